@@ -1,0 +1,31 @@
+// Package clock is the engine's clock: monotonic, and counting the time that
+// the machine was suspended, which Go's own monotonic clock does not count
+// everywhere.
+package clock
+
+import "time"
+
+// An Instant is a moment on this process's clock, in nanoseconds from an
+// arbitrary start. Only differences mean anything. The zero Instant is before
+// every other.
+type Instant int64
+
+var start = time.Now()
+
+// Slept is how long this machine has been suspended since it was booted, as
+// far as Go's monotonic clock does not count it. It is a variable so that tests
+// can suspend the machine.
+var Slept = slept
+
+// Now is the present Instant.
+func Now() Instant { return Awake() + Instant(Slept()) }
+
+// Awake is the present Instant without the time suspended: cheaper, and right
+// for what lives and dies within the process.
+func Awake() Instant { return Instant(time.Since(start)) + 1 }
+
+// Add returns i moved by d.
+func (i Instant) Add(d time.Duration) Instant { return i + Instant(d) }
+
+// Sub returns the duration from u to i.
+func (i Instant) Sub(u Instant) time.Duration { return time.Duration(i - u) }

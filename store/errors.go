@@ -1,0 +1,70 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+)
+
+// The closed set of errors. Package holdfast exports the same values; match
+// them with errors.Is.
+var (
+	ErrHeld        = errors.New("held")                  // someone else is ahead
+	ErrLost        = errors.New("lost")                  // we had it, it is no longer ours
+	ErrReleased    = errors.New("released")              // this lease was given back before
+	ErrClosed      = errors.New("closed")                // the locker was closed
+	ErrDeadlock    = errors.New("deadlock")              // it would wait for itself
+	ErrMismatch    = errors.New("another limit")         // the name is in use with another limit
+	ErrUnsupported = errors.New("unsupported")           // this store cannot do that
+	ErrInvalid     = errors.New("invalid")               // a caller's mistake, found before any I/O
+	ErrUnavailable = errors.New("store unavailable")     // no answer, or unclear what happened
+	ErrDenied      = errors.New("not allowed")           // the store refuses this user
+	ErrCorrupt     = errors.New("stored state unusable") // what is stored is not ours, or broken
+)
+
+// Definite reports whether err says for sure that the operation was not
+// applied. Any other error is unclear.
+func Definite(err error) bool {
+	for _, d := range []error{ErrLost, ErrMismatch, ErrInvalid, ErrDenied, ErrCorrupt, ErrUnsupported} {
+		if errors.Is(err, d) {
+			return true
+		}
+	}
+	return false
+}
+
+// A LostError is ErrLost with the reason that somebody gave for breaking the
+// hold.
+type LostError struct{ Reason string }
+
+func (e *LostError) Error() string {
+	if e.Reason == "" {
+		return ErrLost.Error()
+	}
+	return "lost: broken by an operator: " + e.Reason
+}
+
+// Is makes it match ErrLost.
+func (e *LostError) Is(target error) bool { return target == ErrLost }
+
+// A MismatchError is ErrMismatch with both limits.
+type MismatchError struct{ Have, Want int64 }
+
+func (e *MismatchError) Error() string {
+	return fmt.Sprintf("another limit: it is in use as %s, asked for as %s", kind(e.Have), kind(e.Want))
+}
+
+// Is makes it match ErrMismatch.
+func (e *MismatchError) Is(target error) bool { return target == ErrMismatch }
+
+func kind(limit int64) string {
+	if limit == Full {
+		return "a lock"
+	}
+	return fmt.Sprintf("a semaphore of %d", limit)
+}
+
+// A NewerFormError says that a newer version of holdfast wrote what is stored;
+// it matches ErrUnsupported. Nothing was written.
+func NewerFormError(where string, have, known int) error {
+	return fmt.Errorf("%w: %s is of stored form %d, this program knows up to %d: use a newer holdfast", ErrUnsupported, where, have, known)
+}

@@ -1,0 +1,63 @@
+package store
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// An Owner is who holds or waits, for people to read. It grants nothing.
+type Owner struct {
+	Host    string `json:"host"`
+	PID     int    `json:"pid"`
+	Program string `json:"program"`         // base name, never the arguments
+	Note    string `json:"note,omitempty"`  // what the user wrote
+	Space   string `json:"space,omitempty"` // the pid namespace, where there are such: pids of another mean nothing here
+}
+
+// The longest parts of an owner, in bytes; longer ones are cut. All together
+// stay within 256.
+const (
+	maxHost    = 64
+	maxProgram = 48
+	MaxNote    = 100
+	maxSpace   = 20
+)
+
+// String is the form that stores keep: host, pid, program, space and note
+// between tabs, at most 256 bytes. Control characters become blanks, and what
+// is too long is cut.
+func (o Owner) String() string {
+	return strings.Join([]string{
+		clean(o.Host, maxHost), strconv.Itoa(o.PID), clean(o.Program, maxProgram),
+		clean(o.Space, maxSpace), clean(o.Note, MaxNote),
+	}, "\t")
+}
+
+// ParseOwner reads what String wrote. Of anything else it keeps what it can:
+// an owner is for people, and a foreign one is no reason to fail.
+func ParseOwner(s string) Owner {
+	var part [5]string
+	copy(part[:], strings.SplitN(s, "\t", len(part)))
+	pid, _ := strconv.Atoi(part[1])
+	return Owner{
+		Host: clean(part[0], maxHost), PID: pid, Program: clean(part[2], maxProgram),
+		Space: clean(part[3], maxSpace), Note: clean(part[4], MaxNote),
+	}
+}
+
+// clean makes s safe to print on one line and cuts it to at most n bytes.
+func clean(s string, n int) string {
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r == utf8.RuneError {
+			return ' '
+		}
+		return r
+	}, s)
+	for len(s) > n {
+		_, size := utf8.DecodeLastRuneInString(s)
+		s = s[:len(s)-size]
+	}
+	return s
+}

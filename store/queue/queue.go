@@ -1,0 +1,387 @@
+// Package queue is the rule of holdfast as a pure state machine: a lock name
+// is a queue of entries; granted stays granted until released or expired; room
+// is given in order, and the first waiting entry that does not fit under the
+// limit stops the rest.
+//
+// It does no I/O and reads no clock: the time is passed in. The memory and the
+// file store keep their names with it, and every other store's script,
+// statement or recipe is tested against it step by step.
+//
+// A Queue is not safe for concurrent use.
+package queue
+
+import (
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A Time is the present, in microseconds.
+type Time struct {
+	Clock int64 // on the clock that expiries are kept on: it must not be set back
+	Wall  int64 // since 1970: the least that a new token may be
+}
+
+// At returns the Time of a store whose only clock is the wall clock.
+func At(t time.Time) Time { return Time{Clock: t.UnixMicro(), Wall: t.UnixMicro()} }
+
+// A Queue is the state of one name. The zero Queue is a name never used.
+type Queue struct {
+	Limit   int32 // of all entries; meaningless when there are none
+	Last    int64 // the newest token drawn
+	Entries []Entry
+}
+
+// An Entry is a claim in the queue. Its place among the entries is its order.
+// Instants are on Time.Clock, durations in microseconds. Granted, it is a hold;
+// else it waits. There is room in it for what upgrades and blocks of tokens
+// need, so that the stored form will not change with them.
+type Entry struct {
+	ID      store.ID
+	Weight  int32
+	Want    int32 // weight asked for by an upgrade; else Weight
+	N       int32 // tokens drawn at the grant: Token … Token+N−1
+	Turn    int32 // changes of weight, counted by the owner
+	Granted bool
+	Shown   bool   // the owner has used the token, so Keep counts
+	Broken  string // why an operator broke it, or empty
+	Token   int64  // of the grant: the identity of the hold
+	Fence   int64  // drawn by an upgrade, or 0
+	Since   int64  // the instant of the grant
+	Expires int64
+	Keep    int64  // minimum hold
+	Delay   int64  // lock delay
+	Owner   string // store.Owner.String
+}
+
+// live reports whether the entry has not expired.
+func (e *Entry) live(now Time) bool { return e.Expires > now.Clock }
+
+// end is the instant at which the entry is out of the way, unless it is
+// renewed: for a place its expiry; for a hold the later of its expiry with the
+// lock delay, and of its minimum hold if the owner has shown the token.
+func (e *Entry) end() int64 {
+	if !e.Granted {
+		return e.Expires
+	}
+	end := e.Expires + e.Delay
+	if e.Shown {
+		end = max(end, e.Since+e.Keep)
+	}
+	return end
+}
+
+// A Change tells what an operation did to the queue besides its answer.
+type Change struct {
+	Wrote bool         // the queue differs from before and must be stored
+	Woken []store.Hint // waiting entries that were granted, other than the caller's own
+}
+
+// Ask appends the claim, or refreshes the entry of its id. See
+// [store.Store.Ask].
+func (q *Queue) Ask(now Time, name string, c *store.Claim) (store.Answer, Change, error) {
+	// The own entry is looked for before anything is dropped: an expired hold
+	// asked for again is lost, never a second entry.
+	if i := q.find(c.ID); i >= 0 {
+		e := &q.Entries[i]
+		if e.Broken != "" || !e.live(now) {
+			err := lost(e) // before settle moves the entries
+			return store.Answer{}, q.settle(now, name, c.ID), err
+		}
+		if !e.Granted {
+			e.Expires = max(e.Expires, now.Clock+micros(c.Place))
+		}
+		change := q.settle(now, name, c.ID)
+		change.Wrote = true
+		i = q.find(c.ID)
+		if q.Entries[i].Granted {
+			return q.granted(now, i, c), change, nil
+		}
+		return q.refused(now, i), change, nil
+	}
+	change := q.settle(now, name, c.ID)
+	if len(q.Entries) > 0 && int64(q.Limit) != c.Limit {
+		return store.Answer{}, change, &store.MismatchError{Have: int64(q.Limit), Want: c.Limit}
+	}
+	held, waiting := q.weights()
+	room := waiting == 0 && held+c.Weight <= c.Limit
+	if c.Try && !room {
+		return q.refused(now, len(q.Entries)), change, nil
+	}
+	q.Limit = int32(c.Limit)
+	q.Entries = append(q.Entries, Entry{
+		ID: c.ID, Weight: int32(c.Weight), Want: int32(c.Weight),
+		Keep: micros(c.Keep), Delay: micros(c.Delay), Owner: c.Owner,
+	})
+	change.Wrote = true
+	i := len(q.Entries) - 1
+	if room {
+		q.grant(now, i)
+		return q.granted(now, i, c), change, nil
+	}
+	q.Entries[i].Expires = now.Clock + micros(c.Place)
+	return q.refused(now, i), change, nil
+}
+
+// Look answers what Ask would answer and changes nothing.
+func (q *Queue) Look(now Time, name string, c *store.Claim) (store.Answer, error) {
+	copied := *q
+	copied.Entries = append(make([]Entry, 0, len(q.Entries)+1), q.Entries...)
+	a, _, err := copied.Ask(now, name, c)
+	if a.Granted && q.find(c.ID) < 0 {
+		a.Token = 0 // drawn by the ask that has to follow
+		a.Last = q.Last
+	}
+	return a, err
+}
+
+// Renew pushes the expiry of a hold forward. See [store.Store.Renew].
+func (q *Queue) Renew(now Time, h *store.Hold) (Change, error) {
+	i, err := q.hold(now, h.ID, h.Token)
+	if err == nil && q.Entries[i].Broken != "" {
+		err = lost(&q.Entries[i])
+	}
+	if err != nil {
+		return q.settle(now, h.Name, h.ID), err
+	}
+	e := &q.Entries[i]
+	e.Expires = max(e.Expires, now.Clock+micros(h.TTL))
+	e.Shown = true
+	change := q.settle(now, h.Name, h.ID)
+	change.Wrote = true
+	return change, nil
+}
+
+// Release gives a hold back, or with token 0 whatever the id has. See
+// [store.Store.Release].
+func (q *Queue) Release(now Time, name string, id store.ID, token int64) (Change, error) {
+	if token == 0 {
+		wrote := false
+		if i := q.find(id); i >= 0 && q.Entries[i].live(now) {
+			q.leave(now, i)
+			wrote = true
+		}
+		change := q.settle(now, name, id)
+		change.Wrote = change.Wrote || wrote
+		return change, nil
+	}
+	i, err := q.hold(now, id, token)
+	if err != nil {
+		return q.settle(now, name, id), err
+	}
+	q.Entries[i].Shown = true
+	q.leave(now, i)
+	change := q.settle(now, name, id)
+	change.Wrote = true
+	return change, nil
+}
+
+// Break marks a hold as broken, or with now set drops it. See
+// [store.Inspector].
+func (q *Queue) Break(now Time, b *store.Break) (Change, error) {
+	i := q.find(b.ID)
+	if i < 0 || !q.Entries[i].Granted || !q.Entries[i].has(b.Token) {
+		return q.settle(now, b.Name, b.ID), store.ErrLost
+	}
+	if b.Now {
+		q.drop(i)
+	} else {
+		e := &q.Entries[i]
+		e.Broken = b.Reason
+		if e.Broken == "" {
+			e.Broken = "no reason given"
+		}
+		e.Keep = 0
+	}
+	change := q.settle(now, b.Name, b.ID)
+	change.Wrote = true
+	return change, nil
+}
+
+// Expire ends now, as if their time were over, the entries whose owners dead
+// says have died, and grants those that fit.
+func (q *Queue) Expire(now Time, name string, dead func(store.Process) bool) Change {
+	wrote := false
+	for i := range q.Entries {
+		if e := &q.Entries[i]; e.live(now) && dead(e.ID.Process()) {
+			e.Expires = now.Clock
+			wrote = true
+		}
+	}
+	change := q.settle(now, name, store.ID{})
+	change.Wrote = change.Wrote || wrote
+	return change
+}
+
+// State is the queue as List shows it. Entries that are out of the way are not
+// in it, though they may not have been dropped yet.
+func (q *Queue) State(now Time, name string) store.State {
+	s := store.State{Name: name, Limit: int64(q.Limit), Last: q.Last}
+	for i := range q.Entries {
+		if e := &q.Entries[i]; e.end() > now.Clock {
+			s.Entries = append(s.Entries, e.show(now))
+		}
+	}
+	return s
+}
+
+// settle drops what is over and gives room in order. A grant of the entry of
+// self is no one else's news.
+func (q *Queue) settle(now Time, name string, self store.ID) (change Change) {
+	kept := q.Entries[:0]
+	for i := range q.Entries {
+		if q.Entries[i].end() > now.Clock {
+			kept = append(kept, q.Entries[i])
+		}
+	}
+	if len(kept) < len(q.Entries) {
+		clear(q.Entries[len(kept):])
+		q.Entries = kept
+		change.Wrote = true
+	}
+	held, waiting := q.weights()
+	for i := range q.Entries {
+		if waiting == 0 {
+			break
+		}
+		e := &q.Entries[i]
+		if e.Granted {
+			continue
+		}
+		if held+int64(e.Weight) > int64(q.Limit) {
+			break
+		}
+		q.grant(now, i)
+		held += int64(e.Weight)
+		waiting--
+		change.Wrote = true
+		if e.ID != self {
+			change.Woken = append(change.Woken, store.Hint{Name: name, ID: e.ID, Token: e.Token})
+		}
+	}
+	return change
+}
+
+// grant makes the entry a hold and draws its token. Its expiry stays what it
+// was: only the owner's own act pushes it.
+func (q *Queue) grant(now Time, i int) {
+	q.Last = max(q.Last+1, now.Wall)
+	e := &q.Entries[i]
+	e.Granted, e.Since, e.Token, e.N = true, now.Clock, q.Last, 1
+}
+
+// granted pushes the expiry of a hold whose owner is asking, and answers.
+func (q *Queue) granted(now Time, i int, c *store.Claim) store.Answer {
+	e := &q.Entries[i]
+	e.Expires = max(e.Expires, now.Clock+micros(c.TTL))
+	return store.Answer{Granted: true, Token: e.Token, TTL: c.TTL, Last: q.Last}
+}
+
+// refused answers for a claim at position i of the queue, in it or behind it.
+func (q *Queue) refused(now Time, i int) store.Answer {
+	a := store.Answer{Last: q.Last}
+	first := int64(-1)
+	for j := range q.Entries {
+		e := &q.Entries[j]
+		if j >= i && !e.Granted {
+			break
+		}
+		if end := e.end(); first < 0 || end < first {
+			first = end
+		}
+		if !e.Granted {
+			a.Waiting++
+			continue
+		}
+		a.Holding++
+		if len(a.Holders) < store.MaxHolders {
+			a.Holders = append(a.Holders, e.show(now))
+		}
+	}
+	if first >= 0 {
+		a.Until = duration(first - now.Clock)
+	}
+	return a
+}
+
+// leave takes the entry at i out of the queue, except that a hold whose token
+// was shown stays in the way until its minimum hold is over: gone for its
+// owner, and with no lock delay.
+func (q *Queue) leave(now Time, i int) {
+	e := &q.Entries[i]
+	if e.Granted && e.Shown && e.Since+e.Keep > now.Clock {
+		e.Expires, e.Delay = now.Clock, 0
+		return
+	}
+	q.drop(i)
+}
+
+func (q *Queue) drop(i int) {
+	last := len(q.Entries) - 1
+	copy(q.Entries[i:], q.Entries[i+1:])
+	q.Entries[last] = Entry{}
+	q.Entries = q.Entries[:last]
+}
+
+// hold finds the live hold of the id and token, or says ErrLost.
+func (q *Queue) hold(now Time, id store.ID, token int64) (int, error) {
+	i := q.find(id)
+	if i < 0 {
+		return i, store.ErrLost
+	}
+	if e := &q.Entries[i]; !e.Granted || e.Token != token || !e.live(now) {
+		return i, lost(e)
+	}
+	return i, nil
+}
+
+func (q *Queue) find(id store.ID) int {
+	for i := range q.Entries {
+		if q.Entries[i].ID == id {
+			return i
+		}
+	}
+	return -1
+}
+
+// weights returns the sum of what is in the way, and how many wait.
+func (q *Queue) weights() (held int64, waiting int) {
+	for i := range q.Entries {
+		if q.Entries[i].Granted {
+			held += int64(q.Entries[i].Weight)
+		} else {
+			waiting++
+		}
+	}
+	return held, waiting
+}
+
+// has reports whether the token is any of the hold's.
+func (e *Entry) has(token int64) bool {
+	return token == e.Fence && token != 0 || e.Token <= token && token < e.Token+int64(e.N)
+}
+
+func (e *Entry) show(now Time) store.Entry {
+	s := store.Entry{
+		ID: e.ID, Weight: int64(e.Weight), Granted: e.Granted, Token: e.Token,
+		Expires: duration(e.Expires - now.Clock), Ends: duration(e.end() - now.Clock),
+		Broken: e.Broken, Owner: store.ParseOwner(e.Owner),
+	}
+	if e.Granted {
+		s.Age = duration(now.Clock - e.Since)
+	}
+	return s
+}
+
+// lost is ErrLost, with the reason where an operator broke the entry.
+func lost(e *Entry) error {
+	if e.Broken != "" {
+		return &store.LostError{Reason: e.Broken}
+	}
+	return store.ErrLost
+}
+
+// micros rounds up, so that no hold is shorter than was asked for.
+func micros(d time.Duration) int64 { return int64((d + time.Microsecond - 1) / time.Microsecond) }
+
+func duration(us int64) time.Duration { return time.Duration(us) * time.Microsecond }

@@ -1,0 +1,295 @@
+// Package store is the contract between the holdfast engine and the places
+// that keep locks.
+//
+// Application code does not call a store: it hands one to [holdfast.New]. This
+// package is for those who write a store, or read one.
+//
+// # The rule
+//
+// A name is a queue of entries. Granted stays granted until released or
+// expired; room is given in order: each waiting entry that fits under the
+// limit is granted, and the first that does not fit stops the rest. Package
+// store/queue is that rule as a pure state machine; a store either runs it
+// (memory, file) or says the same in its server's own language, and
+// store/storetest holds every store to it.
+//
+// # What a store does
+//
+// A store asks once. It never waits for another claim, retries, sleeps, logs,
+// or starts a goroutine per lock; the engine does the waiting, the retrying
+// and the logging. An attempt that the server says was not applied (a
+// deadlock, a lost compare-and-swap) may be repeated inside the store, at most
+// three times and without sleeping.
+//
+// Every operation has one of three outcomes: granted; refused or lost; or
+// unclear, when it may or may not have happened. Unclear is any error that
+// matches none of the definite ones in this package. Everything may be
+// repeated with the same id after an unclear outcome.
+//
+// The store's clock judges expiry inside the store, the engine's clock judges
+// the deadline outside; the two are never compared, so everything that crosses
+// this contract is a duration, never a point in time of the server.
+package store
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/clock"
+)
+
+// Limits of a name.
+const (
+	// Full is the limit of a lock, and the weight of a mutex or write lock.
+	// A read lock weighs 1. A semaphore's limit is its number of slots.
+	Full = 1 << 30
+	// MaxSlots is the largest limit of a semaphore; Full itself would be a
+	// read-write lock.
+	MaxSlots = Full - 1
+	// MaxName is the length of the longest name, in bytes.
+	MaxName = 512
+	// MaxPlace is the longest time that a place in the queue is kept at a
+	// time, so that a dead waiter falls out sooner than a dead holder.
+	MaxPlace = 10 * time.Second
+	// TokenRetention is how long the newest token of a name outlives the last
+	// entry.
+	TokenRetention = 24 * time.Hour
+)
+
+// A Store keeps locks. Its methods are safe for concurrent use; the engine
+// never runs two of them for one claim at a time.
+type Store interface {
+	// Ask appends the claim to the queue of its name, or refreshes the entry
+	// that has its id, and says whether it is granted. A claim with Try set is
+	// appended only if it is granted at once.
+	//
+	// A refusal is an Answer, not an error. Errors: ErrLost if an entry of
+	// this id is there but expired, broken or given back (the engine takes a
+	// new id); ErrMismatch (as *MismatchError) if entries of another limit are
+	// in the way or waiting; ErrInvalid, ErrDenied, ErrCorrupt and
+	// ErrUnsupported, with nothing written; any other error is unclear.
+	Ask(ctx context.Context, c Claim) (Answer, error)
+
+	// Renew pushes the expiry of holds forward, many at once and in as few
+	// round trips as there are servers. The result has one Renewal for each
+	// hold, in the same order. One hold's failure does not touch another's.
+	// It never creates an entry, and never moves an expiry back.
+	Renew(ctx context.Context, holds []Hold) []Renewal
+
+	// Release gives a hold back and wakes those that are granted by it. It
+	// deletes only an entry that matches id and token and has not expired;
+	// else the answer is ErrLost. Token 0 means whatever this id has, waiting
+	// or granted, and nothing there is nil: it is for an owner that was never
+	// told a token, as its last operation.
+	Release(ctx context.Context, h Hold) error
+
+	// Describe says what this store promises. It does no I/O.
+	Describe() Description
+
+	// Close frees what the store itself opened, never the user's client. No
+	// method is called after it.
+	Close() error
+}
+
+// A Watcher is a store that can wake waiters. Stores without it are polled.
+type Watcher interface {
+	// Watch begins to deliver the hints for the claims of process p to sink,
+	// until Close, and returns once none can be missed any more. It is called
+	// once for a process that has come to wait. sink does not block and is
+	// safe for concurrent use. ctx bounds the call, not the watching. After a
+	// break in the connection the store subscribes again by itself and then
+	// delivers the zero Hint, which means: look, all of you.
+	Watch(ctx context.Context, p Process, sink func(Hint)) error
+}
+
+// A Looker is a store that can be asked without writing. Waiting by polling is
+// cheaper with it.
+type Looker interface {
+	// Look answers what Ask would answer, and writes nothing. Granted in the
+	// answer means only that there is room: an Ask has to follow.
+	Look(ctx context.Context, c Claim) (Answer, error)
+}
+
+// An Inspector is a store whose entries can be listed and broken by an
+// operator.
+type Inspector interface {
+	// List yields the names that have entries, one State each, in no promised
+	// order; or only the given one if name is not empty. An error is yielded
+	// in place of the state that could not be read, and the rest follow where
+	// they can.
+	List(ctx context.Context, name string) iter.Seq2[State, error]
+
+	// BreakHold marks a hold as broken: its owner's next ask, renewal or change is
+	// lost, with the reason; its minimum hold is void; the next gets in when
+	// it has expired and its lock delay is over. With now set all that is
+	// dropped and the next gets in at once: only the token protects then.
+	// token may be any of the hold's block or its newest fence. If there is no
+	// such hold: ErrLost.
+	BreakHold(ctx context.Context, b Break) error
+}
+
+// A Checker is a store that can find out more about its server than Describe
+// may, which does no I/O.
+type Checker interface {
+	// Check asks the server once and returns what an operator should hear at
+	// start, a sentence each. The engine logs them as warnings.
+	Check(ctx context.Context) ([]string, error)
+}
+
+// A Claim is what is asked for.
+type Claim struct {
+	Name   string
+	ID     ID
+	Limit  int64 // 1 … Full, shared by all entries of the name
+	Weight int64 // 1 … Limit
+	Try    bool  // append only if granted at once
+
+	TTL   time.Duration // how long a hold lasts without renewal
+	Place time.Duration // how long a place lasts without being asked for: at most MaxPlace and TTL
+	Keep  time.Duration // minimum hold: counts from the grant, once the owner has shown the token; 0 for none
+	Delay time.Duration // lock delay: how long the name stays closed after an expiry; 0 for none
+
+	Owner string // Owner.String of the one who asks, opaque to the store
+}
+
+// A Hold is a claim that was granted: its identity is the name, the id and the
+// token of the grant, and every operation on it matches all three.
+type Hold struct {
+	Name  string
+	ID    ID
+	Token int64
+	TTL   time.Duration // Renew: what to push the expiry to, from now
+}
+
+// An Answer tells how an Ask came out.
+type Answer struct {
+	Granted bool
+
+	// Of a grant.
+	Token int64         // the fencing token, drawn when it was granted; the same for each repeated ask
+	TTL   time.Duration // how long the hold lasts from From
+	From  Instant       // when the TTL began at the latest; zero: just before the call, as the caller measured it
+
+	// Last is the newest token drawn for the name, whoever drew it. A hint
+	// with a token not above it is stale.
+	Last int64
+
+	// Of a refusal.
+	Holders []Entry       // those in the way, at most MaxHolders of them
+	Holding int           // how many are in the way
+	Waiting int           // how many wait ahead
+	Until   time.Duration // until the earliest end of an obstacle ahead: an expiry, a minimum hold, a delay; 0: not known
+}
+
+// MaxHolders is how many holders an Answer names at most.
+const MaxHolders = 8
+
+// A Renewal tells how the renewal of one hold came out: nil, ErrLost (as
+// *LostError if a reason is known), or unclear.
+type Renewal struct {
+	Err  error
+	TTL  time.Duration // as in Answer
+	From Instant       // as in Answer
+}
+
+// A Hint wakes a waiter. It may be false, late, doubled or missing, and moves
+// no expiry. With a Token it says that this id was granted with that token.
+// The zero Hint is for all.
+type Hint struct {
+	Name  string
+	ID    ID
+	Token int64 // 0: only look
+}
+
+// Break is the argument of Inspector.BreakHold.
+type Break struct {
+	Name   string
+	ID     ID
+	Token  int64
+	Reason string // told to the owner; at most MaxReason bytes
+	Now    bool
+}
+
+// MaxReason is the length of the longest reason of a Break, in bytes.
+const MaxReason = 200
+
+// A State is one name as List shows it.
+type State struct {
+	Name    string
+	Limit   int64
+	Last    int64   // the newest token drawn
+	Entries []Entry // in order: those granted or in the way, and those waiting
+}
+
+// An Entry is one claim in a queue, as others see it. The durations are
+// relative to the moment the store answered, by the store's clock.
+type Entry struct {
+	ID      ID
+	Weight  int64
+	Granted bool
+	Token   int64         // 0 while waiting
+	Age     time.Duration // since the grant; 0 while waiting
+	Expires time.Duration // until it expires unless renewed; not above 0: expired, and only in the way
+	Ends    time.Duration // until it is out of the way unless renewed: its expiry, minimum hold or delay, whichever is latest
+	Broken  string        // the reason of a BreakHold, or empty
+	Owner   Owner
+}
+
+// A Description is what a store promises.
+type Description struct {
+	Store string // for people: kind and address, never a password
+
+	MinTTL, MaxTTL time.Duration // the range of a claim's TTL
+	Tick           time.Duration // TTLs are rounded up to a multiple of this
+
+	// InProcess says that the store lives in this process: its calls never
+	// block, and its clock is the process's own, which stops while the machine
+	// is suspended.
+	InProcess bool
+
+	// Tokens says when the tokens of a name can be smaller than one handed
+	// out before; empty: never.
+	Tokens string
+	// Loses says what a wipe, a restart or a fail-over of the server loses.
+	Loses string
+	// Crash says when the hold of a crashed process comes free.
+	Crash Crash
+
+	// Lacks has the promises that this store does not make, and why not.
+	Lacks map[Promise]string
+}
+
+// Crash says when what a crashed process held comes free.
+type Crash string
+
+// The kinds of Crash.
+const (
+	CrashTTL    Crash = "after the TTL"
+	CrashAtOnce Crash = "at once"
+	CrashNever  Crash = "never: it ends with the process that keeps it"
+)
+
+// A Promise is a part of the rule that a store can lack.
+type Promise string
+
+// The promises that a store may lack. Whatever is not listed here, every store
+// must do.
+const (
+	PromiseMinHold   Promise = "minimum hold"
+	PromiseLockDelay Promise = "lock delay"
+	PromiseSlots     Promise = "slots"
+	PromiseMatch     Promise = "a hold is matched by its token"
+	PromisePlaceTime Promise = "a dead waiter falls out in the place's time"
+	PromiseInspect   Promise = "list and break"
+	PromiseUntil     Promise = "a refusal tells the end of the obstacle"
+)
+
+// An Instant is a moment on this process's clock, which counts the time that
+// the machine was suspended. Only differences mean anything.
+type Instant = clock.Instant
+
+// Now is the present Instant. A store whose holds count from something other
+// than the call (a session's last answered renewal) notes it before sending
+// that, and tells it in Answer.From and Renewal.From.
+func Now() Instant { return clock.Now() }
