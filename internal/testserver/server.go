@@ -1,0 +1,256 @@
+// Package testserver starts the real servers that the tests of the stores
+// need: each on a free port of the loopback, in a directory of its own, and
+// stopped by its pid when the test ends. A server that is not installed is a
+// failure that says what to do, never a skip: run "make servers".
+package testserver
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+)
+
+// patience bounds everything that is waited for here. It is long because a
+// loaded machine is no failure.
+const patience = 30 * time.Second
+
+// A Server is a running server. Its methods end the test that started it when
+// they fail; they are not safe for concurrent use.
+type Server struct {
+	Addr string // host:port, the same after a Restart
+	PID  int    // of the running process, another one after a Restart
+
+	tb      fataler
+	command func() *exec.Cmd
+	ready   func(addr string) error
+	dir     string
+
+	cmd    *exec.Cmd
+	exited chan struct{} // closed when the process is gone and waited for
+}
+
+// fataler is the part of testing.TB that a Server needs; what is shared by a
+// whole test binary has none and panics.
+type fataler interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+type panicker struct{}
+
+func (panicker) Helper()                           {}
+func (panicker) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
+
+// start runs the command and waits until ready says nil. The server may not
+// have begun to listen: then the error says why, from its own log.
+func (s *Server) start() error {
+	s.cmd = s.command()
+	s.cmd.Dir = s.dir
+	s.cmd.SysProcAttr = dieWithParent()
+	log, err := os.OpenFile(s.logFile(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	s.cmd.Stdout, s.cmd.Stderr = log, log
+	if err := s.cmd.Start(); err != nil {
+		return err
+	}
+	s.PID = s.cmd.Process.Pid
+	exited := make(chan struct{})
+	s.exited = exited
+	go func(cmd *exec.Cmd) {
+		cmd.Wait() // how it ended is in its log
+		close(exited)
+	}(s.cmd)
+
+	until := time.Now().Add(patience)
+	for {
+		err := s.ready(s.Addr)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-s.exited:
+			return fmt.Errorf("%s ended at its start: %s", s.cmd.Path, s.logTail())
+		case <-time.After(5 * time.Millisecond):
+		}
+		if time.Now().After(until) {
+			s.cmd.Process.Kill()
+			<-s.exited
+			return fmt.Errorf("%s did not answer on %s within %v: %w: %s", s.cmd.Path, s.Addr, patience, err, s.logTail())
+		}
+	}
+}
+
+// Stop asks the server to end (SIGTERM) and waits until it has. A server that
+// has ended is left alone.
+func (s *Server) Stop() {
+	s.tb.Helper()
+	if s.ended() {
+		return
+	}
+	s.cmd.Process.Signal(resume) // a frozen one would not hear
+	s.cmd.Process.Signal(terminate)
+	select {
+	case <-s.exited:
+	case <-time.After(patience):
+		s.Kill()
+	}
+}
+
+// Kill ends the server at once (SIGKILL) and waits until it is gone.
+func (s *Server) Kill() {
+	s.tb.Helper()
+	if s.ended() {
+		return
+	}
+	if err := s.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		s.tb.Fatalf("kill server %d: %v", s.PID, err)
+	}
+	<-s.exited
+}
+
+// Freeze stops the server from running (SIGSTOP) with its connections open.
+func (s *Server) Freeze() { s.tb.Helper(); s.signal(freeze) }
+
+// Thaw lets a frozen server go on (SIGCONT).
+func (s *Server) Thaw() { s.tb.Helper(); s.signal(resume) }
+
+// Restart starts a server that has ended, or ends it first, on the same
+// address and in the same directory: what it had written to disk is still
+// there.
+func (s *Server) Restart() {
+	s.tb.Helper()
+	s.Stop()
+	if err := s.start(); err != nil {
+		s.tb.Fatalf("restart server on %s: %v", s.Addr, err)
+	}
+}
+
+func (s *Server) ended() bool {
+	select {
+	case <-s.exited:
+		return true
+	default:
+		return false
+	}
+}
+
+func (s *Server) signal(sig os.Signal) {
+	s.tb.Helper()
+	if s.ended() {
+		return
+	}
+	if err := s.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		s.tb.Fatalf("send %v to server %d: %v", sig, s.PID, err)
+	}
+}
+
+func (s *Server) logFile() string { return filepath.Join(s.dir, "server.log") }
+
+// logTail is the end of what the server wrote.
+func (s *Server) logTail() string {
+	b, err := os.ReadFile(s.logFile())
+	if err != nil {
+		return err.Error()
+	}
+	b = bytes.TrimSpace(b)
+	return string(b[max(0, len(b)-2000):])
+}
+
+// find returns the path of a server's program.
+func find(program string) (string, error) {
+	path, err := exec.LookPath(program)
+	if err != nil {
+		return "", fmt.Errorf("%s is needed by this test and is not installed: run \"make servers\" (%w)", program, err)
+	}
+	return path, nil
+}
+
+// freePort returns a port that nobody listened on a moment ago. Somebody may
+// take it before the server does; the caller tries again then.
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// Main runs the tests of a package and then stops the servers that they share:
+//
+//	func TestMain(m *testing.M) { os.Exit(testserver.Main{M: m}.Run()) }
+//
+// It also fits goleak.VerifyTestMain.
+type Main struct{ M *testing.M }
+
+var shared struct {
+	sync.Mutex
+	running bool // under Main
+	dir     string
+	servers map[string]*Server
+}
+
+// Run runs the tests, stops what was shared, and returns the exit code.
+func (m Main) Run() int {
+	shared.Lock()
+	shared.running = true
+	shared.Unlock()
+	defer stopShared()
+	return m.M.Run()
+}
+
+func stopShared() {
+	shared.Lock()
+	defer shared.Unlock()
+	for _, s := range shared.servers {
+		s.Stop()
+	}
+	shared.servers = nil
+	if shared.dir != "" {
+		os.RemoveAll(shared.dir)
+	}
+}
+
+// share returns the one server of this kind of the test binary, and starts it
+// for the first who asks.
+func share(t testing.TB, kind string, start func(tb fataler, dir string) (*Server, error)) *Server {
+	t.Helper()
+	shared.Lock()
+	defer shared.Unlock()
+	if !shared.running {
+		t.Fatal("a shared server needs a TestMain that calls testserver.Main, which stops it")
+	}
+	if s := shared.servers[kind]; s != nil {
+		return s
+	}
+	if shared.dir == "" {
+		dir, err := os.MkdirTemp("", "holdfast-test-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		shared.dir = dir
+	}
+	dir := filepath.Join(shared.dir, kind)
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		t.Fatal(err)
+	}
+	s, err := start(panicker{}, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if shared.servers == nil {
+		shared.servers = map[string]*Server{}
+	}
+	shared.servers[kind] = s
+	return s
+}

@@ -1,0 +1,82 @@
+package testserver
+
+import (
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestMain(m *testing.M) { os.Exit(Main{M: m}.Run()) }
+
+func TestARedisServerAnswersStopsAndStartsAgainOnItsAddress(t *testing.T) {
+	s := Redis(t)
+	if err := redisReady(s.Addr); err != nil {
+		t.Fatal(err)
+	}
+	pid := s.PID
+	s.Kill()
+	if err := redisReady(s.Addr); err == nil {
+		t.Fatal("a killed server answered")
+	}
+	s.Restart()
+	if err := redisReady(s.Addr); err != nil {
+		t.Fatal(err)
+	}
+	if s.PID == pid {
+		t.Errorf("pid %d is that of the killed server", s.PID)
+	}
+	s.Stop()
+	if c, err := net.Dial("tcp", s.Addr); err == nil {
+		c.Close()
+		t.Error("a stopped server accepts connections")
+	}
+	s.Stop() // again is harmless
+}
+
+func TestAFrozenServerDoesNotAnswerUntilItIsThawed(t *testing.T) {
+	s := Redis(t)
+	c, err := net.Dial("tcp", s.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	s.Freeze()
+	c.Write([]byte("PING\r\n"))
+	c.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
+	b := make([]byte, 5)
+	if n, err := c.Read(b); err == nil {
+		t.Fatalf("a frozen server answered %q", b[:n])
+	}
+	s.Thaw()
+	c.SetReadDeadline(time.Now().Add(patience))
+	if n, err := c.Read(b); err != nil || !strings.HasPrefix("+PONG\r\n", string(b[:n])) {
+		t.Fatalf("a thawed server answered %q, %v", b[:n], err)
+	}
+	s.Freeze() // the clean-up stops a frozen one as well
+}
+
+func TestASharedServerIsOneForAllTests(t *testing.T) {
+	a, b := SharedRedis(t), SharedRedis(t)
+	if a != b {
+		t.Errorf("two shared servers: %s and %s", a, b)
+	}
+	if err := redisReady(a); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAServerThatEndsAtItsStartSaysWhy(t *testing.T) {
+	_, err := startRedis(t, t.TempDir(), []string{"--no-such-option", "1"})
+	if err == nil || !strings.Contains(err.Error(), "no-such-option") {
+		t.Errorf("error %v does not name the wrong option", err)
+	}
+}
+
+func TestAMissingServerIsToldWithWhatToDo(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	if _, err := startRedis(t, t.TempDir(), nil); err == nil || !strings.Contains(err.Error(), "make servers") {
+		t.Errorf("error %v does not name make servers", err)
+	}
+}

@@ -1,0 +1,17 @@
+//go:build !unix
+
+package testserver
+
+import "os"
+
+// Where there are no such signals, Stop is Kill, and Freeze fails the test.
+var (
+	terminate os.Signal = os.Kill
+	freeze    os.Signal = unsupported("freeze a process")
+	resume    os.Signal = unsupported("let a process go on")
+)
+
+type unsupported string
+
+func (unsupported) Signal()          {}
+func (u unsupported) String() string { return string(u) }
