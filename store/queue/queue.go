@@ -39,9 +39,9 @@ type Queue struct {
 type Entry struct {
 	ID      store.ID
 	Weight  int32
-	Want    int32 // weight asked for by an upgrade; else Weight
-	N       int32 // tokens drawn at the grant: Token … Token+N−1
-	Turn    int32 // changes of weight, counted by the owner
+	Want    int32  // weight asked for by an upgrade; else Weight
+	Turn    int32  // changes of weight, counted by the owner
+	N       uint16 // tokens drawn at the grant: Token … Token+N−1
 	Granted bool
 	Shown   bool   // the owner has used the token, so Keep counts
 	Broken  string // why an operator broke it, or empty
@@ -123,16 +123,25 @@ func (q *Queue) Ask(now Time, name string, c *store.Claim) (store.Answer, Change
 	return q.refused(now, i), change, nil
 }
 
-// Look answers what Ask would answer and changes nothing.
+// Look answers what Ask would answer and changes nothing. A token that is only
+// drawn by the ask that has to follow is not told.
 func (q *Queue) Look(now Time, name string, c *store.Claim) (store.Answer, error) {
 	copied := *q
 	copied.Entries = append(make([]Entry, 0, len(q.Entries)+1), q.Entries...)
 	a, _, err := copied.Ask(now, name, c)
-	if a.Granted && q.find(c.ID) < 0 {
-		a.Token = 0 // drawn by the ask that has to follow
-		a.Last = q.Last
+	if err != nil {
+		return a, err
 	}
-	return a, err
+	a.Last = q.Last
+	if a.Token > q.Last {
+		a.Token = 0
+	}
+	for i := range a.Holders {
+		if h := &a.Holders[i]; h.Token > q.Last {
+			h.Token = 0
+		}
+	}
+	return a, nil
 }
 
 // Renew pushes the expiry of a hold forward. See [store.Store.Renew].
@@ -180,7 +189,7 @@ func (q *Queue) Release(now Time, name string, id store.ID, token int64) (Change
 // [store.Inspector].
 func (q *Queue) Break(now Time, b *store.Break) (Change, error) {
 	i := q.find(b.ID)
-	if i < 0 || !q.Entries[i].Granted || !q.Entries[i].has(b.Token) {
+	if i < 0 || !q.Entries[i].Granted || !q.Entries[i].has(b.Token) || q.Entries[i].end() <= now.Clock {
 		return q.settle(now, b.Name, b.ID), store.ErrLost
 	}
 	if b.Now {
