@@ -1,0 +1,53 @@
+# What a person and CI run. All of it works on a machine with Go and make
+# alone; `make servers` installs, or names, whatever else the tests need.
+
+GO        ?= go
+GOFMT     := $(shell $(GO) env GOROOT)/bin/gofmt
+PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
+MODULES   := . bench
+
+# More flags for the tests: make test TESTFLAGS='-run TestRenewal -count 20',
+# and for their report: make test REPORT=-v (see internal/runtests).
+TESTFLAGS ?=
+REPORT    ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help servers test check platforms lint format modules generated bench
+
+help: ## say what there is to make
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
+
+servers: ## install the servers that the tests start; HOLDFAST_TEST_INSTALL=no only looks
+	@scripts/servers
+
+test: servers ## run all tests, on real servers, under the race detector
+	$(GO) run ./internal/runtests $(REPORT) $(MODULES:%=-m %) -race $(TESTFLAGS)
+
+check: platforms lint format modules generated ## all that needs no test: builds, vet, linter, format, modules
+
+platforms: $(PLATFORMS) ## build and vet for every operating system and processor
+
+.PHONY: $(PLATFORMS)
+$(PLATFORMS):
+	GOOS=$(@D) GOARCH=$(@F) CGO_ENABLED=0 $(GO) build ./...
+	GOOS=$(@D) GOARCH=$(@F) CGO_ENABLED=0 $(GO) vet ./...
+
+lint: ## run staticcheck
+	$(GO) tool staticcheck ./...
+	$(GO) -C bench vet ./...
+
+format: ## fail if gofmt would change a file
+	@files=$$($(GOFMT) -l .); if [ -n "$$files" ]; then echo "gofmt -w these:"; echo "$$files"; exit 1; fi
+
+modules: ## fail if go.mod or go.sum are not what the code needs
+	$(GO) mod verify
+	$(GO) mod tidy -diff
+	$(GO) -C bench mod tidy -diff
+
+generated: ## fail if go generate would change a file
+	@before=$$(git status --porcelain; git diff | cksum); $(GO) generate ./... && \
+	after=$$(git status --porcelain; git diff | cksum); \
+	if [ "$$before" != "$$after" ]; then echo "go generate changed files: commit what it wrote"; git status --short; exit 1; fi
+
+bench: servers ## measure against other lock libraries, on one real server; takes minutes
+	$(GO) -C bench run . all

@@ -1,0 +1,136 @@
+// Package arch holds the rules of which package may import which. They keep
+// the module ready to be split: the core drags in no driver, and a store only
+// its own. The test in this package applies them to what go list says.
+package arch
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+)
+
+// A kind of package.
+type kind int
+
+const (
+	core   kind = iota // what every user links: no driver, no store
+	store              // keeps locks: core except the root package, and its own driver
+	top                // brings stores together: commands, and the table of URLs
+	helper             // used by tests and by other packages of this kind only
+)
+
+// A rule is what a package may import besides the standard library. The
+// prefixes cover whole modules.
+type rule struct {
+	kind kind
+	deps []string // from outside this module
+}
+
+const (
+	sys     = "golang.org/x/sys"
+	goredis = "github.com/redis/go-redis/v9"
+	cobra   = "github.com/spf13/cobra"
+)
+
+// rules has every package of the module, by its path below the module's. A
+// package that is not here fails the test: add a line, and with it the
+// decision what the package may drag in.
+var rules = map[string]rule{
+	".":              {core, []string{sys}},
+	"store":          {core, []string{sys}},
+	"store/queue":    {core, []string{sys}},
+	"internal/clock": {core, []string{sys}},
+
+	"memstore":   {store, nil},
+	"filestore":  {store, []string{sys}},
+	"redisstore": {store, []string{goredis}},
+
+	"open":         {top, nil},
+	"cmd/holdfast": {top, []string{cobra, sys}},
+
+	"store/storetest":     {support, nil},
+	"internal/arch":       {support, nil},
+	"internal/runtests":   {support, nil},
+	"internal/testserver": {support, []string{sys}},
+}
+
+// vague are names that say nothing of what a package is for.
+var vague = []string{"base", "common", "helper", "helpers", "lib", "misc", "shared", "tools", "types", "util", "utils"}
+
+// A pkg is a package with what its files import, tests left out, on any of the
+// operating systems.
+type pkg struct {
+	path    string // as in rules
+	name    string
+	imports []string // full paths, except that those in this module are as in rules
+	own     []bool   // of each import: is it in this module
+}
+
+// check returns what is wrong with the packages under the rules, in order.
+func check(pkgs []pkg, rules map[string]rule) (wrong []string) {
+	seen := map[string]bool{}
+	for _, p := range pkgs {
+		seen[p.path] = true
+		if slices.Contains(vague, p.name) || slices.Contains(vague, path.Base(p.path)) {
+			wrong = append(wrong, fmt.Sprintf("%s: the name %s says nothing: name it for what it holds", p.path, p.name))
+		}
+		r, ok := rules[p.path]
+		if !ok {
+			wrong = append(wrong, fmt.Sprintf("%s has no rule: add it to internal/arch/arch.go", p.path))
+			continue
+		}
+		for i, imp := range p.imports {
+			if err := r.forbids(p, imp, p.own[i], rules); err != "" {
+				wrong = append(wrong, fmt.Sprintf("%s imports %s: %s", p.path, imp, err))
+			}
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(rules)) {
+		if !seen[path] && len(pkgs) > 0 {
+			wrong = append(wrong, fmt.Sprintf("%s has a rule but is not there: remove the rule", path))
+		}
+	}
+	return wrong
+}
+
+// forbids says why p, which has the rule r, must not import imp, or "".
+func (r rule) forbids(p pkg, imp string, own bool, rules map[string]rule) string {
+	if !own {
+		if standard(imp) || slices.ContainsFunc(r.deps, func(dep string) bool { return within(imp, dep) }) {
+			return ""
+		}
+		return "its rule does not list that module"
+	}
+	to, ok := rules[imp]
+	switch {
+	case !ok:
+		return "that package has no rule"
+	case to.kind == support && r.kind != support:
+		return "that is for tests"
+	case to.kind == top && r.kind < top:
+		return "that brings all stores in"
+	case to.kind == store && r.kind == core:
+		return "the core knows no store"
+	case to.kind == store && r.kind == store && !within(imp, p.path) && !within(p.path, imp):
+		return "a store knows no other store"
+	case imp == "." && r.kind == store:
+		return "a store knows the contract, not the engine"
+	case imp == "." && p.path == "store":
+		return "the contract does not know the engine"
+	}
+	return ""
+}
+
+// standard reports whether the import path is of the standard library, whose
+// first element has no dot.
+func standard(imp string) bool {
+	first, _, _ := strings.Cut(imp, "/")
+	return !strings.Contains(first, ".")
+}
+
+// within reports whether the import path is prefix or below it.
+func within(imp, prefix string) bool {
+	return imp == prefix || strings.HasPrefix(imp, prefix+"/")
+}

@@ -1,0 +1,217 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// An event is a line of go test -json.
+type event struct {
+	Action     string
+	Package    string
+	ImportPath string // of build-output and build-fail, instead of Package
+	Test       string
+	Output     string
+	Elapsed    float64
+}
+
+// A report counts test results and prints what a reader wants to know of them
+// as they come in.
+type report struct {
+	out     io.Writer
+	verbose bool
+
+	passed, failed, packages int
+	skips                    []skip
+
+	output map[[2]string]*strings.Builder // of package and test, until it has ended
+	ended  map[string]*tally              // of packages that have not ended
+}
+
+// A tally counts the tests of one package.
+type tally struct{ tests, failed int }
+
+// A skip is a test that did not run.
+type skip struct {
+	name   string // package.test
+	reason string // what it printed
+}
+
+func newReport(out io.Writer, verbose bool) *report {
+	return &report{out: out, verbose: verbose, output: map[[2]string]*strings.Builder{}, ended: map[string]*tally{}}
+}
+
+// read takes the output of one go test -json. Lines that are not JSON are
+// printed as they are.
+func (r *report) read(in io.Reader) error {
+	lines := bufio.NewReader(in)
+	for {
+		line, err := lines.ReadString('\n')
+		if line != "" {
+			var e event
+			if json.Unmarshal([]byte(line), &e) != nil || e.Action == "" {
+				fmt.Fprint(r.out, line)
+			} else {
+				r.add(e)
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (r *report) add(e event) {
+	switch e.Action {
+	case "build-output":
+		fmt.Fprint(r.out, e.Output)
+	case "output":
+		r.buffer(e.Package, e.Test).WriteString(e.Output)
+	case "pass", "fail", "skip":
+		if e.Test == "" {
+			r.endPackage(e)
+		} else {
+			r.endTest(e)
+		}
+	}
+}
+
+func (r *report) buffer(pkg, test string) *strings.Builder {
+	key := [2]string{pkg, test}
+	if r.output[key] == nil {
+		r.output[key] = new(strings.Builder)
+	}
+	return r.output[key]
+}
+
+// take returns what the test printed and forgets it.
+func (r *report) take(pkg, test string) string {
+	s := r.buffer(pkg, test).String()
+	delete(r.output, [2]string{pkg, test})
+	return s
+}
+
+func (r *report) endTest(e event) {
+	t := r.tally(e.Package)
+	t.tests++
+	printed := r.take(e.Package, e.Test)
+	switch e.Action {
+	case "pass":
+		r.passed++
+		if logged := withoutFrames(printed); r.verbose && logged != "" {
+			fmt.Fprintf(r.out, "--- %s.%s\n%s", e.Package, e.Test, logged)
+		}
+	case "fail":
+		r.failed++
+		t.failed++
+		fmt.Fprintf(r.out, "--- FAIL: %s.%s (%.2fs)\n%s", e.Package, e.Test, e.Elapsed, printed)
+	case "skip":
+		r.skips = append(r.skips, skip{e.Package + "." + e.Test, strings.TrimSpace(withoutFrames(printed))})
+	}
+}
+
+// endPackage prints the package's line. A package that failed though none of
+// its tests did (it panicked, ran out of time, leaked or did not build) counts
+// as one failure. What its unfinished tests printed is shown.
+func (r *report) endPackage(e event) {
+	r.packages++
+	t := r.tally(e.Package)
+	delete(r.ended, e.Package)
+	own := r.take(e.Package, "")
+	switch {
+	case e.Action == "fail":
+		if t.failed == 0 {
+			r.failed++
+		}
+		for _, test := range r.unfinished(e.Package) {
+			fmt.Fprint(r.out, r.take(e.Package, test))
+		}
+		fmt.Fprintf(r.out, "%sFAIL\t%s\t%.2fs\n", own, e.Package, e.Elapsed)
+	case t.tests == 0:
+		fmt.Fprintf(r.out, "-\t%s\tno tests\n", e.Package)
+	default:
+		fmt.Fprintf(r.out, "ok\t%s\t%.2fs\t%d tests\n", e.Package, e.Elapsed, t.tests)
+	}
+}
+
+func (r *report) tally(pkg string) *tally {
+	if r.ended[pkg] == nil {
+		r.ended[pkg] = new(tally)
+	}
+	return r.ended[pkg]
+}
+
+// unfinished returns the tests of the package that printed and did not end.
+func (r *report) unfinished(pkg string) (tests []string) {
+	for key := range r.output {
+		if key[0] == pkg {
+			tests = append(tests, key[1])
+		}
+	}
+	slices.Sort(tests)
+	return tests
+}
+
+// broken counts a failure that no test reported.
+func (r *report) broken(what string) {
+	r.failed++
+	fmt.Fprintln(r.out, "FAIL:", what)
+}
+
+// finish prints the skips, each by name, and the counts, and says whether all
+// is well.
+func (r *report) finish(strict bool) bool {
+	byReason := map[string][]skip{}
+	for _, s := range r.skips {
+		why := s.allowed()
+		byReason[why] = append(byReason[why], s)
+	}
+	unlisted := byReason[""]
+	delete(byReason, "")
+	fmt.Fprintln(r.out)
+	for _, why := range slices.Sorted(maps.Keys(byReason)) {
+		fmt.Fprintf(r.out, "skipped, %s:\n", why)
+		for _, s := range byReason[why] {
+			fmt.Fprintf(r.out, "\t%s\n", s.name)
+		}
+	}
+	if len(unlisted) > 0 {
+		fmt.Fprintln(r.out, "skipped, for a reason that is not on the list in internal/runtests/skips.go:")
+		for _, s := range unlisted {
+			fmt.Fprintf(r.out, "\t%s\n\t\t%s\n", s.name, s.reason)
+		}
+		if strict {
+			r.failed += len(unlisted)
+		}
+	}
+	if r.passed == 0 {
+		r.broken("no test passed")
+	}
+	if len(withoutServer) == 0 {
+		fmt.Fprintln(r.out, "stores tested without a real server: none")
+	} else {
+		fmt.Fprintln(r.out, "stores tested without a real server:", strings.Join(withoutServer, ", "))
+	}
+	fmt.Fprintf(r.out, "%d passed, %d failed, %d skipped\n", r.passed, r.failed, len(r.skips))
+	return r.failed == 0
+}
+
+// withoutFrames drops the lines by which go test marks begin and end.
+func withoutFrames(printed string) string {
+	var b strings.Builder
+	for line := range strings.Lines(printed) {
+		if s := strings.TrimLeft(line, " "); strings.HasPrefix(s, "=== ") || strings.HasPrefix(s, "--- ") {
+			continue
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}
