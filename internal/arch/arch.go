@@ -15,10 +15,10 @@ import (
 type kind int
 
 const (
-	core   kind = iota // what every user links: no driver, no store
-	store              // keeps locks: core except the root package, and its own driver
-	top                // brings stores together: commands, and the table of URLs
-	helper             // used by tests and by other packages of this kind only
+	core    kind = iota // what every user links: no driver, no store
+	store               // keeps locks: core except the root package, and its own driver
+	top                 // brings stores together: commands, and the table of URLs
+	support             // used by tests and by other packages of this kind only
 )
 
 // A rule is what a package may import besides the standard library. The
