@@ -61,3 +61,13 @@ func clean(s string, n int) string {
 	}
 	return s
 }
+
+// Describe is the owner on one line: "host web-3, pid 4711 (backup.sh)", with
+// the note behind it where there is one.
+func (o Owner) Describe() string {
+	s := "host " + o.Host + ", pid " + strconv.Itoa(o.PID) + " (" + o.Program + ")"
+	if o.Note != "" {
+		s += ", " + strconv.Quote(o.Note)
+	}
+	return s
+}

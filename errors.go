@@ -1,0 +1,170 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// The closed set of errors: every error of this package matches one of them,
+// or a context's error, with [errors.Is]. docs/operate.md has the command's
+// exit code for each.
+var (
+	// ErrHeld: someone else is ahead. As a *HeldError it says who.
+	ErrHeld = store.ErrHeld
+	// ErrLost: we had it, and it is no longer ours: the lease ran out, an
+	// operator broke it, the store forgot it, or its MaxHold was over.
+	ErrLost = store.ErrLost
+	// ErrReleased: the lease was given back before.
+	ErrReleased = store.ErrReleased
+	// ErrClosed: the locker was closed.
+	ErrClosed = store.ErrClosed
+	// ErrDeadlock: the claim would wait for a lease that its own context has.
+	ErrDeadlock = store.ErrDeadlock
+	// ErrMismatch: the name is in use with another limit, as a lock or as a
+	// semaphore of another size.
+	ErrMismatch = store.ErrMismatch
+	// ErrUnsupported: this store cannot do that, or what is stored was written
+	// by a newer version.
+	ErrUnsupported = store.ErrUnsupported
+	// ErrInvalid: a mistake in the call, found before anything was sent.
+	ErrInvalid = store.ErrInvalid
+	// ErrUnavailable: the store gave no answer, or it is unclear what happened.
+	// What may have been left behind is gone after the TTL at the latest.
+	ErrUnavailable = store.ErrUnavailable
+	// ErrDenied: the store refuses this user.
+	ErrDenied = store.ErrDenied
+	// ErrCorrupt: what is stored under the name is not ours, or broken. It is
+	// left alone.
+	ErrCorrupt = store.ErrCorrupt
+)
+
+// A HeldError is ErrHeld with those who were in the way when the store last
+// answered. If a wait was ended by its context, it matches the context's error
+// as well.
+type HeldError struct {
+	Name    string
+	Store   string   // for people: kind and address
+	Holders []Holder // at most 8 of them
+	Holding int      // how many hold
+	Waiting int      // how many wait ahead
+
+	doing string
+	ended error // the context's error, if that ended a wait
+}
+
+// A Holder is one of those in the way. Its times are this machine's, computed
+// from what the store said was left.
+type Holder struct {
+	Owner
+	ID      string
+	Token   int64
+	Since   time.Time
+	Expires time.Time // unless renewed
+	Ends    time.Time // when the name is free again at the latest, unless renewed
+}
+
+func (e *HeldError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %q on %s: ", e.doing, e.Name, e.Store)
+	if e.ended != nil {
+		fmt.Fprintf(&b, "gave up waiting (%v): ", e.ended)
+	}
+	b.WriteString(e.Who())
+	return b.String()
+}
+
+// Who says who is in the way, on one line: "held by host web-3, pid 4711
+// (backup.sh), since 12:03:11 (2m4s), expires in 21s, 3 waiting".
+func (e *HeldError) Who() string {
+	var parts []string
+	now := time.Now()
+	for i, h := range e.Holders {
+		if i == 3 && len(e.Holders) > 4 {
+			break
+		}
+		parts = append(parts, h.describe(now))
+	}
+	if more := e.Holding - len(parts); more > 0 && len(parts) > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more", more))
+	}
+	text := "held by " + strings.Join(parts, "; ")
+	if len(parts) == 0 {
+		text = "others are ahead"
+	}
+	if e.Waiting > 0 {
+		text += fmt.Sprintf(", %d waiting", e.Waiting)
+	}
+	return text
+}
+
+func (h *Holder) describe(now time.Time) string {
+	text := h.Owner.Describe()
+	text += fmt.Sprintf(", since %s (%s)", h.Since.Format(time.TimeOnly), short(now.Sub(h.Since)))
+	switch left, ends := h.Expires.Sub(now), h.Ends.Sub(now); {
+	case left > 0:
+		text += ", expires in " + short(left)
+	case ends > 0:
+		text += ", gone, but the name stays taken for " + short(ends)
+	}
+	return text
+}
+
+// short rounds a duration for people.
+func short(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "0s"
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < 10*time.Second:
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return d.Round(time.Second).String()
+}
+
+// Unwrap makes it match ErrHeld, and the context's error if that ended a wait.
+func (e *HeldError) Unwrap() []error {
+	if e.ended != nil {
+		return []error{ErrHeld, e.ended}
+	}
+	return []error{ErrHeld}
+}
+
+// refusal makes a HeldError of the store's answer, which came at the time
+// when. ended is the context's error if that ended the wait.
+func (w *want) refusal(a *store.Answer, when time.Time, ended error) *HeldError {
+	e := &HeldError{
+		Name: w.name, Store: w.l.e.desc.Store, Holding: a.Holding, Waiting: a.Waiting,
+		doing: w.doing(), ended: ended,
+	}
+	for _, h := range a.Holders {
+		e.Holders = append(e.Holders, Holder{
+			Owner: h.Owner, ID: h.ID.String(), Token: h.Token,
+			Since: when.Add(-h.Age), Expires: when.Add(h.Expires), Ends: when.Add(h.Ends),
+		})
+	}
+	return e
+}
+
+// errorf says what was tried, on which name and store.
+func (w *want) errorf(err error) error {
+	return fmt.Errorf("%s %q on %s: %w", w.doing(), w.name, w.l.e.desc.Store, err)
+}
+
+// unclear makes an error of the store one that matches ErrUnavailable, unless
+// it is definite.
+func unclear(err error) error {
+	if err == nil || store.Definite(err) || errors.Is(err, ErrUnavailable) {
+		return err
+	}
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		// The engine's own bound, not the caller's context: it must not match.
+		return fmt.Errorf("%w: no answer in time (%v)", ErrUnavailable, err)
+	}
+	return fmt.Errorf("%w: %w", ErrUnavailable, err)
+}

@@ -1,0 +1,127 @@
+package holdfast
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// hints brings the store's hints to those who wait. There is one subscription
+// for all of them, made when the first has to wait and kept until close.
+type hints struct {
+	e       *engine
+	watcher store.Watcher // nil: this store cannot wake anybody
+
+	mu         sync.Mutex
+	waiting    map[store.ID]chan store.Hint
+	subscribed bool
+	under      chan struct{} // closed when the subscribing under way ends; nil: none is
+	again      clock.Instant // after a failure: not before
+}
+
+// resubscribeAfter is how long a failed subscription is left alone; until then
+// waiters poll.
+const resubscribeAfter = 5 * time.Second
+
+func (h *hints) init(e *engine) {
+	h.e = e
+	h.watcher, _ = e.store.(store.Watcher)
+	h.waiting = map[store.ID]chan store.Hint{}
+}
+
+// ready reports whether hints come.
+func (h *hints) ready() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.subscribed
+}
+
+// subscribe sees to it that hints come, and returns when they do, when that
+// failed, or when ctx ends. A caller who leaves does not stop it.
+func (h *hints) subscribe(ctx context.Context, s *settings) {
+	h.mu.Lock()
+	if h.watcher == nil || h.subscribed || h.under == nil && h.e.now() < h.again {
+		h.mu.Unlock()
+		return
+	}
+	under := h.under
+	if under == nil {
+		under = make(chan struct{})
+		h.under = under
+		h.e.work.Go(func() { h.watch(s, under) })
+	}
+	h.mu.Unlock()
+	select {
+	case <-under:
+	case <-ctx.Done():
+	case <-h.e.closing:
+	}
+}
+
+func (h *hints) watch(s *settings, under chan struct{}) {
+	ctx, cancel := h.e.bounded(longestCall)
+	defer cancel()
+	err := h.watcher.Watch(ctx, h.e.process, h.deliver)
+	h.mu.Lock()
+	h.subscribed = err == nil
+	h.again = h.e.now().Add(resubscribeAfter)
+	h.under = nil
+	h.mu.Unlock()
+	close(under)
+	if err != nil {
+		s.Logger.Warn("holdfast: no wake-ups, waiters poll", "store", h.e.desc.Store, "err", err)
+	}
+}
+
+// add registers a waiter. The channel holds the newest hint only.
+func (h *hints) add(id store.ID) chan store.Hint {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	ch := make(chan store.Hint, 1)
+	h.waiting[id] = ch
+	return ch
+}
+
+func (h *hints) remove(id store.ID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.waiting, id)
+}
+
+// deliver is what the store calls. It never blocks.
+func (h *hints) deliver(hint store.Hint) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if hint.ID == (store.ID{}) {
+		for _, ch := range h.waiting {
+			put(ch, hint)
+		}
+	}
+	if ch := h.waiting[hint.ID]; ch != nil {
+		put(ch, hint)
+	}
+}
+
+// put replaces what is in ch, except that a hint without a token does not
+// replace one that has it.
+func put(ch chan store.Hint, hint store.Hint) {
+	select {
+	case ch <- hint:
+		return
+	default:
+	}
+	if hint.Token == 0 {
+		return // whatever is in there causes a look as well
+	}
+	select {
+	case <-ch:
+	default:
+	}
+	select {
+	case ch <- hint:
+	default:
+	}
+}

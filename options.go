@@ -1,0 +1,139 @@
+package holdfast
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Options of a [Locker]. A nil *Options is the same as an empty one. A zero
+// field keeps the parent's value, that of [New] being the default. The final
+// combination is checked: nonsense is an ErrInvalid of New, or of the first
+// call on what With returned.
+type Options struct {
+	// TTL is how long a hold lasts without renewal. Default 30 s. The least
+	// and the greatest are the store's.
+	TTL time.Duration
+	// RenewEvery is how often a hold is renewed. Default a third of the TTL;
+	// at most half of it.
+	RenewEvery time.Duration
+	// Wait bounds the waiting where the context is to bound the work as well,
+	// as in Do. Default: no bound.
+	Wait time.Duration
+	// MinHold is how long the name stays taken from the grant on, even if it
+	// is released sooner, or its holder dies. Default 0.
+	MinHold time.Duration
+	// MaxHold is how long a lease may last: at its end it is lost, and given
+	// back. Default: no bound.
+	MaxHold time.Duration
+	// LockDelay is how long the name stays closed after a hold *expired*
+	// (never after a release), for resources that cannot check tokens.
+	// Default 0.
+	LockDelay time.Duration
+	// Owner is who holds, for people to read. Default: this host, pid and
+	// program.
+	Owner Owner
+	// Note is a remark for people, at most 100 bytes.
+	Note string
+	// Logger takes what an operator should hear. Default slog.Default().
+	Logger *slog.Logger
+	// PollMin and PollMax bound the pause between looks on a store that cannot
+	// wake waiters: it grows by half each time. Default 10 ms and 800 ms.
+	PollMin, PollMax time.Duration
+}
+
+const (
+	defaultTTL     = 30 * time.Second
+	defaultPollMin = 10 * time.Millisecond
+	defaultPollMax = 800 * time.Millisecond
+)
+
+// over returns o with the fields that it leaves open taken from p.
+func (o *Options) over(p *Options) *Options {
+	if o == nil {
+		return p
+	}
+	m := *o
+	m.TTL = cmp.Or(o.TTL, p.TTL)
+	m.RenewEvery = cmp.Or(o.RenewEvery, p.RenewEvery)
+	m.Wait = cmp.Or(o.Wait, p.Wait)
+	m.MinHold = cmp.Or(o.MinHold, p.MinHold)
+	m.MaxHold = cmp.Or(o.MaxHold, p.MaxHold)
+	m.LockDelay = cmp.Or(o.LockDelay, p.LockDelay)
+	m.Owner = cmp.Or(o.Owner, p.Owner)
+	m.Note = cmp.Or(o.Note, p.Note)
+	m.Logger = cmp.Or(o.Logger, p.Logger)
+	m.PollMin = cmp.Or(o.PollMin, p.PollMin)
+	m.PollMax = cmp.Or(o.PollMax, p.PollMax)
+	return &m
+}
+
+// settings are options that were checked, with what is computed from them.
+type settings struct {
+	Options
+	owner string        // Owner and Note as stores keep them
+	place time.Duration // how long a place is kept at a time
+}
+
+// settle fills in the defaults and checks the whole against the store.
+func (o *Options) settle(d *store.Description) (*settings, error) {
+	s := &settings{Options: *o}
+	s.TTL = cmp.Or(s.TTL, min(max(defaultTTL, d.MinTTL), d.MaxTTL))
+	s.RenewEvery = cmp.Or(s.RenewEvery, s.TTL/3)
+	s.PollMin = cmp.Or(s.PollMin, min(defaultPollMin, cmp.Or(s.PollMax, defaultPollMin)))
+	s.PollMax = cmp.Or(s.PollMax, max(defaultPollMax, s.PollMin))
+	s.Owner = cmp.Or(s.Owner, thisProcess())
+	s.Logger = cmp.Or(s.Logger, slog.Default())
+	if s.Note != "" {
+		s.Owner.Note = s.Note
+	}
+	s.owner = s.Owner.String()
+	s.place = min(store.MaxPlace, s.TTL)
+	return s, s.check(d)
+}
+
+func (s *settings) check(d *store.Description) error {
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("%w options for %s: %s", ErrInvalid, d.Store, fmt.Sprintf(format, args...))
+	}
+	for _, f := range []struct {
+		name string
+		d    time.Duration
+	}{
+		{"TTL", s.TTL}, {"RenewEvery", s.RenewEvery}, {"Wait", s.Wait}, {"MinHold", s.MinHold},
+		{"MaxHold", s.MaxHold}, {"LockDelay", s.LockDelay}, {"PollMin", s.PollMin}, {"PollMax", s.PollMax},
+	} {
+		if f.d < 0 {
+			return bad("%s is negative: %v", f.name, f.d)
+		}
+	}
+	switch {
+	case s.TTL < d.MinTTL:
+		return bad("TTL %v is under the store's least, %v", s.TTL, d.MinTTL)
+	case s.TTL > d.MaxTTL:
+		return bad("TTL %v is over the store's greatest, %v", s.TTL, d.MaxTTL)
+	case s.RenewEvery > s.TTL/2:
+		return bad("RenewEvery %v is more than half of the TTL, %v: a single slow renewal would lose the lease", s.RenewEvery, s.TTL)
+	case s.MaxHold > 0 && s.MinHold > s.MaxHold:
+		return bad("MinHold %v is more than MaxHold %v", s.MinHold, s.MaxHold)
+	case s.MinHold > d.MaxTTL:
+		return bad("MinHold %v is over the store's greatest TTL, %v", s.MinHold, d.MaxTTL)
+	case s.LockDelay > d.MaxTTL:
+		return bad("LockDelay %v is over the store's greatest TTL, %v", s.LockDelay, d.MaxTTL)
+	case s.PollMin > s.PollMax:
+		return bad("PollMin %v is more than PollMax %v", s.PollMin, s.PollMax)
+	case len(s.Note) > store.MaxNote:
+		return bad("the note has %d bytes, at most %d are kept", len(s.Note), store.MaxNote)
+	}
+	for p, asked := range map[store.Promise]bool{
+		store.PromiseMinHold: s.MinHold > 0, store.PromiseLockDelay: s.LockDelay > 0,
+	} {
+		if why, lacks := d.Lacks[p]; lacks && asked {
+			return fmt.Errorf("%w: %s cannot keep a %s: %s", ErrUnsupported, d.Store, p, why)
+		}
+	}
+	return nil
+}

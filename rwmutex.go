@@ -1,0 +1,58 @@
+package holdfast
+
+import (
+	"context"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// An RWMutex is one name that one writer or many readers may have, wherever
+// they ask from. First come, first served: a reader that comes after a waiting
+// writer waits behind it, so writers do not starve. Its write side is the
+// [Mutex] of the same name. It keeps no state of its own and is safe for
+// concurrent use.
+type RWMutex struct{ write, read want }
+
+// RWMutex returns the readers-writer lock of the name: any UTF-8 of 1 to 512
+// bytes. A bad name is an ErrInvalid of the first call.
+func (l *Locker) RWMutex(name string) *RWMutex {
+	return &RWMutex{
+		write: want{l: l, name: name, limit: store.Full, weight: store.Full, verb: "lock"},
+		read:  want{l: l, name: name, limit: store.Full, weight: 1, verb: "read-lock"},
+	}
+}
+
+// Lock waits until the name is ours alone. See [Mutex.Lock].
+func (m *RWMutex) Lock(ctx context.Context) (*Lease, error) { return m.write.lock(ctx) }
+
+// TryLock takes the name if nobody has it or waits for it. See [Mutex.TryLock].
+func (m *RWMutex) TryLock(ctx context.Context) (*Lease, error) { return m.write.try(ctx) }
+
+// Do runs fn while the name is ours alone. See [Mutex.Do].
+func (m *RWMutex) Do(ctx context.Context, fn func(context.Context) error) error {
+	return m.write.do(ctx, fn)
+}
+
+// TryDo runs fn if the name is free. See [Mutex.TryDo].
+func (m *RWMutex) TryDo(ctx context.Context, fn func(context.Context) error) (ran bool, err error) {
+	return m.write.tryDo(ctx, fn)
+}
+
+// RLock waits until the name is ours to read, beside other readers. Their
+// tokens are distinct, in no promised order among readers that overlap. See
+// [Mutex.Lock].
+func (m *RWMutex) RLock(ctx context.Context) (*Lease, error) { return m.read.lock(ctx) }
+
+// TryRLock takes the name to read if no writer has it or waits for it. See
+// [Mutex.TryLock].
+func (m *RWMutex) TryRLock(ctx context.Context) (*Lease, error) { return m.read.try(ctx) }
+
+// RDo runs fn while the name is ours to read. See [Mutex.Do].
+func (m *RWMutex) RDo(ctx context.Context, fn func(context.Context) error) error {
+	return m.read.do(ctx, fn)
+}
+
+// TryRDo runs fn if the name is free to read. See [Mutex.TryDo].
+func (m *RWMutex) TryRDo(ctx context.Context, fn func(context.Context) error) (ran bool, err error) {
+	return m.read.tryDo(ctx, fn)
+}
