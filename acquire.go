@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/clock"
@@ -13,12 +12,16 @@ import (
 
 // lock waits until the want is granted.
 func (w *want) lock(ctx context.Context) (*Lease, error) {
-	ctx, done, err := w.prepare(ctx, w.l.s.Wait)
-	if err != nil {
+	if err := w.begin(ctx); err != nil {
 		return nil, err
 	}
-	defer done()
 	e := w.l.e
+	defer e.work.Done()
+	if d := w.l.s.Wait; d > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, d)
+		defer cancel()
+	}
 	if err := e.gates.enter(ctx, w.name, e.closing); err != nil {
 		return nil, w.gaveUp(err, e.gates.lastRefused(w.name))
 	}
@@ -28,11 +31,10 @@ func (w *want) lock(ctx context.Context) (*Lease, error) {
 
 // try takes the want if it is granted at once.
 func (w *want) try(ctx context.Context) (*Lease, error) {
-	ctx, done, err := w.prepare(ctx, 0)
-	if err != nil {
+	if err := w.begin(ctx); err != nil {
 		return nil, err
 	}
-	defer done()
+	defer w.l.e.work.Done()
 	r := newRequest(w)
 	r.claim.Try = true
 	l, err := r.ask(ctx)
@@ -61,29 +63,23 @@ func (w *want) tryDo(ctx context.Context, fn func(context.Context) error) (ran b
 	return true, l.run(ctx, fn)
 }
 
-// prepare checks everything that can be checked without the store, keeps Close
-// waiting for the call, and bounds the waiting. The function that it returns
-// undoes that.
-func (w *want) prepare(ctx context.Context, wait time.Duration) (context.Context, func(), error) {
+// begin checks everything that can be checked without the store, and keeps
+// Close waiting until work.Done is called.
+func (w *want) begin(ctx context.Context) error {
 	if err := w.check(); err != nil {
-		return nil, nil, err
+		return err
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, nil, w.errorf(err)
+		return w.errorf(err)
 	}
 	if err := w.waitsForItself(ctx); err != nil {
-		return nil, nil, err
+		return err
 	}
-	e := w.l.e
-	if !e.enter() {
-		return nil, nil, w.errorf(ErrClosed)
+	if !w.l.e.enter() {
+		return w.errorf(ErrClosed)
 	}
-	e.begin(w.l.s)
-	if wait == 0 {
-		return ctx, e.work.Done, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, wait)
-	return ctx, func() { cancel(); e.work.Done() }, nil
+	w.l.e.begin(w.l.s)
+	return nil
 }
 
 // waitsForItself is ErrDeadlock if the leases that ctx comes from are in the
@@ -147,7 +143,9 @@ func (r *request) wait(ctx context.Context) (*Lease, error) {
 	// first ask is a try, and the place is asked for once hints cannot be
 	// missed any more.
 	r.claim.Try = r.e.hints.watcher != nil && !r.e.hints.ready()
-	r.listen()
+	if !r.claim.Try {
+		r.listen()
+	}
 	defer r.deaf()
 	for {
 		l, err := r.ask(ctx)
@@ -158,6 +156,7 @@ func (r *request) wait(ctx context.Context) (*Lease, error) {
 		if r.claim.Try {
 			r.e.hints.subscribe(ctx, r.s)
 			r.claim.Try = false
+			r.listen()
 			continue
 		}
 		l, err = r.pause(ctx)
@@ -257,20 +256,18 @@ func (r *request) grantedBy(h *store.Hint) (*Lease, error) {
 	if h.ID != r.claim.ID || !fresh || r.claim.Keep > 0 {
 		return nil, nil
 	}
-	return r.lease(h.Token, r.sent, r.s.place, r.sent.Add(r.s.place/3))
+	return r.lease(h.Token, r.sent, r.s.place, r.s.place/3)
 }
 
 // ask asks once and reads the answer: a lease, or an error, or neither if it is
 // refused.
 func (r *request) ask(ctx context.Context) (*Lease, error) {
 	for lost := 0; ; {
-		now := r.e.now()
-		if r.placed && now >= r.sent.Add(r.s.place) {
+		if r.placed && r.e.now() >= r.sent.Add(r.s.place) {
 			r.newID() // the place has lapsed
 		}
-		r.last = r.ends != 0 && now >= r.lastAsk()
-		op := r.op()
-		out, err := run(r, ctx, op.do)
+		r.last = r.ends != 0 && r.e.now() >= r.lastAsk()
+		out, err := run(r, ctx, r.op().do)
 		if err != nil {
 			return nil, r.w.gaveUp(err, r.refused)
 		}
@@ -287,8 +284,8 @@ func (r *request) ask(ctx context.Context) (*Lease, error) {
 			}
 			return nil, r.w.errorf(unclear(out.err))
 		}
-		r.sent, r.took = out.sent, r.e.now().Sub(out.sent)
 		if !out.answer.Granted {
+			r.sent, r.took = out.sent, r.e.now().Sub(out.sent)
 			r.placed = !r.claim.Try
 			r.refused = &refused{out.answer, time.Now()}
 			return nil, nil
@@ -301,23 +298,23 @@ func (r *request) ask(ctx context.Context) (*Lease, error) {
 		if out.answer.From != 0 {
 			from = out.answer.From
 		}
-		return r.lease(out.answer.Token, from, out.answer.TTL, from.Add(r.s.RenewEvery))
+		return r.lease(out.answer.Token, from, out.answer.TTL, r.s.RenewEvery)
 	}
 }
 
-// lease makes the lease. If the locker was closed meanwhile it is given back.
-func (r *request) lease(token int64, from clock.Instant, ttl time.Duration, renewAt clock.Instant) (*Lease, error) {
+// lease makes the lease, which holds for ttl from the instant on and is to be
+// renewed when the duration renew of it is gone. If the locker was closed
+// meanwhile it is given back.
+func (r *request) lease(token int64, from clock.Instant, ttl, renew time.Duration) (*Lease, error) {
 	l := &Lease{
-		e: r.e, s: r.s, doing: r.w.doing(), since: r.e.now(), weight: r.claim.Weight,
+		e: r.e, s: r.s, doing: r.w.doing(), weight: r.claim.Weight,
 		hold: store.Hold{Name: r.claim.Name, ID: r.claim.ID, Token: token},
 	}
-	if !r.e.sched.add(l, deadlineOf(from, ttl), renewAt) {
+	if !r.e.sched.add(l, deadlineOf(from, ttl), from.Add(renew)) {
 		r.withdraw()
 		return nil, r.w.errorf(ErrClosed)
 	}
-	if log := r.s.Logger; log.Enabled(context.Background(), slog.LevelDebug) {
-		log.Debug("holdfast: granted", l.attrs()...)
-	}
+	l.debug("holdfast: granted")
 	return l, nil
 }
 
@@ -430,21 +427,32 @@ func (r *request) newID() {
 }
 
 func (r *request) listen() { r.hints = r.e.hints.add(r.claim.ID) }
-func (r *request) deaf()   { r.e.hints.remove(r.claim.ID) }
+
+func (r *request) deaf() {
+	if r.hints != nil {
+		r.e.hints.remove(r.claim.ID)
+	}
+}
 
 // repeat calls f until its outcome is clear, for at most d in all, or until
 // stop.
 func (e *engine) repeat(d time.Duration, stop <-chan struct{}, f func(context.Context) error) error {
-	end := e.now().Add(d)
-	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
-		ctx, cancel := e.bounded(max(end.Sub(e.now()), time.Millisecond))
+	var end clock.Instant
+	if !e.desc.InProcess { // there a call takes no time, and reading the clock is most of it
+		end = e.now().Add(d)
+	}
+	for left, pause := d, 10*time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
+		ctx, cancel := e.bounded(left)
 		err := f(ctx)
 		cancel()
 		if err == nil || store.Definite(err) {
 			return err
 		}
+		if end == 0 {
+			end = e.now().Add(d)
+		}
 		wait := jitter(pause)
-		if e.now().Add(wait) >= end {
+		if left = end.Sub(e.now()) - wait; left <= 0 {
 			return unclear(err)
 		}
 		select {

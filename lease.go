@@ -26,7 +26,7 @@ type Lease struct {
 	s      *settings
 	hold   store.Hold
 	doing  string
-	since  clock.Instant // the grant, for MaxHold
+	endAt  clock.Instant // when MaxHold is over; 0: no bound
 	weight int64
 
 	valid atomic.Int64 // the deadline, an Instant; 0 once it is over
@@ -41,7 +41,7 @@ type Lease struct {
 
 	mu      sync.Mutex
 	state   state
-	cause   error         // why it is over
+	why     error         // it is over; ErrLost or ErrReleased with the reason
 	lost    chan struct{} // made by the first Lost
 	base    context.Context
 	cancel  context.CancelCauseFunc
@@ -139,7 +139,7 @@ func (l *Lease) Context(parent context.Context) context.Context {
 	if l.base == nil {
 		l.base, l.cancel = context.WithCancelCause(context.Background())
 		if l.state != held {
-			l.cancel(l.cause)
+			l.cancel(l.errorf(l.why))
 		}
 	}
 	outer, _ := parent.Value(leaseKey{}).(*leases)
@@ -180,19 +180,19 @@ func (c valuesOf) Value(key any) any {
 
 // finish makes a held lease one that is over. It returns false if it was over
 // before.
-func (l *Lease) finish(to state, cause error) bool {
+func (l *Lease) finish(to state, why error) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.state != held {
 		return false
 	}
 	l.valid.Store(0)
-	l.state, l.cause = to, cause
+	l.state, l.why = to, why
 	if to == lost && l.lost != nil {
 		close(l.lost)
 	}
 	if l.cancel != nil {
-		l.cancel(cause)
+		l.cancel(l.errorf(why))
 	}
 	l.parent, l.derived = nil, nil
 	return true
@@ -200,7 +200,7 @@ func (l *Lease) finish(to state, cause error) bool {
 
 // lose tells that the lease is lost. The scheduler has taken it out before.
 func (l *Lease) lose(why error) {
-	if l.finish(lost, l.errorf(why)) {
+	if l.finish(lost, why) {
 		l.s.Logger.Error("holdfast: lease lost", l.attrs("err", why)...)
 	}
 }
@@ -220,21 +220,18 @@ func (l *Lease) Release() error {
 	} else {
 		l.e.close() // it is under way and gives back all: wait for it
 	}
-	return l.release(fmt.Errorf("%q on %s: %w", l.hold.Name, l.e.desc.Store, ErrReleased))
+	return l.release(ErrReleased)
 }
 
-func (l *Lease) release(cause error) error {
+func (l *Lease) release(why error) error {
 	if d := clock.Instant(l.valid.Load()); d != 0 && d <= l.e.now() {
 		l.e.sched.remove(l) // by the clock: its timer is late
 		l.lose(errTimeOver)
 	}
-	if !l.finish(released, cause) {
+	if !l.finish(released, why) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if l.state == lost {
-			return l.cause
-		}
-		return l.errorf(ErrReleased)
+		return l.errorf(l.why)
 	}
 	flight, deadline := l.e.sched.remove(l)
 	wait(flight)
@@ -256,7 +253,7 @@ func (l *Lease) giveBack(deadline clock.Instant) error {
 		l.s.Logger.Warn("holdfast: release", l.attrs("err", err)...)
 		return l.errorf(err)
 	}
-	l.s.Logger.Debug("holdfast: released", l.attrs()...)
+	l.debug("holdfast: released")
 	return nil
 }
 
@@ -264,6 +261,12 @@ var errTimeOver = fmt.Errorf("%w: its time ran out before a renewal was answered
 
 func (l *Lease) errorf(err error) error {
 	return fmt.Errorf("%s %q on %s, token %d: %w", l.doing, l.hold.Name, l.e.desc.Store, l.hold.Token, err)
+}
+
+func (l *Lease) debug(msg string) {
+	if l.s.Logger.Enabled(context.Background(), slog.LevelDebug) {
+		l.s.Logger.Debug(msg, l.attrs()...)
+	}
 }
 
 func (l *Lease) attrs(more ...any) []any {

@@ -36,6 +36,8 @@ const (
 	batches = 4
 )
 
+var errClosed = fmt.Errorf("%w: %w", ErrReleased, ErrClosed)
+
 var errMaxHold = fmt.Errorf("%w: MaxHold is over", ErrLost)
 
 func (s *scheduler) init(e *engine) {
@@ -47,6 +49,9 @@ func (s *scheduler) init(e *engine) {
 // renewed at renewAt. It returns false if the engine is closing.
 func (s *scheduler) add(l *Lease, deadline, renewAt clock.Instant) bool {
 	l.deadline, l.renewAt = deadline, renewAt
+	if l.s.MaxHold > 0 {
+		l.endAt = s.e.now().Add(l.s.MaxHold)
+	}
 	l.valid.Store(int64(deadline))
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,8 +91,8 @@ func (s *scheduler) out(l *Lease) {
 // next is when the scheduler has to look at the lease.
 func (l *Lease) next() clock.Instant {
 	at := l.deadline
-	if l.s.MaxHold > 0 {
-		at = min(at, l.since.Add(l.s.MaxHold))
+	if l.endAt != 0 {
+		at = min(at, l.endAt)
 	}
 	if l.flight == nil {
 		at = min(at, l.renewAt)
@@ -101,13 +106,13 @@ func (s *scheduler) arm() {
 	if len(s.leases) == 0 || s.e.isClosing() {
 		return
 	}
-	now := s.e.now()
 	at := s.leases[0].at
-	if !s.e.desc.InProcess {
-		at = min(at, now.Add(bootCheck))
-	}
 	if s.armed != 0 && s.armed <= at {
 		return
+	}
+	now := s.e.now()
+	if !s.e.desc.InProcess {
+		at = min(at, now.Add(bootCheck))
 	}
 	s.armed = at
 	d := max(at.Sub(now), 0)
@@ -184,7 +189,7 @@ func (s *scheduler) start(b batch) { s.e.work.Go(func() { s.renew(b) }) }
 
 // over reports whether the time of the lease is over.
 func (l *Lease) over(now clock.Instant) bool {
-	return l.deadline <= now || l.s.MaxHold > 0 && l.since.Add(l.s.MaxHold) <= now
+	return l.deadline <= now || l.endAt != 0 && l.endAt <= now
 }
 
 // end tells of a lease whose time is over. One that ends by MaxHold is ours
@@ -259,7 +264,7 @@ func (l *Lease) renewed(r store.Renewal, sent, now clock.Instant) error {
 		if v := l.valid.Load(); v != 0 { // else a release has begun
 			l.valid.CompareAndSwap(v, int64(l.deadline))
 		}
-		l.s.Logger.Debug("holdfast: renewed", l.attrs()...)
+		l.debug("holdfast: renewed")
 		return nil
 	case errors.Is(r.Err, ErrLost):
 		return r.Err
@@ -288,7 +293,7 @@ func (s *scheduler) releaseAll() {
 	for _, l := range all {
 		slots <- struct{}{}
 		wg.Go(func() {
-			l.release(fmt.Errorf("%q on %s: %w: %w", l.hold.Name, s.e.desc.Store, ErrReleased, ErrClosed))
+			l.release(errClosed)
 			<-slots
 		})
 	}
