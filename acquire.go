@@ -333,12 +333,12 @@ type outcome struct {
 	err    error
 }
 
-// op is the next ask. A first one is repeated for at most five seconds or a
-// TTL while it is unclear, a kept place until it would lapse.
+// op is the next ask. While it is unclear it is repeated for at most five
+// seconds or a TTL; a kept place until it would lapse, if that is longer.
 func (r *request) op() op {
 	o := op{e: r.e, claim: r.claim, bound: min(r.s.TTL, longestCall)}
 	if r.placed {
-		o.bound = r.sent.Add(r.s.place).Sub(r.e.now())
+		o.bound = max(o.bound, r.sent.Add(r.s.place).Sub(r.e.now()))
 	}
 	return o
 }
@@ -371,7 +371,12 @@ func (o op) do(stop <-chan struct{}) (out outcome) {
 // called directly.
 func run[T any](r *request, ctx context.Context, op func(stop <-chan struct{}) T) (out T, err error) {
 	if r.e.desc.InProcess {
-		return op(nil), nil
+		out = op(ctx.Done())
+		if err := ctx.Err(); err != nil {
+			r.withdraw()
+			return out, err
+		}
+		return out, nil
 	}
 	done, stop := make(chan T), make(chan struct{})
 	claim, ttl := r.claim, r.s.TTL
@@ -398,9 +403,11 @@ func run[T any](r *request, ctx context.Context, op func(stop <-chan struct{}) T
 // withdraw gives back whatever the claim has. Nothing is asked for by this id
 // any more.
 func (r *request) withdraw() {
-	if r.e.desc.InProcess {
-		r.e.withdraw(r.claim, r.s.TTL)
-		return
+	if r.e.desc.InProcess { // so that nothing is left when the caller has its answer
+		h := store.Hold{Name: r.claim.Name, ID: r.claim.ID}
+		if r.e.store.Release(context.Background(), h) == nil {
+			return
+		}
 	}
 	claim, ttl := r.claim, r.s.TTL
 	r.e.work.Go(func() { r.e.withdraw(claim, ttl) })
