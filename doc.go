@@ -1,4 +1,46 @@
-// Package holdfast lets one holder at a time (or N, or many readers) work on a
-// named thing, across goroutines, processes and machines, on the store that
+// Package holdfast lets one holder at a time, or N, or many readers, work on a
+// named thing: across goroutines, processes and machines, on the store that
 // you already run.
+//
+//	locks, err := holdfast.New(redisstore.New(client, nil), nil)
+//	lease, err := locks.Mutex("invoice/42").Lock(ctx) // ctx bounds the waiting only
+//	if err != nil {
+//		return err
+//	}
+//	defer lease.Release()
+//	err = work(lease.Context(ctx), lease.Token())
+//
+// # Primitives
+//
+// [Mutex], [RWMutex] and [Semaphore] are claims on a name; each has a form that
+// waits, one that tries, and Do and TryDo, which run a function and release.
+// What they give is a [Lease]. Mutex and RWMutex of one name are one lock.
+// Claims are served in the order they arrived, across processes, so nothing
+// starves.
+//
+// # What a lease promises
+//
+// A lease renews itself. Its deadline counts from before the call that last
+// renewed it was sent, and ends slightly before the store would let anybody
+// else in; a timer ends it then, whatever the network is doing. When it ends,
+// [Lease.Valid] is false, [Lease.Lost] is closed and every [Lease.Context] has
+// ended. What is lost stays lost.
+//
+// A process can still be stopped between looking at its lease and writing. So
+// each lease carries a fencing [Lease.Token], larger than that of any
+// conflicting hold before it: a resource that refuses tokens smaller than the
+// largest it has seen is safe even then.
+//
+// # Errors
+//
+// Every error matches one of the Err values of this package, or the context's
+// error, and says what was tried, on which name and store. [ErrHeld] comes as a
+// [HeldError], which says who is in the way.
+//
+// # Stores
+//
+// Package memstore is for one process and for tests, filestore for the
+// processes of one host, redisstore for a fleet. What each one promises is in
+// its package documentation under the same headings. docs/design.md has the
+// rule they all keep.
 package holdfast
