@@ -26,8 +26,8 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -40,9 +40,10 @@ import (
 type Store struct {
 	mu    sync.Mutex
 	names map[string]*queue.Queue
+	sweep int          // how many names there may be before those that are over are looked for
 	free  *queue.Queue // of an idle name, to be used again
 	last  int64        // the newest token of all idle names
-	start time.Time
+	now   func() queue.Time
 	fail  func(op, name string) error
 	sinks map[store.Process]func(store.Hint)
 }
@@ -56,13 +57,30 @@ var _ interface {
 
 // New returns an empty Store.
 func New() *Store {
-	return &Store{names: map[string]*queue.Queue{}, start: time.Now(), sinks: map[store.Process]func(store.Hint){}}
+	// Counted from here by the monotonic clock: a step of the wall clock ends
+	// no hold.
+	start := time.Now()
+	return newAt(func() queue.Time {
+		now := time.Now()
+		return queue.Time{Clock: now.Sub(start).Microseconds(), Wall: now.UnixMicro()}
+	})
 }
+
+func newAt(now func() queue.Time) *Store {
+	return &Store{
+		names: map[string]*queue.Queue{}, sweep: minSweep, now: now,
+		sinks: map[store.Process]func(store.Hint){},
+	}
+}
+
+// minSweep is the least number of names for which a sweep is worth its while.
+const minSweep = 1024
 
 // Fail makes every later operation for which f returns an error fail with that
 // error before anything is done, as an unreachable server would; nil ends it.
-// op is "ask", "renew" or "release". f is called with the store locked and must
-// not use it. It is for tests of what a caller does when its store is away.
+// op is "ask", "look", "renew", "release", "list" or "break". f is called with
+// the store locked and must not use it. It is for tests of what a caller does
+// when its store is away.
 func (s *Store) Fail(f func(op, name string) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,7 +91,9 @@ func (s *Store) Fail(f func(op, name string) error) {
 // are told of the loss when they next renew, within a third of their TTL. It
 // is for tests of what a job does when its lease is lost.
 func (s *Store) Break(name string) {
-	s.do(name, func(now queue.Time, q *queue.Queue) queue.Change {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.change(name, func(now queue.Time, q *queue.Queue) queue.Change {
 		var all queue.Change
 		for _, e := range q.State(now, name).Entries {
 			if e.Granted {
@@ -87,24 +107,21 @@ func (s *Store) Break(name string) {
 }
 
 // Ask implements [store.Store].
-func (s *Store) Ask(_ context.Context, c store.Claim) (a store.Answer, err error) {
-	if err := s.failing("ask", c.Name); err != nil {
-		return a, err
-	}
-	s.do(c.Name, func(now queue.Time, q *queue.Queue) (change queue.Change) {
+func (s *Store) Ask(ctx context.Context, c store.Claim) (a store.Answer, err error) {
+	err = s.do(ctx, "ask", c.Name, func(now queue.Time, q *queue.Queue) (change queue.Change, err error) {
 		a, change, err = q.Ask(now, c.Name, &c)
-		return change
+		return change, err
 	})
 	return a, err
 }
 
 // Look implements [store.Looker].
-func (s *Store) Look(_ context.Context, c store.Claim) (store.Answer, error) {
-	if err := s.failing("look", c.Name); err != nil {
-		return store.Answer{}, err
-	}
+func (s *Store) Look(ctx context.Context, c store.Claim) (store.Answer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.away(ctx, "look", c.Name); err != nil {
+		return store.Answer{}, err
+	}
 	q := s.names[c.Name]
 	if q == nil {
 		q = &queue.Queue{Last: s.last}
@@ -113,45 +130,45 @@ func (s *Store) Look(_ context.Context, c store.Claim) (store.Answer, error) {
 }
 
 // Renew implements [store.Store].
-func (s *Store) Renew(_ context.Context, holds []store.Hold) []store.Renewal {
+func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 	out := make([]store.Renewal, len(holds))
-	for i, h := range holds {
+	for i := range holds {
+		h := &holds[i]
 		out[i].TTL = h.TTL
-		if out[i].Err = s.failing("renew", h.Name); out[i].Err != nil {
-			continue
-		}
-		s.do(h.Name, func(now queue.Time, q *queue.Queue) (change queue.Change) {
-			change, out[i].Err = q.Renew(now, &h)
-			return change
+		out[i].Err = s.do(ctx, "renew", h.Name, func(now queue.Time, q *queue.Queue) (queue.Change, error) {
+			return q.Renew(now, h)
 		})
 	}
 	return out
 }
 
 // Release implements [store.Store].
-func (s *Store) Release(_ context.Context, h store.Hold) (err error) {
-	if err := s.failing("release", h.Name); err != nil {
-		return err
-	}
-	s.do(h.Name, func(now queue.Time, q *queue.Queue) (change queue.Change) {
-		change, err = q.Release(now, h.Name, h.ID, h.Token)
-		return change
+func (s *Store) Release(ctx context.Context, h store.Hold) error {
+	return s.do(ctx, "release", h.Name, func(now queue.Time, q *queue.Queue) (queue.Change, error) {
+		return q.Release(now, h.Name, h.ID, h.Token)
 	})
-	return err
 }
 
 // Watch implements [store.Watcher].
-func (s *Store) Watch(_ context.Context, p store.Process, sink func(store.Hint)) error {
+func (s *Store) Watch(ctx context.Context, p store.Process, sink func(store.Hint)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	s.sinks[p] = sink
 	return nil
 }
 
 // List implements [store.Inspector].
-func (s *Store) List(_ context.Context, name string) iter.Seq2[store.State, error] {
+func (s *Store) List(ctx context.Context, name string) iter.Seq2[store.State, error] {
 	return func(yield func(store.State, error) bool) {
-		for _, st := range s.states(name) {
+		states, err := s.states(ctx, name)
+		if err != nil {
+			yield(store.State{Name: name}, err)
+			return
+		}
+		for _, st := range states {
 			if !yield(st, nil) {
 				return
 			}
@@ -159,26 +176,33 @@ func (s *Store) List(_ context.Context, name string) iter.Seq2[store.State, erro
 	}
 }
 
-func (s *Store) states(name string) (all []store.State) {
+func (s *Store) states(ctx context.Context, name string) (all []store.State, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, n := range slices.Sorted(maps.Keys(s.names)) {
-		if name == "" || n == name {
-			if st := s.names[n].State(s.now(), n); len(st.Entries) > 0 {
-				all = append(all, st)
-			}
+	if err := s.away(ctx, "list", name); err != nil {
+		return nil, err
+	}
+	now, names := s.now(), s.names
+	if name != "" {
+		names = map[string]*queue.Queue{}
+		if q := s.names[name]; q != nil {
+			names[name] = q
 		}
 	}
-	return all
+	for n, q := range names {
+		if st := q.State(now, n); len(st.Entries) > 0 {
+			all = append(all, st)
+		}
+	}
+	slices.SortFunc(all, func(a, b store.State) int { return strings.Compare(a.Name, b.Name) })
+	return all, nil
 }
 
 // BreakHold implements [store.Inspector].
-func (s *Store) BreakHold(_ context.Context, b store.Break) (err error) {
-	s.do(b.Name, func(now queue.Time, q *queue.Queue) (change queue.Change) {
-		change, err = q.Break(now, &b)
-		return change
+func (s *Store) BreakHold(ctx context.Context, b store.Break) error {
+	return s.do(ctx, "break", b.Name, func(now queue.Time, q *queue.Queue) (queue.Change, error) {
+		return q.Break(now, &b)
 	})
-	return err
 }
 
 // Describe implements [store.Store].
@@ -195,22 +219,39 @@ func (s *Store) Describe() store.Description {
 // Close implements [store.Store]. The names stay: other lockers may use them.
 func (s *Store) Close() error { return nil }
 
-func (s *Store) failing(op, name string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.fail == nil {
-		return nil
+// away is why the store cannot be reached, if so.
+func (s *Store) away(ctx context.Context, op, name string) error {
+	if err := ctx.Err(); err != nil {
+		return err
 	}
-	return s.fail(op, name)
+	if s.fail != nil {
+		return s.fail(op, name)
+	}
+	return nil
 }
 
-// do runs f on the queue of the name, forgets a name that nobody uses any
-// more, and wakes whom f granted.
-func (s *Store) do(name string, f func(queue.Time, *queue.Queue) queue.Change) {
+// do runs one operation.
+func (s *Store) do(ctx context.Context, op, name string, f func(queue.Time, *queue.Queue) (queue.Change, error)) (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.away(ctx, op, name); err != nil {
+		return err
+	}
+	s.change(name, func(now queue.Time, q *queue.Queue) (change queue.Change) {
+		change, err = f(now, q)
+		return change
+	})
+	return err
+}
+
+// change runs f on the queue of the name, forgets a name that nobody uses any
+// more, and wakes whom f granted.
+func (s *Store) change(name string, f func(queue.Time, *queue.Queue) queue.Change) {
 	q := s.names[name]
 	if q == nil {
+		if len(s.names) >= s.sweep {
+			s.forget()
+		}
 		if q = s.free; q == nil {
 			q = new(queue.Queue)
 		}
@@ -224,16 +265,28 @@ func (s *Store) do(name string, f func(queue.Time, *queue.Queue) queue.Change) {
 		delete(s.names, name)
 		s.free = q
 	}
+	s.wake(change)
+}
+
+// forget drops the names of which all is over: nobody has come to them since
+// to find that out. It is called when there are twice as many names as after
+// the last time.
+func (s *Store) forget() {
+	now := s.now()
+	for name, q := range s.names {
+		s.wake(q.Expire(now, name, func(store.Process) bool { return false }))
+		if len(q.Entries) == 0 {
+			s.last = max(s.last, q.Last)
+			delete(s.names, name)
+		}
+	}
+	s.sweep = max(minSweep, 2*len(s.names))
+}
+
+func (s *Store) wake(change queue.Change) {
 	for _, h := range change.Woken {
 		if sink := s.sinks[h.ID.Process()]; sink != nil {
 			sink(h)
 		}
 	}
-}
-
-// now counts from the store's start by the monotonic clock: a step of the wall
-// clock ends no hold.
-func (s *Store) now() queue.Time {
-	now := time.Now()
-	return queue.Time{Clock: now.Sub(s.start).Microseconds(), Wall: now.UnixMicro()}
 }

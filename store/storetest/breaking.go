@@ -1,0 +1,196 @@
+package storetest
+
+import (
+	"errors"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+var inspect = []store.Promise{store.PromiseInspect}
+
+var breakPromises = []promise{
+	{name: "a_broken_hold_is_lost_with_the_reason", needs: inspect, run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		h := a.take(a.lock(name))
+		t.breaks(b, h, "disk full, zürich", false)
+		err := h.push(t.long)
+		var lost *store.LostError
+		if !errors.As(err, &lost) || lost.Reason != "disk full, zürich" {
+			t.Fatalf("renew of a broken hold: %v, want a LostError with the reason", err)
+		}
+		_, err = a.Ask(t.ctx, h.claim)
+		if !errors.As(err, &lost) || lost.Reason != "disk full, zürich" {
+			t.Fatalf("ask of a broken hold: %v, want a LostError with the reason", err)
+		}
+		e, ok := t.entry(name, h.ID)
+		if !ok || e.Broken != "disk full, zürich" || e.Expires <= 0 {
+			t.Fatalf("listed as %+v, %v, want broken, with the reason, and not yet expired", e, ok)
+		}
+	}},
+	{name: "a_broken_hold_is_in_the_way_until_it_is_released", needs: inspect, run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		h := a.take(a.lock(name))
+		w := b.lock(name)
+		b.refused(w)
+		t.breaks(b, h, "because", false)
+		t.isLost(h.push(t.long), "renew of a broken hold")
+		b.refused(w)
+		h.release()
+		b.take(w).release()
+		t.empty(name)
+	}},
+	{name: "a_broken_hold_is_in_the_way_until_it_expires", needs: inspect, run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		h := a.take(a.lock(name, ttl(t.short)))
+		err := b.breakHold(h, "because", false)
+		if err != nil { // it had expired
+			t.isLost(err, "break")
+		}
+		next := b.wait(b.lock(name))
+		t.least(h, t.short, next)
+	}},
+	{name: "a_break_of_a_minimum_hold_ends_it", needs: []store.Promise{store.PromiseInspect, store.PromiseMinHold}, run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		h := a.take(a.lock(name, keep(t.long)))
+		h.release()
+		b.refused(b.lock(name, try))
+		t.breaks(b, h, "because", false)
+		b.take(b.lock(name, try)).release()
+		h = a.take(a.lock(name, keep(t.long)))
+		h.renewed()
+		t.breaks(b, h, "because", false)
+		h.release()
+		t.empty(name)
+	}},
+	{name: "a_break_leaves_the_lock_delay", needs: []store.Promise{store.PromiseInspect, store.PromiseLockDelay}, run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		h := a.take(a.lock(name, delay(t.long), ttl(t.short)))
+		t.expired(h.claim)
+		t.breaks(b, h, "because", false)
+		b.refused(b.lock(name, try))
+		t.breaks(b, h, "because", true)
+		b.take(b.lock(name, try)).release()
+		t.empty(name)
+	}},
+	{name: "a_break_now_lets_the_next_in_at_once", needs: inspect, run: func(t *trial) {
+		a, b, c, name := t.client(), t.client(), t.client(), t.name()
+		h := a.take(a.lock(name))
+		w := b.lock(name)
+		b.refused(w)
+		t.breaks(c, h, "because", true)
+		k := b.take(w)
+		if k.Token <= h.Token {
+			t.Fatalf("token %d after %d", k.Token, h.Token)
+		}
+		t.isLost(h.push(t.long), "renew of a removed hold")
+		t.isLost(a.Release(t.ctx, h.Hold), "release of a removed hold")
+		a.withdraw(h.claim)
+		k.renewed()
+		c.refused(c.lock(name, try))
+		t.entries(name, k.ID)
+		k.release()
+		t.empty(name)
+	}},
+	{name: "a_break_now_after_a_break_lets_the_next_in", needs: inspect, run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		h := a.take(a.lock(name))
+		t.breaks(b, h, "", false)
+		t.breaks(b, h, "twice", false)
+		b.refused(b.lock(name, try))
+		t.breaks(b, h, "now", true)
+		t.isLost(b.breakHold(h, "gone", true), "break of what is gone")
+		b.take(b.lock(name, try)).release()
+		t.empty(name)
+	}},
+	{name: "a_break_of_another_hold_is_lost_and_breaks_nothing", needs: inspect, run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		t.isLost(a.breakHold(&held{c: a, Hold: store.Hold{Name: name, ID: a.proc.NewID(), Token: 1}}, "because", true), "break of a name not in use")
+		t.entries(name)
+		h := a.take(a.lock(name))
+		w := b.lock(name)
+		last := b.refused(w).Last
+		for _, now := range []bool{false, true} {
+			wrong := *h
+			wrong.ID = b.proc.NewID()
+			t.isLost(b.breakHold(&wrong, "because", now), "break with another id")
+			for _, token := range []int64{0, 1, h.Token - 1, h.Token + 1} {
+				wrong := *h
+				wrong.Token = token
+				if !t.lacks(store.PromiseMatch) {
+					t.isLost(b.breakHold(&wrong, "because", now), "break with another token")
+				}
+			}
+			for _, token := range []int64{0, last, last + 1} {
+				waiting := held{c: b, Hold: store.Hold{Name: name, ID: w.ID, Token: token}}
+				t.isLost(b.breakHold(&waiting, "because", now), "break of a waiting entry")
+			}
+		}
+		h.renewed()
+		t.entries(name, h.ID, w.ID)
+		h.release()
+		b.take(w).release()
+	}},
+	{name: "a_list_shows_what_is_held_and_what_waits", needs: inspect, run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		who := store.Owner{Host: "web-3", PID: 1, Program: "x", Note: "{\"a\": \\ 'b' 🔒}"}
+		one, two := a.take(a.read(name)), b.take(b.read(name, owned(who)))
+		w := a.lock(name)
+		a.refused(w)
+		t.entries(name, one.ID, two.ID, w.ID)
+		st, _ := t.state(name)
+		if st.Limit != store.Full || st.Last < two.Token {
+			t.Fatalf("limit %d and newest token %d, want %d and at least %d", st.Limit, st.Last, int64(store.Full), two.Token)
+		}
+		e1, e2, e3 := st.Entries[0], st.Entries[1], st.Entries[2]
+		if !e1.Granted || e1.Token != one.Token || e1.Weight != 1 || !e2.Granted || e2.Token != two.Token || e2.Owner != who {
+			t.Fatalf("holds %+v and %+v", e1, e2)
+		}
+		if e3.Granted || e3.Token != 0 || e3.Weight != store.Full || e3.Expires > w.Place+t.d.Tick || e3.Expires <= 0 || e3.Ends != e3.Expires {
+			t.Fatalf("waiting %+v", e3)
+		}
+	}},
+	{name: "a_list_of_all_has_each_name_in_use_once", needs: inspect, run: func(t *trial) {
+		a, held, free := t.client(), t.name(), t.name()
+		h := a.take(a.lock(held))
+		a.take(a.lock(free)).release()
+		in := a.Store.(store.Inspector)
+		var seen int
+		for st, err := range in.List(t.ctx, "") {
+			if err != nil {
+				continue // another test's, in the same backing
+			}
+			switch st.Name {
+			case held:
+				seen++
+				if len(st.Entries) != 1 || st.Entries[0].ID != h.ID {
+					t.Fatalf("entries %+v", st.Entries)
+				}
+			case free:
+				t.Fatal("a name that is free is listed")
+			}
+		}
+		if seen != 1 {
+			t.Fatalf("the name that is held is listed %d times", seen)
+		}
+		for range in.List(t.ctx, "") {
+			break // stopping early is fine
+		}
+	}},
+}
+
+func (c *client) breakHold(h *held, reason string, now bool) error {
+	c.t.Helper()
+	in, ok := c.Store.(store.Inspector)
+	if !ok {
+		c.t.Fatalf("the store is no Inspector, and its Description does not say that it lacks %q", store.PromiseInspect)
+	}
+	return in.BreakHold(c.t.ctx, store.Break{Name: h.Name, ID: h.ID, Token: h.Token, Reason: reason, Now: now})
+}
+
+// breaks breaks what is there.
+func (t *trial) breaks(c *client, h *held, reason string, now bool) {
+	t.Helper()
+	if err := c.breakHold(h, reason, now); err != nil {
+		t.Fatalf("break: %v", err)
+	}
+}

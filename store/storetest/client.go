@@ -1,0 +1,307 @@
+package storetest
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A client is one process: a store object of its own, and a mailbox.
+type client struct {
+	t *trial
+	store.Store
+	proc store.Process
+
+	mu    sync.Mutex
+	hints []store.Hint // but the zero ones
+}
+
+// client opens one more store object.
+func (t *trial) client() *client {
+	t.Helper()
+	c := &client{t: t, Store: t.open(t.T), proc: store.NewProcess()}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return c
+}
+
+// watch begins to collect the hints of the client's claims.
+func (c *client) watch() *client {
+	c.t.Helper()
+	w, ok := c.Store.(store.Watcher)
+	if !ok {
+		c.t.Fatal("not a Watcher")
+	}
+	err := w.Watch(c.t.ctx, c.proc, func(h store.Hint) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if h != (store.Hint{}) {
+			c.hints = append(c.hints, h)
+		}
+	})
+	if err != nil {
+		c.t.Fatalf("Watch: %v", err)
+	}
+	return c
+}
+
+// got returns the hints that came for the id.
+func (c *client) got(id store.ID) []store.Hint {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var of []store.Hint
+	for _, h := range c.hints {
+		if h.ID == id {
+			of = append(of, h)
+		}
+	}
+	return of
+}
+
+// name is a name that nobody uses.
+func (t *trial) name() string { return "storetest/" + random() }
+
+func random() string {
+	b := make([]byte, 8)
+	rand.Read(b)
+	return hex.EncodeToString(b)
+}
+
+// With these a claim differs from the plain one.
+func try(c *store.Claim) { c.Try = true }
+func ttl(d time.Duration) func(*store.Claim) {
+	return func(c *store.Claim) { c.TTL, c.Place = d, min(d, c.Place) }
+}
+func placed(d time.Duration) func(*store.Claim) { return func(c *store.Claim) { c.Place = d } }
+func keep(d time.Duration) func(*store.Claim)   { return func(c *store.Claim) { c.Keep = d } }
+func delay(d time.Duration) func(*store.Claim)  { return func(c *store.Claim) { c.Delay = d } }
+func owned(o store.Owner) func(c *store.Claim)  { return func(c *store.Claim) { c.Owner = o.String() } }
+func (c *client) lock(name string, with ...func(*store.Claim)) store.Claim {
+	return c.slots(name, store.Full, store.Full, with...)
+}
+
+func (c *client) read(name string, with ...func(*store.Claim)) store.Claim {
+	return c.slots(name, store.Full, 1, with...)
+}
+
+func (c *client) slots(name string, limit, weight int64, with ...func(*store.Claim)) store.Claim {
+	claim := store.Claim{
+		Name: name, ID: c.proc.NewID(), Limit: limit, Weight: weight,
+		TTL: c.t.long, Place: min(c.t.long, store.MaxPlace),
+		Owner: store.Owner{Host: "here", PID: 4711, Program: "storetest"}.String(),
+	}
+	for _, f := range with {
+		f(&claim)
+	}
+	return claim
+}
+
+// ask must be answered.
+func (c *client) ask(claim store.Claim) store.Answer {
+	c.t.Helper()
+	a, err := c.Ask(c.t.ctx, claim)
+	if err != nil {
+		c.t.Fatalf("ask: %v, want an answer", err)
+	}
+	checkAnswer(c.t, claim, a)
+	return a
+}
+
+// checkAnswer checks what is so of every answer.
+func checkAnswer(t *trial, claim store.Claim, a store.Answer) {
+	t.Helper()
+	switch {
+	case a.Granted && a.Token <= 0:
+		t.Fatalf("granted with token %d, want a positive one", a.Token)
+	case a.Granted && a.Last < a.Token:
+		t.Fatalf("granted token %d and told %d as the newest", a.Token, a.Last)
+	case a.Granted && a.TTL < claim.TTL && a.From == 0:
+		t.Fatalf("granted for %v, want at least the %v asked for", a.TTL, claim.TTL)
+	case a.Granted && a.TTL >= claim.TTL+t.d.Tick && a.From == 0:
+		t.Fatalf("granted for %v, want %v rounded up to a multiple of %v", a.TTL, claim.TTL, t.d.Tick)
+	case !a.Granted && a.Token != 0:
+		t.Fatalf("refused with token %d", a.Token)
+	case !a.Granted && a.Holding+a.Waiting == 0:
+		t.Fatal("refused, and nobody is told to be in the way")
+	case !a.Granted && len(a.Holders) != min(a.Holding, store.MaxHolders):
+		t.Fatalf("refused: %d holders told of %d", len(a.Holders), a.Holding)
+	case a.Until < 0:
+		t.Fatalf("refused: until %v", a.Until)
+	}
+}
+
+// A held is a claim that was granted.
+type held struct {
+	c     *client
+	claim store.Claim
+	store.Hold
+	before, after time.Time // just before the ask was sent, and when it was answered
+}
+
+// take asks for what must be granted.
+func (c *client) take(claim store.Claim) *held {
+	c.t.Helper()
+	before := time.Now()
+	a := c.ask(claim)
+	if !a.Granted {
+		c.t.Fatalf("refused, want granted: %+v", a)
+	}
+	h := store.Hold{Name: claim.Name, ID: claim.ID, Token: a.Token, TTL: claim.TTL}
+	return &held{c: c, claim: claim, Hold: h, before: before, after: time.Now()}
+}
+
+// refused asks for what must be refused.
+func (c *client) refused(claim store.Claim) store.Answer {
+	c.t.Helper()
+	a := c.ask(claim)
+	if a.Granted {
+		c.t.Fatal("granted, want refused")
+	}
+	return a
+}
+
+// lost asks for what must be lost.
+func (c *client) lost(claim store.Claim) {
+	c.t.Helper()
+	if a, err := c.Ask(c.t.ctx, claim); !errors.Is(err, store.ErrLost) {
+		c.t.Fatalf("ask: %+v, %v, want ErrLost", a, err)
+	}
+}
+
+// push renews with a TTL, and returns what became of it.
+func (h *held) push(d time.Duration) error {
+	h.c.t.Helper()
+	hold := h.Hold
+	hold.TTL = d
+	return h.c.renew(hold)
+}
+
+func (c *client) renew(h store.Hold) error {
+	c.t.Helper()
+	out := c.Renew(c.t.ctx, []store.Hold{h})
+	if len(out) != 1 {
+		c.t.Fatalf("%d renewals for one hold", len(out))
+	}
+	return out[0].Err
+}
+
+// renewed renews what must still be held.
+func (h *held) renewed() {
+	h.c.t.Helper()
+	if err := h.push(h.claim.TTL); err != nil {
+		h.c.t.Fatalf("renew: %v, want it still held", err)
+	}
+}
+
+// release gives back what must still be held.
+func (h *held) release() {
+	h.c.t.Helper()
+	if err := h.c.Release(h.c.t.ctx, h.Hold); err != nil {
+		h.c.t.Fatalf("release: %v", err)
+	}
+}
+
+// withdraw releases with token 0, which is always nil.
+func (c *client) withdraw(claim store.Claim) {
+	c.t.Helper()
+	if err := c.Release(c.t.ctx, store.Hold{Name: claim.Name, ID: claim.ID}); err != nil {
+		c.t.Fatalf("release with token 0: %v, want nil", err)
+	}
+}
+
+func (t *trial) isLost(err error, what string) {
+	t.Helper()
+	if !errors.Is(err, store.ErrLost) {
+		t.Fatalf("%s: %v, want ErrLost", what, err)
+	}
+}
+
+// state is what List shows of the name; ok is false when there are no entries,
+// and when the store cannot list.
+func (t *trial) state(name string) (st store.State, ok bool) {
+	t.Helper()
+	if t.lacks(store.PromiseInspect) {
+		return st, false
+	}
+	if t.eyes == nil {
+		t.eyes = t.client()
+	}
+	in, is := t.eyes.Store.(store.Inspector)
+	if !is {
+		t.Fatalf("the store is no Inspector, and its Description does not say that it lacks %q", store.PromiseInspect)
+	}
+	for s, err := range in.List(t.ctx, name) {
+		if err != nil {
+			t.Fatalf("list: %v", err)
+		}
+		if s.Name != name || ok {
+			t.Fatalf("list of %q shows %q", name, s.Name)
+		}
+		st, ok = s, true
+	}
+	return st, ok
+}
+
+// entries checks that the name has exactly these entries, in order. A store
+// that cannot list is not checked.
+func (t *trial) entries(name string, want ...store.ID) {
+	t.Helper()
+	if t.lacks(store.PromiseInspect) {
+		return
+	}
+	st, _ := t.state(name)
+	var have []store.ID
+	for _, e := range st.Entries {
+		have = append(have, e.ID)
+	}
+	if !slices.Equal(have, want) {
+		t.Fatalf("%d entries, want %d:\nhave %v\nwant %v", len(have), len(want), have, want)
+	}
+}
+
+// entry is what List shows of one entry. It needs PromiseInspect.
+func (t *trial) entry(name string, id store.ID) (store.Entry, bool) {
+	t.Helper()
+	st, _ := t.state(name)
+	for _, e := range st.Entries {
+		if e.ID == id {
+			return e, true
+		}
+	}
+	return store.Entry{}, false
+}
+
+// expired waits until the entry of the claim has expired for its owner, and
+// does nothing that could drop it.
+func (t *trial) expired(claim store.Claim) {
+	t.Helper()
+	if t.lacks(store.PromiseInspect) {
+		d := max(claim.TTL, claim.Place)
+		time.Sleep(d + d/8 + 2*t.d.Tick + 50*time.Millisecond) // the store's clock may be a little slow
+		return
+	}
+	t.until("the entry has expired", func() bool {
+		e, there := t.entry(claim.Name, claim.ID)
+		return !there || e.Expires <= 0
+	})
+}
+
+// empty checks that nothing is left of the name: nothing listed, and a claim
+// for all of it, with whatever limit, is granted at once.
+func (t *trial) empty(name string) {
+	t.Helper()
+	t.entries(name)
+	c := t.client()
+	if !t.lacks(store.PromiseSlots) {
+		c.take(c.slots(name, 7, 7, try)).release()
+	}
+	c.take(c.lock(name, try)).release()
+}

@@ -1,0 +1,168 @@
+package storetest
+
+import (
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+var crowdPromises = []promise{
+	{name: "a_hundred_tries_at_once_have_one_winner", run: func(t *trial) {
+		name := t.name()
+		clients := []*client{t.client(), t.client(), t.client(), t.client()}
+		var won, refused atomic.Int32
+		winner := make(chan *held, 100)
+		t.crowd(100, func(i int) {
+			c := clients[i%len(clients)]
+			claim := c.lock(name, try)
+			a, err := c.Ask(t.ctx, claim)
+			switch {
+			case err != nil:
+				t.Errorf("try: %v, want granted or refused", err)
+			case a.Granted:
+				won.Add(1)
+				winner <- &held{c: c, claim: claim, Hold: store.Hold{Name: name, ID: claim.ID, Token: a.Token, TTL: t.long}}
+			default:
+				refused.Add(1)
+			}
+		})
+		if won.Load() != 1 || refused.Load() != 99 {
+			t.Fatalf("%d granted and %d refused, want 1 and 99", won.Load(), refused.Load())
+		}
+		h := <-winner
+		t.entries(name, h.ID)
+		h.release()
+		t.empty(name)
+	}},
+	{name: "a_crowd_on_a_semaphore_fills_it_and_no_more", needs: slots, run: func(t *trial) {
+		name := t.name()
+		clients := []*client{t.client(), t.client(), t.client(), t.client()}
+		var won atomic.Int32
+		t.crowd(60, func(i int) {
+			c := clients[i%len(clients)]
+			a, err := c.Ask(t.ctx, c.slots(name, 10, 1, try))
+			if err != nil {
+				t.Errorf("try: %v, want granted or refused", err)
+			}
+			if a.Granted {
+				won.Add(1)
+			}
+		})
+		if won.Load() != 10 {
+			t.Fatalf("%d granted of 10", won.Load())
+		}
+	}},
+	{name: "nobody_is_inside_with_a_writer_and_no_count_is_lost", run: func(t *trial) {
+		name := t.name()
+		const workers, rounds = 6, 10
+		var clients []*client
+		for range workers {
+			clients = append(clients, t.client())
+		}
+		var writers, readers atomic.Int32
+		var count, writes atomic.Int32 // count is read and written apart: only the store's lock saves it
+		var last atomic.Int64
+		t.crowd(workers, func(i int) {
+			c := clients[i]
+			for range rounds {
+				write := rand.IntN(3) > 0
+				claim := c.read(name)
+				if write {
+					claim = c.lock(name)
+				}
+				h := c.inCrowd(claim)
+				if h == nil {
+					return
+				}
+				if write {
+					if w, r := writers.Add(1), readers.Load(); w != 1 || r != 0 {
+						t.Errorf("%d writers and %d readers inside", w, r)
+					}
+					if before := last.Swap(h.Token); before >= h.Token {
+						t.Errorf("token %d after %d", h.Token, before)
+					}
+					was := count.Load()
+					time.Sleep(100 * time.Microsecond)
+					count.Store(was + 1)
+					writes.Add(1)
+					writers.Add(-1)
+				} else {
+					readers.Add(1)
+					if w := writers.Load(); w != 0 {
+						t.Errorf("%d writers inside with a reader", w)
+					}
+					readers.Add(-1)
+				}
+				if err := c.Release(t.ctx, h.Hold); err != nil {
+					t.Errorf("release: %v", err)
+				}
+			}
+		})
+		if t.Failed() {
+			t.FailNow()
+		}
+		if count.Load() != writes.Load() {
+			t.Fatalf("counted %d of %d writes", count.Load(), writes.Load())
+		}
+		t.empty(name)
+	}},
+	{name: "a_withdrawal_that_races_a_grant_loses_no_room", run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		for range 25 {
+			h := a.take(a.lock(name))
+			w := b.lock(name)
+			b.refused(w)
+			t.crowd(2, func(i int) {
+				var err error
+				if i == 0 {
+					err = a.Release(t.ctx, h.Hold)
+				} else {
+					err = b.Release(t.ctx, store.Hold{Name: name, ID: w.ID})
+				}
+				if err != nil {
+					t.Errorf("release %d: %v", i, err)
+				}
+			})
+			t.entries(name)
+		}
+		t.empty(name)
+	}},
+}
+
+// crowd runs f n times at once.
+func (t *trial) crowd(n int, f func(i int)) {
+	t.Helper()
+	var all sync.WaitGroup
+	begin := make(chan struct{})
+	for i := range n {
+		all.Go(func() {
+			<-begin
+			f(i)
+		})
+	}
+	close(begin)
+	all.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+}
+
+// inCrowd asks until it is granted; it may be called from any goroutine. It
+// returns nil when something is wrong.
+func (c *client) inCrowd(claim store.Claim) *held {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		a, err := c.Ask(c.t.ctx, claim)
+		if err != nil {
+			c.t.Errorf("ask: %v", err)
+			return nil
+		}
+		if a.Granted {
+			return &held{c: c, claim: claim, Hold: store.Hold{Name: claim.Name, ID: claim.ID, Token: a.Token, TTL: claim.TTL}}
+		}
+	}
+	c.t.Errorf("not granted in %v", patience)
+	return nil
+}

@@ -1,0 +1,189 @@
+package storetest
+
+import (
+	"errors"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+var expiryPromises = []promise{
+	{name: "an_abandoned_hold_comes_free", run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		dead := a.take(a.lock(name, ttl(t.short)))
+		next := b.wait(b.lock(name, try))
+		if next.Token <= dead.Token {
+			t.Fatalf("token %d after %d", next.Token, dead.Token)
+		}
+		next.release()
+		t.empty(name)
+	}},
+	{name: "a_waiter_gets_in_after_an_abandoned_hold", run: func(t *trial) {
+		a, b, c, name := t.client(), t.client(), t.client(), t.name()
+		a.take(a.lock(name, ttl(t.short)))
+		k := b.wait(b.lock(name))
+		c.refused(c.lock(name, try))
+		k.release()
+		t.empty(name)
+	}},
+	{name: "the_renewal_of_an_expired_hold_is_lost_and_does_not_bring_it_back", run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		h := a.take(a.lock(name, ttl(t.short)))
+		t.expired(h.claim)
+		t.isLost(h.push(t.long), "renew of an expired hold")
+		t.isLost(h.push(t.long), "renew of an expired hold, again")
+		t.entries(name)
+		b.take(b.lock(name, try)).release()
+	}},
+	{name: "the_release_of_an_expired_hold_is_lost", run: func(t *trial) {
+		a, name := t.client(), t.name()
+		h := a.take(a.lock(name, ttl(t.short)))
+		t.expired(h.claim)
+		t.isLost(a.Release(t.ctx, h.Hold), "release of an expired hold")
+		t.empty(name)
+	}},
+	{name: "the_ask_of_an_expired_hold_is_lost_and_appends_nothing", run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		h := a.take(a.lock(name, ttl(t.short)))
+		t.expired(h.claim)
+		a.lost(h.claim)
+		t.entries(name)
+		b.take(b.lock(name, try)).release()
+	}},
+	{name: "an_expired_hold_withdrawn_is_nothing", run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		h := a.take(a.lock(name, ttl(t.short)))
+		t.expired(h.claim)
+		a.withdraw(h.claim)
+		k := b.take(b.lock(name, try))
+		a.withdraw(h.claim)
+		k.renewed()
+		k.release()
+	}},
+	{name: "a_late_owner_leaves_the_next_hold_as_it_is", run: func(t *trial) {
+		a, b, c, name := t.client(), t.client(), t.client(), t.name()
+		h := a.take(a.lock(name, ttl(t.short)))
+		t.expired(h.claim)
+		k := b.take(b.lock(name, try))
+		t.isLost(h.push(t.long), "late renewal")
+		t.isLost(a.Release(t.ctx, h.Hold), "late release")
+		a.withdraw(h.claim)
+		if again := b.take(k.claim); again.Token != k.Token {
+			t.Fatalf("token %d, was %d", again.Token, k.Token)
+		}
+		c.refused(c.lock(name, try))
+		t.entries(name, k.ID)
+		k.renewed()
+		k.release()
+	}},
+	{name: "a_renewed_hold_outlives_its_ttl", run: func(t *trial) {
+		a, b := t.client(), t.client()
+		var h *held
+		var name string
+		d := t.roomy()
+		t.stays("a hold", d, func() {
+			name = t.name()
+			h = a.take(a.lock(name, ttl(d)))
+		}, func() error {
+			if err := h.push(d); err != nil {
+				return err
+			}
+			r, err := b.Ask(t.ctx, b.lock(name, try))
+			if err == nil && r.Granted {
+				err = errors.New("another was granted beside it")
+			}
+			return err
+		})
+	}},
+	{name: "a_repeated_ask_renews_too", run: func(t *trial) {
+		a := t.client()
+		var h *held
+		d := t.roomy()
+		t.stays("a hold", d, func() {
+			h = a.take(a.lock(t.name(), ttl(d)))
+		}, func() error {
+			_, err := a.Ask(t.ctx, h.claim)
+			return err
+		})
+	}},
+	{name: "a_shorter_renewal_moves_no_expiry_back", run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		h := a.take(a.lock(name))
+		if err := h.push(t.short); err != nil {
+			t.Fatalf("renew: %v", err)
+		}
+		shorter := h.claim
+		shorter.TTL, shorter.Place = t.short, t.short
+		a.take(shorter)
+		// By a witness that expires meanwhile; and where it can be seen, at once.
+		if e, ok := t.entry(name, h.ID); ok {
+			if left := t.long - time.Since(h.before) - t.d.Tick; e.Expires < left {
+				t.Fatalf("it expires in %v, want %v at least", e.Expires, left)
+			}
+		}
+		witness := a.take(a.lock(t.name(), ttl(t.short)))
+		t.expired(witness.claim)
+		b.refused(b.lock(name, try))
+		h.renewed()
+		h.release()
+	}},
+	{name: "a_readers_short_ttl_never_cuts_anothers", run: func(t *trial) {
+		a, b, c := t.client(), t.client(), t.client()
+		for _, shortFirst := range []bool{true, false} {
+			name := t.name()
+			var stays, goes *held
+			if shortFirst {
+				goes = b.take(b.read(name, ttl(t.short)))
+				stays = a.take(a.read(name))
+			} else {
+				stays = a.take(a.read(name))
+				goes = b.take(b.read(name, ttl(t.short)))
+			}
+			t.expired(goes.claim)
+			c.refused(c.lock(name, try))
+			if e, ok := t.entry(name, stays.ID); ok {
+				if left := t.long - time.Since(stays.before) - t.d.Tick; e.Expires < left {
+					t.Fatalf("the long hold expires in %v, want %v at least", e.Expires, left)
+				}
+			}
+			t.isLost(goes.push(t.long), "renew of the short hold")
+			stays.renewed()
+			stays.release()
+			c.take(c.lock(name, try)).release()
+		}
+	}},
+	{name: "a_renewed_reader_does_not_keep_another_alive", run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		goes := a.take(a.read(name, ttl(t.short)))
+		stays := b.take(b.read(name))
+		stays.renewed()
+		t.expired(goes.claim)
+		stays.renewed()
+		t.isLost(goes.push(t.long), "renew of the expired reader")
+		t.entries(name, stays.ID)
+		stays.release()
+		t.empty(name)
+	}},
+	{name: "an_expired_reader_gives_room_to_a_writer", run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		a.take(a.read(name, ttl(t.short)))
+		b.wait(b.lock(name)).release()
+		t.empty(name)
+	}},
+}
+
+// wait asks until it is granted.
+func (c *client) wait(claim store.Claim) *held {
+	c.t.Helper()
+	var h *held
+	c.t.until("it is granted", func() bool {
+		before := time.Now()
+		a := c.ask(claim)
+		if a.Granted {
+			hold := store.Hold{Name: claim.Name, ID: claim.ID, Token: a.Token, TTL: claim.TTL}
+			h = &held{c: c, claim: claim, Hold: hold, before: before, after: time.Now()}
+		}
+		return a.Granted
+	})
+	return h
+}

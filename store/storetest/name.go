@@ -1,0 +1,116 @@
+package storetest
+
+import (
+	"strings"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// oddNames are pairwise different, and must stay so.
+func oddNames() []string {
+	r := random()
+	long := strings.Repeat("x", store.MaxName-len(r)-1)
+	wide := strings.Repeat("ü", (store.MaxName-len(r))/2-1)
+	odd := []string{
+		r, strings.ToUpper(r) + "A", strings.ToUpper(r) + "a", r + "A", r + "a",
+		" " + r, r + " ", r + "  ", r + "\t", r + "\n", r + "\r\n", "\n" + r,
+		r + "\x00", r + "\x00\x00", r + "\x00b", "\x00" + r,
+		r + "/", "/" + r, r + "//", r + "/b", r + "//b", "../" + r, "./" + r, r + "/..", r + ".", r + "..", "." + r,
+		"{" + r + "}", r + "{}", "{" + r + "}b", "{}" + r, "}" + r + "{", r + "{b}",
+		r + `\`, r + `\\`, r + "%2F", r + "%2f", r + "%", r + "*", r + "?", r + "[a]", r + "$", r + ":", r + "::", r + "|",
+		r + "'", r + `"`, r + "`", r + "; --", r + ",", r + "=", r + "&", r + "#", r + "~", r + "_", r + "-", r + "+",
+		r + "é", r + "e\u0301", r + "É", r + "ß", r + "ss", r + "SS", r + "ı", r + "i", r + "I", r + "İ", r + "K", r + "k", r + "\u212a",
+		r + "锁", r + "🔒", r + "\u200b", r + "\ufeff", r + "\u2028", r + "\u007f", r + "\u0080",
+		long + r, long + r + "y", long + r + "Y", strings.ToUpper(long) + r, r + wide, r + wide + "ü", r + wide + "Ü",
+		".lock" + r, r + ".lock", "con" + r, "CON" + r, r + ":last", r + ".tmp",
+	}
+	return odd
+}
+
+// bareNames are whole names that mean something elsewhere. They are the same
+// in every run, so somebody may be using them.
+var bareNames = []string{".", "..", "/", " ", "*", "?", "\x00", "\n", "0", "-", "{}", "'", "nul", "CON", "🔒", strings.Repeat("\\", store.MaxName)}
+
+var namePromises = []promise{
+	{name: "two_names_never_meet", run: func(t *trial) {
+		a, b := t.client(), t.client()
+		tokens := map[string]*held{}
+		for _, name := range oddNames() {
+			if len(name) > store.MaxName || tokens[name] != nil {
+				t.Fatalf("the test is wrong about %q", name)
+			}
+			r, err := a.Ask(t.ctx, a.lock(name, try))
+			if err != nil || !r.Granted {
+				t.Fatalf("name %q, %d bytes: %+v, %v, want granted", name, len(name), r, err)
+			}
+			tokens[name] = &held{c: a, Hold: store.Hold{Name: name, Token: r.Token}}
+		}
+		for name := range tokens {
+			r, err := b.Ask(t.ctx, b.lock(name, try))
+			if err != nil || r.Granted {
+				t.Fatalf("name %q a second time: %+v, %v, want refused", name, r, err)
+			}
+			if len(r.Holders) != 1 || r.Holders[0].Token != tokens[name].Token {
+				t.Fatalf("name %q is held with token %d: the store says %+v", name, tokens[name].Token, r.Holders)
+			}
+		}
+	}},
+	{name: "names_differ_in_case", run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		long := strings.Repeat("n", store.MaxName-len(name)) + name
+		for _, n := range []string{name, long} {
+			a.take(a.lock(n, try))
+			b.take(b.lock(strings.ToUpper(n), try))
+			a.refused(a.lock(strings.ToUpper(n), try))
+			b.refused(b.lock(n, try))
+		}
+	}},
+	{name: "names_differ_in_trailing_blanks", run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		for _, n := range []string{name, name + " ", name + "  ", name + "\x00"} {
+			a.take(a.lock(n, try))
+			b.refused(b.lock(n, try))
+		}
+	}},
+	{name: "a_name_that_means_something_elsewhere_is_only_a_name", run: func(t *trial) {
+		a, b := t.client(), t.client()
+		for _, name := range bareNames {
+			h := a.wait(a.lock(name))
+			b.refused(b.lock(name, try))
+			h.renewed()
+			t.entries(name, h.ID)
+			h.release()
+		}
+	}},
+	{name: "a_name_is_listed_as_it_was_given", needs: inspect, run: func(t *trial) {
+		a := t.client()
+		var all []*held
+		for _, name := range oddNames() {
+			h := a.take(a.lock(name))
+			t.entries(name, h.ID) // it checks the name too
+			all = append(all, h)
+		}
+		listed := map[string]bool{}
+		for st, err := range a.Store.(store.Inspector).List(t.ctx, "") {
+			if err == nil {
+				listed[st.Name] = true
+			}
+		}
+		for _, h := range all {
+			if !listed[h.Name] {
+				t.Errorf("%q is held and not in the list of all", h.Name)
+			}
+			h.release()
+		}
+	}},
+	{name: "a_hint_tells_the_name_as_it_was_given", watch: true, run: func(t *trial) {
+		a, b := t.client(), t.client().watch()
+		for _, name := range oddNames() {
+			h := a.take(a.lock(name))
+			w := b.lock(name)
+			b.refused(w)
+			h.release()
+			b.woken(w)
+		}
+	}},
+}

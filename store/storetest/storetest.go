@@ -1,0 +1,160 @@
+// Package storetest is what every store is held to: the promises of package
+// store, one named subtest each, straight on the contract and without an
+// engine; and a comparison with package queue, step by step.
+//
+// A store's test has two calls:
+//
+//	func TestStore(t *testing.T) {
+//		storetest.Run(t, func(t *testing.T) store.Store { return redisstore.New(client(t)) })
+//	}
+//
+//	func TestDifferential(t *testing.T) {
+//		storetest.Differential(t, storetest.Clocked{Open: …})
+//	}
+//
+// What a store's Description says it lacks is skipped under the promise's own
+// name, with the reason that the store gives. Every duration is made from the
+// least TTL, the greatest TTL and the tick in the Description. Nothing asserts
+// speed: what must have expired is waited for, and what must not have expired
+// has a TTL that is long against any noise.
+package storetest
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Run holds a store to every promise of the contract, each in a parallel
+// subtest. open is called several times in each of them and returns one more
+// store object over the same backing, as another process would have it; it may
+// return the same object if the store keeps its state in it. Run closes what
+// it opened. Names are random, so that the backing need not be empty.
+func Run(t *testing.T, open func(t *testing.T) store.Store) {
+	t.Helper()
+	first := open(t)
+	d := first.Describe()
+	if err := first.Close(); err != nil {
+		t.Fatalf("Close of a store just opened: %v", err)
+	}
+	checkDescription(t, d)
+	// One more level, so that Run returns only when all of them have: the
+	// caller may stop its server then.
+	t.Run("promise", func(t *testing.T) {
+		for _, p := range promises() {
+			t.Run(p.name, func(t *testing.T) {
+				t.Parallel()
+				for _, need := range p.needs {
+					if why, lacks := d.Lacks[need]; lacks {
+						t.Skipf("the store lacks %q: %s", need, why)
+					}
+				}
+				tr := newTrial(t, open, d)
+				if p.watch {
+					if _, ok := tr.client().Store.(store.Watcher); !ok {
+						t.Skip("the store is no Watcher: waiters poll it")
+					}
+				}
+				if p.look {
+					if _, ok := tr.client().Store.(store.Looker); !ok {
+						t.Skip("the store is no Looker: waiters ask it")
+					}
+				}
+				p.run(tr)
+			})
+		}
+	})
+}
+
+// A promise is one subtest.
+type promise struct {
+	name  string
+	run   func(*trial)
+	needs []store.Promise
+	watch bool // needs a Watcher
+	look  bool // needs a Looker
+}
+
+// promises is all of them, in the order of the files they are in.
+func promises() (all []promise) {
+	for _, some := range [][]promise{
+		grantPromises, orderPromises, slotPromises, placePromises, matchPromises, expiryPromises,
+		keepPromises, breakPromises, tokenPromises, namePromises, hintPromises, lookPromises, crowdPromises,
+	} {
+		all = append(all, some...)
+	}
+	return all
+}
+
+func checkDescription(t *testing.T, d store.Description) {
+	t.Helper()
+	if d.Store == "" {
+		t.Error("Describe: Store is empty: people read it in errors")
+	}
+	if d.MinTTL <= 0 || d.MaxTTL < d.MinTTL || d.Tick <= 0 {
+		t.Fatalf("Describe: MinTTL %v, MaxTTL %v, Tick %v", d.MinTTL, d.MaxTTL, d.Tick)
+	}
+	if d.Crash == "" {
+		t.Error("Describe: Crash is empty")
+	}
+	for p, why := range d.Lacks {
+		if why == "" {
+			t.Errorf("Describe: it lacks %q and does not say why", p)
+		}
+	}
+}
+
+// patience bounds every wait for something that must happen. A test that finds
+// mutants cannot wait that long for each of them.
+var patience = func() time.Duration {
+	if d, err := time.ParseDuration(os.Getenv("HOLDFAST_TEST_PATIENCE")); err == nil {
+		return d
+	}
+	return 30 * time.Second
+}()
+
+// A trial is one subtest: a backing, the clients that it opened, and the
+// durations that suit the store.
+type trial struct {
+	*testing.T
+	open  func(t *testing.T) store.Store
+	d     store.Description
+	ctx   context.Context
+	short time.Duration // of holds and places that are to expire
+	long  time.Duration // of those that are not
+	eyes  *client       // looks without taking part; nil until used
+}
+
+func newTrial(t *testing.T, open func(t *testing.T) store.Store, d store.Description) *trial {
+	tr := &trial{T: t, open: open, d: d, ctx: t.Context()}
+	tr.short = tr.ticks(max(d.MinTTL, 50*time.Millisecond))
+	tr.long = tr.ticks(min(max(time.Minute, d.MinTTL), d.MaxTTL))
+	return tr
+}
+
+// ticks rounds up to what the store can keep.
+func (t *trial) ticks(d time.Duration) time.Duration {
+	return (d + t.d.Tick - 1) / t.d.Tick * t.d.Tick
+}
+
+// lacks reports whether the store does not make the promise.
+func (t *trial) lacks(p store.Promise) bool { _, ok := t.d.Lacks[p]; return ok }
+
+// until polls for something that must happen.
+func (t *trial) until(what string, f func() bool) {
+	t.Helper()
+	pause := time.Millisecond
+	for deadline := time.Now().Add(patience); ; {
+		if f() {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("after %v still not: %s", patience, what)
+		}
+		time.Sleep(pause)
+		pause = min(pause*3/2, 20*time.Millisecond)
+	}
+}

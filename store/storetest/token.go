@@ -1,0 +1,111 @@
+package storetest
+
+import (
+	"github.com/holdfast-go/holdfast/store"
+)
+
+var tokenPromises = []promise{
+	{name: "tokens_grow_with_every_grant", run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		var last int64
+		for i := range 30 {
+			c := []*client{a, b}[i%2]
+			claim := c.lock(name, try)
+			if i%3 == 0 {
+				claim = c.read(name)
+			}
+			h := c.take(claim)
+			if h.Token <= last {
+				t.Fatalf("token %d after %d", h.Token, last)
+			}
+			last = h.Token
+			h.release()
+		}
+	}},
+	{name: "tokens_grow_along_the_queue", run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		h := a.take(a.lock(name))
+		var waiting []store.Claim
+		for range 5 {
+			w := b.lock(name)
+			b.refused(w)
+			waiting = append(waiting, w)
+		}
+		for _, w := range waiting {
+			h.release()
+			next := b.take(w)
+			if next.Token <= h.Token {
+				t.Fatalf("token %d after %d", next.Token, h.Token)
+			}
+			h = next
+		}
+	}},
+	{name: "tokens_go_on_after_the_name_was_idle", run: func(t *trial) {
+		a, name := t.client(), t.name()
+		first := a.take(a.lock(name))
+		first.release()
+		t.empty(name)
+		other := t.client()
+		second := other.take(other.lock(name))
+		if second.Token <= first.Token {
+			t.Fatalf("token %d, and %d before the name was idle", second.Token, first.Token)
+		}
+	}},
+	{name: "the_newest_token_is_told_even_by_an_idle_name", run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		first := a.take(a.lock(name))
+		if r := b.refused(b.lock(name, try)); r.Last < first.Token {
+			t.Fatalf("told %d as the newest, and %d was drawn", r.Last, first.Token)
+		}
+		first.release()
+		r := a.take(a.read(name))
+		if l := a.refused(b.lock(name, try)).Last; l < r.Token {
+			t.Fatalf("told %d as the newest, and %d was drawn", l, r.Token)
+		}
+	}},
+	{name: "a_token_is_drawn_at_the_grant_and_not_at_the_append", run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		h := a.take(a.lock(name))
+		w := b.lock(name)
+		told := b.refused(w).Last
+		if r := b.refused(b.lock(name)); r.Last != told {
+			t.Fatalf("the newest token went from %d to %d while nothing was granted", told, r.Last)
+		}
+		if e, ok := t.entry(name, w.ID); ok && e.Token != 0 {
+			t.Fatalf("a waiting entry has token %d", e.Token)
+		}
+		h.release()
+		if k := b.take(w); k.Token <= told {
+			t.Fatalf("granted with token %d, and %d was told before as the newest", k.Token, told)
+		}
+	}},
+	{name: "readers_together_have_tokens_of_their_own_above_the_writers_before", run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		w := a.take(a.lock(name))
+		w.release()
+		seen := map[int64]bool{}
+		var most int64
+		var readers []*held
+		for range 4 {
+			r := b.take(b.read(name))
+			if r.Token <= w.Token || seen[r.Token] {
+				t.Fatalf("token %d of a reader, after %d of a writer, beside %v", r.Token, w.Token, seen)
+			}
+			seen[r.Token], most = true, max(most, r.Token)
+			readers = append(readers, r)
+		}
+		for _, r := range readers {
+			r.release()
+		}
+		if w := a.take(a.lock(name)); w.Token <= most {
+			t.Fatalf("token %d of a writer, after %d of a reader", w.Token, most)
+		}
+	}},
+	{name: "the_token_after_an_expiry_is_larger", run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		r1, r2 := a.take(a.read(name, ttl(t.short))), a.take(a.read(name, ttl(t.short)))
+		if w := b.wait(b.lock(name)); w.Token <= max(r1.Token, r2.Token) {
+			t.Fatalf("token %d after %d and %d", w.Token, r1.Token, r2.Token)
+		}
+	}},
+}
