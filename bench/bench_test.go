@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// The children of a bench are this very program, also when it is a test.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == childArg {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// Every suite runs to its end with every contender, and prints a line for each
+// of them. What the lines say is no test's business.
+func TestSuitesRun(t *testing.T) {
+	for name, rows := range map[string][]string{
+		"memory": {"holdfast", "sync.Mutex", "bytes a held name"},
+		"file":   {"holdfast", "flock(2)", "hand-off p50"},
+		"redis":  {"holdfast", "redislock", "redsync", "rueidislock", "SET NX + delete", "PING", "commands/lock"},
+		"scale":  {"holdfast, memory", "holdfast, Redis"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out strings.Builder
+			s := setup{rounds: 1, slice: 20 * time.Millisecond, turns: 2, held: 20, ttl: 3 * time.Second, out: &out}
+			if err := run(t.Context(), s, name); err != nil {
+				t.Fatal(err)
+			}
+			for _, row := range rows {
+				if !strings.Contains(out.String(), row) {
+					t.Errorf("nothing about %s in:\n%s", row, out.String())
+				}
+			}
+			t.Log(out.String())
+		})
+	}
+}
+
+func TestUnknownSuiteIsRefused(t *testing.T) {
+	err := run(t.Context(), setup{rounds: 1, slice: 1, turns: 1, held: 1, ttl: 1}, "nonsense")
+	if err == nil || !strings.Contains(err.Error(), "memory, file, redis, scale") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// The count of commands is what MONITOR shows of clients, which marks the
+// commands of scripts.
+func TestSentCountsWhatClientsSend(t *testing.T) {
+	addr, stop, err := startRedis(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	defer rdb.Close()
+	for _, c := range onRedis {
+		t.Run(c.name, func(t *testing.T) {
+			l, err := c.open(addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.close()
+			pair(t, l) // connections and scripts
+
+			mon := monitor(t, addr)
+			before, err := sent(t.Context(), rdb, c.inner)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 5 {
+				pair(t, l)
+			}
+			after, err := sent(t.Context(), rdb, c.inner)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := mon.until(t, rdb)
+			if got := after - before; got != int64(want) || got < 5 {
+				t.Errorf("counted %d commands, MONITOR saw %d of clients", got, want)
+			}
+		})
+	}
+}
+
+func pair(t *testing.T, l locks) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	unlock, err := l.lock(ctx, "counted")
+	if err == nil {
+		err = unlock()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A monitoring is a connection on which the server tells all commands.
+type monitoring struct {
+	net.Conn
+	lines *bufio.Reader
+}
+
+func monitor(t *testing.T, addr string) monitoring {
+	t.Helper()
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	c.SetDeadline(time.Now().Add(time.Minute))
+	m := monitoring{c, bufio.NewReader(c)}
+	fmt.Fprint(c, "MONITOR\r\n")
+	if line, err := m.lines.ReadString('\n'); err != nil || line != "+OK\r\n" {
+		t.Fatalf("MONITOR: %q, %v", line, err)
+	}
+	return m
+}
+
+// until counts the commands that clients sent up to now, INFO excepted.
+func (m monitoring) until(t *testing.T, rdb *redis.Client) (n int) {
+	t.Helper()
+	if err := rdb.Echo(t.Context(), "the end").Err(); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		line, err := m.lines.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		lower := strings.ToLower(line)
+		switch {
+		case strings.Contains(lower, `"the end"`):
+			return n
+		case strings.Contains(lower, " lua] "), strings.Contains(lower, `"info"`):
+		default:
+			n++
+		}
+	}
+}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/bsm/redislock"
+	"github.com/go-redsync/redsync/v4"
+	goredisadapter "github.com/go-redsync/redsync/v4/redis/goredis/v9"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+	"github.com/redis/rueidis/rueidislock"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// ttl is every contender's. It is long, so that no renewal falls into the
+// short measurements.
+const ttl = 30 * time.Second
+
+// locks are the locks of one contender, opened by one process.
+type locks interface {
+	// lock waits until the name is ours and returns what gives it back.
+	lock(ctx context.Context, name string) (unlock func() error, err error)
+	close() error
+}
+
+// A contender is one way to lock.
+type contender struct {
+	name string
+	// open connects to the target: a server's address, or a directory.
+	open func(target string) (locks, error)
+	// inner are the commands that its scripts call inside Redis. They are no
+	// commands that a client sent, though Redis counts them.
+	inner []string
+}
+
+func named(cs []contender, name string) (contender, error) {
+	for _, c := range cs {
+		if c.name == name {
+			return c, nil
+		}
+	}
+	return contender{}, fmt.Errorf("no contender %q", name)
+}
+
+// ours is holdfast on any store.
+type ours struct{ l *holdfast.Locker }
+
+func (o ours) lock(ctx context.Context, name string) (func() error, error) {
+	lease, err := o.l.Mutex(name).Lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return lease.Release, nil
+}
+
+func (o ours) close() error { return o.l.Close() }
+
+// lockRedislock waits by asking again each 10 ms: it has no wake-up, and
+// without a strategy it does not wait at all.
+type lockRedislock struct {
+	rdb    *redis.Client
+	client *redislock.Client
+}
+
+func openRedislock(addr string) (locks, error) {
+	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	return lockRedislock{rdb, redislock.New(rdb)}, nil
+}
+
+func (p lockRedislock) lock(ctx context.Context, name string) (func() error, error) {
+	l, err := p.client.Obtain(ctx, name, ttl, &redislock.Options{RetryStrategy: redislock.LinearBackoff(10 * time.Millisecond)})
+	if err != nil {
+		return nil, err
+	}
+	return func() error { return l.Release(context.Background()) }, nil
+}
+
+func (p lockRedislock) close() error { return p.rdb.Close() }
+
+// lockRedsync keeps its own retry delays, but never gives up.
+type lockRedsync struct {
+	rdb *redis.Client
+	rs  *redsync.Redsync
+}
+
+func openRedsync(addr string) (locks, error) {
+	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	return lockRedsync{rdb, redsync.New(goredisadapter.NewPool(rdb))}, nil
+}
+
+func (p lockRedsync) lock(ctx context.Context, name string) (func() error, error) {
+	m := p.rs.NewMutex(name, redsync.WithExpiry(ttl), redsync.WithTries(1<<30))
+	if err := m.LockContext(ctx); err != nil {
+		return nil, err
+	}
+	return func() error {
+		if ok, err := m.UnlockContext(context.Background()); err != nil || !ok {
+			return fmt.Errorf("unlock: %v, %w", ok, err)
+		}
+		return nil
+	}, nil
+}
+
+func (p lockRedsync) close() error { return p.rdb.Close() }
+
+// lockRueidis has one key a lock, as all others have.
+type lockRueidis struct{ l rueidislock.Locker }
+
+func openRueidis(addr string) (locks, error) {
+	l, err := rueidislock.NewLocker(rueidislock.LockerOption{
+		ClientOption: rueidis.ClientOption{InitAddress: []string{addr}},
+		KeyMajority:  1, KeyValidity: ttl, NoLoopTracking: true,
+	})
+	return lockRueidis{l}, err
+}
+
+func (p lockRueidis) lock(ctx context.Context, name string) (func() error, error) {
+	_, cancel, err := p.l.WithContext(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return func() error { cancel(); return nil }, nil // it tells no error
+}
+
+func (p lockRueidis) close() error { p.l.Close(); return nil }
+
+// lockBare is what everybody writes first: SET NX PX and a compare-and-delete.
+// It is the floor: no queue, no token, no renewal, no wake-up.
+type lockBare struct{ rdb *redis.Client }
+
+func openBare(addr string) (locks, error) {
+	return lockBare{redis.NewClient(&redis.Options{Addr: addr})}, nil
+}
+
+var compareAndDelete = redis.NewScript(`if redis.call("GET", KEYS[1]) == ARGV[1] then return redis.call("DEL", KEYS[1]) end return 0`)
+
+func (p lockBare) lock(ctx context.Context, name string) (func() error, error) {
+	const value = "0123456789abcdef0123456789abcdef"
+	for {
+		err := p.rdb.SetArgs(ctx, name, value, redis.SetArgs{Mode: "NX", TTL: ttl}).Err()
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, redis.Nil) {
+			return nil, err
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return func() error {
+		return compareAndDelete.Run(context.Background(), p.rdb, []string{name}, value).Err()
+	}, nil
+}
+
+func (p lockBare) close() error { return p.rdb.Close() }

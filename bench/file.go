@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/filestore"
+)
+
+var onFiles = []contender{
+	{name: "holdfast", open: openOnFiles},
+	{name: "flock(2)", open: openFlock},
+}
+
+func openOnFiles(dir string) (locks, error) {
+	s, err := filestore.Open(filepath.Join(dir, "store"), nil)
+	if err != nil {
+		return nil, err
+	}
+	l, err := holdfast.New(s, &holdfast.Options{TTL: ttl})
+	return ours{l}, err
+}
+
+// flock is the bare system call on a file that is open already: no TTL, no
+// token, no order, no waiting that can be cancelled.
+type flock struct{ f *os.File }
+
+func openFlock(dir string) (locks, error) {
+	f, err := os.OpenFile(filepath.Join(dir, "flock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return &flock{f}, nil
+}
+
+func (p *flock) lock(context.Context, string) (func() error, error) {
+	if err := p.how(unix.LOCK_EX); err != nil {
+		return nil, err
+	}
+	return func() error { return p.how(unix.LOCK_UN) }, nil
+}
+
+func (p *flock) how(how int) error {
+	for {
+		if err := unix.Flock(int(p.f.Fd()), how); err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+func (p *flock) close() error { return p.f.Close() }
+
+func file(ctx context.Context, s setup) error {
+	dir, err := os.MkdirTemp("", "holdfast-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+
+	runners, stop, err := pairRunners(s, onFiles, dir, 1)
+	if err != nil {
+		return err
+	}
+	err = rounds(ctx, s, "Files in "+dir+": uncontended lock and unlock", "flock(2)",
+		[]column{{"pairs/s", count, true}, {"p50", duration, true}}, runners)
+	stop()
+	if err != nil {
+		return err
+	}
+
+	runners, stop, err = handoffRunners(s, "file", onFiles, dir)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	return rounds(ctx, s, "Files: hand-off between two processes, from the call of unlock to the return of lock", "flock(2)",
+		[]column{{"hand-off p50", duration, true}, {"release p50", duration, false}}, runners)
+}

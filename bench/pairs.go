@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// pairs locks and unlocks without rest for d, on goroutines that each have a
+// name of their own, and tells how many pairs a second there were and how long
+// the middle one took.
+func pairs(ctx context.Context, l locks, goroutines int, d time.Duration) (measure, error) {
+	ctx, cancel := context.WithTimeout(ctx, d+time.Minute)
+	defer cancel()
+	took := make([][]time.Duration, goroutines)
+	errs := make([]error, goroutines)
+	start := time.Now()
+	var wg sync.WaitGroup
+	for g := range goroutines {
+		wg.Go(func() {
+			name := fmt.Sprintf("bench/%d", g)
+			for begun := time.Now(); begun.Sub(start) < d; {
+				unlock, err := l.lock(ctx, name)
+				if err == nil {
+					err = unlock()
+				}
+				if err != nil {
+					errs[g] = err
+					return
+				}
+				ended := time.Now()
+				took[g] = append(took[g], ended.Sub(begun))
+				begun = ended
+			}
+		})
+	}
+	wg.Wait()
+	elapsed := time.Since(start)
+	var all []time.Duration
+	for g := range goroutines {
+		if errs[g] != nil {
+			return nil, errs[g]
+		}
+		all = append(all, took[g]...)
+	}
+	return measure{
+		"pairs/s": float64(len(all)) / elapsed.Seconds(),
+		"p50":     float64(median(all)),
+	}, nil
+}
+
+// pairRunners measure uncontended pairs of each contender in this process. stop
+// closes what they opened.
+func pairRunners(s setup, cs []contender, target string, goroutines int) (runners []runner, stop func(), err error) {
+	var opened []locks
+	stop = func() {
+		for _, l := range opened {
+			l.close()
+		}
+	}
+	for _, c := range cs {
+		l, err := c.open(target)
+		if err != nil {
+			stop()
+			return nil, nil, fmt.Errorf("%s: %w", c.name, err)
+		}
+		opened = append(opened, l)
+		runners = append(runners, runner{c.name, func(ctx context.Context) (measure, error) {
+			return pairs(ctx, l, goroutines, s.slice)
+		}})
+	}
+	return runners, stop, nil
+}
+
+var pairColumns = []column{{"pairs/s", count, true}, {"p50", duration, false}}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/redisstore"
+)
+
+var onRedis = []contender{
+	{"holdfast", openOnRedis, []string{"get", "set", "del", "time", "publish", "pexpire"}},
+	{"redislock", openRedislock, []string{"get", "set", "del", "pexpire", "pttl", "exists"}},
+	{"redsync", openRedsync, []string{"get", "del"}}, // it sends SET itself
+	{"rueidislock", openRueidis, []string{"get", "set", "del", "pexpireat"}},
+	{"SET NX + delete", openBare, []string{"get", "del"}},
+}
+
+// reference is what the ratios of the Redis tables refer to.
+const reference = "redislock"
+
+type oursOnRedis struct {
+	ours
+	rdb *redis.Client
+}
+
+func openOnRedis(addr string) (locks, error) {
+	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	l, err := newOnRedis(rdb, &holdfast.Options{TTL: ttl})
+	return oursOnRedis{ours{l}, rdb}, err
+}
+
+func newOnRedis(rdb *redis.Client, o *holdfast.Options) (*holdfast.Locker, error) {
+	s, err := redisstore.New(rdb, nil)
+	if err != nil {
+		return nil, err
+	}
+	return holdfast.New(s, o)
+}
+
+func (o oursOnRedis) close() error {
+	defer o.rdb.Close()
+	return o.ours.close()
+}
+
+func redisSuite(ctx context.Context, s setup) error {
+	addr, stop, err := startRedis(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	defer rdb.Close()
+	version, err := redisVersion(ctx, rdb)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(s.out, "\nRedis %s on the loopback, without persistence\n", version)
+	for _, goroutines := range []int{1, 64} {
+		runners, stop, err := pairRunners(s, onRedis, addr, goroutines)
+		if err != nil {
+			return err
+		}
+		title := fmt.Sprintf("Redis: uncontended lock and unlock, %d goroutines, a name each", goroutines)
+		err = rounds(ctx, s, title, reference, pairColumns, runners)
+		stop()
+		if err != nil {
+			return err
+		}
+	}
+	if err := redisHandoff(ctx, s, rdb, addr); err != nil {
+		return err
+	}
+	return hotName(ctx, s, rdb, addr)
+}
+
+// redisHandoff shows the raw round trip beside the hand-off: it is what a
+// hand-off over the network cannot do without.
+func redisHandoff(ctx context.Context, s setup, rdb *redis.Client, addr string) error {
+	runners, stop, err := handoffRunners(s, "redis", onRedis, addr)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	runners = append(runners, runner{"PING", func(ctx context.Context) (measure, error) {
+		var took []float64
+		for range 10 * s.turns {
+			start := time.Now()
+			if err := rdb.Ping(ctx).Err(); err != nil {
+				return nil, err
+			}
+			took = append(took, float64(time.Since(start)))
+		}
+		return measure{"round trip": median(took)}, nil
+	}})
+	return rounds(ctx, s, "Redis: hand-off between two processes, from the call of unlock to the return of lock", reference,
+		[]column{{"hand-off p50", duration, true}, {"release p50", duration, false}, {"round trip", duration, false}}, runners)
+}
+
+// hotProcesses is how many processes want the one name.
+const hotProcesses = 8
+
+// hotName lets many processes take one name in turn, doing nothing while they
+// have it, and counts what that costs the server.
+func hotName(ctx context.Context, s setup, rdb *redis.Client, addr string) error {
+	var runners []runner
+	for _, c := range onRedis {
+		var all []*process
+		defer func() {
+			for _, p := range all {
+				p.stop()
+			}
+		}()
+		for range hotProcesses {
+			p, err := startChild("redis", c, addr)
+			if err != nil {
+				return err
+			}
+			all = append(all, p)
+		}
+		runners = append(runners, runner{c.name, func(ctx context.Context) (measure, error) {
+			return spin(ctx, rdb, c, all, s.slice)
+		}})
+	}
+	return rounds(ctx, s, fmt.Sprintf("Redis: one hot name, %d processes", hotProcesses), reference,
+		[]column{{"locks/s", count, true}, {"commands/lock", decimals, false}, {"least/most a process", decimals, false}}, runners)
+}
+
+// spin lets all children lock one name for d.
+func spin(ctx context.Context, rdb *redis.Client, c contender, all []*process, d time.Duration) (measure, error) {
+	before, err := sent(ctx, rdb, c.inner)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range all {
+		if err := p.tell("spin hot %d", d.Milliseconds()); err != nil {
+			return nil, err
+		}
+	}
+	sum, least, most := 0, -1, 0
+	for _, p := range all {
+		var n int
+		if err := p.hear(&n); err != nil {
+			return nil, err
+		}
+		sum += n
+		most = max(most, n)
+		if least < 0 || n < least {
+			least = n
+		}
+	}
+	after, err := sent(ctx, rdb, c.inner)
+	if err != nil {
+		return nil, err
+	}
+	if sum == 0 {
+		return measure{"locks/s": 0}, nil
+	}
+	return measure{
+		"locks/s":              float64(sum) / d.Seconds(),
+		"commands/lock":        float64(after-before) / float64(sum),
+		"least/most a process": float64(least) / float64(most),
+	}, nil
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// startRedis starts a redis-server on a free port of the loopback, without
+// persistence. stop ends it and removes its directory.
+func startRedis(ctx context.Context) (addr string, stop func(), err error) {
+	program, err := exec.LookPath("redis-server")
+	if err != nil {
+		return "", nil, fmt.Errorf("redis-server is needed: run \"make servers\": %w", err)
+	}
+	dir, err := os.MkdirTemp("", "holdfast-bench-")
+	if err != nil {
+		return "", nil, err
+	}
+	defer func() {
+		if err != nil {
+			os.RemoveAll(dir)
+		}
+	}()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", nil, err
+	}
+	addr = l.Addr().String()
+	port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	l.Close()
+
+	cmd := exec.Command(program, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir)
+	if err := cmd.Start(); err != nil {
+		return "", nil, err
+	}
+	stop = func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+		os.RemoveAll(dir)
+	}
+	rdb := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
+	defer rdb.Close()
+	for until := time.Now().Add(30 * time.Second); ; {
+		err := rdb.Ping(ctx).Err()
+		if err == nil {
+			return addr, stop, nil
+		}
+		if ctx.Err() != nil || time.Now().After(until) {
+			stop()
+			return "", nil, fmt.Errorf("redis-server on %s does not answer: %w", addr, err)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// redisVersion is what the server says it is.
+func redisVersion(ctx context.Context, rdb *redis.Client) (string, error) {
+	info, err := rdb.Info(ctx, "server").Result()
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(info) {
+		if v, ok := strings.CutPrefix(strings.TrimSpace(line), "redis_version:"); ok {
+			return v, nil
+		}
+	}
+	return "", fmt.Errorf("INFO tells no version")
+}
+
+// sent is how many commands clients have sent, by the server's own count,
+// without those that scripts call.
+func sent(ctx context.Context, rdb *redis.Client, inner []string) (int64, error) {
+	info, err := rdb.Info(ctx, "commandstats").Result()
+	if err != nil {
+		return 0, err
+	}
+	all := int64(0)
+	for line := range strings.Lines(info) {
+		name, rest, ok := strings.Cut(strings.TrimSpace(line), ":calls=")
+		if !ok {
+			continue
+		}
+		command, _ := strings.CutPrefix(name, "cmdstat_")
+		if command == "info" || slices.Contains(inner, command) {
+			continue
+		}
+		digits, _, _ := strings.Cut(rest, ",")
+		n, err := strconv.ParseInt(digits, 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("commandstats: %q: %w", line, err)
+		}
+		all += n
+	}
+	return all, nil
+}
