@@ -86,10 +86,10 @@ func (w *want) begin(ctx context.Context) error {
 // way of the want: its caller would wait for itself.
 func (w *want) waitsForItself(ctx context.Context) error {
 	own := int64(0)
-	ls, _ := ctx.Value(leaseKey{}).(*leases)
-	for ; ls != nil; ls = ls.outer {
+	first, _ := ctx.Value(leaseKey{}).(*leases)
+	for ls := first; ls != nil; ls = ls.outer {
 		l := ls.lease
-		if l.e == w.l.e && l.hold.Name == w.name && l.Valid() {
+		if l.e == w.l.e && l.hold.Name == w.name && l.Valid() && !ls.again(first) {
 			own += l.weight
 			if w.limit == store.Full || own+w.weight > w.limit {
 				return w.errorf(ErrDeadlock)
@@ -174,6 +174,7 @@ func (r *request) pause(ctx context.Context) (*Lease, error) {
 		next := r.nextAsk()
 		polling := !r.e.hints.ready()
 		if polling {
+			r.e.hints.begin(r.s) // again, if that failed a while ago
 			next = min(next, r.e.now().Add(jitter(r.poll)))
 			r.poll = min(r.poll*3/2, r.s.PollMax)
 		}
@@ -184,7 +185,12 @@ func (r *request) pause(ctx context.Context) (*Lease, error) {
 			return nil, r.w.gaveUp(err, r.refused)
 		case hint != nil:
 			return r.grantedBy(hint)
-		case !polling || r.e.now() >= r.nextAsk() || r.room(ctx):
+		case !polling || r.e.now() >= r.nextAsk():
+			return nil, nil
+		}
+		if room, err := r.room(ctx); err != nil {
+			return nil, r.w.gaveUp(err, r.refused) // run has the claim withdrawn
+		} else if room {
 			return nil, nil
 		}
 	}
@@ -220,7 +226,7 @@ func (r *request) sleep(ctx context.Context, until clock.Instant) (*store.Hint, 
 	defer timer.Stop()
 	select {
 	case h := <-r.hints:
-		return &h, nil
+		return &h, ctx.Err() // both may have come: after its end nothing is granted
 	case <-timer.C:
 		return nil, nil
 	case <-ctx.Done():
@@ -230,20 +236,20 @@ func (r *request) sleep(ctx context.Context, until clock.Instant) (*store.Hint, 
 	}
 }
 
-// room looks whether an ask is worth while.
-func (r *request) room(ctx context.Context) bool {
+// room looks whether an ask is worth while. An error means that the wait is
+// over.
+func (r *request) room(ctx context.Context) (bool, error) {
 	looker, ok := r.e.store.(store.Looker)
 	if !ok {
-		return true
+		return true, nil
 	}
 	claim := r.claim
-	room, err := run(r, ctx, func(<-chan struct{}) (room bool) {
+	return run(r, ctx, func(<-chan struct{}) (room bool) {
 		c, cancel := r.e.bounded(longestCall)
 		defer cancel()
 		a, err := looker.Look(c, claim)
 		return err == nil && a.Granted || store.Definite(err)
 	})
-	return err == nil && room
 }
 
 // grantedBy makes a lease of a hint that carries the grant, if it may be used
@@ -262,7 +268,13 @@ func (r *request) grantedBy(h *store.Hint) (*Lease, error) {
 // ask asks once and reads the answer: a lease, or an error, or neither if it is
 // refused.
 func (r *request) ask(ctx context.Context) (*Lease, error) {
-	for lost := 0; ; {
+	for again := 0; ; again++ {
+		if err := ctx.Err(); err != nil { // it ended at the gate, or while we subscribed
+			if r.placed {
+				r.withdraw()
+			}
+			return nil, r.w.gaveUp(err, r.refused)
+		}
 		if r.placed && r.e.now() >= r.sent.Add(r.s.place) {
 			r.newID() // the place has lapsed
 		}
@@ -272,14 +284,13 @@ func (r *request) ask(ctx context.Context) (*Lease, error) {
 			return nil, r.w.gaveUp(err, r.refused)
 		}
 		switch {
-		case errors.Is(out.err, ErrLost) && lost < 3:
-			lost++
+		case errors.Is(out.err, ErrLost) && again < 3:
 			r.newID()
 			continue
 		case errors.Is(out.err, ErrLost):
 			return nil, r.w.errorf(fmt.Errorf("%w: the store drops our place again and again", ErrUnavailable))
 		case out.err != nil:
-			if !store.Definite(out.err) {
+			if r.placed || r.claim.Keep > 0 || !store.Definite(out.err) { // something may be there
 				r.withdraw()
 			}
 			return nil, r.w.errorf(unclear(out.err))
@@ -297,6 +308,14 @@ func (r *request) ask(ctx context.Context) (*Lease, error) {
 		from := out.sent
 		if out.answer.From != 0 {
 			from = out.answer.From
+		}
+		if !r.e.desc.InProcess && deadlineOf(from, out.answer.TTL) <= r.e.now() {
+			// The answer came when our time was over.
+			if again < 3 {
+				continue
+			}
+			r.withdraw()
+			return nil, r.w.errorf(fmt.Errorf("%w: its answers take longer than the TTL, %v", ErrUnavailable, r.s.TTL))
 		}
 		return r.lease(out.answer.Token, from, out.answer.TTL, r.s.RenewEvery)
 	}

@@ -42,23 +42,31 @@ func (h *hints) ready() bool {
 // subscribe sees to it that hints come, and returns when they do, when that
 // failed, or when ctx ends. A caller who leaves does not stop it.
 func (h *hints) subscribe(ctx context.Context, s *settings) {
-	h.mu.Lock()
-	if h.watcher == nil || h.subscribed || h.under == nil && h.e.now() < h.again {
-		h.mu.Unlock()
+	under := h.begin(s)
+	if under == nil {
 		return
 	}
-	under := h.under
-	if under == nil {
-		under = make(chan struct{})
-		h.under = under
-		h.e.work.Go(func() { h.watch(s, under) })
-	}
-	h.mu.Unlock()
 	select {
 	case <-under:
 	case <-ctx.Done():
 	case <-h.e.closing:
 	}
+}
+
+// begin begins to subscribe, unless hints come already or that failed a moment
+// ago: then it returns nil, else what is closed when it has ended.
+func (h *hints) begin(s *settings) <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.watcher == nil || h.subscribed || h.under == nil && h.e.now() < h.again {
+		return nil
+	}
+	if h.under == nil {
+		under := make(chan struct{})
+		h.under = under
+		h.e.work.Go(func() { h.watch(s, under) })
+	}
+	return h.under
 }
 
 func (h *hints) watch(s *settings, under chan struct{}) {
@@ -69,6 +77,11 @@ func (h *hints) watch(s *settings, under chan struct{}) {
 	h.subscribed = err == nil
 	h.again = h.e.now().Add(resubscribeAfter)
 	h.under = nil
+	if err == nil {
+		for _, ch := range h.waiting { // who has polled until now looks once more
+			put(ch, store.Hint{})
+		}
+	}
 	h.mu.Unlock()
 	close(under)
 	if err != nil {

@@ -37,16 +37,18 @@ type Lease struct {
 	renewAt  clock.Instant
 	retries  int           // unclear renewals in a row
 	index    int           // in the heap; -1: not in it
+	told     error         // the store's word that it is lost
 	flight   chan struct{} // closed when the renewal under way has ended; nil: none is
 
 	mu      sync.Mutex
 	state   state
-	why     error         // it is over; ErrLost or ErrReleased with the reason
-	lost    chan struct{} // made by the first Lost
-	base    context.Context
+	why     error           // it is over; ErrLost or ErrReleased with the reason
+	lost    chan struct{}   // made by the first Lost
+	base    context.Context // ends with the lease; made when needed
 	cancel  context.CancelCauseFunc
-	parent  context.Context // of derived
-	derived context.Context // what Context gave last
+	joined  map[context.Context]joined // those that have a parent to end with as well
+	parent  context.Context            // of derived
+	derived context.Context            // what Context gave last
 }
 
 type state int8
@@ -115,6 +117,17 @@ type leases struct {
 	outer *leases
 }
 
+// again reports whether the lease of ls has come before it in the list from
+// first on: a context can come from one lease twice.
+func (ls *leases) again(first *leases) bool {
+	for ; first != ls; first = first.outer {
+		if first.lease == ls.lease {
+			return true
+		}
+	}
+	return false
+}
+
 // LeaseFrom returns the innermost lease that ctx comes from, by
 // [Lease.Context] or by the function of a Do; nil if there is none.
 func LeaseFrom(ctx context.Context) *Lease {
@@ -132,15 +145,9 @@ func (l *Lease) Context(parent context.Context) context.Context {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	// Code in a loop asks for the same again and again.
-	comparable := reflect.TypeOf(parent).Comparable()
+	comparable := reflect.ValueOf(parent).Comparable()
 	if comparable && l.derived != nil && l.parent == parent {
 		return l.derived
-	}
-	if l.base == nil {
-		l.base, l.cancel = context.WithCancelCause(context.Background())
-		if l.state != held {
-			l.cancel(l.errorf(l.why))
-		}
 	}
 	outer, _ := parent.Value(leaseKey{}).(*leases)
 	ctx := context.WithValue(l.join(parent), leaseKey{}, &leases{l, outer})
@@ -150,19 +157,40 @@ func (l *Lease) Context(parent context.Context) context.Context {
 	return ctx
 }
 
-// join returns a context that ends with parent or with base.
+// join returns a context that ends with parent or with the lease: with the
+// lease at once, before finish returns, and not on another goroutine. l.mu is
+// held.
 func (l *Lease) join(parent context.Context) context.Context {
 	if parent.Done() == nil {
+		if l.base == nil {
+			l.base, l.cancel = context.WithCancelCause(context.Background())
+			if l.state != held {
+				l.cancel(l.errorf(l.why))
+			}
+		}
 		return valuesOf{l.base, parent}
 	}
 	ctx, cancel := context.WithCancelCause(parent)
-	base := l.base
-	stop := context.AfterFunc(base, func() { cancel(context.Cause(base)) })
-	context.AfterFunc(ctx, func() { stop() }) // nothing is kept of a parent that has ended
-	if base.Err() != nil {
-		cancel(context.Cause(base)) // at once, not on another goroutine
+	if l.state != held {
+		cancel(l.errorf(l.why))
+		return ctx
 	}
+	if l.joined == nil {
+		l.joined = map[context.Context]joined{}
+	}
+	forget := context.AfterFunc(ctx, func() { // nothing is kept of a parent that has ended
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.joined, ctx)
+	})
+	l.joined[ctx] = joined{cancel, forget}
 	return ctx
+}
+
+// joined is a context that ends with its parent or with the lease.
+type joined struct {
+	cancel context.CancelCauseFunc
+	forget func() bool // takes back what is done at its end
 }
 
 // valuesOf is a context with the values of another that never ends.
@@ -194,6 +222,11 @@ func (l *Lease) finish(to state, why error) bool {
 	if l.cancel != nil {
 		l.cancel(l.errorf(why))
 	}
+	for _, c := range l.joined {
+		c.forget()
+		c.cancel(l.errorf(why))
+	}
+	l.joined = nil
 	l.parent, l.derived = nil, nil
 	return true
 }
@@ -233,14 +266,19 @@ func (l *Lease) release(why error) error {
 		defer l.mu.Unlock()
 		return l.errorf(l.why)
 	}
-	flight, deadline := l.e.sched.remove(l)
-	wait(flight)
-	return l.giveBack(deadline)
+	return l.giveBack()
 }
 
-// giveBack sends the release, and repeats it while it is unclear what became
-// of it.
-func (l *Lease) giveBack(deadline clock.Instant) error {
+// giveBack stops the renewing, sends the release, and repeats it while it is
+// unclear what became of it.
+func (l *Lease) giveBack() error {
+	flight, deadline := l.e.sched.remove(l)
+	if flight != nil {
+		<-flight
+	}
+	if l.told != nil {
+		return l.errorf(l.told) // there is nothing of ours to give back
+	}
 	err := l.e.repeat(min(l.s.TTL/3, longestCall), nil, func(ctx context.Context) error {
 		return l.e.store.Release(ctx, l.hold)
 	})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -72,13 +73,6 @@ func (s *scheduler) remove(l *Lease) (flight <-chan struct{}, deadline clock.Ins
 	defer s.mu.Unlock()
 	s.out(l)
 	return l.flight, l.deadline
-}
-
-// wait waits for a flight to end, if there is one.
-func wait(flight <-chan struct{}) {
-	if flight != nil {
-		<-flight
-	}
 }
 
 // out takes the lease out of the heap.
@@ -195,22 +189,26 @@ func (l *Lease) over(now clock.Instant) bool {
 // end tells of a lease whose time is over. One that ends by MaxHold is ours
 // still and is given back.
 func (s *scheduler) end(l *Lease, now clock.Instant) {
-	flight, deadline := s.remove(l)
+	_, deadline := s.remove(l)
 	if deadline <= now {
 		l.lose(errTimeOver)
 		return
 	}
 	l.lose(errMaxHold)
-	s.e.work.Go(func() {
-		wait(flight)
-		l.giveBack(deadline)
-	})
+	s.e.work.Go(func() { l.giveBack() })
 }
 
 // renew sends one batch and reads the answers.
 func (s *scheduler) renew(b batch) {
 	s.slots <- struct{}{}
 	defer func() { <-s.slots }()
+	s.mu.Lock() // what ended while the batch waited for its slot is not renewed
+	b.leases = slices.DeleteFunc(b.leases, func(l *Lease) bool { return l.index < 0 })
+	s.mu.Unlock()
+	if len(b.leases) == 0 {
+		close(b.done)
+		return
+	}
 	holds := make([]store.Hold, len(b.leases))
 	bound := longestCall
 	for i, l := range b.leases {
@@ -224,17 +222,26 @@ func (s *scheduler) renew(b batch) {
 	cancel()
 	now := s.e.now()
 
-	gone := map[*Lease]error{}
+	var tell []func() // without the lock: a logger may be slow
 	s.mu.Lock()
 	for i, l := range b.leases {
+		err := answers[i].Err
 		l.flight = nil
+		if errors.Is(err, ErrLost) {
+			l.told = err
+		}
 		if l.index < 0 {
 			continue // over meanwhile: the answer revives nothing
 		}
-		if err := l.renewed(answers[i], sent, now); err != nil {
+		if why := l.renewed(answers[i], sent, now); why != nil {
 			s.out(l)
-			gone[l] = err
+			tell = append(tell, func() { l.lose(why) })
 			continue
+		}
+		if left := l.deadline.Sub(now); err != nil {
+			tell = append(tell, func() {
+				l.s.Logger.Warn("holdfast: renewal failed, trying again", l.attrs("err", unclear(err), "left", left)...)
+			})
 		}
 		l.at = l.next()
 		heap.Fix(&s.leases, l.index)
@@ -242,8 +249,8 @@ func (s *scheduler) renew(b batch) {
 	s.arm()
 	close(b.done)
 	s.mu.Unlock()
-	for l, err := range gone {
-		l.lose(err)
+	for _, f := range tell {
+		f()
 	}
 }
 
@@ -264,7 +271,6 @@ func (l *Lease) renewed(r store.Renewal, sent, now clock.Instant) error {
 		if v := l.valid.Load(); v != 0 { // else a release has begun
 			l.valid.CompareAndSwap(v, int64(l.deadline))
 		}
-		l.debug("holdfast: renewed")
 		return nil
 	case errors.Is(r.Err, ErrLost):
 		return r.Err
@@ -273,8 +279,6 @@ func (l *Lease) renewed(r store.Renewal, sent, now clock.Instant) error {
 	l.retries++
 	pause := min(l.s.RenewEvery/4, (10*time.Millisecond)<<min(l.retries, 6))
 	l.renewAt = now.Add(jitter(pause))
-	l.s.Logger.Warn("holdfast: renewal failed, trying again",
-		l.attrs("err", unclear(r.Err), "left", l.deadline.Sub(now))...)
 	return nil
 }
 
@@ -288,12 +292,14 @@ func (s *scheduler) releaseAll() {
 	s.mu.Lock()
 	all := append([]*Lease(nil), s.leases...)
 	s.mu.Unlock()
+	// All are over at once, however long it takes to give them back.
+	all = slices.DeleteFunc(all, func(l *Lease) bool { return !l.finish(released, errClosed) })
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, 16)
 	for _, l := range all {
 		slots <- struct{}{}
 		wg.Go(func() {
-			l.release(errClosed)
+			l.giveBack()
 			<-slots
 		})
 	}
