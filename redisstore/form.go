@@ -1,0 +1,146 @@
+package redisstore
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/queue"
+)
+
+// The stored form, which the package comment tells; lua/queue.lua is its other
+// half.
+const (
+	magic    = "hf"
+	version  = 1
+	headSize = len(magic) + 1 + 8
+)
+
+var le = binary.LittleEndian
+
+// entry is an entry as stored, less the owner and the reason behind it.
+type entry struct {
+	Token, Since, Expires     float64
+	ID                        [32]byte
+	Keep                      float64
+	Owner                     uint16 // length
+	Broken                    uint8  // length
+	Delay, Fence              float64
+	Limit, Weight, Want, Turn uint32
+	N                         uint16
+	Flags                     uint8
+}
+
+const (
+	entrySize   = 102
+	flagGranted = 1
+	flagShown   = 2
+)
+
+// claimed is the entry of a claim from its id on, as it is once granted: the
+// script stores it unread.
+func claimed(c *store.Claim) string {
+	b := make([]byte, 0, entrySize+len(c.Owner))
+	b = hex.AppendEncode(b, c.ID[:])
+	b = appendFloat(b, micros(c.Keep))
+	b = le.AppendUint16(b, uint16(len(c.Owner)))
+	b = append(b, 0) // broken
+	b = appendFloat(b, micros(c.Delay))
+	b = appendFloat(b, 0) // fence
+	b = le.AppendUint32(b, uint32(c.Limit))
+	b = le.AppendUint32(b, uint32(c.Weight))
+	b = le.AppendUint32(b, uint32(c.Weight)) // want
+	b = le.AppendUint32(b, 0)                // turn
+	b = le.AppendUint16(b, 1)                // n
+	b = append(b, flagGranted)
+	return string(append(b, c.Owner...))
+}
+
+func appendFloat(b []byte, v int64) []byte { return le.AppendUint64(b, math.Float64bits(float64(v))) }
+
+func float(s string) int64 { return int64(math.Float64frombits(le.Uint64([]byte(s[:8])))) }
+
+// parse reads a stored value; key names it in errors.
+func (s *Store) parse(key, value string) (q queue.Queue, err error) {
+	if value == "" {
+		return q, nil
+	}
+	if len(value) < headSize || !strings.HasPrefix(value, magic) {
+		return q, s.corrupt(key)
+	}
+	if v := value[len(magic)]; v != '0'+version {
+		return q, s.newer(key, v)
+	}
+	q.Last = float(value[len(magic)+1:])
+	q.Limit, q.Entries, err = parseEntries(value[headSize:])
+	if err != nil {
+		return queue.Queue{}, s.corrupt(key)
+	}
+	return q, nil
+}
+
+func parseEntries(s string) (limit int32, all []queue.Entry, err error) {
+	for len(s) > 0 {
+		var e entry
+		if _, err := binary.Decode([]byte(s[:min(len(s), entrySize)]), le, &e); err != nil {
+			return 0, nil, err
+		}
+		s = s[entrySize:]
+		owner := int(e.Owner)
+		end := owner + int(e.Broken)
+		if len(s) < end {
+			return 0, nil, fmt.Errorf("%d bytes behind an entry that says %d", len(s), end)
+		}
+		id, err := store.ParseID(string(e.ID[:]))
+		if err != nil {
+			return 0, nil, err
+		}
+		limit = int32(e.Limit)
+		all = append(all, queue.Entry{
+			ID: id, Weight: int32(e.Weight), Want: int32(e.Want), Turn: int32(e.Turn), N: e.N,
+			Granted: e.Flags&flagGranted != 0, Shown: e.Flags&flagShown != 0,
+			Token: int64(e.Token), Fence: int64(e.Fence), Since: int64(e.Since), Expires: int64(e.Expires),
+			Keep: int64(e.Keep), Delay: int64(e.Delay),
+			Owner: s[:owner], Broken: s[owner:end],
+		})
+		s = s[end:]
+	}
+	return limit, all, nil
+}
+
+// micros rounds up, so that no hold is shorter than was asked for.
+func micros(d time.Duration) int64 { return int64((d + time.Microsecond - 1) / time.Microsecond) }
+
+func duration(us int64) time.Duration { return time.Duration(us) * time.Microsecond }
+
+// escape keeps a brace in a name from ending the hash tag, and two names from
+// meeting.
+var escape = strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D")
+
+func (s *Store) key(name string) string {
+	if strings.ContainsAny(name, "%{}") {
+		name = escape.Replace(name)
+	}
+	return s.prefix + "{" + name + "}"
+}
+
+// name is the name whose key it is, or false for a key that key never made.
+func (s *Store) name(key string) (string, bool) {
+	name, ok := strings.CutPrefix(key, s.prefix+"{")
+	if !ok {
+		return "", false
+	}
+	if name, ok = strings.CutSuffix(name, "}"); !ok || name == "" {
+		return "", false
+	}
+	if strings.ContainsAny(name, "%{}") {
+		name = strings.NewReplacer("%25", "%", "%7B", "{", "%7D", "}").Replace(name)
+	}
+	return name, s.key(name) == key
+}
+
+func (s *Store) channel(p store.Process) string { return s.prefix + "hint:" + p.String() }

@@ -1,0 +1,131 @@
+-- The rule of package queue, and the stored form. Before it: s is what is
+-- stored, or false, and now is the server's time in µs.
+local last, q, wrote, woken = 0, {}, false, {}
+local held, waiting = 0, 0 -- of q, after settle
+local FIXED = '<dddc32dHBddI4I4I4I4HB'
+
+local function parse(s, p)
+	local from, flags, owner, broken, e = p, nil, nil, nil, {}
+	e.token, e.since, e.expires, e.id, e.keep, owner, broken, e.delay, e.fence,
+		e.limit, e.weight, e.want, e.turn, e.n, flags, p = struct.unpack(FIXED, s, p)
+	local after = p + owner + broken
+	if after > #s + 1 or flags > 3 then error('cut off') end
+	e.owner = string.sub(s, p, p + owner - 1)
+	e.broken = string.sub(s, p + owner, after - 1)
+	e.granted, e.shown = flags % 2 == 1, flags >= 2
+	e.raw = string.sub(s, from, after - 1) -- until e is changed
+	return e, after
+end
+
+local function raw(e)
+	if not e.raw then
+		local flags = 0
+		if e.granted then flags = 1 end
+		if e.shown then flags = flags + 2 end
+		e.raw = struct.pack(FIXED, e.token, e.since, e.expires, e.id, e.keep, #e.owner, #e.broken, e.delay, e.fence,
+			e.limit, e.weight, e.want, e.turn, e.n, flags) .. e.owner .. e.broken
+	end
+	return e.raw
+end
+
+local function parseall()
+	last = struct.unpack('<d', s, 4)
+	local p = 12
+	while p <= #s do
+		q[#q + 1], p = parse(s, p)
+	end
+end
+
+if s then
+	if string.sub(s, 1, 2) ~= 'hf' or #s < 11 then return 'C' end
+	if string.sub(s, 3, 3) ~= '1' then return 'V' .. string.sub(s, 3, 3) end
+	if not pcall(parseall) then return 'C' end
+end
+
+local function find(id)
+	for i, e in ipairs(q) do
+		if e.id == id then return e, i end
+	end
+end
+
+-- The instant at which e is out of the way, unless it is renewed.
+local function ends(e)
+	if not e.granted then return e.expires end
+	local x = e.expires + e.delay
+	if e.shown and e.since + e.keep > x then x = e.since + e.keep end
+	return x
+end
+
+-- Makes e expire not before µs from now.
+local function push(e, us)
+	if now + us > e.expires then e.expires, e.raw = now + us, nil end
+	wrote = true
+end
+
+local function grant(e)
+	last = last + 1
+	if now > last then last = now end
+	e.granted, e.since, e.token, e.n, e.raw = true, now, last, 1, nil
+	wrote = true
+end
+
+-- Drops what is over and gives room in order. A grant of the entry of self is
+-- no one else's news.
+local function settle(self)
+	local kept = {}
+	held, waiting = 0, 0
+	for _, e in ipairs(q) do
+		if ends(e) > now then
+			kept[#kept + 1] = e
+			if e.granted then held = held + e.weight else waiting = waiting + 1 end
+		end
+	end
+	if #kept < #q then q, wrote = kept, true end
+	for _, e in ipairs(q) do
+		if waiting == 0 then break end
+		if not e.granted then
+			if held + e.weight > e.limit then break end
+			grant(e)
+			held, waiting = held + e.weight, waiting - 1
+			if e.id ~= self then woken[#woken + 1] = e end
+		end
+	end
+end
+
+-- Stores what was changed, wakes those who were granted, and answers.
+local function done(answer)
+	if wrote then
+		local out, left = { struct.pack('<c3d', 'hf1', last) }, 0
+		for _, e in ipairs(q) do
+			out[#out + 1] = raw(e)
+			if ends(e) - now > left then left = ends(e) - now end
+		end
+		redis.call('SET', KEYS[1], table.concat(out), 'PX', string.format('%.0f', 86400000 + math.ceil(left / 1000)))
+	end
+	for _, e in ipairs(woken) do
+		-- Last, and not fatal: a script that fails is not undone, and a waiter
+		-- looks by itself.
+		redis.pcall('PUBLISH', string.match(KEYS[1], '^[^{]*') .. 'hint:' .. string.sub(e.id, 1, 16),
+			string.format('%.0f', e.token) .. ' ' .. e.id .. ' ' .. KEYS[1])
+	end
+	return answer
+end
+
+-- The live hold of the id and token; or nil, and the answer that it is lost.
+local function hold(id, token)
+	local e, i = find(id)
+	if not e then return nil, 'L' end
+	if not e.granted or e.token ~= token or e.expires <= now then return nil, 'L' .. e.broken end
+	return e, i
+end
+
+-- Takes e, at i, out of the queue. A hold whose token was shown stays in the
+-- way until its minimum hold is over: gone for its owner, with no lock delay.
+local function leave(e, i)
+	wrote = true
+	if e.granted and e.shown and e.since + e.keep > now then
+		e.expires, e.delay, e.raw = now, 0, nil
+	else
+		table.remove(q, i)
+	end
+end

@@ -1,0 +1,4 @@
+-- Answers the server's time in µs and what is stored. Writes nothing.
+local s = redis.call('GET', KEYS[1])
+local t = redis.call('TIME')
+return struct.pack('<d', t[1] * 1000000 + t[2]) .. (s or '')

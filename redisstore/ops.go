@@ -1,0 +1,188 @@
+package redisstore
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/queue"
+)
+
+// Ask implements [store.Store].
+func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
+	if err := checkClaim(&c); err != nil {
+		return store.Answer{}, err
+	}
+	key := s.key(c.Name)
+	ttl := micros(c.TTL)
+	keep := store.TokenRetention + max(c.TTL+c.Delay, c.Keep) + time.Millisecond
+	place := strconv.FormatInt(micros(c.Place), 10)
+	if c.Try {
+		place = "t" + place
+	}
+	cmd := s.command(&s.scripts.ask, key, claimed(&c), strconv.FormatInt(ttl, 10), strconv.FormatInt(keep.Milliseconds(), 10), place)
+	s.start(ctx, cmd)
+	answer, err := s.outcome(ctx, cmd, "ask for", c.Name)
+	if err != nil {
+		return store.Answer{}, err
+	}
+	if token, err := strconv.ParseInt(answer, 10, 64); err == nil {
+		return store.Answer{Granted: true, Token: token, Last: token, TTL: c.TTL}, nil
+	}
+	rest := answer[1:]
+	switch answer[0] {
+	case 'G':
+		if len(rest) == 16 {
+			return store.Answer{Granted: true, Token: float(rest), Last: float(rest[8:]), TTL: c.TTL}, nil
+		}
+	case 'R':
+		if a, ok := refused(rest); ok {
+			return a, nil
+		}
+	case 'M':
+		if have, err := strconv.ParseInt(rest, 10, 64); err == nil {
+			return store.Answer{}, &store.MismatchError{Have: have, Want: c.Limit}
+		}
+	}
+	return store.Answer{}, s.strange("ask for", c.Name, answer)
+}
+
+// refused reads the answer of a refusal: some numbers, and the first of those
+// in the way as they are stored.
+func refused(s string) (a store.Answer, ok bool) {
+	var head struct {
+		Now, Last, Left float64
+		Holding, Ahead  uint32
+	}
+	n, err := binary.Decode([]byte(s), le, &head)
+	if err != nil {
+		return a, false
+	}
+	_, entries, err := parseEntries(s[n:])
+	if err != nil {
+		return a, false
+	}
+	holders := queue.Queue{Entries: entries}
+	return store.Answer{
+		Last: int64(head.Last), Holding: int(head.Holding), Waiting: int(head.Ahead), Until: duration(int64(head.Left)),
+		Holders: holders.State(queue.Time{Clock: int64(head.Now)}, "").Entries,
+	}, true
+}
+
+// Renew implements [store.Store].
+func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
+	out := make([]store.Renewal, len(holds))
+	commands := make([]*command, 0, len(holds))
+	for i, h := range holds {
+		out[i].TTL = h.TTL
+		if out[i].Err = checkRenewal(&h); out[i].Err == nil {
+			commands = append(commands, s.command(&s.scripts.renew, s.key(h.Name),
+				h.ID.String(), strconv.FormatInt(h.Token, 10), strconv.FormatInt(micros(h.TTL), 10)))
+		}
+	}
+	s.start(ctx, commands...)
+	for i, h := range holds {
+		if out[i].Err == nil {
+			out[i].Err = s.done(ctx, commands[0], "renew", h.Name)
+			commands = commands[1:]
+		}
+	}
+	return out
+}
+
+// Release implements [store.Store].
+func (s *Store) Release(ctx context.Context, h store.Hold) error {
+	if err := checkName(h.Name); err != nil {
+		return err
+	}
+	cmd := s.command(&s.scripts.release, s.key(h.Name), h.ID.String(), strconv.FormatInt(h.Token, 10))
+	s.start(ctx, cmd)
+	return s.done(ctx, cmd, "release", h.Name)
+}
+
+// BreakHold implements [store.Inspector].
+func (s *Store) BreakHold(ctx context.Context, b store.Break) error {
+	if err := checkName(b.Name); err != nil {
+		return err
+	}
+	if len(b.Reason) > store.MaxReason {
+		return fmt.Errorf("%w: the reason has %d bytes, at most %d are allowed", store.ErrInvalid, len(b.Reason), store.MaxReason)
+	}
+	reason, now := b.Reason, ""
+	if reason == "" {
+		reason = "no reason given"
+	}
+	if b.Now {
+		now = "now"
+	}
+	cmd := s.command(&s.scripts.brk, s.key(b.Name), b.ID.String(), strconv.FormatInt(b.Token, 10), reason, now)
+	s.start(ctx, cmd)
+	return s.done(ctx, cmd, "break", b.Name)
+}
+
+// Look implements [store.Looker].
+func (s *Store) Look(ctx context.Context, c store.Claim) (store.Answer, error) {
+	if err := checkClaim(&c); err != nil {
+		return store.Answer{}, err
+	}
+	cmd := s.command(&s.scripts.view, s.key(c.Name))
+	s.start(ctx, cmd)
+	now, q, err := s.view(ctx, cmd, "look at", c.Name)
+	if err != nil {
+		return store.Answer{}, err
+	}
+	return q.Look(now, c.Name, &c)
+}
+
+// view reads what the view script answers.
+func (s *Store) view(ctx context.Context, cmd *command, what, name string) (now queue.Time, q queue.Queue, err error) {
+	answer, err := cmd.wait(ctx)
+	if err != nil {
+		return now, q, s.failed(fmt.Sprintf("%s %q", what, name), err)
+	}
+	if len(answer) < 8 {
+		return now, q, s.strange(what, name, answer)
+	}
+	us := float(answer)
+	q, err = s.parse(cmd.key(), answer[8:])
+	return queue.Time{Clock: us, Wall: us}, q, err
+}
+
+// outcome is the script's answer, less what all scripts may say instead.
+func (s *Store) outcome(ctx context.Context, cmd *command, what, name string) (string, error) {
+	answer, err := cmd.wait(ctx)
+	if err != nil {
+		return "", s.failed(fmt.Sprintf("%s %q", what, name), err)
+	}
+	switch answer[0] {
+	case 'L':
+		if reason := answer[1:]; reason != "" {
+			return "", &store.LostError{Reason: reason}
+		}
+		return "", store.ErrLost
+	case 'C':
+		return "", s.corrupt(cmd.key())
+	case 'V':
+		if len(answer) == 2 {
+			return "", s.newer(cmd.key(), answer[1])
+		}
+	}
+	return answer, nil
+}
+
+// done is the outcome of a script that has nothing to tell.
+func (s *Store) done(ctx context.Context, cmd *command, what, name string) error {
+	answer, err := s.outcome(ctx, cmd, what, name)
+	if err == nil && answer != "1" {
+		err = s.strange(what, name, answer)
+	}
+	return err
+}
+
+// strange is the error of an answer that no script of ours gives.
+func (s *Store) strange(what, name, answer string) error {
+	return fmt.Errorf("%w: %s %q on %s: answered with %.40q, which is no answer of this program", store.ErrUnavailable, what, name, s.address, answer)
+}

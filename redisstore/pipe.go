@@ -1,0 +1,214 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Commands that come while two exchanges with a server are under way wait for
+// one of them and then go out together: a lone caller loses nothing, and many
+// share a round trip.
+const (
+	maxExchanges = 2
+	// exchangeTime bounds an exchange where the client's own timeouts do not:
+	// while it dials, or waits for a connection.
+	exchangeTime = 10 * time.Second
+)
+
+// A command is one run of a script, or of what it is replaced by when the
+// server does not know that.
+type command struct {
+	*redis.StringCmd
+	script *script
+	args   []any // evalsha, the hash, "1", the key, and what the script takes
+	call   *call // once started
+}
+
+func (c *command) key() string { return c.args[3].(string) }
+
+// NoRetry keeps the client from sending it again: a release that was done and
+// is done again answers lost, and in a pipeline one failure repeats them all.
+func (*command) NoRetry() bool { return true }
+
+func (s *Store) command(sc *script, key string, argv ...string) *command {
+	args := make([]any, 4, 5+len(argv))
+	args[0], args[1], args[2], args[3] = "evalsha", sc.sha, "1", key
+	for _, a := range argv {
+		args = append(args, a)
+	}
+	if s.clock != nil {
+		args = append(args, strconv.FormatInt(s.clock(), 10))
+	}
+	return &command{StringCmd: redis.NewStringCmd(s.ctx, args...), script: sc, args: args}
+}
+
+// again prepares a command that the server did not run for want of the script.
+// With text it brings that along.
+func (c *command) again(ctx context.Context, text bool) {
+	c.args[0], c.args[1] = "evalsha", c.script.sha
+	if text {
+		c.args[0], c.args[1] = "eval", c.script.text
+	}
+	c.StringCmd = redis.NewStringCmd(ctx, c.args...)
+}
+
+// noScript reports whether the server did not know the script.
+func (c *command) noScript() bool {
+	err := c.Err()
+	return err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT")
+}
+
+// A call is what one caller sends to one server at a time.
+type call struct {
+	commands []*command
+	done     chan struct{} // closed once the commands have their outcomes
+	left     atomic.Bool   // the caller no longer waits
+}
+
+// A lane leads to one server.
+type lane struct {
+	s       *Store
+	mu      sync.Mutex
+	waiting []*call
+	flying  int
+}
+
+// start sends the commands, one pipeline a server; wait has the outcomes.
+func (s *Store) start(ctx context.Context, commands ...*command) {
+	if len(commands) == 1 {
+		s.lane(ctx, commands[0].key()).add(commands)
+		return
+	}
+	byLane := map[*lane][]*command{}
+	for _, c := range commands {
+		l := s.lane(ctx, c.key())
+		byLane[l] = append(byLane[l], c)
+	}
+	for l, commands := range byLane {
+		l.add(commands)
+	}
+}
+
+// wait returns what the server answered, or the error that came instead. When
+// ctx ends first the command may have been sent or not.
+func (c *command) wait(ctx context.Context) (string, error) {
+	select {
+	case <-c.call.done:
+	default:
+		select {
+		case <-c.call.done:
+		case <-ctx.Done():
+			c.call.left.Store(true)
+			return "", ctx.Err()
+		}
+	}
+	v, err := c.Result()
+	if err == nil && v == "" {
+		err = errors.New("the server's answer is empty") // no script of ours says that
+	}
+	return v, err
+}
+
+// lane is the lane of the key's server. On a cluster each has its own, so that
+// one that hangs does not hold up the others.
+func (s *Store) lane(ctx context.Context, key string) *lane {
+	var node any
+	if cluster, ok := s.client.(*redis.ClusterClient); ok {
+		if master, err := cluster.MasterForKey(ctx, key); err == nil {
+			node = master
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.lanes[node]
+	if l == nil {
+		l = &lane{s: s}
+		s.lanes[node] = l
+	}
+	return l
+}
+
+func (l *lane) add(commands []*command) {
+	c := &call{commands: commands, done: make(chan struct{})}
+	for _, cmd := range commands {
+		cmd.call = c
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.waiting = append(l.waiting, c)
+	if l.flying < maxExchanges {
+		l.flying++
+		l.s.tasks.Go(l.fly)
+	}
+}
+
+// fly sends what waits until nothing does.
+func (l *lane) fly() {
+	for {
+		l.mu.Lock()
+		calls := l.waiting
+		l.waiting = nil
+		if len(calls) == 0 {
+			l.flying--
+			l.mu.Unlock()
+			return
+		}
+		l.mu.Unlock()
+		l.s.exchange(calls)
+	}
+}
+
+// exchange sends the calls in one pipeline, less those whose callers have left.
+func (s *Store) exchange(calls []*call) {
+	ctx, cancel := context.WithTimeout(s.ctx, exchangeTime)
+	defer cancel()
+	var commands []*command
+	for _, c := range calls {
+		if !c.left.Load() {
+			commands = append(commands, c.commands...)
+		}
+	}
+	// A server that has forgotten a script ran nothing of it. The first command
+	// in need of one brings it along, the others find it there.
+	for range 3 {
+		if len(commands) == 0 {
+			break
+		}
+		s.send(ctx, commands)
+		brought := map[*script]bool{}
+		missing := commands[:0:0]
+		for _, c := range commands {
+			if c.noScript() {
+				c.again(ctx, !brought[c.script])
+				brought[c.script] = true
+				missing = append(missing, c)
+			}
+		}
+		commands = missing
+	}
+	for _, c := range calls {
+		close(c.done)
+	}
+}
+
+// send leaves its outcome in the commands.
+func (s *Store) send(ctx context.Context, commands []*command) {
+	if len(commands) == 1 {
+		if err := s.client.Process(ctx, commands[0]); err != nil {
+			commands[0].SetErr(err)
+		}
+		return
+	}
+	pipe := s.client.Pipeline()
+	for _, c := range commands {
+		pipe.Process(ctx, c)
+	}
+	pipe.Exec(ctx) // the commands have the errors
+}

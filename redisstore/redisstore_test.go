@@ -1,0 +1,76 @@
+package redisstore
+
+import (
+	"os"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/queue"
+	"github.com/holdfast-go/holdfast/store/storetest"
+)
+
+func TestMain(m *testing.M) { os.Exit(testserver.Main{M: m}.Run()) }
+
+// clientOf returns a client of the server at addr, closed when the test ends.
+func clientOf(t testing.TB, addr string, edit ...func(*redis.Options)) *redis.Client {
+	t.Helper()
+	o := &redis.Options{Addr: addr}
+	for _, f := range edit {
+		f(o)
+	}
+	c := redis.NewClient(o)
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func storeOn(t testing.TB, client redis.UniversalClient, o *Options) *Store {
+	t.Helper()
+	s, err := New(client, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// newShared returns a Store on the shared server, closed when the test ends.
+func newShared(t testing.TB) *Store {
+	t.Helper()
+	s := storeOn(t, clientOf(t, testserver.SharedRedis(t)), nil)
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func TestStore(t *testing.T) {
+	client := clientOf(t, testserver.SharedRedis(t))
+	storetest.Run(t, func(t *testing.T) store.Store { return storeOn(t, client, nil) })
+}
+
+func TestDifferential(t *testing.T) {
+	storetest.Differential(t, storetest.Clocked{
+		Open: func(t *testing.T, clock func() queue.Time) func() store.Store {
+			client := clientOf(t, testserver.Redis(t).Addr)
+			return func() store.Store {
+				s, err := newStore(client, nil, func() int64 { return clock().Clock })
+				if err != nil {
+					t.Fatal(err)
+				}
+				return s
+			}
+		},
+		Stored: func(t *testing.T, s store.Store, name string) queue.Queue {
+			r := s.(*Store)
+			value, err := r.client.Get(t.Context(), r.key(name)).Result()
+			if err != nil && err != redis.Nil {
+				t.Fatal(err)
+			}
+			q, err := r.parse(r.key(name), value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return q
+		},
+	})
+}

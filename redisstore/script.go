@@ -1,0 +1,50 @@
+package redisstore
+
+import (
+	"crypto/sha1"
+	"embed"
+	"encoding/hex"
+	"strings"
+	"sync"
+)
+
+//go:embed lua
+var lua embed.FS
+
+// A script is an operation as the server runs it.
+type script struct {
+	name string
+	text string
+	sha  string
+}
+
+type scripts struct{ ask, release, renew, brk, view script }
+
+// live are the scripts of every Store but those of some tests.
+var live = load(func(text string) string { return text })
+
+// clocked are the scripts with the time, in µs, as their last argument instead
+// of the server's: for tests that compare them with package queue.
+var clocked = sync.OnceValue(func() *scripts {
+	s := load(func(text string) string {
+		return strings.ReplaceAll(text, "redis.call('TIME')", "{ 0, ARGV[#ARGV] }")
+	})
+	return &s
+})
+
+func load(edit func(string) string) scripts {
+	read := func(name string) string {
+		b, err := lua.ReadFile("lua/" + name)
+		if err != nil {
+			panic(err) // it is in the binary
+		}
+		return string(b)
+	}
+	common := read("queue.lua")
+	one := func(name string) script {
+		text := edit(strings.Replace(read(name+".lua"), "--@ queue.lua\n", common, 1))
+		sum := sha1.Sum([]byte(text))
+		return script{name: name, text: text, sha: hex.EncodeToString(sum[:])}
+	}
+	return scripts{ask: one("ask"), release: one("release"), renew: one("renew"), brk: one("break"), view: one("view")}
+}

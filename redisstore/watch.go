@@ -1,0 +1,151 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+const (
+	// pingEvery is how often a silent mailbox is tried. Twice as long without a
+	// sign of life, and its connection counts as broken.
+	pingEvery = 5 * time.Second
+	// A broken mailbox is opened anew after a pause between these.
+	leastPause = 50 * time.Millisecond
+	mostPause  = 3 * time.Second
+)
+
+// Watch implements [store.Watcher]: one subscription, on a connection of its
+// own, until Close. An error matches store.ErrDenied if the user may not
+// subscribe.
+func (s *Store) Watch(ctx context.Context, p store.Process, sink func(store.Hint)) error {
+	open := make(chan error, 1)
+	w := &mailbox{s: s, channel: s.channel(p), sink: sink}
+	watching, stop := context.WithCancel(s.ctx)
+	s.tasks.Go(func() {
+		defer stop()
+		w.run(watching, open)
+	})
+	var err error
+	select {
+	case err = <-open:
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-s.ctx.Done():
+		err = s.ctx.Err()
+	}
+	if err != nil {
+		stop()
+		return s.failed(fmt.Sprintf("subscribe to %q", w.channel), err)
+	}
+	return nil
+}
+
+// A mailbox is where the hints for one process arrive.
+type mailbox struct {
+	s       *Store
+	channel string
+	sink    func(store.Hint)
+	alive   atomic.Bool // a sign of life has come since the last ping
+}
+
+// run keeps the mailbox open until ctx ends; of the first attempt it tells the
+// outcome, and an error of that ends it.
+func (w *mailbox) run(ctx context.Context, open chan<- error) {
+	opened := false
+	pause := leastPause
+	for {
+		err := w.read(ctx, func() {
+			pause = leastPause
+			if opened {
+				w.sink(store.Hint{}) // some may have been missed
+			}
+			opened = true
+			select {
+			case open <- nil:
+			default:
+			}
+		})
+		if !opened {
+			open <- err
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause/2 + rand.N(pause)):
+		}
+		pause = min(2*pause, mostPause)
+	}
+}
+
+// read delivers what arrives on one subscription, until its connection breaks
+// or ctx ends. It calls subscribed once the server has confirmed.
+func (w *mailbox) read(ctx context.Context, subscribed func()) error {
+	sub := w.s.client.Subscribe(ctx, w.channel)
+	// Closing is what ends a read that waits.
+	closing, stop := context.WithCancel(ctx)
+	w.s.tasks.Go(func() {
+		w.ping(closing, sub)
+		sub.Close()
+	})
+	defer stop()
+	for {
+		m, err := sub.Receive(ctx)
+		if err != nil {
+			return err
+		}
+		w.alive.Store(true)
+		switch m := m.(type) {
+		case *redis.Subscription:
+			subscribed()
+		case *redis.Message:
+			if h, ok := w.s.hint(m.Payload); ok {
+				w.sink(h)
+			}
+		}
+	}
+}
+
+// ping tries a silent connection, and returns once it must be closed.
+func (w *mailbox) ping(ctx context.Context, sub *redis.PubSub) {
+	tick := time.NewTicker(pingEvery)
+	defer tick.Stop()
+	w.alive.Store(true)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if !w.alive.Swap(false) || sub.Ping(ctx) != nil {
+			return
+		}
+	}
+}
+
+// hint reads a message: token, id and key.
+func (s *Store) hint(payload string) (h store.Hint, ok bool) {
+	part := strings.SplitN(payload, " ", 3)
+	if len(part) != 3 {
+		return h, false
+	}
+	token, err := strconv.ParseInt(part[0], 10, 64)
+	if err != nil {
+		return h, false
+	}
+	id, err := store.ParseID(part[1])
+	if err != nil {
+		return h, false
+	}
+	name, ok := s.name(part[2])
+	return store.Hint{Name: name, ID: id, Token: token}, ok
+}
