@@ -4,10 +4,32 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/queue"
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
 func TestStore(t *testing.T) {
 	s := New()
 	storetest.Run(t, func(*testing.T) store.Store { return s })
+}
+
+func TestDifferential(t *testing.T) {
+	for name, two := range map[string]bool{"two_clocks": true, "one_clock": false} {
+		t.Run(name, func(t *testing.T) {
+			storetest.Differential(t, storetest.Clocked{
+				TwoClocks: two, OneFloor: true,
+				Open: func(t *testing.T, clock func() queue.Time) func() store.Store {
+					s := newAt(clock)
+					return func() store.Store { return s }
+				},
+				Stored: func(t *testing.T, s store.Store, name string) queue.Queue {
+					m := s.(*Store)
+					if q := m.names[name]; q != nil {
+						return *q
+					}
+					return queue.Queue{Last: m.last}
+				},
+			})
+		})
+	}
 }

@@ -5,11 +5,16 @@
 // A store's test has two calls:
 //
 //	func TestStore(t *testing.T) {
-//		storetest.Run(t, func(t *testing.T) store.Store { return redisstore.New(client(t)) })
+//		storetest.Run(t, func(t *testing.T) store.Store { return New(client(t), nil) })
 //	}
 //
 //	func TestDifferential(t *testing.T) {
-//		storetest.Differential(t, storetest.Clocked{Open: …})
+//		storetest.Differential(t, storetest.Clocked{
+//			Open: func(t *testing.T, clock func() queue.Time) func() store.Store {
+//				rdb, prefix := client(t), freshPrefix()
+//				return func() store.Store { return newAt(rdb, prefix, clock) }
+//			},
+//		})
 //	}
 //
 // What a store's Description says it lacks is skipped under the promise's own

@@ -1,0 +1,402 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/queue"
+)
+
+// Clocked is a store whose clock a test sets.
+type Clocked struct {
+	// Open makes a fresh backing, in which each operation takes its time from
+	// clock and from nothing else, and returns a function that opens one more
+	// store object over it. clock may be called from any goroutine.
+	Open func(t *testing.T, clock func() queue.Time) func() store.Store
+
+	// TwoClocks says that expiries are kept on another clock than the one that
+	// tokens begin with. Else both parts of a Time are the same, and sometimes
+	// are set back a little.
+	TwoClocks bool
+
+	// OneFloor says that the store keeps one newest token for all idle names,
+	// not one for each.
+	OneFloor bool
+
+	// Stored reads what the store keeps of a name, every field of it: the
+	// state is then compared after each step, not only what List shows of it.
+	// It may be nil.
+	Stored func(t *testing.T, s store.Store, name string) queue.Queue
+}
+
+// Differential runs random operations against the store and against package
+// queue, one by one and at the same moment, and compares answers, hints and
+// entries after each: HOLDFAST_TEST_STEPS of them, 10,000 unless told, from
+// HOLDFAST_TEST_SEED, else a random one. It fails too when chance did not
+// bring about enough of what matters.
+func Differential(t *testing.T, c Clocked) {
+	t.Helper()
+	seed := uint64(setting(t, "HOLDFAST_TEST_SEED", int64(rand.Uint32())))
+	steps := int(setting(t, "HOLDFAST_TEST_STEPS", 10_000))
+	t.Logf("HOLDFAST_TEST_SEED=%d HOLDFAST_TEST_STEPS=%d", seed, steps)
+	d := newDuel(t, c, seed)
+	for d.steps = 0; d.steps < steps; d.steps++ {
+		d.turn()
+		if d.steps%500 == 0 {
+			d.compareAll()
+		}
+	}
+	d.last()
+	d.report(steps)
+}
+
+func setting(t *testing.T, name string, or int64) int64 {
+	t.Helper()
+	s := os.Getenv(name)
+	if s == "" {
+		return or
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
+
+// A duel is a store and the model, and what was sent to both.
+type duel struct {
+	t     *testing.T
+	c     Clocked
+	ctx   context.Context
+	rng   *rand.Rand
+	d     store.Description
+	steps int
+
+	model *model
+	sides []*side // a process each
+	names []*subject
+	unit  time.Duration // all durations are a few of these
+	sent  op            // the newest
+
+	mu   sync.Mutex
+	time queue.Time
+
+	counts  map[string]int
+	history []string
+}
+
+// A side is one process: its store object and its mailbox.
+type side struct {
+	store.Store
+	proc store.Process
+	want []store.Hint // what the model says it was sent
+	mu   sync.Mutex
+	got  []store.Hint
+	news chan struct{}
+}
+
+func newDuel(t *testing.T, c Clocked, seed uint64) *duel {
+	t.Helper()
+	d := &duel{
+		t: t, c: c, ctx: t.Context(), rng: rand.New(rand.NewPCG(seed, 0)), counts: map[string]int{},
+		time: queue.Time{Clock: 1_700_000_000_000_000, Wall: 1_700_000_000_000_000},
+	}
+	if c.TwoClocks {
+		d.time.Clock = 5_000_000
+	}
+	open := c.Open(t, d.clock)
+	for i := range 3 {
+		s := &side{Store: open(), news: make(chan struct{}, 1), proc: d.process(i)}
+		t.Cleanup(func() {
+			if err := s.Close(); err != nil {
+				t.Errorf("Close: %v", err)
+			}
+		})
+		d.sides = append(d.sides, s)
+		if w, ok := s.Store.(store.Watcher); ok {
+			if err := w.Watch(d.ctx, s.proc, s.hear); err != nil {
+				t.Fatalf("Watch: %v", err)
+			}
+		} else if i == 0 {
+			t.Log("the store is no Watcher: hints are not compared")
+		}
+	}
+	d.d = d.sides[0].Describe()
+	d.unit = (max(d.d.MinTTL, 40*d.d.Tick) + d.d.Tick - 1) / d.d.Tick * d.d.Tick
+	d.model = newModel(c.OneFloor)
+	d.subjects()
+	return d
+}
+
+func (d *duel) clock() queue.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.time
+}
+
+// advance moves the clock by a multiple of the store's tick.
+func (d *duel) advance(by time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	us := by.Microseconds()
+	d.time.Wall += us
+	if us > 0 || !d.c.TwoClocks {
+		d.time.Clock += us
+	}
+}
+
+func (s *side) hear(h store.Hint) {
+	if h == (store.Hint{}) {
+		return
+	}
+	s.mu.Lock()
+	s.got = append(s.got, h)
+	s.mu.Unlock()
+	select {
+	case s.news <- struct{}{}:
+	default:
+	}
+}
+
+// do sends an operation to both and compares.
+func (d *duel) do(o op) {
+	d.t.Helper()
+	now := d.clock()
+	d.count(now, o)
+	want, woken := d.model.do(now, o)
+	have := d.send(o)
+	if d.lacks(store.PromiseUntil) {
+		have.Answer.Until, want.Answer.Until = 0, 0
+	}
+	d.note(now, o, want)
+	d.tally(o, want, len(woken))
+	if !reflect.DeepEqual(have, want) {
+		d.fail("the store answers\n%s\nthe model answers\n%s", have, want)
+	}
+	d.hints(woken)
+	for _, name := range o.names() {
+		d.compare(now, name)
+	}
+	d.sent = o
+}
+
+// An outcome is an answer and errors in a form that can be compared.
+type outcome struct {
+	Answer store.Answer
+	Errs   []string
+}
+
+func (o outcome) String() string { return fmt.Sprintf("%+v %q", o.Answer, o.Errs) }
+
+func (d *duel) send(o op) outcome {
+	s := d.sides[o.side]
+	ctx, cancel := context.WithTimeout(d.ctx, patience)
+	defer cancel()
+	switch o.kind {
+	case "ask":
+		a, err := s.Ask(ctx, o.claim)
+		return plain(a, err)
+	case "look":
+		a, err := s.Store.(store.Looker).Look(ctx, o.claim)
+		return plain(a, err)
+	case "renew":
+		var out outcome
+		for i, r := range s.Renew(ctx, o.holds) {
+			out.Errs = append(out.Errs, errorText(r.Err))
+			if r.Err == nil && r.From == 0 && r.TTL != o.holds[i].TTL {
+				d.fail("renewed for %v, asked for %v", r.TTL, o.holds[i].TTL)
+			}
+		}
+		return out
+	case "release":
+		return plain(store.Answer{}, s.Release(ctx, o.holds[0]))
+	default:
+		return plain(store.Answer{}, s.Store.(store.Inspector).BreakHold(ctx, o.broken))
+	}
+}
+
+// plain drops what a store is free in.
+func plain(a store.Answer, err error) outcome {
+	if err != nil {
+		return outcome{Errs: []string{errorText(err)}}
+	}
+	a.From = 0
+	if len(a.Holders) == 0 {
+		a.Holders = nil
+	}
+	return outcome{Answer: a, Errs: []string{""}}
+}
+
+func errorText(err error) string {
+	var m *store.MismatchError
+	var l *store.LostError
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &m):
+		return fmt.Sprintf("mismatch of %d and %d", m.Have, m.Want)
+	case errors.As(err, &l) && l.Reason != "":
+		return "lost: " + l.Reason
+	case errors.Is(err, store.ErrLost):
+		return "lost"
+	}
+	return "neither lost nor a mismatch: " + err.Error()
+}
+
+// hints waits for those that the model sent, and compares.
+func (d *duel) hints(woken []store.Hint) {
+	d.t.Helper()
+	if _, ok := d.sides[0].Store.(store.Watcher); !ok {
+		return
+	}
+	for _, s := range d.sides {
+		begun := len(s.want)
+		for _, h := range woken {
+			if h.ID.Process() == s.proc {
+				s.want = append(s.want, h)
+			}
+		}
+		limit := time.After(patience)
+		for {
+			s.mu.Lock()
+			got := slices.Clone(s.got[begun:])
+			s.mu.Unlock()
+			want := slices.Clone(s.want[begun:])
+			byToken := func(a, b store.Hint) int { return int(a.Token - b.Token) }
+			slices.SortFunc(got, byToken)
+			slices.SortFunc(want, byToken)
+			if slices.Equal(got, want) {
+				break
+			}
+			if len(got) >= len(want) {
+				d.fail("process %v got hints\n%+v\nthe model sends it\n%+v", s.proc, got, want)
+			}
+			select {
+			case <-s.news:
+			case <-limit:
+				d.fail("after %v process %v got hints\n%+v\nthe model sends it\n%+v", patience, s.proc, got, want)
+			}
+		}
+	}
+}
+
+// compare compares the entries of a name.
+func (d *duel) compare(now queue.Time, name string) {
+	d.t.Helper()
+	q := d.model.queue(name)
+	if in, ok := d.sides[0].Store.(store.Inspector); ok {
+		want := normal(q.State(now, name))
+		have := normal(store.State{Name: name})
+		for st, err := range in.List(d.ctx, name) {
+			if err != nil {
+				d.fail("list of %q: %v", name, err)
+			}
+			have = normal(st)
+		}
+		if !reflect.DeepEqual(have, want) {
+			d.fail("the store lists\n%+v\nthe model lists\n%+v", have, want)
+		}
+	}
+	if d.c.Stored != nil {
+		have, want := d.c.Stored(d.t, d.sides[0].Store, name), *q
+		for _, q := range []*queue.Queue{&have, &want} {
+			if len(q.Entries) == 0 {
+				q.Limit, q.Entries = 0, nil
+			}
+		}
+		if !reflect.DeepEqual(have, want) {
+			d.fail("the store keeps\n%+v\nthe model keeps\n%+v", have, want)
+		}
+	}
+}
+
+// normal drops what means nothing when there are no entries.
+func normal(s store.State) store.State {
+	if len(s.Entries) == 0 {
+		return store.State{Name: s.Name}
+	}
+	return s
+}
+
+// last checks at the end that no hint is on its way that should not be: each
+// process is sent one more, and it is the next to arrive.
+func (d *duel) last() {
+	d.t.Helper()
+	d.compareAll()
+	for i, s := range d.sides {
+		other := (i + 1) % len(d.sides)
+		name := "storetest/last/" + random()
+		held := d.claim(other, name, store.Full, store.Full)
+		waits := d.claim(i, name, store.Full, store.Full)
+		d.do(op{kind: "ask", side: other, claim: held})
+		d.do(op{kind: "ask", side: i, claim: waits})
+		d.do(op{kind: "release", side: other, holds: []store.Hold{{Name: name, ID: held.ID, Token: d.model.token(name, held.ID)}}})
+		d.do(op{kind: "release", side: i, holds: []store.Hold{{Name: name, ID: waits.ID, Token: d.model.token(name, waits.ID)}}})
+		s.mu.Lock()
+		if len(s.got) > len(s.want) {
+			d.fail("process %v got %d hints, the model sent it %d", s.proc, len(s.got), len(s.want))
+		}
+		s.mu.Unlock()
+	}
+}
+
+// compareAll compares the list of all names.
+func (d *duel) compareAll() {
+	d.t.Helper()
+	in, ok := d.sides[0].Store.(store.Inspector)
+	if !ok {
+		return
+	}
+	now := d.clock()
+	want := map[string]int{}
+	for name, q := range d.model.names {
+		if n := len(q.State(now, name).Entries); n > 0 {
+			want[name] = n
+		}
+	}
+	have := map[string]int{}
+	for st, err := range in.List(d.ctx, "") {
+		if err != nil {
+			d.fail("list: %v", err)
+		}
+		have[st.Name] = len(st.Entries)
+	}
+	if !reflect.DeepEqual(have, want) {
+		d.fail("the store lists %v, the model %v", have, want)
+	}
+}
+
+// note keeps what was done, for the report of a failure.
+func (d *duel) note(now queue.Time, o op, out outcome) {
+	d.history = append(d.history, fmt.Sprintf("step %d at %d: %s\n    %s", d.steps, now.Clock, o, out))
+	if len(d.history) > 4000 {
+		d.history = slices.Clone(d.history[2000:])
+	}
+}
+
+// fail tells the newest steps that had to do with the names of the last one.
+func (d *duel) fail(format string, args ...any) {
+	d.t.Helper()
+	var of []string
+	last := d.history[len(d.history)-1]
+	name := last[strings.Index(last, "name "):]
+	name = name[:strings.Index(name, ",")+1]
+	for i := len(d.history) - 1; i >= 0 && len(of) < 15; i-- {
+		if strings.Contains(d.history[i], name) {
+			of = append(of, d.history[i])
+		}
+	}
+	slices.Reverse(of)
+	d.t.Fatalf("%s\nafter\n%s", fmt.Sprintf(format, args...), strings.Join(of, "\n"))
+}

@@ -1,0 +1,344 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/queue"
+)
+
+// A subject is a name that random operations meet on, and the newest claims
+// for it, dead ones too.
+type subject struct {
+	name   string
+	limit  int64
+	claims []known
+}
+
+// A known claim is one that was sent, and who sent it.
+type known struct {
+	store.Claim
+	side int
+}
+
+// subjects makes the names: locks, semaphores, and one that is hard to quote.
+func (d *duel) subjects() {
+	tail := random()
+	d.names = []*subject{
+		{name: "a/" + tail, limit: store.Full},
+		{name: "b {" + tail + "}\x00\n'\"ü🔒", limit: store.Full},
+	}
+	if !d.lacks(store.PromiseSlots) {
+		d.names = append(d.names, &subject{name: "c/" + tail, limit: 3}, &subject{name: "C/" + tail, limit: 2}, &subject{name: "d/" + tail, limit: store.MaxSlots})
+	}
+}
+
+func (d *duel) lacks(p store.Promise) bool { _, ok := d.d.Lacks[p]; return ok }
+
+// chance is true n times in a hundred.
+func (d *duel) chance(n int) bool { return d.rng.IntN(100) < n }
+
+// process and id are plain letters half of the time, so that an owner can
+// contain them.
+func (d *duel) process(i int) (p store.Process) { d.fill(p[:], i == 0); return p }
+
+func (d *duel) id(side int) (id store.ID) {
+	p := d.sides[side].proc
+	copy(id[:], p[:])
+	d.fill(id[len(p):], side == 0)
+	return id
+}
+
+func (d *duel) fill(b []byte, letters bool) {
+	for i := range b {
+		b[i] = byte(d.rng.Uint32())
+		if letters {
+			b[i] = 'a' + b[i]%26
+		}
+	}
+}
+
+// turn lets some time pass, or none, and does one random thing.
+func (d *duel) turn() {
+	d.t.Helper()
+	switch n := d.rng.IntN(1000); {
+	case n < 150:
+		d.advance(time.Duration(1+d.rng.IntN(int(d.unit/d.d.Tick))) * d.d.Tick)
+	case n < 210:
+		d.advance(d.unit)
+	case n < 230:
+		d.advance(time.Duration(1+d.rng.IntN(4)) * d.unit)
+	case n < 232:
+		d.advance(30 * d.unit)
+	case n < 250:
+		d.advance(-time.Duration(1+d.rng.IntN(int(d.unit/d.d.Tick))) * d.d.Tick)
+		d.counts["clock set back"]++
+	}
+	if d.steps > 0 && d.chance(7) {
+		d.counts["repeats"]++
+		d.do(d.sent) // its answer was lost
+		return
+	}
+	s := d.names[d.rng.IntN(len(d.names))]
+	k, found := d.known(s)
+	switch n := d.rng.IntN(100); {
+	case n < 26 || !found:
+		d.do(op{kind: "ask", side: d.fresh(s), claim: s.claims[len(s.claims)-1].Claim})
+	case n < 49:
+		d.counts["repeats"]++
+		d.do(op{kind: "ask", side: k.side, claim: k.Claim})
+	case n < 66:
+		d.do(d.renewal())
+	case n < 86:
+		d.do(op{kind: "release", side: k.side, holds: []store.Hold{d.hold(k)}})
+	case n < 93:
+		d.look(s, k)
+	default:
+		d.breaking(k)
+	}
+}
+
+// known is a claim for the name that was sent before; found is false when
+// there is none. Those that have an entry come up more often.
+func (d *duel) known(s *subject) (k known, found bool) {
+	if len(s.claims) == 0 {
+		return k, false
+	}
+	for range 6 {
+		k = s.claims[d.rng.IntN(len(s.claims))]
+		if d.model.entry(s.name, k.ID) != nil {
+			break
+		}
+	}
+	return k, true
+}
+
+// fresh adds a new claim to the subject's, and says who is to send it.
+func (d *duel) fresh(s *subject) int {
+	side := d.rng.IntN(len(d.sides))
+	limit := s.limit
+	if d.chance(6) && !d.lacks(store.PromiseSlots) {
+		limit = []int64{store.Full, 2, 3, 4}[d.rng.IntN(4)]
+	}
+	var weight int64
+	switch limit {
+	case store.Full:
+		weight = []int64{store.Full, store.Full, 1, 1, 1, upgradeable}[d.rng.IntN(6)]
+	case store.MaxSlots:
+		weight = []int64{1, limit, limit - 1, limit / 2}[d.rng.IntN(4)]
+	default:
+		weight = 1 + d.rng.Int64N(limit)
+	}
+	c := d.claim(side, s.name, limit, weight)
+	c.Try = d.chance(40)
+	c.TTL = d.some(1, 6)
+	c.Place = min(d.some(1, 4), c.TTL, store.MaxPlace)
+	if d.chance(30) && !d.lacks(store.PromiseMinHold) {
+		c.Keep = d.some(1, 8)
+	}
+	if d.chance(30) && !d.lacks(store.PromiseLockDelay) {
+		c.Delay = d.some(1, 4)
+	}
+	if d.chance(30) && len(s.claims) > 0 { // an owner that looks like another entry
+		other := s.claims[d.rng.IntN(len(s.claims))]
+		note := other.ID.String()
+		if other.side == 0 {
+			note = string(other.ID[:])
+		}
+		c.Owner = store.Owner{Host: "h", PID: side, Program: note, Note: note + "|" + note}.String()
+	}
+	if len(s.claims) > 12 {
+		i := slices.IndexFunc(s.claims, func(k known) bool { return d.model.entry(s.name, k.ID) == nil })
+		s.claims = slices.Delete(s.claims, max(i, 0), max(i, 0)+1)
+	}
+	s.claims = append(s.claims, known{c, side})
+	return side
+}
+
+func (d *duel) claim(side int, name string, limit, weight int64) store.Claim {
+	return store.Claim{
+		Name: name, ID: d.id(side), Limit: limit, Weight: weight, TTL: 6 * d.unit, Place: min(6*d.unit, store.MaxPlace),
+		Owner: store.Owner{Host: "host", PID: side, Program: "differential"}.String(),
+	}
+}
+
+// some is between low and high units, and often a whole number of them, so
+// that two things happen at one instant.
+func (d *duel) some(low, high int) time.Duration {
+	by := time.Duration(low+d.rng.IntN(high-low+1)) * d.unit
+	if d.chance(30) {
+		by += time.Duration(d.rng.IntN(int(d.unit/d.d.Tick))) * d.d.Tick
+	}
+	return by
+}
+
+// hold is what a claim has, or had, or a wrong one.
+func (d *duel) hold(k known) store.Hold {
+	token := d.model.token(k.Name, k.ID)
+	last := d.model.queue(k.Name).Last
+	h := store.Hold{Name: k.Name, ID: k.ID, Token: token, TTL: d.some(1, 6)}
+	if token == 0 {
+		h.Token = last
+	}
+	switch n := d.rng.IntN(100); {
+	case n < 14:
+		h.Token = 0
+	case n < 20:
+		h.Token += 1 - 2*d.rng.Int64N(2)
+	case n < 26:
+		h.Token = last
+	case n < 29:
+		h.ID = d.id(k.side)
+	}
+	return h
+}
+
+// renewal is of up to four holds of one process.
+func (d *duel) renewal() op {
+	o := op{kind: "renew", side: d.rng.IntN(len(d.sides))}
+	for range 1 + d.rng.IntN(4) {
+		var of []known
+		for _, k := range d.names[d.rng.IntN(len(d.names))].claims {
+			if e := d.model.entry(k.Name, k.ID); k.side == o.side && (e != nil && e.Granted || d.chance(20)) {
+				of = append(of, k)
+			}
+		}
+		if len(of) > 0 {
+			o.holds = append(o.holds, d.hold(of[d.rng.IntN(len(of))]))
+		}
+	}
+	if len(o.holds) == 0 { // nothing is held: of nobody, then
+		s := d.names[d.rng.IntN(len(d.names))]
+		o.holds = []store.Hold{{Name: s.name, ID: d.id(o.side), Token: d.model.queue(s.name).Last, TTL: d.unit}}
+	}
+	return o
+}
+
+func (d *duel) look(s *subject, k known) {
+	if _, ok := d.sides[0].Store.(store.Looker); !ok {
+		d.do(op{kind: "ask", side: k.side, claim: k.Claim})
+		return
+	}
+	if d.chance(50) {
+		side := d.fresh(s)
+		k = s.claims[len(s.claims)-1]
+		k.side = side
+	}
+	d.do(op{kind: "look", side: k.side, claim: k.Claim})
+}
+
+func (d *duel) breaking(k known) {
+	if d.lacks(store.PromiseInspect) {
+		d.do(op{kind: "release", side: k.side, holds: []store.Hold{d.hold(k)}})
+		return
+	}
+	h := d.hold(k)
+	b := store.Break{Name: h.Name, ID: h.ID, Token: h.Token, Now: d.chance(50)}
+	if d.chance(80) {
+		b.Reason = "reason " + strings.Repeat("ü'", d.rng.IntN(20))
+	}
+	d.do(op{kind: "break", side: d.rng.IntN(len(d.sides)), broken: b})
+}
+
+// count looks at what the operation is about to meet.
+func (d *duel) count(now queue.Time, o op) {
+	d.counts[o.kind]++
+	for i, name := range o.names() {
+		var id store.ID
+		switch o.kind {
+		case "ask", "look":
+			id = o.claim.ID
+		case "break":
+			id = o.broken.ID
+		default:
+			id = o.holds[i].ID
+		}
+		met := map[string]bool{}
+		meets := func(what string, yes bool) { met[what] = met[what] || yes }
+		for _, e := range d.model.queue(name).Entries {
+			own := e.ID == id
+			meets("expiries", e.Expires <= now.Clock)
+			meets("expiry at this very instant", e.Expires == now.Clock)
+			meets("late "+o.kind+" by the owner", own && e.Expires <= now.Clock)
+			held := e.Granted && e.Expires <= now.Clock
+			meets("in the way for a minimum hold", held && e.Shown && e.Since+e.Keep > now.Clock)
+			meets("in the way for a lock delay", held && e.Expires+e.Delay > now.Clock)
+			meets("met a broken hold", e.Broken != "")
+			if own && len(o.holds) > 0 {
+				h := o.holds[i]
+				meets(o.kind+" of a waiting entry", !e.Granted)
+				meets(o.kind+" with a wrong token", e.Granted && h.Token != 0 && h.Token != e.Token)
+				meets(o.kind+" with token 0", h.Token == 0)
+			}
+		}
+		for what, yes := range met {
+			if yes {
+				d.counts[what]++
+			}
+		}
+	}
+}
+
+// tally counts what came of it.
+func (d *duel) tally(o op, out outcome, woken int) {
+	if o.kind == "ask" && out.Errs[0] == "" {
+		if out.Answer.Granted {
+			d.counts["grants"]++
+		} else {
+			d.counts["refusals"]++
+		}
+	}
+	for _, e := range out.Errs {
+		if e != "" {
+			e, _, _ = strings.Cut(e, " ")
+			d.counts[o.kind+" "+strings.TrimSuffix(e, ":")]++
+		}
+	}
+	if o.kind == "break" && out.Errs[0] == "" {
+		d.counts["breaks done"]++
+	}
+	if woken > 0 {
+		d.counts["wakes"]++
+	}
+}
+
+// report prints the counts, and fails where chance brought about too little.
+func (d *duel) report(steps int) {
+	d.t.Helper()
+	floors := map[string]float64{ // percent of the steps
+		"expiries": 5, "repeats": 5, "refusals": 5, "grants": 5,
+		"expiry at this very instant": 0.5, "late ask by the owner": 0.3, "late renew by the owner": 0.3, "late release by the owner": 0.3,
+		"renew with a wrong token": 0.1, "renew of a waiting entry": 0.1, "renew with token 0": 0.1, "renew lost": 1,
+		"release with a wrong token": 0.1, "release of a waiting entry": 0.5, "release with token 0": 0.2, "release lost": 1,
+		"ask lost": 0.5, "clock set back": 0.5,
+	}
+	for promise, names := range map[store.Promise][]string{
+		store.PromiseMinHold:   {"in the way for a minimum hold"},
+		store.PromiseLockDelay: {"in the way for a lock delay"},
+		store.PromiseSlots:     {"ask mismatch"},
+		store.PromiseInspect:   {"breaks done", "met a broken hold"},
+	} {
+		if !d.lacks(promise) {
+			for _, name := range names {
+				floors[name] = 0.3
+			}
+		}
+	}
+	if _, ok := d.sides[0].Store.(store.Watcher); ok {
+		floors["wakes"] = 1
+	}
+	var lines []string
+	for what, n := range d.counts {
+		lines = append(lines, fmt.Sprintf("%6d  %5.1f %%  %s", n, 100*float64(n)/float64(steps), what))
+	}
+	slices.SortFunc(lines, func(a, b string) int { return strings.Compare(b, a) })
+	d.t.Logf("%d steps:\n%s", steps, strings.Join(lines, "\n"))
+	for what, least := range floors {
+		if have := 100 * float64(d.counts[what]) / float64(steps); have < least {
+			d.t.Errorf("%s: %.2f %% of the steps, want %.2f", what, have, least)
+		}
+	}
+}

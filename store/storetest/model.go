@@ -1,0 +1,125 @@
+package storetest
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/queue"
+)
+
+// An op is one operation, as it is sent to the store and to the model.
+type op struct {
+	kind   string // ask, look, renew, release or break
+	side   int    // the process that sends it
+	claim  store.Claim
+	holds  []store.Hold
+	broken store.Break
+}
+
+func (o op) names() (names []string) {
+	switch o.kind {
+	case "ask", "look":
+		return []string{o.claim.Name}
+	case "break":
+		return []string{o.broken.Name}
+	}
+	for _, h := range o.holds {
+		names = append(names, h.Name)
+	}
+	return names
+}
+
+func (o op) String() string {
+	switch o.kind {
+	case "ask", "look":
+		c := o.claim
+		return fmt.Sprintf("%s name %q, id %v weight %d of %d try %v ttl %v place %v keep %v delay %v owner %q",
+			o.kind, c.Name, c.ID, c.Weight, c.Limit, c.Try, c.TTL, c.Place, c.Keep, c.Delay, c.Owner)
+	case "break":
+		b := o.broken
+		return fmt.Sprintf("break name %q, id %v token %d now %v", b.Name, b.ID, b.Token, b.Now)
+	}
+	var b strings.Builder
+	b.WriteString(o.kind)
+	for _, h := range o.holds {
+		fmt.Fprintf(&b, " [name %q, id %v token %d ttl %v]", h.Name, h.ID, h.Token, h.TTL)
+	}
+	return b.String()
+}
+
+// A model is package queue with a name for each queue.
+type model struct {
+	names    map[string]*queue.Queue
+	oneFloor bool
+	floor    int64 // of all idle names, with oneFloor
+}
+
+func newModel(oneFloor bool) *model {
+	return &model{names: map[string]*queue.Queue{}, oneFloor: oneFloor}
+}
+
+func (m *model) queue(name string) *queue.Queue {
+	q := m.names[name]
+	if q == nil {
+		q = &queue.Queue{}
+		m.names[name] = q
+	}
+	if m.oneFloor && len(q.Entries) == 0 {
+		q.Last = m.floor
+	}
+	return q
+}
+
+// do says what the operation answers, and whom it wakes.
+func (m *model) do(now queue.Time, o op) (out outcome, woken []store.Hint) {
+	done := func(name string, change queue.Change, err error) {
+		woken = append(woken, change.Woken...)
+		out.Errs = append(out.Errs, errorText(err))
+		if q := m.names[name]; len(q.Entries) == 0 {
+			m.floor = max(m.floor, q.Last)
+		}
+	}
+	var change queue.Change
+	var err error
+	switch o.kind {
+	case "ask":
+		out.Answer, change, err = m.queue(o.claim.Name).Ask(now, o.claim.Name, &o.claim)
+		done(o.claim.Name, change, err)
+	case "look":
+		out.Answer, err = m.queue(o.claim.Name).Look(now, o.claim.Name, &o.claim)
+		done(o.claim.Name, change, err)
+	case "renew":
+		for _, h := range o.holds {
+			change, err = m.queue(h.Name).Renew(now, &h)
+			done(h.Name, change, err)
+		}
+	case "release":
+		h := o.holds[0]
+		change, err = m.queue(h.Name).Release(now, h.Name, h.ID, h.Token)
+		done(h.Name, change, err)
+	default:
+		change, err = m.queue(o.broken.Name).Break(now, &o.broken)
+		done(o.broken.Name, change, err)
+	}
+	return out, woken
+}
+
+// entry is the entry of the id, or nil.
+func (m *model) entry(name string, id store.ID) *queue.Entry {
+	q := m.queue(name)
+	for i := range q.Entries {
+		if q.Entries[i].ID == id {
+			return &q.Entries[i]
+		}
+	}
+	return nil
+}
+
+// token is that of the id's hold, or 0.
+func (m *model) token(name string, id store.ID) int64 {
+	if e := m.entry(name, id); e != nil {
+		return e.Token
+	}
+	return 0
+}
