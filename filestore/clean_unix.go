@@ -1,0 +1,120 @@
+//go:build linux || darwin
+
+package filestore
+
+import (
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"golang.org/x/sys/unix"
+)
+
+// A clean-up looks at cleanSample files at random. One in so many makings of a
+// file begins one, so that on the whole more are removed than made, and the
+// listing of a large directory is rarely paid for.
+const (
+	cleanSample       = 1024
+	cleanPerNames     = 256
+	cleanPerProcesses = 64
+)
+
+// maybeClean begins a clean-up with a chance of one in per. s.mu is held.
+func (s *Store) maybeClean(per int) {
+	if s.cleaning || rand.IntN(per) != 0 {
+		return
+	}
+	s.cleaning = true
+	s.run.Go(func() {
+		s.clean()
+		s.mu.Lock()
+		s.cleaning = false
+		s.mu.Unlock()
+	})
+}
+
+// clean removes the state files of names unused for as long as their newest
+// token has to outlive them, and what processes dead as long have left.
+func (s *Store) clean() {
+	before := time.Now().Add(-store.TokenRetention)
+	s.sample(namesDir, func(path string) {
+		if old(path, before) {
+			s.cleanName(path, before)
+		}
+	})
+	s.sample(procsDir, func(path string) {
+		if old(path, before) {
+			cleanProcess(path)
+		}
+	})
+}
+
+// sample calls f with files of a part of the directory, until Close.
+func (s *Store) sample(part string, f func(path string)) {
+	dir := filepath.Join(s.dir, part)
+	d, err := os.Open(dir)
+	if err != nil {
+		return
+	}
+	defer d.Close()
+	names, _ := d.Readdirnames(-1)
+	rand.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	for _, name := range names[:min(len(names), cleanSample)] {
+		select {
+		case <-s.ended:
+			return
+		default:
+			f(filepath.Join(dir, name))
+		}
+	}
+}
+
+func old(path string, before time.Time) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.ModTime().Before(before)
+}
+
+// cleanName removes a state file that has not been changed since, and has
+// nothing in it but its newest token. It is removed only while it is locked:
+// whoever had opened it sees that it is not in place, and makes another.
+func (s *Store) cleanName(path string, before time.Time) {
+	f, id, _, err := openState(path, false, s.fileMode)
+	if err != nil {
+		return
+	}
+	defer f.Close() // unlocks
+	if ok, err := tryLock(f.Fd()); !ok || err != nil {
+		return
+	}
+	if !inPlace(path, id) || !old(path, before) {
+		return
+	}
+	fl := &file{f: f, path: path, id: id}
+	name, err := s.read(fl)
+	if err != nil || name != "" && fileName(name) != filepath.Base(path) {
+		return // not ours to remove
+	}
+	if len(fl.q.State(s.now(), name).Entries) == 0 {
+		os.Remove(path)
+	}
+}
+
+// cleanProcess removes a FIFO that nobody has open.
+func cleanProcess(path string) {
+	switch {
+	case strings.HasSuffix(path, liveFIFO):
+		if deadFIFO(path) {
+			os.Remove(path)
+		}
+	case strings.HasSuffix(path, wakeFIFO):
+		fd, err := openFIFO(path, unix.O_WRONLY)
+		if err == unix.ENXIO { // no reader
+			os.Remove(path)
+		} else if err == nil {
+			unix.Close(fd)
+		}
+	}
+}

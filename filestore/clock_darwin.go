@@ -1,0 +1,26 @@
+package filestore
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"golang.org/x/sys/unix"
+)
+
+// openClock returns the clock that all processes of this host share, which
+// counts the time suspended and cannot be set, and the id of this boot, since
+// when it counts.
+func openClock() (boot string, clock func() time.Duration, err error) {
+	boot, err = unix.Sysctl("kern.bootsessionuuid")
+	if err != nil || boot == "" {
+		return "", nil, fmt.Errorf("%w: kern.bootsessionuuid cannot be read, without which a hold from before a reboot cannot be told: %v", store.ErrUnsupported, err)
+	}
+	return boot, func() time.Duration {
+		var ts unix.Timespec
+		if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+			panic("holdfast: this kernel has no monotonic clock: " + err.Error())
+		}
+		return time.Duration(ts.Nano())
+	}, nil
+}

@@ -1,0 +1,83 @@
+package filestore
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// The parts of a store's directory.
+const (
+	namesDir = "n" // a state file a name
+	procsDir = "p" // the FIFOs of the processes
+)
+
+// prepare makes the directory if it is missing and checks that it is one that
+// locks may be kept in.
+func (s *Store) prepare() error {
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return s.badDir(err)
+	}
+	shared, err := checkDir(s.dir, false)
+	if err != nil {
+		return err
+	}
+	s.dirMode, s.fileMode = 0o700, 0o600
+	if shared {
+		s.dirMode, s.fileMode = 0o770|fs.ModeSetgid, 0o660
+	}
+	if !s.trustFS {
+		if err := checkFS(s.dir); err != nil {
+			return err
+		}
+	}
+	for _, sub := range []string{namesDir, procsDir} {
+		sub = filepath.Join(s.dir, sub)
+		switch err := os.Mkdir(sub, 0o700); {
+		case err == nil && shared:
+			err = os.Chmod(sub, s.dirMode) // what was asked for, whatever the umask
+			if err != nil {
+				return s.badDir(err)
+			}
+		case err != nil && !errors.Is(err, fs.ErrExist):
+			return s.badDir(err)
+		}
+		if _, err := checkDir(sub, shared); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) badDir(err error) error {
+	kind := store.ErrUnavailable
+	if denied(err) {
+		kind = store.ErrDenied
+	}
+	return fmt.Errorf("%w: the directory %s cannot be used to keep locks: %w: name another one, or make it yourself", kind, s.dir, err)
+}
+
+// checkFS refuses a file system that hosts may share: flock may reach over it
+// or not, but FIFOs and the boot clock do not, so a holder on another host
+// would look dead.
+func checkFS(dir string) error {
+	kind, local, err := statfs(dir)
+	if err != nil {
+		return fmt.Errorf("%w: cannot find out the file system of %s: %w", store.ErrUnavailable, dir, err)
+	}
+	if local {
+		return nil
+	}
+	return fmt.Errorf("%w: %s is on a file system of kind %s: locks, FIFOs and clocks may not be shared between the hosts that use it, "+
+		"so two could hold one name: take a directory on a local disk, or trust it (file:%s?trust-fs=1) if no other host can reach it",
+		store.ErrUnsupported, dir, kind, dir)
+}
+
+// statfs names the kind of file system that dir is on, and says whether it is
+// known to belong to this host alone. It is a variable so that tests can have
+// others.
+var statfs = kindOfFS

@@ -1,0 +1,86 @@
+//go:build linux || darwin
+
+package filestore
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"syscall"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// DefaultDir is the directory that holdfast takes when it is not told another:
+// /run/holdfast for root (on macOS /var/run/holdfast), for others
+// .local/state/holdfast in the home directory, which is $HOME or, where that is
+// unset, what the user database says. No variable of the session counts: a cron
+// job and a login shell of one user must meet. The error matches
+// store.ErrInvalid where there is no home.
+func DefaultDir() (string, error) {
+	if os.Geteuid() == 0 {
+		if runtime.GOOS == "darwin" {
+			return "/var/run/holdfast", nil
+		}
+		return "/run/holdfast", nil
+	}
+	home := os.Getenv("HOME")
+	if home == "" {
+		u, err := user.LookupId(strconv.Itoa(os.Geteuid()))
+		if err != nil {
+			return "", fmt.Errorf("%w: HOME is unset and user %d is not in the user database (%w): name a directory", store.ErrInvalid, os.Geteuid(), err)
+		}
+		home = u.HomeDir
+	}
+	if !filepath.IsAbs(home) {
+		return "", fmt.Errorf("%w: the home directory %q is no absolute path: name a directory", store.ErrInvalid, home)
+	}
+	return filepath.Join(home, ".local", "state", "holdfast"), nil
+}
+
+// checkDir says whether dir is shared by a group, or refuses it: whoever can
+// open a state file for reading can lock it for ever, and who can write in the
+// directory can put in another. It has to be ours, and closed to all others'
+// writing; or, made so on purpose, of mode 2770, of a group of ours, and root's
+// or ours. (The parts of such a directory belong to whoever came first.)
+func checkDir(dir string, part bool) (shared bool, err error) {
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return false, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	}
+	if info.Mode()&fs.ModeSymlink != 0 {
+		return false, fmt.Errorf("%w: %s is a symbolic link, which could be pointed elsewhere: name the directory itself", store.ErrInvalid, dir)
+	}
+	if !info.IsDir() {
+		return false, fmt.Errorf("%w: %s is not a directory", store.ErrInvalid, dir)
+	}
+	st := info.Sys().(*syscall.Stat_t)
+	uid := os.Geteuid()
+	if info.Mode()&(fs.ModePerm|fs.ModeSetgid|fs.ModeSticky) == 0o770|fs.ModeSetgid {
+		groups, _ := os.Getgroups() // none known: then the effective one alone
+		if !slices.Contains(append(groups, os.Getegid()), int(st.Gid)) && uid != 0 {
+			return false, fmt.Errorf("%w: the directory %s is shared by the group %d, which user %d is not in", store.ErrDenied, dir, st.Gid, uid)
+		}
+		if int(st.Uid) != uid && st.Uid != 0 && !part {
+			return false, fmt.Errorf("%w: the directory %s is shared by a group but belongs to user %d: one that root owns, or user %d, could be trusted", store.ErrDenied, dir, st.Uid, uid)
+		}
+		return true, nil
+	}
+	if int(st.Uid) != uid {
+		return false, fmt.Errorf("%w: the directory %s belongs to user %d, and this is user %d: take one of your own, or have root make one of mode 2770 for a group", store.ErrDenied, dir, st.Uid, uid)
+	}
+	if perm := info.Mode().Perm(); perm&0o022 != 0 {
+		return false, fmt.Errorf("%w: others can write to the directory %s (mode %#o), and so take or break any lock: chmod 700 it, or 2770 to share it with its group", store.ErrDenied, dir, perm)
+	}
+	return false, nil
+}
+
+func denied(err error) bool {
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
+}

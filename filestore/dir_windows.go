@@ -1,0 +1,58 @@
+package filestore
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/holdfast-go/holdfast/store"
+	"golang.org/x/sys/windows"
+)
+
+// DefaultDir is the directory that holdfast takes when it is not told another:
+// holdfast in the user's local application data. The error matches
+// store.ErrInvalid where there is none.
+func DefaultDir() (string, error) {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("%w: this user has no directory for local data (%w): name a directory", store.ErrInvalid, err)
+	}
+	return filepath.Join(dir, "holdfast"), nil
+}
+
+// checkDir refuses what is not a directory. Who may write there is the access
+// list's to say, which a new directory has from its parent.
+func checkDir(dir string, _ bool) (shared bool, err error) {
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return false, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	}
+	if !info.IsDir() {
+		return false, fmt.Errorf("%w: %s is not a directory", store.ErrInvalid, dir)
+	}
+	return false, nil
+}
+
+func denied(err error) bool { return errors.Is(err, fs.ErrPermission) }
+
+// kindOfFS takes a local fixed or removable drive of NTFS or ReFS.
+func kindOfFS(dir string) (kind string, local bool, err error) {
+	root := filepath.VolumeName(dir) + `\`
+	p, err := windows.UTF16PtrFromString(root)
+	if err != nil {
+		return "", false, err
+	}
+	switch windows.GetDriveType(p) {
+	case windows.DRIVE_FIXED, windows.DRIVE_REMOVABLE, windows.DRIVE_RAMDISK:
+	default:
+		return "network or unknown drive", false, nil
+	}
+	name := make([]uint16, windows.MAX_PATH+1)
+	if err := windows.GetVolumeInformation(p, nil, 0, nil, nil, nil, &name[0], uint32(len(name))); err != nil {
+		return "", false, err
+	}
+	kind = windows.UTF16ToString(name)
+	return kind, kind == "NTFS" || kind == "ReFS", nil
+}

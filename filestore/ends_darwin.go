@@ -1,0 +1,38 @@
+package filestore
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// ends waits for the death of the watched process and reports it; false if the
+// store was closed or the watch is wanted no more. kqueue does not tell when
+// the last writer of a FIFO has gone, so it is looked at.
+func (s *Store) ends(w *watch) bool {
+	tick := time.NewTicker(250 * time.Millisecond)
+	defer tick.Stop()
+	raw, err := w.f.SyscallConn()
+	if err != nil {
+		return false
+	}
+	for s.wanted(w) {
+		var n int
+		var readErr error
+		if raw.Control(func(fd uintptr) {
+			var b [1]byte
+			n, readErr = unix.Read(int(fd), b[:])
+		}) != nil {
+			return false // closed
+		}
+		if n == 0 && readErr == nil {
+			return true
+		}
+		select {
+		case <-tick.C:
+		case <-s.ended:
+			return false
+		}
+	}
+	return false
+}

@@ -1,0 +1,28 @@
+package filestore
+
+import (
+	"errors"
+	"os"
+	"time"
+)
+
+// ends waits for the death of the watched process and reports it; false if the
+// watch was closed or is wanted no more. The runtime's poller tells the end of
+// the FIFO, so no thread is kept.
+func (s *Store) ends(w *watch) bool {
+	var b [1]byte
+	for {
+		w.f.SetReadDeadline(time.Now().Add(watchIdle))
+		_, err := w.f.Read(b[:])
+		switch {
+		case errors.Is(err, os.ErrClosed):
+			return false
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			if !s.wanted(w) {
+				return false
+			}
+		case err != nil:
+			return true // EOF
+		}
+	}
+}

@@ -1,0 +1,213 @@
+// Package filestore keeps locks in a directory of this host: for the processes
+// of one machine, with nothing to install and no server.
+//
+// # Stored form
+//
+// In the directory n one state file a name, its name in base32 (a long one cut
+// and hashed). The file has two slots a mebibyte apart; a record is written
+// over the older one under flock(2), so that a process killed at any instant
+// leaves the old state or the new one. A record has a magic, a version, a
+// CRC-32C, a sequence number, the name, the id of the boot, and the queue. A
+// file unused for a day is removed by whoever happens to look.
+//
+// In the directory p each process has two FIFOs: P.live, which it has open as
+// long as it lives and nobody ever writes to, and P.wake, through which others
+// tell it of a grant. Do not delete these by hand; a state file may be deleted
+// at any time, its holder is then told that it has lost the name.
+//
+// # Guarantees
+//
+// The whole rule: order, minimum hold, lock delay, slots, strictly increasing
+// tokens. Expiries are on the clock of the host that counts since boot and
+// cannot be set. The hold of a process that was killed comes free at once, as
+// does a killed waiter's place; that of a process that is stopped lives on to
+// its TTL.
+//
+// A reboot drops all holds and places. Tokens are never smaller than the wall
+// clock, so they go on growing even if the files are lost, unless the clock was
+// set back in the same accident.
+//
+// One thing outlives a TTL: a process stopped (SIGSTOP, a debugger, a frozen
+// container) within the few microseconds in which it has a state file locked.
+// Then every operation on that name ends as unclear, naming the process, until
+// it goes on or is ended. Other names are not touched.
+//
+// # Requirements
+//
+// Linux or macOS, and a local file system: one that hosts may share (NFS, SMB,
+// FUSE, 9p and the like) or that is not known is refused, unless
+// Options.TrustFS is set. Containers share locks through a volume or bind mount
+// of one directory of the host, never through their own root file systems, of
+// which each is private. Linux needs /proc.
+//
+// On macOS the death of a holder is noticed within a quarter of a second.
+// On Windows there are no FIFOs: there waiters poll, the hold of a killed
+// process comes free after its TTL, and state files are never removed.
+//
+// # Rights
+//
+// The directory is made with mode 0700 if it is missing. Otherwise it must be
+// a directory, not a link, that this user owns and no other can write to. To
+// share it between users, make it yourself with mode 2770 and the users' group,
+// owned by root (or by the only user): every member can then take, block and
+// break every lock in it.
+package filestore
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"io/fs"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/queue"
+)
+
+// Options of Open. Nil is the same as the zero Options.
+type Options struct {
+	// TrustFS takes a directory on a file system that hosts may share, or that
+	// is not known. Set it only where no other host uses the directory.
+	TrustFS bool
+}
+
+// A Store keeps locks in a directory. All Stores of one directory on one host
+// exclude each other. Its methods are safe for concurrent use.
+type Store struct {
+	dir      string
+	trustFS  bool
+	fileMode fs.FileMode // of state files and FIFOs
+	dirMode  fs.FileMode
+	boot     string            // the id of this boot
+	now      func() queue.Time // a field so that tests can pass time
+
+	mu       sync.Mutex
+	files    map[string]*file
+	procs    map[store.Process]*process
+	watches  map[store.Process]*watch
+	cleaning bool
+
+	ended chan struct{} // closed by Close
+	run   sync.WaitGroup
+}
+
+var _ interface {
+	store.Store
+	store.Looker
+	store.Inspector
+	store.Checker
+} = (*Store)(nil)
+
+// Open returns the Store of a directory, which it makes if it is missing. The
+// directory and its file system are checked as the package's documentation
+// says: errors match store.ErrInvalid (not a directory, or a link),
+// store.ErrDenied (of another owner, or open to others), store.ErrUnsupported
+// (a file system that hosts may share, or a system without a clock and an id of
+// its boot) or store.ErrUnavailable, and tell what to do.
+func Open(dir string, o *Options) (*Store, error) {
+	if dir == "" {
+		return nil, fmt.Errorf("%w: no directory to keep locks in: name one", store.ErrInvalid)
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("%w: the directory %q: %w", store.ErrInvalid, dir, err)
+	}
+	boot, clock, err := openClock()
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{
+		dir: abs, boot: boot,
+		now: func() queue.Time {
+			return queue.Time{Clock: clock().Microseconds(), Wall: time.Now().UnixMicro()}
+		},
+		files: map[string]*file{}, procs: map[store.Process]*process{}, watches: map[store.Process]*watch{},
+		ended: make(chan struct{}),
+	}
+	if o != nil {
+		s.trustFS = o.TrustFS
+	}
+	if err := s.prepare(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// String is the store as errors name it.
+func (s *Store) String() string { return "file:" + s.dir }
+
+// Describe implements [store.Store].
+func (s *Store) Describe() store.Description {
+	return store.Description{
+		Store:  s.String(),
+		MinTTL: 100 * time.Millisecond, MaxTTL: 365 * 24 * time.Hour, Tick: time.Microsecond,
+		Tokens: "when the state file was lost or deleted, or unused for a day, and the wall clock was set back since",
+		Loses:  "a reboot of the host drops every hold and place",
+		Crash:  crash,
+	}
+}
+
+// Check implements [store.Checker].
+func (s *Store) Check(context.Context) ([]string, error) {
+	var out []string
+	if s.dirMode&0o070 != 0 {
+		out = append(out, fmt.Sprintf("%s is shared by a group: every member can take, block and break every lock in it", s))
+	}
+	if s.trustFS {
+		if err := checkFS(s.dir); err != nil {
+			out = append(out, "trusted as told, though "+err.Error())
+		}
+	}
+	return out, nil
+}
+
+// Close implements [store.Store]. What this process still holds comes free as
+// after its death.
+func (s *Store) Close() error {
+	close(s.ended)
+	s.mu.Lock()
+	for p, pr := range s.procs {
+		s.end(p, pr)
+	}
+	for _, w := range s.watches {
+		w.close()
+	}
+	s.mu.Unlock()
+	s.run.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, fl := range s.files {
+		fl.f.Close()
+		delete(s.files, name)
+	}
+	return nil
+}
+
+// maxOwner is the length of the longest Owner of a claim, in bytes.
+const maxOwner = 256
+
+// check refuses a claim that the stored form has no room for.
+func check(c *store.Claim) error {
+	if err := checkName(c.Name); err != nil {
+		return err
+	}
+	if c.Limit < 1 || c.Limit > store.Full || c.Weight < 1 || c.Weight > c.Limit {
+		return fmt.Errorf("%w: %q: a weight of %d under a limit of %d: want 1 … limit … %d", store.ErrInvalid, c.Name, c.Weight, c.Limit, store.Full)
+	}
+	if len(c.Owner) > maxOwner {
+		return fmt.Errorf("%w: %q: an owner of %d bytes: at most %d", store.ErrInvalid, c.Name, len(c.Owner), maxOwner)
+	}
+	return nil
+}
+
+func checkName(name string) error {
+	if name == "" || len(name) > store.MaxName {
+		return fmt.Errorf("%w: a name of %d bytes: want 1 to %d", store.ErrInvalid, len(name), store.MaxName)
+	}
+	return nil
+}
+
+func removeQuietly(path string) { os.Remove(path) } // what stays is cleaned up later

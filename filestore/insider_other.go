@@ -1,0 +1,7 @@
+//go:build !linux
+
+package filestore
+
+// insider names the process that has the name's file locked, where the system
+// can tell.
+func (s *Store) insider(string) string { return "another process (this system does not tell which)" }

@@ -1,0 +1,145 @@
+package filestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/queue"
+)
+
+// List implements [store.Inspector]. The entries of dead processes are shown
+// as expired, though nobody may have dropped them yet.
+func (s *Store) List(ctx context.Context, name string) iter.Seq2[store.State, error] {
+	return func(yield func(store.State, error) bool) {
+		tested := map[store.Process]bool{}
+		dead := func(p store.Process) bool {
+			d, ok := tested[p]
+			if !ok {
+				d = s.dead(p)
+				tested[p] = d
+			}
+			return d
+		}
+		show := func(name string, q *queue.Queue, err error) bool {
+			if err != nil {
+				return yield(store.State{Name: name}, err)
+			}
+			now := s.now()
+			lapse(now, q, dead)
+			st := q.State(now, name)
+			return len(st.Entries) == 0 || yield(st, nil)
+		}
+		if name != "" {
+			q, err := s.peek(ctx, "list", name)
+			show(name, q, err)
+			return
+		}
+		dir := filepath.Join(s.dir, namesDir)
+		files, err := os.ReadDir(dir)
+		if err != nil {
+			yield(store.State{}, fmt.Errorf("%w: list the names in %s: %w", store.ErrUnavailable, s, err))
+			return
+		}
+		for _, f := range files {
+			if ctx.Err() != nil {
+				yield(store.State{}, fmt.Errorf("%w: list the names in %s: %w", store.ErrUnavailable, s, ctx.Err()))
+				return
+			}
+			path := filepath.Join(dir, f.Name())
+			name, err := s.nameOf(path)
+			if name == "" && err == nil {
+				continue // never used, or gone
+			}
+			var q *queue.Queue
+			if err == nil {
+				q, err = s.peek(ctx, "list", name)
+			}
+			if !show(name, q, err) {
+				return
+			}
+		}
+	}
+}
+
+// nameOf reads whose the state file is.
+func (s *Store) nameOf(path string) (string, error) {
+	f, id, _, err := openState(path, false, s.fileMode)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", s.told("list", "", path, err)
+	}
+	defer f.Close()
+	name, err := s.glance(&file{f: f, path: path, id: id})
+	if err == nil && name != "" && fileName(name) != filepath.Base(path) {
+		err = errOtherName
+	}
+	if err != nil {
+		return "", s.told("list", "", path, err)
+	}
+	return name, nil
+}
+
+// peek reads the queue of a name without locking it. A name never used has an
+// empty queue.
+func (s *Store) peek(ctx context.Context, op, name string) (*queue.Queue, error) {
+	path := s.path(name)
+	f, id, _, err := openState(path, false, s.fileMode)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &queue.Queue{}, nil
+	}
+	if err != nil {
+		return nil, s.told(op, name, path, err)
+	}
+	defer f.Close()
+	fl := &file{f: f, path: path, id: id}
+	found, err := s.glance(fl)
+	if err == errBadRecord { // it changes too fast, or is corrupt: the lock tells
+		q := new(queue.Queue)
+		return q, s.do(ctx, op, name, false, func(_ queue.Time, now *queue.Queue) queue.Change {
+			*q = *now
+			q.Entries = slices.Clone(now.Entries)
+			return queue.Change{}
+		})
+	}
+	if err == nil && found != "" && found != name {
+		err = errOtherName
+	}
+	if err != nil {
+		return nil, s.told(op, name, path, err)
+	}
+	return &fl.q, nil
+}
+
+// glances is how often a file is read anew without the lock when both slots
+// were caught while they were being written.
+const glances = 8
+
+// glance reads a file without its lock, and returns the name that it is of; an
+// empty one if it was never used.
+func (s *Store) glance(fl *file) (name string, err error) {
+	for range glances {
+		if name, err = s.read(fl); err != errBadRecord {
+			break
+		}
+	}
+	return name, err
+}
+
+// lapse makes the entries of dead processes expired. Nothing is granted: a
+// token drawn for show would be nobody's.
+func lapse(now queue.Time, q *queue.Queue, dead func(store.Process) bool) {
+	for i := range q.Entries {
+		if e := &q.Entries[i]; e.Expires > now.Clock && dead(e.ID.Process()) {
+			e.Expires = now.Clock
+		}
+	}
+}

@@ -1,0 +1,283 @@
+//go:build linux || darwin
+
+package filestore
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/holdfast-go/holdfast/store"
+	"golang.org/x/sys/unix"
+)
+
+const crash = store.CrashAtOnce
+
+var _ store.Watcher = (*Store)(nil)
+
+// A process is the presence of an engine of ours in the directory.
+type process struct {
+	alive   *os.File // the FIFO whose last writer's end is the death of the process
+	entries int      // those asked for and not known to be gone
+	mailbox *os.File // the FIFO that hints come through, once it watches
+	sink    func(store.Hint)
+}
+
+// The endings of the FIFOs of a process.
+const (
+	liveFIFO = ".live"
+	wakeFIFO = ".wake"
+)
+
+func (s *Store) fifo(p store.Process, kind string) string {
+	return filepath.Join(s.dir, procsDir, p.String()+kind)
+}
+
+// live makes the process one that others can see to be alive. Its FIFO is
+// there and open before its id is in any queue.
+func (s *Store) live(p store.Process) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, err := s.own(p)
+	return err
+}
+
+// own returns our process p, and makes it if need be. s.mu is held.
+func (s *Store) own(p store.Process) (*process, error) {
+	if pr := s.procs[p]; pr != nil {
+		return pr, nil
+	}
+	f, err := s.makeFIFO(p, liveFIFO)
+	if err != nil {
+		return nil, err
+	}
+	pr := &process{alive: f}
+	s.procs[p] = pr
+	s.maybeClean(cleanPerProcesses)
+	return pr, nil
+}
+
+// makeFIFO makes a FIFO and opens both its ends, so that opening does not wait
+// and our own reading does not end.
+func (s *Store) makeFIFO(p store.Process, kind string) (*os.File, error) {
+	path := s.fifo(p, kind)
+	err := unix.Mkfifo(path, uint32(s.fileMode))
+	if errors.Is(err, fs.ErrNotExist) { // somebody removed the directory
+		if err := s.prepare(); err != nil {
+			return nil, err
+		}
+		err = unix.Mkfifo(path, uint32(s.fileMode))
+	}
+	if err == nil && s.fileMode&0o077 != 0 {
+		err = os.Chmod(path, s.fileMode) // the umask bit
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) { // another Store of this process may have made it
+		return nil, &fs.PathError{Op: "mkfifo", Path: path, Err: err}
+	}
+	fd, err := openFIFO(path, unix.O_RDWR)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	return os.NewFile(uintptr(fd), path), nil
+}
+
+func openFIFO(path string, mode int) (fd int, err error) {
+	for {
+		fd, err = unix.Open(path, mode|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+		if err != unix.EINTR {
+			return fd, err
+		}
+	}
+}
+
+// count keeps how many entries the process has in the queues. Entries that
+// others drop are not seen, so it may be too high, never too low.
+func (s *Store) count(p store.Process, had, has bool) {
+	if had == has {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if pr := s.procs[p]; pr == nil {
+		return
+	} else if has {
+		pr.entries++
+	} else {
+		pr.entries--
+	}
+}
+
+// end closes the FIFOs of our process p. The one of its life stays where
+// entries may be left, which others then find dead. s.mu is held.
+func (s *Store) end(p store.Process, pr *process) {
+	if pr.mailbox != nil {
+		removeQuietly(pr.mailbox.Name())
+		pr.mailbox.Close()
+	}
+	if pr.entries <= 0 {
+		removeQuietly(pr.alive.Name())
+	}
+	pr.alive.Close()
+	delete(s.procs, p)
+}
+
+// dead reports whether the process has died: its FIFO is there, and nobody has
+// it open for writing. Where the FIFO is gone nothing is known and the TTL
+// decides: somebody who tidies up must not break a lock.
+func (s *Store) dead(p store.Process) bool {
+	s.mu.Lock()
+	known := s.procs[p] != nil || s.watches[p] != nil // its death would be told
+	s.mu.Unlock()
+	return !known && deadFIFO(s.fifo(p, liveFIFO))
+}
+
+// deadFIFO never opens for writing: that would be a life of its own.
+func deadFIFO(path string) bool {
+	fd, err := openFIFO(path, unix.O_RDONLY)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	var b [1]byte
+	n, err := unix.Read(fd, b[:])
+	return n == 0 && err == nil // EAGAIN: there is a writer
+}
+
+// A hint in a mailbox is its length in two bytes, the id, the token and the
+// name; or, of a name too long for that, its state file. Written at once, and
+// no longer than this, it is never mixed with others or cut.
+const (
+	maxHint  = 512 // POSIX promises no more, and macOS keeps to that
+	hintHead = 2 + len(store.ID{}) + 8
+	hintFile = 1 << 15 // in the length: it is the state file
+)
+
+// wake tells the waiters who were granted. Errors do not matter, for they look
+// of themselves now and then; but one who is dead must not keep the name.
+func (s *Store) wake(ctx context.Context, woken []store.Hint) {
+	for _, h := range woken {
+		p := h.ID.Process()
+		s.mu.Lock()
+		pr := s.procs[p]
+		var sink func(store.Hint)
+		if pr != nil {
+			sink = pr.sink
+		}
+		s.mu.Unlock()
+		switch {
+		case sink != nil:
+			sink(h)
+		case pr != nil: // ours, and it does not want to be told
+		case !s.post(p, h) && deadFIFO(s.fifo(p, liveFIFO)):
+			s.bury(ctx, h.Name, p)
+		}
+	}
+}
+
+// post puts the hint in the mailbox of a process, and reports whether anybody
+// reads there.
+func (s *Store) post(p store.Process, h store.Hint) bool {
+	fd, err := openFIFO(s.fifo(p, wakeFIFO), unix.O_WRONLY)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	var buf [maxHint]byte
+	unix.Write(fd, appendHint(buf[:0], h)) // full: it has enough to look at
+	return true
+}
+
+func appendHint(b []byte, h store.Hint) []byte {
+	flag := 0
+	if hintHead+len(h.Name) > maxHint {
+		h.Name, flag = fileName(h.Name), hintFile
+	}
+	b = binary.LittleEndian.AppendUint16(b, uint16(hintHead+len(h.Name)|flag))
+	b = append(b, h.ID[:]...)
+	b = binary.LittleEndian.AppendUint64(b, uint64(h.Token))
+	return append(b, h.Name...)
+}
+
+// parseHints calls sink for each whole hint in b and returns what is left.
+// What cannot be read is left out, and all are told to look.
+func (s *Store) parseHints(b []byte, sink func(store.Hint)) (left []byte) {
+	for len(b) >= 2 {
+		n := int(binary.LittleEndian.Uint16(b))
+		isFile := n&hintFile != 0
+		n &^= hintFile
+		if n < hintHead || n > maxHint {
+			sink(store.Hint{})
+			return nil
+		}
+		if n > len(b) {
+			break
+		}
+		var h store.Hint
+		h.ID = store.ID(b[2:])
+		h.Token = int64(binary.LittleEndian.Uint64(b[2+len(h.ID):]))
+		h.Name = string(b[hintHead:n])
+		if isFile {
+			name := ""
+			if isFileName(h.Name) {
+				name, _ = s.nameOf(filepath.Join(s.dir, namesDir, h.Name))
+			}
+			if h.Name = name; name == "" {
+				h = store.Hint{}
+			}
+		}
+		sink(h)
+		b = b[n:]
+	}
+	return b
+}
+
+// Watch implements [store.Watcher].
+func (s *Store) Watch(_ context.Context, p store.Process, sink func(store.Hint)) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	pr, err := s.own(p)
+	if err == nil && pr.mailbox == nil {
+		if pr.mailbox, err = s.makeFIFO(p, wakeFIFO); err == nil {
+			s.run.Go(func() { s.receive(pr, pr.mailbox) })
+		}
+	}
+	if err != nil {
+		kind := store.ErrUnavailable
+		if denied(err) {
+			kind = store.ErrDenied
+		}
+		return fmt.Errorf("%w: watching in %s: %w", kind, s, err)
+	}
+	pr.sink = sink
+	return nil
+}
+
+// mailboxSize is what a FIFO holds on Linux. One found nearly full may have
+// turned hints away.
+const mailboxSize = 64 << 10
+
+// receive hands the hints of a mailbox to the sink until the mailbox is closed.
+func (s *Store) receive(pr *process, mailbox *os.File) {
+	buf := make([]byte, mailboxSize)
+	kept := 0
+	for {
+		n, err := mailbox.Read(buf[kept:])
+		if err != nil {
+			return
+		}
+		s.mu.Lock()
+		sink := pr.sink
+		s.mu.Unlock()
+		left := s.parseHints(buf[:kept+n], sink)
+		kept = copy(buf, left)
+		if n > mailboxSize-2*maxHint {
+			sink(store.Hint{})
+		}
+	}
+}
+
+func isLink(err error) bool { return errors.Is(err, unix.ELOOP) }

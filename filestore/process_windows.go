@@ -1,0 +1,32 @@
+package filestore
+
+import (
+	"context"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Windows has no FIFOs in directories: nobody is told of a grant or a death.
+// Waiters poll, and the TTL alone ends what a dead process held.
+
+const crash = store.CrashTTL
+
+type process struct{}
+
+type watch struct{}
+
+func (w *watch) close() {}
+
+func (s *Store) live(store.Process) error               { return nil }
+func (s *Store) count(store.Process, bool, bool)        {}
+func (s *Store) end(store.Process, *process)            {}
+func (s *Store) dead(store.Process) bool                { return false }
+func (s *Store) wake(context.Context, []store.Hint)     {}
+func (s *Store) lookOut(store.Process, []store.Process) {}
+func isLink(error) bool                                 { return false }
+
+// A file cannot be removed while it is open, and it is open to be locked: so
+// none is ever removed.
+const cleanPerNames = 0
+
+func (s *Store) maybeClean(int) {}

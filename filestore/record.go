@@ -1,0 +1,199 @@
+package filestore
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/queue"
+)
+
+// A state file has two slots, each with room for one record. The valid record
+// with the higher sequence number is the state; the next one is written over
+// the other. So a process killed while it writes leaves the old state or the
+// new one.
+const (
+	slots  = 2
+	stride = 1 << 20 // from slot to slot, and the length of the longest record
+
+	// A record is a head and a body. The head is the magic, the CRC-32C of all
+	// that follows it, the version of the form, the length of the body and the
+	// sequence number: the same in every version, so that a newer one can be
+	// named.
+	magic    = "holdfast"
+	version  = 1
+	headSize = len(magic) + 4 + 4 + 4 + 8
+
+	// The body of version 1 is the name, the boot id (each with its length in
+	// two bytes before it), the limit, the newest token, the number of entries,
+	// and the entries. All numbers are little-endian.
+	entryFixed = 16 + 4*4 + 1 + 6*8 + 2 + 2
+)
+
+// The flags of an entry.
+const (
+	flagGranted = 1 << iota
+	flagShown
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// errBadRecord says that bytes are no record, or a torn one.
+var errBadRecord = errors.New("not a valid record")
+
+// A versionError says that the record is valid, and of a newer form.
+type versionError int
+
+func (v versionError) Error() string { return fmt.Sprintf("form %d", int(v)) }
+
+// A head is the beginning of a record.
+type head struct {
+	crc     uint32
+	version uint32
+	length  int // of the body
+	seq     uint64
+}
+
+// parseHead reads the head of a record, which may be cut after it.
+func parseHead(b []byte) (h head, ok bool) {
+	if len(b) < headSize || string(b[:len(magic)]) != magic {
+		return h, false
+	}
+	b = b[len(magic):]
+	h.crc = binary.LittleEndian.Uint32(b)
+	h.version = binary.LittleEndian.Uint32(b[4:])
+	length := binary.LittleEndian.Uint32(b[8:])
+	h.seq = binary.LittleEndian.Uint64(b[12:])
+	h.length = int(length)
+	return h, length <= stride-uint32(headSize)
+}
+
+// appendRecord appends the record of a queue to b.
+func appendRecord(b []byte, seq uint64, name, boot string, q *queue.Queue) []byte {
+	start := len(b)
+	le := binary.LittleEndian
+	b = append(b, magic...)
+	b = le.AppendUint32(b, 0) // the CRC
+	b = le.AppendUint32(b, version)
+	b = le.AppendUint32(b, 0) // the length
+	b = le.AppendUint64(b, seq)
+	b = appendString(b, name)
+	b = appendString(b, boot)
+	b = le.AppendUint32(b, uint32(q.Limit))
+	b = le.AppendUint64(b, uint64(q.Last))
+	b = le.AppendUint32(b, uint32(len(q.Entries)))
+	for i := range q.Entries {
+		e := &q.Entries[i]
+		b = append(b, e.ID[:]...)
+		for _, n := range [...]uint32{uint32(e.Weight), uint32(e.Want), uint32(e.Turn), uint32(e.N)} {
+			b = le.AppendUint32(b, n)
+		}
+		var flags byte
+		if e.Granted {
+			flags |= flagGranted
+		}
+		if e.Shown {
+			flags |= flagShown
+		}
+		b = append(b, flags)
+		for _, n := range [...]int64{e.Token, e.Fence, e.Since, e.Expires, e.Keep, e.Delay} {
+			b = le.AppendUint64(b, uint64(n))
+		}
+		b = appendString(b, e.Broken)
+		b = appendString(b, e.Owner)
+	}
+	rec := b[start:]
+	le.PutUint32(rec[len(magic)+8:], uint32(len(rec)-headSize))
+	le.PutUint32(rec[len(magic):], crc32.Checksum(rec[len(magic)+4:], castagnoli))
+	return b
+}
+
+// appendString appends a string that is known to be shorter than 64 KiB.
+func appendString(b []byte, s string) []byte {
+	b = binary.LittleEndian.AppendUint16(b, uint16(len(s)))
+	return append(b, s...)
+}
+
+// parseRecord reads a whole record into q, whose entries it may write over. It
+// believes nothing: what it returns without an error can be worked with.
+func parseRecord(b []byte, q *queue.Queue) (name, boot []byte, err error) {
+	h, ok := parseHead(b)
+	if !ok || len(b) < headSize+h.length {
+		return nil, nil, errBadRecord
+	}
+	b = b[:headSize+h.length]
+	if crc32.Checksum(b[len(magic)+4:], castagnoli) != h.crc {
+		return nil, nil, errBadRecord
+	}
+	if h.version > version {
+		return nil, nil, versionError(h.version)
+	}
+	if h.version < 1 {
+		return nil, nil, errBadRecord
+	}
+	r := reader{b: b[headSize:]}
+	name, boot = r.string(), r.string()
+	q.Limit = int32(r.u32())
+	q.Last = int64(r.u64())
+	count := int(r.u32())
+	if r.bad || count > len(r.b)/entryFixed || q.Last < 0 {
+		return nil, nil, errBadRecord
+	}
+	if cap(q.Entries) < count {
+		q.Entries = make([]queue.Entry, 0, count+1)
+	}
+	q.Entries = q.Entries[:0]
+	for range count {
+		var e queue.Entry
+		r.entry(&e)
+		if e.Weight < 1 || q.Limit < e.Weight || e.Granted && e.Token < 1 {
+			return nil, nil, errBadRecord
+		}
+		q.Entries = append(q.Entries, e)
+	}
+	if r.bad || len(r.b) > 0 || q.Limit > store.Full {
+		return nil, nil, errBadRecord
+	}
+	return name, boot, nil
+}
+
+// A reader takes fields off the front of b. Once there are too few bytes it is
+// bad, and every field is zero.
+type reader struct {
+	b   []byte
+	bad bool
+}
+
+func (r *reader) take(n int) []byte {
+	if n > len(r.b) {
+		r.bad, r.b = true, nil
+		return make([]byte, n)
+	}
+	out := r.b[:n]
+	r.b = r.b[n:]
+	return out
+}
+
+func (r *reader) u16() uint16    { return binary.LittleEndian.Uint16(r.take(2)) }
+func (r *reader) u32() uint32    { return binary.LittleEndian.Uint32(r.take(4)) }
+func (r *reader) u64() uint64    { return binary.LittleEndian.Uint64(r.take(8)) }
+func (r *reader) string() []byte { return r.take(int(r.u16())) }
+
+func (r *reader) entry(e *queue.Entry) {
+	e.ID = store.ID(r.take(len(e.ID)))
+	for _, n := range [...]*int32{&e.Weight, &e.Want, &e.Turn} {
+		*n = int32(r.u32())
+	}
+	n := r.u32()
+	r.bad = r.bad || n > math.MaxUint16
+	e.N = uint16(n)
+	flags := r.take(1)[0]
+	e.Granted, e.Shown = flags&flagGranted != 0, flags&flagShown != 0
+	for _, n := range [...]*int64{&e.Token, &e.Fence, &e.Since, &e.Expires, &e.Keep, &e.Delay} {
+		*n = int64(r.u64())
+	}
+	e.Broken, e.Owner = string(r.string()), string(r.string())
+}

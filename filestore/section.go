@@ -1,0 +1,374 @@
+package filestore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/queue"
+)
+
+var (
+	// errBusy says that somebody else is inside the section of the name.
+	errBusy = errors.New("locked by another")
+
+	errNotRegular = errors.New("not a regular file")
+	errOtherName  = errors.New("it holds another name")
+)
+
+// A file is the open state file of a name. Its lock belongs to the open file
+// and not to a goroutine, hence the mutex.
+type file struct {
+	mu     sync.Mutex
+	f      *os.File // kept reachable: the collector would close it, and drop its lock
+	fd     uintptr
+	name   string // empty if it is not known
+	path   string
+	id     fileID
+	closed bool // no longer in Store.files
+
+	q    queue.Queue // as last read or written; its memory is used again
+	seq  uint64      // of the valid record
+	next int         // the slot to write
+	buf  []byte
+}
+
+// maxOpen is how many state files a Store keeps open: opening costs more than
+// the rest of an operation.
+const maxOpen = 128
+
+// A change is what an operation does inside the section of a name.
+type change func(queue.Time, *queue.Queue) queue.Change
+
+// do runs f on the queue of the name in its section, keeps what f changed, and
+// wakes those it granted. It waits for the section until ctx ends. Only with
+// create set is a missing file made; else f gets an empty queue.
+func (s *Store) do(ctx context.Context, op, name string, create bool, f change) error {
+	if ctx.Err() != nil {
+		return s.late(ctx, op, name)
+	}
+	for try := (backoff{}); ; {
+		woken, err := s.try(name, create, f)
+		if err == nil {
+			s.wake(ctx, woken)
+			return nil
+		}
+		if err != errBusy {
+			return s.told(op, name, s.path(name), err)
+		}
+		if !try.wait(ctx) {
+			return s.stuck(op, name)
+		}
+	}
+}
+
+// try is do without waiting: errBusy if another is inside.
+func (s *Store) try(name string, create bool, f change) ([]store.Hint, error) {
+	fl, err := s.enter(name, create)
+	if err != nil {
+		if !create && errors.Is(err, fs.ErrNotExist) {
+			f(s.now(), &queue.Queue{})
+			return nil, nil
+		}
+		return nil, err
+	}
+	defer fl.leave()
+	if inside != nil {
+		inside()
+	}
+	found, err := s.read(fl)
+	if err == nil && found != "" && found != name {
+		err = errOtherName
+	}
+	if err != nil {
+		return nil, err
+	}
+	change := f(s.now(), &fl.q)
+	if change.Wrote {
+		if err := s.write(fl); err != nil {
+			return nil, err
+		}
+	}
+	return change.Woken, nil
+}
+
+// inside is called in every section, so that a test can stop a process there.
+var inside func()
+
+// enter locks the file of the name, which is in place.
+func (s *Store) enter(name string, create bool) (*file, error) {
+	for range 1000 { // files that go as fast as they come; then another try may do better
+		fl, err := s.open(name, create)
+		if err != nil {
+			return nil, err
+		}
+		ok, err := tryLock(fl.fd)
+		if ok && inPlace(fl.path, fl.id) {
+			return fl, nil
+		}
+		if ok || err != nil {
+			// Removed between our opening and locking it, by a clean-up or by
+			// hand; closing unlocks.
+			s.forget(fl)
+		}
+		fl.mu.Unlock()
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			return nil, errBusy
+		}
+	}
+	return nil, errBusy
+}
+
+// leave ends the section.
+func (fl *file) leave() {
+	unlock(fl.fd)
+	if fl.closed {
+		fl.f.Close()
+	}
+	fl.mu.Unlock()
+}
+
+// open returns the open file of the name with its mutex held.
+func (s *Store) open(name string, create bool) (*file, error) {
+	for {
+		s.mu.Lock()
+		fl := s.files[name]
+		s.mu.Unlock()
+		if fl == nil {
+			break
+		}
+		fl.mu.Lock()
+		if !fl.closed {
+			return fl, nil
+		}
+		fl.mu.Unlock()
+	}
+	path := s.path(name)
+	f, id, made, err := openState(path, create, s.fileMode)
+	if create && errors.Is(err, fs.ErrNotExist) {
+		// Somebody removed the directory.
+		if err = s.prepare(); err == nil {
+			f, id, made, err = openState(path, create, s.fileMode)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	fl := &file{f: f, fd: f.Fd(), name: name, path: path, id: id}
+	fl.mu.Lock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if made {
+		s.maybeClean(cleanPerNames)
+	}
+	if s.files[name] != nil {
+		fl.closed = true // another goroutine was faster: this one is for once
+		return fl, nil
+	}
+	if len(s.files) >= maxOpen {
+		s.closeOne()
+	}
+	s.files[name] = fl
+	return fl, nil
+}
+
+// closeOne closes some file that nobody is using. s.mu is held.
+func (s *Store) closeOne() {
+	for name, fl := range s.files {
+		if fl.mu.TryLock() {
+			fl.closed = true
+			fl.f.Close()
+			delete(s.files, name)
+			fl.mu.Unlock()
+			return
+		}
+	}
+}
+
+// forget closes a file whose mutex is held.
+func (s *Store) forget(fl *file) {
+	s.mu.Lock()
+	if s.files[fl.name] == fl {
+		delete(s.files, fl.name)
+	}
+	s.mu.Unlock()
+	fl.closed = true
+	fl.f.Close()
+}
+
+func (s *Store) path(name string) string { return filepath.Join(s.dir, namesDir, fileName(name)) }
+
+// firstRead is read of each slot at first: all of most records.
+const firstRead = 4096
+
+// read finds the state in a file, and the name that it is of: an empty one if
+// it was never used, or not since a power cut.
+func (s *Store) read(fl *file) (name string, err error) {
+	found, err := s.pick(fl)
+	if err != nil || found == nil {
+		fl.q = queue.Queue{Entries: fl.q.Entries[:0]}
+		return "", err
+	}
+	if string(found.boot) != s.boot {
+		clear(fl.q.Entries) // whoever they were, they ended with that boot
+		fl.q.Entries = fl.q.Entries[:0]
+	}
+	if string(found.name) == fl.name {
+		return fl.name, nil
+	}
+	return string(found.name), nil
+}
+
+// A record is a valid one that was found in a slot; its queue is in the file.
+type record struct{ name, boot []byte }
+
+// pick reads both slots and leaves the state in fl: of the valid record with
+// the higher sequence number. Without one the result is nil: a file never used,
+// or one that a power cut left behind.
+func (s *Store) pick(fl *file) (found *record, err error) {
+	if cap(fl.buf) < slots*firstRead {
+		fl.buf = make([]byte, slots*firstRead)
+	}
+	var parts [slots][]byte
+	var heads [slots]head
+	order := [slots]int{-1, -1} // the slots that look like records, the newest first
+	used := false
+	for i := range slots {
+		b := fl.buf[i*firstRead : (i+1)*firstRead : (i+1)*firstRead]
+		n, err := fl.f.ReadAt(b, int64(i)*stride)
+		if err != nil && err != io.EOF {
+			return nil, err
+		}
+		parts[i] = b[:n]
+		h, ok := parseHead(parts[i])
+		heads[i] = h
+		switch {
+		case !ok:
+			used = used || len(bytes.Trim(parts[i], "\x00")) > 0
+		case order[0] < 0:
+			order[0] = i
+		case h.seq > heads[order[0]].seq:
+			order = [slots]int{i, order[0]}
+		default:
+			order[1] = i
+		}
+	}
+	for _, i := range order {
+		if i < 0 {
+			continue
+		}
+		b := parts[i]
+		if size := headSize + heads[i].length; size > len(b) && len(b) == firstRead {
+			b = make([]byte, size)
+			n, err := fl.f.ReadAt(b, int64(i)*stride)
+			if err != nil && err != io.EOF {
+				return nil, err
+			}
+			b = b[:n]
+		}
+		name, boot, err := parseRecord(b, &fl.q)
+		if err == nil {
+			fl.seq, fl.next = heads[i].seq, (i+1)%slots
+			return &record{name, boot}, nil
+		}
+		if err != errBadRecord {
+			return nil, err
+		}
+		used = true
+	}
+	if used && !s.powerCut(fl) {
+		return nil, errBadRecord
+	}
+	fl.seq, fl.next = 0, 0
+	return nil, nil
+}
+
+// powerCut reports whether the file was not changed since this boot: then a
+// power cut may have left it half on disk, and nobody holds what it told.
+func (s *Store) powerCut(fl *file) bool {
+	info, err := fl.f.Stat()
+	now := s.now()
+	return err == nil && info.ModTime().UnixMicro() < now.Wall-now.Clock
+}
+
+// write puts the queue over the older slot. It is not synced: the page cache
+// outlives the process, and a reboot voids every entry anyway.
+func (s *Store) write(fl *file) error {
+	fl.buf = appendRecord(fl.buf[:0], fl.seq+1, fl.name, s.boot, &fl.q)
+	if len(fl.buf) > stride {
+		return fmt.Errorf("%w: the queue is full: %d entries are more than its file has room for", store.ErrUnavailable, len(fl.q.Entries))
+	}
+	return writeSlot(fl.f, fl.buf, int64(fl.next)*stride)
+}
+
+// writeSlot is a variable so that a test can show what a worse way loses.
+var writeSlot = func(f *os.File, record []byte, at int64) error {
+	_, err := f.WriteAt(record, at)
+	return err
+}
+
+// A backoff is the pauses between tries to lock a file: a section takes
+// microseconds, so at first none at all, and then with jitter.
+type backoff struct{ tries int }
+
+const (
+	triesAtOnce = 20
+	firstPause  = 50 * time.Microsecond
+	longPause   = 2 * time.Millisecond
+)
+
+// wait pauses and reports whether to go on.
+func (b *backoff) wait(ctx context.Context) bool {
+	b.tries++
+	if b.tries <= triesAtOnce {
+		runtime.Gosched()
+		return ctx.Err() == nil
+	}
+	pause := min(firstPause<<min(b.tries-triesAtOnce, 10), longPause)
+	t := time.NewTimer(pause/2 + rand.N(pause))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// told puts an error of the file system into the words of package store.
+func (s *Store) told(op, name, where string, err error) error {
+	var newer versionError
+	switch {
+	case errors.As(err, &newer):
+		return fmt.Errorf("%s %q: %w", op, name, store.NewerFormError(where, int(newer), version))
+	case errors.Is(err, errBadRecord), errors.Is(err, errOtherName), errors.Is(err, errNotRegular), isLink(err):
+		return fmt.Errorf("%w: %s %q: the state file %s: %w: it was left alone; once nobody holds the name it may be deleted", store.ErrCorrupt, op, name, where, err)
+	case denied(err):
+		return fmt.Errorf("%w: %s %q in %s: %w", store.ErrDenied, op, name, s, err)
+	}
+	return fmt.Errorf("%w: %s %q in %s: %w", store.ErrUnavailable, op, name, s, err)
+}
+
+// late is the error of who came with an ended context.
+func (s *Store) late(ctx context.Context, op, name string) error {
+	return fmt.Errorf("%w: %s %q in %s: not begun: %w", store.ErrUnavailable, op, name, s, ctx.Err())
+}
+
+// stuck is the error of who could not get into the section in time.
+func (s *Store) stuck(op, name string) error {
+	return fmt.Errorf("%w: %s %q in %s: gave up waiting for the lock of %s: %s is inside; "+
+		"if it is stopped, let it go on or end it", store.ErrUnavailable, op, name, s, s.path(name), s.insider(name))
+}

@@ -1,0 +1,92 @@
+//go:build linux || darwin
+
+package filestore
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/queue"
+	"golang.org/x/sys/unix"
+)
+
+// A watch waits for the death of another process.
+type watch struct {
+	f    *os.File  // the reading end of its FIFO
+	used time.Time // when a waiter last asked for it
+}
+
+const (
+	// maxWatches is how many processes one Store watches at a time. Deaths of
+	// others are found when a waiter looks of itself.
+	maxWatches = 256
+	// A waiter asks again within a place's time, so a watch not asked for as
+	// long as that serves nobody.
+	watchIdle = store.MaxPlace
+)
+
+func (w *watch) close() { w.f.Close() }
+
+// lookOut watches the given processes for the waiter's process, if that can be
+// told of anything.
+func (s *Store) lookOut(waiter store.Process, whom []store.Process) {
+	if len(whom) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if pr := s.procs[waiter]; pr == nil || pr.sink == nil {
+		return
+	}
+	for _, p := range whom {
+		if w := s.watches[p]; w != nil {
+			w.used = time.Now()
+			continue
+		}
+		if s.procs[p] != nil || len(s.watches) >= maxWatches {
+			continue
+		}
+		fd, err := openFIFO(s.fifo(p, liveFIFO), unix.O_RDONLY)
+		if err != nil {
+			continue
+		}
+		w := &watch{f: os.NewFile(uintptr(fd), p.String()), used: time.Now()}
+		s.watches[p] = w
+		s.run.Go(func() { s.await(p, w) })
+	}
+}
+
+// await waits until p has died or nobody wants to know, or the store is closed.
+func (s *Store) await(p store.Process, w *watch) {
+	died := s.ends(w)
+	s.mu.Lock()
+	delete(s.watches, p) // before the hint: who looks then must find the dead
+	w.close()
+	var sinks []func(store.Hint)
+	for _, pr := range s.procs {
+		if died && pr.sink != nil {
+			sinks = append(sinks, pr.sink)
+		}
+	}
+	s.mu.Unlock()
+	for _, sink := range sinks {
+		sink(store.Hint{})
+	}
+}
+
+// wanted reports whether a waiter has asked for the watch of late.
+func (s *Store) wanted(w *watch) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Since(w.used) < watchIdle
+}
+
+// bury ends the entries of a dead process in the queue of the name, and wakes
+// whom that lets in.
+func (s *Store) bury(ctx context.Context, name string, p store.Process) {
+	s.do(ctx, "bury", name, false, func(now queue.Time, q *queue.Queue) queue.Change {
+		return q.Expire(now, name, func(other store.Process) bool { return other == p })
+	}) // if it fails the next look finds the dead
+}
