@@ -13,8 +13,10 @@ import (
 // never has a program's arguments, which may be secret.
 type Owner = store.Owner
 
-// thisProcess is the owner of the claims of this process, unless Options.Owner
-// says otherwise.
+// ThisProcess is the owner of this process's claims unless Options.Owner says
+// otherwise: change a part of it for that.
+func ThisProcess() Owner { return thisProcess() }
+
 var thisProcess = sync.OnceValue(func() Owner {
 	host, err := os.Hostname()
 	if err != nil {
