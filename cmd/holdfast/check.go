@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+func (p *program) checkCommand() *cobra.Command {
+	var id string
+	var token int64
+	cmd := &cobra.Command{
+		Use:   "check NAME --id ID [--token TOKEN]",
+		Short: "Ask whether a hold is still held",
+		Long: `Check exits with 0 if NAME is still held by the hold of this id (and token, if
+given), else with 76: it has ended, has expired, or was broken. A hold can end
+the moment after; only a token that the resource checks is proof against that.`,
+		Example: `  # in a script below run, before something that cannot be undone
+  holdfast check "$HOLDFAST_NAME" --id "$HOLDFAST_ID" || exit`,
+		Args: oneName,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			parsed, err := store.ParseID(id)
+			if err != nil {
+				return fmt.Errorf("--id: %w", err)
+			}
+			if cmd.Flags().Changed("token") && token <= 0 {
+				return fmt.Errorf("--token %d: a token is positive", token)
+			}
+			return exit(p.check(cmd.Context(), args[0], parsed, token))
+		},
+	}
+	cmd.Flags().StringVar(&id, "id", "", "the `ID` of the hold: HOLDFAST_ID below run, or from show")
+	cmd.Flags().Int64Var(&token, "token", 0, "the `TOKEN` of the hold: HOLDFAST_TOKEN below run, or from show")
+	cmd.MarkFlagRequired("id")
+	return cmd
+}
+
+func (p *program) check(ctx context.Context, name string, id store.ID, token int64) error {
+	s, in, err := p.inspector()
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	state, err := look(ctx, in, name)
+	if err != nil {
+		return fmt.Errorf("check %q on %s: %w", name, s.Describe().Store, err)
+	}
+	why := "nobody has it by this id"
+	for _, e := range state.Entries {
+		switch {
+		case e.ID != id:
+		case !e.Granted:
+			why = "it waits"
+		case e.Broken != "":
+			why = "broken by an operator: " + e.Broken
+		case e.Expires <= 0:
+			why = "it has expired"
+		case token != 0 && token != e.Token:
+			why = fmt.Sprintf("its token is %d", e.Token)
+		default:
+			return nil
+		}
+	}
+	return fmt.Errorf("check %q on %s: %w: %s", name, s.Describe().Store, holdfast.ErrLost, why)
+}
+
+// look returns the state of one name, empty if nobody uses it.
+func look(ctx context.Context, in store.Inspector, name string) (state store.State, err error) {
+	for s, e := range in.List(ctx, name) {
+		state, err = s, e
+	}
+	return state, err
+}
+
+func (p *program) waitCommand() *cobra.Command {
+	var try bool
+	var bound duration
+	cmd := &cobra.Command{
+		Use:   "wait NAME",
+		Short: "Wait until nobody holds a name",
+		Long: `Wait until nobody holds NAME, and take nothing: it may be taken again the moment
+after. With -n or -w the exit code is 75 if somebody holds it still.`,
+		Example: `  holdfast wait deploy -w 10m && echo 'no deployment is running'`,
+		Args:    oneName,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var limit time.Duration = -1 // none
+			if try || cmd.Flags().Changed("wait") {
+				limit = time.Duration(bound)
+			}
+			return exit(p.wait(cmd.Context(), args[0], limit))
+		},
+	}
+	cmd.Flags().BoolVarP(&try, "nonblock", "n", false, "do not wait")
+	cmd.Flags().VarP(&bound, "wait", "w", "wait `DUR` at most; 0 is -n")
+	cmd.MarkFlagsMutuallyExclusive("nonblock", "wait")
+	return cmd
+}
+
+// wait looks in growing pauses until nobody holds the name, for at most limit
+// unless that is negative.
+func (p *program) wait(ctx context.Context, name string, limit time.Duration) error {
+	s, in, err := p.inspector()
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	end := time.Now().Add(limit)
+	for pause := 10 * time.Millisecond; ; pause = min(pause*3/2, 800*time.Millisecond) {
+		state, err := look(ctx, in, name)
+		if err != nil {
+			return fmt.Errorf("wait for %q on %s: %w", name, s.Describe().Store, err)
+		}
+		holders := linesOf([]store.State{inTheWay(state)}, time.Now())
+		left := time.Until(end)
+		switch {
+		case len(holders) == 0:
+			return nil
+		case limit >= 0 && left <= 0:
+			return fmt.Errorf("%s: %w by %s", name, holdfast.ErrHeld, summary(holders))
+		case limit >= 0:
+			pause = min(pause, left)
+		}
+		time.Sleep(pause)
+	}
+}
+
+// inTheWay is the state with only those entries that somebody holds, or that
+// keep the name taken.
+func inTheWay(s store.State) store.State {
+	var entries []store.Entry
+	for _, e := range s.Entries {
+		if e.Granted {
+			entries = append(entries, e)
+		}
+	}
+	s.Entries = entries
+	return s
+}
+
+// summary is the first holder, and how many more there are.
+func summary(holders []line) string {
+	h := holders[0]
+	text := fmt.Sprintf("host %s, pid %s (%s), since %s", h.Owner.Host, h.Owner.pid(), h.Owner.Program, h.sinceText())
+	if more := len(holders) - 1; more > 0 {
+		text += fmt.Sprintf(", and %d more", more)
+	}
+	return text
+}

@@ -1,0 +1,8 @@
+package main
+
+import "syscall"
+
+// On macOS nothing ends the command when we are killed, and what it leaves
+// behind is launchd's to reap.
+func commandAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{} }
+func adoptOrphans()                     {}

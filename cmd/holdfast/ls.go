@@ -1,0 +1,262 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+func (p *program) lsCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "ls",
+		Short: "List who holds and who waits",
+		Long: `List all names of the store that somebody holds or waits for: the holders, and
+behind them those who wait, in the order in which they will be served.
+
+The state of a line is "held"; "broken" if an operator has broken the hold: it
+is not renewed any more; "expired" if its holder is gone but the name stays
+taken, by --at-least-for or a lock delay; or "waiting".`,
+		Example: `  holdfast ls
+  holdfast ls --json | jq -r 'select(.state == "held") | .name'`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return exit(p.list(cmd, "", asJSON)) },
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object a line")
+	return cmd
+}
+
+func (p *program) showCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "show NAME",
+		Short: "Show all about one name",
+		Long: `Show who holds NAME and who waits for it, with the ids and tokens that check and
+break ask for. The states are those of ls.`,
+		Example: `  holdfast show nightly
+  holdfast show nightly --json`,
+		Args: oneName,
+		RunE: func(cmd *cobra.Command, args []string) error { return exit(p.list(cmd, args[0], asJSON)) },
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object a line")
+	return cmd
+}
+
+// oneName checks that there is one argument, a name.
+func oneName(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) != 1:
+		return fmt.Errorf("want one NAME, got %d", len(args))
+	case args[0] == "":
+		return errors.New("the name is empty")
+	}
+	return nil
+}
+
+// list prints the name, or all of them if it is empty. What cannot be read is
+// told, and the rest goes on.
+func (p *program) list(cmd *cobra.Command, name string, asJSON bool) error {
+	s, in, err := p.inspector()
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	var states []store.State
+	var errs []error
+	for state, err := range in.List(cmd.Context(), name) {
+		if err != nil {
+			errs = append(errs, fmt.Errorf("list on %s: %w", s.Describe().Store, err))
+			continue
+		}
+		states = append(states, state)
+	}
+	slices.SortFunc(states, func(a, b store.State) int { return cmp.Compare(a.Name, b.Name) })
+	lines := linesOf(states, time.Now())
+	switch {
+	case asJSON:
+		err = printJSON(os.Stdout, lines)
+	case len(lines) > 0 && name == "":
+		err = printTable(os.Stdout, lines)
+	case len(lines) > 0:
+		err = printOne(os.Stdout, lines, states[0].Last)
+	case len(errs) == 0 && name == "":
+		tell("nobody holds or waits on %s", s.Describe().Store)
+	case len(errs) == 0:
+		tell("nobody holds %q or waits for it on %s", name, s.Describe().Store)
+	}
+	return errors.Join(append(errs, err)...)
+}
+
+// A line is one entry as ls and show print it. docs/stability.md promises the
+// JSON.
+type line struct {
+	Name    string    `json:"name"`
+	Mode    string    `json:"mode"`  // write, read, or slots
+	State   string    `json:"state"` // held, broken, expired, waiting
+	ID      string    `json:"id"`
+	Token   int64     `json:"token"` // 0 while waiting
+	Weight  int64     `json:"weight"`
+	Limit   int64     `json:"limit"`
+	Owner   owner     `json:"owner"`
+	Since   string    `json:"since"`      // of the grant, RFC 3339; empty while waiting
+	Expires int64     `json:"expires_ms"` // until it is free or lapses, unless renewed
+	Broken  string    `json:"broken,omitempty"`
+	since   time.Time // the same as Since
+}
+
+type owner struct {
+	Host      string `json:"host"`
+	PID       int    `json:"pid"`
+	Program   string `json:"program"`
+	Note      string `json:"note"`
+	Container bool   `json:"container,omitempty"` // the pid is of another pid namespace of this host
+}
+
+func linesOf(states []store.State, now time.Time) (lines []line) {
+	self := holdfast.ThisProcess()
+	for _, s := range states {
+		for _, e := range s.Entries {
+			l := line{
+				Name: s.Name, Mode: mode(s.Limit, e.Weight), State: stateOf(&e),
+				ID: e.ID.String(), Token: e.Token, Weight: e.Weight, Limit: s.Limit,
+				Owner: owner{
+					Host: e.Owner.Host, PID: e.Owner.PID, Program: e.Owner.Program, Note: e.Owner.Note,
+					Container: e.Owner.Host == self.Host && e.Owner.Space != self.Space,
+				},
+				Expires: e.Expires.Milliseconds(), Broken: e.Broken,
+			}
+			if l.State == "expired" {
+				l.Expires = e.Ends.Milliseconds()
+			}
+			if e.Granted {
+				l.since = now.Add(-e.Age)
+				l.Since = l.since.Format(time.RFC3339Nano)
+			}
+			lines = append(lines, l)
+		}
+	}
+	return lines
+}
+
+func mode(limit, weight int64) string {
+	switch {
+	case limit != store.Full:
+		return "slots"
+	case weight == store.Full:
+		return "write"
+	}
+	return "read"
+}
+
+func stateOf(e *store.Entry) string {
+	switch {
+	case !e.Granted:
+		return "waiting"
+	case e.Broken != "":
+		return "broken"
+	case e.Expires <= 0:
+		return "expired"
+	}
+	return "held"
+}
+
+func printJSON(w io.Writer, lines []line) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	for _, l := range lines {
+		if err := enc.Encode(l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func printTable(w io.Writer, lines []line) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "NAME\tMODE\tSTATE\tHOST\tPID\tPROGRAM\tSINCE\tEXPIRES\tNOTE")
+	for _, l := range lines {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", printable(l.Name), l.kind(), l.State,
+			l.Owner.Host, l.Owner.pid(), l.Owner.Program, l.sinceText(), l.expiresText(), l.Owner.Note)
+	}
+	return t.Flush()
+}
+
+// printOne prints a block for each entry of one name: ids are long, and are to
+// be copied.
+func printOne(w io.Writer, lines []line, last int64) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "name:\t%s\n", printable(lines[0].Name))
+	fmt.Fprintf(t, "newest token:\t%d\n", last)
+	for _, l := range lines {
+		fmt.Fprintf(t, "\n%s:\t%s\n", l.State, l.kind())
+		fmt.Fprintf(t, "  owner:\thost %s, pid %s (%s)\n", l.Owner.Host, l.Owner.pid(), l.Owner.Program)
+		if l.Owner.Note != "" {
+			fmt.Fprintf(t, "  note:\t%s\n", l.Owner.Note)
+		}
+		fmt.Fprintf(t, "  id:\t%s\n", l.ID)
+		if l.State != "waiting" {
+			fmt.Fprintf(t, "  token:\t%d\n", l.Token)
+			fmt.Fprintf(t, "  since:\t%s\n", l.sinceText())
+		}
+		if l.Broken != "" {
+			fmt.Fprintf(t, "  broken:\t%s\n", l.Broken)
+		}
+		label := map[string]string{"waiting": "lapses in", "expired": "free in", "broken": "expires in"}[l.State]
+		fmt.Fprintf(t, "  %s:\t%s\n", cmp.Or(label, "expires in"), l.expiresText())
+	}
+	return t.Flush()
+}
+
+// kind is the mode with the slots that it takes.
+func (l *line) kind() string {
+	if l.Mode == "slots" {
+		return fmt.Sprintf("slots %d/%d", l.Weight, l.Limit)
+	}
+	return l.Mode
+}
+
+func (l *line) sinceText() string {
+	if l.since.IsZero() {
+		return "-"
+	}
+	layout := time.DateTime
+	if age := time.Since(l.since); age < 12*time.Hour {
+		layout = time.TimeOnly
+	}
+	return fmt.Sprintf("%s (%s)", l.since.Format(layout), time.Since(l.since).Round(time.Second))
+}
+
+func (l *line) expiresText() string {
+	d := time.Duration(l.Expires) * time.Millisecond
+	if d < 10*time.Second {
+		return max(d, 0).Round(100 * time.Millisecond).String()
+	}
+	return d.Round(time.Second).String()
+}
+
+func (o owner) pid() string {
+	if o.Container {
+		return strconv.Itoa(o.PID) + " (in another container)"
+	}
+	return strconv.Itoa(o.PID)
+}
+
+// printable quotes a name that would not show as it is, or not in one column.
+func printable(name string) string {
+	if q := strconv.Quote(name); q != `"`+name+`"` {
+		return q
+	}
+	return name
+}

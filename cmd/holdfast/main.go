@@ -1,0 +1,124 @@
+// Command holdfast runs commands under locks that hold across processes and
+// machines, and shows and mends such locks. See docs/operate.md.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// The main goroutine keeps the main thread, and the command is started on it:
+// where the command dies with its parent, the parent is that thread.
+func init() { runtime.LockOSThread() }
+
+func main() { os.Exit(execute(os.Args[1:])) }
+
+// execute runs the program and returns its exit code.
+func execute(args []string) int {
+	root := newRoot(args)
+	root.SetArgs(args)
+	cmd, err := root.ExecuteC()
+	if err == nil {
+		return 0
+	}
+	if coded := (*exitError)(nil); errors.As(err, &coded) {
+		if coded.err != nil {
+			fmt.Fprintln(os.Stderr, "holdfast:", coded.err)
+		}
+		return coded.code
+	}
+	fmt.Fprintf(os.Stderr, "holdfast: %v\nSee '%s --help'.\n", err, cmd.CommandPath())
+	return exitUsage
+}
+
+func newRoot(args []string) *cobra.Command {
+	p := &program{args: args}
+	root := &cobra.Command{
+		Use:   "holdfast",
+		Short: "Run commands under locks that hold across processes and machines",
+		Long: `holdfast runs a command while it holds a lock, and shows and mends such locks.
+
+A lock is a name in a store. The store is, in this order: --store URL, the URL
+in HOLDFAST_STORE, the one line of the file that HOLDFAST_STORE_FILE names, the
+one line of /etc/holdfast/store, or else files of this host: in /run/holdfast
+for root, in ~/.local/state/holdfast for others. URLs:
+
+  file:DIR                          files on this host; DIR is made if missing
+  redis://user:password@host:6379   a Redis server; rediss:// for TLS
+
+Put a URL with a password in a file, not on the command line.`,
+		Example: `  holdfast run nightly -- backup.sh
+  holdfast run nightly -n --skip-ok -- backup.sh
+  holdfast ls
+  holdfast show nightly`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	flags := root.PersistentFlags()
+	flags.StringVar(&p.store, "store", "", "where the locks are kept: file:DIR, redis://… or rediss://…")
+	flags.BoolVarP(&p.verbose, "verbose", "v", false, "tell on stderr what is done")
+	root.AddCommand(p.runCommand(), p.lsCommand(), p.showCommand(), p.checkCommand(), p.waitCommand(), p.breakCommand(), versionCommand())
+	return root
+}
+
+// A program is what all commands share.
+type program struct {
+	args    []string // as typed
+	store   string   // --store
+	verbose bool
+}
+
+// dashes reports whether the command line has a -- argument.
+func (p *program) dashes() bool { return slices.Contains(p.args, "--") }
+
+// logger tells what the engine has to say.
+func (p *program) logger() *slog.Logger {
+	if p.verbose {
+		return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
+	return slog.New(&plain{told: map[string]bool{}})
+}
+
+// inspector opens the chosen store for looking into it.
+func (p *program) inspector() (store.Store, store.Inspector, error) {
+	chosen, err := choose(p.store)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := chosen.open()
+	if err != nil {
+		return nil, nil, err
+	}
+	in, ok := s.(store.Inspector)
+	if !ok {
+		s.Close()
+		return nil, nil, fmt.Errorf("%w: %s cannot be looked into", holdfast.ErrUnsupported, s.Describe().Store)
+	}
+	return s, in, nil
+}
+
+func versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Tell the version",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			version := "unknown"
+			if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+				version = info.Main.Version
+			}
+			_, err := fmt.Printf("holdfast %s %s %s/%s\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			return exit(err)
+		},
+	}
+}

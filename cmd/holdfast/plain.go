@@ -1,0 +1,42 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+)
+
+// plain is the log handler without -v: warnings for people, each sentence once,
+// since cron mails what is on stderr. Errors are left to the command, which
+// tells them in its own words.
+type plain struct {
+	mu   sync.Mutex
+	told map[string]bool
+}
+
+func (p *plain) Enabled(_ context.Context, level slog.Level) bool { return level == slog.LevelWarn }
+
+func (p *plain) Handle(_ context.Context, r slog.Record) error {
+	text := strings.TrimPrefix(r.Message, "holdfast: ")
+	p.mu.Lock()
+	told := p.told[text]
+	p.told[text] = true
+	p.mu.Unlock()
+	if told {
+		return nil
+	}
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key == "err" {
+			text += ": " + a.Value.String()
+		}
+		return true
+	})
+	_, err := fmt.Fprintln(os.Stderr, "holdfast:", text)
+	return err
+}
+
+func (p *plain) WithAttrs([]slog.Attr) slog.Handler { return p }
+func (p *plain) WithGroup(string) slog.Handler      { return p }

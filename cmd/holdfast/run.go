@@ -1,0 +1,353 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+func (p *program) runCommand() *cobra.Command {
+	j := &job{program: p, ttl: duration(30 * time.Second), onLost: "term", conflict: exitHeld}
+	cmd := &cobra.Command{
+		Use:   "run [flags] NAME [flags] -- COMMAND [ARG]...",
+		Short: "Run a command while holding a lock",
+		Long: `Run takes the lock NAME, runs the command, and gives the lock back when every
+process of the command's group has ended. Whoever comes while it is held waits
+in the order of arrival, unless -n or -w say otherwise.
+
+A DUR is a Go duration (30s, 1m30s), a decimal number of seconds (0.5), or
+days (2d).
+
+The command finds HOLDFAST_NAME, HOLDFAST_TOKEN (the fencing token: larger than
+that of every earlier holder), HOLDFAST_ID and HOLDFAST_TTL_MS in its
+environment. It runs in a process group of its own. TERM, INT, HUP, QUIT, USR1
+and USR2 are passed on to it. If the lock cannot be renewed, or is broken, it
+gets TERM, and KILL strictly before anybody else can get in.
+
+Exit codes: the command's own; 128+N if signal N ended it; 64 wrong usage;
+69 the store does not answer; 70 internal error; 75 not obtained, somebody else
+has it; 76 lost while the command ran; 77 not allowed; 124 ran past
+--at-most-for; 126 the command cannot be run; 127 there is no such command.`,
+		Example: `  # one after the other
+  holdfast run deploy -- ./deploy.sh production
+
+  # one of twenty hosts; the others skip it silently, also if their clocks differ
+  holdfast run nightly -n --skip-ok --at-least-for 10m --at-most-for 2h -- backup.sh
+
+  # wait up to half a minute, then say who holds it and exit with 75
+  holdfast run deploy -w 30 -- ./deploy.sh
+
+  # many readers or one writer
+  holdfast run catalogue -s -- ./report.sh
+  holdfast run catalogue -- ./rebuild.sh
+
+  # at most four at a time; this one counts for two
+  holdfast run encode --slots 2/4 -- ffmpeg -i in.mkv out.mp4
+
+  # a shell line
+  holdfast run counter -c 'echo $((1 + $(cat n))) > n'`,
+		DisableFlagsInUseLine: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return j.run(cmd, args)
+		},
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.BoolVarP(&j.try, "nonblock", "n", false, "do not wait: exit 75 if somebody else has it")
+	f.VarP(&j.wait, "wait", "w", "wait `DUR` at most, then exit 75; 0 is -n")
+	f.IntVarP(&j.conflict, "conflict-exit-code", "E", exitHeld, "exit with `CODE` in place of 75")
+	f.BoolVar(&j.skipOK, "skip-ok", false, "exit 0, silently, in place of 75")
+	f.BoolVarP(&j.shared, "shared", "s", false, "share it with others that use -s")
+	f.Var(&j.slots, "slots", "take K of N slots, the same N for all who use NAME")
+	f.StringVarP(&j.line, "command", "c", "", "run `LINE` by $SHELL -c (or /bin/sh)")
+	f.Var(&j.ttl, "ttl", "how long the lock outlives a host that dies; at least 2s")
+	f.Var(&j.atLeast, "at-least-for", "the name stays taken for `DUR` from the grant, even if the command ends sooner")
+	f.Var(&j.atMost, "at-most-for", "end the command after `DUR`: TERM, -k later KILL, exit 124")
+	f.StringVar(&j.onLost, "on-lost", "term", "when the lock is lost: `term` (and after -k kill) or kill")
+	f.VarP(&j.grace, "kill-after", "k", "`DUR` between TERM and KILL; default the smaller of 10s and a third of the TTL, which is the most")
+	f.StringVar(&j.note, "note", "", "a remark that others see when they are refused")
+	cmd.MarkFlagsMutuallyExclusive("nonblock", "wait")
+	cmd.MarkFlagsMutuallyExclusive("conflict-exit-code", "skip-ok")
+	cmd.MarkFlagsMutuallyExclusive("shared", "slots")
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if !p.dashes() && !cmd.Flags().Changed("command") {
+			return fmt.Errorf("%w (%v)", errNoCommand, err) // a flag of the command, most likely
+		}
+		return err
+	})
+	return cmd
+}
+
+// A job is what `run` is to do.
+type job struct {
+	*program
+
+	try, shared, skipOK               bool
+	wait, ttl, atLeast, atMost, grace duration
+	conflict                          int
+	slots                             slots
+	line, onLost, note                string
+
+	waits bool // -w was given
+	name  string
+	argv  []string
+	path  string // of the command
+}
+
+var errNoCommand = errors.New("no command: put -- before it")
+
+// read checks the flags and arguments. An error is the caller's mistake.
+func (j *job) read(cmd *cobra.Command, args []string) error {
+	f := cmd.Flags()
+	dash, shell := cmd.ArgsLenAtDash(), f.Changed("command")
+	if dash < 0 {
+		dash = len(args)
+		if !shell {
+			return errNoCommand
+		}
+	}
+	switch {
+	case dash == 0:
+		return errors.New("no NAME to lock")
+	case dash > 1:
+		return fmt.Errorf("one NAME is locked, not %d: what the command gets goes behind --", dash)
+	case args[0] == "":
+		return errors.New("the name is empty")
+	case shell && len(args) > dash:
+		return errors.New("a command both in -c and behind --: give one")
+	case !shell && len(args) == dash:
+		return errors.New("no command behind --")
+	case j.ttl < duration(2*time.Second):
+		return fmt.Errorf("--ttl %v: at least 2s, or there is no time to end the command when it is lost", time.Duration(j.ttl))
+	case f.Changed("kill-after") && j.grace > j.ttl/3:
+		return fmt.Errorf("-k %v: more than a third of the TTL, %v, leaves no time to renew", time.Duration(j.grace), time.Duration(j.ttl))
+	case j.onLost != "term" && j.onLost != "kill":
+		return fmt.Errorf("--on-lost %q: term or kill", j.onLost)
+	case j.conflict < 0 || j.conflict > 255:
+		return fmt.Errorf("-E %d: an exit code is 0 to 255", j.conflict)
+	case len(j.note) > store.MaxNote:
+		return fmt.Errorf("--note has %d bytes, at most %d are kept", len(j.note), store.MaxNote)
+	}
+	if !f.Changed("kill-after") {
+		j.grace = min(duration(10*time.Second), j.ttl/3)
+	}
+	j.name, j.waits = args[0], f.Changed("wait")
+	j.try = j.try || j.waits && j.wait == 0
+	j.argv = args[dash:]
+	if shell {
+		sh := os.Getenv("SHELL")
+		if sh == "" {
+			sh = "/bin/sh"
+		}
+		j.argv = []string{sh, "-c", j.line}
+	}
+	return nil
+}
+
+// find looks the command up, as a shell does.
+func (j *job) find() error {
+	path, err := exec.LookPath(j.argv[0])
+	if errors.Is(err, exec.ErrDot) {
+		err = nil // the user's PATH says so
+	}
+	if err == nil {
+		j.path = path
+		return nil
+	}
+	code := exitCannotRun
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
+		code = exitNotFound
+	}
+	return &exitError{code, fmt.Errorf("%s: %w", j.argv[0], errors.Unwrap(err))}
+}
+
+func (j *job) run(cmd *cobra.Command, args []string) error {
+	if err := j.read(cmd, args); err != nil {
+		return err // not by exit: it is told with "See --help"
+	}
+	if err := j.find(); err != nil {
+		return err
+	}
+	chosen, err := choose(j.store)
+	if err != nil {
+		return exit(err)
+	}
+	s, err := chosen.open()
+	if err != nil {
+		return exit(err)
+	}
+	owner := holdfast.ThisProcess()
+	owner.Program, owner.Note = filepath.Base(j.argv[0]), j.note
+	locks, err := holdfast.New(s, &holdfast.Options{
+		TTL: time.Duration(j.ttl), MinHold: time.Duration(j.atLeast), Owner: owner, Logger: j.logger(),
+	})
+	if err != nil {
+		s.Close()
+		return exit(err)
+	}
+	signals := catch(slices.Concat(givesUp, forwarded)...)
+	lease, err := j.acquire(locks, signals)
+	if err == nil {
+		err = j.hold(lease, chosen, signals)
+	}
+	locks.Close() // waits for the place to be given back
+	var died *diedOf
+	if errors.As(err, &died) {
+		interruptOurselves(died.event)
+	}
+	return exit(err)
+}
+
+// acquire waits for the lock. A signal gives up the place; a second one leaves
+// without giving it back.
+func (j *job) acquire(locks *holdfast.Locker, signals <-chan os.Signal) (*holdfast.Lease, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if j.waits && !j.try {
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(j.wait))
+		defer cancel()
+	}
+	type result struct {
+		lease *holdfast.Lease
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		lease, err := j.ask(ctx, locks)
+		done <- result{lease, err}
+	}()
+	for {
+		select {
+		case r := <-done:
+			return r.lease, j.refused(r.err)
+		case sig := <-signals:
+			if !slices.Contains(givesUp, sig) {
+				continue
+			}
+			go func() {
+				for sig := range signals {
+					if slices.Contains(givesUp, sig) {
+						os.Exit(codeOfSignal(sig))
+					}
+				}
+			}()
+			cancel()
+			if r := <-done; r.lease != nil {
+				r.lease.Release()
+			}
+			return nil, &exitError{code: codeOfSignal(sig)}
+		}
+	}
+}
+
+func (j *job) ask(ctx context.Context, locks *holdfast.Locker) (*holdfast.Lease, error) {
+	if n := j.slots.n; n > 0 {
+		sem := locks.Semaphore(j.name, n)
+		if j.try {
+			return sem.TryAcquire(ctx, j.slots.k)
+		}
+		return sem.Acquire(ctx, j.slots.k)
+	}
+	lock := locks.RWMutex(j.name)
+	switch {
+	case j.shared && j.try:
+		return lock.TryRLock(ctx)
+	case j.shared:
+		return lock.RLock(ctx)
+	case j.try:
+		return lock.TryLock(ctx)
+	}
+	return lock.Lock(ctx)
+}
+
+// refused makes a refusal what the flags say that it is.
+func (j *job) refused(err error) error {
+	held := (*holdfast.HeldError)(nil)
+	switch {
+	case !errors.As(err, &held):
+		return exit(err)
+	case j.skipOK:
+		return &exitError{code: 0}
+	case j.waits && !j.try:
+		return &exitError{j.conflict, fmt.Errorf("%s: not obtained within %v: %s", j.name, time.Duration(j.wait), held.Who())}
+	}
+	return &exitError{j.conflict, fmt.Errorf("%s: %s", j.name, held.Who())}
+}
+
+// A diedOf is the end of a command by a Ctrl-C at its terminal.
+type diedOf struct {
+	event
+	*exitError
+}
+
+func (d *diedOf) Unwrap() error { return d.exitError }
+
+// hold runs the command under the lease and gives it back.
+func (j *job) hold(lease *holdfast.Lease, chosen choice, signals <-chan os.Signal) error {
+	s := &supervisor{
+		lease: lease, signals: signals, stops: catchStops(),
+		ttl: time.Duration(j.ttl), grace: time.Duration(j.grace), atMost: time.Duration(j.atMost), killOnLost: j.onLost == "kill",
+	}
+	if !lease.Valid() { // we were stopped meanwhile
+		return exit(lease.Release())
+	}
+	env := chosen.environment(os.Environ())
+	env = setenv(env, "HOLDFAST_NAME", lease.Name())
+	env = setenv(env, "HOLDFAST_TOKEN", strconv.FormatInt(lease.Token(), 10))
+	env = setenv(env, "HOLDFAST_ID", lease.ID())
+	env = setenv(env, "HOLDFAST_TTL_MS", strconv.FormatInt(s.ttl.Milliseconds(), 10))
+	var err error
+	if s.group, err = start(j.path, j.argv, env); err != nil {
+		lease.Release()
+		return &exitError{cannotRun(err), fmt.Errorf("%s: %w", j.argv[0], err)}
+	}
+	s.supervise()
+	code := s.result()
+	ended := &exitError{code: code}
+	if s.group.interrupted(*s.ended) && code == s.ended.code() {
+		return &diedOf{*s.ended, ended}
+	}
+	return ended
+}
+
+// setenv sets a variable, which must be in env once: of two most programs see
+// the first, some the last.
+func setenv(env []string, key, value string) []string {
+	env = slices.DeleteFunc(env, func(s string) bool { return strings.HasPrefix(s, key+"=") })
+	return append(env, key+"="+value)
+}
+
+// slots is the value of --slots: K of N.
+type slots struct{ k, n int }
+
+func (s *slots) String() string {
+	if s.n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d/%d", s.k, s.n)
+}
+
+func (s *slots) Type() string { return "K/N" }
+
+func (s *slots) Set(text string) error {
+	k, n, _ := strings.Cut(text, "/")
+	var err1, err2 error
+	s.k, err1 = strconv.Atoi(k)
+	s.n, err2 = strconv.Atoi(n)
+	if err1 != nil || err2 != nil || s.k < 1 || s.n < s.k || s.n > store.MaxSlots {
+		return fmt.Errorf("want K/N, 1 ≤ K ≤ N ≤ %d", store.MaxSlots)
+	}
+	return nil
+}
