@@ -317,7 +317,7 @@ func (r *request) ask(ctx context.Context) (*Lease, error) {
 			r.withdraw()
 			return nil, r.w.errorf(fmt.Errorf("%w: its answers take longer than the TTL, %v", ErrUnavailable, r.s.TTL))
 		}
-		return r.lease(out.answer.Token, from, out.answer.TTL, r.s.RenewEvery)
+		return r.lease(out.answer.Token, from, out.answer.TTL, r.s.renewAfter(out.answer.TTL))
 	}
 }
 

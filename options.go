@@ -95,6 +95,10 @@ func (o *Options) settle(d *store.Description) (*settings, error) {
 	return s, s.check(d)
 }
 
+// renewAfter is when to renew what was granted for ttl, which may be less than
+// was asked for.
+func (s *settings) renewAfter(ttl time.Duration) time.Duration { return min(s.RenewEvery, ttl/2) }
+
 func (s *settings) check(d *store.Description) error {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("%w options for %s: %s", ErrInvalid, d.Store, fmt.Sprintf(format, args...))

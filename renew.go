@@ -267,7 +267,7 @@ func (l *Lease) renewed(r store.Renewal, sent, now clock.Instant) error {
 		}
 		l.retries = 0
 		l.deadline = max(l.deadline, deadlineOf(sent, r.TTL))
-		l.renewAt = sent.Add(l.s.RenewEvery)
+		l.renewAt = sent.Add(l.s.renewAfter(r.TTL))
 		if v := l.valid.Load(); v != 0 { // else a release has begun
 			l.valid.CompareAndSwap(v, int64(l.deadline))
 		}

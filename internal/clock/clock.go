@@ -12,6 +12,10 @@ type Instant int64
 
 var start = time.Now()
 
+// early is further back than any clock that we meet: in a testing/synctest
+// bubble it is the year 2000.
+const early = Instant(1) << 61 // 73 years
+
 // Slept is how long this machine has been suspended since it was booted, as
 // far as Go's monotonic clock does not count it. It is a variable so that tests
 // can suspend the machine.
@@ -22,7 +26,7 @@ func Now() Instant { return Awake() + Instant(Slept()) }
 
 // Awake is the present Instant without the time suspended: cheaper, and right
 // for what lives and dies within the process.
-func Awake() Instant { return Instant(time.Since(start)) + 1 }
+func Awake() Instant { return early + Instant(time.Since(start)) }
 
 // Add returns i moved by d.
 func (i Instant) Add(d time.Duration) Instant { return i + Instant(d) }

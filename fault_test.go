@@ -1,0 +1,512 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/queue"
+)
+
+// suspended is how long the machine has slept, as far as these tests say.
+var suspended atomic.Int64
+
+// realSlept is what the engine asks outside of tests.
+var realSlept = clock.Slept
+
+func TestMain(m *testing.M) {
+	clock.Slept = func() time.Duration { return time.Duration(suspended.Load()) }
+	goleak.VerifyTestMain(m)
+}
+
+// suspend lets the machine sleep: the boot clock goes on, timers do not.
+func suspend(d time.Duration) { suspended.Add(int64(d)) }
+
+// A link is a memory store at the far end of a link that can be bad. Until told
+// otherwise it works and takes no time. It keeps all calls, and fails the test
+// when two of them for one claim overlap.
+type link struct {
+	t    testing.TB
+	mem  *memstore.Store
+	desc store.Description
+
+	mu    sync.Mutex
+	calls []*call
+	busy  map[store.ID]*call
+	fate  func(*call) fate              // what becomes of a call; nil: it works
+	hint  func(store.Hint) []store.Hint // what becomes of a hint; nil: it arrives
+
+	once sync.Once
+	end  chan struct{} // closed when the test ends: then nothing hangs any more
+}
+
+// A call is one operation of the engine on the store.
+type call struct {
+	op    string // ask, try, look, renew, release, withdraw, watch
+	name  string
+	id    store.ID
+	claim store.Claim  // of an ask, a try and a look
+	holds []store.Hold // of the others
+	n     int          // how many calls of this op were before it
+	sent  time.Time
+	done  time.Time // zero: under way
+	err   error     // how it came out; of a renewal only what the link did to it
+}
+
+// A fate is what becomes of a call. The zero fate: it works, at once.
+type fate struct {
+	there  time.Duration   // how long the request is on its way
+	back   time.Duration   // how long the answer is on its way
+	hang   <-chan struct{} // until this is closed, whatever the call's context says
+	fail   error           // it is not applied
+	lose   error           // it is applied, and the answer is lost
+	answer func(*store.Answer)
+	renew  func(i int, r *store.Renewal)
+}
+
+var errLink = errors.New("the link is down")
+
+// newLink returns a link to a memory store of its own.
+func newLink(t testing.TB) *link { return linkTo(t, memstore.New()) }
+
+func linkTo(t testing.TB, mem *memstore.Store) *link {
+	s := &link{t: t, mem: mem, busy: map[store.ID]*call{}, desc: mem.Describe(), end: make(chan struct{})}
+	s.desc.Store, s.desc.InProcess = "a link", false
+	return s
+}
+
+// on decides about each call from now on.
+func (s *link) on(f func(*call) fate) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fate = f
+}
+
+// onHint decides about each hint from now on.
+func (s *link) onHint(f func(store.Hint) []store.Hint) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hint = f
+}
+
+// made returns the calls so far, of the given ops or all.
+func (s *link) made(ops ...string) []*call {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []*call
+	for _, c := range s.calls {
+		if len(ops) == 0 || slices.Contains(ops, c.op) {
+			copied := *c
+			all = append(all, &copied)
+		}
+	}
+	return all
+}
+
+// ops is what was done so far, in order.
+func (s *link) ops() string {
+	var ops []string
+	for _, c := range s.made() {
+		ops = append(ops, c.op)
+	}
+	return strings.Join(ops, " ")
+}
+
+// do is one operation from end to end.
+func (s *link) do(ctx context.Context, c *call, ids []store.ID, apply func(fate) error) error {
+	s.mu.Lock()
+	for _, before := range s.calls {
+		if before.op == c.op {
+			c.n++
+		}
+	}
+	c.sent = time.Now()
+	s.calls = append(s.calls, c)
+	for _, id := range ids {
+		if other := s.busy[id]; other != nil {
+			s.t.Errorf("%s and %s of one claim overlap", other.op, c.op)
+		}
+		s.busy[id] = c
+	}
+	decide := s.fate
+	s.mu.Unlock()
+	var f fate
+	if decide != nil {
+		f = decide(c)
+	}
+	err := s.pass(ctx, f, apply)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range ids {
+		if s.busy[id] == c {
+			delete(s.busy, id)
+		}
+	}
+	c.err, c.done = err, time.Now()
+	return err
+}
+
+func (s *link) pass(ctx context.Context, f fate, apply func(fate) error) error {
+	if err := travel(ctx, f.there); err != nil {
+		return err
+	}
+	if f.fail != nil {
+		return f.fail
+	}
+	err := apply(f)
+	if f.hang != nil {
+		select {
+		case <-f.hang:
+		case <-s.end:
+		}
+	}
+	if late := travel(ctx, f.back); late != nil {
+		return late
+	}
+	if f.lose != nil {
+		return f.lose
+	}
+	return err
+}
+
+func travel(ctx context.Context, d time.Duration) error {
+	if d == 0 {
+		return nil
+	}
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *link) Ask(ctx context.Context, c store.Claim) (a store.Answer, err error) {
+	of := &call{op: "ask", name: c.Name, id: c.ID, claim: c}
+	if c.Try {
+		of.op = "try"
+	}
+	err = s.do(ctx, of, []store.ID{c.ID}, func(f fate) (err error) {
+		if a, err = s.mem.Ask(ctx, c); f.answer != nil {
+			f.answer(&a)
+		}
+		return err
+	})
+	return a, err
+}
+
+func (s *link) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
+	var ids []store.ID
+	for _, h := range holds {
+		ids = append(ids, h.ID)
+	}
+	var out []store.Renewal
+	c := &call{op: "renew", name: holds[0].Name, id: ids[0], holds: slices.Clone(holds)}
+	err := s.do(ctx, c, ids, func(f fate) error {
+		out = s.mem.Renew(ctx, holds)
+		for i := range out {
+			if f.renew != nil {
+				f.renew(i, &out[i])
+			}
+		}
+		return nil
+	})
+	if err != nil { // the call failed, not one of its holds
+		out = make([]store.Renewal, len(holds))
+		for i := range out {
+			out[i].Err = err
+		}
+	}
+	return out
+}
+
+func (s *link) Release(ctx context.Context, h store.Hold) error {
+	c := &call{op: "release", name: h.Name, id: h.ID, holds: []store.Hold{h}}
+	if h.Token == 0 {
+		c.op = "withdraw"
+	}
+	return s.do(ctx, c, []store.ID{h.ID}, func(fate) error { return s.mem.Release(ctx, h) })
+}
+
+func (s *link) Describe() store.Description { return s.desc }
+func (s *link) Close() error                { return nil }
+
+func (s *link) letGo() { s.once.Do(func() { close(s.end) }) }
+
+// withHints is a link that can wake waiters.
+type withHints struct{ *link }
+
+func (s withHints) Watch(ctx context.Context, p store.Process, sink func(store.Hint)) error {
+	return s.do(ctx, &call{op: "watch"}, nil, func(fate) error {
+		return s.mem.Watch(ctx, p, func(h store.Hint) {
+			s.mu.Lock()
+			hint := s.hint
+			s.mu.Unlock()
+			if hint == nil {
+				sink(h)
+				return
+			}
+			for _, h := range hint(h) {
+				sink(h)
+			}
+		})
+	})
+}
+
+// withLooks is a link over which one can look without asking, and that wakes
+// nobody.
+type withLooks struct{ *link }
+
+func (s withLooks) Look(ctx context.Context, c store.Claim) (a store.Answer, err error) {
+	of := &call{op: "look", name: c.Name, id: c.ID, claim: c}
+	err = s.do(ctx, of, []store.ID{c.ID}, func(fate) (err error) {
+		a, err = s.mem.Look(ctx, c)
+		return err
+	})
+	return a, err
+}
+
+// locker makes a Locker that the end of the test closes.
+func locker(t testing.TB, s store.Store, o *Options) *Locker {
+	t.Helper()
+	l, err := New(s, (&Options{Logger: slog.New(slog.DiscardHandler)}).with(o))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if s, ok := s.(interface{ letGo() }); ok && t.Failed() {
+			s.letGo()
+		}
+		if err := l.Close(); err != nil {
+			t.Error("Close:", err)
+		}
+	})
+	return l
+}
+
+func (o *Options) with(more *Options) *Options { return more.over(o) }
+
+// lock takes a mutex that must be free.
+func lock(t testing.TB, l *Locker, name string) *Lease {
+	t.Helper()
+	lease, err := l.Mutex(name).TryLock(t.Context())
+	if err != nil {
+		t.Fatal("TryLock:", err)
+	}
+	return lease
+}
+
+func release(t testing.TB, l *Lease) {
+	t.Helper()
+	if err := l.Release(); err != nil {
+		t.Fatal("Release:", err)
+	}
+}
+
+// A waiter is a Lock under way.
+type waiter struct {
+	t      testing.TB
+	cancel context.CancelFunc
+	done   chan struct{}
+	lease  *Lease
+	err    error
+	at     time.Time // when it ended
+}
+
+// waits begins to wait, and returns when the waiter has nothing to do at once.
+func waits(t testing.TB, lock func(context.Context) (*Lease, error)) *waiter {
+	ctx, cancel := context.WithCancel(t.Context())
+	w := &waiter{t: t, cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer cancel()
+		defer close(w.done)
+		w.lease, w.err = lock(ctx)
+		w.at = time.Now()
+	}()
+	synctest.Wait()
+	return w
+}
+
+// waiting must be so still.
+func (w *waiter) waiting() {
+	w.t.Helper()
+	synctest.Wait()
+	select {
+	case <-w.done:
+		w.t.Fatalf("the wait is over: lease %v, error %v", w.lease != nil, w.err)
+	default:
+	}
+}
+
+// got is the lease that must come of it in the end.
+func (w *waiter) got() *Lease {
+	w.t.Helper()
+	<-w.done
+	if w.err != nil {
+		w.t.Fatal("Lock:", w.err)
+	}
+	return w.lease
+}
+
+// failed is the error that must come of it in the end.
+func (w *waiter) failed(with ...error) {
+	w.t.Helper()
+	<-w.done
+	is(w.t, w.err, with...)
+}
+
+// is checks that err matches all of these.
+func is(t testing.TB, err error, all ...error) {
+	t.Helper()
+	for _, e := range all {
+		if !errors.Is(err, e) {
+			t.Fatalf("error %v, want one that matches %q", err, e)
+		}
+	}
+}
+
+// isNot checks that err matches none of these.
+func isNot(t testing.TB, err error, none ...error) {
+	t.Helper()
+	for _, e := range none {
+		if errors.Is(err, e) {
+			t.Fatalf("error %v matches %q", err, e)
+		}
+	}
+}
+
+// over reports whether the channel is closed.
+func over(c <-chan struct{}) bool {
+	synctest.Wait()
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// same checks two times, or durations, for equality.
+func same[T comparable](t testing.TB, what string, have, want T) {
+	t.Helper()
+	if have != want {
+		t.Fatalf("%s: %v, want %v", what, have, want)
+	}
+}
+
+// stored is what the store has of the name.
+func stored(mem *memstore.Store, name string) (st store.State) {
+	for s := range mem.List(context.Background(), name) {
+		st = s
+	}
+	return st
+}
+
+// empty checks that nothing is left in the store.
+func empty(t testing.TB, mem *memstore.Store) {
+	t.Helper()
+	for s := range mem.List(context.Background(), "") {
+		t.Errorf("left in the store: %q with %d entries", s.Name, len(s.Entries))
+	}
+}
+
+// another is a claim of another process, straight in the store.
+type another struct {
+	t   testing.TB
+	mem *memstore.Store
+	c   store.Claim
+	a   store.Answer
+}
+
+// other asks for the whole name from another process, for a hold without
+// renewal.
+func other(t testing.TB, mem *memstore.Store, name string, ttl time.Duration) *another {
+	t.Helper()
+	o := &another{t: t, mem: mem, c: store.Claim{
+		Name: name, ID: store.NewProcess().NewID(), Limit: store.Full, Weight: store.Full,
+		TTL: ttl, Place: min(ttl, store.MaxPlace), Owner: Owner{Host: "elsewhere", PID: 1}.String(),
+	}}
+	o.ask()
+	return o
+}
+
+func (o *another) ask() bool {
+	o.t.Helper()
+	var err error
+	if o.a, err = o.mem.Ask(context.Background(), o.c); err != nil {
+		o.t.Fatal("another's ask:", err)
+	}
+	return o.a.Granted
+}
+
+func (o *another) release() {
+	o.t.Helper()
+	h := store.Hold{Name: o.c.Name, ID: o.c.ID, Token: o.a.Token}
+	if err := o.mem.Release(context.Background(), h); err != nil {
+		o.t.Fatal("another's release:", err)
+	}
+}
+
+// drop is onHint for hints that never arrive.
+func drop(store.Hint) []store.Hint { return nil }
+
+// skewed is a store of one name whose clock is off.
+type skewed struct {
+	off time.Duration
+	mu  sync.Mutex
+	q   queue.Queue
+}
+
+func (s *skewed) now() queue.Time { return queue.At(time.Now().Add(s.off)) }
+
+func (s *skewed) Ask(_ context.Context, c store.Claim) (store.Answer, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a, _, err := s.q.Ask(s.now(), c.Name, &c)
+	return a, err
+}
+
+func (s *skewed) Renew(_ context.Context, holds []store.Hold) []store.Renewal {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]store.Renewal, len(holds))
+	for i := range holds {
+		_, err := s.q.Renew(s.now(), &holds[i])
+		out[i] = store.Renewal{Err: err, TTL: holds[i].TTL}
+	}
+	return out
+}
+
+func (s *skewed) Release(_ context.Context, h store.Hold) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, err := s.q.Release(s.now(), h.Name, h.ID, h.Token)
+	return err
+}
+
+func (s *skewed) Close() error { return nil }
+func (s *skewed) Describe() store.Description {
+	return store.Description{Store: "skewed", MinTTL: time.Second, MaxTTL: time.Hour, Tick: time.Microsecond}
+}
+
+// heldBy is the one holder that a refusal tells of.
+func heldBy(t testing.TB, err error) Holder {
+	t.Helper()
+	var held *HeldError
+	if !errors.As(err, &held) || len(held.Holders) != 1 {
+		t.Fatalf("error %v, want a refusal by one holder", err)
+	}
+	return held.Holders[0]
+}
