@@ -66,7 +66,6 @@ func unlock(fd uintptr) { unix.Flock(int(fd), unix.LOCK_UN) }
 // would open. Comparing is sound because the file is open: its number cannot
 // be used again. It is a variable so that a test can show what comes without.
 var inPlace = func(path string, id fileID) bool {
-	var st unix.Stat_t
-	err := unix.Lstat(path, &st)
-	return err == nil && id == fileID{uint64(st.Dev), st.Ino}
+	there, err := idOf(path)
+	return err == nil && there == id
 }

@@ -37,10 +37,11 @@ type file struct {
 	id     fileID
 	closed bool // no longer in Store.files
 
-	q    queue.Queue // as last read or written; its memory is used again
-	seq  uint64      // of the valid record
-	next int         // the slot to write
-	buf  []byte
+	q     queue.Queue // as last read or written; its memory is used again
+	fresh bool        // q is what the record seq says
+	seq   uint64      // of the newest valid record
+	next  int         // the slot to write
+	buf   []byte
 }
 
 // maxOpen is how many state files a Store keeps open: opening costs more than
@@ -86,15 +87,18 @@ func (s *Store) try(name string, create bool, f change) ([]store.Hint, error) {
 	if inside != nil {
 		inside()
 	}
-	found, err := s.read(fl)
-	if err == nil && found != "" && found != name {
-		err = errOtherName
-	}
-	if err != nil {
-		return nil, err
+	if !fl.unchanged() {
+		found, err := s.read(fl)
+		if err == nil && found != "" && found != name {
+			err = errOtherName
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
 	change := f(s.now(), &fl.q)
 	if change.Wrote {
+		fl.fresh = false
 		if err := s.write(fl); err != nil {
 			return nil, err
 		}
@@ -211,12 +215,26 @@ func (s *Store) forget(fl *file) {
 
 func (s *Store) path(name string) string { return filepath.Join(s.dir, namesDir, fileName(name)) }
 
+// unchanged reports whether nobody has written since the file was last read or
+// written here, so that the queue need not be read again. Whoever writes next
+// writes the slot that we would, with a larger sequence number.
+func (fl *file) unchanged() bool {
+	if !fl.fresh {
+		return false
+	}
+	var b [headSize]byte
+	n, err := fl.f.ReadAt(b[:], int64(fl.next)*stride)
+	h, ok := parseHead(b[:n])
+	return err == nil && ok && h.seq < fl.seq
+}
+
 // firstRead is read of each slot at first: all of most records.
 const firstRead = 4096
 
 // read finds the state in a file, and the name that it is of: an empty one if
 // it was never used, or not since a power cut.
 func (s *Store) read(fl *file) (name string, err error) {
+	fl.fresh = false
 	found, err := s.pick(fl)
 	if err != nil || found == nil {
 		fl.q = queue.Queue{Entries: fl.q.Entries[:0]}
@@ -227,6 +245,7 @@ func (s *Store) read(fl *file) (name string, err error) {
 		fl.q.Entries = fl.q.Entries[:0]
 	}
 	if string(found.name) == fl.name {
+		fl.fresh = true
 		return fl.name, nil
 	}
 	return string(found.name), nil
@@ -311,7 +330,11 @@ func (s *Store) write(fl *file) error {
 	if len(fl.buf) > stride {
 		return fmt.Errorf("%w: the queue is full: %d entries are more than its file has room for", store.ErrUnavailable, len(fl.q.Entries))
 	}
-	return writeSlot(fl.f, fl.buf, int64(fl.next)*stride)
+	if err := writeSlot(fl.f, fl.buf, int64(fl.next)*stride); err != nil {
+		return err
+	}
+	fl.fresh, fl.seq, fl.next = true, fl.seq+1, (fl.next+1)%slots
+	return nil
 }
 
 // writeSlot is a variable so that a test can show what a worse way loses.

@@ -1,0 +1,17 @@
+package filestore
+
+import "golang.org/x/sys/unix"
+
+// idOf identifies the file at the path. It asks for nothing else: after a look
+// at its times, the next write to the file would have to give it finer ones,
+// and costs half as much again.
+func idOf(path string) (fileID, error) {
+	var stx unix.Statx_t
+	err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_INO, &stx)
+	if err == unix.ENOSYS || err == unix.EPERM { // an old kernel, or a container that does not know it
+		var st unix.Stat_t
+		err = unix.Lstat(path, &st)
+		return fileID{st.Dev, st.Ino}, err
+	}
+	return fileID{unix.Mkdev(stx.Dev_major, stx.Dev_minor), stx.Ino}, err
+}
