@@ -115,6 +115,16 @@ func (s *link) made(ops ...string) []*call {
 	return all
 }
 
+// underway is how many calls of the op have not come back.
+func (s *link) underway(op string) (n int) {
+	for _, c := range s.made(op) {
+		if c.done.IsZero() {
+			n++
+		}
+	}
+	return n
+}
+
 // ops is what was done so far, in order.
 func (s *link) ops() string {
 	var ops []string
