@@ -2,7 +2,8 @@
 // named thing: across goroutines, processes and machines, on the store that
 // you already run.
 //
-//	locks, err := holdfast.New(redisstore.New(client, nil), nil)
+//	keeper, err := redisstore.New(client, nil)
+//	locks, err := holdfast.New(keeper, nil)
 //	lease, err := locks.Mutex("invoice/42").Lock(ctx) // ctx bounds the waiting only
 //	if err != nil {
 //		return err
