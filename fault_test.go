@@ -48,6 +48,8 @@ type link struct {
 	fate  func(*call) fate              // what becomes of a call; nil: it works
 	hint  func(store.Hint) []store.Hint // what becomes of a hint; nil: it arrives
 
+	sink func(store.Hint) // of the engine that watches
+
 	once sync.Once
 	end  chan struct{} // closed when the test ends: then nothing hangs any more
 }
@@ -260,6 +262,9 @@ type withHints struct{ *link }
 
 func (s withHints) Watch(ctx context.Context, p store.Process, sink func(store.Hint)) error {
 	return s.do(ctx, &call{op: "watch"}, nil, func(fate) error {
+		s.mu.Lock()
+		s.sink = sink
+		s.mu.Unlock()
 		return s.mem.Watch(ctx, p, func(h store.Hint) {
 			s.mu.Lock()
 			hint := s.hint
@@ -273,6 +278,15 @@ func (s withHints) Watch(ctx context.Context, p store.Process, sink func(store.H
 			}
 		})
 	})
+}
+
+// tell delivers a hint of the test's making.
+func (s *link) tell(h store.Hint) {
+	s.mu.Lock()
+	sink := s.sink
+	s.mu.Unlock()
+	sink(h)
+	synctest.Wait()
 }
 
 // withLooks is a link over which one can look without asking, and that wakes
