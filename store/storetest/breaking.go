@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -9,7 +10,7 @@ import (
 var inspect = []store.Promise{store.PromiseInspect}
 
 var breakPromises = []promise{
-	{name: "a_broken_hold_is_lost_with_the_reason", needs: inspect, run: func(t *trial) {
+	{name: "a_broken_hold_cannot_be_renewed_and_the_reason_is_told", needs: inspect, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		h := a.take(a.lock(name))
 		t.breaks(b, h, "disk full, zürich", false)
@@ -18,13 +19,28 @@ var breakPromises = []promise{
 		if !errors.As(err, &lost) || lost.Reason != "disk full, zürich" {
 			t.Fatalf("renew of a broken hold: %v, want a LostError with the reason", err)
 		}
-		_, err = a.Ask(t.ctx, h.claim)
+	}},
+	{name: "a_broken_hold_cannot_be_asked_for_again_and_the_reason_is_told", needs: inspect, run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		h := a.take(a.lock(name))
+		t.breaks(b, h, "disk full, zürich", false)
+		_, err := a.Ask(t.ctx, h.claim)
+		var lost *store.LostError
 		if !errors.As(err, &lost) || lost.Reason != "disk full, zürich" {
 			t.Fatalf("ask of a broken hold: %v, want a LostError with the reason", err)
 		}
+	}},
+	{name: "a_broken_hold_is_listed_with_the_reason", needs: inspect, run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		h := a.take(a.lock(name))
+		reason := strings.Repeat("ü", store.MaxReason/2)
+		t.breaks(b, h, reason, false)
 		e, ok := t.entry(name, h.ID)
-		if !ok || e.Broken != "disk full, zürich" || e.Expires <= 0 {
-			t.Fatalf("listed as %+v, %v, want broken, with the reason, and not yet expired", e, ok)
+		if !ok || e.Broken != reason || !e.Granted || e.Token != h.Token || e.Expires <= 0 {
+			t.Fatalf("listed as %+v, %v, want a hold not yet expired, broken, with the reason", e, ok)
+		}
+		if r := b.refused(b.lock(name, try)); r.Holders[0].Broken != reason {
+			t.Fatalf("told as %+v, want broken, with the reason", r.Holders[0])
 		}
 	}},
 	{name: "a_broken_hold_is_in_the_way_until_it_is_released", needs: inspect, run: func(t *trial) {
@@ -102,30 +118,45 @@ var breakPromises = []promise{
 		b.take(b.lock(name, try)).release()
 		t.empty(name)
 	}},
-	{name: "a_break_of_another_hold_is_lost_and_breaks_nothing", needs: inspect, run: func(t *trial) {
+	{name: "a_break_with_a_wrong_id_is_lost_and_breaks_nothing", needs: inspect, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		t.isLost(a.breakHold(&held{c: a, Hold: store.Hold{Name: name, ID: a.proc.NewID(), Token: 1}}, "because", true), "break of a name not in use")
 		t.entries(name)
 		h := a.take(a.lock(name))
-		w := b.lock(name)
-		last := b.refused(w).Last
 		for _, now := range []bool{false, true} {
 			wrong := *h
 			wrong.ID = b.proc.NewID()
 			t.isLost(b.breakHold(&wrong, "because", now), "break with another id")
+		}
+		h.renewed()
+		h.release()
+		t.isLost(b.breakHold(h, "because", true), "break after the release")
+		t.empty(name)
+	}},
+	{name: "a_break_with_a_wrong_token_is_lost_and_breaks_nothing", needs: append(byToken, store.PromiseInspect), run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		h := a.take(a.lock(name))
+		for _, now := range []bool{false, true} {
 			for _, token := range []int64{0, 1, h.Token - 1, h.Token + 1} {
 				wrong := *h
 				wrong.Token = token
-				if !t.lacks(store.PromiseMatch) {
-					t.isLost(b.breakHold(&wrong, "because", now), "break with another token")
-				}
+				t.isLost(b.breakHold(&wrong, "because", now), "break with another token")
 			}
+		}
+		h.renewed()
+		h.release()
+	}},
+	{name: "a_break_of_a_waiting_entry_is_lost_and_breaks_nothing", needs: inspect, run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		h := a.take(a.lock(name))
+		w := b.lock(name)
+		last := b.refused(w).Last
+		for _, now := range []bool{false, true} {
 			for _, token := range []int64{0, last, last + 1} {
 				waiting := held{c: b, Hold: store.Hold{Name: name, ID: w.ID, Token: token}}
 				t.isLost(b.breakHold(&waiting, "because", now), "break of a waiting entry")
 			}
 		}
-		h.renewed()
 		t.entries(name, h.ID, w.ID)
 		h.release()
 		b.take(w).release()

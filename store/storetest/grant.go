@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -152,27 +153,49 @@ var grantPromises = []promise{
 			}
 		}
 	}},
-	{name: "an_ask_with_an_ended_context_is_an_error_and_can_be_repeated", run: func(t *trial) {
+	{name: "an_ask_with_an_ended_context_is_unclear_and_can_be_repeated", run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
-		ended, cancel := context.WithCancel(t.ctx)
-		cancel()
 		claim := a.lock(name)
-		_, err := a.Ask(ended, claim)
-		if err == nil || store.Definite(err) {
-			t.Fatalf("ask: %v, want an error that leaves it unclear", err)
-		}
+		r, err := a.Ask(t.ended(), claim)
+		t.unclear(err, "ask with an ended context: "+fmt.Sprint(r))
 		h := a.take(claim)
 		t.entries(name, h.ID)
-		if out := a.Renew(ended, []store.Hold{h.Hold}); len(out) != 1 || out[0].Err == nil || store.Definite(out[0].Err) {
-			t.Fatalf("renew: %+v, want one error that leaves it unclear", out)
+		h.release()
+		b.take(b.lock(name, try)).release()
+	}},
+	{name: "a_renewal_with_an_ended_context_is_unclear_and_can_be_repeated", run: func(t *trial) {
+		a, one, two := t.client(), t.name(), t.name()
+		h, k := a.take(a.lock(one)), a.take(a.lock(two))
+		out := a.Renew(t.ended(), []store.Hold{h.Hold, k.Hold})
+		if len(out) != 2 {
+			t.Fatalf("%d renewals for two holds", len(out))
 		}
+		t.unclear(out[0].Err, "renew with an ended context")
+		t.unclear(out[1].Err, "renew with an ended context")
 		h.renewed()
-		if err := a.Release(ended, h.Hold); err == nil || store.Definite(err) {
-			t.Fatalf("release: %v, want an error that leaves it unclear", err)
-		}
+		k.renewed()
+	}},
+	{name: "a_release_with_an_ended_context_is_unclear_and_can_be_repeated", run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		h := a.take(a.lock(name))
+		t.unclear(a.Release(t.ended(), h.Hold), "release with an ended context")
 		if err := a.Release(t.ctx, h.Hold); err != nil && !errors.Is(err, store.ErrLost) {
 			t.Fatalf("release again: %v, want nil, or ErrLost if it was done before", err)
 		}
 		b.take(b.lock(name, try)).release()
 	}},
+}
+
+// ended is a context that is over.
+func (t *trial) ended() context.Context {
+	ctx, cancel := context.WithCancel(t.ctx)
+	cancel()
+	return ctx
+}
+
+func (t *trial) unclear(err error, what string) {
+	t.Helper()
+	if err == nil || store.Definite(err) {
+		t.Fatalf("%s: %v, want an error that leaves it unclear", what, err)
+	}
 }

@@ -60,6 +60,7 @@ var hintPromises = []promise{
 		b.refused(w)
 		c.refused(r3)
 		h.release()
+		t.until("both readers have their hints", func() bool { return len(b.got(r1.ID)) > 0 && len(c.got(r2.ID)) > 0 })
 		one, two := b.woken(r1), c.woken(r2)
 		one.release()
 		two.release()
@@ -95,36 +96,29 @@ var hintPromises = []promise{
 		t.breaks(c, h, "because", true)
 		b.woken(w)
 	}},
-	{name: "whoever_finds_a_hold_expired_wakes_the_next", watch: true, run: func(t *trial) {
-		for _, find := range []func(*client, store.Claim, *held){
-			func(c *client, _ store.Claim, h *held) { c.refused(c.lock(h.Name)) },
-			func(c *client, _ store.Claim, h *held) { c.refused(c.lock(h.Name, try)) },
-			func(c *client, _ store.Claim, h *held) { t.isLost(h.push(t.long), "renew of an expired hold") },
-			func(c *client, _ store.Claim, h *held) {
-				t.isLost(h.c.Release(t.ctx, h.Hold), "release of an expired hold")
-			},
-			func(c *client, _ store.Claim, h *held) { h.c.lost(h.claim) },
-			func(c *client, _ store.Claim, h *held) { h.c.withdraw(h.claim) },
-		} {
-			a, b, c, name := t.client(), t.client().watch(), t.client(), t.name()
-			h := a.take(a.read(name, ttl(t.short)))
-			w := b.lock(name)
-			if b.ask(w).Granted {
-				continue // this machine was too slow
-			}
-			t.expired(h.claim)
-			find(c, w, h)
-			b.woken(w)
-		}
+	{name: "an_ask_that_finds_a_hold_expired_wakes_the_next", watch: true, run: func(t *trial) {
+		t.finds(func(c *client, h *held) { c.refused(c.lock(h.Name)) })
+		t.finds(func(c *client, h *held) { c.refused(c.lock(h.Name, try)) })
+	}},
+	{name: "an_owner_told_of_its_loss_wakes_the_next", watch: true, run: func(t *trial) {
+		t.finds(func(c *client, h *held) { t.isLost(h.push(t.long), "renew of an expired hold") })
+		t.finds(func(c *client, h *held) { t.isLost(h.c.Release(t.ctx, h.Hold), "release of an expired hold") })
+		t.finds(func(c *client, h *held) { h.c.lost(h.claim) })
+	}},
+	{name: "an_expired_hold_withdrawn_wakes_the_next", watch: true, run: func(t *trial) {
+		t.finds(func(c *client, h *held) { h.c.withdraw(h.claim) })
 	}},
 	{name: "a_renewal_that_finds_another_expired_wakes_the_next", watch: true, needs: slots, run: func(t *trial) {
 		a, b, name := t.client(), t.client().watch(), t.name()
 		stays := a.take(a.slots(name, 2, 1))
-		goes := a.take(a.slots(name, 2, 1, ttl(t.short)))
 		w := b.slots(name, 2, 1)
-		if b.ask(w).Granted {
-			t.Skip("this machine is too slow: the hold expired before the waiter came")
-		}
+		var goes *held
+		t.until("a waiter came before the hold expired", func() bool {
+			b.withdraw(w)
+			w = b.slots(name, 2, 1)
+			goes = a.wait(a.slots(name, 2, 1, ttl(t.short)))
+			return !b.ask(w).Granted
+		})
 		t.expired(goes.claim)
 		stays.renewed()
 		b.woken(w)
@@ -167,6 +161,23 @@ var hintPromises = []promise{
 		h.release()
 		b.woken(w)
 	}},
+}
+
+// finds lets a hold expire that another waits behind, does something that finds
+// it so, and checks that this wakes the waiter.
+func (t *trial) finds(find func(*client, *held)) {
+	t.Helper()
+	a, b, c := t.client(), t.client().watch(), t.client()
+	var h *held
+	var w store.Claim
+	t.until("a waiter came before the hold expired", func() bool {
+		h = a.take(a.read(t.name(), ttl(t.short)))
+		w = b.lock(h.Name)
+		return !b.ask(w).Granted
+	})
+	t.expired(h.claim)
+	find(c, h)
+	b.woken(w)
 }
 
 // woken waits for the hint of the claim, takes it, and checks that there was

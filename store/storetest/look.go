@@ -35,21 +35,25 @@ var lookPromises = []promise{
 		b.take(claim).release()
 		t.empty(name)
 	}},
-	{name: "a_look_keeps_no_place", look: true, needs: []store.Promise{store.PromisePlaceTime}, run: func(t *trial) {
+	{name: "a_look_moves_no_expiry", look: true, needs: inspect, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		h := a.take(a.lock(name))
-		w := b.lock(name, placed(t.short))
+		w := b.lock(name)
 		b.refused(w)
-		t.until("the place has lapsed", func() bool {
-			if _, err := b.Store.(store.Looker).Look(t.ctx, w); err != nil && !errors.Is(err, store.ErrLost) {
-				t.Fatalf("look: %v", err)
+		t.pass()
+		a.look(h.claim)
+		b.look(w)
+		for _, claim := range []store.Claim{h.claim, w} {
+			lasts := claim.TTL
+			if claim.ID == w.ID {
+				lasts = claim.Place
 			}
-			return a.refused(a.lock(name, try)).Waiting == 0
-		})
-		h.renewed()
-		h.release()
+			if e, ok := t.entry(name, claim.ID); !ok || e.Expires > lasts-t.short+t.d.Tick {
+				t.Fatalf("asked for %v more than %v ago, looked at since, and listed as %+v", lasts, t.short, e)
+			}
+		}
 	}},
-	{name: "a_look_renews_no_hold", look: true, run: func(t *trial) {
+	{name: "a_look_at_an_expired_hold_is_lost", look: true, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		h := a.take(a.lock(name, ttl(t.short)))
 		t.until("the hold has expired", func() bool {

@@ -99,6 +99,11 @@ var orderPromises = []promise{
 			b.refused(c)
 		}
 		h.release()
+		for i, id := range []store.ID{r1.ID, r2.ID, w.ID, r3.ID} { // before anybody asks
+			if e, ok := t.entry(name, id); ok && e.Granted != (i < 2) {
+				t.Fatalf("after the release the entry of waiter %d is %+v", i, e)
+			}
+		}
 		b.refused(r3)
 		if x := b.refused(w); x.Holding != 2 || x.Waiting != 0 {
 			t.Fatalf("the writer is told of %d holding and %d waiting, want 2 and 0", x.Holding, x.Waiting)
