@@ -222,6 +222,11 @@ func (r *request) sleep(ctx context.Context, until clock.Instant) (*store.Hint, 
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	select { // it may be past the time to ask, and a hint spares that
+	case h := <-r.hints:
+		return &h, nil
+	default:
+	}
 	timer := time.NewTimer(until.Sub(r.e.now()))
 	defer timer.Stop()
 	select {
