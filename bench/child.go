@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -40,9 +41,10 @@ func monotonic() int64 {
 // child is given suite, contender and target, and obeys these lines until the
 // end of its input:
 //
-//	lock NAME         answered, once it has the name, by the instant
+//	lock NAME         answered, once it has the name, by the instant; by 0 if it stalled
 //	unlock            answered by the instants before and after the call
-//	spin NAME MILLIS  locks and unlocks that long; answered by how often
+//	spin NAME MILLIS  locks and unlocks that long; answered by how often, and by
+//	                  1 if it stalled, else 0
 func child(args []string, in io.Reader, out io.Writer) error {
 	if len(args) != 3 {
 		return fmt.Errorf("want suite, contender and target, got %q", args)
@@ -60,17 +62,21 @@ func child(args []string, in io.Reader, out io.Writer) error {
 		return err
 	}
 	defer l.close()
-	ctx := context.Background()
 	var unlock func() error
 	for lines := bufio.NewScanner(in); lines.Scan(); {
 		var name string
 		var millis int64
 		switch verb, rest, _ := strings.Cut(lines.Text(), " "); verb {
 		case "lock":
-			if unlock, err = l.lock(ctx, rest); err != nil {
+			unlock, err = lockWithin(l, rest, patience)
+			switch {
+			case errors.Is(err, context.DeadlineExceeded):
+				fmt.Fprintln(out, 0)
+			case err != nil:
 				return err
+			default:
+				fmt.Fprintln(out, monotonic())
 			}
-			fmt.Fprintln(out, monotonic())
 		case "unlock":
 			before := monotonic()
 			if err := unlock(); err != nil {
@@ -81,22 +87,51 @@ func child(args []string, in io.Reader, out io.Writer) error {
 			if _, err := fmt.Sscan(rest, &name, &millis); err != nil {
 				return err
 			}
-			n := 0
-			for start := time.Now(); time.Since(start) < time.Duration(millis)*time.Millisecond; n++ {
-				unlock, err := l.lock(ctx, name)
-				if err == nil {
-					err = unlock()
-				}
-				if err != nil {
-					return err
-				}
+			n, stalled, err := spinFor(l, name, time.Duration(millis)*time.Millisecond)
+			if err != nil {
+				return err
 			}
-			fmt.Fprintln(out, n)
+			fmt.Fprintln(out, n, stalled)
 		default:
 			return fmt.Errorf("what is %q?", lines.Text())
 		}
 	}
 	return nil
+}
+
+// patience is how long a lock that nobody holds may take until we say that its
+// waiter has stalled: it was never woken.
+const patience = 3 * time.Second
+
+func lockWithin(l locks, name string, d time.Duration) (func() error, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	unlock, err := l.lock(ctx, name)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	return func() error { // with some contenders the lock ends with its context
+		defer cancel()
+		return unlock()
+	}, nil
+}
+
+// spinFor locks and unlocks for d, and then waits for the lock under way with
+// patience.
+func spinFor(l locks, name string, d time.Duration) (n, stalled int, err error) {
+	for start := time.Now(); time.Since(start) < d; n++ {
+		unlock, err := lockWithin(l, name, d-time.Since(start)+patience)
+		if errors.Is(err, context.DeadlineExceeded) {
+			return n, 1, nil
+		}
+		if err == nil {
+			err = unlock()
+		}
+		if err != nil {
+			return n, 0, err
+		}
+	}
+	return n, 0, nil
 }
 
 // A process is a running child.
@@ -106,12 +141,12 @@ type process struct {
 	out *bufio.Reader
 }
 
-func startChild(suite string, c contender, target string) (*process, error) {
+func startChild(ctx context.Context, suite string, c contender, target string) (*process, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(self, childArg, suite, c.name, target)
+	cmd := exec.CommandContext(ctx, self, childArg, suite, c.name, target)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -144,7 +179,7 @@ func (p *process) hear(numbers ...any) error {
 }
 
 // stop ends the child: it sees the end of its input, and is killed if that
-// does not help.
+// does not help, or if the context has ended.
 func (p *process) stop() {
 	p.in.Close()
 	kill := time.AfterFunc(5*time.Second, func() { p.cmd.Process.Kill() })

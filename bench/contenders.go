@@ -107,13 +107,15 @@ func (p lockRedsync) lock(ctx context.Context, name string) (func() error, error
 
 func (p lockRedsync) close() error { return p.rdb.Close() }
 
-// lockRueidis has one key a lock, as all others have.
+// lockRueidis has one key a lock, as all others have. Its default is to give up
+// on an answer after 20 ms and then to wait for a wake-up that may never come;
+// on a busy machine it stood still.
 type lockRueidis struct{ l rueidislock.Locker }
 
 func openRueidis(addr string) (locks, error) {
 	l, err := rueidislock.NewLocker(rueidislock.LockerOption{
 		ClientOption: rueidis.ClientOption{InitAddress: []string{addr}},
-		KeyMajority:  1, KeyValidity: ttl, NoLoopTracking: true,
+		KeyMajority:  1, KeyValidity: ttl, NoLoopTracking: true, TryNextAfter: 5 * time.Second,
 	})
 	return lockRueidis{l}, err
 }

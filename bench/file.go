@@ -66,17 +66,17 @@ func file(ctx context.Context, s setup) error {
 		return err
 	}
 	err = rounds(ctx, s, "Files in "+dir+": uncontended lock and unlock", "flock(2)",
-		[]column{{"pairs/s", count, true}, {"p50", duration, true}}, runners)
+		[]column{{name: "pairs/s", print: count, ratio: true}, {name: "p50", print: duration, ratio: true}}, runners)
 	stop()
 	if err != nil {
 		return err
 	}
 
-	runners, stop, err = handoffRunners(s, "file", onFiles, dir)
+	runners, stop, err = handoffRunners(ctx, s, "file", onFiles, dir)
 	if err != nil {
 		return err
 	}
 	defer stop()
 	return rounds(ctx, s, "Files: hand-off between two processes, from the call of unlock to the return of lock", "flock(2)",
-		[]column{{"hand-off p50", duration, true}, {"release p50", duration, false}}, runners)
+		handoffColumns, runners)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -10,7 +11,7 @@ import (
 // handoffRunners measure how long it takes from the beginning of a release in
 // one process until the lock has returned in another that waits. stop ends the
 // processes.
-func handoffRunners(s setup, suite string, cs []contender, target string) (runners []runner, stop func(), err error) {
+func handoffRunners(ctx context.Context, s setup, suite string, cs []contender, target string) (runners []runner, stop func(), err error) {
 	var all []*process
 	stop = func() {
 		for _, p := range all {
@@ -20,7 +21,7 @@ func handoffRunners(s setup, suite string, cs []contender, target string) (runne
 	for _, c := range cs {
 		var two [2]*process
 		for i := range two {
-			p, err := startChild(suite, c, target)
+			p, err := startChild(ctx, suite, c, target)
 			if err != nil {
 				stop()
 				return nil, nil, fmt.Errorf("%s: %w", c.name, err)
@@ -38,45 +39,70 @@ func handoffRunners(s setup, suite string, cs []contender, target string) (runne
 // handoffs passes one name between two processes.
 func handoffs(ctx context.Context, two [2]*process, turns int) (measure, error) {
 	holder, waiter := two[0], two[1]
-	var got, before, after int64
-	if err := holder.tell("lock handoff"); err != nil {
-		return nil, err
-	}
-	if err := holder.hear(&got); err != nil {
+	if _, err := take(holder); err != nil {
 		return nil, err
 	}
 	var handoff, release []float64
+	stalled := 0
 	for range turns {
-		if ctx.Err() != nil {
-			break
-		}
 		if err := waiter.tell("lock handoff"); err != nil {
 			return nil, err
 		}
 		// The waiter is to be asleep by then; and who polls is to be met at
 		// any point of its pause.
 		time.Sleep(10*time.Millisecond + rand.N(20*time.Millisecond))
-		if err := holder.tell("unlock"); err != nil {
+		before, after, err := give(holder)
+		if err != nil {
 			return nil, err
 		}
-		if err := holder.hear(&before, &after); err != nil {
-			return nil, err
-		}
+		var got int64
 		if err := waiter.hear(&got); err != nil {
 			return nil, err
 		}
+		holder, waiter = waiter, holder
+		if got == 0 {
+			stalled++
+			if _, err := take(holder); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		handoff = append(handoff, float64(got-before))
 		release = append(release, float64(after-before))
-		holder, waiter = waiter, holder
 	}
-	if err := holder.tell("unlock"); err != nil {
+	if _, _, err := give(holder); err != nil {
 		return nil, err
 	}
-	if err := holder.hear(&before, &after); err != nil {
-		return nil, err
+	m := measure{"stalled": float64(stalled)}
+	if len(handoff) > 0 {
+		m["hand-off p50"], m["release p50"] = median(handoff), median(release)
 	}
-	if len(handoff) == 0 {
-		return nil, ctx.Err()
+	return m, ctx.Err()
+}
+
+// take lets the process lock a name that is free, or soon will be.
+func take(p *process) (got int64, err error) {
+	for range 20 {
+		if err = p.tell("lock handoff"); err == nil {
+			err = p.hear(&got)
+		}
+		if err != nil || got != 0 {
+			return got, err
+		}
 	}
-	return measure{"hand-off p50": median(handoff), "release p50": median(release)}, nil
+	return 0, errors.New("cannot lock a name that is free")
+}
+
+// give lets the process unlock, and tells when it began and when it had.
+func give(p *process) (before, after int64, err error) {
+	if err = p.tell("unlock"); err == nil {
+		err = p.hear(&before, &after)
+	}
+	return before, after, err
+}
+
+var handoffColumns = []column{
+	{name: "hand-off p50", print: duration, ratio: true},
+	{name: "release p50", print: duration},
+	{name: "stalled", print: count, sum: true},
 }

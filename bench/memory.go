@@ -42,7 +42,7 @@ func memory(ctx context.Context, s setup) error {
 		}},
 	}
 	if err := rounds(ctx, s, "Memory: uncontended lock and unlock on one core", "sync.Mutex",
-		[]column{{"pairs/s", count, false}, {"p50", duration, false}}, runners); err != nil {
+		[]column{{name: "pairs/s", print: count}, {name: "p50", print: duration}}, runners); err != nil {
 		return err
 	}
 	return bytesPerName(ctx, s)

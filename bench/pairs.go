@@ -73,4 +73,4 @@ func pairRunners(s setup, cs []contender, target string, goroutines int) (runner
 	return runners, stop, nil
 }
 
-var pairColumns = []column{{"pairs/s", count, true}, {"p50", duration, false}}
+var pairColumns = []column{{name: "pairs/s", print: count, ratio: true}, {name: "p50", print: duration}}

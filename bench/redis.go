@@ -80,7 +80,7 @@ func redisSuite(ctx context.Context, s setup) error {
 // redisHandoff shows the raw round trip beside the hand-off: it is what a
 // hand-off over the network cannot do without.
 func redisHandoff(ctx context.Context, s setup, rdb *redis.Client, addr string) error {
-	runners, stop, err := handoffRunners(s, "redis", onRedis, addr)
+	runners, stop, err := handoffRunners(ctx, s, "redis", onRedis, addr)
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func redisHandoff(ctx context.Context, s setup, rdb *redis.Client, addr string) 
 		return measure{"round trip": median(took)}, nil
 	}})
 	return rounds(ctx, s, "Redis: hand-off between two processes, from the call of unlock to the return of lock", reference,
-		[]column{{"hand-off p50", duration, true}, {"release p50", duration, false}, {"round trip", duration, false}}, runners)
+		append(handoffColumns, column{name: "round trip", print: duration}), runners)
 }
 
 // hotProcesses is how many processes want the one name.
@@ -115,7 +115,7 @@ func hotName(ctx context.Context, s setup, rdb *redis.Client, addr string) error
 			}
 		}()
 		for range hotProcesses {
-			p, err := startChild("redis", c, addr)
+			p, err := startChild(ctx, "redis", c, addr)
 			if err != nil {
 				return err
 			}
@@ -126,7 +126,12 @@ func hotName(ctx context.Context, s setup, rdb *redis.Client, addr string) error
 		}})
 	}
 	return rounds(ctx, s, fmt.Sprintf("Redis: one hot name, %d processes", hotProcesses), reference,
-		[]column{{"locks/s", count, true}, {"commands/lock", decimals, false}, {"least/most a process", decimals, false}}, runners)
+		[]column{
+			{name: "locks/s", print: count, ratio: true},
+			{name: "commands/lock", print: decimals},
+			{name: "least/most a process", print: decimals},
+			{name: "stalled", print: count, sum: true},
+		}, runners)
 }
 
 // spin lets all children lock one name for d.
@@ -140,12 +145,13 @@ func spin(ctx context.Context, rdb *redis.Client, c contender, all []*process, d
 			return nil, err
 		}
 	}
-	sum, least, most := 0, -1, 0
+	sum, least, most, stalls := 0, -1, 0, 0
 	for _, p := range all {
-		var n int
-		if err := p.hear(&n); err != nil {
+		var n, stalled int
+		if err := p.hear(&n, &stalled); err != nil {
 			return nil, err
 		}
+		stalls += stalled
 		sum += n
 		most = max(most, n)
 		if least < 0 || n < least {
@@ -157,9 +163,10 @@ func spin(ctx context.Context, rdb *redis.Client, c contender, all []*process, d
 		return nil, err
 	}
 	if sum == 0 {
-		return measure{"locks/s": 0}, nil
+		return measure{"locks/s": 0, "stalled": float64(stalls)}, nil
 	}
 	return measure{
+		"stalled":              float64(stalls),
 		"locks/s":              float64(sum) / d.Seconds(),
 		"commands/lock":        float64(after-before) / float64(sum),
 		"least/most a process": float64(least) / float64(most),

@@ -14,12 +14,12 @@ import (
 // A measure is what one contender showed in one round, by column.
 type measure map[string]float64
 
-// A column of a table: what is measured, how it is printed, and whether the
-// ratio to the reference is printed beside it.
+// A column of a table: what is measured, and how it is printed.
 type column struct {
 	name  string
 	print func(float64) string
-	ratio bool
+	ratio bool // print the ratio to the reference beside it
+	sum   bool // of all rounds, instead of their median
 }
 
 // A runner measures one contender once.
@@ -72,7 +72,11 @@ func table(out io.Writer, reference string, columns []column, runners []runner, 
 				}
 				continue
 			}
-			fmt.Fprintf(w, "%s\t", c.print(median(got)))
+			if c.sum {
+				fmt.Fprintf(w, "%s\t", c.print(total(got)))
+			} else {
+				fmt.Fprintf(w, "%s\t", c.print(median(got)))
+			}
 			if c.ratio {
 				fmt.Fprintf(w, "%s\t", ratio(all[r.name], all[reference], c.name))
 			}
@@ -106,6 +110,13 @@ func collect(ms []measure, column string) (vs []float64) {
 		}
 	}
 	return vs
+}
+
+func total(vs []float64) (sum float64) {
+	for _, v := range vs {
+		sum += v
+	}
+	return sum
 }
 
 // median sorts vs and returns its middle.
