@@ -1,0 +1,554 @@
+package queue_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/queue"
+)
+
+// TestProperties plays random operations on one name, and checks after each
+// what the rule promises of any history.
+func TestProperties(t *testing.T) {
+	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
+		if err := checks.Value.Set("4000"); err != nil { // they are quick
+			t.Fatal(err)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		w := &world{t: t, now: queue.Time{Clock: 1000, Wall: 5000}, known: map[store.ID]*claimed{}}
+		t.Repeat(map[string]func(*rapid.T){
+			"ask":      w.ask,
+			"again":    w.again,
+			"renew":    w.renew,
+			"release":  w.release,
+			"withdraw": w.withdraw,
+			"break":    w.breaking,
+			"death":    w.death,
+			"look":     w.look,
+			"time":     w.time,
+			"":         w.check,
+		})
+		w.leaveAll()
+	})
+}
+
+// A world is one name, and what is known of each claim from its answers alone.
+type world struct {
+	t     *rapid.T
+	q     queue.Queue
+	now   queue.Time
+	ids   []store.ID // in the order they first came
+	known map[store.ID]*claimed
+	most  int64 // the newest token seen
+	came  int   // claims so far
+}
+
+// A claimed is a claim and what its owner knows.
+type claimed struct {
+	store.Claim
+	token int64
+	came  int // order of the append
+}
+
+func us(n int) time.Duration { return time.Duration(n) * time.Microsecond }
+
+// do runs an operation, and checks what is so of all of them.
+func (w *world) do(t *rapid.T, self store.ID, act func(*queue.Queue) (any, queue.Change, error)) (any, error) {
+	before := clone(w.q)
+	out, change, err := act(&w.q)
+
+	if same := reflect.DeepEqual(normal(before), normal(w.q)); !same && !change.Wrote {
+		t.Fatalf("it changed the queue and does not say so:\n%+v\n%+v", before, w.q)
+	} else if a, asked := out.(store.Answer); same && change.Wrote && (err != nil || asked && !a.Granted && find(w.q, self) == nil) {
+		t.Fatalf("lost, or a refused try: it says that it changed the queue, and did not: %+v", w.q)
+	}
+
+	// A hint for each that was granted, but for the caller's own.
+	var granted []store.Hint
+	for _, e := range w.q.Entries {
+		if was := find(before, e.ID); e.Granted && (was == nil || !was.Granted) && e.ID != self {
+			granted = append(granted, store.Hint{Name: "n", ID: e.ID, Token: e.Token})
+		}
+	}
+	if !slices.Equal(granted, change.Woken) {
+		t.Fatalf("granted %+v, hints %+v", granted, change.Woken)
+	}
+
+	// Tokens are drawn when something is granted, and always larger.
+	drawn := w.q.Last
+	for i := range w.q.Entries {
+		e := &w.q.Entries[i]
+		was := find(before, e.ID)
+		switch {
+		case !e.Granted && e.Token != 0:
+			t.Fatalf("a waiting entry has token %d", e.Token)
+		case was != nil && was.Granted && (!e.Granted || was.Token != e.Token):
+			t.Fatalf("a hold became another: %+v, %+v", was, e)
+		case e.Granted && (was == nil || !was.Granted):
+			if e.Token <= w.most {
+				t.Fatalf("token %d after %d", e.Token, w.most)
+			}
+			w.most = e.Token
+		}
+		// Nobody moves another's expiry, or takes part of its claim.
+		if was != nil && e.ID != self && (e.Expires != was.Expires || e.Delay != was.Delay || e.Keep != was.Keep) {
+			t.Fatalf("another's entry went from %+v to %+v", was, e)
+		}
+	}
+	if drawn != w.most && drawn != before.Last {
+		t.Fatalf("the newest token is %d, and %d was drawn", drawn, w.most)
+	}
+
+	// The same again, at the same moment, changes nothing more and wakes nobody;
+	// except that an id which was lost and is forgotten would be a new claim,
+	// which is why an engine never uses it again.
+	if errors.Is(err, store.ErrLost) && find(before, self) != nil && find(w.q, self) == nil {
+		return out, err
+	}
+	twice := clone(w.q)
+	_, change, _ = act(&twice)
+	if !reflect.DeepEqual(normal(twice), normal(w.q)) || len(change.Woken) > 0 {
+		t.Fatalf("repeated, it changes the queue again:\n%+v\n%+v\nhints %+v", w.q, twice, change.Woken)
+	}
+	return out, err
+}
+
+func (w *world) ask(t *rapid.T) {
+	limit := rapid.SampledFrom([]int64{store.Full, store.Full, 3, 2}).Draw(t, "limit")
+	if len(w.q.Entries) > 0 && rapid.IntRange(0, 9).Draw(t, "same") > 0 {
+		limit = int64(w.q.Limit)
+	}
+	weights := []int64{1, limit}
+	if limit == store.Full {
+		weights = append(weights, store.Full/2+1)
+	}
+	ttl := rapid.IntRange(1, 20).Draw(t, "ttl")
+	w.came++
+	c := &claimed{came: w.came, Claim: store.Claim{
+		Name: "n", ID: store.Process{byte(w.came % 3)}.NewID(), Limit: limit,
+		Weight: rapid.SampledFrom(weights).Draw(t, "weight"), Try: rapid.Bool().Draw(t, "try"),
+		TTL: us(ttl), Place: us(rapid.IntRange(1, ttl).Draw(t, "place")),
+		Owner: fmt.Sprint("owner ", w.came), Keep: us(rapid.SampledFrom([]int{0, 0, 5, 30}).Draw(t, "keep")), Delay: us(rapid.SampledFrom([]int{0, 0, 5}).Draw(t, "delay")),
+	}}
+	// Whether it must be granted is known from the outside: what is in the
+	// way after the time that passed, and whether anybody still waits.
+	settled := w.settled()
+	var held int64
+	waiting := false
+	for _, e := range settled.Entries {
+		if e.Granted {
+			held += int64(e.Weight)
+		}
+		waiting = waiting || !e.Granted
+	}
+	out, err := w.do(t, c.ID, func(q *queue.Queue) (any, queue.Change, error) { return q.Ask(w.now, "n", &c.Claim) })
+	if len(settled.Entries) > 0 && int64(settled.Limit) != limit {
+		if !errors.Is(err, store.ErrMismatch) {
+			t.Fatalf("limit %d where %d is in use: %v", limit, settled.Limit, err)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatalf("ask: %v", err)
+	}
+	a := out.(store.Answer)
+	if want := !waiting && held+c.Weight <= limit; a.Granted != want {
+		t.Fatalf("weight %d of %d, %d in the way, somebody waits %v: granted %v", c.Weight, limit, held, waiting, a.Granted)
+	}
+	if there := find(w.q, c.ID) != nil; there != (a.Granted || !c.Try) {
+		t.Fatalf("granted %v, try %v: it has an entry: %v", a.Granted, c.Try, there)
+	}
+	if a.Granted || !c.Try {
+		c.token = a.Token
+		e, lasts := find(w.q, c.ID), c.Place
+		if a.Granted {
+			lasts = c.TTL
+		}
+		if e.Expires != w.now.Clock+lasts.Microseconds() || e.Owner != c.Owner {
+			t.Fatalf("asked for %+v at %d, and the entry is %+v", c, w.now.Clock, e)
+		}
+		w.ids, w.known[c.ID] = append(w.ids, c.ID), c
+	}
+	w.told(t, a, c.ID)
+}
+
+// told checks a refusal against who is ahead: of the own entry, or of all that
+// would come.
+func (w *world) told(t *rapid.T, a store.Answer, self store.ID) {
+	if a.Granted {
+		return
+	}
+	want := store.Answer{Last: w.q.Last}
+	for i := range w.q.Entries {
+		e := &w.q.Entries[i]
+		if e.ID == self {
+			break
+		}
+		if left := us(int(end(e) - w.now.Clock)); want.Until == 0 || left < want.Until {
+			want.Until = left
+		}
+		if e.Granted {
+			want.Holding++
+		} else {
+			want.Waiting++
+		}
+	}
+	if want.Holding+want.Waiting == 0 || len(a.Holders) != min(want.Holding, store.MaxHolders) {
+		t.Fatalf("refused with %d holders told of %d, and %d waiting", len(a.Holders), want.Holding, want.Waiting)
+	}
+	for i, h := range a.Holders {
+		if e := w.q.Entries[i]; h.ID != e.ID || h.Token != e.Token || h.Broken != e.Broken {
+			t.Fatalf("holder %d told as %+v, it is %+v", i, h, e)
+		}
+	}
+	a.Holders = nil
+	if !reflect.DeepEqual(a, want) {
+		t.Fatalf("refused with %+v, want %+v", a, want)
+	}
+}
+
+// settled is the queue after what a release of nothing does to it: it drops
+// what is over and gives room.
+func (w *world) settled() queue.Queue {
+	q := clone(w.q)
+	q.Release(w.now, "n", store.ID{}, 0)
+	return q
+}
+
+func (w *world) pick(t *rapid.T) *claimed {
+	if len(w.ids) == 0 {
+		t.Skip("nobody has come yet")
+	}
+	from := max(0, len(w.ids)-8)
+	return w.known[w.ids[rapid.IntRange(from, len(w.ids)-1).Draw(t, "who")]]
+}
+
+// alive is the claim's entry if its owner still has it.
+func (w *world) alive(c *claimed) *queue.Entry {
+	if e := find(w.q, c.ID); e != nil && e.Expires > w.now.Clock {
+		return e
+	}
+	return nil
+}
+
+func (w *world) again(t *rapid.T) {
+	c := w.pick(t)
+	e := find(w.q, c.ID)
+	if e == nil {
+		t.Skip("it would be a new claim") // of an id the queue has forgotten
+	}
+	was, alive := *e, w.alive(c) != nil
+	out, err := w.do(t, c.ID, func(q *queue.Queue) (any, queue.Change, error) { return q.Ask(w.now, "n", &c.Claim) })
+	if !alive || was.Broken != "" {
+		w.lost(t, err, "ask of an expired or broken entry")
+		return
+	}
+	a := out.(store.Answer)
+	if err != nil || was.Granted && !a.Granted || was.Granted && a.Token != was.Token {
+		t.Fatalf("asked again: %+v, %v, was %+v", a, err, was)
+	}
+	if a.Granted {
+		c.token = a.Token
+	}
+	if n := count(w.q, c.ID); n != 1 {
+		t.Fatalf("asked again, it has %d entries", n)
+	}
+	w.pushed(t, c, was, map[bool]time.Duration{true: c.TTL, false: c.Place}[a.Granted])
+	w.told(t, a, c.ID)
+}
+
+// pushed checks that a renewal or a repeated ask pushed the expiry so far, and
+// not back.
+func (w *world) pushed(t *rapid.T, c *claimed, was queue.Entry, by time.Duration) {
+	e := find(w.q, c.ID)
+	if e == nil || e.Expires != max(was.Expires, w.now.Clock+by.Microseconds()) && !(e.Granted && !was.Granted) {
+		t.Fatalf("pushed by %v at %d from %+v to %+v", by, w.now.Clock, was, e)
+	}
+}
+
+func (w *world) lost(t *rapid.T, err error, what string) {
+	if !errors.Is(err, store.ErrLost) {
+		t.Fatalf("%s: %v, want ErrLost", what, err)
+	}
+}
+
+func (w *world) renew(t *rapid.T) {
+	c := w.pick(t)
+	h := store.Hold{Name: "n", ID: c.ID, Token: c.token + int64(rapid.SampledFrom([]int{0, 0, 0, 1, -1}).Draw(t, "off")), TTL: us(rapid.IntRange(1, 30).Draw(t, "ttl"))}
+	var was queue.Entry
+	e := w.alive(c)
+	good := e != nil && e.Granted && e.Token == h.Token && e.Broken == ""
+	if e != nil {
+		was = *e
+	}
+	_, err := w.do(t, c.ID, func(q *queue.Queue) (any, queue.Change, error) {
+		change, err := q.Renew(w.now, &h)
+		return nil, change, err
+	})
+	if !good {
+		w.lost(t, err, "renewal")
+		if e := find(w.q, c.ID); e != nil && was.Expires != 0 && e.Expires != was.Expires {
+			t.Fatalf("a lost renewal moved the expiry from %d to %d", was.Expires, e.Expires)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatalf("renewal of %+v: %v", was, err)
+	}
+	if e := find(w.q, c.ID); e == nil || !e.Shown {
+		t.Fatalf("the token was shown, and the entry is %+v", e)
+	}
+	w.pushed(t, c, was, h.TTL)
+}
+
+func (w *world) release(t *rapid.T) {
+	c := w.pick(t)
+	token := c.token + int64(rapid.SampledFrom([]int{0, 0, 0, 1}).Draw(t, "off"))
+	if token == 0 {
+		t.Skip("that is a withdrawal")
+	}
+	e := w.alive(c)
+	good := e != nil && e.Granted && e.Token == token
+	var was queue.Entry
+	if e != nil {
+		was = *e
+	}
+	// A repeated release is lost, so do is told of no repetition by itself.
+	_, err := w.do(t, c.ID, func(q *queue.Queue) (any, queue.Change, error) {
+		change, err := q.Release(w.now, "n", c.ID, token)
+		return nil, change, err
+	})
+	if !good {
+		w.lost(t, err, "release")
+		return
+	}
+	if err != nil {
+		t.Fatalf("release of %+v: %v", was, err)
+	}
+	w.gone(t, c, was.Since+was.Keep > w.now.Clock)
+}
+
+// gone checks that an entry was given back: out of the queue, or in the way for
+// its minimum hold alone.
+func (w *world) gone(t *rapid.T, c *claimed, kept bool) {
+	e := find(w.q, c.ID)
+	if (e != nil) != kept || e != nil && (e.Expires > w.now.Clock || !e.Shown) {
+		t.Fatalf("given back, and to be kept %v: the entry is %+v", kept, e)
+	}
+}
+
+func (w *world) withdraw(t *rapid.T) {
+	c := w.pick(t)
+	e := w.alive(c)
+	alive := e != nil
+	var was queue.Entry
+	if alive {
+		was = *e
+	}
+	_, err := w.do(t, c.ID, func(q *queue.Queue) (any, queue.Change, error) {
+		change, err := q.Release(w.now, "n", c.ID, 0)
+		return nil, change, err
+	})
+	if err != nil {
+		t.Fatalf("withdrawal: %v, want nil", err)
+	}
+	if alive {
+		w.gone(t, c, was.Granted && was.Shown && was.Since+was.Keep > w.now.Clock)
+	}
+}
+
+func (w *world) breaking(t *rapid.T) {
+	c := w.pick(t)
+	b := store.Break{Name: "n", ID: c.ID, Token: c.token, Reason: "because", Now: rapid.Bool().Draw(t, "now")}
+	var was queue.Entry
+	e := find(w.q, c.ID)
+	good := e != nil && e.Granted && e.Token == c.token && end(e) > w.now.Clock
+	if good {
+		was = *e
+	}
+	_, err := w.do(t, c.ID, func(q *queue.Queue) (any, queue.Change, error) {
+		change, err := q.Break(w.now, &b)
+		if b.Now && err == nil {
+			return nil, change, nil // repeated, it is lost, and changes nothing
+		}
+		return nil, change, err
+	})
+	if !good {
+		w.lost(t, err, "break of no hold")
+		return
+	}
+	if err != nil {
+		t.Fatalf("break: %v", err)
+	}
+	was.Broken, was.Keep = "because", 0
+	e = find(w.q, c.ID)
+	switch {
+	case b.Now || end(&was) <= w.now.Clock:
+		if e != nil {
+			t.Fatalf("broken, and nothing is left of it in the way but %+v", e)
+		}
+	case e == nil || !reflect.DeepEqual(*e, was):
+		t.Fatalf("broken, the entry is %+v, want %+v", e, was)
+	}
+}
+
+// death ends what a process has.
+func (w *world) death(t *rapid.T) {
+	if rapid.IntRange(0, 9).Draw(t, "seldom") > 0 {
+		t.Skip()
+	}
+	dead := byte(rapid.IntRange(0, 2).Draw(t, "process"))
+	is := func(p store.Process) bool { return p[0] == dead }
+	before := clone(w.q)
+	change := w.q.Expire(w.now, "n", is)
+	for _, e := range w.q.Entries {
+		was := find(before, e.ID)
+		if is(e.ID.Process()) && (!e.Granted || e.Expires > w.now.Clock) {
+			t.Fatalf("its owner is dead: %+v", e)
+		}
+		if !is(e.ID.Process()) && e.Expires != was.Expires {
+			t.Fatalf("its owner lives: %+v, was %+v", e, was)
+		}
+		if e.Granted && !was.Granted {
+			w.most = max(w.most, e.Token)
+		}
+	}
+	if !change.Wrote && !reflect.DeepEqual(normal(before), normal(w.q)) {
+		t.Fatal("it changed the queue and does not say so")
+	}
+}
+
+// look checks that Look and State change nothing, and that Look is what Ask
+// then says.
+func (w *world) look(t *rapid.T) {
+	c := w.pick(t)
+	before := clone(w.q)
+	look, lookErr := w.q.Look(w.now, "n", &c.Claim)
+	w.q.State(w.now, "n")
+	if !reflect.DeepEqual(before, clone(w.q)) {
+		t.Fatalf("looking changed it from\n%+v\nto\n%+v", before, w.q)
+	}
+	ask, _, askErr := before.Ask(w.now, "n", &c.Claim)
+	if !reflect.DeepEqual(lookErr, askErr) || look.Granted != ask.Granted || look.Until != ask.Until ||
+		look.Holding != ask.Holding || look.Waiting != ask.Waiting {
+		t.Fatalf("look %+v, %v\nask %+v, %v", look, lookErr, ask, askErr)
+	}
+	if look.Last > w.q.Last || look.Token > w.q.Last {
+		t.Fatalf("look tells a token that was not drawn: %+v", look)
+	}
+}
+
+func (w *world) time(t *rapid.T) {
+	d := int64(rapid.SampledFrom([]int{1, 1, 3, 10, 60, -2}).Draw(t, "by"))
+	w.now.Clock += d
+	w.now.Wall += d
+}
+
+// check is what holds at all times, once what is over has been dropped.
+func (w *world) check(t *rapid.T) {
+	q := w.settled()
+	var held int64
+	var waits *queue.Entry
+	order := 0
+	for i := range q.Entries {
+		e := &q.Entries[i]
+		if end(e) <= w.now.Clock {
+			t.Fatalf("it is over since %d, and still there at %d: %+v", end(e), w.now.Clock, e)
+		}
+		if n := count(q, e.ID); n != 1 {
+			t.Fatalf("%d entries of one id", n)
+		}
+		if e.Granted {
+			if waits != nil {
+				t.Fatalf("granted behind one that waits:\n%+v\n%+v", waits, e)
+			}
+			held += int64(e.Weight)
+			continue
+		}
+		if c := w.known[e.ID]; c.came < order {
+			t.Fatalf("it came before the one ahead of it: %+v", e)
+		} else {
+			order = c.came
+		}
+		if waits == nil {
+			waits = e
+		}
+	}
+	if len(q.Entries) > 0 && held > int64(q.Limit) {
+		t.Fatalf("%d granted of %d: %+v", held, q.Limit, q.Entries)
+	}
+	if waits != nil && held+int64(waits.Weight) <= int64(q.Limit) {
+		t.Fatalf("it fits and waits: %+v beside %d", waits, held)
+	}
+}
+
+// end is when an entry is out of the way, said once more: a place at its
+// expiry; a hold when its lock delay after the expiry, and its minimum hold if
+// its token was ever shown, are both over.
+func end(e *queue.Entry) int64 {
+	switch {
+	case !e.Granted:
+		return e.Expires
+	case e.Shown && e.Since+e.Keep > e.Expires+e.Delay:
+		return e.Since + e.Keep
+	}
+	return e.Expires + e.Delay
+}
+
+// leaveAll checks that nothing is left once all have left and every minimum
+// hold and delay is over.
+func (w *world) leaveAll() {
+	for _, id := range w.ids {
+		w.q.Release(w.now, "n", id, 0)
+	}
+	for i := range w.q.Entries {
+		e := &w.q.Entries[i]
+		if kept := e.Shown && e.Since+e.Keep > w.now.Clock; e.Expires > w.now.Clock || !kept && e.Expires+e.Delay <= w.now.Clock {
+			w.t.Fatalf("all have left, and there is %+v", e)
+		}
+	}
+	w.now.Clock += 1000
+	if q := w.settled(); len(q.Entries) != 0 {
+		w.t.Fatalf("all have left and all is over, and there is %+v", q.Entries)
+	}
+}
+
+func find(q queue.Queue, id store.ID) *queue.Entry {
+	for i := range q.Entries {
+		if q.Entries[i].ID == id {
+			return &q.Entries[i]
+		}
+	}
+	return nil
+}
+
+func count(q queue.Queue, id store.ID) (n int) {
+	for _, e := range q.Entries {
+		if e.ID == id {
+			n++
+		}
+	}
+	return n
+}
+
+func clone(q queue.Queue) queue.Queue {
+	q.Entries = slices.Clone(q.Entries)
+	return q
+}
+
+// normal is the queue without what means nothing when it is empty.
+func normal(q queue.Queue) queue.Queue {
+	if len(q.Entries) == 0 {
+		q.Limit, q.Entries = 0, nil
+	}
+	return q
+}
