@@ -6,18 +6,10 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/holdfast-go/holdfast/store"
 	"golang.org/x/sys/unix"
 )
-
-// lockOf is a claim of the whole name.
-func lockOf(p store.Process, name string) store.Claim {
-	return store.Claim{Name: name, ID: p.NewID(), Limit: store.Full, Weight: store.Full,
-		TTL: time.Minute, Place: 10 * time.Second,
-		Owner: store.Owner{Host: "web-3", PID: 4711, Program: "backup.sh"}.String()}
-}
 
 func BenchmarkPair(b *testing.B) {
 	s := open(b, b.TempDir())

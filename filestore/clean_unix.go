@@ -41,7 +41,7 @@ func (s *Store) maybeClean(per int) {
 func (s *Store) clean() {
 	before := time.Now().Add(-store.TokenRetention)
 	s.sample(namesDir, func(path string) {
-		if old(path, before) {
+		if isFileName(filepath.Base(path)) && old(path, before) {
 			s.cleanName(path, before)
 		}
 	})
@@ -80,26 +80,27 @@ func old(path string, before time.Time) bool {
 // cleanName removes a state file that has not been changed since, and has
 // nothing in it but its newest token. It is removed only while it is locked:
 // whoever had opened it sees that it is not in place, and makes another.
-func (s *Store) cleanName(path string, before time.Time) {
+func (s *Store) cleanName(path string, before time.Time) (removed bool) {
 	f, id, _, err := openState(path, false, s.fileMode)
 	if err != nil {
-		return
+		return false
 	}
 	defer f.Close() // unlocks
 	if ok, err := tryLock(f.Fd()); !ok || err != nil {
-		return
+		return false
 	}
 	if !inPlace(path, id) || !old(path, before) {
-		return
+		return false
 	}
 	fl := &file{f: f, path: path, id: id}
 	name, err := s.read(fl)
 	if err != nil || name != "" && fileName(name) != filepath.Base(path) {
-		return // not ours to remove
+		return false // not ours to remove
 	}
-	if len(fl.q.State(s.now(), name).Entries) == 0 {
-		os.Remove(path)
+	if info, err := f.Stat(); name == "" && (err != nil || info.Size() > 0) {
+		return false // who knows what it was
 	}
+	return len(fl.q.State(s.now(), name).Entries) == 0 && os.Remove(path) == nil
 }
 
 // cleanProcess removes a FIFO that nobody has open.

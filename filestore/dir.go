@@ -17,40 +17,34 @@ const (
 )
 
 // prepare makes the directory if it is missing and checks that it is one that
-// locks may be kept in.
-func (s *Store) prepare() error {
+// locks may be kept in. shared says that it is a group's.
+func (s *Store) prepare() (shared bool, err error) {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
-		return s.badDir(err)
+		return false, s.badDir(err)
 	}
-	shared, err := checkDir(s.dir, false)
-	if err != nil {
-		return err
-	}
-	s.dirMode, s.fileMode = 0o700, 0o600
-	if shared {
-		s.dirMode, s.fileMode = 0o770|fs.ModeSetgid, 0o660
+	if shared, err = checkDir(s.dir, false); err != nil {
+		return false, err
 	}
 	if !s.trustFS {
 		if err := checkFS(s.dir); err != nil {
-			return err
+			return false, err
 		}
 	}
 	for _, sub := range []string{namesDir, procsDir} {
 		sub = filepath.Join(s.dir, sub)
 		switch err := os.Mkdir(sub, 0o700); {
 		case err == nil && shared:
-			err = os.Chmod(sub, s.dirMode) // what was asked for, whatever the umask
-			if err != nil {
-				return s.badDir(err)
+			if err := os.Chmod(sub, 0o770|fs.ModeSetgid); err != nil { // whatever the umask
+				return false, s.badDir(err)
 			}
 		case err != nil && !errors.Is(err, fs.ErrExist):
-			return s.badDir(err)
+			return false, s.badDir(err)
 		}
 		if _, err := checkDir(sub, shared); err != nil {
-			return err
+			return false, err
 		}
 	}
-	return nil
+	return shared, nil
 }
 
 func (s *Store) badDir(err error) error {

@@ -56,12 +56,11 @@ package filestore
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
-
-	"io/fs"
 
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/queue"
@@ -79,8 +78,8 @@ type Options struct {
 type Store struct {
 	dir      string
 	trustFS  bool
+	shared   bool        // by the members of a group
 	fileMode fs.FileMode // of state files and FIFOs
-	dirMode  fs.FileMode
 	boot     string            // the id of this boot
 	now      func() queue.Time // a field so that tests can pass time
 
@@ -130,8 +129,12 @@ func Open(dir string, o *Options) (*Store, error) {
 	if o != nil {
 		s.trustFS = o.TrustFS
 	}
-	if err := s.prepare(); err != nil {
+	if s.shared, err = s.prepare(); err != nil {
 		return nil, err
+	}
+	s.fileMode = 0o600
+	if s.shared {
+		s.fileMode = 0o660
 	}
 	return s, nil
 }
@@ -153,7 +156,7 @@ func (s *Store) Describe() store.Description {
 // Check implements [store.Checker].
 func (s *Store) Check(context.Context) ([]string, error) {
 	var out []string
-	if s.dirMode&0o070 != 0 {
+	if s.shared {
 		out = append(out, fmt.Sprintf("%s is shared by a group: every member can take, block and break every lock in it", s))
 	}
 	if s.trustFS {

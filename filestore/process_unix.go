@@ -67,7 +67,7 @@ func (s *Store) makeFIFO(p store.Process, kind string) (*os.File, error) {
 	path := s.fifo(p, kind)
 	err := unix.Mkfifo(path, uint32(s.fileMode))
 	if errors.Is(err, fs.ErrNotExist) { // somebody removed the directory
-		if err := s.prepare(); err != nil {
+		if _, err := s.prepare(); err != nil {
 			return nil, err
 		}
 		err = unix.Mkfifo(path, uint32(s.fileMode))
@@ -256,9 +256,11 @@ func (s *Store) Watch(_ context.Context, p store.Process, sink func(store.Hint))
 	return nil
 }
 
-// mailboxSize is what a FIFO holds on Linux. One found nearly full may have
-// turned hints away.
-const mailboxSize = 64 << 10
+const (
+	mailboxSize = 64 << 10 // what a FIFO holds at most; on macOS mostly 16 KiB
+	// With so much in it a mailbox may have been full, and turned hints away.
+	nearlyFull = 12 << 10
+)
 
 // receive hands the hints of a mailbox to the sink until the mailbox is closed.
 func (s *Store) receive(pr *process, mailbox *os.File) {
@@ -274,7 +276,7 @@ func (s *Store) receive(pr *process, mailbox *os.File) {
 		s.mu.Unlock()
 		left := s.parseHints(buf[:kept+n], sink)
 		kept = copy(buf, left)
-		if n > mailboxSize-2*maxHint {
+		if n >= nearlyFull {
 			sink(store.Hint{})
 		}
 	}

@@ -37,6 +37,7 @@ const (
 const (
 	flagGranted = 1 << iota
 	flagShown
+	noFlag // the first that version 1 does not know
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -191,6 +192,7 @@ func (r *reader) entry(e *queue.Entry) {
 	r.bad = r.bad || n > math.MaxUint16
 	e.N = uint16(n)
 	flags := r.take(1)[0]
+	r.bad = r.bad || flags >= noFlag
 	e.Granted, e.Shown = flags&flagGranted != 0, flags&flagShown != 0
 	for _, n := range [...]*int64{&e.Token, &e.Fence, &e.Since, &e.Expires, &e.Keep, &e.Delay} {
 		*n = int64(r.u64())

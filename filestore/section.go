@@ -164,7 +164,7 @@ func (s *Store) open(name string, create bool) (*file, error) {
 	f, id, made, err := openState(path, create, s.fileMode)
 	if create && errors.Is(err, fs.ErrNotExist) {
 		// Somebody removed the directory.
-		if err = s.prepare(); err == nil {
+		if _, err = s.prepare(); err == nil {
 			f, id, made, err = openState(path, create, s.fileMode)
 		}
 	}

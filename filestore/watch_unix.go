@@ -18,14 +18,13 @@ type watch struct {
 	used time.Time // when a waiter last asked for it
 }
 
-const (
-	// maxWatches is how many processes one Store watches at a time. Deaths of
-	// others are found when a waiter looks of itself.
-	maxWatches = 256
-	// A waiter asks again within a place's time, so a watch not asked for as
-	// long as that serves nobody.
-	watchIdle = store.MaxPlace
-)
+// maxWatches is how many processes one Store watches at a time. Deaths of
+// others are found when a waiter looks of itself.
+const maxWatches = 256
+
+// A waiter asks again within a place's time, so a watch not asked for as long
+// as that serves nobody. It is a variable so that a test need not wait.
+var watchIdle = store.MaxPlace
 
 func (w *watch) close() { w.f.Close() }
 

@@ -1,0 +1,102 @@
+//go:build linux || darwin
+
+package filestore
+
+import (
+	"errors"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Six Stores take a name, give it back and remove its file, at random.
+func TestANameWhoseFileIsRemovedIsNeverHeldTwice(t *testing.T) {
+	rounds, removed, overlaps, err := churn(t, func(rounds, removed, _ int64) bool { return rounds > 5000 && removed > 500 })
+	if overlaps > 0 || err != nil {
+		t.Fatalf("held twice %d times in %d rounds with %d removals; %v", overlaps, rounds, removed, err)
+	}
+}
+
+// Without looking whether the file is in place, the same finds it out.
+func TestRemovingFindsAFileThatIsNotLookedAtAgain(t *testing.T) {
+	set(t, &inPlace, func(string, fileID) bool { return true })
+	if _, _, overlaps, _ := churn(t, func(_, _, overlaps int64) bool { return overlaps > 0 }); overlaps == 0 {
+		t.Fatal("a file that is not in place did not make a name held twice")
+	}
+}
+
+func churn(t *testing.T, enough func(rounds, removed, overlaps int64) bool) (rounds, removed, overlaps int64, failed error) {
+	dir := t.TempDir()
+	var inside, nRounds, nRemoved, nOverlaps atomic.Int64
+	var err atomic.Value
+	var wg sync.WaitGroup
+	deadline := time.Now().Add(30 * time.Second)
+	for range 6 {
+		s := open(t, dir)
+		wg.Go(func() {
+			defer s.Close()
+			p := store.NewProcess()
+			for i := 0; time.Now().Before(deadline) && !enough(nRounds.Load(), nRemoved.Load(), nOverlaps.Load()); i++ {
+				c := lockOf(p, "name")
+				c.Try = true
+				a, e := s.Ask(t.Context(), c)
+				if e != nil {
+					err.Store(e)
+					return
+				}
+				if a.Granted {
+					if inside.Add(1) > 1 {
+						nOverlaps.Add(1)
+					}
+					inside.Add(-1)
+					nRounds.Add(1)
+					if e := s.Release(t.Context(), store.Hold{Name: c.Name, ID: c.ID, Token: a.Token}); e != nil {
+						err.Store(e)
+						return
+					}
+				}
+				if i%8 == 0 && s.cleanName(s.path("name"), time.Now().Add(time.Hour)) {
+					nRemoved.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	failed, _ = err.Load().(error)
+	return nRounds.Load(), nRemoved.Load(), nOverlaps.Load(), failed
+}
+
+// A state file deleted by hand is a loss, and no two hold the same file.
+func TestAFileDeletedByHandIsALoss(t *testing.T) {
+	dir := t.TempDir()
+	s, other := open(t, dir), open(t, dir)
+	defer s.Close()
+	defer other.Close()
+	for what, remove := range map[string]func() error{
+		"the file":      func() error { return os.Remove(s.path("name")) },
+		"the directory": func() error { return os.RemoveAll(dir) },
+		"a move":        func() error { return os.Rename(dir, dir+".away") },
+	} {
+		h := lockSoon(t, s, "name")
+		if err := remove(); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; !errors.Is(err, store.ErrLost) {
+			t.Errorf("%s: renewed with %v, want ErrLost", what, err)
+		}
+		next := lockSoon(t, other, "name")
+		if next.Token <= h.Token {
+			t.Errorf("%s: token %d after %d", what, next.Token, h.Token)
+		}
+		if err := s.Release(t.Context(), h); !errors.Is(err, store.ErrLost) {
+			t.Errorf("%s: released with %v, want ErrLost", what, err)
+		}
+		if err := other.Release(t.Context(), next); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}

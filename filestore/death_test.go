@@ -1,0 +1,328 @@
+//go:build linux || darwin
+
+package filestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// lockSoon waits for the name by hints alone, no longer than a test may.
+func lockSoon(t *testing.T, s *Store, name string) store.Hold {
+	t.Helper()
+	w, err := newWaiter(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+	defer stop()
+	h, err := w.lock(ctx, lockOf(w.p, name), nil)
+	if err != nil {
+		t.Fatalf("nobody told the waiter: %v", err)
+	}
+	return h
+}
+
+// free reports whether a try is granted; it gives the name back.
+func free(t *testing.T, s *Store, name string) bool {
+	t.Helper()
+	c := lockOf(store.NewProcess(), name)
+	c.Try = true
+	a, err := s.Ask(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.Granted {
+		if err := s.Release(t.Context(), store.Hold{Name: name, ID: c.ID, Token: a.Token}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return a.Granted
+}
+
+// soon waits for something that must happen.
+func soon(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !f(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("after 30 s still not: %s", what)
+		}
+	}
+}
+
+// waiting waits until n entries of the name wait.
+func waiting(t *testing.T, s *Store, name string, n int) {
+	t.Helper()
+	soon(t, strconv.Itoa(n)+" entries wait", func() bool {
+		q, err := s.peek(t.Context(), "read", name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		have := 0
+		for i := range q.Entries {
+			if !q.Entries[i].Granted {
+				have++
+			}
+		}
+		return have == n
+	})
+}
+
+// The holds of these tests last for an hour.
+func TestAKilledHolderFreesTheNameAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	defer s.Close()
+	t.Run("for a try", func(t *testing.T) {
+		h := start(t, "hold", dir, "tried")
+		h.says("holding")
+		if free(t, s, "tried") {
+			t.Fatal("granted beside a living holder")
+		}
+		h.kill()
+		if !free(t, s, "tried") {
+			t.Fatal("refused for a dead holder")
+		}
+	})
+	t.Run("for who waits", func(t *testing.T) {
+		h := start(t, "hold", dir, "awaited")
+		h.says("holding")
+		killed := make(chan bool)
+		go func() {
+			defer close(killed)
+			for q, err := s.peek(t.Context(), "read", "awaited"); err == nil && len(q.Entries) < 2; {
+				time.Sleep(time.Millisecond)
+				q, err = s.peek(t.Context(), "read", "awaited")
+			}
+			h.cmd.Process.Kill()
+		}()
+		lockSoon(t, s, "awaited")
+		<-killed
+	})
+	t.Run("in a list", func(t *testing.T) {
+		h := start(t, "hold", dir, "listed")
+		h.says("holding")
+		listed := func() (n int) {
+			for st, err := range s.List(t.Context(), "") {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if st.Name == "listed" {
+					n = len(st.Entries)
+				}
+			}
+			return n
+		}
+		if listed() != 1 {
+			t.Fatal("a living holder is not listed")
+		}
+		h.kill()
+		if listed() != 0 {
+			t.Fatal("a dead holder is listed")
+		}
+	})
+}
+
+func TestAKilledWaiterFreesItsPlaceAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	defer s.Close()
+	first := start(t, "hold", dir, "name")
+	first.says("holding")
+	second := start(t, "hold", dir, "name")
+	second.says("waiting")
+	third := start(t, "hold", dir, "name")
+	third.says("waiting")
+	waiting(t, s, "name", 2)
+	// The third watches the second, and drops its place.
+	second.kill()
+	waiting(t, s, "name", 1)
+	first.end()
+	third.says("holding")
+}
+
+// The one who releases grants to a waiter who is dead, and nobody else is there
+// to see it.
+func TestADeadWaiterIsNotGranted(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	defer s.Close()
+	h := lockSoon(t, s, "name")
+	dead := start(t, "hold", dir, "name")
+	dead.says("waiting")
+	dead.kill()
+	if err := s.Release(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	q, err := s.peek(t.Context(), "read", "name")
+	if err != nil || len(q.Entries) != 0 {
+		t.Fatalf("entries %+v, %v, want none", q.Entries, err)
+	}
+}
+
+func TestHolderAndFirstWaiterKilledTogetherLetTheSecondIn(t *testing.T) {
+	dir := t.TempDir()
+	var hs []*helper
+	for i, word := range []string{"holding", "waiting", "waiting"} {
+		hs = append(hs, start(t, "hold", dir, "name"))
+		hs[i].says(word)
+	}
+	hs[0].signal(syscall.SIGKILL)
+	hs[1].signal(syscall.SIGKILL)
+	hs[2].says("holding")
+}
+
+// A stopped process is alive: its hold ends with its TTL, and no sooner.
+func TestAStoppedHolderLosesAtItsTTL(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	defer s.Close()
+	long, short := start(t, "hold", dir, "long"), start(t, "hold briefly", dir, "short")
+	long.says("holding")
+	short.says("holding")
+	long.signal(syscall.SIGSTOP)
+	short.signal(syscall.SIGSTOP)
+	soon(t, "the short hold is over", func() bool { return free(t, s, "short") })
+	if free(t, s, "long") {
+		t.Error("a stopped holder lost the name before its TTL")
+	}
+	short.signal(syscall.SIGCONT)
+	short.says("lost")
+}
+
+// holdBriefly holds the name for two seconds, and asks whether it still does
+// when it goes on after it was stopped.
+func holdBriefly(s *Store, name string) error {
+	went := make(chan os.Signal, 1)
+	signal.Notify(went, syscall.SIGCONT)
+	w, err := newWaiter(s)
+	if err != nil {
+		return err
+	}
+	c := lockOf(w.p, name)
+	c.TTL = 2 * time.Second
+	h, err := w.lock(context.Background(), c, nil)
+	if err != nil {
+		return err
+	}
+	fmt.Println("holding")
+	<-went
+	if err := s.Renew(context.Background(), []store.Hold{h})[0].Err; !errors.Is(err, store.ErrLost) {
+		return fmt.Errorf("renewed after the TTL: %v", err)
+	}
+	fmt.Println("lost")
+	return nil
+}
+
+// Only on purpose does a process live on in its child.
+func TestLifeDoesNotLeakToChildren(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	defer s.Close()
+	h := start(t, "hold and fork", dir, "name")
+	h.says("holding")
+	child := func() *os.Process {
+		pid, err := strconv.Atoi(h.says("child"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := os.FindProcess(pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { p.Kill() })
+		return p
+	}
+	plain, heir := child(), child()
+	if err := plain.Signal(syscall.Signal(0)); err != nil {
+		t.Fatal(err)
+	}
+	h.cmd.Process.Kill()
+	h.cmd.Process.Wait()
+	if free(t, s, "name") {
+		t.Fatal("the name is free, though a child has the FIFO of the holder's life")
+	}
+	heir.Kill()
+	soon(t, "the name is free", func() bool { return free(t, s, "name") })
+}
+
+// Closing a Store frees what it still holds, as its death would.
+func TestAClosedStoreFreesWhatItHeld(t *testing.T) {
+	dir := t.TempDir()
+	s, other := open(t, dir), open(t, dir)
+	defer other.Close()
+	lockSoon(t, s, "name")
+	if free(t, other, "name") {
+		t.Fatal("held twice")
+	}
+	s.Close()
+	if !free(t, other, "name") {
+		t.Fatal("the name is not free though its Store was closed")
+	}
+}
+
+// Deleting the FIFOs of living processes leaves their holds to the TTL.
+func TestTidyingUpFIFOsBreaksNoLock(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	defer s.Close()
+	h := start(t, "hold", dir, "name")
+	h.says("holding")
+	if err := os.RemoveAll(dir + "/" + procsDir); err != nil {
+		t.Fatal(err)
+	}
+	if free(t, s, "name") {
+		t.Fatal("a living holder was taken for dead")
+	}
+	h.end()
+	if !free(t, s, "name") {
+		t.Fatal("not free after its release")
+	}
+}
+
+// A Store that is closed leaves no file in p that tells nothing.
+func TestAStoreThatHoldsNothingLeavesNoFIFO(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	if err := s.Release(t.Context(), lockSoon(t, s, "name")); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	if left, err := os.ReadDir(dir + "/" + procsDir); err != nil || len(left) != 0 {
+		t.Fatalf("left: %v, %v", left, err)
+	}
+}
+
+// A watch ends when nobody has asked for it in a while, and with its Store.
+func TestAWatchEndsWhenNobodyWantsIt(t *testing.T) {
+	dir := t.TempDir()
+	set(t, &watchIdle, 50*time.Millisecond)
+	s, other := open(t, dir), open(t, dir)
+	defer s.Close()
+	defer other.Close()
+	lockSoon(t, other, "name")
+	w, err := newWaiter(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := lockOf(w.p, "name")
+	if _, err := s.Ask(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	s.lookOut(w.p, []store.Process{other.anyProcess()}) // one there already is only wanted for longer
+	watched := func() (n int) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return len(s.watches)
+	}
+	soon(t, "the watch is over", func() bool { return watched() == 0 })
+}

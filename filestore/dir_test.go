@@ -1,0 +1,205 @@
+//go:build linux || darwin
+
+package filestore
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+func TestTheDirectoryIsMadeForItsOwnerAlone(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0))
+	dir := filepath.Join(t.TempDir(), "a", "b", "locks")
+	s := open(t, dir)
+	defer s.Close()
+	lockSoon(t, s, "name")
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil && info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s has mode %v", path, info.Mode())
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if warnings, err := s.Check(t.Context()); err != nil || len(warnings) > 1 {
+		t.Errorf("warns %q, %v", warnings, err)
+	}
+}
+
+// mkdir makes a directory of exactly that mode.
+func mkdir(t *testing.T, mode fs.FileMode) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "locks")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, mode); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestADirectoryThatOthersCanWriteToIsRefused(t *testing.T) {
+	refused := func(t *testing.T, dir string, want error, words ...string) {
+		t.Helper()
+		s, err := Open(dir, trusting)
+		if err == nil {
+			s.Close()
+		}
+		if !errors.Is(err, want) {
+			t.Fatalf("%v, want %v", err, want)
+		}
+		for _, w := range append(words, dir) {
+			if !strings.Contains(err.Error(), w) {
+				t.Errorf("%q does not tell %q", err, w)
+			}
+		}
+		if _, err := os.Lstat(filepath.Join(dir, namesDir)); err == nil {
+			t.Error("something was written")
+		}
+	}
+	for _, mode := range []fs.FileMode{0o770, 0o707, 0o777, 0o777 | fs.ModeSticky, 0o777 | fs.ModeSetgid, 0o775 | fs.ModeSetgid, 0o770 | fs.ModeSticky} {
+		t.Run(mode.String(), func(t *testing.T) { refused(t, mkdir(t, mode), store.ErrDenied, "chmod 700") })
+	}
+	t.Run("a link", func(t *testing.T) {
+		link := filepath.Join(t.TempDir(), "link")
+		if err := os.Symlink(mkdir(t, 0o700), link); err != nil {
+			t.Fatal(err)
+		}
+		refused(t, link, store.ErrInvalid, "link")
+	})
+	t.Run("a file", func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "file")
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(file, trusting); err == nil || !strings.Contains(err.Error(), file) {
+			t.Fatalf("%v, want an error that names the file", err)
+		}
+	})
+	t.Run("no name", func(t *testing.T) { refused(t, "", store.ErrInvalid, "directory") })
+	t.Run("another's", func(t *testing.T) {
+		dir := "/" // root's
+		if os.Geteuid() == 0 {
+			dir = mkdir(t, 0o700)
+			if err := os.Chown(dir, 65534, -1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		refused(t, dir, store.ErrDenied, "belongs to user")
+	})
+	t.Run("a part", func(t *testing.T) {
+		dir := mkdir(t, 0o700)
+		open(t, dir).Close()
+		if err := os.Chmod(filepath.Join(dir, namesDir), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(dir, trusting); !errors.Is(err, store.ErrDenied) {
+			t.Fatalf("%v, want ErrDenied", err)
+		}
+	})
+	t.Run("a place that cannot be written to", func(t *testing.T) {
+		parent := mkdir(t, 0o500)
+		if os.Geteuid() == 0 {
+			parent = "/proc" // root can write anywhere else
+		}
+		_, err := Open(filepath.Join(parent, "locks"), trusting)
+		if err == nil || !strings.Contains(err.Error(), parent) || os.Geteuid() != 0 && !errors.Is(err, store.ErrDenied) {
+			t.Fatalf("%v, want an error that names the place", err)
+		}
+	})
+}
+
+// Mode 2770 is nobody's default: it says that a group shares the directory.
+func TestADirectoryOfMode2770IsSharedByItsGroup(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0o077))
+	dir := mkdir(t, 0o770|fs.ModeSetgid)
+	s := open(t, dir)
+	defer s.Close()
+	lockSoon(t, s, "name")
+	found := 0
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || path == dir {
+			return err
+		}
+		found++
+		info, err := d.Info()
+		want := fs.FileMode(0o660)
+		if d.IsDir() {
+			want = 0o770
+		}
+		if err == nil && info.Mode().Perm() != want {
+			t.Errorf("%s has mode %v, want %v", path, info.Mode(), want)
+		}
+		return err
+	})
+	if err != nil || found < 5 {
+		t.Fatalf("%d files, %v", found, err)
+	}
+	if warnings, err := s.Check(t.Context()); err != nil || len(warnings) == 0 || !strings.Contains(warnings[0], "group") {
+		t.Errorf("warns %q, %v, want that a group shares it", warnings, err)
+	}
+}
+
+func TestAFileSystemThatHostsShareIsRefused(t *testing.T) {
+	set(t, &statfs, func(string) (string, bool, error) { return "NFS", false, nil })
+	dir := t.TempDir()
+	s, err := Open(dir, nil)
+	if !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "NFS") || !strings.Contains(err.Error(), "trust-fs=1") || !strings.Contains(err.Error(), dir) {
+		t.Fatalf("%v, %v, want ErrUnsupported with the kind, the directory and the way out", s, err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("written: %v, %v", left, err)
+	}
+	s, err = Open(dir, &Options{TrustFS: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if warnings, err := s.Check(t.Context()); err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "NFS") {
+		t.Errorf("warns %q, %v, want the kind", warnings, err)
+	}
+	statfs = func(string) (string, bool, error) { return "", false, errors.New("no answer") }
+	if _, err := Open(dir, nil); !errors.Is(err, store.ErrUnavailable) {
+		t.Fatalf("%v, want ErrUnavailable", err)
+	}
+}
+
+func TestDefaultDir(t *testing.T) {
+	u, err := user.Current()
+	if err != nil {
+		t.Skipf("this user is not in the user database: %v", err)
+	}
+	for home, want := range map[string]string{"/home/x": "/home/x", "": u.HomeDir, "relative": ""} {
+		t.Setenv("HOME", home)
+		t.Setenv("XDG_RUNTIME_DIR", "/session")
+		t.Setenv("XDG_STATE_HOME", "/state")
+		got, err := DefaultDir()
+		switch {
+		case u.Uid == strconv.Itoa(0):
+			if err != nil || !strings.HasSuffix(got, "/run/holdfast") {
+				t.Errorf("HOME=%q: %q, %v", home, got, err)
+			}
+		case want == "":
+			if !errors.Is(err, store.ErrInvalid) {
+				t.Errorf("HOME=%q: %q, %v, want ErrInvalid", home, got, err)
+			}
+		case err != nil || got != filepath.Join(want, ".local/state/holdfast"):
+			t.Errorf("HOME=%q: %q, %v", home, got, err)
+		}
+	}
+}

@@ -1,0 +1,271 @@
+//go:build linux || darwin
+
+package filestore
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// The tests start this test binary anew as another process: its first argument
+// is then the role, the second the directory, the third the name.
+const roleEnv = "HOLDFAST_FILESTORE_ROLE"
+
+var roles = map[string]func(s *Store, name string) error{
+	"hold":           hold,
+	"hold briefly":   holdBriefly,
+	"hold and stop":  stopInside,
+	"hold and fork":  holdAndFork,
+	"tell the clock": func(s *Store, _ string) error { _, err := fmt.Println(s.now().Clock); return err },
+	"sleep":          func(*Store, string) error { return untilStdinEnds() },
+	"change":         changeForEver,
+	"change badly":   func(s *Store, name string) error { writeSlot = truncateAndWrite; return changeForEver(s, name) },
+	"hand over":      handOver,
+}
+
+func TestMain(m *testing.M) {
+	role := roles[os.Getenv(roleEnv)]
+	if role == nil {
+		os.Exit(m.Run())
+	}
+	s, err := Open(os.Args[1], trusting)
+	if err == nil {
+		err = role(s, os.Args[2])
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "helper:", err)
+		os.Exit(1)
+	}
+	s.Close()
+	os.Exit(0)
+}
+
+// A helper is another process.
+type helper struct {
+	t     testing.TB
+	cmd   *exec.Cmd
+	stdin io.Closer
+	out   *bufio.Reader
+}
+
+// start starts a helper, which is killed at the end of the test if it is still
+// there.
+func start(t testing.TB, role, dir, name string) *helper {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe, dir, name)
+	cmd.Env = append(os.Environ(), roleEnv+"="+role)
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	h := &helper{t: t, cmd: cmd, stdin: stdin, out: bufio.NewReader(stdout)}
+	t.Cleanup(h.kill)
+	return h
+}
+
+// says waits for a line of the helper.
+func (h *helper) says(want string) (rest string) {
+	h.t.Helper()
+	line, err := h.out.ReadString('\n')
+	rest, ok := strings.CutPrefix(strings.TrimSpace(line), want)
+	if !ok {
+		h.t.Fatalf("the helper says %q, %v; want %q", line, err, want)
+	}
+	return strings.TrimSpace(rest)
+}
+
+func (h *helper) signal(sig syscall.Signal) {
+	h.t.Helper()
+	if err := h.cmd.Process.Signal(sig); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// kill kills the helper, if it is still there, and waits for its end.
+func (h *helper) kill() {
+	h.cmd.Process.Kill()
+	h.cmd.Wait()
+}
+
+// end lets the helper come to its end.
+func (h *helper) end() {
+	h.t.Helper()
+	h.stdin.Close()
+	if err := h.cmd.Wait(); err != nil {
+		h.t.Fatalf("helper: %v", err)
+	}
+}
+
+func untilStdinEnds() error {
+	_, err := io.Copy(io.Discard, os.Stdin)
+	return err
+}
+
+// lockOf is a claim of the whole name that does not run out while a test runs,
+// waiting or granted.
+func lockOf(p store.Process, name string) store.Claim {
+	return store.Claim{Name: name, ID: p.NewID(), Limit: store.Full, Weight: store.Full,
+		TTL: time.Hour, Place: time.Hour,
+		Owner: store.Owner{Host: "web-3", PID: os.Getpid(), Program: "backup.sh"}.String()}
+}
+
+// A waiter is a process of a Store that waits for nothing but hints.
+type waiter struct {
+	s     *Store
+	p     store.Process
+	hints chan store.Hint
+}
+
+func newWaiter(s *Store) (*waiter, error) {
+	w := &waiter{s: s, p: store.NewProcess(), hints: make(chan store.Hint, 1)}
+	return w, s.Watch(context.Background(), w.p, func(h store.Hint) {
+		select {
+		case w.hints <- h:
+		default: // one is there already
+		}
+	})
+}
+
+// lock waits for the claim by hints alone. waiting is called when it has a
+// place.
+func (w *waiter) lock(ctx context.Context, c store.Claim, waiting func()) (store.Hold, error) {
+	for first := true; ; first = false {
+		a, err := w.s.Ask(ctx, c)
+		if err != nil {
+			return store.Hold{}, err
+		}
+		if a.Granted {
+			return store.Hold{Name: c.Name, ID: c.ID, Token: a.Token, TTL: c.TTL}, nil
+		}
+		if first && waiting != nil {
+			waiting()
+		}
+		select {
+		case <-w.hints:
+		case <-ctx.Done():
+			return store.Hold{}, ctx.Err()
+		}
+	}
+}
+
+// hold takes the name, waiting if need be, and holds it until stdin ends.
+func hold(s *Store, name string) error { return holdWhile(s, name, untilStdinEnds) }
+
+func holdWhile(s *Store, name string, do func() error) error {
+	w, err := newWaiter(s)
+	if err != nil {
+		return err
+	}
+	h, err := w.lock(context.Background(), lockOf(w.p, name), func() { fmt.Println("waiting") })
+	if err != nil {
+		return err
+	}
+	fmt.Println("holding", h.Token)
+	if err := do(); err != nil {
+		return err
+	}
+	return s.Release(context.Background(), h)
+}
+
+// stopInside stops itself inside the section of the name.
+func stopInside(s *Store, name string) error {
+	inside = func() {
+		inside = nil
+		fmt.Println("inside")
+		syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	}
+	return hold(s, name)
+}
+
+// holdAndFork holds the name and has two children: one started as usual, and
+// one that gets the FIFO of its life.
+func holdAndFork(s *Store, name string) error {
+	return holdWhile(s, name, func() error {
+		var alive *os.File
+		s.mu.Lock()
+		for _, pr := range s.procs {
+			alive = pr.alive
+		}
+		s.mu.Unlock()
+		for _, extra := range [][]*os.File{nil, {alive}} {
+			child := exec.Command(os.Args[0], os.Args[1:]...)
+			child.Env = append(os.Environ(), roleEnv+"=sleep")
+			child.ExtraFiles = extra
+			if _, err := child.StdinPipe(); err != nil {
+				return err
+			}
+			if err := child.Start(); err != nil {
+				return err
+			}
+			fmt.Println("child", child.Process.Pid)
+		}
+		return untilStdinEnds()
+	})
+}
+
+// changeForEver takes a place and gives it up again, as fast as it can, and
+// says after each which record it has seen written.
+func changeForEver(s *Store, name string) error {
+	p := store.NewProcess()
+	for {
+		c := lockOf(p, name)
+		a, err := s.Ask(context.Background(), c)
+		if err == nil && a.Granted {
+			err = errors.New("the name was free")
+		}
+		if err == nil {
+			err = s.Release(context.Background(), store.Hold{Name: name, ID: c.ID})
+		}
+		if err != nil {
+			return err
+		}
+		s.mu.Lock()
+		fl := s.files[name]
+		s.mu.Unlock()
+		var seen [8]byte
+		binary.LittleEndian.PutUint64(seen[:], fl.seq)
+		if _, err := os.Stdout.Write(seen[:]); err != nil {
+			return nil // nobody listens any more
+		}
+	}
+}
+
+// truncateAndWrite is what os.WriteFile does.
+func truncateAndWrite(f *os.File, record []byte, at int64) error {
+	if err := f.Truncate(0); err != nil {
+		return err
+	}
+	_, err := f.WriteAt(record, at)
+	return err
+}
+
+// set gives a variable another value until the end of the test.
+func set[T any](t testing.TB, v *T, to T) {
+	was := *v
+	*v = to
+	t.Cleanup(func() { *v = was })
+}

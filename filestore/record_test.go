@@ -1,0 +1,366 @@
+package filestore
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/queue"
+	"pgregory.net/rapid"
+)
+
+func anyQueue(t *rapid.T) *queue.Queue {
+	i32 := rapid.Int32()
+	i64 := rapid.Int64()
+	q := &queue.Queue{Limit: rapid.Int32Range(1, store.Full).Draw(t, "limit"), Last: rapid.Int64Min(0).Draw(t, "last")}
+	for range rapid.IntRange(0, 5).Draw(t, "entries") {
+		q.Entries = append(q.Entries, queue.Entry{
+			ID:      store.ID(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "id")),
+			Weight:  rapid.Int32Range(1, q.Limit).Draw(t, "weight"),
+			Want:    i32.Draw(t, "want"),
+			Turn:    i32.Draw(t, "turn"),
+			N:       rapid.Uint16().Draw(t, "n"),
+			Granted: rapid.Bool().Draw(t, "granted"),
+			Shown:   rapid.Bool().Draw(t, "shown"),
+			Broken:  rapid.StringN(-1, -1, store.MaxReason).Draw(t, "broken"),
+			Token:   rapid.Int64Min(1).Draw(t, "token"),
+			Fence:   i64.Draw(t, "fence"),
+			Since:   i64.Draw(t, "since"),
+			Expires: i64.Draw(t, "expires"),
+			Keep:    i64.Draw(t, "keep"),
+			Delay:   i64.Draw(t, "delay"),
+			Owner:   rapid.StringN(-1, -1, maxOwner).Draw(t, "owner"),
+		})
+	}
+	return q
+}
+
+// Every field of a queue is in its record; a field that queue gets later is
+// missed here until it is.
+func TestARecordHasEveryFieldOfTheQueue(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := anyQueue(t)
+		name := rapid.StringN(1, -1, store.MaxName).Draw(t, "name")
+		seq := rapid.Uint64().Draw(t, "seq")
+		b := appendRecord(nil, seq, name, "boot", want)
+		var got queue.Queue
+		gotName, boot, err := parseRecord(append(b, "rest of an older record"...), &got)
+		if err != nil || string(gotName) != name || string(boot) != "boot" {
+			t.Fatalf("name %q, boot %q, %v", gotName, boot, err)
+		}
+		if got.Limit != want.Limit || got.Last != want.Last || len(got.Entries) != len(want.Entries) {
+			t.Fatalf("got %+v, want %+v", got, *want)
+		}
+		for i := range got.Entries {
+			if got.Entries[i] != want.Entries[i] {
+				t.Fatalf("entry %d is %+v, want %+v", i, got.Entries[i], want.Entries[i])
+			}
+		}
+		if h, ok := parseHead(b); !ok || h.seq != seq {
+			t.Fatalf("head %+v, %v", h, ok)
+		}
+	})
+	if n := reflect.TypeFor[queue.Entry]().NumField() + reflect.TypeFor[queue.Queue]().NumField(); n != 15+3 {
+		t.Fatalf("queue has %d fields: put the new ones in the record, in anyQueue, and the number here", n)
+	}
+}
+
+// One changed bit anywhere in a record is found.
+func TestAChangedBitIsFound(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := appendRecord(nil, 7, "name", "boot", anyQueue(t))
+		bit := rapid.IntRange(0, len(b)*8-1).Draw(t, "bit")
+		b[bit/8] ^= 1 << (bit % 8)
+		if _, _, err := parseRecord(b, new(queue.Queue)); err != errBadRecord {
+			t.Fatalf("bit %d of %d: %v", bit, len(b)*8, err)
+		}
+	})
+}
+
+// Whatever is in a file, with a right checksum too, is decoded within bounds.
+func FuzzParseRecord(f *testing.F) {
+	q := queue.Queue{Limit: 3, Last: 9, Entries: []queue.Entry{{Weight: 1, Owner: "x"}, {Weight: 2, Granted: true, Token: 9}}}
+	f.Add(appendRecord(nil, 7, "name", "boot", &q))
+	f.Add(appendRecord(nil, 0, "", "", &queue.Queue{}))
+	f.Add([]byte(magic))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		for range 2 {
+			var q queue.Queue
+			name, boot, err := parseRecord(b, &q)
+			if err == nil {
+				again := appendRecord(nil, binary.LittleEndian.Uint64(b[headSize-8:]), string(name), string(boot), &q)
+				if h, _ := parseHead(b); !bytes.Equal(again[headSize:], b[headSize:headSize+h.length]) {
+					t.Fatalf("%x is read and written as %x", b, again)
+				}
+			}
+			if len(b) < headSize {
+				return
+			}
+			seal(b)
+		}
+	})
+}
+
+// seal gives a record the right length and checksum.
+func seal(b []byte) {
+	copy(b, magic)
+	binary.LittleEndian.PutUint32(b[len(magic)+8:], uint32(len(b)-headSize))
+	binary.LittleEndian.PutUint32(b[len(magic):], crc32.Checksum(b[len(magic)+4:], castagnoli))
+}
+
+// A stored is a name with a hold, and its file.
+type stored struct {
+	*Store
+	t    *testing.T
+	hold store.Hold
+}
+
+func newStored(t *testing.T) *stored {
+	s := open(t, t.TempDir())
+	t.Cleanup(func() { s.Close() })
+	c := store.Claim{Name: "name", ID: store.NewProcess().NewID(), Limit: store.Full, Weight: store.Full, TTL: time.Hour, Place: time.Hour}
+	a, err := s.Ask(t.Context(), c)
+	if err != nil || !a.Granted {
+		t.Fatalf("%+v, %v", a, err)
+	}
+	return &stored{s, t, store.Hold{Name: c.Name, ID: c.ID, Token: a.Token, TTL: c.TTL}}
+}
+
+// edit changes the bytes of the file, as a Store that comes later finds them.
+func (s *stored) edit(f func([]byte) []byte) *Store {
+	s.t.Helper()
+	path := s.path("name")
+	b, err := os.ReadFile(path)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, f(b), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	later := open(s.t, s.dir)
+	s.t.Cleanup(func() { later.Close() })
+	return later
+}
+
+func (s *stored) bytes() []byte {
+	s.t.Helper()
+	b, err := os.ReadFile(s.path("name"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return b
+}
+
+// refuses checks that every operation on the name fails so, tells the file, and
+// leaves it as it is.
+func (s *stored) refuses(later *Store, want error, words ...string) {
+	s.t.Helper()
+	before := s.bytes()
+	check := func(what string, err error) {
+		s.t.Helper()
+		if !errors.Is(err, want) || !store.Definite(err) {
+			s.t.Fatalf("%s: %v, want %v", what, err, want)
+		}
+		for _, w := range append(words, s.path("name")) {
+			if !strings.Contains(err.Error(), w) {
+				s.t.Errorf("%s: %q does not tell %q", what, err, w)
+			}
+		}
+	}
+	ctx := s.t.Context()
+	c := store.Claim{Name: "name", ID: store.NewProcess().NewID(), Limit: store.Full, Weight: store.Full, TTL: time.Hour, Place: time.Hour}
+	_, err := later.Ask(ctx, c)
+	check("ask", err)
+	_, err = later.Look(ctx, c)
+	check("look", err)
+	check("renew", later.Renew(ctx, []store.Hold{s.hold})[0].Err)
+	check("release", later.Release(ctx, s.hold))
+	check("break", later.BreakHold(ctx, store.Break{Name: "name", ID: s.hold.ID, Token: s.hold.Token}))
+	for _, name := range []string{"", "name"} {
+		n := 0
+		for _, err := range later.List(ctx, name) {
+			check("list", err)
+			n++
+		}
+		if n != 1 {
+			s.t.Errorf("listed %d times, want once with its error", n)
+		}
+	}
+	if !bytes.Equal(before, s.bytes()) {
+		s.t.Error("the file was changed")
+	}
+}
+
+func TestACorruptFileIsReportedAndLeftAlone(t *testing.T) {
+	t.Run("garbage", func(t *testing.T) {
+		s := newStored(t)
+		s.refuses(s.edit(func([]byte) []byte { return bytes.Repeat([]byte("foreign "), 100) }), store.ErrCorrupt)
+	})
+	t.Run("a changed bit", func(t *testing.T) {
+		s := newStored(t)
+		s.refuses(s.edit(func(b []byte) []byte { b[headSize+4] ^= 1; return b }), store.ErrCorrupt)
+	})
+	t.Run("another name", func(t *testing.T) {
+		s := newStored(t)
+		s.refuses(s.edit(func([]byte) []byte { return appendRecord(nil, 1, "other", s.boot, &queue.Queue{}) }), store.ErrCorrupt, "another name")
+	})
+	t.Run("not a file", func(t *testing.T) {
+		s := newStored(t)
+		if err := os.Remove(s.path("name")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Mkdir(s.path("name"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		later := open(t, s.dir)
+		defer later.Close()
+		if _, err := later.Ask(t.Context(), store.Claim{Name: "name", ID: s.hold.ID, Limit: 1, Weight: 1, TTL: time.Hour, Place: time.Hour}); err == nil || !strings.Contains(err.Error(), s.path("name")) {
+			t.Fatalf("%v, want an error that names the file", err)
+		}
+	})
+}
+
+func TestANewerFormIsRefusedNamingBoth(t *testing.T) {
+	s := newStored(t)
+	later := s.edit(func(b []byte) []byte {
+		binary.LittleEndian.PutUint32(b[len(magic)+4:], version+1)
+		seal(b)
+		return b
+	})
+	s.refuses(later, store.ErrUnsupported, "form 2", "up to 1")
+}
+
+// A torn slot is as if it had never been written.
+func TestATornSlotLeavesTheStateBefore(t *testing.T) {
+	s := newStored(t)
+	if err := s.Renew(t.Context(), []store.Hold{s.hold})[0].Err; err != nil {
+		t.Fatal(err)
+	}
+	later := s.edit(func(b []byte) []byte { // the renewal is in the second slot
+		if h, ok := parseHead(b[stride:]); !ok || h.seq != 2 {
+			t.Fatalf("head %+v, %v", h, ok)
+		}
+		b[stride+headSize] ^= 1
+		return b
+	})
+	if err := later.Renew(t.Context(), []store.Hold{s.hold})[0].Err; err != nil {
+		t.Fatal(err)
+	}
+	if err := later.Release(t.Context(), s.hold); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What a power cut leaves of a file is no reason to refuse the name for ever.
+func TestAFileHalfOnDiskFromBeforeTheBootIsANewOne(t *testing.T) {
+	s := newStored(t)
+	later := s.edit(func(b []byte) []byte { b[headSize+4] ^= 1; return b })
+	now := s.now()
+	boot := time.UnixMicro(now.Wall - now.Clock)
+	if err := os.Chtimes(s.path("name"), time.Time{}, boot.Add(-time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	c := store.Claim{Name: "name", ID: store.NewProcess().NewID(), Limit: store.Full, Weight: store.Full, TTL: time.Hour, Place: time.Hour}
+	a, err := later.Ask(t.Context(), c)
+	if err != nil || !a.Granted || a.Token <= s.hold.Token {
+		t.Fatalf("%+v, %v, want granted with a token above %d", a, err, s.hold.Token)
+	}
+}
+
+func TestAnotherBootDropsHoldsAndKeepsTheToken(t *testing.T) {
+	s := newStored(t)
+	now := s.now
+	later := open(t, s.dir)
+	defer later.Close()
+	later.boot = "another"
+	later.now = func() queue.Time { return queue.Time{Clock: 1, Wall: now().Wall - time.Hour.Microseconds()} }
+	c := store.Claim{Name: "name", ID: store.NewProcess().NewID(), Limit: 3, Weight: 1, TTL: time.Hour, Place: time.Hour}
+	a, err := later.Ask(t.Context(), c)
+	if err != nil || !a.Granted || a.Token != s.hold.Token+1 {
+		t.Fatalf("%+v, %v, want granted with token %d", a, err, s.hold.Token+1)
+	}
+}
+
+func TestAFullQueueIsAnErrorAndChangesNothing(t *testing.T) {
+	s := newStored(t)
+	p := s.hold.ID.Process()
+	c := store.Claim{Name: "name", Limit: store.Full, Weight: 1, TTL: time.Hour, Place: time.Hour, Owner: strings.Repeat("x", maxOwner)}
+	var q queue.Queue
+	for q.Limit = store.Full; len(appendRecord(nil, 1, "name", s.boot, &q)) <= stride; {
+		for range 100 {
+			q.Entries = append(q.Entries, queue.Entry{ID: p.NewID(), Weight: 1, Expires: 1 << 60, Owner: c.Owner})
+		}
+	}
+	q.Entries = q.Entries[:len(q.Entries)-100]
+	later := s.edit(func([]byte) []byte { return appendRecord(nil, 1, "name", s.boot, &q) })
+	var err error
+	asked := 0
+	for ; err == nil && asked < 200; asked++ {
+		c.ID = p.NewID()
+		_, err = later.Ask(t.Context(), c)
+	}
+	if !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "full") {
+		t.Fatalf("after %d asks: %v, want the queue full", asked, err)
+	}
+	if err := later.Release(t.Context(), store.Hold{Name: "name", ID: c.ID}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := later.peek(t.Context(), "read", "name")
+	if err != nil || len(got.Entries) != len(q.Entries)+asked-1 {
+		t.Fatalf("%d entries, %v, want %d", len(got.Entries), err, len(q.Entries)+asked-1)
+	}
+}
+
+func TestFileNames(t *testing.T) {
+	// Frozen: another version of this program must find the same files.
+	for name, want := range map[string]string{
+		"invoice/42":             "nfxhm33jmnss6nbs",
+		"\x00":                   "aa",
+		strings.Repeat("a", 125): strings.Repeat("mfqwcylb", 25),
+		strings.Repeat("a", 126): "mfqwcylbmfqwcylbmfqwcylbmfqwcylbmfqwcylbmfqwcylbmfqwcylbmfqwcylbmfqwcylbmfqwcylbmfqwcylbmfqwcylbmfqw-",
+	} {
+		got := fileName(name)
+		if !strings.HasPrefix(got, want) || len(got) != len(want) && len(got) != 153 || !isFileName(got) {
+			t.Errorf("%q is in %q, want %q", name, got, want)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		g := rapid.OneOf(rapid.StringN(1, -1, 20), rapid.StringN(120, -1, store.MaxName))
+		a, b := g.Draw(t, "a"), g.Draw(t, "b")
+		fa, fb := fileName(a), fileName(b)
+		if (a == b) != strings.EqualFold(fa, fb) || len(fa) > 255 || !isFileName(fa) {
+			t.Fatalf("%q is in %q, %q in %q", a, fa, b, fb)
+		}
+	})
+}
+
+func TestBadClaimsAreRefusedBeforeAnythingIsWritten(t *testing.T) {
+	s := open(t, t.TempDir())
+	defer s.Close()
+	good := store.Claim{Name: "name", ID: store.NewProcess().NewID(), Limit: 3, Weight: 2, TTL: time.Hour, Place: time.Hour}
+	for what, spoil := range map[string]func(*store.Claim){
+		"no name":          func(c *store.Claim) { c.Name = "" },
+		"a long name":      func(c *store.Claim) { c.Name = strings.Repeat("x", store.MaxName+1) },
+		"no limit":         func(c *store.Claim) { c.Limit = 0 },
+		"a large limit":    func(c *store.Claim) { c.Limit = store.Full + 1 },
+		"no weight":        func(c *store.Claim) { c.Weight = 0 },
+		"a weight above":   func(c *store.Claim) { c.Weight = 4 },
+		"a talkative user": func(c *store.Claim) { c.Owner = strings.Repeat("x", maxOwner+1) },
+	} {
+		c := good
+		spoil(&c)
+		if _, err := s.Ask(t.Context(), c); !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("%s: %v, want ErrInvalid", what, err)
+		}
+	}
+	if left, err := os.ReadDir(s.dir + "/" + namesDir); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}

@@ -1,0 +1,87 @@
+//go:build linux || darwin
+
+package filestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// The one case that outlives a TTL.
+func TestAProcessStoppedInsideTheSectionIsUnclearAndNamed(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	defer s.Close()
+	other := lockSoon(t, s, "other")
+	stuck := lockSoon(t, s, "name")
+
+	h := start(t, "hold and stop", dir, "name")
+	h.says("inside")
+	isUnclear := func(what string, err error) {
+		t.Helper()
+		if !errors.Is(err, store.ErrUnavailable) || store.Definite(err) {
+			t.Fatalf("%s: %v, want it unclear", what, err)
+		}
+		if pid := fmt.Sprintf("process %d (", h.cmd.Process.Pid); runtime.GOOS == "linux" && (!strings.Contains(err.Error(), pid) || !strings.Contains(err.Error(), "which is stopped")) {
+			t.Fatalf("%s: %q does not name %q as stopped", what, err, pid)
+		}
+	}
+	soon(t, "the process is stopped", func() bool {
+		ctx, stop := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer stop()
+		_, err := s.Ask(ctx, lockOf(store.NewProcess(), "name"))
+		return err != nil && (runtime.GOOS != "linux" || strings.Contains(err.Error(), "stopped"))
+	})
+	ctx, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer stop()
+	_, err := s.Ask(ctx, lockOf(store.NewProcess(), "name"))
+	isUnclear("ask", err)
+	ctx, stop = context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer stop()
+	isUnclear("release", s.Release(ctx, stuck))
+
+	// It keeps nobody from another name, not even in one batch.
+	ctx, stop = context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer stop()
+	out := s.Renew(ctx, []store.Hold{stuck, other, stuck})
+	isUnclear("renew", out[0].Err)
+	isUnclear("renew", out[2].Err)
+	if out[1].Err != nil {
+		t.Fatalf("renew of another name: %v", out[1].Err)
+	}
+
+	// Whether it goes on or dies, all is well again.
+	h.signal(syscall.SIGCONT)
+	h.says("waiting")
+	if err := s.Release(t.Context(), stuck); err != nil {
+		t.Fatal(err)
+	}
+	h.says("holding")
+	h.end()
+
+	h = start(t, "hold and stop", dir, "name")
+	h.says("inside")
+	h.kill()
+	if !free(t, s, "name") {
+		t.Fatal("not free, though the one inside was killed")
+	}
+}
+
+func TestAnEndedContextIsTold(t *testing.T) {
+	s := open(t, t.TempDir())
+	defer s.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	_, err := s.Ask(ctx, lockOf(store.NewProcess(), "name"))
+	if !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, context.Canceled) {
+		t.Fatalf("%v, want ErrUnavailable and the context's error", err)
+	}
+}

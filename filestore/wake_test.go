@@ -1,0 +1,147 @@
+//go:build linux || darwin
+
+package filestore
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/store"
+	"pgregory.net/rapid"
+)
+
+// However a mailbox is cut into pieces, whole hints come out of it.
+func TestHintsComeThroughAMailboxWhole(t *testing.T) {
+	s := open(t, t.TempDir())
+	defer s.Close()
+	rapid.Check(t, func(t *rapid.T) {
+		var sent, got []store.Hint
+		var b []byte
+		for range rapid.IntRange(0, 20).Draw(t, "hints") {
+			h := store.Hint{
+				Name:  rapid.StringN(1, -1, maxHint-hintHead).Draw(t, "name"),
+				ID:    store.NewProcess().NewID(),
+				Token: rapid.Int64().Draw(t, "token"),
+			}
+			sent = append(sent, h)
+			b = appendHint(b, h)
+		}
+		var kept []byte
+		for len(b) > 0 {
+			n := rapid.IntRange(1, len(b)).Draw(t, "piece")
+			kept = bytes.Clone(s.parseHints(append(kept, b[:n]...), func(h store.Hint) { got = append(got, h) }))
+			b = b[n:]
+		}
+		if !slices.Equal(got, sent) || len(kept) > 0 {
+			t.Fatalf("got %v and %d bytes, want %v", got, len(kept), sent)
+		}
+	})
+}
+
+func TestAHintIsNeverTooLongToBeWrittenAtOnce(t *testing.T) {
+	for n := range store.MaxName + 1 {
+		if got := len(appendHint(nil, store.Hint{Name: strings.Repeat("x", n)})); got > maxHint {
+			t.Fatalf("a name of %d bytes makes a hint of %d", n, got)
+		}
+	}
+}
+
+// Nonsense in a mailbox makes everybody look and does no harm.
+func FuzzParseHints(f *testing.F) {
+	s := open(f, f.TempDir())
+	f.Cleanup(func() { s.Close() })
+	f.Add(appendHint(nil, store.Hint{Name: "name", Token: 1}))
+	f.Add(appendHint(nil, store.Hint{Name: strings.Repeat("x", store.MaxName), Token: 1}))
+	f.Add([]byte{byte(hintHead), hintFile >> 8, 0})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		n := 0
+		left := s.parseHints(b, func(store.Hint) { n++ })
+		if len(left) > len(b) || len(left) >= maxHint || n == 0 && len(left) < len(b) {
+			t.Fatalf("%d bytes left of %d after %d hints", len(left), len(b), n)
+		}
+	})
+}
+
+// A mailbox that was full has turned hints away: everybody looks.
+func TestAFullMailboxMakesEverybodyLook(t *testing.T) {
+	dir := t.TempDir()
+	s, other := open(t, dir), open(t, dir)
+	defer s.Close()
+	defer other.Close()
+	p := store.NewProcess()
+	var mu sync.Mutex
+	seen := 0
+	all := false
+	mu.Lock() // the sink does not get on until the mailbox is full
+	err := s.Watch(t.Context(), p, func(h store.Hint) {
+		mu.Lock()
+		defer mu.Unlock()
+		seen++
+		all = all || h == store.Hint{}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := store.Hint{Name: strings.Repeat("x", 400), ID: p.NewID(), Token: 1}
+	if !other.post(p, h) {
+		t.Fatal("nobody reads the mailbox")
+	}
+	for range 2 * mailboxSize / len(appendHint(nil, h)) {
+		other.post(p, h)
+	}
+	mu.Unlock()
+	soon(t, "everybody looks", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return all && seen > 100
+	})
+}
+
+// Watch reaches a limit of the system: an error, and nothing is left half done.
+func TestALimitOfOpenFilesIsToldAndDoesNoHarm(t *testing.T) {
+	s := open(t, t.TempDir())
+	defer s.Close()
+	h := lockSoon(t, s, "name")
+	var was syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
+		t.Fatal(err)
+	}
+	open, err := os.ReadDir("/dev/fd")
+	if err != nil {
+		t.Skipf("open files cannot be counted here: %v", err)
+	}
+	now := was
+	now.Cur = uint64(len(open))
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &now); err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Setrlimit(syscall.RLIMIT_NOFILE, &was)
+	var full []*os.File
+	for {
+		f, err := os.Open("/dev/null")
+		if err != nil {
+			break
+		}
+		full = append(full, f)
+	}
+	_, err = s.Ask(t.Context(), lockOf(store.NewProcess(), "other"))
+	errWatch := s.Watch(context.Background(), store.NewProcess(), func(store.Hint) {})
+	errHeld := s.Release(t.Context(), h) // its file is open
+	for _, f := range full {
+		f.Close()
+	}
+	for what, err := range map[string]error{"ask": err, "watch": errWatch} {
+		if err == nil || store.Definite(err) || !strings.Contains(err.Error(), "too many open files") {
+			t.Errorf("%s: %v, want it unclear, with the limit told", what, err)
+		}
+	}
+	if errHeld != nil {
+		t.Errorf("release of a name that is open: %v", errHeld)
+	}
+}
