@@ -1,0 +1,161 @@
+package storetest_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Every package of the module that is a store runs the whole suite and the
+// comparison, at the top of a test of its own, where no condition can leave
+// them out.
+func TestEveryStoreRunsTheWholeSuite(t *testing.T) {
+	stores, problems := inspect(t, moduleRoot(t))
+	t.Logf("stores: %s", strings.Join(stores, " "))
+	if !slices.Contains(stores, "memstore") {
+		t.Error("memstore is not found to be a store: the test is wrong")
+	}
+	for _, p := range problems {
+		t.Error(p)
+	}
+}
+
+func TestAStoreThatLeavesThemOutIsFound(t *testing.T) {
+	const implements = "package s\nfunc (s *S) Describe() store.Description { return d }\n"
+	const run, compare = "storetest.Run(t, open)", "storetest.Differential(t, clocked)"
+	test := func(body string) string { return "package s\nfunc TestStore(t *testing.T) {\n" + body + "\n}\n" }
+	for name, c := range map[string]struct {
+		test     string
+		problems int
+	}{
+		"both":          {test(run + "\n" + compare), 0},
+		"in_subtests":   {test("for _, m := range modes {\nt.Run(m, func(t *testing.T) {\n" + run + "\n" + compare + "\n})\n}"), 0},
+		"none":          {test(""), 2},
+		"one":           {test(run), 1},
+		"conditional":   {test("if wanted {\n" + run + "\n}\n" + compare), 1},
+		"after_a_skip":  {test("if testing.Short() {\nt.Skip()\n}\n" + run + "\n" + compare), 0}, // a skip is told in the report
+		"not_in_a_test": {"package s\nfunc helper(t *testing.T) {\n" + run + "\n" + compare + "\n}\n", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			for file, text := range map[string]string{"s/s.go": implements, "s/s_test.go": c.test, "other/other.go": "package other\n"} {
+				path := filepath.Join(root, file)
+				if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			stores, problems := inspect(t, root)
+			if !slices.Equal(stores, []string{"s"}) || len(problems) != c.problems {
+				t.Fatalf("stores %v, problems %q, want %d", stores, problems, c.problems)
+			}
+		})
+	}
+}
+
+// inspect finds the packages that have a method Describe of a store, and says
+// what their tests leave out.
+func inspect(t *testing.T, root string) (stores, problems []string) {
+	t.Helper()
+	type source struct {
+		*ast.File
+		test bool
+	}
+	dirs := map[string][]source{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata") {
+			return fs.SkipDir
+		}
+		if d.IsDir() && path != root {
+			if _, err := os.Stat(filepath.Join(path, "go.mod")); err == nil {
+				return fs.SkipDir // another module
+			}
+		}
+		if strings.HasSuffix(path, ".go") {
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+			if err != nil {
+				return err
+			}
+			dirs[filepath.Dir(path)] = append(dirs[filepath.Dir(path)], source{file, strings.HasSuffix(path, "_test.go")})
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dir, files := range dirs {
+		name, err := filepath.Rel(root, dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		called := map[string]bool{}
+		isStore := false
+		for _, file := range files {
+			for _, d := range file.Decls {
+				f, ok := d.(*ast.FuncDecl)
+				if !ok || f.Body == nil {
+					continue
+				}
+				isStore = isStore || describes(f) && !file.test
+				if file.test && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") {
+					calls(f.Body, called)
+				}
+			}
+		}
+		if !isStore {
+			continue
+		}
+		stores = append(stores, filepath.ToSlash(name))
+		for _, what := range []string{"Run", "Differential"} {
+			if !called[what] {
+				problems = append(problems, fmt.Sprintf("%s is a store, and none of its tests calls storetest.%s unconditionally", name, what))
+			}
+		}
+	}
+	slices.Sort(stores)
+	slices.Sort(problems)
+	return stores, problems
+}
+
+// describes reports whether f is a method Describe() store.Description.
+func describes(f *ast.FuncDecl) bool {
+	return f.Recv != nil && f.Name.Name == "Describe" && f.Type.Results.NumFields() == 1 &&
+		selects(f.Type.Results.List[0].Type, "store", "Description")
+}
+
+// calls notes the functions of storetest that the block calls, leaving out
+// what is behind a condition.
+func calls(block ast.Node, called map[string]bool) {
+	ast.Inspect(block, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.IfStmt, *ast.SwitchStmt, *ast.TypeSwitchStmt, *ast.SelectStmt:
+			return false
+		case *ast.CallExpr:
+			if sel, ok := n.Fun.(*ast.SelectorExpr); ok && selects(n.Fun, "storetest", sel.Sel.Name) {
+				called[sel.Sel.Name] = true
+			}
+		}
+		return true
+	})
+}
+
+func selects(e ast.Expr, pkg, name string) bool {
+	sel, ok := e.(*ast.SelectorExpr)
+	if !ok {
+		return false
+	}
+	x, ok := sel.X.(*ast.Ident)
+	return ok && x.Name == pkg && sel.Sel.Name == name
+}
