@@ -97,8 +97,9 @@ func until(l *holdfast.Lease) clock.Instant { return clock.Now().Add(time.Until(
 // look does what is due by the clock, and returns when to look again: at least
 // each second, as no timer runs while the machine is suspended.
 func (s *supervisor) look() time.Duration {
-	now := clock.Now()
-	if d := until(s.lease); d > now {
+	d := until(s.lease)
+	now := clock.Now() // after d, which of a lease that is over is the instant just gone
+	if d > now {
 		s.deadline = d // it moves with each renewal; of a lease that is over we keep the last
 	}
 	term, last := s.schedule()

@@ -1,0 +1,109 @@
+//go:build linux || darwin
+
+package main
+
+import (
+	"errors"
+	"os/exec"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+)
+
+// Each file of testdata holds one promise of the command, and is run on each
+// store.
+
+func TestMain(m *testing.M) {
+	testscript.Main(testserver.Main{M: m}, map[string]func(){"holdfast": main})
+}
+
+func TestCommandOnFiles(t *testing.T) {
+	runScripts(t, "file", func(env *testscript.Env) {
+		env.Setenv("HOLDFAST_STORE", "file:"+env.WorkDir+"/.locks")
+	})
+}
+
+func TestCommandOnRedis(t *testing.T) {
+	runScripts(t, "redis", func(env *testscript.Env) {
+		s := testserver.Redis(env.T().(testing.TB))
+		env.Setenv("HOLDFAST_STORE", "redis://"+s.Addr)
+		env.Values["server"] = s
+	})
+}
+
+// patience bounds every waiting in a script. It is long because a loaded
+// machine is no failure.
+const patience = time.Minute
+
+func runScripts(t *testing.T, kind string, setup func(*testscript.Env)) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata",
+		RequireExplicitExec: true,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("SHELL", "/bin/sh")
+			env.Setenv("STORE", kind)
+			env.Values[testKey{}] = env.T()
+			setup(env)
+			return nil
+		},
+		Condition: func(cond string) (bool, error) { return cond == kind, nil },
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"code":       code,
+			"eventually": eventually,
+			"server":     server,
+		},
+	})
+}
+
+// code N PROGRAM ARG... runs the program, which must exit with N.
+func code(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	if got := exitCode(ts, ts.Exec(args[1], args[2:]...)); got != want {
+		ts.Fatalf("%q: exit code %d, want %d", args[1:], got, want)
+	}
+}
+
+// eventually PROGRAM ARG... runs the program until it exits with 0.
+func eventually(ts *testscript.TestScript, _ bool, args []string) {
+	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		got := exitCode(ts, ts.Exec(args[0], args[1:]...))
+		if got == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			ts.Fatalf("%q: exit code %d still after %v", args, got, patience)
+		}
+	}
+}
+
+func exitCode(ts *testscript.TestScript, err error) int {
+	if ended := (*exec.ExitError)(nil); errors.As(err, &ended) {
+		return ended.ExitCode()
+	}
+	ts.Check(err)
+	return 0
+}
+
+// server freeze|thaw stops the script's own server from running, or lets it go
+// on. server password WORD starts another, which asks for the password; its
+// address is in $LOCKED.
+func server(ts *testscript.TestScript, _ bool, args []string) {
+	switch args[0] {
+	case "freeze":
+		ts.Value("server").(*testserver.Server).Freeze()
+	case "thaw":
+		ts.Value("server").(*testserver.Server).Thaw()
+	case "password":
+		s := testserver.Redis(ts.Value(testKey{}).(testing.TB), "--requirepass", args[1])
+		ts.Setenv("LOCKED", s.Addr)
+	default:
+		ts.Fatalf("server %q: freeze, thaw or password", args)
+	}
+}
+
+type testKey struct{}
