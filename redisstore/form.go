@@ -105,8 +105,11 @@ func parseEntries(s string) (limit int32, all []queue.Entry, err error) {
 			Granted: e.Flags&flagGranted != 0, Shown: e.Flags&flagShown != 0,
 			Token: int64(e.Token), Fence: int64(e.Fence), Since: int64(e.Since), Expires: int64(e.Expires),
 			Keep: int64(e.Keep), Delay: int64(e.Delay),
-			Owner: s[:owner], Broken: s[owner:end],
+			Owner: s[:owner],
 		})
+		if reason := s[owner:end]; reason != "" {
+			all[len(all)-1].Broken = &reason
+		}
 		s = s[end:]
 	}
 	return limit, all, nil

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -13,8 +14,8 @@ import (
 )
 
 // Commands that come while two exchanges with a server are under way wait for
-// one of them and then go out together: a lone caller loses nothing, and many
-// share a round trip.
+// one of them to come back and then go out together: a lone caller loses
+// nothing, and many share a round trip.
 const (
 	maxExchanges = 2
 	// exchangeTime bounds an exchange where the client's own timeouts do not:
@@ -72,6 +73,13 @@ type call struct {
 	left     atomic.Bool   // the caller no longer waits
 }
 
+// done is the call of commands that have been sent by their caller.
+var done = func() *call {
+	c := &call{done: make(chan struct{})}
+	close(c.done)
+	return c
+}()
+
 // A lane leads to one server.
 type lane struct {
 	s       *Store
@@ -83,7 +91,7 @@ type lane struct {
 // start sends the commands, one pipeline a server; wait has the outcomes.
 func (s *Store) start(ctx context.Context, commands ...*command) {
 	if len(commands) == 1 {
-		s.lane(ctx, commands[0].key()).add(commands)
+		s.lane(ctx, commands[0].key()).add(ctx, commands)
 		return
 	}
 	byLane := map[*lane][]*command{}
@@ -92,7 +100,11 @@ func (s *Store) start(ctx context.Context, commands ...*command) {
 		byLane[l] = append(byLane[l], c)
 	}
 	for l, commands := range byLane {
-		l.add(commands)
+		if len(byLane) == 1 {
+			l.add(ctx, commands)
+		} else {
+			l.queue(commands) // all servers at the same time
+		}
 	}
 }
 
@@ -135,7 +147,34 @@ func (s *Store) lane(ctx context.Context, key string) *lane {
 	return l
 }
 
-func (l *lane) add(commands []*command) {
+// add sends the commands, or queues them if exchanges are under way. A lone
+// caller sends them itself, on its own context: handing over to a goroutine and
+// back would take as long as the server.
+func (l *lane) add(ctx context.Context, commands []*command) {
+	l.mu.Lock()
+	if l.flying == maxExchanges {
+		l.mu.Unlock()
+		l.queue(commands)
+		return
+	}
+	l.flying++
+	l.mu.Unlock()
+	for _, c := range commands {
+		c.call = done
+	}
+	l.s.exchange(ctx, commands)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.waiting) > 0 {
+		l.s.tasks.Go(l.fly)
+	} else {
+		l.flying--
+	}
+}
+
+// queue leaves the commands to be sent with others, as soon as an exchange
+// comes back.
+func (l *lane) queue(commands []*command) {
 	c := &call{commands: commands, done: make(chan struct{})}
 	for _, cmd := range commands {
 		cmd.call = c
@@ -149,7 +188,8 @@ func (l *lane) add(commands []*command) {
 	}
 }
 
-// fly sends what waits until nothing does.
+// fly sends what waits, less what nobody waits for any more, until nothing
+// does.
 func (l *lane) fly() {
 	for {
 		l.mu.Lock()
@@ -161,40 +201,39 @@ func (l *lane) fly() {
 			return
 		}
 		l.mu.Unlock()
-		l.s.exchange(calls)
+		var commands []*command
+		for _, c := range calls {
+			if !c.left.Load() {
+				commands = append(commands, c.commands...)
+			}
+		}
+		ctx, cancel := context.WithTimeout(l.s.ctx, exchangeTime)
+		l.s.exchange(ctx, commands)
+		cancel()
+		for _, c := range calls {
+			close(c.done)
+		}
 	}
 }
 
-// exchange sends the calls in one pipeline, less those whose callers have left.
-func (s *Store) exchange(calls []*call) {
-	ctx, cancel := context.WithTimeout(s.ctx, exchangeTime)
-	defer cancel()
-	var commands []*command
-	for _, c := range calls {
-		if !c.left.Load() {
-			commands = append(commands, c.commands...)
-		}
-	}
-	// A server that has forgotten a script ran nothing of it. The first command
-	// in need of one brings it along, the others find it there.
+// exchange has the commands run, in one pipeline. A server that has forgotten
+// a script ran nothing of it: the first command in need of it brings it along,
+// and the others find it there.
+func (s *Store) exchange(ctx context.Context, commands []*command) {
 	for range 3 {
 		if len(commands) == 0 {
-			break
+			return
 		}
 		s.send(ctx, commands)
-		brought := map[*script]bool{}
-		missing := commands[:0:0]
+		var missing []*command
 		for _, c := range commands {
 			if c.noScript() {
-				c.again(ctx, !brought[c.script])
-				brought[c.script] = true
+				brought := slices.ContainsFunc(missing, func(m *command) bool { return m.script == c.script })
+				c.again(s.ctx, !brought)
 				missing = append(missing, c)
 			}
 		}
 		commands = missing
-	}
-	for _, c := range calls {
-		close(c.done)
 	}
 }
 

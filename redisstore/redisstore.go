@@ -54,17 +54,16 @@
 //
 // # Rights
 //
-// The least for a user of its own, here with the default prefix:
+// A user who may do just this can do all of it, here with the default prefix:
 //
-//	ACL SETUSER locks on >password resetkeys ~holdfast:* resetchannels &holdfast:* -@all
-//	    +evalsha +eval +get +set +time +publish   to lock
-//	    +subscribe +ping                          to be woken, else waiters poll
-//	    +scan                                     to list all names
-//	    +info +config|get                         for the check at start; each may be denied
+//	resetkeys ~holdfast:* resetchannels &holdfast:* -@all
+//	+evalsha +eval +get +set +time +publish   to lock
+//	+subscribe +ping                          to be woken; without, waiters look now and then
+//	+scan                                     to list all names
+//	+info                                     for the check at start; without, there is none
 //
-// On a cluster also what the client itself needs: +cluster|slots
-// +cluster|shards +readonly +command. Clients that log in by a password need
-// no right for it, nor for HELLO.
+// On a cluster the client needs +cluster|slots and +cluster|shards and +command
+// besides. To log in needs no right.
 package redisstore
 
 import (
@@ -175,11 +174,14 @@ func addressOf(client redis.UniversalClient) (string, error) {
 	case *redis.Client:
 		if isNil = c == nil; !isNil {
 			o := c.Options()
+			if o.Addr == "FailoverClient" { // go-redis's name for it
+				return fmt.Sprintf("Redis behind Sentinel, database %d", o.DB), nil
+			}
 			return fmt.Sprintf("Redis at %s, database %d", o.Addr, o.DB), nil
 		}
 	case *redis.ClusterClient:
 		if isNil = c == nil; !isNil {
-			return "Redis cluster at " + strings.Join(c.Options().Addrs, ", "), nil
+			return strings.TrimSpace("Redis cluster " + strings.Join(c.Options().Addrs, ", ")), nil
 		}
 	case *redis.Ring:
 		return "", fmt.Errorf("%w: a redis.Ring moves names to another server when one is away, and then two could hold them: use a Client or a ClusterClient", store.ErrUnsupported)

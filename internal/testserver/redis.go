@@ -3,8 +3,11 @@ package testserver
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"net"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -32,33 +35,77 @@ func SharedRedis(t testing.TB) string {
 	}).Addr
 }
 
-// startRedis tries again on another port when somebody took the free one.
+// RedisCluster starts a cluster of n Redis servers for this test, without
+// replicas, and returns once all of them say that it works.
+func RedisCluster(t testing.TB, n int) []*Server {
+	t.Helper()
+	const slots = 1 << 14
+	servers, buses := make([]*Server, n), make([]int, n)
+	for i := range servers {
+		var err error
+		if buses[i], err = freePort(); err != nil {
+			t.Fatal(err)
+		}
+		servers[i] = Redis(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "5000", "--cluster-port", strconv.Itoa(buses[i]))
+	}
+	for i, s := range servers {
+		s.redisDo("CLUSTER ADDSLOTSRANGE %d %d", slots*i/n, slots*(i+1)/n-1)
+		host, port, _ := net.SplitHostPort(servers[0].Addr)
+		s.redisDo("CLUSTER MEET %s %s %d", host, port, buses[0])
+	}
+	for _, s := range servers {
+		s.until("the cluster works", func() bool {
+			info := s.redisDo("CLUSTER INFO")
+			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d", n))
+		})
+	}
+	return servers
+}
+
+// RedisSentinel starts a Sentinel for this test that watches the primary under
+// the name "primary" and makes its replica the primary soon after it has
+// ended, and returns once it knows that replica.
+func RedisSentinel(t testing.TB, primary *Server) *Server {
+	t.Helper()
+	dir := t.TempDir()
+	host, port, _ := net.SplitHostPort(primary.Addr)
+	s, err := startOnPort(func(own int) (*Server, error) {
+		conf := filepath.Join(dir, "sentinel.conf")
+		text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %q\nsentinel monitor primary %s %s 1\n"+
+			"sentinel down-after-milliseconds primary 500\nsentinel failover-timeout primary 2000\n", own, dir, host, port)
+		if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+			return nil, err
+		}
+		return redisServer(t, dir, own, conf, "--sentinel")
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	s.until("Sentinel knows the replica", func() bool {
+		return strings.Contains(s.redisDo("SENTINEL REPLICAS primary"), "slave")
+	})
+	return s
+}
+
 func startRedis(tb fataler, dir string, args []string) (*Server, error) {
+	return startOnPort(func(port int) (*Server, error) {
+		own := []string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir}
+		return redisServer(tb, dir, port, append(own, args...)...)
+	})
+}
+
+func redisServer(tb fataler, dir string, port int, args ...string) (*Server, error) {
 	program, err := find("redis-server")
 	if err != nil {
 		return nil, err
 	}
-	for range 5 {
-		var port int
-		if port, err = freePort(); err != nil {
-			return nil, err
-		}
-		s := &Server{
-			Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)),
-			tb:   tb, dir: dir, ready: redisReady,
-			command: func() *exec.Cmd {
-				own := []string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir}
-				return exec.Command(program, append(own, args...)...)
-			},
-		}
-		if err = s.start(); err == nil {
-			return s, nil
-		}
-		if !strings.Contains(err.Error(), "in use") {
-			break
-		}
+	s := &Server{
+		Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)),
+		tb:   tb, dir: dir, ready: redisReady,
+		command: func() *exec.Cmd { return exec.Command(program, args...) },
 	}
-	return nil, err
+	return s, s.start()
 }
 
 // redisReady says nil once the server answers a PING, be it with a refusal to
@@ -81,4 +128,50 @@ func redisReady(addr string) error {
 		return fmt.Errorf("PING was answered with %q", strings.TrimSpace(line))
 	}
 	return nil
+}
+
+// redisDo sends a command, its words apart by blanks, and returns the answer
+// as the server wrote it. It is for the few commands that a test server needs
+// before a client can use it.
+func (s *Server) redisDo(format string, args ...any) string {
+	s.tb.Helper()
+	command := fmt.Sprintf(format, args...)
+	c, err := net.DialTimeout("tcp", s.Addr, patience)
+	if err != nil {
+		s.tb.Fatalf("%s: %v", command, err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(patience))
+	if _, err := fmt.Fprintf(c, "%s\r\n", command); err != nil {
+		s.tb.Fatalf("%s: %v", command, err)
+	}
+	answer, err := redisReply(bufio.NewReader(c))
+	if err != nil || strings.HasPrefix(answer, "-") {
+		s.tb.Fatalf("%s: %s %v", command, answer, err)
+	}
+	return answer
+}
+
+// redisReply reads one answer; of one with parts, all of them on lines.
+func redisReply(r *bufio.Reader) (string, error) {
+	line, err := r.ReadString('\n')
+	if err != nil {
+		return line, err
+	}
+	n, _ := strconv.Atoi(strings.TrimSpace(line[1:]))
+	switch line[0] {
+	case '$':
+		b := make([]byte, n+len("\r\n"))
+		_, err := io.ReadFull(r, b)
+		return string(b), err
+	case '*':
+		line = ""
+		for range n {
+			part, err := redisReply(r)
+			if line += part; err != nil {
+				return line, err
+			}
+		}
+	}
+	return line, nil
 }

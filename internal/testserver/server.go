@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -175,8 +176,35 @@ func find(program string) (string, error) {
 	return path, nil
 }
 
-// freePort returns a port that nobody listened on a moment ago. Somebody may
-// take it before the server does; the caller tries again then.
+// startOnPort starts a server on a free port, and tries again on another when
+// somebody took that one meanwhile.
+func startOnPort(start func(port int) (*Server, error)) (*Server, error) {
+	for try := 1; ; try++ {
+		port, err := freePort()
+		if err != nil {
+			return nil, err
+		}
+		s, err := start(port)
+		if err == nil {
+			return s, nil
+		}
+		if try == 5 || !strings.Contains(err.Error(), "in use") {
+			return nil, err
+		}
+	}
+}
+
+// until waits for something that the server must come to.
+func (s *Server) until(what string, f func() bool) {
+	s.tb.Helper()
+	for deadline := time.Now().Add(patience); !f(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			s.tb.Fatalf("after %v still not: %s: %s", patience, what, s.logTail())
+		}
+	}
+}
+
+// freePort returns a port that nobody listened on a moment ago.
 func freePort() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -80,3 +80,21 @@ func TestAMissingServerIsToldWithWhatToDo(t *testing.T) {
 		t.Errorf("error %v does not name make servers", err)
 	}
 }
+
+func TestAClusterHasAllSlotsServed(t *testing.T) {
+	for _, s := range RedisCluster(t, 3) {
+		if info := s.redisDo("CLUSTER INFO"); !strings.Contains(info, "cluster_slots_ok:16384") {
+			t.Errorf("%s says %s", s.Addr, info)
+		}
+	}
+}
+
+func TestASentinelKnowsTheReplica(t *testing.T) {
+	primary := Redis(t)
+	host, port, _ := net.SplitHostPort(primary.Addr)
+	replica := Redis(t, "--replicaof", host+" "+port, "--repl-diskless-sync-delay", "0")
+	_, port, _ = net.SplitHostPort(replica.Addr)
+	if know := RedisSentinel(t, primary).redisDo("SENTINEL REPLICAS primary"); !strings.Contains(know, port) {
+		t.Errorf("Sentinel knows %q, not the replica on port %s", know, port)
+	}
+}
