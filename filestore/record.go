@@ -103,7 +103,7 @@ func appendRecord(b []byte, seq uint64, name, boot string, q *queue.Queue) []byt
 		for _, n := range [...]int64{e.Token, e.Fence, e.Since, e.Expires, e.Keep, e.Delay} {
 			b = le.AppendUint64(b, uint64(n))
 		}
-		b = appendString(b, e.Broken)
+		b = appendString(b, e.Reason())
 		b = appendString(b, e.Owner)
 	}
 	rec := b[start:]
@@ -197,5 +197,8 @@ func (r *reader) entry(e *queue.Entry) {
 	for _, n := range [...]*int64{&e.Token, &e.Fence, &e.Since, &e.Expires, &e.Keep, &e.Delay} {
 		*n = int64(r.u64())
 	}
-	e.Broken, e.Owner = string(r.string()), string(r.string())
+	if reason := string(r.string()); reason != "" {
+		e.Broken = &reason
+	}
+	e.Owner = string(r.string())
 }

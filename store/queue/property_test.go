@@ -206,7 +206,7 @@ func (w *world) told(t *rapid.T, a store.Answer, self store.ID) {
 		t.Fatalf("refused with %d holders told of %d, and %d waiting", len(a.Holders), want.Holding, want.Waiting)
 	}
 	for i, h := range a.Holders {
-		if e := w.q.Entries[i]; h.ID != e.ID || h.Token != e.Token || h.Broken != e.Broken {
+		if e := w.q.Entries[i]; h.ID != e.ID || h.Token != e.Token || h.Broken != e.Reason() {
 			t.Fatalf("holder %d told as %+v, it is %+v", i, h, e)
 		}
 	}
@@ -248,7 +248,7 @@ func (w *world) again(t *rapid.T) {
 	}
 	was, alive := *e, w.alive(c) != nil
 	out, err := w.do(t, c.ID, func(q *queue.Queue) (any, queue.Change, error) { return q.Ask(w.now, "n", &c.Claim) })
-	if !alive || was.Broken != "" {
+	if !alive || was.Broken != nil {
 		w.lost(t, err, "ask of an expired or broken entry")
 		return
 	}
@@ -286,7 +286,7 @@ func (w *world) renew(t *rapid.T) {
 	h := store.Hold{Name: "n", ID: c.ID, Token: c.token + int64(rapid.SampledFrom([]int{0, 0, 0, 1, -1}).Draw(t, "off")), TTL: us(rapid.IntRange(1, 30).Draw(t, "ttl"))}
 	var was queue.Entry
 	e := w.alive(c)
-	good := e != nil && e.Granted && e.Token == h.Token && e.Broken == ""
+	good := e != nil && e.Granted && e.Token == h.Token && e.Broken == nil
 	if e != nil {
 		was = *e
 	}
@@ -389,7 +389,7 @@ func (w *world) breaking(t *rapid.T) {
 	if err != nil {
 		t.Fatalf("break: %v", err)
 	}
-	was.Broken, was.Keep = "because", 0
+	was.Broken, was.Keep = &b.Reason, 0
 	e = find(w.q, c.ID)
 	switch {
 	case b.Now || end(&was) <= w.now.Clock:

@@ -11,6 +11,7 @@
 package queue
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -43,15 +44,23 @@ type Entry struct {
 	Turn    int32  // changes of weight, counted by the owner
 	N       uint16 // tokens drawn at the grant: Token … Token+N−1
 	Granted bool
-	Shown   bool   // the owner has used the token, so Keep counts
-	Broken  string // why an operator broke it, or empty
-	Token   int64  // of the grant: the identity of the hold
-	Fence   int64  // drawn by an upgrade, or 0
-	Since   int64  // the instant of the grant
+	Shown   bool    // the owner has used the token, so Keep counts
+	Broken  *string // why an operator broke it; nil: nobody has. A pointer, for it is rare, and an entry small
+	Token   int64   // of the grant: the identity of the hold
+	Fence   int64   // drawn by an upgrade, or 0
+	Since   int64   // the instant of the grant
 	Expires int64
 	Keep    int64  // minimum hold
 	Delay   int64  // lock delay
 	Owner   string // store.Owner.String
+}
+
+// Reason is why an operator broke the entry, or empty.
+func (e *Entry) Reason() string {
+	if e.Broken == nil {
+		return ""
+	}
+	return *e.Broken
 }
 
 // live reports whether the entry has not expired.
@@ -84,7 +93,7 @@ func (q *Queue) Ask(now Time, name string, c *store.Claim) (store.Answer, Change
 	// asked for again is lost, never a second entry.
 	if i := q.find(c.ID); i >= 0 {
 		e := &q.Entries[i]
-		if e.Broken != "" || !e.live(now) {
+		if e.Broken != nil || !e.live(now) {
 			err := lost(e) // before settle moves the entries
 			return store.Answer{}, q.settle(now, name, c.ID), err
 		}
@@ -147,7 +156,7 @@ func (q *Queue) Look(now Time, name string, c *store.Claim) (store.Answer, error
 // Renew pushes the expiry of a hold forward. See [store.Store.Renew].
 func (q *Queue) Renew(now Time, h *store.Hold) (Change, error) {
 	i, err := q.hold(now, h.ID, h.Token)
-	if err == nil && q.Entries[i].Broken != "" {
+	if err == nil && q.Entries[i].Broken != nil {
 		err = lost(&q.Entries[i])
 	}
 	if err != nil {
@@ -196,10 +205,8 @@ func (q *Queue) Break(now Time, b *store.Break) (Change, error) {
 		q.drop(i)
 	} else {
 		e := &q.Entries[i]
-		e.Broken = b.Reason
-		if e.Broken == "" {
-			e.Broken = "no reason given"
-		}
+		reason := cmp.Or(b.Reason, "no reason given")
+		e.Broken = &reason
 		e.Keep = 0
 	}
 	change := q.settle(now, b.Name, b.ID)
@@ -374,7 +381,7 @@ func (e *Entry) show(now Time) store.Entry {
 	s := store.Entry{
 		ID: e.ID, Weight: int64(e.Weight), Granted: e.Granted, Token: e.Token,
 		Expires: duration(e.Expires - now.Clock), Ends: duration(e.end() - now.Clock),
-		Broken: e.Broken, Owner: store.ParseOwner(e.Owner),
+		Broken: e.Reason(), Owner: store.ParseOwner(e.Owner),
 	}
 	if e.Granted {
 		s.Age = duration(now.Clock - e.Since)
@@ -384,8 +391,8 @@ func (e *Entry) show(now Time) store.Entry {
 
 // lost is ErrLost, with the reason where an operator broke the entry.
 func lost(e *Entry) error {
-	if e.Broken != "" {
-		return &store.LostError{Reason: e.Broken}
+	if e.Broken != nil {
+		return &store.LostError{Reason: *e.Broken}
 	}
 	return store.ErrLost
 }

@@ -266,7 +266,7 @@ func (d *duel) count(now queue.Time, o op) {
 			held := e.Granted && e.Expires <= now.Clock
 			meets("in the way for a minimum hold", held && e.Shown && e.Since+e.Keep > now.Clock)
 			meets("in the way for a lock delay", held && e.Expires+e.Delay > now.Clock)
-			meets("met a broken hold", e.Broken != "")
+			meets("met a broken hold", e.Broken != nil)
 			if own && len(o.holds) > 0 {
 				h := o.holds[i]
 				meets(o.kind+" of a waiting entry", !e.Granted)

@@ -102,11 +102,11 @@ var mutants = []mutant{
 	{"wakes_without_the_token", []edit{{memory, "sink(h)", "h.Token = 0\nsink(h)"}}},
 
 	// Breaking and looking.
-	{"a_broken_hold_may_be_renewed", []edit{{rule, "if err == nil && q.Entries[i].Broken != \"\" {", "if err == nil && q.Entries[i].Broken == \"-\" {"}}},
-	{"a_broken_hold_may_be_asked_for", []edit{{rule, "if e.Broken != \"\" || !e.live(now) {", "if !e.live(now) {"}}},
-	{"a_broken_hold_cannot_be_released", []edit{{rule, "q.Entries[i].Shown = true\n", "if q.Entries[i].Broken != \"\" {\nreturn Change{}, lost(&q.Entries[i])\n}\nq.Entries[i].Shown = true\n"}}},
+	{"a_broken_hold_may_be_renewed", []edit{{rule, "if err == nil && q.Entries[i].Broken != nil {", "if err == nil && q.Entries[i].Turn < 0 {"}}},
+	{"a_broken_hold_may_be_asked_for", []edit{{rule, "if e.Broken != nil || !e.live(now) {", "if !e.live(now) {"}}},
+	{"a_broken_hold_cannot_be_released", []edit{{rule, "q.Entries[i].Shown = true\n", "if q.Entries[i].Broken != nil {\nreturn Change{}, lost(&q.Entries[i])\n}\nq.Entries[i].Shown = true\n"}}},
 	{"a_broken_hold_is_removed", []edit{{rule, "if b.Now {", "if b.Now || !b.Now {"}}},
-	{"a_break_forgets_its_reason", []edit{{rule, "e.Broken = b.Reason\n", "e.Broken = \"broken\"\n"}}},
+	{"a_break_forgets_its_reason", []edit{{rule, "cmp.Or(b.Reason, \"no reason given\")", "cmp.Or(\"broken\", b.Reason)"}}},
 	{"a_break_leaves_the_minimum_hold", []edit{{rule, "\t\te.Keep = 0\n", ""}}},
 	{"a_break_ends_the_lock_delay", []edit{{rule, "\t\te.Keep = 0\n", "\t\te.Keep = 0\ne.Delay = 0\n"}}},
 	{"a_break_compares_no_token", []edit{{rule, "!q.Entries[i].has(b.Token)", "b.Token < 0"}}},
