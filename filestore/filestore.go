@@ -57,7 +57,6 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -78,8 +77,8 @@ type Options struct {
 type Store struct {
 	dir      string
 	trustFS  bool
-	shared   bool        // by the members of a group
-	fileMode fs.FileMode // of state files and FIFOs
+	shared   bool              // by the members of a group
+	fileMode fs.FileMode       // of state files and FIFOs
 	boot     string            // the id of this boot
 	now      func() queue.Time // a field so that tests can pass time
 
@@ -212,5 +211,3 @@ func checkName(name string) error {
 	}
 	return nil
 }
-
-func removeQuietly(path string) { os.Remove(path) } // what stays is cleaned up later

@@ -11,7 +11,8 @@ import (
 type fileID struct{}
 
 // openState opens a state file for reading and writing, and makes it if create
-// is set.
+// is set. It never says that it made one: a file that is open cannot be
+// removed, and it is open to be locked, so there is no cleaning up.
 func openState(path string, create bool, mode fs.FileMode) (f *os.File, id fileID, made bool, err error) {
 	flags := os.O_RDWR
 	if create {

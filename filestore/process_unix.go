@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/holdfast-go/holdfast/store"
 	"golang.org/x/sys/unix"
@@ -111,15 +112,16 @@ func (s *Store) count(p store.Process, had, has bool) {
 	}
 }
 
-// end closes the FIFOs of our process p. The one of its life stays where
-// entries may be left, which others then find dead. s.mu is held.
+// end closes the FIFOs of our process p and removes them; what stays is cleaned
+// up later. The one of its life stays where entries may be left, which others
+// then find dead. s.mu is held.
 func (s *Store) end(p store.Process, pr *process) {
 	if pr.mailbox != nil {
-		removeQuietly(pr.mailbox.Name())
+		os.Remove(pr.mailbox.Name())
 		pr.mailbox.Close()
 	}
 	if pr.entries <= 0 {
-		removeQuietly(pr.alive.Name())
+		os.Remove(pr.alive.Name())
 	}
 	pr.alive.Close()
 	delete(s.procs, p)
@@ -278,6 +280,23 @@ func (s *Store) receive(pr *process, mailbox *os.File) {
 		kept = copy(buf, left)
 		if n >= nearlyFull {
 			sink(store.Hint{})
+		}
+	}
+}
+
+// cleanProcess removes a FIFO that nobody has open.
+func cleanProcess(path string) {
+	switch {
+	case strings.HasSuffix(path, liveFIFO):
+		if deadFIFO(path) {
+			os.Remove(path)
+		}
+	case strings.HasSuffix(path, wakeFIFO):
+		fd, err := openFIFO(path, unix.O_WRONLY)
+		if err == unix.ENXIO { // no reader
+			os.Remove(path)
+		} else if err == nil {
+			unix.Close(fd)
 		}
 	}
 }

@@ -25,8 +25,4 @@ func (s *Store) wake(context.Context, []store.Hint)     {}
 func (s *Store) lookOut(store.Process, []store.Process) {}
 func isLink(error) bool                                 { return false }
 
-// A file cannot be removed while it is open, and it is open to be locked: so
-// none is ever removed.
-const cleanPerNames = 0
-
-func (s *Store) maybeClean(int) {}
+func cleanProcess(string) {}

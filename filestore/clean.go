@@ -1,16 +1,12 @@
-//go:build linux || darwin
-
 package filestore
 
 import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
-	"golang.org/x/sys/unix"
 )
 
 // A clean-up looks at cleanSample files at random. One in so many makings of a
@@ -101,21 +97,4 @@ func (s *Store) cleanName(path string, before time.Time) (removed bool) {
 		return false // who knows what it was
 	}
 	return len(fl.q.State(s.now(), name).Entries) == 0 && os.Remove(path) == nil
-}
-
-// cleanProcess removes a FIFO that nobody has open.
-func cleanProcess(path string) {
-	switch {
-	case strings.HasSuffix(path, liveFIFO):
-		if deadFIFO(path) {
-			os.Remove(path)
-		}
-	case strings.HasSuffix(path, wakeFIFO):
-		fd, err := openFIFO(path, unix.O_WRONLY)
-		if err == unix.ENXIO { // no reader
-			os.Remove(path)
-		} else if err == nil {
-			unix.Close(fd)
-		}
-	}
 }
