@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"slices"
 
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
@@ -21,7 +22,10 @@ import (
 // where the command dies with its parent, the parent is that thread.
 func init() { runtime.LockOSThread() }
 
-func main() { os.Exit(execute(os.Args[1:])) }
+func main() {
+	logging.Disable() // go-redis writes each attempt to stderr; the errors tell enough
+	os.Exit(execute(os.Args[1:]))
+}
 
 // execute runs the program and returns its exit code.
 func execute(args []string) int {

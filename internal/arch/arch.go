@@ -48,7 +48,7 @@ var rules = map[string]rule{
 	"redisstore": {store, []string{goredis}},
 
 	"open":         {top, nil},
-	"cmd/holdfast": {top, []string{cobra, sys}},
+	"cmd/holdfast": {top, []string{cobra, sys, goredis}}, // goredis: to silence its own log
 
 	"store/storetest":     {support, nil},
 	"internal/arch":       {support, nil},

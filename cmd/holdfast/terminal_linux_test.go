@@ -1,0 +1,264 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A shell is an interactive bash on a terminal of its own.
+type shell struct {
+	t      *testing.T
+	dir    string // where it works
+	master *os.File
+
+	mu     sync.Mutex
+	output strings.Builder
+	read   int // how much of output was looked at
+}
+
+func newShell(t *testing.T) *shell {
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bash := exec.Command("bash", "--norc", "-i")
+	bash.Dir = t.TempDir()
+	bash.Env = append(os.Environ(), "HOLDFAST_STORE="+storeIn(bash.Dir), "PS1=READY> ", "TERM=dumb")
+	bash.Stdin, bash.Stdout, bash.Stderr = slave, slave, slave
+	bash.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := bash.Start(); err != nil {
+		t.Fatal(err)
+	}
+	slave.Close()
+	s := &shell{t: t, dir: bash.Dir, master: master}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		b := make([]byte, 4096)
+		for {
+			n, err := master.Read(b)
+			if err != nil {
+				return
+			}
+			s.mu.Lock()
+			s.output.Write(b[:n])
+			s.mu.Unlock()
+		}
+	}()
+	t.Cleanup(func() {
+		bash.Process.Kill()
+		bash.Wait()
+		master.Close()
+		<-done
+		if t.Failed() {
+			t.Logf("on the terminal:\n%s", s.output.String())
+		}
+	})
+	s.expect("READY> ")
+	return s
+}
+
+// types writes to the terminal, as a user does.
+func (s *shell) types(text string) {
+	s.t.Helper()
+	if _, err := s.master.WriteString(text); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// expect waits for the text in what the terminal showed since the last one. To
+// wait for output, and not for the echo of what was typed, the commands here
+// print words that are written otherwise: o”ne.
+func (s *shell) expect(text string) {
+	s.t.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		s.mu.Lock()
+		rest := s.output.String()[s.read:]
+		i := strings.Index(rest, text)
+		if i >= 0 {
+			s.read += i + len(text)
+		}
+		s.mu.Unlock()
+		if i >= 0 {
+			return
+		}
+		if time.Now().After(end) {
+			s.t.Fatalf("the terminal does not show %q but %q", text, rest)
+		}
+	}
+}
+
+func storeIn(dir string) string { return "file:" + dir + "/.locks" }
+
+// until waits until the store shows the state.
+func (s *shell) until(state string) {
+	s.t.Helper()
+	for end := time.Now().Add(patience); !s.shows(state); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			s.t.Fatalf("nothing is %s", state)
+		}
+	}
+}
+
+func (s *shell) shows(state string) bool {
+	s.t.Helper()
+	out, err := exec.Command("holdfast", "ls", "--store", storeIn(s.dir)).Output()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return strings.Contains(string(out), state)
+}
+
+// touch makes a file in the shell's directory.
+func (s *shell) touch(name string) {
+	s.t.Helper()
+	if err := os.WriteFile(filepath.Join(s.dir, name), nil, 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+const ctrlC, ctrlZ = "\x03", "\x1a"
+
+func TestCtrlCReachesTheCommandAlone(t *testing.T) {
+	s := newShell(t)
+	s.types("holdfast run x -- sh -c 'trap \"exit 42\" INT; echo run''ning; while :; do sleep 0.02; done'; echo c''ode $?\n")
+	s.expect("running")
+	s.types(ctrlC)
+	s.expect("code 42")
+}
+
+func TestCtrlCEndsTheLoopAroundUs(t *testing.T) {
+	s := newShell(t)
+	s.types("for i in 1 2 3; do holdfast run x -- sh -c 'echo run''ning; exec sleep 1000'; echo ne''xt; done; echo no''t\n")
+	s.expect("running")
+	s.types(ctrlC)
+	s.expect("READY> ")
+	s.types("echo c''ode $?\n")
+	s.expect("code 130")
+	if out := s.output.String(); strings.Contains(out, "next") || strings.Contains(out, "not\r") {
+		t.Error("the loop went on after Ctrl-C")
+	}
+	s.types("holdfast run x -n -- echo fr''ee\n")
+	s.expect("free")
+}
+
+func TestCtrlCEndsAScriptAroundUs(t *testing.T) {
+	s := newShell(t)
+	s.types("bash -c 'holdfast run x -- sh -c \"echo run\\\"\\\"ning; exec sleep 1000\"; echo wen\"\"ton'\n")
+	s.expect("running")
+	s.types(ctrlC)
+	s.expect("READY> ")
+	if strings.Contains(s.output.String(), "wenton") {
+		t.Error("the script went on after Ctrl-C")
+	}
+}
+
+func TestCtrlCWhileWaitingGivesUpThePlace(t *testing.T) {
+	s := newShell(t)
+	s.types("holdfast run x -- sh -c 'until [ -e out ]; do sleep 0.02; done' &\n")
+	s.until("held")
+	s.types("holdfast run x -v -- true; echo c''ode $?\n")
+	s.until("waiting")
+	s.types(ctrlC)
+	s.expect("code 130")
+	if s.shows("waiting") {
+		t.Error("the place is still there")
+	}
+	s.types("touch out; wait; echo e''nd\n")
+	s.expect("end")
+}
+
+func TestCtrlZDoesNotStopTheCommand(t *testing.T) {
+	s := newShell(t)
+	s.types("holdfast run x -- sh -c 'echo run''ning; until [ -e out ]; do sleep 0.02; done; echo do''ne'\n")
+	s.expect("running")
+	s.types(ctrlZ)
+	s.expect("holdfast: not stopped")
+	s.types(ctrlZ)
+	s.expect("holdfast: not stopped")
+	s.touch("out")
+	s.expect("done")
+	s.expect("READY> ")
+}
+
+func TestCtrlZInAPipelineDoesNotStopUs(t *testing.T) {
+	s := newShell(t)
+	s.types("holdfast run x -- sh -c 'echo run''ning; until [ -e out ]; do sleep 0.02; done; echo do''ne' >log\n")
+	s.until("held")
+	s.types(ctrlZ)
+	s.expect("holdfast: not stopped")
+	s.touch("out")
+	s.expect("READY> ")
+}
+
+func TestTheCommandReadsFromTheTerminal(t *testing.T) {
+	s := newShell(t)
+	s.types("holdfast run x -- sh -c 'echo run''ning; read line; echo g''ot $line; stty -a >/dev/null && echo s''et'\n")
+	s.expect("running")
+	s.types("abc\n")
+	s.expect("got abc")
+	s.expect("set")
+	s.types("stty -a >/dev/null && echo our''s\n") // the shell has it back
+	s.expect("ours")
+}
+
+func TestACommandInAPipelineReadsFromTheTerminal(t *testing.T) {
+	s := newShell(t)
+	s.types("true | holdfast run x -- sh -c 'echo run''ning; read line </dev/tty; echo g''ot $line' | cat\n")
+	s.expect("running")
+	s.types("abc\n")
+	s.expect("got abc")
+	s.expect("READY> ")
+}
+
+func TestTheOthersOfAPipelineKeepTheTerminal(t *testing.T) {
+	s := newShell(t)
+	s.types("holdfast run x -- echo run''ning | sh -c 'cat; read line </dev/tty; echo g''ot $line'\n")
+	s.expect("running")
+	s.types("abc\n")
+	s.expect("got abc")
+	s.types("holdfast run x -- sh -c 'echo run''ning; exec sleep 1000' | cat; echo ${PIPESTATUS[@]} c''odes\n")
+	s.expect("running")
+	s.types(ctrlC)
+	s.expect("READY> ")
+	s.types("holdfast run x -n -- echo fr''ee\n")
+	s.expect("free")
+}
+
+func TestABackgroundCommandGetsTheTerminalWithFg(t *testing.T) {
+	s := newShell(t)
+	s.types("holdfast run x -- sh -c 'echo run''ning; read line; echo g''ot $line' &\n")
+	s.expect("running")
+	s.types("fg\n")
+	s.expect("holdfast run x") // bash tells what it brings
+	s.types("abc\n")
+	s.expect("got abc")
+}
+
+func TestTheTerminalIsMendedAfterAKilledCommand(t *testing.T) {
+	s := newShell(t)
+	s.types("holdfast run x -- sh -c 'stty -echo -icrnl; echo run''ning; kill -KILL $$'; stty -a | tr ' ' '\\n' | grep -c -x -e -echo; echo c''ode\n")
+	s.expect("running")
+	s.expect("0\r\n")
+	s.expect("code")
+}
