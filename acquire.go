@@ -22,8 +22,8 @@ func (w *want) lock(ctx context.Context) (*Lease, error) {
 		ctx, cancel = context.WithTimeout(ctx, d)
 		defer cancel()
 	}
-	if err := e.gates.enter(ctx, w.name, e.closing); err != nil {
-		return nil, w.gaveUp(err, e.gates.lastRefused(w.name))
+	if last, err := e.gates.enter(ctx, w.name, e.closing); err != nil {
+		return nil, w.gaveUp(err, last)
 	}
 	defer e.gates.leave(w.name)
 	return newRequest(w).wait(ctx)

@@ -374,10 +374,20 @@ func (w *waiter) waiting() {
 	}
 }
 
+// wait waits for the end, though not for ever: a bubble's time is free.
+func (w *waiter) wait() {
+	w.t.Helper()
+	select {
+	case <-w.done:
+	case <-time.After(24 * time.Hour):
+		w.t.Fatal("still waiting after a day")
+	}
+}
+
 // got is the lease that must come of it in the end.
 func (w *waiter) got() *Lease {
 	w.t.Helper()
-	<-w.done
+	w.wait()
 	if w.err != nil {
 		w.t.Fatal("Lock:", w.err)
 	}
@@ -387,7 +397,7 @@ func (w *waiter) got() *Lease {
 // failed is the error that must come of it in the end.
 func (w *waiter) failed(with ...error) {
 	w.t.Helper()
-	<-w.done
+	w.wait()
 	is(w.t, w.err, with...)
 }
 

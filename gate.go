@@ -36,14 +36,14 @@ type refused struct {
 func (g *gates) init() { g.m = map[string]*gate{} }
 
 // enter waits until nobody else of this process is inside. If it returns an
-// error, it is not inside.
-func (g *gates) enter(ctx context.Context, name string, closing <-chan struct{}) error {
+// error, it is not inside, and last is what refuse noted last, or nil.
+func (g *gates) enter(ctx context.Context, name string, closing <-chan struct{}) (last *refused, err error) {
 	g.mu.Lock()
 	at := g.m[name]
 	if at == nil {
 		g.m[name] = &gate{}
 		g.mu.Unlock()
-		return nil
+		return nil, nil
 	}
 	p := &passer{in: make(chan struct{}), prev: at.last}
 	if at.last == nil {
@@ -54,16 +54,18 @@ func (g *gates) enter(ctx context.Context, name string, closing <-chan struct{})
 	at.last = p
 	g.mu.Unlock()
 
-	var err error
 	select {
 	case <-p.in:
-		return nil
+		if err = ctx.Err(); err == nil {
+			return nil, nil
+		}
 	case <-ctx.Done():
 		err = ctx.Err()
 	case <-closing:
 		err = ErrClosed
 	}
 	g.mu.Lock()
+	last = at.refused
 	select {
 	case <-p.in: // let in at the same moment: hand it on
 		g.mu.Unlock()
@@ -72,7 +74,7 @@ func (g *gates) enter(ctx context.Context, name string, closing <-chan struct{})
 		at.remove(p)
 		g.mu.Unlock()
 	}
-	return err
+	return last, err
 }
 
 // leave lets in the next, or forgets the gate.
@@ -93,16 +95,6 @@ func (g *gates) refuse(name string, r *refused) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.m[name].refused = r
-}
-
-// lastRefused is what refuse noted last, or nil.
-func (g *gates) lastRefused(name string) *refused {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if at := g.m[name]; at != nil {
-		return at.refused
-	}
-	return nil
 }
 
 func (at *gate) remove(p *passer) {

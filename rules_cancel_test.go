@@ -1,0 +1,179 @@
+package holdfast
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// B112: the ask runs on, and what it brings is given back when it is answered.
+func TestOperationsOnOneClaimNeverOverlap_ACancelledAskIsWithdrawnWhenItWasAnswered(t *testing.T) {
+	for name, how := range map[string]func(*Mutex, context.Context) (*Lease, error){
+		"Lock": (*Mutex).Lock, "TryLock": (*Mutex).TryLock,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newLink(t)
+				s.on(func(c *call) fate {
+					if c.op == "withdraw" {
+						return fate{}
+					}
+					return fate{there: time.Second, back: 2 * time.Second}
+				})
+				start := time.Now()
+				locks := locker(t, s, nil)
+				w := waits(t, func(ctx context.Context) (*Lease, error) { return how(locks.Mutex("a"), ctx) })
+				time.Sleep(500 * time.Millisecond)
+				w.cancel()
+				w.failed(context.Canceled)
+				isNot(t, w.err, ErrHeld)
+				same(t, "the caller left after", w.at.Sub(start), 500*time.Millisecond)
+				time.Sleep(2 * time.Second)
+				same(t, "entries while the answer is on its way", len(stored(s.mem, "a").Entries), 1)
+				time.Sleep(time.Second)
+				same(t, "withdrawn", fmt.Sprint(sent(s.made("withdraw"), start)), "[3s]")
+				empty(t, s.mem)
+			})
+		})
+	}
+}
+
+// B111, B112.
+func TestOperationsOnOneClaimNeverOverlap_ACancelledWaitLeavesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		s.on(func(c *call) fate { return fate{back: 100 * time.Millisecond} })
+		o := other(t, s.mem, "a", time.Hour)
+		locks := locker(t, withHints{s}, nil)
+		w := waits(t, locks.Mutex("a").Lock)
+		time.Sleep(time.Second)
+		same(t, "entries", len(stored(s.mem, "a").Entries), 2)
+		cancelled := time.Now()
+		w.cancel()
+		w.failed(context.Canceled, ErrHeld)
+		same(t, "the caller left after", w.at.Sub(cancelled), 0)
+		synctest.Wait()
+		same(t, "entries", len(stored(s.mem, "a").Entries), 1)
+		o.release()
+		if next := other(t, s.mem, "a", time.Second); !next.a.Granted {
+			t.Fatal("the next taker does not get in")
+		}
+	})
+}
+
+// A cancelled wait is withdrawn while a look is under way: after the look, and
+// once.
+func TestOperationsOnOneClaimNeverOverlap_ACancelledLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		s.on(func(c *call) fate {
+			if c.op == "look" {
+				return fate{back: 300 * time.Millisecond}
+			}
+			return fate{}
+		})
+		other(t, s.mem, "a", time.Hour)
+		w := waits(t, locker(t, withLooks{s}, nil).Mutex("a").Lock)
+		time.Sleep(100 * time.Millisecond)
+		same(t, "looks under way", s.underway("look"), 1)
+		w.cancel()
+		w.failed(context.Canceled, ErrHeld)
+		time.Sleep(time.Second)
+		same(t, "withdrawals", len(s.made("withdraw")), 1)
+		same(t, "entries", len(stored(s.mem, "a").Entries), 1)
+	})
+}
+
+// A withdrawal that is unclear is repeated; what it does not reach dies with
+// its time.
+func TestOperationsOnOneClaimNeverOverlap_WhatCannotBeWithdrawnDies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		o := other(t, s.mem, "a", time.Hour)
+		w := waits(t, locker(t, withHints{s}, nil).Mutex("a").Lock)
+		s.on(func(*call) fate { return fate{fail: errLink} })
+		w.cancel()
+		w.failed(context.Canceled)
+		time.Sleep(9 * time.Second)
+		if n := len(s.made("withdraw")); n < 5 || n > 50 {
+			t.Fatalf("%d withdrawals", n)
+		}
+		same(t, "entries", len(stored(s.mem, "a").Entries), 2)
+		time.Sleep(2 * time.Second)
+		same(t, "entries", len(stored(s.mem, "a").Entries), 1)
+		o.release()
+	})
+}
+
+// Everything at once, with delays and losses and callers that leave: the link
+// fails the test when two operations of one claim overlap.
+func TestOperationsOnOneClaimNeverOverlap_InAStorm(t *testing.T) {
+	for _, kind := range []string{"hints", "looks", "neither"} {
+		t.Run(kind, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				link := newLink(t)
+				var s store.Store = link
+				switch kind {
+				case "hints":
+					s = withHints{link}
+				case "looks":
+					s = withLooks{link}
+				}
+				link.on(func(c *call) fate {
+					f := fate{there: time.Duration(rand.IntN(20)) * time.Millisecond, back: time.Duration(rand.IntN(20)) * time.Millisecond}
+					switch rand.IntN(12) {
+					case 0:
+						f.lose = errLink
+					case 1:
+						f.fail = errLink
+					case 2:
+						f.back = time.Duration(rand.IntN(1000)) * time.Millisecond
+					}
+					return f
+				})
+				lockers := []*Locker{locker(t, s, &Options{TTL: time.Second}), locker(t, s, &Options{TTL: 2 * time.Second, MinHold: 50 * time.Millisecond})}
+				var all sync.WaitGroup
+				var granted, refused atomic.Int64
+				for i := range 24 {
+					all.Go(func() {
+						locks := lockers[i%2]
+						for range 15 {
+							name := string(rune('a' + rand.IntN(3)))
+							ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(3000))*time.Millisecond)
+							rw := locks.RWMutex(name)
+							how := []func(context.Context) (*Lease, error){rw.Lock, rw.RLock, rw.RLock, rw.TryLock, rw.TryRLock}[rand.IntN(5)]
+							l, err := how(ctx)
+							if err != nil {
+								refused.Add(1)
+								cancel()
+								continue
+							}
+							granted.Add(1)
+							time.Sleep(time.Duration(rand.IntN(100)) * time.Millisecond)
+							if rand.IntN(2) == 0 {
+								cancel() // bounds the waiting only
+							}
+							l.Release()
+							cancel()
+						}
+					})
+				}
+				all.Wait()
+				link.on(nil)
+				time.Sleep(3 * time.Second) // at most: what a fault left behind is gone
+				empty(t, link.mem)
+				t.Logf("%d granted, %d not, %d calls", granted.Load(), refused.Load(), len(link.made()))
+				if granted.Load() < 50 || refused.Load() < 20 {
+					t.Fatal("too few of one kind to prove anything")
+				}
+			})
+		})
+	}
+}

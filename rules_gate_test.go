@@ -1,0 +1,213 @@
+package holdfast
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// inLine are n waiters for the mutex "a", in order.
+func inLine(t *testing.T, locks *Locker, n int) (all []*waiter) {
+	for range n {
+		all = append(all, waits(t, locks.Mutex("a").Lock))
+	}
+	return all
+}
+
+// kept is what the engine keeps for its waiters.
+func (l *Locker) kept() int {
+	l.e.gates.mu.Lock()
+	defer l.e.gates.mu.Unlock()
+	l.e.hints.mu.Lock()
+	defer l.e.hints.mu.Unlock()
+	return len(l.e.gates.m) + len(l.e.hints.waiting)
+}
+
+func TestRule6_OneWaiterAProcessAndNameAsksTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		o := other(t, s.mem, "a", time.Hour)
+		locks := locker(t, withHints{s}, nil)
+		all := inLine(t, locks, 50)
+		time.Sleep(time.Minute)
+		same(t, "entries", len(stored(s.mem, "a").Entries), 2)
+		ids := map[store.ID]bool{}
+		for _, c := range s.made("try", "ask") {
+			ids[c.id] = true
+		}
+		same(t, "claims", len(ids), 1)
+		o.release()
+		for _, w := range all {
+			release(t, w.got())
+		}
+		same(t, "kept for nobody", locks.kept(), 0)
+	})
+}
+
+func TestRule6_OneNameDoesNotWaitForAnother(t *testing.T) { // B2
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		other(t, s.mem, "a", time.Hour)
+		locks := locker(t, withHints{s}, nil)
+		w := waits(t, locks.Mutex("a").Lock)
+		release(t, lock(t, locks, "b"))
+		w.waiting()
+	})
+}
+
+func TestRule6_FirstInFirstOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		o := other(t, s.mem, "a", time.Hour)
+		all := inLine(t, locker(t, withHints{s}, nil), 20)
+		o.release()
+		for i, w := range all {
+			l := w.got()
+			for _, later := range all[i+1:] {
+				later.waiting()
+			}
+			release(t, l)
+		}
+	})
+}
+
+// Two processes take turns: nobody's whole crowd goes first.
+func TestRule6_ProcessesTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		o := other(t, s.mem, "a", time.Hour)
+		a := inLine(t, locker(t, withHints{s}, nil), 5)
+		b := inLine(t, locker(t, withHints{s}, nil), 5)
+		o.release()
+		for i := range a {
+			for _, w := range []*waiter{a[i], b[i]} {
+				l := w.got()
+				synctest.Wait() // the next of its process has asked
+				release(t, l)
+			}
+		}
+	})
+}
+
+func TestRule6_ACancelledHeadLeavesItsPlaceToTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		o := other(t, s.mem, "a", time.Hour)
+		locks := locker(t, withHints{s}, nil)
+		all := inLine(t, locks, 4)
+		all[0].cancel()
+		all[0].failed(context.Canceled, ErrHeld)
+		all[2].cancel() // from the middle of the line
+		all[2].failed(context.Canceled, ErrHeld)
+		synctest.Wait()
+		same(t, "entries", len(stored(s.mem, "a").Entries), 2)
+		o.release()
+		release(t, all[1].got())
+		release(t, all[3].got())
+		same(t, "kept for nobody", locks.kept(), 0)
+	})
+}
+
+// The head leaves in the same instant in which the next one gives up: whoever
+// is let in and does not want to passes it on.
+func TestRule6_WhoIsLetInAndHasLeftPassesItOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		locks := locker(t, withHints{s}, nil)
+		for range 100 {
+			o := other(t, s.mem, "a", time.Hour)
+			all := inLine(t, locks, 4)
+			for _, w := range all[:3] {
+				w.cancel()
+			}
+			o.release()
+			for _, w := range all[:3] {
+				w.failed(context.Canceled)
+			}
+			release(t, all[3].got())
+			synctest.Wait()
+			same(t, "kept for nobody", locks.kept(), 0)
+			empty(t, s.mem)
+		}
+	})
+}
+
+// B116, B117: and nobody is let in only to ask for nothing.
+func TestRule6_AHundredWaitersLeaveTogetherAndNothingIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		other(t, s.mem, "a", time.Hour)
+		locks := locker(t, withHints{s}, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		var all []*waiter
+		for range 100 {
+			all = append(all, waits(t, func(context.Context) (*Lease, error) { return locks.Mutex("a").Lock(ctx) }))
+		}
+		asked := len(s.made("ask"))
+		cancelled := time.Now()
+		cancel()
+		for _, w := range all {
+			w.failed(context.Canceled, ErrHeld)
+			same(t, "left after", w.at.Sub(cancelled), 0)
+		}
+		synctest.Wait()
+		same(t, "asks", len(s.made("ask")), asked)
+		same(t, "entries", len(stored(s.mem, "a").Entries), 1)
+		same(t, "kept for nobody", locks.kept(), 0)
+	})
+}
+
+// A wait at the gate ends by its own time, and says who was in the way of the
+// head.
+func TestRule6_AWaitAtTheGateIsBoundedAndSaysWhoHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		other(t, s.mem, "a", time.Hour)
+		locks := locker(t, withHints{s}, nil)
+		head := waits(t, locks.Mutex("a").Lock)
+		start := time.Now()
+		_, err := locks.With(&Options{Wait: 200 * time.Millisecond}).Mutex("a").Lock(t.Context())
+		same(t, "gave up after", time.Since(start), 200*time.Millisecond)
+		is(t, err, context.DeadlineExceeded, ErrHeld)
+		same(t, "holder", heldBy(t, err).Host, "elsewhere")
+		head.waiting()
+	})
+}
+
+func TestRule6_ATryIsNeverHeldUpByTheGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		other(t, s.mem, "a", time.Hour)
+		locks := locker(t, withHints{s}, nil)
+		inLine(t, locks, 3)
+		start := time.Now()
+		_, err := locks.Mutex("a").TryLock(t.Context())
+		is(t, err, ErrHeld)
+		same(t, "took", time.Since(start), 0)
+	})
+}
+
+func TestRule6_NothingIsKeptForNamesThatNobodyWaitsFor(t *testing.T) { // B117
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		locks := locker(t, withHints{s}, nil)
+		for i := range 1000 {
+			name := fmt.Sprint(i)
+			o := other(t, s.mem, name, time.Hour)
+			w := waits(t, locks.Mutex(name).Lock)
+			if i%2 == 0 {
+				w.cancel()
+				w.failed(context.Canceled)
+				o.release()
+			} else {
+				o.release()
+				release(t, w.got())
+			}
+		}
+		same(t, "kept for nobody", locks.kept(), 0)
+	})
+}
