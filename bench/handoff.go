@@ -48,9 +48,7 @@ func handoffs(ctx context.Context, two [2]*process, turns int) (measure, error) 
 		if err := waiter.tell("lock handoff"); err != nil {
 			return nil, err
 		}
-		// The waiter is to be asleep by then; and who polls is to be met at
-		// any point of its pause.
-		time.Sleep(10*time.Millisecond + rand.N(20*time.Millisecond))
+		pauseBeforeTurn()
 		before, after, err := give(holder)
 		if err != nil {
 			return nil, err
@@ -79,6 +77,10 @@ func handoffs(ctx context.Context, two [2]*process, turns int) (measure, error) 
 	}
 	return m, ctx.Err()
 }
+
+// pauseBeforeTurn lets the waiter fall asleep, and meets one that polls at any
+// point of its pause.
+func pauseBeforeTurn() { time.Sleep(10*time.Millisecond + rand.N(20*time.Millisecond)) }
 
 // take lets the process lock a name that is free, or soon will be.
 func take(p *process) (got int64, err error) {

@@ -48,7 +48,7 @@ func TestVerdict(t *testing.T) {
 	good := test("TestGood", "pass", "")
 	passed, failed := event{Action: "pass", Package: "p"}, event{Action: "fail", Package: "p"}
 	noServer := test("TestServer", "skip", "    x_test.go:1: no redis-server: run make servers\n")
-	nightly := test("TestLong", "skip", "    x_test.go:1: nightly: 2000 kills\n")
+	lacks := test("TestDelay", "skip", "    x_test.go:1: the store lacks \"lock delay\": sessions end\n")
 	for _, c := range []struct {
 		name   string
 		strict bool
@@ -61,7 +61,7 @@ func TestVerdict(t *testing.T) {
 		{"a failed test shows what it printed", false, join(good, test("TestBad", "fail", "    x_test.go:1: 3 is not 4\n"), []event{failed}), false, "1 passed, 1 failed, 0 skipped", "3 is not 4"},
 		{"a skip for want of a server fails a strict run", true, join(good, noServer, []event{passed}), false, "1 passed, 1 failed, 1 skipped", "run make servers"},
 		{"a skip for want of a server is named in any run", false, join(good, noServer, []event{passed}), true, "1 passed, 0 failed, 1 skipped", "p.TestServer"},
-		{"a skip on the list passes a strict run", true, join(good, nightly, []event{passed}), true, "1 passed, 0 failed, 1 skipped", "p.TestLong"},
+		{"a skip on the list passes a strict run", true, join(good, lacks, []event{passed}), true, "1 passed, 0 failed, 1 skipped", "p.TestDelay"},
 		{"a panic shows the test that did not end", false, join(good,
 			[]event{{Action: "output", Package: "p", Test: "TestHang", Output: "panic: test timed out\n"}, failed}), false, "1 passed, 1 failed, 0 skipped", "panic: test timed out"},
 		{"a package that fails after its tests passed", false, join(good,

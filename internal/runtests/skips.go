@@ -12,11 +12,13 @@ var exceptions = []struct {
 	reason *regexp.Regexp // matches what t.Skip said
 	why    string         // for the reader
 }{
-	{regexp.MustCompile(`: nightly: `), "it runs nightly (HOLDFAST_TEST_NIGHTLY=1)"},
-	{regexp.MustCompile(`: this store lacks: `), "a promise that the store does not make"},
-	{regexp.MustCompile(`: needs a plain user: `), "it needs a plain user, and root runs the tests"},
-	{regexp.MustCompile(`: needs root: `), "it needs root, and a plain user runs the tests"},
-	{regexp.MustCompile(`: needs (linux|darwin|windows): `), "it is about another operating system"},
+	{regexp.MustCompile(`the store lacks "`), "a promise that the store says it does not make"},
+	{regexp.MustCompile(`the store is no (Watcher|Looker): `), "an ability that the store does not have"},
+	{regexp.MustCompile(`the greatest TTL, .*, is no longer than a place`), "a promise about long TTLs, on a store without them"},
+	{regexp.MustCompile(`files do not go away`), "a case that only a store with a server has"},
+	{regexp.MustCompile(`no time namespace can be made here: `), "this machine lets nobody make a time namespace"},
+	{regexp.MustCompile(`this user is not in the user database: `), "this user has no entry in the user database"},
+	{regexp.MustCompile(`only Linux kills a command with its parent|open files cannot be counted here: `), "it is about another operating system"},
 }
 
 // allowed returns the exception that covers the skip, or "".
