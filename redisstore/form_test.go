@@ -1,0 +1,235 @@
+package redisstore
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+func TestNoTwoNamesHaveOneKeyAndEachIsInItsOwnHashTag(t *testing.T) {
+	s := storeOn(t, clientOf(t, "127.0.0.1:1"), nil)
+	name := rapid.OneOf(
+		rapid.StringMatching(`[%{}257BDabd]{1,12}`), // what the escaping is about
+		rapid.Map(rapid.SliceOfN(rapid.Byte(), 1, 40), func(b []byte) string { return string(b) }),
+	)
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := name.Draw(t, "a"), name.Draw(t, "b")
+		if ka, kb := s.key(a), s.key(b); (a == b) != (ka == kb) {
+			t.Errorf("%q and %q have the keys %q and %q", a, b, ka, kb)
+		}
+		back, ok := s.name(s.key(a))
+		if !ok || back != a {
+			t.Errorf("%q has the key %q, which is read as %q, %v", a, s.key(a), back, ok)
+		}
+		// As Redis finds the tag: from the first brace to the next that closes.
+		_, rest, _ := strings.Cut(s.key(a), "{")
+		tag, rest, _ := strings.Cut(rest, "}")
+		if tag == "" || rest != "" {
+			t.Errorf("the hash tag of %q is %q, and %q follows", s.key(a), tag, rest)
+		}
+		if name, ok := s.name(b); ok && s.key(name) != b {
+			t.Errorf("the key %q is read as %q, whose key is %q", b, name, s.key(name))
+		}
+	})
+}
+
+func TestOrdinaryNamesCanBeReadInTheirKeys(t *testing.T) {
+	s := storeOn(t, clientOf(t, "127.0.0.1:1"), nil)
+	for name, key := range map[string]string{ // fixed for good: another key is another lock
+		"invoice/42":         "holdfast:{invoice/42}",
+		"ein Prozeß: 100 %":  "holdfast:{ein Prozeß: 100 %25}",
+		"{user1}.{cart}":     "holdfast:{%7Buser1%7D.%7Bcart%7D}",
+		"a\x00b\n":           "holdfast:{a\x00b\n}",
+		"%7B":                "holdfast:{%257B}",
+		"Nightly":            "holdfast:{Nightly}",
+		"holdfast:{nightly}": "holdfast:{holdfast:%7Bnightly%7D}",
+	} {
+		if got := s.key(name); got != key {
+			t.Errorf("the key of %q is %q, want %q", name, got, key)
+		}
+	}
+}
+
+func TestWhatIsNotOursIsReportedAndLeftAlone(t *testing.T) {
+	s := newShared(t)
+	newest := mutex("what is stored")
+	mustHold(t, s, newest)
+	mustAsk(t, s, mutex(newest.Name))
+	good := s.client.Get(t.Context(), s.key(newest.Name)).Val()
+	for what, c := range map[string]struct {
+		value string
+		want  error
+	}{
+		"a string of somebody else": {"hello, world", store.ErrCorrupt},
+		"an empty string":           {"", store.ErrCorrupt},
+		"a value cut off":           {good[:len(good)-1], store.ErrCorrupt},
+		"a head cut off":            {good[:10], store.ErrCorrupt},
+		"a value with a tail":       {good + "x", store.ErrCorrupt},
+		"a newer form":              {"hf2" + good[3:], store.ErrUnsupported},
+		"a newer form, idle":        {"hf2" + good[3:11], store.ErrUnsupported},
+		"a form of other versions":  {"hf:" + good[3:], store.ErrUnsupported},
+		"a list":                    {"list", store.ErrCorrupt},
+		"a hash":                    {"hash", store.ErrCorrupt},
+	} {
+		t.Run(what, func(t *testing.T) {
+			name := "not ours: " + what
+			key := s.key(name)
+			read := func() any {
+				v, err := s.client.Dump(t.Context(), key).Result()
+				if err != nil {
+					t.Fatal(err)
+				}
+				return v
+			}
+			var err error
+			switch c.value {
+			case "list":
+				err = s.client.RPush(t.Context(), key, "x").Err()
+			case "hash":
+				err = s.client.HSet(t.Context(), key, "x", "y").Err()
+			default:
+				err = s.client.Set(t.Context(), key, c.value, 0).Err()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := c.want
+			before := read()
+			claim := mutex(name)
+			try := claim
+			try.Try = true
+			hold := store.Hold{Name: name, ID: claim.ID, Token: 7, TTL: time.Minute}
+			for op, f := range map[string]func() error{
+				"ask":         func() error { _, err := s.Ask(t.Context(), claim); return err },
+				"try":         func() error { _, err := s.Ask(t.Context(), try); return err },
+				"look":        func() error { _, err := s.Look(t.Context(), claim); return err },
+				"renew":       func() error { return s.Renew(t.Context(), []store.Hold{hold})[0].Err },
+				"release":     func() error { return s.Release(t.Context(), hold) },
+				"release all": func() error { return s.Release(t.Context(), store.Hold{Name: name, ID: claim.ID}) },
+				"break":       func() error { return s.BreakHold(t.Context(), store.Break{Name: name, ID: claim.ID, Token: 7}) },
+				"list": func() (err error) {
+					for _, err = range s.List(t.Context(), name) {
+					}
+					return err
+				},
+			} {
+				if err := f(); !errors.Is(err, want) || !store.Definite(err) {
+					t.Errorf("%s: %v, want %v", op, err, want)
+				} else if !strings.Contains(err.Error(), what) && !strings.Contains(err.Error(), key) {
+					t.Errorf("%s: the error does not name the key: %v", op, err)
+				}
+				if after := read(); after != before {
+					t.Errorf("%s changed the value", op)
+				}
+			}
+			// In a list of all it hides nothing else.
+			var found, other bool
+			for st, err := range s.List(t.Context(), "") {
+				found = found || st.Name == name && errors.Is(err, want)
+				other = other || st.Name == newest.Name && err == nil
+			}
+			if !found || !other {
+				t.Errorf("in the list of all names: this one %v, another %v", found, other)
+			}
+		})
+	}
+}
+
+func TestANameIsRememberedForADayAfterItsLastEntry(t *testing.T) {
+	s := newShared(t)
+	left := func(name string) time.Duration {
+		t.Helper()
+		d, err := s.client.PTTL(t.Context(), s.key(name)).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	check := func(what, name string, want time.Duration) {
+		t.Helper()
+		if d := left(name); d <= want-patience || d > want+time.Second {
+			t.Errorf("%s: the key lives for %v, want %v", what, d, want)
+		}
+	}
+	const day = store.TokenRetention
+	c := mutex("plain")
+	c.TTL = time.Hour
+	h := mustHold(t, s, c)
+	check("held", c.Name, day+time.Hour)
+	if err := s.Release(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	if d := left(c.Name); d <= day-patience {
+		t.Errorf("released: the key lives for %v, want at least %v", d, day)
+	}
+
+	long := mutex("long")
+	long.Keep, long.Delay = 100*time.Hour, 10*time.Hour
+	h = mustHold(t, s, long)
+	check("with a minimum hold", long.Name, day+100*time.Hour)
+	waits := mutex(long.Name)
+	mustAsk(t, s, waits)
+	check("somebody waits", long.Name, day+long.TTL+long.Delay) // the minimum does not count before it was shown
+	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; err != nil {
+		t.Fatal(err)
+	}
+	check("shown", long.Name, day+100*time.Hour)
+	if err := s.Release(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	check("released, and in the way", long.Name, day+100*time.Hour)
+}
+
+func TestTokensGoOnWhenTheClockOfTheServerIsBehind(t *testing.T) {
+	server := testserver.Redis(t)
+	now := time.Now().UnixMicro()
+	s, err := newStore(clientOf(t, server.Addr), nil, func() int64 { return now })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var last int64
+	for range 5 {
+		h := mustHold(t, s, mutex("n"))
+		if h.Token <= last {
+			t.Errorf("token %d after %d", h.Token, last)
+		}
+		last = h.Token
+		if err := s.Release(t.Context(), h); err != nil {
+			t.Fatal(err)
+		}
+		now -= time.Hour.Microseconds()
+	}
+}
+
+func TestPrefixesAreApart(t *testing.T) {
+	client := clientOf(t, testserver.SharedRedis(t))
+	a := storeOn(t, client, &Options{Prefix: "a*[?\\:"}) // as a pattern it would match more
+	b := storeOn(t, client, &Options{Prefix: "axx?\\:"})
+	ha := mustHold(t, a, mutex("n"))
+	hb := mustHold(t, b, mutex("n"))
+	for s, h := range map[*Store]store.Hold{a: ha, b: hb} {
+		n := 0
+		for st, err := range s.List(t.Context(), "") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n++; len(st.Entries) != 1 || st.Entries[0].ID != h.ID {
+				t.Errorf("prefix %q lists %+v", s.prefix, st)
+			}
+		}
+		if n != 1 {
+			t.Errorf("prefix %q lists %d names", s.prefix, n)
+		}
+		defer s.Close()
+	}
+	if _, err := New(client, &Options{Prefix: "a{b"}); !errors.Is(err, store.ErrInvalid) {
+		t.Errorf("a prefix with a brace: %v", err)
+	}
+}

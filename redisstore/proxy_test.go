@@ -1,0 +1,101 @@
+package redisstore
+
+import (
+	"io"
+	"net"
+	"sync"
+	"testing"
+)
+
+// A proxy stands between a client and a server and cuts connections.
+type proxy struct {
+	addr   string // to be connected to
+	server string
+
+	mu    sync.Mutex
+	drop  int // so many next answers do not arrive: the connection is cut instead
+	conns map[net.Conn]bool
+}
+
+func newProxy(t *testing.T, server string) *proxy {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{addr: l.Addr().String(), server: server, conns: map[net.Conn]bool{}}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() { p.serve(c) })
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+		p.cut()
+		wg.Wait()
+	})
+	return p
+}
+
+// dropAnswers cuts the connection of each of the next n answers, in place of
+// the answer: the server has run the command, the client does not know.
+func (p *proxy) dropAnswers(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.drop = n
+}
+
+// cut cuts all connections.
+func (p *proxy) cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		c.Close()
+	}
+}
+
+func (p *proxy) serve(client net.Conn) {
+	server, err := net.Dial("tcp", p.server)
+	if err != nil {
+		client.Close()
+		return
+	}
+	p.mu.Lock()
+	p.conns[client], p.conns[server] = true, true
+	p.mu.Unlock()
+	end := func() { client.Close(); server.Close() }
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		defer end()
+		io.Copy(server, client)
+	})
+	wg.Go(func() {
+		defer end()
+		b := make([]byte, 1<<16)
+		for {
+			n, err := server.Read(b)
+			if n > 0 && p.dropped() {
+				return
+			}
+			if _, werr := client.Write(b[:n]); err != nil || werr != nil {
+				return
+			}
+		}
+	})
+	wg.Wait()
+}
+
+func (p *proxy) dropped() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.drop == 0 {
+		return false
+	}
+	p.drop--
+	return true
+}
