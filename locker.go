@@ -66,15 +66,15 @@ type engine struct {
 	work    sync.WaitGroup // every goroutine of the engine, and every call
 	mu      sync.Mutex     // guards closed against work.Add
 	closed  bool
-	closing chan struct{} // closed by close
-	once    sync.Once
-	err     error // of store.Close
+	closing chan struct{} // closed by close when it begins
+	ended   chan struct{} // closed by close when it has ended
+	err     error         // of store.Close
 }
 
 func newEngine(s store.Store) *engine {
 	e := &engine{
 		store: s, desc: s.Describe(), process: store.NewProcess(),
-		now: clock.Now, closing: make(chan struct{}),
+		now: clock.Now, closing: make(chan struct{}), ended: make(chan struct{}),
 	}
 	if e.desc.InProcess {
 		e.now = clock.Awake
@@ -98,16 +98,20 @@ func (e *engine) enter() bool {
 }
 
 func (e *engine) close() error {
-	e.once.Do(func() {
-		e.mu.Lock()
-		e.closed = true
-		e.mu.Unlock()
-		close(e.closing) // ends the waits
-		e.sched.releaseAll()
-		e.work.Wait()
-		e.sched.stop()
-		e.err = e.store.Close()
-	})
+	e.mu.Lock()
+	again := e.closed
+	e.closed = true
+	e.mu.Unlock()
+	if again {
+		<-e.ended
+		return e.err
+	}
+	close(e.closing) // ends the waits
+	e.sched.releaseAll()
+	e.work.Wait()
+	e.sched.stop()
+	e.err = e.store.Close()
+	close(e.ended)
 	return e.err
 }
 
