@@ -74,7 +74,7 @@ func oneLine(file string) (string, error) {
 // open opens the store.
 func (c choice) open() (store.Store, error) {
 	if c.url == "" {
-		return openDefault()
+		return openDefault(filestore.DefaultDir())
 	}
 	scheme, _, _ := strings.Cut(c.url, ":")
 	switch strings.ToLower(scheme) + ":" {
@@ -93,24 +93,19 @@ func (c choice) open() (store.Store, error) {
 
 // openDefault opens the file store of this host. That there is no place for one
 // is not the store's failure: nobody has named one.
-func openDefault() (store.Store, error) {
-	dir, err := filestore.DefaultDir()
+func openDefault(dir string, err error) (store.Store, error) {
 	if err == nil {
-		s, err := filestore.Open(dir, nil)
-		if err == nil {
+		var s *filestore.Store
+		if s, err = filestore.Open(dir, nil); err == nil {
 			return s, nil
 		}
-		if _, stat := os.Stat(dir); stat == nil {
-			return nil, err // it is there, but not usable: that says why
+		if _, missing := os.Stat(dir); missing == nil {
+			return nil, err // it is there but cannot be used: that says why
 		}
-		return nil, noDefault(err)
 	}
-	return nil, noDefault(err)
-}
-
-func noDefault(err error) error {
-	// Not wrapped: whatever it matches, this is a usage error.
-	return fmt.Errorf("%w: no store is named, and this user has no place for the file store of this host (%v): name a store with --store, HOLDFAST_STORE or HOLDFAST_STORE_FILE", holdfast.ErrInvalid, err)
+	// %v: whatever err matches, this is a mistake of the caller.
+	return nil, fmt.Errorf("%w: no store is named, and this user has no place for the file store of this host (%v): "+
+		"name a store with --store, HOLDFAST_STORE or HOLDFAST_STORE_FILE", holdfast.ErrInvalid, err)
 }
 
 // environment is env for a command below: it finds the same store, or is told

@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -59,11 +60,15 @@ func TestEveryErrorOfTheClosedSetHasItsExitCode(t *testing.T) {
 // package, read from its source: a program cannot list the variables of a
 // package.
 func errorsOfTheRoot(t *testing.T) (names []string) {
-	pkgs, err := parser.ParseDir(token.NewFileSet(), "../..", nil, 0)
+	files, err := filepath.Glob("../../*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range pkgs["holdfast"].Files {
+	for _, name := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
 		for _, decl := range file.Decls {
 			gen, ok := decl.(*ast.GenDecl)
 			if !ok || gen.Tok != token.VAR {

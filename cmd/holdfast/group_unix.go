@@ -60,8 +60,21 @@ func start(path string, argv, env []string) (*group, error) {
 		signal.Ignore(syscall.SIGTTOU) // taking the terminal back must not stop us
 	}
 	g.pgid = pid
+	letGo()
 	go g.wait()
 	return g, nil
+}
+
+// letGo drops our stdin and stdout, which are the command's now: who is at the
+// other end of a pipe shall see it closed when the command closes it.
+func letGo() {
+	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return // no harm but a pipe that is open for longer
+	}
+	duplicate(null, 0)
+	duplicate(null, 1)
+	unix.Close(null)
 }
 
 // wait reaps whatever is ours until nothing is left, and tells of the command.

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// atHost makes this host one with the given line, if any, in its systemStore,
+// and with no store in the environment.
+func atHost(t *testing.T, line string) {
+	was := systemStore
+	t.Cleanup(func() { systemStore = was })
+	systemStore = filepath.Join(t.TempDir(), "store")
+	if line != "" {
+		if err := os.WriteFile(systemStore, []byte(line), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, key := range []string{"HOLDFAST_STORE", "HOLDFAST_STORE_FILE", "KUBERNETES_SERVICE_HOST"} {
+		t.Setenv(key, "")
+	}
+}
+
+func TestTheStoreOfTheHostIsUsedWhereNoneIsNamed(t *testing.T) {
+	atHost(t, "redis://:secret@locks:6379\n")
+	c, err := choose("")
+	if err != nil || c.url != "redis://:secret@locks:6379" {
+		t.Fatalf("chose %q, %v", c.url, err)
+	}
+	// The command finds it by itself, and a holdfast below must be able to.
+	if env := c.environment([]string{"A=b"}); !slices.Equal(env, []string{"A=b"}) {
+		t.Errorf("the command's environment is %q", env)
+	}
+	t.Setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+	if c, err := choose(""); err != nil || c.url == "" {
+		t.Errorf("in a pod: %q, %v", c.url, err)
+	}
+	t.Setenv("HOLDFAST_STORE", "file:/x")
+	if c, err := choose(""); err != nil || c.url != "file:/x" {
+		t.Errorf("with HOLDFAST_STORE: %q, %v", c.url, err)
+	}
+}
+
+func TestABrokenStoreFileOfTheHostIsNotPassedOver(t *testing.T) {
+	atHost(t, "file:/a\nfile:/b\n")
+	if c, err := choose(""); codeOf(err) != 64 || !strings.Contains(err.Error(), systemStore) {
+		t.Errorf("two lines: %+v, %v", c, err)
+	}
+	systemStore = t.TempDir() // cannot be read
+	if c, err := choose(""); codeOf(err) != 64 {
+		t.Errorf("a directory: %+v, %v", c, err)
+	}
+}
+
+func TestAUserWithNoPlaceForFilesIsToldToNameAStore(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		dir string
+		err error
+	}{
+		{"", errors.New("no home")},
+		{filepath.Join(file, "state", "holdfast"), nil}, // cannot be made
+	} {
+		s, err := openDefault(c.dir, c.err)
+		if s != nil || codeOf(err) != 64 || !strings.Contains(err.Error(), "--store") {
+			t.Errorf("%q: %v, %v", c.dir, s, err)
+		}
+	}
+}
+
+func TestTheCommandFindsTheSameStoreButNoPassword(t *testing.T) {
+	atHost(t, "")
+	wd, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for url, want := range map[string]string{
+		"redis://host:6379/2":         "redis://host:6379/2",
+		"redis://:secret@host:6379":   withheld,
+		"redis://user:secret@host":    withheld,
+		"redis://secret@host":         withheld, // a user name, or a password in the wrong place
+		"redis://u:sec%ret@host":      withheld, // cannot be read
+		"file:/var/lib/locks":         "file:/var/lib/locks",
+		"file:locks?trust-fs=1":       "file:" + filepath.ToSlash(wd) + "/locks?trust-fs=1",
+		"rediss://:secret@host/1?a=b": withheld,
+	} {
+		c, err := choose(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		env := c.environment([]string{"HOLDFAST_STORE=before", "A=b"})
+		if !slices.Equal(env, []string{"A=b", "HOLDFAST_STORE=" + want}) {
+			t.Errorf("%s: the command's environment is %q", url, env)
+		}
+	}
+}
+
+func TestWithheldNamesTheWayOut(t *testing.T) {
+	atHost(t, "")
+	t.Setenv("HOLDFAST_STORE", withheld)
+	c, err := choose("")
+	if err == nil {
+		_, err = c.open()
+	}
+	if !errors.Is(err, holdfast.ErrInvalid) || !strings.Contains(err.Error(), "HOLDFAST_STORE_FILE") {
+		t.Errorf("%v", err)
+	}
+}

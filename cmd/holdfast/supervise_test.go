@@ -1,0 +1,39 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/clock"
+)
+
+func TestTheCommandIsKilledStrictlyBeforeTheDeadline(t *testing.T) {
+	const s, ms = time.Second, time.Millisecond
+	for _, c := range []struct {
+		ttl, grace, span time.Duration // span: from the start to the deadline
+		killOnLost       bool
+		term, kill       time.Duration // before the deadline
+	}{
+		{ttl: 30 * s, grace: 10 * s, span: 30 * s, term: 11 * s, kill: 1 * s},
+		{ttl: 30 * s, grace: 10 * s, span: 3000 * s, term: 11 * s, kill: 1 * s},
+		{ttl: 30 * s, grace: 0, span: 30 * s, term: 1 * s, kill: 1 * s},
+		{ttl: 30 * s, grace: 10 * s, span: 30 * s, killOnLost: true, term: 1 * s, kill: 1 * s},
+		{ttl: 3600 * s, grace: 10 * s, span: 3600 * s, term: 11 * s, kill: 1 * s},
+		{ttl: 12 * s, grace: 4 * s, span: 12 * s, term: 4600 * ms, kill: 600 * ms},
+		{ttl: 2 * s, grace: 666 * ms, span: 2 * s, term: 866 * ms, kill: 200 * ms},
+		// Granted by another's release, not renewed yet: what is left of a place.
+		{ttl: 30 * s, grace: 10 * s, span: 9 * s, term: 3450 * ms, kill: 450 * ms},
+		{ttl: 2 * s, grace: 666 * ms, span: 900 * ms, term: 500 * ms, kill: 200 * ms},
+	} {
+		start := clock.Now()
+		deadline := start.Add(c.span)
+		v := &supervisor{ttl: c.ttl, grace: c.grace, killOnLost: c.killOnLost, start: start, deadline: deadline}
+		term, kill := v.schedule()
+		if got := deadline.Sub(term); got != c.term {
+			t.Errorf("%+v: TERM %v before the deadline, want %v", c, got, c.term)
+		}
+		if got := deadline.Sub(kill); got != c.kill {
+			t.Errorf("%+v: KILL %v before the deadline, want %v", c, got, c.kill)
+		}
+	}
+}

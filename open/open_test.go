@@ -1,0 +1,92 @@
+package open_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/filestore"
+	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/open"
+	"github.com/holdfast-go/holdfast/redisstore"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+func TestEachSchemeOpensItsStore(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	for url, want := range map[string]string{
+		"file:" + dir + "/a":                "file:" + dir + "/a",
+		"file://" + dir + "/b":              "file:" + dir + "/b",
+		"file:c":                            "file:" + dir + "/c",
+		"file:with%20blank?trust-fs=1":      "file:" + dir + "/with blank",
+		"file:d%23e?trust-fs=0":             "file:" + dir + "/d#e",
+		"FILE:f":                            "file:" + dir + "/f",
+		"redis://:secret@127.0.0.1:1/2":     "Redis at 127.0.0.1:1, database 2",
+		"rediss://u:p@127.0.0.1:1":          "Redis at 127.0.0.1:1, database 0",
+		"redis://127.0.0.1?dial_timeout=3s": "Redis at 127.0.0.1:6379, database 0",
+	} {
+		s, err := open.URL(url)
+		if err != nil {
+			t.Errorf("%s: %v", url, err)
+			continue
+		}
+		if got := s.Describe().Store; got != want {
+			t.Errorf("%s is %q, want %q", url, got, want)
+		}
+		switch s.(type) {
+		case *filestore.Store:
+			if _, err := os.Stat(strings.TrimPrefix(want, "file:")); err != nil {
+				t.Errorf("%s: %v", url, err)
+			}
+		case *redisstore.Store:
+		default:
+			t.Errorf("%s is a %T", url, s)
+		}
+		if err := s.Close(); err != nil {
+			t.Errorf("%s: close: %v", url, err)
+		}
+	}
+	if s, err := open.URL("mem:"); err != nil {
+		t.Error(err)
+	} else if _, ok := s.(*memstore.Store); !ok {
+		t.Errorf("mem: is a %T", s)
+	}
+}
+
+func TestAWrongURLIsInvalidAndNotRepeated(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "dir")
+	for _, url := range []string{
+		"", "secret", "/secret/dir", "secret:x", "sqlite:secret",
+		"mem:secret", "mem://secret", "mem:?secret=1",
+		"file:", "file:?trust-fs=1", "file://secret@host/dir", "file:" + dir + "#secret",
+		"file:" + dir + "?trust-fs=yes", "file:" + dir + "?trustfs=1", "file:" + dir + "?trust-fs=1;b=%zz",
+		"redis://:sec%ret@host", "redis://u:secret@host:notaport", "redis://u:secret@host/notanumber", "redis://u:secret@host?no-such=1",
+		"redis://u:sec ret@host", "rediss://u:secret@[::1", "redis:\x00secret",
+	} {
+		s, err := open.URL(url)
+		if s != nil || !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("%q: %v, %v, want an ErrInvalid", url, s, err)
+			continue
+		}
+		if url != "secret:x" && strings.Contains(err.Error(), "secret") { // of "secret:x" it is the scheme
+			t.Errorf("%q: the error repeats it: %v", url, err)
+		}
+	}
+	if _, err := os.Stat(dir); err == nil {
+		t.Errorf("%s was made for a wrong URL", dir)
+	}
+}
+
+func TestAURLWithAUserOrPasswordIsSecret(t *testing.T) {
+	for url, want := range map[string]bool{
+		"file:/a": false, "redis://host": false, "redis://host:6379/1?db=2": false, "mem:": false,
+		"redis://:p@host": true, "redis://u:p@host": true, "redis://u@host": true, "redis://a%b@host": true,
+	} {
+		if got := open.Secret(url); got != want {
+			t.Errorf("%s: %v", url, got)
+		}
+	}
+}
