@@ -5,7 +5,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -68,30 +67,19 @@ Put a URL with a password in a file, not on the command line.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	flags := root.PersistentFlags()
-	flags.StringVar(&p.store, "store", "", "where the locks are kept: file:DIR, redis://… or rediss://…")
-	flags.BoolVarP(&p.verbose, "verbose", "v", false, "tell on stderr what is done")
+	root.PersistentFlags().StringVar(&p.store, "store", "", "`URL` of where the locks are kept: file:DIR, redis://… or rediss://…")
 	root.AddCommand(p.runCommand(), p.lsCommand(), p.showCommand(), p.checkCommand(), p.waitCommand(), p.breakCommand(), versionCommand())
 	return root
 }
 
 // A program is what all commands share.
 type program struct {
-	args    []string // as typed
-	store   string   // --store
-	verbose bool
+	args  []string // as typed
+	store string   // --store
 }
 
 // dashes reports whether the command line has a -- argument.
 func (p *program) dashes() bool { return slices.Contains(p.args, "--") }
-
-// logger tells what the engine has to say.
-func (p *program) logger() *slog.Logger {
-	if p.verbose {
-		return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	}
-	return slog.New(&plain{told: map[string]bool{}})
-}
 
 // inspector opens the chosen store for looking into it.
 func (p *program) inspector() (store.Store, store.Inspector, error) {

@@ -75,9 +75,10 @@ has it; 76 lost while the command ran; 77 not allowed; 124 ran past
 	f.Var(&j.ttl, "ttl", "how long the lock outlives a host that dies; at least 2s")
 	f.Var(&j.atLeast, "at-least-for", "the name stays taken for `DUR` from the grant, even if the command ends sooner")
 	f.Var(&j.atMost, "at-most-for", "end the command after `DUR`: TERM, -k later KILL, exit 124")
-	f.StringVar(&j.onLost, "on-lost", "term", "when the lock is lost: `term` (and after -k kill) or kill")
+	f.StringVar(&j.onLost, "on-lost", "term", "`HOW` to end the command when the lock is lost: term (and kill after -k), or kill")
 	f.VarP(&j.grace, "kill-after", "k", "`DUR` between TERM and KILL; default the smaller of 10s and a third of the TTL, which is the most")
-	f.StringVar(&j.note, "note", "", "a remark that others see when they are refused")
+	f.StringVar(&j.note, "note", "", "a remark (`TEXT`) that others see when they are refused")
+	f.BoolVarP(&j.verbose, "verbose", "v", false, "tell on stderr what is done")
 	cmd.MarkFlagsMutuallyExclusive("nonblock", "wait")
 	cmd.MarkFlagsMutuallyExclusive("conflict-exit-code", "skip-ok")
 	cmd.MarkFlagsMutuallyExclusive("shared", "slots")
@@ -191,7 +192,7 @@ func (j *job) run(cmd *cobra.Command, args []string) error {
 	owner := holdfast.ThisProcess()
 	owner.Program, owner.Note = filepath.Base(j.argv[0]), j.note
 	locks, err := holdfast.New(s, &holdfast.Options{
-		TTL: time.Duration(j.ttl), MinHold: time.Duration(j.atLeast), Owner: owner, Logger: j.logger(),
+		TTL: time.Duration(j.ttl), MinHold: time.Duration(j.atLeast), Owner: owner, Logger: logger(j.verbose),
 	})
 	if err != nil {
 		s.Close()

@@ -9,6 +9,14 @@ import (
 	"sync"
 )
 
+// logger tells people what the engine has to say.
+func logger(verbose bool) *slog.Logger {
+	if verbose {
+		return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
+	return slog.New(&plain{told: map[string]bool{}})
+}
+
 // plain is the log handler without -v: warnings for people, each sentence once,
 // since cron mails what is on stderr. Errors are left to the command, which
 // tells them in its own words.
