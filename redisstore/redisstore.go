@@ -62,8 +62,9 @@
 //	+scan                                     to list all names
 //	+info                                     for the check at start; without, there is none
 //
-// On a cluster the client needs +cluster|slots and +cluster|shards and +command
-// besides. To log in needs no right.
+// The client needs +select besides for a database other than 0, and on a
+// cluster +cluster|slots, +cluster|shards and +command. To log in needs no
+// right.
 package redisstore
 
 import (

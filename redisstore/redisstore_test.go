@@ -1,10 +1,10 @@
 package redisstore
 
 import (
-	"os"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/store"
@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-func TestMain(m *testing.M) { os.Exit(testserver.Main{M: m}.Run()) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(testserver.Main{M: m}) }
 
 // clientOf returns a client of the server at addr, closed when the test ends.
 func clientOf(t testing.TB, addr string, edit ...func(*redis.Options)) *redis.Client {
