@@ -95,7 +95,7 @@ has it; 76 lost while the command ran; 77 not allowed; 124 ran past
 type job struct {
 	*program
 
-	try, shared, skipOK               bool
+	try, shared, skipOK, verbose      bool
 	wait, ttl, atLeast, atMost, grace duration
 	conflict                          int
 	slots                             slots
