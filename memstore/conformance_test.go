@@ -24,8 +24,8 @@ func TestDifferential(t *testing.T) {
 				},
 				Stored: func(t *testing.T, s store.Store, name string) queue.Queue {
 					m := s.(*Store)
-					if q := m.names[name]; q != nil {
-						return *q
+					if n := m.names[name]; n != nil {
+						return n.Queue
 					}
 					return queue.Queue{Last: m.last}
 				},

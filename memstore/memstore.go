@@ -26,6 +26,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -39,13 +40,21 @@ import (
 // were given the same Store. Its methods are safe for concurrent use.
 type Store struct {
 	mu    sync.Mutex
-	names map[string]*queue.Queue
-	sweep int          // how many names there may be before those that are over are looked for
-	free  *queue.Queue // of an idle name, to be used again
-	last  int64        // the newest token of all idle names
+	names map[string]*named
+	most  int    // names at a time since the map was made
+	sweep int    // how many names there may be before those that are over are looked for
+	free  *named // of an idle name, to be used again
+	last  int64  // the newest token of all idle names
 	now   func() queue.Time
 	fail  func(op, name string) error
 	sinks map[store.Process]func(store.Hint)
+}
+
+// named is the queue of a name in use, with room for the one entry that most
+// names have.
+type named struct {
+	queue.Queue
+	one [1]queue.Entry
 }
 
 var _ interface {
@@ -68,12 +77,13 @@ func New() *Store {
 
 func newAt(now func() queue.Time) *Store {
 	return &Store{
-		names: map[string]*queue.Queue{}, sweep: minSweep, now: now,
+		names: map[string]*named{}, sweep: minSweep, now: now,
 		sinks: map[store.Process]func(store.Hint){},
 	}
 }
 
-// minSweep is the least number of names for which a sweep is worth its while.
+// minSweep is the least number of names for which a sweep, or a smaller map, is
+// worth its while.
 const minSweep = 1024
 
 // Fail makes every later operation for which f returns an error fail with that
@@ -97,7 +107,7 @@ func (s *Store) Break(name string) {
 		var all queue.Change
 		for _, e := range q.State(now, name).Entries {
 			if e.Granted {
-				b := store.Break{Name: name, ID: e.ID, Token: e.Token, Reason: "memstore.Break", Now: true}
+				b := store.Break{Name: name, ID: e.ID, Token: e.Token, Now: true}
 				change, _ := q.Break(now, &b) // it was there a moment ago, under the same lock
 				all.Woken = append(all.Woken, change.Woken...)
 			}
@@ -122,11 +132,11 @@ func (s *Store) Look(ctx context.Context, c store.Claim) (store.Answer, error) {
 	if err := s.away(ctx, "look", c.Name); err != nil {
 		return store.Answer{}, err
 	}
-	q := s.names[c.Name]
-	if q == nil {
-		q = &queue.Queue{Last: s.last}
+	n := s.names[c.Name]
+	if n == nil {
+		n = &named{Queue: queue.Queue{Last: s.last}}
 	}
-	return q.Look(s.now(), c.Name, &c)
+	return n.Look(s.now(), c.Name, &c)
 }
 
 // Renew implements [store.Store].
@@ -184,13 +194,13 @@ func (s *Store) states(ctx context.Context, name string) (all []store.State, err
 	}
 	now, names := s.now(), s.names
 	if name != "" {
-		names = map[string]*queue.Queue{}
-		if q := s.names[name]; q != nil {
-			names[name] = q
+		names = map[string]*named{}
+		if n := s.names[name]; n != nil {
+			names[name] = n
 		}
 	}
-	for n, q := range names {
-		if st := q.State(now, n); len(st.Entries) > 0 {
+	for name, n := range names {
+		if st := n.State(now, name); len(st.Entries) > 0 {
 			all = append(all, st)
 		}
 	}
@@ -247,23 +257,27 @@ func (s *Store) do(ctx context.Context, op, name string, f func(queue.Time, *que
 // change runs f on the queue of the name, forgets a name that nobody uses any
 // more, and wakes whom f granted.
 func (s *Store) change(name string, f func(queue.Time, *queue.Queue) queue.Change) {
-	q := s.names[name]
-	if q == nil {
+	n := s.names[name]
+	if n == nil {
 		if len(s.names) >= s.sweep {
 			s.forget()
 		}
-		if q = s.free; q == nil {
-			q = new(queue.Queue)
+		if n = s.free; n == nil {
+			n = new(named)
 		}
 		s.free = nil
-		q.Last = s.last
-		s.names[name] = q
+		n.Last, n.Entries = s.last, n.one[:0]
+		s.names[name] = n
+		s.most = max(s.most, len(s.names))
 	}
-	change := f(s.now(), q)
-	if len(q.Entries) == 0 {
-		s.last = max(s.last, q.Last)
+	change := f(s.now(), &n.Queue)
+	if len(n.Entries) == 0 {
+		s.last = max(s.last, n.Last)
 		delete(s.names, name)
-		s.free = q
+		s.free = n
+		if s.most > minSweep && len(s.names) < s.most/8 {
+			s.shrink()
+		}
 	}
 	s.wake(change)
 }
@@ -273,14 +287,22 @@ func (s *Store) change(name string, f func(queue.Time, *queue.Queue) queue.Chang
 // the last time.
 func (s *Store) forget() {
 	now := s.now()
-	for name, q := range s.names {
-		s.wake(q.Expire(now, name, func(store.Process) bool { return false }))
-		if len(q.Entries) == 0 {
-			s.last = max(s.last, q.Last)
+	for name, n := range s.names {
+		s.wake(n.Expire(now, name, func(store.Process) bool { return false }))
+		if len(n.Entries) == 0 {
+			s.last = max(s.last, n.Last)
 			delete(s.names, name)
 		}
 	}
 	s.sweep = max(minSweep, 2*len(s.names))
+}
+
+// shrink makes a new map: one that was large keeps its room for ever.
+func (s *Store) shrink() {
+	old := s.names
+	s.names = make(map[string]*named, len(old))
+	maps.Copy(s.names, old)
+	s.most = len(s.names)
 }
 
 func (s *Store) wake(change queue.Change) {

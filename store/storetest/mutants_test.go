@@ -71,7 +71,7 @@ var mutants = []mutant{
 	{"lock_delay_of_a_place", []edit{{rule, "if !e.Granted {\n\t\treturn e.Expires\n\t}\n\tend", "if !e.Granted {\n\t\treturn e.Expires + e.Delay\n\t}\n\tend"}}},
 
 	// Tokens.
-	{"token_starts_again_when_idle", []edit{{rule, draw, "q.Last++"}, {memory, "q.Last = s.last\n\t\ts.names", "q.Last = 0\n\t\ts.names"}}},
+	{"token_starts_again_when_idle", []edit{{rule, draw, "q.Last++"}, {memory, "n.Last, n.Entries = s.last,", "n.Last, n.Entries = 0,"}}},
 	{"token_drawn_at_the_append", []edit{
 		{rule, draw, "if q.Entries[i].Token == 0 {\nq.Last = max(q.Last+1, now.Wall)\n} else {\nq.Last = q.Entries[i].Token\n}"},
 		{rule, "q.Entries[i].Expires = now.Clock + micros(c.Place)", "q.Entries[i].Expires = now.Clock + micros(c.Place)\nq.Last++\nq.Entries[i].Token = q.Last"},
@@ -127,11 +127,11 @@ var mutants = []mutant{
 	{"a_batch_ends_at_the_first_loss", []edit{{memory, "return q.Renew(now, h)\n\t\t})", "return q.Renew(now, h)\n\t\t})\n\t\tif out[i].Err != nil {\nfor j := i; j < len(out); j++ {\nout[j].Err = out[i].Err\n}\nbreak\n}"}}},
 
 	// Names.
-	{"names_folded_in_case", []edit{{memory, "\tq := s.names[name]\n\tif q == nil {\n\t\tif len", "\tname = strings.ToLower(name)\n\tq := s.names[name]\n\tif q == nil {\n\t\tif len"}}},
-	{"names_without_trailing_blanks", []edit{{memory, "\tq := s.names[name]\n\tif q == nil {\n\t\tif len", "\tname = strings.TrimRight(name, \" \")\n\tq := s.names[name]\n\tif q == nil {\n\t\tif len"}}},
-	{"names_end_at_a_NUL", []edit{{memory, "\tq := s.names[name]\n\tif q == nil {\n\t\tif len", "\tname, _, _ = strings.Cut(name, \"\\x00\")\n\tq := s.names[name]\n\tif q == nil {\n\t\tif len"}}},
-	{"names_cut_at_511_bytes", []edit{{memory, "\tq := s.names[name]\n\tif q == nil {\n\t\tif len", "\tname = name[:min(len(name), 511)]\n\tq := s.names[name]\n\tif q == nil {\n\t\tif len"}}},
+	{"names_folded_in_case", []edit{{memory, "\tn := s.names[name]\n\tif n == nil {\n\t\tif len", "\tname = strings.ToLower(name)\n\tn := s.names[name]\n\tif n == nil {\n\t\tif len"}}},
+	{"names_without_trailing_blanks", []edit{{memory, "\tn := s.names[name]\n\tif n == nil {\n\t\tif len", "\tname = strings.TrimRight(name, \" \")\n\tn := s.names[name]\n\tif n == nil {\n\t\tif len"}}},
+	{"names_end_at_a_NUL", []edit{{memory, "\tn := s.names[name]\n\tif n == nil {\n\t\tif len", "\tname, _, _ = strings.Cut(name, \"\\x00\")\n\tn := s.names[name]\n\tif n == nil {\n\t\tif len"}}},
+	{"names_cut_at_511_bytes", []edit{{memory, "\tn := s.names[name]\n\tif n == nil {\n\t\tif len", "\tname = name[:min(len(name), 511)]\n\tn := s.names[name]\n\tif n == nil {\n\t\tif len"}}},
 	{"an_ended_context_is_ignored", []edit{{memory, "if err := ctx.Err(); err != nil {\n\t\treturn err\n\t}\n\tif s.fail", "if s.fail"}}},
 	{"an_ended_context_is_a_loss", []edit{{memory, "if err := ctx.Err(); err != nil {\n\t\treturn err\n\t}\n\tif s.fail", "if err := ctx.Err(); err != nil {\n\t\treturn store.ErrLost\n\t}\n\tif s.fail"}}},
-	{"two_first_ones_at_once_both_insert", []edit{{memory, "q.Last = s.last\n\t\ts.names", "q.Last = s.last\n\t\ts.mu.Unlock()\n\t\ttime.Sleep(time.Millisecond)\n\t\ts.mu.Lock()\n\t\ts.names"}}},
+	{"two_first_ones_at_once_both_insert", []edit{{memory, "n.one[:0]\n\t\ts.names", "n.one[:0]\n\t\ts.mu.Unlock()\n\t\ttime.Sleep(time.Millisecond)\n\t\ts.mu.Lock()\n\t\ts.names"}}},
 }

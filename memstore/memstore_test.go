@@ -1,0 +1,224 @@
+package memstore
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/queue"
+)
+
+// clocked is a store, and a function that lets seconds pass in it.
+func clocked() (s *Store, pass func(seconds int64)) {
+	now := queue.Time{Clock: 1, Wall: 1_700_000_000_000_000}
+	s = newAt(func() queue.Time { return now })
+	return s, func(seconds int64) {
+		now.Clock += seconds * 1e6
+		now.Wall += seconds * 1e6
+	}
+}
+
+func take(t testing.TB, s *Store, c store.Claim) store.Hold {
+	t.Helper()
+	a, err := s.Ask(t.Context(), c)
+	if err != nil || !a.Granted {
+		t.Fatalf("ask for %q: %+v, %v, want granted", c.Name, a, err)
+	}
+	return store.Hold{Name: c.Name, ID: c.ID, Token: a.Token, TTL: c.TTL}
+}
+
+func waits(t testing.TB, s *Store, c store.Claim) {
+	t.Helper()
+	if a, err := s.Ask(t.Context(), c); err != nil || a.Granted {
+		t.Fatalf("ask for %q: %+v, %v, want refused", c.Name, a, err)
+	}
+}
+
+func TestNothingIsKeptOfIdleNames(t *testing.T) {
+	s := New()
+	before := heap()
+	const n = 200_000
+	holds := make([]store.Hold, n)
+	for i := range holds {
+		holds[i] = take(t, s, claim(fmt.Sprint("name ", i)))
+	}
+	for i := range holds {
+		if err := s.Release(t.Context(), holds[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	newest := holds[n-1].Token
+	holds = nil
+	if len(s.names) != 0 {
+		t.Fatalf("%d names are kept", len(s.names))
+	}
+	if kept := heap() - before; kept > 100_000 {
+		t.Errorf("%d bytes are kept of %d idle names", kept, n)
+	}
+	runtime.KeepAlive(s)
+	if h := take(t, s, claim("name 0")); h.Token <= newest {
+		t.Errorf("token %d after %d", h.Token, newest)
+	}
+}
+
+// Whoever abandons a name does not come again to drop it.
+func TestAbandonedNamesAreForgotten(t *testing.T) {
+	s, pass := clocked()
+	first := take(t, s, claim("name 0"))
+	for i := range 10 * minSweep {
+		take(t, s, claim(fmt.Sprint("name ", i+1)))
+		if i%100 == 0 {
+			pass(10)
+		}
+	}
+	if n := len(s.names); n > 2*minSweep {
+		t.Errorf("%d names are kept, of which at most 301 have not expired", n)
+	}
+	if s.names["name 0"] != nil {
+		t.Error("the first name is kept")
+	}
+	pass(-10_000)
+	if h := take(t, s, claim("name 0")); h.Token <= first.Token {
+		t.Errorf("token %d after %d", h.Token, first.Token)
+	}
+}
+
+func TestForgettingNamesWakesThoseWhoseTurnItIs(t *testing.T) {
+	s, pass := clocked()
+	var hints []store.Hint
+	w := claim("contended")
+	if err := s.Watch(t.Context(), w.ID.Process(), func(h store.Hint) { hints = append(hints, h) }); err != nil {
+		t.Fatal(err)
+	}
+	dead := claim("contended")
+	dead.TTL = 5e9
+	take(t, s, dead)
+	waits(t, s, w)
+	pass(6)
+	for i := range minSweep {
+		take(t, s, claim(fmt.Sprint("name ", i)))
+	}
+	if len(hints) != 1 || hints[0].ID != w.ID || hints[0].Token == 0 {
+		t.Fatalf("hints %+v, want one for the waiter", hints)
+	}
+	if h := take(t, s, w); h.Token != hints[0].Token {
+		t.Fatalf("token %d, and %d in the hint", h.Token, hints[0].Token)
+	}
+}
+
+func TestAHeldNameCostsUnder200Bytes(t *testing.T) {
+	if b := bytesAName(t, 100_000); b > 200 {
+		t.Errorf("%.0f bytes a name", b)
+	}
+}
+
+func TestAnUncontendedPairAllocatesNothing(t *testing.T) {
+	s, c, ctx := New(), claim("name"), t.Context()
+	n := testing.AllocsPerRun(1000, func() {
+		a, err := s.Ask(ctx, c)
+		if err != nil || !a.Granted {
+			t.Fatal(a, err)
+		}
+		if err := s.Release(ctx, store.Hold{Name: c.Name, ID: c.ID, Token: a.Token}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestFailMakesEachOperationFailAndDoesNothing(t *testing.T) {
+	s, ctx := New(), t.Context()
+	h := take(t, s, claim("name"))
+	away := errors.New("the store is away")
+	var seen []string
+	s.Fail(func(op, name string) error {
+		seen = append(seen, op+" "+name)
+		return away
+	})
+	other := claim("other")
+	if _, err := s.Ask(ctx, other); !errors.Is(err, away) {
+		t.Errorf("ask: %v", err)
+	}
+	if _, err := s.Look(ctx, other); !errors.Is(err, away) {
+		t.Errorf("look: %v", err)
+	}
+	if r := s.Renew(ctx, []store.Hold{h}); !errors.Is(r[0].Err, away) {
+		t.Errorf("renew: %v", r)
+	}
+	if err := s.Release(ctx, h); !errors.Is(err, away) {
+		t.Errorf("release: %v", err)
+	}
+	for _, err := range s.List(ctx, "name") {
+		if !errors.Is(err, away) {
+			t.Errorf("list: %v", err)
+		}
+	}
+	if err := s.BreakHold(ctx, store.Break{Name: "name", ID: h.ID, Token: h.Token}); !errors.Is(err, away) {
+		t.Errorf("break: %v", err)
+	}
+	if want := []string{"ask other", "look other", "renew name", "release name", "list name", "break name"}; !slices.Equal(seen, want) {
+		t.Errorf("called for %q, want %q", seen, want)
+	}
+	s.Fail(nil)
+	if r := s.Renew(ctx, []store.Hold{h}); r[0].Err != nil {
+		t.Errorf("renew when it is back: %v", r[0].Err)
+	}
+	take(t, s, other)
+}
+
+func TestFailCanPickOneOperationOfOneName(t *testing.T) {
+	s, ctx := New(), t.Context()
+	one, two := take(t, s, claim("one")), take(t, s, claim("two"))
+	away := errors.New("the store is away")
+	s.Fail(func(op, name string) error {
+		if op == "renew" && name == "one" {
+			return away
+		}
+		return nil
+	})
+	if r := s.Renew(ctx, []store.Hold{one, two}); !errors.Is(r[0].Err, away) || r[1].Err != nil {
+		t.Errorf("renewals %+v, want only the first to fail", r)
+	}
+	if err := s.Release(ctx, one); err != nil {
+		t.Errorf("release: %v", err)
+	}
+}
+
+func TestBreakLosesEveryHoldOfTheNameAndLetsTheNextIn(t *testing.T) {
+	s, ctx := New(), t.Context()
+	reader := func(name string) store.Claim {
+		c := claim(name)
+		c.Weight = 1
+		return c
+	}
+	one, two, other := take(t, s, reader("name")), take(t, s, reader("name")), take(t, s, claim("other"))
+	w, later := claim("name"), claim("name")
+	waits(t, s, w)
+	waits(t, s, later)
+	var hints []store.Hint
+	if err := s.Watch(ctx, w.ID.Process(), func(h store.Hint) { hints = append(hints, h) }); err != nil {
+		t.Fatal(err)
+	}
+	s.Break("name")
+	s.Break("a name that nobody uses")
+	r := s.Renew(ctx, []store.Hold{one, two, other})
+	if !errors.Is(r[0].Err, store.ErrLost) || !errors.Is(r[1].Err, store.ErrLost) || r[2].Err != nil {
+		t.Errorf("renewals %+v, want the first two lost", r)
+	}
+	if len(hints) != 1 || hints[0].ID != w.ID {
+		t.Fatalf("hints %+v, want one, for the first that waits", hints)
+	}
+	h := take(t, s, w)
+	waits(t, s, later)
+	if r := s.Renew(ctx, []store.Hold{h}); r[0].Err != nil {
+		t.Errorf("the next hold: %v", r[0].Err)
+	}
+	if len(s.names) != 2 {
+		t.Errorf("%d names are kept, want 2", len(s.names))
+	}
+}
