@@ -2,7 +2,7 @@
 // came out: a line for each package, what the failed tests printed, every
 // skipped test by name, and the counts.
 //
-//	go run ./internal/runtests [-strict] [-v] [-m DIR]... [go test flags]
+//	go run ./internal/runtests [-strict] [-v] [-m DIR]... -- [go test flags]
 //
 // With -strict a skip that is not on the list in skips.go is a failure: a test
 // that did not run for want of a server has proved nothing.
