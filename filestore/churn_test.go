@@ -34,7 +34,7 @@ func churn(t *testing.T, enough func(rounds, removed, overlaps int64) bool) (rou
 	var inside, nRounds, nRemoved, nOverlaps atomic.Int64
 	var err atomic.Value
 	var wg sync.WaitGroup
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(patience)
 	for range 6 {
 		s := open(t, dir)
 		wg.Go(func() {

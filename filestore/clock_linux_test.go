@@ -35,8 +35,12 @@ func TestAnotherTimeNamespaceHasTheSameClock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	namespace := []string{"--time", "--boottime", "100000", "--fork"}
+	if os.Geteuid() != 0 {
+		namespace = append(namespace, "--user", "--map-root-user")
+	}
 	inside := func(arg ...string) ([]byte, error) {
-		cmd := exec.Command("unshare", append([]string{"--time", "--boottime", "100000", "--fork"}, arg...)...)
+		cmd := exec.Command("unshare", append(namespace, arg...)...)
 		cmd.Env = append(os.Environ(), roleEnv+"=tell the clock")
 		return cmd.Output()
 	}

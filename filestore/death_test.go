@@ -23,7 +23,7 @@ func lockSoon(t *testing.T, s *Store, name string) store.Hold {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, stop := context.WithTimeout(t.Context(), patience)
 	defer stop()
 	h, err := w.lock(ctx, lockOf(w.p, name), nil)
 	if err != nil {
@@ -52,9 +52,9 @@ func free(t *testing.T, s *Store, name string) bool {
 // soon waits for something that must happen.
 func soon(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !f(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patience); !f(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("after 30 s still not: %s", what)
+			t.Fatalf("after %v still not: %s", patience, what)
 		}
 	}
 }
@@ -267,6 +267,38 @@ func TestAClosedStoreFreesWhatItHeld(t *testing.T) {
 	s.Close()
 	if !free(t, other, "name") {
 		t.Fatal("the name is not free though its Store was closed")
+	}
+}
+
+// Nobody waits for the death of one who is dead, though what it held is in the
+// way for the lock delay: the hint of it would come again and again.
+func TestTheLockDelayOfADeadHolderIsWaitedForQuietly(t *testing.T) {
+	dir := t.TempDir()
+	s, other := open(t, dir), open(t, dir)
+	defer s.Close()
+	c := lockOf(store.NewProcess(), "name")
+	c.Delay = time.Hour
+	if a, err := other.Ask(t.Context(), c); err != nil || !a.Granted {
+		t.Fatalf("%+v, %v", a, err)
+	}
+	w, err := newWaiter(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waits := lockOf(w.p, "name")
+	if _, err := s.Ask(t.Context(), waits); err != nil {
+		t.Fatal(err)
+	}
+	other.Close()
+	soon(t, "the death is told", func() bool { return len(w.hints) > 0 })
+	a, err := s.Ask(t.Context(), waits)
+	if err != nil || a.Granted || a.Until < 50*time.Minute {
+		t.Fatalf("%+v, %v, want refused for the lock delay", a, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.watches) > 0 {
+		t.Fatal("the dead holder is watched")
 	}
 }
 

@@ -52,6 +52,15 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
+// patience bounds every wait for something that must happen. A search for
+// mutants cannot wait that long for each of them.
+var patience = func() time.Duration {
+	if d, err := time.ParseDuration(os.Getenv("HOLDFAST_TEST_PATIENCE")); err == nil {
+		return d
+	}
+	return 30 * time.Second
+}()
+
 // A helper is another process.
 type helper struct {
 	t     testing.TB
@@ -90,6 +99,7 @@ func start(t testing.TB, role, dir, name string) *helper {
 // says waits for a line of the helper.
 func (h *helper) says(want string) (rest string) {
 	h.t.Helper()
+	defer time.AfterFunc(patience, func() { h.cmd.Process.Kill() }).Stop()
 	line, err := h.out.ReadString('\n')
 	rest, ok := strings.CutPrefix(strings.TrimSpace(line), want)
 	if !ok {
@@ -215,9 +225,6 @@ func holdAndFork(s *Store, name string) error {
 			child := exec.Command(os.Args[0], os.Args[1:]...)
 			child.Env = append(os.Environ(), roleEnv+"=sleep")
 			child.ExtraFiles = extra
-			if _, err := child.StdinPipe(); err != nil {
-				return err
-			}
 			if err := child.Start(); err != nil {
 				return err
 			}

@@ -25,7 +25,7 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (a store.Answer, err err
 		a, change, err = q.Ask(now, c.Name, &c)
 		for !a.Granted && !errors.Is(err, store.ErrLost) {
 			// Somebody is ahead, or uses another limit: is it a dead one?
-			dead := s.deadAhead(q, c.ID)
+			dead := s.deadAhead(now, q, c.ID)
 			more := q.Expire(now, c.Name, func(p store.Process) bool { return slices.Contains(dead, p) })
 			if !more.Wrote {
 				break
@@ -36,7 +36,7 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (a store.Answer, err err
 		}
 		change.Woken = slices.DeleteFunc(change.Woken, func(h store.Hint) bool { return h.ID == c.ID })
 		if err == nil && !a.Granted && !c.Try {
-			holders, before := ahead(q, c.ID)
+			holders, before := ahead(now, q, c.ID)
 			if lookOut = holders; before != nil {
 				lookOut = []store.Process{*before}
 			}
@@ -61,7 +61,7 @@ func (s *Store) Look(ctx context.Context, c store.Claim) (a store.Answer, err er
 		return a, err
 	}
 	now := s.now()
-	dead := s.deadAhead(q, c.ID)
+	dead := s.deadAhead(now, q, c.ID)
 	lapse(now, q, func(p store.Process) bool { return slices.Contains(dead, p) })
 	return q.Look(now, c.Name, &c)
 }
@@ -166,14 +166,16 @@ const maxTests = 256
 // ahead is who stands before the id, or before one who came now: the processes
 // of the holders, and that of the waiter just before it, if there is one. Each
 // waiter looks out for the one before it and the first for the holders, so
-// that every death is seen by the one whom it concerns.
-func ahead(q *queue.Queue, id store.ID) (holders []store.Process, before *store.Process) {
+// that every death is seen by the one whom it concerns. Holds that have expired,
+// and are only in the way, have no death to wait for.
+func ahead(now queue.Time, q *queue.Queue, id store.ID) (holders []store.Process, before *store.Process) {
 	for i := range q.Entries {
 		e := &q.Entries[i]
 		p := e.ID.Process()
 		switch {
 		case e.ID == id:
 			return holders, before
+		case e.Expires <= now.Clock:
 		case !e.Granted:
 			before = &p
 		case len(holders) < maxTests && !slices.Contains(holders, p):
@@ -184,8 +186,8 @@ func ahead(q *queue.Queue, id store.ID) (holders []store.Process, before *store.
 }
 
 // deadAhead is which of the processes ahead of id have died.
-func (s *Store) deadAhead(q *queue.Queue, id store.ID) []store.Process {
-	test, before := ahead(q, id)
+func (s *Store) deadAhead(now queue.Time, q *queue.Queue, id store.ID) []store.Process {
+	test, before := ahead(now, q, id)
 	if before != nil {
 		test = append(test, *before)
 	}

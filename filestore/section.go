@@ -125,7 +125,7 @@ func (s *Store) enter(name string, create bool) (*file, error) {
 			// hand; closing unlocks.
 			s.forget(fl)
 		}
-		fl.mu.Unlock()
+		fl.done()
 		if err != nil {
 			return nil, err
 		}
@@ -139,6 +139,11 @@ func (s *Store) enter(name string, create bool) (*file, error) {
 // leave ends the section.
 func (fl *file) leave() {
 	unlock(fl.fd)
+	fl.done()
+}
+
+// done ends the use of a file that open returned.
+func (fl *file) done() {
 	if fl.closed {
 		fl.f.Close()
 	}
@@ -202,7 +207,8 @@ func (s *Store) closeOne() {
 	}
 }
 
-// forget closes a file whose mutex is held.
+// forget makes a file, whose mutex is held, one that is closed when it is done
+// with.
 func (s *Store) forget(fl *file) {
 	s.mu.Lock()
 	if s.files[fl.name] == fl {
@@ -210,7 +216,6 @@ func (s *Store) forget(fl *file) {
 	}
 	s.mu.Unlock()
 	fl.closed = true
-	fl.f.Close()
 }
 
 func (s *Store) path(name string) string { return filepath.Join(s.dir, namesDir, fileName(name)) }
