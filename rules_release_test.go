@@ -284,11 +284,13 @@ func TestRule8_CloseGivesBackAllAndEndsAllWaits(t *testing.T) { // B66, B121
 			waiters = append(waiters, waits(t, locks.Mutex(fmt.Sprint(i/2)).Lock)) // two at the gate
 		}
 		time.Sleep(time.Second)
+		closed := time.Now()
 		if err := locks.Close(); err != nil {
 			t.Fatal(err)
 		}
 		for _, w := range waiters {
 			w.failed(ErrClosed)
+			same(t, "left after", w.at.Sub(closed), 0)
 			isNot(t, w.err, ErrHeld)
 		}
 		for i, l := range leases {

@@ -203,7 +203,7 @@ func TestRule4_LeasesAreRenewedInBatches(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			synctest.Wait()
 			calls := s.made("renew")
-			same(t, "calls", len(calls), round*n/batchSize)
+			same(t, "calls", len(calls), round*10) // a thousand leases a call
 			var holds int
 			for _, c := range calls {
 				holds += len(c.holds)

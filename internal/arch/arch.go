@@ -52,6 +52,7 @@ var rules = map[string]rule{
 
 	"store/storetest":     {support, nil},
 	"internal/arch":       {support, nil},
+	"internal/mutant":     {support, nil},
 	"internal/runtests":   {support, nil},
 	"internal/testserver": {support, []string{sys}},
 }

@@ -1,0 +1,114 @@
+// Package mutant builds test binaries of this module with something wrong in
+// it, to see that the tests catch it. Nothing is written to the module: the
+// changed files are laid over it with go test -overlay.
+package mutant
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// An Edit replaces a piece of a file that is there exactly once. The file is
+// told by its path in the module.
+type Edit struct{ File, Old, New string }
+
+// An Overlay is files that replace those of the module, or are added to it,
+// for a build.
+type Overlay struct {
+	t    testing.TB
+	root string            // of the module
+	dir  string            // where the files are
+	over map[string]string // path in the module → file
+}
+
+// New returns an Overlay without files. It fails the test if there is no
+// module around it.
+func New(t testing.TB) *Overlay {
+	t.Helper()
+	root, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(root, "go.mod")); err == nil {
+			return &Overlay{t: t, root: root, dir: t.TempDir(), over: map[string]string{}}
+		}
+		if root == filepath.Dir(root) {
+			t.Fatal("no go.mod above the test")
+		}
+		root = filepath.Dir(root)
+	}
+}
+
+// Text is a file of the module with those of the edits that are for it; used
+// is how many there were.
+func (o *Overlay) Text(path string, edits []Edit) (text string, used int) {
+	o.t.Helper()
+	data, err := os.ReadFile(filepath.Join(o.root, path))
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	text = string(data)
+	for _, e := range edits {
+		if e.File != path {
+			continue
+		}
+		if n := strings.Count(text, e.Old); n != 1 {
+			o.t.Fatalf("%q is in %s %d times, want once", e.Old, path, n)
+		}
+		text = strings.Replace(text, e.Old, e.New, 1)
+		used++
+	}
+	return text, used
+}
+
+// Add lays a file with the text over the path in the module.
+func (o *Overlay) Add(path, text string) {
+	o.t.Helper()
+	file := filepath.Join(o.dir, fmt.Sprintf("%d.go", len(o.over)))
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		o.t.Fatal(err)
+	}
+	o.over[filepath.Join(o.root, path)] = file
+}
+
+// Edit lays the edited files over the module.
+func (o *Overlay) Edit(edits ...Edit) {
+	o.t.Helper()
+	for i, e := range edits {
+		first := true
+		for _, before := range edits[:i] {
+			first = first && before.File != e.File
+		}
+		if first {
+			text, _ := o.Text(e.File, edits)
+			o.Add(e.File, text)
+		}
+	}
+}
+
+// Build builds the test binary of a package, told by its path in the module,
+// and returns where it is.
+func (o *Overlay) Build(pkg string) (bin string) {
+	o.t.Helper()
+	list := filepath.Join(o.dir, "overlay.json")
+	text, err := json.Marshal(map[string]any{"Replace": o.over})
+	if err == nil {
+		err = os.WriteFile(list, text, 0o600)
+	}
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	bin = filepath.Join(o.dir, "mutant.test")
+	cmd := exec.Command("go", "test", "-c", "-vet=off", "-overlay", list, "-o", bin, "./"+pkg)
+	cmd.Dir = o.root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		o.t.Fatalf("go test -c: %v\n%s", err, out)
+	}
+	return bin
+}

@@ -1,0 +1,149 @@
+package holdfast
+
+import (
+	"bytes"
+	"os/exec"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/mutant"
+)
+
+// A broken is the engine with one thing wrong, and the test that says so.
+type broken struct {
+	name, test string
+	edits      []mutant.Edit
+}
+
+// one is a broken engine that differs in one place.
+func one(name, test, file, old, new string) broken {
+	return broken{name, test, []mutant.Edit{{File: file, Old: old, New: new}}}
+}
+
+const unclearNotYet = "case errors.Is(r.Err, ErrLost):\n\t\treturn r.Err\n\t}"
+
+var engineMutants = []broken{
+	// Rule 1.
+	one("the deadline of a grant counts from the reply", "TestRule1_ClockBeforeTheCall", "acquire.go",
+		"out.sent = o.e.now()\n\t\tout.answer, err = o.e.store.Ask(ctx, o.claim)\n",
+		"out.answer, err = o.e.store.Ask(ctx, o.claim)\n\t\tout.sent = o.e.now()\n"),
+	one("the deadline of a renewal counts from the reply", "TestRule1_ARenewalCountsFromItsSending", "renew.go",
+		"sent := s.e.now()\n\tanswers := s.e.store.Renew(ctx, holds)\n", "answers := s.e.store.Renew(ctx, holds)\n\tsent := s.e.now()\n"),
+	one("no one percent", "TestRule1_ClockBeforeTheCall", "lease.go", "from.Add(ttl - ttl/100 - margin)", "from.Add(ttl - margin)"),
+	one("no margin", "TestRule1_ClockBeforeTheCall", "lease.go", "from.Add(ttl - ttl/100 - margin)", "from.Add(ttl - ttl/100)"),
+	one("the TTL of an answer is not used", "TestRule1_TheAnswerCarriesTheInstantAndTheTTL", "renew.go", "deadlineOf(sent, r.TTL)", "deadlineOf(sent, l.s.TTL)"),
+	one("the instant of an answer is not used", "TestRule1_TheAnswerCarriesTheInstantAndTheTTL", "acquire.go", "if out.answer.From != 0 {", "if false {"),
+	one("a grant that comes too late is handed out", "TestRule1_AGrantAnsweredAfterItsOwnDeadlineIsAskedForAgain", "acquire.go",
+		"if !r.e.desc.InProcess && deadlineOf(", "if false && deadlineOf("),
+	one("the time suspended does not count", "TestRule1_TheTimeSuspendedCounts", "locker.go", "now: clock.Now,", "now: clock.Awake,"),
+	one("the clock is negative in a bubble", "TestRule1_TheBootClockStandsStillInABubble", "internal/clock/clock.go", "return early + Instant(", "return Instant("),
+
+	// Rule 2.
+	one("a renewal that hangs keeps the lease", "TestRule2_ATimerEndsTheLeaseThoughARenewalHangs", "renew.go",
+		"if l.flight == nil {\n\t\tat = min(at, l.renewAt)\n", "if l.flight != nil {\n\t\tat = at.Add(time.Hour)\n\t} else {\n\t\tat = min(at, l.renewAt)\n"),
+	one("an answer after the deadline revives", "TestRule2_TheClockIsReadBeforeTheAnswer", "renew.go", "case l.deadline <= now:", "case false:"),
+	one("the boot clock is not looked at", "TestRule2_AfterASuspendTheLossIsToldWithinASecond", "renew.go", "at = min(at, now.Add(bootCheck))", ""),
+
+	// Rule 3.
+	one("renewed at half of the TTL", "TestRule3_RenewedAtAThirdOfTheTTL", "options.go", "cmp.Or(s.RenewEvery, s.TTL/3)", "cmp.Or(s.RenewEvery, s.TTL/2)"),
+	one("not ours is asked for again", "TestRule3_NotYoursIsLostAtOnce", "renew.go", unclearNotYet, "case false:\n\t\treturn r.Err\n\t}"),
+	one("an unclear renewal is a loss", "TestRule3_AnUnclearRenewalIsRetriedUntilTheDeadline", "renew.go", unclearNotYet, "default:\n\t\treturn ErrLost\n\t}"),
+	one("an unclear renewal is tried again a renewal later", "TestRule3_AnUnclearRenewalIsRetriedUntilTheDeadline", "renew.go",
+		"l.renewAt = now.Add(jitter(pause))", "l.renewAt = now.Add(l.s.RenewEvery + 0*pause)"),
+	one("MaxHold is ignored", "TestMaxHold_IsLostAndGivenBackAtItsEnd", "renew.go", "if l.s.MaxHold > 0 {", "if false {"),
+
+	// Rule 4.
+	one("a call for each lease", "TestRule4_LeasesAreRenewedInBatches", "renew.go", "batchSize = 1000", "batchSize = 1"),
+	one("what is nearly due waits", "TestRule4_WhatIsNearlyDueGoesWithTheRest", "renew.go", "by = now.Add(l.s.RenewEvery / 16)", "by = now"),
+	one("one name's failure fails the batch", "TestRule4_OneNamesFailureDoesNotTouchAnothers", "renew.go",
+		"\t\terr := answers[i].Err\n", "\t\tfor _, a := range answers {\n\t\t\tif a.Err != nil {\n\t\t\t\tanswers[i] = a\n\t\t\t}\n\t\t}\n\t\terr := answers[i].Err\n"),
+	one("what has ended is renewed", "TestRule4_WhatEndsBeforeItsBatchIsSentIsNotRenewed", "renew.go", "return l.index < 0 })", "return false })"),
+
+	// Rule 5.
+	one("asked before it is subscribed", "TestRule5_SubscribeThenLook", "acquire.go", "r.e.hints.subscribe(ctx, r.s)", "r.e.hints.begin(r.s)"),
+	one("subscribed again and not looked", "TestRule5_ASubscriptionThatFailedIsTriedAgainAndThenLooked", "hints.go", "put(ch, store.Hint{})", "_ = ch"),
+	one("a hint with an old token grants", "TestRule5_AHintWithAnOldTokenIsOnlyALook", "acquire.go", "h.Token > r.refused.answer.Last", "h.Token > 0"),
+	one("a hint counts from its arrival", "TestRule5_AHintMayCarryTheGrant", "acquire.go", "r.lease(h.Token, r.sent, r.s.place,", "r.lease(h.Token, r.e.now(), r.s.place,"),
+	one("a hint grants the whole TTL", "TestRule5_AHintMayCarryTheGrant", "acquire.go", "r.lease(h.Token, r.sent, r.s.place,", "r.lease(h.Token, r.sent, r.s.TTL,"),
+	one("a hint is used until the place ends", "TestRule5_AHintIsUsedWithoutALookOnlyWhileHalfThePlaceIsLeft", "acquire.go",
+		"r.e.now() < r.sent.Add(r.s.place/2)", "r.e.now() < r.sent.Add(r.s.place)"),
+	one("a minimum hold is not shown", "TestRule5_MinHoldIsShownBeforeTheCallerHasTheLease", "acquire.go", "|| o.claim.Keep == 0 {", "|| o.claim.Keep >= 0 {"),
+	one("a hint spares the minimum hold its renewal", "TestRule5_AHintDoesNotSpareTheMinHoldItsRenewal", "acquire.go",
+		"|| !fresh || r.claim.Keep > 0 {", "|| !fresh {"),
+	one("no safety look", "TestRule5_TheSafetyLookIsAtAThirdOfThePlace", "acquire.go", "at := r.sent.Add(r.s.place / 3)", "at := r.sent.Add(time.Hour)"),
+	one("no look at the end of the obstacle", "TestRule5_LooksAtTheEndOfTheObstacleAhead", "acquire.go", "answer.Until; until > 0 {", "answer.Until; until < 0 {"),
+	one("an unclear ask is not withdrawn", "TestRule5_AnUnclearAskIsRepeatedThenWithdrawn", "acquire.go",
+		"if r.placed || r.claim.Keep > 0 || !store.Definite(out.err) {", "if false {"),
+	one("a place that lapsed is asked for with its old id", "TestRule5_APlaceThatLapsedIsAskedForWithANewID", "acquire.go", "r.newID() // the place has lapsed", ""),
+	one("polls do not back off", "TestRule5_PollsBackOff", "acquire.go", "r.poll = min(r.poll*3/2, r.s.PollMax)", ""),
+	one("no last ask", "TestRule5_ALastAskBeforeTheContextEnds", "acquire.go", "if r.ends != 0 && !r.last {", "if false {"),
+	one("a hint grants after the end of the context", "TestRule5_AfterTheEndOfItsContextNothingIsGranted", "acquire.go", "return &h, ctx.Err() //", "return &h, nil //"),
+	{"an answer grants after the end of the context", "TestRule5_AnAnswerInProcessAfterTheEndOfTheContextIsGivenBack", []mutant.Edit{
+		{File: "acquire.go", Old: "if err := ctx.Err(); err != nil { // after its end nothing is granted", New: "if err := error(nil); err != nil {"},
+		{File: "acquire.go", Old: "if err := ctx.Err(); err != nil {\n\t\t\tr.withdraw()\n\t\t\treturn out, err", New: "if err := error(nil); err != nil {\n\t\t\tr.withdraw()\n\t\t\treturn out, err"},
+	}},
+
+	// Operations on one claim never overlap.
+	one("a cancelled ask is not withdrawn", "TestOperationsOnOneClaimNeverOverlap_ACancelledAskIsWithdrawnWhenItWasAnswered", "acquire.go",
+		"case <-stop:\n\t\t\tr.e.withdraw(claim, ttl)\n", "case <-stop:\n\t\t\t_ = ttl\n\t\t\t_ = claim\n"),
+	one("a cancelled ask is withdrawn while it is in flight", "TestOperationsOnOneClaimNeverOverlap_ACancelledAskIsWithdrawnWhenItWasAnswered", "acquire.go",
+		"close(stop)\n\treturn out, err\n", "close(stop)\n\tr.withdraw()\n\treturn out, err\n"),
+	one("a cancelled look is withdrawn while it is in flight", "TestOperationsOnOneClaimNeverOverlap_ACancelledLook", "acquire.go",
+		"return nil, r.w.gaveUp(err, r.refused) // run has the claim withdrawn", "continue"),
+	one("a cancelled wait leaves its place", "TestOperationsOnOneClaimNeverOverlap_ACancelledWaitLeavesNothing", "acquire.go",
+		"case err != nil:\n\t\t\tr.withdraw()\n", "case err != nil:\n"),
+
+	// Rule 6.
+	one("all waiters of a process ask", "TestRule6_OneWaiterAProcessAndNameAsksTheStore", "acquire.go",
+		"e.gates.enter(ctx, w.name, e.closing)", "e.gates.enter(ctx, w.name+w.l.e.process.NewID().String(), e.closing)"),
+	one("the gate lets in the last first", "TestRule6_FirstInFirstOut", "gate.go", "if p := at.first; p != nil {", "if p := at.last; p != nil {"),
+	one("the gate forgets who left as he was let in", "TestRule6_WhoIsLetInAndHasLeftPassesItOn", "gate.go", "g.mu.Unlock()\n\t\tg.leave(name)\n", "g.mu.Unlock()\n"),
+	one("the gate is kept", "TestRule6_NothingIsKeptForNamesThatNobodyWaitsFor", "gate.go", "delete(g.m, name)", "g.m[name+\" \"] = at"),
+
+	// Rule 7.
+	one("valid until the release is answered", "TestRule7_ReleaseFirstMakesValidFalseAndEndsTheContexts", "lease.go", "\tl.valid.Store(0)\n", "\tif to == lost {\n\t\tl.valid.Store(0)\n\t}\n"),
+	one("contexts end some time after the release began", "TestRule7_ReleaseFirstMakesValidFalseAndEndsTheContexts", "lease.go",
+		"c.cancel(l.errorf(why))\n", "time.AfterFunc(1, func() { c.cancel(l.errorf(why)) })\n"),
+	one("a release does not wait for the renewal in flight", "TestRule7_ReleaseWaitsForTheRenewalInFlight", "lease.go", "\t\t<-flight\n", "\t\t_ = 0\n"),
+	one("a release is sent after a loss", "TestRule7_AfterALossNothingIsSent", "lease.go",
+		"defer l.mu.Unlock()\n\t\treturn l.errorf(l.why)\n", "defer l.mu.Unlock()\n\t\tl.giveBack()\n\t\treturn l.errorf(l.why)\n"),
+	one("a loss told to the last renewal is not told", "TestRule7_ALossToldToTheRenewalInFlightIsTold", "lease.go", "if l.told != nil {", "if false {"),
+	one("a repeated release is a loss", "TestRule7_NothingThereBeforeTheDeadlineIsARepeatedRelease", "lease.go", "if errors.Is(err, ErrLost) && l.e.now() < deadline {", "if false && l.e.now() < deadline {"),
+	one("a late release is none the less nil", "TestRule7_NothingThereAfterTheDeadlineIsALoss", "lease.go", "if errors.Is(err, ErrLost) && l.e.now() < deadline {", "if errors.Is(err, ErrLost) && (l.e.now() < deadline || true) {"),
+	one("a release takes as long as it takes", "TestRule7_ReleaseIsBoundedOnItsOwnContext", "lease.go", "min(l.s.TTL/3, longestCall)", "time.Minute"),
+
+	// Rule 8.
+	one("Close leaves a lease", "TestRule8_CloseGivesBackAllAndEndsAllWaits", "renew.go", "append([]*Lease(nil), s.leases...)", "append([]*Lease(nil), s.leases[1:]...)"),
+	one("Close does not wait", "TestRule8_CloseWaitsForWhatIsUnderWay", "locker.go", "\te.work.Wait()\n", ""),
+	one("Close does not end the waits", "TestRule8_CloseGivesBackAllAndEndsAllWaits", "acquire.go", "case <-r.e.closing:\n\t\treturn nil, ErrClosed\n\t}", "}"),
+}
+
+// Each rule's test fails when the rule is broken.
+func TestTheTestsCatchEachMutantOfTheEngine(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds the tests some fifty times: two minutes")
+	}
+	begin := time.Now()
+	var running sync.WaitGroup
+	slot := make(chan struct{}, 2)
+	for _, m := range engineMutants {
+		slot <- struct{}{}
+		running.Go(func() {
+			defer func() { <-slot }()
+			t.Run(m.name, func(t *testing.T) {
+				over := mutant.New(t)
+				over.Edit(m.edits...)
+				cmd := exec.Command(over.Build(""), "-test.run=^"+m.test+"$", "-test.timeout=20s", "-test.failfast")
+				out, err := cmd.CombinedOutput()
+				if err == nil {
+					t.Errorf("%s passes", m.test)
+				} else if !bytes.Contains(out, []byte("--- FAIL: "+m.test)) && !bytes.Contains(out, []byte("panic: ")) {
+					t.Errorf("%s: %v\n%s", m.test, err, out)
+				}
+			})
+		})
+	}
+	running.Wait()
+	t.Logf("%d mutants in %v", len(engineMutants), time.Since(begin).Round(time.Second))
+}
