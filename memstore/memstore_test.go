@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/queue"
@@ -35,6 +37,28 @@ func waits(t testing.TB, s *Store, c store.Claim) {
 	if a, err := s.Ask(t.Context(), c); err != nil || a.Granted {
 		t.Fatalf("ask for %q: %+v, %v, want refused", c.Name, a, err)
 	}
+}
+
+// Its clock runs backwards for many years there, but that is told to nobody.
+func TestAStoreMadeOutsideABubbleWorksInIt(t *testing.T) {
+	s := New()
+	synctest.Test(t, func(t *testing.T) {
+		c, w := claim("name"), claim("name")
+		h := take(t, s, c)
+		a, err := s.Ask(t.Context(), w)
+		if err != nil || a.Granted || a.Until != c.TTL {
+			t.Fatalf("%+v, %v, want refused for %v", a, err, c.TTL)
+		}
+		time.Sleep(c.TTL - time.Millisecond)
+		if r := s.Renew(t.Context(), []store.Hold{h}); r[0].Err != nil {
+			t.Fatalf("renew just in time: %v", r[0].Err)
+		}
+		time.Sleep(c.TTL)
+		if r := s.Renew(t.Context(), []store.Hold{h}); !errors.Is(r[0].Err, store.ErrLost) {
+			t.Fatalf("renew too late: %v, want ErrLost", r[0].Err)
+		}
+		take(t, s, claim("name"))
+	})
 }
 
 func TestNothingIsKeptOfIdleNames(t *testing.T) {

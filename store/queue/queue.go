@@ -12,6 +12,7 @@ package queue
 
 import (
 	"cmp"
+	"math"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -120,7 +121,7 @@ func (q *Queue) Ask(now Time, name string, c *store.Claim) (store.Answer, Change
 	q.Limit = int32(c.Limit)
 	q.Entries = append(q.Entries, Entry{
 		ID: c.ID, Weight: int32(c.Weight), Want: int32(c.Weight),
-		Keep: micros(c.Keep), Delay: micros(c.Delay), Owner: c.Owner,
+		Expires: now.Clock, Keep: micros(c.Keep), Delay: micros(c.Delay), Owner: c.Owner,
 	})
 	change.Wrote = true
 	i := len(q.Entries) - 1
@@ -296,15 +297,13 @@ func (q *Queue) granted(now Time, i int, c *store.Claim) store.Answer {
 // refused answers for a claim at position i of the queue, in it or behind it.
 func (q *Queue) refused(now Time, i int) store.Answer {
 	a := store.Answer{Last: q.Last}
-	first := int64(-1)
+	first := int64(math.MaxInt64)
 	for j := range q.Entries {
 		e := &q.Entries[j]
 		if j >= i && !e.Granted {
 			break
 		}
-		if end := e.end(); first < 0 || end < first {
-			first = end
-		}
+		first = min(first, e.end())
 		if !e.Granted {
 			a.Waiting++
 			continue
@@ -314,7 +313,7 @@ func (q *Queue) refused(now Time, i int) store.Answer {
 			a.Holders = append(a.Holders, e.show(now))
 		}
 	}
-	if first >= 0 {
+	if a.Holding+a.Waiting > 0 {
 		a.Until = duration(first - now.Clock)
 	}
 	return a

@@ -118,7 +118,7 @@ var mutants = []mutant{
 	{"a_look_drops", []edit{{rule, "copied := *q\n", "q.settle(now, name, c.ID)\ncopied := *q\n"}}},
 
 	// What is told.
-	{"a_refusal_tells_the_last_end", []edit{{rule, "first < 0 || end < first", "first < 0 || end > first"}}},
+	{"a_refusal_tells_the_last_end", []edit{{rule, "first = min(first, e.end())", "if first == math.MaxInt64 || e.end() > first {\nfirst = e.end()\n}"}}},
 	{"a_refusal_forgets_those_who_wait", []edit{{rule, "a.Waiting++", "a.Waiting = 0"}}},
 	{"a_refusal_counts_itself", []edit{{rule, "if j >= i && !e.Granted {", "if j > i && !e.Granted {"}}},
 	{"a_refusal_names_all_holders", []edit{{rule, "if len(a.Holders) < store.MaxHolders {", "if len(a.Holders) < 99999 {"}}},
