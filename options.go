@@ -108,7 +108,7 @@ func (s *settings) check(d *store.Description) error {
 		d    time.Duration
 	}{
 		{"TTL", s.TTL}, {"RenewEvery", s.RenewEvery}, {"Wait", s.Wait}, {"MinHold", s.MinHold},
-		{"MaxHold", s.MaxHold}, {"LockDelay", s.LockDelay}, {"PollMin", s.PollMin}, {"PollMax", s.PollMax},
+		{"MaxHold", s.MaxHold}, {"LockDelay", s.LockDelay}, {"PollMax", s.PollMax}, {"PollMin", s.PollMin},
 	} {
 		if f.d < 0 {
 			return bad("%s is negative: %v", f.name, f.d)

@@ -1,0 +1,170 @@
+package holdfast
+
+import (
+	"log/slog"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// B96: the defaults are part of what we promise.
+func TestB96_Defaults(t *testing.T) {
+	for name, o := range map[string]*Options{"nil": nil, "empty": {}} {
+		l, err := New(memstore.New(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := *l.s
+		same(t, name+": TTL", s.TTL, 30*time.Second)
+		same(t, name+": RenewEvery", s.RenewEvery, 10*time.Second)
+		same(t, name+": place", s.place, 10*time.Second)
+		same(t, name+": poll from", s.PollMin, 10*time.Millisecond)
+		same(t, name+": poll to", s.PollMax, 800*time.Millisecond)
+		same(t, name+": Wait, MinHold, MaxHold, LockDelay", s.Wait+s.MinHold+s.MaxHold+s.LockDelay, 0)
+		same(t, name+": Logger", s.Logger, slog.Default())
+		if s.Owner.Host == "" || s.Owner.PID == 0 || s.Owner.Program == "" {
+			t.Errorf("%s: owner %+v", name, s.Owner)
+		}
+	}
+}
+
+// B90, B91, B92, B93, B98: each is told with its name, before anything is sent.
+func TestB91_B92_B98_NonsenseIsRefused(t *testing.T) {
+	s := newLink(t)
+	s.desc.MinTTL, s.desc.MaxTTL = time.Second, time.Hour
+	for _, c := range []struct {
+		o    Options
+		says string // "" : it is good
+	}{
+		{Options{TTL: -1}, "TTL is negative"},
+		{Options{TTL: time.Second - 1}, "under the store's least"},
+		{Options{TTL: time.Second}, ""},
+		{Options{TTL: time.Hour + 1}, "over the store's greatest"},
+		{Options{TTL: time.Hour}, ""},
+		{Options{RenewEvery: -1}, "RenewEvery is negative"},
+		{Options{RenewEvery: 15*time.Second + 1}, "more than half"},
+		{Options{RenewEvery: 15 * time.Second}, ""},
+		{Options{TTL: 10 * time.Second, RenewEvery: 6 * time.Second}, "more than half"},
+		{Options{Wait: -1}, "Wait is negative"},
+		{Options{MinHold: -1}, "MinHold is negative"},
+		{Options{MinHold: 2 * time.Minute, MaxHold: time.Minute}, "MinHold 2m0s is more than MaxHold 1m0s"},
+		{Options{MinHold: time.Minute, MaxHold: time.Minute}, ""},
+		{Options{MinHold: time.Hour + 1}, "over the store's greatest"},
+		{Options{MaxHold: -1}, "MaxHold is negative"},
+		{Options{LockDelay: -1}, "LockDelay is negative"},
+		{Options{LockDelay: time.Hour + 1}, "over the store's greatest"},
+		{Options{PollMin: -1}, "PollMin is negative"},
+		{Options{PollMax: -1}, "PollMax is negative"},
+		{Options{PollMin: 2 * time.Second, PollMax: time.Second}, "PollMin 2s is more than PollMax 1s"},
+		{Options{PollMin: 2 * time.Second}, ""},
+		{Options{PollMax: time.Millisecond}, ""},
+		{Options{Note: strings.Repeat("x", store.MaxNote+1)}, "the note has 101 bytes"},
+		{Options{Note: strings.Repeat("x", store.MaxNote)}, ""},
+	} {
+		_, err := New(s, &c.o)
+		l, ok := New(s, nil)
+		if ok != nil {
+			t.Fatal(ok)
+		}
+		later := l.With(&c.o)
+		_, first := later.RWMutex("a").TryRLock(t.Context())
+		if c.says == "" {
+			if err != nil || first != nil {
+				t.Errorf("%+v: %v, %v", c.o, err, first)
+			}
+		} else {
+			for _, err := range []error{err, first} {
+				is(t, err, ErrInvalid)
+				if text := err.Error(); !strings.Contains(text, c.says) || !strings.Contains(text, "a link") {
+					t.Errorf("%+v: %v, want it to say %q", c.o, err, c.says)
+				}
+			}
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(s.made("ask")); n != 0 {
+		t.Errorf("%d asks", n)
+	}
+}
+
+func TestOptions_WithKeepsWhatItIsNotTold(t *testing.T) {
+	l := locker(t, memstore.New(), &Options{TTL: time.Minute, Note: "mine", MinHold: time.Second})
+	m := l.With(&Options{MinHold: 2 * time.Second}).With(nil)
+	same(t, "TTL", m.s.TTL, time.Minute)
+	same(t, "RenewEvery", m.s.RenewEvery, 20*time.Second)
+	same(t, "note", m.s.Owner.Note, "mine")
+	same(t, "MinHold", m.s.MinHold, 2*time.Second)
+	same(t, "the parent's MinHold", l.s.MinHold, time.Second)
+}
+
+func TestOptions_WhatTheStoreLacksIsUnsupported(t *testing.T) {
+	s := newLink(t)
+	s.desc.Lacks = map[store.Promise]string{
+		store.PromiseMinHold: "no clock", store.PromiseLockDelay: "no memory", store.PromiseSlots: "no counting",
+	}
+	for o, why := range map[*Options]string{{MinHold: 1}: "no clock", {LockDelay: 1}: "no memory"} {
+		_, err := New(s, o)
+		is(t, err, ErrUnsupported)
+		if !strings.Contains(err.Error(), why) {
+			t.Errorf("%v does not say why", err)
+		}
+	}
+	_, err := locker(t, s, nil).Semaphore("a", 3).TryAcquire(t.Context(), 1)
+	is(t, err, ErrUnsupported)
+	same(t, "calls", len(s.made()), 0)
+}
+
+func TestArguments_AreCheckedBeforeAnythingIsSent(t *testing.T) {
+	s := newLink(t)
+	locks := locker(t, s, nil)
+	for says, err := range map[string]error{
+		"the name is empty": second(locks.Mutex("").TryLock(t.Context())),
+		"has 513 bytes":     second(locks.RWMutex(strings.Repeat("x", 513)).TryRLock(t.Context())),
+		"not UTF-8":         second(locks.Mutex("\xff").Lock(t.Context())),
+		"not 0":             second(locks.Semaphore("a", 0).TryAcquire(t.Context(), 1)),
+		"not -1":            second(locks.Semaphore("a", -1).TryAcquire(t.Context(), 1)),
+		"not 1073741824":    second(locks.Semaphore("a", store.Full).TryAcquire(t.Context(), 1)),
+		"1 to 3":            second(locks.Semaphore("a", 3).TryAcquire(t.Context(), 4)),
+		"1 to 5":            second(locks.Semaphore("a", 5).TryAcquire(t.Context(), 0)),
+	} {
+		is(t, err, ErrInvalid)
+		if !strings.Contains(err.Error(), says) {
+			t.Errorf("%v does not say %q", err, says)
+		}
+	}
+	same(t, "calls", len(s.made()), 0)
+	release(t, lock(t, locks, strings.Repeat("x", 512)))
+	_, err := New(nil, nil)
+	is(t, err, ErrInvalid)
+}
+
+func second(_ *Lease, err error) error { return err }
+
+// The memory store and the engine on it work with no goroutine at all while
+// nobody waits.
+func TestAnUncontendedPairInMemoryStartsNoGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locks := locker(t, memstore.New(), nil)
+		before := runtime.NumGoroutine()
+		for range 1000 {
+			l, err := locks.Mutex("a").Lock(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := runtime.NumGoroutine(); n > before {
+				t.Fatalf("%d goroutines more", n-before)
+			}
+			release(t, l)
+			if n := runtime.NumGoroutine(); n > before {
+				t.Fatalf("%d goroutines more", n-before)
+			}
+		}
+	})
+}
