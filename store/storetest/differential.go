@@ -44,7 +44,9 @@ type Clocked struct {
 // queue, one by one and at the same moment, and compares answers, hints and
 // entries after each: HOLDFAST_TEST_STEPS of them, 10,000 unless told, from
 // HOLDFAST_TEST_SEED, else a random one. It fails too when chance did not
-// bring about enough of what matters.
+// bring about enough of what matters. A store that matches a hold without its
+// token, or keeps a place for longer than it was asked to, is too far from the
+// rule to be compared.
 func Differential(t *testing.T, c Clocked) {
 	t.Helper()
 	seed := uint64(setting(t, "HOLDFAST_TEST_SEED", int64(rand.Uint32())))

@@ -37,7 +37,8 @@ import (
 // subtest. open is called several times in each of them and returns one more
 // store object over the same backing, as another process would have it; it may
 // return the same object if the store keeps its state in it. Run closes what
-// it opened. Names are random, so that the backing need not be empty.
+// it opened. Names are random, so that the backing need not be empty. Each
+// store object is used with one [store.Process] alone, as an engine does.
 func Run(t *testing.T, open func(t *testing.T) store.Store) {
 	t.Helper()
 	first := open(t)

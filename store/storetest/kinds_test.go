@@ -1,0 +1,72 @@
+package storetest_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/storetest"
+)
+
+// Stores differ in what they promise, and the suite has to suit them all: here
+// is one with long and coarse times, and one that lacks whatever may be lacking.
+
+// A coarse store says that its least TTL and its tick are a second.
+type coarse struct{ *memstore.Store }
+
+func (s coarse) Describe() store.Description {
+	d := s.Store.Describe()
+	d.MinTTL, d.MaxTTL, d.Tick = time.Second, time.Hour, time.Second
+	return d
+}
+
+func TestTheSuiteSuitsACoarseStore(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for TTLs of seconds")
+	}
+	s := coarse{memstore.New()}
+	storetest.Run(t, func(*testing.T) store.Store { return s })
+}
+
+// A bare store is nothing but a Store: it has no hints, no Look and no List. It
+// keeps neither minimum hold nor lock delay, knows no slots and no ends, and
+// keeps a dead waiter's place for ever; it compares no tokens.
+type bare struct{ rest store.Store }
+
+func (s bare) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
+	c.Keep, c.Delay = 0, 0
+	if c.Limit != store.Full {
+		return store.Answer{}, store.ErrUnsupported
+	}
+	c.Place = time.Hour
+	a, err := s.rest.Ask(ctx, c)
+	a.Until = 0
+	return a, err
+}
+
+func (s bare) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
+	return s.rest.Renew(ctx, holds)
+}
+
+func (s bare) Release(ctx context.Context, h store.Hold) error { return s.rest.Release(ctx, h) }
+
+func (s bare) Close() error { return s.rest.Close() }
+
+func (s bare) Describe() store.Description {
+	d := s.rest.Describe()
+	d.Lacks = map[store.Promise]string{}
+	for _, p := range []store.Promise{
+		store.PromiseMinHold, store.PromiseLockDelay, store.PromiseSlots, store.PromiseMatch,
+		store.PromisePlaceTime, store.PromiseInspect, store.PromiseUntil,
+	} {
+		d.Lacks[p] = "it is a test"
+	}
+	return d
+}
+
+func TestTheSuiteSuitsABareStore(t *testing.T) {
+	s := bare{memstore.New()}
+	storetest.Run(t, func(*testing.T) store.Store { return s })
+}
