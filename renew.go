@@ -238,9 +238,10 @@ func (s *scheduler) renew(b batch) {
 			tell = append(tell, func() { l.lose(why) })
 			continue
 		}
-		if left := l.deadline.Sub(now); err != nil {
+		if left := l.deadline.Sub(now); l.retries == 1 { // once an outage, not once a try
 			tell = append(tell, func() {
-				l.s.Logger.Warn("holdfast: renewal failed, trying again", l.attrs("err", unclear(err), "left", left)...)
+				l.s.Logger.Warn("holdfast: renewal failed, trying again until the lease runs out",
+					l.attrs("err", unclear(err), "left", left)...)
 			})
 		}
 		l.at = l.next()

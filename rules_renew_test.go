@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"runtime"
 	"strings"
@@ -399,6 +400,23 @@ func TestRule3_ValidIsNeverTrueOfWhatTheStoreGaveAway(t *testing.T) {
 		t.Logf("%d released, %d lost, %d not obtained", done, lost, failed)
 		if lost < 10 || done < 50 {
 			t.Fatal("too few of one kind to prove anything")
+		}
+	})
+}
+
+// An operator hears of an outage once a lease, not once a try, and of the loss.
+func TestRule3_AnOutageIsLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		var log strings.Builder
+		l := lock(t, locker(t, s, &Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}), "a")
+		s.renewalsFail(time.Now().Add(time.Hour))
+		<-l.Lost()
+		synctest.Wait()
+		same(t, "warnings", strings.Count(log.String(), "level=WARN"), 1)
+		same(t, "errors", strings.Count(log.String(), "level=ERROR"), 1)
+		if !strings.Contains(log.String(), "name=a") || !strings.Contains(log.String(), errLink.Error()) {
+			t.Fatal(log.String())
 		}
 	})
 }

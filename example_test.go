@@ -1,0 +1,250 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/memstore"
+)
+
+// On a fleet this is redisstore.New with the client that you have already.
+func newLocker() *holdfast.Locker {
+	locks, err := holdfast.New(memstore.New(), nil)
+	if err != nil {
+		panic(err)
+	}
+	return locks
+}
+
+func ExampleMutex() {
+	locks := newLocker()
+	defer locks.Close()
+	ctx := context.Background()
+
+	lease, err := locks.Mutex("invoice/42").Lock(ctx) // ctx bounds the waiting only
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("ours:", lease.Valid())
+
+	_, err = locks.Mutex("invoice/42").TryLock(ctx)
+	fmt.Println("taken:", errors.Is(err, holdfast.ErrHeld))
+	var held *holdfast.HeldError
+	if errors.As(err, &held) {
+		fmt.Println("holders:", len(held.Holders))
+	}
+
+	fmt.Println("released:", lease.Release())
+	fmt.Println("ours:", lease.Valid())
+	// Output:
+	// ours: true
+	// taken: true
+	// holders: 1
+	// released: <nil>
+	// ours: false
+}
+
+// The wait is bounded by its context, and the error says both that and who was
+// in the way.
+func ExampleMutex_Lock() {
+	locks := newLocker()
+	defer locks.Close()
+	lease, err := locks.Mutex("invoice/42").Lock(context.Background())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer lease.Release()
+
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	_, err = locks.Mutex("invoice/42").Lock(ctx)
+	fmt.Println(errors.Is(err, context.DeadlineExceeded), errors.Is(err, holdfast.ErrHeld))
+	// Output: true true
+}
+
+// Each of twenty replicas starts the nightly job; one runs it. MinHold keeps
+// the name taken although the job is short, so that a replica whose clock is
+// minutes behind does not run it once more.
+func ExampleMutex_TryDo() {
+	locks := newLocker()
+	defer locks.Close()
+	nightly := locks.With(&holdfast.Options{MinHold: 10 * time.Minute}).Mutex("nightly")
+
+	var replicas sync.WaitGroup
+	var runs sync.Map
+	for i := range 20 {
+		replicas.Go(func() {
+			ran, err := nightly.TryDo(context.Background(), func(ctx context.Context) error {
+				return nil // the work; ctx ends when the lease is lost
+			})
+			if err != nil {
+				fmt.Println(err)
+			}
+			if ran {
+				runs.Store(i, true)
+			}
+		})
+	}
+	replicas.Wait()
+	n := 0
+	runs.Range(func(any, any) bool { n++; return true })
+	fmt.Println("runs:", n)
+	// Output: runs: 1
+}
+
+// Everybody runs, one after another.
+func ExampleMutex_Do() {
+	locks := newLocker()
+	defer locks.Close()
+	counter := 0 // plain: the lock guards it
+	var all sync.WaitGroup
+	for range 50 {
+		all.Go(func() {
+			err := locks.Mutex("counter").Do(context.Background(), func(ctx context.Context) error {
+				counter++
+				return ctx.Err()
+			})
+			if err != nil {
+				fmt.Println(err)
+			}
+		})
+	}
+	all.Wait()
+	fmt.Println(counter)
+	// Output: 50
+}
+
+func ExampleRWMutex() {
+	locks := newLocker()
+	defer locks.Close()
+	ctx := context.Background()
+	config := locks.RWMutex("config")
+
+	one, err := config.RLock(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	two, err := config.RLock(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("two readers:", one.Valid() && two.Valid())
+	_, err = config.TryLock(ctx)
+	fmt.Println("no writer beside them:", errors.Is(err, holdfast.ErrHeld))
+
+	one.Release()
+	two.Release()
+	err = config.Do(ctx, func(context.Context) error {
+		_, err := config.TryRLock(ctx)
+		fmt.Println("no reader beside a writer:", errors.Is(err, holdfast.ErrHeld))
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// two readers: true
+	// no writer beside them: true
+	// no reader beside a writer: true
+	// <nil>
+}
+
+// Ten connections for the whole fleet; a backup takes four of them.
+func ExampleSemaphore() {
+	locks := newLocker()
+	defer locks.Close()
+	ctx := context.Background()
+	connections := locks.Semaphore("database connections", 10)
+
+	backup, err := connections.Acquire(ctx, 4)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, err = connections.TryAcquire(ctx, 7)
+	fmt.Println("seven more:", !errors.Is(err, holdfast.ErrHeld))
+	rest, err := connections.TryAcquire(ctx, 6)
+	fmt.Println("six more:", err == nil)
+
+	rest.Release()
+	backup.Release()
+	// Output:
+	// seven more: false
+	// six more: true
+}
+
+// The context ends with the lease, with the reason as its cause, so work under
+// it stops when it has to.
+func ExampleLease_Context() {
+	locks := newLocker()
+	defer locks.Close()
+	lease, err := locks.Mutex("report").Lock(context.Background())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx := lease.Context(context.Background())
+	fmt.Println(ctx.Err())
+
+	lease.Release() // ErrLost would be the cause if the lease were lost
+	fmt.Println(ctx.Err(), errors.Is(context.Cause(ctx), holdfast.ErrReleased))
+	// Output:
+	// <nil>
+	// context canceled true
+}
+
+// A register keeps the largest token that it has seen and refuses smaller
+// ones: with that, a holder that was stopped for minutes does no harm when it
+// goes on.
+type register struct {
+	mu    sync.Mutex
+	token int64
+	value string
+}
+
+func (r *register) write(token int64, value string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if token < r.token {
+		return fmt.Errorf("token %d is stale", token)
+	}
+	r.token, r.value = token, value
+	return nil
+}
+
+func ExampleLease_Token() {
+	keeper := memstore.New()
+	locks, err := holdfast.New(keeper, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer locks.Close()
+	ctx := context.Background()
+	var shared register
+
+	slow, err := locks.Mutex("shared").Lock(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	keeper.Break("shared") // slow is stopped, and its time runs out
+	next, err := locks.Mutex("shared").Lock(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("next writes:", shared.write(next.Token(), "new") == nil)
+	fmt.Println("slow writes:", shared.write(slow.Token(), "old") == nil)
+	fmt.Println(shared.value)
+	// Output:
+	// next writes: true
+	// slow writes: false
+	// new
+}
