@@ -80,7 +80,7 @@ func TestADirectoryThatOthersCanWriteToIsRefused(t *testing.T) {
 		if err := os.Symlink(mkdir(t, 0o700), link); err != nil {
 			t.Fatal(err)
 		}
-		refused(t, link, store.ErrInvalid, "link")
+		refused(t, link, store.ErrInvalid, "symbolic link")
 	})
 	t.Run("a file", func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "file")

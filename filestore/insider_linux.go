@@ -13,25 +13,36 @@ import (
 // insider names the process that has the name's file locked, from /proc/locks:
 // so the lock itself need not tell, and costs no more.
 func (s *Store) insider(name string) string {
-	const unknown = "another process"
 	var st unix.Stat_t
-	locks, err := os.ReadFile("/proc/locks")
-	if err != nil || unix.Lstat(s.path(name), &st) != nil {
-		return unknown
+	if unix.Lstat(s.path(name), &st) == nil {
+		for range 5 { // a line is missed at times while others lock and unlock
+			if pid, ok := lockedBy(st.Ino); ok && pid > 0 {
+				return describe(pid)
+			} else if ok {
+				return "a process in another container"
+			}
+		}
 	}
+	return "another process"
+}
+
+// lockedBy finds the process that has the file of that number locked. Devices
+// are not compared: some file systems show another one there than stat does.
+func lockedBy(ino uint64) (pid int, ok bool) {
+	locks, err := os.ReadFile("/proc/locks")
+	if err != nil {
+		return 0, false
+	}
+	file := fmt.Sprintf(":%d", ino)
 	for line := range strings.Lines(string(locks)) {
 		// 1: FLOCK ADVISORY WRITE 4711 08:01:1234 0 EOF
 		part := strings.Fields(line)
-		if len(part) < 8 || part[1] != "FLOCK" || !strings.HasSuffix(part[5], fmt.Sprintf(":%d", st.Ino)) {
-			continue // devices are not compared: some file systems show another one here
+		if len(part) == 8 && part[1] == "FLOCK" && strings.HasSuffix(part[5], file) {
+			pid, err := strconv.Atoi(part[4])
+			return pid, err == nil
 		}
-		pid, err := strconv.Atoi(part[4])
-		if err != nil || pid <= 0 {
-			return "a process in another container"
-		}
-		return describe(pid)
 	}
-	return unknown
+	return 0, false
 }
 
 // describe is a process for people.
