@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
 	"syscall"
 	"testing"
@@ -211,8 +212,11 @@ func holdWhile(s *Store, name string, do func() error) error {
 func stopInside(s *Store, name string) error {
 	inside = func() {
 		inside = nil
+		went := make(chan os.Signal, 1)
+		signal.Notify(went, syscall.SIGCONT)
 		fmt.Println("inside")
 		syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		<-went // the other threads may be stopped first
 	}
 	return hold(s, name)
 }
