@@ -148,7 +148,11 @@ func TestManyNamesDoNotKeepManyFilesOpen(t *testing.T) {
 			t.Fatalf("renewal %d: %v", i, r.Err)
 		}
 	}
-	if len(s.files) > maxOpen {
-		t.Fatalf("%d files are open", len(s.files))
+	fds, err := os.ReadDir("/dev/fd")
+	if err != nil {
+		t.Skipf("open files cannot be counted here: %v", err)
+	}
+	if len(s.files) > maxOpen || len(fds) > maxOpen+50 {
+		t.Fatalf("%d files are open, and %d descriptors", len(s.files), len(fds))
 	}
 }

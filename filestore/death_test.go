@@ -88,7 +88,20 @@ func TestAKilledHolderFreesTheNameAtOnce(t *testing.T) {
 		if free(t, s, "tried") {
 			t.Fatal("granted beside a living holder")
 		}
+		look := func() bool {
+			a, err := s.Look(t.Context(), lockOf(store.NewProcess(), "tried"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return a.Granted
+		}
+		if look() {
+			t.Fatal("room is seen beside a living holder")
+		}
 		h.kill()
+		if !look() {
+			t.Fatal("a look sees a dead holder in the way")
+		}
 		if !free(t, s, "tried") {
 			t.Fatal("refused for a dead holder")
 		}
