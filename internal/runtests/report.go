@@ -28,6 +28,7 @@ type report struct {
 
 	passed, failed, packages int
 	skips                    []skip
+	failures                 []string // by name, to be told again at the end
 
 	output map[[2]string]*strings.Builder // of package and test, until it has ended
 	ended  map[string]*tally              // of packages that have not ended
@@ -107,12 +108,13 @@ func (r *report) endTest(e event) {
 	case "pass":
 		r.passed++
 		if logged := withoutFrames(printed); r.verbose && logged != "" {
-			fmt.Fprintf(r.out, "--- %s.%s\n%s", e.Package, e.Test, logged)
+			fmt.Fprintf(r.out, "--- %s.%s\n%s", e.Package, e.Test, cut(logged))
 		}
 	case "fail":
 		r.failed++
 		t.failed++
-		fmt.Fprintf(r.out, "--- FAIL: %s.%s (%.2fs)\n%s", e.Package, e.Test, e.Elapsed, printed)
+		r.failures = append(r.failures, e.Package+"."+e.Test)
+		fmt.Fprintf(r.out, "--- FAIL: %s.%s (%.2fs)\n%s", e.Package, e.Test, e.Elapsed, withoutFrames(printed))
 	case "skip":
 		r.skips = append(r.skips, skip{e.Package + "." + e.Test, strings.TrimSpace(withoutFrames(printed))})
 	}
@@ -130,6 +132,7 @@ func (r *report) endPackage(e event) {
 	case e.Action == "fail":
 		if t.failed == 0 {
 			r.failed++
+			r.failures = append(r.failures, e.Package)
 		}
 		for _, test := range r.unfinished(e.Package) {
 			fmt.Fprint(r.out, r.take(e.Package, test))
@@ -163,11 +166,12 @@ func (r *report) unfinished(pkg string) (tests []string) {
 // broken counts a failure that no test reported.
 func (r *report) broken(what string) {
 	r.failed++
+	r.failures = append(r.failures, what)
 	fmt.Fprintln(r.out, "FAIL:", what)
 }
 
-// finish prints the skips, each by name, and the counts, and says whether all
-// is well.
+// finish prints the skips and the failures, each by name, and the counts, and
+// says whether all is well.
 func (r *report) finish(strict bool) bool {
 	byReason := map[string][]skip{}
 	for _, s := range r.skips {
@@ -195,6 +199,9 @@ func (r *report) finish(strict bool) bool {
 	if r.passed == 0 {
 		r.broken("no test passed")
 	}
+	for _, name := range r.failures {
+		fmt.Fprintln(r.out, "failed:", name)
+	}
 	if len(withoutServer) == 0 {
 		fmt.Fprintln(r.out, "stores tested without a real server: none")
 	} else {
@@ -202,6 +209,18 @@ func (r *report) finish(strict bool) bool {
 	}
 	fmt.Fprintf(r.out, "%d passed, %d failed, %d skipped\n", r.passed, r.failed, len(r.skips))
 	return r.failed == 0
+}
+
+// longestLog is how many lines are shown of what a passed test logged.
+const longestLog = 20
+
+// cut leaves the first lines of a long log.
+func cut(log string) string {
+	lines := slices.Collect(strings.Lines(log))
+	if len(lines) <= longestLog {
+		return log
+	}
+	return fmt.Sprintf("%s    … %d lines more\n", strings.Join(lines[:longestLog], ""), len(lines)-longestLog)
 }
 
 // withoutFrames drops the lines by which go test marks begin and end.

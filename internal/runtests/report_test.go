@@ -59,6 +59,7 @@ func TestVerdict(t *testing.T) {
 	}{
 		{"all passed", true, join(good, []event{passed}), true, "1 passed, 0 failed, 0 skipped", "ok\tp"},
 		{"a failed test shows what it printed", false, join(good, test("TestBad", "fail", "    x_test.go:1: 3 is not 4\n"), []event{failed}), false, "1 passed, 1 failed, 0 skipped", "3 is not 4"},
+		{"a failed test is named at the end", false, join(good, test("TestBad", "fail", ""), []event{failed}), false, "1 passed, 1 failed, 0 skipped", "\nfailed: p.TestBad\n"},
 		{"a skip for want of a server fails a strict run", true, join(good, noServer, []event{passed}), false, "1 passed, 1 failed, 1 skipped", "run make servers"},
 		{"a skip for want of a server is named in any run", false, join(good, noServer, []event{passed}), true, "1 passed, 0 failed, 1 skipped", "p.TestServer"},
 		{"a skip on the list passes a strict run", true, join(good, lacks, []event{passed}), true, "1 passed, 0 failed, 1 skipped", "p.TestDelay"},
@@ -96,6 +97,17 @@ func TestVerboseShowsWhatPassedTestsLogged(t *testing.T) {
 	}
 	if want := "--- p.TestSeed\n    x_test.go:1: seed 42\n"; out.String() != want {
 		t.Errorf("printed %q, want %q", out.String(), want)
+	}
+}
+
+func TestVerboseCutsLongLogs(t *testing.T) {
+	var out strings.Builder
+	r := newReport(&out, true)
+	for _, e := range test("TestLong", "pass", strings.Repeat("line\n", longestLog+5)) {
+		r.add(e)
+	}
+	if n := strings.Count(out.String(), "line\n"); n != longestLog || !strings.Contains(out.String(), "… 5 lines more") {
+		t.Errorf("shows %d lines:\n%s", n, out.String())
 	}
 }
 
