@@ -15,7 +15,7 @@ var exceptions = []struct {
 	{regexp.MustCompile(`the store lacks "`), "a promise that the store says it does not make"},
 	{regexp.MustCompile(`the store is no (Watcher|Looker): `), "an ability that the store does not have"},
 	{regexp.MustCompile(`the greatest TTL, .*, is no longer than a place`), "a promise about long TTLs, on a store without them"},
-	{regexp.MustCompile(`files do not go away`), "a case that only a store with a server has"},
+	{regexp.MustCompile(`files do not go away|a file can be removed by rm`), "a case of the other store"},
 	{regexp.MustCompile(`no time namespace can be made here: `), "this machine lets nobody make a time namespace"},
 	{regexp.MustCompile(`this user is not in the user database: `), "this user has no entry in the user database"},
 	{regexp.MustCompile(`only Linux kills a command with its parent|open files cannot be counted here: `), "it is about another operating system"},
