@@ -107,7 +107,8 @@ type Watcher interface {
 // cheaper with it.
 type Looker interface {
 	// Look answers what Ask would answer, and writes nothing. Granted in the
-	// answer means only that there is room: an Ask has to follow.
+	// answer means only that there is room: an Ask has to follow. No token is
+	// told that has not been drawn: it is 0 then, and Last is the newest drawn.
 	Look(ctx context.Context, c Claim) (Answer, error)
 }
 
