@@ -159,6 +159,10 @@ func (j *job) read(cmd *cobra.Command, args []string) error {
 
 // find looks the command up, as a shell does.
 func (j *job) find() error {
+	if _, ok := os.LookupEnv("PATH"); !ok { // what execvp takes then
+		os.Setenv("PATH", "/usr/local/bin:/bin:/usr/bin")
+		defer os.Unsetenv("PATH")
+	}
 	path, err := exec.LookPath(j.argv[0])
 	if errors.Is(err, exec.ErrDot) {
 		err = nil // the user's PATH says so
@@ -203,12 +207,27 @@ func (j *job) run(cmd *cobra.Command, args []string) error {
 	if err == nil {
 		err = j.hold(lease, chosen, signals)
 	}
-	locks.Close() // waits for the place to be given back
+	closeWithin(2*time.Second, locks)
 	var died *diedOf
 	if errors.As(err, &died) {
 		interruptOurselves(died.event)
 	}
 	return exit(err)
+}
+
+// closeWithin waits until a place that was given up is given back, but not for
+// long: a store that does not answer must not hold up who has given up. What is
+// left in it is gone after the TTL.
+func closeWithin(d time.Duration, locks *holdfast.Locker) {
+	closed := make(chan struct{})
+	go func() {
+		locks.Close()
+		close(closed)
+	}()
+	select {
+	case <-closed:
+	case <-time.After(d):
+	}
 }
 
 // acquire waits for the lock. A signal gives up the place; a second one leaves

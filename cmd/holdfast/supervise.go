@@ -158,22 +158,20 @@ func (s *supervisor) kill(now clock.Instant, timeOver bool) {
 	}
 }
 
-// result gives the lock back and is the exit code.
+// result gives the lock back and is the exit code. If it is not clear whether it
+// was given back, the engine has warned of that, and the code is the command's.
 func (s *supervisor) result() int {
 	err := s.lease.Release()
-	code := s.code
 	switch {
-	case code == exitLost:
+	case s.code == exitLost: // told before
+		return exitLost
 	case errors.Is(err, holdfast.ErrLost):
 		tell("%v", err)
-		code = exitLost
-	case err != nil:
-		tell("the lock was not given back: %v: it comes free after %v at the latest", err, s.ttl)
+		return exitLost
+	case s.code != 0:
+		return s.code
 	}
-	if code == 0 {
-		code = s.ended.code()
-	}
-	return code
+	return s.ended.code()
 }
 
 // tell says something to people.
