@@ -52,6 +52,7 @@ func churn(t *testing.T, enough func(rounds, removed, overlaps int64) bool) (rou
 					if inside.Add(1) > 1 {
 						nOverlaps.Add(1)
 					}
+					os.Lstat(s.path("name")) // some time in which another may come
 					inside.Add(-1)
 					nRounds.Add(1)
 					if e := s.Release(t.Context(), store.Hold{Name: c.Name, ID: c.ID, Token: a.Token}); e != nil {

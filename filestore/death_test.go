@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/queue"
 )
 
 // lockSoon waits for the name by hints alone, no longer than a test may.
@@ -280,6 +281,33 @@ func TestAClosedStoreFreesWhatItHeld(t *testing.T) {
 	s.Close()
 	if !free(t, other, "name") {
 		t.Fatal("the name is not free though its Store was closed")
+	}
+}
+
+// A place that lapsed is lost for its owner, also if the holder has died
+// meanwhile and the name is free: the same id is never a second entry.
+func TestALapsedPlaceIsLostThoughTheHolderIsDead(t *testing.T) {
+	dir := t.TempDir()
+	s, other := open(t, dir), open(t, dir)
+	defer s.Close()
+	lockSoon(t, other, "name")
+	c := lockOf(store.NewProcess(), "name")
+	c.Place = time.Minute
+	if a, err := s.Ask(t.Context(), c); err != nil || a.Granted {
+		t.Fatalf("%+v, %v", a, err)
+	}
+	other.Close()
+	now := s.now
+	s.now = func() queue.Time {
+		later := now()
+		later.Clock += (2 * time.Minute).Microseconds()
+		return later
+	}
+	if a, err := s.Ask(t.Context(), c); !errors.Is(err, store.ErrLost) {
+		t.Fatalf("%+v, %v, want ErrLost", a, err)
+	}
+	if !free(t, s, "name") {
+		t.Fatal("the name is not free")
 	}
 }
 
