@@ -44,6 +44,7 @@ type link struct {
 
 	mu    sync.Mutex
 	calls []*call
+	count map[string]int // of calls of each op
 	busy  map[store.ID]*call
 	fate  func(*call) fate              // what becomes of a call; nil: it works
 	hint  func(store.Hint) []store.Hint // what becomes of a hint; nil: it arrives
@@ -84,7 +85,7 @@ var errLink = errors.New("the link is down")
 func newLink(t testing.TB) *link { return linkTo(t, memstore.New()) }
 
 func linkTo(t testing.TB, mem *memstore.Store) *link {
-	s := &link{t: t, mem: mem, busy: map[store.ID]*call{}, desc: mem.Describe(), end: make(chan struct{})}
+	s := &link{t: t, mem: mem, busy: map[store.ID]*call{}, count: map[string]int{}, desc: mem.Describe(), end: make(chan struct{})}
 	s.desc.Store, s.desc.InProcess = "a link", false
 	return s
 }
@@ -139,11 +140,8 @@ func (s *link) ops() string {
 // do is one operation from end to end.
 func (s *link) do(ctx context.Context, c *call, ids []store.ID, apply func(fate) error) error {
 	s.mu.Lock()
-	for _, before := range s.calls {
-		if before.op == c.op {
-			c.n++
-		}
-	}
+	c.n = s.count[c.op]
+	s.count[c.op]++
 	c.sent = time.Now()
 	s.calls = append(s.calls, c)
 	for _, id := range ids {
