@@ -26,8 +26,8 @@ const (
 )
 
 // String is the form that stores keep: host, pid, program, space and note
-// between tabs, at most 256 bytes. Control characters become blanks, and what
-// is too long is cut.
+// between tabs, at most 256 bytes. What cannot be printed, or would
+// turn the line around, becomes a blank, and what is too long is cut.
 func (o Owner) String() string {
 	return strings.Join([]string{
 		clean(o.Host, maxHost), strconv.Itoa(o.PID), clean(o.Program, maxProgram),
@@ -50,7 +50,7 @@ func ParseOwner(s string) Owner {
 // clean makes s safe to print on one line and cuts it to at most n bytes.
 func clean(s string, n int) string {
 	s = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || r == utf8.RuneError {
+		if !unicode.IsPrint(r) || r == utf8.RuneError {
 			return ' '
 		}
 		return r
