@@ -233,10 +233,12 @@ func TestACommandInAPipelineReadsFromTheTerminal(t *testing.T) {
 
 func TestTheOthersOfAPipelineKeepTheTerminal(t *testing.T) {
 	s := newShell(t)
-	s.types("holdfast run x -- echo run''ning | sh -c 'cat; read line </dev/tty; echo g''ot $line'\n")
+	s.types("holdfast run x -- sh -c 'echo run''ning >&2; until [ -e out ]; do sleep 0.02; done' | sh -c 'read line </dev/tty; echo g''ot $line'\n")
 	s.expect("running")
 	s.types("abc\n")
 	s.expect("got abc")
+	s.touch("out")
+	s.expect("READY> ")
 	s.types("holdfast run x -- sh -c 'echo run''ning; exec sleep 1000' | cat; echo ${PIPESTATUS[@]} c''odes\n")
 	s.expect("running")
 	s.types(ctrlC)
