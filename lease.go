@@ -216,9 +216,6 @@ func (l *Lease) finish(to state, why error) bool {
 	}
 	l.valid.Store(0)
 	l.state, l.why = to, why
-	if to == lost && l.lost != nil {
-		close(l.lost)
-	}
 	if l.cancel != nil {
 		l.cancel(l.errorf(why))
 	}
@@ -228,6 +225,9 @@ func (l *Lease) finish(to state, why error) bool {
 	}
 	l.joined = nil
 	l.parent, l.derived = nil, nil
+	if to == lost && l.lost != nil {
+		close(l.lost) // last: whoever sees this sees all of it
+	}
 	return true
 }
 

@@ -75,20 +75,18 @@ func TestRule1_TheAnsweredOneOfRepeatedAsksCounts(t *testing.T) {
 func TestRule1_TheAnswerCarriesTheInstantAndTheTTL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		var session time.Time // the last answered renewal
 		s.on(func(c *call) fate {
-			from := store.Now().Add(-2 * time.Second)
-			session = time.Now().Add(-2 * time.Second)
+			from := store.Now().Add(-2 * time.Second) // the session's last answered renewal
 			return fate{
 				answer: func(a *store.Answer) { a.From, a.TTL = from, 10*time.Second },
 				renew:  func(_ int, r *store.Renewal) { r.From, r.TTL = from, 12*time.Second },
 			}
 		})
 		l := lock(t, locker(t, s, nil), "a")
-		same(t, "deadline of the grant", l.Deadline(), ends(session, 10*time.Second))
+		same(t, "deadline of the grant", l.Deadline(), ends(s.made("try")[0].sent.Add(-2*time.Second), 10*time.Second))
 		time.Sleep(4 * time.Second)
 		same(t, "renewals", len(s.made("renew")), 1)
-		same(t, "deadline of the renewal", l.Deadline(), ends(session, 12*time.Second))
+		same(t, "deadline of the renewal", l.Deadline(), ends(s.made("renew")[0].sent.Add(-2*time.Second), 12*time.Second))
 	})
 }
 
