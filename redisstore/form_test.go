@@ -66,7 +66,7 @@ func TestWhatIsNotOursIsReportedAndLeftAlone(t *testing.T) {
 		value string
 		want  error
 	}{
-		"a string of somebody else": {"hello, world", store.ErrCorrupt},
+		"a string of somebody else": {"hello world", store.ErrCorrupt},
 		"an empty string":           {"", store.ErrCorrupt},
 		"a value cut off":           {good[:len(good)-1], store.ErrCorrupt},
 		"a head cut off":            {good[:10], store.ErrCorrupt},
@@ -231,5 +231,44 @@ func TestPrefixesAreApart(t *testing.T) {
 	}
 	if _, err := New(client, &Options{Prefix: "a{b"}); !errors.Is(err, store.ErrInvalid) {
 		t.Errorf("a prefix with a brace: %v", err)
+	}
+}
+
+func TestFieldsThatUpgradesWillNeedAreKeptAndABreakTakesAnyNumberOfTheHold(t *testing.T) {
+	s := newShared(t)
+	for what, number := range map[string]func(h store.Hold) int64{
+		"the token":                 func(h store.Hold) int64 { return h.Token },
+		"the last of the block":     func(h store.Hold) int64 { return h.Token + 4 },
+		"the fence":                 func(h store.Hold) int64 { return h.Token + 100 },
+		"not one behind the block":  func(h store.Hold) int64 { return h.Token + 5 },
+		"not one before the token":  func(h store.Hold) int64 { return h.Token - 1 },
+		"not zero, which is no one": func(store.Hold) int64 { return 0 },
+	} {
+		h := mustHold(t, s, mutex("fields: "+what))
+		key := s.key(h.Name)
+		b := []byte(s.client.Get(t.Context(), key).Val())
+		e := b[headSize:]
+		copy(e[75:], appendFloat(nil, h.Token+100)) // fence
+		le.PutUint32(e[91:], 7)                     // want
+		le.PutUint32(e[95:], 3)                     // turn
+		le.PutUint16(e[99:], 5)                     // n
+		if err := s.client.Set(t.Context(), key, b, 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; err != nil {
+			t.Fatal(err)
+		}
+		mustAsk(t, s, mutex(h.Name))
+		q, err := s.parse(key, s.client.Get(t.Context(), key).Val())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e := q.Entries[0]; e.Fence != h.Token+100 || e.Want != 7 || e.Turn != 3 || e.N != 5 || !e.Shown || e.Weight != store.Full {
+			t.Errorf("after a renewal and somebody's ask the entry is %+v", e)
+		}
+		err = s.BreakHold(t.Context(), store.Break{Name: h.Name, ID: h.ID, Token: number(h)})
+		if strings.HasPrefix(what, "not") != errors.Is(err, store.ErrLost) || err != nil && !errors.Is(err, store.ErrLost) {
+			t.Errorf("break by %s: %v", what, err)
+		}
 	}
 }

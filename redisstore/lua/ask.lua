@@ -24,10 +24,8 @@ end
 -- Refuses a claim whose entry is own, or which is behind all.
 local function refused(own)
 	local first, holding, ahead, holders = nil, 0, 0, {}
-	local reached = false
 	for _, e in ipairs(q) do
-		reached = reached or e == own
-		if reached and not e.granted then break end
+		if e == own then break end
 		local x = ends(e)
 		if not first or x < first then first = x end
 		if e.granted then

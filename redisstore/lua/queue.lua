@@ -113,19 +113,15 @@ end
 
 -- The live hold of the id and token; or nil, and the answer that it is lost.
 local function hold(id, token)
-	local e, i = find(id)
+	local e = find(id)
 	if not e then return nil, 'L' end
 	if not e.granted or e.token ~= token or e.expires <= now then return nil, 'L' .. e.broken end
-	return e, i
+	return e
 end
 
--- Takes e, at i, out of the queue. A hold whose token was shown stays in the
--- way until its minimum hold is over: gone for its owner, with no lock delay.
-local function leave(e, i)
+-- Ends e for its owner: settle drops it, unless it is a hold whose token was
+-- shown and whose minimum hold is not over. There is no lock delay then.
+local function leave(e)
+	e.expires, e.delay, e.raw = now, 0, nil
 	wrote = true
-	if e.granted and e.shown and e.since + e.keep > now then
-		e.expires, e.delay, e.raw = now, 0, nil
-	else
-		table.remove(q, i)
-	end
 end

@@ -15,17 +15,15 @@ end
 --@ queue.lua
 local token = tonumber(ARGV[2])
 if token == 0 then
-	local e, i = find(ARGV[1])
-	if e and e.expires > now then leave(e, i) end
+	local e = find(ARGV[1])
+	if e and e.expires > now then leave(e) end
 	settle(ARGV[1])
 	return done(1)
 end
-local e, i = hold(ARGV[1], token)
-if not e then
-	settle(ARGV[1])
-	return done(i)
+local e, lost = hold(ARGV[1], token)
+if e then
+	e.shown = true
+	leave(e)
 end
-e.shown, e.raw = true, nil
-leave(e, i)
 settle(ARGV[1])
-return done(1)
+return done(lost or 1)

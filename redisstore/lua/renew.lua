@@ -6,11 +6,9 @@ local now = t[1] * 1000000 + t[2]
 --@ queue.lua
 local e, lost = hold(ARGV[1], tonumber(ARGV[2]))
 if e and e.broken ~= '' then e, lost = nil, 'L' .. e.broken end
-if not e then
-	settle(ARGV[1])
-	return done(lost)
+if e then
+	if not e.shown then e.shown, e.raw = true, nil end
+	push(e, ARGV[3])
 end
-if not e.shown then e.shown, e.raw = true, nil end
-push(e, ARGV[3])
 settle(ARGV[1])
-return done(1)
+return done(lost or 1)
