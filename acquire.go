@@ -391,8 +391,9 @@ func (o op) do(stop <-chan struct{}) (out outcome) {
 
 // run does what op says off the caller's goroutine, so that a caller whose
 // context ends can leave at once: the operation runs on, and when it has been
-// answered the claim is withdrawn. A store in this process never blocks and is
-// called directly.
+// answered the claim is withdrawn. It is called directly where there is nothing
+// to leave for, which spares the change of goroutines: if the store is in this
+// process and so never blocks, or the context never ends.
 func run[T any](r *request, ctx context.Context, op func(stop <-chan struct{}) T) (out T, err error) {
 	if r.e.desc.InProcess {
 		out = op(ctx.Done())
@@ -401,6 +402,9 @@ func run[T any](r *request, ctx context.Context, op func(stop <-chan struct{}) T
 			return out, err
 		}
 		return out, nil
+	}
+	if ctx.Done() == nil {
+		return op(r.e.closing), nil
 	}
 	done, stop := make(chan T), make(chan struct{})
 	claim, ttl := r.claim, r.s.TTL

@@ -3,7 +3,10 @@
 // everywhere.
 package clock
 
-import "time"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // An Instant is a moment on this process's clock, in nanoseconds from an
 // arbitrary start. Only differences mean anything. The zero Instant is before
@@ -15,6 +18,28 @@ var start = time.Now()
 // early is further back than any clock that we meet: in a testing/synctest
 // bubble it is the year 2000.
 const early = Instant(1) << 61 // 73 years
+
+// A reading is how long the machine had slept when the wall clock was so far
+// ahead of the monotonic one.
+type reading struct{ ahead, slept time.Duration }
+
+var last atomic.Pointer[reading]
+
+// slept asks the kernel only when it may have something new to say, as that
+// takes three system calls. A suspend puts the wall clock forward against the
+// monotonic one, by as much as the machine has slept; so as long as the two
+// keep their distance the last reading is still good. If the wall clock is set,
+// or drifts, the kernel is asked once more.
+func slept() time.Duration {
+	now := time.Now()
+	ahead := time.Duration(now.UnixNano()) - now.Sub(start)
+	r := last.Load()
+	if r == nil || (ahead-r.ahead).Abs() > time.Millisecond {
+		r = &reading{ahead, asleep()}
+		last.Store(r)
+	}
+	return r.slept
+}
 
 // Slept is how long this machine has been suspended since it was booted, as
 // far as Go's monotonic clock does not count it. It is a variable so that tests

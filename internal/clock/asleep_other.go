@@ -7,4 +7,4 @@ import "time"
 // On Windows Go's monotonic clock counts sleep already. Elsewhere nothing is
 // known, and a suspended machine may keep a lease too long: only the token
 // protects then.
-func slept() time.Duration { return 0 }
+func asleep() time.Duration { return 0 }
