@@ -404,7 +404,11 @@ func run[T any](r *request, ctx context.Context, op func(stop <-chan struct{}) T
 		return out, nil
 	}
 	if ctx.Done() == nil {
-		return op(r.e.closing), nil
+		if out = op(r.e.closing); r.e.isClosing() {
+			r.withdraw()
+			return out, ErrClosed
+		}
+		return out, nil
 	}
 	done, stop := make(chan T), make(chan struct{})
 	claim, ttl := r.claim, r.s.TTL

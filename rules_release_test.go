@@ -359,6 +359,42 @@ func TestRule8_CloseWaitsForWhatIsUnderWay(t *testing.T) {
 	})
 }
 
+// A context that never ends is asked under without a goroutine of its own.
+func TestRule8_CloseEndsAWaitWhoseContextNeverEnds(t *testing.T) {
+	for what, f := range map[string]fate{
+		"refused":         {},
+		"unclear":         {fail: errLink},
+		"on its way":      {there: time.Second},
+		"on its way back": {back: time.Second},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newLink(t)
+				if what == "refused" {
+					other(t, s.mem, "a", time.Hour)
+				}
+				s.on(func(c *call) fate {
+					if c.op == "withdraw" {
+						return fate{}
+					}
+					return f
+				})
+				locks := locker(t, withHints{s}, nil)
+				w := waits(t, func(context.Context) (*Lease, error) { return locks.Mutex("a").Lock(context.Background()) })
+				time.Sleep(500 * time.Millisecond)
+				if err := locks.Close(); err != nil {
+					t.Fatal(err)
+				}
+				w.failed(ErrClosed)
+				isNot(t, w.err, ErrUnavailable)
+				if what != "refused" {
+					empty(t, s.mem)
+				}
+			})
+		})
+	}
+}
+
 func TestRule8_ReleaseDuringCloseWaitsForIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
