@@ -2,7 +2,6 @@ package storetest_test
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/mutant"
 )
 
 // The suite is worth what it catches. Each mutant is a copy of packages queue
@@ -25,7 +26,7 @@ func TestTheSuiteCatchesEachMutant(t *testing.T) {
 		t.Skip("it builds and runs some ninety stores: a minute")
 	}
 	root := moduleRoot(t)
-	all := append([]mutant{{name: "none"}}, mutants...)
+	all := append([]broken{{name: "none"}}, mutants...)
 	bin := buildMutants(t, root, all)
 
 	results := make([]result, len(all))
@@ -65,22 +66,18 @@ func TestTheSuiteCatchesEachMutant(t *testing.T) {
 }
 
 // buildMutants builds one test binary that has them all.
-func buildMutants(t *testing.T, root string, all []mutant) (bin string) {
+func buildMutants(t *testing.T, root string, all []broken) (bin string) {
 	t.Helper()
-	dir := t.TempDir()
 	const base = "store/storetest/mutants"
-	over := map[string]string{}
-	add := func(path, text string) {
-		file := filepath.Join(dir, fmt.Sprintf("%d.go", len(over)))
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		over[filepath.Join(root, path)] = file
-	}
+	over := mutant.New(t)
 	var imports, cases strings.Builder
 	for i, m := range all {
 		pkg := fmt.Sprintf("m%d", i)
 		used := 0
+		var edits []mutant.Edit
+		for _, e := range m.edits {
+			edits = append(edits, mutant.Edit(e))
+		}
 		for _, source := range []string{"store/queue", "memstore"} {
 			files, err := filepath.Glob(filepath.Join(root, source, "*.go"))
 			if err != nil || len(files) == 0 {
@@ -90,50 +87,24 @@ func buildMutants(t *testing.T, root string, all []mutant) (bin string) {
 				if strings.HasSuffix(file, "_test.go") {
 					continue
 				}
-				data, err := os.ReadFile(file)
-				if err != nil {
-					t.Fatal(err)
-				}
-				text, name := string(data), source+"/"+filepath.Base(file)
-				for _, e := range m.edits {
-					if e.file != name {
-						continue
-					}
-					if n := strings.Count(text, e.old); n != 1 {
-						t.Fatalf("mutant %s: %q is in %s %d times, want once", m.name, e.old, name, n)
-					}
-					text = strings.Replace(text, e.old, e.new, 1)
-					used++
-				}
+				text, n := over.Text(source+"/"+filepath.Base(file), edits)
+				used += n
 				text = strings.ReplaceAll(text, `/holdfast/store/queue"`, "/holdfast/"+base+"/"+pkg+`/queue"`)
-				add(filepath.Join(base, pkg, filepath.Base(source), filepath.Base(file)), text)
+				over.Add(filepath.Join(base, pkg, filepath.Base(source), filepath.Base(file)), text)
 			}
 		}
 		if used != len(m.edits) {
 			t.Fatalf("mutant %s: %d of %d edits found their file", m.name, used, len(m.edits))
 		}
-		add(filepath.Join(base, pkg, "memstore", "newat.go"), fmt.Sprintf(newAt, base, pkg))
+		over.Add(filepath.Join(base, pkg, "memstore", "newat.go"), fmt.Sprintf(newAt, base, pkg))
 		fmt.Fprintf(&imports, "%s %q\n", pkg, "github.com/holdfast-go/holdfast/"+base+"/"+pkg+"/memstore")
 		fmt.Fprintf(&cases, mutantCase, pkg)
 	}
-	add(filepath.Join(base, "run", "mutant_test.go"), fmt.Sprintf(mutantTest, imports.String(), cases.String()))
-	add(filepath.Join(base, "run", "doc.go"), "package run\n")
+	over.Add(filepath.Join(base, "run", "mutant_test.go"), fmt.Sprintf(mutantTest, imports.String(), cases.String()))
+	over.Add(filepath.Join(base, "run", "doc.go"), "package run\n")
 
-	overlay := filepath.Join(dir, "overlay.json")
-	text, err := json.Marshal(map[string]any{"Replace": over})
-	if err == nil {
-		err = os.WriteFile(overlay, text, 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	bin = filepath.Join(dir, "mutants.test")
 	begin := time.Now()
-	cmd := exec.Command("go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", bin, "./"+base+"/run")
-	cmd.Dir = root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("go test -c: %v\n%s", err, out)
-	}
+	bin = over.Build(base + "/run")
 	t.Logf("built in %v", time.Since(begin).Round(time.Second))
 	return bin
 }

@@ -1,13 +1,13 @@
 package storetest_test
 
-// A mutant is package queue or memstore with one thing wrong.
-type mutant struct {
+// A broken is package queue or memstore with one thing wrong.
+type broken struct {
 	name  string
 	edits []edit
 }
 
-// An edit replaces a piece of a file that is there exactly once.
-type edit struct{ file, old, new string }
+// An edit is a mutant.Edit whose fields need not be named.
+type edit struct{ File, Old, New string }
 
 const (
 	rule   = "store/queue/queue.go"
@@ -21,7 +21,7 @@ const (
 )
 
 // mutants are the mistakes that a store of a new kind is likely to make.
-var mutants = []mutant{
+var mutants = []broken{
 	// Who owns a hold.
 	{"release_without_comparing_the_id", []edit{{rule, releaseFinds, "for _, e := range q.Entries {\nif e.Token == token {\nid = e.ID\n}\n}\n" + releaseFinds}}},
 	{"release_without_comparing_the_token", []edit{{rule, releaseFinds, "if i := q.find(id); i >= 0 && q.Entries[i].Granted {\ntoken = q.Entries[i].Token\n}\n" + releaseFinds}}},
