@@ -88,7 +88,7 @@ func TestRule7_ReleaseWaitsForTheRenewalInFlight(t *testing.T) {
 		ctx := l.Context(t.Context())
 		time.Sleep(10*time.Second + 500*time.Millisecond)
 		go func() {
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 			if l.Valid() || ctx.Err() == nil {
 				t.Error("valid while a release waits for a renewal")
 			}
