@@ -104,6 +104,9 @@ func (e *HeldError) Who() string {
 
 func (h *Holder) describe(now time.Time) string {
 	text := h.Owner.Describe()
+	if me := thisProcess(); h.Host == me.Host && h.Space != me.Space {
+		text += " in another container"
+	}
 	text += fmt.Sprintf(", since %s (%s)", h.Since.Format(time.TimeOnly), short(now.Sub(h.Since)))
 	switch left, ends := h.Expires.Sub(now), h.Ends.Sub(now); {
 	case left > 0:

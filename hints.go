@@ -70,7 +70,7 @@ func (h *hints) begin(s *settings) <-chan struct{} {
 }
 
 func (h *hints) watch(s *settings, under chan struct{}) {
-	ctx, cancel := h.e.bounded(longestCall)
+	ctx, cancel := context.WithTimeout(h.e.life, longestCall)
 	defer cancel()
 	err := h.watcher.Watch(ctx, h.e.process, h.deliver)
 	h.mu.Lock()
@@ -84,7 +84,7 @@ func (h *hints) watch(s *settings, under chan struct{}) {
 	}
 	h.mu.Unlock()
 	close(under)
-	if err != nil {
+	if err != nil && !h.e.isClosing() {
 		s.Logger.Warn("holdfast: no wake-ups, waiters poll", "store", h.e.desc.Store, "err", err)
 	}
 }

@@ -43,6 +43,7 @@ type Lease struct {
 	mu      sync.Mutex
 	state   state
 	why     error           // it is over; ErrLost or ErrReleased with the reason
+	acked   bool            // Release was called after the loss
 	lost    chan struct{}   // made by the first Lost
 	base    context.Context // ends with the lease; made when needed
 	cancel  context.CancelCauseFunc
@@ -244,7 +245,8 @@ func (l *Lease) lose(why error) {
 // under way has ended.
 //
 // It returns nil if the store has let go of the name, or had before the
-// deadline; ErrLost if the lease was lost before; ErrReleased if it was
+// deadline; ErrLost if the lease was lost before (one that an operator broke is
+// given back all the same, as the work has ended); ErrReleased if it was
 // released before; and ErrUnavailable if it is not clear: then the name is free
 // after the TTL at the latest. A later holder is never touched.
 func (l *Lease) Release() error {
@@ -262,15 +264,33 @@ func (l *Lease) release(why error) error {
 		l.lose(errTimeOver)
 	}
 	if !l.finish(released, why) {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		return l.errorf(l.why)
+		return l.acknowledge()
 	}
 	return l.giveBack()
 }
 
-// giveBack stops the renewing, sends the release, and repeats it while it is
-// unclear what became of it.
+// acknowledge answers the release of a lease that is over. One that an operator
+// broke stays in the way until it expires, as its owner may still be at work:
+// who releases it says that he is not, and the next gets in.
+func (l *Lease) acknowledge() error {
+	l.mu.Lock()
+	why, first := l.why, !l.acked
+	l.acked = true
+	l.mu.Unlock()
+	if broken := (*store.LostError)(nil); errors.As(why, &broken) && first {
+		l.sendRelease()
+	}
+	return l.errorf(why)
+}
+
+// sendRelease sends the release until it is clear what became of it.
+func (l *Lease) sendRelease() error {
+	return l.e.repeat(min(l.s.TTL/3, longestCall), nil, func(ctx context.Context) error {
+		return l.e.store.Release(ctx, l.hold)
+	})
+}
+
+// giveBack stops the renewing and releases.
 func (l *Lease) giveBack() error {
 	flight, deadline := l.e.sched.remove(l)
 	if flight != nil {
@@ -279,9 +299,7 @@ func (l *Lease) giveBack() error {
 	if l.told != nil {
 		return l.errorf(l.told) // there is nothing of ours to give back
 	}
-	err := l.e.repeat(min(l.s.TTL/3, longestCall), nil, func(ctx context.Context) error {
-		return l.e.store.Release(ctx, l.hold)
-	})
+	err := l.sendRelease()
 	if errors.Is(err, ErrLost) && l.e.now() < deadline {
 		// Nobody could have taken it yet and no loss was told: our own
 		// release, repeated by us or by the driver.

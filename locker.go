@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/store"
@@ -66,16 +65,20 @@ type engine struct {
 	work    sync.WaitGroup // every goroutine of the engine, and every call
 	mu      sync.Mutex     // guards closed against work.Add
 	closed  bool
-	closing chan struct{} // closed by close when it begins
-	ended   chan struct{} // closed by close when it has ended
-	err     error         // of store.Close
+	life    context.Context // ends when close begins
+	end     context.CancelFunc
+	closing <-chan struct{} // life.Done()
+	ended   chan struct{}   // closed by close when it has ended
+	err     error           // of store.Close
 }
 
 func newEngine(s store.Store) *engine {
 	e := &engine{
 		store: s, desc: s.Describe(), process: store.NewProcess(),
-		now: clock.Now, closing: make(chan struct{}), ended: make(chan struct{}),
+		now: clock.Now, ended: make(chan struct{}),
 	}
+	e.life, e.end = context.WithCancel(context.Background())
+	e.closing = e.life.Done()
 	if e.desc.InProcess {
 		e.now = clock.Awake
 	}
@@ -106,7 +109,7 @@ func (e *engine) close() error {
 		<-e.ended
 		return e.err
 	}
-	close(e.closing) // ends the waits
+	e.end() // and with it the waits
 	e.sched.releaseAll()
 	e.work.Wait()
 	e.sched.stop()
@@ -115,14 +118,7 @@ func (e *engine) close() error {
 	return e.err
 }
 
-func (e *engine) isClosing() bool {
-	select {
-	case <-e.closing:
-		return true
-	default:
-		return false
-	}
-}
+func (e *engine) isClosing() bool { return e.life.Err() != nil }
 
 // begin does what the engine does once, at the first claim: it asks the server
 // what an operator should hear.
@@ -133,7 +129,7 @@ func (e *engine) begin(s *settings) {
 			return
 		}
 		e.work.Go(func() {
-			ctx, cancel := e.bounded(longestCall)
+			ctx, cancel := context.WithTimeout(e.life, longestCall)
 			defer cancel()
 			warnings, err := c.Check(ctx)
 			if err != nil && !e.isClosing() {
@@ -156,45 +152,4 @@ func (e *engine) bounded(d time.Duration) (context.Context, context.CancelFunc) 
 		return context.Background(), func() {}
 	}
 	return context.WithTimeout(context.Background(), d)
-}
-
-// A want is what a primitive asks for: a name with a limit and a weight.
-type want struct {
-	l             *Locker
-	name          string
-	limit, weight int64
-	verb          string
-}
-
-// doing is what the want tries to do, for errors.
-func (w *want) doing() string {
-	if w.limit == store.Full {
-		return w.verb
-	}
-	return fmt.Sprintf("acquire %d of %d slots of", w.weight, w.limit)
-}
-
-// check finds mistakes of the caller before anything is sent.
-func (w *want) check() error {
-	bad := func(format string, args ...any) error {
-		return fmt.Errorf("%s %.100q on %s: %w: %s", w.doing(), w.name, w.l.e.desc.Store, ErrInvalid, fmt.Sprintf(format, args...))
-	}
-	switch {
-	case w.l.err != nil:
-		return w.l.err
-	case w.name == "":
-		return bad("the name is empty")
-	case len(w.name) > store.MaxName:
-		return bad("the name has %d bytes, at most %d are allowed", len(w.name), store.MaxName)
-	case !utf8.ValidString(w.name):
-		return bad("the name is not UTF-8")
-	case w.limit < 1 || w.limit > store.Full || w.limit == store.Full && w.verb == semaphoreVerb:
-		return bad("a semaphore has 1 to %d slots, not %d", store.MaxSlots, w.limit)
-	case w.weight < 1 || w.weight > w.limit:
-		return bad("one can hold 1 to %d of its slots, not %d", w.limit, w.weight)
-	}
-	if why, lacks := w.l.e.desc.Lacks[store.PromiseSlots]; lacks && w.limit != store.Full {
-		return w.errorf(fmt.Errorf("%w: %s", ErrUnsupported, why))
-	}
-	return nil
 }

@@ -25,7 +25,7 @@ const unclearNotYet = "case errors.Is(r.Err, ErrLost):\n\t\treturn r.Err\n\t}"
 
 var engineMutants = []broken{
 	// Rule 1.
-	one("the deadline of a grant counts from the reply", "TestRule1_ClockBeforeTheCall", "acquire.go",
+	one("the deadline of a grant counts from the reply", "TestRule1_ClockBeforeTheCall", "ask.go",
 		"out.sent = o.e.now()\n\t\tout.answer, err = o.e.store.Ask(ctx, o.claim)\n",
 		"out.answer, err = o.e.store.Ask(ctx, o.claim)\n\t\tout.sent = o.e.now()\n"),
 	one("the deadline of a renewal counts from the reply", "TestRule1_ARenewalCountsFromItsSending", "renew.go",
@@ -68,7 +68,7 @@ var engineMutants = []broken{
 	one("a hint grants the whole TTL", "TestRule5_AHintMayCarryTheGrant", "acquire.go", "r.lease(h.Token, r.sent, r.s.place,", "r.lease(h.Token, r.sent, r.s.TTL,"),
 	one("a hint is used until the place ends", "TestRule5_AHintIsUsedWithoutALookOnlyWhileHalfThePlaceIsLeft", "acquire.go",
 		"r.e.now() < r.sent.Add(r.s.place/2)", "r.e.now() < r.sent.Add(r.s.place)"),
-	one("a minimum hold is not shown", "TestRule5_MinHoldIsShownBeforeTheCallerHasTheLease", "acquire.go", "|| o.claim.Keep == 0 {", "|| o.claim.Keep >= 0 {"),
+	one("a minimum hold is not shown", "TestRule5_MinHoldIsShownBeforeTheCallerHasTheLease", "ask.go", "|| o.claim.Keep == 0 {", "|| o.claim.Keep >= 0 {"),
 	one("a hint spares the minimum hold its renewal", "TestRule5_AHintDoesNotSpareTheMinHoldItsRenewal", "acquire.go",
 		"|| !fresh || r.claim.Keep > 0 {", "|| !fresh {"),
 	one("no safety look", "TestRule5_TheSafetyLookIsAtAThirdOfThePlace", "acquire.go", "at := r.sent.Add(r.s.place / 3)", "at := r.sent.Add(time.Hour)"),
@@ -81,13 +81,13 @@ var engineMutants = []broken{
 	one("a hint grants after the end of the context", "TestRule5_AfterTheEndOfItsContextNothingIsGranted", "acquire.go", "return &h, ctx.Err() //", "return &h, nil //"),
 	{"an answer grants after the end of the context", "TestRule5_AnAnswerInProcessAfterTheEndOfTheContextIsGivenBack", []mutant.Edit{
 		{File: "acquire.go", Old: "if err := ctx.Err(); err != nil { // after its end nothing is granted", New: "if err := error(nil); err != nil {"},
-		{File: "acquire.go", Old: "if err := ctx.Err(); err != nil {\n\t\t\tr.withdraw()\n\t\t\treturn out, err", New: "if err := error(nil); err != nil {\n\t\t\tr.withdraw()\n\t\t\treturn out, err"},
+		{File: "ask.go", Old: "if err := ctx.Err(); err != nil {\n\t\t\tr.withdraw()\n\t\t\treturn out, err", New: "if err := error(nil); err != nil {\n\t\t\tr.withdraw()\n\t\t\treturn out, err"},
 	}},
 
 	// Operations on one claim never overlap.
-	one("a cancelled ask is not withdrawn", "TestOperationsOnOneClaimNeverOverlap_ACancelledAskIsWithdrawnWhenItWasAnswered", "acquire.go",
+	one("a cancelled ask is not withdrawn", "TestOperationsOnOneClaimNeverOverlap_ACancelledAskIsWithdrawnWhenItWasAnswered", "ask.go",
 		"case <-stop:\n\t\t\tr.e.withdraw(claim, ttl)\n", "case <-stop:\n\t\t\t_ = ttl\n\t\t\t_ = claim\n"),
-	one("a cancelled ask is withdrawn while it is in flight", "TestOperationsOnOneClaimNeverOverlap_ACancelledAskIsWithdrawnWhenItWasAnswered", "acquire.go",
+	one("a cancelled ask is withdrawn while it is in flight", "TestOperationsOnOneClaimNeverOverlap_ACancelledAskIsWithdrawnWhenItWasAnswered", "ask.go",
 		"close(stop)\n\treturn out, err\n", "close(stop)\n\tr.withdraw()\n\treturn out, err\n"),
 	one("a cancelled look is withdrawn while it is in flight", "TestOperationsOnOneClaimNeverOverlap_ACancelledLook", "acquire.go",
 		"return nil, r.w.gaveUp(err, r.refused) // run has the claim withdrawn", "continue"),
@@ -95,7 +95,7 @@ var engineMutants = []broken{
 		"case err != nil:\n\t\t\tr.withdraw()\n", "case err != nil:\n"),
 
 	// Rule 6.
-	one("all waiters of a process ask", "TestRule6_OneWaiterAProcessAndNameAsksTheStore", "acquire.go",
+	one("all waiters of a process ask", "TestRule6_OneWaiterAProcessAndNameAsksTheStore", "want.go",
 		"e.gates.enter(ctx, w.name, e.closing)", "e.gates.enter(ctx, w.name+w.l.e.process.NewID().String(), e.closing)"),
 	one("the gate lets in the last first", "TestRule6_FirstInFirstOut", "gate.go", "if p := at.first; p != nil {", "if p := at.last; p != nil {"),
 	one("the gate forgets who left as he was let in", "TestRule6_WhoIsLetInAndHasLeftPassesItOn", "gate.go", "g.mu.Unlock()\n\t\tg.leave(name)\n", "g.mu.Unlock()\n"),
@@ -107,7 +107,9 @@ var engineMutants = []broken{
 		"c.cancel(l.errorf(why))\n", "time.AfterFunc(1, func() { c.cancel(l.errorf(why)) })\n"),
 	one("a release does not wait for the renewal in flight", "TestRule7_ReleaseWaitsForTheRenewalInFlight", "lease.go", "\t\t<-flight\n", "\t\t_ = 0\n"),
 	one("a release is sent after a loss", "TestRule7_AfterALossNothingIsSent", "lease.go",
-		"defer l.mu.Unlock()\n\t\treturn l.errorf(l.why)\n", "defer l.mu.Unlock()\n\t\tl.giveBack()\n\t\treturn l.errorf(l.why)\n"),
+		"errors.As(why, &broken) && first {", "errors.As(why, &broken) || first {"),
+	one("a broken hold is not given back", "TestRule7_ABrokenHoldIsGivenBackWhenItIsReleased", "lease.go",
+		"errors.As(why, &broken) && first {", "errors.As(why, &broken) && first && false {"),
 	one("a loss told to the last renewal is not told", "TestRule7_ALossToldToTheRenewalInFlightIsTold", "lease.go", "if l.told != nil {", "if false {"),
 	one("a repeated release is a loss", "TestRule7_NothingThereBeforeTheDeadlineIsARepeatedRelease", "lease.go", "if errors.Is(err, ErrLost) && l.e.now() < deadline {", "if false && l.e.now() < deadline {"),
 	one("a late release is none the less nil", "TestRule7_NothingThereAfterTheDeadlineIsALoss", "lease.go", "if errors.Is(err, ErrLost) && l.e.now() < deadline {", "if errors.Is(err, ErrLost) && (l.e.now() < deadline || true) {"),

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -265,6 +266,33 @@ func TestRule7_ABrokenHoldCanBeGivenBack(t *testing.T) {
 		}
 		release(t, l)
 		empty(t, s.mem)
+	})
+}
+
+// A hold that was broken stays in the way until it expires, as its owner may
+// still be at work; that he releases it says that he is not.
+func TestRule7_ABrokenHoldIsGivenBackWhenItIsReleased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		l := lock(t, locker(t, s, nil), "a")
+		e := stored(s.mem, "a").Entries[0]
+		b := store.Break{Name: "a", ID: e.ID, Token: e.Token, Reason: "stuck since noon"}
+		if err := s.mem.BreakHold(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		<-l.Lost()
+		if n := len(stored(s.mem, "a").Entries); n != 1 {
+			t.Fatalf("%d entries before its owner has said that he is done, want 1", n)
+		}
+		err := l.Release()
+		is(t, err, ErrLost)
+		if !strings.Contains(err.Error(), b.Reason) {
+			t.Errorf("%v does not say why", err)
+		}
+		empty(t, s.mem)
+		sent := len(s.made("release"))
+		is(t, l.Release(), ErrLost)
+		same(t, "releases of a second Release", len(s.made("release"))-sent, 0)
 	})
 }
 

@@ -1,0 +1,169 @@
+package holdfast
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// An op is one ask on its way, with what it needs of the request: the request
+// may have been left when it runs.
+type op struct {
+	e     *engine
+	claim store.Claim
+	bound time.Duration
+}
+
+// An outcome is what became of an op.
+type outcome struct {
+	answer store.Answer
+	sent   clock.Instant // before the call that last pushed the expiry
+	err    error
+}
+
+// op is the next ask. While it is unclear it is repeated for at most five
+// seconds or a TTL; a kept place until it would lapse, if that is longer.
+func (r *request) op() op {
+	o := op{e: r.e, claim: r.claim, bound: min(r.s.TTL, longestCall)}
+	if r.placed {
+		o.bound = max(o.bound, r.sent.Add(r.s.place).Sub(r.e.now()))
+	}
+	return o
+}
+
+// do asks. A grant with a minimum hold is renewed before its owner has it: only
+// that makes the minimum count, and nobody must be able to close the name
+// without having had it.
+func (o op) do(stop <-chan struct{}) (out outcome) {
+	out.err = o.e.repeat(o.bound, stop, func(ctx context.Context) (err error) {
+		out.sent = o.e.now()
+		out.answer, err = o.e.store.Ask(ctx, o.claim)
+		return err
+	})
+	if out.err != nil || !out.answer.Granted || o.claim.Keep == 0 {
+		return out
+	}
+	hold := store.Hold{Name: o.claim.Name, ID: o.claim.ID, Token: out.answer.Token, TTL: o.claim.TTL}
+	out.err = o.e.repeat(o.bound, stop, func(ctx context.Context) error {
+		out.sent = o.e.now()
+		r := o.e.store.Renew(ctx, []store.Hold{hold})[0]
+		out.answer.TTL, out.answer.From = r.TTL, r.From
+		return r.Err
+	})
+	return out
+}
+
+// run does what op says off the caller's goroutine, so that a caller whose
+// context ends can leave at once: the operation runs on, and when it has been
+// answered the claim is withdrawn. It is called directly where there is nothing
+// to leave for, which spares the change of goroutines: if the store is in this
+// process and so never blocks, or the context never ends.
+func run[T any](r *request, ctx context.Context, op func(stop <-chan struct{}) T) (out T, err error) {
+	if r.e.desc.InProcess {
+		out = op(ctx.Done())
+		if err := ctx.Err(); err != nil {
+			r.withdraw()
+			return out, err
+		}
+		return out, nil
+	}
+	if ctx.Done() == nil {
+		if out = op(r.e.closing); r.e.isClosing() {
+			r.withdraw()
+			return out, ErrClosed
+		}
+		return out, nil
+	}
+	done, stop := make(chan T), make(chan struct{})
+	claim, ttl := r.claim, r.s.TTL
+	r.e.work.Go(func() {
+		out := op(stop)
+		select {
+		case done <- out:
+		case <-stop:
+			r.e.withdraw(claim, ttl)
+		}
+	})
+	select {
+	case out = <-done:
+		return out, nil
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-r.e.closing:
+		err = ErrClosed
+	}
+	close(stop)
+	return out, err
+}
+
+// withdraw gives back whatever the claim has. Nothing is asked for by this id
+// any more.
+func (r *request) withdraw() {
+	if r.e.desc.InProcess { // so that nothing is left when the caller has its answer
+		h := store.Hold{Name: r.claim.Name, ID: r.claim.ID}
+		if r.e.store.Release(context.Background(), h) == nil {
+			return
+		}
+	}
+	claim, ttl := r.claim, r.s.TTL
+	r.e.work.Go(func() { r.e.withdraw(claim, ttl) })
+}
+
+// withdraw is the last operation of a claim that was not told a token, or whose
+// caller has gone. What it cannot reach is gone after the TTL.
+func (e *engine) withdraw(c store.Claim, ttl time.Duration) {
+	_ = e.repeat(min(ttl, longestCall), nil, func(ctx context.Context) error {
+		return e.store.Release(ctx, store.Hold{Name: c.Name, ID: c.ID})
+	})
+}
+
+// newID goes on as a new claim, at the end of the queue.
+func (r *request) newID() {
+	r.withdraw()
+	listening := r.hints != nil
+	r.deaf()
+	r.claim.ID = r.e.process.NewID()
+	r.placed = false
+	if listening {
+		r.listen()
+	}
+}
+
+func (r *request) listen() { r.hints = r.e.hints.add(r.claim.ID) }
+
+func (r *request) deaf() {
+	if r.hints != nil {
+		r.e.hints.remove(r.claim.ID)
+	}
+}
+
+// repeat calls f until its outcome is clear, for at most d in all, or until
+// stop.
+func (e *engine) repeat(d time.Duration, stop <-chan struct{}, f func(context.Context) error) error {
+	var end clock.Instant
+	if !e.desc.InProcess { // there a call takes no time, and reading the clock is most of it
+		end = e.now().Add(d)
+	}
+	for left, pause := d, 10*time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
+		ctx, cancel := e.bounded(left)
+		err := f(ctx)
+		cancel()
+		if err == nil || store.Definite(err) {
+			return err
+		}
+		if end == 0 {
+			end = e.now().Add(d)
+		}
+		wait := jitter(pause)
+		if left = end.Sub(e.now()) - wait; left <= 0 {
+			return unclear(err)
+		}
+		select {
+		case <-time.After(wait):
+		case <-stop:
+			return unclear(err)
+		}
+	}
+}

@@ -1,0 +1,148 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A want is what a primitive asks for: a name with a limit and a weight.
+type want struct {
+	l             *Locker
+	name          string
+	limit, weight int64
+	verb          string
+}
+
+// doing is what the want tries to do, for errors.
+func (w *want) doing() string {
+	if w.limit == store.Full {
+		return w.verb
+	}
+	return fmt.Sprintf("acquire %d of %d slots of", w.weight, w.limit)
+}
+
+// check finds mistakes of the caller before anything is sent.
+func (w *want) check() error {
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("%s %.100q on %s: %w: %s", w.doing(), w.name, w.l.e.desc.Store, ErrInvalid, fmt.Sprintf(format, args...))
+	}
+	switch {
+	case w.l.err != nil:
+		return w.l.err
+	case w.name == "":
+		return bad("the name is empty")
+	case len(w.name) > store.MaxName:
+		return bad("the name has %d bytes, at most %d are allowed", len(w.name), store.MaxName)
+	case !utf8.ValidString(w.name):
+		return bad("the name is not UTF-8")
+	case w.limit < 1 || w.limit > store.Full || w.limit == store.Full && w.verb == semaphoreVerb:
+		return bad("a semaphore has 1 to %d slots, not %d", store.MaxSlots, w.limit)
+	case w.weight < 1 || w.weight > w.limit:
+		return bad("one can hold 1 to %d of its slots, not %d", w.limit, w.weight)
+	}
+	if why, lacks := w.l.e.desc.Lacks[store.PromiseSlots]; lacks && w.limit != store.Full {
+		return w.errorf(fmt.Errorf("%w: %s", ErrUnsupported, why))
+	}
+	return nil
+}
+
+// lock waits until the want is granted.
+func (w *want) lock(ctx context.Context) (*Lease, error) {
+	if err := w.begin(ctx); err != nil {
+		return nil, err
+	}
+	e := w.l.e
+	defer e.work.Done()
+	if d := w.l.s.Wait; d > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, d)
+		defer cancel()
+	}
+	if last, err := e.gates.enter(ctx, w.name, e.closing); err != nil {
+		return nil, w.gaveUp(err, last)
+	}
+	defer e.gates.leave(w.name)
+	return newRequest(w).wait(ctx)
+}
+
+// try takes the want if it is granted at once.
+func (w *want) try(ctx context.Context) (*Lease, error) {
+	if err := w.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer w.l.e.work.Done()
+	r := newRequest(w)
+	r.claim.Try = true
+	l, err := r.ask(ctx)
+	if l == nil && err == nil {
+		err = w.refusal(&r.refused.answer, r.refused.when, nil)
+	}
+	return l, err
+}
+
+func (w *want) do(ctx context.Context, fn func(context.Context) error) error {
+	l, err := w.lock(ctx)
+	if err != nil {
+		return err
+	}
+	return l.run(ctx, fn)
+}
+
+func (w *want) tryDo(ctx context.Context, fn func(context.Context) error) (ran bool, err error) {
+	l, err := w.try(ctx)
+	if errors.Is(err, ErrHeld) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, l.run(ctx, fn)
+}
+
+// begin checks everything that can be checked without the store, and keeps
+// Close waiting until work.Done is called.
+func (w *want) begin(ctx context.Context) error {
+	if err := w.check(); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return w.errorf(err)
+	}
+	if err := w.waitsForItself(ctx); err != nil {
+		return err
+	}
+	if !w.l.e.enter() {
+		return w.errorf(ErrClosed)
+	}
+	w.l.e.begin(w.l.s)
+	return nil
+}
+
+// waitsForItself is ErrDeadlock if the leases that ctx comes from are in the
+// way of the want: its caller would wait for itself.
+func (w *want) waitsForItself(ctx context.Context) error {
+	own := int64(0)
+	first, _ := ctx.Value(leaseKey{}).(*leases)
+	for ls := first; ls != nil; ls = ls.outer {
+		l := ls.lease
+		if l.e == w.l.e && l.hold.Name == w.name && l.Valid() && !ls.again(first) {
+			own += l.weight
+			if w.limit == store.Full || own+w.weight > w.limit {
+				return w.errorf(ErrDeadlock)
+			}
+		}
+	}
+	return nil
+}
+
+// gaveUp is the error of a wait that its context, or Close, has ended.
+func (w *want) gaveUp(err error, last *refused) error {
+	if last != nil && !errors.Is(err, ErrClosed) {
+		return w.refusal(&last.answer, last.when, err)
+	}
+	return w.errorf(err)
+}
