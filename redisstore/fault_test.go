@@ -276,19 +276,9 @@ func TestOneCallersEndDisturbsNoOther(t *testing.T) {
 	}
 }
 
-// flying and queued count over all lanes.
-func (s *Store) flying() (n int) { s.each(func(l *lane) { n += l.flying }); return n }
-func (s *Store) queued() (n int) { s.each(func(l *lane) { n += len(l.waiting) }); return n }
-
-func (s *Store) each(f func(*lane)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, l := range s.lanes {
-		l.mu.Lock()
-		f(l)
-		l.mu.Unlock()
-	}
-}
+// flying and queued count where there is one server.
+func (s *Store) flying() int { s.one.mu.Lock(); defer s.one.mu.Unlock(); return s.one.flying }
+func (s *Store) queued() int { s.one.mu.Lock(); defer s.one.mu.Unlock(); return len(s.one.waiting) }
 
 // A counter is a hook that counts the exchanges of scripts.
 type counter struct {
@@ -471,4 +461,47 @@ func TestAMailboxIsOpenedAgainAfterABreakAndTellsThatHintsMayBeMissing(t *testin
 		return err == nil
 	})
 	handOver("after a restart")
+}
+
+func TestASilentMailboxStaysOpenAndOneThatHangsIsOpenedAgain(t *testing.T) {
+	for _, protocol := range []int{2, 3} {
+		server := testserver.Redis(t)
+		p := newProxy(t, server.Addr)
+		s := storeOn(t, clientOf(t, p.addr, func(o *redis.Options) { o.Protocol = protocol }), nil)
+		defer s.Close()
+		s.pingEvery = 100 * time.Millisecond
+		hints := make(chan store.Hint, 100)
+		if err := s.Watch(t.Context(), me, func(h store.Hint) { hints <- h }); err != nil {
+			t.Fatal(err)
+		}
+		pings := func() (n int) {
+			info, err := clientOf(t, server.Addr).Info(t.Context(), "commandstats").Result()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for line := range strings.Lines(info) {
+				fmt.Sscanf(line, "cmdstat_ping:calls=%d,", &n)
+			}
+			return n
+		}
+		begun := pings()
+		until(t, "the mailbox has been tried some times", func() bool { return pings() >= begun+3 })
+		select {
+		case h := <-hints:
+			t.Errorf("protocol %d: in a silent mailbox arrived %+v", protocol, h)
+		default:
+		}
+		opened := p.accepted.Load()
+		server.Freeze()
+		until(t, "the mailbox is given up for another", func() bool { return p.accepted.Load() > opened })
+		server.Thaw()
+		select {
+		case h := <-hints:
+			if h != (store.Hint{}) {
+				t.Errorf("protocol %d: after the break came %+v, want the zero hint", protocol, h)
+			}
+		case <-time.After(patience):
+			t.Errorf("protocol %d: no hint within %v", protocol, patience)
+		}
+	}
 }

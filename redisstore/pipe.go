@@ -131,18 +131,20 @@ func (c *command) wait(ctx context.Context) (string, error) {
 // lane is the lane of the key's server. On a cluster each has its own, so that
 // one that hangs does not hold up the others.
 func (s *Store) lane(ctx context.Context, key string) *lane {
-	var node any
-	if cluster, ok := s.client.(*redis.ClusterClient); ok {
-		if master, err := cluster.MasterForKey(ctx, key); err == nil {
-			node = master
-		}
+	cluster, ok := s.client.(*redis.ClusterClient)
+	if !ok {
+		return &s.one
+	}
+	master, err := cluster.MasterForKey(ctx, key)
+	if err != nil {
+		return &s.one // the command will find out why
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.lanes[node]
+	l := s.lanes[master]
 	if l == nil {
 		l = &lane{s: s}
-		s.lanes[node] = l
+		s.lanes[master] = l
 	}
 	return l
 }

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -11,6 +12,8 @@ import (
 type proxy struct {
 	addr   string // to be connected to
 	server string
+
+	accepted atomic.Int32 // connections
 
 	mu    sync.Mutex
 	drop  int // so many next answers do not arrive: the connection is cut instead
@@ -31,6 +34,7 @@ func newProxy(t *testing.T, server string) *proxy {
 			if err != nil {
 				return
 			}
+			p.accepted.Add(1)
 			wg.Go(func() { p.serve(c) })
 		}
 	})

@@ -63,8 +63,7 @@
 //	+info                                     for the check at start; without, there is none
 //
 // The client needs +select besides for a database other than 0, and on a
-// cluster +cluster|slots, +cluster|shards and +command. To log in needs no
-// right.
+// cluster +cluster|slots and +command. To log in needs no right.
 package redisstore
 
 import (
@@ -105,12 +104,15 @@ type Store struct {
 	scripts *scripts
 	clock   func() int64 // nil but in tests: the server's clock
 
+	pingEvery time.Duration // of mailboxes
+
 	ctx   context.Context // of all exchanges and mailboxes, ended by Close
 	end   context.CancelFunc
 	tasks sync.WaitGroup
 
+	one   lane // to the server; on a cluster there is one for each:
 	mu    sync.Mutex
-	lanes map[any]*lane // by the node that they go to
+	lanes map[*redis.Client]*lane
 }
 
 var _ interface {
@@ -154,7 +156,11 @@ func newStore(client redis.UniversalClient, o *Options, clock func() int64) (*St
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{client: client, address: address, prefix: DefaultPrefix, scripts: &live, clock: clock, lanes: map[any]*lane{}}
+	s := &Store{
+		client: client, address: address, prefix: DefaultPrefix, scripts: &live, clock: clock,
+		pingEvery: pingEvery, lanes: map[*redis.Client]*lane{},
+	}
+	s.one.s = s
 	if o != nil && o.Prefix != "" {
 		s.prefix = o.Prefix
 	}

@@ -401,6 +401,36 @@ func TestOnAClusterTheWholeContractHolds(t *testing.T) {
 	t.Cleanup(func() { client.Close() })
 	storetest.Run(t, func(t *testing.T) store.Store { return storeOn(t, client, nil) })
 
+	// A user with the rights that the package comment lists, for a cluster too.
+	for _, server := range servers {
+		user(t, server, "locks", append(rights(t), "+cluster|slots", "+command")...)
+	}
+	least := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, Username: "locks", Password: secret})
+	t.Cleanup(func() { least.Close() })
+	l := storeOn(t, least, nil)
+	defer l.Close()
+	if err := l.Watch(t.Context(), me, func(store.Hint) {}); err != nil {
+		t.Errorf("with the least rights: %v", err)
+	}
+	for i := range 20 {
+		h := mustHold(t, l, mutex(fmt.Sprint("least ", i)))
+		if err := l.Release(t.Context(), h); err != nil {
+			t.Errorf("with the least rights: %v", err)
+		}
+	}
+	for _, err := range l.List(t.Context(), "") {
+		if err != nil {
+			t.Errorf("with the least rights: %v", err)
+		}
+	}
+	for _, server := range servers {
+		for _, d := range denials(t, server) {
+			if !strings.HasPrefix(d, "command client|") {
+				t.Errorf("%s refused: %s", server.Addr, d)
+			}
+		}
+	}
+
 	s := storeOn(t, client, nil)
 	defer s.Close()
 	var holds []store.Hold

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// pingEvery is how often a silent mailbox is tried. Twice as long without a
-	// sign of life, and its connection counts as broken.
+	// pingEvery is how often a mailbox is tried. Without a sign of life since
+	// the last time its connection counts as broken.
 	pingEvery = 5 * time.Second
 	// A broken mailbox is opened anew after a pause between these.
 	leastPause = 50 * time.Millisecond
@@ -115,9 +115,9 @@ func (w *mailbox) read(ctx context.Context, subscribed func()) error {
 	}
 }
 
-// ping tries a silent connection, and returns once it must be closed.
+// ping tries the connection, and returns once it must be closed.
 func (w *mailbox) ping(ctx context.Context, sub *redis.PubSub) {
-	tick := time.NewTicker(pingEvery)
+	tick := time.NewTicker(w.s.pingEvery)
 	defer tick.Stop()
 	w.alive.Store(true)
 	for {
