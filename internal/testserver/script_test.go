@@ -1,0 +1,120 @@
+//go:build unix
+
+package testserver
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A bare is a machine on which nothing is installed but what the script may
+// expect, and on which nothing that it does has an effect but a line in a log.
+type bare struct {
+	t   *testing.T
+	bin string
+}
+
+func newBare(t *testing.T, programs ...string) *bare {
+	t.Helper()
+	b := &bare{t: t, bin: t.TempDir()}
+	for _, real := range []string{"sh", "env"} {
+		path, err := exec.LookPath(real)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(path, filepath.Join(b.bin, real)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range append(programs, "tee", "chmod", "rm") {
+		body := ""
+		switch name {
+		case "apt-get": // installs by making the programs
+			body = `[ "$1" = install ] && for p in redis-server gcc; do echo '#!/bin/sh' >"$BIN/$p"; done && /bin/chmod 755 "$BIN/redis-server" "$BIN/gcc"`
+		case "sudo":
+			body = `exec "$@"`
+		case "id":
+			body = `echo "$USER_ID"`
+		case "tee":
+			body = `while read -r line; do :; done`
+		case "go":
+			body = `echo gcc`
+		}
+		b.program(name, body)
+	}
+	return b
+}
+
+func (b *bare) program(name, body string) {
+	b.t.Helper()
+	text := "#!/bin/sh\necho \"" + name + " $*\" >>\"$BIN/log\"\n" + body + "\n:\n"
+	if err := os.WriteFile(filepath.Join(b.bin, name), []byte(text), 0o755); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// run returns what the script printed, what it called, and whether it was
+// content.
+func (b *bare) run(env ...string) (printed, called string, ok bool) {
+	b.t.Helper()
+	cmd := exec.Command("/bin/sh", "../../scripts/servers")
+	cmd.Env = append([]string{"PATH=" + b.bin, "BIN=" + b.bin, "USER_ID=0"}, env...)
+	out, err := cmd.CombinedOutput()
+	log, lerr := os.ReadFile(filepath.Join(b.bin, "log"))
+	if lerr != nil && !os.IsNotExist(lerr) {
+		b.t.Fatal(lerr)
+	}
+	return string(out), string(log), err == nil
+}
+
+func TestServersInstallsWhatIsMissingAndSaysSoBefore(t *testing.T) {
+	for who, env := range map[string]string{"root": "USER_ID=0", "a plain user": "USER_ID=1000"} {
+		b := newBare(t, "apt-get", "id", "sudo", "go")
+		printed, called, ok := b.run(env)
+		if !ok {
+			t.Errorf("as %s: %s", who, printed)
+		}
+		if !strings.Contains(printed, "will install by apt-get: redis-server gcc") {
+			t.Errorf("as %s it does not say what it will install: %s", who, printed)
+		}
+		update, install := strings.Index(called, "apt-get update\n"), strings.Index(called, "apt-get install -y")
+		if update < 0 || install < update || !strings.Contains(called[install:], "redis-server") {
+			t.Errorf("as %s it called\n%s", who, called)
+		}
+		if sudo := strings.Contains(called, "sudo apt-get update"); sudo != (who != "root") {
+			t.Errorf("as %s it called\n%s", who, called)
+		}
+		if printed, _, ok := b.run(env, "HOLDFAST_TEST_INSTALL=no"); !ok || !strings.Contains(printed, "all there") {
+			t.Errorf("as %s, when all is there: %s", who, printed)
+		}
+	}
+}
+
+func TestServersOnlyLooksWhenToldSo(t *testing.T) {
+	b := newBare(t, "apt-get", "id", "sudo", "go")
+	printed, called, ok := b.run("HOLDFAST_TEST_INSTALL=no")
+	if ok || !strings.Contains(printed, "redis-server gcc") {
+		t.Errorf("it does not fail naming what is missing: %s", printed)
+	}
+	if strings.Contains(called, "apt-get") || strings.Contains(called, "sudo") {
+		t.Errorf("it called\n%s", called)
+	}
+}
+
+func TestServersNamesWhatToInstallWhereItCannot(t *testing.T) {
+	for what, b := range map[string]*bare{
+		"without apt-get": newBare(t, "id", "sudo", "go"),
+		"without sudo":    newBare(t, "apt-get", "id", "go"),
+	} {
+		printed, called, ok := b.run("USER_ID=1000")
+		if ok || !strings.Contains(printed, "redis-server") {
+			t.Errorf("%s it does not fail naming what is missing: %s", what, printed)
+		}
+		if strings.Contains(called, "install") {
+			t.Errorf("%s it called\n%s", what, called)
+		}
+	}
+}
