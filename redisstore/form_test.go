@@ -209,7 +209,7 @@ func TestTokensGoOnWhenTheClockOfTheServerIsBehind(t *testing.T) {
 }
 
 func TestPrefixesAreApart(t *testing.T) {
-	client := clientOf(t, testserver.SharedRedis(t))
+	client := clientOf(t, testserver.Redis(t).Addr)
 	a := storeOn(t, client, &Options{Prefix: "a*[?\\:"}) // as a pattern it would match more
 	b := storeOn(t, client, &Options{Prefix: "axx?\\:"})
 	ha := mustHold(t, a, mutex("n"))

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
@@ -35,12 +36,66 @@ func storeOn(t testing.TB, client redis.UniversalClient, o *Options) *Store {
 	return s
 }
 
+// apart is a prefix that nobody else uses.
+func apart() *Options { return &Options{Prefix: "test-" + store.NewProcess().String() + ":"} }
+
 // newShared returns a Store on the shared server, closed when the test ends.
 func newShared(t testing.TB) *Store {
 	t.Helper()
-	s := storeOn(t, clientOf(t, testserver.SharedRedis(t)), nil)
+	s := storeOn(t, clientOf(t, testserver.SharedRedis(t)), apart())
 	t.Cleanup(func() { s.Close() })
 	return s
+}
+
+const patience = 30 * time.Second
+
+// until polls for something that must happen.
+func until(t testing.TB, what string, f func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !f(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("after %v still not: %s", patience, what)
+		}
+	}
+}
+
+var me = store.NewProcess()
+
+// mutex is a claim of all of a name, to be waited for.
+func mutex(name string) store.Claim {
+	return store.Claim{
+		Name: name, ID: me.NewID(), Limit: store.Full, Weight: store.Full,
+		TTL: time.Minute, Place: 10 * time.Second, Owner: store.Owner{Host: "h", PID: 1, Program: "p"}.String(),
+	}
+}
+
+func mustAsk(t testing.TB, s *Store, c store.Claim) store.Answer {
+	t.Helper()
+	a, err := s.Ask(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func mustHold(t testing.TB, s *Store, c store.Claim) store.Hold {
+	t.Helper()
+	a := mustAsk(t, s, c)
+	if !a.Granted {
+		t.Fatalf("%q is not granted: %+v", c.Name, a)
+	}
+	return store.Hold{Name: c.Name, ID: c.ID, Token: a.Token, TTL: c.TTL}
+}
+
+func state(t testing.TB, s *Store, name string) store.State {
+	t.Helper()
+	for st, err := range s.List(t.Context(), name) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st
+	}
+	return store.State{Name: name}
 }
 
 func TestStore(t *testing.T) {

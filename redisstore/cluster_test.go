@@ -1,0 +1,154 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/storetest"
+)
+
+func TestOnAClusterTheWholeContractHolds(t *testing.T) {
+	servers := testserver.RedisCluster(t, 3)
+	var addrs []string
+	for _, s := range servers {
+		addrs = append(addrs, s.Addr)
+	}
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs})
+	t.Cleanup(func() { client.Close() })
+	storetest.Run(t, func(t *testing.T) store.Store { return storeOn(t, client, nil) })
+
+	// A user with the rights that the package comment lists, for a cluster too.
+	for _, server := range servers {
+		user(t, server, "locks", append(rights(t), "+cluster|slots", "+command")...)
+	}
+	least := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, Username: "locks", Password: secret})
+	t.Cleanup(func() { least.Close() })
+	l := storeOn(t, least, nil)
+	defer l.Close()
+	if err := l.Watch(t.Context(), me, func(store.Hint) {}); err != nil {
+		t.Errorf("with the least rights: %v", err)
+	}
+	for i := range 20 {
+		h := mustHold(t, l, mutex(fmt.Sprint("least ", i)))
+		if err := l.Release(t.Context(), h); err != nil {
+			t.Errorf("with the least rights: %v", err)
+		}
+	}
+	for _, err := range l.List(t.Context(), "") {
+		if err != nil {
+			t.Errorf("with the least rights: %v", err)
+		}
+	}
+	for _, server := range servers {
+		for _, d := range denials(t, server) {
+			if !strings.HasPrefix(d, "command client|") {
+				t.Errorf("%s refused: %s", server.Addr, d)
+			}
+		}
+	}
+
+	s := storeOn(t, client, nil)
+	defer s.Close()
+	var holds []store.Hold
+	for i := range 60 {
+		holds = append(holds, mustHold(t, s, mutex(fmt.Sprint("name ", i))))
+	}
+	if len(s.lanes) != len(servers) {
+		t.Errorf("%d lanes to %d servers", len(s.lanes), len(servers))
+	}
+	for i, r := range s.Renew(t.Context(), holds) {
+		if r.Err != nil {
+			t.Errorf("renewal %d: %v", i, r.Err)
+		}
+	}
+	listed := map[string]bool{}
+	for st, err := range s.List(t.Context(), "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		listed[st.Name] = true
+	}
+	for _, h := range holds {
+		if !listed[h.Name] {
+			t.Errorf("%q is not in the list of all names", h.Name)
+		}
+	}
+
+	// One that hangs fails its own names, and holds up no other.
+	servers[0].Freeze()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	failed := 0
+	for i, r := range s.Renew(ctx, holds) {
+		node, err := client.MasterForKey(t.Context(), s.key(holds[i].Name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch frozen := node.Options().Addr == servers[0].Addr; {
+		case frozen && errors.Is(r.Err, store.ErrUnavailable):
+			failed++
+		case frozen != (r.Err != nil):
+			t.Errorf("renewal %d, its server frozen %v: %v", i, frozen, r.Err)
+		}
+	}
+	if failed == 0 {
+		t.Error("no name was on the frozen server")
+	}
+	servers[0].Thaw()
+}
+
+func TestAfterASentinelFailoverLocksGoOn(t *testing.T) {
+	primary := testserver.Redis(t)
+	host, port, _ := net.SplitHostPort(primary.Addr)
+	replica := testserver.Redis(t, "--replicaof", host+" "+port, "--repl-diskless-sync-delay", "0")
+	sentinel := testserver.RedisSentinel(t, primary)
+	client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "primary", SentinelAddrs: []string{sentinel.Addr}})
+	t.Cleanup(func() { client.Close() })
+	s := storeOn(t, client, nil)
+	defer s.Close()
+	hints := make(chan store.Hint, 100)
+	if err := s.Watch(t.Context(), me, func(h store.Hint) { hints <- h }); err != nil {
+		t.Fatal(err)
+	}
+	h := mustHold(t, s, mutex("n"))
+	if n, err := client.Wait(t.Context(), 1, patience).Result(); err != nil || n != 1 {
+		t.Fatalf("the replica did not follow: %d, %v", n, err)
+	}
+	primary.Kill()
+	until(t, "the replica has taken over", func() bool {
+		return s.Renew(t.Context(), []store.Hold{h})[0].Err == nil
+	})
+	if role, err := clientOf(t, replica.Addr).Do(t.Context(), "ROLE").Slice(); err != nil || role[0] != "master" {
+		t.Errorf("the replica's role is %v, %v", role, err)
+	}
+	w := mutex("n")
+	mustAsk(t, s, w)
+	until(t, "the mailbox is open at the new primary", func() bool {
+		select {
+		case got := <-hints:
+			return got == store.Hint{}
+		default:
+			return false
+		}
+	})
+	if err := s.Release(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case got := <-hints:
+		if got.ID != w.ID {
+			t.Errorf("hint %+v, want one for %v", got, w.ID)
+		}
+	case <-time.After(patience):
+		t.Errorf("no hint within %v", patience)
+	}
+}

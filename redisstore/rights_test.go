@@ -1,0 +1,142 @@
+package redisstore
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/storetest"
+)
+
+const secret = "p4ss/w:rd@%{}s3cret"
+
+// rights are those that the package comment lists, in its words.
+func rights(t *testing.T) []string {
+	t.Helper()
+	b, err := os.ReadFile("redisstore.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(b), "// # Rights\n")
+	text, _, _ = strings.Cut(text, "// The client needs")
+	var all []string
+	for _, word := range strings.Fields(text) {
+		if word == "resetkeys" || word == "resetchannels" || strings.ContainsRune("~&+-", rune(word[0])) && len(word) > 1 {
+			all = append(all, word)
+		}
+	}
+	if len(all) < 10 {
+		t.Fatalf("the package comment lists %q", all)
+	}
+	return all
+}
+
+// user makes a user with these rights and returns a client of theirs.
+func user(t *testing.T, server *testserver.Server, name string, rights ...string) *redis.Client {
+	t.Helper()
+	args := []any{"ACL", "SETUSER", name, "reset", "on", ">" + secret}
+	for _, r := range rights {
+		args = append(args, r)
+	}
+	if err := clientOf(t, server.Addr).Do(t.Context(), args...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	return clientOf(t, server.Addr, func(o *redis.Options) { o.Username, o.Password = name, secret })
+}
+
+// denials are the commands that the server refused somebody, by its log.
+func denials(t *testing.T, server *testserver.Server) (all []string) {
+	t.Helper()
+	log, err := clientOf(t, server.Addr).ACLLog(t.Context(), 100).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range log {
+		all = append(all, e.Reason+" "+e.Object)
+	}
+	return all
+}
+
+func TestTheRightsThatAreListedSuffice(t *testing.T) {
+	server := testserver.Redis(t)
+	client := user(t, server, "locks", rights(t)...)
+	t.Run("store", func(t *testing.T) {
+		storetest.Run(t, func(t *testing.T) store.Store { return storeOn(t, client, nil) })
+	})
+	s := storeOn(t, client, nil)
+	defer s.Close()
+	if warnings, err := s.Check(t.Context()); err != nil || len(warnings) > 0 {
+		t.Errorf("Check: %q, %v", warnings, err)
+	}
+	// The driver tries to introduce itself and goes on without.
+	for _, d := range denials(t, server) {
+		if !strings.HasPrefix(d, "command client|") {
+			t.Errorf("the server refused: %s", d)
+		}
+	}
+}
+
+func TestEachListedRightIsNeeded(t *testing.T) {
+	server := testserver.Redis(t)
+	all := rights(t)
+	uses := map[string]func(t *testing.T, s *Store) error{}
+	lock := func(t *testing.T, s *Store) error {
+		c := mutex("lock")
+		a, err := s.Ask(t.Context(), c)
+		if err != nil {
+			return err
+		}
+		return s.Release(t.Context(), store.Hold{Name: c.Name, ID: c.ID, Token: a.Token})
+	}
+	for _, right := range []string{"~holdfast:*", "+evalsha", "+eval", "+get", "+set", "+time"} {
+		uses[right] = lock
+	}
+	for _, right := range []string{"&holdfast:*", "+subscribe"} {
+		uses[right] = func(t *testing.T, s *Store) error { return s.Watch(t.Context(), me, func(store.Hint) {}) }
+	}
+	uses["+scan"] = func(t *testing.T, s *Store) (err error) {
+		for _, err = range s.List(t.Context(), "") {
+		}
+		return err
+	}
+	for right, use := range uses {
+		t.Run(right, func(t *testing.T) {
+			i := slices.Index(all, right)
+			if i < 0 {
+				t.Fatalf("it is not listed: %q", all)
+			}
+			// A server that has the scripts needs no EVAL.
+			if err := clientOf(t, server.Addr).ScriptFlush(t.Context()).Err(); err != nil {
+				t.Fatal(err)
+			}
+			s := storeOn(t, user(t, server, "less", slices.Delete(slices.Clone(all), i, i+1)...), nil)
+			defer s.Close()
+			if err := use(t, s); !errors.Is(err, store.ErrDenied) {
+				t.Errorf("without it: %v, want not allowed", err)
+			} else if !strings.Contains(err.Error(), server.Addr) {
+				t.Errorf("the error does not name the server: %v", err)
+			}
+		})
+	}
+}
+
+func TestWithoutTheRightToPublishLocksWorkAndWaitersLook(t *testing.T) {
+	server := testserver.Redis(t)
+	all := slices.DeleteFunc(rights(t), func(r string) bool { return r == "+publish" })
+	s := storeOn(t, user(t, server, "quiet", all...), nil)
+	defer s.Close()
+	h, w := mustHold(t, s, mutex("n")), mutex("n")
+	mustAsk(t, s, w)
+	if err := s.Release(t.Context(), h); err != nil {
+		t.Errorf("release that wakes: %v", err)
+	}
+	if a := mustAsk(t, s, w); !a.Granted || a.Token <= h.Token {
+		t.Errorf("the waiter gets %+v", a)
+	}
+}

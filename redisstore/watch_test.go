@@ -1,0 +1,110 @@
+package redisstore
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+func TestAMailboxIsOpenedAgainAfterABreakAndTellsThatHintsMayBeMissing(t *testing.T) {
+	server := testserver.Redis(t)
+	direct := clientOf(t, server.Addr)
+	p := newProxy(t, server.Addr)
+	s := storeOn(t, clientOf(t, p.addr), nil)
+	defer s.Close()
+	hints := make(chan store.Hint, 100)
+	if err := s.Watch(t.Context(), me, func(h store.Hint) { hints <- h }); err != nil {
+		t.Fatal(err)
+	}
+	next := func() store.Hint {
+		t.Helper()
+		select {
+		case h := <-hints:
+			return h
+		case <-time.After(patience):
+			t.Fatalf("no hint within %v", patience)
+			return store.Hint{}
+		}
+	}
+	handOver := func(name string) {
+		t.Helper()
+		h, w := mustHold(t, s, mutex(name)), mutex(name)
+		if a := mustAsk(t, s, w); a.Granted {
+			t.Fatal("two hold it")
+		}
+		if err := s.Release(t.Context(), h); err != nil {
+			t.Fatal(err)
+		}
+		if got := next(); got.Name != name || got.ID != w.ID || got.Token <= h.Token {
+			t.Errorf("hint %+v, want one for %v of %q", got, w.ID, name)
+		}
+	}
+	handOver("before")
+	if n, err := direct.Do(t.Context(), "CLIENT", "KILL", "TYPE", "pubsub").Int(); err != nil || n != 1 {
+		t.Fatalf("CLIENT KILL: %d, %v", n, err)
+	}
+	if got := next(); got != (store.Hint{}) {
+		t.Errorf("after the break came %+v, want the zero hint", got)
+	}
+	handOver("after")
+
+	server.Kill()
+	server.Restart()
+	if got := next(); got != (store.Hint{}) {
+		t.Errorf("after the restart came %+v, want the zero hint", got)
+	}
+	until(t, "the client has found the server again", func() bool {
+		_, err := s.Look(t.Context(), mutex("x"))
+		return err == nil
+	})
+	handOver("after a restart")
+}
+
+func TestASilentMailboxStaysOpenAndOneThatHangsIsOpenedAgain(t *testing.T) {
+	for _, protocol := range []int{2, 3} {
+		server := testserver.Redis(t)
+		p := newProxy(t, server.Addr)
+		s := storeOn(t, clientOf(t, p.addr, func(o *redis.Options) { o.Protocol = protocol }), nil)
+		defer s.Close()
+		s.pingEvery = 100 * time.Millisecond
+		hints := make(chan store.Hint, 100)
+		if err := s.Watch(t.Context(), me, func(h store.Hint) { hints <- h }); err != nil {
+			t.Fatal(err)
+		}
+		pings := func() (n int) {
+			info, err := clientOf(t, server.Addr).Info(t.Context(), "commandstats").Result()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for line := range strings.Lines(info) {
+				fmt.Sscanf(line, "cmdstat_ping:calls=%d,", &n)
+			}
+			return n
+		}
+		begun := pings()
+		until(t, "the mailbox has been tried some times", func() bool { return pings() >= begun+3 })
+		select {
+		case h := <-hints:
+			t.Errorf("protocol %d: in a silent mailbox arrived %+v", protocol, h)
+		default:
+		}
+		opened := p.accepted.Load()
+		server.Freeze()
+		until(t, "the mailbox is given up for another", func() bool { return p.accepted.Load() > opened })
+		server.Thaw()
+		select {
+		case h := <-hints:
+			if h != (store.Hint{}) {
+				t.Errorf("protocol %d: after the break came %+v, want the zero hint", protocol, h)
+			}
+		case <-time.After(patience):
+			t.Errorf("protocol %d: no hint within %v", protocol, patience)
+		}
+	}
+}
