@@ -153,10 +153,11 @@ func (r *request) room(ctx context.Context) (bool, error) {
 	}
 	claim := r.claim
 	return run(r, ctx, func(<-chan struct{}) (room bool) {
-		c, cancel := r.e.bounded(longestCall)
-		defer cancel()
-		a, err := looker.Look(c, claim)
-		return err == nil && a.Granted || store.Definite(err)
+		r.e.bounded(longestCall, func(ctx context.Context) {
+			a, err := looker.Look(ctx, claim)
+			room = err == nil && a.Granted || store.Definite(err)
+		})
+		return room
 	})
 }
 

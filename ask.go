@@ -147,9 +147,8 @@ func (e *engine) repeat(d time.Duration, stop <-chan struct{}, f func(context.Co
 		end = e.now().Add(d)
 	}
 	for left, pause := d, 10*time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
-		ctx, cancel := e.bounded(left)
-		err := f(ctx)
-		cancel()
+		var err error
+		e.bounded(left, func(ctx context.Context) { err = f(ctx) })
 		if err == nil || store.Definite(err) {
 			return err
 		}

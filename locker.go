@@ -57,9 +57,10 @@ type engine struct {
 	process store.Process
 	now     func() clock.Instant
 
-	gates gates
-	hints hints
-	sched scheduler
+	gates  gates
+	hints  hints
+	sched  scheduler
+	bounds bounds
 
 	first   sync.Once      // starts what is done once, at the first claim
 	work    sync.WaitGroup // every goroutine of the engine, and every call
@@ -113,6 +114,7 @@ func (e *engine) close() error {
 	e.sched.releaseAll()
 	e.work.Wait()
 	e.sched.stop()
+	e.bounds.stop()
 	e.err = e.store.Close()
 	close(e.ended)
 	return e.err
@@ -145,11 +147,14 @@ func (e *engine) begin(s *settings) {
 // longestCall bounds every single operation on the store.
 const longestCall = 5 * time.Second
 
-// bounded is the context of an operation on the store: the engine's own, never
-// a caller's, so that no operation is cut off half-way.
-func (e *engine) bounded(d time.Duration) (context.Context, context.CancelFunc) {
+// bounded runs an operation on the store, on a context that ends after d at the
+// latest. It is never a caller's, so that no operation is cut off half-way.
+func (e *engine) bounded(d time.Duration, op func(context.Context)) {
 	if e.desc.InProcess {
-		return context.Background(), func() {}
+		op(context.Background())
+		return
 	}
-	return context.WithTimeout(context.Background(), d)
+	c := e.bounds.begin(d)
+	defer c.end()
+	op(c)
 }

@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"container/heap"
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -216,10 +217,12 @@ func (s *scheduler) renew(b batch) {
 		holds[i].TTL = l.s.TTL
 		bound = min(bound, l.s.RenewEvery)
 	}
-	ctx, cancel := s.e.bounded(bound)
-	sent := s.e.now()
-	answers := s.e.store.Renew(ctx, holds)
-	cancel()
+	var sent clock.Instant
+	var answers []store.Renewal
+	s.e.bounded(bound, func(ctx context.Context) {
+		sent = s.e.now()
+		answers = s.e.store.Renew(ctx, holds)
+	})
 	now := s.e.now()
 
 	var tell []func() // without the lock: a logger may be slow

@@ -1,0 +1,123 @@
+package holdfast
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// bounds ends the operations on the store that take too long, with one timer
+// for all of them. A context with a timer of its own would cost more than all
+// else that the engine does for an operation: to set a timer that is the
+// earliest, the runtime wakes a thread that sleeps until a later one.
+type bounds struct {
+	mu    sync.Mutex
+	open  []*bound
+	timer *time.Timer
+	armed time.Time // when the timer fires; zero: it does not
+}
+
+// A bound is the context of one operation.
+type bound struct {
+	b     *bounds
+	at    time.Time
+	index int // in b.open
+
+	// Guarded by b.mu.
+	done chan struct{} // made by the first Done
+	err  error
+}
+
+// begin bounds an operation that begins now. The caller calls end after it.
+func (b *bounds) begin(d time.Duration) *bound {
+	c := &bound{b: b, at: time.Now().Add(d)}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c.index = len(b.open)
+	b.open = append(b.open, c)
+	b.arm(c.at)
+	return c
+}
+
+// end says that the operation is over.
+func (c *bound) end() {
+	c.b.mu.Lock()
+	defer c.b.mu.Unlock()
+	open := c.b.open
+	last := len(open) - 1
+	open[c.index] = open[last]
+	open[c.index].index = c.index
+	open[last] = nil
+	c.b.open = open[:last]
+	c.finish(context.Canceled)
+}
+
+// arm sees to it that the timer fires at the time or before. b.mu is held.
+func (b *bounds) arm(at time.Time) {
+	if !b.armed.IsZero() && !at.Before(b.armed) {
+		return
+	}
+	b.armed = at
+	if b.timer == nil {
+		b.timer = time.AfterFunc(time.Until(at), b.expire)
+		return
+	}
+	b.timer.Reset(time.Until(at))
+}
+
+// expire ends what has taken too long. The timer fires at the bound of an
+// operation that may be over long since; so it costs nothing to be quick.
+func (b *bounds) expire() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.armed = time.Time{}
+	now := time.Now()
+	for _, c := range b.open {
+		if !c.at.After(now) {
+			c.finish(context.DeadlineExceeded)
+		} else {
+			b.arm(c.at)
+		}
+	}
+}
+
+func (b *bounds) stop() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.timer != nil {
+		b.timer.Stop()
+	}
+}
+
+// finish ends the context. b.mu is held.
+func (c *bound) finish(err error) {
+	if c.err != nil {
+		return
+	}
+	c.err = err
+	if c.done != nil {
+		close(c.done)
+	}
+}
+
+func (c *bound) Deadline() (time.Time, bool) { return c.at, true }
+
+func (c *bound) Done() <-chan struct{} {
+	c.b.mu.Lock()
+	defer c.b.mu.Unlock()
+	if c.done == nil {
+		c.done = make(chan struct{})
+		if c.err != nil {
+			close(c.done)
+		}
+	}
+	return c.done
+}
+
+func (c *bound) Err() error {
+	c.b.mu.Lock()
+	defer c.b.mu.Unlock()
+	return c.err
+}
+
+func (c *bound) Value(any) any { return nil }

@@ -1,0 +1,46 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Whatever began before or after it, and whatever has ended meanwhile, an
+// operation ends at its own bound and not sooner.
+func TestBoundsEndEachOperationAtItsOwnTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b bounds
+		defer b.stop()
+		start := time.Now()
+		quick := b.begin(time.Second) // arms the timer, and is over before it fires
+		ends := map[time.Duration]*bound{}
+		for _, d := range []time.Duration{5 * time.Second, 3 * time.Second, 9 * time.Second, 500 * time.Millisecond} {
+			ends[d] = b.begin(d)
+		}
+		quick.end()
+		if !errors.Is(quick.Err(), context.Canceled) {
+			t.Errorf("after its end: %v", quick.Err())
+		}
+		<-quick.Done()
+		for _, d := range []time.Duration{500 * time.Millisecond, 3 * time.Second, 5 * time.Second, 9 * time.Second} {
+			c := ends[d]
+			if c.Err() != nil {
+				t.Errorf("a bound of %v has ended before %v", d, time.Since(start))
+			}
+			<-c.Done()
+			if took := time.Since(start); took != d {
+				t.Errorf("a bound of %v ended after %v", d, took)
+			}
+			if !errors.Is(c.Err(), context.DeadlineExceeded) {
+				t.Errorf("a bound that has passed: %v", c.Err())
+			}
+			c.end()
+		}
+		if len(b.open) != 0 {
+			t.Errorf("%d operations are kept", len(b.open))
+		}
+	})
+}
