@@ -40,11 +40,13 @@
 // on every write, an eviction or a FLUSHALL can let two hold a name at once
 // until the TTL of the first is over. Check the token where that matters.
 //
-// Concurrent operations of one Store are joined into pipelines, at most two of
-// them under way at a time for each server. They run on a context of the
-// Store's: a caller that ends its wait disturbs no other. No operation is sent
-// twice unless the server said that it did not run it; the client's own
-// retries are switched off for them.
+// A lone operation goes out at once, on its caller's goroutine and context;
+// go-redis notices the end of that only before it sends, so a server that hangs
+// keeps the caller for as long as the client's ReadTimeout. Concurrent
+// operations are joined into pipelines, at most two under way at a time for
+// each server, on a context of the Store's: a caller that leaves does so at
+// once and disturbs no other. No operation is sent twice unless the server said
+// that it did not run it; the client's own retries are switched off for them.
 //
 // # Requirements
 //
