@@ -242,7 +242,8 @@ func (l *Lease) lose(why error) {
 // Release gives the name back and lets the next in. From its first moment
 // Valid is false and the contexts have ended. It takes no context and is
 // bounded: by a third of the TTL, five seconds at most, once a renewal that is
-// under way has ended.
+// under way has ended (where a driver does not heed its context while it reads,
+// as go-redis does not, by its own timeouts if they are longer).
 //
 // It returns nil if the store has let go of the name, or had before the
 // deadline; ErrLost if the lease was lost before (one that an operator broke is
