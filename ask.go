@@ -138,31 +138,3 @@ func (r *request) deaf() {
 		r.e.hints.remove(r.claim.ID)
 	}
 }
-
-// repeat calls f until its outcome is clear, for at most d in all, or until
-// stop.
-func (e *engine) repeat(d time.Duration, stop <-chan struct{}, f func(context.Context) error) error {
-	var end clock.Instant
-	if !e.desc.InProcess { // there a call takes no time, and reading the clock is most of it
-		end = e.now().Add(d)
-	}
-	for left, pause := d, 10*time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
-		var err error
-		e.bounded(left, func(ctx context.Context) { err = f(ctx) })
-		if err == nil || store.Definite(err) {
-			return err
-		}
-		if end == 0 {
-			end = e.now().Add(d)
-		}
-		wait := jitter(pause)
-		if left = end.Sub(e.now()) - wait; left <= 0 {
-			return unclear(err)
-		}
-		select {
-		case <-time.After(wait):
-		case <-stop:
-			return unclear(err)
-		}
-	}
-}

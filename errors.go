@@ -138,27 +138,6 @@ func (e *HeldError) Unwrap() []error {
 	return []error{ErrHeld}
 }
 
-// refusal makes a HeldError of the store's answer, which came at the time
-// when. ended is the context's error if that ended the wait.
-func (w *want) refusal(a *store.Answer, when time.Time, ended error) *HeldError {
-	e := &HeldError{
-		Name: w.name, Store: w.l.e.desc.Store, Holding: a.Holding, Waiting: a.Waiting,
-		doing: w.doing(), ended: ended,
-	}
-	for _, h := range a.Holders {
-		e.Holders = append(e.Holders, Holder{
-			Owner: h.Owner, ID: h.ID.String(), Token: h.Token,
-			Since: when.Add(-h.Age), Expires: when.Add(h.Expires), Ends: when.Add(h.Ends),
-		})
-	}
-	return e
-}
-
-// errorf says what was tried, on which name and store.
-func (w *want) errorf(err error) error {
-	return fmt.Errorf("%s %q on %s: %w", w.doing(), w.name, w.l.e.desc.Store, err)
-}
-
 // unclear makes an error of the store one that matches ErrUnavailable, unless
 // it is definite.
 func unclear(err error) error {

@@ -36,7 +36,7 @@ var engineMutants = []broken{
 	one("the instant of an answer is not used", "TestRule1_TheAnswerCarriesTheInstantAndTheTTL", "acquire.go", "if out.answer.From != 0 {", "if false {"),
 	one("a grant that comes too late is handed out", "TestRule1_AGrantAnsweredAfterItsOwnDeadlineIsAskedForAgain", "acquire.go",
 		"if !r.e.desc.InProcess && deadlineOf(", "if false && deadlineOf("),
-	one("the time suspended does not count", "TestRule1_TheTimeSuspendedCounts", "locker.go", "now: clock.Now,", "now: clock.Awake,"),
+	one("the time suspended does not count", "TestRule1_TheTimeSuspendedCounts", "engine.go", "now: clock.Now,", "now: clock.Awake,"),
 	one("the clock is negative in a bubble", "TestRule1_TheBootClockStandsStillInABubble", "internal/clock/clock.go", "return early + Instant(", "return Instant("),
 
 	// Rule 2.
@@ -117,7 +117,7 @@ var engineMutants = []broken{
 
 	// Rule 8.
 	one("Close leaves a lease", "TestRule8_CloseGivesBackAllAndEndsAllWaits", "renew.go", "append([]*Lease(nil), s.leases...)", "append([]*Lease(nil), s.leases[1:]...)"),
-	one("Close does not wait", "TestRule8_CloseWaitsForWhatIsUnderWay", "locker.go", "\te.work.Wait()\n", ""),
+	one("Close does not wait", "TestRule8_CloseWaitsForWhatIsUnderWay", "engine.go", "\te.work.Wait()\n", ""),
 	one("Close does not end the waits", "TestRule8_CloseGivesBackAllAndEndsAllWaits", "acquire.go", "case <-r.e.closing:\n\t\treturn nil, ErrClosed\n\t}", "}"),
 }
 

@@ -17,8 +17,6 @@ func (l *Locker) Semaphore(name string, n int) *Semaphore {
 	return &Semaphore{want{l: l, name: name, limit: int64(n), verb: semaphoreVerb}}
 }
 
-const semaphoreVerb = "acquire slots of"
-
 // Slots is the number of slots that the semaphore was made with.
 func (s *Semaphore) Slots() int { return int(s.w.limit) }
 

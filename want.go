@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 	"unicode/utf8"
 
 	"github.com/holdfast-go/holdfast/store"
 )
+
+const semaphoreVerb = "acquire slots of"
 
 // A want is what a primitive asks for: a name with a limit and a weight.
 type want struct {
@@ -145,4 +148,25 @@ func (w *want) gaveUp(err error, last *refused) error {
 		return w.refusal(&last.answer, last.when, err)
 	}
 	return w.errorf(err)
+}
+
+// refusal makes a HeldError of the store's answer, which came at the time
+// when. ended is the context's error if that ended the wait.
+func (w *want) refusal(a *store.Answer, when time.Time, ended error) *HeldError {
+	e := &HeldError{
+		Name: w.name, Store: w.l.e.desc.Store, Holding: a.Holding, Waiting: a.Waiting,
+		doing: w.doing(), ended: ended,
+	}
+	for _, h := range a.Holders {
+		e.Holders = append(e.Holders, Holder{
+			Owner: h.Owner, ID: h.ID.String(), Token: h.Token,
+			Since: when.Add(-h.Age), Expires: when.Add(h.Expires), Ends: when.Add(h.Ends),
+		})
+	}
+	return e
+}
+
+// errorf says what was tried, on which name and store.
+func (w *want) errorf(err error) error {
+	return fmt.Errorf("%s %q on %s: %w", w.doing(), w.name, w.l.e.desc.Store, err)
 }

@@ -1,0 +1,147 @@
+package holdfast
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// An engine is what all lockers of one store share.
+type engine struct {
+	store   store.Store
+	desc    store.Description
+	process store.Process
+	now     func() clock.Instant
+
+	gates  gates
+	hints  hints
+	sched  scheduler
+	bounds bounds
+
+	first   sync.Once      // starts what is done once, at the first claim
+	work    sync.WaitGroup // every goroutine of the engine, and every call
+	mu      sync.Mutex     // guards closed against work.Add
+	closed  bool
+	life    context.Context // ends when close begins
+	end     context.CancelFunc
+	closing <-chan struct{} // life.Done()
+	ended   chan struct{}   // closed by close when it has ended
+	err     error           // of store.Close
+}
+
+func newEngine(s store.Store) *engine {
+	e := &engine{
+		store: s, desc: s.Describe(), process: store.NewProcess(),
+		now: clock.Now, ended: make(chan struct{}),
+	}
+	e.life, e.end = context.WithCancel(context.Background())
+	e.closing = e.life.Done()
+	if e.desc.InProcess {
+		e.now = clock.Awake
+	}
+	e.gates.init()
+	e.hints.init(e)
+	e.sched.init(e)
+	return e
+}
+
+// enter keeps close waiting until work.Done is called, and says whether it
+// did: after close nothing new begins. Whoever is inside may start goroutines
+// with work.Go.
+func (e *engine) enter() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.closed {
+		e.work.Add(1)
+	}
+	return !e.closed
+}
+
+func (e *engine) close() error {
+	e.mu.Lock()
+	again := e.closed
+	e.closed = true
+	e.mu.Unlock()
+	if again {
+		<-e.ended
+		return e.err
+	}
+	e.end() // and with it the waits
+	e.sched.releaseAll()
+	e.work.Wait()
+	e.sched.stop()
+	e.bounds.stop()
+	e.err = e.store.Close()
+	close(e.ended)
+	return e.err
+}
+
+func (e *engine) isClosing() bool { return e.life.Err() != nil }
+
+// begin does what the engine does once, at the first claim: it asks the server
+// what an operator should hear.
+func (e *engine) begin(s *settings) {
+	e.first.Do(func() {
+		c, ok := e.store.(store.Checker)
+		if !ok {
+			return
+		}
+		e.work.Go(func() {
+			ctx, cancel := context.WithTimeout(e.life, longestCall)
+			defer cancel()
+			warnings, err := c.Check(ctx)
+			if err != nil && !e.isClosing() {
+				s.Logger.Warn("holdfast: could not check the store", "store", e.desc.Store, "err", err)
+			}
+			for _, w := range warnings {
+				s.Logger.Warn("holdfast: "+w, "store", e.desc.Store)
+			}
+		})
+	})
+}
+
+// longestCall bounds every single operation on the store.
+const longestCall = 5 * time.Second
+
+// bounded runs an operation on the store, on a context that ends after d at the
+// latest. It is never a caller's, so that no operation is cut off half-way.
+func (e *engine) bounded(d time.Duration, op func(context.Context)) {
+	if e.desc.InProcess {
+		op(context.Background())
+		return
+	}
+	c := e.bounds.begin(d)
+	defer c.end()
+	op(c)
+}
+
+// repeat calls f until its outcome is clear, for at most d in all, or until
+// stop.
+func (e *engine) repeat(d time.Duration, stop <-chan struct{}, f func(context.Context) error) error {
+	var end clock.Instant
+	if !e.desc.InProcess { // there a call takes no time, and reading the clock is most of it
+		end = e.now().Add(d)
+	}
+	for left, pause := d, 10*time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
+		var err error
+		e.bounded(left, func(ctx context.Context) { err = f(ctx) })
+		if err == nil || store.Definite(err) {
+			return err
+		}
+		if end == 0 {
+			end = e.now().Add(d)
+		}
+		wait := jitter(pause)
+		if left = end.Sub(e.now()) - wait; left <= 0 {
+			return unclear(err)
+		}
+		select {
+		case <-time.After(wait):
+		case <-stop:
+			return unclear(err)
+		}
+	}
+}
