@@ -130,7 +130,8 @@ func (s *supervisor) end(code int) {
 		s.code = code
 	}
 	now := clock.Now()
-	if code == exitLost && s.killOnLost {
+	_, last := s.schedule()
+	if code == exitLost && (s.killOnLost || now >= last) { // there is no time left for TERM
 		s.ending, s.killAt = true, now
 		return
 	}
