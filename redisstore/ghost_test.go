@@ -1,0 +1,53 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testserver"
+)
+
+// Callers leave while the server stands still with their asks in its hands. When
+// it goes on it grants them, and nobody is there to have them: each is given
+// back once it was answered. Nothing is left that only the TTL would end.
+func TestAnAskCancelledWhileTheServerIsFrozenLeavesNoGhost(t *testing.T) {
+	server := testserver.Redis(t)
+	client := clientOf(t, server.Addr)
+	const rounds, callers = 4, 50
+	for range rounds {
+		locks, err := holdfast.New(storeOn(t, client, nil), &holdfast.Options{TTL: 10 * time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if lease, err := locks.Mutex("warm").Lock(t.Context()); err != nil || lease.Release() != nil {
+			t.Fatal("the server does not answer before it is frozen")
+		}
+		server.Freeze()
+		ctx, leave := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		for i := range callers {
+			wg.Go(func() {
+				if _, err := locks.Mutex(fmt.Sprint("name ", i)).Lock(ctx); !errors.Is(err, context.Canceled) {
+					t.Errorf("caller %d: %v, want its context's error", i, err)
+				}
+			})
+		}
+		time.Sleep(50 * time.Millisecond) // for some asks to reach the server; any number will do
+		leave()
+		wg.Wait() // though the server stands still
+		server.Thaw()
+		if err := locks.Close(); err != nil { // it waits for what is under way
+			t.Errorf("Close: %v", err)
+		}
+		s := storeOn(t, client, nil)
+		for st, err := range s.List(t.Context(), "") {
+			t.Errorf("left behind: %q with %d entries, error %v", st.Name, len(st.Entries), err)
+		}
+		s.Close()
+	}
+}
