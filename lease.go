@@ -251,20 +251,18 @@ func (l *Lease) lose(why error) {
 // released before; and ErrUnavailable if it is not clear: then the name is free
 // after the TTL at the latest. A later holder is never touched.
 func (l *Lease) Release() error {
-	if l.e.enter() {
-		defer l.e.work.Done()
-	} else {
+	if !l.e.enter() {
 		l.e.close() // it is under way and gives back all: wait for it
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.errorf(l.why)
 	}
-	return l.release(ErrReleased)
-}
-
-func (l *Lease) release(why error) error {
+	defer l.e.work.Done()
 	if d := clock.Instant(l.valid.Load()); d != 0 && d <= l.e.now() {
 		l.e.sched.remove(l) // by the clock: its timer is late
 		l.lose(errTimeOver)
 	}
-	if !l.finish(released, why) {
+	if !l.finish(released, ErrReleased) {
 		return l.acknowledge()
 	}
 	return l.giveBack()

@@ -436,6 +436,27 @@ func TestRule8_ReleaseDuringCloseWaitsForIt(t *testing.T) {
 	})
 }
 
+// A lease that was broken would be given back when it is released, but the
+// store has been closed.
+func TestRule8_NothingIsSentAfterClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		locks := locker(t, s, nil)
+		l := lock(t, locks, "a")
+		e := stored(s.mem, "a").Entries[0]
+		if err := s.mem.BreakHold(t.Context(), store.Break{Name: "a", ID: e.ID, Token: e.Token}); err != nil {
+			t.Fatal(err)
+		}
+		<-l.Lost()
+		if err := locks.Close(); err != nil {
+			t.Fatal(err)
+		}
+		sent := len(s.made())
+		is(t, l.Release(), ErrLost)
+		same(t, "calls after Close", len(s.made()), sent)
+	})
+}
+
 // Whatever kind of wait it is in, a goroutine of the engine ends with Close:
 // the bubble ends only when all have, and TestMain looks once more.
 func TestRule8_NoGoroutineIsLeftAfterClose(t *testing.T) {
