@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// acquire waits for the lock. A signal gives up the place; a second one leaves
+// without giving it back.
+func (j *job) acquire(locks *holdfast.Locker, signals <-chan os.Signal) (*holdfast.Lease, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if j.waits && !j.try {
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(j.wait))
+		defer cancel()
+	}
+	type result struct {
+		lease *holdfast.Lease
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		lease, err := j.ask(ctx, locks)
+		done <- result{lease, err}
+	}()
+	for {
+		select {
+		case r := <-done:
+			return r.lease, j.refused(r.err)
+		case sig := <-signals:
+			if !slices.Contains(givesUp, sig) {
+				continue
+			}
+			go func() {
+				for sig := range signals {
+					if slices.Contains(givesUp, sig) {
+						os.Exit(codeOfSignal(sig))
+					}
+				}
+			}()
+			cancel()
+			if r := <-done; r.lease != nil {
+				r.lease.Release()
+			}
+			return nil, &exitError{code: codeOfSignal(sig)}
+		}
+	}
+}
+
+func (j *job) ask(ctx context.Context, locks *holdfast.Locker) (*holdfast.Lease, error) {
+	if n := j.slots.n; n > 0 {
+		sem := locks.Semaphore(j.name, n)
+		if j.try {
+			return sem.TryAcquire(ctx, j.slots.k)
+		}
+		return sem.Acquire(ctx, j.slots.k)
+	}
+	lock := locks.RWMutex(j.name)
+	switch {
+	case j.shared && j.try:
+		return lock.TryRLock(ctx)
+	case j.shared:
+		return lock.RLock(ctx)
+	case j.try:
+		return lock.TryLock(ctx)
+	}
+	return lock.Lock(ctx)
+}
+
+// refused makes a refusal what the flags say that it is.
+func (j *job) refused(err error) error {
+	held := (*holdfast.HeldError)(nil)
+	switch {
+	case !errors.As(err, &held):
+		return exit(err)
+	case j.skipOK:
+		return &exitError{code: 0}
+	case j.waits && !j.try:
+		return &exitError{j.conflict, fmt.Errorf("%s: not obtained within %v: %s", j.name, time.Duration(j.wait), held.Who())}
+	}
+	return &exitError{j.conflict, fmt.Errorf("%s: %s", j.name, held.Who())}
+}
+
+// closeWithin waits until a place that was given up is given back, but not for
+// long: a store that does not answer must not hold up who has given up. What is
+// left in it is gone after the TTL.
+func closeWithin(d time.Duration, locks *holdfast.Locker) {
+	closed := make(chan struct{})
+	go func() {
+		locks.Close()
+		close(closed)
+	}()
+	select {
+	case <-closed:
+	case <-time.After(d):
+	}
+}
