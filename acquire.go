@@ -234,14 +234,15 @@ func (r *request) ask(ctx context.Context) (*Lease, error) {
 // renewed when the duration renew of it is gone. If the locker was closed
 // meanwhile it is given back.
 func (r *request) lease(token int64, from clock.Instant, ttl, renew time.Duration) (*Lease, error) {
-	l := &Lease{
-		e: r.e, s: r.s, doing: r.w.doing(), weight: r.claim.Weight,
-		hold: store.Hold{Name: r.claim.Name, ID: r.claim.ID, Token: token},
+	h := &hold{
+		Hold: store.Hold{Name: r.claim.Name, ID: r.claim.ID, Token: token},
+		e:    r.e, s: r.s, weight: r.claim.Weight,
 	}
-	if !r.e.sched.add(l, deadlineOf(from, ttl), from.Add(renew)) {
+	l := h.lease(r.w.doing())
+	if !r.e.sched.add(h, deadlineOf(from, ttl), from.Add(renew)) {
 		r.withdraw()
 		return nil, r.w.errorf(ErrClosed)
 	}
-	l.debug("holdfast: granted")
+	h.debug("holdfast: granted")
 	return l, nil
 }

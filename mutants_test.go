@@ -29,10 +29,10 @@ var engineMutants = []broken{
 		"out.sent = o.e.now()\n\t\tout.answer, err = o.e.store.Ask(ctx, o.claim)\n",
 		"out.answer, err = o.e.store.Ask(ctx, o.claim)\n\t\tout.sent = o.e.now()\n"),
 	one("the deadline of a renewal counts from the reply", "TestRule1_ARenewalCountsFromItsSending", "renew.go",
-		"sent = s.e.now()\n\t\tanswers = s.e.store.Renew(ctx, holds)\n", "answers = s.e.store.Renew(ctx, holds)\n\t\tsent = s.e.now()\n"),
-	one("no one percent", "TestRule1_ClockBeforeTheCall", "lease.go", "from.Add(ttl - ttl/100 - margin)", "from.Add(ttl - margin)"),
-	one("no margin", "TestRule1_ClockBeforeTheCall", "lease.go", "from.Add(ttl - ttl/100 - margin)", "from.Add(ttl - ttl/100)"),
-	one("the TTL of an answer is not used", "TestRule1_TheAnswerCarriesTheInstantAndTheTTL", "renew.go", "deadlineOf(sent, r.TTL)", "deadlineOf(sent, l.s.TTL)"),
+		"sent = s.e.now()\n\t\tanswers = s.e.store.Renew(ctx, asked)\n", "answers = s.e.store.Renew(ctx, asked)\n\t\tsent = s.e.now()\n"),
+	one("no one percent", "TestRule1_ClockBeforeTheCall", "hold.go", "from.Add(ttl - ttl/100 - margin)", "from.Add(ttl - margin)"),
+	one("no margin", "TestRule1_ClockBeforeTheCall", "hold.go", "from.Add(ttl - ttl/100 - margin)", "from.Add(ttl - ttl/100)"),
+	one("the TTL of an answer is not used", "TestRule1_TheAnswerCarriesTheInstantAndTheTTL", "renew.go", "deadlineOf(sent, r.TTL)", "deadlineOf(sent, h.s.TTL)"),
 	one("the instant of an answer is not used", "TestRule1_TheAnswerCarriesTheInstantAndTheTTL", "acquire.go", "if out.answer.From != 0 {", "if false {"),
 	one("a grant that comes too late is handed out", "TestRule1_AGrantAnsweredAfterItsOwnDeadlineIsAskedForAgain", "acquire.go",
 		"if !r.e.desc.InProcess && deadlineOf(", "if false && deadlineOf("),
@@ -41,8 +41,8 @@ var engineMutants = []broken{
 
 	// Rule 2.
 	one("a renewal that hangs keeps the lease", "TestRule2_ATimerEndsTheLeaseThoughARenewalHangs", "renew.go",
-		"if l.flight == nil {\n\t\tat = min(at, l.renewAt)\n", "if l.flight != nil {\n\t\tat = at.Add(time.Hour)\n\t} else {\n\t\tat = min(at, l.renewAt)\n"),
-	one("an answer after the deadline revives", "TestRule2_TheClockIsReadBeforeTheAnswer", "renew.go", "case l.deadline <= now:", "case false:"),
+		"if h.flight == nil {\n\t\tat = min(at, h.renewAt)\n", "if h.flight != nil {\n\t\tat = at.Add(time.Hour)\n\t} else {\n\t\tat = min(at, h.renewAt)\n"),
+	one("an answer after the deadline revives", "TestRule2_TheClockIsReadBeforeTheAnswer", "renew.go", "case h.deadline <= now:", "case false:"),
 	one("the boot clock is not looked at", "TestRule2_AfterASuspendTheLossIsToldWithinASecond", "renew.go", "at = min(at, now.Add(bootCheck))", ""),
 
 	// Rule 3.
@@ -50,15 +50,15 @@ var engineMutants = []broken{
 	one("not ours is asked for again", "TestRule3_NotYoursIsLostAtOnce", "renew.go", unclearNotYet, "case false:\n\t\treturn r.Err\n\t}"),
 	one("an unclear renewal is a loss", "TestRule3_AnUnclearRenewalIsRetriedUntilTheDeadline", "renew.go", unclearNotYet, "default:\n\t\treturn ErrLost\n\t}"),
 	one("an unclear renewal is tried again a renewal later", "TestRule3_AnUnclearRenewalIsRetriedUntilTheDeadline", "renew.go",
-		"l.renewAt = now.Add(jitter(pause))", "l.renewAt = now.Add(l.s.RenewEvery + 0*pause)"),
-	one("MaxHold is ignored", "TestMaxHold_IsLostAndGivenBackAtItsEnd", "renew.go", "if l.s.MaxHold > 0 {", "if false {"),
+		"h.renewAt = now.Add(jitter(pause))", "h.renewAt = now.Add(h.s.RenewEvery + 0*pause)"),
+	one("MaxHold is ignored", "TestMaxHold_IsLostAndGivenBackAtItsEnd", "renew.go", "if h.s.MaxHold > 0 {", "if false {"),
 
 	// Rule 4.
 	one("a call for each lease", "TestRule4_LeasesAreRenewedInBatches", "renew.go", "batchSize = 1000", "batchSize = 1"),
-	one("what is nearly due waits", "TestRule4_WhatIsNearlyDueGoesWithTheRest", "renew.go", "by = now.Add(l.s.RenewEvery / 16)", "by = now"),
+	one("what is nearly due waits", "TestRule4_WhatIsNearlyDueGoesWithTheRest", "renew.go", "by = now.Add(h.s.RenewEvery / 16)", "by = now"),
 	one("one name's failure fails the batch", "TestRule4_OneNamesFailureDoesNotTouchAnothers", "renew.go",
 		"\t\terr := answers[i].Err\n", "\t\tfor _, a := range answers {\n\t\t\tif a.Err != nil {\n\t\t\t\tanswers[i] = a\n\t\t\t}\n\t\t}\n\t\terr := answers[i].Err\n"),
-	one("what has ended is renewed", "TestRule4_WhatEndsBeforeItsBatchIsSentIsNotRenewed", "renew.go", "return l.index < 0 })", "return false })"),
+	one("what has ended is renewed", "TestRule4_WhatEndsBeforeItsBatchIsSentIsNotRenewed", "renew.go", "return h.index < 0 })", "return false })"),
 
 	// Rule 5.
 	one("asked before it is subscribed", "TestRule5_SubscribeThenLook", "acquire.go", "r.e.hints.subscribe(ctx, r.s)", "r.e.hints.begin(r.s)"),
@@ -102,21 +102,21 @@ var engineMutants = []broken{
 	one("the gate is kept", "TestRule6_NothingIsKeptForNamesThatNobodyWaitsFor", "gate.go", "delete(g.m, name)", "g.m[name+\" \"] = at"),
 
 	// Rule 7.
-	one("valid until the release is answered", "TestRule7_ReleaseFirstMakesValidFalseAndEndsTheContexts", "lease.go", "\tl.valid.Store(0)\n", "\tif to == lost {\n\t\tl.valid.Store(0)\n\t}\n"),
+	one("valid until the release is answered", "TestRule7_ReleaseFirstMakesValidFalseAndEndsTheContexts", "lease.go", "\tl.over.Store(true)\n", "\tif to == lost {\n\t\tl.over.Store(true)\n\t}\n"),
 	one("contexts end some time after the release began", "TestRule7_ReleaseFirstMakesValidFalseAndEndsTheContexts", "lease.go",
 		"c.cancel(l.errorf(why))\n", "time.AfterFunc(1, func() { c.cancel(l.errorf(why)) })\n"),
-	one("a release does not wait for the renewal in flight", "TestRule7_ReleaseWaitsForTheRenewalInFlight", "lease.go", "\t\t<-flight\n", "\t\t_ = 0\n"),
-	one("a release is sent after a loss", "TestRule7_AfterALossNothingIsSent", "lease.go",
-		"errors.As(why, &broken) && first {", "errors.As(why, &broken) || first {"),
-	one("a broken hold is not given back", "TestRule7_ABrokenHoldIsGivenBackWhenItIsReleased", "lease.go",
-		"errors.As(why, &broken) && first {", "errors.As(why, &broken) && first && false {"),
-	one("a loss told to the last renewal is not told", "TestRule7_ALossToldToTheRenewalInFlightIsTold", "lease.go", "if l.told != nil {", "if false {"),
-	one("a repeated release is a loss", "TestRule7_NothingThereBeforeTheDeadlineIsARepeatedRelease", "lease.go", "if errors.Is(err, ErrLost) && l.e.now() < deadline {", "if false && l.e.now() < deadline {"),
-	one("a late release is none the less nil", "TestRule7_NothingThereAfterTheDeadlineIsALoss", "lease.go", "if errors.Is(err, ErrLost) && l.e.now() < deadline {", "if errors.Is(err, ErrLost) && (l.e.now() < deadline || true) {"),
-	one("a release takes as long as it takes", "TestRule7_ReleaseIsBoundedOnItsOwnContext", "lease.go", "min(l.s.TTL/3, longestCall)", "time.Minute"),
+	one("a release does not wait for the renewal in flight", "TestRule7_ReleaseWaitsForTheRenewalInFlight", "hold.go", "\t\t<-flight\n", "\t\t_ = 0\n"),
+	one("a release is sent after a loss", "TestRule7_AfterALossNothingIsSent", "hold.go",
+		"errors.As(why, &broken) {", "errors.As(why, &broken) || true {"),
+	one("a broken hold is not given back", "TestRule7_ABrokenHoldIsGivenBackWhenItIsReleased", "hold.go",
+		"errors.As(why, &broken) {", "errors.As(why, &broken) && false {"),
+	one("a loss told to the last renewal is not told", "TestRule7_ALossToldToTheRenewalInFlightIsTold", "hold.go", "if h.told != nil {", "if false {"),
+	one("a repeated release is a loss", "TestRule7_NothingThereBeforeTheDeadlineIsARepeatedRelease", "hold.go", "if errors.Is(err, ErrLost) && h.e.now() < deadline {", "if false && h.e.now() < deadline {"),
+	one("a late release is none the less nil", "TestRule7_NothingThereAfterTheDeadlineIsALoss", "hold.go", "if errors.Is(err, ErrLost) && h.e.now() < deadline {", "if errors.Is(err, ErrLost) && (h.e.now() < deadline || true) {"),
+	one("a release takes as long as it takes", "TestRule7_ReleaseIsBoundedOnItsOwnContext", "hold.go", "min(h.s.TTL/3, longestCall)", "time.Minute"),
 
 	// Rule 8.
-	one("Close leaves a lease", "TestRule8_CloseGivesBackAllAndEndsAllWaits", "renew.go", "append([]*Lease(nil), s.leases...)", "append([]*Lease(nil), s.leases[1:]...)"),
+	one("Close leaves a lease", "TestRule8_CloseGivesBackAllAndEndsAllWaits", "renew.go", "append([]*hold(nil), s.holds...)", "append([]*hold(nil), s.holds[1:]...)"),
 	one("Close does not wait", "TestRule8_CloseWaitsForWhatIsUnderWay", "engine.go", "\te.work.Wait()\n", ""),
 	one("Close does not end the waits", "TestRule8_CloseGivesBackAllAndEndsAllWaits", "acquire.go", "case <-r.e.closing:\n\t\treturn nil, ErrClosed\n\t}", "}"),
 }

@@ -500,7 +500,7 @@ func TestB67_TokensGrow(t *testing.T) {
 			case 1:
 				mem.Break("a")
 			case 2:
-				l.e.sched.remove(l) // its process dies
+				l.hold.e.sched.remove(l.hold) // its process dies
 				time.Sleep(time.Minute)
 			}
 		}

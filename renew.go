@@ -14,25 +14,25 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// The scheduler looks after all leases of an engine: it has them renewed, many
+// The scheduler looks after all holds of an engine: it has them renewed, many
 // at once, and ends those whose time is over. It is a heap and one timer; a
 // goroutine runs only while a renewal is under way.
 type scheduler struct {
 	e *engine
 
-	mu     sync.Mutex
-	leases leaseHeap
-	timer  *time.Timer
-	armed  clock.Instant // when the timer fires; 0: it does not
+	mu    sync.Mutex
+	holds holdHeap
+	timer *time.Timer
+	armed clock.Instant // when the timer fires; 0: it does not
 
 	slots chan struct{} // bounds the batches under way
 }
 
 const (
-	// bootCheck is how often the clock is looked at while leases are held, as
+	// bootCheck is how often the clock is looked at while anything is held, as
 	// a timer does not run while the machine is suspended.
 	bootCheck = time.Second
-	// batchSize is how many leases are renewed in one call.
+	// batchSize is how many holds are renewed in one call.
 	batchSize = 1000
 	// batches is how many calls are under way at most.
 	batches = 4
@@ -47,50 +47,50 @@ func (s *scheduler) init(e *engine) {
 	s.slots = make(chan struct{}, batches)
 }
 
-// add begins to look after a lease that holds until deadline and is to be
+// add begins to look after a hold that is ours until deadline and is to be
 // renewed at renewAt. It returns false if the engine is closing.
-func (s *scheduler) add(l *Lease, deadline, renewAt clock.Instant) bool {
-	l.deadline, l.renewAt = deadline, renewAt
-	if l.s.MaxHold > 0 {
-		l.endAt = s.e.now().Add(l.s.MaxHold)
+func (s *scheduler) add(h *hold, deadline, renewAt clock.Instant) bool {
+	h.deadline, h.renewAt = deadline, renewAt
+	if h.s.MaxHold > 0 {
+		h.endAt = s.e.now().Add(h.s.MaxHold)
 	}
-	l.valid.Store(int64(deadline))
+	h.until.Store(int64(deadline))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.e.isClosing() {
-		l.index = -1
+		h.index = -1
 		return false
 	}
-	l.at = l.next()
-	heap.Push(&s.leases, l)
+	h.at = h.next()
+	heap.Push(&s.holds, h)
 	s.arm()
 	return true
 }
 
-// remove stops looking after a lease. It returns what is closed when the
+// remove stops looking after a hold. It returns what is closed when the
 // renewal under way has ended, or nil, and the last deadline.
-func (s *scheduler) remove(l *Lease) (flight <-chan struct{}, deadline clock.Instant) {
+func (s *scheduler) remove(h *hold) (flight <-chan struct{}, deadline clock.Instant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.out(l)
-	return l.flight, l.deadline
+	s.out(h)
+	return h.flight, h.deadline
 }
 
-// out takes the lease out of the heap.
-func (s *scheduler) out(l *Lease) {
-	if l.index >= 0 {
-		heap.Remove(&s.leases, l.index)
+// out takes the hold out of the heap.
+func (s *scheduler) out(h *hold) {
+	if h.index >= 0 {
+		heap.Remove(&s.holds, h.index)
 	}
 }
 
-// next is when the scheduler has to look at the lease.
-func (l *Lease) next() clock.Instant {
-	at := l.deadline
-	if l.endAt != 0 {
-		at = min(at, l.endAt)
+// next is when the scheduler has to look at the hold.
+func (h *hold) next() clock.Instant {
+	at := h.deadline
+	if h.endAt != 0 {
+		at = min(at, h.endAt)
 	}
-	if l.flight == nil {
-		at = min(at, l.renewAt)
+	if h.flight == nil {
+		at = min(at, h.renewAt)
 	}
 	return at
 }
@@ -98,10 +98,10 @@ func (l *Lease) next() clock.Instant {
 // arm sets the timer to the earliest of what has to be done, unless it fires
 // before that anyway.
 func (s *scheduler) arm() {
-	if len(s.leases) == 0 || s.e.isClosing() {
+	if len(s.holds) == 0 || s.e.isClosing() {
 		return
 	}
-	at := s.leases[0].at
+	at := s.holds[0].at
 	if s.armed != 0 && s.armed <= at {
 		return
 	}
@@ -118,10 +118,10 @@ func (s *scheduler) arm() {
 	s.timer.Reset(d)
 }
 
-// A batch is leases that are renewed in one call.
+// A batch is holds that are renewed in one call.
 type batch struct {
-	leases []*Lease
-	done   chan struct{} // closed when the answers were read
+	holds []*hold
+	done  chan struct{} // closed when the answers were read
 }
 
 // tick does what is due.
@@ -136,45 +136,45 @@ func (s *scheduler) tick() {
 	over := s.due(now)
 	s.arm()
 	s.mu.Unlock()
-	for _, l := range over {
-		s.end(l, now)
+	for _, h := range over {
+		s.end(h, now)
 	}
 }
 
-// due starts the renewals that are due and returns the leases that are over,
+// due starts the renewals that are due and returns the holds that are over,
 // which it takes out. s.mu is held.
-func (s *scheduler) due(now clock.Instant) (over []*Lease) {
+func (s *scheduler) due(now clock.Instant) (over []*hold) {
 	var b batch
-	for len(s.leases) > 0 {
-		l := s.leases[0]
+	for len(s.holds) > 0 {
+		h := s.holds[0]
 		by := now
-		if len(b.leases) > 0 {
-			by = now.Add(l.s.RenewEvery / 16) // what is nearly due goes with the rest
+		if len(b.holds) > 0 {
+			by = now.Add(h.s.RenewEvery / 16) // what is nearly due goes with the rest
 		}
-		if l.at > by {
+		if h.at > by {
 			break
 		}
-		if l.over(now) {
-			s.out(l)
-			over = append(over, l)
+		if h.over(now) {
+			s.out(h)
+			over = append(over, h)
 			continue
 		}
-		if l.flight != nil || l.renewAt > by {
+		if h.flight != nil || h.renewAt > by {
 			break // its end is near, but has not come
 		}
 		if b.done == nil {
 			b.done = make(chan struct{})
 		}
-		b.leases = append(b.leases, l)
-		l.flight = b.done
-		l.at = l.next()
-		heap.Fix(&s.leases, l.index)
-		if len(b.leases) == batchSize {
+		b.holds = append(b.holds, h)
+		h.flight = b.done
+		h.at = h.next()
+		heap.Fix(&s.holds, h.index)
+		if len(b.holds) == batchSize {
 			s.start(b)
 			b = batch{}
 		}
 	}
-	if len(b.leases) > 0 {
+	if len(b.holds) > 0 {
 		s.start(b)
 	}
 	return over
@@ -182,21 +182,21 @@ func (s *scheduler) due(now clock.Instant) (over []*Lease) {
 
 func (s *scheduler) start(b batch) { s.e.work.Go(func() { s.renew(b) }) }
 
-// over reports whether the time of the lease is over.
-func (l *Lease) over(now clock.Instant) bool {
-	return l.deadline <= now || l.endAt != 0 && l.endAt <= now
+// over reports whether the time of the hold is over.
+func (h *hold) over(now clock.Instant) bool {
+	return h.deadline <= now || h.endAt != 0 && h.endAt <= now
 }
 
-// end tells of a lease whose time is over. One that ends by MaxHold is ours
+// end tells of a hold whose time is over. One that ends by MaxHold is ours
 // still and is given back.
-func (s *scheduler) end(l *Lease, now clock.Instant) {
-	_, deadline := s.remove(l)
+func (s *scheduler) end(h *hold, now clock.Instant) {
+	_, deadline := s.remove(h)
 	if deadline <= now {
-		l.lose(errTimeOver)
+		h.lose(errTimeOver)
 		return
 	}
-	l.lose(errMaxHold)
-	s.e.work.Go(func() { l.giveBack() })
+	h.lose(errMaxHold)
+	s.e.work.Go(func() { h.giveBack() })
 }
 
 // renew sends one batch and reads the answers.
@@ -204,51 +204,51 @@ func (s *scheduler) renew(b batch) {
 	s.slots <- struct{}{}
 	defer func() { <-s.slots }()
 	s.mu.Lock() // what ended while the batch waited for its slot is not renewed
-	b.leases = slices.DeleteFunc(b.leases, func(l *Lease) bool { return l.index < 0 })
+	b.holds = slices.DeleteFunc(b.holds, func(h *hold) bool { return h.index < 0 })
 	s.mu.Unlock()
-	if len(b.leases) == 0 {
+	if len(b.holds) == 0 {
 		close(b.done)
 		return
 	}
-	holds := make([]store.Hold, len(b.leases))
+	asked := make([]store.Hold, len(b.holds))
 	bound := longestCall
-	for i, l := range b.leases {
-		holds[i] = l.hold
-		holds[i].TTL = l.s.TTL
-		bound = min(bound, l.s.RenewEvery)
+	for i, h := range b.holds {
+		asked[i] = h.Hold
+		asked[i].TTL = h.s.TTL
+		bound = min(bound, h.s.RenewEvery)
 	}
 	var sent clock.Instant
 	var answers []store.Renewal
 	s.e.bounded(bound, func(ctx context.Context) {
 		sent = s.e.now()
-		answers = s.e.store.Renew(ctx, holds)
+		answers = s.e.store.Renew(ctx, asked)
 	})
 	now := s.e.now()
 
 	var tell []func() // without the lock: a logger may be slow
 	s.mu.Lock()
-	for i, l := range b.leases {
+	for i, h := range b.holds {
 		err := answers[i].Err
-		l.flight = nil
+		h.flight = nil
 		if errors.Is(err, ErrLost) {
-			l.told = err
+			h.told = err
 		}
-		if l.index < 0 {
+		if h.index < 0 {
 			continue // over meanwhile: the answer revives nothing
 		}
-		if why := l.renewed(answers[i], sent, now); why != nil {
-			s.out(l)
-			tell = append(tell, func() { l.lose(why) })
+		if why := h.renewed(answers[i], sent, now); why != nil {
+			s.out(h)
+			tell = append(tell, func() { h.lose(why) })
 			continue
 		}
-		if left := l.deadline.Sub(now); l.retries == 1 { // once an outage, not once a try
+		if left := h.deadline.Sub(now); h.retries == 1 { // once an outage, not once a try
 			tell = append(tell, func() {
-				l.s.Logger.Warn("holdfast: renewal failed, trying again until the lease runs out",
-					l.attrs("err", unclear(err), "left", left)...)
+				h.s.Logger.Warn("holdfast: renewal failed, trying again until the lease runs out",
+					h.attrs("err", unclear(err), "left", left)...)
 			})
 		}
-		l.at = l.next()
-		heap.Fix(&s.leases, l.index)
+		h.at = h.next()
+		heap.Fix(&s.holds, h.index)
 	}
 	s.arm()
 	close(b.done)
@@ -259,30 +259,28 @@ func (s *scheduler) renew(b batch) {
 }
 
 // renewed reads the answer to a renewal that was sent and came at these
-// instants, and returns an error if the lease is lost. By the clock first: an
+// instants, and returns an error if the hold is lost. By the clock first: an
 // answer that comes after the deadline revives nothing.
-func (l *Lease) renewed(r store.Renewal, sent, now clock.Instant) error {
+func (h *hold) renewed(r store.Renewal, sent, now clock.Instant) error {
 	switch {
-	case l.deadline <= now:
+	case h.deadline <= now:
 		return errTimeOver
 	case r.Err == nil:
 		if r.From != 0 {
 			sent = r.From
 		}
-		l.retries = 0
-		l.deadline = max(l.deadline, deadlineOf(sent, r.TTL))
-		l.renewAt = sent.Add(l.s.renewAfter(r.TTL))
-		if v := l.valid.Load(); v != 0 { // else a release has begun
-			l.valid.CompareAndSwap(v, int64(l.deadline))
-		}
+		h.retries = 0
+		h.deadline = max(h.deadline, deadlineOf(sent, r.TTL))
+		h.renewAt = sent.Add(h.s.renewAfter(r.TTL))
+		h.until.Store(int64(h.deadline))
 		return nil
 	case errors.Is(r.Err, ErrLost):
 		return r.Err
 	}
 	// Unclear, or refused for now: ours until the deadline, so try again soon.
-	l.retries++
-	pause := min(l.s.RenewEvery/4, (10*time.Millisecond)<<min(l.retries, 6))
-	l.renewAt = now.Add(jitter(pause))
+	h.retries++
+	pause := min(h.s.RenewEvery/4, (10*time.Millisecond)<<min(h.retries, 6))
+	h.renewAt = now.Add(jitter(pause))
 	return nil
 }
 
@@ -291,19 +289,19 @@ func jitter(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64()))
 }
 
-// releaseAll gives back all leases, a few at a time.
+// releaseAll gives back all holds, a few at a time.
 func (s *scheduler) releaseAll() {
 	s.mu.Lock()
-	all := append([]*Lease(nil), s.leases...)
+	all := append([]*hold(nil), s.holds...)
 	s.mu.Unlock()
 	// All are over at once, however long it takes to give them back.
-	all = slices.DeleteFunc(all, func(l *Lease) bool { return !l.finish(released, errClosed) })
+	all = slices.DeleteFunc(all, func(h *hold) bool { return !h.finish(released, errClosed) })
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, 16)
-	for _, l := range all {
+	for _, h := range all {
 		slots <- struct{}{}
 		wg.Go(func() {
-			l.giveBack()
+			h.giveBack()
 			<-slots
 		})
 	}
@@ -318,25 +316,25 @@ func (s *scheduler) stop() {
 	}
 }
 
-// leaseHeap is a heap.Interface by Lease.at.
-type leaseHeap []*Lease
+// holdHeap is a heap.Interface by hold.at.
+type holdHeap []*hold
 
-func (h leaseHeap) Len() int           { return len(h) }
-func (h leaseHeap) Less(i, j int) bool { return h[i].at < h[j].at }
-func (h leaseHeap) Swap(i, j int) {
+func (h holdHeap) Len() int           { return len(h) }
+func (h holdHeap) Less(i, j int) bool { return h[i].at < h[j].at }
+func (h holdHeap) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
 	h[i].index, h[j].index = i, j
 }
-func (h *leaseHeap) Push(x any) {
-	l := x.(*Lease)
-	l.index = len(*h)
-	*h = append(*h, l)
+func (h *holdHeap) Push(x any) {
+	pushed := x.(*hold)
+	pushed.index = len(*h)
+	*h = append(*h, pushed)
 }
-func (h *leaseHeap) Pop() any {
+func (h *holdHeap) Pop() any {
 	old := *h
-	l := old[len(old)-1]
+	last := old[len(old)-1]
 	old[len(old)-1] = nil
 	*h = old[:len(old)-1]
-	l.index = -1
-	return l
+	last.index = -1
+	return last
 }

@@ -132,8 +132,8 @@ func (w *want) waitsForItself(ctx context.Context) error {
 	first, _ := ctx.Value(leaseKey{}).(*leases)
 	for ls := first; ls != nil; ls = ls.outer {
 		l := ls.lease
-		if l.e == w.l.e && l.hold.Name == w.name && l.Valid() && !ls.again(first) {
-			own += l.weight
+		if l.hold.e == w.l.e && l.hold.Name == w.name && l.Valid() && !ls.again(first) {
+			own += l.hold.weight
 			if w.limit == store.Full || own+w.weight > w.limit {
 				return w.errorf(ErrDeadlock)
 			}

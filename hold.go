@@ -1,0 +1,166 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A hold is what the store has granted: what is renewed, what is lost, and what
+// is given back when the last of its leases is released.
+type hold struct {
+	store.Hold
+	e      *engine
+	s      *settings
+	weight int64
+	endAt  clock.Instant // when MaxHold is over; 0: no bound
+
+	until atomic.Int64 // the deadline, an Instant, for those without the scheduler's lock
+
+	// Guarded by the scheduler's lock.
+	at       clock.Instant // when the scheduler has to look at it next
+	deadline clock.Instant
+	renewAt  clock.Instant
+	retries  int           // unclear renewals in a row
+	index    int           // in the heap; -1: not in it
+	told     error         // the store's word that it is lost
+	flight   chan struct{} // closed when the renewal under way has ended; nil: none is
+
+	mu     sync.Mutex
+	done   bool   // it is lost, or all its leases were released
+	leases *Lease // those that are not over, linked by next
+	users  int    // how many leases have not been released, be they lost or not
+	first  Lease  // most holds have one lease: here, it costs no allocation of its own
+}
+
+// margin is how much sooner than the store, besides one percent, we take a
+// hold to be over: for the clocks' own grain and a slow wake-up.
+const margin = 2 * time.Millisecond
+
+// deadlineOf is when a hold of ttl that counts from the instant is over for us.
+func deadlineOf(from clock.Instant, ttl time.Duration) clock.Instant {
+	return from.Add(ttl - ttl/100 - margin)
+}
+
+// left is how long it is until the deadline.
+func (h *hold) left() time.Duration { return clock.Instant(h.until.Load()).Sub(h.e.now()) }
+
+// lease adds a lease to the hold, which is not over. Nobody else has it yet, or
+// h.mu is held.
+func (h *hold) lease(doing string) *Lease {
+	l := &h.first
+	if l.hold != nil {
+		l = new(Lease)
+	}
+	l.hold, l.doing, l.token = h, doing, h.Token
+	l.next, h.leases = h.leases, l
+	h.users++
+	return l
+}
+
+// finish makes the hold and all its leases over. It returns false if the hold
+// was over before.
+func (h *hold) finish(to state, why error) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.done {
+		return false
+	}
+	h.done = true
+	for l := h.leases; l != nil; l = l.next {
+		l.finish(to, why)
+	}
+	h.leases = nil
+	return true
+}
+
+// lose tells that the hold is lost. The scheduler has taken it out before.
+func (h *hold) lose(why error) {
+	if h.finish(lost, why) {
+		h.s.Logger.Error("holdfast: lease lost", h.attrs("err", why)...)
+	}
+}
+
+// leave releases the lease. It says whether it was the last one of the hold,
+// and why it was over before, if it was.
+func (h *hold) leave(l *Lease) (last bool, why error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !l.left {
+		l.left = true
+		h.users--
+		last = h.users == 0
+	}
+	if l.state != held {
+		return last, l.why
+	}
+	l.finish(released, ErrReleased)
+	at := &h.leases
+	for *at != l {
+		at = &(*at).next
+	}
+	*at = l.next
+	h.done = last
+	return last, nil
+}
+
+// acknowledge answers the release of a hold that was lost. One that an operator
+// broke stays in the way until it expires, as its owner may still be at work:
+// who releases it says that he is not, and the next gets in.
+func (h *hold) acknowledge(why error) {
+	if broken := (*store.LostError)(nil); errors.As(why, &broken) {
+		h.sendRelease()
+	}
+}
+
+// sendRelease sends the release until it is clear what became of it.
+func (h *hold) sendRelease() error {
+	return h.e.repeat(min(h.s.TTL/3, longestCall), nil, func(ctx context.Context) error {
+		return h.e.store.Release(ctx, h.Hold)
+	})
+}
+
+// giveBack stops the renewing and releases.
+func (h *hold) giveBack() error {
+	flight, deadline := h.e.sched.remove(h)
+	if flight != nil {
+		<-flight
+	}
+	if h.told != nil {
+		return h.told // there is nothing of ours to give back
+	}
+	err := h.sendRelease()
+	if errors.Is(err, ErrLost) && h.e.now() < deadline {
+		// Nobody could have taken it yet and no loss was told: our own
+		// release, repeated by us or by the driver.
+		err = nil
+	}
+	if err != nil {
+		h.s.Logger.Warn("holdfast: release", h.attrs("err", err)...)
+		return err
+	}
+	h.debug("holdfast: released")
+	return nil
+}
+
+var errTimeOver = fmt.Errorf("%w: its time ran out before a renewal was answered", ErrLost)
+
+func (h *hold) debug(msg string) {
+	if h.s.Logger.Enabled(context.Background(), slog.LevelDebug) {
+		h.s.Logger.Debug(msg, h.attrs()...)
+	}
+}
+
+func (h *hold) attrs(more ...any) []any {
+	return append([]any{
+		slog.String("name", h.Name), slog.Any("id", h.ID), slog.Int64("token", h.Token),
+		slog.String("store", h.e.desc.Store),
+	}, more...)
+}
