@@ -236,9 +236,9 @@ func (r *request) ask(ctx context.Context) (*Lease, error) {
 func (r *request) lease(token int64, from clock.Instant, ttl, renew time.Duration) (*Lease, error) {
 	h := &hold{
 		Hold: store.Hold{Name: r.claim.Name, ID: r.claim.ID, Token: token},
-		e:    r.e, s: r.s, weight: r.claim.Weight,
+		e:    r.e, s: r.s, limit: r.claim.Limit,
 	}
-	l := h.lease(r.w.doing())
+	l := h.lease(r.w, token)
 	if !r.e.sched.add(h, deadlineOf(from, ttl), from.Add(renew)) {
 		r.withdraw()
 		return nil, r.w.errorf(ErrClosed)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -153,6 +154,67 @@ func ExampleRWMutex() {
 	// no writer beside them: true
 	// no reader beside a writer: true
 	// <nil>
+}
+
+// A function that locks for itself, called by one that has the lock.
+func ExampleOptions_reentrant() {
+	locks := newLocker()
+	defer locks.Close()
+	invoice := locks.With(&holdfast.Options{Reentrant: true}).RWMutex("invoice/42")
+	total := func(ctx context.Context) (int, error) {
+		lease, err := invoice.RLock(ctx)
+		if err != nil {
+			return 0, err
+		}
+		defer lease.Release() // sends nothing while others of the same hold are held
+		return 7, nil
+	}
+
+	err := invoice.Do(context.Background(), func(ctx context.Context) error {
+		sum, err := total(ctx) // ctx is the lease's: it enters again, with the same token
+		fmt.Println(sum, err)
+		return err
+	})
+	fmt.Println(err)
+	// Output:
+	// 7 <nil>
+	// <nil>
+}
+
+// Eight goroutines under the context of one lease. All of them are its holder:
+// with Reentrant they are in together, without it each is told at once that it
+// would wait for itself. If they are to exclude each other, give them a context
+// that does not come from the lease, and another name.
+func ExampleOptions_reentrantFanOut() {
+	locks := newLocker()
+	defer locks.Close()
+	for _, reentrant := range []bool{false, true} {
+		report := locks.With(&holdfast.Options{Reentrant: reentrant}).Mutex("report")
+		err := report.Do(context.Background(), func(ctx context.Context) error {
+			var workers sync.WaitGroup
+			var in, refused atomic.Int64
+			for range 8 {
+				workers.Go(func() {
+					lease, err := report.Lock(ctx)
+					if errors.Is(err, holdfast.ErrDeadlock) {
+						refused.Add(1)
+						return
+					}
+					in.Add(1)
+					lease.Release()
+				})
+			}
+			workers.Wait()
+			fmt.Println("reentrant:", reentrant, "in:", in.Load(), "refused:", refused.Load())
+			return nil
+		})
+		if err != nil {
+			fmt.Println(err)
+		}
+	}
+	// Output:
+	// reentrant: false in: 0 refused: 8
+	// reentrant: true in: 8 refused: 0
 }
 
 // Ten connections for the whole fleet; a backup takes four of them.

@@ -17,10 +17,10 @@ import (
 // is given back when the last of its leases is released.
 type hold struct {
 	store.Hold
-	e      *engine
-	s      *settings
-	weight int64
-	endAt  clock.Instant // when MaxHold is over; 0: no bound
+	e     *engine
+	s     *settings
+	limit int64
+	endAt clock.Instant // when MaxHold is over; 0: no bound
 
 	until atomic.Int64 // the deadline, an Instant, for those without the scheduler's lock
 
@@ -54,12 +54,12 @@ func (h *hold) left() time.Duration { return clock.Instant(h.until.Load()).Sub(h
 
 // lease adds a lease to the hold, which is not over. Nobody else has it yet, or
 // h.mu is held.
-func (h *hold) lease(doing string) *Lease {
+func (h *hold) lease(w *want, token int64) *Lease {
 	l := &h.first
 	if l.hold != nil {
 		l = new(Lease)
 	}
-	l.hold, l.doing, l.token = h, doing, h.Token
+	l.hold, l.doing, l.token, l.weight = h, w.doing(), token, w.weight
 	l.next, h.leases = h.leases, l
 	h.users++
 	return l

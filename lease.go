@@ -14,12 +14,19 @@ import (
 // is over by our own clock, whatever the store is doing, and slightly before
 // the store lets anybody else in.
 //
+// A hold that was entered again (Options.Reentrant) has several leases. Each is
+// over for itself once it is released: then it is not Valid, and its contexts
+// have ended with ErrReleased, while the others go on. All of them are lost
+// together. The name is given back when the last of them is released, in
+// whatever order that comes.
+//
 // A Lease that is dropped without Release is renewed until MaxHold or
 // [Locker.Close]. All methods are safe for concurrent use.
 type Lease struct {
-	hold  *hold
-	doing string
-	token int64
+	hold   *hold
+	doing  string
+	token  int64
+	weight int64 // what was asked for; the hold of a lease that re-entered may weigh more
 
 	over atomic.Bool // it is released or lost
 
@@ -204,6 +211,9 @@ func (l *Lease) finish(to state, why error) {
 // bounded: by a third of the TTL, five seconds at most, once a renewal that is
 // under way has ended (where a driver does not heed its context while it reads,
 // as go-redis does not, by its own timeouts if they are longer).
+//
+// While other leases of the same hold are held (Options.Reentrant) it ends this
+// one alone, sends nothing, and returns nil: the name stays taken.
 //
 // It returns nil if the store has let go of the name, or had before the
 // deadline; ErrLost if the lease was lost before (one that an operator broke is

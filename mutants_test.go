@@ -115,6 +115,22 @@ var engineMutants = []broken{
 	one("a late release is none the less nil", "TestRule7_NothingThereAfterTheDeadlineIsALoss", "hold.go", "if errors.Is(err, ErrLost) && h.e.now() < deadline {", "if errors.Is(err, ErrLost) && (h.e.now() < deadline || true) {"),
 	one("a release takes as long as it takes", "TestRule7_ReleaseIsBoundedOnItsOwnContext", "hold.go", "min(h.s.TTL/3, longestCall)", "time.Minute"),
 
+	// Re-entry.
+	one("entered again though nobody asked for it", "TestReentry_NotAskedForIsADeadlockThatSaysHow", "reentry.go", "if w.l.s.Reentrant && l.covers(w) {", "if l.covers(w) {"),
+	one("not entered again", "TestReentry_AReaderEntersAgainWhileAWriterWaits", "reentry.go", "if w.l.s.Reentrant && l.covers(w) {", "if w.l.s.Reentrant && false {"),
+	one("a read lease covers a write", "TestReentry_WhatALeaseDoesNotCoverIsADeadlockAtOnce", "reentry.go", "|| l.weight == w.weight)", "|| true)"),
+	one("slots cover slots", "TestReentry_SlotsAreAskedForAnew", "reentry.go",
+		"return w.limit == store.Full && l.hold.limit == store.Full && (", "return w.limit == l.hold.limit && (true || "),
+	one("the first release gives the name back", "TestReentry_TheLastReleaseGivesTheNameBackInWhateverOrder", "hold.go", "last = h.users == 0", "last = true"),
+	one("a second release of one lease counts", "TestReentry_TheLastReleaseGivesTheNameBackInWhateverOrder", "hold.go", "if !l.left {", "if true {"),
+	{"who has released enters again", "TestReentry_TheLastReleaseGivesTheNameBackInWhateverOrder", []mutant.Edit{
+		{File: "reentry.go", Old: "!l.Valid() || ls.again(first)", New: "ls.again(first)"},
+		{File: "reentry.go", Old: "if l.state != held {", New: "if false {"},
+	}},
+	one("one lease of a hold is lost", "TestReentry_AllLeasesOfAHoldAreLostTogether", "hold.go", "for l := h.leases; l != nil; l = l.next {", "if l := h.leases; l != nil {"),
+	one("the first release gives a broken hold back", "TestReentry_ABrokenHoldIsGivenBackByTheLastRelease", "lease.go",
+		"if last {\n\t\t\th.acknowledge", "if !l.Valid() {\n\t\t\th.acknowledge"),
+
 	// Rule 8.
 	one("Close leaves a lease", "TestRule8_CloseGivesBackAllAndEndsAllWaits", "renew.go", "append([]*hold(nil), s.holds...)", "append([]*hold(nil), s.holds[1:]...)"),
 	one("Close does not wait", "TestRule8_CloseWaitsForWhatIsUnderWay", "engine.go", "\te.work.Wait()\n", ""),

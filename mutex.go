@@ -23,8 +23,9 @@ func (l *Locker) Mutex(name string) *Mutex {
 //
 // Errors: one that matches the context's error, and ErrHeld if the store had
 // answered that somebody is ahead (as a *HeldError, which says who); ErrDeadlock
-// if ctx comes from a lease of this name; ErrMismatch, ErrUnavailable,
-// ErrDenied, ErrCorrupt, ErrUnsupported, ErrInvalid and ErrClosed.
+// if ctx comes from a lease of this name (but see Options.Reentrant);
+// ErrMismatch, ErrUnavailable, ErrDenied, ErrCorrupt, ErrUnsupported,
+// ErrInvalid and ErrClosed.
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) { return m.w.lock(ctx) }
 
 // TryLock takes the name if it is free and nobody waits for it, and never

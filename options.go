@@ -33,6 +33,18 @@ type Options struct {
 	// (never after a release), for resources that cannot check tokens.
 	// Default 0.
 	LockDelay time.Duration
+	// Reentrant lets a claim under a context of a lease (see [Lease.Context]) of
+	// the same name enter again, at no cost, if that lease covers it: a write
+	// lock covers writing and reading, a read lock reading. Else such a claim is
+	// ErrDeadlock, as it is where this is not set: it would wait for itself.
+	// Slots are never entered again: who asks for more gets more.
+	//
+	// Whoever has the lease's context is the holder: goroutines that share it do
+	// not exclude each other. What is entered again is the same hold, with the
+	// same token, TTL, MinHold and MaxHold, whatever the claim's own options say;
+	// see [Lease.Release] for when it is given back. With cannot turn it off
+	// again.
+	Reentrant bool
 	// Owner is who holds, for people to read. Default: this host, pid and
 	// program.
 	Owner Owner
@@ -63,6 +75,7 @@ func (o *Options) over(p *Options) *Options {
 	m.MinHold = cmp.Or(o.MinHold, p.MinHold)
 	m.MaxHold = cmp.Or(o.MaxHold, p.MaxHold)
 	m.LockDelay = cmp.Or(o.LockDelay, p.LockDelay)
+	m.Reentrant = o.Reentrant || p.Reentrant
 	m.Owner = cmp.Or(o.Owner, p.Owner)
 	m.Note = cmp.Or(o.Note, p.Note)
 	m.Logger = cmp.Or(o.Logger, p.Logger)

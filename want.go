@@ -55,8 +55,8 @@ func (w *want) check() error {
 
 // lock waits until the want is granted.
 func (w *want) lock(ctx context.Context) (*Lease, error) {
-	if err := w.begin(ctx); err != nil {
-		return nil, err
+	if again, err := w.begin(ctx); again != nil || err != nil {
+		return again, err
 	}
 	e := w.l.e
 	defer e.work.Done()
@@ -74,8 +74,8 @@ func (w *want) lock(ctx context.Context) (*Lease, error) {
 
 // try takes the want if it is granted at once.
 func (w *want) try(ctx context.Context) (*Lease, error) {
-	if err := w.begin(ctx); err != nil {
-		return nil, err
+	if again, err := w.begin(ctx); again != nil || err != nil {
+		return again, err
 	}
 	defer w.l.e.work.Done()
 	r := newRequest(w)
@@ -106,40 +106,24 @@ func (w *want) tryDo(ctx context.Context, fn func(context.Context) error) (ran b
 	return true, l.run(ctx, fn)
 }
 
-// begin checks everything that can be checked without the store, and keeps
-// Close waiting until work.Done is called.
-func (w *want) begin(ctx context.Context) error {
+// begin does everything that can be done without the store: it checks the want,
+// and returns a lease if it re-enters a hold. Else it keeps Close waiting until
+// work.Done is called.
+func (w *want) begin(ctx context.Context) (again *Lease, err error) {
 	if err := w.check(); err != nil {
-		return err
+		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
-		return w.errorf(err)
+		return nil, w.errorf(err)
 	}
-	if err := w.waitsForItself(ctx); err != nil {
-		return err
+	if again, err := w.reenter(ctx); again != nil || err != nil {
+		return again, err
 	}
 	if !w.l.e.enter() {
-		return w.errorf(ErrClosed)
+		return nil, w.errorf(ErrClosed)
 	}
 	w.l.e.begin(w.l.s)
-	return nil
-}
-
-// waitsForItself is ErrDeadlock if the leases that ctx comes from are in the
-// way of the want: its caller would wait for itself.
-func (w *want) waitsForItself(ctx context.Context) error {
-	own := int64(0)
-	first, _ := ctx.Value(leaseKey{}).(*leases)
-	for ls := first; ls != nil; ls = ls.outer {
-		l := ls.lease
-		if l.hold.e == w.l.e && l.hold.Name == w.name && l.Valid() && !ls.again(first) {
-			own += l.hold.weight
-			if w.limit == store.Full || own+w.weight > w.limit {
-				return w.errorf(ErrDeadlock)
-			}
-		}
-	}
-	return nil
+	return nil, nil
 }
 
 // gaveUp is the error of a wait that its context, or Close, has ended.

@@ -1,0 +1,71 @@
+package holdfast
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// reenter looks at the leases that ctx comes from. It returns another lease of
+// the hold of one of them, if that was asked for and the lease covers the want;
+// else ErrDeadlock if they are in the want's way, as its caller would wait for
+// itself; else neither.
+func (w *want) reenter(ctx context.Context) (*Lease, error) {
+	var inTheWay *Lease
+	own := int64(0)
+	first, _ := ctx.Value(leaseKey{}).(*leases)
+	for ls := first; ls != nil; ls = ls.outer {
+		l := ls.lease
+		if l.hold.e != w.l.e || l.hold.Name != w.name || !l.Valid() || ls.again(first) {
+			continue
+		}
+		if w.l.s.Reentrant && l.covers(w) {
+			if again := l.again(w); again != nil {
+				return again, nil
+			}
+			continue // it was released just now
+		}
+		if own += l.weight; w.limit == store.Full || own+w.weight > w.limit {
+			inTheWay = l
+		}
+	}
+	if inTheWay == nil {
+		return nil, nil
+	}
+	what := "release that first"
+	if inTheWay.covers(w) {
+		what = "Options.Reentrant lets it enter again under that"
+	}
+	return nil, w.errorf(fmt.Errorf("%w: its context is that of %s, token %d, for which it would wait; %s",
+		ErrDeadlock, inTheWay.what(), inTheWay.token, what))
+}
+
+// covers reports whether who has the lease has all that the want asks for: a
+// write lock covers a write and a read lock, a read lock a read lock. Slots
+// cover nothing: two more are two more.
+func (l *Lease) covers(w *want) bool {
+	return w.limit == store.Full && l.hold.limit == store.Full && (l.weight == store.Full || l.weight == w.weight)
+}
+
+// again makes one more lease of the hold, or returns nil if the lease is over.
+func (l *Lease) again(w *want) *Lease {
+	h := l.hold
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if l.state != held {
+		return nil
+	}
+	return h.lease(w, l.token)
+}
+
+// what names the lease in an error.
+func (l *Lease) what() string {
+	switch {
+	case l.hold.limit != store.Full:
+		return fmt.Sprintf("a lease of %d slots of the same name", l.weight)
+	case l.weight == store.Full:
+		return "a lock of the same name"
+	}
+	return "a read lock of the same name"
+}

@@ -1,0 +1,355 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// reentrant is a locker on the link with re-entry.
+func reentrant(t testing.TB, s store.Store) *Locker { return locker(t, s, &Options{Reentrant: true}) }
+
+// take is a claim that must be granted.
+func take(t testing.TB, ctx context.Context, lock func(context.Context) (*Lease, error)) *Lease {
+	t.Helper()
+	l, err := lock(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func TestReentry_WhatALeaseCoversIsEnteredAgainAtNoRoundTrip(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		locks := reentrant(t, withHints{s})
+		rw, m := locks.RWMutex("a"), locks.Mutex("a")
+		for what, c := range map[string]struct {
+			outer, inner func(context.Context) (*Lease, error)
+		}{
+			"write in write":     {rw.Lock, rw.Lock},
+			"try in write":       {rw.Lock, rw.TryLock},
+			"mutex in write":     {rw.Lock, m.Lock},
+			"read in mutex":      {m.Lock, rw.RLock},
+			"read in write":      {rw.Lock, rw.RLock},
+			"try read in write":  {rw.Lock, rw.TryRLock},
+			"read in read":       {rw.RLock, rw.RLock},
+			"try read in a read": {rw.RLock, rw.TryRLock},
+		} {
+			outer := take(t, t.Context(), c.outer)
+			calls := len(s.made())
+			inner := take(t, outer.Context(t.Context()), c.inner)
+			innermost := take(t, inner.Context(outer.Context(t.Context())), rw.RLock)
+			for _, l := range []*Lease{inner, innermost} {
+				same(t, what+": token", l.Token(), outer.Token())
+				same(t, what+": id", l.ID(), outer.ID())
+				same(t, what+": deadline", l.Deadline(), outer.Deadline())
+				if !l.Valid() {
+					t.Fatal(what, "is not valid")
+				}
+			}
+			release(t, innermost)
+			release(t, inner)
+			same(t, what+": calls", len(s.made()), calls)
+			if inner.Valid() || innermost.Valid() || !outer.Valid() {
+				t.Fatal(what, "is valid:", inner.Valid(), innermost.Valid(), outer.Valid())
+			}
+			is(t, inner.Release(), ErrReleased)
+			same(t, what+": entries", len(stored(s.mem, "a").Entries), 1)
+			release(t, outer)
+			empty(t, s.mem)
+		}
+	})
+}
+
+func TestReentry_WhatALeaseDoesNotCoverIsADeadlockAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		locks := reentrant(t, withHints{s})
+		rw, sem := locks.RWMutex("a"), locks.Semaphore("s", 3)
+		r := take(t, t.Context(), rw.RLock)
+		slots := take(t, t.Context(), func(ctx context.Context) (*Lease, error) { return sem.Acquire(ctx, 2) })
+		w := take(t, t.Context(), locks.Mutex("b").Lock)
+		calls := len(s.made())
+		for what, c := range map[string]struct {
+			under *Lease
+			lock  func(context.Context) (*Lease, error)
+			says  string
+		}{
+			"write under a read":     {r, rw.Lock, "a read lock of the same name"},
+			"try write under a read": {r, rw.TryLock, "release that first"},
+			"two slots more of one":  {slots, func(ctx context.Context) (*Lease, error) { return sem.Acquire(ctx, 2) }, "2 slots of the same name"},
+			"slots under a lock":     {w, func(ctx context.Context) (*Lease, error) { return locks.Semaphore("b", 2).Acquire(ctx, 1) }, "a lock of the same name"},
+			"a lock under slots":     {slots, locks.RWMutex("s").RLock, "2 slots"},
+		} {
+			_, err := c.lock(c.under.Context(t.Context()))
+			is(t, err, ErrDeadlock)
+			if !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%s: %v, want it to say %q", what, err, c.says)
+			}
+		}
+		_, err := locks.With(nil).RWMutex("a").RLock(t.Context()) // not under it: one more reader
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, "calls", len(s.made()), calls+1)
+	})
+}
+
+// Slots never re-enter: what is asked for under a lease of slots is more slots.
+func TestReentry_SlotsAreAskedForAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		sem := reentrant(t, withHints{s}).Semaphore("s", 3)
+		one := take(t, t.Context(), func(ctx context.Context) (*Lease, error) { return sem.Acquire(ctx, 1) })
+		two := take(t, one.Context(t.Context()), func(ctx context.Context) (*Lease, error) { return sem.Acquire(ctx, 2) })
+		if one.ID() == two.ID() || one.Token() == two.Token() {
+			t.Fatal("the slots are the same claim")
+		}
+		same(t, "entries", len(stored(s.mem, "s").Entries), 2)
+		_, err := sem.TryAcquire(two.Context(one.Context(t.Context())), 1)
+		is(t, err, ErrDeadlock)
+		release(t, one)
+		release(t, two)
+	})
+}
+
+func TestReentry_NotAskedForIsADeadlockThatSaysHow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		plain := locker(t, withHints{s}, nil)
+		l := lock(t, plain, "a")
+		ctx := l.Context(t.Context())
+		_, err := plain.Mutex("a").Lock(ctx)
+		is(t, err, ErrDeadlock)
+		if !strings.Contains(err.Error(), "Options.Reentrant") {
+			t.Fatalf("%v does not say how", err)
+		}
+		// It is the claim that asks for it, not the hold that it enters.
+		again := take(t, ctx, plain.With(&Options{Reentrant: true}).Mutex("a").TryLock)
+		same(t, "token", again.Token(), l.Token())
+		release(t, l)
+		release(t, again)
+	})
+}
+
+// A reader that comes after a waiting writer waits behind it; one that is in
+// already would then wait for itself.
+func TestReentry_AReaderEntersAgainWhileAWriterWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		locks := reentrant(t, withHints{s})
+		rw := locks.RWMutex("a")
+		r := take(t, t.Context(), rw.RLock)
+		writer := waits(t, rw.Lock)
+		_, err := rw.TryRLock(t.Context())
+		is(t, err, ErrHeld)
+		again := take(t, r.Context(t.Context()), rw.RLock)
+		release(t, r)
+		writer.waiting()
+		release(t, again)
+		release(t, writer.got())
+	})
+}
+
+func TestReentry_TheLastReleaseGivesTheNameBackInWhateverOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		m := reentrant(t, withHints{s}).Mutex("a")
+		outer := take(t, t.Context(), m.Lock)
+		outerCtx := outer.Context(t.Context())
+		inner := take(t, outerCtx, m.Lock)
+		own, under := inner.Context(t.Context()), inner.Context(outerCtx)
+		next := waits(t, m.Lock)
+
+		release(t, outer)
+		if outer.Valid() || outer.Deadline().After(time.Now()) || over(outer.Lost()) {
+			t.Fatal("the outer lease is released")
+		}
+		is(t, context.Cause(outerCtx), ErrReleased)
+		is(t, context.Cause(under), ErrReleased) // its parent has ended
+		if !inner.Valid() || own.Err() != nil {
+			t.Fatal("the inner lease has ended with the outer one")
+		}
+		next.waiting()
+		time.Sleep(5 * time.Minute)
+		if !inner.Valid() {
+			t.Fatal("the hold is renewed no more")
+		}
+		next.waiting()
+		is(t, outer.Release(), ErrReleased) // counts once
+		next.waiting()
+
+		// Whose lease is over has no claim to the hold any more.
+		late, cancel := context.WithTimeout(context.WithoutCancel(outerCtx), time.Second)
+		defer cancel()
+		_, err := m.Lock(late)
+		is(t, err, context.DeadlineExceeded)
+
+		release(t, inner)
+		is(t, context.Cause(own), ErrReleased)
+		release(t, next.got())
+	})
+}
+
+func TestReentry_AllLeasesOfAHoldAreLostTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		m := reentrant(t, s).Mutex("a")
+		outer := take(t, t.Context(), m.Lock)
+		inner := take(t, outer.Context(t.Context()), m.Lock)
+		released := take(t, outer.Context(t.Context()), m.Lock)
+		release(t, released)
+		ctx := inner.Context(t.Context())
+		s.mem.Break("a")
+		<-inner.Lost()
+		if inner.Valid() || outer.Valid() || !over(outer.Lost()) || over(released.Lost()) {
+			t.Fatal("lost are:", !inner.Valid(), !outer.Valid(), over(released.Lost()))
+		}
+		is(t, context.Cause(ctx), ErrLost)
+		is(t, inner.Release(), ErrLost)
+		is(t, outer.Release(), ErrLost)
+		is(t, released.Release(), ErrReleased)
+		same(t, "calls", s.ops(), "ask renew")
+	})
+}
+
+// At the deadline all are over by the clock, whatever their timers do.
+func TestReentry_AReleaseAfterTheDeadlineIsALossForAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		m := reentrant(t, s).Mutex("a")
+		outer := take(t, t.Context(), m.Lock)
+		inner := take(t, outer.Context(t.Context()), m.Lock)
+		suspend(time.Minute)
+		is(t, inner.Release(), ErrLost)
+		if outer.Valid() || !over(outer.Lost()) {
+			t.Fatal("the outer lease is not lost")
+		}
+		is(t, outer.Release(), ErrLost)
+	})
+}
+
+// Only who has released all leases says that the work has ended.
+func TestReentry_ABrokenHoldIsGivenBackByTheLastRelease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		m := reentrant(t, s).Mutex("a")
+		outer := take(t, t.Context(), m.Lock)
+		inner := take(t, outer.Context(t.Context()), m.Lock)
+		e := stored(s.mem, "a").Entries[0]
+		if err := s.mem.BreakHold(t.Context(), store.Break{Name: "a", ID: e.ID, Token: e.Token, Reason: "fire"}); err != nil {
+			t.Fatal(err)
+		}
+		<-outer.Lost()
+		is(t, outer.Release(), ErrLost)
+		is(t, outer.Release(), ErrLost) // counts once
+		same(t, "entries", len(stored(s.mem, "a").Entries), 1)
+		is(t, inner.Release(), ErrLost)
+		empty(t, s.mem)
+	})
+}
+
+func TestReentry_CloseEndsAllLeasesAndGivesBackOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		locks := reentrant(t, s)
+		outer := take(t, t.Context(), locks.Mutex("a").Lock)
+		ctx := outer.Context(t.Context())
+		inner := take(t, ctx, locks.Mutex("a").Lock)
+		if err := locks.Close(); err != nil {
+			t.Fatal(err)
+		}
+		is(t, context.Cause(ctx), ErrReleased, ErrClosed)
+		is(t, inner.Release(), ErrClosed)
+		_, err := locks.Mutex("a").Lock(context.WithoutCancel(ctx))
+		is(t, err, ErrClosed)
+		same(t, "calls", s.ops(), "ask release")
+		empty(t, s.mem)
+	})
+}
+
+// Eight goroutines that share the lease's context are its holder, all of them.
+func TestReentry_FanOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		plain := locker(t, withHints{s}, nil)
+		for _, again := range []bool{false, true} {
+			m := plain.With(&Options{Reentrant: again}).Mutex("a")
+			var inside, refused atomic.Int64
+			together := false
+			err := m.Do(t.Context(), func(ctx context.Context) error {
+				calls := len(s.made())
+				var eight sync.WaitGroup
+				for range 8 {
+					eight.Go(func() {
+						err := m.Do(ctx, func(ctx context.Context) error {
+							if inside.Add(1) == 8 {
+								together = true
+							}
+							time.Sleep(time.Second) // in a bubble: until all are here
+							inside.Add(-1)
+							return ctx.Err()
+						})
+						if errors.Is(err, ErrDeadlock) {
+							refused.Add(1)
+						} else if err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				eight.Wait()
+				same(t, "calls", len(s.made()), calls)
+				same(t, "entries", len(stored(s.mem, "a").Entries), 1)
+				return ctx.Err()
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			same(t, "inside together", together, again)
+			same(t, "refused", refused.Load(), map[bool]int64{true: 0, false: 8}[again])
+			empty(t, s.mem)
+		}
+	})
+}
+
+// Raced: whoever enters while the others leave is in, or has a hold of his own.
+func TestReentry_EnteringAsTheLastOneLeavesLosesNothing(t *testing.T) {
+	s := newLink(t)
+	m := reentrant(t, withHints{s}).Mutex("a")
+	for range 300 {
+		outer := take(t, t.Context(), m.Lock)
+		ctx := context.WithoutCancel(outer.Context(t.Context()))
+		var both sync.WaitGroup
+		both.Go(func() {
+			if err := outer.Release(); err != nil {
+				t.Error(err)
+			}
+		})
+		both.Go(func() {
+			l, err := m.Lock(ctx)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if n := len(stored(s.mem, "a").Entries); n != 1 || !l.Valid() {
+				t.Errorf("inside: valid %v, %d entries", l.Valid(), n)
+			}
+			if err := l.Release(); err != nil {
+				t.Error(err)
+			}
+		})
+		both.Wait()
+		if t.Failed() {
+			return
+		}
+	}
+	empty(t, s.mem)
+}
