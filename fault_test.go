@@ -57,15 +57,17 @@ type link struct {
 
 // A call is one operation of the engine on the store.
 type call struct {
-	op    string // ask, try, look, renew, release, withdraw, watch
-	name  string
-	id    store.ID
-	claim store.Claim  // of an ask, a try and a look
-	holds []store.Hold // of the others
-	n     int          // how many calls of this op were before it
-	sent  time.Time
-	done  time.Time // zero: under way
-	err   error     // how it came out; of a renewal only what the link did to it
+	op     string // ask, try, look, renew, release, withdraw, watch
+	name   string
+	id     store.ID
+	claim  store.Claim  // of an ask, a try and a look
+	holds  []store.Hold // of the others
+	turn   int32        // of a change
+	weight int64        // of a change
+	n      int          // how many calls of this op were before it
+	sent   time.Time
+	done   time.Time // zero: under way
+	err    error     // how it came out; of a renewal only what the link did to it
 }
 
 // A fate is what becomes of a call. The zero fate: it works, at once.
@@ -248,6 +250,17 @@ func (s *link) Release(ctx context.Context, h store.Hold) error {
 		c.op = "withdraw"
 	}
 	return s.do(ctx, c, []store.ID{h.ID}, func(fate) error { return s.mem.Release(ctx, h) })
+}
+
+func (s *link) Change(ctx context.Context, h store.Hold, turn int32, weight int64) (a store.Answer, err error) {
+	of := &call{op: "change", name: h.Name, id: h.ID, holds: []store.Hold{h}, turn: turn, weight: weight}
+	err = s.do(ctx, of, []store.ID{h.ID}, func(f fate) (err error) {
+		if a, err = s.mem.Change(ctx, h, turn, weight); f.answer != nil {
+			f.answer(&a)
+		}
+		return err
+	})
+	return a, err
 }
 
 func (s *link) Describe() store.Description { return s.desc }
@@ -515,8 +528,7 @@ func (s *skewed) Renew(_ context.Context, holds []store.Hold) []store.Renewal {
 	defer s.mu.Unlock()
 	out := make([]store.Renewal, len(holds))
 	for i := range holds {
-		_, err := s.q.Renew(s.now(), &holds[i])
-		out[i] = store.Renewal{Err: err, TTL: holds[i].TTL}
+		out[i], _ = s.q.Renew(s.now(), &holds[i])
 	}
 	return out
 }
@@ -524,8 +536,15 @@ func (s *skewed) Renew(_ context.Context, holds []store.Hold) []store.Renewal {
 func (s *skewed) Release(_ context.Context, h store.Hold) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, err := s.q.Release(s.now(), h.Name, h.ID, h.Token)
+	_, err := s.q.Release(s.now(), &h)
 	return err
+}
+
+func (s *skewed) Change(_ context.Context, h store.Hold, turn int32, weight int64) (store.Answer, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a, _, err := s.q.Change(s.now(), &h, turn, weight)
+	return a, err
 }
 
 func (s *skewed) Close() error { return nil }

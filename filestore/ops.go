@@ -1,6 +1,7 @@
 package filestore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,9 +86,8 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 		busy := todo[:0]
 		for _, i := range todo {
 			h := &holds[i]
-			out[i].TTL = h.TTL
 			woken, err := s.try(h.Name, false, func(now queue.Time, q *queue.Queue) (change queue.Change) {
-				change, out[i].Err = q.Renew(now, h)
+				out[i], change = q.Renew(now, h)
 				return change
 			})
 			switch {
@@ -111,6 +111,21 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 	}
 }
 
+// Change implements [store.Store].
+func (s *Store) Change(ctx context.Context, h store.Hold, turn int32, weight int64) (a store.Answer, err error) {
+	if err := cmp.Or(checkName(h.Name), store.CheckChange(h.Name, turn, weight)); err != nil {
+		return a, err
+	}
+	err2 := s.do(ctx, "change", h.Name, false, func(now queue.Time, q *queue.Queue) (change queue.Change) {
+		a, change, err = q.Change(now, &h, turn, weight)
+		return change
+	})
+	if err2 != nil {
+		return store.Answer{}, err2
+	}
+	return a, err
+}
+
 // Release implements [store.Store].
 func (s *Store) Release(ctx context.Context, h store.Hold) (err error) {
 	if err := checkName(h.Name); err != nil {
@@ -118,7 +133,7 @@ func (s *Store) Release(ctx context.Context, h store.Hold) (err error) {
 	}
 	err2 := s.do(ctx, "release", h.Name, false, func(now queue.Time, q *queue.Queue) (change queue.Change) {
 		had := has(q, h.ID)
-		change, err = q.Release(now, h.Name, h.ID, h.Token)
+		change, err = q.Release(now, &h)
 		s.count(h.ID.Process(), had, has(q, h.ID))
 		return change
 	})

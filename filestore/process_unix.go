@@ -149,13 +149,16 @@ func deadFIFO(path string) bool {
 	return n == 0 && err == nil // EAGAIN: there is a writer
 }
 
-// A hint in a mailbox is its length in two bytes, the id, the token and the
-// name; or, of a name too long for that, its state file. Written at once, and
-// no longer than this, it is never mixed with others or cut.
+// A hint in a mailbox is its length in two bytes, the id, the token, the size
+// of its block in two bytes unless that is 1, and the name; or, of a name too
+// long for that, its state file. Written at once, and no longer than this, it
+// is never mixed with others or cut.
 const (
-	maxHint  = 512 // POSIX promises no more, and macOS keeps to that
-	hintHead = 2 + len(store.ID{}) + 8
-	hintFile = 1 << 15 // in the length: it is the state file
+	maxHint   = 512 // POSIX promises no more, and macOS keeps to that
+	hintHead  = 2 + len(store.ID{}) + 8
+	blockSize = 2
+	hintFile  = 1 << 15 // in the length: it is the state file
+	hintBlock = 1 << 14 // in the length: there is the size of a block
 )
 
 // wake tells the waiters who were granted. Errors do not matter, for they look
@@ -194,13 +197,19 @@ func (s *Store) post(p store.Process, h store.Hint) bool {
 }
 
 func appendHint(b []byte, h store.Hint) []byte {
-	flag := 0
-	if hintHead+len(h.Name) > maxHint {
-		h.Name, flag = fileName(h.Name), hintFile
+	flag, size := 0, hintHead
+	if h.N > 1 {
+		flag, size = hintBlock, hintHead+blockSize
 	}
-	b = binary.LittleEndian.AppendUint16(b, uint16(hintHead+len(h.Name)|flag))
+	if size+len(h.Name) > maxHint {
+		h.Name, flag = fileName(h.Name), flag|hintFile
+	}
+	b = binary.LittleEndian.AppendUint16(b, uint16(size+len(h.Name)|flag))
 	b = append(b, h.ID[:]...)
 	b = binary.LittleEndian.AppendUint64(b, uint64(h.Token))
+	if h.N > 1 {
+		b = binary.LittleEndian.AppendUint16(b, uint16(h.N))
+	}
 	return append(b, h.Name...)
 }
 
@@ -209,9 +218,12 @@ func appendHint(b []byte, h store.Hint) []byte {
 func (s *Store) parseHints(b []byte, sink func(store.Hint)) (left []byte) {
 	for len(b) >= 2 {
 		n := int(binary.LittleEndian.Uint16(b))
-		isFile := n&hintFile != 0
-		n &^= hintFile
-		if n < hintHead || n > maxHint {
+		isFile, isBlock, start := n&hintFile != 0, n&hintBlock != 0, hintHead
+		if isBlock {
+			start += blockSize
+		}
+		n &^= hintFile | hintBlock
+		if n < start || n > maxHint {
 			sink(store.Hint{})
 			return nil
 		}
@@ -221,7 +233,12 @@ func (s *Store) parseHints(b []byte, sink func(store.Hint)) (left []byte) {
 		var h store.Hint
 		h.ID = store.ID(b[2:])
 		h.Token = int64(binary.LittleEndian.Uint64(b[2+len(h.ID):]))
-		h.Name = string(b[hintHead:n])
+		if isBlock {
+			h.N = int(binary.LittleEndian.Uint16(b[hintHead:]))
+		} else if h.Token != 0 {
+			h.N = 1
+		}
+		h.Name = string(b[start:n])
 		if isFile {
 			name := ""
 			if isFileName(h.Name) {

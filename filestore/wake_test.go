@@ -25,9 +25,12 @@ func TestHintsComeThroughAMailboxWhole(t *testing.T) {
 		var b []byte
 		for range rapid.IntRange(0, 20).Draw(t, "hints") {
 			h := store.Hint{
-				Name:  rapid.StringN(1, -1, maxHint-hintHead).Draw(t, "name"),
+				Name:  rapid.StringN(1, -1, maxHint-hintHead-blockSize).Draw(t, "name"),
 				ID:    store.NewProcess().NewID(),
 				Token: rapid.Int64().Draw(t, "token"),
+			}
+			if h.Token != 0 {
+				h.N = rapid.SampledFrom([]int{1, 1, 2, 64, store.MaxBlock}).Draw(t, "block")
 			}
 			sent = append(sent, h)
 			b = appendHint(b, h)
@@ -46,8 +49,10 @@ func TestHintsComeThroughAMailboxWhole(t *testing.T) {
 
 func TestAHintIsNeverTooLongToBeWrittenAtOnce(t *testing.T) {
 	for n := range store.MaxName + 1 {
-		if got := len(appendHint(nil, store.Hint{Name: strings.Repeat("x", n)})); got > maxHint {
-			t.Fatalf("a name of %d bytes makes a hint of %d", n, got)
+		for _, block := range []int{0, 1, 2} {
+			if got := len(appendHint(nil, store.Hint{Name: strings.Repeat("x", n), N: block})); got > maxHint {
+				t.Fatalf("a name of %d bytes makes a hint of %d", n, got)
+			}
 		}
 	}
 }
@@ -58,7 +63,9 @@ func FuzzParseHints(f *testing.F) {
 	f.Cleanup(func() { s.Close() })
 	f.Add(appendHint(nil, store.Hint{Name: "name", Token: 1}))
 	f.Add(appendHint(nil, store.Hint{Name: strings.Repeat("x", store.MaxName), Token: 1}))
+	f.Add(appendHint(nil, store.Hint{Name: "name", Token: 1, N: 64}))
 	f.Add([]byte{byte(hintHead), hintFile >> 8, 0})
+	f.Add(append([]byte{byte(hintHead), hintBlock >> 8}, make([]byte, hintHead)...))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		n := 0
 		left := s.parseHints(b, func(store.Hint) { n++ })

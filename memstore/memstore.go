@@ -88,7 +88,7 @@ const minSweep = 1024
 
 // Fail makes every later operation for which f returns an error fail with that
 // error before anything is done, as an unreachable server would; nil ends it.
-// op is "ask", "look", "renew", "release", "list" or "break". f is called with
+// op is "ask", "look", "renew", "change", "release", "list" or "break". f is called with
 // the store locked and must not use it. It is for tests of what a caller does
 // when its store is away.
 func (s *Store) Fail(f func(op, name string) error) {
@@ -144,18 +144,33 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 	out := make([]store.Renewal, len(holds))
 	for i := range holds {
 		h := &holds[i]
-		out[i].TTL = h.TTL
-		out[i].Err = s.do(ctx, "renew", h.Name, func(now queue.Time, q *queue.Queue) (queue.Change, error) {
-			return q.Renew(now, h)
+		err := s.do(ctx, "renew", h.Name, func(now queue.Time, q *queue.Queue) (change queue.Change, err error) {
+			out[i], change = q.Renew(now, h)
+			return change, nil
 		})
+		if err != nil {
+			out[i].Err = err
+		}
 	}
 	return out
+}
+
+// Change implements [store.Store].
+func (s *Store) Change(ctx context.Context, h store.Hold, turn int32, weight int64) (a store.Answer, err error) {
+	if err := store.CheckChange(h.Name, turn, weight); err != nil {
+		return a, err
+	}
+	err = s.do(ctx, "change", h.Name, func(now queue.Time, q *queue.Queue) (change queue.Change, err error) {
+		a, change, err = q.Change(now, &h, turn, weight)
+		return change, err
+	})
+	return a, err
 }
 
 // Release implements [store.Store].
 func (s *Store) Release(ctx context.Context, h store.Hold) error {
 	return s.do(ctx, "release", h.Name, func(now queue.Time, q *queue.Queue) (queue.Change, error) {
-		return q.Release(now, h.Name, h.ID, h.Token)
+		return q.Release(now, &h)
 	})
 }
 

@@ -30,13 +30,13 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 		return store.Answer{}, err
 	}
 	if token, err := strconv.ParseInt(answer, 10, 64); err == nil {
-		return store.Answer{Granted: true, Token: token, Last: token, TTL: c.TTL}, nil
+		return store.Answer{Granted: true, Token: token, N: 1, Last: token, TTL: c.TTL, Weight: c.Weight, Want: c.Weight}, nil
 	}
 	rest := answer[1:]
 	switch answer[0] {
 	case 'G':
 		if len(rest) == 16 {
-			return store.Answer{Granted: true, Token: float(rest), Last: float(rest[8:]), TTL: c.TTL}, nil
+			return store.Answer{Granted: true, Token: float(rest), N: 1, Last: float(rest[8:]), TTL: c.TTL, Weight: c.Weight, Want: c.Weight}, nil
 		}
 	case 'R':
 		if a, ok := refused(rest); ok {
@@ -78,6 +78,10 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 	commands := make([]*command, 0, len(holds))
 	for i, h := range holds {
 		out[i].TTL = h.TTL
+		if h.NewID != (store.ID{}) {
+			out[i].Err = store.ErrUnsupported
+			continue
+		}
 		if out[i].Err = checkRenewal(&h); out[i].Err == nil {
 			commands = append(commands, s.command(&s.scripts.renew, s.key(h.Name),
 				h.ID.String(), strconv.FormatInt(h.Token, 10), strconv.FormatInt(micros(h.TTL), 10)))
@@ -91,6 +95,11 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 		}
 	}
 	return out
+}
+
+// Change implements [store.Store].
+func (s *Store) Change(ctx context.Context, h store.Hold, turn int32, weight int64) (store.Answer, error) {
+	return store.Answer{}, store.ErrUnsupported
 }
 
 // Release implements [store.Store].

@@ -132,20 +132,30 @@ func (w *mailbox) ping(ctx context.Context, sub *redis.PubSub) {
 	}
 }
 
-// hint reads a message: token, id and key.
+// hint reads a message: token (with "+" and the size of its block, unless that
+// is 1), id and key.
 func (s *Store) hint(payload string) (h store.Hint, ok bool) {
 	part := strings.SplitN(payload, " ", 3)
 	if len(part) != 3 {
 		return h, false
 	}
-	token, err := strconv.ParseInt(part[0], 10, 64)
+	first, size, isBlock := strings.Cut(part[0], "+")
+	token, err := strconv.ParseInt(first, 10, 64)
 	if err != nil {
 		return h, false
+	}
+	n := 0
+	if isBlock {
+		if n, err = strconv.Atoi(size); err != nil {
+			return h, false
+		}
+	} else if token != 0 {
+		n = 1
 	}
 	id, err := store.ParseID(part[1])
 	if err != nil {
 		return h, false
 	}
 	name, ok := s.name(part[2])
-	return store.Hint{Name: name, ID: id, Token: token}, ok
+	return store.Hint{Name: name, ID: id, Token: token, N: n}, ok
 }

@@ -44,6 +44,9 @@ const (
 	// Full is the limit of a lock, and the weight of a mutex or write lock.
 	// A read lock weighs 1. A semaphore's limit is its number of slots.
 	Full = 1 << 30
+	// Upgradeable is the weight of an upgradeable read lock: two never fit,
+	// and readers beside one do.
+	Upgradeable = Full/2 + 1
 	// MaxSlots is the largest limit of a semaphore; Full itself would be a
 	// read-write lock.
 	MaxSlots = Full - 1
@@ -55,6 +58,8 @@ const (
 	// TokenRetention is how long the newest token of a name outlives the last
 	// entry.
 	TokenRetention = 24 * time.Hour
+	// MaxBlock is the largest block of tokens that a grant draws.
+	MaxBlock = 1024
 )
 
 // A Store keeps locks. Its methods are safe for concurrent use; the engine
@@ -75,13 +80,49 @@ type Store interface {
 	// round trips as there are servers. The result has one Renewal for each
 	// hold, in the same order. One hold's failure does not touch another's.
 	// It never creates an entry, and never moves an expiry back.
+	//
+	// The same write keeps what else the Hold carries: the newest token in use
+	// of its block, another Owner, and another id, NewID, under which alone the
+	// hold goes on. Whoever then comes with the id before is answered ErrLost,
+	// but for the same renewal repeated, whose reply was lost. So a hold is
+	// handed to another process: its owner gives it an id of the zero Process,
+	// which is nobody's, so that it outlives the owner's process on every
+	// store; another renews it with an id of its own.
 	Renew(ctx context.Context, holds []Hold) []Renewal
+
+	// Change changes the weight of a hold that was granted as Upgradeable, to
+	// Full (an upgrade) or to Upgradeable (the cancel of an upgrade, and a
+	// downgrade: the same act). It matches the hold as Renew does and moves no
+	// expiry.
+	//
+	// An upgrade is granted once nobody else is in the way. Until then it is
+	// pending: the entry's Want is above its Weight, and none that waits is
+	// granted, nor any claim that comes; readers that are in stay in. A pending
+	// upgrade ends with a grant, a cancel, the expiry of the hold, its release
+	// or a break. When it is granted, by whatever operation gave the room, a
+	// token is drawn, the fence; the token of the grant stays the identity of
+	// the hold. The owner gets a Hint without a token then, and is told by the
+	// answer to its next Renew or Change. A way back gives room at once, in one
+	// write with letting others in; the fence stays.
+	//
+	// The owner counts its changes from 1 on in turn. One whose turn is not
+	// above the newest applied is answered, and not applied: so each may be
+	// repeated, and a late copy undoes nothing.
+	//
+	// In the Answer Granted says that the hold has this weight; Token, N,
+	// Weight, Want, Fence and Last tell how it stands, TTL is 0, and of an
+	// upgrade not granted the fields of a refusal tell who else is in the way.
+	// Errors: ErrLost as of a renewal; ErrInvalid if the hold was not granted
+	// as Upgradeable, or by CheckChange; ErrDenied, ErrCorrupt and
+	// ErrUnsupported, with nothing applied; any other is unclear.
+	Change(ctx context.Context, h Hold, turn int32, weight int64) (Answer, error)
 
 	// Release gives a hold back and wakes those that are granted by it. It
 	// deletes only an entry that matches id and token and has not expired;
-	// else the answer is ErrLost. Token 0 means whatever this id has, waiting
-	// or granted, and nothing there is nil: it is for an owner that was never
-	// told a token, as its last operation.
+	// else the answer is ErrLost. The tokens of its block above Hold.Used are
+	// given back, if none was drawn since. Token 0 means whatever this id has,
+	// waiting or granted, and nothing there is nil: it is for an owner that was
+	// never told a token, as its last operation.
 	Release(ctx context.Context, h Hold) error
 
 	// Describe says what this store promises. It does no I/O.
@@ -151,7 +192,20 @@ type Claim struct {
 	Keep  time.Duration // minimum hold: counts from the grant, once the owner has shown the token; 0 for none
 	Delay time.Duration // lock delay: how long the name stays closed after an expiry; 0 for none
 
+	// Block is how many tokens the grant is to draw, so that the owner can hand
+	// the name on inside its process, each time with a larger token. 0 is 1,
+	// and so is any of a claim of less than the limit; the most is MaxBlock.
+	Block int
+
 	Owner string // Owner.String of the one who asks, opaque to the store
+}
+
+// Tokens is how many tokens a grant of the claim draws, from 1 to MaxBlock.
+func (c *Claim) Tokens() int {
+	if c.Weight < c.Limit {
+		return 1 // others may be beside it, with tokens between ours
+	}
+	return min(max(c.Block, 1), MaxBlock)
 }
 
 // A Hold is a claim that was granted: its identity is the name, the id and the
@@ -159,18 +213,31 @@ type Claim struct {
 type Hold struct {
 	Name  string
 	ID    ID
-	Token int64
+	Token int64         // of the grant: the first of its block
 	TTL   time.Duration // Renew: what to push the expiry to, from now
+
+	// Used is the newest token of the block that was handed out, or 0. Renew
+	// keeps it for List, the largest that was told; Release gives those above
+	// it back, and with 0 none.
+	Used int64
+
+	Owner string // Renew: what to keep as the owner from now on; empty: what is kept
+	NewID ID     // Renew: the id of the hold from now on, one never used; zero: the same
 }
 
-// An Answer tells how an Ask came out.
+// An Answer tells how an Ask or a Change came out.
 type Answer struct {
 	Granted bool
 
 	// Of a grant.
 	Token int64         // the fencing token, drawn when it was granted; the same for each repeated ask
+	N     int           // how many were drawn: the block is Token … Token+N−1, and the owner's alone
 	TTL   time.Duration // how long the hold lasts from From
 	From  Instant       // when the TTL began at the latest; zero: just before the call, as the caller measured it
+
+	Weight int64 // of the hold
+	Want   int64 // above Weight while an upgrade is pending; else Weight
+	Fence  int64 // the token that the newest upgrade drew, larger than Token; 0: none was granted
 
 	// Last is the newest token drawn for the name, whoever drew it. A hint
 	// with a token not above it is stale.
@@ -192,15 +259,18 @@ type Renewal struct {
 	Err  error
 	TTL  time.Duration // as in Answer
 	From Instant       // as in Answer
+
+	Weight, Want, Fence int64 // as in Answer
 }
 
 // A Hint wakes a waiter. It may be false, late, doubled or missing, and moves
-// no expiry. With a Token it says that this id was granted with that token.
-// The zero Hint is for all.
+// no expiry. With a Token it says that this id was granted with that token; of
+// an upgrade it has none. The zero Hint is for all.
 type Hint struct {
 	Name  string
 	ID    ID
-	Token int64 // 0: only look
+	Token int64 // 0: only look, or renew what may have been upgraded
+	N     int   // of the block, as in Answer; 0 without a Token
 }
 
 // Break is the argument of Inspector.BreakHold.
@@ -226,15 +296,25 @@ type State struct {
 // An Entry is one claim in a queue, as others see it. The durations are
 // relative to the moment the store answered, by the store's clock.
 type Entry struct {
-	ID      ID
+	ID      ID // of the zero Process: detached, on its way to another process
 	Weight  int64
+	Want    int64 // above Weight while an upgrade is pending; else Weight
 	Granted bool
 	Token   int64         // 0 while waiting
+	N       int           // of the block; 0 while waiting
+	Used    int64         // the newest token of the block that was told to be handed out; 0 while waiting
+	Fence   int64         // as in Answer
 	Age     time.Duration // since the grant; 0 while waiting
 	Expires time.Duration // until it expires unless renewed; not above 0: expired, and only in the way
 	Ends    time.Duration // until it is out of the way unless renewed: its expiry, minimum hold or delay, whichever is latest
 	Broken  string        // the reason of a BreakHold, or empty
 	Owner   Owner
+}
+
+// Has reports whether the token is any that the hold may be known by: one of
+// its block, or its newest fence.
+func (e *Entry) Has(token int64) bool {
+	return e.Granted && token > 0 && (token == e.Fence || e.Token <= token && token < e.Token+int64(e.N))
 }
 
 // A Description is what a store promises.
@@ -284,6 +364,9 @@ const (
 	PromisePlaceTime Promise = "a dead waiter falls out in the place's time"
 	PromiseInspect   Promise = "list and break"
 	PromiseUntil     Promise = "a refusal tells the end of the obstacle"
+	PromiseUpgrade   Promise = "upgrade and downgrade" // without it Change is ErrUnsupported
+	PromiseBlock     Promise = "a grant draws a block of tokens"
+	PromiseDetach    Promise = "a hold is handed to another process" // without it a renewal with NewID is ErrUnsupported
 )
 
 // An Instant is a moment on this process's clock, which counts the time that

@@ -67,6 +67,6 @@ if room then
 	grant(new)
 	return granted(new)
 end
-new.granted, new.raw, new.n = false, nil, 0
+new.granted, new.raw = false, nil
 push(new, place)
 return refused(new)

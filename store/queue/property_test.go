@@ -76,7 +76,7 @@ func (w *world) do(t *rapid.T, self store.ID, act func(*queue.Queue) (any, queue
 	var granted []store.Hint
 	for _, e := range w.q.Entries {
 		if was := find(before, e.ID); e.Granted && (was == nil || !was.Granted) && e.ID != self {
-			granted = append(granted, store.Hint{Name: "n", ID: e.ID, Token: e.Token})
+			granted = append(granted, store.Hint{Name: "n", ID: e.ID, Token: e.Token, N: int(e.N)})
 		}
 	}
 	if !slices.Equal(granted, change.Woken) {
@@ -220,7 +220,7 @@ func (w *world) told(t *rapid.T, a store.Answer, self store.ID) {
 // what is over and gives room.
 func (w *world) settled() queue.Queue {
 	q := clone(w.q)
-	q.Release(w.now, "n", store.ID{}, 0)
+	q.Release(w.now, &store.Hold{Name: "n"})
 	return q
 }
 
@@ -291,8 +291,8 @@ func (w *world) renew(t *rapid.T) {
 		was = *e
 	}
 	_, err := w.do(t, c.ID, func(q *queue.Queue) (any, queue.Change, error) {
-		change, err := q.Renew(w.now, &h)
-		return nil, change, err
+		r, change := q.Renew(w.now, &h)
+		return nil, change, r.Err
 	})
 	if !good {
 		w.lost(t, err, "renewal")
@@ -324,7 +324,7 @@ func (w *world) release(t *rapid.T) {
 	}
 	// A repeated release is lost, so do is told of no repetition by itself.
 	_, err := w.do(t, c.ID, func(q *queue.Queue) (any, queue.Change, error) {
-		change, err := q.Release(w.now, "n", c.ID, token)
+		change, err := q.Release(w.now, &store.Hold{Name: "n", ID: c.ID, Token: token})
 		return nil, change, err
 	})
 	if !good {
@@ -355,7 +355,7 @@ func (w *world) withdraw(t *rapid.T) {
 		was = *e
 	}
 	_, err := w.do(t, c.ID, func(q *queue.Queue) (any, queue.Change, error) {
-		change, err := q.Release(w.now, "n", c.ID, 0)
+		change, err := q.Release(w.now, &store.Hold{Name: "n", ID: c.ID})
 		return nil, change, err
 	})
 	if err != nil {
@@ -508,7 +508,7 @@ func end(e *queue.Entry) int64 {
 // hold and delay is over.
 func (w *world) leaveAll() {
 	for _, id := range w.ids {
-		w.q.Release(w.now, "n", id, 0)
+		w.q.Release(w.now, &store.Hold{Name: "n", ID: id})
 	}
 	for i := range w.q.Entries {
 		e := &w.q.Entries[i]

@@ -36,14 +36,13 @@ type Queue struct {
 
 // An Entry is a claim in the queue. Its place among the entries is its order.
 // Instants are on Time.Clock, durations in microseconds. Granted, it is a hold;
-// else it waits. There is room in it for what upgrades and blocks of tokens
-// need, so that the stored form will not change with them.
+// else it waits.
 type Entry struct {
 	ID      store.ID
 	Weight  int32
 	Want    int32  // weight asked for by an upgrade; else Weight
-	Turn    int32  // changes of weight, counted by the owner
-	N       uint16 // tokens drawn at the grant: Token … Token+N−1
+	Turn    int32  // counted up by the owner: changes of weight; with a block, how many of it are used besides the first
+	N       uint16 // tokens drawn at the grant: Token … Token+N−1; while waiting, how many to draw
 	Granted bool
 	Shown   bool    // the owner has used the token, so Keep counts
 	Broken  *string // why an operator broke it; nil: nobody has. A pointer, for it is rare, and an entry small
@@ -81,6 +80,10 @@ func (e *Entry) end() int64 {
 	return end
 }
 
+// wants reports whether an upgrade of the entry is pending. It is void once the
+// hold has expired.
+func (e *Entry) wants(now Time) bool { return e.Granted && e.Want > e.Weight && e.live(now) }
+
 // A Change tells what an operation did to the queue besides its answer.
 type Change struct {
 	Wrote bool         // the queue differs from before and must be stored
@@ -113,14 +116,14 @@ func (q *Queue) Ask(now Time, name string, c *store.Claim) (store.Answer, Change
 	if len(q.Entries) > 0 && int64(q.Limit) != c.Limit {
 		return store.Answer{}, change, &store.MismatchError{Have: int64(q.Limit), Want: c.Limit}
 	}
-	held, waiting := q.weights()
-	room := waiting == 0 && held+c.Weight <= c.Limit
+	held, waiting, upgrading := q.weights(now)
+	room := waiting == 0 && !upgrading && held+c.Weight <= c.Limit
 	if c.Try && !room {
 		return q.refused(now, len(q.Entries)), change, nil
 	}
 	q.Limit = int32(c.Limit)
 	q.Entries = append(q.Entries, Entry{
-		ID: c.ID, Weight: int32(c.Weight), Want: int32(c.Weight),
+		ID: c.ID, Weight: int32(c.Weight), Want: int32(c.Weight), N: uint16(c.Tokens()),
 		Expires: now.Clock, Keep: micros(c.Keep), Delay: micros(c.Delay), Owner: c.Owner,
 	})
 	change.Wrote = true
@@ -133,8 +136,8 @@ func (q *Queue) Ask(now Time, name string, c *store.Claim) (store.Answer, Change
 	return q.refused(now, i), change, nil
 }
 
-// Look answers what Ask would answer and changes nothing. A token that is only
-// drawn by the ask that has to follow is not told.
+// Look answers what Ask would answer and changes nothing. A token or fence that
+// is only drawn by the ask that has to follow is not told.
 func (q *Queue) Look(now Time, name string, c *store.Claim) (store.Answer, error) {
 	copied := *q
 	copied.Entries = append(make([]Entry, 0, len(q.Entries)+1), q.Entries...)
@@ -144,53 +147,101 @@ func (q *Queue) Look(now Time, name string, c *store.Claim) (store.Answer, error
 	}
 	a.Last = q.Last
 	if a.Token > q.Last {
-		a.Token = 0
+		a.Token, a.N = 0, 0
+	}
+	if a.Fence > q.Last {
+		a.Fence = 0
 	}
 	for i := range a.Holders {
-		if h := &a.Holders[i]; h.Token > q.Last {
-			h.Token = 0
+		h := &a.Holders[i]
+		if h.Token > q.Last {
+			h.Token, h.N, h.Used = 0, 0, 0
+		}
+		if h.Fence > q.Last {
+			h.Fence = 0
 		}
 	}
 	return a, nil
 }
 
-// Renew pushes the expiry of a hold forward. See [store.Store.Renew].
-func (q *Queue) Renew(now Time, h *store.Hold) (Change, error) {
-	i, err := q.hold(now, h.ID, h.Token)
-	if err == nil && q.Entries[i].Broken != nil {
-		err = lost(&q.Entries[i])
+// Renew pushes the expiry of a hold forward, and keeps what else its owner
+// tells. See [store.Store.Renew].
+func (q *Queue) Renew(now Time, h *store.Hold) (store.Renewal, Change) {
+	id := h.ID
+	if h.NewID != (store.ID{}) && q.find(h.NewID) >= 0 {
+		id = h.NewID // it has been done, and the reply was lost
 	}
+	i, err := q.held(now, id, h.Token)
 	if err != nil {
-		return q.settle(now, h.Name, h.ID), err
+		return store.Renewal{Err: err}, q.settle(now, h.Name, id)
 	}
 	e := &q.Entries[i]
 	e.Expires = max(e.Expires, now.Clock+micros(h.TTL))
 	e.Shown = true
-	change := q.settle(now, h.Name, h.ID)
+	e.Owner = cmp.Or(h.Owner, e.Owner)
+	if e.Token < h.Used && h.Used < e.Token+int64(e.N) {
+		e.Turn = max(e.Turn, int32(h.Used-e.Token))
+	}
+	id = cmp.Or(h.NewID, id)
+	e.ID = id
+	change := q.settle(now, h.Name, id)
 	change.Wrote = true
-	return change, nil
+	e = &q.Entries[q.find(id)] // settle may have moved it
+	return store.Renewal{TTL: h.TTL, Weight: int64(e.Weight), Want: int64(e.Want), Fence: e.Fence}, change
+}
+
+// Change changes the weight of an upgradeable hold. See [store.Store.Change].
+func (q *Queue) Change(now Time, h *store.Hold, turn int32, weight int64) (store.Answer, Change, error) {
+	i, err := q.held(now, h.ID, h.Token)
+	if err == nil && !q.upgradeable(i) {
+		err = store.NotUpgradeableError(h.Name)
+	}
+	if err != nil {
+		return store.Answer{}, q.settle(now, h.Name, h.ID), err
+	}
+	e := &q.Entries[i]
+	fresh := turn > e.Turn // else a copy of one that was answered before
+	if fresh {
+		e.Turn, e.Want = turn, int32(weight)
+		e.Weight = min(e.Weight, e.Want)
+	}
+	change := q.settle(now, h.Name, h.ID)
+	change.Wrote = change.Wrote || fresh
+	e = &q.Entries[q.find(h.ID)] // settle may have moved it
+	if int64(e.Weight) == weight {
+		a := store.Answer{Granted: true, Last: q.Last}
+		e.tell(&a)
+		return a, change, nil
+	}
+	a := q.inTheWay(now, h.ID)
+	e.tell(&a)
+	return a, change, nil
 }
 
 // Release gives a hold back, or with token 0 whatever the id has. See
 // [store.Store.Release].
-func (q *Queue) Release(now Time, name string, id store.ID, token int64) (Change, error) {
-	if token == 0 {
+func (q *Queue) Release(now Time, h *store.Hold) (Change, error) {
+	if h.Token == 0 {
 		wrote := false
-		if i := q.find(id); i >= 0 && q.Entries[i].live(now) {
+		if i := q.find(h.ID); i >= 0 && q.Entries[i].live(now) {
 			q.leave(now, i)
 			wrote = true
 		}
-		change := q.settle(now, name, id)
+		change := q.settle(now, h.Name, h.ID)
 		change.Wrote = change.Wrote || wrote
 		return change, nil
 	}
-	i, err := q.hold(now, id, token)
+	i, err := q.hold(now, h.ID, h.Token)
 	if err != nil {
-		return q.settle(now, name, id), err
+		return q.settle(now, h.Name, h.ID), err
 	}
-	q.Entries[i].Shown = true
+	e := &q.Entries[i]
+	e.Shown = true
+	if end := e.Token + int64(e.N) - 1; e.Token <= h.Used && h.Used < end && q.Last == end {
+		q.Last, e.N = h.Used, uint16(h.Used-e.Token+1)
+	}
 	q.leave(now, i)
-	change := q.settle(now, name, id)
+	change := q.settle(now, h.Name, h.ID)
 	change.Wrote = true
 	return change, nil
 }
@@ -199,7 +250,7 @@ func (q *Queue) Release(now Time, name string, id store.ID, token int64) (Change
 // [store.Inspector].
 func (q *Queue) Break(now Time, b *store.Break) (Change, error) {
 	i := q.find(b.ID)
-	if i < 0 || !q.Entries[i].Granted || !q.Entries[i].has(b.Token) || q.Entries[i].end() <= now.Clock {
+	if i < 0 || !q.Entries[i].has(now, b.Token) || q.Entries[i].end() <= now.Clock {
 		return q.settle(now, b.Name, b.ID), store.ErrLost
 	}
 	if b.Now {
@@ -209,6 +260,7 @@ func (q *Queue) Break(now Time, b *store.Break) (Change, error) {
 		reason := cmp.Or(b.Reason, "no reason given")
 		e.Broken = &reason
 		e.Keep = 0
+		e.Want = e.Weight // nobody could be told of the upgrade
 	}
 	change := q.settle(now, b.Name, b.ID)
 	change.Wrote = true
@@ -256,7 +308,13 @@ func (q *Queue) settle(now Time, name string, self store.ID) (change Change) {
 		q.Entries = kept
 		change.Wrote = true
 	}
-	held, waiting := q.weights()
+	held, waiting, upgrading := q.weights(now)
+	if upgrading { // before all that wait; there is one at most
+		if !q.upgrade(now, name, self, held, &change) {
+			return change
+		}
+		held = int64(q.Limit)
+	}
 	for i := range q.Entries {
 		if waiting == 0 {
 			break
@@ -273,25 +331,76 @@ func (q *Queue) settle(now Time, name string, self store.ID) (change Change) {
 		waiting--
 		change.Wrote = true
 		if e.ID != self {
-			change.Woken = append(change.Woken, store.Hint{Name: name, ID: e.ID, Token: e.Token})
+			change.Woken = append(change.Woken, store.Hint{Name: name, ID: e.ID, Token: e.Token, N: int(e.N)})
 		}
 	}
 	return change
 }
 
-// grant makes the entry a hold and draws its token. Its expiry stays what it
+// grant makes the entry a hold and draws its tokens. Its expiry stays what it
 // was: only the owner's own act pushes it.
 func (q *Queue) grant(now Time, i int) {
-	q.Last = max(q.Last+1, now.Wall)
 	e := &q.Entries[i]
-	e.Granted, e.Since, e.Token, e.N = true, now.Clock, q.Last, 1
+	e.Granted, e.Since, e.N = true, now.Clock, max(e.N, 1)
+	e.Token = q.draw(now, e.N)
+}
+
+// draw draws n tokens and returns the first.
+func (q *Queue) draw(now Time, n uint16) int64 {
+	first := max(q.Last+1, now.Wall)
+	q.Last = first + int64(n) - 1
+	return first
+}
+
+// upgrade grants the pending upgrade if there is room, and reports whether it
+// did. Its owner learns the fence from a renewal: no hint carries it.
+func (q *Queue) upgrade(now Time, name string, self store.ID, held int64, change *Change) bool {
+	for i := range q.Entries {
+		e := &q.Entries[i]
+		if !e.wants(now) {
+			continue
+		}
+		if held-int64(e.Weight)+int64(e.Want) > int64(q.Limit) {
+			return false
+		}
+		e.Weight, e.Fence = e.Want, q.draw(now, 1)
+		change.Wrote = true
+		if e.ID != self {
+			change.Woken = append(change.Woken, store.Hint{Name: name, ID: e.ID})
+		}
+	}
+	return true
+}
+
+// upgradeable reports whether the weight of the hold may be changed: it was
+// granted as upgradeable, so it is that, or an upgrade of it was granted.
+func (q *Queue) upgradeable(i int) bool {
+	return q.Limit == store.Full && (q.Entries[i].Weight == store.Upgradeable || q.Entries[i].Fence != 0)
 }
 
 // granted pushes the expiry of a hold whose owner is asking, and answers.
 func (q *Queue) granted(now Time, i int, c *store.Claim) store.Answer {
 	e := &q.Entries[i]
 	e.Expires = max(e.Expires, now.Clock+micros(c.TTL))
-	return store.Answer{Granted: true, Token: e.Token, TTL: c.TTL, Last: q.Last}
+	a := store.Answer{TTL: c.TTL, Granted: true, Last: q.Last}
+	e.tell(&a)
+	return a
+}
+
+// tell answers how the hold stands.
+func (e *Entry) tell(a *store.Answer) {
+	a.Token, a.N, a.Weight, a.Want, a.Fence = e.Token, int(e.N), int64(e.Weight), int64(e.Want), e.Fence
+}
+
+// inTheWay answers who is in the way of an upgrade: all holds but the own.
+func (q *Queue) inTheWay(now Time, self store.ID) store.Answer {
+	others := Queue{Last: q.Last}
+	for i := range q.Entries {
+		if e := &q.Entries[i]; e.Granted && e.ID != self {
+			others.Entries = append(others.Entries, *e)
+		}
+	}
+	return others.refused(now, len(others.Entries))
 }
 
 // refused answers for a claim at position i of the queue, in it or behind it.
@@ -304,6 +413,9 @@ func (q *Queue) refused(now Time, i int) store.Answer {
 			break
 		}
 		first = min(first, e.end())
+		if e.wants(now) {
+			first = min(first, e.Expires) // its want keeps more out than its weight
+		}
 		if !e.Granted {
 			a.Waiting++
 			continue
@@ -338,6 +450,15 @@ func (q *Queue) drop(i int) {
 	q.Entries = q.Entries[:last]
 }
 
+// held finds the hold that its owner may go on with, or says ErrLost.
+func (q *Queue) held(now Time, id store.ID, token int64) (int, error) {
+	i, err := q.hold(now, id, token)
+	if err == nil && q.Entries[i].Broken != nil {
+		err = lost(&q.Entries[i])
+	}
+	return i, err
+}
+
 // hold finds the live hold of the id and token, or says ErrLost.
 func (q *Queue) hold(now Time, id store.ID, token int64) (int, error) {
 	i := q.find(id)
@@ -359,31 +480,42 @@ func (q *Queue) find(id store.ID) int {
 	return -1
 }
 
-// weights returns the sum of what is in the way, and how many wait.
-func (q *Queue) weights() (held int64, waiting int) {
+// weights returns the sum of what is in the way, how many wait, and whether an
+// upgrade is pending.
+func (q *Queue) weights(now Time) (held int64, waiting int, upgrading bool) {
 	for i := range q.Entries {
-		if q.Entries[i].Granted {
-			held += int64(q.Entries[i].Weight)
+		e := &q.Entries[i]
+		if e.Granted {
+			held += int64(e.Weight)
+			upgrading = upgrading || e.wants(now)
 		} else {
 			waiting++
 		}
 	}
-	return held, waiting
+	return held, waiting, upgrading
 }
 
-// has reports whether the token is any of the hold's.
-func (e *Entry) has(token int64) bool {
-	return token == e.Fence && token != 0 || e.Token <= token && token < e.Token+int64(e.N)
+// has reports whether e is a hold and the token any of it.
+func (e *Entry) has(now Time, token int64) bool {
+	s := e.show(now)
+	return s.Has(token)
 }
 
 func (e *Entry) show(now Time) store.Entry {
 	s := store.Entry{
-		ID: e.ID, Weight: int64(e.Weight), Granted: e.Granted, Token: e.Token,
+		ID: e.ID, Weight: int64(e.Weight), Want: int64(e.Want), Granted: e.Granted, Token: e.Token, Fence: e.Fence,
 		Expires: duration(e.Expires - now.Clock), Ends: duration(e.end() - now.Clock),
 		Broken: e.Reason(), Owner: store.ParseOwner(e.Owner),
 	}
+	if !e.wants(now) {
+		s.Want = s.Weight
+	}
 	if e.Granted {
 		s.Age = duration(now.Clock - e.Since)
+		s.N, s.Used = int(e.N), e.Token
+		if e.N > 1 {
+			s.Used += int64(e.Turn)
+		}
 	}
 	return s
 }

@@ -244,11 +244,13 @@ func (s *scene) do(t *testing.T, at, who, what string) string {
 	result := "ok"
 	switch verb {
 	case "renew":
-		change, err = s.q.Renew(now, &store.Hold{Name: "n", ID: id, Token: s.tokens[who], TTL: opts.TTL})
+		var r store.Renewal
+		r, change = s.q.Renew(now, &store.Hold{Name: "n", ID: id, Token: s.tokens[who], TTL: opts.TTL})
+		err = r.Err
 	case "release":
-		change, err = s.q.Release(now, "n", id, max(token, s.tokens[who], 1))
+		change, err = s.q.Release(now, &store.Hold{Name: "n", ID: id, Token: max(token, s.tokens[who], 1)})
 	case "withdraw":
-		change, err = s.q.Release(now, "n", id, 0)
+		change, err = s.q.Release(now, &store.Hold{Name: "n", ID: id})
 	case "break", "break now":
 		b := store.Break{Name: "n", ID: id, Token: max(token, 1), Reason: "because", Now: verb == "break now"}
 		change, err = s.q.Break(now, &b)

@@ -194,7 +194,7 @@ func (c *client) woken(w store.Claim) *held {
 	if err != nil || !a.Granted {
 		c.t.Fatalf("ask after the hint: %+v, %v, want granted", a, err)
 	}
-	want := store.Hint{Name: w.Name, ID: w.ID, Token: a.Token}
+	want := store.Hint{Name: w.Name, ID: w.ID, Token: a.Token, N: a.N}
 	if hints = c.got(w.ID); len(hints) != 1 || hints[0] != want {
 		c.t.Fatalf("hints %+v, want only %+v", hints, want)
 	}

@@ -32,11 +32,12 @@ func TestTheSuiteSuitsACoarseStore(t *testing.T) {
 
 // A bare store is nothing but a Store: it has no hints, no Look and no List. It
 // keeps neither minimum hold nor lock delay, knows no slots and no ends, and
-// keeps a dead waiter's place for ever; it compares no tokens.
+// keeps a dead waiter's place for ever; it compares no tokens, draws them one by
+// one, changes no weight and no id.
 type bare struct{ rest store.Store }
 
 func (s bare) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
-	c.Keep, c.Delay = 0, 0
+	c.Keep, c.Delay, c.Block = 0, 0, 0
 	if c.Limit != store.Full {
 		return store.Answer{}, store.ErrUnsupported
 	}
@@ -47,7 +48,19 @@ func (s bare) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 }
 
 func (s bare) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
-	return s.rest.Renew(ctx, holds)
+	out := make([]store.Renewal, len(holds))
+	for i, h := range holds {
+		if h.NewID != (store.ID{}) {
+			out[i].Err = store.ErrUnsupported
+			continue
+		}
+		out[i] = s.rest.Renew(ctx, []store.Hold{h})[0]
+	}
+	return out
+}
+
+func (s bare) Change(context.Context, store.Hold, int32, int64) (store.Answer, error) {
+	return store.Answer{}, store.ErrUnsupported
 }
 
 func (s bare) Release(ctx context.Context, h store.Hold) error { return s.rest.Release(ctx, h) }
@@ -60,6 +73,7 @@ func (s bare) Describe() store.Description {
 	for _, p := range []store.Promise{
 		store.PromiseMinHold, store.PromiseLockDelay, store.PromiseSlots, store.PromiseMatch,
 		store.PromisePlaceTime, store.PromiseInspect, store.PromiseUntil,
+		store.PromiseUpgrade, store.PromiseBlock, store.PromiseDetach,
 	} {
 		d.Lacks[p] = "it is a test"
 	}

@@ -91,12 +91,13 @@ func (m *model) do(now queue.Time, o op) (out outcome, woken []store.Hint) {
 		done(o.claim.Name, change, err)
 	case "renew":
 		for _, h := range o.holds {
-			change, err = m.queue(h.Name).Renew(now, &h)
-			done(h.Name, change, err)
+			var r store.Renewal
+			r, change = m.queue(h.Name).Renew(now, &h)
+			done(h.Name, change, r.Err)
 		}
 	case "release":
 		h := o.holds[0]
-		change, err = m.queue(h.Name).Release(now, h.Name, h.ID, h.Token)
+		change, err = m.queue(h.Name).Release(now, &h)
 		done(h.Name, change, err)
 	default:
 		change, err = m.queue(o.broken.Name).Break(now, &o.broken)

@@ -1,5 +1,7 @@
 package storetest_test
 
+import "strings"
+
 // A broken is package queue or memstore with one thing wrong.
 type broken struct {
 	name  string
@@ -13,26 +15,28 @@ const (
 	rule   = "store/queue/queue.go"
 	memory = "memstore/memstore.go"
 
-	renewFinds   = "i, err := q.hold(now, h.ID, h.Token)"
-	releaseFinds = "i, err := q.hold(now, id, token)"
+	renewFinds   = "i, err := q.held(now, id, h.Token)"
+	releaseFinds = "i, err := q.hold(now, h.ID, h.Token)"
 	askFinds     = "if i := q.find(c.ID); i >= 0 {"
-	askRoom      = "room := waiting == 0 && held+c.Weight <= c.Limit"
-	draw         = "q.Last = max(q.Last+1, now.Wall)"
+	askRoom      = "room := waiting == 0 && !upgrading && held+c.Weight <= c.Limit"
+	draw         = "first := max(q.Last+1, now.Wall)"
+	wakesGranted = "if e.ID != self {\n\t\t\tchange.Woken = append(change.Woken, store.Hint{Name: name, ID: e.ID, Token"
+	grantDraws   = "e.Token = q.draw(now, e.N)"
 )
 
 // mutants are the mistakes that a store of a new kind is likely to make.
 var mutants = []broken{
 	// Who owns a hold.
-	{"release_without_comparing_the_id", []edit{{rule, releaseFinds, "for _, e := range q.Entries {\nif e.Token == token {\nid = e.ID\n}\n}\n" + releaseFinds}}},
-	{"release_without_comparing_the_token", []edit{{rule, releaseFinds, "if i := q.find(id); i >= 0 && q.Entries[i].Granted {\ntoken = q.Entries[i].Token\n}\n" + releaseFinds}}},
-	{"renew_without_comparing_the_id", []edit{{rule, renewFinds, "id := h.ID\nfor _, e := range q.Entries {\nif e.Token == h.Token {\nid = e.ID\n}\n}\ni, err := q.hold(now, id, h.Token)"}}},
-	{"renew_without_comparing_the_token", []edit{{rule, renewFinds, "token := h.Token\nif i := q.find(h.ID); i >= 0 && q.Entries[i].Granted {\ntoken = q.Entries[i].Token\n}\ni, err := q.hold(now, h.ID, token)"}}},
-	{"renew_of_an_expired_entry", []edit{{rule, renewFinds, "i, err := q.hold(Time{}, h.ID, h.Token)"}}},
-	{"release_of_an_expired_entry", []edit{{rule, releaseFinds, "i, err := q.hold(Time{}, id, token)"}}},
+	{"release_without_comparing_the_id", []edit{{rule, releaseFinds, "id := h.ID\nfor _, e := range q.Entries {\nif e.Token == h.Token {\nid = e.ID\n}\n}\ni, err := q.hold(now, id, h.Token)"}}},
+	{"release_without_comparing_the_token", []edit{{rule, releaseFinds, "token := h.Token\nif i := q.find(h.ID); i >= 0 && q.Entries[i].Granted {\ntoken = q.Entries[i].Token\n}\ni, err := q.hold(now, h.ID, token)"}}},
+	{"renew_without_comparing_the_id", []edit{{rule, renewFinds, "for _, e := range q.Entries {\nif e.Token == h.Token {\nid = e.ID\n}\n}\n" + renewFinds}}},
+	{"renew_without_comparing_the_token", []edit{{rule, renewFinds, "token := h.Token\nif i := q.find(id); i >= 0 && q.Entries[i].Granted {\ntoken = q.Entries[i].Token\n}\ni, err := q.held(now, id, token)"}}},
+	{"renew_of_an_expired_entry", []edit{{rule, renewFinds, "i, err := q.held(Time{}, id, h.Token)"}}},
+	{"release_of_an_expired_entry", []edit{{rule, releaseFinds, "i, err := q.hold(Time{}, h.ID, h.Token)"}}},
 	{"renew_of_a_waiting_entry", []edit{{rule, "!e.Granted || e.Token != token", "e.Token != token"}}},
 	{"renew_or_release_of_a_waiting_entry_with_any_token", []edit{{rule, "!e.Granted || e.Token != token", "e.Granted && e.Token != token"}}},
 	{"renew_that_creates_again", []edit{{rule, renewFinds, "if len(q.Entries) == 0 && h.Token > 0 {\nq.Limit = store.Full\nq.Entries = append(q.Entries, Entry{ID: h.ID, Weight: 1, Want: 1, N: 1, Granted: true, Token: h.Token, Expires: now.Clock + 1})\n}\n" + renewFinds}}},
-	{"release_of_nothing_is_nil", []edit{{rule, "if token == 0 {\n\t\twrote", "if q.find(id) < 0 || token == 0 {\n\t\twrote"}}},
+	{"release_of_nothing_is_nil", []edit{{rule, "if h.Token == 0 {\n\t\twrote", "if q.find(h.ID) < 0 || h.Token == 0 {\n\t\twrote"}}},
 
 	// Repeats.
 	{"ask_after_expiry_appended_anew", []edit{{rule, askFinds, "if i := q.find(c.ID); i >= 0 && q.Entries[i].live(now) {"}}},
@@ -46,15 +50,15 @@ var mutants = []broken{
 	{"a_refused_try_leaves_an_entry", []edit{{rule, "if c.Try && !room {", "if c.Try && room && !room {"}}},
 	{"a_cancelled_waiter_stays", []edit{{rule, "i >= 0 && q.Entries[i].live(now) {", "i >= 0 && q.Entries[i].live(now) && q.Entries[i].Granted {"}}},
 	{"a_withdrawn_hold_stays", []edit{{rule, "i >= 0 && q.Entries[i].live(now) {", "i >= 0 && q.Entries[i].live(now) && !q.Entries[i].Granted {"}}},
-	{"a_withdrawal_of_nothing_is_lost", []edit{{rule, "change := q.settle(now, name, id)\n\t\tchange.Wrote = change.Wrote || wrote\n\t\treturn change, nil", "change := q.settle(now, name, id)\n\t\tchange.Wrote = change.Wrote || wrote\n\t\tif !wrote {\nreturn change, store.ErrLost\n}\nreturn change, nil"}}},
+	{"a_withdrawal_of_nothing_is_lost", []edit{{rule, "change := q.settle(now, h.Name, h.ID)\n\t\tchange.Wrote = change.Wrote || wrote\n\t\treturn change, nil", "change := q.settle(now, h.Name, h.ID)\n\t\tchange.Wrote = change.Wrote || wrote\n\t\tif !wrote {\nreturn change, store.ErrLost\n}\nreturn change, nil"}}},
 
 	// Time.
 	{"expiry_ignored", []edit{{rule, "if q.Entries[i].end() > now.Clock {", "if q.Entries[i].end() > 0 {"}}},
 	{"a_renewal_moves_the_expiry_back", []edit{{rule, "e.Expires = max(e.Expires, now.Clock+micros(h.TTL))", "e.Expires = now.Clock + micros(h.TTL)"}}},
 	{"a_repeated_ask_moves_the_expiry_back", []edit{{rule, "e.Expires = max(e.Expires, now.Clock+micros(c.TTL))", "e.Expires = now.Clock + micros(c.TTL)"}}},
 	{"a_renewal_moves_nothing", []edit{{rule, "e.Expires = max(e.Expires, now.Clock+micros(h.TTL))", ""}}},
-	{"one_readers_ttl_cuts_anothers", []edit{{rule, "return store.Answer{Granted: true", "for j := range q.Entries {\nq.Entries[j].Expires = min(q.Entries[j].Expires, e.Expires)\n}\nreturn store.Answer{Granted: true"}}},
-	{"one_readers_ttl_keeps_anothers", []edit{{rule, "e.Shown = true\n\tchange :=", "for j := range q.Entries {\nif q.Entries[j].Granted {\nq.Entries[j].Expires = max(q.Entries[j].Expires, e.Expires)\n}\n}\ne.Shown = true\n\tchange :="}}},
+	{"one_readers_ttl_cuts_anothers", []edit{{rule, "a := store.Answer{TTL: c.TTL,", "for j := range q.Entries {\nq.Entries[j].Expires = min(q.Entries[j].Expires, e.Expires)\n}\na := store.Answer{TTL: c.TTL,"}}},
+	{"one_readers_ttl_keeps_anothers", []edit{{rule, "e.Shown = true\n\te.Owner", "for j := range q.Entries {\nif q.Entries[j].Granted {\nq.Entries[j].Expires = max(q.Entries[j].Expires, e.Expires)\n}\n}\ne.Shown = true\n\te.Owner"}}},
 	{"a_place_is_kept_for_the_ttl", []edit{{rule, "q.Entries[i].Expires = now.Clock + micros(c.Place)", "q.Entries[i].Expires = now.Clock + micros(c.TTL)"}}},
 	{"a_place_never_lapses", []edit{{rule, "q.Entries[i].Expires = now.Clock + micros(c.Place)", "q.Entries[i].Expires = 1 << 62"}}},
 	{"a_grant_by_another_lasts_for_the_ttl", []edit{{rule, "q.grant(now, i)\n\t\theld", "q.grant(now, i)\n\t\te.Expires = now.Clock + 60_000_000\n\t\theld"}}},
@@ -71,50 +75,50 @@ var mutants = []broken{
 	{"lock_delay_of_a_place", []edit{{rule, "if !e.Granted {\n\t\treturn e.Expires\n\t}\n\tend", "if !e.Granted {\n\t\treturn e.Expires + e.Delay\n\t}\n\tend"}}},
 
 	// Tokens.
-	{"token_starts_again_when_idle", []edit{{rule, draw, "q.Last++"}, {memory, "n.Last, n.Entries = s.last,", "n.Last, n.Entries = 0,"}}},
+	{"token_starts_again_when_idle", []edit{{rule, draw, "first := q.Last + 1"}, {memory, "n.Last, n.Entries = s.last,", "n.Last, n.Entries = 0,"}}},
 	{"token_drawn_at_the_append", []edit{
-		{rule, draw, "if q.Entries[i].Token == 0 {\nq.Last = max(q.Last+1, now.Wall)\n} else {\nq.Last = q.Entries[i].Token\n}"},
+		{rule, grantDraws, "if e.Token == 0 {\ne.Token = q.draw(now, e.N)\n} else {\nq.Last = e.Token\n}"},
 		{rule, "q.Entries[i].Expires = now.Clock + micros(c.Place)", "q.Entries[i].Expires = now.Clock + micros(c.Place)\nq.Last++\nq.Entries[i].Token = q.Last"},
 	}},
-	{"token_is_the_clock_alone", []edit{{rule, draw, "q.Last = now.Wall &^ 0xfffff"}}},
-	{"readers_share_a_token", []edit{{rule, draw, "if held, _ := q.weights(); held > 0 && q.Entries[i].Weight == 1 {\nq.Last--\n}\nq.Last = max(q.Last+1, now.Wall&^0xfffff)"}}},
+	{"token_is_the_clock_alone", []edit{{rule, draw, "first := now.Wall &^ 0xfffff"}}},
+	{"readers_share_a_token", []edit{{rule, grantDraws, "if held, _, _ := q.weights(now); held > 1 && e.Weight == 1 {\nq.Last--\n}\ne.Token = q.draw(Time{Wall: now.Wall &^ 0xfffff}, e.N)"}}},
 
 	// Order and room.
-	{"a_reader_passes_a_waiting_writer", []edit{{rule, askRoom, "room := (waiting == 0 || c.Weight == 1 && c.Limit == store.Full) && held+c.Weight <= c.Limit"}}},
-	{"a_try_passes_a_waiter", []edit{{rule, askRoom, "room := (waiting == 0 || c.Try) && held+c.Weight <= c.Limit"}}},
-	{"a_narrow_claim_passes_a_wide_one", []edit{{rule, askRoom, "room := (waiting == 0 || c.Limit < store.Full) && held+c.Weight <= c.Limit"}}},
+	{"a_reader_passes_a_waiting_writer", []edit{{rule, askRoom, "room := (waiting == 0 || c.Weight == 1 && c.Limit == store.Full) && !upgrading && held+c.Weight <= c.Limit"}}},
+	{"a_try_passes_a_waiter", []edit{{rule, askRoom, "room := (waiting == 0 || c.Try) && !upgrading && held+c.Weight <= c.Limit"}}},
+	{"a_narrow_claim_passes_a_wide_one", []edit{{rule, askRoom, "room := (waiting == 0 || c.Limit < store.Full) && !upgrading && held+c.Weight <= c.Limit"}}},
 	{"a_release_skips_the_blocked", []edit{{rule, "if held+int64(e.Weight) > int64(q.Limit) {\n\t\t\tbreak", "if held+int64(e.Weight) > int64(q.Limit) {\n\t\t\tcontinue"}}},
 	{"a_release_grants_one_at_most", []edit{{rule, "held += int64(e.Weight)\n\t\twaiting--", "held += int64(q.Limit)\n\t\twaiting--"}}},
 	{"last_in_first_out", []edit{{rule, "\tq.Entries = append(q.Entries, Entry{", "\tif len(q.Entries) > 1 {\ndefer func() {\nif n := len(q.Entries); n > 2 && !q.Entries[n-2].Granted {\nq.Entries[n-2], q.Entries[n-1] = q.Entries[n-1], q.Entries[n-2]\n}\n}()\n}\n\tq.Entries = append(q.Entries, Entry{"}}},
-	{"limit_and_one_more_at_the_ask", []edit{{rule, askRoom, "room := waiting == 0 && held+c.Weight <= c.Limit+1"}}},
+	{"limit_and_one_more_at_the_ask", []edit{{rule, askRoom, "room := waiting == 0 && !upgrading && held+c.Weight <= c.Limit+1"}}},
 	{"limit_and_one_more_at_the_release", []edit{{rule, "held+int64(e.Weight) > int64(q.Limit)", "held+int64(e.Weight) > int64(q.Limit)+1"}}},
-	{"a_full_semaphore_keeps_one_back", []edit{{rule, askRoom, "room := waiting == 0 && (held+c.Weight < c.Limit || held == 0)"}}},
+	{"a_full_semaphore_keeps_one_back", []edit{{rule, askRoom, "room := waiting == 0 && !upgrading && (held+c.Weight < c.Limit || held == 0)"}}},
 	{"a_different_limit_accepted", []edit{{rule, "len(q.Entries) > 0 && int64(q.Limit) != c.Limit", "len(q.Entries) > 99999 && int64(q.Limit) != c.Limit"}}},
 	{"a_different_limit_remembered_for_ever", []edit{{rule, "len(q.Entries) > 0 && int64(q.Limit) != c.Limit", "q.Limit > 0 && int64(q.Limit) != c.Limit"}}},
 
 	// Hints.
-	{"wakes_nobody", []edit{{rule, "if e.ID != self {", "if e.ID != self && held < 0 {"}}},
+	{"wakes_nobody", []edit{{rule, wakesGranted, strings.Replace(wakesGranted, "self", "self && held < 0", 1)}}},
 	{"wakes_all", []edit{{rule, "if held+int64(e.Weight) > int64(q.Limit) {\n\t\t\tbreak", "if held+int64(e.Weight) > int64(q.Limit) {\n\t\t\tfor _, w := range q.Entries[i:] {\nchange.Woken = append(change.Woken, store.Hint{Name: name, ID: w.ID})\n}\nbreak"}}},
 	{"an_ask_wakes_nobody", []edit{{memory, "a, change, err = q.Ask(now, c.Name, &c)", "a, change, err = q.Ask(now, c.Name, &c)\nchange.Woken = nil"}}},
 	{"what_is_lost_wakes_nobody", []edit{{memory, "change, err = f(now, q)", "change, err = f(now, q)\nif err != nil {\nchange.Woken = nil\n}"}}},
-	{"a_renewal_wakes_nobody", []edit{{memory, "return q.Renew(now, h)", "c, err := q.Renew(now, h)\nc.Woken = nil\nreturn c, err"}}},
+	{"a_renewal_wakes_nobody", []edit{{memory, "out[i], change = q.Renew(now, h)", "out[i], change = q.Renew(now, h)\nchange.Woken = nil"}}},
 	{"wakes_one_at_most", []edit{{memory, "for _, h := range change.Woken {", "for i, h := range change.Woken {\nif i > 0 {\nbreak\n}"}}},
 	{"wakes_without_the_token", []edit{{memory, "sink(h)", "h.Token = 0\nsink(h)"}}},
 
 	// Breaking and looking.
 	{"a_broken_hold_may_be_renewed", []edit{{rule, "if err == nil && q.Entries[i].Broken != nil {", "if err == nil && q.Entries[i].Turn < 0 {"}}},
 	{"a_broken_hold_may_be_asked_for", []edit{{rule, "if e.Broken != nil || !e.live(now) {", "if !e.live(now) {"}}},
-	{"a_broken_hold_cannot_be_released", []edit{{rule, "q.Entries[i].Shown = true\n", "if q.Entries[i].Broken != nil {\nreturn Change{}, lost(&q.Entries[i])\n}\nq.Entries[i].Shown = true\n"}}},
+	{"a_broken_hold_cannot_be_released", []edit{{rule, "e.Shown = true\n\tif end", "if e.Broken != nil {\nreturn Change{}, lost(e)\n}\ne.Shown = true\n\tif end"}}},
 	{"a_broken_hold_is_removed", []edit{{rule, "if b.Now {", "if b.Now || !b.Now {"}}},
 	{"a_break_forgets_its_reason", []edit{{rule, "cmp.Or(b.Reason, \"no reason given\")", "cmp.Or(\"broken\", b.Reason)"}}},
 	{"a_break_leaves_the_minimum_hold", []edit{{rule, "\t\te.Keep = 0\n", ""}}},
 	{"a_break_ends_the_lock_delay", []edit{{rule, "\t\te.Keep = 0\n", "\t\te.Keep = 0\ne.Delay = 0\n"}}},
-	{"a_break_compares_no_token", []edit{{rule, "!q.Entries[i].has(b.Token)", "b.Token < 0"}}},
-	{"a_break_of_a_waiting_entry", []edit{{rule, "!q.Entries[i].Granted || !q.Entries[i].has(b.Token)", "q.Entries[i].Granted && !q.Entries[i].has(b.Token)"}}},
-	{"a_look_appends", []edit{{rule, "copied := *q\n", "if held, waiting := q.weights(); held > 0 && waiting == 0 && q.find(c.ID) < 0 {\nq.Ask(now, name, c)\n}\ncopied := *q\n"}}},
+	{"a_break_compares_no_token", []edit{{rule, "!q.Entries[i].has(now, b.Token)", "!q.Entries[i].Granted"}}},
+	{"a_break_of_a_waiting_entry", []edit{{rule, "!q.Entries[i].has(now, b.Token)", "q.Entries[i].Granted && !q.Entries[i].has(now, b.Token)"}}},
+	{"a_look_appends", []edit{{rule, "copied := *q\n", "if held, waiting, _ := q.weights(now); held > 0 && waiting == 0 && q.find(c.ID) < 0 {\nq.Ask(now, name, c)\n}\ncopied := *q\n"}}},
 	{"a_look_keeps_the_place", []edit{{rule, "copied := *q\n", "if i := q.find(c.ID); i >= 0 && q.Entries[i].live(now) && !q.Entries[i].Granted {\nq.Entries[i].Expires = now.Clock + micros(c.Place)\n}\ncopied := *q\n"}}},
 	{"a_look_renews", []edit{{rule, "copied := *q\n", "if i, err := q.hold(now, c.ID, q.Last); err == nil {\nq.Entries[i].Expires = max(q.Entries[i].Expires, now.Clock+micros(c.TTL))\n}\ncopied := *q\n"}}},
-	{"a_look_draws_a_token", []edit{{rule, "a.Last = q.Last\n\tif a.Token > q.Last {\n\t\ta.Token = 0", "q.Last = a.Last\n\tif a.Token > q.Last {\n\t\ta.Token = 0"}}},
+	{"a_look_draws_a_token", []edit{{rule, "a.Last = q.Last\n\tif a.Token > q.Last {", "q.Last = a.Last\n\tif a.Token > q.Last {"}}},
 	{"a_look_drops", []edit{{rule, "copied := *q\n", "q.settle(now, name, c.ID)\ncopied := *q\n"}}},
 
 	// What is told.
@@ -124,7 +128,7 @@ var mutants = []broken{
 	{"a_refusal_names_all_holders", []edit{{rule, "if len(a.Holders) < store.MaxHolders {", "if len(a.Holders) < 99999 {"}}},
 	{"a_refusal_forgets_the_newest_token", []edit{{rule, "a := store.Answer{Last: q.Last}", "a := store.Answer{}"}}},
 	{"the_owner_is_not_kept", []edit{{rule, "Delay: micros(c.Delay), Owner: c.Owner,", "Delay: micros(c.Delay), Owner: \"somebody\","}}},
-	{"a_batch_ends_at_the_first_loss", []edit{{memory, "return q.Renew(now, h)\n\t\t})", "return q.Renew(now, h)\n\t\t})\n\t\tif out[i].Err != nil {\nfor j := i; j < len(out); j++ {\nout[j].Err = out[i].Err\n}\nbreak\n}"}}},
+	{"a_batch_ends_at_the_first_loss", []edit{{memory, "if err != nil {\n\t\t\tout[i].Err = err\n\t\t}", "if err != nil {\nout[i].Err = err\n}\nif out[i].Err != nil {\nfor j := i; j < len(out); j++ {\nout[j].Err = out[i].Err\n}\nbreak\n}"}}},
 
 	// Names.
 	{"names_folded_in_case", []edit{{memory, "\tn := s.names[name]\n\tif n == nil {\n\t\tif len", "\tname = strings.ToLower(name)\n\tn := s.names[name]\n\tif n == nil {\n\t\tif len"}}},
