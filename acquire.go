@@ -165,10 +165,11 @@ func (r *request) room(ctx context.Context) (bool, error) {
 // without asking: its token is newer than all that the newest answer knew, so
 // it is not about an earlier grant; and half of the place's time, which is all
 // that the store has granted, is left. The lease counts from the sending of the
-// ask that asked for the place. A minimum hold has to be shown first.
+// ask that asked for the place. A minimum hold has to be shown first, and what
+// is not renewed needs more than that time.
 func (r *request) grantedBy(h *store.Hint) (*Lease, error) {
 	fresh := h.Token > r.refused.answer.Last && r.e.now() < r.sent.Add(r.s.place/2)
-	if h.ID != r.claim.ID || !fresh || r.claim.Keep > 0 {
+	if h.ID != r.claim.ID || !fresh || r.claim.Keep > 0 || r.s.NoRenew {
 		return nil, nil
 	}
 	return r.lease(h.Token, r.sent, r.s.place, r.s.place/3)
@@ -239,7 +240,7 @@ func (r *request) lease(token int64, from clock.Instant, ttl, renew time.Duratio
 		e:    r.e, s: r.s, limit: r.claim.Limit,
 	}
 	l := h.lease(r.w, token)
-	if !r.e.sched.add(h, deadlineOf(from, ttl), from.Add(renew)) {
+	if !r.e.sched.add(h, deadlineOf(from, ttl), r.s.renewAt(from, renew)) {
 		r.withdraw()
 		return nil, r.w.errorf(ErrClosed)
 	}

@@ -261,6 +261,36 @@ func ExampleLease_Context() {
 	// context canceled true
 }
 
+// A lease that is renewed by the work itself, step by step: if a step hangs, the
+// name comes free, though the process lives on.
+func ExampleLease_Renew() {
+	locks := newLocker()
+	defer locks.Close()
+	ctx := context.Background()
+	byHand := locks.With(&holdfast.Options{NoRenew: true, TTL: time.Minute})
+	lease, err := byHand.Mutex("import").Lock(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for step := range 3 {
+		// Before each step: is it ours still, and for long enough?
+		if err := lease.Renew(ctx, 2*time.Minute); err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println("step", step, time.Until(lease.Deadline()) > time.Minute)
+	}
+	fmt.Println(lease.Release())
+	fmt.Println(errors.Is(lease.Renew(ctx, time.Minute), holdfast.ErrReleased))
+	// Output:
+	// step 0 true
+	// step 1 true
+	// step 2 true
+	// <nil>
+	// true
+}
+
 // A register keeps the largest token that it has seen and refuses smaller
 // ones: with that, a holder that was stopped for minutes does no harm when it
 // goes on.

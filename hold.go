@@ -32,6 +32,8 @@ type hold struct {
 	index    int           // in the heap; -1: not in it
 	told     error         // the store's word that it is lost
 	flight   chan struct{} // closed when the renewal under way has ended; nil: none is
+	calls    []*byHand     // calls of Renew that the next renewal is for
+	sending  []*byHand     // those that the renewal under way is for
 
 	mu     sync.Mutex
 	done   bool   // it is lost, or all its leases were released
@@ -51,6 +53,20 @@ func deadlineOf(from clock.Instant, ttl time.Duration) clock.Instant {
 
 // left is how long it is until the deadline.
 func (h *hold) left() time.Duration { return clock.Instant(h.until.Load()).Sub(h.e.now()) }
+
+// ends sets the deadline. The scheduler's lock is held.
+func (h *hold) ends(at clock.Instant) {
+	h.deadline = at
+	h.until.Store(int64(at))
+}
+
+// lookAtTheClock ends a hold whose time is over though its timer is late.
+func (h *hold) lookAtTheClock() {
+	if h.left() <= 0 {
+		h.e.sched.remove(h)
+		h.lose(errTimeOver)
+	}
+}
 
 // lease adds a lease to the hold, which is not over. Nobody else has it yet, or
 // h.mu is held.

@@ -10,7 +10,7 @@ import (
 )
 
 // A Lease is what a successful claim gives: the name is ours until it is
-// released or lost. It renews itself. It is lost at the latest when its time
+// released or lost. It renews itself, unless Options.NoRenew. It is lost at the latest when its time
 // is over by our own clock, whatever the store is doing, and slightly before
 // the store lets anybody else in.
 //
@@ -229,10 +229,7 @@ func (l *Lease) Release() error {
 		return l.errorf(l.why)
 	}
 	defer h.e.work.Done()
-	if h.left() <= 0 {
-		h.e.sched.remove(h) // by the clock: its timer is late
-		h.lose(errTimeOver)
-	}
+	h.lookAtTheClock()
 	last, why := h.leave(l)
 	switch {
 	case why != nil:

@@ -70,7 +70,7 @@ var engineMutants = []broken{
 		"r.e.now() < r.sent.Add(r.s.place/2)", "r.e.now() < r.sent.Add(r.s.place)"),
 	one("a minimum hold is not shown", "TestRule5_MinHoldIsShownBeforeTheCallerHasTheLease", "ask.go", "|| o.claim.Keep == 0 {", "|| o.claim.Keep >= 0 {"),
 	one("a hint spares the minimum hold its renewal", "TestRule5_AHintDoesNotSpareTheMinHoldItsRenewal", "acquire.go",
-		"|| !fresh || r.claim.Keep > 0 {", "|| !fresh {"),
+		"|| !fresh || r.claim.Keep > 0 ||", "|| !fresh ||"),
 	one("no safety look", "TestRule5_TheSafetyLookIsAtAThirdOfThePlace", "acquire.go", "at := r.sent.Add(r.s.place / 3)", "at := r.sent.Add(time.Hour)"),
 	one("no look at the end of the obstacle", "TestRule5_LooksAtTheEndOfTheObstacleAhead", "acquire.go", "answer.Until; until > 0 {", "answer.Until; until < 0 {"),
 	one("an unclear ask is not withdrawn", "TestRule5_AnUnclearAskIsRepeatedThenWithdrawn", "acquire.go",
@@ -130,6 +130,18 @@ var engineMutants = []broken{
 	one("one lease of a hold is lost", "TestReentry_AllLeasesOfAHoldAreLostTogether", "hold.go", "for l := h.leases; l != nil; l = l.next {", "if l := h.leases; l != nil {"),
 	one("the first release gives a broken hold back", "TestReentry_ABrokenHoldIsGivenBackByTheLastRelease", "lease.go",
 		"if last {\n\t\t\th.acknowledge", "if !l.Valid() {\n\t\t\th.acknowledge"),
+
+	// Renewal by hand.
+	one("NoRenew renews", "TestRenewByHand_WithoutItTheLeaseIsLostAtItsTTL", "byhand.go", "if s.NoRenew {", "if false {"),
+	one("renewed by hand for what the options say", "TestRenewByHand_LastsFromItsSendingOn", "byhand.go", "ttl = max(ttl, c.ttl)", "ttl = max(h.s.TTL, 0*c.ttl)"),
+	one("a shorter renewal counts when it is answered", "TestRenewByHand_AShorterOneCutsTheDeadlineAtOnce", "byhand.go", "h.ends(min(h.deadline, call.until))", ""),
+	one("a renewal under way undoes a shorter one", "TestRenewByHand_AShorterOneIsNotUndoneByARenewalUnderWay", "renew.go", "min(deadlineOf(sent, r.TTL), h.cut())", "deadlineOf(sent, r.TTL)"),
+	one("a call that came during a renewal waits for the next but one", "TestRenewByHand_AShorterOneIsNotUndoneByARenewalUnderWay", "byhand.go", "h.renewAt = now // they", "_ = now // they"),
+	one("renewed for any time", "TestRenewByHand_WhatIsOverDoesNotComeBack", "byhand.go", "ttl < d.MinTTL || ttl > d.MaxTTL {", "false {"),
+	one("the clock is not looked at before a renewal by hand", "TestRenewByHand_WhatIsOverDoesNotComeBack", "byhand.go", "\th.lookAtTheClock()\n", ""),
+	one("an unclear renewal by hand is not tried again", "TestRenewByHand_AnUnclearOneIsTriedAgain", "byhand.go", "h.calls = append(h.sending, h.calls...)", ""),
+	one("renewed for one who has left", "TestRenewByHand_ItsContextBoundsTheTrying", "byhand.go", "call.gone = true", ""),
+	one("a hint grants what is not renewed", "TestRenewByHand_AHintGrantsNothing", "acquire.go", "|| r.claim.Keep > 0 || r.s.NoRenew {", "|| r.claim.Keep > 0 {"),
 
 	// Rule 8.
 	one("Close leaves a lease", "TestRule8_CloseGivesBackAllAndEndsAllWaits", "renew.go", "append([]*hold(nil), s.holds...)", "append([]*hold(nil), s.holds[1:]...)"),

@@ -20,6 +20,9 @@ type Options struct {
 	// RenewEvery is how often a hold is renewed. Default a third of the TTL;
 	// at most half of it.
 	RenewEvery time.Duration
+	// NoRenew ends a lease when its TTL is over, unless [Lease.Renew] is called
+	// before: whoever does not come by loses it. With cannot turn it off again.
+	NoRenew bool
 	// Wait bounds the waiting where the context is to bound the work as well,
 	// as in Do. Default: no bound.
 	Wait time.Duration
@@ -75,6 +78,7 @@ func (o *Options) over(p *Options) *Options {
 	m.MinHold = cmp.Or(o.MinHold, p.MinHold)
 	m.MaxHold = cmp.Or(o.MaxHold, p.MaxHold)
 	m.LockDelay = cmp.Or(o.LockDelay, p.LockDelay)
+	m.NoRenew = o.NoRenew || p.NoRenew
 	m.Reentrant = o.Reentrant || p.Reentrant
 	m.Owner = cmp.Or(o.Owner, p.Owner)
 	m.Note = cmp.Or(o.Note, p.Note)

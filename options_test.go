@@ -95,12 +95,12 @@ func TestB91_B92_B98_NonsenseIsRefused(t *testing.T) {
 }
 
 func TestOptions_WithKeepsWhatItIsNotTold(t *testing.T) {
-	l := locker(t, memstore.New(), &Options{TTL: time.Minute, Note: "mine", MinHold: time.Second, Reentrant: true})
+	l := locker(t, memstore.New(), &Options{TTL: time.Minute, Note: "mine", MinHold: time.Second, Reentrant: true, NoRenew: true})
 	m := l.With(&Options{MinHold: 2 * time.Second}).With(nil)
 	same(t, "TTL", m.s.TTL, time.Minute)
 	same(t, "RenewEvery", m.s.RenewEvery, 20*time.Second)
 	same(t, "note", m.s.Owner.Note, "mine")
-	same(t, "Reentrant", m.s.Reentrant, true)
+	same(t, "Reentrant, NoRenew", m.s.Reentrant && m.s.NoRenew, true)
 	same(t, "MinHold", m.s.MinHold, 2*time.Second)
 	same(t, "the parent's MinHold", l.s.MinHold, time.Second)
 }

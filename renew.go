@@ -50,11 +50,11 @@ func (s *scheduler) init(e *engine) {
 // add begins to look after a hold that is ours until deadline and is to be
 // renewed at renewAt. It returns false if the engine is closing.
 func (s *scheduler) add(h *hold, deadline, renewAt clock.Instant) bool {
-	h.deadline, h.renewAt = deadline, renewAt
+	h.ends(deadline)
+	h.renewAt = renewAt
 	if h.s.MaxHold > 0 {
 		h.endAt = s.e.now().Add(h.s.MaxHold)
 	}
-	h.until.Store(int64(deadline))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.e.isClosing() {
@@ -205,17 +205,17 @@ func (s *scheduler) renew(b batch) {
 	defer func() { <-s.slots }()
 	s.mu.Lock() // what ended while the batch waited for its slot is not renewed
 	b.holds = slices.DeleteFunc(b.holds, func(h *hold) bool { return h.index < 0 })
-	s.mu.Unlock()
-	if len(b.holds) == 0 {
-		close(b.done)
-		return
-	}
 	asked := make([]store.Hold, len(b.holds))
 	bound := longestCall
 	for i, h := range b.holds {
 		asked[i] = h.Hold
-		asked[i].TTL = h.s.TTL
+		asked[i].TTL = h.renewFor()
 		bound = min(bound, h.s.RenewEvery)
+	}
+	s.mu.Unlock()
+	if len(b.holds) == 0 {
+		close(b.done)
+		return
 	}
 	var sent clock.Instant
 	var answers []store.Renewal
@@ -270,9 +270,9 @@ func (h *hold) renewed(r store.Renewal, sent, now clock.Instant) error {
 			sent = r.From
 		}
 		h.retries = 0
-		h.deadline = max(h.deadline, deadlineOf(sent, r.TTL))
-		h.renewAt = sent.Add(h.s.renewAfter(r.TTL))
-		h.until.Store(int64(h.deadline))
+		h.ends(max(h.deadline, min(deadlineOf(sent, r.TTL), h.cut())))
+		h.renewAt = h.s.renewAt(sent, h.s.renewAfter(r.TTL))
+		h.answered(nil, now)
 		return nil
 	case errors.Is(r.Err, ErrLost):
 		return r.Err
@@ -281,6 +281,7 @@ func (h *hold) renewed(r store.Renewal, sent, now clock.Instant) error {
 	h.retries++
 	pause := min(h.s.RenewEvery/4, (10*time.Millisecond)<<min(h.retries, 6))
 	h.renewAt = now.Add(jitter(pause))
+	h.answered(r.Err, now)
 	return nil
 }
 

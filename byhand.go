@@ -1,0 +1,174 @@
+package holdfast
+
+import (
+	"container/heap"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/clock"
+)
+
+// A byHand is a call of Renew that waits for its answer. It is guarded by the
+// scheduler's lock.
+type byHand struct {
+	ttl   time.Duration
+	until clock.Instant // the deadline that the ttl means at the call
+	done  chan struct{} // closed when the hold is renewed
+	err   error         // why that was unclear when it was tried last
+	gone  bool          // nobody waits for it any more
+}
+
+// never is when a hold under NoRenew is renewed.
+const never = clock.Instant(math.MaxInt64)
+
+// renewAt is when to renew by itself what counts from the instant, and is to be
+// renewed when the duration is gone.
+func (s *settings) renewAt(from clock.Instant, after time.Duration) clock.Instant {
+	if s.NoRenew {
+		return never
+	}
+	return from.Add(after)
+}
+
+// Renew renews the lease now, so that it lasts for ttl from the sending on,
+// and returns when the store has answered. It is meant for leases under
+// Options.NoRenew, which last no longer than that, and need it again before
+// then; it may be called as often as one likes. One that renews itself goes on
+// doing so, for its own TTL; for that too it says whether the lease is held
+// still. ttl is within the bounds of Options.TTL.
+//
+// A ttl that is shorter than what is left ends the lease sooner: for us at
+// once, and whatever comes of the call; the store keeps the name taken as long
+// as it had said before, or until Release.
+//
+// It is tried again while it is unclear, until ctx ends or the lease runs out.
+// ctx bounds the waiting only. Errors: ErrInvalid, ErrReleased, ErrLost if the
+// lease is lost, then or before: it does not come back; or one that matches the
+// error of ctx, and ErrUnavailable with what the store said: then the lease is
+// held until its Deadline, and whether it was renewed is not clear. All leases
+// of one hold (Options.Reentrant) are renewed together.
+func (l *Lease) Renew(ctx context.Context, ttl time.Duration) error {
+	h := l.hold
+	if d := &h.e.desc; ttl < d.MinTTL || ttl > d.MaxTTL {
+		return l.errorf(fmt.Errorf("%w: renew for %v: this store allows %v to %v", ErrInvalid, ttl, d.MinTTL, d.MaxTTL))
+	}
+	if err := ctx.Err(); err != nil {
+		return l.errorf(err)
+	}
+	h.lookAtTheClock()
+	waiting, stop := context.WithCancel(ctx)
+	defer stop()
+	h.mu.Lock()
+	under, why := l.join(waiting), l.why
+	h.mu.Unlock()
+	if why != nil {
+		return l.errorf(why)
+	}
+	call := &byHand{ttl: ttl, done: make(chan struct{})}
+	h.e.sched.byHand(h, call)
+	select {
+	case <-call.done:
+		return nil
+	case <-under.Done():
+	}
+	err := h.e.sched.forget(h, call)
+	h.mu.Lock()
+	why = l.why
+	h.mu.Unlock()
+	switch {
+	case why == nil && err == nil:
+		err = fmt.Errorf("%w: no answer yet, so whether it was renewed is not clear: %w", ErrUnavailable, ctx.Err())
+	case why == nil:
+		err = fmt.Errorf("%w; whether it was renewed is not clear: %w", unclear(err), ctx.Err())
+	case err == nil:
+		err = why
+	default:
+		err = fmt.Errorf("%w; the last try: %w", why, unclear(err))
+	}
+	return l.errorf(err)
+}
+
+// byHand has the hold renewed as soon as no renewal is under way. A shorter
+// time than is left counts at once.
+func (s *scheduler) byHand(h *hold, call *byHand) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if h.index < 0 {
+		return // just over: its leases will tell
+	}
+	h.renewAt = s.e.now()
+	call.until = deadlineOf(h.renewAt, call.ttl)
+	h.calls = append(h.calls, call)
+	h.ends(min(h.deadline, call.until))
+	h.at = h.next()
+	heap.Fix(&s.holds, h.index)
+	s.arm()
+}
+
+// forget says that nobody waits for the call any more, and returns why it was
+// unclear when it was tried last.
+func (s *scheduler) forget(h *hold, call *byHand) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	call.gone = true
+	if h.flight == nil && h.index >= 0 {
+		h.again()
+		h.at = h.next()
+		heap.Fix(&s.holds, h.index)
+	}
+	return call.err
+}
+
+// renewFor is what a renewal that is sent now is to ask for: what the calls of
+// Renew ask for, or what the options say. The scheduler's lock is held.
+func (h *hold) renewFor() time.Duration {
+	if len(h.calls) == 0 {
+		return h.s.TTL
+	}
+	ttl := time.Duration(0)
+	for _, c := range h.calls {
+		ttl = max(ttl, c.ttl)
+	}
+	h.sending, h.calls = h.calls, nil
+	return ttl
+}
+
+// cut is when the hold ends at the latest because a call of Renew says so that
+// came while a renewal was under way: the answer to that does not undo it.
+func (h *hold) cut() clock.Instant {
+	at := never
+	for _, c := range h.calls {
+		at = min(at, c.until)
+	}
+	return at
+}
+
+// answered tells the calls of Renew whose renewal was answered; those for whom
+// that was unclear wait for the next, unless nobody waits for them. The
+// scheduler's lock is held.
+func (h *hold) answered(err error, now clock.Instant) {
+	for _, c := range h.sending {
+		if c.err = err; err == nil {
+			close(c.done)
+		}
+	}
+	if err != nil {
+		h.calls = append(h.sending, h.calls...)
+	} else if len(h.calls) > 0 {
+		h.renewAt = now // they came meanwhile
+	}
+	h.sending = nil
+	h.again()
+}
+
+// again drops the calls of Renew that nobody waits for any more. Under NoRenew
+// there is nothing to renew for without one.
+func (h *hold) again() {
+	h.calls = slices.DeleteFunc(h.calls, func(c *byHand) bool { return c.gone })
+	if h.s.NoRenew && len(h.calls) == 0 {
+		h.renewAt, h.retries = never, 0
+	}
+}
