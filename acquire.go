@@ -239,6 +239,9 @@ func (r *request) lease(token int64, from clock.Instant, ttl, renew time.Duratio
 		Hold: store.Hold{Name: r.claim.Name, ID: r.claim.ID, Token: token},
 		e:    r.e, s: r.s, limit: r.claim.Limit,
 	}
+	if r.w.part && r.claim.Keep > 0 {
+		h.unshown = &r.claim
+	}
 	l := h.lease(r.w, token)
 	if !r.e.sched.add(h, deadlineOf(from, ttl), r.s.renewAt(from, renew)) {
 		r.withdraw()

@@ -13,6 +13,7 @@ import (
 type op struct {
 	e     *engine
 	claim store.Claim
+	part  bool // it is shown when all names are there
 	bound time.Duration
 }
 
@@ -26,7 +27,7 @@ type outcome struct {
 // op is the next ask. While it is unclear it is repeated for at most five
 // seconds or a TTL; a kept place until it would lapse, if that is longer.
 func (r *request) op() op {
-	o := op{e: r.e, claim: r.claim, bound: min(r.s.TTL, longestCall)}
+	o := op{e: r.e, claim: r.claim, part: r.w.part, bound: min(r.s.TTL, longestCall)}
 	if r.placed {
 		o.bound = max(o.bound, r.sent.Add(r.s.place).Sub(r.e.now()))
 	}
@@ -42,7 +43,7 @@ func (o op) do(stop <-chan struct{}) (out outcome) {
 		out.answer, err = o.e.store.Ask(ctx, o.claim)
 		return err
 	})
-	if out.err != nil || !out.answer.Granted || o.claim.Keep == 0 {
+	if out.err != nil || !out.answer.Granted || o.claim.Keep == 0 || o.part {
 		return out
 	}
 	hold := store.Hold{Name: o.claim.Name, ID: o.claim.ID, Token: out.answer.Token, TTL: o.claim.TTL}

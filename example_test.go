@@ -217,6 +217,39 @@ func ExampleOptions_reentrantFanOut() {
 	// reentrant: true in: 8 refused: 0
 }
 
+// Both accounts or none, whatever the order in which they are named: two
+// transfers the other way round do not wait for each other.
+func ExampleLocker_All() {
+	locks := newLocker()
+	defer locks.Close()
+	ctx := context.Background()
+	both := locks.All(locks.Mutex("account/7"), locks.Mutex("account/3"), locks.RWMutex("rates").R())
+
+	leases, err := both.Lock(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(leases.Names(), leases.Valid())
+	fmt.Println("a token each:", leases.Token("account/3") != leases.Token("account/7"))
+	_, err = locks.Mutex("account/7").TryLock(ctx)
+	fmt.Println("taken:", errors.Is(err, holdfast.ErrHeld))
+	fmt.Println(leases.Release())
+
+	err = both.Do(ctx, func(ctx context.Context) error {
+		fmt.Println(holdfast.LeaseOf(ctx, "rates").Valid())
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// [account/3 account/7 rates] true
+	// a token each: true
+	// taken: true
+	// <nil>
+	// true
+	// <nil>
+}
+
 // Ten connections for the whole fleet; a backup takes four of them.
 func ExampleSemaphore() {
 	locks := newLocker()

@@ -343,7 +343,7 @@ func lock(t testing.TB, l *Locker, name string) *Lease {
 	return lease
 }
 
-func release(t testing.TB, l *Lease) {
+func release(t testing.TB, l grant) {
 	t.Helper()
 	if err := l.Release(); err != nil {
 		t.Fatal("Release:", err)

@@ -22,6 +22,11 @@ type hold struct {
 	limit int64
 	endAt clock.Instant // when MaxHold is over; 0: no bound
 
+	// unshown is what to ask for again in place of a renewal, which would show
+	// the token: the claim has a minimum hold, and its owner has to get other
+	// names yet. Else nil.
+	unshown *store.Claim
+
 	until atomic.Int64 // the deadline, an Instant, for those without the scheduler's lock
 
 	// Guarded by the scheduler's lock.
@@ -138,8 +143,12 @@ func (h *hold) acknowledge(why error) {
 
 // sendRelease sends the release until it is clear what became of it.
 func (h *hold) sendRelease() error {
+	back := h.Hold
+	if h.unshown != nil {
+		back.Token = 0 // as of one who was never told it: no minimum hold is kept
+	}
 	return h.e.repeat(min(h.s.TTL/3, longestCall), nil, func(ctx context.Context) error {
-		return h.e.store.Release(ctx, h.Hold)
+		return h.e.store.Release(ctx, back)
 	})
 }
 

@@ -119,6 +119,18 @@ func LeaseFrom(ctx context.Context) *Lease {
 	return nil
 }
 
+// LeaseOf returns the innermost lease of the name that ctx comes from; nil if
+// there is none. It tells apart the leases of several names.
+func LeaseOf(ctx context.Context, name string) *Lease {
+	ls, _ := ctx.Value(leaseKey{}).(*leases)
+	for ; ls != nil; ls = ls.outer {
+		if ls.lease.Name() == name {
+			return ls.lease
+		}
+	}
+	return nil
+}
+
 // Context returns a context that ends with parent or with the lease, with
 // [context.Cause] matching ErrLost or ErrReleased, and that has the values of
 // parent. It has no deadline but the parent's: the lease's own moves. Of a
@@ -229,6 +241,12 @@ func (l *Lease) Release() error {
 		return l.errorf(l.why)
 	}
 	defer h.e.work.Done()
+	return l.release()
+}
+
+// release is Release while Close waits for its caller.
+func (l *Lease) release() error {
+	h := l.hold
 	h.lookAtTheClock()
 	last, why := h.leave(l)
 	switch {
@@ -252,15 +270,26 @@ func (l *Lease) errorf(err error) error {
 
 // run is the second half of a Do: fn under the lease, then the release, also if
 // fn panics or ends its goroutine.
-func (l *Lease) run(ctx context.Context, fn func(context.Context) error) (err error) {
+func (l *Lease) run(ctx context.Context, fn func(context.Context) error) error {
+	release := func() error {
+		if err := l.Release(); !errors.Is(err, ErrReleased) {
+			return err
+		}
+		return nil // fn released it itself
+	}
+	return thenRelease(release, func() error { return fn(l.Context(ctx)) })
+}
+
+// thenRelease calls fn, then release, and joins their errors.
+func thenRelease(release, fn func() error) (err error) {
 	defer func() {
-		switch rel := l.Release(); {
-		case rel == nil || errors.Is(rel, ErrReleased): // or fn released it itself
+		switch rel := release(); {
+		case rel == nil:
 		case err == nil:
 			err = rel
 		default:
 			err = errors.Join(err, rel)
 		}
 	}()
-	return fn(l.Context(ctx))
+	return fn()
 }

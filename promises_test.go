@@ -17,34 +17,54 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
+// A grant is what a kind of claim gives: a *Lease or *Leases.
+type grant interface {
+	Release() error
+	Valid() bool
+}
+
+type taker func(context.Context) (grant, error)
+
 // A kind is a way to have a name alone.
 type kind struct {
 	name string
-	lock func(*Locker, string) (lock, try func(context.Context) (*Lease, error))
+	lock func(*Locker, string) (lock, try taker)
 }
 
-// The kinds of which one holder alone fits: B10 says that all of them pass the
-// mutex's promises.
+// The kinds of which one holder alone fits: B10 and B47 say that all of them
+// pass the mutex's promises.
 var alone = []kind{
-	{"Mutex", func(l *Locker, name string) (lock, try func(context.Context) (*Lease, error)) {
+	{"Mutex", func(l *Locker, name string) (lock, try taker) {
 		m := l.Mutex(name)
-		return m.Lock, m.TryLock
+		return asTaker(m.Lock), asTaker(m.TryLock)
 	}},
-	{"RWMutex, writing", func(l *Locker, name string) (lock, try func(context.Context) (*Lease, error)) {
+	{"RWMutex, writing", func(l *Locker, name string) (lock, try taker) {
 		m := l.RWMutex(name)
-		return m.Lock, m.TryLock
+		return asTaker(m.Lock), asTaker(m.TryLock)
 	}},
-	{"Semaphore of 1", func(l *Locker, name string) (lock, try func(context.Context) (*Lease, error)) {
+	{"Semaphore of 1", func(l *Locker, name string) (lock, try taker) {
 		return slots(l.Semaphore(name, 1), 1)
 	}},
-	{"Semaphore of 5, 3 at a time", func(l *Locker, name string) (lock, try func(context.Context) (*Lease, error)) {
+	{"Semaphore of 5, 3 at a time", func(l *Locker, name string) (lock, try taker) {
 		return slots(l.Semaphore(name, 5), 3)
+	}},
+	{"several of one", func(l *Locker, name string) (lock, try taker) {
+		all := l.All(l.Mutex(name))
+		return asTaker(all.Lock), asTaker(all.TryLock)
+	}},
+	{"several: a read, slots and a write", func(l *Locker, name string) (lock, try taker) {
+		all := l.All(l.RWMutex(name).W(), l.RWMutex(name+" read").R(), l.Semaphore("0 "+name, 3).N(1))
+		return asTaker(all.Lock), asTaker(all.TryLock)
 	}},
 }
 
-func slots(s *Semaphore, k int) (lock, try func(context.Context) (*Lease, error)) {
-	return func(ctx context.Context) (*Lease, error) { return s.Acquire(ctx, k) },
-		func(ctx context.Context) (*Lease, error) { return s.TryAcquire(ctx, k) }
+func slots(s *Semaphore, k int) (lock, try taker) {
+	return func(ctx context.Context) (grant, error) { return s.Acquire(ctx, k) },
+		func(ctx context.Context) (grant, error) { return s.TryAcquire(ctx, k) }
+}
+
+func asTaker[G grant](f func(context.Context) (G, error)) taker {
+	return func(ctx context.Context) (grant, error) { return f(ctx) }
 }
 
 // eachAlone runs f for each kind of lock and on each kind of store, in a bubble.
@@ -72,7 +92,7 @@ func TestB1_B3_B10_AFreeNameIsGrantedAHeldOneRefused(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, try := range []func(context.Context) (*Lease, error){try, again} {
+			for _, try := range []taker{try, again} {
 				if _, err := try(t.Context()); !errors.Is(err, ErrHeld) || errors.Is(err, ErrUnavailable) { // B11
 					t.Fatalf("a second try: %v, want ErrHeld", err)
 				}

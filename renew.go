@@ -76,6 +76,18 @@ func (s *scheduler) remove(h *hold) (flight <-chan struct{}, deadline clock.Inst
 	return h.flight, h.deadline
 }
 
+// borrow stops looking after a hold for its user, who renews it himself. Until
+// done is closed, whoever gives the hold back waits.
+func (s *scheduler) borrow(h *hold, done chan struct{}) {
+	flight, _ := s.remove(h)
+	if flight != nil {
+		<-flight
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h.flight = done
+}
+
 // out takes the hold out of the heap.
 func (s *scheduler) out(h *hold) {
 	if h.index >= 0 {
@@ -162,6 +174,14 @@ func (s *scheduler) due(now clock.Instant) (over []*hold) {
 		if h.flight != nil || h.renewAt > by {
 			break // its end is near, but has not come
 		}
+		if h.unshown != nil { // asked for by itself
+			one := batch{[]*hold{h}, make(chan struct{})}
+			h.flight = one.done
+			h.at = h.next()
+			heap.Fix(&s.holds, h.index)
+			s.start(one)
+			continue
+		}
 		if b.done == nil {
 			b.done = make(chan struct{})
 		}
@@ -221,6 +241,10 @@ func (s *scheduler) renew(b batch) {
 	var answers []store.Renewal
 	s.e.bounded(bound, func(ctx context.Context) {
 		sent = s.e.now()
+		if again := b.holds[0].unshown; again != nil {
+			answers = []store.Renewal{s.e.askAgain(ctx, *again, asked[0].Token)}
+			return
+		}
 		answers = s.e.store.Renew(ctx, asked)
 	})
 	now := s.e.now()
@@ -256,6 +280,20 @@ func (s *scheduler) renew(b batch) {
 	for _, f := range tell {
 		f()
 	}
+}
+
+// askAgain pushes the expiry of a hold whose token must not be shown yet.
+// What the store has forgotten is lost, and not made again.
+func (e *engine) askAgain(ctx context.Context, c store.Claim, token int64) store.Renewal {
+	c.Try = true
+	a, err := e.store.Ask(ctx, c)
+	if err == nil && (!a.Granted || a.Token != token) {
+		if a.Granted {
+			_ = e.store.Release(ctx, store.Hold{Name: c.Name, ID: c.ID}) // else it is gone after the TTL
+		}
+		err = ErrLost
+	}
+	return store.Renewal{Err: err, TTL: a.TTL, From: a.From}
 }
 
 // renewed reads the answer to a renewal that was sent and came at these

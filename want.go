@@ -18,6 +18,7 @@ type want struct {
 	name          string
 	limit, weight int64
 	verb          string
+	part          bool // of several names: see taking
 }
 
 // doing is what the want tries to do, for errors.
@@ -106,17 +107,22 @@ func (w *want) tryDo(ctx context.Context, fn func(context.Context) error) (ran b
 	return true, l.run(ctx, fn)
 }
 
-// begin does everything that can be done without the store: it checks the want,
-// and returns a lease if it re-enters a hold. Else it keeps Close waiting until
-// work.Done is called.
-func (w *want) begin(ctx context.Context) (again *Lease, err error) {
+// ready does everything that can be done without the store: it checks the want,
+// and returns a lease if it re-enters a hold.
+func (w *want) ready(ctx context.Context) (again *Lease, err error) {
 	if err := w.check(); err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, w.errorf(err)
 	}
-	if again, err := w.reenter(ctx); again != nil || err != nil {
+	return w.reenter(ctx)
+}
+
+// begin is ready and, unless that is all there is to do, keeps Close waiting
+// until work.Done is called.
+func (w *want) begin(ctx context.Context) (again *Lease, err error) {
+	if again, err := w.ready(ctx); again != nil || err != nil {
 		return again, err
 	}
 	if !w.l.e.enter() {

@@ -1,0 +1,725 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// names of calls, in order.
+func namesOf(calls []*call) (names []string) {
+	for _, c := range calls {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+// mutexes are the mutexes of the names, as claims.
+func mutexes(l *Locker, names ...string) (claims []Claimer) {
+	for _, n := range names {
+		claims = append(claims, l.Mutex(n))
+	}
+	return claims
+}
+
+// all takes the names, which must be free.
+func all(t testing.TB, l *Locker, names ...string) *Leases {
+	t.Helper()
+	leases, err := l.All(mutexes(l, names...)...).TryLock(t.Context())
+	if err != nil {
+		t.Fatal("TryLock:", err)
+	}
+	return leases
+}
+
+// A waiting Lock of several names; the waiter's lease is the one of the first.
+func waitsAll(t testing.TB, s *Several) (w *waiter, leases func() *Leases) {
+	var got *Leases
+	w = waits(t, func(ctx context.Context) (*Lease, error) {
+		all, err := s.Lock(ctx)
+		if err != nil {
+			return nil, err
+		}
+		got = all
+		return all.parts[0], nil
+	})
+	return w, func() *Leases { w.got(); return got }
+}
+
+func TestSeveral_B45_NoClaimsOrAMissingOneAreRefused(t *testing.T) {
+	s := newLink(t)
+	locks := locker(t, s, nil)
+	elsewhere := locker(t, newLink(t), nil)
+	var none *Mutex
+	for what, claims := range map[string][]Claimer{
+		"empty":         {},
+		"nil":           {locks.Mutex("a"), nil},
+		"a nil mutex":   {none, locks.Mutex("a")},
+		"another store": {locks.Mutex("a"), elsewhere.Mutex("b")},
+		"no name":       {locks.Mutex("a"), locks.Mutex("")},
+		"no slots":      {locks.Mutex("a"), locks.Semaphore("s", 3).N(0)},
+		"many slots":    {locks.Semaphore("s", 3).N(2), locks.Semaphore("s", 3).N(2)},
+	} {
+		for range 2 {
+			_, err := locks.All(claims...).Lock(t.Context())
+			if !errors.Is(err, ErrInvalid) {
+				t.Errorf("%s: %v", what, err)
+			}
+			_, err = locks.All(claims...).TryDo(t.Context(), func(context.Context) error { t.Error(what); return nil })
+			if !errors.Is(err, ErrInvalid) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+	}
+	_, err := locks.With(&Options{TTL: -1}).All(locks.Mutex("a")).Lock(t.Context())
+	is(t, err, ErrInvalid)
+	for what, claims := range map[string][]Claimer{
+		"a lock and slots": {locks.RWMutex("a").R(), locks.Semaphore("a", 3).N(1)},
+		"two sizes":        {locks.Semaphore("a", 2).N(1), locks.Semaphore("a", 3).N(1)},
+	} {
+		_, err := locks.All(claims...).Lock(t.Context())
+		is(t, err, ErrMismatch)
+		if !strings.Contains(err.Error(), "semaphore of 3") {
+			t.Errorf("%s: %v does not name both", what, err)
+		}
+	}
+	same(t, "calls", len(s.made()), 0)
+}
+
+func TestSeveral_OfANameThatIsThereTwiceWriteWinsAndSlotsAdd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		locks := locker(t, s, nil)
+		rw, read, sem := locks.RWMutex("rw"), locks.RWMutex("read"), locks.Semaphore("s", 5)
+		leases, err := locks.All(rw.R(), sem.N(1), read.R(), rw.W(), rw.R(), sem.N(3), read.R()).Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		weights := map[string]int64{}
+		for _, c := range s.made() {
+			weights[c.name] += c.claim.Weight
+		}
+		same(t, "asked for", fmt.Sprint(weights), fmt.Sprint(map[string]int64{"rw": store.Full, "read": 1, "s": 4}))
+		release(t, leases)
+		empty(t, s.mem)
+	})
+}
+
+func TestSeveral_AreTakenInOrderOfTheirBytesAndReleasedInReverse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		locks := locker(t, s, nil)
+		given, want := []string{"b", "ä", "a", "Z", "aa"}, []string{"Z", "a", "aa", "b", "ä"}
+		leases := all(t, locks, given...)
+		same(t, "asked for", fmt.Sprint(namesOf(s.made("try"))), fmt.Sprint(want))
+		same(t, "names", fmt.Sprint(leases.Names()), fmt.Sprint(want))
+		release(t, leases)
+		slices.Reverse(want)
+		same(t, "released", fmt.Sprint(namesOf(s.made("release"))), fmt.Sprint(want))
+		is(t, leases.Release(), ErrReleased)
+		same(t, "releases", len(s.made("release")), len(want))
+	})
+}
+
+func TestSeveral_B41_WhatWasHadIsGivenBackOnceIfTheNextOneFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		locks := locker(t, withHints{s}, nil)
+		s.on(func(c *call) fate {
+			if c.name == "c" && c.op != "withdraw" {
+				return fate{fail: ErrDenied}
+			}
+			return fate{}
+		})
+		three := locks.All(mutexes(locks, "a", "b", "c")...)
+		for i, take := range []func(context.Context) (*Leases, error){three.Lock, three.TryLock} {
+			_, err := take(t.Context())
+			is(t, err, ErrDenied)
+			same(t, "released", fmt.Sprint(namesOf(s.made("release"))[2*i:]), "[b a]")
+			empty(t, s.mem)
+		}
+		o := other(t, s.mem, "b", time.Hour)
+		_, err := three.TryLock(t.Context())
+		is(t, err, ErrHeld)
+		same(t, "holder", heldBy(t, err).Host, "elsewhere")
+		same(t, "released", fmt.Sprint(namesOf(s.made("release"))[4:]), "[a]")
+		o.release()
+		empty(t, s.mem)
+	})
+}
+
+func TestSeveral_B46_ARefusedSetLeavesNoTrace(t *testing.T) {
+	for _, o := range []*Options{nil, {MinHold: time.Hour}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newLink(t)
+			s.on(func(*call) fate { return fate{there: time.Millisecond, back: time.Millisecond} })
+			locks := locker(t, withHints{s}, nil)
+			one, three := all(t, locks, "1", "2"), all(t, locks, "3", "4")
+			refused := func(names ...string) {
+				t.Helper()
+				_, err := locks.With(o).All(mutexes(locks, names...)...).TryLock(t.Context())
+				is(t, err, ErrHeld)
+			}
+			refused("2", "3")
+			release(t, one)
+			refused("2", "3")
+			release(t, all(t, locks, "1"))
+			release(t, all(t, locks, "2"))
+			release(t, three)
+			release(t, all(t, locks, "2", "3"))
+			empty(t, s.mem)
+		})
+	}
+}
+
+func TestSeveral_B43_OneWaitForAll(t *testing.T) {
+	for _, how := range []string{"Wait", "context"} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newLink(t)
+			a := other(t, s.mem, "a", time.Hour)
+			other(t, s.mem, "b", time.Hour)
+			locks, ctx, o := locker(t, withHints{s}, nil), t.Context(), &Options{}
+			if how == "Wait" {
+				o.Wait = time.Second
+			} else {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, time.Second)
+				defer cancel()
+			}
+			time.AfterFunc(600*time.Millisecond, a.release)
+			start := time.Now()
+			_, err := locks.With(o).All(mutexes(locks, "a", "b")...).Lock(ctx)
+			same(t, "gave up after", time.Since(start), time.Second)
+			is(t, err, context.DeadlineExceeded, ErrHeld)
+			synctest.Wait()
+			release(t, lock(t, locks, "a"))
+			// Nothing is left for "b", and less than nothing is no wait for ever.
+			other(t, s.mem, "a", time.Hour)
+			start = time.Now()
+			_, err = locks.With(o).All(mutexes(locks, "a", "b")...).Lock(ctx)
+			is(t, err, context.DeadlineExceeded)
+			if how == "Wait" {
+				same(t, "gave up after", time.Since(start), time.Second)
+			}
+		})
+	}
+}
+
+func TestSeveral_B44_AreLostAsSoonAsOneIs(t *testing.T) {
+	for _, which := range []string{"a", "b", "c"} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newLink(t)
+			locks := locker(t, s, nil)
+			leases := all(t, locks, "a", "b", "c")
+			lost, free, early := leases.Lost(), leases.Context(context.Background()), leases.Context(t.Context())
+			time.Sleep(time.Minute)
+			same(t, "valid", leases.Valid(), true)
+			same(t, "lost", over(lost), false)
+			s.mem.Break(which)
+			time.Sleep(11 * time.Second) // the next renewal
+			same(t, "valid", leases.Valid(), false)
+			same(t, "lost", over(lost), true)
+			for _, ctx := range []context.Context{free, early, leases.Context(t.Context())} {
+				is(t, context.Cause(ctx), ErrLost)
+			}
+			for _, name := range leases.Names() {
+				same(t, name+" valid", leases.Lease(name).Valid(), name != which)
+			}
+			if leases.Deadline().After(time.Now()) {
+				t.Fatal("a deadline to come")
+			}
+			is(t, leases.Release(), ErrLost)
+			empty(t, s.mem)
+		})
+	}
+}
+
+func TestSeveral_ReleaseIsNoLoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leases := all(t, locker(t, newLink(t), nil), "a", "b")
+		lost, ctx := leases.Lost(), leases.Context(t.Context())
+		release(t, leases)
+		same(t, "lost", over(lost) || over(leases.Lost()), false)
+		is(t, context.Cause(ctx), ErrReleased)
+		same(t, "valid", leases.Valid(), false)
+	})
+}
+
+func TestSeveral_EveryReleaseIsTriedAndEveryFailureReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		leases := all(t, locker(t, s, nil), "a", "b", "c", "d")
+		s.mem.Break("d")
+		s.on(func(c *call) fate {
+			if c.op == "release" && (c.name == "a" || c.name == "c") {
+				return fate{fail: errors.New("no release of " + c.name)}
+			}
+			return fate{}
+		})
+		time.Sleep(11 * time.Second)
+		err := leases.Release()
+		is(t, err, ErrLost, ErrUnavailable)
+		for _, part := range []string{"no release of a", "no release of c", `"d"`} {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("%v does not say %q", err, part)
+			}
+		}
+		if len(stored(s.mem, "b").Entries) != 0 {
+			t.Error("b was not released")
+		}
+		s.on(nil)
+	})
+}
+
+func TestSeveral_TheDeadlineIsTheEarliestAndEachHasItsToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		locks := locker(t, s, nil)
+		s.on(func(c *call) fate {
+			if c.op == "renew" && c.name == "b" || c.name == "a" {
+				return fate{back: time.Second}
+			}
+			return fate{}
+		})
+		leases := all(t, locks, "a", "b")
+		a, b := leases.Lease("a"), leases.Lease("b")
+		same(t, "a is the earlier one", b.Deadline().Sub(a.Deadline()), time.Second)
+		same(t, "deadline", leases.Deadline(), a.Deadline())
+		if a.Token() == b.Token() || leases.Token("a") != a.Token() || leases.Token("b") != b.Token() {
+			t.Error("the tokens are not those of the leases")
+		}
+		same(t, "token of another name", leases.Token("c"), 0)
+		same(t, "lease of another name", leases.Lease("c"), nil)
+		ctx := leases.Context(t.Context())
+		same(t, "lease of the context", LeaseOf(ctx, "a"), a)
+		same(t, "lease of the context", LeaseOf(ctx, "b"), b)
+		same(t, "lease of the context", LeaseOf(ctx, "c"), nil)
+		same(t, "lease of no context", LeaseOf(t.Context(), "a"), nil)
+	})
+}
+
+func TestSeveral_ANameBeforeOneThatIsHeldIsOnlyTried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		locks := locker(t, withHints{s}, nil)
+		b, d := lock(t, locks, "b"), lock(t, locks, "d")
+		under := b.Context(d.Context(t.Context()))
+		o := other(t, s.mem, "c", time.Hour)
+		start := time.Now()
+		_, err := locks.All(mutexes(locks, "c", "e")...).Lock(under)
+		same(t, "waited", time.Since(start), 0)
+		is(t, err, ErrDeadlock)
+		isNot(t, err, ErrHeld)
+		if text := err.Error(); !strings.Contains(text, `"c"`) || !strings.Contains(text, `"d"`) || !strings.Contains(text, "elsewhere") {
+			t.Errorf("%v does not say what is wrong", err)
+		}
+		_, err = locks.All(mutexes(locks, "c", "e")...).TryLock(under)
+		is(t, err, ErrHeld)
+		o.release()
+		leases, err := locks.All(mutexes(locks, "c", "e")...).Lock(under)
+		if err != nil {
+			t.Fatal("it is free:", err)
+		}
+		release(t, leases)
+		// What comes after is waited for, and so is any name once d is given back.
+		later := other(t, s.mem, "e", time.Hour)
+		w := waits(t, func(ctx context.Context) (*Lease, error) {
+			all, err := locks.All(locks.Mutex("e")).Lock(b.Context(d.Context(ctx)))
+			if err != nil {
+				return nil, err
+			}
+			return all.parts[0], nil
+		})
+		w.waiting()
+		later.release()
+		release(t, w.got())
+		release(t, d)
+		o = other(t, s.mem, "c", time.Hour)
+		w = waits(t, func(context.Context) (*Lease, error) {
+			ctx, cancel := context.WithCancel(context.WithoutCancel(under)) // else it has ended with d
+			defer cancel()
+			all, err := locks.All(mutexes(locks, "c", "e")...).Lock(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return all.parts[0], nil
+		})
+		w.waiting()
+		o.release()
+		w.got()
+		_, err = locks.All(mutexes(locks, "a", "b")...).Lock(b.Context(t.Context()))
+		is(t, err, ErrDeadlock)
+	})
+}
+
+// The token is shown once all are there, and in one call.
+func TestSeveral_MinHold_IsShownWhenAllAreThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		s.on(func(*call) fate { return fate{there: time.Millisecond, back: time.Millisecond} })
+		locks := locker(t, withHints{s}, nil)
+		o := other(t, s.mem, "b", time.Hour)
+		w, leases := waitsAll(t, locks.With(&Options{MinHold: 2 * time.Hour}).All(mutexes(locks, "a", "b", "c")...))
+		time.Sleep(30 * time.Minute)
+		same(t, "renewals", len(s.made("renew")), 0)
+		same(t, "holds", stored(s.mem, "a").Entries[0].Granted, true)
+		o.release()
+		got := leases()
+		same(t, "renewals", len(s.made("renew")), 1)
+		same(t, "renewed", len(s.made("renew")[0].holds), 3)
+		if left := time.Until(got.Deadline()); left < 29*time.Second {
+			t.Fatalf("%v are left of the TTL", left)
+		}
+		time.Sleep(time.Minute) // it is renewed as any other from now on
+		if !got.Valid() || len(s.made("renew")) < 5 {
+			t.Fatal("it is not renewed")
+		}
+		release(t, got)
+		for name, want := range map[string]time.Duration{"a": 90 * time.Minute, "b": 2 * time.Hour, "c": 2 * time.Hour} {
+			_, err := locks.Mutex(name).TryLock(t.Context())
+			ends := time.Until(heldBy(t, err).Ends) // from the grant on
+			if d := ends + time.Minute - want; d < -time.Second || d > time.Second {
+				t.Errorf("%s stays taken for %v after a minute, want %v from the grant", name, ends, want)
+			}
+		}
+		w.cancel()
+	})
+}
+
+func TestSeveral_MinHold_ARollBackKeepsNone(t *testing.T) {
+	for _, how := range []string{"cancelled", "denied", "lost"} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newLink(t)
+			locks := locker(t, withHints{s}, nil)
+			o := other(t, s.mem, "c", 2*time.Hour)
+			w, _ := waitsAll(t, locks.With(&Options{MinHold: time.Hour}).All(mutexes(locks, "a", "b", "c")...))
+			time.Sleep(10 * time.Minute) // many TTLs
+			switch how {
+			case "cancelled":
+				w.cancel()
+				w.failed(context.Canceled, ErrHeld)
+			case "denied":
+				s.on(func(c *call) fate {
+					if c.name == "c" {
+						return fate{fail: ErrDenied}
+					}
+					return fate{}
+				})
+				w.failed(ErrDenied)
+			case "lost":
+				s.mem.Break("a")
+				w.failed(ErrLost)
+			}
+			synctest.Wait()
+			release(t, all(t, locks, "a", "b"))
+			o.release()
+			s.on(nil)
+		})
+	}
+}
+
+// A hold that waits for other names is asked for again, not renewed. If the
+// store has forgotten it, that must not make it again.
+func TestSeveral_MinHold_WhatTheStoreForgetsIsNotMadeAgain(t *testing.T) {
+	for _, taken := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newLink(t)
+			locks := locker(t, withHints{s}, nil)
+			other(t, s.mem, "b", time.Hour)
+			w, _ := waitsAll(t, locks.With(&Options{MinHold: time.Hour}).All(mutexes(locks, "a", "b")...))
+			s.mem.Break("a")
+			want := 0
+			if taken {
+				other(t, s.mem, "a", time.Hour)
+				want = 1
+			}
+			w.failed(ErrLost)
+			synctest.Wait()
+			same(t, "entries", len(stored(s.mem, "a").Entries), want)
+		})
+	}
+}
+
+// Operations on one claim never overlap. What was shown keeps its name.
+func TestSeveral_MinHold_CancelledWhileItIsShown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		locks := locker(t, withHints{s}, nil)
+		hang := make(chan struct{})
+		s.on(func(c *call) fate {
+			if c.op == "renew" {
+				return fate{hang: hang}
+			}
+			return fate{}
+		})
+		w, _ := waitsAll(t, locks.With(&Options{MinHold: time.Hour}).All(mutexes(locks, "a", "b")...))
+		w.waiting()
+		w.cancel()
+		w.failed(context.Canceled)
+		same(t, "releases", len(s.made("release", "withdraw")), 0) // not while the renewal is under way
+		close(hang)
+		synctest.Wait()
+		same(t, "released", fmt.Sprint(namesOf(s.made("release", "withdraw"))), "[b a]")
+		time.Sleep(time.Minute)
+		same(t, "renewals", len(s.made("renew")), 1)
+	})
+}
+
+func TestSeveral_MaxHold_CountsFromWhenAllAreThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		locks := locker(t, withHints{s}, nil)
+		o := other(t, s.mem, "b", time.Hour)
+		_, leases := waitsAll(t, locks.With(&Options{MaxHold: time.Minute}).All(mutexes(locks, "a", "b")...))
+		time.Sleep(10 * time.Minute)
+		o.release()
+		got := leases()
+		start := time.Now()
+		<-got.Lost()
+		same(t, "lost after", time.Since(start), time.Minute)
+		is(t, got.Release(), ErrLost)
+		one, err := locks.With(&Options{MaxHold: time.Minute}).All(locks.Mutex("c")).Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute + 1)
+		is(t, one.Release(), ErrLost)
+		synctest.Wait()
+		empty(t, s.mem)
+	})
+}
+
+func TestSeveral_OneLostWhileItWaitsForTheOthersEndsTheWait(t *testing.T) {
+	for _, o := range []*Options{nil, {MinHold: time.Hour}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newLink(t)
+			locks := locker(t, withHints{s}, nil)
+			other(t, s.mem, "c", time.Hour)
+			w, _ := waitsAll(t, locks.With(o).All(mutexes(locks, "a", "b", "c")...))
+			time.Sleep(time.Minute)
+			broken := time.Now()
+			s.mem.Break("b")
+			w.failed(ErrLost)
+			if d := w.at.Sub(broken); d > 10*time.Second {
+				t.Errorf("told after %v", d)
+			}
+			isNot(t, w.err, context.Canceled, ErrHeld)
+			if !strings.Contains(w.err.Error(), `"b"`) {
+				t.Errorf("%v does not name the one lost", w.err)
+			}
+			synctest.Wait()
+			same(t, "entries of c", len(stored(s.mem, "c").Entries), 1)
+			release(t, all(t, locks, "a", "b"))
+		})
+	}
+}
+
+// Whatever the order in which they are given, no two wait for each other.
+func TestSeveral_NoRenew_CountsFromWhenAllAreThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		locks := locker(t, withHints{s}, nil)
+		o := other(t, s.mem, "b", time.Hour)
+		_, leases := waitsAll(t, locks.With(&Options{NoRenew: true}).All(mutexes(locks, "a", "b", "c")...))
+		time.Sleep(10 * time.Minute)
+		o.release()
+		got := leases()
+		start := time.Now()
+		time.Sleep(10 * time.Second)
+		if err := got.Lease("b").Renew(t.Context(), time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		<-got.Lost()
+		if d := time.Since(start); d < 29*time.Second || d > 30*time.Second {
+			t.Errorf("lost after %v, want the TTL", d)
+		}
+		for _, name := range got.Names() {
+			same(t, name+" valid", got.Lease(name).Valid(), name == "b")
+		}
+		is(t, got.Release(), ErrLost)
+	})
+}
+
+func TestSeveral_OppositeOrdersNeverWaitForEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := memstore.New()
+		names := []string{"a", "b", "c", "d", "e"}
+		var inside [5]atomic.Int64
+		var wg sync.WaitGroup
+		for range 8 {
+			locks := locker(t, withHints{linkTo(t, mem)}, nil)
+			for range 2 {
+				wg.Go(func() {
+					for range 20 {
+						mine := rand.Perm(len(names))[:1+rand.IntN(4)]
+						var claims []Claimer
+						for _, i := range mine {
+							claims = append(claims, locks.Mutex(names[i]))
+						}
+						err := locks.All(claims...).Do(t.Context(), func(context.Context) error {
+							for _, i := range mine {
+								if inside[i].Add(1) != 1 {
+									t.Error("two hold", names[i])
+								}
+							}
+							time.Sleep(time.Millisecond)
+							for _, i := range mine {
+								inside[i].Add(-1)
+							}
+							return nil
+						})
+						if err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+		}
+		wg.Wait()
+		empty(t, mem)
+	})
+}
+
+// Whenever it is cancelled, nothing is left.
+func TestSeveral_ACancelledWaitLeavesNothing(t *testing.T) {
+	for _, o := range []*Options{nil, {MinHold: time.Second}, {MaxHold: time.Hour}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newLink(t)
+			s.on(func(*call) fate { return fate{there: time.Millisecond, back: time.Millisecond} })
+			locks := locker(t, withHints{s}, nil)
+			var got, not int
+			for i := range 40 {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*500*time.Microsecond+1)
+				leases, err := locks.With(o).All(mutexes(locks, "a", "b", "c")...).Lock(ctx)
+				if err == nil {
+					got++
+					release(t, leases)
+				} else {
+					not++
+					is(t, err, context.DeadlineExceeded)
+				}
+				cancel()
+				time.Sleep(2 * time.Second) // for a minimum hold that was shown
+				empty(t, s.mem)
+			}
+			if got < 3 || not < 3 {
+				t.Fatalf("%d got, %d gave up: too few of one kind to prove anything", got, not)
+			}
+		})
+	}
+}
+
+func TestSeveral_CloseEndsTheWaitAndGivesBackWhatWasHad(t *testing.T) {
+	for _, o := range []*Options{nil, {MinHold: time.Hour}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newLink(t)
+			locks := locker(t, withHints{s}, nil)
+			b := other(t, s.mem, "b", time.Hour)
+			w, _ := waitsAll(t, locks.With(o).All(mutexes(locks, "a", "b")...))
+			if err := locks.Close(); err != nil {
+				t.Fatal(err)
+			}
+			w.failed(ErrClosed)
+			isNot(t, w.err, ErrLost)
+			b.release()
+			empty(t, s.mem)
+			_, err := locks.All(mutexes(locks, "a", "b")...).Lock(t.Context())
+			is(t, err, ErrClosed)
+		})
+	}
+}
+
+func TestSeveral_DoEndsWithTheFirstLossAndReleasesAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		locks := locker(t, s, nil)
+		two := locks.All(mutexes(locks, "a", "b")...)
+		mine := errors.New("mine")
+		err := two.Do(t.Context(), func(ctx context.Context) error {
+			if LeaseOf(ctx, "a") == nil || LeaseOf(ctx, "b") == nil {
+				t.Error("the context does not have the leases")
+			}
+			s.mem.Break("a")
+			<-ctx.Done()
+			is(t, context.Cause(ctx), ErrLost)
+			return mine
+		})
+		is(t, err, ErrLost, mine)
+		ran, err := two.TryDo(t.Context(), func(ctx context.Context) error {
+			ran, err := two.TryDo(t.Context(), func(context.Context) error { return mine })
+			same(t, "ran beside it", ran, false)
+			is(t, err, nil)
+			return LeaseOf(ctx, "b").Release() // on its own
+		})
+		same(t, "ran", ran, true)
+		is(t, err, nil)
+		func() {
+			defer func() { same(t, "recovered", recover(), any("boom")) }()
+			two.Do(t.Context(), func(context.Context) error { panic("boom") })
+		}()
+		empty(t, s.mem)
+	})
+}
+
+func TestSeveral_OneReleasedOnItsOwnEndsTheWhole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		leases := all(t, locker(t, s, nil), "a", "b")
+		ctx := leases.Context(t.Context())
+		release(t, leases.Lease("a"))
+		is(t, context.Cause(ctx), ErrReleased)
+		same(t, "valid", leases.Valid(), false)
+		same(t, "b", leases.Lease("b").Valid(), true)
+		err := leases.Release()
+		is(t, err, ErrReleased)
+		empty(t, s.mem)
+	})
+}
+
+func TestSeveral_WhatTheCallerHasAlreadyIsEnteredAgain(t *testing.T) {
+	for _, o := range []*Options{{Reentrant: true}, {Reentrant: true, MinHold: time.Second, MaxHold: time.Hour}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newLink(t)
+			locks := locker(t, withHints{s}, nil)
+			b := lock(t, locks, "b")
+			under := b.Context(t.Context())
+			three := locks.With(o).All(mutexes(locks, "a", "b", "c")...)
+			leases, err := three.Lock(under)
+			if err != nil {
+				t.Fatal(err)
+			}
+			same(t, "asked for", fmt.Sprint(namesOf(s.made("try", "ask"))), "[b a c]")
+			same(t, "token", leases.Token("b"), b.Token())
+			again, err := three.TryLock(leases.Context(t.Context()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			same(t, "calls", len(s.made("try", "ask")), 3)
+			release(t, again)
+			other(t, s.mem, "d", time.Hour)
+			_, err = locks.With(o).All(mutexes(locks, "b", "d")...).TryLock(under)
+			is(t, err, ErrHeld)
+			release(t, leases)
+			time.Sleep(time.Minute)
+			same(t, "b is held still", b.Valid(), true)
+			for _, name := range []string{"a", "c"} {
+				release(t, lock(t, locks, name))
+			}
+			release(t, b)
+			_, err = locks.All(mutexes(locks, "a", "b")...).Lock(lock(t, locks, "b").Context(t.Context()))
+			is(t, err, ErrDeadlock)
+			same(t, "a was not asked for", len(stored(s.mem, "a").Entries), 0)
+		})
+	}
+}

@@ -1,0 +1,218 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A taking is a Several on its way to being leases.
+type taking struct {
+	e       *engine
+	s       *settings // of what the caller gets
+	waiting *settings // of a hold that waits for the other names
+	before  string    // names that sort before this one are only tried
+	parts   []*Lease  // one for each want; nil: not yet
+}
+
+// all takes the names: first, at no cost, those that the caller has already.
+func (t *taking) all(ctx context.Context, wants []want, try bool) (err error) {
+	for i := range wants {
+		if t.parts[i], err = wants[i].ready(ctx); err != nil {
+			return err
+		}
+	}
+	for i := range wants {
+		if t.parts[i] == nil {
+			if t.parts[i], err = t.next(ctx, &wants[i], try); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// next takes one more name.
+func (t *taking) next(ctx context.Context, w *want, try bool) (*Lease, error) {
+	during := ctx // ends with what we have already
+	for _, l := range t.parts {
+		if l != nil {
+			during = l.Context(during)
+		}
+	}
+	take := w.lock
+	if try || w.name < t.before {
+		take = w.try
+	}
+	l, err := take(during)
+	if err == nil {
+		return l, nil
+	}
+	if lost := t.lost(); lost != nil && ctx.Err() == nil && !t.e.isClosing() {
+		return nil, lost
+	}
+	if held := (*HeldError)(nil); !try && w.name < t.before && errors.As(err, &held) {
+		return nil, w.errorf(fmt.Errorf("%w: it sorts before %q, which is held here already, so it is not waited for: %s", ErrDeadlock, t.before, held.Who()))
+	}
+	return nil, err
+}
+
+// lost is why one of those we have is ours no more, or nil.
+func (t *taking) lost() error {
+	for _, l := range t.parts {
+		if l != nil && !l.Valid() {
+			return l.errorf(fmt.Errorf("%w while it waited for the other names", ErrLost))
+		}
+	}
+	return nil
+}
+
+// undo gives back what was had, in reverse. Once ctx has ended that goes on
+// without the caller.
+func (t *taking) undo(ctx context.Context) {
+	if t.e.desc.InProcess {
+		giveBack(t.parts)
+		return
+	}
+	done := make(chan struct{})
+	t.e.work.Go(func() {
+		defer close(done)
+		giveBack(t.parts)
+	})
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}
+
+// giveBack says in the log what fails.
+func giveBack(parts []*Lease) {
+	for _, l := range slices.Backward(parts) {
+		if l != nil {
+			_ = l.release()
+		}
+	}
+}
+
+// finish makes of the parts what the caller is to have, now that all names are
+// there: a minimum hold begins to count, and so does MaxHold; from now on it is
+// the caller who renews, if he is to. If ctx ends meanwhile its caller leaves,
+// and all is given back behind him.
+func (t *taking) finish(ctx context.Context) error {
+	if len(t.parts) == 1 || t.s.MinHold == 0 && t.s.MaxHold == 0 && !t.s.NoRenew {
+		return nil
+	}
+	if t.e.desc.InProcess {
+		return t.settle(nil)
+	}
+	done, stop := make(chan error), make(chan struct{})
+	t.e.work.Go(func() {
+		err := t.settle(stop)
+		select {
+		case done <- err:
+		case <-stop:
+			giveBack(t.parts)
+		}
+	})
+	var err error
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		err = t.parts[0].errorf(ctx.Err())
+	case <-t.e.closing:
+		err = t.parts[0].errorf(ErrClosed)
+	}
+	close(stop)
+	return err
+}
+
+// settle takes the holds from the scheduler, renews them if they have a minimum
+// hold or are not to be renewed any more, and gives them to the scheduler as
+// what they are to be. Until then those with a minimum hold were kept by asking
+// again, which shows no token, so that to give them back keeps no name taken.
+func (t *taking) settle(stop <-chan struct{}) (err error) {
+	defer func() {
+		if err != nil {
+			giveBack(t.parts)
+		}
+	}()
+	var own []*Lease // not those that the caller has already
+	settled := make(chan struct{})
+	for _, l := range t.parts {
+		if l.hold.s == t.waiting {
+			own = append(own, l)
+			t.e.sched.borrow(l.hold, settled)
+		}
+	}
+	defer close(settled)
+	if err := t.lost(); err != nil {
+		return err
+	}
+	if (t.s.MinHold > 0 || t.s.NoRenew) && len(own) > 0 {
+		if err := t.renew(own, stop); err != nil {
+			return err
+		}
+	}
+	for _, l := range own {
+		if why := l.hold.settle(t.s); why != nil {
+			return l.errorf(why)
+		}
+	}
+	return t.lost()
+}
+
+// settle gives a borrowed hold back to the scheduler, under the settings.
+func (h *hold) settle(s *settings) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.flight = nil
+	switch {
+	case h.told != nil:
+		return h.told
+	case h.done:
+		return errClosed
+	}
+	h.s, h.unshown = s, nil
+	if s.NoRenew {
+		h.renewAt = never
+	}
+	if !h.e.sched.add(h, h.deadline, h.renewAt) {
+		return ErrClosed
+	}
+	return nil
+}
+
+// renew renews the holds, in one call.
+func (t *taking) renew(own []*Lease, stop <-chan struct{}) error {
+	holds := make([]store.Hold, len(own))
+	for i, l := range own {
+		holds[i] = l.hold.Hold
+		holds[i].TTL = t.s.TTL
+	}
+	var sent clock.Instant
+	var answers []store.Renewal
+	err := t.e.repeat(min(t.s.TTL/3, longestCall), stop, func(ctx context.Context) (err error) {
+		sent = t.e.now()
+		answers = t.e.store.Renew(ctx, holds)
+		for i := range answers {
+			if why := answers[i].Err; why != nil && !store.Definite(err) {
+				err = own[i].errorf(why)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for i, l := range own {
+		if why := l.hold.renewed(answers[i], sent, t.e.now()); why != nil {
+			return l.errorf(why)
+		}
+	}
+	return nil
+}
