@@ -18,6 +18,7 @@ type request struct {
 	s *settings
 
 	claim   store.Claim
+	began   clock.Instant // when the caller asked, if there is an observer
 	sent    clock.Instant // when the newest ask that was answered was sent
 	took    time.Duration // how long that took
 	placed  bool          // that ask left a place in the queue
@@ -28,8 +29,8 @@ type request struct {
 	last    bool          // the last ask before that was sent
 }
 
-func newRequest(w *want) *request {
-	r := &request{w: w, e: w.l.e, s: w.l.s, poll: w.l.s.PollMin}
+func newRequest(w *want, began clock.Instant) *request {
+	r := &request{w: w, e: w.l.e, s: w.l.s, began: began, poll: w.l.s.PollMin}
 	r.claim = store.Claim{
 		Name: w.name, ID: r.e.process.NewID(), Limit: w.limit, Weight: w.weight,
 		TTL: r.s.TTL, Place: r.s.place, Keep: r.s.MinHold, Delay: r.s.LockDelay, Owner: r.s.owner,
@@ -243,8 +244,11 @@ func (r *request) lease(token int64, from clock.Instant, ttl, renew time.Duratio
 		h.unshown = &r.claim
 	}
 	l := h.lease(r.w, token)
+	h.since = r.e.stamp(r.s)
+	h.observe(EventGranted, h.since.Sub(r.began), nil) // before the scheduler can tell of its loss
 	if !r.e.sched.add(h, deadlineOf(from, ttl), r.s.renewAt(from, renew)) {
 		r.withdraw()
+		h.ended(nil)
 		return nil, r.w.errorf(ErrClosed)
 	}
 	h.debug("holdfast: granted")

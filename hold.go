@@ -21,6 +21,7 @@ type hold struct {
 	s     *settings
 	limit int64
 	endAt clock.Instant // when MaxHold is over; 0: no bound
+	since clock.Instant // when it was granted, if there is an observer
 
 	// unshown is what to ask for again in place of a renewal, which would show
 	// the token: the claim has a minimum hold, and its owner has to get other
@@ -33,6 +34,7 @@ type hold struct {
 	at       clock.Instant // when the scheduler has to look at it next
 	deadline clock.Instant
 	renewAt  clock.Instant
+	due      clock.Instant // when the renewal under way was first due
 	retries  int           // unclear renewals in a row
 	index    int           // in the heap; -1: not in it
 	told     error         // the store's word that it is lost
@@ -105,7 +107,7 @@ func (h *hold) finish(to state, why error) bool {
 // lose tells that the hold is lost. The scheduler has taken it out before.
 func (h *hold) lose(why error) {
 	if h.finish(lost, why) {
-		h.s.Logger.Error("holdfast: lease lost", h.attrs("err", why)...)
+		h.ended(why)
 	}
 }
 
@@ -167,19 +169,35 @@ func (h *hold) giveBack() error {
 		// release, repeated by us or by the driver.
 		err = nil
 	}
-	if err != nil {
-		h.s.Logger.Warn("holdfast: release", h.attrs("err", err)...)
-		return err
+	return err
+}
+
+// release is giveBack for a hold that was not over before.
+func (h *hold) release() error {
+	err := h.giveBack()
+	h.ended(err)
+	return err
+}
+
+// ended tells that the hold is over, once: by a loss, or by a release that came
+// out like that.
+func (h *hold) ended(err error) {
+	switch {
+	case errors.Is(err, ErrLost):
+		h.s.Logger.Error("holdfast: lease lost", h.attrs("err", err)...)
+	case err != nil:
+		h.debug("holdfast: release failed, the name is free after the TTL", "err", err)
+	default:
+		h.debug("holdfast: released")
 	}
-	h.debug("holdfast: released")
-	return nil
+	h.observeEnd(err)
 }
 
 var errTimeOver = fmt.Errorf("%w: its time ran out before a renewal was answered", ErrLost)
 
-func (h *hold) debug(msg string) {
+func (h *hold) debug(msg string, more ...any) {
 	if h.s.Logger.Enabled(context.Background(), slog.LevelDebug) {
-		h.s.Logger.Debug(msg, h.attrs()...)
+		h.s.Logger.Debug(msg, h.attrs(more...)...)
 	}
 }
 

@@ -258,7 +258,7 @@ func (l *Lease) release() error {
 	case !last:
 		return nil
 	}
-	if err := h.giveBack(); err != nil {
+	if err := h.release(); err != nil {
 		return l.errorf(err)
 	}
 	return nil

@@ -174,6 +174,22 @@ var engineMutants = []broken{
 	one("a loss does not end the wait for the others", "TestSeveral_OneLostWhileItWaitsForTheOthersEndsTheWait", "taking.go", "\t\t\tduring = l.Context(during)\n", ""),
 	one("left while it is shown", "TestSeveral_MinHold_CancelledWhileItIsShown", "taking.go", "case <-stop:\n\t\t\tgiveBack(t.parts)\n", "case <-stop:\n"),
 
+	// The observer and the log.
+	one("the wait does not count", "TestObserver_IsToldOfTheWaitAndOfARefusal", "want.go", "newRequest(w, began)", "newRequest(w, e.stamp(w.l.s))"),
+	one("a wait that was given up is not told", "TestObserver_IsToldOfTheWaitAndOfARefusal", "want.go", "return l, w.failed(began, err)", "return l, err"),
+	one("a cancelled wait in the process is not told", "TestObserver_IsToldOfTheWaitAndOfARefusal", "want.go", "w.failed(began, w.gaveUp(err, last))", "w.gaveUp(err, last)"),
+	one("a failed claim is a refusal", "TestObserver_IsToldWhenItIsUnclear", "observe.go", "kind := EventFailed\n", "kind := EventRefused\n"),
+	one("a retry moves the time that a renewal was due", "TestObserver_IsToldHowLateARenewalWas", "renew.go",
+		"if h.retries == 0 {\n\t\t\th.due", "if true {\n\t\t\th.due"),
+	one("a renewal that was answered is never late", "TestObserver_IsToldHowLateARenewalWas", "renew.go", "renewalTold{h, now.Sub(h.due), err}", "renewalTold{h, 0, err}"),
+	one("a loss is not told", "TestObserver_IsToldOfEachLossOnce", "hold.go", "h.ended(why)\n", ""),
+	one("a hold that MaxHold ended is told as released too", "TestObserver_IsToldOfEachLossOnce", "renew.go",
+		"s.e.work.Go(func() { h.giveBack() })", "s.e.work.Go(func() { h.release() })"),
+	one("a loss that the release finds is a release", "TestObserver_IsToldOfALossThatTheReleaseFinds", "observe.go", "kind = EventLost", "_ = EventLost"),
+	one("the observer is called with the lock held", "TestObserver_IsCalledWithoutALock", "renew.go",
+		"seen = append(seen, renewalTold{h, now.Sub(h.due), err})", "renewalTold{h, 1, err}.tell()"),
+	one("a loss that the release finds is no error", "TestLog_ALossIsAnErrorAFailedRenewalAWarningTheRestDebug", "hold.go", "case errors.Is(err, ErrLost):\n\t\th.s", "case errors.Is(err, ErrHeld):\n\t\th.s"),
+
 	// Rule 8.
 	one("Close leaves a lease", "TestRule8_CloseGivesBackAllAndEndsAllWaits", "renew.go", "append([]*hold(nil), s.holds...)", "append([]*hold(nil), s.holds[1:]...)"),
 	one("Close does not wait", "TestRule8_CloseWaitsForWhatIsUnderWay", "engine.go", "\te.work.Wait()\n", ""),

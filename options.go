@@ -55,6 +55,13 @@ type Options struct {
 	Note string
 	// Logger takes what an operator should hear. Default slog.Default().
 	Logger *slog.Logger
+	// Observer is told what becomes of claims and holds: for metrics, see package
+	// holdfastprom. It is called by many goroutines at a time, between the steps
+	// of the work: it must not block, nor call this package. No lock is held
+	// meanwhile. Of one hold EventGranted comes first; the event of a renewal
+	// may come after the one that the hold is over. Default: none, which costs
+	// nothing.
+	Observer func(Event)
 	// PollMin and PollMax bound the pause between looks on a store that cannot
 	// wake waiters: it grows by half each time. Default 10 ms and 800 ms.
 	PollMin, PollMax time.Duration
@@ -83,6 +90,9 @@ func (o *Options) over(p *Options) *Options {
 	m.Owner = cmp.Or(o.Owner, p.Owner)
 	m.Note = cmp.Or(o.Note, p.Note)
 	m.Logger = cmp.Or(o.Logger, p.Logger)
+	if o.Observer == nil {
+		m.Observer = p.Observer
+	}
 	m.PollMin = cmp.Or(o.PollMin, p.PollMin)
 	m.PollMax = cmp.Or(o.PollMax, p.PollMax)
 	return &m

@@ -187,6 +187,9 @@ func (s *scheduler) due(now clock.Instant) (over []*hold) {
 		}
 		b.holds = append(b.holds, h)
 		h.flight = b.done
+		if h.retries == 0 {
+			h.due = h.renewAt
+		}
 		h.at = h.next()
 		heap.Fix(&s.holds, h.index)
 		if len(b.holds) == batchSize {
@@ -251,6 +254,7 @@ func (s *scheduler) renew(b batch) {
 
 	var tell []func() // without the lock: a logger may be slow
 	s.mu.Lock()
+	var seen []renewalTold
 	for i, h := range b.holds {
 		err := answers[i].Err
 		h.flight = nil
@@ -265,6 +269,9 @@ func (s *scheduler) renew(b batch) {
 			tell = append(tell, func() { h.lose(why) })
 			continue
 		}
+		if h.s.Observer != nil {
+			seen = append(seen, renewalTold{h, now.Sub(h.due), err})
+		}
 		if left := h.deadline.Sub(now); h.retries == 1 { // once an outage, not once a try
 			tell = append(tell, func() {
 				h.s.Logger.Warn("holdfast: renewal failed, trying again until the lease runs out",
@@ -277,6 +284,9 @@ func (s *scheduler) renew(b batch) {
 	s.arm()
 	close(b.done)
 	s.mu.Unlock()
+	for _, t := range seen {
+		t.tell()
+	}
 	for _, f := range tell {
 		f()
 	}
@@ -340,7 +350,7 @@ func (s *scheduler) releaseAll() {
 	for _, h := range all {
 		slots <- struct{}{}
 		wg.Go(func() {
-			h.giveBack()
+			h.release()
 			<-slots
 		})
 	}

@@ -61,16 +61,18 @@ func (w *want) lock(ctx context.Context) (*Lease, error) {
 	}
 	e := w.l.e
 	defer e.work.Done()
+	began := e.stamp(w.l.s)
 	if d := w.l.s.Wait; d > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, d)
 		defer cancel()
 	}
 	if last, err := e.gates.enter(ctx, w.name, e.closing); err != nil {
-		return nil, w.gaveUp(err, last)
+		return nil, w.failed(began, w.gaveUp(err, last))
 	}
 	defer e.gates.leave(w.name)
-	return newRequest(w).wait(ctx)
+	l, err := newRequest(w, began).wait(ctx)
+	return l, w.failed(began, err)
 }
 
 // try takes the want if it is granted at once.
@@ -79,13 +81,13 @@ func (w *want) try(ctx context.Context) (*Lease, error) {
 		return again, err
 	}
 	defer w.l.e.work.Done()
-	r := newRequest(w)
+	r := newRequest(w, w.l.e.stamp(w.l.s))
 	r.claim.Try = true
 	l, err := r.ask(ctx)
 	if l == nil && err == nil {
 		err = w.refusal(&r.refused.answer, r.refused.when, nil)
 	}
-	return l, err
+	return l, w.failed(r.began, err)
 }
 
 func (w *want) do(ctx context.Context, fn func(context.Context) error) error {

@@ -1,0 +1,134 @@
+package holdfast
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/clock"
+)
+
+// An Event is something that became of a claim or of a hold, for
+// [Options.Observer]. A field may be added to it, and a kind: take those that
+// you know and ignore the rest.
+//
+// Each claim that was sent, or waited for its turn to be, ends with one of
+// EventGranted, EventRefused and EventFailed, unless [Locker.Close] ended it.
+// Each hold begins with EventGranted and ends with one of EventReleased and
+// EventLost. Mistakes that are found before anything is sent are no events.
+type Event struct {
+	Kind  EventKind
+	Name  string // what is locked
+	Store string // for people: kind and address
+	Token int64  // of the hold; 0 where there is none
+	// After is how long it took, which each kind defines. Never negative.
+	After time.Duration
+	// Err is why. It is what the caller of the claim or the release gets, or
+	// what the store said to a renewal; of a grant and a renewal it is nil.
+	Err error
+}
+
+// An EventKind says what happened.
+type EventKind int8
+
+const (
+	// EventGranted: a claim got its hold. After is how long it took from the
+	// call, waiting included.
+	EventGranted EventKind = iota + 1
+	// EventRefused: a claim ended without a hold as others were ahead: a try, or
+	// a wait that its context or Options.Wait ended. Err matches ErrHeld. After
+	// counts from the call.
+	EventRefused
+	// EventFailed: a claim ended without a hold, and no answer of the store says
+	// that others were ahead: Err matches ErrUnavailable if it is unclear what
+	// became of it, the context's error if that ended it before the store had
+	// answered, or another of the Err values. After counts from the call.
+	EventFailed
+	// EventRenewed: a renewal was answered. After is its lateness: how long
+	// after it was due the answer came, over all attempts.
+	EventRenewed
+	// EventRenewalFailed: an attempt to renew was not answered, or refused for
+	// now; it is repeated until the deadline. After is how long ago the renewal
+	// was due.
+	EventRenewalFailed
+	// EventReleased: a hold was given back. After is how long it was held. Err
+	// is nil, or says that it is unclear whether the store has heard of it: then
+	// the name is free after the TTL at the latest.
+	EventReleased
+	// EventLost: a hold was lost, or its release found that it had been. Err
+	// matches ErrLost and says why. After is how long it was held.
+	EventLost
+)
+
+var eventKinds = map[EventKind]string{
+	EventGranted: "granted", EventRefused: "refused", EventFailed: "failed", EventRenewed: "renewed",
+	EventRenewalFailed: "renewal failed", EventReleased: "released", EventLost: "lost",
+}
+
+// String is a word or two, as "lost".
+func (k EventKind) String() string {
+	if s, ok := eventKinds[k]; ok {
+		return s
+	}
+	return fmt.Sprintf("event %d", int8(k))
+}
+
+// stamp is when something begins whose end the observer is told of; 0 if there
+// is no observer, as reading the clock is dear on a fast store.
+func (e *engine) stamp(s *settings) clock.Instant {
+	if s.Observer == nil {
+		return 0
+	}
+	return e.now()
+}
+
+// observe tells the observer of the hold. It must not be called with a lock
+// held: the observer is the user's code.
+func (h *hold) observe(kind EventKind, after time.Duration, err error) {
+	if h.s.Observer != nil {
+		h.s.Observer(Event{kind, h.Name, h.e.desc.Store, h.Token, max(after, 0), err})
+	}
+}
+
+// observeEnd tells the observer that the hold is over.
+func (h *hold) observeEnd(err error) {
+	if h.s.Observer == nil {
+		return
+	}
+	kind := EventReleased
+	if errors.Is(err, ErrLost) {
+		kind = EventLost
+	}
+	h.observe(kind, h.e.now().Sub(h.since), err)
+}
+
+// failed tells the observer that a claim which began at that instant got no
+// hold, if err is not nil, and returns err. What Close has ended is no news.
+func (w *want) failed(began clock.Instant, err error) error {
+	s := w.l.s
+	if err == nil || s.Observer == nil || errors.Is(err, ErrClosed) {
+		return err
+	}
+	kind := EventFailed
+	if errors.Is(err, ErrHeld) {
+		kind = EventRefused
+	}
+	s.Observer(Event{Kind: kind, Name: w.name, Store: w.l.e.desc.Store, After: w.l.e.now().Sub(began), Err: err})
+	return err
+}
+
+// A renewalTold is what is told of a renewal once no lock is held.
+type renewalTold struct {
+	h    *hold
+	late time.Duration
+	err  error
+}
+
+// tell tells the observer, if there is one.
+func (t renewalTold) tell() {
+	if t.err != nil {
+		t.h.observe(EventRenewalFailed, t.late, unclear(t.err))
+		return
+	}
+	t.h.observe(EventRenewed, t.late, nil)
+}

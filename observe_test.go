@@ -1,0 +1,379 @@
+package holdfast
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/memstore"
+)
+
+// An observer keeps the events that it was told of.
+type observer struct {
+	mu  sync.Mutex
+	all []Event
+}
+
+func (o *observer) tell(e Event) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.all = append(o.all, e)
+}
+
+// told is what was told so far, each as its kind and its duration.
+func (o *observer) told() string {
+	synctest.Wait()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var s []string
+	for _, e := range o.all {
+		s = append(s, fmt.Sprint(e.Kind, " ", e.After))
+	}
+	return strings.Join(s, ", ")
+}
+
+// last is the newest event.
+func (o *observer) last(t testing.TB) Event {
+	t.Helper()
+	synctest.Wait()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.all) == 0 {
+		t.Fatal("nothing was told")
+	}
+	return o.all[len(o.all)-1]
+}
+
+// observed is a locker with TTL 30 s and an observer, over a link.
+func observed(t *testing.T, more *Options) (*link, *Locker, *observer) {
+	o, s := &observer{}, newLink(t)
+	return s, locker(t, s, more.over(&Options{Observer: o.tell})), o
+}
+
+func TestObserver_IsToldOfAGrantItsRenewalsAndItsRelease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, locks, o := observed(t, nil)
+		s.on(func(c *call) fate { return fate{there: 20 * time.Millisecond, back: 30 * time.Millisecond} })
+		l := lock(t, locks, "a")
+		time.Sleep(25 * time.Second)
+		release(t, l)
+		// Renewed 10 s after the ask was sent, and then after the renewal was;
+		// held for the 25 s, and for 50 ms until the release was answered.
+		same(t, "events", o.told(), "granted 50ms, renewed 50ms, renewed 50ms, released 25.05s")
+		for _, e := range o.all {
+			same(t, "event", e, Event{e.Kind, "a", "a link", l.Token(), e.After, nil})
+		}
+	})
+}
+
+func TestObserver_IsToldOfTheWaitAndOfARefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, locks, o := observed(t, &Options{PollMin: 10 * time.Millisecond, PollMax: 10 * time.Millisecond})
+		other := other(t, s.mem, "a", time.Hour)
+		_, err := locks.Mutex("a").TryLock(t.Context())
+		same(t, "events", o.told(), "refused 0s")
+		is(t, o.last(t).Err, ErrHeld)
+		same(t, "the caller's error", o.last(t).Err, err)
+
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		_, err = locks.Mutex("a").Lock(ctx)
+		same(t, "events", o.told(), "refused 0s, refused 3s")
+		same(t, "event", o.last(t), Event{EventRefused, "a", "a link", 0, 3 * time.Second, err})
+
+		first := waits(t, locks.Mutex("a").Lock)
+		second, third := waits(t, locks.Mutex("a").Lock), waits(t, locks.Mutex("a").Lock) // in this process's own queue
+		time.Sleep(2 * time.Second)
+		third.cancel()
+		third.failed(context.Canceled, ErrHeld)
+		same(t, "event", o.last(t), Event{EventRefused, "a", "a link", 0, 2 * time.Second, third.err})
+		time.Sleep(5 * time.Second)
+		other.release()
+		for i, w := range []*waiter{first, second} {
+			l := w.got()
+			waited := 7*time.Second + time.Duration(i)*time.Minute
+			if e := o.last(t); e.Kind != EventGranted || e.After < waited || e.After > waited+100*time.Millisecond {
+				t.Fatalf("%v after %v, want a grant after a wait of %v and a poll", e.Kind, e.After, waited)
+			}
+			time.Sleep(time.Minute)
+			release(t, l)
+		}
+	})
+}
+
+func TestObserver_IsToldWhenItIsUnclear(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, locks, o := observed(t, nil)
+		l := lock(t, locks, "b")
+		s.on(func(c *call) fate { return fate{fail: errLink} })
+		start := time.Now()
+		_, err := locks.Mutex("a").TryLock(t.Context())
+		is(t, err, ErrUnavailable)
+		same(t, "event", o.last(t), Event{EventFailed, "a", "a link", 0, time.Since(start), err})
+
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		_, err = locks.Mutex("a").Lock(ctx)
+		is(t, err, context.DeadlineExceeded)
+		same(t, "event", o.last(t), Event{EventFailed, "a", "a link", 0, 2 * time.Second, err})
+
+		is(t, l.Release(), ErrUnavailable)
+		same(t, "kind", o.last(t).Kind, EventReleased)
+		is(t, o.last(t).Err, ErrUnavailable)
+	})
+}
+
+func TestObserver_IsToldHowLateARenewalWas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, locks, o := observed(t, nil)
+		start := time.Now()
+		l := lock(t, locks, "a")
+		s.renewalsFail(start.Add(13 * time.Second))
+		time.Sleep(15 * time.Second)
+		release(t, l)
+		synctest.Wait()
+		tries := s.made("renew")
+		want := []Event{{EventGranted, "a", "a link", l.Token(), 0, nil}}
+		for i, c := range tries {
+			late := c.sent.Sub(start) - 10*time.Second // since the first was due
+			if i < len(tries)-1 {
+				want = append(want, Event{EventRenewalFailed, "a", "a link", l.Token(), late, o.all[i+1].Err})
+				is(t, o.all[i+1].Err, ErrUnavailable, errLink)
+				continue
+			}
+			want = append(want, Event{EventRenewed, "a", "a link", l.Token(), late, nil})
+		}
+		want = append(want, Event{EventReleased, "a", "a link", l.Token(), 15 * time.Second, nil})
+		if !slices.Equal(o.all, want) {
+			t.Fatalf("told %v, want %v", o.all, want)
+		}
+	})
+}
+
+// Whatever way a hold ends, its end is told once.
+func TestObserver_IsToldOfEachLossOnce(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		lose func(s *link)
+		is   error
+		held time.Duration
+	}{
+		{"an operator broke it", func(s *link) { s.mem.Break("a") }, ErrLost, 10 * time.Second},
+		{"its time ran out", func(s *link) { s.renewalsFail(time.Now().Add(time.Hour)) }, errTimeOver, 30*time.Second - 300*time.Millisecond - margin},
+		{"MaxHold is over", func(s *link) {}, errMaxHold, 40 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, locks, o := observed(t, &Options{MaxHold: 40 * time.Second})
+				l := lock(t, locks, "a")
+				c.lose(s)
+				<-l.Lost()
+				e := o.last(t)
+				same(t, "event", e, Event{EventLost, "a", "a link", l.Token(), c.held, e.Err})
+				is(t, e.Err, c.is, ErrLost)
+				told := o.told()
+				is(t, l.Release(), ErrLost)
+				time.Sleep(time.Hour)
+				same(t, "events after the release", o.told(), told)
+			})
+		})
+	}
+}
+
+// The loss was told to the renewal that the release waited for: nobody has heard
+// of it yet.
+func TestObserver_IsToldOfALossThatTheReleaseFinds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, locks, o := observed(t, nil)
+		l := lock(t, locks, "a")
+		s.mem.Break("a")
+		s.on(func(c *call) fate { return fate{back: 2 * time.Second} })
+		time.Sleep(11 * time.Second) // the renewal is under way
+		is(t, l.Release(), ErrLost)
+		same(t, "events", o.told(), "granted 0s, lost 12s")
+	})
+}
+
+func TestObserver_CloseReleasesAndEndsWaitsWithoutAnEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, locks, o := observed(t, nil)
+		other(t, s.mem, "taken", time.Hour)
+		lock(t, locks, "a")
+		w := waits(t, locks.Mutex("taken").Lock)
+		time.Sleep(time.Second)
+		if err := locks.Close(); err != nil {
+			t.Fatal(err)
+		}
+		w.failed(ErrClosed)
+		same(t, "events", o.told(), "granted 0s, released 1s")
+	})
+}
+
+// Mistakes of the caller are found before anything is sent.
+func TestObserver_IsNotToldOfMistakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, locks, o := observed(t, nil)
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err := locks.Mutex("").Lock(t.Context())
+		is(t, err, ErrInvalid)
+		_, err = locks.Mutex("a").TryLock(ended)
+		is(t, err, context.Canceled)
+		same(t, "events", o.told(), "")
+	})
+}
+
+// The observer may use whatever has a lock inside, or take its time: no lock of
+// the engine is held meanwhile.
+func TestObserver_IsCalledWithoutALock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		var locks *Locker
+		kinds := map[EventKind]bool{}
+		locks = locker(t, s, &Options{Observer: func(e Event) {
+			kinds[e.Kind] = true
+			if e.Name == "inner" {
+				return
+			}
+			// As no user should: it would hang if a lock were held.
+			l, err := locks.With(nil).Mutex("inner").TryLock(context.Background())
+			if err == nil {
+				err = l.Release()
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}})
+		l := lock(t, locks, "a")
+		if _, err := locks.Mutex("a").TryLock(t.Context()); !errors.Is(err, ErrHeld) {
+			t.Fatal(err)
+		}
+		s.renewalsFail(time.Now().Add(10*time.Second + 1))
+		time.Sleep(25 * time.Second)
+		release(t, l)
+		l = lock(t, locks, "a")
+		s.mem.Break("a")
+		<-l.Lost()
+		synctest.Wait()
+		same(t, "kinds", len(kinds), len(eventKinds)-1) // nothing has failed
+	})
+}
+
+func TestObserver_ChildrenKeepIt(t *testing.T) {
+	o, of := &observer{}, &observer{}
+	s, err := New(memstore.New(), &Options{Observer: o.tell})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	release(t, lock(t, s.With(&Options{TTL: time.Minute}), "a"))
+	same(t, "events", len(o.all), 2)
+	release(t, lock(t, s.With(&Options{Observer: of.tell}), "a"))
+	same(t, "events of the parent's", len(o.all), 2)
+	same(t, "events of the child's", len(of.all), 2)
+}
+
+// Nobody pays for what nobody asked for; and the events themselves are no
+// garbage either.
+func TestObserver_AllocatesNothing(t *testing.T) {
+	pair := func(o *Options) float64 {
+		s, err := New(memstore.New(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		m := s.Mutex("a")
+		return testing.AllocsPerRun(200, func() {
+			l, err := m.TryLock(context.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := l.Release(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	var events int
+	with := pair(&Options{Observer: func(e Event) { events += int(e.Kind) }})
+	without := pair(nil)
+	if events == 0 {
+		t.Fatal("nothing was told")
+	}
+	same(t, "allocations of a pair with an observer", with, without)
+
+	h := &hold{s: &settings{}, e: &engine{}}
+	w := &want{l: &Locker{e: h.e, s: h.s}}
+	same(t, "allocations without an observer", testing.AllocsPerRun(100, func() {
+		h.e.stamp(h.s)
+		h.observe(EventGranted, 1, nil)
+		h.observeEnd(ErrLost)
+		_ = w.failed(0, ErrHeld)
+	}), 0)
+}
+
+func TestEventKind_SaysItsName(t *testing.T) {
+	same(t, "a kind", EventRenewalFailed.String(), "renewal failed")
+	same(t, "one of tomorrow", EventKind(99).String(), "event 99")
+	for k := EventGranted; k <= EventLost; k++ {
+		if eventKinds[k] == "" {
+			t.Errorf("%d has no name", k)
+		}
+	}
+}
+
+// What an operator should be woken for is told by the level, and each line says
+// whose it is, also as JSON.
+func TestLog_ALossIsAnErrorAFailedRenewalAWarningTheRestDebug(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		s := newLink(t)
+		locks := locker(t, s, &Options{Logger: slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+		one := lock(t, locks, "one") // granted, renewed late, released
+		s.renewalsFail(time.Now().Add(11 * time.Second))
+		time.Sleep(12 * time.Second)
+		release(t, one)
+		two := lock(t, locks, "two") // broken
+		s.mem.Break("two")
+		<-two.Lost()
+		three := lock(t, locks, "three") // unclear whether it was released
+		s.on(func(c *call) fate { return fate{fail: errLink} })
+		is(t, three.Release(), ErrUnavailable)
+		s.on(nil)
+		four := lock(t, locks, "four") // the loss is found by the release
+		time.Sleep(9 * time.Second)
+		s.mem.Break("four")
+		s.on(func(c *call) fate { return fate{back: 2 * time.Second} })
+		time.Sleep(2 * time.Second)
+		is(t, four.Release(), ErrLost)
+
+		synctest.Wait()
+		leases := map[string]*Lease{"one": one, "two": two, "three": three, "four": four}
+		var levels []string
+		for line := range strings.Lines(log.String()) {
+			var r struct {
+				Level, Msg, Name, ID, Store, Err string
+				Token                            int64
+			}
+			if err := json.Unmarshal([]byte(line), &r); err != nil {
+				t.Fatal(err)
+			}
+			l := leases[r.Name]
+			if l == nil || r.ID != l.ID() || r.Token != l.Token() || r.Store != "a link" {
+				t.Errorf("%s does not say whose it is", line)
+			}
+			if (r.Err == "") != (r.Msg == "holdfast: granted" || r.Msg == "holdfast: released") {
+				t.Errorf("%s: an error where there is none, or the other way round", line)
+			}
+			levels = append(levels, r.Name+" "+r.Level)
+		}
+		same(t, "log", strings.Join(levels, ", "), "one DEBUG, one WARN, one DEBUG, two DEBUG, two ERROR, three DEBUG, three DEBUG, four DEBUG, four ERROR")
+	})
+}
