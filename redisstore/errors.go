@@ -69,10 +69,10 @@ func checkTime(name, what string, d, least time.Duration) error {
 }
 
 func checkRenewal(h *store.Hold) error {
-	if err := checkName(h.Name); err != nil {
-		return err
+	if len(h.Owner) > math.MaxUint16 {
+		return fmt.Errorf("%w: %q: the owner has %d bytes", store.ErrInvalid, h.Name, len(h.Owner))
 	}
-	return checkTime(h.Name, "a TTL", h.TTL, minTTL)
+	return cmp.Or(checkName(h.Name), checkTime(h.Name, "a TTL", h.TTL, minTTL))
 }
 
 func checkClaim(c *store.Claim) error {

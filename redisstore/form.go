@@ -55,7 +55,7 @@ func claimed(c *store.Claim) string {
 	b = le.AppendUint32(b, uint32(c.Weight))
 	b = le.AppendUint32(b, uint32(c.Weight)) // want
 	b = le.AppendUint32(b, 0)                // turn
-	b = le.AppendUint16(b, 1)                // n
+	b = le.AppendUint16(b, uint16(c.Tokens()))
 	b = append(b, flagGranted)
 	return string(append(b, c.Owner...))
 }

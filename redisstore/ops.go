@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -30,13 +31,17 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 		return store.Answer{}, err
 	}
 	if token, err := strconv.ParseInt(answer, 10, 64); err == nil {
-		return store.Answer{Granted: true, Token: token, N: 1, Last: token, TTL: c.TTL, Weight: c.Weight, Want: c.Weight}, nil
+		n := c.Tokens()
+		return store.Answer{
+			Granted: true, Token: token, N: n, TTL: c.TTL, Weight: c.Weight, Want: c.Weight, Last: token + int64(n) - 1,
+		}, nil
 	}
 	rest := answer[1:]
 	switch answer[0] {
 	case 'G':
-		if len(rest) == 16 {
-			return store.Answer{Granted: true, Token: float(rest), N: 1, Last: float(rest[8:]), TTL: c.TTL, Weight: c.Weight, Want: c.Weight}, nil
+		a := store.Answer{Granted: true, TTL: c.TTL}
+		if rest, ok := stands(&a, rest); ok && rest == "" {
+			return a, nil
 		}
 	case 'R':
 		if a, ok := refused(rest); ok {
@@ -72,34 +77,91 @@ func refused(s string) (a store.Answer, ok bool) {
 	}, true
 }
 
+// stands reads how a hold stands, and returns what follows that.
+func stands(a *store.Answer, s string) (rest string, ok bool) {
+	var h struct {
+		Last, Token, Fence float64
+		Weight, Want       uint32
+		N                  uint16
+	}
+	n, err := binary.Decode([]byte(s), le, &h)
+	if err != nil {
+		return "", false
+	}
+	a.Last, a.Token, a.Fence = int64(h.Last), int64(h.Token), int64(h.Fence)
+	a.Weight, a.Want, a.N = int64(h.Weight), int64(h.Want), int(h.N)
+	return s[n:], true
+}
+
 // Renew implements [store.Store].
 func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 	out := make([]store.Renewal, len(holds))
 	commands := make([]*command, 0, len(holds))
 	for i, h := range holds {
 		out[i].TTL = h.TTL
-		if h.NewID != (store.ID{}) {
-			out[i].Err = store.ErrUnsupported
-			continue
-		}
 		if out[i].Err = checkRenewal(&h); out[i].Err == nil {
+			newID := ""
+			if h.NewID != (store.ID{}) {
+				newID = h.NewID.String()
+			}
 			commands = append(commands, s.command(&s.scripts.renew, s.key(h.Name),
-				h.ID.String(), strconv.FormatInt(h.Token, 10), strconv.FormatInt(micros(h.TTL), 10)))
+				h.ID.String(), strconv.FormatInt(h.Token, 10), strconv.FormatInt(micros(h.TTL), 10),
+				strconv.FormatInt(h.Used, 10), newID, h.Owner))
 		}
 	}
 	s.start(ctx, commands...)
 	for i, h := range holds {
 		if out[i].Err == nil {
-			out[i].Err = s.done(ctx, commands[0], "renew", h.Name)
+			out[i] = s.renewed(ctx, commands[0], &h)
 			commands = commands[1:]
 		}
 	}
 	return out
 }
 
+// renewed reads what the renew script answers.
+func (s *Store) renewed(ctx context.Context, cmd *command, h *store.Hold) store.Renewal {
+	answer, err := s.outcome(ctx, cmd, "renew", h.Name)
+	if err != nil {
+		return store.Renewal{Err: err, TTL: h.TTL}
+	}
+	var a store.Answer
+	if answer[0] == 'H' {
+		if rest, ok := stands(&a, answer[1:]); ok && rest == "" {
+			return store.Renewal{TTL: h.TTL, Weight: a.Weight, Want: a.Want, Fence: a.Fence}
+		}
+	}
+	return store.Renewal{Err: s.strange("renew", h.Name, answer), TTL: h.TTL}
+}
+
 // Change implements [store.Store].
 func (s *Store) Change(ctx context.Context, h store.Hold, turn int32, weight int64) (store.Answer, error) {
-	return store.Answer{}, store.ErrUnsupported
+	const what = "change the weight of"
+	if err := cmp.Or(checkName(h.Name), store.CheckChange(h.Name, turn, weight)); err != nil {
+		return store.Answer{}, err
+	}
+	cmd := s.command(&s.scripts.change, s.key(h.Name), h.ID.String(), strconv.FormatInt(h.Token, 10),
+		strconv.FormatInt(int64(turn), 10), strconv.FormatInt(weight, 10))
+	s.start(ctx, cmd)
+	answer, err := s.outcome(ctx, cmd, what, h.Name)
+	if err != nil {
+		return store.Answer{}, err
+	}
+	var a store.Answer
+	rest, ok := stands(&a, answer[1:])
+	switch {
+	case answer == "I":
+		return store.Answer{}, store.NotUpgradeableError(h.Name)
+	case answer[0] == 'G' && ok && rest == "":
+		a.Granted = true
+		return a, nil
+	case answer[0] == 'R' && ok:
+		if by, ok := refused(rest); ok {
+			a.Holders, a.Holding, a.Until = by.Holders, by.Holding, by.Until
+			return a, nil
+		}
+	}
+	return store.Answer{}, s.strange(what, h.Name, answer)
 }
 
 // Release implements [store.Store].
@@ -107,7 +169,7 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 	if err := checkName(h.Name); err != nil {
 		return err
 	}
-	cmd := s.command(&s.scripts.release, s.key(h.Name), h.ID.String(), strconv.FormatInt(h.Token, 10))
+	cmd := s.command(&s.scripts.release, s.key(h.Name), h.ID.String(), strconv.FormatInt(h.Token, 10), strconv.FormatInt(h.Used, 10))
 	s.start(ctx, cmd)
 	return s.done(ctx, cmd, "release", h.Name)
 }

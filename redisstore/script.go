@@ -18,7 +18,7 @@ type script struct {
 	sha  string
 }
 
-type scripts struct{ ask, release, renew, brk, view script }
+type scripts struct{ ask, release, renew, change, brk, view script }
 
 // live are the scripts of every Store but those of some tests.
 var live = load(func(text string) string { return text })
@@ -46,5 +46,5 @@ func load(edit func(string) string) scripts {
 		sum := sha1.Sum([]byte(text))
 		return script{name: name, text: text, sha: hex.EncodeToString(sum[:])}
 	}
-	return scripts{ask: one("ask"), release: one("release"), renew: one("renew"), brk: one("break"), view: one("view")}
+	return scripts{ask: one("ask"), release: one("release"), renew: one("renew"), change: one("change"), brk: one("break"), view: one("view")}
 }

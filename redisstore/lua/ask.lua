@@ -1,7 +1,7 @@
 -- Appends a claim, or refreshes the entry of its id.
 -- ARGV: 1 the entry from its id on, as if granted; 2 TTL in µs; 3 how long to
 -- keep the key, in ms; 4 place in µs, with a "t" before it for a try.
--- Answers the token, or a letter and what belongs to it.
+-- Answers the token of a new grant, or a letter and what belongs to it.
 local s = redis.call('GET', KEYS[1])
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
@@ -12,32 +12,19 @@ if not s or (#s == 11 and string.sub(s, 1, 3) == 'hf1') then
 		local newest = struct.unpack('<d', s, 4)
 		if newest >= now then token = newest + 1 end
 	end
-	redis.call('SET', KEYS[1], struct.pack('<c3dddd', 'hf1', token, token, now, now + ARGV[2]) .. ARGV[1], 'PX', ARGV[3])
+	local n = struct.unpack('<H', ARGV[1], 76)
+	redis.call('SET', KEYS[1], struct.pack('<c3dddd', 'hf1', token + n - 1, token, now, now + ARGV[2]) .. ARGV[1], 'PX', ARGV[3])
 	return token
 end
 --@ queue.lua
-local function granted(e)
-	push(e, ARGV[2])
-	if e.token == last then return done(last) end
-	return done('G' .. struct.pack('<dd', e.token, last))
-end
 -- Refuses a claim whose entry is own, or which is behind all.
 local function refused(own)
-	local first, holding, ahead, holders = nil, 0, 0, {}
+	local ahead = {}
 	for _, e in ipairs(q) do
 		if e == own then break end
-		local x = ends(e)
-		if not first or x < first then first = x end
-		if e.granted then
-			holding = holding + 1
-			if holding <= 8 then holders[holding] = raw(e) end
-		else
-			ahead = ahead + 1
-		end
+		ahead[#ahead + 1] = e
 	end
-	local left = 0
-	if first then left = first - now end
-	return done('R' .. struct.pack('<dddI4I4', now, last, left, holding, ahead) .. table.concat(holders))
+	return done('R' .. obstacles(ahead))
 end
 
 local own = find(string.sub(ARGV[1], 1, 32))
@@ -51,21 +38,23 @@ if own then
 	end
 	if not own.granted then push(own, place) end
 	settle(own.id)
-	if own.granted then return granted(own) end
-	return refused(own)
+	if not own.granted then return refused(own) end
+	push(own, ARGV[2])
+	return done('G' .. told(own))
 end
 settle('')
 local new = parse(struct.pack('<ddd', 0, 0, 0) .. ARGV[1], 1)
 if #q > 0 and q[1].limit ~= new.limit then
 	return done('M' .. string.format('%.0f', q[1].limit))
 end
-local room = waiting == 0 and held + new.weight <= new.limit
+local room = waiting == 0 and not upgrading and held + new.weight <= new.limit
 if try ~= '' and not room then return refused(nil) end
 q[#q + 1] = new
 wrote = true
 if room then
 	grant(new)
-	return granted(new)
+	push(new, ARGV[2])
+	return done(new.token)
 end
 new.granted, new.raw = false, nil
 push(new, place)

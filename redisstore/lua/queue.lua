@@ -1,7 +1,7 @@
 -- The rule of package queue, and the stored form. Before it: s is what is
 -- stored, or false, and now is the server's time in µs.
 local last, q, wrote, woken = 0, {}, false, {}
-local held, waiting = 0, 0 -- of q, after settle
+local held, waiting, upgrading = 0, 0, nil -- of q, after settle
 local FIXED = '<dddc32dHBddI4I4I4I4HB'
 
 local function parse(s, p)
@@ -62,32 +62,55 @@ local function push(e, us)
 	wrote = true
 end
 
+-- Draws n tokens and returns the first.
+local function draw(n)
+	local first = last + 1
+	if now > first then first = now end
+	last = first + n - 1
+	return first
+end
+
 local function grant(e)
-	last = last + 1
-	if now > last then last = now end
-	e.granted, e.since, e.token, e.n, e.raw = true, now, last, 1, nil
+	if e.n == 0 then e.n = 1 end
+	e.granted, e.since, e.token, e.raw = true, now, draw(e.n), nil
 	wrote = true
 end
+
+-- Whether an upgrade of e is pending.
+local function wants(e) return e.granted and e.want > e.weight and e.expires > now end
 
 -- Drops what is over and gives room in order. A grant of the entry of self is
 -- no one else's news.
 local function settle(self)
 	local kept = {}
-	held, waiting = 0, 0
+	held, waiting, upgrading = 0, 0, nil
 	for _, e in ipairs(q) do
 		if ends(e) > now then
 			kept[#kept + 1] = e
 			if e.granted then held = held + e.weight else waiting = waiting + 1 end
+			if wants(e) then upgrading = e end
 		end
 	end
 	if #kept < #q then q, wrote = kept, true end
+	if upgrading then -- before all that wait
+		local e = upgrading
+		if held - e.weight + e.want > e.limit then return end
+		held, upgrading = held - e.weight + e.want, nil
+		e.weight, e.fence, e.raw = e.want, draw(1), nil
+		wrote = true
+		if e.id ~= self then woken[#woken + 1] = { id = e.id, token = '0' } end
+	end
 	for _, e in ipairs(q) do
 		if waiting == 0 then break end
 		if not e.granted then
 			if held + e.weight > e.limit then break end
 			grant(e)
 			held, waiting = held + e.weight, waiting - 1
-			if e.id ~= self then woken[#woken + 1] = e end
+			if e.id ~= self then
+				local token = string.format('%.0f', e.token)
+				if e.n > 1 then token = token .. '+' .. e.n end
+				woken[#woken + 1] = { id = e.id, token = token }
+			end
 		end
 	end
 end
@@ -106,7 +129,7 @@ local function done(answer)
 		-- Last, and not fatal: a script that fails is not undone, and a waiter
 		-- looks by itself.
 		redis.pcall('PUBLISH', string.match(KEYS[1], '^[^{]*') .. 'hint:' .. string.sub(e.id, 1, 16),
-			string.format('%.0f', e.token) .. ' ' .. e.id .. ' ' .. KEYS[1])
+			e.token .. ' ' .. e.id .. ' ' .. KEYS[1])
 	end
 	return answer
 end
@@ -117,6 +140,38 @@ local function hold(id, token)
 	if not e then return nil, 'L' end
 	if not e.granted or e.token ~= token or e.expires <= now then return nil, 'L' .. e.broken end
 	return e
+end
+
+-- The same, if its owner may go on with it.
+local function sound(id, token)
+	local e, lost = hold(id, token)
+	if e and e.broken ~= '' then return nil, 'L' .. e.broken end
+	return e, lost
+end
+
+-- How the hold stands, for its owner.
+local function told(e)
+	return struct.pack('<dddI4I4H', last, e.token, e.fence, e.weight, e.want, e.n)
+end
+
+-- What a refusal tells of those ahead.
+local function obstacles(ahead)
+	local first, holding, before, holders = nil, 0, 0, {}
+	for _, e in ipairs(ahead) do
+		local x = ends(e)
+		-- Its want keeps more out than its weight, and ends sooner.
+		if wants(e) and e.expires < x then x = e.expires end
+		if not first or x < first then first = x end
+		if e.granted then
+			holding = holding + 1
+			if holding <= 8 then holders[holding] = raw(e) end
+		else
+			before = before + 1
+		end
+	end
+	local left = 0
+	if first then left = first - now end
+	return struct.pack('<dddI4I4', now, last, left, holding, before) .. table.concat(holders)
 end
 
 -- Ends e for its owner: settle drops it, unless it is a hold whose token was

@@ -1,5 +1,5 @@
 -- Gives a hold back, or with token 0 whatever the id has.
--- ARGV: 1 id; 2 token.
+-- ARGV: 1 id; 2 token; 3 the newest token used of its block, or 0.
 local s = redis.call('GET', KEYS[1])
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
@@ -8,7 +8,14 @@ if s and #s >= 113 and string.sub(s, 1, 3) == 'hf1' then
 	-- helpers says the same, more slowly.
 	local token, since, expires, id, keep, owner, broken = struct.unpack('<dddc32dHB', s, 12)
 	if #s == 113 + owner + broken and id == ARGV[1] and token == tonumber(ARGV[2]) and expires > now and since + keep <= now then
-		redis.call('SET', KEYS[1], string.sub(s, 1, 11), 'KEEPTTL')
+		local head = string.sub(s, 1, 11)
+		if ARGV[3] ~= '0' then
+			local used, after = tonumber(ARGV[3]), token + struct.unpack('<H', s, 111)
+			if used >= token and used < after and struct.unpack('<d', s, 4) == after - 1 then
+				head = struct.pack('<c3d', 'hf1', used)
+			end
+		end
+		redis.call('SET', KEYS[1], head, 'KEEPTTL')
 		return 1
 	end
 end
@@ -22,6 +29,10 @@ if token == 0 then
 end
 local e, lost = hold(ARGV[1], token)
 if e then
+	local used, after = tonumber(ARGV[3]), e.token + e.n
+	if used >= e.token and used < after - 1 and last == after - 1 then
+		last, e.n = used, used - e.token + 1
+	end
 	e.shown = true
 	leave(e)
 end
