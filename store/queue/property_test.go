@@ -29,6 +29,8 @@ func TestProperties(t *testing.T) {
 			"ask":      w.ask,
 			"again":    w.again,
 			"renew":    w.renew,
+			"change":   w.change,
+			"adopt":    w.adopt,
 			"release":  w.release,
 			"withdraw": w.withdraw,
 			"break":    w.breaking,
@@ -48,15 +50,18 @@ type world struct {
 	now   queue.Time
 	ids   []store.ID // in the order they first came
 	known map[store.ID]*claimed
-	most  int64 // the newest token seen
+	most  int64 // the newest token that anybody may have used
 	came  int   // claims so far
+
+	renamed map[store.ID]store.ID // by the operation under way: new to old
 }
 
 // A claimed is a claim and what its owner knows.
 type claimed struct {
 	store.Claim
 	token int64
-	came  int // order of the append
+	came  int   // order of the append
+	turn  int32 // the newest change
 }
 
 func us(n int) time.Duration { return time.Duration(n) * time.Microsecond }
@@ -72,22 +77,17 @@ func (w *world) do(t *rapid.T, self store.ID, act func(*queue.Queue) (any, queue
 		t.Fatalf("lost, or a refused try: it says that it changed the queue, and did not: %+v", w.q)
 	}
 
-	// A hint for each that was granted, but for the caller's own.
-	var granted []store.Hint
-	for _, e := range w.q.Entries {
-		if was := find(before, e.ID); e.Granted && (was == nil || !was.Granted) && e.ID != self {
-			granted = append(granted, store.Hint{Name: "n", ID: e.ID, Token: e.Token, N: int(e.N)})
-		}
-	}
-	if !slices.Equal(granted, change.Woken) {
-		t.Fatalf("granted %+v, hints %+v", granted, change.Woken)
-	}
-
-	// Tokens are drawn when something is granted, and always larger.
-	drawn := w.q.Last
+	// Tokens are drawn when something is granted, and always larger than any
+	// that was used. There is a hint for each grant, but for the caller's own.
+	var hints []store.Hint
+	drawn, pending, granted := w.q.Last, false, 0
 	for i := range w.q.Entries {
 		e := &w.q.Entries[i]
-		was := find(before, e.ID)
+		was, mine := find(before, e.ID), e.ID == self
+		if old, ok := w.renamed[e.ID]; ok && was == nil {
+			was, mine = find(before, old), true
+		}
+		pending = pending || wants(e, w.now)
 		switch {
 		case !e.Granted && e.Token != 0:
 			t.Fatalf("a waiting entry has token %d", e.Token)
@@ -97,12 +97,42 @@ func (w *world) do(t *rapid.T, self store.ID, act func(*queue.Queue) (any, queue
 			if e.Token <= w.most {
 				t.Fatalf("token %d after %d", e.Token, w.most)
 			}
-			w.most = e.Token
+			if e.N == 0 || e.N > 1 && int64(e.Weight) != int64(w.q.Limit) {
+				t.Fatalf("a block of %d for a part of the limit: %+v", e.N, e)
+			}
+			granted++
+			w.most = e.Token + int64(e.N) - 1
+			if !mine {
+				hints = append(hints, store.Hint{Name: "n", ID: e.ID, Token: e.Token, N: int(e.N)})
+			}
+		case was != nil && e.Fence != was.Fence:
+			if e.Fence <= w.most || e.Weight != store.Full || e.Want != e.Weight || was.Weight == e.Weight {
+				t.Fatalf("upgraded from %+v to %+v, after token %d", was, e, w.most)
+			}
+			w.most = e.Fence
+			if !mine {
+				hints = append(hints, store.Hint{Name: "n", ID: e.ID})
+			}
+		case was != nil && e.Weight > was.Weight:
+			t.Fatalf("more weight and no fence: %+v, %+v", was, e)
 		}
 		// Nobody moves another's expiry, or takes part of its claim.
-		if was != nil && e.ID != self && (e.Expires != was.Expires || e.Delay != was.Delay || e.Keep != was.Keep) {
-			t.Fatalf("another's entry went from %+v to %+v", was, e)
+		if was != nil && !mine {
+			same := *was
+			same.Granted, same.Since, same.Token, same.N = e.Granted, e.Since, e.Token, max(was.N, 1)
+			if e.Fence != was.Fence {
+				same.Weight, same.Fence = e.Weight, e.Fence
+			}
+			if !reflect.DeepEqual(*e, same) {
+				t.Fatalf("another's entry went from %+v to %+v", was, e)
+			}
 		}
+	}
+	if !slices.Equal(hints, change.Woken) {
+		t.Fatalf("granted %+v, hints %+v", hints, change.Woken)
+	}
+	if pending && granted > 0 {
+		t.Fatalf("granted past a pending upgrade: %+v", w.q)
 	}
 	if drawn != w.most && drawn != before.Last {
 		t.Fatalf("the newest token is %d, and %d was drawn", drawn, w.most)
@@ -129,7 +159,7 @@ func (w *world) ask(t *rapid.T) {
 	}
 	weights := []int64{1, limit}
 	if limit == store.Full {
-		weights = append(weights, store.Full/2+1)
+		weights = append(weights, store.Upgradeable, store.Upgradeable)
 	}
 	ttl := rapid.IntRange(1, 20).Draw(t, "ttl")
 	w.came++
@@ -137,6 +167,7 @@ func (w *world) ask(t *rapid.T) {
 		Name: "n", ID: store.Process{byte(w.came % 3)}.NewID(), Limit: limit,
 		Weight: rapid.SampledFrom(weights).Draw(t, "weight"), Try: rapid.Bool().Draw(t, "try"),
 		TTL: us(ttl), Place: us(rapid.IntRange(1, ttl).Draw(t, "place")),
+		Block: rapid.SampledFrom([]int{0, 1, 4, 10, store.MaxBlock + 1}).Draw(t, "block"),
 		Owner: fmt.Sprint("owner ", w.came), Keep: us(rapid.SampledFrom([]int{0, 0, 5, 30}).Draw(t, "keep")), Delay: us(rapid.SampledFrom([]int{0, 0, 5}).Draw(t, "delay")),
 	}}
 	// Whether it must be granted is known from the outside: what is in the
@@ -148,7 +179,7 @@ func (w *world) ask(t *rapid.T) {
 		if e.Granted {
 			held += int64(e.Weight)
 		}
-		waiting = waiting || !e.Granted
+		waiting = waiting || !e.Granted || wants(&e, w.now)
 	}
 	out, err := w.do(t, c.ID, func(q *queue.Queue) (any, queue.Change, error) { return q.Ask(w.now, "n", &c.Claim) })
 	if len(settled.Entries) > 0 && int64(settled.Limit) != limit {
@@ -173,6 +204,9 @@ func (w *world) ask(t *rapid.T) {
 		if a.Granted {
 			lasts = c.TTL
 		}
+		if a.Granted && (a.N != c.Tokens() || a.Weight != c.Weight || a.Want != c.Weight || a.Fence != 0) {
+			t.Fatalf("asked for %+v and granted %+v", c, a)
+		}
 		if e.Expires != w.now.Clock+lasts.Microseconds() || e.Owner != c.Owner {
 			t.Fatalf("asked for %+v at %d, and the entry is %+v", c, w.now.Clock, e)
 		}
@@ -193,7 +227,11 @@ func (w *world) told(t *rapid.T, a store.Answer, self store.ID) {
 		if e.ID == self {
 			break
 		}
-		if left := us(int(end(e) - w.now.Clock)); want.Until == 0 || left < want.Until {
+		over := end(e)
+		if wants(e, w.now) {
+			over = min(over, e.Expires)
+		}
+		if left := us(int(over - w.now.Clock)); want.Until == 0 || left < want.Until {
 			want.Until = left
 		}
 		if e.Granted {
@@ -283,16 +321,19 @@ func (w *world) lost(t *rapid.T, err error, what string) {
 
 func (w *world) renew(t *rapid.T) {
 	c := w.pick(t)
-	h := store.Hold{Name: "n", ID: c.ID, Token: c.token + int64(rapid.SampledFrom([]int{0, 0, 0, 1, -1}).Draw(t, "off")), TTL: us(rapid.IntRange(1, 30).Draw(t, "ttl"))}
+	h := store.Hold{
+		Name: "n", ID: c.ID, Token: c.token + int64(rapid.SampledFrom([]int{0, 0, 0, 1, -1}).Draw(t, "off")), TTL: us(rapid.IntRange(1, 30).Draw(t, "ttl")),
+		Owner: rapid.SampledFrom([]string{"", "", "another note"}).Draw(t, "owner"), Used: w.used(t, c),
+	}
 	var was queue.Entry
 	e := w.alive(c)
 	good := e != nil && e.Granted && e.Token == h.Token && e.Broken == nil
 	if e != nil {
 		was = *e
 	}
-	_, err := w.do(t, c.ID, func(q *queue.Queue) (any, queue.Change, error) {
+	out, err := w.do(t, c.ID, func(q *queue.Queue) (any, queue.Change, error) {
 		r, change := q.Renew(w.now, &h)
-		return nil, change, r.Err
+		return r, change, r.Err
 	})
 	if !good {
 		w.lost(t, err, "renewal")
@@ -308,6 +349,131 @@ func (w *world) renew(t *rapid.T) {
 		t.Fatalf("the token was shown, and the entry is %+v", e)
 	}
 	w.pushed(t, c, was, h.TTL)
+	if h.Owner == "" {
+		h.Owner = was.Owner
+	}
+	turn := was.Turn
+	if h.Used >= was.Token && h.Used < was.Token+int64(was.N) {
+		turn = max(turn, int32(h.Used-was.Token))
+	}
+	e = find(w.q, c.ID)
+	if e.Owner != h.Owner || e.Turn != turn {
+		t.Fatalf("renewed by %+v from %+v to %+v", h, was, e)
+	}
+	if r := out.(store.Renewal); r.TTL != h.TTL || r.Weight != int64(e.Weight) || r.Want != int64(e.Want) || r.Fence != e.Fence {
+		t.Fatalf("told %+v of %+v", r, e)
+	}
+}
+
+// used is a token of the claim's block, or just outside, or none.
+func (w *world) used(t *rapid.T, c *claimed) int64 {
+	if !rapid.Bool().Draw(t, "tells what it used") {
+		return 0
+	}
+	return c.token + int64(rapid.IntRange(-1, c.Tokens()).Draw(t, "used"))
+}
+
+// change is of the weight: an upgrade or a way back, the next or an older one.
+func (w *world) change(t *rapid.T) {
+	c := w.pick(t)
+	if c.Weight != store.Upgradeable {
+		c = w.pick(t)
+	}
+	turn := c.turn + 1
+	if c.turn > 0 && rapid.IntRange(0, 3).Draw(t, "late") == 0 {
+		turn = int32(rapid.IntRange(1, int(c.turn)).Draw(t, "turn"))
+	}
+	c.turn = max(c.turn, turn)
+	weight := rapid.SampledFrom([]int64{store.Full, store.Full, store.Upgradeable}).Draw(t, "weight")
+	h := store.Hold{Name: "n", ID: c.ID, Token: c.token + int64(rapid.SampledFrom([]int{0, 0, 0, 0, 1}).Draw(t, "off"))}
+	e := w.alive(c)
+	good := e != nil && e.Granted && e.Token == h.Token && e.Broken == nil
+	var was queue.Entry
+	if e != nil {
+		was = *e
+	}
+	out, err := w.do(t, c.ID, func(q *queue.Queue) (any, queue.Change, error) {
+		a, change, err := q.Change(w.now, &h, turn, weight)
+		return a, change, err
+	})
+	switch {
+	case !good:
+		w.lost(t, err, "change")
+		return
+	case c.Weight != store.Upgradeable || c.Limit != store.Full:
+		if !errors.Is(err, store.ErrInvalid) {
+			t.Fatalf("change of %+v: %v, want ErrInvalid", was, err)
+		}
+		return
+	case err != nil:
+		t.Fatalf("change of %+v: %v", was, err)
+	}
+	want, asked := was, was.Want
+	if turn > was.Turn {
+		want.Turn, asked = turn, int32(weight)
+	}
+	alone := true
+	for i := range w.q.Entries {
+		o := &w.q.Entries[i]
+		alone = alone && (o.ID == c.ID || !o.Granted || end(o) <= w.now.Clock)
+	}
+	e = find(w.q, c.ID)
+	want.Want, want.Weight, want.Fence = asked, min(was.Weight, asked), e.Fence // fences are checked in do
+	if alone && want.Want > want.Weight {
+		want.Weight = want.Want
+		if e.Fence == was.Fence {
+			t.Fatalf("nobody is in the way of an upgrade that is not granted: %+v", e)
+		}
+	}
+	if !reflect.DeepEqual(*e, want) {
+		t.Fatalf("changed to %d, turn %d, at %d from %+v to %+v", weight, turn, w.now.Clock, was, e)
+	}
+	a := out.(store.Answer)
+	told := store.Answer{
+		Granted: int64(e.Weight) == weight, Token: e.Token, N: int(e.N), Weight: int64(e.Weight), Want: int64(e.Want), Fence: e.Fence, Last: w.q.Last,
+		Holding: a.Holding, Holders: a.Holders, Until: a.Until,
+	}
+	if !reflect.DeepEqual(a, told) || !a.Granted && e.Want > e.Weight && (a.Holding == 0 || a.Until == 0 || a.Holders[0].ID == c.ID) {
+		t.Fatalf("told %+v of %+v", a, e)
+	}
+}
+
+// adopt lets the hold go on under another id.
+func (w *world) adopt(t *rapid.T) {
+	c := w.pick(t)
+	id := store.Process{byte(rapid.IntRange(0, 2).Draw(t, "process"))}.NewID()
+	h := store.Hold{Name: "n", ID: c.ID, NewID: id, Token: c.token, TTL: us(rapid.IntRange(1, 30).Draw(t, "ttl"))}
+	e := w.alive(c)
+	good := e != nil && e.Granted && e.Token == h.Token && e.Broken == nil
+	var was queue.Entry
+	if e != nil {
+		was = *e
+	}
+	w.renamed = map[store.ID]store.ID{id: c.ID}
+	defer func() { w.renamed = nil }()
+	_, err := w.do(t, c.ID, func(q *queue.Queue) (any, queue.Change, error) {
+		r, change := q.Renew(w.now, &h)
+		return nil, change, r.Err
+	})
+	if !good {
+		w.lost(t, err, "a renewal under another id")
+		return
+	}
+	if err != nil {
+		t.Fatalf("renewal of %+v under another id: %v", was, err)
+	}
+	if find(w.q, c.ID) != nil {
+		t.Fatalf("the old id is there still: %+v", w.q)
+	}
+	next := *c // the old one stays among those picked, and is lost
+	next.ID = id
+	w.ids, w.known[id] = append(w.ids, id), &next
+	w.pushed(t, &next, was, h.TTL)
+}
+
+// wants is whether an upgrade is pending.
+func wants(e *queue.Entry, now queue.Time) bool {
+	return e.Granted && e.Weight < e.Want && now.Clock < e.Expires
 }
 
 func (w *world) release(t *rapid.T) {
@@ -322,9 +488,15 @@ func (w *world) release(t *rapid.T) {
 	if e != nil {
 		was = *e
 	}
+	used := w.used(t, c)
+	if used < token || !good {
+		// Nothing is given back: any of the block may have been used.
+	} else if last := token + int64(was.N) - 1; used < last && w.q.Last == last {
+		w.most = used
+	}
 	// A repeated release is lost, so do is told of no repetition by itself.
 	_, err := w.do(t, c.ID, func(q *queue.Queue) (any, queue.Change, error) {
-		change, err := q.Release(w.now, &store.Hold{Name: "n", ID: c.ID, Token: token})
+		change, err := q.Release(w.now, &store.Hold{Name: "n", ID: c.ID, Token: token, Used: used})
 		return nil, change, err
 	})
 	if !good {
@@ -389,7 +561,7 @@ func (w *world) breaking(t *rapid.T) {
 	if err != nil {
 		t.Fatalf("break: %v", err)
 	}
-	was.Broken, was.Keep = &b.Reason, 0
+	was.Broken, was.Keep, was.Want = &b.Reason, 0, was.Weight
 	e = find(w.q, c.ID)
 	switch {
 	case b.Now || end(&was) <= w.now.Clock:
@@ -419,8 +591,9 @@ func (w *world) death(t *rapid.T) {
 			t.Fatalf("its owner lives: %+v, was %+v", e, was)
 		}
 		if e.Granted && !was.Granted {
-			w.most = max(w.most, e.Token)
+			w.most = max(w.most, e.Token+int64(e.N)-1)
 		}
+		w.most = max(w.most, e.Fence)
 	}
 	if !change.Wrote && !reflect.DeepEqual(normal(before), normal(w.q)) {
 		t.Fatal("it changed the queue and does not say so")
@@ -458,7 +631,7 @@ func (w *world) check(t *rapid.T) {
 	q := w.settled()
 	var held int64
 	var waits *queue.Entry
-	order := 0
+	order, upgrading := 0, false
 	for i := range q.Entries {
 		e := &q.Entries[i]
 		if end(e) <= w.now.Clock {
@@ -472,6 +645,12 @@ func (w *world) check(t *rapid.T) {
 				t.Fatalf("granted behind one that waits:\n%+v\n%+v", waits, e)
 			}
 			held += int64(e.Weight)
+			if wants(e, w.now) {
+				if upgrading {
+					t.Fatalf("two upgrades are pending: %+v", q.Entries)
+				}
+				upgrading = true
+			}
 			continue
 		}
 		if c := w.known[e.ID]; c.came < order {
@@ -486,7 +665,10 @@ func (w *world) check(t *rapid.T) {
 	if len(q.Entries) > 0 && held > int64(q.Limit) {
 		t.Fatalf("%d granted of %d: %+v", held, q.Limit, q.Entries)
 	}
-	if waits != nil && held+int64(waits.Weight) <= int64(q.Limit) {
+	if upgrading && held == store.Upgradeable {
+		t.Fatalf("nobody is in the way of an upgrade that is pending: %+v", q.Entries)
+	}
+	if waits != nil && !upgrading && held+int64(waits.Weight) <= int64(q.Limit) {
 		t.Fatalf("it fits and waits: %+v beside %d", waits, held)
 	}
 }
