@@ -199,8 +199,12 @@ func check(c *store.Claim) error {
 	if c.Limit < 1 || c.Limit > store.Full || c.Weight < 1 || c.Weight > c.Limit {
 		return fmt.Errorf("%w: %q: a weight of %d under a limit of %d: want 1 … limit … %d", store.ErrInvalid, c.Name, c.Weight, c.Limit, store.Full)
 	}
-	if len(c.Owner) > maxOwner {
-		return fmt.Errorf("%w: %q: an owner of %d bytes: at most %d", store.ErrInvalid, c.Name, len(c.Owner), maxOwner)
+	return checkOwner(c.Name, c.Owner)
+}
+
+func checkOwner(name, owner string) error {
+	if len(owner) > maxOwner {
+		return fmt.Errorf("%w: %q: an owner of %d bytes: at most %d", store.ErrInvalid, name, len(owner), maxOwner)
 	}
 	return nil
 }

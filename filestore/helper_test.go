@@ -34,6 +34,8 @@ var roles = map[string]func(s *Store, name string) error{
 	"change":         changeForEver,
 	"change badly":   func(s *Store, name string) error { writeSlot = truncateAndWrite; return changeForEver(s, name) },
 	"hand over":      handOver,
+	"detach":         detach,
+	"read":           read,
 }
 
 func TestMain(m *testing.M) {
@@ -206,6 +208,37 @@ func holdWhile(s *Store, name string, do func() error) error {
 		return err
 	}
 	return s.Release(context.Background(), h)
+}
+
+// detach takes the name, detaches the hold and waits to be killed.
+func detach(s *Store, name string) error {
+	return holdWhile(s, name, func() error {
+		c := lockOf(store.Process{}, name)
+		for st, err := range s.List(context.Background(), name) {
+			if err != nil {
+				return err
+			}
+			e := st.Entries[0]
+			h := store.Hold{Name: name, ID: e.ID, Token: e.Token, TTL: c.TTL, NewID: c.ID}
+			if r := s.Renew(context.Background(), []store.Hold{h})[0]; r.Err != nil {
+				return r.Err
+			}
+			fmt.Println("detached", c.ID)
+		}
+		return untilStdinEnds()
+	})
+}
+
+// read takes the name to read, and waits to be killed.
+func read(s *Store, name string) error {
+	c := lockOf(store.NewProcess(), name)
+	c.Weight = 1
+	a, err := s.Ask(context.Background(), c)
+	if err != nil || !a.Granted {
+		return fmt.Errorf("%+v, %w", a, err)
+	}
+	fmt.Println("reading")
+	return untilStdinEnds()
 }
 
 // stopInside stops itself inside the section of the name.

@@ -35,7 +35,7 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (a store.Answer, err err
 			a, again, err = q.Ask(now, c.Name, &c)
 			change = join(change, more, again)
 		}
-		change.Woken = slices.DeleteFunc(change.Woken, func(h store.Hint) bool { return h.ID == c.ID })
+		change = withoutOwn(c.ID, change)
 		if err == nil && !a.Granted && !c.Try {
 			holders, before := ahead(now, q, c.ID)
 			if lookOut = holders; before != nil {
@@ -86,8 +86,18 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 		busy := todo[:0]
 		for _, i := range todo {
 			h := &holds[i]
+			if out[i].Err = checkOwner(h.Name, h.Owner); out[i].Err != nil {
+				continue
+			}
+			if h.NewID != (store.ID{}) {
+				if err := s.live(h.NewID.Process()); err != nil {
+					out[i].Err = s.told(op, h.Name, s.path(h.Name), err)
+					continue
+				}
+			}
+			var lookOut []store.Process
 			woken, err := s.try(h.Name, false, func(now queue.Time, q *queue.Queue) (change queue.Change) {
-				out[i], change = q.Renew(now, h)
+				out[i], lookOut, change = s.renew(now, q, h)
 				return change
 			})
 			switch {
@@ -97,6 +107,7 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 				out[i].Err = s.told(op, h.Name, s.path(h.Name), err)
 			default:
 				s.wake(ctx, woken)
+				s.lookOut(cmp.Or(h.NewID, h.ID).Process(), lookOut)
 			}
 		}
 		if todo = busy; len(todo) == 0 {
@@ -111,18 +122,49 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 	}
 }
 
+// renew renews one hold. If an upgrade of it is pending, the dead do not stay
+// in its way, and the living are told, so that their deaths are noticed.
+func (s *Store) renew(now queue.Time, q *queue.Queue, h *store.Hold) (store.Renewal, []store.Process, queue.Change) {
+	had := has(q, h.ID)
+	r, change := q.Renew(now, h)
+	id := h.ID
+	if h.NewID != (store.ID{}) && r.Err == nil {
+		id = h.NewID
+		s.count(h.ID.Process(), had, false)
+		s.count(id.Process(), !had, true) // not had: it was done before
+	}
+	if r.Err != nil || r.Want == r.Weight {
+		return r, nil, change
+	}
+	beside, more := s.expireBeside(now, q, h.Name, id)
+	var again queue.Change
+	if more.Wrote {
+		r, again = q.Renew(now, h)
+	}
+	return r, beside, withoutOwn(id, change, more, again)
+}
+
 // Change implements [store.Store].
 func (s *Store) Change(ctx context.Context, h store.Hold, turn int32, weight int64) (a store.Answer, err error) {
 	if err := cmp.Or(checkName(h.Name), store.CheckChange(h.Name, turn, weight)); err != nil {
 		return a, err
 	}
+	var lookOut []store.Process
 	err2 := s.do(ctx, "change", h.Name, false, func(now queue.Time, q *queue.Queue) (change queue.Change) {
 		a, change, err = q.Change(now, &h, turn, weight)
-		return change
+		if err != nil || a.Want == a.Weight {
+			return change
+		}
+		var more, again queue.Change
+		if lookOut, more = s.expireBeside(now, q, h.Name, h.ID); more.Wrote {
+			a, again, err = q.Change(now, &h, turn, weight)
+		}
+		return withoutOwn(h.ID, change, more, again)
 	})
 	if err2 != nil {
 		return store.Answer{}, err2
 	}
+	s.lookOut(h.ID.Process(), lookOut)
 	return a, err
 }
 
@@ -173,6 +215,13 @@ func join(changes ...queue.Change) (all queue.Change) {
 	return all
 }
 
+// withoutOwn is the changes as one, less the hints for the caller itself.
+func withoutOwn(id store.ID, changes ...queue.Change) queue.Change {
+	all := join(changes...)
+	all.Woken = slices.DeleteFunc(all.Woken, func(h store.Hint) bool { return h.ID == id })
+	return all
+}
+
 // maxTests is how many holders' processes one operation tests or watches, so
 // that a crowd of readers does not make each ask slow. Those beyond it come
 // free by their TTL, or when others before them have gone.
@@ -198,6 +247,28 @@ func ahead(now queue.Time, q *queue.Queue, id store.ID) (holders []store.Process
 		}
 	}
 	return holders, before
+}
+
+// expireBeside ends the holds beside that of id whose processes have died, and
+// returns the processes of the others.
+func (s *Store) expireBeside(now queue.Time, q *queue.Queue, name string, id store.ID) (living []store.Process, change queue.Change) {
+	var dead []store.Process
+	for i := range q.Entries {
+		e := &q.Entries[i]
+		p := e.ID.Process()
+		if e.ID == id || !e.Granted || e.Expires <= now.Clock || slices.Contains(living, p) || slices.Contains(dead, p) {
+			continue
+		}
+		if len(living)+len(dead) == maxTests {
+			break
+		}
+		if s.dead(p) {
+			dead = append(dead, p)
+		} else {
+			living = append(living, p)
+		}
+	}
+	return living, q.Expire(now, name, func(p store.Process) bool { return slices.Contains(dead, p) })
 }
 
 // deadAhead is which of the processes ahead of id have died.

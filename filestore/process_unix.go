@@ -41,6 +41,9 @@ func (s *Store) fifo(p store.Process, kind string) string {
 // live makes the process one that others can see to be alive. Its FIFO is
 // there and open before its id is in any queue.
 func (s *Store) live(p store.Process) error {
+	if p == (store.Process{}) {
+		return nil // nobody's: such a hold is detached, and no death ends it
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, err := s.own(p)
@@ -129,12 +132,13 @@ func (s *Store) end(p store.Process, pr *process) {
 
 // dead reports whether the process has died: its FIFO is there, and nobody has
 // it open for writing. Where the FIFO is gone nothing is known and the TTL
-// decides: somebody who tidies up must not break a lock.
+// decides: somebody who tidies up must not break a lock. So it is of a hold that
+// was detached from its process.
 func (s *Store) dead(p store.Process) bool {
 	s.mu.Lock()
 	known := s.procs[p] != nil || s.watches[p] != nil // its death would be told
 	s.mu.Unlock()
-	return !known && deadFIFO(s.fifo(p, liveFIFO))
+	return !known && p != (store.Process{}) && deadFIFO(s.fifo(p, liveFIFO))
 }
 
 // deadFIFO never opens for writing: that would be a life of its own.

@@ -360,6 +360,13 @@ func TestBadClaimsAreRefusedBeforeAnythingIsWritten(t *testing.T) {
 			t.Errorf("%s: %v, want ErrInvalid", what, err)
 		}
 	}
+	h := store.Hold{Name: "name", ID: good.ID, Token: 1, TTL: time.Hour, Owner: strings.Repeat("x", maxOwner+1)}
+	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; !errors.Is(err, store.ErrInvalid) {
+		t.Errorf("a renewal by a talkative user: %v, want ErrInvalid", err)
+	}
+	if _, err := s.Change(t.Context(), h, 0, store.Full); !errors.Is(err, store.ErrInvalid) {
+		t.Errorf("a change of turn 0: %v, want ErrInvalid", err)
+	}
 	if left, err := os.ReadDir(s.dir + "/" + namesDir); err != nil || len(left) > 0 {
 		t.Errorf("left: %v, %v", left, err)
 	}

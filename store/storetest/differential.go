@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -195,11 +197,12 @@ func (d *duel) do(o op) {
 
 // An outcome is an answer and errors in a form that can be compared.
 type outcome struct {
-	Answer store.Answer
-	Errs   []string
+	Answer   store.Answer
+	Renewals []store.Renewal
+	Errs     []string
 }
 
-func (o outcome) String() string { return fmt.Sprintf("%+v %q", o.Answer, o.Errs) }
+func (o outcome) String() string { return fmt.Sprintf("%+v %+v %q", o.Answer, o.Renewals, o.Errs) }
 
 func (d *duel) send(o op) outcome {
 	s := d.sides[o.side]
@@ -216,16 +219,28 @@ func (d *duel) send(o op) outcome {
 		var out outcome
 		for i, r := range s.Renew(ctx, o.holds) {
 			out.Errs = append(out.Errs, errorText(r.Err))
+			out.Renewals = append(out.Renewals, told(r))
 			if r.Err == nil && r.From == 0 && r.TTL != o.holds[i].TTL {
 				d.fail("renewed for %v, asked for %v", r.TTL, o.holds[i].TTL)
 			}
 		}
 		return out
+	case "change":
+		a, err := s.Change(ctx, o.holds[0], o.turn, o.weight)
+		return plain(a, err)
 	case "release":
 		return plain(store.Answer{}, s.Release(ctx, o.holds[0]))
 	default:
 		return plain(store.Answer{}, s.Store.(store.Inspector).BreakHold(ctx, o.broken))
 	}
+}
+
+// told is what a renewal tells of the hold.
+func told(r store.Renewal) store.Renewal {
+	if r.Err != nil {
+		return store.Renewal{}
+	}
+	return store.Renewal{Weight: r.Weight, Want: r.Want, Fence: r.Fence}
 }
 
 // plain drops what a store is free in.
@@ -252,6 +267,8 @@ func errorText(err error) string {
 		return "lost: " + l.Reason
 	case errors.Is(err, store.ErrLost):
 		return "lost"
+	case errors.Is(err, store.ErrInvalid):
+		return "invalid"
 	}
 	return "neither lost nor a mismatch: " + err.Error()
 }
@@ -275,7 +292,9 @@ func (d *duel) hints(woken []store.Hint) {
 			got := slices.Clone(s.got[begun:])
 			s.mu.Unlock()
 			want := slices.Clone(s.want[begun:])
-			byToken := func(a, b store.Hint) int { return int(a.Token - b.Token) }
+			byToken := func(a, b store.Hint) int {
+				return cmp.Or(cmp.Compare(a.Token, b.Token), bytes.Compare(a.ID[:], b.ID[:]))
+			}
 			slices.SortFunc(got, byToken)
 			slices.SortFunc(want, byToken)
 			if slices.Equal(got, want) {

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -87,11 +88,15 @@ func (d *duel) turn() {
 	switch n := d.rng.IntN(100); {
 	case n < 26 || !found:
 		d.do(op{kind: "ask", side: d.fresh(s), claim: s.claims[len(s.claims)-1].Claim})
-	case n < 49:
+	case n < 43:
 		d.counts["repeats"]++
 		d.do(op{kind: "ask", side: k.side, claim: k.Claim})
-	case n < 66:
+	case n < 56:
 		d.do(d.renewal())
+	case n < 60 && !d.lacks(store.PromiseDetach):
+		d.rename(s, k)
+	case n < 68 && !d.lacks(store.PromiseUpgrade):
+		d.change()
 	case n < 86:
 		d.do(op{kind: "release", side: k.side, holds: []store.Hold{d.hold(k)}})
 	case n < 93:
@@ -126,7 +131,7 @@ func (d *duel) fresh(s *subject) int {
 	var weight int64
 	switch limit {
 	case store.Full:
-		weight = []int64{store.Full, store.Full, 1, 1, 1, upgradeable}[d.rng.IntN(6)]
+		weight = []int64{store.Full, store.Full, 1, 1, 1, store.Upgradeable, store.Upgradeable}[d.rng.IntN(7)]
 	case store.MaxSlots:
 		weight = []int64{1, limit, limit - 1, limit / 2}[d.rng.IntN(4)]
 	default:
@@ -136,6 +141,9 @@ func (d *duel) fresh(s *subject) int {
 	c.Try = d.chance(40)
 	c.TTL = d.some(1, 6)
 	c.Place = min(d.some(1, 4), c.TTL, store.MaxPlace)
+	if d.chance(70) && !d.lacks(store.PromiseBlock) {
+		c.Block = []int{2, 5, 64, store.MaxBlock + 1}[d.rng.IntN(4)]
+	}
 	if d.chance(30) && !d.lacks(store.PromiseMinHold) {
 		c.Keep = d.some(1, 8)
 	}
@@ -193,7 +201,67 @@ func (d *duel) hold(k known) store.Hold {
 	case n < 29:
 		h.ID = d.id(k.side)
 	}
+	if e := d.model.entry(k.Name, k.ID); e != nil && (d.chance(20) || e.N > 1 && d.chance(80)) {
+		h.Used = h.Token - 1 + d.rng.Int64N(int64(e.N)+2)
+	}
 	return h
+}
+
+// rename is a renewal of a hold under another id: one of any process, or of
+// none.
+func (d *duel) rename(s *subject, k known) {
+	side := d.rng.IntN(len(d.sides))
+	h := d.hold(k)
+	h.NewID = d.id(side)
+	if d.chance(30) {
+		clear(h.NewID[:len(store.Process{})])
+	}
+	d.do(op{kind: "renew", side: side, holds: []store.Hold{h}})
+	if d.model.entry(s.name, h.NewID) != nil {
+		d.counts["holds with another id"]++
+		k.ID, k.side = h.NewID, side
+		s.claims = append(s.claims, k)
+	}
+}
+
+// change is of the weight of a hold, mostly an upgradeable one: the next of its
+// owner, or a copy of an older one.
+func (d *duel) change() {
+	var of, best []known
+	for _, s := range d.names {
+		for _, k := range s.claims {
+			e := d.model.entry(k.Name, k.ID)
+			if e != nil && e.Granted {
+				of = append(of, k)
+			}
+			if e != nil && e.Granted && k.Weight == store.Upgradeable {
+				best = append(best, k)
+			}
+		}
+	}
+	if len(best) > 0 && d.chance(90) {
+		of = best
+	}
+	if len(of) == 0 {
+		d.do(d.renewal())
+		return
+	}
+	k := of[d.rng.IntN(len(of))]
+	o := op{kind: "change", side: k.side, holds: []store.Hold{d.hold(k)}, turn: 1, weight: store.Full}
+	if h := &o.holds[0]; h.Token == 0 {
+		h.Token = d.model.token(k.Name, k.ID)
+	}
+	if d.chance(40) {
+		o.weight = store.Upgradeable
+	}
+	if e := d.model.entry(k.Name, k.ID); e != nil {
+		o.turn = e.Turn + 1 + d.rng.Int32N(2)
+		if d.chance(20) && e.Turn > 0 {
+			o.turn = 1 + d.rng.Int32N(e.Turn)
+			d.counts["late changes"]++
+		}
+	}
+	d.do(o)
 }
 
 // renewal is of up to four holds of one process.
@@ -208,6 +276,11 @@ func (d *duel) renewal() op {
 		}
 		if len(of) > 0 {
 			o.holds = append(o.holds, d.hold(of[d.rng.IntN(len(of))]))
+		}
+	}
+	for i := range o.holds {
+		if d.chance(20) {
+			o.holds[i].Owner = store.Owner{Host: "host", PID: i, Program: "differential", Note: strings.Repeat("ü|", d.rng.IntN(20))}.String()
 		}
 	}
 	if len(o.holds) == 0 { // nothing is held: of nobody, then
@@ -237,6 +310,9 @@ func (d *duel) breaking(k known) {
 	}
 	h := d.hold(k)
 	b := store.Break{Name: h.Name, ID: h.ID, Token: h.Token, Now: d.chance(50)}
+	if e := d.model.entry(k.Name, k.ID); e != nil && d.chance(30) {
+		b.Token = cmp.Or(e.Fence, h.Used, h.Token)
+	}
 	if d.chance(80) {
 		b.Reason = "reason " + strings.Repeat("ü'", d.rng.IntN(20))
 	}
@@ -267,11 +343,15 @@ func (d *duel) count(now queue.Time, o op) {
 			meets("in the way for a minimum hold", held && e.Shown && e.Since+e.Keep > now.Clock)
 			meets("in the way for a lock delay", held && e.Expires+e.Delay > now.Clock)
 			meets("met a broken hold", e.Broken != nil)
+			meets("met a pending upgrade", e.Granted && e.Want > e.Weight && e.Expires > now.Clock)
+			meets("met a pending upgrade that has expired", e.Granted && e.Want > e.Weight && e.Expires <= now.Clock)
+			meets("met one that waits for a block", !e.Granted && e.N > 1)
 			if own && len(o.holds) > 0 {
 				h := o.holds[i]
 				meets(o.kind+" of a waiting entry", !e.Granted)
 				meets(o.kind+" with a wrong token", e.Granted && h.Token != 0 && h.Token != e.Token)
 				meets(o.kind+" with token 0", h.Token == 0)
+				meets(o.kind+" that tells what of a block was used", e.Granted && e.N > 1 && h.Used >= e.Token && h.Used < e.Token+int64(e.N))
 			}
 		}
 		for what, yes := range met {
@@ -297,6 +377,18 @@ func (d *duel) tally(o op, out outcome, woken int) {
 			d.counts[o.kind+" "+strings.TrimSuffix(e, ":")]++
 		}
 	}
+	if o.kind == "change" && out.Errs[0] == "" {
+		what := "changes back"
+		switch a := out.Answer; {
+		case o.weight == store.Full && a.Granted:
+			what = "upgrades granted"
+		case o.weight == store.Full && a.Want == store.Full:
+			what = "upgrades pending"
+		case !a.Granted:
+			what = "changes not applied"
+		}
+		d.counts[what]++
+	}
 	if o.kind == "break" && out.Errs[0] == "" {
 		d.counts["breaks done"]++
 	}
@@ -320,10 +412,15 @@ func (d *duel) report(steps int) {
 		store.PromiseLockDelay: {"in the way for a lock delay"},
 		store.PromiseSlots:     {"ask mismatch"},
 		store.PromiseInspect:   {"breaks done", "met a broken hold"},
+		store.PromiseUpgrade: {
+			"upgrades granted", "upgrades pending", "changes back", "late changes", "met a pending upgrade", "change lost",
+		},
+		store.PromiseBlock:  {"met one that waits for a block", "release that tells what of a block was used", "renew that tells what of a block was used"},
+		store.PromiseDetach: {"holds with another id"},
 	} {
 		if !d.lacks(promise) {
 			for _, name := range names {
-				floors[name] = 0.3
+				floors[name] = 0.1
 			}
 		}
 	}

@@ -10,10 +10,12 @@ import (
 
 // An op is one operation, as it is sent to the store and to the model.
 type op struct {
-	kind   string // ask, look, renew, release or break
+	kind   string // ask, look, renew, change, release or break
 	side   int    // the process that sends it
 	claim  store.Claim
 	holds  []store.Hold
+	turn   int32 // of a change
+	weight int64 // of a change
 	broken store.Break
 }
 
@@ -34,8 +36,8 @@ func (o op) String() string {
 	switch o.kind {
 	case "ask", "look":
 		c := o.claim
-		return fmt.Sprintf("%s name %q, id %v weight %d of %d try %v ttl %v place %v keep %v delay %v owner %q",
-			o.kind, c.Name, c.ID, c.Weight, c.Limit, c.Try, c.TTL, c.Place, c.Keep, c.Delay, c.Owner)
+		return fmt.Sprintf("%s name %q, id %v weight %d of %d try %v ttl %v place %v keep %v delay %v block %d owner %q",
+			o.kind, c.Name, c.ID, c.Weight, c.Limit, c.Try, c.TTL, c.Place, c.Keep, c.Delay, c.Block, c.Owner)
 	case "break":
 		b := o.broken
 		return fmt.Sprintf("break name %q, id %v token %d now %v", b.Name, b.ID, b.Token, b.Now)
@@ -43,7 +45,10 @@ func (o op) String() string {
 	var b strings.Builder
 	b.WriteString(o.kind)
 	for _, h := range o.holds {
-		fmt.Fprintf(&b, " [name %q, id %v token %d ttl %v]", h.Name, h.ID, h.Token, h.TTL)
+		fmt.Fprintf(&b, " [name %q, id %v token %d ttl %v used %d owner %q new id %v]", h.Name, h.ID, h.Token, h.TTL, h.Used, h.Owner, h.NewID)
+	}
+	if o.kind == "change" {
+		fmt.Fprintf(&b, " turn %d weight %d", o.turn, o.weight)
 	}
 	return b.String()
 }
@@ -94,7 +99,12 @@ func (m *model) do(now queue.Time, o op) (out outcome, woken []store.Hint) {
 			var r store.Renewal
 			r, change = m.queue(h.Name).Renew(now, &h)
 			done(h.Name, change, r.Err)
+			out.Renewals = append(out.Renewals, told(r))
 		}
+	case "change":
+		h := o.holds[0]
+		out.Answer, change, err = m.queue(h.Name).Change(now, &h, o.turn, o.weight)
+		done(h.Name, change, err)
 	case "release":
 		h := o.holds[0]
 		change, err = m.queue(h.Name).Release(now, &h)

@@ -1,0 +1,117 @@
+//go:build linux || darwin
+
+package filestore
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A hold is tied to its process until one write has given it an id of none: then
+// the death of that process does not end it, and that of the adopter does.
+func TestADetachedHoldOutlivesItsProcessAndEndsWithItsAdopter(t *testing.T) {
+	dir := t.TempDir()
+	s, adopter := open(t, dir), open(t, dir)
+	defer s.Close()
+	owner := start(t, "detach", dir, "name")
+	owner.says("holding")
+	id, err := store.ParseID(owner.says("detached"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner.kill()
+	if free(t, s, "name") {
+		t.Fatal("free after the death of the process that detached it")
+	}
+	var token int64
+	for st, err := range s.List(t.Context(), "name") {
+		if err != nil || len(st.Entries) != 1 || st.Entries[0].ID != id || st.Entries[0].Expires <= 0 {
+			t.Fatalf("listed as %+v, %v, want the detached hold alone", st, err)
+		}
+		token = st.Entries[0].Token
+	}
+	again := store.Claim{Name: "name", ID: id, Limit: store.Full, Weight: store.Full, TTL: lockOf(id.Process(), "").TTL}
+	if a, err := s.Ask(t.Context(), again); err != nil || a.Token != token {
+		t.Fatalf("asked for again by its id: %+v, %v", a, err) // it must not tie it to s
+	}
+
+	p := store.NewProcess()
+	h := store.Hold{Name: "name", ID: id, Token: token, TTL: again.TTL, NewID: p.NewID()}
+	for range 2 { // the reply was lost
+		if err := adopter.Renew(t.Context(), []store.Hold{h})[0].Err; err != nil {
+			t.Fatal("adopting:", err)
+		}
+	}
+	late := h
+	late.NewID = store.NewProcess().NewID()
+	if err := s.Renew(t.Context(), []store.Hold{late})[0].Err; !errors.Is(err, store.ErrLost) {
+		t.Fatalf("adopted twice: %v, want lost", err)
+	}
+	if free(t, s, "name") {
+		t.Fatal("free beside the adopter")
+	}
+	if err := adopter.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if !free(t, s, "name") {
+		t.Fatal("not free after the end of the adopter")
+	}
+}
+
+// A reader that dies does not keep an upgrade waiting: the upgrader is told to
+// look, and a renewal or the change repeated finds the dead.
+func TestAnUpgradeIsGrantedWhenTheReaderInItsWayIsKilled(t *testing.T) {
+	for what, looks := range map[string]func(*Store, store.Hold) (bool, error){
+		"by a renewal": func(s *Store, h store.Hold) (bool, error) {
+			r := s.Renew(context.Background(), []store.Hold{h})[0]
+			return r.Weight == store.Full && r.Fence > h.Token, r.Err
+		},
+		"by the change repeated": func(s *Store, h store.Hold) (bool, error) {
+			a, err := s.Change(context.Background(), h, 1, store.Full)
+			return a.Granted && a.Fence > h.Token, err
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			dir := t.TempDir()
+			s := open(t, dir)
+			defer s.Close()
+			reader := start(t, "read", dir, "name")
+			reader.says("reading")
+			w, err := newWaiter(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := lockOf(w.p, "name")
+			c.Weight = store.Upgradeable
+			a, err := s.Ask(t.Context(), c)
+			if err != nil || !a.Granted {
+				t.Fatalf("%+v, %v", a, err)
+			}
+			h := store.Hold{Name: "name", ID: c.ID, Token: a.Token, TTL: c.TTL}
+			if a, err := s.Change(t.Context(), h, 1, store.Full); err != nil || a.Granted {
+				t.Fatalf("beside a living reader: %+v, %v", a, err)
+			}
+			if is, err := looks(s, h); err != nil || is {
+				t.Fatalf("beside a living reader: %v, %v", is, err)
+			}
+			reader.kill()
+			ctx, stop := context.WithTimeout(t.Context(), patience)
+			defer stop()
+			for {
+				select {
+				case <-w.hints:
+				case <-ctx.Done():
+					t.Fatal("nobody told the upgrader")
+				}
+				if is, err := looks(s, h); err != nil {
+					t.Fatal(err)
+				} else if is {
+					return
+				}
+			}
+		})
+	}
+}
