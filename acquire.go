@@ -13,24 +13,15 @@ import (
 // A request is one claim on its way to being a lease: the one waiting loop. Its
 // operations on the store never overlap.
 type request struct {
-	w *want
-	e *engine
-	s *settings
-
-	claim   store.Claim
-	began   clock.Instant // when the caller asked, if there is an observer
-	sent    clock.Instant // when the newest ask that was answered was sent
-	took    time.Duration // how long that took
-	placed  bool          // that ask left a place in the queue
-	refused *refused      // what the store answered last; nil: not yet
-	hints   chan store.Hint
-	poll    time.Duration // the next pause, where no hints come
-	ends    clock.Instant // when the context ends; 0: not known
-	last    bool          // the last ask before that was sent
+	pace
+	w      *want
+	claim  store.Claim
+	began  clock.Instant // when the caller asked, if there is an observer
+	placed bool          // the newest ask that was answered left a place in the queue
 }
 
 func newRequest(w *want, began clock.Instant) *request {
-	r := &request{w: w, e: w.l.e, s: w.l.s, began: began, poll: w.l.s.PollMin}
+	r := &request{w: w, began: began, pace: newPace(w)}
 	r.claim = store.Claim{
 		Name: w.name, ID: r.e.process.NewID(), Limit: w.limit, Weight: w.weight,
 		TTL: r.s.TTL, Place: r.s.place, Keep: r.s.MinHold, Delay: r.s.LockDelay, Owner: r.s.owner,
@@ -40,9 +31,7 @@ func newRequest(w *want, began clock.Instant) *request {
 
 // wait asks until the claim is granted or the wait is over.
 func (r *request) wait(ctx context.Context) (*Lease, error) {
-	if d, ok := ctx.Deadline(); ok {
-		r.ends = r.e.now().Add(time.Until(d))
-	}
+	r.endsWith(ctx)
 	// A name that is free needs no subscription: where there is none yet, the
 	// first ask is a try, and the place is asked for once hints cannot be
 	// missed any more.
@@ -75,14 +64,7 @@ func (r *request) wait(ctx context.Context) (*Lease, error) {
 // carry the grant itself.
 func (r *request) pause(ctx context.Context) (*Lease, error) {
 	for {
-		next := r.nextAsk()
-		polling := !r.e.hints.ready()
-		if polling {
-			r.e.hints.begin(r.s) // again, if that failed a while ago
-			next = min(next, r.e.now().Add(jitter(r.poll)))
-			r.poll = min(r.poll*3/2, r.s.PollMax)
-		}
-		hint, err := r.sleep(ctx, next)
+		hint, polling, err := r.rest(ctx)
 		switch {
 		case err != nil:
 			r.withdraw()
@@ -97,51 +79,6 @@ func (r *request) pause(ctx context.Context) (*Lease, error) {
 		} else if room {
 			return nil, nil
 		}
-	}
-}
-
-// nextAsk is when to ask again if nothing is heard: at the end of the first
-// obstacle ahead, after a third of the place's time, or just before the
-// context ends, whichever is first.
-func (r *request) nextAsk() clock.Instant {
-	at := r.sent.Add(r.s.place / 3)
-	if until := r.refused.answer.Until; until > 0 {
-		// Counted from when the answer came, so not too early.
-		at = min(at, r.sent.Add(r.took+max(until, time.Millisecond)))
-	}
-	if r.ends != 0 && !r.last {
-		at = min(at, r.lastAsk())
-	}
-	return at
-}
-
-// lastAsk is when the last ask before the end of the context has to be sent in
-// order to be answered in time, going by the one before.
-func (r *request) lastAsk() clock.Instant {
-	return r.ends.Add(-min(max(2*r.took, 5*time.Millisecond), 250*time.Millisecond))
-}
-
-// sleep returns a hint, or nil at the instant, or an error if the wait is over.
-func (r *request) sleep(ctx context.Context, until clock.Instant) (*store.Hint, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	select { // it may be past the time to ask, and a hint spares that
-	case h := <-r.hints:
-		return &h, nil
-	default:
-	}
-	timer := time.NewTimer(until.Sub(r.e.now()))
-	defer timer.Stop()
-	select {
-	case h := <-r.hints:
-		return &h, ctx.Err() // both may have come: after its end nothing is granted
-	case <-timer.C:
-		return nil, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-r.e.closing:
-		return nil, ErrClosed
 	}
 }
 
@@ -189,7 +126,7 @@ func (r *request) ask(ctx context.Context) (*Lease, error) {
 		if r.placed && r.e.now() >= r.sent.Add(r.s.place) {
 			r.newID() // the place has lapsed
 		}
-		r.last = r.ends != 0 && r.e.now() >= r.lastAsk()
+		r.isLast()
 		out, err := run(r, ctx, r.op().do)
 		if err != nil {
 			return nil, r.w.gaveUp(err, r.refused)
@@ -207,9 +144,8 @@ func (r *request) ask(ctx context.Context) (*Lease, error) {
 			return nil, r.w.errorf(unclear(out.err))
 		}
 		if !out.answer.Granted {
-			r.sent, r.took = out.sent, r.e.now().Sub(out.sent)
+			r.refuse(&out.answer, out.sent)
 			r.placed = !r.claim.Try
-			r.refused = &refused{out.answer, time.Now()}
 			return nil, nil
 		}
 		if err := ctx.Err(); err != nil { // after its end nothing is granted

@@ -1,0 +1,101 @@
+package holdfast
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A pace says to one who waits when to ask again, and wakes him. Whoever waits
+// for the store keeps the same.
+type pace struct {
+	e *engine
+	s *settings
+
+	sent    clock.Instant   // when the newest ask that was answered was sent
+	took    time.Duration   // how long that took
+	refused *refused        // what the store answered last; nil: not yet
+	hints   chan store.Hint // nil: not listening
+	poll    time.Duration   // the next pause, where no hints come
+	ends    clock.Instant   // when the context ends; 0: not known
+	last    bool            // the last ask before that was sent
+}
+
+func newPace(w *want) pace { return pace{e: w.l.e, s: w.l.s, poll: w.l.s.PollMin} }
+
+// endsWith notes when the context ends, for the last ask before that.
+func (p *pace) endsWith(ctx context.Context) {
+	if d, ok := ctx.Deadline(); ok {
+		p.ends = p.e.now().Add(time.Until(d))
+	}
+}
+
+// isLast notes whether the ask that is sent now is the last one.
+func (p *pace) isLast() { p.last = p.ends != 0 && p.e.now() >= p.lastAsk() }
+
+// refuse notes a refusal that was asked for at the instant.
+func (p *pace) refuse(a *store.Answer, sent clock.Instant) {
+	p.sent, p.took = sent, p.e.now().Sub(sent)
+	p.refused = &refused{*a, time.Now()}
+}
+
+// rest sleeps until it is time to ask again: until nextAsk, or for a while that
+// grows where no hints come (polling). It returns a hint that came before that,
+// or nil, or an error if the wait is over.
+func (p *pace) rest(ctx context.Context) (hint *store.Hint, polling bool, err error) {
+	next := p.nextAsk()
+	if polling = !p.e.hints.ready(); polling {
+		p.e.hints.begin(p.s) // again, if that failed a while ago
+		next = min(next, p.e.now().Add(jitter(p.poll)))
+		p.poll = min(p.poll*3/2, p.s.PollMax)
+	}
+	hint, err = p.sleep(ctx, next)
+	return hint, polling, err
+}
+
+// nextAsk is when to ask again if nothing is heard: at the end of the first
+// obstacle ahead, after a third of the place's time, or just before the
+// context ends, whichever is first.
+func (p *pace) nextAsk() clock.Instant {
+	at := p.sent.Add(p.s.place / 3)
+	if until := p.refused.answer.Until; until > 0 {
+		// Counted from when the answer came, so not too early.
+		at = min(at, p.sent.Add(p.took+max(until, time.Millisecond)))
+	}
+	if p.ends != 0 && !p.last {
+		at = min(at, p.lastAsk())
+	}
+	return at
+}
+
+// lastAsk is when the last ask before the end of the context has to be sent in
+// order to be answered in time, going by the one before.
+func (p *pace) lastAsk() clock.Instant {
+	return p.ends.Add(-min(max(2*p.took, 5*time.Millisecond), 250*time.Millisecond))
+}
+
+// sleep returns a hint, or nil at the instant, or an error if the wait is over.
+func (p *pace) sleep(ctx context.Context, until clock.Instant) (*store.Hint, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	select { // it may be past the time to ask, and a hint spares that
+	case h := <-p.hints:
+		return &h, nil
+	default:
+	}
+	timer := time.NewTimer(until.Sub(p.e.now()))
+	defer timer.Stop()
+	select {
+	case h := <-p.hints:
+		return &h, ctx.Err() // both may have come: after its end nothing is granted
+	case <-timer.C:
+		return nil, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-p.e.closing:
+		return nil, ErrClosed
+	}
+}
