@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -145,7 +146,11 @@ func inTheWay(s store.State) store.State {
 // summary is the first holder, and how many more there are.
 func summary(holders []line) string {
 	h := holders[0]
-	text := fmt.Sprintf("host %s, pid %s (%s), since %s", h.Owner.Host, h.Owner.pid(), h.Owner.Program, h.sinceText())
+	text := fmt.Sprintf("host %s, pid %s (%s), ", h.Owner.Host, h.Owner.pid(), h.Owner.Program)
+	if h.Owner.Note != "" {
+		text += strconv.Quote(h.Owner.Note) + ", "
+	}
+	text += "since " + h.sinceText()
 	if more := len(holders) - 1; more > 0 {
 		text += fmt.Sprintf(", and %d more", more)
 	}

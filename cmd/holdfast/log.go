@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
-	"os"
 	"strings"
 	"sync"
 )
@@ -12,7 +10,7 @@ import (
 // logger tells people what the engine has to say.
 func logger(verbose bool) *slog.Logger {
 	if verbose {
-		return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		return slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
 	return slog.New(&plain{told: map[string]bool{}})
 }
@@ -42,8 +40,8 @@ func (p *plain) Handle(_ context.Context, r slog.Record) error {
 		}
 		return true
 	})
-	_, err := fmt.Fprintln(os.Stderr, "holdfast:", text)
-	return err
+	tell("%s", text)
+	return nil
 }
 
 func (p *plain) WithAttrs([]slog.Attr) slog.Handler { return p }

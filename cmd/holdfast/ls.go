@@ -125,17 +125,12 @@ type owner struct {
 }
 
 func linesOf(states []store.State, now time.Time) (lines []line) {
-	self := holdfast.ThisProcess()
 	for _, s := range states {
 		for _, e := range s.Entries {
 			l := line{
 				Name: s.Name, Mode: mode(s.Limit, e.Weight), State: stateOf(&e),
 				ID: e.ID.String(), Token: e.Token, Weight: e.Weight, Limit: s.Limit,
-				Owner: owner{
-					Host: e.Owner.Host, PID: e.Owner.PID, Program: e.Owner.Program, Note: e.Owner.Note,
-					Container: e.Owner.Host == self.Host && e.Owner.Space != self.Space,
-				},
-				Expires: e.Expires.Milliseconds(), Broken: e.Broken,
+				Owner: ownerOf(e.Owner), Expires: e.Expires.Milliseconds(), Broken: e.Broken,
 			}
 			if l.State == "expired" {
 				l.Expires = e.Ends.Milliseconds()
@@ -148,6 +143,14 @@ func linesOf(states []store.State, now time.Time) (lines []line) {
 		}
 	}
 	return lines
+}
+
+func ownerOf(o holdfast.Owner) owner {
+	self := holdfast.ThisProcess()
+	return owner{
+		Host: o.Host, PID: o.PID, Program: o.Program, Note: o.Note,
+		Container: o.Host == self.Host && o.Space != self.Space,
+	}
 }
 
 func mode(limit, weight int64) string {

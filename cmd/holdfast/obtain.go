@@ -76,15 +76,23 @@ func (j *job) ask(ctx context.Context, locks *holdfast.Locker) (*holdfast.Lease,
 // refused makes a refusal what the flags say that it is.
 func (j *job) refused(err error) error {
 	held := (*holdfast.HeldError)(nil)
-	switch {
-	case !errors.As(err, &held):
+	if !errors.As(err, &held) {
 		return exit(err)
+	}
+	message := fmt.Sprintf("%s: %s", j.name, held.Who())
+	if j.waits && !j.try {
+		message = fmt.Sprintf("%s: not obtained within %v: %s", j.name, time.Duration(j.wait), held.Who())
+	}
+	if j.json {
+		stderr.say(refusal(held, message))
+	}
+	switch {
 	case j.skipOK:
 		return &exitError{code: 0}
-	case j.waits && !j.try:
-		return &exitError{j.conflict, fmt.Errorf("%s: not obtained within %v: %s", j.name, time.Duration(j.wait), held.Who())}
+	case j.json:
+		return &exitError{code: j.conflict}
 	}
-	return &exitError{j.conflict, fmt.Errorf("%s: %s", j.name, held.Who())}
+	return &exitError{j.conflict, errors.New(message)}
 }
 
 // closeWithin waits until a place that was given up is given back, but not for

@@ -77,10 +77,12 @@ has it; 76 lost while the command ran; 77 not allowed; 124 ran past
 	f.StringVar(&j.onLost, "on-lost", "term", "`HOW` to end the command when the lock is lost: term (and kill after -k), or kill")
 	f.VarP(&j.grace, "kill-after", "k", "`DUR` between TERM and KILL; default the smaller of 10s and a third of the TTL, which is the most")
 	f.StringVar(&j.note, "note", "", "a remark (`TEXT`) that others see when they are refused")
+	f.BoolVar(&j.json, "json", false, "tell on stderr what happens, as one JSON object a line")
 	f.BoolVarP(&j.verbose, "verbose", "v", false, "tell on stderr what is done")
 	cmd.MarkFlagsMutuallyExclusive("nonblock", "wait")
 	cmd.MarkFlagsMutuallyExclusive("conflict-exit-code", "skip-ok")
 	cmd.MarkFlagsMutuallyExclusive("shared", "slots")
+	cmd.MarkFlagsMutuallyExclusive("json", "verbose")
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if !p.dashes() && !cmd.Flags().Changed("command") {
 			return fmt.Errorf("%w (%v)", errNoCommand, err) // a flag of the command, most likely
@@ -94,11 +96,11 @@ has it; 76 lost while the command ran; 77 not allowed; 124 ran past
 type job struct {
 	*program
 
-	try, shared, skipOK, verbose      bool
-	wait, ttl, atLeast, atMost, grace duration
-	conflict                          int
-	slots                             slots
-	line, onLost, note                string
+	try, shared, skipOK, json, verbose bool
+	wait, ttl, atLeast, atMost, grace  duration
+	conflict                           int
+	slots                              slots
+	line, onLost, note                 string
 
 	waits bool // -w was given
 	name  string
@@ -181,6 +183,26 @@ func (j *job) run(cmd *cobra.Command, args []string) error {
 	if err := j.read(cmd, args); err != nil {
 		return err // not by exit: it is told with "See --help"
 	}
+	if !j.json {
+		return j.obtainAndHold()
+	}
+	stderr.journal = newJournal(j)
+	err := exit(j.obtainAndHold())
+	ended := &exitError{}
+	errors.As(err, &ended)
+	switch {
+	case ended.err == nil: // told before, or nothing to tell
+	case ended.code == exitLost:
+		tellLost("%v", ended.err)
+	default:
+		stderr.say(record{Event: eventFailed, Message: ended.err.Error()})
+	}
+	stderr.say(record{Event: eventEnded, Code: &ended.code})
+	return &exitError{code: ended.code}
+}
+
+// obtainAndHold runs the command under the lock.
+func (j *job) obtainAndHold() error {
 	if err := j.find(); err != nil {
 		return err
 	}
@@ -192,6 +214,9 @@ func (j *job) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return exit(err)
 	}
+	if stderr.journal != nil {
+		stderr.journal.store = s.Describe().Store
+	}
 	owner := holdfast.ThisProcess()
 	owner.Program, owner.Note = filepath.Base(j.argv[0]), j.note
 	locks, err := holdfast.New(s, &holdfast.Options{
@@ -202,8 +227,11 @@ func (j *job) run(cmd *cobra.Command, args []string) error {
 		return exit(err)
 	}
 	signals := catch(slices.Concat(givesUp, forwarded)...)
+	forget := j.watch(s, owner)
 	lease, err := j.acquire(locks, signals)
+	forget()
 	if err == nil {
+		stderr.holds(lease)
 		err = j.hold(lease, chosen, signals)
 	}
 	closeWithin(2*time.Second, locks)

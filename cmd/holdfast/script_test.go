@@ -54,6 +54,7 @@ func runScripts(t *testing.T, kind string, setup func(*testscript.Env)) {
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"code":       code,
 			"eventually": eventually,
+			"events":     events,
 			"server":     server,
 		},
 	})

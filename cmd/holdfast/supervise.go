@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"time"
 
@@ -70,7 +69,7 @@ func (s *supervisor) supervise() {
 		case <-lost:
 			lost = nil
 			if s.code != exitLost {
-				tell("%v", context.Cause(s.lease.Context(context.Background())))
+				tellLost("%v", context.Cause(s.lease.Context(context.Background())))
 				s.end(exitLost)
 			}
 		case <-over:
@@ -104,7 +103,7 @@ func (s *supervisor) look() time.Duration {
 	}
 	term, last := s.schedule()
 	if !s.ending && now >= term {
-		tell("the lock could not be renewed: the command is ended before it runs out")
+		tellLost("the lock could not be renewed: the command is ended before it runs out")
 		s.end(exitLost)
 	}
 	kill := last
@@ -167,15 +166,10 @@ func (s *supervisor) result() int {
 	case s.code == exitLost: // told before
 		return exitLost
 	case errors.Is(err, holdfast.ErrLost):
-		tell("%v", err)
+		tellLost("%v", err)
 		return exitLost
 	case s.code != 0:
 		return s.code
 	}
 	return s.ended.code()
-}
-
-// tell says something to people.
-func tell(format string, args ...any) {
-	fmt.Fprintf(os.Stderr, "holdfast: "+format+"\n", args...)
 }

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// The events of run --json: all there are. docs/stability.md promises them.
+const (
+	eventWaiting = "waiting" // we have a place in the queue; again each minute
+	eventHeld    = "held"    // the lock is ours and the command is about to start
+	eventRefused = "refused" // somebody else has it and we do not wait, or no longer
+	eventLost    = "lost"    // the lock is lost, or could not be renewed: the command is ended
+	eventWarning = "warning" // anything else worth telling
+	eventFailed  = "failed"  // an error: of the store, or the command cannot be run
+	eventEnded   = "ended"   // always the last: with the exit code
+)
+
+// A record is one line of run --json. Fields of the same name are those of ls
+// --json.
+type record struct {
+	Event   string   `json:"event"`
+	Time    string   `json:"time"` // RFC 3339
+	Name    string   `json:"name"`
+	Store   string   `json:"store,omitempty"` // for people; absent until it is known
+	Mode    string   `json:"mode"`
+	Weight  int64    `json:"weight"`
+	Limit   int64    `json:"limit"`
+	ID      string   `json:"id,omitempty"`         // from held on
+	Token   int64    `json:"token,omitempty"`      // from held on
+	Expires int64    `json:"expires_ms,omitempty"` // held: unless renewed
+	Holding *int     `json:"holding,omitempty"`    // waiting, refused: how many hold
+	Ahead   *int     `json:"ahead,omitempty"`      // waiting, refused: how many wait ahead of us
+	Holders []holder `json:"holders,omitempty"`    // waiting, refused: the first 8 who hold
+	Message string   `json:"message,omitempty"`    // refused, lost, warning, failed: for people
+	Code    *int     `json:"code,omitempty"`       // ended: the exit code
+}
+
+// A holder is one of those in the way.
+type holder struct {
+	ID      string `json:"id"`
+	Token   int64  `json:"token"`
+	Owner   owner  `json:"owner"`
+	Since   string `json:"since"`
+	Expires int64  `json:"expires_ms"` // until it is free, unless renewed
+}
+
+// A journal makes the lines of one run.
+type journal struct {
+	name, store, mode string
+	weight, limit     int64
+	id                string // of the lease
+	token             int64
+}
+
+func newJournal(j *job) *journal {
+	l := &journal{name: j.name, limit: store.Full, weight: store.Full}
+	switch {
+	case j.slots.n > 0:
+		l.limit, l.weight = int64(j.slots.n), int64(j.slots.k)
+	case j.shared:
+		l.weight = 1
+	}
+	l.mode = mode(l.limit, l.weight)
+	return l
+}
+
+// line is the record with all that every record has, to be written at once: the
+// command writes to the same stderr.
+func (j *journal) line(r record) []byte {
+	r.Time = time.Now().Format(time.RFC3339Nano)
+	r.Name, r.Store, r.Mode, r.Weight, r.Limit, r.ID, r.Token = j.name, j.store, j.mode, j.weight, j.limit, j.id, j.token
+	var line bytes.Buffer
+	enc := json.NewEncoder(&line)
+	enc.SetEscapeHTML(false)
+	enc.Encode(r) // strings and numbers: nothing in it can fail
+	return line.Bytes()
+}
+
+// refusal is what a refused claim is told.
+func refusal(held *holdfast.HeldError, message string) record {
+	r := record{Event: eventRefused, Holding: &held.Holding, Ahead: &held.Waiting, Message: message}
+	for _, h := range held.Holders {
+		ends := h.Expires
+		if time.Until(ends) <= 0 { // gone, but the name stays taken
+			ends = h.Ends
+		}
+		r.Holders = append(r.Holders, holder{h.ID, h.Token, ownerOf(h.Owner), h.Since.Format(time.RFC3339Nano), time.Until(ends).Milliseconds()})
+	}
+	return r
+}

@@ -1,0 +1,99 @@
+//go:build linux || darwin
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// events FILE EVENT... reads what run --json wrote, which must be exactly these
+// events, each whole; of ended with its code, as ended:CODE.
+func events(ts *testscript.TestScript, _ bool, args []string) {
+	var got []string
+	var first, last record
+	dec := json.NewDecoder(strings.NewReader(ts.ReadFile(args[0])))
+	dec.DisallowUnknownFields()
+	for {
+		var r record
+		err := dec.Decode(&r)
+		if err == io.EOF {
+			break
+		}
+		ts.Check(err)
+		if first.Event == "" {
+			first = r
+		}
+		event := r.Event
+		if r.Code != nil {
+			event += ":" + strconv.Itoa(*r.Code)
+		}
+		got = append(got, event)
+		ts.Check(whole(&r, &first, &last))
+		last = r
+	}
+	if want := args[1:]; strings.Join(got, " ") != strings.Join(want, " ") {
+		ts.Fatalf("events %q, want %q", got, want)
+	}
+}
+
+// whole says what is wrong with a record, after those before it.
+func whole(r, first, last *record) error {
+	var wrong problems
+	at, err := time.Parse(time.RFC3339Nano, r.Time)
+	wrong.check(err == nil, "no time")
+	if last.Time != "" {
+		before, _ := time.Parse(time.RFC3339Nano, last.Time)
+		wrong.check(!at.Before(before), "before the one before")
+	}
+	wrong.check(r.Name != "" && r.Name == first.Name, "name")
+	wrong.check(r.Store == first.Store, "store")
+	wrong.check(r.Mode == mode(r.Limit, r.Weight) && r.Weight > 0 && r.Weight <= r.Limit, "mode, weight and limit")
+	wrong.check((r.ID == "") == (r.Token == 0), "id and token")
+	wrong.check(last.ID == "" || r.ID == last.ID && r.Token == last.Token, "not of the same hold")
+	wrong.check(last.Event != eventEnded, "something behind the end")
+	wrong.check((r.Code != nil) == (r.Event == eventEnded), "code")
+	wrong.check((r.Expires > 0) == (r.Event == eventHeld), "expires_ms")
+	asks := r.Event == eventWaiting || r.Event == eventRefused
+	wrong.check((r.Holding != nil) == asks && (r.Ahead != nil) == asks && (len(r.Holders) > 0) == asks, "holding, ahead, holders")
+	wrong.check((r.Message != "") == (r.Event != eventHeld && r.Event != eventEnded), "message")
+	switch r.Event {
+	case eventHeld:
+		wrong.check(r.ID != "", "no id")
+	case eventWaiting, eventRefused:
+		wrong.check(r.ID == "", "an id")
+		for _, h := range r.Holders {
+			_, err := time.Parse(time.RFC3339Nano, h.Since)
+			wrong.check(err == nil && len(h.ID) == 32 && h.Token > 0 && h.Owner.Host != "" && h.Owner.PID > 0 && h.Expires > 0, "holder")
+		}
+	case eventLost:
+		wrong.check(last.ID != "", "lost and never held")
+	case eventWarning, eventFailed, eventEnded:
+	default:
+		wrong.check(false, "unknown")
+	}
+	return wrong.of(r)
+}
+
+// problems are what is wrong with a record.
+type problems []string
+
+func (p *problems) check(ok bool, what string) {
+	if !ok {
+		*p = append(*p, what)
+	}
+}
+
+func (p problems) of(r *record) error {
+	if len(p) == 0 {
+		return nil
+	}
+	line, _ := json.Marshal(r)
+	return fmt.Errorf("%s: %s", strings.Join(p, ", "), line)
+}

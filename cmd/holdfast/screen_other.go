@@ -1,0 +1,11 @@
+//go:build !linux && !darwin
+
+package main
+
+// A screen is where a status line is shown: nowhere on this system.
+type screen struct{}
+
+func openScreen() *screen { return nil }
+
+func (*screen) columns() int     { return 0 }
+func (*screen) foreground() bool { return false }

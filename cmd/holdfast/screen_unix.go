@@ -1,0 +1,37 @@
+//go:build linux || darwin
+
+package main
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// A screen is the terminal that stderr is, if it is the one of our session and
+// can do what a status line needs.
+type screen struct{ fd int }
+
+// openScreen returns nil if there is none.
+func openScreen() *screen {
+	s := &screen{int(os.Stderr.Fd())}
+	if term := os.Getenv("TERM"); term == "" || term == "dumb" || !isTerminal(s.fd) {
+		return nil
+	}
+	return s
+}
+
+// columns is how wide it is now.
+func (s *screen) columns() int {
+	size, err := unix.IoctlGetWinsize(s.fd, unix.TIOCGWINSZ)
+	if err != nil {
+		return 0
+	}
+	return int(size.Col)
+}
+
+// foreground reports whether the job that we are has the terminal.
+func (s *screen) foreground() bool {
+	pgid, err := unix.IoctlGetInt(s.fd, unix.TIOCGPGRP)
+	return err == nil && pgid == unix.Getpgrp()
+}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// A voice is what holdfast itself says on stderr. All of it goes through one
+// voice, so that it never runs into the status line.
+type voice struct {
+	mu      sync.Mutex
+	to      io.Writer
+	journal *journal // with --json; nil: words
+	screen  *screen  // where the status line is; nil: nowhere
+	shown   bool     // it is there
+	over    bool     // the waiting is over
+}
+
+var stderr = &voice{to: os.Stderr}
+
+// tell says something to people.
+func tell(format string, args ...any) {
+	stderr.say(record{Event: eventWarning, Message: fmt.Sprintf(format, args...)})
+}
+
+// tellLost says why the lock is lost.
+func tellLost(format string, args ...any) {
+	stderr.say(record{Event: eventLost, Message: fmt.Sprintf(format, args...)})
+}
+
+// say writes the record, or the message that it has.
+func (v *voice) say(r record) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.put(r)
+}
+
+// waits says that we wait, unless that is over.
+func (v *voice) waits(r record) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !v.over {
+		v.put(r)
+	}
+}
+
+func (v *voice) put(r record) {
+	v.erase()
+	switch {
+	case v.journal != nil:
+		v.to.Write(v.journal.line(r))
+	case r.Message != "":
+		fmt.Fprintln(v.to, "holdfast:", r.Message)
+	}
+}
+
+// holds says that the lease is ours. All further records name it.
+func (v *voice) holds(l *holdfast.Lease) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.journal != nil {
+		v.journal.id, v.journal.token = l.ID(), l.Token()
+		v.put(record{Event: eventHeld, Expires: time.Until(l.Deadline()).Milliseconds()})
+	}
+}
+
+// Write writes to stderr, where the status line was.
+func (v *voice) Write(p []byte) (int, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.erase()
+	return v.to.Write(p)
+}
+
+// status shows the text on one line of the terminal, in place of the one
+// before. Whoever is in the background stays silent.
+func (v *voice) status(text string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.over || !v.screen.foreground() {
+		return
+	}
+	columns := v.screen.columns()
+	if columns < minColumns {
+		return
+	}
+	fmt.Fprint(v.to, eraseLine+fit(text, columns-1)+"\r") // in one write
+	v.shown = true
+}
+
+// ends says that the waiting is over: the status line is gone for good.
+func (v *voice) ends() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.erase()
+	v.over = true
+}
+
+func (v *voice) erase() {
+	// In the background somebody else has written over it.
+	if v.shown && v.screen.foreground() {
+		fmt.Fprint(v.to, eraseLine)
+	}
+	v.shown = false
+}
+
+// The cursor is kept at the first column. So where a terminal that became
+// narrower has folded the line, the cursor is on its first row, and what is
+// behind it goes too.
+const eraseLine = "\r\x1b[J"
+
+// minColumns is the width below which there is no status line.
+const minColumns = 20
+
+// fit cuts a text of printable characters to so many columns.
+func fit(text string, columns int) string {
+	used, cut := 0, 0 // cut: what fits together with an ellipsis
+	for i, r := range text {
+		used += width(r)
+		if used <= columns-1 {
+			cut = i + len(string(r))
+		}
+		if used > columns {
+			return text[:cut] + "…"
+		}
+	}
+	return text
+}
+
+// width is the number of columns that a character may take at most: beyond the
+// first alphabets no two terminals agree.
+func width(r rune) int {
+	if r < 0x1100 {
+		return 1
+	}
+	return 2
+}
