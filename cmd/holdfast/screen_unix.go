@@ -21,11 +21,11 @@ func openScreen() *screen {
 	return s
 }
 
-// columns is how wide it is now.
+// columns is how wide it is now; 80 where it does not say, as a serial line.
 func (s *screen) columns() int {
 	size, err := unix.IoctlGetWinsize(s.fd, unix.TIOCGWINSZ)
-	if err != nil {
-		return 0
+	if err != nil || size.Col == 0 {
+		return 80
 	}
 	return int(size.Col)
 }

@@ -1,0 +1,297 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+)
+
+// inTheWay holds a name until the test ends, or until the returned function is
+// called.
+func (s *shell) inTheWay(name string, args ...string) (release func()) {
+	s.t.Helper()
+	out := filepath.Join(s.t.TempDir(), "out")
+	args = append(append([]string{"run", name, "--store", storeIn(s.dir)}, args...), "-c", "until [ -e "+out+" ]; do sleep 0.02; done")
+	cmd := exec.Command("holdfast", args...)
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	released := false
+	release = func() {
+		if released {
+			return
+		}
+		released = true
+		if err := os.WriteFile(out, nil, 0o600); err != nil {
+			s.t.Error(err)
+		}
+		cmd.Wait()
+	}
+	s.t.Cleanup(release)
+	s.until(name)
+	return release
+}
+
+// waits starts one that waits for the name.
+func (s *shell) waits(name string) {
+	s.t.Helper()
+	cmd := exec.Command("holdfast", "run", name, "--store", storeIn(s.dir), "--", "true")
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() {
+		cmd.Process.Signal(os.Interrupt)
+		cmd.Wait()
+	})
+}
+
+// queued waits until so many wait.
+func (s *shell) queued(n int) {
+	s.t.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		out, err := exec.Command("holdfast", "ls", "--json", "--store", storeIn(s.dir)).Output()
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if strings.Count(string(out), `"state":"waiting"`) == n {
+			return
+		}
+		if time.Now().After(end) {
+			s.t.Fatalf("not %d wait:\n%s", n, out)
+		}
+	}
+}
+
+func (s *shell) resize(columns int) {
+	s.t.Helper()
+	size := &unix.Winsize{Row: 25, Col: uint16(columns)}
+	if err := unix.IoctlSetWinsize(int(s.master.Fd()), unix.TIOCSWINSZ, size); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// all is what the terminal was sent until now.
+func (s *shell) all() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.output.String()
+}
+
+// sinceTyped is that from the first prompt on at which something was typed.
+func (s *shell) sinceTyped() string {
+	all := s.all()
+	return all[max(0, strings.Index(all, "READY> TERM")):]
+}
+
+// visible is what a terminal of so many columns shows after the output.
+func visible(output string, columns int) string {
+	rows, row, col := [][]rune{nil}, 0, 0
+	for len(output) > 0 {
+		if rest, ok := strings.CutPrefix(output, "\x1b[J"); ok {
+			rows = rows[:row+1]
+			rows[row] = rows[row][:min(col, len(rows[row]))]
+			output = rest
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(output)
+		output = output[size:]
+		switch r {
+		case '\r':
+			col = 0
+		case '\b':
+			col = max(col-1, 0)
+		case '\a':
+		case '\n':
+			row++
+		default:
+			if col >= columns {
+				row, col = row+1, 0
+			}
+			for row >= len(rows) {
+				rows = append(rows, nil)
+			}
+			for col >= len(rows[row]) {
+				rows[row] = append(rows[row], ' ')
+			}
+			rows[row][col] = r
+			col++
+		}
+		for row >= len(rows) {
+			rows = append(rows, nil)
+		}
+	}
+	var text strings.Builder
+	for _, r := range rows {
+		text.WriteString(strings.TrimRight(string(r), " ") + "\n")
+	}
+	return text.String()
+}
+
+var statusLine = regexp.MustCompile("\r\x1b\\[J(holdfast: waiting for [^\r]*)\r")
+
+// statusLines are all that were shown.
+func (s *shell) statusLines() (lines []string) {
+	for _, m := range statusLine.FindAllStringSubmatch(s.all(), -1) {
+		lines = append(lines, m[1])
+	}
+	return lines
+}
+
+func TestWhoWaitsAtATerminalSeesForWhomAndNoTraceIsLeft(t *testing.T) {
+	s := newShell(t)
+	s.resize(200)
+	release := s.inTheWay("x", "--note", "ask Anna")
+	s.types("TERM=xterm holdfast run x -w 10m -- echo g''ot\n")
+	s.expect("waiting for x, next in line, 9m5")
+	s.expect("s left: held by host ")
+	s.expect(`), "ask Anna", since `)
+	s.expect("next in line, 9m5") // kept up to date
+	release()
+	s.expect("got\r\n")
+	s.expect("READY> ")
+	if len(s.statusLines()) < 2 {
+		t.Error("it was not kept up to date")
+	}
+	want := "READY> TERM=xterm holdfast run x -w 10m -- echo g''ot\ngot\nREADY>\n"
+	if got := visible(s.sinceTyped(), 200); got != want {
+		t.Errorf("the terminal shows\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestThoseAheadAreCounted(t *testing.T) {
+	s := newShell(t)
+	release := s.inTheWay("x")
+	s.waits("x")
+	s.queued(1)
+	s.waits("x")
+	s.queued(2)
+	s.types("TERM=xterm holdfast run x -- true\n")
+	s.expect("waiting for x, 2 ahead: held by")
+	s.waits("x")
+	s.queued(4)
+	s.expect("waiting for x, 2 ahead: held by")
+	s.expect("waiting for x, 2 ahead: held by")
+	release()
+	s.expect("READY> ")
+}
+
+func TestTheLineIsGoneWhenWeGiveUp(t *testing.T) {
+	s := newShell(t)
+	s.resize(300)
+	s.inTheWay("x")
+	s.types("TERM=xterm holdfast run x -w 2.5 -- true; echo c''ode $?\n")
+	s.expect("waiting for x, next in line, ")
+	s.expect("code 75")
+	s.expect("READY> ")
+	s.types("TERM=xterm holdfast run x -- true; echo c''ode $?\n")
+	s.expect("waiting for x, next in line: ")
+	s.types(ctrlC)
+	s.expect("code 130")
+	s.expect("READY> ")
+	got := regexp.MustCompile("(?m)^holdfast: x: not obtained.*$").ReplaceAllString(visible(s.sinceTyped(), 300), "REFUSED")
+	want := "READY> TERM=xterm holdfast run x -w 2.5 -- true; echo c''ode $?\nREFUSED\ncode 75\n" +
+		"READY> TERM=xterm holdfast run x -- true; echo c''ode $?\n"
+	if !strings.HasPrefix(got, want) || strings.Contains(got, "waiting for") {
+		t.Errorf("the terminal shows\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestTheLineFitsTheTerminalAlsoWhenThatChanges(t *testing.T) {
+	s := newShell(t)
+	s.resize(60)
+	release := s.inTheWay("x", "--note", "日本語の長いメモ, and a very long remark that does not fit")
+	s.types("TERM=xterm holdfast run x -- echo g''ot\n")
+	shown := func(columns int) {
+		t.Helper()
+		for n, end := len(s.statusLines()), time.Now().Add(patience); len(s.statusLines()) < n+2; time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal("no line is shown")
+			}
+		}
+		lines := s.statusLines()
+		if got, n := lines[len(lines)-1], columns-1; utf8.RuneCountInString(got) > n || !strings.HasSuffix(got, "…") {
+			t.Errorf("in %d columns: %q", columns, got)
+		}
+	}
+	shown(60)
+	s.resize(41)
+	shown(41)
+	s.resize(100)
+	shown(100)
+	s.resize(10) // for no line at all
+	n := len(s.statusLines())
+	release()
+	s.expect("got")
+	if got := len(s.statusLines()); got > n+1 { // one may have been on its way
+		t.Errorf("%d lines where there is no room", got-n)
+	}
+}
+
+func TestABackgroundJobDoesNotScribble(t *testing.T) {
+	s := newShell(t)
+	s.inTheWay("x")
+	release := s.inTheWay("y")
+	s.types("TERM=xterm holdfast run x -- echo g''ot &\n")
+	s.queued(1)
+	s.types("TERM=xterm holdfast run y -- echo g''ot\n")
+	for range 4 {
+		s.expect("waiting for y")
+	}
+	release()
+	s.expect("got")
+	if all := s.all(); strings.Contains(all, "waiting for x") {
+		t.Error("a job in the background has written")
+	}
+	s.expect("READY> ")
+	s.types("fg\n")
+	s.expect("waiting for x")
+	s.types(ctrlC)
+	s.expect("READY> ")
+}
+
+func TestNothingRunsIntoTheLine(t *testing.T) {
+	s := newShell(t)
+	s.resize(300)
+	release := s.inTheWay("x")
+	s.types("TERM=xterm holdfast run x -v -- echo g''ot\n")
+	s.expect("\nholdfast: waiting for x, next in line") // of -v
+	s.expect("\x1b[Jholdfast: waiting for x")           // the line
+	release()
+	s.expect("got")
+	for _, row := range strings.Split(visible(s.all(), 300), "\n") {
+		if i := strings.LastIndex(row, "waiting for"); i > len("holdfast: ") {
+			t.Errorf("two on one row: %q", row)
+		}
+	}
+}
+
+func TestATextIsCutToColumns(t *testing.T) {
+	for _, c := range []struct {
+		text    string
+		columns int
+		want    string
+	}{
+		{"abc", 3, "abc"}, {"abcd", 3, "ab…"}, {"äöü", 3, "äöü"}, {"äöüß", 3, "äö…"},
+		{"日本", 4, "日本"}, {"日本", 3, "日…"}, {"日本語", 4, "日…"}, {"a日本", 4, "a日…"}, {"", 3, ""},
+	} {
+		if got := fit(c.text, c.columns); got != c.want {
+			t.Errorf("fit(%q, %d) = %q, want %q", c.text, c.columns, got, c.want)
+		}
+	}
+	for _, r := range "日本語한글😀ﷺ…" {
+		if width(r) != 2 {
+			t.Errorf("%q is taken for narrow", r)
+		}
+	}
+	if fmt.Sprint(width('é'), width('я'), width('ا')) != "1 1 1" {
+		t.Error("letters are taken for wide")
+	}
+}
