@@ -17,6 +17,7 @@ type kind int
 const (
 	core    kind = iota // what every user links: no driver, no store
 	store               // keeps locks: core except the root package, and its own driver
+	beside              // used together with the core by those who want it: no store, and nothing else here knows it
 	top                 // brings stores together: commands, and the table of URLs
 	support             // used by tests and by other packages of this kind only
 )
@@ -31,6 +32,7 @@ type rule struct {
 const (
 	sys     = "golang.org/x/sys"
 	goredis = "github.com/redis/go-redis/v9"
+	prom    = "github.com/prometheus/client_golang/prometheus"
 	cobra   = "github.com/spf13/cobra"
 )
 
@@ -46,6 +48,8 @@ var rules = map[string]rule{
 	"memstore":   {store, nil},
 	"filestore":  {store, []string{sys}},
 	"redisstore": {store, []string{goredis}},
+
+	"holdfastprom": {beside, []string{prom}},
 
 	"open":         {top, nil},
 	"cmd/holdfast": {top, []string{cobra, sys, goredis}}, // goredis: to silence its own log
@@ -112,6 +116,10 @@ func (r rule) forbids(p pkg, imp string, own bool, rules map[string]rule) string
 		return "that is for tests"
 	case to.kind == top && r.kind < top:
 		return "that brings all stores in"
+	case to.kind == beside && r.kind != support && !within(p.path, imp):
+		return "nobody has to have that"
+	case to.kind == store && r.kind == beside:
+		return "it is used with any store"
 	case to.kind == store && r.kind == core:
 		return "the core knows no store"
 	case to.kind == store && r.kind == store && !within(imp, p.path) && !within(p.path, imp):

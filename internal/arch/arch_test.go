@@ -90,12 +90,13 @@ func TestCheckFindsEachBreach(t *testing.T) {
 	planted := map[string]rule{
 		".": {core, []string{sys}}, "store": {core, nil}, "store/queue": {core, nil},
 		"memstore": {store, nil}, "redisstore": {store, []string{goredis}}, "redisstore/script": {store, nil},
+		"guard": {beside, nil}, "guard/redisguard": {beside, []string{goredis}},
 		"open": {top, nil}, "store/storetest": {support, nil},
 	}
 	sound := []string{
 		". store store/queue golang.org/x/sys/unix time", "store context", "store/queue store",
 		"memstore store store/queue", "redisstore store redisstore/script github.com/redis/go-redis/v9/internal", "redisstore/script",
-		"open memstore redisstore .", "store/storetest . store memstore",
+		"guard . store database/sql", "guard/redisguard guard . github.com/redis/go-redis/v9", "open memstore redisstore .", "store/storetest . store memstore",
 	}
 	for _, c := range []struct{ breach, says string }{
 		{". github.com/redis/go-redis/v9", "its rule does not list that module"},
@@ -107,6 +108,13 @@ func TestCheckFindsEachBreach(t *testing.T) {
 		{"memstore redisstore", "a store knows no other store"},
 		{"memstore store/storetest", "that is for tests"},
 		{"open store/storetest", "that is for tests"},
+		{". guard", "nobody has to have that"},
+		{"redisstore guard", "nobody has to have that"},
+		{"open guard", "nobody has to have that"},
+		{"guard guard/redisguard", "nobody has to have that"},
+		{"guard github.com/redis/go-redis/v9", "its rule does not list that module"},
+		{"guard memstore", "it is used with any store"},
+		{"guard open", "that brings all stores in"},
 		{"redisstore open", "that brings all stores in"},
 		{"open etcdstore", "that package has no rule"},
 		{"etcdstore store", "has no rule: add it"},

@@ -1,0 +1,209 @@
+// Package holdfastprom counts what becomes of locks, for Prometheus:
+//
+//	metrics := holdfastprom.New(nil)
+//	prometheus.MustRegister(metrics)
+//	locks, err := holdfast.New(keeper, &holdfast.Options{Observer: metrics.Observe})
+//
+// # Metrics
+//
+//	holdfast_holds                               gauge: what this process holds
+//	holdfast_wait_seconds                        histogram: from the call to the grant
+//	holdfast_refusals_total                      claims that ended without a hold as others were ahead
+//	holdfast_losses_total                        holds that were lost
+//	holdfast_failures_total{operation,reason}    claims, renewals and releases that failed
+//	holdfast_renewal_lateness_seconds            histogram: from when a renewal was due to its answer
+//
+// All have the label store, which is what the store says of itself, as "redis
+// at 10.0.0.1:6379". The operation is claim, renewal or release. The reason is
+// unclear (the store gave no answer, or it is not clear what it did), denied,
+// corrupt, mismatch or other. A renewal that failed is repeated, so it costs
+// nothing yet; each attempt counts. A claim whose caller cancelled it before the
+// store had answered counts as nothing.
+//
+// There is no label for the lock's name unless Options.Label makes one: names
+// such as invoice/42 have no bound, and each would be a series for ever.
+//
+// docs/operate.md has alerting rules.
+package holdfastprom
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// Options of a Collector; nil is the same as an empty one.
+type Options struct {
+	// Label makes of a lock's name the value of the label name, for as few
+	// values as you mean to keep series for: "invoice" of invoice/42. It must be
+	// quick, always say the same of a name, and is called by many goroutines at
+	// a time. Default: there is no such label.
+	Label func(name string) string
+}
+
+// A Collector is a [prometheus.Collector] of the events that Observe is given.
+// It may be used for several lockers at a time. Its methods are safe for
+// concurrent use.
+type Collector struct {
+	label func(string) string
+
+	holds    *prometheus.GaugeVec
+	waits    *prometheus.HistogramVec
+	refusals *prometheus.CounterVec
+	losses   *prometheus.CounterVec
+	failures *prometheus.CounterVec
+	lateness *prometheus.HistogramVec
+
+	mu     sync.RWMutex
+	series map[[2]string]*series // by store and label
+}
+
+// series are those of one store and label, so that an event need not look them
+// up one by one.
+type series struct {
+	holds            prometheus.Gauge
+	refusals, losses prometheus.Counter
+	waits, lateness  prometheus.Observer
+	failures         *prometheus.CounterVec
+}
+
+// New returns a Collector, which is to be registered, and whose Observe is to be
+// the Options.Observer of a locker.
+func New(o *Options) *Collector {
+	c := &Collector{series: map[[2]string]*series{}}
+	labels := []string{"store"}
+	if o != nil && o.Label != nil {
+		c.label = o.Label
+		labels = append(labels, "name")
+	}
+	counter := func(name, help string, more ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append(labels, more...))
+	}
+	seconds := func(name, help string, buckets ...float64) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+	}
+	c.holds = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "holdfast_holds", Help: "Holds that this process has.",
+	}, labels)
+	c.waits = seconds("holdfast_wait_seconds", "How long claims took from the call to the grant.",
+		0.001, 0.005, 0.025, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
+	c.refusals = counter("holdfast_refusals_total", "Claims that ended without a hold as others were ahead.")
+	c.losses = counter("holdfast_losses_total", "Holds that were lost.")
+	c.failures = counter("holdfast_failures_total", "Claims, attempts to renew and releases that failed; unclear: without a clear answer.", "operation", "reason")
+	c.lateness = seconds("holdfast_renewal_lateness_seconds", "How long after they were due renewals were answered.",
+		0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80)
+	return c
+}
+
+// Describe implements [prometheus.Collector].
+func (c *Collector) Describe(to chan<- *prometheus.Desc) {
+	for _, v := range c.all() {
+		v.Describe(to)
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (c *Collector) Collect(to chan<- prometheus.Metric) {
+	for _, v := range c.all() {
+		v.Collect(to)
+	}
+}
+
+func (c *Collector) all() []prometheus.Collector {
+	return []prometheus.Collector{c.holds, c.waits, c.refusals, c.losses, c.failures, c.lateness}
+}
+
+// Observe is for [holdfast.Options].Observer. It does no I/O and does not block.
+func (c *Collector) Observe(e holdfast.Event) {
+	s := c.of(e)
+	switch e.Kind {
+	case holdfast.EventGranted:
+		s.holds.Inc()
+		s.waits.Observe(e.After.Seconds())
+	case holdfast.EventRefused:
+		s.refusals.Inc()
+	case holdfast.EventFailed:
+		if !errors.Is(e.Err, context.Canceled) {
+			s.fail("claim", e.Err)
+		}
+	case holdfast.EventRenewed:
+		s.lateness.Observe(e.After.Seconds())
+	case holdfast.EventRenewalFailed:
+		s.fail("renewal", e.Err)
+	case holdfast.EventReleased:
+		s.holds.Dec()
+		if e.Err != nil {
+			s.fail("release", e.Err)
+		}
+	case holdfast.EventLost:
+		s.holds.Dec()
+		s.losses.Inc()
+	}
+}
+
+func (s *series) fail(operation string, err error) {
+	s.failures.WithLabelValues(operation, reason(err)).Inc()
+}
+
+const unclear = "unclear"
+
+// reason is one of few. A claim whose time was over before the store had
+// answered is unclear too.
+func reason(err error) string {
+	for _, r := range []struct {
+		err  error
+		text string
+	}{
+		{holdfast.ErrDenied, "denied"}, {holdfast.ErrCorrupt, "corrupt"}, {holdfast.ErrMismatch, "mismatch"},
+		{holdfast.ErrUnavailable, unclear}, {context.DeadlineExceeded, unclear},
+	} {
+		if errors.Is(err, r.err) {
+			return r.text
+		}
+	}
+	return "other"
+}
+
+// of returns the series of the event. All of them begin at 0 together: an
+// increase is seen from the first loss on, and a rule needs no "or vector(0)".
+func (c *Collector) of(e holdfast.Event) *series {
+	key := [2]string{text(e.Store)}
+	if c.label != nil {
+		key[1] = text(c.label(e.Name))
+	}
+	c.mu.RLock()
+	s := c.series[key]
+	c.mu.RUnlock()
+	if s != nil {
+		return s
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s = c.series[key]; s != nil {
+		return s
+	}
+	values := []string{key[0]}
+	labels := prometheus.Labels{"store": key[0]}
+	if c.label != nil {
+		values = append(values, key[1])
+		labels["name"] = key[1]
+	}
+	s = &series{
+		holds: c.holds.WithLabelValues(values...), waits: c.waits.WithLabelValues(values...),
+		refusals: c.refusals.WithLabelValues(values...), losses: c.losses.WithLabelValues(values...),
+		lateness: c.lateness.WithLabelValues(values...), failures: c.failures.MustCurryWith(labels),
+	}
+	for _, operation := range []string{"claim", "renewal", "release"} {
+		s.failures.WithLabelValues(operation, unclear)
+	}
+	c.series[key] = s
+	return s
+}
+
+// text is what may be the value of a label: a directory's name need not be.
+func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
