@@ -82,8 +82,7 @@ func (p *program) list(cmd *cobra.Command, name string, asJSON bool) error {
 		}
 		states = append(states, state)
 	}
-	slices.SortFunc(states, func(a, b store.State) int { return cmp.Compare(a.Name, b.Name) })
-	lines := linesOf(states, time.Now())
+	lines := linesOf(byName(states), time.Now())
 	switch {
 	case asJSON:
 		err = printJSON(os.Stdout, lines)
@@ -97,6 +96,11 @@ func (p *program) list(cmd *cobra.Command, name string, asJSON bool) error {
 		tell("nobody holds %q or waits for it on %s", name, s.Describe().Store)
 	}
 	return errors.Join(append(errs, err)...)
+}
+
+func byName(states []store.State) []store.State {
+	slices.SortFunc(states, func(a, b store.State) int { return cmp.Compare(a.Name, b.Name) })
+	return states
 }
 
 // A line is one entry as ls and show print it. docs/stability.md promises the

@@ -79,6 +79,10 @@ has it; 76 lost while the command ran; 77 not allowed; 124 ran past
 	f.StringVar(&j.note, "note", "", "a remark (`TEXT`) that others see when they are refused")
 	f.BoolVar(&j.json, "json", false, "tell on stderr what happens, as one JSON object a line")
 	f.BoolVarP(&j.verbose, "verbose", "v", false, "tell on stderr what is done")
+	cmd.RegisterFlagCompletionFunc("on-lost", cobra.FixedCompletions([]cobra.Completion{"term", "kill"}, cobra.ShellCompDirectiveNoFileComp))
+	for _, plain := range []string{"wait", "conflict-exit-code", "slots", "command", "ttl", "at-least-for", "at-most-for", "kill-after", "note"} {
+		cmd.RegisterFlagCompletionFunc(plain, cobra.NoFileCompletions)
+	}
 	cmd.MarkFlagsMutuallyExclusive("nonblock", "wait")
 	cmd.MarkFlagsMutuallyExclusive("conflict-exit-code", "skip-ok")
 	cmd.MarkFlagsMutuallyExclusive("shared", "slots")

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// completeWithin bounds how long a shell waits for us when somebody presses Tab.
+const completeWithin = 500 * time.Millisecond
+
+// completeName completes NAME with those in use. What follows it, the command
+// of run, is left to the shell.
+func (p *program) completeName(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		if cmd.Name() == "run" {
+			return nil, cobra.ShellCompDirectiveDefault
+		}
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []cobra.Completion
+	last := ""
+	for _, l := range p.peek("") {
+		if l.Name != last && printable(l.Name) == l.Name {
+			names = append(names, cobra.CompletionWithDesc(l.Name, describe(l)))
+		}
+		last = l.Name
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeHold completes a flag with what is told by the holds of the NAME.
+func (p *program) completeHold(tell func(line) string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, _ string) (found []cobra.Completion, _ cobra.ShellCompDirective) {
+		if len(args) > 0 && args[0] != "" {
+			for _, l := range p.peek(args[0]) {
+				if l.Token > 0 {
+					found = append(found, cobra.CompletionWithDesc(tell(l), describe(l)))
+				}
+			}
+		}
+		return found, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+func idOf(l line) string    { return l.ID }
+func tokenOf(l line) string { return strconv.FormatInt(l.Token, 10) }
+
+func describe(l line) string {
+	return fmt.Sprintf("%s, host %s, pid %s (%s)", l.State, l.Owner.Host, l.Owner.pid(), l.Owner.Program)
+}
+
+// peek is what ls shows, or nothing if that takes too long or fails: nobody
+// wants to read errors behind a prompt.
+func (p *program) peek(name string) []line {
+	ctx, cancel := context.WithTimeout(context.Background(), completeWithin)
+	defer cancel()
+	found := make(chan []line, 1)
+	go func() {
+		s, in, err := p.inspector()
+		if err != nil {
+			cancel()
+			return
+		}
+		defer s.Close()
+		var states []store.State
+		for state, err := range in.List(ctx, name) {
+			if err == nil {
+				states = append(states, state)
+			}
+		}
+		found <- linesOf(byName(states), time.Now())
+	}()
+	select {
+	case lines := <-found:
+		return lines
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// complete makes the commands complete their names and flags.
+func (p *program) complete(root *cobra.Command) {
+	holds := map[string]cobra.CompletionFunc{"id": p.completeHold(idOf), "token": p.completeHold(tokenOf)}
+	for _, cmd := range root.Commands() {
+		switch cmd.Name() {
+		case "run", "show", "check", "wait", "break":
+			cmd.ValidArgsFunction = p.completeName
+		}
+		for name, complete := range holds {
+			if cmd.Flags().Lookup(name) != nil {
+				cmd.RegisterFlagCompletionFunc(name, complete)
+			}
+		}
+	}
+}
