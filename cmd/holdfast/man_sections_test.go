@@ -1,0 +1,86 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A manualSection is one that no flag tells of.
+type manualSection struct{ title, text string }
+
+// An item is one of a list: a code, a variable or a file, and what it is.
+type item struct{ what, is string }
+
+func list(items []item) string {
+	var b strings.Builder
+	for _, i := range items {
+		fmt.Fprintf(&b, ".TP\n.B %s\n%s\n", roff(i.what), roff(i.is))
+	}
+	return b.String()
+}
+
+var runExits = []item{
+	{"the command's own", "The command ran and ended by itself."},
+	{"128+N", "Signal N ended the command (143: TERM, 137: KILL), or ended the waiting for the lock."},
+	{"64", "Wrong call: flags, NAME, or the URL of the store; or NAME is in use as another kind of lock. Nothing was run."},
+	{"69", "The store does not answer, or it is unclear what it did. Nothing was run. What may be left in the store is gone after the TTL."},
+	{"70", "An internal error, or what is stored under NAME is damaged or not of holdfast."},
+	{"75", "Not obtained: somebody else has it, and -n or -w ended the waiting. -E gives another code, --skip-ok a silent 0."},
+	{"76", "The lock was lost while the command ran, and the command was ended: the store was away, an operator broke the lock, or this host stood still."},
+	{"77", "The store refuses this user."},
+	{"124", "The command ran past --at-most-for and was ended."},
+	{"126", "The command was found but cannot be run. The lock was not asked for."},
+	{"127", "There is no such command. The lock was not asked for."},
+}
+
+var otherExits = map[string][]item{
+	"holdfast-ls":    {{"0", "Listed, also if nobody holds anything."}},
+	"holdfast-show":  {{"0", "Shown, also if nobody holds or waits."}},
+	"holdfast-check": {{"0", "Held by this id (and token)."}, {"76", "Not, or not any more."}},
+	"holdfast-wait":  {{"0", "Nobody holds NAME."}, {"75", "Somebody does, and -n or -w ended the waiting."}},
+	"holdfast-break": {{"0", "Broken."}, {"76", "There is no such hold."}},
+}
+
+var storeExits = []item{
+	{"64", "Wrong call."}, {"69", "The store does not answer."}, {"70", "An internal error, or what is stored is damaged."}, {"77", "The store refuses this user."},
+}
+
+var storeVariables = []item{
+	{"HOLDFAST_STORE", "URL of the store, if --store does not name one."},
+	{"HOLDFAST_STORE_FILE", "A file with that URL in its one line, so that a password is in no environment."},
+	{"KUBERNETES_SERVICE_HOST", "Set inside the pods of Kubernetes: there is no default store then."},
+}
+
+var givenVariables = []item{
+	{"HOLDFAST_NAME", "The name."},
+	{"HOLDFAST_TOKEN", "The fencing token, a decimal number, larger than that of every earlier holder: for what the command writes to, so that it can refuse one that comes late."},
+	{"HOLDFAST_ID", "The id of this hold, for holdfast-check(1)."},
+	{"HOLDFAST_TTL_MS", "The TTL in milliseconds."},
+}
+
+var storeFiles = []item{
+	{"/etc/holdfast/store", "The URL of the store of this host, in one line."},
+	{"/run/holdfast", "The locks of root on this host, if no store is named."},
+	{"~/.local/state/holdfast", "Those of other users."},
+}
+
+// manualSections are those of a page between OPTIONS and SEE ALSO, in order.
+func manualSections(page string) (sections []manualSection) {
+	add := func(title, text string) { sections = append(sections, manualSection{title, text}) }
+	variables := list(storeVariables)
+	switch exits, other := otherExits[page]; {
+	case page == "holdfast-run":
+		add("EXIT STATUS", list(runExits)+".PP\n"+roff("The command may exit with any of these itself. For each of its own but 0, 128+N and a skip, holdfast writes a line that begins with \"holdfast:\" to stderr.")+"\n")
+		variables += ".TP\n.B SHELL\n" + roff("What runs the LINE of -c.") + "\n.TP\n.B TERM\n" +
+			roff("If it is dumb, who waits is silent also at a terminal.") + "\n" +
+			".PP\nThe command finds\n" + list(givenVariables) +
+			".PP\n" + roff("and HOLDFAST_STORE, so that a holdfast in it uses the same store. If its URL has a user name or a password, it is \"withheld:\" there, which every holdfast refuses.") + "\n"
+	case other:
+		add("EXIT STATUS", list(append(exits, storeExits...)))
+	default:
+		add("EXIT STATUS", roff("That of each command is on its page.")+"\n")
+	}
+	add("ENVIRONMENT", variables)
+	add("FILES", list(storeFiles))
+	return sections
+}
