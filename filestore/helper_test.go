@@ -255,15 +255,18 @@ func stopInside(s *Store, name string) error {
 }
 
 // holdAndFork holds the name and has two children: one started as usual, and
-// one that gets the FIFO of its life.
+// one that gets the presence of ours.
 func holdAndFork(s *Store, name string) error {
 	return holdWhile(s, name, func() error {
-		var alive *os.File
+		var p store.Process
 		s.mu.Lock()
-		for _, pr := range s.procs {
-			alive = pr.alive
+		for p = range s.procs {
 		}
 		s.mu.Unlock()
+		alive, err := s.Presence(p)
+		if err != nil {
+			return err
+		}
 		for _, extra := range [][]*os.File{nil, {alive}} {
 			child := exec.Command(os.Args[0], os.Args[1:]...)
 			child.Env = append(os.Environ(), roleEnv+"=sleep")

@@ -3,6 +3,7 @@
 package filestore
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -63,6 +64,31 @@ func (s *Store) own(p store.Process) (*process, error) {
 	s.procs[p] = pr
 	s.maybeClean(cleanPerProcesses)
 	return pr, nil
+}
+
+// Presence returns a descriptor of what shows others that the process p of ids,
+// an engine that has asked this Store, is alive. For as long as anybody has it
+// open, in whatever process, p is not taken for dead, and what it holds comes
+// free by release or TTL only: for a process that has to clean up after
+// another before the name may be had. It is the caller's to close and closed
+// on exec. ErrInvalid: p has never asked here; ErrUnsupported on Windows.
+func (s *Store) Presence(p store.Process) (*os.File, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	pr := s.procs[p]
+	if pr == nil {
+		return nil, fmt.Errorf("%w: the process %s has not asked in %s", store.ErrInvalid, p, s)
+	}
+	raw, err := pr.alive.SyscallConn()
+	fd := -1
+	if err == nil {
+		ctl := raw.Control(func(alive uintptr) { fd, err = unix.FcntlInt(alive, unix.F_DUPFD_CLOEXEC, 0) })
+		err = cmp.Or(err, ctl)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", store.ErrUnavailable, s, err)
+	}
+	return os.NewFile(uintptr(fd), pr.alive.Name()), nil
 }
 
 // makeFIFO makes a FIFO and opens both its ends, so that opening does not wait

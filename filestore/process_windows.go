@@ -2,6 +2,8 @@ package filestore
 
 import (
 	"context"
+	"fmt"
+	"os"
 
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -16,6 +18,11 @@ type process struct{}
 type watch struct{}
 
 func (w *watch) close() {}
+
+// Presence is not to be had on Windows, where a death is not seen: ErrUnsupported.
+func (s *Store) Presence(store.Process) (*os.File, error) {
+	return nil, fmt.Errorf("%w: %s does not see deaths on Windows", store.ErrUnsupported, s)
+}
 
 func (s *Store) live(store.Process) error               { return nil }
 func (s *Store) count(store.Process, bool, bool)        {}

@@ -8,6 +8,10 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // Where there are no process groups the command is one process: what it has
@@ -19,8 +23,9 @@ var (
 )
 
 type group struct {
-	cmd    *exec.Cmd
-	events chan event
+	cmd     *exec.Cmd
+	changed chan os.Signal
+	ended   bool
 }
 
 type event struct {
@@ -30,36 +35,48 @@ type event struct {
 
 func start(path string, argv, env []string) (*group, error) {
 	g := &group{
-		cmd:    &exec.Cmd{Path: path, Args: argv, Env: env, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr},
-		events: make(chan event, 1),
+		cmd:     &exec.Cmd{Path: path, Args: argv, Env: env, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr},
+		changed: make(chan os.Signal, 1),
 	}
 	if err := g.cmd.Start(); err != nil {
 		return nil, err
 	}
 	go func() {
 		g.cmd.Wait()
-		g.events <- event{g.cmd.ProcessState.ExitCode(), true}
+		g.changed <- os.Interrupt
 	}()
 	return g, nil
 }
 
-func (g *group) stopped(event, func(string, ...any)) {}
-func (g *group) handOver()                           {}
-func (g *group) signal(os.Signal)                    {}
-func (g *group) terminate()                          { g.cmd.Process.Kill() }
-func (g *group) kill()                               { g.cmd.Process.Kill() }
-func (g *group) gone() bool                          { return true } // asked only once the command has ended
-func (g *group) finish(bool)                         {}
-func (g *group) interrupted(event) bool              { return false }
-func (e event) code() int                            { return e.status }
-func (e event) signalled() bool                      { return false }
-func interruptOurselves(event)                       {}
-func codeOfSignal(os.Signal) int                     { return 130 } // Ctrl-C is the only one
-func catchStops() <-chan os.Signal                   { return nil }
+// reap is called once the command has ended.
+func (g *group) reap() []event {
+	g.ended = true
+	return []event{{g.cmd.ProcessState.ExitCode(), true}}
+}
 
-func catch(signals ...os.Signal) chan os.Signal {
+func (g *group) stopped(event)    {}
+func (g *group) signal(os.Signal) {}
+func (g *group) terminate()       { g.cmd.Process.Kill() }
+func (g *group) kill()            { g.cmd.Process.Kill() }
+func (g *group) killAll()         { g.cmd.Process.Kill() }
+func (g *group) gone() bool       { return g.ended }
+func (g *group) none() bool       { return g.ended }
+func (e event) code() int         { return e.status }
+func codeOfSignal(os.Signal) int  { return 130 } // Ctrl-C is the only one
+
+// There is one process: nobody kills the command when that is stopped.
+func enter([]string)                        {}
+func needFront()                            {}
+func frontPID() int                         { return os.Getpid() }
+func announce(store.Store, *holdfast.Lease) {}
+func armFront(time.Duration)                {}
+func disarmFront()                          {}
+func quit(code int)                         { os.Exit(code) }
+
+// signals begins to deliver what ends the waiting, and what the command gets.
+func signals() <-chan os.Signal {
 	c := make(chan os.Signal, 16)
-	signal.Notify(c, signals...)
+	signal.Notify(c, givesUp...)
 	return c
 }
 

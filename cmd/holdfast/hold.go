@@ -9,20 +9,14 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/store"
 )
 
-// A diedOf is the end of a command by a Ctrl-C at its terminal.
-type diedOf struct {
-	event
-	*exitError
-}
-
-func (d *diedOf) Unwrap() error { return d.exitError }
-
 // hold runs the command under the lease and gives it back.
-func (j *job) hold(lease *holdfast.Lease, chosen choice, signals <-chan os.Signal) error {
+func (j *job) hold(lease *holdfast.Lease, in store.Store, chosen choice, signals <-chan os.Signal) error {
 	s := &supervisor{
-		lease: lease, signals: signals, stops: catchStops(),
+		lease: lease, signals: signals, start: clock.Now(), deadline: until(lease),
 		ttl: time.Duration(j.ttl), grace: time.Duration(j.grace), atMost: time.Duration(j.atMost), killOnLost: j.onLost == "kill",
 	}
 	if !lease.Valid() { // we were stopped meanwhile
@@ -33,18 +27,16 @@ func (j *job) hold(lease *holdfast.Lease, chosen choice, signals <-chan os.Signa
 	env = setenv(env, "HOLDFAST_TOKEN", strconv.FormatInt(lease.Token(), 10))
 	env = setenv(env, "HOLDFAST_ID", lease.ID())
 	env = setenv(env, "HOLDFAST_TTL_MS", strconv.FormatInt(s.ttl.Milliseconds(), 10))
+	s.look() // the front is armed before there is something to kill
+	announce(in, lease)
 	var err error
 	if s.group, err = start(j.path, j.argv, env); err != nil {
+		disarmFront()
 		lease.Release()
 		return &exitError{cannotRun(err), fmt.Errorf("%s: %w", j.argv[0], err)}
 	}
 	s.supervise()
-	code := s.result()
-	ended := &exitError{code: code}
-	if s.group.interrupted(*s.ended) && code == s.ended.code() {
-		return &diedOf{*s.ended, ended}
-	}
-	return ended
+	return &exitError{code: s.result()}
 }
 
 // setenv sets a variable, which must be in env once: of two most programs see

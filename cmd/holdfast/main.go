@@ -22,8 +22,9 @@ import (
 func init() { runtime.LockOSThread() }
 
 func main() {
+	enter(os.Args[1:])
 	logging.Disable() // go-redis writes each attempt to stderr; the errors tell enough
-	os.Exit(execute(os.Args[1:]))
+	quit(execute(os.Args[1:]))
 }
 
 // execute runs the program and returns its exit code.

@@ -40,7 +40,7 @@ func (j *job) acquire(locks *holdfast.Locker, signals <-chan os.Signal) (*holdfa
 			go func() {
 				for sig := range signals {
 					if slices.Contains(givesUp, sig) {
-						os.Exit(codeOfSignal(sig))
+						quit(codeOfSignal(sig))
 					}
 				}
 			}()

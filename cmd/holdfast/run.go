@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -59,6 +58,7 @@ has it; 76 lost while the command ran; 77 not allowed; 124 ran past
   holdfast run counter -c 'echo $((1 + $(cat n))) > n'`,
 		DisableFlagsInUseLine: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			needFront()
 			return j.run(cmd, args)
 		},
 	}
@@ -222,7 +222,7 @@ func (j *job) obtainAndHold() error {
 		stderr.journal.store = s.Describe().Store
 	}
 	owner := holdfast.ThisProcess()
-	owner.Program, owner.Note = filepath.Base(j.argv[0]), j.note
+	owner.PID, owner.Program, owner.Note = frontPID(), filepath.Base(j.argv[0]), j.note
 	locks, err := holdfast.New(s, &holdfast.Options{
 		TTL: time.Duration(j.ttl), MinHold: time.Duration(j.atLeast), Owner: owner, Logger: logger(j.verbose),
 	})
@@ -230,19 +230,15 @@ func (j *job) obtainAndHold() error {
 		s.Close()
 		return exit(err)
 	}
-	signals := catch(slices.Concat(givesUp, forwarded)...)
+	signals := signals()
 	forget := j.watch(s, owner)
 	lease, err := j.acquire(locks, signals)
 	forget()
 	if err == nil {
 		stderr.holds(lease)
-		err = j.hold(lease, chosen, signals)
+		err = j.hold(lease, s, chosen, signals)
 	}
 	closeWithin(2*time.Second, locks)
-	var died *diedOf
-	if errors.As(err, &died) {
-		interruptOurselves(died.event)
-	}
 	return exit(err)
 }
 

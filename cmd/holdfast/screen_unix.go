@@ -32,6 +32,6 @@ func (s *screen) columns() int {
 
 // foreground reports whether the job that we are has the terminal.
 func (s *screen) foreground() bool {
-	pgid, err := unix.IoctlGetInt(s.fd, unix.TIOCGPGRP)
-	return err == nil && pgid == unix.Getpgrp()
+	t := terminal{fd: s.fd}
+	return t.foreground(frontGroup())
 }

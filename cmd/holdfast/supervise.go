@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -12,25 +13,27 @@ import (
 
 // A supervisor looks after a command that runs under a lease. Nothing of the
 // command is left when it is done, and it kills the command strictly before the
-// lease runs out.
+// lease runs out. All that is done to the command is done in its one goroutine:
+// so nobody exits, or reaps, while somebody else is killing.
 type supervisor struct {
 	lease   *holdfast.Lease
 	group   *group
 	signals <-chan os.Signal
-	stops   <-chan os.Signal
 
 	ttl, grace time.Duration // grace: between TERM and KILL
 	killOnLost bool          // no TERM when the lease is lost
 	atMost     time.Duration // 0: no bound
 
 	start    clock.Instant
-	deadline clock.Instant // of the lease, as last seen
-	ending   bool          // the group was told to end
-	killAt   clock.Instant // when it is killed; 0: not decided
-	killed   clock.Instant // when it was first killed
-	stuck    bool          // told that it does not go
-	ended    *event        // of the command itself; nil: it runs
-	code     int           // in place of the command's own; 0: none
+	deadline clock.Instant   // of the lease, as last seen
+	ending   bool            // the group was told to end
+	killAt   clock.Instant   // when it is killed; 0: not decided
+	killed   clock.Instant   // when it was first killed
+	dying    bool            // with all that it has started: we have lost the lease, or our front
+	stuck    bool            // told that it does not go
+	asked    []clock.Instant // when INT or TERM came of late
+	ended    *event          // of the command itself; nil: it runs
+	code     int             // in place of the command's own; 0: none
 }
 
 // schedule is when the command is to get TERM and KILL unless the lease is
@@ -53,18 +56,12 @@ func (s *supervisor) supervise() {
 	if s.atMost > 0 {
 		over = time.After(s.atMost)
 	}
-	s.start, s.deadline = clock.Now(), until(s.lease)
-	for s.ended == nil || !s.group.gone() {
+	for !s.done() {
 		wake := time.NewTimer(s.look())
 		select {
-		case e := <-s.group.events:
-			if !e.exited {
-				s.group.stopped(e, tell)
-				break
-			}
-			s.ended = &e
-			if !s.group.gone() && !s.ending {
-				s.end(0) // it has left processes behind
+		case <-s.group.changed:
+			for _, e := range s.group.reap() {
+				s.changed(e)
 			}
 		case <-lost:
 			lost = nil
@@ -78,15 +75,37 @@ func (s *supervisor) supervise() {
 				s.end(exitTimeout)
 			}
 		case sig := <-s.signals:
-			s.group.signal(sig)
-		case <-s.stops:
-			tell("not stopped: the lock would lapse while the command runs on")
+			s.pass(sig)
 		case <-wake.C:
-			s.group.handOver()
 		}
 		wake.Stop()
 	}
-	s.group.finish(s.ended.signalled())
+	disarmFront()
+}
+
+// changed deals with what has become of the command itself.
+func (s *supervisor) changed(e event) {
+	if !e.exited {
+		s.group.stopped(e)
+		return
+	}
+	s.ended = &e
+	if !s.group.gone() && !s.ending {
+		s.end(0) // it has left processes behind
+	}
+}
+
+// done reports whether nothing is left of what must not outlive the lock: the
+// group, and if we are dying all else that the command has started. Of what
+// cannot be killed there is nothing to be said when the lease is over.
+func (s *supervisor) done() bool {
+	switch {
+	case s.ended != nil && s.group.gone():
+		return !s.dying || s.group.none()
+	case s.code == exitLost && s.stuck:
+		return clock.Now() >= s.deadline
+	}
+	return false
 }
 
 // until is the deadline of the lease on our clock, which counts the time that
@@ -102,6 +121,12 @@ func (s *supervisor) look() time.Duration {
 		s.deadline = d // it moves with each renewal; of a lease that is over we keep the last
 	}
 	term, last := s.schedule()
+	// The front kills when we should have and have not. It comes a little later,
+	// not to overtake us on a busy machine.
+	armFront(last.Add(s.deadline.Sub(last) / 4).Sub(now))
+	if s.group == nil {
+		return 0
+	}
 	if !s.ending && now >= term {
 		tellLost("the lock could not be renewed: the command is ended before it runs out")
 		s.end(exitLost)
@@ -110,10 +135,13 @@ func (s *supervisor) look() time.Duration {
 	if s.killAt != 0 {
 		kill = min(last, s.killAt)
 	}
-	if now >= kill {
+	leaderless := s.ended != nil && s.group.gone() // but what has left the group is there
+	if now >= kill || leaderless {
 		s.kill(now, now >= last)
 	}
 	switch {
+	case s.dying && s.killed != 0:
+		return time.Millisecond // the children of those killed come to us now
 	case s.ended != nil || s.killed != 0:
 		return 10 * time.Millisecond // until the rest of the group is gone
 	case s.ending:
@@ -122,15 +150,46 @@ func (s *supervisor) look() time.Duration {
 	return min(term.Sub(now), time.Second)
 }
 
+// pass gives a signal to the command. A command whose time is over must not
+// run again, be it to act on a signal: it is killed.
+func (s *supervisor) pass(sig os.Signal) {
+	now := clock.Now()
+	_, last := s.schedule()
+	switch {
+	case sig == syscall.SIGKILL: // our front has died
+		s.dying, s.ending, s.killAt = true, true, now
+	case now >= last || s.killed != 0:
+		s.kill(now, now >= last)
+	case s.insists(sig, now):
+		tell("%v came three times within two seconds: the command is killed", sig)
+		s.ending, s.killAt = true, now
+	default:
+		s.group.signal(sig)
+	}
+}
+
+// insists reports whether the signal is the third INT or TERM within two
+// seconds.
+func (s *supervisor) insists(sig os.Signal, now clock.Instant) bool {
+	if sig != syscall.SIGINT && sig != syscall.SIGTERM {
+		return false
+	}
+	s.asked = append(s.asked, now)
+	n := len(s.asked)
+	return n >= 3 && now.Sub(s.asked[n-3]) < 2*time.Second
+}
+
 // end asks the group to end; code replaces the command's own unless it is 0.
-// That the lease was lost outweighs all else.
+// That the lease was lost outweighs all else, and what the command has started
+// elsewhere is killed then as well.
 func (s *supervisor) end(code int) {
 	if code != 0 && s.code != exitLost {
 		s.code = code
 	}
 	now := clock.Now()
 	_, last := s.schedule()
-	if code == exitLost && (s.killOnLost || now >= last) { // there is no time left for TERM
+	s.dying = s.dying || code == exitLost
+	if now >= last || code == exitLost && s.killOnLost { // there is no time left for TERM
 		s.ending, s.killAt = true, now
 		return
 	}
@@ -146,12 +205,16 @@ func (s *supervisor) end(code int) {
 func (s *supervisor) kill(now clock.Instant, timeOver bool) {
 	s.ending = true
 	if timeOver {
-		s.code = exitLost
+		s.code, s.dying = exitLost, true
 	}
 	if s.killed == 0 {
 		s.killed = now
 	}
-	s.group.kill()
+	if s.dying {
+		s.group.killAll()
+	} else {
+		s.group.kill()
+	}
 	if !s.stuck && now.Sub(s.killed) > 5*time.Second {
 		s.stuck = true
 		tell("processes of the command do not end though they were killed; the lock is not given back before they do")
@@ -170,6 +233,8 @@ func (s *supervisor) result() int {
 		return exitLost
 	case s.code != 0:
 		return s.code
+	case s.ended == nil:
+		return exitLost
 	}
 	return s.ended.code()
 }

@@ -5,6 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -69,6 +71,7 @@ func newShell(t *testing.T) *shell {
 		bash.Process.Kill()
 		bash.Wait()
 		master.Close()
+		killMarked("HOLDFAST_STORE=" + storeIn(bash.Dir))
 		<-done
 		if t.Failed() {
 			t.Logf("on the terminal:\n%s", s.output.String())
@@ -108,6 +111,26 @@ func (s *shell) expect(text string) {
 	}
 }
 
+// marked are the live processes that have the setting in their environment.
+func marked(setting string) (pids []int) {
+	files, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, file := range files {
+		env, err := os.ReadFile(file)
+		if err == nil && slices.Contains(strings.Split(string(env), "\x00"), setting) {
+			pid, _ := strconv.Atoi(strings.Split(file, "/")[2])
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// killMarked kills what a test has left, once it has.
+func killMarked(setting string) {
+	for _, pid := range marked(setting) {
+		syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
 func storeIn(dir string) string { return "file:" + dir + "/.locks" }
 
 // until waits until the store shows the state.
@@ -136,6 +159,10 @@ func (s *shell) touch(name string) {
 		s.t.Fatal(err)
 	}
 }
+
+// untilOut is a command that runs until touch("out"). It is bash's, which never
+// stops, as dash does, between fork and exec where nobody sees it.
+const untilOut = "bash -c 'echo run''ning; until [ -e out ]; do sleep 0.02; done; echo do''ne'"
 
 const ctrlC, ctrlZ = "\x03", "\x1a"
 
@@ -188,26 +215,81 @@ func TestCtrlCWhileWaitingGivesUpThePlace(t *testing.T) {
 	s.expect("end")
 }
 
-func TestCtrlZDoesNotStopTheCommand(t *testing.T) {
+// Until it goes on, the shell has the terminal, and the lease is renewed.
+func TestCtrlZStopsTheJobAndFgLetsItGoOn(t *testing.T) {
 	s := newShell(t)
-	s.types("holdfast run x -- sh -c 'echo run''ning; until [ -e out ]; do sleep 0.02; done; echo do''ne'\n")
+	s.types("holdfast run x --ttl 2 -- " + untilOut + "\n")
 	s.expect("running")
 	s.types(ctrlZ)
-	s.expect("holdfast: not stopped")
-	s.types(ctrlZ)
-	s.expect("holdfast: not stopped")
+	s.expect("Stopped")
+	s.expect("READY> ")
+	s.types("echo our''s\n")
+	s.expect("ours")
 	s.touch("out")
+	s.types("holdfast run x -w 3 -- true; echo c''ode $?\n") // longer than the TTL
+	s.expect("code 75")
+	s.types("fg\n")
 	s.expect("done")
 	s.expect("READY> ")
+	s.types("echo c''ode $?\n")
+	s.expect("code 0")
 }
 
-func TestCtrlZInAPipelineDoesNotStopUs(t *testing.T) {
+func TestCtrlCWorksAfterFg(t *testing.T) {
 	s := newShell(t)
-	s.types("holdfast run x -- sh -c 'echo run''ning; until [ -e out ]; do sleep 0.02; done; echo do''ne' >log\n")
-	s.until("held")
+	s.types("holdfast run x -- bash -c 'trap \"exit 42\" INT; trap \"echo go\"\"ing\" CONT; echo run''ning; while :; do sleep 0.02; done'\n")
+	s.expect("running")
 	s.types(ctrlZ)
-	s.expect("holdfast: not stopped")
+	s.expect("Stopped")
+	s.expect("READY> ")
+	s.types("fg\n")
+	s.expect("going")
+	s.types(ctrlC)
+	s.expect("READY> ")
+	s.types("echo c''ode $?\n")
+	s.expect("code 42")
+}
+
+func TestBgLetsAStoppedJobRunToItsEnd(t *testing.T) {
+	s := newShell(t)
+	s.types("holdfast run x -- " + untilOut + "\n")
+	s.expect("running")
+	s.types(ctrlZ)
+	s.expect("Stopped")
+	s.expect("READY> ")
+	s.types("bg\n")
+	s.expect("READY> ")
 	s.touch("out")
+	s.expect("done")
+	s.types("echo our''s; read line; echo g''ot $line\n") // the end of the job takes the terminal from nobody
+	s.expect("ours")
+	s.types("abc\n")
+	s.expect("got abc")
+	s.types("holdfast run x -n -- echo fr''ee\n")
+	s.expect("free")
+}
+
+func TestAStoppedJobCanBeEnded(t *testing.T) {
+	s := newShell(t)
+	s.types("holdfast run x -- bash -c 'trap \"exit 3\" TERM; echo run''ning; while :; do sleep 0.02; done'\n")
+	s.expect("running")
+	s.types(ctrlZ)
+	s.expect("Stopped")
+	s.expect("READY> ")
+	s.types("kill %1; wait %1; echo c''ode $?\n")
+	s.expect("code 3")
+}
+
+func TestCtrlZStopsAPipeline(t *testing.T) {
+	s := newShell(t)
+	s.types("holdfast run x -- " + untilOut + " | cat\n")
+	s.expect("running")
+	s.types(ctrlZ)
+	s.expect("Stopped")
+	s.expect("READY> ")
+	s.touch("out")
+	s.types("fg\n")
+	s.expect("done")
 	s.expect("READY> ")
 }
 

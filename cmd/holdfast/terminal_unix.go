@@ -4,8 +4,7 @@ package main
 
 import "golang.org/x/sys/unix"
 
-// A terminal is the one that controls our session. The methods of a nil
-// terminal do nothing.
+// A terminal is the one that controls our session. A nil terminal is nobody's.
 type terminal struct {
 	fd   int
 	mode *unix.Termios // as we found it
@@ -30,25 +29,24 @@ func isTerminal(fd int) bool {
 	return err == nil
 }
 
-// foreground reports whether the terminal is ours: our process group is in its
-// foreground.
-func (t *terminal) foreground() bool {
+// foreground reports whether the process group is in the foreground.
+func (t *terminal) foreground(group int) bool {
 	if t == nil {
 		return false
 	}
-	pgid, err := unix.IoctlGetInt(t.fd, unix.TIOCGPGRP)
-	return err == nil && pgid == unix.Getpgrp()
+	has, err := unix.IoctlGetInt(t.fd, unix.TIOCGPGRP)
+	return err == nil && has == group
 }
 
 // give puts a process group in the foreground.
-func (t *terminal) give(pgid int) error {
-	return unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, pgid)
+func (t *terminal) give(group int) error {
+	return unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, group)
 }
 
-// take puts our own group in the foreground again, and, if asked to, the
-// terminal into the mode that it was in.
-func (t *terminal) take(restore bool) {
-	if t.give(unix.Getpgrp()) == nil && restore {
+// take gives the terminal to our process group and, if asked to, puts it into
+// the mode that it was in.
+func (t *terminal) take(group int, restore bool) {
+	if t.give(group) == nil && restore {
 		unix.IoctlSetTermios(t.fd, setTermios, t.mode)
 	}
 }

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+const receiveFlags = 0
+
+// On macOS it is CLOCK_MONOTONIC that counts sleep.
+func bootTime() int64 {
+	var t unix.Timespec
+	unix.ClockGettime(unix.CLOCK_MONOTONIC, &t)
+	return t.Nano()
+}
+
+// makePage returns a descriptor of memory that the engine inherits: of a file
+// that is there no more.
+func makePage() (fd int, err error) {
+	f, err := os.CreateTemp("", "holdfast")
+	if err != nil {
+		return -1, err
+	}
+	defer f.Close()
+	os.Remove(f.Name())
+	fd, err = unix.Dup(int(f.Fd()))
+	return fd, os.NewSyscallError("dup", err)
+}
+
+func ignoredSignals() map[syscall.Signal]bool {
+	ignored := map[syscall.Signal]bool{}
+	for _, sig := range passedOn {
+		if signal.Ignored(sig) {
+			ignored[sig.(syscall.Signal)] = true
+		}
+	}
+	return ignored
+}
+
+func stopSelf() { unix.Kill(unix.Getpid(), unix.SIGSTOP) }
+
+func withDefault(_ syscall.Signal, f func()) { f() }

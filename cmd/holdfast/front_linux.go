@@ -1,0 +1,71 @@
+package main
+
+import (
+	"bufio"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+const receiveFlags = unix.MSG_CMSG_CLOEXEC
+
+// bootTime is the clock that counts from the boot, suspended or not, and is the
+// same in all processes: in nanoseconds.
+func bootTime() int64 {
+	var t unix.Timespec
+	unix.ClockGettime(unix.CLOCK_BOOTTIME, &t)
+	return t.Nano()
+}
+
+// makePage returns a descriptor of memory that the engine inherits.
+func makePage() (fd int, err error) {
+	fd, err = unix.MemfdCreate("holdfast", 0)
+	return fd, os.NewSyscallError("memfd_create", err)
+}
+
+// ignoredSignals are those that whoever started us ignores. signal.Ignored does
+// not tell of those of the job control.
+func ignoredSignals() map[syscall.Signal]bool {
+	f, err := os.Open("/proc/self/status")
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	ignored := map[syscall.Signal]bool{}
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		hex, ok := strings.CutPrefix(lines.Text(), "SigIgn:")
+		if !ok {
+			continue
+		}
+		set, _ := strconv.ParseUint(strings.TrimSpace(hex), 16, 64)
+		for sig := syscall.Signal(1); sig <= 64; sig++ {
+			if set>>(sig-1)&1 != 0 {
+				ignored[sig] = true
+			}
+		}
+	}
+	return ignored
+}
+
+// stopSelf stops the process, if a shell looks after it, before this returns. A
+// signal to the process could go to another thread than this.
+func stopSelf() {
+	withDefault(unix.SIGTSTP, func() { unix.Tgkill(unix.Getpid(), unix.Gettid(), unix.SIGTSTP) })
+}
+
+// withDefault calls f while the signal has its default effect. To reset it is
+// not enough: of signals of the job control Go keeps its handler, and passes on
+// that they are ignored.
+func withDefault(sig syscall.Signal, f func()) {
+	const setSize = 8
+	var none, was [64]byte // a struct sigaction: what is in it need not be known
+	_, _, err := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(&none)), uintptr(unsafe.Pointer(&was)), setSize, 0, 0)
+	if err == 0 {
+		defer unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(&was)), 0, setSize, 0, 0)
+	}
+	f()
+}

@@ -1,0 +1,229 @@
+//go:build linux || darwin
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// `run` is two processes. The front is the one that the caller has started and
+// sees: it has the signals, the place in the shell's job control, and the exit
+// code. The engine is this program started again below it: it reads the flags,
+// holds the lease and is the parent of the command. If either dies, or the
+// engine is stopped for too long, the other ends the command with all that it
+// has started. See docs/decisions/0009-two-processes.md.
+
+// passedOn are the signals that the front passes on to the engine.
+var passedOn = slices.Concat(givesUp, forwarded)
+
+type frontend struct {
+	engine  int  // its pid
+	reaped  bool // the engine has been
+	fd      int  // of the socket
+	board   *board
+	spared  []int // children that are not of our making
+	ignored map[syscall.Signal]bool
+
+	signals   chan os.Signal
+	continued chan os.Signal // SIGCONT
+	messages  chan message   // closed when the engine has ended
+
+	tty   *terminal // nil: there is none
+	given bool      // the command has the terminal
+	wants bool      // it is to have it when we are in the foreground
+}
+
+// front runs the program again as an engine, looks after it, and returns its
+// exit code.
+func front() int {
+	f := &frontend{
+		tty:     openTerminal(),
+		spared:  children(), // of a shell that has started some and then put us in its place
+		signals: make(chan os.Signal, 16), continued: make(chan os.Signal, 1), messages: make(chan message, 16),
+	}
+	adoptOrphans()
+	if err := f.start(); err != nil {
+		tell("cannot start the engine: %v", err)
+		return exitInternal
+	}
+	letGo()
+	f.catch()
+	go f.listen()
+	return f.run()
+}
+
+// start starts the engine, in a process group of its own: what the terminal
+// sends to our group, and the shell's CONT, are not for it.
+func (f *frontend) start() error {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	if err != nil {
+		return os.NewSyscallError("socketpair", err)
+	}
+	unix.CloseOnExec(pair[0])
+	page, err := makePage()
+	if err != nil {
+		return err
+	}
+	if err := unix.Ftruncate(page, int64(os.Getpagesize())); err != nil {
+		return os.NewSyscallError("ftruncate", err)
+	}
+	if f.board, err = openBoard(page); err != nil {
+		return err
+	}
+	for _, fd := range pair {
+		if err := unix.SetNonblock(fd, true); err != nil {
+			return err
+		}
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	env := setenv(os.Environ(), linkEnv, fmt.Sprintf("%d:%d:%d", os.Getpid(), pair[1], page))
+	f.engine, err = syscall.ForkExec(self, os.Args, &syscall.ProcAttr{Env: env, Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true}})
+	if err != nil {
+		return fmt.Errorf("%s: %w", self, err)
+	}
+	unix.Close(pair[1])
+	unix.Close(page)
+	f.fd = pair[0]
+	return nil
+}
+
+// letGo drops our stdin and stdout, which are the command's: who is at the
+// other end of a pipe shall see it closed when the command closes it.
+func letGo() {
+	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return // no harm but a pipe that is open for longer
+	}
+	duplicate(null, 0)
+	duplicate(null, 1)
+	unix.Close(null)
+}
+
+// catch begins to deliver signals, less those that whoever started us ignores.
+// TSTP has its default effect as long as there is no command.
+func (f *frontend) catch() {
+	f.ignored = ignoredSignals()
+	for _, sig := range append([]os.Signal{syscall.SIGCHLD, syscall.SIGPIPE}, passedOn...) {
+		if !f.ignored[sig.(syscall.Signal)] {
+			signal.Notify(f.signals, sig)
+		}
+	}
+	signal.Notify(f.continued, syscall.SIGCONT)
+	signal.Ignore(syscall.SIGTTOU) // or to take the terminal back would stop us
+}
+
+// listen delivers what the engine tells. A descriptor that comes with it is
+// ours from then on, and stays open until we end.
+func (f *frontend) listen() {
+	defer close(f.messages)
+	raw, err := os.NewFile(uintptr(f.fd), "engine").SyscallConn()
+	if err != nil {
+		return
+	}
+	for {
+		var b [3]byte
+		var rights [32]byte
+		var n int
+		var err error
+		raw.Read(func(fd uintptr) bool {
+			err = retry(func() (err error) {
+				n, _, _, _, err = unix.Recvmsg(int(fd), b[:], rights[:], receiveFlags)
+				return err
+			})
+			return err != unix.EAGAIN
+		})
+		if err != nil || n < len(b) {
+			return
+		}
+		f.messages <- message{b[0], b[1], b[2]}
+	}
+}
+
+// run looks after the engine until it has ended.
+func (f *frontend) run() int {
+	due := time.NewTimer(0) // each second: no timer runs while the machine is suspended
+	<-due.C
+	for {
+		select {
+		case m, ok := <-f.messages:
+			switch {
+			case !ok:
+				return f.orphaned()
+			case m.what == holds:
+				due.Reset(0)
+			case m.what == started:
+				f.started(m.code)
+			case m.what == stopped:
+				f.stopped(syscall.Signal(m.signal))
+			case m.what == ended:
+				return f.leave(m)
+			}
+		case sig := <-f.signals:
+			switch sig {
+			case syscall.SIGCHLD:
+				f.reap()
+			case syscall.SIGPIPE: // of our stderr
+			default:
+				f.pass(sig.(syscall.Signal))
+			}
+		case <-f.continued:
+			f.resume()
+		case <-due.C:
+			if f.board.over() {
+				return f.expired()
+			}
+			due.Reset(f.board.left())
+		}
+	}
+}
+
+// pass gives a signal to the engine. It never waits: one that is stopped has
+// hundreds of them unread when there is no room.
+func (f *frontend) pass(sig syscall.Signal) {
+	retry(func() error { _, err := unix.Write(f.fd, []byte{byte(sig)}); return err })
+}
+
+// leave ends us as the command has ended.
+func (f *frontend) leave(m message) int {
+	retry(func() error { _, err := unix.Wait4(f.engine, nil, 0, nil); return err })
+	sig := syscall.Signal(m.signal)
+	given := f.given
+	f.take(sig != 0)
+	if given && (sig == syscall.SIGINT || sig == syscall.SIGQUIT) && m.code == 128+m.signal {
+		interruptOurselves(sig)
+	}
+	return int(m.code)
+}
+
+// interruptOurselves gives a Ctrl-C or Ctrl-\ that the command died of to our
+// own group, which would have had it from the terminal if the command had not
+// been in the foreground: so a script or a loop around us ends as well.
+func interruptOurselves(sig syscall.Signal) {
+	signal.Reset(sig)
+	unix.Kill(0, sig)
+	time.Sleep(100 * time.Millisecond) // it is on its way; where it was ignored we go on
+}
+
+// namesRun reports whether the arguments are those of `run`. If this is wrong
+// we become the front later, see needFront.
+func namesRun(args []string) bool {
+	for i := 0; i < len(args); i++ {
+		if args[i] == "--store" {
+			i++
+		} else if !strings.HasPrefix(args[i], "-") {
+			return args[i] == "run"
+		}
+	}
+	return false
+}

@@ -1,0 +1,192 @@
+//go:build linux || darwin
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Front and engine are joined by a socket, for what happens, and by a page of
+// memory, for what is. linkEnv tells the engine the front's pid and the numbers
+// of its two descriptors. The numbers are not fixed ones: the caller may have
+// given those to the command.
+const linkEnv = "HOLDFAST_FRONT"
+
+// A board is the page. The engine writes it and the front reads it: the newest
+// is always there, however long either of them was stopped.
+type board struct {
+	// deadline is the instant of the boot clock, in nanoseconds, at which the
+	// front kills all that is below it; 0 while there is nothing to be killed.
+	deadline atomic.Int64
+	group    atomic.Int64 // the command's process group; 0: there is none
+}
+
+func openBoard(fd int) (*board, error) {
+	page, err := unix.Mmap(fd, 0, int(unsafe.Sizeof(board{})), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, os.NewSyscallError("mmap", err)
+	}
+	return (*board)(unsafe.Pointer(&page[0])), nil
+}
+
+// over reports whether the deadline has come.
+func (b *board) over() bool {
+	d := b.deadline.Load()
+	return d != 0 && bootTime() >= d
+}
+
+// left is for how long the board need not be looked at.
+func (b *board) left() time.Duration {
+	if d := b.deadline.Load(); d != 0 {
+		return max(0, min(time.Duration(d-bootTime()), time.Second))
+	}
+	return time.Second
+}
+
+// A message is what the engine tells the front. What the front tells the engine
+// are numbers of signals, a byte each.
+type message struct{ what, code, signal byte }
+
+const (
+	holds   = iota + 1 // the lease is ours, and the board counts. It may carry a descriptor to keep open
+	started            // the command runs; code: terminalBits
+	stopped            // the signal has stopped the command
+	ended              // nothing is left of the command, and the lock is given back: exit with the code. The signal, if any, ended the command
+)
+
+// Of the command's terminal, when it starts.
+const (
+	hasTerminal   = 1 << iota // it is in the foreground
+	wantsTerminal             // it is to be when we are
+)
+
+// A link is the engine's end of it.
+type link struct {
+	front   int // its pid
+	socket  int
+	board   *board
+	ignored map[syscall.Signal]bool // by whoever started us, and so by the command
+	signals chan os.Signal          // what the front passes on
+	killer  syscall.Signal          // what ended the command, if a signal did
+}
+
+// above is the link to our front; nil if we have none.
+var above *link
+
+// openLink opens the link that our front has left us, if we have one.
+func openLink() (*link, error) {
+	value, ok := os.LookupEnv(linkEnv)
+	if !ok {
+		return nil, nil
+	}
+	os.Unsetenv(linkEnv)
+	var page int
+	l := &link{signals: make(chan os.Signal, 16), ignored: ignoredSignals()}
+	if _, err := fmt.Sscanf(value, "%d:%d:%d", &l.front, &l.socket, &page); err != nil || l.front != os.Getppid() {
+		return nil, fmt.Errorf("%s=%s is not of the process that started us", linkEnv, value) // it may have died
+	}
+	unix.CloseOnExec(l.socket)
+	var err error
+	if l.board, err = openBoard(page); err != nil {
+		return nil, err
+	}
+	unix.Close(page)
+	// Some send a signal to all of a service or container. The front passes its
+	// own on; ours would be a second one.
+	for _, sig := range append([]os.Signal{syscall.SIGTSTP, syscall.SIGPIPE}, passedOn...) {
+		if !l.ignored[sig.(syscall.Signal)] {
+			signal.Notify(make(chan os.Signal, 1), sig)
+		}
+	}
+	if runtime.GOOS == "linux" { // elsewhere the command would ignore it as well
+		signal.Ignore(syscall.SIGTTOU) // with `stty tostop` a line on stderr would stop us
+	}
+	go l.listen(os.NewFile(uintptr(l.socket), "front"))
+	return l, nil
+}
+
+// listen delivers what the front passes on, and at its end SIGKILL: what is
+// below a process that was killed is to be killed.
+func (l *link) listen(f *os.File) {
+	var b [16]byte
+	for {
+		n, err := f.Read(b[:])
+		if err != nil {
+			l.signals <- syscall.SIGKILL
+			return
+		}
+		for _, sig := range b[:n] {
+			l.signals <- syscall.Signal(sig)
+		}
+	}
+}
+
+// tell sends a message, with the descriptor keep unless that is -1. It never
+// waits: only a front that is stopped has a full socket, after hundreds of
+// messages.
+func (l *link) tell(m message, keep int) {
+	var rights []byte
+	if keep >= 0 {
+		rights = unix.UnixRights(keep)
+	}
+	retry(func() error {
+		return unix.Sendmsg(l.socket, []byte{m.what, m.code, m.signal}, rights, nil, unix.MSG_DONTWAIT)
+	})
+}
+
+// frontPID is the process that others see: what they signal.
+func frontPID() int { return above.front }
+
+// frontGroup is its process group: the shell's job.
+func frontGroup() int {
+	group, err := unix.Getpgid(above.front)
+	if err != nil {
+		return -1
+	}
+	return group
+}
+
+// retry does what a signal has interrupted again.
+func retry(f func() error) (err error) {
+	for err = unix.EINTR; err == unix.EINTR; {
+		err = f()
+	}
+	return err
+}
+
+// enter is the first thing that the program does. For `run` it makes us the
+// front, and does not return.
+func enter(args []string) {
+	var err error
+	if above, err = openLink(); err != nil {
+		tell("%v", err)
+		os.Exit(exitInternal)
+	}
+	if namesRun(args) {
+		needFront()
+	}
+}
+
+// needFront makes us the front, and does not return, unless we have one.
+func needFront() {
+	if above == nil {
+		os.Exit(front())
+	}
+}
+
+// quit ends the program with the code.
+func quit(code int) {
+	if above != nil {
+		above.tell(message{ended, byte(code), byte(above.killer)}, -1)
+	}
+	os.Exit(code)
+}
