@@ -121,7 +121,11 @@ func checkAnswer(t *trial, claim store.Claim, a store.Answer) {
 	switch {
 	case a.Granted && a.Token <= 0:
 		t.Fatalf("granted with token %d, want a positive one", a.Token)
-	case a.Granted && a.Last < a.Token:
+	case a.Granted && (a.N < 1 || a.N > claim.Tokens()):
+		t.Fatalf("granted with a block of %d, want 1 to %d", a.N, claim.Tokens())
+	case a.Granted && (a.Weight < claim.Weight || a.Want < a.Weight):
+		t.Fatalf("granted with a weight of %d that wants %d, asked for %d", a.Weight, a.Want, claim.Weight)
+	case a.Granted && a.Last < a.Token+int64(a.N)-1:
 		t.Fatalf("granted token %d and told %d as the newest", a.Token, a.Last)
 	case a.Granted && a.TTL < claim.TTL && a.From == 0:
 		t.Fatalf("granted for %v, want at least the %v asked for", a.TTL, claim.TTL)
@@ -143,6 +147,7 @@ type held struct {
 	c     *client
 	claim store.Claim
 	store.Hold
+	n             int       // tokens drawn
 	before, after time.Time // just before the ask was sent, and when it was answered
 }
 
@@ -155,7 +160,7 @@ func (c *client) take(claim store.Claim) *held {
 		c.t.Fatalf("refused, want granted: %+v", a)
 	}
 	h := store.Hold{Name: claim.Name, ID: claim.ID, Token: a.Token, TTL: claim.TTL}
-	return &held{c: c, claim: claim, Hold: h, before: before, after: time.Now()}
+	return &held{c: c, claim: claim, Hold: h, n: a.N, before: before, after: time.Now()}
 }
 
 // refused asks for what must be refused.

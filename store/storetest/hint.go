@@ -199,5 +199,5 @@ func (c *client) woken(w store.Claim) *held {
 		c.t.Fatalf("hints %+v, want only %+v", hints, want)
 	}
 	hold := store.Hold{Name: w.Name, ID: w.ID, Token: a.Token, TTL: w.TTL}
-	return &held{c: c, claim: w, Hold: hold, before: before, after: time.Now()}
+	return &held{c: c, claim: w, Hold: hold, n: a.N, before: before, after: time.Now()}
 }

@@ -15,6 +15,12 @@ const (
 	rule   = "store/queue/queue.go"
 	memory = "memstore/memstore.go"
 
+	changeFinds    = "i, err := q.held(now, h.ID, h.Token)"
+	changeSets     = "e.Turn, e.Want = turn, int32(weight)"
+	settleUpgrades = "if !q.upgrade(now, name, self, held, &change) {\n\t\t\treturn change\n\t\t}\n\t\theld = int64(q.Limit)"
+	upgradeDraws   = "e.Weight, e.Fence = e.Want, q.draw(now, 1)"
+	wakesUpgraded  = "if e.ID != self {\n\t\t\tchange.Woken = append(change.Woken, store.Hint{Name: name, ID: e.ID})"
+
 	renewFinds   = "i, err := q.held(now, id, h.Token)"
 	releaseFinds = "i, err := q.hold(now, h.ID, h.Token)"
 	askFinds     = "if i := q.find(c.ID); i >= 0 {"
@@ -104,6 +110,74 @@ var mutants = []broken{
 	{"a_renewal_wakes_nobody", []edit{{memory, "out[i], change = q.Renew(now, h)", "out[i], change = q.Renew(now, h)\nchange.Woken = nil"}}},
 	{"wakes_one_at_most", []edit{{memory, "for _, h := range change.Woken {", "for i, h := range change.Woken {\nif i > 0 {\nbreak\n}"}}},
 	{"wakes_without_the_token", []edit{{memory, "sink(h)", "h.Token = 0\nsink(h)"}}},
+
+	// Changes of weight.
+	{"an_upgrade_is_a_second_entry", []edit{{rule, changeSets, "e.Turn = turn\nif weight == store.Full {\nq.Entries = append(q.Entries, Entry{ID: store.NewProcess().NewID(), Weight: store.Full, Want: store.Full, Expires: e.Expires})\ne = &q.Entries[i]\n} else {\ne.Want = int32(weight)\n}"}}},
+	{"an_upgrade_lets_waiters_in_while_it_is_pending", []edit{{rule, settleUpgrades, "if q.upgrade(now, name, self, held, &change) {\nheld = int64(q.Limit)\n}"}}},
+	{"an_upgrade_lets_tries_in_while_it_is_pending", []edit{{rule, askRoom, "_ = upgrading\nroom := waiting == 0 && held+c.Weight <= c.Limit"}}},
+	{"an_upgrade_waits_behind_those_that_wait", []edit{{rule, settleUpgrades, "if waiting > 0 {\nreturn change\n}\n" + settleUpgrades}}},
+	{"an_upgrade_ignores_readers", []edit{{rule, "if held-int64(e.Weight)+int64(e.Want) > int64(q.Limit) {", "if held < 0 {"}}},
+	{"an_upgrade_replaces_the_token_of_the_grant", []edit{{rule, upgradeDraws, upgradeDraws + "\ne.Token = e.Fence"}}},
+	{"an_upgrade_draws_no_fence", []edit{{rule, upgradeDraws, "e.Weight, e.Fence = e.Want, e.Token"}}},
+	{"an_upgrade_draws_one_fence_for_good", []edit{{rule, upgradeDraws, "e.Weight = e.Want\nif e.Fence == 0 {\ne.Fence = q.draw(now, 1)\n}"}}},
+	{"an_upgrade_is_void_for_its_repeat", []edit{{rule, "&& !q.upgradeable(i) {", "&& !q.upgradeable(i) || err == nil && q.Entries[i].Weight == store.Full && weight == store.Full {\n"}}},
+	{"an_upgrade_that_is_pending_outlives_its_hold", []edit{{rule, "e.Want > e.Weight && e.live(now)", "e.Want > e.Weight"}}},
+	{"an_upgrade_that_is_pending_outlives_a_break", []edit{{rule, "e.Want = e.Weight // nobody", "// nobody"}}},
+	{"an_upgrade_wakes_nobody", []edit{{rule, wakesUpgraded, strings.Replace(wakesUpgraded, "self", "self && held < 0", 1)}}},
+	{"an_upgrade_is_told_with_a_token", []edit{{rule, wakesUpgraded, strings.Replace(wakesUpgraded, "ID: e.ID}", "ID: e.ID, Token: e.Fence}", 1)}}},
+	{"an_upgrade_moves_the_expiry", []edit{{rule, changeSets, changeSets + "\ne.Expires = max(e.Expires, now.Clock+60_000_000)"}}},
+	{"an_upgrade_tells_its_own_hold_to_be_in_the_way", []edit{{rule, "e.Granted && e.ID != self", "e.Granted"}}},
+	{"a_refusal_tells_the_delay_behind_an_upgrade", []edit{{rule, "first = min(first, e.Expires) // its", "// its"}}},
+	{"turns_are_ignored", []edit{{rule, "fresh := turn > e.Turn", "fresh := turn > 0"}}},
+	{"turns_are_not_kept", []edit{{rule, changeSets, "e.Want = int32(weight)"}}},
+	{"a_turn_may_come_again", []edit{{rule, "fresh := turn > e.Turn", "fresh := turn >= e.Turn"}}},
+	{"a_cancel_only_clears_the_want", []edit{{rule, "e.Weight = min(e.Weight, e.Want)", "e.Want = max(e.Weight, e.Want)"}}},
+	{"a_downgrade_leaves_a_gap", []edit{{rule, "e.Weight = min(e.Weight, e.Want)", "if e.Want < e.Weight {\nmoved := *e\nmoved.Weight = moved.Want\nq.drop(i)\nq.settle(now, h.Name, h.ID)\nq.Entries = append(q.Entries, moved)\n}"}}},
+	{"a_downgrade_gives_no_room", []edit{{rule, "change := q.settle(now, h.Name, h.ID)\n\tchange.Wrote = change.Wrote || fresh", "var change Change\nif weight == store.Full {\nchange = q.settle(now, h.Name, h.ID)\n}\nchange.Wrote = change.Wrote || fresh"}}},
+	{"a_downgrade_drops_the_fence", []edit{{rule, "e.Weight = min(e.Weight, e.Want)", "if e.Want < e.Weight {\ne.Weight, e.Fence = e.Want, 0\n}"}}},
+	{"a_change_compares_no_token", []edit{{rule, changeFinds, "token := h.Token\nif i := q.find(h.ID); i >= 0 && q.Entries[i].Granted {\ntoken = q.Entries[i].Token\n}\ni, err := q.held(now, h.ID, token)"}}},
+	{"a_change_compares_no_id", []edit{{rule, changeFinds, "id := h.ID\nfor _, e := range q.Entries {\nif e.Granted && e.Token == h.Token {\nid = e.ID\n}\n}\nh = &store.Hold{Name: h.Name, ID: id, Token: h.Token}\n" + changeFinds}}},
+	{"a_change_of_an_expired_hold", []edit{{rule, changeFinds, "i, err := q.held(Time{}, h.ID, h.Token)\nif err == nil && q.Entries[i].end() <= now.Clock {\ni, err = -1, store.ErrLost\n}"}}},
+	{"a_change_of_a_broken_hold", []edit{{rule, changeFinds, "i, err := q.hold(now, h.ID, h.Token)"}}},
+	{"a_change_of_any_hold", []edit{{rule, "err == nil && !q.upgradeable(i)", "err != nil && i >= 0 && !q.upgradeable(i)"}}},
+	{"a_change_of_slots", []edit{{rule, "return q.Limit == store.Full && (", "return q.Limit > 0 && ("}}},
+	{"a_change_without_a_check", []edit{{memory, "if err := store.CheckChange(h.Name, turn, weight); err != nil {", "if err := ctx.Err(); err != nil {"}}},
+	{"a_renewal_tells_no_fence", []edit{{rule, "Want: int64(e.Want), Fence: e.Fence}, change", "Want: int64(e.Want)}, change"}}},
+	{"a_renewal_tells_no_want", []edit{{rule, "Want: int64(e.Want), Fence: e.Fence}, change", "Want: int64(e.Weight), Fence: e.Fence}, change"}}},
+	{"a_list_shows_the_want_of_the_expired", []edit{{rule, "if !e.wants(now) {\n\t\ts.Want", "if e.Want < 0 {\ns.Want"}}},
+
+	// Blocks of tokens.
+	{"a_block_is_drawn_as_one", []edit{{rule, "q.Last = first + int64(n) - 1", "q.Last = first"}}},
+	{"a_block_drawn_by_another_is_one", []edit{{rule, "q.Entries[i].Expires = now.Clock + micros(c.Place)", "q.Entries[i].Expires = now.Clock + micros(c.Place)\nq.Entries[i].N = 1"}}},
+	{"a_block_for_readers", []edit{{rule, "N: uint16(c.Tokens())", "N: uint16(min(max(c.Block, 1), store.MaxBlock))"}}},
+	{"a_block_without_a_bound", []edit{{rule, "N: uint16(c.Tokens())", "N: uint16(max(c.Block, c.Tokens()))"}}},
+	{"a_block_is_not_told_by_hints", []edit{{rule, "Token: e.Token, N: int(e.N)})", "Token: e.Token, N: 1})"}}},
+	{"a_block_given_back_whole", []edit{{rule, "q.Last, e.N = h.Used,", "q.Last, e.N = e.Token,"}}},
+	{"a_block_given_back_with_the_last_one_used", []edit{{rule, "q.Last, e.N = h.Used,", "q.Last, e.N = h.Used-1,"}}},
+	{"a_block_given_back_by_who_tells_nothing", []edit{{rule, "if end := e.Token", "if h.Used == 0 {\nh.Used = e.Token\n}\nif end := e.Token"}}},
+	{"a_block_given_back_by_a_token_outside", []edit{{rule, "&& h.Used < end && q.Last == end", "&& q.Last == end"}}},
+	{"a_block_is_never_given_back", []edit{{rule, "&& h.Used < end && q.Last == end", "&& h.Used < end && q.Last < end"}}},
+	{"a_block_given_back_is_still_the_holds", []edit{{rule, "q.Last, e.N = h.Used, uint16(h.Used-e.Token+1)", "q.Last = h.Used"}}},
+	{"a_block_is_not_what_the_hold_is_broken_by", []edit{{rule, "return s.Has(token)", "return s.Has(token) && (token == e.Token || token == e.Fence)"}}},
+	{"a_fence_is_not_what_the_hold_is_broken_by", []edit{{rule, "return s.Has(token)", "return s.Has(token) && token != e.Fence"}}},
+	{"any_token_of_the_block_is_the_holds_identity", []edit{{rule, "e.Token != token || !e.live(now)", "token < e.Token || token >= e.Token+int64(e.N) || !e.live(now)"}}},
+	{"the_newest_token_used_goes_back", []edit{{rule, "e.Turn = max(e.Turn, int32(h.Used-e.Token))", "e.Turn = int32(h.Used - e.Token)"}}},
+	{"a_token_outside_the_block_is_used", []edit{{rule, "h.Used < e.Token+int64(e.N) {", "h.Used < e.Token+2*int64(e.N) {"}}},
+	{"a_renewal_forgets_the_owner", []edit{{rule, "cmp.Or(h.Owner, e.Owner)", "h.Owner"}}},
+	{"a_renewal_keeps_the_first_owner", []edit{{rule, "cmp.Or(h.Owner, e.Owner)", "cmp.Or(e.Owner, h.Owner)"}}},
+
+	// Other ids.
+	{"an_adopted_hold_keeps_its_id_too", []edit{{rule, "\te.ID = id\n", "if e.ID != id {\nq.Entries = append(q.Entries, *e)\nq.Entries[len(q.Entries)-1].ID = id\n}\n"}}},
+	{"an_adopted_hold_keeps_its_id", []edit{{rule, "id = cmp.Or(h.NewID, id)\n", ""}}},
+	{"an_adopted_hold_has_another_token", []edit{{rule, "\te.ID = id\n", "if e.ID != id {\ne.Token = q.draw(now, e.N)\n}\ne.ID = id\n"}}},
+	{"an_adoption_repeated_is_lost", []edit{{rule, "id = h.NewID // it", "// it"}}},
+	{"an_adoption_for_all", []edit{{rule, renewFinds, "if h.NewID != (store.ID{}) {\nfor _, e := range q.Entries {\nif e.Token == h.Token {\nid = e.ID\n}\n}\n}\n" + renewFinds}}},
+	{"an_adoption_after_the_end", []edit{{rule, renewFinds, "if h.NewID != (store.ID{}) && q.find(id) < 0 && len(q.Entries) == 0 {\nq.Limit = store.Full\nq.Entries = append(q.Entries, Entry{ID: id, Weight: 1, Want: 1, N: 1, Granted: true, Token: h.Token, Expires: now.Clock + 1})\n}\n" + renewFinds}}},
+	{"an_adoption_of_a_waiting_entry", []edit{{rule, renewFinds, renewFinds + "\nif err != nil && i >= 0 && h.NewID != (store.ID{}) && !q.Entries[i].Granted {\nq.Entries[i].ID = h.NewID\n}"}}},
+	{"an_adoption_of_a_broken_hold", []edit{{rule, renewFinds, "held := q.held\nif h.NewID != (store.ID{}) {\nheld = q.hold\n}\ni, err := held(now, id, h.Token)"}}},
+	{"an_adoption_pushes_no_expiry", []edit{{rule, "e.Expires = max(e.Expires, now.Clock+micros(h.TTL))", "if h.NewID == (store.ID{}) {\ne.Expires = max(e.Expires, now.Clock+micros(h.TTL))\n}"}}},
+	{"an_adoption_begins_the_hold_anew", []edit{{rule, "\te.ID = id\n", "if e.ID != id {\ne.Since, e.Keep = now.Clock, 0\n}\ne.ID = id\n"}}},
+	{"an_adoption_forgets_the_upgrade", []edit{{rule, "\te.ID = id\n", "if e.ID != id {\ne.Want, e.Turn = e.Weight, 0\n}\ne.ID = id\n"}}},
 
 	// Breaking and looking.
 	{"a_broken_hold_may_be_renewed", []edit{{rule, "if err == nil && q.Entries[i].Broken != nil {", "if err == nil && q.Entries[i].Turn < 0 {"}}},

@@ -4,10 +4,6 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// upgradeable is the weight of an upgradeable read lock: two never fit, and
-// readers fit beside one.
-const upgradeable = store.Full/2 + 1
-
 var orderPromises = []promise{
 	{name: "waiters_are_granted_in_the_order_they_came", run: func(t *trial) {
 		name := t.name()
@@ -119,12 +115,12 @@ var orderPromises = []promise{
 	{name: "two_upgradeable_reads_never_fit_and_readers_beside_one_do", run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		before := a.take(a.read(name, try))
-		u := a.take(a.slots(name, store.Full, upgradeable, try))
+		u := a.take(a.upgradeable(name, try))
 		after := b.take(b.read(name, try))
-		b.refused(b.slots(name, store.Full, upgradeable, try))
+		b.refused(b.upgradeable(name, try))
 		b.refused(b.lock(name, try))
 		u.release()
-		b.take(b.slots(name, store.Full, upgradeable, try)).release()
+		b.take(b.upgradeable(name, try)).release()
 		before.release()
 		after.release()
 	}},

@@ -88,7 +88,8 @@ type promise struct {
 func promises() (all []promise) {
 	for _, some := range [][]promise{
 		grantPromises, orderPromises, slotPromises, placePromises, matchPromises, expiryPromises,
-		keepPromises, breakPromises, tokenPromises, namePromises, hintPromises, lookPromises, crowdPromises,
+		keepPromises, breakPromises, tokenPromises, namePromises, hintPromises, lookPromises,
+		upgradePromises, blockPromises, adoptPromises, crowdPromises,
 	} {
 		all = append(all, some...)
 	}

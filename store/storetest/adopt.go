@@ -1,0 +1,202 @@
+package storetest
+
+import (
+	"errors"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+var detaches = []store.Promise{store.PromiseDetach}
+
+var adoptPromises = []promise{
+	{name: "Adopt_gives_the_hold_another_id_and_the_token_stays", needs: detaches, run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		h := a.take(a.lock(name))
+		w := a.lock(name)
+		a.refused(w)
+		k := b.adopt(h)
+		t.entries(name, k.ID, w.ID)
+		t.isLost(h.push(t.long), "renewal under the old id")
+		t.isLost(a.Release(t.ctx, h.Hold), "release under the old id")
+		a.withdraw(h.claim)
+		k.renewed()
+		if again := b.take(k.claim); again.Token != h.Token {
+			t.Fatalf("asked again under the new id: token %d, was %d", again.Token, h.Token)
+		}
+		a.refused(w)
+		k.release()
+		if next := a.take(w); next.Token <= h.Token {
+			t.Fatalf("token %d after %d", next.Token, h.Token)
+		}
+	}},
+	{name: "Adopt_is_for_one_and_may_be_repeated", needs: detaches, run: func(t *trial) {
+		a, b, c, name := t.client(), t.client(), t.client(), t.name()
+		h := a.take(a.lock(name))
+		id := b.proc.NewID()
+		for range 3 { // the reply was lost
+			if err := b.renew(h.as(id)); err != nil {
+				t.Fatalf("adopting: %v", err)
+			}
+		}
+		t.isLost(c.renew(h.as(c.proc.NewID())), "adopting a second time")
+		t.entries(name, id)
+		k := *h
+		k.c, k.ID = b, id
+		k.renewed()
+		d := c.adopt(&k) // and on from there
+		t.isLost(b.renew(h.as(id)), "a late copy of the first adoption")
+		t.isLost(k.push(t.long), "renewal under the second id")
+		d.release()
+		t.isLost(b.renew(h.as(id)), "a late copy of the first adoption")
+		t.isLost(c.renew(k.as(d.ID)), "a late copy of the second adoption")
+		t.empty(name)
+	}},
+	{name: "Adopt_that_comes_too_late_is_lost_and_appends_nothing", needs: detaches, run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		h := a.take(a.lock(name, ttl(t.short)))
+		t.expired(h.claim)
+		t.isLost(b.renew(h.as(b.proc.NewID())), "adopting an expired hold")
+		t.entries(name)
+		h = a.take(a.lock(name))
+		h.release()
+		t.isLost(b.renew(h.as(b.proc.NewID())), "adopting a released hold")
+		t.empty(name)
+	}},
+	{name: "Adopt_of_what_is_not_this_hold_is_lost", needs: detaches, run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		h := a.take(a.lock(name))
+		w := b.lock(name)
+		b.refused(w)
+		for _, token := range []int64{0, 1, h.Token} {
+			waiting := store.Hold{Name: name, ID: w.ID, Token: token, TTL: t.long, NewID: b.proc.NewID()}
+			t.isLost(b.renew(waiting), "adopting a waiting entry")
+		}
+		if !t.lacks(store.PromiseMatch) {
+			for _, off := range []int64{-1, 1} {
+				wrong := h.as(b.proc.NewID())
+				wrong.Token += off
+				t.isLost(b.renew(wrong), "adopting with another token")
+			}
+		}
+		t.entries(name, h.ID, w.ID)
+		h.release()
+		b.take(w)
+	}},
+	{name: "Adopt_of_a_broken_hold_is_lost_and_the_reason_is_told", needs: append(detaches, store.PromiseInspect), run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		h := a.take(a.lock(name))
+		t.breaks(b, h, "because", false)
+		err := b.renew(h.as(b.proc.NewID()))
+		var lost *store.LostError
+		if !errors.As(err, &lost) || lost.Reason != "because" {
+			t.Fatalf("adopting a broken hold: %v, want a LostError with the reason", err)
+		}
+		t.entries(name, h.ID)
+		h.release()
+	}},
+	{name: "Adopt_pushes_the_expiry", needs: detaches, run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		var k *held
+		t.until("a short hold was adopted in time", func() bool {
+			h := a.wait(a.lock(name, ttl(t.short)))
+			id := b.proc.NewID()
+			hold := h.as(id)
+			hold.TTL = t.long
+			if b.renew(hold) != nil {
+				return false
+			}
+			k = &held{c: b, claim: h.claim, Hold: hold, before: h.before}
+			k.ID, k.NewID, k.claim.ID, k.claim.TTL = id, store.ID{}, id, t.long
+			return true
+		})
+		t.pass()
+		a.refused(a.lock(name, try))
+		k.renewed()
+		k.release()
+	}},
+	{name: "Detached_a_hold_belongs_to_no_process", needs: detaches, run: func(t *trial) {
+		b, name := t.client(), t.name()
+		owner := &client{t: t, Store: t.open(t.T), proc: store.NewProcess()}
+		h := owner.take(owner.lock(name))
+		ref := owner.detach(h)
+		t.isLost(h.push(t.long), "renewal of what was detached")
+		t.isLost(owner.Release(t.ctx, h.Hold), "release of what was detached")
+		if err := owner.Close(); err != nil {
+			t.Fatalf("Close: %v", err)
+		}
+		b.refused(b.lock(name, try)) // its process is gone
+		if e, ok := t.entry(name, ref.ID); ok && (e.Expires <= 0 || e.Token != h.Token) {
+			t.Fatalf("detached, it is listed as %+v", e)
+		}
+		ref.c = b
+		k := b.adopt(ref)
+		t.entries(name, k.ID)
+		k.renewed()
+		k.release()
+		t.empty(name)
+	}},
+	{name: "Detached_a_hold_ends_with_its_TTL", needs: detaches, run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		var ref *held
+		t.until("a short hold was detached in time", func() bool {
+			h := a.wait(a.lock(name, ttl(t.short)))
+			ref = &held{c: a, claim: h.claim, Hold: h.as(store.Process{}.NewID())}
+			return a.renew(ref.Hold) == nil
+		})
+		b.wait(b.lock(name)).release()
+		late := store.Hold{Name: name, ID: ref.NewID, Token: ref.Token, TTL: t.long, NewID: b.proc.NewID()}
+		t.isLost(b.renew(late), "adopting too late")
+		t.empty(name)
+	}},
+	{name: "Adopt_keeps_the_rest_of_the_hold", needs: append(detaches, store.PromiseInspect, store.PromiseMinHold), run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		h := a.take(a.lock(name, keep(t.long), owned(store.Owner{Host: "web-3", PID: 1, Program: "x"})))
+		was, _ := t.entry(name, h.ID)
+		k := b.adopt(h)
+		e, ok := t.entry(name, k.ID)
+		if !ok || e.Weight != was.Weight || e.Token != was.Token || e.N != was.N || e.Owner != was.Owner || e.Age < was.Age || e.Fence != was.Fence {
+			t.Fatalf("adopted, it is listed as %+v, was %+v", e, was)
+		}
+		k.release()
+		a.refused(a.lock(name, try)) // the minimum goes on from the grant
+	}},
+	{name: "Adopt_takes_a_pending_upgrade_along", needs: append(detaches, store.PromiseUpgrade), watch: true, run: func(t *trial) {
+		a, b, c, name := t.client().watch(), t.client().watch(), t.client(), t.name()
+		u := a.take(a.upgradeable(name))
+		r := c.take(c.read(name))
+		u.pending(1)
+		k := b.adopt(u)
+		k.tells(store.Upgradeable, store.Full)
+		r.release()
+		t.until("the adopter has its hint", func() bool { return len(b.got(k.ID)) > 0 })
+		k.tells(store.Full, store.Full)
+		k.back(2)
+		k.stale(1, store.Full)
+		if hints := a.got(u.ID); len(hints) != 0 {
+			t.Fatalf("hints %+v for an id that is gone", hints)
+		}
+	}},
+}
+
+// as is the hold for a renewal under another id.
+func (h *held) as(id store.ID) store.Hold {
+	hold := h.Hold
+	hold.NewID = id
+	return hold
+}
+
+// adopt goes on with the hold as one of c's.
+func (c *client) adopt(h *held) *held { c.t.Helper(); return c.goOn(h, c.proc.NewID()) }
+
+// detach goes on with the hold as nobody's.
+func (c *client) detach(h *held) *held { c.t.Helper(); return c.goOn(h, store.Process{}.NewID()) }
+
+func (c *client) goOn(h *held, id store.ID) *held {
+	c.t.Helper()
+	if err := c.renew(h.as(id)); err != nil {
+		c.t.Fatalf("renewal under another id: %v", err)
+	}
+	k := *h
+	k.c, k.ID, k.claim.ID = c, id, id
+	return &k
+}

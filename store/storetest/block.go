@@ -1,0 +1,215 @@
+package storetest
+
+import (
+	"github.com/holdfast-go/holdfast/store"
+)
+
+var blocks = []store.Promise{store.PromiseBlock}
+
+func block(n int) func(*store.Claim) { return func(c *store.Claim) { c.Block = n } }
+
+var blockPromises = []promise{
+	{name: "Block_is_drawn_with_the_grant_and_is_the_holders_alone", needs: blocks, run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		for range 20 { // one that draws fewer may be lucky with the clock
+			h := a.drawn(a.lock(name, block(store.MaxBlock)), store.MaxBlock)
+			if r := b.refused(b.lock(name, try)); r.Last < h.end() {
+				t.Fatalf("the newest token is told to be %d, and %d was drawn", r.Last, h.end())
+			}
+			h.release()
+			next := b.take(b.lock(name))
+			if next.Token <= h.end() {
+				t.Fatalf("token %d after the block %d … %d", next.Token, h.Token, h.end())
+			}
+			next.release()
+		}
+	}},
+	{name: "Block_asked_for_again_is_the_same", needs: blocks, run: func(t *trial) {
+		a, name := t.client(), t.name()
+		h := a.drawn(a.lock(name, block(10)), 10)
+		again := a.drawn(h.claim, 10)
+		more := h.claim
+		more.Block = 20
+		if third := a.drawn(more, 10); again.Token != h.Token || third.Token != h.Token {
+			t.Fatalf("tokens %d, %d and %d of one hold", h.Token, again.Token, third.Token)
+		}
+	}},
+	{name: "Block_of_less_than_the_limit_is_one", needs: blocks, run: func(t *trial) {
+		a, name := t.client(), t.name()
+		a.drawn(a.lock(name), 1).release()
+		a.drawn(a.read(name, block(10)), 1)
+		a.drawn(a.upgradeable(name, block(10)), 1)
+		name = t.name()
+		a.drawn(a.lock(name, block(store.MaxBlock+1)), store.MaxBlock).release()
+		if !t.lacks(store.PromiseSlots) {
+			a.drawn(a.slots(name, 2, 1, block(10)), 1).release()
+			a.drawn(a.slots(name, 2, 2, block(10)), 10)
+		}
+	}},
+	{name: "Block_is_drawn_by_whoever_grants", needs: blocks, run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		h := a.drawn(a.lock(name, block(5)), 5)
+		w, r := b.lock(name, block(10)), b.read(name, block(10))
+		b.refused(w)
+		b.refused(r)
+		h.release()
+		first := b.drawn(w, 10)
+		if first.Token <= h.end() {
+			t.Fatalf("token %d after the block %d … %d", first.Token, h.Token, h.end())
+		}
+		first.release()
+		if second := b.drawn(r, 1); second.Token <= first.end() {
+			t.Fatalf("token %d after the block %d … %d", second.Token, first.Token, first.end())
+		}
+	}},
+	{name: "Block_is_told_by_the_hint_that_grants", needs: blocks, watch: true, run: func(t *trial) {
+		a, b, name := t.client(), t.client().watch(), t.name()
+		for _, n := range []int{1, 10, store.MaxBlock} {
+			h := a.take(a.lock(name))
+			w := b.lock(name, block(n))
+			b.refused(w)
+			h.release()
+			k := b.woken(w) // it compares the hint with the answer
+			if k.n != n {
+				t.Fatalf("a block of %d, want %d", k.n, n)
+			}
+			k.release()
+		}
+	}},
+	{name: "Block_used_is_never_drawn_again", needs: blocks, run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		for range 20 { // one that counts wrongly may be lucky with the clock
+			h := a.drawn(a.lock(name, block(store.MaxBlock)), store.MaxBlock)
+			h.Used = h.Token + 1000
+			h.release()
+			next := b.take(b.lock(name))
+			if next.Token <= h.Used {
+				t.Fatalf("token %d, and %d was used", next.Token, h.Used)
+			}
+			next.release()
+		}
+	}},
+	{name: "Block_is_given_back_as_far_as_it_was_not_used", needs: append(blocks, store.PromiseInspect, store.PromiseMinHold), run: func(t *trial) {
+		a, b := t.client(), t.client()
+		for _, used := range []int64{0, 3, 8, 9} {
+			name := t.name()
+			h := a.drawn(a.lock(name, block(10), keep(t.long)), 10)
+			h.Used = h.Token + used
+			h.release()
+			if st, ok := t.state(name); !ok || st.Last != h.Used { // the minimum hold keeps it listed
+				t.Fatalf("of the block %d … %d it used up to %d: the newest token is %d", h.Token, h.end(), h.Used, st.Last)
+			}
+			t.breaks(b, h, "because", true)
+			b.take(b.lock(name)).release()
+		}
+	}},
+	{name: "Block_of_which_nothing_or_nonsense_is_told_is_not_given_back", needs: append(blocks, store.PromiseInspect, store.PromiseMinHold), run: func(t *trial) {
+		a := t.client()
+		for _, off := range []int64{-1, 10, 1000, 0} {
+			h := a.drawn(a.lock(t.name(), block(10), keep(t.long)), 10)
+			if off != 0 {
+				h.Used = h.Token + off
+			}
+			h.release()
+			if st, _ := t.state(h.Name); st.Last != h.end() {
+				t.Fatalf("told %d of the block %d … %d, the newest token is %d", h.Used, h.Token, h.end(), st.Last)
+			}
+		}
+	}},
+	{name: "Block_given_back_is_not_the_holds_any_more", needs: append(append(blocks, byToken...), store.PromiseInspect, store.PromiseMinHold), run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		h := a.drawn(a.lock(name, block(10), keep(t.long)), 10)
+		h.Used = h.Token + 3
+		h.release()
+		by := *h
+		by.Token += 4
+		t.isLost(b.breakHold(&by, "because", true), "break by a token that was given back")
+		by.Token--
+		t.breaks(b, &by, "because", true)
+		t.empty(name)
+	}},
+	{name: "Block_used_is_listed_as_the_largest_that_a_renewal_told", needs: append(blocks, store.PromiseInspect), run: func(t *trial) {
+		a, name := t.client(), t.name()
+		h := a.drawn(a.lock(name, block(10)), 10)
+		h.uses(0, h.Token)
+		h.uses(h.Token, h.Token)
+		h.uses(h.Token+5, h.Token+5)
+		h.uses(h.Token+2, h.Token+5)
+		h.uses(0, h.Token+5)
+		h.uses(h.Token+9, h.Token+9)
+	}},
+	{name: "Block_used_is_not_listed_as_what_was_not_drawn", needs: append(blocks, store.PromiseInspect), run: func(t *trial) {
+		a, name := t.client(), t.name()
+		h := a.drawn(a.lock(name, block(10)), 10)
+		for _, off := range []int64{10, 11, 1000, -1} {
+			h.uses(h.Token+off, h.Token)
+		}
+	}},
+	{name: "a_renewal_may_tell_another_owner", needs: inspect, run: func(t *trial) {
+		a, name := t.client(), t.name()
+		h := a.take(a.lock(name))
+		who := store.Owner{Host: "web-3", PID: 1, Program: "x", Note: "the second, zürich"}
+		h.Owner = who.String()
+		h.renewed()
+		h.Owner = ""
+		h.renewed()
+		if e, ok := t.entry(name, h.ID); !ok || e.Owner != who {
+			t.Fatalf("it is listed as %+v, want the owner %+v", e, who)
+		}
+	}},
+	{name: "Block_is_what_the_hold_may_be_broken_by", needs: append(append(blocks, byToken...), store.PromiseInspect), run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		for _, of := range []int64{0, 5, 9} {
+			h := a.drawn(a.lock(name, block(10)), 10)
+			for _, outside := range []int64{-1, 10, 1000} {
+				by := *h
+				by.Token += outside
+				t.isLost(b.breakHold(&by, "because", true), "break by a token outside the block")
+			}
+			e, ok := t.entry(name, h.ID)
+			if !ok || !e.Has(h.Token+of) || e.Has(h.Token-1) || e.Has(h.Token+10) {
+				t.Fatalf("it is listed as %+v", e)
+			}
+			by := *h
+			by.Token += of
+			t.breaks(b, &by, "because", false)
+			t.isLost(h.push(t.long), "renewal of a broken hold")
+			h.release()
+		}
+	}},
+	{name: "Block_of_a_hold_is_known_by_its_first_token_alone", needs: append(blocks, byToken...), run: func(t *trial) {
+		a, name := t.client(), t.name()
+		h := a.drawn(a.lock(name, block(10)), 10)
+		for _, of := range []int64{1, 9, -1} {
+			other := h.Hold
+			other.Token += of
+			t.isLost(a.renew(other), "renewal by another token of the block")
+			t.isLost(a.Release(t.ctx, other), "release by another token of the block")
+		}
+		h.renewed()
+		h.release()
+	}},
+}
+
+// uses renews and tells a token used; this is then listed.
+func (h *held) uses(used, want int64) {
+	h.c.t.Helper()
+	h.Used = used
+	h.renewed()
+	if e, ok := h.c.t.entry(h.Name, h.ID); !ok || e.Used != want || e.N != h.n || e.Token != h.Token {
+		h.c.t.Fatalf("told of %d, it is listed as %+v, want %d used", used, e, want)
+	}
+}
+
+// drawn takes what must come with a block of n.
+func (c *client) drawn(claim store.Claim, n int) *held {
+	c.t.Helper()
+	h := c.take(claim)
+	if h.n != n {
+		c.t.Fatalf("a block of %d, want %d", h.n, n)
+	}
+	return h
+}
+
+// end is the last token of the block.
+func (h *held) end() int64 { return h.Token + int64(h.n) - 1 }
