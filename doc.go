@@ -17,9 +17,9 @@
 // waits, one that tries, and Do and TryDo, which run a function and release.
 // What they give is a [Lease]. Mutex and RWMutex of one name are one lock.
 // Claims are served in the order they arrived, across processes, so nothing
-// starves. [Locker.All] takes several names, all or none. A claim under a
-// context of a lease that is in its own way is [ErrDeadlock], or enters the
-// same hold again where Options.Reentrant says so.
+// starves. [Locker.All] takes several names, all or none; [Election] is a mutex
+// for candidates. A claim under a context of a lease that is in its own way is
+// [ErrDeadlock], or enters the same hold again where Options.Reentrant says so.
 //
 // # What a lease promises
 //

@@ -250,6 +250,41 @@ func ExampleLocker_All() {
 	// <nil>
 }
 
+// One of the candidates leads; when it resigns, or is lost, the next one does.
+func ExampleElection() {
+	keeper := memstore.New()
+	candidate := func(name string) *holdfast.Election {
+		locks, err := holdfast.New(keeper, &holdfast.Options{Note: name})
+		if err != nil {
+			panic(err)
+		}
+		return locks.Election("scheduler")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	anna, bert := candidate("anna"), candidate("bert")
+
+	err := anna.Lead(ctx, func(ctx context.Context) error {
+		for leader, err := range bert.Observe(ctx) {
+			fmt.Println(leader.Note, "leads", err)
+			break
+		}
+		return nil // the work is done
+	})
+	fmt.Println(err)
+	lease, err := bert.Campaign(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("bert leads:", lease.Valid())
+	lease.Release() // he resigns
+	// Output:
+	// anna leads <nil>
+	// <nil>
+	// bert leads: true
+}
+
 // Ten connections for the whole fleet; a backup takes four of them.
 func ExampleSemaphore() {
 	locks := newLocker()

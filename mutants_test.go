@@ -190,6 +190,20 @@ var engineMutants = []broken{
 		"seen = append(seen, renewalTold{h, now.Sub(h.due), err})", "renewalTold{h, 1, err}.tell()"),
 	one("a loss that the release finds is no error", "TestLog_ALossIsAnErrorAFailedRenewalAWarningTheRestDebug", "hold.go", "case errors.Is(err, ErrLost):\n\t\th.s", "case errors.Is(err, ErrHeld):\n\t\th.s"),
 
+	// Election.
+	one("a term without end", "TestElection_LeadEndsWithFnAndResigns", "election.go", "if !errors.Is(context.Cause(term), ErrLost) {", "if err != nil && !errors.Is(context.Cause(term), ErrLost) {"),
+	one("a loss ends it", "TestElection_CampaignsAgainAfterALoss", "election.go", "if !errors.Is(context.Cause(term), ErrLost) {", "if term != nil {"),
+	one("an outage ends it", "TestElection_AnOutageLeavesTheCandidates", "election.go", "if !errors.Is(err, ErrUnavailable) {", "if true {"),
+	one("no error ends it", "TestElection_OtherErrorsEndTheCampaign", "election.go", "if !errors.Is(err, ErrUnavailable) {", "if err == nil {"),
+	one("an expired leader leads", "TestElection_ObserveAnExpiredLeaderIsNone", "leader.go", "e.Weight == store.Full && e.Expires > 0 {", "e.Weight == store.Full {"),
+	one("no look when the leader's time is over", "TestElection_ObserveAnExpiredLeaderIsNone", "leader.go", "if !o.leader.Nobody() {", "if false {"),
+	one("a reader leads", "TestElection_ObserveYieldsEachChangeAndNoRenewal", "leader.go", "e.Granted && e.Weight == store.Full", "e.Granted"),
+	one("each look is told", "TestElection_ObserveYieldsEachChangeAndNoRenewal", "leader.go", "return !same", "return true"),
+	one("looks do not back off", "TestElection_ObserveLooksInGrowingPauses", "leader.go", "max(o.poll*3/2, s.PollMin)", "s.PollMin"),
+	one("an outage ends the observing", "TestElection_ObserveTellsAnOutageOnceAndGoesOn", "leader.go", "goesOn := err == nil || errors.Is(err, ErrUnavailable)", "goesOn := err == nil"),
+	one("observed for ever", "TestElection_ObserveTellsAnOutageOnceAndGoesOn", "leader.go", "goesOn := err == nil || errors.Is(err, ErrUnavailable)", "goesOn := true"),
+	one("Close does not end a look", "TestElection_ObserveRefuses", "leader.go", "defer context.AfterFunc(e.life, cancel)()", ""),
+
 	// Rule 8.
 	one("Close leaves a lease", "TestRule8_CloseGivesBackAllAndEndsAllWaits", "renew.go", "append([]*hold(nil), s.holds...)", "append([]*hold(nil), s.holds[1:]...)"),
 	one("Close does not wait", "TestRule8_CloseWaitsForWhatIsUnderWay", "engine.go", "\te.work.Wait()\n", ""),

@@ -1,0 +1,139 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A Leader is who leads an election, as the store knew it at a look. The zero
+// Leader is nobody. Its times are this machine's, computed from what the store
+// said.
+type Leader struct {
+	Owner
+	ID      string
+	Token   int64 // of the term: each has a larger one
+	Since   time.Time
+	Expires time.Time // unless renewed
+}
+
+// Nobody reports whether there is no leader.
+func (l Leader) Nobody() bool { return l.ID == "" }
+
+// Observe yields who leads: first as it is, then at each change, until ctx
+// ends. That nobody leads is a change too, and so is another Note; a renewal is
+// none. A leader whose time has run out is nobody, whoever comes next. What
+// changed while the loop's body ran is not caught up on: the next is the newest.
+//
+// It looks at the store from time to time, in pauses that grow from
+// Options.PollMin to Options.PollMax (10 ms to 800 ms) while nothing changes, and
+// when the leader's time would run out: so late can it be, and so often does it
+// ask. It writes nothing, and takes no part in the election.
+//
+// While the store does not answer it yields ErrUnavailable, once, and goes on;
+// then the leader, when the store is back. Any other error is the last that it
+// yields: ErrInvalid, ErrDenied, ErrCorrupt, ErrClosed, ErrMismatch if the name is
+// in use as a semaphore, and ErrUnsupported where the store cannot list who
+// holds.
+func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
+	return func(yield func(Leader, error) bool) {
+		o := &onlooker{w: &e.w}
+		for ctx.Err() == nil {
+			leader, err := o.look(ctx)
+			if ctx.Err() != nil {
+				return
+			}
+			goesOn := err == nil || errors.Is(err, ErrUnavailable)
+			if (o.isNews(leader, err) || !goesOn) && !yield(leader, err) || !goesOn {
+				return
+			}
+			if errors.Is(e.w.l.e.pause(ctx, o.pause()), ErrClosed) {
+				yield(Leader{}, e.w.errorf(ErrClosed))
+				return
+			}
+		}
+	}
+}
+
+// An onlooker is one loop of Observe.
+type onlooker struct {
+	w      *want
+	leader Leader // seen last
+	err    error  // how the last look failed
+	looked bool
+	poll   time.Duration // the last pause
+}
+
+// look asks the store who leads.
+func (o *onlooker) look(ctx context.Context) (Leader, error) {
+	if err := o.w.check(); err != nil {
+		return Leader{}, err
+	}
+	e := o.w.l.e
+	inspector, ok := e.store.(store.Inspector)
+	if why, lacks := e.desc.Lacks[store.PromiseInspect]; lacks || !ok {
+		return Leader{}, o.w.errorf(fmt.Errorf("%w: it cannot list who holds: %s", ErrUnsupported, why))
+	}
+	if !e.enter() {
+		return Leader{}, o.w.errorf(ErrClosed)
+	}
+	defer e.work.Done()
+	e.begin(o.w.l.s)
+	ctx, cancel := context.WithTimeout(ctx, longestCall)
+	defer cancel()
+	defer context.AfterFunc(e.life, cancel)()
+	for st, err := range inspector.List(ctx, o.w.name) {
+		if e.isClosing() {
+			return Leader{}, o.w.errorf(ErrClosed)
+		}
+		if err != nil {
+			return Leader{}, o.w.errorf(unclear(err))
+		}
+		return o.leads(&st)
+	}
+	return Leader{}, nil
+}
+
+// leads is who leads by what the store keeps of the name.
+func (o *onlooker) leads(st *store.State) (Leader, error) {
+	now := time.Now()
+	for _, e := range st.Entries {
+		if st.Limit != o.w.limit {
+			return Leader{}, o.w.errorf(&store.MismatchError{Have: st.Limit, Want: o.w.limit})
+		}
+		if e.Granted && e.Weight == store.Full && e.Expires > 0 {
+			return Leader{
+				Owner: e.Owner, ID: e.ID.String(), Token: max(e.Token, e.Used, e.Fence),
+				Since: now.Add(-e.Age), Expires: now.Add(e.Expires),
+			}, nil
+		}
+	}
+	return Leader{}, nil
+}
+
+// isNews notes what a look has shown and reports whether it is to be told.
+func (o *onlooker) isNews(seen Leader, err error) bool {
+	was := o.leader
+	same := o.looked && (o.err == nil) == (err == nil) &&
+		was.ID == seen.ID && was.Token == seen.Token && was.Owner == seen.Owner
+	o.leader, o.err, o.looked = seen, err, true
+	if !same {
+		o.poll = 0
+	}
+	return !same
+}
+
+// pause is how long to wait before the next look.
+func (o *onlooker) pause() time.Duration {
+	s := o.w.l.s
+	o.poll = min(max(o.poll*3/2, s.PollMin), s.PollMax)
+	d := jitter(o.poll)
+	if !o.leader.Nobody() {
+		d = min(d, max(time.Until(o.leader.Expires), time.Millisecond))
+	}
+	return d
+}
