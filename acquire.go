@@ -179,6 +179,9 @@ func (r *request) lease(token int64, from clock.Instant, ttl, renew time.Duratio
 	if r.w.part && r.claim.Keep > 0 {
 		h.unshown = &r.claim
 	}
+	if r.claim.Limit == store.Full && r.claim.Weight == store.Upgradeable {
+		h.changer = newChanger(h, r.w)
+	}
 	l := h.lease(r.w, token)
 	h.since = r.e.stamp(r.s)
 	h.observe(EventGranted, h.since.Sub(r.began), nil) // before the scheduler can tell of its loss

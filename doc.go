@@ -15,7 +15,8 @@
 //
 // [Mutex], [RWMutex] and [Semaphore] are claims on a name; each has a form that
 // waits, one that tries, and Do and TryDo, which run a function and release.
-// What they give is a [Lease]. Mutex and RWMutex of one name are one lock.
+// What they give is a [Lease]. Mutex and RWMutex of one name are one lock. An
+// [UpgradeableLease] reads, and can become the writer with no other in between.
 // Claims are served in the order they arrived, across processes, so nothing
 // starves. [Locker.All] takes several names, all or none; [Election] is a mutex
 // for candidates. A claim under a context of a lease that is in its own way is

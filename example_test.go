@@ -309,6 +309,50 @@ func ExampleSemaphore() {
 	// six more: true
 }
 
+// Read what there is, and write only if that is needed: nobody else writes in
+// between, and until then other readers are not held up.
+func ExampleUpgradeableLease() {
+	locks := newLocker()
+	defer locks.Close()
+	ctx := context.Background()
+	config := locks.RWMutex("config")
+
+	lease, err := config.UpgradeableRLock(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer lease.Release()
+	reader, err := config.RLock(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, err = config.TryUpgradeableRLock(ctx)
+	fmt.Println("one at a time:", errors.Is(err, holdfast.ErrHeld))
+	fmt.Println("not beside a reader:", errors.Is(lease.TryUpgrade(ctx), holdfast.ErrHeld))
+
+	reader.Release()
+	read := lease.Token()
+	fmt.Println("upgraded:", lease.Upgrade(ctx)) // waits until the readers have left
+	fmt.Println("with a larger token:", lease.Token() > read)
+	_, err = config.TryRLock(ctx)
+	fmt.Println("alone:", errors.Is(err, holdfast.ErrHeld))
+
+	fmt.Println("downgraded:", lease.Downgrade()) // and with no gap others read again
+	reader, err = config.TryRLock(ctx)
+	fmt.Println("beside a reader:", err == nil && lease.Valid())
+	reader.Release()
+	// Output:
+	// one at a time: true
+	// not beside a reader: true
+	// upgraded: <nil>
+	// with a larger token: true
+	// alone: true
+	// downgraded: <nil>
+	// beside a reader: true
+}
+
 // The context ends with the lease, with the reason as its cause, so work under
 // it stops when it has to.
 func ExampleLease_Context() {

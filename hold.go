@@ -28,6 +28,8 @@ type hold struct {
 	// names yet. Else nil.
 	unshown *store.Claim
 
+	changer *changer // of an upgradeable hold; else nil
+
 	until atomic.Int64 // the deadline, an Instant, for those without the scheduler's lock
 
 	// Guarded by the scheduler's lock.
@@ -82,7 +84,8 @@ func (h *hold) lease(w *want, token int64) *Lease {
 	if l.hold != nil {
 		l = new(Lease)
 	}
-	l.hold, l.doing, l.token, l.weight = h, w.doing(), token, w.weight
+	l.hold, l.doing, l.token = h, w.doing(), token
+	l.weight.Store(w.weight)
 	l.next, h.leases = h.leases, l
 	h.users++
 	return l

@@ -26,7 +26,7 @@ type Lease struct {
 	hold   *hold
 	doing  string
 	token  int64
-	weight int64 // what was asked for; the hold of a lease that re-entered may weigh more
+	weight atomic.Int64 // what was asked for, or an upgrade; the hold of a lease that re-entered may weigh more
 
 	over atomic.Bool // it is released or lost
 
@@ -60,8 +60,13 @@ func (l *Lease) ID() string { return l.hold.ID.String() }
 // Token is the fencing token: larger than that of any conflicting hold before
 // it, so a resource that remembers the largest it has seen can refuse whoever
 // comes late. Positive. Readers or slots that overlap have distinct tokens in
-// no promised order.
-func (l *Lease) Token() int64 { return l.token }
+// no promised order. An upgrade makes it larger.
+func (l *Lease) Token() int64 {
+	if c := l.hold.changer; c != nil {
+		return max(l.token, c.fence.Load())
+	}
+	return l.token
+}
 
 // Valid reports whether the lease is held still. It reads the clocks itself:
 // after the machine or this process was stopped it is right at once.
@@ -225,7 +230,8 @@ func (l *Lease) finish(to state, why error) {
 // as go-redis does not, by its own timeouts if they are longer).
 //
 // While other leases of the same hold are held (Options.Reentrant) it ends this
-// one alone, sends nothing, and returns nil: the name stays taken.
+// one alone, sends nothing, and returns nil: the name stays taken. (If this one
+// alone of them was upgraded it is a Downgrade.)
 //
 // It returns nil if the store has let go of the name, or had before the
 // deadline; ErrLost if the lease was lost before (one that an operator broke is
@@ -256,6 +262,9 @@ func (l *Lease) release() error {
 		}
 		return l.errorf(why)
 	case !last:
+		if h.changer != nil {
+			return h.changer.reduce()
+		}
 		return nil
 	}
 	if err := h.release(); err != nil {
@@ -265,7 +274,7 @@ func (l *Lease) release() error {
 }
 
 func (l *Lease) errorf(err error) error {
-	return fmt.Errorf("%s %q on %s, token %d: %w", l.doing, l.hold.Name, l.hold.e.desc.Store, l.token, err)
+	return fmt.Errorf("%s %q on %s, token %d: %w", l.doing, l.hold.Name, l.hold.e.desc.Store, l.Token(), err)
 }
 
 // run is the second half of a Do: fn under the lease, then the release, also if

@@ -24,36 +24,52 @@ func (w *want) reenter(ctx context.Context) (*Lease, error) {
 			if again := l.again(w); again != nil {
 				return again, nil
 			}
-			continue // it was released just now
+			if !l.Valid() {
+				continue // it was released just now
+			}
 		}
-		if own += l.weight; w.limit == store.Full || own+w.weight > w.limit {
+		if own += l.weight.Load(); w.limit == store.Full || own+w.weight > w.limit {
 			inTheWay = l
 		}
 	}
 	if inTheWay == nil {
 		return nil, nil
 	}
-	what := "release that first"
-	if inTheWay.covers(w) {
-		what = "Options.Reentrant lets it enter again under that"
+	do := "release that first"
+	switch {
+	case inTheWay.covers(w):
+		do = "Options.Reentrant lets it enter again under that"
+	case inTheWay.hold.changer != nil && w.weight == store.Full:
+		do = "upgrade that first"
 	}
-	return nil, w.errorf(fmt.Errorf("%w: its context is that of %s, token %d, for which it would wait; %s",
-		ErrDeadlock, inTheWay.what(), inTheWay.token, what))
+	return nil, w.inItsOwnWay(inTheWay, do)
+}
+
+// inItsOwnWay is the error of a want whose own context has the lease, and what
+// to do about it.
+func (w *want) inItsOwnWay(l *Lease, do string) error {
+	return w.errorf(fmt.Errorf("%w: its context is that of %s, token %d, for which it would wait; %s",
+		ErrDeadlock, l.what(), l.Token(), do))
 }
 
 // covers reports whether who has the lease has all that the want asks for: a
-// write lock covers a write and a read lock, a read lock a read lock. Slots
-// cover nothing: two more are two more.
+// write lock covers a write and a read lock, an upgradeable read lock that and a
+// read lock, and a write lock too while it is upgraded; a read lock covers a
+// read lock. Slots cover nothing: two more are two more.
 func (l *Lease) covers(w *want) bool {
-	return w.limit == store.Full && l.hold.limit == store.Full && (l.weight == store.Full || l.weight == w.weight)
+	if w.limit != store.Full || l.hold.limit != store.Full || w.weight > l.weight.Load() {
+		return false
+	}
+	return w.weight != store.Upgradeable || l.hold.changer != nil
 }
 
-// again makes one more lease of the hold, or returns nil if the lease is over.
+// again makes one more lease of the hold, or returns nil if the lease is over,
+// or covers the want no more.
 func (l *Lease) again(w *want) *Lease {
 	h := l.hold
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if l.state != held {
+	if l.state != held || !l.covers(w) {
 		return nil
 	}
 	return h.lease(w, l.token)
@@ -63,8 +79,10 @@ func (l *Lease) again(w *want) *Lease {
 func (l *Lease) what() string {
 	switch {
 	case l.hold.limit != store.Full:
-		return fmt.Sprintf("a lease of %d slots of the same name", l.weight)
-	case l.weight == store.Full:
+		return fmt.Sprintf("a lease of %d slots of the same name", l.weight.Load())
+	case l.hold.changer != nil:
+		return "an upgradeable read lock of the same name"
+	case l.weight.Load() == store.Full:
 		return "a lock of the same name"
 	}
 	return "a read lock of the same name"

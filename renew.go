@@ -88,6 +88,56 @@ func (s *scheduler) borrow(h *hold, done chan struct{}) {
 	h.flight = done
 }
 
+// lend keeps renewals of the hold away while another operation on it is under
+// way, once the one that is has ended. What it returns is for returned; nil: the
+// hold is over.
+func (s *scheduler) lend(h *hold) (mine chan struct{}) {
+	for {
+		s.mu.Lock()
+		flight, over := h.flight, h.index < 0
+		if flight == nil && !over {
+			mine = make(chan struct{})
+			h.flight = mine
+			h.at = h.next()
+			heap.Fix(&s.holds, h.index)
+		}
+		s.mu.Unlock()
+		if flight == nil || over {
+			return mine
+		}
+		<-flight
+	}
+}
+
+// returned ends what lend began, and returns the error with which the operation
+// was answered, or that the hold is lost: by the clock first, then by the answer.
+func (s *scheduler) returned(h *hold, mine chan struct{}, err error) error {
+	now := s.e.now()
+	s.mu.Lock()
+	h.flight = nil
+	var why error
+	if errors.Is(err, ErrLost) {
+		h.told, why = err, err
+	}
+	if h.deadline <= now {
+		why = errTimeOver
+	}
+	if why != nil {
+		s.out(h)
+	} else if h.index >= 0 {
+		h.at = h.next()
+		heap.Fix(&s.holds, h.index)
+		s.arm()
+	}
+	close(mine)
+	s.mu.Unlock()
+	if why != nil {
+		h.lose(why)
+		return why
+	}
+	return err
+}
+
 // out takes the hold out of the heap.
 func (s *scheduler) out(h *hold) {
 	if h.index >= 0 {

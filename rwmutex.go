@@ -11,7 +11,7 @@ import (
 // writer waits behind it, so writers do not starve. Its write side is the
 // [Mutex] of the same name. It keeps no state of its own and is safe for
 // concurrent use.
-type RWMutex struct{ write, read want }
+type RWMutex struct{ write, read, upgradeable want }
 
 // RWMutex returns the readers-writer lock of the name: any UTF-8 of 1 to 512
 // bytes. A bad name is an ErrInvalid of the first call.
@@ -19,6 +19,9 @@ func (l *Locker) RWMutex(name string) *RWMutex {
 	return &RWMutex{
 		write: want{l: l, name: name, limit: store.Full, weight: store.Full, verb: "lock"},
 		read:  want{l: l, name: name, limit: store.Full, weight: 1, verb: "read-lock"},
+		upgradeable: want{
+			l: l, name: name, limit: store.Full, weight: store.Upgradeable, verb: "take an upgradeable read lock of",
+		},
 	}
 }
 

@@ -51,6 +51,9 @@ func (w *want) check() error {
 	if why, lacks := w.l.e.desc.Lacks[store.PromiseSlots]; lacks && w.limit != store.Full {
 		return w.errorf(fmt.Errorf("%w: %s", ErrUnsupported, why))
 	}
+	if why, lacks := w.l.e.desc.Lacks[store.PromiseUpgrade]; lacks && w.limit == store.Full && w.weight == store.Upgradeable {
+		return w.errorf(fmt.Errorf("%w: %s", ErrUnsupported, why))
+	}
 	return nil
 }
 

@@ -1,0 +1,815 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// upgradeableLease takes an upgradeable read lock that must be free.
+func upgradeableLease(t testing.TB, rw *RWMutex) *UpgradeableLease {
+	t.Helper()
+	l, err := rw.TryUpgradeableRLock(t.Context())
+	if err != nil {
+		t.Fatal("TryUpgradeableRLock:", err)
+	}
+	return l
+}
+
+func upgradeNow(t testing.TB, l *UpgradeableLease) {
+	t.Helper()
+	if err := l.TryUpgrade(t.Context()); err != nil {
+		t.Fatal("TryUpgrade:", err)
+	}
+}
+
+func downgrade(t testing.TB, l *UpgradeableLease) {
+	t.Helper()
+	if err := l.Downgrade(); err != nil {
+		t.Fatal("Downgrade:", err)
+	}
+}
+
+// upgrading is an Upgrade under way.
+func upgrading(t testing.TB, l *UpgradeableLease) *waiter {
+	return waits(t, func(ctx context.Context) (*Lease, error) { return l.Lease, l.Upgrade(ctx) })
+}
+
+// weighs is what the store has of the upgradeable hold of the name.
+func weighs(mem *memstore.Store, name string) (weight, want int64) {
+	for _, e := range stored(mem, name).Entries {
+		if e.Granted && e.Weight > 1 {
+			return e.Weight, e.Want
+		}
+	}
+	return 0, 0
+}
+
+// has checks that the store has the hold as read, or as written.
+func (s *link) has(t testing.TB, weight int64) {
+	t.Helper()
+	w, want := weighs(s.mem, "a")
+	if w != weight || want != weight {
+		t.Fatalf("the store has weight %d and want %d, not %d", w, want, weight)
+	}
+}
+
+// turns are those of the changes that were sent, each with its weight.
+func (s *link) turns() string {
+	var all []string
+	for _, c := range s.made("change") {
+		to := "down"
+		if c.weight == store.Full {
+			to = "up"
+		}
+		all = append(all, string(rune('0'+c.turn))+to)
+	}
+	return strings.Join(all, " ")
+}
+
+// eachUpgradeable runs f in a bubble on each kind of store.
+func eachUpgradeable(t *testing.T, f func(*testing.T, *Locker)) {
+	t.Run("in memory", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) { f(t, locker(t, memstore.New(), nil)) })
+	})
+	for what, wrap := range map[string]func(*link) store.Store{
+		"with hints": func(s *link) store.Store { return withHints{s} },
+		"polled":     func(s *link) store.Store { return s },
+	} {
+		t.Run("over a link, "+what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newLink(t)
+				s.on(func(*call) fate { return fate{there: time.Millisecond, back: time.Millisecond} })
+				f(t, locker(t, wrap(s), nil))
+			})
+		})
+	}
+}
+
+func TestUpgrade_B22_OneBesideReadersAndNoWriterNorSecond(t *testing.T) {
+	eachUpgradeable(t, func(t *testing.T, locks *Locker) {
+		rw := locks.RWMutex("a")
+		before := take(t, t.Context(), rw.RLock)
+		u := upgradeableLease(t, rw)
+		after := take(t, t.Context(), rw.TryRLock)
+		_, err := rw.TryUpgradeableRLock(t.Context())
+		is(t, err, ErrHeld)
+		_, err = rw.TryLock(t.Context())
+		is(t, err, ErrHeld)
+		second := waits(t, func(ctx context.Context) (*Lease, error) {
+			l, err := locks.RWMutex("a").UpgradeableRLock(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return l.Lease, nil
+		})
+		release(t, before)
+		release(t, after)
+		time.Sleep(time.Minute)
+		second.waiting()
+		release(t, u.Lease)
+		release(t, second.got())
+	})
+}
+
+func TestUpgrade_B23_ATryBesideAReaderSaysNoAndChangesNothing(t *testing.T) {
+	eachUpgradeable(t, func(t *testing.T, locks *Locker) {
+		rw := locks.RWMutex("a")
+		u := upgradeableLease(t, rw)
+		token, deadline := u.Token(), u.Deadline()
+		reader := take(t, t.Context(), rw.RLock)
+		err := u.TryUpgrade(t.Context())
+		is(t, err, ErrHeld)
+		same(t, "in the way", heldBy(t, err).ID, reader.ID())
+		if !strings.Contains(err.Error(), "upgrade") {
+			t.Errorf("%v does not say what was tried", err)
+		}
+		if !u.Valid() || u.Token() != token || u.Deadline() != deadline {
+			t.Fatal("the lease is not what it was")
+		}
+		another := take(t, t.Context(), rw.TryRLock) // nothing is pending
+		release(t, another)
+		release(t, reader)
+		upgradeNow(t, u)
+		if u.Token() <= reader.Token() {
+			t.Fatalf("upgraded, token %d; the reader before had %d", u.Token(), reader.Token())
+		}
+		release(t, u.Lease)
+		release(t, take(t, t.Context(), rw.TryLock))
+	})
+}
+
+func TestUpgrade_B24_WaitsForTheReadersAndOneReleaseFreesAll(t *testing.T) {
+	eachUpgradeable(t, func(t *testing.T, locks *Locker) {
+		rw := locks.RWMutex("a")
+		one, two := take(t, t.Context(), rw.RLock), take(t, t.Context(), rw.RLock)
+		u := upgradeableLease(t, rw)
+		id := u.ID()
+		writer := waits(t, rw.Lock)
+		up := upgrading(t, u)
+		release(t, one)
+		time.Sleep(time.Minute)
+		up.waiting()
+		_, err := rw.TryRLock(t.Context())
+		is(t, err, ErrHeld)
+		left := time.Now()
+		release(t, two)
+		up.got()
+		if d := up.at.Sub(left); d > time.Second {
+			t.Fatalf("in %v after the last reader left", d)
+		}
+		same(t, "id", u.ID(), id)
+		if u.Token() <= two.Token() || !u.Valid() {
+			t.Fatalf("token %d, a reader before had %d; valid %v", u.Token(), two.Token(), u.Valid())
+		}
+		reader := waits(t, rw.RLock)
+		time.Sleep(time.Minute)
+		writer.waiting()
+		reader.waiting()
+		release(t, u.Lease)
+		w := writer.got()
+		if w.Token() <= u.Token() {
+			t.Fatalf("the next writer's token %d is not larger than the fence %d", w.Token(), u.Token())
+		}
+		reader.waiting()
+		release(t, w)
+		release(t, reader.got())
+	})
+}
+
+func TestUpgrade_B25_TwiceIsAMistakeAndWhatIsOverStaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		rw := locker(t, s, nil).RWMutex("a")
+		u := upgradeableLease(t, rw)
+		is(t, u.Downgrade(), ErrInvalid)
+		upgradeNow(t, u)
+		calls := len(s.made())
+		is(t, u.Upgrade(t.Context()), ErrInvalid)
+		is(t, u.TryUpgrade(t.Context()), ErrInvalid)
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		is(t, u.Upgrade(ended), context.Canceled)
+		same(t, "calls", len(s.made()), calls)
+		release(t, u.Lease)
+		calls = len(s.made())
+		is(t, u.Upgrade(t.Context()), ErrReleased)
+		is(t, u.TryUpgrade(t.Context()), ErrReleased)
+		is(t, u.Downgrade(), ErrReleased)
+		is(t, u.Release(), ErrReleased)
+
+		u = upgradeableLease(t, rw)
+		suspend(time.Minute) // the timer is late
+		is(t, u.Upgrade(t.Context()), ErrLost)
+		is(t, u.Downgrade(), ErrLost)
+		same(t, "calls", len(s.made()), calls+1)
+	})
+}
+
+func TestUpgrade_B26_LostIsSilentThroughItAndTellsAfterwards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		u := upgradeableLease(t, locker(t, s, nil).RWMutex("a"))
+		lost, ctx, deadline := u.Lost(), u.Context(t.Context()), u.Deadline()
+		time.Sleep(5 * time.Second)
+		upgradeNow(t, u)
+		same(t, "deadline", u.Deadline(), deadline) // an upgrade does not move it
+		time.Sleep(time.Hour)
+		if over(lost) || ctx.Err() != nil {
+			t.Fatal("the upgrade ended the lease")
+		}
+		s.mem.Break("a")
+		<-lost
+		is(t, context.Cause(ctx), ErrLost)
+		is(t, u.Downgrade(), ErrLost)
+		is(t, u.Release(), ErrLost)
+	})
+}
+
+// B27: also when it has failed. Renewals and changes never overlap: the link
+// sees to that.
+func TestUpgrade_B27_TheHoldIsRenewedMeanwhileAndAfterwards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		s.on(func(*call) fate { return fate{there: 50 * time.Millisecond, back: 50 * time.Millisecond} })
+		locks := locker(t, withHints{s}, &Options{TTL: 3 * time.Second})
+		u := upgradeableLease(t, locks.RWMutex("a"))
+		reader := take(t, t.Context(), locks.RWMutex("a").RLock)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		is(t, u.Upgrade(ctx), context.DeadlineExceeded, ErrHeld)
+		time.Sleep(time.Minute)
+		if !u.Valid() || !reader.Valid() {
+			t.Fatal("lost")
+		}
+		s.has(t, store.Upgradeable)
+		release(t, reader)
+		release(t, u.Lease)
+	})
+}
+
+// A caller who leaves has his answer at once; the hold is changed back until
+// that is answered, and who waited gets in.
+func TestUpgrade_ACancelledOneIsChangedBackUntilThatIsAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		locks := locker(t, withHints{s}, nil)
+		rw := locks.RWMutex("a")
+		reader := take(t, t.Context(), rw.RLock)
+		u := upgradeableLease(t, rw)
+		token := u.Token()
+		up := upgrading(t, u)
+		next := waits(t, rw.RLock)
+		next.waiting()
+		start := time.Now()
+		down := start.Add(7 * time.Second) // longer than a call is tried
+		s.on(func(c *call) fate {
+			if c.op != "change" {
+				return fate{}
+			}
+			if time.Now().Before(down) {
+				return fate{back: 2 * time.Second, fail: errLink}
+			}
+			return fate{lose: errLink, back: 10 * time.Millisecond}
+		})
+		up.cancel()
+		up.failed(context.Canceled, ErrHeld)
+		same(t, "told", up.at, start)
+		if !u.Valid() || u.Token() != token {
+			t.Fatal("the lease is not what it was")
+		}
+		next.got()
+		if next.at.Before(down) {
+			t.Fatal("a reader was in before the cancel was applied")
+		}
+		s.on(nil)
+		time.Sleep(10 * time.Second)
+		s.has(t, store.Upgradeable)
+		for _, c := range s.made("change")[2:] { // up, and looked again once subscribed
+			if c.turn != 2 || c.weight != store.Upgradeable {
+				t.Fatalf("turn %d, weight %d: want the one act back", c.turn, c.weight)
+			}
+		}
+		release(t, next.lease)
+		release(t, reader)
+		upgradeNow(t, u)
+		release(t, u.Lease)
+	})
+}
+
+// The grant of an upgrade and its cancel cross: the hold is as it was before.
+func TestUpgrade_AGrantThatNobodyWaitsForIsChangedBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		rw := locker(t, s, nil).RWMutex("a")
+		u := upgradeableLease(t, rw)
+		token := u.Token()
+		s.on(func(c *call) fate {
+			if c.op == "change" && c.turn == 1 {
+				return fate{back: time.Second}
+			}
+			return fate{}
+		})
+		up := upgrading(t, u)
+		s.has(t, store.Full)
+		up.cancel()
+		up.failed(context.Canceled)
+		same(t, "changes", s.turns(), "1up")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		same(t, "changes", s.turns(), "1up 2down")
+		s.has(t, store.Upgradeable)
+		same(t, "token", u.Token(), token)
+		release(t, take(t, t.Context(), rw.TryRLock))
+		release(t, u.Lease)
+	})
+}
+
+// Rule 5: a hint causes a look, whatever it says.
+func TestUpgrade_AHintGrantsNothingAndCausesALook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		rw := locker(t, withHints{s}, nil).RWMutex("a")
+		reader := take(t, t.Context(), rw.RLock)
+		u := upgradeableLease(t, rw)
+		up := upgrading(t, u)
+		changes := s.turns()
+		token := u.Token()
+		s.tell(store.Hint{Name: "a", ID: u.hold.ID, Token: token + 1000, N: 1})
+		up.waiting()
+		same(t, "token", u.Token(), token)
+		same(t, "changes", s.turns(), changes+" 1up")
+		now := time.Now()
+		release(t, reader) // the store tells
+		up.got()
+		same(t, "granted", up.at, now)
+		same(t, "changes", s.turns(), changes+" 1up 1up")
+		release(t, u.Lease)
+	})
+}
+
+// Rule 5: subscribe, then look.
+func TestUpgrade_LooksOnceItIsSubscribed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		s.on(func(c *call) fate {
+			if c.op == "watch" {
+				return fate{there: time.Second}
+			}
+			return fate{}
+		})
+		rw := locker(t, withHints{s}, nil).RWMutex("a")
+		reader := take(t, t.Context(), rw.TryRLock)
+		u := upgradeableLease(t, rw)
+		up := upgrading(t, u)
+		start := time.Now()
+		time.Sleep(500 * time.Millisecond)
+		release(t, reader) // nobody hears it
+		up.got()
+		same(t, "granted", up.at.Sub(start), time.Second)
+		release(t, u.Lease)
+	})
+}
+
+func TestUpgrade_WithoutAHintItLooksAtAThirdOfThePlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		s.onHint(drop)
+		rw := locker(t, withHints{s}, nil).RWMutex("a")
+		reader := take(t, t.Context(), rw.RLock)
+		u := upgradeableLease(t, rw)
+		up := upgrading(t, u)
+		start := time.Now()
+		time.Sleep(time.Second)
+		release(t, reader)
+		up.got()
+		same(t, "granted", up.at.Sub(start).Round(time.Millisecond), (10 * time.Second / 3).Round(time.Millisecond))
+		release(t, u.Lease)
+	})
+}
+
+// Rule 2: the lease ends by the clock first, then the answer is read.
+func TestUpgrade_AnAnswerAfterTheDeadlineRevivesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		u := upgradeableLease(t, locker(t, s, &Options{NoRenew: true}).RWMutex("a"))
+		s.on(func(c *call) fate {
+			if c.op == "change" {
+				suspend(time.Minute) // while the answer is on its way; no timer runs
+			}
+			return fate{}
+		})
+		token := u.Token()
+		is(t, u.Upgrade(t.Context()), ErrLost)
+		if u.Valid() || u.Token() != token || u.weight.Load() == store.Full {
+			t.Fatal("an answer after the deadline was used")
+		}
+		is(t, u.Release(), ErrLost)
+	})
+}
+
+func TestUpgrade_LostWhileItWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		rw := locker(t, withHints{s}, nil).RWMutex("a")
+		reader := take(t, t.Context(), rw.RLock)
+		u := upgradeableLease(t, rw)
+		up := upgrading(t, u)
+		e := stored(s.mem, "a").Entries[1]
+		if err := s.mem.BreakHold(t.Context(), store.Break{Name: "a", ID: e.ID, Token: e.Token, Reason: "fire"}); err != nil {
+			t.Fatal(err)
+		}
+		up.failed(ErrLost)
+		if d := time.Since(up.at); d > time.Second || u.Valid() || !strings.Contains(up.err.Error(), "fire") {
+			t.Fatalf("told %v ago: %v", d, up.err)
+		}
+		release(t, reader)
+	})
+}
+
+func TestUpgrade_AnUnclearOneIsTriedAgainThenChangedBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		rw := locker(t, s, nil).RWMutex("a")
+		u := upgradeableLease(t, rw)
+		s.on(func(c *call) fate {
+			if c.op == "change" && c.n < 3 {
+				return fate{lose: errLink}
+			}
+			return fate{}
+		})
+		upgradeNow(t, u)
+		same(t, "changes", s.turns(), "1up 1up 1up 1up")
+		if st := stored(s.mem, "a"); st.Entries[0].Fence != u.Token() || st.Last != u.Token() {
+			t.Fatalf("token %d, the store has %d of %d", u.Token(), st.Entries[0].Fence, st.Last)
+		}
+		downgrade(t, u)
+
+		s.on(func(c *call) fate {
+			if c.op == "change" && c.weight == store.Full {
+				return fate{lose: errLink}
+			}
+			return fate{}
+		})
+		token, start := u.Token(), time.Now()
+		err := u.Upgrade(t.Context())
+		is(t, err, ErrUnavailable, errLink)
+		if d := time.Since(start); d > 5*time.Second || d < 4*time.Second {
+			t.Fatalf("given up after %v, want five seconds", d)
+		}
+		s.has(t, store.Upgradeable)
+		if !u.Valid() || u.Token() != token {
+			t.Fatal("the lease is not what it was")
+		}
+		release(t, u.Lease)
+	})
+}
+
+// What the store refuses at once has changed nothing.
+func TestUpgrade_ADefiniteRefusalIsToldAndNothingIsChangedBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		u := upgradeableLease(t, locker(t, s, nil).RWMutex("a"))
+		s.on(func(c *call) fate {
+			if c.op == "change" {
+				return fate{fail: store.ErrDenied}
+			}
+			return fate{}
+		})
+		is(t, u.Upgrade(t.Context()), ErrDenied)
+		same(t, "changes", s.turns(), "1up")
+		if !u.Valid() {
+			t.Fatal("lost")
+		}
+		release(t, u.Lease)
+	})
+}
+
+func TestUpgrade_ReleaseAndCloseEndIt(t *testing.T) {
+	for _, closes := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newLink(t)
+			locks := locker(t, withHints{s}, nil)
+			reader := other(t, s.mem, "a", time.Hour)
+			reader.release()
+			reader.c.ID, reader.c.Weight = store.NewProcess().NewID(), 1
+			reader.ask()
+			u := upgradeableLease(t, locks.RWMutex("a"))
+			up := upgrading(t, u)
+			if closes {
+				if err := locks.Close(); err != nil {
+					t.Fatal(err)
+				}
+				up.failed(ErrClosed)
+			} else {
+				release(t, u.Lease)
+				up.failed(ErrReleased)
+			}
+			synctest.Wait()
+			same(t, "left", len(stored(s.mem, "a").Entries), 1)
+			reader.release()
+		})
+	}
+}
+
+// B17 and the like.
+func TestUpgrade_WhoWouldWaitForItselfIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		locks := reentrant(t, withHints{s})
+		rw := locks.RWMutex("a")
+		r := take(t, t.Context(), rw.RLock)
+		_, err := rw.UpgradeableRLock(r.Context(t.Context()))
+		is(t, err, ErrDeadlock)
+		_, err = rw.TryUpgradeableRLock(r.Context(t.Context()))
+		is(t, err, ErrDeadlock)
+		u := upgradeableLease(t, rw)
+		calls := len(s.made())
+		second, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		err = u.Upgrade(r.Context(second))
+		is(t, err, ErrDeadlock)
+		if !strings.Contains(err.Error(), "a read lock of the same name") {
+			t.Fatalf("%v does not say what is in the way", err)
+		}
+		_, err = rw.Lock(u.Context(t.Context()))
+		is(t, err, ErrDeadlock)
+		if !strings.Contains(err.Error(), "upgrade that") {
+			t.Fatalf("%v does not say what to do", err)
+		}
+		same(t, "calls", len(s.made()), calls)
+		release(t, r)
+		w := take(t, u.Context(t.Context()), rw.RLock)
+		release(t, u.Lease)
+		release(t, w)
+		m := take(t, t.Context(), rw.Lock)
+		_, err = rw.UpgradeableRLock(m.Context(t.Context())) // a write lock cannot be downgraded
+		is(t, err, ErrDeadlock)
+		release(t, m)
+	})
+}
+
+func TestUpgrade_WhereTheStoreCannotItIsUnsupportedAtOnce(t *testing.T) {
+	s := newLink(t)
+	s.desc.Lacks = map[store.Promise]string{store.PromiseUpgrade: "no way back"}
+	_, err := locker(t, s, nil).RWMutex("a").UpgradeableRLock(t.Context())
+	is(t, err, ErrUnsupported)
+	if !strings.Contains(err.Error(), "no way back") || len(s.made()) > 0 {
+		t.Fatalf("%v after %s", err, s.ops())
+	}
+}
+
+func TestDowngrade_LetsReadersInAndNoWriterBetween(t *testing.T) {
+	eachUpgradeable(t, func(t *testing.T, locks *Locker) {
+		rw := locks.RWMutex("a")
+		u := upgradeableLease(t, rw)
+		upgradeNow(t, u)
+		token := u.Token()
+		reader := waits(t, rw.RLock)
+		writer := waits(t, rw.Lock)
+		reader.waiting()
+		downgrade(t, u)
+		r := reader.got()
+		writer.waiting()
+		same(t, "token", u.Token(), token)
+		is(t, u.Downgrade(), ErrInvalid)
+		up := upgrading(t, u) // once more, before the writer that waits
+		time.Sleep(time.Minute)
+		up.waiting()
+		release(t, r)
+		up.got()
+		if u.Token() <= token {
+			t.Fatalf("token %d after the second upgrade, %d after the first", u.Token(), token)
+		}
+		writer.waiting()
+		release(t, u.Lease)
+		release(t, writer.got())
+	})
+}
+
+// Down is counted before it is sent: nobody may write under the lease while the
+// store may have let readers in.
+func TestDowngrade_CountsBeforeItIsSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		locks := reentrant(t, s)
+		u := upgradeableLease(t, locks.RWMutex("a"))
+		upgradeNow(t, u)
+		ctx := u.Context(t.Context())
+		release(t, take(t, ctx, locks.RWMutex("a").Lock))
+		var during error
+		s.on(func(c *call) fate {
+			if c.op == "change" {
+				_, during = locks.RWMutex("a").Lock(ctx)
+			}
+			return fate{}
+		})
+		downgrade(t, u)
+		is(t, during, ErrDeadlock)
+		release(t, u.Lease)
+	})
+}
+
+func TestDowngrade_IsRepeatedUntilItIsAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		locks := locker(t, withHints{s}, nil)
+		u := upgradeableLease(t, locks.RWMutex("a"))
+		upgradeNow(t, u)
+		reader := waits(t, locks.RWMutex("a").RLock)
+		start := time.Now()
+		s.on(func(c *call) fate {
+			switch since := time.Since(start); {
+			case c.op != "change":
+				return fate{}
+			case since > 30*time.Second:
+				return fate{}
+			case since > 20*time.Second: // an answer, but it changes nothing
+				return fate{fail: store.ErrDenied}
+			}
+			return fate{fail: errLink}
+		})
+		err := u.Downgrade()
+		is(t, err, ErrUnavailable)
+		same(t, "told", time.Since(start), 5*time.Second)
+		is(t, u.Downgrade(), ErrInvalid) // it is downgraded, for us
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		is(t, u.Upgrade(ctx), context.DeadlineExceeded)
+		reader.got()
+		if d := reader.at.Sub(start); d < 30*time.Second || d > 32*time.Second {
+			t.Fatalf("the reader is in after %v", d)
+		}
+		s.on(nil)
+		release(t, reader.lease)
+		synctest.Wait()
+		upgradeNow(t, u)
+		same(t, "turn", s.made("change")[len(s.made("change"))-1].turn, 3)
+		release(t, u.Lease)
+	})
+}
+
+// A late copy of a change undoes no later one: the owner counts them.
+func TestUpgrade_ALateCopyUndoesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		u := upgradeableLease(t, locker(t, s, nil).RWMutex("a"))
+		upgradeNow(t, u)
+		downgrade(t, u)
+		upgradeNow(t, u)
+		downgrade(t, u)
+		same(t, "changes", s.turns(), "1up 2down 3up 4down")
+		for _, c := range s.made("change")[:3] {
+			if _, err := s.mem.Change(t.Context(), c.holds[0], c.turn, c.weight); err != nil {
+				t.Fatal(err)
+			}
+			s.has(t, store.Upgradeable)
+		}
+		release(t, u.Lease)
+	})
+}
+
+// All leases of a hold share its weight: it is changed back when none of them
+// needs it.
+func TestUpgrade_Reentry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		locks := reentrant(t, s)
+		rw := locks.RWMutex("a")
+		outer := upgradeableLease(t, rw)
+		ctx := outer.Context(t.Context())
+		inner, err := rw.UpgradeableRLock(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reader := take(t, ctx, rw.RLock) // of the same hold: in nobody's way
+		upgradeNow(t, inner)
+		same(t, "token", outer.Token(), inner.Token())
+		_, err = rw.Lock(ctx) // outer is not upgraded
+		is(t, err, ErrDeadlock)
+		upgradeNow(t, outer)
+		same(t, "changes", s.turns(), "1up")
+		writer := take(t, ctx, rw.Lock)
+		release(t, writer)
+		writer = take(t, ctx, rw.Lock)
+		downgrade(t, inner)
+		downgrade(t, outer)
+		same(t, "changes", s.turns(), "1up")
+		s.has(t, store.Full)
+		release(t, writer) // the last that needs it
+		same(t, "changes", s.turns(), "1up 2down")
+		s.has(t, store.Upgradeable)
+		upgradeNow(t, inner)
+		release(t, inner.Lease)
+		same(t, "changes", s.turns(), "1up 2down 3up 4down")
+		s.has(t, store.Upgradeable)
+		release(t, reader)
+		release(t, outer.Lease)
+		empty(t, s.mem)
+	})
+}
+
+// A dead upgrader blocks nobody past its expiry.
+func TestUpgrade_APendingOneDiesWithItsHolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		locks := locker(t, withHints{s}, nil)
+		reader := take(t, t.Context(), locks.RWMutex("a").RLock)
+		u := upgradeableLease(t, locker(t, linkTo(t, s.mem), nil).RWMutex("a"))
+		died := time.Now()
+		u.hold.e.sched.remove(u.hold)
+		if _, err := s.mem.Change(t.Context(), u.hold.Hold, 1, store.Full); err != nil {
+			t.Fatal(err)
+		}
+		next := waits(t, locks.RWMutex("a").RLock)
+		next.got()
+		if d := next.at.Sub(died); d > 31*time.Second || d < 29*time.Second {
+			t.Fatalf("in after %v, want the TTL", d)
+		}
+		release(t, reader)
+		release(t, next.lease)
+	})
+}
+
+// Whatever crosses: in the end the store has what the engine thinks, and nobody
+// is left out.
+func TestUpgrade_InAStorm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		locks := locker(t, withHints{s}, &Options{TTL: 5 * time.Second})
+		rw := locks.RWMutex("a")
+		random := func(c *call) fate {
+			if c.op == "release" || c.op == "withdraw" { // else what is left is no one's fault
+				return fate{}
+			}
+			f := fate{there: time.Duration(rand.N(20)) * time.Millisecond, back: time.Duration(rand.N(20)) * time.Millisecond}
+			switch rand.N(12) {
+			case 0:
+				f.lose = errLink
+			case 1:
+				f.fail = errLink
+			}
+			return f
+		}
+		s.on(random)
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				for range 60 {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.N(200))*time.Millisecond)
+					if l, err := rw.RLock(ctx); err == nil {
+						time.Sleep(time.Duration(rand.N(30)) * time.Millisecond)
+						if err := l.Release(); err != nil {
+							t.Error(err)
+						}
+					}
+					cancel()
+				}
+			})
+		}
+		all.Go(func() {
+			for range 30 {
+				u, err := rw.UpgradeableRLock(t.Context())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				for range 4 {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.N(80))*time.Millisecond)
+					err := u.Upgrade(ctx)
+					cancel()
+					if err == nil {
+						if w, want := weighs(s.mem, "a"); w != store.Full || want != store.Full || len(stored(s.mem, "a").Entries) == 0 {
+							t.Errorf("upgraded, and the store has weight %d", w)
+						}
+						for _, e := range stored(s.mem, "a").Entries {
+							if e.Granted && e.ID != u.hold.ID {
+								t.Error("another is in beside an upgraded hold")
+							}
+						}
+						if err := u.Downgrade(); err != nil && !errors.Is(err, ErrUnavailable) {
+							t.Error(err)
+						}
+					} else if !errors.Is(err, context.DeadlineExceeded) {
+						t.Error(err)
+					}
+				}
+				if err := u.Release(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		all.Wait()
+		s.on(nil)
+		time.Sleep(time.Minute) // what was left by a fault has died
+		release(t, take(t, t.Context(), rw.TryLock))
+	})
+}

@@ -1,0 +1,312 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A changer changes the weight of an upgradeable hold, one act at a time. What
+// it counts the hold up to is what the store has answered; down it counts
+// before it sends.
+type changer struct {
+	h     *hold
+	w     want          // an upgrade as a want, for its pace and its errors
+	one   chan struct{} // full while an act is under way
+	turn  int32         // of the newest act; for whoever has filled one
+	fence atomic.Int64  // of the newest upgrade; 0: there was none
+	open  bool          // the newest act may have been applied though it was not answered; as turn
+	full  bool          // the hold is upgraded. Guarded by h.mu
+}
+
+func newChanger(h *hold, w *want) *changer {
+	up := *w
+	up.verb = "upgrade"
+	return &changer{h: h, w: up, one: make(chan struct{}, 1)}
+}
+
+// An upgrade is one call of Upgrade or TryUpgrade.
+type upgrade struct {
+	pace
+	c    *changer
+	l    *Lease
+	try  bool
+	done chan struct{} // closed when run has ended
+	err  error         // if it was not granted; for after done
+
+	// Guarded by the hold's lock.
+	told *refused // what the store answered last
+	gone bool     // nobody waits for it any more
+	ok   bool     // it was granted before that
+}
+
+// upgrade waits until the hold is ours alone, or only tries.
+func (l *Lease) upgrade(ctx context.Context, try bool) error {
+	h, c := l.hold, l.hold.changer
+	if !h.e.enter() {
+		return l.errorf(ErrClosed)
+	}
+	defer h.e.work.Done()
+	if err := ctx.Err(); err != nil {
+		return c.w.errorf(err)
+	}
+	if err := l.upgradeDeadlock(ctx); err != nil {
+		return err
+	}
+	h.lookAtTheClock()
+	bound := func() {}
+	if d := h.s.Wait; d > 0 && !try {
+		ctx, bound = context.WithTimeout(ctx, d)
+	}
+	defer bound()
+	waiting, stop := context.WithCancel(ctx)
+	defer stop()
+	h.mu.Lock()
+	under, why := l.join(waiting), l.why
+	h.mu.Unlock()
+	if why != nil {
+		return l.errorf(why)
+	}
+	if l.weight.Load() == store.Full {
+		return c.w.errorf(fmt.Errorf("%w: it is upgraded already", ErrInvalid))
+	}
+	if try {
+		select {
+		case c.one <- struct{}{}:
+		default:
+			return c.w.refusal(&store.Answer{}, time.Now(), nil) // another's upgrade is pending
+		}
+	} else {
+		select {
+		case c.one <- struct{}{}:
+		case <-under.Done():
+			return l.notUpgraded(c.w.gaveUp(ctx.Err(), nil))
+		}
+	}
+	if shared, why := c.shared(l); shared || why != nil {
+		<-c.one
+		if why != nil {
+			return l.errorf(why)
+		}
+		return nil
+	}
+	u := &upgrade{c: c, l: l, try: try, pace: newPace(&c.w), done: make(chan struct{})}
+	h.e.work.Go(func() { u.run(under) })
+	select {
+	case <-u.done:
+	case <-under.Done():
+		if h.e.desc.InProcess { // it is no wait, and nothing is left when the caller has his answer
+			<-u.done
+		}
+	}
+	h.mu.Lock()
+	u.gone = true
+	ok, told := u.ok, u.told
+	h.mu.Unlock()
+	if ok {
+		return nil
+	}
+	select {
+	case <-u.done:
+		return l.notUpgraded(u.err)
+	default:
+		return l.notUpgraded(c.w.gaveUp(ctx.Err(), told))
+	}
+}
+
+// notUpgraded is err, or why the lease is over, if that is what has ended the
+// upgrade.
+func (l *Lease) notUpgraded(err error) error {
+	l.hold.lookAtTheClock()
+	l.hold.mu.Lock()
+	defer l.hold.mu.Unlock()
+	if l.why != nil {
+		return l.errorf(l.why)
+	}
+	return err
+}
+
+// upgradeDeadlock is ErrDeadlock if ctx comes from another hold of the name: the
+// upgrade would wait for its own caller.
+func (l *Lease) upgradeDeadlock(ctx context.Context) error {
+	ls, _ := ctx.Value(leaseKey{}).(*leases)
+	for ; ls != nil; ls = ls.outer {
+		other := ls.lease
+		if h := other.hold; h != l.hold && h.e == l.hold.e && h.Name == l.hold.Name && other.Valid() {
+			return l.hold.changer.w.inItsOwnWay(other, "release that first")
+		}
+	}
+	return nil
+}
+
+// shared upgrades the lease if another one of the hold is upgraded: then there
+// is nothing to ask for. The error is why the lease is over.
+func (c *changer) shared(l *Lease) (bool, error) {
+	c.h.mu.Lock()
+	defer c.h.mu.Unlock()
+	if c.full && l.state == held {
+		l.weight.Store(store.Full)
+	}
+	return c.full, l.why
+}
+
+// run waits for the upgrade, off the caller's goroutine so that he can leave at
+// once: then the hold is changed back.
+func (u *upgrade) run(ctx context.Context) {
+	defer close(u.done)
+	defer func() { <-u.c.one }()
+	u.err = u.wait(ctx)
+}
+
+func (u *upgrade) wait(ctx context.Context) error {
+	c, w := u.c, &u.c.w
+	u.endsWith(ctx)
+	subscribed := u.e.hints.watcher == nil || u.e.hints.ready()
+	if subscribed {
+		u.hints = u.e.hints.add(c.h.ID)
+	}
+	defer u.e.hints.remove(c.h.ID)
+	c.next()
+	for {
+		u.isLast()
+		a, sent, err := c.send(store.Full, min(u.s.TTL, longestCall), ctx.Done())
+		switch {
+		case err != nil && !c.open && store.Definite(err):
+			return w.errorf(err) // nothing was changed
+		case err != nil:
+			c.back()
+			return w.errorf(unclear(err))
+		case a.Granted && u.granted(&a):
+			return nil
+		case a.Granted: // when nobody waited for it any more
+			c.back()
+			return w.gaveUp(ctx.Err(), u.refused)
+		}
+		u.refuse(&a, sent)
+		c.h.mu.Lock()
+		u.told = u.refused
+		c.h.mu.Unlock()
+		if u.try {
+			c.back()
+			return w.refusal(&a, u.refused.when, nil)
+		}
+		if !subscribed { // then look: hints cannot be missed any more
+			u.e.hints.subscribe(ctx, u.s)
+			u.hints = u.e.hints.add(c.h.ID)
+			subscribed = true
+			continue
+		}
+		if _, _, err := u.rest(ctx); err != nil {
+			c.back()
+			return w.gaveUp(err, u.refused)
+		}
+	}
+}
+
+// granted counts the hold up, if the caller still waits for that and has the
+// lease still.
+func (u *upgrade) granted(a *store.Answer) bool {
+	h := u.c.h
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if u.gone || u.l.state != held {
+		return false
+	}
+	u.c.fence.Store(a.Fence)
+	u.c.full = true
+	u.l.weight.Store(store.Full)
+	u.ok = true
+	h.debug("holdfast: upgraded", "fence", a.Fence)
+	return true
+}
+
+// reduce changes the hold back if none of its leases needs it to be upgraded
+// any more.
+func (c *changer) reduce() error {
+	h := c.h
+	h.mu.Lock()
+	full := c.full
+	h.mu.Unlock()
+	if !full {
+		return nil
+	}
+	c.one <- struct{}{} // at once: who has it does not wait for others while the hold is upgraded
+	if !c.unneeded() {
+		<-c.one
+		return nil
+	}
+	done := make(chan error, 1)
+	back := func() {
+		defer func() { <-c.one }()
+		done <- c.back()
+	}
+	if h.e.desc.InProcess {
+		back()
+	} else {
+		h.e.work.Go(back)
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(min(h.s.TTL/3, longestCall)):
+		return fmt.Errorf("%w: no answer yet; it is asked for again until there is one", ErrUnavailable)
+	}
+}
+
+// unneeded counts the hold down if no lease of it needs it to be upgraded.
+func (c *changer) unneeded() bool {
+	c.h.mu.Lock()
+	defer c.h.mu.Unlock()
+	for l := c.h.leases; l != nil; l = l.next {
+		if l.weight.Load() == store.Full {
+			return false
+		}
+	}
+	was := c.full
+	c.full = false
+	return was
+}
+
+// back changes the hold back until that is answered or the hold is over: the
+// cancel of an upgrade and a downgrade are the same act.
+func (c *changer) back() error {
+	c.next()
+	for {
+		_, _, err := c.send(store.Upgradeable, longestCall, c.h.e.closing)
+		if err == nil || errors.Is(err, ErrLost) || c.h.e.isClosing() {
+			return err
+		}
+		select { // also where the store refuses it for now, as a renewal
+		case <-time.After(jitter(500 * time.Millisecond)):
+		case <-c.h.e.closing:
+		}
+	}
+}
+
+// next begins an act.
+func (c *changer) next() { c.turn, c.open = c.turn+1, false }
+
+// send sends the change of the newest turn until it is clear what became of it,
+// for at most d, or until stop.
+func (c *changer) send(weight int64, d time.Duration, stop <-chan struct{}) (a store.Answer, sent clock.Instant, err error) {
+	h := c.h
+	err = h.e.repeat(d, stop, func(context.Context) (err error) {
+		mine := h.e.sched.lend(h)
+		if mine == nil {
+			return fmt.Errorf("%w: it is over", ErrLost)
+		}
+		h.e.bounded(min(longestCall, h.s.RenewEvery), func(ctx context.Context) {
+			sent = h.e.now()
+			a, err = h.e.store.Change(ctx, h.Hold, c.turn, weight)
+		})
+		err = h.e.sched.returned(h, mine, err)
+		c.open = c.open || !store.Definite(err)
+		return err
+	})
+	return a, sent, err
+}

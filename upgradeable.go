@@ -1,0 +1,113 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// An UpgradeableLease is the lease of an upgradeable read lock: it reads beside
+// other readers, and can become the only holder without letting any other
+// writer in between. There is one at a time, and no writer beside it.
+type UpgradeableLease struct{ *Lease }
+
+// UpgradeableRLock waits until the name is ours to read, beside readers that
+// may come and go, but as the only one that can write next, by
+// [UpgradeableLease.Upgrade]. Others that want to upgrade or to write wait. See
+// [Mutex.Lock].
+func (m *RWMutex) UpgradeableRLock(ctx context.Context) (*UpgradeableLease, error) {
+	return upgradeable(m.upgradeable.lock(ctx))
+}
+
+// TryUpgradeableRLock takes the name to read and to upgrade if nobody else has
+// it for that or to write, and nobody waits. See [Mutex.TryLock].
+func (m *RWMutex) TryUpgradeableRLock(ctx context.Context) (*UpgradeableLease, error) {
+	return upgradeable(m.upgradeable.try(ctx))
+}
+
+// UpgradeableRDo runs fn while the name is ours to read and to upgrade. See
+// [Mutex.Do].
+func (m *RWMutex) UpgradeableRDo(ctx context.Context, fn func(context.Context, *UpgradeableLease) error) error {
+	l, err := m.UpgradeableRLock(ctx)
+	if err != nil {
+		return err
+	}
+	return l.run(ctx, func(ctx context.Context) error { return fn(ctx, l) })
+}
+
+// TryUpgradeableRDo is UpgradeableRDo if the name is free for that; else it
+// returns false and no error.
+func (m *RWMutex) TryUpgradeableRDo(ctx context.Context, fn func(context.Context, *UpgradeableLease) error) (ran bool, err error) {
+	l, err := m.TryUpgradeableRLock(ctx)
+	if errors.Is(err, ErrHeld) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, l.run(ctx, func(ctx context.Context) error { return fn(ctx, l) })
+}
+
+func upgradeable(l *Lease, err error) (*UpgradeableLease, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &UpgradeableLease{l}, nil
+}
+
+// Upgrade waits until all other readers have left, and makes the lease the only
+// one of the name: from then on it is a write lock. It goes before all who wait,
+// and while it waits nobody else is let in. The [Lease.Token] becomes a larger
+// one, so that writes are told from those of whoever wrote before. The lease
+// stays the same otherwise: its contexts, its id, its deadline, which an upgrade
+// does not move.
+//
+// ctx bounds the waiting, as does Options.Wait. If it fails the lease is what it
+// was, to read and to upgrade, and the readers that waited are let in. Errors:
+// one that matches the context's error, and ErrHeld if the store had answered
+// that others are in (as a *HeldError); ErrInvalid if it is upgraded already;
+// ErrLost or ErrReleased if the lease is over, then or before; ErrDeadlock if
+// ctx comes from another lease that reads the name; ErrUnavailable, ErrDenied,
+// ErrCorrupt and ErrClosed.
+func (l *UpgradeableLease) Upgrade(ctx context.Context) error { return l.upgrade(ctx, false) }
+
+// TryUpgrade is Upgrade if no other reader is in; else a *HeldError says who is,
+// and the lease is what it was.
+func (l *UpgradeableLease) TryUpgrade(ctx context.Context) error { return l.upgrade(ctx, true) }
+
+// Downgrade makes an upgraded lease one that reads, and can be upgraded again,
+// and lets other readers in, with no moment between in which another could
+// write. From its first moment this lease may only read. The Token stays.
+//
+// Like Release it takes no context and is bounded, by a third of the TTL and
+// five seconds at most: then the error is ErrUnavailable, other readers may have
+// to wait still, and the engine asks again until it is answered. Errors:
+// ErrInvalid if it is not upgraded, ErrLost or ErrReleased if it is over, and
+// ErrClosed. While another lease of the same hold (Options.Reentrant) is
+// upgraded, or locks it, nothing is sent.
+func (l *UpgradeableLease) Downgrade() error {
+	h := l.hold
+	if !h.e.enter() {
+		return l.errorf(ErrClosed)
+	}
+	defer h.e.work.Done()
+	h.lookAtTheClock()
+	h.mu.Lock()
+	why, was := l.why, l.weight.Load()
+	if why == nil && was == store.Full {
+		l.weight.Store(store.Upgradeable)
+	}
+	h.mu.Unlock()
+	switch {
+	case why != nil:
+		return l.errorf(why)
+	case was != store.Full:
+		return l.errorf(fmt.Errorf("downgrade: %w: it is not upgraded", ErrInvalid))
+	}
+	if err := h.changer.reduce(); err != nil {
+		return l.errorf(fmt.Errorf("downgrade: %w", err))
+	}
+	return nil
+}
