@@ -163,6 +163,8 @@ func mode(limit, weight int64) string {
 		return "slots"
 	case weight == store.Full:
 		return "write"
+	case weight == store.Upgradeable:
+		return "upgradeable"
 	}
 	return "read"
 }
