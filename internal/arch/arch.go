@@ -34,6 +34,8 @@ const (
 	goredis = "github.com/redis/go-redis/v9"
 	prom    = "github.com/prometheus/client_golang/prometheus"
 	cobra   = "github.com/spf13/cobra"
+
+	porcupine = "github.com/anishathalye/porcupine"
 )
 
 // rules has every package of the module, by its path below the module's. A
@@ -51,8 +53,9 @@ var rules = map[string]rule{
 
 	"holdfastprom": {beside, []string{prom}},
 
-	"open":         {top, nil},
-	"cmd/holdfast": {top, []string{cobra, sys, goredis}}, // goredis: to silence its own log
+	"open":           {top, nil},
+	"internal/prove": {top, []string{porcupine, goredis}},
+	"cmd/holdfast":   {top, []string{cobra, sys, goredis}}, // goredis: to silence its own log
 
 	"store/storetest":     {support, nil},
 	"internal/arch":       {support, nil},

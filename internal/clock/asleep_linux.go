@@ -6,4 +6,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func asleep() time.Duration { return between(unix.CLOCK_MONOTONIC, unix.CLOCK_BOOTTIME) }
+const sinceBoot = unix.CLOCK_BOOTTIME
+
+func asleep() time.Duration { return between(unix.CLOCK_MONOTONIC, sinceBoot) }

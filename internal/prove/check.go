@@ -1,0 +1,252 @@
+package prove
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// A Verdict is what a history proves.
+type Verdict struct {
+	Proved     bool        `json:"proved"`
+	Violations []Violation `json:"violations"`
+	TooLittle  []string    `json:"too_little"` // why the history would prove nothing even without violations
+	Checks     []Count     `json:"checks"`
+	Unchecked  []string    `json:"unchecked"`
+	Figures    Figures     `json:"figures"`
+}
+
+// A Count says how much one check had to judge.
+type Count struct {
+	Check     int    `json:"check"`
+	Text      string `json:"text"`
+	Judged    int    `json:"judged"`
+	Voided    int    `json:"voided"`    // not judged because of a fault after which no lock on this store can keep the promise
+	Undecided int    `json:"undecided"` // it would have taken too long
+	Wrong     int    `json:"wrong"`
+	Not       string `json:"not_checked,omitempty"`
+}
+
+// A Violation is a promise that was not kept.
+type Violation struct {
+	Check  int           `json:"check"`
+	Name   string        `json:"name,omitempty"`
+	Text   string        `json:"text"`
+	From   time.Duration `json:"from"`
+	To     time.Duration `json:"to"`
+	Events []Event       `json:"events"` // the shortest window of the history that shows it
+
+	claims []*claim
+}
+
+// Figures are what happened in the run.
+type Figures struct {
+	Grants      int            `json:"grants"`
+	Waits       int            `json:"waits"` // grants that were waited for
+	Refused     int            `json:"refused"`
+	Cancelled   int            `json:"cancelled"`
+	Unavailable int            `json:"unavailable"`
+	Losses      int            `json:"losses"`
+	Kept        int            `json:"held_past_renewal"`
+	Nested      int            `json:"re_entries"`
+	Changes     int            `json:"changes_of_weight"`
+	Raced       int            `json:"releases_raced_with_the_end"`
+	Uses        int            `json:"uses"`
+	Caught      int            `json:"unsafe_uses_caught"` // refused by the fenced register
+	Harmed      int            `json:"unsafe_uses_of_an_unfenced_resource"`
+	LongestWait time.Duration  `json:"longest_wait"`
+	Deaths      int            `json:"deaths"`
+	Stalled     time.Duration  `json:"longest_stall"`
+	Faults      map[string]int `json:"faults"` // that met something
+	Missed      int            `json:"faults_that_met_nothing"`
+}
+
+// judge is a check under way.
+type judge struct {
+	*view
+	Count
+	found []Violation
+}
+
+// wrong notes a violation. Of each check the first few are told in full.
+func (j *judge) wrong(name string, from, to time.Duration, claims []*claim, format string, args ...any) {
+	j.Wrong++
+	if len(j.found) < 5 {
+		j.found = append(j.found, Violation{
+			Check: j.Check, Name: name, Text: fmt.Sprintf(format, args...), From: from, To: to, claims: claims,
+		})
+	}
+}
+
+// Check judges a history.
+func Check(h *History) *Verdict {
+	v := newView(h)
+	verdict := &Verdict{Unchecked: slices.Clone(h.Run.Unchecked), Figures: v.figures()}
+	for _, c := range checks {
+		j := &judge{view: v, Count: Count{Check: int(c), Text: c.String()}}
+		switch c {
+		case exclusion:
+			j.exclusion()
+		case tokens:
+			j.tokens()
+		case linear:
+			j.linear()
+		case told:
+			j.told()
+		case live:
+			j.live()
+		case order:
+			j.order()
+		case bounded:
+			j.bounded()
+		}
+		for i := range j.found {
+			j.found[i].Events = v.around(&j.found[i])
+		}
+		if j.Judged == 0 && j.Not == "" {
+			j.Not = "nothing of the kind happened"
+		}
+		verdict.Violations = append(verdict.Violations, j.found...)
+		verdict.Checks = append(verdict.Checks, j.Count)
+	}
+	verdict.TooLittle = v.tooLittle(verdict)
+	verdict.Proved = len(verdict.Violations) == 0 && len(verdict.TooLittle) == 0
+	return verdict
+}
+
+// tooLittle says why the history would prove nothing.
+func (v *view) tooLittle(verdict *Verdict) (why []string) {
+	add := func(bad bool, format string, args ...any) {
+		if bad {
+			why = append(why, fmt.Sprintf(format, args...))
+		}
+	}
+	f := &verdict.Figures
+	met := 0
+	for _, n := range f.Faults {
+		met += n
+	}
+	for i := range v.Events {
+		e := &v.Events[i]
+		add(e.Do == failed, "the run could not go on: %s", e.Text)
+		add(e.Do == astray, "process %d made a connection past its own proxy: %s", e.Proc, e.Text)
+	}
+	add(met == 0, "no fault struck")
+	add(f.Waits == 0, "nobody ever waited")
+	add(f.Grants < v.Run.Floor, "%d grants were seen, and fewer than %d are no proof", f.Grants, v.Run.Floor)
+	add(v.calm == never, "the run did not come to its end")
+	for _, c := range verdict.Checks {
+		add(c.Undecided > c.Judged, "check %d (%s) could not decide %d of %d windows", c.Check, c.Text, c.Undecided, c.Undecided+c.Judged)
+	}
+	return why
+}
+
+// around is what is needed of the history to see the violation: the events of
+// the claims in it, the faults that were on, and what the registers said.
+func (v *view) around(w *Violation) (events []Event) {
+	const margin = time.Millisecond
+	of := map[key]bool{}
+	for _, c := range w.claims {
+		of[c.key] = true
+		w.From = min(w.From, c.call)
+	}
+	ends := map[[2]any]time.Duration{} // of faults, by process
+	for i := range v.Events {
+		if e := &v.Events[i]; e.Do == mended {
+			ends[[2]any{e.Proc, e.Fault}] = e.At
+		}
+	}
+	for i := range v.Events {
+		e := &v.Events[i]
+		mine := e.Op > 0 && of[e.key()] && e.At <= w.To+v.Run.TTL
+		inside := e.At >= w.From-margin && e.At <= w.To+margin
+		switch e.Do {
+		case struck, mended, died, calm, left:
+			mine = inside || e.Do == struck && e.At < w.From && ends[[2]any{e.Proc, e.Fault}] > w.From
+		case stall:
+			mine = inside && slices.ContainsFunc(w.claims, func(c *claim) bool { return c.proc == e.Proc && c.life == e.Life })
+		}
+		if mine && (e.Do != until || inside) {
+			events = append(events, *e)
+		}
+	}
+	const most = 60
+	if len(events) > most {
+		events = slices.Concat(events[:most/2], events[len(events)-most/2:])
+	}
+	return events
+}
+
+func (v *view) figures() (f Figures) {
+	f.Faults = map[string]int{}
+	for _, c := range v.claims {
+		switch {
+		case c.granted:
+			f.Grants++
+			if wait := c.back - c.call; v.placed[c.id].ID != "" {
+				f.Waits++
+				f.LongestWait = max(f.LongestWait, wait)
+			}
+			if c.lost != never {
+				f.Losses++
+			}
+			if c.end() > c.back+v.Run.TTL/2 {
+				f.Kept++
+			}
+			if c.capped {
+				f.Raced++
+			}
+		case c.err == "held":
+			f.Refused++
+		case c.err == "cancelled":
+			f.Cancelled++
+		case c.err != "":
+			f.Unavailable++
+		}
+	}
+	for i := range v.Events {
+		switch e := &v.Events[i]; e.Do {
+		case use:
+			f.Uses++
+			f.Caught += count(e.Refused)
+			f.Harmed += count(e.Harm)
+		case nested:
+			f.Nested++
+		case weight:
+			f.Changes++
+		case died:
+			f.Deaths++
+		case stall:
+			f.Stalled = max(f.Stalled, e.By)
+		case mended:
+			f.Faults[string(e.Fault)] += count(e.Hits > 0)
+			f.Missed += count(e.Hits == 0)
+		}
+	}
+	for k, n := range f.Faults {
+		if n == 0 {
+			delete(f.Faults, k)
+		}
+	}
+	return f
+}
+
+func count(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// byToken are the grants of a name in the order of their tokens.
+func byToken(claims []*claim) []*claim {
+	var all []*claim
+	for _, c := range claims {
+		if c.granted {
+			all = append(all, c)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *claim) int { return cmp.Compare(a.token, b.token) })
+	return all
+}

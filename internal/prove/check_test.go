@@ -1,0 +1,411 @@
+package prove
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A script is a history written by hand: times are in milliseconds, and the TTL
+// is 500.
+type script struct {
+	History
+	ops map[int]int
+}
+
+func ms(n int) time.Duration { return time.Duration(n) * time.Millisecond }
+
+// newScript is a history of three processes in which one fault struck, all were
+// done in the end, and each name was taken then.
+func newScript() *script {
+	s := &script{ops: map[int]int{}}
+	s.Run = Run{Format: format, TTL: ms(500), Place: ms(500), Names: []Name{{"a", "rw", store.Full}, {"s", "slots", 3}}, Forgets: []Fault{wiped}}
+	for p := 1; p <= 3; p++ {
+		s.add(0, Event{Do: started, Proc: p})
+		s.add(20_000, Event{Do: finished, Proc: p})
+	}
+	s.add(1, Event{Do: struck, Proc: 3, Fault: latency})
+	s.add(2, Event{Do: mended, Proc: 3, Fault: latency, Hits: 1})
+	s.add(10_000, Event{Do: calm})
+	for i, n := range s.Run.Names {
+		c := s.claim(1, n.Name, probe, n.Limit, 10_001+10*i)
+		c.got(10_002+10*i, 9000+i).release(10_003+10*i, 10_004+10*i)
+	}
+	s.add(19_000, Event{Do: left})
+	return s
+}
+
+func (s *script) add(at int, e Event) {
+	e.At = ms(at)
+	s.Events = append(s.Events, e)
+}
+
+// A line is one claim of a script.
+type line struct {
+	s    *script
+	p    int
+	op   int
+	name string
+	sent time.Duration // when the store was first asked
+}
+
+func (s *script) claim(p int, name, verb string, weight int64, call int) *line {
+	s.ops[p]++
+	limit := int64(store.Full)
+	if name == "s" {
+		limit = 3
+	}
+	s.add(call, Event{Do: ask, Proc: p, Op: s.ops[p], Name: name, Verb: verb, Weight: weight, Limit: limit})
+	return &line{s, p, s.ops[p], name, ms(call)}
+}
+
+func (s *script) lock(p, call int) *line  { return s.claim(p, "a", "lock", store.Full, call) }
+func (s *script) rlock(p, call int) *line { return s.claim(p, "a", "read", 1, call) }
+func (s *script) slots(p int, k int64, call int) *line {
+	return s.claim(p, "s", "slots", k, call)
+}
+
+func (l *line) add(at int, e Event) *line {
+	e.Proc, e.Op = l.p, l.op
+	l.s.add(at, e)
+	return l
+}
+
+// got is a grant that is good for half a second.
+func (l *line) got(at, token int) *line {
+	id := fmt.Sprintf("%d-%d", l.p, l.op)
+	return l.add(at, Event{Do: got, Token: int64(token), ID: id, Until: ms(at + 490), Sent: l.sent})
+}
+
+func (l *line) release(at, returned int) *line {
+	return l.add(at, Event{Do: release}).add(returned, Event{Do: released})
+}
+
+func (l *line) not(at int, err string) *line { return l.add(at, Event{Do: not, Err: err}) }
+
+// placed is a place that was answered at at and first asked for at sent.
+func (l *line) placed(sent, at int) *line {
+	id := fmt.Sprintf("%d-%d", l.p, l.op)
+	l.sent = ms(sent)
+	return l.add(at, Event{Do: placed, ID: id, Sent: l.sent})
+}
+
+func (s *script) judge() *Verdict {
+	s.sort()
+	return Check(&s.History)
+}
+
+// Each case is a history, with the check that finds it wrong; 0 is none.
+var histories = []struct {
+	name  string
+	wrong check
+	says  string
+	play  func(s *script)
+}{
+	{"one after the other", 0, "", func(s *script) {
+		s.lock(1, 10).got(11, 1).release(20, 21)
+		s.lock(2, 12).got(21, 2).release(30, 31)
+	}},
+	{"the next has it while the release is under way", 0, "", func(s *script) {
+		s.lock(1, 10).got(11, 1).release(20, 25)
+		s.lock(2, 12).got(21, 2).release(30, 31)
+	}},
+	{"two hold it", exclusion, "for 4ms", func(s *script) {
+		s.lock(1, 10).got(11, 1).release(20, 21)
+		s.lock(2, 12).got(16, 2).release(30, 31)
+	}},
+	{"a reader beside a writer", exclusion, "token 2", func(s *script) {
+		s.lock(1, 10).got(11, 1).release(20, 21)
+		s.rlock(2, 12).got(16, 2).release(30, 31)
+	}},
+	{"readers beside each other, their tokens in any order", 0, "", func(s *script) {
+		s.rlock(1, 10).got(11, 2).release(20, 21)
+		s.rlock(2, 12).got(16, 1).release(30, 31)
+	}},
+	{"slots up to the limit", 0, "", func(s *script) {
+		s.slots(1, 1, 10).got(11, 2).release(20, 21)
+		s.slots(2, 2, 12).got(16, 1).release(30, 31)
+	}},
+	{"one slot too many", exclusion, "", func(s *script) {
+		s.slots(1, 1, 10).got(11, 1).release(20, 21)
+		s.slots(2, 2, 12).got(13, 2).release(30, 31)
+		s.slots(3, 1, 12).got(14, 3).release(30, 31)
+	}},
+	{"an upgrade while a reader is there", exclusion, "", func(s *script) {
+		s.rlock(1, 10).got(11, 1).release(20, 21)
+		s.claim(2, "a", "upgradeable", store.Full/2+1, 10).got(12, 2).add(15, Event{Do: weight, Weight: store.Full, Token: 3}).release(30, 31)
+	}},
+	{"an upgrade when the reader has gone, and a downgrade before another comes", 0, "", func(s *script) {
+		s.rlock(1, 10).got(11, 1).release(14, 15)
+		u := s.claim(2, "a", "upgradeable", store.Full/2+1, 10).got(12, 2).add(16, Event{Do: weight, Weight: store.Full, Token: 3})
+		u.add(20, Event{Do: weight, Weight: store.Full/2 + 1}).release(30, 31)
+		s.rlock(1, 18).got(22, 4).release(24, 25)
+	}},
+	{"the deadline ends a hold", 0, "", func(s *script) {
+		s.lock(1, 10).got(11, 1).add(501, Event{Do: over}).add(502, Event{Do: lost})
+		s.lock(2, 12).got(511, 2).release(530, 531)
+	}},
+	{"a renewal moves the deadline", exclusion, "", func(s *script) {
+		s.lock(1, 10).got(11, 1).add(200, Event{Do: until, Until: ms(690)}).release(600, 601)
+		s.lock(2, 12).got(511, 2).release(530, 531)
+	}},
+	{"who was killed holds nothing", 0, "", func(s *script) {
+		s.lock(1, 10).got(11, 1)
+		s.add(20, Event{Do: died, Proc: 1})
+		s.lock(2, 12).got(21, 2).release(30, 31)
+	}},
+	{"who holds until MaxHold is sure of it as long as it looked", 0, "", func(s *script) {
+		l := s.lock(1, 10).got(11, 1)
+		s.Events[len(s.Events)-1].Capped = true
+		l.add(20, Event{Do: until, Until: ms(500)}).add(40, Event{Do: lost})
+		s.lock(2, 12).got(21, 2).release(30, 31)
+	}},
+	{"two hold it after a wipe", 0, "", func(s *script) {
+		s.lock(1, 10).got(11, 1).release(20, 21)
+		s.add(12, Event{Do: struck, Fault: wiped})
+		s.add(13, Event{Do: mended, Fault: wiped, Hits: 1})
+		s.lock(2, 12).got(16, 2).release(30, 31)
+	}},
+	{"two hold it long after a wipe", exclusion, "", func(s *script) {
+		s.add(12, Event{Do: struck, Fault: wiped})
+		s.add(13, Event{Do: mended, Fault: wiped, Hits: 1})
+		s.lock(1, 610).got(611, 1).release(620, 621)
+		s.lock(2, 612).got(616, 2).release(630, 631)
+	}},
+	{"two hold it after a fault that makes no store forget", exclusion, "", func(s *script) {
+		s.lock(1, 10).got(11, 1).release(20, 21)
+		s.add(12, Event{Do: struck, Fault: frozen})
+		s.add(13, Event{Do: mended, Fault: frozen, Hits: 1})
+		s.lock(2, 12).got(16, 2).release(30, 31)
+	}},
+
+	{"a smaller token", tokens, "smaller token", func(s *script) {
+		s.lock(1, 10).got(11, 5).release(20, 21)
+		s.lock(2, 12).got(21, 4).release(30, 31)
+	}},
+	{"a reader after a writer, with a smaller token", tokens, "smaller token", func(s *script) {
+		s.lock(1, 10).got(11, 5).release(20, 21)
+		s.rlock(2, 12).got(21, 4).release(30, 31)
+	}},
+	{"a token twice", tokens, "two grants have the token 5", func(s *script) {
+		s.rlock(1, 10).got(11, 5).release(20, 21)
+		s.rlock(2, 12).got(13, 5).release(30, 31)
+	}},
+	{"a token twice after a wipe", tokens, "", func(s *script) {
+		s.lock(1, 10).got(11, 5).release(20, 21)
+		s.add(22, Event{Do: struck, Fault: wiped})
+		s.add(23, Event{Do: mended, Fault: wiped, Hits: 1})
+		s.lock(2, 24).got(26, 5).release(30, 31)
+	}},
+	{"an upgrade that draws nothing", tokens, "", func(s *script) {
+		s.claim(2, "a", "upgradeable", store.Full/2+1, 10).got(12, 2).add(16, Event{Do: weight, Weight: store.Full}).release(30, 31)
+		s.rlock(1, 10).got(11, 3).release(14, 15)
+	}},
+	{"the fence refuses one who came late", 0, "", func(s *script) {
+		s.lock(1, 10).got(11, 1).add(600, Event{Do: use, Token: 1, Write: true, Refused: true}).add(601, Event{Do: over}).add(602, Event{Do: lost})
+		s.lock(2, 12).got(511, 2).add(512, Event{Do: use, Token: 2, Write: true}).release(530, 531)
+	}},
+	{"the fence refuses who holds it", tokens, "held it rightfully", func(s *script) {
+		s.lock(1, 10).got(11, 1).add(15, Event{Do: use, Token: 1, Write: true, Refused: true}).release(20, 21)
+	}},
+
+	{"a grant that was over before it was asked for to be released", linear, "", func(s *script) {
+		// Neither hold is seen to overlap, yet the second was granted and given
+		// back between the call and the answer of a hold that lasted.
+		s.lock(1, 10).got(11, 3).release(40, 41)
+		s.lock(2, 12).got(13, 4).add(13, Event{Do: release}).add(14, Event{Do: released})
+	}},
+	{"refused though nobody was there", linear, "", func(s *script) {
+		s.lock(1, 10).got(11, 1).release(20, 21)
+		s.claim(2, "a", "try", store.Full, 5000).not(5001, "held")
+	}},
+	{"refused while another holds", 0, "", func(s *script) {
+		s.lock(1, 10).got(11, 1).release(20, 21)
+		s.claim(2, "a", "try", store.Full, 13).not(15, "held")
+	}},
+	{"refused while another may be asking", 0, "", func(s *script) {
+		s.claim(2, "a", "try", store.Full, 13).not(15, "held")
+		s.lock(1, 14).not(30, "cancelled")
+	}},
+	{"refused because of what a dead process left", 0, "", func(s *script) {
+		s.lock(1, 10).got(11, 1)
+		s.add(20, Event{Do: died, Proc: 1})
+		s.claim(2, "a", "try", store.Full, 300).not(301, "held")
+	}},
+
+	{"a loss told late", told, "60ms after a bare timer", func(s *script) {
+		s.lock(1, 10).got(11, 1).add(502, Event{Do: over, By: ms(1)}).add(562, Event{Do: lost})
+	}},
+	{"a loss that is not told", told, "", func(s *script) {
+		s.lock(1, 10).got(11, 1).add(502, Event{Do: over, By: ms(1)})
+	}},
+	{"a loss told late by a process that was stopped", 0, "", func(s *script) {
+		s.lock(1, 10).got(11, 1).add(502, Event{Do: over, By: ms(1)}).add(900, Event{Do: lost})
+		s.add(880, Event{Do: stall, Proc: 1, By: ms(375)})
+	}},
+	{"a loss that a release found", 0, "", func(s *script) {
+		s.lock(1, 10).got(11, 1).add(502, Event{Do: over, By: ms(1)}).add(503, Event{Do: release}).add(504, Event{Do: released, Err: "lost"})
+	}},
+	{"who was killed tells nothing", 0, "", func(s *script) {
+		s.lock(1, 10).got(11, 1).add(502, Event{Do: over, By: ms(1)})
+		s.add(510, Event{Do: died, Proc: 1})
+	}},
+
+	{"a name that nobody can take in the end", live, "nobody could take it", func(s *script) {
+		s.Run.Names = append(s.Run.Names, Name{"b", "mutex", store.Full})
+	}},
+	{"a name that can be taken too late", live, "may take 2.5s", func(s *script) {
+		s.Run.Names = append(s.Run.Names, Name{"b", "mutex", store.Full})
+		s.claim(1, "b", probe, store.Full, 10_010).got(12_600, 7).release(12_610, 12_611)
+	}},
+	{"a name that a stopped process takes late", 0, "", func(s *script) {
+		s.Run.Names = append(s.Run.Names, Name{"b", "mutex", store.Full})
+		s.claim(1, "b", probe, store.Full, 10_010).got(12_600, 7).release(12_610, 12_611)
+		s.add(12_300, Event{Do: stall, Proc: 1, By: ms(1000)})
+	}},
+	{"something is left", live, "1 entries are left", func(s *script) {
+		s.add(19_001, Event{Do: left, Name: "a", Entries: 1})
+	}},
+	{"a claim is never answered", live, "never answered", func(s *script) {
+		s.lock(1, 10)
+	}},
+
+	{"first come, first served", 0, "", func(s *script) {
+		s.lock(1, 10).got(11, 1).release(100, 101)
+		s.lock(2, 12).placed(12, 14).got(101, 2).release(110, 111)
+		s.lock(3, 13).placed(15, 18).got(111, 3).release(120, 121)
+	}},
+	{"the second is served first", order, "was granted later", func(s *script) {
+		s.lock(1, 10).got(11, 1).release(100, 101)
+		a := s.lock(2, 12).placed(12, 14)
+		b := s.lock(3, 13).placed(15, 18)
+		b.got(101, 2).release(110, 111)
+		a.got(111, 3).release(120, 121)
+	}},
+	{"the second is served first, though it is not sure that it was", 0, "", func(s *script) {
+		s.lock(1, 10).got(11, 1).release(100, 101)
+		a := s.lock(2, 12).placed(12, 16)
+		b := s.lock(3, 13).placed(15, 18)
+		b.got(101, 2).release(110, 111)
+		a.got(111, 3).release(120, 121)
+	}},
+
+	{"a call that outlives its context", bounded, "may take", func(s *script) {
+		s.lock(1, 10).got(11, 1).release(1300, 1301)
+		l := s.lock(2, 12)
+		s.Events[len(s.Events)-1].Bound = ms(100)
+		l.not(1200, "cancelled")
+	}},
+	{"a call that outlives its context in a process that was stopped", 0, "", func(s *script) {
+		l := s.lock(2, 12)
+		s.Events[len(s.Events)-1].Bound = ms(100)
+		l.not(1200, "cancelled")
+		s.add(1199, Event{Do: stall, Proc: 2, By: ms(1000)})
+	}},
+	{"a release that takes too long", bounded, "the release", func(s *script) {
+		s.lock(1, 10).got(11, 1).release(20, 1600)
+	}},
+}
+
+func TestEachCheckFindsWhatItIsFor(t *testing.T) {
+	found := map[check]bool{}
+	for _, h := range histories {
+		t.Run(h.name, func(t *testing.T) {
+			s := newScript()
+			h.play(s)
+			v := s.judge()
+			says := ""
+			for _, w := range v.Violations {
+				if check(w.Check) == h.wrong {
+					says += w.Text + "\n"
+				} else if h.wrong == 0 {
+					t.Errorf("check %d: %s: %s", w.Check, w.Name, w.Text)
+				}
+			}
+			if h.wrong != 0 && (says == "" || !strings.Contains(says, h.says)) {
+				t.Errorf("check %d says %q, want %q; all: %+v", h.wrong, says, h.says, v.Violations)
+			}
+			found[h.wrong] = true
+		})
+	}
+	for _, c := range checks {
+		if !found[c] {
+			t.Errorf("no history fails check %d", c)
+		}
+	}
+}
+
+// A history that is right is no proof if little was in it.
+func TestTooLittleIsNoProof(t *testing.T) {
+	whole := func() *script {
+		s := newScript()
+		s.Run.Floor = 4
+		s.lock(1, 10).got(11, 1).release(100, 101)
+		s.lock(2, 12).placed(12, 14).got(101, 2).release(110, 111)
+		return s
+	}
+	if v := whole().judge(); !v.Proved {
+		t.Fatalf("not proved: %q %+v", v.TooLittle, v.Violations)
+	}
+	drop := func(s *script, do Kind) {
+		kept := s.Events[:0]
+		for _, e := range s.Events {
+			if e.Do != do {
+				kept = append(kept, e)
+			}
+		}
+		s.Events = kept
+	}
+	for says, change := range map[string]func(*script){
+		"no fault struck":                  func(s *script) { drop(s, mended) },
+		"nobody ever waited":               func(s *script) { drop(s, placed) },
+		"fewer than 5":                     func(s *script) { s.Run.Floor = 5 },
+		"did not come to its end":          func(s *script) { drop(s, calm) },
+		"past its own proxy":               func(s *script) { s.add(50, Event{Do: astray, Proc: 1}) },
+		"the run could not go on: no disk": func(s *script) { s.add(50, Event{Do: failed, Text: "no disk"}) },
+	} {
+		s := whole()
+		change(s)
+		if v := s.judge(); v.Proved || !strings.Contains(strings.Join(v.TooLittle, "\n"), says) {
+			t.Errorf("proved %v, too little: %q, want %q", v.Proved, v.TooLittle, says)
+		}
+	}
+	s := whole() // a fault that met nothing is none
+	for i := range s.Events {
+		s.Events[i].Hits = 0
+	}
+	if v := s.judge(); v.Proved {
+		t.Error("proved by a fault that met nothing")
+	}
+}
+
+func TestAHistoryIsReadAsItWasWritten(t *testing.T) {
+	s := newScript()
+	s.lock(1, 10).got(11, 1).release(100, 101)
+	s.sort()
+	var file bytes.Buffer
+	if err := s.Write(&file); err != nil {
+		t.Fatal(err)
+	}
+	text := file.String()
+	for _, whole := range []string{text, text + `{"at":1,"do":"cut o`} {
+		h, err := Read(strings.NewReader(whole))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var again bytes.Buffer
+		if err := h.Write(&again); err != nil || again.String() != text {
+			t.Errorf("%v: read and written:\n%s\nwant:\n%s", err, again.String(), text)
+		}
+	}
+	for _, bad := range []string{"", "{}", "{}\n", "no\n", `{"holdfast_history":2}` + "\n", text + "no\n"} {
+		if _, err := Read(strings.NewReader(bad)); !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("%.30q: %v, want an ErrInvalid", bad, err)
+		}
+	}
+}

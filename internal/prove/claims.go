@@ -1,0 +1,245 @@
+package prove
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+	"time"
+)
+
+// never is an instant after every history.
+const never = time.Duration(math.MaxInt64)
+
+// A claim is one that a process made, with what it saw of it.
+type claim struct {
+	key
+	name, verb    string
+	weight, limit int64
+	call, back    time.Duration // when it was made, and answered; never
+	bound         time.Duration // when its context ended, from the call; 0: never
+	err           string        // class, if it was refused
+
+	// Of a grant.
+	granted bool
+	id      string
+	token   int64
+	sent    time.Duration // when the store was first asked by this id; 0: not known
+	until   time.Duration // the last deadline that was seen
+	seen    time.Duration // when the lease was last seen to be valid
+	capped  bool          // it ends by MaxHold, which no deadline tells: it is surely held only as long as it was seen
+	spans   []span        // what it held, and when
+
+	over, late time.Duration // when a bare timer for its deadline fired, and how late; never
+	lost       time.Duration // when the loss was told; never
+	release    time.Duration // when the release was called, and returned; never
+	released   time.Duration
+	relErr     string
+	died       time.Duration // when its process was killed; never
+}
+
+// A span is a hold of one weight, from an instant on until before another. Who
+// held it is sure of that: it may have lasted longer.
+type span struct {
+	c        *claim
+	from, to time.Duration
+	weight   int64
+	token    int64
+}
+
+// end is until when the owner could rely on the hold.
+func (c *claim) end() time.Duration {
+	end := min(c.until, c.lost, c.release, c.died)
+	if c.capped {
+		end = min(end, c.seen)
+	}
+	return end
+}
+
+// clean reports whether the store has said that it has let go.
+func (c *claim) clean() bool { return c.released != never && c.relErr == "" }
+
+// A life is one process from its start to its death.
+type life struct {
+	proc, life int
+	from, to   time.Duration
+	stalls     []Event
+}
+
+// stalled is for how long in all a bare timer of the process would have been
+// late between two instants. That it was stopped shows in it too.
+func (l *life) stalled(from, to time.Duration) (sum time.Duration) {
+	i := sort.Search(len(l.stalls), func(i int) bool { return l.stalls[i].At > from })
+	for ; i < len(l.stalls); i++ {
+		s := &l.stalls[i]
+		if s.At-s.By >= to {
+			break
+		}
+		sum += min(s.At, to) - max(s.At-s.By, from)
+	}
+	return sum
+}
+
+// A window is a time in which a right lock may fail a check.
+type window struct{ from, to time.Duration }
+
+func (w window) meets(from, to time.Duration) bool { return w.from < to && from < w.to }
+
+// A view is a history, taken apart for the checks.
+type view struct {
+	*History
+	names  map[string]Name
+	claims []*claim // in the order of their calls
+	byName map[string][]*claim
+	lives  map[[2]int]*life
+	placed map[string]Event // the newest of each id
+	calm   time.Duration    // never
+	end    time.Duration    // of the history
+}
+
+func newView(h *History) *view {
+	v := &view{
+		History: h, names: map[string]Name{}, byName: map[string][]*claim{}, lives: map[[2]int]*life{},
+		placed: map[string]Event{}, calm: never,
+	}
+	for _, n := range h.Run.Names {
+		v.names[n.Name] = n
+	}
+	at := map[key]*claim{}
+	for i := range h.Events {
+		e := &h.Events[i]
+		v.end = max(v.end, e.At)
+		v.process(e)
+		switch e.Do {
+		case ask:
+			c := &claim{
+				key: e.key(), name: e.Name, verb: e.Verb, weight: e.Weight, limit: e.Limit, call: e.At, bound: e.Bound,
+				back: never, over: never, lost: never, release: never, released: never, died: never,
+			}
+			at[c.key] = c
+			v.claims = append(v.claims, c)
+			v.byName[c.name] = append(v.byName[c.name], c)
+		case placed:
+			v.placed[e.ID] = *e
+		case calm:
+			v.calm = e.At
+		case died:
+			for _, c := range v.claims {
+				if c.proc == e.Proc && c.life == e.Life {
+					c.died = e.At
+				}
+			}
+		default:
+			if c := at[e.key()]; c != nil {
+				c.note(e)
+			}
+		}
+	}
+	for _, c := range v.claims {
+		c.finish()
+	}
+	return v
+}
+
+// process keeps the lives of the processes.
+func (v *view) process(e *Event) {
+	k := [2]int{e.Proc, e.Life}
+	switch l := v.lives[k]; {
+	case e.Do == started && l == nil:
+		v.lives[k] = &life{proc: e.Proc, life: e.Life, from: e.At, to: never}
+	case l == nil:
+	case e.Do == died || e.Do == finished:
+		l.to = min(l.to, e.At)
+	case e.Do == stall:
+		l.stalls = append(l.stalls, *e)
+	}
+}
+
+// life is that of the claim's process.
+func (v *view) life(c *claim) *life {
+	if l := v.lives[[2]int{c.proc, c.life}]; l != nil {
+		return l
+	}
+	return &life{to: never}
+}
+
+// note takes in an event of the claim.
+func (c *claim) note(e *Event) {
+	switch e.Do {
+	case got:
+		c.granted, c.back, c.id, c.token, c.sent = true, e.At, e.ID, e.Token, e.Sent
+		c.until, c.seen, c.capped = e.Until, e.At, e.Capped
+		c.spans = []span{{c, e.At, never, c.weight, e.Token}}
+	case not:
+		c.back, c.err = e.At, e.Err
+	case until:
+		c.until, c.seen = max(c.until, e.Until), e.At
+	case weight:
+		c.seen = e.At
+		last := &c.spans[len(c.spans)-1]
+		last.to = e.At
+		c.spans = append(c.spans, span{c, e.At, never, e.Weight, max(last.token, e.Token)})
+	case over:
+		c.over, c.late = e.At, e.By
+	case lost:
+		c.lost = e.At
+	case release:
+		c.release = e.At
+	case released:
+		c.released, c.relErr = e.At, e.Err
+	}
+}
+
+// finish cuts the spans at the end of the hold.
+func (c *claim) finish() {
+	kept := c.spans[:0]
+	for _, s := range c.spans {
+		if s.to = min(s.to, c.end()); s.from < s.to {
+			kept = append(kept, s)
+		}
+	}
+	c.spans = kept
+}
+
+// spansOf are what was held of a name, in the order in which it began.
+func (v *view) spansOf(name string) (all []span) {
+	for _, c := range v.byName[name] {
+		all = append(all, c.spans...)
+	}
+	slices.SortStableFunc(all, func(a, b span) int { return int(min(max(a.from-b.from, -1), 1)) })
+	return all
+}
+
+// voids are the windows in which faults void the check: from the fault until a
+// TTL after it, when all that was forgotten has expired for its owner too.
+func (v *view) voids(c check) (all []window) {
+	open := map[Fault]int{}
+	for i := range v.Events {
+		switch e := &v.Events[i]; {
+		case e.Do == struck && v.Run.voided(e.Fault, c):
+			open[e.Fault] = len(all)
+			all = append(all, window{e.At, never})
+		case e.Do == mended && v.Run.voided(e.Fault, c):
+			if i, ok := open[e.Fault]; ok {
+				all[i].to = e.At + v.Run.TTL
+			}
+		}
+	}
+	return all
+}
+
+func within(all []window, from, to time.Duration) bool {
+	return slices.ContainsFunc(all, func(w window) bool { return w.meets(from, to) })
+}
+
+// who is the claim for people.
+func (c *claim) who(token int64) string {
+	life := ""
+	if c.life > 0 {
+		life = fmt.Sprintf(", life %d", c.life+1)
+	}
+	if token == 0 {
+		return fmt.Sprintf("process %d%s, claim %d (%s)", c.proc, life, c.op, c.verb)
+	}
+	return fmt.Sprintf("process %d%s, claim %d (%s, token %d)", c.proc, life, c.op, c.verb, token)
+}

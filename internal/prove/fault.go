@@ -1,0 +1,75 @@
+package prove
+
+import "slices"
+
+// A Fault is a kind of what is done to a process, to its link, or to the store.
+type Fault string
+
+// Faults of a process.
+const (
+	stopShort Fault = "stop<ttl" // SIGSTOP for less than the TTL
+	stopLong  Fault = "stop>ttl" // and for more
+	kill      Fault = "kill"     // SIGKILL; another is started in its place
+	restart   Fault = "restart"  // it is told to end, and another is started
+)
+
+// Faults of the link between a process and the store.
+const (
+	cut     Fault = "cut"      // connections are closed and none is made
+	halfCut Fault = "half-cut" // requests arrive, replies do not
+	latency Fault = "latency"  // each direction takes longer
+	jitter  Fault = "jitter"   // the same, by another amount each time
+	reset   Fault = "reset"    // connections are reset in the middle of a reply
+	slow    Fault = "slow"     // a few bytes at a time
+)
+
+// Faults of the server, which only tests can do.
+const (
+	frozen    Fault = "frozen"     // it stands still for a while
+	restarted Fault = "restarted"  // it was killed, and has come back with what it had saved
+	wiped     Fault = "wiped"      // all it had is gone
+	failover  Fault = "fail-over"  // another has taken its place
+	clockStep Fault = "clock step" // its clock was set
+)
+
+var (
+	processFaults = []Fault{stopShort, stopLong, kill, restart}
+	linkFaults    = []Fault{cut, halfCut, latency, jitter, reset, slow}
+)
+
+// A check is one of those that are made of a history.
+type check int
+
+const (
+	exclusion check = iota + 1 // no two conflicting holds overlap
+	tokens                     // tokens increase in the order of conflicting grants
+	linear                     // it is a lock with leases
+	told                       // a loss is told by its deadline
+	live                       // afterwards everything comes free
+	order                      // first come, first served
+	bounded                    // no call takes longer than it may
+)
+
+var checks = []check{exclusion, tokens, linear, told, live, order, bounded}
+
+func (c check) String() string {
+	return [...]string{
+		"", "no two conflicting holds overlap", "tokens increase in the order of conflicting grants",
+		"linearizable as a lock with leases", "a loss is told by its deadline", "every name comes free, and nothing is left",
+		"first come, first served", "no call takes longer than its context, plus a bound",
+	}[c]
+}
+
+// voids has the checks that a right lock may fail because of a fault, if the
+// store may forget by it. Everything else, whatever was done, is judged.
+var voids = map[Fault][]check{
+	restarted: {exclusion, linear, order},
+	wiped:     {exclusion, linear, order},
+	failover:  {exclusion, linear, order},
+	clockStep: {exclusion, linear, order},
+}
+
+// voided reports whether the fault voids the check on the store of the run.
+func (r *Run) voided(f Fault, c check) bool {
+	return slices.Contains(r.Forgets, f) && slices.Contains(voids[f], c)
+}

@@ -1,0 +1,182 @@
+// Package prove runs several processes against a store while it freezes, kills,
+// cuts and delays them, keeps what each of them saw, and judges it.
+//
+// A history is a file of JSON lines, the first of which says what was run. It
+// is written as the events come in and judged by [Check], which does no I/O and
+// knows nothing but the history: whoever has the file can judge it again.
+package prove
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A Run is what a history is of: its first line.
+type Run struct {
+	Format    int           `json:"holdfast_history"` // of the file: 1
+	Store     string        `json:"store"`            // Description.Store: never a password
+	Scheme    string        `json:"scheme"`
+	Tokens    string        `json:"tokens,omitempty"` // Description.Tokens: when a token may be smaller than one before
+	Forgets   []Fault       `json:"forgets"`          // after these the store may have granted a name twice
+	Unchecked []string      `json:"unchecked"`        // what is not checked on this store, and why
+	Seed      uint64        `json:"seed"`
+	For       time.Duration `json:"for"`
+	TTL       time.Duration `json:"ttl"`
+	Place     time.Duration `json:"place"` // how long a place lasts without being asked for
+	Processes int           `json:"processes"`
+	Mode      string        `json:"mode"`
+	Names     []Name        `json:"names"`
+	Faults    []Fault       `json:"faults"` // that were asked for
+	Floor     int           `json:"floor"`  // fewer grants than that are no proof
+	// Driver is how much longer than its context a release may take because
+	// the driver does not heed one while it reads.
+	Driver time.Duration `json:"driver"`
+}
+
+// A Name is one of those that the processes fight for.
+type Name struct {
+	Name  string `json:"name"`
+	Mode  string `json:"mode"` // mutex, rw or slots
+	Limit int64  `json:"limit"`
+}
+
+// A Kind says what an Event tells.
+type Kind string
+
+// What processes tell.
+const (
+	started  Kind = "started"  // a process began its work
+	ask      Kind = "ask"      // a claim is about to be made: Op, Name, Verb, Weight, Limit, Bound
+	got      Kind = "got"      // and was granted: Token, ID, Until, Sent
+	not      Kind = "not"      // or was not: Err
+	until    Kind = "until"    // the lease is valid still: Until, which has moved
+	weight   Kind = "weight"   // the weight of the hold has changed: Weight, and Token if an upgrade drew one
+	nested   Kind = "nested"   // the lease of a re-entry was granted: Token
+	release  Kind = "release"  // the release is about to be called
+	released Kind = "released" // and has returned: Err
+	over     Kind = "over"     // a bare timer for the deadline has fired, By late, and the lease is not valid
+	lost     Kind = "lost"     // the loss was told
+	use      Kind = "use"      // of the registers, by the hold: Token, Write; and what the parent made of it: Refused, Harm
+	placed   Kind = "placed"   // the claim ID, first sent at Sent, has a place in the queue
+	stall    Kind = "stall"    // a bare timer of the process was late, By
+	finished Kind = "finished" // the process has ended its work and closed its locker
+	astray   Kind = "astray"   // a connection went past the process's own proxy: Err
+)
+
+// What the parent tells.
+const (
+	struck Kind = "struck" // a fault has begun: Fault, Proc, or 0 for the store
+	mended Kind = "mended" // it has ended: Fault, Hits
+	died   Kind = "died"   // a process is about to be killed
+	calm   Kind = "calm"   // all faults have ended: from here on everything must come right
+	left   Kind = "left"   // what the store has of the names at the end, TTL and two seconds after the calm at the earliest: Entries
+	failed Kind = "failed" // the run could not go on: Err
+)
+
+// An Event is one line of a history. Fields that a kind does not need are
+// zero.
+type Event struct {
+	At    time.Duration `json:"at"` // on the boot clock, from the start of the run
+	Do    Kind          `json:"do"`
+	Proc  int           `json:"proc,omitempty"` // from 1; 0: the parent
+	Life  int           `json:"life,omitempty"` // of the process: how often it was started before
+	Op    int           `json:"op,omitempty"`   // claims are counted in each life, from 1
+	Name  string        `json:"name,omitempty"`
+	Verb  string        `json:"verb,omitempty"`
+	ID    string        `json:"id,omitempty"`
+	Token int64         `json:"token,omitempty"`
+
+	Weight int64         `json:"weight,omitempty"`
+	Limit  int64         `json:"limit,omitempty"`
+	Bound  time.Duration `json:"bound,omitempty"` // when the claim's context ends, from At; 0: never
+	Until  time.Duration `json:"until,omitempty"` // the lease's deadline
+	Capped bool          `json:"capped,omitempty"`
+	Sent   time.Duration `json:"sent,omitempty"`
+	By     time.Duration `json:"by,omitempty"`
+
+	Write   bool `json:"write,omitempty"`
+	Refused bool `json:"refused,omitempty"` // by the fenced register
+	Harm    bool `json:"harm,omitempty"`    // to the unfenced one: somebody was at it meanwhile
+
+	Fault   Fault  `json:"fault,omitempty"`
+	Hits    int    `json:"hits,omitempty"` // what the fault met: a process, connections, calls
+	Entries int    `json:"entries,omitempty"`
+	Err     string `json:"err,omitempty"`  // the class of an error: held, lost, cancelled, …
+	Text    string `json:"text,omitempty"` // the error, or a remark
+}
+
+// key tells claims apart.
+type key struct{ proc, life, op int }
+
+func (e *Event) key() key { return key{e.Proc, e.Life, e.Op} }
+
+// A History is a run with what came of it, in the order of At.
+type History struct {
+	Run    Run
+	Events []Event
+}
+
+// format is the number of the form that histories are written in.
+const format = 1
+
+// Read reads a history. A last line that was cut off is left out; anything else
+// that is not understood matches store.ErrInvalid.
+func Read(r io.Reader) (*History, error) {
+	in := bufio.NewReaderSize(r, 1<<16)
+	h := &History{}
+	for n := 1; ; n++ {
+		line, err := in.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			if h.Run.Format == 0 {
+				return nil, fmt.Errorf("%w: a history with no whole line", store.ErrInvalid)
+			}
+			h.sort()
+			return h, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if n == 1 {
+			err = json.Unmarshal(line, &h.Run)
+			if err == nil && h.Run.Format != format {
+				return nil, fmt.Errorf("%w: this is no history of form %d, which this program knows", store.ErrInvalid, format)
+			}
+		} else {
+			var e Event
+			err = json.Unmarshal(line, &e)
+			h.Events = append(h.Events, e)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%w: line %d of the history: %w", store.ErrInvalid, n, err)
+		}
+	}
+}
+
+// sort puts the events in the order of At. Events of one instant keep theirs.
+func (h *History) sort() {
+	slices.SortStableFunc(h.Events, func(a, b Event) int { return int(min(max(a.At-b.At, -1), 1)) })
+}
+
+// Write writes a history that Read reads.
+func (h *History) Write(w io.Writer) error {
+	out := json.NewEncoder(w)
+	if err := out.Encode(h.Run); err != nil {
+		return err
+	}
+	for i := range h.Events {
+		if err := out.Encode(&h.Events[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// probe is the verb of the claims by which each name is taken in the end.
+const probe = "probe"

@@ -1,0 +1,297 @@
+package prove
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// patience is how long the search may take for one window.
+const patience = 500 * time.Millisecond
+
+// linear: there is an order of all grants and ends of a name, each at an
+// instant within what was seen of it, that a lock could have gone through: room
+// for each that was granted, no room for each that was refused, and tokens that
+// grow with each grant that conflicts.
+//
+// To search a whole run is hopeless, so it is cut into windows where the state
+// is known: at an instant at which a sole holder of the whole name is seen to
+// hold it. Whatever was granted to others before is over by then, and whatever
+// is granted later begins later; so nothing is lost by the cut.
+func (j *judge) linear() {
+	excused := j.voids(linear)
+	for _, name := range slices.Sorted(maps.Keys(j.byName)) {
+		for _, w := range j.windows(name) {
+			if within(excused, w.from, w.to) {
+				j.Voided++
+				continue
+			}
+			if len(w.ops) == 0 {
+				continue
+			}
+			switch porcupine.CheckOperationsTimeout(w.model(), w.ops, patience) {
+			case porcupine.Ok:
+				j.Judged++
+			case porcupine.Unknown:
+				j.Undecided++
+			case porcupine.Illegal:
+				j.Judged++
+				w.shrink()
+				j.wrong(name, w.from, w.to, w.claims(), "no order of these %d grants, ends and refusals is one that a lock could have gone through", len(w.ops))
+			}
+		}
+	}
+}
+
+// An act is what happens to the name at one instant.
+type act struct {
+	what   action
+	index  uint32 // of the hold in the name's claims
+	c      *claim
+	weight int64
+	token  int64
+}
+
+type action byte
+
+const (
+	granting action = iota
+	ending
+	refusing
+)
+
+// A cutting is a part of what happened to a name, with what was held before it.
+type cutting struct {
+	window
+	limit int64
+	first lockState
+	ops   []porcupine.Operation
+}
+
+// lockState is a lock as the model has it. It is comparable.
+type lockState struct {
+	holds string // the indices of the holds, four bytes each, in order
+	sum   int64  // of their weights
+	last  int64  // the newest token of a hold of the whole
+	any   int64  // the newest token
+}
+
+func (w *cutting) model() porcupine.Model {
+	return porcupine.Model{
+		Init: func() any { return w.first },
+		Step: func(state, input, _ any) (bool, any) {
+			s, a := state.(lockState), input.(act)
+			return s.step(a, w.limit)
+		},
+		DescribeOperation: func(input, _ any) string { return fmt.Sprint(input.(act)) },
+	}
+}
+
+func (s lockState) step(a act, limit int64) (bool, lockState) {
+	switch a.what {
+	case granting:
+		whole := a.weight == limit
+		if s.sum+a.weight > limit || a.token <= s.last || whole && a.token <= s.any {
+			return false, s
+		}
+		if s.any = max(s.any, a.token); whole {
+			s.last = a.token
+		}
+		s.holds, s.sum = insert(s.holds, a.index), s.sum+a.weight
+		return true, s
+	case ending:
+		i := find(s.holds, a.index)
+		if i < 0 {
+			return false, s
+		}
+		s.holds, s.sum = s.holds[:i]+s.holds[i+4:], s.sum-a.weight
+		return true, s
+	}
+	return s.sum+a.weight > limit, s // refusing
+}
+
+func encode(n uint32) string { return string(binary.BigEndian.AppendUint32(nil, n)) }
+
+func find(holds string, n uint32) int {
+	for i := 0; i < len(holds); i += 4 {
+		if holds[i:i+4] == encode(n) {
+			return i
+		}
+	}
+	return -1
+}
+
+func insert(holds string, n uint32) string {
+	x, i := encode(n), 0
+	for i < len(holds) && holds[i:i+4] < x {
+		i += 4
+	}
+	return holds[:i] + x + holds[i:]
+}
+
+// windows cuts what happened to the name. Changes of weight are not in the
+// model: a name with some is left to the other checks from there on to the end
+// of the hold.
+func (j *judge) windows(name string) (all []*cutting) {
+	claims, limit, longest := j.byName[name], j.names[name].Limit, j.longest(name)
+	w := &cutting{window: window{0, never}, limit: limit}
+	all = append(all, w)
+	starts := []time.Duration{0}
+	for _, at := range j.cuts(name, limit) {
+		w.to = at.when
+		first := lockState{holds: encode(uint32(at.index)), sum: limit, last: at.token, any: at.token}
+		w = &cutting{window: window{at.when, never}, limit: limit, first: first}
+		all = append(all, w)
+		starts = append(starts, at.when)
+	}
+	// of is the window that an instant is in: from a cut until the next.
+	of := func(at time.Duration) *cutting {
+		i, exact := slices.BinarySearch(starts, at)
+		if !exact {
+			i--
+		}
+		return all[max(i, 0)]
+	}
+	for i, c := range claims {
+		switch {
+		case c.granted && (len(c.spans) > 0 || c.clean()):
+			of(c.back).add(act{granting, uint32(i), c, c.weight, c.token}, c.call, c.back)
+			over := never
+			if c.clean() {
+				over = c.released
+			}
+			of(max(c.back, c.end())).add(act{ending, uint32(i), c, c.weight, 0}, c.end(), over)
+		case c.verb == "try" && c.err == "held" && of(c.call) == of(c.back) && !j.excuses(c, longest):
+			of(c.call).add(act{refusing, 0, c, c.weight, 0}, c.call, c.back)
+		}
+	}
+	return all
+}
+
+func (w *cutting) add(a act, from, to time.Duration) {
+	w.ops = append(w.ops, porcupine.Operation{
+		ClientId: a.c.proc, Input: a, Call: int64(max(from, w.from)), Return: int64(min(to, w.to)),
+	})
+}
+
+// A sole is an instant at which one hold of the whole name is seen, and no other.
+type sole struct {
+	when  time.Duration
+	index int
+	token int64
+}
+
+// few is how many grants there are between two cuts at least: the search takes
+// so many easily.
+const few = 16
+
+// cuts are instants to cut at, each within a hold that has the whole name to
+// itself from its first instant to its last.
+func (j *judge) cuts(name string, limit int64) (all []sole) {
+	index := map[*claim]int{}
+	for i, c := range j.byName[name] {
+		index[c] = i
+	}
+	spans := j.spansOf(name)
+	latest := time.Duration(-1) // the end of those before
+	since := 0
+	for i, s := range spans {
+		alone := s.from >= latest && (i+1 == len(spans) || spans[i+1].from >= s.to)
+		latest, since = max(latest, s.to), since+1
+		if since > few && alone && s.weight == limit && len(s.c.spans) == 1 && s.to-s.from >= 2 {
+			since = 0
+			all = append(all, sole{s.from + (s.to-s.from)/2, index[s.c], s.token})
+		}
+	}
+	return all
+}
+
+// excuses reports whether somebody may have been in the way of a try without
+// having been seen to hold: who waited, whose claim or release was under way,
+// or what was left behind by one of which nobody was told the end.
+func (j *judge) excuses(try *claim, longest time.Duration) bool {
+	claims, gone := j.byName[try.name], 3*j.Run.TTL
+	first := sort.Search(len(claims), func(i int) bool { return claims[i].call >= try.call-longest-gone })
+	for _, c := range claims[first:] {
+		if c.call > try.back {
+			break
+		}
+		unseen := window{c.call, c.back} // it asks, or waits
+		after := window{c.end(), c.end() + gone}
+		switch {
+		case c == try:
+			continue
+		case c.back == never:
+			unseen.to = min(c.died, j.end) + gone
+			after = unseen
+		case !c.granted && c.verb == "try" && c.err == "held":
+			after = unseen
+		case !c.granted:
+			after = window{c.back, c.back + gone}
+		case c.clean():
+			after = window{c.end(), c.released}
+		}
+		if unseen.meets(try.call, try.back+1) || after.meets(try.call, try.back+1) {
+			return true
+		}
+	}
+	return false
+}
+
+// longest is the longest time from the call of a claim to the end of its hold.
+func (j *judge) longest(name string) (most time.Duration) {
+	for _, c := range j.byName[name] {
+		switch {
+		case c.granted:
+			most = max(most, c.end()-c.call, min(c.released, j.end)-c.call)
+		case c.back != never:
+			most = max(most, c.back-c.call)
+		default:
+			most = max(most, j.end-c.call)
+		}
+	}
+	return most
+}
+
+// shrink leaves out what is not needed to be illegal: all that was answered
+// after the first instant by which it is, but for the ends of what began before.
+func (w *cutting) shrink() {
+	slices.SortStableFunc(w.ops, func(a, b porcupine.Operation) int { return cmp.Compare(a.Return, b.Return) })
+	upTo := func(at int64) (ops []porcupine.Operation) {
+		began := map[uint32]bool{}
+		for _, op := range w.ops {
+			if a := op.Input.(act); a.what == granting && op.Return <= at {
+				began[a.index] = true
+			}
+		}
+		for _, op := range w.ops {
+			a := op.Input.(act)
+			if a.what == ending && (began[a.index] || find(w.first.holds, a.index) >= 0) || a.what != ending && op.Return <= at {
+				ops = append(ops, op)
+			}
+		}
+		return ops
+	}
+	i := sort.Search(len(w.ops), func(i int) bool {
+		return porcupine.CheckOperationsTimeout(w.model(), upTo(w.ops[i].Return), patience) == porcupine.Illegal
+	})
+	if i < len(w.ops) {
+		w.to = time.Duration(w.ops[i].Return)
+		w.ops = upTo(w.ops[i].Return)
+	}
+}
+
+func (w *cutting) claims() (all []*claim) {
+	for _, op := range w.ops {
+		if c := op.Input.(act).c; !slices.Contains(all, c) {
+			all = append(all, c)
+		}
+	}
+	return all[max(0, len(all)-6):]
+}

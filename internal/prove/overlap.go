@@ -1,0 +1,227 @@
+package prove
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// exclusion: at no instant do the holds of a name weigh more than its limit. A
+// hold is from the moment at which its owner had the lease until it called the
+// release, or the deadline passed, or it was killed, whichever was first.
+func (j *judge) exclusion() {
+	excused := j.voids(exclusion)
+	for _, name := range slices.Sorted(maps.Keys(j.byName)) {
+		var in []span // those that began and have not ended
+		sum := int64(0)
+		for _, s := range j.spansOf(name) {
+			in = slices.DeleteFunc(in, func(o span) bool {
+				if o.to <= s.from {
+					sum -= o.weight
+					return true
+				}
+				return false
+			})
+			in, sum = append(in, s), sum+s.weight
+			limit := s.c.limit
+			for _, o := range in {
+				limit = min(limit, o.c.limit)
+			}
+			switch {
+			case sum <= limit:
+				j.Judged++
+			case within(excused, s.from, s.from+1):
+				j.Voided++
+			default:
+				j.Judged++
+				to := s.to
+				var who []string
+				var claims []*claim
+				for _, o := range in {
+					to = min(to, o.to)
+					who = append(who, o.c.who(o.token))
+					claims = append(claims, o.c)
+				}
+				j.wrong(name, s.from, to, claims, "%s hold it together for %v", strings.Join(who, " and "), to-s.from)
+			}
+		}
+	}
+}
+
+// tokens: of holds that conflict the later has the larger token, no two grants
+// have the same, and the fenced register never refuses a rightful holder.
+func (j *judge) tokens() {
+	excused := j.voids(exclusion)
+	for _, name := range slices.Sorted(maps.Keys(j.byName)) {
+		newest := map[int64]span{} // by weight: that with the largest token
+		ids := map[int64]*claim{}
+		for _, s := range j.spansOf(name) {
+			j.Judged++
+			if o := ids[s.token]; o != nil && o.id != s.c.id {
+				j.wrong(name, o.call, s.from, []*claim{o, s.c}, "two grants have the token %d: %s and %s", s.token, o.who(s.token), s.c.who(s.token))
+			}
+			ids[s.token] = s.c
+			for w, o := range newest {
+				if o.c == s.c || w+s.weight <= s.c.limit || o.token <= s.token {
+					continue
+				}
+				// Of two that overlapped, which a right lock may let happen
+				// then, only the order that is sure counts.
+				if within(excused, s.from, s.from+1) && s.c.call < o.from {
+					j.Voided++
+					continue
+				}
+				j.wrong(name, o.from, s.from, []*claim{o.c, s.c}, "%s came after %s and has a smaller token", s.c.who(s.token), o.c.who(o.token))
+			}
+			if o, ok := newest[s.weight]; !ok || o.token < s.token {
+				newest[s.weight] = s
+			}
+		}
+	}
+	j.register()
+}
+
+// register: a use that the fence refused was made by one who had no right to
+// it any more.
+func (j *judge) register() {
+	excused := j.voids(exclusion)
+	at := map[key]*claim{}
+	for _, c := range j.claims {
+		at[c.key] = c
+	}
+	for i := range j.Events {
+		e := &j.Events[i]
+		c := at[e.key()]
+		if e.Do != use || c == nil || !c.granted {
+			continue
+		}
+		j.Judged++
+		if e.Refused && e.At < c.end() && !within(excused, e.At, e.At+1) {
+			j.wrong(c.name, e.At, e.At, []*claim{c}, "the fenced register refused %s, who held it rightfully", c.who(e.Token))
+		}
+	}
+}
+
+// order: of two that waited for a name, or of one that waited and one that came
+// after it, the first to have a place was granted first. Tokens are drawn in
+// the order of the grants.
+func (j *judge) order() {
+	excused := j.voids(order)
+	for _, name := range slices.Sorted(maps.Keys(j.byName)) {
+		var claims []*claim
+		used := map[string]bool{}
+		for _, c := range byToken(j.byName[name]) {
+			if c.sent > 0 && !used[c.id] { // others were handed to them inside the process
+				used[c.id] = true
+				claims = append(claims, c)
+			}
+		}
+		// From the largest token down: whoever has a smaller one than a claim
+		// must not have come after that claim had its place.
+		var first *claim // of those with larger tokens, the one that had its place first
+		for _, c := range slices.Backward(claims) {
+			j.Judged++
+			if first != nil && j.placed[first.id].At < c.sent {
+				if within(excused, j.placed[first.id].At, first.back) {
+					j.Voided++
+				} else {
+					j.wrong(name, c.call, first.back, []*claim{first, c},
+						"%s had its place %v before %s came, and was granted later", first.who(first.token), c.sent-j.placed[first.id].At, c.who(c.token))
+				}
+			}
+			if p, ok := j.placed[c.id]; ok && (first == nil || p.At < j.placed[first.id].At) {
+				first = c
+			}
+		}
+	}
+}
+
+// A call may take that much longer than its context, besides what a bare timer
+// in its process was late.
+const slack = time.Second
+
+// bounded: no claim takes longer than its context, no release longer than it
+// says, and whatever was called in a process that was not killed has returned.
+func (j *judge) bounded() {
+	for _, c := range j.claims {
+		l := j.life(c)
+		check := func(what string, from, to, bound time.Duration) {
+			until := min(to, l.to, j.end)
+			if to == never && c.died != never && until-from <= bound+slack {
+				return
+			}
+			j.Judged++
+			if took := until - from - l.stalled(from, until); took > bound+slack {
+				j.wrong(c.name, from, until, []*claim{c}, "%s of %s took %v, and may take %v and %v", what, c.who(c.token), took, bound, slack)
+			}
+		}
+		if c.bound > 0 {
+			check("the "+c.verb, c.call, c.back, c.bound)
+		}
+		if c.release != never {
+			check("the release", c.release, c.released, 2*min(j.Run.TTL/3, 5*time.Second)+j.Run.Driver)
+		}
+	}
+}
+
+// A loss may be told that much later than by a bare timer.
+const tellBy = 50 * time.Millisecond
+
+// told: when the deadline of a lease passes, its loss is told.
+func (j *judge) told() {
+	for _, c := range j.claims {
+		if c.over == never || c.release < c.over {
+			continue
+		}
+		l := j.life(c)
+		until := min(c.lost, c.release, l.to, j.end)
+		if late := until - c.over - l.stalled(c.over, until); late > tellBy {
+			j.wrong(c.name, c.until, until, []*claim{c}, "%s: its time was over, and the loss was told %v after a bare timer, which was itself %v late", c.who(c.token), late, c.late)
+		}
+		j.Judged++
+	}
+}
+
+// live: after the last fault every name can be taken within the TTL and two
+// seconds, whoever waits is answered, and by then the store has nothing left.
+func (j *judge) live() {
+	if j.calm == never {
+		j.Not = "the run did not come to its end"
+		return
+	}
+	stalled := func(to time.Duration) (most time.Duration) {
+		for _, l := range j.lives {
+			most = max(most, l.stalled(j.calm, to))
+		}
+		return most
+	}
+	bound := j.Run.TTL + 2*time.Second
+	for _, n := range j.Run.Names {
+		first := (*claim)(nil)
+		for _, c := range j.byName[n.Name] {
+			if c.verb == probe && c.granted && (first == nil || c.back < first.back) {
+				first = c
+			}
+		}
+		j.Judged++
+		if first == nil {
+			j.wrong(n.Name, j.calm, j.end, nil, "nobody could take it after the last fault")
+		} else if took := first.back - j.calm - stalled(first.back); took > bound {
+			j.wrong(n.Name, j.calm, first.back, []*claim{first}, "after the last fault it took %v until %s had it, and may take %v", took, first.who(first.token), bound)
+		}
+	}
+	for _, c := range j.claims {
+		if l := j.life(c); c.back == never && c.died == never && l.to != never {
+			j.wrong(c.name, c.call, l.to, []*claim{c}, "%s was never answered, though its process ended its work", c.who(0))
+		}
+	}
+	for i := range j.Events {
+		if e := &j.Events[i]; e.Do == left {
+			j.Judged++
+			if e.Entries > 0 {
+				j.wrong(e.Name, j.calm, e.At, nil, "%d entries are left in the store %v after the last fault: %s", e.Entries, e.At-j.calm, e.Text)
+			}
+		}
+	}
+}

@@ -1,0 +1,135 @@
+package prove
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// A Report is a run with its verdict: what report.json has.
+type Report struct {
+	Run     Run      `json:"run"`
+	Verdict *Verdict `json:"verdict"`
+}
+
+// Print writes the report for people.
+func (r *Report) Print(w io.Writer) error {
+	run, v, f := &r.Run, r.Verdict, &r.Verdict.Figures
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	row := func(what, format string, args ...any) {
+		fmt.Fprintf(t, "%s\t%s\n", what, fmt.Sprintf(format, args...))
+	}
+	row("store", "%s", run.Store)
+	row("run", "seed %d, %v, %d processes, %d names, TTL %v", run.Seed, run.For, run.Processes, len(run.Names), run.TTL)
+	row("grants", "%d, of which %d were waited for; longest wait %v", f.Grants, f.Waits, short(f.LongestWait))
+	row("refused", "%d; given up waiting %d; store away %d", f.Refused, f.Cancelled, f.Unavailable)
+	row("held past a renewal", "%d; re-entries %d; changes of weight %d; releases raced with the end %d", f.Kept, f.Nested, f.Changes, f.Raced)
+	row("losses told", "%d; processes killed or ended %d; longest stall of one %v", f.Losses, f.Deaths, short(f.Stalled))
+	row("unsafe uses", "%d of %d; caught by the fence %d", f.Harmed, f.Uses, f.Caught)
+	var faults []string
+	for _, k := range slices.Sorted(maps.Keys(f.Faults)) {
+		faults = append(faults, fmt.Sprintf("%s %d", k, f.Faults[k]))
+	}
+	if faults == nil {
+		faults = []string{"none"}
+	}
+	row("faults that met something", "%s", strings.Join(faults, ", "))
+	for _, c := range v.Checks {
+		text := fmt.Sprintf("ok, %d judged", c.Judged)
+		if c.Wrong > 0 {
+			text = fmt.Sprintf("WRONG %d of %d", c.Wrong, c.Judged)
+		}
+		if c.Voided > 0 {
+			text += fmt.Sprintf(", %d voided by a fault", c.Voided)
+		}
+		if c.Undecided > 0 {
+			text += fmt.Sprintf(", %d not decided", c.Undecided)
+		}
+		if c.Not != "" {
+			text = "not checked: " + c.Not
+		}
+		row(fmt.Sprintf("check %d: %s", c.Check, c.Text), "%s", text)
+	}
+	for _, u := range v.Unchecked {
+		row("not checked", "%s", u)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for i := range v.Violations {
+		v.Violations[i].print(w, run)
+	}
+	for _, why := range v.TooLittle {
+		fmt.Fprintf(w, "too little seen: %s\n", why)
+	}
+	verdict := "PROVED, for the faults above"
+	switch {
+	case len(v.Violations) > 0:
+		verdict = fmt.Sprintf("NOT PROVED: promises were broken; --seed %d makes the same faults again", run.Seed)
+	case !v.Proved:
+		verdict = "NOT PROVED: too little was seen to be proof"
+	}
+	_, err := fmt.Fprintln(w, verdict)
+	return err
+}
+
+func (w *Violation) print(out io.Writer, run *Run) {
+	name := ""
+	if w.Name != "" {
+		name = fmt.Sprintf(" of %q", w.Name)
+	}
+	fmt.Fprintf(out, "\ncheck %d%s: %s\n", w.Check, name, w.Text)
+	for _, e := range w.Events {
+		fmt.Fprintf(out, "  %12.3f ms  %s\n", float64(e.At)/1e6, e.line())
+	}
+}
+
+// line is the event for people.
+func (e *Event) line() string {
+	who := "parent"
+	if e.Proc > 0 {
+		who = fmt.Sprintf("process %d", e.Proc)
+		if e.Life > 0 {
+			who += fmt.Sprintf(" life %d", e.Life+1)
+		}
+	}
+	if e.Op > 0 {
+		who += fmt.Sprintf(" claim %d", e.Op)
+	}
+	text := fmt.Sprintf("%-26s %s", who, e.Do)
+	add := func(is bool, format string, args ...any) {
+		if is {
+			text += fmt.Sprintf(" "+format, args...)
+		}
+	}
+	add(e.Fault != "", "%s", e.Fault)
+	add(e.Verb != "", "%s", e.Verb)
+	add(e.Do == ask, "weight %d of %d", e.Weight, e.Limit)
+	add(e.Do == weight, "now %d", e.Weight)
+	add(e.Bound > 0, "for at most %v", short(e.Bound))
+	add(e.Token != 0, "token %d", e.Token)
+	add(e.Until != 0, "until %.3f ms", float64(e.Until)/1e6)
+	add(e.By != 0, "%v late", short(e.By))
+	add(e.Do == use && e.Write, "write")
+	add(e.Refused, "refused by the fence")
+	add(e.Harm, "and harmed the unfenced register")
+	add(e.Do == mended, "met %d", e.Hits)
+	add(e.Do == left, "%d entries", e.Entries)
+	add(e.Err != "", "%s", e.Err)
+	add(e.Text != "", "%q", e.Text)
+	return text
+}
+
+func short(d time.Duration) time.Duration {
+	switch {
+	case d > time.Second:
+		return d.Round(10 * time.Millisecond)
+	case d > time.Millisecond:
+		return d.Round(10 * time.Microsecond)
+	}
+	return d
+}
