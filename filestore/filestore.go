@@ -146,9 +146,10 @@ func (s *Store) Describe() store.Description {
 	return store.Description{
 		Store:  s.String(),
 		MinTTL: 100 * time.Millisecond, MaxTTL: 365 * 24 * time.Hour, Tick: time.Microsecond,
-		Tokens: "when the state file was lost or deleted, or unused for a day, and the wall clock was set back since",
-		Loses:  "a reboot of the host drops every hold and place",
-		Crash:  crash,
+		Tokens:  "when the state file was lost or deleted, or unused for a day, and the wall clock was set back since",
+		Loses:   "a reboot of the host drops every hold and place",
+		Forgets: []store.Accident{store.AccidentWipe},
+		Crash:   crash,
 	}
 }
 

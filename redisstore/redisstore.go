@@ -209,7 +209,8 @@ func (s *Store) Describe() store.Description {
 		Tokens: "when the name's key is lost and the clock of the server that answers is behind the newest token",
 		Loses: "replication is asynchronous: a fail-over can lose the newest grants, a restart what was not synced to disk, " +
 			"an eviction or a FLUSHALL everything; then two may hold a name until the TTL of the first is over",
-		Crash: store.CrashTTL,
+		Forgets: []store.Accident{store.AccidentRestart, store.AccidentWipe, store.AccidentFailOver, store.AccidentClockStep},
+		Crash:   store.CrashTTL,
 	}
 }
 

@@ -334,12 +334,26 @@ type Description struct {
 	Tokens string
 	// Loses says what a wipe, a restart or a fail-over of the server loses.
 	Loses string
+	// Forgets has the accidents by which the store can come to grant a name
+	// twice, until the TTL of the first is over: Loses, for programs.
+	Forgets []Accident
 	// Crash says when the hold of a crashed process comes free.
 	Crash Crash
 
 	// Lacks has the promises that this store does not make, and why not.
 	Lacks map[Promise]string
 }
+
+// An Accident is something that can happen to the server of a store.
+type Accident string
+
+// The kinds of Accident.
+const (
+	AccidentRestart   Accident = "restarted"  // it has come back with what it had saved
+	AccidentWipe      Accident = "wiped"      // all it had was deleted
+	AccidentFailOver  Accident = "fail-over"  // another has taken its place
+	AccidentClockStep Accident = "clock step" // its clock was set
+)
 
 // Crash says when what a crashed process held comes free.
 type Crash string

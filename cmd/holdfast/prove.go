@@ -2,12 +2,18 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
+	"os/exec"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/filestore"
 	"github.com/holdfast-go/holdfast/internal/prove"
 )
 
@@ -15,47 +21,131 @@ import (
 // little was seen.
 const exitNotProved = 1
 
+// childCommand is the command, in no help, by which prove starts itself.
+const childCommand = "prove-child"
+
 func (p *program) proveCommand() *cobra.Command {
-	var file string
+	o := &prove.Options{}
+	var check, faults string
 	var asJSON bool
+	length, ttl := duration(60*time.Second), duration(0)
 	cmd := &cobra.Command{
 		Use:   "prove",
 		Short: "Prove a store under faults",
-		Long: `Judge what several processes saw of the locks of a store while they were frozen,
-killed, cut off and delayed.
+		Long: `Run several processes against the store while they are frozen, killed, cut off
+and delayed, keep what each of them saw of its locks, and judge it: no two hold
+a name together, tokens grow, it is linearizable as a lock with leases, a loss
+is told in time, everything comes free in the end, first come is first served,
+and no call takes too long. What was proved, and under which faults, is printed.
+
+It uses names of its own, below "holdfast-prove/", and leaves nothing behind. It
+makes work for the store: do not run it on one that others wait for.
+
+Faults, all that fit the store unless --faults says otherwise: ` + strings.Join(faultNames(prove.Faults("redis:")), ", ") + `.
+The last six are of the link to a server: each process has its own.
 
 Exit codes: 0 proved; 1 a promise was broken, or too little was seen to be
 proof; 64 and 69 as elsewhere.`,
+		Example: `  holdfast prove
+  holdfast prove --store redis://localhost:6379 --for 5m --out proof
+  holdfast prove --check proof/history.jsonl`,
 		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			if file == "" {
-				return fmt.Errorf("--check FILE is needed")
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if check != "" {
+				return p.judgeFile(check, asJSON)
 			}
-			report, err := judgeFile(file)
-			if err != nil {
-				return exit(err)
+			o.For, o.TTL = time.Duration(length), time.Duration(ttl)
+			if !cmd.Flags().Changed("seed") {
+				o.Seed = rand.Uint64() >> 11 // JSON of others keeps 53 bits
 			}
-			return tellReport(report, asJSON)
+			if cmd.Flags().Changed("faults") {
+				o.Faults = faultsOf(faults)
+			}
+			return exit(p.prove(cmd, o, asJSON))
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&file, "check", "", "judge the history in `FILE` again")
+	f.SortFlags = false
+	f.Var(&length, "for", "how long the faults go on; a few seconds more are for the end")
+	f.IntVar(&o.Processes, "processes", 6, "how many processes")
+	f.IntVar(&o.Names, "names", 3, "how many names they fight for")
+	f.StringVar(&o.Mode, "mode", "mixed", "what the names are: mutex, rw, slots or mixed")
+	f.Var(&ttl, "ttl", "of the locks; default the larger of 500ms and the store's least")
+	f.StringVar(&faults, "faults", "", "a `LIST` of faults, with commas between them, or none")
+	f.Uint64Var(&o.Seed, "seed", 0, "makes the same faults again")
+	f.StringVar(&o.Out, "out", "", "`DIR` to write history.jsonl, report.html and report.json to")
+	f.StringVar(&check, "check", "", "run nothing: judge the history in `FILE` again")
 	f.BoolVar(&asJSON, "json", false, "one JSON object")
 	return cmd
 }
 
+func faultNames(all []prove.Fault) (names []string) {
+	for _, f := range all {
+		names = append(names, string(f))
+	}
+	return names
+}
+
+func faultsOf(list string) []prove.Fault {
+	all := []prove.Fault{}
+	if list == "none" {
+		return all
+	}
+	for _, name := range strings.Split(list, ",") {
+		all = append(all, prove.Fault(strings.TrimSpace(name)))
+	}
+	return all
+}
+
+func (p *program) prove(cmd *cobra.Command, o *prove.Options, asJSON bool) error {
+	chosen, err := choose(p.store)
+	if err != nil {
+		return err
+	}
+	if o.URL = chosen.url; o.URL == "" {
+		dir, err := filestore.DefaultDir()
+		if err != nil {
+			return fmt.Errorf("%w: no store is named: %w", holdfast.ErrInvalid, err)
+		}
+		o.URL = "file:" + dir
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	o.Command = func() *exec.Cmd { return exec.Command(self, childCommand) }
+	report, err := prove.Prove(cmd.Context(), o)
+	if err != nil {
+		return err
+	}
+	return tellReport(report, asJSON)
+}
+
+// proveChildCommand is one of the processes of prove.
+func proveChildCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    childCommand,
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE:   func(*cobra.Command, []string) error { return exit(prove.Child(os.Stdin, os.Stdout)) },
+	}
+}
+
 // judgeFile judges a history that was written before.
-func judgeFile(path string) (*prove.Report, error) {
+func (p *program) judgeFile(path string, asJSON bool) error {
+	if p.store != "" {
+		return errors.New("--check judges a file and needs no --store")
+	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("%w: the history: %w", holdfast.ErrInvalid, err)
+		return exit(fmt.Errorf("%w: the history: %w", holdfast.ErrInvalid, err))
 	}
 	defer f.Close()
 	h, err := prove.Read(f)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return exit(fmt.Errorf("%s: %w", path, err))
 	}
-	return &prove.Report{Run: h.Run, Verdict: prove.Check(h)}, nil
+	return tellReport(&prove.Report{Run: h.Run, Verdict: prove.Check(h)}, asJSON)
 }
 
 // tellReport prints the report and is the exit code.

@@ -194,7 +194,7 @@ func (v *view) figures() (f Figures) {
 			if c.end() > c.back+v.Run.TTL/2 {
 				f.Kept++
 			}
-			if c.capped {
+			if c.raced {
 				f.Raced++
 			}
 		case c.err == "held":

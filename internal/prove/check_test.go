@@ -159,12 +159,6 @@ var histories = []struct {
 		s.add(20, Event{Do: died, Proc: 1})
 		s.lock(2, 12).got(21, 2).release(30, 31)
 	}},
-	{"who holds until MaxHold is sure of it as long as it looked", 0, "", func(s *script) {
-		l := s.lock(1, 10).got(11, 1)
-		s.Events[len(s.Events)-1].Capped = true
-		l.add(20, Event{Do: until, Until: ms(500)}).add(40, Event{Do: lost})
-		s.lock(2, 12).got(21, 2).release(30, 31)
-	}},
 	{"two hold it after a wipe", 0, "", func(s *script) {
 		s.lock(1, 10).got(11, 1).release(20, 21)
 		s.add(12, Event{Do: struck, Fault: wiped})
@@ -205,6 +199,9 @@ var histories = []struct {
 	{"an upgrade that draws nothing", tokens, "", func(s *script) {
 		s.claim(2, "a", "upgradeable", store.Full/2+1, 10).got(12, 2).add(16, Event{Do: weight, Weight: store.Full}).release(30, 31)
 		s.rlock(1, 10).got(11, 3).release(14, 15)
+	}},
+	{"a re-entry with another token", tokens, "a re-entry of", func(s *script) {
+		s.lock(1, 10).got(11, 1).add(12, Event{Do: nested, Token: 2}).release(20, 21)
 	}},
 	{"the fence refuses one who came late", 0, "", func(s *script) {
 		s.lock(1, 10).got(11, 1).add(600, Event{Do: use, Token: 1, Write: true, Refused: true}).add(601, Event{Do: over}).add(602, Event{Do: lost})

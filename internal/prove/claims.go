@@ -26,9 +26,9 @@ type claim struct {
 	token   int64
 	sent    time.Duration // when the store was first asked by this id; 0: not known
 	until   time.Duration // the last deadline that was seen
-	seen    time.Duration // when the lease was last seen to be valid
-	capped  bool          // it ends by MaxHold, which no deadline tells: it is surely held only as long as it was seen
+	raced   bool          // it was to be released as it ended
 	spans   []span        // what it held, and when
+	inner   []int64       // the tokens of its re-entries
 
 	over, late time.Duration // when a bare timer for its deadline fired, and how late; never
 	lost       time.Duration // when the loss was told; never
@@ -49,11 +49,7 @@ type span struct {
 
 // end is until when the owner could rely on the hold.
 func (c *claim) end() time.Duration {
-	end := min(c.until, c.lost, c.release, c.died)
-	if c.capped {
-		end = min(end, c.seen)
-	}
-	return end
+	return min(c.until, c.lost, c.release, c.died)
 }
 
 // clean reports whether the store has said that it has let go.
@@ -105,7 +101,7 @@ func newView(h *History) *view {
 	for _, n := range h.Run.Names {
 		v.names[n.Name] = n
 	}
-	at := map[key]*claim{}
+	at, killed := map[key]*claim{}, map[[2]int]time.Duration{}
 	for i := range h.Events {
 		e := &h.Events[i]
 		v.end = max(v.end, e.At)
@@ -124,11 +120,7 @@ func newView(h *History) *view {
 		case calm:
 			v.calm = e.At
 		case died:
-			for _, c := range v.claims {
-				if c.proc == e.Proc && c.life == e.Life {
-					c.died = e.At
-				}
-			}
+			killed[[2]int{e.Proc, e.Life}] = e.At
 		default:
 			if c := at[e.key()]; c != nil {
 				c.note(e)
@@ -136,6 +128,9 @@ func newView(h *History) *view {
 		}
 	}
 	for _, c := range v.claims {
+		if at, ok := killed[[2]int{c.proc, c.life}]; ok {
+			c.died = at
+		}
 		c.finish()
 	}
 	return v
@@ -168,17 +163,18 @@ func (c *claim) note(e *Event) {
 	switch e.Do {
 	case got:
 		c.granted, c.back, c.id, c.token, c.sent = true, e.At, e.ID, e.Token, e.Sent
-		c.until, c.seen, c.capped = e.Until, e.At, e.Capped
+		c.until, c.raced = e.Until, e.Raced
 		c.spans = []span{{c, e.At, never, c.weight, e.Token}}
 	case not:
 		c.back, c.err = e.At, e.Err
 	case until:
-		c.until, c.seen = max(c.until, e.Until), e.At
+		c.until = max(c.until, e.Until)
 	case weight:
-		c.seen = e.At
 		last := &c.spans[len(c.spans)-1]
 		last.to = e.At
 		c.spans = append(c.spans, span{c, e.At, never, e.Weight, max(last.token, e.Token)})
+	case nested:
+		c.inner = append(c.inner, e.Token)
 	case over:
 		c.over, c.late = e.At, e.By
 	case lost:

@@ -97,13 +97,14 @@ type Event struct {
 	Limit  int64         `json:"limit,omitempty"`
 	Bound  time.Duration `json:"bound,omitempty"` // when the claim's context ends, from At; 0: never
 	Until  time.Duration `json:"until,omitempty"` // the lease's deadline
-	Capped bool          `json:"capped,omitempty"`
+	Raced  bool          `json:"raced,omitempty"` // the lease is not renewed, and is to be released as it ends
 	Sent   time.Duration `json:"sent,omitempty"`
 	By     time.Duration `json:"by,omitempty"`
 
-	Write   bool `json:"write,omitempty"`
-	Refused bool `json:"refused,omitempty"` // by the fenced register
-	Harm    bool `json:"harm,omitempty"`    // to the unfenced one: somebody was at it meanwhile
+	Write   bool  `json:"write,omitempty"`
+	Value   int64 `json:"value,omitempty"`   // of the unfenced register
+	Refused bool  `json:"refused,omitempty"` // by the fenced register
+	Harm    bool  `json:"harm,omitempty"`    // to the unfenced one: somebody was at it meanwhile
 
 	Fault   Fault  `json:"fault,omitempty"`
 	Hits    int    `json:"hits,omitempty"` // what the fault met: a process, connections, calls

@@ -79,6 +79,13 @@ func (j *judge) tokens() {
 			}
 		}
 	}
+	for _, c := range j.claims {
+		for _, token := range c.inner {
+			if token != c.token {
+				j.wrong(c.name, c.call, c.end(), []*claim{c}, "a re-entry of %s has the token %d", c.who(c.token), token)
+			}
+		}
+	}
 	j.register()
 }
 

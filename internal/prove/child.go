@@ -1,0 +1,202 @@
+package prove
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A command is what the parent tells a child, as a line of JSON. The first has
+// the job, and with it the URL, which must be seen by nobody else.
+type command struct {
+	Job    *job  `json:"job,omitempty"`
+	Op     int   `json:"op,omitempty"` // the answer to a use of the registers by this claim
+	Value  int64 `json:"value,omitempty"`
+	Finish bool  `json:"finish,omitempty"` // begin nothing more
+	// Probe has the names to be taken once more, after the last fault.
+	Probe []string `json:"probe,omitempty"`
+}
+
+// A job is all that a child knows.
+type job struct {
+	URL   string            `json:"url"`
+	Via   map[string]string `json:"via,omitempty"` // the child's own proxy for each address of the store
+	Proc  int               `json:"proc"`
+	Life  int               `json:"life"`
+	Start time.Duration     `json:"start"` // of the run, on the boot clock
+	Run   Run               `json:"run"`
+	// Break names what is to be wrong with the lock, in tests.
+	Break string `json:"break,omitempty"`
+}
+
+// A child is one process that works with the locks, or a group of goroutines in
+// its place.
+type child struct {
+	job
+	out      sync.Mutex // one line at a time
+	w        io.Writer
+	locks    *holdfast.Locker
+	seen     *recorder
+	ops      atomic.Int64
+	finish   chan struct{} // closed when nothing more is to be begun
+	mu       sync.Mutex
+	answers  map[int]chan command // to uses of the registers
+	watchers sync.WaitGroup
+}
+
+// workers is how many goroutines of a child claim locks.
+const workers = 2
+
+// Child runs the work of one process: what it reads from in are the parent's
+// orders, what it writes to w are events. It returns when it was told to end
+// and has, or when in ends: then the parent has died.
+func Child(in io.Reader, w io.Writer) error {
+	orders := bufio.NewScanner(in)
+	orders.Buffer(nil, 1<<20)
+	var first command
+	if !orders.Scan() || json.Unmarshal(orders.Bytes(), &first) != nil || first.Job == nil {
+		return fmt.Errorf("%w: this is started by prove, and not by people", store.ErrInvalid)
+	}
+	c := &child{job: *first.Job, w: w}
+	s, err := c.open()
+	if err != nil {
+		c.tell(Event{Do: failed, Text: err.Error()})
+		return err
+	}
+	return c.run(s, orders)
+}
+
+// run works on the store until the orders say that it is enough.
+func (c *child) run(s store.Store, orders *bufio.Scanner) error {
+	c.finish, c.answers = make(chan struct{}), map[int]chan command{}
+	c.seen = newRecorder(s, c.job.Run.Place, c.now, c.tell)
+	var err error
+	c.locks, err = holdfast.New(c.seen.store(), &holdfast.Options{
+		TTL: c.Run.TTL, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		s.Close()
+		c.tell(Event{Do: failed, Text: err.Error()})
+		return err
+	}
+	c.tell(Event{Do: started})
+	stop := make(chan struct{})
+	var late sync.WaitGroup
+	late.Go(func() { c.measure(stop) })
+	var work sync.WaitGroup
+	for i := range workers {
+		rng := rand.New(rand.NewPCG(c.Run.Seed, uint64(c.Proc)<<32|uint64(c.Life)<<8|uint64(i)))
+		work.Go(func() { (&worker{child: c, rng: rng}).work() })
+	}
+	ended := make(chan struct{})
+	go func() {
+		<-c.finish
+		work.Wait()
+		c.watchers.Wait()
+		c.locks.Close()
+		close(stop)
+		late.Wait()
+		c.tell(Event{Do: finished})
+		close(ended)
+	}()
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		for orders.Scan() {
+			var o command
+			if json.Unmarshal(orders.Bytes(), &o) != nil {
+				continue
+			}
+			c.obey(&o, &work)
+		}
+	}()
+	select {
+	case <-ended:
+		return nil
+	case <-read:
+		return fmt.Errorf("%w: the parent of this process has gone", store.ErrUnavailable)
+	}
+}
+
+// obey does what the parent says.
+func (c *child) obey(o *command, work *sync.WaitGroup) {
+	if o.Op > 0 {
+		c.mu.Lock()
+		answer := c.answers[o.Op]
+		c.mu.Unlock()
+		if answer != nil {
+			answer <- *o
+		}
+	}
+	for _, name := range o.Probe {
+		work.Go(func() { (&worker{child: c}).probe(name) })
+	}
+	if o.Finish {
+		close(c.finish)
+	}
+}
+
+// now is the time since the start of the run, which is the same for all
+// processes of this host.
+func (c *child) now() time.Duration { return clock.Boot() - c.Start }
+
+// tell sends an event, which has happened now unless it says otherwise. It has
+// left this process when tell returns.
+func (c *child) tell(e Event) {
+	if e.At == 0 {
+		e.At = c.now()
+	}
+	line, err := json.Marshal(&e)
+	if err != nil {
+		panic(err)
+	}
+	c.out.Lock()
+	defer c.out.Unlock()
+	c.w.Write(append(line, '\n')) // a parent that has gone is noticed by its orders
+}
+
+// use uses the registers: it reads, or writes a value, under the claim's token.
+func (c *child) use(op int, name string, token, value int64, write bool) (command, bool) {
+	answer := make(chan command, 1)
+	c.mu.Lock()
+	c.answers[op] = answer
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.answers, op)
+	}()
+	c.tell(Event{Do: use, Op: op, Name: name, Token: token, Write: write, Value: value})
+	select {
+	case a := <-answer:
+		return a, true
+	case <-time.After(10 * time.Second):
+		return command{}, false // the parent is about to end us
+	}
+}
+
+// measure tells for how long timers were late: all that this process could not
+// help. It is what a call or a told loss may be late by, too.
+func (c *child) measure(stop <-chan struct{}) {
+	const every, least = 5 * time.Millisecond, 10 * time.Millisecond
+	for due := c.now() + every; ; due = c.now() + every {
+		select {
+		case <-stop:
+			return
+		case <-time.After(due - c.now()):
+		}
+		if now := c.now(); now-due >= least {
+			c.tell(Event{Do: stall, At: now, By: now - due})
+		}
+	}
+}

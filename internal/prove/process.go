@@ -1,0 +1,202 @@
+package prove
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A process is one of those that work with the locks; in turn it has several
+// lives.
+type process struct {
+	r       *run
+	n       int // from 1
+	proxies map[string]*proxy
+
+	mu    sync.Mutex
+	busy  bool // a fault is on
+	life  int
+	cmd   *exec.Cmd
+	in    io.WriteCloser
+	gone  chan struct{} // closed when the life is over and all that it told was read
+	ended bool          // as it was told
+}
+
+// begin starts the next life. The caller holds no lock.
+func (p *process) begin() error {
+	cmd := p.r.o.Command()
+	cmd.SysProcAttr = childAttr()
+	var stderr tail
+	cmd.Stderr = &stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := p.r.start(cmd); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	p.cmd, p.in, p.gone, p.ended = cmd, in, make(chan struct{}), false
+	life, gone := p.life, p.gone
+	p.life++
+	p.mu.Unlock()
+	via := map[string]string{}
+	for addr, x := range p.proxies {
+		via[addr] = x.addr()
+	}
+	go func() {
+		defer close(gone)
+		p.read(out, life)
+		err := cmd.Wait()
+		p.mu.Lock()
+		told := p.ended
+		p.mu.Unlock()
+		if !told {
+			p.r.add(Event{Do: failed, Proc: p.n, Life: life, Text: fmt.Sprintf("process %d ended by itself: %v %s", p.n, err, stderr.String())})
+		}
+	}()
+	p.send(&command{Job: &job{URL: p.r.o.URL, Via: via, Proc: p.n, Life: life, Start: p.r.zero, Run: p.r.run, Break: p.r.o.Break}})
+	return nil
+}
+
+// send tells the process something. One that has died does not hear it.
+func (p *process) send(c *command) {
+	line, err := json.Marshal(c)
+	if err != nil {
+		panic(err)
+	}
+	p.mu.Lock()
+	in := p.in
+	p.mu.Unlock()
+	in.Write(append(line, '\n'))
+}
+
+// read takes in what the process tells, until it has died. A line that was cut
+// off by that is none.
+func (p *process) read(out io.Reader, life int) {
+	lines := bufio.NewReaderSize(out, 1<<16)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			return
+		}
+		var e Event
+		if err := json.Unmarshal(line, &e); err != nil {
+			p.r.add(Event{Do: failed, Proc: p.n, Life: life, Text: fmt.Sprintf("process %d told %q", p.n, bytes.TrimSpace(line))})
+			return
+		}
+		e.Proc, e.Life = p.n, life
+		if e.Do == finished {
+			p.expectEnd()
+		}
+		if e.Do != use {
+			p.r.add(e)
+			continue
+		}
+		value := p.r.registers.use(&e, p.r.now)
+		p.r.add(e)
+		p.send(&command{Op: e.Op, Value: value})
+	}
+}
+
+// expectEnd says that the end of this life is no surprise.
+func (p *process) expectEnd() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ended = true
+}
+
+// kill ends the process at once. It is noted before: nobody holds anything who
+// may be dead.
+func (p *process) kill() {
+	p.expectEnd()
+	p.mu.Lock()
+	cmd, gone, life := p.cmd, p.gone, p.life-1
+	p.mu.Unlock()
+	p.r.add(Event{Do: died, Proc: p.n, Life: life})
+	cmd.Process.Kill()
+	<-gone
+}
+
+// end tells the process to end, and reports whether it has.
+func (p *process) end(probes []string, patience time.Duration) bool {
+	p.send(&command{Finish: true, Probe: probes})
+	p.mu.Lock()
+	gone := p.gone
+	p.mu.Unlock()
+	select {
+	case <-gone:
+		return true
+	case <-time.After(patience):
+		return false
+	}
+}
+
+// signal freezes or thaws the process. That it has died is no failure here.
+func (p *process) signal(f func() error) error {
+	if err := f(); err != nil && !strings.Contains(err.Error(), "finished") {
+		return err
+	}
+	return nil
+}
+
+// tail keeps the end of what a child writes to its stderr.
+type tail struct {
+	mu sync.Mutex
+	b  []byte
+}
+
+func (t *tail) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.b = append(t.b, b...)
+	t.b = t.b[max(0, len(t.b)-2000):]
+	return len(b), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(bytes.TrimSpace(t.b))
+}
+
+// registers are what the locks are to guard, one a name. No fault touches them.
+type registers struct {
+	mu sync.Mutex
+	m  map[string]*register
+}
+
+// A register is two in one: a number that anybody can write, and the largest
+// token of a writer, which a guarded number would be written with.
+type register struct{ value, fence int64 }
+
+// use does what the event asks for, notes in it what came of it, and returns
+// the number. The event happens now.
+func (r *registers) use(e *Event, now func() time.Duration) int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	x := r.m[e.Name]
+	if x == nil {
+		x = &register{}
+		r.m[e.Name] = x
+	}
+	e.At = now()
+	if e.Refused = e.Token < x.fence; !e.Write {
+		e.Value = x.value
+		return x.value
+	}
+	e.Harm = e.Value != x.value+1 // somebody has written since this one read
+	x.value = e.Value
+	x.fence = max(x.fence, e.Token)
+	return x.value
+}

@@ -1,0 +1,133 @@
+//go:build linux || darwin
+
+package prove
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// childArg makes the test binary one of the processes of a run.
+const childArg = "prove-child"
+
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == childArg {
+		if err := Child(os.Stdin, os.Stdout); err != nil {
+			os.Stderr.WriteString(err.Error())
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(testserver.Main{M: m}.Run())
+}
+
+// options are those of a run of a few seconds with processes of this binary.
+func options(url string, seed uint64) *Options {
+	return &Options{
+		URL: url, For: 5 * time.Second, Processes: 6, Names: 3, Mode: "mixed", Seed: seed,
+		Command: func() *exec.Cmd {
+			cmd := exec.Command(os.Args[0], childArg)
+			cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0")
+			return cmd
+		},
+	}
+}
+
+// prove runs and prints.
+func prove(t *testing.T, o *Options) *Report {
+	t.Helper()
+	r, err := Prove(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	r.Print(&text)
+	t.Log("\n" + text.String())
+	return r
+}
+
+// proved is a run that must prove the store.
+func proved(t *testing.T, o *Options) *Report {
+	t.Helper()
+	r := prove(t, o)
+	if !r.Verdict.Proved {
+		t.Error("not proved")
+	}
+	return r
+}
+
+func TestTheFileStoreIsProved(t *testing.T) {
+	o := options("file:"+t.TempDir(), 1)
+	o.Out = t.TempDir()
+	r := proved(t, o)
+	// What was written can be judged again, and comes out the same.
+	f, err := os.Open(filepath.Join(o.Out, "history.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	h, err := Read(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := Check(h); !v.Proved || v.Figures.Grants != r.Verdict.Figures.Grants {
+		t.Errorf("judged again: proved %v, %d grants, want %d", v.Proved, v.Figures.Grants, r.Verdict.Figures.Grants)
+	}
+}
+
+func TestTheRedisStoreIsProved(t *testing.T) {
+	proved(t, options("redis://"+testserver.SharedRedis(t), 1))
+}
+
+// A wipe lets two hold a name on a right lock, and nothing else is excused.
+func TestAServerThatIsFrozenKilledAndWipedVoidsOnlyWhatItMust(t *testing.T) {
+	s := testserver.Redis(t)
+	o := options("redis://"+s.Addr, 3)
+	o.Server = map[Fault]func() func(){
+		frozen:    func() func() { s.Freeze(); return s.Thaw },
+		restarted: func() func() { s.Kill(); return s.Restart },
+	}
+	r := proved(t, o)
+	if f := r.Verdict.Figures.Faults; f[string(frozen)]+f[string(restarted)] == 0 {
+		t.Errorf("the server had no fault: %v", f)
+	}
+}
+
+func TestARunWithoutFaultsIsNoProof(t *testing.T) {
+	o := options("file:"+t.TempDir(), 1)
+	o.For, o.Faults = time.Second, []Fault{}
+	v := prove(t, o).Verdict
+	if v.Proved || len(v.Violations) > 0 || !strings.Contains(strings.Join(v.TooLittle, "\n"), "no fault struck") {
+		t.Errorf("proved %v, too little: %q", v.Proved, v.TooLittle)
+	}
+}
+
+func TestWhatCannotBeRunIsToldBeforeItBegins(t *testing.T) {
+	for says, change := range map[string]func(*Options){
+		"cannot be proved":  func(o *Options) { o.URL = "secret:x" },
+		"at least 2":        func(o *Options) { o.Processes = 1 },
+		"at least 1":        func(o *Options) { o.Names = 0 },
+		"some time":         func(o *Options) { o.For = 0 },
+		"mutex, rw, slots":  func(o *Options) { o.Mode = "reader" },
+		"there is no fault": func(o *Options) { o.Faults = []Fault{latency} },
+		"store's least":     func(o *Options) { o.TTL = time.Millisecond },
+	} {
+		o := options("file:"+t.TempDir(), 1)
+		change(o)
+		if _, err := Prove(context.Background(), o); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want an ErrInvalid that says %q", err, says)
+		}
+	}
+	if _, err := Prove(context.Background(), options("redis://127.0.0.1:1", 1)); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("no server: %v, want an ErrUnavailable", err)
+	}
+}

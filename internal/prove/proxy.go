@@ -1,0 +1,185 @@
+package prove
+
+import (
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"time"
+)
+
+// A proxy is the link between one process and one address of the store: it
+// passes everything on, until it is told to be bad.
+type proxy struct {
+	l        net.Listener
+	upstream string
+	running  sync.WaitGroup
+
+	mu     sync.Mutex
+	fault  Fault         // that is on, or empty
+	delay  time.Duration // of latency and jitter
+	rng    *rand.Rand
+	hits   int           // connections and pieces that the fault met
+	mended chan struct{} // closed when the fault ends
+	conns  map[*net.TCPConn]bool
+}
+
+func newProxy(upstream string, seed uint64) (*proxy, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	p := &proxy{l: l, upstream: upstream, rng: rand.New(rand.NewPCG(seed, 1)), conns: map[*net.TCPConn]bool{}}
+	p.running.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			p.running.Go(func() { p.serve(c.(*net.TCPConn)) })
+		}
+	})
+	return p, nil
+}
+
+func (p *proxy) addr() string { return p.l.Addr().String() }
+
+func (p *proxy) close() {
+	p.mend()
+	p.l.Close()
+	p.mu.Lock()
+	for c := range p.conns {
+		c.Close()
+	}
+	p.mu.Unlock()
+	p.running.Wait()
+}
+
+// strike begins a fault.
+func (p *proxy) strike(f Fault, delay time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.fault, p.delay, p.hits, p.mended = f, delay, 0, make(chan struct{})
+	if f == cut {
+		for c := range p.conns {
+			p.hits++
+			c.SetLinger(0)
+			c.Close()
+		}
+	}
+}
+
+// mend ends the fault and returns what it met.
+func (p *proxy) mend() (hits int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.fault != "" {
+		close(p.mended)
+	}
+	p.fault = ""
+	return p.hits
+}
+
+// add keeps a connection until remove, unless none may be made now.
+func (p *proxy) add(c *net.TCPConn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.fault == cut {
+		p.hits++
+		c.SetLinger(0)
+		c.Close()
+		return false
+	}
+	p.conns[c] = true
+	return true
+}
+
+func (p *proxy) remove(c *net.TCPConn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c.Close()
+	delete(p.conns, c)
+}
+
+func (p *proxy) serve(client *net.TCPConn) {
+	if !p.add(client) {
+		return
+	}
+	defer p.remove(client)
+	c, err := net.DialTimeout("tcp", p.upstream, 5*time.Second)
+	if err != nil {
+		return
+	}
+	server := c.(*net.TCPConn)
+	if !p.add(server) {
+		return
+	}
+	defer p.remove(server)
+	var both sync.WaitGroup
+	pump := func(to, from *net.TCPConn, reply bool) {
+		defer to.Close()
+		defer from.Close()
+		b := make([]byte, 1<<16)
+		for {
+			n, err := from.Read(b)
+			if n > 0 && p.pass(to, b[:n], reply) != nil || err != nil {
+				return
+			}
+		}
+	}
+	both.Go(func() { pump(server, client, false) })
+	both.Go(func() { pump(client, server, true) })
+	both.Wait()
+}
+
+var errReset = errors.New("reset by the fault")
+
+// pass passes on a piece, as the fault that is on has it.
+func (p *proxy) pass(to *net.TCPConn, piece []byte, reply bool) error {
+	f, delay, mended := p.meet(reply)
+	switch f {
+	case halfCut:
+		<-mended // and then it arrives, late
+	case latency, jitter:
+		time.Sleep(delay)
+	case reset:
+		to.Write(piece[:len(piece)/2])
+		to.SetLinger(0)
+		return errReset
+	case slow:
+		for len(piece) > 8 {
+			if _, err := to.Write(piece[:8]); err != nil {
+				return err
+			}
+			piece = piece[8:]
+			time.Sleep(delay)
+		}
+	}
+	_, err := io.Writer(to).Write(piece)
+	return err
+}
+
+// meet is what becomes of a piece; empty: nothing.
+func (p *proxy) meet(reply bool) (f Fault, delay time.Duration, mended <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch f, delay = p.fault, p.delay; f {
+	case "":
+		return "", 0, nil
+	case halfCut:
+		if !reply {
+			return "", 0, nil
+		}
+	case reset:
+		if !reply || p.rng.IntN(3) > 0 {
+			return "", 0, nil
+		}
+	case jitter:
+		delay = time.Duration(p.rng.Int64N(int64(delay)) + 1)
+	case slow:
+		delay = time.Millisecond
+	}
+	p.hits++
+	return f, delay, p.mended
+}

@@ -1,0 +1,146 @@
+package prove
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"testing"
+	"time"
+)
+
+// echo is a server that answers with what it was sent.
+func echo(t *testing.T) (addr string) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() { io.Copy(c, c); c.Close() }()
+		}
+	}()
+	return l.Addr().String()
+}
+
+// linked is a proxy before an echo, with a connection through it that works.
+func linked(t *testing.T) (*proxy, net.Conn) {
+	t.Helper()
+	p, err := newProxy(echo(t), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.close)
+	c := connect(t, p)
+	if b, err := ask4(c, "ping"); err != nil || b != "ping" {
+		t.Fatalf("over a good link: %q, %v", b, err)
+	}
+	return p, c
+}
+
+func connect(t *testing.T, p *proxy) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", p.addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	c.SetDeadline(time.Now().Add(time.Minute))
+	return c
+}
+
+// ask4 sends and reads as much back.
+func ask4(c net.Conn, s string) (string, error) {
+	if _, err := c.Write([]byte(s)); err != nil {
+		return "", err
+	}
+	b := make([]byte, len(s))
+	n, err := io.ReadFull(c, b)
+	return string(b[:n]), err
+}
+
+func TestACutLinkPassesNothingUntilItIsMended(t *testing.T) {
+	p, c := linked(t)
+	p.strike(cut, 0)
+	if b, err := ask4(c, "ping"); err == nil {
+		t.Errorf("over the cut link: %q", b)
+	}
+	if b, err := ask4(connect(t, p), "ping"); err == nil {
+		t.Errorf("over a new connection: %q", b)
+	}
+	if hits := p.mend(); hits < 3 { // both halves of the one, and the other
+		t.Errorf("it met %d", hits)
+	}
+	if b, err := ask4(connect(t, p), "ping"); err != nil {
+		t.Errorf("once mended: %q, %v", b, err)
+	}
+}
+
+func TestAHalfCutLinkKeepsRepliesUntilItIsMended(t *testing.T) {
+	p, c := linked(t)
+	p.strike(halfCut, 0)
+	if _, err := c.Write([]byte("ping")); err != nil {
+		t.Fatal(err)
+	}
+	for { // the reply is at the proxy, so the request was at the server
+		p.mu.Lock()
+		hits := p.hits
+		p.mu.Unlock()
+		if hits > 0 {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	c.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
+	b := make([]byte, 4)
+	if n, err := c.Read(b); n > 0 || err == nil {
+		t.Errorf("%q arrived, %v", b[:n], err)
+	}
+	p.mend()
+	c.SetReadDeadline(time.Now().Add(time.Minute))
+	if _, err := io.ReadFull(c, b); err != nil || string(b) != "ping" {
+		t.Errorf("once mended: %q, %v", b, err)
+	}
+}
+
+func TestASlowLinkTakesItsTime(t *testing.T) {
+	for f, least := range map[Fault]time.Duration{latency: 40 * time.Millisecond, jitter: 1, slow: 12 * time.Millisecond} {
+		p, c := linked(t)
+		p.strike(f, 20*time.Millisecond)
+		sent := string(bytes.Repeat([]byte("ping"), 25))
+		start := time.Now()
+		if b, err := ask4(c, sent); err != nil || b != sent {
+			t.Errorf("%s: %q, %v", f, b, err)
+		}
+		if took := time.Since(start); took < least {
+			t.Errorf("%s: it took %v, want at least %v", f, took, least)
+		}
+		if hits := p.mend(); hits < 2 {
+			t.Errorf("%s met %d, want the request and the reply", f, hits)
+		}
+	}
+}
+
+func TestAResetComesInTheMiddleOfAReply(t *testing.T) {
+	p, _ := linked(t)
+	p.strike(reset, 0)
+	for range 1000 {
+		b, err := ask4(connect(t, p), "pingpong")
+		if err == nil {
+			continue
+		}
+		if errors.Is(err, io.ErrUnexpectedEOF) || b != "" && b != "ping" {
+			t.Errorf("%q, %v: want a reset after at most half", b, err)
+		}
+		if p.mend() != 1 {
+			t.Error("it met more than one reply")
+		}
+		return
+	}
+	t.Error("no reply was reset")
+}

@@ -1,0 +1,108 @@
+package prove
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A recorder stands between the engine and the store and notes when a claim was
+// first sent and when it had its place: who came first is known from nothing
+// else.
+type recorder struct {
+	store.Store
+	place time.Duration
+	now   func() time.Duration
+	tell  func(Event)
+
+	mu   sync.Mutex
+	asks map[store.ID]*asked
+}
+
+// asked is what is known of a claim until it is released.
+type asked struct {
+	first time.Duration // when it was first sent
+	kept  time.Duration // until when its place is kept at least; 0: it has none
+}
+
+func newRecorder(s store.Store, place time.Duration, now func() time.Duration, tell func(Event)) *recorder {
+	return &recorder{Store: s, place: place, now: now, tell: tell, asks: map[store.ID]*asked{}}
+}
+
+// store is the recorder with those of the store's abilities that the engine
+// uses.
+func (r *recorder) store() store.Store {
+	watcher, watches := r.Store.(store.Watcher)
+	looker, looks := r.Store.(store.Looker)
+	switch {
+	case watches && looks:
+		return struct {
+			*recorder
+			store.Watcher
+			store.Looker
+		}{r, watcher, looker}
+	case watches:
+		return struct {
+			*recorder
+			store.Watcher
+		}{r, watcher}
+	case looks:
+		return struct {
+			*recorder
+			store.Looker
+		}{r, looker}
+	}
+	return r
+}
+
+// Ask implements [store.Store]. A place that may have lapsed is a new one when
+// it is answered: the claim may be at the end of the queue.
+func (r *recorder) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
+	sent := r.now()
+	r.mu.Lock()
+	a := r.asks[c.ID]
+	if a == nil {
+		a = &asked{first: sent}
+		r.asks[c.ID] = a
+	}
+	r.mu.Unlock()
+	answer, err := r.Store.Ask(ctx, c)
+	if err != nil || c.Try {
+		return answer, err
+	}
+	now := r.now()
+	r.mu.Lock()
+	fresh := a.kept == 0 && !answer.Granted || a.kept != 0 && now >= a.kept
+	a.kept = sent + r.place
+	first := a.first
+	r.mu.Unlock()
+	if fresh {
+		r.tell(Event{Do: placed, At: now, ID: c.ID.String(), Name: c.Name, Sent: first})
+	}
+	return answer, err
+}
+
+// Release implements [store.Store].
+func (r *recorder) Release(ctx context.Context, h store.Hold) error {
+	r.mu.Lock()
+	delete(r.asks, h.ID)
+	r.mu.Unlock()
+	return r.Store.Release(ctx, h)
+}
+
+// sent is when the claim was first sent; 0 if it was not: then it was granted
+// inside the process.
+func (r *recorder) sent(id string) time.Duration {
+	parsed, err := store.ParseID(id)
+	if err != nil {
+		return 0
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if a := r.asks[parsed]; a != nil {
+		return a.first
+	}
+	return 0
+}

@@ -1,0 +1,131 @@
+package prove
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A stroke is one fault to be done to one process.
+type stroke struct {
+	fault Fault
+	last  time.Duration
+	delay time.Duration
+}
+
+// draw draws a fault's course, and nothing if the process has its fault
+// already. As much is drawn in either case: what comes later is the same.
+func (p *process) draw(f Fault, rng *rand.Rand) *stroke {
+	ttl := p.r.o.TTL
+	s := &stroke{fault: f, delay: between(rng, ttl/500, ttl/4)}
+	switch f {
+	case stopShort:
+		s.last = between(rng, ttl/10, ttl*8/10)
+	case stopLong:
+		s.last = between(rng, ttl*11/10, ttl*22/10)
+	case kill, restart:
+		s.last = between(rng, 0, ttl/2)
+	default:
+		s.last = between(rng, ttl/10, ttl*18/10)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.busy {
+		return nil
+	}
+	p.busy = true
+	return s
+}
+
+// strike does the fault from its beginning to its end.
+func (p *process) strike(s *stroke) {
+	defer func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.busy = false
+	}()
+	p.r.add(Event{Do: struck, Proc: p.n, Fault: s.fault})
+	hits, err := p.suffer(s)
+	p.r.add(Event{Do: mended, Proc: p.n, Fault: s.fault, Hits: hits})
+	if err != nil {
+		p.r.add(Event{Do: failed, Proc: p.n, Text: fmt.Sprintf("%s of process %d: %v", s.fault, p.n, err)})
+	}
+}
+
+func (p *process) suffer(s *stroke) (hits int, err error) {
+	switch s.fault {
+	case stopShort, stopLong:
+		if err := p.signal(func() error { return freeze(p.cmd.Process) }); err != nil {
+			return 0, err
+		}
+		time.Sleep(s.last)
+		return 1, p.signal(func() error { return thaw(p.cmd.Process) })
+	case kill:
+		p.kill()
+		time.Sleep(s.last)
+		return 1, p.begin()
+	case restart:
+		if !p.end(nil, p.r.o.TTL+30*time.Second) {
+			return 1, fmt.Errorf("it does not end")
+		}
+		time.Sleep(s.last)
+		return 1, p.begin()
+	}
+	for _, x := range p.proxies {
+		x.strike(s.fault, s.delay)
+	}
+	time.Sleep(s.last)
+	for _, x := range p.proxies {
+		hits += x.mend()
+	}
+	return hits, nil
+}
+
+func between(rng *rand.Rand, from, to time.Duration) time.Duration {
+	return from + time.Duration(rng.Int64N(int64(max(to-from, 1))))
+}
+
+func join(all []Fault) string {
+	var s []string
+	for _, f := range all {
+		s = append(s, string(f))
+	}
+	return strings.Join(s, ", ")
+}
+
+// forgets are the faults of the server after which the store may have granted
+// a name twice.
+func forgets(d *store.Description) []Fault {
+	var all []Fault
+	for _, f := range []Fault{restarted, wiped, failover, clockStep} {
+		if slices.Contains(d.Forgets, store.Accident(f)) {
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// unchecked says what is not looked at on this store.
+func unchecked(scheme string, d *store.Description) (all []string) {
+	if ways[scheme].addrs == nil {
+		all = append(all, "bad links: there is no link to this store")
+	}
+	all = append(all,
+		"the store's own faults (frozen, killed, wiped, its clock set): it is not ours to stop",
+		"the time of a suspend of the machine")
+	for _, p := range slices.Sorted(maps.Keys(d.Lacks)) {
+		all = append(all, fmt.Sprintf("%s: %s", p, d.Lacks[p]))
+	}
+	return all
+}
+
+func dialDirect(ctx context.Context, network, addr string) (net.Conn, error) {
+	return (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, network, addr)
+}

@@ -1,0 +1,302 @@
+package prove
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A worker claims names, one after the other, and uses what it holds.
+type worker struct {
+	*child
+	rng *rand.Rand
+}
+
+// A deed is one way to claim a name. What a newer holdfast can do is a line
+// here.
+type deed struct {
+	verb  string
+	modes string // of the names that it is for
+	share int    // how often, compared with others
+	claim func(w *worker, l *holdfast.Locker, name string, limit, weight int64) taking
+	// weight is of what is claimed; 0: any number of slots.
+	weight int64
+}
+
+// A taking claims the name until the context ends.
+type taking func(context.Context) (*holdfast.Lease, error)
+
+var deeds = []deed{
+	{"lock", "mutex rw", 8, func(_ *worker, l *holdfast.Locker, name string, _, _ int64) taking { return l.Mutex(name).Lock }, store.Full},
+	{"try", "mutex rw", 4, func(_ *worker, l *holdfast.Locker, name string, _, _ int64) taking { return l.Mutex(name).TryLock }, store.Full},
+	{"read", "rw", 8, func(_ *worker, l *holdfast.Locker, name string, _, _ int64) taking { return l.RWMutex(name).RLock }, 1},
+	{"tryread", "rw", 3, func(_ *worker, l *holdfast.Locker, name string, _, _ int64) taking { return l.RWMutex(name).TryRLock }, 1},
+	{"slots", "slots", 8, func(_ *worker, l *holdfast.Locker, name string, limit, weight int64) taking {
+		return func(ctx context.Context) (*holdfast.Lease, error) {
+			return l.Semaphore(name, int(limit)).Acquire(ctx, int(weight))
+		}
+	}, 0},
+	{"tryslots", "slots", 3, func(_ *worker, l *holdfast.Locker, name string, limit, weight int64) taking {
+		return func(ctx context.Context) (*holdfast.Lease, error) {
+			return l.Semaphore(name, int(limit)).TryAcquire(ctx, int(weight))
+		}
+	}, 0},
+}
+
+// work claims until it is told to finish.
+func (w *worker) work() {
+	for !w.finishing() {
+		name := w.Run.Names[w.rng.IntN(len(w.Run.Names))]
+		d := w.choose(name.Mode)
+		weight := d.weight
+		if weight == 0 {
+			weight = 1 + w.rng.Int64N(name.Limit)
+		}
+		bound := 4 * w.Run.TTL
+		if w.rng.IntN(8) == 0 { // a wait that is given up
+			bound = w.upTo(30 * time.Millisecond)
+		}
+		raced := w.rng.IntN(120) == 0
+		l := w.locks
+		if raced {
+			l = l.With(&holdfast.Options{NoRenew: true})
+		}
+		h := w.take(d.verb, name, weight, bound, raced, d.claim(w, l, name.Name, name.Limit, weight))
+		if h != nil {
+			w.hold(h)
+		}
+		w.sleep(w.upTo(2*time.Millisecond), w.finish)
+	}
+}
+
+// choose draws a deed for names of the mode.
+func (w *worker) choose(mode string) *deed {
+	sum, chosen := 0, (*deed)(nil)
+	for i := range deeds {
+		if d := &deeds[i]; strings.Contains(d.modes, mode) {
+			if sum += d.share; w.rng.IntN(sum) < d.share {
+				chosen = d
+			}
+		}
+	}
+	return chosen
+}
+
+func (w *worker) finishing() bool {
+	select {
+	case <-w.finish:
+		return true
+	default:
+		return false
+	}
+}
+
+func (w *worker) upTo(d time.Duration) time.Duration {
+	return 1 + time.Duration(w.rng.Int64N(int64(d)))
+}
+
+// sleep sleeps, though not past the end of the channel.
+func (w *worker) sleep(d time.Duration, end <-chan struct{}) {
+	select {
+	case <-time.After(d):
+	case <-end:
+	}
+}
+
+// A holding is a lease, with what it was claimed as.
+type holding struct {
+	*holdfast.Lease
+	op     int
+	name   Name
+	weight int64
+	raced  bool
+	until  time.Duration // the newest deadline that was told
+	ended  chan struct{} // closed when it is about to be released
+}
+
+// take makes a claim and tells what came of it.
+func (w *worker) take(verb string, name Name, weight int64, bound time.Duration, raced bool, f taking) *holding {
+	op := int(w.ops.Add(1))
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if w.rng == nil || w.rng.IntN(2) == 0 { // the engine knows of an end that comes by itself
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(ctx, bound)
+		defer stop()
+	} else {
+		defer time.AfterFunc(bound, cancel).Stop()
+	}
+	w.tell(Event{Do: ask, Op: op, Name: name.Name, Verb: verb, Weight: weight, Limit: name.Limit, Bound: bound})
+	l, err := f(ctx)
+	at := w.now()
+	if err != nil {
+		class := classify(err)
+		e := Event{Do: not, At: at, Op: op, Err: class}
+		if class == "other" {
+			e.Text = err.Error()
+		}
+		w.tell(e)
+		return nil
+	}
+	h := &holding{Lease: l, op: op, name: name, weight: weight, raced: raced, ended: make(chan struct{})}
+	h.until, _ = w.deadline(l)
+	w.tell(Event{Do: got, At: at, Op: op, Token: l.Token(), ID: l.ID(), Until: h.until, Sent: w.seen.sent(l.ID()), Raced: raced})
+	w.watchers.Go(func() { w.watch(h) })
+	return h
+}
+
+// classify is the kind of an error, by the first of these that it matches.
+func classify(err error) string {
+	for _, c := range []struct {
+		class string
+		err   error
+	}{
+		{"cancelled", context.Canceled}, {"cancelled", context.DeadlineExceeded}, {"held", holdfast.ErrHeld},
+		{"unavailable", holdfast.ErrUnavailable}, {"lost", holdfast.ErrLost}, {"released", holdfast.ErrReleased}, {"closed", holdfast.ErrClosed},
+	} {
+		if errors.Is(err, c.err) {
+			return c.class
+		}
+	}
+	return "other"
+}
+
+// deadline is the lease's deadline, and whether it is ahead. A reading in the
+// middle of which the process stood still is repeated: it would be too early.
+func (w *worker) deadline(l *holdfast.Lease) (until time.Duration, ahead bool) {
+	for {
+		before := w.now()
+		left := time.Until(l.Deadline())
+		if w.now()-before < time.Millisecond {
+			return before + left, left > 0
+		}
+	}
+}
+
+// watch tells how the deadline moves, when a bare timer for it fires, and when
+// the loss is told.
+func (w *worker) watch(h *holding) {
+	look := time.NewTicker(max(w.Run.TTL/20, 5*time.Millisecond))
+	defer look.Stop()
+	timer := time.NewTimer(h.until - w.now())
+	defer timer.Stop()
+	told := h.Lost()
+	for {
+		select {
+		case <-told:
+			w.tell(Event{Do: lost, Op: h.op})
+			return
+		case <-h.ended:
+			return
+		case <-look.C:
+		case <-timer.C:
+		}
+		at := w.now()
+		until_, ahead := w.deadline(h.Lease)
+		switch {
+		case ahead && until_ > h.until+time.Millisecond:
+			h.until = until_
+			w.tell(Event{Do: until, At: at, Op: h.op, Until: until_})
+			timer.Reset(until_ - w.now())
+		case !ahead && at >= h.until && !h.Valid():
+			w.tell(Event{Do: over, At: w.now(), Op: h.op, By: at - h.until})
+			select {
+			case <-told:
+				w.tell(Event{Do: lost, Op: h.op})
+			case <-h.ended:
+			}
+			return
+		}
+	}
+}
+
+// hold uses the lease for a while and gives it back.
+func (w *worker) hold(h *holding) {
+	ttl := w.Run.TTL
+	switch n := w.rng.IntN(100); {
+	case h.raced:
+		w.sleep(h.until-w.now()-5*time.Millisecond+w.upTo(8*time.Millisecond), w.finish)
+	case n < 20: // released early
+	case n < 80:
+		w.useFor(h, w.upTo(3*time.Millisecond))
+	case n < 92:
+		w.reenter(h)
+	case n < 98:
+		w.useFor(h, w.upTo(ttl/10))
+	default: // held past renewals
+		for end := w.now() + ttl/2 + w.upTo(ttl); w.now() < end && h.Valid() && !w.finishing(); {
+			w.useFor(h, ttl/10)
+		}
+	}
+	w.giveBack(h)
+}
+
+// useFor reads the register, works for a while, and writes. It looks whether the
+// lease is valid, and then does what it does: anything may happen in between.
+func (w *worker) useFor(h *holding, d time.Duration) {
+	if h.name.Mode == "slots" || !h.Valid() {
+		w.sleep(d, w.finish)
+		return
+	}
+	a, ok := w.use(h.op, h.name.Name, h.Token(), 0, false)
+	w.sleep(d, w.finish)
+	if ok && h.weight == h.name.Limit {
+		w.use(h.op, h.name.Name, h.Token(), a.Value+1, true)
+	}
+}
+
+// reenter claims the name again under the context of the lease.
+func (w *worker) reenter(h *holding) {
+	if h.name.Mode == "slots" {
+		return
+	}
+	l := w.locks.With(&holdfast.Options{Reentrant: true})
+	ctx, cancel := context.WithTimeout(h.Context(context.Background()), w.Run.TTL)
+	defer cancel()
+	again := l.RWMutex(h.name.Name).RLock
+	if h.weight == h.name.Limit && w.rng.IntN(2) == 0 {
+		again = l.Mutex(h.name.Name).Lock
+	}
+	inner, err := again(ctx)
+	if err != nil {
+		return // the lease was lost: there is nothing to enter again
+	}
+	w.tell(Event{Do: nested, Op: h.op, Token: inner.Token()})
+	w.useFor(h, w.upTo(time.Millisecond))
+	inner.Release()
+}
+
+// giveBack releases the lease and tells how it came out.
+func (w *worker) giveBack(h *holding) {
+	w.tell(Event{Do: release, Op: h.op})
+	close(h.ended)
+	err := h.Release()
+	e := Event{Do: released, Op: h.op}
+	if err != nil {
+		e.Err = classify(err)
+	}
+	w.tell(e)
+}
+
+// probe takes the whole name once more, after the last fault.
+func (w *worker) probe(name string) {
+	for _, n := range w.Run.Names {
+		if n.Name != name {
+			continue
+		}
+		take := taking(w.locks.Mutex(name).Lock)
+		if n.Limit != store.Full {
+			take = func(ctx context.Context) (*holdfast.Lease, error) {
+				return w.locks.Semaphore(name, int(n.Limit)).Acquire(ctx, int(n.Limit))
+			}
+		}
+		if h := w.take(probe, n, n.Limit, w.Run.TTL+10*time.Second, false, take); h != nil {
+			w.giveBack(h)
+		}
+	}
+}
