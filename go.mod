@@ -3,8 +3,8 @@ module github.com/holdfast-go/holdfast
 go 1.26.0
 
 require (
-	github.com/prometheus/client_golang v1.25.0
 	github.com/anishathalye/porcupine v1.3.1
+	github.com/prometheus/client_golang v1.25.0
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/rogpeppe/go-internal v1.16.0
 	github.com/spf13/cobra v1.10.2
