@@ -24,7 +24,7 @@ func newRequest(w *want, began clock.Instant) *request {
 	r := &request{w: w, began: began, pace: newPace(w)}
 	r.claim = store.Claim{
 		Name: w.name, ID: r.e.process.NewID(), Limit: w.limit, Weight: w.weight,
-		TTL: r.s.TTL, Place: r.s.place, Keep: r.s.MinHold, Delay: r.s.LockDelay, Owner: r.s.owner,
+		TTL: r.s.TTL, Place: r.s.place, Keep: r.s.MinHold, Delay: r.s.LockDelay, Block: w.block(), Owner: r.s.owner,
 	}
 	return r
 }
@@ -110,7 +110,7 @@ func (r *request) grantedBy(h *store.Hint) (*Lease, error) {
 	if h.ID != r.claim.ID || !fresh || r.claim.Keep > 0 || r.s.NoRenew {
 		return nil, nil
 	}
-	return r.lease(h.Token, r.sent, r.s.place, r.s.place/3)
+	return r.lease(h.Token, h.N, r.sent, r.s.place, r.s.place/3)
 }
 
 // ask asks once and reads the answer: a lease, or an error, or neither if it is
@@ -164,17 +164,21 @@ func (r *request) ask(ctx context.Context) (*Lease, error) {
 			r.withdraw()
 			return nil, r.w.errorf(fmt.Errorf("%w: its answers take longer than the TTL, %v", ErrUnavailable, r.s.TTL))
 		}
-		return r.lease(out.answer.Token, from, out.answer.TTL, r.s.renewAfter(out.answer.TTL))
+		return r.lease(out.answer.Token, out.answer.N, from, out.answer.TTL, r.s.renewAfter(out.answer.TTL))
 	}
 }
 
-// lease makes the lease, which holds for ttl from the instant on and is to be
-// renewed when the duration renew of it is gone. If the locker was closed
-// meanwhile it is given back.
-func (r *request) lease(token int64, from clock.Instant, ttl, renew time.Duration) (*Lease, error) {
+// lease makes the lease, the first of n that may have the hold, which holds for
+// ttl from the instant on and is to be renewed when the duration renew of it is
+// gone. If the locker was closed meanwhile it is given back.
+func (r *request) lease(token int64, n int, from clock.Instant, ttl, renew time.Duration) (*Lease, error) {
 	h := &hold{
-		Hold: store.Hold{Name: r.claim.Name, ID: r.claim.ID, Token: token},
-		e:    r.e, s: r.s, limit: r.claim.Limit,
+		Hold: store.Hold{Name: r.claim.Name, ID: r.claim.ID, Token: token, Used: token},
+		e:    r.e, s: r.s, limit: r.claim.Limit, granted: ttl,
+	}
+	if n = min(n, r.claim.Block); n > 1 {
+		now := r.e.now()
+		h.handOver = handOver{left: n - 1, since: now, until: now.Add(r.s.HandOver.For), ttl: r.s.TTL, delay: r.s.LockDelay}
 	}
 	if r.w.part && r.claim.Keep > 0 {
 		h.unshown = &r.claim

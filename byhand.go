@@ -102,6 +102,7 @@ func (s *scheduler) byHand(h *hold, call *byHand) {
 	h.renewAt = s.e.now()
 	call.until = deadlineOf(h.renewAt, call.ttl)
 	h.calls = append(h.calls, call)
+	h.handOver.left = 0 // what its owner says about its time is for no other
 	h.ends(min(h.deadline, call.until))
 	h.at = h.next()
 	heap.Fix(&s.holds, h.index)

@@ -18,9 +18,11 @@
 // What they give is a [Lease]. Mutex and RWMutex of one name are one lock. An
 // [UpgradeableLease] reads, and can become the writer with no other in between.
 // Claims are served in the order they arrived, across processes, so nothing
-// starves. [Locker.All] takes several names, all or none; [Election] is a mutex
-// for candidates. A claim under a context of a lease that is in its own way is
-// [ErrDeadlock], or enters the same hold again where Options.Reentrant says so.
+// starves; but inside a process a name may go round for a moment before others
+// have their turn, see [HandOver]. [Locker.All] takes several names, all or
+// none; [Election] is a mutex for candidates. A claim under a context of a lease
+// that is in its own way is [ErrDeadlock], or enters the same hold again where
+// Options.Reentrant says so.
 //
 // # What a lease promises
 //

@@ -19,6 +19,8 @@ type Election struct{ w want }
 // Election returns the election of the name: any UTF-8 of 1 to 512 bytes. A bad
 // name is an ErrInvalid of the first call.
 func (l *Locker) Election(name string) *Election {
+	// Others see a leader by what the store says of him: so he has asked himself.
+	l = l.With(&Options{HandOver: &HandOver{}})
 	return &Election{want{l: l, name: name, limit: store.Full, weight: store.Full, verb: "lead"}}
 }
 

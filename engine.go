@@ -42,7 +42,7 @@ func newEngine(s store.Store) *engine {
 	if e.desc.InProcess {
 		e.now = clock.Awake
 	}
-	e.gates.init()
+	e.gates.init(e)
 	e.hints.init(e)
 	e.sched.init(e)
 	return e

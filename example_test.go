@@ -403,6 +403,36 @@ func ExampleLease_Renew() {
 	// true
 }
 
+// A name goes from one goroutine to the next that waits for it without a word
+// to the store: it is one hold there, and each has a larger token.
+func ExampleHandOver() {
+	locks, err := holdfast.New(memstore.New(), &holdfast.Options{
+		HandOver: &holdfast.HandOver{Times: 16, For: 20 * time.Millisecond}, // &HandOver{}: off
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer locks.Close()
+	ctx := context.Background()
+	var wg sync.WaitGroup
+	newest, inOrder := int64(0), true
+	for range 10 {
+		wg.Go(func() {
+			locks.Mutex("counter").Do(ctx, func(ctx context.Context) error {
+				token := holdfast.LeaseFrom(ctx).Token()
+				inOrder = inOrder && token > newest
+				newest = token
+				return nil
+			})
+		})
+	}
+	wg.Wait()
+	fmt.Println("each token is larger than the one before:", inOrder)
+	// Output:
+	// each token is larger than the one before: true
+}
+
 // A register keeps the largest token that it has seen and refuses smaller
 // ones: with that, a holder that was stopped for minutes does no harm when it
 // goes on.

@@ -20,8 +20,7 @@ type hold struct {
 	e     *engine
 	s     *settings
 	limit int64
-	endAt clock.Instant // when MaxHold is over; 0: no bound
-	since clock.Instant // when it was granted, if there is an observer
+	since clock.Instant // when it was granted or handed on, if there is an observer
 
 	// unshown is what to ask for again in place of a renewal, which would show
 	// the token: the claim has a minimum hold, and its owner has to get other
@@ -35,6 +34,9 @@ type hold struct {
 	// Guarded by the scheduler's lock.
 	at       clock.Instant // when the scheduler has to look at it next
 	deadline clock.Instant
+	granted  time.Duration // what the last grant or renewal gave
+	endAt    clock.Instant // when MaxHold is over; 0: no bound
+	handOver handOver
 	renewAt  clock.Instant
 	due      clock.Instant // when the renewal under way was first due
 	retries  int           // unclear renewals in a row
@@ -95,8 +97,8 @@ func (h *hold) lease(w *want, token int64) *Lease {
 // was over before.
 func (h *hold) finish(to state, why error) bool {
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	if h.done {
+		h.mu.Unlock()
 		return false
 	}
 	h.done = true
@@ -104,7 +106,16 @@ func (h *hold) finish(to state, why error) bool {
 		l.finish(to, why)
 	}
 	h.leases = nil
+	h.mu.Unlock()
+	h.e.gates.drop(h)
 	return true
+}
+
+// isOver reports whether the hold is lost or all its leases were released.
+func (h *hold) isOver() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.done
 }
 
 // lose tells that the hold is lost. The scheduler has taken it out before.
@@ -205,8 +216,11 @@ func (h *hold) debug(msg string, more ...any) {
 }
 
 func (h *hold) attrs(more ...any) []any {
+	h.mu.Lock()
+	token := h.Used
+	h.mu.Unlock()
 	return append([]any{
-		slog.String("name", h.Name), slog.Any("id", h.ID), slog.Int64("token", h.Token),
+		slog.String("name", h.Name), slog.Any("id", h.ID), slog.Int64("token", token),
 		slog.String("store", h.e.desc.Store),
 	}, more...)
 }

@@ -233,10 +233,10 @@ func (l *Lease) finish(to state, why error) {
 // one alone, sends nothing, and returns nil: the name stays taken. (If this one
 // alone of them was upgraded it is a Downgrade.)
 //
-// It returns nil if the store has let go of the name, or had before the
-// deadline; ErrLost if the lease was lost before (one that an operator broke is
-// given back all the same, as the work has ended); ErrReleased if it was
-// released before; and ErrUnavailable if it is not clear: then the name is free
+// It returns nil if the name was handed on inside the process (see [HandOver]),
+// or if the store has let go of it, or had before the deadline; ErrLost if the
+// lease was lost before (one that an operator broke is given back all the same,
+// as the work has ended); ErrReleased if it was released before; and ErrUnavailable if it is not clear: then the name is free
 // after the TTL at the latest. A later holder is never touched.
 func (l *Lease) Release() error {
 	h := l.hold
@@ -267,7 +267,7 @@ func (l *Lease) release() error {
 		}
 		return nil
 	}
-	if err := h.release(); err != nil {
+	if err := h.give(true); err != nil {
 		return l.errorf(err)
 	}
 	return nil

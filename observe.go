@@ -15,7 +15,8 @@ import (
 // Each claim that was sent, or waited for its turn to be, ends with one of
 // EventGranted, EventRefused and EventFailed, unless [Locker.Close] ended it.
 // Each hold begins with EventGranted and ends with one of EventReleased and
-// EventLost. Mistakes that are found before anything is sent are no events.
+// EventLost; one that is handed on inside the process (HandOver) ends for one
+// and begins for the next. Mistakes that are found before anything is sent are no events.
 type Event struct {
 	Kind  EventKind
 	Name  string // what is locked
@@ -85,21 +86,30 @@ func (e *engine) stamp(s *settings) clock.Instant {
 // observe tells the observer of the hold. It must not be called with a lock
 // held: the observer is the user's code.
 func (h *hold) observe(kind EventKind, after time.Duration, err error) {
-	if h.s.Observer != nil {
-		h.s.Observer(Event{kind, h.Name, h.e.desc.Store, h.Token, max(after, 0), err})
+	h.s.tell(h.event(kind, after, err))
+}
+
+func (h *hold) event(kind EventKind, after time.Duration, err error) Event {
+	return Event{kind, h.Name, h.e.desc.Store, h.Used, max(after, 0), err}
+}
+
+// age is how long the hold has been held, if there is an observer.
+func (h *hold) age() time.Duration { return h.e.stamp(h.s).Sub(h.since) }
+
+// tell tells the observer, if there is one.
+func (s *settings) tell(e Event) {
+	if s.Observer != nil {
+		s.Observer(e)
 	}
 }
 
 // observeEnd tells the observer that the hold is over.
 func (h *hold) observeEnd(err error) {
-	if h.s.Observer == nil {
-		return
-	}
 	kind := EventReleased
 	if errors.Is(err, ErrLost) {
 		kind = EventLost
 	}
-	h.observe(kind, h.e.now().Sub(h.since), err)
+	h.observe(kind, h.age(), err)
 }
 
 // failed tells the observer that a claim which began at that instant got no
@@ -119,16 +129,15 @@ func (w *want) failed(began clock.Instant, err error) error {
 
 // A renewalTold is what is told of a renewal once no lock is held.
 type renewalTold struct {
-	h    *hold
-	late time.Duration
-	err  error
+	s *settings
+	e Event
 }
 
-// tell tells the observer, if there is one.
-func (t renewalTold) tell() {
-	if t.err != nil {
-		t.h.observe(EventRenewalFailed, t.late, unclear(t.err))
-		return
+// renewalTold is made while the scheduler's lock is held, as without it the
+// hold may be handed on.
+func (h *hold) renewalTold(late time.Duration, err error) renewalTold {
+	if err != nil {
+		return renewalTold{h.s, h.event(EventRenewalFailed, late, unclear(err))}
 	}
-	t.h.observe(EventRenewed, t.late, nil)
+	return renewalTold{h.s, h.event(EventRenewed, late, nil)}
 }

@@ -65,6 +65,11 @@ type Options struct {
 	// PollMin and PollMax bound the pause between looks on a store that cannot
 	// wake waiters: it grows by half each time. Default 10 ms and 800 ms.
 	PollMin, PollMax time.Duration
+	// HandOver bounds how a name goes from one goroutine of this process to the
+	// next that waits for it, without a round trip. Nil keeps the parent's; the
+	// default is 64 times and 50 ms, whichever is first: then those who wait
+	// elsewhere get their turn. With both bounds zero, &HandOver{}, it is off.
+	HandOver *HandOver
 }
 
 const (
@@ -95,6 +100,7 @@ func (o *Options) over(p *Options) *Options {
 	}
 	m.PollMin = cmp.Or(o.PollMin, p.PollMin)
 	m.PollMax = cmp.Or(o.PollMax, p.PollMax)
+	m.HandOver = cmp.Or(o.HandOver, p.HandOver)
 	return &m
 }
 
@@ -112,6 +118,8 @@ func (o *Options) settle(d *store.Description) (*settings, error) {
 	s.RenewEvery = cmp.Or(s.RenewEvery, s.TTL/3)
 	s.PollMin = cmp.Or(s.PollMin, min(defaultPollMin, cmp.Or(s.PollMax, defaultPollMin)))
 	s.PollMax = cmp.Or(s.PollMax, max(defaultPollMax, s.PollMin))
+	handOver := *cmp.Or(s.HandOver, &defaultHandOver) // theirs may change
+	s.HandOver = &handOver
 	s.Owner = cmp.Or(s.Owner, thisProcess())
 	s.Logger = cmp.Or(s.Logger, slog.Default())
 	if s.Note != "" {
@@ -156,6 +164,12 @@ func (s *settings) check(d *store.Description) error {
 		return bad("LockDelay %v is over the store's greatest TTL, %v", s.LockDelay, d.MaxTTL)
 	case s.PollMin > s.PollMax:
 		return bad("PollMin %v is more than PollMax %v", s.PollMin, s.PollMax)
+	case s.HandOver.Times < 0 || s.HandOver.Times == 1 || s.HandOver.Times > maxHandOver:
+		return bad("HandOver.Times %d is not 0 or 2 to %d", s.HandOver.Times, maxHandOver)
+	case s.HandOver.For < 0:
+		return bad("HandOver.For is negative: %v", s.HandOver.For)
+	case (s.HandOver.Times == 0) != (s.HandOver.For == 0):
+		return bad("HandOver needs both bounds, or neither to turn it off; it has Times %d and For %v", s.HandOver.Times, s.HandOver.For)
 	case len(s.Note) > store.MaxNote:
 		return bad("the note has %d bytes, at most %d are kept", len(s.Note), store.MaxNote)
 	}

@@ -27,6 +27,7 @@ func TestB96_Defaults(t *testing.T) {
 		same(t, name+": poll from", s.PollMin, 10*time.Millisecond)
 		same(t, name+": poll to", s.PollMax, 800*time.Millisecond)
 		same(t, name+": Wait, MinHold, MaxHold, LockDelay", s.Wait+s.MinHold+s.MaxHold+s.LockDelay, 0)
+		same(t, name+": HandOver", *s.HandOver, HandOver{Times: 64, For: 50 * time.Millisecond})
 		same(t, name+": Logger", s.Logger, slog.Default())
 		if s.Owner.Host == "" || s.Owner.PID == 0 || s.Owner.Program == "" {
 			t.Errorf("%s: owner %+v", name, s.Owner)
@@ -66,6 +67,14 @@ func TestB91_B92_B98_NonsenseIsRefused(t *testing.T) {
 		{Options{PollMax: time.Millisecond}, ""},
 		{Options{Note: strings.Repeat("x", store.MaxNote+1)}, "the note has 101 bytes"},
 		{Options{Note: strings.Repeat("x", store.MaxNote)}, ""},
+		{Options{HandOver: &HandOver{Times: -1, For: 1}}, "HandOver.Times -1 is not 0 or 2 to 64"},
+		{Options{HandOver: &HandOver{Times: 1, For: 1}}, "HandOver.Times 1 is not 0 or 2 to 64"},
+		{Options{HandOver: &HandOver{Times: 65, For: 1}}, "HandOver.Times 65 is not 0 or 2 to 64"},
+		{Options{HandOver: &HandOver{Times: 2, For: -1}}, "HandOver.For is negative"},
+		{Options{HandOver: &HandOver{Times: 2}}, "HandOver needs both bounds"},
+		{Options{HandOver: &HandOver{For: time.Second}}, "HandOver needs both bounds"},
+		{Options{HandOver: &HandOver{Times: 2, For: 1}}, ""},
+		{Options{HandOver: &HandOver{}}, ""},
 	} {
 		_, err := New(s, &c.o)
 		l, ok := New(s, nil)
@@ -96,12 +105,13 @@ func TestB91_B92_B98_NonsenseIsRefused(t *testing.T) {
 }
 
 func TestOptions_WithKeepsWhatItIsNotTold(t *testing.T) {
-	l := locker(t, memstore.New(), &Options{TTL: time.Minute, Note: "mine", MinHold: time.Second, Reentrant: true, NoRenew: true})
+	l := locker(t, memstore.New(), &Options{TTL: time.Minute, Note: "mine", MinHold: time.Second, Reentrant: true, NoRenew: true, HandOver: &HandOver{}})
 	m := l.With(&Options{MinHold: 2 * time.Second}).With(nil)
 	same(t, "TTL", m.s.TTL, time.Minute)
 	same(t, "RenewEvery", m.s.RenewEvery, 20*time.Second)
 	same(t, "note", m.s.Owner.Note, "mine")
 	same(t, "Reentrant, NoRenew", m.s.Reentrant && m.s.NoRenew, true)
+	same(t, "HandOver", *m.s.HandOver, HandOver{})
 	same(t, "MinHold", m.s.MinHold, 2*time.Second)
 	same(t, "the parent's MinHold", l.s.MinHold, time.Second)
 }

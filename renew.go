@@ -320,12 +320,12 @@ func (s *scheduler) renew(b batch) {
 			continue
 		}
 		if h.s.Observer != nil {
-			seen = append(seen, renewalTold{h, now.Sub(h.due), err})
+			seen = append(seen, h.renewalTold(now.Sub(h.due), err))
 		}
 		if left := h.deadline.Sub(now); h.retries == 1 { // once an outage, not once a try
+			log, attrs := h.s.Logger, h.attrs("err", unclear(err), "left", left)
 			tell = append(tell, func() {
-				h.s.Logger.Warn("holdfast: renewal failed, trying again until the lease runs out",
-					h.attrs("err", unclear(err), "left", left)...)
+				log.Warn("holdfast: renewal failed, trying again until the lease runs out", attrs...)
 			})
 		}
 		h.at = h.next()
@@ -335,7 +335,7 @@ func (s *scheduler) renew(b batch) {
 	close(b.done)
 	s.mu.Unlock()
 	for _, t := range seen {
-		t.tell()
+		t.s.tell(t.e)
 	}
 	for _, f := range tell {
 		f()
@@ -371,6 +371,7 @@ func (h *hold) renewed(r store.Renewal, sent, now clock.Instant) error {
 		h.ends(max(h.deadline, min(deadlineOf(sent, r.TTL), h.cut())))
 		h.renewAt = h.s.renewAt(sent, h.s.renewAfter(r.TTL))
 		h.answered(nil, now)
+		h.granted = r.TTL
 		return nil
 	case errors.Is(r.Err, ErrLost):
 		return r.Err

@@ -80,8 +80,8 @@ func TestRule6_ProcessesTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		o := other(t, s.mem, "a", time.Hour)
-		a := inLine(t, locker(t, withHints{s}, nil), 5)
-		b := inLine(t, locker(t, withHints{s}, nil), 5)
+		a := inLine(t, locker(t, withHints{s}, &Options{HandOver: &HandOver{}}), 5)
+		b := inLine(t, locker(t, withHints{s}, &Options{HandOver: &HandOver{}}), 5)
 		o.release()
 		for i := range a {
 			for _, w := range []*waiter{a[i], b[i]} {

@@ -180,6 +180,7 @@ func (h *hold) settle(s *settings) error {
 	h.s, h.unshown = s, nil
 	if s.NoRenew {
 		h.renewAt = never
+		h.handOver.left = 0 // who waits for it has its leases renewed
 	}
 	if !h.e.sched.add(h, h.deadline, h.renewAt) {
 		return ErrClosed

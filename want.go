@@ -70,11 +70,17 @@ func (w *want) lock(ctx context.Context) (*Lease, error) {
 		ctx, cancel = context.WithTimeout(ctx, d)
 		defer cancel()
 	}
-	if last, err := e.gates.enter(ctx, w.name, e.closing); err != nil {
+	l, last, err := e.gates.enter(ctx, w)
+	if err != nil {
 		return nil, w.failed(began, w.gaveUp(err, last))
 	}
-	defer e.gates.leave(w.name)
-	l, err := newRequest(w, began).wait(ctx)
+	if l != nil {
+		l.hold.debug("holdfast: handed over")
+		l.hold.observe(EventGranted, l.hold.since.Sub(began), nil)
+		return l, nil
+	}
+	defer func() { e.gates.settle(w, l) }()
+	l, err = newRequest(w, began).wait(ctx)
 	return l, w.failed(began, err)
 }
 
@@ -87,7 +93,10 @@ func (w *want) try(ctx context.Context) (*Lease, error) {
 	r := newRequest(w, w.l.e.stamp(w.l.s))
 	r.claim.Try = true
 	l, err := r.ask(ctx)
-	if l == nil && err == nil {
+	switch {
+	case l != nil:
+		w.l.e.gates.keep(w.name, l.hold, false)
+	case err == nil:
 		err = w.refusal(&r.refused.answer, r.refused.when, nil)
 	}
 	return l, w.failed(r.began, err)

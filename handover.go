@@ -1,0 +1,160 @@
+package holdfast
+
+import (
+	"container/heap"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Hand-over: a hold goes from one lease to the next inside this process, and
+// the store is told nothing. For it, it is one hold, of which the owner and the
+// newest token are told with the next renewal.
+
+// HandOver bounds the handing on of a name inside the process: when a lease is
+// released while other goroutines of this process wait for the name on lockers
+// of the same store, the first of them is handed it without a word to the
+// store. It has a token of its own, larger than those before it, and the
+// deadline that the name has. Both bounds always apply; when either is reached
+// the name is given back and the next asks the store, behind those who wait in
+// other processes.
+//
+// The name is handed on only to who asks for the same: the whole of it (a write
+// lock, or all slots of a semaphore of the same size), with the same TTL and
+// LockDelay, without MinHold or NoRenew, and not with a HandOver that is off.
+// Who asks for anything else, a reader, and a candidate of an [Election], asks
+// the store itself as soon as it is first in line. Owner and Note may differ: the store is told of who has the
+// name now with the next renewal. MaxHold is each lease's own. Nothing is
+// handed on after a loss, after a [Lease.Renew] by hand, or when half of the
+// time that the store granted last is gone; and on a store that draws no blocks
+// of tokens nothing is.
+type HandOver struct {
+	// Times is how many leases may have the name one after another by one grant
+	// of the store, 2 to 64.
+	Times int
+	// For is how long after that grant the name may still be handed on. It does
+	// not bound how long a lease is held.
+	For time.Duration
+}
+
+// maxHandOver is the largest HandOver.Times.
+const maxHandOver = 64
+
+var defaultHandOver = HandOver{Times: maxHandOver, For: 50 * time.Millisecond}
+
+// handOver is how much further a hold may be handed on. It is guarded by the
+// scheduler's lock, but for what does not change.
+type handOver struct {
+	left       int           // tokens of its block that nobody has had
+	since      clock.Instant // the grant
+	until      clock.Instant // not after that
+	ttl, delay time.Duration // what the store has of the hold
+}
+
+// block is how many tokens to ask for: one where the hold cannot be handed on.
+// Beside a hold that is not the whole limit there may be others, with tokens in
+// between; a minimum hold counts from the grant, for the one who was granted;
+// and under NoRenew a lease is to last for a whole TTL.
+func (w *want) block() int {
+	if w.weight < w.limit || w.l.s.MinHold > 0 || w.l.s.NoRenew {
+		return 1
+	}
+	return max(w.l.s.HandOver.Times, 1)
+}
+
+// suits reports whether the want may be handed the hold: it asks for the same,
+// and for the TTL and the lock delay that the store has of the hold. What the
+// store has of its owner is renewed.
+func (h *hold) suits(w *want) bool {
+	s := w.l.s
+	return w.limit == h.limit && w.weight == h.limit && w.block() > 1 && s.TTL == h.handOver.ttl && s.LockDelay == h.handOver.delay
+}
+
+// handOn makes a lease for the want of a hold that all its leases have left. It
+// has the next token of the block, and the deadline that the hold has, renewal
+// under way or not. It returns nil if that is out of bounds: no token is left,
+// the time is over, or half of what the store granted last is gone, as the
+// next should not begin with the dregs; if the hold is lost; or if the engine
+// is closing.
+func (s *scheduler) handOn(h *hold, w *want) *Lease {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.e.now()
+	if h.index < 0 || h.handOver.left == 0 || now >= h.handOver.until || h.deadline.Sub(now) <= h.granted/2 || s.e.isClosing() {
+		return nil
+	}
+	h.mu.Lock()
+	h.handOver.left--
+	h.Used++
+	if h.s != w.l.s {
+		h.s, h.Owner = w.l.s, w.l.s.owner
+	}
+	h.since = s.e.stamp(h.s)
+	h.done = false
+	l := h.lease(w, h.Used)
+	h.mu.Unlock()
+	h.endAt = 0
+	if h.s.MaxHold > 0 {
+		h.endAt = now.Add(h.s.MaxHold)
+	}
+	if at := h.next(); at != h.at {
+		h.at = at
+		heap.Fix(&s.holds, h.index)
+		s.arm()
+	}
+	return l
+}
+
+// give hands the hold, which all its leases have left, to the next of this
+// process, or gives it back to the store. Of a lease that nobody has seen
+// nothing is told.
+func (h *hold) give(seen bool) error {
+	g := &h.e.gates
+	s, end := h.s, h.event(EventReleased, h.age(), nil) // to hand it on changes it
+	done, inside := g.handOn(h)
+	switch {
+	case done && seen:
+		s.tell(end)
+		return nil
+	case done:
+		return nil
+	case inside && h.e.desc.InProcess:
+		defer g.leave(h.Name) // when the name is free: then no place is needed
+	case inside:
+		// The next asks while the release is on its way. Whichever is there
+		// first, those who wait in the store get in before it.
+		g.leave(h.Name)
+	}
+	if !seen {
+		return h.giveBack()
+	}
+	return h.release()
+}
+
+// abandon gives back a lease that its caller will never see.
+func (l *Lease) abandon() {
+	h := l.hold
+	if _, why := h.leave(l); why != nil {
+		return
+	}
+	if h.e.desc.InProcess {
+		_ = h.give(false)
+		return
+	}
+	h.e.work.Go(func() { _ = h.give(false) })
+}
+
+// refusal is why somebody waits for the hold, as the store would say it.
+func (h *hold) refusal() *refused {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	left := h.left()
+	return &refused{when: time.Now(), answer: store.Answer{
+		Holding: 1,
+		Holders: []store.Entry{{
+			ID: h.ID, Weight: h.limit, Granted: true, Token: h.Used,
+			Age: h.e.now().Sub(h.handOver.since), Expires: left, Ends: left, Owner: h.s.Owner,
+		}},
+	}}
+}
