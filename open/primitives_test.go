@@ -1,0 +1,330 @@
+package open_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/open"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// patience bounds what is waited for: a loaded machine is no failure.
+const patience = 30 * time.Second
+
+// A pair is two processes on one store, as far as the store can tell.
+type pair struct {
+	here, there *holdfast.Locker
+	inspect     store.Inspector
+}
+
+// eachStore runs f on each kind of store that several processes can share.
+func eachStore(t *testing.T, o *holdfast.Options, f func(*testing.T, *pair)) {
+	for kind, url := range map[string]func(*testing.T) string{
+		"file":  func(t *testing.T) string { return "file:" + t.TempDir() },
+		"redis": func(t *testing.T) string { return "redis://" + testserver.Redis(t).Addr },
+	} {
+		t.Run(kind, func(t *testing.T) {
+			at := url(t)
+			openOne := func() store.Store {
+				s, err := open.URL(at)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return s
+			}
+			locker := func() *holdfast.Locker {
+				l, err := holdfast.New(openOne(), &holdfast.Options{Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() {
+					if err := l.Close(); err != nil {
+						t.Error("Close:", err)
+					}
+				})
+				return l.With(o)
+			}
+			look := openOne()
+			t.Cleanup(func() { look.Close() })
+			f(t, &pair{locker(), locker(), look.(store.Inspector)})
+		})
+	}
+}
+
+// entries is what the store has of the name.
+func (p *pair) entries(t testing.TB, name string) []store.Entry {
+	t.Helper()
+	for st, err := range p.inspect.List(t.Context(), name) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st.Entries
+	}
+	return nil
+}
+
+// until waits for what must come to be.
+func until(t testing.TB, what string, f func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !f(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it does not come that", what)
+		}
+	}
+}
+
+func must[T any](t testing.TB) func(T, error) T {
+	return func(v T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+func release(t testing.TB, l *holdfast.Lease) {
+	t.Helper()
+	if err := l.Release(); err != nil {
+		t.Fatal("Release:", err)
+	}
+}
+
+// within is a context for what must not take for ever.
+func within(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// B22 to B27 between processes.
+func TestUpgrade_OnEachStore(t *testing.T) {
+	eachStore(t, nil, func(t *testing.T, p *pair) {
+		ctx := within(t)
+		here, there := p.here.RWMutex("a"), p.there.RWMutex("a")
+		lease, upgradeable := must[*holdfast.Lease](t), must[*holdfast.UpgradeableLease](t)
+		before := lease(there.RLock(ctx))
+		u := upgradeable(here.UpgradeableRLock(ctx))
+		after := lease(there.TryRLock(ctx))
+		if _, err := there.TryUpgradeableRLock(ctx); !errors.Is(err, holdfast.ErrHeld) {
+			t.Fatal("a second upgradeable lock:", err)
+		}
+		if err := u.TryUpgrade(ctx); !errors.Is(err, holdfast.ErrHeld) {
+			t.Fatal("TryUpgrade beside readers:", err)
+		}
+		read, id := u.Token(), u.ID()
+		release(t, before)
+
+		// A cancelled one lets the others in again.
+		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		defer cancel()
+		if err := u.Upgrade(short); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, holdfast.ErrHeld) {
+			t.Fatal("a cancelled upgrade:", err)
+		}
+		until(t, "a reader gets in after the cancel", func() bool {
+			l, err := there.TryRLock(ctx)
+			return err == nil && l.Release() == nil
+		})
+
+		// While one is pending nobody gets in, and then it is alone.
+		var up sync.WaitGroup
+		up.Go(func() {
+			if err := u.Upgrade(ctx); err != nil {
+				t.Error("Upgrade:", err)
+			}
+		})
+		until(t, "the upgrade is pending", func() bool {
+			l, err := there.TryRLock(ctx)
+			if err == nil {
+				release(t, l)
+			}
+			return errors.Is(err, holdfast.ErrHeld)
+		})
+		release(t, after)
+		up.Wait()
+		if t.Failed() {
+			return
+		}
+		if u.Token() <= read || u.Token() <= after.Token() || u.ID() != id {
+			t.Fatalf("token %d after %d and %d, id %s after %s", u.Token(), read, after.Token(), u.ID(), id)
+		}
+		if e := p.entries(t, "a"); len(e) != 1 || e[0].Weight != store.Full || e[0].Fence != u.Token() {
+			t.Fatalf("the store has %+v", e)
+		}
+		// The token of the grant is the hold's identity still: renewals go on.
+		if err := u.Renew(ctx, time.Minute); err != nil || !u.Valid() {
+			t.Fatal("a renewal after the upgrade:", err)
+		}
+
+		// Down with no gap: readers come in, a writer does not.
+		var others sync.WaitGroup
+		others.Go(func() {
+			l, err := there.RLock(ctx)
+			if err != nil {
+				t.Error("the reader:", err)
+			} else if l.Token() <= u.Token() {
+				t.Error("the reader has no larger token")
+			} else if err := l.Release(); err != nil {
+				t.Error("the reader:", err)
+			}
+		})
+		until(t, "a reader waits", func() bool { return len(p.entries(t, "a")) == 2 })
+		if err := u.Downgrade(); err != nil {
+			t.Fatal("Downgrade:", err)
+		}
+		others.Wait()
+		if _, err := there.TryLock(ctx); !errors.Is(err, holdfast.ErrHeld) {
+			t.Fatal("a writer beside an upgradeable lock:", err)
+		}
+		if err := u.Upgrade(ctx); err != nil {
+			t.Fatal("a second upgrade:", err)
+		}
+		fence := u.Token()
+		release(t, u.Lease)
+		if w := lease(there.Lock(ctx)); w.Token() <= fence {
+			t.Fatalf("the next writer has token %d, the fence was %d", w.Token(), fence)
+		}
+	})
+}
+
+// Read, wait until alone, write: no increment is lost, and no reader sees a
+// write that is half done.
+func TestUpgrade_NoIncrementIsLostOnEachStore(t *testing.T) {
+	eachStore(t, nil, func(t *testing.T, p *pair) {
+		ctx := within(t)
+		var one, two int // plain: the lock guards them
+		var inside atomic.Int64
+		var all sync.WaitGroup
+		const workers, rounds = 3, 15
+		for _, l := range []*holdfast.Locker{p.here, p.there} {
+			rw := l.RWMutex("a")
+			for range workers {
+				all.Go(func() {
+					for range rounds {
+						err := rw.UpgradeableRDo(ctx, func(ctx context.Context, u *holdfast.UpgradeableLease) error {
+							if n := inside.Load(); n != 0 {
+								t.Errorf("%d writers beside an upgradeable lock", n)
+							}
+							seen := one
+							if err := u.Upgrade(ctx); err != nil {
+								return err
+							}
+							if n := inside.Add(1); n != 1 || one != seen {
+								t.Errorf("%d writers, %d where it was %d", n, one, seen)
+							}
+							one, two = seen+1, two+1
+							inside.Add(-1)
+							return u.Downgrade()
+						})
+						if err != nil {
+							t.Error(err)
+							return
+						}
+					}
+				})
+				all.Go(func() {
+					for range rounds {
+						err := rw.RDo(ctx, func(context.Context) error {
+							if n := inside.Load(); n != 0 || one != two {
+								t.Errorf("a reader beside %d writers sees %d and %d", n, one, two)
+							}
+							return nil
+						})
+						if err != nil {
+							t.Error(err)
+							return
+						}
+					}
+				})
+			}
+		}
+		all.Wait()
+		if one != 2*workers*rounds || two != one {
+			t.Fatalf("%d and %d increments, want %d", one, two, 2*workers*rounds)
+		}
+	})
+}
+
+func TestUpgrade_OfABrokenHoldIsLostOnEachStore(t *testing.T) {
+	eachStore(t, nil, func(t *testing.T, p *pair) {
+		ctx := within(t)
+		u, err := p.here.RWMutex("a").UpgradeableRLock(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := p.entries(t, "a")[0]
+		if err := p.inspect.BreakHold(ctx, store.Break{Name: "a", ID: e.ID, Token: e.Token, Reason: "fire"}); err != nil {
+			t.Fatal(err)
+		}
+		if err := u.Upgrade(ctx); !errors.Is(err, holdfast.ErrLost) || u.Valid() {
+			t.Fatalf("an upgrade of a broken hold: %v, valid %v", err, u.Valid())
+		}
+	})
+}
+
+// B71: longer, and shorter for us alone.
+func TestRenewByHand_OnEachStore(t *testing.T) {
+	eachStore(t, &holdfast.Options{NoRenew: true, TTL: 10 * time.Minute}, func(t *testing.T, p *pair) {
+		ctx := within(t)
+		l, err := p.here.Mutex("a").Lock(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Renew(ctx, 30*time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		if left := p.entries(t, "a")[0].Expires; left < 20*time.Minute || time.Until(l.Deadline()) < 20*time.Minute {
+			t.Fatalf("it expires in %v, our deadline is in %v", left, time.Until(l.Deadline()))
+		}
+		if err := l.Renew(ctx, 5*time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		if left := p.entries(t, "a")[0].Expires; left < 20*time.Minute || time.Until(l.Deadline()) > 5*time.Minute {
+			t.Fatalf("it expires in %v, our deadline is in %v", left, time.Until(l.Deadline()))
+		}
+		release(t, l)
+		if err := l.Renew(ctx, time.Minute); !errors.Is(err, holdfast.ErrReleased) {
+			t.Fatal("a renewal after the release:", err)
+		}
+	})
+}
+
+// Also while a writer waits, which a reader that comes anew would stand behind.
+func TestReentry_OnEachStore(t *testing.T) {
+	eachStore(t, &holdfast.Options{Reentrant: true}, func(t *testing.T, p *pair) {
+		ctx := within(t)
+		lease := must[*holdfast.Lease](t)
+		rw := p.here.RWMutex("a")
+		outer := lease(rw.RLock(ctx))
+		var writer sync.WaitGroup
+		writer.Go(func() {
+			l, err := p.there.RWMutex("a").Lock(ctx)
+			if err != nil {
+				t.Error("the writer:", err)
+				return
+			}
+			if err := l.Release(); err != nil {
+				t.Error("the writer:", err)
+			}
+		})
+		until(t, "the writer waits", func() bool { return len(p.entries(t, "a")) == 2 })
+		inner := lease(rw.RLock(outer.Context(ctx)))
+		if inner.Token() != outer.Token() {
+			t.Fatalf("token %d inside %d", inner.Token(), outer.Token())
+		}
+		release(t, outer)
+		if n := len(p.entries(t, "a")); n != 2 || !inner.Valid() {
+			t.Fatalf("%d entries, valid %v", n, inner.Valid())
+		}
+		release(t, inner)
+		writer.Wait()
+	})
+}
