@@ -168,14 +168,17 @@ func (r *request) ask(ctx context.Context) (*Lease, error) {
 	}
 }
 
-// lease makes the lease, the first of n that may have the hold, which holds for
+// lease makes the lease of what was granted with n tokens from token on.
+func (r *request) lease(token int64, n int, from clock.Instant, ttl, renew time.Duration) (*Lease, error) {
+	granted := store.Hold{Name: r.claim.Name, ID: r.claim.ID, Token: token, Used: token}
+	return r.leaseOf(granted, n, from, ttl, renew)
+}
+
+// leaseOf makes the lease, the first of n that may have the hold, which holds for
 // ttl from the instant on and is to be renewed when the duration renew of it is
 // gone. If the locker was closed meanwhile it is given back.
-func (r *request) lease(token int64, n int, from clock.Instant, ttl, renew time.Duration) (*Lease, error) {
-	h := &hold{
-		Hold: store.Hold{Name: r.claim.Name, ID: r.claim.ID, Token: token, Used: token},
-		e:    r.e, s: r.s, limit: r.claim.Limit, granted: ttl,
-	}
+func (r *request) leaseOf(granted store.Hold, n int, from clock.Instant, ttl, renew time.Duration) (*Lease, error) {
+	h := &hold{Hold: granted, e: r.e, s: r.s, limit: r.claim.Limit, granted: ttl}
 	if n = min(n, r.claim.Block); n > 1 {
 		now := r.e.now()
 		h.handOver = handOver{left: n - 1, since: now, until: now.Add(r.s.HandOver.For), ttl: r.s.TTL, delay: r.s.LockDelay}
@@ -186,7 +189,7 @@ func (r *request) lease(token int64, n int, from clock.Instant, ttl, renew time.
 	if r.claim.Limit == store.Full && r.claim.Weight == store.Upgradeable {
 		h.changer = newChanger(h, r.w)
 	}
-	l := h.lease(r.w, token)
+	l := h.lease(r.w, granted.Used)
 	h.since = r.e.stamp(r.s)
 	h.observe(EventGranted, h.since.Sub(r.began), nil) // before the scheduler can tell of its loss
 	if !r.e.sched.add(h, deadlineOf(from, ttl), r.s.renewAt(from, renew)) {

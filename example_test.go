@@ -250,6 +250,54 @@ func ExampleLocker_All() {
 	// <nil>
 }
 
+// A job that is begun by one process and finished by another, with the name
+// taken all the time, and one token for both.
+func ExampleLease_Detach() {
+	keeper := memstore.New()
+	first, err := holdfast.New(keeper, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx := context.Background()
+	lease, err := first.Mutex("import/7").Lock(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ref, err := lease.Detach()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	text := ref.String() // by a file, a queue, an argument
+	first.Close()        // and that process ends
+
+	second, err := holdfast.New(keeper, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer second.Close()
+	var read holdfast.Ref
+	if err := read.UnmarshalText([]byte(text)); err != nil {
+		fmt.Println(err)
+		return
+	}
+	adopted, err := second.Adopt(ctx, read)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer adopted.Release()
+	fmt.Println(adopted.Name(), "the same token:", adopted.Token() == lease.Token())
+	_, err = second.Adopt(ctx, read)
+	fmt.Println("a second one:", errors.Is(err, holdfast.ErrLost))
+	// Output:
+	// import/7 the same token: true
+	// a second one: true
+}
+
 // One of the candidates leads; when it resigns, or is lost, the next one does.
 func ExampleElection() {
 	keeper := memstore.New()

@@ -266,6 +266,23 @@ var engineMutants = []broken{
 	one("a downgrade takes the lock from another lease of the hold", "TestUpgrade_Reentry", "upgrade.go", "if l.weight.Load() == store.Full {\n\t\t\treturn false", "if false {\n\t\t\treturn false"),
 	one("a hold stays upgraded for nobody", "TestUpgrade_Reentry", "lease.go", "return h.changer.reduce()", "return nil"),
 
+	// Detach and Adopt.
+	one("detached and still valid", "TestAdopt_DetachEndsTheLeaseHere", "detach.go", "\tl.finish(released, errDetached)\n", ""),
+	one("detached and still renewed", "TestAdopt_DetachEndsTheLeaseHere", "detach.go", "flight, _ := h.e.sched.remove(h)\n", "flight := (chan struct{})(nil)\n"),
+	one("detached from nobody", "TestAdopt_TheTokenStaysAndTheNameStaysTaken", "detach.go", "store.Process{}.NewID()", "h.e.process.NewID()"),
+	one("adopted for the time that it had", "TestAdopt_InTheSameProcess", "detach.go", "TTL: l.s.TTL, Used: ref.Token,", "Used: ref.Token,"),
+	one("adopted under the id that it had", "TestAdopt_TheTokenStaysAndTheNameStaysTaken", "detach.go", "Owner: l.s.owner, NewID: r.claim.ID,", "Owner: l.s.owner,"),
+	one("adopted for another owner", "TestAdopt_TheTokenStaysAndTheNameStaysTaken", "detach.go", "Owner: l.s.owner, NewID", "NewID"),
+	one("adopted from the answer on", "TestAdopt_TheDeadlineCountsFromTheSending", "detach.go",
+		"sent = o.e.now()\n\t\t\tanswer = o.e.store.Renew(ctx, []store.Hold{hold})[0]\n", "answer = o.e.store.Renew(ctx, []store.Hold{hold})[0]\n\t\t\tsent = o.e.now()\n"),
+	one("an unclear adoption is left", "TestAdopt_WhatStaysUnclearIsTold", "detach.go", "if !store.Definite(err) {\n\t\t\tr.withdraw()\n\t\t}\n", ""),
+	one("a refused detach keeps the name", "TestAdopt_ARefusedDetachGivesBack", "detach.go", "_ = h.sendRelease() // it", "_ = 0 // it"),
+	one("detached by the clock too late", "TestAdopt_DetachOfWhatIsOverSaysSo", "detach.go", "\th.lookAtTheClock()\n", ""),
+	one("detached under another lease", "TestAdopt_WhatCannotBeDetachedGoesOn", "detach.go", "if h.users > 1 {", "if false {"),
+	one("detached with the token of the grant", "TestAdopt_OfALeaseThatWasHandedOver", "detach.go", "ref.Token, ref.weight = l.Token(),", "ref.Token, ref.weight = h.Token,"),
+	one("waited for what was detached", "TestAdopt_OfALeaseThatWasHandedOver", "detach.go", "\th.e.gates.drop(h)\n", ""),
+	one("any text is a ref", "TestAdopt_ARefIsText", "detach.go", "if parts[0] != refForm {", "if false {"),
+
 	// Rule 8.
 	one("Close leaves a lease", "TestRule8_CloseGivesBackAllAndEndsAllWaits", "renew.go", "append([]*hold(nil), s.holds...)", "append([]*hold(nil), s.holds[1:]...)"),
 	one("Close does not wait", "TestRule8_CloseWaitsForWhatIsUnderWay", "engine.go", "\te.work.Wait()\n", ""),
