@@ -1,0 +1,209 @@
+package open_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// B46, B47 between processes.
+func TestSeveral_OnEachStore(t *testing.T) {
+	eachStore(t, nil, func(t *testing.T, p *pair) {
+		ctx := within(t)
+		set := func(l *holdfast.Locker, names ...string) *holdfast.Several {
+			var claims []holdfast.Claimer
+			for _, n := range names {
+				claims = append(claims, l.Mutex(n))
+			}
+			return l.All(claims...)
+		}
+		leases := must[*holdfast.Leases](t)
+		one, three := leases(set(p.here, "1", "2").TryLock(ctx)), leases(set(p.here, "4", "3").TryLock(ctx))
+		refused := func() {
+			t.Helper()
+			keeping := p.there.With(&holdfast.Options{MinHold: time.Hour}) // a roll-back keeps none
+			if _, err := set(keeping, "0", "3", "2").TryLock(ctx); !errors.Is(err, holdfast.ErrHeld) {
+				t.Fatal("2 and 3:", err)
+			}
+			if e := p.entries(t, "0"); len(e) != 0 {
+				t.Fatalf("left in the store: %+v", e)
+			}
+		}
+		refused()
+		if err := one.Release(); err != nil {
+			t.Fatal(err)
+		}
+		refused()
+		release(t, must[*holdfast.Lease](t)(p.there.Mutex("1").TryLock(ctx)))
+		release(t, must[*holdfast.Lease](t)(p.there.Mutex("2").TryLock(ctx)))
+
+		// One waits for the other, and is in when all is free.
+		var got *holdfast.Leases
+		var waiter sync.WaitGroup
+		waiter.Go(func() {
+			mixed := p.there.All(p.there.RWMutex("2").R(), p.there.RWMutex("3").W(), p.there.Semaphore("5", 3).N(2))
+			var err error
+			if got, err = mixed.Lock(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+		until(t, "it waits for 3", func() bool { return len(p.entries(t, "3")) == 2 })
+		if err := three.Release(); err != nil {
+			t.Fatal(err)
+		}
+		if waiter.Wait(); t.Failed() {
+			return
+		}
+		for _, name := range got.Names() {
+			if e := p.entries(t, name); len(e) != 1 || e[0].Token != got.Token(name) || got.Token(name) == 0 {
+				t.Errorf("%s: the store has %+v, the token is %d", name, e, got.Token(name))
+			}
+		}
+		if err := got.Release(); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range got.Names() {
+			if e := p.entries(t, name); len(e) != 0 {
+				t.Errorf("%s: left in the store: %+v", name, e)
+			}
+		}
+	})
+}
+
+// Whatever the order in which they are named, from either process.
+func TestSeveral_OppositeOrdersOnEachStore(t *testing.T) {
+	eachStore(t, nil, func(t *testing.T, p *pair) {
+		ctx := within(t)
+		var inside [3]atomic.Int64
+		var all sync.WaitGroup
+		for i, l := range []*holdfast.Locker{p.here, p.there, p.here, p.there} {
+			all.Go(func() {
+				for round := range 15 {
+					a, b := (i+round)%3, (i+round+1+round%2)%3
+					set := l.All(l.Mutex(fmt.Sprint(a)), l.Mutex(fmt.Sprint(b)))
+					err := set.Do(ctx, func(context.Context) error {
+						if inside[a].Add(1) != 1 || inside[b].Add(1) != 1 {
+							t.Error("two are in")
+						}
+						inside[a].Add(-1)
+						inside[b].Add(-1)
+						return nil
+					})
+					if err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		all.Wait()
+	})
+}
+
+// Two candidates and one who watches.
+func TestElection_OnEachStore(t *testing.T) {
+	eachStore(t, nil, func(t *testing.T, p *pair) {
+		ctx, cancel := context.WithCancel(within(t))
+		defer cancel()
+		anna := p.here.With(&holdfast.Options{Note: "anna"}).Election("leader")
+		bert := p.there.With(&holdfast.Options{Note: "bert"}).Election("leader")
+		told := make(chan string, 100)
+		var watching sync.WaitGroup
+		defer watching.Wait()
+		defer cancel()
+		watching.Go(func() {
+			for leader, err := range p.there.Election("leader").Observe(ctx) {
+				if err != nil {
+					t.Error(err)
+				}
+				told <- leader.Note
+			}
+		})
+		expect := func(note string) {
+			t.Helper()
+			select {
+			case was := <-told:
+				if was != note {
+					t.Fatalf("%q leads, want %q", was, note)
+				}
+			case <-ctx.Done():
+				t.Fatalf("nobody says that %q leads", note)
+			}
+		}
+		expect("")
+		var last int64
+		var terms sync.WaitGroup
+		defer func() {
+			cancel()
+			terms.Wait()
+		}()
+		resign := make(chan struct{})
+		lead := func(e *holdfast.Election) {
+			terms.Go(func() {
+				err := e.Lead(ctx, func(ctx context.Context) error {
+					token := holdfast.LeaseFrom(ctx).Token()
+					if token <= last {
+						t.Errorf("token %d after %d", token, last)
+					}
+					last = token
+					select {
+					case <-resign:
+					case <-ctx.Done():
+					}
+					return nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		lead(anna)
+		expect("anna")
+		lead(bert)
+		until(t, "bert is in line", func() bool { return len(p.entries(t, "leader")) == 2 })
+		resign <- struct{}{}
+		expect("bert")
+		resign <- struct{}{}
+		expect("")
+	})
+}
+
+// The process that detached it ends, and another goes on.
+func TestAdopt_OnEachStore(t *testing.T) {
+	eachStore(t, nil, func(t *testing.T, p *pair) {
+		ctx := within(t)
+		l := must[*holdfast.Lease](t)(p.here.Semaphore("a", 3).Acquire(ctx, 2))
+		ref := must[holdfast.Ref](t)(l.Detach())
+		if err := p.here.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.there.Semaphore("a", 3).TryAcquire(ctx, 2); !errors.Is(err, holdfast.ErrHeld) {
+			t.Fatal("the name is not taken:", err)
+		}
+		var read holdfast.Ref
+		if err := read.UnmarshalText([]byte(ref.String())); err != nil {
+			t.Fatal(err)
+		}
+		adopted := must[*holdfast.Lease](t)(p.there.Adopt(ctx, read))
+		e := p.entries(t, "a")
+		if adopted.Token() != l.Token() || len(e) != 1 || e[0].Token != l.Token() || e[0].Weight != 2 || e[0].ID.String() != adopted.ID() {
+			t.Fatalf("adopted %d of %d, the store has %+v", adopted.Token(), l.Token(), e)
+		}
+		if err := adopted.Renew(ctx, time.Minute); err != nil {
+			t.Fatal("a renewal:", err)
+		}
+		if _, err := p.there.Adopt(ctx, ref); !errors.Is(err, holdfast.ErrLost) {
+			t.Fatal("a second one:", err)
+		}
+		release(t, adopted)
+		if e := p.entries(t, "a"); len(e) != 0 {
+			t.Fatalf("left in the store: %+v", e)
+		}
+	})
+}
