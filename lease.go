@@ -263,7 +263,7 @@ func (l *Lease) release() error {
 		return l.errorf(why)
 	case !last:
 		if h.changer != nil {
-			return h.changer.reduce()
+			return h.changer.reduced(l)
 		}
 		return nil
 	}

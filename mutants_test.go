@@ -240,14 +240,17 @@ var engineMutants = []broken{
 
 	// Upgrade and downgrade.
 	one("a hint grants an upgrade", "TestUpgrade_AHintGrantsNothingAndCausesALook", "upgrade.go", "if _, _, err := u.rest(ctx); err != nil {",
-		"if h, _, err := u.rest(ctx); h != nil && h.Token > 0 {\n\t\t\tu.granted(&store.Answer{Fence: h.Token})\n\t\t\treturn nil\n\t\t} else if err != nil {"),
+		"if h, _, err := u.rest(ctx); h != nil && h.Token > 0 {\n\t\t\tu.granted(&store.Answer{Fence: h.Token})\n\t\t\treturn false, nil\n\t\t} else if err != nil {"),
 	one("an upgrade that waits does not look once it is subscribed", "TestUpgrade_LooksOnceItIsSubscribed", "upgrade.go", "subscribed = true\n\t\t\tcontinue\n", "subscribed = true\n"),
 	one("a cancelled upgrade stays pending", "TestUpgrade_ACancelledOneIsChangedBackUntilThatIsAnswered", "upgrade.go",
-		"c.back()\n\t\t\treturn w.gaveUp(err, u.refused)", "return w.gaveUp(err, u.refused)"),
+		"return true, w.gaveUp(err, u.refused)", "return false, w.gaveUp(err, u.refused)"),
 	one("a try to upgrade stays pending", "TestUpgrade_B23_ATryBesideAReaderSaysNoAndChangesNothing", "upgrade.go",
-		"c.back()\n\t\t\treturn w.refusal(", "return w.refusal("),
+		"return true, w.refusal(", "return false, w.refusal("),
 	one("an unclear upgrade is not changed back", "TestUpgrade_AnUnclearOneIsTriedAgainThenChangedBack", "upgrade.go",
-		"c.back()\n\t\t\treturn w.errorf(unclear(err))", "return w.errorf(unclear(err))"),
+		"return c.open || !store.Definite(err), w.errorf(", "return false, w.errorf("),
+	one("a refused upgrade is changed back for ever", "TestUpgrade_ADefiniteRefusalIsToldAndNothingIsChangedBack", "upgrade.go",
+		"return c.open || !store.Definite(err), w.errorf(", "return true, w.errorf("),
+	one("an upgrade does not return before it is changed back", "TestUpgrade_OfAStoreThatIsAwayIsTold", "upgrade.go", "if errors.Is(err, ErrUnavailable) {\n\t\ttell()", "if err == nil {\n\t\ttell()"),
 	one("the way back is tried for a while", "TestDowngrade_IsRepeatedUntilItIsAnswered", "upgrade.go",
 		"if err == nil || errors.Is(err, ErrLost) || c.h.e.isClosing() {", "if true || errors.Is(err, ErrLost) {"),
 	one("an upgrade is granted to one who has left", "TestUpgrade_AGrantThatNobodyWaitsForIsChangedBack", "upgrade.go", "if u.gone || u.l.state != held {", "if false {"),
@@ -264,7 +267,7 @@ var engineMutants = []broken{
 		{File: "upgrade.go", Old: "if l.weight.Load() == store.Full {\n\t\t\treturn false", New: "if false {\n\t\t\treturn false"},
 	}},
 	one("a downgrade takes the lock from another lease of the hold", "TestUpgrade_Reentry", "upgrade.go", "if l.weight.Load() == store.Full {\n\t\t\treturn false", "if false {\n\t\t\treturn false"),
-	one("a hold stays upgraded for nobody", "TestUpgrade_Reentry", "lease.go", "return h.changer.reduce()", "return nil"),
+	one("a hold stays upgraded for nobody", "TestUpgrade_Reentry", "lease.go", "return h.changer.reduced(l)", "return nil"),
 
 	// Detach and Adopt.
 	one("detached and still valid", "TestAdopt_DetachEndsTheLeaseHere", "detach.go", "\tl.finish(released, errDetached)\n", ""),

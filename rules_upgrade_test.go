@@ -473,6 +473,59 @@ func TestUpgrade_AnUnclearOneIsTriedAgainThenChangedBack(t *testing.T) {
 	})
 }
 
+func TestUpgrade_OfAStoreThatIsAwayIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		u := upgradeableLease(t, locker(t, s, nil).RWMutex("a"))
+		start := time.Now()
+		away := start.Add(20 * time.Second)
+		s.on(func(c *call) fate {
+			if c.op == "change" && time.Now().Before(away) {
+				return fate{lose: errLink}
+			}
+			return fate{}
+		})
+		is(t, u.Upgrade(t.Context()), ErrUnavailable, errLink)
+		if d := time.Since(start); d > 5*time.Second {
+			t.Fatalf("told after %v", d)
+		}
+		reader := take(t, t.Context(), locker(t, linkTo(t, s.mem), nil).RWMutex("a").RLock)
+		release(t, reader)
+		time.Sleep(30 * time.Second)
+		s.has(t, store.Upgradeable)
+		last := s.made("change")[len(s.made("change"))-1]
+		if last.sent.Before(away) || last.turn != 2 {
+			t.Fatal("given up before it was answered")
+		}
+		upgradeNow(t, u)
+
+		// A try that is refused waits for its way back no longer than a release.
+		downgrade(t, u)
+		reader = take(t, t.Context(), locker(t, linkTo(t, s.mem), nil).RWMutex("a").RLock)
+		s.on(func(c *call) fate {
+			if c.op == "change" && c.weight == store.Upgradeable {
+				return fate{fail: errLink}
+			}
+			return fate{}
+		})
+		start = time.Now()
+		is(t, u.TryUpgrade(t.Context()), ErrHeld)
+		same(t, "told", time.Since(start), 5*time.Second)
+		s.on(nil)
+		release(t, reader)
+		release(t, u.Lease)
+	})
+}
+
+// B17: refused at compile time.
+func TestUpgrade_APlainLeaseHasNone(t *testing.T) {
+	for _, l := range []any{&Lease{}, &Leases{}} {
+		if _, can := l.(interface{ Upgrade(context.Context) error }); can {
+			t.Errorf("a %T can be upgraded", l)
+		}
+	}
+}
+
 // What the store refuses at once has changed nothing.
 func TestUpgrade_ADefiniteRefusalIsToldAndNothingIsChangedBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

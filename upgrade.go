@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -36,7 +37,7 @@ type upgrade struct {
 	c    *changer
 	l    *Lease
 	try  bool
-	done chan struct{} // closed when run has ended
+	done chan struct{} // closed when it is known what became of it
 	err  error         // if it was not granted; for after done
 
 	// Guarded by the hold's lock.
@@ -156,14 +157,28 @@ func (c *changer) shared(l *Lease) (bool, error) {
 }
 
 // run waits for the upgrade, off the caller's goroutine so that he can leave at
-// once: then the hold is changed back.
+// once, and changes the hold back if nothing came of it. A caller who is there
+// still waits for that, for as long as for a release, unless the store is away.
 func (u *upgrade) run(ctx context.Context) {
-	defer close(u.done)
 	defer func() { <-u.c.one }()
-	u.err = u.wait(ctx)
+	back, err := u.wait(ctx)
+	u.err = err
+	tell := sync.OnceFunc(func() { close(u.done) })
+	defer tell()
+	if !back {
+		return
+	}
+	if errors.Is(err, ErrUnavailable) {
+		tell()
+	} else {
+		defer time.AfterFunc(min(u.s.TTL/3, longestCall), tell).Stop()
+	}
+	u.c.back()
 }
 
-func (u *upgrade) wait(ctx context.Context) error {
+// wait changes the hold until that is granted or the wait is over: then it says
+// whether the hold has to be changed back.
+func (u *upgrade) wait(ctx context.Context) (back bool, err error) {
 	c, w := u.c, &u.c.w
 	u.endsWith(ctx)
 	subscribed := u.e.hints.watcher == nil || u.e.hints.ready()
@@ -176,24 +191,21 @@ func (u *upgrade) wait(ctx context.Context) error {
 		u.isLast()
 		a, sent, err := c.send(store.Full, min(u.s.TTL, longestCall), ctx.Done())
 		switch {
-		case err != nil && !c.open && store.Definite(err):
-			return w.errorf(err) // nothing was changed
+		case ctx.Err() != nil && err != nil && !store.Definite(err):
+			return true, w.gaveUp(ctx.Err(), u.refused)
 		case err != nil:
-			c.back()
-			return w.errorf(unclear(err))
+			return c.open || !store.Definite(err), w.errorf(unclear(err)) // else nothing was changed
 		case a.Granted && u.granted(&a):
-			return nil
+			return false, nil
 		case a.Granted: // when nobody waited for it any more
-			c.back()
-			return w.gaveUp(ctx.Err(), u.refused)
+			return true, w.gaveUp(ctx.Err(), u.refused)
 		}
 		u.refuse(&a, sent)
 		c.h.mu.Lock()
 		u.told = u.refused
 		c.h.mu.Unlock()
 		if u.try {
-			c.back()
-			return w.refusal(&a, u.refused.when, nil)
+			return true, w.refusal(&a, u.refused.when, nil)
 		}
 		if !subscribed { // then look: hints cannot be missed any more
 			u.e.hints.subscribe(ctx, u.s)
@@ -202,8 +214,7 @@ func (u *upgrade) wait(ctx context.Context) error {
 			continue
 		}
 		if _, _, err := u.rest(ctx); err != nil {
-			c.back()
-			return w.gaveUp(err, u.refused)
+			return true, w.gaveUp(err, u.refused)
 		}
 	}
 }
@@ -223,6 +234,14 @@ func (u *upgrade) granted(a *store.Answer) bool {
 	u.ok = true
 	h.debug("holdfast: upgraded", "fence", a.Fence)
 	return true
+}
+
+// reduced is reduce for the lease, which has no need of it any more.
+func (c *changer) reduced(l *Lease) error {
+	if err := c.reduce(); err != nil {
+		return l.errorf(fmt.Errorf("downgrade: %w", err))
+	}
+	return nil
 }
 
 // reduce changes the hold back if none of its leases needs it to be upgraded

@@ -106,8 +106,5 @@ func (l *UpgradeableLease) Downgrade() error {
 	case was != store.Full:
 		return l.errorf(fmt.Errorf("downgrade: %w: it is not upgraded", ErrInvalid))
 	}
-	if err := h.changer.reduce(); err != nil {
-		return l.errorf(fmt.Errorf("downgrade: %w", err))
-	}
-	return nil
+	return h.changer.reduced(l.Lease)
 }
