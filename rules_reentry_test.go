@@ -353,3 +353,31 @@ func TestReentry_EnteringAsTheLastOneLeavesLosesNothing(t *testing.T) {
 	}
 	empty(t, s.mem)
 }
+
+// Rule 6: the last release hands the hold on inside the process, no other.
+func TestReentry_TheLastReleaseHandsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		m := reentrant(t, withHints{s}).Mutex("a")
+		outer := take(t, t.Context(), m.Lock)
+		inner := take(t, outer.Context(t.Context()), m.Lock)
+		next := waits(t, m.Lock)
+		calls := len(s.made())
+		release(t, outer)
+		next.waiting()
+		release(t, inner)
+		l := next.got()
+		if l.Token() <= inner.Token() {
+			t.Fatalf("handed over with token %d after %d", l.Token(), inner.Token())
+		}
+		again := take(t, l.Context(t.Context()), m.Lock)
+		same(t, "token", again.Token(), l.Token())
+		same(t, "calls", len(s.made()), calls)
+		// Who had it before has no claim to it.
+		_, err := m.TryLock(context.WithoutCancel(inner.Context(outer.Context(t.Context()))))
+		is(t, err, ErrHeld)
+		release(t, l)
+		release(t, again)
+		empty(t, s.mem)
+	})
+}

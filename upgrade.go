@@ -110,6 +110,7 @@ func (l *Lease) upgrade(ctx context.Context, try bool) error {
 	ok, told := u.ok, u.told
 	h.mu.Unlock()
 	if ok {
+		h.debug("holdfast: upgraded", "fence", l.Token())
 		return nil
 	}
 	select {
@@ -232,7 +233,6 @@ func (u *upgrade) granted(a *store.Answer) bool {
 	u.c.full = true
 	u.l.weight.Store(store.Full)
 	u.ok = true
-	h.debug("holdfast: upgraded", "fence", a.Fence)
 	return true
 }
 
