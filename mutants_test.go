@@ -250,7 +250,7 @@ var engineMutants = []broken{
 		"return c.open || !store.Definite(err), w.errorf(", "return false, w.errorf("),
 	one("a refused upgrade is changed back for ever", "TestUpgrade_ADefiniteRefusalIsToldAndNothingIsChangedBack", "upgrade.go",
 		"return c.open || !store.Definite(err), w.errorf(", "return true, w.errorf("),
-	one("an upgrade does not return before it is changed back", "TestUpgrade_OfAStoreThatIsAwayIsTold", "upgrade.go", "if errors.Is(err, ErrUnavailable) {\n\t\ttell()", "if err == nil {\n\t\ttell()"),
+	one("an upgrade does not return before it is changed back", "TestUpgrade_OfAStoreThatIsAwayIsTold", "upgrade.go", "case errors.Is(err, ErrUnavailable):\n\t\ttell()\n", "case errors.Is(err, ErrUnavailable):\n"),
 	one("the way back is tried for a while", "TestDowngrade_IsRepeatedUntilItIsAnswered", "upgrade.go",
 		"if err == nil || errors.Is(err, ErrLost) || c.h.e.isClosing() {", "if true || errors.Is(err, ErrLost) {"),
 	one("an upgrade is granted to one who has left", "TestUpgrade_AGrantThatNobodyWaitsForIsChangedBack", "upgrade.go", "if u.gone || u.l.state != held {", "if false {"),

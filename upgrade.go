@@ -161,20 +161,20 @@ func (c *changer) shared(l *Lease) (bool, error) {
 // once, and changes the hold back if nothing came of it. A caller who is there
 // still waits for that, for as long as for a release, unless the store is away.
 func (u *upgrade) run(ctx context.Context) {
-	defer func() { <-u.c.one }()
 	back, err := u.wait(ctx)
 	u.err = err
 	tell := sync.OnceFunc(func() { close(u.done) })
-	defer tell()
-	if !back {
-		return
-	}
-	if errors.Is(err, ErrUnavailable) {
+	switch {
+	case !back:
+	case errors.Is(err, ErrUnavailable):
 		tell()
-	} else {
+		u.c.back()
+	default:
 		defer time.AfterFunc(min(u.s.TTL/3, longestCall), tell).Stop()
+		u.c.back()
 	}
-	u.c.back()
+	<-u.c.one // before the caller knows: he may try again at once
+	tell()
 }
 
 // wait changes the hold until that is granted or the wait is over: then it says
@@ -261,8 +261,9 @@ func (c *changer) reduce() error {
 	}
 	done := make(chan error, 1)
 	back := func() {
-		defer func() { <-c.one }()
-		done <- c.back()
+		err := c.back()
+		<-c.one // before the caller knows
+		done <- err
 	}
 	if h.e.desc.InProcess {
 		back()
