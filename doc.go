@@ -35,7 +35,7 @@
 // A process can still be stopped between looking at its lease and writing. So
 // each lease carries a fencing [Lease.Token], larger than that of any
 // conflicting hold before it: a resource that refuses tokens smaller than the
-// largest it has seen is safe even then.
+// largest it has seen is safe even then. Package guard does that for SQL and Redis.
 //
 // # Errors
 //

@@ -208,6 +208,10 @@ var engineMutants = []broken{
 	one("a loss does not end the wait for the others", "TestSeveral_OneLostWhileItWaitsForTheOthersEndsTheWait", "taking.go", "\t\t\tduring = l.Context(during)\n", ""),
 	one("left while it is shown", "TestSeveral_MinHold_CancelledWhileItIsShown", "taking.go", "case <-stop:\n\t\t\tgiveBack(t.parts)\n", "case <-stop:\n"),
 
+	// The mode.
+	one("a read lease under a write lease is not alone", "TestMode_SaysWhoElseMayHoldTheName", "mode.go", "h.first.weight.Load()", "l.weight.Load()"),
+	one("an upgraded lease is not alone", "TestMode_SaysWhoElseMayHoldTheName", "mode.go", "alone = h.changer.full", "alone = false"),
+
 	// The observer and the log.
 	one("the wait does not count", "TestObserver_IsToldOfTheWaitAndOfARefusal", "want.go", "newRequest(w, began)", "newRequest(w, e.stamp(w.l.s))"),
 	one("a wait that was given up is not told", "TestObserver_IsToldOfTheWaitAndOfARefusal", "want.go", "return l, w.failed(began, err)", "return l, err"),

@@ -51,7 +51,9 @@ var rules = map[string]rule{
 	"filestore":  {store, []string{sys}},
 	"redisstore": {store, []string{goredis}},
 
-	"holdfastprom": {beside, []string{prom}},
+	"guard":            {beside, nil},
+	"guard/redisguard": {beside, []string{goredis}},
+	"holdfastprom":     {beside, []string{prom}},
 
 	"open":           {top, nil},
 	"internal/prove": {top, []string{porcupine, goredis}},

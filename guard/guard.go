@@ -1,0 +1,95 @@
+// Package guard checks fencing tokens where it matters: at the resource that a
+// lock protects. A holder that was stopped for longer than its TTL does not
+// know, when it goes on, that somebody else has the name by now; its write
+// lands late, on top of the other's. A resource that remembers the newest token
+// it has seen, and refuses older ones, is safe even then.
+//
+// For an SQL database it is one call at the beginning of a transaction:
+//
+//	tx, err := db.BeginTx(lease.Context(ctx), nil)
+//	…
+//	err = guard.SQLite.Check(ctx, tx, lease) // refuses a late holder
+//	…
+//	tx.ExecContext(ctx, "UPDATE invoice SET …")
+//	tx.Commit()
+//
+// Package redisguard does the same for Redis.
+//
+// # The rule
+//
+// The fence of a name is the newest token that a holder who was alone has shown
+// at the resource. A token smaller than the fence is refused, with a
+// [StaleError]. What a lease does depends on its mode:
+//
+//   - A write lease raises the fence to its token. It must do so before it reads
+//     anything that its writes depend on: from then on no older write lands, so
+//     what was read stays as it is.
+//   - A read lease is checked, and never raises: readers hold together, and
+//     their tokens are in no order.
+//   - Slots of a semaphore are an error. Several hold at a time, and a slot's
+//     older token does not mean that its holder is late. Guard what each slot
+//     stands for by a lock of its own.
+//
+// Tokens of different names, and of one name on different stores, have nothing
+// to do with each other: all who use a resource must take the same lock.
+//
+// docs/guard.md has more, and says what to do for other kinds of resources.
+package guard
+
+import (
+	"fmt"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// A Lease is what a guard has to know of one. A [*holdfast.Lease] is one; of
+// several names taken together it is [holdfast.Leases.Lease] of the name. A
+// program that was handed a token, as those that `holdfast run` starts, can
+// make its own.
+type Lease interface {
+	// Name is the name of the lock.
+	Name() string
+	// Token is the fencing token.
+	Token() int64
+	// Mode says whether the lease is alone.
+	Mode() holdfast.Mode
+}
+
+// A StaleError is the refusal of a token: a holder with a newer one has been at
+// the resource. It matches [holdfast.ErrLost], as the lease cannot be valid any
+// more.
+type StaleError struct {
+	Name  string // of the lock
+	Where string // where the fence is kept
+	Token int64  // what was refused
+	Fence int64  // the newest token there
+}
+
+func (e *StaleError) Error() string {
+	return fmt.Sprintf("guard %q by %s: token %d is too old: a holder with token %d has been here since; do not write, and start over with a new lease",
+		e.Name, e.Where, e.Token, e.Fence)
+}
+
+// Is makes it match holdfast.ErrLost.
+func (e *StaleError) Is(target error) bool { return target == holdfast.ErrLost }
+
+// Raises says whether a lease raises the fence, as a write lease does, or is only
+// checked against it, as a read lease is. It is an error, which says why, for
+// slots (holdfast.ErrUnsupported) and for what is no lease at all
+// (holdfast.ErrInvalid). It is for those who write a guard.
+func Raises(l Lease) (bool, error) {
+	if l.Token() <= 0 {
+		return false, fmt.Errorf("guard %q: %w: %d is no token: tokens are positive", l.Name(), holdfast.ErrInvalid, l.Token())
+	}
+	switch m := l.Mode(); m {
+	case holdfast.ModeWrite:
+		return true, nil
+	case holdfast.ModeRead:
+		return false, nil
+	case holdfast.ModeSlots:
+		return false, fmt.Errorf("guard %q: %w: slots of a semaphore: several hold at a time, so an older token does not mean a late holder; guard what a slot stands for by a lock of its own",
+			l.Name(), holdfast.ErrUnsupported)
+	default:
+		return false, fmt.Errorf("guard %q: %w: no lease is of %v", l.Name(), holdfast.ErrInvalid, m)
+	}
+}

@@ -1,0 +1,53 @@
+package holdfast
+
+import (
+	"fmt"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A Mode says who else may hold a name beside a lease. Package guard asks for
+// it: only a lease that is alone may close a resource to older tokens.
+type Mode int8
+
+const (
+	// ModeWrite: nobody else holds the name.
+	ModeWrite Mode = iota + 1
+	// ModeRead: others may read too.
+	ModeRead
+	// ModeSlots: others may have slots too.
+	ModeSlots
+)
+
+// String is "write", "read" or "slots", as the command says it.
+func (m Mode) String() string {
+	switch m {
+	case ModeWrite:
+		return "write"
+	case ModeRead:
+		return "read"
+	case ModeSlots:
+		return "slots"
+	}
+	return fmt.Sprintf("mode %d", int8(m))
+}
+
+// Mode says who else may hold the name beside this lease. A lease that was
+// entered again (Options.Reentrant) has the mode of the lease that it entered
+// under; one of an upgradeable hold is ModeWrite while that is upgraded.
+func (l *Lease) Mode() Mode {
+	h := l.hold
+	alone := h.first.weight.Load() == store.Full
+	if h.changer != nil {
+		h.mu.Lock()
+		alone = h.changer.full
+		h.mu.Unlock()
+	}
+	switch {
+	case h.limit != store.Full:
+		return ModeSlots
+	case alone:
+		return ModeWrite
+	}
+	return ModeRead
+}
