@@ -153,6 +153,7 @@ func TestArguments_AreCheckedBeforeAnythingIsSent(t *testing.T) {
 	}
 	same(t, "calls", len(s.made()), 0)
 	release(t, lock(t, locks, strings.Repeat("x", 512)))
+	same(t, "slots", locks.Semaphore("s", 3).Slots(), 3)
 	_, err := New(nil, nil)
 	is(t, err, ErrInvalid)
 }
