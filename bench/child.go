@@ -45,6 +45,7 @@ func monotonic() int64 {
 //	unlock            answered by the instants before and after the call
 //	spin NAME MILLIS  locks and unlocks that long; answered by how often, and by
 //	                  1 if it stalled, else 0
+//	crowd NAME N MILLIS  the same on N goroutines at a time
 func child(args []string, in io.Reader, out io.Writer) error {
 	if len(args) != 3 {
 		return fmt.Errorf("want suite, contender and target, got %q", args)
@@ -92,6 +93,16 @@ func child(args []string, in io.Reader, out io.Writer) error {
 				return err
 			}
 			fmt.Fprintln(out, n, stalled)
+		case "crowd":
+			var goroutines int
+			if _, err := fmt.Sscan(rest, &name, &goroutines, &millis); err != nil {
+				return err
+			}
+			c, err := crowd(l, name, goroutines, time.Duration(millis)*time.Millisecond)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(out, c.n, c.stalled)
 		default:
 			return fmt.Errorf("what is %q?", lines.Text())
 		}

@@ -1,7 +1,7 @@
 // Command bench measures holdfast against other lock libraries for Go and
 // against the bare system call, all in one run on one machine.
 //
-//	go -C bench run . [-rounds N] [-slice DUR] [redis | file | memory | scale | all]
+//	go -C bench run . [-rounds N] [-slice DUR] [memory | file | redis | crowd | scale | all]
 //
 // It starts its own redis-server on a free port. The contenders take turns, in
 // another order each round, so that whatever else the machine does hits all
@@ -48,6 +48,7 @@ var suites = []suite{
 	{"memory", memory},
 	{"file", file},
 	{"redis", redisSuite},
+	{"crowd", crowds},
 	{"scale", scale},
 }
 

@@ -23,6 +23,7 @@ func memory(ctx context.Context, s setup) error {
 	defer l.Close()
 	m := l.Mutex("bench")
 	var mu sync.Mutex
+	slot := make(chan struct{}, 1)
 	runners := []runner{
 		{"holdfast", func(ctx context.Context) (measure, error) {
 			return tightly(s.slice, func() error {
@@ -40,13 +41,62 @@ func memory(ctx context.Context, s setup) error {
 				return nil
 			})
 		}},
+		{oneSlot, func(context.Context) (measure, error) {
+			return tightly(s.slice, func() error {
+				slot <- struct{}{}
+				<-slot
+				return nil
+			})
+		}},
 	}
-	if err := rounds(ctx, s, "Memory: uncontended lock and unlock on one core", "sync.Mutex",
-		[]column{{name: "pairs/s", print: count}, {name: "p50", print: duration}}, runners); err != nil {
+	if err := rounds(ctx, s, "Memory: uncontended lock and unlock on one core", oneSlot,
+		[]column{{name: "pairs/s", print: count, ratio: true}, {name: "p50", print: duration}}, runners); err != nil {
+		return err
+	}
+	if err := memoryCrowd(ctx, s); err != nil {
 		return err
 	}
 	return bytesPerName(ctx, s)
 }
+
+// inProcess is what goroutines of one process have at hand.
+type inProcess struct{ take, give func() }
+
+func (p inProcess) lock(context.Context, string) (func() error, error) {
+	p.take()
+	return func() error { p.give(); return nil }, nil
+}
+
+func (inProcess) close() error { return nil }
+
+// memoryCrowd lets 64 goroutines want one thing, on all processors.
+func memoryCrowd(ctx context.Context, s setup) error {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(runtime.NumCPU()))
+	l, err := holdfast.New(memstore.New(), nil)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	var mu sync.Mutex
+	slot := make(chan struct{}, 1)
+	var runners []runner
+	for _, c := range []struct {
+		name string
+		locks
+	}{
+		{"holdfast", ours{l}},
+		{"sync.Mutex", inProcess{mu.Lock, mu.Unlock}},
+		{oneSlot, inProcess{func() { slot <- struct{}{} }, func() { <-slot }}},
+	} {
+		runners = append(runners, runner{c.name, func(context.Context) (measure, error) {
+			came, err := crowd(c.locks, "bench", 64, s.slice)
+			return came.measure(s.slice), err
+		}})
+	}
+	return rounds(ctx, s, "Memory: one name, 64 goroutines", oneSlot, crowdColumns, runners)
+}
+
+const oneSlot = "channel of one slot"
 
 // tightly runs pair without looking at the clock but each thousandth time, and
 // then for the middle one each time.

@@ -16,8 +16,11 @@ var onRedis = []contender{
 	{"redislock", openRedislock, []string{"get", "set", "del", "pexpire", "pttl", "exists"}},
 	{"redsync", openRedsync, []string{"get", "del"}}, // it sends SET itself
 	{"rueidislock", openRueidis, []string{"get", "set", "del", "pexpireat"}},
-	{"SET NX + delete", openBare, []string{"get", "del"}},
+	{bare, openBare, []string{"get", "del"}},
 }
+
+// bare is no library: what everybody writes first.
+const bare = "SET NX + delete"
 
 // reference is what the ratios of the Redis tables refer to.
 const reference = "redislock"

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 )
@@ -31,6 +32,8 @@ type runner struct {
 // rounds runs every runner in every round, each round in another order, and
 // prints a table of medians. The first runner that is called reference is what
 // the ratios refer to.
+//
+// The reference bestPeer is in each round whichever of the others was best.
 func rounds(ctx context.Context, s setup, title, reference string, columns []column, runners []runner) error {
 	all := map[string][]measure{}
 	for range s.rounds {
@@ -46,8 +49,34 @@ func rounds(ctx context.Context, s setup, title, reference string, columns []col
 			all[runners[i].name] = append(all[runners[i].name], m)
 		}
 	}
+	if reference == bestPeer {
+		all[bestPeer] = best(s.rounds, columns, runners, all)
+	}
 	fmt.Fprintf(s.out, "\n%s\n", title)
 	return table(s.out, reference, columns, runners, all)
+}
+
+const bestPeer = "best peer"
+
+// peer reports whether the runner is another lock library.
+func peer(name string) bool {
+	return !strings.HasPrefix(name, "holdfast") && name != bare
+}
+
+// best is the largest figure of any peer in each round.
+func best(rounds int, columns []column, runners []runner, all map[string][]measure) []measure {
+	out := make([]measure, rounds)
+	for i := range out {
+		out[i] = measure{}
+		for _, r := range runners {
+			for _, c := range columns {
+				if v, ok := all[r.name][i][c.name]; ok && c.ratio && peer(r.name) {
+					out[i][c.name] = max(out[i][c.name], v)
+				}
+			}
+		}
+	}
+	return out
 }
 
 // table prints the medians of each contender and their ratios.

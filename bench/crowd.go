@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A crowd is many goroutines of a process that want one name.
+const (
+	crowdAlone = 100 // in one process
+	crowdOfTwo = 50  // in each of two
+)
+
+// crowd lets goroutines lock and unlock one name without rest for d, doing
+// nothing while they have it.
+func crowd(l locks, name string, goroutines int, d time.Duration) (c crowded, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), d+patience)
+	defer cancel()
+	var (
+		wg    sync.WaitGroup
+		mu    sync.Mutex // of what is returned
+		given time.Time  // when the last one unlocked; for whoever has the name
+		took  []time.Duration
+	)
+	start := time.Now()
+	for range goroutines {
+		wg.Go(func() {
+			mine, stuck := 0, 0
+			var why error
+			for why == nil && stuck == 0 && time.Since(start) < d {
+				var unlock func() error
+				unlock, why = l.lock(ctx, name)
+				if errors.Is(why, context.DeadlineExceeded) {
+					stuck, why = 1, nil
+					continue
+				}
+				if why != nil {
+					continue
+				}
+				now := time.Now()
+				if !given.IsZero() && len(took) < 100_000 {
+					took = append(took, now.Sub(given))
+				}
+				mine++
+				given = time.Now()
+				why = unlock()
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if c.most = max(c.most, mine); c.n == 0 && c.stalled == 0 || mine < c.least {
+				c.least = mine
+			}
+			c.n += mine
+			c.stalled += stuck
+			err = errors.Join(err, why)
+		})
+	}
+	wg.Wait()
+	if len(took) > 0 {
+		c.handover = median(took)
+	}
+	return c, err
+}
+
+// crowded is what became of a crowd.
+type crowded struct {
+	n           int           // how often they had the name
+	least, most int           // how often one of them had it
+	handover    time.Duration // the middle way from the call of unlock to the return of the next lock
+	stalled     int           // how many still waited long after all had stopped
+}
+
+func (c crowded) measure(d time.Duration) measure {
+	return measure{
+		"locks/s": float64(c.n) / d.Seconds(), "hand-over p50": float64(c.handover),
+		"least/most a goroutine": float64(c.least) / float64(max(c.most, 1)), "stalled": float64(c.stalled),
+	}
+}
+
+var crowdColumns = []column{
+	{name: "locks/s", print: count, ratio: true}, {name: "hand-over p50", print: duration},
+	{name: "least/most a goroutine", print: decimals},
+}
+
+// crowds measures crowds on Redis: all in this process, and half in each of two.
+func crowds(ctx context.Context, s setup) error {
+	addr, stop, err := startRedis(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	defer rdb.Close()
+	var here, two []runner
+	for _, c := range onRedis {
+		l, err := c.open(addr)
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+		defer l.close()
+		here = append(here, runner{c.name, func(ctx context.Context) (measure, error) {
+			before, err := sent(ctx, rdb, c.inner)
+			if err != nil {
+				return nil, err
+			}
+			came, err := crowd(l, "crowd", crowdAlone, s.slice)
+			if err != nil {
+				return nil, err
+			}
+			after, err := sent(ctx, rdb, c.inner)
+			m := came.measure(s.slice)
+			m["commands/lock"] = float64(after-before) / float64(max(came.n, 1))
+			return m, err
+		}})
+		var pair [2]*process
+		for i := range pair {
+			if pair[i], err = startChild(ctx, "redis", c, addr); err != nil {
+				return fmt.Errorf("%s: %w", c.name, err)
+			}
+			defer pair[i].stop()
+		}
+		two = append(two, runner{c.name, func(context.Context) (measure, error) { return crowdPair(pair, s.slice) }})
+	}
+	title := fmt.Sprintf("Redis: one name, %d goroutines of one process", crowdAlone)
+	if err := rounds(ctx, s, title, bestPeer, append(crowdColumns,
+		column{name: "commands/lock", print: decimals}, column{name: "stalled", print: count, sum: true}), here); err != nil {
+		return err
+	}
+	title = fmt.Sprintf("Redis: one name, two processes of %d goroutines", crowdOfTwo)
+	return rounds(ctx, s, title, bestPeer, []column{
+		{name: "locks/s", print: count, ratio: true}, {name: "share of the less served", print: decimals},
+		{name: "stalled", print: count, sum: true},
+	}, two)
+}
+
+func crowdPair(pair [2]*process, d time.Duration) (measure, error) {
+	for _, p := range pair {
+		if err := p.tell("crowd crowd %d %d", crowdOfTwo, d.Milliseconds()); err != nil {
+			return nil, err
+		}
+	}
+	var n, stalled [2]int
+	for i, p := range pair {
+		if err := p.hear(&n[i], &stalled[i]); err != nil {
+			return nil, err
+		}
+	}
+	all := max(n[0]+n[1], 1)
+	return measure{
+		"locks/s":                  float64(all) / d.Seconds(),
+		"share of the less served": float64(min(n[0], n[1])) / float64(all),
+		"stalled":                  float64(stalled[0] + stalled[1]),
+	}, nil
+}
