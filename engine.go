@@ -15,6 +15,7 @@ type engine struct {
 	desc    store.Description
 	process store.Process
 	now     func() clock.Instant
+	born    clock.Instant
 
 	gates  gates
 	hints  hints
@@ -42,6 +43,7 @@ func newEngine(s store.Store) *engine {
 	if e.desc.InProcess {
 		e.now = clock.Awake
 	}
+	e.born = e.now()
 	e.gates.init(e)
 	e.hints.init(e)
 	e.sched.init(e)
@@ -101,6 +103,16 @@ func (e *engine) begin(s *settings) {
 			}
 		})
 	})
+}
+
+// together is at, or up to a grain later: at an instant at which others do what
+// they have to do as often, so that what they send goes in one batch.
+func (e *engine) together(at clock.Instant, grain time.Duration) clock.Instant {
+	past := at.Sub(e.born) % grain
+	if past < time.Microsecond { // it is there already, but for what division leaves
+		return at
+	}
+	return at.Add(grain - past)
 }
 
 // longestCall bounds every single operation on the store.

@@ -53,6 +53,10 @@ var engineMutants = []broken{
 		"h.renewAt = now.Add(jitter(pause))", "h.renewAt = now.Add(h.s.RenewEvery + 0*pause)"),
 	one("MaxHold is ignored", "TestMaxHold_IsLostAndGivenBackAtItsEnd", "renew.go", "if h.s.MaxHold > 0 {", "if false {"),
 
+	one("each lease warns of an outage", "TestRule3_AnOutageIsOneWarning", "renew.go", "s.away[log], level = true, slog.LevelWarn", "level = slog.LevelWarn"),
+	one("one warning for ever", "TestRule3_AnOutageIsOneWarning", "renew.go", "if log := h.s.Logger; err == nil {\n\t\t\tclear(s.away)\n", "if log := h.s.Logger; err == nil {\n"),
+	one("a grant is no answer", "TestRule3_AnOutageIsOneWarning", "renew.go", "\tclear(s.away)\n\th.at = h.next()\n", "\th.at = h.next()\n"),
+
 	// Rule 4.
 	one("a call for each lease", "TestRule4_LeasesAreRenewedInBatches", "renew.go", "batchSize = 1000", "batchSize = 1"),
 	one("what is nearly due waits", "TestRule4_WhatIsNearlyDueGoesWithTheRest", "renew.go", "by = now.Add(h.s.RenewEvery / 16)", "by = now"),
@@ -71,7 +75,8 @@ var engineMutants = []broken{
 	one("a minimum hold is not shown", "TestRule5_MinHoldIsShownBeforeTheCallerHasTheLease", "ask.go", "|| o.claim.Keep == 0 || o.part {", "|| o.claim.Keep >= 0 || o.part {"),
 	one("a hint spares the minimum hold its renewal", "TestRule5_AHintDoesNotSpareTheMinHoldItsRenewal", "acquire.go",
 		"|| !fresh || r.claim.Keep > 0 ||", "|| !fresh ||"),
-	one("no safety look", "TestRule5_TheSafetyLookIsAtAThirdOfThePlace", "pace.go", "at := p.sent.Add(p.s.place / 3)", "at := p.sent.Add(time.Hour)"),
+	one("no safety look", "TestRule5_TheSafetyLookIsAtAThirdOfThePlace", "pace.go", "at := p.e.together(p.sent.Add(p.s.place/3), p.s.place/30)", "at := p.sent.Add(time.Hour)"),
+	one("each keeps its place by itself", "TestRule5_PlacesAreKeptTogether", "engine.go", "return at.Add(grain - past)", "return at"),
 	one("no look at the end of the obstacle", "TestRule5_LooksAtTheEndOfTheObstacleAhead", "pace.go", "answer.Until; until > 0 {", "answer.Until; until < 0 {"),
 	one("an unclear ask is not withdrawn", "TestRule5_AnUnclearAskIsRepeatedThenWithdrawn", "acquire.go",
 		"if r.placed || r.claim.Keep > 0 || !store.Definite(out.err) {", "if false {"),

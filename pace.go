@@ -59,7 +59,7 @@ func (p *pace) rest(ctx context.Context) (hint *store.Hint, polling bool, err er
 // obstacle ahead, after a third of the place's time, or just before the
 // context ends, whichever is first.
 func (p *pace) nextAsk() clock.Instant {
-	at := p.sent.Add(p.s.place / 3)
+	at := p.e.together(p.sent.Add(p.s.place/3), p.s.place/30)
 	if until := p.refused.answer.Until; until > 0 {
 		// Counted from when the answer came, so not too early.
 		at = min(at, p.sent.Add(p.took+max(until, time.Millisecond)))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -23,7 +24,8 @@ type scheduler struct {
 	mu    sync.Mutex
 	holds holdHeap
 	timer *time.Timer
-	armed clock.Instant // when the timer fires; 0: it does not
+	armed clock.Instant         // when the timer fires; 0: it does not
+	away  map[*slog.Logger]bool // who was warned since the store answered last
 
 	slots chan struct{} // bounds the batches under way
 }
@@ -45,6 +47,7 @@ var errMaxHold = fmt.Errorf("%w: MaxHold is over", ErrLost)
 func (s *scheduler) init(e *engine) {
 	s.e = e
 	s.slots = make(chan struct{}, batches)
+	s.away = map[*slog.Logger]bool{}
 }
 
 // add begins to look after a hold that is ours until deadline and is to be
@@ -61,6 +64,7 @@ func (s *scheduler) add(h *hold, deadline, renewAt clock.Instant) bool {
 		h.index = -1
 		return false
 	}
+	clear(s.away)
 	h.at = h.next()
 	heap.Push(&s.holds, h)
 	s.arm()
@@ -322,11 +326,19 @@ func (s *scheduler) renew(b batch) {
 		if h.s.Observer != nil {
 			seen = append(seen, h.renewalTold(now.Sub(h.due), err))
 		}
-		if left := h.deadline.Sub(now); h.retries == 1 { // once an outage, not once a try
-			log, attrs := h.s.Logger, h.attrs("err", unclear(err), "left", left)
-			tell = append(tell, func() {
-				log.Warn("holdfast: renewal failed, trying again until the lease runs out", attrs...)
-			})
+		if log := h.s.Logger; err == nil {
+			clear(s.away)
+		} else if h.retries == 1 { // once a hold, not once a try
+			level := slog.LevelDebug
+			if !s.away[log] { // and of all holds that an outage hits, the first
+				s.away[log], level = true, slog.LevelWarn
+			}
+			if log.Enabled(context.Background(), level) {
+				attrs := h.attrs("err", unclear(err), "left", h.deadline.Sub(now), "held", len(s.holds))
+				tell = append(tell, func() {
+					log.Log(context.Background(), level, "holdfast: renewal failed, trying again until the lease runs out", attrs...)
+				})
+			}
 		}
 		h.at = h.next()
 		heap.Fix(&s.holds, h.index)

@@ -404,7 +404,40 @@ func TestRule3_ValidIsNeverTrueOfWhatTheStoreGaveAway(t *testing.T) {
 	})
 }
 
-// An operator hears of an outage once a lease, not once a try, and of the loss.
+// Of an outage an operator hears one warning, however many leases it hits, with
+// how many those are; each lease has its line at debug, and its loss an error.
+func TestRule3_AnOutageIsOneWarning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		var log strings.Builder
+		locks := locker(t, s, &Options{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+		var all []*Lease
+		for i := range 2500 { // three batches
+			all = append(all, lock(t, locks, fmt.Sprint(i)))
+		}
+		for outage := range 3 {
+			log.Reset()
+			s.renewalsFail(time.Now().Add(15 * time.Second)) // and then they work again
+			time.Sleep(25 * time.Second)
+			same(t, fmt.Sprint("warnings of outage ", outage), strings.Count(log.String(), "level=WARN"), 1)
+			same(t, "lines", strings.Count(log.String(), "renewal failed"), len(all))
+			if !strings.Contains(log.String(), "held=2500") {
+				t.Error("not told how many leases are at stake")
+			}
+		}
+		s.renewalsFail(time.Now().Add(time.Minute))
+		<-all[0].Lost()
+		time.Sleep(time.Minute)
+		same(t, "losses", strings.Count(log.String(), "level=ERROR"), len(all))
+		log.Reset() // a grant is an answer too: what comes then is another outage
+		lock(t, locks, "a")
+		s.renewalsFail(time.Now().Add(15 * time.Second))
+		time.Sleep(15 * time.Second)
+		same(t, "warnings", strings.Count(log.String(), "level=WARN"), 1)
+	})
+}
+
+// And once a lease, not once a try.
 func TestRule3_AnOutageIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)

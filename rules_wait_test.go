@@ -269,6 +269,40 @@ func TestRule5_TheSafetyLookIsAtAThirdOfThePlace(t *testing.T) {
 	})
 }
 
+// Waiters for many names ask at the same instants, so that a store can take what
+// they ask in one batch; none of them more often than at a third of the place's
+// time, and none much later.
+func TestRule5_PlacesAreKeptTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		locks := locker(t, withHints{s}, nil)
+		const third = 10 * time.Second / 3
+		for i := range 200 {
+			name := fmt.Sprint(i)
+			other(t, s.mem, name, time.Hour)
+			waits(t, locks.Mutex(name).Lock)
+			time.Sleep(17 * time.Millisecond)
+		}
+		begin := time.Now()
+		time.Sleep(10 * third)
+		instants, last := map[time.Time]bool{}, map[string]time.Time{}
+		for _, c := range s.made("ask") {
+			if before, ok := last[c.name]; ok {
+				if gap := c.sent.Sub(before); gap < third || gap > third*11/10+time.Millisecond {
+					t.Fatalf("%q was asked for %v after the last time", c.name, gap)
+				}
+			}
+			last[c.name] = c.sent
+			if c.sent.After(begin) {
+				instants[c.sent.Round(time.Millisecond)] = true
+			}
+		}
+		if n := len(instants); n < 10 || n > 101 { // of 2000 asks
+			t.Errorf("asks at %d instants", n)
+		}
+	})
+}
+
 func TestRule5_LooksAtTheEndOfTheObstacleAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
