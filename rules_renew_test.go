@@ -419,6 +419,7 @@ func TestRule3_AnOutageIsOneWarning(t *testing.T) {
 			log.Reset()
 			s.renewalsFail(time.Now().Add(15 * time.Second)) // and then they work again
 			time.Sleep(25 * time.Second)
+			synctest.Wait()
 			same(t, fmt.Sprint("warnings of outage ", outage), strings.Count(log.String(), "level=WARN"), 1)
 			same(t, "lines", strings.Count(log.String(), "renewal failed"), len(all))
 			if !strings.Contains(log.String(), "held=2500") {
@@ -428,11 +429,13 @@ func TestRule3_AnOutageIsOneWarning(t *testing.T) {
 		s.renewalsFail(time.Now().Add(time.Minute))
 		<-all[0].Lost()
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		same(t, "losses", strings.Count(log.String(), "level=ERROR"), len(all))
 		log.Reset() // a grant is an answer too: what comes then is another outage
 		lock(t, locks, "a")
 		s.renewalsFail(time.Now().Add(15 * time.Second))
 		time.Sleep(15 * time.Second)
+		synctest.Wait()
 		same(t, "warnings", strings.Count(log.String(), "level=WARN"), 1)
 	})
 }

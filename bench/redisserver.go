@@ -12,18 +12,44 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"golang.org/x/sys/unix"
 )
 
-// startRedis starts a redis-server on a free port of the loopback, without
-// persistence. stop ends it and removes its directory.
+// startRedis starts a redis-server and returns its address. stop ends it.
 func startRedis(ctx context.Context) (addr string, stop func(), err error) {
+	s, err := startServer(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	return s.addr, s.stop, nil
+}
+
+// A redisServer is a redis-server on a free port of the loopback, without
+// persistence.
+type redisServer struct {
+	addr, dir string
+	cmd       *exec.Cmd
+}
+
+// stop ends the server and removes its directory.
+func (s *redisServer) stop() {
+	s.cmd.Process.Kill()
+	s.cmd.Wait()
+	os.RemoveAll(s.dir)
+}
+
+// freeze stops the server from running, with its connections open, until thaw.
+func (s *redisServer) freeze() { s.cmd.Process.Signal(unix.SIGSTOP) }
+func (s *redisServer) thaw()   { s.cmd.Process.Signal(unix.SIGCONT) }
+
+func startServer(ctx context.Context) (s *redisServer, err error) {
 	program, err := exec.LookPath("redis-server")
 	if err != nil {
-		return "", nil, fmt.Errorf("redis-server is needed: run \"make servers\": %w", err)
+		return nil, fmt.Errorf("redis-server is needed: run \"make servers\": %w", err)
 	}
 	dir, err := os.MkdirTemp("", "holdfast-bench-")
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
 	defer func() {
 		if err != nil {
@@ -32,31 +58,27 @@ func startRedis(ctx context.Context) (addr string, stop func(), err error) {
 	}()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
-	addr = l.Addr().String()
+	addr := l.Addr().String()
 	port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 	l.Close()
 
 	cmd := exec.Command(program, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir)
 	if err := cmd.Start(); err != nil {
-		return "", nil, err
+		return nil, err
 	}
-	stop = func() {
-		cmd.Process.Kill()
-		cmd.Wait()
-		os.RemoveAll(dir)
-	}
+	s = &redisServer{addr, dir, cmd}
 	rdb := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
 	defer rdb.Close()
 	for until := time.Now().Add(30 * time.Second); ; {
 		err := rdb.Ping(ctx).Err()
 		if err == nil {
-			return addr, stop, nil
+			return s, nil
 		}
 		if ctx.Err() != nil || time.Now().After(until) {
-			stop()
-			return "", nil, fmt.Errorf("redis-server on %s does not answer: %w", addr, err)
+			s.stop()
+			return nil, fmt.Errorf("redis-server on %s does not answer: %w", addr, err)
 		}
 		time.Sleep(5 * time.Millisecond)
 	}

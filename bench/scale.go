@@ -4,108 +4,299 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"text/tabwriter"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/memstore"
 )
 
 // scale holds many leases at once in this process for a whole TTL, in which
-// each is renewed, and tells what they cost.
+// each is renewed, and tells what they cost; then what becomes of them while
+// the server is frozen; then what as many waiters cost.
 func scale(ctx context.Context, s setup) error {
-	addr, stop, err := startRedis(ctx)
+	server, err := startServer(ctx)
 	if err != nil {
 		return err
 	}
-	defer stop()
-	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	defer server.stop()
+	rdb := redis.NewClient(&redis.Options{Addr: server.addr}) // ours, not theirs
 	defer rdb.Close()
 
 	fmt.Fprintf(s.out, "\n%d leases held at once, TTL %v, after a whole TTL\n", s.held, s.ttl)
 	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "\theap a lease\tgoroutines more\tlost\tcommands a second\ttake all\tgive all back\t")
+	fmt.Fprintln(w, "\theap a lease\tgoroutines more\tlost\tcommands/s\tround trips/s\tof one EXPIRE each\tprocessor\tlatest renewal\ttake all\tgive all back\t")
+	var trips roundTrips
+	theirs := redis.NewClient(&redis.Options{Addr: server.addr})
+	defer theirs.Close()
+	theirs.AddHook(&trips)
 	for _, c := range []struct {
 		name string
-		open func() (*holdfast.Locker, error)
+		open func(*holdfast.Options) (*holdfast.Locker, error)
 	}{
-		{"holdfast, memory", func() (*holdfast.Locker, error) {
-			return holdfast.New(memstore.New(), &holdfast.Options{TTL: s.ttl})
-		}},
-		{"holdfast, Redis", func() (*holdfast.Locker, error) {
-			return newOnRedis(rdb, &holdfast.Options{TTL: s.ttl})
-		}},
+		{"holdfast, memory", func(o *holdfast.Options) (*holdfast.Locker, error) { return holdfast.New(memstore.New(), o) }},
+		{"holdfast, Redis", func(o *holdfast.Options) (*holdfast.Locker, error) { return newOnRedis(theirs, o) }},
 	} {
-		l, err := c.open()
+		h := &holding{rdb: rdb, trips: &trips}
+		l, err := c.open(&holdfast.Options{TTL: s.ttl, Observer: h.observe, Logger: quiet})
 		if err != nil {
 			return err
 		}
-		err = hold(ctx, s, c.name, l, rdb, w)
+		err = h.measure(ctx, s, c.name, l, w)
 		l.Close()
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if err := frozen(ctx, s, server, theirs); err != nil {
+		return err
+	}
+	return waiters(ctx, s, rdb, theirs, &trips)
 }
 
-func hold(ctx context.Context, s setup, name string, l *holdfast.Locker, rdb *redis.Client, w *tabwriter.Writer) error {
+// quiet is for what is bound to happen.
+var quiet = slog.New(slog.DiscardHandler)
+
+// roundTrips counts what a client sends: a pipeline is one.
+type roundTrips struct{ n atomic.Int64 }
+
+func (t *roundTrips) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+}
+
+func (t *roundTrips) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error { t.n.Add(1); return next(ctx, cmd) }
+}
+
+func (t *roundTrips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error { t.n.Add(1); return next(ctx, cmds) }
+}
+
+// A holding is many leases held at once.
+type holding struct {
+	rdb    *redis.Client
+	trips  *roundTrips
+	latest atomic.Int64 // by how much a renewal was late, at most
+}
+
+func (h *holding) observe(e holdfast.Event) {
+	for e.Kind == holdfast.EventRenewed {
+		have := h.latest.Load()
+		if int64(e.After) <= have || h.latest.CompareAndSwap(have, int64(e.After)) {
+			return
+		}
+	}
+}
+
+func (h *holding) measure(ctx context.Context, s setup, name string, l *holdfast.Locker, w *tabwriter.Writer) error {
 	// One lease first, for what is made once.
 	first, err := l.Mutex("bench/first").Lock(ctx)
 	if err != nil {
 		return err
 	}
 	bytes, goroutines := heap(), runtime.NumGoroutine()
-	leases := make([]*holdfast.Lease, s.held)
-	took, err := each(s.held, func(i int) (err error) {
-		leases[i], err = l.Mutex(fmt.Sprintf("bench/%06d", i)).Lock(ctx)
-		return err
-	})
+	leases, took, err := takeAll(ctx, l, s.held)
 	if err != nil {
 		return err
 	}
-	inner := onRedis[0].inner
-	before, err := sent(ctx, rdb, inner)
+	before, err := sent(ctx, h.rdb, onRedis[0].inner)
 	if err != nil {
 		return err
 	}
-	start := time.Now()
-	select {
-	case <-time.After(s.ttl):
-	case <-ctx.Done():
-		return ctx.Err()
+	start, busy, trips := time.Now(), processor(), h.trips.n.Load()
+	if err := sleep(ctx, s.ttl); err != nil {
+		return err
 	}
-	after, err := sent(ctx, rdb, inner)
+	seconds := time.Since(start).Seconds()
+	share := (processor() - busy).Seconds() / seconds
+	tripsEach := float64(h.trips.n.Load()-trips) / seconds
+	after, err := sent(ctx, h.rdb, onRedis[0].inner)
 	if err != nil {
 		return err
 	}
-	commands := float64(after-before) / time.Since(start).Seconds()
-	lost := 0
-	for _, lease := range leases {
-		if !lease.Valid() {
-			lost++
-		}
-	}
+	lost := countLost(leases)
 	moreBytes, moreGoroutines := heap()-bytes, runtime.NumGoroutine()-goroutines
-	gave, err := each(s.held, func(i int) error {
-		if err := leases[i].Release(); !errors.Is(err, holdfast.ErrLost) {
-			return err
-		}
-		return nil // counted already
-	})
+	gave, err := giveAll(leases)
 	if err != nil {
 		return err
 	}
 	if err := first.Release(); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "%s\t%d B\t%d\t%d\t%.1f\t%s\t%s\t\n", name, moreBytes/int64(s.held), moreGoroutines, lost, commands,
+	fewer := "-"
+	if tripsEach > 0 {
+		fewer = fmt.Sprintf("1/%.0f", float64(s.held)/(s.ttl/3).Seconds()/tripsEach)
+	}
+	fmt.Fprintf(w, "%s\t%d B\t%d\t%d\t%.0f\t%.1f\t%s\t%.1f %%\t%s\t%s\t%s\t\n", name, moreBytes/int64(s.held), moreGoroutines, lost,
+		float64(after-before)/seconds, tripsEach, fewer, 100*share, time.Duration(h.latest.Load()).Round(time.Millisecond),
 		took.Round(time.Millisecond), gave.Round(time.Millisecond))
 	return nil
+}
+
+func takeAll(ctx context.Context, l *holdfast.Locker, n int) (leases []*holdfast.Lease, took time.Duration, err error) {
+	leases = make([]*holdfast.Lease, n)
+	took, err = each(n, func(i int) (err error) {
+		leases[i], err = l.Mutex(fmt.Sprintf("bench/%06d", i)).Lock(ctx)
+		return err
+	})
+	return leases, took, err
+}
+
+func countLost(leases []*holdfast.Lease) (n int) {
+	for _, l := range leases {
+		if !l.Valid() {
+			n++
+		}
+	}
+	return n
+}
+
+func giveAll(leases []*holdfast.Lease) (time.Duration, error) {
+	return each(len(leases), func(i int) error {
+		if err := leases[i].Release(); !errors.Is(err, holdfast.ErrLost) {
+			return err
+		}
+		return nil // counted already
+	})
+}
+
+// frozen stops the server for half of the TTL, in which no lease may be lost,
+// and then for twice the TTL: then all are, each at its deadline. A bare timer
+// set for the same instant tells how late this machine is with any.
+func frozen(ctx context.Context, s setup, server *redisServer, rdb *redis.Client) error {
+	var mu sync.Mutex
+	lostAt := map[string]time.Time{}
+	l, err := newOnRedis(rdb, &holdfast.Options{TTL: s.ttl, Logger: quiet, Observer: func(e holdfast.Event) {
+		if e.Kind == holdfast.EventLost {
+			mu.Lock()
+			defer mu.Unlock()
+			lostAt[e.Name] = time.Now()
+		}
+	}})
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	leases, _, err := takeAll(ctx, l, s.held)
+	if err != nil {
+		return err
+	}
+	server.freeze()
+	defer server.thaw()
+	if err := sleep(ctx, s.ttl/2); err != nil {
+		return err
+	}
+	server.thaw()
+	if err := sleep(ctx, s.ttl); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.out, "\nThe server frozen for half of the TTL: %d of %d lost\n", countLost(leases), s.held)
+	server.freeze()
+	if err := sleep(ctx, s.ttl/2); err != nil { // what was answered before has been read, and no deadline moves any more
+		return err
+	}
+	deadlines, bare := make([]time.Time, s.held), make([]atomic.Int64, s.held)
+	for i, lease := range leases {
+		deadlines[i] = lease.Deadline()
+		time.AfterFunc(time.Until(deadlines[i]), func() { bare[i].Store(int64(time.Since(deadlines[i]))) })
+	}
+	if err := sleep(ctx, s.ttl*3/2); err != nil {
+		return err
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	var latest, latestBare, worst time.Duration
+	for i, lease := range leases {
+		late, timer := lostAt[lease.Name()].Sub(deadlines[i]), time.Duration(bare[i].Load())
+		latest, latestBare, worst = max(latest, late), max(latestBare, timer), max(worst, late-timer)
+	}
+	fmt.Fprintf(s.out, "for twice the TTL: %d of %d lost; the latest %v after its deadline, the latest bare timer %v; at most %v later than the bare timer of the same instant\n",
+		countLost(leases), s.held, latest.Round(time.Microsecond), latestBare.Round(time.Microsecond), worst.Round(time.Microsecond))
+	return nil
+}
+
+// waiters waits with a goroutine for each of many names that are held
+// elsewhere.
+func waiters(ctx context.Context, s setup, rdb, theirs *redis.Client, trips *roundTrips) error {
+	n := max(s.held/10, 1)
+	elsewhere, err := newOnRedis(rdb, &holdfast.Options{TTL: time.Hour})
+	if err != nil {
+		return err
+	}
+	defer elsewhere.Close()
+	held, _, err := takeAll(ctx, elsewhere, n)
+	if err != nil {
+		return err
+	}
+	l, err := newOnRedis(theirs, &holdfast.Options{TTL: s.ttl})
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	before := heap()
+	waiting, stop := context.WithCancel(ctx)
+	defer stop()
+	var wg sync.WaitGroup
+	for _, lease := range held {
+		wg.Go(func() { l.Mutex(lease.Name()).Lock(waiting) })
+	}
+	if err := sleep(ctx, s.ttl); err != nil { // all have a place, and have kept it
+		return err
+	}
+	bytes := (heap() - before) / int64(n)
+	commands, err := sent(ctx, rdb, onRedis[0].inner)
+	if err != nil {
+		return err
+	}
+	start, sentTrips := time.Now(), trips.n.Load()
+	if err := sleep(ctx, s.ttl); err != nil {
+		return err
+	}
+	seconds := time.Since(start).Seconds()
+	after, err := sent(ctx, rdb, onRedis[0].inner)
+	if err != nil {
+		return err
+	}
+	mailboxes, err := rdb.Do(ctx, "pubsub", "channels").StringSlice()
+	if err != nil {
+		return err
+	}
+	third := min(s.ttl, 10*time.Second).Seconds() / 3
+	fmt.Fprintf(s.out, "\n%d goroutines that wait for as many names held elsewhere: %d B of heap each with their stacks not counted, %d subscription, "+
+		"%.2f commands for each name in a third of its place's time, %.1f round trips/s\n",
+		n, bytes, len(mailboxes), float64(after-commands)/seconds*third/float64(n), float64(trips.n.Load()-sentTrips)/seconds)
+	stop()
+	wg.Wait()
+	return nil
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// processor is how long this process has kept processors busy.
+func processor() time.Duration {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		panic(err) // no such kernel
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // each runs f for 0 to n-1 on 64 goroutines and tells how long that took.
