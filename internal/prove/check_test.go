@@ -245,6 +245,9 @@ var histories = []struct {
 		s.lock(1, 10).got(11, 1).add(502, Event{Do: over, By: ms(1)}).add(900, Event{Do: lost})
 		s.add(880, Event{Do: stall, Proc: 1, By: ms(375)})
 	}},
+	{"a lease that comes back", told, "valid again", func(s *script) {
+		s.lock(1, 10).got(11, 1).add(502, Event{Do: over, By: ms(1)}).add(504, Event{Do: until, Until: ms(1000)}).release(510, 511)
+	}},
 	{"a loss that a release found", 0, "", func(s *script) {
 		s.lock(1, 10).got(11, 1).add(502, Event{Do: over, By: ms(1)}).add(503, Event{Do: release}).add(504, Event{Do: released, Err: "lost"})
 	}},
@@ -264,6 +267,16 @@ var histories = []struct {
 		s.Run.Names = append(s.Run.Names, Name{"b", "mutex", store.Full})
 		s.claim(1, "b", probe, store.Full, 10_010).got(12_600, 7).release(12_610, 12_611)
 		s.add(12_300, Event{Do: stall, Proc: 1, By: ms(1000)})
+	}},
+	{"one that waited at the last fault is not served", live, "was not served within", func(s *script) {
+		l := s.lock(1, 9990)
+		s.Events[len(s.Events)-1].Bound = ms(5000)
+		l.not(14_990, "cancelled")
+	}},
+	{"one that waited at the last fault, and not for long, gives up", 0, "", func(s *script) {
+		l := s.lock(1, 9990)
+		s.Events[len(s.Events)-1].Bound = ms(2400)
+		l.not(12_390, "cancelled")
 	}},
 	{"something is left", live, "1 entries are left", func(s *script) {
 		s.add(19_001, Event{Do: left, Name: "a", Entries: 1})

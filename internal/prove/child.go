@@ -35,8 +35,6 @@ type job struct {
 	Life  int               `json:"life"`
 	Start time.Duration     `json:"start"` // of the run, on the boot clock
 	Run   Run               `json:"run"`
-	// Break names what is to be wrong with the lock, in tests.
-	Break string `json:"break,omitempty"`
 }
 
 // A child is one process that works with the locks, or a group of goroutines in

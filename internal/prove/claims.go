@@ -30,6 +30,7 @@ type claim struct {
 	spans   []span        // what it held, and when
 	inner   []int64       // the tokens of its re-entries
 
+	revived    bool          // it was over, and then valid again
 	over, late time.Duration // when a bare timer for its deadline fired, and how late; never
 	lost       time.Duration // when the loss was told; never
 	release    time.Duration // when the release was called, and returned; never
@@ -169,6 +170,7 @@ func (c *claim) note(e *Event) {
 		c.back, c.err = e.At, e.Err
 	case until:
 		c.until = max(c.until, e.Until)
+		c.revived = c.revived || c.over != never
 	case weight:
 		last := &c.spans[len(c.spans)-1]
 		last.to = e.At

@@ -227,6 +227,8 @@ func (j *judge) excuses(try *claim, longest time.Duration) bool {
 		switch {
 		case c == try:
 			continue
+		case c.verb == "upgradeable": // it may want the whole
+			unseen = window{c.call, min(c.end(), j.end)}
 		case c.back == never:
 			unseen.to = min(c.died, j.end) + gone
 			after = unseen

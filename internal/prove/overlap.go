@@ -181,6 +181,9 @@ func (j *judge) told() {
 		if c.over == never || c.release < c.over {
 			continue
 		}
+		if c.revived {
+			j.wrong(c.name, c.over, c.until, []*claim{c}, "%s: its time was over, and then it was valid again", c.who(c.token))
+		}
 		l := j.life(c)
 		until := min(c.lost, c.release, l.to, j.end)
 		if late := until - c.over - l.stalled(c.over, until); late > tellBy {
@@ -189,6 +192,9 @@ func (j *judge) told() {
 		j.Judged++
 	}
 }
+
+// takenBy is how long after the last fault every name can be taken.
+func takenBy(ttl time.Duration) time.Duration { return ttl + 2*time.Second }
 
 // live: after the last fault every name can be taken within the TTL and two
 // seconds, whoever waits is answered, and by then the store has nothing left.
@@ -203,22 +209,32 @@ func (j *judge) live() {
 		}
 		return most
 	}
-	bound := j.Run.TTL + 2*time.Second
+	bound := takenBy(j.Run.TTL)
 	for _, n := range j.Run.Names {
-		first := (*claim)(nil)
+		first, tried := (*claim)(nil), j.calm // until when it was tried
 		for _, c := range j.byName[n.Name] {
 			if c.verb == probe && c.granted && (first == nil || c.back < first.back) {
 				first = c
+			} else if c.verb == probe {
+				tried = max(tried, min(c.back, j.end))
 			}
 		}
 		j.Judged++
-		if first == nil {
+		if took := tried - j.calm - stalled(tried); first == nil && tried > j.calm && took <= bound {
+			j.Undecided++ // the machine had no time for it
+		} else if first == nil {
 			j.wrong(n.Name, j.calm, j.end, nil, "nobody could take it after the last fault")
 		} else if took := first.back - j.calm - stalled(first.back); took > bound {
 			j.wrong(n.Name, j.calm, first.back, []*claim{first}, "after the last fault it took %v until %s had it, and may take %v", took, first.who(first.token), bound)
 		}
 	}
 	for _, c := range j.claims {
+		if c.call < j.calm && c.back > j.calm && c.died == never && c.verb != "try" && c.call+c.bound > j.calm+bound {
+			j.Judged++
+			if took := min(c.back, j.end) - j.calm; took-stalled(j.calm+took) > bound {
+				j.wrong(c.name, c.call, min(c.back, j.end), []*claim{c}, "%s waited at the last fault, and was not served within %v", c.who(0), bound)
+			}
+		}
 		if l := j.life(c); c.back == never && c.died == never && l.to != never {
 			j.wrong(c.name, c.call, l.to, []*claim{c}, "%s was never answered, though its process ended its work", c.who(0))
 		}

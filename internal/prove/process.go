@@ -19,13 +19,14 @@ type process struct {
 	n       int // from 1
 	proxies map[string]*proxy
 
-	mu    sync.Mutex
-	busy  bool // a fault is on
-	life  int
-	cmd   *exec.Cmd
-	in    io.WriteCloser
-	gone  chan struct{} // closed when the life is over and all that it told was read
-	ended bool          // as it was told
+	mu       sync.Mutex
+	busy     bool // a fault of the process is on
+	linkBusy bool // and one of its link
+	life     int
+	cmd      *exec.Cmd
+	in       io.WriteCloser
+	gone     chan struct{} // closed when the life is over and all that it told was read
+	ended    bool          // as it was told
 }
 
 // begin starts the next life. The caller holds no lock.
@@ -65,7 +66,7 @@ func (p *process) begin() error {
 			p.r.add(Event{Do: failed, Proc: p.n, Life: life, Text: fmt.Sprintf("process %d ended by itself: %v %s", p.n, err, stderr.String())})
 		}
 	}()
-	p.send(&command{Job: &job{URL: p.r.o.URL, Via: via, Proc: p.n, Life: life, Start: p.r.zero, Run: p.r.run, Break: p.r.o.Break}})
+	p.send(&command{Job: &job{URL: p.r.o.URL, Via: via, Proc: p.n, Life: life, Start: p.r.zero, Run: p.r.run}})
 	return nil
 }
 

@@ -41,8 +41,6 @@ type Options struct {
 	// Server does a fault to the store, and what it returns ends it. It is for
 	// tests, whose store is theirs to stop.
 	Server map[Fault]func() (mend func())
-	// Break names what is wrong with the lock, in tests.
-	Break string
 	// Stop ends the run at its first violation, in tests.
 	Stop bool
 }
@@ -60,6 +58,7 @@ type run struct {
 
 	mu     sync.Mutex
 	events []Event
+	holds  map[int]int // of each process, now
 	file   *os.File
 	out    *json.Encoder
 	err    error // of the file
@@ -80,7 +79,7 @@ func Faults(rawURL string) []Fault {
 // Prove runs the processes and the faults and judges what came of it. An error
 // says that there was no run.
 func Prove(ctx context.Context, o *Options) (*Report, error) {
-	r := &run{o: o, zero: clock.Boot(), registers: registers{m: map[string]*register{}}}
+	r := &run{o: o, zero: clock.Boot(), registers: registers{m: map[string]*register{}}, holds: map[int]int{}}
 	if err := r.prepare(ctx); err != nil {
 		return nil, err
 	}
@@ -216,6 +215,14 @@ func (r *run) add(e Event) {
 		e.At = r.now()
 	}
 	r.events = append(r.events, e)
+	switch e.Do {
+	case got:
+		r.holds[e.Proc]++
+	case release:
+		r.holds[e.Proc]--
+	case started:
+		r.holds[e.Proc] = 0
+	}
 	if r.out != nil {
 		r.err = errors.Join(r.err, r.out.Encode(&e))
 	}
@@ -295,7 +302,7 @@ func (r *run) endAll() {
 // their work, take each name once more, and leave nothing behind.
 func (r *run) finish(ctx context.Context) {
 	r.add(Event{Do: calm})
-	bound := r.o.TTL + 2*time.Second
+	bound := takenBy(r.o.TTL)
 	var all sync.WaitGroup
 	for i, p := range r.processes {
 		var probes []string
@@ -393,12 +400,25 @@ func (r *run) strikeAll(ctx context.Context) {
 		if len(r.o.Faults) == 0 {
 			continue
 		}
-		f, p := r.o.Faults[rng.IntN(len(r.o.Faults))], r.processes[rng.IntN(len(r.processes))]
-		s := p.draw(f, rng)
-		if s != nil {
+		f, p := r.o.Faults[rng.IntN(len(r.o.Faults))], r.victim(rng)
+		if s := p.draw(f, rng); s != nil {
 			on.Go(func() { p.strike(s) })
 		}
 	}
+}
+
+// victim is any process, and half of the time one that holds something now:
+// that is where it hurts.
+func (r *run) victim(rng *rand.Rand) *process {
+	n, picky := rng.IntN(len(r.processes)), rng.IntN(2) == 0
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.processes {
+		if p := r.processes[(n+i)%len(r.processes)]; picky && r.holds[p.n] > 0 {
+			return p
+		}
+	}
+	return r.processes[n]
 }
 
 // stopAtFirst ends the run when the history so far has a violation.

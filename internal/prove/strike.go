@@ -37,11 +37,21 @@ func (p *process) draw(f Fault, rng *rand.Rand) *stroke {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.busy {
+	busy := p.busyWith(f)
+	if *busy {
 		return nil
 	}
-	p.busy = true
+	*busy = true
 	return s
+}
+
+// busyWith is whether the process, or its link, has its fault now: one at a
+// time each.
+func (p *process) busyWith(f Fault) *bool {
+	if slices.Contains(linkFaults, f) {
+		return &p.linkBusy
+	}
+	return &p.busy
 }
 
 // strike does the fault from its beginning to its end.
@@ -49,7 +59,7 @@ func (p *process) strike(s *stroke) {
 	defer func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.busy = false
+		*p.busyWith(s.fault) = false
 	}()
 	p.r.add(Event{Do: struck, Proc: p.n, Fault: s.fault})
 	hits, err := p.suffer(s)

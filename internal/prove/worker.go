@@ -15,6 +15,7 @@ import (
 type worker struct {
 	*child
 	rng *rand.Rand
+	up  *holdfast.UpgradeableLease // what the newest lease is, if it can be upgraded
 }
 
 // A deed is one way to claim a name. What a newer holdfast can do is a line
@@ -36,6 +37,16 @@ var deeds = []deed{
 	{"try", "mutex rw", 4, func(_ *worker, l *holdfast.Locker, name string, _, _ int64) taking { return l.Mutex(name).TryLock }, store.Full},
 	{"read", "rw", 8, func(_ *worker, l *holdfast.Locker, name string, _, _ int64) taking { return l.RWMutex(name).RLock }, 1},
 	{"tryread", "rw", 3, func(_ *worker, l *holdfast.Locker, name string, _, _ int64) taking { return l.RWMutex(name).TryRLock }, 1},
+	{"upgradeable", "rw", 3, func(w *worker, l *holdfast.Locker, name string, _, _ int64) taking {
+		return func(ctx context.Context) (*holdfast.Lease, error) {
+			up, err := l.RWMutex(name).UpgradeableRLock(ctx)
+			if err != nil {
+				return nil, err
+			}
+			w.up = up
+			return up.Lease, nil
+		}
+	}, store.Upgradeable},
 	{"slots", "slots", 8, func(_ *worker, l *holdfast.Locker, name string, limit, weight int64) taking {
 		return func(ctx context.Context) (*holdfast.Lease, error) {
 			return l.Semaphore(name, int(limit)).Acquire(ctx, int(weight))
@@ -48,6 +59,10 @@ var deeds = []deed{
 	}, 0},
 }
 
+// waitFor is how long most claims wait: long enough to tell, of one that waits
+// at the last fault, that it is served after it.
+func waitFor(ttl time.Duration) time.Duration { return 2 * takenBy(ttl) }
+
 // work claims until it is told to finish.
 func (w *worker) work() {
 	for !w.finishing() {
@@ -57,11 +72,11 @@ func (w *worker) work() {
 		if weight == 0 {
 			weight = 1 + w.rng.Int64N(name.Limit)
 		}
-		bound := 4 * w.Run.TTL
+		bound := waitFor(w.Run.TTL)
 		if w.rng.IntN(8) == 0 { // a wait that is given up
 			bound = w.upTo(30 * time.Millisecond)
 		}
-		raced := w.rng.IntN(120) == 0
+		raced := w.rng.IntN(60) == 0
 		l := w.locks
 		if raced {
 			l = l.With(&holdfast.Options{NoRenew: true})
@@ -178,15 +193,15 @@ func (w *worker) deadline(l *holdfast.Lease) (until time.Duration, ahead bool) {
 	}
 }
 
-// watch tells how the deadline moves, when a bare timer for it fires, and when
-// the loss is told.
+// watch tells how the deadline moves, when a bare timer for it fires, when the
+// loss is told, and if a lease that was over is valid again.
 func (w *worker) watch(h *holding) {
 	look := time.NewTicker(max(w.Run.TTL/20, 5*time.Millisecond))
 	defer look.Stop()
 	timer := time.NewTimer(h.until - w.now())
 	defer timer.Stop()
 	told := h.Lost()
-	for {
+	for gone := false; ; {
 		select {
 		case <-told:
 			w.tell(Event{Do: lost, Op: h.op})
@@ -197,20 +212,16 @@ func (w *worker) watch(h *holding) {
 		case <-timer.C:
 		}
 		at := w.now()
-		until_, ahead := w.deadline(h.Lease)
+		deadline, ahead := w.deadline(h.Lease)
 		switch {
-		case ahead && until_ > h.until+time.Millisecond:
-			h.until = until_
-			w.tell(Event{Do: until, At: at, Op: h.op, Until: until_})
-			timer.Reset(until_ - w.now())
-		case !ahead && at >= h.until && !h.Valid():
+		case ahead && deadline > h.until+time.Millisecond:
+			h.until, gone = deadline, false
+			w.tell(Event{Do: until, At: at, Op: h.op, Until: deadline})
+			timer.Reset(deadline - w.now())
+		case !ahead && !gone && at >= h.until && !h.Valid():
+			gone = true
 			w.tell(Event{Do: over, At: w.now(), Op: h.op, By: at - h.until})
-			select {
-			case <-told:
-				w.tell(Event{Do: lost, Op: h.op})
-			case <-h.ended:
-			}
-			return
+			look.Reset(time.Millisecond)
 		}
 	}
 }
@@ -218,20 +229,27 @@ func (w *worker) watch(h *holding) {
 // hold uses the lease for a while and gives it back.
 func (w *worker) hold(h *holding) {
 	ttl := w.Run.TTL
-	switch n := w.rng.IntN(100); {
+	switch n := w.rng.IntN(1000); {
 	case h.raced:
 		w.sleep(h.until-w.now()-5*time.Millisecond+w.upTo(8*time.Millisecond), w.finish)
-	case n < 20: // released early
-	case n < 80:
+	case n < 200: // released early
+	case h.weight == store.Upgradeable && n < 900:
+		w.upgrade(h)
+	case n < 750:
 		w.useFor(h, w.upTo(3*time.Millisecond))
-	case n < 92:
+	case n < 850:
+		w.useFor(h, w.upTo(ttl/25))
+	case n < 980:
 		w.reenter(h)
-	case n < 98:
+	case n < 992:
 		w.useFor(h, w.upTo(ttl/10))
 	default: // held past renewals
 		for end := w.now() + ttl/2 + w.upTo(ttl); w.now() < end && h.Valid() && !w.finishing(); {
 			w.useFor(h, ttl/10)
 		}
+	}
+	if !h.Valid() { // the work does not end at once with the lease
+		w.sleep(w.upTo(ttl/20), w.finish)
 	}
 	w.giveBack(h)
 }
@@ -271,6 +289,26 @@ func (w *worker) reenter(h *holding) {
 	inner.Release()
 }
 
+// upgrade makes the hold the only one, and most times lets readers in again.
+func (w *worker) upgrade(h *holding) {
+	w.useFor(h, w.upTo(2*time.Millisecond))
+	ctx, cancel := context.WithTimeout(context.Background(), w.upTo(w.Run.TTL))
+	defer cancel()
+	if w.up.Upgrade(ctx) != nil {
+		w.useFor(h, w.upTo(2*time.Millisecond))
+		return
+	}
+	h.weight = store.Full
+	w.tell(Event{Do: weight, Op: h.op, Weight: store.Full, Token: h.Token()})
+	w.useFor(h, w.upTo(3*time.Millisecond))
+	if w.rng.IntN(3) > 0 {
+		h.weight = store.Upgradeable
+		w.tell(Event{Do: weight, Op: h.op, Weight: store.Upgradeable})
+		w.up.Downgrade()
+		w.useFor(h, w.upTo(2*time.Millisecond))
+	}
+}
+
 // giveBack releases the lease and tells how it came out.
 func (w *worker) giveBack(h *holding) {
 	w.tell(Event{Do: release, Op: h.op})
@@ -295,7 +333,7 @@ func (w *worker) probe(name string) {
 				return w.locks.Semaphore(name, int(n.Limit)).Acquire(ctx, int(n.Limit))
 			}
 		}
-		if h := w.take(probe, n, n.Limit, w.Run.TTL+10*time.Second, false, take); h != nil {
+		if h := w.take(probe, n, n.Limit, takenBy(w.Run.TTL)+2*time.Second, false, take); h != nil {
 			w.giveBack(h)
 		}
 	}
