@@ -53,7 +53,7 @@ type child struct {
 }
 
 // workers is how many goroutines of a child claim locks.
-const workers = 2
+const workers = 3
 
 // Child runs the work of one process: what it reads from in are the parent's
 // orders, what it writes to w are events. It returns when it was told to end

@@ -61,7 +61,7 @@ var deeds = []deed{
 
 // waitFor is how long most claims wait: long enough to tell, of one that waits
 // at the last fault, that it is served after it.
-func waitFor(ttl time.Duration) time.Duration { return 2 * takenBy(ttl) }
+func waitFor(ttl time.Duration) time.Duration { return 3 * takenBy(ttl) }
 
 // work claims until it is told to finish.
 func (w *worker) work() {
