@@ -369,9 +369,13 @@ func (r *run) report() (*Report, error) {
 	if r.o.Out == "" {
 		return report, nil
 	}
-	err := errors.Join(r.err, r.file.Close())
-	text, jsonErr := json.MarshalIndent(report, "", "  ")
-	return report, errors.Join(err, jsonErr, os.WriteFile(filepath.Join(r.o.Out, "report.json"), append(text, '\n'), 0o666))
+	text, err := json.MarshalIndent(report, "", "  ")
+	err = errors.Join(r.err, r.file.Close(), err, os.WriteFile(filepath.Join(r.o.Out, "report.json"), append(text, '\n'), 0o666))
+	f, pageErr := os.Create(filepath.Join(r.o.Out, "report.html"))
+	if pageErr == nil {
+		pageErr = errors.Join(report.HTML(f, h), f.Close())
+	}
+	return report, errors.Join(err, pageErr)
 }
 
 // strikeAll does faults until the time is over, and returns when all have
