@@ -26,11 +26,12 @@ func TestMain(m *testing.M) {
 // of them. What the lines say is no test's business.
 func TestSuitesRun(t *testing.T) {
 	for name, rows := range map[string][]string{
-		"memory": {"holdfast", "sync.Mutex", "channel of one slot", "64 goroutines", "bytes a held name"},
-		"file":   {"holdfast", "flock(2)", "hand-off p50"},
-		"redis":  {"holdfast", "redislock", "redsync", "rueidislock", "SET NX + delete", "PING", "commands/lock"},
-		"crowd":  {"holdfast", "redislock", "redsync", "rueidislock", "100 goroutines of one process", "two processes of 50"},
-		"scale":  {"holdfast, memory", "holdfast, Redis", "frozen for half of the TTL: 0 of 20 lost", "for twice the TTL: 20 of 20 lost", "1 subscription"},
+		"memory":  {"holdfast", "sync.Mutex", "channel of one slot", "64 goroutines", "bytes a held name"},
+		"file":    {"holdfast", "flock(2)", "hand-off p50"},
+		"redis":   {"holdfast", "redislock", "redsync", "rueidislock", "SET NX + delete", "PING", "commands/lock"},
+		"crowd":   {"holdfast", "redislock", "redsync", "rueidislock", "100 goroutines of one process", "two processes of 50"},
+		"scale":   {"holdfast, memory", "holdfast, Redis", "frozen for half of the TTL: 0 of 20 lost", "for twice the TTL: 20 of 20 lost", "1 subscription"},
+		"command": {"holdfast run x", "flock", "timeout", "process 1", "package initialisation", "main"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder
@@ -50,7 +51,7 @@ func TestSuitesRun(t *testing.T) {
 
 func TestUnknownSuiteIsRefused(t *testing.T) {
 	err := run(t.Context(), setup{rounds: 1, slice: 1, turns: 1, held: 1, ttl: 1}, "nonsense")
-	if err == nil || !strings.Contains(err.Error(), "memory, file, redis, crowd, scale") {
+	if err == nil || !strings.Contains(err.Error(), "memory, file, redis, crowd, scale, command") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -1,7 +1,7 @@
 // Command bench measures holdfast against other lock libraries for Go and
 // against the bare system call, all in one run on one machine.
 //
-//	go -C bench run . [-rounds N] [-slice DUR] [memory | file | redis | crowd | scale | all]
+//	go -C bench run . [-rounds N] [-slice DUR] [memory | file | redis | crowd | scale | command | all]
 //
 // It starts its own redis-server on a free port. The contenders take turns, in
 // another order each round, so that whatever else the machine does hits all
@@ -50,6 +50,7 @@ var suites = []suite{
 	{"redis", redisSuite},
 	{"crowd", crowds},
 	{"scale", scale},
+	{"command", command},
 }
 
 func main() {
