@@ -72,6 +72,7 @@ func buildCommand(ctx context.Context, to string) error {
 		return fmt.Errorf("find the module of the command: %w", err)
 	}
 	build := exec.CommandContext(ctx, "go", "build", "-o", to, "./cmd/holdfast")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // or the dynamic linker adds a fifth
 	build.Dir = strings.TrimSpace(string(source))
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the command: %w\n%s", err, out)

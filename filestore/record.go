@@ -40,7 +40,9 @@ const (
 	noFlag // the first that version 1 does not know
 )
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+// castagnoli is made by its first use: it takes longer than all else that
+// happens before main.
+func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 
 // errBadRecord says that bytes are no record, or a torn one.
 var errBadRecord = errors.New("not a valid record")
@@ -108,7 +110,7 @@ func appendRecord(b []byte, seq uint64, name, boot string, q *queue.Queue) []byt
 	}
 	rec := b[start:]
 	le.PutUint32(rec[len(magic)+8:], uint32(len(rec)-headSize))
-	le.PutUint32(rec[len(magic):], crc32.Checksum(rec[len(magic)+4:], castagnoli))
+	le.PutUint32(rec[len(magic):], crc32.Checksum(rec[len(magic)+4:], castagnoli()))
 	return b
 }
 
@@ -126,7 +128,7 @@ func parseRecord(b []byte, q *queue.Queue) (name, boot []byte, err error) {
 		return nil, nil, errBadRecord
 	}
 	b = b[:headSize+h.length]
-	if crc32.Checksum(b[len(magic)+4:], castagnoli) != h.crc {
+	if crc32.Checksum(b[len(magic)+4:], castagnoli()) != h.crc {
 		return nil, nil, errBadRecord
 	}
 	if h.version > version {

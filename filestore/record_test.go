@@ -112,7 +112,7 @@ func FuzzParseRecord(f *testing.F) {
 func seal(b []byte) {
 	copy(b, magic)
 	binary.LittleEndian.PutUint32(b[len(magic)+8:], uint32(len(b)-headSize))
-	binary.LittleEndian.PutUint32(b[len(magic):], crc32.Checksum(b[len(magic)+4:], castagnoli))
+	binary.LittleEndian.PutUint32(b[len(magic):], crc32.Checksum(b[len(magic)+4:], castagnoli()))
 }
 
 // A stored is a name with a hold, and its file.

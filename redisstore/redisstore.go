@@ -159,7 +159,7 @@ func newStore(client redis.UniversalClient, o *Options, clock func() int64) (*St
 		return nil, err
 	}
 	s := &Store{
-		client: client, address: address, prefix: DefaultPrefix, scripts: &live, clock: clock,
+		client: client, address: address, prefix: DefaultPrefix, scripts: live(), clock: clock,
 		pingEvery: pingEvery, lanes: map[*redis.Client]*lane{},
 	}
 	s.one.s = s

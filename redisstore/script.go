@@ -20,8 +20,13 @@ type script struct {
 
 type scripts struct{ ask, release, renew, change, brk, view script }
 
-// live are the scripts of every Store but those of some tests.
-var live = load(func(text string) string { return text })
+// live are the scripts of every Store but those of some tests. They are made
+// when the first Store is, for programs that have none pay for what is done
+// before main.
+var live = sync.OnceValue(func() *scripts {
+	s := load(func(text string) string { return text })
+	return &s
+})
 
 // clocked are the scripts with the time, in µs, as their last argument instead
 // of the server's: for tests that compare them with package queue.

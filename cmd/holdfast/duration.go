@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -30,11 +31,11 @@ func (d *duration) Set(s string) error {
 
 var (
 	errDuration = errors.New("want a duration like 30s, 1m30s, 0.5 (seconds) or 2d (days)")
-	decimal     = regexp.MustCompile(`^([0-9]+(\.[0-9]*)?|\.[0-9]+)(d?)$`)
+	decimal     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([0-9]+(\.[0-9]*)?|\.[0-9]+)(d?)$`) })
 )
 
 func parseDuration(s string) (time.Duration, error) {
-	m := decimal.FindStringSubmatch(s)
+	m := decimal().FindStringSubmatch(s)
 	if m == nil {
 		d, err := time.ParseDuration(s)
 		switch {

@@ -15,7 +15,7 @@ import (
 // bound should find out which package works in its initialisation, and let it
 // do so when it is used.
 func TestInitialisationStaysSmall(t *testing.T) {
-	const maxBytes, maxAllocs = 512 << 10, 1500
+	const maxBytes, maxAllocs = 256 << 10, 1200
 	bin := filepath.Join(t.TempDir(), "holdfast")
 	if out, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -40,6 +40,8 @@ func (j *job) acquire(locks *holdfast.Locker, signals <-chan os.Signal) (*holdfa
 			go func() {
 				for sig := range signals {
 					if slices.Contains(givesUp, sig) {
+						stderr.ends()
+						j.tellEnded(codeOfSignal(sig))
 						quit(codeOfSignal(sig))
 					}
 				}

@@ -201,8 +201,15 @@ func (j *job) run(cmd *cobra.Command, args []string) error {
 	default:
 		stderr.say(record{Event: eventFailed, Message: ended.err.Error()})
 	}
-	stderr.say(record{Event: eventEnded, Code: &ended.code})
+	j.tellEnded(ended.code)
 	return &exitError{code: ended.code}
+}
+
+// tellEnded says, with --json, how run exits.
+func (j *job) tellEnded(code int) {
+	if j.json {
+		stderr.say(record{Event: eventEnded, Code: &code})
+	}
 }
 
 // obtainAndHold runs the command under the lock.
