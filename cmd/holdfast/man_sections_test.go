@@ -38,6 +38,7 @@ var otherExits = map[string][]item{
 	"holdfast-show":  {{"0", "Shown, also if nobody holds or waits."}},
 	"holdfast-check": {{"0", "Held by this id (and token)."}, {"76", "Not, or not any more."}},
 	"holdfast-wait":  {{"0", "Nobody holds NAME."}, {"75", "Somebody does, and -n or -w ended the waiting."}},
+	"holdfast-prove": {{"0", "Proved."}, {"1", "A promise was broken, or too little was seen to be sure."}},
 	"holdfast-break": {{"0", "Broken."}, {"76", "There is no such hold."}},
 }
 
@@ -64,6 +65,9 @@ var storeFiles = []item{
 	{"~/.local/state/holdfast", "Those of other users."},
 }
 
+// manualRoot stands where a page has no exit status of its own.
+const manualRoot = "That of each command is on its page."
+
 // manualSections are those of a page between OPTIONS and SEE ALSO, in order.
 func manualSections(page string) (sections []manualSection) {
 	add := func(title, text string) { sections = append(sections, manualSection{title, text}) }
@@ -78,7 +82,7 @@ func manualSections(page string) (sections []manualSection) {
 	case other:
 		add("EXIT STATUS", list(append(exits, storeExits...)))
 	default:
-		add("EXIT STATUS", roff("That of each command is on its page.")+"\n")
+		add("EXIT STATUS", roff(manualRoot)+"\n")
 	}
 	add("ENVIRONMENT", variables)
 	add("FILES", list(storeFiles))
