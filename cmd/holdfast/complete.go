@@ -14,8 +14,8 @@ import (
 // completeWithin bounds how long a shell waits for us when somebody presses Tab.
 const completeWithin = 500 * time.Millisecond
 
-// completeName completes NAME with those in use. What follows it, the command
-// of run, is left to the shell.
+// completeName completes NAME with those in use. What may be the command of run
+// is left to the shell.
 func (p *program) completeName(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		if cmd.Name() == "run" {

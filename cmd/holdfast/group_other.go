@@ -65,13 +65,13 @@ func (e event) code() int         { return e.status }
 func codeOfSignal(os.Signal) int  { return 130 } // Ctrl-C is the only one
 
 // There is one process: nobody kills the command when that is stopped.
-func enter([]string)                        {}
-func needFront()                            {}
-func frontPID() int                         { return os.Getpid() }
-func announce(store.Store, *holdfast.Lease) {}
-func armFront(time.Duration)                {}
-func disarmFront()                          {}
-func quit(code int)                         { os.Exit(code) }
+func enter([]string)                         {}
+func needFront()                             {}
+func frontPID() int                          { return os.Getpid() }
+func announce(store.Store, *holdfast.Leases) {}
+func armFront(time.Duration)                 {}
+func disarmFront()                           {}
+func quit(code int)                          { os.Exit(code) }
 
 // signals begins to deliver what ends the waiting, and what the command gets.
 func signals() <-chan os.Signal {

@@ -159,12 +159,12 @@ func (e event) code() int {
 // signals are what the front passes on.
 func signals() <-chan os.Signal { return above.signals }
 
-// announce tells the front that the lease is ours. What shows others that we
+// announce tells the front that the leases are ours. What shows others that we
 // live is given to it to keep: if we are killed the name must not be had before
 // the front has killed the rest.
-func announce(s store.Store, l *holdfast.Lease) {
+func announce(s store.Store, leases *holdfast.Leases) {
 	if fs, ok := s.(*filestore.Store); ok {
-		if id, err := store.ParseID(l.ID()); err == nil {
+		if id, err := store.ParseID(held(leases)[0].ID); err == nil { // all are of one process
 			if f, err := fs.Presence(id.Process()); err == nil {
 				defer f.Close()
 				raw, _ := f.SyscallConn()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
@@ -13,35 +14,65 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// hold runs the command under the lease and gives it back.
-func (j *job) hold(lease *holdfast.Lease, in store.Store, chosen choice, signals <-chan os.Signal) error {
+// hold runs the command under the leases and gives them back.
+func (j *job) hold(leases *holdfast.Leases, in store.Store, chosen choice, signals <-chan os.Signal) error {
 	s := &supervisor{
-		lease: lease, signals: signals, start: clock.Now(), deadline: until(lease),
+		leases: leases, signals: signals, start: clock.Now(), deadline: until(leases),
 		ttl: time.Duration(j.ttl), grace: time.Duration(j.grace), atMost: time.Duration(j.atMost), killOnLost: j.onLost == "kill",
 	}
-	if !lease.Valid() { // we were stopped meanwhile
-		return exit(lease.Release())
+	if !leases.Valid() { // we were stopped meanwhile
+		return exit(leases.Release())
 	}
 	env := chosen.environment(os.Environ())
-	env = setenv(env, "HOLDFAST_NAME", lease.Name())
-	env = setenv(env, "HOLDFAST_TOKEN", strconv.FormatInt(lease.Token(), 10))
-	env = setenv(env, "HOLDFAST_ID", lease.ID())
-	env = setenv(env, "HOLDFAST_TTL_MS", strconv.FormatInt(s.ttl.Milliseconds(), 10))
+	env = setenv(environment(env, held(leases)), "HOLDFAST_TTL_MS", strconv.FormatInt(s.ttl.Milliseconds(), 10))
 	s.look() // the front is armed before there is something to kill
-	announce(in, lease)
+	announce(in, leases)
 	var err error
 	if s.group, err = start(j.path, j.argv, env); err != nil {
 		disarmFront()
-		lease.Release()
+		leases.Release()
 		return &exitError{cannotRun(err), fmt.Errorf("%s: %w", j.argv[0], err)}
 	}
 	s.supervise()
 	return &exitError{code: s.result()}
 }
 
+// A lease is one of those that the command runs under, as it is told of it.
+type lease struct {
+	Name  string `json:"name"`
+	ID    string `json:"id"`
+	Token int64  `json:"token"`
+}
+
+func held(all *holdfast.Leases) (leases []lease) {
+	for _, name := range all.Names() {
+		l := all.Lease(name)
+		leases = append(leases, lease{name, l.ID(), l.Token()})
+	}
+	return leases
+}
+
+// environment is env with what the command is told of its leases, and without
+// what a holdfast above us has told.
+func environment(env []string, leases []lease) []string {
+	for _, key := range []string{"HOLDFAST_NAME", "HOLDFAST_TOKEN", "HOLDFAST_ID", "HOLDFAST_LEASES"} {
+		env = unset(env, key)
+	}
+	if len(leases) > 1 {
+		var text strings.Builder
+		enc := json.NewEncoder(&text)
+		enc.SetEscapeHTML(false)
+		enc.Encode(leases) // strings and numbers: nothing in it can fail
+		return append(env, "HOLDFAST_LEASES="+strings.TrimSpace(text.String()))
+	}
+	l := leases[0]
+	return append(env, "HOLDFAST_NAME="+l.Name, "HOLDFAST_TOKEN="+strconv.FormatInt(l.Token, 10), "HOLDFAST_ID="+l.ID)
+}
+
 // setenv sets a variable, which must be in env once: of two most programs see
 // the first, some the last.
-func setenv(env []string, key, value string) []string {
-	env = slices.DeleteFunc(env, func(s string) bool { return strings.HasPrefix(s, key+"=") })
-	return append(env, key+"="+value)
+func setenv(env []string, key, value string) []string { return append(unset(env, key), key+"="+value) }
+
+func unset(env []string, key string) []string {
+	return slices.DeleteFunc(env, func(s string) bool { return strings.HasPrefix(s, key+"=") })
 }

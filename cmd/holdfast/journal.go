@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"time"
 
@@ -24,14 +25,16 @@ const (
 // --json.
 type record struct {
 	Event   string   `json:"event"`
-	Time    string   `json:"time"` // RFC 3339
-	Name    string   `json:"name"`
+	Time    string   `json:"time"`            // RFC 3339
+	Name    string   `json:"name"`            // of several the first, or the one that is in the way
+	Names   []string `json:"names,omitempty"` // of several: all
 	Store   string   `json:"store,omitempty"` // for people; absent until it is known
 	Mode    string   `json:"mode"`
 	Weight  int64    `json:"weight"`
 	Limit   int64    `json:"limit"`
 	ID      string   `json:"id,omitempty"`         // from held on
 	Token   int64    `json:"token,omitempty"`      // from held on
+	Leases  []lease  `json:"leases,omitempty"`     // of several, from held on, in place of id and token
 	Expires int64    `json:"expires_ms,omitempty"` // held: unless renewed
 	Holding *int     `json:"holding,omitempty"`    // waiting, refused: how many hold
 	Ahead   *int     `json:"ahead,omitempty"`      // waiting, refused: how many wait ahead of us
@@ -51,14 +54,14 @@ type holder struct {
 
 // A journal makes the lines of one run.
 type journal struct {
-	name, store, mode string
-	weight, limit     int64
-	id                string // of the lease
-	token             int64
+	names         []string
+	store, mode   string
+	weight, limit int64
+	leases        []lease
 }
 
 func newJournal(j *job) *journal {
-	l := &journal{name: j.name, limit: store.Full, weight: store.Full}
+	l := &journal{names: j.names, limit: store.Full, weight: store.Full}
 	switch {
 	case j.slots.n > 0:
 		l.limit, l.weight = int64(j.slots.n), int64(j.slots.k)
@@ -73,7 +76,14 @@ func newJournal(j *job) *journal {
 // command writes to the same stderr.
 func (j *journal) line(r record) []byte {
 	r.Time = time.Now().Format(time.RFC3339Nano)
-	r.Name, r.Store, r.Mode, r.Weight, r.Limit, r.ID, r.Token = j.name, j.store, j.mode, j.weight, j.limit, j.id, j.token
+	r.Name = cmp.Or(r.Name, j.names[0])
+	r.Store, r.Mode, r.Weight, r.Limit = j.store, j.mode, j.weight, j.limit
+	switch {
+	case len(j.names) > 1:
+		r.Names, r.Leases = j.names, j.leases
+	case len(j.leases) > 0:
+		r.ID, r.Token = j.leases[0].ID, j.leases[0].Token
+	}
 	var line bytes.Buffer
 	enc := json.NewEncoder(&line)
 	enc.SetEscapeHTML(false)
@@ -83,7 +93,7 @@ func (j *journal) line(r record) []byte {
 
 // refusal is what a refused claim is told.
 func refusal(held *holdfast.HeldError, message string) record {
-	r := record{Event: eventRefused, Holding: &held.Holding, Ahead: &held.Waiting, Message: message}
+	r := record{Event: eventRefused, Name: held.Name, Holding: &held.Holding, Ahead: &held.Waiting, Message: message}
 	for _, h := range held.Holders {
 		ends := h.Expires
 		if time.Until(ends) <= 0 { // gone, but the name stays taken

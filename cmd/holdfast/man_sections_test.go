@@ -57,6 +57,7 @@ var givenVariables = []item{
 	{"HOLDFAST_TOKEN", "The fencing token, a decimal number, larger than that of every earlier holder: for what the command writes to, so that it can refuse one that comes late."},
 	{"HOLDFAST_ID", "The id of this hold, for holdfast-check(1)."},
 	{"HOLDFAST_TTL_MS", "The TTL in milliseconds."},
+	{"HOLDFAST_LEASES", "Of several NAMEs, in place of the first three: a JSON array of objects with name, id and token."},
 }
 
 var storeFiles = []item{

@@ -13,7 +13,7 @@ import (
 
 // acquire waits for the lock. A signal gives up the place; a second one leaves
 // without giving it back.
-func (j *job) acquire(locks *holdfast.Locker, signals <-chan os.Signal) (*holdfast.Lease, error) {
+func (j *job) acquire(locks *holdfast.Locker, signals <-chan os.Signal) (*holdfast.Leases, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if j.waits && !j.try {
@@ -21,18 +21,18 @@ func (j *job) acquire(locks *holdfast.Locker, signals <-chan os.Signal) (*holdfa
 		defer cancel()
 	}
 	type result struct {
-		lease *holdfast.Lease
-		err   error
+		leases *holdfast.Leases
+		err    error
 	}
 	done := make(chan result, 1)
 	go func() {
-		lease, err := j.ask(ctx, locks)
-		done <- result{lease, err}
+		leases, err := j.ask(ctx, locks)
+		done <- result{leases, err}
 	}()
 	for {
 		select {
 		case r := <-done:
-			return r.lease, j.refused(r.err)
+			return r.leases, j.refused(r.err)
 		case sig := <-signals:
 			if !slices.Contains(givesUp, sig) {
 				continue
@@ -47,32 +47,32 @@ func (j *job) acquire(locks *holdfast.Locker, signals <-chan os.Signal) (*holdfa
 				}
 			}()
 			cancel()
-			if r := <-done; r.lease != nil {
-				r.lease.Release()
+			if r := <-done; r.leases != nil {
+				r.leases.Release()
 			}
 			return nil, &exitError{code: codeOfSignal(sig)}
 		}
 	}
 }
 
-func (j *job) ask(ctx context.Context, locks *holdfast.Locker) (*holdfast.Lease, error) {
-	if n := j.slots.n; n > 0 {
-		sem := locks.Semaphore(j.name, n)
-		if j.try {
-			return sem.TryAcquire(ctx, j.slots.k)
+// ask takes all names, or tries to.
+func (j *job) ask(ctx context.Context, locks *holdfast.Locker) (*holdfast.Leases, error) {
+	claims := make([]holdfast.Claimer, len(j.names))
+	for i, name := range j.names {
+		switch {
+		case j.slots.n > 0:
+			claims[i] = locks.Semaphore(name, j.slots.n).N(j.slots.k)
+		case j.shared:
+			claims[i] = locks.RWMutex(name).R()
+		default:
+			claims[i] = locks.Mutex(name)
 		}
-		return sem.Acquire(ctx, j.slots.k)
 	}
-	lock := locks.RWMutex(j.name)
-	switch {
-	case j.shared && j.try:
-		return lock.TryRLock(ctx)
-	case j.shared:
-		return lock.RLock(ctx)
-	case j.try:
-		return lock.TryLock(ctx)
+	all := locks.All(claims...)
+	if j.try {
+		return all.TryLock(ctx)
 	}
-	return lock.Lock(ctx)
+	return all.Lock(ctx)
 }
 
 // refused makes a refusal what the flags say that it is.
@@ -81,9 +81,9 @@ func (j *job) refused(err error) error {
 	if !errors.As(err, &held) {
 		return exit(err)
 	}
-	message := fmt.Sprintf("%s: %s", j.name, held.Who())
+	message := fmt.Sprintf("%s: %s", held.Name, held.Who())
 	if j.waits && !j.try {
-		message = fmt.Sprintf("%s: not obtained within %v: %s", j.name, time.Duration(j.wait), held.Who())
+		message = fmt.Sprintf("%s: not obtained within %v: %s", held.Name, time.Duration(j.wait), held.Who())
 	}
 	if j.json {
 		stderr.say(refusal(held, message))

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,20 +20,24 @@ import (
 func (p *program) runCommand() *cobra.Command {
 	j := &job{program: p, ttl: duration(30 * time.Second), onLost: "term", conflict: exitHeld}
 	cmd := &cobra.Command{
-		Use:   "run [flags] NAME [flags] -- COMMAND [ARG]...",
+		Use:   "run [flags] NAME... [flags] -- COMMAND [ARG]...",
 		Short: "Run a command while holding a lock",
 		Long: `Run takes the lock NAME, runs the command, and gives the lock back when every
 process of the command's group has ended. Whoever comes while it is held waits
-in the order of arrival, unless -n or -w say otherwise.
+in the order of arrival, unless -n or -w say otherwise. Of several NAMEs it takes
+all or none, in an order of its own, so that two who name them the other way
+round do not wait for each other; the flags count for each of them.
 
 A DUR is a Go duration (30s, 1m30s), a decimal number of seconds (0.5), or
 days (2d).
 
 The command finds HOLDFAST_NAME, HOLDFAST_TOKEN (the fencing token: larger than
 that of every earlier holder), HOLDFAST_ID and HOLDFAST_TTL_MS in its
-environment. It runs in a process group of its own. TERM, INT, HUP, QUIT, USR1
-and USR2 are passed on to it. If the lock cannot be renewed, or is broken, it
-gets TERM, and KILL strictly before anybody else can get in.
+environment; of several NAMEs it finds HOLDFAST_LEASES in place of the first
+three, a JSON array of objects with name, id and token. It runs in a process
+group of its own. TERM, INT, HUP, QUIT, USR1 and USR2 are passed on to it. If the
+lock cannot be renewed, or is broken, it gets TERM, and KILL strictly before
+anybody else can get in.
 
 Exit codes: the command's own; 128+N if signal N ended it; 64 wrong usage;
 69 the store does not answer; 70 internal error; 75 not obtained, somebody else
@@ -53,6 +58,9 @@ has it; 76 lost while the command ran; 77 not allowed; 124 ran past
 
   # at most four at a time; this one counts for two
   holdfast run encode --slots 2/4 -- ffmpeg -i in.mkv out.mp4
+
+  # both or none
+  holdfast run account/3 account/7 -- ./transfer.sh
 
   # a shell line
   holdfast run counter -c 'echo $((1 + $(cat n))) > n'`,
@@ -107,7 +115,7 @@ type job struct {
 	line, onLost, note                 string
 
 	waits bool // -w was given
-	name  string
+	names []string
 	argv  []string
 	path  string // of the command
 }
@@ -123,14 +131,17 @@ func (j *job) read(cmd *cobra.Command, args []string) error {
 		if !shell {
 			return errNoCommand
 		}
+		if len(args) > 1 { // the second may be a command whose -c this is
+			return errors.New("several NAMEs and -c, or a command: put -- behind the NAMEs")
+		}
 	}
 	switch {
 	case dash == 0:
 		return errors.New("no NAME to lock")
-	case dash > 1:
-		return fmt.Errorf("one NAME is locked, not %d: what the command gets goes behind --", dash)
-	case args[0] == "":
+	case slices.Contains(args[:dash], ""):
 		return errors.New("the name is empty")
+	case len(slices.Compact(slices.Sorted(slices.Values(args[:dash])))) < dash:
+		return errors.New("a NAME is there twice: what the command gets goes behind --")
 	case shell && len(args) > dash:
 		return errors.New("a command both in -c and behind --: give one")
 	case !shell && len(args) == dash:
@@ -149,7 +160,7 @@ func (j *job) read(cmd *cobra.Command, args []string) error {
 	if !f.Changed("kill-after") {
 		j.grace = min(duration(10*time.Second), j.ttl/3)
 	}
-	j.name, j.waits = args[0], f.Changed("wait")
+	j.names, j.waits = args[:dash], f.Changed("wait")
 	j.try = j.try || j.waits && j.wait == 0
 	j.argv = args[dash:]
 	if shell {
@@ -239,11 +250,11 @@ func (j *job) obtainAndHold() error {
 	}
 	signals := signals()
 	forget := j.watch(s, owner)
-	lease, err := j.acquire(locks, signals)
+	leases, err := j.acquire(locks, signals)
 	forget()
 	if err == nil {
-		stderr.holds(lease)
-		err = j.hold(lease, s, chosen, signals)
+		stderr.holds(leases)
+		err = j.hold(leases, s, chosen, signals)
 	}
 	closeWithin(2*time.Second, locks)
 	return exit(err)

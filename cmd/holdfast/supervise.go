@@ -16,7 +16,7 @@ import (
 // lease runs out. All that is done to the command is done in its one goroutine:
 // so nobody exits, or reaps, while somebody else is killing.
 type supervisor struct {
-	lease   *holdfast.Lease
+	leases  *holdfast.Leases
 	group   *group
 	signals <-chan os.Signal
 
@@ -51,7 +51,7 @@ func (s *supervisor) schedule() (term, kill clock.Instant) {
 
 // supervise returns when no process of the command is left.
 func (s *supervisor) supervise() {
-	lost := s.lease.Lost()
+	lost := s.leases.Lost()
 	var over <-chan time.Time
 	if s.atMost > 0 {
 		over = time.After(s.atMost)
@@ -66,7 +66,7 @@ func (s *supervisor) supervise() {
 		case <-lost:
 			lost = nil
 			if s.code != exitLost {
-				tellLost("%v", context.Cause(s.lease.Context(context.Background())))
+				tellLost("%v", context.Cause(s.leases.Context(context.Background())))
 				s.end(exitLost)
 			}
 		case <-over:
@@ -108,14 +108,14 @@ func (s *supervisor) done() bool {
 	return false
 }
 
-// until is the deadline of the lease on our clock, which counts the time that
+// until is the deadline of the leases on our clock, which counts the time that
 // the machine was suspended.
-func until(l *holdfast.Lease) clock.Instant { return clock.Now().Add(time.Until(l.Deadline())) }
+func until(l *holdfast.Leases) clock.Instant { return clock.Now().Add(time.Until(l.Deadline())) }
 
 // look does what is due by the clock, and returns when to look again: at least
 // each second, as no timer runs while the machine is suspended.
 func (s *supervisor) look() time.Duration {
-	d := until(s.lease)
+	d := until(s.leases)
 	now := clock.Now() // after d, which of a lease that is over is the instant just gone
 	if d > now {
 		s.deadline = d // it moves with each renewal; of a lease that is over we keep the last
@@ -224,7 +224,7 @@ func (s *supervisor) kill(now clock.Instant, timeOver bool) {
 // result gives the lock back and is the exit code. If it is not clear whether it
 // was given back, the engine has warned of that, and the code is the command's.
 func (s *supervisor) result() int {
-	err := s.lease.Release()
+	err := s.leases.Release()
 	switch {
 	case s.code == exitLost: // told before
 		return exitLost

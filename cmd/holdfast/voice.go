@@ -59,13 +59,13 @@ func (v *voice) put(r record) {
 	}
 }
 
-// holds says that the lease is ours. All further records name it.
-func (v *voice) holds(l *holdfast.Lease) {
+// holds says that the leases are ours. All further records name them.
+func (v *voice) holds(all *holdfast.Leases) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.journal != nil {
-		v.journal.id, v.journal.token = l.ID(), l.Token()
-		v.put(record{Event: eventHeld, Expires: time.Until(l.Deadline()).Milliseconds()})
+		v.journal.leases = held(all)
+		v.put(record{Event: eventHeld, Expires: time.Until(all.Deadline()).Milliseconds()})
 	}
 }
 

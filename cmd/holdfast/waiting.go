@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -74,6 +75,7 @@ func (w *watch) run(ctx context.Context) {
 
 // A queue is what others have of a name, seen from our place.
 type queue struct {
+	name    string
 	known   bool // the store could be looked into
 	placed  bool // we are in it
 	holding []line
@@ -84,14 +86,28 @@ type queue struct {
 // it is what has not been obtained by now.
 func (q *queue) waits() bool { return !q.known || q.placed }
 
+// look looks into the queue of the name that we wait for: of several the one of
+// which we have a place, or the first.
 func (w *watch) look(ctx context.Context) *queue {
-	q := &queue{}
+	ctx, cancel := context.WithTimeout(ctx, nextLook)
+	defer cancel()
+	var first *queue
+	for _, name := range w.j.names {
+		q := w.lookInto(ctx, name)
+		if q.placed {
+			return q
+		}
+		first = cmp.Or(first, q)
+	}
+	return first
+}
+
+func (w *watch) lookInto(ctx context.Context, name string) *queue {
+	q := &queue{name: name}
 	if w.in == nil {
 		return q
 	}
-	ctx, cancel := context.WithTimeout(ctx, nextLook)
-	defer cancel()
-	s, err := look(ctx, w.in, w.j.name)
+	s, err := look(ctx, w.in, name)
 	if err != nil {
 		return q
 	}
@@ -120,7 +136,7 @@ func waiting(entries []store.Entry) (n int) {
 // text is the queue on one line. What changes comes first: a narrow terminal
 // cuts the rest.
 func (w *watch) text(q *queue, now time.Time) string {
-	text := "waiting for " + fit(printable(w.j.name), 30)
+	text := "waiting for " + fit(printable(q.name), 30)
 	switch {
 	case q.placed && q.ahead == 0:
 		text += ", next in line"
@@ -143,7 +159,7 @@ func (w *watch) text(q *queue, now time.Time) string {
 }
 
 func (q *queue) record(message string) record {
-	r := record{Event: eventWaiting, Message: message}
+	r := record{Event: eventWaiting, Name: q.name, Message: message}
 	if !q.known {
 		return r
 	}
