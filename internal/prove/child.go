@@ -61,17 +61,25 @@ const workers = 3
 func Child(in io.Reader, w io.Writer) error {
 	orders := bufio.NewScanner(in)
 	orders.Buffer(nil, 1<<20)
-	var first command
-	if !orders.Scan() || json.Unmarshal(orders.Bytes(), &first) != nil || first.Job == nil {
-		return fmt.Errorf("%w: this is started by prove, and not by people", store.ErrInvalid)
+	c, err := readJob(orders, w)
+	if err != nil {
+		return err
 	}
-	c := &child{job: *first.Job, w: w}
 	s, err := c.open()
 	if err != nil {
 		c.tell(Event{Do: failed, Text: err.Error()})
 		return err
 	}
 	return c.run(s, orders)
+}
+
+// readJob reads the first order.
+func readJob(orders *bufio.Scanner, w io.Writer) (*child, error) {
+	var first command
+	if !orders.Scan() || json.Unmarshal(orders.Bytes(), &first) != nil || first.Job == nil {
+		return nil, fmt.Errorf("%w: this is started by prove, and not by people", store.ErrInvalid)
+	}
+	return &child{job: *first.Job, w: w}, nil
 }
 
 // run works on the store until the orders say that it is enough.

@@ -27,15 +27,19 @@ type way struct {
 	open  func(rawURL string, d dial) (store.Store, error)
 	// driver is how much longer than its context an operation can take.
 	driver time.Duration
+	// groups says that the store lives in this process: goroutines work with
+	// it, each group of them over a link of its own.
+	groups bool
 }
 
 // ways has the stores that can be proved. A store on the network needs to be
 // opened with a dial of ours, so that its connections go through the process's
 // own proxy, whatever address the server tells.
 var ways = map[string]way{
+	"mem":    {open: func(rawURL string, _ dial) (store.Store, error) { return open.URL(rawURL) }, groups: true},
 	"file":   {open: func(rawURL string, _ dial) (store.Store, error) { return open.URL(rawURL) }},
-	"redis":  {redisAddrs, openRedis, 8 * time.Second}, // go-redis: 5 s to dial, 3 s to read
-	"rediss": {redisAddrs, openRedis, 8 * time.Second},
+	"redis":  {addrs: redisAddrs, open: openRedis, driver: 8 * time.Second}, // go-redis: 5 s to dial, 3 s to read
+	"rediss": {addrs: redisAddrs, open: openRedis, driver: 8 * time.Second},
 }
 
 func schemeOf(rawURL string) string {

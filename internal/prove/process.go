@@ -15,58 +15,77 @@ import (
 // A process is one of those that work with the locks; in turn it has several
 // lives.
 type process struct {
-	r       *run
-	n       int // from 1
-	proxies map[string]*proxy
+	r     *run
+	n     int // from 1
+	links []link
+	via   map[string]string // the address of its own link for each of the store
 
 	mu       sync.Mutex
 	busy     bool // a fault of the process is on
 	linkBusy bool // and one of its link
 	life     int
-	cmd      *exec.Cmd
+	cmd      *exec.Cmd // nil: it is a group of goroutines
 	in       io.WriteCloser
 	gone     chan struct{} // closed when the life is over and all that it told was read
 	ended    bool          // as it was told
 }
 
+// A link is what is between a process and the store: it is good until it is
+// struck, and again once it is mended. mend returns how much the fault met.
+type link interface {
+	strike(f Fault, delay time.Duration)
+	mend() int
+	close()
+}
+
 // begin starts the next life. The caller holds no lock.
 func (p *process) begin() error {
-	cmd := p.r.o.Command()
-	cmd.SysProcAttr = childAttr()
-	var stderr tail
-	cmd.Stderr = &stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	if err := p.r.start(cmd); err != nil {
-		return err
+	var cmd *exec.Cmd
+	var in io.WriteCloser
+	var out io.Reader
+	var wait func() error
+	if p.r.way.groups {
+		g := startGroup(p.links[0].(*callLink))
+		in, out, wait = g.in, g.out, func() error { return <-g.err }
+	} else {
+		cmd = p.r.o.Command()
+		cmd.SysProcAttr = childAttr()
+		stderr := &tail{}
+		cmd.Stderr = stderr
+		var err error
+		if in, err = cmd.StdinPipe(); err != nil {
+			return err
+		}
+		if out, err = cmd.StdoutPipe(); err != nil {
+			return err
+		}
+		if err := p.r.start(cmd); err != nil {
+			return err
+		}
+		wait = func() error {
+			if err := cmd.Wait(); err != nil {
+				return fmt.Errorf("%w %s", err, stderr.String())
+			}
+			return nil
+		}
 	}
 	p.mu.Lock()
 	p.cmd, p.in, p.gone, p.ended = cmd, in, make(chan struct{}), false
 	life, gone := p.life, p.gone
 	p.life++
 	p.mu.Unlock()
-	via := map[string]string{}
-	for addr, x := range p.proxies {
-		via[addr] = x.addr()
-	}
 	go func() {
 		defer close(gone)
 		p.read(out, life)
-		err := cmd.Wait()
+		err := wait()
 		p.mu.Lock()
 		told := p.ended
 		p.mu.Unlock()
 		if !told {
-			p.r.add(Event{Do: failed, Proc: p.n, Life: life, Text: fmt.Sprintf("process %d ended by itself: %v %s", p.n, err, stderr.String())})
+			p.r.add(Event{Do: failed, Proc: p.n, Life: life, Text: fmt.Sprintf("process %d ended by itself: %v", p.n, err)})
 		}
 	}()
-	p.send(&command{Job: &job{URL: p.r.o.URL, Via: via, Proc: p.n, Life: life, Start: p.r.zero, Run: p.r.run}})
+	p.send(&command{Job: &job{URL: p.r.o.URL, Via: p.via, Proc: p.n, Life: life, Start: p.r.zero, Run: p.r.run}})
 	return nil
 }
 
@@ -125,7 +144,11 @@ func (p *process) kill() {
 	cmd, gone, life := p.cmd, p.gone, p.life-1
 	p.mu.Unlock()
 	p.r.add(Event{Do: died, Proc: p.n, Life: life})
-	cmd.Process.Kill()
+	if cmd == nil {
+		p.in.Close() // goroutines cannot be killed: they see that they are alone
+	} else {
+		cmd.Process.Kill()
+	}
 	<-gone
 }
 

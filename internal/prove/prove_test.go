@@ -84,12 +84,15 @@ func TestTheFileStoreIsProved(t *testing.T) {
 	}
 }
 
+func TestTheMemoryStoreIsProved(t *testing.T) { proved(t, options("mem:", 1)) }
+
 func TestTheRedisStoreIsProved(t *testing.T) {
 	proved(t, options("redis://"+testserver.SharedRedis(t), 1))
 }
 
-// A wipe lets two hold a name on a right lock, and nothing else is excused.
-func TestAServerThatIsFrozenKilledAndWipedVoidsOnlyWhatItMust(t *testing.T) {
+// A Redis that comes back from its death has lost everything: two may hold a name
+// then, and nothing else is excused.
+func TestAServerThatIsFrozenAndKilledVoidsOnlyWhatItMust(t *testing.T) {
 	s := testserver.Redis(t)
 	o := options("redis://"+s.Addr, 3)
 	o.Server = map[Fault]func() func(){

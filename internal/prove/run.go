@@ -20,6 +20,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -70,6 +71,8 @@ func Faults(rawURL string) []Fault {
 	switch {
 	case !ok:
 		return nil
+	case w.groups:
+		return memoryFaults
 	case w.addrs == nil:
 		return processFaults
 	}
@@ -266,13 +269,16 @@ func (r *run) begin() error {
 		addrs = r.way.addrs(u)
 	}
 	for n := 1; n <= r.o.Processes; n++ {
-		p := &process{r: r, n: n, proxies: map[string]*proxy{}}
+		p := &process{r: r, n: n, via: map[string]string{}}
+		if r.way.groups {
+			p.links = append(p.links, newCallLink(r.store.(*memstore.Store), r.o.Seed+uint64(n)))
+		}
 		for i, addr := range addrs {
 			x, err := newProxy(addr, r.o.Seed+uint64(n<<8+i))
 			if err != nil {
 				return err
 			}
-			p.proxies[addr] = x
+			p.links, p.via[addr] = append(p.links, x), x.addr()
 		}
 		r.processes = append(r.processes, p)
 		if err := p.begin(); err != nil {
@@ -285,14 +291,14 @@ func (r *run) begin() error {
 // endAll ends what is left of the processes and their links.
 func (r *run) endAll() {
 	for _, p := range r.processes {
-		if p.cmd != nil {
+		if p.gone != nil {
 			select {
 			case <-p.gone:
 			default:
 				p.kill()
 			}
 		}
-		for _, x := range p.proxies {
+		for _, x := range p.links {
 			x.close()
 		}
 	}

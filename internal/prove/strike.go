@@ -88,11 +88,11 @@ func (p *process) suffer(s *stroke) (hits int, err error) {
 		time.Sleep(s.last)
 		return 1, p.begin()
 	}
-	for _, x := range p.proxies {
+	for _, x := range p.links {
 		x.strike(s.fault, s.delay)
 	}
 	time.Sleep(s.last)
-	for _, x := range p.proxies {
+	for _, x := range p.links {
 		hits += x.mend()
 	}
 	return hits, nil
@@ -124,12 +124,16 @@ func forgets(d *store.Description) []Fault {
 
 // unchecked says what is not looked at on this store.
 func unchecked(scheme string, d *store.Description) (all []string) {
-	if ways[scheme].addrs == nil {
+	switch w := ways[scheme]; {
+	case w.groups:
+		all = append(all, "processes that are stopped or killed: this store lives in one, and excludes nobody else")
+	case w.addrs == nil:
 		all = append(all, "bad links: there is no link to this store")
 	}
-	all = append(all,
-		"the store's own faults (frozen, killed, wiped, its clock set): it is not ours to stop",
-		"the time of a suspend of the machine")
+	if !ways[scheme].groups {
+		all = append(all, "the store's own faults (frozen, killed, wiped, its clock set): it is not ours to stop")
+	}
+	all = append(all, "the time of a suspend of the machine")
 	for _, p := range slices.Sorted(maps.Keys(d.Lacks)) {
 		all = append(all, fmt.Sprintf("%s: %s", p, d.Lacks[p]))
 	}
