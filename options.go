@@ -58,8 +58,9 @@ type Options struct {
 	// Observer is told what becomes of claims and holds: for metrics, see package
 	// holdfastprom. It is called by many goroutines at a time, between the steps
 	// of the work: it must not block, nor call this package. No lock is held
-	// meanwhile. Of one hold EventGranted comes first; the event of a renewal
-	// may come after the one that the hold is over. Default: none, which costs
+	// meanwhile. Of a hold that the store has granted EventGranted comes first;
+	// the event of a renewal may come after the one that the hold is over, and
+	// that of a hand-over after what came next. Default: none, which costs
 	// nothing.
 	Observer func(Event)
 	// PollMin and PollMax bound the pause between looks on a store that cannot

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"modernc.org/sqlite"
@@ -243,6 +244,39 @@ func TestGuard_AnUpgradeShutsOutTheReadersBefore(t *testing.T) {
 	fine(t, check(t, db, u))
 	fine(t, check(t, db, after))
 	stale(t, check(t, db, before), before.Token(), u.Token())
+}
+
+// The store has granted once, and hears nothing of who has the name since: the
+// next one's token is larger all the same, so the one before is late.
+func TestGuard_AHandOverShutsOutTheOneBefore(t *testing.T) {
+	db := database(t, time.Minute)
+	synctest.Test(t, func(t *testing.T) {
+		locks, err := holdfast.New(memstore.New(), nil)
+		fine(t, err)
+		defer locks.Close()
+		last, err := locks.Mutex("a").Lock(t.Context())
+		fine(t, err)
+		for range 5 {
+			fine(t, check(t, db, last))
+			handed := make(chan *holdfast.Lease)
+			go func() {
+				l, err := locks.Mutex("a").Lock(t.Context())
+				if err != nil {
+					t.Error(err)
+				}
+				handed <- l
+			}()
+			synctest.Wait() // it waits
+			fine(t, last.Release())
+			next := <-handed
+			if next == nil || next.ID() != last.ID() {
+				t.Fatal("it was not handed over")
+			}
+			fine(t, check(t, db, next))
+			stale(t, check(t, db, last), last.Token(), next.Token())
+			last = next
+		}
+	})
 }
 
 func TestGuard_LeasesSayWhatTheyAre(t *testing.T) {

@@ -1,0 +1,110 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Each claim ends with one event, and each lease begins and ends with one, over
+// a link that loses answers, with hand-over, waits that are cancelled, holds
+// that an operator breaks, and Close in the middle of it.
+func TestObserver_EventsAddUp(t *testing.T) {
+	all := map[EventKind]int{}
+	var log strings.Builder
+	for round := range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			for kind, n := range addUp(t, round, &log) {
+				all[kind] += n
+			}
+		})
+	}
+	handed := strings.Count(log.String(), "handed over")
+	t.Logf("%v, %d handed over", all, handed)
+	if len(all) != len(eventKinds) || handed < 100 {
+		t.Fatal("too few of one kind to prove anything")
+	}
+}
+
+func addUp(t *testing.T, round int, log io.Writer) map[EventKind]int {
+	var mu sync.Mutex
+	told := map[EventKind]int{}
+	open := map[int64]int{} // by token: granted, and not over
+	s := newLink(t)
+	s.on(func(c *call) fate {
+		f := fate{there: time.Duration(rand.IntN(20)) * time.Millisecond, back: time.Duration(rand.IntN(20)) * time.Millisecond}
+		switch rand.IntN(20) {
+		case 0:
+			f.fail = errLink
+		case 1:
+			f.lose = errLink
+		}
+		return f
+	})
+	locks := locker(t, withHints{s}, &Options{TTL: time.Second, Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), Observer: func(e Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		told[e.Kind]++
+		switch e.Kind {
+		case EventGranted:
+			open[e.Token]++
+		case EventReleased, EventLost:
+			open[e.Token]--
+		}
+	}})
+	claims := 0
+	var all sync.WaitGroup
+	for range 12 {
+		all.Go(func() {
+			for {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+rand.IntN(400))*time.Millisecond)
+				l, err := locks.Mutex(fmt.Sprint(rand.IntN(2))).Lock(ctx)
+				cancel()
+				if errors.Is(err, ErrClosed) {
+					return
+				}
+				mu.Lock()
+				claims++
+				mu.Unlock()
+				if err == nil {
+					hold := 30
+					if rand.IntN(8) == 0 {
+						hold = 900
+					}
+					time.Sleep(time.Duration(rand.IntN(hold)) * time.Millisecond)
+					_ = l.Release()
+				}
+			}
+		})
+	}
+	for range 20 {
+		time.Sleep(time.Duration(rand.IntN(300)) * time.Millisecond)
+		s.mem.Break(fmt.Sprint(rand.IntN(2)))
+	}
+	if err := locks.Close(); err != nil {
+		t.Fatal(err)
+	}
+	all.Wait()
+	// A grant that Close met on its way to its caller is over, and told.
+	ended := told[EventGranted] + told[EventRefused] + told[EventFailed]
+	if ended < claims || ended > claims+12 {
+		t.Errorf("round %d: %d claims ended by %d events: %v", round, claims, ended, told)
+	}
+	if begun, over := told[EventGranted], told[EventReleased]+told[EventLost]; begun != over || begun == 0 {
+		t.Errorf("round %d: %d leases began and %d ended: %v", round, begun, over, told)
+	}
+	for token, n := range open {
+		if n != 0 {
+			t.Errorf("round %d: the events of token %d do not add up: %d too many", round, token, n)
+		}
+	}
+	return told
+}
