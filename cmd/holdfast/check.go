@@ -61,7 +61,7 @@ func (p *program) check(ctx context.Context, name string, id store.ID, token int
 			why = "broken by an operator: " + e.Broken
 		case e.Expires <= 0:
 			why = "it has expired"
-		case token != 0 && token != e.Token:
+		case token != 0 && !e.Has(token): // inside the holder's process it may have been handed on, or upgraded
 			why = fmt.Sprintf("its token is %d", e.Token)
 		default:
 			return nil

@@ -117,6 +117,8 @@ type line struct {
 	Since   string    `json:"since"`      // of the grant, RFC 3339; empty while waiting
 	Expires int64     `json:"expires_ms"` // until it is free or lapses, unless renewed
 	Broken  string    `json:"broken,omitempty"`
+	Newest  int64     `json:"newest_token,omitempty"` // where it was handed on inside its process, or upgraded
+	Upgrade bool      `json:"upgrading,omitempty"`    // it waits to become a write lock, and lets nobody in
 	since   time.Time // the same as Since
 }
 
@@ -136,6 +138,10 @@ func linesOf(states []store.State, now time.Time) (lines []line) {
 				ID: e.ID.String(), Token: e.Token, Weight: e.Weight, Limit: s.Limit,
 				Owner: ownerOf(e.Owner), Expires: e.Expires.Milliseconds(), Broken: e.Broken,
 			}
+			if newest := max(e.Used, e.Fence); newest > e.Token {
+				l.Newest = newest
+			}
+			l.Upgrade = e.Want > e.Weight
 			if l.State == "expired" {
 				l.Expires = e.Ends.Milliseconds()
 			}
@@ -217,6 +223,9 @@ func printOne(w io.Writer, lines []line, last int64) error {
 		fmt.Fprintf(t, "  id:\t%s\n", l.ID)
 		if l.State != "waiting" {
 			fmt.Fprintf(t, "  token:\t%d\n", l.Token)
+			if l.Newest != 0 {
+				fmt.Fprintf(t, "  newest of it:\t%d\n", l.Newest)
+			}
 			fmt.Fprintf(t, "  since:\t%s\n", l.sinceText())
 		}
 		if l.Broken != "" {
