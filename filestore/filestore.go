@@ -17,11 +17,11 @@
 //
 // # Guarantees
 //
-// The whole rule: order, minimum hold, lock delay, slots, strictly increasing
-// tokens. Expiries are on the clock of the host that counts since boot and
+// The whole rule: order, minimum hold, lock delay, slots, upgrades, strictly
+// increasing tokens, in blocks too. Expiries are on the clock of the host that counts since boot and
 // cannot be set. The hold of a process that was killed comes free at once, as
 // does a killed waiter's place; that of a process that is stopped lives on to
-// its TTL.
+// its TTL, and so does a hold that was detached from its process.
 //
 // A reboot drops all holds and places. Tokens are never smaller than the wall
 // clock, so they go on growing even if the files are lost, unless the clock was

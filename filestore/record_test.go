@@ -181,6 +181,11 @@ func (s *stored) refuses(later *Store, want error, words ...string) {
 	_, err = later.Look(ctx, c)
 	check("look", err)
 	check("renew", later.Renew(ctx, []store.Hold{s.hold})[0].Err)
+	adopted := s.hold
+	adopted.NewID = c.ID
+	check("adopt", later.Renew(ctx, []store.Hold{adopted})[0].Err)
+	_, err = later.Change(ctx, s.hold, 1, store.Full)
+	check("change", err)
 	check("release", later.Release(ctx, s.hold))
 	check("break", later.BreakHold(ctx, store.Break{Name: "name", ID: s.hold.ID, Token: s.hold.Token}))
 	for _, name := range []string{"", "name"} {

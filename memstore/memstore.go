@@ -8,8 +8,8 @@
 //
 // # Guarantees
 //
-// The whole rule: order, minimum hold, lock delay, slots, strictly increasing
-// tokens. Time is [time.Now], so in a testing/synctest bubble it is the
+// The whole rule: order, minimum hold, lock delay, slots, upgrades, strictly
+// increasing tokens, in blocks too. Time is [time.Now], so in a testing/synctest bubble it is the
 // bubble's. Nothing is shared with another process and nothing survives this
 // one.
 //

@@ -106,10 +106,16 @@ func TestWhatIsNotOursIsReportedAndLeftAlone(t *testing.T) {
 			try.Try = true
 			hold := store.Hold{Name: name, ID: claim.ID, Token: 7, TTL: time.Minute}
 			for op, f := range map[string]func() error{
-				"ask":         func() error { _, err := s.Ask(t.Context(), claim); return err },
-				"try":         func() error { _, err := s.Ask(t.Context(), try); return err },
-				"look":        func() error { _, err := s.Look(t.Context(), claim); return err },
-				"renew":       func() error { return s.Renew(t.Context(), []store.Hold{hold})[0].Err },
+				"ask":    func() error { _, err := s.Ask(t.Context(), claim); return err },
+				"try":    func() error { _, err := s.Ask(t.Context(), try); return err },
+				"look":   func() error { _, err := s.Look(t.Context(), claim); return err },
+				"renew":  func() error { return s.Renew(t.Context(), []store.Hold{hold})[0].Err },
+				"change": func() error { _, err := s.Change(t.Context(), hold, 1, store.Full); return err },
+				"adopt": func() error {
+					other := hold
+					other.NewID = me.NewID()
+					return s.Renew(t.Context(), []store.Hold{other})[0].Err
+				},
 				"release":     func() error { return s.Release(t.Context(), hold) },
 				"release all": func() error { return s.Release(t.Context(), store.Hold{Name: name, ID: claim.ID}) },
 				"break":       func() error { return s.BreakHold(t.Context(), store.Break{Name: name, ID: claim.ID, Token: 7}) },
@@ -234,41 +240,51 @@ func TestPrefixesAreApart(t *testing.T) {
 	}
 }
 
-func TestFieldsThatUpgradesWillNeedAreKeptAndABreakTakesAnyNumberOfTheHold(t *testing.T) {
+// A place that was kept before blocks were drawn says that none are to be: one
+// token it is.
+func TestAPlaceOfAnOlderVersionIsGrantedOneToken(t *testing.T) {
 	s := newShared(t)
-	for what, number := range map[string]func(h store.Hold) int64{
-		"the token":                 func(h store.Hold) int64 { return h.Token },
-		"the last of the block":     func(h store.Hold) int64 { return h.Token + 4 },
-		"the fence":                 func(h store.Hold) int64 { return h.Token + 100 },
-		"not one behind the block":  func(h store.Hold) int64 { return h.Token + 5 },
-		"not one before the token":  func(h store.Hold) int64 { return h.Token - 1 },
-		"not zero, which is no one": func(store.Hold) int64 { return 0 },
+	h := mustHold(t, s, mutex("older"))
+	w := mutex(h.Name)
+	mustAsk(t, s, w)
+	key := s.key(h.Name)
+	b := []byte(s.client.Get(t.Context(), key).Val())
+	owner := int(le.Uint16(b[headSize+64:]))
+	n := b[headSize+entrySize+owner+99:]
+	if le.Uint16(n) != 1 {
+		t.Fatalf("the waiting entry is to draw %d", le.Uint16(n))
+	}
+	le.PutUint16(n, 0)
+	if err := s.client.Set(t.Context(), key, b, 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Release(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	a := mustAsk(t, s, w)
+	if !a.Granted || a.N != 1 || a.Last != a.Token || a.Token <= h.Token {
+		t.Fatalf("granted %+v after token %d", a, h.Token)
+	}
+	if err := s.Release(t.Context(), store.Hold{Name: h.Name, ID: w.ID, Token: a.Token}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAHintIsReadWithItsBlockOrWithout(t *testing.T) {
+	s := newShared(t)
+	id := me.NewID()
+	for payload, want := range map[string]store.Hint{
+		"17 " + id.String() + " " + s.key("a b"):   {Name: "a b", ID: id, Token: 17, N: 1},
+		"17+64 " + id.String() + " " + s.key("a"):  {Name: "a", ID: id, Token: 17, N: 64},
+		"0 " + id.String() + " " + s.key("a"):      {Name: "a", ID: id},
+		"17+x " + id.String() + " " + s.key("a"):   {},
+		"17+ " + id.String() + " " + s.key("a"):    {},
+		"x " + id.String() + " " + s.key("a"):      {},
+		"17 " + id.String()[1:] + " " + s.key("a"): {},
+		"17 " + id.String():                        {},
 	} {
-		h := mustHold(t, s, mutex("fields: "+what))
-		key := s.key(h.Name)
-		b := []byte(s.client.Get(t.Context(), key).Val())
-		e := b[headSize:]
-		copy(e[75:], appendFloat(nil, h.Token+100)) // fence
-		le.PutUint32(e[91:], 7)                     // want
-		le.PutUint32(e[95:], 3)                     // turn
-		le.PutUint16(e[99:], 5)                     // n
-		if err := s.client.Set(t.Context(), key, b, 0).Err(); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; err != nil {
-			t.Fatal(err)
-		}
-		mustAsk(t, s, mutex(h.Name))
-		q, err := s.parse(key, s.client.Get(t.Context(), key).Val())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if e := q.Entries[0]; e.Fence != h.Token+100 || e.Want != 7 || e.Turn != 3 || e.N != 5 || !e.Shown || e.Weight != store.Full {
-			t.Errorf("after a renewal and somebody's ask the entry is %+v", e)
-		}
-		err = s.BreakHold(t.Context(), store.Break{Name: h.Name, ID: h.ID, Token: number(h)})
-		if strings.HasPrefix(what, "not") != errors.Is(err, store.ErrLost) || err != nil && !errors.Is(err, store.ErrLost) {
-			t.Errorf("break by %s: %v", what, err)
+		if h, ok := s.hint(payload); h != want && ok || ok != (want != store.Hint{}) {
+			t.Errorf("%q is read as %+v, %v, want %+v", payload, h, ok, want)
 		}
 	}
 }

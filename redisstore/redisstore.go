@@ -19,19 +19,23 @@
 //	length of owner         uint16
 //	length of broken        uint8
 //	delay, fence            float64 each
-//	limit, weight, want, turn   uint32 each
-//	n                       uint16
+//	limit, weight, want, turn   uint32 each; want is above weight while an
+//	                        upgrade is pending; turn is counted by the owner:
+//	                        changes of weight, or tokens used of a block
+//	n                       uint16, the size of the block of tokens; while
+//	                        waiting, how many are wanted
 //	flags                   uint8: 1 granted, 2 shown
 //	owner, broken
 //
 // A key lives until a day after the last of its entries is over, by its
 // expiry in Redis. Hints are published to the channel of the prefix, "hint:"
-// and the first half of the waiter's id, as "token id key".
+// and the first half of the waiter's id, as "token id key"; behind the token of
+// a block are "+" and its size, and of an upgrade the token is 0.
 //
 // # Guarantees
 //
 // The whole rule, each operation one script, which runs undisturbed: order,
-// minimum hold, lock delay, slots. Time is the server's (TIME). Tokens of a
+// minimum hold, lock delay, slots, upgrades, blocks of tokens. Time is the server's (TIME). Tokens of a
 // name strictly increase as long as its key is there, and beyond that as long
 // as the clock of the server that answers is not behind the newest token.
 //

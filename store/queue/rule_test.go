@@ -605,6 +605,20 @@ func TestABlockIsDrawnAtTheGrantAndCountedBack(t *testing.T) {
 	n.check("only the first was used", n.q.Last, a.Token)
 }
 
+// A place that was kept before blocks were drawn says that none are to be: one
+// token it is.
+func TestAPlaceOfAnOlderVersionIsGrantedOneToken(t *testing.T) {
+	n := &numbers{t: t, now: queue.Time{Wall: 1000}}
+	c, a := n.ask(store.Full, 1)
+	w, _ := n.ask(store.Full, 1)
+	n.q.Entries[1].N = 0
+	n.release(c, a.Token, 0)
+	a = n.again(w)
+	n.check("its token", a.Token, int64(1001))
+	n.check("how many", a.N, 1)
+	n.check("the newest", a.Last, int64(1001))
+}
+
 // A renewal tells the newest token used, and a late copy of one does not take
 // it back.
 func TestTheNewestTokenUsedIsShownAndNeverGoesBack(t *testing.T) {
