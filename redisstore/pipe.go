@@ -90,6 +90,13 @@ type lane struct {
 
 // start sends the commands, one pipeline a server; wait has the outcomes.
 func (s *Store) start(ctx context.Context, commands ...*command) {
+	if err := ctx.Err(); err != nil { // nothing is sent for who has left before
+		for _, c := range commands {
+			c.call = done
+			c.SetErr(err)
+		}
+		return
+	}
 	if len(commands) == 1 {
 		s.lane(ctx, commands[0].key()).add(ctx, commands)
 		return
