@@ -33,7 +33,7 @@ func TestEachBehaviourIsProvedOrSaysWhyNot(t *testing.T) {
 		t.Fatalf("found only %d tests and %d subtests", len(tests.funcs), len(tests.subtests))
 	}
 	for _, w := range checkBehaviours(string(page), tests) {
-		t.Error(w)
+		t.Error(behaviours+":", w)
 	}
 }
 
