@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -615,5 +616,29 @@ func TestUpgrade_InAStorm(t *testing.T) {
 		s.on(nil)
 		time.Sleep(time.Minute) // what was left by a fault has died
 		release(t, take(t, t.Context(), rw.TryLock))
+	})
+}
+
+// Also where the store is in this process, and a test says that it is away.
+func TestDowngrade_InMemoryIsBoundedToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := memstore.New()
+		locks := locker(t, mem, nil)
+		u := upgradeableLease(t, locks.RWMutex("a"))
+		upgradeNow(t, u)
+		mem.Fail(func(op, _ string) error {
+			if op == "change" {
+				return errLink
+			}
+			return nil
+		})
+		start := time.Now()
+		is(t, u.Downgrade(), ErrUnavailable)
+		same(t, "told", time.Since(start), 5*time.Second)
+		mem.Fail(nil)
+		reader := take(t, t.Context(), locks.RWMutex("a").RLock)
+		release(t, reader)
+		release(t, u.Lease)
+		empty(t, mem)
 	})
 }

@@ -254,27 +254,29 @@ func (c *changer) reduce() error {
 	if !full {
 		return nil
 	}
-	c.one <- struct{}{} // at once: who has it does not wait for others while the hold is upgraded
+	bound := time.NewTimer(min(h.s.TTL/3, longestCall))
+	defer bound.Stop()
+	late := fmt.Errorf("%w: no answer yet; it is asked for again until there is one", ErrUnavailable)
+	select { // at once, unless another lease of the hold is being downgraded
+	case c.one <- struct{}{}:
+	case <-bound.C:
+		return late
+	}
 	if !c.unneeded() {
 		<-c.one
 		return nil
 	}
 	done := make(chan error, 1)
-	back := func() {
+	h.e.work.Go(func() {
 		err := c.back()
 		<-c.one // before the caller knows
 		done <- err
-	}
-	if h.e.desc.InProcess {
-		back()
-	} else {
-		h.e.work.Go(back)
-	}
+	})
 	select {
 	case err := <-done:
 		return err
-	case <-time.After(min(h.s.TTL/3, longestCall)):
-		return fmt.Errorf("%w: no answer yet; it is asked for again until there is one", ErrUnavailable)
+	case <-bound.C:
+		return late
 	}
 }
 
