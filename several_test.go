@@ -640,6 +640,39 @@ func TestSeveral_CloseEndsTheWaitAndGivesBackWhatWasHad(t *testing.T) {
 	}
 }
 
+// Whenever that is: also while what is had is made the caller's.
+func TestSeveral_CloseAtAnyMomentLeavesNothing(t *testing.T) {
+	for _, o := range []*Options{nil, {MinHold: time.Second}, {MaxHold: time.Hour}, {NoRenew: true}} {
+		synctest.Test(t, func(t *testing.T) {
+			mem := memstore.New()
+			var got, not int
+			for i := range 40 {
+				s := linkTo(t, mem)
+				s.on(func(*call) fate { return fate{there: time.Millisecond, back: time.Millisecond} })
+				locks := locker(t, withHints{s}, nil)
+				closed := make(chan struct{})
+				time.AfterFunc(time.Duration(i)*500*time.Microsecond+1, func() {
+					defer close(closed)
+					locks.Close()
+				})
+				leases, err := locks.With(o).All(mutexes(locks, "a", "b", "c")...).Lock(t.Context())
+				if <-closed; err == nil {
+					got++
+					is(t, leases.Release(), ErrClosed)
+				} else {
+					not++
+					is(t, err, ErrClosed)
+				}
+				time.Sleep(2 * time.Second) // for a minimum hold that was shown
+				empty(t, mem)
+			}
+			if got < 3 || not < 3 {
+				t.Fatalf("%d got, %d were closed: too few of one kind to prove anything", got, not)
+			}
+		})
+	}
+}
+
 func TestSeveral_DoEndsWithTheFirstLossAndReleasesAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
