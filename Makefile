@@ -12,10 +12,10 @@ TESTFLAGS ?=
 REPORT    ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help servers test check platforms lint format modules generated bench
+.PHONY: help servers prove-all test check platforms lint format modules generated bench
 
 help: ## say what there is to make
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
 
 servers: ## install the servers that the tests start; HOLDFAST_TEST_INSTALL=no only looks
 	@scripts/servers
@@ -48,6 +48,9 @@ generated: ## fail if go generate would change a file
 	@before=$$(git status --porcelain; git diff | cksum); $(GO) generate ./... && \
 	after=$$(git status --porcelain; git diff | cksum); \
 	if [ "$$before" != "$$after" ]; then echo "go generate changed files: commit what it wrote"; git status --short; exit 1; fi
+
+prove-all: servers ## prove every store on many seeds, and that each broken lock is found; takes an hour, and goes on where it stopped
+	HOLDFAST_PROVE_GRANTS=$(GRANTS) $(GO) test -tags proveall -run TestAll -timeout 0 -v ./internal/prove
 
 bench: servers ## measure against other lock libraries, on one real server; takes minutes
 	$(GO) -C bench run . all

@@ -93,7 +93,7 @@ var brokenLocks = []brokenLock{
 	}},
 	{noWakeUp, "file", "mutex", []Fault{stopShort}, "", 1, []check{live}, []mutant.Edit{
 		{File: "hints.go", Old: "if ch := h.waiting[hint.ID]; ch != nil {", New: "if ch := h.waiting[hint.ID]; ch != nil && !" + is(noWakeUp) + " {"},
-		{File: "pace.go", Old: "at := p.sent.Add(p.s.place / 3)\n", New: "at := p.sent.Add(p.s.place / 3)\n\tif " + is(noWakeUp) + " {\n\t\treturn p.sent.Add(time.Hour)\n\t}\n"},
+		{File: "pace.go", Old: "func (p *pace) nextAsk() clock.Instant {\n", New: "func (p *pace) nextAsk() clock.Instant {\n\tif " + is(noWakeUp) + " {\n\t\treturn p.sent.Add(time.Hour)\n\t}\n"},
 	}},
 	{sameToken, "file", "mutex", []Fault{stopShort}, wiped, 1, []check{tokens}, []mutant.Edit{
 		{File: "store/queue/queue.go", Old: "first := max(q.Last+1, now.Wall)\n", New: "first := max(q.Last+1, now.Wall)\n\tif " + is(sameToken) + " {\n\t\tfirst = q.Last + 1\n\t}\n"},
