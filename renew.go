@@ -202,8 +202,15 @@ func (s *scheduler) tick() {
 	over := s.due(now)
 	s.arm()
 	s.mu.Unlock()
+	// All are ended before anybody is told: a log and an observer take their time.
+	var ended []func()
 	for _, h := range over {
-		s.end(h, now)
+		if tell := s.end(h, now); tell != nil {
+			ended = append(ended, tell)
+		}
+	}
+	for _, tell := range ended {
+		tell()
 	}
 }
 
@@ -264,16 +271,20 @@ func (h *hold) over(now clock.Instant) bool {
 	return h.deadline <= now || h.endAt != 0 && h.endAt <= now
 }
 
-// end tells of a hold whose time is over. One that ends by MaxHold is ours
-// still and is given back.
-func (s *scheduler) end(h *hold, now clock.Instant) {
-	_, deadline := s.remove(h)
-	if deadline <= now {
-		h.lose(errTimeOver)
-		return
+// end ends a hold whose time is over, and returns what tells of it; nil if it
+// was over before. One that ends by MaxHold is ours still and is given back.
+func (s *scheduler) end(h *hold, now clock.Instant) (tell func()) {
+	why := errTimeOver
+	if _, deadline := s.remove(h); deadline > now {
+		why = errMaxHold
 	}
-	h.lose(errMaxHold)
-	s.e.work.Go(func() { h.giveBack() })
+	if h.finish(lost, why) {
+		tell = func() { h.ended(why) }
+	}
+	if why == errMaxHold {
+		s.e.work.Go(func() { h.giveBack() })
+	}
+	return tell
 }
 
 // renew sends one batch and reads the answers.

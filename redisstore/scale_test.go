@@ -1,0 +1,241 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/redisstore"
+)
+
+// lockerOn returns a locker with a client of its own.
+func lockerOn(t *testing.T, addr string, o holdfast.Options) *holdfast.Locker {
+	t.Helper()
+	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	t.Cleanup(func() { rdb.Close() })
+	s, err := redisstore.New(rdb, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Logger = slog.New(slog.DiscardHandler)
+	l, err := holdfast.New(s, &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error("Close:", err)
+		}
+	})
+	return l
+}
+
+// each runs f for 0 to n-1 on some goroutines.
+func each(t *testing.T, n int, f func(i int) error) {
+	t.Helper()
+	var wg sync.WaitGroup
+	for g := range 32 {
+		wg.Go(func() {
+			for i := g; i < n; i += 32 {
+				if err := f(i); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+}
+
+func take(t *testing.T, l *holdfast.Locker, n int) []*holdfast.Lease {
+	t.Helper()
+	leases := make([]*holdfast.Lease, n)
+	each(t, n, func(i int) (err error) {
+		leases[i], err = l.Mutex(fmt.Sprint("scale/", i)).Lock(t.Context())
+		return err
+	})
+	return leases
+}
+
+// Ten thousand leases outlive a server that stands still for half of their TTL.
+// One that stands still for twice the TTL costs all of them, each at its
+// deadline: as late as a bare timer of this process is, and little more.
+func TestScale_TenThousandLeasesWhileTheServerStandsStill(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it holds ten thousand leases for a minute")
+	}
+	const n, ttl = 10_000, 12 * time.Second
+	server := testserver.Redis(t)
+	leases := take(t, lockerOn(t, server.Addr, holdfast.Options{TTL: ttl}), n)
+	server.Freeze()
+	time.Sleep(ttl / 2)
+	server.Thaw()
+	time.Sleep(ttl)
+	for _, l := range leases {
+		if !l.Valid() {
+			t.Fatalf("%s was lost while the server stood still for half of the TTL", l.Name())
+		}
+	}
+
+	server.Freeze()
+	defer server.Thaw()
+	time.Sleep(ttl / 2) // what was answered before has been read: no deadline moves any more
+	var late, bare struct {
+		latest, earliest atomic.Int64
+		wg               sync.WaitGroup
+	}
+	for _, l := range leases {
+		deadline := l.Deadline()
+		late.wg.Add(1)
+		context.AfterFunc(l.Context(context.Background()), func() {
+			defer late.wg.Done()
+			after := int64(time.Since(deadline))
+			raise(&late.latest, after)
+			raise(&late.earliest, -after)
+		})
+		bare.wg.Add(1)
+		time.AfterFunc(time.Until(deadline), func() {
+			defer bare.wg.Done()
+			raise(&bare.latest, int64(time.Since(deadline)))
+		})
+	}
+	late.wg.Wait()
+	bare.wg.Wait()
+	for _, l := range leases {
+		if l.Valid() {
+			t.Fatalf("%s is valid still", l.Name())
+		}
+	}
+	if early := time.Duration(late.earliest.Load()); early > time.Millisecond { // Deadline has another clock
+		t.Errorf("a lease was lost %v before its deadline", early)
+	}
+	latest, latestBare := time.Duration(late.latest.Load()), time.Duration(bare.latest.Load())
+	t.Logf("the latest loss came %v after its deadline, the latest bare timer %v", latest, latestBare)
+	if latest > latestBare+50*time.Millisecond {
+		t.Errorf("a loss came %v after its deadline, and no bare timer more than %v", latest, latestBare)
+	}
+}
+
+// raise makes v at least n.
+func raise(v *atomic.Int64, n int64) {
+	for have := v.Load(); n > have && !v.CompareAndSwap(have, n); have = v.Load() {
+	}
+}
+
+// A thousand waiters for as many names that are held elsewhere share one
+// subscription, and ask for their places a third of the places' time after the
+// last time and not before, many in one batch. Nothing else is sent.
+func TestScale_AThousandWaitersKeepTheirPlacesInBatchesAndDoNothingElse(t *testing.T) {
+	const n, third = 1000, time.Second
+	server := testserver.Redis(t)
+	take(t, lockerOn(t, server.Addr, holdfast.Options{TTL: time.Hour}), n)
+	var trips roundTrips
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr})
+	defer rdb.Close()
+	rdb.AddHook(&trips)
+	s, err := redisstore.New(rdb, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	locks, err := holdfast.New(s, &holdfast.Options{TTL: 3 * third})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			if _, err := locks.Mutex(fmt.Sprint("scale/", i)).Lock(ctx); !errors.Is(err, holdfast.ErrHeld) && !errors.Is(err, holdfast.ErrClosed) {
+				t.Error(err)
+			}
+		})
+	}
+	see := redis.NewClient(&redis.Options{Addr: server.Addr})
+	defer see.Close()
+	until(t, "all have a place", func() bool { return commands(t, see)["evalsha"] >= 3*n }) // a lock, a try and a place each
+	time.Sleep(third)
+
+	before, sent, start := commands(t, see), trips.n.Load(), time.Now()
+	time.Sleep(5 * third)
+	after, batches, took := commands(t, see), trips.n.Load()-sent, time.Since(start)
+	asks := after["evalsha"] - before["evalsha"]
+	if most := n * (int(took/third) + 1); asks > most || asks < n*3 {
+		t.Errorf("%d asks in %v, want %d to %d", asks, took, n*3, most)
+	}
+	if int(batches) > asks/10 {
+		t.Errorf("%d asks took %d round trips", asks, batches)
+	}
+	inside := []string{"get", "set", "time", "publish"} // what our scripts call
+	for name, calls := range after {
+		if calls > before[name] && name != "evalsha" && name != "info" && name != "ping" && !strings.Contains(strings.Join(inside, " "), name) {
+			t.Errorf("%d times %s", calls-before[name], name)
+		}
+	}
+	clients, err := see.Do(t.Context(), "client", "list", "type", "pubsub").Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(clients, "id="); n != 1 && strings.Count(strings.TrimSpace(clients), "\n") != 0 {
+		t.Errorf("%d subscription connections:\n%s", n, clients)
+	}
+	t.Logf("%d asks in %v, %d round trips", asks, took, batches)
+	if err := locks.Close(); err != nil {
+		t.Error(err)
+	}
+	wg.Wait()
+}
+
+// roundTrips counts what a client sends: a pipeline is one.
+type roundTrips struct{ n atomic.Int64 }
+
+func (t *roundTrips) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (t *roundTrips) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error { t.n.Add(1); return next(ctx, cmd) }
+}
+
+func (t *roundTrips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error { t.n.Add(1); return next(ctx, cmds) }
+}
+
+// commands is how often the server has run each command.
+func commands(t *testing.T, c *redis.Client) map[string]int {
+	t.Helper()
+	info, err := c.Info(t.Context(), "commandstats").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]int{}
+	for line := range strings.Lines(info) {
+		name, rest, ok := strings.Cut(strings.TrimPrefix(line, "cmdstat_"), ":calls=")
+		var n int
+		if _, err := fmt.Sscanf(rest, "%d,", &n); ok && err == nil {
+			all[name] = n
+		}
+	}
+	return all
+}
+
+// until waits until f.
+func until(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for start := time.Now(); !f(); time.Sleep(10 * time.Millisecond) {
+		if time.Since(start) > time.Minute {
+			t.Fatal("not within a minute: ", what)
+		}
+	}
+}
