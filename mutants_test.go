@@ -107,7 +107,7 @@ var engineMutants = []broken{
 	one("the gate is kept", "TestRule6_NothingIsKeptForNamesThatNobodyWaitsFor", "gate.go", "delete(g.m, name)", "g.m[name+\" \"] = at"),
 
 	// Rule 6, hand-over.
-	one("handed over with the same token", "TestHandOver_TokensIncreaseAcrossProcesses", "handover.go", "\th.Used++\n", ""),
+	one("handed over with the same token", "TestHandOver_TokensIncreaseAcrossProcessesHandOversAndUpgrades", "handover.go", "\th.Used++\n", ""),
 	one("handed over more often than the block has tokens", "TestHandOver_AnotherProcessGetsInWithinTheTimes", "handover.go", "|| h.handOver.left == 0 ||", "||"),
 	one("a block as large as may be", "TestHandOver_AnotherProcessGetsInWithinTheTimes", "acquire.go", "n = min(n, r.claim.Block); n > 1", "n = 64; n > 1"),
 	{"handed over for ever", "TestHandOver_AnotherProcessGetsInWithinTheTime", []mutant.Edit{

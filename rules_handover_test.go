@@ -55,31 +55,45 @@ func TestHandOver_GoesToTheNextWithoutAWordToTheStore(t *testing.T) {
 }
 
 // A writer waits elsewhere all the while: its token is larger than those of all
-// who are handed the name before it.
-func TestHandOver_TokensIncreaseAcrossProcesses(t *testing.T) {
+// who are handed the name before it, and so is that of an upgrade after it.
+func TestHandOver_TokensIncreaseAcrossProcessesHandOversAndUpgrades(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks, elsewhere := locker(t, withHints{s}, nil), locker(t, withHints{linkTo(t, s.mem)}, nil)
 		newest := int64(0)
-		larger := func(l *Lease) *Lease {
+		larger := func(token int64) {
 			t.Helper()
-			if l.Token() <= newest {
-				t.Fatalf("token %d after %d", l.Token(), newest)
+			if token <= newest {
+				t.Fatalf("token %d after %d", token, newest)
 			}
-			newest = l.Token()
-			return l
+			newest = token
 		}
 		for range 3 {
-			l := larger(lock(t, locks, "a"))
+			l := lock(t, locks, "a")
+			larger(l.Token())
 			writer := waits(t, elsewhere.Mutex("a").Lock)
 			for range 10 {
 				next := waits(t, locks.RWMutex("a").Lock)
 				release(t, l)
-				l = larger(next.handed())
+				l = next.handed()
+				larger(l.Token())
 			}
 			writer.waiting()
 			release(t, l)
-			release(t, larger(writer.got()))
+			theirs := writer.got()
+			larger(theirs.Token())
+			release(t, theirs)
+
+			up, err := locks.RWMutex("a").UpgradeableRLock(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			larger(up.Token())
+			if err := up.Upgrade(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			larger(up.Token())
+			release(t, up.Lease)
 		}
 	})
 }
