@@ -4,8 +4,12 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"os"
 	"os/exec"
+	"os/signal"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -18,7 +22,7 @@ import (
 // store.
 
 func TestMain(m *testing.M) {
-	testscript.Main(testserver.Main{M: m}, map[string]func(){"holdfast": main})
+	testscript.Main(testserver.Main{M: m}, map[string]func(){"holdfast": main, "beat": beat})
 }
 
 func TestCommandOnFiles(t *testing.T) {
@@ -35,9 +39,27 @@ func TestCommandOnRedis(t *testing.T) {
 	})
 }
 
-// patience bounds every waiting in a script. It is long because a loaded
-// machine is no failure.
-const patience = time.Minute
+// patience bounds every waiting here. It is long because a loaded machine is no
+// failure; a search for mutants cannot wait that long for each of them.
+var patience = func() time.Duration {
+	if d, err := time.ParseDuration(os.Getenv("HOLDFAST_TEST_PATIENCE")); err == nil {
+		return d
+	}
+	return time.Minute
+}()
+
+// beat FILE is a program that writes into the file the time since the boot when
+// it began, and then, for as long as it runs, the present one. It does not end
+// by TERM.
+func beat() {
+	signal.Ignore(syscall.SIGTERM)
+	f, err := os.OpenFile(os.Args[1], os.O_CREATE|os.O_WRONLY, 0o600)
+	for first := bootTime(); err == nil; time.Sleep(2 * time.Millisecond) {
+		_, err = f.WriteAt(fmt.Appendf(nil, "%020d %020d\n", first, bootTime()), 0)
+	}
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
+}
 
 func runScripts(t *testing.T, kind string, setup func(*testscript.Env)) {
 	testscript.Run(t, testscript.Params{

@@ -224,7 +224,17 @@ func (s *supervisor) kill(now clock.Instant, timeOver bool) {
 // result gives the lock back and is the exit code. If it is not clear whether it
 // was given back, the engine has warned of that, and the code is the command's.
 func (s *supervisor) result() int {
-	err := s.leases.Release()
+	released := make(chan error, 1)
+	go func() { released <- s.leases.Release() }()
+	var over <-chan time.Time
+	if s.code == exitLost { // a store that was away may be so still; from the deadline on the name is free anyway
+		over = time.After(s.deadline.Sub(clock.Now()))
+	}
+	var err error
+	select {
+	case err = <-released:
+	case <-over:
+	}
 	switch {
 	case s.code == exitLost: // told before
 		return exitLost
@@ -233,8 +243,6 @@ func (s *supervisor) result() int {
 		return exitLost
 	case s.code != 0:
 		return s.code
-	case s.ended == nil:
-		return exitLost
 	}
 	return s.ended.code()
 }

@@ -5,8 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -108,26 +106,6 @@ func (s *shell) expect(text string) {
 		if time.Now().After(end) {
 			s.t.Fatalf("the terminal does not show %q but %q", text, rest)
 		}
-	}
-}
-
-// marked are the live processes that have the setting in their environment.
-func marked(setting string) (pids []int) {
-	files, _ := filepath.Glob("/proc/[0-9]*/environ")
-	for _, file := range files {
-		env, err := os.ReadFile(file)
-		if err == nil && slices.Contains(strings.Split(string(env), "\x00"), setting) {
-			pid, _ := strconv.Atoi(strings.Split(file, "/")[2])
-			pids = append(pids, pid)
-		}
-	}
-	return pids
-}
-
-// killMarked kills what a test has left, once it has.
-func killMarked(setting string) {
-	for _, pid := range marked(setting) {
-		syscall.Kill(pid, syscall.SIGKILL)
 	}
 }
 

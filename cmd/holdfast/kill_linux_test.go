@@ -1,0 +1,162 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// tree is a command that starts, in its group and in sessions of their own,
+// what does not go by TERM or HUP. The chain is long because each link is found
+// only when the one before it is dead. It has treeSize processes.
+const (
+	tree = `trap "" TERM HUP
+		chain() { [ $1 -gt 0 ] && setsid sh -c "$(cat chain)" chain $(($1-1)) & }
+		cat >chain <<'end'
+			if [ $1 -gt 0 ]; then setsid sh -c "$(cat chain)" chain $(($1-1)) & else touch deep; sleep 1000 & fi
+			wait
+end
+		chain 20
+		sh -c 'sleep 1000 & wait' &
+		(setsid sh -c 'sleep 1000 & wait' &)
+		touch wide
+		while :; do wait; done`
+	treeSize = 1 + 20 + 1 + 2 + 2
+)
+
+func beginTree(t *testing.T, store string, args ...string) *underway {
+	t.Helper()
+	s := begin(t, store, append(args, "--", "sh", "-c", tree)...)
+	soon(t, "the tree is there", func() bool {
+		return s.exists("deep") && s.exists("wide") && len(s.alive()) == treeSize+2
+	})
+	return s
+}
+
+func TestKillingTheFrontEndsAllAndFreesTheLock(t *testing.T) {
+	onEach(t, func(t *testing.T, store string) {
+		for _, how := range []string{"process", "group"} {
+			t.Run(how, func(t *testing.T) {
+				s := beginTree(t, store, "--ttl", "1h")
+				pid := s.front()
+				if how == "group" {
+					pid = -pid
+				}
+				s.signal(pid, syscall.SIGKILL)
+				soon(t, "nothing is left", func() bool { return len(s.alive()) == 0 })
+				if code := obtained(t, store, "-n"); code != 0 {
+					t.Errorf("the lock is not free: %d", code)
+				}
+			})
+		}
+	})
+}
+
+func TestKillingTheEngineEndsAllAndFreesTheLock(t *testing.T) {
+	onEach(t, func(t *testing.T, store string) {
+		ttl := "1h" // a file is free at once
+		if strings.HasPrefix(store, "redis:") {
+			ttl = "2"
+		}
+		s := beginTree(t, store, "--ttl", ttl)
+		s.signal(s.engine(), syscall.SIGKILL)
+		s.exits(exitInternal)
+		s.nothingLeft()
+		if !strings.Contains(s.text("stderr"), "was killed") {
+			t.Error("it does not say why")
+		}
+		if code := obtained(t, store, "-w", "1m"); code != 0 {
+			t.Errorf("the lock is not free: %d", code)
+		}
+	})
+}
+
+// On the file store a killed process frees the name at once: not before the
+// other has killed the rest.
+func TestWhoWaitsGetsInOnlyWhenAllIsKilled(t *testing.T) {
+	store := fileStore(t)
+	s := beginTree(t, store, "--ttl", "1h")
+	next := begin(t, store, "-v", "--", "sh", "-c", `grep -lsz "^`+s.mark+`$" /proc/[0-9]*/environ >found; touch looked`)
+	soon(t, "the next one waits", func() bool { return strings.Contains(next.text("stderr"), "waiting") })
+	s.signal(s.engine(), syscall.SIGKILL)
+	next.exits(0)
+	s.exits(exitInternal)
+	// The front itself, and the shell that looks, are no part of it.
+	if found := strings.Fields(next.text("found")); !next.exists("looked") || len(found) > 1 {
+		t.Errorf("there were still %v", found)
+	}
+}
+
+// Of what the command has started only its first process can be killed by the
+// kernel alone.
+func TestKillingBothEndsTheCommand(t *testing.T) {
+	store := fileStore(t)
+	s := begin(t, store, "--", "sh", "-c", "trap '' TERM HUP; echo $$ >pid; while :; do sleep 1; done")
+	soon(t, "the command runs", func() bool { return strings.HasSuffix(s.text("pid"), "\n") })
+	pid, err := strconv.Atoi(strings.TrimSpace(s.text("pid")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine := s.engine()
+	s.signal(s.front(), syscall.SIGSTOP) // neither can do anything about the other's end
+	s.signal(engine, syscall.SIGSTOP)
+	s.signal(s.front(), syscall.SIGKILL)
+	s.signal(engine, syscall.SIGKILL)
+	soon(t, "the command is dead", func() bool { return unix.Kill(pid, 0) != nil })
+	if code := obtained(t, store, "-n"); code != 0 {
+		t.Errorf("the lock is not free: %d", code)
+	}
+}
+
+func TestADaemonIsLeftAloneAtTheEnd(t *testing.T) {
+	s := begin(t, fileStore(t), "--", "sh", "-c", `setsid sh -c 'echo $$ >pid.new; mv pid.new pid; exec sleep 1000' & until [ -e pid ]; do sleep 0.02; done; exit 4`)
+	s.exits(4)
+	pid, err := strconv.Atoi(strings.TrimSpace(s.text("pid")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Kill(pid, 0); err != nil {
+		t.Errorf("the daemon is gone: %v", err)
+	}
+	if alive := s.alive(); len(alive) != 1 {
+		t.Errorf("%v are left, want the daemon alone, %d", alive, pid)
+	}
+}
+
+// A shell may have started something before it put holdfast in its place.
+func TestWhatWasThereBeforeIsNotKilled(t *testing.T) {
+	dir := t.TempDir()
+	script := fmt.Sprintf(`sleep 1000 & echo $! >before; exec holdfast run x --store file:%s -- sh -c 'touch in; exec sleep 1000'`, dir)
+	cmd := exec.Command("sh", "-c", script)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "HOLDFAST_TEST="+dir)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer killMarked("HOLDFAST_TEST=" + dir)
+	soon(t, "the command runs", func() bool { _, err := os.Stat(filepath.Join(dir, "in")); return err == nil })
+	text, err := os.ReadFile(filepath.Join(dir, "before"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+	for _, pid := range childrenOf(cmd.Process.Pid) {
+		if pid != before {
+			unix.Kill(pid, unix.SIGKILL)
+		}
+	}
+	cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != exitInternal {
+		t.Errorf("exit code %d, want %d", code, exitInternal)
+	}
+	if left := marked("HOLDFAST_TEST=" + dir); len(left) != 1 || left[0] != before {
+		t.Errorf("%v are left, want %d", left, before)
+	}
+}

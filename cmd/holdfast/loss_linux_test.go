@@ -1,0 +1,224 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/testserver"
+)
+
+// A cable is a way to a server that can be cut: then nothing passes, and nobody
+// is told.
+type cable struct {
+	addr string
+	mu   sync.Mutex
+	cut  bool
+}
+
+func newCable(t *testing.T, to string) *cable {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	c := &cable{addr: l.Addr().String()}
+	go func() {
+		for {
+			near, err := l.Accept()
+			if err != nil {
+				return
+			}
+			far, err := net.Dial("tcp", to)
+			if err != nil {
+				near.Close()
+				return
+			}
+			t.Cleanup(func() { near.Close(); far.Close() })
+			go c.carry(near, far)
+			go c.carry(far, near)
+		}
+	}()
+	return c
+}
+
+func (c *cable) carry(from, to net.Conn) {
+	b := make([]byte, 4096)
+	for {
+		n, err := from.Read(b)
+		c.mu.Lock()
+		cut := c.cut
+		c.mu.Unlock()
+		if cut {
+			continue
+		}
+		if err != nil {
+			to.Close()
+			return
+		}
+		to.Write(b[:n])
+	}
+}
+
+func (c *cable) sever() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cut = true
+}
+
+// beats are the first and the last instant at which its `beat` was alive.
+func (s *underway) beats() (first, last int64) {
+	s.t.Helper()
+	if _, err := fmt.Sscanf(s.text("beat"), "%d %d\n", &first, &last); err != nil {
+		s.t.Fatalf("the beat has written %q: %v", s.text("beat"), err)
+	}
+	return first, last
+}
+
+// before says that the command of s was gone when that of next began.
+func (s *underway) before(next *underway) {
+	s.t.Helper()
+	soon(s.t, "the next one is in", func() bool { return strings.HasSuffix(next.text("beat"), "\n") })
+	_, gone := s.beats()
+	in, _ := next.beats()
+	if in <= gone {
+		s.t.Errorf("somebody else was in %v before the command was gone", time.Duration(gone-in))
+	}
+	s.t.Logf("somebody else was in %v after the command was gone", time.Duration(in-gone))
+}
+
+func beginBeat(t *testing.T, store string, args ...string) *underway {
+	t.Helper()
+	s := begin(t, store, append(args, "--", "beat", "beat")...)
+	soon(t, "the command runs", func() bool { return strings.HasSuffix(s.text("beat"), "\n") })
+	return s
+}
+
+// When the way to the store is cut, the command gets TERM, then KILL, the exit
+// is 76, and who comes by another way gets in after that.
+func TestACutWayToTheStoreEndsTheCommandBeforeSomebodyElseGetsIn(t *testing.T) {
+	server := testserver.Redis(t)
+	cable := newCable(t, server.Addr)
+	s := begin(t, "redis://"+cable.addr+"?max_retries=-1", "--ttl", "3", "--",
+		"sh", "-c", "trap 'touch termed' TERM; beat beat & while :; do wait; done")
+	soon(t, "the command runs", func() bool { return strings.HasSuffix(s.text("beat"), "\n") })
+	cable.sever()
+	n := begin(t, "redis://"+server.Addr, "-w", "1m", "--", "beat", "beat")
+	s.exits(exitLost)
+	s.nothingLeft()
+	s.before(n)
+	if !s.exists("termed") {
+		t.Error("the command did not get TERM first")
+	}
+}
+
+// If the engine is stopped, it cannot renew: the front kills all in time.
+func TestAStoppedEngineEndsTheCommandBeforeSomebodyElseGetsIn(t *testing.T) {
+	onEach(t, func(t *testing.T, store string) {
+		s := beginBeat(t, store, "--ttl", "2")
+		s.signal(s.engine(), syscall.SIGSTOP)
+		n := begin(t, store, "-w", "1m", "--", "beat", "beat")
+		s.exits(exitLost)
+		s.nothingLeft()
+		s.before(n)
+	})
+}
+
+// A stop of the front, for longer than the TTL, loses nothing, not then and not
+// when it goes on.
+func TestALongStopOfTheFrontLosesNothing(t *testing.T) {
+	onEach(t, func(t *testing.T, store string) {
+		s := begin(t, store, "--ttl", "2", "--", "sh", "-c", "touch in; until [ -e out ]; do sleep 0.02; done; exit 5")
+		soon(t, "the command runs", func() bool { return s.exists("in") })
+		s.signal(s.front(), syscall.SIGSTOP)
+		if code := obtained(t, store, "-w", "3"); code != exitHeld {
+			t.Errorf("somebody else gets %d, want %d", code, exitHeld)
+		}
+		s.signal(s.front(), syscall.SIGCONT)
+		if code := obtained(t, store, "-w", "1.5"); code != exitHeld { // it looks each second
+			t.Errorf("somebody else gets %d, want %d", code, exitHeld)
+		}
+		if err := os.WriteFile(s.dir+"/out", nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.exits(5)
+	})
+}
+
+// If all is stopped until after the deadline, somebody else gets in, and when
+// ours go on a command that is still stopped does nothing any more.
+func TestWhatIsStoppedPastTheDeadlineNeverRunsAgain(t *testing.T) {
+	onEach(t, func(t *testing.T, store string) {
+		s := begin(t, store, "--ttl", "2", "--", "sh", "-c", "trap 'touch termed' TERM; echo $$ >pid; while :; do sleep 0.02; [ -e late ] && touch ran; done")
+		soon(t, "the command runs", func() bool { return strings.HasSuffix(s.text("pid"), "\n") })
+		var command int
+		fmt.Sscan(s.text("pid"), &command)
+		engine := s.engine()
+		for _, pid := range []int{s.front(), engine, -command} {
+			s.signal(pid, syscall.SIGSTOP)
+		}
+		if code := obtained(t, store, "-w", "1m"); code != 0 {
+			t.Fatalf("nobody gets in: %d", code)
+		}
+		if err := os.WriteFile(s.dir+"/late", nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.signal(s.front(), syscall.SIGTERM) // it comes with the CONT
+		s.signal(engine, syscall.SIGCONT)
+		s.signal(s.front(), syscall.SIGCONT)
+		s.exits(exitLost)
+		s.nothingLeft()
+		if s.exists("ran") || s.exists("termed") {
+			t.Error("the command ran after the deadline")
+		}
+	})
+}
+
+// After the deadline the supervisor kills, whatever it is asked to do.
+func TestAfterTheDeadlineTheCommandIsOnlyKilled(t *testing.T) {
+	for what, do := range map[string]func(s *supervisor){
+		"a signal":      func(s *supervisor) { s.pass(syscall.SIGCONT) },
+		"TERM":          func(s *supervisor) { s.pass(syscall.SIGTERM) },
+		"the loss":      func(s *supervisor) { s.end(exitLost) },
+		"--at-most-for": func(s *supervisor) { s.end(exitTimeout) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			dir := t.TempDir()
+			pid, err := syscall.ForkExec("/bin/sh", []string{"sh", "-c", "kill -STOP $$; touch ran"},
+				&syscall.ProcAttr{Dir: dir, Env: os.Environ(), Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var status syscall.WaitStatus
+			wait := func() {
+				if err := retry(func() error { _, err := syscall.Wait4(pid, &status, syscall.WUNTRACED, nil); return err }); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if wait(); !status.Stopped() {
+				t.Fatalf("it has not stopped: %v", status)
+			}
+			s := &supervisor{group: &group{pgid: pid}, ttl: 2 * time.Second, grace: time.Second}
+			s.start = clock.Now().Add(-time.Minute)
+			s.deadline = s.start.Add(2 * time.Second)
+			do(s)
+			if s.killAt != 0 && s.killed == 0 { // as look does
+				s.group.signal(unix.SIGKILL)
+			}
+			if wait(); !status.Signaled() || status.Signal() != syscall.SIGKILL {
+				t.Errorf("it ended with %v, want by KILL", status)
+			}
+			if _, err := os.Stat(dir + "/ran"); err == nil {
+				t.Error("it ran")
+			}
+		})
+	}
+}

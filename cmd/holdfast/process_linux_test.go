@@ -1,0 +1,203 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+)
+
+// An underway is a `holdfast run` of a test, as others see it.
+type underway struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	dir    string // where it works
+	mark   string // what all below it have in their environment
+	stderr bytes.Buffer
+	exited chan struct{}
+}
+
+// begin starts `holdfast run x` with the arguments. What it leaves, if it
+// does, is killed at the end of the test.
+func begin(t *testing.T, store string, args ...string) *underway {
+	t.Helper()
+	return beginWith(t, store, nil, args...)
+}
+
+func beginWith(t *testing.T, store string, how func(*exec.Cmd), args ...string) *underway {
+	t.Helper()
+	s := &underway{t: t, dir: t.TempDir(), exited: make(chan struct{})}
+	s.mark = "HOLDFAST_TEST=" + s.dir
+	s.cmd = exec.Command("holdfast", append([]string{"run", "x"}, args...)...)
+	s.cmd.Dir = s.dir
+	s.cmd.Env = append(os.Environ(), s.mark, "HOLDFAST_STORE="+store, "GORACE=atexit_sleep_ms=0")
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	stderr, err := os.Create(filepath.Join(s.dir, "stderr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stderr.Close()
+	s.cmd.Stderr = stderr
+	if how != nil {
+		how(s.cmd)
+	}
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		s.cmd.Wait()
+		close(s.exited)
+	}()
+	t.Cleanup(func() {
+		killMarked(s.mark)
+		<-s.exited
+		if t.Failed() {
+			t.Logf("stderr: %s", s.text("stderr"))
+		}
+	})
+	return s
+}
+
+// front is the pid of the process that was started, engine that of its child.
+func (s *underway) front() int { return s.cmd.Process.Pid }
+
+func (s *underway) engine() int {
+	s.t.Helper()
+	pids := childrenOf(s.front())
+	if len(pids) != 1 {
+		s.t.Fatalf("the front has the children %v, want one", pids)
+	}
+	return pids[0]
+}
+
+func childrenOf(pid int) (pids []int) {
+	lists, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/children")
+	for _, list := range lists {
+		text, _ := os.ReadFile(list)
+		for _, field := range strings.Fields(string(text)) {
+			pid, _ := strconv.Atoi(field)
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+func (s *underway) signal(pid int, sig syscall.Signal) {
+	s.t.Helper()
+	if err := syscall.Kill(pid, sig); err != nil {
+		s.t.Fatalf("%v to %d: %v", sig, pid, err)
+	}
+}
+
+// code waits for the exit code of the front.
+func (s *underway) code() int {
+	s.t.Helper()
+	select {
+	case <-s.exited:
+	case <-time.After(patience):
+		s.t.Fatal("it does not exit")
+	}
+	return s.cmd.ProcessState.ExitCode()
+}
+
+// exits is a code that must be this one.
+func (s *underway) exits(want int) {
+	s.t.Helper()
+	if got := s.code(); got != want {
+		s.t.Errorf("exit code %d, want %d", got, want)
+	}
+}
+
+// text is what the file in its directory has; empty if there is none.
+func (s *underway) text(name string) string {
+	b, err := os.ReadFile(filepath.Join(s.dir, name))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		s.t.Fatal(err)
+	}
+	return string(b)
+}
+
+func (s *underway) exists(name string) bool {
+	_, err := os.Stat(filepath.Join(s.dir, name))
+	return err == nil
+}
+
+// alive are the processes that are left of it.
+func (s *underway) alive() []int { return marked(s.mark) }
+
+// nothingLeft says that of the command and its descendants nothing is left now.
+func (s *underway) nothingLeft() {
+	s.t.Helper()
+	for _, pid := range s.alive() {
+		line, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+		s.t.Errorf("there is process %d: %q", pid, line)
+	}
+}
+
+func soon(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !f(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not after %v: %s", patience, what)
+		}
+	}
+}
+
+// runState is the state of the process as /proc has it: R, S, T, Z …
+func runState(pid int) string {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return ""
+	}
+	return string(bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])[0])
+}
+
+// marked are the live processes that have the setting in their environment.
+func marked(setting string) (pids []int) {
+	files, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, file := range files {
+		env, err := os.ReadFile(file)
+		if err == nil && slices.Contains(strings.Split(string(env), "\x00"), setting) {
+			pid, _ := strconv.Atoi(strings.Split(file, "/")[2])
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// killMarked kills what a test has left, once it has.
+func killMarked(setting string) {
+	for _, pid := range marked(setting) {
+		syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
+// stores are a new one of each kind.
+var stores = map[string]func(t *testing.T) (url string){
+	"file":  fileStore,
+	"redis": func(t *testing.T) string { return "redis://" + testserver.Redis(t).Addr },
+}
+
+func fileStore(t *testing.T) string { return "file:" + t.TempDir() }
+
+// onEach runs the test on each kind of store.
+func onEach(t *testing.T, test func(t *testing.T, store string)) {
+	for kind, store := range stores {
+		t.Run(kind, func(t *testing.T) { test(t, store(t)) })
+	}
+}
+
+// obtained is the exit code of one that tries to have the lock.
+func obtained(t *testing.T, store string, args ...string) int {
+	t.Helper()
+	return begin(t, store, append(args, "--", "true")...).code()
+}
