@@ -22,7 +22,16 @@ import (
 // store.
 
 func TestMain(m *testing.M) {
-	testscript.Main(testserver.Main{M: m}, map[string]func(){"holdfast": main, "beat": beat})
+	testscript.Main(testserver.Main{M: m}, map[string]func(){"holdfast": main, "beat": beat, "stubborn": stubborn})
+}
+
+// stubborn is a program that no other user can kill, if it is set-uid.
+func stubborn() {
+	if err := syscall.Setreuid(0, 0); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	time.Sleep(8 * time.Second)
 }
 
 func TestCommandOnFiles(t *testing.T) {

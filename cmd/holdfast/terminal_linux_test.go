@@ -19,6 +19,7 @@ type shell struct {
 	t      *testing.T
 	dir    string // where it works
 	master *os.File
+	pid    int // of the shell
 
 	mu     sync.Mutex
 	output strings.Builder
@@ -26,22 +27,30 @@ type shell struct {
 }
 
 func newShell(t *testing.T) *shell {
-	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	s := newTerminal(t, "bash", "--norc", "-i")
+	s.expect("READY> ")
+	return s
+}
+
+// newTerminal starts a program as the first on a terminal.
+func newTerminal(t *testing.T, program string, args ...string) *shell {
+	ptmx, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	n, err := unix.IoctlGetInt(ptmx, unix.TIOCGPTN)
 	if err == nil {
-		err = unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0)
+		err = unix.IoctlSetPointerInt(ptmx, unix.TIOCSPTLCK, 0)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
+	master := os.NewFile(uintptr(ptmx), "/dev/ptmx") // to close it ends a read
 	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	bash := exec.Command("bash", "--norc", "-i")
+	bash := exec.Command(program, args...)
 	bash.Dir = t.TempDir()
 	bash.Env = append(os.Environ(), "HOLDFAST_STORE="+storeIn(bash.Dir), "PS1=READY> ", "TERM=dumb")
 	bash.Stdin, bash.Stdout, bash.Stderr = slave, slave, slave
@@ -50,7 +59,7 @@ func newShell(t *testing.T) *shell {
 		t.Fatal(err)
 	}
 	slave.Close()
-	s := &shell{t: t, dir: bash.Dir, master: master}
+	s := &shell{t: t, dir: bash.Dir, master: master, pid: bash.Process.Pid}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -75,7 +84,6 @@ func newShell(t *testing.T) *shell {
 			t.Logf("on the terminal:\n%s", s.output.String())
 		}
 	})
-	s.expect("READY> ")
 	return s
 }
 
@@ -193,84 +201,6 @@ func TestCtrlCWhileWaitingGivesUpThePlace(t *testing.T) {
 	s.expect("end")
 }
 
-// Until it goes on, the shell has the terminal, and the lease is renewed.
-func TestCtrlZStopsTheJobAndFgLetsItGoOn(t *testing.T) {
-	s := newShell(t)
-	s.types("holdfast run x --ttl 2 -- " + untilOut + "\n")
-	s.expect("running")
-	s.types(ctrlZ)
-	s.expect("Stopped")
-	s.expect("READY> ")
-	s.types("echo our''s\n")
-	s.expect("ours")
-	s.touch("out")
-	s.types("holdfast run x -w 3 -- true; echo c''ode $?\n") // longer than the TTL
-	s.expect("code 75")
-	s.types("fg\n")
-	s.expect("done")
-	s.expect("READY> ")
-	s.types("echo c''ode $?\n")
-	s.expect("code 0")
-}
-
-func TestCtrlCWorksAfterFg(t *testing.T) {
-	s := newShell(t)
-	s.types("holdfast run x -- bash -c 'trap \"exit 42\" INT; trap \"echo go\"\"ing\" CONT; echo run''ning; while :; do sleep 0.02; done'\n")
-	s.expect("running")
-	s.types(ctrlZ)
-	s.expect("Stopped")
-	s.expect("READY> ")
-	s.types("fg\n")
-	s.expect("going")
-	s.types(ctrlC)
-	s.expect("READY> ")
-	s.types("echo c''ode $?\n")
-	s.expect("code 42")
-}
-
-func TestBgLetsAStoppedJobRunToItsEnd(t *testing.T) {
-	s := newShell(t)
-	s.types("holdfast run x -- " + untilOut + "\n")
-	s.expect("running")
-	s.types(ctrlZ)
-	s.expect("Stopped")
-	s.expect("READY> ")
-	s.types("bg\n")
-	s.expect("READY> ")
-	s.touch("out")
-	s.expect("done")
-	s.types("echo our''s; read line; echo g''ot $line\n") // the end of the job takes the terminal from nobody
-	s.expect("ours")
-	s.types("abc\n")
-	s.expect("got abc")
-	s.types("holdfast run x -n -- echo fr''ee\n")
-	s.expect("free")
-}
-
-func TestAStoppedJobCanBeEnded(t *testing.T) {
-	s := newShell(t)
-	s.types("holdfast run x -- bash -c 'trap \"exit 3\" TERM; echo run''ning; while :; do sleep 0.02; done'\n")
-	s.expect("running")
-	s.types(ctrlZ)
-	s.expect("Stopped")
-	s.expect("READY> ")
-	s.types("kill %1; wait %1; echo c''ode $?\n")
-	s.expect("code 3")
-}
-
-func TestCtrlZStopsAPipeline(t *testing.T) {
-	s := newShell(t)
-	s.types("holdfast run x -- " + untilOut + " | cat\n")
-	s.expect("running")
-	s.types(ctrlZ)
-	s.expect("Stopped")
-	s.expect("READY> ")
-	s.touch("out")
-	s.types("fg\n")
-	s.expect("done")
-	s.expect("READY> ")
-}
-
 func TestTheCommandReadsFromTheTerminal(t *testing.T) {
 	s := newShell(t)
 	s.types("holdfast run x -- sh -c 'echo run''ning; read line; echo g''ot $line; stty -a >/dev/null && echo s''et'\n")
@@ -299,22 +229,14 @@ func TestTheOthersOfAPipelineKeepTheTerminal(t *testing.T) {
 	s.expect("got abc")
 	s.touch("out")
 	s.expect("READY> ")
-	s.types("holdfast run x -- sh -c 'echo run''ning; exec sleep 1000' | cat; echo ${PIPESTATUS[@]} c''odes\n")
+	s.types("holdfast run x -- sh -c 'echo run''ning; exec sleep 1000' | cat\n")
 	s.expect("running")
 	s.types(ctrlC)
 	s.expect("READY> ")
+	s.types("echo ${PIPESTATUS[@]} c''odes\n")
+	s.expect("130 130 codes")
 	s.types("holdfast run x -n -- echo fr''ee\n")
 	s.expect("free")
-}
-
-func TestABackgroundCommandGetsTheTerminalWithFg(t *testing.T) {
-	s := newShell(t)
-	s.types("holdfast run x -- sh -c 'echo run''ning; read line; echo g''ot $line' &\n")
-	s.expect("running")
-	s.types("fg\n")
-	s.expect("holdfast run x") // bash tells what it brings
-	s.types("abc\n")
-	s.expect("got abc")
 }
 
 func TestTheTerminalIsMendedAfterAKilledCommand(t *testing.T) {

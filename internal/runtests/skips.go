@@ -17,6 +17,8 @@ var exceptions = []struct {
 	{regexp.MustCompile(`the greatest TTL, .*, is no longer than a place`), "a promise about long TTLs, on a store without them"},
 	{regexp.MustCompile(`files do not go away|a file can be removed by rm`), "a case of the other store"},
 	{regexp.MustCompile(`no time namespace can be made here: `), "this machine lets nobody make a time namespace"},
+	{regexp.MustCompile(`no PID namespace can be made here: `), "this machine lets nobody make a PID namespace"},
+	{regexp.MustCompile(`only root can make a set-uid program`), "it needs a process that we may not signal"},
 	{regexp.MustCompile(`this user is not in the user database: `), "this user has no entry in the user database"},
 	{regexp.MustCompile(`only Linux kills a command with its parent|open files cannot be counted here: `), "it is about another operating system"},
 }

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// Until it goes on, the shell has the terminal, and the lease is renewed.
+func TestCtrlZStopsTheJobAndFgLetsItGoOn(t *testing.T) {
+	s := newShell(t)
+	s.types("holdfast run x --ttl 2 -- " + untilOut + "\n")
+	s.expect("running")
+	s.types(ctrlZ)
+	s.expect("Stopped")
+	s.expect("READY> ")
+	front := childrenOf(s.pid)[0]
+	engine := childrenOf(front)[0]
+	command := childrenOf(engine)[0]
+	if f, e, c := runState(front), runState(engine), runState(command); f != "T" || e != "S" || c != "T" {
+		t.Errorf("the front is %s, the engine %s, the command %s; want T, S, T", f, e, c)
+	}
+	s.types("echo our''s\n")
+	s.expect("ours")
+	s.touch("out")
+	s.types("holdfast run x -w 3 -- true; echo c''ode $?\n") // longer than the TTL
+	s.expect("code 75")
+	s.types("fg\n")
+	s.expect("done")
+	s.expect("READY> ")
+	s.types("echo c''ode $?\n")
+	s.expect("code 0")
+}
+
+func TestCtrlCWorksAfterFg(t *testing.T) {
+	s := newShell(t)
+	s.types("holdfast run x -- bash -c 'trap \"exit 42\" INT; trap \"echo go\"\"ing\" CONT; echo run''ning; while :; do sleep 0.02; done'\n")
+	s.expect("running")
+	s.types(ctrlZ)
+	s.expect("Stopped")
+	s.expect("READY> ")
+	s.types("fg\n")
+	s.expect("going")
+	s.types(ctrlC)
+	s.expect("READY> ")
+	s.types("echo c''ode $?\n")
+	s.expect("code 42")
+}
+
+func TestBgLetsAStoppedJobRunToItsEnd(t *testing.T) {
+	s := newShell(t)
+	s.types("holdfast run x -- " + untilOut + "\n")
+	s.expect("running")
+	s.types(ctrlZ)
+	s.expect("Stopped")
+	s.expect("READY> ")
+	s.types("bg\n")
+	s.expect("READY> ")
+	s.touch("out")
+	s.expect("done")
+	s.types("echo our''s; read line; echo g''ot $line\n") // the end of the job takes the terminal from nobody
+	s.expect("ours")
+	s.types("abc\n")
+	s.expect("got abc")
+	s.types("holdfast run x -n -- echo fr''ee\n")
+	s.expect("free")
+}
+
+func TestAStoppedJobCanBeEnded(t *testing.T) {
+	s := newShell(t)
+	s.types("holdfast run x -- bash -c 'trap \"exit 3\" TERM; echo run''ning; while :; do sleep 0.02; done'\n")
+	s.expect("running")
+	s.types(ctrlZ)
+	s.expect("Stopped")
+	s.expect("READY> ")
+	s.types("kill %1; wait %1; echo c''ode $?\n")
+	s.expect("code 3")
+}
+
+func TestCtrlZStopsAPipeline(t *testing.T) {
+	s := newShell(t)
+	s.types("holdfast run x -- " + untilOut + " | cat\n")
+	s.expect("running")
+	s.types(ctrlZ)
+	s.expect("Stopped")
+	s.expect("READY> ")
+	s.touch("out")
+	s.types("fg\n")
+	s.expect("done")
+	s.expect("READY> ")
+}
+
+// A command in the background that reads is stopped, and with it the job, until
+// it is in the foreground.
+func TestABackgroundCommandThatReadsWaitsForFg(t *testing.T) {
+	s := newShell(t)
+	s.types("holdfast run x -- bash -c 'echo run''ning; read line; echo g''ot $line' &\n")
+	s.expect("running")
+	front := childrenOf(s.pid)[0]
+	soon(t, "the job is stopped", func() bool { return runState(front) == "T" })
+	s.types("fg\n")
+	s.expect("holdfast run x")
+	s.types("abc\n")
+	s.expect("got abc")
+}
+
+// A running job needs no CONT to come to the foreground, and gets none.
+func TestARunningJobReadsAfterFg(t *testing.T) {
+	s := newShell(t)
+	s.types("holdfast run x -- bash -c 'echo run''ning; until [ -e out ]; do sleep 0.02; done; read line; echo g''ot $line' &\n")
+	s.expect("running")
+	s.types("fg\n")
+	s.expect("holdfast run x")
+	s.touch("out")
+	s.types("abc\n")
+	s.expect("got abc")
+}
+
+// Who presses Ctrl-Z while we wait has his shell back, and keeps it when the
+// command starts.
+func TestACommandThatStartsLaterDoesNotTakeTheTerminal(t *testing.T) {
+	s := newShell(t)
+	release := s.inTheWay("x")
+	s.types("holdfast run x -- bash -c 'touch in; until [ -e out ]; do sleep 0.02; done; read line; echo g''ot $line'\n")
+	s.queued(1)
+	s.types(ctrlZ)
+	s.expect("Stopped")
+	s.expect("READY> ")
+	release()
+	soon(t, "the command runs", func() bool { _, err := os.Stat(s.dir + "/in"); return err == nil })
+	s.types("read line; echo our''s $line\n")
+	s.types("abc\n")
+	s.expect("ours abc")
+	s.types("fg\n")
+	s.expect("holdfast run x")
+	s.touch("out")
+	s.types("def\n")
+	s.expect("got def")
+}
+
+func TestAnInteractiveShellBelowHasItsOwnJobs(t *testing.T) {
+	s := newShell(t)
+	s.types("PS1='INNER> ' holdfast run x -- bash --norc -i\n")
+	s.expect("INNER> ")
+	s.types(untilOut + "\n")
+	s.expect("running")
+	s.types(ctrlZ)
+	s.expect("Stopped")
+	s.expect("INNER> ")
+	s.types("fg\n")
+	s.expect("bash -c")
+	s.touch("out")
+	s.expect("done")
+	s.expect("INNER> ")
+	s.types("suspend\n")
+	s.expect("Stopped")
+	s.expect("READY> ")
+	s.types("fg\n")
+	s.expect("INNER> ")
+	s.types("exit 7\n")
+	s.expect("READY> ")
+	s.types("echo c''ode $?\n")
+	s.expect("code 7")
+}
+
+func TestWhenTheTerminalIsClosedNothingIsLeft(t *testing.T) {
+	for _, how := range []string{"in the foreground", "stopped"} {
+		t.Run(how, func(t *testing.T) {
+			s := newShell(t)
+			s.types("holdfast run x -- bash -c 'echo run''ning; while :; do sleep 0.02; done'\n")
+			s.expect("running")
+			if how == "stopped" {
+				s.types(ctrlZ)
+				s.expect("Stopped")
+				s.expect("READY> ")
+			}
+			s.master.Close()
+			soon(t, "nothing is left", func() bool { return len(marked("HOLDFAST_STORE="+storeIn(s.dir))) == 0 })
+		})
+	}
+}
+
+// Where no shell looks after us the kernel lets no Ctrl-Z stop a command, and
+// with us it stops none either: nobody could let it go on.
+func TestCtrlZStopsNothingWhereThereIsNoShell(t *testing.T) {
+	s := newTerminal(t, "holdfast", "run", "x", "--", "bash", "-c", "echo running; until [ -e out ]; do sleep 0.02; done; echo done")
+	s.expect("running")
+	for range 3 {
+		s.types(ctrlZ)
+		s.expect("^Z")
+	}
+	s.touch("out")
+	s.expect("done")
+	if strings.Contains(s.output.String(), "holdfast:") {
+		t.Error("it says something")
+	}
+}

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// What whoever started us ignores, as nohup does, the command ignores as well,
+// and it does not end us; nothing else is ignored in it.
+func TestIgnoredSignalsStayIgnored(t *testing.T) {
+	for ignored, want := range map[string]string{
+		"none":                   "0000000000000000",
+		"HUP INT TSTP TTIN TTOU": "0000000000380003",
+	} {
+		t.Run(ignored, func(t *testing.T) {
+			store := fileStore(t)
+			script := "holdfast run x --store " + store + " -- sh -c 'grep SigIgn /proc/self/status >ignored; touch in; until [ -e out ]; do sleep 0.02; done; exit 6'"
+			if ignored != "none" {
+				script = "trap '' " + ignored + "; exec " + script
+			}
+			s := beginWith(t, store, func(cmd *exec.Cmd) {
+				cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", "exec " + script}
+				if ignored != "none" {
+					cmd.Args[2] = script
+				}
+			})
+			soon(t, "the command runs", func() bool { return s.exists("in") })
+			if got := strings.TrimSpace(strings.TrimPrefix(s.text("ignored"), "SigIgn:")); got != want {
+				t.Errorf("the command ignores %s, want %s", got, want)
+			}
+			if ignored != "none" {
+				for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTSTP} {
+					s.signal(s.front(), sig)
+				}
+				s.touch("out")
+				s.exits(6)
+			} else {
+				s.signal(s.front(), syscall.SIGHUP)
+				s.exits(129)
+			}
+		})
+	}
+}
+
+func (s *underway) touch(name string) {
+	s.t.Helper()
+	if err := os.WriteFile(filepath.Join(s.dir, name), nil, 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// A service manager sends to all of a service: what the engine gets itself
+// neither ends it nor counts twice.
+func TestASignalToTheEngineIsNotPassedOn(t *testing.T) {
+	s := begin(t, fileStore(t), "--", "sh", "-c", "trap 'touch termed' TERM; touch in; until [ -e out ]; do sleep 0.02; done; exit 6")
+	soon(t, "the command runs", func() bool { return s.exists("in") })
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGTSTP} {
+		s.signal(s.engine(), sig)
+	}
+	s.touch("out")
+	s.exits(6)
+	if s.exists("termed") {
+		t.Error("it was passed on")
+	}
+}
+
+func TestTheThirdInterruptKills(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		t.Run(sig.String(), func(t *testing.T) {
+			s := begin(t, fileStore(t), "--", "sh", "-c", `n=0; trap 'n=$((n+1)); touch got$n' INT TERM; touch in; while :; do sleep 0.02; done`)
+			soon(t, "the command runs", func() bool { return s.exists("in") })
+			for n := 1; n < 3; n++ {
+				s.signal(s.front(), sig)
+				soon(t, "the command has it", func() bool { return s.exists(fmt.Sprint("got", n)) })
+			}
+			s.signal(s.front(), sig)
+			s.exits(137)
+			if !strings.Contains(s.text("stderr"), "three times") {
+				t.Error("it does not say so")
+			}
+		})
+	}
+}
+
+// What the caller has opened beyond stderr is the command's too, and of ours it
+// gets nothing.
+func TestTheCommandHasTheCallersDescriptorsAndNoOthers(t *testing.T) {
+	file, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	plain := exec.Command("sh", "-c", "ls /proc/$$/fd")
+	plain.ExtraFiles = []*os.File{file, file}
+	want, err := plain.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := beginWith(t, fileStore(t), func(cmd *exec.Cmd) { cmd.ExtraFiles = plain.ExtraFiles }, "--", "sh", "-c", "exec >fds; ls /proc/$$/fd")
+	s.exits(0)
+	if got := s.text("fds"); got != string(want) {
+		t.Errorf("it has %q, without holdfast it has %q", got, want)
+	}
+}
+
+func TestTheEngineIsCalledAsTheFrontIs(t *testing.T) {
+	s := begin(t, fileStore(t), "--", "sh", "-c", "touch in; until [ -e out ]; do sleep 0.02; done; env >env")
+	soon(t, "the command runs", func() bool { return s.exists("in") })
+	front, err1 := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", s.front()))
+	engine, err2 := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", s.engine()))
+	if err1 != nil || err2 != nil || string(front) != string(engine) {
+		t.Errorf("the front is %q, the engine %q; %v, %v", front, engine, err1, err2)
+	}
+	s.touch("out")
+	s.exits(0)
+	if strings.Contains(s.text("env"), linkEnv) {
+		t.Errorf("the command has %s in its environment", linkEnv)
+	}
+}
+
+// In a container it may be the first process: nobody else reaps what loses its
+// parent there.
+func TestAsTheFirstProcessItReapsAndPassesSignalsOn(t *testing.T) {
+	if err := exec.Command("unshare", "-pf", "--mount-proc", "true").Run(); err != nil {
+		t.Skipf("no PID namespace can be made here: %v", err)
+	}
+	store := fileStore(t)
+	s := beginWith(t, store, func(cmd *exec.Cmd) {
+		path := cmd.Path
+		cmd.Path, _ = exec.LookPath("unshare")
+		cmd.Args = append([]string{"unshare", "-pf", "--mount-proc", path}, cmd.Args[1:]...)
+	}, "--", "sh", "-c", `trap 'exit 9' TERM
+		for i in 1 2 3 4; do (sh -c 'sleep 0.01' & exit) & wait; done
+		until ! pgrep -x sleep >/dev/null; do sleep 0.05 & wait; done
+		ps -eo stat= >states; echo $PPID >parent; touch in
+		while :; do sleep 0.02; done`)
+	soon(t, "the command runs", func() bool { return s.exists("in") })
+	if strings.Contains(s.text("states"), "Z") {
+		t.Errorf("there are zombies: %q", s.text("states"))
+	}
+	s.signal(childrenOf(s.front())[0], syscall.SIGTERM)
+	s.exits(9)
+}
+
+// A process that we may not signal keeps the lock until it ends by itself.
+func TestAProcessThatCannotBeKilledKeepsTheLock(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can make a set-uid program")
+	}
+	dir, err := os.MkdirTemp("", "setuid")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.ReadFile(self)
+	for _, err := range []error{
+		err, os.Chmod(dir, 0o777),
+		os.WriteFile(filepath.Join(dir, "holdfast"), program, 0o755),
+		os.WriteFile(filepath.Join(dir, "stubborn"), program, 0o755), os.Chmod(filepath.Join(dir, "stubborn"), os.ModeSetuid|0o755),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	store := "file:" + dir + "/locks"
+	s := beginWith(t, store, func(cmd *exec.Cmd) {
+		cmd.Path, cmd.Dir = filepath.Join(dir, "holdfast"), dir
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: 65534, Gid: 65534}
+	}, "--ttl", "2", "--at-most-for", "0.1", "-k", "0.1", "--", filepath.Join(dir, "stubborn"))
+	soon(t, "it says so", func() bool { return strings.Contains(s.text("stderr"), "do not end though they were killed") })
+	select {
+	case <-s.exited:
+		t.Error("it did not wait for the end of the command")
+	default:
+	}
+	s.exits(exitTimeout)
+}
