@@ -128,6 +128,9 @@ func TestACommandThatStartsLaterDoesNotTakeTheTerminal(t *testing.T) {
 	s.expect("READY> ")
 	release()
 	soon(t, "the command runs", func() bool { _, err := os.Stat(s.dir + "/in"); return err == nil })
+	if group := s.foreground(); group != s.pid {
+		t.Errorf("the terminal is that of group %d, want the shell's, %d", group, s.pid)
+	}
 	s.types("read line; echo our''s $line\n")
 	s.types("abc\n")
 	s.expect("ours abc")

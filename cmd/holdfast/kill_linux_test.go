@@ -115,6 +115,17 @@ func TestKillingBothEndsTheCommand(t *testing.T) {
 	}
 }
 
+// The code is that of the command, and the end that of its whole group.
+func TestWhatTheCommandLeavesInItsGroupIsEnded(t *testing.T) {
+	s := begin(t, fileStore(t), "-k", "0.3", "--", "sh", "-c",
+		"sh -c 'trap \"touch asked\" TERM; touch in; while :; do sleep 0.02; done' & until [ -e in ]; do sleep 0.02; done; exit 3")
+	s.exits(3)
+	s.nothingLeft()
+	if !s.exists("asked") {
+		t.Error("it was not asked by TERM")
+	}
+}
+
 func TestADaemonIsLeftAloneAtTheEnd(t *testing.T) {
 	s := begin(t, fileStore(t), "--", "sh", "-c", `setsid sh -c 'echo $$ >pid.new; mv pid.new pid; exec sleep 1000' & until [ -e pid ]; do sleep 0.02; done; exit 4`)
 	s.exits(4)

@@ -138,6 +138,19 @@ func (s *shell) shows(state string) bool {
 	return strings.Contains(string(out), state)
 }
 
+// foreground is the process group that has the terminal.
+func (s *shell) foreground() (group int) {
+	s.t.Helper()
+	raw, err := s.master.SyscallConn()
+	if err == nil {
+		raw.Control(func(fd uintptr) { group, err = unix.IoctlGetInt(int(fd), unix.TIOCGPGRP) })
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return group
+}
+
 // touch makes a file in the shell's directory.
 func (s *shell) touch(name string) {
 	s.t.Helper()

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/mutant"
+)
+
+// A wrong is a command with one thing wrong, most of them seen in a prototype,
+// and the test that says so.
+type wrong struct {
+	name, test string
+	edits      []mutant.Edit
+}
+
+func one(name, test, file, old, new string) wrong {
+	return wrong{name, test, []mutant.Edit{{File: "cmd/holdfast/" + file, Old: old, New: new}}}
+}
+
+var mutants = []wrong{
+	one("what the command has started is not looked for", "TestKillingTheFrontEndsAllAndFreesTheLock/file/process", "children_linux.go",
+		"\treturn pids\n}\n\n// childrenByStat", "\treturn nil\n}\n\n// childrenByStat"),
+	one("the supervisor is done while there is more to kill", "TestKillingTheFrontEndsAllAndFreesTheLock/file/process", "supervise.go",
+		"return !s.dying || s.group.none()", "return true"),
+	one("the end of the front is not seen", "TestKillingTheFrontEndsAllAndFreesTheLock/file/process", "link_unix.go",
+		"l.signals <- syscall.SIGKILL\n", ""),
+	one("the kernel alone kills the command of a killed engine", "TestKillingTheEngineEndsAllAndFreesTheLock/file", "deadman_unix.go",
+		"f.killAll()\n\tf.take(true)\n\ttell(\"internal", "f.take(true)\n\ttell(\"internal"),
+	one("the kernel does not kill the command of a killed engine", "TestKillingBothEndsTheCommand", "group_linux.go",
+		"{Pdeathsig: syscall.SIGKILL}", "{}"),
+	one("the front does not keep the name", "TestWhoWaitsGetsInOnlyWhenAllIsKilled", "group_unix.go",
+		"s.(*filestore.Store); ok {", "s.(*filestore.Store); ok && false {"),
+	one("what was there before is killed", "TestWhatWasThereBeforeIsNotKilled", "deadman_unix.go",
+		"if !slices.Contains(f.spared, pid) {\n\t\t\t\tunix.Kill", "if true {\n\t\t\t\tunix.Kill"),
+	one("a daemon is ended with the command", "TestADaemonIsLeftAloneAtTheEnd", "supervise.go", "s.ended = &e\n", "s.ended, s.dying = &e, true\n"),
+	one("the lock is given back when the command's first process has ended", "TestWhatTheCommandLeavesInItsGroupIsEnded", "supervise.go",
+		"case s.ended != nil && s.group.gone():", "case s.ended != nil:"),
+
+	one("nobody acts for a stopped engine", "TestAStoppedEngineEndsTheCommandBeforeSomebodyElseGetsIn/file", "front_unix.go",
+		"if f.board.over() {", "if false {"),
+	one("the front acts too late", "TestAStoppedEngineEndsTheCommandBeforeSomebodyElseGetsIn/file", "supervise.go",
+		"s.deadline.Sub(last) / 4", "s.deadline.Sub(last) * 4"),
+	{"the front acts by what it knew when it set its timer", "TestALongStopOfTheFrontLosesNothing/file", []mutant.Edit{
+		{File: "cmd/holdfast/front_unix.go", Old: "\t<-due.C\n", New: "\t<-due.C\n\tvar known int64\n"},
+		{File: "cmd/holdfast/front_unix.go", Old: "if f.board.over() {", New: "if d := known; d != 0 && bootTime() >= d {"},
+		{File: "cmd/holdfast/front_unix.go", Old: "due.Reset(f.board.left())", New: "known = f.board.deadline.Load()\n\t\t\tdue.Reset(f.board.left())"},
+	}},
+	one("a signal lets the command run after the deadline", "TestAfterTheDeadlineTheCommandIsOnlyKilled", "supervise.go",
+		"case now >= last || s.killed != 0:", "case s.killed != 0:"),
+	one("TERM lets the command run after the deadline", "TestAfterTheDeadlineTheCommandIsOnlyKilled", "supervise.go",
+		"if now >= last || code == exitLost && s.killOnLost {", "if now >= last && false || code == exitLost && s.killOnLost {"),
+	one("no TERM before the KILL", "TestACutWayToTheStoreEndsTheCommandBeforeSomebodyElseGetsIn", "supervise.go",
+		"if !s.ending && now >= term {", "if !s.ending && now >= last {"),
+
+	one("the engine takes signals for itself", "TestASignalToTheEngineIsNotPassedOn", "link_unix.go",
+		"signal.Notify(make(chan os.Signal, 1), sig)", "_ = sig"),
+	one("what was ignored is caught", "TestIgnoredSignalsStayIgnored", "link_unix.go", "if !l.ignored[sig.(syscall.Signal)] {", "if true {"),
+	one("what we ignore the command ignores", "TestIgnoredSignalsStayIgnored", "group_unix.go", "if above.ignored[syscall.SIGTTOU] {", "if true {"),
+	one("a third interrupt is one more", "TestTheThirdInterruptKills", "supervise.go", "case s.insists(sig, now):", "case false:"),
+
+	one("a stopped command goes on at once", "TestCtrlZStopsTheJobAndFgLetsItGoOn", "jobcontrol_unix.go", "if f.stop() || sig", "if true || sig"),
+	one("a command stays stopped where there is no shell", "TestCtrlZStopsNothingWhereThereIsNoShell", "jobcontrol_unix.go",
+		"if f.stop() || sig == syscall.SIGTSTP {", "if f.stop() {"),
+	one("the terminal is given whoever has it", "TestACommandThatStartsLaterDoesNotTakeTheTerminal", "group_unix.go",
+		"if tty.foreground(frontGroup()) {", "if tty != nil {"),
+	one("the terminal is not mended", "TestTheTerminalIsMendedAfterAKilledCommand", "front_unix.go", "f.take(sig != 0)", "f.take(false)"),
+}
+
+func TestTheTestsCatchEachMutantOfTheCommand(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds the tests some twenty times: two minutes")
+	}
+	begin := time.Now()
+	var running sync.WaitGroup
+	slot := make(chan struct{}, 2)
+	for _, m := range mutants {
+		slot <- struct{}{}
+		running.Go(func() {
+			defer func() { <-slot }()
+			t.Run(m.name, func(t *testing.T) {
+				over := mutant.New(t)
+				over.Edit(m.edits...)
+				cmd := exec.Command(over.Build("cmd/holdfast"), "-test.run=^"+m.test+"$", "-test.timeout=60s", "-test.failfast")
+				cmd.Env = append(os.Environ(), "HOLDFAST_TEST_PATIENCE=10s")
+				out, err := cmd.CombinedOutput()
+				if err == nil {
+					t.Errorf("%s passes", m.test)
+				} else if !bytes.Contains(out, []byte("--- FAIL: ")) {
+					t.Errorf("%s: %v\n%s", m.test, err, out)
+				}
+			})
+		})
+	}
+	running.Wait()
+	t.Logf("%d mutants in %v", len(mutants), time.Since(begin).Round(time.Second))
+}
