@@ -22,7 +22,6 @@ type underway struct {
 	cmd    *exec.Cmd
 	dir    string // where it works
 	mark   string // what all below it have in their environment
-	stderr bytes.Buffer
 	exited chan struct{}
 }
 
