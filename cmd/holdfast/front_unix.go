@@ -19,7 +19,7 @@ import (
 // code. The engine is this program started again below it: it reads the flags,
 // holds the lease and is the parent of the command. If either dies, or the
 // engine is stopped for too long, the other ends the command with all that it
-// has started. See docs/decisions/0009-two-processes.md.
+// has started. See docs/decisions/0018-two-processes.md.
 
 // passedOn are the signals that the front passes on to the engine.
 var passedOn = slices.Concat(givesUp, forwarded)
