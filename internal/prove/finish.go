@@ -1,0 +1,96 @@
+package prove
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// finish lets everything come right: after the last fault the processes end
+// their work, take each name once more, and leave nothing behind.
+func (r *run) finish(ctx context.Context) {
+	r.add(Event{Do: calm})
+	bound := takenBy(r.o.TTL)
+	var all sync.WaitGroup
+	for i, p := range r.processes {
+		var probes []string
+		for j, n := range r.run.Names {
+			if j%len(r.processes) == i {
+				probes = append(probes, n.Name)
+			}
+		}
+		all.Go(func() {
+			if !p.end(probes, bound+30*time.Second) {
+				r.add(Event{Do: failed, Proc: p.n, Text: fmt.Sprintf("process %d does not end", p.n)})
+			}
+		})
+	}
+	all.Wait()
+	in, ok := r.store.(store.Inspector)
+	if !ok {
+		return
+	}
+	for {
+		e := r.leftBehind(ctx, in)
+		if over := r.now() > r.lastCalm()+bound; e.Entries == 0 || over || e.Do == failed {
+			r.add(e)
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func (r *run) lastCalm() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range slices.Backward(r.events) {
+		if e.Do == calm {
+			return e.At
+		}
+	}
+	return 0
+}
+
+// leftBehind looks what the store has of the names.
+func (r *run) leftBehind(ctx context.Context, in store.Inspector) Event {
+	e := Event{Do: left}
+	var text []string
+	for _, n := range r.run.Names {
+		for s, err := range in.List(ctx, n.Name) {
+			if err != nil {
+				return Event{Do: failed, Text: fmt.Sprintf("the store cannot be looked into: %v", err)}
+			}
+			for _, x := range s.Entries {
+				e.Entries++
+				text = append(text, fmt.Sprintf("%s of %s, token %d, expires in %v", x.ID, n.Name, x.Token, x.Expires))
+			}
+		}
+	}
+	e.Text = strings.Join(text, "; ")
+	return e
+}
+
+// report judges the history and writes the reports.
+func (r *run) report() (*Report, error) {
+	h := r.history()
+	report := &Report{Run: r.run, Verdict: Check(h)}
+	if r.o.Out == "" {
+		return report, nil
+	}
+	text, err := json.MarshalIndent(report, "", "  ")
+	err = errors.Join(r.err, r.file.Close(), err, os.WriteFile(filepath.Join(r.o.Out, "report.json"), append(text, '\n'), 0o666))
+	f, pageErr := os.Create(filepath.Join(r.o.Out, "report.html"))
+	if pageErr == nil {
+		pageErr = errors.Join(report.HTML(f, h), f.Close())
+	}
+	return report, errors.Join(err, pageErr)
+}
