@@ -218,6 +218,7 @@ var engineMutants = []broken{
 	one("an upgraded lease is not alone", "TestMode_SaysWhoElseMayHoldTheName", "mode.go", "alone = h.changer.full", "alone = false"),
 
 	// The observer and the log.
+	one("a hand-over is told as a grant of the store", "TestObserver_EventsAddUp", "want.go", "observe(EventHandedOver,", "observe(EventGranted,"),
 	one("the wait does not count", "TestObserver_IsToldOfTheWaitAndOfARefusal", "want.go", "newRequest(w, began)", "newRequest(w, e.stamp(w.l.s))"),
 	one("a wait that was given up is not told", "TestObserver_IsToldOfTheWaitAndOfARefusal", "want.go", "return l, w.failed(began, err)", "return l, err"),
 	one("a cancelled wait in the process is not told", "TestObserver_IsToldOfTheWaitAndOfARefusal", "want.go", "w.failed(began, w.gaveUp(err, last))", "w.gaveUp(err, last)"),

@@ -13,10 +13,11 @@ import (
 // you know and ignore the rest.
 //
 // Each claim that was sent, or waited for its turn to be, ends with one of
-// EventGranted, EventRefused and EventFailed, unless [Locker.Close] ended it.
-// Each hold begins with EventGranted and ends with one of EventReleased and
-// EventLost; one that is handed on inside the process (HandOver) ends for one
-// and begins for the next. Mistakes that are found before anything is sent are no events.
+// EventGranted, EventHandedOver, EventRefused and EventFailed, unless
+// [Locker.Close] ended it. Each hold begins with one of the first two and ends
+// with one of EventReleased and EventLost: where it is handed on inside the
+// process (HandOver), it ends for one and begins for the next. Mistakes that are
+// found before anything is sent are no events.
 type Event struct {
 	Kind  EventKind
 	Name  string // what is locked
@@ -36,6 +37,9 @@ const (
 	// EventGranted: a claim got its hold. After is how long it took from the
 	// call, waiting included.
 	EventGranted EventKind = iota + 1
+	// EventHandedOver: a claim got its hold from another of this process, and the
+	// store was not asked. After is as for EventGranted.
+	EventHandedOver
 	// EventRefused: a claim ended without a hold as others were ahead: a try, or
 	// a wait that its context or Options.Wait ended. Err matches ErrHeld. After
 	// counts from the call.
@@ -52,7 +56,8 @@ const (
 	// now; it is repeated until the deadline. After is how long ago the renewal
 	// was due.
 	EventRenewalFailed
-	// EventReleased: a hold was given back. After is how long it was held. Err
+	// EventReleased: a hold was given back, detached or handed on. After is how long
+	// its lease had it. Err
 	// is nil, or says that it is unclear whether the store has heard of it: then
 	// the name is free after the TTL at the latest.
 	EventReleased
@@ -62,7 +67,7 @@ const (
 )
 
 var eventKinds = map[EventKind]string{
-	EventGranted: "granted", EventRefused: "refused", EventFailed: "failed", EventRenewed: "renewed",
+	EventGranted: "granted", EventHandedOver: "handed over", EventRefused: "refused", EventFailed: "failed", EventRenewed: "renewed",
 	EventRenewalFailed: "renewal failed", EventReleased: "released", EventLost: "lost",
 }
 

@@ -27,9 +27,11 @@ func TestObserver_EventsAddUp(t *testing.T) {
 			}
 		})
 	}
-	handed := strings.Count(log.String(), "handed over")
-	t.Logf("%v, %d handed over", all, handed)
-	if len(all) != len(eventKinds) || handed < 100 {
+	t.Log(all)
+	if handed := strings.Count(log.String(), "handed over"); handed != all[EventHandedOver] {
+		t.Errorf("%d were handed over, and %d told", handed, all[EventHandedOver])
+	}
+	if len(all) != len(eventKinds) || all[EventHandedOver] < 100 {
 		t.Fatal("too few of one kind to prove anything")
 	}
 }
@@ -54,7 +56,7 @@ func addUp(t *testing.T, round int, log io.Writer) map[EventKind]int {
 		defer mu.Unlock()
 		told[e.Kind]++
 		switch e.Kind {
-		case EventGranted:
+		case EventGranted, EventHandedOver:
 			open[e.Token]++
 		case EventReleased, EventLost:
 			open[e.Token]--
@@ -94,11 +96,12 @@ func addUp(t *testing.T, round int, log io.Writer) map[EventKind]int {
 	}
 	all.Wait()
 	// A grant that Close met on its way to its caller is over, and told.
-	ended := told[EventGranted] + told[EventRefused] + told[EventFailed]
+	begun := told[EventGranted] + told[EventHandedOver]
+	ended := begun + told[EventRefused] + told[EventFailed]
 	if ended < claims || ended > claims+12 {
 		t.Errorf("round %d: %d claims ended by %d events: %v", round, claims, ended, told)
 	}
-	if begun, over := told[EventGranted], told[EventReleased]+told[EventLost]; begun != over || begun == 0 {
+	if over := told[EventReleased] + told[EventLost]; begun != over || begun == 0 {
 		t.Errorf("round %d: %d leases began and %d ended: %v", round, begun, over, told)
 	}
 	for token, n := range open {

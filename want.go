@@ -76,7 +76,7 @@ func (w *want) lock(ctx context.Context) (*Lease, error) {
 	}
 	if l != nil {
 		l.hold.debug("holdfast: handed over")
-		l.hold.observe(EventGranted, l.hold.since.Sub(began), nil)
+		l.hold.observe(EventHandedOver, l.hold.since.Sub(began), nil)
 		return l, nil
 	}
 	defer func() { e.gates.settle(w, l) }()

@@ -7,7 +7,8 @@
 // # Metrics
 //
 //	holdfast_holds                               gauge: what this process holds
-//	holdfast_wait_seconds                        histogram: from the call to the grant
+//	holdfast_wait_seconds                        histogram: from the call to the grant, or the hand-over
+//	holdfast_handovers_total                     claims that got their hold inside the process, without the store
 //	holdfast_refusals_total                      claims that ended without a hold as others were ahead
 //	holdfast_losses_total                        holds that were lost
 //	holdfast_failures_total{operation,reason}    claims, renewals and releases that failed
@@ -52,12 +53,13 @@ type Options struct {
 type Collector struct {
 	label func(string) string
 
-	holds    *prometheus.GaugeVec
-	waits    *prometheus.HistogramVec
-	refusals *prometheus.CounterVec
-	losses   *prometheus.CounterVec
-	failures *prometheus.CounterVec
-	lateness *prometheus.HistogramVec
+	holds     *prometheus.GaugeVec
+	waits     *prometheus.HistogramVec
+	handovers *prometheus.CounterVec
+	refusals  *prometheus.CounterVec
+	losses    *prometheus.CounterVec
+	failures  *prometheus.CounterVec
+	lateness  *prometheus.HistogramVec
 
 	mu     sync.RWMutex
 	series map[[2]string]*series // by store and label
@@ -66,10 +68,10 @@ type Collector struct {
 // series are those of one store and label, so that an event need not look them
 // up one by one.
 type series struct {
-	holds            prometheus.Gauge
-	refusals, losses prometheus.Counter
-	waits, lateness  prometheus.Observer
-	failures         *prometheus.CounterVec
+	holds                       prometheus.Gauge
+	handovers, refusals, losses prometheus.Counter
+	waits, lateness             prometheus.Observer
+	failures                    *prometheus.CounterVec
 }
 
 // New returns a Collector, which is to be registered, and whose Observe is to be
@@ -92,6 +94,7 @@ func New(o *Options) *Collector {
 	}, labels)
 	c.waits = seconds("holdfast_wait_seconds", "How long claims took from the call to the grant.",
 		0.001, 0.005, 0.025, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
+	c.handovers = counter("holdfast_handovers_total", "Claims that got their hold from another of this process.")
 	c.refusals = counter("holdfast_refusals_total", "Claims that ended without a hold as others were ahead.")
 	c.losses = counter("holdfast_losses_total", "Holds that were lost.")
 	c.failures = counter("holdfast_failures_total", "Claims, attempts to renew and releases that failed; unclear: without a clear answer.", "operation", "reason")
@@ -115,14 +118,17 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 }
 
 func (c *Collector) all() []prometheus.Collector {
-	return []prometheus.Collector{c.holds, c.waits, c.refusals, c.losses, c.failures, c.lateness}
+	return []prometheus.Collector{c.holds, c.waits, c.handovers, c.refusals, c.losses, c.failures, c.lateness}
 }
 
 // Observe is for [holdfast.Options].Observer. It does no I/O and does not block.
 func (c *Collector) Observe(e holdfast.Event) {
 	s := c.of(e)
 	switch e.Kind {
-	case holdfast.EventGranted:
+	case holdfast.EventGranted, holdfast.EventHandedOver:
+		if e.Kind == holdfast.EventHandedOver {
+			s.handovers.Inc()
+		}
 		s.holds.Inc()
 		s.waits.Observe(e.After.Seconds())
 	case holdfast.EventRefused:
@@ -195,7 +201,8 @@ func (c *Collector) of(e holdfast.Event) *series {
 	}
 	s = &series{
 		holds: c.holds.WithLabelValues(values...), waits: c.waits.WithLabelValues(values...),
-		refusals: c.refusals.WithLabelValues(values...), losses: c.losses.WithLabelValues(values...),
+		handovers: c.handovers.WithLabelValues(values...),
+		refusals:  c.refusals.WithLabelValues(values...), losses: c.losses.WithLabelValues(values...),
 		lateness: c.lateness.WithLabelValues(values...), failures: c.failures.MustCurryWith(labels),
 	}
 	for _, operation := range []string{"claim", "renewal", "release"} {

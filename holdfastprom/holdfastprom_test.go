@@ -126,7 +126,7 @@ func TestCollector_SaysHowLongAndWhy(t *testing.T) {
 	lost := fmt.Errorf("%w: gone", holdfast.ErrLost)
 	for _, e := range []holdfast.Event{
 		{Kind: holdfast.EventGranted, After: 300 * time.Millisecond},
-		{Kind: holdfast.EventGranted, After: 20 * time.Second},
+		{Kind: holdfast.EventHandedOver, After: 20 * time.Second},
 		{Kind: holdfast.EventRenewed, After: 30 * time.Millisecond},
 		{Kind: holdfast.EventRenewed, After: time.Hour},
 		{Kind: holdfast.EventLost, Err: lost},
@@ -151,6 +151,9 @@ holdfast_failures_total{operation="release",reason="other",store="a store"} 1
 holdfast_failures_total{operation="release",reason="unclear",store="a store"} 0
 holdfast_failures_total{operation="renewal",reason="corrupt",store="a store"} 1
 holdfast_failures_total{operation="renewal",reason="unclear",store="a store"} 0
+# HELP holdfast_handovers_total Claims that got their hold from another of this process.
+# TYPE holdfast_handovers_total counter
+holdfast_handovers_total{store="a store"} 1
 # HELP holdfast_holds Holds that this process has.
 # TYPE holdfast_holds gauge
 holdfast_holds{store="a store"} 0
@@ -217,7 +220,7 @@ holdfast_holds{name="order",store="s"} 1000
 	for _, c := range []struct {
 		of   *holdfastprom.Collector
 		want int
-	}{{none, 8}, {some, 16}} { // holds, waits, refusals, losses, lateness, three failures
+	}{{none, 9}, {some, 18}} { // holds, waits, handovers, refusals, losses, lateness, three failures
 		if n := testutil.CollectAndCount(c.of); n != c.want {
 			t.Errorf("%d series, want %d", n, c.want)
 		}
@@ -243,8 +246,8 @@ func TestCollector_IsCleanForPromlint(t *testing.T) {
 	for _, p := range problems {
 		t.Errorf("%s: %s", p.Metric, p.Text)
 	}
-	if n := testutil.CollectAndCount(metrics); n != 9 {
-		t.Errorf("linted %d series, want all 9", n)
+	if n := testutil.CollectAndCount(metrics); n != 10 {
+		t.Errorf("linted %d series, want all 10", n)
 	}
 }
 
