@@ -56,10 +56,9 @@ const (
 	// now; it is repeated until the deadline. After is how long ago the renewal
 	// was due.
 	EventRenewalFailed
-	// EventReleased: a hold was given back, detached or handed on. After is how long
-	// its lease had it. Err
-	// is nil, or says that it is unclear whether the store has heard of it: then
-	// the name is free after the TTL at the latest.
+	// EventReleased: a hold was given back, detached or handed on. After is how
+	// long it was held. Err is nil, or says that it is unclear whether the store
+	// has heard of it: then the name is free after the TTL at the latest.
 	EventReleased
 	// EventLost: a hold was lost, or its release found that it had been. Err
 	// matches ErrLost and says why. After is how long it was held.

@@ -715,7 +715,7 @@ func TestHandOver_EachLeaseIsObserved(t *testing.T) {
 		release(t, mine)
 		synctest.Wait()
 		slices.Sort(seen) // what two goroutines tell at a time is in no order
-		same(t, "events", strings.Join(seen, ", "), "granted 0 0s, granted 1 20ms, released 0 20ms, released 1 10ms")
+		same(t, "events", strings.Join(seen, ", "), "granted 0 0s, handed over 1 20ms, released 0 20ms, released 1 10ms")
 	})
 }
 
