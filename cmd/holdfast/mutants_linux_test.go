@@ -69,6 +69,20 @@ var mutants = []wrong{
 	one("the terminal is given whoever has it", "TestACommandThatStartsLaterDoesNotTakeTheTerminal", "group_unix.go",
 		"if tty.foreground(frontGroup()) {", "if tty != nil {"),
 	one("the terminal is not mended", "TestTheTerminalIsMendedAfterAKilledCommand", "front_unix.go", "f.take(sig != 0)", "f.take(false)"),
+
+	one("a job in the background writes", "TestABackgroundJobDoesNotScribble", "voice.go", "if v.over || !v.screen.foreground() {", "if v.over {"),
+	one("the line stays", "TestWhoWaitsAtATerminalSeesForWhomAndNoTraceIsLeft", "voice.go", "func (v *voice) ends() {\n\tv.mu.Lock()\n\tdefer v.mu.Unlock()\n\tv.erase()\n", "func (v *voice) ends() {\n\tv.mu.Lock()\n\tdefer v.mu.Unlock()\n"),
+	one("the line is wider than the terminal", "TestTheLineFitsTheTerminalAlsoWhenThatChanges", "voice.go", "fit(text, columns-1)", "fit(text, columns+1)"),
+	one("wide characters are taken for narrow", "TestATextIsCutToColumns", "voice.go", "\treturn 2\n", "\treturn 1\n"),
+	one("events do not name the hold", "TestCommandOnFiles/run-json-tells-what-happens", "journal.go", "j.weight, j.limit, j.id, j.token", "j.weight, j.limit, \"\", 0"),
+	one("a loss is not told", "TestCommandOnFiles/run-json-tells-what-happens", "voice.go", "Event: eventLost", "Event: eventWarning"),
+	one("a refusal is not told", "TestCommandOnFiles/run-json-tells-what-happens", "obtain.go", "stderr.say(refusal(held, message))", ""),
+	one("the end is not told", "TestCommandOnFiles/run-json-tells-what-happens", "run.go", "\tif j.json {\n\t\tstderr.say(record{Event: eventEnded", "\tif false {\n\t\tstderr.say(record{Event: eventEnded"),
+	one("a skip is refused", "TestCommandOnFiles/one-of-twenty-runs-it", "obtain.go", "case j.skipOK:", "case false:"),
+	one("a skip is told", "TestCommandOnFiles/one-of-twenty-runs-it", "obtain.go", "\t\treturn &exitError{code: 0}\n", "\t\treturn &exitError{0, errors.New(message)}\n"),
+	one("the name is free when the job has ended", "TestCommandOnFiles/one-of-twenty-runs-it", "run.go", "MinHold: time.Duration(j.atLeast)", "MinHold: 0"),
+	one("the command sees the password", "TestTheCommandFindsTheSameStoreButNoPassword", "choose.go", "if open.Secret(url) {", "if false {"),
+	one("a pod uses its own files", "TestCommandOnFiles/pod-needs-a-store", "choose.go", "os.Getenv(\"KUBERNETES_SERVICE_HOST\") != \"\"", "false"),
 }
 
 func TestTheTestsCatchEachMutantOfTheCommand(t *testing.T) {

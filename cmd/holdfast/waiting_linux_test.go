@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
 // inTheWay holds a name until the test ends, or until the returned function is
@@ -257,19 +259,28 @@ func TestABackgroundJobDoesNotScribble(t *testing.T) {
 	s.expect("READY> ")
 }
 
-func TestNothingRunsIntoTheLine(t *testing.T) {
+func TestTheLineTellsThatTheStoreIsAway(t *testing.T) {
+	server := testserver.Redis(t)
+	url := "redis://" + server.Addr
 	s := newShell(t)
 	s.resize(300)
-	release := s.inTheWay("x")
-	s.types("TERM=xterm holdfast run x -v -- echo g''ot\n")
-	s.expect("\nholdfast: waiting for x, next in line") // of -v
-	s.expect("\x1b[Jholdfast: waiting for x")           // the line
-	release()
-	s.expect("got")
-	for _, row := range strings.Split(visible(s.all(), 300), "\n") {
-		if i := strings.LastIndex(row, "waiting for"); i > len("holdfast: ") {
-			t.Errorf("two on one row: %q", row)
-		}
+	holder := exec.Command("holdfast", "run", "x", "--ttl", "1h", "--store", url, "--", "sleep", "1000")
+	if err := holder.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		holder.Process.Signal(os.Interrupt)
+		holder.Wait()
+	})
+	s.types("TERM=xterm holdfast run x --store " + url + "/?read_timeout=1s -- true\n")
+	s.expect("\x1b[Jholdfast: waiting for x")
+	server.Freeze()
+	s.expect("waiting for x: the store does not answer\r")
+	s.expect("\r\x1b[Jholdfast: lock \"x\" on Redis at ") // and then that we gave up
+	server.Thaw()
+	s.expect("READY> ")
+	if got := visible(s.sinceTyped(), 300); strings.Contains(got, "waiting for") {
+		t.Errorf("the terminal shows\n%s", got)
 	}
 }
 

@@ -5,13 +5,16 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"sync"
 	"time"
 )
 
 //go:embed report.html
 var page string
 
-var pageTemplate = template.Must(template.New("report").Parse(page))
+// pageTemplate is read when a page is written: it takes longer than all else that
+// a call of the command does before main.
+var pageTemplate = sync.OnceValue(func() *template.Template { return template.Must(template.New("report").Parse(page)) })
 
 // A chart is the timeline of one name: for each process a row of who waited and
 // who held, with the faults behind it.
@@ -71,7 +74,7 @@ func (r *Report) HTML(w io.Writer, h *History) error {
 	for _, n := range r.Run.Names {
 		s.Charts = append(s.Charts, v.chart(n))
 	}
-	return pageTemplate.Execute(w, &s)
+	return pageTemplate().Execute(w, &s)
 }
 
 // chart draws one name.
