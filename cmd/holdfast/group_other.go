@@ -14,9 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Where there are no process groups the command is one process: what it has
-// started goes on after it, and it can only be killed, not asked to end.
-// Ctrl-C reaches it by the console.
+// Where there are no process groups the command can only be killed, not asked
+// to end. Ctrl-C reaches it by the console. None of this was ever run.
 var (
 	givesUp   = []os.Signal{os.Interrupt}
 	forwarded []os.Signal
@@ -24,6 +23,7 @@ var (
 
 type group struct {
 	cmd     *exec.Cmd
+	killJob func() // it, and what it has started
 	changed chan os.Signal
 	ended   bool
 }
@@ -41,6 +41,7 @@ func start(path string, argv, env []string) (*group, error) {
 	if err := g.cmd.Start(); err != nil {
 		return nil, err
 	}
+	g.killJob = contain(g.cmd.Process)
 	go func() {
 		g.cmd.Wait()
 		g.changed <- os.Interrupt
@@ -56,9 +57,9 @@ func (g *group) reap() []event {
 
 func (g *group) stopped(event)    {}
 func (g *group) signal(os.Signal) {}
-func (g *group) terminate()       { g.cmd.Process.Kill() }
-func (g *group) kill()            { g.cmd.Process.Kill() }
-func (g *group) killAll()         { g.cmd.Process.Kill() }
+func (g *group) terminate()       { g.killJob() }
+func (g *group) kill()            { g.killJob() }
+func (g *group) killAll()         { g.killJob() }
 func (g *group) gone() bool       { return g.ended }
 func (g *group) none() bool       { return g.ended }
 func (e event) code() int         { return e.status }
