@@ -74,7 +74,7 @@ var mutants = []wrong{
 	one("the line stays", "TestWhoWaitsAtATerminalSeesForWhomAndNoTraceIsLeft", "voice.go", "func (v *voice) ends() {\n\tv.mu.Lock()\n\tdefer v.mu.Unlock()\n\tv.erase()\n", "func (v *voice) ends() {\n\tv.mu.Lock()\n\tdefer v.mu.Unlock()\n"),
 	one("the line is wider than the terminal", "TestTheLineFitsTheTerminalAlsoWhenThatChanges", "voice.go", "fit(text, columns-1)", "fit(text, columns+1)"),
 	one("wide characters are taken for narrow", "TestATextIsCutToColumns", "voice.go", "\treturn 2\n", "\treturn 1\n"),
-	one("events do not name the hold", "TestCommandOnFiles/run-json-tells-what-happens", "journal.go", "j.weight, j.limit, j.id, j.token", "j.weight, j.limit, \"\", 0"),
+	one("events do not name the hold", "TestCommandOnFiles/run-json-tells-what-happens", "journal.go", "r.ID, r.Token = j.leases[0].ID, j.leases[0].Token", "r.ID, r.Token = \"\", 0"),
 	one("a loss is not told", "TestCommandOnFiles/run-json-tells-what-happens", "voice.go", "Event: eventLost", "Event: eventWarning"),
 	one("a refusal is not told", "TestCommandOnFiles/run-json-tells-what-happens", "obtain.go", "stderr.say(refusal(held, message))", ""),
 	one("the end is not told", "TestCommandOnFiles/run-json-tells-what-happens", "run.go", "\tif j.json {\n\t\tstderr.say(record{Event: eventEnded", "\tif false {\n\t\tstderr.say(record{Event: eventEnded"),
