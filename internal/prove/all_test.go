@@ -136,7 +136,7 @@ func (r *records) right(t *testing.T, name, url string, seed uint64) {
 
 func (r *records) broken(t *testing.T, b *brokenLock, bin string, seed uint64) {
 	o := b.options(t, bin, seed)
-	if b.found[0] != live {
+	if !b.atEnd {
 		o.For = brokenFor
 	}
 	r.run(t, o, record{Store: b.on, Broken: b.name, Seed: seed})

@@ -207,16 +207,30 @@ func (r *run) victim(rng *rand.Rand) *process {
 	return r.processes[n]
 }
 
-// stopAtFirst ends the run when the history so far has a violation.
+// stopAtFirst ends the run when the history so far has a violation, and still
+// has it a while later: a process that is stopped tells late what it had seen.
 func (r *run) stopAtFirst(ctx context.Context, cancel func()) {
+	type what struct {
+		check int
+		name  string
+		from  time.Duration
+	}
+	since := map[what]time.Duration{}
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(500 * time.Millisecond):
+		case <-time.After(r.o.TTL):
 		}
+		now := r.now()
 		for _, w := range Check(r.history()).Violations {
-			if c := check(w.Check); c != live && c != bounded {
+			if c := check(w.Check); c == live || c == bounded {
+				continue
+			}
+			k := what{w.Check, w.Name, w.From}
+			if first, ok := since[k]; !ok {
+				since[k] = now
+			} else if now-first >= 3*r.o.TTL {
 				cancel()
 			}
 		}
