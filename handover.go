@@ -68,7 +68,7 @@ func (w *want) block() int {
 // store has of its owner is renewed.
 func (h *hold) suits(w *want) bool {
 	s := w.l.s
-	return w.limit == h.limit && w.weight == h.limit && w.block() > 1 && s.TTL == h.handOver.ttl && s.LockDelay == h.handOver.delay
+	return w.limit == h.limit && w.block() > 1 && s.TTL == h.handOver.ttl && s.LockDelay == h.handOver.delay
 }
 
 // handOn makes a lease for the want of a hold that all its leases have left. It
