@@ -268,7 +268,7 @@ var engineMutants = []broken{
 	one("each act is the first", "TestUpgrade_ALateCopyUndoesNothing", "upgrade.go", "c.turn, c.open = c.turn+1, false", "c.turn, c.open = 1, false"),
 	one("each repetition is an act", "TestUpgrade_AnUnclearOneIsTriedAgainThenChangedBack", "upgrade.go",
 		"sent = h.e.now()\n\t\t\ta, err", "sent = h.e.now()\n\t\t\tc.turn++\n\t\t\ta, err"),
-	one("a change overlaps a renewal", "TestUpgrade_B27_TheHoldIsRenewedMeanwhileAndAfterwards", "renew.go", "if flight == nil && !over {\n\t\t\tmine", "if flight = nil; !over {\n\t\t\tmine"),
+	one("a change overlaps a renewal", "TestUpgrade_ARenewalAndAChangeDoNotOverlap", "renew.go", "if flight == nil && !over {\n\t\t\tmine", "if flight = nil; !over {\n\t\t\tmine"),
 	one("an upgrade keeps its token", "TestUpgrade_B23_ATryBesideAReaderSaysNoAndChangesNothing", "lease.go", "return max(l.token, c.fence.Load())", "return min(l.token, max(l.token, c.fence.Load()))"),
 	one("an upgrade waits for its own caller", "TestUpgrade_WhoWouldWaitForItselfIsTold", "upgrade.go", "h != l.hold && h.e ==", "false && h.e =="),
 	one("a write lock covers an upgradeable one", "TestUpgrade_WhoWouldWaitForItselfIsTold", "reentry.go", "return w.weight != store.Upgradeable || l.hold.changer != nil", "return true"),

@@ -36,6 +36,31 @@ func TestUpgrade_B27_TheHoldIsRenewedMeanwhileAndAfterwards(t *testing.T) {
 	})
 }
 
+// An upgrade that comes while a renewal is under way is sent when that has been
+// answered.
+func TestUpgrade_ARenewalAndAChangeDoNotOverlap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		locks := locker(t, s, &Options{TTL: 3 * time.Second})
+		u := upgradeableLease(t, locks.RWMutex("a"))
+		s.on(func(c *call) fate {
+			if c.op == "renew" {
+				return fate{there: 500 * time.Millisecond, back: 500 * time.Millisecond}
+			}
+			return fate{}
+		})
+		time.Sleep(1200 * time.Millisecond) // renewed after a second
+		start := time.Now()
+		if err := u.TryUpgrade(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(start); took != 800*time.Millisecond {
+			t.Errorf("it took %v, want what is left of the renewal, 800ms", took)
+		}
+		release(t, u.Lease)
+	})
+}
+
 // A caller who leaves has his answer at once; the hold is changed back until
 // that is answered, and who waited gets in.
 func TestUpgrade_ACancelledOneIsChangedBackUntilThatIsAnswered(t *testing.T) {
