@@ -1,29 +1,19 @@
 package holdfast
 
 import (
-	"bytes"
-	"os/exec"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/holdfast-go/holdfast/internal/mutant"
 )
 
-// A broken is the engine with one thing wrong, and the test that says so.
-type broken struct {
-	name, test string
-	edits      []mutant.Edit
-}
-
 // one is a broken engine that differs in one place.
-func one(name, test, file, old, new string) broken {
-	return broken{name, test, []mutant.Edit{{File: file, Old: old, New: new}}}
+func one(name, test, file, old, new string) mutant.Broken {
+	return mutant.Broken{Name: name, Test: test, Edits: []mutant.Edit{{File: file, Old: old, New: new}}}
 }
 
 const unclearNotYet = "case errors.Is(r.Err, ErrLost):\n\t\treturn r.Err\n\t}"
 
-var engineMutants = []broken{
+var engineMutants = []mutant.Broken{
 	// Rule 1.
 	one("the deadline of a grant counts from the reply", "TestRule1_ClockBeforeTheCall", "ask.go",
 		"out.sent = o.e.now()\n\t\tout.answer, err = o.e.store.Ask(ctx, o.claim)\n",
@@ -84,7 +74,7 @@ var engineMutants = []broken{
 	one("polls do not back off", "TestRule5_PollsBackOff", "pace.go", "p.poll = min(p.poll*3/2, p.s.PollMax)", ""),
 	one("no last ask", "TestRule5_ALastAskBeforeTheContextEnds", "pace.go", "if p.ends != 0 && !p.last {", "if false {"),
 	one("a hint grants after the end of the context", "TestRule5_AfterTheEndOfItsContextNothingIsGranted", "pace.go", "return &h, ctx.Err() //", "return &h, nil //"),
-	{"an answer grants after the end of the context", "TestRule5_AnAnswerInProcessAfterTheEndOfTheContextIsGivenBack", []mutant.Edit{
+	{Name: "an answer grants after the end of the context", Test: "TestRule5_AnAnswerInProcessAfterTheEndOfTheContextIsGivenBack", Edits: []mutant.Edit{
 		{File: "acquire.go", Old: "if err := ctx.Err(); err != nil { // after its end nothing is granted", New: "if err := error(nil); err != nil {"},
 		{File: "ask.go", Old: "if err := ctx.Err(); err != nil {\n\t\t\tr.withdraw()\n\t\t\treturn out, err", New: "if err := error(nil); err != nil {\n\t\t\tr.withdraw()\n\t\t\treturn out, err"},
 	}},
@@ -110,7 +100,7 @@ var engineMutants = []broken{
 	one("handed over with the same token", "TestHandOver_TokensIncreaseAcrossProcessesHandOversAndUpgrades", "handover.go", "\th.Used++\n", ""),
 	one("handed over more often than the block has tokens", "TestHandOver_AnotherProcessGetsInWithinTheTimes", "handover.go", "|| h.handOver.left == 0 ||", "||"),
 	one("a block as large as may be", "TestHandOver_AnotherProcessGetsInWithinTheTimes", "acquire.go", "n = min(n, r.claim.Block); n > 1", "n = 64; n > 1"),
-	{"handed over for ever", "TestHandOver_AnotherProcessGetsInWithinTheTime", []mutant.Edit{
+	{Name: "handed over for ever", Test: "TestHandOver_AnotherProcessGetsInWithinTheTime", Edits: []mutant.Edit{
 		{File: "handover.go", Old: "|| now >= h.handOver.until ||", New: "||"},
 		{File: "gate.go", Old: "left := at.hold.handOver.until.Sub(g.e.now())", New: "left := time.Hour"},
 	}},
@@ -162,7 +152,7 @@ var engineMutants = []broken{
 		"if w.limit != store.Full || l.hold.limit != store.Full || w.weight > l.weight.Load() {", "if w.limit != l.hold.limit {"),
 	one("the first release gives the name back", "TestReentry_TheLastReleaseGivesTheNameBackInWhateverOrder", "hold.go", "last = h.users == 0", "last = true"),
 	one("a second release of one lease counts", "TestReentry_TheLastReleaseGivesTheNameBackInWhateverOrder", "hold.go", "if !l.left {", "if true {"),
-	{"who has released enters again", "TestReentry_TheLastReleaseGivesTheNameBackInWhateverOrder", []mutant.Edit{
+	{Name: "who has released enters again", Test: "TestReentry_TheLastReleaseGivesTheNameBackInWhateverOrder", Edits: []mutant.Edit{
 		{File: "reentry.go", Old: "!l.Valid() || ls.again(first)", New: "ls.again(first)"},
 		{File: "reentry.go", Old: "if l.state != held || !l.covers(w) {", New: "if !l.covers(w) {"},
 	}},
@@ -272,7 +262,7 @@ var engineMutants = []broken{
 	one("an upgrade keeps its token", "TestUpgrade_B23_ATryBesideAReaderSaysNoAndChangesNothing", "lease.go", "return max(l.token, c.fence.Load())", "return min(l.token, max(l.token, c.fence.Load()))"),
 	one("an upgrade waits for its own caller", "TestUpgrade_WhoWouldWaitForItselfIsTold", "upgrade.go", "h != l.hold && h.e ==", "false && h.e =="),
 	one("a write lock covers an upgradeable one", "TestUpgrade_WhoWouldWaitForItselfIsTold", "reentry.go", "return w.weight != store.Upgradeable || l.hold.changer != nil", "return true"),
-	{"a downgrade counts when it is answered", "TestDowngrade_CountsBeforeItIsSent", []mutant.Edit{
+	{Name: "a downgrade counts when it is answered", Test: "TestDowngrade_CountsBeforeItIsSent", Edits: []mutant.Edit{
 		{File: "upgradeable.go", Old: "\t\tl.weight.Store(store.Upgradeable)\n", New: "\t\tdefer l.weight.Store(store.Upgradeable)\n"},
 		{File: "upgrade.go", Old: "if l.weight.Load() == store.Full {\n\t\t\treturn false", New: "if false {\n\t\t\treturn false"},
 	}},
@@ -303,30 +293,4 @@ var engineMutants = []broken{
 }
 
 // Each rule's test fails when the rule is broken.
-func TestTheTestsCatchEachMutantOfTheEngine(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it builds the tests once for each mutant: minutes")
-	}
-	begin := time.Now()
-	var running sync.WaitGroup
-	slot := make(chan struct{}, 2)
-	for _, m := range engineMutants {
-		slot <- struct{}{}
-		running.Go(func() {
-			defer func() { <-slot }()
-			t.Run(m.name, func(t *testing.T) {
-				over := mutant.New(t)
-				over.Edit(m.edits...)
-				cmd := exec.Command(over.Build(""), "-test.run=^"+m.test+"$", "-test.timeout=20s", "-test.failfast")
-				out, err := cmd.CombinedOutput()
-				if err == nil {
-					t.Errorf("%s passes", m.test)
-				} else if !bytes.Contains(out, []byte("--- FAIL: "+m.test)) && !bytes.Contains(out, []byte("panic: ")) {
-					t.Errorf("%s: %v\n%s", m.test, err, out)
-				}
-			})
-		})
-	}
-	running.Wait()
-	t.Logf("%d mutants in %v", len(engineMutants), time.Since(begin).Round(time.Second))
-}
+func TestTheTestsCatchEachMutantOfTheEngine(t *testing.T) { mutant.Catch(t, engineMutants) }

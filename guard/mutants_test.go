@@ -1,9 +1,6 @@
 package guard_test
 
 import (
-	"bytes"
-	"os/exec"
-	"sync"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/mutant"
@@ -11,15 +8,11 @@ import (
 
 // Each guard with one thing wrong fails a test.
 func TestTheTestsCatchEachMutantOfTheGuards(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it builds the tests some twenty times: a minute")
-	}
 	const (
 		rule, sql, redis = "guard/guard.go", "guard/sql.go", "guard/redisguard/redisguard.go"
 		inSQL, inRedis   = "guard", "guard/redisguard"
 	)
-	var running sync.WaitGroup
-	slot := make(chan struct{}, 2)
+	var all []mutant.Broken
 	for _, m := range []struct{ name, test, pkg, file, old, new string }{
 		{"a read lease raises", "AReadLeaseIsCheckedAndNeverRaises", inSQL, rule, "case holdfast.ModeRead:\n\t\treturn false", "case holdfast.ModeRead:\n\t\treturn true"},
 		{"a write lease does not raise", "TheFenceIsRaisedBeforeTheHolderReads", inSQL, rule, "case holdfast.ModeWrite:\n\t\treturn true", "case holdfast.ModeWrite:\n\t\treturn false"},
@@ -51,21 +44,9 @@ func TestTheTestsCatchEachMutantOfTheGuards(t *testing.T) {
 		{"empty braces are a hash tag", "KeysThatOneFenceCannotGuard", inRedis, redis, "closed && tag != \"\"", "closed"},
 		{"a pipeline is taken", "WhatCannotBeGuardedIsAnError", inRedis, redis, "err == nil && pipeline", "false && pipeline"},
 	} {
-		slot <- struct{}{}
-		running.Go(func() {
-			defer func() { <-slot }()
-			t.Run(m.name, func(t *testing.T) {
-				over := mutant.New(t)
-				over.Edit(mutant.Edit{File: m.file, Old: m.old, New: m.new})
-				test := "TestGuard_" + m.test
-				out, err := exec.Command(over.Build(m.pkg), "-test.run=^"+test+"$", "-test.timeout=60s").CombinedOutput()
-				if err == nil {
-					t.Errorf("%s passes", test)
-				} else if !bytes.Contains(out, []byte("--- FAIL: "+test)) {
-					t.Errorf("%s: %v\n%s", test, err, out)
-				}
-			})
+		all = append(all, mutant.Broken{
+			Name: m.name, Pkg: m.pkg, Test: "TestGuard_" + m.test, Edits: []mutant.Edit{{File: m.file, Old: m.old, New: m.new}},
 		})
 	}
-	running.Wait()
+	mutant.Catch(t, all)
 }

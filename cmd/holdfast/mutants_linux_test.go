@@ -1,28 +1,17 @@
 package main
 
 import (
-	"bytes"
-	"os"
-	"os/exec"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/holdfast-go/holdfast/internal/mutant"
 )
 
-// A wrong is a command with one thing wrong, most of them seen in a prototype,
-// and the test that says so.
-type wrong struct {
-	name, test string
-	edits      []mutant.Edit
+// one is a command that differs in one place; most were seen in a prototype.
+func one(name, test, file, old, new string) mutant.Broken {
+	return mutant.Broken{Name: name, Pkg: "cmd/holdfast", Test: test, Edits: []mutant.Edit{{File: "cmd/holdfast/" + file, Old: old, New: new}}}
 }
 
-func one(name, test, file, old, new string) wrong {
-	return wrong{name, test, []mutant.Edit{{File: "cmd/holdfast/" + file, Old: old, New: new}}}
-}
-
-var mutants = []wrong{
+var mutants = []mutant.Broken{
 	one("what the command has started is not looked for", "TestKillingTheFrontEndsAllAndFreesTheLock/file/process", "children_linux.go",
 		"\treturn pids\n}\n\n// childrenByStat", "\treturn nil\n}\n\n// childrenByStat"),
 	one("the supervisor is done while there is more to kill", "TestKillingTheFrontEndsAllAndFreesTheLock/file/process", "supervise.go",
@@ -35,8 +24,7 @@ var mutants = []wrong{
 		"{Pdeathsig: syscall.SIGKILL}", "{}"),
 	one("the front does not keep the name", "TestWhoWaitsGetsInOnlyWhenAllIsKilled", "group_unix.go",
 		"s.(*filestore.Store); ok {", "s.(*filestore.Store); ok && false {"),
-	one("what was there before is killed", "TestWhatWasThereBeforeIsNotKilled", "deadman_unix.go",
-		"if !slices.Contains(f.spared, pid) {\n\t\t\t\tunix.Kill", "if true {\n\t\t\t\tunix.Kill"),
+	one("what was there before is killed", "TestWhatWasThereBeforeIsNotKilled", "front_unix.go", "children(), // of", "nil, // of"),
 	one("a daemon is ended with the command", "TestADaemonIsLeftAloneAtTheEnd", "supervise.go", "s.ended = &e\n", "s.ended, s.dying = &e, true\n"),
 	one("the lock is given back when the command's first process has ended", "TestWhatTheCommandLeavesInItsGroupIsEnded", "supervise.go",
 		"case s.ended != nil && s.group.gone():", "case s.ended != nil:"),
@@ -45,7 +33,7 @@ var mutants = []wrong{
 		"if f.board.over() {", "if false {"),
 	one("the front acts too late", "TestAStoppedEngineEndsTheCommandBeforeSomebodyElseGetsIn/file", "supervise.go",
 		"s.deadline.Sub(last) / 4", "s.deadline.Sub(last) * 4"),
-	{"the front acts by what it knew when it set its timer", "TestALongStopOfTheFrontLosesNothing/file", []mutant.Edit{
+	{Name: "the front acts by what it knew when it set its timer", Pkg: "cmd/holdfast", Test: "TestALongStopOfTheFrontLosesNothing/file", Edits: []mutant.Edit{
 		{File: "cmd/holdfast/front_unix.go", Old: "\t<-due.C\n", New: "\t<-due.C\n\tvar known int64\n"},
 		{File: "cmd/holdfast/front_unix.go", Old: "if f.board.over() {", New: "if d := known; d != 0 && bootTime() >= d {"},
 		{File: "cmd/holdfast/front_unix.go", Old: "due.Reset(f.board.left())", New: "known = f.board.deadline.Load()\n\t\t\tdue.Reset(f.board.left())"},
@@ -86,30 +74,5 @@ var mutants = []wrong{
 }
 
 func TestTheTestsCatchEachMutantOfTheCommand(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it builds the tests some twenty times: two minutes")
-	}
-	begin := time.Now()
-	var running sync.WaitGroup
-	slot := make(chan struct{}, 2)
-	for _, m := range mutants {
-		slot <- struct{}{}
-		running.Go(func() {
-			defer func() { <-slot }()
-			t.Run(m.name, func(t *testing.T) {
-				over := mutant.New(t)
-				over.Edit(m.edits...)
-				cmd := exec.Command(over.Build("cmd/holdfast"), "-test.run=^"+m.test+"$", "-test.timeout=60s", "-test.failfast")
-				cmd.Env = append(os.Environ(), "HOLDFAST_TEST_PATIENCE=10s")
-				out, err := cmd.CombinedOutput()
-				if err == nil {
-					t.Errorf("%s passes", m.test)
-				} else if !bytes.Contains(out, []byte("--- FAIL: ")) {
-					t.Errorf("%s: %v\n%s", m.test, err, out)
-				}
-			})
-		})
-	}
-	running.Wait()
-	t.Logf("%d mutants in %v", len(mutants), time.Since(begin).Round(time.Second))
+	mutant.Catch(t, mutants, "HOLDFAST_TEST_PATIENCE=10s")
 }
