@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -13,9 +14,10 @@ import (
 // What whoever started us ignores, as nohup does, the command ignores as well,
 // and it does not end us; nothing else is ignored in it.
 func TestIgnoredSignalsStayIgnored(t *testing.T) {
-	for ignored, want := range map[string]string{
-		"none":                   "0000000000000000",
-		"HUP INT TSTP TTIN TTOU": "0000000000380003",
+	const glibcOwn = 3 << 31 // signals 32 and 33: below posix_spawn, as of make, they are ignored
+	for ignored, want := range map[string]uint64{
+		"none":                   0,
+		"HUP INT TSTP TTIN TTOU": 0x380003,
 	} {
 		t.Run(ignored, func(t *testing.T) {
 			store := fileStore(t)
@@ -30,8 +32,9 @@ func TestIgnoredSignalsStayIgnored(t *testing.T) {
 				}
 			})
 			soon(t, "the command runs", func() bool { return s.exists("in") })
-			if got := strings.TrimSpace(strings.TrimPrefix(s.text("ignored"), "SigIgn:")); got != want {
-				t.Errorf("the command ignores %s, want %s", got, want)
+			got, err := strconv.ParseUint(strings.TrimSpace(strings.TrimPrefix(s.text("ignored"), "SigIgn:")), 16, 64)
+			if err != nil || got&^glibcOwn != want {
+				t.Errorf("the command ignores %#x (%v), want %#x", got, err, want)
 			}
 			if ignored != "none" {
 				for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTSTP} {
