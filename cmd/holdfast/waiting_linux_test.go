@@ -264,7 +264,8 @@ func TestTheLineTellsThatTheStoreIsAway(t *testing.T) {
 	url := "redis://" + server.Addr
 	s := newShell(t)
 	s.resize(300)
-	holder := exec.Command("holdfast", "run", "x", "--ttl", "1h", "--store", url, "--", "sleep", "1000")
+	in := filepath.Join(t.TempDir(), "in")
+	holder := exec.Command("holdfast", "run", "x", "--ttl", "1h", "--store", url, "--", "sh", "-c", "touch "+in+"; exec sleep 1000")
 	if err := holder.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -272,6 +273,7 @@ func TestTheLineTellsThatTheStoreIsAway(t *testing.T) {
 		holder.Process.Signal(os.Interrupt)
 		holder.Wait()
 	})
+	soon(t, "the holder has it", func() bool { _, err := os.Stat(in); return err == nil })
 	s.types("TERM=xterm holdfast run x --store " + url + "/?read_timeout=1s -- true\n")
 	s.expect("\x1b[Jholdfast: waiting for x")
 	server.Freeze()
