@@ -107,7 +107,7 @@ func (o *Overlay) Build(pkg string) (bin string) {
 	bin = filepath.Join(o.dir, "mutant.test")
 	// It is run once: to leave out what makes it fast, or can be debugged,
 	// takes a third off the time to build it.
-	cmd := exec.Command("go", "test", "-c", "-vet=off", "-gcflags=-N -l", "-ldflags=-s -w", "-overlay", list, "-o", bin, "./"+pkg)
+	cmd := exec.Command("go", "test", "-c", "-vet=off", "-gcflags=-N -l -dwarf=false", "-ldflags=-s -w", "-overlay", list, "-o", bin, "./"+pkg)
 	cmd.Dir = o.root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		o.t.Fatalf("go test -c: %v\n%s", err, out)
