@@ -72,7 +72,9 @@ func take(t *testing.T, l *holdfast.Locker, n int) []*holdfast.Lease {
 
 // Ten thousand leases outlive a server that stands still for half of their TTL.
 // One that stands still for twice the TTL costs all of them, each at its
-// deadline: as late as a bare timer of this process is, and little more.
+// deadline: as late as a bare timer of this process is, and little more. How
+// little is for the bench to say: under the race detector, on a busy machine,
+// ten thousand goroutines that are told take their time.
 func TestScale_TenThousandLeasesWhileTheServerStandsStill(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it holds ten thousand leases for a minute")
@@ -124,7 +126,7 @@ func TestScale_TenThousandLeasesWhileTheServerStandsStill(t *testing.T) {
 	}
 	latest, latestBare := time.Duration(late.latest.Load()), time.Duration(bare.latest.Load())
 	t.Logf("the latest loss came %v after its deadline, the latest bare timer %v", latest, latestBare)
-	if latest > latestBare+50*time.Millisecond {
+	if latest > latestBare+ttl/4 { // one after the other would be later
 		t.Errorf("a loss came %v after its deadline, and no bare timer more than %v", latest, latestBare)
 	}
 }
