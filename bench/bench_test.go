@@ -31,7 +31,7 @@ func TestSuitesRun(t *testing.T) {
 		"redis":   {"holdfast", "redislock", "redsync", "rueidislock", "SET NX + delete", "PING", "commands/lock"},
 		"crowd":   {"holdfast", "redislock", "redsync", "rueidislock", "100 goroutines of one process", "two processes of 50"},
 		"scale":   {"holdfast, memory", "holdfast, Redis", "frozen for half of the TTL: 0 of 20 lost", "for twice the TTL: 20 of 20 lost", "1 subscription"},
-		"command": {"holdfast run x", "flock", "timeout", "process 1", "package initialisation", "main"},
+		"command": {"holdfast run x", "flock", "timeout", "process 1", "package initialisation"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder
