@@ -101,6 +101,7 @@ func (r *run) starter() {
 	r.starts = make(chan func())
 	go func() {
 		runtime.LockOSThread()
+		defer runtime.UnlockOSThread() // or the thread would end, and with it what others have started from it before
 		for f := range r.starts {
 			f()
 		}

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -49,6 +50,25 @@ type panicker struct{}
 func (panicker) Helper()                           {}
 func (panicker) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
 
+// starts are commands to be started from one thread, which lives until the
+// tests have ended: a server dies with the thread that has started it.
+var starts = sync.OnceValue(func() chan func() {
+	c := make(chan func())
+	go func() {
+		runtime.LockOSThread()
+		for start := range c {
+			start()
+		}
+	}()
+	return c
+})
+
+func begin(cmd *exec.Cmd) error {
+	result := make(chan error)
+	starts() <- func() { result <- cmd.Start() }
+	return <-result
+}
+
 // start runs the command and waits until ready says nil. The server may not
 // have begun to listen: then the error says why, from its own log.
 func (s *Server) start() error {
@@ -61,7 +81,7 @@ func (s *Server) start() error {
 	}
 	defer log.Close()
 	s.cmd.Stdout, s.cmd.Stderr = log, log
-	if err := s.cmd.Start(); err != nil {
+	if err := begin(s.cmd); err != nil {
 		return err
 	}
 	s.PID = s.cmd.Process.Pid
@@ -247,6 +267,7 @@ func stopShared() {
 	if shared.dir != "" {
 		os.RemoveAll(shared.dir)
 	}
+	close(starts())
 }
 
 // share returns the one server of this kind of the test binary, and starts it
