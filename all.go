@@ -180,7 +180,7 @@ func (s *Several) take(ctx context.Context, try bool) (*Leases, error) {
 
 // lastHeld is the last in order of the names whose leases ctx comes from.
 func lastHeld(ctx context.Context, e *engine) (name string) {
-	ls, _ := ctx.Value(leaseKey{}).(*leases)
+	ls := chainOf(ctx)
 	for ; ls != nil; ls = ls.outer {
 		if l := ls.lease; l.hold.e == e && l.Valid() {
 			name = max(name, l.Name())

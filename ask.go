@@ -47,13 +47,25 @@ func (o op) do(stop <-chan struct{}) (out outcome) {
 		return out
 	}
 	hold := store.Hold{Name: o.claim.Name, ID: o.claim.ID, Token: out.answer.Token, TTL: o.claim.TTL}
-	out.err = o.e.repeat(o.bound, stop, func(ctx context.Context) error {
-		out.sent = o.e.now()
-		r := o.e.store.Renew(ctx, []store.Hold{hold})[0]
-		out.answer.TTL, out.answer.From = r.TTL, r.From
+	var r store.Renewal
+	r, out.sent = o.e.renewOne(o.bound, stop, hold)
+	out.answer.TTL, out.answer.From, out.err = r.TTL, r.From, r.Err
+	return out
+}
+
+// renewOne renews a hold that the scheduler does not look after, until it is
+// clear what became of that, for at most d in all, or until stop. What it was
+// granted counts from the instant.
+func (e *engine) renewOne(d time.Duration, stop <-chan struct{}, h store.Hold) (r store.Renewal, from clock.Instant) {
+	r.Err = e.repeat(d, stop, func(ctx context.Context) error {
+		from = e.now()
+		r = e.store.Renew(ctx, []store.Hold{h})[0]
 		return r.Err
 	})
-	return out
+	if r.From != 0 {
+		from = r.From
+	}
+	return r, from
 }
 
 // run does what op says off the caller's goroutine, so that a caller whose

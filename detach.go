@@ -88,9 +88,9 @@ var errDetached = fmt.Errorf("%w: it was detached, for another process to adopt"
 //
 // Errors: ErrUnsupported where the store cannot untie a hold from its process,
 // and ErrInvalid of an upgradeable lease, and while other leases of the same
-// hold are held (Options.Reentrant): the lease goes on then. ErrLost, ErrReleased, ErrClosed
-// if it was over before; ErrUnavailable if it is not clear: then the lease is
-// over, and the name is free after the TTL.
+// hold are held (Options.Reentrant): the lease goes on then. ErrLost,
+// ErrReleased, ErrClosed if it was over before; ErrUnavailable if it is not
+// clear: then the lease is over, and the name is free after the TTL.
 func (l *Lease) Detach() (Ref, error) {
 	h := l.hold
 	if why, lacks := h.e.desc.Lacks[store.PromiseDetach]; lacks {
@@ -145,25 +145,16 @@ func (h *hold) detach() (Ref, error) {
 	}
 	asked := h.Hold
 	asked.TTL, asked.NewID = h.s.TTL, store.Process{}.NewID()
-	var sent clock.Instant
-	var answer store.Renewal
-	err := h.e.repeat(min(h.s.TTL/3, longestCall), nil, func(ctx context.Context) error {
-		sent = h.e.now()
-		answer = h.e.store.Renew(ctx, []store.Hold{asked})[0]
-		return answer.Err
-	})
-	if err != nil {
+	answer, from := h.e.renewOne(min(h.s.TTL/3, longestCall), nil, asked)
+	if err := answer.Err; err != nil {
 		if store.Definite(err) && !errors.Is(err, ErrLost) {
 			_ = h.sendRelease() // it is there as it was
 		}
 		return Ref{}, err
 	}
-	if answer.From != 0 {
-		sent = answer.From
-	}
 	return Ref{
 		Name: h.Name, ID: asked.NewID.String(), grant: h.Token, limit: h.limit,
-		Expires: time.Now().Add(deadlineOf(sent, answer.TTL).Sub(h.e.now())),
+		Expires: time.Now().Add(deadlineOf(from, answer.TTL).Sub(h.e.now())),
 	}, nil
 }
 
@@ -208,13 +199,9 @@ func (l *Locker) Adopt(ctx context.Context, ref Ref) (*Lease, error) {
 // adopt renews the hold, which gets the id of the request by that.
 func (r *request) adopt(ctx context.Context, hold store.Hold) (*Lease, error) {
 	o := r.op()
-	var sent clock.Instant
+	var from clock.Instant
 	answer, err := run(r, ctx, func(stop <-chan struct{}) (answer store.Renewal) {
-		answer.Err = o.e.repeat(o.bound, stop, func(ctx context.Context) error {
-			sent = o.e.now()
-			answer = o.e.store.Renew(ctx, []store.Hold{hold})[0]
-			return answer.Err
-		})
+		answer, from = o.e.renewOne(o.bound, stop, hold)
 		return answer
 	})
 	if err != nil {
@@ -229,13 +216,10 @@ func (r *request) adopt(ctx context.Context, hold store.Hold) (*Lease, error) {
 		}
 		return nil, r.w.errorf(unclear(err))
 	}
-	if answer.From != 0 {
-		sent = answer.From
-	}
-	if !r.e.desc.InProcess && deadlineOf(sent, answer.TTL) <= r.e.now() {
+	if !r.e.desc.InProcess && deadlineOf(from, answer.TTL) <= r.e.now() {
 		r.withdraw()
 		return nil, r.w.errorf(fmt.Errorf("%w: its answer took longer than the TTL, %v", ErrUnavailable, r.s.TTL))
 	}
 	adopted := store.Hold{Name: hold.Name, ID: hold.NewID, Token: hold.Token, Used: hold.Used}
-	return r.leaseOf(adopted, 1, sent, answer.TTL, r.s.renewAfter(answer.TTL))
+	return r.leaseOf(adopted, 1, from, answer.TTL, r.s.renewAfter(answer.TTL))
 }

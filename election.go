@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -73,19 +72,5 @@ func (e *Election) campaign(ctx context.Context) (*Lease, error) {
 		away = err
 		s.Logger.Warn("holdfast: campaigning, but the store does not answer", "name", e.w.name, "store", e.w.l.e.desc.Store, "err", err)
 		_ = e.w.l.e.pause(ctx, jitter(s.PollMax)) // what ends it, ends the next try
-	}
-}
-
-// pause waits for d, unless ctx ends or the engine is closed.
-func (e *engine) pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-e.closing:
-		return ErrClosed
 	}
 }

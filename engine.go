@@ -130,6 +130,20 @@ func (e *engine) bounded(d time.Duration, op func(context.Context)) {
 	op(c)
 }
 
+// pause waits for d, unless ctx ends or the engine is closed.
+func (e *engine) pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-e.closing:
+		return ErrClosed
+	}
+}
+
 // repeat calls f until its outcome is clear, for at most d in all, or until
 // stop.
 func (e *engine) repeat(d time.Duration, stop <-chan struct{}, f func(context.Context) error) error {

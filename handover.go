@@ -24,11 +24,11 @@ import (
 // lock, or all slots of a semaphore of the same size), with the same TTL and
 // LockDelay, without MinHold or NoRenew, and not with a HandOver that is off.
 // Who asks for anything else, a reader, and a candidate of an [Election], asks
-// the store itself as soon as it is first in line. Owner and Note may differ: the store is told of who has the
-// name now with the next renewal. MaxHold is each lease's own. Nothing is
-// handed on after a loss, after a [Lease.Renew] by hand, or when half of the
-// time that the store granted last is gone; and on a store that draws no blocks
-// of tokens nothing is.
+// the store itself as soon as it is first in line. Owner and Note may differ:
+// the store is told of who has the name now with the next renewal. MaxHold is
+// each lease's own. Nothing is handed on after a loss, after a [Lease.Renew] by
+// hand, or when half of the time that the store granted last is gone; and on a
+// store that draws no blocks of tokens nothing is.
 type HandOver struct {
 	// Times is how many leases may have the name one after another by one grant
 	// of the store, 2 to 64.

@@ -10,9 +10,9 @@ import (
 )
 
 // A Lease is what a successful claim gives: the name is ours until it is
-// released or lost. It renews itself, unless Options.NoRenew. It is lost at the latest when its time
-// is over by our own clock, whatever the store is doing, and slightly before
-// the store lets anybody else in.
+// released or lost. It renews itself, unless Options.NoRenew. It is lost at the
+// latest when its time is over by our own clock, whatever the store is doing,
+// and slightly before the store lets anybody else in.
 //
 // A hold that was entered again (Options.Reentrant) has several leases. Each is
 // over for itself once it is released: then it is not Valid, and its contexts
@@ -98,15 +98,21 @@ func (l *Lease) Lost() <-chan struct{} {
 // leaseKey is the key under which contexts have their leases.
 type leaseKey struct{}
 
-// leases are the leases that a context comes from, the innermost first.
-type leases struct {
+// A chain is the leases that a context comes from, the innermost first.
+type chain struct {
 	lease *Lease
-	outer *leases
+	outer *chain
+}
+
+// chainOf is the chain of ctx; nil if it comes from no lease.
+func chainOf(ctx context.Context) *chain {
+	ls, _ := ctx.Value(leaseKey{}).(*chain)
+	return ls
 }
 
 // again reports whether the lease of ls has come before it in the list from
 // first on: a context can come from one lease twice.
-func (ls *leases) again(first *leases) bool {
+func (ls *chain) again(first *chain) bool {
 	for ; first != ls; first = first.outer {
 		if first.lease == ls.lease {
 			return true
@@ -118,7 +124,7 @@ func (ls *leases) again(first *leases) bool {
 // LeaseFrom returns the innermost lease that ctx comes from, by
 // [Lease.Context] or by the function of a Do; nil if there is none.
 func LeaseFrom(ctx context.Context) *Lease {
-	if ls, _ := ctx.Value(leaseKey{}).(*leases); ls != nil {
+	if ls := chainOf(ctx); ls != nil {
 		return ls.lease
 	}
 	return nil
@@ -127,7 +133,7 @@ func LeaseFrom(ctx context.Context) *Lease {
 // LeaseOf returns the innermost lease of the name that ctx comes from; nil if
 // there is none. It tells apart the leases of several names.
 func LeaseOf(ctx context.Context, name string) *Lease {
-	ls, _ := ctx.Value(leaseKey{}).(*leases)
+	ls := chainOf(ctx)
 	for ; ls != nil; ls = ls.outer {
 		if ls.lease.Name() == name {
 			return ls.lease
@@ -148,8 +154,8 @@ func (l *Lease) Context(parent context.Context) context.Context {
 	if comparable && l.derived != nil && l.parent == parent {
 		return l.derived
 	}
-	outer, _ := parent.Value(leaseKey{}).(*leases)
-	ctx := context.WithValue(l.join(parent), leaseKey{}, &leases{l, outer})
+	outer := chainOf(parent)
+	ctx := context.WithValue(l.join(parent), leaseKey{}, &chain{l, outer})
 	if comparable {
 		l.parent, l.derived = parent, ctx
 	}
@@ -236,8 +242,9 @@ func (l *Lease) finish(to state, why error) {
 // It returns nil if the name was handed on inside the process (see [HandOver]),
 // or if the store has let go of it, or had before the deadline; ErrLost if the
 // lease was lost before (one that an operator broke is given back all the same,
-// as the work has ended); ErrReleased if it was released before; and ErrUnavailable if it is not clear: then the name is free
-// after the TTL at the latest. A later holder is never touched.
+// as the work has ended); ErrReleased if it was released before; and
+// ErrUnavailable if it is not clear: then the name is free after the TTL at the
+// latest. A later holder is never touched.
 func (l *Lease) Release() error {
 	h := l.hold
 	if !h.e.enter() {

@@ -14,7 +14,7 @@ import (
 func (w *want) reenter(ctx context.Context) (*Lease, error) {
 	var inTheWay *Lease
 	own := int64(0)
-	first, _ := ctx.Value(leaseKey{}).(*leases)
+	first := chainOf(ctx)
 	for ls := first; ls != nil; ls = ls.outer {
 		l := ls.lease
 		if l.hold.e != w.l.e || l.hold.Name != w.name || !l.Valid() || ls.again(first) {

@@ -136,7 +136,7 @@ func (l *Lease) notUpgraded(err error) error {
 // upgradeDeadlock is ErrDeadlock if ctx comes from another hold of the name: the
 // upgrade would wait for its own caller.
 func (l *Lease) upgradeDeadlock(ctx context.Context) error {
-	ls, _ := ctx.Value(leaseKey{}).(*leases)
+	ls := chainOf(ctx)
 	for ; ls != nil; ls = ls.outer {
 		other := ls.lease
 		if h := other.hold; h != l.hold && h.e == l.hold.e && h.Name == l.hold.Name && other.Valid() {
@@ -303,10 +303,7 @@ func (c *changer) back() error {
 		if err == nil || errors.Is(err, ErrLost) || c.h.e.isClosing() {
 			return err
 		}
-		select { // also where the store refuses it for now, as a renewal
-		case <-time.After(jitter(500 * time.Millisecond)):
-		case <-c.h.e.closing:
-		}
+		_ = c.h.e.pause(context.Background(), jitter(500*time.Millisecond)) // also where the store refuses it for now, as a renewal
 	}
 }
 

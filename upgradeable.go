@@ -2,7 +2,6 @@ package holdfast
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -30,24 +29,18 @@ func (m *RWMutex) TryUpgradeableRLock(ctx context.Context) (*UpgradeableLease, e
 // UpgradeableRDo runs fn while the name is ours to read and to upgrade. See
 // [Mutex.Do].
 func (m *RWMutex) UpgradeableRDo(ctx context.Context, fn func(context.Context, *UpgradeableLease) error) error {
-	l, err := m.UpgradeableRLock(ctx)
-	if err != nil {
-		return err
-	}
-	return l.run(ctx, func(ctx context.Context) error { return fn(ctx, l) })
+	return m.upgradeable.do(ctx, withUpgradeable(fn))
 }
 
 // TryUpgradeableRDo is UpgradeableRDo if the name is free for that; else it
 // returns false and no error.
 func (m *RWMutex) TryUpgradeableRDo(ctx context.Context, fn func(context.Context, *UpgradeableLease) error) (ran bool, err error) {
-	l, err := m.TryUpgradeableRLock(ctx)
-	if errors.Is(err, ErrHeld) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	return true, l.run(ctx, func(ctx context.Context) error { return fn(ctx, l) })
+	return m.upgradeable.tryDo(ctx, withUpgradeable(fn))
+}
+
+// withUpgradeable is fn for a context that comes from the lease.
+func withUpgradeable(fn func(context.Context, *UpgradeableLease) error) func(context.Context) error {
+	return func(ctx context.Context) error { return fn(ctx, &UpgradeableLease{LeaseFrom(ctx)}) }
 }
 
 func upgradeable(l *Lease, err error) (*UpgradeableLease, error) {

@@ -10,13 +10,6 @@ import (
 
 const receiveFlags = 0
 
-// On macOS it is CLOCK_MONOTONIC that counts sleep.
-func bootTime() int64 {
-	var t unix.Timespec
-	unix.ClockGettime(unix.CLOCK_MONOTONIC, &t)
-	return t.Nano()
-}
-
 // makePage returns a descriptor of memory that the engine inherits: of a file
 // that is there no more.
 func makePage() (fd int, err error) {

@@ -13,14 +13,6 @@ import (
 
 const receiveFlags = unix.MSG_CMSG_CLOEXEC
 
-// bootTime is the clock that counts from the boot, suspended or not, and is the
-// same in all processes: in nanoseconds.
-func bootTime() int64 {
-	var t unix.Timespec
-	unix.ClockGettime(unix.CLOCK_BOOTTIME, &t)
-	return t.Nano()
-}
-
 // makePage returns a descriptor of memory that the engine inherits.
 func makePage() (fd int, err error) {
 	fd, err = unix.MemfdCreate("holdfast", 0)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/filestore"
+	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/store"
 	"golang.org/x/sys/unix"
 )
@@ -178,7 +179,7 @@ func announce(s store.Store, leases *holdfast.Leases) {
 
 // armFront has the front kill all in d unless it is armed anew. disarmFront
 // is for when nothing is left to kill.
-func armFront(d time.Duration) { above.board.deadline.Store(bootTime() + int64(d)) }
+func armFront(d time.Duration) { above.board.deadline.Store(int64(clock.Boot() + d)) }
 func disarmFront()             { above.board.deadline.Store(0) }
 
 // codeOfSignal is the exit code of one who ends because of the signal.

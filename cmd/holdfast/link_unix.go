@@ -13,6 +13,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-go/holdfast/internal/clock"
 )
 
 // Front and engine are joined by a socket, for what happens, and by a page of
@@ -41,13 +43,13 @@ func openBoard(fd int) (*board, error) {
 // over reports whether the deadline has come.
 func (b *board) over() bool {
 	d := b.deadline.Load()
-	return d != 0 && bootTime() >= d
+	return d != 0 && int64(clock.Boot()) >= d
 }
 
 // left is for how long the board need not be looked at.
 func (b *board) left() time.Duration {
 	if d := b.deadline.Load(); d != 0 {
-		return max(0, min(time.Duration(d-bootTime()), time.Second))
+		return max(0, min(time.Duration(d)-clock.Boot(), time.Second))
 	}
 	return time.Second
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
@@ -63,8 +64,8 @@ var patience = func() time.Duration {
 func beat() {
 	signal.Ignore(syscall.SIGTERM)
 	f, err := os.OpenFile(os.Args[1], os.O_CREATE|os.O_WRONLY, 0o600)
-	for first := bootTime(); err == nil; time.Sleep(2 * time.Millisecond) {
-		_, err = f.WriteAt(fmt.Appendf(nil, "%020d %020d\n", first, bootTime()), 0)
+	for first := int64(clock.Boot()); err == nil; time.Sleep(2 * time.Millisecond) {
+		_, err = f.WriteAt(fmt.Appendf(nil, "%020d %020d\n", first, int64(clock.Boot())), 0)
 	}
 	fmt.Fprintln(os.Stderr, err)
 	os.Exit(1)
