@@ -1,7 +1,6 @@
 package holdfast
 
 import (
-	"container/heap"
 	"context"
 	"fmt"
 	"math"
@@ -104,8 +103,7 @@ func (s *scheduler) byHand(h *hold, call *byHand) {
 	h.calls = append(h.calls, call)
 	h.handOver.left = 0 // what its owner says about its time is for no other
 	h.ends(min(h.deadline, call.until))
-	h.at = h.next()
-	heap.Fix(&s.holds, h.index)
+	s.moved(h)
 	s.arm()
 }
 
@@ -117,8 +115,7 @@ func (s *scheduler) forget(h *hold, call *byHand) error {
 	call.gone = true
 	if h.flight == nil && h.index >= 0 {
 		h.again()
-		h.at = h.next()
-		heap.Fix(&s.holds, h.index)
+		s.moved(h)
 	}
 	return call.err
 }

@@ -158,6 +158,29 @@ func TestObserver_IsToldHowLateARenewalWas(t *testing.T) {
 	})
 }
 
+// So it is of a hold that waits for other names and is kept by asking again.
+func TestObserver_IsToldHowLateAHoldOfSeveralIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, locks, o := observed(t, nil)
+		b := other(t, s.mem, "b", time.Hour)
+		_, leases := waitsAll(t, locks.With(&Options{MinHold: 2 * time.Hour}).All(mutexes(locks, "a", "b")...))
+		time.Sleep(time.Minute)
+		b.release()
+		release(t, leases())
+		synctest.Wait()
+		kept := 0
+		for _, e := range o.all {
+			if e.Kind == EventRenewed {
+				kept++
+				same(t, "late", e.After, 0)
+			}
+		}
+		if kept < 5 {
+			t.Fatalf("renewed %d times in a minute", kept)
+		}
+	})
+}
+
 // Whatever way a hold ends, its end is told once.
 func TestObserver_IsToldOfEachLossOnce(t *testing.T) {
 	for _, c := range []struct {

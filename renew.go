@@ -102,8 +102,7 @@ func (s *scheduler) lend(h *hold) (mine chan struct{}) {
 		if flight == nil && !over {
 			mine = make(chan struct{})
 			h.flight = mine
-			h.at = h.next()
-			heap.Fix(&s.holds, h.index)
+			s.moved(h)
 		}
 		s.mu.Unlock()
 		if flight == nil || over {
@@ -129,8 +128,7 @@ func (s *scheduler) returned(h *hold, mine chan struct{}, err error) error {
 	if why != nil {
 		s.out(h)
 	} else if h.index >= 0 {
-		h.at = h.next()
-		heap.Fix(&s.holds, h.index)
+		s.moved(h)
 		s.arm()
 	}
 	close(mine)
@@ -159,6 +157,13 @@ func (h *hold) next() clock.Instant {
 		at = min(at, h.renewAt)
 	}
 	return at
+}
+
+// moved puts a hold in its place when what the scheduler has to do for it, or
+// when, has changed. s.mu is held.
+func (s *scheduler) moved(h *hold) {
+	h.at = h.next()
+	heap.Fix(&s.holds, h.index)
 }
 
 // arm sets the timer to the earliest of what has to be done, unless it fires
@@ -236,23 +241,12 @@ func (s *scheduler) due(now clock.Instant) (over []*hold) {
 			break // its end is near, but has not come
 		}
 		if h.unshown != nil { // asked for by itself
-			one := batch{[]*hold{h}, make(chan struct{})}
-			h.flight = one.done
-			h.at = h.next()
-			heap.Fix(&s.holds, h.index)
+			var one batch
+			s.take(&one, h)
 			s.start(one)
 			continue
 		}
-		if b.done == nil {
-			b.done = make(chan struct{})
-		}
-		b.holds = append(b.holds, h)
-		h.flight = b.done
-		if h.retries == 0 {
-			h.due = h.renewAt
-		}
-		h.at = h.next()
-		heap.Fix(&s.holds, h.index)
+		s.take(&b, h)
 		if len(b.holds) == batchSize {
 			s.start(b)
 			b = batch{}
@@ -262,6 +256,19 @@ func (s *scheduler) due(now clock.Instant) (over []*hold) {
 		s.start(b)
 	}
 	return over
+}
+
+// take adds a hold that is due to the batch. s.mu is held.
+func (s *scheduler) take(b *batch, h *hold) {
+	if b.done == nil {
+		b.done = make(chan struct{})
+	}
+	b.holds = append(b.holds, h)
+	h.flight = b.done
+	if h.retries == 0 {
+		h.due = h.renewAt
+	}
+	s.moved(h)
 }
 
 func (s *scheduler) start(b batch) { s.e.work.Go(func() { s.renew(b) }) }
@@ -351,8 +358,7 @@ func (s *scheduler) renew(b batch) {
 				})
 			}
 		}
-		h.at = h.next()
-		heap.Fix(&s.holds, h.index)
+		s.moved(h)
 	}
 	s.arm()
 	close(b.done)
