@@ -35,7 +35,7 @@ var mutants = []mutant.Broken{
 		"s.deadline.Sub(last) / 4", "s.deadline.Sub(last) * 4"),
 	{Name: "the front acts by what it knew when it set its timer", Pkg: "cmd/holdfast", Test: "TestALongStopOfTheFrontLosesNothing/file", Edits: []mutant.Edit{
 		{File: "cmd/holdfast/front_unix.go", Old: "\t<-due.C\n", New: "\t<-due.C\n\tvar known int64\n"},
-		{File: "cmd/holdfast/front_unix.go", Old: "if f.board.over() {", New: "if d := known; d != 0 && int64(clock.Boot()) >= d {"},
+		{File: "cmd/holdfast/front_unix.go", Old: "if f.board.over() {", New: "var then board\n\t\t\tthen.deadline.Store(known)\n\t\t\tif then.over() {"},
 		{File: "cmd/holdfast/front_unix.go", Old: "due.Reset(f.board.left())", New: "known = f.board.deadline.Load()\n\t\t\tdue.Reset(f.board.left())"},
 	}},
 	one("a signal lets the command run after the deadline", "TestAfterTheDeadlineTheCommandIsOnlyKilled", "supervise.go",
