@@ -32,6 +32,7 @@ type rule struct {
 const (
 	sys     = "golang.org/x/sys"
 	goredis = "github.com/redis/go-redis/v9"
+	pgx     = "github.com/jackc/pgx/v5"
 	prom    = "github.com/prometheus/client_golang/prometheus"
 	cobra   = "github.com/spf13/cobra"
 
@@ -50,6 +51,7 @@ var rules = map[string]rule{
 	"memstore":   {store, nil},
 	"filestore":  {store, []string{sys}},
 	"redisstore": {store, []string{goredis}},
+	"pgstore":    {store, []string{pgx}},
 
 	"guard":            {beside, nil},
 	"guard/redisguard": {beside, []string{goredis}},

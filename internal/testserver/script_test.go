@@ -10,6 +10,12 @@ import (
 	"testing"
 )
 
+// What the script looks for, and the packages that have it.
+const (
+	needed   = "redis-server initdb pgbouncer gcc"
+	packages = "redis-server postgresql pgbouncer gcc"
+)
+
 // A bare is a machine on which nothing is installed but what the script may
 // expect, and on which nothing that it does has an effect but a line in a log.
 type bare struct {
@@ -33,7 +39,7 @@ func newBare(t *testing.T, programs ...string) *bare {
 		body := ""
 		switch name {
 		case "apt-get": // installs by making the programs
-			body = `[ "$1" = install ] && for p in redis-server gcc; do echo '#!/bin/sh' >"$BIN/$p"; done && /bin/chmod 755 "$BIN/redis-server" "$BIN/gcc"`
+			body = `[ "$1" = install ] && for p in ` + needed + `; do echo '#!/bin/sh' >"$BIN/$p"; /bin/chmod 755 "$BIN/$p"; done`
 		case "sudo":
 			body = `exec "$@"`
 		case "id":
@@ -61,7 +67,7 @@ func (b *bare) program(name, body string) {
 func (b *bare) run(env ...string) (printed, called string, ok bool) {
 	b.t.Helper()
 	cmd := exec.Command("/bin/sh", "../../scripts/servers")
-	cmd.Env = append([]string{"PATH=" + b.bin, "BIN=" + b.bin, "USER_ID=0"}, env...)
+	cmd.Env = append([]string{"PATH=" + b.bin, "BIN=" + b.bin, "USER_ID=0", "HOLDFAST_TEST_ELSEWHERE="}, env...)
 	out, err := cmd.CombinedOutput()
 	log, lerr := os.ReadFile(filepath.Join(b.bin, "log"))
 	if lerr != nil && !os.IsNotExist(lerr) {
@@ -77,7 +83,7 @@ func TestServersInstallsWhatIsMissingAndSaysSoBefore(t *testing.T) {
 		if !ok {
 			t.Errorf("as %s: %s", who, printed)
 		}
-		if !strings.Contains(printed, "will install by apt-get: redis-server gcc") {
+		if !strings.Contains(printed, "will install by apt-get: "+packages) {
 			t.Errorf("as %s it does not say what it will install: %s", who, printed)
 		}
 		update, install := strings.Index(called, "apt-get update\n"), strings.Index(called, "apt-get install -y")
@@ -93,10 +99,25 @@ func TestServersInstallsWhatIsMissingAndSaysSoBefore(t *testing.T) {
 	}
 }
 
+func TestServersFindsWhatIsOutsideThePath(t *testing.T) {
+	b, dir := newBare(t, "id", "go"), filepath.Join(t.TempDir(), "lib/15/bin")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range strings.Fields(needed) {
+		if err := os.WriteFile(filepath.Join(dir, p), []byte("#!/bin/sh\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if printed, _, ok := b.run("HOLDFAST_TEST_INSTALL=no", "HOLDFAST_TEST_ELSEWHERE=/none "+filepath.Join(dir, "../../*/bin")); !ok {
+		t.Errorf("it does not find what is there: %s", printed)
+	}
+}
+
 func TestServersOnlyLooksWhenToldSo(t *testing.T) {
 	b := newBare(t, "apt-get", "id", "sudo", "go")
 	printed, called, ok := b.run("HOLDFAST_TEST_INSTALL=no")
-	if ok || !strings.Contains(printed, "redis-server gcc") {
+	if ok || !strings.Contains(printed, needed) {
 		t.Errorf("it does not fail naming what is missing: %s", printed)
 	}
 	if strings.Contains(called, "apt-get") || strings.Contains(called, "sudo") {

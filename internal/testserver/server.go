@@ -31,6 +31,8 @@ type Server struct {
 
 	tb      fataler
 	command func() *exec.Cmd
+	user    *account  // whom it runs as; nil: ourselves
+	stop    os.Signal // that ends it and does not wait for its clients; nil: terminate
 	ready   func(addr string) error
 	dir     string
 
@@ -75,6 +77,7 @@ func (s *Server) start() error {
 	s.cmd = s.command()
 	s.cmd.Dir = s.dir
 	s.cmd.SysProcAttr = dieWithParent()
+	s.user.lend(s.cmd)
 	log, err := os.OpenFile(s.logFile(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
@@ -111,15 +114,18 @@ func (s *Server) start() error {
 	}
 }
 
-// Stop asks the server to end (SIGTERM) and waits until it has. A server that
-// has ended is left alone.
+// Stop asks the server to end (SIGTERM, or what its kind wants) and waits until
+// it has. A server that has ended is left alone.
 func (s *Server) Stop() {
 	s.tb.Helper()
 	if s.ended() {
 		return
 	}
-	s.cmd.Process.Signal(resume) // a frozen one would not hear
-	s.cmd.Process.Signal(terminate)
+	s.send(resume) // a frozen one would not hear
+	if s.stop == nil {
+		s.stop = terminate
+	}
+	s.cmd.Process.Signal(s.stop)
 	select {
 	case <-s.exited:
 	case <-time.After(patience):
@@ -127,11 +133,18 @@ func (s *Server) Stop() {
 	}
 }
 
-// Kill ends the server at once (SIGKILL) and waits until it is gone.
+// Kill ends the server and its children at once (SIGKILL) and waits until it is
+// gone.
 func (s *Server) Kill() {
 	s.tb.Helper()
 	if s.ended() {
 		return
+	}
+	s.send(freeze)
+	for _, pid := range children(s.PID) {
+		if p, err := os.FindProcess(pid); err == nil {
+			p.Kill()
+		}
 	}
 	if err := s.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		s.tb.Fatalf("kill server %d: %v", s.PID, err)
@@ -139,7 +152,8 @@ func (s *Server) Kill() {
 	<-s.exited
 }
 
-// Freeze stops the server from running (SIGSTOP) with its connections open.
+// Freeze stops the server and its children from running (SIGSTOP) with its
+// connections open.
 func (s *Server) Freeze() { s.tb.Helper(); s.signal(freeze) }
 
 // Thaw lets a frozen server go on (SIGCONT).
@@ -170,9 +184,23 @@ func (s *Server) signal(sig os.Signal) {
 	if s.ended() {
 		return
 	}
-	if err := s.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if err := s.send(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		s.tb.Fatalf("send %v to server %d: %v", sig, s.PID, err)
 	}
+}
+
+// send signals the server, and then its children: one that is frozen or killed
+// has no more of them than are found.
+func (s *Server) send(sig os.Signal) error {
+	if err := s.cmd.Process.Signal(sig); err != nil {
+		return err
+	}
+	for _, pid := range children(s.PID) {
+		if p, err := os.FindProcess(pid); err == nil {
+			p.Signal(sig) // one that has just ended is none
+		}
+	}
+	return nil
 }
 
 func (s *Server) logFile() string { return filepath.Join(s.dir, "server.log") }
@@ -187,13 +215,22 @@ func (s *Server) logTail() string {
 	return string(b[max(0, len(b)-2000):])
 }
 
-// find returns the path of a server's program.
+// find returns the path of a server's program. Those that are for root alone
+// are not in the PATH of a plain user.
 func find(program string) (string, error) {
 	path, err := exec.LookPath(program)
-	if err != nil {
-		return "", fmt.Errorf("%s is needed by this test and is not installed: run \"make servers\" (%w)", program, err)
+	if err == nil {
+		return path, nil
 	}
-	return path, nil
+	if path := "/usr/sbin/" + program; exists(path) {
+		return path, nil
+	}
+	return "", fmt.Errorf("%s is needed by this test and is not installed: run \"make servers\" (%w)", program, err)
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // startOnPort starts a server on a free port, and tries again on another when

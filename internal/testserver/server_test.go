@@ -3,6 +3,7 @@ package testserver
 import (
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -96,5 +97,54 @@ func TestASentinelKnowsTheReplica(t *testing.T) {
 	_, port, _ = net.SplitHostPort(replica.Addr)
 	if know := RedisSentinel(t, primary).redisDo("SENTINEL REPLICAS primary"); !strings.Contains(know, port) {
 		t.Errorf("Sentinel knows %q, not the replica on port %s", know, port)
+	}
+}
+
+func TestAPostgresServerAnswersStopsAndStartsAgainOnItsAddress(t *testing.T) {
+	s := Postgres(t)
+	for _, end := range []func(){s.Kill, s.Stop} {
+		if err := postgresReady(s.Addr); err != nil {
+			t.Fatal(err)
+		}
+		idle, err := net.Dial("tcp", s.Addr) // a client who stays does not keep it from ending
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer idle.Close()
+		pid := s.PID
+		workers := children(pid)
+		if len(workers) == 0 {
+			t.Error("a PostgreSQL server without children")
+		}
+		end()
+		if err := postgresReady(s.Addr); err == nil {
+			t.Fatal("a server that has ended answered")
+		}
+		s.Restart()
+		if s.PID == pid {
+			t.Errorf("pid %d is that of the server that has ended", s.PID)
+		}
+	}
+}
+
+func TestAPostgresReplicaIsPromoted(t *testing.T) {
+	primary := Postgres(t)
+	replica := PostgresReplica(t, primary)
+	primary.Kill()
+	replica.Promote()
+	if exists(filepath.Join(replica.dir, "data", "standby.signal")) {
+		t.Error("after its promotion it is still a replica")
+	}
+}
+
+func TestAPgBouncerAnswersForItsServer(t *testing.T) {
+	server := Postgres(t)
+	bouncer := PgBouncer(t, server, 2)
+	if err := postgresReady(bouncer.Addr); err != nil {
+		t.Error(err)
+	}
+	bouncer.Restart()
+	if err := postgresReady(bouncer.Addr); err != nil {
+		t.Error(err)
 	}
 }

@@ -1,0 +1,23 @@
+//go:build !unix
+
+package testserver
+
+import (
+	"bytes"
+	"fmt"
+	"os/exec"
+)
+
+// An account is whom a server runs as: here always ourselves.
+type account struct{}
+
+func unprivileged(string) (*account, error) { return nil, nil }
+func (*account) own(string) error           { return nil }
+func (*account) lend(*exec.Cmd)             {}
+
+func (*account) run(program string, args ...string) error {
+	if out, err := exec.Command(program, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", program, err, bytes.TrimSpace(out))
+	}
+	return nil
+}

@@ -1,0 +1,32 @@
+package testserver
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+)
+
+// children returns the pids of a process's children, which a server such as
+// PostgreSQL works with.
+func children(parent int) (pids []int) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		stat, err := os.ReadFile("/proc/" + e.Name() + "/stat")
+		if err != nil {
+			continue // it has ended
+		}
+		// PID (NAME) STATE PPID …, and the name may have anything in it.
+		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+		if len(fields) > 1 && string(fields[1]) == strconv.Itoa(parent) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}

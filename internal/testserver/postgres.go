@@ -1,0 +1,184 @@
+package testserver
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Postgres starts a PostgreSQL server for this test, with the settings in args
+// (as on its command line, "-c", "max_connections=5"). Its superuser is
+// postgres, who needs no password; it has a database of that name. It does not
+// wait for the disk, which is for tests that pull no plug: "-c", "fsync=on"
+// where that matters.
+//
+// A server that is killed has its backends killed with it.
+func Postgres(t testing.TB, args ...string) *Server {
+	t.Helper()
+	s, err := startPostgres(t, t.TempDir(), args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	return s
+}
+
+// SharedPostgres returns the address of a PostgreSQL server that all tests of
+// this test binary share: use a schema of your own, and do not configure it.
+func SharedPostgres(t testing.TB) string {
+	t.Helper()
+	return share(t, "postgres", func(tb fataler, dir string) (*Server, error) {
+		return startPostgres(tb, dir, []string{"-c", "max_connections=300"})
+	}).Addr
+}
+
+// PostgresReplica starts an asynchronous replica of a PostgreSQL server for
+// this test, and returns once it can be read.
+func PostgresReplica(t testing.TB, primary *Server, args ...string) *Server {
+	t.Helper()
+	s, err := startPostgresReplica(t, t.TempDir(), primary, args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	return s
+}
+
+// PostgresURL is the URL of the superuser's database on the server at addr,
+// with further parameters of the driver ("application_name=x").
+func PostgresURL(addr string, params ...string) string {
+	url := "postgres://postgres@" + addr + "/postgres?sslmode=disable"
+	for _, p := range params {
+		url += "&" + p
+	}
+	return url
+}
+
+// Promote makes a PostgreSQL replica a server of its own.
+func (s *Server) Promote() {
+	s.tb.Helper()
+	bin, err := postgresBin()
+	if err == nil {
+		var user *account
+		if user, err = unprivileged("postgres"); err == nil {
+			err = user.run(filepath.Join(bin, "pg_ctl"), "promote", "-D", filepath.Join(s.dir, "data"), "-w", "-t", "30")
+		}
+	}
+	if err != nil {
+		s.tb.Fatalf("promote: %v: %s", err, s.logTail())
+	}
+}
+
+func startPostgres(tb fataler, dir string, args []string) (*Server, error) {
+	return postgresIn(tb, dir, args, func(bin, data string, user *account) error {
+		return user.run(filepath.Join(bin, "initdb"), "-D", data, "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C", "--no-sync")
+	})
+}
+
+func startPostgresReplica(tb fataler, dir string, primary *Server, args []string) (*Server, error) {
+	return postgresIn(tb, dir, args, func(bin, data string, user *account) error {
+		host, port, _ := net.SplitHostPort(primary.Addr)
+		return user.run(filepath.Join(bin, "pg_basebackup"), "-D", data, "-h", host, "-p", port, "-U", "postgres",
+			"-R", "-X", "stream", "--checkpoint=fast", "--no-sync")
+	})
+}
+
+// postgresIn makes a database in dir and starts a server on it.
+func postgresIn(tb fataler, dir string, args []string, fill func(bin, data string, user *account) error) (*Server, error) {
+	bin, err := postgresBin()
+	if err != nil {
+		return nil, err
+	}
+	user, err := unprivileged("postgres")
+	if err != nil {
+		return nil, err
+	}
+	if err := user.own(dir); err != nil {
+		return nil, err
+	}
+	data := filepath.Join(dir, "data")
+	if err := fill(bin, data, user); err != nil {
+		return nil, err
+	}
+	return startOnPort(func(port int) (*Server, error) {
+		own := []string{"-D", data, "-c", "listen_addresses=127.0.0.1", "-c", "port=" + strconv.Itoa(port),
+			"-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "log_checkpoints=off"}
+		s := &Server{
+			Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)),
+			tb:   tb, dir: dir, user: user, ready: postgresReady, stop: os.Interrupt,
+			command: func() *exec.Cmd {
+				return exec.Command(filepath.Join(bin, "postgres"), append(slices.Clone(own), args...)...)
+			},
+		}
+		return s, s.start()
+	})
+}
+
+// postgresBin is the directory of the newest PostgreSQL here. Debian keeps its
+// programs out of the PATH, so that several versions can be side by side.
+func postgresBin() (string, error) {
+	var found []string
+	if path, err := exec.LookPath("initdb"); err == nil {
+		if path, err = filepath.EvalSymlinks(path); err == nil {
+			found = append(found, path)
+		}
+	}
+	for _, where := range []string{"/usr/lib/postgresql/*", "/usr/pgsql-*", "/usr/libexec/postgresql*", "/opt/homebrew/opt/postgresql*", "/usr/local/opt/postgresql*"} {
+		paths, _ := filepath.Glob(where + "/bin/initdb")
+		slices.SortFunc(paths, func(a, b string) int { return postgresVersion(b) - postgresVersion(a) })
+		found = append(found, paths...)
+	}
+	for _, path := range found {
+		if bin := filepath.Dir(path); exists(filepath.Join(bin, "postgres")) {
+			return bin, nil
+		}
+	}
+	return "", errors.New("PostgreSQL (initdb and postgres) is needed by this test and is not installed: run \"make servers\"")
+}
+
+// postgresVersion is the number in the path of a PostgreSQL's program, or 0.
+func postgresVersion(path string) int {
+	digits := strings.Map(func(r rune) rune {
+		if '0' <= r && r <= '9' {
+			return r
+		}
+		return -1
+	}, path)
+	n, _ := strconv.Atoi(digits)
+	return n
+}
+
+// postgresReady says nil once the server answers a client's first message with
+// anything but that it is still starting up.
+func postgresReady(addr string) error {
+	c, err := net.DialTimeout("tcp", addr, time.Second)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(5 * time.Second))
+	const params = "user\x00postgres\x00database\x00postgres\x00\x00"
+	length := 8 + len(params)
+	hello := append([]byte{0, 0, 0, byte(length), 0, 3, 0, 0}, params...)
+	if _, err := c.Write(hello); err != nil {
+		return err
+	}
+	b := make([]byte, 200)
+	n, err := c.Read(b)
+	if err != nil {
+		return err
+	}
+	if b[0] != 'R' {
+		return fmt.Errorf("it says %q", b[:n])
+	}
+	c.Write([]byte{'X', 0, 0, 0, 4})
+	return nil
+}

@@ -1,0 +1,67 @@
+package pgstore
+
+import (
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.uber.org/goleak"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(testserver.Main{M: m}) }
+
+const patience = 30 * time.Second
+
+// until polls for something that must happen.
+func until(t testing.TB, what string, f func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !f(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("after %v still not: %s", patience, what)
+		}
+	}
+}
+
+var me = store.NewProcess()
+
+// poolOn returns a pool of the superuser's connections to the server at addr,
+// closed when the test ends.
+func poolOn(t testing.TB, addr string, edit ...func(*pgxpool.Config)) *pgxpool.Pool {
+	t.Helper()
+	c, err := pgxpool.ParseConfig(testserver.PostgresURL(addr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range edit {
+		f(c)
+	}
+	pool, err := pgxpool.NewWithConfig(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+// apart makes a schema that nobody else uses, on the server at addr.
+func apart(t testing.TB, addr string) (schema string) {
+	t.Helper()
+	schema = "test_" + store.NewProcess().String()
+	if _, err := poolOn(t, addr).Exec(t.Context(), `CREATE SCHEMA "`+schema+`"`); err != nil {
+		t.Fatal(err)
+	}
+	return schema
+}
+
+func TestTheServerIsThere(t *testing.T) {
+	addr := testserver.SharedPostgres(t)
+	schema := apart(t, addr)
+	var n int
+	err := poolOn(t, addr).QueryRow(t.Context(), `SELECT count(*) FROM pg_namespace WHERE nspname = $1`, schema).Scan(&n)
+	if err != nil || n != 1 {
+		t.Errorf("%d schemas %s, %v", n, schema, err)
+	}
+}
