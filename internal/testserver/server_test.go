@@ -148,3 +148,29 @@ func TestAPgBouncerAnswersForItsServer(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestAMariaDBServerAnswersStopsAndStartsAgainOnItsAddress(t *testing.T) {
+	s := MariaDB(t, "--max-connections=7")
+	for _, end := range []func(){s.Kill, s.Stop} {
+		if err := mariaDBReady(s.Addr); err != nil {
+			t.Fatal(err)
+		}
+		idle, err := net.Dial("tcp", s.Addr) // a client who stays does not keep it from ending
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer idle.Close()
+		pid := s.PID
+		end()
+		if err := mariaDBReady(s.Addr); err == nil {
+			t.Fatal("a server that has ended answered")
+		}
+		s.Restart()
+		if s.PID == pid {
+			t.Errorf("pid %d is that of the server that has ended", s.PID)
+		}
+	}
+	if a, b := SharedMariaDB(t), SharedMariaDB(t); a != b || a == s.Addr {
+		t.Errorf("two shared servers: %s and %s, beside %s", a, b, s.Addr)
+	}
+}

@@ -1,0 +1,102 @@
+package testserver
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// MariaDB starts a MariaDB server for this test, with the settings in args (as
+// on its command line, "--log-bin", "--max-connections=5"). Its superuser is
+// root, who needs no password, and it has the databases that MariaDBDSN names.
+// What it has answered survives a kill of the server; it does not wait for the
+// disk, which is for tests that pull no plug.
+func MariaDB(t testing.TB, args ...string) *Server {
+	t.Helper()
+	s, err := startMariaDB(t, t.TempDir(), args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	return s
+}
+
+// SharedMariaDB returns the address of a MariaDB server that all tests of this
+// test binary share: use tables of your own, and do not configure it.
+func SharedMariaDB(t testing.TB) string {
+	t.Helper()
+	return share(t, "mariadb", func(tb fataler, dir string) (*Server, error) {
+		return startMariaDB(tb, dir, []string{"--max-connections=500"})
+	}).Addr
+}
+
+// MariaDBDSN is how the driver comes to the superuser's database "locks" on the
+// server at addr, with further parameters ("parseTime=true").
+func MariaDBDSN(addr string, params ...string) string {
+	dsn := "root@tcp(" + addr + ")/locks"
+	for i, p := range params {
+		dsn += string("?&"[min(i, 1)]) + p
+	}
+	return dsn
+}
+
+func startMariaDB(tb fataler, dir string, args []string) (*Server, error) {
+	install, err := find("mariadb-install-db")
+	if err != nil {
+		return nil, err
+	}
+	program, err := find("mariadbd")
+	if err != nil {
+		return nil, err
+	}
+	user, err := unprivileged("mysql")
+	if err != nil {
+		return nil, err
+	}
+	if err := user.own(dir); err != nil {
+		return nil, err
+	}
+	data, first := filepath.Join(dir, "data"), filepath.Join(dir, "first.sql")
+	if err := os.WriteFile(first, []byte("CREATE DATABASE locks;\n"), 0o644); err != nil {
+		return nil, err
+	}
+	small := []string{"--no-defaults", "--datadir=" + data, "--innodb-log-file-size=16M", "--innodb-flush-method=nosync"}
+	if err := user.run(install, append(small, "--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve", "--extra-file="+first)...); err != nil {
+		return nil, err
+	}
+	return startOnPort(func(port int) (*Server, error) {
+		own := append(small, "--bind-address=127.0.0.1", "--port="+strconv.Itoa(port), "--skip-name-resolve",
+			"--socket=sock", "--pid-file=pid", "--innodb-buffer-pool-size=32M")
+		s := &Server{
+			Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)),
+			tb:   tb, dir: dir, user: user, ready: mariaDBReady,
+			command: func() *exec.Cmd { return exec.Command(program, append(own, args...)...) },
+		}
+		return s, s.start()
+	})
+}
+
+// mariaDBReady says nil once the server greets who connects.
+func mariaDBReady(addr string) error {
+	c, err := net.DialTimeout("tcp", addr, time.Second)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(5 * time.Second))
+	b := make([]byte, 5) // a length, a number, and the version of the protocol
+	if _, err := io.ReadFull(c, b); err != nil {
+		return err
+	}
+	if b[4] != 10 {
+		return fmt.Errorf("it says %q", bytes.TrimSpace(b))
+	}
+	return nil
+}
