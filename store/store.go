@@ -381,6 +381,9 @@ const (
 	PromiseUpgrade   Promise = "upgrade and downgrade" // without it Change is ErrUnsupported
 	PromiseBlock     Promise = "a grant draws a block of tokens"
 	PromiseDetach    Promise = "a hold is handed to another process" // without it a renewal with NewID is ErrUnsupported
+	PromiseOrder     Promise = "first come, first served"
+	PromiseDeadline  Promise = "a loss is foreseen" // without it a hold ends with the session that has it, and its owner notices that after the fact
+	PromiseTokens    Promise = "fencing tokens"     // without it the token of a grant says nothing
 )
 
 // An Instant is a moment on this process's clock, which counts the time that

@@ -58,7 +58,7 @@ var rules = map[string]rule{
 	"holdfastprom":     {beside, []string{prom}},
 
 	"open":           {top, nil},
-	"internal/prove": {top, []string{porcupine, goredis}},
+	"internal/prove": {top, []string{porcupine, goredis, sys}},
 	"cmd/holdfast":   {top, []string{cobra, sys, goredis}}, // goredis: to silence its own log
 
 	"store/storetest":     {support, nil},

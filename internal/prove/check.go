@@ -85,6 +85,10 @@ func Check(h *History) *Verdict {
 	verdict := &Verdict{Unchecked: slices.Clone(h.Run.Unchecked), Figures: v.figures()}
 	for _, c := range checks {
 		j := &judge{view: v, Count: Count{Check: int(c), Text: c.String()}}
+		if j.Not = h.Run.notChecked(c); j.Not != "" {
+			verdict.Checks = append(verdict.Checks, j.Count)
+			continue
+		}
 		switch c {
 		case exclusion:
 			j.exclusion()
@@ -130,7 +134,7 @@ func (v *view) tooLittle(verdict *Verdict) (why []string) {
 	for i := range v.Events {
 		e := &v.Events[i]
 		add(e.Do == failed, "the run could not go on: %s", e.Text)
-		add(e.Do == astray, "process %d made a connection past its own proxy: %s", e.Proc, e.Text)
+		add(e.Do == astray, "process %d made a connection past its own proxies: %s", e.Proc, e.Text)
 	}
 	add(met == 0, "no fault struck")
 	add(f.Waits == 0, "nobody ever waited")

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -322,6 +323,94 @@ var histories = []struct {
 	}},
 }
 
+// Each case is a history of a store that lacks some promises.
+var lackingHistories = []struct {
+	name  string
+	lacks []store.Promise
+	wrong check // 0: none
+	not   []check
+	play  func(s *script)
+}{
+	{"one that was lost held it with the next", []store.Promise{store.PromiseDeadline}, 0, []check{exclusion, told}, func(s *script) {
+		s.lock(1, 10).got(11, 1).add(40, Event{Do: lost}).release(50, 51)
+		s.lock(2, 12).got(20, 2).release(100, 101)
+	}},
+	{"one that was not lost held it with the next", []store.Promise{store.PromiseDeadline}, linear, []check{exclusion, told}, func(s *script) {
+		s.lock(1, 10).got(11, 1).release(50, 51)
+		s.lock(2, 12).got(20, 2).release(100, 101)
+	}},
+	{"one that had been lost is told last that it was granted", []store.Promise{store.PromiseDeadline}, 0, []check{exclusion, told}, func(s *script) {
+		s.lock(1, 10).got(30, 1).add(40, Event{Do: lost}).release(50, 51)
+		s.lock(2, 12).got(20, 2).release(100, 101)
+	}},
+	{"a smaller token after one that was lost", []store.Promise{store.PromiseDeadline}, tokens, []check{exclusion, told}, func(s *script) {
+		s.lock(1, 10).got(11, 2).add(40, Event{Do: lost}).release(50, 51)
+		s.lock(2, 60).got(61, 1).release(100, 101)
+	}},
+	{"the fence refuses one that was lost", []store.Promise{store.PromiseDeadline}, 0, []check{exclusion, told}, func(s *script) {
+		l := s.lock(1, 10).got(11, 1)
+		l.add(30, Event{Do: use, Token: 1, Refused: true}).add(40, Event{Do: lost}).release(50, 51)
+		s.lock(2, 12).got(20, 2).release(100, 101)
+	}},
+	{"the fence refuses one that was not lost", []store.Promise{store.PromiseDeadline}, tokens, []check{exclusion, told}, func(s *script) {
+		l := s.lock(1, 10).got(11, 1)
+		l.add(30, Event{Do: use, Token: 1, Refused: true}).release(50, 51)
+	}},
+	{"without tokens", []store.Promise{store.PromiseTokens}, 0, []check{tokens, order}, func(s *script) {
+		s.lock(1, 10).got(11, 0).release(20, 21)
+		s.lock(2, 12).got(21, 0).release(30, 31)
+	}},
+	{"two hold it, without tokens", []store.Promise{store.PromiseTokens}, exclusion, []check{tokens, order}, func(s *script) {
+		s.lock(1, 10).got(11, 0).release(20, 21)
+		s.lock(2, 12).got(16, 0).release(30, 31)
+	}},
+	{"in any order", []store.Promise{store.PromiseOrder}, 0, []check{order}, func(s *script) {
+		s.lock(1, 10).got(11, 1).release(100, 101)
+		a := s.lock(2, 12).placed(12, 14)
+		b := s.lock(3, 15).placed(15, 18)
+		b.got(101, 2).release(110, 111)
+		a.got(111, 3).release(120, 121)
+	}},
+}
+
+func TestWhatAStoreLacksIsNotCheckedAndAllElseIs(t *testing.T) {
+	for _, h := range lackingHistories {
+		t.Run(h.name, func(t *testing.T) {
+			s := newScript()
+			s.Run.Lacks = map[store.Promise]string{}
+			for _, p := range h.lacks {
+				s.Run.Lacks[p] = "so it is"
+				for i := range s.Events {
+					if e := &s.Events[i]; p == store.PromiseTokens {
+						e.Token = 0
+					}
+				}
+			}
+			h.play(s)
+			for i := range s.Events {
+				if s.Run.lacks(store.PromiseDeadline) {
+					s.Events[i].Until = 0
+				}
+			}
+			v := s.judge()
+			found := false
+			for _, w := range v.Violations {
+				if found = found || check(w.Check) == h.wrong; h.wrong == 0 {
+					t.Errorf("check %d: %s: %s", w.Check, w.Name, w.Text)
+				}
+			}
+			if h.wrong != 0 && !found {
+				t.Errorf("check %d finds nothing", h.wrong)
+			}
+			for _, c := range v.Checks {
+				if slices.Contains(h.not, check(c.Check)) != strings.Contains(c.Not, "so it is") {
+					t.Errorf("check %d: judged %d, not checked: %q", c.Check, c.Judged, c.Not)
+				}
+			}
+		})
+	}
+}
+
 func TestEachCheckFindsWhatItIsFor(t *testing.T) {
 	found := map[check]bool{}
 	for _, h := range histories {
@@ -376,7 +465,7 @@ func TestTooLittleIsNoProof(t *testing.T) {
 		"nobody ever waited":               func(s *script) { drop(s, placed) },
 		"fewer than 5":                     func(s *script) { s.Run.Floor = 5 },
 		"did not come to its end":          func(s *script) { drop(s, calm) },
-		"past its own proxy":               func(s *script) { s.add(50, Event{Do: astray, Proc: 1}) },
+		"past its own proxies":             func(s *script) { s.add(50, Event{Do: astray, Proc: 1}) },
 		"the run could not go on: no disk": func(s *script) { s.add(50, Event{Do: failed, Text: "no disk"}) },
 	} {
 		s := whole()

@@ -25,27 +25,33 @@ type command struct {
 	Finish bool  `json:"finish,omitempty"` // begin nothing more
 	// Probe has the names to be taken once more, after the last fault.
 	Probe []string `json:"probe,omitempty"`
+	// Dialled is what the child has told that it dials, and Via the address of
+	// its own proxy for that.
+	Dialled string `json:"dialled,omitempty"`
+	Via     string `json:"via,omitempty"`
 }
 
 // A job is all that a child knows.
 type job struct {
-	URL   string            `json:"url"`
-	Via   map[string]string `json:"via,omitempty"` // the child's own proxy for each address of the store
-	Proc  int               `json:"proc"`
-	Life  int               `json:"life"`
-	Start time.Duration     `json:"start"` // of the run, on the boot clock
-	Run   Run               `json:"run"`
+	URL   string        `json:"url"`
+	Proc  int           `json:"proc"`
+	Life  int           `json:"life"`
+	Start time.Duration `json:"start"` // of the run, on the boot clock
+	Run   Run           `json:"run"`
 }
 
 // A child is one process that works with the locks, or a group of goroutines in
 // its place.
 type child struct {
 	job
+	inside   bool       // it is goroutines in its parent
 	out      sync.Mutex // one line at a time
 	w        io.Writer
 	locks    *holdfast.Locker
 	seen     *recorder
+	routes   routes
 	ops      atomic.Int64
+	begun    chan struct{} // closed when there are locks
 	finish   chan struct{} // closed when nothing more is to be begun
 	mu       sync.Mutex
 	answers  map[int]chan command // to uses of the registers
@@ -65,12 +71,11 @@ func Child(in io.Reader, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	s, err := c.open()
-	if err != nil {
-		c.tell(Event{Do: failed, Text: err.Error()})
-		return err
+	way, ok := ways[schemeOf(c.URL)]
+	if !ok {
+		return fmt.Errorf("%w: prove does not know how to come to this store", store.ErrInvalid)
 	}
-	return c.run(s, orders)
+	return c.run(func() (store.Store, error) { return way.open(c.URL, c.dial) }, orders)
 }
 
 // readJob reads the first order.
@@ -79,42 +84,14 @@ func readJob(orders *bufio.Scanner, w io.Writer) (*child, error) {
 	if !orders.Scan() || json.Unmarshal(orders.Bytes(), &first) != nil || first.Job == nil {
 		return nil, fmt.Errorf("%w: this is started by prove, and not by people", store.ErrInvalid)
 	}
-	return &child{job: *first.Job, w: w}, nil
+	return &child{
+		job: *first.Job, w: w, begun: make(chan struct{}), finish: make(chan struct{}), answers: map[int]chan command{}, routes: routes{all: map[string]*route{}},
+	}, nil
 }
 
-// run works on the store until the orders say that it is enough.
-func (c *child) run(s store.Store, orders *bufio.Scanner) error {
-	c.finish, c.answers = make(chan struct{}), map[int]chan command{}
-	c.seen = newRecorder(s, c.job.Run.Place, c.now, c.tell)
-	var err error
-	c.locks, err = holdfast.New(c.seen.store(), &holdfast.Options{
-		TTL: c.Run.TTL, Logger: slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
-		s.Close()
-		c.tell(Event{Do: failed, Text: err.Error()})
-		return err
-	}
-	c.tell(Event{Do: started})
-	stop := make(chan struct{})
-	var late sync.WaitGroup
-	late.Go(func() { c.measure(stop) })
+// run opens the store and works on it until the orders say that it is enough.
+func (c *child) run(open func() (store.Store, error), orders *bufio.Scanner) error {
 	var work sync.WaitGroup
-	for i := range workers {
-		rng := rand.New(rand.NewPCG(c.Run.Seed, uint64(c.Proc)<<32|uint64(c.Life)<<8|uint64(i)))
-		work.Go(func() { (&worker{child: c, rng: rng}).work() })
-	}
-	ended := make(chan struct{})
-	go func() {
-		<-c.finish
-		work.Wait()
-		c.watchers.Wait()
-		c.locks.Close()
-		close(stop)
-		late.Wait()
-		c.tell(Event{Do: finished})
-		close(ended)
-	}()
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
@@ -126,12 +103,55 @@ func (c *child) run(s store.Store, orders *bufio.Scanner) error {
 			c.obey(&o, &work)
 		}
 	}()
+	if err := c.begin(open); err != nil {
+		c.tell(Event{Do: failed, Text: err.Error()})
+		return err
+	}
+	close(c.begun)
+	c.tell(Event{Do: started})
+	stop := make(chan struct{})
+	var beside sync.WaitGroup
+	beside.Go(func() { c.measure(stop) })
+	if !c.inside {
+		beside.Go(func() { c.patrol(stop) })
+	}
+	for i := range workers {
+		rng := rand.New(rand.NewPCG(c.Run.Seed, uint64(c.Proc)<<32|uint64(c.Life)<<8|uint64(i)))
+		work.Go(func() { (&worker{child: c, rng: rng}).work() })
+	}
+	ended := make(chan struct{})
+	go func() {
+		<-c.finish
+		work.Wait()
+		c.watchers.Wait()
+		c.locks.Close()
+		close(stop)
+		beside.Wait()
+		c.tell(Event{Do: finished})
+		close(ended)
+	}()
 	select {
 	case <-ended:
 		return nil
 	case <-read:
 		return fmt.Errorf("%w: the parent of this process has gone", store.ErrUnavailable)
 	}
+}
+
+// begin opens the store and a locker on it.
+func (c *child) begin(open func() (store.Store, error)) error {
+	s, err := open()
+	if err != nil {
+		return err
+	}
+	c.seen = newRecorder(s, c.job.Run.Place, c.now, c.tell)
+	c.locks, err = holdfast.New(c.seen.store(), &holdfast.Options{
+		TTL: c.Run.TTL, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		s.Close()
+	}
+	return err
 }
 
 // obey does what the parent says.
@@ -144,8 +164,14 @@ func (c *child) obey(o *command, work *sync.WaitGroup) {
 			answer <- *o
 		}
 	}
+	if o.Dialled != "" {
+		c.know(o.Dialled, o.Via)
+	}
 	for _, name := range o.Probe {
-		work.Go(func() { (&worker{child: c}).probe(name) })
+		work.Go(func() {
+			<-c.begun
+			(&worker{child: c}).probe(name)
+		})
 	}
 	if o.Finish {
 		close(c.finish)

@@ -53,6 +53,10 @@ func (c *claim) end() time.Duration {
 	return min(c.until, c.lost, c.release, c.died)
 }
 
+// sure reports whether the hold lasted until its end as its owner saw it. Where
+// no loss is foreseen, one that was lost had ended some time before.
+func (c *claim) sure() bool { return c.until != never || c.clean() && c.lost == never }
+
 // clean reports whether the store has said that it has let go.
 func (c *claim) clean() bool { return c.released != never && c.relErr == "" }
 
@@ -164,7 +168,9 @@ func (c *claim) note(e *Event) {
 	switch e.Do {
 	case got:
 		c.granted, c.back, c.id, c.token, c.sent = true, e.At, e.ID, e.Token, e.Sent
-		c.until, c.raced = e.Until, e.Raced
+		if c.until, c.raced = e.Until, e.Raced; c.until == 0 {
+			c.until = never // its loss is noticed, not foreseen
+		}
 		c.spans = []span{{c, e.At, never, c.weight, e.Token}}
 	case not:
 		c.back, c.err = e.At, e.Err

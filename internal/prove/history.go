@@ -4,6 +4,35 @@
 // A history is a file of JSON lines, the first of which says what was run. It
 // is written as the events come in and judged by [Check], which does no I/O and
 // knows nothing but the history: whoever has the file can judge it again.
+//
+// # How a store joins
+//
+// By a line in the table ways, in open.go, and another in the tests:
+//
+//	"etcd": {open: openEtcd, network: true, driver: 5 * time.Second},
+//
+//	func TestTheEtcdStoreIsProved(t *testing.T) { proved(t, options("etcd://"+testserver.SharedEtcd(t), 1)) }
+//
+// open makes the store from the URL so that the driver makes all its
+// connections by the [Dial] that it is given: pgx has Config.DialFunc, the MySQL
+// driver RegisterDialContext, gRPC WithContextDialer, ZooKeeper's client
+// WithDialer, NATS CustomDialer, MongoDB's SetDialer. The connection is not
+// secured yet: a driver that does that itself is given it as it is. Nobody has
+// to say which addresses there are. Whatever is dialled, be it in the URL or
+// told by the server (a member of a cluster, a new primary), has a proxy of its
+// own in each process, made by the parent when it is first dialled; of several,
+// a fault strikes one or all. Each process looks at the connections that it has,
+// and one that does not go to such a proxy fails the run. Closing the store
+// frees the client too.
+//
+// driver is how much longer than its context an operation may take, because the
+// driver heeds none while it dials or reads; 0 if it does.
+//
+// What a store lacks (Description.Lacks) is left out of the workload and of the
+// checks, and listed in the report as not checked: see the table lacking, in
+// lacks.go. A store without [store.PromiseDeadline] has leases whose Deadline is
+// the zero time, and is judged without checks 1 and 4; what it granted is judged
+// by check 3, where a hold that was lost may have ended at any time before.
 package prove
 
 import (
@@ -20,21 +49,22 @@ import (
 
 // A Run is what a history is of: its first line.
 type Run struct {
-	Format    int           `json:"holdfast_history"` // of the file: 1
-	Store     string        `json:"store"`            // Description.Store: never a password
-	Scheme    string        `json:"scheme"`
-	Tokens    string        `json:"tokens,omitempty"` // Description.Tokens: when a token may be smaller than one before
-	Forgets   []Fault       `json:"forgets"`          // after these the store may have granted a name twice
-	Unchecked []string      `json:"unchecked"`        // what is not checked on this store, and why
-	Seed      uint64        `json:"seed"`
-	For       time.Duration `json:"for"`
-	TTL       time.Duration `json:"ttl"`
-	Place     time.Duration `json:"place"` // how long a place lasts without being asked for
-	Processes int           `json:"processes"`
-	Mode      string        `json:"mode"`
-	Names     []Name        `json:"names"`
-	Faults    []Fault       `json:"faults"` // that were asked for
-	Floor     int           `json:"floor"`  // fewer grants than that are no proof
+	Format    int                      `json:"holdfast_history"` // of the file: 1
+	Store     string                   `json:"store"`            // Description.Store: never a password
+	Scheme    string                   `json:"scheme"`
+	Tokens    string                   `json:"tokens,omitempty"` // Description.Tokens: when a token may be smaller than one before
+	Forgets   []Fault                  `json:"forgets"`          // after these the store may have granted a name twice
+	Lacks     map[store.Promise]string `json:"lacks,omitempty"`  // Description.Lacks: what needs it is left out
+	Unchecked []string                 `json:"unchecked"`        // what is not checked on this store, and why
+	Seed      uint64                   `json:"seed"`
+	For       time.Duration            `json:"for"`
+	TTL       time.Duration            `json:"ttl"`
+	Place     time.Duration            `json:"place"` // how long a place lasts without being asked for
+	Processes int                      `json:"processes"`
+	Mode      string                   `json:"mode"`
+	Names     []Name                   `json:"names"`
+	Faults    []Fault                  `json:"faults"` // that were asked for
+	Floor     int                      `json:"floor"`  // fewer grants than that are no proof
 	// Driver is how much longer than its context a release may take because
 	// the driver does not heed one while it reads.
 	Driver time.Duration `json:"driver"`
@@ -67,7 +97,8 @@ const (
 	placed   Kind = "placed"   // the claim ID, first sent at Sent, has a place in the queue
 	stall    Kind = "stall"    // a bare timer of the process was late, By
 	finished Kind = "finished" // the process has ended its work and closed its locker
-	astray   Kind = "astray"   // a connection went past the process's own proxy: Err
+	dialled  Kind = "dialled"  // the process connects to an address for the first time: Text
+	astray   Kind = "astray"   // a connection went past the process's own proxies: Text
 )
 
 // What the parent tells.

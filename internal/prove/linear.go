@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
+
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // patience is how long the search may take for one window.
@@ -69,9 +71,10 @@ const (
 // A cutting is a part of what happened to a name, with what was held before it.
 type cutting struct {
 	window
-	limit int64
-	first lockState
-	ops   []porcupine.Operation
+	limit  int64
+	tokens bool // that they grow is a part of the model
+	first  lockState
+	ops    []porcupine.Operation
 }
 
 // lockState is a lock as the model has it. It is comparable.
@@ -87,17 +90,17 @@ func (w *cutting) model() porcupine.Model {
 		Init: func() any { return w.first },
 		Step: func(state, input, _ any) (bool, any) {
 			s, a := state.(lockState), input.(act)
-			return s.step(a, w.limit)
+			return s.step(a, w.limit, w.tokens)
 		},
 		DescribeOperation: func(input, _ any) string { return fmt.Sprint(input.(act)) },
 	}
 }
 
-func (s lockState) step(a act, limit int64) (bool, lockState) {
+func (s lockState) step(a act, limit int64, tokens bool) (bool, lockState) {
 	switch a.what {
 	case granting:
 		whole := a.weight == limit
-		if s.sum+a.weight > limit || a.token <= s.last || whole && a.token <= s.any {
+		if s.sum+a.weight > limit || tokens && (a.token <= s.last || whole && a.token <= s.any) {
 			return false, s
 		}
 		if s.any = max(s.any, a.token); whole {
@@ -140,13 +143,14 @@ func insert(holds string, n uint32) string {
 // of the hold.
 func (j *judge) windows(name string) (all []*cutting) {
 	claims, limit, longest := j.byName[name], j.names[name].Limit, j.longest(name)
-	w := &cutting{window: window{0, never}, limit: limit}
+	tokens := !j.Run.lacks(store.PromiseTokens)
+	w := &cutting{window: window{0, never}, limit: limit, tokens: tokens}
 	all = append(all, w)
 	starts := []time.Duration{0}
 	for _, at := range j.cuts(name, limit) {
 		w.to = at.when
 		first := lockState{holds: encode(uint32(at.index)), sum: limit, last: at.token, any: at.token}
-		w = &cutting{window: window{at.when, never}, limit: limit, first: first}
+		w = &cutting{window: window{at.when, never}, limit: limit, tokens: tokens, first: first}
 		all = append(all, w)
 		starts = append(starts, at.when)
 	}
@@ -166,7 +170,11 @@ func (j *judge) windows(name string) (all []*cutting) {
 			if c.clean() {
 				over = c.released
 			}
-			of(max(c.back, c.end())).add(act{ending, uint32(i), c, c.weight, 0}, c.end(), over)
+			since := c.end()
+			if !c.sure() {
+				since = c.call
+			}
+			of(max(c.back, c.end())).add(act{ending, uint32(i), c, c.weight, 0}, since, over)
 		case c.verb == "try" && c.err == "held" && of(c.call) == of(c.back) && !j.excuses(c, longest):
 			of(c.call).add(act{refusing, 0, c, c.weight, 0}, c.call, c.back)
 		}
@@ -195,8 +203,11 @@ const few = 16
 // itself from its first instant to its last.
 func (j *judge) cuts(name string, limit int64) (all []sole) {
 	index := map[*claim]int{}
+	var vague []window // a hold that may have been, and was lost, at any time in it
 	for i, c := range j.byName[name] {
-		index[c] = i
+		if index[c] = i; c.granted && !c.sure() {
+			vague = append(vague, window{c.call, c.end()})
+		}
 	}
 	spans := j.spansOf(name)
 	latest := time.Duration(-1) // the end of those before
@@ -204,7 +215,7 @@ func (j *judge) cuts(name string, limit int64) (all []sole) {
 	for i, s := range spans {
 		alone := s.from >= latest && (i+1 == len(spans) || spans[i+1].from >= s.to)
 		latest, since = max(latest, s.to), since+1
-		if since > few && alone && s.weight == limit && len(s.c.spans) == 1 && s.to-s.from >= 2 {
+		if since > few && alone && s.weight == limit && len(s.c.spans) == 1 && s.to-s.from >= 2 && !within(vague, s.from, s.to) {
 			since = 0
 			all = append(all, sole{s.from + (s.to-s.from)/2, index[s.c], s.token})
 		}

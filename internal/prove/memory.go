@@ -47,12 +47,15 @@ func (l *callLink) strike(f Fault, delay time.Duration) {
 // mend ends the fault. Hints that were lost in it are made up for.
 func (l *callLink) mend() int {
 	l.mu.Lock()
-	if l.fault != "" {
+	on, hits, sink := l.fault != "", l.hits, l.sink
+	if on {
 		close(l.mended)
 	}
 	l.fault = ""
-	hits, sink := l.hits, l.sink
 	l.mu.Unlock()
+	if !on {
+		return 0
+	}
 	if sink != nil {
 		sink(store.Hint{})
 	}
@@ -181,7 +184,8 @@ func startGroup(s store.Store) *group {
 		orders.Buffer(nil, 1<<20)
 		c, err := readJob(orders, outW)
 		if err == nil {
-			err = c.run(s, orders)
+			c.inside = true
+			err = c.run(func() (store.Store, error) { return s, nil }, orders)
 		}
 		inR.Close()
 		outW.Close()

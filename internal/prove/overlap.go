@@ -68,8 +68,8 @@ func (j *judge) tokens() {
 				}
 				// Of two that overlapped, which a right lock may let happen
 				// then, only the order that is sure counts.
-				if within(excused, s.from, s.from+1) && s.c.call < o.from {
-					j.Voided++
+				if excuse := within(excused, s.from, s.from+1); s.c.call < o.from && (excuse || !o.c.sure() || !s.c.sure()) {
+					j.Voided += count(excuse)
 					continue
 				}
 				j.wrong(name, o.from, s.from, []*claim{o.c, s.c}, "%s came after %s and has a smaller token", s.c.who(s.token), o.c.who(o.token))
@@ -104,7 +104,7 @@ func (j *judge) register() {
 			continue
 		}
 		j.Judged++
-		if e.Refused && e.At < c.end() && !within(excused, e.At, e.At+1) {
+		if e.Refused && e.At < c.end() && c.sure() && !within(excused, e.At, e.At+1) {
 			j.wrong(c.name, e.At, e.At, []*claim{c}, "the fenced register refused %s, who held it rightfully", c.who(e.Token))
 		}
 	}

@@ -45,7 +45,7 @@ func Faults(rawURL string) []Fault {
 		return nil
 	case w.groups:
 		return memoryFaults
-	case w.addrs == nil:
+	case !w.network:
 		return processFaults
 	}
 	return slices.Concat(processFaults, linkFaults)
@@ -88,7 +88,7 @@ func (r *run) prepare(ctx context.Context) error {
 		o.TTL = max(500*time.Millisecond, d.MinTTL)
 	}
 	r.run = Run{
-		Format: format, Store: d.Store, Scheme: scheme, Tokens: d.Tokens, Forgets: forgets(&d), Unchecked: unchecked(scheme, &d),
+		Format: format, Store: d.Store, Scheme: scheme, Tokens: d.Tokens, Forgets: forgets(&d), Lacks: d.Lacks, Unchecked: unchecked(scheme, &d),
 		Seed: o.Seed, For: o.For, TTL: o.TTL, Place: min(o.TTL, store.MaxPlace), Processes: o.Processes, Mode: o.Mode,
 		Faults: o.Faults, Floor: max(20, 5*int(o.For/time.Second)), Driver: r.way.driver,
 	}
@@ -108,6 +108,10 @@ func (r *run) name(bad func(string, ...any) error) error {
 	modes := map[string][]string{"mutex": {"mutex"}, "rw": {"rw"}, "slots": {"slots"}, "mixed": {"rw", "mutex", "slots"}}[r.o.Mode]
 	if modes == nil {
 		return bad("mode %.20q: mutex, rw, slots or mixed", r.o.Mode)
+	}
+	modes = slices.DeleteFunc(modes, func(m string) bool { return !r.run.hasMode(m) })
+	if len(modes) == 0 {
+		return bad("mode %.20q: %s lacks that", r.o.Mode, r.run.Store)
 	}
 	id := store.NewProcess()
 	for i := range r.o.Names {

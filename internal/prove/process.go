@@ -15,14 +15,15 @@ import (
 // A process is one of those that work with the locks; in turn it has several
 // lives.
 type process struct {
-	r     *run
-	n     int // from 1
-	links []link
-	via   map[string]string // the address of its own link for each of the store
+	r *run
+	n int // from 1
 
 	mu       sync.Mutex
-	busy     bool // a fault of the process is on
-	linkBusy bool // and one of its link
+	links    []link
+	proxies  map[string]string // the address of its own proxy for each that it has dialled
+	busy     bool              // a fault of the process is on
+	linkBusy bool              // and one of its links
+	onLinks  *stroke           // that
 	life     int
 	cmd      *exec.Cmd // nil: it is a group of goroutines
 	in       io.WriteCloser
@@ -85,7 +86,7 @@ func (p *process) begin() error {
 			p.r.add(Event{Do: failed, Proc: p.n, Life: life, Text: fmt.Sprintf("process %d ended by itself: %v", p.n, err)})
 		}
 	}()
-	p.send(&command{Job: &job{URL: p.r.o.URL, Via: p.via, Proc: p.n, Life: life, Start: p.r.zero, Run: p.r.run}})
+	p.send(&command{Job: &job{URL: p.r.o.URL, Proc: p.n, Life: life, Start: p.r.zero, Run: p.r.run}})
 	return nil
 }
 
@@ -118,6 +119,14 @@ func (p *process) read(out io.Reader, life int) {
 		e.Proc, e.Life = p.n, life
 		if e.Do == finished {
 			p.expectEnd()
+		}
+		if e.Do == dialled {
+			via, err := p.via(e.Text)
+			if err != nil {
+				p.r.add(Event{Do: failed, Proc: p.n, Life: life, Text: err.Error()})
+				return
+			}
+			p.send(&command{Dialled: e.Text, Via: via})
 		}
 		if e.Do != use {
 			p.r.add(e)

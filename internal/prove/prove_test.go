@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/open"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -102,6 +103,72 @@ func TestAServerThatIsFrozenAndKilledVoidsOnlyWhatItMust(t *testing.T) {
 	r := proved(t, o)
 	if f := r.Verdict.Figures.Faults; f[string(frozen)]+f[string(restarted)] == 0 {
 		t.Errorf("the server had no fault: %v", f)
+	}
+}
+
+// lessFile is the file store, which says that it can do less.
+type lessFile struct{ store.Store }
+
+func (s lessFile) Describe() store.Description {
+	d := s.Store.Describe()
+	d.Lacks = map[store.Promise]string{store.PromiseSlots: "so it is", store.PromiseUpgrade: "so it is", store.PromiseOrder: "so it is"}
+	return d
+}
+
+func init() {
+	ways["less"] = way{open: func(rawURL string, _ Dial) (store.Store, error) {
+		s, err := open.URL("file:" + strings.TrimPrefix(rawURL, "less:"))
+		return lessFile{s}, err
+	}}
+	past := ways["redis"]
+	past.open = func(rawURL string, _ Dial) (store.Store, error) {
+		return open.URL("redis" + strings.TrimPrefix(rawURL, "past"))
+	}
+	ways["past"] = past
+}
+
+func TestWhatAStoreLacksIsNotInTheWorkload(t *testing.T) {
+	o := options("less:"+t.TempDir(), 1)
+	o.For, o.Out = time.Second, t.TempDir()
+	r := proved(t, o)
+	if len(r.Run.Names) != 3 {
+		t.Errorf("%d names", len(r.Run.Names))
+	}
+	for _, n := range r.Run.Names {
+		if n.Mode == "slots" {
+			t.Errorf("%s is of slots", n.Name)
+		}
+	}
+	f, err := os.Open(filepath.Join(o.Out, "history.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	h, err := Read(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range h.Events {
+		if e.Verb == "upgradeable" {
+			t.Fatal("there are upgradeable claims")
+		}
+	}
+	if text := strings.Join(r.Verdict.Unchecked, "\n"); !strings.Contains(text, "slots: so it is") {
+		t.Errorf("the report lists %q", r.Verdict.Unchecked)
+	}
+	o = options("less:"+t.TempDir(), 1)
+	o.Mode = "slots"
+	if _, err := Prove(t.Context(), o); !errors.Is(err, store.ErrInvalid) {
+		t.Errorf("slots on a store without: %v, want an ErrInvalid", err)
+	}
+}
+
+func TestAConnectionPastTheProxiesFailsTheRun(t *testing.T) {
+	o := options("past://"+testserver.SharedRedis(t), 1)
+	o.For = time.Second
+	v := prove(t, o).Verdict
+	if v.Proved || !strings.Contains(strings.Join(v.TooLittle, "\n"), "past its own prox") {
+		t.Errorf("proved %v, too little: %q", v.Proved, v.TooLittle)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 // passes everything on, until it is told to be bad.
 type proxy struct {
 	l        net.Listener
+	network  string
 	upstream string
 	running  sync.WaitGroup
 
@@ -22,22 +23,22 @@ type proxy struct {
 	rng    *rand.Rand
 	hits   int           // connections and pieces that the fault met
 	mended chan struct{} // closed when the fault ends
-	conns  map[*net.TCPConn]bool
+	conns  map[net.Conn]bool
 }
 
-func newProxy(upstream string, seed uint64) (*proxy, error) {
+func newProxy(network, upstream string, seed uint64) (*proxy, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	p := &proxy{l: l, upstream: upstream, rng: rand.New(rand.NewPCG(seed, 1)), conns: map[*net.TCPConn]bool{}}
+	p := &proxy{l: l, network: network, upstream: upstream, rng: rand.New(rand.NewPCG(seed, 1)), conns: map[net.Conn]bool{}}
 	p.running.Go(func() {
 		for {
 			c, err := l.Accept()
 			if err != nil {
 				return
 			}
-			p.running.Go(func() { p.serve(c.(*net.TCPConn)) })
+			p.running.Go(func() { p.serve(c) })
 		}
 	})
 	return p, nil
@@ -64,8 +65,7 @@ func (p *proxy) strike(f Fault, delay time.Duration) {
 	if f == cut {
 		for c := range p.conns {
 			p.hits++
-			c.SetLinger(0)
-			c.Close()
+			abort(c)
 		}
 	}
 }
@@ -74,50 +74,49 @@ func (p *proxy) strike(f Fault, delay time.Duration) {
 func (p *proxy) mend() (hits int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.fault != "" {
-		close(p.mended)
+	if p.fault == "" {
+		return 0
 	}
+	close(p.mended)
 	p.fault = ""
 	return p.hits
 }
 
 // add keeps a connection until remove, unless none may be made now.
-func (p *proxy) add(c *net.TCPConn) bool {
+func (p *proxy) add(c net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.fault == cut {
 		p.hits++
-		c.SetLinger(0)
-		c.Close()
+		abort(c)
 		return false
 	}
 	p.conns[c] = true
 	return true
 }
 
-func (p *proxy) remove(c *net.TCPConn) {
+func (p *proxy) remove(c net.Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c.Close()
 	delete(p.conns, c)
 }
 
-func (p *proxy) serve(client *net.TCPConn) {
+func (p *proxy) serve(client net.Conn) {
 	if !p.add(client) {
 		return
 	}
 	defer p.remove(client)
-	c, err := net.DialTimeout("tcp", p.upstream, 5*time.Second)
+	server, err := net.DialTimeout(p.network, p.upstream, 5*time.Second)
 	if err != nil {
 		return
 	}
-	server := c.(*net.TCPConn)
 	if !p.add(server) {
 		return
 	}
 	defer p.remove(server)
 	var both sync.WaitGroup
-	pump := func(to, from *net.TCPConn, reply bool) {
+	pump := func(to, from net.Conn, reply bool) {
 		defer to.Close()
 		defer from.Close()
 		b := make([]byte, 1<<16)
@@ -133,10 +132,18 @@ func (p *proxy) serve(client *net.TCPConn) {
 	both.Wait()
 }
 
+// abort closes a connection by a reset, if it is one that can be.
+func abort(c net.Conn) {
+	if t, ok := c.(*net.TCPConn); ok {
+		t.SetLinger(0)
+	}
+	c.Close()
+}
+
 var errReset = errors.New("reset by the fault")
 
 // pass passes on a piece, as the fault that is on has it.
-func (p *proxy) pass(to *net.TCPConn, piece []byte, reply bool) error {
+func (p *proxy) pass(to net.Conn, piece []byte, reply bool) error {
 	f, delay, mended := p.meet(reply)
 	switch f {
 	case halfCut:
@@ -145,7 +152,7 @@ func (p *proxy) pass(to *net.TCPConn, piece []byte, reply bool) error {
 		time.Sleep(delay)
 	case reset:
 		to.Write(piece[:len(piece)/2])
-		to.SetLinger(0)
+		abort(to)
 		return errReset
 	case slow:
 		for len(piece) > 8 {

@@ -31,7 +31,7 @@ func echo(t *testing.T) (addr string) {
 // linked is a proxy before an echo, with a connection through it that works.
 func linked(t *testing.T) (*proxy, net.Conn) {
 	t.Helper()
-	p, err := newProxy(echo(t), 1)
+	p, err := newProxy("tcp", echo(t), 1)
 	if err != nil {
 		t.Fatal(err)
 	}

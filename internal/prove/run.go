@@ -4,10 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"math/rand/v2"
-	"net/url"
 	"os"
 	"os/exec"
 	"runtime"
@@ -115,27 +113,12 @@ func (r *run) start(cmd *exec.Cmd) (err error) {
 	return err
 }
 
-// begin starts the processes, each with proxies of its own.
+// begin starts the processes.
 func (r *run) begin() error {
-	var addrs []string
-	if r.way.addrs != nil {
-		u, err := url.Parse(r.o.URL)
-		if err != nil {
-			return fmt.Errorf("%w: the URL cannot be read", store.ErrInvalid)
-		}
-		addrs = r.way.addrs(u)
-	}
 	for n := 1; n <= r.o.Processes; n++ {
-		p := &process{r: r, n: n, via: map[string]string{}}
+		p := &process{r: r, n: n, proxies: map[string]string{}}
 		if r.way.groups {
 			p.links = append(p.links, newCallLink(r.store.(*memstore.Store), r.o.Seed+uint64(n)))
-		}
-		for i, addr := range addrs {
-			x, err := newProxy(addr, r.o.Seed+uint64(n<<8+i))
-			if err != nil {
-				return err
-			}
-			p.links, p.via[addr] = append(p.links, x), x.addr()
 		}
 		r.processes = append(r.processes, p)
 		if err := p.begin(); err != nil {

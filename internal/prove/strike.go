@@ -18,13 +18,14 @@ type stroke struct {
 	fault Fault
 	last  time.Duration
 	delay time.Duration
+	only  int // of several links one, counted around; below 0: all
 }
 
 // draw draws a fault's course, and nothing if the process has its fault
 // already. As much is drawn in either case: what comes later is the same.
 func (p *process) draw(f Fault, rng *rand.Rand) *stroke {
 	ttl := p.r.o.TTL
-	s := &stroke{fault: f, delay: between(rng, ttl/500, ttl/4)}
+	s := &stroke{fault: f, delay: between(rng, ttl/500, ttl/4), only: rng.IntN(120) - 60}
 	switch f {
 	case stopShort:
 		s.last = between(rng, ttl/10, ttl*8/10)
@@ -88,10 +89,20 @@ func (p *process) suffer(s *stroke) (hits int, err error) {
 		time.Sleep(s.last)
 		return 1, p.begin()
 	}
-	for _, x := range p.links {
-		x.strike(s.fault, s.delay)
+	p.mu.Lock()
+	for i, x := range p.links {
+		if s.only < 0 || i == s.only%len(p.links) {
+			x.strike(s.fault, s.delay)
+		}
 	}
+	if s.only < 0 {
+		p.onLinks = s // those that are made meanwhile, too
+	}
+	p.mu.Unlock()
 	time.Sleep(s.last)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.onLinks = nil
 	for _, x := range p.links {
 		hits += x.mend()
 	}
@@ -127,7 +138,7 @@ func unchecked(scheme string, d *store.Description) (all []string) {
 	switch w := ways[scheme]; {
 	case w.groups:
 		all = append(all, "processes that are stopped or killed: this store lives in one, and excludes nobody else")
-	case w.addrs == nil:
+	case !w.network:
 		all = append(all, "bad links: there is no link to this store")
 	}
 	if !ways[scheme].groups {

@@ -76,7 +76,7 @@ func (w *worker) work() {
 		if w.rng.IntN(8) == 0 { // a wait that is given up
 			bound = w.upTo(30 * time.Millisecond)
 		}
-		raced := w.rng.IntN(60) == 0
+		raced := w.rng.IntN(60) == 0 && !w.Run.lacks(store.PromiseDeadline)
 		l := w.locks
 		if raced {
 			l = l.With(&holdfast.Options{NoRenew: true})
@@ -93,7 +93,7 @@ func (w *worker) work() {
 func (w *worker) choose(mode string) *deed {
 	sum, chosen := 0, (*deed)(nil)
 	for i := range deeds {
-		if d := &deeds[i]; strings.Contains(d.modes, mode) {
+		if d := &deeds[i]; strings.Contains(d.modes, mode) && w.Run.hasDeed(d.verb) {
 			if sum += d.share; w.rng.IntN(sum) < d.share {
 				chosen = d
 			}
@@ -186,7 +186,11 @@ func classify(err error) string {
 func (w *worker) deadline(l *holdfast.Lease) (until time.Duration, ahead bool) {
 	for {
 		before := w.now()
-		left := time.Until(l.Deadline())
+		at := l.Deadline()
+		if at.IsZero() { // the store foresees no loss
+			return 0, false
+		}
+		left := time.Until(at)
 		if w.now()-before < time.Millisecond {
 			return before + left, left > 0
 		}
@@ -200,6 +204,10 @@ func (w *worker) watch(h *holding) {
 	defer look.Stop()
 	timer := time.NewTimer(h.until - w.now())
 	defer timer.Stop()
+	if h.until == 0 {
+		timer.Stop()
+		look.Stop()
+	}
 	told := h.Lost()
 	for gone := false; ; {
 		select {

@@ -1,0 +1,59 @@
+package prove
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A leaving is what is left out of a run on a store that lacks a promise.
+type leaving struct {
+	mode   string   // of names
+	deeds  []string // by their verbs
+	checks []check
+}
+
+// lacking has what each promise is needed for. What is not here is not in the
+// workload, or is judged as far as it goes.
+var lacking = map[store.Promise]leaving{
+	store.PromiseSlots:    {mode: "slots"},
+	store.PromiseUpgrade:  {deeds: []string{"upgradeable"}},
+	store.PromiseOrder:    {checks: []check{order}},
+	store.PromiseTokens:   {checks: []check{tokens, order}}, // the order of grants is that of their tokens
+	store.PromiseDeadline: {checks: []check{exclusion, told}},
+}
+
+// lacks reports whether the store of the run lacks the promise.
+func (r *Run) lacks(p store.Promise) bool {
+	_, ok := r.Lacks[p]
+	return ok
+}
+
+// leftOut are the promises for want of which something is left out.
+func (r *Run) leftOut(what func(leaving) bool) (all []store.Promise) {
+	for _, p := range slices.Sorted(maps.Keys(r.Lacks)) {
+		if what(lacking[p]) {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+func (r *Run) hasMode(mode string) bool {
+	return len(r.leftOut(func(l leaving) bool { return l.mode == mode })) == 0
+}
+
+func (r *Run) hasDeed(verb string) bool {
+	return len(r.leftOut(func(l leaving) bool { return slices.Contains(l.deeds, verb) })) == 0
+}
+
+// notChecked says why a check is not made on the store of the run; empty: it
+// is.
+func (r *Run) notChecked(c check) string {
+	for _, p := range r.leftOut(func(l leaving) bool { return slices.Contains(l.checks, c) }) {
+		return fmt.Sprintf("this store lacks %q: %s", p, r.Lacks[p])
+	}
+	return ""
+}

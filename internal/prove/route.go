@@ -1,0 +1,111 @@
+package prove
+
+import (
+	"context"
+	"net"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A Dial makes a connection to an address of the store, as that of a net.Dialer
+// does. In a process of a run the connection goes through that process's own
+// proxy for the address, whoever told it.
+type Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// routes are the proxies that a process knows of. It asks its parent, once, for
+// that of each address that is dialled.
+type routes struct {
+	mu  sync.Mutex
+	all map[string]*route
+}
+
+type route struct {
+	known chan struct{} // closed when the parent has answered
+	via   string        // the address of the proxy
+}
+
+// target is how an address is written between a process and its parent.
+func target(network, addr string) string { return network + " " + addr }
+
+// dial is the Dial of a process.
+func (c *child) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	to := target(network, addr)
+	c.routes.mu.Lock()
+	x, ok := c.routes.all[to]
+	if !ok {
+		x = &route{known: make(chan struct{})}
+		c.routes.all[to] = x
+	}
+	c.routes.mu.Unlock()
+	if !ok {
+		c.tell(Event{Do: dialled, Text: to})
+	}
+	select {
+	case <-x.known:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	return (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "tcp", x.via)
+}
+
+// know takes in the parent's answer.
+func (c *child) know(to, via string) {
+	c.routes.mu.Lock()
+	defer c.routes.mu.Unlock()
+	if x := c.routes.all[to]; x != nil && x.via == "" {
+		x.via = via
+		close(x.known)
+	}
+}
+
+// own reports whether the address is that of a proxy of this process.
+func (c *child) own(addr string) bool {
+	c.routes.mu.Lock()
+	defer c.routes.mu.Unlock()
+	for _, x := range c.routes.all {
+		if x.via == addr {
+			return true
+		}
+	}
+	return false
+}
+
+// patrol tells of each connection of this process that goes past its proxies.
+func (c *child) patrol(stop <-chan struct{}) {
+	told := map[string]bool{}
+	for {
+		for _, addr := range peers() {
+			if !c.own(addr) && !told[addr] {
+				told[addr] = true
+				c.tell(Event{Do: astray, Text: addr})
+			}
+		}
+		select {
+		case <-stop:
+			return
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// via is the address of the process's proxy for what it dials, which is made
+// if there is none yet. A fault of the link that is on strikes it too.
+func (p *process) via(to string) (string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if addr, ok := p.proxies[to]; ok {
+		return addr, nil
+	}
+	network, addr, _ := strings.Cut(to, " ")
+	x, err := newProxy(network, addr, p.r.o.Seed+uint64(p.n<<8+len(p.links)))
+	if err != nil {
+		return "", err
+	}
+	if s := p.onLinks; s != nil {
+		x.strike(s.fault, s.delay)
+	}
+	p.links = append(p.links, x)
+	p.proxies[to] = x.addr()
+	return x.addr(), nil
+}
