@@ -94,12 +94,10 @@ func (e *engine) begin(s *settings) {
 		e.work.Go(func() {
 			ctx, cancel := context.WithTimeout(e.life, longestCall)
 			defer cancel()
-			warnings, err := c.Check(ctx)
-			if err != nil && !e.isClosing() {
-				s.Logger.Warn("holdfast: could not check the store", "store", e.desc.Store, "err", err)
-			}
-			for _, w := range warnings {
-				s.Logger.Warn("holdfast: "+w, "store", e.desc.Store)
+			for _, f := range c.Check(ctx) {
+				if f.Level() != store.LevelOK && !e.isClosing() {
+					s.Logger.Warn("holdfast: "+f.About+": "+f.Text(), "store", e.desc.Store)
+				}
 			}
 		})
 	})

@@ -292,6 +292,12 @@ var engineMutants = []mutant.Broken{
 	one("Close leaves a lease", "TestRule8_CloseGivesBackAllAndEndsAllWaits", "renew.go", "append([]*hold(nil), s.holds...)", "append([]*hold(nil), s.holds[1:]...)"),
 	one("Close does not wait", "TestRule8_CloseWaitsForWhatIsUnderWay", "engine.go", "\te.work.Wait()\n", ""),
 	one("Close does not end the waits", "TestRule8_CloseGivesBackAllAndEndsAllWaits", "pace.go", "case <-p.e.closing:\n\t\treturn nil, ErrClosed\n\t}", "}"),
+
+	// What a store finds at its server.
+	one("what is well is logged", "TestCheck_WhatAnOperatorShouldHearIsLoggedOnce", "engine.go", "if f.Level() != store.LevelOK && !e", "if !e"),
+	one("a failure is not logged", "TestCheck_WhatAnOperatorShouldHearIsLoggedOnce", "engine.go", "f.Level() != store.LevelOK", "f.Level() == store.LevelWarning"),
+	one("the server is looked at for each claim", "TestCheck_WhatAnOperatorShouldHearIsLoggedOnce", "engine.go", "e.first.Do(func() {", "func(f func()) { f() }(func() {"),
+	one("what Close cuts off is told", "TestCheck_CutOffByCloseIsNotTold", "engine.go", "store.LevelOK && !e.isClosing()", "store.LevelOK"),
 }
 
 // Each rule's test fails when the rule is broken.

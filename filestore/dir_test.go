@@ -35,9 +35,26 @@ func TestTheDirectoryIsMadeForItsOwnerAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if warnings, err := s.Check(t.Context()); err != nil || len(warnings) > 1 {
-		t.Errorf("warns %q, %v", warnings, err)
+	if f := finding(t, s, "directory"); f.Level() != store.LevelOK || !strings.Contains(f.Text(), dir) {
+		t.Errorf("%s: %q", f.Level(), f.Text())
 	}
+	// Where temporary files are may be of a kind that is not known.
+	if f := finding(t, s, "file system"); f.Level() == store.LevelFailure || (f.Level() == store.LevelOK) != strings.Contains(f.Text(), "of this host alone") {
+		t.Errorf("%s: %q", f.Level(), f.Text())
+	}
+}
+
+// finding is what the check says about something.
+func finding(t *testing.T, s *Store, about string) store.Finding {
+	t.Helper()
+	all := s.Check(t.Context())
+	for _, f := range all {
+		if f.About == about {
+			return f
+		}
+	}
+	t.Fatalf("nothing about the %s in %+v", about, all)
+	return store.Finding{}
 }
 
 // mkdir makes a directory of exactly that mode.
@@ -150,8 +167,8 @@ func TestADirectoryOfMode2770IsSharedByItsGroup(t *testing.T) {
 	if err != nil || found < 5 {
 		t.Fatalf("%d files, %v", found, err)
 	}
-	if warnings, err := s.Check(t.Context()); err != nil || len(warnings) == 0 || !strings.Contains(warnings[0], "group") {
-		t.Errorf("warns %q, %v, want that a group shares it", warnings, err)
+	if f := finding(t, s, "directory"); f.Level() != store.LevelWarning || !strings.Contains(f.Text(), "group") {
+		t.Errorf("%s: %q, want a warning that a group shares it", f.Level(), f.Text())
 	}
 }
 
@@ -170,10 +187,13 @@ func TestAFileSystemThatHostsShareIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if warnings, err := s.Check(t.Context()); err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "NFS") {
-		t.Errorf("warns %q, %v, want the kind", warnings, err)
+	if f := finding(t, s, "file system"); f.Level() != store.LevelWarning || !strings.Contains(f.Text(), "NFS") {
+		t.Errorf("%s: %q, want a warning with the kind", f.Level(), f.Text())
 	}
 	statfs = func(string) (string, bool, error) { return "", false, errors.New("no answer") }
+	if f := finding(t, s, "file system"); !errors.Is(f.Err, store.ErrUnavailable) {
+		t.Errorf("%s: %q, want a failure", f.Level(), f.Text())
+	}
 	if _, err := Open(dir, nil); !errors.Is(err, store.ErrUnavailable) {
 		t.Fatalf("%v, want ErrUnavailable", err)
 	}

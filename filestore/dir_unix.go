@@ -44,6 +44,9 @@ func DefaultDir() (string, error) {
 	return filepath.Join(home, ".local", "state", "holdfast"), nil
 }
 
+// whoWrites says who can write to a directory that is not shared.
+const whoWrites = "this user's own, and no other can write to it"
+
 // checkDir says whether dir is shared by a group, or refuses it: whoever can
 // open a state file for reading can lock it for ever, and who can write in the
 // directory can put in another. It has to be ours, and closed to all others'

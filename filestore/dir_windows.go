@@ -22,6 +22,9 @@ func DefaultDir() (string, error) {
 	return filepath.Join(dir, "holdfast"), nil
 }
 
+// whoWrites says who can write to a directory that is not shared.
+const whoWrites = "who can write to it is for its access list to say"
+
 // checkDir refuses what is not a directory. Who may write there is the access
 // list's to say, which a new directory has from its parent.
 func checkDir(dir string, _ bool) (shared bool, err error) {

@@ -55,6 +55,7 @@ package filestore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
@@ -153,18 +154,25 @@ func (s *Store) Describe() store.Description {
 	}
 }
 
-// Check implements [store.Checker].
-func (s *Store) Check(context.Context) ([]string, error) {
-	var out []string
+// Check implements [store.Checker]. That the directory will do was found out by
+// Open.
+func (s *Store) Check(context.Context) []store.Finding {
+	dir := store.Finding{About: "directory", Found: s.dir + ": " + whoWrites}
 	if s.shared {
-		out = append(out, fmt.Sprintf("%s is shared by a group: every member can take, block and break every lock in it", s))
+		dir.Warning = true
+		dir.Found = fmt.Sprintf("%s is shared by a group: every member can take, block and break every lock in it", s)
 	}
-	if s.trustFS {
-		if err := checkFS(s.dir); err != nil {
-			out = append(out, "trusted as told, though "+err.Error())
-		}
+	fs := store.Finding{About: "file system"}
+	switch err := checkFS(s.dir); {
+	case err == nil:
+		kind, _, _ := statfs(s.dir)
+		fs.Found = kind + ", of this host alone"
+	case errors.Is(err, store.ErrUnsupported): // Open would have refused it
+		fs.Warning, fs.Found = true, "trusted as told, though "+err.Error()
+	default:
+		fs.Err = err
 	}
-	return out, nil
+	return []store.Finding{dir, fs}
 }
 
 // Close implements [store.Store]. What this process still holds comes free as

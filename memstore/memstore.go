@@ -62,6 +62,7 @@ var _ interface {
 	store.Watcher
 	store.Looker
 	store.Inspector
+	store.Checker
 } = (*Store)(nil)
 
 // New returns an empty Store.
@@ -239,6 +240,11 @@ func (s *Store) Describe() store.Description {
 		Crash:     store.CrashNever,
 		Loses:     "everything ends with the process",
 	}
+}
+
+// Check implements [store.Checker].
+func (s *Store) Check(context.Context) []store.Finding {
+	return []store.Finding{{About: "memory", Found: "of this process: it excludes no other"}}
 }
 
 // Close implements [store.Store]. The names stay: other lockers may use them.

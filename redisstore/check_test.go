@@ -1,35 +1,123 @@
 package redisstore
 
 import (
+	"errors"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
 )
+
+// found is what the check says about something.
+func found(t *testing.T, s *Store, about string) store.Finding {
+	t.Helper()
+	all := s.Check(t.Context())
+	for _, f := range all {
+		if f.About == about {
+			return f
+		}
+	}
+	t.Fatalf("nothing about %s in %+v", about, all)
+	return store.Finding{}
+}
 
 func TestTheCheckWarnsOfAPolicyThatDropsKeys(t *testing.T) {
 	server := testserver.Redis(t)
 	client := clientOf(t, server.Addr)
 	s := storeOn(t, client, nil)
 	defer s.Close()
-	for policy, warns := range map[string]bool{
-		"noeviction": false, "allkeys-lru": true, "volatile-ttl": true, "allkeys-random": true,
+	for policy, want := range map[string]store.Level{
+		"noeviction": store.LevelOK, "allkeys-lru": store.LevelWarning, "volatile-ttl": store.LevelWarning, "allkeys-random": store.LevelWarning,
 	} {
 		if err := client.ConfigSet(t.Context(), "maxmemory-policy", policy).Err(); err != nil {
 			t.Fatal(err)
 		}
-		warnings, err := s.Check(t.Context())
-		if err != nil || (len(warnings) == 1) != warns {
-			t.Errorf("%s: %q, %v", policy, warnings, err)
+		f := found(t, s, "eviction")
+		if f.Level() != want || !strings.Contains(f.Text(), policy) {
+			t.Errorf("%s: %s %q", policy, f.Level(), f.Text())
 		}
-		if warns && len(warnings) == 1 && !strings.Contains(warnings[0], policy) {
-			t.Errorf("%s: %q does not name it", policy, warnings[0])
+		if (f.Run != "") != f.Warning {
+			t.Errorf("%s: to be run: %q", policy, f.Run)
+		}
+	}
+}
+
+func TestTheCheckTellsVersionRolePersistenceAndClock(t *testing.T) {
+	server := testserver.Redis(t)
+	client := clientOf(t, server.Addr)
+	s := storeOn(t, client, nil)
+	defer s.Close()
+	for about, want := range map[string]string{"version": "Redis ", "role": "master, 0 replicas", "persistence": "no append-only file", "clock": "this host's, to within"} {
+		if f := found(t, s, about); f.Level() != store.LevelOK || !strings.Contains(f.Text(), want) {
+			t.Errorf("%s: %s %q, want %q", about, f.Level(), f.Text(), want)
+		}
+	}
+	if err := client.ConfigSet(t.Context(), "appendonly", "yes").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if f := found(t, s, "persistence"); !strings.HasPrefix(f.Text(), "an append-only file") {
+		t.Errorf("persistence: %q", f.Text())
+	}
+	if n := client.DBSize(t.Context()).Val(); n != 0 {
+		t.Errorf("the check wrote %d keys", n)
+	}
+}
+
+func TestAReplicaIsFound(t *testing.T) {
+	server := testserver.Redis(t)
+	client := clientOf(t, server.Addr)
+	s := storeOn(t, client, nil)
+	defer s.Close()
+	if err := client.Do(t.Context(), "REPLICAOF", "127.0.0.1", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if f := found(t, s, "role"); !errors.Is(f.Err, store.ErrUnavailable) || !strings.Contains(f.Text(), server.Addr) {
+		t.Errorf("%s: %q", f.Level(), f.Text())
+	}
+}
+
+func TestWhatAUserMayNotAskForIsNoFailure(t *testing.T) {
+	server := testserver.Redis(t)
+	less := slices.DeleteFunc(rights(t), func(r string) bool { return r == "+info" })
+	s := storeOn(t, user(t, server, "less", less...), nil)
+	defer s.Close()
+	for _, f := range s.Check(t.Context()) {
+		if f.Level() != store.LevelOK {
+			t.Errorf("for a user who may not ask: %s: %q", f.About, f.Text())
 		}
 	}
 	blind := storeOn(t, user(t, server, "blind", "-@all", "+ping"), nil)
 	defer blind.Close()
-	if warnings, err := blind.Check(t.Context()); err != nil || len(warnings) > 0 {
-		t.Errorf("for a user who may not ask: %q, %v", warnings, err)
+	if f := found(t, blind, "server"); !errors.Is(f.Err, store.ErrDenied) {
+		t.Errorf("for a user who may not lock: %q", f.Text())
+	}
+}
+
+func TestAServerThatIsAwayIsFound(t *testing.T) {
+	s := storeOn(t, clientOf(t, "127.0.0.1:1"), nil)
+	defer s.Close()
+	if f := found(t, s, "server"); !errors.Is(f.Err, store.ErrUnavailable) || !strings.Contains(f.Text(), "127.0.0.1:1") {
+		t.Errorf("%q", f.Text())
+	}
+}
+
+func TestHowFarClocksAreApart(t *testing.T) {
+	const ms = time.Millisecond
+	for _, c := range []struct {
+		ahead, within time.Duration
+		want          string
+	}{
+		{0, 0, "as this host's, to within 100µs"},
+		{-2 * ms, 3 * ms, "as this host's, to within 3ms"},
+		{-5 * ms, 3 * ms, "5ms behind this host's, to within 3ms"},
+		{time.Hour + 30*time.Microsecond, ms, "1h0m0s ahead of this host's, to within 1ms"},
+	} {
+		if got := besideOurs(c.ahead, c.within); got != c.want {
+			t.Errorf("%v ±%v: %q, want %q", c.ahead, c.within, got, c.want)
+		}
 	}
 }
 

@@ -66,7 +66,7 @@
 //	+evalsha +eval +get +set +time +publish   to lock
 //	+subscribe +ping                          to be woken; without, waiters look now and then
 //	+scan                                     to list all names
-//	+info                                     for the check at start; without, there is none
+//	+info                                     for what is checked at start; without, less is
 //
 // The client needs +select besides for a database other than 0, and on a
 // cluster +cluster|slots and +command. To log in needs no right.

@@ -171,14 +171,6 @@ type Inspector interface {
 	BreakHold(ctx context.Context, b Break) error
 }
 
-// A Checker is a store that can find out more about its server than Describe
-// may, which does no I/O.
-type Checker interface {
-	// Check asks the server once and returns what an operator should hear at
-	// start, a sentence each. The engine logs them as warnings.
-	Check(ctx context.Context) ([]string, error)
-}
-
 // A Claim is what is asked for.
 type Claim struct {
 	Name   string

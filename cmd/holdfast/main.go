@@ -70,7 +70,7 @@ Put a URL with a password in a file, not on the command line.`,
 	}
 	root.PersistentFlags().StringVar(&p.store, "store", "", "`URL` of where the locks are kept: file:DIR, redis://… or rediss://…")
 	root.AddCommand(p.runCommand(), p.lsCommand(), p.showCommand(), p.checkCommand(), p.waitCommand(), p.breakCommand(), versionCommand())
-	root.AddCommand(p.proveCommand(), proveChildCommand())
+	root.AddCommand(p.doctorCommand(), p.proveCommand(), proveChildCommand())
 	p.complete(root)
 	return root
 }

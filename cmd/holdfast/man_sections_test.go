@@ -34,12 +34,13 @@ var runExits = []item{
 }
 
 var otherExits = map[string][]item{
-	"holdfast-ls":    {{"0", "Listed, also if nobody holds anything."}},
-	"holdfast-show":  {{"0", "Shown, also if nobody holds or waits."}},
-	"holdfast-check": {{"0", "Held by this id (and token)."}, {"76", "Not, or not any more."}},
-	"holdfast-wait":  {{"0", "Nobody holds NAME."}, {"75", "Somebody does, and -n or -w ended the waiting."}},
-	"holdfast-prove": {{"0", "Proved."}, {"1", "A promise was broken, or too little was seen to be sure."}},
-	"holdfast-break": {{"0", "Broken."}, {"76", "There is no such hold."}},
+	"holdfast-ls":     {{"0", "Listed, also if nobody holds anything."}},
+	"holdfast-show":   {{"0", "Shown, also if nobody holds or waits."}},
+	"holdfast-check":  {{"0", "Held by this id (and token)."}, {"76", "Not, or not any more."}},
+	"holdfast-wait":   {{"0", "Nobody holds NAME."}, {"75", "Somebody does, and -n or -w ended the waiting."}},
+	"holdfast-doctor": {{"0", "The store will do, also with warnings. Otherwise the code is that of the first failure; 64 also says that the store, its version for example, cannot be used."}},
+	"holdfast-prove":  {{"0", "Proved."}, {"1", "A promise was broken, or too little was seen to be sure."}},
+	"holdfast-break":  {{"0", "Broken."}, {"76", "There is no such hold."}},
 }
 
 var storeExits = []item{

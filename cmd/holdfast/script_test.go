@@ -124,7 +124,8 @@ func exitCode(ts *testscript.TestScript, err error) int {
 
 // server freeze|thaw stops the script's own server from running, or lets it go
 // on. server password WORD starts another, which asks for the password; its
-// address is in $LOCKED.
+// address is in $LOCKED. server evicting starts another, which drops keys when
+// its memory is full; its address is in $EVICTING.
 func server(ts *testscript.TestScript, _ bool, args []string) {
 	switch args[0] {
 	case "freeze":
@@ -134,8 +135,11 @@ func server(ts *testscript.TestScript, _ bool, args []string) {
 	case "password":
 		s := testserver.Redis(ts.Value(testKey{}).(testing.TB), "--requirepass", args[1])
 		ts.Setenv("LOCKED", s.Addr)
+	case "evicting":
+		s := testserver.Redis(ts.Value(testKey{}).(testing.TB), "--maxmemory-policy", "allkeys-lru")
+		ts.Setenv("EVICTING", s.Addr)
 	default:
-		ts.Fatalf("server %q: freeze, thaw or password", args)
+		ts.Fatalf("server %q: freeze, thaw, password or evicting", args)
 	}
 }
 

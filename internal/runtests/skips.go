@@ -13,7 +13,7 @@ var exceptions = []struct {
 	why    string         // for the reader
 }{
 	{regexp.MustCompile(`the store lacks "`), "a promise that the store says it does not make"},
-	{regexp.MustCompile(`the store is no (Watcher|Looker): `), "an ability that the store does not have"},
+	{regexp.MustCompile(`the store is no (Watcher|Looker|Checker): `), "an ability that the store does not have"},
 	{regexp.MustCompile(`the greatest TTL, .*, is no longer than a place`), "a promise about long TTLs, on a store without them"},
 	{regexp.MustCompile(`files do not go away|a file can be removed by rm`), "a case of the other store"},
 	{regexp.MustCompile(`no time namespace can be made here: `), "this machine lets nobody make a time namespace"},

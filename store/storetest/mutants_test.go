@@ -212,4 +212,9 @@ var mutants = []broken{
 	{"an_ended_context_is_ignored", []edit{{memory, "if err := ctx.Err(); err != nil {\n\t\treturn err\n\t}\n\tif s.fail", "if s.fail"}}},
 	{"an_ended_context_is_a_loss", []edit{{memory, "if err := ctx.Err(); err != nil {\n\t\treturn err\n\t}\n\tif s.fail", "if err := ctx.Err(); err != nil {\n\t\treturn store.ErrLost\n\t}\n\tif s.fail"}}},
 	{"two_first_ones_at_once_both_insert", []edit{{memory, "n.one[:0]\n\t\ts.names", "n.one[:0]\n\t\ts.mu.Unlock()\n\t\ttime.Sleep(time.Millisecond)\n\t\ts.mu.Lock()\n\t\ts.names"}}},
+
+	// Checks.
+	{"a_check_that_tells_nothing", []edit{{memory, "return []store.Finding{{About", "return []store.Finding{}\nreturn []store.Finding{{About"}}},
+	{"a_check_that_does_not_tell_what_it_looked_at", []edit{{memory, `About: "memory", `, ""}}},
+	{"a_check_that_fails_where_locks_work", []edit{{memory, "it excludes no other\"", "it excludes no other\", Err: store.ErrUnavailable"}}},
 }

@@ -69,6 +69,11 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 						t.Skip("the store is no Looker: waiters ask it")
 					}
 				}
+				if p.check {
+					if _, ok := tr.client().Store.(store.Checker); !ok {
+						t.Skip("the store is no Checker: nobody can look at its server")
+					}
+				}
 				p.run(tr)
 			})
 		}
@@ -82,6 +87,7 @@ type promise struct {
 	needs []store.Promise
 	watch bool // needs a Watcher
 	look  bool // needs a Looker
+	check bool // needs a Checker
 }
 
 // promises is all of them, in the order of the files they are in.
@@ -89,7 +95,7 @@ func promises() (all []promise) {
 	for _, some := range [][]promise{
 		grantPromises, orderPromises, slotPromises, placePromises, matchPromises, expiryPromises,
 		keepPromises, breakPromises, tokenPromises, namePromises, hintPromises, lookPromises,
-		upgradePromises, blockPromises, adoptPromises, crowdPromises,
+		upgradePromises, blockPromises, adoptPromises, crowdPromises, checkPromises,
 	} {
 		all = append(all, some...)
 	}

@@ -1,0 +1,250 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+func (p *program) doctorCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Tell whether the store will do",
+		Long: `Look at the store as this user on this host and tell what is found: the server,
+its version, role, clock and settings, whether this user may do what locks need,
+what is missing and what to run to make it, and what the store promises. Locks
+are neither taken nor changed.
+
+Each line is "ok"; "warning": locks work, but not under all that can happen; or
+"failure": locks do not work, and why.
+
+Exit codes: 0 it will do, also with warnings; else that of the first failure: 64
+the store cannot be used so; 69 it does not answer; 70 what is stored is damaged;
+77 it refuses this user.`,
+		Example: `  holdfast doctor --store redis://localhost:6379
+  holdfast doctor --json | jq -r 'select(.level == "warning") | .text'`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return exit(p.doctor(cmd.Context(), asJSON)) },
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object a line")
+	return cmd
+}
+
+func (p *program) doctor(ctx context.Context, asJSON bool) error {
+	chosen, err := choose(p.store)
+	if err != nil {
+		return err
+	}
+	d := diagnosis{}
+	if s, err := chosen.open(); err != nil {
+		d.find(store.Finding{About: "store", Err: err})
+	} else {
+		defer s.Close()
+		d.examine(ctx, s)
+	}
+	if asJSON {
+		err = d.printJSON(os.Stdout)
+	} else {
+		err = d.print(os.Stdout)
+	}
+	if err == nil && d.failed != nil {
+		return &exitError{code: codeOf(d.failed)} // it was printed
+	}
+	return err
+}
+
+// A diagnosis is what doctor tells. docs/stability.md promises the JSON.
+type diagnosis struct {
+	store  string
+	lines  []diagnosed
+	failed error // the first
+}
+
+type diagnosed struct {
+	Level store.Level `json:"level"` // or levelPromise
+	About string      `json:"about"`
+	Text  string      `json:"text"`
+	Run   string      `json:"run,omitempty"`
+}
+
+// levelPromise is of what the store promises, whatever was found.
+const levelPromise = store.Level("promise")
+
+func (d *diagnosis) find(f store.Finding) {
+	d.lines = append(d.lines, diagnosed{f.Level(), f.About, f.Text(), f.Run})
+	if d.failed == nil {
+		d.failed = f.Err
+	}
+}
+
+// lookFor bounds each thing that is looked at.
+const lookFor = 10 * time.Second
+
+func (d *diagnosis) examine(ctx context.Context, s store.Store) {
+	desc := s.Describe()
+	d.store = desc.Store
+	if c, ok := s.(store.Checker); ok {
+		ctx, cancel := context.WithTimeout(ctx, lookFor)
+		for _, f := range c.Check(ctx) {
+			d.find(f)
+		}
+		cancel()
+	}
+	if d.failed == nil {
+		d.try(ctx, s, desc)
+	}
+	for _, p := range promises(desc) {
+		d.lines = append(d.lines, diagnosed{Level: levelPromise, About: p[0], Text: p[1]})
+	}
+}
+
+// try uses the store as locks do, as far as that writes nothing.
+func (d *diagnosis) try(ctx context.Context, s store.Store, desc store.Description) {
+	me := store.NewProcess()
+	within := func(about string, do func(context.Context) store.Finding) {
+		ctx, cancel := context.WithTimeout(ctx, lookFor)
+		defer cancel()
+		f := do(ctx)
+		f.About = about
+		d.find(f)
+	}
+	if l, ok := s.(store.Looker); ok {
+		within("looking at a name", func(ctx context.Context) store.Finding {
+			ttl := min(max(desc.MinTTL, 30*time.Second), desc.MaxTTL)
+			claim := store.Claim{
+				Name: "holdfast-doctor", ID: me.NewID(), Limit: store.Full, Weight: store.Full,
+				Try: true, TTL: ttl, Place: min(ttl, store.MaxPlace),
+			}
+			begin := time.Now()
+			if _, err := l.Look(ctx, claim); err != nil {
+				return store.Finding{Err: err}
+			}
+			return store.Finding{Found: "answered in " + time.Since(begin).Round(10*time.Microsecond).String()}
+		})
+	}
+	if d.failed != nil {
+		return // what follows would fail as well
+	}
+	if w, ok := s.(store.Watcher); ok {
+		within("waking those who wait", func(ctx context.Context) store.Finding {
+			if err := w.Watch(ctx, me, func(store.Hint) {}); err != nil {
+				return store.Finding{Warning: true, Found: "they look now and then instead, as they cannot be told: " + err.Error()}
+			}
+			return store.Finding{Found: "they are told"}
+		})
+	} else {
+		d.find(store.Finding{About: "waking those who wait", Found: "they look now and then: this store cannot tell them"})
+	}
+	if in, ok := s.(store.Inspector); ok {
+		within("ls, show, check, break", func(ctx context.Context) store.Finding { return d.list(ctx, in) })
+	}
+}
+
+// list reads all that is stored.
+func (d *diagnosis) list(ctx context.Context, in store.Inspector) store.Finding {
+	names, wrong := 0, []error{}
+	for _, err := range in.List(ctx, "") {
+		if err != nil {
+			wrong = append(wrong, err)
+		} else {
+			names++
+		}
+	}
+	switch used := fmt.Sprintf("names in use: %d", names); len(wrong) {
+	case 0:
+		return store.Finding{Found: used}
+	case 1:
+		return store.Finding{Warning: true, Found: fmt.Sprintf("%s; not all could be read: %v", used, wrong[0])}
+	default:
+		return store.Finding{Warning: true, Found: fmt.Sprintf("%s; %d could not be read, the first: %v", used, len(wrong), wrong[0])}
+	}
+}
+
+// promises is what a Description says, for people.
+func promises(d store.Description) [][2]string {
+	loses, tokens := "nothing", "each larger than all before, always"
+	if d.Loses != "" {
+		loses = d.Loses
+	}
+	if d.Tokens != "" {
+		tokens = "each larger than all before; one can be smaller " + d.Tokens
+	}
+	all := [][2]string{
+		{"TTL", fmt.Sprintf("%v to %v, in steps of %v", d.MinTTL, d.MaxTTL, d.Tick)},
+		{"a killed holder", "its names come free " + string(d.Crash)},
+		{"loses", loses},
+		{"tokens", tokens},
+	}
+	if len(d.Forgets) > 0 {
+		var accidents []string
+		for _, a := range d.Forgets {
+			accidents = append(accidents, string(a))
+		}
+		all = append(all, [2]string{"two holders", "possible, until the TTL of the first is over, after: " + strings.Join(accidents, ", ")})
+	}
+	for _, p := range slices.Sorted(maps.Keys(d.Lacks)) {
+		all = append(all, [2]string{"lacks " + string(p), d.Lacks[p]})
+	}
+	return all
+}
+
+func (d *diagnosis) printJSON(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	for _, l := range d.lines {
+		if err := enc.Encode(l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *diagnosis) print(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	if d.store != "" {
+		fmt.Fprintf(t, "%s\n\n", d.store)
+	}
+	warnings, promised := 0, false
+	var run []string
+	for _, l := range d.lines {
+		if l.Level == levelPromise && !promised {
+			promised = true
+			fmt.Fprint(t, "\nIt promises:\n\n")
+		}
+		if l.Level == store.LevelWarning {
+			warnings++
+		}
+		if l.Level == levelPromise {
+			fmt.Fprintf(t, "%s\t%s\n", l.About, l.Text)
+		} else {
+			fmt.Fprintf(t, "%s\t%s\t%s\n", l.Level, l.About, l.Text)
+		}
+		if l.Run != "" {
+			run = append(run, l.Run)
+		}
+	}
+	if len(run) > 0 {
+		fmt.Fprintf(t, "\nTo be run by who may:\n\n%s\n", strings.Join(run, "\n"))
+	}
+	verdict := "It will do."
+	switch {
+	case d.failed != nil:
+		verdict = "It will not do."
+	case warnings > 0:
+		verdict = fmt.Sprintf("It will do. Warnings: %d.", warnings)
+	}
+	fmt.Fprintln(t, "\n"+verdict)
+	return t.Flush()
+}

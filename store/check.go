@@ -1,0 +1,70 @@
+package store
+
+import "context"
+
+// A Checker is a store that can find out more about its server than Describe
+// may, which does no I/O: whether it will do, and what an operator should know.
+type Checker interface {
+	// Check looks at each server once and tells what it found, in the order in
+	// which a person would want to read it. It writes nothing, takes few round
+	// trips, and has looked at all that it can reach when something else is
+	// away. What this user may not ask for is told as that, and is no failure
+	// if locks work without it.
+	//
+	// The engine calls it once for a Store, at the first claim and beside it,
+	// and logs what is not LevelOK as warnings: only what is worth a line in
+	// the log of each process is a Warning. The command's doctor shows all.
+	Check(ctx context.Context) []Finding
+}
+
+// A Finding is one thing that a Checker has looked at.
+type Finding struct {
+	// About is what was looked at, a word or a few, and of which server if
+	// there are several: "version", "clock of 10.0.0.2:6379".
+	About string
+	// Found is what it is like; if Warning, then also what may come of it and
+	// what to do. It may be empty if there is an Err.
+	Found string
+	// Warning says that locks work, but not under all that can happen.
+	Warning bool
+	// Err is why locks do not work, and what to do. It matches ErrUnsupported,
+	// ErrDenied, ErrUnavailable, ErrCorrupt or ErrInvalid.
+	Err error
+	// Run is what an operator can run as it is to mend it, or to prepare what
+	// is found missing: SQL, or commands of the server or a shell. It may have
+	// several lines.
+	Run string
+}
+
+// Level tells how bad what was found is.
+type Level string
+
+// The levels of a Finding.
+const (
+	LevelOK      Level = "ok"
+	LevelWarning Level = "warning"
+	LevelFailure Level = "failure"
+)
+
+// Level is LevelFailure if there is an Err, else LevelWarning if there is a
+// Warning, else LevelOK.
+func (f *Finding) Level() Level {
+	switch {
+	case f.Err != nil:
+		return LevelFailure
+	case f.Warning:
+		return LevelWarning
+	}
+	return LevelOK
+}
+
+// Text is what was found, in words: Found, and the Err if there is one.
+func (f *Finding) Text() string {
+	switch {
+	case f.Err == nil:
+		return f.Found
+	case f.Found == "":
+		return f.Err.Error()
+	}
+	return f.Found + ": " + f.Err.Error()
+}
