@@ -18,6 +18,7 @@ type request struct {
 	claim  store.Claim
 	began  clock.Instant // when the caller asked, if there is an observer
 	placed bool          // the newest ask that was answered left a place in the queue
+	strays uint64        // of the scheduler, before the newest ask
 }
 
 func newRequest(w *want, began clock.Instant) *request {
@@ -104,10 +105,10 @@ func (r *request) room(ctx context.Context) (bool, error) {
 // it is not about an earlier grant; and half of the place's time, which is all
 // that the store has granted, is left. The lease counts from the sending of the
 // ask that asked for the place. A minimum hold has to be shown first, and what
-// is not renewed needs more than that time.
+// is not renewed, or has no deadline, needs more than that time.
 func (r *request) grantedBy(h *store.Hint) (*Lease, error) {
 	fresh := h.Token > r.refused.answer.Last && r.e.now() < r.sent.Add(r.s.place/2)
-	if h.ID != r.claim.ID || !fresh || r.claim.Keep > 0 || r.s.NoRenew {
+	if h.ID != r.claim.ID || !fresh || r.claim.Keep > 0 || r.s.NoRenew || r.e.endless {
 		return nil, nil
 	}
 	return r.lease(h.Token, h.N, r.sent, r.s.place, r.s.place/3)
@@ -127,6 +128,9 @@ func (r *request) ask(ctx context.Context) (*Lease, error) {
 			r.newID() // the place has lapsed
 		}
 		r.isLast()
+		if r.e.endless {
+			r.strays = r.e.sched.strayed()
+		}
 		out, err := run(r, ctx, r.op().do)
 		if err != nil {
 			return nil, r.w.gaveUp(err, r.refused)
@@ -156,7 +160,7 @@ func (r *request) ask(ctx context.Context) (*Lease, error) {
 		if out.answer.From != 0 {
 			from = out.answer.From
 		}
-		if !r.e.desc.InProcess && deadlineOf(from, out.answer.TTL) <= r.e.now() {
+		if !r.e.desc.InProcess && r.e.deadlineOf(from, out.answer.TTL) <= r.e.now() {
 			// The answer came when our time was over.
 			if again < 3 {
 				continue
@@ -178,7 +182,7 @@ func (r *request) lease(token int64, n int, from clock.Instant, ttl, renew time.
 // ttl from the instant on and is to be renewed when the duration renew of it is
 // gone. If the locker was closed meanwhile it is given back.
 func (r *request) leaseOf(granted store.Hold, n int, from clock.Instant, ttl, renew time.Duration) (*Lease, error) {
-	h := &hold{Hold: granted, e: r.e, s: r.s, limit: r.claim.Limit, granted: ttl}
+	h := &hold{Hold: granted, e: r.e, s: r.s, limit: r.claim.Limit, granted: ttl, strays: r.strays}
 	if n = min(n, r.claim.Block); n > 1 {
 		now := r.e.now()
 		h.handOver = handOver{left: n - 1, since: now, until: now.Add(r.s.HandOver.For), ttl: r.s.TTL, delay: r.s.LockDelay}
@@ -192,7 +196,7 @@ func (r *request) leaseOf(granted store.Hold, n int, from clock.Instant, ttl, re
 	l := h.lease(r.w, granted.Used)
 	h.since = r.e.stamp(r.s)
 	h.observe(EventGranted, h.since.Sub(r.began), nil) // before the scheduler can tell of its loss
-	if !r.e.sched.add(h, deadlineOf(from, ttl), r.s.renewAt(from, renew)) {
+	if !r.e.sched.add(h, r.e.deadlineOf(from, ttl), r.s.renewAt(from, renew)) {
 		r.withdraw()
 		h.ended(nil)
 		return nil, r.w.errorf(ErrClosed)

@@ -200,7 +200,7 @@ func TestAdopt_TheDeadlineCountsFromTheSending(t *testing.T) {
 		s.on(func(c *call) fate { return fate{there: 2 * time.Second, back: time.Second} })
 		start := time.Now()
 		adopted := adopt(t, locks, ref)
-		same(t, "deadline", adopted.Deadline().Sub(start), deadlineOf(0, 30*time.Second).Sub(0))
+		same(t, "deadline", adopted.Deadline().Sub(start), new(engine).deadlineOf(0, 30*time.Second).Sub(0))
 	})
 }
 

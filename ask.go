@@ -27,7 +27,7 @@ type outcome struct {
 // op is the next ask. While it is unclear it is repeated for at most five
 // seconds or a TTL; a kept place until it would lapse, if that is longer.
 func (r *request) op() op {
-	o := op{e: r.e, claim: r.claim, part: r.w.part, bound: min(r.s.TTL, longestCall)}
+	o := op{e: r.e, claim: r.claim, part: r.w.part, bound: r.s.askFor()}
 	if r.placed {
 		o.bound = max(o.bound, r.sent.Add(r.s.place).Sub(r.e.now()))
 	}
@@ -90,13 +90,13 @@ func run[T any](r *request, ctx context.Context, op func(stop <-chan struct{}) T
 		return out, nil
 	}
 	done, stop := make(chan T), make(chan struct{})
-	claim, ttl := r.claim, r.s.TTL
+	claim, bound := r.claim, r.s.askFor()
 	r.e.work.Go(func() {
 		out := op(stop)
 		select {
 		case done <- out:
 		case <-stop:
-			r.e.withdraw(claim, ttl)
+			r.e.withdraw(claim, bound)
 		}
 	})
 	select {
@@ -120,14 +120,14 @@ func (r *request) withdraw() {
 			return
 		}
 	}
-	claim, ttl := r.claim, r.s.TTL
-	r.e.work.Go(func() { r.e.withdraw(claim, ttl) })
+	claim, bound := r.claim, r.s.askFor()
+	r.e.work.Go(func() { r.e.withdraw(claim, bound) })
 }
 
 // withdraw is the last operation of a claim that was not told a token, or whose
 // caller has gone. What it cannot reach is gone after the TTL.
-func (e *engine) withdraw(c store.Claim, ttl time.Duration) {
-	_ = e.repeat(min(ttl, longestCall), nil, func(ctx context.Context) error {
+func (e *engine) withdraw(c store.Claim, bound time.Duration) {
+	_ = e.repeat(bound, nil, func(ctx context.Context) error {
 		return e.store.Release(ctx, store.Hold{Name: c.Name, ID: c.ID})
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // A byHand is a call of Renew that waits for its answer. It is guarded by the
@@ -20,7 +21,8 @@ type byHand struct {
 	gone  bool          // nobody waits for it any more
 }
 
-// never is when a hold under NoRenew is renewed.
+// never is when a hold under NoRenew is renewed, and when one without a deadline
+// is over.
 const never = clock.Instant(math.MaxInt64)
 
 // renewAt is when to renew by itself what counts from the instant, and is to be
@@ -44,13 +46,17 @@ func (s *settings) renewAt(from clock.Instant, after time.Duration) clock.Instan
 // as it had said before, or until Release.
 //
 // It is tried again while it is unclear, until ctx ends or the lease runs out.
-// ctx bounds the waiting only. Errors: ErrInvalid, ErrReleased, ErrLost if the
+// ctx bounds the waiting only. Errors: ErrInvalid, ErrUnsupported on a store
+// without deadlines, ErrReleased, ErrLost if the
 // lease is lost, then or before: it does not come back; or one that matches the
 // error of ctx, and ErrUnavailable with what the store said: then the lease is
 // held until its Deadline, and whether it was renewed is not clear. All leases
 // of one hold (Options.Reentrant) are renewed together.
 func (l *Lease) Renew(ctx context.Context, ttl time.Duration) error {
 	h := l.hold
+	if h.e.endless {
+		return l.errorf(fmt.Errorf("%w: renew: %s", ErrUnsupported, h.e.desc.Lacks[store.PromiseDeadline]))
+	}
 	if d := &h.e.desc; ttl < d.MinTTL || ttl > d.MaxTTL {
 		return l.errorf(fmt.Errorf("%w: renew for %v: this store allows %v to %v", ErrInvalid, ttl, d.MinTTL, d.MaxTTL))
 	}
@@ -99,7 +105,7 @@ func (s *scheduler) byHand(h *hold, call *byHand) {
 		return // just over: its leases will tell
 	}
 	h.renewAt = s.e.now()
-	call.until = deadlineOf(h.renewAt, call.ttl)
+	call.until = s.e.deadlineOf(h.renewAt, call.ttl)
 	h.calls = append(h.calls, call)
 	h.handOver.left = 0 // what its owner says about its time is for no other
 	h.ends(min(h.deadline, call.until))

@@ -145,7 +145,7 @@ func (h *hold) detach() (Ref, error) {
 	}
 	asked := h.Hold
 	asked.TTL, asked.NewID = h.s.TTL, store.Process{}.NewID()
-	answer, from := h.e.renewOne(min(h.s.TTL/3, longestCall), nil, asked)
+	answer, from := h.e.renewOne(h.s.releaseFor(), nil, asked)
 	if err := answer.Err; err != nil {
 		if store.Definite(err) && !errors.Is(err, ErrLost) {
 			_ = h.sendRelease() // it is there as it was
@@ -154,7 +154,7 @@ func (h *hold) detach() (Ref, error) {
 	}
 	return Ref{
 		Name: h.Name, ID: asked.NewID.String(), grant: h.Token, limit: h.limit,
-		Expires: time.Now().Add(deadlineOf(from, answer.TTL).Sub(h.e.now())),
+		Expires: time.Now().Add(h.e.deadlineOf(from, answer.TTL).Sub(h.e.now())),
 	}, nil
 }
 
@@ -216,7 +216,7 @@ func (r *request) adopt(ctx context.Context, hold store.Hold) (*Lease, error) {
 		}
 		return nil, r.w.errorf(unclear(err))
 	}
-	if !r.e.desc.InProcess && deadlineOf(from, answer.TTL) <= r.e.now() {
+	if !r.e.desc.InProcess && r.e.deadlineOf(from, answer.TTL) <= r.e.now() {
 		r.withdraw()
 		return nil, r.w.errorf(fmt.Errorf("%w: its answer took longer than the TTL, %v", ErrUnavailable, r.s.TTL))
 	}

@@ -16,6 +16,7 @@ type engine struct {
 	process store.Process
 	now     func() clock.Instant
 	born    clock.Instant
+	endless bool // the holds have no deadline
 
 	gates  gates
 	hints  hints
@@ -44,9 +45,13 @@ func newEngine(s store.Store) *engine {
 		e.now = clock.Awake
 	}
 	e.born = e.now()
+	_, e.endless = e.desc.Lacks[store.PromiseDeadline]
 	e.gates.init(e)
 	e.hints.init(e)
 	e.sched.init(e)
+	if e.endless {
+		e.store.(store.LossTeller).TellLosses(e.sched.told)
+	}
 	return e
 }
 

@@ -58,7 +58,8 @@ type HeldError struct {
 }
 
 // A Holder is one of those in the way. Its times are this machine's, computed
-// from what the store said was left.
+// from what the store said was left. Of a store that knows no more than who
+// holds, all but the Owner is zero.
 type Holder struct {
 	Owner
 	ID      string
@@ -106,6 +107,9 @@ func (h *Holder) describe(now time.Time) string {
 	text := h.Owner.Describe()
 	if me := thisProcess(); h.Host == me.Host && h.Space != me.Space {
 		text += " in another container"
+	}
+	if h.Since.IsZero() {
+		return text
 	}
 	text += fmt.Sprintf(", since %s (%s)", h.Since.Format(time.TimeOnly), short(now.Sub(h.Since)))
 	switch left, ends := h.Expires.Sub(now), h.Ends.Sub(now); {

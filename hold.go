@@ -27,6 +27,8 @@ type hold struct {
 	// names yet. Else nil.
 	unshown *store.Claim
 
+	strays uint64 // of the scheduler, when it was asked for
+
 	changer *changer // of an upgradeable hold; else nil
 
 	until atomic.Int64 // the deadline, an Instant, for those without the scheduler's lock
@@ -58,7 +60,10 @@ type hold struct {
 const margin = 2 * time.Millisecond
 
 // deadlineOf is when a hold of ttl that counts from the instant is over for us.
-func deadlineOf(from clock.Instant, ttl time.Duration) clock.Instant {
+func (e *engine) deadlineOf(from clock.Instant, ttl time.Duration) clock.Instant {
+	if e.endless {
+		return never
+	}
 	return from.Add(ttl - ttl/100 - margin)
 }
 
@@ -163,7 +168,7 @@ func (h *hold) sendRelease() error {
 	if h.unshown != nil {
 		back.Token = 0 // as of one who was never told it: no minimum hold is kept
 	}
-	return h.e.repeat(min(h.s.TTL/3, longestCall), nil, func(ctx context.Context) error {
+	return h.e.repeat(h.s.releaseFor(), nil, func(ctx context.Context) error {
 		return h.e.store.Release(ctx, back)
 	})
 }
@@ -178,7 +183,7 @@ func (h *hold) giveBack() error {
 		return h.told // there is nothing of ours to give back
 	}
 	err := h.sendRelease()
-	if errors.Is(err, ErrLost) && h.e.now() < deadline {
+	if errors.Is(err, ErrLost) && h.e.now() < deadline && !h.e.endless {
 		// Nobody could have taken it yet and no loss was told: our own
 		// release, repeated by us or by the driver.
 		err = nil

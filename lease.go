@@ -7,12 +7,18 @@ import (
 	"reflect"
 	"sync/atomic"
 	"time"
+
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // A Lease is what a successful claim gives: the name is ours until it is
 // released or lost. It renews itself, unless Options.NoRenew. It is lost at the
 // latest when its time is over by our own clock, whatever the store is doing,
 // and slightly before the store lets anybody else in.
+//
+// On a store without deadlines (see Deadline) that is not so: there a loss can
+// only be noticed, once the store has let go of the name, and somebody else may
+// have it already.
 //
 // A hold that was entered again (Options.Reentrant) has several leases. Each is
 // over for itself once it is released: then it is not Valid, and its contexts
@@ -60,8 +66,12 @@ func (l *Lease) ID() string { return l.hold.ID.String() }
 // Token is the fencing token: larger than that of any conflicting hold before
 // it, so a resource that remembers the largest it has seen can refuse whoever
 // comes late. Positive. Readers or slots that overlap have distinct tokens in
-// no promised order. An upgrade makes it larger.
+// no promised order. An upgrade makes it larger. It is 0 on a store that gives
+// no tokens.
 func (l *Lease) Token() int64 {
+	if _, lacks := l.hold.e.desc.Lacks[store.PromiseTokens]; lacks {
+		return 0
+	}
 	if c := l.hold.changer; c != nil {
 		return max(l.token, c.fence.Load())
 	}
@@ -69,12 +79,20 @@ func (l *Lease) Token() int64 {
 }
 
 // Valid reports whether the lease is held still. It reads the clocks itself:
-// after the machine or this process was stopped it is right at once.
+// after the machine or this process was stopped it is right at once. On a store
+// without deadlines it is true until the loss was noticed.
 func (l *Lease) Valid() bool { return !l.over.Load() && l.hold.left() > 0 }
 
 // Deadline is when the lease is lost unless it is renewed. It moves with each
 // renewal. Of a lease that is over it is in the past.
+//
+// It is the zero Time on a store without deadlines, as one that keeps locks in a
+// database session: there a lease lasts until it is released, or until the store
+// tells that it is lost.
 func (l *Lease) Deadline() time.Time {
+	if l.hold.e.endless {
+		return time.Time{}
+	}
 	if l.over.Load() {
 		return time.Now().Add(-time.Nanosecond)
 	}

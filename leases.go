@@ -57,7 +57,8 @@ func (all *Leases) Valid() bool {
 	return true
 }
 
-// Deadline is the earliest of the leases' deadlines.
+// Deadline is the earliest of the leases' deadlines; zero on a store without
+// deadlines.
 func (all *Leases) Deadline() time.Time {
 	first := all.parts[0].Deadline()
 	for _, l := range all.parts[1:] {

@@ -22,10 +22,10 @@ var engineMutants = []mutant.Broken{
 		"answers = s.e.store.Renew(ctx, asked)\n", "answers = s.e.store.Renew(ctx, asked)\n\t\tsent = s.e.now()\n"),
 	one("no one percent", "TestRule1_ClockBeforeTheCall", "hold.go", "from.Add(ttl - ttl/100 - margin)", "from.Add(ttl - margin)"),
 	one("no margin", "TestRule1_ClockBeforeTheCall", "hold.go", "from.Add(ttl - ttl/100 - margin)", "from.Add(ttl - ttl/100)"),
-	one("the TTL of an answer is not used", "TestRule1_TheAnswerCarriesTheInstantAndTheTTL", "renew.go", "deadlineOf(sent, r.TTL)", "deadlineOf(sent, h.s.TTL)"),
+	one("the TTL of an answer is not used", "TestRule1_TheAnswerCarriesTheInstantAndTheTTL", "renew.go", "h.e.deadlineOf(sent, r.TTL)", "h.e.deadlineOf(sent, h.s.TTL)"),
 	one("the instant of an answer is not used", "TestRule1_TheAnswerCarriesTheInstantAndTheTTL", "acquire.go", "if out.answer.From != 0 {", "if false {"),
 	one("a grant that comes too late is handed out", "TestRule1_AGrantAnsweredAfterItsOwnDeadlineIsAskedForAgain", "acquire.go",
-		"if !r.e.desc.InProcess && deadlineOf(", "if false && deadlineOf("),
+		"if !r.e.desc.InProcess && r.e.deadlineOf(", "if false && r.e.deadlineOf("),
 	one("the time suspended does not count", "TestRule1_TheTimeSuspendedCounts", "engine.go", "now: clock.Now,", "now: clock.Awake,"),
 	one("the clock is negative in a bubble", "TestRule1_TheBootClockStandsStillInABubble", "internal/clock/clock.go", "return early + Instant(", "return Instant("),
 
@@ -81,7 +81,7 @@ var engineMutants = []mutant.Broken{
 
 	// Operations on one claim never overlap.
 	one("a cancelled ask is not withdrawn", "TestOperationsOnOneClaimNeverOverlap_ACancelledAskIsWithdrawnWhenItWasAnswered", "ask.go",
-		"case <-stop:\n\t\t\tr.e.withdraw(claim, ttl)\n", "case <-stop:\n\t\t\t_ = ttl\n\t\t\t_ = claim\n"),
+		"case <-stop:\n\t\t\tr.e.withdraw(claim, bound)\n", "case <-stop:\n\t\t\t_ = bound\n\t\t\t_ = claim\n"),
 	one("a cancelled ask is withdrawn while it is in flight", "TestOperationsOnOneClaimNeverOverlap_ACancelledAskIsWithdrawnWhenItWasAnswered", "ask.go",
 		"close(stop)\n\treturn out, err\n", "close(stop)\n\tr.withdraw()\n\treturn out, err\n"),
 	one("a cancelled look is withdrawn while it is in flight", "TestOperationsOnOneClaimNeverOverlap_ACancelledLook", "acquire.go",
@@ -140,9 +140,9 @@ var engineMutants = []mutant.Broken{
 	one("a broken hold is not given back", "TestRule7_ABrokenHoldIsGivenBackWhenItIsReleased", "hold.go",
 		"errors.As(why, &broken) {", "errors.As(why, &broken) && false {"),
 	one("a loss told to the last renewal is not told", "TestRule7_ALossToldToTheRenewalInFlightIsTold", "hold.go", "if h.told != nil {", "if false {"),
-	one("a repeated release is a loss", "TestRule7_NothingThereBeforeTheDeadlineIsARepeatedRelease", "hold.go", "if errors.Is(err, ErrLost) && h.e.now() < deadline {", "if false && h.e.now() < deadline {"),
-	one("a late release is none the less nil", "TestRule7_NothingThereAfterTheDeadlineIsALoss", "hold.go", "if errors.Is(err, ErrLost) && h.e.now() < deadline {", "if errors.Is(err, ErrLost) && (h.e.now() < deadline || true) {"),
-	one("a release takes as long as it takes", "TestRule7_ReleaseIsBoundedOnItsOwnContext", "hold.go", "min(h.s.TTL/3, longestCall)", "time.Minute"),
+	one("a repeated release is a loss", "TestRule7_NothingThereBeforeTheDeadlineIsARepeatedRelease", "hold.go", "if errors.Is(err, ErrLost) && h.e.now() < deadline && !h.e.endless {", "if false && h.e.now() < deadline {"),
+	one("a late release is none the less nil", "TestRule7_NothingThereAfterTheDeadlineIsALoss", "hold.go", "if errors.Is(err, ErrLost) && h.e.now() < deadline && ", "if _ = deadline; errors.Is(err, ErrLost) && "),
+	one("a release takes as long as it takes", "TestRule7_ReleaseIsBoundedOnItsOwnContext", "hold.go", "h.s.releaseFor()", "time.Minute"),
 
 	// Re-entry.
 	one("entered again though nobody asked for it", "TestReentry_NotAskedForIsADeadlockThatSaysHow", "reentry.go", "if w.l.s.Reentrant && l.covers(w) {", "if l.covers(w) {"),
@@ -164,7 +164,7 @@ var engineMutants = []mutant.Broken{
 	one("NoRenew renews", "TestRenewByHand_WithoutItTheLeaseIsLostAtItsTTL", "byhand.go", "if s.NoRenew {", "if false {"),
 	one("renewed by hand for what the options say", "TestRenewByHand_LastsFromItsSendingOn", "byhand.go", "ttl = max(ttl, c.ttl)", "ttl = max(h.s.TTL, 0*c.ttl)"),
 	one("a shorter renewal counts when it is answered", "TestRenewByHand_AShorterOneCutsTheDeadlineAtOnce", "byhand.go", "h.ends(min(h.deadline, call.until))", ""),
-	one("a renewal under way undoes a shorter one", "TestRenewByHand_AShorterOneIsNotUndoneByARenewalUnderWay", "renew.go", "min(deadlineOf(sent, r.TTL), h.cut())", "deadlineOf(sent, r.TTL)"),
+	one("a renewal under way undoes a shorter one", "TestRenewByHand_AShorterOneIsNotUndoneByARenewalUnderWay", "renew.go", "min(h.e.deadlineOf(sent, r.TTL), h.cut())", "h.e.deadlineOf(sent, r.TTL)"),
 	one("a call that came during a renewal waits for the next but one", "TestRenewByHand_AShorterOneIsNotUndoneByARenewalUnderWay", "byhand.go", "h.renewAt = now // they", "_ = now // they"),
 	one("renewed for any time", "TestRenewByHand_WhatIsOverDoesNotComeBack", "byhand.go", "ttl < d.MinTTL || ttl > d.MaxTTL {", "false {"),
 	one("the clock is not looked at before a renewal by hand", "TestRenewByHand_WhatIsOverDoesNotComeBack", "byhand.go", "\th.lookAtTheClock()\n", ""),
@@ -287,6 +287,24 @@ var engineMutants = []mutant.Broken{
 	one("detached with the token of the grant", "TestAdopt_OfALeaseThatWasHandedOver", "detach.go", "ref.Token, ref.weight = l.Token(),", "ref.Token, ref.weight = h.Token,"),
 	one("waited for what was detached", "TestAdopt_OfALeaseThatWasHandedOver", "detach.go", "\th.e.gates.drop(h)\n", ""),
 	one("any text is a ref", "TestAdopt_ARefIsText", "detach.go", "if parts[0] != refForm {", "if false {"),
+
+	// Leases without a deadline.
+	one("a deadline where there is none", "TestEndless_LastsUntilItIsReleased", "hold.go", "if e.endless {\n\t\treturn never", "if false {\n\t\treturn never"),
+	one("a deadline is told where there is none", "TestEndless_LastsUntilItIsReleased", "lease.go", "if l.hold.e.endless {", "if false {"),
+	one("a token that is none is told", "TestEndless_LastsUntilItIsReleased", "lease.go", "Lacks[store.PromiseTokens]; lacks {", "Lacks[store.PromiseTokens]; lacks && false {"),
+	one("a loss that the store tells is not told", "TestEndless_ALossThatIsToldEndsTheLeaseAtOnce", "losses.go", "\th.lose(why)\n", "\t_ = why\n"),
+	one("a loss told early is found at the next look", "TestEndless_ALossToldBeforeTheGrantIsReadIsFoundAtOnce", "losses.go", "if h.strays != s.strays {", "if false {"),
+	one("a loss told early is not counted", "TestEndless_ALossToldBeforeTheGrantIsReadIsFoundAtOnce", "losses.go", "\t\ts.strays++\n", ""),
+	one("losses are counted when the grant is read", "TestEndless_ALossToldBeforeTheGrantIsReadIsFoundAtOnce", "acquire.go", "granted: ttl, strays: r.strays}", "granted: ttl, strays: r.e.sched.strayed()}"),
+	one("the store is asked once an hour", "TestEndless_TheStoreIsAskedNowAndThen", "options.go", "cmp.Or(s.RenewEvery, defaultCheck)", "cmp.Or(s.RenewEvery, time.Hour)"),
+	one("a warning of an end that does not come", "TestEndless_NoAnswerIsNoLoss", "renew.go", "if s.e.endless {\n\t\t\t\t\tmsg", "if false {\n\t\t\t\t\tmsg"),
+	one("a release that finds nothing is nil", "TestEndless_AReleaseThatFindsNothingIsALoss", "hold.go", " && !h.e.endless {", " {"),
+	one("a place that lapses at once", "TestEndless_AWaiterGetsInHoweverLongItTook", "options.go", "s.place = store.MaxPlace", "s.place = 0"),
+	one("a TTL is out of range", "TestEndless_WhatNeedsADeadlineIsUnsupported", "options.go", "case endless(d) && s.TTL > 0:", "case false:"),
+	one("not renewed and endless", "TestEndless_WhatNeedsADeadlineIsUnsupported", "options.go", "case endless(d) && s.NoRenew:", "case false:"),
+	one("renewed by hand for ever", "TestEndless_WhatNeedsADeadlineIsUnsupported", "byhand.go", "if h.e.endless {", "if false {"),
+	one("times are told that nobody knows", "TestEndless_ARefusalTellsNoTimesThatNobodyKnows", "want.go", "Lacks[store.PromiseHolders]; !lacks {", "Lacks[store.PromiseHolders]; true || lacks {"),
+	one("a hint grants a place's time", "TestEndless_AHintIsOnlyALook", "acquire.go", " || r.e.endless {", " {"),
 
 	// Rule 8.
 	one("Close leaves a lease", "TestRule8_CloseGivesBackAllAndEndsAllWaits", "renew.go", "append([]*hold(nil), s.holds...)", "append([]*hold(nil), s.holds[1:]...)"),

@@ -15,10 +15,14 @@ import (
 // call on what With returned.
 type Options struct {
 	// TTL is how long a hold lasts without renewal. Default 30 s. The least
-	// and the greatest are the store's.
+	// and the greatest are the store's. On a store without deadlines (see
+	// [Lease.Deadline]) it is ErrUnsupported, and so are NoRenew, MinHold and
+	// LockDelay.
 	TTL time.Duration
 	// RenewEvery is how often a hold is renewed. Default a third of the TTL;
-	// at most half of it.
+	// at most half of it. On a store without deadlines it is how often the store
+	// is asked whether the hold is there still, by default each 5 s; losses are
+	// told besides that.
 	RenewEvery time.Duration
 	// NoRenew ends a lease when its TTL is over, unless [Lease.Renew] is called
 	// before: whoever does not come by loses it. With cannot turn it off again.
@@ -75,6 +79,7 @@ type Options struct {
 
 const (
 	defaultTTL     = 30 * time.Second
+	defaultCheck   = 5 * time.Second
 	defaultPollMin = 10 * time.Millisecond
 	defaultPollMax = 800 * time.Millisecond
 )
@@ -116,7 +121,9 @@ type settings struct {
 func (o *Options) settle(d *store.Description) (*settings, error) {
 	s := &settings{Options: *o}
 	s.TTL = cmp.Or(s.TTL, min(max(defaultTTL, d.MinTTL), d.MaxTTL))
-	s.RenewEvery = cmp.Or(s.RenewEvery, s.TTL/3)
+	if s.RenewEvery = cmp.Or(s.RenewEvery, s.TTL/3); endless(d) {
+		s.RenewEvery = cmp.Or(s.RenewEvery, defaultCheck)
+	}
 	s.PollMin = cmp.Or(s.PollMin, min(defaultPollMin, cmp.Or(s.PollMax, defaultPollMin)))
 	s.PollMax = cmp.Or(s.PollMax, max(defaultPollMax, s.PollMin))
 	handOver := *cmp.Or(s.HandOver, &defaultHandOver) // theirs may change
@@ -128,12 +135,41 @@ func (o *Options) settle(d *store.Description) (*settings, error) {
 	}
 	s.owner = s.Owner.String()
 	s.place = min(store.MaxPlace, s.TTL)
+	if endless(d) {
+		s.place = store.MaxPlace
+	}
 	return s, s.check(d)
 }
 
+// endless reports whether the store's holds have no deadline.
+func endless(d *store.Description) bool {
+	_, lacks := d.Lacks[store.PromiseDeadline]
+	return lacks
+}
+
 // renewAfter is when to renew what was granted for ttl, which may be less than
-// was asked for.
-func (s *settings) renewAfter(ttl time.Duration) time.Duration { return min(s.RenewEvery, ttl/2) }
+// was asked for; 0: it has no deadline.
+func (s *settings) renewAfter(ttl time.Duration) time.Duration {
+	if ttl == 0 {
+		return s.RenewEvery
+	}
+	return min(s.RenewEvery, ttl/2)
+}
+
+// askFor is for how long an unclear ask is repeated: what it may have left is
+// gone after the TTL.
+func (s *settings) askFor() time.Duration { return s.bound(s.TTL) }
+
+// releaseFor is for how long an unclear release is repeated.
+func (s *settings) releaseFor() time.Duration { return s.bound(s.TTL / 3) }
+
+// bound is d, at most longestCall, which is also for what has no deadline.
+func (s *settings) bound(d time.Duration) time.Duration {
+	if s.TTL == 0 {
+		return longestCall
+	}
+	return min(d, longestCall)
+}
 
 func (s *settings) check(d *store.Description) error {
 	bad := func(format string, args ...any) error {
@@ -150,12 +186,23 @@ func (s *settings) check(d *store.Description) error {
 			return bad("%s is negative: %v", f.name, f.d)
 		}
 	}
+	for p, asked := range map[store.Promise]bool{
+		store.PromiseMinHold: s.MinHold > 0, store.PromiseLockDelay: s.LockDelay > 0,
+	} {
+		if why, lacks := d.Lacks[p]; lacks && asked {
+			return fmt.Errorf("%w: %s cannot keep a %s: %s", ErrUnsupported, d.Store, p, why)
+		}
+	}
 	switch {
+	case endless(d) && s.TTL > 0:
+		return fmt.Errorf("%w: %s has no TTL: %s", ErrUnsupported, d.Store, d.Lacks[store.PromiseDeadline])
+	case endless(d) && s.NoRenew:
+		return fmt.Errorf("%w: %s ends no lease that is not renewed: %s", ErrUnsupported, d.Store, d.Lacks[store.PromiseDeadline])
 	case s.TTL < d.MinTTL:
 		return bad("TTL %v is under the store's least, %v", s.TTL, d.MinTTL)
 	case s.TTL > d.MaxTTL:
 		return bad("TTL %v is over the store's greatest, %v", s.TTL, d.MaxTTL)
-	case s.RenewEvery > s.TTL/2:
+	case s.RenewEvery > s.TTL/2 && !endless(d):
 		return bad("RenewEvery %v is more than half of the TTL, %v: a single slow renewal would lose the lease", s.RenewEvery, s.TTL)
 	case s.MaxHold > 0 && s.MinHold > s.MaxHold:
 		return bad("MinHold %v is more than MaxHold %v", s.MinHold, s.MaxHold)
@@ -173,13 +220,6 @@ func (s *settings) check(d *store.Description) error {
 		return bad("HandOver needs both bounds, or neither to turn it off; it has Times %d and For %v", s.HandOver.Times, s.HandOver.For)
 	case len(s.Note) > store.MaxNote:
 		return bad("the note has %d bytes, at most %d are kept", len(s.Note), store.MaxNote)
-	}
-	for p, asked := range map[store.Promise]bool{
-		store.PromiseMinHold: s.MinHold > 0, store.PromiseLockDelay: s.LockDelay > 0,
-	} {
-		if why, lacks := d.Lacks[p]; lacks && asked {
-			return fmt.Errorf("%w: %s cannot keep a %s: %s", ErrUnsupported, d.Store, p, why)
-		}
 	}
 	return nil
 }

@@ -27,6 +27,10 @@ type scheduler struct {
 	armed clock.Instant         // when the timer fires; 0: it does not
 	away  map[*slog.Logger]bool // who was warned since the store answered last
 
+	// Where holds have no deadline: see losses.go.
+	byID   map[store.ID]*hold // those that are looked after
+	strays uint64             // losses told of what is not looked after
+
 	slots chan struct{} // bounds the batches under way
 }
 
@@ -48,6 +52,7 @@ func (s *scheduler) init(e *engine) {
 	s.e = e
 	s.slots = make(chan struct{}, batches)
 	s.away = map[*slog.Logger]bool{}
+	s.byID = map[store.ID]*hold{}
 }
 
 // add begins to look after a hold that is ours until deadline and is to be
@@ -65,6 +70,9 @@ func (s *scheduler) add(h *hold, deadline, renewAt clock.Instant) bool {
 		return false
 	}
 	clear(s.away)
+	if s.e.endless {
+		s.expect(h)
+	}
 	h.at = h.next()
 	heap.Push(&s.holds, h)
 	s.arm()
@@ -144,6 +152,7 @@ func (s *scheduler) returned(h *hold, mine chan struct{}, err error) error {
 func (s *scheduler) out(h *hold) {
 	if h.index >= 0 {
 		heap.Remove(&s.holds, h.index)
+		delete(s.byID, h.ID)
 	}
 }
 
@@ -352,10 +361,13 @@ func (s *scheduler) renew(b batch) {
 				s.away[log], level = true, slog.LevelWarn
 			}
 			if log.Enabled(context.Background(), level) {
-				attrs := h.attrs("err", unclear(err), "left", h.deadline.Sub(now), "held", len(s.holds))
-				tell = append(tell, func() {
-					log.Log(context.Background(), level, "holdfast: renewal failed, trying again until the lease runs out", attrs...)
-				})
+				msg, attrs := "holdfast: renewal failed, trying again until the lease runs out", h.attrs("err", unclear(err), "held", len(s.holds))
+				if s.e.endless {
+					msg = "holdfast: no answer whether the lease is held still, asking again"
+				} else {
+					attrs = append(attrs, "left", h.deadline.Sub(now))
+				}
+				tell = append(tell, func() { log.Log(context.Background(), level, msg, attrs...) })
 			}
 		}
 		s.moved(h)
@@ -397,7 +409,7 @@ func (h *hold) renewed(r store.Renewal, sent, now clock.Instant) error {
 			sent = r.From
 		}
 		h.retries = 0
-		h.ends(max(h.deadline, min(deadlineOf(sent, r.TTL), h.cut())))
+		h.ends(max(h.deadline, min(h.e.deadlineOf(sent, r.TTL), h.cut())))
 		h.renewAt = h.s.renewAt(sent, h.s.renewAfter(r.TTL))
 		h.answered(nil, now)
 		h.granted = r.TTL

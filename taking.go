@@ -197,7 +197,7 @@ func (t *taking) renew(own []*Lease, stop <-chan struct{}) error {
 	}
 	var sent clock.Instant
 	var answers []store.Renewal
-	err := t.e.repeat(min(t.s.TTL/3, longestCall), stop, func(ctx context.Context) (err error) {
+	err := t.e.repeat(t.s.releaseFor(), stop, func(ctx context.Context) (err error) {
 		sent = t.e.now()
 		answers = t.e.store.Renew(ctx, holds)
 		for i := range answers {

@@ -170,7 +170,7 @@ func (u *upgrade) run(ctx context.Context) {
 		tell()
 		u.c.back()
 	default:
-		defer time.AfterFunc(min(u.s.TTL/3, longestCall), tell).Stop()
+		defer time.AfterFunc(u.s.releaseFor(), tell).Stop()
 		u.c.back()
 	}
 	<-u.c.one // before the caller knows: he may try again at once
@@ -190,7 +190,7 @@ func (u *upgrade) wait(ctx context.Context) (back bool, err error) {
 	c.next()
 	for {
 		u.isLast()
-		a, sent, err := c.send(store.Full, min(u.s.TTL, longestCall), ctx.Done())
+		a, sent, err := c.send(store.Full, u.s.askFor(), ctx.Done())
 		switch {
 		case ctx.Err() != nil && err != nil && !store.Definite(err):
 			return true, w.gaveUp(ctx.Err(), u.refused)
@@ -254,7 +254,7 @@ func (c *changer) reduce() error {
 	if !full {
 		return nil
 	}
-	bound := time.NewTimer(min(h.s.TTL/3, longestCall))
+	bound := time.NewTimer(h.s.releaseFor())
 	defer bound.Stop()
 	late := fmt.Errorf("%w: no answer yet; it is asked for again until there is one", ErrUnavailable)
 	select { // at once, unless another lease of the hold is being downgraded

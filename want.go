@@ -162,10 +162,14 @@ func (w *want) refusal(a *store.Answer, when time.Time, ended error) *HeldError 
 		doing: w.doing(), ended: ended,
 	}
 	for _, h := range a.Holders {
-		e.Holders = append(e.Holders, Holder{
-			Owner: h.Owner, ID: h.ID.String(), Token: h.Token,
-			Since: when.Add(-h.Age), Expires: when.Add(h.Expires), Ends: when.Add(h.Ends),
-		})
+		holder := Holder{Owner: h.Owner}
+		if _, lacks := w.l.e.desc.Lacks[store.PromiseHolders]; !lacks {
+			holder = Holder{
+				Owner: h.Owner, ID: h.ID.String(), Token: h.Token,
+				Since: when.Add(-h.Age), Expires: when.Add(h.Expires), Ends: when.Add(h.Ends),
+			}
+		}
+		e.Holders = append(e.Holders, holder)
 	}
 	return e
 }

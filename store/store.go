@@ -171,6 +171,22 @@ type Inspector interface {
 	BreakHold(ctx context.Context, b Break) error
 }
 
+// A LossTeller is a store whose holds have no deadline (it lacks
+// PromiseDeadline): a hold lasts until it is released, or the store finds that
+// what it depends on is gone. Such a store has no TTLs: Claim.TTL, Hold.TTL and
+// what answers tell of them are 0. The engine ends no such lease by the clock,
+// so all depends on the store: it notices a loss by itself, as soon as that can
+// be noticed, and tells it. Renew asks it now and then whether the holds are
+// there still.
+type LossTeller interface {
+	// TellLosses has told called for each hold that is lost, with why: an error
+	// that matches ErrLost. It is called once, before the first Ask, and does no
+	// I/O. told does not block, is safe for concurrent use, and is not called
+	// with a lock of the store's held. What was told is lost also for Renew and
+	// Release.
+	TellLosses(told func(id ID, why error))
+}
+
 // A Claim is what is asked for.
 type Claim struct {
 	Name   string
@@ -179,7 +195,7 @@ type Claim struct {
 	Weight int64 // 1 … Limit
 	Try    bool  // append only if granted at once
 
-	TTL   time.Duration // how long a hold lasts without renewal
+	TTL   time.Duration // how long a hold lasts without renewal; 0 where it has no deadline
 	Place time.Duration // how long a place lasts without being asked for: at most MaxPlace and TTL
 	Keep  time.Duration // minimum hold: counts from the grant, once the owner has shown the token; 0 for none
 	Delay time.Duration // lock delay: how long the name stays closed after an expiry; 0 for none
@@ -313,8 +329,8 @@ func (e *Entry) Has(token int64) bool {
 type Description struct {
 	Store string // for people: kind and address, never a password
 
-	MinTTL, MaxTTL time.Duration // the range of a claim's TTL
-	Tick           time.Duration // TTLs are rounded up to a multiple of this
+	MinTTL, MaxTTL time.Duration // the range of a claim's TTL; 0 where it has no deadline
+	Tick           time.Duration // TTLs are rounded up to a multiple of this; as MinTTL
 
 	// InProcess says that the store lives in this process: its calls never
 	// block, and its clock is the process's own, which stops while the machine
@@ -373,9 +389,10 @@ const (
 	PromiseUpgrade   Promise = "upgrade and downgrade" // without it Change is ErrUnsupported
 	PromiseBlock     Promise = "a grant draws a block of tokens"
 	PromiseDetach    Promise = "a hold is handed to another process" // without it a renewal with NewID is ErrUnsupported
-	PromiseOrder     Promise = "first come, first served"
-	PromiseDeadline  Promise = "a loss is foreseen" // without it a hold ends with the session that has it, and its owner notices that after the fact
-	PromiseTokens    Promise = "fencing tokens"     // without it the token of a grant says nothing
+	PromiseOrder     Promise = "first come, first served"            // without it an ask is a try, and nobody has a place
+	PromiseDeadline  Promise = "a loss is foreseen"                  // without it a hold ends with the session that has it, and its owner notices that after the fact: the store is a LossTeller
+	PromiseTokens    Promise = "fencing tokens"                      // without it the token of a grant only tells one hold from another
+	PromiseHolders   Promise = "a refusal tells all of the holders"  // without it a refusal may name nobody, and what it tells of times is 0
 )
 
 // An Instant is a moment on this process's clock, which counts the time that
