@@ -170,7 +170,7 @@ var engineMutants = []mutant.Broken{
 	one("the clock is not looked at before a renewal by hand", "TestRenewByHand_WhatIsOverDoesNotComeBack", "byhand.go", "\th.lookAtTheClock()\n", ""),
 	one("an unclear renewal by hand is not tried again", "TestRenewByHand_AnUnclearOneIsTriedAgain", "byhand.go", "h.calls = append(h.sending, h.calls...)", ""),
 	one("renewed for one who has left", "TestRenewByHand_ItsContextBoundsTheTrying", "byhand.go", "call.gone = true", ""),
-	one("a hint grants what is not renewed", "TestRenewByHand_AHintGrantsNothing", "acquire.go", "|| r.claim.Keep > 0 || r.s.NoRenew {", "|| r.claim.Keep > 0 {"),
+	one("a hint grants what is not renewed", "TestRenewByHand_AHintGrantsNothing", "acquire.go", "|| r.claim.Keep > 0 || r.s.NoRenew ||", "|| r.claim.Keep > 0 ||"),
 
 	// Several names.
 	one("taken as given", "TestSeveral_AreTakenInOrderOfTheirBytesAndReleasedInReverse", "all.go",

@@ -7,8 +7,10 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
+var deadlines = []store.Promise{store.PromiseDeadline}
+
 var expiryPromises = []promise{
-	{name: "an_abandoned_hold_comes_free", run: func(t *trial) {
+	{name: "an_abandoned_hold_comes_free", needs: deadlines, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		dead := a.take(a.lock(name, ttl(t.short)))
 		next := b.wait(b.lock(name, try))
@@ -18,7 +20,7 @@ var expiryPromises = []promise{
 		next.release()
 		t.empty(name)
 	}},
-	{name: "a_waiter_gets_in_after_an_abandoned_hold", run: func(t *trial) {
+	{name: "a_waiter_gets_in_after_an_abandoned_hold", needs: deadlines, run: func(t *trial) {
 		a, b, c, name := t.client(), t.client(), t.client(), t.name()
 		a.take(a.lock(name, ttl(t.short)))
 		k := b.wait(b.lock(name))
@@ -26,7 +28,7 @@ var expiryPromises = []promise{
 		k.release()
 		t.empty(name)
 	}},
-	{name: "the_renewal_of_an_expired_hold_is_lost_and_does_not_bring_it_back", run: func(t *trial) {
+	{name: "the_renewal_of_an_expired_hold_is_lost_and_does_not_bring_it_back", needs: deadlines, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		h := a.take(a.lock(name, ttl(t.short)))
 		t.expired(h.claim)
@@ -35,14 +37,14 @@ var expiryPromises = []promise{
 		t.entries(name)
 		b.take(b.lock(name, try)).release()
 	}},
-	{name: "the_release_of_an_expired_hold_is_lost", run: func(t *trial) {
+	{name: "the_release_of_an_expired_hold_is_lost", needs: deadlines, run: func(t *trial) {
 		a, name := t.client(), t.name()
 		h := a.take(a.lock(name, ttl(t.short)))
 		t.expired(h.claim)
 		t.isLost(a.Release(t.ctx, h.Hold), "release of an expired hold")
 		t.empty(name)
 	}},
-	{name: "the_ask_of_an_expired_hold_is_lost_and_appends_nothing", run: func(t *trial) {
+	{name: "the_ask_of_an_expired_hold_is_lost_and_appends_nothing", needs: deadlines, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		h := a.take(a.lock(name, ttl(t.short)))
 		t.expired(h.claim)
@@ -50,7 +52,7 @@ var expiryPromises = []promise{
 		t.entries(name)
 		b.take(b.lock(name, try)).release()
 	}},
-	{name: "an_expired_hold_withdrawn_is_nothing", run: func(t *trial) {
+	{name: "an_expired_hold_withdrawn_is_nothing", needs: deadlines, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		h := a.take(a.lock(name, ttl(t.short)))
 		t.expired(h.claim)
@@ -60,7 +62,7 @@ var expiryPromises = []promise{
 		k.renewed()
 		k.release()
 	}},
-	{name: "a_late_owner_leaves_the_next_hold_as_it_is", run: func(t *trial) {
+	{name: "a_late_owner_leaves_the_next_hold_as_it_is", needs: deadlines, run: func(t *trial) {
 		a, b, c, name := t.client(), t.client(), t.client(), t.name()
 		h := a.take(a.lock(name, ttl(t.short)))
 		t.expired(h.claim)
@@ -76,7 +78,7 @@ var expiryPromises = []promise{
 		k.renewed()
 		k.release()
 	}},
-	{name: "a_renewed_hold_outlives_its_ttl", run: func(t *trial) {
+	{name: "a_renewed_hold_outlives_its_ttl", needs: deadlines, run: func(t *trial) {
 		a, b := t.client(), t.client()
 		var h *held
 		var name string
@@ -95,7 +97,7 @@ var expiryPromises = []promise{
 			return err
 		})
 	}},
-	{name: "a_repeated_ask_renews_too", run: func(t *trial) {
+	{name: "a_repeated_ask_renews_too", needs: deadlines, run: func(t *trial) {
 		a := t.client()
 		var h *held
 		d := t.roomy()
@@ -106,7 +108,7 @@ var expiryPromises = []promise{
 			return err
 		})
 	}},
-	{name: "a_shorter_renewal_moves_no_expiry_back", run: func(t *trial) {
+	{name: "a_shorter_renewal_moves_no_expiry_back", needs: deadlines, run: func(t *trial) {
 		a, name := t.client(), t.name()
 		h := a.take(a.lock(name))
 		if err := h.push(t.short); err != nil {
@@ -114,7 +116,7 @@ var expiryPromises = []promise{
 		}
 		t.outlives(h)
 	}},
-	{name: "a_shorter_repeated_ask_moves_no_expiry_back", run: func(t *trial) {
+	{name: "a_shorter_repeated_ask_moves_no_expiry_back", needs: deadlines, run: func(t *trial) {
 		a, name := t.client(), t.name()
 		h := a.take(a.lock(name))
 		shorter := h.claim
@@ -122,7 +124,7 @@ var expiryPromises = []promise{
 		a.take(shorter)
 		t.outlives(h)
 	}},
-	{name: "a_readers_short_ttl_never_cuts_anothers", run: func(t *trial) {
+	{name: "a_readers_short_ttl_never_cuts_anothers", needs: deadlines, run: func(t *trial) {
 		a, b, c := t.client(), t.client(), t.client()
 		for _, shortFirst := range []bool{true, false} {
 			name := t.name()
@@ -147,7 +149,7 @@ var expiryPromises = []promise{
 			c.take(c.lock(name, try)).release()
 		}
 	}},
-	{name: "a_renewed_reader_does_not_keep_another_alive", run: func(t *trial) {
+	{name: "a_renewed_reader_does_not_keep_another_alive", needs: deadlines, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		goes := a.take(a.read(name, ttl(t.short)))
 		stays := b.take(b.read(name))
@@ -159,7 +161,7 @@ var expiryPromises = []promise{
 		stays.release()
 		t.empty(name)
 	}},
-	{name: "an_expired_reader_gives_room_to_a_writer", run: func(t *trial) {
+	{name: "an_expired_reader_gives_room_to_a_writer", needs: deadlines, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		a.take(a.read(name, ttl(t.short)))
 		b.wait(b.lock(name)).release()

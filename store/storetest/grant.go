@@ -79,7 +79,7 @@ var grantPromises = []promise{
 		b.take(w).release()
 		t.empty(name)
 	}},
-	{name: "a_refusal_names_the_holders", run: func(t *trial) {
+	{name: "a_refusal_names_the_holders", needs: []store.Promise{store.PromiseHolders}, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		who := store.Owner{Host: "web-3", PID: 4711, Program: "backup.sh", Note: "nightly, zürich", Space: "4026531836"}
 		h := a.take(a.read(name, owned(who)))
@@ -108,7 +108,7 @@ var grantPromises = []promise{
 			t.Fatalf("holding %d and waiting %d, want 1 and 1", second.Holding, second.Waiting)
 		}
 	}},
-	{name: "a_refusal_names_at_most_eight_holders", run: func(t *trial) {
+	{name: "a_refusal_names_at_most_eight_holders", needs: []store.Promise{store.PromiseHolders}, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		ids := map[store.ID]bool{}
 		for range store.MaxHolders + 3 {
@@ -145,7 +145,7 @@ var grantPromises = []promise{
 			t.Fatalf("until %v, want that of the place ahead, kept for %v, less %v passed", r.Until, w.Place, passed)
 		}
 	}},
-	{name: "the_least_and_the_greatest_ttl_are_granted", run: func(t *trial) {
+	{name: "the_least_and_the_greatest_ttl_are_granted", needs: deadlines, run: func(t *trial) {
 		c := t.client()
 		for _, d := range []time.Duration{t.d.MinTTL, t.ticks(t.d.MinTTL + 1), t.d.MaxTTL} {
 			if d <= t.d.MaxTTL {

@@ -80,6 +80,52 @@ func (s bare) Describe() store.Description {
 	return d
 }
 
+// An endless store has no deadlines, no order and no tokens, as one has that
+// keeps locks in sessions.
+type endless struct{ rest store.Store }
+
+func (s endless) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
+	c.TTL, c.Place, c.Try = time.Hour, time.Hour, true
+	a, err := bare(s).Ask(ctx, c)
+	if a.TTL, a.Holders = 0, nil; !a.Granted {
+		a.Last = 0
+	}
+	return a, err
+}
+
+func (s endless) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
+	out := bare(s).Renew(ctx, holds)
+	for i := range out {
+		out[i].TTL = 0
+	}
+	return out
+}
+
+func (s endless) Change(ctx context.Context, h store.Hold, turn int32, weight int64) (store.Answer, error) {
+	return bare(s).Change(ctx, h, turn, weight)
+}
+
+func (s endless) Release(ctx context.Context, h store.Hold) error { return s.rest.Release(ctx, h) }
+
+func (s endless) TellLosses(func(store.ID, error)) {}
+
+func (s endless) Close() error { return s.rest.Close() }
+
+func (s endless) Describe() store.Description {
+	d := bare(s).Describe()
+	d.MinTTL, d.MaxTTL, d.Tick = 0, 0, 0
+	delete(d.Lacks, store.PromiseMatch)
+	for _, p := range []store.Promise{store.PromiseDeadline, store.PromiseOrder, store.PromiseTokens, store.PromiseHolders} {
+		d.Lacks[p] = "it is a test"
+	}
+	return d
+}
+
+func TestTheSuiteSuitsAnEndlessStore(t *testing.T) {
+	s := endless{memstore.New()}
+	storetest.Run(t, func(*testing.T) store.Store { return s })
+}
+
 func TestTheSuiteSuitsABareStore(t *testing.T) {
 	s := bare{memstore.New()}
 	storetest.Run(t, func(*testing.T) store.Store { return s })

@@ -103,13 +103,13 @@ var matchPromises = []promise{
 			wrong.Token, wrong.TTL = token, t.long
 			t.isLost(a.renew(wrong), "renew with another token")
 		}
-		if e := b.refused(b.lock(name, try)).Holders[0]; e.Expires > granted+t.d.Tick {
-			t.Fatalf("it expires in %v, granted for %v", e.Expires, granted)
+		if r := b.refused(b.lock(name, try)); !t.lacks(store.PromiseHolders) && r.Holders[0].Expires > granted+t.d.Tick {
+			t.Fatalf("it expires in %v, granted for %v", r.Holders[0].Expires, granted)
 		}
 		h.renewed()
 		h.release()
 	}},
-	{name: "a_renewal_of_a_waiting_entry_is_lost_and_moves_nothing", run: func(t *trial) {
+	{name: "a_renewal_of_a_waiting_entry_is_lost_and_moves_nothing", needs: order, run: func(t *trial) {
 		a, b, c, name := t.client(), t.client(), t.client(), t.name()
 		h := a.take(a.lock(name))
 		w := b.lock(name)
@@ -156,7 +156,7 @@ var matchPromises = []promise{
 		k.release()
 		t.empty(name)
 	}},
-	{name: "a_release_of_a_waiting_entry_with_a_token_is_lost", run: func(t *trial) {
+	{name: "a_release_of_a_waiting_entry_with_a_token_is_lost", needs: order, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		h := a.take(a.lock(name))
 		w := b.lock(name)

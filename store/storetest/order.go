@@ -4,8 +4,10 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
+var order = []store.Promise{store.PromiseOrder}
+
 var orderPromises = []promise{
-	{name: "waiters_are_granted_in_the_order_they_came", run: func(t *trial) {
+	{name: "waiters_are_granted_in_the_order_they_came", needs: order, run: func(t *trial) {
 		name := t.name()
 		first := t.client()
 		h := first.take(first.lock(name))
@@ -32,7 +34,7 @@ var orderPromises = []promise{
 		h.release()
 		t.empty(name)
 	}},
-	{name: "a_try_does_not_pass_a_waiter", run: func(t *trial) {
+	{name: "a_try_does_not_pass_a_waiter", needs: order, run: func(t *trial) {
 		a, b, c, name := t.client(), t.client(), t.client(), t.name()
 		r := a.take(a.read(name))
 		w := b.lock(name)
@@ -61,7 +63,7 @@ var orderPromises = []promise{
 		w.release()
 		b.take(b.read(name, try)).release()
 	}},
-	{name: "a_waiting_writer_shuts_the_door_on_readers", run: func(t *trial) {
+	{name: "a_waiting_writer_shuts_the_door_on_readers", needs: order, run: func(t *trial) {
 		a, b, c, name := t.client(), t.client(), t.client(), t.name()
 		r := a.take(a.read(name))
 		w := b.lock(name)
@@ -76,7 +78,7 @@ var orderPromises = []promise{
 		c.take(late).release()
 		t.empty(name)
 	}},
-	{name: "a_writer_that_gives_up_opens_the_door", run: func(t *trial) {
+	{name: "a_writer_that_gives_up_opens_the_door", needs: order, run: func(t *trial) {
 		a, b, c, name := t.client(), t.client(), t.client(), t.name()
 		r := a.take(a.read(name))
 		w, late := b.lock(name), c.read(name)
@@ -87,7 +89,7 @@ var orderPromises = []promise{
 		c.take(c.read(name, try))
 		r.renewed()
 	}},
-	{name: "a_release_grants_readers_up_to_the_next_writer", run: func(t *trial) {
+	{name: "a_release_grants_readers_up_to_the_next_writer", needs: order, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		h := a.take(a.lock(name))
 		r1, r2, w, r3 := b.read(name), b.read(name), b.lock(name), b.read(name)

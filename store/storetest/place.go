@@ -8,7 +8,7 @@ import (
 )
 
 var placePromises = []promise{
-	{name: "a_repeated_ask_keeps_the_same_place", run: func(t *trial) {
+	{name: "a_repeated_ask_keeps_the_same_place", needs: order, run: func(t *trial) {
 		a, b, c, name := t.client(), t.client(), t.client(), t.name()
 		h := a.take(a.lock(name))
 		first, second := b.lock(name), c.lock(name)

@@ -47,6 +47,12 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		t.Fatalf("Close of a store just opened: %v", err)
 	}
 	checkDescription(t, d)
+	if _, lacks := d.Lacks[store.PromiseDeadline]; lacks {
+		if _, ok := first.(store.LossTeller); !ok {
+			t.Fatalf("Describe: it lacks %q, and is no LossTeller", store.PromiseDeadline)
+		}
+		d.Tick = 1 // there is nothing to round
+	}
 	// One more level, so that Run returns only when all of them have: the
 	// caller may stop its server then.
 	t.Run("promise", func(t *testing.T) {
@@ -107,7 +113,8 @@ func checkDescription(t *testing.T, d store.Description) {
 	if d.Store == "" {
 		t.Error("Describe: Store is empty: people read it in errors")
 	}
-	if d.MinTTL <= 0 || d.MaxTTL < d.MinTTL || d.Tick <= 0 {
+	_, endless := d.Lacks[store.PromiseDeadline]
+	if endless != (d.MinTTL == 0 && d.MaxTTL == 0 && d.Tick == 0) || !endless && (d.MinTTL <= 0 || d.MaxTTL < d.MinTTL || d.Tick <= 0) {
 		t.Fatalf("Describe: MinTTL %v, MaxTTL %v, Tick %v", d.MinTTL, d.MaxTTL, d.Tick)
 	}
 	if d.Crash == "" {

@@ -4,8 +4,10 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
+var tokens = []store.Promise{store.PromiseTokens}
+
 var tokenPromises = []promise{
-	{name: "tokens_grow_with_every_grant", run: func(t *trial) {
+	{name: "tokens_grow_with_every_grant", needs: tokens, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		var last int64
 		for i := range 30 {
@@ -22,7 +24,7 @@ var tokenPromises = []promise{
 			h.release()
 		}
 	}},
-	{name: "tokens_grow_along_the_queue", run: func(t *trial) {
+	{name: "tokens_grow_along_the_queue", needs: tokens, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		h := a.take(a.lock(name))
 		var waiting []store.Claim
@@ -40,7 +42,7 @@ var tokenPromises = []promise{
 			h = next
 		}
 	}},
-	{name: "tokens_go_on_after_the_name_was_idle", run: func(t *trial) {
+	{name: "tokens_go_on_after_the_name_was_idle", needs: tokens, run: func(t *trial) {
 		a, name := t.client(), t.name()
 		first := a.take(a.lock(name))
 		first.release()
@@ -51,7 +53,7 @@ var tokenPromises = []promise{
 			t.Fatalf("token %d, and %d before the name was idle", second.Token, first.Token)
 		}
 	}},
-	{name: "the_newest_token_is_told_even_by_an_idle_name", run: func(t *trial) {
+	{name: "the_newest_token_is_told_even_by_an_idle_name", needs: tokens, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		first := a.take(a.lock(name))
 		if r := b.refused(b.lock(name, try)); r.Last < first.Token {
@@ -63,7 +65,7 @@ var tokenPromises = []promise{
 			t.Fatalf("told %d as the newest, and %d was drawn", l, r.Token)
 		}
 	}},
-	{name: "a_token_is_drawn_at_the_grant_and_not_at_the_append", run: func(t *trial) {
+	{name: "a_token_is_drawn_at_the_grant_and_not_at_the_append", needs: tokens, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		h := a.take(a.lock(name))
 		w := b.lock(name)
@@ -79,7 +81,7 @@ var tokenPromises = []promise{
 			t.Fatalf("granted with token %d, and %d was told before as the newest", k.Token, told)
 		}
 	}},
-	{name: "readers_together_have_tokens_of_their_own_above_the_writers_before", run: func(t *trial) {
+	{name: "readers_together_have_tokens_of_their_own_above_the_writers_before", needs: tokens, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		w := a.take(a.lock(name))
 		w.release()
@@ -101,7 +103,7 @@ var tokenPromises = []promise{
 			t.Fatalf("token %d of a writer, after %d of a reader", w.Token, most)
 		}
 	}},
-	{name: "the_token_after_an_expiry_is_larger", run: func(t *trial) {
+	{name: "the_token_after_an_expiry_is_larger", needs: append(tokens, store.PromiseDeadline), run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		r1, r2 := a.take(a.read(name, ttl(t.short))), a.take(a.read(name, ttl(t.short)))
 		if w := b.wait(b.lock(name)); w.Token <= max(r1.Token, r2.Token) {
