@@ -102,7 +102,7 @@ var brokenLocks = []brokenLock{
 		{File: "ask.go", Old: "out.answer, err = o.e.store.Ask(ctx, o.claim)\n", New: "out.answer, err = o.e.store.Ask(ctx, o.claim)\n\t\tif " + is(afterReply) + " {\n\t\t\tout.sent = o.e.now()\n\t\t}\n"},
 	}},
 	{leftBehind, "file", "mutex", []Fault{stopShort}, "", 1, true, []mutant.Edit{
-		{File: "ask.go", Old: "func (e *engine) withdraw(c store.Claim, ttl time.Duration) {\n", New: "func (e *engine) withdraw(c store.Claim, ttl time.Duration) {\n\tif " + is(leftBehind) + " {\n\t\treturn\n\t}\n"},
+		{File: "ask.go", Old: "func (e *engine) withdraw(c store.Claim, bound time.Duration) {\n", New: "func (e *engine) withdraw(c store.Claim, bound time.Duration) {\n\tif " + is(leftBehind) + " {\n\t\treturn\n\t}\n"},
 		{File: "store/queue/queue.go", Old: "q.Entries[i].Expires = now.Clock + micros(c.Place)\n\treturn q.refused",
 			New: "q.Entries[i].Expires = now.Clock + micros(c.Place)\n\tif " + is(leftBehind) + " {\n\t\tq.Entries[i].Expires = now.Clock + micros(time.Hour)\n\t}\n\treturn q.refused"},
 	}},
