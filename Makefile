@@ -9,6 +9,8 @@ MODULES   := . bench
 # More flags for the tests: make test TESTFLAGS='-run TestRenewal -count 20',
 # and for their report: make test REPORT=-v (see internal/runtests).
 TESTFLAGS ?=
+# How many grants that were waited for make prove-all goes on for, on each store.
+GRANTS    ?= 1000000
 REPORT    ?=
 
 .DEFAULT_GOAL := help

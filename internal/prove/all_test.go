@@ -30,6 +30,7 @@ const (
 type record struct {
 	Store  string         `json:"store,omitempty"`
 	Broken string         `json:"broken,omitempty"`
+	Dense  bool           `json:"dense,omitempty"`
 	Seed   uint64         `json:"seed"`
 	Proved bool           `json:"proved"`
 	Why    string         `json:"why,omitempty"` // it was not
@@ -37,6 +38,8 @@ type record struct {
 	Took   time.Duration  `json:"took"`
 	Grants int            `json:"grants"`
 	Waits  int            `json:"waits"`
+	Handed int            `json:"handed,omitempty"` // over inside a process
+	Harmed int            `json:"harmed,omitempty"` // unsafe uses
 	Losses int            `json:"losses"`
 	Caught int            `json:"caught"`
 	Faults map[string]int `json:"faults"`
@@ -65,8 +68,10 @@ func readRecords(t *testing.T, path string) *records {
 	return r
 }
 
-func (r *records) has(store, broken string, seed uint64) bool {
-	return slices.ContainsFunc(r.all, func(x record) bool { return x.Store == store && x.Broken == broken && x.Seed == seed })
+func (r *records) has(want record) bool {
+	return slices.ContainsFunc(r.all, func(x record) bool {
+		return x.Store == want.Store && x.Broken == want.Broken && x.Dense == want.Dense && x.Seed == want.Seed
+	})
 }
 
 func (r *records) add(t *testing.T, x record) {
@@ -81,54 +86,80 @@ func (r *records) add(t *testing.T, x record) {
 	r.all = append(r.all, x)
 }
 
-// grants of a right store.
-func (r *records) grants(store string) (n int) {
+// sum adds up the runs of a right store.
+func (r *records) sum(store string, dense bool) (sum record, runs, proved, faults int) {
 	for _, x := range r.all {
-		if x.Store == store && x.Broken == "" {
-			n += x.Grants
+		if x.Store != store || x.Broken != "" || x.Dense != dense {
+			continue
+		}
+		runs, proved = runs+1, proved+count(x.Proved)
+		sum.Grants, sum.Waits, sum.Losses, sum.Caught = sum.Grants+x.Grants, sum.Waits+x.Waits, sum.Losses+x.Losses, sum.Caught+x.Caught
+		sum.Handed, sum.Harmed, sum.Took = sum.Handed+x.Handed, sum.Harmed+x.Harmed, sum.Took+x.Took
+		for _, n := range x.Faults {
+			faults += n
 		}
 	}
-	return n
+	return sum, runs, proved, faults
 }
 
-// TestAll runs what has not been run yet, seed by seed, and writes the figures
-// into docs/proof.md after each.
-func TestAll(t *testing.T) {
-	root := filepath.Join("..", "..")
-	dir := filepath.Join(root, ".prove")
+// start reads what has been run.
+func start(t *testing.T) *records {
+	dir := filepath.Join("..", "..", ".prove")
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	r := readRecords(t, filepath.Join(dir, "runs.jsonl"))
-	least, _ := strconv.Atoi(os.Getenv("HOLDFAST_PROVE_GRANTS"))
-	bin := buildBroken(t)
-	urls := map[string]string{"memory": "mem:", "file": "file:" + t.TempDir(), "Redis": "redis://" + testserver.SharedRedis(t)}
-	stores := []string{"memory", "file", "Redis"}
-	for seed := uint64(1); ; seed++ {
-		more := seed < rightSeeds
-		for _, s := range stores {
-			if seed <= rightSeeds || r.grants(s) < least {
-				r.right(t, s, urls[s], seed)
-			}
-			more = more || r.grants(s) < least
+	return readRecords(t, filepath.Join(dir, "runs.jsonl"))
+}
+
+func urls(t *testing.T) map[string]string {
+	return map[string]string{"memory": "mem:", "file": "file:" + t.TempDir(), "Redis": "redis://" + testserver.SharedRedis(t)}
+}
+
+// TestAllSeeds runs what has not been run yet, seed by seed, and writes the
+// figures into docs/proof.md after each.
+func TestAllSeeds(t *testing.T) {
+	r := start(t)
+	bin, urls := buildBroken(t), urls(t)
+	for seed := uint64(1); seed <= rightSeeds; seed++ {
+		for _, s := range []string{"memory", "file", "Redis"} {
+			r.right(t, s, urls[s], seed)
 		}
 		for _, b := range brokenLocks {
-			if seed <= brokenSeeds && !r.has(b.on, b.name, seed) {
+			if seed <= brokenSeeds {
 				r.broken(t, &b, bin, seed)
 			}
 		}
-		r.write(t, filepath.Join(root, "docs", "proof.md"), stores)
-		if !more {
-			break
-		}
+		r.write(t)
 	}
 	r.judge(t)
 }
 
-func (r *records) right(t *testing.T, name, url string, seed uint64) {
-	if r.has(name, "", seed) {
-		return
+// TestAllGrants goes on until each store on which processes can fight has had
+// so many grants that were waited for, and writes the figures after each run.
+func TestAllGrants(t *testing.T) {
+	r, urls := start(t), urls(t)
+	least, err := strconv.Atoi(os.Getenv("HOLDFAST_PROVE_GRANTS"))
+	if err != nil {
+		t.Fatalf("HOLDFAST_PROVE_GRANTS: %v", err)
 	}
+	for _, s := range []string{"file", "Redis"} {
+		for seed := uint64(1); ; seed++ {
+			if sum, _, _, _ := r.sum(s, true); sum.Waits >= least {
+				break
+			}
+			r.dense(t, s, urls[s], seed)
+			r.write(t)
+		}
+	}
+}
+
+func (r *records) dense(t *testing.T, name, url string, seed uint64) {
+	o := options(url, seed)
+	o.For, o.Dense, o.Processes, o.Names = rightFor, true, 8, 9
+	r.run(t, o, record{Store: name, Dense: true, Seed: seed})
+}
+
+func (r *records) right(t *testing.T, name, url string, seed uint64) {
 	o := options(url, seed)
 	o.For = rightFor
 	r.run(t, o, record{Store: name, Seed: seed})
@@ -143,13 +174,17 @@ func (r *records) broken(t *testing.T, b *brokenLock, bin string, seed uint64) {
 }
 
 func (r *records) run(t *testing.T, o *Options, x record) {
-	start := time.Now()
+	if r.has(x) {
+		return
+	}
+	began := time.Now()
 	report, err := Prove(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	v, f := report.Verdict, &report.Verdict.Figures
-	x.Took, x.Proved, x.Grants, x.Waits, x.Losses, x.Caught, x.Faults = time.Since(start), v.Proved, f.Grants, f.Waits, f.Losses, f.Caught, f.Faults
+	x.Took, x.Proved, x.Grants, x.Waits, x.Losses, x.Caught, x.Faults = time.Since(began), v.Proved, f.Grants, f.Waits, f.Losses, f.Caught, f.Faults
+	x.Handed, x.Harmed = f.HandedOn, f.Harmed
 	x.Why = strings.Join(v.TooLittle, "; ")
 	if len(v.Violations) > 0 {
 		x.Found, x.Why = v.Violations[0].Check, v.Violations[0].Text
@@ -158,9 +193,23 @@ func (r *records) run(t *testing.T, o *Options, x record) {
 		var text strings.Builder
 		report.Print(&text)
 		t.Errorf("%s, seed %d:\n%s", x.Store, x.Seed, text.String())
+		r.keep(t, report, fmt.Sprintf("%s-%v-%d", x.Store, x.Dense, x.Seed))
 	}
 	t.Logf("%s %s seed %d: proved %v, found by %d, %d grants, %v", x.Store, x.Broken, x.Seed, x.Proved, x.Found, x.Grants, x.Took)
 	r.add(t, x)
+}
+
+// keep writes the history of a run that should have been proved.
+func (r *records) keep(t *testing.T, report *Report, name string) {
+	f, err := os.Create(filepath.Join(filepath.Dir(r.path), name+".jsonl"))
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer f.Close()
+	if err := report.history.Write(f); err != nil {
+		t.Error(err)
+	}
 }
 
 // judge fails the test for a broken lock that too few seeds found.
@@ -182,7 +231,8 @@ const (
 )
 
 // write puts the figures between the marks of the page.
-func (r *records) write(t *testing.T, path string, stores []string) {
+func (r *records) write(t *testing.T) {
+	path := filepath.Join("..", "..", "docs", "proof.md")
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -193,21 +243,16 @@ func (r *records) write(t *testing.T, path string, stores []string) {
 		t.Fatalf("%s has no place for the figures", path)
 	}
 	var b strings.Builder
-	b.WriteString("\n| store | runs | proved | grants | waited for | losses told | unsafe uses caught | faults |\n|---|---|---|---|---|---|---|---|\n")
-	for _, s := range stores {
-		var sum record
-		runs, proved, faults := 0, 0, 0
-		for _, x := range r.all {
-			if x.Store != s || x.Broken != "" {
-				continue
-			}
-			runs, proved = runs+1, proved+count(x.Proved)
-			sum.Grants, sum.Waits, sum.Losses, sum.Caught = sum.Grants+x.Grants, sum.Waits+x.Waits, sum.Losses+x.Losses, sum.Caught+x.Caught
-			for _, n := range x.Faults {
-				faults += n
+	for _, dense := range []bool{false, true} {
+		if dense {
+			b.WriteString("\nDense:\n")
+		}
+		b.WriteString("\n| store | runs | proved | grants | of them waited for | handed over in a process | losses told | unsafe uses | caught | faults |\n|---|---|---|---|---|---|---|---|---|---|\n")
+		for _, s := range []string{"memory", "file", "Redis"} {
+			if sum, runs, proved, faults := r.sum(s, dense); runs > 0 {
+				fmt.Fprintf(&b, "| %s | %d | %d | %d | %d | %d | %d | %d | %d | %d |\n", s, runs, proved, sum.Grants, sum.Waits, sum.Handed, sum.Losses, sum.Harmed, sum.Caught, faults)
 			}
 		}
-		fmt.Fprintf(&b, "| %s | %d | %d | %d | %d | %d | %d | %d |\n", s, runs, proved, sum.Grants, sum.Waits, sum.Losses, sum.Caught, faults)
 	}
 	b.WriteString("\n| broken lock | on | under | found | in the median | by check |\n|---|---|---|---|---|---|\n")
 	for _, l := range brokenLocks {

@@ -50,6 +50,7 @@ type Figures struct {
 	Losses      int            `json:"losses"`
 	Kept        int            `json:"held_past_renewal"`
 	Nested      int            `json:"re_entries"`
+	HandedOn    int            `json:"handed_over_inside_the_process"`
 	Changes     int            `json:"changes_of_weight"`
 	Raced       int            `json:"releases_raced_with_the_end"`
 	Uses        int            `json:"uses"`
@@ -184,9 +185,12 @@ func (v *view) around(w *Violation) (events []Event) {
 
 func (v *view) figures() (f Figures) {
 	f.Faults = map[string]int{}
+	ids := map[string]bool{}
 	for _, c := range v.claims {
 		switch {
 		case c.granted:
+			f.HandedOn += count(ids[c.id])
+			ids[c.id] = true
 			f.Grants++
 			if wait := c.back - c.call; v.placed[c.id].ID != "" {
 				f.Waits++

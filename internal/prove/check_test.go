@@ -144,7 +144,7 @@ var histories = []struct {
 	{"an upgrade when the reader has gone, and a downgrade before another comes", 0, "", func(s *script) {
 		s.rlock(1, 10).got(11, 1).release(14, 15)
 		u := s.claim(2, "a", "upgradeable", store.Full/2+1, 10).got(12, 2).add(16, Event{Do: weight, Weight: store.Full, Token: 3})
-		u.add(20, Event{Do: weight, Weight: store.Full/2 + 1}).release(30, 31)
+		u.add(20, Event{Do: weight, Weight: store.Full/2 + 1}).add(21, Event{Do: lowered}).release(30, 31)
 		s.rlock(1, 18).got(22, 4).release(24, 25)
 	}},
 	{"the deadline ends a hold", 0, "", func(s *script) {
@@ -317,6 +317,20 @@ var histories = []struct {
 		s.Events[len(s.Events)-1].Bound = ms(100)
 		l.not(1200, "cancelled")
 		s.add(1199, Event{Do: stall, Proc: 2, By: ms(1000)})
+	}},
+	{"an upgrade that outlives its context", bounded, "the upgrade", func(s *script) {
+		l := s.claim(1, "a", "upgradeable", store.Upgradeable, 10).got(11, 1)
+		l.add(20, Event{Do: upgrade, Bound: ms(100)}).add(1300, Event{Do: stayed, Err: "cancelled"})
+	}},
+	{"a downgrade that takes too long", bounded, "the downgrade", func(s *script) {
+		l := s.claim(1, "a", "upgradeable", store.Upgradeable, 10).got(11, 1)
+		l.add(20, Event{Do: upgrade, Bound: ms(100)}).add(21, Event{Do: weight, Weight: store.Full, Token: 2})
+		l.add(30, Event{Do: weight, Weight: store.Upgradeable}).add(1700, Event{Do: lowered})
+	}},
+	{"an upgrade and a downgrade in time", 0, "", func(s *script) {
+		l := s.claim(1, "a", "upgradeable", store.Upgradeable, 10).got(11, 1)
+		l.add(20, Event{Do: upgrade, Bound: ms(100)}).add(21, Event{Do: weight, Weight: store.Full, Token: 2})
+		l.add(30, Event{Do: weight, Weight: store.Upgradeable}).add(31, Event{Do: lowered}).release(40, 41)
 	}},
 	{"a release that takes too long", bounded, "the release", func(s *script) {
 		s.lock(1, 10).got(11, 1).release(20, 1600)

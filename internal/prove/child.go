@@ -58,9 +58,6 @@ type child struct {
 	watchers sync.WaitGroup
 }
 
-// workers is how many goroutines of a child claim locks.
-const workers = 3
-
 // Child runs the work of one process: what it reads from in are the parent's
 // orders, what it writes to w are events. It returns when it was told to end
 // and has, or when in ends: then the parent has died.
@@ -115,9 +112,10 @@ func (c *child) run(open func() (store.Store, error), orders *bufio.Scanner) err
 	if !c.inside {
 		beside.Go(func() { c.patrol(stop) })
 	}
-	for i := range workers {
+	for i := range c.Run.workers() {
 		rng := rand.New(rand.NewPCG(c.Run.Seed, uint64(c.Proc)<<32|uint64(c.Life)<<8|uint64(i)))
-		work.Go(func() { (&worker{child: c, rng: rng}).work() })
+		names := c.Run.namesOf(c.Proc, i)
+		work.Go(func() { (&worker{child: c, rng: rng, names: names}).work() })
 	}
 	ended := make(chan struct{})
 	go func() {

@@ -29,6 +29,7 @@ type claim struct {
 	raced   bool          // it was to be released as it ended
 	spans   []span        // what it held, and when
 	inner   []int64       // the tokens of its re-entries
+	changes []change      // upgrades and downgrades
 
 	revived    bool          // it was over, and then valid again
 	over, late time.Duration // when a bare timer for its deadline fired, and how late; never
@@ -46,6 +47,13 @@ type span struct {
 	from, to time.Duration
 	weight   int64
 	token    int64
+}
+
+// A change is a call that changes the weight of a hold.
+type change struct {
+	what     string
+	from, to time.Duration // never
+	bound    time.Duration // of its context; below 0: as long as a release
 }
 
 // end is until when the owner could rely on the hold.
@@ -179,8 +187,15 @@ func (c *claim) note(e *Event) {
 		c.revived = c.revived || c.over != never
 	case weight:
 		last := &c.spans[len(c.spans)-1]
+		if c.changed(e.At); e.Weight < last.weight {
+			c.changes = append(c.changes, change{"the downgrade", e.At, never, -1})
+		}
 		last.to = e.At
 		c.spans = append(c.spans, span{c, e.At, never, e.Weight, max(last.token, e.Token)})
+	case upgrade:
+		c.changes = append(c.changes, change{"the upgrade", e.At, never, e.Bound})
+	case stayed, lowered:
+		c.changed(e.At)
 	case nested:
 		c.inner = append(c.inner, e.Token)
 	case over:
@@ -191,6 +206,13 @@ func (c *claim) note(e *Event) {
 		c.release = e.At
 	case released:
 		c.released, c.relErr = e.At, e.Err
+	}
+}
+
+// changed ends the change that is under way.
+func (c *claim) changed(at time.Duration) {
+	if n := len(c.changes); n > 0 && c.changes[n-1].to == never {
+		c.changes[n-1].to = at
 	}
 }
 

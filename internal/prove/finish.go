@@ -82,7 +82,7 @@ func (r *run) leftBehind(ctx context.Context, in store.Inspector) Event {
 // report judges the history and writes the reports.
 func (r *run) report() (*Report, error) {
 	h := r.history()
-	report := &Report{Run: r.run, Verdict: Check(h)}
+	report := &Report{Run: r.run, Verdict: Check(h), history: h}
 	if r.o.Out == "" {
 		return report, nil
 	}

@@ -63,8 +63,9 @@ type Run struct {
 	Processes int                      `json:"processes"`
 	Mode      string                   `json:"mode"`
 	Names     []Name                   `json:"names"`
-	Faults    []Fault                  `json:"faults"` // that were asked for
-	Floor     int                      `json:"floor"`  // fewer grants than that are no proof
+	Dense     bool                     `json:"dense,omitempty"` // see Options
+	Faults    []Fault                  `json:"faults"`          // that were asked for
+	Floor     int                      `json:"floor"`           // fewer grants than that are no proof
 	// Driver is how much longer than its context a release may take because
 	// the driver does not heed one while it reads.
 	Driver time.Duration `json:"driver"`
@@ -87,7 +88,10 @@ const (
 	got      Kind = "got"      // and was granted: Token, ID, Until, Sent
 	not      Kind = "not"      // or was not: Err
 	until    Kind = "until"    // the lease is valid still: Until, which has moved
+	upgrade  Kind = "upgrade"  // an upgrade is about to be called: Bound
+	stayed   Kind = "stayed"   // and has failed; else the weight has changed: Err
 	weight   Kind = "weight"   // the weight of the hold has changed: Weight, and Token if an upgrade drew one
+	lowered  Kind = "lowered"  // the downgrade that began with the change has returned
 	nested   Kind = "nested"   // the lease of a re-entry was granted: Token
 	release  Kind = "release"  // the release is about to be called
 	released Kind = "released" // and has returned: Err

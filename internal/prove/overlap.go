@@ -148,8 +148,8 @@ func (j *judge) order() {
 // in its process was late.
 const slack = time.Second
 
-// bounded: no claim takes longer than its context, no release longer than it
-// says, and whatever was called in a process that was not killed has returned.
+// bounded: no claim or upgrade takes longer than its context, no release or
+// downgrade longer than it says, and whatever was called in a process that was not killed has returned.
 func (j *judge) bounded() {
 	for _, c := range j.claims {
 		l := j.life(c)
@@ -166,8 +166,15 @@ func (j *judge) bounded() {
 		if c.bound > 0 {
 			check("the "+c.verb, c.call, c.back, c.bound)
 		}
+		ofRelease := 2*min(j.Run.TTL/3, 5*time.Second) + j.Run.Driver
+		for _, x := range c.changes {
+			if x.bound < 0 {
+				x.bound = ofRelease
+			}
+			check(x.what, x.from, x.to, x.bound)
+		}
 		if c.release != never {
-			check("the release", c.release, c.released, 2*min(j.Run.TTL/3, 5*time.Second)+j.Run.Driver)
+			check("the release", c.release, c.released, ofRelease)
 		}
 	}
 }

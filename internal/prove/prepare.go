@@ -25,7 +25,10 @@ type Options struct {
 	Mode      string  // mutex, rw, slots or mixed
 	Faults    []Fault // nil: all that this store can be met with; empty: none
 	Seed      uint64
-	Out       string // directory for the history and the reports; empty: none
+	// Dense is for many grants: each process has nine workers, three for each of
+	// three names, and holds are shorter. The faults are the same.
+	Dense bool
+	Out   string // directory for the history and the reports; empty: none
 
 	// Command is a process that calls Child with its stdin and stdout.
 	Command func() *exec.Cmd
@@ -89,7 +92,7 @@ func (r *run) prepare(ctx context.Context) error {
 	}
 	r.run = Run{
 		Format: format, Store: d.Store, Scheme: scheme, Tokens: d.Tokens, Forgets: forgets(&d), Lacks: d.Lacks, Unchecked: unchecked(scheme, &d),
-		Seed: o.Seed, For: o.For, TTL: o.TTL, Place: min(o.TTL, store.MaxPlace), Processes: o.Processes, Mode: o.Mode,
+		Seed: o.Seed, For: o.For, TTL: o.TTL, Place: min(o.TTL, store.MaxPlace), Processes: o.Processes, Mode: o.Mode, Dense: o.Dense,
 		Faults: o.Faults, Floor: max(20, 5*int(o.For/time.Second)), Driver: r.way.driver,
 	}
 	if err := r.name(bad); err != nil {

@@ -14,6 +14,8 @@ import (
 type Report struct {
 	Run     Run      `json:"run"`
 	Verdict *Verdict `json:"verdict"`
+
+	history *History
 }
 
 // Print writes the report for people.
@@ -27,7 +29,7 @@ func (r *Report) Print(w io.Writer) error {
 	row("run", "seed %d, %v, %d processes, %d names, TTL %v", run.Seed, run.For, run.Processes, len(run.Names), run.TTL)
 	row("grants", "%d, of which %d were waited for; longest wait %v", f.Grants, f.Waits, short(f.LongestWait))
 	row("refused", "%d; given up waiting %d; store away %d", f.Refused, f.Cancelled, f.Unavailable)
-	row("held past a renewal", "%d; re-entries %d; changes of weight %d; releases raced with the end %d", f.Kept, f.Nested, f.Changes, f.Raced)
+	row("held past a renewal", "%d; re-entries %d; handed over in the process %d; changes of weight %d; releases raced with the end %d", f.Kept, f.Nested, f.HandedOn, f.Changes, f.Raced)
 	row("losses told", "%d; processes killed or ended %d; longest stall of one %v", f.Losses, f.Deaths, short(f.Stalled))
 	row("unsafe uses", "%d of %d; caught by the fence %d", f.Harmed, f.Uses, f.Caught)
 	var faults []string

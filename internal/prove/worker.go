@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -14,8 +15,9 @@ import (
 // A worker claims names, one after the other, and uses what it holds.
 type worker struct {
 	*child
-	rng *rand.Rand
-	up  *holdfast.UpgradeableLease // what the newest lease is, if it can be upgraded
+	rng   *rand.Rand
+	names []Name
+	up    *holdfast.UpgradeableLease // what the newest lease is, if it can be upgraded
 }
 
 // A deed is one way to claim a name. What a newer holdfast can do is a line
@@ -34,6 +36,7 @@ type taking func(context.Context) (*holdfast.Lease, error)
 
 var deeds = []deed{
 	{"lock", "mutex rw", 8, func(_ *worker, l *holdfast.Locker, name string, _, _ int64) taking { return l.Mutex(name).Lock }, store.Full},
+	{"campaign", "mutex rw", 1, func(_ *worker, l *holdfast.Locker, name string, _, _ int64) taking { return l.Election(name).Campaign }, store.Full},
 	{"try", "mutex rw", 4, func(_ *worker, l *holdfast.Locker, name string, _, _ int64) taking { return l.Mutex(name).TryLock }, store.Full},
 	{"read", "rw", 8, func(_ *worker, l *holdfast.Locker, name string, _, _ int64) taking { return l.RWMutex(name).RLock }, 1},
 	{"tryread", "rw", 3, func(_ *worker, l *holdfast.Locker, name string, _, _ int64) taking { return l.RWMutex(name).TryRLock }, 1},
@@ -66,7 +69,7 @@ func waitFor(ttl time.Duration) time.Duration { return 3 * takenBy(ttl) }
 // work claims until it is told to finish.
 func (w *worker) work() {
 	for !w.finishing() {
-		name := w.Run.Names[w.rng.IntN(len(w.Run.Names))]
+		name := w.names[w.rng.IntN(len(w.names))]
 		d := w.choose(name.Mode)
 		weight := d.weight
 		if weight == 0 {
@@ -76,17 +79,68 @@ func (w *worker) work() {
 		if w.rng.IntN(8) == 0 { // a wait that is given up
 			bound = w.upTo(30 * time.Millisecond)
 		}
-		raced := w.rng.IntN(60) == 0 && !w.Run.lacks(store.PromiseDeadline)
+		raced := w.rng.IntN(w.seldom(60)) == 0 && !w.Run.lacks(store.PromiseDeadline)
 		l := w.locks
 		if raced {
 			l = l.With(&holdfast.Options{NoRenew: true})
 		}
-		h := w.take(d.verb, name, weight, bound, raced, d.claim(w, l, name.Name, name.Limit, weight))
-		if h != nil {
-			w.hold(h)
+		claim := func(w *worker) {
+			if h := w.take(d.verb, name, weight, bound, raced, d.claim(w, l, name.Name, name.Limit, weight)); h != nil {
+				w.hold(h)
+			}
 		}
-		w.sleep(w.upTo(2*time.Millisecond), w.finish)
+		if d.verb == "lock" && !w.Run.Dense && w.rng.IntN(4) == 0 {
+			w.crowd(claim)
+		} else {
+			claim(w)
+		}
+		w.sleep(w.upTo(w.moment(2*time.Millisecond)), w.finish)
 	}
+}
+
+// crowd has three make the claim at once, so that the name is handed over
+// inside this process.
+func (w *worker) crowd(claim func(*worker)) {
+	var all sync.WaitGroup
+	for range 2 {
+		other := &worker{child: w.child, rng: rand.New(rand.NewPCG(w.rng.Uint64(), 3))}
+		all.Go(func() { claim(other) })
+	}
+	claim(w)
+	all.Wait()
+}
+
+// workers is how many goroutines of a process claim locks.
+func (r *Run) workers() int {
+	if r.Dense {
+		return 9
+	}
+	return 3
+}
+
+// namesOf are the names that a worker claims.
+func (r *Run) namesOf(proc, worker int) []Name {
+	if r.Dense {
+		i := (proc + worker/3) % len(r.Names)
+		return r.Names[i : i+1]
+	}
+	return r.Names
+}
+
+// moment is how long something short takes, and seldom one of how many is
+// special.
+func (w *worker) moment(d time.Duration) time.Duration {
+	if w.Run.Dense {
+		return d / 8
+	}
+	return d
+}
+
+func (w *worker) seldom(n int) int {
+	if w.Run.Dense {
+		return 20 * n
+	}
+	return n
 }
 
 // choose draws a deed for names of the mode.
@@ -237,14 +291,18 @@ func (w *worker) watch(h *holding) {
 // hold uses the lease for a while and gives it back.
 func (w *worker) hold(h *holding) {
 	ttl := w.Run.TTL
-	switch n := w.rng.IntN(1000); {
+	n := w.rng.IntN(1000)
+	if n >= 750 && w.rng.IntN(w.seldom(1)) > 0 {
+		n = w.rng.IntN(750)
+	}
+	switch {
 	case h.raced:
 		w.sleep(h.until-w.now()-5*time.Millisecond+w.upTo(8*time.Millisecond), w.finish)
 	case n < 200: // released early
 	case h.weight == store.Upgradeable && n < 900:
 		w.upgrade(h)
 	case n < 750:
-		w.useFor(h, w.upTo(3*time.Millisecond))
+		w.useFor(h, w.upTo(w.moment(3*time.Millisecond)))
 	case n < 850:
 		w.useFor(h, w.upTo(ttl/25))
 	case n < 980:
@@ -299,21 +357,25 @@ func (w *worker) reenter(h *holding) {
 
 // upgrade makes the hold the only one, and most times lets readers in again.
 func (w *worker) upgrade(h *holding) {
-	w.useFor(h, w.upTo(2*time.Millisecond))
-	ctx, cancel := context.WithTimeout(context.Background(), w.upTo(w.Run.TTL))
+	w.useFor(h, w.upTo(w.moment(2*time.Millisecond)))
+	bound := w.upTo(w.Run.TTL)
+	ctx, cancel := context.WithTimeout(context.Background(), bound)
 	defer cancel()
-	if w.up.Upgrade(ctx) != nil {
-		w.useFor(h, w.upTo(2*time.Millisecond))
+	w.tell(Event{Do: upgrade, Op: h.op, Bound: bound})
+	if err := w.up.Upgrade(ctx); err != nil {
+		w.tell(Event{Do: stayed, Op: h.op, Err: classify(err)})
+		w.useFor(h, w.upTo(w.moment(2*time.Millisecond)))
 		return
 	}
 	h.weight = store.Full
 	w.tell(Event{Do: weight, Op: h.op, Weight: store.Full, Token: h.Token()})
-	w.useFor(h, w.upTo(3*time.Millisecond))
+	w.useFor(h, w.upTo(w.moment(3*time.Millisecond)))
 	if w.rng.IntN(3) > 0 {
 		h.weight = store.Upgradeable
 		w.tell(Event{Do: weight, Op: h.op, Weight: store.Upgradeable})
 		w.up.Downgrade()
-		w.useFor(h, w.upTo(2*time.Millisecond))
+		w.tell(Event{Do: lowered, Op: h.op})
+		w.useFor(h, w.upTo(w.moment(2*time.Millisecond)))
 	}
 }
 
