@@ -213,7 +213,10 @@ func (w *worker) take(verb string, name Name, weight int64, bound time.Duration,
 		return nil
 	}
 	h := &holding{Lease: l, op: op, name: name, weight: weight, raced: raced, ended: make(chan struct{})}
-	h.until, _ = w.deadline(l)
+	var ahead bool
+	if h.until, ahead = w.deadline(l); !ahead && h.until > at {
+		h.until = at // it was over before it could be read: from when on is not known
+	}
 	w.tell(Event{Do: got, At: at, Op: op, Token: l.Token(), ID: l.ID(), Until: h.until, Sent: w.seen.sent(l.ID()), Raced: raced})
 	w.watchers.Go(func() { w.watch(h) })
 	return h

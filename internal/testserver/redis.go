@@ -90,22 +90,34 @@ func RedisSentinel(t testing.TB, primary *Server) *Server {
 
 func startRedis(tb fataler, dir string, args []string) (*Server, error) {
 	return startOnPort(func(port int) (*Server, error) {
-		own := []string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir}
-		return redisServer(tb, dir, port, append(own, args...)...)
+		return redisServer(tb, dir, port, append(ownRedis(dir, port), args...)...)
 	})
 }
 
+// ownRedis are the arguments of a server that keeps nothing.
+func ownRedis(dir string, port int) []string {
+	return []string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir}
+}
+
 func redisServer(tb fataler, dir string, port int, args ...string) (*Server, error) {
+	s, err := newRedis(tb, dir, port, args...)
+	if err != nil {
+		return nil, err
+	}
+	return s, s.start()
+}
+
+// newRedis is a server that has not been started.
+func newRedis(tb fataler, dir string, port int, args ...string) (*Server, error) {
 	program, err := find("redis-server")
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{
+	return &Server{
 		Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)),
 		tb:   tb, dir: dir, ready: redisReady,
 		command: func() *exec.Cmd { return exec.Command(program, args...) },
-	}
-	return s, s.start()
+	}, nil
 }
 
 // redisReady says nil once the server answers a PING, be it with a refusal to

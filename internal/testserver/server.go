@@ -35,6 +35,7 @@ type Server struct {
 	stop    os.Signal // that ends it and does not wait for its clients; nil: terminate
 	ready   func(addr string) error
 	dir     string
+	clock   string // the file that its clock is read from; empty: it is not ours
 
 	cmd    *exec.Cmd
 	exited chan struct{} // closed when the process is gone and waited for

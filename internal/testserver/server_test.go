@@ -1,6 +1,7 @@
 package testserver
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -172,5 +173,27 @@ func TestAMariaDBServerAnswersStopsAndStartsAgainOnItsAddress(t *testing.T) {
 	}
 	if a, b := SharedMariaDB(t), SharedMariaDB(t); a != b || a == s.Addr {
 		t.Errorf("two shared servers: %s and %s, beside %s", a, b, s.Addr)
+	}
+}
+
+func TestTheClockOfAServerIsSetAndItsDurationsAreNot(t *testing.T) {
+	s := RedisWithClock(t)
+	ahead := func() time.Duration {
+		var sec, micro int64
+		if _, err := fmt.Sscan(s.redisDo("TIME"), &sec, &micro); err != nil {
+			t.Fatal(err)
+		}
+		return time.Until(time.UnixMicro(sec*1e6 + micro))
+	}
+	for _, want := range []time.Duration{time.Hour, -time.Minute, 0} {
+		s.SetClock(want)
+		if got := ahead(); (got - want).Abs() > 10*time.Second {
+			t.Errorf("set to be %v ahead, it is %v ahead", want, got)
+		}
+	}
+	s.SetClock(time.Hour)
+	s.Restart()
+	if got := ahead(); (got - time.Hour).Abs() > 10*time.Second {
+		t.Errorf("after a restart it is %v ahead", got)
 	}
 }
