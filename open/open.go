@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/filestore"
 	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/pgstore"
 	"github.com/holdfast-go/holdfast/redisstore"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -24,6 +25,9 @@ var schemes = map[string]func(rawURL string, u *url.URL) (store.Store, error){
 	"mem":    mem,
 	"redis":  redis,
 	"rediss": redis,
+
+	"postgres":   postgres,
+	"postgresql": postgres,
 }
 
 // URL opens the store that the URL names:
@@ -31,6 +35,8 @@ var schemes = map[string]func(rawURL string, u *url.URL) (store.Store, error){
 //	file:DIR             package filestore; DIR is made if it is missing
 //	file:DIR?trust-fs=1  the same, on a file system that hosts may share
 //	redis://…, rediss:// package redisstore, with the URLs of go-redis
+//	postgres://…         package pgstore, in a table; postgresql:// too, with the
+//	                     URLs of pgx and libpq, and ?schema=…&table=… for where
 //	mem:                 package memstore: a new store, shared with nobody
 //
 // It does no I/O over the network. Closing the store frees all that was opened.
@@ -114,6 +120,23 @@ func mem(_ string, u *url.URL) (store.Store, error) {
 
 func redis(rawURL string, _ *url.URL) (store.Store, error) {
 	s, err := redisstore.Open(rawURL, nil)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func postgres(_ string, u *url.URL) (store.Store, error) {
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return nil, fmt.Errorf("%w: PostgreSQL URL: what follows the ? cannot be read: special characters must be written as %%XX", store.ErrInvalid)
+	}
+	o := pgstore.Options{Schema: query.Get("schema"), Table: query.Get("table")}
+	query.Del("schema")
+	query.Del("table")
+	plain := *u // what is left is the driver's
+	plain.RawQuery = query.Encode()
+	s, err := pgstore.Open(plain.String(), &o)
 	if err != nil {
 		return nil, err
 	}

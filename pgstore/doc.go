@@ -1,13 +1,83 @@
 // Package pgstore keeps locks in PostgreSQL. It has three modes; which one to
 // choose:
 //
-//   - Table ([New], [Open]), unless you know why not: leases in a table, with
-//     everything that holdfast has. A queue, tokens, slots, locks that outlive
-//     a broken connection, through any pooler.
+//   - Table ([New], [NewDB], [Open]), unless you know why not: leases in a
+//     table, with everything that holdfast has: a queue, tokens, slots, locks
+//     that outlive a broken connection, through any pooler.
 //   - Session: advisory locks on connections of our own. The lock of a process
 //     that dies comes free at once, and no lease can run out under one that
 //     lives; but no order, no slots, and the loss of a connection is noticed,
 //     not foreseen.
 //   - Transaction: advisory locks in a transaction of your own, held until it
 //     ends.
+//
+// What follows is about the table; the other modes tell of themselves.
+//
+// # Stored form
+//
+// A row a name, in a table that is made at the first use, or from the SQL that
+// [Schema] returns. Its columns are
+//
+//	name      bytea, as it is
+//	form      the version of the form: 1
+//	kept      until when the row is kept at least
+//	last      the newest token
+//	lim       the limit of the entries
+//
+// and arrays with one element for each entry, in their order, all empty when
+// the name is idle: id, weight, want (above weight while an upgrade is pending),
+// turn (counted by the owner: changes of weight, or tokens used of a block), n
+// (the size of the block of tokens; while waiting, how many are wanted), shown,
+// token (0 while waiting), fence, since, expires, keep, delay, broken (why;
+// empty if it is not) and owner. Instants are microseconds of the server's clock
+// since 1970, durations microseconds.
+//
+// A row that nobody has used for a day is deleted by whoever uses the table
+// later, a few at a time and beside his own work. Hints are notifications on the
+// channel "holdfast_" and the first half of the waiter's id: the token and the
+// size of its block (0 and 0 of an upgrade), the id, and the name in
+// hexadecimal.
+//
+// # Guarantees
+//
+// The whole rule: order, minimum hold, lock delay, slots, upgrades, blocks of
+// tokens. Each operation is one statement that changes one row, and so a
+// transaction of its own; one on a name that somebody else uses may need a
+// second. Time is the server's (clock_timestamp). A claim that is refused at
+// once writes nothing.
+//
+// What was granted or renewed survives a crash of the server: such statements
+// wait for the disk, also where synchronous_commit is off. A release beside
+// which nobody waits does not: after a crash of the server the name may still be
+// taken, until its TTL.
+//
+// A replica that is promoted has lost what it had not received. Unless it is a
+// synchronous one, two can then hold a name until the TTL of the first is over,
+// and if its clock is behind, tokens can be smaller than those that were lost.
+// Check the token where that matters.
+//
+// A transaction of somebody else that stays open in the same database, or on a
+// replica with hot_standby_feedback, keeps the server from clearing away the old
+// versions of rows, and locks become slower from hour to hour: keep long
+// transactions out of the database of the locks.
+//
+// # Requirements
+//
+// PostgreSQL 14 or newer; pgx, or any other driver by database/sql. Poolers are
+// fine, PgBouncer in transaction mode too: there is no state in a session, and
+// when a statement that pgx has kept prepared turns out to be on another
+// connection, none is kept from then on. Through such a pooler nobody can
+// listen: waiters look now and then, unless the Store has a pool that goes to
+// the server itself.
+//
+// # Rights
+//
+// A role that may do just this can do all of it, here for the default table:
+//
+//	GRANT USAGE ON SCHEMA public TO locks
+//	GRANT SELECT, INSERT, UPDATE ON public.holdfast_locks TO locks
+//	GRANT DELETE ON public.holdfast_locks TO locks
+//
+// DELETE is for old rows; without it they stay. To make the table the role needs
+// CREATE on the schema.
 package pgstore

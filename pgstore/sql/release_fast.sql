@@ -1,0 +1,12 @@
+-- Gives back a hold beside which nobody is, and of which nothing stays in the
+-- way. $1 name, $2 id, $3 token, $4 the newest token used of its block, or 0.
+--
+-- It need not wait for the disk: whoever gets the name next does, and what he
+-- makes durable has this before it.
+UPDATE {table} SET
+	last = CASE WHEN $4::bigint >= token[1] AND $4::bigint < last AND last = token[1] + n[1] - 1 THEN $4::bigint ELSE last END,
+	id = '{}', weight = '{}', want = '{}', turn = '{}', n = '{}', shown = '{}', token = '{}', fence = '{}',
+	since = '{}', expires = '{}', keep = '{}', delay = '{}', broken = '{}', owner = '{}'
+WHERE name = $1::bytea AND form = 1 AND id = ARRAY[$2::bytea] AND token = ARRAY[$3::bigint]
+	AND expires[1] > {now} AND since[1] + keep[1] <= {now}
+RETURNING set_config('synchronous_commit', 'off', true)

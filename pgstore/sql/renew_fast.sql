@@ -1,0 +1,22 @@
+-- Renews the holds that are alone with others that have not expired, as then
+-- nobody can be let in. A row that somebody works on is left for the full
+-- statement: no hold waits for another's name, and no two renewals for each
+-- other. $1 names, $2 ids, $3 tokens, $4 TTLs, $5 newest tokens used, $6 owners
+-- or '': arrays as text.
+WITH h AS MATERIALIZED (
+	SELECT * FROM unnest($1::text::bytea[], $2::text::bytea[], $3::text::bigint[], $4::text::bigint[], $5::text::bigint[], $6::text::bytea[])
+		WITH ORDINALITY AS h(name, id, token, ttl, used, owner, i)
+), free AS MATERIALIZED (
+	SELECT t.name FROM {table} t WHERE t.name IN (SELECT name FROM h) FOR UPDATE SKIP LOCKED
+)
+UPDATE {table} AS t SET
+	kept = greatest(t.kept, {now} + h.ttl + t.delay[p(t.id, h.id)] + {day}),
+	expires[p(t.id, h.id)] = greatest(t.expires[p(t.id, h.id)], {now} + h.ttl),
+	shown[p(t.id, h.id)] = true,
+	turn[p(t.id, h.id)] = CASE WHEN t.token[p(t.id, h.id)] < h.used AND h.used < t.token[p(t.id, h.id)] + t.n[p(t.id, h.id)]
+		THEN greatest(t.turn[p(t.id, h.id)], (h.used - t.token[p(t.id, h.id)])::int) ELSE t.turn[p(t.id, h.id)] END,
+	owner[p(t.id, h.id)] = CASE WHEN h.owner = '' THEN t.owner[p(t.id, h.id)] ELSE h.owner END
+FROM h
+WHERE h.name = t.name AND h.name IN (SELECT name FROM free) AND t.form = 1
+	AND t.token[p(t.id, h.id)] = h.token AND h.token <> 0 AND t.broken[p(t.id, h.id)] = '' AND {now} < ALL (t.expires)
+RETURNING h.i, t.weight[p(t.id, h.id)], t.want[p(t.id, h.id)], t.fence[p(t.id, h.id)], {durable}

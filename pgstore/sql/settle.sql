@@ -1,0 +1,60 @@
+-- The rule of package queue. Before it: v, one row, what the operation has
+-- found; and c, the entries as it leaves them, with gone for one that it takes
+-- out and fresh for one that it brings. What is over is dropped here, and room
+-- is given in order.
+, d AS MATERIALIZED (
+	SELECT c.*, c.token <> 0 AND c.want > c.weight AND c.expires > v.now AS wants
+	FROM c, v
+	WHERE NOT c.gone AND v.now < CASE WHEN c.token = 0 THEN c.expires
+		ELSE greatest(c.expires + c.delay, CASE WHEN c.shown THEN c.since + c.keep END) END
+), r AS MATERIALIZED (
+	SELECT s.*, CASE WHEN s.others = 0 THEN v.newlim ELSE v.lim END AS lim,
+		s.others > 0 AND v.lim <> v.newlim AS mismatch, greatest(v.last + 1, v.now) AS first
+	FROM v, (
+		SELECT count(*) FILTER (WHERE NOT fresh) AS others,
+			coalesce(sum(weight) FILTER (WHERE token <> 0), 0) AS held,
+			max(o) FILTER (WHERE wants) AS upgrading, -- there is one at most
+			coalesce(sum(want - weight) FILTER (WHERE wants), 0) AS more
+		FROM d) s
+), g AS MATERIALIZED (
+	-- An upgrade is judged before all that wait, and none of them while it is
+	-- pending; of them the first that does not fit stops the rest.
+	SELECT d.*, coalesce(d.o = r.upgrading AND r.held + r.more <= r.lim, false) AS upgraded,
+		d.token = 0 AND r.upgrading IS NULL AND NOT (d.fresh AND r.mismatch)
+			AND r.held + sum(CASE WHEN d.token = 0 THEN d.weight ELSE 0 END) OVER (ORDER BY d.o) <= r.lim AS granted,
+		sum(CASE WHEN d.token = 0 THEN d.n ELSE 0 END) OVER (ORDER BY d.o) - d.n AS before -- how many tokens are drawn before its own
+	FROM d, r
+), x AS MATERIALIZED (
+	SELECT g.o, g.o = v.own AS own, g.granted, g.upgraded, g.id,
+		CASE WHEN g.upgraded THEN g.want ELSE g.weight END AS weight, g.want, g.turn, g.n, g.shown,
+		CASE WHEN g.granted THEN r.first + g.before ELSE g.token END AS token,
+		CASE WHEN g.upgraded THEN r.first ELSE g.fence END AS fence,
+		CASE WHEN g.granted THEN v.now ELSE g.since END AS since,
+		-- Only the owner's own act pushes the expiry of what was granted.
+		CASE WHEN g.o = v.own AND v.verdict = '' AND (g.granted OR g.token <> 0) THEN greatest(g.expires, v.now + v.ttl) ELSE g.expires END AS expires,
+		g.keep, g.delay, g.broken, g.owner
+	FROM g, r, v
+	WHERE NOT (g.fresh AND (r.mismatch OR v.try AND NOT g.granted))
+), w AS MATERIALIZED (
+	SELECT v.sane AND (v.changed OR r.others < (SELECT count(*) FROM e)
+			OR coalesce(bool_or(x.granted OR x.upgraded OR x.o > v.count), false)) AS wrote,
+		greatest(v.last, max(x.token + x.n - 1) FILTER (WHERE x.granted), max(x.fence) FILTER (WHERE x.upgraded))::bigint AS last,
+		r.lim,
+		greatest(v.now, max(x.expires + x.delay), max(x.since + x.keep)) + {day} AS kept,
+		{arrays}
+	FROM v CROSS JOIN r LEFT JOIN x ON true
+	GROUP BY v.sane, v.changed, v.count, v.last, v.now, r.others, r.lim
+), written AS (
+	UPDATE {table} AS t SET (kept, last, lim, {columns}) =
+		ROW(w.kept, w.last, w.lim, {w columns})
+	FROM w WHERE t.name = $1::bytea AND w.wrote
+	RETURNING {durable} AS durable
+), woken AS MATERIALIZED (
+	SELECT pg_notify('holdfast_' || encode(substr(id, 1, 8), 'hex'),
+		CASE WHEN granted THEN token || ' ' || n ELSE '0 0' END || ' ' || encode(id, 'hex') || ' ' || encode($1::bytea, 'hex'))::text AS sent
+	FROM x WHERE (granted OR upgraded) AND own IS NOT TRUE
+)
+SELECT v.verdict, v.reason, (SELECT count(sent) FROM woken), (SELECT count(durable) FROM written),
+	v.now, v.form, v.sane, w.last, w.lim, {entry x}
+FROM v CROSS JOIN w LEFT JOIN x ON v.tell AND v.verdict = ''
+ORDER BY x.o

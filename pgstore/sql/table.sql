@@ -1,0 +1,21 @@
+CREATE TABLE IF NOT EXISTS {table} (
+	name bytea PRIMARY KEY,
+	form int NOT NULL,
+	kept bigint NOT NULL,
+	last bigint NOT NULL,
+	lim int NOT NULL,
+	id bytea[] NOT NULL,
+	weight int[] NOT NULL,
+	want int[] NOT NULL,
+	turn int[] NOT NULL,
+	n int[] NOT NULL,
+	shown boolean[] NOT NULL,
+	token bigint[] NOT NULL,
+	fence bigint[] NOT NULL,
+	since bigint[] NOT NULL,
+	expires bigint[] NOT NULL,
+	keep bigint[] NOT NULL,
+	delay bigint[] NOT NULL,
+	broken bytea[] NOT NULL,
+	owner bytea[] NOT NULL
+) WITH (fillfactor = 50, toast_tuple_target = 8160)

@@ -1,0 +1,180 @@
+package pgstore
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// The schema and the table unless Options say otherwise.
+const (
+	DefaultSchema = "public"
+	DefaultTable  = "holdfast_locks"
+)
+
+// The range of TTLs, minimum holds and lock delays.
+const (
+	minTTL = 100 * time.Millisecond
+	maxTTL = 365 * 24 * time.Hour
+)
+
+// Options of a Store. Nil, and zero fields, mean the defaults.
+type Options struct {
+	// Schema and Table name where the locks are kept: letters, digits and
+	// underscores, not first a digit, at most 63. Capitals count. Stores with
+	// different tables have nothing to do with each other.
+	Schema, Table string
+
+	// NoListen keeps the Store from having a connection of its own on which it
+	// is told who is next: waiters look now and then instead. It is for where
+	// each connection counts; a pooler in between is found out.
+	NoListen bool
+}
+
+// A Store keeps locks in a table of PostgreSQL. Its methods are safe for
+// concurrent use.
+type Store struct {
+	db       db
+	own      *pgxpool.Pool // opened by us, so closed by us; nil: none
+	address  string        // for people
+	schema   string
+	table    string
+	do       *statements
+	clock    func() int64 // nil but in tests: the server's clock
+	noListen bool
+	pinned   atomic.Bool // transactions have to be told to be READ COMMITTED
+
+	pingEvery time.Duration // of the connection that listens
+
+	ctx   context.Context // of what goes on in the background, ended by Close
+	end   context.CancelFunc
+	tasks sync.WaitGroup
+	swept atomic.Int64 // when old rows were last looked for, on our clock; 0: never
+}
+
+var _ interface {
+	store.Store
+	store.Watcher
+	store.Looker
+	store.Inspector
+	store.Checker
+} = (*Store)(nil)
+
+// New returns a Store on the pool, which stays the caller's: it is never closed
+// here, and must be open for as long as the Store is used. Its settings apply.
+// One more connection is opened beside the pool, with its settings, while
+// somebody waits for a lock. New does no I/O. The error matches
+// store.ErrInvalid.
+func New(pool *pgxpool.Pool, o *Options) (*Store, error) {
+	if pool == nil {
+		return nil, fmt.Errorf("%w: the PostgreSQL pool is nil", store.ErrInvalid)
+	}
+	return newStore(&pgxDB{pool: pool}, o, nil)
+}
+
+// NewDB returns a Store on a database/sql pool, which stays the caller's: it is
+// never closed here, and must be open for as long as the Store is used. With
+// the driver of pgx (package stdlib) waiters are woken as with New; with another
+// they look now and then. NewDB does no I/O. The error matches
+// store.ErrInvalid.
+func NewDB(pool *sql.DB, o *Options) (*Store, error) {
+	if pool == nil {
+		return nil, fmt.Errorf("%w: the database is nil", store.ErrInvalid)
+	}
+	_, isPgx := pool.Driver().(*stdlib.Driver)
+	return newStore(&sqlDB{pool: pool, pgx: isPgx}, o, nil)
+}
+
+// Open returns a Store on a pool of its own, which Close closes. The URL is that
+// of [pgxpool.ParseConfig]: postgres://user:password@host:port/database, with
+// the settings of libpq and of the pool as its query. Open does no I/O. The
+// error matches store.ErrInvalid and does not show the URL, which may hold a
+// password.
+func Open(url string, o *Options) (*Store, error) {
+	config, err := parseURL(url)
+	if err != nil {
+		return nil, err
+	}
+	pool, err := pgxpool.NewWithConfig(context.Background(), config)
+	if err != nil {
+		return nil, fmt.Errorf("%w: the settings of the PostgreSQL pool: %w", store.ErrInvalid, err)
+	}
+	s, err := New(pool, o)
+	if err != nil {
+		pool.Close()
+		return nil, err
+	}
+	s.own = pool
+	return s, nil
+}
+
+func newStore(db db, o *Options, clock func() int64) (*Store, error) {
+	s := &Store{db: db, address: db.address(), schema: DefaultSchema, table: DefaultTable, clock: clock, pingEvery: pingEvery}
+	if o != nil {
+		s.schema, s.table, s.noListen = cmp.Or(o.Schema, s.schema), cmp.Or(o.Table, s.table), o.NoListen
+	}
+	if err := cmp.Or(checkIdentifier("the schema", s.schema), checkIdentifier("the table", s.table)); err != nil {
+		return nil, err
+	}
+	s.do = load(s.schema, s.table, clock != nil)
+	s.ctx, s.end = context.WithCancel(context.Background())
+	return s, nil
+}
+
+// Schema is the SQL that makes the table of a Store, for those who let no
+// program make tables. The error matches store.ErrInvalid.
+func Schema(o *Options) (string, error) {
+	s, err := newStore(&pgxDB{}, o, nil)
+	if err != nil {
+		return "", err
+	}
+	return s.do.create + ";\n", nil
+}
+
+// Describe implements [store.Store].
+func (s *Store) Describe() store.Description {
+	return store.Description{
+		Store:  s.address,
+		MinTTL: minTTL, MaxTTL: maxTTL, Tick: time.Microsecond,
+		Tokens: "when the name's row is lost (restored from a backup, or a replica promoted that had not heard of it) and the clock of the server that answers is behind the newest token",
+		Loses: "a crash of the server loses nothing that was granted, if its disk keeps what it says; a replica that is promoted has lost what it had not " +
+			"received, unless it is a synchronous one; then two may hold a name until the TTL of the first is over",
+		Forgets: []store.Accident{store.AccidentWipe, store.AccidentFailOver, store.AccidentClockStep},
+		Crash:   store.CrashTTL,
+	}
+}
+
+// Close implements [store.Store]: it ends what goes on in the background and
+// waits for it. The pool of New stays open.
+func (s *Store) Close() error {
+	s.end()
+	s.tasks.Wait()
+	if s.own != nil {
+		s.own.Close()
+	}
+	return nil
+}
+
+// addressOf tells where a connection goes, for people; never a password.
+func addressOf(c *pgx.ConnConfig) string {
+	return fmt.Sprintf("PostgreSQL at %s, port %d, database %s", c.Host, c.Port, c.Database)
+}
+
+func parseURL(url string) (*pgxpool.Config, error) {
+	c, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		// The parser's error repeats parts of the URL.
+		return nil, fmt.Errorf("%w: the PostgreSQL URL cannot be read: want postgres://user:password@host:port/database?setting=value, with special characters as %%XX", store.ErrInvalid)
+	}
+	return c, nil
+}

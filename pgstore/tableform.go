@@ -1,0 +1,166 @@
+package pgstore
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/queue"
+)
+
+// form is the version of the stored form.
+const form = 1
+
+// A found is what a statement answers: what is stored of a name, and how the
+// operation came out.
+type found struct {
+	there   bool // there is a row
+	token   int64
+	verdict string // "": done; "L": lost; "I": not upgradeable
+	reason  []byte // why an operator broke the hold
+	now     int64
+	form    int64
+	sane    bool // the arrays are of one length
+	q       queue.Queue
+	name    []byte
+	bad     error // in an entry
+}
+
+// A row is one entry of a found, with what is told of all of them.
+type row struct {
+	now, form, last, lim                      int64
+	sane                                      bool
+	id, broken, owner                         []byte
+	weight, want, turn, n                     int64
+	shown                                     bool
+	token, fence, since, expires, keep, delay int64
+}
+
+// dests is where to scan a row to.
+func (r *row) dests() []any {
+	return []any{&r.now, &r.form, &r.sane, &r.last, &r.lim,
+		&r.id, &r.weight, &r.want, &r.turn, &r.n, &r.shown, &r.token, &r.fence, &r.since, &r.expires, &r.keep, &r.delay, &r.broken, &r.owner}
+}
+
+// add takes a row in.
+func (f *found) add(r *row) {
+	f.there = true
+	f.now, f.form, f.sane = r.now, r.form, r.sane
+	f.q.Last, f.q.Limit = r.last, int32(r.lim)
+	if r.id == nil {
+		return // there is none
+	}
+	var id store.ID
+	if copy(id[:], r.id) != len(r.id) || len(r.id) != len(id) || r.n < 1 || r.n > store.MaxBlock {
+		f.bad = fmt.Errorf("the id %x, a block of %d", r.id, r.n)
+	}
+	e := queue.Entry{
+		ID: id, Weight: int32(r.weight), Want: int32(r.want), Turn: int32(r.turn), N: uint16(r.n),
+		Granted: r.token != 0, Shown: r.shown, Token: r.token, Fence: r.fence, Since: r.since, Expires: r.expires,
+		Keep: r.keep, Delay: r.delay, Owner: string(r.owner),
+	}
+	if reason := string(r.broken); reason != "" {
+		e.Broken = &reason
+	}
+	f.q.Entries = append(f.q.Entries, e)
+}
+
+func (f *found) time() queue.Time { return queue.Time{Clock: f.now, Wall: f.now} }
+
+// check is an error if what is stored is not ours to work with.
+func (s *Store) check(f *found, name string) error {
+	switch where := fmt.Sprintf("the row of %q in %s of %s", name, s.where(), s.address); {
+	case !f.there:
+		return nil
+	case f.form != form:
+		return store.NewerFormError(where, int(f.form), form)
+	case !f.sane:
+		return fmt.Errorf("%w: %s: its arrays are not of one length; it was left alone: delete it if nobody needs it", store.ErrCorrupt, where)
+	case f.bad != nil:
+		return fmt.Errorf("%w: %s: %w; it was left alone: delete it if nobody needs it", store.ErrCorrupt, where, f.bad)
+	}
+	return nil
+}
+
+// lost is the error of a verdict, if that is lost.
+func (f *found) lost() error {
+	switch {
+	case !f.there:
+		return store.ErrLost
+	case f.verdict != "L":
+		return nil
+	case len(f.reason) > 0:
+		return &store.LostError{Reason: string(f.reason)}
+	}
+	return store.ErrLost
+}
+
+// act runs one of the full statements. A row that is not there is no error, nor
+// is a table that is not.
+func (s *Store) act(ctx context.Context, what, name, statement string, args ...any) (*found, error) {
+	var f *found
+	err := s.run(ctx, statement, args, func() { f = &found{} }, func(scan func(...any) error) error {
+		var r row
+		var woken, durable int64
+		if err := scan(append([]any{&f.verdict, &f.reason, &woken, &durable}, r.dests()...)...); err != nil {
+			return err
+		}
+		f.add(&r)
+		return nil
+	})
+	return s.finish(f, err, what, name)
+}
+
+func (s *Store) finish(f *found, err error, what, name string) (*found, error) {
+	if isNoTable(err) {
+		return &found{}, nil
+	}
+	if err != nil {
+		return nil, s.failed(fmt.Sprintf("%s %q", what, name), err)
+	}
+	return f, s.check(f, name)
+}
+
+// look reads what is stored of a name.
+func (s *Store) look(ctx context.Context, name string) (*found, error) {
+	var f *found
+	err := s.run(ctx, s.do.view, []any{[]byte(name)}, func() { f = &found{} }, func(scan func(...any) error) error {
+		var r row
+		if err := scan(r.dests()...); err != nil {
+			return err
+		}
+		f.add(&r)
+		return nil
+	})
+	return s.finish(f, err, "look at", name)
+}
+
+// An array is an array of the server's as text, which every driver can send.
+type array struct{ strings.Builder }
+
+func (a *array) next() {
+	if a.Len() == 0 {
+		a.WriteByte('{')
+	} else {
+		a.WriteByte(',')
+	}
+}
+
+func (a *array) number(n int64) {
+	a.next()
+	a.WriteString(strconv.FormatInt(n, 10))
+}
+
+func (a *array) bytes(b string) {
+	a.next()
+	a.WriteString(`"\\x` + hex.EncodeToString([]byte(b)) + `"`)
+}
+
+func (a *array) text() string { return a.String() + "}" }
+
+// micros rounds up, so that no hold is shorter than was asked for.
+func micros(d time.Duration) int64 { return int64((d + time.Microsecond - 1) / time.Microsecond) }

@@ -1,0 +1,104 @@
+package pgstore
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// listPage is how many names one page of a list has.
+const listPage = 500
+
+// List implements [store.Inspector].
+func (s *Store) List(ctx context.Context, name string) iter.Seq2[store.State, error] {
+	return func(yield func(store.State, error) bool) {
+		if name != "" {
+			f, err := &found{}, checkName(name)
+			if err == nil {
+				f, err = s.look(ctx, name)
+			}
+			if err != nil {
+				yield(store.State{Name: name}, err)
+			} else if st := f.q.State(f.time(), name); len(st.Entries) > 0 {
+				yield(st, nil)
+			}
+			return
+		}
+		for behind := []byte{}; ; {
+			page, err := s.page(ctx, behind)
+			if err != nil {
+				yield(store.State{}, err)
+				return
+			}
+			for _, f := range page {
+				name := string(f.name)
+				if err := s.check(f, name); err != nil {
+					if !yield(store.State{Name: name}, err) {
+						return
+					}
+				} else if st := f.q.State(f.time(), name); len(st.Entries) > 0 && !yield(st, nil) {
+					return
+				}
+			}
+			if len(page) < listPage {
+				return
+			}
+			behind = page[len(page)-1].name
+		}
+	}
+}
+
+// page reads the names that come next behind one, in the order of their bytes.
+func (s *Store) page(ctx context.Context, behind []byte) ([]*found, error) {
+	var page []*found
+	err := s.run(ctx, s.do.list, []any{behind, int64(listPage)}, func() { page = nil }, func(scan func(...any) error) error {
+		var r row
+		var name []byte
+		if err := scan(append(r.dests(), &name)...); err != nil {
+			return err
+		}
+		if len(page) == 0 || string(page[len(page)-1].name) != string(name) {
+			page = append(page, &found{name: name})
+		}
+		page[len(page)-1].add(&r)
+		return nil
+	})
+	if isNoTable(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, s.failed("list the names", err)
+	}
+	return page, nil
+}
+
+const (
+	// sweepEvery is how long a Store that is used waits between looks for rows
+	// that nobody needs any more, and sweepBlocks how much of the table it
+	// looks at then.
+	sweepEvery  = 5 * time.Minute
+	sweepBlocks = 64
+)
+
+// sweep drops some rows that nobody needs any more, beside what the caller is
+// doing, if that was not done a while ago.
+func (s *Store) sweep() {
+	if s.clock != nil {
+		return
+	}
+	now, last := int64(store.Now()), s.swept.Load()
+	if last != 0 && now-last < int64(sweepEvery) || !s.swept.CompareAndSwap(last, now) {
+		return
+	}
+	s.tasks.Go(func() {
+		ctx, cancel := context.WithTimeout(s.ctx, 10*time.Second)
+		defer cancel()
+		s.sweepPart(ctx) // what fails now is done by the next
+	})
+}
+
+func (s *Store) sweepPart(ctx context.Context) error {
+	return s.run(ctx, s.do.sweep, []any{int64(sweepBlocks)}, func() {}, nil)
+}

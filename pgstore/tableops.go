@@ -1,0 +1,234 @@
+package pgstore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Ask implements [store.Store].
+func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
+	if err := checkClaim(&c); err != nil {
+		return store.Answer{}, err
+	}
+	defer s.sweep()
+	name, n := []byte(c.Name), c.Tokens()
+	args := []any{name, c.ID[:], c.Limit, c.Weight, int64(n), micros(c.TTL), micros(c.Keep), micros(c.Delay), []byte(c.Owner)}
+	kept := micros(store.TokenRetention + max(c.TTL+c.Delay, c.Keep))
+	for range repeats {
+		f, err := s.askFast(ctx, c.Name, append(args[:len(args):len(args)], kept))
+		if err != nil {
+			return store.Answer{}, err
+		}
+		if f.token != 0 {
+			return store.Answer{
+				Granted: true, Token: f.token, N: n, TTL: c.TTL, Weight: c.Weight, Want: c.Weight, Last: f.token + int64(n) - 1,
+			}, nil
+		}
+		if f.there {
+			// It was so while we asked. What needs no write needs no lock.
+			if a, change, err := f.q.Ask(f.time(), c.Name, &c); !change.Wrote {
+				return a, err
+			}
+		}
+		f, err = s.act(ctx, "ask for", c.Name, s.do.ask, append(args[:len(args):len(args)], micros(c.Place), c.Try)...)
+		if err != nil {
+			return store.Answer{}, err
+		}
+		if f.there {
+			if err := f.lost(); err != nil {
+				return store.Answer{}, err
+			}
+			return f.q.Look(f.time(), c.Name, &c)
+		}
+		// It was dropped between the two, as nobody had used it for a day.
+	}
+	return store.Answer{}, fmt.Errorf("%w: ask for %q on %s: its row came and went %d times", store.ErrUnavailable, c.Name, s.address, repeats)
+}
+
+// askFast runs the statement for a name that nobody uses, and makes the table
+// if it is missing.
+func (s *Store) askFast(ctx context.Context, name string, args []any) (*found, error) {
+	var f *found
+	ask := func() error {
+		return s.run(ctx, s.do.askFast, args, func() { f = &found{} }, func(scan func(...any) error) error {
+			var r row
+			var token int64
+			if err := scan(append([]any{&token}, r.dests()...)...); err != nil {
+				return err
+			}
+			if token != 0 {
+				f.token = token
+				return nil
+			}
+			f.add(&r)
+			return nil
+		})
+	}
+	err := ask()
+	if isNoTable(err) {
+		if err := s.create(ctx); err != nil {
+			return nil, err
+		}
+		err = ask()
+	}
+	if err != nil {
+		return nil, s.failed(fmt.Sprintf("ask for %q", name), err)
+	}
+	return f, s.check(f, name)
+}
+
+// Look implements [store.Looker].
+func (s *Store) Look(ctx context.Context, c store.Claim) (store.Answer, error) {
+	if err := checkClaim(&c); err != nil {
+		return store.Answer{}, err
+	}
+	f, err := s.look(ctx, c.Name)
+	if err != nil {
+		return store.Answer{}, err
+	}
+	return f.q.Look(f.time(), c.Name, &c)
+}
+
+// Renew implements [store.Store]. All that need nothing but a later expiry are
+// one statement; the others have one each.
+func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
+	out := make([]store.Renewal, len(holds))
+	var names, ids, tokens, ttls, used, owners array
+	var batch []int // the holds in the arrays
+	left := []int{} // those that have a statement of their own
+	for i, h := range holds {
+		out[i].TTL = h.TTL
+		if out[i].Err = checkRenewal(&h); out[i].Err != nil {
+			continue
+		}
+		if h.NewID != (store.ID{}) {
+			left = append(left, i)
+			continue
+		}
+		batch = append(batch, i)
+		names.bytes(h.Name)
+		ids.bytes(string(h.ID[:]))
+		tokens.number(h.Token)
+		ttls.number(micros(h.TTL))
+		used.number(h.Used)
+		owners.bytes(h.Owner)
+	}
+	if len(batch) > 0 {
+		done := map[int]bool{}
+		args := []any{names.text(), ids.text(), tokens.text(), ttls.text(), used.text(), owners.text()}
+		err := s.run(ctx, s.do.renewFast, args, func() { clear(done) }, func(scan func(...any) error) error {
+			var i, weight, want, fence int64
+			var durable *string
+			if err := scan(&i, &weight, &want, &fence, &durable); err != nil {
+				return err
+			}
+			if i < 1 || int(i) > len(batch) {
+				return fmt.Errorf("hold %d of %d was renewed", i, len(batch))
+			}
+			r := &out[batch[i-1]]
+			r.Weight, r.Want, r.Fence = weight, want, fence
+			done[batch[i-1]] = true
+			return nil
+		})
+		for _, i := range batch {
+			switch {
+			case isNoTable(err):
+				out[i].Err = store.ErrLost
+			case err != nil:
+				out[i] = store.Renewal{TTL: holds[i].TTL, Err: s.failed(fmt.Sprintf("renew %q", holds[i].Name), err)}
+			case !done[i]:
+				left = append(left, i)
+			}
+		}
+	}
+	// A row that somebody keeps locked holds up its own name alone.
+	var wait sync.WaitGroup
+	slots := make(chan struct{}, renewers)
+	for _, i := range left {
+		slots <- struct{}{}
+		wait.Go(func() {
+			out[i] = s.renew(ctx, &holds[i])
+			<-slots
+		})
+	}
+	wait.Wait()
+	return out
+}
+
+func (s *Store) renew(ctx context.Context, h *store.Hold) store.Renewal {
+	newID := []byte{}
+	if h.NewID != (store.ID{}) {
+		newID = h.NewID[:]
+	}
+	f, err := s.act(ctx, "renew", h.Name, s.do.renew, []byte(h.Name), h.ID[:], h.Token, micros(h.TTL), h.Used, []byte(h.Owner), newID)
+	if err = cmp.Or(err, lostOr(f)); err != nil {
+		return store.Renewal{TTL: h.TTL, Err: err}
+	}
+	r, _ := f.q.Renew(f.time(), h)
+	return r
+}
+
+func lostOr(f *found) error {
+	if f == nil {
+		return nil
+	}
+	return f.lost()
+}
+
+// Change implements [store.Store].
+func (s *Store) Change(ctx context.Context, h store.Hold, turn int32, weight int64) (store.Answer, error) {
+	if err := cmp.Or(checkName(h.Name), store.CheckChange(h.Name, turn, weight)); err != nil {
+		return store.Answer{}, err
+	}
+	f, err := s.act(ctx, "change the weight of", h.Name, s.do.change, []byte(h.Name), h.ID[:], h.Token, int64(turn), weight)
+	if err = cmp.Or(err, lostOr(f)); err != nil {
+		return store.Answer{}, err
+	}
+	if f.verdict == "I" {
+		return store.Answer{}, store.NotUpgradeableError(h.Name)
+	}
+	// It has been applied, so this only says how the hold stands.
+	a, _, err := f.q.Change(f.time(), &h, turn, weight)
+	return a, err
+}
+
+// Release implements [store.Store].
+func (s *Store) Release(ctx context.Context, h store.Hold) error {
+	const what = "release"
+	if err := checkName(h.Name); err != nil {
+		return err
+	}
+	args := []any{[]byte(h.Name), h.ID[:], h.Token, h.Used}
+	if h.Token != 0 {
+		done := false
+		err := s.run(ctx, s.do.releaseFast, args, func() { done = false }, func(func(...any) error) error { done = true; return nil })
+		if err != nil && !isNoTable(err) {
+			return s.failed(fmt.Sprintf("%s %q", what, h.Name), err)
+		}
+		if done {
+			return nil
+		}
+	}
+	f, err := s.act(ctx, what, h.Name, s.do.release, args...)
+	if h.Token == 0 {
+		return err
+	}
+	return cmp.Or(err, lostOr(f))
+}
+
+// BreakHold implements [store.Inspector].
+func (s *Store) BreakHold(ctx context.Context, b store.Break) error {
+	if err := checkName(b.Name); err != nil {
+		return err
+	}
+	if len(b.Reason) > store.MaxReason {
+		return fmt.Errorf("%w: the reason has %d bytes, at most %d are allowed", store.ErrInvalid, len(b.Reason), store.MaxReason)
+	}
+	reason := cmp.Or(b.Reason, "no reason given")
+	f, err := s.act(ctx, "break", b.Name, s.do.breaks, []byte(b.Name), b.ID[:], b.Token, []byte(reason), b.Now)
+	return cmp.Or(err, lostOr(f))
+}

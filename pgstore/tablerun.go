@@ -1,0 +1,151 @@
+package pgstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+const (
+	// repeats is how often a statement that surely was not applied is sent.
+	repeats = 3
+	// renewers is how many statements of one call are under way at a time.
+	renewers = 4
+)
+
+// run runs a statement, again if the server says that it was not applied.
+// begin is called before each attempt.
+func (s *Store) run(ctx context.Context, statement string, args []any, begin func(), row func(func(...any) error) error) error {
+	if s.clock != nil && statement != s.do.create {
+		args = append(args[:len(args):len(args)], s.clock())
+	}
+	for try := 1; ; try++ {
+		begin()
+		err := s.db.query(ctx, statement, args, s.pinned.Load(), row)
+		if err == nil || try == repeats || ctx.Err() != nil || !s.notApplied(err) {
+			return err
+		}
+	}
+}
+
+// notApplied reports whether a statement surely did nothing and may be sent
+// again at once.
+func (s *Store) notApplied(err error) bool {
+	var none notRun
+	if errors.As(err, &none) || pgconn.SafeToRetry(err) {
+		return true
+	}
+	switch code(err) {
+	case "40001":
+		// It ran at another isolation level than READ COMMITTED, which is the
+		// default of this user or database.
+		s.pinned.Store(true)
+		return true
+	case "40P01", "57P05": // a deadlock; a connection closed for being idle
+		return true
+	}
+	return false
+}
+
+// code is the server's code of an error (SQLSTATE), or "" if it is not of the
+// server.
+func code(err error) string {
+	var e interface{ SQLState() string }
+	if errors.As(err, &e) {
+		return e.SQLState()
+	}
+	return ""
+}
+
+func isNoTable(err error) bool { return code(err) == "42P01" }
+
+func (s *Store) where() string { return s.schema + "." + s.table }
+
+// create makes the table. Somebody else may be making it too.
+func (s *Store) create(ctx context.Context) error {
+	var err error
+	for range repeats {
+		err = s.run(ctx, s.do.create, nil, func() {}, nil)
+		if c := code(err); c != "23505" && c != "42P07" && c != "42710" {
+			break
+		}
+	}
+	if err != nil {
+		return s.failed("make the table "+s.where(), err)
+	}
+	return nil
+}
+
+// failed makes an error of the driver or the server one for people.
+func (s *Store) failed(what string, err error) error {
+	say := func(kind error, advice string) error {
+		return fmt.Errorf("%w: %s on %s: %s: %w", kind, what, s.address, advice, err)
+	}
+	var old *pgconn.PgError
+	switch c := code(err); c {
+	case "42501":
+		if errors.As(err, &old) && old.SchemaName == "" && what == "make the table "+s.where() {
+			return say(store.ErrDenied, "have somebody make it who may: pgstore.Schema has the SQL")
+		}
+		return say(store.ErrDenied, "the package comment of pgstore lists the rights that suffice")
+	case "28000", "28P01":
+		return say(store.ErrDenied, "the server does not let this user in")
+	case "3F000":
+		return say(store.ErrInvalid, "there is no schema "+s.schema+": make it, or name another")
+	case "3D000":
+		return say(store.ErrInvalid, "there is no such database")
+	case "42703", "42804", "42883", "42809", "42846":
+		return say(store.ErrCorrupt, "the table "+s.where()+" is not of holdfast and was left alone: name another")
+	case "25006":
+		return say(store.ErrUnavailable, "this server, or this connection, is read-only: locks need the primary (target_session_attrs=read-write finds it among several hosts)")
+	case "42601", "0A000":
+		return say(store.ErrUnsupported, "PostgreSQL 14 or newer is needed")
+	}
+	return fmt.Errorf("%w: %s on %s: %w", store.ErrUnavailable, what, s.address, err)
+}
+
+// What follows finds what the stored form has no room for, before any I/O.
+
+func checkName(name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("%w: the name is empty", store.ErrInvalid)
+	case len(name) > store.MaxName:
+		return fmt.Errorf("%w: the name has %d bytes, at most %d are allowed: %.40q…", store.ErrInvalid, len(name), store.MaxName, name)
+	}
+	return nil
+}
+
+func checkTime(name, what string, d, least time.Duration) error {
+	if d < least || d > maxTTL {
+		return fmt.Errorf("%w: %s of %v for %q: from %v to %v are allowed on PostgreSQL", store.ErrInvalid, what, d, name, least, maxTTL)
+	}
+	return nil
+}
+
+func checkOwner(name, owner string) error {
+	if len(owner) > math.MaxUint16 {
+		return fmt.Errorf("%w: %q: the owner has %d bytes", store.ErrInvalid, name, len(owner))
+	}
+	return nil
+}
+
+func checkRenewal(h *store.Hold) error {
+	return cmp.Or(checkOwner(h.Name, h.Owner), checkName(h.Name), checkTime(h.Name, "a TTL", h.TTL, minTTL))
+}
+
+func checkClaim(c *store.Claim) error {
+	if c.Limit < 1 || c.Limit > store.Full || c.Weight < 1 || c.Weight > c.Limit {
+		return fmt.Errorf("%w: %q: weight %d under a limit of %d: want 1 <= weight <= limit <= %d", store.ErrInvalid, c.Name, c.Weight, c.Limit, int64(store.Full))
+	}
+	return cmp.Or(checkOwner(c.Name, c.Owner), checkName(c.Name),
+		checkTime(c.Name, "a TTL", c.TTL, minTTL), checkTime(c.Name, "a place", c.Place, 0),
+		checkTime(c.Name, "a minimum hold", c.Keep, 0), checkTime(c.Name, "a lock delay", c.Delay, 0))
+}

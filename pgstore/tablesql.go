@@ -1,0 +1,127 @@
+package pgstore
+
+import (
+	"embed"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+//go:embed sql
+var sqlFiles embed.FS
+
+// entryColumns are the arrays of a row, each with one element an entry.
+var entryColumns = []string{"id", "weight", "want", "turn", "n", "shown", "token", "fence", "since", "expires", "keep", "delay", "broken", "owner"}
+
+var entryTypes = map[string]string{"id": "bytea", "broken": "bytea", "owner": "bytea", "shown": "boolean", "weight": "int", "want": "int", "turn": "int", "n": "int"}
+
+// statements are the operations as the server runs them.
+type statements struct {
+	create                              string
+	askFast, releaseFast, renewFast     string
+	ask, renew, change, release, breaks string
+	view, list, sweep                   string
+}
+
+// serverNow is the time in µs. It is clock_timestamp, which goes on while a
+// statement waits for a row, and not now, which does not.
+const serverNow = `(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
+
+// load makes the statements for a table. clocked ones take the time, in µs, as
+// their last argument instead of the server's: for tests that compare them
+// with package queue.
+func load(schema, table string, clocked bool) *statements {
+	name := quote(schema) + "." + quote(table)
+	read := func(file string) string {
+		b, err := sqlFiles.ReadFile("sql/" + file + ".sql")
+		if err != nil {
+			panic(err) // it is in the binary
+		}
+		return string(b)
+	}
+	each := func(separator string, f func(column string) string) string {
+		var all []string
+		for _, c := range entryColumns {
+			all = append(all, f(c))
+		}
+		return strings.Join(all, separator)
+	}
+	columns := func(alias string) string { return each(", ", func(c string) string { return alias + "." + c }) }
+	unnest := func(alias string) string {
+		return "unnest(" + columns(alias) + ") WITH ORDINALITY AS u(" + strings.Join(entryColumns, ", ") + ", o)"
+	}
+	// Where there is no entry the id is NULL, and all else zero.
+	entry := func(alias string) string {
+		return each(", ", func(c string) string {
+			switch entryTypes[c] {
+			case "bytea":
+				return alias + "." + c
+			case "boolean":
+				return "coalesce(" + alias + "." + c + ", false)"
+			}
+			return "coalesce(" + alias + "." + c + ", 0)"
+		})
+	}
+	sane := func(alias string) string {
+		return fmt.Sprintf("%s.form = %d AND ", alias, form) + each(" AND ", func(c string) string {
+			return fmt.Sprintf("cardinality(%s.%s) = cardinality(%s.id)", alias, c, alias)
+		})
+	}
+	one := func(file string, args int) string {
+		text := read(file)
+		text = strings.Replace(text, "--@ entries.sql\n", read("entries"), 1)
+		text = strings.Replace(text, "--@ settle.sql\n", read("settle"), 1)
+		var lines []string
+		for line := range strings.Lines(text) {
+			code, _, _ := strings.Cut(line, "--") // no string in a statement has that
+			if code = strings.TrimSpace(code); code != "" {
+				lines = append(lines, code)
+			}
+		}
+		now := serverNow
+		if clocked {
+			now = fmt.Sprintf("$%d::bigint", args+1)
+		}
+		return strings.NewReplacer(
+			"{table}", name,
+			"{regclass}", "'"+name+"'::regclass",
+			"{now}", now,
+			"{day}", fmt.Sprintf("%d::bigint", store.TokenRetention.Microseconds()),
+			"{durable}", "CASE WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'on', true) END",
+			"{sane}", sane("found"), "{sane s}", sane("s"), "{sane t}", sane("t"),
+			"{entry u}", entry("u"), "{entry x}", entry("x"),
+			"{no entry}", each(", ", func(c string) string {
+				return map[string]string{"": "0::bigint", "int": "0", "bytea": "NULL::bytea", "boolean": "false"}[entryTypes[c]]
+			}),
+			"{unnest s}", unnest("s"), "{unnest t}", unnest("t"),
+			"{columns}", strings.Join(entryColumns, ", "), "{w columns}", columns("w"),
+			"{arrays}", each(",\n", func(c string) string {
+				return fmt.Sprintf("coalesce(array_agg(x.%s ORDER BY x.o) FILTER (WHERE x.o IS NOT NULL), '{}') AS %s", c, c)
+			}),
+			"p(t.id, h.id)", "array_position(t.id, h.id)",
+		).Replace(strings.Join(lines, "\n"))
+	}
+	return &statements{
+		create:  one("table", 0),
+		askFast: one("ask_fast", 10), releaseFast: one("release_fast", 4), renewFast: one("renew_fast", 6),
+		ask: one("ask", 11), renew: one("renew", 7), change: one("change", 5), release: one("release", 4), breaks: one("break", 5),
+		view: one("view", 1), list: one("list", 2), sweep: one("sweep", 1),
+	}
+}
+
+// quote makes an identifier that has passed checkIdentifier one of a statement,
+// as it is written, in capitals too.
+func quote(identifier string) string { return `"` + identifier + `"` }
+
+// checkIdentifier finds what is no name of a schema or table.
+func checkIdentifier(what, s string) error {
+	letter := func(r rune) bool { return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || r == '_' }
+	digit := func(r rune) bool { return '0' <= r && r <= '9' }
+	bad := slices.ContainsFunc([]rune(s), func(r rune) bool { return !letter(r) && !digit(r) })
+	if s == "" || len(s) > 63 || bad || digit(rune(s[0])) {
+		return fmt.Errorf("%w: %s %.80q: it may have letters, digits and underscores, not first a digit, and at most 63 of them", store.ErrInvalid, what, s)
+	}
+	return nil
+}

@@ -1,0 +1,201 @@
+package pgstore
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+const (
+	// pingEvery is how often the connection that listens is tried when it is
+	// silent.
+	pingEvery = 5 * time.Second
+	// One that breaks is opened anew after a pause between these.
+	leastPause = 50 * time.Millisecond
+	mostPause  = 3 * time.Second
+	// echoWithin bounds the wait for the first notification, which we send to
+	// ourselves.
+	echoWithin = 2 * time.Second
+)
+
+// Watch implements [store.Watcher]: one LISTEN, on a connection of its own,
+// until Close. An error matches store.ErrUnsupported where there cannot be one:
+// Options.NoListen, a driver that cannot, a pooler in between that hands the
+// connection to others.
+func (s *Store) Watch(ctx context.Context, p store.Process, sink func(store.Hint)) error {
+	if s.noListen {
+		return fmt.Errorf("%w: listen on %s: Options.NoListen is set", store.ErrUnsupported, s.address)
+	}
+	open := make(chan error, 1)
+	m := &mailbox{s: s, channel: "holdfast_" + p.String(), sink: sink}
+	watching, stop := context.WithCancel(s.ctx)
+	s.tasks.Go(func() {
+		defer stop()
+		m.run(watching, open)
+	})
+	var err error
+	select {
+	case err = <-open:
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-s.ctx.Done():
+		err = s.ctx.Err()
+	}
+	if err == nil {
+		return nil
+	}
+	stop()
+	if errors.Is(err, store.ErrUnsupported) {
+		return err
+	}
+	return s.failed("listen", err)
+}
+
+// A mailbox is where the hints for one process arrive.
+type mailbox struct {
+	s       *Store
+	channel string
+	sink    func(store.Hint)
+}
+
+// run keeps the mailbox open until ctx ends; of the first attempt it tells the
+// outcome, and an error of that ends it.
+func (m *mailbox) run(ctx context.Context, open chan<- error) {
+	opened := false
+	pause := leastPause
+	for {
+		err := m.read(ctx, func() {
+			pause = leastPause
+			if opened {
+				m.sink(store.Hint{}) // some may have been missed
+				return
+			}
+			opened = true
+			open <- nil
+		})
+		if !opened {
+			open <- err
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause/2 + rand.N(pause)):
+		}
+		pause = min(2*pause, mostPause)
+	}
+}
+
+// read delivers what arrives on one connection, until it breaks or ctx ends.
+// It calls listening once hints come.
+func (m *mailbox) read(ctx context.Context, listening func()) error {
+	config, err := m.s.db.config(ctx)
+	if err != nil {
+		return err
+	}
+	config.OnNotification = nil
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		bye, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		conn.Close(bye)
+	}()
+	// The simple protocol has no prepared statement for a pooler to lose. Where
+	// idle connections are closed, this one is not: its silence is its work.
+	if _, err := conn.Exec(ctx, "SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'idle_session_timeout'", pgx.QueryExecModeSimpleProtocol); err != nil {
+		return err
+	}
+	if _, err := conn.Exec(ctx, "LISTEN "+quote(m.channel), pgx.QueryExecModeSimpleProtocol); err != nil {
+		return err
+	}
+	if err := m.echo(ctx, conn); err != nil {
+		return err
+	}
+	listening()
+	for {
+		n, err := m.next(ctx, conn, m.s.pingEvery)
+		if err != nil {
+			return err
+		}
+		if n == "" {
+			if err := m.ping(ctx, conn); err != nil {
+				return err
+			}
+			continue
+		}
+		if h, ok := hint(n); ok {
+			m.sink(h)
+		}
+	}
+}
+
+// next is the next notification, or "" if none came within the time.
+func (m *mailbox) next(ctx context.Context, conn *pgx.Conn, within time.Duration) (string, error) {
+	waiting, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	n, err := conn.WaitForNotification(waiting)
+	switch {
+	case err == nil:
+		return n.Payload, nil
+	case ctx.Err() != nil:
+		return "", ctx.Err()
+	case waiting.Err() != nil && !conn.IsClosed():
+		return "", nil
+	}
+	return "", err
+}
+
+func (m *mailbox) ping(ctx context.Context, conn *pgx.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, max(m.s.pingEvery, time.Second))
+	defer cancel()
+	_, err := conn.Exec(ctx, "SELECT 1", pgx.QueryExecModeSimpleProtocol)
+	return err
+}
+
+// echo sends a notification to ourselves over the pool. A pooler answers LISTEN
+// as if it did it, and then gives the server's connection to somebody else: no
+// notification comes.
+func (m *mailbox) echo(ctx context.Context, conn *pgx.Conn) error {
+	args := []any{m.channel}
+	err := m.s.db.query(ctx, "SELECT pg_notify($1::text, 'echo')::text", args, false, func(func(...any) error) error { return nil })
+	if err != nil && !unprepared(err) {
+		return err
+	}
+	n, err := m.next(ctx, conn, echoWithin)
+	if err != nil {
+		return err
+	}
+	if n == "" {
+		return fmt.Errorf("%w: listen on %s: no notification comes within %v, as behind a pooler that shares connections: waiters look now and then", store.ErrUnsupported, m.s.address, echoWithin)
+	}
+	return nil
+}
+
+// hint reads a notification: token and how many, both 0 of an upgrade, the id,
+// and the name in hexadecimal.
+func hint(payload string) (h store.Hint, ok bool) {
+	part := strings.Split(payload, " ")
+	if len(part) != 4 {
+		return h, false
+	}
+	token, err1 := strconv.ParseInt(part[0], 10, 64)
+	n, err2 := strconv.Atoi(part[1])
+	id, err3 := store.ParseID(part[2])
+	name, err4 := hex.DecodeString(part[3])
+	if errors.Join(err1, err2, err3, err4) != nil {
+		return h, false
+	}
+	return store.Hint{Name: string(name), ID: id, Token: token, N: n}, true
+}
