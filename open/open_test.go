@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/filestore"
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/open"
+	"github.com/holdfast-go/holdfast/pgstore"
 	"github.com/holdfast-go/holdfast/redisstore"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -27,6 +28,9 @@ func TestEachSchemeOpensItsStore(t *testing.T) {
 		"redis://:secret@127.0.0.1:1/2":     "Redis at 127.0.0.1:1, database 2",
 		"rediss://u:p@127.0.0.1:1":          "Redis at 127.0.0.1:1, database 0",
 		"redis://127.0.0.1?dial_timeout=3s": "Redis at 127.0.0.1:6379, database 0",
+
+		"postgres://u:secret@127.0.0.1:1/locks":                             "PostgreSQL at 127.0.0.1, port 1, database locks",
+		"postgresql://u@127.0.0.1/locks?schema=ops&table=l&sslmode=disable": "PostgreSQL at 127.0.0.1, port 5432, database locks",
 	} {
 		s, err := open.URL(url)
 		if err != nil {
@@ -41,7 +45,7 @@ func TestEachSchemeOpensItsStore(t *testing.T) {
 			if _, err := os.Stat(strings.TrimPrefix(want, "file:")); err != nil {
 				t.Errorf("%s: %v", url, err)
 			}
-		case *redisstore.Store:
+		case *redisstore.Store, *pgstore.Store:
 		default:
 			t.Errorf("%s is a %T", url, s)
 		}
@@ -65,6 +69,8 @@ func TestAWrongURLIsInvalidAndNotRepeated(t *testing.T) {
 		"file:" + dir + "?trust-fs=yes", "file:" + dir + "?trustfs=1", "file:" + dir + "?trust-fs=1;b=%zz",
 		"redis://:sec%ret@host", "redis://u:secret@host:notaport", "redis://u:secret@host/notanumber", "redis://u:secret@host?no-such=1",
 		"redis://u:sec ret@host", "rediss://u:secret@[::1", "redis:\x00secret",
+		"postgres://u:sec%ret@host", "postgres://u:secret@host:notaport", "postgres://u:secret@host/db?sslmode=no-such", "postgres://u:secret@host?%zz",
+		"postgres://u:secret@host/db?schema=a-b", "postgres://u:secret@host/db?table=1st", "postgresql://u:sec ret@host", "postgres:\x00secret",
 	} {
 		s, err := open.URL(url)
 		if s != nil || !errors.Is(err, store.ErrInvalid) {

@@ -3,39 +3,138 @@ package pgstore
 import (
 	"context"
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/holdfast-go/holdfast/store"
 )
 
 // least is the oldest server that will do.
-const least = 140000
+const least = 14
 
-// Check implements [store.Checker]. It warns of settings under which the server
-// forgets what it has granted, and refuses a server that is too old, with an
-// error that matches store.ErrUnsupported.
-func (s *Store) Check(ctx context.Context) (warnings []string, err error) {
-	settings := map[string]string{}
-	err = s.db.query(ctx, `SELECT name::text, setting::text FROM pg_settings WHERE name IN ('server_version_num', 'server_version', 'fsync', 'full_page_writes', 'transaction_read_only')`,
-		nil, false, func(scan func(...any) error) error {
-			var name, setting string
-			if err := scan(&name, &setting); err != nil {
-				return err
-			}
-			settings[name] = setting
-			return nil
-		})
-	if err != nil {
-		return nil, s.failed("look at the server", err)
-	}
-	var version int
-	if fmt.Sscan(settings["server_version_num"], &version); version > 0 && version < least {
-		return nil, fmt.Errorf("%w: %s is PostgreSQL %s: %d or newer is needed", store.ErrUnsupported, s.address, settings["server_version"], least/10000)
-	}
-	if settings["fsync"] == "off" {
-		warnings = append(warnings, s.address+" has fsync off: when its machine fails it forgets who holds what, and two may hold a name until the TTL of the first is over; set it on")
-	}
-	if settings["transaction_read_only"] == "on" {
-		warnings = append(warnings, s.address+" is read-only, a standby or by its default_transaction_read_only: nothing can be locked there")
-	}
-	return warnings, nil
+// facts are what one look at the server tells.
+type facts struct {
+	version               string
+	number, now           int64
+	fsync, readOnly       string
+	isolation, user       string
+	standby, schema       bool
+	mayUse, mayCreate     bool
+	table                 bool
+	lacks                 string // rights on the table
+	clockAhead, clockHalf time.Duration
 }
+
+const factsSQL = `SELECT current_setting('server_version'), current_setting('server_version_num')::bigint, ` + serverNow + `,
+	current_setting('fsync'), current_setting('transaction_read_only'), current_setting('default_transaction_isolation'), current_user::text,
+	pg_is_in_recovery(), n.oid IS NOT NULL,
+	coalesce(has_schema_privilege(n.oid, 'USAGE'), false), coalesce(has_schema_privilege(n.oid, 'CREATE'), false), c.oid IS NOT NULL,
+	coalesce((SELECT string_agg(r, ', ') FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) r WHERE NOT has_table_privilege(c.oid, r)), '')
+FROM (SELECT) x LEFT JOIN pg_namespace n ON n.nspname = $1::text LEFT JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = $2::text`
+
+// Check implements [store.Checker].
+func (s *Store) Check(ctx context.Context) []store.Finding {
+	f, err := s.facts(ctx)
+	if err != nil {
+		return []store.Finding{{About: "server", Err: s.failed("look at the server", err)}}
+	}
+	return []store.Finding{s.checkVersion(f), s.checkRole(f), s.checkDisk(f), checkIsolation(f), s.checkClock(f), s.checkTable(f)}
+}
+
+func (s *Store) facts(ctx context.Context) (f facts, err error) {
+	// Once before, so that to connect and log in is no part of the round trip
+	// by which the clock is read.
+	none := func(func(...any) error) error { return nil }
+	if err := s.db.query(ctx, "SELECT 1", nil, false, none); err != nil {
+		return f, err
+	}
+	sent := time.Now()
+	err = s.db.query(ctx, factsSQL, []any{s.schema, s.table}, false, func(scan func(...any) error) error {
+		return scan(&f.version, &f.number, &f.now, &f.fsync, &f.readOnly, &f.isolation, &f.user,
+			&f.standby, &f.schema, &f.mayUse, &f.mayCreate, &f.table, &f.lacks)
+	})
+	f.clockHalf = time.Since(sent) / 2
+	f.clockAhead = time.UnixMicro(f.now).Sub(sent.Add(f.clockHalf))
+	return f, err
+}
+
+func (s *Store) checkVersion(f facts) store.Finding {
+	found := store.Finding{About: "version", Found: "PostgreSQL " + f.version}
+	if f.number < least*10000 {
+		found.Err = fmt.Errorf("%w: %s is too old: PostgreSQL %d or newer is needed", store.ErrUnsupported, s.address, least)
+	}
+	return found
+}
+
+func (s *Store) checkRole(f facts) store.Finding {
+	switch {
+	case f.standby:
+		return store.Finding{About: "role", Found: "a standby", Err: fmt.Errorf("%w: %s is a standby, which takes no writes: name the primary (of several hosts target_session_attrs=read-write finds it)", store.ErrUnavailable, s.address)}
+	case f.readOnly == "on":
+		return store.Finding{About: "role", Err: fmt.Errorf("%w: transactions on %s are read-only: set default_transaction_read_only off for this user", store.ErrUnavailable, s.address),
+			Run: "ALTER ROLE " + quoteAny(f.user) + " SET default_transaction_read_only = off;"}
+	}
+	return store.Finding{About: "role", Found: "takes writes"}
+}
+
+func (s *Store) checkDisk(f facts) store.Finding {
+	if f.fsync == "off" {
+		return store.Finding{About: "disk", Warning: true, Run: "ALTER SYSTEM SET fsync = on;\nSELECT pg_reload_conf();",
+			Found: "fsync is off: when the machine of " + s.address + " fails it forgets who holds what, and two may hold a name until the TTL of the first is over; set it on"}
+	}
+	return store.Finding{About: "disk", Found: "waits for it (fsync on)"}
+}
+
+func checkIsolation(f facts) store.Finding {
+	if f.isolation != "read committed" {
+		return store.Finding{About: "isolation", Found: f.isolation + " by default: operations that meet another have two round trips more"}
+	}
+	return store.Finding{About: "isolation", Found: f.isolation}
+}
+
+// checkClock tells how far the server's clock is from this host's, which was
+// read to within half a round trip.
+func (s *Store) checkClock(f facts) store.Finding {
+	ahead, within := f.clockAhead.Round(100*time.Microsecond), max(f.clockHalf.Round(100*time.Microsecond), 100*time.Microsecond)
+	found := fmt.Sprintf("%v ahead of this host's, to within %v", ahead, within)
+	switch {
+	case ahead.Abs() <= within:
+		found = fmt.Sprintf("as this host's, to within %v", within)
+	case ahead < 0:
+		found = fmt.Sprintf("%v behind this host's, to within %v", -ahead, within)
+	}
+	return store.Finding{About: "clock", Found: found}
+}
+
+// checkTable tells whether the table is there, and whether this user may do
+// what locks need, and what to run.
+func (s *Store) checkTable(f facts) store.Finding {
+	const about = "table"
+	who := quoteAny(f.user)
+	use := "GRANT USAGE ON SCHEMA " + quote(s.schema) + " TO " + who + ";\n"
+	grant := func(rights string) string {
+		return "GRANT " + rights + " ON " + quote(s.schema) + "." + quote(s.table) + " TO " + who + ";\n"
+	}
+	if f.mayUse {
+		use = ""
+	}
+	const all = "SELECT, INSERT, UPDATE, DELETE"
+	switch {
+	case !f.schema:
+		return store.Finding{About: about, Err: fmt.Errorf("%w: there is no schema %s on %s: make it, or name another", store.ErrInvalid, s.schema, s.address),
+			Run: "CREATE SCHEMA " + quote(s.schema) + ";\n" + use + s.do.create + ";\n" + grant(all)}
+	case !f.table && f.mayCreate && f.mayUse:
+		return store.Finding{About: about, Found: s.where() + " is made at the first use, as this user may", Run: s.do.create + ";\n"}
+	case !f.table:
+		return store.Finding{About: about, Err: fmt.Errorf("%w: there is no table %s on %s, and this user may not make it: have somebody make it who may", store.ErrDenied, s.where(), s.address),
+			Run: use + s.do.create + ";\n" + grant(all)}
+	case f.lacks == "DELETE" && f.mayUse:
+		return store.Finding{About: about, Found: s.where() + ": this user may not DELETE from it, so rows of names that are used no more stay", Run: grant("DELETE")}
+	case f.lacks != "" || !f.mayUse:
+		return store.Finding{About: about, Err: fmt.Errorf("%w: this user may not use %s on %s", store.ErrDenied, s.where(), s.address), Run: use + grant(all)}
+	}
+	return store.Finding{About: about, Found: s.where() + ": there, and this user may do what locks need"}
+}
+
+// quoteAny quotes any identifier.
+func quoteAny(identifier string) string { return `"` + strings.ReplaceAll(identifier, `"`, `""`) + `"` }

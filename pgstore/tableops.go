@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -146,12 +147,19 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 		}
 	}
 	// A row that somebody keeps locked holds up its own name alone.
+	slices.Sort(left)
+	of := map[string][]int{}
+	for _, i := range left {
+		of[holds[i].Name] = append(of[holds[i].Name], i)
+	}
 	var wait sync.WaitGroup
 	slots := make(chan struct{}, renewers)
-	for _, i := range left {
+	for _, some := range of {
 		slots <- struct{}{}
 		wait.Go(func() {
-			out[i] = s.renew(ctx, &holds[i])
+			for _, i := range some {
+				out[i] = s.renew(ctx, &holds[i])
+			}
 			<-slots
 		})
 	}

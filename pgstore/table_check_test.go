@@ -1,0 +1,43 @@
+package pgstore
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+func TestTheCheckTellsWhatIsThereAndWhatToRun(t *testing.T) {
+	addr := testserver.SharedPostgres(t)
+	pool := poolOn(t, addr)
+	finding := func(s *Store, about string) store.Finding {
+		t.Helper()
+		all := s.Check(t.Context())
+		for _, f := range all {
+			if f.About == about {
+				return f
+			}
+		}
+		t.Fatalf("nothing about %s in %+v", about, all)
+		return store.Finding{}
+	}
+	s := newShared(t)
+	for about, want := range map[string]string{
+		"version": "PostgreSQL ", "role": "takes writes", "disk": "fsync is off", "isolation": "read committed", "clock": "this host's", "table": "at the first use",
+	} {
+		if f := finding(s, about); !strings.Contains(f.Found, want) || f.Err != nil || f.Warning != (about == "disk") {
+			t.Errorf("%s: %+v, want %q", about, f, want)
+		}
+	}
+	if f := finding(s, "table"); !strings.Contains(f.Run, "CREATE TABLE") {
+		t.Errorf("it does not tell how to make the table: %+v", f)
+	}
+	mustHold(t, s, mutex("n"))
+	if f := finding(s, "table"); !strings.Contains(f.Found, "there") || f.Run != "" {
+		t.Errorf("with the table: %+v", f)
+	}
+	if f := finding(tableOn(t, pool, &Options{Schema: "no_such"}), "table"); f.Level() != store.LevelFailure || !strings.Contains(f.Run, "CREATE SCHEMA") {
+		t.Errorf("without the schema: %+v", f)
+	}
+}
