@@ -93,7 +93,7 @@ func (e *engine) isClosing() bool { return e.life.Err() != nil }
 func (e *engine) begin(s *settings) {
 	e.first.Do(func() {
 		c, ok := e.store.(store.Checker)
-		if !ok {
+		if !ok || e.desc.InProcess { // which has no server
 			return
 		}
 		e.work.Go(func() {
