@@ -122,7 +122,7 @@ func TestAllSeeds(t *testing.T) {
 	bin, urls := buildBroken(t), urls(t)
 	for seed := uint64(1); seed <= rightSeeds; seed++ {
 		for _, s := range []string{"memory", "file", "Redis"} {
-			r.right(t, s, urls[s], seed)
+			r.right(t, s, urls[s], bin, seed)
 		}
 		for _, b := range brokenLocks {
 			if seed <= brokenSeeds {
@@ -159,9 +159,12 @@ func (r *records) dense(t *testing.T, name, url string, seed uint64) {
 	r.run(t, o, record{Store: name, Dense: true, Seed: seed})
 }
 
-func (r *records) right(t *testing.T, name, url string, seed uint64) {
+func (r *records) right(t *testing.T, name, url, bin string, seed uint64) {
 	o := options(url, seed)
 	o.For = rightFor
+	if name != "memory" { // which has no processes
+		o.Offset, o.Command = time.Hour, commandOf(bin, "")
+	}
 	r.run(t, o, record{Store: name, Seed: seed})
 }
 

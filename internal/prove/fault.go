@@ -11,6 +11,7 @@ const (
 	stopLong  Fault = "stop>ttl" // and for more
 	kill      Fault = "kill"     // SIGKILL; another is started in its place
 	restart   Fault = "restart"  // it is told to end, and another is started
+	offset    Fault = "offset"   // its wall clock is off, in tests, from its start to its end
 )
 
 // Faults of the link between a process and the store.
@@ -34,6 +35,7 @@ const (
 
 var (
 	processFaults = []Fault{stopShort, stopLong, kill, restart}
+	serverFaults  = []Fault{frozen, restarted, wiped, failover, clockStep}
 	linkFaults    = []Fault{cut, halfCut, latency, jitter, reset, slow}
 )
 

@@ -33,6 +33,10 @@ type Options struct {
 	// Command is a process that calls Child with its stdin and stdout.
 	Command func() *exec.Cmd
 
+	// Offset is by how much the wall clocks of the processes are off at most.
+	// It is for tests, whose processes are built to heed offsetVar.
+	Offset time.Duration
+
 	// Server does a fault to the store, and what it returns ends it. It is for
 	// tests, whose store is theirs to stop.
 	Server map[Fault]func() (mend func())
@@ -91,7 +95,7 @@ func (r *run) prepare(ctx context.Context) error {
 		o.TTL = max(500*time.Millisecond, d.MinTTL)
 	}
 	r.run = Run{
-		Format: format, Store: d.Store, Scheme: scheme, Tokens: d.Tokens, Forgets: forgets(&d), Lacks: d.Lacks, Unchecked: unchecked(scheme, &d),
+		Format: format, Store: d.Store, Scheme: scheme, Tokens: d.Tokens, Forgets: forgets(&d), Lacks: d.Lacks, Unchecked: r.unchecked(&d),
 		Seed: o.Seed, For: o.For, TTL: o.TTL, Place: min(o.TTL, store.MaxPlace), Processes: o.Processes, Mode: o.Mode, Dense: o.Dense,
 		Faults: o.Faults, Floor: max(20, 5*int(o.For/time.Second)), Driver: r.way.driver,
 	}

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
+	"os"
 	"os/exec"
 	"strings"
 	"sync"
@@ -51,6 +53,7 @@ func (p *process) begin() error {
 	} else {
 		cmd = p.r.o.Command()
 		cmd.SysProcAttr = childAttr()
+		p.offset(cmd)
 		stderr := &tail{}
 		cmd.Stderr = stderr
 		var err error
@@ -88,6 +91,26 @@ func (p *process) begin() error {
 	}()
 	p.send(&command{Job: &job{URL: p.r.o.URL, Proc: p.n, Life: life, Start: p.r.zero, Run: p.r.run}})
 	return nil
+}
+
+// offsetVar is the variable of the environment by which a process of a test has
+// its wall clock set: whole seconds.
+const offsetVar = "HOLDFAST_TEST_CLOCK"
+
+// offset sets the wall clock of the life that is about to begin.
+func (p *process) offset(cmd *exec.Cmd) {
+	most := int64(p.r.o.Offset / time.Second)
+	if most == 0 {
+		return
+	}
+	rng := rand.New(rand.NewPCG(p.r.o.Seed, uint64(p.n)<<32|uint64(p.life)<<8|0xff))
+	ahead := rng.Int64N(2*most+1) - most
+	if cmd.Env == nil {
+		cmd.Env = os.Environ()
+	}
+	cmd.Env = append(cmd.Env, fmt.Sprintf("%s=%d", offsetVar, ahead))
+	p.r.add(Event{Do: struck, Proc: p.n, Life: p.life, Fault: offset, Text: fmt.Sprintf("%+ds", ahead)})
+	p.r.add(Event{Do: mended, Proc: p.n, Life: p.life, Fault: offset, Hits: 1})
 }
 
 // send tells the process something. One that has died does not hear it.

@@ -5,12 +5,16 @@ package prove
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/open"
@@ -91,18 +95,37 @@ func TestTheRedisStoreIsProved(t *testing.T) {
 	proved(t, options("redis://"+testserver.SharedRedis(t), 1))
 }
 
-// A Redis that comes back from its death has lost everything: two may hold a name
-// then, and nothing else is excused.
-func TestAServerThatIsFrozenAndKilledVoidsOnlyWhatItMust(t *testing.T) {
+// A Redis that comes back from its death, or is wiped, has lost everything: two
+// may hold a name then, and nothing else is excused.
+func TestAServerThatIsFrozenKilledAndWipedVoidsOnlyWhatItMust(t *testing.T) {
 	s := testserver.Redis(t)
-	o := options("redis://"+s.Addr, 3)
-	o.Server = map[Fault]func() func(){
+	rdb := redis.NewClient(&redis.Options{Addr: s.Addr})
+	defer rdb.Close()
+	struckServer(t, "redis://"+s.Addr, map[Fault]func() func(){
 		frozen:    func() func() { s.Freeze(); return s.Thaw },
 		restarted: func() func() { s.Kill(); return s.Restart },
-	}
-	r := proved(t, o)
-	if f := r.Verdict.Figures.Faults; f[string(frozen)]+f[string(restarted)] == 0 {
-		t.Errorf("the server had no fault: %v", f)
+		wiped: func() func() {
+			if err := rdb.FlushAll(context.Background()).Err(); err != nil {
+				t.Error(err)
+			}
+			return func() {}
+		},
+	})
+}
+
+// struckServer proves a store whose server has faults too, each of them at
+// least once.
+func struckServer(t *testing.T, url string, faults map[Fault]func() func()) {
+	t.Helper()
+	missing := slices.Collect(maps.Keys(faults))
+	for seed := uint64(1); len(missing) > 0 && !t.Failed(); seed++ {
+		if seed == 6 {
+			t.Fatalf("the server was never %v", missing)
+		}
+		o := options(url, seed)
+		o.Server = faults
+		met := proved(t, o).Verdict.Figures.Faults
+		missing = slices.DeleteFunc(missing, func(f Fault) bool { return met[string(f)] > 0 })
 	}
 }
 

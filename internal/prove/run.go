@@ -154,7 +154,7 @@ func (r *run) strikeAll(ctx context.Context) {
 	}
 	rng := rand.New(rand.NewPCG(r.o.Seed, 0))
 	var on sync.WaitGroup
-	server := slices.Sorted(maps.Keys(r.o.Server))
+	server, turn := slices.Sorted(maps.Keys(r.o.Server)), 0
 	for {
 		gap := between(rng, r.o.TTL/8, r.o.TTL/2)
 		select {
@@ -163,8 +163,9 @@ func (r *run) strikeAll(ctx context.Context) {
 			return
 		case <-time.After(gap):
 		}
-		if len(server) > 0 && rng.IntN(12) == 0 {
-			r.strikeServer(server[rng.IntN(len(server))], between(rng, r.o.TTL/10, 2*r.o.TTL))
+		if len(server) > 0 && rng.IntN(6) == 0 {
+			r.strikeServer(server[turn%len(server)], between(rng, r.o.TTL/10, 2*r.o.TTL))
+			turn++
 			continue
 		}
 		if len(r.o.Faults) == 0 {

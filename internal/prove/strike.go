@@ -134,15 +134,26 @@ func forgets(d *store.Description) []Fault {
 }
 
 // unchecked says what is not looked at on this store.
-func unchecked(scheme string, d *store.Description) (all []string) {
-	switch w := ways[scheme]; {
-	case w.groups:
+func (r *run) unchecked(d *store.Description) (all []string) {
+	switch {
+	case r.way.groups:
 		all = append(all, "processes that are stopped or killed: this store lives in one, and excludes nobody else")
-	case !w.network:
+	case !r.way.network:
 		all = append(all, "bad links: there is no link to this store")
 	}
-	if !ways[scheme].groups {
-		all = append(all, "the store's own faults (frozen, killed, wiped, its clock set): it is not ours to stop")
+	if !r.way.groups {
+		var not []string
+		for _, f := range serverFaults {
+			if r.o.Server[f] == nil {
+				not = append(not, string(f))
+			}
+		}
+		if len(not) > 0 {
+			all = append(all, "faults of the store itself ("+strings.Join(not, ", ")+"): it is not ours to stop")
+		}
+		if r.o.Offset == 0 {
+			all = append(all, "processes whose wall clocks differ: all run on this host")
+		}
 	}
 	all = append(all, "the time of a suspend of the machine")
 	for _, p := range slices.Sorted(maps.Keys(d.Lacks)) {
