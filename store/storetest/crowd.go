@@ -81,7 +81,7 @@ var crowdPromises = []promise{
 					if w, r := writers.Add(1), readers.Load(); w != 1 || r != 0 {
 						t.Errorf("%d writers and %d readers inside", w, r)
 					}
-					if before := last.Swap(h.Token); before >= h.Token {
+					if before := last.Swap(h.Token); before >= h.Token && !t.lacks(store.PromiseTokens) {
 						t.Errorf("token %d after %d", h.Token, before)
 					}
 					was := count.Load()

@@ -114,7 +114,7 @@ var orderPromises = []promise{
 		b.take(r3).release()
 		t.empty(name)
 	}},
-	{name: "two_upgradeable_reads_never_fit_and_readers_beside_one_do", run: func(t *trial) {
+	{name: "two_upgradeable_reads_never_fit_and_readers_beside_one_do", needs: upgrades, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		before := a.take(a.read(name, try))
 		u := a.take(a.upgradeable(name, try))
