@@ -84,55 +84,9 @@ func TestSession_AKilledBackendIsNoticedAtOnceAndPoisonsNothing(t *testing.T) {
 	}
 }
 
-func TestSession_ARestartOfTheServerLosesAllAndIsSurvived(t *testing.T) {
-	server := testserver.Postgres(t)
-	pool := poolOn(t, server.Addr)
-	u := newUser(t, pool, &SessionOptions{Tokens: true})
-	var holds []store.Hold
-	newest := int64(0)
-	for range 20 {
-		holds = append(holds, u.take(fresh()))
-		newest = max(newest, holds[len(holds)-1].Token)
-	}
-	server.Restart()
-	u.told(holds...)
-	if h := u.take(holds[0].Name); h.Token <= newest {
-		t.Fatalf("token %d after %d", h.Token, newest)
-	}
-}
-
-// What the server had drawn ahead of its disk is not drawn again.
-func TestSession_NoTokenIsDrawnAgainAfterACrash(t *testing.T) {
-	server := testserver.Postgres(t, "-c", "fsync=on", "-c", "wal_writer_delay=10s")
-	pool := poolOn(t, server.Addr)
-	newest := int64(0)
-	for range 3 {
-		var all sync.WaitGroup
-		var mu sync.Mutex
-		for range 6 {
-			u := newUser(t, pool, &SessionOptions{Tokens: true})
-			all.Go(func() {
-				for range 40 {
-					_, a := u.ask(fresh(), 1)
-					mu.Lock()
-					newest = max(newest, a.Token)
-					mu.Unlock()
-				}
-			})
-		}
-		all.Wait()
-		server.Kill()
-		server.Restart()
-		if h := newUser(t, pool, &SessionOptions{Tokens: true}).take(fresh()); h.Token <= newest {
-			t.Fatalf("token %d after %d", h.Token, newest)
-		}
-	}
-}
-
 // B79, with its control.
 func TestSession_OutlivesAServerThatEndsIdleSessions(t *testing.T) {
-	server := testserver.Postgres(t, "-c", "idle_session_timeout=300ms")
-	pool := poolOn(t, server.Addr)
+	pool := poolOn(t, testserver.SharedPostgres(t), func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["idle_session_timeout"] = "300" })
 	u := newUser(t, pool, nil)
 	h := u.take(fresh())
 	plain, err := pool.Acquire(t.Context())
@@ -140,14 +94,14 @@ func TestSession_OutlivesAServerThatEndsIdleSessions(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer plain.Release()
-	if _, err := plain.Exec(t.Context(), "SELECT pg_advisory_lock(1)"); err != nil {
+	if _, err := plain.Exec(t.Context(), "SELECT pg_advisory_lock(300)"); err != nil {
 		t.Fatal(err)
 	}
 	// When the server has ended the plain one, an idle one was ended.
 	until(t, "the plain session is ended", func() bool {
 		other := newUser(t, pool, nil)
 		defer other.Close()
-		_, a := other.ask("advisory:1", store.Full)
+		_, a := other.ask("advisory:300", store.Full)
 		return a.Granted
 	})
 	if r := u.Renew(t.Context(), []store.Hold{h}); r[0].Err != nil {
@@ -186,19 +140,18 @@ func TestSession_ManyNamesOnOneConnectionBesideAPoolOfOne(t *testing.T) {
 
 // B103.
 func TestSession_OneForAllRoundsAndNoneWhenNobodyNeedsIt(t *testing.T) {
-	server := testserver.Postgres(t)
-	pool := poolOn(t, server.Addr)
+	pool := poolOn(t, testserver.SharedPostgres(t), func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["application_name"] = t.Name() })
 	sessions := func() (pids string) {
-		if err := pool.QueryRow(t.Context(), "SELECT coalesce(string_agg(pid::text, ' '), '') FROM pg_stat_activity WHERE application_name LIKE 'holdfast %'").Scan(&pids); err != nil {
+		if err := pool.QueryRow(t.Context(), "SELECT coalesce(string_agg(pid::text, ' '), '') FROM pg_stat_activity WHERE application_name = $1 AND pid <> pg_backend_pid()", t.Name()).Scan(&pids); err != nil {
 			t.Fatal(err)
 		}
 		return pids
 	}
 	u := newUser(t, pool, nil)
 	u.idle = 200 * time.Millisecond
-	var pids string
+	own, pids := fresh(), ""
 	for range 30 {
-		h, more := u.take("a"), u.take(fresh())
+		h, more := u.take(own), u.take(fresh())
 		if now := sessions(); pids != "" && now != pids || strings.Contains(now, " ") || now == "" {
 			t.Fatalf("sessions %q, then %q", pids, now)
 		} else {
@@ -208,13 +161,13 @@ func TestSession_OneForAllRoundsAndNoneWhenNobodyNeedsIt(t *testing.T) {
 		u.release(more)
 	}
 	until(t, "the idle session is closed", func() bool { return sessions() == "" })
-	h := u.take("a")
+	h := u.take(own)
 	if sessions() == "" {
 		t.Fatal("no session holds it")
 	}
 	time.Sleep(2 * u.idle) // no session that holds is idle
 	u.release(h)
-	u.take("a")
+	u.take(own)
 	if err := u.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -272,37 +225,6 @@ func TestSession_AnAskThatItsCallerHasLeftIsGivenBackByTheLast(t *testing.T) {
 	}
 }
 
-func TestSession_AServerWithoutRoomForMoreLocksLosesNone(t *testing.T) {
-	server := testserver.Postgres(t, "-c", "max_locks_per_transaction=10", "-c", "max_connections=12", "-c", "max_wal_senders=0")
-	u := newUser(t, poolOn(t, server.Addr), nil)
-	var holds []store.Hold
-	for {
-		c := u.claim(fresh(), store.Full)
-		a, err := u.Ask(t.Context(), c)
-		if err != nil {
-			if store.Definite(err) || !strings.Contains(err.Error(), "max_locks_per_transaction") {
-				t.Fatalf("lock %d: %v", len(holds), err)
-			}
-			break
-		}
-		holds = append(holds, store.Hold{Name: c.Name, ID: c.ID, Token: a.Token})
-	}
-	for i, r := range u.Renew(t.Context(), holds) {
-		if r.Err != nil {
-			t.Fatalf("lock %d of %d: %v", i, len(holds), r.Err)
-		}
-	}
-	for _, h := range holds {
-		u.release(h)
-	}
-	u.release(u.take(fresh()))
-	select {
-	case id := <-u.lost:
-		t.Fatalf("told that %v is lost", id)
-	default:
-	}
-}
-
 // Nobody else may use our session, but if somebody does we do not say that a
 // name was ours to the end.
 func TestSession_AReleaseThatFindsTheLockGoneIsLost(t *testing.T) {
@@ -316,41 +238,6 @@ func TestSession_AReleaseThatFindsTheLockGoneIsLost(t *testing.T) {
 	if err := u.Release(t.Context(), h); !errors.Is(err, store.ErrLost) {
 		t.Fatalf("release of what is not locked: %v", err)
 	}
-}
-
-// A pooler gives our session to others between two statements: found out before
-// anything is locked.
-func TestSession_APoolerIsRefused(t *testing.T) {
-	server := testserver.Postgres(t)
-	u := newUser(t, poolOn(t, testserver.PgBouncer(t, server, 3).Addr), nil)
-	_, err := u.Ask(t.Context(), u.claim("a", store.Full))
-	if !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "a pooler is in between") {
-		t.Fatalf("through a pooler: %v", err)
-	}
-	newUser(t, poolOn(t, server.Addr), nil).take("a")
-}
-
-func TestSession_AStandbyIsRefused(t *testing.T) {
-	primary := testserver.Postgres(t)
-	u := newUser(t, poolOn(t, testserver.PostgresReplica(t, primary).Addr), nil)
-	_, err := u.Ask(t.Context(), u.claim("a", store.Full))
-	if !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "standby") {
-		t.Fatalf("on a standby: %v", err)
-	}
-}
-
-func TestSession_AServerThatIsAwayIsToldAndComesBack(t *testing.T) {
-	server := testserver.Postgres(t)
-	u := newUser(t, poolOn(t, server.Addr), nil)
-	h := u.take("a")
-	server.Kill()
-	u.told(h)
-	_, err := u.Ask(t.Context(), u.claim("a", store.Full))
-	if err == nil || store.Definite(err) || !errors.Is(err, store.ErrUnavailable) {
-		t.Fatalf("away: %v", err)
-	}
-	server.Restart()
-	u.take("a")
 }
 
 // pools of database/sql are asked for their settings and left alone.
@@ -424,4 +311,122 @@ func lowOf(name string) int64 {
 	k, _ := KeyOf(name)
 	_, low := k.halves()
 	return int64(low)
+}
+
+// What is done to a server that others use is done to one of its own: one, as it
+// takes seconds to make.
+func TestSession_OnAServerOfItsOwn(t *testing.T) {
+	settings := []string{"-c", "max_locks_per_transaction=10", "-c", "max_connections=30", "-c", "fsync=on", "-c", "wal_writer_delay=10s"}
+	server := testserver.Postgres(t, settings...)
+	t.Run("ARestartOfTheServerLosesAllAndIsSurvived", func(t *testing.T) {
+		pool := poolOn(t, server.Addr)
+		u := newUser(t, pool, &SessionOptions{Tokens: true})
+		var holds []store.Hold
+		newest := int64(0)
+		for range 20 {
+			holds = append(holds, u.take(fresh()))
+			newest = max(newest, holds[len(holds)-1].Token)
+		}
+		server.Restart()
+		u.told(holds...)
+		if h := u.take(holds[0].Name); h.Token <= newest {
+			t.Fatalf("token %d after %d", h.Token, newest)
+		}
+	})
+	// What the server had drawn ahead of its disk is not drawn again.
+	t.Run("NoTokenIsDrawnAgainAfterACrash", func(t *testing.T) {
+		pool := poolOn(t, server.Addr)
+		newest := int64(0)
+		for range 3 {
+			var all sync.WaitGroup
+			var mu sync.Mutex
+			for range 6 {
+				u := newUser(t, pool, &SessionOptions{Tokens: true})
+				all.Go(func() {
+					for range 40 {
+						_, a := u.ask(fresh(), 1)
+						mu.Lock()
+						newest = max(newest, a.Token)
+						mu.Unlock()
+					}
+				})
+			}
+			all.Wait()
+			server.Kill()
+			server.Restart()
+			if h := newUser(t, pool, &SessionOptions{Tokens: true}).take(fresh()); h.Token <= newest {
+				t.Fatalf("token %d after %d", h.Token, newest)
+			}
+		}
+	})
+	t.Run("AServerWithoutRoomForMoreLocksLosesNone", func(t *testing.T) {
+		u := newUser(t, poolOn(t, server.Addr), nil)
+		var holds []store.Hold
+		for {
+			c := u.claim(fresh(), store.Full)
+			a, err := u.Ask(t.Context(), c)
+			if err != nil {
+				if store.Definite(err) || !strings.Contains(err.Error(), "max_locks_per_transaction") {
+					t.Fatalf("lock %d: %v", len(holds), err)
+				}
+				break
+			}
+			holds = append(holds, store.Hold{Name: c.Name, ID: c.ID, Token: a.Token})
+		}
+		for i, r := range u.Renew(t.Context(), holds) {
+			if r.Err != nil {
+				t.Fatalf("lock %d of %d: %v", i, len(holds), r.Err)
+			}
+		}
+		for _, h := range holds {
+			u.release(h)
+		}
+		u.release(u.take(fresh()))
+		select {
+		case id := <-u.lost:
+			t.Fatalf("told that %v is lost", id)
+		default:
+		}
+	})
+	// A pooler gives our session to others between two statements: found out before
+	// anything is locked.
+	t.Run("APoolerIsRefused", func(t *testing.T) {
+		u := newUser(t, poolOn(t, testserver.PgBouncer(t, server, 3).Addr), nil)
+		_, err := u.Ask(t.Context(), u.claim("a", store.Full))
+		if !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "a pooler is in between") {
+			t.Fatalf("through a pooler: %v", err)
+		}
+		newUser(t, poolOn(t, server.Addr), nil).take("a")
+	})
+	t.Run("AStandbyIsRefused", func(t *testing.T) {
+		u := newUser(t, poolOn(t, testserver.PostgresReplica(t, server, settings...).Addr), nil)
+		_, err := u.Ask(t.Context(), u.claim("a", store.Full))
+		if !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "standby") {
+			t.Fatalf("on a standby: %v", err)
+		}
+	})
+	// A cable, or a firewall that has forgotten us: nothing tells of it.
+	t.Run("OneThatSaysNothingIsGivenUpAndAllThatItHeldIsLost", func(t *testing.T) {
+		u := newUser(t, poolOn(t, server.Addr), nil)
+		u.patience = 300 * time.Millisecond
+		h := u.take("a")
+		server.Freeze()
+		defer server.Thaw()
+		if r := u.Renew(t.Context(), []store.Hold{h}); r[0].Err == nil || store.Definite(r[0].Err) && !errors.Is(r[0].Err, store.ErrLost) {
+			t.Errorf("renewed: %+v", r)
+		}
+		u.told(h)
+	})
+	t.Run("AServerThatIsAwayIsToldAndComesBack", func(t *testing.T) {
+		u := newUser(t, poolOn(t, server.Addr), nil)
+		h := u.take("a")
+		server.Kill()
+		u.told(h)
+		_, err := u.Ask(t.Context(), u.claim("a", store.Full))
+		if err == nil || store.Definite(err) || !errors.Is(err, store.ErrUnavailable) {
+			t.Fatalf("away: %v", err)
+		}
+		server.Restart()
+		u.take("a")
+	})
 }

@@ -6,6 +6,16 @@ import (
 	"strconv"
 )
 
+// gone reports whether a process has ended, be it buried or not.
+func gone(pid int) bool {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return true
+	}
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	return len(fields) > 0 && string(fields[0]) == "Z"
+}
+
 // children returns the pids of a process's children, which a server such as
 // PostgreSQL works with.
 func children(parent int) (pids []int) {

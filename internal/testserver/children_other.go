@@ -26,3 +26,5 @@ func children(parent int) (pids []int) {
 	}
 	return pids
 }
+
+func gone(int) bool { return true }

@@ -142,7 +142,8 @@ func (s *Server) Kill() {
 		return
 	}
 	s.send(freeze)
-	for _, pid := range children(s.PID) {
+	all := children(s.PID)
+	for _, pid := range all {
 		if p, err := os.FindProcess(pid); err == nil {
 			p.Kill()
 		}
@@ -151,6 +152,9 @@ func (s *Server) Kill() {
 		s.tb.Fatalf("kill server %d: %v", s.PID, err)
 	}
 	<-s.exited
+	for _, pid := range all { // what they share the next one would find in use
+		s.until("a child of the server is gone", func() bool { return gone(pid) })
+	}
 }
 
 // Freeze stops the server and its children from running (SIGSTOP) with its
