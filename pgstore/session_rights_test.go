@@ -73,7 +73,7 @@ func TestSession_RightsThatSuffice(t *testing.T) {
 	}
 	run(`DROP SEQUENCE ` + schema + `.holdfast_tokens`)
 	run(made)
-	again := newUser(t, pool, &SessionOptions{Tokens: true, Schema: schema})
+	again := newUser(t, admin, &SessionOptions{Tokens: true, Schema: schema})
 	if h := again.take(fresh()); h.Token <= first.Token {
 		t.Fatalf("token %d of a sequence made anew, after %d", h.Token, first.Token)
 	}
