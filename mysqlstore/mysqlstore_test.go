@@ -1,0 +1,145 @@
+package mysqlstore
+
+import (
+	"database/sql"
+	"os"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/queue"
+	"github.com/holdfast-go/holdfast/store/storetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(testserver.Main{M: m}) }
+
+// sharedDSN is how to come to the server that the tests of this package share:
+// MariaDB, or what HOLDFAST_TEST_MYSQL says, a DSN of the driver of a user who
+// may do everything in its database.
+func sharedDSN(t testing.TB) string {
+	t.Helper()
+	if dsn := os.Getenv("HOLDFAST_TEST_MYSQL"); dsn != "" {
+		return dsn
+	}
+	return testserver.MariaDBDSN(testserver.SharedMariaDB(t))
+}
+
+// dbOn returns a pool of connections, closed when the test ends.
+func dbOn(t testing.TB, dsn string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("mysql", dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.SetMaxIdleConns(64)
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+func storeOn(t testing.TB, db *sql.DB, o *Options) *Store {
+	t.Helper()
+	s, err := New(db, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// apart is a table that nobody else uses.
+func apart() *Options { return &Options{Table: "test_" + store.NewProcess().String()} }
+
+// newShared returns a Store on the shared server, closed when the test ends.
+func newShared(t testing.TB) *Store {
+	t.Helper()
+	s := storeOn(t, dbOn(t, sharedDSN(t)), apart())
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+const patience = 30 * time.Second
+
+// until polls for something that must happen.
+func until(t testing.TB, what string, f func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !f(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("after %v still not: %s", patience, what)
+		}
+	}
+}
+
+var me = store.NewProcess()
+
+// mutex is a claim of all of a name, to be waited for.
+func mutex(name string) store.Claim {
+	return store.Claim{
+		Name: name, ID: me.NewID(), Limit: store.Full, Weight: store.Full,
+		TTL: time.Minute, Place: 10 * time.Second, Owner: store.Owner{Host: "h", PID: 1, Program: "p"}.String(),
+	}
+}
+
+func mustAsk(t testing.TB, s *Store, c store.Claim) store.Answer {
+	t.Helper()
+	a, err := s.Ask(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func mustHold(t testing.TB, s *Store, c store.Claim) store.Hold {
+	t.Helper()
+	a := mustAsk(t, s, c)
+	if !a.Granted {
+		t.Fatalf("%q is not granted: %+v", c.Name, a)
+	}
+	return store.Hold{Name: c.Name, ID: c.ID, Token: a.Token, TTL: c.TTL}
+}
+
+func mustExec(t testing.TB, db *sql.DB, statement string) {
+	t.Helper()
+	if _, err := db.ExecContext(t.Context(), statement); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+}
+
+func state(t testing.TB, s *Store, name string) store.State {
+	t.Helper()
+	for st, err := range s.List(t.Context(), name) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st
+	}
+	return store.State{Name: name}
+}
+
+func TestStore(t *testing.T) {
+	db := dbOn(t, sharedDSN(t))
+	storetest.Run(t, func(t *testing.T) store.Store { return storeOn(t, db, nil) })
+}
+
+func TestDifferential(t *testing.T) {
+	storetest.Differential(t, storetest.Clocked{
+		Open: func(t *testing.T, clock func() queue.Time) func() store.Store {
+			db, o := dbOn(t, sharedDSN(t)), apart()
+			return func() store.Store {
+				s, err := newStore(db, o, func() int64 { return clock().Clock })
+				if err != nil {
+					t.Fatal(err)
+				}
+				return s
+			}
+		},
+		Stored: func(t *testing.T, s store.Store, name string) queue.Queue {
+			r, err := s.(*Store).read(t.Context(), s.(*Store).db, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r.q
+		},
+	})
+}

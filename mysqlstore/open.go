@@ -1,0 +1,93 @@
+package mysqlstore
+
+import (
+	"database/sql"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Open returns a Store on connections of its own, which Close closes. The URL is
+// mysql://[user[:password]@]host[:port]/database, or mariadb:// for the same,
+// with the parameters of the driver's DSN as its query ("tls=true"), and
+// "table" for the table. Open does no I/O. The error matches store.ErrInvalid
+// and does not show the URL, which may hold a password.
+func Open(rawURL string, o *Options) (*Store, error) {
+	c, options, err := parseURL(rawURL, o)
+	if err != nil {
+		return nil, err
+	}
+	connector, err := mysql.NewConnector(c)
+	if err != nil {
+		return nil, badURL("the driver does not like its parameters")
+	}
+	db := sql.OpenDB(connector)
+	s, err := New(db, options)
+	if err != nil {
+		db.Close()
+		return nil, err
+	}
+	// As many as ask at a time, but no more than do a server good.
+	db.SetMaxOpenConns(32)
+	db.SetMaxIdleConns(32)
+	db.SetConnMaxIdleTime(time.Minute)
+	s.own = true
+	s.address = fmt.Sprintf("MySQL or MariaDB at %s, database %s, table %s", c.Addr, c.DBName, s.o.Table)
+	return s, nil
+}
+
+func badURL(format string, args ...any) error {
+	return fmt.Errorf("%w: the MySQL URL: %s: want mysql://user:password@host:port/database, with special characters of the password as %%XX", store.ErrInvalid, fmt.Sprintf(format, args...))
+}
+
+// parseURL shows nothing of a wrong URL that could be a part of a password.
+func parseURL(rawURL string, o *Options) (*mysql.Config, *Options, error) {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return nil, nil, badURL("it cannot be read")
+	}
+	if s := strings.ToLower(u.Scheme); s != "mysql" && s != "mariadb" {
+		return nil, nil, badURL("it begins with neither mysql:// nor mariadb://")
+	}
+	var all Options
+	if o != nil {
+		all = *o
+	}
+	var params []string // the driver reads them in its own way
+	for param := range strings.SplitSeq(u.RawQuery, "&") {
+		table, ok := strings.CutPrefix(param, "table=")
+		if !ok {
+			params = append(params, param)
+		} else if all.Table = table; table == "" {
+			return nil, nil, badURL("table= names none")
+		}
+	}
+	database := strings.TrimPrefix(u.Path, "/")
+	switch {
+	case u.Hostname() == "":
+		return nil, nil, badURL("it has no host")
+	case database == "" || strings.Contains(database, "/"):
+		return nil, nil, badURL("it names no database")
+	case u.Fragment != "":
+		return nil, nil, badURL("write # as %%23")
+	}
+	port := u.Port()
+	if port == "" {
+		port = "3306"
+	}
+	c, err := mysql.ParseDSN("tcp(" + net.JoinHostPort(u.Hostname(), port) + ")/?" + strings.Join(params, "&"))
+	if err != nil {
+		return nil, nil, badURL("its parameters are not those of the driver")
+	}
+	c.DBName = database
+	c.User = u.User.Username()
+	c.Passwd, _ = u.User.Password()
+	c.Logger = &mysql.NopLogger{} // what fails is told by an error
+	return c, &all, nil
+}
