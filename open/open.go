@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/filestore"
 	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/mysqlstore"
 	"github.com/holdfast-go/holdfast/pgstore"
 	"github.com/holdfast-go/holdfast/redisstore"
 	"github.com/holdfast-go/holdfast/store"
@@ -26,6 +27,9 @@ var schemes = map[string]func(rawURL string, u *url.URL) (store.Store, error){
 	"redis":  redis,
 	"rediss": redis,
 
+	"mysql":   mysql,
+	"mariadb": mysql,
+
 	"postgres":   postgres,
 	"postgresql": postgres,
 }
@@ -35,6 +39,8 @@ var schemes = map[string]func(rawURL string, u *url.URL) (store.Store, error){
 //	file:DIR             package filestore; DIR is made if it is missing
 //	file:DIR?trust-fs=1  the same, on a file system that hosts may share
 //	redis://…, rediss:// package redisstore, with the URLs of go-redis
+//	mysql://…            package mysqlstore; mariadb:// too, with the parameters of
+//	                     go-sql-driver/mysql, and ?table=… for where
 //	postgres://…         package pgstore, in a table; postgresql:// too, with the
 //	                     URLs of pgx and libpq, and ?schema=…&table=… for where
 //	mem:                 package memstore: a new store, shared with nobody
@@ -137,6 +143,14 @@ func postgres(_ string, u *url.URL) (store.Store, error) {
 	plain := *u // what is left is the driver's
 	plain.RawQuery = query.Encode()
 	s, err := pgstore.Open(plain.String(), &o)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func mysql(rawURL string, _ *url.URL) (store.Store, error) {
+	s, err := mysqlstore.Open(rawURL, nil)
 	if err != nil {
 		return nil, err
 	}

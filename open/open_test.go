@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/filestore"
 	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/mysqlstore"
 	"github.com/holdfast-go/holdfast/open"
 	"github.com/holdfast-go/holdfast/pgstore"
 	"github.com/holdfast-go/holdfast/redisstore"
@@ -29,6 +30,9 @@ func TestEachSchemeOpensItsStore(t *testing.T) {
 		"rediss://u:p@127.0.0.1:1":          "Redis at 127.0.0.1:1, database 0",
 		"redis://127.0.0.1?dial_timeout=3s": "Redis at 127.0.0.1:6379, database 0",
 
+		"mysql://u:sec%2Fret@127.0.0.1:1/locks":                              "MySQL or MariaDB at 127.0.0.1:1, database locks, table holdfast_locks",
+		"mariadb://127.0.0.1/locks?parseTime=true&table=l&charset=utf8,big5": "MySQL or MariaDB at 127.0.0.1:3306, database locks, table l",
+
 		"postgres://u:secret@127.0.0.1:1/locks":                             "PostgreSQL at 127.0.0.1, port 1, database locks",
 		"postgresql://u@127.0.0.1/locks?schema=ops&table=l&sslmode=disable": "PostgreSQL at 127.0.0.1, port 5432, database locks",
 	} {
@@ -45,7 +49,7 @@ func TestEachSchemeOpensItsStore(t *testing.T) {
 			if _, err := os.Stat(strings.TrimPrefix(want, "file:")); err != nil {
 				t.Errorf("%s: %v", url, err)
 			}
-		case *redisstore.Store, *pgstore.Store:
+		case *redisstore.Store, *pgstore.Store, *mysqlstore.Store:
 		default:
 			t.Errorf("%s is a %T", url, s)
 		}
@@ -68,6 +72,8 @@ func TestAWrongURLIsInvalidAndNotRepeated(t *testing.T) {
 		"file:", "file:?trust-fs=1", "file://secret@host/dir", "file:" + dir + "#secret",
 		"file:" + dir + "?trust-fs=yes", "file:" + dir + "?trustfs=1", "file:" + dir + "?trust-fs=1;b=%zz",
 		"redis://:sec%ret@host", "redis://u:secret@host:notaport", "redis://u:secret@host/notanumber", "redis://u:secret@host?no-such=1",
+		"mysql://u:secret@", "mysql://u:secret@host", "mysql://u:secret@host/a/b",
+		"mysql://u:secret@host/db?table=", "mysql://u:secret@host/db?table=a-b", "mysql://u:sec#ret@host/db", "mysql://u:secret@host/db?tls=secret", "mysql:secret",
 		"redis://u:sec ret@host", "rediss://u:secret@[::1", "redis:\x00secret",
 		"postgres://u:sec%ret@host", "postgres://u:secret@host:notaport", "postgres://u:secret@host/db?sslmode=no-such", "postgres://u:secret@host?%zz",
 		"postgres://u:secret@host/db?schema=a-b", "postgres://u:secret@host/db?table=1st", "postgresql://u:sec ret@host", "postgres:\x00secret",

@@ -33,6 +33,7 @@ const (
 	sys     = "golang.org/x/sys"
 	goredis = "github.com/redis/go-redis/v9"
 	pgx     = "github.com/jackc/pgx/v5"
+	mysql   = "github.com/go-sql-driver/mysql"
 	prom    = "github.com/prometheus/client_golang/prometheus"
 	cobra   = "github.com/spf13/cobra"
 
@@ -51,6 +52,7 @@ var rules = map[string]rule{
 	"memstore":   {store, nil},
 	"filestore":  {store, []string{sys}},
 	"redisstore": {store, []string{goredis}},
+	"mysqlstore": {store, []string{mysql}},
 	"pgstore":    {store, []string{pgx}},
 
 	"guard":            {beside, nil},
