@@ -302,7 +302,9 @@ func TestElection_ObserveAnExpiredLeaderIsNone(t *testing.T) {
 		expires := time.Now().Add(30 * time.Second)
 		quiet := &Options{PollMin: time.Hour, PollMax: time.Hour}
 		var all []string
-		for leader, err := range candidate(t, mem, "").With(quiet).Election("leader").Observe(t.Context()) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for leader, err := range candidate(t, mem, "").With(quiet).Election("leader").Observe(ctx) {
 			if all = append(all, seen(leader, err)); len(all) == 2 {
 				break
 			}

@@ -313,9 +313,13 @@ func (s withLooks) Look(ctx context.Context, c store.Claim) (a store.Answer, err
 	return a, err
 }
 
-// locker makes a Locker that the end of the test closes.
+// locker makes a Locker that the end of the test closes. A test that goes on
+// for longer than any of them has reason to, which in a bubble takes no time,
+// ends there and then.
 func locker(t testing.TB, s store.Store, o *Options) *Locker {
 	t.Helper()
+	endless := time.AfterFunc(30*time.Hour, func() { panic(t.Name() + " goes on for ever") })
+	t.Cleanup(func() { endless.Stop() })
 	l, err := New(s, (&Options{Logger: slog.New(slog.DiscardHandler)}).with(o))
 	if err != nil {
 		t.Fatal(err)

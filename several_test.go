@@ -439,12 +439,16 @@ func TestSeveral_MinHold_WhatTheStoreForgetsIsNotMadeAgain(t *testing.T) {
 			other(t, s.mem, "b", time.Hour)
 			w, _ := waitsAll(t, locks.With(&Options{MinHold: time.Hour}).All(mutexes(locks, "a", "b")...))
 			s.mem.Break("a")
+			broken := time.Now()
 			want := 0
 			if taken {
 				other(t, s.mem, "a", time.Hour)
 				want = 1
 			}
 			w.failed(ErrLost)
+			if late := time.Since(broken); late > 15*time.Second {
+				t.Fatalf("told %v after it was forgotten, want it at the next renewal", late)
+			}
 			synctest.Wait()
 			same(t, "entries", len(stored(s.mem, "a").Entries), want)
 		})

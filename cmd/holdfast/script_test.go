@@ -16,6 +16,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/mutant"
 	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
@@ -78,6 +79,7 @@ func runScripts(t *testing.T, kind string, setup func(*testscript.Env)) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("SHELL", "/bin/sh")
 			env.Setenv("GORACE", "atexit_sleep_ms=0") // else the race detector adds a second to each run
+			env.Setenv(mutant.AliveEnv, os.Getenv(mutant.AliveEnv))
 			env.Values[testKey{}] = env.T()
 			setup(env)
 			return nil

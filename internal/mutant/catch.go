@@ -16,6 +16,9 @@ type Broken struct {
 	Pkg   string // where the test is, by its path in the module
 	Test  string // with its subtests, if it is one of them: Test/sub
 	Edits []Edit
+	// Hangs says that its test ends by its time alone, as no clock of a test
+	// can bound it: it is given less.
+	Hangs bool
 }
 
 // Catch fails the test for each Broken that its own test does not catch. env is
@@ -23,27 +26,39 @@ type Broken struct {
 func Catch(t *testing.T, all []Broken, env ...string) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("it builds the tests once for each mutant: minutes")
+		t.Skip("it builds the tests with all mutants and runs them for each: minutes")
 	}
 	begin := time.Now()
-	var running sync.WaitGroup
-	slot := make(chan struct{}, 2)
+	packages := map[string][]Broken{}
 	for _, b := range all {
-		slot <- struct{}{}
-		running.Go(func() {
-			defer func() { <-slot }()
-			t.Run(b.Name, func(t *testing.T) { b.catch(t, env) })
-		})
+		packages[b.Pkg] = append(packages[b.Pkg], b)
 	}
-	running.Wait()
-	t.Logf("%d mutants in %v", len(all), time.Since(begin).Round(time.Second))
+	own := 0
+	for pkg, some := range packages {
+		set := Build(t, pkg, some)
+		own += len(set.own)
+		var running sync.WaitGroup
+		slot := make(chan struct{}, 4) // they mostly wait
+		for i := range some {
+			slot <- struct{}{}
+			running.Go(func() {
+				defer func() { <-slot }()
+				t.Run(some[i].Name, func(t *testing.T) { set.catch(t, i, env) })
+			})
+		}
+		running.Wait()
+	}
+	t.Logf("%d mutants, %d of them with a build of their own, in %v", len(all), own, time.Since(begin).Round(time.Second))
 }
 
-func (b *Broken) catch(t *testing.T, env []string) {
-	over := New(t)
-	over.Edit(b.Edits...)
-	cmd := exec.Command(over.Build(b.Pkg), "-test.run=^"+b.Test+"$", "-test.timeout=60s", "-test.failfast")
-	cmd.Env = append(os.Environ(), env...)
+func (s *Set) catch(t *testing.T, i int, env []string) {
+	b := s.all[i]
+	timeout := "-test.timeout=60s"
+	if b.Hangs {
+		timeout = "-test.timeout=10s"
+	}
+	cmd := s.Command(t, i, "-test.run=^"+b.Test+"$", timeout, "-test.failfast")
+	cmd.Env = append(cmd.Env, env...)
 	out, err := cmd.CombinedOutput()
 	test, _, _ := strings.Cut(b.Test, "/")
 	switch {
@@ -52,4 +67,69 @@ func (b *Broken) catch(t *testing.T, env []string) {
 	case !bytes.Contains(out, []byte("--- FAIL: "+test)) && !bytes.Contains(out, []byte("panic: ")):
 		t.Errorf("%s: %v\n%s", b.Test, err, out)
 	}
+}
+
+// A Set is the test binary of a package with mutants in it, one of which is
+// alive at a time; and one each for those that cannot be in it.
+type Set struct {
+	all []Broken
+	bin string
+	own map[int]func(testing.TB) (bin string)
+}
+
+// Build builds the test binary of a package with all mutants in it that change
+// no more than what is in functions.
+func Build(t testing.TB, pkg string, all []Broken) *Set {
+	t.Helper()
+	set := &Set{all: all, own: map[int]func(testing.TB) string{}}
+	many := &schemata{module: New(t), files: map[string]*switched{}}
+	apart := map[int]bool{} // those that are not in it
+	for i := range all {
+		if !many.add(i, &all[i]) {
+			apart[i] = true
+		}
+	}
+	for len(apart) < len(all) {
+		over := New(t)
+		many.lay(over, apart)
+		bin, out, err := over.build(pkg)
+		if err == nil {
+			set.bin = bin
+			break
+		}
+		// By itself it is told what the compiler has against it.
+		wrong := complaints(out)
+		for i := range wrong {
+			apart[i] = true
+		}
+		if len(wrong) == 0 {
+			t.Fatalf("go test -c, with all mutants of %s: %v\n%s", pkg, err, out)
+		}
+	}
+	for i := range apart {
+		var once sync.Once
+		var bin string
+		set.own[i] = func(t testing.TB) string {
+			once.Do(func() {
+				over := New(t)
+				over.Edit(all[i].Edits...)
+				bin = over.Build(pkg)
+			})
+			return bin
+		}
+	}
+	return set
+}
+
+// Command runs the test binary with the mutant alive. It fails the test if that
+// needs a binary of its own and cannot be built.
+func (s *Set) Command(t testing.TB, i int, args ...string) *exec.Cmd {
+	t.Helper()
+	bin := s.bin
+	if own := s.own[i]; own != nil {
+		bin = own(t)
+	}
+	cmd := exec.Command(bin, args...)
+	cmd.Env = append(os.Environ(), alive(i))
+	return cmd
 }

@@ -49,9 +49,17 @@ func New(t testing.TB) *Overlay {
 // is how many there were.
 func (o *Overlay) Text(path string, edits []Edit) (text string, used int) {
 	o.t.Helper()
-	data, err := os.ReadFile(filepath.Join(o.root, path))
+	text, used, err := o.edited(path, edits)
 	if err != nil {
 		o.t.Fatal(err)
+	}
+	return text, used
+}
+
+func (o *Overlay) edited(path string, edits []Edit) (text string, used int, err error) {
+	data, err := os.ReadFile(filepath.Join(o.root, path))
+	if err != nil {
+		return "", 0, err
 	}
 	text = string(data)
 	for _, e := range edits {
@@ -59,12 +67,12 @@ func (o *Overlay) Text(path string, edits []Edit) (text string, used int) {
 			continue
 		}
 		if n := strings.Count(text, e.Old); n != 1 {
-			o.t.Fatalf("%q is in %s %d times, want once", e.Old, path, n)
+			return "", 0, fmt.Errorf("%q is in %s %d times, want once", e.Old, path, n)
 		}
 		text = strings.Replace(text, e.Old, e.New, 1)
 		used++
 	}
-	return text, used
+	return text, used, nil
 }
 
 // Add lays a file with the text over the path in the module.
@@ -96,21 +104,27 @@ func (o *Overlay) Edit(edits ...Edit) {
 // and returns where it is.
 func (o *Overlay) Build(pkg string) (bin string) {
 	o.t.Helper()
+	bin, out, err := o.build(pkg)
+	if err != nil {
+		o.t.Fatalf("go test -c: %v\n%s", err, out)
+	}
+	return bin
+}
+
+func (o *Overlay) build(pkg string) (bin string, out []byte, err error) {
 	list := filepath.Join(o.dir, "overlay.json")
 	text, err := json.Marshal(map[string]any{"Replace": o.over})
 	if err == nil {
 		err = os.WriteFile(list, text, 0o600)
 	}
 	if err != nil {
-		o.t.Fatal(err)
+		return "", nil, err
 	}
 	bin = filepath.Join(o.dir, "mutant.test")
-	// It is run once: to leave out what makes it fast, or can be debugged,
-	// takes a third off the time to build it.
-	cmd := exec.Command("go", "test", "-c", "-vet=off", "-gcflags=-N -l -dwarf=false", "-ldflags=-s -w", "-overlay", list, "-o", bin, "./"+pkg)
+	// To leave out what makes it fast, or can be debugged, takes a third off
+	// the time to build it. -e: all complaints, not the first ten.
+	cmd := exec.Command("go", "test", "-c", "-vet=off", "-gcflags=-e -N -l -dwarf=false", "-ldflags=-s -w", "-overlay", list, "-o", bin, "./"+pkg)
 	cmd.Dir = o.root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		o.t.Fatalf("go test -c: %v\n%s", err, out)
-	}
-	return bin
+	out, err = cmd.CombinedOutput()
+	return bin, out, err
 }

@@ -1,0 +1,287 @@
+package mutant
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Many mutants go into one build: of each function that one of them changes
+// there is a copy with the change, and the function begins with a switch that
+// goes to the copy of the mutant which the environment names. So a mutant
+// costs the start of a program, not a build.
+//
+// The copy is a function of its own, not a block in the first one, as := and
+// defer mean other things in a block.
+
+// AliveEnv is the variable with the number of the mutant that is alive in a
+// build of many. A test that starts itself in another environment has to hand
+// it on.
+const AliveEnv = "HOLDFAST_TEST_MUTANT"
+
+// aliveFile is added to each package with switches.
+const aliveFile = `package %s
+
+import (
+	os__ "os"
+	strconv__ "strconv"
+)
+
+var alive__ = func() int {
+	n, err := strconv__.Atoi(os__.Getenv("` + AliveEnv + `"))
+	if err != nil {
+		return -1
+	}
+	return n
+}()
+`
+
+// alive is the environment in which the mutant is alive.
+func alive(mutant int) string { return AliveEnv + "=" + strconv.Itoa(mutant) }
+
+// A schemata is a set of files with switches.
+type schemata struct {
+	module *Overlay             // without files: what is there
+	files  map[string]*switched // path in the module
+}
+
+// switched is a file in which functions have switches.
+type switched struct {
+	*source
+	copies map[int][]copied // by the declaration in the file
+}
+
+// copied is a function as a mutant has it.
+type copied struct {
+	mutant int
+	body   string
+}
+
+// source is a parsed file.
+type source struct {
+	path, text string
+	fset       *token.FileSet
+	file       *ast.File
+}
+
+func parse(path, text string) (*source, error) {
+	fset := token.NewFileSet()
+	file, err := parser.ParseFile(fset, path, text, parser.ParseComments|parser.SkipObjectResolution)
+	return &source{path, text, fset, file}, err
+}
+
+func (s *source) at(p token.Pos) int          { return s.fset.Position(p).Offset }
+func (s *source) slice(a, b token.Pos) string { return s.text[s.at(a):s.at(b)] }
+
+// add puts a mutant in, unless it changes more than the bodies of functions
+// that can have a switch.
+func (s *schemata) add(mutant int, b *Broken) bool {
+	changes := map[string]map[int]string{}
+	for _, e := range b.Edits {
+		if changes[e.File] != nil {
+			continue
+		}
+		file := s.files[e.File]
+		if file == nil {
+			text, _, err := s.module.edited(e.File, nil)
+			if err != nil {
+				return false
+			}
+			before, err := parse(e.File, text)
+			if err != nil {
+				return false
+			}
+			file = &switched{source: before, copies: map[int][]copied{}}
+			s.files[e.File] = file
+		}
+		text, _, err := s.module.edited(e.File, b.Edits)
+		if err != nil {
+			return false
+		}
+		after, err := parse(e.File, text)
+		if err != nil {
+			return false
+		}
+		bodies, ok := file.changed(after)
+		if !ok {
+			return false
+		}
+		changes[e.File] = bodies
+	}
+	for path, bodies := range changes {
+		for i, body := range bodies {
+			s.files[path].copies[i] = append(s.files[path].copies[i], copied{mutant, body})
+		}
+	}
+	return true
+}
+
+// changed are the bodies in after that differ, by the declaration. It is false
+// if more than that differs, or if one of these functions can have no switch.
+func (s *source) changed(after *source) (bodies map[int]string, ok bool) {
+	if strings.HasSuffix(s.path, "_test.go") || len(s.file.Decls) != len(after.file.Decls) {
+		return nil, false
+	}
+	bodies = map[int]string{}
+	for i, was := range s.file.Decls {
+		is := after.file.Decls[i]
+		if s.slice(was.Pos(), was.End()) == after.slice(is.Pos(), is.End()) {
+			continue
+		}
+		f, ok := was.(*ast.FuncDecl)
+		g, same := is.(*ast.FuncDecl)
+		if !ok || !same || !switchable(f) || !switchable(g) || s.slice(f.Pos(), f.Body.Lbrace) != after.slice(g.Pos(), g.Body.Lbrace) {
+			return nil, false
+		}
+		bodies[i] = after.slice(g.Body.Lbrace, g.Body.End())
+	}
+	return bodies, len(bodies) > 0
+}
+
+// switchable reports whether a copy of f that f calls does what f does.
+func switchable(f *ast.FuncDecl) bool {
+	if f.Body == nil || f.Recv == nil && f.Name.Name == "init" || f.Name.Name == "_" {
+		return false
+	}
+	if f.Doc != nil && slices.ContainsFunc(f.Doc.List, func(c *ast.Comment) bool { return strings.HasPrefix(c.Text, "//go:") }) {
+		return false
+	}
+	if f.Type.TypeParams != nil && slices.Contains(names(f.Type.TypeParams), "_") {
+		return false
+	}
+	recovers := false // in a function that a deferred one calls, recover does nothing
+	ast.Inspect(f.Body, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok {
+			name, ok := call.Fun.(*ast.Ident)
+			recovers = recovers || ok && name.Name == "recover"
+		}
+		_, inner := n.(*ast.FuncLit)
+		return !inner
+	})
+	return !recovers
+}
+
+func names(list *ast.FieldList) (all []string) {
+	for _, field := range list.List {
+		for _, name := range field.Names {
+			all = append(all, name.Name)
+		}
+	}
+	return all
+}
+
+// lay lays the files over the module, without the mutants that are to be
+// skipped.
+func (s *schemata) lay(o *Overlay, skip map[int]bool) {
+	packages := map[string]string{}
+	for p, file := range s.files {
+		if text, any := file.print(skip); any {
+			o.Add(p, text)
+			packages[path.Dir(p)] = file.file.Name.Name
+		}
+	}
+	for dir, name := range packages {
+		o.Add(path.Join(dir, "alive__.go"), fmt.Sprintf(aliveFile, name))
+	}
+}
+
+// print is the file with switches, and the copies behind it.
+func (s *switched) print(skip map[int]bool) (text string, any bool) {
+	type insertion struct {
+		at, end int // what is between is replaced
+		text    string
+	}
+	var in []insertion
+	behind := &bytes.Buffer{}
+	for i, decl := range s.file.Decls {
+		copies := slices.DeleteFunc(slices.Clone(s.copies[i]), func(c copied) bool { return skip[c.mutant] })
+		if len(copies) == 0 {
+			continue
+		}
+		f := decl.(*ast.FuncDecl)
+		// The switch needs a name for each parameter.
+		n := 0
+		named := func(list *ast.FieldList) (args []string) {
+			if list == nil {
+				return nil
+			}
+			for _, field := range list.List {
+				if len(field.Names) == 0 {
+					n++
+					name := fmt.Sprintf("p%d__", n)
+					in = append(in, insertion{s.at(field.Type.Pos()), s.at(field.Type.Pos()), name + " "})
+					args = append(args, name)
+				}
+				for _, name := range field.Names {
+					if name.Name == "_" {
+						n++
+						in = append(in, insertion{s.at(name.Pos()), s.at(name.End()), fmt.Sprintf("p%d__", n)})
+						args = append(args, fmt.Sprintf("p%d__", n))
+					} else {
+						args = append(args, name.Name)
+					}
+				}
+				if _, variadic := field.Type.(*ast.Ellipsis); variadic {
+					args[len(args)-1] += "..."
+				}
+			}
+			return args
+		}
+		to := ""
+		if f.Recv != nil {
+			to = named(f.Recv)[0] + "."
+		}
+		args := strings.Join(named(f.Type.Params), ", ")
+		types := ""
+		if f.Type.TypeParams != nil {
+			types = "[" + strings.Join(names(f.Type.TypeParams), ", ") + "]"
+		}
+		cases := ""
+		for _, c := range copies {
+			name := fmt.Sprintf("%s__%d", f.Name.Name, c.mutant)
+			call := to + name + types + "(" + args + ")"
+			if f.Type.Results != nil {
+				call = "return " + call
+			} else {
+				call += "; return"
+			}
+			cases += fmt.Sprintf(" case %d: %s;", c.mutant, call)
+			fmt.Fprintf(behind, "\n\n//line mutant-%d.go:%d\n", c.mutant, s.fset.Position(f.Pos()).Line)
+			behind.WriteString(s.slice(f.Pos(), f.Name.Pos()) + name + s.slice(f.Name.End(), f.Body.Lbrace) + c.body)
+		}
+		in = append(in, insertion{s.at(f.Body.Lbrace) + 1, s.at(f.Body.Lbrace) + 1, " switch alive__ {" + cases + " };"})
+	}
+	if len(in) == 0 {
+		return "", false
+	}
+	slices.SortFunc(in, func(a, b insertion) int { return a.at - b.at })
+	var out strings.Builder
+	last := 0
+	for _, i := range in {
+		out.WriteString(s.text[last:i.at] + i.text)
+		last = i.end
+	}
+	out.WriteString(s.text[last:])
+	out.Write(behind.Bytes())
+	out.WriteString("\n")
+	return out.String(), true
+}
+
+// inMutant finds the mutant to which the compiler's complaint is.
+var inMutant = regexp.MustCompile(`mutant-([0-9]+)\.go:`)
+
+func complaints(out []byte) (mutants map[int]bool) {
+	mutants = map[int]bool{}
+	for _, m := range inMutant.FindAllSubmatch(out, -1) {
+		n, _ := strconv.Atoi(string(m[1]))
+		mutants[n] = true
+	}
+	return mutants
+}
