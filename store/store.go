@@ -331,6 +331,7 @@ type Description struct {
 
 	MinTTL, MaxTTL time.Duration // the range of a claim's TTL; 0 where it has no deadline
 	Tick           time.Duration // TTLs are rounded up to a multiple of this; as MinTTL
+	MaxBlock       int           // how many tokens a grant draws at most; 0: MaxBlock of them
 
 	// InProcess says that the store lives in this process: its calls never
 	// block, and its clock is the process's own, which stops while the machine
@@ -393,6 +394,8 @@ const (
 	PromiseDeadline  Promise = "a loss is foreseen"                  // without it a hold ends with the session that has it, and its owner notices that after the fact: the store is a LossTeller
 	PromiseTokens    Promise = "fencing tokens"                      // without it the token of a grant only tells one hold from another
 	PromiseHolders   Promise = "a refusal tells all of the holders"  // without it a refusal may name nobody, and what it tells of times is 0
+	PromiseExpiry    Promise = "a hold has an expiry of its own"     // without it claims last as long as a session of their process, which is renewed for all of them at once
+	PromiseHintToken Promise = "a hint tells the token"              // without it a hint only causes a look
 )
 
 // An Instant is a moment on this process's clock, which counts the time that

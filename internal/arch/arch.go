@@ -40,6 +40,10 @@ const (
 	porcupine = "github.com/anishathalye/porcupine"
 )
 
+// etcd is its driver, and what of its interfaces cannot be used without the
+// driver's own dependencies: messages, errors, a logger.
+var etcd = []string{"go.etcd.io/etcd/client/v3", "go.etcd.io/etcd/client/pkg/v3", "go.etcd.io/etcd/api/v3", "google.golang.org/grpc", "go.uber.org/zap"}
+
 // rules has every package of the module, by its path below the module's. A
 // package that is not here fails the test: add a line, and with it the
 // decision what the package may drag in.
@@ -53,6 +57,7 @@ var rules = map[string]rule{
 	"filestore":  {store, []string{sys}},
 	"redisstore": {store, []string{goredis}},
 	"mysqlstore": {store, []string{mysql}},
+	"etcdstore":  {store, etcd},
 	"pgstore":    {store, []string{pgx}},
 
 	"guard":            {beside, nil},

@@ -12,7 +12,7 @@ var blockPromises = []promise{
 	{name: "Block_is_drawn_with_the_grant_and_is_the_holders_alone", needs: blocks, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		for range 20 { // one that draws fewer may be lucky with the clock
-			h := a.drawn(a.lock(name, block(store.MaxBlock)), store.MaxBlock)
+			h := a.drawn(a.lock(name, block(t.most())), t.most())
 			if r := b.refused(b.lock(name, try)); r.Last < h.end() {
 				t.Fatalf("the newest token is told to be %d, and %d was drawn", r.Last, h.end())
 			}
@@ -40,7 +40,7 @@ var blockPromises = []promise{
 		a.drawn(a.read(name, block(10)), 1)
 		a.drawn(a.upgradeable(name, block(10)), 1)
 		name = t.name()
-		a.drawn(a.lock(name, block(store.MaxBlock+1)), store.MaxBlock).release()
+		a.drawn(a.lock(name, block(store.MaxBlock+1)), t.most()).release()
 		if !t.lacks(store.PromiseSlots) {
 			a.drawn(a.slots(name, 2, 1, block(10)), 1).release()
 			a.drawn(a.slots(name, 2, 2, block(10)), 10)
@@ -64,7 +64,7 @@ var blockPromises = []promise{
 	}},
 	{name: "Block_is_told_by_the_hint_that_grants", needs: blocks, watch: true, run: func(t *trial) {
 		a, b, name := t.client(), t.client().watch(), t.name()
-		for _, n := range []int{1, 10, store.MaxBlock} {
+		for _, n := range []int{1, 10, t.most()} {
 			h := a.take(a.lock(name))
 			w := b.lock(name, block(n))
 			b.refused(w)
@@ -79,8 +79,8 @@ var blockPromises = []promise{
 	{name: "Block_used_is_never_drawn_again", needs: blocks, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		for range 20 { // one that counts wrongly may be lucky with the clock
-			h := a.drawn(a.lock(name, block(store.MaxBlock)), store.MaxBlock)
-			h.Used = h.Token + 1000
+			h := a.drawn(a.lock(name, block(t.most())), t.most())
+			h.Used = h.end() - 24
 			h.release()
 			next := b.take(b.lock(name))
 			if next.Token <= h.Used {

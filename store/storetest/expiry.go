@@ -139,7 +139,7 @@ var expiryPromises = []promise{
 			t.expired(goes.claim)
 			c.refused(c.lock(name, try))
 			if e, ok := t.entry(name, stays.ID); ok {
-				if left := t.long - time.Since(stays.before) - t.d.Tick; e.Expires < left {
+				if left := t.long - time.Since(stays.before) - t.d.Tick - t.slack(t.long); e.Expires < left {
 					t.Fatalf("the long hold expires in %v, want %v at least", e.Expires, left)
 				}
 			}
@@ -189,7 +189,7 @@ func (c *client) wait(claim store.Claim) *held {
 func (t *trial) outlives(h *held) {
 	t.Helper()
 	if e, ok := t.entry(h.Name, h.ID); ok { // at once, where it can be seen
-		if left := t.long - time.Since(h.before) - t.d.Tick; e.Expires < left {
+		if left := t.long - time.Since(h.before) - t.d.Tick - t.slack(t.long); e.Expires < left {
 			t.Fatalf("it expires in %v, want %v at least", e.Expires, left)
 		}
 	}

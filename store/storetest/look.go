@@ -36,14 +36,14 @@ var lookPromises = []promise{
 		b.take(claim).release()
 		t.empty(name)
 	}},
-	{name: "a_look_renews_no_hold", look: true, needs: inspect, run: func(t *trial) {
+	{name: "a_look_renews_no_hold", look: true, needs: append(inspect, store.PromiseExpiry), run: func(t *trial) {
 		a, name := t.client(), t.name()
 		h := a.take(a.lock(name))
 		t.pass()
 		a.look(h.claim)
 		t.unmoved(name, h.ID, h.claim.TTL)
 	}},
-	{name: "a_look_keeps_no_place", look: true, needs: inspect, run: func(t *trial) {
+	{name: "a_look_keeps_no_place", look: true, needs: append(inspect, store.PromiseExpiry), run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		a.take(a.lock(name))
 		w := b.lock(name)

@@ -160,6 +160,23 @@ func (t *trial) ticks(d time.Duration) time.Duration {
 	return (d + t.d.Tick - 1) / t.d.Tick * t.d.Tick
 }
 
+// most is the largest block of tokens that a grant draws.
+func (t *trial) most() int {
+	if t.d.MaxBlock > 0 {
+		return t.d.MaxBlock
+	}
+	return store.MaxBlock
+}
+
+// slack is how much sooner than after d a claim can end that was asked for d,
+// and how much later: claims that share a session last as long as that does.
+func (t *trial) slack(d time.Duration) time.Duration {
+	if t.lacks(store.PromiseExpiry) {
+		return d / 2
+	}
+	return 0
+}
+
 // lacks reports whether the store does not make the promise.
 func (t *trial) lacks(p store.Promise) bool { _, ok := t.d.Lacks[p]; return ok }
 

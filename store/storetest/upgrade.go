@@ -375,7 +375,7 @@ var upgradePromises = []promise{
 		u.release()
 		b.take(waits).release()
 	}},
-	{name: "Upgrade_and_downgrade_move_no_expiry", needs: append(upgrades, store.PromiseInspect), run: func(t *trial) {
+	{name: "Upgrade_and_downgrade_move_no_expiry", needs: append(upgrades, store.PromiseInspect, store.PromiseExpiry), run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		u := a.take(a.upgradeable(name))
 		r := b.take(b.read(name))

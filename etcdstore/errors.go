@@ -1,0 +1,165 @@
+package etcdstore
+
+import (
+	"cmp"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"go.etcd.io/etcd/client/pkg/v3/transport"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// denied are etcd's ways to say that the user may not.
+var denied = []error{
+	rpctypes.ErrPermissionDenied, rpctypes.ErrUserEmpty, rpctypes.ErrUserNotFound, rpctypes.ErrAuthFailed,
+	rpctypes.ErrInvalidAuthToken, rpctypes.ErrPermissionNotGranted,
+}
+
+// failed makes an error of the client or the server one for people. What is
+// one of ours already stays what it is.
+func (s *Store) failed(what string, err error) error {
+	if err == store.ErrLost {
+		return err
+	}
+	if lost := (*store.LostError)(nil); errors.As(err, &lost) {
+		return err
+	}
+	if mismatch := (*store.MismatchError)(nil); errors.As(err, &mismatch) {
+		return err
+	}
+	code := status.Code(err)
+	switch {
+	case store.Definite(err):
+		return fmt.Errorf("%s on %s: %w", what, s.address, err)
+	case slices.ContainsFunc(denied, func(d error) bool { return errors.Is(err, d) }), code == codes.PermissionDenied, code == codes.Unauthenticated:
+		return fmt.Errorf("%w: %s on %s: %w (the package comment of etcdstore has the rights that suffice)", store.ErrDenied, what, s.address, err)
+	case code == codes.Unimplemented:
+		return fmt.Errorf("%w: %s on %s: etcd 3.4 or newer is needed: %w", store.ErrUnsupported, what, s.address, err)
+	}
+	return fmt.Errorf("%w: %s on %s: %w", store.ErrUnavailable, what, s.address, err)
+}
+
+// What follows finds what the stored form has no room for, before any I/O.
+
+func checkName(name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("%w: the name is empty", store.ErrInvalid)
+	case len(name) > store.MaxName:
+		return fmt.Errorf("%w: the name has %d bytes, at most %d are allowed: %.40q…", store.ErrInvalid, len(name), store.MaxName, name)
+	}
+	return nil
+}
+
+func checkTime(name, what string, d, least time.Duration) error {
+	if d < least || d > maxTTL {
+		return fmt.Errorf("%w: %s of %v for %q: from %v to %v are allowed on etcd", store.ErrInvalid, what, d, name, least, maxTTL)
+	}
+	return nil
+}
+
+func checkRenewal(h *store.Hold) error {
+	if len(h.Owner) > math.MaxUint16 {
+		return fmt.Errorf("%w: %q: the owner has %d bytes", store.ErrInvalid, h.Name, len(h.Owner))
+	}
+	return cmp.Or(checkName(h.Name), checkTime(h.Name, "a TTL", h.TTL, minTTL))
+}
+
+func checkClaim(c *store.Claim) error {
+	switch {
+	case c.Limit < 1 || c.Limit > store.Full || c.Weight < 1 || c.Weight > c.Limit:
+		return fmt.Errorf("%w: %q: weight %d under a limit of %d: want 1 <= weight <= limit <= %d", store.ErrInvalid, c.Name, c.Weight, c.Limit, int64(store.Full))
+	case len(c.Owner) > math.MaxUint16:
+		return fmt.Errorf("%w: %q: the owner has %d bytes", store.ErrInvalid, c.Name, len(c.Owner))
+	case c.Delay > 0:
+		return fmt.Errorf("%w: %q: a lock delay: etcd deletes what a session kept as soon as the session is over", store.ErrUnsupported, c.Name)
+	}
+	return cmp.Or(checkName(c.Name),
+		checkTime(c.Name, "a TTL", c.TTL, minTTL), checkTime(c.Name, "a place", c.Place, 0), checkTime(c.Name, "a minimum hold", c.Keep, 0))
+}
+
+// parseURL shows nothing of a wrong URL in which a password may be.
+func parseURL(s string) (*clientv3.Config, *Options, error) {
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("%w: the etcd URL is wrong: %s", store.ErrInvalid, fmt.Sprintf(format, args...))
+	}
+	u, err := url.Parse(s)
+	if err != nil {
+		return nil, nil, bad("want etcd://user:password@host:port,host:port, with special characters of the password as %%XX")
+	}
+	query, err := url.ParseQuery(u.RawQuery)
+	switch {
+	case u.Scheme != "etcd":
+		return nil, nil, bad("it begins with etcd://")
+	case err != nil:
+		return nil, nil, bad("what follows the ? cannot be read")
+	case u.Path != "" && u.Path != "/" || u.Fragment != "" || u.Opaque != "":
+		return nil, nil, bad("nothing but options may be behind the hosts: the beginning of the keys is ?prefix=…")
+	}
+	var o Options
+	var files transport.TLSInfo
+	secure := false
+	for key, values := range query {
+		value := values[len(values)-1]
+		switch key {
+		case "prefix":
+			o.Prefix = value
+			continue
+		case "tls":
+			if value != "1" && value != "0" {
+				return nil, nil, bad("tls=%.20s: write 1 or 0", value)
+			}
+			secure = secure || value == "1"
+			continue
+		case "ca":
+			files.TrustedCAFile = value
+		case "cert":
+			files.CertFile = value
+		case "key":
+			files.KeyFile = value
+		case "server-name":
+			files.ServerName = value
+		default:
+			return nil, nil, bad("there is no option %.20q; there are: prefix, tls, ca, cert, key, server-name", key)
+		}
+		secure = true
+	}
+	config := &clientv3.Config{DialTimeout: 0}
+	scheme := "http://"
+	if secure {
+		scheme = "https://"
+		config.TLS = &tls.Config{}
+		if !files.Empty() || files.TrustedCAFile != "" {
+			if config.TLS, err = files.ClientConfig(); err != nil {
+				return nil, nil, bad("its certificates: %v", err)
+			}
+		}
+		config.TLS.ServerName = files.ServerName
+	}
+	for host := range strings.SplitSeq(u.Host, ",") {
+		if host == "" {
+			host = "localhost"
+		}
+		if _, _, err := net.SplitHostPort(host); err != nil {
+			host = net.JoinHostPort(strings.Trim(host, "[]"), "2379")
+		}
+		config.Endpoints = append(config.Endpoints, scheme+host)
+	}
+	if u.User != nil {
+		config.Username = u.User.Username()
+		config.Password, _ = u.User.Password()
+	}
+	return config, &o, nil
+}

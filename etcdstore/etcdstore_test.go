@@ -1,0 +1,114 @@
+package etcdstore
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/storetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(testserver.Main{M: m}) }
+
+// clientOf returns a client of the servers, closed when the test ends.
+func clientOf(t testing.TB, addrs ...string) *clientv3.Client {
+	t.Helper()
+	return clientWith(t, clientv3.Config{Endpoints: addrs})
+}
+
+func clientWith(t testing.TB, c clientv3.Config) *clientv3.Client {
+	t.Helper()
+	c.Logger = zap.NewNop()
+	c.DialKeepAliveTime, c.DialKeepAliveTimeout = 5*time.Second, 3*time.Second
+	client, err := clientv3.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+func storeOn(t testing.TB, client *clientv3.Client, o *Options) *Store {
+	t.Helper()
+	s, err := New(client, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// apart is a prefix that nobody else uses.
+func apart() *Options { return &Options{Prefix: "test-" + store.NewProcess().String() + "/"} }
+
+// newShared returns a Store on the shared server, closed when the test ends.
+func newShared(t testing.TB) *Store {
+	t.Helper()
+	return closing(t, storeOn(t, clientOf(t, testserver.SharedEtcd(t)), apart()))
+}
+
+func closing(t testing.TB, s *Store) *Store {
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+const patience = 30 * time.Second
+
+// until polls for something that must happen.
+func until(t testing.TB, what string, f func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !f(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("after %v still not: %s", patience, what)
+		}
+	}
+}
+
+var me = store.NewProcess()
+
+// mutex is a claim of all of a name, to be waited for.
+func mutex(name string) store.Claim {
+	return store.Claim{
+		Name: name, ID: me.NewID(), Limit: store.Full, Weight: store.Full,
+		TTL: time.Minute, Place: 10 * time.Second, Owner: store.Owner{Host: "h", PID: 1, Program: "p"}.String(),
+	}
+}
+
+func mustAsk(t testing.TB, s *Store, c store.Claim) store.Answer {
+	t.Helper()
+	a, err := s.Ask(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func mustHold(t testing.TB, s *Store, c store.Claim) store.Hold {
+	t.Helper()
+	a := mustAsk(t, s, c)
+	if !a.Granted {
+		t.Fatalf("%q is not granted: %+v", c.Name, a)
+	}
+	return store.Hold{Name: c.Name, ID: c.ID, Token: a.Token, TTL: c.TTL}
+}
+
+func entriesOf(t testing.TB, s *Store, name string) store.State {
+	t.Helper()
+	for st, err := range s.List(context.WithoutCancel(t.Context()), name) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st
+	}
+	return store.State{Name: name}
+}
+
+func TestStore(t *testing.T) {
+	client := clientOf(t, testserver.SharedEtcd(t))
+	storetest.Run(t, func(t *testing.T) store.Store { return storeOn(t, client, nil) })
+}

@@ -1,0 +1,155 @@
+package testserver
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Etcd starts an etcd server for this test, a cluster of one. Its elections are
+// short, so that it grants leases of a second; the program is that of
+// HOLDFAST_TEST_ETCD, else etcd.
+func Etcd(t testing.TB, args ...string) *Server {
+	t.Helper()
+	s, err := startEtcd(t, t.TempDir(), args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	return s
+}
+
+// SharedEtcd returns the address of an etcd server that all tests of this test
+// binary share: use a prefix of your own, and do not configure it.
+func SharedEtcd(t testing.TB) string {
+	t.Helper()
+	return share(t, "etcd", func(tb fataler, dir string) (*Server, error) {
+		return startEtcd(tb, dir, nil)
+	}).Addr
+}
+
+// EtcdCluster starts a cluster of n etcd servers for this test, and returns once
+// all of them know their leader.
+func EtcdCluster(t testing.TB, n int) []*Server {
+	t.Helper()
+	type member struct{ client, peer int }
+	members := make([]member, n)
+	var initial []string
+	for i := range members {
+		for _, port := range []*int{&members[i].client, &members[i].peer} {
+			var err error
+			if *port, err = freePort(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		initial = append(initial, fmt.Sprintf("n%d=http://127.0.0.1:%d", i, members[i].peer))
+	}
+	all := make([]*Server, n)
+	failed := make(chan error, n)
+	for i, m := range members { // none answers before most are there
+		s, err := etcdServer(t, t.TempDir(), m.client, m.peer, fmt.Sprintf("n%d", i), strings.Join(initial, ","), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[i] = s
+		go func() { failed <- s.start() }()
+	}
+	for range members {
+		if err := <-failed; err != nil {
+			t.Error(err)
+		}
+	}
+	for _, s := range all {
+		t.Cleanup(s.Stop)
+	}
+	if t.Failed() {
+		t.FailNow()
+	}
+	return all
+}
+
+// EtcdLeader is the one of the members that leads.
+func EtcdLeader(t testing.TB, members []*Server) (leader int) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		for i, s := range members {
+			if id, lead, err := etcdStatus(s.Addr); err == nil && lead != "" && id == lead {
+				return i
+			}
+		}
+	}
+	t.Fatalf("after %v no member leads", patience)
+	return 0
+}
+
+func startEtcd(tb fataler, dir string, args []string) (*Server, error) {
+	return startOnPort(func(port int) (*Server, error) {
+		peer, err := freePort()
+		if err != nil {
+			return nil, err
+		}
+		s, err := etcdServer(tb, dir, port, peer, "n0", "n0=http://127.0.0.1:"+strconv.Itoa(peer), args)
+		if err != nil {
+			return nil, err
+		}
+		return s, s.start()
+	})
+}
+
+func etcdServer(tb fataler, dir string, client, peer int, name, initial string, args []string) (*Server, error) {
+	program := os.Getenv("HOLDFAST_TEST_ETCD")
+	if program == "" {
+		program = "etcd"
+	}
+	program, err := find(program)
+	if err != nil {
+		return nil, err
+	}
+	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(client))
+	peerURL := "http://127.0.0.1:" + strconv.Itoa(peer)
+	args = append([]string{
+		"--name", name, "--data-dir", dir + "/data", "--listen-client-urls", "http://" + addr, "--advertise-client-urls", "http://" + addr,
+		"--listen-peer-urls", peerURL, "--initial-advertise-peer-urls", peerURL, "--initial-cluster", initial,
+		"--heartbeat-interval", "50", "--election-timeout", "500", "--unsafe-no-fsync",
+	}, args...)
+	return &Server{
+		Addr: addr, tb: tb, dir: dir, ready: etcdReady,
+		command: func() *exec.Cmd { return exec.Command(program, args...) },
+	}, nil
+}
+
+// etcdReady says nil once the member knows a leader.
+func etcdReady(addr string) error {
+	_, lead, err := etcdStatus(addr)
+	if err == nil && (lead == "" || lead == "0") {
+		err = fmt.Errorf("it knows no leader")
+	}
+	return err
+}
+
+// etcdStatus asks a member who it is and who leads, by its HTTP gateway.
+func etcdStatus(addr string) (id, lead string, err error) {
+	client := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	r, err := client.Post("http://"+addr+"/v3/maintenance/status", "application/json", strings.NewReader("{}"))
+	if err != nil {
+		return "", "", err
+	}
+	defer r.Body.Close()
+	var status struct {
+		Header struct {
+			Member string `json:"member_id"`
+		} `json:"header"`
+		Leader string `json:"leader"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&status); err != nil {
+		return "", "", err
+	}
+	return status.Header.Member, status.Leader, nil
+}
