@@ -21,7 +21,10 @@ import (
 // attempts is how often what etcd says that it did not do is tried.
 const attempts = 4
 
-var errRaced = errors.New("others changed the name each time before we could")
+var (
+	errRaced = errors.New("others changed the name each time before we could")
+	errOver  = fmt.Errorf("%w, as its session is over", errRaced) // another has to be begun
+)
 
 // A floor is what the key of the base holds: the version of the form, and the
 // number that all tokens begin with.
@@ -306,6 +309,9 @@ func (s *Store) answer(ctx context.Context, c *store.Claim, m *mine, v *view) (s
 	if m.state == gone { // by our clock, meanwhile
 		return store.Answer{}, store.ErrLost
 	}
+	if r.UpTo > 0 && !r.upgraded {
+		s.await(m, v, r)
+	}
 	a := store.Answer{Granted: true, Token: m.token, N: m.n, TTL: c.TTL, From: m.sess.renewed, Weight: r.weight, Want: r.wants(), Fence: r.Fence}
 	a.Last = max(v.last(), a.Token+int64(a.N)-1, a.Fence)
 	return a, nil
@@ -346,13 +352,13 @@ func (s *Store) draw(ctx context.Context, m *mine, v *view, r *row) error {
 		return store.ErrLost
 	}
 	if known == 0 {
+		m.unwatch() // it waits no more; an upgrade does
 		m.token, m.since = token, store.Now()
 		if r.asked < r.limit {
 			m.n = 1
 		}
 	}
 	m.state = held
-	m.unwatch()
 	return nil
 }
 
@@ -380,18 +386,26 @@ func (s *Store) lasts(ctx context.Context, m *mine, r *row, ttl time.Duration) e
 	if !short {
 		return nil
 	}
-	sess, err := s.session(ctx, ttl)
-	if err != nil {
-		return err
-	}
+	var sess *session
 	r.TTL = int64(whole(ttl) / time.Second)
-	if _, err := s.rewrite(ctx, r, sess); err != nil {
-		return err
+	for range attempts {
+		var err error
+		if sess, err = s.session(ctx, ttl); err != nil {
+			return err
+		}
+		if _, err = s.rewrite(ctx, r, sess); err == nil {
+			break
+		} else if !errors.Is(err, errOver) {
+			return err
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if m.state == gone {
 		return store.ErrLost
+	}
+	if sess.dead {
+		return errOver
 	}
 	m.into(sess)
 	m.ends = max(m.ends, ends)
@@ -408,6 +422,11 @@ func (s *Store) rewrite(ctx context.Context, r *row, sess *session, also ...clie
 	ops := append([]clientv3.Op{clientv3.OpPut(r.key, r.value.String(), lease)}, also...)
 	t, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(r.key), "=", r.modified)).Then(ops...).Commit()
 	switch {
+	case sess != nil && errors.Is(err, rpctypes.ErrLeaseNotFound):
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.died(sess)
+		return 0, errOver
 	case err != nil:
 		return 0, err
 	case !t.Succeeded:
@@ -439,7 +458,7 @@ func (s *Store) Look(ctx context.Context, c store.Claim) (store.Answer, error) {
 	case v.limit() != 0 && v.limit() != c.Limit:
 		return store.Answer{}, &store.MismatchError{Have: v.limit(), Want: c.Limit}
 	case r == nil && v.room(c.Limit, c.Weight):
-		return store.Answer{Granted: true, TTL: c.TTL, Weight: c.Weight, Want: c.Weight, N: c.Tokens(), Last: v.last()}, nil
+		return store.Answer{Granted: true, TTL: c.TTL, Weight: c.Weight, Want: c.Weight, Last: v.last()}, nil
 	case r == nil || !r.granted:
 		return v.refused(r), nil
 	}

@@ -33,9 +33,9 @@ func (s *Store) change(ctx context.Context, h *store.Hold, turn int32, weight in
 		return store.Answer{}, store.ErrLost
 	}
 	s.mu.Lock()
-	state := m.state
+	state, token := m.state, m.token
 	s.mu.Unlock()
-	if state != held || h.Token == 0 {
+	if state != held || token != h.Token {
 		return store.Answer{}, store.ErrLost
 	}
 	for range 2 * attempts {

@@ -2,6 +2,8 @@ package etcdstore
 
 import (
 	"context"
+	"errors"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"testing"
 	"time"
 
@@ -111,4 +113,40 @@ func entriesOf(t testing.TB, s *Store, name string) store.State {
 func TestStore(t *testing.T) {
 	client := clientOf(t, testserver.SharedEtcd(t))
 	storetest.Run(t, func(t *testing.T) store.Store { return storeOn(t, client, nil) })
+}
+
+func TestDifferential(t *testing.T) {
+	storetest.DifferentialBySession(t, storetest.Sessioned{
+		Open: func(t *testing.T) func() store.Store {
+			client, o := clientOf(t, testserver.SharedEtcd(t)), apart()
+			return func() store.Store { return storeOn(t, client, o) }
+		},
+		End: func(t *testing.T, s store.Store) { endSessions(t, s.(*Store)) },
+	})
+}
+
+// endSessions does what etcd does with leases that it has not heard of.
+func endSessions(t testing.TB, s *Store) {
+	t.Helper()
+	s.mu.Lock()
+	all := s.open()
+	var own []*mine
+	for _, m := range s.mine {
+		own = append(own, m)
+	}
+	s.mu.Unlock()
+	for _, m := range own { // what was broken has a lease of its own, of one TTL
+		v, err := s.look(context.WithoutCancel(t.Context()), m.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := v.find(m.id); r != nil && r.Break != "" {
+			all = append(all, &session{lease: clientv3.LeaseID(r.lease)})
+		}
+	}
+	for _, sess := range all {
+		if _, err := s.client.Revoke(context.WithoutCancel(t.Context()), sess.lease); err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) {
+			t.Fatal(err)
+		}
+	}
 }

@@ -36,7 +36,7 @@ func (s *Store) release(ctx context.Context, h *store.Hold, m *mine) error {
 		return nil
 	case h.Token == 0:
 		return s.withdraw(ctx, m)
-	case state == gone || token == 0:
+	case state == gone || token != h.Token:
 		return store.ErrLost
 	case m.keep > store.Now().Sub(m.since):
 		return s.releaseKept(ctx, h, m)

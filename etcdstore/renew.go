@@ -40,9 +40,9 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 		}
 		defer s.done(m)
 		s.mu.Lock()
-		state, sess := m.state, m.sess
+		state, sess, token := m.state, m.sess, m.token
 		s.mu.Unlock()
-		if state != held {
+		if state != held || token != h.Token {
 			out[i].Err = store.ErrLost
 			continue
 		}
@@ -52,7 +52,10 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 		read = append(read, renewing{m, h, &out[i], flights[sess]})
 	}
 	for len(read) > 0 {
-		n := min(len(read), maxOps)
+		n := 0
+		for seen := map[*mine]bool{}; n < min(len(read), maxOps) && !seen[read[n].m]; n++ {
+			seen[read[n].m] = true // twice the same one after the other
+		}
 		s.renewSome(ctx, read[:n])
 		read = read[n:]
 	}
@@ -115,11 +118,11 @@ func (s *Store) renewOne(ctx context.Context, n renewing, found *pb.ResponseOp, 
 			return err
 		}
 		r := &own
+		if r.id != h.ID { // another process has adopted it
+			return store.ErrLost
+		}
 		if r.Break != "" {
 			return &store.LostError{Reason: r.Break}
-		}
-		if r.id != h.ID {
-			return store.ErrLost
 		}
 		if r.UpTo > 0 { // it depends on the others
 			if v, err = s.look(ctx, m.name); err != nil {
@@ -252,6 +255,9 @@ func (s *Store) adoptOnce(ctx context.Context, h *store.Hold, m *mine) (out stor
 	case r.Break != "":
 		return out, &store.LostError{Reason: r.Break}
 	}
+	if r.upgraded && !r.Drawn {
+		r.Fence, r.Drawn = v.base+v.rev*maxBlock, true
+	}
 	out = store.Renewal{TTL: h.TTL, Weight: r.weight, Want: r.wants(), Fence: r.Fence}
 	sess := &session{ttl: whole(h.TTL), renewed: store.Now()}
 	alone := h.NewID.Process() == store.Process{}
@@ -290,6 +296,11 @@ func (s *Store) adoptOnce(ctx context.Context, h *store.Hold, m *mine) (out stor
 	defer s.mu.Unlock()
 	if m != nil {
 		s.forget(m)
+	}
+	for _, other := range s.mine { // whose it was, if he has not heard
+		if other.key == r.key && other.id != h.NewID && other.state != gone {
+			s.lose(other)
+		}
 	}
 	out.From = sess.renewed
 	if !alone {

@@ -65,7 +65,15 @@ func (d *duel) fill(b []byte, letters bool) {
 // turn lets some time pass, or none, and does one random thing.
 func (d *duel) turn() {
 	d.t.Helper()
+	if d.c2 != nil {
+		d.heed()
+	}
 	switch n := d.rng.IntN(1000); {
+	case d.c2 != nil:
+		if n < 15 {
+			d.endSession()
+			return
+		}
 	case n < 150:
 		d.advance(time.Duration(1+d.rng.IntN(int(d.unit/d.d.Tick))) * d.d.Tick)
 	case n < 210:
@@ -78,13 +86,27 @@ func (d *duel) turn() {
 		d.advance(-time.Duration(1+d.rng.IntN(int(d.unit/d.d.Tick))) * d.d.Tick)
 		d.counts["clock set back"]++
 	}
-	if d.steps > 0 && d.chance(7) {
+	if d.steps > 0 && d.chance(7) && !d.over(d.sent) {
 		d.counts["repeats"]++
 		d.do(d.sent) // its answer was lost
 		return
 	}
 	s := d.names[d.rng.IntN(len(d.names))]
 	k, found := d.known(s)
+	if d.c2 != nil && d.chance(25) && d.clear(s) {
+		return
+	}
+	if d.c2 != nil && found && d.model.entry(s.name, k.ID) == nil {
+		found = d.chance(30) // to renew or release what is over
+		if found {
+			d.do(op{kind: []string{"renew", "release"}[d.rng.IntN(2)], side: k.side, holds: []store.Hold{d.hold(k)}})
+			return
+		}
+	}
+	if d.c2 != nil && found && k.ID.Process() == (store.Process{}) {
+		d.rename(s, k) // nobody has it: it can be adopted, and no more
+		return
+	}
 	switch n := d.rng.IntN(100); {
 	case n < 26 || !found:
 		d.do(op{kind: "ask", side: d.fresh(s), claim: s.claims[len(s.claims)-1].Claim})
@@ -104,6 +126,12 @@ func (d *duel) turn() {
 	default:
 		d.breaking(k)
 	}
+}
+
+// over reports whether the operation asks for a claim that has come to its end,
+// on a store that remembers that for longer than the model does.
+func (d *duel) over(o op) bool {
+	return d.c2 != nil && (o.kind == "ask" || o.kind == "look") && d.model.entry(o.claim.Name, o.claim.ID) == nil
 }
 
 // known is a claim for the name that was sent before; found is false when
@@ -141,10 +169,20 @@ func (d *duel) fresh(s *subject) int {
 	c.Try = d.chance(40)
 	c.TTL = d.some(1, 6)
 	c.Place = min(d.some(1, 4), c.TTL, store.MaxPlace)
+	if d.c2 != nil {
+		c.Place = c.TTL // no time passes
+	}
 	if d.chance(70) && !d.lacks(store.PromiseBlock) {
 		c.Block = []int{2, 5, 64, store.MaxBlock + 1}[d.rng.IntN(4)]
+		if most := d.d.MaxBlock; most > 0 {
+			c.Block = min(c.Block, most)
+		}
 	}
-	if d.chance(30) && !d.lacks(store.PromiseMinHold) {
+	often := 30
+	if d.c2 != nil { // no minimum comes to its end
+		often = 4
+	}
+	if d.chance(often) && !d.lacks(store.PromiseMinHold) {
 		c.Keep = d.some(1, 8)
 	}
 	if d.chance(30) && !d.lacks(store.PromiseLockDelay) {
@@ -167,8 +205,12 @@ func (d *duel) fresh(s *subject) int {
 }
 
 func (d *duel) claim(side int, name string, limit, weight int64) store.Claim {
+	place := min(6*d.unit, store.MaxPlace)
+	if d.c2 != nil {
+		place = 6 * d.unit
+	}
 	return store.Claim{
-		Name: name, ID: d.id(side), Limit: limit, Weight: weight, TTL: 6 * d.unit, Place: min(6*d.unit, store.MaxPlace),
+		Name: name, ID: d.id(side), Limit: limit, Weight: weight, TTL: 6 * d.unit, Place: place,
 		Owner: store.Owner{Host: "host", PID: side, Program: "differential"}.String(),
 	}
 }
@@ -176,6 +218,9 @@ func (d *duel) claim(side int, name string, limit, weight int64) store.Claim {
 // some is between low and high units, and often a whole number of them, so
 // that two things happen at one instant.
 func (d *duel) some(low, high int) time.Duration {
+	if d.c2 != nil { // each is a session
+		return time.Duration(1+d.rng.IntN(2)) * d.unit
+	}
 	by := time.Duration(low+d.rng.IntN(high-low+1)) * d.unit
 	if d.chance(30) {
 		by += time.Duration(d.rng.IntN(int(d.unit/d.d.Tick))) * d.d.Tick
@@ -191,9 +236,16 @@ func (d *duel) hold(k known) store.Hold {
 	if token == 0 {
 		h.Token = last
 	}
+	if d.c2 != nil { // its owner has no token that he was not told
+		h.Token = 0
+		if d.learned[k.ID] != nil {
+			h.Token = token
+		}
+	}
 	switch n := d.rng.IntN(100); {
 	case n < 14:
 		h.Token = 0
+	case d.lacks(store.PromiseMatch) && n < 26:
 	case n < 20:
 		h.Token += 1 - 2*d.rng.Int64N(2)
 	case n < 26:
@@ -216,6 +268,13 @@ func (d *duel) rename(s *subject, k known) {
 	if d.chance(30) {
 		clear(h.NewID[:len(store.Process{})])
 	}
+	if d.c2 != nil { // by the present owner, if it is to be nobody's
+		h.Token = 0
+		if p := d.learned[k.ID]; p != nil {
+			h.Token = p.model
+			d.inherit(h.NewID, k.ID)
+		}
+	}
 	d.do(op{kind: "renew", side: side, holds: []store.Hold{h}})
 	if d.model.entry(s.name, h.NewID) != nil {
 		d.counts["holds with another id"]++
@@ -231,6 +290,9 @@ func (d *duel) change() {
 	for _, s := range d.names {
 		for _, k := range s.claims {
 			e := d.model.entry(k.Name, k.ID)
+			if d.c2 != nil && k.ID.Process() == (store.Process{}) {
+				continue
+			}
 			if e != nil && e.Granted {
 				of = append(of, k)
 			}
@@ -248,7 +310,7 @@ func (d *duel) change() {
 	}
 	k := of[d.rng.IntN(len(of))]
 	o := op{kind: "change", side: k.side, holds: []store.Hold{d.hold(k)}, turn: 1, weight: store.Full}
-	if h := &o.holds[0]; h.Token == 0 {
+	if h := &o.holds[0]; h.Token == 0 && d.c2 == nil {
 		h.Token = d.model.token(k.Name, k.ID)
 	}
 	if d.chance(40) {
@@ -270,6 +332,9 @@ func (d *duel) renewal() op {
 	for range 1 + d.rng.IntN(4) {
 		var of []known
 		for _, k := range d.names[d.rng.IntN(len(d.names))].claims {
+			if d.c2 != nil && k.ID.Process() == (store.Process{}) {
+				continue
+			}
 			if e := d.model.entry(k.Name, k.ID); k.side == o.side && (e != nil && e.Granted || d.chance(20)) {
 				of = append(of, k)
 			}
@@ -312,6 +377,9 @@ func (d *duel) breaking(k known) {
 	b := store.Break{Name: h.Name, ID: h.ID, Token: h.Token, Now: d.chance(50)}
 	if e := d.model.entry(k.Name, k.ID); e != nil && d.chance(30) {
 		b.Token = cmp.Or(e.Fence, h.Used, h.Token)
+	}
+	if d.c2 != nil { // it is known by its id alone
+		b.Token = max(1, d.model.token(k.Name, b.ID))
 	}
 	if d.chance(80) {
 		b.Reason = "reason " + strings.Repeat("ü'", d.rng.IntN(20))
@@ -426,6 +494,16 @@ func (d *duel) report(steps int) {
 	}
 	if _, ok := d.sides[0].Store.(store.Watcher); ok {
 		floors["wakes"] = 1
+	}
+	if d.c2 != nil {
+		for _, timed := range []string{
+			"expiries", "expiry at this very instant", "late ask by the owner", "late renew by the owner", "late release by the owner",
+			"renew with a wrong token", "release with a wrong token", "ask lost", "clock set back",
+			"in the way for a minimum hold",
+		} {
+			delete(floors, timed)
+		}
+		floors["sessions ended"], floors["tokens compared"] = 0.5, 10
 	}
 	var lines []string
 	for what, n := range d.counts {

@@ -37,6 +37,7 @@ func TestAStoreThatLeavesThemOutIsFound(t *testing.T) {
 	}{
 		"both":          {test(run + "\n" + compare), 0},
 		"in_subtests":   {test("for _, m := range modes {\nt.Run(m, func(t *testing.T) {\n" + run + "\n" + compare + "\n})\n}"), 0},
+		"by_session":    {test(run + "\nstoretest.DifferentialBySession(t, sessioned)"), 0},
 		"none":          {test(""), 2},
 		"one":           {test(run), 1},
 		"conditional":   {test("if wanted {\n" + run + "\n}\n" + compare), 1},
@@ -120,7 +121,7 @@ func inspect(t *testing.T, root string) (stores, problems []string) {
 		}
 		stores = append(stores, filepath.ToSlash(name))
 		for _, what := range []string{"Run", "Differential"} {
-			if !called[what] {
+			if !called[what] && !called[what+"BySession"] {
 				problems = append(problems, fmt.Sprintf("%s is a store, and none of its tests calls storetest.%s unconditionally", name, what))
 			}
 		}

@@ -1,0 +1,319 @@
+package storetest
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/queue"
+)
+
+// Sessioned is a store whose server counts the time: what a process holds and
+// waits for lasts as long as its session.
+type Sessioned struct {
+	// Open makes a fresh backing, and returns a function that opens one more
+	// store object over it.
+	Open func(t *testing.T) func() store.Store
+
+	// End ends the sessions of the store object, as its server does when it has
+	// not heard of them for too long, and returns when what they kept is gone. The
+	// store object is not told; it may hear.
+	End func(t *testing.T, s store.Store)
+}
+
+// DifferentialBySession is Differential for a store whose clock no test can set.
+// In place of the clock the sessions of a process end now and then, and each is
+// told by name what it lost. No time passes that anybody counts. Tokens are
+// compared by their order: that of grants which exclude each other is the model's,
+// and no two are the same. A hint may come that the model does not send, but each
+// that it sends must come.
+func DifferentialBySession(t *testing.T, c Sessioned) {
+	t.Helper()
+	differential(t, Clocked{Open: func(t *testing.T, _ func() queue.Time) func() store.Store { return c.Open(t) }}, &c)
+}
+
+// A pairing is what the store and the model call the same.
+type pairing struct {
+	weight, limit int64
+	model, store  int64 // the first token
+	n             int64
+}
+
+// endSession ends the sessions of one process: what it had is gone, as if it had
+// died, and it goes on as one that has to begin anew.
+func (d *duel) endSession() {
+	d.t.Helper()
+	side := d.rng.IntN(len(d.sides))
+	s := d.sides[side]
+	d.begun()
+	var lost []known
+	var woken []store.Hint
+	now := d.clock()
+	for _, name := range d.names {
+		q := d.model.queue(name.name)
+		change := q.Expire(now, name.name, func(p store.Process) bool { return p == s.proc })
+		woken = append(woken, change.Woken...)
+		name.claims = slices.DeleteFunc(name.claims, func(k known) bool {
+			if k.side != side || k.ID.Process() == (store.Process{}) {
+				return false
+			}
+			if d.learned[k.ID] != nil || d.chance(20) {
+				lost = append(lost, k)
+			}
+			return true // it is not asked for again: its owner takes a new id
+		})
+	}
+	d.counts["sessions ended"]++
+	d.note(now, op{kind: "release", holds: []store.Hold{{Name: "all of process " + s.proc.String()}}}, outcome{})
+	d.c2.End(d.t, s.Store)
+	d.hints(woken)
+	for i, k := range lost {
+		hold := store.Hold{Name: k.Name, ID: k.ID, TTL: d.unit}
+		if p := d.learned[k.ID]; p != nil {
+			hold.Token = p.model
+		}
+		kind := "release"
+		if i%2 == 0 {
+			kind = "renew"
+		}
+		d.do(op{kind: kind, side: side, holds: []store.Hold{hold}})
+	}
+	for _, name := range d.names {
+		d.compare(now, name.name)
+	}
+}
+
+// clear breaks what is in the way of a name for its minimum hold, which does not
+// come to its end, and says whether there was such a thing.
+func (d *duel) clear(s *subject) bool {
+	d.t.Helper()
+	now := d.clock()
+	for _, e := range d.model.queue(s.name).Entries {
+		if e.Granted && e.Expires <= now.Clock {
+			d.do(op{kind: "break", side: d.rng.IntN(len(d.sides)), broken: store.Break{Name: s.name, ID: e.ID, Token: e.Token, Now: d.chance(50)}})
+			return true
+		}
+	}
+	return false
+}
+
+// begun notes how many hints each has got before an operation.
+func (d *duel) begun() {
+	for _, s := range d.sides {
+		s.mu.Lock()
+		s.read = len(s.got)
+		s.mu.Unlock()
+	}
+}
+
+// heed asks for every claim for which a hint has come, as whoever gets one does.
+func (d *duel) heed() {
+	d.t.Helper()
+	for i, s := range d.sides {
+		for {
+			s.mu.Lock()
+			var h store.Hint
+			if s.heeded < len(s.got) {
+				h = s.got[s.heeded]
+				s.heeded++
+			}
+			s.mu.Unlock()
+			if h.ID == (store.ID{}) {
+				break
+			}
+			d.heedOne(i, h)
+		}
+	}
+}
+
+// knows reports whether the claim is one that is still asked for.
+func (d *duel) knows(h store.Hint) bool {
+	return slices.ContainsFunc(d.names, func(s *subject) bool {
+		return slices.ContainsFunc(s.claims, func(k known) bool { return k.ID == h.ID })
+	})
+}
+
+func (d *duel) heedOne(side int, h store.Hint) {
+	d.t.Helper()
+	for _, name := range d.names {
+		for _, k := range name.claims {
+			if k.ID == h.ID && k.side == side && d.model.entry(name.name, k.ID) != nil {
+				d.do(op{kind: "ask", side: side, claim: k.Claim})
+				return
+			}
+		}
+	}
+}
+
+// heard waits for the hints that the model sent.
+func (d *duel) heard(woken []store.Hint) {
+	d.t.Helper()
+	for _, h := range woken {
+		for _, s := range d.sides {
+			if s.proc != h.ID.Process() || !d.knows(h) {
+				continue
+			}
+			limit := time.After(patience)
+			for came := false; !came; {
+				s.mu.Lock()
+				// One that came before, and was not heeded yet, does as well.
+				came = slices.ContainsFunc(s.got[min(s.read, s.heeded):], func(g store.Hint) bool { return g.ID == h.ID && g.Name == h.Name })
+				s.mu.Unlock()
+				if came {
+					break
+				}
+				select {
+				case <-s.news:
+				case <-limit:
+					d.fail("after %v no hint has come for %v on %q", patience, h.ID, h.Name)
+				}
+			}
+		}
+	}
+}
+
+// sent is the operation as the store is to have it: with its own tokens.
+func (d *duel) translated(o op) op {
+	o.holds = slices.Clone(o.holds)
+	for i := range o.holds {
+		h := &o.holds[i]
+		if p := d.learned[h.ID]; p != nil && h.Token != 0 {
+			if h.Used != 0 {
+				h.Used += p.store - h.Token
+			}
+			h.Token = p.store
+		}
+	}
+	if p := d.learned[o.broken.ID]; p != nil {
+		o.broken.Token = p.store
+	}
+	return o
+}
+
+// learn compares what the store and the model have drawn for a claim.
+func (d *duel) learn(name string, id store.ID, weight, limit, model, have, n int64) {
+	d.t.Helper()
+	if model == 0 || have == 0 {
+		return
+	}
+	key := fenced{id, model}
+	if was := d.drawn[key]; was != nil {
+		if was.store != have {
+			d.fail("%v had token %d, and now %d", id, was.store, have)
+		}
+		return
+	}
+	p := &pairing{weight, limit, model, have, n}
+	for _, o := range d.order[name] {
+		first, second := o, p
+		if first.model > second.model {
+			first, second = second, first
+		}
+		apart := o.limit != limit || o.weight+weight > limit
+		switch {
+		case first.store == second.store:
+			d.fail("token %d twice", have)
+		case apart && second.store < first.store+first.n:
+			d.fail("token %d was drawn after %d … %d, and both exclude each other", second.store, first.store, first.store+first.n-1)
+		}
+	}
+	d.drawn[key] = p
+	d.order[name] = append(d.order[name], p)
+	if d.learned[id] == nil {
+		d.learned[id] = p
+	}
+	d.counts["tokens compared"]++
+}
+
+// A fenced is a token of a claim, or a fence.
+type fenced struct {
+	id    store.ID
+	model int64
+}
+
+// level compares the tokens of an answer of the store with the model's, and
+// makes both alike in them and in what a session does not tell.
+func (d *duel) level(o op, have, want *outcome) {
+	d.t.Helper()
+	for _, out := range []*outcome{have, want} {
+		for i := range o.holds { // who cannot say what he holds is not told why it is lost
+			if o.holds[i].Token == 0 && strings.HasPrefix(out.Errs[i], "lost") {
+				out.Errs[i] = "lost"
+			}
+		}
+	}
+	if len(have.Errs) > 0 && have.Errs[0] != "" || len(want.Errs) > 0 && want.Errs[0] != "" {
+		if o.kind != "renew" {
+			return
+		}
+	}
+	switch o.kind {
+	case "ask", "change":
+		name, id, limit := o.claim.Name, o.claim.ID, o.claim.Limit
+		if o.kind == "change" {
+			name, id, limit = o.holds[0].Name, o.holds[0].ID, store.Full
+		}
+		weight := d.weightOf(name, id)
+		d.learn(name, id, weight, limit, want.Answer.Token, have.Answer.Token, int64(want.Answer.N))
+		d.learn(name, id, store.Full, limit, want.Answer.Fence, have.Answer.Fence, 1)
+	case "renew":
+		for i := range have.Renewals {
+			d.learn(o.holds[i].Name, cmp.Or(o.holds[i].NewID, o.holds[i].ID), store.Full, store.Full, want.Renewals[i].Fence, have.Renewals[i].Fence, 1)
+		}
+	}
+	for _, out := range []*outcome{have, want} {
+		a := &out.Answer
+		a.Token, a.Last, a.Until, a.Fence = 0, 0, 0, min(a.Fence, 1)
+		out.Renewals = slices.Clone(out.Renewals)
+		for i := range out.Renewals {
+			out.Renewals[i].Fence = min(out.Renewals[i].Fence, 1)
+		}
+		if a.Holders = timeless(a.Holders); a.Holding > store.MaxHolders {
+			a.Holders = nil // which of them are told is the store's choice
+		}
+	}
+}
+
+// inherit notes that a hold goes on under another id, with what was drawn for it.
+func (d *duel) inherit(id, from store.ID) {
+	d.learned[id] = d.learned[from]
+	for key, p := range d.drawn {
+		if key.id == from {
+			d.drawn[fenced{id, key.model}] = p
+		}
+	}
+}
+
+// weightOf is the weight that the claim was granted with.
+func (d *duel) weightOf(name string, id store.ID) int64 {
+	for _, s := range d.names {
+		for _, k := range s.claims {
+			if s.name == name && k.ID == id {
+				return k.Weight
+			}
+		}
+	}
+	return store.Full
+}
+
+// timeless is the entries without what a session does not tell of them: a
+// fence is stored when its owner has heard; and holds are in no promised order.
+func timeless(entries []store.Entry) []store.Entry {
+	entries = slices.Clone(entries)
+	for i := range entries {
+		e := &entries[i]
+		e.Token, e.Used, e.Fence = min(e.Token, 1), 0, 0
+		e.Age, e.Expires, e.Ends = 0, 0, 0
+	}
+	slices.SortStableFunc(entries, func(a, b store.Entry) int {
+		if !a.Granted || !b.Granted {
+			return 0
+		}
+		return bytes.Compare(a.ID[:], b.ID[:])
+	})
+	return entries
+}
