@@ -32,11 +32,10 @@ type watching struct {
 	cancel context.CancelFunc
 }
 
-// A target is what is watched: one key as it was at a revision, or all of the
-// name.
+// A target is what is watched: one key, or with an end all of the name.
 type target struct {
 	key, end string
-	modified int64 // of a single key
+	only     bool // nothing else is in the way: when the key has gone there is room
 }
 
 func (m *mine) unwatch() {
@@ -80,7 +79,15 @@ func (s *Store) await(m *mine, v *view, r *row) {
 
 func (s *Store) target(v *view, r *row) target {
 	if b := v.obstacle(r); b != nil && !r.granted {
-		return target{key: b.key, modified: b.modified}
+		rest := r.weight
+		for i := range v.rows {
+			if a := &v.rows[i]; a == r {
+				break
+			} else if a != b {
+				rest += a.weight
+			}
+		}
+		return target{key: b.key, only: rest <= r.limit}
 	}
 	keys := s.keysOf(r)
 	return target{key: keys, end: after(keys)}
@@ -143,7 +150,7 @@ func (s *Store) watch(ctx context.Context, w *watching, name string, id store.ID
 // news reports whether what came means that the claim should be asked for, and
 // else what to watch from now on.
 func (s *Store) news(ctx context.Context, name string, id store.ID, at target, upgrade bool, r *clientv3.WatchResponse) (hint bool, next target) {
-	if at.end == "" && !r.Created {
+	if at.only && !r.Created {
 		for _, e := range r.Events {
 			if e.Type == mvccpb.DELETE {
 				return true, at
