@@ -318,7 +318,7 @@ func (s withLooks) Look(ctx context.Context, c store.Claim) (a store.Answer, err
 // ends there and then.
 func locker(t testing.TB, s store.Store, o *Options) *Locker {
 	t.Helper()
-	endless := time.AfterFunc(30*time.Hour, func() { panic(t.Name() + " goes on for ever") })
+	endless := time.AfterFunc(60*time.Hour, func() { panic(t.Name() + " goes on for ever") })
 	t.Cleanup(func() { endless.Stop() })
 	l, err := New(s, (&Options{Logger: slog.New(slog.DiscardHandler)}).with(o))
 	if err != nil {
