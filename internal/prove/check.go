@@ -138,7 +138,7 @@ func (v *view) tooLittle(verdict *Verdict) (why []string) {
 		add(e.Do == astray, "process %d made a connection past its own proxies: %s", e.Proc, e.Text)
 	}
 	add(met == 0, "no fault struck")
-	add(f.Waits == 0, "nobody ever waited")
+	add(f.Waits == 0 && !v.Run.Peer, "nobody ever waited")
 	add(f.Grants < v.Run.Floor, "%d grants were seen, and fewer than %d are no proof", f.Grants, v.Run.Floor)
 	add(v.calm == never, "the run did not come to its end")
 	for _, c := range verdict.Checks {
@@ -151,15 +151,18 @@ func (v *view) tooLittle(verdict *Verdict) (why []string) {
 // the claims in it, the faults that were on, and what the registers said.
 func (v *view) around(w *Violation) (events []Event) {
 	const margin = time.Millisecond
-	of := map[key]bool{}
+	of, procs := map[key]bool{}, map[int]bool{0: true}
 	for _, c := range w.claims {
-		of[c.key] = true
+		of[c.key], procs[c.proc] = true, true
 		w.From = min(w.From, c.call)
 	}
-	ends := map[[2]any]time.Duration{} // of faults, by process
+	began, ends := map[[2]any]int{}, map[int]time.Duration{} // of faults: by process, and by event
 	for i := range v.Events {
-		if e := &v.Events[i]; e.Do == mended {
-			ends[[2]any{e.Proc, e.Fault}] = e.At
+		switch e := &v.Events[i]; e.Do {
+		case struck:
+			began[[2]any{e.Proc, e.Fault}], ends[i] = i, never
+		case mended:
+			ends[began[[2]any{e.Proc, e.Fault}]] = e.At
 		}
 	}
 	for i := range v.Events {
@@ -168,7 +171,8 @@ func (v *view) around(w *Violation) (events []Event) {
 		inside := e.At >= w.From-margin && e.At <= w.To+margin
 		switch e.Do {
 		case struck, mended, died, calm, left:
-			mine = inside || e.Do == struck && e.At < w.From && ends[[2]any{e.Proc, e.Fault}] > w.From
+			mine = inside || e.Do == struck && e.At < w.From && ends[i] > w.From
+			mine = mine && (procs[e.Proc] || len(w.claims) == 0)
 		case stall:
 			mine = inside && slices.ContainsFunc(w.claims, func(c *claim) bool { return c.proc == e.Proc && c.life == e.Life })
 		}
@@ -192,9 +196,9 @@ func (v *view) figures() (f Figures) {
 			f.HandedOn += count(ids[c.id])
 			ids[c.id] = true
 			f.Grants++
-			if wait := c.back - c.call; v.placed[c.id].ID != "" {
-				f.Waits++
-				f.LongestWait = max(f.LongestWait, wait)
+			if v.placed[c.id].ID != "" || v.Run.Peer {
+				f.Waits += count(!v.Run.Peer) // of another library nobody knows
+				f.LongestWait = max(f.LongestWait, c.back-c.call)
 			}
 			if c.lost != never {
 				f.Losses++

@@ -332,6 +332,14 @@ var histories = []struct {
 		l.add(20, Event{Do: upgrade, Bound: ms(100)}).add(21, Event{Do: weight, Weight: store.Full, Token: 2})
 		l.add(30, Event{Do: weight, Weight: store.Upgradeable}).add(31, Event{Do: lowered}).release(40, 41)
 	}},
+	{"a call that outlives its context, in a process of which several told of the same stall", bounded, "may take", func(s *script) {
+		l := s.lock(2, 12)
+		s.Events[len(s.Events)-1].Bound = ms(100)
+		for i := range 3 {
+			s.add(700+i, Event{Do: stall, Proc: 2, By: ms(500)})
+		}
+		l.not(1700, "cancelled")
+	}},
 	{"a release that takes too long", bounded, "the release", func(s *script) {
 		s.lock(1, 10).got(11, 1).release(20, 1600)
 	}},

@@ -47,7 +47,8 @@ type child struct {
 	inside   bool       // it is goroutines in its parent
 	out      sync.Mutex // one line at a time
 	w        io.Writer
-	locks    *holdfast.Locker
+	locks    *holdfast.Locker // nil: those of the peer are worked with
+	peer     Peer
 	seen     *recorder
 	routes   routes
 	ops      atomic.Int64
@@ -72,7 +73,13 @@ func Child(in io.Reader, w io.Writer) error {
 	if !ok {
 		return fmt.Errorf("%w: prove does not know how to come to this store", store.ErrInvalid)
 	}
-	return c.run(func() (store.Store, error) { return way.open(c.URL, c.dial) }, orders)
+	return c.run(func() error {
+		s, err := way.open(c.URL, c.dial)
+		if err != nil {
+			return err
+		}
+		return c.on(s)
+	}, orders)
 }
 
 // readJob reads the first order.
@@ -86,8 +93,8 @@ func readJob(orders *bufio.Scanner, w io.Writer) (*child, error) {
 	}, nil
 }
 
-// run opens the store and works on it until the orders say that it is enough.
-func (c *child) run(open func() (store.Store, error), orders *bufio.Scanner) error {
+// run opens the locks and works with them until the orders say that it is enough.
+func (c *child) run(open func() error, orders *bufio.Scanner) error {
 	var work sync.WaitGroup
 	read := make(chan struct{})
 	go func() {
@@ -100,7 +107,7 @@ func (c *child) run(open func() (store.Store, error), orders *bufio.Scanner) err
 			c.obey(&o, &work)
 		}
 	}()
-	if err := c.begin(open); err != nil {
+	if err := open(); err != nil {
 		c.tell(Event{Do: failed, Text: err.Error()})
 		return err
 	}
@@ -122,7 +129,7 @@ func (c *child) run(open func() (store.Store, error), orders *bufio.Scanner) err
 		<-c.finish
 		work.Wait()
 		c.watchers.Wait()
-		c.locks.Close()
+		c.close()
 		close(stop)
 		beside.Wait()
 		c.tell(Event{Do: finished})
@@ -136,20 +143,24 @@ func (c *child) run(open func() (store.Store, error), orders *bufio.Scanner) err
 	}
 }
 
-// begin opens the store and a locker on it.
-func (c *child) begin(open func() (store.Store, error)) error {
-	s, err := open()
-	if err != nil {
-		return err
-	}
+// on opens a locker on the store.
+func (c *child) on(s store.Store) (err error) {
 	c.seen = newRecorder(s, c.job.Run.Place, c.now, c.tell)
 	c.locks, err = holdfast.New(c.seen.store(), &holdfast.Options{
-		TTL: c.Run.TTL, Logger: slog.New(slog.DiscardHandler),
+		TTL: c.Run.lease(), Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		s.Close()
 	}
 	return err
+}
+
+func (c *child) close() {
+	if c.peer != nil {
+		c.peer.Close()
+	} else {
+		c.locks.Close()
+	}
 }
 
 // obey does what the parent says.
@@ -181,19 +192,32 @@ func (c *child) obey(o *command, work *sync.WaitGroup) {
 func (c *child) now() time.Duration { return clock.Boot() - c.Start }
 
 // tell sends an event, which has happened now unless it says otherwise. It has
-// left this process when tell returns.
+// left this process when tell returns. That the parent was slow to take it is
+// nothing that the lock could help.
 func (c *child) tell(e Event) {
+	began := c.now()
 	if e.At == 0 {
-		e.At = c.now()
-	}
-	line, err := json.Marshal(&e)
-	if err != nil {
-		panic(err)
+		e.At = began
 	}
 	c.out.Lock()
 	defer c.out.Unlock()
+	c.write(&e)
+	if now := c.now(); now-began >= leastStall {
+		c.write(&Event{Do: stall, At: now, By: now - began})
+	}
+}
+
+// write writes a line. c.out is held.
+func (c *child) write(e *Event) {
+	line, err := json.Marshal(e)
+	if err != nil {
+		panic(err)
+	}
 	c.w.Write(append(line, '\n')) // a parent that has gone is noticed by its orders
 }
+
+// leastStall is the shortest stall that is told.
+const leastStall = 10 * time.Millisecond
 
 // use uses the registers: it reads, or writes a value, under the claim's token.
 func (c *child) use(op int, name string, token, value int64, write bool) (command, bool) {
@@ -218,14 +242,14 @@ func (c *child) use(op int, name string, token, value int64, write bool) (comman
 // measure tells for how long timers were late: all that this process could not
 // help. It is what a call or a told loss may be late by, too.
 func (c *child) measure(stop <-chan struct{}) {
-	const every, least = 5 * time.Millisecond, 10 * time.Millisecond
+	const every = 5 * time.Millisecond
 	for due := c.now() + every; ; due = c.now() + every {
 		select {
 		case <-stop:
 			return
 		case <-time.After(due - c.now()):
 		}
-		if now := c.now(); now-due >= least {
+		if now := c.now(); now-due >= leastStall {
 			c.tell(Event{Do: stall, At: now, By: now - due})
 		}
 	}

@@ -1,6 +1,7 @@
 package prove
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -72,21 +73,32 @@ func (c *claim) clean() bool { return c.released != never && c.relErr == "" }
 type life struct {
 	proc, life int
 	from, to   time.Duration
-	stalls     []Event
+	stalls     []window // in order, and none overlaps another
 }
 
 // stalled is for how long in all a bare timer of the process would have been
 // late between two instants. That it was stopped shows in it too.
 func (l *life) stalled(from, to time.Duration) (sum time.Duration) {
-	i := sort.Search(len(l.stalls), func(i int) bool { return l.stalls[i].At > from })
-	for ; i < len(l.stalls); i++ {
-		s := &l.stalls[i]
-		if s.At-s.By >= to {
-			break
-		}
-		sum += min(s.At, to) - max(s.At-s.By, from)
+	i := sort.Search(len(l.stalls), func(i int) bool { return l.stalls[i].to > from })
+	for ; i < len(l.stalls) && l.stalls[i].from < to; i++ {
+		sum += min(l.stalls[i].to, to) - max(l.stalls[i].from, from)
 	}
 	return sum
+}
+
+// join makes one of stalls that overlap: several goroutines of a process tell
+// of the same.
+func (l *life) join() {
+	slices.SortFunc(l.stalls, func(a, b window) int { return cmp.Compare(a.from, b.from) })
+	kept := l.stalls[:0]
+	for _, s := range l.stalls {
+		if n := len(kept); n > 0 && s.from <= kept[n-1].to {
+			kept[n-1].to = max(kept[n-1].to, s.to)
+		} else {
+			kept = append(kept, s)
+		}
+	}
+	l.stalls = kept
 }
 
 // A window is a time in which a right lock may fail a check.
@@ -140,9 +152,15 @@ func newView(h *History) *view {
 			}
 		}
 	}
+	for _, l := range v.lives {
+		l.join()
+	}
 	for _, c := range v.claims {
 		if at, ok := killed[[2]int{c.proc, c.life}]; ok {
 			c.died = at
+		}
+		if h.Run.Silent {
+			c.until, c.revived = never, false
 		}
 		c.finish()
 	}
@@ -159,7 +177,7 @@ func (v *view) process(e *Event) {
 	case e.Do == died || e.Do == finished:
 		l.to = min(l.to, e.At)
 	case e.Do == stall:
-		l.stalls = append(l.stalls, *e)
+		l.stalls = append(l.stalls, window{e.At - e.By, e.At})
 	}
 }
 

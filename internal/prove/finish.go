@@ -36,7 +36,7 @@ func (r *run) finish(ctx context.Context) {
 	}
 	all.Wait()
 	in, ok := r.store.(store.Inspector)
-	if !ok {
+	if !ok || r.run.lacks(store.PromiseInspect) {
 		return
 	}
 	for {

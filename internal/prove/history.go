@@ -63,9 +63,11 @@ type Run struct {
 	Processes int                      `json:"processes"`
 	Mode      string                   `json:"mode"`
 	Names     []Name                   `json:"names"`
-	Dense     bool                     `json:"dense,omitempty"` // see Options
-	Faults    []Fault                  `json:"faults"`          // that were asked for
-	Floor     int                      `json:"floor"`           // fewer grants than that are no proof
+	Peer      bool                     `json:"peer,omitempty"`   // these are another library's locks
+	Silent    bool                     `json:"silent,omitempty"` // which tell their users no deadline: a hold lasts until it is released, or its loss told
+	Dense     bool                     `json:"dense,omitempty"`  // see Options
+	Faults    []Fault                  `json:"faults"`           // that were asked for
+	Floor     int                      `json:"floor"`            // fewer grants than that are no proof
 	// Driver is how much longer than its context a release may take because
 	// the driver does not heed one while it reads.
 	Driver time.Duration `json:"driver"`
@@ -99,7 +101,7 @@ const (
 	lost     Kind = "lost"     // the loss was told
 	use      Kind = "use"      // of the registers, by the hold: Token, Write; and what the parent made of it: Refused, Harm
 	placed   Kind = "placed"   // the claim ID, first sent at Sent, has a place in the queue
-	stall    Kind = "stall"    // a bare timer of the process was late, By
+	stall    Kind = "stall"    // a bare timer of the process was late, or the parent slow to hear it, By
 	finished Kind = "finished" // the process has ended its work and closed its locker
 	dialled  Kind = "dialled"  // the process connects to an address for the first time: Text
 	astray   Kind = "astray"   // a connection went past the process's own proxies: Text

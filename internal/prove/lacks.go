@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -29,6 +30,24 @@ var lacking = map[store.Promise]leaving{
 func (r *Run) lacks(p store.Promise) bool {
 	_, ok := r.Lacks[p]
 	return ok
+}
+
+// lease is the TTL of the leases; 0: the store has none.
+func (r *Run) lease() time.Duration {
+	if r.lacks(store.PromiseDeadline) {
+		return 0
+	}
+	return r.TTL
+}
+
+// release is how long a release or a downgrade may take, without a slack: it is
+// asked for, and once more if that is unclear.
+func (r *Run) release() time.Duration {
+	const most = 5 * time.Second
+	if r.lacks(store.PromiseDeadline) {
+		return 2*most + r.Driver
+	}
+	return 2*min(r.TTL/3, most) + r.Driver
 }
 
 // leftOut are the promises for want of which something is left out.

@@ -185,7 +185,7 @@ func startGroup(s store.Store) *group {
 		c, err := readJob(orders, outW)
 		if err == nil {
 			c.inside = true
-			err = c.run(func() (store.Store, error) { return s, nil }, orders)
+			err = c.run(func() error { return c.on(s) }, orders)
 		}
 		inR.Close()
 		outW.Close()

@@ -166,7 +166,7 @@ func (j *judge) bounded() {
 		if c.bound > 0 {
 			check("the "+c.verb, c.call, c.back, c.bound)
 		}
-		ofRelease := 2*min(j.Run.TTL/3, 5*time.Second) + j.Run.Driver
+		ofRelease := j.Run.release()
 		for _, x := range c.changes {
 			if x.bound < 0 {
 				x.bound = ofRelease
@@ -194,7 +194,11 @@ func (j *judge) told() {
 		l := j.life(c)
 		until := min(c.lost, c.release, l.to, j.end)
 		if late := until - c.over - l.stalled(c.over, until); late > tellBy {
-			j.wrong(c.name, c.until, until, []*claim{c}, "%s: its time was over, and the loss was told %v after a bare timer, which was itself %v late", c.who(c.token), late, c.late)
+			how := "was told"
+			if c.lost == never {
+				how = "had not been told"
+			}
+			j.wrong(c.name, c.over, until, []*claim{c}, "%s: its time was over, and the loss %s %v after a bare timer, which was itself %v late", c.who(c.token), how, late, c.late)
 		}
 		j.Judged++
 	}

@@ -33,6 +33,12 @@ type Options struct {
 	// Command is a process that calls Child with its stdin and stdout.
 	Command func() *exec.Cmd
 
+	// Peer is what is promised of another library's locks, which the processes
+	// that Command starts work with (see ChildOf); nil: ours are proved. Silent
+	// says that they tell no deadline.
+	Peer   *store.Description
+	Silent bool
+
 	// Offset is by how much the wall clocks of the processes are off at most.
 	// It is for tests, whose processes are built to heed offsetVar.
 	Offset time.Duration
@@ -70,6 +76,9 @@ func (r *run) prepare(ctx context.Context) error {
 		return bad("stores with URLs that begin with %.20q cannot be proved", scheme+":")
 	}
 	possible := Faults(o.URL)
+	if o.Peer != nil {
+		o.Mode = "mutex"
+	}
 	if o.Faults == nil {
 		o.Faults = possible
 	}
@@ -86,28 +95,38 @@ func (r *run) prepare(ctx context.Context) error {
 	case o.Names < 1:
 		return bad("%d names: at least 1", o.Names)
 	}
-	var err error
-	if r.store, err = r.way.open(o.URL, dialDirect); err != nil {
-		return err
+	d := o.Peer
+	if d == nil {
+		var err error
+		if r.store, err = r.way.open(o.URL, dialDirect); err != nil {
+			return err
+		}
+		its := r.store.Describe()
+		d = &its
 	}
-	d := r.store.Describe()
 	if o.TTL == 0 {
 		o.TTL = max(500*time.Millisecond, d.MinTTL)
 	}
 	r.run = Run{
-		Format: format, Store: d.Store, Scheme: scheme, Tokens: d.Tokens, Forgets: forgets(&d), Lacks: d.Lacks, Unchecked: r.unchecked(&d),
-		Seed: o.Seed, For: o.For, TTL: o.TTL, Place: min(o.TTL, store.MaxPlace), Processes: o.Processes, Mode: o.Mode, Dense: o.Dense,
+		Format: format, Store: d.Store, Scheme: scheme, Tokens: d.Tokens, Forgets: forgets(d), Lacks: d.Lacks, Unchecked: r.unchecked(d),
+		Seed: o.Seed, For: o.For, TTL: o.TTL, Place: min(o.TTL, store.MaxPlace), Processes: o.Processes, Mode: o.Mode, Peer: o.Peer != nil, Silent: o.Silent, Dense: o.Dense,
 		Faults: o.Faults, Floor: max(20, 5*int(o.For/time.Second)), Driver: r.way.driver,
 	}
-	if err := r.name(bad); err != nil {
-		r.store.Close()
-		return err
+	err := r.name(bad)
+	if err == nil && r.store != nil {
+		err = r.reach(ctx)
 	}
-	if err := r.reach(ctx); err != nil {
-		r.store.Close()
-		return err
+	if err != nil {
+		r.close()
 	}
-	return nil
+	return err
+}
+
+// close closes the store, if there is one.
+func (r *run) close() {
+	if r.store != nil {
+		r.store.Close()
+	}
 }
 
 // name makes up the names, which nobody else uses.
@@ -134,7 +153,7 @@ func (r *run) name(bad func(string, ...any) error) error {
 // reach takes and releases a name: a store that does not work at all is not
 // proved wrong by that.
 func (r *run) reach(ctx context.Context) error {
-	locks, err := holdfast.New(shared{r.store}, &holdfast.Options{TTL: r.o.TTL, Logger: slog.New(slog.DiscardHandler)})
+	locks, err := holdfast.New(shared{r.store}, &holdfast.Options{TTL: r.run.lease(), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}

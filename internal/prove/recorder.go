@@ -14,6 +14,9 @@ import (
 type recorder struct {
 	store.Store
 	place time.Duration
+	// waits says that nobody has a place in this store: an ask that is refused
+	// is noted as one, so that it is known who waited.
+	waits bool
 	now   func() time.Duration
 	tell  func(Event)
 
@@ -28,7 +31,8 @@ type asked struct {
 }
 
 func newRecorder(s store.Store, place time.Duration, now func() time.Duration, tell func(Event)) *recorder {
-	return &recorder{Store: s, place: place, now: now, tell: tell, asks: map[store.ID]*asked{}}
+	_, waits := s.Describe().Lacks[store.PromiseOrder]
+	return &recorder{Store: s, place: place, waits: waits, now: now, tell: tell, asks: map[store.ID]*asked{}}
 }
 
 // store is the recorder with those of the store's abilities that the engine
@@ -69,7 +73,7 @@ func (r *recorder) Ask(ctx context.Context, c store.Claim) (store.Answer, error)
 	}
 	r.mu.Unlock()
 	answer, err := r.Store.Ask(ctx, c)
-	if err != nil || c.Try {
+	if err != nil || c.Try && (!r.waits || answer.Granted) {
 		return answer, err
 	}
 	now := r.now()
@@ -82,6 +86,11 @@ func (r *recorder) Ask(ctx context.Context, c store.Claim) (store.Answer, error)
 		r.tell(Event{Do: placed, At: now, ID: c.ID.String(), Name: c.Name, Sent: first})
 	}
 	return answer, err
+}
+
+// TellLosses implements [store.LossTeller] for those that are.
+func (r *recorder) TellLosses(told func(store.ID, error)) {
+	r.Store.(store.LossTeller).TellLosses(told)
 }
 
 // Release implements [store.Store].

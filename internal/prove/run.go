@@ -44,7 +44,7 @@ func Prove(ctx context.Context, o *Options) (*Report, error) {
 	if err := r.prepare(ctx); err != nil {
 		return nil, err
 	}
-	defer r.store.Close()
+	defer r.close()
 	if o.Out != "" {
 		if err := r.record(); err != nil {
 			return nil, err

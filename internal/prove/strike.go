@@ -156,6 +156,9 @@ func (r *run) unchecked(d *store.Description) (all []string) {
 		}
 	}
 	all = append(all, "the time of a suspend of the machine")
+	if r.o.Peer != nil {
+		all = append(all, "whether anything is left in the store")
+	}
 	for _, p := range slices.Sorted(maps.Keys(d.Lacks)) {
 		all = append(all, fmt.Sprintf("%s: %s", p, d.Lacks[p]))
 	}

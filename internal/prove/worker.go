@@ -32,16 +32,24 @@ type deed struct {
 }
 
 // A taking claims the name until the context ends.
-type taking func(context.Context) (*holdfast.Lease, error)
+type taking func(context.Context) (Lease, error)
 
 var deeds = []deed{
-	{"lock", "mutex rw", 8, func(_ *worker, l *holdfast.Locker, name string, _, _ int64) taking { return l.Mutex(name).Lock }, store.Full},
-	{"campaign", "mutex rw", 1, func(_ *worker, l *holdfast.Locker, name string, _, _ int64) taking { return l.Election(name).Campaign }, store.Full},
-	{"try", "mutex rw", 4, func(_ *worker, l *holdfast.Locker, name string, _, _ int64) taking { return l.Mutex(name).TryLock }, store.Full},
-	{"read", "rw", 8, func(_ *worker, l *holdfast.Locker, name string, _, _ int64) taking { return l.RWMutex(name).RLock }, 1},
-	{"tryread", "rw", 3, func(_ *worker, l *holdfast.Locker, name string, _, _ int64) taking { return l.RWMutex(name).TryRLock }, 1},
+	{"lock", "mutex rw", 8, func(_ *worker, l *holdfast.Locker, name string, _, _ int64) taking { return ours(l.Mutex(name).Lock) }, store.Full},
+	{"campaign", "mutex rw", 1, func(_ *worker, l *holdfast.Locker, name string, _, _ int64) taking {
+		return ours(l.Election(name).Campaign)
+	}, store.Full},
+	{"try", "mutex rw", 4, func(_ *worker, l *holdfast.Locker, name string, _, _ int64) taking {
+		return ours(l.Mutex(name).TryLock)
+	}, store.Full},
+	{"read", "rw", 8, func(_ *worker, l *holdfast.Locker, name string, _, _ int64) taking {
+		return ours(l.RWMutex(name).RLock)
+	}, 1},
+	{"tryread", "rw", 3, func(_ *worker, l *holdfast.Locker, name string, _, _ int64) taking {
+		return ours(l.RWMutex(name).TryRLock)
+	}, 1},
 	{"upgradeable", "rw", 3, func(w *worker, l *holdfast.Locker, name string, _, _ int64) taking {
-		return func(ctx context.Context) (*holdfast.Lease, error) {
+		return func(ctx context.Context) (Lease, error) {
 			up, err := l.RWMutex(name).UpgradeableRLock(ctx)
 			if err != nil {
 				return nil, err
@@ -51,14 +59,14 @@ var deeds = []deed{
 		}
 	}, store.Upgradeable},
 	{"slots", "slots", 8, func(_ *worker, l *holdfast.Locker, name string, limit, weight int64) taking {
-		return func(ctx context.Context) (*holdfast.Lease, error) {
+		return ours(func(ctx context.Context) (*holdfast.Lease, error) {
 			return l.Semaphore(name, int(limit)).Acquire(ctx, int(weight))
-		}
+		})
 	}, 0},
 	{"tryslots", "slots", 3, func(_ *worker, l *holdfast.Locker, name string, limit, weight int64) taking {
-		return func(ctx context.Context) (*holdfast.Lease, error) {
+		return ours(func(ctx context.Context) (*holdfast.Lease, error) {
 			return l.Semaphore(name, int(limit)).TryAcquire(ctx, int(weight))
-		}
+		})
 	}, 0},
 }
 
@@ -79,13 +87,13 @@ func (w *worker) work() {
 		if w.rng.IntN(8) == 0 { // a wait that is given up
 			bound = w.upTo(30 * time.Millisecond)
 		}
-		raced := w.rng.IntN(w.seldom(60)) == 0 && !w.Run.lacks(store.PromiseDeadline)
-		l := w.locks
+		raced := w.rng.IntN(w.seldom(60)) == 0 && !w.Run.lacks(store.PromiseDeadline) && w.peer == nil
+		l := w.locks // nil for a peer
 		if raced {
 			l = l.With(&holdfast.Options{NoRenew: true})
 		}
 		claim := func(w *worker) {
-			if h := w.take(d.verb, name, weight, bound, raced, d.claim(w, l, name.Name, name.Limit, weight)); h != nil {
+			if h := w.take(d.verb, name, weight, bound, raced, w.taking(d, l, name, weight)); h != nil {
 				w.hold(h)
 			}
 		}
@@ -96,6 +104,17 @@ func (w *worker) work() {
 		}
 		w.sleep(w.upTo(w.moment(2*time.Millisecond)), w.finish)
 	}
+}
+
+// taking is how the deed is done.
+func (w *worker) taking(d *deed, l *holdfast.Locker, name Name, weight int64) taking {
+	switch {
+	case w.peer == nil:
+		return d.claim(w, l, name.Name, name.Limit, weight)
+	case d.verb == "try":
+		return func(ctx context.Context) (Lease, error) { return w.peer.TryLock(ctx, name.Name) }
+	}
+	return func(ctx context.Context) (Lease, error) { return w.peer.Lock(ctx, name.Name) }
 }
 
 // crowd has three make the claim at once, so that the name is handed over
@@ -147,7 +166,7 @@ func (w *worker) seldom(n int) int {
 func (w *worker) choose(mode string) *deed {
 	sum, chosen := 0, (*deed)(nil)
 	for i := range deeds {
-		if d := &deeds[i]; strings.Contains(d.modes, mode) && w.Run.hasDeed(d.verb) {
+		if d := &deeds[i]; strings.Contains(d.modes, mode) && w.Run.hasDeed(d.verb) && (w.peer == nil || d.verb == "lock" || d.verb == "try") {
 			if sum += d.share; w.rng.IntN(sum) < d.share {
 				chosen = d
 			}
@@ -179,7 +198,7 @@ func (w *worker) sleep(d time.Duration, end <-chan struct{}) {
 
 // A holding is a lease, with what it was claimed as.
 type holding struct {
-	*holdfast.Lease
+	Lease
 	op     int
 	name   Name
 	weight int64
@@ -191,6 +210,7 @@ type holding struct {
 // take makes a claim and tells what came of it.
 func (w *worker) take(verb string, name Name, weight int64, bound time.Duration, raced bool, f taking) *holding {
 	op := int(w.ops.Add(1))
+	w.tell(Event{Do: ask, Op: op, Name: name.Name, Verb: verb, Weight: weight, Limit: name.Limit, Bound: bound})
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if w.rng == nil || w.rng.IntN(2) == 0 { // the engine knows of an end that comes by itself
@@ -200,7 +220,6 @@ func (w *worker) take(verb string, name Name, weight int64, bound time.Duration,
 	} else {
 		defer time.AfterFunc(bound, cancel).Stop()
 	}
-	w.tell(Event{Do: ask, Op: op, Name: name.Name, Verb: verb, Weight: weight, Limit: name.Limit, Bound: bound})
 	l, err := f(ctx)
 	at := w.now()
 	if err != nil {
@@ -217,7 +236,11 @@ func (w *worker) take(verb string, name Name, weight int64, bound time.Duration,
 	if h.until, ahead = w.deadline(l); !ahead && h.until > at {
 		h.until = at // it was over before it could be read: from when on is not known
 	}
-	w.tell(Event{Do: got, At: at, Op: op, Token: l.Token(), ID: l.ID(), Until: h.until, Sent: w.seen.sent(l.ID()), Raced: raced})
+	e := Event{Do: got, At: at, Op: op, Token: l.Token(), ID: l.ID(), Until: h.until, Raced: raced}
+	if w.peer == nil {
+		e.Sent = w.seen.sent(l.ID())
+	}
+	w.tell(e)
 	w.watchers.Go(func() { w.watch(h) })
 	return h
 }
@@ -240,7 +263,7 @@ func classify(err error) string {
 
 // deadline is the lease's deadline, and whether it is ahead. A reading in the
 // middle of which the process stood still is repeated: it would be too early.
-func (w *worker) deadline(l *holdfast.Lease) (until time.Duration, ahead bool) {
+func (w *worker) deadline(l Lease) (until time.Duration, ahead bool) {
 	for {
 		before := w.now()
 		at := l.Deadline()
@@ -283,7 +306,7 @@ func (w *worker) watch(h *holding) {
 			h.until, gone = deadline, false
 			w.tell(Event{Do: until, At: at, Op: h.op, Until: deadline})
 			timer.Reset(deadline - w.now())
-		case !ahead && !gone && at >= h.until && !h.Valid():
+		case !ahead && !gone && at >= h.until && (w.peer != nil || !h.Valid()):
 			gone = true
 			w.tell(Event{Do: over, At: w.now(), Op: h.op, By: at - h.until})
 			look.Reset(time.Millisecond)
@@ -339,11 +362,13 @@ func (w *worker) useFor(h *holding, d time.Duration) {
 
 // reenter claims the name again under the context of the lease.
 func (w *worker) reenter(h *holding) {
-	if h.name.Mode == "slots" {
+	lease, isOurs := h.Lease.(*holdfast.Lease)
+	if h.name.Mode == "slots" || !isOurs || w.locks == nil {
+		w.useFor(h, w.upTo(w.moment(3*time.Millisecond)))
 		return
 	}
 	l := w.locks.With(&holdfast.Options{Reentrant: true})
-	ctx, cancel := context.WithTimeout(h.Context(context.Background()), w.Run.TTL)
+	ctx, cancel := context.WithTimeout(lease.Context(context.Background()), w.Run.TTL)
 	defer cancel()
 	again := l.RWMutex(h.name.Name).RLock
 	if h.weight == h.name.Limit && w.rng.IntN(2) == 0 {
@@ -400,11 +425,16 @@ func (w *worker) probe(name string) {
 		if n.Name != name {
 			continue
 		}
-		take := taking(w.locks.Mutex(name).Lock)
-		if n.Limit != store.Full {
-			take = func(ctx context.Context) (*holdfast.Lease, error) {
+		var take taking
+		switch {
+		case w.peer != nil:
+			take = func(ctx context.Context) (Lease, error) { return w.peer.Lock(ctx, name) }
+		case n.Limit != store.Full:
+			take = ours(func(ctx context.Context) (*holdfast.Lease, error) {
 				return w.locks.Semaphore(name, int(n.Limit)).Acquire(ctx, int(n.Limit))
-			}
+			})
+		default:
+			take = ours(w.locks.Mutex(name).Lock)
 		}
 		if h := w.take(probe, n, n.Limit, takenBy(w.Run.TTL)+2*time.Second, false, take); h != nil {
 			w.giveBack(h)

@@ -1,0 +1,352 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/bsm/redislock"
+	"github.com/go-redsync/redsync/v4"
+	goredisadapter "github.com/go-redsync/redsync/v4/redis/goredis/v9"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+	"github.com/redis/rueidis/rueidislock"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/prove"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A faulty is a library under the faults of prove. Where a library leaves it to
+// its users to renew, the adapter does as we do: at a third of the TTL, and
+// again soon if that fails.
+type faulty struct {
+	name string
+	open func(url string, ttl time.Duration, dial prove.Dial) (prove.Peer, error)
+	// lacks is what it does not promise.
+	lacks map[store.Promise]string
+	// silent says that it tells no deadline: its user may rely on the lock until
+	// he has released it, or was told that it is lost.
+	silent bool
+}
+
+var noToken = map[store.Promise]string{
+	store.PromiseTokens:  "it has no fencing token",
+	store.PromiseOrder:   "it promises none",
+	store.PromiseInspect: "it has none",
+}
+
+var underFaults = []faulty{
+	{"holdfast", faultyOurs, map[store.Promise]string{store.PromiseInspect: "not asked here"}, false},
+	{"redislock", faultyRedislock, noToken, true},
+	{"redsync", faultyRedsync, noToken, false},
+	{"rueidislock", faultyRueidis, noToken, true},
+}
+
+func dialed(rawURL string, dial prove.Dial) (*redis.Client, error) {
+	o, err := redis.ParseURL(rawURL)
+	if err != nil {
+		return nil, err
+	}
+	o.Dialer = dial
+	return redis.NewClient(o), nil
+}
+
+type peerOurs struct {
+	l   *holdfast.Locker
+	rdb *redis.Client
+}
+
+func faultyOurs(rawURL string, ttl time.Duration, dial prove.Dial) (prove.Peer, error) {
+	rdb, err := dialed(rawURL, dial)
+	if err != nil {
+		return nil, err
+	}
+	l, err := newOnRedis(rdb, &holdfast.Options{TTL: ttl, Logger: slog.New(slog.DiscardHandler)})
+	return peerOurs{l, rdb}, err
+}
+
+func (p peerOurs) Lock(ctx context.Context, name string) (prove.Lease, error) {
+	return lease(p.l.Mutex(name).Lock(ctx))
+}
+
+func (p peerOurs) TryLock(ctx context.Context, name string) (prove.Lease, error) {
+	return lease(p.l.Mutex(name).TryLock(ctx))
+}
+
+func lease(l *holdfast.Lease, err error) (prove.Lease, error) {
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+func (p peerOurs) Close() error {
+	defer p.rdb.Close()
+	return p.l.Close()
+}
+
+var ids atomic.Int64
+
+// A peerLease is another library's lock, renewed by the adapter.
+type peerLease struct {
+	id      string
+	release func() error
+	lost    chan struct{}
+	ended   context.CancelFunc // stops the renewals
+	over    atomic.Bool
+
+	mu       sync.Mutex
+	deadline time.Time // of the newest renewal; zero: it is not known
+}
+
+func (l *peerLease) ID() string            { return l.id }
+func (l *peerLease) Token() int64          { return 0 }
+func (l *peerLease) Lost() <-chan struct{} { return l.lost }
+func (l *peerLease) Valid() bool           { return !l.over.Load() }
+
+func (l *peerLease) Deadline() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.deadline
+}
+
+func (l *peerLease) Release() error {
+	l.over.Store(true)
+	l.ended()
+	return l.release()
+}
+
+// lose says that the library has told of a loss.
+func (l *peerLease) lose() {
+	if !l.over.Swap(true) {
+		close(l.lost)
+	}
+}
+
+// errNotOurs is how an adapter's renew says that the library has told of a
+// loss.
+var errNotOurs = errors.New("not ours any more")
+
+// renewed is a lease that is renewed until it is released or lost. renew
+// returns the new deadline.
+func renewed(ttl time.Duration, deadline time.Time, renew func(context.Context) (time.Time, error), release func() error) *peerLease {
+	ctx, cancel := context.WithCancel(context.Background())
+	l := &peerLease{id: fmt.Sprint(ids.Add(1)), release: release, lost: make(chan struct{}), ended: cancel, deadline: deadline}
+	go func() {
+		for wait := ttl / 3; ; {
+			select {
+			case <-time.After(wait):
+			case <-ctx.Done():
+				return
+			}
+			at, err := renew(ctx)
+			switch {
+			case errors.Is(err, errNotOurs):
+				l.lose()
+				return
+			case err != nil:
+				wait = ttl / 20
+			default:
+				wait = ttl / 3
+				l.mu.Lock()
+				l.deadline = at
+				l.mu.Unlock()
+			}
+		}
+	}()
+	return l
+}
+
+// class has the library's errors say what ours would.
+func class(ctx context.Context, err error, refused bool) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case refused:
+		return fmt.Errorf("%w: %w", holdfast.ErrHeld, err)
+	}
+	return fmt.Errorf("%w: %w", holdfast.ErrUnavailable, err)
+}
+
+type peerRedislock struct {
+	rdb    *redis.Client
+	client *redislock.Client
+	ttl    time.Duration
+}
+
+func faultyRedislock(rawURL string, ttl time.Duration, dial prove.Dial) (prove.Peer, error) {
+	rdb, err := dialed(rawURL, dial)
+	if err != nil {
+		return nil, err
+	}
+	return peerRedislock{rdb, redislock.New(rdb), ttl}, nil
+}
+
+func (p peerRedislock) Lock(ctx context.Context, name string) (prove.Lease, error) {
+	return p.obtain(ctx, name, redislock.LinearBackoff(10*time.Millisecond))
+}
+
+func (p peerRedislock) TryLock(ctx context.Context, name string) (prove.Lease, error) {
+	return p.obtain(ctx, name, redislock.NoRetry())
+}
+
+// obtain knows no better of the deadline than that it is not before the TTL
+// after the return, and later than that by no more than the last round trip.
+func (p peerRedislock) obtain(ctx context.Context, name string, again redislock.RetryStrategy) (prove.Lease, error) {
+	l, err := p.client.Obtain(ctx, name, p.ttl, &redislock.Options{RetryStrategy: again})
+	if err != nil {
+		return nil, class(ctx, err, errors.Is(err, redislock.ErrNotObtained))
+	}
+	return renewed(p.ttl, time.Now().Add(p.ttl), func(ctx context.Context) (time.Time, error) {
+		err := l.Refresh(ctx, p.ttl, nil)
+		if errors.Is(err, redislock.ErrNotObtained) {
+			err = errNotOurs
+		}
+		return time.Now().Add(p.ttl), err
+	}, func() error { return released(l.Release(context.Background()), redislock.ErrLockNotHeld) }), nil
+}
+
+func (p peerRedislock) Close() error { return p.rdb.Close() }
+
+// released has the library's error for "not yours" be ours.
+func released(err, notOurs error) error {
+	if errors.Is(err, notOurs) {
+		return fmt.Errorf("%w: %w", holdfast.ErrLost, err)
+	}
+	return err
+}
+
+type peerRedsync struct {
+	rdb *redis.Client
+	rs  *redsync.Redsync
+	ttl time.Duration
+}
+
+func faultyRedsync(rawURL string, ttl time.Duration, dial prove.Dial) (prove.Peer, error) {
+	rdb, err := dialed(rawURL, dial)
+	if err != nil {
+		return nil, err
+	}
+	return peerRedsync{rdb, redsync.New(goredisadapter.NewPool(rdb)), ttl}, nil
+}
+
+func (p peerRedsync) Lock(ctx context.Context, name string) (prove.Lease, error) {
+	return p.lock(ctx, name, (*redsync.Mutex).LockContext)
+}
+
+func (p peerRedsync) TryLock(ctx context.Context, name string) (prove.Lease, error) {
+	return p.lock(ctx, name, (*redsync.Mutex).TryLockContext)
+}
+
+func (p peerRedsync) lock(ctx context.Context, name string, lock func(*redsync.Mutex, context.Context) error) (prove.Lease, error) {
+	m := p.rs.NewMutex(name, redsync.WithExpiry(p.ttl), redsync.WithTries(1<<30))
+	if err := lock(m, ctx); err != nil {
+		var taken *redsync.ErrTaken
+		return nil, class(ctx, err, errors.As(err, &taken))
+	}
+	var mu sync.Mutex // Until is written by Extend, unguarded
+	l := renewed(p.ttl, m.Until(), func(ctx context.Context) (time.Time, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		ok, err := m.ExtendContext(ctx)
+		var taken *redsync.ErrTaken
+		switch {
+		case ok:
+			return m.Until(), nil
+		case errors.Is(err, redsync.ErrExtendFailed), errors.As(err, &taken):
+			err = errNotOurs
+		}
+		return time.Time{}, err
+	}, func() error {
+		mu.Lock()
+		defer mu.Unlock()
+		ok, err := m.UnlockContext(context.Background())
+		if err == nil && !ok {
+			err = redsync.ErrLockAlreadyExpired
+		}
+		return released(err, redsync.ErrLockAlreadyExpired)
+	})
+	go l.loseAtTheDeadline()
+	return l, nil
+}
+
+// loseAtTheDeadline is what a careful user of a library that tells one does.
+func (l *peerLease) loseAtTheDeadline() {
+	for !l.over.Load() {
+		left := time.Until(l.Deadline())
+		if left <= 0 {
+			l.lose()
+			return
+		}
+		time.Sleep(min(left, 10*time.Millisecond))
+	}
+}
+
+func (p peerRedsync) Close() error { return p.rdb.Close() }
+
+type peerRueidis struct{ l rueidislock.Locker }
+
+// faultyRueidis gives an answer as long as the TTL, and not 20 ms: with those it
+// gets hardly any lock under faults.
+func faultyRueidis(rawURL string, ttl time.Duration, dial prove.Dial) (prove.Peer, error) {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return nil, err
+	}
+	l, err := rueidislock.NewLocker(rueidislock.LockerOption{
+		ClientOption: rueidis.ClientOption{
+			InitAddress: []string{u.Host},
+			DialCtxFn: func(ctx context.Context, addr string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
+				return dial(ctx, "tcp", addr)
+			},
+		},
+		KeyMajority: 1, KeyValidity: ttl, NoLoopTracking: true, TryNextAfter: ttl,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return peerRueidis{l}, nil
+}
+
+func (p peerRueidis) Lock(ctx context.Context, name string) (prove.Lease, error) {
+	return p.lock(ctx, name, p.l.WithContext)
+}
+
+func (p peerRueidis) TryLock(ctx context.Context, name string) (prove.Lease, error) {
+	return p.lock(ctx, name, p.l.TryWithContext)
+}
+
+// lock: it renews by itself and ends the context of a lock that it knows to be
+// lost. When it last renewed it does not tell.
+func (p peerRueidis) lock(ctx context.Context, name string, lock func(context.Context, string) (context.Context, context.CancelFunc, error)) (prove.Lease, error) {
+	// The lock would end with the context that bounds the waiting.
+	within, end := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, end)
+	held, cancel, err := lock(within, name)
+	if !stop() && err == nil {
+		cancel()
+		err = ctx.Err()
+	}
+	if err != nil {
+		end()
+		return nil, class(ctx, err, errors.Is(err, rueidislock.ErrNotLocked))
+	}
+	l := &peerLease{id: fmt.Sprint(ids.Add(1)), lost: make(chan struct{}), ended: func() {}}
+	l.release = func() error { // it tells nothing
+		cancel()
+		end()
+		return nil
+	}
+	context.AfterFunc(held, l.lose) // nothing, if it was released
+	return l, nil
+}
+
+func (p peerRueidis) Close() error { p.l.Close(); return nil }
