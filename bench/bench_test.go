@@ -15,7 +15,7 @@ import (
 
 // The children of a bench are this very program, also when it is a test.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == childArg {
+	if len(os.Args) > 1 && (os.Args[1] == childArg || os.Args[1] == faultyArg) {
 		main()
 		return
 	}
@@ -32,10 +32,11 @@ func TestSuitesRun(t *testing.T) {
 		"crowd":   {"holdfast", "redislock", "redsync", "rueidislock", "100 goroutines of one process", "two processes of 50"},
 		"scale":   {"holdfast, memory", "holdfast, Redis", "frozen for half of the TTL: 0 of 20 lost", "for twice the TTL: 20 of 20 lost", "1 subscription"},
 		"command": {"holdfast run x", "flock", "timeout", "process 1", "package initialisation"},
+		"faults":  {"| holdfast | 1 of 1 |", "redislock", "redsync", "rueidislock"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder
-			s := setup{rounds: 1, slice: 20 * time.Millisecond, turns: 2, held: 20, ttl: 3 * time.Second, out: &out}
+			s := setup{rounds: 1, slice: 20 * time.Millisecond, turns: 2, held: 20, ttl: 3 * time.Second, seeds: 1, proveFor: 3 * time.Second, out: &out}
 			if err := run(t.Context(), s, name); err != nil {
 				t.Fatal(err)
 			}
@@ -50,8 +51,8 @@ func TestSuitesRun(t *testing.T) {
 }
 
 func TestUnknownSuiteIsRefused(t *testing.T) {
-	err := run(t.Context(), setup{rounds: 1, slice: 1, turns: 1, held: 1, ttl: 1}, "nonsense")
-	if err == nil || !strings.Contains(err.Error(), "memory, file, redis, crowd, scale, command") {
+	err := run(t.Context(), setup{rounds: 1, slice: 1, turns: 1, held: 1, ttl: 1, seeds: 1, proveFor: 1}, "nonsense")
+	if err == nil || !strings.Contains(err.Error(), "memory, file, redis, crowd, scale, command, faults") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -1,7 +1,7 @@
 // Command bench measures holdfast against other lock libraries for Go and
 // against the bare system call, all in one run on one machine.
 //
-//	go -C bench run . [-rounds N] [-slice DUR] [memory | file | redis | crowd | scale | command | all]
+//	go -C bench run . [-rounds N] [-slice DUR] [memory | file | redis | crowd | scale | command | faults | all]
 //
 // It starts its own redis-server on a free port. The contenders take turns, in
 // another order each round, so that whatever else the machine does hits all
@@ -35,7 +35,11 @@ type setup struct {
 	turns  int           // hand-offs in a round
 	held   int           // leases held at once, where that is measured
 	ttl    time.Duration // theirs: short, so that all are renewed while we look
-	out    io.Writer
+	seeds  int           // runs of each library under faults
+	// proveFor is how long each of those lasts.
+	proveFor time.Duration
+	write    string // the page that their table is written into; empty: none
+	out      io.Writer
 }
 
 // A suite is what one argument of the command runs.
@@ -51,6 +55,7 @@ var suites = []suite{
 	{"crowd", crowds},
 	{"scale", scale},
 	{"command", command},
+	{"faults", faults},
 }
 
 func main() {
@@ -61,12 +66,22 @@ func main() {
 		}
 		return
 	}
+	if len(os.Args) == 3 && os.Args[1] == faultyArg {
+		if err := faultyChild(os.Args[2], os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	s := setup{out: os.Stdout}
 	flag.IntVar(&s.rounds, "rounds", 15, "how often each contender is measured")
 	flag.DurationVar(&s.slice, "slice", 300*time.Millisecond, "how long a contender is measured in a round")
 	flag.IntVar(&s.turns, "turns", 30, "hand-offs between two processes in a round")
 	flag.IntVar(&s.held, "held", 10_000, "leases held at once")
 	flag.DurationVar(&s.ttl, "ttl", 6*time.Second, "the TTL of those leases; each is held for one")
+	flag.IntVar(&s.seeds, "seeds", 5, "runs of each library under faults")
+	flag.DurationVar(&s.proveFor, "for", 20*time.Second, "how long each of those lasts")
+	flag.StringVar(&s.write, "write", "", "`FILE` to write the table of the faults into, between its marks")
 	flag.Parse()
 	which := flag.Arg(0)
 	if which == "" {
@@ -82,8 +97,8 @@ func main() {
 }
 
 func run(ctx context.Context, s setup, which string) error {
-	if s.rounds < 1 || s.slice <= 0 || s.turns < 1 || s.held < 1 || s.ttl <= 0 {
-		return errors.New("rounds, slice, turns, held and ttl must be above zero")
+	if s.rounds < 1 || s.slice <= 0 || s.turns < 1 || s.held < 1 || s.ttl <= 0 || s.seeds < 1 || s.proveFor <= 0 {
+		return errors.New("rounds, slice, turns, held, ttl, seeds and for must be above zero")
 	}
 	var names []string
 	for _, suite := range suites {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -93,6 +94,9 @@ func (p peerOurs) Close() error {
 	return p.l.Close()
 }
 
+// An id is of one lease among all of all processes.
+func newID() string { return fmt.Sprintf("%d-%d", os.Getpid(), ids.Add(1)) }
+
 var ids atomic.Int64
 
 // A peerLease is another library's lock, renewed by the adapter.
@@ -139,7 +143,7 @@ var errNotOurs = errors.New("not ours any more")
 // returns the new deadline.
 func renewed(ttl time.Duration, deadline time.Time, renew func(context.Context) (time.Time, error), release func() error) *peerLease {
 	ctx, cancel := context.WithCancel(context.Background())
-	l := &peerLease{id: fmt.Sprint(ids.Add(1)), release: release, lost: make(chan struct{}), ended: cancel, deadline: deadline}
+	l := &peerLease{id: newID(), release: release, lost: make(chan struct{}), ended: cancel, deadline: deadline}
 	go func() {
 		for wait := ttl / 3; ; {
 			select {
@@ -339,7 +343,7 @@ func (p peerRueidis) lock(ctx context.Context, name string, lock func(context.Co
 		end()
 		return nil, class(ctx, err, errors.Is(err, rueidislock.ErrNotLocked))
 	}
-	l := &peerLease{id: fmt.Sprint(ids.Add(1)), lost: make(chan struct{}), ended: func() {}}
+	l := &peerLease{id: newID(), lost: make(chan struct{}), ended: func() {}}
 	l.release = func() error { // it tells nothing
 		cancel()
 		end()
