@@ -35,8 +35,9 @@ type row struct {
 // A bar is a time in which something was so. X and W are of a thousand.
 type bar struct {
 	X, W  float64
-	Class string // wait, whole, part, or fault
+	Class string // wait, whole, part, lost or fault
 	Title string
+	Text  string // in it, if it is wide enough
 }
 
 type mark struct {
@@ -52,84 +53,139 @@ type scene struct {
 	Charts  []chart
 	Windows []telling
 	Good    bool
+
+	LongestWait time.Duration
 }
 
-// telling is a violation with its events as lines.
+// telling is a violation with its events as lines, and the chart of its name
+// around it.
 type telling struct {
 	Violation
-	Lines []string
+	Lines  []string
+	Charts []chart
 }
 
 // HTML writes the report with the timeline of each name.
 func (r *Report) HTML(w io.Writer, h *History) error {
 	v := newView(h)
-	s := scene{Report: r, Good: r.Verdict.Proved}
+	s := scene{Report: r, Good: r.Verdict.Proved, LongestWait: short(r.Verdict.Figures.LongestWait)}
 	for i := range r.Verdict.Violations {
 		t := telling{Violation: r.Verdict.Violations[i]}
 		for _, e := range t.Events {
 			t.Lines = append(t.Lines, fmt.Sprintf("%12.3f ms  %s", float64(e.At)/1e6, e.line()))
 		}
+		if n, ok := v.names[t.Name]; ok {
+			margin := (t.To - t.From) / 5
+			t.Charts = append(t.Charts, v.chart(n, window{max(t.From-margin, 0), min(t.To+margin, v.end)}))
+		}
 		s.Windows = append(s.Windows, t)
 	}
 	for _, n := range r.Run.Names {
-		s.Charts = append(s.Charts, v.chart(n))
+		s.Charts = append(s.Charts, v.chart(n, window{0, v.end}))
 	}
 	return pageTemplate().Execute(w, &s)
 }
 
-// chart draws one name.
-func (v *view) chart(n Name) chart {
+// chart draws what happened to one name in a window.
+func (v *view) chart(n Name, w window) chart {
 	c := chart{Name: n.Name, Mode: n.Mode, Height: rowHeight*v.Run.Processes + 20}
-	scale := func(at time.Duration) float64 { return 1000 * float64(at) / float64(max(v.end, 1)) }
+	scale := func(at time.Duration) float64 { return 1000 * float64(at-w.from) / float64(max(w.to-w.from, 1)) }
 	at := func(from, to time.Duration, class, title string, args ...any) bar {
-		from, to = max(from, 0), min(to, v.end)
-		return bar{scale(from), max(scale(to)-scale(from), 0.3), class, fmt.Sprintf(title, args...)}
+		from, to = min(max(from, w.from), w.to), max(min(to, w.to), w.from)
+		return bar{X: scale(from), W: max(scale(to)-scale(from), thin), Class: class, Title: fmt.Sprintf(title, args...)}
 	}
 	for p := 1; p <= v.Run.Processes; p++ {
 		r := row{Process: p, Y: rowHeight * (p - 1)}
-		r.Bars = append(r.Bars, v.faultsOf(p, at)...)
+		add := func(b bar, from, to time.Duration) {
+			if from <= w.to && to >= w.from {
+				r.add(b)
+			}
+		}
+		for _, f := range v.faultsOf(p) {
+			add(at(f.from, f.to, "fault", "%s", f.what), f.from, f.to)
+		}
 		for _, x := range v.byName[n.Name] {
 			if x.proc != p {
 				continue
 			}
+			back := min(x.back, x.died, v.end)
 			if !x.granted {
-				r.Bars = append(r.Bars, at(x.call, min(x.back, x.died), "wait", "claim %d, %s: %s", x.op, x.verb, x.err))
+				add(at(x.call, back, "wait", "claim %d, %s: %s", x.op, x.verb, x.err), x.call, back)
 				continue
 			}
-			r.Bars = append(r.Bars, at(x.call, x.back, "wait", "claim %d, %s: waited %v", x.op, x.verb, short(x.back-x.call)))
+			add(at(x.call, back, "wait", "claim %d, %s: waited %v", x.op, x.verb, short(x.back-x.call)), x.call, back)
 			for _, s := range x.spans {
 				class := "part"
 				if s.weight == n.Limit {
 					class = "whole"
 				}
-				r.Bars = append(r.Bars, at(s.from, s.to, class, "claim %d, %s: token %d, weight %d, held %v", x.op, x.verb, s.token, s.weight, short(s.to-s.from)))
+				b := at(s.from, s.to, class, "claim %d, %s: token %d, weight %d, held %v", x.op, x.verb, s.token, s.weight, short(s.to-s.from))
+				if b.W > 70 && s.token != 0 {
+					b.Text = fmt.Sprintf("…%06d", s.token%1e6)
+				}
+				add(b, s.from, s.to)
 			}
 			if x.lost != never {
-				r.Bars = append(r.Bars, at(x.lost, x.lost, "lost", "claim %d: lost", x.op))
+				add(at(x.lost, x.lost, "lost", "claim %d: lost", x.op), x.lost, x.lost)
 			}
 		}
 		c.Rows = append(c.Rows, r)
 	}
-	step := max(v.end/10, 1)
-	for t := time.Duration(0); t < v.end; t += step {
-		c.Ticks = append(c.Ticks, mark{scale(t), t.Round(100 * time.Millisecond).String()})
+	step := round((w.to - w.from) / 10)
+	for t := (w.from + step - 1) / step * step; t < w.to; t += step {
+		c.Ticks = append(c.Ticks, mark{scale(t), t.String()})
 	}
-	for _, b := range v.faultsOf(0, at) {
-		c.Marks = append(c.Marks, mark{b.X, b.Title})
+	for _, f := range v.faultsOf(0) {
+		if f.from <= w.to && f.to >= w.from {
+			c.Marks = append(c.Marks, mark{max(scale(f.from), 0), f.what})
+		}
 	}
 	return c
 }
 
+// thin is the width of the thinnest bar, in thousandths. Those that begin no
+// further than that behind another of their kind are drawn as one: a page is
+// looked at as a whole.
+const thin = 0.3
+
+// add adds a bar, or draws a thin one together with the one before it.
+func (r *row) add(b bar) {
+	for i := len(r.Bars) - 1; i >= 0 && i >= len(r.Bars)-8; i-- {
+		if o := &r.Bars[i]; o.Class == b.Class && b.X < o.X+o.W && b.X+b.W <= o.X+2*thin && o.W < 2*thin {
+			o.W, o.Title = max(o.W, b.X+b.W-o.X), "several"
+			return
+		}
+	}
+	r.Bars = append(r.Bars, b)
+}
+
+// round is a step of time that people like, at least d.
+func round(d time.Duration) time.Duration {
+	for unit := time.Microsecond; ; unit *= 10 {
+		for _, n := range []time.Duration{1, 2, 5} {
+			if n*unit >= d {
+				return n * unit
+			}
+		}
+	}
+}
+
+// A spell is a time for which a fault was on.
+type spell struct {
+	window
+	what string
+}
+
 // faultsOf are the faults of a process, or of the store.
-func (v *view) faultsOf(p int, at func(from, to time.Duration, class, title string, args ...any) bar) (all []bar) {
+func (v *view) faultsOf(p int) (all []spell) {
 	on := map[Fault]time.Duration{}
 	for i := range v.Events {
 		switch e := &v.Events[i]; {
-		case e.Proc != p:
+		case e.Proc != p || e.Fault == offset:
 		case e.Do == struck:
 			on[e.Fault] = e.At
 		case e.Do == mended:
-			all = append(all, at(on[e.Fault], e.At, "fault", "%s, met %d", e.Fault, e.Hits))
+			all = append(all, spell{window{on[e.Fault], e.At}, fmt.Sprintf("%s, met %d", e.Fault, e.Hits)})
 		}
 	}
 	return all

@@ -33,8 +33,8 @@ func TestThePageShowsWhoHeldWhoWaitedAndWhatWasWrong(t *testing.T) {
 		}
 	}
 	charts := regexp.MustCompile(`(?s)<svg.*?</svg>`).FindAllString(page, -1)
-	if len(charts) != len(s.Run.Names) {
-		t.Errorf("%d charts of %d names", len(charts), len(s.Run.Names))
+	if want := len(s.Run.Names) + len(v.Violations); len(charts) != want || len(v.Violations) == 0 {
+		t.Errorf("%d charts, want one for each of the names and violations: %d", len(charts), want)
 	}
 	for _, c := range charts {
 		d := xml.NewDecoder(strings.NewReader(c))
@@ -45,5 +45,32 @@ func TestThePageShowsWhoHeldWhoWaitedAndWhatWasWrong(t *testing.T) {
 				t.Fatalf("%v in a chart: %.300s", err, c)
 			}
 		}
+	}
+}
+
+// A page of a million grants must be one that a browser can show.
+func TestAPageOfManyGrantsStaysSmallAndShowsEachMoment(t *testing.T) {
+	s := newScript()
+	s.Run.Processes = 3
+	const many = 20_000
+	for i := range many {
+		at := 10 + i
+		s.lock(1, at).got(at, i+1).release(at, at)
+	}
+	s.sort()
+	v := newView(&s.History)
+	c := v.chart(s.Run.Names[0], window{0, v.end})
+	bars := c.Rows[0].Bars
+	if len(bars) > many/3 {
+		t.Errorf("%d bars of %d grants", len(bars), many)
+	}
+	for i := 1; i < len(bars); i++ {
+		if gap := bars[i].X - (bars[i-1].X + bars[i-1].W); gap > 2*thin && bars[i].X < 990 {
+			t.Fatalf("nothing is drawn for %f after %f", gap, bars[i-1].X)
+		}
+	}
+	near := v.chart(s.Run.Names[0], window{ms(100), ms(110)})
+	if n := len(near.Rows[0].Bars); n < 10 || n > 40 {
+		t.Errorf("%d bars of ten milliseconds with a grant each", n)
 	}
 }

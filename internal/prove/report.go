@@ -8,6 +8,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // A Report is a run with its verdict: what report.json has.
@@ -27,11 +29,11 @@ func (r *Report) Print(w io.Writer) error {
 	}
 	row("store", "%s", run.Store)
 	row("run", "seed %d, %v, %d processes, %d names, TTL %v", run.Seed, run.For, run.Processes, len(run.Names), run.TTL)
-	row("grants", "%d, of which %d were waited for; longest wait %v", f.Grants, f.Waits, short(f.LongestWait))
-	row("refused", "%d; given up waiting %d; store away %d", f.Refused, f.Cancelled, f.Unavailable)
-	row("held past a renewal", "%d; re-entries %d; handed over in the process %d; changes of weight %d; releases raced with the end %d", f.Kept, f.Nested, f.HandedOn, f.Changes, f.Raced)
-	row("losses told", "%d; processes killed or ended %d; longest stall of one %v", f.Losses, f.Deaths, short(f.Stalled))
-	row("unsafe uses", "%d of %d; caught by the fence %d", f.Harmed, f.Uses, f.Caught)
+	row("grants", "%d, %d of them waited for, the longest wait %v", f.Grants, f.Waits, short(f.LongestWait))
+	row("not granted", "%d refused, %d given up waiting, %d because the store was away", f.Refused, f.Cancelled, f.Unavailable)
+	row("held", "%d past a renewal, %d handed over in the process, %d entered again, %d changes of weight, %d released as they ended", f.Kept, f.HandedOn, f.Nested, f.Changes, f.Raced)
+	row("lost", "%d leases told so; %d processes killed; the longest stall of one %v", f.Losses, f.Deaths, short(f.Stalled))
+	row("unsafe uses", "%d of %d; %d refused by the fence", f.Harmed, f.Uses, f.Caught)
 	var faults []string
 	for _, k := range slices.Sorted(maps.Keys(f.Faults)) {
 		faults = append(faults, fmt.Sprintf("%s %d", k, f.Faults[k]))
@@ -110,8 +112,8 @@ func (e *Event) line() string {
 	}
 	add(e.Fault != "", "%s", e.Fault)
 	add(e.Verb != "", "%s", e.Verb)
-	add(e.Do == ask, "weight %d of %d", e.Weight, e.Limit)
-	add(e.Do == weight, "now %d", e.Weight)
+	add(e.Do == ask && e.Limit != store.Full, "%d of %d", e.Weight, e.Limit)
+	add(e.Do == weight, "now %s", map[int64]string{store.Full: "the whole", store.Upgradeable: "a part"}[e.Weight])
 	add(e.Bound > 0, "for at most %v", short(e.Bound))
 	add(e.Token != 0, "token %d", e.Token)
 	add(e.Until != 0, "until %.3f ms", float64(e.Until)/1e6)
