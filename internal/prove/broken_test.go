@@ -65,6 +65,7 @@ const (
 	noReaders    = "a writer does not see readers"
 	upgradeBlind = "an upgrade does not see readers"
 	staleHint    = "a hint grants, however old it is"
+	handedSame   = "handed over in the process with the same token"
 )
 
 var brokenLocks = []brokenLock{
@@ -113,6 +114,9 @@ var brokenLocks = []brokenLock{
 	}},
 	{upgradeBlind, "file", "rw", []Fault{stopShort}, "", 1, false, []mutant.Edit{
 		{File: "store/queue/queue.go", Old: "if held-int64(e.Weight)+int64(e.Want) > int64(q.Limit) {\n", New: "if held-int64(e.Weight)+int64(e.Want) > int64(q.Limit) && !" + is(upgradeBlind) + " {\n"},
+	}},
+	{handedSame, "file", "mutex", []Fault{stopShort}, "", 1, false, []mutant.Edit{
+		{File: "handover.go", Old: "\th.Used++\n", New: "\tif !" + is(handedSame) + " {\n\t\th.Used++\n\t}\n"},
 	}},
 	{staleHint, "file", "mutex", []Fault{stopLong}, "", 1, false, []mutant.Edit{
 		{File: "acquire.go", Old: "if h.ID != r.claim.ID || !fresh", New: "if " + is(staleHint) + " && h.ID == r.claim.ID && h.Token > 0 && !r.s.NoRenew {\n\t\treturn r.lease(h.Token, h.N, r.e.now(), r.s.TTL, r.s.TTL/3)\n\t}\n\tif h.ID != r.claim.ID || !fresh"},

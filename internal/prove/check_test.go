@@ -306,6 +306,16 @@ var histories = []struct {
 		a.got(111, 3).release(120, 121)
 	}},
 
+	{"a hold is handed over with the token that it has", tokens, "have the token 1", func(s *script) {
+		l := s.lock(1, 10).got(11, 1).release(20, 21)
+		id := fmt.Sprintf("1-%d", l.op)
+		s.lock(1, 12).add(21, Event{Do: got, Token: 1, ID: id, Until: ms(501)}).release(30, 31)
+	}},
+	{"a hold is handed over with a token of its own", 0, "", func(s *script) {
+		l := s.lock(1, 10).got(11, 1).release(20, 21)
+		id := fmt.Sprintf("1-%d", l.op)
+		s.lock(1, 12).add(21, Event{Do: got, Token: 2, ID: id, Until: ms(501)}).release(30, 31)
+	}},
 	{"a call that outlives its context", bounded, "may take", func(s *script) {
 		s.lock(1, 10).got(11, 1).release(1300, 1301)
 		l := s.lock(2, 12)

@@ -58,7 +58,7 @@ func (j *judge) tokens() {
 		ids := map[int64]*claim{}
 		for _, s := range j.spansOf(name) {
 			j.Judged++
-			if o := ids[s.token]; o != nil && o.id != s.c.id {
+			if o := ids[s.token]; o != nil && o != s.c {
 				j.wrong(name, o.call, s.from, []*claim{o, s.c}, "two grants have the token %d: %s and %s", s.token, o.who(s.token), s.c.who(s.token))
 			}
 			ids[s.token] = s.c
