@@ -16,16 +16,18 @@ import (
 	"github.com/holdfast-go/holdfast/mysqlstore"
 	"github.com/holdfast-go/holdfast/pgstore"
 	"github.com/holdfast-go/holdfast/redisstore"
+	"github.com/holdfast-go/holdfast/redlockstore"
 	"github.com/holdfast-go/holdfast/store"
 )
 
 // schemes has what opens the URLs of each scheme. What a function is given has
 // been parsed; its errors must not repeat the URL, which may hold a password.
 var schemes = map[string]func(rawURL string, u *url.URL) (store.Store, error){
-	"file":   file,
-	"mem":    mem,
-	"redis":  redis,
-	"rediss": redis,
+	"file":    file,
+	"mem":     mem,
+	"redis":   redis,
+	"rediss":  redis,
+	"redlock": redlock,
 
 	"mysql":   mysql,
 	"mariadb": mysql,
@@ -41,6 +43,8 @@ var schemes = map[string]func(rawURL string, u *url.URL) (store.Store, error){
 //	redis://…, rediss:// package redisstore, with the URLs of go-redis
 //	mysql://…            package mysqlstore; mariadb:// too, with the parameters of
 //	                     go-sql-driver/mysql, and ?table=… for where
+//	redlock:URL,URL,URL  package redlockstore on the redis:// or rediss:// URLs; ?max-ttl=60s
+//	                     and ?timeout=1s behind the last
 //	postgres://…         package pgstore, in a table; postgresql:// too, with the
 //	                     URLs of pgx and libpq, and ?schema=…&table=… for where
 //	mem:                 package memstore: a new store, shared with nobody
@@ -71,7 +75,7 @@ func URL(rawURL string) (store.Store, error) {
 // cannot be read.
 func Secret(rawURL string) bool {
 	u, err := url.Parse(rawURL)
-	return err != nil || u.User != nil
+	return err != nil || u.User != nil || strings.Contains(u.Opaque, "@") // the URLs in a redlock: one
 }
 
 func file(_ string, u *url.URL) (store.Store, error) {
@@ -126,6 +130,14 @@ func mem(_ string, u *url.URL) (store.Store, error) {
 
 func redis(rawURL string, _ *url.URL) (store.Store, error) {
 	s, err := redisstore.Open(rawURL, nil)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func redlock(rawURL string, _ *url.URL) (store.Store, error) {
+	s, err := redlockstore.Open(rawURL, nil)
 	if err != nil {
 		return nil, err
 	}

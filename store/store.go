@@ -389,13 +389,14 @@ const (
 	PromiseUntil     Promise = "a refusal tells the end of the obstacle"
 	PromiseUpgrade   Promise = "upgrade and downgrade" // without it Change is ErrUnsupported
 	PromiseBlock     Promise = "a grant draws a block of tokens"
-	PromiseDetach    Promise = "a hold is handed to another process" // without it a renewal with NewID is ErrUnsupported
-	PromiseOrder     Promise = "first come, first served"            // without it an ask is a try, and nobody has a place
-	PromiseDeadline  Promise = "a loss is foreseen"                  // without it a hold ends with the session that has it, and its owner notices that after the fact: the store is a LossTeller
-	PromiseTokens    Promise = "fencing tokens"                      // without it the token of a grant only tells one hold from another
-	PromiseHolders   Promise = "a refusal tells all of the holders"  // without it a refusal may name nobody, and what it tells of times is 0
-	PromiseExpiry    Promise = "a hold has an expiry of its own"     // without it claims last as long as a session of their process, which is renewed for all of them at once
-	PromiseHintToken Promise = "a hint tells the token"              // without it a hint only causes a look
+	PromiseDetach    Promise = "a hold is handed to another process"           // without it a renewal with NewID is ErrUnsupported
+	PromiseOrder     Promise = "first come, first served"                      // without it an ask is a try, and nobody has a place
+	PromiseDeadline  Promise = "a loss is foreseen"                            // without it a hold ends with the session that has it, and its owner notices that after the fact: the store is a LossTeller
+	PromiseTokens    Promise = "fencing tokens"                                // without it the token of a grant only tells one hold from another
+	PromiseHolders   Promise = "a refusal tells all of the holders"            // without it a refusal may name nobody, and what it tells of times is 0
+	PromiseExpiry    Promise = "a hold has an expiry of its own"               // without it claims last as long as a session of their process, which is renewed for all of them at once
+	PromiseHintToken Promise = "a hint tells the token"                        // without it a hint only causes a look
+	PromiseDrawn     Promise = "a release draws the tokens of those it grants" // without it one who was granted so is a place until it asks again
 )
 
 // An Instant is a moment on this process's clock, which counts the time that

@@ -35,6 +35,19 @@ func SharedRedis(t testing.TB) string {
 	}).Addr
 }
 
+// SharedRedises returns the addresses of n Redis servers that know nothing of
+// each other, and that all tests of this test binary share as SharedRedis.
+func SharedRedises(t testing.TB, n int) []string {
+	t.Helper()
+	all := make([]string, n)
+	for i := range all {
+		all[i] = share(t, "redis-"+strconv.Itoa(i+1), func(tb fataler, dir string) (*Server, error) {
+			return startRedis(tb, dir, nil)
+		}).Addr
+	}
+	return all
+}
+
 // RedisCluster starts a cluster of n Redis servers for this test, without
 // replicas, and returns once all of them say that it works.
 func RedisCluster(t testing.TB, n int) []*Server {

@@ -73,7 +73,7 @@ func (s bare) Describe() store.Description {
 	for _, p := range []store.Promise{
 		store.PromiseMinHold, store.PromiseLockDelay, store.PromiseSlots, store.PromiseMatch,
 		store.PromisePlaceTime, store.PromiseInspect, store.PromiseUntil,
-		store.PromiseUpgrade, store.PromiseBlock, store.PromiseDetach, store.PromiseExpiry, store.PromiseHintToken,
+		store.PromiseUpgrade, store.PromiseBlock, store.PromiseDetach, store.PromiseExpiry, store.PromiseHintToken, store.PromiseDrawn,
 	} {
 		d.Lacks[p] = "it is a test"
 	}

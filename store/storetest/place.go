@@ -106,7 +106,7 @@ var placePromises = []promise{
 		}
 	}},
 	{name: "a_grant_by_anothers_release_keeps_the_places_time_until_its_owner_looks",
-		needs: []store.Promise{store.PromiseInspect, store.PromisePlaceTime}, run: func(t *trial) {
+		needs: []store.Promise{store.PromiseInspect, store.PromisePlaceTime, store.PromiseDrawn}, run: func(t *trial) {
 			a, b, name := t.client(), t.client(), t.name()
 			h := a.take(a.lock(name))
 			if t.long <= store.MaxPlace {

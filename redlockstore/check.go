@@ -1,0 +1,100 @@
+package redlockstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Check implements [store.Checker]. That a node is away or too young is no
+// failure as long as enough others are in use.
+func (s *Store) Check(ctx context.Context) (all []store.Finding) {
+	need := len(s.nodes)/2 + 1
+	if err := s.ready(ctx, len(s.nodes)); err != nil {
+		return []store.Finding{{About: "nodes", Err: s.ended("look at", "the nodes", err)}}
+	}
+	found := make([][]store.Finding, len(s.nodes))
+	clocks := make([]time.Duration, len(s.nodes))
+	var errs []error
+	var looking sync.WaitGroup
+	for i, n := range s.nodes {
+		n.mu.Lock()
+		up, away := n.state == up, n.err
+		n.mu.Unlock()
+		if up {
+			looking.Go(func() { found[i], clocks[i] = n.check(ctx) })
+			continue
+		}
+		if away == nil {
+			away = n.failed(errNotYet)
+		}
+		errs = append(errs, away)
+		found[i] = []store.Finding{{About: "node " + n.address, Warning: true, Found: "not in use: " + away.Error()}}
+	}
+	looking.Wait()
+	nodes := store.Finding{About: "nodes", Found: fmt.Sprintf("%d of %d are in use, %d are needed", len(s.nodes)-len(errs), len(s.nodes), need)}
+	if len(s.nodes)-len(errs) < need {
+		nodes.Err = s.unclear("look at", "the nodes", len(s.nodes)-len(errs), need, errs)
+	}
+	all = append(all, nodes)
+	if n := len(s.nodes); n%2 == 0 {
+		all = append(all, store.Finding{About: "number of nodes", Warning: true, Found: fmt.Sprintf("%d nodes can do without no more than %d can: take one away, or one more", n, n-1)})
+	}
+	for _, f := range found {
+		all = append(all, f...)
+	}
+	if apart := slices.Max(clocks) - slices.Min(clocks); len(errs) == 0 && apart > time.Second {
+		all = append(all, store.Finding{About: "clocks", Warning: true,
+			Found: fmt.Sprintf("the nodes' clocks are up to %v apart: claims that wait are served by them; have them set by NTP", apart.Round(100*time.Millisecond))})
+	}
+	return all
+}
+
+// check asks a node that is in use for all that can be asked of it; ahead is how
+// far its clock is ahead of ours.
+func (n *node) check(ctx context.Context) (all []store.Finding, ahead time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, n.s.timeout)
+	defer cancel()
+	of := " of " + n.address
+	pipe := n.client.Pipeline()
+	asked, clock := pipe.Info(ctx), pipe.Time(ctx)
+	sent := time.Now()
+	pipe.Exec(ctx) // each command has its own error
+	took := time.Since(sent)
+	info, err := asked.Result()
+	if err != nil {
+		return []store.Finding{{About: "node " + n.address, Warning: true, Found: n.failed(err).Error()}}, 0
+	}
+	version := store.Finding{About: "version" + of, Found: "Redis " + field(info, "redis_version")}
+	if v := field(info, "valkey_version"); v != "" {
+		version.Found = "Valkey " + v
+	}
+	role := store.Finding{About: "role" + of, Found: field(info, "role")}
+	if replicas := field(info, "connected_slaves"); role.Found == "slave" || replicas != "" && replicas != "0" {
+		role.Warning = true
+		role.Found = fmt.Sprintf("%s, with %s replicas: a node of Redlock stands alone; a server that is put in its place may lack its votes, and then two can hold a name", role.Found, replicas)
+	}
+	saved := store.Finding{About: "persistence" + of, Found: fmt.Sprintf("whatever it saves, after a restart it grants nothing for %v", n.s.maxTTL)}
+	policy := store.Finding{About: "eviction" + of, Found: field(info, "maxmemory_policy")}
+	if policy.Found != "" && policy.Found != "noeviction" {
+		policy.Warning = true
+		policy.Found = "maxmemory-policy is " + policy.Found + ": when the node's memory is full it may drop votes; set it to noeviction"
+		policy.Run = "redis-cli CONFIG SET maxmemory-policy noeviction"
+	}
+	all = []store.Finding{version, role, saved, policy}
+	theirs, err := clock.Result()
+	if err != nil {
+		return append(all, store.Finding{About: "clock" + of, Warning: true, Found: n.failed(err).Error()}), 0
+	}
+	ahead = theirs.Sub(sent.Add(took / 2))
+	f := store.Finding{About: "clock" + of, Found: fmt.Sprintf("%v ahead of this host's, to within %v", ahead.Round(100*time.Microsecond), max(took/2, 100*time.Microsecond).Round(100*time.Microsecond))}
+	if ahead.Abs() > reach {
+		f.Warning = true
+		f.Found += ": it refuses this host's numbers, or is refused, if most others are not like it; have it set by NTP"
+	}
+	return append(all, f), ahead
+}

@@ -1,0 +1,153 @@
+package redlockstore
+
+import (
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A claim is what a Store has to remember of one that it asked for: its order,
+// which is one for all nodes, and the newest number it asked with. The engine
+// never runs two operations of one claim at a time, so but for what hints read
+// (under claims.mu) nothing is guarded.
+type claim struct {
+	store.Claim
+	order int64         // when it began, in µs; ties by id
+	p     int64         // the newest number asked with, the token if it is granted
+	told  int64         // the largest token that a node told of
+	sent  atomic.Uint32 // a bit for each node that an ask was sent to
+	place store.Instant // until when its place lasts
+
+	held     bool // it was granted, with the token p
+	since    store.Instant
+	deadline store.Instant // of the hold
+
+	hinted int64 // the number that a hint was passed on for
+}
+
+type claims struct {
+	mu    sync.Mutex
+	of    map[store.ID]*claim
+	swept int // how many there were after the last sweep
+}
+
+// begin is the record of the claim, a new one if there is none. A place that
+// has lapsed begins again at the end.
+func (s *Store) begin(c *store.Claim) *claim {
+	now := store.Now()
+	s.claims.mu.Lock()
+	defer s.claims.mu.Unlock()
+	cl := s.claims.of[c.ID]
+	if cl == nil {
+		s.claims.sweep(now)
+		cl = &claim{order: s.wall()}
+		s.claims.of[c.ID] = cl
+	} else if !cl.held && cl.place != 0 && now >= cl.place {
+		cl.order = s.wall()
+	}
+	if !cl.held {
+		cl.Claim = *c
+	}
+	return cl
+}
+
+// sweep forgets what has long been over, when there is twice as much as there
+// was the last time: claims whose owner never said how they ended.
+func (c *claims) sweep(now store.Instant) {
+	if len(c.of) < 1000 || len(c.of) < 2*c.swept {
+		return
+	}
+	for id, cl := range c.of {
+		if now > max(cl.place, cl.deadline).Add(time.Minute) && (cl.place != 0 || cl.deadline != 0) {
+			delete(c.of, id)
+		}
+	}
+	c.swept = len(c.of)
+}
+
+func (c *claims) get(id store.ID) *claim {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.of[id]
+}
+
+func (c *claims) forget(id store.ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.of, id)
+}
+
+// rename has the record of a hold under its new id.
+func (c *claims) rename(id, to store.ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if cl := c.of[id]; cl != nil {
+		delete(c.of, id)
+		cl.ID = to
+		c.of[to] = cl
+	}
+}
+
+// margin is put on top of the clock, so that a number is above what nodes whose
+// clock is a little ahead begin with.
+const margin = 20 * time.Millisecond
+
+// reach is how far ahead of our clock a node's newest token is followed. Nodes
+// refuse a number 10 s ahead of theirs: a client with a wrong clock must not
+// carry the tokens away.
+const reach = 8 * time.Second
+
+// wall is the time in µs, as a majority of the nodes has it.
+func (s *Store) wall() int64 {
+	if s.clock != nil {
+		return s.clock()
+	}
+	return time.Now().UnixMicro() + s.offset()
+}
+
+// astray is how far our clock may be from that of most nodes without being
+// corrected: what is learned of a clock is no more exact than a round trip, and
+// claims are ordered by it.
+const astray = 500 * time.Millisecond
+
+// offset is the median of the nodes' clocks less ours, if that is much.
+func (s *Store) offset() int64 {
+	var known [maxNodes]int64
+	of := known[:len(s.nodes)]
+	for i, n := range s.nodes {
+		of[i] = n.offset.Load()
+	}
+	slices.Sort(of)
+	if d := of[len(of)/2]; d > astray.Microseconds() || d < -astray.Microseconds() {
+		return d
+	}
+	return 0
+}
+
+// propose makes the number of the next ask.
+func (s *Store) propose(cl *claim) {
+	now := s.wall() + margin.Microseconds()
+	if s.clock != nil {
+		now = s.wall()
+	}
+	p := max(now, cl.p+1)
+	if cl.told <= now+reach.Microseconds() {
+		p = max(p, cl.told+1)
+	}
+	s.claims.mu.Lock()
+	defer s.claims.mu.Unlock()
+	cl.p = p
+}
+
+// number is the newest number that the claim of the id was asked for with, or
+// one above all if it was not asked for here.
+func (c *claim) number() int64 {
+	if c == nil {
+		return math.MaxInt64 >> 10
+	}
+	return c.p
+}

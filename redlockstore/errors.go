@@ -1,0 +1,157 @@
+package redlockstore
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A NodeError is what went wrong with one node. The error of an operation that
+// too few nodes did has one of it for each node that failed; errors.As finds
+// the first, and errors.Is whatever is in any of them.
+type NodeError struct {
+	Node string // its address
+	Err  error
+}
+
+func (e *NodeError) Error() string { return e.Node + ": " + e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *NodeError) Unwrap() error { return e.Err }
+
+// A tooFew says that too few nodes did an operation, and of each other why not.
+type tooFew struct {
+	kind  error // the sentinel
+	text  string
+	nodes []error
+}
+
+func (e *tooFew) Error() string {
+	parts := make([]string, len(e.nodes))
+	for i, err := range e.nodes {
+		parts[i] = err.Error()
+	}
+	return fmt.Sprintf("%v: %s: %s", e.kind, e.text, strings.Join(parts, "; "))
+}
+
+func (e *tooFew) Unwrap() []error { return append([]error{e.kind}, e.nodes...) }
+
+// tooFew makes the error of an operation that only done nodes of the needed did.
+// It is of the kind that the nodes agree on, if that alone is in the way.
+func (s *Store) tooFew(what, name string, done, needed int, nodes []error) error {
+	e := &tooFew{kind: store.ErrUnavailable, text: fmt.Sprintf("%s %q: %d of %d nodes did it, %d are needed", what, name, done, len(s.nodes), needed)}
+	if done == 0 && len(nodes) > len(s.nodes)-needed {
+		for _, kind := range []error{store.ErrDenied, store.ErrCorrupt, store.ErrUnsupported, store.ErrInvalid} {
+			all := true
+			for _, err := range nodes {
+				all = all && errors.Is(err, kind)
+			}
+			if all {
+				e.kind = kind
+			}
+		}
+	}
+	for _, err := range nodes { // a definite cause must not make an unclear error definite
+		if e.kind == store.ErrUnavailable && store.Definite(err) {
+			var of *NodeError
+			if errors.As(err, &of) {
+				err = &NodeError{of.Node, errors.New(of.Err.Error())}
+			}
+		}
+		e.nodes = append(e.nodes, err)
+	}
+	if len(nodes) == 0 {
+		e.nodes = []error{errors.New("the others have not answered in time")}
+	}
+	return e
+}
+
+// failed makes an error of the client or the server one for people.
+func (n *node) failed(err error) error {
+	var server redis.Error
+	var own *NodeError
+	switch {
+	case errors.As(err, &own):
+		return err
+	case store.Definite(err):
+		return &NodeError{n.address, err}
+	case !errors.As(err, &server):
+		return &NodeError{n.address, err}
+	}
+	text := err.Error()
+	has := func(parts ...string) bool {
+		for _, p := range parts {
+			if strings.Contains(text, p) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case has("NOPERM", "NOAUTH", "WRONGPASS", "ERR invalid password", "ERR AUTH ", "No permissions", "The user executing the script"):
+		err = fmt.Errorf("%w: %w (the package comment of redlockstore lists the rights that suffice)", store.ErrDenied, err)
+	case has("WRONGTYPE"):
+		err = fmt.Errorf("%w: the key holds another type of value: it is not of holdfast and was left alone", store.ErrCorrupt)
+	case has("CROSSSLOT", "unknown command", "Unknown Redis command", "syntax error"):
+		err = fmt.Errorf("%w: the server cannot run the script (Redis %d.%d or newer is needed): %w", store.ErrUnsupported, needMajor, needMinor, err)
+	}
+	return &NodeError{n.address, err}
+}
+
+func (n *node) corrupt(key string) error {
+	return n.failed(fmt.Errorf("%w: key %q holds a value that is not of holdfast, or is damaged: it was left alone; delete it if nobody needs it", store.ErrCorrupt, key))
+}
+
+func (n *node) newer(key string, version byte) error {
+	return n.failed(store.NewerFormError(fmt.Sprintf("key %q on %s", key, n.address), int(version)-'0', int(1)))
+}
+
+func (n *node) strange(answer string) error {
+	return n.failed(fmt.Errorf("answered with %.40q, which is no answer of this program", answer))
+}
+
+// What follows finds what cannot be done, before any I/O.
+
+func checkName(name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("%w: the name is empty", store.ErrInvalid)
+	case len(name) > store.MaxName:
+		return fmt.Errorf("%w: the name has %d bytes, at most %d are allowed: %.40q…", store.ErrInvalid, len(name), store.MaxName, name)
+	}
+	return nil
+}
+
+func (s *Store) checkTime(name, what string, d, least time.Duration) error {
+	if d < least || d > s.maxTTL {
+		return fmt.Errorf("%w: %s of %v for %q: from %v to %v are allowed; the most is MaxTTL (?max-ttl= in a URL), which all clients of these nodes share and for which a node that may have forgotten grants nothing",
+			store.ErrInvalid, what, d, name, least, s.maxTTL)
+	}
+	return nil
+}
+
+func (s *Store) checkRenewal(h *store.Hold) error {
+	if len(h.Owner) > math.MaxUint16 {
+		return fmt.Errorf("%w: %q: the owner has %d bytes", store.ErrInvalid, h.Name, len(h.Owner))
+	}
+	return cmp.Or(checkName(h.Name), s.checkTime(h.Name, "a TTL", h.TTL, minTTL))
+}
+
+func (s *Store) checkClaim(c *store.Claim) error {
+	switch {
+	case c.Limit < 1 || c.Limit > store.Full || c.Weight < 1 || c.Weight > c.Limit:
+		return fmt.Errorf("%w: %q: weight %d under a limit of %d: want 1 <= weight <= limit <= %d", store.ErrInvalid, c.Name, c.Weight, c.Limit, int64(store.Full))
+	case len(c.Owner) > math.MaxUint16:
+		return fmt.Errorf("%w: %q: the owner has %d bytes", store.ErrInvalid, c.Name, len(c.Owner))
+	}
+	return cmp.Or(checkName(c.Name),
+		s.checkTime(c.Name, "a TTL", c.TTL, minTTL), s.checkTime(c.Name, "a place", c.Place, 0),
+		s.checkTime(c.Name, "a minimum hold", c.Keep, 0), s.checkTime(c.Name, "a lock delay", c.Delay, 0))
+}

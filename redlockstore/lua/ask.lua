@@ -1,0 +1,98 @@
+-- Asks for the claim with a fresh number, its P, which is its token if it is
+-- accepted. Only its owner's own newer ask takes a grant away.
+-- KEYS: 1 the name's; 2 the node's record. ARGV: 1 the entry from its order on,
+-- as if accepted; 2 TTL in µs; 3 place in µs; 4 how long to keep the key, in
+-- ms; 5 the node's record when it is open; 6 "t" for a try, "r" to repair a
+-- hold, else empty.
+-- Answers 'O' accepted; 'N' granted, but P is not above last; 'H' P is too far
+-- ahead of the clock; 'R' refused; 'S' an older ask; 'L' lost; 'M' mismatch;
+-- 'Q' the node may have forgotten and grants nothing yet; 'X' another maximum.
+local v = redis.call('MGET', KEYS[1], KEYS[2])
+local s, record = v[1], v[2]
+local t = redis.call('TIME')
+local now = t[1] * 1000000 + t[2]
+local AHEAD = 10000000
+if record == ARGV[5] and (not s or (#s == 11 and string.sub(s, 1, 3) == 'hl1')) and ARGV[6] ~= 'r' then
+	-- Nobody is there. What follows the helpers says the same, more slowly.
+	local p, n = struct.unpack('<d', ARGV[1], 9), struct.unpack('<H', ARGV[1], 80)
+	local newest = now
+	if s then newest = struct.unpack('<d', s, 4) end
+	if p > newest and p + n - 1 <= now + AHEAD then
+		redis.call('SET', KEYS[1], struct.pack('<c3ddd', 'hl1', p + n - 1, now, now + ARGV[2]) .. ARGV[1], 'PX', ARGV[4])
+		return 'O'
+	end
+end
+if record ~= ARGV[5] then
+	local most = struct.unpack('<d', ARGV[5], 5)
+	if not record then
+		-- The node has been wiped, or is new: what it granted before is over
+		-- when the longest of all TTLs is.
+		redis.call('SET', KEYS[2], struct.pack('<c4dd', 'hln1', most, now + most))
+		return 'Q' .. struct.pack('<d', most)
+	end
+	if #record ~= 20 or string.sub(record, 1, 4) ~= 'hln1' then return 'D' end
+	local have, opens = struct.unpack('<dd', record, 5)
+	if have ~= most then return 'X' .. struct.pack('<d', have) end
+	if opens > now then return 'Q' .. struct.pack('<d', math.min(opens - now, most)) end
+	redis.call('SET', KEYS[2], ARGV[5])
+end
+--@ node.lua
+local new = parse(struct.pack('<dd', now, now) .. ARGV[1], 1)
+if new.p + new.n - 1 > now + AHEAD then return 'H' .. struct.pack('<d', now) end
+local own = find(new.id)
+if own and own.broken ~= '' then
+	local reason = own.broken
+	settle(new.id)
+	return done('L' .. reason)
+end
+if own and own.expires <= now and own.accepted then -- before anything is dropped: it is lost, never a second entry
+	settle(new.id)
+	return done('L')
+end
+drop()
+own = find(new.id)
+if own and new.p < own.p then
+	room(new.id)
+	return done('S')
+end
+for _, e in ipairs(q) do
+	if e ~= own and e.limit ~= new.limit then
+		room(new.id)
+		return done('M' .. string.format('%.0f', e.limit))
+	end
+end
+local fresh, was, dropped = not own or new.p > own.p, own ~= nil, wrote
+if fresh then
+	if own then
+		local _, i = find(new.id)
+		table.remove(q, i)
+	end
+	own = new
+	own.granted, own.accepted, own.shown, own.raw = false, false, false, nil
+	insert(own)
+end
+room(new.id)
+if own.granted then
+	if not own.accepted and own.p > last then
+		last, own.accepted, own.since, own.raw = own.p + own.n - 1, true, now, nil
+	end
+	local us = own.accepted and ARGV[2] or ARGV[3]
+	if now + us > own.expires then own.expires, own.raw, wrote = now + us, nil, true end
+	if own.accepted then return done('O') end
+	return done('N' .. struct.pack('<dd', now, last))
+end
+if ARGV[6] == 't' then
+	local _, i = find(new.id)
+	table.remove(q, i)
+	room(new.id)
+	wrote = dropped or was or #woken > 0 -- else nothing is different
+	return done('R' .. obstacles(nil))
+end
+if now + ARGV[3] > own.expires then own.expires, own.raw, wrote = now + ARGV[3], nil, true end
+if fresh then
+	-- Who is granted here and comes later is to ask again, and so to yield.
+	for _, e in ipairs(q) do
+		if e.granted and before(own, e) and e.expires > now and e.broken == '' then woken[#woken + 1] = e end
+	end
+end
+return done('R' .. obstacles(own))

@@ -1,0 +1,164 @@
+-- What one node keeps of a name, and how it gives room. Before it: s is what
+-- is stored, or false, and now is the node's time in µs.
+local last, q, wrote, woken = 0, {}, false, {}
+local FIXED = '<ddddc32dHBdI4I4I4HB'
+
+local function parse(s, p)
+	local from, flags, owner, broken, e = p, nil, nil, nil, {}
+	e.since, e.expires, e.order, e.p, e.id, e.keep, owner, broken, e.delay,
+		e.limit, e.weight, e.used, e.n, flags, p = struct.unpack(FIXED, s, p)
+	local after = p + owner + broken
+	if after > #s + 1 or flags > 7 then error('cut off') end
+	e.owner = string.sub(s, p, p + owner - 1)
+	e.broken = string.sub(s, p + owner, after - 1)
+	e.granted, e.shown, e.accepted = flags % 2 == 1, flags % 4 >= 2, flags >= 4
+	e.raw = string.sub(s, from, after - 1) -- until e is changed
+	return e, after
+end
+
+local function raw(e)
+	if not e.raw then
+		local flags = 0
+		if e.granted then flags = 1 end
+		if e.shown then flags = flags + 2 end
+		if e.accepted then flags = flags + 4 end
+		e.raw = struct.pack(FIXED, e.since, e.expires, e.order, e.p, e.id, e.keep, #e.owner, #e.broken, e.delay,
+			e.limit, e.weight, e.used, e.n, flags) .. e.owner .. e.broken
+	end
+	return e.raw
+end
+
+local function parseall()
+	last = struct.unpack('<d', s, 4)
+	local p = 12
+	while p <= #s do
+		q[#q + 1], p = parse(s, p)
+	end
+end
+
+if s then
+	if string.sub(s, 1, 2) ~= 'hl' or #s < 11 then return 'C' end
+	if string.sub(s, 3, 3) ~= '1' then return 'V' .. string.sub(s, 3, 3) end
+	if not pcall(parseall) then return 'C' end
+else
+	last = now -- so that a record that was lost lowers no token
+end
+
+local function find(id)
+	for i, e in ipairs(q) do
+		if e.id == id then return e, i end
+	end
+end
+
+-- The instant at which e is out of the way, unless it is pushed.
+local function ends(e)
+	if not e.accepted then return e.expires end
+	local x = e.expires + e.delay
+	if e.shown and e.since + e.keep > x then x = e.since + e.keep end
+	return x
+end
+
+-- Whether a is served before b, on every node the same.
+local function before(a, b)
+	if a.order ~= b.order then return a.order < b.order end
+	return a.id < b.id
+end
+
+-- Puts e in its place.
+local function insert(e)
+	local i = #q + 1
+	while i > 1 and before(e, q[i - 1]) do i = i - 1 end
+	table.insert(q, i, e)
+	wrote = true
+end
+
+-- Drops what is over.
+local function drop()
+	local kept = {}
+	for _, e in ipairs(q) do
+		if ends(e) > now then kept[#kept + 1] = e end
+	end
+	if #kept < #q then q, wrote = kept, true end
+end
+
+-- Gives room, best first. What the entry of self is granted is no one else's
+-- news.
+local function room(self)
+	local held = 0
+	for _, e in ipairs(q) do
+		if e.granted then held = held + e.weight end
+	end
+	for _, e in ipairs(q) do
+		if not e.granted then
+			if held + e.weight > e.limit then break end
+			e.granted, e.raw = true, nil
+			held, wrote = held + e.weight, true
+			if e.id ~= self then woken[#woken + 1] = e end
+		end
+	end
+end
+
+local function settle(self)
+	drop()
+	room(self)
+end
+
+-- Stores what was changed, wakes those who were granted, and answers.
+local function done(answer)
+	if wrote then
+		local out, left = { struct.pack('<c3d', 'hl1', last) }, 0
+		for _, e in ipairs(q) do
+			out[#out + 1] = raw(e)
+			if ends(e) - now > left then left = ends(e) - now end
+		end
+		redis.call('SET', KEYS[1], table.concat(out), 'PX', string.format('%.0f', 86400000 + math.ceil(left / 1000)))
+	end
+	for _, e in ipairs(woken) do
+		-- Last, and not fatal: a script that fails is not undone, and a waiter
+		-- looks by itself.
+		redis.pcall('PUBLISH', string.match(KEYS[1], '^[^{]*') .. 'hint:' .. string.sub(e.id, 1, 16),
+			string.format('%.0f ', e.p) .. e.id .. ' ' .. KEYS[1])
+	end
+	return answer
+end
+
+-- The live hold of the id whose token is p; or nil and the answer: 'A' if there
+-- is none that a repair would take from anybody, else 'L', and the reason of a
+-- break.
+local function hold(id, p)
+	local e = find(id)
+	if not e then return nil, 'A' end
+	if e.p == p and e.broken == '' and (not e.accepted or e.expires <= now) then return nil, 'A' end
+	if not e.accepted or e.p ~= p or e.expires <= now then return nil, 'L' .. e.broken end
+	return e
+end
+
+-- What a refusal tells of those in the way of own, or of whoever comes last.
+local function obstacles(own)
+	local first, holding, ahead, passed, out = nil, 0, 0, false, {}
+	for _, e in ipairs(q) do
+		if e == own then
+			passed = true
+		elseif e.granted or not passed then
+			local x = ends(e)
+			if not first or x < first then first = x end
+			if e.granted then
+				holding = holding + 1
+				if holding <= 8 then table.insert(out, holding, raw(e)) end
+			else
+				ahead = ahead + 1
+				if ahead <= 16 then out[#out + 1] = struct.pack('<dc32', e.order, e.id) end
+			end
+		end
+	end
+	local left = 0
+	if first then left = first - now end
+	return struct.pack('<dddI4I4', now, last, left, holding, ahead) .. table.concat(out)
+end
+
+-- Ends e for its owner: drop takes it out, unless it is a hold whose token was
+-- shown and whose minimum hold is not over. There is no lock delay then.
+local function leave(e)
+	e.expires, e.delay, e.raw = now, 0, nil
+	wrote = true
+end

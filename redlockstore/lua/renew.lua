@@ -1,0 +1,31 @@
+-- Pushes the expiry of a hold forward, and keeps what else its owner tells.
+-- ARGV: 1 id; 2 token; 3 TTL in µs; 4 the newest token used of its block, or 0;
+-- 5 another id; 6 another owner; both empty if there is none; 7 "shown", or
+-- empty if the owner has not used the token yet; 8 "tell" to have the entry
+-- answered too.
+-- Answers '1', or 'A' or 'L' as hold does.
+local s = redis.call('GET', KEYS[1])
+local t = redis.call('TIME')
+local now = t[1] * 1000000 + t[2]
+--@ node.lua
+local id = ARGV[1]
+if ARGV[5] ~= '' and find(ARGV[5]) then id = ARGV[5] end -- done before: the reply was lost
+local e, lost = hold(id, tonumber(ARGV[2]))
+if e and e.broken ~= '' then e, lost = nil, 'L' .. e.broken end
+if e then
+	e.shown, e.raw, wrote = e.shown or ARGV[7] ~= '', nil, true
+	if now + ARGV[3] > e.expires then e.expires = now + ARGV[3] end
+	local used = ARGV[4] - e.p
+	if used > e.used and used < e.n then e.used = used end
+	if ARGV[6] ~= '' then e.owner = ARGV[6] end
+	if ARGV[5] ~= '' and id ~= ARGV[5] then
+		-- Its place is by the id too.
+		local _, i = find(id)
+		table.remove(q, i)
+		id, e.id = ARGV[5], ARGV[5]
+		insert(e)
+	end
+end
+settle(id)
+if e and ARGV[8] ~= '' then return done('1' .. raw(e)) end
+return done(lost or '1')

@@ -1,0 +1,287 @@
+package redlockstore
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A node is one of the servers. Its operations go out in lanes: those of one
+// claim one after another, and those that come while others are under way
+// together in the next pipeline. No caller waits for a node longer than it
+// wants to.
+type node struct {
+	s       *Store
+	i       int
+	client  *redis.Client
+	address string
+	offset  atomic.Int64 // its clock less ours, in µs, as learned last
+
+	mu       sync.Mutex
+	state    state
+	err      error         // why it is not up
+	opens    store.Instant // when it may grant again, if that is known; else 0
+	runID    string        // of its process
+	lanes    [2]lane
+	fastest  [8]time.Duration // the newest exchanges
+	measured int
+	owed     []*job // releases that it could not be told
+}
+
+type state int
+
+const (
+	unknown state = iota // it is being looked at
+	up
+	down
+)
+
+// most is how many operations a node may be behind with before it is left out.
+const most = 10_000
+
+// A lane has what waits for the exchange that is under way.
+type lane struct {
+	waiting []*job
+	flying  bool
+	since   store.Instant // when the exchange under way began
+}
+
+// A job is one operation on one node.
+type job struct {
+	n     *node
+	claim *claim // of an ask, and of the release of one; else nil
+	id    store.ID
+	sc    *script
+	args  []string // of the script: its keys, how many are told by keys, and the rest
+	keys  int
+	index int // of the hold, in a batch
+	out   chan<- reply
+	owed  store.Instant // a release is tried until then
+
+	left bool // it is not to be sent any more; guarded by n.mu
+}
+
+// A reply is what became of a job.
+type reply struct {
+	n      *node
+	index  int
+	answer string
+	err    error
+}
+
+func (j *job) done(answer string, err error) {
+	if err != nil {
+		err = j.n.failed(err)
+	}
+	if j.out != nil {
+		j.out <- reply{j.n, j.index, answer, err}
+	}
+}
+
+func (j *job) isAsk() bool     { return j.sc == &j.n.s.scripts.ask }
+func (j *job) isRelease() bool { return j.sc == &j.n.s.scripts.release }
+
+var errNotYet = errors.New("it has not answered yet")
+
+var errBusy = errors.New("it is slow, and was left out")
+
+// send has the job done, and its outcome sent to its channel. It does not
+// block.
+func (n *node) send(j *job) {
+	n.mu.Lock()
+	answer, err, over := n.queue(j)
+	n.mu.Unlock()
+	if over {
+		j.done(answer, err)
+	}
+}
+
+func (n *node) queue(j *job) (answer string, err error, over bool) {
+	l := &n.lanes[j.id[len(j.id)-1]%2]
+	if j.claim != nil {
+		// What has not been sent is over with a newer ask, and needs not be
+		// taken back.
+		for _, w := range l.waiting {
+			if w.claim == j.claim && w.isAsk() {
+				w.left = true
+			}
+		}
+		if j.isRelease() && j.claim.sent.Load()&(1<<n.i) == 0 {
+			return "A", nil, true
+		}
+	}
+	switch {
+	case n.state != up:
+		n.owe(j)
+		if n.err == nil {
+			return "", errNotYet, true
+		}
+		return "", n.err, true
+	case len(l.waiting) >= most, l.flying && len(l.waiting) > 0 && !j.isRelease() && store.Now().Sub(l.since) > n.s.timeout:
+		n.owe(j)
+		return "", errBusy, true
+	}
+	l.waiting = append(l.waiting, j)
+	if !l.flying {
+		l.flying, l.since = true, store.Now()
+		n.s.tasks.Go(func() { n.fly(l) })
+	}
+	return "", nil, false
+}
+
+// owe keeps a release until the node is back. n.mu is held.
+func (n *node) owe(j *job) {
+	if j.isRelease() && j.owed != 0 && len(n.owed) < most {
+		again := *j
+		again.out = nil
+		n.owed = append(n.owed, &again)
+	}
+}
+
+// fly sends what waits until nothing does.
+func (n *node) fly(l *lane) {
+	for {
+		n.mu.Lock()
+		jobs := l.waiting
+		l.waiting = nil
+		if len(jobs) == 0 || n.s.ctx.Err() != nil {
+			l.flying = false
+			n.mu.Unlock()
+			for _, j := range jobs {
+				j.done("", n.s.ctx.Err())
+			}
+			return
+		}
+		var left []*job
+		jobs = slices.DeleteFunc(jobs, func(j *job) bool {
+			if j.left {
+				left = append(left, j)
+			} else if j.claim != nil && j.isAsk() {
+				j.claim.sent.Or(1 << n.i)
+			}
+			return j.left
+		})
+		l.since = store.Now()
+		n.mu.Unlock()
+		for _, j := range left {
+			j.done("", errBusy)
+		}
+		if len(jobs) > 0 {
+			n.exchange(jobs)
+		}
+	}
+}
+
+// A command is one run of a script.
+type command struct{ *redis.StringCmd }
+
+// NoRetry keeps the client from sending it again: the majority is the retry.
+func (command) NoRetry() bool { return true }
+
+func (n *node) command(ctx context.Context, j *job) command {
+	args := make([]any, 0, 4+len(j.args))
+	args = append(args, "evalsha", j.sc.sha, j.keys)
+	for _, a := range j.args {
+		args = append(args, a)
+	}
+	if n.s.clock != nil {
+		args = append(args, strconv.FormatInt(n.s.clock(), 10))
+	}
+	return command{redis.NewStringCmd(ctx, args...)}
+}
+
+// exchange has the jobs done in one pipeline.
+func (n *node) exchange(jobs []*job) {
+	ctx, cancel := context.WithTimeout(n.s.ctx, n.s.timeout)
+	defer cancel()
+	commands := make([]command, len(jobs))
+	for i, j := range jobs {
+		commands[i] = n.command(ctx, j)
+	}
+	begun := store.Now()
+	if len(jobs) == 1 {
+		if err := n.client.Process(ctx, commands[0]); err != nil {
+			commands[0].SetErr(err)
+		}
+	} else {
+		pipe := n.client.Pipeline()
+		for _, c := range commands {
+			pipe.Process(ctx, c)
+		}
+		pipe.Exec(ctx) // the commands have the errors
+	}
+	n.took(store.Now().Sub(begun))
+	for i, j := range jobs {
+		answer, err := commands[i].Result()
+		if err == nil && answer == "" {
+			err = n.strange(answer)
+		}
+		if err != nil {
+			if n.gone(err) {
+				n.mu.Lock()
+				n.owe(j)
+				n.mu.Unlock()
+			}
+		}
+		j.done(answer, err)
+	}
+}
+
+// gone reports whether after such an error the node has to be looked at before
+// it is used again, and has that done.
+func (n *node) gone(err error) bool {
+	var server redis.Error
+	if errors.As(err, &server) {
+		text := err.Error()
+		away := false
+		for _, kind := range []string{"NOSCRIPT", "LOADING", "READONLY", "MASTERDOWN", "BUSY", "OOM", "MISCONF"} {
+			away = away || strings.HasPrefix(text, kind)
+		}
+		if !away {
+			return false
+		}
+		if strings.HasPrefix(text, "NOSCRIPT") {
+			err = errors.New("it was restarted, or its scripts were flushed")
+		}
+	}
+	n.lose(err)
+	return true
+}
+
+// lose takes the node out of use until it has been looked at.
+func (n *node) lose(err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.state != up || n.s.ctx.Err() != nil {
+		return
+	}
+	n.state, n.err = unknown, n.failed(err)
+	n.s.tasks.Go(n.join)
+}
+
+// took notes how long an exchange took.
+func (n *node) took(d time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.fastest[n.measured%len(n.fastest)] = d
+	n.measured++
+}
+
+// best is the fastest of the newest exchanges; 0: too few are known.
+func (n *node) best() time.Duration {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.measured < len(n.fastest) {
+		return 0
+	}
+	return slices.Min(n.fastest[:])
+}

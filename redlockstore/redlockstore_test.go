@@ -1,0 +1,113 @@
+package redlockstore
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/storetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(testserver.Main{M: m}) }
+
+// clientsOf returns a client of each address, closed when the test ends.
+func clientsOf(t testing.TB, addrs ...string) []*redis.Client {
+	t.Helper()
+	all := make([]*redis.Client, len(addrs))
+	for i, addr := range addrs {
+		c := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, DialerRetries: 1, DialTimeout: patience})
+		t.Cleanup(func() { c.Close() })
+		all[i] = c
+	}
+	return all
+}
+
+// apart is a prefix that nobody else uses.
+func apart() *Options { return &Options{Prefix: "test-" + store.NewProcess().String() + ":"} }
+
+// trusting returns a Store that takes its nodes for ones that have forgotten
+// nothing, young as they are, and waits long for them: the machine is loaded.
+func trusting(t testing.TB, clients []*redis.Client, o *Options) *Store {
+	t.Helper()
+	with := Options{Timeout: patience}
+	if o != nil {
+		with = *o
+		if with.Timeout == 0 {
+			with.Timeout = patience
+		}
+	}
+	s, err := New(clients, &with)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.trusts = true
+	return s
+}
+
+// newShared returns a Store on n shared servers, closed when the test ends.
+func newShared(t testing.TB, n int) *Store {
+	t.Helper()
+	s := trusting(t, clientsOf(t, testserver.SharedRedises(t, n)...), apart())
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+const patience = 30 * time.Second
+
+// until polls for something that must happen.
+func until(t testing.TB, what string, f func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !f(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("after %v still not: %s", patience, what)
+		}
+	}
+}
+
+var me = store.NewProcess()
+
+// mutex is a claim of all of a name, to be waited for.
+func mutex(name string) store.Claim {
+	return store.Claim{
+		Name: name, ID: me.NewID(), Limit: store.Full, Weight: store.Full,
+		TTL: time.Minute, Place: 10 * time.Second, Owner: store.Owner{Host: "h", PID: 1, Program: "p"}.String(),
+	}
+}
+
+func mustAsk(t testing.TB, s *Store, c store.Claim) store.Answer {
+	t.Helper()
+	a, err := s.Ask(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func mustHold(t testing.TB, s *Store, c store.Claim) store.Hold {
+	t.Helper()
+	a := mustAsk(t, s, c)
+	if !a.Granted {
+		t.Fatalf("%q is not granted: %+v", c.Name, a)
+	}
+	return store.Hold{Name: c.Name, ID: c.ID, Token: a.Token, TTL: c.TTL}
+}
+
+func listed(t testing.TB, s *Store, name string) store.State {
+	t.Helper()
+	for st, err := range s.List(t.Context(), name) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st
+	}
+	return store.State{Name: name}
+}
+
+func TestStore(t *testing.T) {
+	clients := clientsOf(t, testserver.SharedRedises(t, 3)...)
+	storetest.Run(t, func(t *testing.T) store.Store { return trusting(t, clients, nil) })
+}

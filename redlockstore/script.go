@@ -1,0 +1,53 @@
+package redlockstore
+
+import (
+	"crypto/sha1"
+	"embed"
+	"encoding/hex"
+	"strings"
+	"sync"
+)
+
+//go:embed lua
+var lua embed.FS
+
+// A script is an operation as a node runs it.
+type script struct {
+	name string
+	text string
+	sha  string
+}
+
+type scripts struct{ ask, renew, release, brk, view script }
+
+func (s *scripts) all() []*script {
+	return []*script{&s.ask, &s.renew, &s.release, &s.brk, &s.view}
+}
+
+// live are the scripts of every Store but those of some tests.
+var live = sync.OnceValue(func() *scripts { return load(func(text string) string { return text }) })
+
+// clocked are the scripts with the time, in µs, as their last argument instead
+// of the node's: for tests.
+var clocked = sync.OnceValue(func() *scripts {
+	return load(func(text string) string {
+		return strings.ReplaceAll(text, "redis.call('TIME')", "{ 0, ARGV[#ARGV] }")
+	})
+})
+
+func load(edit func(string) string) *scripts {
+	read := func(name string) string {
+		b, err := lua.ReadFile("lua/" + name + ".lua")
+		if err != nil {
+			panic(err) // it is in the binary
+		}
+		return string(b)
+	}
+	common := read("node")
+	one := func(name string) script {
+		text := edit(strings.Replace(read(name), "--@ node.lua\n", common, 1))
+		sum := sha1.Sum([]byte(text))
+		return script{name: name, text: text, sha: hex.EncodeToString(sum[:])}
+	}
+	return &scripts{ask: one("ask"), renew: one("renew"), release: one("release"), brk: one("break"), view: one("view")}
+}
