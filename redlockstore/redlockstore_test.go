@@ -48,25 +48,7 @@ func trusting(t testing.TB, clients []*redis.Client, o *Options) *Store {
 	return s
 }
 
-// newShared returns a Store on n shared servers, closed when the test ends.
-func newShared(t testing.TB, n int) *Store {
-	t.Helper()
-	s := trusting(t, clientsOf(t, testserver.SharedRedises(t, n)...), apart())
-	t.Cleanup(func() { s.Close() })
-	return s
-}
-
 const patience = 30 * time.Second
-
-// until polls for something that must happen.
-func until(t testing.TB, what string, f func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !f(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("after %v still not: %s", patience, what)
-		}
-	}
-}
 
 var me = store.NewProcess()
 

@@ -59,6 +59,7 @@ for root, in ~/.local/state/holdfast for others. URLs:
 
   file:DIR                          files on this host; DIR is made if missing
   redis://user:password@host:6379   a Redis server; rediss:// for TLS
+  redlock:redis://a,redis://b,…     a majority of independent Redis servers
 
 Put a URL with a password in a file, not on the command line.`,
 		Example: `  holdfast run nightly -- backup.sh
