@@ -147,6 +147,16 @@ var histories = []struct {
 		u.add(20, Event{Do: weight, Weight: store.Full/2 + 1}).add(21, Event{Do: lowered}).release(30, 31)
 		s.rlock(1, 18).got(22, 4).release(24, 25)
 	}},
+	{"a loss that was told ends a hold", 0, "", func(s *script) {
+		s.lock(1, 10).got(11, 1).add(100, Event{Do: lost}).release(120, 121)
+		s.lock(2, 12).got(110, 2).release(130, 131)
+	}},
+	{"a fault by which the store forgets nothing excuses nothing", exclusion, "", func(s *script) {
+		s.add(5, Event{Do: struck, Fault: restarted})
+		s.add(6, Event{Do: mended, Fault: restarted, Hits: 1})
+		s.lock(1, 10).got(11, 1).release(20, 21)
+		s.lock(2, 12).got(16, 2).release(30, 31)
+	}},
 	{"the deadline ends a hold", 0, "", func(s *script) {
 		s.lock(1, 10).got(11, 1).add(501, Event{Do: over}).add(502, Event{Do: lost})
 		s.lock(2, 12).got(511, 2).release(530, 531)
@@ -538,5 +548,38 @@ func TestAHistoryIsReadAsItWasWritten(t *testing.T) {
 		if _, err := Read(strings.NewReader(bad)); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("%.30q: %v, want an ErrInvalid", bad, err)
 		}
+	}
+}
+
+func TestTheWindowOfAViolationHasOnlyWhatMatters(t *testing.T) {
+	s := newScript()
+	fault := func(proc, from, to int, f Fault) {
+		s.add(from, Event{Do: struck, Proc: proc, Fault: f})
+		s.add(to, Event{Do: mended, Proc: proc, Fault: f, Hits: 1})
+	}
+	fault(1, 10, 20, stopLong)   // over before
+	fault(1, 80, 300, stopShort) // on
+	fault(1, 400, 410, stopLong) // later
+	fault(2, 90, 95, cut)        // over before
+	fault(3, 95, 250, halfCut)   // another's
+	s.lock(1, 100).got(101, 1).release(200, 201)
+	s.lock(2, 102).got(110, 2).release(130, 131)
+	s.rlock(3, 50).got(51, 0).release(60, 61)
+	var faults []Fault
+	for _, w := range s.judge().Violations {
+		if check(w.Check) != exclusion {
+			continue
+		}
+		for _, e := range w.Events {
+			if e.Do == struck {
+				faults = append(faults, e.Fault)
+			}
+			if e.Proc == 3 {
+				t.Errorf("it shows %s", e.line())
+			}
+		}
+	}
+	if !slices.Equal(faults, []Fault{stopShort}) {
+		t.Errorf("the faults %v, want %v", faults, stopShort)
 	}
 }
