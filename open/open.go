@@ -34,6 +34,9 @@ var schemes = map[string]func(rawURL string, u *url.URL) (store.Store, error){
 
 	"postgres":   postgres,
 	"postgresql": postgres,
+
+	"postgres+session":   postgresSession,
+	"postgresql+session": postgresSession,
 }
 
 // URL opens the store that the URL names:
@@ -47,6 +50,8 @@ var schemes = map[string]func(rawURL string, u *url.URL) (store.Store, error){
 //	                     and ?timeout=1s behind the last
 //	postgres://…         package pgstore, in a table; postgresql:// too, with the
 //	                     URLs of pgx and libpq, and ?schema=…&table=… for where
+//	postgres+session://… the same in session mode: ?tokens=1 has it give fencing
+//	                     tokens, from a sequence in ?schema=…
 //	mem:                 package memstore: a new store, shared with nobody
 //
 // It does no I/O over the network. Closing the store frees all that was opened.
@@ -163,6 +168,30 @@ func postgres(_ string, u *url.URL) (store.Store, error) {
 
 func mysql(rawURL string, _ *url.URL) (store.Store, error) {
 	s, err := mysqlstore.Open(rawURL, nil)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func postgresSession(_ string, u *url.URL) (store.Store, error) {
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return nil, fmt.Errorf("%w: PostgreSQL URL: what follows the ? cannot be read: special characters must be written as %%XX", store.ErrInvalid)
+	}
+	o := pgstore.SessionOptions{Schema: query.Get("schema")}
+	switch tokens := query.Get("tokens"); tokens {
+	case "", "0":
+	case "1":
+		o.Tokens = true
+	default:
+		return nil, fmt.Errorf("%w: PostgreSQL URL: tokens=%.20s: write 1 or 0", store.ErrInvalid, tokens)
+	}
+	query.Del("schema")
+	query.Del("tokens")
+	plain := *u // what is left is the driver's
+	plain.Scheme, plain.RawQuery = "postgres", query.Encode()
+	s, err := pgstore.OpenSession(plain.String(), &o)
 	if err != nil {
 		return nil, err
 	}

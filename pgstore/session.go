@@ -5,10 +5,13 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"net"
+	"os"
 	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 
@@ -52,6 +55,7 @@ type SessionStore struct {
 	keys  map[Key]*keyUse
 	seen  map[Key]*sighting
 	jobs  []*job
+	conn  *pgconn.PgConn     // nil: there is none
 	busy  bool               // a goroutine looks after the jobs and the connection
 	wake  context.CancelFunc // makes it look for jobs; nil: it does
 	drawn int64              // the newest token that we know of; without tokens, what tells one hold from another
@@ -168,6 +172,25 @@ func (s *SessionStore) TellLosses(told func(store.ID, error)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.told = told
+}
+
+// Presence returns the socket of the session, which is there while anything is
+// held. Who has it open keeps all that is held from coming free when this process
+// dies: for one that has to clean up first. It must be used for nothing else.
+func (s *SessionStore) Presence() (*os.File, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conn == nil {
+		return nil, fmt.Errorf("%w: there is no session on %s", store.ErrUnavailable, s.address)
+	}
+	conn := s.conn.Conn()
+	if secure, ok := conn.(interface{ NetConn() net.Conn }); ok {
+		conn = secure.NetConn()
+	}
+	if socket, ok := conn.(interface{ File() (*os.File, error) }); ok {
+		return socket.File()
+	}
+	return nil, fmt.Errorf("%w: the connection to %s is no socket", store.ErrUnsupported, s.address)
 }
 
 // Close implements [store.Store]: it closes the connection.

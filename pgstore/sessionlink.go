@@ -23,6 +23,9 @@ func (s *SessionStore) run() {
 		if err != nil {
 			s.fail(err)
 		} else {
+			s.mu.Lock()
+			s.conn = conn
+			s.mu.Unlock()
 			err = s.serve(conn)
 			s.lost(err)
 			s.tasks.Go(func() { s.hangUp(conn) }) // which takes its time where nobody answers
@@ -100,6 +103,7 @@ func (s *SessionStore) serve(conn *pgconn.PgConn) error {
 func (s *SessionStore) lost(err error) {
 	s.mu.Lock()
 	holds, told := s.holds, s.told
+	s.conn = nil
 	s.holds, s.keys = map[store.ID]*sessionHold{}, map[Key]*keyUse{}
 	s.mu.Unlock()
 	if told == nil || s.life.Err() != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/filestore"
 	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/pgstore"
 	"github.com/holdfast-go/holdfast/store"
 	"golang.org/x/sys/unix"
 )
@@ -164,17 +165,28 @@ func signals() <-chan os.Signal { return above.signals }
 // live is given to it to keep: if we are killed the name must not be had before
 // the front has killed the rest.
 func announce(s store.Store, leases *holdfast.Leases) {
-	if fs, ok := s.(*filestore.Store); ok {
-		if id, err := store.ParseID(held(leases)[0].ID); err == nil { // all are of one process
-			if f, err := fs.Presence(id.Process()); err == nil {
-				defer f.Close()
-				raw, _ := f.SyscallConn()
-				raw.Control(func(fd uintptr) { above.tell(message{what: holds}, int(fd)) })
-				return
-			}
-		}
+	if f, err := presence(s, leases); err == nil && f != nil {
+		defer f.Close()
+		raw, _ := f.SyscallConn()
+		raw.Control(func(fd uintptr) { above.tell(message{what: holds}, int(fd)) })
+		return
 	}
 	above.tell(message{what: holds}, -1)
+}
+
+// presence is what shows others that we live; nil where there is no such thing.
+func presence(s store.Store, leases *holdfast.Leases) (*os.File, error) {
+	switch s := s.(type) {
+	case *filestore.Store:
+		id, err := store.ParseID(held(leases)[0].ID) // all are of one process
+		if err != nil {
+			return nil, err
+		}
+		return s.Presence(id.Process())
+	case *pgstore.SessionStore:
+		return s.Presence()
+	}
+	return nil, nil
 }
 
 // armFront has the front kill all in d unless it is armed anew. disarmFront

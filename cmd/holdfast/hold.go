@@ -18,7 +18,7 @@ import (
 func (j *job) hold(leases *holdfast.Leases, in store.Store, chosen choice, signals <-chan os.Signal) error {
 	s := &supervisor{
 		leases: leases, signals: signals, start: clock.Now(), deadline: until(leases),
-		ttl: time.Duration(j.ttl), grace: time.Duration(j.grace), atMost: time.Duration(j.atMost), killOnLost: j.onLost == "kill",
+		ttl: time.Duration(j.ttl), grace: time.Duration(j.grace), atMost: time.Duration(j.atMost), killOnLost: j.onLost == "kill" || j.ttl == 0,
 	}
 	if !leases.Valid() { // we were stopped meanwhile
 		return exit(leases.Release())
@@ -41,7 +41,7 @@ func (j *job) hold(leases *holdfast.Leases, in store.Store, chosen choice, signa
 type lease struct {
 	Name  string `json:"name"`
 	ID    string `json:"id"`
-	Token int64  `json:"token"`
+	Token int64  `json:"token,omitempty"` // 0: the store gives none
 }
 
 func held(all *holdfast.Leases) (leases []lease) {
@@ -66,7 +66,10 @@ func environment(env []string, leases []lease) []string {
 		return append(env, "HOLDFAST_LEASES="+strings.TrimSpace(text.String()))
 	}
 	l := leases[0]
-	return append(env, "HOLDFAST_NAME="+l.Name, "HOLDFAST_TOKEN="+strconv.FormatInt(l.Token, 10), "HOLDFAST_ID="+l.ID)
+	if l.Token != 0 {
+		env = append(env, "HOLDFAST_TOKEN="+strconv.FormatInt(l.Token, 10))
+	}
+	return append(env, "HOLDFAST_NAME="+l.Name, "HOLDFAST_ID="+l.ID)
 }
 
 // setenv sets a variable, which must be in env once: of two most programs see

@@ -45,7 +45,7 @@ type record struct {
 
 // A holder is one of those in the way.
 type holder struct {
-	ID      string `json:"id"`
+	ID      string `json:"id"` // empty, and all but the owner, of a store that knows no more than who holds
 	Token   int64  `json:"token"`
 	Owner   owner  `json:"owner"`
 	Since   string `json:"since"`
@@ -99,7 +99,11 @@ func refusal(held *holdfast.HeldError, message string) record {
 		if time.Until(ends) <= 0 { // gone, but the name stays taken
 			ends = h.Ends
 		}
-		r.Holders = append(r.Holders, holder{h.ID, h.Token, ownerOf(h.Owner), h.Since.Format(time.RFC3339Nano), time.Until(ends).Milliseconds()})
+		known := holder{ID: h.ID, Token: h.Token, Owner: ownerOf(h.Owner)}
+		if !h.Since.IsZero() { // else the store knows who holds, and no more
+			known.Since, known.Expires = h.Since.Format(time.RFC3339Nano), time.Until(ends).Milliseconds()
+		}
+		r.Holders = append(r.Holders, known)
 	}
 	return r
 }

@@ -98,7 +98,8 @@ func (p *program) inspector() (store.Store, store.Inspector, error) {
 	in, ok := s.(store.Inspector)
 	if !ok {
 		s.Close()
-		return nil, nil, fmt.Errorf("%w: %s cannot be looked into", holdfast.ErrUnsupported, s.Describe().Store)
+		d := s.Describe()
+		return nil, nil, fmt.Errorf("%w: %s cannot be looked into: %s", holdfast.ErrUnsupported, d.Store, d.Lacks[store.PromiseInspect])
 	}
 	return s, in, nil
 }

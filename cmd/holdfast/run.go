@@ -39,6 +39,12 @@ group of its own. TERM, INT, HUP, QUIT, USR1 and USR2 are passed on to it. If th
 lock cannot be renewed, or is broken, it gets TERM, and KILL strictly before
 anybody else can get in.
 
+A store without deadlines (postgres+session:) has no TTL: HOLDFAST_TTL_MS is 0,
+there is no HOLDFAST_TOKEN unless its URL asks for tokens, and --ttl,
+--at-least-for and --slots are refused with 64. There the loss of a lock can only
+be noticed: the command gets KILL then, at once, and somebody else may be in by
+that time.
+
 Exit codes: the command's own; 128+N if signal N ended it; 64 wrong usage;
 69 the store does not answer; 70 internal error; 75 not obtained, somebody else
 has it; 76 lost while the command ran; 77 not allowed; 124 ran past
@@ -79,7 +85,7 @@ has it; 76 lost while the command ran; 77 not allowed; 124 ran past
 	f.BoolVarP(&j.shared, "shared", "s", false, "share it with others that use -s")
 	f.Var(&j.slots, "slots", "take K of N slots, the same N for all who use NAME")
 	f.StringVarP(&j.line, "command", "c", "", "run `LINE` by $SHELL -c (or /bin/sh)")
-	f.Var(&j.ttl, "ttl", "how long the lock outlives a host that dies; at least 2s")
+	f.Var(&j.ttl, "ttl", "how long the lock outlives a host that dies; at least 2s; not on a store without deadlines")
 	f.Var(&j.atLeast, "at-least-for", "the name stays taken for `DUR` from the grant, even if the command ends sooner")
 	f.Var(&j.atMost, "at-most-for", "end the command after `DUR`: TERM, -k later KILL, exit 124")
 	f.StringVar(&j.onLost, "on-lost", "term", "`HOW` to end the command when the lock is lost: term (and kill after -k), or kill")
@@ -199,10 +205,10 @@ func (j *job) run(cmd *cobra.Command, args []string) error {
 		return err // not by exit: it is told with "See --help"
 	}
 	if !j.json {
-		return j.obtainAndHold()
+		return j.obtainAndHold(cmd)
 	}
 	stderr.journal = newJournal(j)
-	err := exit(j.obtainAndHold())
+	err := exit(j.obtainAndHold(cmd))
 	ended := &exitError{}
 	errors.As(err, &ended)
 	switch {
@@ -224,7 +230,7 @@ func (j *job) tellEnded(code int) {
 }
 
 // obtainAndHold runs the command under the lock.
-func (j *job) obtainAndHold() error {
+func (j *job) obtainAndHold(cmd *cobra.Command) error {
 	if err := j.find(); err != nil {
 		return err
 	}
@@ -241,6 +247,9 @@ func (j *job) obtainAndHold() error {
 	}
 	owner := holdfast.ThisProcess()
 	owner.PID, owner.Program, owner.Note = frontPID(), filepath.Base(j.argv[0]), j.note
+	if _, lacks := s.Describe().Lacks[store.PromiseDeadline]; lacks && !cmd.Flags().Changed("ttl") {
+		j.ttl = 0 // there is none, and to ask for one is refused
+	}
 	locks, err := holdfast.New(s, &holdfast.Options{
 		TTL: time.Duration(j.ttl), MinHold: time.Duration(j.atLeast), Owner: owner, Logger: logger(j.verbose),
 	})

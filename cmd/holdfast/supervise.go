@@ -20,7 +20,7 @@ type supervisor struct {
 	group   *group
 	signals <-chan os.Signal
 
-	ttl, grace time.Duration // grace: between TERM and KILL
+	ttl, grace time.Duration // grace: between TERM and KILL; ttl: 0 where leases have no deadline
 	killOnLost bool          // no TERM when the lease is lost
 	atMost     time.Duration // 0: no bound
 
@@ -108,9 +108,22 @@ func (s *supervisor) done() bool {
 	return false
 }
 
+// silence is how long we may say nothing to our front where leases have no
+// deadline: it ends all if we are stopped for longer.
+const silence = 10 * time.Second
+
 // until is the deadline of the leases on our clock, which counts the time that
-// the machine was suspended.
-func until(l *holdfast.Leases) clock.Instant { return clock.Now().Add(time.Until(l.Deadline())) }
+// the machine was suspended. Of leases that have none it is always as far away.
+func until(l *holdfast.Leases) clock.Instant {
+	d := l.Deadline()
+	if !d.IsZero() {
+		return clock.Now().Add(time.Until(d))
+	}
+	if l.Valid() {
+		return clock.Now().Add(silence)
+	}
+	return clock.Now() - 1
+}
 
 // look does what is due by the clock, and returns when to look again: at least
 // each second, as no timer runs while the machine is suspended.

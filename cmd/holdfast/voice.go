@@ -65,7 +65,11 @@ func (v *voice) holds(all *holdfast.Leases) {
 	defer v.mu.Unlock()
 	if v.journal != nil {
 		v.journal.leases = held(all)
-		v.put(record{Event: eventHeld, Expires: time.Until(all.Deadline()).Milliseconds()})
+		r := record{Event: eventHeld}
+		if d := all.Deadline(); !d.IsZero() {
+			r.Expires = time.Until(d).Milliseconds()
+		}
+		v.put(r)
 	}
 }
 

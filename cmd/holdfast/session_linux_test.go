@@ -1,0 +1,165 @@
+package main
+
+import (
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A sessions is a database of its own, in whose sessions locks are kept.
+type sessions struct {
+	t     *testing.T
+	admin *pgx.Conn
+	store string
+}
+
+func newSessions(t *testing.T) *sessions {
+	t.Helper()
+	addr := testserver.SharedPostgres(t)
+	admin, err := pgx.Connect(t.Context(), testserver.PostgresURL(addr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { admin.Close(t.Context()) })
+	name := "test_" + store.NewProcess().String()
+	if _, err := admin.Exec(t.Context(), "CREATE DATABASE "+name); err != nil {
+		t.Fatal(err)
+	}
+	return &sessions{t, admin, "postgres+session://postgres@" + addr + "/" + name + "?sslmode=disable"}
+}
+
+// terminate ends the sessions of the database that hold a lock.
+func (s *sessions) terminate() {
+	s.t.Helper()
+	var n int
+	err := s.admin.QueryRow(s.t.Context(), `SELECT count(pg_terminate_backend(l.pid)) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+		WHERE l.locktype = 'advisory' AND d.datname = split_part(split_part($1, '?', 1), '/', 4)`, s.store).Scan(&n)
+	if err != nil || n == 0 {
+		s.t.Fatalf("terminated %d sessions, %v", n, err)
+	}
+}
+
+func TestSession_TheCommandIsToldOfNoTTLAndOfNoToken(t *testing.T) {
+	s := newSessions(t)
+	show := []string{"-n", "--", "sh", "-c", `echo "$HOLDFAST_NAME ${HOLDFAST_TOKEN-none} $HOLDFAST_TTL_MS" >told`}
+	plain := begin(t, s.store, show...)
+	plain.exits(0)
+	if told := plain.text("told"); told != "x none 0\n" {
+		t.Errorf("without tokens it is told %q", told)
+	}
+	several := begin(t, s.store, "y", "-n", "--", "sh", "-c", `echo "${HOLDFAST_TOKEN-none} $HOLDFAST_LEASES" >told`)
+	several.exits(0)
+	if told := several.text("told"); strings.Contains(told, "token") || !strings.HasPrefix(told, `none [{"name":"x","id":"`) {
+		t.Errorf("of several, without tokens, it is told %q", told)
+	}
+	var before string
+	for range 2 {
+		with := begin(t, s.store+"&tokens=1", show...)
+		with.exits(0)
+		told := strings.Fields(with.text("told"))
+		if len(told) != 3 || told[1] <= before || len(told[1]) < 16 || told[2] != "0" {
+			t.Errorf("with tokens it is told %q, after %q", told, before)
+			break
+		}
+		before = told[1]
+	}
+}
+
+func TestSession_WhatNeedsATTLIsWrongUsage(t *testing.T) {
+	s := newSessions(t)
+	for _, flags := range [][]string{{"--ttl", "30"}, {"--at-least-for", "1"}, {"--slots", "1/3"}} {
+		r := begin(t, s.store, append(flags, "--", "touch", "ran")...)
+		r.exits(exitUsage)
+		if r.exists("ran") || !strings.Contains(r.text("stderr"), "advisory lock") {
+			t.Errorf("%v: it says %q", flags, r.text("stderr"))
+		}
+	}
+	for _, args := range [][]string{{"ls"}, {"show", "x"}, {"check", "x", "--id", strings.Repeat("0", 32)}, {"break", "x", "--id", strings.Repeat("0", 32), "--token", "1", "--reason", "r"}} {
+		out, err := exec.Command("holdfast", append(args, "--store", s.store)...).CombinedOutput()
+		ended, ok := err.(*exec.ExitError)
+		if !ok || ended.ExitCode() != exitUsage || !strings.Contains(string(out), "pg_locks") {
+			t.Errorf("%v: %v: %s", args, err, out)
+		}
+	}
+}
+
+// A loss can only be noticed: there is no time left for TERM.
+func TestSession_ALossKillsAtOnce(t *testing.T) {
+	s := newSessions(t)
+	r := begin(t, s.store, "-k", "10", "--", "sh", "-c", `trap 'echo TERM >>termed' TERM; setsid sleep 1000 & touch in; while :; do sleep 0.02; done`)
+	soon(t, "the command runs", func() bool { return r.exists("in") })
+	if code := obtained(t, s.store, "-n"); code != exitHeld {
+		t.Errorf("somebody else gets %d, want %d", code, exitHeld)
+	}
+	s.terminate()
+	r.exits(exitLost)
+	r.nothingLeft()
+	if r.exists("termed") || !strings.Contains(r.text("stderr"), "terminating connection") {
+		t.Errorf("TERM: %v; it says %q", r.exists("termed"), r.text("stderr"))
+	}
+	soon(t, "the name is free", func() bool { return obtained(t, s.store, "-n") == 0 })
+}
+
+// What kills the engine must not let anybody in before the front has killed the
+// rest: it keeps the session.
+func TestSession_WhoWaitsGetsInOnlyWhenAllIsKilled(t *testing.T) {
+	s := newSessions(t)
+	r := beginTree(t, s.store)
+	r.signal(r.front(), syscall.SIGSTOP) // so that it takes its time
+	engine := r.engine()
+	r.signal(engine, syscall.SIGKILL)
+	if code := obtained(t, s.store, "-w", "1.5"); code != exitHeld {
+		t.Errorf("before anything is killed somebody else gets %d, want %d", code, exitHeld)
+	}
+	next := begin(t, s.store, "-v", "--", "sh", "-c", `grep -lsz "^`+r.mark+`$" /proc/[0-9]*/environ >found; touch looked`)
+	soon(t, "the next one waits", func() bool { return strings.Contains(next.text("stderr"), "waiting") })
+	r.signal(r.front(), syscall.SIGCONT)
+	next.exits(0)
+	r.exits(exitInternal)
+	if found := strings.Fields(next.text("found")); !next.exists("looked") || len(found) > 1 {
+		t.Errorf("there were still %v", found)
+	}
+}
+
+// Nobody can tell whether one who says nothing would notice a loss.
+func TestSession_AStoppedEngineEndsTheCommand(t *testing.T) {
+	s := newSessions(t)
+	r := beginBeat(t, s.store)
+	time.Sleep(2 * silence / 3) // an engine that speaks is let be, however long it takes
+	stopped := time.Now()
+	r.signal(r.engine(), syscall.SIGSTOP)
+	next := begin(t, s.store, "-w", "1m", "--", "beat", "beat")
+	r.exits(exitLost)
+	if after := time.Since(stopped); after < silence/2 {
+		t.Errorf("ended after %v", after)
+	}
+	r.nothingLeft()
+	r.before(next)
+}
+
+func TestSession_ARefusalSaysWho(t *testing.T) {
+	s := newSessions(t)
+	r := begin(t, s.store, "--", "sh", "-c", "touch in; until [ -e out ]; do sleep 0.02; done")
+	soon(t, "the command runs", func() bool { return r.exists("in") })
+	for _, how := range []string{"-n", "-w 0.3"} {
+		next := begin(t, s.store, append(strings.Fields(how), "--", "true")...)
+		next.exits(exitHeld)
+		if said := next.text("stderr"); !strings.Contains(said, "(sh)") || !strings.Contains(said, "session ") || strings.Contains(said, "since") {
+			t.Errorf("%s: it says %q", how, said)
+		}
+	}
+	refused := begin(t, s.store, "-n", "--json", "--", "true")
+	refused.exits(exitHeld)
+	if said := refused.text("stderr"); !strings.Contains(said, `"holders":[{"id":"","token":0,"owner":{"host":`) || !strings.Contains(said, `"since":"","expires_ms":0}`) {
+		t.Errorf("--json: %s", said)
+	}
+	r.touch("out")
+	r.exits(0)
+}
