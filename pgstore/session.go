@@ -70,6 +70,7 @@ type dialer interface {
 var _ interface {
 	store.Store
 	store.LossTeller
+	store.Checker
 } = (*SessionStore)(nil)
 
 // NewSession returns a SessionStore that opens its connection with the settings

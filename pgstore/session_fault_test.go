@@ -396,6 +396,9 @@ func TestSession_OnAServerOfItsOwn(t *testing.T) {
 		if !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "a pooler is in between") {
 			t.Fatalf("through a pooler: %v", err)
 		}
+		if found := u.Check(t.Context()); len(found) != 1 || !errors.Is(found[0].Err, store.ErrUnsupported) {
+			t.Fatalf("Check: %+v", found)
+		}
 		newUser(t, poolOn(t, server.Addr), nil).take("a")
 	})
 	t.Run("AStandbyIsRefused", func(t *testing.T) {

@@ -38,8 +38,12 @@ func TestSession_RightsThatSuffice(t *testing.T) {
 	denied := func(hint string) {
 		t.Helper()
 		u := newUser(t, pool, &SessionOptions{Tokens: true, Schema: schema})
+		found := u.Check(t.Context())
 		if _, err := u.Ask(t.Context(), u.claim("a", 1)); !errors.Is(err, store.ErrDenied) || !strings.Contains(err.Error(), hint) {
 			t.Fatalf("%v, want ErrDenied with %q", err, hint)
+		}
+		if f := found[len(found)-1]; !errors.Is(f.Err, store.ErrDenied) && !strings.Contains(hint, "package comment") {
+			t.Fatalf("Check has found %+v, and it was denied for %q", found, hint)
 		}
 	}
 	plain, other := newUser(t, pool, nil), newUser(t, admin, nil)
@@ -60,13 +64,16 @@ func TestSession_RightsThatSuffice(t *testing.T) {
 	}
 	run(made)
 	run(made) // again
-	denied("USAGE and SELECT on it are needed")
+	denied("USAGE and SELECT on the sequence")
 	run(`GRANT USAGE ON SEQUENCE ` + schema + `.holdfast_tokens TO ` + role)
-	denied("USAGE and SELECT on it are needed")
+	denied("USAGE and SELECT on the sequence")
 	run(`GRANT SELECT ON SEQUENCE ` + schema + `.holdfast_tokens TO ` + role)
 	denied("the package comment of pgstore lists the rights")
 	run(`GRANT USAGE ON SCHEMA ` + schema + ` TO ` + role)
 	u := newUser(t, pool, &SessionOptions{Tokens: true, Schema: schema})
+	if found := u.Check(t.Context()); len(found) != 2 || found[0].Level() != store.LevelOK || found[1].Level() != store.LevelOK {
+		t.Fatalf("Check: %+v", found)
+	}
 	first := u.take(fresh())
 	if second := u.take(fresh()); second.Token <= first.Token || first.Token <= 0 {
 		t.Fatalf("tokens %d and %d", first.Token, second.Token)
@@ -95,8 +102,9 @@ func TestSession_WhatIsNotOursIsLeftAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		u := newUser(t, pool, &SessionOptions{Tokens: true, Schema: schema})
-		if _, err := u.Ask(t.Context(), u.claim("a", 1)); !errors.Is(err, store.ErrCorrupt) {
-			t.Errorf("%s: %v, want ErrCorrupt", what, err)
+		found := u.Check(t.Context())
+		if _, err := u.Ask(t.Context(), u.claim("a", 1)); !errors.Is(err, store.ErrCorrupt) || !errors.Is(found[1].Err, store.ErrCorrupt) {
+			t.Errorf("%s: %v, and Check says %+v, want ErrCorrupt", what, err, found)
 		}
 	}
 	u := newUser(t, pool, &SessionOptions{Tokens: true, Schema: "nowhere"})

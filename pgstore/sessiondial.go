@@ -18,9 +18,22 @@ import (
 func (s *SessionStore) dial() (*pgconn.PgConn, error) {
 	ctx, cancel := context.WithTimeout(s.life, s.patience)
 	defer cancel()
+	conn, err := s.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.makeReady(ctx, conn); err != nil {
+		s.hangUp(conn)
+		return nil, err
+	}
+	return conn, nil
+}
+
+// connect opens a connection on which a session can be kept.
+func (s *SessionStore) connect(ctx context.Context) (*pgconn.PgConn, error) {
 	config, err := s.dialer.config(ctx)
 	if err != nil {
-		return nil, s.failed("open a session", err)
+		return nil, s.failed(opening, err)
 	}
 	c := &config.Config
 	// What the user has set for connections that others share is not for this one.
@@ -34,9 +47,9 @@ func (s *SessionStore) dial() (*pgconn.PgConn, error) {
 	}
 	conn, err := pgconn.ConnectConfig(ctx, c)
 	if err != nil {
-		return nil, s.failed("open a session", err)
+		return nil, s.failed(opening, err)
 	}
-	if err := s.makeReady(ctx, conn); err != nil {
+	if err := s.greet(ctx, conn); err != nil {
 		s.hangUp(conn)
 		return nil, err
 	}
@@ -61,19 +74,26 @@ SELECT set_config(name, v.value, false) FROM pg_settings JOIN (VALUES
 	('tcp_keepalives_idle', '10'), ('tcp_keepalives_interval', '5'), ('tcp_keepalives_count', '3'), ('tcp_user_timeout', '25000')
 ) v (name, value) USING (name)`
 
-func (s *SessionStore) makeReady(ctx context.Context, conn *pgconn.PgConn) error {
-	const what = "open a session"
+// opening is what is done, for errors.
+const opening = "open a session"
+
+func (s *SessionStore) greet(ctx context.Context, conn *pgconn.PgConn) error {
 	rows, err := query(ctx, conn, setup)
 	if err != nil {
-		return s.failed(what, err)
+		return s.failed(opening, err)
 	}
 	switch pid := strconv.FormatUint(uint64(conn.PID()), 10); {
 	case rows[0][0] != pid:
 		return fmt.Errorf("%w: %s on %s: a pooler is in between (the server calls the session %s, and we were told %s), which may give our session to others between two statements: "+
-			"name the server itself, or use the table mode, which goes through any pooler", store.ErrUnsupported, what, s.address, rows[0][0], pid)
+			"name the server itself, or use the table mode, which goes through any pooler", store.ErrUnsupported, opening, s.address, rows[0][0], pid)
 	case rows[0][1] == "t":
-		return fmt.Errorf("%w: %s on %s: it is a standby, and its locks are nobody else's: name the primary (target_session_attrs=read-write finds it among several hosts)", store.ErrUnsupported, what, s.address)
+		return fmt.Errorf("%w: %s on %s: it is a standby, and its locks are nobody else's: name the primary (target_session_attrs=read-write finds it among several hosts)", store.ErrUnsupported, opening, s.address)
 	}
+	return nil
+}
+
+// makeReady finds the sequence of the tokens and prepares the statements.
+func (s *SessionStore) makeReady(ctx context.Context, conn *pgconn.PgConn) error {
 	if s.sequence != "" {
 		if err := s.findSequence(ctx, conn); err != nil {
 			return err
@@ -81,7 +101,7 @@ func (s *SessionStore) makeReady(ctx context.Context, conn *pgconn.PgConn) error
 	}
 	for name, sql := range s.statements() {
 		if _, err := conn.Prepare(ctx, name, sql, nil); err != nil {
-			return s.failed(what, err)
+			return s.failed(opening, err)
 		}
 	}
 	return nil
@@ -129,13 +149,8 @@ func (s *SessionStore) findSequence(ctx context.Context, conn *pgconn.PgConn) er
 		switch {
 		case err != nil:
 			return s.failed(what, err)
-		case len(rows) > 0 && rows[0][0] != "t":
-			return fmt.Errorf("%w: %s on %s: what has that name is not of holdfast (a sequence of bigint that counts up, caches nothing and does not begin again) and was left alone: "+
-				"name another schema", store.ErrCorrupt, what, s.address)
-		case len(rows) > 0 && rows[0][1] != "t":
-			return fmt.Errorf("%w: %s on %s: USAGE and SELECT on it are needed", store.ErrDenied, what, s.address)
 		case len(rows) > 0:
-			return nil
+			return s.judgeSequence(rows[0])
 		case try == repeats:
 			return fmt.Errorf("%w: %s on %s: it was made, and is not there", store.ErrUnavailable, what, s.address)
 		}
@@ -151,6 +166,18 @@ func (s *SessionStore) findSequence(ctx context.Context, conn *pgconn.PgConn) er
 			return s.failed(what, err)
 		}
 	}
+}
+
+// judgeSequence says whether what describe has found will do.
+func (s *SessionStore) judgeSequence(row []string) error {
+	switch {
+	case row[0] != "t":
+		return fmt.Errorf("%w: the tokens on %s: what has the name %s is not of holdfast (a sequence of bigint that counts up, caches nothing and does not begin again) and was left alone: "+
+			"name another schema", store.ErrCorrupt, s.address, s.sequence)
+	case row[1] != "t":
+		return fmt.Errorf("%w: the tokens on %s: USAGE and SELECT on the sequence %s are needed", store.ErrDenied, s.address, s.sequence)
+	}
+	return nil
 }
 
 // statements are those that are prepared.

@@ -23,7 +23,7 @@ var mutants = []mutant.Broken{
 	one("the kernel does not kill the command of a killed engine", "TestKillingBothEndsTheCommand", "group_linux.go",
 		"{Pdeathsig: syscall.SIGKILL}", "{}"),
 	one("the front does not keep the name", "TestWhoWaitsGetsInOnlyWhenAllIsKilled", "group_unix.go",
-		"return s.Presence(id.Process())", "return nil, nil"),
+		"return s.Presence(id.Process())", "_ = id\n\t\treturn nil, nil"),
 	one("the front does not keep the session", "TestSession_WhoWaitsGetsInOnlyWhenAllIsKilled", "group_unix.go", "return s.Presence()\n", "return nil, nil\n"),
 	one("TERM when it is too late for that", "TestSession_ALossKillsAtOnce", "hold.go", " || j.ttl == 0,", ","),
 	one("nobody acts for a stopped engine without deadline", "TestSession_AStoppedEngineEndsTheCommand", "supervise.go", "return clock.Now().Add(silence)", "return clock.Now().Add(time.Hour)"),
