@@ -49,8 +49,8 @@ func newEngine(s store.Store) *engine {
 	e.gates.init(e)
 	e.hints.init(e)
 	e.sched.init(e)
-	if e.endless {
-		e.store.(store.LossTeller).TellLosses(e.sched.told)
+	if t, ok := e.store.(store.LossTeller); e.endless && ok {
+		t.TellLosses(e.sched.told)
 	}
 	return e
 }

@@ -25,6 +25,11 @@ func New(s store.Store, o *Options) (*Locker, error) {
 	if s == nil {
 		return nil, fmt.Errorf("%w: holdfast.New needs a store, got nil", ErrInvalid)
 	}
+	if d := s.Describe(); endless(&d) {
+		if _, ok := s.(store.LossTeller); !ok {
+			return nil, fmt.Errorf("%w: %s has no deadlines, and is no store.LossTeller: how is a loss to be known?", ErrInvalid, d.Store)
+		}
+	}
 	l := (&Locker{e: newEngine(s), o: &Options{}}).With(o)
 	if l.err != nil {
 		return nil, l.err

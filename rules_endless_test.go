@@ -259,6 +259,13 @@ func TestEndless_WhatNeedsADeadlineIsUnsupported(t *testing.T) {
 	})
 }
 
+// Such as one that something was put around, which forgot that.
+func TestEndless_AStoreThatTellsNoLossesIsRefused(t *testing.T) {
+	if _, err := New(struct{ store.Store }{newSession(t)}, nil); !errors.Is(err, ErrInvalid) {
+		t.Fatalf("error %v, want ErrInvalid", err)
+	}
+}
+
 func TestEndless_ARefusalTellsNoTimesThatNobodyKnows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSession(t)

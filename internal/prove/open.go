@@ -5,12 +5,16 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
+	"net/url"
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/open"
+	"github.com/holdfast-go/holdfast/pgstore"
 	"github.com/holdfast-go/holdfast/redisstore"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -35,6 +39,8 @@ var ways = map[string]way{
 	"file":   {open: asItIs},
 	"redis":  {open: openRedis, network: true, driver: 8 * time.Second}, // go-redis: 5 s to dial, 3 s to read
 	"rediss": {open: openRedis, network: true, driver: 8 * time.Second},
+
+	"postgres+session": {open: openPostgresSession, network: true},
 }
 
 func schemeOf(rawURL string) string {
@@ -82,4 +88,44 @@ func openRedis(rawURL string, dial Dial) (store.Store, error) {
 		return nil, err
 	}
 	return ownRedis{s, client}, nil
+}
+
+// ownSession is a session of PostgreSQL with the pool whose settings it has.
+type ownSession struct {
+	*pgstore.SessionStore
+	pool *pgxpool.Pool
+}
+
+func (s ownSession) Close() error {
+	err := s.SessionStore.Close()
+	s.pool.Close()
+	return err
+}
+
+func openPostgresSession(rawURL string, dial Dial) (store.Store, error) {
+	bad := fmt.Errorf("%w: the PostgreSQL URL is wrong", store.ErrInvalid) // the parsers' errors may show it
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return nil, bad
+	}
+	query := u.Query()
+	o := pgstore.SessionOptions{Tokens: query.Get("tokens") == "1", Schema: query.Get("schema")}
+	query.Del("tokens")
+	query.Del("schema")
+	u.Scheme, u.RawQuery = "postgres", query.Encode()
+	config, err := pgxpool.ParseConfig(u.String())
+	if err != nil {
+		return nil, bad
+	}
+	config.ConnConfig.DialFunc = pgconn.DialFunc(dial)
+	pool, err := pgxpool.NewWithConfig(context.Background(), config)
+	if err != nil {
+		return nil, bad
+	}
+	s, err := pgstore.NewSession(pool, &o)
+	if err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return ownSession{s, pool}, nil
 }

@@ -172,6 +172,9 @@ type shared struct{ store.Store }
 
 func (shared) Close() error { return nil }
 
+// TellLosses implements [store.LossTeller] for those that are.
+func (s shared) TellLosses(told func(store.ID, error)) { s.Store.(store.LossTeller).TellLosses(told) }
+
 // record writes the history to a file as it comes in.
 func (r *run) record() error {
 	err := os.MkdirAll(r.o.Out, 0o777)

@@ -95,6 +95,13 @@ func TestTheRedisStoreIsProved(t *testing.T) {
 	proved(t, options("redis://"+testserver.SharedRedis(t), 1))
 }
 
+// What a session loses can only be noticed, so what is judged is all but that
+// nobody is beside another and that each is told in time.
+func TestTheSessionsOfPostgreSQLAreProved(t *testing.T) {
+	url := testserver.PostgresURL(testserver.SharedPostgres(t), "tokens=1")
+	proved(t, options(strings.Replace(url, "postgres://", "postgres+session://", 1), 1))
+}
+
 // A Redis that comes back from its death, or is wiped, has lost everything: two
 // may hold a name then, and nothing else is excused.
 func TestAServerThatIsFrozenKilledAndWipedVoidsOnlyWhatItMust(t *testing.T) {
