@@ -305,7 +305,7 @@ func faultyRueidis(rawURL string, ttl time.Duration, dial prove.Dial) (prove.Pee
 	if err != nil {
 		return nil, err
 	}
-	l, err := rueidislock.NewLocker(rueidislock.LockerOption{
+	o := rueidislock.LockerOption{
 		ClientOption: rueidis.ClientOption{
 			InitAddress: []string{u.Host},
 			DialCtxFn: func(ctx context.Context, addr string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
@@ -313,11 +313,16 @@ func faultyRueidis(rawURL string, ttl time.Duration, dial prove.Dial) (prove.Pee
 			},
 		},
 		KeyMajority: 1, KeyValidity: ttl, NoLoopTracking: true, TryNextAfter: ttl,
-	})
-	if err != nil {
-		return nil, err
 	}
-	return peerRueidis{l}, nil
+	for began := time.Now(); ; time.Sleep(ttl / 10) { // it connects at once, and the link may be bad
+		l, err := rueidislock.NewLocker(o)
+		if err == nil {
+			return peerRueidis{l}, nil
+		}
+		if time.Since(began) > time.Minute {
+			return nil, err
+		}
+	}
 }
 
 func (p peerRueidis) Lock(ctx context.Context, name string) (prove.Lease, error) {

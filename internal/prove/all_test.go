@@ -39,9 +39,8 @@ type record struct {
 	Grants int            `json:"grants"`
 	Waits  int            `json:"waits"`
 	Handed int            `json:"handed,omitempty"` // over inside a process
-	Harmed int            `json:"harmed,omitempty"` // unsafe uses
 	Losses int            `json:"losses"`
-	Caught int            `json:"caught"`
+	Caught int            `json:"caught"` // late uses, by the fence
 	Faults map[string]int `json:"faults"`
 }
 
@@ -94,7 +93,7 @@ func (r *records) sum(store string, dense bool) (sum record, runs, proved, fault
 		}
 		runs, proved = runs+1, proved+count(x.Proved)
 		sum.Grants, sum.Waits, sum.Losses, sum.Caught = sum.Grants+x.Grants, sum.Waits+x.Waits, sum.Losses+x.Losses, sum.Caught+x.Caught
-		sum.Handed, sum.Harmed, sum.Took = sum.Handed+x.Handed, sum.Harmed+x.Harmed, sum.Took+x.Took
+		sum.Handed += x.Handed
 		for _, n := range x.Faults {
 			faults += n
 		}
@@ -186,8 +185,8 @@ func (r *records) run(t *testing.T, o *Options, x record) {
 		t.Fatal(err)
 	}
 	v, f := report.Verdict, &report.Verdict.Figures
-	x.Took, x.Proved, x.Grants, x.Waits, x.Losses, x.Caught, x.Faults = time.Since(began), v.Proved, f.Grants, f.Waits, f.Losses, f.Caught, f.Faults
-	x.Handed, x.Harmed = f.HandedOn, f.Harmed
+	x.Took, x.Proved, x.Grants, x.Waits, x.Losses, x.Caught, x.Faults = time.Since(began), v.Proved, f.Grants, f.Waits, f.Losses, f.Late, f.Faults
+	x.Handed = f.HandedOn
 	x.Why = strings.Join(v.TooLittle, "; ")
 	if len(v.Violations) > 0 {
 		x.Found, x.Why = v.Violations[0].Check, v.Violations[0].Text
@@ -250,10 +249,10 @@ func (r *records) write(t *testing.T) {
 		if dense {
 			b.WriteString("\nDense:\n")
 		}
-		b.WriteString("\n| store | runs | proved | grants | of them waited for | handed over in a process | losses told | unsafe uses | caught | faults |\n|---|---|---|---|---|---|---|---|---|---|\n")
+		b.WriteString("\n| store | runs | proved | grants | of them waited for | handed over in a process | losses told | late uses refused by the fence | faults |\n|---|---|---|---|---|---|---|---|---|\n")
 		for _, s := range []string{"memory", "file", "Redis"} {
 			if sum, runs, proved, faults := r.sum(s, dense); runs > 0 {
-				fmt.Fprintf(&b, "| %s | %d | %d | %d | %d | %d | %d | %d | %d | %d |\n", s, runs, proved, sum.Grants, sum.Waits, sum.Handed, sum.Losses, sum.Harmed, sum.Caught, faults)
+				fmt.Fprintf(&b, "| %s | %d | %d | %d | %d | %d | %d | %d | %d |\n", s, runs, proved, sum.Grants, sum.Waits, sum.Handed, sum.Losses, sum.Caught, faults)
 			}
 		}
 	}

@@ -54,8 +54,9 @@ type Figures struct {
 	Changes     int            `json:"changes_of_weight"`
 	Raced       int            `json:"releases_raced_with_the_end"`
 	Uses        int            `json:"uses"`
-	Caught      int            `json:"unsafe_uses_caught"` // refused by the fenced register
-	Harmed      int            `json:"unsafe_uses_of_an_unfenced_resource"`
+	Late        int            `json:"late_uses"`          // refused by the fenced register
+	Harmed      int            `json:"unsafe_uses"`        // writes that harmed the unfenced one
+	Caught      int            `json:"unsafe_uses_caught"` // of those, refused by the fenced one
 	LongestWait time.Duration  `json:"longest_wait"`
 	Deaths      int            `json:"deaths"`
 	Stalled     time.Duration  `json:"longest_stall"`
@@ -221,7 +222,8 @@ func (v *view) figures() (f Figures) {
 		switch e := &v.Events[i]; e.Do {
 		case use:
 			f.Uses++
-			f.Caught += count(e.Refused)
+			f.Late += count(e.Refused)
+			f.Caught += count(e.Harm && e.Refused)
 			f.Harmed += count(e.Harm)
 		case nested:
 			f.Nested++

@@ -107,6 +107,7 @@ func (c *child) run(open func() error, orders *bufio.Scanner) error {
 			c.obey(&o, &work)
 		}
 	}()
+	born := peers()
 	if err := open(); err != nil {
 		c.tell(Event{Do: failed, Text: err.Error()})
 		return err
@@ -117,7 +118,7 @@ func (c *child) run(open func() error, orders *bufio.Scanner) error {
 	var beside sync.WaitGroup
 	beside.Go(func() { c.measure(stop) })
 	if !c.inside {
-		beside.Go(func() { c.patrol(stop) })
+		beside.Go(func() { c.patrol(born, stop) })
 	}
 	for i := range c.Run.workers() {
 		rng := rand.New(rand.NewPCG(c.Run.Seed, uint64(c.Proc)<<32|uint64(c.Life)<<8|uint64(i)))
@@ -220,7 +221,8 @@ func (c *child) write(e *Event) {
 const leastStall = 10 * time.Millisecond
 
 // use uses the registers: it reads, or writes a value, under the claim's token.
-func (c *child) use(op int, name string, token, value int64, write bool) (command, bool) {
+// whole says that the claim has the name for itself.
+func (c *child) use(op int, name string, token, value int64, whole, write bool) (command, bool) {
 	answer := make(chan command, 1)
 	c.mu.Lock()
 	c.answers[op] = answer
@@ -230,7 +232,7 @@ func (c *child) use(op int, name string, token, value int64, write bool) (comman
 		defer c.mu.Unlock()
 		delete(c.answers, op)
 	}()
-	c.tell(Event{Do: use, Op: op, Name: name, Token: token, Write: write, Value: value})
+	c.tell(Event{Do: use, Op: op, Name: name, Token: token, Weight: int64(count(whole)), Write: write, Value: value})
 	select {
 	case a := <-answer:
 		return a, true

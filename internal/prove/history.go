@@ -99,7 +99,7 @@ const (
 	released Kind = "released" // and has returned: Err
 	over     Kind = "over"     // a bare timer for the deadline has fired, By late, and the lease is not valid
 	lost     Kind = "lost"     // the loss was told
-	use      Kind = "use"      // of the registers, by the hold: Token, Write; and what the parent made of it: Refused, Harm
+	use      Kind = "use"      // of the registers, by the hold: Token, Write, Weight above 0 if it has the whole; and what the parent made of it: Refused, Harm
 	placed   Kind = "placed"   // the claim ID, first sent at Sent, has a place in the queue
 	stall    Kind = "stall"    // a bare timer of the process was late, or the parent slow to hear it, By
 	finished Kind = "finished" // the process has ended its work and closed its locker
@@ -141,7 +141,7 @@ type Event struct {
 	Write   bool  `json:"write,omitempty"`
 	Value   int64 `json:"value,omitempty"`   // of the unfenced register
 	Refused bool  `json:"refused,omitempty"` // by the fenced register
-	Harm    bool  `json:"harm,omitempty"`    // to the unfenced one: somebody was at it meanwhile
+	Harm    bool  `json:"harm,omitempty"`    // to the unfenced one: it was not his to write
 
 	Fault   Fault  `json:"fault,omitempty"`
 	Hits    int    `json:"hits,omitempty"` // what the fault met: a process, connections, calls

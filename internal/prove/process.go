@@ -233,26 +233,41 @@ type registers struct {
 }
 
 // A register is two in one: a number that anybody can write, and the largest
-// token of a writer, which a guarded number would be written with.
-type register struct{ value, fence int64 }
+// token of who used it with the whole name for himself, which a guarded number
+// would be kept with.
+type register struct {
+	value, fence int64
+	right        int         // writes that the fence let through
+	read         map[key]int // how many there were when a hold of the whole name read
+}
 
 // use does what the event asks for, notes in it what came of it, and returns
-// the number. The event happens now.
+// the number. The event happens now. Harm is done by who writes though the fence
+// refuses him, and by who writes and did not read what was written last.
 func (r *registers) use(e *Event, now func() time.Duration) int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	x := r.m[e.Name]
 	if x == nil {
-		x = &register{}
+		x = &register{read: map[key]int{}}
 		r.m[e.Name] = x
 	}
 	e.At = now()
-	if e.Refused = e.Token < x.fence; !e.Write {
+	e.Refused = e.Token < x.fence
+	whole := e.Weight > 0
+	if whole {
+		x.fence = max(x.fence, e.Token)
+	}
+	if !e.Write {
+		if whole {
+			x.read[e.key()] = x.right
+		}
 		e.Value = x.value
 		return x.value
 	}
-	e.Harm = e.Value != x.value+1 // somebody has written since this one read
+	e.Harm = e.Refused || x.read[e.key()] != x.right
+	delete(x.read, e.key())
+	x.right += count(!e.Refused)
 	x.value = e.Value
-	x.fence = max(x.fence, e.Token)
 	return x.value
 }

@@ -33,7 +33,7 @@ func (r *Report) Print(w io.Writer) error {
 	row("not granted", "%d refused, %d given up waiting, %d because the store was away", f.Refused, f.Cancelled, f.Unavailable)
 	row("held", "%d past a renewal, %d handed over in the process, %d entered again, %d changes of weight, %d released as they ended", f.Kept, f.HandedOn, f.Nested, f.Changes, f.Raced)
 	row("lost", "%d leases told so; %d processes killed; the longest stall of one %v", f.Losses, f.Deaths, short(f.Stalled))
-	row("unsafe uses", "%d of %d; %d refused by the fence", f.Harmed, f.Uses, f.Caught)
+	row("unsafe uses", "%d of %d, %d of them refused by the fence", f.Harmed, f.Uses, f.Caught)
 	var faults []string
 	for _, k := range slices.Sorted(maps.Keys(f.Faults)) {
 		faults = append(faults, fmt.Sprintf("%s %d", k, f.Faults[k]))

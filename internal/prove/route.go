@@ -71,9 +71,13 @@ func (c *child) own(addr string) bool {
 	return false
 }
 
-// patrol tells of each connection of this process that goes past its proxies.
-func (c *child) patrol(stop <-chan struct{}) {
+// patrol tells of each connection of this process that goes past its proxies,
+// but for those that it was born with.
+func (c *child) patrol(born []string, stop <-chan struct{}) {
 	told := map[string]bool{}
+	for _, addr := range born {
+		told[addr] = true
+	}
 	for {
 		for _, addr := range peers() {
 			if !c.own(addr) && !told[addr] {

@@ -353,10 +353,11 @@ func (w *worker) useFor(h *holding, d time.Duration) {
 		w.sleep(d, w.finish)
 		return
 	}
-	a, ok := w.use(h.op, h.name.Name, h.Token(), 0, false)
+	whole := h.weight == h.name.Limit
+	a, ok := w.use(h.op, h.name.Name, h.Token(), 0, whole, false)
 	w.sleep(d, w.finish)
-	if ok && h.weight == h.name.Limit {
-		w.use(h.op, h.name.Name, h.Token(), a.Value+1, true)
+	if ok && whole {
+		w.use(h.op, h.name.Name, h.Token(), a.Value+1, true, true)
 	}
 }
 

@@ -67,3 +67,32 @@ func TestAParentThatIsSlowToHearIsAStall(t *testing.T) {
 		t.Errorf("%v: it told %s", err, p.Bytes())
 	}
 }
+
+func TestTheRegisterTellsWhoseWriteWasWrong(t *testing.T) {
+	type step struct {
+		op            int
+		token         int64
+		write         bool
+		refused, harm bool
+	}
+	for name, steps := range map[string][]step{
+		"one after the other":                      {{1, 1, false, false, false}, {1, 1, true, false, false}, {2, 2, false, false, false}, {2, 2, true, false, false}},
+		"the late one writes last":                 {{1, 1, false, false, false}, {2, 2, false, false, false}, {2, 2, true, false, false}, {1, 1, true, true, true}},
+		"the late one writes before the other":     {{1, 1, false, false, false}, {2, 2, false, false, false}, {1, 1, true, true, true}, {2, 2, true, false, false}},
+		"the late one writes last, no token":       {{1, 0, false, false, false}, {2, 0, false, false, false}, {2, 0, true, false, false}, {1, 0, true, false, true}},
+		"the late one writes before it, no token":  {{1, 0, false, false, false}, {2, 0, false, false, false}, {1, 0, true, false, false}, {2, 0, true, false, true}},
+		"again by one who has it still, no token":  {{1, 0, false, false, false}, {1, 0, true, false, false}, {1, 0, false, false, false}, {1, 0, true, false, false}},
+		"one that reads beside has nothing to say": {{1, 1, false, false, false}, {3, 9, false, false, false}, {1, 1, true, false, false}},
+	} {
+		r := registers{m: map[string]*register{}}
+		for i, s := range steps {
+			e := Event{Do: use, Op: s.op, Name: "a", Token: s.token, Write: s.write, Weight: 1}
+			if s.op == 3 {
+				e.Weight = 0
+			}
+			if r.use(&e, func() time.Duration { return 1 }); e.Refused != s.refused || e.Harm != s.harm {
+				t.Errorf("%s, step %d: refused %v, harm %v", name, i+1, e.Refused, e.Harm)
+			}
+		}
+	}
+}
