@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -29,6 +30,7 @@ type report struct {
 	passed, failed, packages int
 	skips                    []skip
 	failures                 []string // by name, to be told again at the end
+	took, tookTests          []took   // of packages, and of their tests
 
 	output map[[2]string]*strings.Builder // of package and test, until it has ended
 	ended  map[string]*tally              // of packages that have not ended
@@ -36,6 +38,12 @@ type report struct {
 
 // A tally counts the tests of one package.
 type tally struct{ tests, failed int }
+
+// took is how long something took, in seconds.
+type took struct {
+	name    string
+	seconds float64
+}
 
 // A skip is a test that did not run.
 type skip struct {
@@ -104,6 +112,9 @@ func (r *report) endTest(e event) {
 	t := r.tally(e.Package)
 	t.tests++
 	printed := r.take(e.Package, e.Test)
+	if !strings.Contains(e.Test, "/") {
+		r.tookTests = append(r.tookTests, took{e.Package + "." + e.Test, e.Elapsed})
+	}
 	switch e.Action {
 	case "pass":
 		r.passed++
@@ -125,6 +136,7 @@ func (r *report) endTest(e event) {
 // as one failure. What its unfinished tests printed is shown.
 func (r *report) endPackage(e event) {
 	r.packages++
+	r.took = append(r.took, took{e.Package, e.Elapsed})
 	t := r.tally(e.Package)
 	delete(r.ended, e.Package)
 	own := r.take(e.Package, "")
@@ -199,6 +211,10 @@ func (r *report) finish(strict bool) bool {
 	if r.passed == 0 {
 		r.broken("no test passed")
 	}
+	if r.verbose {
+		r.slowest("packages", r.took)
+		r.slowest("tests", r.tookTests)
+	}
 	for _, name := range r.failures {
 		fmt.Fprintln(r.out, "failed:", name)
 	}
@@ -209,6 +225,23 @@ func (r *report) finish(strict bool) bool {
 	}
 	fmt.Fprintf(r.out, "%d passed, %d failed, %d skipped\n", r.passed, r.failed, len(r.skips))
 	return r.failed == 0
+}
+
+// mostSlow is how many of the slowest are named.
+const mostSlow = 12
+
+// slowest prints what took longest, and the time of all. Packages, and tests of
+// one package, may have run beside each other.
+func (r *report) slowest(what string, all []took) {
+	sum := 0.0
+	for _, t := range all {
+		sum += t.seconds
+	}
+	slices.SortStableFunc(all, func(a, b took) int { return cmp.Compare(b.seconds, a.seconds) })
+	fmt.Fprintf(r.out, "slowest of %d %s, which took %.0fs one after another:\n", len(all), what, sum)
+	for _, t := range all[:min(mostSlow, len(all))] {
+		fmt.Fprintf(r.out, "\t%7.2fs %s\n", t.seconds, t.name)
+	}
 }
 
 // longestLog is how many lines are shown of what a passed test logged.

@@ -136,3 +136,23 @@ func TestRunOfRealModules(t *testing.T) {
 		})
 	}
 }
+
+func TestTheSlowestAreNamed(t *testing.T) {
+	var out strings.Builder
+	r := newReport(&out, true)
+	for i, seconds := range []float64{1, 70, 3} {
+		pkg := string(rune('a' + i))
+		r.add(event{Action: "pass", Package: pkg, Test: "TestX", Elapsed: seconds / 2})
+		r.add(event{Action: "pass", Package: pkg, Test: "TestX/part", Elapsed: seconds / 2})
+		r.add(event{Action: "pass", Package: pkg, Elapsed: seconds})
+	}
+	r.finish(false)
+	for _, want := range []string{
+		"slowest of 3 packages, which took 74s one after another:\n\t  70.00s b\n\t   3.00s c\n\t   1.00s a\n",
+		"slowest of 3 tests, which took 37s one after another:\n\t  35.00s b.TestX\n\t   1.50s c.TestX\n\t   0.50s a.TestX\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("want\n%s\nin\n%s", want, out.String())
+		}
+	}
+}
