@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"container/heap"
+	"errors"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/clock"
@@ -91,7 +92,7 @@ func (s *scheduler) handOn(h *hold, w *want) *Lease {
 		h.s, h.Owner = w.l.s, w.l.s.owner
 	}
 	h.since = s.e.stamp(h.s)
-	h.done = false
+	h.done, h.unseen, h.silent = false, true, false
 	l := h.lease(w, h.Used)
 	h.mu.Unlock()
 	h.endAt = 0
@@ -130,6 +131,25 @@ func (h *hold) give(seen bool) error {
 		return h.giveBack()
 	}
 	return h.release()
+}
+
+// handedOver tells the observer that the lease was handed on to its caller, and
+// that it is over already if it is: without the first nobody has told that.
+func (l *Lease) handedOver(began clock.Instant) {
+	h := l.hold
+	h.debug("holdfast: handed over")
+	h.mu.Lock()
+	h.unseen = false
+	over, why := h.silent, l.why
+	h.mu.Unlock()
+	h.observe(EventHandedOver, h.since.Sub(began), nil)
+	if !over {
+		return
+	}
+	if !errors.Is(why, ErrLost) {
+		why = nil
+	}
+	h.observe(endOf(why), h.age(), why)
 }
 
 // abandon gives back a lease that its caller will never see.

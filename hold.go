@@ -53,6 +53,8 @@ type hold struct {
 	leases *Lease // those that are not over, linked by next
 	users  int    // how many leases have not been released, be they lost or not
 	first  Lease  // most holds have one lease: here, it costs no allocation of its own
+	unseen bool   // it was handed on to one who has not been told yet
+	silent bool   // it ended unseen: that is told by him, or by nobody if he has left
 }
 
 // margin is how much sooner than the store, besides one percent, we take a
@@ -106,7 +108,7 @@ func (h *hold) finish(to state, why error) bool {
 		h.mu.Unlock()
 		return false
 	}
-	h.done = true
+	h.done, h.silent = true, h.unseen
 	for l := h.leases; l != nil; l = l.next {
 		l.finish(to, why)
 	}

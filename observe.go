@@ -107,13 +107,23 @@ func (s *settings) tell(e Event) {
 	}
 }
 
-// observeEnd tells the observer that the hold is over.
+// observeEnd tells the observer that the hold is over, unless he was not told
+// that it began.
 func (h *hold) observeEnd(err error) {
-	kind := EventReleased
-	if errors.Is(err, ErrLost) {
-		kind = EventLost
+	h.mu.Lock()
+	silent := h.silent
+	h.mu.Unlock()
+	if !silent {
+		h.observe(endOf(err), h.age(), err)
 	}
-	h.observe(kind, h.age(), err)
+}
+
+// endOf is the kind of the end of a hold.
+func endOf(err error) EventKind {
+	if errors.Is(err, ErrLost) {
+		return EventLost
+	}
+	return EventReleased
 }
 
 // failed tells the observer that a claim which began at that instant got no

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -110,4 +111,54 @@ func addUp(t *testing.T, round int, log io.Writer) map[EventKind]int {
 		}
 	}
 	return told
+}
+
+// A lease that is handed on, lost and given up at the same moment: whoever was
+// not told that it began is not told that it ended.
+func TestObserver_WhatIsLostOnItsWayAddsUp(t *testing.T) {
+	for _, how := range []string{"lost", "lost and given up", "closed", "closed and given up"} {
+		begun, ended := 0, 0
+		for range 300 {
+			synctest.Test(t, func(t *testing.T) {
+				var handed, over atomic.Int32
+				locks := locker(t, withHints{newLink(t)}, &Options{Observer: func(e Event) {
+					switch e.Kind {
+					case EventHandedOver:
+						handed.Add(1)
+					case EventReleased, EventLost:
+						over.Add(1)
+					}
+				}})
+				h := lock(t, locks, "a").hold
+				w := waits(t, locks.Mutex("a").Lock)
+				// As a release hands it on, and before the other has seen it the
+				// rest happens.
+				h.leave(h.leases)
+				g := &h.e.gates
+				g.mu.Lock()
+				if strings.HasSuffix(how, "given up") {
+					w.cancel()
+				}
+				p := g.m["a"].first
+				if p.lease = h.e.sched.handOn(h, p.w); p.lease == nil {
+					t.Fatal("not handed on")
+				}
+				g.m["a"].letIn()
+				g.mu.Unlock()
+				if strings.HasPrefix(how, "lost") {
+					h.e.sched.remove(h)
+					h.lose(errTimeOver)
+				}
+				if err := locks.Close(); err != nil {
+					t.Fatal(err)
+				}
+				w.wait()
+				begun, ended = begun+int(handed.Load()), ended+int(over.Load())
+				if handed.Load() != over.Load() {
+					t.Fatalf("%s: handed over %d times, over %d times", how, handed.Load(), over.Load())
+				}
+			})
+		}
+		t.Logf("%s: %d began, %d ended", how, begun, ended)
+	}
 }

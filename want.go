@@ -75,8 +75,7 @@ func (w *want) lock(ctx context.Context) (*Lease, error) {
 		return nil, w.failed(began, w.gaveUp(err, last))
 	}
 	if l != nil {
-		l.hold.debug("holdfast: handed over")
-		l.hold.observe(EventHandedOver, l.hold.since.Sub(began), nil)
+		l.handedOver(began)
 		return l, nil
 	}
 	defer func() { e.gates.settle(w, l) }()

@@ -73,7 +73,7 @@ func TestAStoppedJobCanBeEnded(t *testing.T) {
 	s.types(ctrlZ)
 	s.expect("Stopped")
 	s.expect("READY> ")
-	s.types("kill %1; wait %1; echo c''ode $?\n")
+	s.types("kill %1; wait -f %1; echo c''ode $?\n")
 	s.expect("code 3")
 }
 
