@@ -52,27 +52,102 @@ func SharedRedises(t testing.TB, n int) []string {
 // replicas, and returns once all of them say that it works.
 func RedisCluster(t testing.TB, n int) []*Server {
 	t.Helper()
+	masters, _ := redisCluster(t, n, false)
+	return masters
+}
+
+// RedisClusterWithReplicas starts a cluster of n Redis servers with a replica
+// each, the i-th of the i-th, which takes over some seconds after its master
+// has ended; it returns once all of them say that it works.
+func RedisClusterWithReplicas(t testing.TB, n int) (masters, replicas []*Server) {
+	t.Helper()
+	return redisCluster(t, n, true)
+}
+
+func redisCluster(t testing.TB, n int, replicated bool) (masters, replicas []*Server) {
+	t.Helper()
 	const slots = 1 << 14
-	servers, buses := make([]*Server, n), make([]int, n)
-	for i := range servers {
-		var err error
-		if buses[i], err = freePort(); err != nil {
+	timeout := "5000"
+	if replicated {
+		timeout = "2000"
+	}
+	start := func() (*Server, int) {
+		bus, err := freePort()
+		if err != nil {
 			t.Fatal(err)
 		}
-		servers[i] = Redis(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "5000", "--cluster-port", strconv.Itoa(buses[i]))
+		return Redis(t, "--cluster-enabled", "yes", "--cluster-node-timeout", timeout, "--cluster-port", strconv.Itoa(bus),
+			"--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0"), bus
 	}
-	for i, s := range servers {
-		s.redisDo("CLUSTER ADDSLOTSRANGE %d %d", slots*i/n, slots*(i+1)/n-1)
-		host, port, _ := net.SplitHostPort(servers[0].Addr)
-		s.redisDo("CLUSTER MEET %s %s %d", host, port, buses[0])
+	var all []*Server
+	var bus int
+	for i := range n {
+		s, port := start()
+		if i == 0 {
+			bus = port
+		}
+		masters = append(masters, s)
 	}
-	for _, s := range servers {
+	all = append(all, masters...)
+	if replicated {
+		for range n {
+			s, _ := start()
+			replicas = append(replicas, s)
+		}
+		all = append(all, replicas...)
+	}
+	host, port, _ := net.SplitHostPort(masters[0].Addr)
+	for i, s := range all {
+		// Servers of the same epoch would quarrel over slots that are moved.
+		s.redisDo("CLUSTER SET-CONFIG-EPOCH %d", i+1)
+		if i < n {
+			s.redisDo("CLUSTER ADDSLOTSRANGE %d %d", slots*i/n, slots*(i+1)/n-1)
+		}
+		s.redisDo("CLUSTER MEET %s %s %d", host, port, bus)
+	}
+	for _, s := range all {
 		s.until("the cluster works", func() bool {
 			info := s.redisDo("CLUSTER INFO")
-			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d", n))
+			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d", len(all)))
 		})
 	}
-	return servers
+	for i, s := range replicas {
+		id := masters[i].redisDo("CLUSTER MYID")
+		s.redisDo("CLUSTER REPLICATE %s", strings.TrimSpace(id))
+	}
+	for i, s := range replicas {
+		s.follows(masters[i])
+	}
+	for _, s := range all {
+		s.until("the cluster tells of its replicas", func() bool {
+			slots := s.redisDo("CLUSTER SLOTS")
+			for _, r := range replicas {
+				_, port, _ := net.SplitHostPort(r.Addr)
+				if !strings.Contains(slots, ":"+port+"\r\n") {
+					return false
+				}
+			}
+			return true
+		})
+	}
+	return masters, replicas
+}
+
+// RedisReplica starts a replica of the primary, and returns once it follows.
+func RedisReplica(t testing.TB, primary *Server, args ...string) *Server {
+	t.Helper()
+	host, port, _ := net.SplitHostPort(primary.Addr)
+	s := Redis(t, append([]string{"--replicaof", host + " " + port, "--repl-diskless-sync-delay", "0"}, args...)...)
+	s.follows(primary)
+	return s
+}
+
+func (s *Server) follows(primary *Server) {
+	s.tb.Helper()
+	s.until("the replica follows its primary", func() bool {
+		return strings.Contains(s.redisDo("INFO replication"), "master_link_status:up") &&
+			strings.Contains(primary.redisDo("INFO replication"), "state=online")
+	})
 }
 
 // RedisSentinel starts a Sentinel for this test that watches the primary under
@@ -80,12 +155,36 @@ func RedisCluster(t testing.TB, n int) []*Server {
 // ended, and returns once it knows that replica.
 func RedisSentinel(t testing.TB, primary *Server) *Server {
 	t.Helper()
+	return RedisSentinels(t, primary, 1)[0]
+}
+
+// RedisSentinels starts n Sentinels, more than half of which must agree, and
+// returns once they know of each other.
+func RedisSentinels(t testing.TB, primary *Server, n int) []*Server {
+	t.Helper()
+	var all []*Server
+	for range n {
+		all = append(all, redisSentinel(t, primary, n/2+1))
+	}
+	for _, s := range all {
+		s.until("Sentinel knows the replica", func() bool {
+			return strings.Contains(s.redisDo("SENTINEL REPLICAS primary"), "slave")
+		})
+		s.until("the Sentinels know of each other", func() bool {
+			return strings.Count(s.redisDo("SENTINEL SENTINELS primary"), "\nrunid\r\n") == n-1
+		})
+	}
+	return all
+}
+
+func redisSentinel(t testing.TB, primary *Server, quorum int) *Server {
+	t.Helper()
 	dir := t.TempDir()
 	host, port, _ := net.SplitHostPort(primary.Addr)
 	s, err := startOnPort(func(own int) (*Server, error) {
 		conf := filepath.Join(dir, "sentinel.conf")
-		text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %q\nsentinel monitor primary %s %s 1\n"+
-			"sentinel down-after-milliseconds primary 500\nsentinel failover-timeout primary 2000\n", own, dir, host, port)
+		text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %q\nsentinel monitor primary %s %s %d\n"+
+			"sentinel down-after-milliseconds primary 500\nsentinel failover-timeout primary 2000\n", own, dir, host, port, quorum)
 		if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 			return nil, err
 		}
@@ -95,9 +194,6 @@ func RedisSentinel(t testing.TB, primary *Server) *Server {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Stop)
-	s.until("Sentinel knows the replica", func() bool {
-		return strings.Contains(s.redisDo("SENTINEL REPLICAS primary"), "slave")
-	})
 	return s
 }
 
