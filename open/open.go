@@ -23,11 +23,15 @@ import (
 // schemes has what opens the URLs of each scheme. What a function is given has
 // been parsed; its errors must not repeat the URL, which may hold a password.
 var schemes = map[string]func(rawURL string, u *url.URL) (store.Store, error){
-	"file":    file,
-	"mem":     mem,
-	"redis":   redis,
-	"rediss":  redis,
-	"redlock": redlock,
+	"file":            file,
+	"mem":             mem,
+	"redis":           redis,
+	"rediss":          redis,
+	"redis+cluster":   redis,
+	"rediss+cluster":  redis,
+	"redis+sentinel":  redis,
+	"rediss+sentinel": redis,
+	"redlock":         redlock,
 
 	"mysql":   mysql,
 	"mariadb": mysql,
@@ -48,6 +52,8 @@ var schemes = map[string]func(rawURL string, u *url.URL) (store.Store, error){
 //	                     go-sql-driver/mysql, and ?table=… for where
 //	redlock:URL,URL,URL  package redlockstore on the redis:// or rediss:// URLs; ?max-ttl=60s
 //	                     and ?timeout=1s behind the last
+//	redis+cluster://…    package redisstore on a Redis Cluster: host:port,host:port
+//	redis+sentinel://…   package redisstore behind Sentinel: host:port,host:port/master
 //	postgres://…         package pgstore, in a table; postgresql:// too, with the
 //	                     URLs of pgx and libpq, and ?schema=…&table=… for where
 //	postgres+session://… the same in session mode: ?tokens=1 has it give fencing
@@ -67,7 +73,7 @@ func URL(rawURL string) (store.Store, error) {
 		return nil, fmt.Errorf("%w: no store has URLs that begin with %.20q; there are: %s", store.ErrInvalid,
 			scheme+":", strings.Join(slices.Sorted(maps.Keys(schemes)), ", "))
 	}
-	u, err := url.Parse(rawURL)
+	u, err := parse(rawURL)
 	if err != nil {
 		// The parser's error repeats parts of the URL.
 		return nil, fmt.Errorf("%w: the %s: URL cannot be read: special characters in user, password or path must be written as %%XX", store.ErrInvalid, scheme)
@@ -79,8 +85,32 @@ func URL(rawURL string) (store.Store, error) {
 // user name or a password, or what cannot be told from them because the URL
 // cannot be read.
 func Secret(rawURL string) bool {
-	u, err := url.Parse(rawURL)
-	return err != nil || u.User != nil || strings.Contains(u.Opaque, "@") // the URLs in a redlock: one
+	u, err := parse(rawURL)
+	if err != nil || u.User != nil || strings.Contains(u.Opaque, "@") { // the URLs in a redlock: one
+		return true
+	}
+	for key := range u.Query() {
+		if strings.Contains(key, "password") || strings.Contains(key, "username") {
+			return true
+		}
+	}
+	return false
+}
+
+// parse reads a URL that may have several hosts, apart by commas. A url.URL has
+// one: the first.
+func parse(rawURL string) (*url.URL, error) {
+	scheme, rest, ok := strings.Cut(rawURL, "://")
+	if !ok || strings.Contains(scheme, ":") { // of a redlock: the rest is none of ours
+		return url.Parse(rawURL)
+	}
+	end := len(rest)
+	if n := strings.IndexAny(rest, "/?#"); n >= 0 {
+		end = n
+	}
+	at := strings.LastIndex(rest[:end], "@") + 1
+	host, _, _ := strings.Cut(rest[at:end], ",")
+	return url.Parse(scheme + "://" + rest[:at] + host + rest[end:])
 }
 
 func file(_ string, u *url.URL) (store.Store, error) {

@@ -32,6 +32,10 @@ func TestEachSchemeOpensItsStore(t *testing.T) {
 
 		"mysql://u:sec%2Fret@127.0.0.1:1/locks":                              "MySQL or MariaDB at 127.0.0.1:1, database locks, table holdfast_locks",
 		"mariadb://127.0.0.1/locks?parseTime=true&table=l&charset=utf8,big5": "MySQL or MariaDB at 127.0.0.1:3306, database locks, table l",
+		"redis+cluster://u:p@127.0.0.1:1,127.0.0.1:2?replicas=1":             "Redis cluster 127.0.0.1:1, 127.0.0.1:2",
+		"rediss+cluster://127.0.0.1:1":                                       "Redis cluster 127.0.0.1:1",
+		"redis+sentinel://:p@127.0.0.1:1,127.0.0.1:2/m":                      "Redis behind Sentinel 127.0.0.1:1, 127.0.0.1:2, master m, database 0",
+		"rediss+sentinel://127.0.0.1:1/m/2":                                  "Redis behind Sentinel 127.0.0.1:1, master m, database 2",
 
 		"postgres://u:secret@127.0.0.1:1/locks":                             "PostgreSQL at 127.0.0.1, port 1, database locks",
 		"postgresql://u@127.0.0.1/locks?schema=ops&table=l&sslmode=disable": "PostgreSQL at 127.0.0.1, port 5432, database locks",
@@ -74,6 +78,7 @@ func TestAWrongURLIsInvalidAndNotRepeated(t *testing.T) {
 		"redis://:sec%ret@host", "redis://u:secret@host:notaport", "redis://u:secret@host/notanumber", "redis://u:secret@host?no-such=1",
 		"mysql://u:secret@", "mysql://u:secret@host", "mysql://u:secret@host/a/b",
 		"mysql://u:secret@host/db?table=", "mysql://u:secret@host/db?table=a-b", "mysql://u:sec#ret@host/db", "mysql://u:secret@host/db?tls=secret", "mysql:secret",
+		"redis+cluster://u:secret@host,other:notaport", "redis+cluster://u:secret@host/1", "redis+sentinel://u:secret@host,other", "redis+sentinel://host/m?sentinel_password=secret&no-such=1",
 		"redis://u:sec ret@host", "rediss://u:secret@[::1", "redis:\x00secret",
 		"postgres://u:sec%ret@host", "postgres://u:secret@host:notaport", "postgres://u:secret@host/db?sslmode=no-such", "postgres://u:secret@host?%zz",
 		"postgres://u:secret@host/db?schema=a-b", "postgres://u:secret@host/db?table=1st", "postgresql://u:sec ret@host", "postgres:\x00secret",
@@ -95,6 +100,8 @@ func TestAWrongURLIsInvalidAndNotRepeated(t *testing.T) {
 func TestAURLWithAUserOrPasswordIsSecret(t *testing.T) {
 	for url, want := range map[string]bool{
 		"file:/a": false, "redis://host": false, "redis://host:6379/1?db=2": false, "mem:": false,
+		"redis+cluster://a:1,b:2": false, "redis+sentinel://a:1,b:2/m?replicas=1": false,
+		"redis+cluster://:p@a:1,b:2": true, "redis+sentinel://a:1,b:2/m?sentinel_password=p": true, "redis+sentinel://a:1,b/m?sentinel_username=u": true,
 		"redis://:p@host": true, "redis://u:p@host": true, "redis://u@host": true, "redis://a%b@host": true,
 	} {
 		if got := open.Secret(url); got != want {

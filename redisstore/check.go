@@ -5,8 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -20,31 +23,69 @@ const (
 	needMinor = 0
 )
 
-// Check implements [store.Checker].
+// maxApart is how far the clocks of servers may be apart before that is worth a
+// warning: a lease of the least TTLs ends no earlier than that before its entry.
+const maxApart = 50 * time.Millisecond
+
+// A reading is how far a server's clock is ahead of this host's, to within half
+// a round trip.
+type reading struct{ ahead, within time.Duration }
+
+// Check implements [store.Checker]. Of a cluster it asks all servers, the
+// replicas too: it is their clocks that count when they take over.
 func (s *Store) Check(ctx context.Context) (all []store.Finding) {
-	servers, err := s.masters(ctx)
+	servers, err := s.nodes(ctx)
 	if err != nil {
 		return []store.Finding{{About: "servers", Err: s.failed("look for the servers", err)}}
 	}
+	var clocks []reading
 	for _, server := range servers {
 		of := ""
 		if c, ok := server.(*redis.Client); ok && len(servers) > 1 {
 			of = " of " + c.Options().Addr
 		}
-		for _, f := range s.checkServer(ctx, server) {
+		found, clock := s.checkServer(ctx, server)
+		for _, f := range found {
 			f.About += of
 			all = append(all, f)
 		}
+		if clock != nil {
+			clocks = append(clocks, *clock)
+		}
+	}
+	if len(clocks) > 1 {
+		all = append(all, besideEachOther(clocks))
 	}
 	return all
 }
 
+// nodes are all servers, in the order of their addresses.
+func (s *Store) nodes(ctx context.Context) (all []redis.Cmdable, err error) {
+	cluster, ok := s.client.(*redis.ClusterClient)
+	if !ok {
+		return []redis.Cmdable{s.client}, nil
+	}
+	var mu sync.Mutex
+	var clients []*redis.Client
+	err = cluster.ForEachShard(ctx, func(_ context.Context, c *redis.Client) error {
+		mu.Lock()
+		defer mu.Unlock()
+		clients = append(clients, c)
+		return nil
+	})
+	slices.SortFunc(clients, func(a, b *redis.Client) int { return cmp.Compare(a.Options().Addr, b.Options().Addr) })
+	for _, c := range clients {
+		all = append(all, c)
+	}
+	return all, err
+}
+
 // checkServer asks a server for all that can be asked of it.
-func (s *Store) checkServer(ctx context.Context, server redis.Cmdable) (all []store.Finding) {
+func (s *Store) checkServer(ctx context.Context, server redis.Cmdable) (all []store.Finding, at *reading) {
 	// Once before, so that to connect and log in is no part of the round trip
 	// by which the clock is read.
 	if err := server.Time(ctx).Err(); err != nil {
-		return []store.Finding{{About: "server", Err: s.failed("look at the server", err)}}
+		return []store.Finding{{About: "server", Err: s.failed("look at the server", err)}}, nil
 	}
 	pipe := server.Pipeline()
 	asked, clock := pipe.Info(ctx), pipe.Time(ctx)
@@ -60,15 +101,35 @@ func (s *Store) checkServer(ctx context.Context, server redis.Cmdable) (all []st
 	case errors.Is(err, store.ErrDenied):
 		all = append(all, store.Finding{About: "server", Found: "version, role, persistence and eviction are not known: this user may not ask (+info)"})
 	case err != nil:
-		return []store.Finding{{About: "server", Err: err}}
+		return []store.Finding{{About: "server", Err: err}}, nil
 	default:
 		all = append(all, s.version(info), s.role(info), persistence(info), eviction(info))
 	}
 	theirs, err := clock.Result()
 	if err != nil {
-		return append(all, store.Finding{About: "clock", Err: s.failed("read the clock", err)})
+		return append(all, store.Finding{About: "clock", Err: s.failed("read the clock", err)}), nil
 	}
-	return append(all, store.Finding{About: "clock", Found: besideOurs(theirs.Sub(sent.Add(took/2)), took/2)})
+	at = &reading{theirs.Sub(sent.Add(took / 2)), took / 2}
+	return append(all, store.Finding{About: "clock", Found: besideOurs(at.ahead, at.within)}), at
+}
+
+// besideEachOther tells how far the clocks of servers are apart at least.
+func besideEachOther(clocks []reading) store.Finding {
+	f := store.Finding{About: "clocks"}
+	var apart, within time.Duration
+	for _, a := range clocks {
+		within = max(within, 2*a.within)
+		for _, b := range clocks {
+			apart = max(apart, (a.ahead-a.within)-(b.ahead+b.within))
+		}
+	}
+	if f.Warning = apart > maxApart; f.Warning {
+		f.Found = fmt.Sprintf("the servers' clocks are %v apart or more: a name that comes to one which is ahead, by a fail-over or with its slot, expires so much too early there, and another can get in beside its holder; keep them in step (NTP)",
+			apart.Round(time.Millisecond))
+		return f
+	}
+	f.Found = fmt.Sprintf("the servers' clocks agree, to within %v", max((apart+within).Round(100*time.Microsecond), 100*time.Microsecond))
+	return f
 }
 
 // version tells the version of the server, which must not be too old.
@@ -82,12 +143,40 @@ func (s *Store) version(info string) store.Finding {
 	return f
 }
 
-// role tells whether the server takes writes.
+// role tells whether the server takes writes, and who would take its place. In
+// a cluster a replica is as it should be.
 func (s *Store) role(info string) store.Finding {
 	f := store.Finding{About: "role", Found: fmt.Sprintf("%s, %s replicas", field(info, "role"), field(info, "connected_slaves"))}
 	if field(info, "role") == "slave" {
-		f.Found = "replica of " + field(info, "master_host")
-		f.Err = fmt.Errorf("%w: %s is a replica, which takes no writes: name the server that it follows", store.ErrUnavailable, s.address)
+		f.Found = "replica of " + net.JoinHostPort(field(info, "master_host"), field(info, "master_port"))
+		if link := field(info, "master_link_status"); link != "up" {
+			f.Warning = true
+			f.Found += ", and does not follow it now (link " + link + "): it would take over without the newest grants"
+		}
+		if _, ok := s.client.(*redis.ClusterClient); !ok {
+			f.Err = fmt.Errorf("%w: %s is a replica, which takes no writes: name the server that it follows", store.ErrUnavailable, s.address)
+		}
+		return f
+	}
+	for i := 0; field(info, fmt.Sprint("slave", i)) != ""; i++ {
+		var of struct{ ip, port, state, lag string }
+		for part := range strings.SplitSeq(field(info, fmt.Sprint("slave", i)), ",") {
+			switch key, value, _ := strings.Cut(part, "="); key {
+			case "ip":
+				of.ip = value
+			case "port":
+				of.port = value
+			case "state":
+				of.state = value
+			case "lag":
+				of.lag = value
+			}
+		}
+		f.Found += fmt.Sprintf("; %s is %s, %s s behind", net.JoinHostPort(of.ip, of.port), of.state, of.lag)
+	}
+	if n, err := strconv.Atoi(field(info, "connected_slaves")); err == nil && n < s.replicas {
+		f.Warning = true
+		f.Found += fmt.Sprintf(": %d must confirm what is told, so nothing is granted or renewed there until they do", s.replicas)
 	}
 	return f
 }

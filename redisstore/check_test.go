@@ -64,6 +64,7 @@ func TestTheCheckTellsVersionRolePersistenceAndClock(t *testing.T) {
 	if n := client.DBSize(t.Context()).Val(); n != 0 {
 		t.Errorf("the check wrote %d keys", n)
 	}
+	client.ConfigSet(t.Context(), "appendonly", "no") // a server that writes its first one does not end
 }
 
 func TestAReplicaIsFound(t *testing.T) {
@@ -101,6 +102,56 @@ func TestAServerThatIsAwayIsFound(t *testing.T) {
 	defer s.Close()
 	if f := found(t, s, "server"); !errors.Is(f.Err, store.ErrUnavailable) || !strings.Contains(f.Text(), "127.0.0.1:1") {
 		t.Errorf("%q", f.Text())
+	}
+}
+
+func TestOfAClusterTheCheckLooksAtEachServerAndAtTheirClocksBesideEachOther(t *testing.T) {
+	masters, replicas := testserver.RedisClusterWithReplicas(t, 3)
+	s := storeOn(t, clusterClient(t, masters), nil)
+	defer s.Close()
+	for _, m := range masters {
+		if f := found(t, s, "role of "+m.Addr); f.Level() != store.LevelOK || !strings.HasPrefix(f.Text(), "master, 1 replicas") {
+			t.Errorf("%s %q", f.Level(), f.Text())
+		}
+	}
+	for i, r := range replicas {
+		if f := found(t, s, "role of "+r.Addr); f.Level() != store.LevelOK || f.Text() != "replica of "+masters[i].Addr {
+			t.Errorf("%s %q", f.Level(), f.Text())
+		}
+		if f := found(t, s, "clock of "+r.Addr); f.Level() != store.LevelOK {
+			t.Errorf("%s %q", f.Level(), f.Text())
+		}
+	}
+	if f := found(t, s, "clocks"); f.Level() != store.LevelOK || !strings.Contains(f.Text(), "agree") {
+		t.Errorf("%s %q", f.Level(), f.Text())
+	}
+	masters[0].Kill()
+	until(t, "a replica that follows nobody is found", func() bool {
+		for _, f := range s.Check(t.Context()) {
+			if f.About == "role of "+replicas[0].Addr {
+				return f.Warning && strings.Contains(f.Text(), "does not follow") || strings.HasPrefix(f.Text(), "master")
+			}
+		}
+		return false
+	})
+}
+
+func TestClocksOfServersThatAreApartAreWarnedOf(t *testing.T) {
+	const ms = time.Millisecond
+	for _, c := range []struct {
+		clocks []reading
+		warns  bool
+		says   string
+	}{
+		{[]reading{{0, ms}, {40 * ms, ms}}, false, "agree, to within 40ms"},
+		{[]reading{{0, ms}, {52 * ms, ms}}, false, "agree"},
+		{[]reading{{0, ms}, {-53 * ms, ms}}, true, "51ms apart"},
+		{[]reading{{time.Hour, 0}, {time.Hour + time.Minute, 0}, {time.Hour, 0}}, true, "1m0s apart"},
+		{[]reading{{0, time.Second}, {time.Second, time.Second}}, false, "agree, to within 2s"},
+	} {
+		if f := besideEachOther(c.clocks); f.Warning != c.warns || !strings.Contains(f.Text(), c.says) {
+			t.Errorf("%v: %v %q, want %q", c.clocks, f.Warning, f.Text(), c.says)
+		}
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -16,21 +15,28 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
+// clusterClient returns a client of the cluster, closed when the test ends.
+func clusterClient(t testing.TB, servers []*testserver.Server) *redis.ClusterClient {
+	t.Helper()
+	o := &redis.ClusterOptions{}
+	for _, s := range servers {
+		o.Addrs = append(o.Addrs, s.Addr)
+	}
+	client := redis.NewClusterClient(o)
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
 func TestOnAClusterTheWholeContractHolds(t *testing.T) {
 	servers := testserver.RedisCluster(t, 3)
-	var addrs []string
-	for _, s := range servers {
-		addrs = append(addrs, s.Addr)
-	}
-	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs})
-	t.Cleanup(func() { client.Close() })
+	client := clusterClient(t, servers)
 	storetest.Run(t, func(t *testing.T) store.Store { return storeOn(t, client, nil) })
 
 	// A user with the rights that the package comment lists, for a cluster too.
 	for _, server := range servers {
 		user(t, server, "locks", append(rights(t), "+cluster|slots", "+command")...)
 	}
-	least := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, Username: "locks", Password: secret})
+	least := redis.NewClusterClient(&redis.ClusterOptions{Addrs: client.Options().Addrs, Username: "locks", Password: secret})
 	t.Cleanup(func() { least.Close() })
 	l := storeOn(t, least, nil)
 	defer l.Close()
@@ -104,51 +110,4 @@ func TestOnAClusterTheWholeContractHolds(t *testing.T) {
 		t.Error("no name was on the frozen server")
 	}
 	servers[0].Thaw()
-}
-
-func TestAfterASentinelFailoverLocksGoOn(t *testing.T) {
-	primary := testserver.Redis(t)
-	host, port, _ := net.SplitHostPort(primary.Addr)
-	replica := testserver.Redis(t, "--replicaof", host+" "+port, "--repl-diskless-sync-delay", "0")
-	sentinel := testserver.RedisSentinel(t, primary)
-	client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "primary", SentinelAddrs: []string{sentinel.Addr}})
-	t.Cleanup(func() { client.Close() })
-	s := storeOn(t, client, nil)
-	defer s.Close()
-	hints := make(chan store.Hint, 100)
-	if err := s.Watch(t.Context(), me, func(h store.Hint) { hints <- h }); err != nil {
-		t.Fatal(err)
-	}
-	h := mustHold(t, s, mutex("n"))
-	if n, err := client.Wait(t.Context(), 1, patience).Result(); err != nil || n != 1 {
-		t.Fatalf("the replica did not follow: %d, %v", n, err)
-	}
-	primary.Kill()
-	until(t, "the replica has taken over", func() bool {
-		return s.Renew(t.Context(), []store.Hold{h})[0].Err == nil
-	})
-	if role, err := clientOf(t, replica.Addr).Do(t.Context(), "ROLE").Slice(); err != nil || role[0] != "master" {
-		t.Errorf("the replica's role is %v, %v", role, err)
-	}
-	w := mutex("n")
-	mustAsk(t, s, w)
-	until(t, "the mailbox is open at the new primary", func() bool {
-		select {
-		case got := <-hints:
-			return got == store.Hint{}
-		default:
-			return false
-		}
-	})
-	if err := s.Release(t.Context(), h); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case got := <-hints:
-		if got.ID != w.ID {
-			t.Errorf("hint %+v, want one for %v", got, w.ID)
-		}
-	case <-time.After(patience):
-		t.Errorf("no hint within %v", patience)
-	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net/url"
 	"strings"
 	"time"
 
@@ -85,25 +84,4 @@ func checkClaim(c *store.Claim) error {
 	return cmp.Or(checkName(c.Name),
 		checkTime(c.Name, "a TTL", c.TTL, minTTL), checkTime(c.Name, "a place", c.Place, 0),
 		checkTime(c.Name, "a minimum hold", c.Keep, 0), checkTime(c.Name, "a lock delay", c.Delay, 0))
-}
-
-// parseURL shows of a wrong URL at most what cannot be a part of a password:
-// one with an unusual character in it can end up anywhere in the parser's
-// error.
-func parseURL(s string) (*redis.Options, error) {
-	u, err := url.Parse(s)
-	if err != nil {
-		return nil, fmt.Errorf("%w: the Redis URL cannot be read: want redis://user:password@host:port/database, with special characters of the password as %%XX", store.ErrInvalid)
-	}
-	if u.Scheme != "redis" && u.Scheme != "rediss" {
-		return nil, fmt.Errorf("%w: a Redis URL begins with redis:// or rediss://", store.ErrInvalid)
-	}
-	opts, err := redis.ParseURL(s)
-	switch at := strings.Count(s, "@"); {
-	case err == nil:
-		return opts, nil
-	case at == 0, at == 1 && u.User != nil:
-		return nil, fmt.Errorf("%w: the Redis URL is wrong: %s", store.ErrInvalid, strings.TrimPrefix(err.Error(), "redis: "))
-	}
-	return nil, fmt.Errorf("%w: the Redis URL is wrong behind its host: want redis://user:password@host:port/database, with special characters of the password as %%XX", store.ErrInvalid)
 }

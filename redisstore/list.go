@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"strings"
-	"sync"
 
 	"github.com/redis/go-redis/v9"
 
@@ -26,7 +25,7 @@ func (s *Store) List(ctx context.Context, name string) iter.Seq2[store.State, er
 			s.states(ctx, []string{s.key(name)}, yield)
 			return
 		}
-		servers, err := s.masters(ctx)
+		servers, err := s.servers(ctx)
 		if err != nil {
 			yield(store.State{}, s.failed("list the names", err))
 			return
@@ -61,20 +60,15 @@ func (s *Store) List(ctx context.Context, name string) iter.Seq2[store.State, er
 // glob makes a prefix match itself.
 var glob = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 
-// masters are the servers that have the names, each with its part of them.
-func (s *Store) masters(ctx context.Context) ([]redis.Cmdable, error) {
-	cluster, ok := s.client.(*redis.ClusterClient)
-	if !ok {
+// servers are those that have the names, each with its part of them.
+func (s *Store) servers(ctx context.Context) (all []redis.Cmdable, err error) {
+	if _, ok := s.client.(*redis.ClusterClient); !ok {
 		return []redis.Cmdable{s.client}, nil
 	}
-	var mu sync.Mutex
-	var all []redis.Cmdable
-	err := cluster.ForEachMaster(ctx, func(_ context.Context, c *redis.Client) error {
-		mu.Lock()
-		defer mu.Unlock()
-		all = append(all, c)
-		return nil
-	})
+	masters, err := s.masters(ctx)
+	for _, m := range masters {
+		all = append(all, m)
+	}
 	return all, err
 }
 

@@ -135,27 +135,6 @@ func (c *command) wait(ctx context.Context) (string, error) {
 	return v, err
 }
 
-// lane is the lane of the key's server. On a cluster each has its own, so that
-// one that hangs does not hold up the others.
-func (s *Store) lane(ctx context.Context, key string) *lane {
-	cluster, ok := s.client.(*redis.ClusterClient)
-	if !ok {
-		return &s.one
-	}
-	master, err := cluster.MasterForKey(ctx, key)
-	if err != nil {
-		return &s.one // the command will find out why
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l := s.lanes[master]
-	if l == nil {
-		l = &lane{s: s}
-		s.lanes[master] = l
-	}
-	return l
-}
-
 // add sends the commands, or queues them if exchanges are under way. A lone
 // caller sends them itself, on its own context: handing over to a goroutine and
 // back would take as long as the server.
@@ -248,15 +227,21 @@ func (s *Store) exchange(ctx context.Context, commands []*command) {
 
 // send leaves its outcome in the commands.
 func (s *Store) send(ctx context.Context, commands []*command) {
-	if len(commands) == 1 {
+	switch {
+	case s.replicas > 0:
+		s.sendConfirmed(ctx, commands)
+	case len(commands) == 1:
 		if err := s.client.Process(ctx, commands[0]); err != nil {
 			commands[0].SetErr(err)
 		}
-		return
+	default:
+		pipe := s.client.Pipeline()
+		for _, c := range commands {
+			pipe.Process(ctx, c)
+		}
+		pipe.Exec(ctx) // the commands have the errors
 	}
-	pipe := s.client.Pipeline()
-	for _, c := range commands {
-		pipe.Process(ctx, c)
+	if slices.ContainsFunc(commands, func(c *command) bool { return elsewhere(c.Err()) }) {
+		s.reload()
 	}
-	pipe.Exec(ctx) // the commands have the errors
 }

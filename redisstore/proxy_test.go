@@ -20,7 +20,7 @@ type proxy struct {
 	conns map[net.Conn]bool
 }
 
-func newProxy(t *testing.T, server string) *proxy {
+func newProxy(t testing.TB, server string) *proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -63,8 +63,18 @@ func (p *proxy) cut() {
 	}
 }
 
+// lead has new connections go to another server.
+func (p *proxy) lead(server string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.server = server
+}
+
 func (p *proxy) serve(client net.Conn) {
-	server, err := net.Dial("tcp", p.server)
+	p.mu.Lock()
+	to := p.server
+	p.mu.Unlock()
+	server, err := net.Dial("tcp", to)
 	if err != nil {
 		client.Close()
 		return

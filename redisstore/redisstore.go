@@ -39,10 +39,43 @@
 // name strictly increase as long as its key is there, and beyond that as long
 // as the clock of the server that answers is not behind the newest token.
 //
-// What Redis forgets is not kept: a fail-over to a replica that had not heard
-// of the newest grants, a restart without an append-only file that is synced
-// on every write, an eviction or a FLUSHALL can let two hold a name at once
-// until the TTL of the first is over. Check the token where that matters.
+// What Redis forgets is not kept: a restart without an append-only file that is
+// synced on every write, an eviction or a FLUSHALL can let two hold a name at
+// once until the TTL of the first is over. Check the token where that matters.
+//
+// # Replicas and fail-overs
+//
+// Redis answers before its replicas have heard. So a fail-over, by Sentinel, by
+// a Cluster or by hand, to a replica that had not heard of the newest grants
+// loses them: their holders go on until their next renewal is refused or their
+// lease is over, and meanwhile another can get in. The other has the larger
+// token, also if the record of the name was lost, unless it was lost and the
+// clock of the new server is behind the newest token as well. A primary that was
+// cut off from its replicas, or has come back and was not told yet that it is
+// none any more, goes on granting names that the new one grants too. And the
+// instants that are stored are of the clock of the server that wrote them: on a
+// server whose clock is ahead of that, after a fail-over or with a slot that was
+// moved, holds expire so much too early, and on one whose clock is behind so
+// much later; keep the clocks of all servers in step (doctor shows them).
+//
+// [Options].Replicas has a grant told only once so many replicas have it (WAIT),
+// which costs a round trip between servers. With as many as there are, neither
+// a fail-over nor a primary that was cut off lets a second holder in; but while
+// fewer are there nothing is granted or renewed, so have one replica more than
+// that if one may fail. WAIT means the memory of the replicas: what a restart of
+// all loses is lost as before.
+//
+// On a Cluster each name is one slot, and all of it moves with that. Commands
+// follow redirects, and are joined by server: one that is away holds up nothing
+// of the others. Replicas are never asked, whatever the client's options say. Hints come by way of any one server,
+// and by way of another soon after that has left. When a server does not answer,
+// the client is made to find out at once which has taken its place. Behind
+// Sentinel that is for go-redis to do. It sticks to a Sentinel that hangs for as
+// long as its questions to that take longer than its DialTimeout: what Open makes
+// has MaxRetries of -1 and a ReadTimeout of 2 s because of that, and so should a
+// FailoverClient that is given to New.
+//
+// # Operations
 //
 // A lone operation goes out at once, on its caller's goroutine and context;
 // go-redis notices the end of that only before it sends, so a server that hangs
@@ -68,15 +101,20 @@
 //	+scan                                     to list all names
 //	+info                                     for what is checked at start; without, less is
 //
-// The client needs +select besides for a database other than 0, and on a
-// cluster +cluster|slots and +command. To log in needs no right.
+// The client needs +select besides for a database other than 0, +wait if
+// replicas must confirm, and on a cluster +cluster|slots, +command and, while
+// slots are moved, +asking. To log in needs no right. Sentinels must allow
+// +sentinel|get-master-addr-by-name, +sentinel|sentinels, +subscribe and +ping.
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -99,6 +137,20 @@ type Options struct {
 	// different prefixes have nothing to do with each other. It may not contain
 	// a brace.
 	Prefix string
+
+	// Replicas is how many replicas must have confirmed a grant, a renewal or a
+	// change of weight before it is told (WAIT). If they have not within half a
+	// second the outcome is unclear: it is asked for again, and in the end given
+	// back. With 0, the default, none is waited for. With the number of all
+	// replicas, a fail-over to any of them loses no hold that was told; with
+	// fewer, one to a replica that had not confirmed still can.
+	Replicas int
+
+	// Dialer makes the connections of the client that Open makes, for tunnels
+	// and the like; nil: the net package does. addr is as the URL or a server
+	// has told it. Where the URL asks for TLS that is spoken on what Dialer
+	// returns. New has no use for one.
+	Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
 // A Store keeps locks in Redis. Its methods are safe for concurrent use.
@@ -110,15 +162,17 @@ type Store struct {
 	scripts *scripts
 	clock   func() int64 // nil but in tests: the server's clock
 
+	replicas  int           // that must confirm
 	pingEvery time.Duration // of mailboxes
 
 	ctx   context.Context // of all exchanges and mailboxes, ended by Close
 	end   context.CancelFunc
 	tasks sync.WaitGroup
 
-	one   lane // to the server; on a cluster there is one for each:
-	mu    sync.Mutex
-	lanes map[*redis.Client]*lane
+	one       lane // to the server; on a cluster there is one for each:
+	mu        sync.Mutex
+	lanes     map[string]*lane // by address
+	reloading atomic.Bool      // the client is finding out which server has which names
 }
 
 var _ interface {
@@ -138,40 +192,64 @@ func New(client redis.UniversalClient, o *Options) (*Store, error) {
 }
 
 // Open returns a Store on a client of its own, which Close closes. The URL is
-// redis://[user:password@]host[:port][/database], or rediss:// for TLS, with
-// the options of [redis.ParseURL] as its query. Open does no I/O. The error
-// matches store.ErrInvalid and does not show the URL, which may hold a
-// password.
+// one of
+//
+//	redis://[user:password@]host[:port][/database]
+//	redis+cluster://[user:password@]host[:port][,host[:port]…]
+//	redis+sentinel://[user:password@]host[:port][,host[:port]…]/master[/database]
+//
+// or the same with rediss for TLS. The hosts of a cluster are some of its
+// servers, which tell of the others; those behind redis+sentinel are Sentinels,
+// and user and password are those of the servers that they watch. The query may
+// have
+//
+//	replicas=n                             Options.Replicas, unless that is set
+//	sentinel_username, sentinel_password   what the Sentinels themselves ask for
+//	skip_verify=true                       of TLS: any certificate will do
+//
+// and the options of [redis.ParseURL], [redis.ParseClusterURL] and
+// [redis.ParseFailoverURL], but those that have replicas asked. Open does no
+// I/O. The error matches store.ErrInvalid and does not show the URL, which may
+// hold a password.
 func Open(url string, o *Options) (*Store, error) {
-	opts, err := parseURL(url)
+	var own Options
+	if o != nil {
+		own = *o
+	}
+	t, err := openURL(url, own.Dialer)
 	if err != nil {
 		return nil, err
 	}
-	client := redis.NewClient(opts)
-	s, err := New(client, o)
+	own.Dialer = nil
+	own.Replicas = cmp.Or(own.Replicas, t.replicas)
+	s, err := New(t.client, &own)
 	if err != nil {
-		client.Close()
+		t.client.Close()
 		return nil, err
 	}
-	s.own = true
+	s.own, s.address = true, t.address
 	return s, nil
 }
 
 func newStore(client redis.UniversalClient, o *Options, clock func() int64) (*Store, error) {
-	address, err := addressOf(client)
-	if err != nil {
+	if err := checkClient(client); err != nil {
 		return nil, err
 	}
+	if o == nil {
+		o = &Options{}
+	}
 	s := &Store{
-		client: client, address: address, prefix: DefaultPrefix, scripts: live(), clock: clock,
-		pingEvery: pingEvery, lanes: map[*redis.Client]*lane{},
+		client: client, address: addressOf(client), prefix: cmp.Or(o.Prefix, DefaultPrefix), scripts: live(), clock: clock,
+		replicas: o.Replicas, pingEvery: pingEvery, lanes: map[string]*lane{},
 	}
 	s.one.s = s
-	if o != nil && o.Prefix != "" {
-		s.prefix = o.Prefix
-	}
-	if strings.ContainsAny(s.prefix, "{}") {
+	switch {
+	case strings.ContainsAny(s.prefix, "{}"):
 		return nil, fmt.Errorf("%w: prefix %q of a Redis store: it may not contain a brace", store.ErrInvalid, s.prefix)
+	case o.Replicas < 0:
+		return nil, fmt.Errorf("%w: %d replicas of a Redis store: want 0 or more", store.ErrInvalid, o.Replicas)
+	case o.Dialer != nil:
+		return nil, fmt.Errorf("%w: Options.Dialer of a Redis store is for Open: the client that New is given has its own", store.ErrInvalid)
 	}
 	if clock != nil {
 		s.scripts = clocked()
@@ -180,34 +258,41 @@ func newStore(client redis.UniversalClient, o *Options, clock func() int64) (*St
 	return s, nil
 }
 
-// addressOf tells where the client goes, for people; never a password.
-func addressOf(client redis.UniversalClient) (string, error) {
+// checkClient refuses a client that cannot keep locks.
+func checkClient(client redis.UniversalClient) error {
 	isNil := client == nil
 	switch c := client.(type) {
 	case *redis.Client:
-		if isNil = c == nil; !isNil {
-			o := c.Options()
-			if o.Addr == "FailoverClient" { // go-redis's name for it
-				return fmt.Sprintf("Redis behind Sentinel, database %d", o.DB), nil
-			}
-			return fmt.Sprintf("Redis at %s, database %d", o.Addr, o.DB), nil
-		}
+		isNil = c == nil
 	case *redis.ClusterClient:
-		if isNil = c == nil; !isNil {
-			return strings.TrimSpace("Redis cluster " + strings.Join(c.Options().Addrs, ", ")), nil
-		}
+		isNil = c == nil
 	case *redis.Ring:
-		return "", fmt.Errorf("%w: a redis.Ring moves names to another server when one is away, and then two could hold them: use a Client or a ClusterClient", store.ErrUnsupported)
+		return fmt.Errorf("%w: a redis.Ring moves names to another server when one is away, and then two could hold them: use a Client or a ClusterClient", store.ErrUnsupported)
 	}
 	if isNil {
-		return "", fmt.Errorf("%w: the Redis client is nil", store.ErrInvalid)
+		return fmt.Errorf("%w: the Redis client is nil", store.ErrInvalid)
 	}
-	return "Redis", nil
+	return nil
+}
+
+// addressOf tells where the client goes, for people; never a password.
+func addressOf(client redis.UniversalClient) string {
+	switch c := client.(type) {
+	case *redis.Client:
+		o := c.Options()
+		if o.Addr == "FailoverClient" { // go-redis's name for it
+			return fmt.Sprintf("Redis behind Sentinel, database %d", o.DB)
+		}
+		return fmt.Sprintf("Redis at %s, database %d", o.Addr, o.DB)
+	case *redis.ClusterClient:
+		return strings.TrimSpace("Redis cluster " + strings.Join(c.Options().Addrs, ", "))
+	}
+	return "Redis"
 }
 
 // Describe implements [store.Store].
 func (s *Store) Describe() store.Description {
-	return store.Description{
+	d := store.Description{
 		Store:  s.address,
 		MinTTL: minTTL, MaxTTL: maxTTL, Tick: time.Microsecond,
 		Tokens: "when the name's key is lost and the clock of the server that answers is behind the newest token",
@@ -216,6 +301,12 @@ func (s *Store) Describe() store.Description {
 		Forgets: []store.Accident{store.AccidentRestart, store.AccidentWipe, store.AccidentFailOver, store.AccidentClockStep},
 		Crash:   store.CrashTTL,
 	}
+	if s.replicas > 0 {
+		d.Loses = fmt.Sprintf("a fail-over to a replica that is not among the %d which have confirmed a grant can lose it, a restart what was not synced to disk, "+
+			"an eviction or a FLUSHALL everything; then two may hold a name until the TTL of the first is over", s.replicas)
+		d.Lacks = map[store.Promise]string{store.PromiseHintToken: "replicas have not confirmed what a hint would tell"}
+	}
+	return d
 }
 
 // Close implements [store.Store]: it ends the mailboxes and waits for what is

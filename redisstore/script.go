@@ -13,9 +13,10 @@ var lua embed.FS
 
 // A script is an operation as the server runs it.
 type script struct {
-	name string
-	text string
-	sha  string
+	name  string
+	text  string
+	sha   string
+	gives string // first bytes of the answers that give something to their owner
 }
 
 type scripts struct{ ask, release, renew, change, brk, view script }
@@ -46,10 +47,13 @@ func load(edit func(string) string) scripts {
 		return string(b)
 	}
 	common := read("queue.lua")
-	one := func(name string) script {
+	one := func(name, gives string) script {
 		text := edit(strings.Replace(read(name+".lua"), "--@ queue.lua\n", common, 1))
 		sum := sha1.Sum([]byte(text))
-		return script{name: name, text: text, sha: hex.EncodeToString(sum[:])}
+		return script{name: name, text: text, sha: hex.EncodeToString(sum[:]), gives: gives}
 	}
-	return scripts{ask: one("ask"), release: one("release"), renew: one("renew"), change: one("change"), brk: one("break"), view: one("view")}
+	return scripts{
+		ask: one("ask", "G0123456789"), renew: one("renew", "H"), change: one("change", "G"),
+		release: one("release", ""), brk: one("break", ""), view: one("view", ""),
+	}
 }

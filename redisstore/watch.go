@@ -90,7 +90,7 @@ func (w *mailbox) run(ctx context.Context, open chan<- error) {
 // read delivers what arrives on one subscription, until its connection breaks
 // or ctx ends. It calls subscribed once the server has confirmed.
 func (w *mailbox) read(ctx context.Context, subscribed func()) error {
-	sub := w.s.client.Subscribe(ctx, w.channel)
+	sub := w.subscribe(ctx)
 	// Closing is what ends a read that waits.
 	closing, stop := context.WithCancel(ctx)
 	w.s.tasks.Go(func() {
@@ -115,7 +115,22 @@ func (w *mailbox) read(ctx context.Context, subscribed func()) error {
 	}
 }
 
-// ping tries the connection, and returns once it must be closed.
+// subscribe subscribes at the server; on a cluster, where each passes messages
+// on to all, at any one that has names: the one that go-redis takes is always
+// the same, and may be gone for good.
+func (w *mailbox) subscribe(ctx context.Context) *redis.PubSub {
+	if _, ok := w.s.client.(*redis.ClusterClient); ok {
+		if servers, err := w.s.masters(ctx); err == nil && len(servers) > 0 {
+			return servers[rand.N(len(servers))].Subscribe(ctx, w.channel)
+		}
+	}
+	return w.s.client.Subscribe(ctx, w.channel)
+}
+
+// ping tries the mailbox, and returns once it must be closed. It sends itself a
+// message as others would: a server that has left its cluster, or was cut off
+// from its primary, still answers on the connection, and delivers nothing. Who
+// may not publish, or cannot now, has the server answer a ping instead.
 func (w *mailbox) ping(ctx context.Context, sub *redis.PubSub) {
 	tick := time.NewTicker(w.s.pingEvery)
 	defer tick.Stop()
@@ -126,14 +141,23 @@ func (w *mailbox) ping(ctx context.Context, sub *redis.PubSub) {
 			return
 		case <-tick.C:
 		}
-		if !w.alive.Swap(false) || sub.Ping(ctx) != nil {
+		if !w.alive.Swap(false) {
+			return
+		}
+		message := once{redis.NewIntCmd(ctx, "publish", w.channel, "")}
+		if w.s.client.Process(ctx, message) != nil && sub.Ping(ctx) != nil {
 			return
 		}
 	}
 }
 
+// once is a command that the client does not repeat.
+type once struct{ redis.Cmder }
+
+func (once) NoRetry() bool { return true }
+
 // hint reads a message: token (with "+" and the size of its block, unless that
-// is 1), id and key.
+// is 1), id and key. A grant that replicas have not confirmed is not told.
 func (s *Store) hint(payload string) (h store.Hint, ok bool) {
 	part := strings.SplitN(payload, " ", 3)
 	if len(part) != 3 {
@@ -157,5 +181,8 @@ func (s *Store) hint(payload string) (h store.Hint, ok bool) {
 		return h, false
 	}
 	name, ok := s.name(part[2])
+	if s.replicas > 0 {
+		token, n = 0, 0
+	}
 	return store.Hint{Name: name, ID: id, Token: token, N: n}, ok
 }

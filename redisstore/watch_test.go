@@ -77,18 +77,18 @@ func TestASilentMailboxStaysOpenAndOneThatHangsIsOpenedAgain(t *testing.T) {
 		if err := s.Watch(t.Context(), me, func(h store.Hint) { hints <- h }); err != nil {
 			t.Fatal(err)
 		}
-		pings := func() (n int) {
+		tries := func() (n int) {
 			info, err := clientOf(t, server.Addr).Info(t.Context(), "commandstats").Result()
 			if err != nil {
 				t.Fatal(err)
 			}
 			for line := range strings.Lines(info) {
-				fmt.Sscanf(line, "cmdstat_ping:calls=%d,", &n)
+				fmt.Sscanf(line, "cmdstat_publish:calls=%d,", &n)
 			}
 			return n
 		}
-		begun := pings()
-		until(t, "the mailbox has been tried some times", func() bool { return pings() >= begun+3 })
+		begun := tries()
+		until(t, "the mailbox has been tried some times", func() bool { return tries() >= begun+3 })
 		select {
 		case h := <-hints:
 			t.Errorf("protocol %d: in a silent mailbox arrived %+v", protocol, h)

@@ -1,0 +1,137 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// confirmTime bounds the waiting for replicas, unless the client itself waits
+// for an answer for less than four times as long: a server looks at its clock
+// ten times a second.
+const confirmTime = 500 * time.Millisecond
+
+// A destination is a server that a pipeline goes to.
+type destination struct {
+	server redis.UniversalClient
+	asking bool // the name is on its way there, and the server must be told that we know
+}
+
+// sendConfirmed is send for a Store whose grants replicas are to confirm. WAIT
+// speaks of what its own connection has seen written, so it goes out behind the
+// commands, in the same pipeline to the same server; and where a cluster says
+// that another has the name, what was not run here is sent there with a WAIT of
+// its own.
+func (s *Store) sendConfirmed(ctx context.Context, commands []*command) {
+	todo := map[destination][]*command{}
+	for _, c := range commands {
+		to, err := s.home(ctx, c)
+		if err != nil {
+			c.SetErr(err)
+			continue
+		}
+		todo[to] = append(todo[to], c)
+	}
+	for range 3 {
+		next := map[destination][]*command{}
+		for to, some := range todo {
+			s.pipeline(ctx, to, some)
+			for _, c := range some {
+				if to, ok := s.redirected(ctx, c); ok {
+					c.StringCmd = redis.NewStringCmd(ctx, c.args...)
+					next[to] = append(next[to], c)
+				}
+			}
+		}
+		if todo = next; len(todo) == 0 {
+			return
+		}
+	}
+	for _, some := range todo {
+		for _, c := range some {
+			c.SetErr(errors.New("the cluster sends it from server to server"))
+		}
+	}
+}
+
+// home is where the command's key is, as far as the client knows.
+func (s *Store) home(ctx context.Context, c *command) (destination, error) {
+	cluster, ok := s.client.(*redis.ClusterClient)
+	if !ok {
+		return destination{server: s.client}, nil
+	}
+	master, err := cluster.MasterForKey(ctx, c.key())
+	return destination{server: master}, err
+}
+
+// redirected is where the cluster has said that the command's key is. The
+// command was not run then.
+func (s *Store) redirected(ctx context.Context, c *command) (destination, bool) {
+	if _, ok := s.client.(*redis.ClusterClient); !ok || c.Err() == nil {
+		return destination{}, false
+	}
+	addr, moved := redis.IsMovedError(c.Err())
+	ask := false
+	if !moved {
+		if addr, ask = redis.IsAskError(c.Err()); !ask {
+			return destination{}, false
+		}
+	}
+	servers, err := s.masters(ctx)
+	if err != nil {
+		return destination{}, false
+	}
+	if moved { // what the client has just learned
+		to, err := s.home(ctx, c)
+		return to, err == nil
+	}
+	for _, server := range servers {
+		if server.Options().Addr == addr {
+			return destination{server, true}, true
+		}
+	}
+	return destination{}, false
+}
+
+// pipeline sends the commands to one server, and leaves in each its outcome: of
+// one that tells of something which is ours, only if enough replicas have it.
+func (s *Store) pipeline(ctx context.Context, to destination, commands []*command) {
+	bound := confirmTime
+	if client, ok := to.server.(*redis.Client); ok {
+		if t := client.Options().ReadTimeout; t > 0 {
+			bound = min(bound, t/4)
+		}
+	}
+	pipe := to.server.Pipeline()
+	for _, c := range commands {
+		if to.asking {
+			pipe.Do(ctx, "asking")
+		}
+		pipe.Process(ctx, c)
+	}
+	wait := redis.NewIntCmd(ctx, "wait", s.replicas, bound.Milliseconds())
+	pipe.Process(ctx, wait)
+	pipe.Exec(ctx) // the commands have the errors
+	got, err := wait.Result()
+	if err == nil && got < int64(s.replicas) {
+		err = fmt.Errorf("%d of the %d replicas that must confirm it have, within %v", got, s.replicas, bound)
+	}
+	if err == nil {
+		return
+	}
+	for _, c := range commands {
+		if c.Err() == nil && c.gives() {
+			c.SetErr(err)
+		}
+	}
+}
+
+// gives reports whether the answer tells its owner of something that is theirs
+// from now on, or for longer.
+func (c *command) gives() bool {
+	return c.script.gives != "" && strings.ContainsAny(c.Val()[:min(1, len(c.Val()))], c.script.gives)
+}

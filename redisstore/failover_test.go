@@ -1,0 +1,381 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/storetest"
+)
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// holding is what goes on while a server is replaced: names that are held, and
+// one who waits for the first of them.
+type holding struct {
+	t      *testing.T
+	ttl    time.Duration
+	leases []*holdfast.Lease
+	waiter chan *holdfast.Lease
+}
+
+func hold(t *testing.T, here, there *holdfast.Locker, ttl time.Duration, names ...string) *holding {
+	t.Helper()
+	h := &holding{t: t, ttl: ttl, waiter: make(chan *holdfast.Lease, 1)}
+	for _, n := range names {
+		l, err := here.Mutex(n).Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.leases = append(h.leases, l)
+	}
+	go func() {
+		l, err := there.Mutex(names[0]).Lock(t.Context())
+		if err != nil {
+			t.Error("the waiter:", err)
+			close(h.waiter)
+			return
+		}
+		h.waiter <- l
+	}()
+	return h
+}
+
+// outlive waits until each lease was renewed after at, and then gives back all
+// of them: the waiter is in, with a larger token.
+func (h *holding) outlive(at time.Time) {
+	h.t.Helper()
+	until(h.t, "all are renewed by the new server", func() bool {
+		for _, l := range h.leases {
+			if !l.Valid() {
+				h.t.Fatalf("%s was lost", l.Name())
+			}
+			if !l.Deadline().After(at.Add(h.ttl)) {
+				return false
+			}
+		}
+		return true
+	})
+	select {
+	case <-h.waiter:
+		h.t.Fatal("the waiter is in, beside the holder")
+	default:
+	}
+	for _, l := range h.leases {
+		if err := l.Release(); err != nil {
+			h.t.Errorf("release of %s: %v", l.Name(), err)
+		}
+	}
+	select {
+	case l, ok := <-h.waiter:
+		if !ok {
+			return
+		}
+		if l.Token() <= h.leases[0].Token() {
+			h.t.Errorf("the waiter has token %d after %d", l.Token(), h.leases[0].Token())
+		}
+		if err := l.Release(); err != nil {
+			h.t.Error(err)
+		}
+	case <-time.After(patience):
+		h.t.Fatal("the waiter does not get in")
+	}
+}
+
+// queued waits until somebody waits for the name.
+func queued(t testing.TB, s *Store, name string) {
+	t.Helper()
+	until(t, "one waits", func() bool { return len(state(t, s, name).Entries) == 2 })
+}
+
+func TestAFailOverOfAClusterServerLosesNoLeaseThatItsReplicaHasHeardOf(t *testing.T) {
+	t.Parallel()
+	const ttl = 15 * time.Second
+	masters, replicas := testserver.RedisClusterWithReplicas(t, 3)
+	client := clusterClient(t, masters)
+	eyes := storeOn(t, client, nil)
+	defer eyes.Close()
+	here := lockerOn(t, storeOn(t, clusterClient(t, masters), nil), ttl)
+	there := lockerOn(t, storeOn(t, clusterClient(t, masters), nil), ttl)
+	var names []string
+	for i := range 30 {
+		names = append(names, fmt.Sprint("name ", i))
+	}
+	h := hold(t, here, there, ttl, names...)
+	queued(t, eyes, names[0])
+	node, err := client.MasterForKey(t.Context(), eyes.key(names[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, m := range masters {
+		if m.Addr == node.Options().Addr {
+			follows(t, m, replicas[i])
+			m.Kill()
+			h.outlive(time.Now())
+			if role, err := clientOf(t, replicas[i].Addr).Do(t.Context(), "ROLE").Slice(); err != nil || role[0] != "master" {
+				t.Errorf("the replica's role is %v, %v", role, err)
+			}
+			return
+		}
+	}
+	t.Fatalf("none of the servers is %s", node.Options().Addr)
+}
+
+// A client that may read from replicas still asks none of them: they may not
+// have heard of who holds a name.
+func TestNoReplicaIsAskedWhateverTheClientsRouting(t *testing.T) {
+	t.Parallel()
+	masters, replicas := testserver.RedisClusterWithReplicas(t, 3)
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{masters[0].Addr}, ReadOnly: true, RouteRandomly: true})
+	t.Cleanup(func() { client.Close() })
+	s := storeOn(t, client, nil)
+	defer s.Close()
+	for i := range 50 {
+		c := mutex(fmt.Sprint("name ", i))
+		h := mustHold(t, s, c)
+		if a, err := s.Look(t.Context(), mutex(c.Name)); err != nil || a.Granted {
+			t.Errorf("a look: %+v, %v", a, err)
+		}
+		if r := s.Renew(t.Context(), []store.Hold{h, h}); r[0].Err != nil || r[1].Err != nil {
+			t.Errorf("renewals: %v, %v", r[0].Err, r[1].Err)
+		}
+		if err := s.Release(t.Context(), h); err != nil {
+			t.Error(err)
+		}
+	}
+	asked := 0
+	for _, m := range masters {
+		asked += runs(t, clientOf(t, m.Addr))
+	}
+	for _, r := range replicas {
+		if n := runs(t, clientOf(t, r.Addr)); n > 0 {
+			t.Errorf("a replica ran %d scripts", n)
+		}
+	}
+	if asked < 250 {
+		t.Errorf("the masters ran %d scripts", asked)
+	}
+}
+
+// sentinels starts a primary, a replica and three Sentinels, and returns the
+// URL behind which they are.
+func sentinels(t testing.TB) (c *couple, url string, watching []*testserver.Server) {
+	t.Helper()
+	c = newCouple(t)
+	watching = testserver.RedisSentinels(t, c.primary, 3)
+	var hosts []string
+	for _, s := range watching {
+		hosts = append(hosts, s.Addr)
+	}
+	return c, "redis+sentinel://" + strings.Join(hosts, ",") + "/primary", watching
+}
+
+func openAt(t testing.TB, url string) *Store {
+	t.Helper()
+	s, err := Open(url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestBehindSentinelTheWholeContractHoldsWithReplicasThatConfirm(t *testing.T) {
+	_, url, _ := sentinels(t)
+	storetest.Run(t, func(t *testing.T) store.Store { return openAt(t, url+"?replicas=1") })
+}
+
+// The primary is killed under holders and a waiter; later it comes back, as a
+// replica that refuses to write.
+func TestASentinelFailOverLosesNoLeaseThatTheReplicaHasHeardOf(t *testing.T) {
+	t.Parallel()
+	const ttl = 15 * time.Second
+	c, url, _ := sentinels(t)
+	eyes := openAt(t, url)
+	defer eyes.Close()
+	here, there := lockerOn(t, openAt(t, url), ttl), lockerOn(t, openAt(t, url), ttl)
+	h := hold(t, here, there, ttl, "a", "b", "c")
+	queued(t, eyes, "a")
+	follows(t, c.primary, c.replica)
+	c.primary.Kill()
+	h.outlive(time.Now())
+	if role, err := clientOf(t, c.replica.Addr).Do(t.Context(), "ROLE").Slice(); err != nil || role[0] != "master" {
+		t.Errorf("the replica's role is %v, %v", role, err)
+	}
+
+	c.primary.Restart()
+	old := clientOf(t, c.primary.Addr)
+	until(t, "the old primary follows the new one", func() bool {
+		role, err := old.Do(t.Context(), "ROLE").Slice()
+		return err == nil && role[0] == "slave"
+	})
+	late := storeOn(t, old, nil)
+	defer late.Close()
+	if _, err := late.Ask(t.Context(), mutex("n")); !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "READONLY") {
+		t.Errorf("an ask of the old primary: %v, want a READONLY", err)
+	}
+}
+
+// The Sentinel that the client has asked before hangs, and the primary is
+// killed: another Sentinel is asked in time.
+func TestASentinelThatHangsKeepsNobodyFromTheNewPrimary(t *testing.T) {
+	t.Parallel()
+	const ttl = 40 * time.Second
+	c, url, watching := sentinels(t)
+	l := lockerOn(t, openAt(t, url), ttl)
+	lease, err := l.Mutex("n").Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	follows(t, c.primary, c.replica)
+	// It listens for news: go-redis subscribes at the one that it asks.
+	asked := 0
+	until(t, "one Sentinel is listened to", func() bool {
+		for i, s := range watching {
+			info, err := clientOf(t, s.Addr).Info(t.Context(), "stats").Result()
+			if err == nil && field(info, "pubsub_channels") != "0" && strings.Contains(
+				clientOf(t, s.Addr).ClientList(t.Context()).Val(), "sub=2") {
+				asked = i
+				return true
+			}
+		}
+		return false
+	})
+	watching[asked].Freeze()
+	c.primary.Kill()
+	killed := time.Now()
+	until(t, "the lease is renewed by the new primary", func() bool {
+		if !lease.Valid() {
+			t.Fatal("the lease was lost")
+		}
+		return lease.Renew(t.Context(), ttl) == nil
+	})
+	t.Logf("after %v", time.Since(killed).Round(time.Millisecond))
+	if err := lease.Release(); err != nil {
+		t.Error(err)
+	}
+	watching[asked].Thaw()
+}
+
+// The primary changes its place with the replica by an operator's order: all
+// stay alive, and connections to the old one stay open.
+func TestWhenAnOperatorSwapsPrimaryAndReplicaLocksAndHintsGoOn(t *testing.T) {
+	t.Parallel()
+	c, url, watching := sentinels(t)
+	s := openAt(t, url)
+	defer s.Close()
+	s.pingEvery = 200 * time.Millisecond
+	hints := make(chan store.Hint, 1000)
+	if err := s.Watch(t.Context(), me, func(h store.Hint) { hints <- h }); err != nil {
+		t.Fatal(err)
+	}
+	h := mustHold(t, s, mutex("n"))
+	w := mutex("n")
+	mustAsk(t, s, w)
+	follows(t, c.primary, c.replica)
+	until(t, "Sentinel takes the order", func() bool {
+		return clientOf(t, watching[0].Addr).Do(t.Context(), "SENTINEL", "FAILOVER", "primary").Err() == nil
+	})
+	until(t, "the replica is the primary", func() bool {
+		role, err := clientOf(t, c.replica.Addr).Do(t.Context(), "ROLE").Slice()
+		return err == nil && role[0] == "master"
+	})
+	until(t, "the hold is renewed by the new primary", func() bool {
+		r := s.Renew(t.Context(), []store.Hold{h})[0]
+		if errors.Is(r.Err, store.ErrLost) {
+			t.Fatal(r.Err)
+		}
+		return r.Err == nil && runs(t, clientOf(t, c.replica.Addr)) > 0
+	})
+	if err := s.Release(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	woken := false
+	until(t, "the waiter is woken, or told to look", func() bool {
+		select {
+		case got := <-hints:
+			woken = got == store.Hint{} || got.ID == w.ID
+		default:
+		}
+		return woken
+	})
+	if a := mustAsk(t, s, w); !a.Granted || a.Token <= h.Token {
+		t.Errorf("the waiter gets %+v", a)
+	}
+}
+
+// The mailbox stays connected to a primary that was cut off, and comes to the
+// one that has taken its place.
+func TestAMailboxAtAPrimaryThatWasCutOffIsOpenedAtTheNewOne(t *testing.T) {
+	t.Parallel()
+	c := newCouple(t)
+	// Two ways to the servers: where messages are sent follows the fail-over,
+	// what was open stays.
+	front := newProxy(t, c.primary.Addr)
+	s := storeOn(t, clientOf(t, front.addr), nil)
+	defer s.Close()
+	s.pingEvery = 200 * time.Millisecond
+	mustHold(t, s, mutex("before"))
+	hints := make(chan store.Hint, 1000)
+	if err := s.Watch(t.Context(), me, func(h store.Hint) { hints <- h }); err != nil {
+		t.Fatal(err)
+	}
+	c.cut(t)
+	if err := clientOf(t, c.replica.Addr).Do(t.Context(), "REPLICAOF", "NO", "ONE").Err(); err != nil {
+		t.Fatal(err)
+	}
+	front.lead(c.replica.Addr)
+	if n, err := clientOf(t, c.primary.Addr).Do(t.Context(), "CLIENT", "KILL", "TYPE", "normal").Int(); err != nil || n == 0 {
+		t.Fatalf("CLIENT KILL: %d, %v", n, err)
+	}
+	select {
+	case h := <-hints:
+		if h != (store.Hint{}) {
+			t.Errorf("hint %+v, want the zero hint", h)
+		}
+	case <-time.After(patience):
+		t.Fatal("no hint")
+	}
+	h, w := mustHold(t, s, mutex("n")), mutex("n")
+	mustAsk(t, s, w)
+	if err := s.Release(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "hints arrive", func() bool {
+		select {
+		case got := <-hints:
+			return got.ID == w.ID
+		default:
+			return false
+		}
+	})
+}
+
+// Who waits while no server answers is told so in time, and later gets in.
+func TestWhileNoPrimaryAnswersATryIsUnclear(t *testing.T) {
+	t.Parallel()
+	c := newCouple(t)
+	sentinel := testserver.RedisSentinel(t, c.primary)
+	l := lockerOn(t, openAt(t, "redis+sentinel://"+sentinel.Addr+"/primary"), 2*time.Second)
+	sentinel.Kill() // so nobody takes over
+	c.primary.Kill()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if _, err := l.Mutex("n").TryLock(ctx); !errors.Is(err, holdfast.ErrUnavailable) {
+		t.Errorf("a try: %v, want unavailable", err)
+	}
+	c.primary.Restart()
+	sentinel.Restart()
+	until(t, "it is back", func() bool {
+		lease, err := l.Mutex("n").TryLock(ctx)
+		return err == nil && lease.Release() == nil
+	})
+}

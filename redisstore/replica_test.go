@@ -1,0 +1,349 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A couple is a primary and a replica that follows it.
+type couple struct{ primary, replica *testserver.Server }
+
+func newCouple(t testing.TB) *couple {
+	t.Helper()
+	primary := testserver.Redis(t, "--repl-diskless-sync-delay", "0")
+	return &couple{primary, testserver.RedisReplica(t, primary)}
+}
+
+// cut keeps from the replica what is written from now on.
+func (c *couple) cut(t testing.TB) {
+	t.Helper()
+	primary := clientOf(t, c.primary.Addr)
+	for _, command := range [][]any{
+		{"ACL", "SETUSER", "default", "-psync", "-sync"}, // or it would be back at once
+		{"CLIENT", "KILL", "TYPE", "replica"},
+	} {
+		if err := primary.Do(t.Context(), command...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	until(t, "the replica is cut off", func() bool {
+		info, err := primary.Info(t.Context(), "replication").Result()
+		return err == nil && field(info, "connected_slaves") == "0"
+	})
+}
+
+// mend lets the replica follow again.
+func (c *couple) mend(t testing.TB) {
+	t.Helper()
+	if err := clientOf(t, c.primary.Addr).Do(t.Context(), "ACL", "SETUSER", "default", "+psync", "+sync").Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// promote ends the primary and has the replica take its place.
+func (c *couple) promote(t testing.TB) {
+	t.Helper()
+	c.primary.Kill()
+	if err := clientOf(t, c.replica.Addr).Do(t.Context(), "REPLICAOF", "NO", "ONE").Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// follows waits until the replica has all that the primary has.
+func follows(t testing.TB, primary, replica *testserver.Server) {
+	t.Helper()
+	of := func(s *testserver.Server, name string) string {
+		info, err := clientOf(t, s.Addr).Info(t.Context(), "replication").Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return field(info, name)
+	}
+	until(t, "the replica has it all", func() bool {
+		return of(replica, "master_link_status") == "up" && of(primary, "master_repl_offset") == of(replica, "slave_repl_offset")
+	})
+}
+
+// What the package comment says that asynchronous replication can lose, and
+// what it cannot: two can hold a name, and the second has the larger token.
+func TestAFailOverToAReplicaThatHadNotHeardLetsASecondHolderInWithALargerToken(t *testing.T) {
+	t.Parallel()
+	c := newCouple(t)
+	sentinel := testserver.RedisSentinel(t, c.primary)
+	s, err := Open("redis+sentinel://"+sentinel.Addr+"/primary", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	kept := mustHold(t, s, mutex("kept"))
+	follows(t, c.primary, c.replica)
+	c.cut(t)
+	first := mustHold(t, s, mutex("lost"))
+	c.primary.Kill()
+
+	second := mutex("lost")
+	var a store.Answer
+	until(t, "the replica has taken over, and another has the name", func() bool {
+		a, err = s.Ask(t.Context(), second)
+		if err != nil && store.Definite(err) {
+			t.Fatal(err)
+		}
+		return err == nil && a.Granted
+	})
+	if a.Token <= first.Token {
+		t.Errorf("the second holder has token %d, the first had %d", a.Token, first.Token)
+	}
+	// The first has not been told, and was promised a minute. It learns it by
+	// its next renewal; what was replicated is not touched.
+	r := s.Renew(t.Context(), []store.Hold{first, kept})
+	if !errors.Is(r[0].Err, store.ErrLost) {
+		t.Errorf("renewal by the first: %v, want lost", r[0].Err)
+	}
+	if r[1].Err != nil {
+		t.Errorf("renewal of what the replica had heard of: %v", r[1].Err)
+	}
+}
+
+// The token goes down across a fail-over only if the name's record is lost and
+// the new server's clock is behind as well.
+func TestTheTokenGoesDownAcrossAFailOverOnlyIfTheRecordIsLostAndTheClockIsBehind(t *testing.T) {
+	const hour = int64(time.Hour / time.Microsecond)
+	for _, recordLost := range []bool{false, true} {
+		for _, behind := range []bool{false, true} {
+			t.Run(fmt.Sprintf("record lost %v, clock behind %v", recordLost, behind), func(t *testing.T) {
+				t.Parallel()
+				c := newCouple(t)
+				now := time.Now().UnixMicro()
+				before, err := newStore(clientOf(t, c.primary.Addr), nil, func() int64 { return now })
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer before.Close()
+				if recordLost {
+					c.cut(t)
+				}
+				first := mustHold(t, before, mutex("n"))
+				if err := before.Release(t.Context(), first); err != nil {
+					t.Fatal(err)
+				}
+				if !recordLost {
+					follows(t, c.primary, c.replica)
+				}
+				c.promote(t)
+				after, err := newStore(clientOf(t, c.replica.Addr), nil, func() int64 {
+					if behind {
+						return now - hour
+					}
+					return now + 1
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer after.Close()
+				second := mustHold(t, after, mutex("n"))
+				if down := second.Token <= first.Token; down != (recordLost && behind) {
+					t.Errorf("token %d after %d", second.Token, first.Token)
+				}
+			})
+		}
+	}
+}
+
+// confirmed is a Store that asks for n replicas.
+func confirmed(t testing.TB, client redis.UniversalClient, n int) *Store {
+	t.Helper()
+	s := storeOn(t, client, &Options{Replicas: n})
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func unclear(t testing.TB, what string, err error) {
+	t.Helper()
+	if !errors.Is(err, store.ErrUnavailable) || store.Definite(err) {
+		t.Errorf("%s: %v, want unclear", what, err)
+		return
+	}
+	if !strings.Contains(err.Error(), "replicas that must confirm") {
+		t.Errorf("%s: the error does not say why: %v", what, err)
+	}
+}
+
+func TestNothingIsToldAsOursThatTooFewReplicasConfirm(t *testing.T) {
+	t.Parallel()
+	c := newCouple(t)
+	client := clientOf(t, c.primary.Addr)
+	s := confirmed(t, client, 1)
+	upgradeable := mutex("upgradeable")
+	upgradeable.Weight = store.Upgradeable
+	held, up, waits := mustHold(t, s, mutex("held")), mustHold(t, s, upgradeable), mutex("held")
+	if a := mustAsk(t, s, waits); a.Granted {
+		t.Fatal("two hold it")
+	}
+	holds := []store.Hold{held, up}
+	for _, r := range s.Renew(t.Context(), holds) {
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+
+	c.cut(t)
+	c1, c2 := mutex("one"), mutex("two")
+	c2.Try = true
+	for _, claim := range []store.Claim{c1, c2} {
+		_, err := s.Ask(t.Context(), claim)
+		unclear(t, fmt.Sprintf("an ask, try %v", claim.Try), err)
+		_, err = s.Ask(t.Context(), claim)
+		unclear(t, "the repeated ask", err)
+	}
+	for _, r := range s.Renew(t.Context(), holds) {
+		unclear(t, "a renewal in a batch", r.Err)
+	}
+	unclear(t, "a renewal", s.Renew(t.Context(), []store.Hold{held})[0].Err)
+	_, err := s.Change(t.Context(), up, 1, store.Full)
+	unclear(t, "an upgrade", err)
+
+	// What gives nothing to who asks is told as ever, and so is what is lost.
+	if a, err := s.Ask(t.Context(), waits); err != nil || a.Granted {
+		t.Errorf("a refusal: %+v, %v", a, err)
+	}
+	if _, err := s.Look(t.Context(), mutex("held")); err != nil {
+		t.Errorf("a look: %v", err)
+	}
+	if err := s.Renew(t.Context(), []store.Hold{{Name: "held", ID: me.NewID(), Token: 1, TTL: time.Minute}})[0].Err; !errors.Is(err, store.ErrLost) {
+		t.Errorf("a renewal of nothing: %v, want lost", err)
+	}
+	for _, claim := range []store.Claim{c1, c2} {
+		if err := s.Release(t.Context(), store.Hold{Name: claim.Name, ID: claim.ID}); err != nil {
+			t.Errorf("a withdrawal: %v", err)
+		}
+	}
+	if err := s.Release(t.Context(), held); err != nil {
+		t.Errorf("a release: %v", err)
+	}
+	_, err = s.Ask(t.Context(), waits)
+	unclear(t, "the ask of one whom the release has let in", err)
+
+	// A replica of the right number is one, and not two.
+	more := confirmed(t, clientOf(t, c.primary.Addr), 2)
+	c.mend(t)
+	until(t, "the replica is back, and confirms", func() bool {
+		a, err := s.Ask(t.Context(), waits)
+		return err == nil && a.Granted
+	})
+	_, err = more.Ask(t.Context(), mutex("two replicas"))
+	unclear(t, "an ask for two of one replica", err)
+	if !strings.Contains(err.Error(), "1 of the 2") {
+		t.Errorf("the error does not tell how many: %v", err)
+	}
+}
+
+// A hint that carried the grant would tell of what no replica may have.
+func TestAHintCarriesNoGrantWhereReplicasMustConfirm(t *testing.T) {
+	c := newCouple(t)
+	for n, carries := range []bool{true, false} {
+		s := confirmed(t, clientOf(t, c.primary.Addr), n)
+		hints := make(chan store.Hint, 10)
+		p := store.NewProcess()
+		if err := s.Watch(t.Context(), p, func(h store.Hint) { hints <- h }); err != nil {
+			t.Fatal(err)
+		}
+		name := fmt.Sprint("name ", n)
+		h, w := mustHold(t, s, mutex(name)), mutex(name)
+		w.ID = p.NewID()
+		mustAsk(t, s, w)
+		if err := s.Release(t.Context(), h); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case got := <-hints:
+			if got.ID != w.ID || got.Name != name || (got.Token != 0) != carries || (got.N != 0) != carries {
+				t.Errorf("%d replicas: hint %+v", n, got)
+			}
+		case <-time.After(patience):
+			t.Fatal("no hint")
+		}
+	}
+}
+
+// A primary that has come back, and has not been told yet that another took its
+// place, has no replica: it tells nobody that they hold anything.
+func TestAPrimaryThatNobodyFollowsGrantsNothingThatReplicasMustConfirm(t *testing.T) {
+	t.Parallel()
+	c := newCouple(t)
+	sentinel := testserver.RedisSentinel(t, c.primary)
+	s, err := Open("redis+sentinel://"+sentinel.Addr+"/primary?replicas=1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	mustHold(t, s, mutex("before"))
+	c.primary.Kill()
+	watcher := redis.NewSentinelClient(&redis.Options{Addr: sentinel.Addr})
+	defer watcher.Close()
+	until(t, "the replica has taken over", func() bool {
+		addr, err := watcher.GetMasterAddrByName(t.Context(), "primary").Result()
+		return err == nil && net.JoinHostPort(addr[0], addr[1]) == c.replica.Addr
+	})
+	sentinel.Kill() // or it would be told
+	c.primary.Restart()
+	stale := confirmed(t, clientOf(t, c.primary.Addr), 1)
+	_, err = stale.Ask(t.Context(), mutex("n"))
+	unclear(t, "an ask of the stale primary", err)
+	careless := confirmed(t, clientOf(t, c.primary.Addr), 0)
+	mustHold(t, careless, mutex("m")) // this is what the option is against
+
+	// It learns that it is a replica now, and refuses to write.
+	sentinel.Restart()
+	until(t, "the old primary follows the new one", func() bool {
+		role, err := clientOf(t, c.primary.Addr).Do(t.Context(), "ROLE").Slice()
+		return err == nil && role[0] == "slave"
+	})
+	if _, err := careless.Ask(t.Context(), mutex("n")); !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "READONLY") {
+		t.Errorf("an ask of the old primary: %v, want a READONLY", err)
+	}
+	until(t, "the Store goes on with a primary and its new replica", func() bool {
+		_, err := s.Ask(t.Context(), mutex("after"))
+		return err == nil
+	})
+}
+
+// The bound of the waiting for replicas keeps below the client's own.
+func TestTheWaitForReplicasEndsBeforeTheClientGivesUp(t *testing.T) {
+	c := newCouple(t)
+	c.cut(t)
+	s := confirmed(t, clientOf(t, c.primary.Addr, func(o *redis.Options) { o.ReadTimeout = 400 * time.Millisecond }), 1)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	_, err := s.Ask(ctx, mutex("n"))
+	unclear(t, "an ask", err)
+}
+
+func TestWithoutTheRightToWaitReplicasAreNotAskedInVain(t *testing.T) {
+	c := newCouple(t)
+	without := confirmed(t, user(t, c.primary, "locks", rights(t)...), 1)
+	if _, err := without.Ask(t.Context(), mutex("n")); !errors.Is(err, store.ErrDenied) {
+		t.Errorf("without +wait: %v, want not allowed", err)
+	}
+	with := confirmed(t, user(t, c.primary, "more", append(rights(t), "+wait")...), 1)
+	mustHold(t, with, mutex("m"))
+}
+
+func TestTheCheckWarnsOfReplicasThatAreNotThere(t *testing.T) {
+	c := newCouple(t)
+	for n, want := range []store.Level{store.LevelOK, store.LevelOK, store.LevelWarning} {
+		f := found(t, confirmed(t, clientOf(t, c.primary.Addr), n), "role")
+		if f.Level() != want || !strings.Contains(f.Text(), c.replica.Addr+" is online") {
+			t.Errorf("%d replicas: %s %q", n, f.Level(), f.Text())
+		}
+	}
+}

@@ -1,0 +1,377 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A resharder moves slots from server to server of a cluster, as redis-cli
+// --cluster reshard does.
+type resharder struct {
+	t       testing.TB
+	servers []*testserver.Server
+	clients []*redis.Client
+	ids     []string
+}
+
+func newResharder(t testing.TB, servers []*testserver.Server) *resharder {
+	r := &resharder{t: t, servers: servers}
+	for _, s := range servers {
+		c := clientOf(t, s.Addr)
+		r.clients = append(r.clients, c)
+		r.ids = append(r.ids, r.do(c, "CLUSTER", "MYID").(string))
+	}
+	return r
+}
+
+func (r *resharder) do(c *redis.Client, args ...any) any {
+	r.t.Helper()
+	v, err := c.Do(context.Background(), args...).Result()
+	if err != nil {
+		r.t.Fatalf("%v: %v", args, err)
+	}
+	return v
+}
+
+// owner is the server that has the slot, once they agree.
+func (r *resharder) owner(slot int64) (owner int) {
+	r.t.Helper()
+	until(r.t, fmt.Sprint("a server has slot ", slot), func() (found bool) {
+		owner, found = r.claims(slot)
+		return found
+	})
+	return owner
+}
+
+func (r *resharder) claims(slot int64) (owner int, found bool) {
+	for i, c := range r.clients {
+		for line := range strings.Lines(r.do(c, "CLUSTER", "NODES").(string)) {
+			words := strings.Fields(line)
+			if !strings.Contains(words[2], "myself") {
+				continue
+			}
+			for _, w := range words[8:] {
+				from, to, isRange := strings.Cut(w, "-")
+				a, err := strconv.ParseInt(from, 10, 64)
+				if err != nil {
+					continue // on its way
+				}
+				b := a
+				if isRange {
+					b, _ = strconv.ParseInt(to, 10, 64)
+				}
+				if a <= slot && slot <= b {
+					return i, true
+				}
+			}
+		}
+	}
+	return 0, false
+}
+
+// move moves the slot to another server. halfway is called when its keys are
+// there already, and it is still said to be where it was.
+func (r *resharder) move(slot int64, to int, halfway func()) {
+	r.t.Helper()
+	from := r.owner(slot)
+	if from == to {
+		return
+	}
+	source, target := r.clients[from], r.clients[to]
+	r.do(target, "CLUSTER", "SETSLOT", slot, "IMPORTING", r.ids[from])
+	r.do(source, "CLUSTER", "SETSLOT", slot, "MIGRATING", r.ids[to])
+	host, port, _ := strings.Cut(r.servers[to].Addr, ":")
+	for {
+		keys := r.do(source, "CLUSTER", "GETKEYSINSLOT", slot, 100).([]any)
+		if len(keys) == 0 {
+			break
+		}
+		for _, key := range keys {
+			r.do(source, "MIGRATE", host, port, key, 0, 5000)
+		}
+	}
+	halfway()
+	for i := range r.clients { // the target first
+		r.do(r.clients[(to+i)%len(r.clients)], "CLUSTER", "SETSLOT", slot, "NODE", r.ids[to])
+	}
+}
+
+// settle waits until the servers agree on the epoch.
+func (r *resharder) settle() {
+	r.t.Helper()
+	until(r.t, "the servers agree", func() bool {
+		epochs := map[string]bool{}
+		for _, c := range r.clients {
+			epochs[field(r.do(c, "CLUSTER", "INFO").(string), "cluster_current_epoch")] = true
+		}
+		return len(epochs) == 1
+	})
+}
+
+// redirects is how often the servers have sent somebody to another, for a slot
+// that has moved and for one on its way.
+func (r *resharder) redirects() (moved, ask int) {
+	for _, c := range r.clients {
+		for line := range strings.Lines(r.do(c, "INFO", "errorstats").(string)) {
+			var n int
+			if _, err := fmt.Sscanf(line, "errorstat_MOVED:count=%d", &n); err == nil {
+				moved += n
+			}
+			if _, err := fmt.Sscanf(line, "errorstat_ASK:count=%d", &n); err == nil {
+				ask += n
+			}
+		}
+	}
+	return moved, ask
+}
+
+func slotOf(t testing.TB, client *redis.ClusterClient, key string) int64 {
+	t.Helper()
+	slot, err := client.ClusterKeySlot(t.Context(), key).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slot
+}
+
+// Slots are moved to and fro under names that are held all the time, under
+// others that two crowds pass on to each other, and under waiters. Nobody loses
+// what is theirs, and never are two inside.
+func TestNamesThatMoveToAnotherServerAreNeitherLostNorHeldTwice(t *testing.T) {
+	t.Parallel()
+	for replicas := range 2 {
+		t.Run(fmt.Sprintf("replicas %d", replicas), func(t *testing.T) {
+			var masters []*testserver.Server
+			if replicas > 0 {
+				masters, _ = testserver.RedisClusterWithReplicas(t, 3)
+			} else {
+				masters = testserver.RedisCluster(t, 3)
+			}
+			reshardUnderLoad(t, masters, &Options{Replicas: replicas})
+		})
+	}
+}
+
+func reshardUnderLoad(t *testing.T, masters []*testserver.Server, o *Options) {
+	const names, rounds, ttl = 6, 4, 20 * time.Second
+	client := clusterClient(t, masters)
+	var lockers []*holdfast.Locker
+	for range 2 {
+		lockers = append(lockers, lockerOn(t, storeOn(t, clusterClient(t, masters), o), ttl))
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+
+	var held []*holdfast.Lease
+	var slots []int64
+	key := func(name string) string { return DefaultPrefix + "{" + name + "}" }
+	for i := range names {
+		name := fmt.Sprint("held ", i)
+		l, err := lockers[0].Mutex(name).Lock(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		held = append(held, l)
+		slots = append(slots, slotOf(t, client, key(name)))
+	}
+
+	var crowd, waiters sync.WaitGroup
+	var inside [names]atomic.Int64
+	var newest [names]int64 // guarded by the names, as the race detector sees
+	var turns atomic.Int64
+	enough := make(chan struct{})
+	for i := range names {
+		name := fmt.Sprint("busy ", i)
+		slots = append(slots, slotOf(t, client, key(name)))
+		for _, l := range lockers {
+			crowd.Go(func() {
+				for {
+					select {
+					case <-enough:
+						return
+					default:
+					}
+					lease, err := l.Mutex(name).Lock(ctx)
+					if err != nil {
+						t.Errorf("%s: %v", name, err)
+						return
+					}
+					if n := inside[i].Add(1); n != 1 || lease.Token() <= newest[i] {
+						t.Errorf("%s: %d inside, token %d after %d", name, n, lease.Token(), newest[i])
+					}
+					newest[i] = lease.Token()
+					turns.Add(1)
+					inside[i].Add(-1)
+					if err := lease.Release(); err != nil {
+						t.Errorf("%s: release: %v", name, err)
+						return
+					}
+				}
+			})
+		}
+	}
+	got := make(chan *holdfast.Lease, names)
+	for i := range names {
+		waiters.Go(func() {
+			l, err := lockers[1].Mutex(fmt.Sprint("held ", i)).Lock(ctx)
+			if err != nil {
+				t.Errorf("waiter %d: %v", i, err)
+				return
+			}
+			got <- l
+		})
+	}
+
+	r := newResharder(t, masters)
+	for round := range rounds {
+		// All to one server at a time: two that took slots at once would quarrel.
+		r.settle()
+		for _, slot := range slots {
+			before := turns.Load()
+			r.move(slot, round%len(masters), func() {
+				until(t, "work goes on while a slot is on its way", func() bool { return turns.Load() > before || t.Failed() })
+				if round == rounds-1 { // renewals too
+					for _, l := range held {
+						if err := l.Renew(ctx, ttl); err != nil {
+							t.Errorf("renewal while a slot is on its way: %v", err)
+						}
+					}
+				}
+			})
+		}
+	}
+	close(enough)
+	crowd.Wait()
+	for _, l := range held {
+		if !l.Valid() {
+			t.Errorf("%s was lost", l.Name())
+		}
+		if err := l.Release(); err != nil {
+			t.Errorf("%s: %v", l.Name(), err)
+		}
+	}
+	waiters.Wait()
+	for range names {
+		if t.Failed() {
+			return
+		}
+		l := <-got
+		if err := l.Release(); err != nil {
+			t.Error(err)
+		}
+	}
+	moved, ask := r.redirects()
+	t.Logf("%d turns, %d slots moved, the servers said MOVED %d and ASK %d times", turns.Load(), rounds*len(slots), moved, ask)
+	if moved == 0 || ask == 0 {
+		t.Errorf("the servers said MOVED %d and ASK %d times", moved, ask)
+	}
+	for st, err := range storeOn(t, client, nil).List(t.Context(), "") {
+		t.Errorf("left behind: %q with %d entries, error %v", st.Name, len(st.Entries), err)
+	}
+}
+
+// A node leaves its cluster in good order, and so goes on answering those who
+// are connected to it. The mailbox that is open there hears nothing any more.
+func TestAMailboxAtAServerThatLeavesItsClusterIsOpenedElsewhere(t *testing.T) {
+	t.Parallel()
+	masters := testserver.RedisCluster(t, 3)
+	s := storeOn(t, clusterClient(t, masters), nil)
+	defer s.Close()
+	s.pingEvery = 200 * time.Millisecond
+	hints := make(chan store.Hint, 1000)
+	if err := s.Watch(t.Context(), me, func(h store.Hint) { hints <- h }); err != nil {
+		t.Fatal(err)
+	}
+	r := newResharder(t, masters)
+	at := func() int {
+		t.Helper()
+		found := -1
+		until(t, "one server has the mailbox", func() bool {
+			for i, m := range masters {
+				if c := r.clients[i]; m.PID != 0 && len(c.PubSubChannels(t.Context(), s.channel(me)).Val()) > 0 {
+					found = i
+				}
+			}
+			return found >= 0
+		})
+		return found
+	}
+	told := func(what string) {
+		t.Helper()
+		select {
+		case h := <-hints:
+			if h != (store.Hint{}) {
+				t.Errorf("%s came %+v, want the zero hint", what, h)
+			}
+		case <-time.After(patience):
+			t.Fatalf("%s: no hint within %v", what, patience)
+		}
+	}
+	leaves := at()
+	stays, other := (leaves+1)%3, (leaves+2)%3
+	from, to := 1<<14*leaves/3, 1<<14*(leaves+1)/3-1
+	r.do(r.clients[leaves], "FLUSHALL")
+	r.do(r.clients[leaves], "CLUSTER", "RESET", "SOFT")
+	for _, i := range []int{stays, other} {
+		r.do(r.clients[i], "CLUSTER", "FORGET", r.ids[leaves])
+	}
+	r.do(r.clients[stays], "CLUSTER", "ADDSLOTSRANGE", from, to)
+	told("after the server left")
+	if now := at(); now == leaves {
+		t.Error("the mailbox is still at the server that has left")
+	}
+
+	h, w := store.Hold{}, mutex("n")
+	until(t, "the cluster works without it", func() bool {
+		a, err := s.Ask(t.Context(), w)
+		h = store.Hold{Name: "n", ID: w.ID, Token: a.Token}
+		return err == nil && a.Granted
+	})
+	next := mutex("n")
+	until(t, "another waits", func() bool {
+		_, err := s.Ask(t.Context(), next)
+		return err == nil
+	})
+	until(t, "the hold is given back", func() bool { return s.Release(t.Context(), h) == nil })
+	until(t, "hints arrive", func() bool {
+		select {
+		case got := <-hints:
+			return got.ID == next.ID
+		default:
+			return false
+		}
+	})
+
+	// One that dies takes its part of the names with it. Hints of the others
+	// still arrive.
+	dies := at()
+	masters[dies].Kill()
+	told("after the server died")
+}
+
+// lockerOn is a locker on the store, closed when the test ends.
+func lockerOn(t testing.TB, s *Store, ttl time.Duration) *holdfast.Locker {
+	t.Helper()
+	l, err := holdfast.New(s, &holdfast.Options{TTL: ttl, Logger: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error("Close:", err)
+		}
+	})
+	return l
+}

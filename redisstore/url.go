@@ -1,0 +1,251 @@
+package redisstore
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A target is where a URL leads.
+type target struct {
+	client   redis.UniversalClient
+	address  string // for people
+	replicas int
+}
+
+type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// openURL makes the client that the URL asks for. Its errors show at most what
+// cannot be a part of a password: one with an unusual character in it can end
+// up anywhere in a parser's error.
+func openURL(rawURL string, dial dialer) (t target, err error) {
+	scheme, _, _ := strings.Cut(rawURL, ":")
+	kind := strings.TrimPrefix(strings.ToLower(scheme), "redis")
+	secure := strings.HasPrefix(kind, "s")
+	kind = strings.TrimPrefix(kind, "s")
+	form := "redis://user:password@host:port/database"
+	switch kind {
+	case "":
+	case "+cluster":
+		form = "redis+cluster://user:password@host:port,host:port"
+	case "+sentinel":
+		form = "redis+sentinel://user:password@host:port,host:port/master/database"
+	default:
+		return t, fmt.Errorf("%w: a Redis URL begins with redis://, redis+cluster:// or redis+sentinel://, or with rediss for TLS", store.ErrInvalid)
+	}
+	if !strings.HasPrefix(strings.ToLower(scheme), "redis") {
+		return t, fmt.Errorf("%w: a Redis URL begins with redis:// or rediss://", store.ErrInvalid)
+	}
+	hosts, u, err := split(rawURL, kind != "")
+	if err != nil {
+		return t, fmt.Errorf("%w: the Redis URL cannot be read: want %s, with special characters of the password as %%XX", store.ErrInvalid, form)
+	}
+	p := &urlParts{u: u, hosts: hosts, query: u.Query(), dial: dial}
+	if secure {
+		p.tls = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	if err = p.own(&t); err == nil {
+		switch kind {
+		case "+cluster":
+			err = p.cluster(&t)
+		case "+sentinel":
+			err = p.sentinel(&t)
+		default:
+			err = p.single(&t)
+		}
+	}
+	switch at := strings.Count(rawURL, "@"); {
+	case err == nil:
+		return t, nil
+	case at == 0, at == 1 && u.User != nil:
+		return t, fmt.Errorf("%w: the Redis URL is wrong: %s", store.ErrInvalid, strings.TrimPrefix(err.Error(), "redis: "))
+	}
+	return t, fmt.Errorf("%w: the Redis URL is wrong behind its host: want %s, with special characters of the password as %%XX", store.ErrInvalid, form)
+}
+
+// split reads a URL which may have several hosts, apart by commas.
+func split(rawURL string, several bool) (hosts []string, u *url.URL, err error) {
+	one := rawURL
+	if several {
+		at := strings.Index(rawURL, "://") + len("://")
+		if at < len("://") {
+			return nil, nil, fmt.Errorf("no host")
+		}
+		end := len(rawURL)
+		if n := strings.IndexAny(rawURL[at:], "/?#"); n >= 0 {
+			end = at + n
+		}
+		at += strings.LastIndex(rawURL[at:end], "@") + 1
+		hosts = strings.Split(rawURL[at:end], ",")
+		one = rawURL[:at] + hosts[0] + rawURL[end:]
+	}
+	u, err = url.Parse(one)
+	return hosts, u, err
+}
+
+// urlParts is a URL as it is turned into options of go-redis.
+type urlParts struct {
+	u     *url.URL
+	hosts []string
+	query url.Values
+	tls   *tls.Config // nil: none
+	dial  dialer      // nil: go-redis's own
+}
+
+// own takes out what is not go-redis's.
+func (p *urlParts) own(t *target) error {
+	if p.query.Has("replicas") {
+		n, err := strconv.Atoi(p.query.Get("replicas"))
+		if err != nil || n < 0 {
+			return fmt.Errorf("replicas=%.20s: want a number, 0 or more", p.query.Get("replicas"))
+		}
+		t.replicas = n
+		p.query.Del("replicas")
+		p.u.RawQuery = p.query.Encode()
+	}
+	return nil
+}
+
+func (p *urlParts) single(t *target) error {
+	o, err := redis.ParseURL(p.u.String())
+	if err != nil {
+		return err
+	}
+	if p.dial != nil {
+		o.Dialer, o.TLSConfig = overTLS(p.dial, o.TLSConfig), nil
+	}
+	t.client = redis.NewClient(o)
+	t.address = addressOf(t.client)
+	return nil
+}
+
+func (p *urlParts) cluster(t *target) error {
+	if path := strings.Trim(p.u.Path, "/"); path != "" && path != "0" {
+		return fmt.Errorf("a Redis Cluster has no databases, and no path in its URL")
+	}
+	base, err := p.rest("6379")
+	if err != nil {
+		return err
+	}
+	o, err := redis.ParseClusterURL(base)
+	if err != nil {
+		return err
+	}
+	o.Addrs, o.TLSConfig = p.hosts, p.tls
+	o.Username = p.u.User.Username()
+	o.Password, _ = p.u.User.Password()
+	if p.dial != nil {
+		o.Dialer, o.TLSConfig = overTLS(p.dial, p.tls), nil
+	}
+	t.client = redis.NewClusterClient(o)
+	t.address = addressOf(t.client)
+	return nil
+}
+
+func (p *urlParts) sentinel(t *target) error {
+	master, database, _ := strings.Cut(strings.Trim(p.u.Path, "/"), "/")
+	if master == "" {
+		return fmt.Errorf("it does not name the master: write redis+sentinel://host:port/master")
+	}
+	username, password := p.query.Get("sentinel_username"), p.query.Get("sentinel_password")
+	p.query.Del("sentinel_username")
+	p.query.Del("sentinel_password")
+	base, err := p.rest("26379")
+	if err != nil {
+		return err
+	}
+	o, err := redis.ParseFailoverURL(base)
+	if err != nil {
+		return err
+	}
+	if database != "" {
+		if o.DB, err = strconv.Atoi(database); err != nil || o.DB < 0 {
+			return fmt.Errorf("invalid database number: %.20q", database)
+		}
+	}
+	// A Sentinel that hangs is given up for another only if two questions to it
+	// take less time than go-redis has to open a connection: 5 s.
+	if !p.query.Has("max_retries") {
+		o.MaxRetries = -1
+	}
+	if !p.query.Has("read_timeout") {
+		o.ReadTimeout = 2 * time.Second
+	}
+	o.MasterName, o.SentinelAddrs, o.TLSConfig = master, p.hosts, p.tls
+	o.SentinelUsername, o.SentinelPassword = username, password
+	o.Username = p.u.User.Username()
+	o.Password, _ = p.u.User.Password()
+	if p.dial != nil {
+		o.Dialer, o.TLSConfig = overTLS(p.dial, p.tls), nil
+	}
+	t.client = redis.NewFailoverClient(o)
+	t.address = fmt.Sprintf("Redis behind Sentinel %s, master %s, database %d", strings.Join(p.hosts, ", "), master, o.DB)
+	return nil
+}
+
+// notForLocks are options of go-redis that the rest of the URL says, or that
+// have it ask replicas, which may not have heard of who holds a name.
+var notForLocks = []string{
+	"addr", "db", "username", "password", "master_name", "read_only", "route_by_latency", "route_by_latency_tolerance",
+	"route_randomly", "replica_only", "use_disconnected_replicas",
+}
+
+// rest completes the hosts, and returns a URL of go-redis's form with what is
+// the same in all its forms: the options.
+func (p *urlParts) rest(port string) (string, error) {
+	for i, h := range p.hosts {
+		u, err := url.Parse("redis://" + h)
+		if err != nil || u.Hostname() == "" || u.User != nil {
+			return "", fmt.Errorf("a host of it cannot be read: want host:port, and commas between them")
+		}
+		p.hosts[i] = net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), port))
+	}
+	for key := range p.query {
+		if slices.Contains(notForLocks, key) {
+			return "", fmt.Errorf("unexpected option: %s", key)
+		}
+	}
+	if p.tls != nil && p.query.Has("skip_verify") {
+		skip, err := strconv.ParseBool(p.query.Get("skip_verify"))
+		if err != nil {
+			return "", fmt.Errorf("skip_verify=%.20s: want true or false", p.query.Get("skip_verify"))
+		}
+		p.tls.InsecureSkipVerify = skip
+		p.query.Del("skip_verify")
+	}
+	return "redis://host?" + p.query.Encode(), nil
+}
+
+// overTLS speaks TLS on the connections of dial, if there is a config for it.
+func overTLS(dial dialer, config *tls.Config) dialer {
+	if config == nil {
+		return dial
+	}
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dial(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		c := config.Clone()
+		if host, _, err := net.SplitHostPort(addr); err == nil && c.ServerName == "" {
+			c.ServerName = host
+		}
+		secure := tls.Client(conn, c)
+		if err := secure.HandshakeContext(ctx); err != nil {
+			conn.Close()
+			return nil, err
+		}
+		return secure, nil
+	}
+}
