@@ -2,16 +2,13 @@ package prove
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
-	"net"
 	"net/url"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/open"
 	"github.com/holdfast-go/holdfast/pgstore"
@@ -39,6 +36,11 @@ var ways = map[string]way{
 	"file":   {open: asItIs},
 	"redis":  {open: openRedis, network: true, driver: 8 * time.Second}, // go-redis: 5 s to dial, 3 s to read
 	"rediss": {open: openRedis, network: true, driver: 8 * time.Second},
+	// The same, and a redirect, or some questions to Sentinels.
+	"redis+cluster":   {open: openRedis, network: true, driver: 16 * time.Second},
+	"rediss+cluster":  {open: openRedis, network: true, driver: 16 * time.Second},
+	"redis+sentinel":  {open: openRedis, network: true, driver: 16 * time.Second},
+	"rediss+sentinel": {open: openRedis, network: true, driver: 16 * time.Second},
 
 	"postgres+session": {open: openPostgresSession, network: true},
 }
@@ -51,43 +53,12 @@ func schemeOf(rawURL string) string {
 // asItIs opens a store that makes no connections.
 func asItIs(rawURL string, _ Dial) (store.Store, error) { return open.URL(rawURL) }
 
-// ownRedis is a Redis store with the client that belongs to it.
-type ownRedis struct {
-	*redisstore.Store
-	client *redis.Client
-}
-
-func (s ownRedis) Close() error {
-	err := s.client.Close()
-	s.Store.Close()
-	return err
-}
-
 func openRedis(rawURL string, dial Dial) (store.Store, error) {
-	o, err := redis.ParseURL(rawURL)
-	if err != nil { // its error may show the URL
-		return nil, fmt.Errorf("%w: the Redis URL is wrong", store.ErrInvalid)
-	}
-	secure := o.TLSConfig
-	o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		conn, err := dial(ctx, network, addr)
-		if err != nil || secure == nil {
-			return conn, err
-		}
-		t := tls.Client(conn, secure)
-		if err := t.HandshakeContext(ctx); err != nil {
-			conn.Close()
-			return nil, err
-		}
-		return t, nil
-	}
-	client := redis.NewClient(o)
-	s, err := redisstore.New(client, nil)
+	s, err := redisstore.Open(rawURL, &redisstore.Options{Dialer: dial})
 	if err != nil {
-		client.Close()
-		return nil, err
+		return nil, err // not s: a nil pointer in an interface is not nil
 	}
-	return ownRedis{s, client}, nil
+	return s, nil
 }
 
 // ownSession is a session of PostgreSQL with the pool whose settings it has.

@@ -1,0 +1,102 @@
+package prove
+
+import (
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+)
+
+func addrs(servers []*testserver.Server) string {
+	var all []string
+	for _, s := range servers {
+		all = append(all, s.Addr)
+	}
+	return strings.Join(all, ",")
+}
+
+// A cluster tells its clients of addresses that no URL has: they are dialled
+// through the processes' own proxies too, or the run would fail.
+func TestTheRedisStoreIsProvedOnAClusterOfThree(t *testing.T) {
+	proved(t, options("redis+cluster://"+testserver.RedisCluster(t, 3)[0].Addr, 1))
+}
+
+func TestTheRedisStoreIsProvedBehindSentinelWithAReplicaThatConfirms(t *testing.T) {
+	primary := testserver.Redis(t, "--repl-diskless-sync-delay", "0")
+	testserver.RedisReplica(t, primary)
+	proved(t, options("redis+sentinel://"+addrs(testserver.RedisSentinels(t, primary, 3))+"/primary?replicas=1", 1))
+}
+
+// comes waits for what must come to be.
+func comes(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !f(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Errorf("after a minute still not: %s", what)
+			return
+		}
+	}
+}
+
+// role is that of a server, by its own word; empty if it does not answer.
+func role(t *testing.T, s *testserver.Server) string {
+	t.Helper()
+	c := redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1})
+	defer c.Close()
+	info, err := c.Info(t.Context(), "replication").Result()
+	if err != nil {
+		return ""
+	}
+	if strings.Contains(info, "role:master") {
+		return "master"
+	}
+	if strings.Contains(info, "master_link_status:up") {
+		return "replica"
+	}
+	return "alone"
+}
+
+// replace kills that of the two which is the master, and waits until the other
+// is, and all who watch say so; what it returns has the killed one come back as
+// its replica.
+func replace(t *testing.T, one, other *testserver.Server, watching ...*testserver.Server) (back func()) {
+	t.Helper()
+	if role(t, one) != "master" {
+		one, other = other, one
+	}
+	one.Kill()
+	comes(t, "another has taken over", func() bool {
+		for _, w := range watching {
+			c := redis.NewSentinelClient(&redis.Options{Addr: w.Addr})
+			defer c.Close()
+			addr, err := c.GetMasterAddrByName(t.Context(), "primary").Result()
+			if err != nil || net.JoinHostPort(addr[0], addr[1]) != other.Addr {
+				return false
+			}
+		}
+		return role(t, other) == "master"
+	})
+	return func() {
+		one.Restart()
+		comes(t, "the old master is a replica", func() bool { return role(t, one) == "replica" })
+	}
+}
+
+func TestAFailOverVoidsOnlyWhatItMust(t *testing.T) {
+	t.Run("behind Sentinel", func(t *testing.T) {
+		primary := testserver.Redis(t, "--repl-diskless-sync-delay", "0")
+		replica := testserver.RedisReplica(t, primary)
+		watching := testserver.RedisSentinels(t, primary, 3)
+		url := "redis+sentinel://" + addrs(watching) + "/primary"
+		struckServer(t, url, map[Fault]func() func(){failover: func() func() { return replace(t, primary, replica, watching...) }})
+	})
+	t.Run("on a cluster", func(t *testing.T) {
+		masters, replicas := testserver.RedisClusterWithReplicas(t, 3)
+		url := "redis+cluster://" + addrs(masters)
+		struckServer(t, url, map[Fault]func() func(){failover: func() func() { return replace(t, masters[0], replicas[0]) }})
+	})
+}
