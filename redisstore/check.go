@@ -77,6 +77,9 @@ func (s *Store) nodes(ctx context.Context) (all []redis.Cmdable, err error) {
 	for _, c := range clients {
 		all = append(all, c)
 	}
+	if err == nil && len(all) == 0 {
+		err = errors.New("the server that was asked is of no cluster")
+	}
 	return all, err
 }
 

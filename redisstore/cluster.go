@@ -48,6 +48,9 @@ func (s *Store) masters(ctx context.Context) ([]*redis.Client, error) {
 		all = append(all, c)
 		return nil
 	})
+	if err == nil && len(all) == 0 { // by the word of one that has left its cluster
+		err = errors.New("the server that was asked is of no cluster")
+	}
 	return all, err
 }
 

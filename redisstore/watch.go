@@ -120,7 +120,7 @@ func (w *mailbox) read(ctx context.Context, subscribed func()) error {
 // the same, and may be gone for good.
 func (w *mailbox) subscribe(ctx context.Context) *redis.PubSub {
 	if _, ok := w.s.client.(*redis.ClusterClient); ok {
-		if servers, err := w.s.masters(ctx); err == nil && len(servers) > 0 {
+		if servers, err := w.s.masters(ctx); err == nil {
 			return servers[rand.N(len(servers))].Subscribe(ctx, w.channel)
 		}
 	}
@@ -145,8 +145,13 @@ func (w *mailbox) ping(ctx context.Context, sub *redis.PubSub) {
 			return
 		}
 		message := once{redis.NewIntCmd(ctx, "publish", w.channel, "")}
-		if w.s.client.Process(ctx, message) != nil && sub.Ping(ctx) != nil {
-			return
+		if err := w.s.client.Process(ctx, message); err != nil {
+			if elsewhere(err) {
+				w.s.reload()
+			}
+			if sub.Ping(ctx) != nil {
+				return
+			}
 		}
 	}
 }
