@@ -24,7 +24,21 @@ import (
 // store.
 
 func TestMain(m *testing.M) {
-	testscript.Main(testserver.Main{M: m}, map[string]func(){"holdfast": main, "beat": beat, "stubborn": stubborn})
+	testscript.Main(heeding{testserver.Main{M: m}}, map[string]func(){"holdfast": main, "beat": beat, "stubborn": stubborn})
+}
+
+// heeding runs the tests with no signal ignored, though they were started by
+// nohup or in the background of a script: what holdfast finds ignored it leaves
+// ignored, and a test that sends it that would wait for ever.
+type heeding struct{ testserver.Main }
+
+func (h heeding) Run() int {
+	for _, sig := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU} {
+		if signal.Ignored(sig) {
+			signal.Notify(make(chan os.Signal, 1), sig) // what we start has the default then
+		}
+	}
+	return h.Main.Run()
 }
 
 // stubborn is a program that no other user can kill, if it is set-uid.

@@ -131,5 +131,6 @@ func (s *Set) Command(t testing.TB, i int, args ...string) *exec.Cmd {
 	}
 	cmd := exec.Command(bin, args...)
 	cmd.Env = append(os.Environ(), alive(i))
+	cmd.WaitDelay = 10 * time.Second // what it leaves behind may hold on to its output
 	return cmd
 }

@@ -213,11 +213,6 @@ func broken(change func(string) string) (all []Broken) {
 	return all
 }
 
-func TestEachKindOfMutantIsCaught(t *testing.T) {
-	inSample(t)
-	Catch(t, broken(nil))
-}
-
 // A copy that is like its function does what that does: tests pass with it. Of
 // each mutant the switch leads to its own copy.
 func TestACopyDoesWhatItsFunctionDoes(t *testing.T) {
