@@ -39,6 +39,8 @@ func TestEachSchemeOpensItsStore(t *testing.T) {
 
 		"postgres://u:secret@127.0.0.1:1/locks":                             "PostgreSQL at 127.0.0.1, port 1, database locks",
 		"postgresql://u@127.0.0.1/locks?schema=ops&table=l&sslmode=disable": "PostgreSQL at 127.0.0.1, port 5432, database locks",
+		"postgres+session://u:secret@127.0.0.1:1/locks":                     "PostgreSQL at 127.0.0.1, port 1, database locks, a session",
+		"postgresql+session://u@127.0.0.1/locks?schema=ops&tokens=1":        "PostgreSQL at 127.0.0.1, port 5432, database locks, a session",
 	} {
 		s, err := open.URL(url)
 		if err != nil {
@@ -82,6 +84,7 @@ func TestAWrongURLIsInvalidAndNotRepeated(t *testing.T) {
 		"redis://u:sec ret@host", "rediss://u:secret@[::1", "redis:\x00secret",
 		"postgres://u:sec%ret@host", "postgres://u:secret@host:notaport", "postgres://u:secret@host/db?sslmode=no-such", "postgres://u:secret@host?%zz",
 		"postgres://u:secret@host/db?schema=a-b", "postgres://u:secret@host/db?table=1st", "postgresql://u:sec ret@host", "postgres:\x00secret",
+		"postgres+session://u:secret@host/db?tokens=yes", "postgres+session://u:secret@host/db?schema=a-b&tokens=1", "postgres+session://u:secret@host:notaport", "postgres+session://u:secret@host?%zz",
 	} {
 		s, err := open.URL(url)
 		if s != nil || !errors.Is(err, store.ErrInvalid) {
@@ -107,5 +110,21 @@ func TestAURLWithAUserOrPasswordIsSecret(t *testing.T) {
 		if got := open.Secret(url); got != want {
 			t.Errorf("%s: %v", url, got)
 		}
+	}
+}
+
+// Tokens are drawn only where they are asked for.
+func TestURL_SessionsHaveTokensIfAskedFor(t *testing.T) {
+	for url, want := range map[string]bool{
+		"postgres+session://u@h/db": false, "postgres+session://u@h/db?tokens=0": false, "postgres+session://u@h/db?tokens=1": true,
+	} {
+		s, err := open.URL(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, lacks := s.Describe().Lacks[store.PromiseTokens]; lacks == want {
+			t.Errorf("%s: tokens %v", url, !lacks)
+		}
+		s.Close()
 	}
 }
