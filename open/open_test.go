@@ -55,7 +55,7 @@ func TestEachSchemeOpensItsStore(t *testing.T) {
 			if _, err := os.Stat(strings.TrimPrefix(want, "file:")); err != nil {
 				t.Errorf("%s: %v", url, err)
 			}
-		case *redisstore.Store, *pgstore.Store, *mysqlstore.Store:
+		case *redisstore.Store, *pgstore.Store, *mysqlstore.Store, *pgstore.SessionStore:
 		default:
 			t.Errorf("%s is a %T", url, s)
 		}

@@ -196,7 +196,9 @@ func (s *SessionStore) Presence() (*os.File, error) {
 
 // Close implements [store.Store]: it closes the connection.
 func (s *SessionStore) Close() error {
+	s.mu.Lock() // whoever begins something has it
 	s.end()
+	s.mu.Unlock()
 	s.tasks.Wait()
 	return nil
 }

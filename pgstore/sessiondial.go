@@ -99,10 +99,16 @@ func (s *SessionStore) makeReady(ctx context.Context, conn *pgconn.PgConn) error
 			return err
 		}
 	}
+	p := conn.StartPipeline(ctx)
 	for name, sql := range s.statements() {
-		if _, err := conn.Prepare(ctx, name, sql, nil); err != nil {
-			return s.failed(opening, err)
-		}
+		p.SendPrepare(name, sql, nil)
+	}
+	err := p.Sync()
+	if failed := p.Close(); err == nil {
+		err = failed
+	}
+	if err != nil {
+		return s.failed(opening, err)
 	}
 	return nil
 }

@@ -231,3 +231,12 @@ func TestWhatCannotBeRunIsToldBeforeItBegins(t *testing.T) {
 		t.Errorf("no server: %v, want an ErrUnavailable", err)
 	}
 }
+
+// Nor does a server that dies void more of its sessions than that.
+func TestSessionsOfAServerThatIsFrozenAndKilled(t *testing.T) {
+	s := testserver.Postgres(t)
+	struckServer(t, strings.Replace(testserver.PostgresURL(s.Addr, "tokens=1"), "postgres://", "postgres+session://", 1), map[Fault]func() func(){
+		frozen:    func() func() { s.Freeze(); return s.Thaw },
+		restarted: func() func() { s.Kill(); return s.Restart },
+	})
+}
