@@ -122,10 +122,12 @@ func TestSession_WhatIsNotOursIsLeftAlone(t *testing.T) {
 }
 
 func TestSession_BadInputIsToldBeforeAnyIO(t *testing.T) {
+	other := sql.OpenDB(noDriver{})
+	defer other.Close()
 	for what, open := range map[string]func() (*SessionStore, error){
 		"no pool":        func() (*SessionStore, error) { return NewSession(nil, nil) },
 		"no database":    func() (*SessionStore, error) { return NewSessionDB(nil, nil) },
-		"another driver": func() (*SessionStore, error) { return NewSessionDB(sql.OpenDB(noDriver{}), nil) },
+		"another driver": func() (*SessionStore, error) { return NewSessionDB(other, nil) },
 		"a schema that is none": func() (*SessionStore, error) {
 			return OpenSession(testserver.PostgresURL("127.0.0.1:1"), &SessionOptions{Tokens: true, Schema: `x"; DROP`})
 		},
