@@ -26,17 +26,18 @@ func TestMain(m *testing.M) {
 // of them. What the lines say is no test's business.
 func TestSuitesRun(t *testing.T) {
 	for name, rows := range map[string][]string{
-		"memory":  {"holdfast", "sync.Mutex", "channel of one slot", "64 goroutines", "bytes a held name"},
-		"file":    {"holdfast", "flock(2)", "hand-off p50"},
-		"redis":   {"holdfast", "redislock", "redsync", "rueidislock", "SET NX + delete", "PING", "commands/lock"},
-		"crowd":   {"holdfast", "redislock", "redsync", "rueidislock", "100 goroutines of one process", "two processes of 50"},
-		"scale":   {"holdfast, memory", "holdfast, Redis", "frozen for half of the TTL: 0 of 20 lost", "for twice the TTL: 20 of 20 lost", "1 subscription"},
-		"command": {"holdfast run x", "flock", "timeout", "process 1", "package initialisation"},
-		"faults":  {"| holdfast | 1 of 1 |", "redislock", "redsync", "rueidislock"},
+		"memory":   {"holdfast", "sync.Mutex", "channel of one slot", "64 goroutines", "bytes a held name"},
+		"file":     {"holdfast", "flock(2)", "hand-off p50"},
+		"redis":    {"holdfast", "redislock", "redsync", "rueidislock", "SET NX + delete", "PING", "commands/lock"},
+		"postgres": {"holdfast", "table lease", "advisory lock", "hand-off p50", "kB"},
+		"crowd":    {"holdfast", "redislock", "redsync", "rueidislock", "100 goroutines of one process", "two processes of 50"},
+		"scale":    {"holdfast, memory", "holdfast, Redis", "frozen for half of the TTL: 0 of 20 lost", "for twice the TTL: 20 of 20 lost", "1 subscription"},
+		"command":  {"holdfast run x", "flock", "timeout", "process 1", "package initialisation"},
+		"faults":   {"| holdfast | 1 of 1 |", "redislock", "redsync", "rueidislock"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder
-			s := setup{rounds: 1, slice: 20 * time.Millisecond, turns: 2, held: 20, ttl: 3 * time.Second, seeds: 1, proveFor: 3 * time.Second, out: &out}
+			s := setup{rounds: 1, slice: 20 * time.Millisecond, turns: 2, held: 20, pairs: 20, ttl: 3 * time.Second, seeds: 1, proveFor: 3 * time.Second, out: &out}
 			if err := run(t.Context(), s, name); err != nil {
 				t.Fatal(err)
 			}
@@ -52,7 +53,7 @@ func TestSuitesRun(t *testing.T) {
 
 func TestUnknownSuiteIsRefused(t *testing.T) {
 	err := run(t.Context(), setup{rounds: 1, slice: 1, turns: 1, held: 1, ttl: 1, seeds: 1, proveFor: 1}, "nonsense")
-	if err == nil || !strings.Contains(err.Error(), "memory, file, redis, crowd, scale, command, faults") {
+	if err == nil || !strings.Contains(err.Error(), "memory, file, redis, postgres, crowd, scale, command, faults") {
 		t.Errorf("got %v", err)
 	}
 }

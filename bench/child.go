@@ -23,6 +23,8 @@ func contenders(suite string) ([]contender, error) {
 	switch suite {
 	case "redis":
 		return onRedis, nil
+	case "postgres":
+		return onPostgres, nil
 	case "file":
 		return onFiles, nil
 	}

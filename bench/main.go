@@ -1,9 +1,9 @@
 // Command bench measures holdfast against other lock libraries for Go and
 // against the bare system call, all in one run on one machine.
 //
-//	go -C bench run . [-rounds N] [-slice DUR] [memory | file | redis | crowd | scale | command | faults | all]
+//	go -C bench run . [-rounds N] [-slice DUR] [memory | file | redis | postgres | crowd | scale | command | faults | all]
 //
-// It starts its own redis-server on a free port. The contenders take turns, in
+// It starts its own servers on free ports. The contenders take turns, in
 // another order each round, so that whatever else the machine does hits all
 // alike; what is printed are medians over the rounds. Only the ratios say
 // something: each is the median over the rounds of this contender's figure
@@ -34,6 +34,7 @@ type setup struct {
 	slice  time.Duration // how long each contender is measured in a round
 	turns  int           // hand-offs in a round
 	held   int           // leases held at once, where that is measured
+	pairs  int           // on one name, after which the size of a table is told
 	ttl    time.Duration // theirs: short, so that all are renewed while we look
 	seeds  int           // runs of each library under faults
 	// proveFor is how long each of those lasts.
@@ -52,6 +53,7 @@ var suites = []suite{
 	{"memory", memory},
 	{"file", file},
 	{"redis", redisSuite},
+	{"postgres", postgresSuite},
 	{"crowd", crowds},
 	{"scale", scale},
 	{"command", command},
@@ -78,6 +80,7 @@ func main() {
 	flag.DurationVar(&s.slice, "slice", 300*time.Millisecond, "how long a contender is measured in a round")
 	flag.IntVar(&s.turns, "turns", 30, "hand-offs between two processes in a round")
 	flag.IntVar(&s.held, "held", 10_000, "leases held at once")
+	flag.IntVar(&s.pairs, "pairs", 200_000, "pairs on one name after which the size of a table is told; 0 for none")
 	flag.DurationVar(&s.ttl, "ttl", 6*time.Second, "the TTL of those leases; each is held for one")
 	flag.IntVar(&s.seeds, "seeds", 5, "runs of each library under faults")
 	flag.DurationVar(&s.proveFor, "for", 20*time.Second, "how long each of those lasts")

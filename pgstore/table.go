@@ -79,7 +79,7 @@ func New(pool *pgxpool.Pool, o *Options) (*Store, error) {
 	if pool == nil {
 		return nil, fmt.Errorf("%w: the PostgreSQL pool is nil", store.ErrInvalid)
 	}
-	return newStore(&pgxDB{pool: pool}, o, nil)
+	return newStore(onPgx(pool), o, nil)
 }
 
 // NewDB returns a Store on a database/sql pool, which stays the caller's: it is
@@ -134,7 +134,7 @@ func newStore(db db, o *Options, clock func() int64) (*Store, error) {
 // Schema is the SQL that makes the table of a Store, for those who let no
 // program make tables. The error matches store.ErrInvalid.
 func Schema(o *Options) (string, error) {
-	s, err := newStore(&pgxDB{}, o, nil)
+	s, err := newStore(&pgxDB{at: "PostgreSQL"}, o, nil)
 	if err != nil {
 		return "", err
 	}

@@ -79,7 +79,7 @@ func TestTableDifferential(t *testing.T) {
 			addr := testserver.SharedPostgres(t)
 			pool, schema := poolOn(t, addr), apart(t, addr)
 			return func() store.Store {
-				s, err := newStore(&pgxDB{pool: pool}, &Options{Schema: schema}, func() int64 { return clock().Clock })
+				s, err := newStore(onPgx(pool), &Options{Schema: schema}, func() int64 { return clock().Clock })
 				if err != nil {
 					t.Fatal(err)
 				}

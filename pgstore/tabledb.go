@@ -27,15 +27,23 @@ type db interface {
 // pgxDB is a pool of pgx.
 type pgxDB struct {
 	pool  *pgxpool.Pool
+	at    string
+	mode  pgx.QueryExecMode
 	plain atomic.Bool // no statement is kept prepared, as a pooler is in between
 }
 
-func (d *pgxDB) address() string {
-	if d.pool == nil {
-		return "PostgreSQL"
+// onPgx takes from the pool what is wanted often: its Config is copied each
+// time.
+func onPgx(pool *pgxpool.Pool) *pgxDB {
+	c := pool.Config().ConnConfig
+	d := &pgxDB{pool: pool, mode: c.DefaultQueryExecMode, at: addressOf(c)}
+	if d.mode == pgx.QueryExecModeSimpleProtocol {
+		d.mode = pgx.QueryExecModeExec
 	}
-	return addressOf(d.pool.Config().ConnConfig)
+	return d
 }
+
+func (d *pgxDB) address() string { return d.at }
 
 func (d *pgxDB) config(ctx context.Context) (*pgx.ConnConfig, error) {
 	c := d.pool.Config()
@@ -53,8 +61,8 @@ func (d *pgxDB) query(ctx context.Context, statement string, args []any, pinned 
 		return err
 	}
 	defer conn.Release()
-	mode := conn.Conn().Config().DefaultQueryExecMode
-	if mode == pgx.QueryExecModeSimpleProtocol || d.plain.Load() {
+	mode := d.mode
+	if d.plain.Load() {
 		mode = pgx.QueryExecModeExec
 	}
 	err = pgxQuery(ctx, conn.Conn(), mode, statement, args, pinned, row)

@@ -18,8 +18,7 @@ const form = 1
 // A found is what a statement answers: what is stored of a name, and how the
 // operation came out.
 type found struct {
-	there   bool // there is a row
-	token   int64
+	there   bool   // there is a row
 	verdict string // "": done; "L": lost; "I": not upgradeable
 	reason  []byte // why an operator broke the hold
 	now     int64

@@ -20,22 +20,27 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 	args := []any{name, c.ID[:], c.Limit, c.Weight, int64(n), micros(c.TTL), micros(c.Keep), micros(c.Delay), []byte(c.Owner)}
 	kept := micros(store.TokenRetention + max(c.TTL+c.Delay, c.Keep))
 	for range repeats {
-		f, err := s.askFast(ctx, c.Name, append(args[:len(args):len(args)], kept))
+		token, err := s.askFast(ctx, c.Name, append(args[:len(args):len(args)], kept))
 		if err != nil {
 			return store.Answer{}, err
 		}
-		if f.token != 0 {
+		if token != 0 {
 			return store.Answer{
-				Granted: true, Token: f.token, N: n, TTL: c.TTL, Weight: c.Weight, Want: c.Weight, Last: f.token + int64(n) - 1,
+				Granted: true, Token: token, N: n, TTL: c.TTL, Weight: c.Weight, Want: c.Weight, Last: token + int64(n) - 1,
 			}, nil
 		}
-		if f.there {
-			// It was so while we asked. What needs no write needs no lock.
+		if c.Try {
+			// What needs no write needs no lock: who is ahead now was there while
+			// we asked.
+			f, err := s.look(ctx, c.Name)
+			if err != nil {
+				return store.Answer{}, err
+			}
 			if a, change, err := f.q.Ask(f.time(), c.Name, &c); !change.Wrote {
 				return a, err
 			}
 		}
-		f, err = s.act(ctx, "ask for", c.Name, s.do.ask, append(args[:len(args):len(args)], micros(c.Place), c.Try)...)
+		f, err := s.act(ctx, "ask for", c.Name, s.do.ask, append(args[:len(args):len(args)], micros(c.Place), c.Try)...)
 		if err != nil {
 			return store.Answer{}, err
 		}
@@ -51,35 +56,25 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 }
 
 // askFast runs the statement for a name that nobody uses, and makes the table
-// if it is missing.
-func (s *Store) askFast(ctx context.Context, name string, args []any) (*found, error) {
-	var f *found
+// if it is missing. It returns 0 if somebody does.
+func (s *Store) askFast(ctx context.Context, name string, args []any) (token int64, err error) {
 	ask := func() error {
-		return s.run(ctx, s.do.askFast, args, func() { f = &found{} }, func(scan func(...any) error) error {
-			var r row
-			var token int64
-			if err := scan(append([]any{&token}, r.dests()...)...); err != nil {
-				return err
-			}
-			if token != 0 {
-				f.token = token
-				return nil
-			}
-			f.add(&r)
-			return nil
+		return s.run(ctx, s.do.askFast, args, func() { token = 0 }, func(scan func(...any) error) error {
+			var durable *string
+			return scan(&token, &durable)
 		})
 	}
-	err := ask()
+	err = ask()
 	if isNoTable(err) {
 		if err := s.create(ctx); err != nil {
-			return nil, err
+			return 0, err
 		}
 		err = ask()
 	}
 	if err != nil {
-		return nil, s.failed(fmt.Sprintf("ask for %q", name), err)
+		return 0, s.failed(fmt.Sprintf("ask for %q", name), err)
 	}
-	return f, s.check(f, name)
+	return token, nil
 }
 
 // Look implements [store.Looker].

@@ -90,12 +90,9 @@ func load(schema, table string, clocked bool) *statements {
 			"{now}", now,
 			"{day}", fmt.Sprintf("%d::bigint", store.TokenRetention.Microseconds()),
 			"{durable}", "CASE WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'on', true) END",
-			"{sane}", sane("found"), "{sane s}", sane("s"), "{sane t}", sane("t"),
+			"{sane}", sane("found"), "{sane t}", sane("t"),
 			"{entry u}", entry("u"), "{entry x}", entry("x"),
-			"{no entry}", each(", ", func(c string) string {
-				return map[string]string{"": "0::bigint", "int": "0", "bytea": "NULL::bytea", "boolean": "false"}[entryTypes[c]]
-			}),
-			"{unnest s}", unnest("s"), "{unnest t}", unnest("t"),
+			"{unnest t}", unnest("t"),
 			"{columns}", strings.Join(entryColumns, ", "), "{w columns}", columns("w"),
 			"{arrays}", each(",\n", func(c string) string {
 				return fmt.Sprintf("coalesce(array_agg(x.%s ORDER BY x.o) FILTER (WHERE x.o IS NOT NULL), '{}') AS %s", c, c)

@@ -182,3 +182,9 @@ func postgresReady(addr string) error {
 	c.Write([]byte{'X', 0, 0, 0, 4})
 	return nil
 }
+
+// StartPostgres starts a PostgreSQL server in a directory, for a program that
+// is no test. It stops with Stop; a failure of that panics.
+func StartPostgres(dir string, args ...string) (*Server, error) {
+	return startPostgres(panicker{}, dir, args)
+}

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/pgstore"
+)
+
+var onPostgres = []contender{
+	{"holdfast", openOnPostgres, nil},
+	{tableLease, openTableLease, nil},
+	{"advisory lock", openAdvisory, nil},
+}
+
+// tableLease is no library: what most of them do in a table. It is what the ratios
+// of the PostgreSQL tables refer to.
+const tableLease = "table lease"
+
+type oursOnPostgres struct {
+	ours
+	pool *pgxpool.Pool
+}
+
+func openOnPostgres(url string) (locks, error) {
+	pool, err := pgxpool.New(context.Background(), url)
+	if err != nil {
+		return nil, err
+	}
+	s, err := pgstore.New(pool, nil)
+	if err != nil {
+		return nil, err
+	}
+	l, err := holdfast.New(s, &holdfast.Options{TTL: ttl})
+	return oursOnPostgres{ours{l}, pool}, err
+}
+
+func (o oursOnPostgres) close() error {
+	defer o.pool.Close()
+	return o.ours.close()
+}
+
+// lockTableLease inserts a row, and deletes it if it is still its own. It waits by
+// asking again each 10 ms.
+type lockTableLease struct{ pool *pgxpool.Pool }
+
+func openTableLease(url string) (locks, error) {
+	pool, err := pgxpool.New(context.Background(), url)
+	if err != nil {
+		return nil, err
+	}
+	_, err = pool.Exec(context.Background(), `CREATE TABLE IF NOT EXISTS lease (name text PRIMARY KEY, value text NOT NULL, expires timestamptz NOT NULL)`)
+	return lockTableLease{pool}, err
+}
+
+func (p lockTableLease) lock(ctx context.Context, name string) (func() error, error) {
+	const value = "0123456789abcdef0123456789abcdef"
+	for {
+		tag, err := p.pool.Exec(ctx, `INSERT INTO lease VALUES ($1, $2, now() + $3::interval) ON CONFLICT DO NOTHING`, name, value, ttl)
+		if err != nil {
+			return nil, err
+		}
+		if tag.RowsAffected() == 1 {
+			break
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return func() error {
+		_, err := p.pool.Exec(context.Background(), `DELETE FROM lease WHERE name = $1 AND value = $2`, name, value)
+		return err
+	}, nil
+}
+
+func (p lockTableLease) close() error { p.pool.Close(); return nil }
+
+// lockAdvisory has a connection a lock: no queue across them that anybody could
+// see, no token, no time after which it is over.
+type lockAdvisory struct{ pool *pgxpool.Pool }
+
+func openAdvisory(url string) (locks, error) {
+	pool, err := pgxpool.New(context.Background(), url)
+	return lockAdvisory{pool}, err
+}
+
+func (p lockAdvisory) lock(ctx context.Context, name string) (func() error, error) {
+	conn, err := p.pool.Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := conn.Exec(ctx, `SELECT pg_advisory_lock(hashtextextended($1, 0))`, name); err != nil {
+		conn.Release()
+		return nil, err
+	}
+	return func() error {
+		defer conn.Release()
+		_, err := conn.Exec(context.Background(), `SELECT pg_advisory_unlock(hashtextextended($1, 0))`, name)
+		return err
+	}, nil
+}
+
+func (p lockAdvisory) close() error { p.pool.Close(); return nil }
+
+// postgresSuite measures on a server that waits for its disk, as one that keeps
+// anything does.
+func postgresSuite(ctx context.Context, s setup) error {
+	outer, err := os.MkdirTemp("", "holdfast-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(outer)
+	dir := filepath.Join(outer, "postgres")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	server, err := testserver.StartPostgres(dir, "-c", "fsync=on", "-c", "max_connections=200")
+	if err != nil {
+		return err
+	}
+	defer server.Stop()
+	url := testserver.PostgresURL(server.Addr, "pool_max_conns=16")
+	conn, err := pgx.Connect(ctx, testserver.PostgresURL(server.Addr))
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	var version string
+	if err := conn.QueryRow(ctx, "SELECT current_setting('server_version')").Scan(&version); err != nil {
+		return err
+	}
+	synced, err := syncTime(dir)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(s.out, "\nPostgreSQL %s on the loopback, with its defaults; its disk syncs a page in %s\n", version, duration(synced))
+	for _, goroutines := range []int{1, 8} {
+		runners, stop, err := pairRunners(s, onPostgres, url, goroutines)
+		if err != nil {
+			return err
+		}
+		title := fmt.Sprintf("PostgreSQL: uncontended lock and unlock, %d goroutines, a name each", goroutines)
+		err = rounds(ctx, s, title, tableLease, pairColumns, runners)
+		stop()
+		if err != nil {
+			return err
+		}
+	}
+	runners, stop, err := handoffRunners(ctx, s, "postgres", onPostgres, url)
+	if err != nil {
+		return err
+	}
+	err = rounds(ctx, s, "PostgreSQL: hand-off between two processes, from the call of unlock to the return of lock", tableLease, handoffColumns, runners)
+	stop()
+	if err != nil {
+		return err
+	}
+	return bloat(ctx, s, conn, url)
+}
+
+// syncTime is how long the disk takes to have one page for good.
+func syncTime(dir string) (float64, error) {
+	f, err := os.Create(filepath.Join(dir, "sync"))
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	var took []float64
+	for range 50 {
+		begin := time.Now()
+		if _, err := f.WriteAt(make([]byte, 8192), 0); err != nil {
+			return 0, err
+		}
+		if err := f.Sync(); err != nil {
+			return 0, err
+		}
+		took = append(took, float64(time.Since(begin)))
+	}
+	return median(took), nil
+}
+
+// bloat tells how large the tables are after many pairs on one name.
+func bloat(ctx context.Context, s setup, conn *pgx.Conn, url string) error {
+	if s.pairs == 0 {
+		return nil
+	}
+	fmt.Fprintf(s.out, "\nPostgreSQL: %d locks and unlocks of one name, one after another\n", s.pairs)
+	for _, c := range []struct {
+		contender
+		table string
+	}{{onPostgres[0], "holdfast_locks"}, {onPostgres[1], "lease"}} {
+		l, err := c.open(url + "&options=-csynchronous_commit%3Doff") // for the time it takes; what is written is the same
+		if err != nil {
+			return err
+		}
+		begin := time.Now()
+		for i := 0; i < s.pairs && err == nil; i++ {
+			var unlock func() error
+			if unlock, err = l.lock(ctx, "bloat"); err == nil {
+				err = unlock()
+			}
+		}
+		took := time.Since(begin)
+		var size int64
+		failed := err
+		err = conn.QueryRow(ctx, "SELECT pg_total_relation_size($1::regclass)", c.table).Scan(&size)
+		if err = errors.Join(failed, err, l.close()); err != nil {
+			return err
+		}
+		fmt.Fprintf(s.out, "  %s: table, index and all %d kB, in %v\n", c.name, size/1024, took.Round(time.Millisecond))
+	}
+	return nil
+}
