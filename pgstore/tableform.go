@@ -78,7 +78,7 @@ func (s *Store) check(f *found, name string) error {
 	case f.form != form:
 		return store.NewerFormError(where, int(f.form), form)
 	case !f.sane:
-		return fmt.Errorf("%w: %s: its arrays are not of one length; it was left alone: delete it if nobody needs it", store.ErrCorrupt, where)
+		return fmt.Errorf("%w: %s: its arrays are not of one length, or hold nonsense; it was left alone: delete it if nobody needs it", store.ErrCorrupt, where)
 	case f.bad != nil:
 		return fmt.Errorf("%w: %s: %w; it was left alone: delete it if nobody needs it", store.ErrCorrupt, where, f.bad)
 	}

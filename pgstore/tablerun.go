@@ -88,20 +88,16 @@ func (s *Store) failed(what string, err error) error {
 	say := func(kind error, advice string) error {
 		return fmt.Errorf("%w: %s on %s: %s: %w", kind, what, s.address, advice, err)
 	}
-	var old *pgconn.PgError
-	switch c := code(err); c {
+	switch code(err) {
 	case "42501":
-		if errors.As(err, &old) && old.SchemaName == "" && what == "make the table "+s.where() {
-			return say(store.ErrDenied, "have somebody make it who may: pgstore.Schema has the SQL")
-		}
-		return say(store.ErrDenied, "the package comment of pgstore lists the rights that suffice")
+		return say(store.ErrDenied, "the package comment of pgstore lists the rights that suffice, and its Schema is the SQL that makes the table")
 	case "28000", "28P01":
 		return say(store.ErrDenied, "the server does not let this user in")
 	case "3F000":
 		return say(store.ErrInvalid, "there is no schema "+s.schema+": make it, or name another")
 	case "3D000":
 		return say(store.ErrInvalid, "there is no such database")
-	case "42703", "42804", "42883", "42809", "42846":
+	case "42703", "42804", "42883", "42809", "42846", "42P10":
 		return say(store.ErrCorrupt, "the table "+s.where()+" is not of holdfast and was left alone: name another")
 	case "25006":
 		return say(store.ErrUnavailable, "this server, or this connection, is read-only: locks need the primary (target_session_attrs=read-write finds it among several hosts)")

@@ -65,9 +65,9 @@ func load(schema, table string, clocked bool) *statements {
 		})
 	}
 	sane := func(alias string) string {
-		return fmt.Sprintf("%s.form = %d AND ", alias, form) + each(" AND ", func(c string) string {
+		return fmt.Sprintf("coalesce(%s.form = %d AND 0 < ALL (%s.n) AND ", alias, form, alias) + each(" AND ", func(c string) string {
 			return fmt.Sprintf("cardinality(%s.%s) = cardinality(%s.id)", alias, c, alias)
-		})
+		}) + ", false)"
 	}
 	one := func(file string, args int) string {
 		text := read(file)

@@ -1,0 +1,370 @@
+package pgstore
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// one is the first column of the first row of a query.
+func one[T any](t testing.TB, pool *pgxpool.Pool, query string, args ...any) (v T) {
+	t.Helper()
+	if err := pool.QueryRow(t.Context(), query, args...).Scan(&v); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return v
+}
+
+func run(t testing.TB, pool *pgxpool.Pool, statement string, args ...any) {
+	t.Helper()
+	if _, err := pool.Exec(t.Context(), statement, args...); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+}
+
+func poolOf(s *Store) *pgxpool.Pool { return s.db.(*pgxDB).pool }
+
+func tableOf(s *Store) string { return quote(s.schema) + "." + quote(s.table) }
+
+// everything has each operation on a name, as a hold that nobody has.
+func everything(t *testing.T, s *Store, name string) map[string]func() error {
+	claim := mutex(name)
+	try := claim
+	try.Try = true
+	hold := store.Hold{Name: name, ID: claim.ID, Token: 7, TTL: time.Minute}
+	return map[string]func() error{
+		"ask":     func() error { _, err := s.Ask(t.Context(), claim); return err },
+		"try":     func() error { _, err := s.Ask(t.Context(), try); return err },
+		"look":    func() error { _, err := s.Look(t.Context(), claim); return err },
+		"renew":   func() error { return s.Renew(t.Context(), []store.Hold{hold})[0].Err },
+		"change":  func() error { _, err := s.Change(t.Context(), hold, 1, store.Full); return err },
+		"release": func() error { return s.Release(t.Context(), hold) },
+		"adopt": func() error {
+			other := hold
+			other.NewID = me.NewID()
+			return s.Renew(t.Context(), []store.Hold{other})[0].Err
+		},
+		"release all": func() error { return s.Release(t.Context(), store.Hold{Name: name, ID: claim.ID}) },
+		"break":       func() error { return s.BreakHold(t.Context(), store.Break{Name: name, ID: claim.ID, Token: 7}) },
+		"list": func() (err error) {
+			for _, err = range s.List(t.Context(), name) {
+			}
+			return err
+		},
+	}
+}
+
+func TestWhatIsNotOursIsReportedAndLeftAlone(t *testing.T) {
+	s := newShared(t)
+	pool, table := poolOf(s), tableOf(s)
+	mustHold(t, s, mutex("fine"))
+	for what, c := range map[string]struct {
+		edit string
+		want error
+	}{
+		"a newer form":         {"form = 2", store.ErrUnsupported},
+		"a newer form, idle":   {"form = 2, id = '{}'", store.ErrUnsupported},
+		"an array cut off":     {"token = '{}'", store.ErrCorrupt},
+		"an array with a tail": {"owner = owner || ''::bytea", store.ErrCorrupt},
+		"an id cut off":        {`id = '{"\\x00"}'`, store.ErrCorrupt},
+		"a block of no tokens": {"n = '{0}'", store.ErrCorrupt},
+	} {
+		t.Run(what, func(t *testing.T) {
+			name := "not ours: " + what
+			mustHold(t, s, mutex(name))
+			run(t, pool, "UPDATE "+table+" SET "+c.edit+" WHERE name = $1", []byte(name))
+			read := func() string {
+				return one[string](t, pool, "SELECT t::text FROM "+table+" t WHERE name = $1", []byte(name))
+			}
+			before := read()
+			for op, f := range everything(t, s, name) {
+				if what == "an id cut off" && op != "look" && op != "list" {
+					continue // that is found where it is read
+				}
+				if err := f(); !errors.Is(err, c.want) || !store.Definite(err) || !strings.Contains(err.Error(), what) {
+					t.Errorf("%s: %v, want %v that names it", op, err, c.want)
+				}
+				if after := read(); after != before {
+					t.Errorf("%s changed the row from\n%s to\n%s", op, before, after)
+				}
+			}
+			if err := everything(t, s, name)["look"](); !errors.Is(err, c.want) {
+				t.Errorf("look: %v, want %v", err, c.want)
+			}
+			// In a list of all it hides nothing else.
+			var found, other bool
+			for st, err := range s.List(t.Context(), "") {
+				found = found || st.Name == name && errors.Is(err, c.want)
+				other = other || st.Name == "fine" && err == nil
+			}
+			if !found || !other {
+				t.Errorf("in the list of all names: this one %v, another %v", found, other)
+			}
+		})
+	}
+}
+
+func TestATableOfSomebodyElseIsReportedAndLeftAlone(t *testing.T) {
+	addr := testserver.SharedPostgres(t)
+	pool, schema := poolOn(t, addr), apart(t, addr)
+	for what, columns := range map[string]string{
+		"other columns":           "(id int PRIMARY KEY, v text)",
+		"columns of another type": "(name bytea PRIMARY KEY, form int, kept bigint, last bigint, lim int, id text, weight text, want text, turn text, n text, shown text, token text, fence text, since text, expires text, keep text, delay text, broken text, owner text)",
+		"one column less":         "(LIKE " + quote(schema) + ".good)",
+		"no key":                  "(LIKE " + quote(schema) + ".good)",
+		"a key of something else": "(LIKE " + quote(schema) + ".good, x int, PRIMARY KEY (name, last))",
+	} {
+		t.Run(what, func(t *testing.T) {
+			good := tableOn(t, pool, &Options{Schema: schema, Table: "good"})
+			defer good.Close()
+			mustAsk(t, good, mutex("n"))
+			table := strings.ReplaceAll(what, " ", "_")
+			run(t, pool, "CREATE TABLE "+quote(schema)+"."+table+columns)
+			if what == "one column less" {
+				run(t, pool, "ALTER TABLE "+quote(schema)+"."+table+" DROP COLUMN delay")
+			}
+			s := tableOn(t, pool, &Options{Schema: schema, Table: table})
+			defer s.Close()
+			ops := everything(t, s, "n")
+			for _, op := range []string{"ask", "try"} {
+				if err := ops[op](); !errors.Is(err, store.ErrCorrupt) || !strings.Contains(err.Error(), table) {
+					t.Errorf("%s: %v, want one that names the table", op, err)
+				}
+			}
+			if n := one[int](t, pool, "SELECT count(*)::int FROM "+tableOf(s)); n != 0 {
+				t.Errorf("%d rows were written", n)
+			}
+		})
+	}
+}
+
+func TestAMissingSchemaAReadOnlyServerAndAMissingRightAreToldBeforeAnythingIsWritten(t *testing.T) {
+	addr := testserver.SharedPostgres(t)
+	schema := apart(t, addr)
+	role := "role_" + store.NewProcess().String()
+	super := poolOn(t, addr)
+	run(t, super, "CREATE ROLE "+role+" LOGIN")
+	run(t, super, "CREATE ROLE "+role+"_r LOGIN")
+	run(t, super, "GRANT ALL ON SCHEMA "+schema+" TO "+role+"_r")
+	run(t, super, "ALTER ROLE "+role+"_r SET default_transaction_read_only = on")
+	as := func(user string) *pgxpool.Pool {
+		return poolOn(t, addr, func(c *pgxpool.Config) { c.ConnConfig.User = user })
+	}
+	for what, c := range map[string]struct {
+		pool *pgxpool.Pool
+		o    Options
+		want error
+		says string
+	}{
+		"no schema":       {super, Options{Schema: "no_such_schema"}, store.ErrInvalid, "no_such_schema"},
+		"no right":        {as(role), Options{Schema: schema}, store.ErrDenied, "Schema"},
+		"read-only":       {as(role + "_r"), Options{Schema: schema}, store.ErrUnavailable, "read-only"},
+		"no such user":    {as("nobody_of_that_name"), Options{Schema: schema}, store.ErrDenied, "user"},
+		"no such table":   {super, Options{Schema: "pg_catalog"}, store.ErrDenied, "pg_catalog"},
+		"no such databse": {poolOn(t, addr, func(c *pgxpool.Config) { c.ConnConfig.Database = "nowhere" }), Options{}, store.ErrInvalid, "database"},
+	} {
+		s := tableOn(t, c.pool, &c.o)
+		_, err := s.Ask(t.Context(), mutex("n"))
+		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want %v that says %q", what, err, c.want, c.says)
+		}
+		s.Close()
+	}
+	if n := one[int](t, super, "SELECT count(*)::int FROM pg_class WHERE relname = $1 AND relnamespace = $2::regnamespace", DefaultTable, schema); n != 0 {
+		t.Error("the table was made")
+	}
+}
+
+func TestBadInputIsRefusedBeforeAnythingIsSent(t *testing.T) {
+	s := tableOn(t, poolOn(t, "127.0.0.1:1"), nil) // nobody is there
+	defer s.Close()
+	for what, edit := range map[string]func(*store.Claim){
+		"no name":          func(c *store.Claim) { c.Name = "" },
+		"a long name":      func(c *store.Claim) { c.Name = strings.Repeat("x", store.MaxName+1) },
+		"no limit":         func(c *store.Claim) { c.Limit = 0 },
+		"too high a limit": func(c *store.Claim) { c.Limit = store.Full + 1 },
+		"no weight":        func(c *store.Claim) { c.Weight = 0 },
+		"too much weight":  func(c *store.Claim) { c.Limit, c.Weight = 3, 4 },
+		"no TTL":           func(c *store.Claim) { c.TTL = 0 },
+		"too short a TTL":  func(c *store.Claim) { c.TTL = minTTL - 1 },
+		"too long a TTL":   func(c *store.Claim) { c.TTL = maxTTL + 1 },
+		"a negative place": func(c *store.Claim) { c.Place = -1 },
+		"a negative keep":  func(c *store.Claim) { c.Keep = -1 },
+		"too long a delay": func(c *store.Claim) { c.Delay = maxTTL + 1 },
+		"an endless owner": func(c *store.Claim) { c.Owner = strings.Repeat("x", 1<<16) },
+	} {
+		c := mutex("n")
+		edit(&c)
+		if _, err := s.Ask(t.Context(), c); !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("ask with %s: %v", what, err)
+		}
+		if _, err := s.Look(t.Context(), c); !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("look with %s: %v", what, err)
+		}
+	}
+	b := store.Break{Name: "n", Token: 1, Reason: strings.Repeat("x", store.MaxReason+1)}
+	if err := s.BreakHold(t.Context(), b); !errors.Is(err, store.ErrInvalid) {
+		t.Errorf("break with a long reason: %v", err)
+	}
+	for _, bad := range []string{"a b", `a"b`, "1a", "a-b", "ä", "a;b", strings.Repeat("x", 64), "a.b"} {
+		for _, o := range []Options{{Schema: bad}, {Table: bad}} {
+			if _, err := New(poolOn(t, "127.0.0.1:1"), &o); !errors.Is(err, store.ErrInvalid) {
+				t.Errorf("%+v: %v", o, err)
+			}
+			if _, err := Schema(&o); !errors.Is(err, store.ErrInvalid) {
+				t.Errorf("the SQL of %+v: %v", o, err)
+			}
+		}
+	}
+	if _, err := New(nil, nil); !errors.Is(err, store.ErrInvalid) {
+		t.Errorf("no pool: %v", err)
+	}
+	if _, err := NewDB(nil, nil); !errors.Is(err, store.ErrInvalid) {
+		t.Errorf("no database: %v", err)
+	}
+}
+
+func TestNoErrorShowsThePassword(t *testing.T) {
+	addr := testserver.SharedPostgres(t)
+	super := poolOn(t, addr)
+	run(t, super, "CREATE ROLE shy LOGIN")
+	for what, url := range map[string]string{
+		"nobody there":     "postgres://shy:s3cret@127.0.0.1:1/postgres",
+		"no such database": "postgres://shy:s3cret@" + addr + "/nowhere?sslmode=disable",
+		"no right":         "postgres://shy:s3cret@" + addr + "/postgres?sslmode=disable",
+		"not a URL":        "postgres://shy:s3c%ret@" + addr,
+		"no such option":   "postgres://shy:s3cret@" + addr + "/postgres?sslmode=s3cret",
+		"a wrong port":     "postgres://shy:s3cret@host:s3cret",
+	} {
+		s, err := Open(url, nil)
+		if err == nil {
+			if strings.Contains(s.Describe().Store, "s3c") {
+				t.Errorf("%s: Describe shows %q", what, s.Describe().Store)
+			}
+			_, err = s.Ask(t.Context(), mutex("n"))
+			s.Close()
+		}
+		if err == nil || strings.Contains(err.Error(), "s3c") {
+			t.Errorf("%s: %v, want one without the password", what, err)
+		}
+	}
+}
+
+func TestCapitalsInTheNamesOfSchemaAndTableCount(t *testing.T) {
+	addr := testserver.SharedPostgres(t)
+	pool, schema := poolOn(t, addr), apart(t, addr)
+	a := tableOn(t, pool, &Options{Schema: schema, Table: "Locks"})
+	b := tableOn(t, pool, &Options{Schema: schema, Table: "locks"})
+	defer a.Close()
+	defer b.Close()
+	mustHold(t, a, mutex("n"))
+	mustHold(t, b, mutex("n"))
+	for _, s := range []*Store{a, b} {
+		if n := one[int](t, pool, "SELECT count(*)::int FROM "+tableOf(s)); n != 1 {
+			t.Errorf("%d rows in %s", n, s.table)
+		}
+	}
+}
+
+func TestTokensGoOnWhenTheClockOfTheServerIsBehind(t *testing.T) {
+	addr := testserver.SharedPostgres(t)
+	now := time.Now().UnixMicro()
+	s, err := newStore(onPgx(poolOn(t, addr)), &Options{Schema: apart(t, addr)}, func() int64 { return now })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var last int64
+	for range 5 {
+		h := mustHold(t, s, mutex("n"))
+		if h.Token <= last {
+			t.Errorf("token %d after %d", h.Token, last)
+		}
+		last = h.Token
+		if err := s.Release(t.Context(), h); err != nil {
+			t.Fatal(err)
+		}
+		now -= time.Hour.Microseconds()
+	}
+}
+
+// A name is remembered for a day after its last entry, and then no longer.
+func TestRowsThatNobodyNeedsAreDroppedAndOthersAreNot(t *testing.T) {
+	addr := testserver.SharedPostgres(t)
+	now := time.Now().UnixMicro()
+	s, err := newStore(onPgx(poolOn(t, addr)), &Options{Schema: apart(t, addr)}, func() int64 { return now })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	const day = store.TokenRetention
+	idle, held, long := mutex("idle"), mutex("held"), mutex("long")
+	h := mustHold(t, s, idle)
+	if err := s.Release(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	held.TTL, held.Delay = time.Hour, time.Hour
+	mustHold(t, s, held)
+	long.Keep = 100 * time.Hour
+	h = mustHold(t, s, long)
+	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; err != nil {
+		t.Fatal(err)
+	}
+	left := func() (names []string) {
+		t.Helper()
+		if err := s.sweepPart(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		rows, err := poolOf(s).Query(t.Context(), "SELECT convert_from(name, 'UTF8') FROM "+tableOf(s)+" ORDER BY name")
+		if err != nil {
+			t.Fatal(err)
+		}
+		names, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return names
+	}
+	for _, step := range []struct {
+		pass time.Duration
+		want string
+	}{
+		{day - time.Second, "held idle long"},
+		{time.Minute + 2*time.Second, "held long"}, // it had a TTL of a minute
+		{2*time.Hour - 2*time.Minute, "held long"},
+		{3 * time.Minute, "long"},
+		{98*time.Hour - 4*time.Minute, "long"},
+		{5 * time.Minute, ""},
+	} {
+		now += step.pass.Microseconds()
+		if got := strings.Join(left(), " "); got != step.want {
+			t.Errorf("after %v more there are %q, want %q", step.pass, got, step.want)
+		}
+	}
+}
+
+func TestAHintIsReadAsItIsSent(t *testing.T) {
+	id := me.NewID()
+	for payload, want := range map[string]store.Hint{
+		"17 1 " + id.String() + " 612062":   {Name: "a b", ID: id, Token: 17, N: 1},
+		"17 64 " + id.String() + " 61":      {Name: "a", ID: id, Token: 17, N: 64},
+		"0 0 " + id.String() + " 61":        {Name: "a", ID: id},
+		"echo":                              {},
+		"17 " + id.String() + " 61":         {},
+		"x 1 " + id.String() + " 61":        {},
+		"17 1 " + id.String()[1:] + " 61":   {},
+		"17 1 " + id.String() + " 6":        {},
+		"17 1 " + id.String() + " 61 again": {},
+	} {
+		if h, ok := hint(payload); h != want && ok || ok != (want != store.Hint{}) {
+			t.Errorf("%q is read as %+v, %v, want %+v", payload, h, ok, want)
+		}
+	}
+}
