@@ -31,7 +31,7 @@ var me = store.NewProcess()
 // closed when the test ends.
 func poolOn(t testing.TB, addr string, edit ...func(*pgxpool.Config)) *pgxpool.Pool {
 	t.Helper()
-	c, err := pgxpool.ParseConfig(testserver.PostgresURL(addr))
+	c, err := pgxpool.ParseConfig(testserver.PostgresURL(addr, "pool_max_conns=12"))
 	if err != nil {
 		t.Fatal(err)
 	}

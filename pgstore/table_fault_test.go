@@ -1,0 +1,390 @@
+package pgstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// mailboxOf subscribes and returns what arrives.
+func mailboxOf(t *testing.T, s *Store) (next func() store.Hint) {
+	t.Helper()
+	hints := make(chan store.Hint, 100)
+	if err := s.Watch(t.Context(), me, func(h store.Hint) { hints <- h }); err != nil {
+		t.Fatal(err)
+	}
+	return func() store.Hint {
+		t.Helper()
+		select {
+		case h := <-hints:
+			return h
+		case <-time.After(patience):
+			t.Fatalf("no hint within %v", patience)
+			return store.Hint{}
+		}
+	}
+}
+
+// handOver passes a name on, and expects the hint for it.
+func handOver(t *testing.T, s *Store, name string, next func() store.Hint) {
+	t.Helper()
+	h, w := mustHold(t, s, mutex(name)), mutex(name)
+	if a := mustAsk(t, s, w); a.Granted {
+		t.Fatal("two hold it")
+	}
+	if err := s.Release(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	got := next()
+	for got == (store.Hint{}) { // one more of those that a break causes
+		got = next()
+	}
+	if got.Name != name || got.ID != w.ID || got.Token <= h.Token {
+		t.Errorf("hint %+v, want one for %v of %q", got, w.ID, name)
+	}
+}
+
+func TestAMailboxIsOpenedAgainAfterABreakAndTellsThatHintsMayBeMissing(t *testing.T) {
+	server := testserver.Postgres(t, "-c", "idle_session_timeout=300ms")
+	direct := poolOn(t, server.Addr)
+	s := tableOn(t, poolOn(t, server.Addr), nil)
+	defer s.Close()
+	s.pingEvery = 200 * time.Millisecond
+	next := mailboxOf(t, s)
+	handOver(t, s, "before", next)
+	// Where idle connections are closed this one is not, and those of the pool
+	// are found to be closed and replaced.
+	time.Sleep(time.Second)
+	handOver(t, s, "after a rest", next)
+
+	kill := "SELECT count(pg_terminate_backend(pid))::int FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"
+	if n := one[int](t, direct, kill); n < 1 {
+		t.Fatalf("%d backends were killed", n)
+	}
+	if got := next(); got != (store.Hint{}) {
+		t.Errorf("after the break came %+v, want the zero hint", got)
+	}
+	handOver(t, s, "after", next)
+
+	server.Kill()
+	server.Restart()
+	if got := next(); got != (store.Hint{}) {
+		t.Errorf("after the restart came %+v, want the zero hint", got)
+	}
+	until(t, "the pool has found the server again", func() bool {
+		_, err := s.Look(t.Context(), mutex("x"))
+		return err == nil
+	})
+	handOver(t, s, "after a restart", next)
+}
+
+// Also for a user who does not wait for the disk.
+func TestWhatWasGrantedAndRenewedOutlivesACrashOfTheServer(t *testing.T) {
+	server := testserver.Postgres(t, "-c", "wal_writer_delay=10s", "-c", "synchronous_commit=off")
+	s := tableOn(t, poolOn(t, server.Addr), nil)
+	defer s.Close()
+	c := mutex("n")
+	c.TTL = time.Second
+	mustHold(t, s, mutex("other"))
+	s.tasks.Wait()
+	h := mustHold(t, s, c)
+	h.TTL = time.Hour
+	for what, write := range map[string]func(){
+		"the fast renewal": func() {},
+		"a place": func() {
+			w := mutex("n")
+			mustAsk(t, s, w)
+		},
+		"a renewal beside others": func() { h.TTL = 2 * time.Hour },
+	} {
+		write()
+		if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		server.Kill()
+		server.Restart()
+		until(t, "the pool has found the server again", func() bool {
+			_, err := s.Look(t.Context(), mutex("x"))
+			return err == nil
+		})
+		st := state(t, s, "n")
+		if len(st.Entries) == 0 || st.Entries[0].ID != h.ID || st.Entries[0].Token != h.Token || st.Entries[0].Expires < h.TTL-time.Minute {
+			t.Fatalf("%s: after the crash there is %+v", what, st)
+		}
+	}
+	quick := mutex("quick")
+	h = mustHold(t, s, quick)
+	server.Kill()
+	server.Restart()
+	until(t, "the pool has found the server again", func() bool {
+		_, err := s.Look(t.Context(), mutex("x"))
+		return err == nil
+	})
+	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; err != nil {
+		t.Errorf("a grant just before the crash: %v", err)
+	}
+}
+
+// What Describe says of a replica that is promoted: it may grant what is held,
+// and with a clock that is behind it draws tokens that are not larger.
+func TestAPromotedReplicaHasLostWhatItHadNotReceived(t *testing.T) {
+	primary := testserver.Postgres(t)
+	replica := testserver.PostgresReplica(t, primary)
+	now := time.Now().UnixMicro()
+	ours, err := newStore(onPgx(poolOn(t, primary.Addr)), nil, func() int64 { return now })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ours.Close()
+	c := mutex("known")
+	c.TTL = time.Hour
+	known := mustHold(t, ours, c)
+	theirs, direct := poolOn(t, replica.Addr), poolOn(t, primary.Addr)
+	until(t, "the replica has it", func() bool {
+		var n int
+		err := theirs.QueryRow(t.Context(), "SELECT count(*)::int FROM holdfast_locks WHERE id <> '{}'").Scan(&n)
+		return err == nil && n == 1
+	})
+	run(t, theirs, "ALTER SYSTEM SET primary_conninfo = ''")
+	run(t, theirs, "SELECT pg_reload_conf()")
+	until(t, "the replica receives no more", func() bool {
+		return one[int](t, direct, "SELECT count(*)::int FROM pg_stat_replication") == 0
+	})
+	c = mutex("news")
+	c.TTL = time.Hour
+	news := mustHold(t, ours, c)
+	primary.Kill()
+	replica.Promote()
+
+	after, err := newStore(onPgx(theirs), nil, func() int64 { return now - time.Second.Microseconds() })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer after.Close()
+	if err := after.Renew(t.Context(), []store.Hold{known})[0].Err; err != nil {
+		t.Errorf("what the replica had: %v", err)
+	}
+	if err := after.Renew(t.Context(), []store.Hold{news})[0].Err; !errors.Is(err, store.ErrLost) {
+		t.Errorf("what the replica had not: %v, want lost", err)
+	}
+	a := mustAsk(t, after, mutex("news"))
+	if !a.Granted || a.Token >= news.Token {
+		t.Errorf("of what it had not heard it grants %+v, want a second hold with a smaller token than %d", a, news.Token)
+	}
+	d := after.Describe()
+	if !slices.Contains(d.Forgets, store.AccidentFailOver) || !strings.Contains(d.Loses, "replica") || !strings.Contains(d.Tokens, "replica") {
+		t.Errorf("Describe does not say so: %+v", d)
+	}
+}
+
+func TestAPoolOfOneConnectionIsEnough(t *testing.T) {
+	addr := testserver.SharedPostgres(t)
+	pool, schema := poolOn(t, addr, func(c *pgxpool.Config) { c.MaxConns = 1 }), apart(t, addr)
+	var wg sync.WaitGroup
+	inside := make(chan struct{}, 1)
+	for range 4 {
+		locks, err := holdfast.New(tableOn(t, pool, &Options{Schema: schema}), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer locks.Close()
+		for range 4 {
+			wg.Go(func() {
+				for range 5 {
+					err := locks.Mutex("n").Do(t.Context(), func(context.Context) error {
+						select {
+						case inside <- struct{}{}:
+							<-inside
+							return nil
+						default:
+							return errors.New("two are inside")
+						}
+					})
+					if err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+}
+
+// crowdFor is how long the crowd fights for one name; a minute tells more.
+func crowdFor(t *testing.T) time.Duration {
+	s := cmp.Or(os.Getenv("HOLDFAST_TEST_CROWD"), "6s")
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// Sixteen lockers, each with a pool of its own, want one name under a TTL that
+// often ends before they do; some crash. HOLDFAST_TEST_CROWD is for how long.
+func TestNeverTwoHoldANameThatManyWantForAMoment(t *testing.T) {
+	server := testserver.Postgres(t, "-c", "max_connections=200")
+	type span struct {
+		token      int64
+		begin, end time.Time
+	}
+	var mu sync.Mutex
+	var spans []span
+	lost := 0
+	ctx, cancel := context.WithTimeout(t.Context(), crowdFor(t))
+	defer cancel()
+	var wg sync.WaitGroup
+	for i := range 16 {
+		s := tableOn(t, poolOn(t, server.Addr), nil)
+		defer s.Close()
+		wg.Go(func() {
+			for n := 0; ctx.Err() == nil; n++ {
+				c := mutex("hot")
+				c.TTL, c.Place = minTTL, minTTL
+				var begin, sent time.Time
+				var token int64
+				for token == 0 && ctx.Err() == nil {
+					sent = time.Now()
+					a, err := s.Ask(ctx, c)
+					begin = time.Now()
+					switch {
+					case errors.Is(err, store.ErrLost):
+						c.ID = me.NewID() // the place lapsed
+					case err != nil:
+						if ctx.Err() == nil {
+							t.Errorf("ask: %v", err)
+						}
+						return
+					case a.Granted:
+						token = a.Token
+					default:
+						time.Sleep(min(a.Until, 5*time.Millisecond))
+					}
+				}
+				if token == 0 {
+					return
+				}
+				// As the engine counts: from before the ask.
+				deadline := sent.Add(c.TTL)
+				h := store.Hold{Name: "hot", ID: c.ID, Token: token, TTL: c.TTL}
+				for range (n + i) % 3 {
+					time.Sleep(time.Duration(n%7) * time.Millisecond)
+					sent := time.Now()
+					if s.Renew(ctx, []store.Hold{h})[0].Err == nil && time.Now().Before(deadline) {
+						deadline = sent.Add(c.TTL)
+					}
+				}
+				end := time.Now()
+				if end.After(deadline) {
+					end = deadline
+				}
+				mu.Lock()
+				if end.After(begin) {
+					spans = append(spans, span{token, begin, end})
+				} else {
+					lost++
+				}
+				mu.Unlock()
+				if n%11 == 10 {
+					continue // as if it had crashed
+				}
+				s.Release(context.WithoutCancel(ctx), h)
+			}
+		})
+	}
+	wg.Wait()
+	slices.SortFunc(spans, func(a, b span) int { return a.begin.Compare(b.begin) })
+	for i := 1; i < len(spans); i++ {
+		a, b := spans[i-1], spans[i]
+		if b.begin.Before(a.end) {
+			t.Errorf("token %d holds from %v, while %d holds until %v", b.token, b.begin, a.token, a.end)
+		}
+		if b.token <= a.token {
+			t.Errorf("token %d is followed by %d", a.token, b.token)
+		}
+	}
+	if len(spans) < 20 {
+		t.Errorf("there were only %d holds", len(spans))
+	}
+	t.Log(fmt.Sprintf("%d holds, %d more that were over before they were known", len(spans), lost))
+}
+
+func TestAServerThatIsRestartedUnderLoadLosesNothing(t *testing.T) {
+	server := testserver.Postgres(t)
+	locks := make([]*holdfast.Locker, 4)
+	for i := range locks {
+		var err error
+		if locks[i], err = holdfast.New(tableOn(t, poolOn(t, server.Addr), nil), &holdfast.Options{TTL: 30 * time.Second}); err != nil {
+			t.Fatal(err)
+		}
+		defer locks[i].Close()
+	}
+	keep, err := locks[0].Mutex("kept").Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var mu sync.Mutex
+	var tokens []int64
+	inside := map[int]bool{}
+	var wg sync.WaitGroup
+	for i := range locks {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				lease, err := locks[i].Mutex("hot").Lock(ctx)
+				if err != nil {
+					continue // the server was away
+				}
+				mu.Lock()
+				if len(inside) > 0 {
+					t.Errorf("%d is let in beside %v", i, inside)
+				}
+				inside[i] = true
+				tokens = append(tokens, lease.Token())
+				mu.Unlock()
+				time.Sleep(time.Millisecond)
+				mu.Lock()
+				delete(inside, i)
+				mu.Unlock()
+				lease.Release()
+			}
+		})
+	}
+	some := func(more int) {
+		t.Helper()
+		begun := 0
+		mu.Lock()
+		begun = len(tokens)
+		mu.Unlock()
+		until(t, "the name goes round", func() bool { mu.Lock(); defer mu.Unlock(); return len(tokens) >= begun+more })
+	}
+	some(20)
+	server.Restart()
+	some(20)
+	stop()
+	wg.Wait()
+	for i := 1; i < len(tokens); i++ {
+		if tokens[i] <= tokens[i-1] {
+			t.Errorf("token %d is followed by %d", tokens[i-1], tokens[i])
+		}
+	}
+	if !keep.Valid() {
+		t.Error("a lease of 30 s was lost in a restart")
+	}
+	if err := keep.Release(); err != nil {
+		t.Errorf("its release: %v", err)
+	}
+}

@@ -1,0 +1,290 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// waitingForRows is how many backends wait for a row of the table.
+func waitingForRows(t *testing.T, s *Store) int {
+	return one[int](t, poolOf(s), "SELECT count(*)::int FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1 || '%' AND pid <> pg_backend_pid()", s.schema)
+}
+
+// A row that another works on is waited for, and what is decided is decided on
+// what it has left there: nobody is let in beside it, and no token is drawn
+// twice.
+func TestWhoWaitedForTheRowDecidesOnWhatIsThereThen(t *testing.T) {
+	s := newShared(t)
+	const waiters = 3
+	for what, c := range map[string]struct{ row, done string }{
+		"a name that was free is taken meanwhile": {"", ""},
+		"a name that was taken is free meanwhile": {"taken", "id = '{}', weight = '{}', want = '{}', turn = '{}', n = '{}', shown = '{}', token = '{}', fence = '{}', since = '{}', expires = '{}', keep = '{}', delay = '{}', broken = '{}', owner = '{}'"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			name := what
+			h := mustHold(t, s, mutex(name)) // so that there is a row
+			if c.row == "" {
+				if err := s.Release(t.Context(), h); err != nil {
+					t.Fatal(err)
+				}
+			}
+			tx, err := poolOf(s).Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tx.Rollback(context.Background())
+			other := mutex(name)
+			if c.row == "" {
+				var token int64
+				var durable *string
+				if err := tx.QueryRow(t.Context(), s.do.askFast, []byte(name), other.ID[:], other.Limit, other.Weight, int64(1), int64(60e6), int64(0), int64(0), []byte("h"), int64(60e6)).Scan(&token, &durable); err != nil {
+					t.Fatal(err)
+				}
+				h.Token = token
+			} else if _, err := tx.Exec(t.Context(), "UPDATE "+tableOf(s)+" SET "+c.done+" WHERE name = $1", []byte(name)); err != nil {
+				t.Fatal(err)
+			}
+			answers := make(chan store.Answer, waiters)
+			for range waiters {
+				claim := mutex(name)
+				go func() {
+					a, err := s.Ask(t.Context(), claim)
+					if err != nil {
+						t.Error(err)
+					}
+					answers <- a
+				}()
+			}
+			until(t, "all wait for the row", func() bool { return waitingForRows(t, s) >= waiters })
+			if err := tx.Commit(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			granted := 0
+			for range waiters {
+				if a := <-answers; a.Granted {
+					if granted++; a.Token <= h.Token {
+						t.Errorf("token %d after %d", a.Token, h.Token)
+					}
+				}
+			}
+			if want := map[bool]int{true: 1, false: 0}[c.row != ""]; granted != want {
+				t.Errorf("%d of those who waited were granted, want %d", granted, want)
+			}
+			if st := state(t, s, name); len(st.Entries) != map[bool]int{true: waiters, false: waiters + 1}[c.row != ""] {
+				t.Errorf("in the queue there are %+v", st.Entries)
+			}
+		})
+	}
+}
+
+// Why the lock and all that is decided on are one row: a statement that takes
+// another lock first, and reads then, reads what was there when it began.
+func TestAReadBehindAnAdvisoryLockInOneStatementIsStale(t *testing.T) {
+	addr := testserver.SharedPostgres(t)
+	pool, table := poolOn(t, addr), quote(apart(t, addr))+".entries"
+	run(t, pool, "CREATE TABLE "+table+" (id int)")
+	tx, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(context.Background())
+	if _, err := tx.Exec(t.Context(), "SELECT pg_advisory_xact_lock(4711)"); err != nil {
+		t.Fatal(err)
+	}
+	seen := make(chan int, 1)
+	go func() {
+		seen <- one[int](t, pool, "WITH l AS MATERIALIZED (SELECT pg_advisory_xact_lock(4711)) SELECT (SELECT count(*) FROM "+table+")::int FROM l")
+	}()
+	until(t, "the statement waits for the lock", func() bool {
+		return one[int](t, pool, "SELECT count(*)::int FROM pg_locks WHERE locktype = 'advisory' AND objid = 4711 AND NOT granted") == 1
+	})
+	if _, err := tx.Exec(t.Context(), "INSERT INTO "+table+" VALUES (1)"); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := <-seen; n != 0 {
+		t.Errorf("it saw %d entries: then the lock and the read may be one statement after all", n)
+	}
+}
+
+func TestARowThatSomebodyKeepsLockedHoldsUpItsOwnNameAlone(t *testing.T) {
+	s := newShared(t)
+	var holds []store.Hold
+	for _, name := range []string{"a", "b", "c"} {
+		holds = append(holds, mustHold(t, s, mutex(name)))
+	}
+	tx, err := poolOf(s).Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(context.Background())
+	if _, err := tx.Exec(t.Context(), "SELECT FROM "+tableOf(s)+" WHERE name = 'b' FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	for i, r := range s.Renew(ctx, holds) {
+		if i == 1 && (r.Err == nil || store.Definite(r.Err)) {
+			t.Errorf("the name whose row is locked: %v, want unclear", r.Err)
+		} else if i != 1 && r.Err != nil {
+			t.Errorf("%q: %v", holds[i].Name, r.Err)
+		}
+	}
+}
+
+// Who leaves while his statement waits hears that it is not clear what became
+// of it, and asking again clears it.
+func TestAStatementThatIsCancelledHalfWayIsUnclearAndCanBeRepeated(t *testing.T) {
+	s := newShared(t)
+	h := mustHold(t, s, mutex("n"))
+	block := func() (free func()) {
+		tx, err := poolOf(s).Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tx.Exec(t.Context(), "SELECT FROM "+tableOf(s)+" FOR UPDATE"); err != nil {
+			t.Fatal(err)
+		}
+		return func() { tx.Rollback(context.Background()) }
+	}
+	claim := mutex("n")
+	for what, leave := range map[string]func(ctx context.Context, cancel func()){
+		"the caller leaves": func(_ context.Context, cancel func()) { cancel() },
+		"its backend is killed": func(context.Context, func()) {
+			run(t, poolOf(s), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1 || '%'", s.schema)
+		},
+		"an operator cancels the statement": func(context.Context, func()) {
+			run(t, poolOf(s), "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1 || '%'", s.schema)
+		},
+	} {
+		free := block()
+		ctx, cancel := context.WithCancel(t.Context())
+		failed := make(chan error, 1)
+		go func() { _, err := s.Ask(ctx, claim); failed <- err }()
+		until(t, "it waits for the row", func() bool { return waitingForRows(t, s) == 1 })
+		leave(ctx, cancel)
+		if err := <-failed; err == nil || store.Definite(err) {
+			t.Errorf("%s: %v, want unclear", what, err)
+		}
+		cancel()
+		free()
+		if a := mustAsk(t, s, claim); a.Granted || a.Holding != 1 {
+			t.Errorf("%s, and it is asked again: %+v", what, a)
+		}
+		if st := state(t, s, "n"); len(st.Entries) != 2 {
+			t.Errorf("%s: there are %d entries, want the hold and one place", what, len(st.Entries))
+		}
+	}
+	if err := s.Release(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Under another isolation level two statements that meet fail, and are told to
+// be READ COMMITTED from then on.
+func TestClashesUnderAnotherIsolationLevelAreNotSeen(t *testing.T) {
+	addr := testserver.SharedPostgres(t)
+	url := testserver.PostgresURL(addr, "default_transaction_isolation=serializable")
+	s, err := Open(url, &Options{Schema: apart(t, addr)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	h := mustHold(t, s, mutex("n"))
+	tx, err := s.own.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(context.Background())
+	if _, err := tx.Exec(t.Context(), "UPDATE "+tableOf(s)+" SET kept = kept + 1"); err != nil {
+		t.Fatal(err)
+	}
+	answered := make(chan error, 1)
+	go func() {
+		answered <- s.Renew(t.Context(), []store.Hold{h, {Name: "n", ID: me.NewID(), Token: 1, TTL: time.Minute}})[0].Err
+	}()
+	go func() { // the first skips the row, then comes back for it
+		until(t, "it waits for the row", func() bool { return waitingForRows(t, s) >= 1 })
+		tx.Commit(context.Background())
+	}()
+	if err := <-answered; err != nil {
+		t.Errorf("a renewal that met another: %v", err)
+	}
+	if !s.pinned.Load() {
+		t.Error("it ran into no 40001: then nothing was tested")
+	}
+}
+
+func TestARefusedTryWritesNothing(t *testing.T) {
+	server := testserver.Postgres(t, "-c", "wal_level=minimal", "-c", "max_wal_senders=0", "-c", "autovacuum=off")
+	s := tableOn(t, poolOn(t, server.Addr), nil)
+	defer s.Close()
+	h := mustHold(t, s, mutex("n"))
+	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; err != nil {
+		t.Fatal(err)
+	}
+	mustAsk(t, s, mutex("n")) // who waits, too
+	s.tasks.Wait()            // the sweep at the beginning
+	lsn := func() string { return one[string](t, poolOf(s), "SELECT pg_current_wal_insert_lsn()::text") }
+	// What was written a moment before may come to the disk now.
+	before := lsn()
+	until(t, "the server is at rest", func() bool { last := before; before = lsn(); return before == last })
+	try := mutex("n")
+	for range 20 {
+		try.Try, try.ID = true, me.NewID()
+		if a := mustAsk(t, s, try); a.Granted || a.Holding != 1 || a.Waiting != 1 {
+			t.Fatalf("%+v", a)
+		}
+		if _, err := s.Look(t.Context(), try); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if after := lsn(); after != before {
+		t.Errorf("20 refused tries took the log from %s to %s", before, after)
+	}
+}
+
+// ErrLost of a name that nobody has used says nothing but that.
+func TestWithoutATableNothingIsHeldAndNoneIsMade(t *testing.T) {
+	s := newShared(t)
+	for op, f := range everything(t, s, "n") {
+		err := f()
+		switch op {
+		case "ask", "try":
+			continue
+		case "renew", "change", "release", "adopt", "break":
+			if !errors.Is(err, store.ErrLost) && op != "release" {
+				t.Errorf("%s: %v, want lost", op, err)
+			}
+		default:
+			if err != nil {
+				t.Errorf("%s: %v", op, err)
+			}
+		}
+	}
+	other := newShared(t)
+	for op, f := range everything(t, other, "n") {
+		if op != "ask" && op != "try" {
+			f()
+		}
+	}
+	if n := one[int](t, poolOf(other), "SELECT count(*)::int FROM pg_class WHERE relnamespace = $1::regnamespace", other.schema); n != 0 {
+		t.Error("something was made by an operation that takes nothing")
+	}
+	sql, err := Schema(&Options{Schema: other.schema})
+	if err != nil || !strings.Contains(sql, "CREATE TABLE") {
+		t.Fatalf("%q, %v", sql, err)
+	}
+	run(t, poolOf(other), sql)
+	mustHold(t, other, mutex("n"))
+}

@@ -1,0 +1,192 @@
+package pgstore
+
+import (
+	"database/sql"
+	"errors"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/storetest"
+)
+
+// unwoken is a Store whose waiters are not woken.
+type unwoken struct {
+	store.Store
+	store.Looker
+	store.Inspector
+}
+
+func TestTableThroughPgBouncer(t *testing.T) {
+	server := testserver.Postgres(t)
+	bouncer := testserver.PgBouncer(t, server, 4)
+	pool := poolOn(t, bouncer.Addr, func(c *pgxpool.Config) { c.MaxConns = 16 })
+	storetest.Run(t, func(t *testing.T) store.Store {
+		s := tableOn(t, pool, nil)
+		return unwoken{s, s, s}
+	})
+	s := tableOn(t, pool, nil)
+	defer s.Close()
+	if err := s.Watch(t.Context(), me, func(store.Hint) {}); !errors.Is(err, store.ErrUnsupported) {
+		t.Errorf("nobody can listen through it: %v", err)
+	}
+	if f := one[int](t, poolOn(t, server.Addr), "SELECT count(*)::int FROM pg_stat_activity WHERE backend_type = 'client backend' AND application_name <> ''"); f > 5 {
+		t.Errorf("%d connections came through", f)
+	}
+}
+
+func TestTableOnDatabaseSQL(t *testing.T) {
+	addr := testserver.SharedPostgres(t)
+	schema := apart(t, addr)
+	db, err := sql.Open("pgx", testserver.PostgresURL(addr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	db.SetMaxOpenConns(12)
+	storetest.Run(t, func(t *testing.T) store.Store {
+		s, err := NewDB(db, &Options{Schema: schema})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	})
+	if err := db.PingContext(t.Context()); err != nil {
+		t.Errorf("the user's pool after Close: %v", err)
+	}
+	// Through a pooler, as with pgx itself.
+	bouncer := testserver.PgBouncer(t, testserver.Postgres(t), 2)
+	through := stdlib.OpenDBFromPool(poolOn(t, bouncer.Addr))
+	defer through.Close()
+	s, err := NewDB(through, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for range 20 {
+		if err := s.Release(t.Context(), mustHold(t, s, mutex("n"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// rights are those that the package comment lists.
+func rights(t *testing.T) []string {
+	t.Helper()
+	doc, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := regexp.MustCompile(`(?m)^//\t(GRANT .*)$`).FindAllStringSubmatch(string(doc), -1)
+	var list []string
+	for _, m := range all {
+		list = append(list, m[1])
+	}
+	if len(list) != 3 {
+		t.Fatalf("the package comment lists %q", list)
+	}
+	return list
+}
+
+// user makes a role with these rights, on a schema where the table is, and
+// returns a pool of its connections.
+func user(t *testing.T, addr, schema string, rights []string) *pgxpool.Pool {
+	t.Helper()
+	role := "locks_" + store.NewProcess().String()
+	super := poolOn(t, addr)
+	run(t, super, "CREATE ROLE "+role+" LOGIN")
+	for _, r := range rights {
+		r = strings.NewReplacer("SCHEMA public", "SCHEMA "+schema, "public.", schema+".", "TO locks", "TO "+role).Replace(r)
+		run(t, super, r)
+	}
+	return poolOn(t, addr, func(c *pgxpool.Config) { c.ConnConfig.User = role })
+}
+
+func TestTheRightsThatAreListedSuffice(t *testing.T) {
+	addr := testserver.SharedPostgres(t)
+	schema := apart(t, addr)
+	o := &Options{Schema: schema}
+	sql, err := Schema(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, poolOn(t, addr), sql)
+	pool := user(t, addr, schema, rights(t))
+	storetest.Run(t, func(t *testing.T) store.Store { return tableOn(t, pool, o) })
+	s := tableOn(t, pool, o)
+	defer s.Close()
+	for _, f := range s.Check(t.Context()) {
+		if f.Err != nil {
+			t.Errorf("Check: %+v", f)
+		}
+	}
+	if err := s.sweepPart(t.Context()); err != nil {
+		t.Errorf("sweeping: %v", err)
+	}
+}
+
+func TestEachListedRightIsNeeded(t *testing.T) {
+	addr := testserver.SharedPostgres(t)
+	schema := apart(t, addr)
+	o := &Options{Schema: schema}
+	sql, err := Schema(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, poolOn(t, addr), sql)
+	lock := func(s *Store) error {
+		c := mutex("n")
+		a, err := s.Ask(t.Context(), c)
+		if err != nil {
+			return err
+		}
+		return s.Release(t.Context(), store.Hold{Name: c.Name, ID: c.ID, Token: a.Token})
+	}
+	less := func(from, what string) []string {
+		all := rights(t)
+		for i := range all {
+			if strings.Contains(all[i], from) {
+				all[i] = strings.Replace(all[i], what, "", 1)
+			}
+		}
+		return slices.DeleteFunc(all, func(r string) bool { return strings.Contains(r, "GRANT  ON") })
+	}
+	for what, c := range map[string]struct {
+		rights []string
+		use    func(s *Store) error
+	}{
+		"USAGE":  {less("USAGE", "USAGE"), lock},
+		"SELECT": {less("SELECT", "SELECT, "), lock},
+		"INSERT": {less("INSERT", "INSERT, "), lock},
+		"UPDATE": {less("UPDATE", ", UPDATE"), lock},
+		"DELETE": {less("DELETE", "DELETE"), func(s *Store) error { return s.failed("sweep", s.sweepPart(t.Context())) }},
+	} {
+		s := tableOn(t, user(t, addr, schema, c.rights), o)
+		if err := c.use(s); !errors.Is(err, store.ErrDenied) {
+			t.Errorf("without %s: %v, want not allowed", what, err)
+		}
+		s.Close()
+	}
+	// Without the last, locks work.
+	s := tableOn(t, user(t, addr, schema, less("DELETE", "DELETE")), o)
+	defer s.Close()
+	if err := lock(s); err != nil {
+		t.Errorf("without DELETE: %v", err)
+	}
+}
+
+func TestWhereNobodyCanListenWatchSaysSo(t *testing.T) {
+	addr := testserver.SharedPostgres(t)
+	s := tableOn(t, poolOn(t, addr), &Options{NoListen: true})
+	defer s.Close()
+	if err := s.Watch(t.Context(), me, func(store.Hint) {}); !errors.Is(err, store.ErrUnsupported) {
+		t.Errorf("with NoListen: %v", err)
+	}
+}
