@@ -179,17 +179,8 @@ func redlock(rawURL string, _ *url.URL) (store.Store, error) {
 	return s, nil
 }
 
-func postgres(_ string, u *url.URL) (store.Store, error) {
-	query, err := url.ParseQuery(u.RawQuery)
-	if err != nil {
-		return nil, fmt.Errorf("%w: PostgreSQL URL: what follows the ? cannot be read: special characters must be written as %%XX", store.ErrInvalid)
-	}
-	o := pgstore.Options{Schema: query.Get("schema"), Table: query.Get("table")}
-	query.Del("schema")
-	query.Del("table")
-	plain := *u // what is left is the driver's
-	plain.RawQuery = query.Encode()
-	s, err := pgstore.Open(plain.String(), &o)
+func postgres(rawURL string, _ *url.URL) (store.Store, error) {
+	s, err := pgstore.Open(rawURL, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -95,27 +96,57 @@ func NewDB(pool *sql.DB, o *Options) (*Store, error) {
 	return newStore(&sqlDB{pool: pool, pgx: isPgx}, o, nil)
 }
 
-// Open returns a Store on a pool of its own, which Close closes. The URL is that
-// of [pgxpool.ParseConfig]: postgres://user:password@host:port/database, with
-// the settings of libpq and of the pool as its query. Open does no I/O. The
-// error matches store.ErrInvalid and does not show the URL, which may hold a
-// password.
+// Open returns a Store on a pool of its own, which Close closes. [ParseURL] has
+// the URLs; what the Options have comes before what the URL has. Open does no
+// I/O. The error matches store.ErrInvalid and does not show the URL, which may
+// hold a password.
 func Open(url string, o *Options) (*Store, error) {
-	config, err := parseURL(url)
+	config, of, err := ParseURL(url)
 	if err != nil {
 		return nil, err
+	}
+	if o != nil {
+		of.Schema, of.Table, of.NoListen = cmp.Or(o.Schema, of.Schema), cmp.Or(o.Table, of.Table), o.NoListen
 	}
 	pool, err := pgxpool.NewWithConfig(context.Background(), config)
 	if err != nil {
 		return nil, fmt.Errorf("%w: the settings of the PostgreSQL pool: %w", store.ErrInvalid, err)
 	}
-	s, err := New(pool, o)
+	s, err := New(pool, of)
 	if err != nil {
 		pool.Close()
 		return nil, err
 	}
 	s.own = pool
 	return s, nil
+}
+
+// ParseURL reads the URL of a Store, for who has something to set on the pool
+// that is made from it: postgres://user:password@host:port/database, or
+// postgresql://, with the settings of libpq and of [pgxpool.ParseConfig] as its
+// query, and schema=… and table=… of the Options. The error matches
+// store.ErrInvalid and does not show the URL, which may hold a password.
+func ParseURL(rawURL string) (*pgxpool.Config, *Options, error) {
+	u, err := url.Parse(rawURL)
+	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
+		return nil, nil, errURL
+	}
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return nil, nil, errURL
+	}
+	o := &Options{Schema: query.Get("schema"), Table: query.Get("table")}
+	query.Del("schema")
+	query.Del("table")
+	u.RawQuery = query.Encode()
+	c, err := parseURL(u.String())
+	if err != nil {
+		return nil, nil, err
+	}
+	if c.ConnConfig.RuntimeParams["application_name"] == "" {
+		c.ConnConfig.RuntimeParams["application_name"] = "holdfast"
+	}
+	return c, o, nil
 }
 
 func newStore(db db, o *Options, clock func() int64) (*Store, error) {
@@ -170,11 +201,13 @@ func addressOf(c *pgx.ConnConfig) string {
 	return fmt.Sprintf("PostgreSQL at %s, port %d, database %s", c.Host, c.Port, c.Database)
 }
 
+// errURL shows nothing of the URL: the parsers' errors repeat parts of it.
+var errURL = fmt.Errorf("%w: the PostgreSQL URL cannot be read: want postgres://user:password@host:port/database?setting=value, with special characters as %%XX", store.ErrInvalid)
+
 func parseURL(url string) (*pgxpool.Config, error) {
 	c, err := pgxpool.ParseConfig(url)
 	if err != nil {
-		// The parser's error repeats parts of the URL.
-		return nil, fmt.Errorf("%w: the PostgreSQL URL cannot be read: want postgres://user:password@host:port/database?setting=value, with special characters as %%XX", store.ErrInvalid)
+		return nil, errURL
 	}
 	return c, nil
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -319,7 +318,7 @@ func TestNeverTwoHoldANameThatManyWantForAMoment(t *testing.T) {
 	if len(spans) < 20 {
 		t.Errorf("there were only %d holds", len(spans))
 	}
-	t.Log(fmt.Sprintf("%d holds, %d more that were over before they were known", len(spans), lost))
+	t.Logf("%d holds, %d more that were over before they were known", len(spans), lost)
 }
 
 func TestAServerThatIsRestartedUnderLoadLosesNothing(t *testing.T) {

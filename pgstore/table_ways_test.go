@@ -95,9 +95,9 @@ func rights(t *testing.T) []string {
 	return list
 }
 
-// user makes a role with these rights, on a schema where the table is, and
+// tableUser makes a role with these rights, on a schema where the table is, and
 // returns a pool of its connections.
-func user(t *testing.T, addr, schema string, rights []string) *pgxpool.Pool {
+func tableUser(t *testing.T, addr, schema string, rights []string) *pgxpool.Pool {
 	t.Helper()
 	role := "locks_" + store.NewProcess().String()
 	super := poolOn(t, addr)
@@ -118,7 +118,7 @@ func TestTheRightsThatAreListedSuffice(t *testing.T) {
 		t.Fatal(err)
 	}
 	run(t, poolOn(t, addr), sql)
-	pool := user(t, addr, schema, rights(t))
+	pool := tableUser(t, addr, schema, rights(t))
 	storetest.Run(t, func(t *testing.T) store.Store { return tableOn(t, pool, o) })
 	s := tableOn(t, pool, o)
 	defer s.Close()
@@ -168,14 +168,14 @@ func TestEachListedRightIsNeeded(t *testing.T) {
 		"UPDATE": {less("UPDATE", ", UPDATE"), lock},
 		"DELETE": {less("DELETE", "DELETE"), func(s *Store) error { return s.failed("sweep", s.sweepPart(t.Context())) }},
 	} {
-		s := tableOn(t, user(t, addr, schema, c.rights), o)
+		s := tableOn(t, tableUser(t, addr, schema, c.rights), o)
 		if err := c.use(s); !errors.Is(err, store.ErrDenied) {
 			t.Errorf("without %s: %v, want not allowed", what, err)
 		}
 		s.Close()
 	}
 	// Without the last, locks work.
-	s := tableOn(t, user(t, addr, schema, less("DELETE", "DELETE")), o)
+	s := tableOn(t, tableUser(t, addr, schema, less("DELETE", "DELETE")), o)
 	defer s.Close()
 	if err := lock(s); err != nil {
 		t.Errorf("without DELETE: %v", err)

@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/mutant"
 	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // Each file of testdata holds one promise of the command, and is run on each
@@ -61,6 +62,15 @@ func TestCommandOnRedis(t *testing.T) {
 		s := testserver.Redis(env.T().(testing.TB))
 		env.Setenv("HOLDFAST_STORE", "redis://"+s.Addr)
 		env.Values["server"] = s
+	})
+}
+
+func TestCommandOnPostgres(t *testing.T) {
+	server := testserver.Postgres(t, "-c", "fsync=on", "-c", "max_connections=300")
+	runScripts(t, "postgres", func(env *testscript.Env) {
+		// Without a user, whom a command below would not be told.
+		env.Setenv("PGUSER", "postgres")
+		env.Setenv("HOLDFAST_STORE", "postgres://"+server.Addr+"/postgres?sslmode=disable&table=locks_"+store.NewProcess().String())
 	})
 }
 

@@ -102,6 +102,10 @@ func TestTheSessionsOfPostgreSQLAreProved(t *testing.T) {
 	proved(t, options(strings.Replace(url, "postgres://", "postgres+session://", 1), 1))
 }
 
+func TestThePostgresStoreIsProved(t *testing.T) {
+	proved(t, options(testserver.PostgresURL(testserver.SharedPostgres(t)), 1))
+}
+
 // A Redis that comes back from its death, or is wiped, has lost everything: two
 // may hold a name then, and nothing else is excused.
 func TestAServerThatIsFrozenKilledAndWipedVoidsOnlyWhatItMust(t *testing.T) {

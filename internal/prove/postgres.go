@@ -1,0 +1,42 @@
+package prove
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/holdfast-go/holdfast/pgstore"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// ownPostgres is a PostgreSQL store with the pool that belongs to it.
+type ownPostgres struct {
+	*pgstore.Store
+	pool *pgxpool.Pool
+}
+
+func (s ownPostgres) Close() error {
+	err := s.Store.Close()
+	s.pool.Close()
+	return err
+}
+
+func openPostgres(rawURL string, dial Dial) (store.Store, error) {
+	config, o, err := pgstore.ParseURL(rawURL)
+	if err != nil {
+		return nil, err
+	}
+	config.ConnConfig.DialFunc = pgconn.DialFunc(dial)
+	pool, err := pgxpool.NewWithConfig(context.Background(), config)
+	if err != nil {
+		return nil, fmt.Errorf("%w: the PostgreSQL URL is wrong", store.ErrInvalid)
+	}
+	s, err := pgstore.New(pool, o)
+	if err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return ownPostgres{s, pool}, nil
+}
