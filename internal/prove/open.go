@@ -42,8 +42,8 @@ var ways = map[string]way{
 	"redis+sentinel":  {open: openRedis, network: true, driver: 16 * time.Second},
 	"rediss+sentinel": {open: openRedis, network: true, driver: 16 * time.Second},
 
-	"postgres":   {open: openPostgres, network: true},
-	"postgresql": {open: openPostgres, network: true},
+	"postgres":         {open: openPostgres, network: true},
+	"postgresql":       {open: openPostgres, network: true},
 	"postgres+session": {open: openPostgresSession, network: true},
 }
 
