@@ -3,7 +3,9 @@ package redlockstore
 import (
 	"context"
 	"fmt"
+	"math"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -11,12 +13,11 @@ import (
 
 // A count is what the nodes answered about one hold.
 type count struct {
-	done    int
-	missing []*node // that have no such entry, and nobody else's of this id
-	lost    int     // the missing too
-	reason  string  // of a break
-	entry   *entry  // as a node told it, if it was asked to
-	errs    []error
+	done   int
+	lost   int
+	reason string // of a break
+	entry  *entry // as a node told it, if it was asked to
+	errs   []error
 }
 
 func (c *count) add(s *Store, key string, r reply) {
@@ -33,7 +34,6 @@ func (c *count) add(s *Store, key string, r reply) {
 		}
 		c.done, c.entry = c.done+1, &all[0]
 	case r.answer == "A":
-		c.missing = append(c.missing, r.n)
 		c.lost++
 	case r.answer[0] == 'L':
 		c.lost++
@@ -103,6 +103,7 @@ func (s *Store) renew(ctx context.Context, holds []store.Hold, shown string) []s
 	counts := make([]count, len(holds))
 	claims := make([]*claim, len(holds))
 	decided := make([]bool, len(holds))
+	mends := make([]mending, len(holds))
 	replies := make(chan reply, len(holds)*len(s.nodes))
 	limit, expected := s.timeout, 0
 	for i := range holds {
@@ -124,7 +125,7 @@ func (s *Store) renew(ctx context.Context, holds []store.Hold, shown string) []s
 			strconv.FormatInt(h.Used, 10), newID, h.Owner, shown, tell,
 		}
 		for _, n := range s.nodes {
-			n.send(&job{n: n, id: h.ID, sc: &s.scripts.renew, keys: 1, args: args, index: i, out: replies})
+			n.send(&job{n: n, id: h.ID, sc: &s.scripts.renew, keys: 1, args: args, index: i, out: replies, mends: &mends[i]})
 			expected++
 		}
 	}
@@ -142,14 +143,14 @@ func (s *Store) renew(ctx context.Context, holds []store.Hold, shown string) []s
 	now := store.Now()
 	for i := range holds {
 		if out[i].Err == nil {
-			out[i] = s.renewed(&holds[i], claims[i], &counts[i], sent, now)
+			out[i] = s.renewed(&holds[i], claims[i], &counts[i], &mends[i], sent, now)
 		}
 	}
 	return out
 }
 
 // renewed says how the renewal of one hold came out.
-func (s *Store) renewed(h *store.Hold, cl *claim, c *count, sent, now store.Instant) store.Renewal {
+func (s *Store) renewed(h *store.Hold, cl *claim, c *count, m *mending, sent, now store.Instant) store.Renewal {
 	need := s.need(cl, c)
 	r := store.Renewal{TTL: h.TTL, From: sent}
 	switch {
@@ -192,9 +193,7 @@ func (s *Store) renewed(h *store.Hold, cl *claim, c *count, sent, now store.Inst
 		cl.deadline = d
 		s.claims.mu.Unlock()
 	}
-	for _, n := range c.missing {
-		s.repair(cl, n, h.TTL)
-	}
+	m.begin(cl, h.TTL)
 	return r
 }
 
@@ -214,14 +213,43 @@ func (s *Store) adopt(h *store.Hold, e *entry, sent store.Instant) *claim {
 	return cl
 }
 
-// repair gives a node that has lost the hold its vote back, if the name is free
-// there; only after a renewal that came in time without it. It counts from the
-// next renewal on.
-func (s *Store) repair(cl *claim, n *node, ttl time.Duration) {
+// A mending gives nodes that lack a hold its vote back, if the name is free
+// there: once a renewal has come in time without them. It counts from the next
+// renewal on.
+type mending struct {
+	mu    sync.Mutex
+	nodes []*node // that lack it, and have not been mended
+	whole *claim  // once the renewal has come in time
+}
+
+// lacks is what a node's answer tells, be it late.
+func (m *mending) lacks(n *node) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.nodes = append(m.nodes, n)
+	m.mend()
+}
+
+// begin says that the renewal has come in time.
+func (m *mending) begin(cl *claim, ttl time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	whole := claim{Claim: cl.Claim, order: cl.order, p: cl.p}
 	whole.TTL, whole.Keep = ttl, max(cl.Keep-store.Now().Sub(cl.since), 0)
-	cl.sent.Or(1 << n.i)
-	n.send(&job{n: n, id: cl.ID, sc: &s.scripts.ask, keys: 2, args: s.askArgs(&whole, min(ttl, store.MaxPlace), "r")})
+	m.whole = &whole
+	cl.sent.Store(math.MaxUint32) // its release goes everywhere
+	m.mend()
+}
+
+func (m *mending) mend() {
+	if m.whole == nil {
+		return
+	}
+	for _, n := range m.nodes {
+		args := n.s.askArgs(m.whole, min(m.whole.TTL, store.MaxPlace), "r")
+		n.send(&job{n: n, id: m.whole.ID, sc: &n.s.scripts.ask, keys: 2, args: args})
+	}
+	m.nodes = nil
 }
 
 // Change implements [store.Store]: it is unsupported.

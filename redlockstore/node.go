@@ -28,6 +28,7 @@ type node struct {
 
 	mu       sync.Mutex
 	state    state
+	since    store.Instant // when it began to be looked at
 	err      error         // why it is not up
 	opens    store.Instant // when it may grant again, if that is known; else 0
 	runID    string        // of its process
@@ -66,6 +67,7 @@ type job struct {
 	index int // of the hold, in a batch
 	out   chan<- reply
 	owed  store.Instant // a release is tried until then
+	mends *mending      // of a renewal: what a node lacks is given back to it
 
 	left bool // it is not to be sent any more; guarded by n.mu
 }
@@ -84,6 +86,9 @@ func (j *job) done(answer string, err error) {
 	}
 	if j.out != nil {
 		j.out <- reply{j.n, j.index, answer, err}
+	}
+	if j.mends != nil && answer == "A" {
+		j.mends.lacks(j.n)
 	}
 }
 
@@ -264,7 +269,7 @@ func (n *node) lose(err error) {
 	if n.state != up || n.s.ctx.Err() != nil {
 		return
 	}
-	n.state, n.err = unknown, n.failed(err)
+	n.state, n.err, n.since = unknown, n.failed(err), store.Now()
 	n.s.tasks.Go(n.join)
 }
 

@@ -390,6 +390,7 @@ func (s *Store) Close() (err error) {
 func (s *Store) start() {
 	s.first.Do(func() {
 		for _, n := range s.nodes {
+			n.since = store.Now()
 			s.tasks.Go(n.join)
 		}
 	})
@@ -411,19 +412,19 @@ const straggle = 100 * time.Millisecond
 // than the timeout. What is not up then tells why when it is asked.
 func (s *Store) ready(ctx context.Context, need int) error {
 	s.start()
-	begun := store.Now()
 	for {
 		s.mu.Lock()
 		news := s.news
 		s.mu.Unlock()
-		ups, unknowns := 0, 0
+		ups, now := 0, store.Now()
+		var newest store.Instant // when the last of them began to be looked at
 		for _, n := range s.nodes {
 			n.mu.Lock()
 			switch n.state {
 			case up:
 				ups++
 			case unknown:
-				unknowns++
+				newest = max(newest, n.since)
 			}
 			n.mu.Unlock()
 		}
@@ -431,8 +432,8 @@ func (s *Store) ready(ctx context.Context, need int) error {
 		if ups >= need {
 			left = straggle
 		}
-		left -= store.Now().Sub(begun)
-		if unknowns == 0 || left <= 0 {
+		left -= now.Sub(newest)
+		if newest == 0 || left <= 0 {
 			return ctx.Err()
 		}
 		timer := time.NewTimer(left)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
@@ -12,7 +13,10 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(testserver.Main{M: m}) }
+func TestMain(m *testing.M) {
+	logging.Disable() // go-redis writes each attempt to connect
+	goleak.VerifyTestMain(testserver.Main{M: m})
+}
 
 // clientsOf returns a client of each address, closed when the test ends.
 func clientsOf(t testing.TB, addrs ...string) []*redis.Client {

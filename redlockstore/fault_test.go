@@ -1,0 +1,342 @@
+package redlockstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/storetest"
+)
+
+// nodes starts n servers of this test alone, and returns a Store on them.
+func nodes(t *testing.T, n int, o Options) ([]*testserver.Server, *Store) {
+	t.Helper()
+	servers, addrs := make([]*testserver.Server, n), make([]string, n)
+	for i := range servers {
+		servers[i] = testserver.Redis(t)
+		addrs[i] = servers[i].Addr
+	}
+	s := trusting(t, clientsOf(t, addrs...), &o)
+	t.Cleanup(func() { s.Close() })
+	if err := s.ready(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+	s.trusts = false // from now on
+	return servers, s
+}
+
+// until polls for something that must happen.
+func until(t testing.TB, what string, f func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !f(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("after %v still not: %s", patience, what)
+		}
+	}
+}
+
+// nodesUp is how many nodes the Store uses.
+func nodesUp(s *Store) (ups int) {
+	for _, n := range s.nodes {
+		n.mu.Lock()
+		if n.state == up {
+			ups++
+		}
+		n.mu.Unlock()
+	}
+	return ups
+}
+
+func free(t *testing.T, s *Store, name string) {
+	t.Helper()
+	c := mutex(name)
+	c.Try = true
+	h := mustHold(t, s, c)
+	if err := s.Release(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Two good nodes and one that takes connections nowhere: everything goes, and
+// nobody stalls for it, as it is dialled in the background alone.
+func TestTwoGoodNodesAndADeadOneKeepEveryPromise(t *testing.T) {
+	var dials atomic.Int32
+	dead := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		dials.Add(1)
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}})
+	t.Cleanup(func() { dead.Close() })
+	clients := append(clientsOf(t, testserver.SharedRedises(t, 2)...), dead)
+	var stores atomic.Int32
+	storetest.Run(t, func(t *testing.T) store.Store {
+		stores.Add(1)
+		s := trusting(t, clients, nil)
+		s.timeout = patience
+		return s
+	})
+	if d, s := dials.Load(), stores.Load(); d > 4*s { // it is 15 operations a Store at least
+		t.Errorf("%d stores dialled the dead node %d times", s, d)
+	}
+}
+
+func TestOneNodeThatIsFrozenHoldsUpNobodyAndIsJoinedAgain(t *testing.T) {
+	servers, s := nodes(t, 3, Options{Timeout: 2 * time.Second})
+	held := mustHold(t, s, mutex("held"))
+	servers[1].Freeze()
+	for i := range 30 {
+		free(t, s, fmt.Sprint(i))
+		if err := s.Renew(t.Context(), []store.Hold{held})[0].Err; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Release(t.Context(), held); err != nil {
+		t.Fatal(err)
+	}
+	servers[1].Thaw()
+	until(t, "the frozen node is in use again", func() bool { return nodesUp(s) == 3 })
+	direct := clientsOf(t, servers[1].Addr)[0]
+	until(t, "what was given back meanwhile is given back there too", func() bool {
+		value, err := direct.Get(t.Context(), s.key("held")).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(value) == headSize
+	})
+}
+
+func TestTwoNodesOfThreeThatAreFrozenAreUnavailableAndNothingIsLost(t *testing.T) {
+	servers, s := nodes(t, 3, Options{Timeout: 400 * time.Millisecond})
+	held := mustHold(t, s, mutex("held"))
+	servers[0].Freeze()
+	servers[2].Freeze()
+	c := mutex("x")
+	c.Try = true
+	_, err := s.Ask(t.Context(), c)
+	var of *NodeError
+	if !errors.Is(err, store.ErrUnavailable) || store.Definite(err) {
+		t.Errorf("ask: %v, want unclear", err)
+	}
+	until(t, "an error names a frozen node", func() bool {
+		_, err := s.Ask(t.Context(), mutex("y"))
+		return errors.As(err, &of) && (of.Node == servers[0].Addr || of.Node == servers[2].Addr)
+	})
+	if err := s.Renew(t.Context(), []store.Hold{held})[0].Err; !errors.Is(err, store.ErrUnavailable) || store.Definite(err) {
+		t.Errorf("renew: %v, want unclear", err)
+	}
+	if err := s.Release(t.Context(), store.Hold{Name: "held", ID: me.NewID()}); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("release that a majority did not hear: %v, want ErrUnavailable", err)
+	}
+	servers[0].Thaw()
+	servers[2].Thaw()
+	until(t, "they are in use again", func() bool { return nodesUp(s) == 3 })
+	if err := s.Renew(t.Context(), []store.Hold{held})[0].Err; err != nil {
+		t.Errorf("renew: %v", err)
+	}
+	until(t, "what was asked for meanwhile is given back", func() bool {
+		return len(listed(t, s, "x").Entries) == 0
+	})
+}
+
+// A restarted node may have forgotten: A holds by 1 and 2, 2 is restarted, and
+// B would have 2 and 3.
+func TestANodeThatWasRestartedOrWipedGrantsNothingUntilAllItGrantedIsOver(t *testing.T) {
+	for _, how := range []string{"restarted", "wiped"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			servers, s := nodes(t, 3, Options{MaxTTL: 4 * time.Second, Timeout: 2 * time.Second})
+			occupant := mutex("x")
+			occupant.TTL, occupant.Place = 4*time.Second, 4*time.Second
+			third := trusting(t, clientsOf(t, servers[2].Addr), &Options{MaxTTL: 4 * time.Second})
+			defer third.Close()
+			other := mustHold(t, third, occupant)
+			a := mutex("x")
+			a.TTL, a.Place = 4*time.Second, 4*time.Second
+			begun := time.Now()
+			held := mustHold(t, s, a)
+			if err := third.Release(t.Context(), other); err != nil {
+				t.Fatal(err)
+			}
+			if how == "restarted" {
+				servers[1].Kill()
+				servers[1].Restart()
+			} else if err := clientsOf(t, servers[1].Addr)[0].FlushAll(t.Context()).Err(); err != nil {
+				t.Fatal(err)
+			}
+			b := a
+			b.ID, b.Try = me.NewID(), true
+			for time.Since(begun) < 3*time.Second {
+				if r, err := s.Ask(t.Context(), b); err == nil && r.Granted {
+					t.Fatalf("granted %v after another was for 4s", time.Since(begun))
+				}
+				time.Sleep(50 * time.Millisecond)
+			}
+			var last store.Answer
+			until(t, "it is granted when that is over", func() bool {
+				var err error
+				last, err = s.Ask(t.Context(), b)
+				return err == nil && last.Granted
+			})
+			if last.Token <= held.Token {
+				t.Errorf("token %d after %d", last.Token, held.Token)
+			}
+			until(t, "the node is in use again", func() bool { return nodesUp(s) == 3 })
+		})
+	}
+}
+
+func TestTooFewNodesThatMayGrantIsAnErrorThatTellsTheSeconds(t *testing.T) {
+	var addrs []string
+	for range 3 {
+		addrs = append(addrs, testserver.Redis(t).Addr)
+	}
+	s, err := New(clientsOf(t, addrs...), &Options{MaxTTL: 3 * time.Second, Timeout: 3 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	c := mutex("x")
+	c.TTL, c.Place = time.Second, time.Second
+	_, err = s.Ask(t.Context(), c)
+	if !errors.Is(err, store.ErrUnavailable) || store.Definite(err) || !strings.Contains(err.Error(), " s enough nodes may grant") || !strings.Contains(err.Error(), addrs[0]) {
+		t.Errorf("nodes just started: %v", err)
+	}
+	until(t, "they grant", func() bool { a, err := s.Ask(t.Context(), c); return err == nil && a.Granted })
+
+	// Another client, with another maximum.
+	bad, err := New(clientsOf(t, addrs...), &Options{MaxTTL: 4 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bad.Close()
+	if _, err := bad.Ask(t.Context(), c); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "3s") || !strings.Contains(err.Error(), "4s") {
+		t.Errorf("another MaxTTL: %v", err)
+	}
+	// Whoever says so may use them at once.
+	fresh := testserver.Redis(t).Addr
+	if err := Trust(t.Context(), clientsOf(t, fresh), nil); err != nil {
+		t.Fatal(err)
+	}
+	s1, err := New(clientsOf(t, fresh), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s1.Close()
+	free(t, s1, "x")
+	if err := Trust(t.Context(), clientsOf(t, fresh, "127.0.0.1:1"), nil); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("Trust of a node that is away: %v", err)
+	}
+}
+
+func TestFlushedScriptsOfANodeThatHasNotForgottenAreLoadedAgain(t *testing.T) {
+	servers, s := nodes(t, 3, Options{MaxTTL: time.Second})
+	time.Sleep(2100 * time.Millisecond) // they are up for long enough then
+	c := mutex("x")
+	c.TTL, c.Place = time.Second, time.Second
+	for _, server := range servers {
+		if err := clientsOf(t, server.Addr)[0].ScriptFlush(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	until(t, "it is granted", func() bool { a, err := s.Ask(t.Context(), c); return err == nil && a.Granted })
+}
+
+func TestAMajorityOfErrorsIsThatErrorAndNotHeld(t *testing.T) {
+	open, closed := testserver.Redis(t), testserver.Redis(t, "--requirepass", "x")
+	other := testserver.Redis(t, "--requirepass", "x")
+	for name, addrs := range map[string][]string{"half of two": {open.Addr, closed.Addr}, "two of three": {open.Addr, closed.Addr, other.Addr}} {
+		s := trusting(t, clientsOf(t, addrs...), apart())
+		defer s.Close()
+		alone := trusting(t, clientsOf(t, open.Addr), &Options{Prefix: s.prefix})
+		defer alone.Close()
+		mustHold(t, alone, mutex("x")) // the node that answers refuses
+		for _, try := range []bool{true, false} {
+			c := mutex("x")
+			c.Try = try
+			a, err := s.Ask(t.Context(), c)
+			var of *NodeError
+			if err == nil || !errors.As(err, &of) || !strings.Contains(err.Error(), closed.Addr) || !strings.Contains(err.Error(), "NOAUTH") {
+				t.Errorf("%s: %+v, %v", name, a, err)
+			}
+		}
+	}
+	all := trusting(t, clientsOf(t, closed.Addr, other.Addr), apart())
+	defer all.Close()
+	if _, err := all.Ask(t.Context(), mutex("x")); !errors.Is(err, store.ErrDenied) {
+		t.Errorf("all nodes deny: %v, want ErrDenied", err)
+	}
+}
+
+func TestAGrantSlowerThanItsTTLIsNoneAndIsGivenBack(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		servers, s := nodes(t, n, Options{Timeout: patience})
+		free(t, s, "x") // so that there is a newest token
+		c := mutex("x")
+		c.TTL, c.Place = 300*time.Millisecond, 300*time.Millisecond
+		for _, server := range servers {
+			server.Freeze()
+		}
+		asked := make(chan error)
+		go func() {
+			a, err := s.Ask(t.Context(), c)
+			if err == nil && a.Granted {
+				err = fmt.Errorf("granted: %+v", a)
+			} else if !errors.Is(err, store.ErrUnavailable) {
+				err = fmt.Errorf("%+v, %v, want ErrUnavailable", a, err)
+			} else {
+				err = nil
+			}
+			asked <- err
+		}()
+		time.Sleep(500 * time.Millisecond)
+		for _, server := range servers {
+			server.Thaw()
+		}
+		if err := <-asked; err != nil {
+			t.Errorf("%d nodes: %v", n, err)
+		}
+		until(t, "it is given back", func() bool { return len(listed(t, s, "x").Entries) == 0 })
+	}
+}
+
+func TestTwoClientsOfOneServerAreNotTwoNodes(t *testing.T) {
+	server := testserver.Redis(t)
+	_, port, _ := net.SplitHostPort(server.Addr)
+	s := trusting(t, clientsOf(t, server.Addr, "localhost:"+port), apart())
+	defer s.Close()
+	if _, err := s.Ask(t.Context(), mutex("x")); !errors.Is(err, store.ErrInvalid) && !strings.Contains(fmt.Sprint(err), "same server") {
+		t.Errorf("%v, want it to say that the servers are one", err)
+	}
+}
+
+func TestAVoteThatANodeHasLostIsGivenBackByARenewal(t *testing.T) {
+	servers, s := nodes(t, 3, Options{})
+	held := mustHold(t, s, mutex("x"))
+	for i, server := range servers {
+		direct := clientsOf(t, server.Addr)[0]
+		if err := direct.Del(t.Context(), s.key("x")).Err(); err != nil {
+			t.Fatal(err)
+		}
+		until(t, fmt.Sprintf("node %d has it again", i), func() bool {
+			if err := s.Renew(t.Context(), []store.Hold{held})[0].Err; err != nil {
+				t.Fatalf("renew: %v", err)
+			}
+			value, _ := direct.Get(t.Context(), s.key("x")).Result()
+			_, all, err := s.nodes[i].parse("x", value)
+			return err == nil && len(all) == 1 && all[0].accepted && all[0].p == held.Token
+		})
+	}
+	if err := s.Release(t.Context(), held); err != nil {
+		t.Fatal(err)
+	}
+	free(t, s, "x")
+}
