@@ -1,7 +1,7 @@
 // Command bench measures holdfast against other lock libraries for Go and
 // against the bare system call, all in one run on one machine.
 //
-//	go -C bench run . [-rounds N] [-slice DUR] [memory | file | redis | postgres | crowd | scale | command | faults | all]
+//	go -C bench run . [-rounds N] [-slice DUR] [memory | file | redis | redlock | postgres | crowd | scale | command | faults | all]
 //
 // It starts its own servers on free ports. The contenders take turns, in
 // another order each round, so that whatever else the machine does hits all
@@ -26,6 +26,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/redis/go-redis/v9/logging"
 )
 
 // A setup is how long and how often to measure.
@@ -54,6 +56,7 @@ var suites = []suite{
 	{"file", file},
 	{"redis", redisSuite},
 	{"postgres", postgresSuite},
+	{"redlock", redlockSuite},
 	{"crowd", crowds},
 	{"scale", scale},
 	{"command", command},
@@ -76,6 +79,7 @@ func main() {
 		return
 	}
 	s := setup{out: os.Stdout}
+	logging.Disable() // go-redis tells each attempt to connect to a dead node
 	flag.IntVar(&s.rounds, "rounds", 15, "how often each contender is measured")
 	flag.DurationVar(&s.slice, "slice", 300*time.Millisecond, "how long a contender is measured in a round")
 	flag.IntVar(&s.turns, "turns", 30, "hand-offs between two processes in a round")

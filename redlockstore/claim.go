@@ -26,7 +26,9 @@ type claim struct {
 	since    store.Instant
 	deadline store.Instant // of the hold
 
-	hinted int64 // the number that a hint was passed on for
+	hinted  int64  // the number that a hint was passed on for
+	hinting int64  // the number that hints have come for,
+	hints   uint32 // and of which nodes, a bit for each
 }
 
 type claims struct {

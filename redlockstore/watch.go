@@ -3,6 +3,7 @@ package redlockstore
 import (
 	"context"
 	"errors"
+	"math/bits"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -37,7 +38,7 @@ func (s *Store) Watch(ctx context.Context, p store.Process, sink func(store.Hint
 	watching, stop := context.WithCancel(s.ctx)
 	for _, n := range s.nodes {
 		w := &mailbox{n: n, channel: s.channel(p), sink: func(h store.Hint, p int64) {
-			if h == (store.Hint{}) || s.fresh(h, p) {
+			if h == (store.Hint{}) || s.fresh(h, p, n, sink) {
 				sink(h)
 			}
 		}}
@@ -87,14 +88,36 @@ func withoutNil(errs []error) (out []error) {
 	return out
 }
 
+// gather is how long a hint waits for those of other nodes, which a release
+// sends at the same time: who asks at the first would be refused by the others.
+const gather = time.Millisecond
+
 // fresh reports whether a hint about the number p is news to its claim. What is
 // about an older number is not: the newer ask has seen it, or is hinted by
-// itself.
-func (s *Store) fresh(h store.Hint, p int64) bool {
+// itself. One is passed on when enough nodes have sent it, or a moment later.
+func (s *Store) fresh(h store.Hint, p int64, n *node, sink func(store.Hint)) bool {
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
 	cl := s.claims.of[h.ID]
 	if cl == nil || cl.held || cl.p != p || cl.hinted == p {
+		return false
+	}
+	if cl.hinting != p {
+		cl.hinting, cl.hints = p, 0
+		time.AfterFunc(gather, func() {
+			s.claims.mu.Lock()
+			late := !cl.held && cl.p == p && cl.hinted != p
+			if late {
+				cl.hinted = p
+			}
+			s.claims.mu.Unlock()
+			if late && s.ctx.Err() == nil {
+				sink(h)
+			}
+		})
+	}
+	cl.hints |= 1 << n.i
+	if bits.OnesCount32(cl.hints) <= len(s.nodes)/2 {
 		return false
 	}
 	cl.hinted = p

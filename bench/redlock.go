@@ -1,0 +1,269 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-redsync/redsync/v4"
+	redsyncredis "github.com/go-redsync/redsync/v4/redis"
+	goredisadapter "github.com/go-redsync/redsync/v4/redis/goredis/v9"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/redlockstore"
+)
+
+// redlockClients is how many want one name at a time, each with clients of its
+// own.
+const redlockClients = 8
+
+// A redlockNode is a server, and how its connections are.
+type redlockNode struct {
+	addr string
+	late time.Duration // each answer
+}
+
+func (n redlockNode) client(o redis.Options) *redis.Client {
+	o.Addr = n.addr
+	if n.late > 0 {
+		o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+			if err != nil {
+				return nil, err
+			}
+			return lateConn{c, n.late}, nil
+		}
+	}
+	return redis.NewClient(&o)
+}
+
+// A lateConn hands on late what arrives.
+type lateConn struct {
+	net.Conn
+	late time.Duration
+}
+
+func (c lateConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	time.Sleep(c.late)
+	return n, err
+}
+
+type manyClients []*redis.Client
+
+func (all manyClients) close() {
+	for _, c := range all {
+		c.Close()
+	}
+}
+
+func clientsOf(nodes []redlockNode, o redis.Options) (all manyClients) {
+	for _, n := range nodes {
+		all = append(all, n.client(o))
+	}
+	return all
+}
+
+type oursOnRedlock struct {
+	ours
+	clients manyClients
+}
+
+func (o oursOnRedlock) close() error {
+	defer o.clients.close()
+	return o.ours.close()
+}
+
+func openOurRedlock(nodes []redlockNode) (locks, error) {
+	clients := clientsOf(nodes, redis.Options{MaxRetries: -1, DialerRetries: 1})
+	s, err := redlockstore.New(clients, nil)
+	if err != nil {
+		return nil, err
+	}
+	l, err := holdfast.New(s, &holdfast.Options{TTL: ttl})
+	return oursOnRedlock{ours{l}, clients}, err
+}
+
+type redsyncOnRedlock struct {
+	lockRedsync
+	clients manyClients
+}
+
+func (r redsyncOnRedlock) close() error { r.clients.close(); return nil }
+
+func openRedsyncRedlock(nodes []redlockNode) (locks, error) {
+	clients := clientsOf(nodes, redis.Options{})
+	var pools []redsyncredis.Pool
+	for _, c := range clients {
+		pools = append(pools, goredisadapter.NewPool(c))
+	}
+	return redsyncOnRedlock{lockRedsync{rs: redsync.New(pools...)}, clients}, nil
+}
+
+var onRedlock = []struct {
+	name string
+	open func([]redlockNode) (locks, error)
+}{{"holdfast", openOurRedlock}, {"redsync", openRedsyncRedlock}}
+
+// redlockSuite measures majorities of independent servers.
+func redlockSuite(ctx context.Context, s setup) error {
+	var nodes []redlockNode
+	for range 5 {
+		addr, stop, err := startRedis(ctx)
+		if err != nil {
+			return err
+		}
+		defer stop()
+		nodes = append(nodes, redlockNode{addr: addr})
+	}
+	clients := clientsOf(nodes, redis.Options{})
+	err := redlockstore.Trust(ctx, clients, nil) // they are new, and nobody holds anything
+	clients.close()
+	if err != nil {
+		return err
+	}
+	slow, dead := slices.Clone(nodes[:3]), slices.Clone(nodes[:3])
+	slow[2].late = 50 * time.Millisecond
+	dead[2].addr = "127.0.0.1:1"
+	for _, t := range []struct {
+		title string
+		nodes []redlockNode
+	}{
+		{"3 nodes", nodes[:3]}, {"5 nodes", nodes},
+		{"3 nodes, one 50 ms slow", slow}, {"3 nodes, one dead", dead},
+	} {
+		if err := redlockPairs(ctx, s, t.title, t.nodes); err != nil {
+			return err
+		}
+	}
+	for _, n := range []int{3, 5} {
+		for _, goroutines := range []int{1, 16} {
+			title := fmt.Sprintf("Redlock: one name, %d nodes, %d clients of %d goroutines", n, redlockClients, goroutines)
+			if err := redlockContended(ctx, s, title, nodes[:n], goroutines); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func redlockPairs(ctx context.Context, s setup, title string, nodes []redlockNode) error {
+	var runners []runner
+	for _, c := range onRedlock {
+		l, err := c.open(nodes)
+		if err != nil {
+			return err
+		}
+		defer l.close()
+		// Connections and scripts are there before anything is measured.
+		unlock, err := l.lock(ctx, "bench/first")
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+		if err := unlock(); err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+		runners = append(runners, runner{c.name, func(context.Context) (measure, error) {
+			return singlePairs(l, s.slice)
+		}})
+	}
+	return rounds(ctx, s, "Redlock: uncontended lock and unlock, "+title, "redsync", []column{
+		{name: "pairs/s", print: count, ratio: true}, {name: "p50", print: duration}, {name: "p99", print: duration},
+	}, runners)
+}
+
+// singlePairs locks and unlocks one name for d, and at least five times.
+func singlePairs(l locks, d time.Duration) (measure, error) {
+	var took []time.Duration
+	start := time.Now()
+	for begun := start; begun.Sub(start) < d || len(took) < 5; {
+		unlock, err := l.lock(context.Background(), "bench/pair")
+		if err == nil {
+			err = unlock()
+		}
+		if err != nil {
+			return nil, err
+		}
+		ended := time.Now()
+		took = append(took, ended.Sub(begun))
+		begun = ended
+	}
+	slices.Sort(took)
+	return measure{
+		"pairs/s": float64(len(took)) / time.Since(start).Seconds(),
+		"p50":     float64(took[len(took)/2]), "p99": float64(took[len(took)*99/100]),
+	}, nil
+}
+
+func redlockContended(ctx context.Context, s setup, title string, nodes []redlockNode, goroutines int) error {
+	var runners []runner
+	for _, c := range onRedlock {
+		var all []locks
+		for range redlockClients {
+			l, err := c.open(nodes)
+			if err != nil {
+				return err
+			}
+			defer l.close()
+			all = append(all, l)
+		}
+		runners = append(runners, runner{c.name, func(ctx context.Context) (measure, error) {
+			return contend(ctx, all, goroutines, max(s.slice, 4*s.slice))
+		}})
+	}
+	return rounds(ctx, s, title, "redsync", []column{
+		{name: "locks/s", print: count, ratio: true},
+		{name: "least/most a client", print: decimals},
+		{name: "p50", print: duration}, {name: "longest wait", print: duration},
+	}, runners)
+}
+
+// contend has the goroutines of all clients take one name in turn for d.
+func contend(ctx context.Context, all []locks, goroutines int, d time.Duration) (measure, error) {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	var waits []time.Duration
+	var firstErr error
+	share := make([]int, len(all))
+	ctx, cancel := context.WithTimeout(ctx, d+30*time.Second)
+	defer cancel()
+	start := time.Now()
+	for i, l := range all {
+		for range goroutines {
+			wg.Go(func() {
+				var own []time.Duration
+				for time.Since(start) < d {
+					begun := time.Now()
+					unlock, err := l.lock(ctx, "bench/hot")
+					if err == nil {
+						own = append(own, time.Since(begun))
+						err = unlock()
+					}
+					if err != nil {
+						mu.Lock()
+						firstErr = err
+						mu.Unlock()
+						return
+					}
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				waits, share[i] = append(waits, own...), share[i]+len(own)
+			})
+		}
+	}
+	wg.Wait()
+	if firstErr != nil {
+		return nil, firstErr
+	}
+	slices.Sort(waits)
+	return measure{
+		"locks/s":             float64(len(waits)) / time.Since(start).Seconds(),
+		"least/most a client": float64(slices.Min(share)) / float64(max(slices.Max(share), 1)),
+		"p50":                 float64(waits[len(waits)/2]), "longest wait": float64(waits[len(waits)-1]),
+	}, nil
+}
