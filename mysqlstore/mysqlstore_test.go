@@ -2,10 +2,12 @@ package mysqlstore
 
 import (
 	"database/sql"
+	"fmt"
 	"os"
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
 	"go.uber.org/goleak"
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
@@ -14,7 +16,16 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(testserver.Main{M: m}) }
+func TestMain(m *testing.M) {
+	if at := os.Getenv(workerEnv); at != "" {
+		if err := worker(at); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(testserver.Main{M: m})
+}
 
 // sharedDSN is how to come to the server that the tests of this package share:
 // MariaDB, or what HOLDFAST_TEST_MYSQL says, a DSN of the driver of a user who
@@ -30,10 +41,16 @@ func sharedDSN(t testing.TB) string {
 // dbOn returns a pool of connections, closed when the test ends.
 func dbOn(t testing.TB, dsn string) *sql.DB {
 	t.Helper()
-	db, err := sql.Open("mysql", dsn)
+	c, err := mysql.ParseDSN(dsn)
 	if err != nil {
 		t.Fatal(err)
 	}
+	c.Logger = &mysql.NopLogger{} // tests break connections
+	connector, err := mysql.NewConnector(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := sql.OpenDB(connector)
 	db.SetMaxIdleConns(64)
 	t.Cleanup(func() { db.Close() })
 	return db

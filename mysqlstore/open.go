@@ -16,10 +16,10 @@ import (
 // Open returns a Store on connections of its own, which Close closes. The URL is
 // mysql://[user[:password]@]host[:port]/database, or mariadb:// for the same,
 // with the parameters of the driver's DSN as its query ("tls=true"), and
-// "table" for the table. Open does no I/O. The error matches store.ErrInvalid
+// "table=" for the table. Open does no I/O. The error matches store.ErrInvalid
 // and does not show the URL, which may hold a password.
 func Open(rawURL string, o *Options) (*Store, error) {
-	c, options, err := parseURL(rawURL, o)
+	c, options, err := ParseURL(rawURL, o)
 	if err != nil {
 		return nil, err
 	}
@@ -46,8 +46,9 @@ func badURL(format string, args ...any) error {
 	return fmt.Errorf("%w: the MySQL URL: %s: want mysql://user:password@host:port/database, with special characters of the password as %%XX", store.ErrInvalid, fmt.Sprintf(format, args...))
 }
 
-// parseURL shows nothing of a wrong URL that could be a part of a password.
-func parseURL(rawURL string, o *Options) (*mysql.Config, *Options, error) {
+// ParseURL reads a URL as Open does, for who wants connections of his own: the
+// driver's settings, and the options of New. Its errors are those of Open.
+func ParseURL(rawURL string, o *Options) (*mysql.Config, *Options, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
 		return nil, nil, badURL("it cannot be read")

@@ -25,7 +25,7 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (a store.Answer, err err
 			if known {
 				statement = s.sql.take
 			}
-			last, err := exec(ctx, on, statement(&c, s.may(on, c.Name)))
+			last, err := tell(ctx, on, statement(&c, s.may(on, c.Name)))
 			if err != nil {
 				return false, err
 			}
@@ -98,7 +98,7 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 	return s.repeat(ctx, "release", h.Name, func(on querier) (bool, error) {
 		if alone {
 			alone = false
-			rev, err := exec(ctx, on, s.sql.free(&h, s.may(on, h.Name)))
+			rev, err := tell(ctx, on, s.sql.free(&h, s.may(on, h.Name)))
 			if rev != 0 {
 				s.sweep(h.Name)
 			}
@@ -190,15 +190,15 @@ func (s *Store) apply(ctx context.Context, on querier, r *row, f func() (queue.C
 	if len(rest) > maxRest {
 		return false, fmt.Errorf("%w: %d entries do not fit into the row", store.ErrUnavailable, len(r.q.Entries))
 	}
-	rev, err := exec(ctx, on, s.sql.write(r.name, r.rev, &r.q, rest, s.may(on, r.name)))
+	rev, err := tell(ctx, on, s.sql.write(r.name, r.rev, &r.q, rest, s.may(on, r.name)))
 	if err != nil || rev == 0 {
 		return false, err
 	}
 	return true, told
 }
 
-// exec runs a statement and returns what it told by LAST_INSERT_ID.
-func exec(ctx context.Context, on querier, statement string) (int64, error) {
+// tell runs a statement and returns what it told by LAST_INSERT_ID.
+func tell(ctx context.Context, on querier, statement string) (int64, error) {
 	result, err := on.ExecContext(ctx, statement)
 	if err != nil {
 		return 0, err

@@ -12,7 +12,7 @@ import (
 
 const (
 	bulk    = 500 // holds renewed by one statement
-	abreast = 4   // statements at a time for those that need one of their own
+	abreast = 8   // at a time, of those that need statements of their own
 )
 
 // Renew implements [store.Store]. Holds that nobody waits for are renewed by one
@@ -72,7 +72,7 @@ func (s *Store) renewAll(ctx context.Context, ttl int64, holds []store.Hold, par
 	for i, j := range part {
 		asked[i], names[i] = holds[j], holds[j].Name
 	}
-	// Somebody may have a row locked, which is to keep nobody else waiting.
+	// Time has to be left for each by itself.
 	ctx, cancel := within(ctx, 3)
 	defer cancel()
 	rev := newRev()
@@ -112,7 +112,7 @@ func (s *Store) renew(ctx context.Context, h *store.Hold) (out store.Renewal) {
 	out.Err = s.repeat(ctx, "renew", h.Name, func(on querier) (bool, error) {
 		if alone {
 			alone = false
-			weight, err := exec(ctx, on, s.sql.push(h, s.may(on, h.Name)))
+			weight, err := tell(ctx, on, s.sql.push(h, s.may(on, h.Name)))
 			if weight != 0 || err != nil {
 				out = store.Renewal{Weight: weight, Want: weight}
 				return true, err

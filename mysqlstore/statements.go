@@ -155,11 +155,14 @@ func (s *statements) push(h *store.Hold, may string) string {
 }
 
 // pushAll renews the holds, of which nothing is to be kept but that they are
-// renewed for so long, and gives their rows the number rev.
+// renewed for so long, and gives their rows the number rev. If somebody has one
+// of the rows locked it fails, at once on MariaDB and within a second on MySQL:
+// it would have all the others locked for as long as it waits, though nobody
+// waits for it any more.
 func (s *statements) pushAll(holds []store.Hold, ttl int64, rev int64) string {
 	now := s.now()
 	var b strings.Builder
-	b.WriteString("UPDATE " + s.table + " SET flags=flags|" + number(flagShown) + ",rev=" + number(rev) +
+	b.WriteString("/*M!100301 SET STATEMENT innodb_lock_wait_timeout=0 FOR*/ UPDATE /*+ SET_VAR(innodb_lock_wait_timeout=1) */ " + s.table + " SET flags=flags|" + number(flagShown) + ",rev=" + number(rev) +
 		",expires=GREATEST(expires," + now + "+" + number(ttl) + ") WHERE name IN (")
 	for i := range holds {
 		if i > 0 {

@@ -45,6 +45,9 @@ var ways = map[string]way{
 	"postgres":         {open: openPostgres, network: true},
 	"postgresql":       {open: openPostgres, network: true},
 	"postgres+session": {open: openPostgresSession, network: true},
+
+	"mysql":   {open: openMySQL, network: true},
+	"mariadb": {open: openMySQL, network: true},
 }
 
 func schemeOf(rawURL string) string {

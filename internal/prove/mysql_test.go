@@ -1,0 +1,20 @@
+package prove
+
+import (
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+)
+
+func TestTheMySQLStoreIsProved(t *testing.T) {
+	proved(t, options("mariadb://root@"+testserver.SharedMariaDB(t)+"/locks", 1))
+}
+
+// A MariaDB that is killed has forgotten nothing of what it answered.
+func TestAMariaDBServerThatIsFrozenAndKilledVoidsNothing(t *testing.T) {
+	s := testserver.MariaDB(t)
+	struckServer(t, "mysql://root@"+s.Addr+"/locks", map[Fault]func() func(){
+		frozen:    func() func() { s.Freeze(); return s.Thaw },
+		restarted: func() func() { s.Kill(); return s.Restart },
+	})
+}
