@@ -15,6 +15,12 @@ type Dialect struct {
 	// and what it was, and returns it. It locks the row, or more, until the end
 	// of the transaction.
 	raise string
+	// tells says that raise takes the token twice, and returns the fence as the
+	// id that was inserted last.
+	tells bool
+	// seed takes a name and gives it a fence of 0 if it has none: for databases
+	// where what is not there cannot be locked. Others have none.
+	seed string
 	// read takes a name and returns its fence, or no row. No transaction that
 	// raises the fence and commits comes between it and what the transaction
 	// reads or writes after it.
@@ -37,6 +43,37 @@ var SQLite = &Dialect{
 	raise: `INSERT INTO holdfast_fence (name, fence) VALUES (?, ?)
 		ON CONFLICT (name) DO UPDATE SET fence = max(fence, excluded.fence) RETURNING fence`,
 	read: `SELECT fence FROM holdfast_fence WHERE name = ?`,
+}
+
+// PostgreSQL checks tokens in PostgreSQL, by any driver, under any isolation
+// level. Above READ COMMITTED who comes at the same time as another can fail with
+// a serialization failure (40001): begin anew.
+//
+// A write lease's check locks the fence's row until the transaction ends; a read
+// lease's shares it with other readers.
+var PostgreSQL = &Dialect{
+	schema: `CREATE TABLE IF NOT EXISTS holdfast_fence (name bytea NOT NULL PRIMARY KEY, fence bigint NOT NULL)`,
+	raise: `INSERT INTO holdfast_fence (name, fence) VALUES ($1, $2)
+		ON CONFLICT (name) DO UPDATE SET fence = greatest(holdfast_fence.fence, excluded.fence) RETURNING fence`,
+	seed: `INSERT INTO holdfast_fence (name, fence) VALUES ($1, 0) ON CONFLICT (name) DO NOTHING`,
+	read: `SELECT fence FROM holdfast_fence WHERE name = $1 FOR SHARE`,
+}
+
+// MySQL checks tokens in MariaDB or MySQL with InnoDB, by
+// github.com/go-sql-driver/mysql, under any isolation level. Who comes at the
+// same time as another can be chosen to end a deadlock (1213): begin anew.
+//
+// A write lease's check locks the fence's row until the transaction ends; a read
+// lease's shares it with other readers. It must be the first statement of the
+// transaction: under REPEATABLE READ, the default, what is read after an earlier
+// read is as old as that.
+var MySQL = &Dialect{
+	schema: `CREATE TABLE IF NOT EXISTS holdfast_fence (name VARBINARY(512) NOT NULL PRIMARY KEY, fence BIGINT NOT NULL) ENGINE=InnoDB`,
+	raise: `INSERT INTO holdfast_fence (name, fence) VALUES (?, LAST_INSERT_ID(?))
+		ON DUPLICATE KEY UPDATE fence = LAST_INSERT_ID(GREATEST(fence, ?))`,
+	tells: true,
+	seed:  `INSERT IGNORE INTO holdfast_fence (name, fence) VALUES (?, 0)`,
+	read:  `SELECT fence FROM holdfast_fence WHERE name = ? LOCK IN SHARE MODE`,
 }
 
 // Schema is the statement that makes the table of fences, holdfast_fence, if it
@@ -64,15 +101,7 @@ func (d *Dialect) Check(ctx context.Context, tx *sql.Tx, l Lease) error {
 	}
 	// After the mode: a token of before an upgrade is too small for a write.
 	token := l.Token()
-	query, args := d.read, []any{[]byte(l.Name())}
-	if raises {
-		query, args = d.raise, append(args, token)
-	}
-	var fence int64
-	err = tx.QueryRowContext(ctx, query, args...).Scan(&fence)
-	if errors.Is(err, sql.ErrNoRows) && !raises {
-		return nil // nobody has raised it yet
-	}
+	fence, err := d.fence(ctx, tx, []byte(l.Name()), token, raises)
 	if err != nil {
 		return fmt.Errorf("guard %q by %s: check token %d: %w", l.Name(), table, token, err)
 	}
@@ -80,4 +109,32 @@ func (d *Dialect) Check(ctx context.Context, tx *sql.Tx, l Lease) error {
 		return &StaleError{Name: l.Name(), Where: table, Token: token, Fence: fence}
 	}
 	return nil
+}
+
+// fence raises the fence of the name if asked to, and returns it, 0 if there is
+// none.
+func (d *Dialect) fence(ctx context.Context, tx *sql.Tx, name []byte, token int64, raises bool) (fence int64, err error) {
+	if raises && d.tells {
+		result, err := tx.ExecContext(ctx, d.raise, name, token, token)
+		if err != nil {
+			return 0, err
+		}
+		return result.LastInsertId()
+	}
+	query, args := d.read, []any{name}
+	if raises {
+		query, args = d.raise, append(args, token)
+	}
+	err = tx.QueryRowContext(ctx, query, args...).Scan(&fence)
+	if raises || !errors.Is(err, sql.ErrNoRows) {
+		return fence, err
+	}
+	if d.seed == "" {
+		return 0, nil // nobody has raised it yet
+	}
+	if _, err := tx.ExecContext(ctx, d.seed, name); err != nil {
+		return 0, err
+	}
+	err = tx.QueryRowContext(ctx, d.read, name).Scan(&fence)
+	return fence, err
 }

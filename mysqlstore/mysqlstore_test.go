@@ -50,7 +50,7 @@ func dbOn(t testing.TB, dsn string) *sql.DB {
 	if err != nil {
 		t.Fatal(err)
 	}
-	db := sql.OpenDB(connector)
+	db := sql.OpenDB(edited(t, connector))
 	db.SetMaxIdleConns(64)
 	t.Cleanup(func() { db.Close() })
 	return db

@@ -85,6 +85,14 @@ func exercise(t *testing.T, s *Store) {
 	if !a.Granted || a.N != 10 || a.Token <= next.Token || a.Last != a.Token+9 {
 		t.Fatalf("a block: %+v", a)
 	}
+	for _, used := range []int64{5, 2} {
+		if r := s.Renew(ctx, []store.Hold{{Name: "n", ID: block.ID, Token: a.Token, TTL: time.Minute, Used: a.Token + used}})[0]; r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		if e := state(t, s, "n").Entries[0]; e.Used != a.Token+5 {
+			t.Fatalf("told of the block %d, which is listed as %+v", used, e)
+		}
+	}
 	if err := s.Release(ctx, store.Hold{Name: "n", ID: block.ID, Token: a.Token, Used: a.Token + 3}); err != nil {
 		t.Fatal(err)
 	}

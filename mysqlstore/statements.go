@@ -151,7 +151,7 @@ func (s *statements) push(h *store.Hold, may string) string {
 	return "UPDATE " + s.table + " SET turn=IF(" + used + ">token AND " + used + "<token+block,GREATEST(turn," + used + "-token),turn)" +
 		",flags=flags|" + number(flagShown) + ",rev=" + number(newRev()) + owner +
 		",weight=LAST_INSERT_ID(weight),expires=GREATEST(expires," + now + "+" + number(micros(h.TTL)) + ")" +
-		s.sole(h, now, may) + " AND broken IS NULL AND want=weight AND fence=0"
+		s.sole(h, now, may) + " AND broken IS NULL AND fence=0"
 }
 
 // pushAll renews the holds, of which nothing is to be kept but that they are
@@ -178,7 +178,7 @@ func (s *statements) pushAll(holds []store.Hold, ttl int64, rev int64) string {
 		h := &holds[i]
 		b.WriteString("(" + text(h.Name) + "," + text(h.ID[:]) + "," + number(h.Token) + ")")
 	}
-	b.WriteString(") AND total=1 AND flags&" + number(flagGranted) + "<>0 AND expires>" + now + " AND broken IS NULL AND want=weight AND " + commits)
+	b.WriteString(") AND total=1 AND flags&" + number(flagGranted) + "<>0 AND expires>" + now + " AND broken IS NULL AND " + commits)
 	return b.String()
 }
 

@@ -1,0 +1,120 @@
+package mysqlstore
+
+import (
+	"context"
+	"database/sql/driver"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// mutantEnv has the number of the mutant that a process of the tests is to be.
+const mutantEnv = "HOLDFAST_TEST_MYSQL_MUTANT"
+
+const crowd = "TestStore/promise/nobody_is_inside_with_a_writer_and_no_count_is_lost"
+
+// mutants are one wrong thing each in the statements as they are sent.
+var mutants = []struct{ name, test, old, new string }{
+	{"an idle name is had by all", "TestDifferential", "total=0 AND @@", "total>=0 AND @@"},
+	{"a name never used is had by all", "TestDifferential", "IF(total=0,", "IF(total>=0,"},
+	{"a refusal tells a token", "TestDifferential", "newest+LAST_INSERT_ID(0)", "newest"},
+	{"a token is the one before", "TestDifferential", "GREATEST(newest+1,", "GREATEST(newest+0,"},
+	{"a hold is given back by any token", "TestDifferential", " AND token=", " AND 0<>"},
+	{"an expired hold is renewed and given back", "TestDifferential", " AND expires>", " AND 0<"},
+	{"a minimum hold is given back", "TestDifferential", " AND since+keep<=", " AND 0<="},
+	{"more of a block is given back than there is", "TestDifferential", "<token+block-1 AND newest=token+block-1,", "<token+block+9,"},
+	{"a hold is given back with all who wait", "TestDifferential", " AND total=1 AND id=", " AND total>=1 AND id="},
+	{"a renewal moves the expiry back", "TestDifferential", "expires=GREATEST(expires,", "expires=GREATEST(0,"},
+	{"a broken hold is renewed", "TestDifferential", " AND broken IS NULL", ""},
+	{"a renewal does not tell of an upgrade", "TestDifferential", " AND fence=0", ""},
+	{"a renewal does not show the token", "TestDifferential", "flags=flags|2", "flags=flags|0"},
+	{"the newest token used goes back", "TestItWorksHoweverTheConnectionsAreSet/as_they_come", "GREATEST(turn,", "GREATEST(0,"},
+	{"all of many are renewed, whosever they are", "TestDifferential", " AND (name,id,token) IN (", " OR (name,id,token) IN ("},
+	{"a row is written that somebody has written", crowd, " AND rev=", " AND 0<>"},
+	{"what does not commit is written", "TestAConnectionWithoutAutocommitIsRefusedAndNothingIsWritten", "@@autocommit=1 ", "1=1 "},
+}
+
+// An editing is a connector whose connections send something else than what
+// they are told.
+type editing struct {
+	driver.Connector
+	old, new string
+	met      atomic.Bool
+}
+
+// edited is the connector of the mutant that this process is to be, or c.
+func edited(t testing.TB, c driver.Connector) driver.Connector {
+	env := os.Getenv(mutantEnv)
+	if env == "" {
+		return c
+	}
+	var i int
+	if _, err := fmt.Sscan(env, &i); err != nil {
+		t.Fatal(err)
+	}
+	e := &editing{Connector: c, old: mutants[i].old, new: mutants[i].new}
+	t.Cleanup(func() {
+		if e.met.Load() {
+			fmt.Println("a statement was edited")
+		}
+	})
+	return e
+}
+
+func (e *editing) Connect(ctx context.Context) (driver.Conn, error) {
+	c, err := e.Connector.Connect(ctx)
+	return &editedConn{c, e}, err
+}
+
+func (e *editing) edit(s string) string {
+	if strings.Contains(s, e.old) {
+		e.met.Store(true)
+	}
+	return strings.ReplaceAll(s, e.old, e.new)
+}
+
+type editedConn struct {
+	driver.Conn
+	e *editing
+}
+
+func (c *editedConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	return c.Conn.(driver.ExecerContext).ExecContext(ctx, c.e.edit(query), args)
+}
+
+func (c *editedConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	return c.Conn.(driver.QueryerContext).QueryContext(ctx, c.e.edit(query), args)
+}
+
+// Each statement with one thing wrong is found out.
+func TestTheTestsCatchEachMutantOfTheStatements(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it runs the comparison some fifteen times: half a minute")
+	}
+	dsn := sharedDSN(t)
+	var wg sync.WaitGroup
+	slot := make(chan struct{}, 4)
+	for i, m := range mutants {
+		wg.Go(func() {
+			slot <- struct{}{}
+			defer func() { <-slot }()
+			cmd := exec.Command(os.Args[0], "-test.run", "^"+strings.ReplaceAll(m.test, "/", "$/^")+"$")
+			cmd.Env = append(os.Environ(), mutantEnv+"="+fmt.Sprint(i), "HOLDFAST_TEST_MYSQL="+dsn, "HOLDFAST_TEST_STEPS=6000", "HOLDFAST_TEST_PATIENCE=5s")
+			out, err := cmd.CombinedOutput()
+			text := string(out)
+			switch {
+			case err == nil:
+				t.Errorf("%s: %s passes", m.name, m.test)
+			case !strings.Contains(text, "a statement was edited"):
+				t.Errorf("%s: nothing was edited: %s", m.name, text)
+			case m.test == "TestDifferential" && !strings.Contains(text, "the model "):
+				t.Errorf("%s: it fails otherwise than it should: %s", m.name, text)
+			}
+		})
+	}
+	wg.Wait()
+}
