@@ -4,7 +4,8 @@
 // lands late, on top of the other's. A resource that remembers the newest token
 // it has seen, and refuses older ones, is safe even then.
 //
-// For an SQL database it is one call at the beginning of a transaction:
+// For an SQL database (SQLite, PostgreSQL, MySQL, MariaDB) it is one call at the
+// beginning of a transaction:
 //
 //	tx, err := db.BeginTx(lease.Context(ctx), nil)
 //	…

@@ -15,7 +15,6 @@ type facts struct {
 	version, user                             string
 	now                                       int64
 	readOnly, flush, binlog, sync, autocommit int
-	mayCreate                                 int
 	clockAhead, clockHalf                     time.Duration
 }
 
@@ -35,10 +34,8 @@ func (s *Store) facts(ctx context.Context) (f facts, err error) {
 		return f, err
 	}
 	sent := time.Now()
-	err = s.db.QueryRowContext(ctx, "SELECT @@version, CURRENT_USER(), "+s.sql.now()+", @@read_only, @@innodb_flush_log_at_trx_commit, @@log_bin, @@sync_binlog, @@autocommit, "+
-		"(SELECT COUNT(*) FROM information_schema.USER_PRIVILEGES WHERE PRIVILEGE_TYPE = 'CREATE') + "+
-		"(SELECT COUNT(*) FROM information_schema.SCHEMA_PRIVILEGES WHERE PRIVILEGE_TYPE = 'CREATE' AND "+s.o.database()+" LIKE TABLE_SCHEMA)").
-		Scan(&f.version, &f.user, &f.now, &f.readOnly, &f.flush, &f.binlog, &f.sync, &f.autocommit, &f.mayCreate)
+	err = s.db.QueryRowContext(ctx, "SELECT @@version, CURRENT_USER(), "+s.sql.now()+", @@read_only, @@innodb_flush_log_at_trx_commit, @@log_bin, @@sync_binlog, @@autocommit").
+		Scan(&f.version, &f.user, &f.now, &f.readOnly, &f.flush, &f.binlog, &f.sync, &f.autocommit)
 	f.clockHalf = time.Since(sent) / 2
 	f.clockAhead = time.UnixMicro(f.now).Sub(sent.Add(f.clockHalf))
 	return f, err
@@ -106,7 +103,7 @@ func (s *Store) checkRights(ctx context.Context, f facts) store.Finding {
 	grant := "GRANT SELECT, INSERT, UPDATE, DELETE ON " + table + " TO '" + name + "'@'" + host + "';"
 	err := s.checkTable(ctx)
 	switch {
-	case is(err, noSuchTable) && f.mayCreate > 0:
+	case is(err, noSuchTable) && s.mayCreate(ctx):
 		return store.Finding{About: about, Found: s.o.Table + " is made at the first use, as this user may", Run: s.o.schema() + ";"}
 	case is(err, noSuchTable), is(err, tableDenied):
 		return store.Finding{About: about, Run: s.o.schema() + ";\n" + grant,
@@ -127,6 +124,16 @@ func (s *Store) checkRights(ctx context.Context, f facts) store.Finding {
 		return store.Finding{About: about, Found: s.o.Table + ": this user may not DELETE from it, so rows of names that are used no more stay", Run: grant}
 	}
 	return store.Finding{About: about, Found: s.o.Table + ": there, and this user may do what locks need"}
+}
+
+// mayCreate reports whether the user has a right to make the table that can be
+// found. One that he has by a role is not.
+func (s *Store) mayCreate(ctx context.Context) bool {
+	var n int
+	err := s.db.QueryRowContext(ctx, "SELECT (SELECT COUNT(*) FROM information_schema.USER_PRIVILEGES WHERE PRIVILEGE_TYPE = 'CREATE') + "+
+		"(SELECT COUNT(*) FROM information_schema.SCHEMA_PRIVILEGES WHERE PRIVILEGE_TYPE = 'CREATE' AND "+s.o.database()+" LIKE TABLE_SCHEMA) + "+
+		"(SELECT COUNT(*) FROM information_schema.TABLE_PRIVILEGES WHERE PRIVILEGE_TYPE = 'CREATE' AND TABLE_SCHEMA = "+s.o.database()+" AND TABLE_NAME = '"+s.o.Table+"')").Scan(&n)
+	return err == nil && n > 0
 }
 
 // tooOld is the oldest version that is known to do, if this one is older, else

@@ -33,6 +33,9 @@ func eachStore(t *testing.T, o *holdfast.Options, f func(*testing.T, *pair)) {
 		"postgres": func(t *testing.T) string {
 			return testserver.PostgresURL(testserver.SharedPostgres(t), "table=locks_"+store.NewProcess().String())
 		},
+		"mysql": func(t *testing.T) string {
+			return "mysql://root@" + testserver.SharedMariaDB(t) + "/locks?table=locks_" + store.NewProcess().String()
+		},
 	} {
 		t.Run(kind, func(t *testing.T) {
 			at := url(t)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"strconv"
 	"syscall"
 	"testing"
@@ -74,6 +75,16 @@ func TestCommandOnPostgres(t *testing.T) {
 	})
 }
 
+// Where a store differs from others is in what it keeps; the rest of the command
+// is the same.
+func TestCommandOnMariaDB(t *testing.T) {
+	runScripts(t, "mysql", func(env *testscript.Env) {
+		addr := testserver.SharedMariaDB(env.T().(testing.TB))
+		env.Setenv("HOLDFAST_STORE", "mysql://root@"+addr+"/locks?table=cli_"+store.NewProcess().String())
+	}, "break-now-frees-at-once", "break-takes-a-hold-away", "check-tells-whether-it-is-held", "first-come-first-served", "json-is-one-object-a-line",
+		"ls-and-show", "names-are-completed", "refused-says-who", "slots-are-counted", "tokens-grow")
+}
+
 // patience bounds every waiting here. It is long because a loaded machine is no
 // failure; a search for mutants cannot wait that long for each of them.
 var patience = func() time.Duration {
@@ -96,9 +107,14 @@ func beat() {
 	os.Exit(1)
 }
 
-func runScripts(t *testing.T, kind string, setup func(*testscript.Env)) {
+func runScripts(t *testing.T, kind string, setup func(*testscript.Env), some ...string) {
+	dir, files := "testdata", []string(nil)
+	for _, name := range some {
+		dir, files = "", append(files, filepath.Join("testdata", name+".txtar"))
+	}
 	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata",
+		Dir:                 dir,
+		Files:               files,
 		RequireExplicitExec: true,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("SHELL", "/bin/sh")

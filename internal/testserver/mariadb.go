@@ -67,7 +67,9 @@ func startMariaDB(tb fataler, dir string, args []string) (*Server, error) {
 	if err := os.WriteFile(first, []byte("CREATE DATABASE locks;\n"), 0o644); err != nil {
 		return nil, err
 	}
-	small := []string{"--no-defaults", "--datadir=" + data, "--innodb-log-file-size=16M", "--innodb-flush-method=nosync"}
+	// A directory of its own for temporary tables: one that cannot be made, as by
+	// what a killed server has left behind, crashes this server.
+	small := []string{"--no-defaults", "--datadir=" + data, "--tmpdir=" + dir, "--innodb-log-file-size=16M", "--innodb-flush-method=nosync"}
 	if err := user.run(install, append(small, "--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve", "--extra-file="+first)...); err != nil {
 		return nil, err
 	}
