@@ -100,7 +100,9 @@ package redlockstore
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
+	"net"
 	"net/url"
 	"slices"
 	"strings"
@@ -143,6 +145,11 @@ type Options struct {
 	// asked at once, and a majority is enough, so it is waited for only where
 	// too few others answer.
 	Timeout time.Duration
+
+	// Dialer makes the connections of the clients that Open makes, for tunnels
+	// and for tests. Where the URL asks for TLS that is spoken on what Dialer
+	// returns. It is not for New, whose clients have their own.
+	Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
 // A Store keeps locks on a majority of several Redis servers. Its methods are
@@ -202,8 +209,12 @@ func Open(rawURL string, o *Options) (*Store, error) {
 	}
 	clients := make([]*redis.Client, len(parsed))
 	for i, p := range parsed {
+		if dial := merged.Dialer; dial != nil {
+			p.Dialer, p.TLSConfig = overTLS(dial, p.TLSConfig), nil
+		}
 		clients[i] = redis.NewClient(p)
 	}
+	merged.Dialer = nil
 	s, err := New(clients, merged)
 	if err != nil {
 		for _, c := range clients {
@@ -213,6 +224,22 @@ func Open(rawURL string, o *Options) (*Store, error) {
 	}
 	s.own = clients
 	return s, nil
+}
+
+// overTLS dials and then speaks TLS, if that is asked for.
+func overTLS(dial func(context.Context, string, string) (net.Conn, error), with *tls.Config) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dial(ctx, network, addr)
+		if err != nil || with == nil {
+			return conn, err
+		}
+		t := tls.Client(conn, with)
+		if err := t.HandshakeContext(ctx); err != nil {
+			conn.Close()
+			return nil, err
+		}
+		return t, nil
+	}
 }
 
 func newStore(clients []*redis.Client, o *Options, clock func() int64) (*Store, error) {
@@ -233,6 +260,8 @@ func newStore(clients []*redis.Client, o *Options, clock func() int64) (*Store, 
 		s.timeout = o.Timeout
 	}
 	switch {
+	case o.Dialer != nil:
+		return nil, fmt.Errorf("%w: Options.Dialer of a Redlock store is for Open: the clients that New is given have their own", store.ErrInvalid)
 	case len(clients) == 0 || len(clients) > maxNodes:
 		return nil, fmt.Errorf("%w: %d Redis clients: want 1 to %d, and better 3 or 5", store.ErrInvalid, len(clients), maxNodes)
 	case strings.ContainsAny(s.prefix, "{}"):

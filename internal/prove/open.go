@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/open"
 	"github.com/holdfast-go/holdfast/pgstore"
 	"github.com/holdfast-go/holdfast/redisstore"
+	"github.com/holdfast-go/holdfast/redlockstore"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -42,6 +43,8 @@ var ways = map[string]way{
 	"redis+sentinel":  {open: openRedis, network: true, driver: 16 * time.Second},
 	"rediss+sentinel": {open: openRedis, network: true, driver: 16 * time.Second},
 
+	"redlock": {open: openRedlock, network: true, driver: 4 * time.Second}, // to connect, and a node's timeout twice
+
 	"postgres":         {open: openPostgres, network: true},
 	"postgresql":       {open: openPostgres, network: true},
 	"postgres+session": {open: openPostgresSession, network: true},
@@ -62,6 +65,14 @@ func openRedis(rawURL string, dial Dial) (store.Store, error) {
 	s, err := redisstore.Open(rawURL, &redisstore.Options{Dialer: dial})
 	if err != nil {
 		return nil, err // not s: a nil pointer in an interface is not nil
+	}
+	return s, nil
+}
+
+func openRedlock(rawURL string, dial Dial) (store.Store, error) {
+	s, err := redlockstore.Open(rawURL, &redlockstore.Options{Dialer: dial})
+	if err != nil {
+		return nil, err
 	}
 	return s, nil
 }

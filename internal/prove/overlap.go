@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // exclusion: at no instant do the holds of a name weigh more than its limit. A
@@ -112,7 +114,9 @@ func (j *judge) register() {
 
 // order: of two that waited for a name, or of one that waited and one that came
 // after it, the first to have a place was granted first. Tokens are drawn in
-// the order of the grants.
+// the order of the grants. Where each owner draws its own (the store lacks
+// PromiseDrawn), those that a release has let in together do so in any order:
+// then only two that exclude each other are judged.
 func (j *judge) order() {
 	excused := j.voids(order)
 	for _, name := range slices.Sorted(maps.Keys(j.byName)) {
@@ -126,9 +130,18 @@ func (j *judge) order() {
 		}
 		// From the largest token down: whoever has a smaller one than a claim
 		// must not have come after that claim had its place.
-		var first *claim // of those with larger tokens, the one that had its place first
+		firsts := map[int64]*claim{} // of those with larger tokens, by weight, the one that had its place first
 		for _, c := range slices.Backward(claims) {
 			j.Judged++
+			var first *claim
+			for w, f := range firsts {
+				if j.Run.lacks(store.PromiseDrawn) && w+c.weight <= c.limit {
+					continue
+				}
+				if first == nil || j.placed[f.id].At < j.placed[first.id].At {
+					first = f
+				}
+			}
 			if first != nil && j.placed[first.id].At < c.sent {
 				if within(excused, j.placed[first.id].At, first.back) {
 					j.Voided++
@@ -137,8 +150,8 @@ func (j *judge) order() {
 						"%s had its place %v before %s came, and was granted later", first.who(first.token), c.sent-j.placed[first.id].At, c.who(c.token))
 				}
 			}
-			if p, ok := j.placed[c.id]; ok && (first == nil || p.At < j.placed[first.id].At) {
-				first = c
+			if p, ok := j.placed[c.id]; ok && (firsts[c.weight] == nil || p.At < j.placed[firsts[c.weight].id].At) {
+				firsts[c.weight] = c
 			}
 		}
 	}

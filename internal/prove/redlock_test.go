@@ -1,0 +1,61 @@
+package prove
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/redlockstore"
+)
+
+// redlock starts n nodes that nobody has used, and returns them and their URL.
+func redlock(t *testing.T, n int) ([]*testserver.Server, string) {
+	t.Helper()
+	const maxTTL = 3 * time.Second
+	var servers []*testserver.Server
+	var urls []string
+	var clients []*redis.Client
+	for range n {
+		s := testserver.Redis(t)
+		c := redis.NewClient(&redis.Options{Addr: s.Addr})
+		defer c.Close()
+		servers, urls, clients = append(servers, s), append(urls, "redis://"+s.Addr), append(clients, c)
+	}
+	if err := redlockstore.Trust(t.Context(), clients, &redlockstore.Options{MaxTTL: maxTTL}); err != nil {
+		t.Fatal(err)
+	}
+	return servers, "redlock:" + strings.Join(urls, ",") + "?max-ttl=" + maxTTL.String()
+}
+
+func TestTheRedlockStoreIsProved(t *testing.T) {
+	for name, c := range map[string]struct{ nodes, dead int }{"3_nodes": {3, 0}, "3_nodes_one_dead": {3, 1}, "5_nodes": {5, 0}} {
+		t.Run(name, func(t *testing.T) {
+			servers, url := redlock(t, c.nodes)
+			for _, s := range servers[:c.dead] {
+				s.Kill()
+			}
+			proved(t, options(url, 1))
+		})
+	}
+}
+
+// One node of three that is frozen, comes back from its death with nothing, or
+// is wiped, voids nothing: it grants nothing until all that it granted is over.
+func TestANodeOfRedlockThatIsFrozenKilledAndWipedVoidsNothing(t *testing.T) {
+	servers, url := redlock(t, 3)
+	s := servers[0]
+	rdb := redis.NewClient(&redis.Options{Addr: s.Addr})
+	defer rdb.Close()
+	struckServer(t, url, map[Fault]func() func(){
+		frozen:    func() func() { s.Freeze(); return s.Thaw },
+		restarted: func() func() { s.Kill(); return s.Restart },
+		wiped: func() func() {
+			rdb.FlushAll(context.Background()) // it may be away
+			return func() {}
+		},
+	})
+}
