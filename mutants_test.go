@@ -215,7 +215,7 @@ var engineMutants = []mutant.Broken{
 	one("an upgraded lease is not alone", "TestMode_SaysWhoElseMayHoldTheName", "mode.go", "alone = h.changer.full", "alone = false"),
 
 	// The observer and the log.
-	one("a hand-over is told as a grant of the store", "TestObserver_EventsAddUp", "want.go", "observe(EventHandedOver,", "observe(EventGranted,"),
+	one("a hand-over is told as a grant of the store", "TestObserver_EventsAddUp", "handover.go", "observe(EventHandedOver,", "observe(EventGranted,"),
 	one("the wait does not count", "TestObserver_IsToldOfTheWaitAndOfARefusal", "want.go", "newRequest(w, began)", "newRequest(w, e.stamp(w.l.s))"),
 	one("a wait that was given up is not told", "TestObserver_IsToldOfTheWaitAndOfARefusal", "want.go", "return l, w.failed(began, err)", "return l, err"),
 	one("a cancelled wait in the process is not told", "TestObserver_IsToldOfTheWaitAndOfARefusal", "want.go", "w.failed(began, w.gaveUp(err, last))", "w.gaveUp(err, last)"),
@@ -231,7 +231,7 @@ var engineMutants = []mutant.Broken{
 	one("a loss is not told", "TestObserver_IsToldOfEachLossOnce", "hold.go", "h.ended(why)\n", ""),
 	one("a hold that MaxHold ended is told as released too", "TestObserver_IsToldOfEachLossOnce", "renew.go",
 		"s.e.work.Go(func() { h.giveBack() })", "s.e.work.Go(func() { h.release() })"),
-	one("a loss that the release finds is a release", "TestObserver_IsToldOfALossThatTheReleaseFinds", "observe.go", "kind = EventLost", "_ = EventLost"),
+	one("a loss that the release finds is a release", "TestObserver_IsToldOfALossThatTheReleaseFinds", "observe.go", "return EventLost", "_ = EventLost"),
 	hanging("the observer is called with the lock held", "TestObserver_IsCalledWithoutALock", "renew.go",
 		"seen = append(seen, h.renewalTold(now.Sub(h.due), err))", "told := h.renewalTold(1, err)\n\t\t\ttold.s.tell(told.e)"),
 	one("a loss that the release finds is no error", "TestLog_ALossIsAnErrorAFailedRenewalAWarningTheRestDebug", "hold.go", "case errors.Is(err, ErrLost):\n\t\th.s", "case errors.Is(err, ErrHeld):\n\t\th.s"),
