@@ -1,0 +1,158 @@
+package redlockstore
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/storetest"
+)
+
+// Eight claimants on five nodes, of which up to two are dead: each has its turn,
+// in the order of their places, so the shares are equal, and nobody is ever
+// stuck.
+func TestEightClaimantsOnFiveNodesShareAlikeAndAreNeverStuck(t *testing.T) {
+	const claimants, turns = 8, 20
+	addrs := testserver.SharedRedises(t, 5)
+	for dead := range 3 {
+		o := apart()
+		nodes := slices.Clone(addrs)
+		for i := range dead {
+			nodes[i] = []string{"127.0.0.1:1", "127.0.0.1:2"}[i]
+		}
+		var mu sync.Mutex
+		var order []int // whose turns there were
+		var last int64
+		inside := false
+		var all sync.WaitGroup
+		begin := make(chan struct{})
+		for i := range claimants {
+			s := trusting(t, clientsOf(t, nodes...), o)
+			t.Cleanup(func() { s.Close() })
+			me := store.NewProcess()
+			wake := make(chan store.Hint, 1)
+			if err := s.Watch(t.Context(), me, func(h store.Hint) {
+				select {
+				case wake <- h:
+				default:
+				}
+			}); err != nil {
+				t.Fatal(err)
+			}
+			all.Go(func() {
+				<-begin
+				for range turns {
+					c := mutex("hot")
+					c.ID = me.NewID()
+					began := time.Now()
+					a, err := s.Ask(t.Context(), c)
+					for err == nil && !a.Granted {
+						if time.Since(began) > patience {
+							t.Errorf("%d dead nodes: claimant %d is stuck: %+v", dead, i, a)
+							return
+						}
+						select {
+						case <-wake:
+						case <-time.After(max(a.Until, time.Millisecond)):
+						}
+						a, err = s.Ask(t.Context(), c)
+					}
+					if err != nil {
+						t.Errorf("%d dead nodes: ask: %v", dead, err)
+						return
+					}
+					mu.Lock()
+					if inside || a.Token <= last {
+						t.Errorf("%d dead nodes: token %d after %d, another inside: %v", dead, a.Token, last, inside)
+					}
+					order, last, inside = append(order, i), a.Token, true
+					mu.Unlock()
+					mu.Lock()
+					inside = false
+					mu.Unlock()
+					if err := s.Release(t.Context(), store.Hold{Name: c.Name, ID: c.ID, Token: a.Token}); err != nil {
+						t.Errorf("%d dead nodes: release: %v", dead, err)
+						return
+					}
+				}
+			})
+		}
+		close(begin)
+		all.Wait()
+		if t.Failed() {
+			return
+		}
+		// All want as much: while all still do, nobody is far ahead.
+		share := make([]int, claimants)
+		for _, i := range order[:len(order)*3/4] {
+			share[i]++
+		}
+		t.Logf("%d dead nodes: of the first %d turns they had %v", dead, len(order)*3/4, share)
+		if least, most := slices.Min(share), slices.Max(share); most-least > 2 {
+			t.Errorf("%d dead nodes: of the first %d turns they had %v", dead, len(order)*3/4, share)
+		}
+	}
+}
+
+// rights are those that the package comment lists, in its words.
+func rights(t *testing.T) (all []any) {
+	t.Helper()
+	b, err := os.ReadFile("redlockstore.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(b), "// # Rights\n")
+	text, _, _ = strings.Cut(text, "// The clients need")
+	for _, word := range strings.Fields(text) {
+		if word == "resetkeys" || word == "resetchannels" || strings.ContainsRune("~&+-", rune(word[0])) && len(word) > 1 {
+			all = append(all, word)
+		}
+	}
+	if len(all) < 10 {
+		t.Fatalf("the package comment lists %q", all)
+	}
+	return all
+}
+
+func TestTheRightsThatAreListedSuffice(t *testing.T) {
+	var clients []*redis.Client
+	var admins []*redis.Client
+	for range 3 {
+		addr := testserver.Redis(t).Addr
+		admin := clientsOf(t, addr)[0]
+		if err := admin.Do(t.Context(), append([]any{"ACL", "SETUSER", "locks", "reset", "on", ">secret"}, rights(t)...)...).Err(); err != nil {
+			t.Fatal(err)
+		}
+		c := redis.NewClient(&redis.Options{Addr: addr, Username: "locks", Password: "secret", MaxRetries: -1, DialTimeout: patience})
+		t.Cleanup(func() { c.Close() })
+		clients, admins = append(clients, c), append(admins, admin)
+	}
+	t.Run("store", func(t *testing.T) {
+		storetest.Run(t, func(t *testing.T) store.Store { return trusting(t, clients, nil) })
+	})
+	s := trusting(t, clients, nil)
+	defer s.Close()
+	for _, f := range s.Check(t.Context()) {
+		if f.Level() != store.LevelOK {
+			t.Errorf("%+v", f)
+		}
+	}
+	for _, admin := range admins {
+		log, err := admin.ACLLog(t.Context(), 100).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range log {
+			if !strings.HasPrefix(e.Object, "client|") { // the driver tries to introduce itself
+				t.Errorf("a node refused: %s %s", e.Reason, e.Object)
+			}
+		}
+	}
+}
