@@ -105,6 +105,8 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 		s.add(m)
 	}
 	defer s.done(m)
+	ctx, cancel := bound(ctx)
+	defer cancel()
 	a, err := s.ask(ctx, &c, m)
 	if err != nil {
 		return store.Answer{}, s.failed(fmt.Sprintf("ask for %q", c.Name), err)
@@ -354,6 +356,9 @@ func (s *Store) draw(ctx context.Context, m *mine, v *view, r *row) error {
 	if known == 0 {
 		m.unwatch() // it waits no more; an upgrade does
 		m.token, m.since = token, store.Now()
+		if v.tokenOf(r) != token {
+			m.tell = m.since.Add(tellAfter)
+		}
 		if r.asked < r.limit {
 			m.n = 1
 		}
@@ -443,6 +448,8 @@ func (s *Store) Look(ctx context.Context, c store.Claim) (store.Answer, error) {
 	}
 	m := s.hold(c.ID)
 	defer s.done(m)
+	ctx, cancel := bound(ctx)
+	defer cancel()
 	v, err := s.look(ctx, c.Name)
 	if err != nil {
 		return store.Answer{}, s.failed(fmt.Sprintf("look at %q", c.Name), err)

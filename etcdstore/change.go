@@ -19,6 +19,8 @@ func (s *Store) Change(ctx context.Context, h store.Hold, turn int32, weight int
 	if err != nil {
 		return store.Answer{}, err
 	}
+	ctx, cancel := bound(ctx)
+	defer cancel()
 	a, err := s.change(ctx, &h, turn, weight)
 	if err != nil {
 		return store.Answer{}, s.failed(fmt.Sprintf("change the weight of %q", h.Name), err)

@@ -15,6 +15,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -90,8 +91,9 @@ func checkClaim(c *store.Claim) error {
 		checkTime(c.Name, "a TTL", c.TTL, minTTL), checkTime(c.Name, "a place", c.Place, 0), checkTime(c.Name, "a minimum hold", c.Keep, 0))
 }
 
-// parseURL shows nothing of a wrong URL in which a password may be.
-func parseURL(s string) (*clientv3.Config, *Options, error) {
+// ParseURL is what Open makes of its URL. The error matches store.ErrInvalid and
+// shows nothing of the URL in which a password may be.
+func ParseURL(s string) (*clientv3.Config, *Options, error) {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("%w: the etcd URL is wrong: %s", store.ErrInvalid, fmt.Sprintf(format, args...))
 	}
@@ -119,7 +121,7 @@ func parseURL(s string) (*clientv3.Config, *Options, error) {
 			continue
 		case "tls":
 			if value != "1" && value != "0" {
-				return nil, nil, bad("tls=%.20s: write 1 or 0", value)
+				return nil, nil, bad("tls is 1 or 0")
 			}
 			secure = secure || value == "1"
 			continue
@@ -136,7 +138,10 @@ func parseURL(s string) (*clientv3.Config, *Options, error) {
 		}
 		secure = true
 	}
-	config := &clientv3.Config{DialTimeout: 0}
+	config := &clientv3.Config{
+		DialTimeout: 5 * time.Second, DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 3 * time.Second,
+		Logger: zap.NewNop(), // what goes wrong is told by errors
+	}
 	scheme := "http://"
 	if secure {
 		scheme = "https://"
@@ -151,6 +156,9 @@ func parseURL(s string) (*clientv3.Config, *Options, error) {
 	for host := range strings.SplitSeq(u.Host, ",") {
 		if host == "" {
 			host = "localhost"
+		}
+		if strings.ContainsAny(host, "@?/") {
+			return nil, nil, bad("a host is host:port")
 		}
 		if _, _, err := net.SplitHostPort(host); err != nil {
 			host = net.JoinHostPort(strings.Trim(host, "[]"), "2379")

@@ -42,7 +42,7 @@
 // etcd's data was deleted: the floor is the time, in microseconds, at which it was
 // written. They repeat after a restore from a backup, unless it was restored with
 // --bump-revision, or the key of the floor was deleted after it. List shows a
-// smaller token for a hold that waited for its grant, until its first renewal.
+// smaller token for a hold that waited for its grant, for its first second.
 //
 // Compaction, a change of leader and the loss of a member are survived by each hold
 // that can be renewed in time. No operation is sent twice unless etcd says that
@@ -59,8 +59,8 @@
 // with its next renewal.
 //
 // The client is the caller's, with its users, TLS and namespaces. It should have
-// DialKeepAliveTime and DialKeepAliveTimeout set (Open sets 5 s and 3 s): without
-// them a link that went silent is noticed late.
+// DialKeepAliveTime and DialKeepAliveTimeout set (Open sets 10 s, the least that gRPC
+// takes, and 3 s): without them a link that went silent is noticed late.
 //
 // # Rights
 //
@@ -79,7 +79,6 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -154,26 +153,31 @@ func New(client *clientv3.Client, o *Options) (*Store, error) {
 }
 
 // Open returns a Store on a client of its own, which Close closes. The URL is
-// etcd://[user:password@]host[:port][,host[:port]…][?option=value…], with the
-// members of one cluster; the options are
+// etcd://[user:password@]host:port[,host:port…][?option=value…], with the members
+// of one cluster; a lone host may leave out its port, 2379. The options are
 //
 //	prefix=KEYS                    Options.Prefix
 //	tls=1                          TLS, with the system's certificate authorities
 //	ca=FILE, cert=FILE, key=FILE   TLS, with this authority; with this certificate and its key
 //	server-name=NAME               the name to look for in the server's certificate
 //
-// Open does no I/O over the network. The error matches store.ErrInvalid and does
-// not show user or password.
+// Where there is a user, Open logs in, and waits for that for 5 s at most; else it
+// does no I/O over the network. The error matches store.ErrInvalid, or for a user
+// store.ErrDenied or store.ErrUnavailable; it does not show user or password.
 func Open(url string) (*Store, error) {
-	config, o, err := parseURL(url)
+	config, o, err := ParseURL(url)
 	if err != nil {
 		return nil, err
 	}
-	config.DialKeepAliveTime, config.DialKeepAliveTimeout = 5*time.Second, 3*time.Second
-	config.Logger = zap.NewNop() // what goes wrong is told by errors
+	return OpenConfig(config, o)
+}
+
+// OpenConfig is Open with what ParseURL has made of the URL.
+func OpenConfig(config *clientv3.Config, o *Options) (*Store, error) {
 	client, err := clientv3.New(*config)
 	if err != nil {
-		return nil, fmt.Errorf("%w: the etcd URL is wrong: %w", store.ErrInvalid, err)
+		s := Store{address: "etcd at " + strings.Join(config.Endpoints, ", ")}
+		return nil, s.failed("log in", err)
 	}
 	s, err := New(client, o)
 	if err != nil {

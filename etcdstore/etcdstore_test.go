@@ -27,7 +27,7 @@ func clientOf(t testing.TB, addrs ...string) *clientv3.Client {
 func clientWith(t testing.TB, c clientv3.Config) *clientv3.Client {
 	t.Helper()
 	c.Logger = zap.NewNop()
-	c.DialKeepAliveTime, c.DialKeepAliveTimeout = 5*time.Second, 3*time.Second
+	c.DialKeepAliveTime, c.DialKeepAliveTimeout = 10*time.Second, 3*time.Second
 	client, err := clientv3.New(c)
 	if err != nil {
 		t.Fatal(err)

@@ -48,7 +48,7 @@ type value struct {
 	Asked int64  `json:"asked"`           // by the owner's wall clock, in microseconds; for people
 	Keep  int64  `json:"keep,omitempty"`  // the minimum hold asked for, in microseconds
 	N     int    `json:"n,omitempty"`     // the size of the block of tokens, if not 1
-	Token int64  `json:"token,omitempty"` // 0: that of the key's creation, or not told yet
+	Token int64  `json:"token,omitempty"` // 0: that of the key's creation, or not stored yet
 	Used  int64  `json:"used,omitempty"`  // the newest of the block that was told to be used
 	ID    string `json:"id,omitempty"`    // the present one, if it is not that of the key
 	Shown bool   `json:"shown,omitempty"` // the owner has used the token, so Keep counts

@@ -34,6 +34,7 @@ type mine struct {
 	token    int64         // of the grant; 0: not granted, as far as its owner knows
 	n        int           // the size of the block, also while it waits
 	since    store.Instant
+	tell     store.Instant // when to store the token, which others cannot know; 0: it is no secret
 	keep     time.Duration // minimum hold
 	watching *watching
 }
@@ -126,6 +127,29 @@ func (s *Store) overdue(m *mine) {
 			s.dropped(m)
 		}
 		s.poke()
+	})
+}
+
+// tellAfter is how long a token that others cannot know stays so: a hold that
+// does not last that long costs no write.
+const tellAfter = time.Second
+
+// told stores the token of a hold. s.mu is held.
+func (s *Store) told(m *mine) {
+	m.tell = 0
+	m.busy++
+	s.tasks.Go(func() {
+		defer s.done(m)
+		ctx, cancel := context.WithTimeout(s.ctx, longestCall)
+		defer cancel()
+		v, err := s.look(ctx, m.name)
+		if err != nil {
+			return // the next renewal does it
+		}
+		if r := v.find(m.id); r != nil && r.Token == 0 && r.Break == "" {
+			r.Token = m.token
+			_, _ = s.rewrite(ctx, r, nil)
+		}
 	})
 }
 

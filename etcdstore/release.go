@@ -17,6 +17,8 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 	}
 	m := s.hold(h.ID)
 	defer s.done(m)
+	ctx, cancel := bound(ctx)
+	defer cancel()
 	err := s.release(ctx, &h, m)
 	if err != nil {
 		err = s.failed(fmt.Sprintf("release %q", h.Name), err)

@@ -16,8 +16,15 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// longestCall bounds what is done for nobody in particular.
-const longestCall = 5 * time.Second
+// longestCall bounds one operation. A member that hangs answers none, and keeps
+// its connection until gRPC has missed it, for more than ten seconds; the next
+// attempt goes to another member. All operations may be repeated.
+const longestCall = 2 * time.Second
+
+// bound is a context for one operation.
+func bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, longestCall)
+}
 
 // A session is a lease of etcd's that keeps claims of this process. What is in
 // it is guarded by Store.mu, but for lease and ttl, which are set before others
@@ -142,7 +149,7 @@ func (s *Store) renew(sess *session) *flight {
 	f := &flight{done: make(chan struct{})}
 	sess.flight = f
 	s.tasks.Go(func() {
-		ctx, cancel := context.WithTimeout(s.ctx, min(max(sess.ttl/4, time.Second/2), longestCall))
+		ctx, cancel := context.WithTimeout(s.ctx, min(max(sess.ttl/6, time.Second/2), longestCall))
 		defer cancel()
 		sent := store.Now()
 		err := s.keepAlive(ctx, sess.lease)
@@ -291,8 +298,12 @@ func (s *Store) due(now store.Instant) (next store.Instant) {
 		}
 	}
 	for _, m := range s.mine {
-		if m.busy == 0 && at(m.ends) {
+		switch {
+		case m.busy > 0:
+		case at(m.ends):
 			s.overdue(m)
+		case m.tell != 0 && m.state == held && at(m.tell):
+			s.told(m)
 		}
 	}
 	return next

@@ -33,6 +33,8 @@ var schemes = map[string]func(rawURL string, u *url.URL) (store.Store, error){
 	"rediss+sentinel": redis,
 	"redlock":         redlock,
 
+	"etcd": etcd,
+
 	"mysql":   mysql,
 	"mariadb": mysql,
 
@@ -48,6 +50,7 @@ var schemes = map[string]func(rawURL string, u *url.URL) (store.Store, error){
 //	file:DIR             package filestore; DIR is made if it is missing
 //	file:DIR?trust-fs=1  the same, on a file system that hosts may share
 //	redis://…, rediss:// package redisstore, with the URLs of go-redis
+//	etcd://HOST:PORT,…   package etcdstore; its Open has the options
 //	mysql://…            package mysqlstore; mariadb:// too, with the parameters of
 //	                     go-sql-driver/mysql, and ?table=… for where
 //	redlock:URL,URL,URL  package redlockstore on the redis:// or rediss:// URLs; ?max-ttl=60s
@@ -60,7 +63,8 @@ var schemes = map[string]func(rawURL string, u *url.URL) (store.Store, error){
 //	                     tokens, from a sequence in ?schema=…
 //	mem:                 package memstore: a new store, shared with nobody
 //
-// It does no I/O over the network. Closing the store frees all that was opened.
+// It does no I/O over the network, but for an etcd: URL with a user, who logs in
+// at once. Closing the store frees all that was opened.
 // A URL that is not understood is a store.ErrInvalid; the other errors are the
 // store's. No error has a user name or password of the URL in it.
 func URL(rawURL string) (store.Store, error) {

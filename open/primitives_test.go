@@ -30,6 +30,7 @@ func eachStore(t *testing.T, o *holdfast.Options, f func(*testing.T, *pair)) {
 	for kind, url := range map[string]func(*testing.T) string{
 		"file":  func(t *testing.T) string { return "file:" + t.TempDir() },
 		"redis": func(t *testing.T) string { return "redis://" + testserver.Redis(t).Addr },
+		"etcd":  func(t *testing.T) string { return "etcd://" + testserver.Etcd(t).Addr },
 		"postgres": func(t *testing.T) string {
 			return testserver.PostgresURL(testserver.SharedPostgres(t), "table=locks_"+store.NewProcess().String())
 		},

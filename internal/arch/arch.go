@@ -66,7 +66,7 @@ var rules = map[string]rule{
 	"holdfastprom":     {beside, []string{prom}},
 
 	"open":           {top, nil},
-	"internal/prove": {top, []string{porcupine, goredis, pgx, mysql, sys}},
+	"internal/prove": {top, append([]string{porcupine, goredis, pgx, mysql, sys}, etcd...)},
 	"cmd/holdfast":   {top, []string{cobra, sys, goredis}}, // goredis: to silence its own log
 
 	"store/storetest":     {support, nil},

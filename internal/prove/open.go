@@ -35,6 +35,7 @@ type way struct {
 var ways = map[string]way{
 	"mem":    {open: asItIs, groups: true},
 	"file":   {open: asItIs},
+	"etcd":   {open: openEtcd, network: true, driver: 5 * time.Second},
 	"redis":  {open: openRedis, network: true, driver: 8 * time.Second}, // go-redis: 5 s to dial, 3 s to read
 	"rediss": {open: openRedis, network: true, driver: 8 * time.Second},
 	// The same, and a redirect, or some questions to Sentinels.

@@ -95,6 +95,10 @@ func TestTheRedisStoreIsProved(t *testing.T) {
 	proved(t, options("redis://"+testserver.SharedRedis(t), 1))
 }
 
+func TestTheEtcdStoreIsProved(t *testing.T) {
+	proved(t, options("etcd://"+testserver.Etcd(t).Addr, 1))
+}
+
 // What a session loses can only be noticed, so what is judged is all but that
 // nobody is beside another and that each is told in time.
 func TestTheSessionsOfPostgreSQLAreProved(t *testing.T) {

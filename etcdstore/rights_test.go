@@ -1,0 +1,272 @@
+package etcdstore
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/namespace"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// withUsers starts a server with a user "locks" who has just the rights that the
+// package comment lists, and one "other" who has none of them.
+func withUsers(t *testing.T) string {
+	t.Helper()
+	addr := testserver.Etcd(t, "--bcrypt-cost", "4").Addr
+	c := clientOf(t, addr)
+	ctx := t.Context()
+	must := func(_ any, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(c.RoleAdd(ctx, "root"))
+	must(c.UserAdd(ctx, "root", "r"))
+	must(c.UserGrantRole(ctx, "root", "root"))
+	for user, prefix := range map[string]string{"locks": "holdfast/", "other": "elsewhere/"} {
+		must(c.RoleAdd(ctx, user))
+		must(c.RoleGrantPermission(ctx, user, prefix, clientv3.GetPrefixRangeEnd(prefix), clientv3.PermissionType(clientv3.PermReadWrite)))
+		must(c.UserAdd(ctx, user, "secret"))
+		must(c.UserGrantRole(ctx, user, user))
+	}
+	must(c.AuthEnable(ctx))
+	return addr
+}
+
+func TestTheLeastRightsSuffice(t *testing.T) {
+	addr := withUsers(t)
+	open := func() *Store {
+		s, err := Open("etcd://locks:secret@" + addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return closing(t, s)
+	}
+	a, b := open(), open()
+	woken := make(chan store.Hint, 10)
+	if err := b.Watch(t.Context(), me, func(h store.Hint) { woken <- h }); err != nil {
+		t.Fatal(err)
+	}
+	c := mutex("a")
+	c.Keep = time.Second
+	hold, waits := mustHold(t, a, c), mutex("a")
+	if r := a.Renew(t.Context(), []store.Hold{hold})[0]; r.Err != nil { // and its minimum hold
+		t.Fatal(r.Err)
+	}
+	if mustAsk(t, b, waits).Granted {
+		t.Fatal("two hold it")
+	}
+	if err := a.Release(t.Context(), hold); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the waiter is woken, and in", func() bool {
+		select {
+		case <-woken:
+			return mustAsk(t, b, waits).Granted
+		default:
+			return false
+		}
+	})
+	if err := a.BreakHold(t.Context(), store.Break{Name: "a", ID: waits.ID, Token: 1, Reason: "because"}); err != nil {
+		t.Fatal(err)
+	}
+	if st := entriesOf(t, a, ""); len(st.Entries) != 1 || st.Entries[0].Broken != "because" {
+		t.Errorf("listed as %+v", st)
+	}
+	u := mutex("b")
+	u.Weight = store.Upgradeable
+	up := mustHold(t, a, u)
+	if r, err := a.Change(t.Context(), up, 1, store.Full); err != nil || !r.Granted {
+		t.Errorf("upgrade: %+v, %v", r, err)
+	}
+	up.NewID = store.Process{}.NewID()
+	if r := a.Renew(t.Context(), []store.Hold{up})[0]; r.Err != nil { // a lease of its own
+		t.Error(r.Err)
+	}
+	for _, f := range a.Check(t.Context()) {
+		if f.Err != nil {
+			t.Errorf("%s: %v", f.About, f.Err)
+		}
+	}
+}
+
+func TestWhoMayNotIsToldSo(t *testing.T) {
+	addr := withUsers(t)
+	s, err := Open("etcd://other:secret@" + addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	_, err = s.Ask(t.Context(), mutex("a"))
+	if !errors.Is(err, store.ErrDenied) || !strings.Contains(err.Error(), `"a"`) || !strings.Contains(err.Error(), addr) {
+		t.Errorf("%v, want an ErrDenied with name and store", err)
+	}
+	if _, err := Open("etcd://other:swordfish@" + addr); !errors.Is(err, store.ErrDenied) || strings.Contains(err.Error(), "swordfish") {
+		t.Errorf("a wrong password: %v, want an ErrDenied without it", err)
+	}
+}
+
+// Two stores in different namespaces of one client's have nothing to do with each
+// other, and a namespace is the client's own business.
+func TestANamespaceOfTheClientIsKept(t *testing.T) {
+	addr := testserver.SharedEtcd(t)
+	in := func(space string) *Store {
+		c := clientOf(t, addr)
+		c.KV, c.Watcher, c.Lease = namespace.NewKV(c.KV, space), namespace.NewWatcher(c.Watcher, space), namespace.NewLease(c.Lease, space)
+		return closing(t, storeOn(t, c, nil))
+	}
+	here := "space-" + store.NewProcess().String() + "/"
+	a, b, other := in(here), in(here), in("another/"+here)
+	woken := make(chan store.Hint, 10)
+	if err := b.Watch(t.Context(), me, func(h store.Hint) { woken <- h }); err != nil {
+		t.Fatal(err)
+	}
+	hold, waits := mustHold(t, a, mutex("a")), mutex("a")
+	if mustAsk(t, b, waits).Granted {
+		t.Fatal("two hold it")
+	}
+	mustHold(t, other, mutex("a"))
+	if err := a.Release(t.Context(), hold); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case h := <-woken:
+		if h.ID != waits.ID || h.Name != "a" {
+			t.Errorf("hint %+v", h)
+		}
+	case <-time.After(patience):
+		t.Fatal("the waiter is not woken")
+	}
+	if !mustAsk(t, b, waits).Granted {
+		t.Error("woken, and not granted")
+	}
+	plain := clientOf(t, addr)
+	r, err := plain.Get(context.WithoutCancel(t.Context()), here, clientv3.WithPrefix(), clientv3.WithCountOnly())
+	if err != nil || r.Count != 2 { // the entry and the floor
+		t.Errorf("%d keys in the namespace, %v, want 2", r.Count, err)
+	}
+}
+
+func TestBadInputIsAnErrorBeforeAnyIO(t *testing.T) {
+	s := closing(t, storeOn(t, clientOf(t, "127.0.0.1:1"), nil)) // nobody is there
+	ok := mutex("a")
+	for what, spoil := range map[string]func(*store.Claim){
+		"no name":            func(c *store.Claim) { c.Name = "" },
+		"a long name":        func(c *store.Claim) { c.Name = strings.Repeat("x", store.MaxName+1) },
+		"no limit":           func(c *store.Claim) { c.Limit = 0 },
+		"too much weight":    func(c *store.Claim) { c.Limit, c.Weight = 2, 3 },
+		"a short TTL":        func(c *store.Claim) { c.TTL = 999 * time.Millisecond },
+		"a long TTL":         func(c *store.Claim) { c.TTL = maxTTL + 1 },
+		"a long owner":       func(c *store.Claim) { c.Owner = strings.Repeat("x", 1<<16) },
+		"a negative minimum": func(c *store.Claim) { c.Keep = -1 },
+	} {
+		c := ok
+		spoil(&c)
+		if _, err := s.Ask(t.Context(), c); !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("%s: ask: %v, want ErrInvalid", what, err)
+		}
+		if _, err := s.Look(t.Context(), c); !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("%s: look: %v, want ErrInvalid", what, err)
+		}
+	}
+	delayed := ok
+	delayed.Delay = time.Second
+	if _, err := s.Ask(t.Context(), delayed); !errors.Is(err, store.ErrUnsupported) {
+		t.Errorf("a lock delay: %v, want ErrUnsupported", err)
+	}
+	if r := s.Renew(t.Context(), []store.Hold{{Name: "a", ID: ok.ID, Token: 1}})[0]; !errors.Is(r.Err, store.ErrInvalid) {
+		t.Errorf("renewal for no time: %v, want ErrInvalid", r.Err)
+	}
+	if err := s.BreakHold(t.Context(), store.Break{Name: "a", ID: ok.ID, Token: 1, Reason: strings.Repeat("x", store.MaxReason+1)}); !errors.Is(err, store.ErrInvalid) {
+		t.Errorf("a long reason: %v, want ErrInvalid", err)
+	}
+	if _, err := New(nil, nil); !errors.Is(err, store.ErrInvalid) {
+		t.Errorf("no client: %v, want ErrInvalid", err)
+	}
+}
+
+// The server's elections take longer than the tests': the least TTL that it
+// grants is three seconds.
+func TestATTLThatTheServerDoesNotGrantIsAnErrorThatSaysSo(t *testing.T) {
+	addr := testserver.Etcd(t, "--heartbeat-interval", "200", "--election-timeout", "2000").Addr
+	s := closing(t, storeOn(t, clientOf(t, addr), nil))
+	short := mutex("a")
+	short.TTL, short.Place = 2*time.Second, 2*time.Second
+	_, err := s.Ask(t.Context(), short)
+	if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "3s") || !strings.Contains(err.Error(), "2s") {
+		t.Errorf("%v, want an ErrInvalid that says what is granted", err)
+	}
+	short.TTL = 3 * time.Second
+	mustHold(t, s, short)
+}
+
+// Nothing is written for a try that is refused.
+func TestARefusedTryWritesNothing(t *testing.T) {
+	s := closing(t, storeOn(t, clientOf(t, testserver.Etcd(t).Addr), nil))
+	mustHold(t, s, mutex("a"))
+	read := mutexTry("b")
+	read.Weight = 1
+	mustHold(t, s, read)
+	revision := func() int64 {
+		r, err := s.client.Get(t.Context(), "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Header.Revision
+	}
+	before := revision()
+	for range 5 {
+		for _, name := range []string{"a", "b"} {
+			if mustAsk(t, s, mutexTry(name)).Granted {
+				t.Fatal("two hold it")
+			}
+		}
+	}
+	if after := revision(); after != before {
+		t.Errorf("the revision went from %d to %d", before, after)
+	}
+}
+
+func TestForeignAndNewerKeysAreLeftAlone(t *testing.T) {
+	addr := testserver.SharedEtcd(t)
+	o := apart()
+	client := clientOf(t, addr)
+	s := closing(t, storeOn(t, client, o))
+	mustHold(t, s, mutex("warm"))
+	for key, c := range map[string]struct {
+		value string
+		want  error
+	}{
+		o.Prefix + "n/a/foreign": {"x", store.ErrCorrupt},
+		o.Prefix + "n/b/" + hex8(store.Full) + "/" + hex8(1) + "/" + me.NewID().String(): {`{"v":2}`, store.ErrUnsupported},
+		o.Prefix + "n/c/" + hex8(store.Full) + "/" + hex8(1) + "/" + me.NewID().String(): {"nonsense", store.ErrCorrupt},
+	} {
+		if _, err := client.Put(t.Context(), key, c.value); err != nil {
+			t.Fatal(err)
+		}
+		name := strings.Split(strings.TrimPrefix(key, o.Prefix), "/")[1]
+		if _, err := s.Ask(t.Context(), mutexTry(name)); !errors.Is(err, c.want) || !strings.Contains(err.Error(), key) {
+			t.Errorf("%s: ask: %v, want %v with the key", key, err, c.want)
+		}
+		r, err := client.Get(t.Context(), key)
+		if err != nil || len(r.Kvs) != 1 || string(r.Kvs[0].Value) != c.value || r.Kvs[0].Version != 1 {
+			t.Errorf("%s is not what it was: %v, %v", key, r.Kvs, err)
+		}
+	}
+	// The form of the base is a newer one: nothing is written below it.
+	n := apart()
+	if _, err := client.Put(t.Context(), n.Prefix+"base", "2:0"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := closing(t, storeOn(t, client, n)).Ask(t.Context(), mutex("a"))
+	if !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "2") {
+		t.Errorf("%v, want ErrUnsupported naming the form", err)
+	}
+}
