@@ -28,6 +28,7 @@ func TestSuitesRun(t *testing.T) {
 	for name, rows := range map[string][]string{
 		"memory":   {"holdfast", "sync.Mutex", "channel of one slot", "64 goroutines", "bytes a held name"},
 		"file":     {"holdfast", "flock(2)", "hand-off p50"},
+		"etcd":     {"holdfast", etcdMutex, barePut, "hand-off p50", "locks/s"},
 		"redis":    {"holdfast", "redislock", "redsync", "rueidislock", "SET NX + delete", "PING", "commands/lock"},
 		"postgres": {"holdfast", "table lease", "advisory lock", "hand-off p50", "kB"},
 		"crowd":    {"holdfast", "redislock", "redsync", "rueidislock", "100 goroutines of one process", "two processes of 50"},

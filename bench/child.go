@@ -25,6 +25,8 @@ func contenders(suite string) ([]contender, error) {
 		return onRedis, nil
 	case "postgres":
 		return onPostgres, nil
+	case "etcd":
+		return onEtcd, nil
 	case "file":
 		return onFiles, nil
 	}

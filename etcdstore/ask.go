@@ -164,6 +164,7 @@ func (s *Store) append(ctx context.Context, c *store.Claim, m *mine) (store.Answ
 		val.N = m.n
 	}
 	list := []clientv3.Op{clientv3.OpGet(keys, clientv3.WithRange(after(keys))), clientv3.OpGet(s.baseKey())}
+	s.warm(c.TTL) // while the floor is read, if neither is there
 	var seen int64
 	var err error
 	for i := range 2 * attempts {
@@ -184,7 +185,7 @@ func (s *Store) append(ctx context.Context, c *store.Claim, m *mine) (store.Answ
 		sure := !c.Try || i >= attempts
 		when := append(s.appends(keys, c, m, seen, sure), clientv3.Compare(clientv3.Value(s.baseKey()), "=", f.text))
 		put := clientv3.OpPut(m.key, val.String(), clientv3.WithLease(sess.lease))
-		r, err := s.client.Txn(ctx).If(when...).Then(append([]clientv3.Op{put}, list...)...).Else(list...).Commit()
+		r, free, err := s.put(ctx, i == 0, keys, when, put, list)
 		if errors.Is(err, rpctypes.ErrLeaseNotFound) {
 			s.mu.Lock()
 			m.into(nil)
@@ -197,6 +198,17 @@ func (s *Store) append(ctx context.Context, c *store.Claim, m *mine) (store.Answ
 			m.unclear = true
 			s.mu.Unlock()
 			return store.Answer{}, err
+		}
+		if free { // what would be listed is known
+			own := &mvccpb.KeyValue{Key: []byte(m.key), Value: []byte(val.String()), CreateRevision: r.Header.Revision, ModRevision: r.Header.Revision, Lease: int64(sess.lease)}
+			v, err := s.parse(c.Name, []*mvccpb.KeyValue{own}, r.Header.Revision, f.base)
+			if err == nil {
+				err = s.landed(ctx, renewing)
+			}
+			if err != nil {
+				return store.Answer{}, err
+			}
+			return s.answer(ctx, c, m, v)
 		}
 		answers := r.Responses
 		if r.Succeeded {
@@ -239,6 +251,26 @@ func (s *Store) append(ctx context.Context, c *store.Claim, m *mine) (store.Answ
 		seen = v.rev
 	}
 	return s.noAnswer(m, cmp.Or(err, errRaced))
+}
+
+// put puts the key and lists the name, if it may be put; else it lists the name.
+// Most names are free: then it is put, and there is nothing to list. That is one
+// request either way.
+func (s *Store) put(ctx context.Context, first bool, keys string, when []clientv3.Cmp, put clientv3.Op, list []clientv3.Op) (r *clientv3.TxnResponse, free bool, err error) {
+	then := append([]clientv3.Op{put}, list...)
+	if !first {
+		r, err = s.client.Txn(ctx).If(when...).Then(then...).Else(list...).Commit()
+		return r, false, err
+	}
+	empty := clientv3.Compare(clientv3.CreateRevision(keys), "=", 0).WithRange(after(keys))
+	sameBase := when[len(when)-1]
+	r, err = s.client.Txn(ctx).If(empty, sameBase).Then(put).Else(clientv3.OpTxn(when, then, list)).Commit()
+	if err != nil || r.Succeeded {
+		return r, err == nil, err
+	}
+	nested := (*clientv3.TxnResponse)(r.Responses[0].GetResponseTxn())
+	nested.Header = r.Header // the nested one has none
+	return nested, false, nil
 }
 
 // noAnswer ends an ask that has left nothing in the store.

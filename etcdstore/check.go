@@ -36,7 +36,6 @@ func (s *Store) Check(ctx context.Context) (all []store.Finding) {
 			answered++
 			f.Found = "etcd " + status.Version
 			if hasFault(status.Version) {
-				f.Warning = true
 				f.Found += ": a leader that hung can end leases after it was replaced, and locks with them; this is mended in 3.4.31 and 3.5.13"
 			}
 		}

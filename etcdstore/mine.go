@@ -58,7 +58,6 @@ func (s *Store) done(m *mine) {
 	s.mu.Lock()
 	m.busy--
 	s.mu.Unlock()
-	s.poke()
 }
 
 // add notes a claim of ours, which is busy.

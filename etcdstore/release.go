@@ -72,6 +72,7 @@ func (s *Store) withdraw(ctx context.Context, m *mine) error {
 	if err != nil {
 		s.lose(m)
 		m.drop, m.ends = true, store.Now().Add(time.Second)
+		s.poke()
 		return err
 	}
 	s.dropped(m)

@@ -70,8 +70,22 @@ func whole(ttl time.Duration) time.Duration {
 // session returns the present session for the TTL, and begins one if there is
 // none.
 func (s *Store) session(ctx context.Context, ttl time.Duration) (*session, error) {
+	sess := s.warm(ttl)
+	select {
+	case <-sess.ready:
+		return sess, sess.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-s.ctx.Done():
+		return nil, s.ctx.Err()
+	}
+}
+
+// warm is the present session for the TTL, which may not be ready yet.
+func (s *Store) warm(ttl time.Duration) *session {
 	ttl = whole(ttl)
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	sess := s.sessions[ttl]
 	if sess != nil && sess.lease != 0 && (sess.dead || store.Now() >= sess.over()) {
 		s.died(sess)
@@ -82,16 +96,7 @@ func (s *Store) session(ctx context.Context, ttl time.Duration) (*session, error
 		s.sessions[ttl] = sess
 		s.tasks.Go(func() { s.begin(sess) })
 	}
-	ready := sess.ready
-	s.mu.Unlock()
-	select {
-	case <-ready:
-		return sess, sess.err
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-s.ctx.Done():
-		return nil, s.ctx.Err()
-	}
+	return sess
 }
 
 // begin grants the lease of a new session.

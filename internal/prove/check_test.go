@@ -406,6 +406,20 @@ var lackingHistories = []struct {
 		s.lock(1, 10).got(11, 0).release(20, 21)
 		s.lock(2, 12).got(16, 0).release(30, 31)
 	}},
+	{"of two that are in together the later one looked first", []store.Promise{store.PromiseHintToken}, 0, nil, func(s *script) {
+		s.lock(1, 10).got(11, 1).release(100, 101)
+		a := s.rlock(2, 12).placed(12, 14)
+		b := s.rlock(3, 15).placed(15, 18)
+		b.got(102, 2).release(120, 121)
+		a.got(103, 3).release(120, 122)
+	}},
+	{"of two that exclude each other the later one was first", []store.Promise{store.PromiseHintToken}, order, nil, func(s *script) {
+		s.lock(1, 10).got(11, 1).release(100, 101)
+		a := s.lock(2, 12).placed(12, 14)
+		b := s.lock(3, 15).placed(15, 18)
+		b.got(102, 2).release(110, 111)
+		a.got(111, 3).release(120, 121)
+	}},
 	{"in any order", []store.Promise{store.PromiseOrder}, 0, []check{order}, func(s *script) {
 		s.lock(1, 10).got(11, 1).release(100, 101)
 		a := s.lock(2, 12).placed(12, 14)

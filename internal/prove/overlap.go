@@ -115,7 +115,7 @@ func (j *judge) register() {
 // order: of two that waited for a name, or of one that waited and one that came
 // after it, the first to have a place was granted first. Tokens are drawn in
 // the order of the grants. Where each owner draws its own (the store lacks
-// PromiseDrawn), those that a release has let in together do so in any order:
+// PromiseDrawn or PromiseHintToken), those that a release has let in together do so in any order:
 // then only two that exclude each other are judged.
 func (j *judge) order() {
 	excused := j.voids(order)
@@ -135,7 +135,7 @@ func (j *judge) order() {
 			j.Judged++
 			var first *claim
 			for w, f := range firsts {
-				if j.Run.lacks(store.PromiseDrawn) && w+c.weight <= c.limit {
+				if (j.Run.lacks(store.PromiseDrawn) || j.Run.lacks(store.PromiseHintToken)) && w+c.weight <= c.limit {
 					continue
 				}
 				if first == nil || j.placed[f.id].At < j.placed[first.id].At {

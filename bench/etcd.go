@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/concurrency"
+	"go.uber.org/zap"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/etcdstore"
+)
+
+// etcdMutex is what etcd's own client has, and the reference.
+const etcdMutex = "concurrency.Mutex"
+
+var onEtcd = []contender{
+	{name: "holdfast", open: openOnEtcd},
+	{name: etcdMutex, open: openEtcdMutex},
+	{name: barePut, open: openBarePut},
+}
+
+// barePut is no lock: what one costs at least.
+const barePut = "put + delete"
+
+func etcdClient(addr string) (*clientv3.Client, error) {
+	return clientv3.New(clientv3.Config{Endpoints: []string{addr}, Logger: zap.NewNop()})
+}
+
+type oursOnEtcd struct {
+	ours
+	client *clientv3.Client
+}
+
+func openOnEtcd(addr string) (locks, error) {
+	c, err := etcdClient(addr)
+	if err != nil {
+		return nil, err
+	}
+	s, err := etcdstore.New(c, nil)
+	if err != nil {
+		return nil, err
+	}
+	l, err := holdfast.New(s, &holdfast.Options{TTL: ttl})
+	return oursOnEtcd{ours{l}, c}, err
+}
+
+func (o oursOnEtcd) close() error {
+	defer o.client.Close()
+	return o.ours.close()
+}
+
+// lockEtcdMutex is a session for each of few, and a Mutex each time: two of one
+// session would share their key, and both would have the lock.
+type lockEtcdMutex struct {
+	client   *clientv3.Client
+	sessions chan *concurrency.Session
+}
+
+func openEtcdMutex(addr string) (locks, error) {
+	c, err := etcdClient(addr)
+	if err != nil {
+		return nil, err
+	}
+	l := lockEtcdMutex{c, make(chan *concurrency.Session, crowdAlone)}
+	for range cap(l.sessions) {
+		s, err := concurrency.NewSession(c, concurrency.WithTTL(int(ttl/time.Second)))
+		if err != nil {
+			return nil, err
+		}
+		l.sessions <- s
+	}
+	return l, nil
+}
+
+func (l lockEtcdMutex) lock(ctx context.Context, name string) (func() error, error) {
+	s := <-l.sessions
+	m := concurrency.NewMutex(s, name)
+	if err := m.Lock(ctx); err != nil {
+		l.sessions <- s
+		return nil, err
+	}
+	return func() error {
+		defer func() { l.sessions <- s }()
+		return m.Unlock(context.Background())
+	}, nil
+}
+
+func (l lockEtcdMutex) close() error { return l.client.Close() }
+
+type lockBarePut struct{ client *clientv3.Client }
+
+func openBarePut(addr string) (locks, error) {
+	c, err := etcdClient(addr)
+	return lockBarePut{c}, err
+}
+
+func (l lockBarePut) lock(ctx context.Context, name string) (func() error, error) {
+	if _, err := l.client.Put(ctx, name, ""); err != nil {
+		return nil, err
+	}
+	return func() error { _, err := l.client.Delete(context.Background(), name); return err }, nil
+}
+
+func (l lockBarePut) close() error { return l.client.Close() }
+
+// startEtcd starts an etcd server that does not sync to disk.
+func startEtcd(ctx context.Context) (addr, version string, stop func(), err error) {
+	program, err := exec.LookPath("etcd")
+	if err != nil {
+		return "", "", nil, fmt.Errorf("etcd is needed: run \"make servers\": %w", err)
+	}
+	dir, err := os.MkdirTemp("", "holdfast-bench-")
+	if err != nil {
+		return "", "", nil, err
+	}
+	var urls [2]string
+	for i := range urls {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return "", "", nil, err
+		}
+		urls[i] = "http://" + l.Addr().String()
+		l.Close()
+	}
+	cmd := exec.Command(program, "--name", "n", "--data-dir", dir, "--listen-client-urls", urls[0], "--advertise-client-urls", urls[0],
+		"--listen-peer-urls", urls[1], "--initial-advertise-peer-urls", urls[1], "--initial-cluster", "n="+urls[1], "--unsafe-no-fsync")
+	if err := cmd.Start(); err != nil {
+		return "", "", nil, err
+	}
+	stop = func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+		os.RemoveAll(dir)
+	}
+	c, err := etcdClient(urls[0])
+	if err != nil {
+		stop()
+		return "", "", nil, err
+	}
+	defer c.Close()
+	up, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		s, err := c.Status(up, urls[0])
+		if err == nil && s.Leader != 0 {
+			return urls[0], s.Version, stop, nil
+		}
+		if up.Err() != nil {
+			stop()
+			return "", "", nil, fmt.Errorf("etcd on %s does not answer: %w", urls[0], err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func etcdSuite(ctx context.Context, s setup) error {
+	addr, version, stopServer, err := startEtcd(ctx)
+	if err != nil {
+		return err
+	}
+	defer stopServer()
+	fmt.Fprintf(s.out, "\netcd %s on the loopback, one member, without fsync\n", version)
+	for _, goroutines := range []int{1, 64} {
+		runners, stop, err := pairRunners(s, onEtcd, addr, goroutines)
+		if err != nil {
+			return err
+		}
+		title := fmt.Sprintf("etcd: uncontended lock and unlock, %d goroutines, a name each", goroutines)
+		err = rounds(ctx, s, title, etcdMutex, pairColumns, runners)
+		stop()
+		if err != nil {
+			return err
+		}
+	}
+	runners, stop, err := handoffRunners(ctx, s, "etcd", onEtcd[:2], addr)
+	if err != nil {
+		return err
+	}
+	err = rounds(ctx, s, "etcd: hand-off between two processes, from the call of unlock to the return of lock", etcdMutex, handoffColumns, runners)
+	stop()
+	if err != nil {
+		return err
+	}
+	var here []runner
+	for _, c := range onEtcd[:2] {
+		l, err := c.open(addr)
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+		defer l.close()
+		here = append(here, runner{c.name, func(context.Context) (measure, error) {
+			came, err := crowd(l, "crowd", crowdAlone, s.slice)
+			return came.measure(s.slice), err
+		}})
+	}
+	title := fmt.Sprintf("etcd: one name, %d goroutines of one process", crowdAlone)
+	return rounds(ctx, s, title, etcdMutex, append(crowdColumns, column{name: "stalled", print: count, sum: true}), here)
+}
