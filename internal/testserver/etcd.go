@@ -153,3 +153,19 @@ func etcdStatus(addr string) (id, lead string, err error) {
 	}
 	return status.Header.Member, status.Leader, nil
 }
+
+// ExampleEtcd starts an etcd server for an example, which has no test to end it.
+func ExampleEtcd() (addr string, stop func()) {
+	dir, err := os.MkdirTemp("", "holdfast-test-")
+	if err != nil {
+		panic(err)
+	}
+	s, err := startEtcd(panicker{}, dir, nil)
+	if err != nil {
+		panic(err)
+	}
+	return s.Addr, func() {
+		s.Stop()
+		os.RemoveAll(dir)
+	}
+}
