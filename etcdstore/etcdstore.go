@@ -49,8 +49,8 @@
 // it was not applied.
 //
 // It keeps no lock delay; a place in the queue is kept until the session ends,
-// if its process dies; a hold is matched by its id alone, as ids are random and never
-// used again.
+// if its process dies; a hold is matched by its id, as ids are random and never used again, and
+// by its token as far as that is stored.
 //
 // # Requirements
 //
@@ -201,7 +201,7 @@ func (s *Store) Describe() store.Description {
 		Lacks: map[store.Promise]string{
 			store.PromiseLockDelay: "etcd deletes what a session kept as soon as the session is over",
 			store.PromisePlaceTime: "a place is kept until the session of its process ends, which is after at most the TTL",
-			store.PromiseMatch:     "a hold is matched by its id, which is random and never used again",
+			store.PromiseMatch:     "a hold is matched by its id, which is random and never used again; by its token too as far as that is stored",
 			store.PromiseUntil:     "who waits is told when the obstacle has gone",
 			store.PromiseExpiry:    "the claims of one process and TTL have one session, which is renewed for all of them",
 			store.PromiseHintToken: "the token is the revision of the look that shows the grant",

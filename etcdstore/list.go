@@ -109,11 +109,18 @@ func (l *lister) lasts(ctx context.Context, id int64) (time.Duration, error) {
 		return 0, err
 	}
 	l.left[id] = time.Duration(r.TTL) * time.Second
-	if r.TTL >= 0 {
-		l.left[id] += time.Second // it is cut to whole seconds
-		l.left[id] = min(l.left[id], time.Duration(r.GrantedTTL)*time.Second)
+	if r.TTL == 0 { // it is cut to whole seconds
+		l.left[id] = time.Millisecond
 	}
 	return l.left[id], nil
+}
+
+// known reports whether the row is a hold that may have this token. One that
+// waited for its grant has a token of a later revision, which is stored after a
+// second; until then each is taken for it.
+func (v *view) known(r *row, token int64) bool {
+	e := v.show(r, time.Second)
+	return e.Has(token) || r.granted && r.Token == 0 && token >= e.Token+maxBlock
 }
 
 // BreakHold implements [store.Inspector]: a hold that was broken is kept by a
@@ -146,7 +153,7 @@ func (s *Store) breakHold(ctx context.Context, b *store.Break) error {
 				r = &v.rows[i]
 			}
 		}
-		if r == nil || !r.granted {
+		if r == nil || !v.known(r, b.Token) {
 			return store.ErrLost
 		}
 		ops := []clientv3.Op{clientv3.OpDelete(r.key)}

@@ -179,6 +179,7 @@ func (s *Store) tell(ctx context.Context, m *mine, v *view, r *row, h *store.Hol
 	if left := keep - store.Now().Sub(since); r.Keep > 0 && !r.Shown {
 		r.Shown = true
 		if left > 0 {
+			r.Token = token // the minimum's own key has another revision
 			op, err := s.keepOp(ctx, r, left)
 			if err != nil {
 				return err
@@ -283,6 +284,7 @@ func (s *Store) adoptOnce(ctx context.Context, h *store.Hold, m *mine) (out stor
 		}
 		r.Shown = true
 		if left > 0 {
+			r.Token = h.Token
 			op, err := s.keepOp(ctx, r, left)
 			if err != nil {
 				return out, err

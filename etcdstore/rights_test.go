@@ -74,7 +74,7 @@ func TestTheLeastRightsSuffice(t *testing.T) {
 			return false
 		}
 	})
-	if err := a.BreakHold(t.Context(), store.Break{Name: "a", ID: waits.ID, Token: 1, Reason: "because"}); err != nil {
+	if err := a.BreakHold(t.Context(), store.Break{Name: "a", ID: waits.ID, Token: mustAsk(t, b, waits).Token, Reason: "because"}); err != nil {
 		t.Fatal(err)
 	}
 	if st := entriesOf(t, a, ""); len(st.Entries) != 1 || st.Entries[0].Broken != "because" {
