@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/redlockstore"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // Each server has a client of its own; the majority is the retry.
@@ -39,13 +41,10 @@ func ExampleOpen() {
 		fmt.Println(err)
 		return
 	}
-	_, err = holdfast.New(keeper, nil) // with the default TTL of 30 s
-	fmt.Println(errors.Is(err, holdfast.ErrInvalid))
-	keeper.Close()
-
-	err = redlockstore.Trust(context.Background(), nil, nil)
-	fmt.Println(err)
-	// Output:
-	// true
-	// invalid: 0 Redis clients: want 1 to 31, and better 3 or 5
+	defer keeper.Close()
+	_, err = keeper.Ask(context.Background(), store.Claim{
+		Name: "invoice/42", ID: store.NewProcess().NewID(), Limit: store.Full, Weight: store.Full, TTL: time.Minute,
+	})
+	fmt.Println(keeper.Describe().MaxTTL, errors.Is(err, store.ErrInvalid))
+	// Output: 20s true
 }
