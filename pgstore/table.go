@@ -57,10 +57,11 @@ type Store struct {
 
 	pingEvery time.Duration // of the connection that listens
 
-	ctx   context.Context // of what goes on in the background, ended by Close
-	end   context.CancelFunc
-	tasks sync.WaitGroup
-	swept atomic.Int64 // when old rows were last looked for, on our clock; 0: never
+	ctx     context.Context // of what goes on in the background, ended by Close
+	end     context.CancelFunc
+	tasks   sync.WaitGroup
+	crowded crowded
+	swept   atomic.Int64 // when old rows were last looked for, on our clock; 0: never
 }
 
 var _ interface {

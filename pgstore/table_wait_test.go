@@ -288,3 +288,36 @@ func TestWithoutATableNothingIsHeldAndNoneIsMade(t *testing.T) {
 	run(t, poolOf(other), sql)
 	mustHold(t, other, mutex("n"))
 }
+
+// The statement for a name that nobody waits for is not sent in vain again and
+// again, and is sent again when nobody waits any more.
+func TestAReleaseThatWakesIsOneStatementAndOneThatDoesNotIsTheShortOne(t *testing.T) {
+	s := newShared(t)
+	h, w := mustHold(t, s, mutex("n")), mutex("n")
+	mustAsk(t, s, w)
+	if err := s.Release(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	if !s.crowded.has("n") {
+		t.Error("after a release that woke somebody it is not remembered")
+	}
+	for range 2 {
+		a := mustAsk(t, s, w)
+		if !a.Granted {
+			t.Fatalf("%+v", a)
+		}
+		if err := s.Release(t.Context(), store.Hold{Name: "n", ID: w.ID, Token: a.Token}); err != nil {
+			t.Fatal(err)
+		}
+		if s.crowded.has("n") {
+			t.Error("after a release that woke nobody it is remembered")
+		}
+		w = mutex("n")
+	}
+	for i := range 2 * mostCrowded {
+		s.crowded.set(string(rune('a'+i)), true)
+	}
+	if n := len(s.crowded.names); n > mostCrowded {
+		t.Errorf("%d names are remembered", n)
+	}
+}

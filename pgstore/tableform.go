@@ -21,6 +21,7 @@ type found struct {
 	there   bool   // there is a row
 	verdict string // "": done; "L": lost; "I": not upgradeable
 	reason  []byte // why an operator broke the hold
+	woken   int64  // how many were told that they were granted
 	now     int64
 	form    int64
 	sane    bool // the arrays are of one length
@@ -104,8 +105,8 @@ func (s *Store) act(ctx context.Context, what, name, statement string, args ...a
 	var f *found
 	err := s.run(ctx, statement, args, func() { f = &found{} }, func(scan func(...any) error) error {
 		var r row
-		var woken, durable int64
-		if err := scan(append([]any{&f.verdict, &f.reason, &woken, &durable}, r.dests()...)...); err != nil {
+		var durable int64
+		if err := scan(append([]any{&f.verdict, &f.reason, &f.woken, &durable}, r.dests()...)...); err != nil {
 			return err
 		}
 		f.add(&r)

@@ -206,7 +206,7 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 		return err
 	}
 	args := []any{[]byte(h.Name), h.ID[:], h.Token, h.Used}
-	if h.Token != 0 {
+	if h.Token != 0 && !s.crowded.has(h.Name) {
 		done := false
 		err := s.run(ctx, s.do.releaseFast, args, func() { done = false }, func(func(...any) error) error { done = true; return nil })
 		if err != nil && !isNoTable(err) {
@@ -217,6 +217,9 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 		}
 	}
 	f, err := s.act(ctx, what, h.Name, s.do.release, args...)
+	if err == nil && h.Token != 0 {
+		s.crowded.set(h.Name, f.woken > 0)
+	}
 	if h.Token == 0 {
 		return err
 	}
@@ -234,4 +237,34 @@ func (s *Store) BreakHold(ctx context.Context, b store.Break) error {
 	reason := cmp.Or(b.Reason, "no reason given")
 	f, err := s.act(ctx, "break", b.Name, s.do.breaks, []byte(b.Name), b.ID[:], b.Token, []byte(reason), b.Now)
 	return cmp.Or(err, lostOr(f))
+}
+
+// crowded has names of which the last release woke somebody: most likely the
+// next will too, and the statement for a name that nobody waits for would be
+// sent in vain.
+type crowded struct {
+	mu    sync.Mutex
+	names map[string]bool
+}
+
+// mostCrowded bounds what is remembered.
+const mostCrowded = 1000
+
+func (c *crowded) has(name string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.names[name]
+}
+
+func (c *crowded) set(name string, is bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case !is:
+		delete(c.names, name)
+	case c.names == nil || len(c.names) >= mostCrowded:
+		c.names = map[string]bool{name: true}
+	default:
+		c.names[name] = true
+	}
 }
