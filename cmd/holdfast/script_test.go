@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -177,7 +178,9 @@ func exitCode(ts *testscript.TestScript, err error) int {
 // server freeze|thaw stops the script's own server from running, or lets it go
 // on. server password WORD starts another, which asks for the password; its
 // address is in $LOCKED. server evicting starts another, which drops keys when
-// its memory is full; its address is in $EVICTING.
+// its memory is full; its address is in $EVICTING. server cluster starts one of
+// three, whose addresses are in $CLUSTER; server sentinel a primary, a replica
+// and a Sentinel, whose address is in $SENTINEL.
 func server(ts *testscript.TestScript, _ bool, args []string) {
 	switch args[0] {
 	case "freeze":
@@ -190,8 +193,19 @@ func server(ts *testscript.TestScript, _ bool, args []string) {
 	case "evicting":
 		s := testserver.Redis(ts.Value(testKey{}).(testing.TB), "--maxmemory-policy", "allkeys-lru")
 		ts.Setenv("EVICTING", s.Addr)
+	case "cluster":
+		var hosts []string
+		for _, s := range testserver.RedisCluster(ts.Value(testKey{}).(testing.TB), 3) {
+			hosts = append(hosts, s.Addr)
+		}
+		ts.Setenv("CLUSTER", strings.Join(hosts, ","))
+	case "sentinel":
+		t := ts.Value(testKey{}).(testing.TB)
+		primary := testserver.Redis(t, "--repl-diskless-sync-delay", "0")
+		testserver.RedisReplica(t, primary)
+		ts.Setenv("SENTINEL", testserver.RedisSentinel(t, primary).Addr)
 	default:
-		ts.Fatalf("server %q: freeze, thaw, password or evicting", args)
+		ts.Fatalf("server %q: freeze, thaw, password, evicting, cluster or sentinel", args)
 	}
 }
 
