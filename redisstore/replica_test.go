@@ -247,6 +247,24 @@ func TestNothingIsToldAsOursThatTooFewReplicasConfirm(t *testing.T) {
 	}
 }
 
+// It is connected still, and has confirmed what was written before.
+func TestAReplicaThatHangsConfirmsNothing(t *testing.T) {
+	t.Parallel()
+	c := newCouple(t)
+	s := confirmed(t, clientOf(t, c.primary.Addr), 1)
+	warmUp(t, s)
+	c.replica.Freeze()
+	defer c.replica.Thaw()
+	claim := mutex("n")
+	_, err := s.Ask(t.Context(), claim)
+	unclear(t, "an ask", err)
+	c.replica.Thaw()
+	until(t, "the replica goes on, and confirms", func() bool {
+		a, err := s.Ask(t.Context(), claim)
+		return err == nil && a.Granted
+	})
+}
+
 // A hint that carried the grant would tell of what no replica may have.
 func TestAHintCarriesNoGrantWhereReplicasMustConfirm(t *testing.T) {
 	c := newCouple(t)
