@@ -14,6 +14,9 @@ import (
 // asks another.
 const reloadTime = time.Second
 
+// reloadPause is between two such attempts at least, however many commands fail.
+const reloadPause = 100 * time.Millisecond
+
 // lane is the lane of the key's server. On a cluster each has its own, so that
 // one that hangs does not hold up the others.
 func (s *Store) lane(ctx context.Context, key string) *lane {
@@ -66,13 +69,17 @@ func (s *Store) reload() {
 		ctx, cancel := context.WithTimeout(s.ctx, reloadTime)
 		defer cancel()
 		s.masters(ctx) // if in vain, the next failure tries again
+		select {
+		case <-time.After(reloadPause):
+		case <-s.ctx.Done():
+		}
 	})
 }
 
 // elsewhere reports whether the error may mean that another server has the name
 // by now.
 func elsewhere(err error) bool {
-	if err == nil {
+	if err == nil || errors.Is(err, context.Canceled) { // who asked has left
 		return false
 	}
 	var server redis.Error

@@ -100,7 +100,7 @@ func (s *Store) redirected(ctx context.Context, c *command) (destination, bool) 
 // pipeline sends the commands to one server, and leaves in each its outcome: of
 // one that tells of something which is ours, only if enough replicas have it.
 func (s *Store) pipeline(ctx context.Context, to destination, commands []*command) {
-	bound := confirmTime
+	bound := s.confirmTime
 	if client, ok := to.server.(*redis.Client); ok {
 		if t := client.Options().ReadTimeout; t > 0 {
 			bound = min(bound, t/4)

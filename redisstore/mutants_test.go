@@ -31,5 +31,5 @@ func TestTheTestsCatchEachMutantOfTheFleet(t *testing.T) {
 			Name: m.name, Pkg: "redisstore", Test: m.test, Edits: []mutant.Edit{{File: m.file, Old: m.old, New: m.new}},
 		})
 	}
-	mutant.Catch(t, all)
+	mutant.Catch(t, all, "HOLDFAST_TEST_PATIENCE=20s")
 }

@@ -162,8 +162,9 @@ type Store struct {
 	scripts *scripts
 	clock   func() int64 // nil but in tests: the server's clock
 
-	replicas  int           // that must confirm
-	pingEvery time.Duration // of mailboxes
+	replicas    int           // that must confirm
+	confirmTime time.Duration // how long they are waited for
+	pingEvery   time.Duration // of mailboxes
 
 	ctx   context.Context // of all exchanges and mailboxes, ended by Close
 	end   context.CancelFunc
@@ -240,7 +241,7 @@ func newStore(client redis.UniversalClient, o *Options, clock func() int64) (*St
 	}
 	s := &Store{
 		client: client, address: addressOf(client), prefix: cmp.Or(o.Prefix, DefaultPrefix), scripts: live(), clock: clock,
-		replicas: o.Replicas, pingEvery: pingEvery, lanes: map[string]*lane{},
+		replicas: o.Replicas, confirmTime: confirmTime, pingEvery: pingEvery, lanes: map[string]*lane{},
 	}
 	s.one.s = s
 	switch {

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"os"
 	"testing"
 	"time"
 
@@ -47,7 +48,14 @@ func newShared(t testing.TB) *Store {
 	return s
 }
 
-const patience = 30 * time.Second
+// patience bounds what is waited for. A search for mutants cannot wait that long
+// for each of them.
+var patience = func() time.Duration {
+	if d, err := time.ParseDuration(os.Getenv("HOLDFAST_TEST_PATIENCE")); err == nil {
+		return d
+	}
+	return 30 * time.Second
+}()
 
 // until polls for something that must happen.
 func until(t testing.TB, what string, f func() bool) {

@@ -167,6 +167,18 @@ func confirmed(t testing.TB, client redis.UniversalClient, n int) *Store {
 	return s
 }
 
+// soonHold asks until replicas have confirmed it, which may be busy.
+func soonHold(t testing.TB, s *Store, c store.Claim) store.Hold {
+	t.Helper()
+	var h store.Hold
+	until(t, "replicas confirm", func() bool {
+		a, err := s.Ask(t.Context(), c)
+		h = store.Hold{Name: c.Name, ID: c.ID, Token: a.Token, TTL: c.TTL}
+		return err == nil && a.Granted
+	})
+	return h
+}
+
 func unclear(t testing.TB, what string, err error) {
 	t.Helper()
 	if !errors.Is(err, store.ErrUnavailable) || store.Definite(err) {
@@ -185,16 +197,15 @@ func TestNothingIsToldAsOursThatTooFewReplicasConfirm(t *testing.T) {
 	s := confirmed(t, client, 1)
 	upgradeable := mutex("upgradeable")
 	upgradeable.Weight = store.Upgradeable
-	held, up, waits := mustHold(t, s, mutex("held")), mustHold(t, s, upgradeable), mutex("held")
+	held, up, waits := soonHold(t, s, mutex("held")), soonHold(t, s, upgradeable), mutex("held")
 	if a := mustAsk(t, s, waits); a.Granted {
 		t.Fatal("two hold it")
 	}
 	holds := []store.Hold{held, up}
-	for _, r := range s.Renew(t.Context(), holds) {
-		if r.Err != nil {
-			t.Fatal(r.Err)
-		}
-	}
+	until(t, "replicas confirm renewals", func() bool {
+		r := s.Renew(t.Context(), holds)
+		return r[0].Err == nil && r[1].Err == nil
+	})
 
 	c.cut(t)
 	c1, c2 := mutex("one"), mutex("two")
@@ -252,7 +263,7 @@ func TestAReplicaThatHangsConfirmsNothing(t *testing.T) {
 	t.Parallel()
 	c := newCouple(t)
 	s := confirmed(t, clientOf(t, c.primary.Addr), 1)
-	warmUp(t, s)
+	soonHold(t, s, mutex("before"))
 	c.replica.Freeze()
 	defer c.replica.Thaw()
 	claim := mutex("n")
@@ -276,7 +287,7 @@ func TestAHintCarriesNoGrantWhereReplicasMustConfirm(t *testing.T) {
 			t.Fatal(err)
 		}
 		name := fmt.Sprint("name ", n)
-		h, w := mustHold(t, s, mutex(name)), mutex(name)
+		h, w := soonHold(t, s, mutex(name)), mutex(name)
 		w.ID = p.NewID()
 		mustAsk(t, s, w)
 		if err := s.Release(t.Context(), h); err != nil {
@@ -304,7 +315,7 @@ func TestAPrimaryThatNobodyFollowsGrantsNothingThatReplicasMustConfirm(t *testin
 		t.Fatal(err)
 	}
 	defer s.Close()
-	mustHold(t, s, mutex("before"))
+	soonHold(t, s, mutex("before"))
 	c.primary.Kill()
 	watcher := redis.NewSentinelClient(&redis.Options{Addr: sentinel.Addr})
 	defer watcher.Close()
@@ -353,7 +364,7 @@ func TestWithoutTheRightToWaitReplicasAreNotAskedInVain(t *testing.T) {
 		t.Errorf("without +wait: %v, want not allowed", err)
 	}
 	with := confirmed(t, user(t, c.primary, "more", append(rights(t), "+wait")...), 1)
-	mustHold(t, with, mutex("m"))
+	soonHold(t, with, mutex("m"))
 }
 
 func TestTheCheckWarnsOfReplicasThatAreNotThere(t *testing.T) {
