@@ -17,7 +17,9 @@ import (
 func ExampleNew() {
 	var clients []*redis.Client
 	for _, addr := range []string{"10.0.0.1:6379", "10.0.1.1:6379", "10.0.2.1:6379"} {
-		clients = append(clients, redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, DialerRetries: 1}))
+		c := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, DialerRetries: 1})
+		defer c.Close()
+		clients = append(clients, c)
 	}
 	keeper, err := redlockstore.New(clients, nil)
 	if err != nil {
