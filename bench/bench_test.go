@@ -31,6 +31,7 @@ func TestSuitesRun(t *testing.T) {
 		"etcd":     {"holdfast", etcdMutex, barePut, "hand-off p50", "locks/s"},
 		"redis":    {"holdfast", "redislock", "redsync", "rueidislock", "SET NX + delete", "PING", "commands/lock"},
 		"postgres": {"holdfast", "table lease", "advisory lock", "hand-off p50", "kB"},
+		"mysql":    {"holdfast", "table lease", "GET_LOCK", "hand-off p50", "statements/s"},
 		"crowd":    {"holdfast", "redislock", "redsync", "rueidislock", "100 goroutines of one process", "two processes of 50"},
 		"scale":    {"holdfast, memory", "holdfast, Redis", "frozen for half of the TTL: 0 of 20 lost", "for twice the TTL: 20 of 20 lost", "1 subscription"},
 		"command":  {"holdfast run x", "flock", "timeout", "process 1", "package initialisation"},
@@ -55,7 +56,7 @@ func TestSuitesRun(t *testing.T) {
 
 func TestUnknownSuiteIsRefused(t *testing.T) {
 	err := run(t.Context(), setup{rounds: 1, slice: 1, turns: 1, held: 1, ttl: 1, seeds: 1, proveFor: 1}, "nonsense")
-	if err == nil || !strings.Contains(err.Error(), "memory, file, redis, redlock, postgres, crowd, scale, command, faults") {
+	if err == nil || !strings.Contains(err.Error(), "memory, file, redis, postgres, mysql, redlock, etcd, crowd, scale, command, faults") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -102,3 +102,9 @@ func mariaDBReady(addr string) error {
 	}
 	return nil
 }
+
+// StartMariaDB starts a MariaDB server in a directory, for a program that is no
+// test. It stops with Stop; a failure of that panics.
+func StartMariaDB(dir string, args ...string) (*Server, error) {
+	return startMariaDB(panicker{}, dir, args)
+}

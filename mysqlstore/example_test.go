@@ -1,0 +1,46 @@
+package mysqlstore_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/mysqlstore"
+)
+
+// Locks on the connections that a program has anyway.
+func ExampleNew() {
+	db, err := sql.Open("mysql", "app:secret@tcp(db-1:3306)/shop")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer db.Close()
+	keeper, err := mysqlstore.New(db, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	locks, err := holdfast.New(keeper, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer locks.Close()
+	ran, err := locks.Mutex("nightly").TryDo(context.Background(), func(ctx context.Context) error {
+		return nil // one of all processes is here
+	})
+	fmt.Println(ran, err)
+}
+
+// For a user who may not make tables: what to hand to who may.
+func ExampleSchema() {
+	schema, err := mysqlstore.Schema(&mysqlstore.Options{Database: "ops", Table: "locks"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(schema[:40])
+	// Output: CREATE TABLE IF NOT EXISTS `ops`.`locks`
+}
