@@ -157,6 +157,9 @@ func postgresSuite(ctx context.Context, s setup) error {
 			return err
 		}
 	}
+	if err := sessionPairs(ctx, s, testserver.PostgresURL(server.Addr)); err != nil {
+		return err
+	}
 	runners, stop, err := handoffRunners(ctx, s, "postgres", onPostgres, url)
 	if err != nil {
 		return err
