@@ -191,7 +191,7 @@ func (d *duel) translated(o op) op {
 	}
 	if p := d.learned[o.broken.ID]; p != nil {
 		o.broken.Token = p.store
-	} else if o.kind == "break" { // nobody was told it: one that the store cannot rule out
+	} else if d.c2 != nil && o.kind == "break" { // nobody was told it: one that the store cannot rule out
 		o.broken.Token = math.MaxInt64
 	}
 	return o
