@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -15,11 +16,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/mutant"
 	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/redlockstore"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -94,6 +97,28 @@ func TestCommandOnMariaDB(t *testing.T) {
 		env.Setenv("HOLDFAST_STORE", "mysql://root@"+addr+"/locks?table=cli_"+store.NewProcess().String())
 	}, "break-now-frees-at-once", "break-takes-a-hold-away", "check-tells-whether-it-is-held", "first-come-first-served", "json-is-one-object-a-line",
 		"ls-and-show", "names-are-completed", "refused-says-who", "slots-are-counted", "tokens-grow")
+}
+
+// Three nodes a script, of which one can be killed. The timeout is long because a
+// loaded machine is no dead node.
+func TestCommandOnRedlock(t *testing.T) {
+	runScripts(t, "redlock", func(env *testscript.Env) {
+		var nodes []*testserver.Server
+		var clients []*redis.Client
+		var urls []string
+		for range 3 {
+			s := testserver.Redis(env.T().(testing.TB))
+			c := redis.NewClient(&redis.Options{Addr: s.Addr})
+			defer c.Close()
+			nodes, clients, urls = append(nodes, s), append(clients, c), append(urls, "redis://"+s.Addr)
+		}
+		if err := redlockstore.Trust(context.Background(), clients, &redlockstore.Options{Timeout: patience}); err != nil {
+			env.T().Fatal(err)
+		}
+		env.Setenv("HOLDFAST_STORE", "redlock:"+strings.Join(urls, ",")+"?timeout=10s")
+		env.Values["nodes"] = nodes
+	}, "break-now-frees-at-once", "break-takes-a-hold-away", "check-tells-whether-it-is-held", "first-come-first-served", "killed-holder-frees-the-name",
+		"ls-and-show", "readers-share", "redlock-of-three-nodes", "refused-says-who", "stopped-past-the-ttl-is-lost")
 }
 
 // patience bounds every waiting here. It is long because a loaded machine is no
@@ -180,7 +205,9 @@ func exitCode(ts *testscript.TestScript, err error) int {
 // address is in $LOCKED. server evicting starts another, which drops keys when
 // its memory is full; its address is in $EVICTING. server cluster starts one of
 // three, whose addresses are in $CLUSTER; server sentinel a primary, a replica
-// and a Sentinel, whose address is in $SENTINEL.
+// and a Sentinel, whose address is in $SENTINEL. server kill N kills one of the
+// script's own nodes, from 1 on; server young starts three that have been up for
+// no time, whose store is in $YOUNG.
 func server(ts *testscript.TestScript, _ bool, args []string) {
 	switch args[0] {
 	case "freeze":
@@ -204,8 +231,18 @@ func server(ts *testscript.TestScript, _ bool, args []string) {
 		primary := testserver.Redis(t, "--repl-diskless-sync-delay", "0")
 		testserver.RedisReplica(t, primary)
 		ts.Setenv("SENTINEL", testserver.RedisSentinel(t, primary).Addr)
+	case "kill":
+		i, err := strconv.Atoi(args[1])
+		ts.Check(err)
+		ts.Value("nodes").([]*testserver.Server)[i-1].Kill()
+	case "young":
+		var urls []string
+		for range 3 {
+			urls = append(urls, "redis://"+testserver.Redis(ts.Value(testKey{}).(testing.TB)).Addr)
+		}
+		ts.Setenv("YOUNG", "redlock:"+strings.Join(urls, ",")+"?timeout=10s")
 	default:
-		ts.Fatalf("server %q: freeze, thaw, password, evicting, cluster or sentinel", args)
+		ts.Fatalf("server %q: freeze, thaw, kill, password, evicting, cluster, sentinel or young", args)
 	}
 }
 
