@@ -56,6 +56,29 @@ func handOver(t *testing.T, s *Store, name string, next func() store.Hint) {
 	}
 }
 
+// Of those who wait only the next hears of a release.
+func TestOnlyWhoIsGrantedIsWoken(t *testing.T) {
+	s := newShared(t)
+	next := mailboxOf(t, s)
+	h := mustHold(t, s, mutex("n"))
+	claims := []store.Claim{mutex("n"), mutex("n"), mutex("n")}
+	for _, c := range claims {
+		if a := mustAsk(t, s, c); a.Granted {
+			t.Fatal("two hold it")
+		}
+	}
+	for i, c := range claims {
+		if err := s.Release(t.Context(), h); err != nil {
+			t.Fatal(err)
+		}
+		got := next()
+		if got.ID != c.ID || got.Token <= h.Token {
+			t.Fatalf("after %d hand-overs comes the hint %+v, want one for %v with a token", i, got, c.ID)
+		}
+		h = store.Hold{Name: "n", ID: c.ID, Token: got.Token}
+	}
+}
+
 func TestAMailboxIsOpenedAgainAfterABreakAndTellsThatHintsMayBeMissing(t *testing.T) {
 	server := testserver.Postgres(t, "-c", "idle_session_timeout=300ms")
 	direct := poolOn(t, server.Addr)

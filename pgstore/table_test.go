@@ -6,7 +6,6 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/queue"
 	"github.com/holdfast-go/holdfast/store/storetest"
@@ -18,13 +17,13 @@ func tableOn(t testing.TB, pool *pgxpool.Pool, o *Options) *Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s
+	return edited(t, s)
 }
 
 // newShared returns a Store on the shared server, closed when the test ends.
 func newShared(t testing.TB) *Store {
 	t.Helper()
-	addr := testserver.SharedPostgres(t)
+	addr := sharedAddr(t)
 	s := tableOn(t, poolOn(t, addr), &Options{Schema: apart(t, addr)})
 	t.Cleanup(func() { s.Close() })
 	return s
@@ -68,7 +67,7 @@ func state(t testing.TB, s *Store, name string) store.State {
 }
 
 func TestTable(t *testing.T) {
-	addr := testserver.SharedPostgres(t)
+	addr := sharedAddr(t)
 	pool, schema := poolOn(t, addr, func(c *pgxpool.Config) { c.MaxConns = 20 }), apart(t, addr)
 	storetest.Run(t, func(t *testing.T) store.Store { return tableOn(t, pool, &Options{Schema: schema}) })
 }
@@ -76,14 +75,14 @@ func TestTable(t *testing.T) {
 func TestTableDifferential(t *testing.T) {
 	storetest.Differential(t, storetest.Clocked{
 		Open: func(t *testing.T, clock func() queue.Time) func() store.Store {
-			addr := testserver.SharedPostgres(t)
+			addr := sharedAddr(t)
 			pool, schema := poolOn(t, addr), apart(t, addr)
 			return func() store.Store {
 				s, err := newStore(onPgx(pool), &Options{Schema: schema}, func() int64 { return clock().Clock })
 				if err != nil {
 					t.Fatal(err)
 				}
-				return s
+				return edited(t, s)
 			}
 		},
 		Stored: func(t *testing.T, s store.Store, name string) queue.Queue {

@@ -1,0 +1,108 @@
+package pgstore
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+)
+
+const (
+	// mutantEnv has the number of the mutant that a process of the tests is to be.
+	mutantEnv = "HOLDFAST_TEST_POSTGRES_MUTANT"
+	// addrEnv has the address of the server that it shares with who started it.
+	addrEnv = "HOLDFAST_TEST_POSTGRES"
+)
+
+// tableMutants are one wrong thing each in the statements as they are sent.
+var tableMutants = []struct{ name, test, old, new string }{
+	{"a token is the last one again", "TestTableDifferential", "greatest(t.last + 1, now) AS first", "greatest(t.last + 0, now) AS first"},
+	{"a token behind others is the last one again", "TestTableDifferential", "greatest(v.last + 1, v.now) AS first", "greatest(v.last + 0, v.now) AS first"},
+	{"what is over stays in the way", "TestTableDifferential", "WHERE NOT c.gone AND v.now < CASE", "WHERE NOT c.gone AND 0 < CASE"},
+	{"any token gives back", "TestTableDifferential", " AND token = ARRAY[$3::bigint]", " AND ARRAY[$3::bigint] <> token"},
+	{"any token gives back beside others", "TestTableDifferential", "$3::bigint = 0 OR a.token = $3::bigint", "$3::bigint = 0 OR a.token <> 0"},
+	{"a broken hold is renewed", "TestTableDifferential", " AND t.broken[array_position(t.id, h.id)] = ''", ""},
+	{"a broken hold is renewed beside others", "TestTableDifferential", "a.token <> 0 AND a.expires > t.now AND a.broken = ''", "a.token <> 0 AND a.expires > t.now"},
+	{"an expired hold is renewed", "TestTableDifferential", "a.expires > t.now AND a.broken = '' THEN '' ELSE 'L'", "a.broken = '' THEN '' ELSE 'L'"},
+	{"a renewal moves the expiry back", "TestTableDifferential", "greatest(t.expires[array_position(t.id, h.id)], ", "greatest(0, "},
+	{"a writer is let in as a reader", "TestTableDifferential", "sum(CASE WHEN d.token = 0 THEN d.weight ELSE 0 END)", "sum(CASE WHEN d.token = 0 THEN 1 ELSE 0 END)"},
+	{"who holds takes no room", "TestTableDifferential", "sum(weight) FILTER (WHERE token <> 0)", "sum(weight) FILTER (WHERE token < 0)"},
+	{"a minimum hold is given back", "TestTableDifferential", " AND since[1] + keep[1] <= ", " AND since[1] + 0 <= "},
+	{"a minimum hold ends with the lease", "TestTableDifferential", "CASE WHEN c.shown THEN c.since + c.keep END", "CASE WHEN c.shown THEN c.since END"},
+	{"nothing is kept back after an expiry", "TestTableDifferential", "greatest(c.expires + c.delay,", "greatest(c.expires,"},
+	{"what is given back is kept back", "TestTableDifferential", "CASE WHEN m.m THEN 0 ELSE e.delay END AS delay", "e.delay AS delay"},
+	{"an upgrade is not wanted", "TestTableDifferential", "CASE WHEN m.m THEN $5::int ELSE e.want END AS want", "CASE WHEN m.m THEN least(e.weight, $5::int) ELSE e.want END AS want"},
+	{"others pass an upgrade", "TestTableDifferential", "d.token = 0 AND r.upgrading IS NULL AND NOT", "d.token = 0 AND NOT"},
+	{"a refused try takes a place", "TestTableDifferential", "(r.mismatch OR v.try AND NOT g.granted)", "(r.mismatch OR v.try AND false)"},
+	{"a refused try comes to the row's lock", "TestARefusedTryWritesNothing", "AND (id <> '{}' OR form <> 1))", "AND (id = '{}' AND form <> 1))"},
+	{"a row is decided on as it was before the wait", "TestWhoWaitedForTheRowDecidesOnWhatIsThereThen", "WHERE name = $1::bytea FOR UPDATE", "WHERE name = $1::bytea"},
+	{"who is not granted is woken too", "TestOnlyWhoIsGrantedIsWoken", "WHERE (granted OR upgraded) AND own", "WHERE true AND own"},
+	{"a grant does not wait for the disk", "TestWhatWasGrantedAndRenewedOutlivesACrashOfTheServer", "set_config('synchronous_commit', 'on', true)", "set_config('synchronous_commit', 'off', true)"},
+}
+
+// sharedAddr is where the server is that the tests of this package share, and
+// the mutants with them.
+func sharedAddr(t testing.TB) string {
+	t.Helper()
+	if addr := os.Getenv(addrEnv); addr != "" {
+		return addr
+	}
+	return testserver.SharedPostgres(t)
+}
+
+// edited makes the statements of s those of the mutant that this process is to
+// be, if it is one.
+func edited(t testing.TB, s *Store) *Store {
+	t.Helper()
+	env := os.Getenv(mutantEnv)
+	if env == "" {
+		return s
+	}
+	var i int
+	if _, err := fmt.Sscan(env, &i); err != nil {
+		t.Fatal(err)
+	}
+	met := 0
+	d := s.do
+	for _, one := range []*string{&d.askFast, &d.releaseFast, &d.renewFast, &d.ask, &d.renew, &d.change, &d.release, &d.breaks, &d.view, &d.list} {
+		met += strings.Count(*one, tableMutants[i].old)
+		*one = strings.ReplaceAll(*one, tableMutants[i].old, tableMutants[i].new)
+	}
+	if met == 0 {
+		t.Fatal("nothing is edited: no statement has it")
+	}
+	return s
+}
+
+// Each statement with one thing wrong is found out.
+func TestTheTestsCatchEachMutantOfTheStatements(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it runs the comparison some twenty times: half a minute")
+	}
+	addr := sharedAddr(t)
+	var wg sync.WaitGroup
+	slot := make(chan struct{}, 3)
+	for i, m := range tableMutants {
+		wg.Go(func() {
+			slot <- struct{}{}
+			defer func() { <-slot }()
+			cmd := exec.Command(os.Args[0], "-test.run", "^"+m.test+"$")
+			cmd.Env = append(os.Environ(), mutantEnv+"="+fmt.Sprint(i), addrEnv+"="+addr, "HOLDFAST_TEST_STEPS=6000", "HOLDFAST_TEST_PATIENCE=5s")
+			out, err := cmd.CombinedOutput()
+			text := string(out)
+			switch {
+			case err == nil:
+				t.Errorf("%s: %s passes: %s", m.name, m.test, text)
+			case !strings.Contains(text, "--- FAIL: "+m.test), strings.Contains(text, "nothing is edited"),
+				strings.Contains(text, "SQLSTATE"), // it is no statement any more
+				m.test == "TestTableDifferential" && !strings.Contains(text, "the model "):
+				t.Errorf("%s: it fails otherwise than it should: %s", m.name, text)
+			}
+		})
+	}
+	wg.Wait()
+}
