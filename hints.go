@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -20,11 +21,18 @@ type hints struct {
 	subscribed bool
 	under      chan struct{} // closed when the subscribing under way ends; nil: none is
 	again      clock.Instant // after a failure: not before
+	deaf       bool          // the newest failure was that nobody can listen here
 }
 
-// resubscribeAfter is how long a failed subscription is left alone; until then
-// waiters poll.
-const resubscribeAfter = 5 * time.Second
+const (
+	// resubscribeAfter is how long a failed subscription is left alone; until
+	// then waiters poll.
+	resubscribeAfter = 5 * time.Second
+	// deafFor is how long one is left alone of which the store says that nobody
+	// can listen. It is no outage, and who tries holds up his own claim; but what
+	// is in between may change while we live.
+	deafFor = 10 * time.Minute
+)
 
 func (h *hints) init(e *engine) {
 	h.e = e
@@ -76,6 +84,11 @@ func (h *hints) watch(s *settings, under chan struct{}) {
 	h.mu.Lock()
 	h.subscribed = err == nil
 	h.again = h.e.now().Add(resubscribeAfter)
+	told := h.deaf
+	if h.deaf = errors.Is(err, store.ErrUnsupported); h.deaf {
+		h.again = h.e.now().Add(deafFor)
+	}
+	told = told && h.deaf
 	h.under = nil
 	if err == nil {
 		for _, ch := range h.waiting { // who has polled until now looks once more
@@ -84,7 +97,7 @@ func (h *hints) watch(s *settings, under chan struct{}) {
 	}
 	h.mu.Unlock()
 	close(under)
-	if err != nil && !h.e.isClosing() {
+	if err != nil && !told && !h.e.isClosing() {
 		s.Logger.Warn("holdfast: no wake-ups, waiters poll", "store", h.e.desc.Store, "err", err)
 	}
 }

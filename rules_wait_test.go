@@ -3,6 +3,8 @@ package holdfast
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -105,6 +107,32 @@ func TestRule5_ASubscriptionThatFailedIsTriedAgainAndThenLooked(t *testing.T) {
 		o.release()
 		w.got()
 		same(t, "asks after the hint", len(s.made("ask")), asked)
+	})
+}
+
+// As behind a pooler: it is no outage, so it is told once and tried seldom.
+func TestRule5_WhereNobodyCanListenItIsSaidOnceAndTriedSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		s := newLink(t)
+		o := other(t, s.mem, "a", 10*time.Hour)
+		s.on(func(c *call) fate {
+			if c.op == "watch" && c.n < 3 {
+				return fate{fail: fmt.Errorf("%w: nobody can listen", store.ErrUnsupported)}
+			}
+			return fate{}
+		})
+		locks := locker(t, withHints{s}, &Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		w := waits(t, locks.Mutex("a").Lock)
+		time.Sleep(deafFor - time.Second)
+		same(t, "subscriptions", len(s.made("watch")), 1)
+		time.Sleep(5 * deafFor)
+		same(t, "subscriptions", len(s.made("watch")), 4) // the last came through
+		if n := strings.Count(log.String(), "no wake-ups"); n != 1 {
+			t.Errorf("it is said %d times: %s", n, log.String())
+		}
+		o.release()
+		w.got()
 	})
 }
 

@@ -140,7 +140,9 @@ type Watcher interface {
 	// once for a process that has come to wait. sink does not block and is
 	// safe for concurrent use. ctx bounds the call, not the watching. After a
 	// break in the connection the store subscribes again by itself and then
-	// delivers the zero Hint, which means: look, all of you.
+	// delivers the zero Hint, which means: look, all of you. An error that
+	// matches ErrUnsupported says that nobody can be woken here, which is not
+	// likely to change: it is tried again seldom.
 	Watch(ctx context.Context, p Process, sink func(Hint)) error
 }
 
