@@ -23,7 +23,11 @@ func (f *frontend) orphaned() int {
 func (f *frontend) expired() int {
 	f.killAll()
 	f.take(true)
-	tell("process %d, which holds the lock, was stopped or hangs: all was killed before the lock ran out", f.engine)
+	if f.board.endless.Load() {
+		tell("process %d, which holds the lock, was stopped or hangs, so that nobody would notice a loss: all was killed", f.engine)
+	} else {
+		tell("process %d, which holds the lock, was stopped or hangs: all was killed before the lock ran out", f.engine)
+	}
 	return exitLost
 }
 

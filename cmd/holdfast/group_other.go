@@ -70,7 +70,7 @@ func enter([]string)                         {}
 func needFront()                             {}
 func frontPID() int                          { return os.Getpid() }
 func announce(store.Store, *holdfast.Leases) {}
-func armFront(time.Duration)                 {}
+func armFront(time.Duration, bool)           {}
 func disarmFront()                           {}
 func quit(code int)                          { os.Exit(code) }
 

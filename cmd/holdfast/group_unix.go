@@ -189,10 +189,15 @@ func presence(s store.Store, leases *holdfast.Leases) (*os.File, error) {
 	return nil, nil
 }
 
-// armFront has the front kill all in d unless it is armed anew. disarmFront
-// is for when nothing is left to kill.
-func armFront(d time.Duration) { above.board.deadline.Store(int64(clock.Boot() + d)) }
-func disarmFront()             { above.board.deadline.Store(0) }
+// armFront has the front kill all in d unless it is armed anew; endless says
+// that the lock does not run out soon after. disarmFront is for when nothing is
+// left to kill.
+func armFront(d time.Duration, endless bool) {
+	above.board.endless.Store(endless)
+	above.board.deadline.Store(int64(clock.Boot() + d))
+}
+
+func disarmFront() { above.board.deadline.Store(0) }
 
 // codeOfSignal is the exit code of one who ends because of the signal.
 func codeOfSignal(sig os.Signal) int { return 128 + int(sig.(syscall.Signal)) }

@@ -30,6 +30,7 @@ type board struct {
 	// front kills all that is below it; 0 while there is nothing to be killed.
 	deadline atomic.Int64
 	group    atomic.Int64 // the command's process group; 0: there is none
+	endless  atomic.Bool  // the deadline is no end of the lock, which has none
 }
 
 func openBoard(fd int) (*board, error) {

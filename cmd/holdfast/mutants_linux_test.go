@@ -27,6 +27,7 @@ var mutants = []mutant.Broken{
 	one("the front does not keep the session", "TestSession_WhoWaitsGetsInOnlyWhenAllIsKilled", "group_unix.go", "return s.Presence()\n", "return nil, nil\n"),
 	one("TERM when it is too late for that", "TestSession_ALossKillsAtOnce", "hold.go", " || j.ttl == 0,", ","),
 	one("nobody acts for a stopped engine without deadline", "TestSession_AStoppedEngineEndsTheCommand", "supervise.go", "return clock.Now().Add(silence)", "return clock.Now().Add(time.Hour)"),
+	one("a lock without end is said to run out", "TestSession_AStoppedEngineEndsTheCommand", "deadman_unix.go", "if f.board.endless.Load() {", "if false {"),
 	one("a TTL for a store that has none", "TestSession_TheCommandIsToldOfNoTTLAndOfNoToken", "run.go", "j.ttl = 0 // there", "_ = 0 // there"),
 	one("a token that is none is told", "TestSession_TheCommandIsToldOfNoTTLAndOfNoToken", "hold.go", "if l.Token != 0 {", "if true {"),
 	one("times are told that nobody knows", "TestSession_ARefusalSaysWho", "journal.go", "if !h.Since.IsZero() {", "if true {"),
@@ -38,7 +39,7 @@ var mutants = []mutant.Broken{
 	one("nobody acts for a stopped engine", "TestAStoppedEngineEndsTheCommandBeforeSomebodyElseGetsIn/file", "front_unix.go",
 		"if f.board.over() {", "if false {"),
 	one("the front acts too late", "TestAStoppedEngineEndsTheCommandBeforeSomebodyElseGetsIn/file", "supervise.go",
-		"s.deadline.Sub(last) / 4", "s.deadline.Sub(last) * 4"),
+		"s.deadline.Sub(last)/4", "s.deadline.Sub(last)*4"),
 	{Name: "the front acts by what it knew when it set its timer", Pkg: "cmd/holdfast", Test: "TestALongStopOfTheFrontLosesNothing/file", Edits: []mutant.Edit{
 		{File: "cmd/holdfast/front_unix.go", Old: "\t<-due.C\n", New: "\t<-due.C\n\tvar known int64\n"},
 		{File: "cmd/holdfast/front_unix.go", Old: "if f.board.over() {", New: "var then board\n\t\t\tthen.deadline.Store(known)\n\t\t\tif then.over() {"},

@@ -140,6 +140,9 @@ func TestSession_AStoppedEngineEndsTheCommand(t *testing.T) {
 	if after := time.Since(stopped); after < silence/2 {
 		t.Errorf("ended after %v", after)
 	}
+	if said := r.text("stderr"); !strings.Contains(said, "was stopped or hangs") || strings.Contains(said, "ran out") {
+		t.Errorf("of a lock that does not run out it says %q", said)
+	}
 	r.nothingLeft()
 	r.before(next)
 }

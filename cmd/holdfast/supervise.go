@@ -136,7 +136,7 @@ func (s *supervisor) look() time.Duration {
 	term, last := s.schedule()
 	// The front kills when we should have and have not. It comes a little later,
 	// not to overtake us on a busy machine.
-	armFront(last.Add(s.deadline.Sub(last) / 4).Sub(now))
+	armFront(last.Add(s.deadline.Sub(last)/4).Sub(now), s.ttl == 0)
 	if s.group == nil {
 		return 0
 	}
