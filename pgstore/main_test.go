@@ -1,6 +1,8 @@
 package pgstore
 
 import (
+	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -11,7 +13,16 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(testserver.Main{M: m}) }
+func TestMain(m *testing.M) {
+	if url := os.Getenv(workerEnv); url != "" {
+		if err := worker(url); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(testserver.Main{M: m})
+}
 
 const patience = 30 * time.Second
 

@@ -1,10 +1,8 @@
 package pgstore
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -243,105 +241,6 @@ func TestAPoolOfOneConnectionIsEnough(t *testing.T) {
 		}
 	}
 	wg.Wait()
-}
-
-// crowdFor is how long the crowd fights for one name; a minute tells more.
-func crowdFor(t *testing.T) time.Duration {
-	s := cmp.Or(os.Getenv("HOLDFAST_TEST_CROWD"), "6s")
-	d, err := time.ParseDuration(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
-}
-
-// Sixteen lockers, each with a pool of its own, want one name under a TTL that
-// often ends before they do; some crash. HOLDFAST_TEST_CROWD is for how long.
-func TestNeverTwoHoldANameThatManyWantForAMoment(t *testing.T) {
-	server := testserver.Postgres(t, "-c", "max_connections=200")
-	type span struct {
-		token      int64
-		begin, end time.Time
-	}
-	var mu sync.Mutex
-	var spans []span
-	lost := 0
-	ctx, cancel := context.WithTimeout(t.Context(), crowdFor(t))
-	defer cancel()
-	var wg sync.WaitGroup
-	for i := range 16 {
-		s := tableOn(t, poolOn(t, server.Addr), nil)
-		defer s.Close()
-		wg.Go(func() {
-			for n := 0; ctx.Err() == nil; n++ {
-				c := mutex("hot")
-				c.TTL, c.Place = minTTL, minTTL
-				var begin, sent time.Time
-				var token int64
-				for token == 0 && ctx.Err() == nil {
-					sent = time.Now()
-					a, err := s.Ask(ctx, c)
-					begin = time.Now()
-					switch {
-					case errors.Is(err, store.ErrLost):
-						c.ID = me.NewID() // the place lapsed
-					case err != nil:
-						if ctx.Err() == nil {
-							t.Errorf("ask: %v", err)
-						}
-						return
-					case a.Granted:
-						token = a.Token
-					default:
-						time.Sleep(min(a.Until, 5*time.Millisecond))
-					}
-				}
-				if token == 0 {
-					return
-				}
-				// As the engine counts: from before the ask.
-				deadline := sent.Add(c.TTL)
-				h := store.Hold{Name: "hot", ID: c.ID, Token: token, TTL: c.TTL}
-				for range (n + i) % 3 {
-					time.Sleep(time.Duration(n%7) * time.Millisecond)
-					sent := time.Now()
-					if s.Renew(ctx, []store.Hold{h})[0].Err == nil && time.Now().Before(deadline) {
-						deadline = sent.Add(c.TTL)
-					}
-				}
-				end := time.Now()
-				if end.After(deadline) {
-					end = deadline
-				}
-				mu.Lock()
-				if end.After(begin) {
-					spans = append(spans, span{token, begin, end})
-				} else {
-					lost++
-				}
-				mu.Unlock()
-				if n%11 == 10 {
-					continue // as if it had crashed
-				}
-				s.Release(context.WithoutCancel(ctx), h)
-			}
-		})
-	}
-	wg.Wait()
-	slices.SortFunc(spans, func(a, b span) int { return a.begin.Compare(b.begin) })
-	for i := 1; i < len(spans); i++ {
-		a, b := spans[i-1], spans[i]
-		if b.begin.Before(a.end) {
-			t.Errorf("token %d holds from %v, while %d holds until %v", b.token, b.begin, a.token, a.end)
-		}
-		if b.token <= a.token {
-			t.Errorf("token %d is followed by %d", a.token, b.token)
-		}
-	}
-	if len(spans) < 20 {
-		t.Errorf("there were only %d holds", len(spans))
-	}
-	t.Logf("%d holds, %d more that were over before they were known", len(spans), lost)
 }
 
 func TestAServerThatIsRestartedUnderLoadLosesNothing(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -76,6 +77,33 @@ func TestTableOnDatabaseSQL(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// A user may have another isolation level for all that he does.
+func TestTableWhereTransactionsAreSerializable(t *testing.T) {
+	addr := testserver.SharedPostgres(t)
+	schema := apart(t, addr)
+	pool := poolOn(t, addr, func(c *pgxpool.Config) {
+		c.MaxConns = 20
+		c.ConnConfig.RuntimeParams["default_transaction_isolation"] = "serializable"
+	})
+	if level := one[string](t, pool, "SHOW transaction_isolation"); level != "serializable" {
+		t.Fatalf("the level is %s", level)
+	}
+	var mu sync.Mutex
+	var all []*Store
+	storetest.Run(t, func(t *testing.T) store.Store {
+		s := tableOn(t, pool, &Options{Schema: schema})
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(all, s)
+		return s
+	})
+	t.Cleanup(func() { // the promises run beside each other, until then
+		if !slices.ContainsFunc(all, func(s *Store) bool { return s.pinned.Load() }) {
+			t.Errorf("in none of %d stores two statements met: then nothing was tested", len(all))
+		}
+	})
 }
 
 // rights are those that the package comment lists.

@@ -1,0 +1,209 @@
+package pgstore
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// workerEnv has the URL of the store of a process of the crowd.
+const workerEnv = "HOLDFAST_TEST_POSTGRES_WORKER"
+
+// A stay is what one process saw of a hold: from when to when it was sure to
+// have it, by the clock that all processes of the host share.
+type stay struct{ token, from, to int64 }
+
+// tell prints the stay of who had a lease from begin to now at most, and not
+// for longer than until deadline. It reports whether that was any time.
+func tell(token int64, begin time.Duration, deadline time.Time) bool {
+	end := clock.Boot() + min(0, time.Until(deadline))
+	if end <= begin {
+		return false
+	}
+	fmt.Println(token, int64(begin), int64(end))
+	return true
+}
+
+// worker takes one name again and again until its standard input ends, and
+// prints its stays. Processes take turns in how they come to it.
+func worker(url string) error {
+	s, err := Open(url, nil)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		os.Stdin.Read(make([]byte, 1))
+		cancel()
+	}()
+	if os.Getpid()%2 == 0 {
+		return byLocker(ctx, s)
+	}
+	return byClaims(ctx, s)
+}
+
+// byLocker takes the name as users do, woken by hints.
+func byLocker(ctx context.Context, s *Store) error {
+	locks, err := holdfast.New(s, &holdfast.Options{TTL: minTTL, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	defer locks.Close()
+	for n := 0; ctx.Err() == nil; n++ {
+		lease, err := locks.Mutex("hot").Lock(ctx)
+		if err != nil {
+			if ctx.Err() == nil && !errors.Is(err, holdfast.ErrUnavailable) {
+				return err
+			}
+			continue
+		}
+		begin := clock.Boot()
+		time.Sleep(time.Duration(n%7) * time.Millisecond)
+		tell(lease.Token(), begin, lease.Deadline())
+		lease.Release()
+	}
+	return nil
+}
+
+// byClaims takes the name as nobody should: it polls, renews late, and leaves
+// one hold of eleven to its TTL, as if it had crashed.
+func byClaims(ctx context.Context, s *Store) error {
+	for n := 0; ctx.Err() == nil; n++ {
+		c := mutex("hot")
+		c.TTL, c.Place = minTTL, minTTL
+		h := store.Hold{Name: c.Name, TTL: c.TTL}
+		var sent time.Time
+		for h.Token == 0 {
+			sent = time.Now()
+			a, err := s.Ask(ctx, c)
+			switch {
+			case ctx.Err() != nil:
+				return nil
+			case errors.Is(err, store.ErrLost):
+				c.ID = me.NewID() // the place lapsed
+			case err != nil:
+				return err
+			case a.Granted:
+				h.ID, h.Token = c.ID, a.Token
+			default:
+				time.Sleep(min(a.Until, 5*time.Millisecond))
+			}
+		}
+		begin, deadline := clock.Boot(), sent.Add(c.TTL) // as the engine counts: from before the ask
+		for range n % 3 {
+			time.Sleep(time.Duration(n%7) * time.Millisecond)
+			sent := time.Now()
+			if s.Renew(ctx, []store.Hold{h})[0].Err == nil && time.Now().Before(deadline) {
+				deadline = sent.Add(c.TTL)
+			}
+		}
+		if tell(h.Token, begin, deadline) && n%11 == 10 {
+			continue
+		}
+		s.Release(context.WithoutCancel(ctx), h)
+	}
+	return nil
+}
+
+// crowdFor is how long the crowd fights for one name; a minute tells more.
+func crowdFor(t *testing.T) time.Duration {
+	d, err := time.ParseDuration(cmp.Or(os.Getenv("HOLDFAST_TEST_CROWD"), "6s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// Sixteen processes want one name, with the shortest TTL there is; some of them
+// are killed on the way, and others come. HOLDFAST_TEST_CROWD is for how long.
+func TestNeverTwoOfACrowdOfProcessesHoldANameAndTokensGrow(t *testing.T) {
+	server := testserver.Postgres(t, "-c", "max_connections=200")
+	mustHold(t, tableOn(t, poolOn(t, server.Addr), nil), mutex("the table is made"))
+	var mu sync.Mutex
+	var all []stay
+	var readers sync.WaitGroup
+	begin := func() (end func(kill bool)) {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), workerEnv+"="+testserver.PostgresURL(server.Addr))
+		cmd.Stderr = os.Stderr
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		var killed atomic.Bool
+		readers.Go(func() {
+			for lines := bufio.NewScanner(out); lines.Scan(); {
+				var one stay
+				if _, err := fmt.Sscan(lines.Text(), &one.token, &one.from, &one.to); err != nil {
+					t.Errorf("%q: %v", lines.Text(), err)
+				}
+				mu.Lock()
+				all = append(all, one)
+				mu.Unlock()
+			}
+			if err := cmd.Wait(); err != nil && !killed.Load() {
+				t.Errorf("a worker: %v", err)
+			}
+		})
+		return func(kill bool) {
+			if killed.Store(kill); kill {
+				cmd.Process.Kill()
+			}
+			in.Close()
+		}
+	}
+	begun := time.Now()
+	had := func(n int, after time.Duration) {
+		t.Helper()
+		time.Sleep(time.Until(begun.Add(after)))
+		until(t, fmt.Sprintf("they have had it %d times", n), func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return len(all) >= n
+		})
+	}
+	var ends []func(kill bool)
+	for range 16 {
+		ends = append(ends, begin())
+	}
+	had(20, crowdFor(t)/2)
+	for i := range ends[:4] {
+		ends[i](true)
+		ends[i] = begin()
+	}
+	had(40, crowdFor(t))
+	for _, end := range ends {
+		end(false)
+	}
+	readers.Wait()
+	slices.SortFunc(all, func(a, b stay) int { return cmp.Compare(a.from, b.from) })
+	for i := 1; i < len(all); i++ {
+		if before, now := all[i-1], all[i]; now.from < before.to || now.token <= before.token {
+			t.Errorf("%+v and then %+v", before, now)
+		}
+	}
+	t.Logf("%d holds", len(all))
+}
