@@ -189,12 +189,12 @@ func TestNeverTwoOfACrowdOfProcessesHoldANameAndTokensGrow(t *testing.T) {
 	for range 16 {
 		ends = append(ends, begin())
 	}
-	had(20, crowdFor(t)/2)
+	had(10, crowdFor(t)/2)
 	for i := range ends[:4] {
 		ends[i](true)
 		ends[i] = begin()
 	}
-	had(40, crowdFor(t))
+	had(20, crowdFor(t))
 	for _, end := range ends {
 		end(false)
 	}
