@@ -161,7 +161,7 @@ func (s *Store) askAll(ctx context.Context, cl *claim, place time.Duration, mode
 	s.collect(ctx, out, len(s.nodes), min(s.timeout, max(cl.TTL, time.Second)), func(r reply) bool {
 		t.add(s, cl, r)
 		return t.enough(need)
-	}, func() bool { return t.answered() >= len(s.nodes)/2+1 })
+	}, func() bool { return t.answered() >= need })
 	return t
 }
 
