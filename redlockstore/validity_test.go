@@ -1,0 +1,135 @@
+package redlockstore
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// thawedAfter freezes the servers, has f begun, and lets them go on a moment
+// later, when it says at which instant.
+func thawedAfter(t *testing.T, freeze, thaw func(), f func()) (thawed store.Instant) {
+	t.Helper()
+	freeze()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	time.Sleep(100 * time.Millisecond) // so that what was sent has been
+	thawed = store.Now()
+	thaw()
+	<-done
+	return thawed
+}
+
+func TestALeaseCountsFromBeforeTheFirstNodeWasAsked(t *testing.T) {
+	servers, s := nodes(t, 3, Options{Timeout: patience})
+	freeze := func() {
+		for _, server := range servers {
+			server.Freeze()
+		}
+	}
+	thaw := func() {
+		for _, server := range servers {
+			server.Thaw()
+		}
+	}
+	free(t, s, "x") // so that there is a newest token: the first ask's number would be too late
+	c := mutex("x")
+	var a store.Answer
+	var err error
+	thawed := thawedAfter(t, freeze, thaw, func() { a, err = s.Ask(t.Context(), c) })
+	if err != nil || !a.Granted || a.From == 0 || a.From >= thawed {
+		t.Fatalf("granted by nodes that could answer from %v on: %+v, %v", thawed, a, err)
+	}
+	cl := s.claims.get(c.ID)
+	if off := a.From.Add(a.TTL).Sub(cl.deadline); off < c.TTL/100 {
+		t.Errorf("a hold of %v ends %v before the TTL does, want a hundredth: the nodes' clocks may be faster", c.TTL, off)
+	}
+	var r store.Renewal
+	h := store.Hold{Name: c.Name, ID: c.ID, Token: a.Token, TTL: c.TTL}
+	thawed = thawedAfter(t, freeze, thaw, func() { r = s.Renew(t.Context(), []store.Hold{h})[0] })
+	if r.Err != nil || r.From == 0 || r.From >= thawed {
+		t.Errorf("renewed by nodes that could answer from %v on: %+v", thawed, r)
+	}
+	if off := r.From.Add(r.TTL).Sub(cl.deadline); off < c.TTL/100 {
+		t.Errorf("renewed for %v, it ends %v before the TTL does, want a hundredth", c.TTL, off)
+	}
+}
+
+// That the entries are there does not say that they were there all the time: a
+// late copy of the ask can have made one of them anew.
+func TestARenewalThatIsToldAfterTheOldDeadlineIsALossAndMendsNothing(t *testing.T) {
+	servers, s := nodes(t, 3, Options{})
+	h := mustHold(t, s, mutex("x"))
+	if err := clientsOf(t, servers[2].Addr)[0].Del(t.Context(), s.key("x")).Err(); err != nil {
+		t.Fatal(err)
+	}
+	s.claims.get(h.ID).deadline = store.Now()
+	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; !errors.Is(err, store.ErrLost) {
+		t.Errorf("renewed after the deadline by nodes that have the hold: %v, want ErrLost", err)
+	}
+	until(t, "what is left of it is given back", func() bool { return len(listed(t, s, "x").Entries) == 0 })
+	for i := range servers {
+		value, err := clientsOf(t, servers[i].Addr)[0].Get(t.Context(), s.key("x")).Result()
+		if err == nil && len(value) != headSize {
+			t.Errorf("node %d has it still, or again: %q", i, value)
+		}
+	}
+}
+
+// A hint is one to ask again: the number of a claim that waits is no token.
+func TestAHintNeverCarriesAToken(t *testing.T) {
+	_, s := nodes(t, 3, Options{})
+	hints := make(chan store.Hint, 100)
+	if err := s.Watch(t.Context(), me, func(h store.Hint) { hints <- h }); err != nil {
+		t.Fatal(err)
+	}
+	h := mustHold(t, s, mutex("x"))
+	waits := mutex("x")
+	if a := mustAsk(t, s, waits); a.Granted {
+		t.Fatalf("granted besides another: %+v", a)
+	}
+	if err := s.Release(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	for {
+		select {
+		case hint := <-hints:
+			if hint.Token != 0 || hint.N != 0 {
+				t.Errorf("a hint carries a token: %+v", hint)
+			}
+			if hint.ID != waits.ID {
+				continue
+			}
+			if a := mustAsk(t, s, waits); !a.Granted || a.Token <= h.Token {
+				t.Errorf("hinted, and asked again: %+v", a)
+			}
+			return
+		case <-timer.C:
+			t.Fatal("no hint")
+		}
+	}
+}
+
+// A client of another maximum can have found the node without a record after it
+// was in use here.
+func TestANodeThatComesToHaveAnotherMaximumGrantsNothing(t *testing.T) {
+	servers, s := nodes(t, 3, Options{MaxTTL: 30 * time.Second})
+	for _, server := range servers {
+		if err := clientsOf(t, server.Addr)[0].Set(t.Context(), s.record(), openRecord(40*time.Second), 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := mutex("x")
+	c.TTL = 10 * time.Second
+	if a, err := s.Ask(t.Context(), c); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "40s") {
+		t.Errorf("%+v, %v, want ErrInvalid that tells the other", a, err)
+	}
+}
