@@ -1,11 +1,17 @@
 package redlockstore
 
 import (
+	"context"
 	"errors"
+	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -71,7 +77,7 @@ func TestARenewalThatIsToldAfterTheOldDeadlineIsALossAndMendsNothing(t *testing.
 	}
 	s.claims.get(h.ID).deadline = store.Now()
 	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; !errors.Is(err, store.ErrLost) {
-		t.Errorf("renewed after the deadline by nodes that have the hold: %v, want ErrLost", err)
+		t.Fatalf("renewed after the deadline by nodes that have the hold: %v, want ErrLost", err)
 	}
 	until(t, "what is left of it is given back", func() bool { return len(listed(t, s, "x").Entries) == 0 })
 	for i := range servers {
@@ -132,4 +138,53 @@ func TestANodeThatComesToHaveAnotherMaximumGrantsNothing(t *testing.T) {
 	if a, err := s.Ask(t.Context(), c); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "40s") {
 		t.Errorf("%+v, %v, want ErrInvalid that tells the other", a, err)
 	}
+}
+
+// A severable is the way to a server, which can be cut.
+type severable struct {
+	mu    sync.Mutex
+	cut   bool
+	conns []net.Conn
+}
+
+func (v *severable) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.cut {
+		return nil, errors.New("the way is cut")
+	}
+	conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+	if err == nil {
+		v.conns = append(v.conns, conn)
+	}
+	return conn, err
+}
+
+func (v *severable) sever(cut bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, c := range v.conns {
+		c.Close()
+	}
+	v.cut, v.conns = cut, nil
+}
+
+func TestWhatIsReleasedWhileANodeIsOutOfReachIsReleasedThereWhenItIsBack(t *testing.T) {
+	addrs, o := testserver.SharedRedises(t, 3), apart()
+	var way severable
+	far := redis.NewClient(&redis.Options{Addr: addrs[2], MaxRetries: -1, DialerRetries: 1, Dialer: way.dial})
+	t.Cleanup(func() { far.Close() })
+	s := trusting(t, append(clientsOf(t, addrs[:2]...), far), o)
+	defer s.Close()
+	h := mustHold(t, s, mutex("x"))
+	direct := clientsOf(t, addrs[2])[0]
+	size := func() int64 { return direct.StrLen(t.Context(), s.key("x")).Val() }
+	until(t, "all three have granted", func() bool { return size() > int64(headSize) })
+	way.sever(true)
+	if err := s.Release(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the node is known to be away", func() bool { return nodesUp(s) == 2 })
+	way.sever(false)
+	until(t, "it is released there too", func() bool { return size() == int64(headSize) })
 }

@@ -1,0 +1,82 @@
+package redlockstore
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/mutant"
+)
+
+// The store with one thing wrong fails a test. What the protocol may not lack is
+// found out in TestTheProtocolWithOneLineWrongIsFound; here it is that the
+// scripts and the client are as it says.
+func TestTheTestsCatchEachMutantOfRedlock(t *testing.T) {
+	const (
+		model     = "TestEveryNodeAnswersAsTheModel"
+		forgets   = "TestANodeThatWasRestartedOrWipedGrantsNothingUntilAllItGrantedIsOver"
+		twoFrozen = "TestTwoNodesOfThreeThatAreFrozenAreUnavailableAndNothingIsLost"
+		from      = "TestALeaseCountsFromBeforeTheFirstNodeWasAsked"
+		overdue   = "TestARenewalThatIsToldAfterTheOldDeadlineIsALossAndMendsNothing"
+	)
+	var all []mutant.Broken
+	for _, m := range []struct{ name, test, file, old, new string }{
+		{"half is a majority", "TestItIsGrantedExactlyWhenAMajorityIsFree", "redlockstore.go", "n, majority := len(s.nodes), len(s.nodes)/2+1", "n, majority := len(s.nodes), (len(s.nodes)+1)/2"},
+		{"a slot takes a majority", "TestOnFiveNodesThreeSlotsAreHeldByThree", "redlockstore.go", "q := int(int64(n)*limit/(limit+1)) + 1", "q := majority"},
+		{"a slot takes one vote less", "TestASemaphoresQuorumLetsNoMoreInThanSlots", "redlockstore.go", "q := int(int64(n)*limit/(limit+1)) + 1", "q := int(int64(n)*limit/(limit+1))"},
+		{"a slot waits for a majority", "TestASlotWaitsForASlowNodeThatHasToGrantIt", "ask.go", "return t.answered() >= need })", "return t.answered() > len(s.nodes)/2 })"},
+		{"a grant may take longer than its TTL", "TestAGrantSlowerThanItsTTLIsNoneAndIsGivenBack", "ask.go", "if store.Now() >= sent.Add(cl.TTL-drift(cl.TTL)) {", "if false {"},
+		{"a lease counts from the answer", from, "ask.go", "return s.granted(cl, cl.TTL, sent), nil", "return s.granted(cl, cl.TTL, store.Now()), nil"},
+		{"clocks do not differ", from, "ask.go", "return ttl/100 + 2*time.Millisecond", "return 0 * ttl"},
+		{"a renewal counts from the answer", from, "hold.go", "r := store.Renewal{TTL: h.TTL, From: sent}", "r := store.Renewal{TTL: h.TTL, From: now}"},
+		{"what was granted late is kept", twoFrozen, "ask.go", "\ts.giveBack(cl, err == nil)\n", ""},
+		{"a node that was away is told nothing", "TestWhatIsReleasedWhileANodeIsOutOfReachIsReleasedThereWhenItIsBack", "node.go", "n.owed = append(n.owed, &again)", "_ = again"},
+		{"few answers refuse", twoFrozen, "ask.go", "case t.answered() < need:", "case t.answered() < 1:"},
+		{"a renewal counts after the deadline", overdue, "hold.go", "if now >= cl.deadline {", "if false {"},
+		{"nothing is mended", "TestAVoteThatANodeHasLostIsGivenBackByARenewal", "hold.go", "\tm.nodes = append(m.nodes, n)\n", ""},
+		{"a hint carries the number", "TestAHintNeverCarriesAToken", "watch.go", "return store.Hint{Name: name, ID: id}, p, ok", "return store.Hint{Name: name, ID: id, Token: p, N: 1}, p, ok"},
+		{"a node may grant as soon as it runs", forgets + "/restarted_with_an_old_record", "join.go", "old = n.s.maxTTL + time.Second - time.Duration(uptime)*time.Second", "old = 0 * time.Duration(uptime)"},
+		{"one server has two votes", "TestTwoClientsOfOneServerAreNotTwoNodes", "join.go", "\t\tif same {", "\t\tif same && false {"},
+	} {
+		all = append(all, broken(m.name, m.test, mutant.Edit{File: "redlockstore/" + m.file, Old: m.old, New: m.new}))
+	}
+	for _, m := range []struct{ name, test, file, old, new string }{
+		{"a number need not be above the newest", model, "ask", "if not own.accepted and own.p > last then", "if not own.accepted then"},
+		{"nor where nobody is", model, "ask", "if p > newest and p + n - 1 <= now + AHEAD then", "if p + n - 1 <= now + AHEAD then"},
+		{"a block counts as one token", model, "ask", "last, own.accepted, own.since, own.raw = own.p + own.n - 1, true, now, nil", "last, own.accepted, own.since, own.raw = own.p, true, now, nil"},
+		{"a number may be far ahead", model, "ask", "if new.p + new.n - 1 > now + AHEAD then", "if false then"},
+		{"an older ask is obeyed", model, "ask", "if own and new.p < own.p then", "if false then"},
+		{"a repeat takes the grant back", model, "ask", "local fresh, was, dropped = not own or new.p > own.p,", "local fresh, was, dropped = true,"},
+		{"a lost record lowers the tokens", model, "node", "last = now -- so", "last = 0 -- so"},
+		{"who comes first is better", model, "node", "if a.order ~= b.order then return a.order < b.order end", ""},
+		{"a hold is any of its claim's", model, "node", "if not e.accepted or e.p ~= p or e.expires <= now then", "if not e.accepted or e.expires <= now then"},
+		{"a release takes a newer ask", model, "release", "if e and e.p <= p and e.expires > now then leave(e) end", "if e and e.expires > now then leave(e) end"},
+		{"a wiped node grants", forgets + "/wiped", "ask", "if not record then", "if not record then record = ARGV[5] elseif false then"},
+		{"a wiped node grants the second", forgets + "/wiped", "ask", "if opens > now then", "if false then"},
+		{"another maximum is not seen", "TestANodeThatComesToHaveAnotherMaximumGrantsNothing", "ask", "if have ~= most then", "if false then"},
+	} {
+		all = append(all, inLua(t, m.name, m.test, m.file, m.old, m.new))
+	}
+	mutant.Catch(t, all, "HOLDFAST_TEST_PATIENCE=10s")
+}
+
+func broken(name, test string, edits ...mutant.Edit) mutant.Broken {
+	return mutant.Broken{Name: name, Pkg: "redlockstore", Test: test, Edits: edits}
+}
+
+// inLua is a mutant of a script. It is made when the script is loaded, so that
+// all are in one binary.
+func inLua(t *testing.T, name, test, file, old, new string) mutant.Broken {
+	t.Helper()
+	b, err := lua.ReadFile("lua/" + file + ".lua")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(b), old); n != 1 {
+		t.Fatalf("%s: %q is in %s.lua %d times, want once", name, old, file, n)
+	}
+	return broken(name, test, mutant.Edit{
+		File: "redlockstore/script.go", Old: "return string(b)",
+		New: fmt.Sprintf("if text := string(b); name == %q { return strings.Replace(text, %q, %q, 1) }; return string(b)", file, old, new),
+	})
+}
