@@ -1,11 +1,9 @@
 package etcdstore
 
 import (
-	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"math"
 	"net"
 	"net/url"
 	"slices"
@@ -52,43 +50,14 @@ func (s *Store) failed(what string, err error) error {
 	return fmt.Errorf("%w: %s on %s: %w", store.ErrUnavailable, what, s.address, err)
 }
 
-// What follows finds what the stored form has no room for, before any I/O.
-
-func checkName(name string) error {
-	switch {
-	case name == "":
-		return fmt.Errorf("%w: the name is empty", store.ErrInvalid)
-	case len(name) > store.MaxName:
-		return fmt.Errorf("%w: the name has %d bytes, at most %d are allowed: %.40q…", store.ErrInvalid, len(name), store.MaxName, name)
-	}
-	return nil
-}
-
-func checkTime(name, what string, d, least time.Duration) error {
-	if d < least || d > maxTTL {
-		return fmt.Errorf("%w: %s of %v for %q: from %v to %v are allowed on etcd", store.ErrInvalid, what, d, name, least, maxTTL)
-	}
-	return nil
-}
-
-func checkRenewal(h *store.Hold) error {
-	if len(h.Owner) > math.MaxUint16 {
-		return fmt.Errorf("%w: %q: the owner has %d bytes", store.ErrInvalid, h.Name, len(h.Owner))
-	}
-	return cmp.Or(checkName(h.Name), checkTime(h.Name, "a TTL", h.TTL, minTTL))
-}
+// bounds are what the stored form has room for.
+var bounds = store.Bounds{Min: minTTL, Max: maxTTL, On: "etcd"}
 
 func checkClaim(c *store.Claim) error {
-	switch {
-	case c.Limit < 1 || c.Limit > store.Full || c.Weight < 1 || c.Weight > c.Limit:
-		return fmt.Errorf("%w: %q: weight %d under a limit of %d: want 1 <= weight <= limit <= %d", store.ErrInvalid, c.Name, c.Weight, c.Limit, int64(store.Full))
-	case len(c.Owner) > math.MaxUint16:
-		return fmt.Errorf("%w: %q: the owner has %d bytes", store.ErrInvalid, c.Name, len(c.Owner))
-	case c.Delay > 0:
+	if c.Delay > 0 {
 		return fmt.Errorf("%w: %q: a lock delay: etcd deletes what a session kept as soon as the session is over", store.ErrUnsupported, c.Name)
 	}
-	return cmp.Or(checkName(c.Name),
-		checkTime(c.Name, "a TTL", c.TTL, minTTL), checkTime(c.Name, "a place", c.Place, 0), checkTime(c.Name, "a minimum hold", c.Keep, 0))
+	return bounds.CheckClaim(c)
 }
 
 // ParseURL is what Open makes of its URL. The error matches store.ErrInvalid and

@@ -23,7 +23,7 @@ func (s *Store) List(ctx context.Context, name string) iter.Seq2[store.State, er
 		what := "list the names"
 		from, to := s.prefix+"n/", s.prefix+"n0"
 		if name != "" {
-			if err := checkName(name); err != nil {
+			if err := store.CheckName(name); err != nil {
 				yield(store.State{Name: name}, err)
 				return
 			}
@@ -126,7 +126,7 @@ func (v *view) known(r *row, token int64) bool {
 // BreakHold implements [store.Inspector]: a hold that was broken is kept by a
 // lease of its own from then on, for one TTL at most.
 func (s *Store) BreakHold(ctx context.Context, b store.Break) error {
-	if err := checkName(b.Name); err != nil {
+	if err := store.CheckName(b.Name); err != nil {
 		return err
 	}
 	if len(b.Reason) > store.MaxReason {

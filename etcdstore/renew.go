@@ -26,7 +26,7 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 	for i := range holds {
 		h := &holds[i]
 		out[i].TTL = h.TTL
-		if out[i].Err = checkRenewal(h); out[i].Err != nil {
+		if out[i].Err = bounds.CheckRenewal(h); out[i].Err != nil {
 			continue
 		}
 		if h.NewID != (store.ID{}) {

@@ -21,11 +21,36 @@ func TestANameWhoseFileIsRemovedIsNeverHeldTwice(t *testing.T) {
 	}
 }
 
-// Without looking whether the file is in place, the same finds it out.
-func TestRemovingFindsAFileThatIsNotLookedAtAgain(t *testing.T) {
-	set(t, &inPlace, func(string, fileID) bool { return true })
-	if _, _, overlaps, _ := churn(t, func(_, _, overlaps int64) bool { return overlaps > 0 }); overlaps == 0 {
-		t.Fatal("a file that is not in place did not make a name held twice")
+// The file is removed, and another takes the name in a new one, between the
+// opening of the file and the look whether it is in place. Without the look the
+// name is held twice.
+func TestAFileRemovedBeforeItIsLockedIsNotUsed(t *testing.T) {
+	look := inPlace
+	for what, looks := range map[string]bool{"as it is": true, "without the look": false} {
+		dir := t.TempDir()
+		s, other := open(t, dir), open(t, dir)
+		defer s.Close()
+		defer other.Close()
+		p := store.NewProcess()
+		if err := s.Release(t.Context(), lockSoon(t, s, "name")); err != nil { // the file is there
+			t.Fatal(err)
+		}
+		removed := false
+		set(t, &inPlace, func(path string, id fileID) bool {
+			if !removed {
+				removed = true
+				if err := os.Remove(path); err != nil {
+					t.Error(err)
+				}
+				lockSoon(t, other, "name")
+			}
+			return !looks || look(path, id)
+		})
+		c := lockOf(p, "name")
+		c.Try = true
+		if a, err := s.Ask(t.Context(), c); err != nil || a.Granted == looks {
+			t.Errorf("%s: granted %v (%v), and another holds the name", what, a.Granted, err)
+		}
 	}
 }
 

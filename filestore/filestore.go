@@ -58,6 +58,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"path/filepath"
 	"sync"
 	"time"
@@ -197,30 +198,5 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// maxOwner is the length of the longest Owner of a claim, in bytes.
-const maxOwner = 256
-
-// check refuses a claim that the stored form has no room for.
-func check(c *store.Claim) error {
-	if err := checkName(c.Name); err != nil {
-		return err
-	}
-	if c.Limit < 1 || c.Limit > store.Full || c.Weight < 1 || c.Weight > c.Limit {
-		return fmt.Errorf("%w: %q: a weight of %d under a limit of %d: want 1 … limit … %d", store.ErrInvalid, c.Name, c.Weight, c.Limit, store.Full)
-	}
-	return checkOwner(c.Name, c.Owner)
-}
-
-func checkOwner(name, owner string) error {
-	if len(owner) > maxOwner {
-		return fmt.Errorf("%w: %q: an owner of %d bytes: at most %d", store.ErrInvalid, name, len(owner), maxOwner)
-	}
-	return nil
-}
-
-func checkName(name string) error {
-	if name == "" || len(name) > store.MaxName {
-		return fmt.Errorf("%w: a name of %d bytes: want 1 to %d", store.ErrInvalid, len(name), store.MaxName)
-	}
-	return nil
-}
+// bounds are what the stored form has room for.
+var bounds = store.Bounds{Max: math.MaxInt64, On: "files"}

@@ -68,7 +68,7 @@ func newBattered(t *testing.T) *battered {
 	p := store.NewProcess()
 	for range 80 {
 		c := lockOf(p, b.name)
-		c.Owner = strings.Repeat("x", maxOwner)
+		c.Owner = strings.Repeat("x", store.MaxOwner)
 		if _, err := b.s.Ask(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,7 @@ import (
 
 // Ask implements [store.Store].
 func (s *Store) Ask(ctx context.Context, c store.Claim) (a store.Answer, err error) {
-	if err := check(&c); err != nil {
+	if err := bounds.CheckClaim(&c); err != nil {
 		return a, err
 	}
 	p := c.ID.Process()
@@ -54,7 +54,7 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (a store.Answer, err err
 
 // Look implements [store.Looker].
 func (s *Store) Look(ctx context.Context, c store.Claim) (a store.Answer, err error) {
-	if err := check(&c); err != nil {
+	if err := bounds.CheckClaim(&c); err != nil {
 		return a, err
 	}
 	q, err := s.peek(ctx, "look at", c.Name)
@@ -86,7 +86,7 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 		busy := todo[:0]
 		for _, i := range todo {
 			h := &holds[i]
-			if out[i].Err = checkOwner(h.Name, h.Owner); out[i].Err != nil {
+			if out[i].Err = bounds.CheckRenewal(h); out[i].Err != nil {
 				continue
 			}
 			if h.NewID != (store.ID{}) {
@@ -146,7 +146,7 @@ func (s *Store) renew(now queue.Time, q *queue.Queue, h *store.Hold) (store.Rene
 
 // Change implements [store.Store].
 func (s *Store) Change(ctx context.Context, h store.Hold, turn int32, weight int64) (a store.Answer, err error) {
-	if err := cmp.Or(checkName(h.Name), store.CheckChange(h.Name, turn, weight)); err != nil {
+	if err := store.CheckChange(h.Name, turn, weight); err != nil {
 		return a, err
 	}
 	var lookOut []store.Process
@@ -170,7 +170,7 @@ func (s *Store) Change(ctx context.Context, h store.Hold, turn int32, weight int
 
 // Release implements [store.Store].
 func (s *Store) Release(ctx context.Context, h store.Hold) (err error) {
-	if err := checkName(h.Name); err != nil {
+	if err := store.CheckName(h.Name); err != nil {
 		return err
 	}
 	err2 := s.do(ctx, "release", h.Name, false, func(now queue.Time, q *queue.Queue) (change queue.Change) {
@@ -187,7 +187,7 @@ func (s *Store) Release(ctx context.Context, h store.Hold) (err error) {
 
 // BreakHold implements [store.Inspector].
 func (s *Store) BreakHold(ctx context.Context, b store.Break) (err error) {
-	if err := checkName(b.Name); err != nil {
+	if err := store.CheckName(b.Name); err != nil {
 		return err
 	}
 	if len(b.Reason) > store.MaxReason {

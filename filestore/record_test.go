@@ -36,7 +36,7 @@ func anyQueue(t *rapid.T) *queue.Queue {
 			Expires: i64.Draw(t, "expires"),
 			Keep:    i64.Draw(t, "keep"),
 			Delay:   i64.Draw(t, "delay"),
-			Owner:   rapid.StringN(-1, -1, maxOwner).Draw(t, "owner"),
+			Owner:   rapid.StringN(-1, -1, store.MaxOwner).Draw(t, "owner"),
 		})
 	}
 	return q
@@ -296,7 +296,7 @@ func TestAnotherBootDropsHoldsAndKeepsTheToken(t *testing.T) {
 func TestAFullQueueIsAnErrorAndChangesNothing(t *testing.T) {
 	s := newStored(t)
 	p := s.hold.ID.Process()
-	c := store.Claim{Name: "name", Limit: store.Full, Weight: 1, TTL: time.Hour, Place: time.Hour, Owner: strings.Repeat("x", maxOwner)}
+	c := store.Claim{Name: "name", Limit: store.Full, Weight: 1, TTL: time.Hour, Place: time.Hour, Owner: strings.Repeat("x", store.MaxOwner)}
 	var q queue.Queue
 	for q.Limit = store.Full; len(appendRecord(nil, 1, "name", s.boot, &q)) <= stride; {
 		for range 100 {
@@ -357,7 +357,7 @@ func TestBadClaimsAreRefusedBeforeAnythingIsWritten(t *testing.T) {
 		"a large limit":    func(c *store.Claim) { c.Limit = store.Full + 1 },
 		"no weight":        func(c *store.Claim) { c.Weight = 0 },
 		"a weight above":   func(c *store.Claim) { c.Weight = 4 },
-		"a talkative user": func(c *store.Claim) { c.Owner = strings.Repeat("x", maxOwner+1) },
+		"a talkative user": func(c *store.Claim) { c.Owner = strings.Repeat("x", store.MaxOwner+1) },
 	} {
 		c := good
 		spoil(&c)
@@ -365,7 +365,7 @@ func TestBadClaimsAreRefusedBeforeAnythingIsWritten(t *testing.T) {
 			t.Errorf("%s: %v, want ErrInvalid", what, err)
 		}
 	}
-	h := store.Hold{Name: "name", ID: good.ID, Token: 1, TTL: time.Hour, Owner: strings.Repeat("x", maxOwner+1)}
+	h := store.Hold{Name: "name", ID: good.ID, Token: 1, TTL: time.Hour, Owner: strings.Repeat("x", store.MaxOwner+1)}
 	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; !errors.Is(err, store.ErrInvalid) {
 		t.Errorf("a renewal by a talkative user: %v, want ErrInvalid", err)
 	}

@@ -1,7 +1,6 @@
 package mysqlstore
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,37 +78,5 @@ func within(ctx context.Context, n time.Duration) (context.Context, context.Canc
 	return context.WithCancel(ctx)
 }
 
-// What follows finds what the columns have no room for, before any I/O.
-
-func checkName(name string) error {
-	switch {
-	case name == "":
-		return fmt.Errorf("%w: the name is empty", store.ErrInvalid)
-	case len(name) > store.MaxName:
-		return fmt.Errorf("%w: the name has %d bytes, at most %d are allowed: %.40q…", store.ErrInvalid, len(name), store.MaxName, name)
-	}
-	return nil
-}
-
-func checkTime(name, what string, d, least time.Duration) error {
-	if d < least || d > maxTTL {
-		return fmt.Errorf("%w: %s of %v for %q: from %v to %v are allowed on MySQL", store.ErrInvalid, what, d, name, least, maxTTL)
-	}
-	return nil
-}
-
-func checkOwner(name, owner string) error {
-	if len(owner) > maxOwner {
-		return fmt.Errorf("%w: %q: the owner has %d bytes, at most %d are allowed", store.ErrInvalid, name, len(owner), maxOwner)
-	}
-	return nil
-}
-
-func checkClaim(c *store.Claim) error {
-	if c.Limit < 1 || c.Limit > store.Full || c.Weight < 1 || c.Weight > c.Limit {
-		return fmt.Errorf("%w: %q: weight %d under a limit of %d: want 1 <= weight <= limit <= %d", store.ErrInvalid, c.Name, c.Weight, c.Limit, int64(store.Full))
-	}
-	return cmp.Or(checkName(c.Name), checkOwner(c.Name, c.Owner),
-		checkTime(c.Name, "a TTL", c.TTL, minTTL), checkTime(c.Name, "a place", c.Place, 0),
-		checkTime(c.Name, "a minimum hold", c.Keep, 0), checkTime(c.Name, "a lock delay", c.Delay, 0))
-}
+// bounds are what the stored form has room for.
+var bounds = store.Bounds{Min: minTTL, Max: maxTTL, On: "MySQL"}

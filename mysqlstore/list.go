@@ -17,7 +17,7 @@ func (s *Store) List(ctx context.Context, name string) iter.Seq2[store.State, er
 		what, query := "list the names", s.sql.page("", "total<>0", page)
 		if name != "" {
 			what, query = fmt.Sprintf("look at %q", name), s.sql.read(name)
-			if err := checkName(name); err != nil {
+			if err := store.CheckName(name); err != nil {
 				yield(store.State{Name: name}, err)
 				return
 			}

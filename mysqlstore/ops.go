@@ -1,7 +1,6 @@
 package mysqlstore
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 
@@ -15,7 +14,7 @@ const attempts = 4
 
 // Ask implements [store.Store].
 func (s *Store) Ask(ctx context.Context, c store.Claim) (a store.Answer, err error) {
-	if err := checkClaim(&c); err != nil {
+	if err := bounds.CheckClaim(&c); err != nil {
 		return a, err
 	}
 	known, take := s.seen.is(c.Name), true
@@ -55,7 +54,7 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (a store.Answer, err err
 
 // Look implements [store.Looker].
 func (s *Store) Look(ctx context.Context, c store.Claim) (a store.Answer, err error) {
-	if err := checkClaim(&c); err != nil {
+	if err := bounds.CheckClaim(&c); err != nil {
 		return a, err
 	}
 	what := fmt.Sprintf("look at %q", c.Name)
@@ -74,7 +73,7 @@ func (s *Store) Look(ctx context.Context, c store.Claim) (a store.Answer, err er
 
 // Change implements [store.Store].
 func (s *Store) Change(ctx context.Context, h store.Hold, turn int32, weight int64) (a store.Answer, err error) {
-	if err := cmp.Or(checkName(h.Name), store.CheckChange(h.Name, turn, weight)); err != nil {
+	if err := store.CheckChange(h.Name, turn, weight); err != nil {
 		return a, err
 	}
 	err = s.repeat(ctx, "change the weight of", h.Name, func(on querier) (bool, error) {
@@ -91,7 +90,7 @@ func (s *Store) Change(ctx context.Context, h store.Hold, turn int32, weight int
 
 // Release implements [store.Store].
 func (s *Store) Release(ctx context.Context, h store.Hold) error {
-	if err := checkName(h.Name); err != nil {
+	if err := store.CheckName(h.Name); err != nil {
 		return err
 	}
 	alone := h.Token != 0
@@ -112,7 +111,7 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 
 // BreakHold implements [store.Inspector].
 func (s *Store) BreakHold(ctx context.Context, b store.Break) error {
-	if err := checkName(b.Name); err != nil {
+	if err := store.CheckName(b.Name); err != nil {
 		return err
 	}
 	if len(b.Reason) > store.MaxReason {

@@ -1,7 +1,6 @@
 package mysqlstore
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -28,7 +27,7 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 	for i := range holds {
 		h := &holds[i]
 		out[i].TTL = h.TTL
-		if out[i].Err = checkRenewal(h); out[i].Err != nil {
+		if out[i].Err = bounds.CheckRenewal(h); out[i].Err != nil {
 			continue
 		}
 		if len(holds) > 1 && times[h.Name] == 1 && h.Owner == "" && h.NewID == (store.ID{}) && h.Used <= h.Token {
@@ -125,8 +124,4 @@ func (s *Store) renew(ctx context.Context, h *store.Hold) (out store.Renewal) {
 	})
 	out.TTL = h.TTL
 	return out
-}
-
-func checkRenewal(h *store.Hold) error {
-	return cmp.Or(checkName(h.Name), checkOwner(h.Name, h.Owner), checkTime(h.Name, "a TTL", h.TTL, minTTL))
 }

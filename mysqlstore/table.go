@@ -39,7 +39,6 @@ var columns = []struct{ name, kind string }{
 // The longest that the columns have room for.
 const (
 	maxBroken = 255
-	maxOwner  = 1024
 	maxRest   = 1<<24 - 1
 )
 

@@ -37,7 +37,7 @@ const keyPrefix = "advisory:"
 // This will not change. Of a million names that are hashed two are the same
 // lock with a chance of one in thirty-seven million.
 func KeyOf(name string) (Key, error) {
-	if err := checkName(name); err != nil {
+	if err := store.CheckName(name); err != nil {
 		return Key{}, err
 	}
 	text, ok := strings.CutPrefix(name, keyPrefix)

@@ -15,7 +15,7 @@ const listPage = 500
 func (s *Store) List(ctx context.Context, name string) iter.Seq2[store.State, error] {
 	return func(yield func(store.State, error) bool) {
 		if name != "" {
-			f, err := &found{}, checkName(name)
+			f, err := &found{}, store.CheckName(name)
 			if err == nil {
 				f, err = s.look(ctx, name)
 			}

@@ -12,7 +12,7 @@ import (
 
 // Ask implements [store.Store].
 func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
-	if err := checkClaim(&c); err != nil {
+	if err := bounds.CheckClaim(&c); err != nil {
 		return store.Answer{}, err
 	}
 	defer s.sweep()
@@ -79,7 +79,7 @@ func (s *Store) askFast(ctx context.Context, name string, args []any) (token int
 
 // Look implements [store.Looker].
 func (s *Store) Look(ctx context.Context, c store.Claim) (store.Answer, error) {
-	if err := checkClaim(&c); err != nil {
+	if err := bounds.CheckClaim(&c); err != nil {
 		return store.Answer{}, err
 	}
 	f, err := s.look(ctx, c.Name)
@@ -98,7 +98,7 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 	left := []int{} // those that have a statement of their own
 	for i, h := range holds {
 		out[i].TTL = h.TTL
-		if out[i].Err = checkRenewal(&h); out[i].Err != nil {
+		if out[i].Err = bounds.CheckRenewal(&h); out[i].Err != nil {
 			continue
 		}
 		if h.NewID != (store.ID{}) {
@@ -184,7 +184,7 @@ func lostOr(f *found) error {
 
 // Change implements [store.Store].
 func (s *Store) Change(ctx context.Context, h store.Hold, turn int32, weight int64) (store.Answer, error) {
-	if err := cmp.Or(checkName(h.Name), store.CheckChange(h.Name, turn, weight)); err != nil {
+	if err := store.CheckChange(h.Name, turn, weight); err != nil {
 		return store.Answer{}, err
 	}
 	f, err := s.act(ctx, "change the weight of", h.Name, s.do.change, []byte(h.Name), h.ID[:], h.Token, int64(turn), weight)
@@ -202,7 +202,7 @@ func (s *Store) Change(ctx context.Context, h store.Hold, turn int32, weight int
 // Release implements [store.Store].
 func (s *Store) Release(ctx context.Context, h store.Hold) error {
 	const what = "release"
-	if err := checkName(h.Name); err != nil {
+	if err := store.CheckName(h.Name); err != nil {
 		return err
 	}
 	args := []any{[]byte(h.Name), h.ID[:], h.Token, h.Used}
@@ -228,7 +228,7 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 
 // BreakHold implements [store.Inspector].
 func (s *Store) BreakHold(ctx context.Context, b store.Break) error {
-	if err := checkName(b.Name); err != nil {
+	if err := store.CheckName(b.Name); err != nil {
 		return err
 	}
 	if len(b.Reason) > store.MaxReason {

@@ -18,7 +18,7 @@ const scanPage = 500
 func (s *Store) List(ctx context.Context, name string) iter.Seq2[store.State, error] {
 	return func(yield func(store.State, error) bool) {
 		if name != "" {
-			if err := checkName(name); err != nil {
+			if err := store.CheckName(name); err != nil {
 				yield(store.State{Name: name}, err)
 				return
 			}

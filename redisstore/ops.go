@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -14,7 +13,7 @@ import (
 
 // Ask implements [store.Store].
 func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
-	if err := checkClaim(&c); err != nil {
+	if err := bounds.CheckClaim(&c); err != nil {
 		return store.Answer{}, err
 	}
 	key := s.key(c.Name)
@@ -99,7 +98,7 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 	commands := make([]*command, 0, len(holds))
 	for i, h := range holds {
 		out[i].TTL = h.TTL
-		if out[i].Err = checkRenewal(&h); out[i].Err == nil {
+		if out[i].Err = bounds.CheckRenewal(&h); out[i].Err == nil {
 			newID := ""
 			if h.NewID != (store.ID{}) {
 				newID = h.NewID.String()
@@ -137,7 +136,7 @@ func (s *Store) renewed(ctx context.Context, cmd *command, h *store.Hold) store.
 // Change implements [store.Store].
 func (s *Store) Change(ctx context.Context, h store.Hold, turn int32, weight int64) (store.Answer, error) {
 	const what = "change the weight of"
-	if err := cmp.Or(checkName(h.Name), store.CheckChange(h.Name, turn, weight)); err != nil {
+	if err := store.CheckChange(h.Name, turn, weight); err != nil {
 		return store.Answer{}, err
 	}
 	cmd := s.command(&s.scripts.change, s.key(h.Name), h.ID.String(), strconv.FormatInt(h.Token, 10),
@@ -166,7 +165,7 @@ func (s *Store) Change(ctx context.Context, h store.Hold, turn int32, weight int
 
 // Release implements [store.Store].
 func (s *Store) Release(ctx context.Context, h store.Hold) error {
-	if err := checkName(h.Name); err != nil {
+	if err := store.CheckName(h.Name); err != nil {
 		return err
 	}
 	cmd := s.command(&s.scripts.release, s.key(h.Name), h.ID.String(), strconv.FormatInt(h.Token, 10), strconv.FormatInt(h.Used, 10))
@@ -176,7 +175,7 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 
 // BreakHold implements [store.Inspector].
 func (s *Store) BreakHold(ctx context.Context, b store.Break) error {
-	if err := checkName(b.Name); err != nil {
+	if err := store.CheckName(b.Name); err != nil {
 		return err
 	}
 	if len(b.Reason) > store.MaxReason {
@@ -196,7 +195,7 @@ func (s *Store) BreakHold(ctx context.Context, b store.Break) error {
 
 // Look implements [store.Looker].
 func (s *Store) Look(ctx context.Context, c store.Claim) (store.Answer, error) {
-	if err := checkClaim(&c); err != nil {
+	if err := bounds.CheckClaim(&c); err != nil {
 		return store.Answer{}, err
 	}
 	cmd := s.command(&s.scripts.view, s.key(c.Name))

@@ -23,7 +23,7 @@ const (
 
 // Ask implements [store.Store].
 func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
-	if err := s.checkClaim(&c); err != nil {
+	if err := s.bounds().CheckClaim(&c); err != nil {
 		return store.Answer{}, err
 	}
 	need, err := s.quorum(c.Limit)

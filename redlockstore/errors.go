@@ -1,12 +1,9 @@
 package redlockstore
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -117,41 +114,8 @@ func (n *node) strange(answer string) error {
 	return n.failed(fmt.Errorf("answered with %.40q, which is no answer of this program", answer))
 }
 
-// What follows finds what cannot be done, before any I/O.
-
-func checkName(name string) error {
-	switch {
-	case name == "":
-		return fmt.Errorf("%w: the name is empty", store.ErrInvalid)
-	case len(name) > store.MaxName:
-		return fmt.Errorf("%w: the name has %d bytes, at most %d are allowed: %.40q…", store.ErrInvalid, len(name), store.MaxName, name)
-	}
-	return nil
-}
-
-func (s *Store) checkTime(name, what string, d, least time.Duration) error {
-	if d < least || d > s.maxTTL {
-		return fmt.Errorf("%w: %s of %v for %q: from %v to %v are allowed; the most is MaxTTL (?max-ttl= in a URL), which all clients of these nodes share and for which a node that may have forgotten grants nothing",
-			store.ErrInvalid, what, d, name, least, s.maxTTL)
-	}
-	return nil
-}
-
-func (s *Store) checkRenewal(h *store.Hold) error {
-	if len(h.Owner) > math.MaxUint16 {
-		return fmt.Errorf("%w: %q: the owner has %d bytes", store.ErrInvalid, h.Name, len(h.Owner))
-	}
-	return cmp.Or(checkName(h.Name), s.checkTime(h.Name, "a TTL", h.TTL, minTTL))
-}
-
-func (s *Store) checkClaim(c *store.Claim) error {
-	switch {
-	case c.Limit < 1 || c.Limit > store.Full || c.Weight < 1 || c.Weight > c.Limit:
-		return fmt.Errorf("%w: %q: weight %d under a limit of %d: want 1 <= weight <= limit <= %d", store.ErrInvalid, c.Name, c.Weight, c.Limit, int64(store.Full))
-	case len(c.Owner) > math.MaxUint16:
-		return fmt.Errorf("%w: %q: the owner has %d bytes", store.ErrInvalid, c.Name, len(c.Owner))
-	}
-	return cmp.Or(checkName(c.Name),
-		s.checkTime(c.Name, "a TTL", c.TTL, minTTL), s.checkTime(c.Name, "a place", c.Place, 0),
-		s.checkTime(c.Name, "a minimum hold", c.Keep, 0), s.checkTime(c.Name, "a lock delay", c.Delay, 0))
+// bounds are what the nodes have room for.
+func (s *Store) bounds() *store.Bounds {
+	return &store.Bounds{Min: minTTL, Max: s.maxTTL,
+		On: "these nodes; the most is MaxTTL (?max-ttl= in a URL), which all their clients share and for which a node that may have forgotten grants nothing"}
 }

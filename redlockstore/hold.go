@@ -78,7 +78,7 @@ func (s *Store) renew(ctx context.Context, holds []store.Hold, shown string) []s
 	pending := 0
 	for i := range holds {
 		out[i].TTL = holds[i].TTL
-		if out[i].Err = s.checkRenewal(&holds[i]); out[i].Err == nil {
+		if out[i].Err = s.bounds().CheckRenewal(&holds[i]); out[i].Err == nil {
 			pending++
 		}
 	}
@@ -262,7 +262,7 @@ func (s *Store) Change(_ context.Context, h store.Hold, turn int32, weight int64
 
 // Release implements [store.Store].
 func (s *Store) Release(ctx context.Context, h store.Hold) error {
-	if err := checkName(h.Name); err != nil {
+	if err := store.CheckName(h.Name); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {

@@ -27,7 +27,7 @@ var glob = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 func (s *Store) List(ctx context.Context, name string) iter.Seq2[store.State, error] {
 	return func(yield func(store.State, error) bool) {
 		if name != "" {
-			if err := checkName(name); err != nil {
+			if err := store.CheckName(name); err != nil {
 				yield(store.State{Name: name}, err)
 				return
 			}
@@ -266,7 +266,7 @@ func (s *Store) state(name string, a *seen) store.State {
 // the nodes has; those that are away may let the hold be renewed only if they
 // are back together with as many as make a majority without these.
 func (s *Store) BreakHold(ctx context.Context, b store.Break) error {
-	if err := checkName(b.Name); err != nil {
+	if err := store.CheckName(b.Name); err != nil {
 		return err
 	}
 	if len(b.Reason) > store.MaxReason {

@@ -69,18 +69,6 @@ func NewerFormError(where string, have, known int) error {
 	return fmt.Errorf("%w: %s is of stored form %d, this program knows up to %d: use a newer holdfast", ErrUnsupported, where, have, known)
 }
 
-// CheckChange is an error that matches ErrInvalid if the arguments of a Change
-// are none, whatever is stored: a store calls it before any I/O.
-func CheckChange(name string, turn int32, weight int64) error {
-	switch {
-	case turn < 1:
-		return fmt.Errorf("%w: change %q: turn %d: changes are counted from 1", ErrInvalid, name, turn)
-	case weight != Full && weight != Upgradeable:
-		return fmt.Errorf("%w: change %q: a weight of %d: want %d (upgrade) or %d (back)", ErrInvalid, name, weight, int64(Full), int64(Upgradeable))
-	}
-	return nil
-}
-
 // NotUpgradeableError says that the hold whose weight was to be changed was not
 // granted as Upgradeable; it matches ErrInvalid. Nothing was changed.
 func NotUpgradeableError(name string) error {

@@ -16,8 +16,11 @@ type Owner struct {
 	Space   string `json:"space,omitempty"` // the pid namespace, where there are such: pids of another mean nothing here
 }
 
+// MaxOwner is the length of the longest Owner of a claim, in bytes.
+const MaxOwner = 256
+
 // The longest parts of an owner, in bytes; longer ones are cut. All together
-// stay within 256.
+// stay within MaxOwner.
 const (
 	maxHost    = 64
 	maxProgram = 48
@@ -26,7 +29,7 @@ const (
 )
 
 // String is the form that stores keep: host, pid, program, space and note
-// between tabs, at most 256 bytes. What cannot be printed, or would
+// between tabs, at most MaxOwner bytes. What cannot be printed, or would
 // turn the line around, becomes a blank, and what is too long is cut.
 func (o Owner) String() string {
 	return strings.Join([]string{

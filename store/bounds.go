@@ -1,0 +1,68 @@
+package store
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+)
+
+// Bounds are what a store has room for besides what holds of all of them. Its
+// checks are made before any I/O, and their errors match ErrInvalid.
+type Bounds struct {
+	Min, Max time.Duration // of a TTL; the other durations of a claim are from 0 to Max
+	On       string        // for people: what of it they are
+}
+
+// CheckName finds a name that is empty or too long.
+func CheckName(name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("%w: the name is empty", ErrInvalid)
+	case len(name) > MaxName:
+		return fmt.Errorf("%w: the name has %d bytes, at most %d are allowed: %.40q…", ErrInvalid, len(name), MaxName, name)
+	}
+	return nil
+}
+
+// CheckClaim finds what no Ask or Look can be for.
+func (b *Bounds) CheckClaim(c *Claim) error {
+	if c.Limit < 1 || c.Limit > Full || c.Weight < 1 || c.Weight > c.Limit {
+		return fmt.Errorf("%w: %q: weight %d under a limit of %d: want 1 <= weight <= limit <= %d", ErrInvalid, c.Name, c.Weight, c.Limit, int64(Full))
+	}
+	return cmp.Or(CheckName(c.Name), checkOwner(c.Name, c.Owner),
+		b.check(c.Name, "a TTL", c.TTL, b.Min), b.check(c.Name, "a place", c.Place, 0),
+		b.check(c.Name, "a minimum hold", c.Keep, 0), b.check(c.Name, "a lock delay", c.Delay, 0))
+}
+
+// CheckRenewal finds what no Renew can be for.
+func (b *Bounds) CheckRenewal(h *Hold) error {
+	return cmp.Or(CheckName(h.Name), checkOwner(h.Name, h.Owner), b.check(h.Name, "a TTL", h.TTL, b.Min))
+}
+
+// CheckChange is an error that matches ErrInvalid if the arguments of a Change
+// are none, whatever is stored.
+func CheckChange(name string, turn int32, weight int64) error {
+	switch err := CheckName(name); {
+	case err != nil:
+		return err
+	case turn < 1:
+		return fmt.Errorf("%w: change %q: turn %d: changes are counted from 1", ErrInvalid, name, turn)
+	case weight != Full && weight != Upgradeable:
+		return fmt.Errorf("%w: change %q: a weight of %d: want %d (upgrade) or %d (back)", ErrInvalid, name, weight, int64(Full), int64(Upgradeable))
+	}
+	return nil
+}
+
+func (b *Bounds) check(name, what string, d, least time.Duration) error {
+	if d < least || d > b.Max {
+		return fmt.Errorf("%w: %s of %v for %q: from %v to %v are allowed on %s", ErrInvalid, what, d, name, least, b.Max, b.On)
+	}
+	return nil
+}
+
+func checkOwner(name, owner string) error {
+	if len(owner) > MaxOwner {
+		return fmt.Errorf("%w: %q: the owner has %d bytes, at most %d are allowed", ErrInvalid, name, len(owner), MaxOwner)
+	}
+	return nil
+}
