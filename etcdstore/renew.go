@@ -186,6 +186,12 @@ func (s *Store) tell(ctx context.Context, m *mine, v *view, r *row, h *store.Hol
 			}
 			also = append(also, op)
 		}
+	} else if r.Keep > 0 {
+		// The minimum's own key, if it is still there, is what tells of the hold
+		// once its session is over.
+		key := keepKey(r.key)
+		also = append(also, clientv3.OpTxn([]clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), ">", 0)},
+			[]clientv3.Op{clientv3.OpPut(key, r.keepAgain(), clientv3.WithIgnoreLease())}, nil))
 	}
 	if r.value == was {
 		return nil
