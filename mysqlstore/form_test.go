@@ -172,6 +172,7 @@ func TestANameIsForgottenADayAfterItsLastEntry(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
+	s.swept.next = time.Now().Add(time.Hour) // it is swept by hand
 	ctx := context.Background()
 	idle, dead, kept, used, many := mutex("idle"), mutex("dead"), mutex("kept"), mutex("used"), mutex("many")
 	dead.TTL, kept.Keep, kept.Delay = time.Hour, 2*day, time.Hour

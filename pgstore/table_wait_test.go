@@ -213,10 +213,9 @@ func TestClashesUnderAnotherIsolationLevelAreNotSeen(t *testing.T) {
 	go func() {
 		answered <- s.Renew(t.Context(), []store.Hold{h, {Name: "n", ID: me.NewID(), Token: 1, TTL: time.Minute}})[0].Err
 	}()
-	go func() { // the first skips the row, then comes back for it
-		until(t, "it waits for the row", func() bool { return waitingForRows(t, s) >= 1 })
-		tx.Commit(context.Background())
-	}()
+	// The first skips the row, then comes back for it.
+	until(t, "it waits for the row", func() bool { return waitingForRows(t, s) >= 1 })
+	tx.Commit(context.Background())
 	if err := <-answered; err != nil {
 		t.Errorf("a renewal that met another: %v", err)
 	}
