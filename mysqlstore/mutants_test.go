@@ -30,7 +30,7 @@ var mutants = []struct{ name, test, old, new string }{
 	{"a hold is given back with all who wait", "TestDifferential", " AND total=1 AND id=", " AND total>=1 AND id="},
 	{"a renewal moves the expiry back", "TestDifferential", "expires=GREATEST(expires,", "expires=GREATEST(0,"},
 	{"a broken hold is renewed", "TestDifferential", " AND broken IS NULL", ""},
-	{"a renewal does not tell of an upgrade", "TestDifferential", " AND fence=0", ""},
+	{"a renewal does not tell of an upgrade", "TestStore/promise/Upgrade_is_granted_when_the_last_reader_leaves_and_a_renewal_tells", " AND fence=0", ""},
 	{"a renewal does not show the token", "TestDifferential", "flags=flags|2", "flags=flags|0"},
 	{"the newest token used goes back", "TestItWorksHoweverTheConnectionsAreSet/as_they_come", "GREATEST(turn,", "GREATEST(0,"},
 	{"all of many are renewed, whosever they are", "TestDifferential", " AND (name,id,token) IN (", " OR (name,id,token) IN ("},

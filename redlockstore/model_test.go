@@ -101,9 +101,9 @@ func (m *model) ask(now int64, e entry, ttl, place int64, mode string) byte {
 	m.room(e.id)
 	own := &m.q[i]
 	switch {
-	case own.granted && (own.accepted || own.p > m.last):
+	case own.granted && (own.accepted || own.p > m.last || mode == "r"):
 		if !own.accepted {
-			own.accepted, own.since, m.last = true, now, own.p+int64(own.n)-1
+			own.accepted, own.since, m.last = true, now, max(m.last, own.p+int64(own.n)-1)
 		}
 		own.expires = max(own.expires, now+ttl)
 		return 'O'

@@ -73,8 +73,11 @@ if fresh then
 end
 room(new.id)
 if own.granted then
-	if not own.accepted and own.p > last then
-		last, own.accepted, own.since, own.raw = own.p + own.n - 1, true, now, nil
+	if not own.accepted and (own.p > last or ARGV[6] == 'r') then
+		-- What is repaired was granted by a majority that still holds, so its number
+		-- need not be above one that others drew beside it, or that the node made up
+		-- for what it had lost; it lowers none.
+		last, own.accepted, own.since, own.raw = math.max(last, own.p + own.n - 1), true, now, nil
 	end
 	local us = own.accepted and ARGV[2] or ARGV[3]
 	if now + us > own.expires then own.expires, own.raw, wrote = now + us, nil, true end
