@@ -490,7 +490,7 @@ func (s *Store) Look(ctx context.Context, c store.Claim) (store.Answer, error) {
 	defer s.mu.Unlock()
 	r := v.find(c.ID)
 	switch {
-	case m != nil && (m.state == gone || m.state != asked && r == nil):
+	case m != nil && (m.state == gone || m.state != asked && r == nil), r == nil && v.keeps(c.ID):
 		return store.Answer{}, store.ErrLost
 	case r != nil && r.Break != "":
 		return store.Answer{}, &store.LostError{Reason: r.Break}

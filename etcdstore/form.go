@@ -201,6 +201,11 @@ func (v *view) find(id store.ID) *row {
 	return nil
 }
 
+// keeps reports whether only a minimum hold is left of what the id had.
+func (v *view) keeps(id store.ID) bool {
+	return slices.ContainsFunc(v.rows, func(r row) bool { return r.id == id && r.kept })
+}
+
 // limit is that of the name, or 0 if it is not in use.
 func (v *view) limit() int64 {
 	if len(v.rows) == 0 {
