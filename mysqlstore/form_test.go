@@ -167,12 +167,8 @@ func TestARowThatIsNotOursIsReportedAndLeftAlone(t *testing.T) {
 func TestANameIsForgottenADayAfterItsLastEntry(t *testing.T) {
 	const day = store.TokenRetention
 	now := time.Now().UnixMicro()
-	s, err := newStore(dbOn(t, sharedDSN(t)), apart(), func() int64 { return now })
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := storeAt(t, dbOn(t, sharedDSN(t)), apart(), func() int64 { return now })
 	defer s.Close()
-	s.swept.next = time.Now().Add(time.Hour) // it is swept by hand
 	ctx := context.Background()
 	idle, dead, kept, used, many := mutex("idle"), mutex("dead"), mutex("kept"), mutex("used"), mutex("many")
 	dead.TTL, kept.Keep, kept.Delay = time.Hour, 2*day, time.Hour
@@ -253,10 +249,7 @@ func TestSweepingGoesRound(t *testing.T) {
 
 func TestTokensGoOnWhenTheClockOfTheServerIsBehind(t *testing.T) {
 	now := time.Now().UnixMicro()
-	s, err := newStore(dbOn(t, sharedDSN(t)), apart(), func() int64 { return now })
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := storeAt(t, dbOn(t, sharedDSN(t)), apart(), func() int64 { return now })
 	defer s.Close()
 	var last int64
 	for range 5 {

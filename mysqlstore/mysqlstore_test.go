@@ -139,15 +139,24 @@ func TestStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) store.Store { return storeOn(t, db, nil) })
 }
 
+// storeAt has another clock than the server's, and sweeps nothing by itself: that
+// would read the clock beside the test.
+func storeAt(t testing.TB, db *sql.DB, o *Options, clock func() int64) *Store {
+	t.Helper()
+	s, err := newStore(db, o, clock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.swept.next = time.Now().Add(time.Hour)
+	return s
+}
+
 func TestDifferential(t *testing.T) {
 	storetest.Differential(t, storetest.Clocked{
 		Open: func(t *testing.T, clock func() queue.Time) func() store.Store {
 			db, o := dbOn(t, sharedDSN(t)), apart()
 			return func() store.Store {
-				s, err := newStore(db, o, func() int64 { return clock().Clock })
-				if err != nil {
-					t.Fatal(err)
-				}
+				s := storeAt(t, db, o, func() int64 { return clock().Clock })
 				return s
 			}
 		},
