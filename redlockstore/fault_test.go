@@ -70,12 +70,20 @@ func free(t *testing.T, s *Store, name string) {
 // nobody stalls for it, as it is dialled in the background alone.
 func TestTwoGoodNodesAndADeadOneKeepEveryPromise(t *testing.T) {
 	var dials atomic.Int32
+	over := make(chan struct{})
 	dead := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		dials.Add(1)
-		<-ctx.Done()
-		return nil, ctx.Err()
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-over:
+			return nil, net.ErrClosed
+		}
 	}})
-	t.Cleanup(func() { dead.Close() })
+	t.Cleanup(func() {
+		close(over)
+		dead.Close()
+	})
 	clients := append(clientsOf(t, testserver.SharedRedises(t, 2)...), dead)
 	var stores atomic.Int32
 	storetest.Run(t, func(t *testing.T) store.Store {

@@ -287,9 +287,16 @@ func newStore(clients []*redis.Client, o *Options, clock func() int64) (*Store, 
 			return nil, fmt.Errorf("%w: two of the Redis clients have the address %s: each node needs a server of its own", store.ErrInvalid, co.Addr)
 		}
 		addresses = append(addresses, co.Addr)
-		if most := max(co.ReadTimeout, co.WriteTimeout); most <= 0 || most > s.timeout {
-			c = c.WithTimeout(s.timeout) // the same connections
+		patience := max(co.ReadTimeout, co.WriteTimeout)
+		if patience <= 0 || patience > s.timeout {
+			patience = s.timeout
 		}
+		c = c.WithTimeout(patience) // the same connections, options of its own
+		// A client's Conn writes to the configuration of the maintenance
+		// notifications, which all Conns of that client share, without a
+		// common lock. No node here moves while it is in use, so nothing is
+		// asked of it.
+		c.Options().MaintNotificationsConfig = nil
 		s.nodes = append(s.nodes, &node{s: s, i: i, client: c, address: co.Addr})
 	}
 	s.address = "Redlock on " + strings.Join(addresses, ", ")

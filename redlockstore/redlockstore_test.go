@@ -16,7 +16,8 @@ import (
 
 func TestMain(m *testing.M) {
 	logging.Disable() // go-redis writes each attempt to connect
-	goleak.VerifyTestMain(testserver.Main{M: m})
+	// The driver's own, which ends within a second of its pool.
+	goleak.VerifyTestMain(testserver.Main{M: m}, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 
 // clientsOf returns a client of each address, closed when the test ends.
