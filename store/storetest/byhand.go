@@ -1,0 +1,53 @@
+package storetest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// What follows is for a store's own tests beside Run, where a single operation is
+// what matters. Each ends the test if it fails.
+
+// Mutex is a claim of process p for all of a name, to be waited for, with a
+// fresh id.
+func Mutex(p store.Process, name string) store.Claim {
+	return store.Claim{
+		Name: name, ID: p.NewID(), Limit: store.Full, Weight: store.Full,
+		TTL: time.Minute, Place: 10 * time.Second, Owner: store.Owner{Host: "h", PID: 1, Program: "p"}.String(),
+	}
+}
+
+// MustAsk is the answer to a claim, which is no error.
+func MustAsk(t testing.TB, s store.Store, c store.Claim) store.Answer {
+	t.Helper()
+	a, err := s.Ask(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// MustHold is the hold of a claim that is granted at once.
+func MustHold(t testing.TB, s store.Store, c store.Claim) store.Hold {
+	t.Helper()
+	a := MustAsk(t, s, c)
+	if !a.Granted {
+		t.Fatalf("%q is not granted: %+v", c.Name, a)
+	}
+	return store.Hold{Name: c.Name, ID: c.ID, Token: a.Token, TTL: c.TTL}
+}
+
+// MustList is what the store lists of a name, also while the test is cleaned up.
+func MustList(t testing.TB, s store.Inspector, name string) store.State {
+	t.Helper()
+	for st, err := range s.List(context.WithoutCancel(t.Context()), name) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st
+	}
+	return store.State{Name: name}
+}
