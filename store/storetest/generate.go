@@ -245,7 +245,7 @@ func (d *duel) hold(k known) store.Hold {
 	switch n := d.rng.IntN(100); {
 	case n < 14:
 		h.Token = 0
-	case d.lacks(store.PromiseMatch) && n < 26:
+	case (d.lacks(store.PromiseMatch) || d.c2 != nil && d.learned[k.ID] == nil) && n < 26:
 	case n < 20:
 		h.Token += 1 - 2*d.rng.Int64N(2)
 	case n < 26:

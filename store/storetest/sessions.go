@@ -183,10 +183,11 @@ func (d *duel) translated(o op) op {
 	for i := range o.holds {
 		h := &o.holds[i]
 		if p := d.learned[h.ID]; p != nil && h.Token != 0 {
+			// A wrong one stays as wrong.
 			if h.Used != 0 {
-				h.Used += p.store - h.Token
+				h.Used += p.store - p.model
 			}
-			h.Token = p.store
+			h.Token += p.store - p.model
 		}
 	}
 	if p := d.learned[o.broken.ID]; p != nil {
@@ -220,7 +221,8 @@ func (d *duel) learn(name string, id store.ID, weight, limit, model, have, n int
 		switch {
 		case first.store == second.store:
 			d.fail("token %d twice", have)
-		case apart && second.store < first.store+first.n:
+		// A release gives back what was not used of a block.
+		case apart && second.store < first.store+min(first.n, second.model-first.model):
 			d.fail("token %d was drawn after %d … %d, and both exclude each other", second.store, first.store, first.store+first.n-1)
 		}
 	}
