@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
 // lockerOn is a process with a client of its own on the members.
@@ -296,5 +297,27 @@ func TestAWipeIsToldAndTokensGoOn(t *testing.T) {
 		if err := again.Release(t.Context(), next); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// Whoever gives back a minimum hold without telling its token is not in again by
+// asking for it: it is in the way, and gone for its owner.
+func TestAMinimumHoldThatIsGivenBackWithNoTokenIsGoneForItsOwner(t *testing.T) {
+	t.Parallel()
+	s := closing(t, storeOn(t, clientOf(t, testserver.SharedEtcd(t)), apart()))
+	c := mutex("a")
+	c.Keep = time.Minute
+	hold := storetest.MustHold(t, s, c)
+	if r := s.Renew(t.Context(), []store.Hold{hold})[0]; r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	if err := s.Release(t.Context(), store.Hold{Name: "a", ID: c.ID}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Ask(t.Context(), c); !errors.Is(err, store.ErrLost) {
+		t.Errorf("asked for again: %v, want ErrLost", err)
+	}
+	if st := storetest.MustList(t, s, "a"); len(st.Entries) != 1 {
+		t.Errorf("in the way: %+v, want the minimum hold", st.Entries)
 	}
 }

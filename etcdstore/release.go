@@ -76,7 +76,11 @@ func (s *Store) withdraw(ctx context.Context, m *mine) error {
 		return err
 	}
 	s.dropped(m)
-	s.forget(m)
+	if m.keep > 0 {
+		s.lose(m) // it may be in the way still, and is gone for its owner
+	} else {
+		s.forget(m)
+	}
 	return nil
 }
 
