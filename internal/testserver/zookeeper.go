@@ -1,0 +1,190 @@
+package testserver
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// zooTick is the tick of the servers of tests: sessions of two ticks and more are
+// granted, and end within a tick after their time.
+const zooTick = 200 * time.Millisecond
+
+// ZooKeeper starts a ZooKeeper server for this test. The settings are lines of its
+// configuration, besides those that it needs.
+func ZooKeeper(t testing.TB, settings ...string) *Server {
+	t.Helper()
+	s, err := startZooKeeper(t, t.TempDir(), settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	return s
+}
+
+// SharedZooKeeper returns the address of a ZooKeeper server that all tests of this
+// test binary share: use a prefix of your own.
+func SharedZooKeeper(t testing.TB) string {
+	t.Helper()
+	return share(t, "zookeeper", func(tb fataler, dir string) (*Server, error) {
+		return startZooKeeper(tb, dir, nil)
+	}).Addr
+}
+
+// ZooKeeperEnsemble starts n ZooKeeper servers that vote together, and returns
+// once all of them serve.
+func ZooKeeperEnsemble(t testing.TB, n int) []*Server {
+	t.Helper()
+	settings := []string{"initLimit=25", "syncLimit=5"}
+	for i := range n {
+		var port [2]int
+		for j := range port {
+			var err error
+			if port[j], err = freePort(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		settings = append(settings, fmt.Sprintf("server.%d=127.0.0.1:%d:%d", i+1, port[0], port[1]))
+	}
+	all := make([]*Server, n)
+	failed := make(chan error, n)
+	for i := range all { // none serves before most are there
+		port, err := freePort()
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := t.TempDir()
+		if err := os.MkdirAll(filepath.Join(dir, "data"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "data", "myid"), []byte(strconv.Itoa(i+1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if all[i], err = zooKeeperServer(t, dir, port, settings); err != nil {
+			t.Fatal(err)
+		}
+		go func() { failed <- all[i].start() }()
+	}
+	for range all {
+		if err := <-failed; err != nil {
+			t.Error(err)
+		}
+	}
+	for _, s := range all {
+		t.Cleanup(s.Stop)
+	}
+	if t.Failed() {
+		t.FailNow()
+	}
+	return all
+}
+
+// ZooKeeperLeader is the one of the servers that leads.
+func ZooKeeperLeader(t testing.TB, all []*Server) int {
+	t.Helper()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		for i, s := range all {
+			if said, err := zooKeeperSays(s.Addr); err == nil && strings.Contains(said, "Mode: leader") {
+				return i
+			}
+		}
+	}
+	t.Fatalf("after %v no server leads", patience)
+	return 0
+}
+
+func startZooKeeper(tb fataler, dir string, settings []string) (*Server, error) {
+	return startOnPort(func(port int) (*Server, error) {
+		s, err := zooKeeperServer(tb, dir, port, settings)
+		if err != nil {
+			return nil, err
+		}
+		return s, s.start()
+	})
+}
+
+// zooJars is where Debian has what the server is made of.
+const zooJars = "/usr/share/java"
+
+func zooKeeperServer(tb fataler, dir string, port int, settings []string) (*Server, error) {
+	program, err := find("java")
+	if err != nil {
+		return nil, err
+	}
+	var path []string
+	for _, jar := range []string{"zookeeper", "zookeeper-jute", "slf4j-api", "slf4j-simple", "netty-*", "metrics-core", "snappy-java", "commons-cli", "jackson-*"} {
+		found, err := filepath.Glob(filepath.Join(zooJars, jar+".jar"))
+		if err != nil {
+			return nil, err
+		}
+		if jar == "zookeeper" && len(found) == 0 {
+			return nil, fmt.Errorf("zookeeper is needed by this test and is not installed: run \"make servers\" (there is no %s/zookeeper.jar)", zooJars)
+		}
+		path = append(path, found...)
+	}
+	config := append([]string{
+		"tickTime=" + strconv.FormatInt(zooTick.Milliseconds(), 10), "maxSessionTimeout=600000", "dataDir=" + filepath.Join(dir, "data"),
+		"clientPort=" + strconv.Itoa(port), "clientPortAddress=127.0.0.1", "maxClientCnxns=0",
+		"admin.enableServer=false", "4lw.commands.whitelist=*",
+	}, settings...)
+	file := filepath.Join(dir, "zoo.cfg")
+	if err := os.WriteFile(file, []byte(strings.Join(config, "\n")+"\n"), 0o600); err != nil {
+		return nil, err
+	}
+	args := []string{
+		"-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dzookeeper.forceSync=no", "-Dznode.container.checkIntervalMs=1000",
+		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", strings.Join(path, ":"), "org.apache.zookeeper.server.quorum.QuorumPeerMain", file,
+	}
+	return &Server{
+		Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), tb: tb, dir: dir, ready: zooKeeperReady,
+		command: func() *exec.Cmd { return exec.Command(program, args...) },
+	}, nil
+}
+
+// zooKeeperReady says nil once the server serves clients.
+func zooKeeperReady(addr string) error {
+	said, err := zooKeeperSays(addr)
+	if err == nil && !strings.Contains(said, "Mode: ") {
+		err = fmt.Errorf("it says %q", said)
+	}
+	return err
+}
+
+func zooKeeperSays(addr string) (string, error) {
+	c, err := net.DialTimeout("tcp", addr, time.Second)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(time.Second))
+	if _, err := io.WriteString(c, "srvr"); err != nil {
+		return "", err
+	}
+	b, err := io.ReadAll(c)
+	return string(bytes.TrimSpace(b)), err
+}
+
+// ExampleZooKeeper starts a ZooKeeper server for an example, which has no test to
+// end it.
+func ExampleZooKeeper() (addr string, stop func()) {
+	dir, err := os.MkdirTemp("", "holdfast-test-")
+	if err != nil {
+		panic(err)
+	}
+	s, err := startZooKeeper(panicker{}, dir, nil)
+	if err != nil {
+		panic(err)
+	}
+	return s.Addr, func() {
+		s.Stop()
+		os.RemoveAll(dir)
+	}
+}
