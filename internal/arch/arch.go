@@ -38,6 +38,7 @@ const (
 	cobra   = "github.com/spf13/cobra"
 
 	porcupine = "github.com/anishathalye/porcupine"
+	gozk      = "github.com/go-zookeeper/zk"
 )
 
 // etcd is its driver, and what of its interfaces cannot be used without the
@@ -58,6 +59,7 @@ var rules = map[string]rule{
 	"redisstore":   {store, []string{goredis}},
 	"mysqlstore":   {store, []string{mysql}},
 	"etcdstore":    {store, etcd},
+	"zkstore":      {store, []string{gozk}},
 	"pgstore":      {store, []string{pgx}},
 	"redlockstore": {store, []string{goredis}},
 

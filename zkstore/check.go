@@ -1,0 +1,75 @@
+package zkstore
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// askMember bounds how long one member is waited for.
+const askMember = 2 * time.Second
+
+// Check implements [store.Checker]: it asks each member by name, and begins a
+// session.
+func (s *Store) Check(ctx context.Context) (all []store.Finding) {
+	for _, member := range s.servers {
+		f := store.Finding{About: "member " + member}
+		said, err := s.says(ctx, member)
+		switch version, mode := field(said, "Zookeeper version: "), field(said, "Mode: "); {
+		case err != nil:
+			f.Warning, f.Found = true, "no answer: "+err.Error()
+		case strings.Contains(said, "not currently serving"):
+			f.Warning, f.Found = true, "it serves nobody: it is cut off from the others, or they are electing a leader"
+		case version == "":
+			f.Found = "ZooKeeper, whose command srvr is not open to us: its version is not known"
+		default:
+			version, _, _ = strings.Cut(version, "-")
+			f.Found = "ZooKeeper " + version + ", " + mode
+		}
+		all = append(all, f)
+	}
+	if _, err := s.anySession(ctx); err != nil {
+		all = append(all, store.Finding{About: "session", Err: s.failed("begin a session", err)})
+	}
+	return all
+}
+
+// says is what a member answers to ZooKeeper's word srvr.
+func (s *Store) says(ctx context.Context, member string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, askMember)
+	defer cancel()
+	c, err := s.o.Dial(ctx, "tcp", member)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(askMember)); err != nil {
+		return "", err
+	}
+	if _, err := io.WriteString(c, "srvr"); err != nil {
+		return "", err
+	}
+	b, err := io.ReadAll(io.LimitReader(c, 16<<10))
+	if len(b) > 0 {
+		err = nil // some links end without a farewell
+	}
+	if err != nil {
+		return "", fmt.Errorf("it does not answer to srvr: %w", err)
+	}
+	return string(b), nil
+}
+
+// field is what a line that begins so goes on with.
+func field(said, begin string) string {
+	for lines := bufio.NewScanner(strings.NewReader(said)); lines.Scan(); {
+		if rest, ok := strings.CutPrefix(lines.Text(), begin); ok {
+			return rest
+		}
+	}
+	return ""
+}

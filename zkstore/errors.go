@@ -1,0 +1,192 @@
+package zkstore
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// failed makes an error of the driver or the server one for people. What is
+// one of ours already stays what it is.
+func (s *Store) failed(what string, err error) error {
+	if err == store.ErrLost {
+		return err
+	}
+	if lost := (*store.LostError)(nil); errors.As(err, &lost) {
+		return err
+	}
+	if mismatch := (*store.MismatchError)(nil); errors.As(err, &mismatch) {
+		return err
+	}
+	switch {
+	case store.Definite(err):
+		return fmt.Errorf("%s on %s: %w", what, s.address, err)
+	case errors.Is(err, zk.ErrNoAuth), errors.Is(err, zk.ErrAuthFailed), errors.Is(err, zk.ErrInvalidACL):
+		return fmt.Errorf("%w: %s on %s: %w (the package comment of zkstore has the rights that suffice)", store.ErrDenied, what, s.address, err)
+	}
+	return fmt.Errorf("%w: %s on %s: %w", store.ErrUnavailable, what, s.address, err)
+}
+
+// What follows finds what the stored form has no room for, before any I/O.
+
+func checkName(name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("%w: the name is empty", store.ErrInvalid)
+	case len(name) > store.MaxName:
+		return fmt.Errorf("%w: the name has %d bytes, at most %d are allowed: %.40q…", store.ErrInvalid, len(name), store.MaxName, name)
+	}
+	return nil
+}
+
+func checkOwner(name, owner string) error {
+	if len(owner) > math.MaxUint16 {
+		return fmt.Errorf("%w: %q: the owner has %d bytes", store.ErrInvalid, name, len(owner))
+	}
+	return nil
+}
+
+func checkClaim(c *store.Claim) error {
+	const session = "ZooKeeper deletes what a session kept as soon as the session is over"
+	switch {
+	case c.Limit < 1 || c.Limit > store.Full || c.Weight < 1 || c.Weight > c.Limit:
+		return fmt.Errorf("%w: %q: weight %d under a limit of %d: want 1 <= weight <= limit <= %d", store.ErrInvalid, c.Name, c.Weight, c.Limit, int64(store.Full))
+	case c.Keep > 0:
+		return fmt.Errorf("%w: %q: a minimum hold: %s", store.ErrUnsupported, c.Name, session)
+	case c.Delay > 0:
+		return fmt.Errorf("%w: %q: a lock delay: %s", store.ErrUnsupported, c.Name, session)
+	}
+	return cmp.Or(checkName(c.Name), checkOwner(c.Name, c.Owner),
+		checkTime(c.Name, "a TTL", c.TTL, minTTL), checkTime(c.Name, "a place", c.Place, 0), checkTime(c.Name, "a minimum hold", c.Keep, 0))
+}
+
+// checkPath finds what ZooKeeper takes for no path.
+func checkPath(path string) error {
+	if path == "/" {
+		return nil
+	}
+	bad := !strings.HasPrefix(path, "/") || !utf8.ValidString(path)
+	for part := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
+		bad = bad || part == "" || part == "." || part == ".."
+	}
+	for _, c := range path {
+		bad = bad || c < ' ' || c >= 0x7f && c <= 0x9f || c >= 0xf000 && c <= 0xf8ff || c >= 0xfff0
+	}
+	if bad {
+		return fmt.Errorf("%w: %q is no path of ZooKeeper's: want one like /team/locks", store.ErrInvalid, path)
+	}
+	return nil
+}
+
+// ParseURL is what Open makes of its URL. The error matches store.ErrInvalid and
+// shows nothing of the URL in which a password may be.
+func ParseURL(s string) (servers []string, o *Options, err error) {
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("%w: the ZooKeeper URL is wrong: %s", store.ErrInvalid, fmt.Sprintf(format, args...))
+	}
+	u, err := url.Parse(s)
+	if err != nil {
+		return nil, nil, bad("want zk://user:password@host:port,host:port/path, with special characters of the password as %%XX")
+	}
+	query, err := url.ParseQuery(u.RawQuery)
+	switch {
+	case u.Scheme != "zk":
+		return nil, nil, bad("it begins with zk://")
+	case err != nil:
+		return nil, nil, bad("what follows the ? cannot be read")
+	case u.Fragment != "" || u.Opaque != "":
+		return nil, nil, bad("it is zk://host:port/path")
+	}
+	o = &Options{Path: strings.TrimSuffix(u.Path, "/")}
+	if o.Path != "" {
+		if checkPath(o.Path) != nil {
+			return nil, nil, bad("what follows the hosts is no path of ZooKeeper's")
+		}
+	}
+	config, err := parseTLS(query)
+	if err != nil {
+		return nil, nil, bad("%v", err)
+	}
+	if config != nil {
+		dialer := &tls.Dialer{Config: config}
+		o.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			return dialer.DialContext(ctx, network, address)
+		}
+	}
+	for host := range strings.SplitSeq(u.Host, ",") {
+		if host == "" {
+			host = "localhost"
+		}
+		if strings.ContainsAny(host, "@?/") {
+			return nil, nil, bad("a host is host:port")
+		}
+		if _, _, err := net.SplitHostPort(host); err != nil {
+			host = net.JoinHostPort(strings.Trim(host, "[]"), "2181")
+		}
+		servers = append(servers, host)
+	}
+	if u.User != nil {
+		password, _ := u.User.Password()
+		o.Auth = []Auth{{"digest", u.User.Username() + ":" + password}}
+	}
+	return servers, o, nil
+}
+
+func parseTLS(query url.Values) (*tls.Config, error) {
+	config := &tls.Config{}
+	var cert, key string
+	secure := false
+	for name, values := range query {
+		value := values[len(values)-1]
+		switch name {
+		case "tls":
+			if value != "1" && value != "0" {
+				return nil, errors.New("tls is 1 or 0")
+			}
+			secure = secure || value == "1"
+			continue
+		case "ca":
+			pem, err := os.ReadFile(value)
+			if err != nil {
+				return nil, fmt.Errorf("its certificates: %w", err)
+			}
+			config.RootCAs = x509.NewCertPool()
+			if !config.RootCAs.AppendCertsFromPEM(pem) {
+				return nil, errors.New("its certificates: there is none in the file of ca")
+			}
+		case "cert":
+			cert = value
+		case "key":
+			key = value
+		case "server-name":
+			config.ServerName = value
+		default:
+			return nil, fmt.Errorf("there is no option %.20q; there are: tls, ca, cert, key, server-name", name)
+		}
+		secure = true
+	}
+	if cert != "" || key != "" {
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return nil, fmt.Errorf("its certificates: %w", err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	if !secure {
+		return nil, nil
+	}
+	return config, nil
+}

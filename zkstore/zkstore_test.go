@@ -1,0 +1,181 @@
+package zkstore
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"io"
+	"net"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"go.uber.org/goleak"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/storetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(testserver.Main{M: m}) }
+
+func storeOn(t testing.TB, o *Options, servers ...string) *Store {
+	t.Helper()
+	s, err := New(servers, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// apart is a path that nobody else uses.
+func apart() *Options { return &Options{Path: "/test-" + store.NewProcess().String()} }
+
+// newShared returns a Store on the shared server, closed when the test ends.
+func newShared(t testing.TB) *Store {
+	t.Helper()
+	return closing(t, storeOn(t, apart(), testserver.SharedZooKeeper(t)))
+}
+
+func closing(t testing.TB, s *Store) *Store {
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// connOf is a connection of the driver's, for what a Store does not do.
+func connOf(t testing.TB, addr string) *zk.Conn {
+	t.Helper()
+	c, events, err := zk.Connect([]string{addr}, 10*time.Second, zk.WithLogger(quiet{}), zk.WithLogInfo(false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.Close()
+		for range events {
+		}
+	})
+	return c
+}
+
+const patience = 30 * time.Second
+
+// until polls for something that must happen.
+func until(t testing.TB, what string, f func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !f(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("after %v still not: %s", patience, what)
+		}
+	}
+}
+
+var me = store.NewProcess()
+
+// mutex is a claim of all of a name, to be waited for.
+func mutex(name string) store.Claim {
+	return store.Claim{
+		Name: name, ID: me.NewID(), Limit: store.Full, Weight: store.Full,
+		TTL: time.Minute, Place: 10 * time.Second, Owner: store.Owner{Host: "h", PID: 1, Program: "p"}.String(),
+	}
+}
+
+func mustAsk(t testing.TB, s *Store, c store.Claim) store.Answer {
+	t.Helper()
+	a, err := s.Ask(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func mustHold(t testing.TB, s *Store, c store.Claim) store.Hold {
+	t.Helper()
+	a := mustAsk(t, s, c)
+	if !a.Granted {
+		t.Fatalf("%q is not granted: %+v", c.Name, a)
+	}
+	return store.Hold{Name: c.Name, ID: c.ID, Token: a.Token, TTL: c.TTL}
+}
+
+func entriesOf(t testing.TB, s *Store, name string) store.State {
+	t.Helper()
+	for st, err := range s.List(context.WithoutCancel(t.Context()), name) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st
+	}
+	return store.State{Name: name}
+}
+
+func TestStore(t *testing.T) {
+	addr := testserver.SharedZooKeeper(t)
+	storetest.Run(t, func(t *testing.T) store.Store { return storeOn(t, nil, addr) })
+}
+
+func TestDifferential(t *testing.T) {
+	storetest.DifferentialBySession(t, storetest.Sessioned{
+		Open: func(t *testing.T) func() store.Store {
+			o := apart()
+			return func() store.Store { return storeOn(t, o, testserver.SharedZooKeeper(t)) }
+		},
+		End: func(t *testing.T, s store.Store) { endSessions(t, s.(*Store)) },
+	})
+}
+
+// endSessions does what ZooKeeper does with sessions that it has not heard of, and
+// returns when the store has heard of it, which is when the driver has tried to go on.
+func endSessions(t testing.TB, s *Store) {
+	t.Helper()
+	s.mu.Lock()
+	all := s.open()
+	s.mu.Unlock()
+	for _, sess := range all {
+		endSession(t, s.servers[0], sess.conn)
+		until(t, "the end of a session is known", func() bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return sess.dead
+		})
+	}
+}
+
+// endSession ends a session from outside: whoever has its number and its password
+// may.
+func endSession(t testing.TB, server string, conn *zk.Conn) {
+	t.Helper()
+	passwd := reflect.ValueOf(conn).Elem().FieldByName("passwd").Bytes()
+	c, err := net.Dial("tcp", server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	send := func(fields ...any) {
+		t.Helper()
+		var b bytes.Buffer
+		for _, f := range fields {
+			binary.Write(&b, binary.BigEndian, f)
+		}
+		if err := binary.Write(c, binary.BigEndian, int32(b.Len())); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Write(b.Bytes()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	receive := func() {
+		t.Helper()
+		var n int32
+		if err := binary.Read(c, binary.BigEndian, &n); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(c, make([]byte, n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	send(int32(0), int64(0), int32(10_000), conn.SessionID(), int32(len(passwd)), passwd)
+	receive()
+	send(int32(1), int32(-11)) // close
+	receive()
+}
