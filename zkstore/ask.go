@@ -1,7 +1,6 @@
 package zkstore
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -118,8 +117,8 @@ func (s *Store) append(ctx context.Context, c *store.Claim, m *mine) (store.Answ
 			}
 			if c.Try && !v.room(c.Limit, c.Weight) {
 				a, err := s.holders(ctx, sess, v, nil)
-				if err == nil && a.Holding+a.Waiting == 0 {
-					continue // they have gone
+				if err == errStale {
+					continue
 				}
 				_, err = s.noAnswer(m, err)
 				return a, err
@@ -149,8 +148,14 @@ func (s *Store) append(ctx context.Context, c *store.Claim, m *mine) (store.Answ
 			return store.Answer{}, &store.MismatchError{Have: v.limit(), Want: c.Limit}
 		}
 		if own != nil && c.Try && (!own.granted || v.frozen) {
+			if err := s.withdraw(ctx, m); err != nil {
+				return store.Answer{}, err
+			}
 			a, err := s.holders(ctx, sess, v, own)
-			return a, cmp.Or(s.withdraw(ctx, m), err)
+			if err == errStale { // they have gone
+				err = nil
+			}
+			return a, err
 		}
 		return s.answer(ctx, c, m, v)
 	}
@@ -280,7 +285,13 @@ func (s *Store) answer(ctx context.Context, c *store.Claim, m *mine, v *view) (s
 		m.ends = max(m.ends, store.Now().Add(c.Place))
 		s.watchFor(m, v, r)
 		s.mu.Unlock()
-		return s.holders(ctx, sess, v, r)
+		a, err := s.holders(ctx, sess, v, r)
+		if err == errStale {
+			if v, err = s.look(ctx, sess, c.Name); err == nil {
+				return s.answer(ctx, c, m, v)
+			}
+		}
+		return a, err
 	}
 	if err := s.draw(ctx, m, v, r); err != nil {
 		return store.Answer{}, err
@@ -313,9 +324,14 @@ func (s *Store) draw(ctx context.Context, m *mine, v *view, r *row) error {
 	token := m.token
 	s.mu.Unlock()
 	known := token != 0
+	if !known && r.asked < r.limit { // else the node alone does not tell
+		if err := s.own(ctx, m); err != nil {
+			return err
+		}
+	}
 	switch rank := v.rank(r); {
 	case known:
-	case r.asked == r.limit:
+	case r.asked == r.limit, v.rev == m.created:
 		token = v.rev * maxBlock
 	case rank+1 < maxBlock:
 		token = v.rev*maxBlock + rank + 1
@@ -393,6 +409,11 @@ func (s *Store) Look(ctx context.Context, c store.Claim) (store.Answer, error) {
 	ctx, cancel := bound(ctx)
 	defer cancel()
 	a, err := s.lookFor(ctx, &c, m)
+	for range attempts {
+		if err == errStale {
+			a, err = s.lookFor(ctx, &c, m)
+		}
+	}
 	if err != nil {
 		return store.Answer{}, s.failed(fmt.Sprintf("look at %q", c.Name), err)
 	}

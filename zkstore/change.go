@@ -136,7 +136,7 @@ func (s *Store) changed(ctx context.Context, m *mine, v *view, r *row, weight in
 	a := store.Answer{Granted: true}
 	if r.weight != weight {
 		var err error
-		if a, err = s.holders(ctx, m.sess, v, r); err != nil {
+		if a, err = s.holders(ctx, m.sess, v, r); err != nil && err != errStale {
 			return store.Answer{}, err
 		}
 		a.Granted, a.Waiting = false, 0

@@ -28,7 +28,7 @@ var errEnded = errors.New("the session is over")
 
 // longestGreeting bounds how long a member may take to answer to a new
 // connection. The driver waits for several times the timeout.
-const longestGreeting = time.Second
+const longestGreeting = 3 * time.Second
 
 func (w *wire) dial(network, address string, timeout time.Duration) (net.Conn, error) {
 	w.mu.Lock()

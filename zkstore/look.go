@@ -92,6 +92,9 @@ func (s *Store) fetch(ctx context.Context, sess *session, rows []*row) error {
 // inFlight is how many requests of one operation are under way at once.
 const inFlight = 16
 
+// errStale says that those who were in the way have gone since.
+var errStale = errors.New("those in the way have gone meanwhile")
+
 // holders is an answer that tells who is in the way of the row, or of one behind
 // all.
 func (s *Store) holders(ctx context.Context, sess *session, v *view, own *row) (store.Answer, error) {
@@ -114,9 +117,6 @@ func (s *Store) holders(ctx context.Context, sess *session, v *view, own *row) (
 			show = append(show, r)
 		}
 	}
-	if len(show) == 0 {
-		return a, nil
-	}
 	if err := s.fetch(ctx, sess, show); err != nil {
 		return a, err
 	}
@@ -128,6 +128,9 @@ func (s *Store) holders(ctx context.Context, sess *session, v *view, own *row) (
 		a.Holders = append(a.Holders, r.show())
 	}
 	a.Last = v.last()
+	if a.Holding == 0 && (own == nil || own != &v.rows[0]) {
+		return a, errStale
+	}
 	return a, nil
 }
 

@@ -17,7 +17,7 @@ import (
 // longestCall bounds one operation, and longestStart the beginning of a session,
 // which may have to look for a member that answers.
 const (
-	longestCall  = 2 * time.Second
+	longestCall  = 4 * time.Second
 	longestStart = 5 * time.Second
 )
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"reflect"
+	"sync"
 	"testing"
 	"time"
 
@@ -118,11 +119,19 @@ func TestDifferential(t *testing.T) {
 	storetest.DifferentialBySession(t, storetest.Sessioned{
 		Open: func(t *testing.T) func() store.Store {
 			o := apart()
+			o.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+				ending.RLock()
+				defer ending.RUnlock()
+				return (&net.Dialer{}).DialContext(ctx, network, address)
+			}
 			return func() store.Store { return storeOn(t, o, testserver.SharedZooKeeper(t)) }
 		},
 		End: func(t *testing.T, s store.Store) { endSessions(t, s.(*Store)) },
 	})
 }
+
+// ending keeps the driver from coming back while a session is being ended.
+var ending sync.RWMutex
 
 // endSessions does what ZooKeeper does with sessions that it has not heard of, and
 // returns when the store has heard of it, which is when the driver has tried to go on.
@@ -132,7 +141,12 @@ func endSessions(t testing.TB, s *Store) {
 	all := s.open()
 	s.mu.Unlock()
 	for _, sess := range all {
+		ending.Lock()
+		sess.wire.mu.Lock()
+		sess.wire.conn.Close()
+		sess.wire.mu.Unlock()
 		endSession(t, s.servers[0], sess.conn)
+		ending.Unlock()
 		until(t, "the end of a session is known", func() bool {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -151,31 +165,20 @@ func endSession(t testing.TB, server string, conn *zk.Conn) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	send := func(fields ...any) {
-		t.Helper()
-		var b bytes.Buffer
+	var both bytes.Buffer
+	for _, fields := range [][]any{
+		{int32(0), int64(0), int32(10_000), conn.SessionID(), int32(len(passwd)), passwd},
+		{int32(1), int32(-11)}, // close
+	} {
+		var one bytes.Buffer
 		for _, f := range fields {
-			binary.Write(&b, binary.BigEndian, f)
+			binary.Write(&one, binary.BigEndian, f)
 		}
-		if err := binary.Write(c, binary.BigEndian, int32(b.Len())); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := c.Write(b.Bytes()); err != nil {
-			t.Fatal(err)
-		}
+		binary.Write(&both, binary.BigEndian, int32(one.Len()))
+		both.Write(one.Bytes())
 	}
-	receive := func() {
-		t.Helper()
-		var n int32
-		if err := binary.Read(c, binary.BigEndian, &n); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.ReadFull(c, make([]byte, n)); err != nil {
-			t.Fatal(err)
-		}
+	if _, err := c.Write(both.Bytes()); err != nil {
+		t.Fatal(err)
 	}
-	send(int32(0), int64(0), int32(10_000), conn.SessionID(), int32(len(passwd)), passwd)
-	receive()
-	send(int32(1), int32(-11)) // close
-	receive()
+	io.Copy(io.Discard, c)
 }

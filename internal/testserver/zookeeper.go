@@ -131,7 +131,7 @@ func zooKeeperServer(tb fataler, dir string, port int, settings []string) (*Serv
 		path = append(path, found...)
 	}
 	config := append([]string{
-		"tickTime=" + strconv.FormatInt(zooTick.Milliseconds(), 10), "maxSessionTimeout=600000", "dataDir=" + filepath.Join(dir, "data"),
+		"tickTime=" + strconv.FormatInt(zooTick.Milliseconds(), 10), "maxSessionTimeout=1728000000", "dataDir=" + filepath.Join(dir, "data"),
 		"clientPort=" + strconv.Itoa(port), "clientPortAddress=127.0.0.1", "maxClientCnxns=0",
 		"admin.enableServer=false", "4lw.commands.whitelist=*",
 	}, settings...)
