@@ -34,6 +34,7 @@ var schemes = map[string]func(rawURL string, u *url.URL) (store.Store, error){
 	"redlock":         redlock,
 
 	"etcd": etcd,
+	"zk":   zooKeeper,
 
 	"mysql":   mysql,
 	"mariadb": mysql,
@@ -51,6 +52,7 @@ var schemes = map[string]func(rawURL string, u *url.URL) (store.Store, error){
 //	file:DIR?trust-fs=1  the same, on a file system that hosts may share
 //	redis://…, rediss:// package redisstore, with the URLs of go-redis
 //	etcd://HOST:PORT,…   package etcdstore; its Open has the options
+//	zk://HOST:PORT,…     package zkstore; its Open has the options
 //	mysql://…            package mysqlstore; mariadb:// too, with the parameters of
 //	                     go-sql-driver/mysql, and ?table=… for where
 //	redlock:URL,URL,URL  package redlockstore on the redis:// or rediss:// URLs; ?max-ttl=60s

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/pgstore"
 	"github.com/holdfast-go/holdfast/redisstore"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/zkstore"
 )
 
 func TestEachSchemeOpensItsStore(t *testing.T) {
@@ -31,8 +32,10 @@ func TestEachSchemeOpensItsStore(t *testing.T) {
 		"rediss://u:p@127.0.0.1:1":          "Redis at 127.0.0.1:1, database 0",
 		"redis://127.0.0.1?dial_timeout=3s": "Redis at 127.0.0.1:6379, database 0",
 
-		"etcd://127.0.0.1:1,db:2": "etcd at http://127.0.0.1:1, http://db:2",
-		"etcd://[::1]":            "etcd at http://[::1]:2379",
+		"etcd://127.0.0.1:1,db:2":                       "etcd at http://127.0.0.1:1, http://db:2",
+		"zk://127.0.0.1:1,db:2/locks":                   "ZooKeeper at 127.0.0.1:1, db:2",
+		"zk://u:p@[::1]/a/b?tls=1":                      "ZooKeeper at [::1]:2181",
+		"etcd://[::1]":                                  "etcd at http://[::1]:2379",
 		"etcd://host?prefix=locks/&tls=1&server-name=n": "etcd at https://host:2379",
 
 		"mysql://u:sec%2Fret@127.0.0.1:1/locks":                              "MySQL or MariaDB at 127.0.0.1:1, database locks, table holdfast_locks",
@@ -60,7 +63,7 @@ func TestEachSchemeOpensItsStore(t *testing.T) {
 			if _, err := os.Stat(strings.TrimPrefix(want, "file:")); err != nil {
 				t.Errorf("%s: %v", url, err)
 			}
-		case *redisstore.Store, *pgstore.Store, *mysqlstore.Store, *pgstore.SessionStore, *etcdstore.Store:
+		case *redisstore.Store, *pgstore.Store, *mysqlstore.Store, *pgstore.SessionStore, *etcdstore.Store, *zkstore.Store:
 		default:
 			t.Errorf("%s is a %T", url, s)
 		}
@@ -84,7 +87,8 @@ func TestAWrongURLIsInvalidAndNotRepeated(t *testing.T) {
 		"file:" + dir + "?trust-fs=yes", "file:" + dir + "?trustfs=1", "file:" + dir + "?trust-fs=1;b=%zz",
 		"redis://:sec%ret@host", "redis://u:secret@host:notaport", "redis://u:secret@host/notanumber", "redis://u:secret@host?no-such=1",
 		"etcd://u:secret@host/path", "etcd://u:secret@host?no-such=1", "etcd://host?tls=secret", "etcd://u:sec%ret@host", "etcd://u:secret@host#x",
-		"etcd://u:secret@host?ca=/no/such/file", "etcd:secret",
+		"zk://u:secret@host/a//b", "zk://u:secret@host?no-such=1", "zk://host?tls=secret", "zk://u:sec%ret@host", "zk://u:secret@host#x", "zk:secret",
+		"zk://u:secret@host?ca=/no/such/file", "etcd://u:secret@host?ca=/no/such/file", "etcd:secret",
 		"mysql://u:secret@", "mysql://u:secret@host", "mysql://u:secret@host/a/b",
 		"mysql://u:secret@host/db?table=", "mysql://u:secret@host/db?table=a-b", "mysql://u:sec#ret@host/db", "mysql://u:secret@host/db?tls=secret", "mysql:secret",
 		"redis+cluster://u:secret@host,other:notaport", "redis+cluster://u:secret@host/1", "redis+sentinel://u:secret@host,other", "redis+sentinel://host/m?sentinel_password=secret&no-such=1",

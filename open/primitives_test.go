@@ -31,6 +31,7 @@ func eachStore(t *testing.T, o *holdfast.Options, f func(*testing.T, *pair)) {
 		"file":  func(t *testing.T) string { return "file:" + t.TempDir() },
 		"redis": func(t *testing.T) string { return "redis://" + testserver.Redis(t).Addr },
 		"etcd":  func(t *testing.T) string { return "etcd://" + testserver.Etcd(t).Addr },
+		"zk":    func(t *testing.T) string { return "zk://" + testserver.ZooKeeper(t).Addr },
 		"postgres": func(t *testing.T) string {
 			return testserver.PostgresURL(testserver.SharedPostgres(t), "table=locks_"+store.NewProcess().String())
 		},

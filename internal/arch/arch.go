@@ -68,7 +68,7 @@ var rules = map[string]rule{
 	"holdfastprom":     {beside, []string{prom}},
 
 	"open":           {top, nil},
-	"internal/prove": {top, append([]string{porcupine, goredis, pgx, mysql, sys}, etcd...)},
+	"internal/prove": {top, append([]string{porcupine, goredis, pgx, mysql, sys, gozk}, etcd...)},
 	"cmd/holdfast":   {top, []string{cobra, sys, goredis}}, // goredis: to silence its own log
 
 	"store/storetest":     {support, nil},

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/redisstore"
 	"github.com/holdfast-go/holdfast/redlockstore"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/zkstore"
 )
 
 // A way is how the processes of a run come to a kind of store.
@@ -36,6 +37,7 @@ var ways = map[string]way{
 	"mem":    {open: asItIs, groups: true},
 	"file":   {open: asItIs},
 	"etcd":   {open: openEtcd, network: true, driver: 5 * time.Second},
+	"zk":     {open: openZooKeeper, network: true, driver: 5 * time.Second},
 	"redis":  {open: openRedis, network: true, driver: 8 * time.Second}, // go-redis: 5 s to dial, 3 s to read
 	"rediss": {open: openRedis, network: true, driver: 8 * time.Second},
 	// The same, and a redirect, or some questions to Sentinels.
@@ -116,4 +118,17 @@ func openPostgresSession(rawURL string, dial Dial) (store.Store, error) {
 		return nil, err
 	}
 	return ownSession{s, pool}, nil
+}
+
+func openZooKeeper(rawURL string, dial Dial) (store.Store, error) {
+	servers, o, err := zkstore.ParseURL(rawURL)
+	if err != nil {
+		return nil, err
+	}
+	o.Dial = dial
+	s, err := zkstore.New(servers, o)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
 }

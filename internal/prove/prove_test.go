@@ -99,6 +99,10 @@ func TestTheEtcdStoreIsProved(t *testing.T) {
 	proved(t, options("etcd://"+testserver.Etcd(t).Addr, 1))
 }
 
+func TestTheZooKeeperStoreIsProved(t *testing.T) {
+	proved(t, options("zk://"+testserver.ZooKeeper(t).Addr, 1))
+}
+
 // What a session loses can only be noticed, so what is judged is all but that
 // nobody is beside another and that each is told in time.
 func TestTheSessionsOfPostgreSQLAreProved(t *testing.T) {
