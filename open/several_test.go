@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // B46, B47 between processes.
@@ -181,6 +183,13 @@ func TestAdopt_OnEachStore(t *testing.T) {
 	eachStore(t, nil, func(t *testing.T, p *pair) {
 		ctx := within(t)
 		l := must[*holdfast.Lease](t)(p.here.Semaphore("a", 3).Acquire(ctx, 2))
+		if why, lacks := p.inspect.(store.Store).Describe().Lacks[store.PromiseDetach]; lacks {
+			if _, err := l.Detach(); !errors.Is(err, holdfast.ErrUnsupported) || !strings.Contains(err.Error(), why) || !l.Valid() {
+				t.Fatalf("%v, valid %v; want an ErrUnsupported that says why, and nothing else", err, l.Valid())
+			}
+			release(t, l)
+			return
+		}
 		ref := must[holdfast.Ref](t)(l.Detach())
 		if err := p.here.Close(); err != nil {
 			t.Fatal(err)
