@@ -100,8 +100,8 @@ func TestCommandOnZooKeeper(t *testing.T) {
 		env.Setenv("HOLDFAST_STORE", "zk://"+s.Addr)
 		env.Values["server"] = s
 	}, "break-now-frees-at-once", "break-takes-a-hold-away", "check-tells-whether-it-is-held", "doctor-tells-whether-a-store-will-do",
-		"first-come-first-served", "json-is-one-object-a-line", "killed-holder-frees-the-name", "ls-and-show", "names-are-completed", "refused-says-who",
-		"several-names", "slots-are-counted", "stopped-past-the-ttl-is-lost", "tokens-grow")
+		"first-come-first-served", "json-is-one-object-a-line", "killed-holder-frees-the-name", "ls-and-show", "refused-says-who",
+		"slots-are-counted", "stopped-past-the-ttl-is-lost", "tokens-grow")
 }
 
 // Where a store differs from others is in what it keeps; the rest of the command
