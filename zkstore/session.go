@@ -87,11 +87,11 @@ func (s *Store) session(ctx context.Context, ttl time.Duration) (*session, error
 	if err := s.hasBegun(ctx, sess); err != nil {
 		return nil, err
 	}
-	switch ms := wholeMS(ttl); {
-	case sess.grants > ms:
-		return nil, fmt.Errorf("%w: a TTL of %v: %s grants %v at the least (two of its ticks, or its minSessionTimeout)", store.ErrInvalid, ttl, s.address, sess.grants)
-	case sess.grants < ms:
-		return nil, fmt.Errorf("%w: a TTL of %v: %s grants %v at the most (twenty of its ticks, or its maxSessionTimeout)", store.ErrInvalid, ttl, s.address, sess.grants)
+	switch wanted := timeout(ttl); {
+	case sess.grants > wanted:
+		return nil, fmt.Errorf("%w: a TTL of %v: %s keeps sessions for %v at the least (two of its ticks, or its minSessionTimeout): the least TTL is %v", store.ErrInvalid, ttl, s.address, sess.grants, sess.lasts)
+	case sess.grants < wanted:
+		return nil, fmt.Errorf("%w: a TTL of %v: %s keeps sessions for %v at the most (twenty of its ticks, or its maxSessionTimeout): the greatest TTL is %v", store.ErrInvalid, ttl, s.address, sess.grants, sess.lasts)
 	}
 	return sess, nil
 }
@@ -126,6 +126,11 @@ func (s *Store) hasBegun(ctx context.Context, sess *session) error {
 func wholeMS(ttl time.Duration) time.Duration {
 	return (ttl + time.Millisecond - 1) / time.Millisecond * time.Millisecond
 }
+
+// timeout is that of a session which can be counted on for the TTL: three quarters
+// of it are that. A member tells the leader of whom it has heard every half tick, and no
+// timeout is shorter than two ticks.
+func timeout(ttl time.Duration) time.Duration { return wholeMS((wholeMS(ttl)*4 + 2) / 3) }
 
 // warm is the present session for the TTL, which may not be ready yet.
 func (s *Store) warm(ttl time.Duration) *session {
@@ -175,7 +180,7 @@ func (s *Store) begin(sess *session) {
 func (s *Store) start(ctx context.Context, sess *session) (sent store.Instant, err error) {
 	sess.wire = &wire{s: s}
 	sess.node = s.path + "/s/" + store.NewProcess().String()
-	sess.conn, sess.events, err = s.connect(sess.ttl, sess.wire, func(e zk.Event) { s.event(sess, e) })
+	sess.conn, sess.events, err = s.connect(timeout(sess.ttl), sess.wire, func(e zk.Event) { s.event(sess, e) })
 	if err != nil {
 		return 0, err
 	}
@@ -206,8 +211,6 @@ func (s *Store) start(ctx context.Context, sess *session) (sent store.Instant, e
 		return 0, err
 	}
 	sess.grants = sess.wire.timeout()
-	// A member tells the leader of whom it has heard every half tick, and no
-	// timeout is shorter than two ticks.
 	sess.lasts = sess.grants * 3 / 4
 	return <-done, nil
 }

@@ -1,0 +1,194 @@
+package zkstore
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// In a path that is its user's alone a store does all of it, makes nothing that others
+// may read, and needs no right above; others are told that they may not.
+func TestTheRightsOfItsPathSuffice(t *testing.T) {
+	addr := testserver.ZooKeeper(t).Addr
+	c := connOf(t, addr)
+	if _, err := c.Create("/team", nil, 0, zk.DigestACL(zk.PermAll, "locks", "secret")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.SetACL("/", zk.WorldACL(zk.PermRead), -1); err != nil {
+		t.Fatal(err)
+	}
+	open := func(user string) *Store {
+		s, err := Open("zk://" + user + "@" + addr + "/team/locks")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return closing(t, s)
+	}
+	a, b := open("locks:secret"), open("locks:secret")
+	hold, waits := mustHold(t, a, mutex("a")), mutex("a")
+	if mustAsk(t, b, waits).Granted {
+		t.Fatal("two hold it")
+	}
+	if r := a.Renew(t.Context(), []store.Hold{hold})[0]; r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	if err := a.Release(t.Context(), hold); err != nil {
+		t.Fatal(err)
+	}
+	token := mustAsk(t, b, waits).Token
+	if err := a.BreakHold(t.Context(), store.Break{Name: "a", ID: waits.ID, Token: token, Reason: "because"}); err != nil {
+		t.Fatal(err)
+	}
+	if st := entriesOf(t, a, ""); len(st.Entries) != 1 || st.Entries[0].Broken != "because" {
+		t.Errorf("listed as %+v", st)
+	}
+	for _, f := range a.Check(t.Context()) {
+		if f.Err != nil {
+			t.Errorf("%s: %v", f.About, f.Err)
+		}
+	}
+	if _, _, err := c.Children("/team/locks/n/a"); !errors.Is(err, zk.ErrNoAuth) {
+		t.Errorf("others may read it: %v", err)
+	}
+	_, err := open("other:swordfish").Ask(t.Context(), mutex("a"))
+	if !errors.Is(err, store.ErrDenied) || !strings.Contains(err.Error(), `"a"`) || !strings.Contains(err.Error(), addr) || strings.Contains(err.Error(), "swordfish") {
+		t.Errorf("%v, want an ErrDenied with name and store, and no password", err)
+	}
+}
+
+func TestBadInputIsAnErrorBeforeAnyIO(t *testing.T) {
+	s := closing(t, storeOn(t, nil, "127.0.0.1:1")) // nobody is there
+	ok := mutex("a")
+	for what, spoil := range map[string]func(*store.Claim){
+		"no name":         func(c *store.Claim) { c.Name = "" },
+		"a long name":     func(c *store.Claim) { c.Name = strings.Repeat("x", store.MaxName+1) },
+		"no limit":        func(c *store.Claim) { c.Limit = 0 },
+		"too much weight": func(c *store.Claim) { c.Limit, c.Weight = 2, 3 },
+		"a short TTL":     func(c *store.Claim) { c.TTL = 999 * time.Millisecond },
+		"a long TTL":      func(c *store.Claim) { c.TTL = maxTTL + 1 },
+		"a long owner":    func(c *store.Claim) { c.Owner = strings.Repeat("x", math.MaxUint16+1) },
+	} {
+		c := ok
+		spoil(&c)
+		if _, err := s.Ask(t.Context(), c); !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("%s: ask: %v, want ErrInvalid", what, err)
+		}
+	}
+	for what, spoil := range map[string]func(*store.Claim){
+		"a lock delay":   func(c *store.Claim) { c.Delay = time.Second },
+		"a minimum hold": func(c *store.Claim) { c.Keep = time.Second },
+	} {
+		c := ok
+		spoil(&c)
+		if _, err := s.Ask(t.Context(), c); !errors.Is(err, store.ErrUnsupported) {
+			t.Errorf("%s: %v, want ErrUnsupported", what, err)
+		}
+	}
+	if r := s.Renew(t.Context(), []store.Hold{{Name: "a", ID: ok.ID, Token: 1}})[0]; !errors.Is(r.Err, store.ErrInvalid) {
+		t.Errorf("renewal for no time: %v, want ErrInvalid", r.Err)
+	}
+	for _, path := range []string{"locks", "/a//b", "/a/../b", "/a\x00"} {
+		if _, err := New([]string{"h:1"}, &Options{Path: path}); !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("path %q: %v, want ErrInvalid", path, err)
+		}
+	}
+	for _, servers := range [][]string{nil, {"host"}} {
+		if _, err := New(servers, nil); !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("servers %q: %v, want ErrInvalid", servers, err)
+		}
+	}
+}
+
+func TestATTLThatTheServerDoesNotGrantIsAnErrorThatSaysSo(t *testing.T) {
+	t.Parallel()
+	s := closing(t, storeOn(t, nil, testserver.ZooKeeper(t, "minSessionTimeout=4000", "maxSessionTimeout=40000").Addr))
+	for ttl, want := range map[time.Duration]string{2 * time.Second: "3s", time.Minute: "30s", 3 * time.Second: "", 30 * time.Second: ""} {
+		c := mutex(ttl.String())
+		c.TTL, c.Place = ttl, time.Second
+		a, err := s.Ask(t.Context(), c)
+		switch {
+		case want == "" && (err != nil || !a.Granted || a.TTL != ttl):
+			t.Errorf("a TTL of %v: %+v, %v, want it granted", ttl, a, err)
+		case want != "" && (!errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "TTL is "+want)):
+			t.Errorf("a TTL of %v: %v, want an ErrInvalid that says what is granted", ttl, err)
+		}
+	}
+}
+
+func TestForeignAndNewerNodesAreLeftAlone(t *testing.T) {
+	addr, o := testserver.SharedZooKeeper(t), apart()
+	s := closing(t, storeOn(t, o, addr))
+	c := connOf(t, addr)
+	for name, x := range map[string]struct {
+		node string
+		want error
+	}{
+		"foreign": {"lock-0000000001", store.ErrCorrupt},
+		"newer":   {"v2-whatever", store.ErrUnsupported},
+		"damaged": {nodesOf(me.NewID()) + "zz", store.ErrCorrupt},
+	} {
+		if err := s.Release(t.Context(), mustHold(t, s, mutex(name))); err != nil { // so that its node is there
+			t.Fatal(err)
+		}
+		path := s.nameNode(name) + "/" + x.node
+		if _, err := c.Create(path, []byte("x"), 0, zk.WorldACL(zk.PermAll)); err != nil {
+			t.Fatal(err)
+		}
+		for _, claim := range []store.Claim{mutex(name), mutexTry(name)} {
+			if _, err := s.Ask(t.Context(), claim); !errors.Is(err, x.want) || !strings.Contains(err.Error(), path) {
+				t.Errorf("%s: ask: %v, want %v with the node", name, err, x.want)
+			}
+		}
+		children, _, err := c.Children(s.nameNode(name))
+		if err != nil || len(children) != 1 || children[0] != x.node {
+			t.Errorf("%s: left are %q, %v; want what was there", name, children, err)
+		}
+	}
+}
+
+// Sequence numbers go round, and the order with them.
+func TestTheOrderGoesOnThroughTheOverflowOfTheSequence(t *testing.T) {
+	s := storeOn(t, nil, "127.0.0.1:1")
+	var want []store.ID
+	var children []string
+	for _, seq := range []string{"2147483646", "2147483647", "-2147483648", "-2147483647"} {
+		id := me.NewID()
+		want = append(want, id)
+		children = append([]string{entryNode(2, 1, id) + seq}, children...)
+	}
+	children = append(children, upToNode(want[0], math.MinInt32))
+	v, err := s.parse("/n", children, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, id := range want {
+		if v.rows[i].id != id || v.rows[i].granted != (i < 3) {
+			t.Errorf("row %d is %+v, want that of %v", i, v.rows[i], id)
+		}
+	}
+}
+
+func TestNoTwoNamesHaveTheSameNode(t *testing.T) {
+	for name, node := range map[string]string{
+		"a/b": "a%2Fb", ".": "%2E", "..": "%2E%2E", "%2F": "%252F", "\x00\xff": "%00%FF", "ü": "%C3%BC", "A": "A", "a": "a",
+	} {
+		if got := escape(name); got != node {
+			t.Errorf("%q is %q, want %q", name, got, node)
+		}
+		if back, ok := unescape(node); !ok || back != name {
+			t.Errorf("%q is read as %q, %v", node, back, ok)
+		}
+	}
+	for _, node := range []string{"", "%", "%2", "%2f", "%41", "a b"} {
+		if name, ok := unescape(node); ok {
+			t.Errorf("%q is read as %q", node, name)
+		}
+	}
+}
