@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"strings"
 	"testing"
 	"time"
 
@@ -282,6 +283,10 @@ func TestUpgrade_OfABrokenHoldIsLostOnEachStore(t *testing.T) {
 func TestRenewByHand_OnEachStore(t *testing.T) {
 	eachStore(t, &holdfast.Options{NoRenew: true, TTL: 10 * time.Minute}, func(t *testing.T, p *pair) {
 		ctx := within(t)
+		longer := 20 * time.Minute
+		if strings.HasSuffix(t.Name(), "/zk") { // no node of ZooKeeper's moves to a longer session
+			longer = 9 * time.Minute
+		}
 		l, err := p.here.Mutex("a").Lock(ctx)
 		if err != nil {
 			t.Fatal(err)
@@ -289,13 +294,13 @@ func TestRenewByHand_OnEachStore(t *testing.T) {
 		if err := l.Renew(ctx, 30*time.Minute); err != nil {
 			t.Fatal(err)
 		}
-		if left := p.entries(t, "a")[0].Expires; left < 20*time.Minute || time.Until(l.Deadline()) < 20*time.Minute {
+		if left := p.entries(t, "a")[0].Expires; left < longer || time.Until(l.Deadline()) < longer {
 			t.Fatalf("it expires in %v, our deadline is in %v", left, time.Until(l.Deadline()))
 		}
 		if err := l.Renew(ctx, 5*time.Minute); err != nil {
 			t.Fatal(err)
 		}
-		if left := p.entries(t, "a")[0].Expires; left < 20*time.Minute || time.Until(l.Deadline()) > 5*time.Minute {
+		if left := p.entries(t, "a")[0].Expires; left < longer || time.Until(l.Deadline()) > 5*time.Minute {
 			t.Fatalf("it expires in %v, our deadline is in %v", left, time.Until(l.Deadline()))
 		}
 		release(t, l)
