@@ -56,6 +56,8 @@ func (s *Store) ask(ctx context.Context, c *store.Claim, m *mine) (store.Answer,
 	v, err := s.look(ctx, sess, c.Name)
 	if own := <-reading; own != nil {
 		err = own
+	} else if err == nil {
+		err = s.own(ctx, m) // what was heard by this look
 	}
 	if err == nil {
 		err = s.landed(ctx, f)

@@ -59,6 +59,12 @@ func (s *Store) change(ctx context.Context, h *store.Hold, turn int32, weight in
 		if err != nil {
 			return store.Answer{}, err
 		}
+		if err := s.own(ctx, m); err != nil { // what was heard by this look
+			return store.Answer{}, err
+		}
+		if m.value.Break != "" {
+			return store.Answer{}, &store.LostError{Reason: m.value.Break}
+		}
 		r := v.find(h.ID)
 		if r == nil {
 			s.lost(m)

@@ -329,7 +329,7 @@ func (r *row) show() store.Entry {
 	left := time.Duration(r.TTL) * time.Millisecond // when its session was renewed
 	e := store.Entry{
 		ID: r.id, Weight: r.weight, Want: r.wants(), Granted: r.granted,
-		Expires: left, Ends: left * 4 / 3, Broken: r.Break, Owner: store.ParseOwner(r.Owner),
+		Expires: left, Ends: left, Broken: r.Break, Owner: store.ParseOwner(r.Owner),
 	}
 	if r.granted {
 		e.Age = max(0, time.Duration(time.Now().UnixMicro()-r.Asked)*time.Microsecond)

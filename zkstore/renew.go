@@ -45,6 +45,11 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 		if _, under := flights[sess]; !under {
 			flights[sess] = s.fresh(sess)
 		}
+		if flights[sess] == nil { // no write tells whether all was heard
+			s.mu.Lock()
+			m.read = false
+			s.mu.Unlock()
+		}
 		all = append(all, one{m, h, &out[i], flights[sess]})
 	}
 	ctx, cancel := bound(ctx)

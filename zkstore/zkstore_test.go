@@ -33,12 +33,6 @@ func storeOn(t testing.TB, o *Options, servers ...string) *Store {
 // apart is a path that nobody else uses.
 func apart() *Options { return &Options{Path: "/test-" + store.NewProcess().String()} }
 
-// newShared returns a Store on the shared server, closed when the test ends.
-func newShared(t testing.TB) *Store {
-	t.Helper()
-	return closing(t, storeOn(t, apart(), testserver.SharedZooKeeper(t)))
-}
-
 func closing(t testing.TB, s *Store) *Store {
 	t.Cleanup(func() { s.Close() })
 	return s
