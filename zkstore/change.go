@@ -12,11 +12,7 @@ import (
 
 // Change implements [store.Store].
 func (s *Store) Change(ctx context.Context, h store.Hold, turn int32, weight int64) (store.Answer, error) {
-	err := checkName(h.Name)
-	if err == nil {
-		err = store.CheckChange(h.Name, turn, weight)
-	}
-	if err != nil {
+	if err := store.CheckChange(h.Name, turn, weight); err != nil {
 		return store.Answer{}, err
 	}
 	ctx, cancel := bound(ctx)

@@ -1,13 +1,11 @@
 package zkstore
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"math"
 	"net"
 	"net/url"
 	"os"
@@ -40,37 +38,18 @@ func (s *Store) failed(what string, err error) error {
 	return fmt.Errorf("%w: %s on %s: %w", store.ErrUnavailable, what, s.address, err)
 }
 
-// What follows finds what the stored form has no room for, before any I/O.
-
-func checkName(name string) error {
-	switch {
-	case name == "":
-		return fmt.Errorf("%w: the name is empty", store.ErrInvalid)
-	case len(name) > store.MaxName:
-		return fmt.Errorf("%w: the name has %d bytes, at most %d are allowed: %.40q…", store.ErrInvalid, len(name), store.MaxName, name)
-	}
-	return nil
-}
-
-func checkOwner(name, owner string) error {
-	if len(owner) > math.MaxUint16 {
-		return fmt.Errorf("%w: %q: the owner has %d bytes", store.ErrInvalid, name, len(owner))
-	}
-	return nil
-}
+// bounds are what the stored form has room for.
+var bounds = store.Bounds{Min: minTTL, Max: maxTTL, On: "ZooKeeper"}
 
 func checkClaim(c *store.Claim) error {
 	const session = "ZooKeeper deletes what a session kept as soon as the session is over"
 	switch {
-	case c.Limit < 1 || c.Limit > store.Full || c.Weight < 1 || c.Weight > c.Limit:
-		return fmt.Errorf("%w: %q: weight %d under a limit of %d: want 1 <= weight <= limit <= %d", store.ErrInvalid, c.Name, c.Weight, c.Limit, int64(store.Full))
 	case c.Keep > 0:
 		return fmt.Errorf("%w: %q: a minimum hold: %s", store.ErrUnsupported, c.Name, session)
 	case c.Delay > 0:
 		return fmt.Errorf("%w: %q: a lock delay: %s", store.ErrUnsupported, c.Name, session)
 	}
-	return cmp.Or(checkName(c.Name), checkOwner(c.Name, c.Owner),
-		checkTime(c.Name, "a TTL", c.TTL, minTTL), checkTime(c.Name, "a place", c.Place, 0), checkTime(c.Name, "a minimum hold", c.Keep, 0))
+	return bounds.CheckClaim(c)
 }
 
 // checkPath finds what ZooKeeper takes for no path.

@@ -17,7 +17,7 @@ func (s *Store) List(ctx context.Context, name string) iter.Seq2[store.State, er
 	return func(yield func(store.State, error) bool) {
 		what := "list the names"
 		if name != "" {
-			if err := checkName(name); err != nil {
+			if err := store.CheckName(name); err != nil {
 				yield(store.State{Name: name}, err)
 				return
 			}
@@ -101,7 +101,7 @@ func known(r *row, token int64) bool {
 // BreakHold implements [store.Inspector]: what was broken is marked, and goes with its
 // owner, or with his session.
 func (s *Store) BreakHold(ctx context.Context, b store.Break) error {
-	if err := checkName(b.Name); err != nil {
+	if err := store.CheckName(b.Name); err != nil {
 		return err
 	}
 	if len(b.Reason) > store.MaxReason {

@@ -12,7 +12,7 @@ import (
 
 // Release implements [store.Store].
 func (s *Store) Release(ctx context.Context, h store.Hold) error {
-	if err := checkName(h.Name); err != nil {
+	if err := store.CheckName(h.Name); err != nil {
 		return err
 	}
 	m := s.hold(h.ID)

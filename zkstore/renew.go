@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -160,12 +159,5 @@ func (s *Store) checkRenewal(h *store.Hold) error {
 	if h.NewID != (store.ID{}) {
 		return fmt.Errorf("%w: %q: a hold cannot go over to another process: its node ends with the session of its own", store.ErrUnsupported, h.Name)
 	}
-	return cmp.Or(checkName(h.Name), checkOwner(h.Name, h.Owner), checkTime(h.Name, "a TTL", h.TTL, minTTL))
-}
-
-func checkTime(name, what string, d, least time.Duration) error {
-	if d < least || d > maxTTL {
-		return fmt.Errorf("%w: %s of %v for %q: from %v to %v are allowed on ZooKeeper", store.ErrInvalid, what, d, name, least, maxTTL)
-	}
-	return nil
+	return bounds.CheckRenewal(h)
 }

@@ -68,41 +68,9 @@ func until(t testing.TB, what string, f func() bool) {
 var me = store.NewProcess()
 
 // mutex is a claim of all of a name, to be waited for.
-func mutex(name string) store.Claim {
-	return store.Claim{
-		Name: name, ID: me.NewID(), Limit: store.Full, Weight: store.Full,
-		TTL: time.Minute, Place: 10 * time.Second, Owner: store.Owner{Host: "h", PID: 1, Program: "p"}.String(),
-	}
-}
+func mutex(name string) store.Claim { return storetest.Mutex(me, name) }
 
-func mustAsk(t testing.TB, s *Store, c store.Claim) store.Answer {
-	t.Helper()
-	a, err := s.Ask(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a
-}
-
-func mustHold(t testing.TB, s *Store, c store.Claim) store.Hold {
-	t.Helper()
-	a := mustAsk(t, s, c)
-	if !a.Granted {
-		t.Fatalf("%q is not granted: %+v", c.Name, a)
-	}
-	return store.Hold{Name: c.Name, ID: c.ID, Token: a.Token, TTL: c.TTL}
-}
-
-func entriesOf(t testing.TB, s *Store, name string) store.State {
-	t.Helper()
-	for st, err := range s.List(context.WithoutCancel(t.Context()), name) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		return st
-	}
-	return store.State{Name: name}
-}
+var mustAsk, mustHold, entriesOf = storetest.MustAsk, storetest.MustHold, storetest.MustList
 
 func TestStore(t *testing.T) {
 	addr := testserver.SharedZooKeeper(t)
