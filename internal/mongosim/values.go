@@ -1,0 +1,191 @@
+package mongosim
+
+import (
+	"bytes"
+	"cmp"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// A value is what the driver's package bson decodes into interfaces: nil, bool,
+// int32, int64, string, bson.DateTime, bson.D, bson.A; or missing, which is no
+// value at all: a field that is not there.
+type value = any
+
+type missing struct{}
+
+// nullish reports whether the value is null or missing.
+func nullish(v value) bool { return v == nil || isMissing(v) }
+
+func isMissing(v value) bool { _, is := v.(missing); return is }
+
+// rank is the place of the value's type in the order of BSON types, as far as
+// they are known here (manual, "Comparison/Sort Order").
+func rank(v value) int {
+	switch v.(type) {
+	case missing:
+		return 0
+	case nil:
+		return 1
+	case int32, int64:
+		return 2
+	case string:
+		return 3
+	case bson.D:
+		return 4
+	case bson.A:
+		return 5
+	case bool:
+		return 8
+	case bson.DateTime:
+		return 9
+	}
+	panic(refuse("a value of type %T", v))
+}
+
+// number is the value of an int or a long; ok is false of anything else.
+func number(v value) (n int64, ok bool) {
+	switch v := v.(type) {
+	case int32:
+		return int64(v), true
+	case int64:
+		return v, true
+	}
+	return 0, false
+}
+
+// compare is the order of values across types.
+func compare(a, b value) int {
+	if c := cmp.Compare(rank(a), rank(b)); c != 0 {
+		return c
+	}
+	switch a := a.(type) {
+	case int32, int64:
+		x, _ := number(a)
+		y, _ := number(b)
+		return cmp.Compare(x, y)
+	case string:
+		return cmp.Compare(a, b.(string)) // bytes: there is no collation
+	case bson.DateTime:
+		return cmp.Compare(a, b.(bson.DateTime))
+	case bool:
+		return cmp.Compare(bit(a), bit(b.(bool)))
+	case bson.A:
+		b := b.(bson.A)
+		for i := range min(len(a), len(b)) {
+			if c := compare(a[i], b[i]); c != 0 {
+				return c
+			}
+		}
+		return cmp.Compare(len(a), len(b))
+	case bson.D:
+		b := b.(bson.D)
+		for i := range min(len(a), len(b)) {
+			if c := cmp.Or(cmp.Compare(rank(a[i].Value), rank(b[i].Value)), cmp.Compare(a[i].Key, b[i].Key)); c != 0 {
+				return c
+			}
+			if c := compare(a[i].Value, b[i].Value); c != 0 {
+				return c
+			}
+		}
+		return cmp.Compare(len(a), len(b))
+	}
+	return 0
+}
+
+func bit(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// truth is the value as a boolean: false, null, missing and zero are false, all
+// else is true.
+func truth(v value) bool {
+	switch v := v.(type) {
+	case nil, missing:
+		return false
+	case bool:
+		return v
+	case int32:
+		return v != 0
+	case int64:
+		return v != 0
+	}
+	return true
+}
+
+// field is the value of a field of a document.
+func field(d bson.D, key string) value {
+	for _, e := range d {
+		if e.Key == key {
+			return e.Value
+		}
+	}
+	return missing{}
+}
+
+// at follows a path. What goes through an array is the array of what is found
+// in each of its elements, without those that have nothing there.
+func at(v value, path []string) value {
+	if len(path) == 0 {
+		return v
+	}
+	switch v := v.(type) {
+	case bson.D:
+		return at(field(v, path[0]), path[1:])
+	case bson.A:
+		all := bson.A{}
+		for _, e := range v {
+			if _, is := e.(bson.A); is {
+				continue // an array in an array is not looked into
+			}
+			if x := at(e, path); !isMissing(x) {
+				all = append(all, x)
+			}
+		}
+		return all
+	}
+	return missing{}
+}
+
+// with returns the document with a field set, in its place if it was there,
+// else at the end; or without it if v is missing.
+func with(d bson.D, key string, v value) bson.D {
+	out := make(bson.D, 0, len(d)+1)
+	found := false
+	for _, e := range d {
+		if e.Key == key {
+			found = true
+			e.Value = v
+		}
+		if !isMissing(e.Value) {
+			out = append(out, e)
+		}
+	}
+	if !found && !isMissing(v) {
+		out = append(out, bson.E{Key: key, Value: v})
+	}
+	return out
+}
+
+func encode(d bson.D) []byte {
+	b, err := bson.Marshal(d)
+	if err != nil {
+		panic(refuse("a document that cannot be encoded: %v", err))
+	}
+	return b
+}
+
+func decode(b []byte) bson.D {
+	var d bson.D
+	if err := bson.Unmarshal(b, &d); err != nil {
+		panic(refuse("a document that cannot be decoded: %v", err))
+	}
+	return d
+}
+
+// same reports whether two documents are the same to the byte: order and types
+// count.
+func same(a, b bson.D) bool { return bytes.Equal(encode(a), encode(b)) }
