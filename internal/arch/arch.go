@@ -34,6 +34,7 @@ const (
 	goredis = "github.com/redis/go-redis/v9"
 	pgx     = "github.com/jackc/pgx/v5"
 	mysql   = "github.com/go-sql-driver/mysql"
+	mongo   = "go.mongodb.org/mongo-driver/v2"
 	prom    = "github.com/prometheus/client_golang/prometheus"
 	cobra   = "github.com/spf13/cobra"
 
@@ -58,6 +59,7 @@ var rules = map[string]rule{
 	"filestore":    {store, []string{sys}},
 	"redisstore":   {store, []string{goredis}},
 	"mysqlstore":   {store, []string{mysql}},
+	"mongostore":   {store, []string{mongo}},
 	"etcdstore":    {store, etcd},
 	"zkstore":      {store, []string{gozk}},
 	"pgstore":      {store, []string{pgx}},
@@ -73,6 +75,7 @@ var rules = map[string]rule{
 
 	"store/storetest":     {support, nil},
 	"internal/arch":       {support, nil},
+	"internal/mongosim":   {support, []string{mongo}},
 	"internal/mutant":     {support, nil},
 	"internal/runtests":   {support, nil},
 	"internal/testserver": {support, []string{sys}},

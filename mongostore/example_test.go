@@ -1,0 +1,37 @@
+package mongostore_test
+
+import (
+	"context"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/mongostore"
+)
+
+// Locks by the client that a program has anyway.
+func ExampleNew() {
+	client, err := mongo.Connect(options.Client().ApplyURI("mongodb://db-1,db-2,db-3/?replicaSet=shop"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer client.Disconnect(context.Background())
+	keeper, err := mongostore.New(client.Database("shop"), nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	locks, err := holdfast.New(keeper, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer locks.Close()
+	ran, err := locks.Mutex("nightly").TryDo(context.Background(), func(ctx context.Context) error {
+		return nil // one of all processes is here
+	})
+	fmt.Println(ran, err)
+}

@@ -1,0 +1,173 @@
+package mongostore
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.uber.org/goleak"
+
+	"github.com/holdfast-go/holdfast/internal/mongosim"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/queue"
+	"github.com/holdfast-go/holdfast/store/storetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// serverURI is how to come to a server for this test: the one that
+// HOLDFAST_TEST_MONGODB names, else a stand-in.
+func serverURI(t testing.TB) string {
+	t.Helper()
+	if uri := os.Getenv("HOLDFAST_TEST_MONGODB"); uri != "" {
+		return uri
+	}
+	return mongosim.Start(t, mongosim.Options{}).URI()
+}
+
+// clientOf returns a client, closed when the test ends.
+func clientOf(t testing.TB, uri string) *mongo.Client {
+	t.Helper()
+	client, err := mongo.Connect(options.Client().ApplyURI(uri))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Disconnect(context.Background()) })
+	return client
+}
+
+// apart is a collection that nobody else uses.
+func apart() *Options { return &Options{Collection: "test_" + store.NewProcess().String()} }
+
+func storeOn(t testing.TB, db *mongo.Database, o *Options) *Store {
+	t.Helper()
+	s, err := New(db, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// newStore returns a Store in a collection of its own, closed when the test
+// ends.
+func newStore(t testing.TB) *Store {
+	t.Helper()
+	s := storeOn(t, clientOf(t, serverURI(t)).Database("holdfast_test"), apart())
+	t.Cleanup(func() {
+		s.locks.Drop(context.Background())
+		s.Close()
+	})
+	return s
+}
+
+var me = store.NewProcess()
+
+func mutex(name string) store.Claim { return storetest.Mutex(me, name) }
+
+// patience bounds what is waited for. A search for mutants cannot wait that long
+// for each of them.
+var patience = func() time.Duration {
+	if d, err := time.ParseDuration(os.Getenv("HOLDFAST_TEST_PATIENCE")); err == nil {
+		return d
+	}
+	return 30 * time.Second
+}()
+
+func TestStore(t *testing.T) {
+	db, o := clientOf(t, serverURI(t)).Database("holdfast_test"), apart()
+	t.Cleanup(func() { db.Collection(o.Collection).Drop(context.Background()) })
+	suite(t, db, o)
+}
+
+func TestStoreOnAStandalone(t *testing.T) {
+	suite(t, clientOf(t, mongosim.Start(t, mongosim.Options{Standalone: true}).URI()).Database("holdfast_test"), nil)
+}
+
+// suite runs the suite. A store whose server wakes nobody is no Watcher in it.
+func suite(t *testing.T, db *mongo.Database, o *Options) {
+	probe := storeOn(t, db, o)
+	defer probe.Close()
+	err := probe.Watch(t.Context(), me, func(store.Hint) {})
+	if err != nil && !errors.Is(err, store.ErrUnsupported) {
+		t.Fatal(err)
+	}
+	storetest.Run(t, func(t *testing.T) store.Store {
+		s := storeOn(t, db, o)
+		if err == nil {
+			return s
+		}
+		return struct {
+			store.Store
+			store.Looker
+			store.Inspector
+			store.Checker
+		}{s, s, s, s}
+	})
+}
+
+// On a real server the time is a parameter of the calls, for its clock cannot be
+// set; on the stand-in it is $$NOW.
+func TestDifferential(t *testing.T) {
+	storetest.Differential(t, storetest.Clocked{
+		Open: func(t *testing.T, clock func() queue.Time) func() store.Store {
+			micros := func() int64 { return clock().Clock }
+			uri := os.Getenv("HOLDFAST_TEST_MONGODB")
+			if uri == "" {
+				uri = mongosim.Start(t, mongosim.Options{Deltas: true, Clock: func() time.Time { return time.UnixMicro(clock().Clock) }}).URI()
+				micros = nil
+			}
+			db, o := clientOf(t, uri).Database("holdfast_test"), apart()
+			t.Cleanup(func() { db.Collection(o.Collection).Drop(context.Background()) })
+			return func() store.Store {
+				s := storeOn(t, db, o)
+				s.clock = micros
+				s.indexed.Store(micros != nil) // the server would delete what it finds so old
+				return s
+			}
+		},
+		Stored: func(t *testing.T, s store.Store, name string) queue.Queue {
+			var q queue.Queue
+			for r, err := range s.(*Store).read(t.Context(), "read", object("_id", name)) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				q = r.q
+			}
+			return q
+		},
+	})
+}
+
+// The binary of these tests, alone in a directory, runs on a server that is
+// named: this one is a stand-in too.
+func TestTheSuiteRunsOnAServerThatIsNamed(t *testing.T) {
+	if os.Getenv("HOLDFAST_TEST_MONGODB") != "" {
+		t.Skip("it is running on a server that is named: HOLDFAST_TEST_MONGODB")
+	}
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := mongosim.Start(t, mongosim.Options{})
+	cmd := exec.CommandContext(t.Context(), program, "-test.run", "^(TestDifferential|TestAReleaseKeepsTheTokenForADay|TestTheTestsCatchEachMutant)$", "-test.v")
+	cmd.Dir = t.TempDir()
+	cmd.Env = []string{"HOLDFAST_TEST_MONGODB=" + server.URI(), "HOLDFAST_TEST_STEPS=3000"}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, line := range []string{"--- PASS: TestDifferential", "--- PASS: TestAReleaseKeepsTheTokenForADay", "--- SKIP: TestTheTestsCatchEachMutant"} {
+		if !strings.Contains(string(out), line) {
+			t.Errorf("no %q in\n%s", line, out)
+		}
+	}
+	if server.Sent("findAndModify") < 1000 {
+		t.Errorf("the server was sent %d operations", server.Sent("findAndModify"))
+	}
+}

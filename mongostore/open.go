@@ -1,0 +1,80 @@
+package mongostore
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// DefaultDatabase is the database of a URL that names none.
+const DefaultDatabase = "holdfast"
+
+// Open returns a Store on a client of its own, which Close closes. The URL is a
+// connection string of MongoDB, mongodb:// or mongodb+srv://, with its options,
+// and "collection=" for the collection. dial makes the connections if it is not
+// nil. Open does no I/O, but for the name service with mongodb+srv://. The error
+// matches store.ErrInvalid and does not show the URL, which may hold a password.
+func Open(rawURL string, dial func(ctx context.Context, network, addr string) (net.Conn, error)) (*Store, error) {
+	bad := func(what string) error {
+		return fmt.Errorf("%w: the MongoDB URL: %s: want mongodb://user:password@host:port,host:port/database, with special characters of the password as %%XX", store.ErrInvalid, what)
+	}
+	plain, query, _ := strings.Cut(rawURL, "?")
+	scheme, rest, ok := strings.Cut(plain, "://")
+	if scheme = strings.ToLower(scheme); !ok || scheme != "mongodb" && scheme != "mongodb+srv" {
+		return nil, bad("it begins with neither mongodb:// nor mongodb+srv://")
+	}
+	var o Options
+	var params []string // the driver reads them in its own way
+	for param := range strings.SplitSeq(query, "&") {
+		value, is := strings.CutPrefix(param, "collection=")
+		if !is {
+			params = append(params, param)
+			continue
+		}
+		var err error
+		if o.Collection, err = url.QueryUnescape(value); err != nil || value == "" {
+			return nil, bad("collection= names none")
+		}
+	}
+	hosts, database, slash := strings.Cut(rest, "/")
+	if !slash {
+		rest += "/" // the driver wants it before a ?
+	}
+	database, err := url.PathUnescape(database)
+	switch {
+	case err != nil || strings.ContainsAny(database, "/\\. \"$\x00") || len(database) > 63:
+		return nil, bad("the database cannot be read")
+	case database == "":
+		database = DefaultDatabase
+	}
+	c := options.Client().ApplyURI(scheme + "://" + rest + "?" + strings.Join(params, "&"))
+	if dial != nil {
+		c.SetDialer(dialer(dial))
+	}
+	client, err := mongo.Connect(c)
+	if err != nil {
+		return nil, bad("the driver does not like it")
+	}
+	s, err := New(client.Database(database), &o)
+	if err != nil {
+		client.Disconnect(context.Background())
+		return nil, err
+	}
+	s.own = client
+	s.address = fmt.Sprintf("MongoDB at %s, collection %s of database %s", hosts[strings.LastIndex(hosts, "@")+1:], s.locks.Name(), database)
+	return s, nil
+}
+
+type dialer func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// DialContext implements [options.ContextDialer].
+func (d dialer) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
+	return d(ctx, network, addr)
+}

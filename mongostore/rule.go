@@ -1,0 +1,265 @@
+package mongostore
+
+import (
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// The rule (package store/queue), in the server's language. An operation is a
+// pipeline of stages over the document of its name. While it runs, what it works
+// with is in the field t:
+//
+//	p      the parameters of the call
+//	now    $$NOW, as a date; us: the same, in microseconds
+//	was    the document as it was
+//	ours   it is of our form, or there was none
+//	all    the entries as they were, in order
+//	last   the newest token drawn;   limit   that of the entries
+//	id     the id of the own entry;  mine    that entry, or none: a list
+//	ok     the own entry is what the operation needs
+//	wrote  the operation itself changes something
+//	list   the entries once the operation has done its part
+//	kept   those that are not over
+//	r      what came of giving room: out, last, held, stop and woke
+//	out    the entries as they will be;  end  the newest token then
+//
+// In an expression about an entry the entry is e. Every stage sees the document
+// as the stage before left it.
+
+const (
+	form   = 1 // the version of what is stored
+	retain = int64(store.TokenRetention / time.Millisecond)
+)
+
+// A call is one of an operation: the number by which it knows what it has
+// written, and the time that it is judged by, which is $$NOW but for tests.
+type call struct {
+	number string
+	now    any
+}
+
+func (s *Store) newCall() call { return call{store.NewProcess().String(), s.now()} }
+
+// isOwn: it has the own id.
+func isOwn() bson.D { return eq("$$e.id", "$t.id") }
+
+// isLive: it has not expired.
+func isLive() bson.D { return gt("$$e.expires", "$t.now") }
+
+// isWhole: no operator has broken it.
+func isWhole() bson.D { return eq("$$e.broken", "") }
+
+// isHold: it is granted, with the token of the call.
+func isHold() bson.D { return and("$$e.granted", eq("$$e.token", "$t.p.token")) }
+
+// isUpgrading: an upgrade of it is pending.
+func isUpgrading() bson.D { return and("$$e.granted", gt("$$e.want", "$$e.weight"), isLive()) }
+
+// ends is the instant at which it is out of the way, unless it is renewed.
+func ends() bson.D {
+	return cond("$$e.granted",
+		most(add("$$e.expires", "$$e.delay"), cond("$$e.shown", add("$$e.since", "$$e.keep"), "$$e.expires")),
+		"$$e.expires")
+}
+
+// ifOwn is the entries with the own one edited, if the operation may.
+func ifOwn(list any, pairs ...any) bson.D {
+	return each(list, cond(and(isOwn(), "$t.ok"), edited("$$e", pairs...), "$$e"))
+}
+
+// next is the first token that may be drawn after one.
+func next(last any) bson.D { return most(add(last, long(1)), "$t.us") }
+
+// opening has what every operation begins with. id is the id of the own entry,
+// and ok says what that has to be like.
+func opening(p bson.D, id, ok any, c call) bson.A {
+	ours := or(eq("$v", long(form)), eq("$$ROOT", object("_id", "$_id")))
+	return bson.A{
+		// By an operator the field is replaced, also that of a foreign document:
+		// as an object it would be merged.
+		set("t", edited(object(
+			"p", literal(p), "now", c.now, "us", op("$multiply", object("$toLong", c.now), long(1000)), "was", "$$ROOT", "ours", ours,
+			"all", cond(and(ours, object("$isArray", bson.A{"$entries"})), "$entries", bson.A{}),
+			"last", cond(ours, orElse("$fencingToken", long(0)), long(0)),
+			"limit", cond(ours, orElse("$limit", long(0)), long(0)),
+		))),
+		set("t.id", id),
+		set("t.mine", those("$t.all", isOwn())),
+		set("t.ok", some("$t.mine", ok)),
+	}
+}
+
+// settling drops from t.list what is over and gives room in order.
+func settling() bson.A {
+	woken := func(list any, id, token, n any) bson.D {
+		return cond(eq(id, "$t.id"), list, text(list, id, " ", digits(token), " ", digits(n), "\n"))
+	}
+	asTheyAre := object("out", "$t.kept", "last", "$t.last", "woke", "")
+	stays := func(stop any) bson.D {
+		return object("out", join("$$value.out", bson.A{"$$this"}), "last", "$$value.last", "held", "$$value.held", "stop", stop, "woke", "$$value.woke")
+	}
+	held := add("$$value.held", "$$this.weight")
+	n := most("$$this.n", long(1))
+	granted := object("$let", object("vars", object("first", next("$$value.last")), "in", object(
+		"out", join("$$value.out", bson.A{edited("$$this", "granted", literal(true), "since", "$t.now", "token", "$$first", "n", n)}),
+		"last", add("$$first", n, long(-1)), "held", held, "stop", literal(false),
+		"woke", woken("$$value.woke", "$$this.id", "$$first", n),
+	)))
+	inOrder := object("$reduce", object(
+		"input", "$t.kept",
+		"initialValue", object("out", bson.A{}, "last", "$t.last", "held", "$t.held", "stop", literal(false), "woke", ""),
+		"in", cond("$$this.granted", stays("$$value.stop"),
+			cond(and(not("$$value.stop"), lte(held, "$t.limit")), granted, stays(literal(true)))),
+	))
+	// The own fence is news for the others' entries alone; there is one at most.
+	upgraded := object(
+		"out", each("$t.kept", cond(isUpgrading(), edited("$$e", "weight", "$$e.want", "fence", next("$t.last")), "$$e")),
+		"last", next("$t.last"),
+		"woke", woken("", mostOf(each(those("$t.kept", isUpgrading()), "$$e.id")), long(0), next("$t.last")),
+	)
+	return bson.A{
+		set("t.kept", those("$t.list", gt(ends(), "$t.now"))),
+		weights("$t.kept"),
+		set("t.r", cond(gt("$t.up", long(0)), // before all that wait
+			cond(lte(add("$t.held", "$t.up"), "$t.limit"), upgraded, asTheyAre),
+			cond("$t.waits", inOrder, asTheyAre))),
+		set("t.wrote", or("$t.wrote", lt(sizeOf("$t.kept"), sizeOf("$t.all")), gt("$t.r.last", "$t.last"))),
+	}
+}
+
+// weights finds what is in the way, by how much a pending upgrade is more, and
+// whether somebody waits.
+func weights(list any) bson.D {
+	return set(
+		"t.held", sumOf(each(those(list, "$$e.granted"), "$$e.weight")),
+		"t.up", sumOf(each(those(list, isUpgrading()), subtract("$$e.want", "$$e.weight"))),
+		"t.waits", some(list, not("$$e.granted")),
+	)
+}
+
+// closing makes the document of what came out, or leaves it as it was. A
+// document that is as it was is not written by the server. ok tells the call how it
+// came out, and why tells the reason of an operator.
+func closing(limit, ok any, c call) bson.A {
+	return bson.A{object("$replaceWith", cond(and("$t.ours", "$t.wrote"), object(
+		"_id", "$_id", "v", long(form), "limit", limit, "fencingToken", "$t.end",
+		"acquiredAt", cond(gt("$t.end", "$t.last"), "$t.now", "$acquiredAt"),
+		"expiresAt", add(most("$t.now", mostOf(each("$t.out", ends()))), long(retain)),
+		"at", "$t.now", "entries", "$t.out", "woke", "$t.r.woke",
+		"op", object("call", literal(c.number), "ok", ok, "why", orElse(mostOf("$t.mine.broken"), "")),
+	), "$t.was"))}
+}
+
+// operation is a pipeline for all but an ask: what it does itself is in stages,
+// which set t.list and t.wrote, and may change t.last.
+func operation(p bson.D, id, ok any, stages bson.A, c call) bson.A {
+	all := append(opening(p, id, ok, c), stages...)
+	all = append(all, settling()...)
+	all = append(all, set("t.out", "$t.r.out", "t.end", "$t.r.last"))
+	return append(all, closing("$t.limit", "$t.ok", c)...)
+}
+
+func askPipeline(claim *store.Claim, c call) bson.A {
+	p := object(
+		"id", claim.ID.String(), "limit", claim.Limit, "weight", claim.Weight, "try", claim.Try, "n", int64(claim.Tokens()),
+		"ttl", millis(claim.TTL), "place", millis(claim.Place), "keep", millis(claim.Keep), "delay", millis(claim.Delay), "owner", claim.Owner,
+	)
+	all := opening(p, "$t.p.id", and(isLive(), isWhole()), c)
+	all = append(all, set(
+		"t.list", each("$t.all", cond(and(isOwn(), "$t.ok", not("$$e.granted")),
+			edited("$$e", "expires", most("$$e.expires", add("$t.now", "$t.p.place"))), "$$e")),
+		"t.wrote", "$t.ok",
+	))
+	all = append(all, settling()...)
+	entry := object(
+		"id", "$t.p.id", "weight", "$t.p.weight", "want", "$t.p.weight", "turn", long(0), "n", "$t.p.n",
+		"granted", "$t.room", "shown", literal(false), "broken", "", "token", cond("$t.room", "$t.first", long(0)), "fence", long(0),
+		"since", cond("$t.room", "$t.now", literal(bson.DateTime(0))), "expires", add("$t.now", cond("$t.room", "$t.p.ttl", "$t.p.place")),
+		"keep", "$t.p.keep", "delay", "$t.p.delay", "owner", "$t.p.owner",
+	)
+	all = append(all,
+		weights("$t.r.out"),
+		set(
+			"t.first", next("$t.r.last"),
+			"t.known", gt(sizeOf("$t.mine"), long(0)),
+			"t.fits", or(eq(sizeOf("$t.r.out"), long(0)), eq("$t.limit", "$t.p.limit")),
+			"t.room", and(not("$t.waits"), eq("$t.up", long(0)), lte(add("$t.held", "$t.p.weight"), "$t.p.limit")),
+		),
+		set("t.joins", and(not("$t.known"), "$t.fits", or("$t.room", not("$t.p.try")))),
+		set(
+			"t.wrote", or("$t.wrote", "$t.joins"),
+			"t.out", cond("$t.joins", join("$t.r.out", bson.A{entry}),
+				each("$t.r.out", cond(and(isOwn(), "$t.ok", "$$e.granted"), edited("$$e", "expires", most("$$e.expires", add("$t.now", "$t.p.ttl"))), "$$e"))),
+			"t.end", cond(and("$t.joins", "$t.room"), add("$t.first", "$t.p.n", long(-1)), "$t.r.last"),
+		),
+	)
+	return append(all, closing(cond("$t.joins", "$t.p.limit", "$t.limit"), or("$t.ok", not("$t.known")), c)...)
+}
+
+func renewPipeline(h *store.Hold, c call) bson.A {
+	p := object("id", h.ID.String(), "new", "", "token", h.Token, "ttl", millis(h.TTL), "used", h.Used, "owner", h.Owner)
+	if h.NewID != (store.ID{}) {
+		p[1].Value = h.NewID.String()
+	}
+	used := and(lt("$$e.token", "$t.p.used"), lt("$t.p.used", add("$$e.token", "$$e.n")))
+	return operation(p, cond(in("$t.p.new", "$t.all.id"), "$t.p.new", "$t.p.id"), and(isHold(), isLive(), isWhole()), bson.A{
+		set("t.wrote", "$t.ok", "t.list", ifOwn("$t.all",
+			"id", cond(eq("$t.p.new", ""), "$$e.id", "$t.p.new"),
+			"turn", cond(used, most("$$e.turn", subtract("$t.p.used", "$$e.token")), "$$e.turn"),
+			"shown", literal(true),
+			"expires", most("$$e.expires", add("$t.now", "$t.p.ttl")),
+			"owner", cond(eq("$t.p.owner", ""), "$$e.owner", "$t.p.owner"),
+		)),
+		set("t.id", cond(or(eq("$t.p.new", ""), not("$t.ok")), "$t.id", "$t.p.new")),
+	}, c)
+}
+
+func changePipeline(h *store.Hold, turn int32, weight int64, c call) bson.A {
+	p := object("id", h.ID.String(), "token", h.Token, "turn", int64(turn), "weight", weight)
+	fresh := and(isHold(), isLive(), isWhole(), gt("$t.p.turn", "$$e.turn"),
+		eq("$t.limit", long(store.Full)), or(eq("$$e.weight", long(store.Upgradeable)), ne("$$e.fence", long(0))))
+	return operation(p, "$t.p.id", and(isHold(), isLive(), isWhole()), bson.A{
+		set("t.wrote", some("$t.mine", fresh), "t.list", each("$t.all", cond(and(isOwn(), fresh),
+			edited("$$e", "turn", "$t.p.turn", "want", "$t.p.weight", "weight", least("$$e.weight", "$t.p.weight")), "$$e"))),
+	}, c)
+}
+
+func releasePipeline(h *store.Hold, c call) bson.A {
+	p := object("id", h.ID.String(), "token", h.Token, "used", h.Used)
+	whatever := eq("$t.p.token", long(0))
+	end := add("$$e.token", "$$e.n", long(-1))
+	back := and(isHold(), lte("$$e.token", "$t.p.used"), lt("$t.p.used", end), eq("$t.last", end))
+	stays := and("$$e.granted", "$$e.shown", gt(add("$$e.since", "$$e.keep"), "$t.now"))
+	return operation(p, "$t.p.id", and(isLive(), or(whatever, isHold())), bson.A{
+		set(
+			"t.wrote", "$t.ok",
+			"t.last", cond(and("$t.ok", not(whatever), some("$t.mine", back)), "$t.p.used", "$t.last"),
+			"t.list", ifOwn("$t.all",
+				"n", cond(and(not(whatever), back), add(subtract("$t.p.used", "$$e.token"), long(1)), "$$e.n"),
+				"shown", or("$$e.shown", not(whatever)),
+			),
+		),
+		set("t.list", those("$t.list", or(not(isOwn()), not("$t.ok"), stays))),
+		set("t.list", ifOwn("$t.list", "expires", "$t.now", "delay", long(0))),
+	}, c)
+}
+
+func breakPipeline(b *store.Break, c call) bson.A {
+	reason := b.Reason
+	if reason == "" {
+		reason = "no reason given"
+	}
+	p := object("id", b.ID.String(), "token", b.Token, "reason", reason, "now", b.Now)
+	has := and("$$e.granted", gt("$t.p.token", long(0)), or(eq("$t.p.token", "$$e.fence"),
+		and(lte("$$e.token", "$t.p.token"), lt("$t.p.token", add("$$e.token", "$$e.n")))))
+	return operation(p, "$t.p.id", and(has, gt(ends(), "$t.now")), bson.A{
+		set("t.wrote", "$t.ok", "t.list", those("$t.all", not(and(isOwn(), "$t.ok", "$t.p.now")))),
+		set("t.list", ifOwn("$t.list", "want", "$$e.weight", "broken", "$t.p.reason", "keep", long(0))),
+	}, c)
+}
+
+// millis rounds up, so that no hold is shorter than was asked for.
+func millis(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }
