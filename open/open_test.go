@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/etcdstore"
 	"github.com/holdfast-go/holdfast/filestore"
 	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/mongostore"
 	"github.com/holdfast-go/holdfast/mysqlstore"
 	"github.com/holdfast-go/holdfast/open"
 	"github.com/holdfast-go/holdfast/pgstore"
@@ -38,6 +39,9 @@ func TestEachSchemeOpensItsStore(t *testing.T) {
 		"etcd://[::1]":                                  "etcd at http://[::1]:2379",
 		"etcd://host?prefix=locks/&tls=1&server-name=n": "etcd at https://host:2379",
 
+		"mongodb://u:sec%2Fret@127.0.0.1:1,127.0.0.1:2/locks?directConnection=false": "MongoDB at 127.0.0.1:1,127.0.0.1:2, collection holdfast.locks of database locks",
+		"mongodb://127.0.0.1:1?collection=l&retryWrites=false":                       "MongoDB at 127.0.0.1:1, collection l of database holdfast",
+
 		"mysql://u:sec%2Fret@127.0.0.1:1/locks":                              "MySQL or MariaDB at 127.0.0.1:1, database locks, table holdfast_locks",
 		"mariadb://127.0.0.1/locks?parseTime=true&table=l&charset=utf8,big5": "MySQL or MariaDB at 127.0.0.1:3306, database locks, table l",
 		"redis+cluster://u:p@127.0.0.1:1,127.0.0.1:2?replicas=1":             "Redis cluster 127.0.0.1:1, 127.0.0.1:2",
@@ -63,7 +67,7 @@ func TestEachSchemeOpensItsStore(t *testing.T) {
 			if _, err := os.Stat(strings.TrimPrefix(want, "file:")); err != nil {
 				t.Errorf("%s: %v", url, err)
 			}
-		case *redisstore.Store, *pgstore.Store, *mysqlstore.Store, *pgstore.SessionStore, *etcdstore.Store, *zkstore.Store:
+		case *redisstore.Store, *pgstore.Store, *mysqlstore.Store, *mongostore.Store, *pgstore.SessionStore, *etcdstore.Store, *zkstore.Store:
 		default:
 			t.Errorf("%s is a %T", url, s)
 		}
@@ -89,6 +93,7 @@ func TestAWrongURLIsInvalidAndNotRepeated(t *testing.T) {
 		"etcd://u:secret@host/path", "etcd://u:secret@host?no-such=1", "etcd://host?tls=secret", "etcd://u:sec%ret@host", "etcd://u:secret@host#x",
 		"zk://u:secret@host/a//b", "zk://u:secret@host?no-such=1", "zk://host?tls=secret", "zk://u:sec%ret@host", "zk://u:secret@host#x", "zk:secret",
 		"zk://u:secret@host?ca=/no/such/file", "etcd://u:secret@host?ca=/no/such/file", "etcd:secret",
+		"mongodb://u:secret@", "mongodb://u:sec%ret@host", "mongodb://u:secret@host/a/b", "mongodb://u:secret@host/db?collection=", "mongodb://u:secret@host/db?collection=a$b", "mongodb:secret",
 		"mysql://u:secret@", "mysql://u:secret@host", "mysql://u:secret@host/a/b",
 		"mysql://u:secret@host/db?table=", "mysql://u:secret@host/db?table=a-b", "mysql://u:sec#ret@host/db", "mysql://u:secret@host/db?tls=secret", "mysql:secret",
 		"redis+cluster://u:secret@host,other:notaport", "redis+cluster://u:secret@host/1", "redis+sentinel://u:secret@host,other", "redis+sentinel://host/m?sentinel_password=secret&no-such=1",

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/mongosim"
 	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/open"
 	"github.com/holdfast-go/holdfast/store"
@@ -36,6 +37,7 @@ func eachStore(t *testing.T, o *holdfast.Options, f func(*testing.T, *pair)) {
 		"postgres": func(t *testing.T) string {
 			return testserver.PostgresURL(testserver.SharedPostgres(t), "table=locks_"+store.NewProcess().String())
 		},
+		"mongodb": func(t *testing.T) string { return mongosim.Start(t, mongosim.Options{}).URI() },
 		"mysql": func(t *testing.T) string {
 			return "mysql://root@" + testserver.SharedMariaDB(t) + "/locks?table=locks_" + store.NewProcess().String()
 		},

@@ -13,12 +13,14 @@ import (
 // command, twice by `run`, whichever store is used. It is counted in
 // allocations, which are the same on every machine. Whoever comes near the
 // bound should find out which package works in its initialisation, and let it
-// do so when it is used. The driver of etcd cannot: it is left out of a build with
-// the tag holdfast_lean, which is for those who do not use it.
+// do so when it is used. The drivers of etcd and MongoDB cannot: they are left out
+// of a build with the tag holdfast_lean, which is for those who use neither. With
+// both it is 1,036,264 bytes in 7,526 pieces, nearly 4,000 of which are the driver
+// of MongoDB, and 2,244 of these the tables of its stringprep.
 func TestInitialisationStaysSmall(t *testing.T) {
 	for tag, most := range map[string]struct{ bytes, allocs int }{
 		"holdfast_lean": {256 << 10, 1200},
-		"":              {1 << 20, 5500},
+		"":              {1280 << 10, 8000},
 	} {
 		t.Run("tag_"+tag, func(t *testing.T) { initialises(t, tag, most.bytes, most.allocs) })
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/mongosim"
 	"github.com/holdfast-go/holdfast/internal/mutant"
 	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/redlockstore"
@@ -102,6 +103,15 @@ func TestCommandOnZooKeeper(t *testing.T) {
 	}, "break-now-frees-at-once", "break-takes-a-hold-away", "check-tells-whether-it-is-held", "doctor-tells-whether-a-store-will-do",
 		"first-come-first-served", "json-is-one-object-a-line", "killed-holder-frees-the-name", "ls-and-show", "refused-says-who",
 		"slots-are-counted", "stopped-past-the-ttl-is-lost", "tokens-grow")
+}
+
+// The server is a stand-in: see package mongosim.
+func TestCommandOnMongoDB(t *testing.T) {
+	runScripts(t, "mongodb", func(env *testscript.Env) {
+		s := mongosim.Start(env.T().(testing.TB), mongosim.Options{})
+		env.Setenv("HOLDFAST_STORE", s.URI())
+	}, "break-now-frees-at-once", "break-takes-a-hold-away", "check-tells-whether-it-is-held", "doctor-tells-whether-a-store-will-do", "first-come-first-served",
+		"json-is-one-object-a-line", "ls-and-show", "names-are-completed", "refused-says-who", "slots-are-counted", "tokens-grow")
 }
 
 // Where a store differs from others is in what it keeps; the rest of the command

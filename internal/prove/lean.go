@@ -9,3 +9,6 @@ import (
 
 // openEtcd is an error that says why not.
 func openEtcd(rawURL string, _ Dial) (store.Store, error) { return open.URL(rawURL) }
+
+// openMongoDB is an error that says why not.
+func openMongoDB(rawURL string, _ Dial) (store.Store, error) { return open.URL(rawURL) }

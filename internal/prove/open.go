@@ -52,6 +52,10 @@ var ways = map[string]way{
 	"postgresql":       {open: openPostgres, network: true},
 	"postgres+session": {open: openPostgresSession, network: true},
 
+	// Whatever a call still waits for ends with its context.
+	"mongodb":     {open: openMongoDB, network: true},
+	"mongodb+srv": {open: openMongoDB, network: true},
+
 	"mysql":   {open: openMySQL, network: true},
 	"mariadb": {open: openMySQL, network: true},
 }

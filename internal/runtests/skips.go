@@ -4,7 +4,7 @@ import "regexp"
 
 // withoutServer has the stores whose server cannot be installed where the
 // tests run, each with what stands in for it.
-var withoutServer = []string{}
+var withoutServer = []string{"mongostore"}
 
 // exceptions are the reasons for which a test may be skipped even in a strict
 // run. Want of a server, a tool or an account is none of them.

@@ -1,0 +1,16 @@
+//go:build !holdfast_lean
+
+package prove
+
+import (
+	"github.com/holdfast-go/holdfast/mongostore"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+func openMongoDB(rawURL string, dial Dial) (store.Store, error) {
+	s, err := mongostore.Open(rawURL, dial)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
