@@ -47,7 +47,8 @@ func newBare(t *testing.T, programs ...string) *bare {
 		case "tee":
 			body = `while read -r line; do :; done`
 		case "go":
-			body = `echo gcc`
+			body = `[ "$1" = install ] || echo gcc
+[ "$1" != install ] || { /bin/mkdir -p "$GOBIN" && echo '#!/bin/sh' >"$GOBIN/nats-server" && /bin/chmod 755 "$GOBIN/nats-server"; }`
 		}
 		b.program(name, body)
 	}
@@ -67,7 +68,7 @@ func (b *bare) program(name, body string) {
 func (b *bare) run(env ...string) (printed, called string, ok bool) {
 	b.t.Helper()
 	cmd := exec.Command("/bin/sh", "../../scripts/servers")
-	cmd.Env = append([]string{"PATH=" + b.bin, "BIN=" + b.bin, "USER_ID=0", "HOLDFAST_TEST_ELSEWHERE="}, env...)
+	cmd.Env = append([]string{"PATH=" + b.bin, "BIN=" + b.bin, "USER_ID=0", "HOLDFAST_TEST_ELSEWHERE=", "HOME=" + b.bin}, env...)
 	out, err := cmd.CombinedOutput()
 	log, lerr := os.ReadFile(filepath.Join(b.bin, "log"))
 	if lerr != nil && !os.IsNotExist(lerr) {
@@ -104,6 +105,13 @@ func TestServersFindsWhatIsOutsideThePath(t *testing.T) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
+	built := filepath.Join(b.bin, ".cache/holdfast-test/bin")
+	if err := os.MkdirAll(built, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(built, "nats-server"), []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	for _, p := range strings.Fields(needed) {
 		if err := os.WriteFile(filepath.Join(dir, p), []byte("#!/bin/sh\n"), 0o755); err != nil {
 			t.Fatal(err)
@@ -137,5 +145,25 @@ func TestServersNamesWhatToInstallWhereItCannot(t *testing.T) {
 		if strings.Contains(called, "install") {
 			t.Errorf("%s it called\n%s", what, called)
 		}
+	}
+}
+
+func TestServersBuildsWhatNoPackageHas(t *testing.T) {
+	b := newBare(t, "apt-get", "id", "go")
+	for _, p := range strings.Fields(needed) {
+		b.program(p, "")
+	}
+	if printed, called, ok := b.run("HOLDFAST_TEST_INSTALL=no"); ok || !strings.Contains(printed, "missing: nats-server") || strings.Contains(called, "go install") {
+		t.Errorf("told to look only: %s%s", printed, called)
+	}
+	printed, called, ok := b.run()
+	if !ok || !strings.Contains(printed, "will build nats-server") || !strings.Contains(called, "go install github.com/nats-io/nats-server/v2@v") {
+		t.Errorf("%s%s", printed, called)
+	}
+	if strings.Contains(called, "apt-get") {
+		t.Errorf("it called\n%s", called)
+	}
+	if printed, called, ok := b.run(); !ok || !strings.Contains(printed, "all there") || strings.Count(called, "go install") != 1 {
+		t.Errorf("a second time: %s%s", printed, called)
 	}
 }

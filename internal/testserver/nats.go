@@ -1,0 +1,153 @@
+package testserver
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// NATS starts a NATS server with JetStream for this test; config is what is to be
+// in its configuration besides. The program is that of HOLDFAST_TEST_NATS, else
+// the one that scripts/servers has built.
+func NATS(t testing.TB, config string) *Server {
+	t.Helper()
+	s, err := startNATS(t, t.TempDir(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	return s
+}
+
+// SharedNATS returns the address of a NATS server that all tests of this test
+// binary share: use a bucket of your own, and do not configure it.
+func SharedNATS(t testing.TB) string {
+	t.Helper()
+	return share(t, "nats", func(tb fataler, dir string) (*Server, error) {
+		return startNATS(tb, dir, "")
+	}).Addr
+}
+
+// NATSCluster starts a cluster of n NATS servers for this test, and returns once
+// JetStream is ready on all of them.
+func NATSCluster(t testing.TB, n int) []*Server {
+	t.Helper()
+	routes := make([]string, n)
+	for i := range routes {
+		port, err := freePort()
+		if err != nil {
+			t.Fatal(err)
+		}
+		routes[i] = "127.0.0.1:" + strconv.Itoa(port)
+	}
+	all := make([]*Server, n)
+	failed := make(chan error, n)
+	for i := range all { // none is ready before most are there
+		port, err := freePort()
+		if err != nil {
+			t.Fatal(err)
+		}
+		config := fmt.Sprintf("cluster { name: test, listen: %q, routes: [%s] }", routes[i], `"nats://`+strings.Join(routes, `", "nats://`)+`"`)
+		s, err := natsServer(t, t.TempDir(), port, "n"+strconv.Itoa(i), config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[i] = s
+		go func() { failed <- s.start() }()
+	}
+	for range all {
+		if err := <-failed; err != nil {
+			t.Error(err)
+		}
+	}
+	for _, s := range all {
+		t.Cleanup(s.Stop)
+	}
+	if t.Failed() {
+		t.FailNow()
+	}
+	return all
+}
+
+func startNATS(tb fataler, dir, config string) (*Server, error) {
+	return startOnPort(func(port int) (*Server, error) {
+		s, err := natsServer(tb, dir, port, "n0", config)
+		if err != nil {
+			return nil, err
+		}
+		return s, s.start()
+	})
+}
+
+func natsServer(tb fataler, dir string, port int, name, config string) (*Server, error) {
+	program, err := natsProgram()
+	if err != nil {
+		return nil, err
+	}
+	monitor, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	addr := "127.0.0.1:" + strconv.Itoa(port)
+	file := filepath.Join(dir, "nats.conf")
+	all := fmt.Sprintf("server_name: %s\nlisten: %q\nhttp: \"127.0.0.1:%d\"\njetstream { store_dir: %q }\n%s\n", name, addr, monitor, dir+"/data", config)
+	if err := os.WriteFile(file, []byte(all), 0o600); err != nil {
+		return nil, err
+	}
+	return &Server{
+		Addr: addr, tb: tb, dir: dir,
+		command: func() *exec.Cmd { return exec.Command(program, "-c", file) },
+		ready:   func(string) error { return natsReady(monitor) },
+	}, nil
+}
+
+// natsReady says nil once the server is ready for clients and for JetStream.
+func natsReady(monitor int) error {
+	client := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	r, err := client.Get(fmt.Sprintf("http://127.0.0.1:%d/healthz", monitor))
+	if err != nil {
+		return err
+	}
+	defer r.Body.Close()
+	if r.StatusCode != http.StatusOK {
+		why, _ := io.ReadAll(r.Body)
+		return fmt.Errorf("%s: %s", r.Status, why)
+	}
+	return nil
+}
+
+// natsProgram is where the server is. What systems have of it is too old, so
+// scripts/servers builds one, beside what else is cached.
+func natsProgram() (string, error) {
+	if program := os.Getenv("HOLDFAST_TEST_NATS"); program != "" {
+		return find(program)
+	}
+	cache := os.Getenv("XDG_CACHE_HOME")
+	if cache == "" {
+		cache = filepath.Join(os.Getenv("HOME"), ".cache")
+	}
+	return find(filepath.Join(cache, "holdfast-test", "bin", "nats-server"))
+}
+
+// ExampleNATS starts a NATS server for an example, which has no test to end it.
+func ExampleNATS() (addr string, stop func()) {
+	dir, err := os.MkdirTemp("", "holdfast-test-")
+	if err != nil {
+		panic(err)
+	}
+	s, err := startNATS(panicker{}, dir, "")
+	if err != nil {
+		panic(err)
+	}
+	return s.Addr, func() {
+		s.Stop()
+		os.RemoveAll(dir)
+	}
+}
