@@ -9,10 +9,12 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-func etcd(string, *url.URL) (store.Store, error) {
-	return nil, fmt.Errorf("%w: this program was built without the driver of etcd, with the tag holdfast_lean", store.ErrUnsupported)
-}
+func etcd(string, *url.URL) (store.Store, error) { return nil, without("etcd") }
 
-func mongodb(string, *url.URL) (store.Store, error) {
-	return nil, fmt.Errorf("%w: this program was built without the driver of MongoDB, with the tag holdfast_lean", store.ErrUnsupported)
+func natsURL(string, *url.URL) (store.Store, error) { return nil, without("NATS") }
+
+func mongodb(string, *url.URL) (store.Store, error) { return nil, without("MongoDB") }
+
+func without(driver string) error {
+	return fmt.Errorf("%w: this program was built without the driver of %s, with the tag holdfast_lean", store.ErrUnsupported, driver)
 }

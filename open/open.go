@@ -33,8 +33,10 @@ var schemes = map[string]func(rawURL string, u *url.URL) (store.Store, error){
 	"rediss+sentinel": redis,
 	"redlock":         redlock,
 
-	"etcd": etcd,
-	"zk":   zooKeeper,
+	"etcd":     etcd,
+	"zk":       zooKeeper,
+	"nats":     natsURL,
+	"nats+tls": natsURL,
 
 	"mongodb":     mongodb,
 	"mongodb+srv": mongodb,
@@ -58,6 +60,7 @@ var schemes = map[string]func(rawURL string, u *url.URL) (store.Store, error){
 //	zk://HOST:PORT,…     package zkstore; its Open has the options
 //	mongodb://…          package mongostore; mongodb+srv:// too, with the connection
 //	                     strings of MongoDB, and ?collection=… for where
+//	nats://HOST:PORT,…   package natsstore; its Open has the options; nats+tls:// with TLS
 //	mysql://…            package mysqlstore; mariadb:// too, with the parameters of
 //	                     go-sql-driver/mysql, and ?table=… for where
 //	redlock:URL,URL,URL  package redlockstore on the redis:// or rediss:// URLs; ?max-ttl=60s
@@ -71,7 +74,8 @@ var schemes = map[string]func(rawURL string, u *url.URL) (store.Store, error){
 //	mem:                 package memstore: a new store, shared with nobody
 //
 // It does no I/O over the network, but for an etcd: URL with a user, who logs in
-// at once, and for the name service with mongodb+srv:. Closing the store frees all that was opened.
+// at once, a nats: URL, which begins to connect, and for the name service with
+// mongodb+srv:. Closing the store frees all that was opened.
 // A URL that is not understood is a store.ErrInvalid; the other errors are the
 // store's. No error has a user name or password of the URL in it.
 func URL(rawURL string) (store.Store, error) {

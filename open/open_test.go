@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/mongostore"
 	"github.com/holdfast-go/holdfast/mysqlstore"
+	"github.com/holdfast-go/holdfast/natsstore"
 	"github.com/holdfast-go/holdfast/open"
 	"github.com/holdfast-go/holdfast/pgstore"
 	"github.com/holdfast-go/holdfast/redisstore"
@@ -53,6 +54,9 @@ func TestEachSchemeOpensItsStore(t *testing.T) {
 		"postgresql://u@127.0.0.1/locks?schema=ops&table=l&sslmode=disable": "PostgreSQL at 127.0.0.1, port 5432, database locks",
 		"postgres+session://u:secret@127.0.0.1:1/locks":                     "PostgreSQL at 127.0.0.1, port 1, database locks, a session",
 		"postgresql+session://u@127.0.0.1/locks?schema=ops&tokens=1":        "PostgreSQL at 127.0.0.1, port 5432, database locks, a session",
+
+		"nats://u:secret@127.0.0.1:1,127.0.0.1:2": "NATS at 127.0.0.1:1, 127.0.0.1:2, bucket holdfast",
+		"nats+tls://[::1]?bucket=l&replicas=3":    "NATS at [::1]:4222, bucket l",
 	} {
 		s, err := open.URL(url)
 		if err != nil {
@@ -67,7 +71,7 @@ func TestEachSchemeOpensItsStore(t *testing.T) {
 			if _, err := os.Stat(strings.TrimPrefix(want, "file:")); err != nil {
 				t.Errorf("%s: %v", url, err)
 			}
-		case *redisstore.Store, *pgstore.Store, *mysqlstore.Store, *mongostore.Store, *pgstore.SessionStore, *etcdstore.Store, *zkstore.Store:
+		case *redisstore.Store, *pgstore.Store, *mysqlstore.Store, *mongostore.Store, *pgstore.SessionStore, *etcdstore.Store, *zkstore.Store, *natsstore.Store:
 		default:
 			t.Errorf("%s is a %T", url, s)
 		}
@@ -94,6 +98,8 @@ func TestAWrongURLIsInvalidAndNotRepeated(t *testing.T) {
 		"zk://u:secret@host/a//b", "zk://u:secret@host?no-such=1", "zk://host?tls=secret", "zk://u:sec%ret@host", "zk://u:secret@host#x", "zk:secret",
 		"zk://u:secret@host?ca=/no/such/file", "etcd://u:secret@host?ca=/no/such/file", "etcd:secret",
 		"mongodb://u:secret@", "mongodb://u:sec%ret@host", "mongodb://u:secret@host/a/b", "mongodb://u:secret@host/db?collection=", "mongodb://u:secret@host/db?collection=a$b", "mongodb:secret",
+		"nats://u:secret@host/path", "nats://u:secret@host?no-such=1", "nats://u:secret@host?bucket=a.b", "nats://host?replicas=secret", "nats://u:sec%ret@host", "nats://u:secret@host#x",
+		"nats://u:secret@host?ca=/no/such/file", "nats://u:secret@host?cert=/no/such/file", "nats:secret", "nats://host?replicas=6",
 		"mysql://u:secret@", "mysql://u:secret@host", "mysql://u:secret@host/a/b",
 		"mysql://u:secret@host/db?table=", "mysql://u:secret@host/db?table=a-b", "mysql://u:sec#ret@host/db", "mysql://u:secret@host/db?tls=secret", "mysql:secret",
 		"redis+cluster://u:secret@host,other:notaport", "redis+cluster://u:secret@host/1", "redis+sentinel://u:secret@host,other", "redis+sentinel://host/m?sentinel_password=secret&no-such=1",

@@ -34,6 +34,9 @@ func eachStore(t *testing.T, o *holdfast.Options, f func(*testing.T, *pair)) {
 		"redis": func(t *testing.T) string { return "redis://" + testserver.Redis(t).Addr },
 		"etcd":  func(t *testing.T) string { return "etcd://" + testserver.Etcd(t).Addr },
 		"zk":    func(t *testing.T) string { return "zk://" + testserver.ZooKeeper(t).Addr },
+		"nats": func(t *testing.T) string {
+			return "nats://" + testserver.SharedNATS(t) + "?bucket=locks_" + store.NewProcess().String()
+		},
 		"postgres": func(t *testing.T) string {
 			return testserver.PostgresURL(testserver.SharedPostgres(t), "table=locks_"+store.NewProcess().String())
 		},

@@ -114,6 +114,16 @@ func TestCommandOnMongoDB(t *testing.T) {
 		"json-is-one-object-a-line", "ls-and-show", "names-are-completed", "refused-says-who", "slots-are-counted", "tokens-grow")
 }
 
+func TestCommandOnNATS(t *testing.T) {
+	runScripts(t, "nats", func(env *testscript.Env) {
+		s := testserver.NATS(env.T().(testing.TB), "")
+		env.Setenv("HOLDFAST_STORE", "nats://"+s.Addr)
+		env.Values["server"] = s
+	}, "at-least-for-keeps-the-name", "break-now-frees-at-once", "break-takes-a-hold-away", "check-tells-whether-it-is-held", "doctor-tells-whether-a-store-will-do",
+		"first-come-first-served", "json-is-one-object-a-line", "killed-holder-frees-the-name", "ls-and-show", "names-are-completed", "refused-says-who",
+		"several-names", "slots-are-counted", "stopped-past-the-ttl-is-lost", "store-cut-ends-the-command", "tokens-grow")
+}
+
 // Where a store differs from others is in what it keeps; the rest of the command
 // is the same.
 func TestCommandOnMariaDB(t *testing.T) {

@@ -35,6 +35,7 @@ const (
 	pgx     = "github.com/jackc/pgx/v5"
 	mysql   = "github.com/go-sql-driver/mysql"
 	mongo   = "go.mongodb.org/mongo-driver/v2"
+	nats    = "github.com/nats-io/nats.go"
 	prom    = "github.com/prometheus/client_golang/prometheus"
 	cobra   = "github.com/spf13/cobra"
 
@@ -62,6 +63,7 @@ var rules = map[string]rule{
 	"mongostore":   {store, []string{mongo}},
 	"etcdstore":    {store, etcd},
 	"zkstore":      {store, []string{gozk}},
+	"natsstore":    {store, []string{nats}},
 	"pgstore":      {store, []string{pgx}},
 	"redlockstore": {store, []string{goredis}},
 
@@ -70,7 +72,7 @@ var rules = map[string]rule{
 	"holdfastprom":     {beside, []string{prom}},
 
 	"open":           {top, nil},
-	"internal/prove": {top, append([]string{porcupine, goredis, pgx, mysql, sys, gozk}, etcd...)},
+	"internal/prove": {top, append([]string{porcupine, goredis, pgx, mysql, sys, gozk, nats}, etcd...)},
 	"cmd/holdfast":   {top, []string{cobra, sys, goredis}}, // goredis: to silence its own log
 
 	"store/storetest":     {support, nil},

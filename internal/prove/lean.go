@@ -12,3 +12,6 @@ func openEtcd(rawURL string, _ Dial) (store.Store, error) { return open.URL(rawU
 
 // openMongoDB is an error that says why not.
 func openMongoDB(rawURL string, _ Dial) (store.Store, error) { return open.URL(rawURL) }
+
+// openNATS is an error that says why not.
+func openNATS(rawURL string, _ Dial) (store.Store, error) { return open.URL(rawURL) }

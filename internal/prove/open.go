@@ -38,6 +38,7 @@ var ways = map[string]way{
 	"file":   {open: asItIs},
 	"etcd":   {open: openEtcd, network: true, driver: 5 * time.Second},
 	"zk":     {open: openZooKeeper, network: true, driver: 5 * time.Second},
+	"nats":   {open: openNATS, network: true, driver: 3 * time.Second},  // to connect
 	"redis":  {open: openRedis, network: true, driver: 8 * time.Second}, // go-redis: 5 s to dial, 3 s to read
 	"rediss": {open: openRedis, network: true, driver: 8 * time.Second},
 	// The same, and a redirect, or some questions to Sentinels.

@@ -103,6 +103,10 @@ func TestTheZooKeeperStoreIsProved(t *testing.T) {
 	proved(t, options("zk://"+testserver.ZooKeeper(t).Addr, 1))
 }
 
+func TestTheNATSStoreIsProved(t *testing.T) {
+	proved(t, options("nats://"+testserver.NATS(t, "").Addr, 1))
+}
+
 // What a session loses can only be noticed, so what is judged is all but that
 // nobody is beside another and that each is told in time.
 func TestTheSessionsOfPostgreSQLAreProved(t *testing.T) {

@@ -1,0 +1,344 @@
+package natsstore
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/storetest"
+)
+
+// lockerOn is a process with a connection of its own to the servers.
+func lockerOn(t *testing.T, ttl time.Duration, o *Options, addrs ...string) *holdfast.Locker {
+	t.Helper()
+	l, err := holdfast.New(storeOn(t, connect(t, addrs...), o), &holdfast.Options{TTL: ttl, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// waitsFor returns when somebody waits for the name.
+func waitsFor(t *testing.T, l *holdfast.Locker, name string) {
+	t.Helper()
+	until(t, "somebody waits for "+name, func() bool {
+		_, err := l.Mutex(name).TryLock(t.Context())
+		var held *holdfast.HeldError
+		return errors.As(err, &held) && held.Waiting > 0 || errors.Is(err, holdfast.ErrDeadlock)
+	})
+}
+
+// leader is which of the servers leads the bucket.
+func leader(t *testing.T, s *Store) int {
+	t.Helper()
+	which := -1
+	until(t, "the bucket has a leader", func() bool {
+		stream, err := s.js.Stream(t.Context(), s.streamName())
+		if err != nil || stream.CachedInfo().Cluster == nil || stream.CachedInfo().Cluster.Leader == "" {
+			return false
+		}
+		which = int(stream.CachedInfo().Cluster.Leader[1] - '0') // n0, n1, n2
+		return true
+	})
+	return which
+}
+
+// A hold lasts, and waiters get in, whatever happens to one server of three: it
+// is killed, or stops for longer than an election; be it the leader.
+func TestALostServerIsSurvived(t *testing.T) {
+	for name, strike := range map[string]func(*testserver.Server) func(){
+		"killed": func(s *testserver.Server) func() { s.Kill(); return s.Restart },
+		"frozen": func(s *testserver.Server) func() { s.Freeze(); return s.Thaw },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			servers := testserver.NATSCluster(t, 3)
+			var addrs []string
+			for _, s := range servers {
+				addrs = append(addrs, s.Addr)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			defer cancel()
+			o := &Options{Replicas: 3}
+			watcher := closing(t, storeOn(t, connect(t, addrs...), o))
+			here, there := lockerOn(t, 15*time.Second, o, addrs...), lockerOn(t, 15*time.Second, o, addrs...)
+			kept, err := here.Mutex("kept").Lock(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			held, err := here.Mutex("handed").Lock(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var next *holdfast.Lease
+			var waiting sync.WaitGroup
+			waiting.Go(func() {
+				var err error
+				if next, err = there.Mutex("handed").Lock(ctx); err != nil {
+					t.Error(err)
+				}
+			})
+			waitsFor(t, here, "handed")
+			mend := strike(servers[leader(t, watcher)])
+			// A release may time out while there is no leader; it is unclear
+			// then, and the hold ends with its TTL.
+			if err := held.Release(); err != nil && !errors.Is(err, holdfast.ErrUnavailable) {
+				t.Fatal(err)
+			}
+			if waiting.Wait(); t.Failed() {
+				t.FailNow()
+			}
+			if next.Token() <= held.Token() {
+				t.Errorf("token %d after %d", next.Token(), held.Token())
+			}
+			until(t, "the hold that was kept all the time is renewed", func() bool { return kept.Renew(ctx, 15*time.Second) == nil })
+			if !kept.Valid() {
+				t.Error("the hold that was kept all the time is lost")
+			}
+			mend()
+			until(t, "both are given back", func() bool {
+				return !errors.Is(next.Release(), holdfast.ErrUnavailable) && !errors.Is(kept.Release(), holdfast.ErrUnavailable)
+			})
+		})
+	}
+}
+
+// A holder that is cut off is told in time: before another is in.
+func TestAHolderThatIsCutOffIsLostBeforeTheNextIsIn(t *testing.T) {
+	t.Parallel()
+	s := testserver.NATS(t, "")
+	link := newLink(t, s.Addr)
+	l, near := lockerOn(t, 3*time.Second, nil, link.addr()), lockerOn(t, 3*time.Second, nil, s.Addr)
+	lease, err := l.Mutex("a").Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	link.cut()
+	next, err := near.Mutex("a").Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lease.Valid() {
+		t.Error("the next is in, and the first thinks that it holds the name")
+	}
+	if next.Token() <= lease.Token() {
+		t.Errorf("token %d after %d", next.Token(), lease.Token())
+	}
+	if err := next.Release(); err != nil {
+		t.Error(err)
+	}
+}
+
+// What was asked for, was never answered, and was given up is gone before long,
+// though it slips in later.
+func TestAnAskThatSlipsInLateIsGoneAgain(t *testing.T) {
+	t.Parallel()
+	s := testserver.NATS(t, "")
+	a, b := closing(t, storeOn(t, connect(t, s.Addr), nil)), closing(t, storeOn(t, connect(t, s.Addr), nil))
+	warm := storetest.MustHold(t, a, storetest.Mutex(me, "warm")) // the bucket and the session are there
+	s.Freeze()
+	late := storetest.Mutex(me, "a")
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	if _, err := a.Ask(ctx, late); err == nil || store.Definite(err) {
+		t.Errorf("ask of a frozen server: %v, want it unclear", err)
+	}
+	short, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	if err := a.Release(short, store.Hold{Name: "a", ID: late.ID}); err == nil {
+		t.Error("a frozen server has answered")
+	}
+	s.Thaw()
+	try := storetest.Mutex(me, "a")
+	try.Try = true
+	until(t, "the name is free", func() bool {
+		r, err := b.Ask(t.Context(), try)
+		return err == nil && r.Granted
+	})
+	until(t, "nothing of it is left", func() bool {
+		st := storetest.MustList(t, b, "a")
+		return len(st.Entries) == 1 && st.Entries[0].ID != late.ID
+	})
+	if r := a.Renew(t.Context(), []store.Hold{warm})[0]; r.Err != nil {
+		t.Errorf("the hold beside it: %v", r.Err)
+	}
+}
+
+// The process of a holder is killed: the name is free within its TTL and a
+// second, and what the test machine takes.
+func TestACrashedHolderIsGoneWithinTheTTLAndASecond(t *testing.T) {
+	t.Parallel()
+	s := testserver.NATS(t, "")
+	const ttl = 3 * time.Second
+	cmd := exec.Command(os.Args[0], "-test.run=TestHelperHolds$")
+	cmd.Env = append(os.Environ(), "HOLDFAST_TEST_HOLD="+s.Addr)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	if _, err := io.ReadFull(out, make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	near := lockerOn(t, ttl, nil, s.Addr)
+	if _, err := near.Mutex("a").TryLock(t.Context()); !errors.Is(err, holdfast.ErrHeld) {
+		t.Fatalf("the name is not held: %v", err)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	killed := time.Now()
+	lease, err := near.Mutex("a").Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	took := time.Since(killed)
+	t.Logf("in after %v", took.Round(time.Millisecond))
+	if took > patience/2 { // of time nothing shorter is asserted: machines stall
+		t.Errorf("the next was in after %v, the TTL is %v", took, ttl)
+	}
+	lease.Release()
+}
+
+// TestHelperHolds is the holder that is killed.
+func TestHelperHolds(t *testing.T) {
+	addr := os.Getenv("HOLDFAST_TEST_HOLD")
+	if addr == "" {
+		return
+	}
+	l, err := holdfast.New(storeOn(t, connect(t, addr), nil), &holdfast.Options{TTL: 3 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Mutex("a").Lock(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	os.Stdout.Write([]byte("x"))
+	select {}
+}
+
+// The bucket is deleted, or deleted and made again: holders are told, the next is
+// in, and tokens go on upwards, though the revisions begin again.
+func TestADeletedBucketIsToldAndTokensGoOn(t *testing.T) {
+	t.Parallel()
+	for name, again := range map[string]bool{"deleted": false, "made again": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			nc := connect(t, testserver.NATS(t, "").Addr)
+			s := closing(t, storeOn(t, nc, nil))
+			hold := storetest.MustHold(t, s, storetest.Mutex(me, "a"))
+			if err := s.js.DeleteStream(t.Context(), s.streamName()); err != nil {
+				t.Fatal(err)
+			}
+			other := closing(t, storeOn(t, nc, nil))
+			if again { // the revisions of the new one are those that were known
+				storetest.MustHold(t, other, storetest.Mutex(me, "b"))
+			}
+			until(t, "the holder is told", func() bool {
+				return errors.Is(s.Renew(t.Context(), []store.Hold{hold})[0].Err, store.ErrLost)
+			})
+			next := storetest.MustHold(t, other, storetest.Mutex(me, "a"))
+			if next.Token <= hold.Token {
+				t.Errorf("token %d after %d", next.Token, hold.Token)
+			}
+			try := storetest.Mutex(me, "a")
+			try.Try = true
+			if r, err := s.Ask(t.Context(), try); err != nil || r.Granted {
+				t.Errorf("the first comes again: %+v, %v, want refused", r, err)
+			}
+		})
+	}
+}
+
+// Whoever finds a session gone closes it before he takes its entries: a renewal
+// that was on its way then does not bring it back.
+func TestASessionThatWasFoundGoneIsNeverRenewedAgain(t *testing.T) {
+	t.Parallel()
+	a, b := newShared(t), (*Store)(nil)
+	b = closing(t, storeOn(t, a.nc, &a.o))
+	hold := storetest.MustHold(t, a, storetest.Mutex(me, "a"))
+	a.mu.Lock()
+	sess := a.mine[hold.ID].sess
+	a.mu.Unlock()
+	// What NATS does when the TTL is over: the key is gone.
+	stream, err := a.js.Stream(t.Context(), a.streamName())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Purge(t.Context(), jetstream.WithPurgeSubject(a.subject(sessionKey(sess.id)))); err != nil {
+		t.Fatal(err)
+	}
+	if next := storetest.MustHold(t, b, storetest.Mutex(me, "a")); next.Token <= hold.Token {
+		t.Errorf("token %d after %d", next.Token, hold.Token)
+	}
+	v, m, err := b.lookAtSession(t.Context(), sess.id)
+	if err != nil || m.data == nil || !v.Closed {
+		t.Fatalf("its key: %+v, %v, want it closed", v, err)
+	}
+	if _, err := a.renewKey(t.Context(), sess); !errors.Is(err, errSessionOver) {
+		t.Errorf("its renewal: %v, want it over", err)
+	}
+}
+
+// A renewal of a session that was not answered may have been done: it goes on from
+// there.
+func TestARenewalOfASessionThatWasNotAnsweredIsFoundAgain(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	hold := storetest.MustHold(t, s, storetest.Mutex(me, "a"))
+	s.mu.Lock()
+	sess := s.mine[hold.ID].sess
+	s.mu.Unlock()
+	sess.count++
+	if _, ok, err := s.put(t.Context(), sessionKey(sess.id), storedSession{TTL: 60, Count: sess.count}.bytes(), sess.seq, time.Minute); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	sess.unclear = true // the answer is lost
+	if _, err := s.renewKey(t.Context(), sess); err != nil {
+		t.Errorf("the next renewal: %v", err)
+	}
+}
+
+// Two processes never have quite the same idea of the server's clock: a hold that
+// was granted in the future of who gives it back is gone all the same.
+func TestAClockThatIsBehindKeepsNothingInTheWay(t *testing.T) {
+	t.Parallel()
+	a := newShared(t)
+	b := closing(t, storeOn(t, a.nc, &a.o))
+	behind, err := b.prepare(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	behind.server -= time.Second.Microseconds()
+	adopt := storetest.MustHold(t, a, storetest.Mutex(me, "a")) // with the clock that is ahead
+	adopt.NewID = me.NewID()
+	if r := b.Renew(t.Context(), []store.Hold{adopt})[0]; r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	adopt.ID, adopt.NewID = adopt.NewID, store.ID{}
+	third := storetest.Mutex(me, "a")
+	if storetest.MustAsk(t, a, third).Granted {
+		t.Fatal("two hold it")
+	}
+	if err := b.Release(t.Context(), adopt); err != nil {
+		t.Fatal(err)
+	}
+	if st := storetest.MustList(t, a, "a"); len(st.Entries) != 1 || !st.Entries[0].Granted || st.Entries[0].ID != third.ID {
+		t.Errorf("in the way: %+v", st.Entries)
+	}
+}

@@ -1,0 +1,136 @@
+package natsstore
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"go.uber.org/goleak"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/queue"
+	"github.com/holdfast-go/holdfast/store/storetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(testserver.Main{M: m}) }
+
+// connect returns a connection to the servers, closed when the test ends.
+func connect(t testing.TB, addrs ...string) *nats.Conn {
+	t.Helper()
+	url := "nats://"
+	for i, addr := range addrs {
+		if i > 0 {
+			url += ","
+		}
+		url += addr
+	}
+	c, _, err := ParseURL(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nc, err := c.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := make(chan struct{})
+	nc.SetClosedHandler(func(*nats.Conn) { close(closed) })
+	t.Cleanup(func() {
+		nc.Close()
+		<-closed
+	})
+	return nc
+}
+
+func storeOn(t testing.TB, nc *nats.Conn, o *Options) *Store {
+	t.Helper()
+	s, err := New(nc, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// apart is a bucket that nobody else uses.
+func apart() *Options { return &Options{Bucket: "test-" + store.NewProcess().String()} }
+
+// newShared returns a Store on the shared server, closed when the test ends.
+func newShared(t testing.TB) *Store {
+	t.Helper()
+	return closing(t, storeOn(t, connect(t, testserver.SharedNATS(t)), apart()))
+}
+
+func closing(t testing.TB, s *Store) *Store {
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+const patience = 30 * time.Second
+
+// until polls for something that must happen.
+func until(t testing.TB, what string, f func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !f(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("after %v still not: %s", patience, what)
+		}
+	}
+}
+
+var me = store.NewProcess()
+
+func TestStore(t *testing.T) {
+	addr, o := testserver.SharedNATS(t), apart()
+	storetest.Run(t, func(t *testing.T) store.Store { return storeOn(t, connect(t, addr), o) })
+}
+
+func TestDifferential(t *testing.T) {
+	storetest.DifferentialBySession(t, storetest.Sessioned{
+		Open: func(t *testing.T) func() store.Store {
+			nc, o := connect(t, testserver.SharedNATS(t)), apart()
+			return func() store.Store { return storeOn(t, nc, o) }
+		},
+		End: func(t *testing.T, s store.Store) { endSessions(t, s.(*Store)) },
+	})
+}
+
+// endSessions does what NATS does with sessions that it has not heard of, and what
+// then somebody who comes does with the names.
+func endSessions(t testing.TB, s *Store) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	s.mu.Lock()
+	var names []string
+	for _, m := range s.mine {
+		names = append(names, m.name)
+	}
+	all := s.open()
+	for _, sess := range all {
+		// The TTL has begun before NATS had begun to count it, so it is over by now.
+		sess.renewed = store.Now().Add(-sess.ttl)
+	}
+	s.mu.Unlock()
+	for _, sess := range all {
+		for done := false; !done; {
+			m, err := s.get(ctx, sessionKey(sess.id))
+			if err == nil {
+				done, err = s.closeKey(ctx, sess.id, m.seq)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	other := storeOn(t, s.nc, &s.o)
+	defer other.Close()
+	for _, name := range names {
+		err := other.change(ctx, name, how{evict: true}, func(r *record) (queue.Change, error) {
+			return r.q.Release(r.now, &store.Hold{Name: name})
+		})
+		if err != nil {
+			t.Fatal(fmt.Errorf("%q: %w", name, err))
+		}
+	}
+}
