@@ -27,6 +27,8 @@ func contenders(suite string) ([]contender, error) {
 		return onPostgres, nil
 	case "etcd":
 		return onEtcd, nil
+	case "nats":
+		return onNATS, nil
 	case "mysql":
 		return onMySQL, nil
 	case "file":
