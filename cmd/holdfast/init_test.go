@@ -15,12 +15,12 @@ import (
 // bound should find out which package works in its initialisation, and let it
 // do so when it is used. The drivers of etcd, MongoDB and NATS cannot: they are left
 // out of a build with the tag holdfast_lean, which is for those who use none. With
-// the first two it is 1,036,264 bytes in 7,526 pieces, nearly 4,000 of which are the driver
+// them it is 1,113,264 bytes in 8,436 pieces, nearly 4,000 of which are the driver
 // of MongoDB, and 2,244 of these the tables of its stringprep.
 func TestInitialisationStaysSmall(t *testing.T) {
 	for tag, most := range map[string]struct{ bytes, allocs int }{
 		"holdfast_lean": {256 << 10, 1200},
-		"":              {1280 << 10, 8000},
+		"":              {1280 << 10, 9000},
 	} {
 		t.Run("tag_"+tag, func(t *testing.T) { initialises(t, tag, most.bytes, most.allocs) })
 	}
