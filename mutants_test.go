@@ -44,6 +44,7 @@ var engineMutants = []mutant.Broken{
 
 	// Rule 3.
 	one("renewed at half of the TTL", "TestRule3_RenewedAtAThirdOfTheTTL", "options.go", "cmp.Or(s.RenewEvery, s.TTL/3)", "cmp.Or(s.RenewEvery, s.TTL/2)"),
+	one("what is granted for less is renewed as seldom", "TestRule3_WhatIsGrantedForLessIsRenewedSooner", "options.go", "if ttl == 0 || ttl >= s.TTL {", "if true {"),
 	one("not ours is asked for again", "TestRule3_NotYoursIsLostAtOnce", "renew.go", unclearNotYet, "case false:\n\t\treturn r.Err\n\t}"),
 	one("an unclear renewal is a loss", "TestRule3_AnUnclearRenewalIsRetriedUntilTheDeadline", "renew.go", unclearNotYet, "default:\n\t\treturn ErrLost\n\t}"),
 	one("an unclear renewal is tried again a renewal later", "TestRule3_AnUnclearRenewalIsRetriedUntilTheDeadline", "renew.go",

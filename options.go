@@ -147,13 +147,13 @@ func endless(d *store.Description) bool {
 	return lacks
 }
 
-// renewAfter is when to renew what was granted for ttl, which may be less than
-// was asked for; 0: it has no deadline.
+// renewAfter is when to renew what was granted for ttl; 0: it has no deadline. Of
+// what was granted for less than was asked for it is the same share.
 func (s *settings) renewAfter(ttl time.Duration) time.Duration {
-	if ttl == 0 {
+	if ttl == 0 || ttl >= s.TTL {
 		return s.RenewEvery
 	}
-	return min(s.RenewEvery, ttl/2)
+	return time.Duration(float64(s.RenewEvery) * float64(ttl) / float64(s.TTL))
 }
 
 // askFor is for how long an unclear ask is repeated: what it may have left is

@@ -84,7 +84,7 @@ func TestRule1_TheAnswerCarriesTheInstantAndTheTTL(t *testing.T) {
 		})
 		l := lock(t, locker(t, s, nil), "a")
 		same(t, "deadline of the grant", l.Deadline(), ends(s.made("try")[0].sent.Add(-2*time.Second), 10*time.Second))
-		time.Sleep(4 * time.Second)
+		time.Sleep(3 * time.Second)
 		same(t, "renewals", len(s.made("renew")), 1)
 		same(t, "deadline of the renewal", l.Deadline(), ends(s.made("renew")[0].sent.Add(-2*time.Second), 12*time.Second))
 	})

@@ -50,6 +50,25 @@ func TestRule3_RenewedAtAThirdOfTheTTL(t *testing.T) {
 	})
 }
 
+// A store may grant less than it was asked for: of that it is a third, too.
+func TestRule3_WhatIsGrantedForLessIsRenewedSooner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		s.on(func(*call) fate {
+			return fate{
+				answer: func(a *store.Answer) { a.TTL = a.TTL * 3 / 4 },
+				renew:  func(_ int, r *store.Renewal) { r.TTL = r.TTL * 3 / 4 },
+			}
+		})
+		start := time.Now()
+		l := lock(t, locker(t, s, &Options{TTL: 12 * time.Second}), "a")
+		time.Sleep(10 * time.Second)
+		same(t, "renewals", fmt.Sprint(sent(s.made("renew"), start)), "[3s 6s 9s]")
+		same(t, "deadline", l.Deadline(), ends(start.Add(9*time.Second), 9*time.Second))
+		release(t, l)
+	})
+}
+
 // B74, B76.
 func TestRule3_AnUnclearRenewalIsRetriedUntilTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

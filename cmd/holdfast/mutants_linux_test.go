@@ -49,6 +49,8 @@ var mutants = []mutant.Broken{
 		"case now >= last || s.killed != 0:", "case s.killed != 0:"),
 	one("TERM lets the command run after the deadline", "TestAfterTheDeadlineTheCommandIsOnlyKilled", "supervise.go",
 		"if now >= last || code == exitLost && s.killOnLost {", "if now >= last && false || code == exitLost && s.killOnLost {"),
+	one("TERM comes between two renewals", "TestTheCommandIsKilledStrictlyBeforeTheDeadline", "supervise.go",
+		"s.deadline.Add(-s.gives/2)", "s.deadline.Add(-s.gives)"),
 	one("no TERM before the KILL", "TestACutWayToTheStoreEndsTheCommandBeforeSomebodyElseGetsIn", "supervise.go",
 		"if !s.ending && now >= term {", "if !s.ending && now >= last {"),
 

@@ -26,6 +26,7 @@ type supervisor struct {
 
 	start    clock.Instant
 	deadline clock.Instant   // of the lease, as last seen
+	gives    time.Duration   // the longest that it was seen to have left: what a renewal gives
 	ending   bool            // the group was told to end
 	killAt   clock.Instant   // when it is killed; 0: not decided
 	killed   clock.Instant   // when it was first killed
@@ -39,14 +40,15 @@ type supervisor struct {
 // schedule is when the command is to get TERM and KILL unless the lease is
 // renewed. Between KILL and the deadline all of it has to be gone. A lease that
 // was granted by another's release is short until its first renewal, and so is
-// the grace then.
+// the grace then. Half of what a renewal gives is for the next one: a store may
+// give less than the TTL.
 func (s *supervisor) schedule() (term, kill clock.Instant) {
 	span := min(s.ttl, s.deadline.Sub(s.start))
 	kill = s.deadline.Add(-max(200*time.Millisecond, min(time.Second, span/20)))
 	if s.killOnLost {
 		return kill, kill
 	}
-	return kill.Add(-min(s.grace, span/3)), kill
+	return max(kill.Add(-min(s.grace, span/3)), s.deadline.Add(-s.gives/2)), kill
 }
 
 // supervise returns when no process of the command is left.
@@ -132,6 +134,7 @@ func (s *supervisor) look() time.Duration {
 	now := clock.Now() // after d, which of a lease that is over is the instant just gone
 	if d > now {
 		s.deadline = d // it moves with each renewal; of a lease that is over we keep the last
+		s.gives = max(s.gives, d.Sub(now))
 	}
 	term, last := s.schedule()
 	// The front kills when we should have and have not. It comes a little later,

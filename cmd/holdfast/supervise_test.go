@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ func TestTheCommandIsKilledStrictlyBeforeTheDeadline(t *testing.T) {
 	const s, ms = time.Second, time.Millisecond
 	for _, c := range []struct {
 		ttl, grace, span time.Duration // span: from the start to the deadline
+		gives            time.Duration // by a renewal; 0: the TTL, or the span if that is less
 		killOnLost       bool
 		term, kill       time.Duration // before the deadline
 	}{
@@ -23,11 +25,15 @@ func TestTheCommandIsKilledStrictlyBeforeTheDeadline(t *testing.T) {
 		{ttl: 2 * s, grace: 666 * ms, span: 2 * s, term: 866 * ms, kill: 200 * ms},
 		// Granted by another's release, not renewed yet: what is left of a place.
 		{ttl: 30 * s, grace: 10 * s, span: 9 * s, term: 3450 * ms, kill: 450 * ms},
-		{ttl: 2 * s, grace: 666 * ms, span: 900 * ms, term: 500 * ms, kill: 200 * ms},
+		{ttl: 2 * s, grace: 666 * ms, span: 900 * ms, term: 450 * ms, kill: 200 * ms},
+		// Of a store that gives three quarters of the TTL.
+		{ttl: 30 * s, grace: 10 * s, gives: 22 * s, span: 300 * s, term: 11 * s, kill: 1 * s},
+		{ttl: 2 * s, grace: 666 * ms, gives: 1480 * ms, span: 20 * s, term: 740 * ms, kill: 200 * ms},
 	} {
 		start := clock.Now()
 		deadline := start.Add(c.span)
-		v := &supervisor{ttl: c.ttl, grace: c.grace, killOnLost: c.killOnLost, start: start, deadline: deadline}
+		gives := cmp.Or(c.gives, min(c.ttl, c.span))
+		v := &supervisor{ttl: c.ttl, grace: c.grace, killOnLost: c.killOnLost, start: start, deadline: deadline, gives: gives}
 		term, kill := v.schedule()
 		if got := deadline.Sub(term); got != c.term {
 			t.Errorf("%+v: TERM %v before the deadline, want %v", c, got, c.term)
