@@ -134,7 +134,7 @@ func (s *Store) append(ctx context.Context, c *store.Claim, m *mine) (store.Answ
 			s.died(sess)
 			s.mu.Unlock()
 			continue
-		case err != nil && m.path == "" && store.Definite(s.failed("", err)):
+		case err == errRaced, err != nil && m.path == "" && store.Definite(s.failed("", err)): // nothing was made
 			return s.noAnswer(m, err)
 		case err != nil:
 			s.mu.Lock()

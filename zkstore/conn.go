@@ -63,6 +63,16 @@ func (w *wire) cut() {
 	}
 }
 
+// drop has the driver connect anew, to the next member: the one that it has is silent.
+// The driver would wait for two thirds of the timeout.
+func (w *wire) drop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.conn != nil {
+		w.conn.Close()
+	}
+}
+
 // expire keeps the driver from beginning another session.
 func (w *wire) expire() {
 	w.mu.Lock()

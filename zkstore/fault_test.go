@@ -5,8 +5,10 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,7 +22,12 @@ import (
 // lockerOn is a process of its own on the members.
 func lockerOn(t *testing.T, ttl time.Duration, members ...string) *holdfast.Locker {
 	t.Helper()
-	l, err := holdfast.New(storeOn(t, nil, members...), &holdfast.Options{TTL: ttl, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	return lockerOf(t, ttl, storeOn(t, nil, members...))
+}
+
+func lockerOf(t *testing.T, ttl time.Duration, s *Store) *holdfast.Locker {
+	t.Helper()
+	l, err := holdfast.New(s, &holdfast.Options{TTL: ttl, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,46 +36,46 @@ func lockerOn(t *testing.T, ttl time.Duration, members ...string) *holdfast.Lock
 }
 
 // A hold lasts, and waiters get in, whatever happens to one member of three: it
-// is killed, or stops for longer than an election; be it the leader.
+// is killed, stops for longer than an election, or cannot be reached any more; be it
+// the leader, or the one that the holder is connected to.
 func TestALostMemberIsSurvived(t *testing.T) {
-	for name, strike := range map[string]func(*testserver.Server) func(){
-		"killed": func(s *testserver.Server) func() { s.Kill(); return s.Restart },
-		"frozen": func(s *testserver.Server) func() { s.Freeze(); return s.Thaw },
+	for name, strike := range map[string]func(*testserver.Server, *link) func(){
+		"killed": func(s *testserver.Server, _ *link) func() { s.Kill(); return s.Restart },
+		"frozen": func(s *testserver.Server, _ *link) func() { s.Freeze(); return s.Thaw },
+		"cut":    func(_ *testserver.Server, l *link) func() { l.cut(); return l.mend },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			members := testserver.ZooKeeperEnsemble(t, 3)
+			var links []*link
 			var addrs []string
 			for _, m := range members {
-				addrs = append(addrs, m.Addr)
+				links = append(links, newLink(t, m.Addr))
+				addrs = append(addrs, links[len(links)-1].addr())
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
 			const ttl = 30 * time.Second
-			here, there := lockerOn(t, ttl, addrs...), lockerOn(t, ttl, addrs...)
-			kept, err := here.Mutex("kept").Lock(ctx)
-			if err != nil {
-				t.Fatal(err)
+			keeper := storeOn(t, nil, addrs...)
+			here, there := lockerOf(t, ttl, keeper), lockerOn(t, ttl, addrs...)
+			kept := lockWhenItCan(t, ctx, here, "kept")
+			if kept == nil {
+				t.FailNow()
 			}
 			for _, leader := range []bool{true, false} {
-				held, err := here.Mutex("handed").Lock(ctx)
-				if err != nil {
-					t.Fatal(err)
+				held := lockWhenItCan(t, ctx, here, "handed")
+				if held == nil {
+					t.FailNow()
 				}
 				var next *holdfast.Lease
 				var waiting sync.WaitGroup
-				waiting.Go(func() {
-					var err error
-					if next, err = there.Mutex("handed").Lock(ctx); err != nil {
-						t.Error(err)
-					}
-				})
+				waiting.Go(func() { next = lockWhenItCan(t, ctx, there, "handed") })
 				waitsFor(t, here, "handed")
 				i := testserver.ZooKeeperLeader(t, members)
 				if !leader {
-					i = (i + 1) % len(members)
+					i = slices.Index(addrs, connectedTo(keeper))
 				}
-				mend := strike(members[i])
+				mend := strike(members[i], links[i])
 				// A release may time out while there is no leader; it is unclear
 				// then, and done all the same.
 				if err := held.Release(); err != nil && !errors.Is(err, holdfast.ErrUnavailable) {
@@ -80,19 +87,44 @@ func TestALostMemberIsSurvived(t *testing.T) {
 				if next.Token() <= held.Token() {
 					t.Errorf("token %d after %d", next.Token(), held.Token())
 				}
-				if err := kept.Renew(ctx, ttl); err != nil || !kept.Valid() {
-					t.Fatalf("the hold that was kept all the time: %v, valid %v", err, kept.Valid())
-				}
+				until(t, "the hold that was kept all the time is renewed", func() bool {
+					err := kept.Renew(ctx, ttl)
+					if errors.Is(err, holdfast.ErrLost) {
+						t.Fatal(err)
+					}
+					return err == nil
+				})
 				if err := next.Release(); err != nil && !errors.Is(err, holdfast.ErrUnavailable) {
 					t.Fatal(err)
 				}
 				mend()
 			}
-			if err := kept.Release(); err != nil {
+			if err := kept.Release(); err != nil && !errors.Is(err, holdfast.ErrUnavailable) {
 				t.Fatal(err)
 			}
 		})
 	}
+}
+
+// lockWhenItCan takes the name however long there is no leader; nil: it could not.
+func lockWhenItCan(t *testing.T, ctx context.Context, l *holdfast.Locker, name string) *holdfast.Lease {
+	for {
+		lease, err := l.Mutex(name).Lock(ctx)
+		if err == nil {
+			return lease
+		}
+		if !errors.Is(err, holdfast.ErrUnavailable) || ctx.Err() != nil {
+			t.Error(err)
+			return nil
+		}
+	}
+}
+
+// connectedTo is the member that the store's session is connected to.
+func connectedTo(s *Store) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open()[0].conn.Server()
 }
 
 // waitsFor returns when somebody waits for the name.
@@ -244,14 +276,28 @@ func mutexTry(name string) store.Claim {
 	return c
 }
 
+const crashTTL = 3 * time.Second
+
 // The process of a holder is killed: the name is free within its TTL and a
-// second, and what the test machine takes.
+// second. A machine may stall while that is timed: one time of three will do.
 func TestACrashedHolderIsGoneWithinTheTTLAndASecond(t *testing.T) {
 	t.Parallel()
 	s := testserver.ZooKeeper(t)
-	const ttl = 3 * time.Second
+	near := lockerOn(t, crashTTL, s.Addr)
+	for range 3 {
+		took := crash(t, s.Addr, near)
+		t.Logf("in after %v", took.Round(time.Millisecond))
+		if took <= crashTTL+time.Second {
+			return
+		}
+	}
+	t.Errorf("the next was in later than that three times, the TTL is %v", crashTTL)
+}
+
+// crash returns how long after the end of its holder the name was taken.
+func crash(t *testing.T, addr string, near *holdfast.Locker) time.Duration {
 	cmd := exec.Command(os.Args[0], "-test.run=TestHelperHolds$")
-	cmd.Env = append(os.Environ(), "HOLDFAST_TEST_HOLD="+s.Addr)
+	cmd.Env = append(os.Environ(), "HOLDFAST_TEST_HOLD="+addr)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -263,7 +309,6 @@ func TestACrashedHolderIsGoneWithinTheTTLAndASecond(t *testing.T) {
 	if _, err := io.ReadFull(out, make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
-	near := lockerOn(t, ttl, s.Addr)
 	if _, err := near.Mutex("a").TryLock(t.Context()); !errors.Is(err, holdfast.ErrHeld) {
 		t.Fatalf("the name is not held: %v", err)
 	}
@@ -276,11 +321,10 @@ func TestACrashedHolderIsGoneWithinTheTTLAndASecond(t *testing.T) {
 		t.Fatal(err)
 	}
 	took := time.Since(killed)
-	t.Logf("in after %v", took.Round(time.Millisecond))
-	if took > patience/2 { // of time nothing shorter is asserted: machines stall
-		t.Errorf("the next was in after %v, the TTL is %v", took, ttl)
+	if err := lease.Release(); err != nil {
+		t.Error(err)
 	}
-	lease.Release()
+	return took
 }
 
 // TestHelperHolds is the holder that is killed.
@@ -289,7 +333,7 @@ func TestHelperHolds(t *testing.T) {
 	if addr == "" {
 		return
 	}
-	l, err := holdfast.New(storeOn(t, nil, addr), &holdfast.Options{TTL: 3 * time.Second})
+	l, err := holdfast.New(storeOn(t, nil, addr), &holdfast.Options{TTL: crashTTL})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -298,4 +342,71 @@ func TestHelperHolds(t *testing.T) {
 	}
 	os.Stdout.Write([]byte("x"))
 	select {}
+}
+
+// A member that the others have left goes on answering reads for a while, which
+// prove nothing: what counts from a write that was answered is lost in time.
+func TestAMemberWithoutTheOthersProvesNothing(t *testing.T) {
+	t.Parallel()
+	members := testserver.ZooKeeperEnsemble(t, 3)
+	alone := (testserver.ZooKeeperLeader(t, members) + 1) % len(members)
+	s := closing(t, storeOn(t, nil, members[alone].Addr))
+	c := mutex("a")
+	c.TTL = 4 * time.Second
+	hold := mustHold(t, s, c)
+	for i, m := range members {
+		if i != alone {
+			m.Freeze()
+			defer m.Thaw()
+		}
+	}
+	frozen := store.Now()
+	until(t, "the hold is lost", func() bool {
+		r := s.Renew(t.Context(), []store.Hold{hold})[0]
+		if r.From > frozen {
+			t.Fatalf("a hold counts from %v after the others were gone", r.From.Sub(frozen))
+		}
+		return errors.Is(r.Err, store.ErrLost)
+	})
+}
+
+// A member that takes connections and says nothing is not waited for as long as the
+// driver would: several times the TTL.
+func TestAMemberThatHangsIsPassedOver(t *testing.T) {
+	t.Parallel()
+	hangs, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hangs.Close()
+	s := closing(t, storeOn(t, apart(), hangs.Addr().String(), testserver.SharedZooKeeper(t)))
+	c := mutex("a")
+	until(t, "another member answers", func() bool {
+		a, err := s.Ask(t.Context(), c)
+		return err == nil && a.Granted
+	})
+}
+
+// A member that is silent from one moment to the next is left for another in time,
+// however lately it was heard.
+func TestASilentMemberIsLeftBeforeTheHoldIsOver(t *testing.T) {
+	t.Parallel()
+	addr := testserver.SharedZooKeeper(t)
+	silent, other := newLink(t, addr), newLink(t, addr)
+	s := closing(t, storeOn(t, apart(), silent.addr(), other.addr()))
+	c := mutex("a")
+	c.TTL = 12 * time.Second
+	hold := mustHold(t, s, c)
+	time.Sleep(2 * time.Second) // of the nine that the last write counts for
+	entriesOf(t, s, "a")        // heard, and no write
+	silent.hush()
+	hushed := store.Now()
+	until(t, "it is renewed by another member", func() bool {
+		r := s.Renew(t.Context(), []store.Hold{hold})[0]
+		if errors.Is(r.Err, store.ErrLost) {
+			t.Fatalf("lost after %v", store.Now().Sub(hushed))
+		}
+		return r.Err == nil && r.From > hushed
+	})
+	silent.mend()
 }

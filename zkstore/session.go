@@ -33,7 +33,7 @@ func bound(ctx context.Context) (context.Context, context.CancelFunc) {
 // connection that it has. What is in it is guarded by Store.mu, but for what is set
 // before others see it.
 type session struct {
-	ttl    time.Duration // asked for
+	ttl    time.Duration // of its claims: the timeout that was asked for
 	conn   *zk.Conn
 	events <-chan zk.Event // closed when the driver has ended
 	wire   *wire
@@ -87,11 +87,11 @@ func (s *Store) session(ctx context.Context, ttl time.Duration) (*session, error
 	if err := s.hasBegun(ctx, sess); err != nil {
 		return nil, err
 	}
-	switch wanted := timeout(ttl); {
-	case sess.grants > wanted:
-		return nil, fmt.Errorf("%w: a TTL of %v: %s keeps sessions for %v at the least (two of its ticks, or its minSessionTimeout): the least TTL is %v", store.ErrInvalid, ttl, s.address, sess.grants, sess.lasts)
-	case sess.grants < wanted:
-		return nil, fmt.Errorf("%w: a TTL of %v: %s keeps sessions for %v at the most (twenty of its ticks, or its maxSessionTimeout): the greatest TTL is %v", store.ErrInvalid, ttl, s.address, sess.grants, sess.lasts)
+	switch {
+	case sess.grants > sess.ttl:
+		return nil, fmt.Errorf("%w: a TTL of %v: the least that %s grants is %v (two of its ticks, or its minSessionTimeout)", store.ErrInvalid, ttl, s.address, sess.grants)
+	case sess.grants < sess.ttl:
+		return nil, fmt.Errorf("%w: a TTL of %v: the most that %s grants is %v (twenty of its ticks, or its maxSessionTimeout)", store.ErrInvalid, ttl, s.address, sess.grants)
 	}
 	return sess, nil
 }
@@ -127,10 +127,10 @@ func wholeMS(ttl time.Duration) time.Duration {
 	return (ttl + time.Millisecond - 1) / time.Millisecond * time.Millisecond
 }
 
-// timeout is that of a session which can be counted on for the TTL: three quarters
-// of it are that. A member tells the leader of whom it has heard every half tick, and no
-// timeout is shorter than two ticks.
-func timeout(ttl time.Duration) time.Duration { return wholeMS((wholeMS(ttl)*4 + 2) / 3) }
+// counts is for how much of its timeout a session can be counted on after a write that
+// was answered. A member tells the leader of whom it has heard every half tick; if
+// it dies before, the leader counts from then. No timeout is shorter than two ticks.
+func counts(timeout time.Duration) time.Duration { return timeout * 3 / 4 }
 
 // warm is the present session for the TTL, which may not be ready yet.
 func (s *Store) warm(ttl time.Duration) *session {
@@ -180,7 +180,7 @@ func (s *Store) begin(sess *session) {
 func (s *Store) start(ctx context.Context, sess *session) (sent store.Instant, err error) {
 	sess.wire = &wire{s: s}
 	sess.node = s.path + "/s/" + store.NewProcess().String()
-	sess.conn, sess.events, err = s.connect(timeout(sess.ttl), sess.wire, func(e zk.Event) { s.event(sess, e) })
+	sess.conn, sess.events, err = s.connect(sess.ttl, sess.wire, func(e zk.Event) { s.event(sess, e) })
 	if err != nil {
 		return 0, err
 	}
@@ -211,7 +211,7 @@ func (s *Store) start(ctx context.Context, sess *session) (sent store.Instant, e
 		return 0, err
 	}
 	sess.grants = sess.wire.timeout()
-	sess.lasts = sess.grants * 3 / 4
+	sess.lasts = counts(sess.grants)
 	return <-done, nil
 }
 
@@ -293,6 +293,9 @@ func (s *Store) renew(sess *session) *flight {
 			f.err = store.ErrLost
 			s.died(sess)
 		default:
+			if errors.Is(err, context.DeadlineExceeded) {
+				sess.wire.drop()
+			}
 			sess.failed++
 			pause := min(sess.lasts/12, (20*time.Millisecond)<<min(sess.failed, 6))
 			sess.again = store.Now().Add(pause/2 + rand.N(pause))

@@ -24,19 +24,23 @@
 // Order, slots, upgrades, and blocks of at most 64 tokens, as the rule says. A process has
 // one session of ZooKeeper's for each TTL that its claims have, over a connection of
 // its own, and renews it by one write for all of them, every third of the TTL, as
-// long as it is open. The timeout of that session is four thirds of the TTL.
+// long as it is open. The TTL is the timeout of that session.
 //
-// What a claim holds lasts for the TTL from the sending of the last write
-// that was answered. A member that was cut off from the
-// others answers reads and pings for a while, so they prove nothing; and what it has
-// heard it tells the leader half a tick later, which the rest of the timeout is for. A claim
-// that is not renewed for its TTL is deleted by its own process, if that lives. What a
-// crashed process held comes free when ZooKeeper has ended its session: after
-// four thirds of the TTL and up to a tick, and after a change of leader up to as much later.
+// What a crashed process held comes free when ZooKeeper has ended its session: a TTL
+// after it was heard of last, rounded up to the next tick of the server (2 s unless its operator
+// says otherwise). After a change of leader that is up to a TTL later, as the new one counts
+// anew.
+//
+// The owner is told three quarters of that: a lease lasts for three quarters of the TTL
+// from the sending of the last write that was answered. A member that was cut off from the
+// others answers reads and pings for a while, so they prove nothing; and whom it has
+// heard of it tells the leader half a tick later, or never if it dies before, which the last
+// quarter is for, as no timeout is shorter than two ticks. A server whose minSessionTimeout is less than
+// two of its ticks breaks that for TTLs below two ticks. A claim
+// that is not renewed for its TTL is deleted by its own process, if that lives.
 //
 // A TTL that the server does not grant is an error that says so. It grants
-// timeouts from 2 to 20 of its ticks, which are TTLs from 3 s to 30 s unless its operator says
-// otherwise.
+// from 2 to 20 of its ticks: 4 s to 40 s unless its operator says otherwise.
 //
 // A token is 64 times the id of the transaction that was the last to add or
 // remove a node of the name, at the look that showed the grant, plus a count. Tokens of
@@ -84,7 +88,7 @@ const DefaultPath = "/holdfast"
 // The range of TTLs. Which is the least and the greatest depends on the server.
 const (
 	minTTL = time.Second
-	maxTTL = 15 * 24 * time.Hour // ZooKeeper counts milliseconds in 32 bits
+	maxTTL = 20 * 24 * time.Hour // ZooKeeper counts milliseconds in 32 bits
 )
 
 // maxBlock is how many tokens a transaction gives.

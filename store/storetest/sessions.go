@@ -270,6 +270,10 @@ func (d *duel) level(o op, have, want *outcome) {
 			d.learn(o.holds[i].Name, cmp.Or(o.holds[i].NewID, o.holds[i].ID), store.Full, store.Full, want.Renewals[i].Fence, have.Renewals[i].Fence, 1)
 		}
 	}
+	// A session may count for less than its server's time-out.
+	if told := &have.Answer; want.Answer.TTL/2 < told.TTL && told.TTL < want.Answer.TTL {
+		told.TTL = want.Answer.TTL
+	}
 	for _, out := range []*outcome{have, want} {
 		a := &out.Answer
 		a.Token, a.Last, a.Until, a.Fence = 0, 0, 0, min(a.Fence, 1)

@@ -1,0 +1,41 @@
+package zkstore
+
+import (
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/mutant"
+)
+
+// The store with one thing wrong that is ZooKeeper's alone fails a test. What the rule
+// itself is comes out in storetest.
+func TestTheTestsCatchEachMutantOfZooKeeper(t *testing.T) {
+	const (
+		order   = "TestTheOrderGoesOnThroughTheOverflowOfTheSequence"
+		granted = "TestATTLThatTheServerDoesNotGrantIsAnErrorThatSaysSo"
+		readers = "TestMoreReadersThanATransactionHasTokensFor"
+		tidied  = "TestANodeOfANameIsTidiedUpAndMadeAgain"
+		rights  = "TestTheRightsOfItsPathSuffice"
+	)
+	var all []mutant.Broken
+	for _, m := range []struct{ name, test, file, old, new string }{
+		{"the whole timeout counts", granted, "session.go", "return timeout * 3 / 4", "return timeout"},
+		{"what the server grants is not read", granted, "session.go", "sess.grants = sess.wire.timeout()", "sess.grants = sess.ttl"},
+		{"a session is proved by a read", "TestAMemberWithoutTheOthersProvesNothing", "session.go", "_, err := sess.conn.Set(sess.node, nil, -1)", "_, _, err := sess.conn.Exists(sess.node)"},
+		{"sequence numbers never go round", order, "form.go", "return cmp.Compare(a-b, 0) }", "return cmp.Compare(a, b) }"},
+		{"those in together share a token", readers, "ask.go", "token = v.rev*maxBlock + rank + 1", "token = v.rev*maxBlock + 0*rank + 1"},
+		{"a transaction has tokens for all", readers, "ask.go", "case rank+1 < maxBlock:", "case true:"},
+		{"the token is that of the entry", tidied, "ask.go", "case r.asked == r.limit, v.rev == m.created:\n\t\ttoken = v.rev * maxBlock", "case r.asked == r.limit, v.rev == m.created:\n\t\ttoken = int64(r.seq+1) * maxBlock"},
+		{"the node of a name stays", tidied, "ask.go", "s.makePath(sess.conn, dir, zk.FlagContainer)", "s.makePath(sess.conn, dir, zk.FlagPersistent)"},
+		{"all is watched", "TestAWaiterWatchesOnlyTheEntryInItsWay", "watch.go", "b != nil && !r.granted {", "b != nil && false {"},
+		{"a member that hangs is waited for", "TestAMemberThatHangsIsPassedOver", "conn.go", "c.n == 0 && (", "c.n < 0 && ("},
+		{"a member that falls silent is waited for", "TestASilentMemberIsLeftBeforeTheHoldIsOver", "session.go", "\t\t\t\tsess.wire.drop()\n", ""},
+		{"anybody may read", rights, "zkstore.go", "s.o.ACL = zk.AuthACL(zk.PermAll)", "_ = zk.AuthACL"},
+		{"nobody is told who we are", rights, "session.go", "for _, a := range s.o.Auth {", "for _, a := range s.o.Auth[:0] {"},
+		{"what slips in late stays", "TestAnAskThatSlipsInLateIsGoneAgain", "mine.go", "if m.unclear && m.sess != nil {", "if false {"},
+		{"two names have one node", "TestNoTwoNamesHaveTheSameNode", "form.go", `fmt.Fprintf(&b, "%%%02X", c)`, `fmt.Fprintf(&b, "%%%X", c)`},
+		{"what is foreign is passed over", "TestForeignAndNewerNodesAreLeftAlone", "form.go", "case err != nil:\n\t\t\treturn nil, err\n", "case err != nil:\n"},
+	} {
+		all = append(all, mutant.Broken{Name: m.name, Pkg: "zkstore", Test: m.test, Edits: []mutant.Edit{{File: "zkstore/" + m.file, Old: m.old, New: m.new}}})
+	}
+	mutant.Catch(t, all)
+}
