@@ -29,6 +29,7 @@ func TestSuitesRun(t *testing.T) {
 		"memory":   {"holdfast", "sync.Mutex", "channel of one slot", "64 goroutines", "bytes a held name"},
 		"file":     {"holdfast", "flock(2)", "hand-off p50"},
 		"etcd":     {"holdfast", etcdMutex, barePut, "hand-off p50", "locks/s"},
+		"zk":       {"holdfast", zkLock, bareNode, "hand-off p50", "locks/s"},
 		"nats":     {"holdfast", bareCreate, "hand-off p50"},
 		"redis":    {"holdfast", "redislock", "redsync", "rueidislock", "SET NX + delete", "PING", "commands/lock"},
 		"postgres": {"holdfast", "table lease", "advisory lock", "hand-off p50", "kB"},
@@ -57,7 +58,7 @@ func TestSuitesRun(t *testing.T) {
 
 func TestUnknownSuiteIsRefused(t *testing.T) {
 	err := run(t.Context(), setup{rounds: 1, slice: 1, turns: 1, held: 1, ttl: 1, seeds: 1, proveFor: 1}, "nonsense")
-	if err == nil || !strings.Contains(err.Error(), "memory, file, redis, postgres, mysql, redlock, etcd, nats, crowd, scale, command, faults") {
+	if err == nil || !strings.Contains(err.Error(), "memory, file, redis, postgres, mysql, redlock, etcd, zk, nats, crowd, scale, command, faults") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -27,6 +27,8 @@ func contenders(suite string) ([]contender, error) {
 		return onPostgres, nil
 	case "etcd":
 		return onEtcd, nil
+	case "zk":
+		return onZooKeeper, nil
 	case "nats":
 		return onNATS, nil
 	case "mysql":

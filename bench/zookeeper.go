@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/zkstore"
+)
+
+// zkLock is what ZooKeeper's client has, and the reference.
+const zkLock = "zk.Lock"
+
+var onZooKeeper = []contender{
+	{name: "holdfast", open: openOnZooKeeper},
+	{name: zkLock, open: openZKLock},
+	{name: bareNode, open: openBareNode},
+}
+
+// bareNode is no lock: what one costs at least.
+const bareNode = "create + delete"
+
+func openOnZooKeeper(addr string) (locks, error) {
+	s, err := zkstore.New([]string{addr}, nil)
+	if err != nil {
+		return nil, err
+	}
+	l, err := holdfast.New(s, &holdfast.Options{TTL: ttl})
+	return ours{l}, err
+}
+
+func zkConn(addr string) (*zk.Conn, error) {
+	c, _, err := zk.Connect([]string{addr}, ttl, zk.WithLogInfo(false), zk.WithLogger(silent{}))
+	return c, err
+}
+
+type silent struct{}
+
+func (silent) Printf(string, ...any) {}
+
+// lockZKLock is a zk.Lock each time, on one connection.
+type lockZKLock struct{ conn *zk.Conn }
+
+func openZKLock(addr string) (locks, error) {
+	c, err := zkConn(addr)
+	return lockZKLock{c}, err
+}
+
+func (l lockZKLock) lock(_ context.Context, name string) (func() error, error) {
+	one := zk.NewLock(l.conn, "/zklock/"+name, zk.WorldACL(zk.PermAll))
+	return one.Unlock, one.Lock()
+}
+
+func (l lockZKLock) close() error {
+	l.conn.Close()
+	return nil
+}
+
+type lockBareNode struct{ conn *zk.Conn }
+
+func openBareNode(addr string) (locks, error) {
+	c, err := zkConn(addr)
+	return lockBareNode{c}, err
+}
+
+func (l lockBareNode) lock(_ context.Context, name string) (func() error, error) {
+	path := "/bare-" + strings.ReplaceAll(name, "/", "-")
+	_, err := l.conn.Create(path, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+	return func() error { return l.conn.Delete(path, -1) }, err
+}
+
+func (l lockBareNode) close() error {
+	l.conn.Close()
+	return nil
+}
+
+func zooKeeperSuite(ctx context.Context, s setup) error {
+	addr, stopServer := testserver.ExampleZooKeeper()
+	defer stopServer()
+	fmt.Fprintf(s.out, "\nZooKeeper on the loopback, one server, without fsync\n")
+	for _, goroutines := range []int{1, 64} {
+		runners, stop, err := pairRunners(s, onZooKeeper, addr, goroutines)
+		if err != nil {
+			return err
+		}
+		title := fmt.Sprintf("ZooKeeper: uncontended lock and unlock, %d goroutines, a name each", goroutines)
+		err = rounds(ctx, s, title, zkLock, pairColumns, runners)
+		stop()
+		if err != nil {
+			return err
+		}
+	}
+	runners, stop, err := handoffRunners(ctx, s, "zk", onZooKeeper[:2], addr)
+	if err != nil {
+		return err
+	}
+	err = rounds(ctx, s, "ZooKeeper: hand-off between two processes, from the call of unlock to the return of lock", zkLock, handoffColumns, runners)
+	stop()
+	if err != nil {
+		return err
+	}
+	var here []runner
+	for _, c := range onZooKeeper[:2] {
+		l, err := c.open(addr)
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+		defer l.close()
+		here = append(here, runner{c.name, func(context.Context) (measure, error) {
+			came, err := crowd(l, "crowd", crowdAlone, s.slice)
+			return came.measure(s.slice), err
+		}})
+	}
+	title := fmt.Sprintf("ZooKeeper: one name, %d goroutines of one process", crowdAlone)
+	return rounds(ctx, s, title, zkLock, append(crowdColumns, column{name: "stalled", print: count, sum: true}), here)
+}
