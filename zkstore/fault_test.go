@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"net"
 	"os"
 	"os/exec"
 	"slices"
@@ -39,6 +38,7 @@ func lockerOf(t *testing.T, ttl time.Duration, s *Store) *holdfast.Locker {
 // is killed, stops for longer than an election, or cannot be reached any more; be it
 // the leader, or the one that the holder is connected to.
 func TestALostMemberIsSurvived(t *testing.T) {
+	t.Parallel()
 	for name, strike := range map[string]func(*testserver.Server, *link) func(){
 		"killed": func(s *testserver.Server, _ *link) func() { s.Kill(); return s.Restart },
 		"frozen": func(s *testserver.Server, _ *link) func() { s.Freeze(); return s.Thaw },
@@ -374,16 +374,39 @@ func TestAMemberWithoutTheOthersProvesNothing(t *testing.T) {
 // driver would: several times the TTL.
 func TestAMemberThatHangsIsPassedOver(t *testing.T) {
 	t.Parallel()
-	hangs, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer hangs.Close()
-	s := closing(t, storeOn(t, apart(), hangs.Addr().String(), testserver.SharedZooKeeper(t)))
+	s, hold, used, other := onTwoLinks(t)
+	other.hush()
+	used.cut() // to the other, which hangs, and back
+	used.mend()
+	renewedAgain(t, s, hold)
+	other.mend()
+}
+
+// onTwoLinks is a store that comes to its server by two links, and a hold of it that lasts
+// for nine seconds.
+func onTwoLinks(t *testing.T) (s *Store, hold store.Hold, used, other *link) {
+	addr := testserver.SharedZooKeeper(t)
+	used, other = newLink(t, addr), newLink(t, addr)
+	s = closing(t, storeOn(t, apart(), used.addr(), other.addr()))
 	c := mutex("a")
-	until(t, "another member answers", func() bool {
-		a, err := s.Ask(t.Context(), c)
-		return err == nil && a.Granted
+	c.TTL = 12 * time.Second
+	hold = mustHold(t, s, c)
+	if connectedTo(s) == other.addr() {
+		used, other = other, used
+	}
+	return s, hold, used, other
+}
+
+// renewedAgain returns when a write that was sent from now on was answered.
+func renewedAgain(t *testing.T, s *Store, hold store.Hold) {
+	t.Helper()
+	now := store.Now()
+	until(t, "it is renewed by another member", func() bool {
+		r := s.Renew(t.Context(), []store.Hold{hold})[0]
+		if errors.Is(r.Err, store.ErrLost) {
+			t.Fatalf("lost after %v", store.Now().Sub(now))
+		}
+		return r.Err == nil && r.From > now
 	})
 }
 
@@ -391,22 +414,10 @@ func TestAMemberThatHangsIsPassedOver(t *testing.T) {
 // however lately it was heard.
 func TestASilentMemberIsLeftBeforeTheHoldIsOver(t *testing.T) {
 	t.Parallel()
-	addr := testserver.SharedZooKeeper(t)
-	silent, other := newLink(t, addr), newLink(t, addr)
-	s := closing(t, storeOn(t, apart(), silent.addr(), other.addr()))
-	c := mutex("a")
-	c.TTL = 12 * time.Second
-	hold := mustHold(t, s, c)
+	s, hold, used, _ := onTwoLinks(t)
 	time.Sleep(2 * time.Second) // of the nine that the last write counts for
 	entriesOf(t, s, "a")        // heard, and no write
-	silent.hush()
-	hushed := store.Now()
-	until(t, "it is renewed by another member", func() bool {
-		r := s.Renew(t.Context(), []store.Hold{hold})[0]
-		if errors.Is(r.Err, store.ErrLost) {
-			t.Fatalf("lost after %v", store.Now().Sub(hushed))
-		}
-		return r.Err == nil && r.From > hushed
-	})
-	silent.mend()
+	used.hush()
+	renewedAgain(t, s, hold)
+	used.mend()
 }

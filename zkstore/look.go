@@ -3,12 +3,80 @@ package zkstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-go/holdfast/store"
 )
+
+// Look implements [store.Looker].
+func (s *Store) Look(ctx context.Context, c store.Claim) (store.Answer, error) {
+	if err := checkClaim(&c); err != nil {
+		return store.Answer{}, err
+	}
+	m := s.hold(c.ID)
+	defer s.done(m)
+	ctx, cancel := bound(ctx)
+	defer cancel()
+	a, err := s.lookFor(ctx, &c, m)
+	for range attempts {
+		if err == errStale {
+			a, err = s.lookFor(ctx, &c, m)
+		}
+	}
+	if err != nil {
+		return store.Answer{}, s.failed(fmt.Sprintf("look at %q", c.Name), err)
+	}
+	return a, nil
+}
+
+func (s *Store) lookFor(ctx context.Context, c *store.Claim, m *mine) (store.Answer, error) {
+	sess, err := s.anySession(ctx)
+	if err != nil {
+		return store.Answer{}, err
+	}
+	v, err := s.lookNow(ctx, sess, c.Name)
+	if err != nil {
+		return store.Answer{}, err
+	}
+	r := v.find(c.ID)
+	if r != nil {
+		if err := s.fetch(ctx, sess, []*row{r}); err != nil {
+			return store.Answer{}, err
+		}
+		if r.gone {
+			r = nil
+		}
+	}
+	var state state
+	var token, fence int64
+	n := 0
+	if m != nil {
+		s.mu.Lock()
+		state, token, n, fence = m.state, m.token, m.n, m.fence
+		s.mu.Unlock()
+	}
+	switch {
+	case state == gone || state != asked && r == nil:
+		return store.Answer{}, store.ErrLost
+	case r != nil && r.Break != "":
+		return store.Answer{}, &store.LostError{Reason: r.Break}
+	case v.limit() != 0 && v.limit() != c.Limit:
+		return store.Answer{}, &store.MismatchError{Have: v.limit(), Want: c.Limit}
+	case r == nil && v.room(c.Limit, c.Weight):
+		a := store.Answer{Granted: true, TTL: c.TTL, Weight: c.Weight, Want: c.Weight}
+		return a, nil
+	case r == nil || !r.granted || v.frozen && state != held:
+		return s.holders(ctx, sess, v, r)
+	}
+	a := store.Answer{Granted: true, TTL: c.TTL, Weight: r.weight, Want: r.wants(), Fence: fence, Last: v.last()}
+	if token != 0 {
+		a.Token, a.N, a.Last = token, n, max(a.Last, token+int64(n)-1, fence)
+	}
+	return a, nil
+}
 
 // look reads the state of a name, as the member has it that the session is
 // connected to: it can only lag, and what it shows is a state that there was.
@@ -172,4 +240,44 @@ func (s *Store) own(ctx context.Context, m *mine) error {
 	}
 	m.value, m.stored, m.created = r.value, r.stored, r.created
 	return nil
+}
+
+// rewrite changes what is stored of a claim of ours, and returns the transaction
+// that did.
+func (s *Store) rewrite(ctx context.Context, m *mine, change func(*value)) (rev int64, err error) {
+	for range attempts {
+		if err := s.own(ctx, m); err != nil {
+			return 0, err
+		}
+		s.mu.Lock()
+		next, stored, sess, path := m.value, m.stored, m.sess, m.path
+		s.mu.Unlock()
+		change(&next)
+		sent := store.Now()
+		done := make(chan int64, 1)
+		err := s.run(ctx, m, func() error {
+			stat, err := sess.conn.Set(path, next.bytes(), stored)
+			if err == nil {
+				done <- stat.Mzxid
+			}
+			return err
+		})
+		s.mu.Lock()
+		m.read = false // what was written is read again
+		if err == nil {
+			s.answered(sess, sent)
+		}
+		s.mu.Unlock()
+		switch {
+		case errors.Is(err, zk.ErrBadVersion):
+		case errors.Is(err, zk.ErrNoNode):
+			s.lost(m)
+			return 0, store.ErrLost
+		case err != nil:
+			return 0, err
+		default:
+			return <-done, nil
+		}
+	}
+	return 0, errRaced
 }

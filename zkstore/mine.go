@@ -128,8 +128,11 @@ func (s *Store) run(ctx context.Context, m *mine, f func() error) error {
 	stray, err := s.await(ctx, f)
 	if stray != nil {
 		s.mu.Lock()
+		defer s.mu.Unlock()
 		m.stray = stray
-		s.mu.Unlock()
+		if m.sess != nil && !m.sess.dead && s.ctx.Err() == nil {
+			s.renew(m.sess) // to see whether its member answers anybody
+		}
 	}
 	return err
 }

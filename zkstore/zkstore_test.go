@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
+	"os"
 	"reflect"
 	"sync"
 	"testing"
@@ -53,7 +54,14 @@ func connOf(t testing.TB, addr string) *zk.Conn {
 	return c
 }
 
-const patience = 30 * time.Second
+// patience is how long a test waits for what must happen.
+var patience = 30 * time.Second
+
+func init() {
+	if d, err := time.ParseDuration(os.Getenv("HOLDFAST_TEST_PATIENCE")); err == nil {
+		patience = d
+	}
+}
 
 // until polls for something that must happen.
 func until(t testing.TB, what string, f func() bool) {
