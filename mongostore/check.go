@@ -29,11 +29,29 @@ func (s *Store) Check(ctx context.Context) []store.Finding {
 	}
 	took := time.Since(sent)
 	all := []store.Finding{s.checkServer(hello.Wire, hello.Set, hello.Message), checkClock(hello.Time.Time().Sub(sent.Add(took/2)), took/2)}
-	rights := store.Finding{About: "collection", Found: s.locks.Name() + ": this user may read it"}
-	for _, err := range s.read(ctx, "look at the collection", object("_id", "")) {
-		rights = store.Finding{About: "collection", Err: err}
+	return append(all, s.checkCollection(ctx))
+}
+
+// checkCollection tells whether this user may read the collection, and whether
+// that tells names apart by their bytes. Every collation has these two for the
+// same; a $facet makes a document where there may be none.
+func (s *Store) checkCollection(ctx context.Context) store.Finding {
+	f := store.Finding{About: "collection", Found: s.locks.Name() + ": this user may read it"}
+	nothing := object("$match", object("_id", ""))
+	cursor, err := s.locks.Aggregate(ctx, bson.A{nothing, object("$facet", object("none", bson.A{nothing})), set("same", eq("\u00e9", "e\u0301"))})
+	if err == nil {
+		defer cursor.Close(context.WithoutCancel(ctx))
+		for cursor.Next(ctx) {
+			if same, _ := cursor.Current.Lookup("same").BooleanOK(); same {
+				f.Err = fmt.Errorf("%w: the collection %s has a collation, for which different names are the same: make it anew, without one", store.ErrUnsupported, s.locks.Name())
+			}
+		}
+		err = cursor.Err()
 	}
-	return append(all, rights)
+	if err != nil {
+		f.Err = s.failed("look at the collection", err)
+	}
+	return f
 }
 
 func (s *Store) checkServer(wire int, set, message string) store.Finding {

@@ -76,7 +76,7 @@ func (s *Store) failed(what string, err error) error {
 
 // What follows finds what the document has no room for, before any I/O.
 
-func checkCollection(db, name string) error {
+func checkNamespace(db, name string) error {
 	bad := strings.ContainsAny(name, "$\x00") || strings.HasPrefix(name, "system.") || strings.HasPrefix(name, ".") || !utf8.ValidString(name)
 	if len(db)+1+len(name) > 120 || bad { // the limit of 4.2 and of older feature versions
 		return fmt.Errorf("%w: the collection %.40q: want no $ and no zero byte in it, no system. in front, and with the database at most 120 bytes", store.ErrInvalid, name)

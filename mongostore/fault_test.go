@@ -26,7 +26,7 @@ const retryable = "RetryableWriteError"
 func newSim(t *testing.T, o mongosim.Options) (*Store, *mongosim.Server) {
 	t.Helper()
 	server := mongosim.Start(t, o)
-	s := storeOn(t, clientOf(t, server.URI()).Database("holdfast_test"), nil)
+	s := storeOn(t, clientOf(t, server.URI()).Database(database), nil)
 	t.Cleanup(func() { s.Close() })
 	return s, server
 }
@@ -240,6 +240,30 @@ func TestWhereAReplyHasNoTimeARefusalIsReadOnceMore(t *testing.T) {
 	}
 }
 
+// Whether it comes to that before it writes or behind it, each operation is done
+// once.
+func TestWhereTheFirstReplyHasNoTimeTheOperationIsDoneOnce(t *testing.T) {
+	s, server := newSim(t, mongosim.Options{})
+	server.Fault("findAndModify", mongosim.Fault{Before: true, Code: noVariable, Name: "Location51144"})
+	storetest.MustHold(t, s, mutex("n"))
+	if n := server.Written(); n != 1 {
+		t.Errorf("%d writes, want 1", n)
+	}
+	s, server = newSim(t, mongosim.Options{Timeless: true})
+	h := storetest.MustHold(t, s, mutex("n"))
+	s.timeless.Store(false)
+	if err := s.Release(t.Context(), h); err != nil {
+		t.Errorf("release: %v", err)
+	}
+	if n := server.Written(); n != 2 {
+		t.Errorf("%d writes, want 2", n)
+	}
+	s.timeless.Store(false)
+	if err := s.Release(t.Context(), h); !errors.Is(err, store.ErrLost) {
+		t.Errorf("released again: %v, want ErrLost", err)
+	}
+}
+
 // Somebody else's document, and that of a newer holdfast, stay as they are.
 func TestAForeignDocumentIsLeftAlone(t *testing.T) {
 	s := newStore(t)
@@ -311,7 +335,7 @@ func TestTheIndexIsMadeOnceAndBesideTheLocking(t *testing.T) {
 	server.Fault("createIndexes", mongosim.Fault{Before: true, Code: unauthorized, Name: "Unauthorized"})
 	storetest.MustHold(t, s, mutex("n")) // whose failure is no failure of the lock
 	s.tasks.Wait()
-	second := storeOn(t, s.locks.Database().Client().Database("holdfast_test"), nil)
+	second := storeOn(t, s.locks.Database().Client().Database(database), nil)
 	defer second.Close()
 	storetest.MustHold(t, second, mutex("m"))
 	storetest.MustHold(t, second, mutex("o"))
@@ -342,7 +366,7 @@ func TestEveryWriteIsAcknowledgedByAMajorityAndItsJournals(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { client.Disconnect(context.Background()) })
-	s := storeOn(t, client.Database("holdfast_test"), apart())
+	s := storeOn(t, client.Database(database), apart())
 	t.Cleanup(func() { s.Close() })
 	h, other := storetest.MustHold(t, s, mutex("n")), storetest.MustHold(t, s, mutex("m"))
 	mustRenew(t, s, h, other)

@@ -40,15 +40,25 @@
 // a process, which tells a grant once a majority has it. On a standalone, and for
 // a user who may not watch, they look, reading only, in growing pauses.
 //
+// Who comes from DistributedLock.MongoDB of .NET finds its options here: the
+// collection in [Options]; the expiry, 30 s unless told otherwise, in TTL of
+// holdfast.Options, and the cadence of its extension, a third of that, in
+// RenewEvery; the busy wait, 10 ms to 800 ms, in PollMin and PollMax. It is always
+// adaptive, each pause half as long again as the one before, give or take a fifth,
+// and ends where the obstacle ahead does; it is the engine's, and only where nobody
+// wakes. Documents of that library are foreign here, and left alone.
+//
 // # Requirements
 //
 // MongoDB 4.4 or newer, as a replica set, a sharded cluster or a standalone; the
 // collection without a collation of its own, and sharded, if at all, by _id
-// alone. A storage engine that keeps a journal.
+// alone (holdfast doctor tells a collation). A storage engine that keeps a journal.
 //
 // What it was tested on: a stand-in that was written from MongoDB's manual, in
-// internal/mongosim. No MongoDB server could be had where it was made. To run
-// the tests on one, name it in HOLDFAST_TEST_MONGODB.
+// internal/mongosim. No MongoDB server could be had where it was made. The tests
+// run on one that HOLDFAST_TEST_MONGODB names by its URI, or on a mongod in the
+// PATH, and then show what the stand-in cannot, too: rights, a step-down, the TTL
+// index, a collation, two mongos. The binary of go test -c ./mongostore is enough.
 //
 // # Rights
 //
@@ -132,7 +142,7 @@ func New(db *mongo.Database, o *Options) (*Store, error) {
 	if o != nil && o.Collection != "" {
 		name = o.Collection
 	}
-	if err := checkCollection(db.Name(), name); err != nil {
+	if err := checkNamespace(db.Name(), name); err != nil {
 		return nil, err
 	}
 	journal := true

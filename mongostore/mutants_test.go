@@ -9,8 +9,8 @@ import (
 
 // The store with one thing wrong fails a test.
 func TestTheTestsCatchEachMutant(t *testing.T) {
-	if os.Getenv("HOLDFAST_TEST_MONGODB") != "" {
-		t.Skip("the mutants are tried beside the stand-in: HOLDFAST_TEST_MONGODB names a server")
+	if uri := os.Getenv("HOLDFAST_TEST_MONGODB"); uri != "" && uri != standIn {
+		t.Skip("the mutants are tried on the stand-in, and a server is named: HOLDFAST_TEST_MONGODB")
 	}
 	const (
 		rule, ops, renew, document, watch, whole = "mongostore/rule.go", "mongostore/ops.go", "mongostore/renew.go", "mongostore/document.go", "mongostore/watch.go", "mongostore/mongostore.go"
@@ -59,6 +59,7 @@ func TestTheTestsCatchEachMutant(t *testing.T) {
 		{"a document goes with its lease", "TestAReleaseKeepsTheTokenForADay", rule, `mostOf(each("$t.out", ends()))), long(retain))`, `mostOf(each("$t.out", ends()))), long(1))`},
 		{"a foreign document is written", "TestAForeignDocumentIsLeftAlone", rule, `cond(and("$t.ours", "$t.wrote"),`, `cond(and("$t.wrote"),`},
 		{"racing first claims fail", "TestTwoFirstClaimsThatMeetAreRepeated", ops, `case !hasCode(err, duplicateKey):`, `default:`},
+		{"what was done before a reply failed is done again", "TestWhereTheFirstReplyHasNoTimeTheOperationIsDoneOnce", ops, `readErr != nil || there && r.call == c.number {`, `readErr != nil {`},
 		{"renewals go one by one", "TestManyRenewalsAreTwoRoundTrips", renew, `len(holds) > 1 && times[h.Name] == 1`, `len(holds) > 1000`},
 		{"a newer form is read", "TestAForeignDocumentIsLeftAlone", document, `if v > form {`, `if v > form+1 {`},
 		{"nobody is told after a break", "TestABrokenStreamIsOpenedAgain", watch, `			sink(store.Hint{}) // some may have been missed` + "\n", ``},
@@ -70,5 +71,5 @@ func TestTheTestsCatchEachMutant(t *testing.T) {
 			Name: m.name, Pkg: "mongostore", Test: m.test, Edits: []mutant.Edit{{File: m.file, Old: m.old, New: m.new}},
 		})
 	}
-	mutant.Catch(t, all, "HOLDFAST_TEST_PATIENCE=3s", "HOLDFAST_TEST_STEPS=4000")
+	mutant.Catch(t, all, "HOLDFAST_TEST_MONGODB="+standIn, "HOLDFAST_TEST_PATIENCE=3s", "HOLDFAST_TEST_STEPS=4000")
 }

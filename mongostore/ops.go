@@ -130,7 +130,11 @@ func (s *Store) run(ctx context.Context, what, name string, pipeline bson.A, ups
 			}
 			return r, true, err
 		case hasCode(err, noVariable, undefinedVariable) && !timeless:
-			s.timeless.Store(true) // nothing was done
+			s.timeless.Store(true)
+			// It may have found that when it was to answer, and had written.
+			if r, there, readErr := s.reread(ctx, what, name); readErr != nil || there && r.call == c.number {
+				return r, there, readErr
+			}
 		case errors.Is(err, mongo.ErrNoDocuments):
 			return r, false, nil
 		case !hasCode(err, duplicateKey): // somebody else was the first at this name
@@ -144,7 +148,7 @@ func (s *Store) run(ctx context.Context, what, name string, pipeline bson.A, ups
 // that changed nothing had none.
 func (s *Store) reread(ctx context.Context, what, name string) (r row, there bool, err error) {
 	for got, err := range s.read(ctx, what, object("_id", name)) {
-		return got.row, true, err
+		return got.row, err == nil, err
 	}
 	return r, false, nil
 }

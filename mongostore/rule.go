@@ -1,6 +1,7 @@
 package mongostore
 
 import (
+	"sync"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -12,7 +13,7 @@ import (
 // pipeline of stages over the document of its name. While it runs, what it works
 // with is in the field t:
 //
-//	p      the parameters of the call
+//	p      the parameters of the call, and its number
 //	now    $$NOW, as a date; us: the same, in microseconds
 //	was    the document as it was
 //	ours   it is of our form, or there was none
@@ -73,24 +74,51 @@ func ifOwn(list any, pairs ...any) bson.D {
 // next is the first token that may be drawn after one.
 func next(last any) bson.D { return most(add(last, long(1)), "$t.us") }
 
-// opening has what every operation begins with. id is the id of the own entry,
-// and ok says what that has to be like.
-func opening(p bson.D, id, ok any, c call) bson.A {
+// opening is the first stage of every operation: all that differs between two
+// calls of one is in it.
+func (c call) opening(p bson.D) bson.D {
 	ours := or(eq("$v", long(form)), eq("$$ROOT", object("_id", "$_id")))
+	// By an operator the field is replaced, also that of a foreign document: as an
+	// object it would be merged.
+	return set("t", edited(object(
+		"p", literal(append(p, bson.E{Key: "call", Value: c.number})), "now", c.now, "was", "$$ROOT", "ours", ours,
+		"all", cond(and(ours, object("$isArray", bson.A{"$entries"})), "$entries", bson.A{}),
+		"last", cond(ours, orElse("$fencingToken", long(0)), long(0)),
+		"limit", cond(ours, orElse("$limit", long(0)), long(0)),
+	)))
+}
+
+// finding finds the own entry. id is its id, and ok says what it has to be like.
+func finding(id, ok any) bson.A {
 	return bson.A{
-		// By an operator the field is replaced, also that of a foreign document:
-		// as an object it would be merged.
-		set("t", edited(object(
-			"p", literal(p), "now", c.now, "us", op("$multiply", object("$toLong", c.now), long(1000)), "was", "$$ROOT", "ours", ours,
-			"all", cond(and(ours, object("$isArray", bson.A{"$entries"})), "$entries", bson.A{}),
-			"last", cond(ours, orElse("$fencingToken", long(0)), long(0)),
-			"limit", cond(ours, orElse("$limit", long(0)), long(0)),
-		))),
-		set("t.id", id),
+		set("t.id", id, "t.us", op("$multiply", object("$toLong", "$t.now"), long(1000))),
 		set("t.mine", those("$t.all", isOwn())),
 		set("t.ok", some("$t.mine", ok)),
 	}
 }
+
+// fixed is stages that are the same in every call, encoded at the first.
+func fixed(stages func() bson.A) func() bson.A {
+	return sync.OnceValue(func() bson.A {
+		all := stages()
+		for i, stage := range all {
+			b, err := bson.Marshal(stage)
+			if err != nil {
+				panic(err) // they hold nothing but constants
+			}
+			all[i] = bson.Raw(b)
+		}
+		return all
+	})
+}
+
+var (
+	askStages     = fixed(asking)
+	renewStages   = fixed(renewing)
+	changeStages  = fixed(changing)
+	releaseStages = fixed(releasing)
+	breakStages   = fixed(breaking)
+)
 
 // settling drops from t.list what is over and gives room in order.
 func settling() bson.A {
@@ -143,31 +171,34 @@ func weights(list any) bson.D {
 // closing makes the document of what came out, or leaves it as it was. A
 // document that is as it was is not written by the server. ok tells the call how it
 // came out, and why tells the reason of an operator.
-func closing(limit, ok any, c call) bson.A {
+func closing(limit, ok any) bson.A {
 	return bson.A{object("$replaceWith", cond(and("$t.ours", "$t.wrote"), object(
 		"_id", "$_id", "v", long(form), "limit", limit, "fencingToken", "$t.end",
 		"acquiredAt", cond(gt("$t.end", "$t.last"), "$t.now", "$acquiredAt"),
 		"expiresAt", add(most("$t.now", mostOf(each("$t.out", ends()))), long(retain)),
 		"at", "$t.now", "entries", "$t.out", "woke", "$t.r.woke",
-		"op", object("call", literal(c.number), "ok", ok, "why", orElse(mostOf("$t.mine.broken"), "")),
+		"op", object("call", "$t.p.call", "ok", ok, "why", orElse(mostOf("$t.mine.broken"), "")),
 	), "$t.was"))}
 }
 
-// operation is a pipeline for all but an ask: what it does itself is in stages,
-// which set t.list and t.wrote, and may change t.last.
-func operation(p bson.D, id, ok any, stages bson.A, c call) bson.A {
-	all := append(opening(p, id, ok, c), stages...)
+// operation is the stages of all but an ask: what it does itself is in own, which
+// sets t.list and t.wrote, and may change t.last.
+func operation(id, ok any, own bson.A) bson.A {
+	all := append(finding(id, ok), own...)
 	all = append(all, settling()...)
 	all = append(all, set("t.out", "$t.r.out", "t.end", "$t.r.last"))
-	return append(all, closing("$t.limit", "$t.ok", c)...)
+	return append(all, closing("$t.limit", "$t.ok")...)
 }
 
 func askPipeline(claim *store.Claim, c call) bson.A {
-	p := object(
+	return append(bson.A{c.opening(object(
 		"id", claim.ID.String(), "limit", claim.Limit, "weight", claim.Weight, "try", claim.Try, "n", int64(claim.Tokens()),
 		"ttl", millis(claim.TTL), "place", millis(claim.Place), "keep", millis(claim.Keep), "delay", millis(claim.Delay), "owner", claim.Owner,
-	)
-	all := opening(p, "$t.p.id", and(isLive(), isWhole()), c)
+	))}, askStages()...)
+}
+
+func asking() bson.A {
+	all := finding("$t.p.id", and(isLive(), isWhole()))
 	all = append(all, set(
 		"t.list", each("$t.all", cond(and(isOwn(), "$t.ok", not("$$e.granted")),
 			edited("$$e", "expires", most("$$e.expires", add("$t.now", "$t.p.place"))), "$$e")),
@@ -196,7 +227,7 @@ func askPipeline(claim *store.Claim, c call) bson.A {
 			"t.end", cond(and("$t.joins", "$t.room"), add("$t.first", "$t.p.n", long(-1)), "$t.r.last"),
 		),
 	)
-	return append(all, closing(cond("$t.joins", "$t.p.limit", "$t.limit"), or("$t.ok", not("$t.known")), c)...)
+	return append(all, closing(cond("$t.joins", "$t.p.limit", "$t.limit"), or("$t.ok", not("$t.known")))...)
 }
 
 func renewPipeline(h *store.Hold, c call) bson.A {
@@ -204,8 +235,12 @@ func renewPipeline(h *store.Hold, c call) bson.A {
 	if h.NewID != (store.ID{}) {
 		p[1].Value = h.NewID.String()
 	}
+	return append(bson.A{c.opening(p)}, renewStages()...)
+}
+
+func renewing() bson.A {
 	used := and(lt("$$e.token", "$t.p.used"), lt("$t.p.used", add("$$e.token", "$$e.n")))
-	return operation(p, cond(in("$t.p.new", "$t.all.id"), "$t.p.new", "$t.p.id"), and(isHold(), isLive(), isWhole()), bson.A{
+	return operation(cond(in("$t.p.new", "$t.all.id"), "$t.p.new", "$t.p.id"), and(isHold(), isLive(), isWhole()), bson.A{
 		set("t.wrote", "$t.ok", "t.list", ifOwn("$t.all",
 			"id", cond(eq("$t.p.new", ""), "$$e.id", "$t.p.new"),
 			"turn", cond(used, most("$$e.turn", subtract("$t.p.used", "$$e.token")), "$$e.turn"),
@@ -214,26 +249,32 @@ func renewPipeline(h *store.Hold, c call) bson.A {
 			"owner", cond(eq("$t.p.owner", ""), "$$e.owner", "$t.p.owner"),
 		)),
 		set("t.id", cond(or(eq("$t.p.new", ""), not("$t.ok")), "$t.id", "$t.p.new")),
-	}, c)
+	})
 }
 
 func changePipeline(h *store.Hold, turn int32, weight int64, c call) bson.A {
-	p := object("id", h.ID.String(), "token", h.Token, "turn", int64(turn), "weight", weight)
+	return append(bson.A{c.opening(object("id", h.ID.String(), "token", h.Token, "turn", int64(turn), "weight", weight))}, changeStages()...)
+}
+
+func changing() bson.A {
 	fresh := and(isHold(), isLive(), isWhole(), gt("$t.p.turn", "$$e.turn"),
 		eq("$t.limit", long(store.Full)), or(eq("$$e.weight", long(store.Upgradeable)), ne("$$e.fence", long(0))))
-	return operation(p, "$t.p.id", and(isHold(), isLive(), isWhole()), bson.A{
+	return operation("$t.p.id", and(isHold(), isLive(), isWhole()), bson.A{
 		set("t.wrote", some("$t.mine", fresh), "t.list", each("$t.all", cond(and(isOwn(), fresh),
 			edited("$$e", "turn", "$t.p.turn", "want", "$t.p.weight", "weight", least("$$e.weight", "$t.p.weight")), "$$e"))),
-	}, c)
+	})
 }
 
 func releasePipeline(h *store.Hold, c call) bson.A {
-	p := object("id", h.ID.String(), "token", h.Token, "used", h.Used)
+	return append(bson.A{c.opening(object("id", h.ID.String(), "token", h.Token, "used", h.Used))}, releaseStages()...)
+}
+
+func releasing() bson.A {
 	whatever := eq("$t.p.token", long(0))
 	end := add("$$e.token", "$$e.n", long(-1))
 	back := and(isHold(), lte("$$e.token", "$t.p.used"), lt("$t.p.used", end), eq("$t.last", end))
 	stays := and("$$e.granted", "$$e.shown", gt(add("$$e.since", "$$e.keep"), "$t.now"))
-	return operation(p, "$t.p.id", and(isLive(), or(whatever, isHold())), bson.A{
+	return operation("$t.p.id", and(isLive(), or(whatever, isHold())), bson.A{
 		set(
 			"t.wrote", "$t.ok",
 			"t.last", cond(and("$t.ok", not(whatever), some("$t.mine", back)), "$t.p.used", "$t.last"),
@@ -244,7 +285,7 @@ func releasePipeline(h *store.Hold, c call) bson.A {
 		),
 		set("t.list", those("$t.list", or(not(isOwn()), not("$t.ok"), stays))),
 		set("t.list", ifOwn("$t.list", "expires", "$t.now", "delay", long(0))),
-	}, c)
+	})
 }
 
 func breakPipeline(b *store.Break, c call) bson.A {
@@ -252,13 +293,16 @@ func breakPipeline(b *store.Break, c call) bson.A {
 	if reason == "" {
 		reason = "no reason given"
 	}
-	p := object("id", b.ID.String(), "token", b.Token, "reason", reason, "now", b.Now)
+	return append(bson.A{c.opening(object("id", b.ID.String(), "token", b.Token, "reason", reason, "now", b.Now))}, breakStages()...)
+}
+
+func breaking() bson.A {
 	has := and("$$e.granted", gt("$t.p.token", long(0)), or(eq("$t.p.token", "$$e.fence"),
 		and(lte("$$e.token", "$t.p.token"), lt("$t.p.token", add("$$e.token", "$$e.n")))))
-	return operation(p, "$t.p.id", and(has, gt(ends(), "$t.now")), bson.A{
+	return operation("$t.p.id", and(has, gt(ends(), "$t.now")), bson.A{
 		set("t.wrote", "$t.ok", "t.list", those("$t.all", not(and(isOwn(), "$t.ok", "$t.p.now")))),
 		set("t.list", ifOwn("$t.list", "want", "$$e.weight", "broken", "$t.p.reason", "keep", long(0))),
-	}, c)
+	})
 }
 
 // millis rounds up, so that no hold is shorter than was asked for.

@@ -132,29 +132,39 @@ func (s *Server) run(name string, command bson.D) (reply bson.D) {
 	return append(known.run(c), bson.E{Key: "ok", Value: 1.0})
 }
 
-// retry is what a repeated retryable write has in common with the first; it is
-// empty of other commands.
-func (c *call) retry() string {
-	number, is := field(c.D, "txnNumber").(int64)
-	if !is {
-		return ""
+// retryable is the session and the number of a retryable write; ok is false of
+// other commands.
+func (c *call) retryable() (session string, number int64, ok bool) {
+	number, ok = field(c.D, "txnNumber").(int64)
+	if !ok {
+		return "", 0, false
 	}
 	if c.s.o.Standalone {
 		panic(failed(20, "IllegalOperation", "Transaction numbers are only allowed on a replica set member or mongos"))
 	}
-	session, _ := field(c.D, "lsid").(bson.D)
-	return fmt.Sprint(encode(session), number)
+	id, _ := field(c.D, "lsid").(bson.D)
+	return string(encode(id)), number, true
 }
 
 // again is the reply to a retryable write that was done before. One that
 // changed nothing is done anew.
 func (c *call) again() (bson.D, bool) {
-	key := c.retry()
-	if key == "" {
+	session, number, ok := c.retryable()
+	if !ok {
 		return nil, false
 	}
-	reply, ok := c.s.writes[key]
-	return append(slices.Clone(reply), bson.E{Key: "ok", Value: 1.0}), ok
+	w, ok := c.s.writes[session]
+	if ok && number < w.number {
+		panic(failed(225, "TransactionTooOld", "a newer write of the session has begun"))
+	}
+	return append(slices.Clone(w.reply), bson.E{Key: "ok", Value: 1.0}), ok && number == w.number
+}
+
+// keep keeps the reply to a retryable write that changed something.
+func (c *call) keep(reply bson.D) {
+	if session, number, ok := c.retryable(); ok {
+		c.s.writes[session] = write{number, reply}
+	}
 }
 
 func (c *call) namespace() string {
@@ -239,9 +249,6 @@ func (c *call) findAndModify() bson.D {
 	if !c.flag("new") {
 		panic(refuse("findAndModify that returns the document as it was"))
 	}
-	if c.s.o.Timeless && !isMissing(field(c.D, "fields")) {
-		panic(failed(51144, "Location51144", "Builtin variable '$$NOW' is not available"))
-	}
 	before, after := c.modify(field(c.D, "query"), field(c.D, "update"), c.flag("upsert"))
 	last := bson.D{{Key: "n", Value: int32(bit(after != nil))}, {Key: "updatedExisting", Value: before != nil}}
 	if before == nil && after != nil {
@@ -253,10 +260,13 @@ func (c *call) findAndModify() bson.D {
 	if after == nil {
 		return reply(nil)
 	}
-	if key := c.retry(); key != "" && (before == nil || !same(before, after)) {
-		c.s.writes[key] = reply(after) // whole, without the projection
+	if before == nil || !same(before, after) {
+		c.keep(reply(after)) // whole, without the projection
 	}
 	if fields := field(c.D, "fields"); !isMissing(fields) {
+		if c.s.o.Timeless { // what was written stays
+			panic(failed(51144, "Location51144", "Builtin variable '$$NOW' is not available"))
+		}
 		after = project(fields, after, c.now)
 	}
 	return reply(after)
@@ -295,8 +305,8 @@ func (c *call) update() bson.D {
 	if len(errs) > 0 {
 		reply = append(reply, bson.E{Key: "writeErrors", Value: errs})
 	}
-	if key := c.retry(); key != "" && modified > 0 {
-		c.s.writes[key] = reply
+	if modified > 0 {
+		c.keep(reply)
 	}
 	return reply
 }
@@ -312,6 +322,10 @@ func (c *call) aggregate() bson.D {
 		stage, _ := st.(bson.D)
 		if len(stage) != 1 {
 			panic(failed(40323, "Location40323", "A pipeline stage specification object must contain exactly one field."))
+		}
+		if stage[0].Key == "$facet" {
+			found = []bson.D{facet(stage[0].Value, found)}
+			continue
 		}
 		var out []bson.D
 		match := func(bson.D) bool { return true }
@@ -334,6 +348,34 @@ func (c *call) aggregate() bson.D {
 		batch = append(batch, d)
 	}
 	return bson.D{{Key: "cursor", Value: bson.D{{Key: "firstBatch", Value: batch}, {Key: "id", Value: int64(0)}, {Key: "ns", Value: c.namespace()}}}}
+}
+
+// facet makes one document of what there is, also of nothing: a list for each of
+// its pipelines, which are filters here.
+func facet(arg value, found []bson.D) bson.D {
+	spec, is := arg.(bson.D)
+	if !is || len(spec) == 0 {
+		panic(failed(40169, "Location40169", "the $facet specification must be a non-empty object"))
+	}
+	out := bson.D{}
+	for _, f := range spec {
+		stages, _ := f.Value.(bson.A)
+		if len(stages) != 1 {
+			panic(refuse("a $facet of other than one stage"))
+		}
+		stage, _ := stages[0].(bson.D)
+		if len(stage) != 1 || stage[0].Key != "$match" {
+			panic(refuse("a $facet with another stage than $match"))
+		}
+		match, list := parseQuery(stage[0].Value), bson.A{}
+		for _, d := range found {
+			if match(d) {
+				list = append(list, d)
+			}
+		}
+		out = append(out, bson.E{Key: f.Key, Value: list})
+	}
+	return out
 }
 
 func (c *call) createIndexes() bson.D {

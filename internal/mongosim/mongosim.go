@@ -26,7 +26,7 @@ import (
 type Options struct {
 	Standalone bool             // no replica set: no retryable writes, no change streams
 	Clock      func() time.Time // what $$NOW is, cut to milliseconds
-	Timeless   bool             // a projection of findAndModify does not know $$NOW
+	Timeless   bool             // a projection of findAndModify does not know $$NOW, found out after the write
 	Deltas     bool             // change streams tell what changed, as 5.0 does; else the whole document, as 4.4
 }
 
@@ -43,9 +43,10 @@ type Server struct {
 	conns       map[net.Conn]bool
 	collections map[string][]bson.D // by namespace, in the order of their making
 	indexes     map[string][]bson.D
-	writes      map[string]bson.D // the replies to retryable writes that changed something
+	writes      map[string]write // the newest retryable write of each session that changed something
 	faults      []fault
 	events      []event
+	forgotten   int               // events before these
 	streams     map[int64]*stream // open cursors of change streams
 	cursors     int64             // made so far
 	news        chan struct{}     // closed at the next event, and at the end
@@ -75,7 +76,7 @@ func Serve(addr string, o Options) (*Server, error) {
 	}
 	s := &Server{
 		Addr: l.Addr().String(), o: o, listener: l, conns: map[net.Conn]bool{}, collections: map[string][]bson.D{},
-		indexes: map[string][]bson.D{}, writes: map[string]bson.D{}, streams: map[int64]*stream{}, news: make(chan struct{}), sent: map[string]int{},
+		indexes: map[string][]bson.D{}, writes: map[string]write{}, streams: map[int64]*stream{}, news: make(chan struct{}), sent: map[string]int{},
 	}
 	s.serving.Go(s.accept)
 	return s, nil
@@ -117,6 +118,12 @@ func (s *Server) Indexes(namespace string) []bson.D {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.indexes[namespace])
+}
+
+// A write is what a server keeps of one, to answer its repetition.
+type write struct {
+	number int64
+	reply  bson.D
 }
 
 // A Fault is what goes wrong with a command.

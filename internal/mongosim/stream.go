@@ -14,18 +14,21 @@ type event struct {
 	bson.D
 }
 
+// mostEvents is how many are kept; a stream that is further behind is lost.
+const mostEvents = 4096
+
 // A stream is a cursor over the events.
 type stream struct {
 	namespace string
 	match     query
 	project   value
-	next      int // of the events
+	next      int // event, counted from the first
 }
 
 // changed notes a write.
 func (s *Server) changed(ns string, before, after bson.D) {
 	s.written++
-	e := bson.D{{Key: "_id", Value: resumeToken(len(s.events) + 1)}, {Key: "documentKey", Value: bson.D{{Key: "_id", Value: field(after, "_id")}}}}
+	e := bson.D{{Key: "_id", Value: resumeToken(s.forgotten + len(s.events) + 1)}, {Key: "documentKey", Value: bson.D{{Key: "_id", Value: field(after, "_id")}}}}
 	switch {
 	case before == nil:
 		e = append(e, bson.E{Key: "operationType", Value: "insert"}, bson.E{Key: "fullDocument", Value: after})
@@ -46,7 +49,11 @@ func (s *Server) changed(ns string, before, after bson.D) {
 		e = append(e, bson.E{Key: "operationType", Value: "update"},
 			bson.E{Key: "updateDescription", Value: bson.D{{Key: "updatedFields", Value: changed}, {Key: "removedFields", Value: removed}}})
 	}
-	s.events = append(s.events, event{ns, e})
+	if s.events = append(s.events, event{ns, e}); len(s.events) > mostEvents {
+		n := len(s.events) / 2
+		s.events = append([]event{}, s.events[n:]...)
+		s.forgotten += n
+	}
 	s.tell()
 }
 
@@ -73,12 +80,12 @@ func (c *call) watch(stages bson.A) (reply bson.D, ok bool) {
 	if level := field(c.D, "readConcern"); !isMissing(level) && compare(at(level, []string{"level"}), "majority") != 0 {
 		panic(failed(2, "InvalidOptions", "$changeStream cannot run with a readConcern other than 'majority'"))
 	}
-	st := &stream{namespace: c.namespace(), next: len(c.s.events)}
+	st := &stream{namespace: c.namespace(), next: c.s.forgotten + len(c.s.events)}
 	options, _ := first[0].Value.(bson.D)
 	for _, o := range options {
 		token, isToken := at(o.Value, []string{"_data"}).(string)
 		n, err := strconv.Atoi(token)
-		if o.Key != "resumeAfter" || !isToken || err != nil || n > len(c.s.events) {
+		if o.Key != "resumeAfter" || !isToken || err != nil || n > c.s.forgotten+len(c.s.events) {
 			panic(refuse("a change stream with %s", o.Key))
 		}
 		st.next = n
@@ -102,8 +109,7 @@ func (c *call) watch(stages bson.A) (reply bson.D, ok bool) {
 // more is what there is on a stream.
 func (s *Server) more(st *stream, now bson.DateTime) bson.A {
 	out := bson.A{}
-	for ; st.next < len(s.events); st.next++ {
-		e := s.events[st.next]
+	for _, e := range s.behind(st) {
 		if e.namespace != st.namespace || st.match != nil && !st.match(e.D) {
 			continue
 		}
@@ -113,7 +119,16 @@ func (s *Server) more(st *stream, now bson.DateTime) bson.A {
 		}
 		out = append(out, d)
 	}
+	st.next = s.forgotten + len(s.events)
 	return out
+}
+
+// behind is the events that the stream has not told.
+func (s *Server) behind(st *stream) []event {
+	if st.next < s.forgotten {
+		panic(failed(286, "ChangeStreamHistoryLost", "the resume point may no longer be in the oplog"))
+	}
+	return s.events[st.next-s.forgotten:]
 }
 
 func (c *call) batch(id int64, as string) bson.D {
@@ -137,10 +152,13 @@ func (s *Server) wait(command bson.D) {
 		long = time.Duration(ms) * time.Millisecond
 	}
 	for end := time.After(long); ; {
-		for ; st.next < len(s.events); st.next++ {
-			if e := s.events[st.next]; e.namespace == st.namespace && (st.match == nil || st.match(e.D)) {
+		for ; st.next >= s.forgotten && st.next < s.forgotten+len(s.events); st.next++ {
+			if e := s.events[st.next-s.forgotten]; e.namespace == st.namespace && (st.match == nil || st.match(e.D)) {
 				return
 			}
+		}
+		if st.next < s.forgotten {
+			return // the command tells it
 		}
 		if s.closed || s.streams[id] == nil {
 			return

@@ -1,8 +1,8 @@
 package mongosim
 
 import (
-	"bytes"
 	"cmp"
+	"sync"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -178,14 +178,113 @@ func encode(d bson.D) []byte {
 	return b
 }
 
+// decode reads a document. The driver's own reading into any is by reflection,
+// and takes most of the time of a command.
 func decode(b []byte) bson.D {
-	var d bson.D
-	if err := bson.Unmarshal(b, &d); err != nil {
+	elements, err := bson.Raw(b).Elements()
+	if err != nil {
 		panic(refuse("a document that cannot be decoded: %v", err))
+	}
+	d := make(bson.D, len(elements))
+	for i, e := range elements {
+		d[i] = bson.E{Key: e.Key(), Value: decodeValue(e.Value())}
 	}
 	return d
 }
 
+// decoded has documents by their bytes: of a pipeline most stages are the same in
+// every call. Nothing that was decoded is ever changed.
+var decoded struct {
+	sync.Mutex
+	docs map[string]bson.D
+}
+
+const (
+	worthKeeping = 256 // bytes of a document
+	mostDecoded  = 256 // documents; then all are forgotten
+)
+
+func decodeOnce(b []byte) bson.D {
+	if len(b) < worthKeeping {
+		return decode(b)
+	}
+	decoded.Lock()
+	d, ok := decoded.docs[string(b)]
+	decoded.Unlock()
+	if ok {
+		return d
+	}
+	d = decode(b)
+	decoded.Lock()
+	defer decoded.Unlock()
+	if decoded.docs == nil || len(decoded.docs) >= mostDecoded {
+		decoded.docs = map[string]bson.D{}
+	}
+	decoded.docs[string(b)] = d
+	return d
+}
+
+func decodeValue(v bson.RawValue) value {
+	switch v.Type {
+	case bson.TypeEmbeddedDocument:
+		return decodeOnce(v.Value)
+	case bson.TypeArray:
+		elements := decode(v.Value)
+		list := make(bson.A, len(elements))
+		for i, e := range elements {
+			list[i] = e.Value
+		}
+		return list
+	case bson.TypeString:
+		return v.StringValue()
+	case bson.TypeInt64:
+		return v.Int64()
+	case bson.TypeInt32:
+		return v.Int32()
+	case bson.TypeBoolean:
+		return v.Boolean()
+	case bson.TypeDateTime:
+		return bson.DateTime(v.DateTime())
+	case bson.TypeNull:
+		return nil
+	}
+	var of any
+	if err := v.Unmarshal(&of); err != nil {
+		panic(refuse("a value that cannot be decoded: %v", err))
+	}
+	return of
+}
+
 // same reports whether two documents are the same to the byte: order and types
 // count.
-func same(a, b bson.D) bool { return bytes.Equal(encode(a), encode(b)) }
+func same(a, b bson.D) bool { return identical(a, b) }
+
+func identical(a, b value) bool {
+	switch a := a.(type) {
+	case bson.D:
+		b, is := b.(bson.D)
+		if !is || len(a) != len(b) {
+			return false
+		}
+		for i := range a {
+			if a[i].Key != b[i].Key || !identical(a[i].Value, b[i].Value) {
+				return false
+			}
+		}
+		return true
+	case bson.A:
+		b, is := b.(bson.A)
+		if !is || len(a) != len(b) {
+			return false
+		}
+		for i := range a {
+			if !identical(a[i], b[i]) {
+				return false
+			}
+		}
+		return true
+	case nil, bool, int32, int64, float64, string, bson.DateTime:
+		return a == b
+	}
+	panic(refuse("a value of type %T", a))
+}

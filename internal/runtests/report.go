@@ -218,11 +218,7 @@ func (r *report) finish(strict bool) bool {
 	for _, name := range r.failures {
 		fmt.Fprintln(r.out, "failed:", name)
 	}
-	if len(withoutServer) == 0 {
-		fmt.Fprintln(r.out, "stores tested without a real server: none")
-	} else {
-		fmt.Fprintln(r.out, "stores tested without a real server:", strings.Join(withoutServer, ", "))
-	}
+	fmt.Fprintln(r.out, "stores tested without a real server:", cmp.Or(strings.Join(withoutServer(), ", "), "none"))
 	fmt.Fprintf(r.out, "%d passed, %d failed, %d skipped\n", r.passed, r.failed, len(r.skips))
 	return r.failed == 0
 }

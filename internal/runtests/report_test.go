@@ -156,3 +156,15 @@ func TestTheSlowestAreNamed(t *testing.T) {
 		}
 	}
 }
+
+func TestAStoreWithoutAServerIsNamedAtTheEnd(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	for uri, want := range map[string]string{"": "mongostore (on a stand-in, internal/mongosim)", "mongodb://host": "none"} {
+		t.Setenv("HOLDFAST_TEST_MONGODB", uri)
+		var out strings.Builder
+		newReport(&out, false).finish(false)
+		if line := "stores tested without a real server: " + want + "\n"; !strings.Contains(out.String(), line) {
+			t.Errorf("with %q there is no %q in\n%s", uri, line, out.String())
+		}
+	}
+}

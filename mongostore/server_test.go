@@ -1,0 +1,158 @@
+package mongostore
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/holdfast-go/holdfast/internal/mongosim"
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// The tests run on the server that HOLDFAST_TEST_MONGODB names; else on a mongod
+// that they start, if there is one in the PATH; else on a stand-in, as they do
+// with standIn for a name.
+const standIn = "stand-in"
+
+const database = "holdfast_test"
+
+// realURI is how to come to a MongoDB server, or "" if there is none.
+func realURI(t testing.TB) string {
+	t.Helper()
+	switch uri := os.Getenv("HOLDFAST_TEST_MONGODB"); {
+	case uri == standIn || uri == "" && !testserver.HasMongod():
+		return ""
+	case uri != "":
+		return uri
+	}
+	return startedReplicaSet(t)
+}
+
+// serverURI is how to come to a server for this test.
+func serverURI(t testing.TB) string {
+	t.Helper()
+	if uri := realURI(t); uri != "" {
+		return uri
+	}
+	return mongosim.Start(t, mongosim.Options{}).URI()
+}
+
+// standaloneURI is how to come to a standalone server of this test.
+func standaloneURI(t testing.TB) string {
+	t.Helper()
+	if os.Getenv("HOLDFAST_TEST_MONGODB") == "" && testserver.HasMongod() {
+		return "mongodb://" + testserver.Mongod(t).Addr
+	}
+	return mongosim.Start(t, mongosim.Options{Standalone: true}).URI()
+}
+
+// realClient returns a client of a MongoDB server. Its tests show what a
+// stand-in cannot.
+func realClient(t testing.TB) *mongo.Client {
+	t.Helper()
+	uri := realURI(t)
+	if uri == "" {
+		t.Skip("only a MongoDB server shows it, and this is the stand-in: name one in HOLDFAST_TEST_MONGODB, or have mongod in the PATH")
+	}
+	return clientOf(t, uri)
+}
+
+var replicaSet struct {
+	sync.Mutex
+	uri string
+}
+
+// startedReplicaSet is how to come to the replica set of one mongod, which all
+// tests share.
+func startedReplicaSet(t testing.TB) string {
+	t.Helper()
+	replicaSet.Lock()
+	defer replicaSet.Unlock()
+	if replicaSet.uri == "" {
+		addr := testserver.SharedMongod(t, "--replSet", "holdfast")
+		initiate(t, addr)
+		replicaSet.uri = "mongodb://" + addr + "/?replicaSet=holdfast"
+	}
+	return replicaSet.uri
+}
+
+// initiate makes a mongod a replica set of one, and waits until it is primary.
+func initiate(t testing.TB, addr string) {
+	t.Helper()
+	admin := clientOf(t, "mongodb://"+addr+"/?directConnection=true").Database("admin")
+	config := object("_id", "holdfast", "members", bson.A{object("_id", int32(0), "host", addr)})
+	if err := admin.RunCommand(t.Context(), object("replSetInitiate", config)).Err(); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "it is primary", func() bool {
+		var hello struct {
+			Primary bool `bson:"isWritablePrimary"`
+		}
+		return admin.RunCommand(t.Context(), object("hello", 1)).Decode(&hello) == nil && hello.Primary
+	})
+}
+
+// waitFor waits for what must come to be.
+func waitFor(t testing.TB, what string, f func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !f(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("after %v still not: %s", patience, what)
+		}
+	}
+}
+
+// clientOf returns a client, closed when the test ends.
+func clientOf(t testing.TB, uri string) *mongo.Client {
+	t.Helper()
+	client, err := mongo.Connect(options.Client().ApplyURI(uri))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Disconnect(context.Background()) })
+	return client
+}
+
+// command runs a command that a server may know, and may allow. Where it does
+// not there is nothing to test.
+func command(t testing.TB, db *mongo.Database, c bson.D) {
+	t.Helper()
+	if err := db.RunCommand(t.Context(), c).Err(); err != nil {
+		t.Skipf("this MongoDB server does not let the tests %s: %v", c[0].Key, err)
+	}
+}
+
+// kind is what the server says that it is.
+func kind(t testing.TB, client *mongo.Client) (replicaSet, routed bool) {
+	t.Helper()
+	var hello struct {
+		Set     string `bson:"setName"`
+		Message string `bson:"msg"`
+	}
+	if err := client.Database("admin").RunCommand(t.Context(), object("hello", 1)).Decode(&hello); err != nil {
+		t.Fatal(err)
+	}
+	return hello.Set != "", hello.Message == "isdbgrid"
+}
+
+// watching has a store tell its hints to a channel, or skips.
+func watching(t testing.TB, s *Store) chan store.Hint {
+	t.Helper()
+	hints := make(chan store.Hint, 100)
+	err := s.Watch(t.Context(), me, func(h store.Hint) { hints <- h })
+	if errors.Is(err, store.ErrUnsupported) {
+		t.Skipf("this MongoDB server does not let the tests watch: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hints
+}
