@@ -211,3 +211,44 @@ func TestAWrongACLLeavesNothing(t *testing.T) {
 		t.Errorf("its path is there: %v, %v", there, err)
 	}
 }
+
+// Who deletes all that is there ends all holds; their owners are told, and the next
+// gets in, with a larger token as it is the same ZooKeeper.
+func TestAWipeIsToldAndTheNextGetsIn(t *testing.T) {
+	t.Parallel()
+	addr, o := testserver.SharedZooKeeper(t), apart()
+	s := closing(t, storeOn(t, o, addr))
+	hold, other := mustHold(t, s, mutex("a")), mustHold(t, s, mutex("b"))
+	wipe(t, connOf(t, addr), o.Path)
+	if r := s.Renew(t.Context(), []store.Hold{hold})[0]; !errors.Is(r.Err, store.ErrLost) {
+		t.Errorf("renewal: %v, want ErrLost", r.Err)
+	}
+	if err := s.Release(t.Context(), other); !errors.Is(err, store.ErrLost) {
+		t.Errorf("release: %v, want ErrLost", err)
+	}
+	var a store.Answer
+	next := mutex("a")
+	until(t, "the next is in", func() (in bool) {
+		var err error
+		a, err = s.Ask(t.Context(), next)
+		return err == nil && a.Granted
+	})
+	if a.Token <= hold.Token {
+		t.Errorf("token %d after %d", a.Token, hold.Token)
+	}
+}
+
+// wipe deletes a node and all below it.
+func wipe(t *testing.T, c *zk.Conn, path string) {
+	t.Helper()
+	children, _, err := c.Children(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, child := range children {
+		wipe(t, c, path+"/"+child)
+	}
+	if err := c.Delete(path, -1); err != nil {
+		t.Fatal(err)
+	}
+}
