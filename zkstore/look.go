@@ -219,6 +219,7 @@ func (s *Store) own(ctx context.Context, m *mine) error {
 	}
 	one := make(chan got, 1)
 	_, err := s.await(ctx, func() error {
+		s.watchful(sess)
 		data, stat, _, err := sess.conn.GetW(path)
 		one <- got{data, stat}
 		return err

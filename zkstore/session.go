@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -40,6 +41,8 @@ type session struct {
 	node   string        // is written to, to renew it
 	grants time.Duration // the timeout that the server has granted
 	lasts  time.Duration // for how long an answered write shows that it is there
+
+	watchful atomic.Bool // the server watches something for it
 
 	renewed store.Instant // when the last write that was answered had been sent
 	dead    bool
@@ -248,12 +251,32 @@ func (s *Store) event(sess *session, e zk.Event) {
 			s.died(sess)
 		}
 		sess.dead = true
+	case e.State == zk.StateDisconnected:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, m := range s.mine {
+			if m.sess == sess {
+				m.read = false // nothing is heard now
+			}
+		}
 	case e.Type == zk.EventNodeDataChanged || e.Type == zk.EventNodeDeleted:
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if m := s.paths[e.Path]; m != nil && m.sess == sess {
 			m.read = false
 		}
+	}
+}
+
+// watchful has the server watch something that does not change, before anything that may: so
+// the driver has something to tell to each new connection. See greeted.
+func (s *Store) watchful(sess *session) {
+	if sess.watchful.Load() {
+		return
+	}
+	if _, _, _, err := sess.conn.GetW(s.path + "/s"); err == nil {
+		sess.wire.watched()
+		sess.watchful.Store(true)
 	}
 }
 

@@ -157,6 +157,7 @@ func (s *Store) watchOne(ctx context.Context, sess *session, at target) (<-chan 
 	defer cancel()
 	_, err := s.await(ctx, func() (err error) {
 		var events <-chan zk.Event
+		s.watchful(sess)
 		if at.children {
 			_, _, events, err = sess.conn.ChildrenW(at.path)
 		} else {
