@@ -152,10 +152,10 @@ func (s *Store) unclear(what, name string, done, needed int, errs []error) error
 // askAll asks all nodes with the claim's newest number, and returns when that
 // is decided, or will not be soon.
 func (s *Store) askAll(ctx context.Context, cl *claim, place time.Duration, mode string, need int) *tally {
-	args := s.askArgs(cl, place, mode)
+	args := s.askCall(cl, place, mode)
 	out := make(chan reply, len(s.nodes))
 	for _, n := range s.nodes {
-		n.send(&job{n: n, claim: cl, id: cl.ID, sc: &s.scripts.ask, keys: 2, args: args, out: out})
+		n.send(&job{n: n, claim: cl, id: cl.ID, sc: &s.scripts.ask, args: args, out: out})
 	}
 	t := &tally{nodes: len(s.nodes)}
 	s.collect(ctx, out, len(s.nodes), min(s.timeout, max(cl.TTL, time.Second)), func(r reply) bool {
@@ -165,12 +165,10 @@ func (s *Store) askAll(ctx context.Context, cl *claim, place time.Duration, mode
 	return t
 }
 
-func (s *Store) askArgs(cl *claim, place time.Duration, mode string) []string {
+func (s *Store) askCall(cl *claim, place time.Duration, mode string) []any {
 	keep := store.TokenRetention + max(cl.TTL+cl.Delay, cl.Keep) + time.Millisecond
-	return []string{
-		s.key(cl.Name), s.record(), pack(&cl.Claim, cl.order, cl.p), strconv.FormatInt(micros(cl.TTL), 10), strconv.FormatInt(micros(place), 10),
-		strconv.FormatInt(keep.Milliseconds(), 10), openRecord(s.maxTTL), mode,
-	}
+	return s.scripts.ask.call(2, s.key(cl.Name), s.record(), pack(&cl.Claim, cl.order, cl.p), strconv.FormatInt(micros(cl.TTL), 10),
+		strconv.FormatInt(micros(place), 10), strconv.FormatInt(keep.Milliseconds(), 10), openRecord(s.maxTTL), mode)
 }
 
 // collect hands on replies until enough says so, all have come, or the time is

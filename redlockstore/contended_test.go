@@ -17,7 +17,8 @@ import (
 
 // Eight claimants on five nodes, of which up to two are dead: each has its turn,
 // in the order of their places, so the shares are equal, and nobody is ever
-// stuck.
+// stuck. What is counted is turns of others while one waits: how soon each comes
+// again is the machine's affair.
 func TestEightClaimantsOnFiveNodesShareAlikeAndAreNeverStuck(t *testing.T) {
 	const claimants, turns = 8, 20
 	addrs := testserver.SharedRedises(t, 5)
@@ -29,6 +30,7 @@ func TestEightClaimantsOnFiveNodesShareAlikeAndAreNeverStuck(t *testing.T) {
 		}
 		var mu sync.Mutex
 		var order []int // whose turns there were
+		most := 0       // of one other while somebody waited
 		var last int64
 		inside := false
 		var all sync.WaitGroup
@@ -53,6 +55,9 @@ func TestEightClaimantsOnFiveNodesShareAlikeAndAreNeverStuck(t *testing.T) {
 					c.ID = me.NewID()
 					began := time.Now()
 					a, err := s.Ask(t.Context(), c)
+					mu.Lock()
+					placed := len(order) // turns that were before it
+					mu.Unlock()
 					for err == nil && !a.Granted {
 						if time.Since(began) > patience {
 							t.Errorf("%d dead nodes: claimant %d is stuck: %+v", dead, i, a)
@@ -72,6 +77,14 @@ func TestEightClaimantsOnFiveNodesShareAlikeAndAreNeverStuck(t *testing.T) {
 					if inside || a.Token <= last {
 						t.Errorf("%d dead nodes: token %d after %d, another inside: %v", dead, a.Token, last, inside)
 					}
+					passed := make([]int, claimants)
+					for _, other := range order[placed:] {
+						passed[other]++
+					}
+					if slices.Max(passed) > 2 { // one that came at the same moment can have two
+						t.Errorf("%d dead nodes: while claimant %d waited the others had %v turns", dead, i, passed)
+					}
+					most = max(most, slices.Max(passed))
 					order, last, inside = append(order, i), a.Token, true
 					mu.Unlock()
 					mu.Lock()
@@ -89,15 +102,11 @@ func TestEightClaimantsOnFiveNodesShareAlikeAndAreNeverStuck(t *testing.T) {
 		if t.Failed() {
 			return
 		}
-		// All want as much: while all still do, nobody is far ahead.
 		share := make([]int, claimants)
 		for _, i := range order[:len(order)*3/4] {
 			share[i]++
 		}
-		t.Logf("%d dead nodes: of the first %d turns they had %v", dead, len(order)*3/4, share)
-		if least, most := slices.Min(share), slices.Max(share); most-least > 2 {
-			t.Errorf("%d dead nodes: of the first %d turns they had %v", dead, len(order)*3/4, share)
-		}
+		t.Logf("%d dead nodes: of the first %d turns they had %v, and while one waited another %d at most", dead, len(order)*3/4, share, most)
 	}
 }
 

@@ -120,12 +120,10 @@ func (s *Store) renew(ctx context.Context, holds []store.Hold, shown string) []s
 		if h.NewID != (store.ID{}) {
 			newID = h.NewID.String()
 		}
-		args := []string{
-			s.key(h.Name), h.ID.String(), strconv.FormatInt(h.Token, 10), strconv.FormatInt(micros(h.TTL), 10),
-			strconv.FormatInt(h.Used, 10), newID, h.Owner, shown, tell,
-		}
+		args := s.scripts.renew.call(1, s.key(h.Name), h.ID.String(), strconv.FormatInt(h.Token, 10), strconv.FormatInt(micros(h.TTL), 10),
+			strconv.FormatInt(h.Used, 10), newID, h.Owner, shown, tell)
 		for _, n := range s.nodes {
-			n.send(&job{n: n, id: h.ID, sc: &s.scripts.renew, keys: 1, args: args, index: i, out: replies, mends: &mends[i]})
+			n.send(&job{n: n, id: h.ID, sc: &s.scripts.renew, args: args, index: i, out: replies, mends: &mends[i]})
 			expected++
 		}
 	}
@@ -246,8 +244,8 @@ func (m *mending) mend() {
 		return
 	}
 	for _, n := range m.nodes {
-		args := n.s.askArgs(m.whole, min(m.whole.TTL, store.MaxPlace), "r")
-		n.send(&job{n: n, id: m.whole.ID, sc: &n.s.scripts.ask, keys: 2, args: args})
+		args := n.s.askCall(m.whole, min(m.whole.TTL, store.MaxPlace), "r")
+		n.send(&job{n: n, id: m.whole.ID, sc: &n.s.scripts.ask, args: args})
 	}
 	m.nodes = nil
 }
@@ -308,10 +306,10 @@ func (s *Store) releaseAll(h store.Hold, cl *claim) <-chan reply {
 	if cl != nil {
 		older = "older"
 	}
-	args := []string{s.key(h.Name), h.ID.String(), strconv.FormatInt(token, 10), used, older}
+	args := s.scripts.release.call(1, s.key(h.Name), h.ID.String(), strconv.FormatInt(token, 10), used, older)
 	out := make(chan reply, len(s.nodes))
 	for _, n := range s.nodes {
-		n.send(&job{n: n, claim: cl, id: h.ID, sc: &s.scripts.release, keys: 1, args: args, out: out, owed: owed})
+		n.send(&job{n: n, claim: cl, id: h.ID, sc: &s.scripts.release, args: args, out: out, owed: owed})
 	}
 	return out
 }

@@ -82,10 +82,10 @@ func (s *Store) keys(ctx context.Context) ([]string, error) {
 
 func (n *node) scan(ctx context.Context) (all []string, err error) {
 	n.mu.Lock()
-	err = n.err
+	state, err := n.state, n.err
 	n.mu.Unlock()
-	if err != nil {
-		return nil, err
+	if state != up { // a connection would be waited for in vain, and for long
+		return nil, cmp.Or(err, n.failed(errNotYet))
 	}
 	for cursor, more := uint64(0), true; more; more = cursor != 0 {
 		var keys []string
@@ -148,8 +148,9 @@ func (s *Store) states(ctx context.Context, keys []string, yield func(store.Stat
 	out := make(chan reply, len(keys)*len(s.nodes))
 	for i, key := range keys {
 		names[i].entries = map[store.ID]*sighting{}
+		args := s.scripts.view.call(1, key)
 		for _, n := range s.nodes {
-			n.send(&job{n: n, id: store.ID{}, sc: &s.scripts.view, keys: 1, args: []string{key}, index: i, out: out})
+			n.send(&job{n: n, id: store.ID{}, sc: &s.scripts.view, args: args, index: i, out: out})
 		}
 	}
 	s.collect(ctx, out, cap(out), s.timeout, func(r reply) bool {
@@ -281,10 +282,10 @@ func (s *Store) BreakHold(ctx context.Context, b store.Break) error {
 		now = "now"
 	}
 	key := s.key(b.Name)
-	args := []string{key, b.ID.String(), strconv.FormatInt(b.Token, 10), reason, now}
+	args := s.scripts.brk.call(1, key, b.ID.String(), strconv.FormatInt(b.Token, 10), reason, now)
 	out := make(chan reply, len(s.nodes))
 	for _, n := range s.nodes {
-		n.send(&job{n: n, id: b.ID, sc: &s.scripts.brk, keys: 1, args: args, out: out})
+		n.send(&job{n: n, id: b.ID, sc: &s.scripts.brk, args: args, out: out})
 	}
 	var c count
 	s.collect(ctx, out, len(s.nodes), s.timeout, func(r reply) bool {

@@ -49,11 +49,19 @@ const (
 // most is how many operations a node may be behind with before it is left out.
 const most = 10_000
 
-// A lane has what waits for the exchange that is under way.
+// A lane has what waits for the exchange that is under way, and the goroutine
+// that makes the exchanges, from the first one until the Store is closed: each
+// new one would have to grow its stack.
 type lane struct {
 	waiting []*job
 	flying  bool
-	since   store.Instant // when the exchange under way began
+	since   time.Time     // when the exchange under way began
+	wake    chan struct{} // nil until there is a goroutine
+
+	// Of that goroutine alone: the context of its exchanges, and what ends it,
+	// which is set anew for each. Both are new after it has.
+	ctx   context.Context
+	timer *time.Timer
 }
 
 // A job is one operation on one node.
@@ -62,9 +70,8 @@ type job struct {
 	claim *claim // of an ask, and of the release of one; else nil
 	id    store.ID
 	sc    *script
-	args  []string // of the script: its keys, how many are told by keys, and the rest
-	keys  int
-	index int // of the hold, in a batch
+	args  []any // the whole command; shared, so never changed
+	index int   // of the hold, in a batch
 	out   chan<- reply
 	owed  store.Instant // a release is tried until then
 	mends *mending      // of a renewal: what a node lacks is given back to it
@@ -131,14 +138,19 @@ func (n *node) queue(j *job) (answer string, err error, over bool) {
 			return "", errNotYet, true
 		}
 		return "", n.err, true
-	case len(l.waiting) >= most, l.flying && len(l.waiting) > 0 && !j.isRelease() && store.Now().Sub(l.since) > n.s.timeout:
+	case len(l.waiting) >= most, l.flying && len(l.waiting) > 0 && !j.isRelease() && time.Since(l.since) > n.s.timeout:
 		n.owe(j)
 		return "", errBusy, true
 	}
 	l.waiting = append(l.waiting, j)
 	if !l.flying {
-		l.flying, l.since = true, store.Now()
-		n.s.tasks.Go(func() { n.fly(l) })
+		l.flying, l.since = true, time.Now()
+		if l.wake == nil {
+			l.wake = make(chan struct{}, 1)
+			n.s.tasks.Go(func() { n.serve(l) })
+		} else {
+			l.wake <- struct{}{} // it waits, or is about to
+		}
 	}
 	return "", nil, false
 }
@@ -152,19 +164,32 @@ func (n *node) owe(j *job) {
 	}
 }
 
-// fly sends what waits until nothing does.
-func (n *node) fly(l *lane) {
+// serve sends what comes into the lane, until the Store is closed.
+func (n *node) serve(l *lane) {
+	for n.fly(l) {
+		select {
+		case <-l.wake:
+		case <-n.s.ctx.Done():
+		}
+	}
+	if l.timer != nil {
+		l.timer.Stop()
+	}
+}
+
+// fly sends what waits until nothing does. It is false once the Store is closed.
+func (n *node) fly(l *lane) bool {
 	for {
 		n.mu.Lock()
-		jobs := l.waiting
+		jobs, closed := l.waiting, n.s.ctx.Err()
 		l.waiting = nil
-		if len(jobs) == 0 || n.s.ctx.Err() != nil {
-			l.flying = false
+		if len(jobs) == 0 || closed != nil {
+			l.flying = closed != nil // then nobody waits for it to be woken
 			n.mu.Unlock()
 			for _, j := range jobs {
-				j.done("", n.s.ctx.Err())
+				j.done("", closed)
 			}
-			return
+			return closed == nil
 		}
 		var left []*job
 		jobs = slices.DeleteFunc(jobs, func(j *job) bool {
@@ -175,13 +200,13 @@ func (n *node) fly(l *lane) {
 			}
 			return j.left
 		})
-		l.since = store.Now()
+		l.since = time.Now()
 		n.mu.Unlock()
 		for _, j := range left {
 			j.done("", errBusy)
 		}
 		if len(jobs) > 0 {
-			n.exchange(jobs)
+			n.exchange(l, jobs)
 		}
 	}
 }
@@ -193,26 +218,38 @@ type command struct{ *redis.StringCmd }
 func (command) NoRetry() bool { return true }
 
 func (n *node) command(ctx context.Context, j *job) command {
-	args := make([]any, 0, 4+len(j.args))
-	args = append(args, "evalsha", j.sc.sha, j.keys)
-	for _, a := range j.args {
-		args = append(args, a)
-	}
+	args := j.args
 	if n.s.clock != nil {
-		args = append(args, strconv.FormatInt(n.s.clock(), 10))
+		args = append(slices.Clip(args), strconv.FormatInt(n.s.clock(), 10))
 	}
 	return command{redis.NewStringCmd(ctx, args...)}
 }
 
+// bounded is a context that ends when the exchange that begins has taken too
+// long.
+func (l *lane) bounded(s *Store) context.Context {
+	if l.timer != nil {
+		l.timer.Reset(s.timeout)
+		return l.ctx
+	}
+	ctx, cancel := context.WithCancel(s.ctx)
+	l.ctx, l.timer = ctx, time.AfterFunc(s.timeout, cancel)
+	return ctx
+}
+
 // exchange has the jobs done in one pipeline.
-func (n *node) exchange(jobs []*job) {
-	ctx, cancel := context.WithTimeout(n.s.ctx, n.s.timeout)
-	defer cancel()
+func (n *node) exchange(l *lane, jobs []*job) {
+	ctx := l.bounded(n.s)
+	defer func() {
+		if !l.timer.Stop() { // it has ended the context
+			l.timer = nil
+		}
+	}()
 	commands := make([]command, len(jobs))
 	for i, j := range jobs {
 		commands[i] = n.command(ctx, j)
 	}
-	begun := store.Now()
+	begun := time.Now()
 	if len(jobs) == 1 {
 		if err := n.client.Process(ctx, commands[0]); err != nil {
 			commands[0].SetErr(err)
@@ -224,7 +261,7 @@ func (n *node) exchange(jobs []*job) {
 		}
 		pipe.Exec(ctx) // the commands have the errors
 	}
-	n.took(store.Now().Sub(begun))
+	n.took(time.Since(begun))
 	for i, j := range jobs {
 		answer, err := commands[i].Result()
 		if err == nil && answer == "" {

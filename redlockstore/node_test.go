@@ -106,7 +106,7 @@ func (d *compared) step(name string, m *model) {
 	var what, detail string
 	var want byte
 	var sc *script
-	var args []string
+	var args []any
 	switch {
 	case kind < 11:
 		if d.rng.IntN(40) == 0 {
@@ -130,7 +130,7 @@ func (d *compared) step(name string, m *model) {
 			order = m.q[i].order
 		}
 		cl := &claim{Claim: c, order: order, p: p}
-		sc, args = &d.s.scripts.ask, d.s.askArgs(cl, c.Place, mode)
+		sc, args = &d.s.scripts.ask, d.s.askCall(cl, c.Place, mode)
 		e := entry{
 			id: id, order: order, p: p, limit: c.Limit, weight: c.Weight, n: c.Tokens(), owner: c.Owner, keep: micros(c.Keep), delay: micros(c.Delay),
 		}
@@ -161,7 +161,7 @@ func (d *compared) step(name string, m *model) {
 			text = newID.String()
 		}
 		sc = &d.s.scripts.renew
-		args = []string{key, id.String(), strconv.FormatInt(p, 10), strconv.FormatInt(ttl, 10), strconv.FormatInt(used, 10), text, owner, "shown", ""}
+		args = sc.call(1, key, id.String(), strconv.FormatInt(p, 10), strconv.FormatInt(ttl, 10), strconv.FormatInt(used, 10), text, owner, "shown", "")
 		was := m.find(id) >= 0
 		want = m.renew(d.now, id, p, ttl, used, newID, owner)
 		what, detail = "renew", fmt.Sprint(id, p, ttl, used, newID, owner)
@@ -174,13 +174,14 @@ func (d *compared) step(name string, m *model) {
 			used = p + int64(d.rng.IntN(8)) - 1
 		}
 		sc = &d.s.scripts.release
-		args = []string{key, id.String(), strconv.FormatInt(p, 10), strconv.FormatInt(used, 10), ""}
+		usedText, olderText := strconv.FormatInt(used, 10), ""
 		if any {
-			args[3] = "any"
+			usedText = "any"
 		}
 		if older {
-			args[4] = "older"
+			olderText = "older"
 		}
+		args = sc.call(1, key, id.String(), strconv.FormatInt(p, 10), usedText, olderText)
 		before, had := m.last, len(m.q)
 		want = m.release(d.now, id, p, used, any, older)
 		what, detail = "release", fmt.Sprint(id, p, used, any, older)
@@ -192,20 +193,17 @@ func (d *compared) step(name string, m *model) {
 		}
 	default:
 		at := d.rng.IntN(2) == 0
-		sc, args = &d.s.scripts.brk, []string{key, id.String(), strconv.FormatInt(p+int64(d.rng.IntN(3)), 10), "because", ""}
+		sc = &d.s.scripts.brk
+		token, when := p+int64(d.rng.IntN(3)), ""
 		if at {
-			args[4] = "now"
+			when = "now"
 		}
-		token, _ := strconv.ParseInt(args[2], 10, 64)
+		args = sc.call(1, key, id.String(), strconv.FormatInt(token, 10), "because", when)
 		want = m.breaks(d.now, id, token, "because", at)
 		what, detail = "break", fmt.Sprint(id, token, at)
 	}
-	keys := 1
-	if what == "ask" {
-		keys = 2
-	}
 	out := make(chan reply, 1)
-	d.s.nodes[0].send(&job{n: d.s.nodes[0], id: id, sc: sc, keys: keys, args: args, out: out})
+	d.s.nodes[0].send(&job{n: d.s.nodes[0], id: id, sc: sc, args: args, out: out})
 	r := <-out
 	d.history = append(d.history, fmt.Sprintf("at %d %s %s: %c, last %d", d.now, what, detail, want, m.last))
 	if r.err != nil || r.answer[0] != want {

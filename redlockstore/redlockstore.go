@@ -452,7 +452,7 @@ func (s *Store) ready(ctx context.Context, need int) error {
 		s.mu.Lock()
 		news := s.news
 		s.mu.Unlock()
-		ups, now := 0, store.Now()
+		ups := 0
 		var newest store.Instant // when the last of them began to be looked at
 		for _, n := range s.nodes {
 			n.mu.Lock()
@@ -464,12 +464,14 @@ func (s *Store) ready(ctx context.Context, need int) error {
 			}
 			n.mu.Unlock()
 		}
+		if newest == 0 {
+			return ctx.Err()
+		}
 		left := s.timeout
 		if ups >= need {
 			left = straggle
 		}
-		left -= now.Sub(newest)
-		if newest == 0 || left <= 0 {
+		if left -= store.Now().Sub(newest); left <= 0 {
 			return ctx.Err()
 		}
 		timer := time.NewTimer(left)

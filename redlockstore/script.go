@@ -18,6 +18,16 @@ type script struct {
 	sha  string
 }
 
+// call is the command that runs the script.
+func (sc *script) call(keys int, args ...string) []any {
+	all := make([]any, 0, 4+len(args)) // one more in some tests
+	all = append(all, "evalsha", sc.sha, keys)
+	for _, a := range args {
+		all = append(all, a)
+	}
+	return all
+}
+
 type scripts struct{ ask, renew, release, brk, view script }
 
 func (s *scripts) all() []*script {

@@ -55,7 +55,8 @@ if own and new.p < own.p then
 	room(new.id)
 	return done('S')
 end
-for _, e in ipairs(q) do
+for i = 1, #q do
+	local e = q[i]
 	if e ~= own and e.limit ~= new.limit then
 		room(new.id)
 		return done('M' .. string.format('%.0f', e.limit))
@@ -68,7 +69,7 @@ if fresh then
 		table.remove(q, i)
 	end
 	own = new
-	own.granted, own.accepted, own.shown, own.raw = false, false, false, nil
+	own.granted, own.accepted, own.shown, own.same = false, false, false, false
 	insert(own)
 end
 room(new.id)
@@ -77,10 +78,10 @@ if own.granted then
 		-- What is repaired was granted by a majority that still holds, so its number
 		-- need not be above one that others drew beside it, or that the node made up
 		-- for what it had lost; it lowers none.
-		last, own.accepted, own.since, own.raw = math.max(last, own.p + own.n - 1), true, now, nil
+		last, own.accepted, own.since, own.same = math.max(last, own.p + own.n - 1), true, now, false
 	end
 	local us = own.accepted and ARGV[2] or ARGV[3]
-	if now + us > own.expires then own.expires, own.raw, wrote = now + us, nil, true end
+	if now + us > own.expires then own.expires, own.same, wrote = now + us, false, true end
 	if own.accepted then return done('O') end
 	return done('N' .. struct.pack('<dd', now, last))
 end
@@ -91,10 +92,11 @@ if ARGV[6] == 't' then
 	wrote = dropped or was or #woken > 0 -- else nothing is different
 	return done('R' .. obstacles(nil))
 end
-if now + ARGV[3] > own.expires then own.expires, own.raw, wrote = now + ARGV[3], nil, true end
+if now + ARGV[3] > own.expires then own.expires, own.same, wrote = now + ARGV[3], false, true end
 if fresh then
 	-- Who is granted here and comes later is to ask again, and so to yield.
-	for _, e in ipairs(q) do
+	for i = 1, #q do
+		local e = q[i]
 		if e.granted and before(own, e) and e.expires > now and e.broken == '' then woken[#woken + 1] = e end
 	end
 end

@@ -4,28 +4,27 @@ local last, q, wrote, woken = 0, {}, false, {}
 local FIXED = '<ddddc32dHBdI4I4I4HB'
 
 local function parse(s, p)
-	local from, flags, owner, broken, e = p, nil, nil, nil, {}
-	e.since, e.expires, e.order, e.p, e.id, e.keep, owner, broken, e.delay,
-		e.limit, e.weight, e.used, e.n, flags, p = struct.unpack(FIXED, s, p)
-	local after = p + owner + broken
+	local since, expires, order, number, id, keep, owner, broken, delay, limit, weight, used, n, flags, tail = struct.unpack(FIXED, s, p)
+	local reason = tail + owner
+	local after = reason + broken
 	if after > #s + 1 or flags > 7 then error('cut off') end
-	e.owner = string.sub(s, p, p + owner - 1)
-	e.broken = string.sub(s, p + owner, after - 1)
-	e.granted, e.shown, e.accepted = flags % 2 == 1, flags % 4 >= 2, flags >= 4
-	e.raw = string.sub(s, from, after - 1) -- until e is changed
-	return e, after
+	return {
+		since = since, expires = expires, order = order, p = number, id = id, keep = keep, delay = delay, limit = limit, weight = weight,
+		used = used, n = n, granted = flags % 2 == 1, shown = flags % 4 >= 2, accepted = flags >= 4,
+		broken = broken > 0 and string.sub(s, reason, after - 1) or '', owner = false,
+		from = p, tail = tail, reason = reason, after = after, s = s, same = true,
+	}, after
 end
 
+-- The entry as it is to be stored: as it was read while it is the same.
 local function raw(e)
-	if not e.raw then
-		local flags = 0
-		if e.granted then flags = 1 end
-		if e.shown then flags = flags + 2 end
-		if e.accepted then flags = flags + 4 end
-		e.raw = struct.pack(FIXED, e.since, e.expires, e.order, e.p, e.id, e.keep, #e.owner, #e.broken, e.delay,
-			e.limit, e.weight, e.used, e.n, flags) .. e.owner .. e.broken
-	end
-	return e.raw
+	if e.same then return string.sub(e.s, e.from, e.after - 1) end
+	local flags, owner = 0, e.owner or string.sub(e.s, e.tail, e.reason - 1)
+	if e.granted then flags = 1 end
+	if e.shown then flags = flags + 2 end
+	if e.accepted then flags = flags + 4 end
+	return struct.pack(FIXED, e.since, e.expires, e.order, e.p, e.id, e.keep, #owner, #e.broken, e.delay,
+		e.limit, e.weight, e.used, e.n, flags) .. owner .. e.broken
 end
 
 local function parseall()
@@ -45,8 +44,8 @@ else
 end
 
 local function find(id)
-	for i, e in ipairs(q) do
-		if e.id == id then return e, i end
+	for i = 1, #q do
+		if q[i].id == id then return q[i], i end
 	end
 end
 
@@ -74,24 +73,27 @@ end
 
 -- Drops what is over.
 local function drop()
-	local kept = {}
-	for _, e in ipairs(q) do
-		if ends(e) > now then kept[#kept + 1] = e end
+	for i = #q, 1, -1 do
+		if ends(q[i]) <= now then
+			table.remove(q, i)
+			wrote = true
+		end
 	end
-	if #kept < #q then q, wrote = kept, true end
 end
 
 -- Gives room, best first. What the entry of self is granted is no one else's
 -- news.
 local function room(self)
 	local held = 0
-	for _, e in ipairs(q) do
+	for i = 1, #q do
+		local e = q[i]
 		if e.granted then held = held + e.weight end
 	end
-	for _, e in ipairs(q) do
+	for i = 1, #q do
+		local e = q[i]
 		if not e.granted then
 			if held + e.weight > e.limit then break end
-			e.granted, e.raw = true, nil
+			e.granted, e.same = true, false
 			held, wrote = held + e.weight, true
 			if e.id ~= self then woken[#woken + 1] = e end
 		end
@@ -107,13 +109,16 @@ end
 local function done(answer)
 	if wrote then
 		local out, left = { struct.pack('<c3d', 'hl1', last) }, 0
-		for _, e in ipairs(q) do
+		for i = 1, #q do
+		local e = q[i]
 			out[#out + 1] = raw(e)
-			if ends(e) - now > left then left = ends(e) - now end
+			local x = ends(e) - now
+			if x > left then left = x end
 		end
 		redis.call('SET', KEYS[1], table.concat(out), 'PX', string.format('%.0f', 86400000 + math.ceil(left / 1000)))
 	end
-	for _, e in ipairs(woken) do
+	for i = 1, #woken do
+		local e = woken[i]
 		-- Last, and not fatal: a script that fails is not undone, and a waiter
 		-- looks by itself.
 		redis.pcall('PUBLISH', string.match(KEYS[1], '^[^{]*') .. 'hint:' .. string.sub(e.id, 1, 16),
@@ -136,7 +141,8 @@ end
 -- What a refusal tells of those in the way of own, or of whoever comes last.
 local function obstacles(own)
 	local first, holding, ahead, passed, out = nil, 0, 0, false, {}
-	for _, e in ipairs(q) do
+	for i = 1, #q do
+		local e = q[i]
 		if e == own then
 			passed = true
 		elseif e.granted or not passed then
@@ -159,6 +165,6 @@ end
 -- Ends e for its owner: drop takes it out, unless it is a hold whose token was
 -- shown and whose minimum hold is not over. There is no lock delay then.
 local function leave(e)
-	e.expires, e.delay, e.raw = now, 0, nil
+	e.expires, e.delay, e.same = now, 0, false
 	wrote = true
 end

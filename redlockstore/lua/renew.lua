@@ -13,7 +13,7 @@ if ARGV[5] ~= '' and find(ARGV[5]) then id = ARGV[5] end -- done before: the rep
 local e, lost = hold(id, tonumber(ARGV[2]))
 if e and e.broken ~= '' then e, lost = nil, 'L' .. e.broken end
 if e then
-	e.shown, e.raw, wrote = e.shown or ARGV[7] ~= '', nil, true
+	e.shown, e.same, wrote = e.shown or ARGV[7] ~= '', false, true
 	if now + ARGV[3] > e.expires then e.expires = now + ARGV[3] end
 	local used = ARGV[4] - e.p
 	if used > e.used and used < e.n then e.used = used end
