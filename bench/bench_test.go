@@ -38,6 +38,7 @@ func TestSuitesRun(t *testing.T) {
 		"scale":    {"holdfast, memory", "holdfast, Redis", "frozen for half of the TTL: 0 of 20 lost", "for twice the TTL: 20 of 20 lost", "1 subscription"},
 		"command":  {"holdfast run x", "flock", "timeout", "process 1", "package initialisation"},
 		"faults":   {"| holdfast | 1 of 1 |", "redislock", "redsync", "rueidislock"},
+		"fleet":    {"holdfast", "redislock", "redsync", "Redis Cluster of 3: one name", "Redis behind Sentinel: uncontended", "longest wait"},
 		"redlock":  {"holdfast", "redsync", "one 50 ms slow", "one dead", "8 clients of 16 goroutines", "longest wait"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -58,7 +59,7 @@ func TestSuitesRun(t *testing.T) {
 
 func TestUnknownSuiteIsRefused(t *testing.T) {
 	err := run(t.Context(), setup{rounds: 1, slice: 1, turns: 1, held: 1, ttl: 1, seeds: 1, proveFor: 1}, "nonsense")
-	if err == nil || !strings.Contains(err.Error(), "memory, file, redis, postgres, mysql, redlock, etcd, zk, nats, crowd, scale, command, faults") {
+	if err == nil || !strings.Contains(err.Error(), "memory, file, redis, postgres, mysql, redlock, fleet, etcd, zk, nats, crowd, scale, command, faults") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -1,7 +1,7 @@
 // Command bench measures holdfast against other lock libraries for Go and
 // against the bare system call, all in one run on one machine.
 //
-//	go -C bench run . [-rounds N] [-slice DUR] [memory | file | redis | redlock | etcd | zk | nats | postgres | mysql | crowd | scale | command | faults | all]
+//	go -C bench run . [-rounds N] [-slice DUR] [memory | file | redis | redlock | fleet | etcd | zk | nats | postgres | mysql | crowd | scale | command | faults | all]
 //
 // It starts its own servers on free ports. The contenders take turns, in
 // another order each round, so that whatever else the machine does hits all
@@ -58,6 +58,7 @@ var suites = []suite{
 	{"postgres", postgresSuite},
 	{"mysql", mysqlSuite},
 	{"redlock", redlockSuite},
+	{"fleet", fleetSuite},
 	{"etcd", etcdSuite},
 	{"zk", zooKeeperSuite},
 	{"nats", natsSuite},

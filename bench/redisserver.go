@@ -42,7 +42,7 @@ func (s *redisServer) stop() {
 func (s *redisServer) freeze() { s.cmd.Process.Signal(unix.SIGSTOP) }
 func (s *redisServer) thaw()   { s.cmd.Process.Signal(unix.SIGCONT) }
 
-func startServer(ctx context.Context) (s *redisServer, err error) {
+func startServer(ctx context.Context, args ...string) (s *redisServer, err error) {
 	program, err := exec.LookPath("redis-server")
 	if err != nil {
 		return nil, fmt.Errorf("redis-server is needed: run \"make servers\": %w", err)
@@ -56,15 +56,13 @@ func startServer(ctx context.Context) (s *redisServer, err error) {
 			os.RemoveAll(dir)
 		}
 	}()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := freePort()
 	if err != nil {
 		return nil, err
 	}
-	addr := l.Addr().String()
-	port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
-	l.Close()
+	addr := net.JoinHostPort("127.0.0.1", port)
 
-	cmd := exec.Command(program, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir)
+	cmd := exec.Command(program, append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir}, args...)...)
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}

@@ -212,14 +212,16 @@ func redlockContended(ctx context.Context, s setup, title string, nodes []redloc
 			all = append(all, l)
 		}
 		runners = append(runners, runner{c.name, func(ctx context.Context) (measure, error) {
-			return contend(ctx, all, goroutines, max(s.slice, 4*s.slice))
+			return contend(ctx, all, goroutines, 4*s.slice)
 		}})
 	}
-	return rounds(ctx, s, title, "redsync", []column{
-		{name: "locks/s", print: count, ratio: true},
-		{name: "least/most a client", print: decimals},
-		{name: "p50", print: duration}, {name: "longest wait", print: duration},
-	}, runners)
+	return rounds(ctx, s, title, "redsync", contendedColumns, runners)
+}
+
+var contendedColumns = []column{
+	{name: "locks/s", print: count, ratio: true},
+	{name: "least/most a client", print: decimals},
+	{name: "p50", print: duration}, {name: "longest wait", print: duration},
 }
 
 // contend has the goroutines of all clients take one name in turn for d.

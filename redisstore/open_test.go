@@ -1,15 +1,7 @@
 package redisstore
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
-	"io"
-	"math/big"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -165,60 +157,4 @@ func TestTheUsersClientStaysOpenAndOursIsClosed(t *testing.T) {
 	if err := s.client.Ping(t.Context()).Err(); !errors.Is(err, redis.ErrClosed) {
 		t.Errorf("our client after Close: %v", err)
 	}
-}
-
-func TestATLSServerIsReachedByURL(t *testing.T) {
-	addr := testserver.SharedRedis(t)
-	cert := selfSigned(t)
-	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{cert}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	go func() { // ends with the listener, and each pair with its client
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				server, err := net.Dial("tcp", addr)
-				if err != nil {
-					return
-				}
-				defer server.Close()
-				go io.Copy(server, c)
-				io.Copy(c, server)
-			}()
-		}
-	}()
-	s, err := Open("rediss://"+l.Addr().String(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	if _, err := s.Ask(t.Context(), mutex("n")); !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "certificate") {
-		t.Errorf("a certificate that nobody vouches for: %v", err)
-	}
-	trusting, err := Open("rediss://"+l.Addr().String()+"?skip_verify=true", apart())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer trusting.Close()
-	mustHold(t, trusting, mutex("over TLS"))
-}
-
-func selfSigned(t *testing.T) tls.Certificate {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }

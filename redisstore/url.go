@@ -227,6 +227,9 @@ func (p *urlParts) rest(port string) (string, error) {
 	return "redis://host?" + p.query.Encode(), nil
 }
 
+// handshakeTime is how long one may take on the connections of a dialer.
+const handshakeTime = 5 * time.Second
+
 // overTLS speaks TLS on the connections of dial, if there is a config for it.
 func overTLS(dial dialer, config *tls.Config) dialer {
 	if config == nil {
@@ -242,6 +245,8 @@ func overTLS(dial dialer, config *tls.Config) dialer {
 			c.ServerName = host
 		}
 		secure := tls.Client(conn, c)
+		ctx, cancel := context.WithTimeout(ctx, handshakeTime) // a mailbox's has no end
+		defer cancel()
 		if err := secure.HandshakeContext(ctx); err != nil {
 			conn.Close()
 			return nil, err

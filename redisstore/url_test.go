@@ -197,7 +197,7 @@ func TestTheDialerOfTheOptionsMakesEachConnection(t *testing.T) {
 		"redis://" + c.primary.Addr:                                                    {c.primary.Addr},
 		"redis+sentinel://" + sentinel.Addr + "/primary":                               {c.primary.Addr, sentinel.Addr},
 		"redis+cluster://" + cluster[0].Addr:                                           {cluster[0].Addr, cluster[1].Addr, cluster[2].Addr},
-		"rediss://" + c.primary.Addr + "?skip_verify=true":                             {c.primary.Addr},
+		"rediss://" + c.primary.Addr + "?skip_verify=true&dial_timeout=300ms":          {c.primary.Addr},
 		"rediss+cluster://" + cluster[0].Addr + "?dialer_retries=1&dial_timeout=300ms": {cluster[0].Addr},
 	} {
 		var mu sync.Mutex

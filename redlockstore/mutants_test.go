@@ -15,6 +15,7 @@ func TestTheTestsCatchEachMutantOfRedlock(t *testing.T) {
 	const (
 		model     = "TestEveryNodeAnswersAsTheModel"
 		forgets   = "TestANodeThatWasRestartedOrWipedGrantsNothingUntilAllItGrantedIsOver"
+		majority  = "TestTheMajorityAnswersAsTheModel/3_nodes"
 		twoFrozen = "TestTwoNodesOfThreeThatAreFrozenAreUnavailableAndNothingIsLost"
 		from      = "TestALeaseCountsFromBeforeTheFirstNodeWasAsked"
 		overdue   = "TestARenewalThatIsToldAfterTheOldDeadlineIsALossAndMendsNothing"
@@ -36,6 +37,11 @@ func TestTheTestsCatchEachMutantOfRedlock(t *testing.T) {
 		{"nothing is mended", "TestAVoteThatANodeHasLostIsGivenBackByARenewal", "hold.go", "\tm.nodes = append(m.nodes, n)\n", ""},
 		{"a hint carries the number", "TestAHintNeverCarriesAToken", "watch.go", "return store.Hint{Name: name, ID: id}, p, ok", "return store.Hint{Name: name, ID: id, Token: p, N: 1}, p, ok"},
 		{"a node may grant as soon as it runs", forgets + "/restarted_with_an_old_record", "join.go", "old = n.s.maxTTL + time.Second - time.Duration(uptime)*time.Second", "old = 0 * time.Duration(uptime)"},
+		{"a try gives up the place of its claim", majority, "ask.go", "cl.Try = cl.Try && !placed // who", "_ = placed // who"},
+		{"who asks again goes to the end", majority, "claim.go", "} else if !cl.held && cl.place != 0 && now >= cl.place {", "} else if !cl.held && cl.place != 0 && now != 0 {"},
+		{"who asks again for a hold has shown its token", majority, "ask.go", `s.renew(ctx, []store.Hold{h}, "")[0]`, `s.renew(ctx, []store.Hold{h}, "shown")[0]`},
+		{"a release takes back only the hold", majority, "hold.go", `		older = "older"`, `		older = ""`},
+		{"what is in the way is over when the first hold is, places or not", majority, "tally.go", "if sure > 0 && !places {", "if sure > 0 && (!places || true) {"},
 		{"one server has two votes", "TestTwoClientsOfOneServerAreNotTwoNodes", "join.go", "\t\tif same {", "\t\tif same && false {"},
 	} {
 		all = append(all, broken(m.name, m.test, mutant.Edit{File: "redlockstore/" + m.file, Old: m.old, New: m.new}))
@@ -59,7 +65,7 @@ func TestTheTestsCatchEachMutantOfRedlock(t *testing.T) {
 	} {
 		all = append(all, inLua(t, m.name, m.test, m.file, m.old, m.new))
 	}
-	mutant.Catch(t, all, "HOLDFAST_TEST_PATIENCE=10s")
+	mutant.Catch(t, all, "HOLDFAST_TEST_PATIENCE=5s")
 }
 
 func broken(name, test string, edits ...mutant.Edit) mutant.Broken {

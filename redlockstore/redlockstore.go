@@ -226,6 +226,9 @@ func Open(rawURL string, o *Options) (*Store, error) {
 	return s, nil
 }
 
+// handshakeTime is how long one may take on the connections of a dialer.
+const handshakeTime = 5 * time.Second
+
 // overTLS dials and then speaks TLS, if that is asked for.
 func overTLS(dial func(context.Context, string, string) (net.Conn, error), with *tls.Config) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -234,6 +237,8 @@ func overTLS(dial func(context.Context, string, string) (net.Conn, error), with 
 			return conn, err
 		}
 		t := tls.Client(conn, with)
+		ctx, cancel := context.WithTimeout(ctx, handshakeTime) // a mailbox's has no end
+		defer cancel()
 		if err := t.HandshakeContext(ctx); err != nil {
 			conn.Close()
 			return nil, err

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -110,18 +111,43 @@ func start(t *testing.T) *records {
 	return readRecords(t, filepath.Join(dir, "runs.jsonl"))
 }
 
-func urls(t *testing.T) map[string]string {
-	return map[string]string{"memory": "mem:", "file": "file:" + t.TempDir(), "Redis": "redis://" + testserver.SharedRedis(t)}
+// provable are the stores that are proved on all seeds, in the order of the
+// table.
+var provable = []struct {
+	name string
+	url  func(*testing.T) string
+}{
+	{"memory", func(*testing.T) string { return "mem:" }},
+	{"file", func(t *testing.T) string { return "file:" + t.TempDir() }},
+	{"Redis", func(t *testing.T) string { return "redis://" + testserver.SharedRedis(t) }},
+	{"Redis Cluster of 3", onCluster},
+	{"Redis behind Sentinel, a replica confirms", behindSentinel},
+	{"Redlock on 3 nodes", func(t *testing.T) string { return onRedlock(t, 3, 0) }},
+	{"Redlock on 3 nodes, one dead", func(t *testing.T) string { return onRedlock(t, 3, 1) }},
+	{"Redlock on 5 nodes", func(t *testing.T) string { return onRedlock(t, 5, 0) }},
+}
+
+// urls starts the servers of the stores of which not all seeds have been run,
+// or of all that are named.
+func (r *records) urls(t *testing.T, named ...string) map[string]string {
+	all := map[string]string{}
+	for _, s := range provable {
+		_, runs, _, _ := r.sum(s.name, false)
+		if len(named) == 0 && runs < rightSeeds || slices.Contains(named, s.name) {
+			all[s.name] = s.url(t)
+		}
+	}
+	return all
 }
 
 // TestAllSeeds runs what has not been run yet, seed by seed, and writes the
 // figures into docs/proof.md after each.
 func TestAllSeeds(t *testing.T) {
 	r := start(t)
-	bin, urls := buildBroken(t), urls(t)
+	bin, urls := buildBroken(t), r.urls(t)
 	for seed := uint64(1); seed <= rightSeeds; seed++ {
-		for _, s := range []string{"memory", "file", "Redis"} {
-			r.right(t, s, urls[s], bin, seed)
+		for _, s := range provable {
+			r.right(t, s.name, urls[s.name], bin, seed)
 		}
 		for _, b := range brokenLocks {
 			if seed <= brokenSeeds {
@@ -136,7 +162,8 @@ func TestAllSeeds(t *testing.T) {
 // TestAllGrants goes on until each store on which processes can fight has had
 // so many grants that were waited for, and writes the figures after each run.
 func TestAllGrants(t *testing.T) {
-	r, urls := start(t), urls(t)
+	r := start(t)
+	urls := r.urls(t, "file", "Redis")
 	least, err := strconv.Atoi(os.Getenv("HOLDFAST_PROVE_GRANTS"))
 	if err != nil {
 		t.Fatalf("HOLDFAST_PROVE_GRANTS: %v", err)
@@ -150,6 +177,18 @@ func TestAllGrants(t *testing.T) {
 			r.write(t)
 		}
 	}
+}
+
+// Eight processes on one name of a majority, for a minute, under another seed
+// each time.
+func TestAllOnOneName(t *testing.T) {
+	o := options(onRedlock(t, 3, 0), uint64(rand.Uint32()))
+	if s := os.Getenv("HOLDFAST_TEST_SEED"); s != "" {
+		o.Seed, _ = strconv.ParseUint(s, 10, 64)
+	}
+	t.Logf("HOLDFAST_TEST_SEED=%d", o.Seed)
+	o.For, o.Processes, o.Names, o.Mode = time.Minute, 8, 1, "mutex"
+	proved(t, o)
 }
 
 func (r *records) dense(t *testing.T, name, url string, seed uint64) {
@@ -250,9 +289,9 @@ func (r *records) write(t *testing.T) {
 			b.WriteString("\nDense:\n")
 		}
 		b.WriteString("\n| store | runs | proved | grants | of them waited for | handed over in a process | losses told | late uses refused by the fence | faults |\n|---|---|---|---|---|---|---|---|---|\n")
-		for _, s := range []string{"memory", "file", "Redis"} {
-			if sum, runs, proved, faults := r.sum(s, dense); runs > 0 {
-				fmt.Fprintf(&b, "| %s | %d | %d | %d | %d | %d | %d | %d | %d |\n", s, runs, proved, sum.Grants, sum.Waits, sum.Handed, sum.Losses, sum.Caught, faults)
+		for _, s := range provable {
+			if sum, runs, proved, faults := r.sum(s.name, dense); runs > 0 {
+				fmt.Fprintf(&b, "| %s | %d | %d | %d | %d | %d | %d | %d | %d |\n", s.name, runs, proved, sum.Grants, sum.Waits, sum.Handed, sum.Losses, sum.Caught, faults)
 			}
 		}
 	}

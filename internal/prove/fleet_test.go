@@ -24,13 +24,23 @@ func addrs(servers []*testserver.Server) string {
 // A cluster tells its clients of addresses that no URL has: they are dialled
 // through the processes' own proxies too, or the run would fail.
 func TestTheRedisStoreIsProvedOnAClusterOfThree(t *testing.T) {
-	proved(t, options("redis+cluster://"+testserver.RedisCluster(t, 3)[0].Addr, 1))
+	proved(t, options(onCluster(t), 1))
+}
+
+func onCluster(t *testing.T) (url string) {
+	t.Helper()
+	return "redis+cluster://" + testserver.RedisCluster(t, 3)[0].Addr
 }
 
 func TestTheRedisStoreIsProvedBehindSentinelWithAReplicaThatConfirms(t *testing.T) {
+	proved(t, options(behindSentinel(t), 1))
+}
+
+func behindSentinel(t *testing.T) (url string) {
+	t.Helper()
 	primary := testserver.Redis(t, "--repl-diskless-sync-delay", "0")
 	testserver.RedisReplica(t, primary)
-	proved(t, options("redis+sentinel://"+addrs(testserver.RedisSentinels(t, primary, 3))+"/primary?replicas=1", 1))
+	return "redis+sentinel://" + addrs(testserver.RedisSentinels(t, primary, 3)) + "/primary?replicas=1"
 }
 
 // comes waits for what must come to be.

@@ -36,13 +36,19 @@ func redlock(t *testing.T, n int) ([]*testserver.Server, string) {
 func TestTheRedlockStoreIsProved(t *testing.T) {
 	for name, c := range map[string]struct{ nodes, dead int }{"3_nodes": {3, 0}, "3_nodes_one_dead": {3, 1}, "5_nodes": {5, 0}} {
 		t.Run(name, func(t *testing.T) {
-			servers, url := redlock(t, c.nodes)
-			for _, s := range servers[:c.dead] {
-				s.Kill()
-			}
-			proved(t, options(url, 1))
+			proved(t, options(onRedlock(t, c.nodes, c.dead), 1))
 		})
 	}
+}
+
+// onRedlock is the URL of nodes of which some are dead.
+func onRedlock(t *testing.T, nodes, dead int) (url string) {
+	t.Helper()
+	servers, url := redlock(t, nodes)
+	for _, s := range servers[:dead] {
+		s.Kill()
+	}
+	return url
 }
 
 // One node of three that is frozen, comes back from its death with nothing, or

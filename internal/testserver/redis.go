@@ -167,17 +167,23 @@ func RedisSentinels(t testing.TB, primary *Server, n int) []*Server {
 		all = append(all, redisSentinel(t, primary, n/2+1))
 	}
 	for _, s := range all {
-		s.until("Sentinel knows the replica", func() bool {
-			return strings.Contains(s.redisDo("SENTINEL REPLICAS primary"), "slave")
-		})
-		s.until("the Sentinels know of each other", func() bool {
-			return strings.Count(s.redisDo("SENTINEL SENTINELS primary"), "\nrunid\r\n") == n-1
-		})
+		knows(s, n)
 	}
 	return all
 }
 
-func redisSentinel(t testing.TB, primary *Server, quorum int) *Server {
+// knows waits until a Sentinel knows the replica and the others of n.
+func knows(s *Server, n int) {
+	s.tb.Helper()
+	s.until("Sentinel knows the replica", func() bool {
+		return strings.Contains(s.redisDo("SENTINEL REPLICAS primary"), "slave")
+	})
+	s.until("the Sentinels know of each other", func() bool {
+		return strings.Count(s.redisDo("SENTINEL SENTINELS primary"), "\nrunid\r\n") == n-1
+	})
+}
+
+func redisSentinel(t testing.TB, primary *Server, quorum int, args ...string) *Server {
 	t.Helper()
 	dir := t.TempDir()
 	host, port, _ := net.SplitHostPort(primary.Addr)
@@ -188,7 +194,7 @@ func redisSentinel(t testing.TB, primary *Server, quorum int) *Server {
 		if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 			return nil, err
 		}
-		return redisServer(t, dir, own, conf, "--sentinel")
+		return redisServer(t, dir, own, append([]string{conf, "--sentinel"}, args...)...)
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,131 @@
+package redisstore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Where the URL says rediss all goes over TLS, and the server's certificate is
+// checked: by a process of its own, as what it trusts is read once.
+func TestOverTLSTheServersCertificateIsChecked(t *testing.T) {
+	if urls := os.Getenv("HOLDFAST_TEST_TLS"); urls != "" {
+		for u := range strings.FieldsSeq(urls) {
+			url, instead, _ := strings.Cut(u, "=")
+			overTLSAll(t, url, instead)
+		}
+		return
+	}
+	t.Parallel()
+	cert := testserver.NewCertificate(t)
+	c := newCouple(t)
+	primary := testserver.RedisTLS(t, cert, c.primary)
+	var members, instead []string
+	for _, s := range testserver.RedisCluster(t, 3) {
+		addr := testserver.RedisTLS(t, cert, s)
+		members, instead = append(members, addr), append(instead, s.Addr+">"+addr)
+	}
+	// Cluster and Sentinel tell addresses without TLS: the dialer knows better.
+	sentinel := testserver.RedisSentinelTLS(t, cert, c.primary)
+	urls := []string{
+		"rediss://" + primary + "=",
+		"rediss+cluster://" + strings.Join(members, ",") + "=" + strings.Join(instead, ","),
+		"rediss+sentinel://" + sentinel + "/primary=" + c.primary.Addr + ">" + primary,
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.timeout=30s")
+	cmd.Env = append(os.Environ(), "HOLDFAST_TEST_TLS="+strings.Join(urls, " "), "SSL_CERT_FILE="+cert.File)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("who trusts the certificate: %v\n%s", err, out)
+	}
+	// This process does not.
+	url := "rediss://" + primary + "?dial_timeout=10s"
+	s := openAt(t, url)
+	defer s.Close()
+	if _, err := s.Ask(t.Context(), mutex("n")); err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("who does not trust the certificate: %v", err)
+	}
+	blind := openAt(t, url+"&skip_verify=true")
+	defer blind.Close()
+	mustHold(t, blind, mutex("n"))
+}
+
+// overTLSAll locks, is woken and looks at the server by way of the URL.
+func overTLSAll(t *testing.T, url, instead string) {
+	t.Helper()
+	secure := map[string]string{}
+	for pair := range strings.SplitSeq(instead, ",") {
+		from, to, _ := strings.Cut(pair, ">")
+		secure[from] = to
+	}
+	s, err := Open(url, &Options{Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, cmp.Or(secure[addr], addr))
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	hints := make(chan store.Hint, 100)
+	until(t, url+": a mailbox is open", func() bool {
+		err = s.Watch(t.Context(), me, func(h store.Hint) { hints <- h })
+		return err == nil
+	})
+	for i := range 6 {
+		h, w := mustHold(t, s, mutex(fmt.Sprint("n", i))), mutex(fmt.Sprint("n", i))
+		if a := mustAsk(t, s, w); a.Granted {
+			t.Errorf("%s: two hold", url)
+		}
+		if err := s.Release(t.Context(), h); err != nil {
+			t.Error(err)
+		}
+		for woken := false; !woken; {
+			select {
+			case h := <-hints:
+				woken = h.ID == w.ID
+			case <-time.After(patience):
+				t.Fatalf("%s: no hint", url)
+			}
+		}
+		if err := s.Release(t.Context(), store.Hold{Name: w.Name, ID: w.ID}); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, f := range s.Check(t.Context()) {
+		if f.Level() == store.LevelFailure {
+			t.Errorf("%s: %+v", url, f)
+		}
+	}
+}
+
+// A server that takes connections and says nothing, as one without TLS may.
+func TestAHandshakeThatHangsIsGivenUp(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	s, err := Open("rediss://"+l.Addr().String(), &Options{Dialer: new(net.Dialer).DialContext})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	watched := make(chan error, 1)
+	go func() { watched <- s.Watch(t.Context(), me, func(store.Hint) {}) }()
+	select {
+	case err := <-watched:
+		if err == nil {
+			t.Error("a mailbox is open where nobody answers")
+		}
+	case <-time.After(patience):
+		t.Error("a mailbox is waited for without end")
+	}
+}
