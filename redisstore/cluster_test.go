@@ -28,6 +28,7 @@ func clusterClient(t testing.TB, servers []*testserver.Server) *redis.ClusterCli
 }
 
 func TestOnAClusterTheWholeContractHolds(t *testing.T) {
+	t.Parallel()
 	servers := testserver.RedisCluster(t, 3)
 	client := clusterClient(t, servers)
 	storetest.Run(t, func(t *testing.T) store.Store { return storeOn(t, client, nil) })

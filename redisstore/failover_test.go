@@ -189,6 +189,7 @@ func openAt(t testing.TB, url string) *Store {
 }
 
 func TestBehindSentinelTheWholeContractHoldsWithReplicasThatConfirm(t *testing.T) {
+	t.Parallel()
 	_, url, _ := sentinels(t)
 	storetest.Run(t, func(t *testing.T) store.Store {
 		s := openAt(t, url+"?replicas=1&read_timeout=1m")

@@ -9,6 +9,7 @@ import (
 // The store with one thing wrong that only replicas, clusters and fail-overs
 // show fails a test. What the rule itself is comes out in storetest.
 func TestTheTestsCatchEachMutantOfTheFleet(t *testing.T) {
+	t.Parallel()
 	const (
 		confirm, script, watch, pipe = "redisstore/confirm.go", "redisstore/script.go", "redisstore/watch.go", "redisstore/pipe.go"
 		tooFew                       = "TestNothingIsToldAsOursThatTooFewReplicasConfirm"

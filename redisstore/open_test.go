@@ -13,6 +13,7 @@ import (
 )
 
 func TestNoErrorShowsThePassword(t *testing.T) {
+	t.Parallel()
 	server := testserver.Redis(t)
 	good := user(t, server, "locks", append(rights(t), "+select")...)
 	mustHold(t, storeOn(t, good, nil), mutex("the password is right"))

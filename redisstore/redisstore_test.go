@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"flag"
 	"os"
 	"testing"
 	"time"
@@ -14,7 +15,10 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(testserver.Main{M: m}) }
+func TestMain(m *testing.M) {
+	flag.Set("test.parallel", "10") // most of them wait most of the time
+	goleak.VerifyTestMain(testserver.Main{M: m})
+}
 
 // clientOf returns a client of the server at addr, closed when the test ends.
 func clientOf(t testing.TB, addr string, edit ...func(*redis.Options)) *redis.Client {
@@ -80,6 +84,7 @@ func TestStore(t *testing.T) {
 }
 
 func TestDifferential(t *testing.T) {
+	t.Parallel()
 	storetest.Differential(t, storetest.Clocked{
 		Open: func(t *testing.T, clock func() queue.Time) func() store.Store {
 			client := clientOf(t, testserver.Redis(t).Addr)

@@ -64,6 +64,7 @@ func denials(t *testing.T, server *testserver.Server) (all []string) {
 }
 
 func TestTheRightsThatAreListedSuffice(t *testing.T) {
+	t.Parallel()
 	server := testserver.Redis(t)
 	client := user(t, server, "locks", rights(t)...)
 	t.Run("store", func(t *testing.T) {

@@ -67,6 +67,7 @@ func TestAMailboxIsOpenedAgainAfterABreakAndTellsThatHintsMayBeMissing(t *testin
 }
 
 func TestASilentMailboxStaysOpenAndOneThatHangsIsOpenedAgain(t *testing.T) {
+	t.Parallel()
 	for _, protocol := range []int{2, 3} {
 		server := testserver.Redis(t)
 		p := newProxy(t, server.Addr)

@@ -131,6 +131,7 @@ func rights(t *testing.T) (all []any) {
 }
 
 func TestTheRightsThatAreListedSuffice(t *testing.T) {
+	t.Parallel()
 	var clients []*redis.Client
 	var admins []*redis.Client
 	for range 3 {

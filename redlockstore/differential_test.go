@@ -236,6 +236,7 @@ func (d *whole) askAgain(o *owning, a store.Answer, err error) {
 		d.fail("asked again for what it holds with %d: %+v, %v, the model answers %c", o.token, a, err, want)
 	}
 	if want != '1' {
+		d.seen["ask lost"]++
 		d.lost(o, err)
 	}
 }

@@ -74,6 +74,7 @@ func free(t *testing.T, s *Store, name string) {
 // Two good nodes and one that takes connections nowhere: everything goes, and
 // nobody stalls for it, as it is dialled in the background alone.
 func TestTwoGoodNodesAndADeadOneKeepEveryPromise(t *testing.T) {
+	t.Parallel()
 	var dials atomic.Int32
 	over := make(chan struct{})
 	dead := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -103,6 +104,7 @@ func TestTwoGoodNodesAndADeadOneKeepEveryPromise(t *testing.T) {
 }
 
 func TestOneNodeThatIsFrozenHoldsUpNobodyAndIsJoinedAgain(t *testing.T) {
+	t.Parallel()
 	servers, s := nodes(t, 3, Options{Timeout: 10 * time.Second}) // the machine is loaded
 	held := mustHold(t, s, mutex("held"))
 	servers[1].Freeze()
@@ -128,7 +130,8 @@ func TestOneNodeThatIsFrozenHoldsUpNobodyAndIsJoinedAgain(t *testing.T) {
 }
 
 func TestTwoNodesOfThreeThatAreFrozenAreUnavailableAndNothingIsLost(t *testing.T) {
-	servers, s := nodes(t, 3, Options{Timeout: 400 * time.Millisecond})
+	t.Parallel()
+	servers, s := nodes(t, 3, Options{Timeout: 1500 * time.Millisecond})
 	held := mustHold(t, s, mutex("held"))
 	free(t, s, "x") // so that there is a newest token, and what arrives late is accepted
 	servers[0].Freeze()
@@ -224,6 +227,7 @@ func TestANodeThatWasRestartedOrWipedGrantsNothingUntilAllItGrantedIsOver(t *tes
 }
 
 func TestTooFewNodesThatMayGrantIsAnErrorThatTellsTheSeconds(t *testing.T) {
+	t.Parallel()
 	var addrs []string
 	for range 3 {
 		addrs = append(addrs, testserver.Redis(t).Addr)
@@ -267,6 +271,7 @@ func TestTooFewNodesThatMayGrantIsAnErrorThatTellsTheSeconds(t *testing.T) {
 }
 
 func TestFlushedScriptsOfANodeThatHasNotForgottenAreLoadedAgain(t *testing.T) {
+	t.Parallel()
 	servers, s := nodes(t, 3, Options{MaxTTL: time.Second})
 	time.Sleep(2100 * time.Millisecond) // they are up for long enough then
 	c := mutex("x")
@@ -306,6 +311,7 @@ func TestAMajorityOfErrorsIsThatErrorAndNotHeld(t *testing.T) {
 }
 
 func TestAGrantSlowerThanItsTTLIsNoneAndIsGivenBack(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{1, 3} {
 		servers, s := nodes(t, n, Options{Timeout: patience})
 		free(t, s, "x") // so that there is a newest token

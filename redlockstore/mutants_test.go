@@ -12,6 +12,7 @@ import (
 // found out in TestTheProtocolWithOneLineWrongIsFound; here it is that the
 // scripts and the client are as it says.
 func TestTheTestsCatchEachMutantOfRedlock(t *testing.T) {
+	t.Parallel()
 	const (
 		model     = "TestEveryNodeAnswersAsTheModel"
 		forgets   = "TestANodeThatWasRestartedOrWipedGrantsNothingUntilAllItGrantedIsOver"

@@ -21,6 +21,7 @@ import (
 // clock: the same answers, the same stored entries to the last field, the same
 // hints.
 func TestEveryNodeAnswersAsTheModel(t *testing.T) {
+	t.Parallel()
 	seed, steps := uint64(rand.Uint32()), 12_000
 	if s := os.Getenv("HOLDFAST_TEST_SEED"); s != "" {
 		seed, _ = strconv.ParseUint(s, 10, 64)
