@@ -90,7 +90,7 @@ type owning struct {
 	own   int64 // the token in the model, 0 if there is none
 	token int64 // the store's
 	n     int
-	left  bool // it was released, which is an id's last
+	left  bool // it was released or told of a loss, which is an id's last
 }
 
 // A remembered says what the store had of the claim before an operation.
@@ -105,12 +105,12 @@ func (d *whole) begin(name string) {
 
 func (d *whole) step() {
 	d.now += int64(d.rng.IntN(400_000)) - 20_000 // sometimes back
-	if d.rng.IntN(8) == 0 {
-		d.now += int64(d.rng.IntN(12_000_000))
+	if d.rng.IntN(6) == 0 {
+		d.now += int64(d.rng.IntN(25_000_000))
 	}
-	kind := d.rng.IntN(20)
+	kind := d.rng.IntN(22)
 	o := d.owners[d.rng.IntN(len(d.owners))]
-	if i := slices.IndexFunc(d.owners, func(o *owning) bool { return o.token != 0 }); kind >= 9 && i >= 0 && d.rng.IntN(3) > 0 {
+	if i := slices.IndexFunc(d.owners, func(o *owning) bool { return o.token != 0 }); (kind < 2 || kind >= 11) && i >= 0 && d.rng.IntN(3) > 0 {
 		o = d.owners[i] // what is about a hold is mostly about one
 	}
 	var was remembered
@@ -118,16 +118,16 @@ func (d *whole) step() {
 		was = remembered{true, cl.held, cl.place != 0}
 	}
 	switch {
-	case kind < 9 && o.left:
+	case kind < 11 && o.left:
 		*o = owning{s: o.s, id: me.NewID()}
 		d.ask(o, remembered{})
-	case kind < 9:
+	case kind < 11:
 		d.ask(o, was)
-	case kind < 13:
+	case kind < 15:
 		d.renew(o, was)
-	case kind < 18:
+	case kind < 20:
 		d.release(o, was)
-	case kind < 19:
+	case kind < 21:
 		d.breaks(o)
 	default: // somebody new
 		*o = owning{s: o.s, id: me.NewID()}
@@ -214,6 +214,7 @@ func (d *whole) ask(o *owning, had remembered) {
 		d.seen[what+"refused"]++
 	case want == 'L' && got == "lost", want == 'M' && got == "mismatch":
 		d.model.release(d.now, o.id, o.p, 0, true, false)
+		o.left = got == "lost"
 		d.seen["ask "+got]++
 	default:
 		d.fail("the store answers %+v, %v, the model %c, of %+v", a, err, want, was)
@@ -248,7 +249,7 @@ func (d *whole) lost(o *owning, err error) {
 	if !errors.As(err, &broken) || broken.Reason == "" {
 		d.model.release(d.now, o.id, o.own, 0, true, false)
 	}
-	o.token, o.own = 0, 0
+	o.token, o.own, o.left = 0, 0, true
 }
 
 // refused compares who is said to be in the way, and for how long.
