@@ -26,8 +26,11 @@ func command(ctx context.Context, s setup) error {
 	}
 	defer os.RemoveAll(dir)
 	holdfast := filepath.Join(dir, "holdfast")
-	if err := buildCommand(ctx, holdfast); err != nil {
-		return err
+	lean := filepath.Join(dir, "holdfast-lean")
+	for program, tags := range map[string]string{holdfast: "", lean: "holdfast_lean"} {
+		if err := buildCommand(ctx, program, tags); err != nil {
+			return err
+		}
 	}
 	store := "file:" + filepath.Join(dir, "store")
 	program := func(name string, argv ...string) runner {
@@ -47,6 +50,7 @@ func command(ctx context.Context, s setup) error {
 	}
 	runners := []runner{
 		program("holdfast run x -- true", holdfast, "run", "x", "--", "true"),
+		program("the same, holdfast_lean", lean, "run", "x", "--", "true"),
 		program("true", "true"),
 	}
 	for _, other := range [][]string{{"flock", filepath.Join(dir, "lock"), "true"}, {"timeout", "5", "true"}} {
@@ -62,16 +66,17 @@ func command(ctx context.Context, s setup) error {
 	if err := commandMemory(ctx, s, holdfast, store); err != nil {
 		return err
 	}
-	return commandInit(ctx, s, holdfast)
+	return commandInit(ctx, s, holdfast, store)
 }
 
-// buildCommand builds the command from the source that this program is of.
-func buildCommand(ctx context.Context, to string) error {
+// buildCommand builds the command from the source that this program is of, with
+// the build tags.
+func buildCommand(ctx context.Context, to, tags string) error {
 	source, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/holdfast-go/holdfast").Output()
 	if err != nil {
 		return fmt.Errorf("find the module of the command: %w", err)
 	}
-	build := exec.CommandContext(ctx, "go", "build", "-o", to, "./cmd/holdfast")
+	build := exec.CommandContext(ctx, "go", "build", "-tags", tags, "-o", to, "./cmd/holdfast")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0") // or the dynamic linker adds a fifth
 	build.Dir = strings.TrimSpace(string(source))
 	if out, err := build.CombinedOutput(); err != nil {
@@ -144,45 +149,59 @@ func rollup(pid int) (resident, private int, err error) {
 	return resident, private, err
 }
 
-// commandInit tells what the packages of the command do before main.
-func commandInit(ctx context.Context, s setup, holdfast string) error {
-	times := map[string][]float64{}
-	var totals []float64
+// commandInit tells what the packages of the command do before main: in the front
+// of `run`, which needs few of them, and in the engine, which has all.
+func commandInit(ctx context.Context, s setup, holdfast, store string) error {
+	names := [2]string{"front", "engine"}
+	var times [2]map[string][]float64
+	var totals [2][]float64
+	for i := range times {
+		times[i] = map[string][]float64{}
+	}
 	for range s.rounds {
-		cmd := exec.CommandContext(ctx, holdfast, "version")
-		cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")
+		cmd := exec.CommandContext(ctx, holdfast, "run", "x", "--", "true")
+		cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1", "HOLDFAST_STORE="+store)
 		var trace strings.Builder
 		cmd.Stderr = &trace
 		if err := cmd.Run(); err != nil {
 			return err
 		}
-		total := 0.0
+		process, first := -1, ""
 		for line := range strings.Lines(trace.String()) {
 			// init PACKAGE @AT ms, TOOK ms clock, BYTES bytes, ALLOCS allocs
-			if f := strings.Fields(line); len(f) > 5 && f[0] == "init" {
-				took, err := strconv.ParseFloat(f[4], 64)
-				if err != nil {
-					return fmt.Errorf("read %q: %w", line, err)
-				}
-				ns := took * float64(time.Millisecond)
-				times[f[1]] = append(times[f[1]], ns)
-				total += ns
+			f := strings.Fields(line)
+			if len(f) < 6 || f[0] != "init" {
+				continue
 			}
+			if first = cmp.Or(first, f[1]); f[1] == first { // all begin with the same
+				if process++; process >= len(names) {
+					return errors.New("more than two processes tell of their initialisation")
+				}
+				totals[process] = append(totals[process], 0)
+			}
+			took, err := strconv.ParseFloat(f[4], 64)
+			if err != nil {
+				return fmt.Errorf("read %q: %w", line, err)
+			}
+			ns := took * float64(time.Millisecond)
+			times[process][f[1]] = append(times[process][f[1]], ns)
+			totals[process][len(totals[process])-1] += ns
 		}
-		totals = append(totals, total)
 	}
 	type took struct {
 		name string
 		ns   float64
 	}
-	var each []took
-	for name, ns := range times {
-		each = append(each, took{name, median(ns)})
-	}
-	slices.SortFunc(each, func(a, b took) int { return cmp.Compare(b.ns, a.ns) })
-	fmt.Fprintf(s.out, "\nThe command: package initialisation, each process: %s, of which\n", duration(median(totals)))
-	for _, p := range each[:min(5, len(each))] {
-		fmt.Fprintf(s.out, "  %s  %s\n", duration(p.ns), p.name)
+	for i, name := range names {
+		var each []took
+		for name, ns := range times[i] {
+			each = append(each, took{name, median(ns)})
+		}
+		slices.SortFunc(each, func(a, b took) int { return cmp.Compare(b.ns, a.ns) })
+		fmt.Fprintf(s.out, "\nThe command: package initialisation of the %s: %s, of which\n", name, duration(median(totals[i])))
+		for _, p := range each[:min(5, len(each))] {
+			fmt.Fprintf(s.out, "  %s  %s\n", duration(p.ns), p.name)
+		}
 	}
 	return nil
 }

@@ -5,20 +5,21 @@ import (
 	"errors"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/front"
 )
 
 // The exit codes, besides the command's own and 128+N where a signal ended it.
 // docs/operate.md tells operators what to do about each.
 const (
-	exitUsage       = 64  // a mistake of the caller
-	exitUnavailable = 69  // the store did not answer, or what happened is unclear
-	exitInternal    = 70  // a mistake of ours, or stored state that is unusable
-	exitHeld        = 75  // not obtained: somebody else has it
-	exitLost        = 76  // lost while the command ran
-	exitDenied      = 77  // the store refuses this user
-	exitTimeout     = 124 // the command ran past --at-most-for
-	exitCannotRun   = 126 // the command was found but cannot be run
-	exitNotFound    = 127 // there is no such command
+	exitUsage       = 64                 // a mistake of the caller
+	exitUnavailable = 69                 // the store did not answer, or what happened is unclear
+	exitInternal    = front.ExitInternal // 70: a mistake of ours, or stored state that is unusable
+	exitHeld        = 75                 // not obtained: somebody else has it
+	exitLost        = front.ExitLost     // 76: lost while the command ran
+	exitDenied      = 77                 // the store refuses this user
+	exitTimeout     = 124                // the command ran past --at-most-for
+	exitCannotRun   = 126                // the command was found but cannot be run
+	exitNotFound    = 127                // there is no such command
 )
 
 // codes has the exit code of every error of package holdfast. The first that

@@ -16,10 +16,7 @@ import (
 
 // Where there are no process groups the command can only be killed, not asked
 // to end. Ctrl-C reaches it by the console. None of this was ever run.
-var (
-	givesUp   = []os.Signal{os.Interrupt}
-	forwarded []os.Signal
-)
+var givesUp = []os.Signal{os.Interrupt}
 
 type group struct {
 	cmd     *exec.Cmd
@@ -66,7 +63,7 @@ func (e event) code() int         { return e.status }
 func codeOfSignal(os.Signal) int  { return 130 } // Ctrl-C is the only one
 
 // There is one process: nobody kills the command when that is stopped.
-func enter([]string)                         {}
+func enter()                                 {}
 func needFront()                             {}
 func frontPID() int                          { return os.Getpid() }
 func announce(store.Store, *holdfast.Leases) {}

@@ -10,19 +10,15 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/front"
 	"github.com/holdfast-go/holdfast/filestore"
-	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/pgstore"
 	"github.com/holdfast-go/holdfast/store"
 	"golang.org/x/sys/unix"
 )
 
-// givesUp are the signals that end the waiting for the lock; SIGKILL stands for
-// the end of our front. The command gets these and forwarded, once it runs.
-var (
-	givesUp   = []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGKILL}
-	forwarded = []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2}
-)
+// givesUp are the signals that end the waiting for the lock.
+var givesUp = front.GivesUp
 
 // A group is the command that runs, with its process group.
 type group struct {
@@ -46,17 +42,17 @@ type event struct {
 // runs.
 func start(path string, argv, env []string) (*group, error) {
 	g := &group{changed: make(chan os.Signal, 1)}
-	adoptOrphans()
+	front.AdoptOrphans()
 	signal.Notify(g.changed, syscall.SIGCHLD)
 	attr := commandAttr()
 	attr.Setpgid = true
 	terminal := byte(0)
-	tty := openTerminal()
-	if isTerminal(0) && isTerminal(1) {
-		terminal = wantsTerminal
-		if tty.foreground(frontGroup()) {
-			terminal |= hasTerminal
-			attr.Foreground, attr.Ctty = true, tty.fd
+	tty := front.OpenTerminal()
+	if front.IsTerminal(0) && front.IsTerminal(1) {
+		terminal = front.WantsTerminal
+		if tty.Foreground(front.Above.Group()) {
+			terminal |= front.HasTerminal
+			attr.Foreground, attr.Ctty = true, tty.FD
 		}
 	}
 	var pid int
@@ -64,22 +60,21 @@ func start(path string, argv, env []string) (*group, error) {
 	fork := func() {
 		pid, err = syscall.ForkExec(path, argv, &syscall.ProcAttr{Env: env, Files: []uintptr{0, 1, 2}, Sys: attr})
 	}
-	if above.ignored[syscall.SIGTTOU] {
+	if front.Above.Ignored[syscall.SIGTTOU] {
 		fork()
 	} else {
-		withDefault(syscall.SIGTTOU, fork) // what we ignore the command would ignore
+		front.WithDefault(syscall.SIGTTOU, fork) // what we ignore the command would ignore
 	}
 	signal.Ignore(syscall.SIGTTOU)
 	if err != nil {
 		if attr.Foreground {
-			tty.take(frontGroup(), false) // the child may have come that far
+			tty.Take(front.Above.Group(), false) // the child may have come that far
 		}
 		return nil, err
 	}
 	g.pgid = pid
-	above.board.group.Store(int64(pid))
-	above.tell(message{what: started, code: terminal}, -1)
-	letGo()
+	front.Above.Started(pid, terminal)
+	front.LetGo()
 	return g, nil
 }
 
@@ -96,7 +91,7 @@ func (g *group) reap() (events []event) {
 			return events
 		case pid == g.pgid:
 			if status.Signaled() {
-				above.killer = status.Signal()
+				front.Above.Killer = status.Signal()
 			}
 			events = append(events, event{status, !status.Stopped()})
 		}
@@ -105,7 +100,7 @@ func (g *group) reap() (events []event) {
 
 // stopped deals with a command that was stopped.
 func (g *group) stopped(e event) {
-	above.tell(message{what: stopped, signal: byte(e.status.StopSignal())}, -1)
+	front.Above.Stopped(e.status.StopSignal())
 }
 
 // signal sends the signal to the whole group, and lets a stopped command act on
@@ -132,7 +127,7 @@ func (g *group) kill()      { g.signal(syscall.SIGKILL) }
 // the goroutine of the supervisor, that they are reaped.
 func (g *group) killAll() {
 	g.kill()
-	for _, pid := range children() {
+	for _, pid := range front.Children() {
 		unix.Kill(pid, syscall.SIGKILL)
 	}
 }
@@ -142,7 +137,7 @@ func (g *group) killAll() {
 func (g *group) gone() bool {
 	if !g.empty && errors.Is(unix.Kill(-g.pgid, 0), syscall.ESRCH) {
 		g.empty = true
-		above.board.group.Store(0)
+		front.Above.Gone()
 	}
 	return g.empty
 }
@@ -159,7 +154,7 @@ func (e event) code() int {
 }
 
 // signals are what the front passes on.
-func signals() <-chan os.Signal { return above.signals }
+func signals() <-chan os.Signal { return front.Above.Signals }
 
 // announce tells the front that the leases are ours. What shows others that we
 // live is given to it to keep: if we are killed the name must not be had before
@@ -168,10 +163,10 @@ func announce(s store.Store, leases *holdfast.Leases) {
 	if f, err := presence(s, leases); err == nil && f != nil {
 		defer f.Close()
 		raw, _ := f.SyscallConn()
-		raw.Control(func(fd uintptr) { above.tell(message{what: holds}, int(fd)) })
+		raw.Control(func(fd uintptr) { front.Above.Holds(int(fd)) })
 		return
 	}
-	above.tell(message{what: holds}, -1)
+	front.Above.Holds(-1)
 }
 
 // presence is what shows others that we live; nil where there is no such thing.
@@ -192,12 +187,31 @@ func presence(s store.Store, leases *holdfast.Leases) (*os.File, error) {
 // armFront has the front kill all in d unless it is armed anew; endless says
 // that the lock does not run out soon after. disarmFront is for when nothing is
 // left to kill.
-func armFront(d time.Duration, endless bool) {
-	above.board.endless.Store(endless)
-	above.board.deadline.Store(int64(clock.Boot() + d))
+func armFront(d time.Duration, endless bool) { front.Above.Arm(d, endless) }
+func disarmFront()                           { front.Above.Disarm() }
+
+// frontPID is the process that others see.
+func frontPID() int { return front.Above.PID() }
+
+// enter is the first thing that main does.
+func enter() {
+	if err := front.Open(); err != nil {
+		tell("%v", err)
+		os.Exit(exitInternal)
+	}
 }
 
-func disarmFront() { above.board.deadline.Store(0) }
+// needFront makes us the front, and does not return, unless we have one. Most
+// often we have been it before main, see package front.
+func needFront() { front.Need() }
+
+// quit ends the program with the code.
+func quit(code int) {
+	if front.Above != nil {
+		front.Above.Ended(code)
+	}
+	os.Exit(code)
+}
 
 // codeOfSignal is the exit code of one who ends because of the signal.
 func codeOfSignal(sig os.Signal) int { return 128 + int(sig.(syscall.Signal)) }

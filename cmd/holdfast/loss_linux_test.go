@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/front"
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/testserver"
 )
@@ -199,7 +200,7 @@ func TestAfterTheDeadlineTheCommandIsOnlyKilled(t *testing.T) {
 			}
 			var status syscall.WaitStatus
 			wait := func() {
-				if err := retry(func() error { _, err := syscall.Wait4(pid, &status, syscall.WUNTRACED, nil); return err }); err != nil {
+				if err := front.Retry(func() error { _, err := syscall.Wait4(pid, &status, syscall.WUNTRACED, nil); return err }); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -22,7 +22,7 @@ import (
 func init() { runtime.LockOSThread() }
 
 func main() {
-	enter(os.Args[1:])
+	enter()
 	logging.Disable() // go-redis writes each attempt to stderr; the errors tell enough
 	quit(execute(os.Args[1:]))
 }

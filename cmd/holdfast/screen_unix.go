@@ -6,6 +6,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/front"
 )
 
 // A screen is the terminal that stderr is, if it is the one of our session and
@@ -15,7 +17,7 @@ type screen struct{ fd int }
 // openScreen returns nil if there is none.
 func openScreen() *screen {
 	s := &screen{int(os.Stderr.Fd())}
-	if term := os.Getenv("TERM"); term == "" || term == "dumb" || !isTerminal(s.fd) {
+	if term := os.Getenv("TERM"); term == "" || term == "dumb" || !front.IsTerminal(s.fd) {
 		return nil
 	}
 	return s
@@ -32,6 +34,6 @@ func (s *screen) columns() int {
 
 // foreground reports whether the job that we are has the terminal.
 func (s *screen) foreground() bool {
-	t := terminal{fd: s.fd}
-	return t.foreground(frontGroup())
+	t := front.Terminal{FD: s.fd}
+	return t.Foreground(front.Above.Group())
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/front"
 )
 
 // What whoever started us ignores, as nohup does, the command ignores as well,
@@ -114,15 +116,15 @@ func TestTheCommandHasTheCallersDescriptorsAndNoOthers(t *testing.T) {
 func TestTheEngineIsCalledAsTheFrontIs(t *testing.T) {
 	s := begin(t, fileStore(t), "--", "sh", "-c", "touch in; until [ -e out ]; do sleep 0.02; done; env >env")
 	soon(t, "the command runs", func() bool { return s.exists("in") })
-	front, err1 := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", s.front()))
+	visible, err1 := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", s.front()))
 	engine, err2 := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", s.engine()))
-	if err1 != nil || err2 != nil || string(front) != string(engine) {
-		t.Errorf("the front is %q, the engine %q; %v, %v", front, engine, err1, err2)
+	if err1 != nil || err2 != nil || string(visible) != string(engine) {
+		t.Errorf("the front is %q, the engine %q; %v, %v", visible, engine, err1, err2)
 	}
 	s.touch("out")
 	s.exits(0)
-	if strings.Contains(s.text("env"), linkEnv) {
-		t.Errorf("the command has %s in its environment", linkEnv)
+	if strings.Contains(s.text("env"), front.LinkEnv) {
+		t.Errorf("the command has %s in its environment", front.LinkEnv)
 	}
 }
 

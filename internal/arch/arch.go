@@ -75,6 +75,8 @@ var rules = map[string]rule{
 	"internal/prove": {top, append([]string{porcupine, goredis, pgx, mysql, sys, gozk, nats}, etcd...)},
 	"cmd/holdfast":   {top, []string{cobra, sys, goredis}}, // goredis: to silence its own log
 
+	"cmd/holdfast/internal/front": {top, []string{sys}}, // of the command; it knows no store
+
 	"store/storetest":     {support, nil},
 	"internal/arch":       {support, nil},
 	"internal/mongosim":   {support, []string{mongo}},

@@ -1,6 +1,6 @@
 //go:build linux || darwin
 
-package main
+package front
 
 import (
 	"fmt"
@@ -18,10 +18,10 @@ import (
 )
 
 // Front and engine are joined by a socket, for what happens, and by a page of
-// memory, for what is. linkEnv tells the engine the front's pid and the numbers
+// memory, for what is. LinkEnv tells the engine the front's pid and the numbers
 // of its two descriptors. The numbers are not fixed ones: the caller may have
 // given those to the command.
-const linkEnv = "HOLDFAST_FRONT"
+const LinkEnv = "HOLDFAST_FRONT"
 
 // A board is the page. The engine writes it and the front reads it: the newest
 // is always there, however long either of them was stopped.
@@ -68,34 +68,40 @@ const (
 
 // Of the command's terminal, when it starts.
 const (
-	hasTerminal   = 1 << iota // it is in the foreground
-	wantsTerminal             // it is to be when we are
+	HasTerminal   = 1 << iota // it is in the foreground
+	WantsTerminal             // it is to be when we are
 )
 
-// A link is the engine's end of it.
-type link struct {
-	front   int // its pid
-	socket  int
-	board   *board
-	ignored map[syscall.Signal]bool // by whoever started us, and so by the command
-	signals chan os.Signal          // what the front passes on
-	killer  syscall.Signal          // what ended the command, if a signal did
+// A Link is the engine's end of it.
+type Link struct {
+	Ignored map[syscall.Signal]bool // by whoever started us, and so by the command
+	Signals chan os.Signal          // what the front passes on; SIGKILL: it has ended
+	Killer  syscall.Signal          // what ended the command, if a signal did
+
+	front  int // its pid
+	socket int
+	board  *board
 }
 
-// above is the link to our front; nil if we have none.
-var above *link
+// Above is the link to our front; nil if we have none. Open sets it.
+var Above *Link
 
-// openLink opens the link that our front has left us, if we have one.
-func openLink() (*link, error) {
-	value, ok := os.LookupEnv(linkEnv)
+// Open opens the link that our front has left us, if we have one.
+func Open() (err error) {
+	Above, err = openLink()
+	return err
+}
+
+func openLink() (*Link, error) {
+	value, ok := os.LookupEnv(LinkEnv)
 	if !ok {
 		return nil, nil
 	}
-	os.Unsetenv(linkEnv)
+	os.Unsetenv(LinkEnv)
 	var page int
-	l := &link{signals: make(chan os.Signal, 16), ignored: ignoredSignals()}
+	l := &Link{Signals: make(chan os.Signal, 16), Ignored: ignoredSignals()}
 	if _, err := fmt.Sscanf(value, "%d:%d:%d", &l.front, &l.socket, &page); err != nil || l.front != os.Getppid() {
-		return nil, fmt.Errorf("%s=%s is not of the process that started us", linkEnv, value) // it may have died
+		return nil, fmt.Errorf("%s=%s is not of the process that started us", LinkEnv, value) // it may have died
 	}
 	unix.CloseOnExec(l.socket)
 	var err error
@@ -106,7 +112,7 @@ func openLink() (*link, error) {
 	// Some send a signal to all of a service or container. The front passes its
 	// own on; ours would be a second one.
 	for _, sig := range append([]os.Signal{syscall.SIGTSTP, syscall.SIGPIPE}, passedOn...) {
-		if !l.ignored[sig.(syscall.Signal)] {
+		if !l.Ignored[sig.(syscall.Signal)] {
 			signal.Notify(make(chan os.Signal, 1), sig)
 		}
 	}
@@ -119,16 +125,16 @@ func openLink() (*link, error) {
 
 // listen delivers what the front passes on, and at its end SIGKILL: what is
 // below a process that was killed is to be killed.
-func (l *link) listen(f *os.File) {
+func (l *Link) listen(f *os.File) {
 	var b [16]byte
 	for {
 		n, err := f.Read(b[:])
 		if err != nil {
-			l.signals <- syscall.SIGKILL
+			l.Signals <- syscall.SIGKILL
 			return
 		}
 		for _, sig := range b[:n] {
-			l.signals <- syscall.Signal(sig)
+			l.Signals <- syscall.Signal(sig)
 		}
 	}
 }
@@ -136,60 +142,63 @@ func (l *link) listen(f *os.File) {
 // tell sends a message, with the descriptor keep unless that is -1. It never
 // waits: only a front that is stopped has a full socket, after hundreds of
 // messages.
-func (l *link) tell(m message, keep int) {
+func (l *Link) tell(m message, keep int) {
 	var rights []byte
 	if keep >= 0 {
 		rights = unix.UnixRights(keep)
 	}
-	retry(func() error {
+	Retry(func() error {
 		return unix.Sendmsg(l.socket, []byte{m.what, m.code, m.signal}, rights, nil, unix.MSG_DONTWAIT)
 	})
 }
 
-// frontPID is the process that others see: what they signal.
-func frontPID() int { return above.front }
+// PID is the front's: the process that others see, and signal.
+func (l *Link) PID() int { return l.front }
 
-// frontGroup is its process group: the shell's job.
-func frontGroup() int {
-	group, err := unix.Getpgid(above.front)
+// Group is the front's process group: the shell's job.
+func (l *Link) Group() int {
+	group, err := unix.Getpgid(l.front)
 	if err != nil {
 		return -1
 	}
 	return group
 }
 
-// retry does what a signal has interrupted again.
-func retry(f func() error) (err error) {
+// Holds says that the lease is ours. What keep describes stays open as long as
+// the front lives; -1: there is no such thing.
+func (l *Link) Holds(keep int) { l.tell(message{what: holds}, keep) }
+
+// Started says that the command runs as this process group, and how it stands
+// with the terminal.
+func (l *Link) Started(group int, terminal byte) {
+	l.board.group.Store(int64(group))
+	l.tell(message{what: started, code: terminal}, -1)
+}
+
+// Stopped says that the signal has stopped the command.
+func (l *Link) Stopped(sig syscall.Signal) { l.tell(message{what: stopped, signal: byte(sig)}, -1) }
+
+// Gone says that nothing is left of the command's group: the number may be
+// somebody else's.
+func (l *Link) Gone() { l.board.group.Store(0) }
+
+// Ended says that we end with the code.
+func (l *Link) Ended(code int) { l.tell(message{ended, byte(code), byte(l.Killer)}, -1) }
+
+// Arm has the front kill all in d unless it is armed anew; endless says that the
+// lock does not run out soon after.
+func (l *Link) Arm(d time.Duration, endless bool) {
+	l.board.endless.Store(endless)
+	l.board.deadline.Store(int64(clock.Boot() + d))
+}
+
+// Disarm is for when nothing is left to kill.
+func (l *Link) Disarm() { l.board.deadline.Store(0) }
+
+// Retry does what a signal has interrupted again.
+func Retry(f func() error) (err error) {
 	for err = unix.EINTR; err == unix.EINTR; {
 		err = f()
 	}
 	return err
-}
-
-// enter is the first thing that the program does. For `run` it makes us the
-// front, and does not return.
-func enter(args []string) {
-	var err error
-	if above, err = openLink(); err != nil {
-		tell("%v", err)
-		os.Exit(exitInternal)
-	}
-	if namesRun(args) {
-		needFront()
-	}
-}
-
-// needFront makes us the front, and does not return, unless we have one.
-func needFront() {
-	if above == nil {
-		os.Exit(front())
-	}
-}
-
-// quit ends the program with the code.
-func quit(code int) {
-	if above != nil {
-		above.tell(message{ended, byte(code), byte(above.killer)}, -1)
-	}
-	os.Exit(code)
 }

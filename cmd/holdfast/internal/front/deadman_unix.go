@@ -1,6 +1,6 @@
 //go:build linux || darwin
 
-package main
+package front
 
 import (
 	"errors"
@@ -16,7 +16,7 @@ func (f *frontend) orphaned() int {
 	f.killAll()
 	f.take(true)
 	tell("internal error, or killed: process %d, which held the lock, is dead; all that the command had started was killed", f.engine)
-	return exitInternal
+	return ExitInternal
 }
 
 // expired ends all, when the engine has not moved its deadline in time.
@@ -28,7 +28,7 @@ func (f *frontend) expired() int {
 	} else {
 		tell("process %d, which holds the lock, was stopped or hangs: all was killed before the lock ran out", f.engine)
 	}
-	return exitLost
+	return ExitLost
 }
 
 // killAll kills all that is below us, and returns when it is gone. What cannot
@@ -42,7 +42,7 @@ func (f *frontend) killAll() {
 		unix.Kill(f.engine, syscall.SIGKILL)
 	}
 	for since := time.Now(); !f.reap(); time.Sleep(500 * time.Microsecond) {
-		for _, pid := range children() {
+		for _, pid := range Children() {
 			if !slices.Contains(f.spared, pid) {
 				unix.Kill(pid, syscall.SIGKILL)
 			}
@@ -67,7 +67,7 @@ func (f *frontend) reap() (none bool) {
 		case err != nil:
 			return true
 		case pid == 0:
-			return len(f.spared) > 0 && !slices.ContainsFunc(children(), func(pid int) bool { return !slices.Contains(f.spared, pid) })
+			return len(f.spared) > 0 && !slices.ContainsFunc(Children(), func(pid int) bool { return !slices.Contains(f.spared, pid) })
 		default:
 			f.reaped = f.reaped || pid == f.engine
 			f.spared = slices.DeleteFunc(f.spared, func(spared int) bool { return spared == pid })

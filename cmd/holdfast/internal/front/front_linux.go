@@ -1,4 +1,4 @@
-package main
+package front
 
 import (
 	"bufio"
@@ -46,13 +46,13 @@ func ignoredSignals() map[syscall.Signal]bool {
 // stopSelf stops the process, if a shell looks after it, before this returns. A
 // signal to the process could go to another thread than this.
 func stopSelf() {
-	withDefault(unix.SIGTSTP, func() { unix.Tgkill(unix.Getpid(), unix.Gettid(), unix.SIGTSTP) })
+	WithDefault(unix.SIGTSTP, func() { unix.Tgkill(unix.Getpid(), unix.Gettid(), unix.SIGTSTP) })
 }
 
-// withDefault calls f while the signal has its default effect. To reset it is
+// WithDefault calls f while the signal has its default effect. To reset it is
 // not enough: of signals of the job control Go keeps its handler, and passes on
 // that they are ignored.
-func withDefault(sig syscall.Signal, f func()) {
+func WithDefault(sig syscall.Signal, f func()) {
 	const setSize = 8
 	var none, was [64]byte // a struct sigaction: what is in it need not be known
 	_, _, err := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(&none)), uintptr(unsafe.Pointer(&was)), setSize, 0, 0)

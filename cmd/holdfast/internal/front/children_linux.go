@@ -1,4 +1,4 @@
-package main
+package front
 
 import (
 	"bytes"
@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// children returns the pids of our children, dead ones that are not reaped
+// Children returns the pids of our children, dead ones that are not reaped
 // among them. While some end at this moment others may be missing.
-func children() []int {
+func Children() []int {
 	// Most often there are none, and this is the cheapest way to know.
 	if err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WSTOPPED|unix.WNOHANG|unix.WNOWAIT, nil); err == unix.ECHILD {
 		return nil

@@ -1,6 +1,6 @@
 //go:build linux || darwin
 
-package main
+package front
 
 import (
 	"fmt"
@@ -14,15 +14,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// `run` is two processes. The front is the one that the caller has started and
-// sees: it has the signals, the place in the shell's job control, and the exit
-// code. The engine is this program started again below it: it reads the flags,
-// holds the lease and is the parent of the command. If either dies, or the
-// engine is stopped for too long, the other ends the command with all that it
-// has started. See docs/decisions/0018-two-processes.md.
+// GivesUp are the signals that end the waiting for the lock; SIGKILL stands for
+// the end of the front. The command gets these and Forwarded, once it runs.
+var (
+	GivesUp   = []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGKILL}
+	Forwarded = []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2}
+)
 
 // passedOn are the signals that the front passes on to the engine.
-var passedOn = slices.Concat(givesUp, forwarded)
+var passedOn = slices.Concat(GivesUp, Forwarded)
 
 type frontend struct {
 	engine  int  // its pid
@@ -36,7 +36,7 @@ type frontend struct {
 	continued chan os.Signal // SIGCONT
 	messages  chan message   // closed when the engine has ended
 
-	tty   *terminal // nil: there is none
+	tty   *Terminal // nil: there is none
 	given bool      // the command has the terminal
 	wants bool      // it is to have it when we are in the foreground
 }
@@ -45,16 +45,16 @@ type frontend struct {
 // exit code.
 func front() int {
 	f := &frontend{
-		tty:     openTerminal(),
-		spared:  children(), // of a shell that has started some and then put us in its place
+		tty:     OpenTerminal(),
+		spared:  Children(), // of a shell that has started some and then put us in its place
 		signals: make(chan os.Signal, 16), continued: make(chan os.Signal, 1), messages: make(chan message, 16),
 	}
-	adoptOrphans()
+	AdoptOrphans()
 	if err := f.start(); err != nil {
 		tell("cannot start the engine: %v", err)
-		return exitInternal
+		return ExitInternal
 	}
-	letGo()
+	LetGo()
 	f.catch()
 	go f.listen()
 	return f.run()
@@ -87,7 +87,7 @@ func (f *frontend) start() error {
 	if err != nil {
 		return err
 	}
-	env := setenv(os.Environ(), linkEnv, fmt.Sprintf("%d:%d:%d", os.Getpid(), pair[1], page))
+	env := append(os.Environ(), fmt.Sprintf("%s=%d:%d:%d", LinkEnv, os.Getpid(), pair[1], page)) // whoever has it is no front
 	f.engine, err = syscall.ForkExec(self, os.Args, &syscall.ProcAttr{Env: env, Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true}})
 	if err != nil {
 		return fmt.Errorf("%s: %w", self, err)
@@ -98,9 +98,9 @@ func (f *frontend) start() error {
 	return nil
 }
 
-// letGo drops our stdin and stdout, which are the command's: who is at the
+// LetGo drops our stdin and stdout, which are the command's: who is at the
 // other end of a pipe shall see it closed when the command closes it.
-func letGo() {
+func LetGo() {
 	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return // no harm but a pipe that is open for longer
@@ -137,7 +137,7 @@ func (f *frontend) listen() {
 		var n int
 		var err error
 		raw.Read(func(fd uintptr) bool {
-			err = retry(func() (err error) {
+			err = Retry(func() (err error) {
 				n, _, _, _, err = unix.Recvmsg(int(fd), b[:], rights[:], receiveFlags)
 				return err
 			})
@@ -191,12 +191,12 @@ func (f *frontend) run() int {
 // pass gives a signal to the engine. It never waits: one that is stopped has
 // hundreds of them unread when there is no room.
 func (f *frontend) pass(sig syscall.Signal) {
-	retry(func() error { _, err := unix.Write(f.fd, []byte{byte(sig)}); return err })
+	Retry(func() error { _, err := unix.Write(f.fd, []byte{byte(sig)}); return err })
 }
 
 // leave ends us as the command has ended.
 func (f *frontend) leave(m message) int {
-	retry(func() error { _, err := unix.Wait4(f.engine, nil, 0, nil); return err })
+	Retry(func() error { _, err := unix.Wait4(f.engine, nil, 0, nil); return err })
 	sig := syscall.Signal(m.signal)
 	given := f.given
 	f.take(sig != 0)
@@ -215,8 +215,25 @@ func interruptOurselves(sig syscall.Signal) {
 	time.Sleep(100 * time.Millisecond) // it is on its way; where it was ignored we go on
 }
 
+// init makes us the front, if the arguments are those of `run` and nobody is
+// above us, and does not return. It is not for main to do, as what is done before
+// main, by the packages of all stores, is nothing to the front. See the comment of
+// the package.
+func init() {
+	if _, below := os.LookupEnv(LinkEnv); !below && len(os.Args) > 0 && namesRun(os.Args[1:]) {
+		Need()
+	}
+}
+
+// Need makes us the front, and does not return, unless we have one.
+func Need() {
+	if Above == nil {
+		os.Exit(front())
+	}
+}
+
 // namesRun reports whether the arguments are those of `run`. If this is wrong
-// we become the front later, see needFront.
+// Need is called later.
 func namesRun(args []string) bool {
 	for i := 0; i < len(args); i++ {
 		if args[i] == "--store" {
@@ -227,3 +244,6 @@ func namesRun(args []string) bool {
 	}
 	return false
 }
+
+// tell says something to people.
+func tell(format string, args ...any) { fmt.Fprintf(os.Stderr, "holdfast: "+format+"\n", args...) }

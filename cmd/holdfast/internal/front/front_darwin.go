@@ -1,4 +1,4 @@
-package main
+package front
 
 import (
 	"os"
@@ -35,4 +35,4 @@ func ignoredSignals() map[syscall.Signal]bool {
 
 func stopSelf() { unix.Kill(unix.Getpid(), unix.SIGSTOP) }
 
-func withDefault(_ syscall.Signal, f func()) { f() }
+func WithDefault(_ syscall.Signal, f func()) { f() }

@@ -1,6 +1,6 @@
 //go:build linux || darwin
 
-package main
+package front
 
 import (
 	"os/signal"
@@ -12,7 +12,7 @@ import (
 
 // started says that the command runs, and what of the terminal is its.
 func (f *frontend) started(terminal byte) {
-	f.given, f.wants = terminal&hasTerminal != 0, terminal&wantsTerminal != 0
+	f.given, f.wants = terminal&HasTerminal != 0, terminal&WantsTerminal != 0
 	f.catchStop()
 }
 
@@ -28,7 +28,7 @@ func (f *frontend) catchStop() {
 func (f *frontend) stopped(sig syscall.Signal) {
 	if sig == syscall.SIGTTIN || sig == syscall.SIGTTOU {
 		f.wants = true
-		if f.tty.foreground(unix.Getpgrp()) { // in a pipeline, or by now
+		if f.tty.Foreground(unix.Getpgrp()) { // in a pipeline, or by now
 			f.resume()
 			return
 		}
@@ -71,11 +71,11 @@ func (f *frontend) resume() {
 		return
 	}
 	switch {
-	case f.tty.foreground(unix.Getpgrp()):
-		if f.wants && f.tty.give(group) == nil {
+	case f.tty.Foreground(unix.Getpgrp()):
+		if f.wants && f.tty.Give(group) == nil {
 			f.given = true
 		}
-	case !f.tty.foreground(group):
+	case !f.tty.Foreground(group):
 		f.given = false // the shell has taken it from the command
 	}
 	f.pass(syscall.SIGCONT) // to the engine: it knows whether the command may run
@@ -86,6 +86,6 @@ func (f *frontend) resume() {
 func (f *frontend) take(restore bool) {
 	if f.given {
 		f.given = false
-		f.tty.take(unix.Getpgrp(), restore)
+		f.tty.Take(unix.Getpgrp(), restore)
 	}
 }
