@@ -100,7 +100,7 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 	if m == nil {
 		m = &mine{
 			name: c.Name, id: c.ID, limit: c.Limit, asked: c.Weight, keep: c.Keep, n: min(c.Tokens(), maxBlock),
-			key: entryKey(s.keys(c.Name), c.Limit, c.Weight, c.ID), ends: store.Now().Add(c.TTL),
+			key: s.spareKey(&c), ends: store.Now().Add(c.TTL),
 		}
 		s.add(m)
 	}
@@ -159,6 +159,9 @@ func (s *Store) append(ctx context.Context, c *store.Claim, m *mine) (store.Answ
 	val := value{
 		Owner: c.Owner, TTL: int64(whole(c.TTL) / time.Second), Asked: time.Now().UnixMicro(),
 		Keep: micros(c.Keep),
+	}
+	if !strings.HasSuffix(m.key, c.ID.String()) {
+		val.ID = c.ID.String()
 	}
 	if m.n > 1 {
 		val.N = m.n

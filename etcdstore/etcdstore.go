@@ -4,7 +4,8 @@
 //
 // A key an entry, below a prefix ("holdfast/" unless Options say otherwise):
 //
-//	holdfast/n/NAME/LIMIT/WEIGHT/ID      an entry: LIMIT and WEIGHT are 8 hexadecimal digits, ID is 32
+//	holdfast/n/NAME/LIMIT/WEIGHT/ID      an entry: LIMIT and WEIGHT are 8 hexadecimal digits, ID is 32: of the
+//	                                     claim, or of one before it that had the key
 //	holdfast/n/NAME/LIMIT/WEIGHT/ID+     its minimum hold, once the owner has shown the token
 //	holdfast/base                        the version of the form, a colon, and the floor of all tokens
 //
@@ -120,6 +121,7 @@ type Store struct {
 	sessions map[time.Duration]*session // the present one for each TTL
 	retired  map[*session]bool          // those that end when what they keep has ended
 	mine     map[store.ID]*mine         // the claims of this process
+	spares   spares
 	tending  bool
 	wake     chan struct{} // to tend at once
 	sink     func(store.Hint)
@@ -142,7 +144,7 @@ func New(client *clientv3.Client, o *Options) (*Store, error) {
 	}
 	s := &Store{
 		client: client, prefix: DefaultPrefix, address: "etcd at " + strings.Join(client.Endpoints(), ", "),
-		sessions: map[time.Duration]*session{}, retired: map[*session]bool{}, mine: map[store.ID]*mine{},
+		sessions: map[time.Duration]*session{}, retired: map[*session]bool{}, mine: map[store.ID]*mine{}, spares: spares{of: map[string][]string{}},
 		wake: make(chan struct{}, 1),
 	}
 	if o != nil && o.Prefix != "" {

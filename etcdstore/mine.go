@@ -31,6 +31,7 @@ type mine struct {
 	busy     int           // operations under way
 	drop     bool          // to be deleted, however often that takes
 	unclear  bool          // an ask for it was not answered, and may slip in at any time
+	late     bool          // so was a deletion of its key
 	token    int64         // of the grant; 0: not granted, as far as its owner knows
 	n        int           // the size of the block, also while it waits
 	since    store.Instant

@@ -55,6 +55,9 @@ func (s *Store) release(ctx context.Context, h *store.Hold, m *mine) error {
 func (s *Store) released(m *mine, was bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if was {
+		s.spare(m)
+	}
 	s.dropped(m)
 	s.forget(m)
 	if !was {
@@ -66,7 +69,7 @@ func (s *Store) released(m *mine, was bool) error {
 // withdraw deletes whatever the claim has. If that cannot be heard to have been
 // done, it is tried again until it was, or the session is over.
 func (s *Store) withdraw(ctx context.Context, m *mine) error {
-	_, err := s.remove(ctx, m)
+	was, err := s.remove(ctx, m)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {
@@ -74,6 +77,9 @@ func (s *Store) withdraw(ctx context.Context, m *mine) error {
 		m.drop, m.ends = true, store.Now().Add(time.Second)
 		s.poke()
 		return err
+	}
+	if was {
+		s.spare(m)
 	}
 	s.dropped(m)
 	if m.keep > 0 {
@@ -98,6 +104,9 @@ func (s *Store) remove(ctx context.Context, m *mine) (was bool, err error) {
 		t, err := s.client.Txn(ctx).If(when).Then(clientv3.OpDelete(m.key)).Else(clientv3.OpGet(m.key)).Commit()
 		switch {
 		case err != nil:
+			s.mu.Lock()
+			m.late = true
+			s.mu.Unlock()
 			return false, err
 		case t.Succeeded:
 			return t.Responses[0].GetResponseDeleteRange().Deleted > 0, nil
@@ -128,8 +137,9 @@ func (s *Store) releaseUnknown(ctx context.Context, h *store.Hold) error {
 		}
 		return store.ErrLost
 	}
-	d, err := s.client.Delete(ctx, r.key)
-	if err == nil && d.Deleted == 0 && h.Token != 0 {
+	// The key may have been given to another claim since.
+	t, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(r.key), "=", r.created)).Then(clientv3.OpDelete(r.key)).Commit()
+	if err == nil && !t.Succeeded && h.Token != 0 {
 		err = store.ErrLost
 	}
 	return err
