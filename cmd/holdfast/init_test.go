@@ -18,12 +18,12 @@ import (
 // late. The drivers of etcd, MongoDB and NATS cannot wait: they are left out of a
 // build with the tag holdfast_lean, which is for those who use none. With them it is
 // 1,113,264 bytes in 8,436 pieces, nearly 4,000 of which are the driver of MongoDB,
-// and 2,244 of these the tables of its stringprep.
+// and 2,244 of these the tables of its stringprep, whose path is before that of what
+// the front needs.
 func TestInitialisationStaysSmall(t *testing.T) {
-	front := initialised{96 << 10, 400}
-	for tag, most := range map[string]initialised{
-		"holdfast_lean": {256 << 10, 1200},
-		"":              {1280 << 10, 9000},
+	for tag, most := range map[string][2]initialised{ // of the front and of all others
+		"holdfast_lean": {{96 << 10, 400}, {256 << 10, 1200}},
+		"":              {{320 << 10, 3300}, {1280 << 10, 9000}},
 	} {
 		t.Run("tag_"+tag, func(t *testing.T) {
 			bin := filepath.Join(t.TempDir(), "holdfast")
@@ -41,7 +41,7 @@ func TestInitialisationStaysSmall(t *testing.T) {
 			if len(processes) != 2 {
 				t.Fatalf("%d processes have a trace of their initialisation, want front and engine:\n%s", len(processes), trace.String())
 			}
-			for i, most := range []initialised{front, most} {
+			for i, most := range most {
 				if is := processes[i]; is.bytes > most.bytes || is.allocs > most.allocs {
 					t.Errorf("process %d allocates %+v before main, want at most %+v:\n%s", i+1, is, most, trace.String())
 				}
