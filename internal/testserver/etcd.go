@@ -1,7 +1,9 @@
 package testserver
 
 import (
+	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -19,6 +21,37 @@ import (
 func Etcd(t testing.TB, args ...string) *Server {
 	t.Helper()
 	s, err := startEtcd(t, t.TempDir(), args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	return s
+}
+
+// EtcdTLS is Etcd that is spoken to by TLS alone; args have the server's
+// certificate, config is of a client that it takes.
+func EtcdTLS(t testing.TB, config *tls.Config, args ...string) *Server {
+	t.Helper()
+	s, err := startOnPort(func(port int) (*Server, error) {
+		url := "https://127.0.0.1:" + strconv.Itoa(port)
+		s, err := etcdAlone(t, t.TempDir(), port, append([]string{"--listen-client-urls", url, "--advertise-client-urls", url}, args...))
+		if err != nil {
+			return nil, err
+		}
+		s.ready = func(string) error {
+			client := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: config}}
+			r, err := client.Get(url + "/health") // it is well once it has a leader
+			if err != nil {
+				return err
+			}
+			r.Body.Close()
+			if r.StatusCode != http.StatusOK {
+				return errors.New(r.Status)
+			}
+			return nil
+		}
+		return s, s.start()
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,16 +124,20 @@ func EtcdLeader(t testing.TB, members []*Server) (leader int) {
 
 func startEtcd(tb fataler, dir string, args []string) (*Server, error) {
 	return startOnPort(func(port int) (*Server, error) {
-		peer, err := freePort()
-		if err != nil {
-			return nil, err
-		}
-		s, err := etcdServer(tb, dir, port, peer, "n0", "n0=http://127.0.0.1:"+strconv.Itoa(peer), args)
+		s, err := etcdAlone(tb, dir, port, args)
 		if err != nil {
 			return nil, err
 		}
 		return s, s.start()
 	})
+}
+
+func etcdAlone(tb fataler, dir string, port int, args []string) (*Server, error) {
+	peer, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	return etcdServer(tb, dir, port, peer, "n0", "n0=http://127.0.0.1:"+strconv.Itoa(peer), args)
 }
 
 func etcdServer(tb fataler, dir string, client, peer int, name, initial string, args []string) (*Server, error) {
