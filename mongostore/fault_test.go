@@ -309,6 +309,78 @@ func TestAForeignDocumentIsLeftAlone(t *testing.T) {
 	}
 }
 
+// Whether somebody has deleted it, or all of them: here the store looks where
+// there are none.
+func TestADeletedDocumentIsALossAndTheNameIsFree(t *testing.T) {
+	s := newStore(t)
+	h, other := storetest.MustHold(t, s, mutex("n")), storetest.MustHold(t, s, mutex("m"))
+	was := s.locks
+	s.tasks.Wait() // the index
+	t.Cleanup(func() { was.Drop(context.Background()) })
+	s.locks = newStore(t).locks
+	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; !errors.Is(err, store.ErrLost) {
+		t.Errorf("renewed: %v, want ErrLost", err)
+	}
+	for i, r := range s.Renew(t.Context(), []store.Hold{h, other}) {
+		if !errors.Is(r.Err, store.ErrLost) {
+			t.Errorf("%d of two renewed: %v, want ErrLost", i, r.Err)
+		}
+	}
+	if next := storetest.MustHold(t, s, mutex("n")); next.Token <= h.Token {
+		t.Errorf("token %d after %d", next.Token, h.Token)
+	}
+	if err := s.Release(t.Context(), h); !errors.Is(err, store.ErrLost) {
+		t.Errorf("released: %v, want ErrLost", err)
+	}
+	if st := storetest.MustList(t, s, "n"); len(st.Entries) != 1 {
+		t.Errorf("%+v", st)
+	}
+}
+
+// Whoever looks into the collection finds what the package comment says.
+func TestTheStoredFormIsWhatIsDocumented(t *testing.T) {
+	s := newStore(t)
+	h := storetest.MustHold(t, s, mutex("n"))
+	time.Sleep(2 * time.Millisecond) // what comes next has another instant
+	storetest.MustAsk(t, s, mutex("n"))
+	first := stored(t, s, "n")
+	var fields []string
+	elements, err := first.Elements()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range elements {
+		fields = append(fields, e.Key())
+	}
+	if got, want := fmt.Sprint(fields), "[_id v limit fencingToken acquiredAt expiresAt at entries woke op]"; got != want {
+		t.Errorf("fields %s, want %s", got, want)
+	}
+	entries, err := first.Lookup("entries").Array().Values()
+	if err != nil || len(entries) != 2 {
+		t.Fatalf("entries %v, %v", entries, err)
+	}
+	held := entries[0].Document()
+	if v, token := first.Lookup("v").Int64(), first.Lookup("fencingToken").Int64(); v != form || token != h.Token || held.Lookup("token").Int64() != h.Token {
+		t.Errorf("v %d, fencingToken %d, want %d and %d: %v", v, token, form, h.Token, first)
+	}
+	// A day after the last of the entries is over, the one with the TTL of a minute.
+	acquired, ends, over := first.Lookup("acquiredAt").Time(), first.Lookup("expiresAt").Time(), held.Lookup("expires").Time()
+	if over.Sub(acquired) != h.TTL || ends.Sub(over) != store.TokenRetention || !held.Lookup("since").Time().Equal(acquired) {
+		t.Errorf("acquired %v, over %v, deleted at %v", acquired, over, ends)
+	}
+	// A renewal draws no token, and so acquires nothing.
+	mustRenew(t, s, h)
+	if then := stored(t, s, "n"); !then.Lookup("acquiredAt").Time().Equal(acquired) {
+		t.Errorf("acquiredAt has become %v", then.Lookup("acquiredAt"))
+	}
+	if err := s.Release(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	if then := stored(t, s, "n"); then.Lookup("fencingToken").Int64() <= h.Token || then.Lookup("acquiredAt").Time().Before(acquired) {
+		t.Errorf("the grant of the next has left %v", then)
+	}
+}
+
 // The document stays, for a day and with its token, and the server is told to
 // delete it then.
 func TestAReleaseKeepsTheTokenForADay(t *testing.T) {

@@ -57,6 +57,7 @@ func TestTheTestsCatchEachMutant(t *testing.T) {
 		{"a break keeps the minimum hold", same, rule, `"broken", "$t.p.reason", "keep", long(0)`, `"broken", "$t.p.reason"`},
 		{"a break leaves an upgrade pending", promise + "Upgrade_pending_is_void_once_broken", rule, `"want", "$$e.weight", "broken"`, `"broken"`},
 		{"a document goes with its lease", "TestAReleaseKeepsTheTokenForADay", rule, `mostOf(each("$t.out", ends()))), long(retain))`, `mostOf(each("$t.out", ends()))), long(1))`},
+		{"each write acquires", "TestTheStoredFormIsWhatIsDocumented", rule, `cond(gt("$t.end", "$t.last"), "$t.now", "$acquiredAt")`, `"$t.now"`},
 		{"a foreign document is written", "TestAForeignDocumentIsLeftAlone", rule, `cond(and("$t.ours", "$t.wrote"),`, `cond(and("$t.wrote"),`},
 		{"racing first claims fail", "TestTwoFirstClaimsThatMeetAreRepeated", ops, `case !hasCode(err, duplicateKey):`, `default:`},
 		{"what was done before a reply failed is done again", "TestWhereTheFirstReplyHasNoTimeTheOperationIsDoneOnce", ops, `readErr != nil || there && r.call == c.number {`, `readErr != nil {`},

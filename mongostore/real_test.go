@@ -142,7 +142,7 @@ func TestTheServerDeletesWhatNobodyHasUsedForADay(t *testing.T) {
 	}
 	s.tasks.Wait() // until there is the index
 	old := bson.A{set("expiresAt", literal(bson.NewDateTimeFromTime(time.Now().Add(-48*time.Hour))))}
-	if err := s.locks.FindOneAndUpdate(t.Context(), object("_id", "idle"), old).Err(); err != nil {
+	if err := s.locks.FindOneAndUpdate(t.Context(), object("_id", "idle"), old, options.FindOneAndUpdate().SetReturnDocument(options.After)).Err(); err != nil {
 		t.Fatal(err)
 	}
 	// It looks each minute, unless it was told otherwise.

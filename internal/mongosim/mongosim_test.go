@@ -180,3 +180,49 @@ func TestTheClockIsThatOfTheOptions(t *testing.T) {
 		t.Errorf("%v, want it cut to milliseconds", x)
 	}
 }
+
+// Of each session a server keeps the newest retryable write.
+func TestOfASessionTheNewestWriteIsKept(t *testing.T) {
+	s := Start(t, Options{})
+	write := func(number int64, of int32) bson.D {
+		return ask(t, s, modify(set("x", of), "lsid", d("id", "one"), "txnNumber", number))
+	}
+	write(1, 1)
+	write(2, 2)
+	if r := write(2, 9); field(field(r, "value").(bson.D), "x") != int32(2) {
+		t.Errorf("repeated: %v", r)
+	}
+	if r := write(1, 9); field(r, "code") != int32(225) {
+		t.Errorf("an old one: %v, want 225", r)
+	}
+	if s.Written() != 2 {
+		t.Errorf("%d writes, want 2", s.Written())
+	}
+}
+
+// A stream that is too far behind cannot go on.
+func TestAStreamThatIsTooFarBehindIsLost(t *testing.T) {
+	s := Start(t, Options{})
+	opened := ask(t, s, d("aggregate", "c", "pipeline", a{d("$changeStream", d())}, "cursor", d(), "$db", "db"))
+	id := field(field(opened, "cursor").(bson.D), "id")
+	s.mu.Lock()
+	for range mostEvents + 1 {
+		s.changed("db.other", nil, d("_id", "n"))
+	}
+	s.mu.Unlock()
+	if r := ask(t, s, d("getMore", id, "collection", "c", "maxTimeMS", int32(1), "$db", "db")); field(r, "code") != int32(286) {
+		t.Errorf("%v, want 286", r)
+	}
+}
+
+// A $facet makes a document where there is none.
+func TestAFacetIsOneDocument(t *testing.T) {
+	s := Start(t, Options{})
+	for _, want := range []bson.D{d("none", a{}), d("none", a{d("_id", "n", "x", int32(1))})} {
+		r := ask(t, s, d("aggregate", "c", "pipeline", a{d("$facet", d("none", a{d("$match", d("_id", "n"))}))}, "cursor", d(), "$db", "db"))
+		if batch := field(field(r, "cursor").(bson.D), "firstBatch"); !reflect.DeepEqual(batch, value(a{want})) {
+			t.Errorf("%v, want %v", batch, want)
+		}
+		ask(t, s, modify(set("x", int32(1))))
+	}
+}
