@@ -130,11 +130,9 @@ func (s *Store) run(ctx context.Context, what, name string, pipeline bson.A, ups
 			}
 			return r, true, err
 		case hasCode(err, noVariable, undefinedVariable) && !timeless:
+			// It may have found that when it was to answer, and had written: then there
+			// is nothing to do for the same call, and its number is in the document.
 			s.timeless.Store(true)
-			// It may have found that when it was to answer, and had written.
-			if r, there, readErr := s.reread(ctx, what, name); readErr != nil || there && r.call == c.number {
-				return r, there, readErr
-			}
 		case errors.Is(err, mongo.ErrNoDocuments):
 			return r, false, nil
 		case !hasCode(err, duplicateKey): // somebody else was the first at this name
