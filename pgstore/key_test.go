@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -49,7 +48,7 @@ func TestKey_WhatIsNearlyAKeyIsInvalid(t *testing.T) {
 
 // B136, and that pg_locks has the halves that we look for.
 func TestKey_IsThatOfTheServersOwnFunctions(t *testing.T) {
-	pool := poolOn(t, testserver.SharedPostgres(t))
+	pool := poolOn(t, sharedAddr(t))
 	u := newUser(t, pool, nil)
 	name := "key/" + store.NewProcess().String()
 	ours, err := KeyOf(name)

@@ -24,7 +24,14 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(testserver.Main{M: m})
 }
 
-const patience = 30 * time.Second
+// patience is how long something that must happen is waited for; mutants, of
+// which it does not, have less.
+var patience = func() time.Duration {
+	if d, err := time.ParseDuration(os.Getenv(patienceEnv)); err == nil {
+		return d
+	}
+	return 30 * time.Second
+}()
 
 // until polls for something that must happen.
 func until(t testing.TB, what string, f func() bool) {
@@ -68,7 +75,7 @@ func apart(t testing.TB, addr string) (schema string) {
 }
 
 func TestTheServerIsThere(t *testing.T) {
-	addr := testserver.SharedPostgres(t)
+	addr := sharedAddr(t)
 	schema := apart(t, addr)
 	var n int
 	err := poolOn(t, addr).QueryRow(t.Context(), `SELECT count(*) FROM pg_namespace WHERE nspname = $1`, schema).Scan(&n)

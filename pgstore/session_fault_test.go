@@ -44,7 +44,7 @@ func fresh() string { return "session/" + store.NewProcess().String() }
 
 // B105, B141. Nobody asks: the store hears of it by itself.
 func TestSession_AKilledBackendIsNoticedAtOnceAndPoisonsNothing(t *testing.T) {
-	pool := poolOn(t, testserver.SharedPostgres(t))
+	pool := poolOn(t, sharedAddr(t))
 	u, other := newUser(t, pool, nil), newUser(t, pool, nil)
 	one, two, theirs := fresh(), fresh(), fresh()
 	first, second, kept := u.take(one), u.take(two), other.take(theirs)
@@ -86,7 +86,7 @@ func TestSession_AKilledBackendIsNoticedAtOnceAndPoisonsNothing(t *testing.T) {
 
 // B79, with its control.
 func TestSession_OutlivesAServerThatEndsIdleSessions(t *testing.T) {
-	pool := poolOn(t, testserver.SharedPostgres(t), func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["idle_session_timeout"] = "300" })
+	pool := poolOn(t, sharedAddr(t), func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["idle_session_timeout"] = "300" })
 	u := newUser(t, pool, nil)
 	h := u.take(fresh())
 	plain, err := pool.Acquire(t.Context())
@@ -112,7 +112,7 @@ func TestSession_OutlivesAServerThatEndsIdleSessions(t *testing.T) {
 
 // B104: it takes nothing out of the pool.
 func TestSession_ManyNamesOnOneConnectionBesideAPoolOfOne(t *testing.T) {
-	pool := poolOn(t, testserver.SharedPostgres(t), func(c *pgxpool.Config) { c.MaxConns = 1 })
+	pool := poolOn(t, sharedAddr(t), func(c *pgxpool.Config) { c.MaxConns = 1 })
 	mine, err := pool.Acquire(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -140,7 +140,7 @@ func TestSession_ManyNamesOnOneConnectionBesideAPoolOfOne(t *testing.T) {
 
 // B103.
 func TestSession_OneForAllRoundsAndNoneWhenNobodyNeedsIt(t *testing.T) {
-	pool := poolOn(t, testserver.SharedPostgres(t), func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["application_name"] = t.Name() })
+	pool := poolOn(t, sharedAddr(t), func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["application_name"] = t.Name() })
 	sessions := func() (pids string) {
 		if err := pool.QueryRow(t.Context(), "SELECT coalesce(string_agg(pid::text, ' '), '') FROM pg_stat_activity WHERE application_name = $1 AND pid <> pg_backend_pid()", t.Name()).Scan(&pids); err != nil {
 			t.Fatal(err)
@@ -176,7 +176,7 @@ func TestSession_OneForAllRoundsAndNoneWhenNobodyNeedsIt(t *testing.T) {
 
 // No wait blocks other names.
 func TestSession_ManyWhoWaitKeepNobodyWaiting(t *testing.T) {
-	pool := poolOn(t, testserver.SharedPostgres(t))
+	pool := poolOn(t, sharedAddr(t))
 	holder, u := newUser(t, pool, nil), newUser(t, pool, nil)
 	h := holder.take(fresh())
 	stop := make(chan struct{})
@@ -206,7 +206,7 @@ func TestSession_ManyWhoWaitKeepNobodyWaiting(t *testing.T) {
 }
 
 func TestSession_AnAskThatItsCallerHasLeftIsGivenBackByTheLast(t *testing.T) {
-	pool := poolOn(t, testserver.SharedPostgres(t))
+	pool := poolOn(t, sharedAddr(t))
 	u, other := newUser(t, pool, nil), newUser(t, pool, nil)
 	u.release(u.take(fresh()))
 	for i := range 200 {
@@ -228,7 +228,7 @@ func TestSession_AnAskThatItsCallerHasLeftIsGivenBackByTheLast(t *testing.T) {
 // Nobody else may use our session, but if somebody does we do not say that a
 // name was ours to the end.
 func TestSession_AReleaseThatFindsTheLockGoneIsLost(t *testing.T) {
-	u := newUser(t, poolOn(t, testserver.SharedPostgres(t)), nil)
+	u := newUser(t, poolOn(t, sharedAddr(t)), nil)
 	h := u.take(fresh())
 	u.mu.Lock()
 	have := u.holds[h.ID]
@@ -242,7 +242,7 @@ func TestSession_AReleaseThatFindsTheLockGoneIsLost(t *testing.T) {
 
 // pools of database/sql are asked for their settings and left alone.
 func TestSession_OfDatabaseSQL(t *testing.T) {
-	pool := poolOn(t, testserver.SharedPostgres(t))
+	pool := poolOn(t, sharedAddr(t))
 	db := stdlib.OpenDBFromPool(pool)
 	defer db.Close()
 	s, err := NewSessionDB(db, nil)
@@ -262,8 +262,8 @@ func TestSession_OfDatabaseSQL(t *testing.T) {
 }
 
 func TestSession_NeverTwoInsideUnderKills(t *testing.T) {
-	pool := poolOn(t, testserver.SharedPostgres(t))
-	schema := apart(t, testserver.SharedPostgres(t))
+	pool := poolOn(t, sharedAddr(t))
+	schema := apart(t, sharedAddr(t))
 	name := fresh()
 	var mu sync.Mutex
 	var tokens []int64

@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
 // sessionLocker is one more process with locks in a session.
@@ -40,7 +39,7 @@ func leaseOf(t testing.TB, l *holdfast.Locker, name string) *holdfast.Lease {
 }
 
 func TestSessionLease_IsLostWithItsSessionAndTheNextGetsIn(t *testing.T) {
-	pool := poolOn(t, testserver.SharedPostgres(t))
+	pool := poolOn(t, sharedAddr(t))
 	here, there, name := sessionLocker(t, pool), sessionLocker(t, pool), fresh()
 	lease := leaseOf(t, here, name)
 	if !lease.Deadline().IsZero() || lease.Token() != 0 || !lease.Valid() {
@@ -70,7 +69,7 @@ func TestSessionLease_IsLostWithItsSessionAndTheNextGetsIn(t *testing.T) {
 }
 
 func TestSessionLease_WhoWaitsGoesOnWaitingWhenHisSessionIsKilled(t *testing.T) {
-	pool := poolOn(t, testserver.SharedPostgres(t))
+	pool := poolOn(t, sharedAddr(t))
 	here, there, name, other := sessionLocker(t, pool), sessionLocker(t, pool), fresh(), fresh()
 	lease, tells := leaseOf(t, here, name), leaseOf(t, there, other)
 	in := make(chan error)
@@ -94,7 +93,7 @@ func TestSessionLease_WhoWaitsGoesOnWaitingWhenHisSessionIsKilled(t *testing.T) 
 }
 
 func TestSessionLease_NobodyIsInsideWithAWriterAndNoCountIsLost(t *testing.T) {
-	pool := poolOn(t, testserver.SharedPostgres(t))
+	pool := poolOn(t, sharedAddr(t))
 	name := fresh()
 	var wg sync.WaitGroup
 	count := 0 // guarded by the lock alone

@@ -26,7 +26,7 @@ func newRole(t testing.TB, addr string) (role string, pool *pgxpool.Pool) {
 
 // What the package comment says suffices, and no less does.
 func TestSession_RightsThatSuffice(t *testing.T) {
-	addr := testserver.SharedPostgres(t)
+	addr := sharedAddr(t)
 	admin, schema := poolOn(t, addr), apart(t, addr)
 	role, pool := newRole(t, addr)
 	run := func(statement string) {
@@ -87,7 +87,7 @@ func TestSession_RightsThatSuffice(t *testing.T) {
 }
 
 func TestSession_WhatIsNotOursIsLeftAlone(t *testing.T) {
-	addr := testserver.SharedPostgres(t)
+	addr := sharedAddr(t)
 	pool := poolOn(t, addr)
 	for what, make := range map[string]string{
 		"a table":                      "CREATE TABLE %.holdfast_tokens (last_value int)",

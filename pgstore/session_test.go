@@ -10,20 +10,19 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
 func TestSessionStore(t *testing.T) {
-	pool := poolOn(t, testserver.SharedPostgres(t))
+	pool := poolOn(t, sharedAddr(t))
 	storetest.Run(t, func(t *testing.T) store.Store { return mustSession(t, pool, nil) })
 }
 
 // The sequence is one for all names: each promise has a schema of its own, so
 // that the tokens of another do not come between.
 func TestSessionStoreWithTokens(t *testing.T) {
-	addr := testserver.SharedPostgres(t)
+	addr := sharedAddr(t)
 	pool := poolOn(t, addr)
 	storetest.Run(t, func(t *testing.T) store.Store {
 		sum := fnv.New64a()

@@ -57,11 +57,12 @@ type Store struct {
 
 	pingEvery time.Duration // of the connection that listens
 
-	ctx     context.Context // of what goes on in the background, ended by Close
-	end     context.CancelFunc
-	tasks   sync.WaitGroup
-	crowded crowded
-	swept   atomic.Int64 // when old rows were last looked for, on our clock; 0: never
+	ctx   context.Context // of what goes on in the background, ended by Close
+	end   context.CancelFunc
+	tasks sync.WaitGroup
+	seen  names[bool]  // have a row
+	ways  names[way]   // how they are given back
+	swept atomic.Int64 // when old rows were last looked for, on our clock; 0: never
 }
 
 var _ interface {

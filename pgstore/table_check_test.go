@@ -4,12 +4,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/store"
 )
 
 func TestTheCheckTellsWhatIsThereAndWhatToRun(t *testing.T) {
-	addr := testserver.SharedPostgres(t)
+	addr := sharedAddr(t)
 	pool := poolOn(t, addr)
 	finding := func(s *Store, about string) store.Finding {
 		t.Helper()

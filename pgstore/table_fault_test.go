@@ -122,6 +122,15 @@ func TestWhatWasGrantedAndRenewedOutlivesACrashOfTheServer(t *testing.T) {
 	s.tasks.Wait()
 	h := mustHold(t, s, c)
 	h.TTL = time.Hour
+	crash := func() {
+		t.Helper()
+		server.Kill()
+		server.Restart()
+		until(t, "the pool has found the server again", func() bool {
+			_, err := s.Look(t.Context(), mutex("x"))
+			return err == nil
+		})
+	}
 	for what, write := range map[string]func(){
 		"the fast renewal": func() {},
 		"a place": func() {
@@ -134,27 +143,33 @@ func TestWhatWasGrantedAndRenewedOutlivesACrashOfTheServer(t *testing.T) {
 		if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
-		server.Kill()
-		server.Restart()
-		until(t, "the pool has found the server again", func() bool {
-			_, err := s.Look(t.Context(), mutex("x"))
-			return err == nil
-		})
+		crash()
 		st := state(t, s, "n")
 		if len(st.Entries) == 0 || st.Entries[0].ID != h.ID || st.Entries[0].Token != h.Token || st.Entries[0].Expires < h.TTL-time.Minute {
 			t.Fatalf("%s: after the crash there is %+v", what, st)
 		}
 	}
-	quick := mutex("quick")
-	h = mustHold(t, s, quick)
-	server.Kill()
-	server.Restart()
-	until(t, "the pool has found the server again", func() bool {
-		_, err := s.Look(t.Context(), mutex("x"))
-		return err == nil
-	})
-	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; err != nil {
-		t.Errorf("a grant just before the crash: %v", err)
+	for _, what := range []string{"a new name", "a known name"} {
+		h = mustHold(t, s, mutex("quick"))
+		crash()
+		if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; err != nil {
+			t.Errorf("%s, granted just before the crash: %v", what, err)
+		}
+		if err := s.Release(t.Context(), h); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h = mustHold(t, s, mutex("passed on"))
+	waits := mutex("passed on")
+	mustAsk(t, s, waits)
+	s.ways.set("passed on", next)
+	if err := s.Release(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	token := one[int64](t, poolOf(s), "SELECT token[1] FROM "+tableOf(s)+" WHERE name = 'passed on'")
+	crash()
+	if err := s.Renew(t.Context(), []store.Hold{{Name: "passed on", ID: waits.ID, Token: token, TTL: time.Minute}})[0].Err; err != nil {
+		t.Errorf("granted by a release just before the crash: %v", err)
 	}
 }
 
@@ -211,7 +226,7 @@ func TestAPromotedReplicaHasLostWhatItHadNotReceived(t *testing.T) {
 }
 
 func TestAPoolOfOneConnectionIsEnough(t *testing.T) {
-	addr := testserver.SharedPostgres(t)
+	addr := sharedAddr(t)
 	pool, schema := poolOn(t, addr, func(c *pgxpool.Config) { c.MaxConns = 1 }), apart(t, addr)
 	var wg sync.WaitGroup
 	inside := make(chan struct{}, 1)

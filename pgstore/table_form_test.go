@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -112,7 +111,7 @@ func TestWhatIsNotOursIsReportedAndLeftAlone(t *testing.T) {
 }
 
 func TestATableOfSomebodyElseIsReportedAndLeftAlone(t *testing.T) {
-	addr := testserver.SharedPostgres(t)
+	addr := sharedAddr(t)
 	pool, schema := poolOn(t, addr), apart(t, addr)
 	for what, columns := range map[string]string{
 		"other columns":           "(id int PRIMARY KEY, v text)",
@@ -146,7 +145,7 @@ func TestATableOfSomebodyElseIsReportedAndLeftAlone(t *testing.T) {
 }
 
 func TestAMissingSchemaAReadOnlyServerAndAMissingRightAreToldBeforeAnythingIsWritten(t *testing.T) {
-	addr := testserver.SharedPostgres(t)
+	addr := sharedAddr(t)
 	schema := apart(t, addr)
 	role := "role_" + store.NewProcess().String()
 	super := poolOn(t, addr)
@@ -232,7 +231,7 @@ func TestBadInputIsRefusedBeforeAnythingIsSent(t *testing.T) {
 }
 
 func TestNoErrorShowsThePassword(t *testing.T) {
-	addr := testserver.SharedPostgres(t)
+	addr := sharedAddr(t)
 	super := poolOn(t, addr)
 	run(t, super, "CREATE ROLE shy LOGIN")
 	for what, url := range map[string]string{
@@ -258,7 +257,7 @@ func TestNoErrorShowsThePassword(t *testing.T) {
 }
 
 func TestCapitalsInTheNamesOfSchemaAndTableCount(t *testing.T) {
-	addr := testserver.SharedPostgres(t)
+	addr := sharedAddr(t)
 	pool, schema := poolOn(t, addr), apart(t, addr)
 	a := tableOn(t, pool, &Options{Schema: schema, Table: "Locks"})
 	b := tableOn(t, pool, &Options{Schema: schema, Table: "locks"})
@@ -274,7 +273,7 @@ func TestCapitalsInTheNamesOfSchemaAndTableCount(t *testing.T) {
 }
 
 func TestTokensGoOnWhenTheClockOfTheServerIsBehind(t *testing.T) {
-	addr := testserver.SharedPostgres(t)
+	addr := sharedAddr(t)
 	now := time.Now().UnixMicro()
 	s, err := newStore(onPgx(poolOn(t, addr)), &Options{Schema: apart(t, addr)}, func() int64 { return now })
 	if err != nil {
@@ -297,7 +296,7 @@ func TestTokensGoOnWhenTheClockOfTheServerIsBehind(t *testing.T) {
 
 // A name is remembered for a day after its last entry, and then no longer.
 func TestRowsThatNobodyNeedsAreDroppedAndOthersAreNot(t *testing.T) {
-	addr := testserver.SharedPostgres(t)
+	addr := sharedAddr(t)
 	now := time.Now().UnixMicro()
 	s, err := newStore(onPgx(poolOn(t, addr)), &Options{Schema: apart(t, addr)}, func() int64 { return now })
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,7 +27,7 @@ func TestWhoWaitedForTheRowDecidesOnWhatIsThereThen(t *testing.T) {
 	const waiters = 3
 	for what, c := range map[string]struct{ row, done string }{
 		"a name that was free is taken meanwhile": {"", ""},
-		"a name that was taken is free meanwhile": {"taken", "id = '{}', weight = '{}', want = '{}', turn = '{}', n = '{}', shown = '{}', token = '{}', fence = '{}', since = '{}', expires = '{}', keep = '{}', delay = '{}', broken = '{}', owner = '{}'"},
+		"a name that was taken is free meanwhile": {"taken", "id = '{}', weight = '{}', want = '{}', turn = '{}', n = '{}', shown = '{}', token = '{}', fence = '{}', since = '{}', expires = '{}', keep = '{}', delay = '{}', broken = '{}', owner = '{}', last = last + 3600000000"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			name := what
@@ -68,6 +69,9 @@ func TestWhoWaitedForTheRowDecidesOnWhatIsThereThen(t *testing.T) {
 				t.Fatal(err)
 			}
 			granted := 0
+			if c.row != "" {
+				h.Token += time.Hour.Microseconds() // so much the clock is behind the newest token
+			}
 			for range waiters {
 				if a := <-answers; a.Granted {
 					if granted++; a.Token <= h.Token {
@@ -88,7 +92,7 @@ func TestWhoWaitedForTheRowDecidesOnWhatIsThereThen(t *testing.T) {
 // Why the lock and all that is decided on are one row: a statement that takes
 // another lock first, and reads then, reads what was there when it began.
 func TestAReadBehindAnAdvisoryLockInOneStatementIsStale(t *testing.T) {
-	addr := testserver.SharedPostgres(t)
+	addr := sharedAddr(t)
 	pool, table := poolOn(t, addr), quote(apart(t, addr))+".entries"
 	run(t, pool, "CREATE TABLE "+table+" (id int)")
 	tx, err := pool.Begin(t.Context())
@@ -193,7 +197,7 @@ func TestAStatementThatIsCancelledHalfWayIsUnclearAndCanBeRepeated(t *testing.T)
 // Under another isolation level two statements that meet fail, and are told to
 // be READ COMMITTED from then on.
 func TestClashesUnderAnotherIsolationLevelAreNotSeen(t *testing.T) {
-	addr := testserver.SharedPostgres(t)
+	addr := sharedAddr(t)
 	url := testserver.PostgresURL(addr, "default_transaction_isolation=serializable")
 	s, err := Open(url, &Options{Schema: apart(t, addr)})
 	if err != nil {
@@ -238,11 +242,16 @@ func TestARefusedTryWritesNothing(t *testing.T) {
 	// What was written a moment before may come to the disk now.
 	before := lsn()
 	until(t, "the server is at rest", func() bool { last := before; before = lsn(); return before == last })
+	stranger := tableOn(t, poolOf(s), nil) // to whom the name is new
+	defer stranger.Close()
+	stranger.swept.Store(s.swept.Load())
 	try := mutex("n")
-	for range 20 {
-		try.Try, try.ID = true, me.NewID()
-		if a := mustAsk(t, s, try); a.Granted || a.Holding != 1 || a.Waiting != 1 {
-			t.Fatalf("%+v", a)
+	for range 10 {
+		for _, s := range []*Store{s, stranger} {
+			try.Try, try.ID = true, me.NewID()
+			if a := mustAsk(t, s, try); a.Granted || a.Holding != 1 || a.Waiting != 1 {
+				t.Fatalf("%+v", a)
+			}
 		}
 		if _, err := s.Look(t.Context(), try); err != nil {
 			t.Fatal(err)
@@ -288,35 +297,131 @@ func TestWithoutATableNothingIsHeldAndNoneIsMade(t *testing.T) {
 	mustHold(t, other, mutex("n"))
 }
 
-// The statement for a name that nobody waits for is not sent in vain again and
-// again, and is sent again when nobody waits any more.
-func TestAReleaseThatWakesIsOneStatementAndOneThatDoesNotIsTheShortOne(t *testing.T) {
+// counted counts the statements that a store sends.
+type counted struct {
+	db
+	n atomic.Int64
+}
+
+func (c *counted) query(ctx context.Context, statement string, args []any, pinned bool, row func(func(...any) error) error) error {
+	c.n.Add(1)
+	return c.db.query(ctx, statement, args, pinned, row)
+}
+
+// Each statement is a round trip. Where nobody is in the way, or one waits for
+// what one gives back, there is one; and what was sent in vain is not sent in
+// vain again, until it would do.
+func TestAnOperationIsOneStatementAndTwoBesideOthers(t *testing.T) {
 	s := newShared(t)
-	h, w := mustHold(t, s, mutex("n")), mutex("n")
-	mustAsk(t, s, w)
-	if err := s.Release(t.Context(), h); err != nil {
-		t.Fatal(err)
+	c := &counted{db: s.db}
+	s.db = c
+	is := func(want int64, what string, do func()) {
+		t.Helper()
+		c.n.Store(0)
+		if do(); c.n.Load() != want {
+			t.Errorf("%s: %d statements, want %d", what, c.n.Load(), want)
+		}
 	}
-	if !s.crowded.has("n") {
-		t.Error("after a release that woke somebody it is not remembered")
+	claim := func(weight int64) store.Claim {
+		c := mutex("n")
+		c.Weight = weight
+		return c
 	}
-	for range 2 {
-		a := mustAsk(t, s, w)
-		if !a.Granted {
+	granted := func(c store.Claim) (h store.Hold) {
+		t.Helper()
+		a := mustAsk(t, s, c)
+		if !a.Granted || a.N != c.Tokens() || a.Last < a.Token+int64(a.N)-1 {
 			t.Fatalf("%+v", a)
 		}
-		if err := s.Release(t.Context(), store.Hold{Name: "n", ID: w.ID, Token: a.Token}); err != nil {
-			t.Fatal(err)
-		}
-		if s.crowded.has("n") {
-			t.Error("after a release that woke nobody it is remembered")
-		}
-		w = mutex("n")
+		return store.Hold{Name: c.Name, ID: c.ID, Token: a.Token}
 	}
-	for i := range 2 * mostCrowded {
-		s.crowded.set(string(rune('a'+i)), true)
+	release := func(h store.Hold) func() {
+		return func() {
+			t.Helper()
+			if err := s.Release(t.Context(), h); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
-	if n := len(s.crowded.names); n > mostCrowded {
+	release(mustHold(t, s, mutex("made")))() // the table is
+	s.tasks.Wait()                           // the sweep at the beginning
+	var h store.Hold
+	writer := claim(store.Full)
+	for _, what := range []string{"a new name", "a known name"} {
+		is(1, "ask for "+what, func() { h = granted(writer) })
+		is(1, "give back "+what, release(h))
+		writer = claim(store.Full)
+	}
+	h = granted(writer)
+	var waiting []store.Claim
+	for _, weight := range []int64{store.Full, store.Full, store.Upgradeable, store.Full, 1, store.Full} {
+		c := claim(weight)
+		c.Block = 5
+		is(2, "wait", func() { mustAsk(t, s, c) })
+		waiting = append(waiting, c)
+	}
+	for i, c := range waiting { // at first nobody is expected
+		is(max(2-int64(i), 1), "give to one who waits", release(h))
+		h = granted(c)
+	}
+	is(2, "ask for a known name that is held", func() { mustAsk(t, s, claim(store.Full)) })
+	if st := state(t, s, "n"); len(st.Entries) != 2 || st.Entries[0].ID != h.ID || st.Entries[1].Granted {
+		t.Fatalf("behind a hold there are %+v", st)
+	}
+	for _, not := range []store.Hold{{Name: "n", ID: h.ID, Token: h.Token + 1}, {Name: "n", ID: me.NewID(), Token: h.Token}} {
+		s.ways.set("n", next)
+		if err := s.Release(t.Context(), not); !errors.Is(err, store.ErrLost) {
+			t.Fatalf("what is not held is given back: %v", err)
+		}
+	}
+	if err := s.Release(t.Context(), store.Hold{Name: "n", ID: state(t, s, "n").Entries[1].ID}); err != nil {
+		t.Fatal(err)
+	}
+	left := claim(store.Full)
+	left.Place = time.Microsecond // over before anything else comes
+	mustAsk(t, s, left)
+	s.ways.set("n", next)
+	is(2, "give back before one who has left", release(h))
+	if st := state(t, s, "n"); len(st.Entries) != 0 {
+		t.Errorf("one who has left is there: %+v", st)
+	}
+	for _, want := range []int64{2, 2, 1} { // nobody is expected; one is; two are
+		h = granted(claim(store.Full))
+		one, two, last := claim(1), claim(1), claim(store.Full)
+		mustAsk(t, s, one)
+		mustAsk(t, s, two)
+		by := s.ways.get("n")
+		is(want, "give to two who wait", release(h))
+		h = granted(one)
+		other := granted(two)
+		mustAsk(t, s, last)
+		s.ways.set("n", next)
+		is(2, "give back beside another", release(h))
+		s.ways.set("n", next)
+		is(1, "give back beside nobody", release(other))
+		s.ways.set("n", by+1)
+		is(1, "give back alone, though others were expected", release(granted(last)))
+		if s.ways.get("n") != alone {
+			t.Error("nobody is let in any more, and somebody still is expected")
+		}
+		s.ways.set("n", by+1)
+	}
+	block := claim(store.Full)
+	block.Block = 5
+	for _, w := range []way{alone, next} {
+		h = granted(block)
+		s.ways.set("n", w)
+		h.Used = h.Token + 2
+		release(h)()
+		if st, err := s.look(t.Context(), "n"); err != nil || st.q.Last != h.Used {
+			t.Errorf("of a block up to %d the newest used is %d: the newest drawn is %d, %v", h.Token+4, h.Used, st.q.Last, err)
+		}
+		block.ID = me.NewID()
+	}
+	for i := range 2 * mostNames {
+		s.ways.set(string(rune('a'+i)), next)
+	}
+	if n := len(s.ways.are); n > mostNames {
 		t.Errorf("%d names are remembered", n)
 	}
 }

@@ -45,7 +45,7 @@ func TestTableThroughPgBouncer(t *testing.T) {
 }
 
 func TestTableOnDatabaseSQL(t *testing.T) {
-	addr := testserver.SharedPostgres(t)
+	addr := sharedAddr(t)
 	schema := apart(t, addr)
 	db, err := sql.Open("pgx", testserver.PostgresURL(addr))
 	if err != nil {
@@ -81,7 +81,7 @@ func TestTableOnDatabaseSQL(t *testing.T) {
 
 // A user may have another isolation level for all that he does.
 func TestTableWhereTransactionsAreSerializable(t *testing.T) {
-	addr := testserver.SharedPostgres(t)
+	addr := sharedAddr(t)
 	schema := apart(t, addr)
 	pool := poolOn(t, addr, func(c *pgxpool.Config) {
 		c.MaxConns = 20
@@ -140,7 +140,7 @@ func tableUser(t *testing.T, addr, schema string, rights []string) *pgxpool.Pool
 }
 
 func TestTheRightsThatAreListedSuffice(t *testing.T) {
-	addr := testserver.SharedPostgres(t)
+	addr := sharedAddr(t)
 	schema := apart(t, addr)
 	o := &Options{Schema: schema}
 	sql, err := Schema(o)
@@ -163,7 +163,7 @@ func TestTheRightsThatAreListedSuffice(t *testing.T) {
 }
 
 func TestEachListedRightIsNeeded(t *testing.T) {
-	addr := testserver.SharedPostgres(t)
+	addr := sharedAddr(t)
 	schema := apart(t, addr)
 	o := &Options{Schema: schema}
 	sql, err := Schema(o)
@@ -213,7 +213,7 @@ func TestEachListedRightIsNeeded(t *testing.T) {
 }
 
 func TestWhereNobodyCanListenWatchSaysSo(t *testing.T) {
-	addr := testserver.SharedPostgres(t)
+	addr := sharedAddr(t)
 	s := tableOn(t, poolOn(t, addr), &Options{NoListen: true})
 	defer s.Close()
 	if err := s.Watch(t.Context(), me, func(store.Hint) {}); !errors.Is(err, store.ErrUnsupported) {

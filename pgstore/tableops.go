@@ -20,7 +20,7 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 	args := []any{name, c.ID[:], c.Limit, c.Weight, int64(n), micros(c.TTL), micros(c.Keep), micros(c.Delay), []byte(c.Owner)}
 	kept := micros(store.TokenRetention + max(c.TTL+c.Delay, c.Keep))
 	for range repeats {
-		token, err := s.askFast(ctx, c.Name, append(args[:len(args):len(args)], kept))
+		token, err := s.askFree(ctx, c.Name, append(args[:len(args):len(args)], kept))
 		if err != nil {
 			return store.Answer{}, err
 		}
@@ -50,16 +50,21 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 			}
 			return f.q.Look(f.time(), c.Name, &c)
 		}
-		// It was dropped between the two, as nobody had used it for a day.
+		// It was dropped, as nobody had used it for a day.
+		s.seen.set(c.Name, false)
 	}
 	return store.Answer{}, fmt.Errorf("%w: ask for %q on %s: its row came and went %d times", store.ErrUnavailable, c.Name, s.address, repeats)
 }
 
-// askFast runs the statement for a name that nobody uses, and makes the table
+// askFree runs the statement for a name that nobody uses, and makes the table
 // if it is missing. It returns 0 if somebody does.
-func (s *Store) askFast(ctx context.Context, name string, args []any) (token int64, err error) {
+func (s *Store) askFree(ctx context.Context, name string, args []any) (token int64, err error) {
+	statement := s.do.askFast
+	if s.seen.get(name) {
+		statement = s.do.askIdle
+	}
 	ask := func() error {
-		return s.run(ctx, s.do.askFast, args, func() { token = 0 }, func(scan func(...any) error) error {
+		return s.run(ctx, statement, args, func() { token = 0 }, func(scan func(...any) error) error {
 			var durable *string
 			return scan(&token, &durable)
 		})
@@ -69,10 +74,14 @@ func (s *Store) askFast(ctx context.Context, name string, args []any) (token int
 		if err := s.create(ctx); err != nil {
 			return 0, err
 		}
+		statement = s.do.askFast
 		err = ask()
 	}
 	if err != nil {
 		return 0, s.failed(fmt.Sprintf("ask for %q", name), err)
+	}
+	if token != 0 {
+		s.seen.set(name, true)
 	}
 	return token, nil
 }
@@ -199,6 +208,15 @@ func (s *Store) Change(ctx context.Context, h store.Hold, turn int32, weight int
 	return a, err
 }
 
+// A way is the statement that gives a hold back.
+type way int
+
+const (
+	alone  way = iota // nobody waits: the shortest
+	next              // the next is let in, and nothing else
+	beside            // whatever else there is
+)
+
 // Release implements [store.Store].
 func (s *Store) Release(ctx context.Context, h store.Hold) error {
 	const what = "release"
@@ -206,19 +224,37 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 		return err
 	}
 	args := []any{[]byte(h.Name), h.ID[:], h.Token, h.Used}
-	if h.Token != 0 && !s.crowded.has(h.Name) {
-		done := false
-		err := s.run(ctx, s.do.releaseFast, args, func() { done = false }, func(func(...any) error) error { done = true; return nil })
+	by := s.ways.get(h.Name) // as the last time, most likely
+	if h.Token != 0 && by != beside {
+		done, woke := false, false
+		statement := s.do.releaseFast
+		if by == next {
+			statement = s.do.releaseNext
+		}
+		err := s.run(ctx, statement, args, func() { done, woke = false, false }, func(scan func(...any) error) error {
+			done = true
+			return scan(&woke, nil)
+		})
 		if err != nil && !isNoTable(err) {
 			return s.failed(fmt.Sprintf("%s %q", what, h.Name), err)
 		}
 		if done {
+			if !woke {
+				s.ways.set(h.Name, alone)
+			}
 			return nil
 		}
 	}
 	f, err := s.act(ctx, what, h.Name, s.do.release, args...)
 	if err == nil && h.Token != 0 {
-		s.crowded.set(h.Name, f.woken > 0)
+		switch {
+		case f.woken == 0:
+			s.ways.set(h.Name, alone)
+		case by == alone:
+			s.ways.set(h.Name, next)
+		default: // that was in vain
+			s.ways.set(h.Name, beside)
+		}
 	}
 	if h.Token == 0 {
 		return err
@@ -239,32 +275,34 @@ func (s *Store) BreakHold(ctx context.Context, b store.Break) error {
 	return cmp.Or(err, lostOr(f))
 }
 
-// crowded has names of which the last release woke somebody: most likely the
-// next will too, and the statement for a name that nobody waits for would be
-// sent in vain.
-type crowded struct {
-	mu    sync.Mutex
-	names map[string]bool
+// names are remembered for how they were when they were last used, so that the
+// statement for names of another kind is not sent in vain.
+type names[V comparable] struct {
+	mu  sync.Mutex
+	are map[string]V
 }
 
-// mostCrowded bounds what is remembered.
-const mostCrowded = 1000
+// mostNames bounds what is remembered.
+const mostNames = 1000
 
-func (c *crowded) has(name string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.names[name]
+// get returns what was set, or the zero V.
+func (n *names[V]) get(name string) V {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.are[name]
 }
 
-func (c *crowded) set(name string, is bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (n *names[V]) set(name string, v V) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var zero V
+	_, known := n.are[name]
 	switch {
-	case !is:
-		delete(c.names, name)
-	case c.names == nil || len(c.names) >= mostCrowded:
-		c.names = map[string]bool{name: true}
+	case v == zero:
+		delete(n.are, name)
+	case n.are == nil || len(n.are) >= mostNames && !known:
+		n.are = map[string]V{name: v}
 	default:
-		c.names[name] = true
+		n.are[name] = v
 	}
 }

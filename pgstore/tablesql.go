@@ -20,7 +20,8 @@ var entryTypes = map[string]string{"id": "bytea", "broken": "bytea", "owner": "b
 // statements are the operations as the server runs them.
 type statements struct {
 	create                              string
-	askFast, releaseFast, renewFast     string
+	askFast, askIdle                    string
+	releaseFast, releaseNext, renewFast string
 	ask, renew, change, release, breaks string
 	view, list, sweep                   string
 }
@@ -69,6 +70,12 @@ func load(schema, table string, clocked bool) *statements {
 			return fmt.Sprintf("cardinality(%s.%s) = cardinality(%s.id)", alias, c, alias)
 		}) + ", false)"
 	}
+	var tails []string // what moves up when the first entry goes
+	for _, c := range entryColumns {
+		if c != "token" && c != "since" {
+			tails = append(tails, c+" = "+c+"[2:]")
+		}
+	}
 	one := func(file string, args int) string {
 		text := read(file)
 		text = strings.Replace(text, "--@ entries.sql\n", read("entries"), 1)
@@ -94,6 +101,7 @@ func load(schema, table string, clocked bool) *statements {
 			"{entry u}", entry("u"), "{entry x}", entry("x"),
 			"{unnest t}", unnest("t"),
 			"{columns}", strings.Join(entryColumns, ", "), "{w columns}", columns("w"),
+			"{tails}", strings.Join(tails, ", "),
 			"{arrays}", each(",\n", func(c string) string {
 				return fmt.Sprintf("coalesce(array_agg(x.%s ORDER BY x.o) FILTER (WHERE x.o IS NOT NULL), '{}') AS %s", c, c)
 			}),
@@ -102,7 +110,7 @@ func load(schema, table string, clocked bool) *statements {
 	}
 	return &statements{
 		create:  one("table", 0),
-		askFast: one("ask_fast", 10), releaseFast: one("release_fast", 4), renewFast: one("renew_fast", 6),
+		askFast: one("ask_fast", 10), askIdle: one("ask_idle", 10), releaseFast: one("release_fast", 4), releaseNext: one("release_next", 4), renewFast: one("renew_fast", 6),
 		ask: one("ask", 11), renew: one("renew", 7), change: one("change", 5), release: one("release", 4), breaks: one("break", 5),
 		view: one("view", 1), list: one("list", 2), sweep: one("sweep", 1),
 	}

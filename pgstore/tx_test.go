@@ -11,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 
-	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -24,7 +23,7 @@ type someTx struct {
 
 // eachTx runs a test with transactions of pgx and of database/sql.
 func eachTx(t *testing.T, f func(t *testing.T, begin func() someTx)) {
-	pool := poolOn(t, testserver.SharedPostgres(t))
+	pool := poolOn(t, sharedAddr(t))
 	ctx := context.Background()
 	t.Run("pgx.Tx", func(t *testing.T) {
 		f(t, func() someTx {
@@ -221,7 +220,7 @@ func TestTx_BadInputIsToldBeforeAnyIO(t *testing.T) {
 func TestTx_ExcludesSessions(t *testing.T) {
 	eachTx(t, func(t *testing.T, begin func() someTx) {
 		name := "tx/" + store.NewProcess().String()
-		u := newUser(t, poolOn(t, testserver.SharedPostgres(t)), nil)
+		u := newUser(t, poolOn(t, sharedAddr(t)), nil)
 		a := begin()
 		h := u.take(name)
 		if err := TryLockTx(t.Context(), a.tx, name); !errors.Is(err, store.ErrHeld) {

@@ -1,8 +1,12 @@
 package testserver
 
 import (
+	"bufio"
 	"bytes"
+	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -26,4 +30,41 @@ func TestAFrozenPostgresServerIsFrozenWithItsBackends(t *testing.T) {
 		t.Errorf("a thawed server: %v", err)
 	}
 	s.Freeze() // the clean-up stops a frozen one as well
+}
+
+// diesFrozenEnv makes the test below the test binary that dies.
+const diesFrozenEnv = "HOLDFAST_TEST_DIES_FROZEN"
+
+func TestNothingOfAFrozenServerOutlivesATestBinaryThatDies(t *testing.T) {
+	if os.Getenv(diesFrozenEnv) != "" {
+		s := Postgres(t)
+		s.Freeze()
+		for _, pid := range children(s.PID) {
+			fmt.Println(pid)
+		}
+		os.Exit(3) // as a timeout does, with no clean-up
+	}
+	dir := t.TempDir()
+	for d := dir; len(d) >= len(filepath.Dir(dir)); d = filepath.Dir(d) { // for the server's user
+		if err := os.Chmod(d, 0o711); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$")
+	cmd.Env = append(os.Environ(), diesFrozenEnv+"=1", "TMPDIR="+dir)
+	out, err := cmd.Output()
+	if cmd.ProcessState.ExitCode() != 3 {
+		t.Fatalf("%v: %s", err, out)
+	}
+	pids := 0
+	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); pids++ {
+		pid, err := strconv.Atoi(lines.Text())
+		if err != nil {
+			t.Fatal(err)
+		}
+		(&Server{tb: t}).until("process "+lines.Text()+" is gone", func() bool { return gone(pid) })
+	}
+	if pids < 3 {
+		t.Errorf("the server had %d children: then nothing was tested", pids)
+	}
 }

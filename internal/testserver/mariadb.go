@@ -63,18 +63,24 @@ func startMariaDB(tb fataler, dir string, args []string) (*Server, error) {
 	if err := user.own(dir); err != nil {
 		return nil, err
 	}
-	data, first := filepath.Join(dir, "data"), filepath.Join(dir, "first.sql")
-	if err := os.WriteFile(first, []byte("CREATE DATABASE locks;\n"), 0o644); err != nil {
-		return nil, err
-	}
 	// A directory of its own for temporary tables: one that cannot be made, as by
 	// what a killed server has left behind, crashes this server.
-	small := []string{"--no-defaults", "--datadir=" + data, "--tmpdir=" + dir, "--innodb-log-file-size=16M", "--innodb-flush-method=nosync"}
-	if err := user.run(install, append(small, "--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve", "--extra-file="+first)...); err != nil {
+	small := func(data string) []string {
+		return []string{"--no-defaults", "--datadir=" + data, "--tmpdir=" + dir, "--innodb-log-file-size=16M", "--innodb-flush-method=nosync"}
+	}
+	data := filepath.Join(dir, "data")
+	err = user.copyOf("mariadb", data, func(data string) error {
+		first := filepath.Join(dir, "first.sql")
+		if err := os.WriteFile(first, []byte("CREATE DATABASE locks;\n"), 0o644); err != nil {
+			return err
+		}
+		return user.run(install, append(small(data), "--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve", "--extra-file="+first)...)
+	})
+	if err != nil {
 		return nil, err
 	}
 	return startOnPort(func(port int) (*Server, error) {
-		own := append(small, "--bind-address=127.0.0.1", "--port="+strconv.Itoa(port), "--skip-name-resolve",
+		own := append(small(data), "--bind-address=127.0.0.1", "--port="+strconv.Itoa(port), "--skip-name-resolve",
 			"--socket=sock", "--pid-file=pid", "--innodb-buffer-pool-size=32M")
 		s := &Server{
 			Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)),

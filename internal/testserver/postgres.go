@@ -79,7 +79,9 @@ func (s *Server) Promote() {
 
 func startPostgres(tb fataler, dir string, args []string) (*Server, error) {
 	return postgresIn(tb, dir, args, func(bin, data string, user *account) error {
-		return user.run(filepath.Join(bin, "initdb"), "-D", data, "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C", "--no-sync")
+		return user.copyOf("postgres", data, func(data string) error {
+			return user.run(filepath.Join(bin, "initdb"), "-D", data, "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C", "--no-sync")
+		})
 	})
 }
 

@@ -37,6 +37,7 @@ type Server struct {
 	dir     string
 	clock   string // the file that its clock is read from; empty: it is not ours
 
+	minder *minder // while it is frozen and has children
 	cmd    *exec.Cmd
 	exited chan struct{} // closed when the process is gone and waited for
 }
@@ -119,6 +120,7 @@ func (s *Server) start() error {
 // it has. A server that has ended is left alone.
 func (s *Server) Stop() {
 	s.tb.Helper()
+	defer s.minder.dismiss()
 	if s.ended() {
 		return
 	}
@@ -138,6 +140,7 @@ func (s *Server) Stop() {
 // gone.
 func (s *Server) Kill() {
 	s.tb.Helper()
+	defer s.minder.dismiss()
 	if s.ended() {
 		return
 	}
@@ -159,10 +162,20 @@ func (s *Server) Kill() {
 
 // Freeze stops the server and its children from running (SIGSTOP) with its
 // connections open.
-func (s *Server) Freeze() { s.tb.Helper(); s.signal(freeze) }
+func (s *Server) Freeze() {
+	s.tb.Helper()
+	s.signal(freeze)
+	if err := s.mind(); err != nil {
+		s.tb.Fatalf("freeze server %d: %v", s.PID, err)
+	}
+}
 
 // Thaw lets a frozen server go on (SIGCONT).
-func (s *Server) Thaw() { s.tb.Helper(); s.signal(resume) }
+func (s *Server) Thaw() {
+	s.tb.Helper()
+	s.signal(resume)
+	s.minder.dismiss()
+}
 
 // Restart starts a server that has ended, or ends it first, on the same
 // address and in the same directory: what it had written to disk is still
@@ -295,6 +308,10 @@ func (m Main) Run() int {
 	shared.Lock()
 	shared.running = true
 	shared.Unlock()
+	templates.Lock()
+	templates.on = true
+	templates.Unlock()
+	defer removeTemplates()
 	defer stopShared()
 	return m.M.Run()
 }

@@ -9,4 +9,4 @@ UPDATE {table} SET
 	since = '{}', expires = '{}', keep = '{}', delay = '{}', broken = '{}', owner = '{}'
 WHERE name = $1::bytea AND form = 1 AND id = ARRAY[$2::bytea] AND token = ARRAY[$3::bigint]
 	AND expires[1] > {now} AND since[1] + keep[1] <= {now}
-RETURNING set_config('synchronous_commit', 'off', true)
+RETURNING false, set_config('synchronous_commit', 'off', true)
