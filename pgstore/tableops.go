@@ -233,7 +233,8 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 		}
 		err := s.run(ctx, statement, args, func() { done, woke = false, false }, func(scan func(...any) error) error {
 			done = true
-			return scan(&woke, nil)
+			var durable *string
+			return scan(&woke, &durable)
 		})
 		if err != nil && !isNoTable(err) {
 			return s.failed(fmt.Sprintf("%s %q", what, h.Name), err)
