@@ -35,8 +35,8 @@ func (r *request) wait(ctx context.Context) (*Lease, error) {
 	r.endsWith(ctx)
 	// A name that is free needs no subscription: where there is none yet, the
 	// first ask is a try, and the place is asked for once hints cannot be
-	// missed any more.
-	r.claim.Try = r.e.hints.watcher != nil && !r.e.hints.ready()
+	// missed any more. Where none can be made a try would be in vain.
+	r.claim.Try = r.e.hints.toCome()
 	if !r.claim.Try {
 		r.listen()
 	}

@@ -47,6 +47,14 @@ func (h *hints) ready() bool {
 	return h.subscribed
 }
 
+// toCome reports whether hints do not come yet and may once somebody subscribes:
+// not where that has just failed.
+func (h *hints) toCome() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.watcher != nil && !h.subscribed && (h.under != nil || h.e.now() >= h.again)
+}
+
 // subscribe sees to it that hints come, and returns when they do, when that
 // failed, or when ctx ends. A caller who leaves does not stop it.
 func (h *hints) subscribe(ctx context.Context, s *settings) {

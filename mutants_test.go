@@ -65,6 +65,7 @@ var engineMutants = []mutant.Broken{
 	// Rule 5.
 	one("asked before it is subscribed", "TestRule5_SubscribeThenLook", "acquire.go", "r.e.hints.subscribe(ctx, r.s)", "r.e.hints.begin(r.s)"),
 	one("nobody can listen, and it is tried again at once", "TestRule5_WhereNobodyCanListenItIsSaidOnceAndTriedSeldom", "hints.go", "h.again = h.e.now().Add(deafFor)", "_ = deafFor"),
+	one("nobody can listen, and it is tried first", "TestRule5_WhereNobodyCanListenThePlaceIsAskedForAtOnce", "hints.go", "(h.under != nil || h.e.now() >= h.again)", "true"),
 	one("nobody can listen, and it is said again and again", "TestRule5_WhereNobodyCanListenItIsSaidOnceAndTriedSeldom", "hints.go", "told = told && h.deaf", "told = false"),
 	one("subscribed again and not looked", "TestRule5_ASubscriptionThatFailedIsTriedAgainAndThenLooked", "hints.go", "put(ch, store.Hint{})", "_ = ch"),
 	one("a hint with an old token grants", "TestRule5_AHintWithAnOldTokenIsOnlyALook", "acquire.go", "h.Token > r.refused.answer.Last", "h.Token > 0"),

@@ -136,6 +136,38 @@ func TestRule5_WhereNobodyCanListenItIsSaidOnceAndTriedSeldom(t *testing.T) {
 	})
 }
 
+// A try is for who may be woken later: where nobody can, it would be one more
+// statement for each claim that is refused.
+func TestRule5_WhereNobodyCanListenThePlaceIsAskedForAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		other(t, s.mem, "a", time.Hour)
+		deaf := true
+		s.on(func(c *call) fate {
+			if c.op == "watch" && deaf {
+				return fate{fail: fmt.Errorf("%w: nobody can listen", store.ErrUnsupported)}
+			}
+			return fate{}
+		})
+		locks := locker(t, withHints{s}, &Options{PollMin: time.Minute, PollMax: time.Minute, Logger: slog.New(slog.DiscardHandler)})
+		for _, want := range []string{"try watch ask", "try watch ask withdraw ask"} {
+			w := waits(t, locks.With(nil).Mutex("a").Lock)
+			synctest.Wait()
+			same(t, "calls", s.ops(), want)
+			w.cancel()
+			w.failed(context.Canceled, ErrHeld)
+			synctest.Wait()
+		}
+		deaf = false
+		time.Sleep(deafFor)
+		w := waits(t, locks.Mutex("a").Lock)
+		synctest.Wait()
+		same(t, "calls", s.ops(), "try watch ask withdraw ask withdraw try watch ask")
+		w.cancel()
+		w.failed(context.Canceled, ErrHeld)
+	})
+}
+
 func TestRule5_AHintCausesALook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)

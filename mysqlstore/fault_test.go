@@ -241,6 +241,7 @@ func TestAStatementThatIsCancelledHalfWayHoldsNobodyUpAndCanBeTakenBack(t *testi
 
 // One row that somebody has locked keeps the other holds from nothing.
 func TestALockedRowKeepsNoOtherHoldFromBeingRenewed(t *testing.T) {
+	t.Parallel()
 	s := newShared(t)
 	var holds []store.Hold
 	for i := range 40 {
@@ -260,6 +261,7 @@ func TestALockedRowKeepsNoOtherHoldFromBeingRenewed(t *testing.T) {
 
 // Who has the turn at a name and stops there keeps nobody from it.
 func TestAStoppedProcessThatHasTheTurnKeepsNobodyOut(t *testing.T) {
+	t.Parallel()
 	s := newShared(t)
 	other := storeOn(t, dbOn(t, sharedDSN(t)), &s.o)
 	defer other.Close()
@@ -328,6 +330,7 @@ func killAll(t *testing.T, root *sql.DB, user string) (n int) {
 
 // No connection is a part of a hold or a place.
 func TestKilledConnectionsLoseNothing(t *testing.T) {
+	t.Parallel()
 	server := testserver.MariaDB(t)
 	root := dbOn(t, testserver.MariaDBDSN(server.Addr))
 	s := storeOn(t, user(t, server, "locks", &Options{Table: DefaultTable}, rights(t)...), nil)
@@ -379,6 +382,7 @@ func TestKilledConnectionsLoseNothing(t *testing.T) {
 // A server that is restarted, or killed, under load: no two hold at a time, and
 // tokens only grow.
 func TestARestartUnderLoadForgetsNothing(t *testing.T) {
+	t.Parallel()
 	server := testserver.MariaDB(t)
 	dsn := with(testserver.MariaDBDSN(server.Addr), "timeout=5s")
 	var inside [3]atomic.Int64
@@ -461,6 +465,7 @@ func try(ctx context.Context, s *Store, c store.Claim) (a store.Answer) {
 
 // A statement-based log is one that InnoDB cannot keep under READ COMMITTED.
 func TestAStatementBinlogWorksOrIsToldAsThat(t *testing.T) {
+	t.Parallel()
 	server := testserver.MariaDB(t, "--log-bin", "--binlog-format=STATEMENT")
 	s := storeOn(t, dbOn(t, testserver.MariaDBDSN(server.Addr)), nil)
 	defer s.Close()
@@ -473,6 +478,7 @@ func TestAStatementBinlogWorksOrIsToldAsThat(t *testing.T) {
 }
 
 func TestTheCheckTellsWhatItFinds(t *testing.T) {
+	t.Parallel()
 	server := testserver.MariaDB(t, "--log-bin", "--binlog-format=MIXED")
 	root := dbOn(t, testserver.MariaDBDSN(server.Addr))
 	s := storeOn(t, root, nil)

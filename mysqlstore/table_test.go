@@ -61,6 +61,7 @@ func makeTable(t *testing.T, server *testserver.Server, o *Options) {
 }
 
 func TestRights(t *testing.T) {
+	t.Parallel()
 	server := testserver.MariaDB(t)
 	all := rights(t)
 	t.Run("those that are listed suffice", func(t *testing.T) {
@@ -269,6 +270,7 @@ func TestBadInputIsToldBeforeAnythingIsWritten(t *testing.T) {
 }
 
 func TestAReadOnlyServerIsToldAsThatAndNothingIsWritten(t *testing.T) {
+	t.Parallel()
 	server := testserver.MariaDB(t)
 	root := dbOn(t, testserver.MariaDBDSN(server.Addr))
 	s := storeOn(t, user(t, server, "locks", &Options{Table: DefaultTable}, rights(t)...), nil)

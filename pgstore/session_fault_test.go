@@ -316,6 +316,7 @@ func lowOf(name string) int64 {
 // What is done to a server that others use is done to one of its own: one, as it
 // takes seconds to make.
 func TestSession_OnAServerOfItsOwn(t *testing.T) {
+	t.Parallel()
 	settings := []string{"-c", "max_locks_per_transaction=10", "-c", "max_connections=30", "-c", "fsync=on", "-c", "wal_writer_delay=10s"}
 	server := testserver.Postgres(t, settings...)
 	t.Run("ARestartOfTheServerLosesAllAndIsSurvived", func(t *testing.T) {

@@ -133,6 +133,7 @@ func crowdFor(t *testing.T) time.Duration {
 // Sixteen processes want one name, with the shortest TTL there is; some of them
 // are killed on the way, and others come. HOLDFAST_TEST_CROWD is for how long.
 func TestNeverTwoOfACrowdOfProcessesHoldANameAndTokensGrow(t *testing.T) {
+	t.Parallel()
 	server := testserver.Postgres(t, "-c", "max_connections=200")
 	mustHold(t, tableOn(t, poolOn(t, server.Addr), nil), mutex("the table is made"))
 	var mu sync.Mutex

@@ -78,6 +78,7 @@ func TestOnlyWhoIsGrantedIsWoken(t *testing.T) {
 }
 
 func TestAMailboxIsOpenedAgainAfterABreakAndTellsThatHintsMayBeMissing(t *testing.T) {
+	t.Parallel()
 	server := testserver.Postgres(t, "-c", "idle_session_timeout=300ms")
 	direct := poolOn(t, server.Addr)
 	s := tableOn(t, poolOn(t, server.Addr), nil)
@@ -113,6 +114,7 @@ func TestAMailboxIsOpenedAgainAfterABreakAndTellsThatHintsMayBeMissing(t *testin
 
 // Also for a user who does not wait for the disk.
 func TestWhatWasGrantedAndRenewedOutlivesACrashOfTheServer(t *testing.T) {
+	t.Parallel()
 	server := testserver.Postgres(t, "-c", "wal_writer_delay=10s", "-c", "synchronous_commit=off")
 	s := tableOn(t, poolOn(t, server.Addr), nil)
 	defer s.Close()
@@ -176,6 +178,7 @@ func TestWhatWasGrantedAndRenewedOutlivesACrashOfTheServer(t *testing.T) {
 // What Describe says of a replica that is promoted: it may grant what is held,
 // and with a clock that is behind it draws tokens that are not larger.
 func TestAPromotedReplicaHasLostWhatItHadNotReceived(t *testing.T) {
+	t.Parallel()
 	primary := testserver.Postgres(t)
 	replica := testserver.PostgresReplica(t, primary)
 	now := time.Now().UnixMicro()
@@ -259,6 +262,7 @@ func TestAPoolOfOneConnectionIsEnough(t *testing.T) {
 }
 
 func TestAServerThatIsRestartedUnderLoadLosesNothing(t *testing.T) {
+	t.Parallel()
 	server := testserver.Postgres(t)
 	locks := make([]*holdfast.Locker, 4)
 	for i := range locks {

@@ -27,6 +27,7 @@ type unwoken struct {
 }
 
 func TestTableThroughPgBouncer(t *testing.T) {
+	t.Parallel()
 	server := testserver.Postgres(t)
 	bouncer := testserver.PgBouncer(t, server, 4)
 	pool := poolOn(t, bouncer.Addr, func(c *pgxpool.Config) { c.MaxConns = 16 })
