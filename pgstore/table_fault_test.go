@@ -196,6 +196,11 @@ func TestAPromotedReplicaHasLostWhatItHadNotReceived(t *testing.T) {
 		err := theirs.QueryRow(t.Context(), "SELECT count(*)::int FROM holdfast_locks WHERE id <> '{}'").Scan(&n)
 		return err == nil && n == 1
 	})
+	standby := tableOn(t, theirs, nil)
+	defer standby.Close()
+	if _, err := standby.Ask(t.Context(), mutex("anything")); !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "read-only") {
+		t.Errorf("a claim on a standby: %v, want one that says that it is read-only", err)
+	}
 	run(t, theirs, "ALTER SYSTEM SET primary_conninfo = ''")
 	run(t, theirs, "SELECT pg_reload_conf()")
 	until(t, "the replica receives no more", func() bool {
