@@ -65,7 +65,7 @@ func SharedEtcd(t testing.TB) string {
 	t.Helper()
 	return share(t, "etcd", func(tb fataler, dir string) (*Server, error) {
 		return startEtcd(tb, dir, nil)
-	}).Addr
+	})
 }
 
 // EtcdCluster starts a cluster of n etcd servers for this test, and returns once

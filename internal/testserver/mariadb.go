@@ -34,7 +34,7 @@ func SharedMariaDB(t testing.TB) string {
 	t.Helper()
 	return share(t, "mariadb", func(tb fataler, dir string) (*Server, error) {
 		return startMariaDB(tb, dir, []string{"--max-connections=500"})
-	}).Addr
+	})
 }
 
 // MariaDBDSN is how the driver comes to the superuser's database "locks" on the

@@ -34,7 +34,7 @@ func Mongod(t testing.TB, args ...string) *Server {
 // test binary share, made with the arguments of the first who asks.
 func SharedMongod(t testing.TB, args ...string) string {
 	t.Helper()
-	return share(t, "mongod", func(tb fataler, dir string) (*Server, error) { return startMongod(tb, dir, args) }).Addr
+	return share(t, "mongod", func(tb fataler, dir string) (*Server, error) { return startMongod(tb, dir, args) })
 }
 
 func startMongod(tb fataler, dir string, args []string) (*Server, error) {

@@ -32,7 +32,7 @@ func SharedNATS(t testing.TB) string {
 	t.Helper()
 	return share(t, "nats", func(tb fataler, dir string) (*Server, error) {
 		return startNATS(tb, dir, "")
-	}).Addr
+	})
 }
 
 // NATSCluster starts a cluster of n NATS servers for this test, and returns once

@@ -37,7 +37,7 @@ func SharedPostgres(t testing.TB) string {
 	t.Helper()
 	return share(t, "postgres", func(tb fataler, dir string) (*Server, error) {
 		return startPostgres(tb, dir, []string{"-c", "max_connections=300"})
-	}).Addr
+	})
 }
 
 // PostgresReplica starts an asynchronous replica of a PostgreSQL server for

@@ -32,7 +32,7 @@ func SharedRedis(t testing.TB) string {
 	t.Helper()
 	return share(t, "redis", func(tb fataler, dir string) (*Server, error) {
 		return startRedis(tb, dir, nil)
-	}).Addr
+	})
 }
 
 // SharedRedises returns the addresses of n Redis servers that know nothing of
@@ -43,7 +43,7 @@ func SharedRedises(t testing.TB, n int) []string {
 	for i := range all {
 		all[i] = share(t, "redis-"+strconv.Itoa(i+1), func(tb fataler, dir string) (*Server, error) {
 			return startRedis(tb, dir, nil)
-		}).Addr
+		})
 	}
 	return all
 }

@@ -329,9 +329,11 @@ func stopShared() {
 	close(starts())
 }
 
-// share returns the one server of this kind of the test binary, and starts it
-// for the first who asks.
-func share(t testing.TB, kind string, start func(tb fataler, dir string) (*Server, error)) *Server {
+// share returns the address of the one server of this kind of the test binary,
+// and starts it for the first who asks. One that is slow to start is shared by
+// the test binaries that this one starts as well: those with something wrong,
+// each of which would start its own.
+func share(t testing.TB, kind string, start func(tb fataler, dir string) (*Server, error)) (addr string) {
 	t.Helper()
 	shared.Lock()
 	defer shared.Unlock()
@@ -339,7 +341,12 @@ func share(t testing.TB, kind string, start func(tb fataler, dir string) (*Serve
 		t.Fatal("a shared server needs a TestMain that calls testserver.Main, which stops it")
 	}
 	if s := shared.servers[kind]; s != nil {
-		return s
+		return s.Addr
+	}
+	told := "HOLDFAST_TEST_SHARED_" + strings.ToUpper(kind)
+	slow := kind == "postgres" || kind == "mariadb" || kind == "zookeeper"
+	if addr := os.Getenv(told); slow && addr != "" {
+		return addr
 	}
 	if shared.dir == "" {
 		dir, err := os.MkdirTemp("", "holdfast-test-")
@@ -360,5 +367,8 @@ func share(t testing.TB, kind string, start func(tb fataler, dir string) (*Serve
 		shared.servers = map[string]*Server{}
 	}
 	shared.servers[kind] = s
-	return s
+	if slow {
+		os.Setenv(told, s.Addr)
+	}
+	return s.Addr
 }

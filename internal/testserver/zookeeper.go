@@ -36,7 +36,7 @@ func SharedZooKeeper(t testing.TB) string {
 	t.Helper()
 	return share(t, "zookeeper", func(tb fataler, dir string) (*Server, error) {
 		return startZooKeeper(tb, dir, nil)
-	}).Addr
+	})
 }
 
 // ZooKeeperEnsemble starts n ZooKeeper servers that vote together, and returns
