@@ -9,7 +9,7 @@ import (
 // Until it goes on, the shell has the terminal, and the lease is renewed.
 func TestCtrlZStopsTheJobAndFgLetsItGoOn(t *testing.T) {
 	s := newShell(t)
-	s.types("holdfast run x --ttl 2 -- " + untilOut + "\n")
+	s.types("holdfast run x --ttl 4 -- " + untilOut + "\n")
 	s.expect("running")
 	s.types(ctrlZ)
 	s.expect("Stopped")
@@ -23,7 +23,7 @@ func TestCtrlZStopsTheJobAndFgLetsItGoOn(t *testing.T) {
 	s.types("echo our''s\n")
 	s.expect("ours")
 	s.touch("out")
-	s.types("holdfast run x -w 3 -- true; echo c''ode $?\n") // longer than the TTL
+	s.types("holdfast run x -w 5 -- true; echo c''ode $?\n") // longer than the TTL
 	s.expect("code 75")
 	s.types("fg\n")
 	s.expect("done")
@@ -94,10 +94,13 @@ func TestCtrlZStopsAPipeline(t *testing.T) {
 // it is in the foreground.
 func TestABackgroundCommandThatReadsWaitsForFg(t *testing.T) {
 	s := newShell(t)
+	s.types("set -b\n") // the shell says at once what it has seen
 	s.types("holdfast run x -- bash -c 'echo run''ning; read line; echo g''ot $line' &\n")
 	s.expect("running")
-	front := childrenOf(s.pid)[0]
-	soon(t, "the job is stopped", func() bool { return runState(front) == "T" })
+	s.expect("Stopped")
+	if front := childrenOf(s.pid)[0]; runState(front) != "T" {
+		t.Errorf("the front is %s, want T", runState(front))
+	}
 	s.types("fg\n")
 	s.expect("holdfast run x")
 	s.types("abc\n")

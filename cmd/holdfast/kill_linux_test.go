@@ -117,7 +117,7 @@ func TestKillingBothEndsTheCommand(t *testing.T) {
 
 // The code is that of the command, and the end that of its whole group.
 func TestWhatTheCommandLeavesInItsGroupIsEnded(t *testing.T) {
-	s := begin(t, fileStore(t), "-k", "0.3", "--", "sh", "-c",
+	s := begin(t, fileStore(t), "-k", "2", "--", "sh", "-c",
 		"sh -c 'trap \"touch asked\" TERM; touch in; while :; do sleep 0.02; done' & until [ -e in ]; do sleep 0.02; done; exit 3")
 	s.exits(3)
 	s.nothingLeft()

@@ -108,7 +108,7 @@ func beginBeat(t *testing.T, store string, args ...string) *underway {
 func TestACutWayToTheStoreEndsTheCommandBeforeSomebodyElseGetsIn(t *testing.T) {
 	server := testserver.Redis(t)
 	cable := newCable(t, server.Addr)
-	s := begin(t, "redis://"+cable.addr+"?max_retries=-1", "--ttl", "3", "--",
+	s := begin(t, "redis://"+cable.addr+"?max_retries=-1", "--ttl", "6", "--",
 		"sh", "-c", "trap 'touch termed' TERM; beat beat & while :; do wait; done")
 	soon(t, "the command runs", func() bool { return strings.HasSuffix(s.text("beat"), "\n") })
 	cable.sever()
@@ -137,10 +137,10 @@ func TestAStoppedEngineEndsTheCommandBeforeSomebodyElseGetsIn(t *testing.T) {
 // when it goes on.
 func TestALongStopOfTheFrontLosesNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, store string) {
-		s := begin(t, store, "--ttl", "2", "--", "sh", "-c", "touch in; until [ -e out ]; do sleep 0.02; done; exit 5")
+		s := begin(t, store, "--ttl", "4", "--", "sh", "-c", "touch in; until [ -e out ]; do sleep 0.02; done; exit 5")
 		soon(t, "the command runs", func() bool { return s.exists("in") })
 		s.signal(s.front(), syscall.SIGSTOP)
-		if code := obtained(t, store, "-w", "3"); code != exitHeld {
+		if code := obtained(t, store, "-w", "5"); code != exitHeld {
 			t.Errorf("somebody else gets %d, want %d", code, exitHeld)
 		}
 		s.signal(s.front(), syscall.SIGCONT)

@@ -144,7 +144,8 @@ func (s *underway) nothingLeft() {
 
 func soon(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !f(); time.Sleep(2 * time.Millisecond) {
+	for end, pause := time.Now().Add(patience), 2*time.Millisecond; !f(); time.Sleep(pause) {
+		pause = min(pause*5/4, 30*time.Millisecond) // to look through /proc is work
 		if time.Now().After(end) {
 			t.Fatalf("not after %v: %s", patience, what)
 		}

@@ -45,25 +45,33 @@ func (h heeding) Run() int {
 			signal.Notify(make(chan os.Signal, 1), sig) // what we start has the default then
 		}
 	}
+	defer func() { os.RemoveAll(plainCommandDir) }()
 	return h.Main.Run()
 }
 
-// stubborn is a program that no other user can kill, if it is set-uid.
+// stubborn FILE is a program that no other user can kill, if it is set-uid. It
+// ends when the file is there.
 func stubborn() {
 	if err := syscall.Setreuid(0, 0); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	time.Sleep(8 * time.Second)
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if _, err := os.Stat(os.Args[1]); err == nil {
+			return
+		}
+	}
 }
 
 func TestCommandOnFiles(t *testing.T) {
+	t.Parallel()
 	runScripts(t, "file", func(env *testscript.Env) {
 		env.Setenv("HOLDFAST_STORE", "file:"+env.WorkDir+"/.locks")
 	})
 }
 
 func TestCommandOnRedis(t *testing.T) {
+	t.Parallel()
 	runScripts(t, "redis", func(env *testscript.Env) {
 		s := testserver.Redis(env.T().(testing.TB))
 		env.Setenv("HOLDFAST_STORE", "redis://"+s.Addr)
@@ -72,6 +80,7 @@ func TestCommandOnRedis(t *testing.T) {
 }
 
 func TestCommandOnPostgres(t *testing.T) {
+	t.Parallel()
 	server := testserver.Postgres(t, "-c", "fsync=on", "-c", "max_connections=300")
 	runScripts(t, "postgres", func(env *testscript.Env) {
 		server := server
@@ -86,6 +95,7 @@ func TestCommandOnPostgres(t *testing.T) {
 }
 
 func TestCommandOnEtcd(t *testing.T) {
+	t.Parallel()
 	runScripts(t, "etcd", func(env *testscript.Env) {
 		s := testserver.Etcd(env.T().(testing.TB))
 		env.Setenv("HOLDFAST_STORE", "etcd://"+s.Addr)
@@ -96,6 +106,7 @@ func TestCommandOnEtcd(t *testing.T) {
 }
 
 func TestCommandOnZooKeeper(t *testing.T) {
+	t.Parallel()
 	runScripts(t, "zk", func(env *testscript.Env) {
 		s := testserver.ZooKeeper(env.T().(testing.TB))
 		env.Setenv("HOLDFAST_STORE", "zk://"+s.Addr)
@@ -107,6 +118,7 @@ func TestCommandOnZooKeeper(t *testing.T) {
 
 // The server is a stand-in: see package mongosim.
 func TestCommandOnMongoDB(t *testing.T) {
+	t.Parallel()
 	runScripts(t, "mongodb", func(env *testscript.Env) {
 		s := mongosim.Start(env.T().(testing.TB), mongosim.Options{})
 		env.Setenv("HOLDFAST_STORE", s.URI())
@@ -115,6 +127,7 @@ func TestCommandOnMongoDB(t *testing.T) {
 }
 
 func TestCommandOnNATS(t *testing.T) {
+	t.Parallel()
 	runScripts(t, "nats", func(env *testscript.Env) {
 		s := testserver.NATS(env.T().(testing.TB), "")
 		env.Setenv("HOLDFAST_STORE", "nats://"+s.Addr)
@@ -127,6 +140,7 @@ func TestCommandOnNATS(t *testing.T) {
 // Where a store differs from others is in what it keeps; the rest of the command
 // is the same.
 func TestCommandOnMariaDB(t *testing.T) {
+	t.Parallel()
 	runScripts(t, "mysql", func(env *testscript.Env) {
 		addr := testserver.SharedMariaDB(env.T().(testing.TB))
 		env.Setenv("HOLDFAST_STORE", "mysql://root@"+addr+"/locks?table=cli_"+store.NewProcess().String())
@@ -137,6 +151,7 @@ func TestCommandOnMariaDB(t *testing.T) {
 // Three nodes a script, of which one can be killed. The timeout is long because a
 // loaded machine is no dead node.
 func TestCommandOnRedlock(t *testing.T) {
+	t.Parallel()
 	runScripts(t, "redlock", func(env *testscript.Env) {
 		var nodes []*testserver.Server
 		var clients []*redis.Client
@@ -192,6 +207,13 @@ func runScripts(t *testing.T, kind string, setup func(*testscript.Env), some ...
 			env.Setenv("GORACE", "atexit_sleep_ms=0") // else the race detector adds a second to each run
 			env.Setenv(mutant.AliveEnv, os.Getenv(mutant.AliveEnv))
 			env.Values[testKey{}] = env.T()
+			if kind != "file" {
+				dir, err := plainCommand()
+				if err != nil {
+					return err
+				}
+				env.Setenv("PATH", dir+string(filepath.ListSeparator)+env.Getenv("PATH"))
+			}
 			setup(env)
 			return nil
 		},
@@ -216,7 +238,8 @@ func code(ts *testscript.TestScript, _ bool, args []string) {
 
 // eventually PROGRAM ARG... runs the program until it exits with 0.
 func eventually(ts *testscript.TestScript, _ bool, args []string) {
-	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+	for end, pause := time.Now().Add(patience), 5*time.Millisecond; ; time.Sleep(pause) {
+		pause = min(2*pause, 50*time.Millisecond)
 		got := exitCode(ts, ts.Exec(args[0], args[1:]...))
 		if got == 0 {
 			return

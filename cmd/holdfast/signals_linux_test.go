@@ -166,11 +166,12 @@ func TestAProcessThatCannotBeKilledKeepsTheLock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	program, err := os.ReadFile(self)
 	for _, err := range []error{
-		err, os.Chmod(dir, 0o777),
-		os.WriteFile(filepath.Join(dir, "holdfast"), program, 0o755),
-		os.WriteFile(filepath.Join(dir, "stubborn"), program, 0o755), os.Chmod(filepath.Join(dir, "stubborn"), os.ModeSetuid|0o755),
+		os.Chmod(dir, 0o777),
+		// By cp: what we write ourselves a process that another test starts meanwhile has open, and cannot be run.
+		exec.Command("cp", self, filepath.Join(dir, "holdfast")).Run(),
+		exec.Command("cp", self, filepath.Join(dir, "stubborn")).Run(),
+		os.Chmod(filepath.Join(dir, "holdfast"), 0o755), os.Chmod(filepath.Join(dir, "stubborn"), os.ModeSetuid|0o755),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -180,12 +181,15 @@ func TestAProcessThatCannotBeKilledKeepsTheLock(t *testing.T) {
 	s := beginWith(t, store, func(cmd *exec.Cmd) {
 		cmd.Path, cmd.Dir = filepath.Join(dir, "holdfast"), dir
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: 65534, Gid: 65534}
-	}, "--ttl", "2", "--at-most-for", "0.1", "-k", "0.1", "--", filepath.Join(dir, "stubborn"))
+	}, "--ttl", "6", "--at-most-for", "2", "-k", "0.1", "--", filepath.Join(dir, "stubborn"), "out")
 	soon(t, "it says so", func() bool { return strings.Contains(s.text("stderr"), "do not end though they were killed") })
 	select {
 	case <-s.exited:
 		t.Error("it did not wait for the end of the command")
 	default:
+	}
+	if err := os.WriteFile(filepath.Join(dir, "out"), nil, 0o644); err != nil {
+		t.Fatal(err)
 	}
 	s.exits(exitTimeout)
 }
