@@ -201,6 +201,20 @@ var histories = []struct {
 		s.rlock(1, 10).got(11, 5).release(20, 21)
 		s.rlock(2, 12).got(13, 5).release(30, 31)
 	}},
+	{"a smaller token handed over after a wipe", 0, "", func(s *script) {
+		l := s.lock(1, 10).got(11, 5).release(20, 21)
+		id := fmt.Sprintf("1-%d", l.op)
+		s.add(12, Event{Do: struck, Fault: wiped})
+		s.add(13, Event{Do: mended, Fault: wiped, Hits: 1})
+		s.lock(2, 14).got(15, 7).release(17, 18)
+		s.lock(1, 19).add(22, Event{Do: got, Token: 6, ID: id, Until: ms(501)}).release(30, 31)
+	}},
+	{"a smaller token of a hold asked for after a wipe", tokens, "smaller token", func(s *script) {
+		s.add(12, Event{Do: struck, Fault: wiped})
+		s.add(13, Event{Do: mended, Fault: wiped, Hits: 1})
+		s.lock(2, 14).got(15, 7).release(17, 18)
+		s.lock(1, 19).got(22, 6).release(30, 31)
+	}},
 	{"a token twice after a wipe", tokens, "", func(s *script) {
 		s.lock(1, 10).got(11, 5).release(20, 21)
 		s.add(22, Event{Do: struck, Fault: wiped})
@@ -246,8 +260,8 @@ var histories = []struct {
 		s.claim(2, "a", "try", store.Full, 300).not(301, "held")
 	}},
 
-	{"a loss told late", told, "60ms after a bare timer", func(s *script) {
-		s.lock(1, 10).got(11, 1).add(502, Event{Do: over, By: ms(1)}).add(562, Event{Do: lost})
+	{"a loss told late", told, "210ms after a bare timer", func(s *script) {
+		s.lock(1, 10).got(11, 1).add(502, Event{Do: over, By: ms(1)}).add(712, Event{Do: lost})
 	}},
 	{"a loss that is not told", told, "", func(s *script) {
 		s.lock(1, 10).got(11, 1).add(502, Event{Do: over, By: ms(1)})

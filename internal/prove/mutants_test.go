@@ -31,6 +31,7 @@ func TestAJudgeWithSomethingWrongIsCaught(t *testing.T) {
 		[4]string{"tokens may repeat in a hold that is handed over", "overlap.go", "o != nil && o != s.c {", "o != nil && o.id != s.c.id {"},
 		[4]string{"tokens may go back", "overlap.go", "w+s.weight <= s.c.limit || o.token <= s.token {", "w+s.weight <= s.c.limit || o.token > 0 {"},
 		[4]string{"tokens of readers may not go back", "overlap.go", "o.c == s.c || w+s.weight <= s.c.limit || o", "o.c == s.c || w < 0 || o"},
+		[4]string{"who is handed a hold has asked for it himself", "overlap.go", "asked[s.c.id] < o.from && (excuse", "s.c.call < o.from && (excuse"},
 		[4]string{"a re-entry may have any token", "overlap.go", "if token != c.token {", "if token < 0 {"},
 		[4]string{"the fence may refuse a holder", "overlap.go", "if e.Refused && e.At", "if false && e.At"},
 		[4]string{"the fence may refuse nobody", "overlap.go", "e.Refused && e.At < c.end() &&", "e.Refused &&"},

@@ -58,6 +58,12 @@ func (j *judge) tokens() {
 	for _, name := range slices.Sorted(maps.Keys(j.byName)) {
 		newest := map[int64]span{} // by weight: that with the largest token
 		ids := map[int64]*claim{}
+		asked := map[string]time.Duration{} // when the first claim of a hold was made: others were handed to them inside the process
+		for _, c := range j.byName[name] {
+			if first, ok := asked[c.id]; !ok || c.call < first {
+				asked[c.id] = c.call
+			}
+		}
 		for _, s := range j.spansOf(name) {
 			j.Judged++
 			if o := ids[s.token]; o != nil && o != s.c {
@@ -70,7 +76,7 @@ func (j *judge) tokens() {
 				}
 				// Of two that overlapped, which a right lock may let happen
 				// then, only the order that is sure counts.
-				if excuse := within(excused, s.from, s.from+1); s.c.call < o.from && (excuse || !o.c.sure() || !s.c.sure()) {
+				if excuse := within(excused, s.from, s.from+1); asked[s.c.id] < o.from && (excuse || !o.c.sure() || !s.c.sure()) {
 					j.Voided += count(excuse)
 					continue
 				}
@@ -192,8 +198,9 @@ func (j *judge) bounded() {
 	}
 }
 
-// A loss may be told that much later than by a bare timer.
-const tellBy = 50 * time.Millisecond
+// A loss may be told that much later than by a bare timer: on a busy machine a
+// process has stalls of a tenth of a second that it does not notice.
+const tellBy = 200 * time.Millisecond
 
 // told: when the deadline of a lease passes, its loss is told.
 func (j *judge) told() {
