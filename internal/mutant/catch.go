@@ -38,7 +38,7 @@ func Catch(t *testing.T, all []Broken, env ...string) {
 		set := Build(t, pkg, some)
 		own += len(set.own)
 		var running sync.WaitGroup
-		slot := make(chan struct{}, 4) // they mostly wait
+		slot := make(chan struct{}, 8) // they mostly wait
 		for i := range some {
 			slot <- struct{}{}
 			running.Go(func() {
