@@ -42,6 +42,9 @@ func TestSuitesRun(t *testing.T) {
 		"redlock":  {"holdfast", "redsync", "one 50 ms slow", "one dead", "8 clients of 16 goroutines", "longest wait"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name != "memory" && name != "scale" { // one sets GOMAXPROCS, the other asks to be in time
+				t.Parallel()
+			}
 			var out strings.Builder
 			s := setup{rounds: 1, slice: 20 * time.Millisecond, turns: 2, held: 20, pairs: 20, ttl: 3 * time.Second, seeds: 1, proveFor: 3 * time.Second, out: &out}
 			if err := run(t.Context(), s, name); err != nil {

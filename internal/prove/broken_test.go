@@ -200,6 +200,7 @@ func TestEachBrokenLockIsFoundAndARightOneIsProvedWhateverItsClocksSay(t *testin
 	// of them each time: a run that has not found it is tried again.
 	for _, b := range brokenLocks {
 		t.Run(b.name, func(t *testing.T) {
+			t.Parallel()
 			for range 3 {
 				if c := b.find(t, bin, b.seed); c != 0 {
 					t.Logf("found by check %d", c)

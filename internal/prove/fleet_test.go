@@ -24,6 +24,7 @@ func addrs(servers []*testserver.Server) string {
 // A cluster tells its clients of addresses that no URL has: they are dialled
 // through the processes' own proxies too, or the run would fail.
 func TestTheRedisStoreIsProvedOnAClusterOfThree(t *testing.T) {
+	t.Parallel()
 	proved(t, options(onCluster(t), 1))
 }
 
@@ -33,6 +34,7 @@ func onCluster(t *testing.T) (url string) {
 }
 
 func TestTheRedisStoreIsProvedBehindSentinelWithAReplicaThatConfirms(t *testing.T) {
+	t.Parallel()
 	proved(t, options(behindSentinel(t), 1))
 }
 

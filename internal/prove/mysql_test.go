@@ -9,11 +9,13 @@ import (
 )
 
 func TestTheMySQLStoreIsProved(t *testing.T) {
+	t.Parallel()
 	proved(t, options("mariadb://root@"+testserver.SharedMariaDB(t)+"/locks", 1))
 }
 
 // A MariaDB that is killed has forgotten nothing of what it answered.
 func TestAMariaDBServerThatIsFrozenAndKilledVoidsNothing(t *testing.T) {
+	t.Parallel()
 	s := testserver.MariaDB(t)
 	struckServer(t, "mysql://root@"+s.Addr+"/locks", map[Fault]func() func(){
 		frozen:    func() func() { s.Freeze(); return s.Thaw },

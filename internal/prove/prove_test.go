@@ -71,6 +71,7 @@ func proved(t *testing.T, o *Options) *Report {
 }
 
 func TestTheFileStoreIsProved(t *testing.T) {
+	t.Parallel()
 	o := options("file:"+t.TempDir(), 1)
 	o.Out = t.TempDir()
 	r := proved(t, o)
@@ -92,35 +93,42 @@ func TestTheFileStoreIsProved(t *testing.T) {
 func TestTheMemoryStoreIsProved(t *testing.T) { proved(t, options("mem:", 1)) }
 
 func TestTheRedisStoreIsProved(t *testing.T) {
+	t.Parallel()
 	proved(t, options("redis://"+testserver.SharedRedis(t), 1))
 }
 
 func TestTheEtcdStoreIsProved(t *testing.T) {
+	t.Parallel()
 	proved(t, options("etcd://"+testserver.Etcd(t).Addr, 1))
 }
 
 func TestTheZooKeeperStoreIsProved(t *testing.T) {
+	t.Parallel()
 	proved(t, options("zk://"+testserver.ZooKeeper(t).Addr, 1))
 }
 
 func TestTheNATSStoreIsProved(t *testing.T) {
+	t.Parallel()
 	proved(t, options("nats://"+testserver.NATS(t, "").Addr, 1))
 }
 
 // What a session loses can only be noticed, so what is judged is all but that
 // nobody is beside another and that each is told in time.
 func TestTheSessionsOfPostgreSQLAreProved(t *testing.T) {
+	t.Parallel()
 	url := testserver.PostgresURL(testserver.SharedPostgres(t), "tokens=1")
 	proved(t, options(strings.Replace(url, "postgres://", "postgres+session://", 1), 1))
 }
 
 func TestThePostgresStoreIsProved(t *testing.T) {
+	t.Parallel()
 	proved(t, options(testserver.PostgresURL(testserver.SharedPostgres(t)), 1))
 }
 
 // A Redis that comes back from its death, or is wiped, has lost everything: two
 // may hold a name then, and nothing else is excused.
 func TestAServerThatIsFrozenKilledAndWipedVoidsOnlyWhatItMust(t *testing.T) {
+	t.Parallel()
 	s := testserver.Redis(t)
 	rdb := redis.NewClient(&redis.Options{Addr: s.Addr})
 	defer rdb.Close()
@@ -250,6 +258,7 @@ func TestWhatCannotBeRunIsToldBeforeItBegins(t *testing.T) {
 
 // Nor does a server that dies void more of its sessions than that.
 func TestSessionsOfAServerThatIsFrozenAndKilled(t *testing.T) {
+	t.Parallel()
 	s := testserver.Postgres(t)
 	struckServer(t, strings.Replace(testserver.PostgresURL(s.Addr, "tokens=1"), "postgres://", "postgres+session://", 1), map[Fault]func() func(){
 		frozen:    func() func() { s.Freeze(); return s.Thaw },

@@ -54,6 +54,7 @@ func onRedlock(t *testing.T, nodes, dead int) (url string) {
 // One node of three that is frozen, comes back from its death with nothing, or
 // is wiped, voids nothing: it grants nothing until all that it granted is over.
 func TestANodeOfRedlockThatIsFrozenKilledAndWipedVoidsNothing(t *testing.T) {
+	t.Parallel()
 	servers, url := redlock(t, 3)
 	s := servers[0]
 	rdb := redis.NewClient(&redis.Options{Addr: s.Addr})

@@ -32,7 +32,7 @@ func TestTheSuiteCatchesEachMutant(t *testing.T) {
 	results := make([]result, len(all))
 	begin := time.Now()
 	var running sync.WaitGroup
-	slot := make(chan struct{}, 10) // they mostly wait
+	slot := make(chan struct{}, 6) // they mostly wait
 	for i, m := range all {
 		running.Go(func() {
 			slot <- struct{}{}
