@@ -33,6 +33,14 @@ func (b *bucket) now() queue.Time {
 func (s *Store) streamName() string        { return "KV_" + s.o.Bucket }
 func (s *Store) subject(key string) string { return "$KV." + s.o.Bucket + "." + key }
 
+// writeTo is where the message for a key is sent.
+func (s *Store) writeTo(key string) string {
+	if s.o.Domain == "" {
+		return s.subject(key)
+	}
+	return "$JS." + s.o.Domain + ".API." + s.subject(key)
+}
+
 // prepare is prepared for who writes: it makes a bucket that is not there.
 func (s *Store) prepare(ctx context.Context) (*bucket, error) { return s.prepared(ctx, true) }
 
@@ -95,10 +103,12 @@ func (s *Store) lookAtBucket(ctx context.Context, makes bool) (jetstream.Stream,
 		return stream, sent, err
 	}
 	sent = store.Now()
-	// What nats.go calls a bucket, but for direct gets.
+	// What nats.go calls a bucket, but for direct gets. It counts from the time on, in
+	// milliseconds, so that what is known of one that was deleted is no revision of
+	// the next.
 	stream, err = s.js.CreateStream(ctx, jetstream.StreamConfig{
 		Name: s.streamName(), Description: "locks of holdfast", Subjects: []string{s.subject(">")},
-		Storage: jetstream.FileStorage, Replicas: s.o.Replicas, Discard: jetstream.DiscardNew, Duplicates: 2 * time.Minute,
+		Storage: jetstream.FileStorage, Replicas: s.o.Replicas, FirstSeq: uint64(time.Now().UnixMilli()), Discard: jetstream.DiscardNew, Duplicates: 2 * time.Minute,
 		MaxMsgsPerSubject: 1, MaxMsgs: -1, MaxBytes: -1, MaxMsgSize: -1, MaxConsumers: -1,
 		AllowRollup: true, DenyDelete: true, AllowMsgTTL: true, SubjectDeleteMarkerTTL: markers,
 	})
@@ -171,7 +181,7 @@ func (s *Store) put(ctx context.Context, key string, data []byte, expected uint6
 	if ttl > 0 {
 		opts = append(opts, jetstream.WithMsgTTL(ttl))
 	}
-	ack, err := s.js.Publish(ctx, s.subject(key), data, opts...)
+	ack, err := s.js.Publish(ctx, s.writeTo(key), data, opts...)
 	var refused *jetstream.APIError
 	switch {
 	case err == nil:

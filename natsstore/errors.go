@@ -61,6 +61,11 @@ func (o *Options) check() error {
 			return fmt.Errorf("%w: %.40q as a bucket of NATS: want letters, digits, - and _", store.ErrInvalid, o.Bucket)
 		}
 	}
+	for i := range len(o.Domain) {
+		if !plain(o.Domain[i]) {
+			return fmt.Errorf("%w: %.40q as a domain of NATS: want letters, digits, - and _", store.ErrInvalid, o.Domain)
+		}
+	}
 	if o.Replicas < 1 || o.Replicas > 5 {
 		return fmt.Errorf("%w: %d replicas of a bucket of NATS: want 1 to 5", store.ErrInvalid, o.Replicas)
 	}

@@ -73,6 +73,10 @@ func TestALostServerIsSurvived(t *testing.T) {
 			defer cancel()
 			o := &Options{Replicas: 3}
 			watcher := closing(t, storeOn(t, connect(t, addrs...), o))
+			look := make(chan store.Hint, 10)
+			if err := watcher.Watch(ctx, me, func(h store.Hint) { look <- h }); err != nil {
+				t.Fatal(err)
+			}
 			here, there := lockerOn(t, 15*time.Second, o, addrs...), lockerOn(t, 15*time.Second, o, addrs...)
 			kept, err := here.Mutex("kept").Lock(ctx)
 			if err != nil {
@@ -91,12 +95,12 @@ func TestALostServerIsSurvived(t *testing.T) {
 				}
 			})
 			waitsFor(t, here, "handed")
-			mend := strike(servers[leader(t, watcher)])
-			// A release may time out while there is no leader; it is unclear
-			// then, and the hold ends with its TTL.
-			if err := held.Release(); err != nil && !errors.Is(err, holdfast.ErrUnavailable) {
-				t.Fatal(err)
+			if h := nextHint(t, look); h != (store.Hint{}) { // now its subscription is known to all three
+				t.Errorf("hint %+v", h)
 			}
+			mend := strike(servers[leader(t, watcher)])
+			// While there is no leader a release is not answered.
+			until(t, "it is given back", func() bool { return !errors.Is(held.Release(), holdfast.ErrUnavailable) })
 			if waiting.Wait(); t.Failed() {
 				t.FailNow()
 			}

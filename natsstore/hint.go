@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -64,6 +65,7 @@ func (s *Store) Watch(ctx context.Context, p store.Process, sink func(store.Hint
 	s.tasks.Go(func() {
 		defer s.nc.RemoveStatusListener(connected)
 		defer func() { _ = sub.Unsubscribe() }()
+		known := s.spreads()
 		for {
 			select {
 			case <-s.ctx.Done():
@@ -74,8 +76,25 @@ func (s *Store) Watch(ctx context.Context, p store.Process, sink func(store.Hint
 					return
 				}
 				sink(store.Hint{}) // what was sent meanwhile is lost
+				known = s.spreads()
+			case <-known:
+				sink(store.Hint{}) // so is what was sent by way of others until they knew of us
+				known = nil
 			}
 		}
 	})
 	return nil
+}
+
+// spreadTime is how long the servers of a cluster take at the most, on a healthy
+// network, to tell each other of a subscription.
+const spreadTime = 500 * time.Millisecond
+
+// spreads fires when the servers know of a subscription that was made just now; it is
+// nil, and never does, where there is one server: that knows at once.
+func (s *Store) spreads() <-chan time.Time {
+	if s.nc.ConnectedClusterName() == "" && s.o.Domain == "" {
+		return nil
+	}
+	return time.After(spreadTime)
 }

@@ -209,6 +209,10 @@ func (s *Store) due(now store.Instant) (next store.Instant) {
 			s.overdue(m)
 		}
 	}
+	if at(s.sweepAt) {
+		s.sweepAt = now.Add(sweepEvery)
+		s.tasks.Go(s.sweep)
+	}
 	for id, since := range s.over { // its key is gone by then, and its entries are met rarely
 		if now > since.Add(10*time.Minute) {
 			delete(s.over, id)

@@ -11,7 +11,9 @@
 // In a name all bytes but ASCII letters, digits, "-" and "_" are written as "="
 // and two hexadecimal digits. Each entry names the session that keeps it. A name
 // is changed as package store/queue says, by a write that NATS does only if nobody
-// has written the key since it was read. What is idle is deleted after a day.
+// has written the key since it was read. What is idle is deleted after a day. Each
+// process sweeps: once a minute it takes out of what nobody has written for a day the
+// entries whose session is gone.
 //
 // # Guarantees
 //
@@ -62,7 +64,8 @@
 //	publish    $KV.B.>  $JS.API.STREAM.INFO.KV_B  $JS.API.STREAM.MSG.GET.KV_B  holdfast.hint.B.*
 //	subscribe  _INBOX.>  holdfast.hint.B.*
 //
-// and, if it is to make the bucket, to publish to $JS.API.STREAM.CREATE.KV_B.
+// and, if it is to make the bucket, to publish to $JS.API.STREAM.CREATE.KV_B. With a
+// domain D they are $JS.D.API.$KV.B.> and $JS.D.API.STREAM…, hints as above.
 package natsstore
 
 import (
@@ -95,6 +98,10 @@ type Options struct {
 	// Replicas is how many servers keep the bucket, from 1 to 5, if it is made
 	// here; 1 if zero. One that is there stays as it is.
 	Replicas int
+
+	// Domain is the JetStream domain that has the bucket, if it is not that of the
+	// server at the other end of the connection, but one behind a leaf node.
+	Domain string
 }
 
 // A Store keeps locks in NATS. Its methods are safe for concurrent use.
@@ -123,7 +130,10 @@ type Store struct {
 	over     map[string]store.Instant   // sessions that are closed, since when we know
 	mine     map[store.ID]*mine         // the claims of this process
 	tending  bool
+	sweepAt  store.Instant // the next sweep
 	wake     chan struct{} // to tend at once
+
+	swept uint64 // the sweep's alone: the message that it has come to
 }
 
 var _ interface {
@@ -154,12 +164,17 @@ func New(nc *nats.Conn, o *Options) (*Store, error) {
 		if o.Replicas != 0 {
 			s.o.Replicas = o.Replicas
 		}
+		s.o.Domain = o.Domain
 	}
 	if err := s.o.check(); err != nil {
 		return nil, err
 	}
 	s.address = fmt.Sprintf("NATS at %s, bucket %s", hosts(nc.Servers()), s.o.Bucket)
 	js, err := jetstream.New(nc)
+	if s.o.Domain != "" {
+		s.address += ", domain " + s.o.Domain
+		js, err = jetstream.NewWithDomain(nc, s.o.Domain)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", store.ErrInvalid, s.address, err)
 	}

@@ -3,6 +3,7 @@ package natsstore
 import (
 	"context"
 	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -67,7 +68,13 @@ func closing(t testing.TB, s *Store) *Store {
 	return s
 }
 
-const patience = 30 * time.Second
+// patience bounds the waiting for what must happen.
+var patience = func() time.Duration {
+	if d, err := time.ParseDuration(os.Getenv("HOLDFAST_TEST_PATIENCE")); err == nil {
+		return d
+	}
+	return 30 * time.Second
+}()
 
 // until polls for something that must happen.
 func until(t testing.TB, what string, f func() bool) {

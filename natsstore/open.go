@@ -21,6 +21,7 @@ import (
 //
 //	bucket=NAME        Options.Bucket
 //	replicas=N         Options.Replicas
+//	domain=NAME        Options.Domain
 //	creds=FILE         the user's credentials
 //	ca=FILE            TLS, with this certificate authority
 //	cert=FILE, key=FILE   TLS, with this certificate and its key
@@ -95,6 +96,8 @@ func ParseURL(rawURL string) (*nats.Options, *Options, error) {
 		switch option {
 		case "bucket":
 			o.Bucket = value
+		case "domain":
+			o.Domain = value
 		case "replicas":
 			if o.Replicas, err = strconv.Atoi(value); err != nil {
 				return nil, nil, bad("replicas is a number")
@@ -108,7 +111,7 @@ func ParseURL(rawURL string) (*nats.Options, *Options, error) {
 		case "key":
 			key = value
 		default:
-			return nil, nil, bad("there is no option %.20q; there are: bucket, replicas, creds, ca, cert, key", option)
+			return nil, nil, bad("there is no option %.20q; there are: bucket, replicas, domain, creds, ca, cert, key", option)
 		}
 		if err != nil {
 			return nil, nil, bad("%s: %v", option, err)

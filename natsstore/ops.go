@@ -69,11 +69,11 @@ func (s *Store) change(ctx context.Context, name string, how how, f func(*record
 			}
 		}
 		change, told := f(r)
-		data, err := r.encode()
+		data, err := r.encode(how.force)
 		if err != nil {
 			return err
 		}
-		if bytes.Equal(data, r.data) && (!how.force || data == nil) {
+		if bytes.Equal(data, r.data) && !how.force {
 			if !cached {
 				s.remember(name, known{m.seq, m.data})
 				return told

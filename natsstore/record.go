@@ -58,9 +58,9 @@ type storedEntry struct {
 // as the queue knows.
 const unending = int64(10 * 365 * 24 * time.Hour / time.Microsecond)
 
-// encode is the stored form of the record.
-func (r *record) encode() ([]byte, error) {
-	if len(r.q.Entries) == 0 && r.q.Last == 0 {
+// encode is the stored form of the record; nil if there is none, and need be none.
+func (r *record) encode(force bool) ([]byte, error) {
+	if len(r.q.Entries) == 0 && r.q.Last == 0 && r.data == nil && !force {
 		return nil, nil // never used
 	}
 	n := storedName{form: form{version}, Last: r.q.Last}

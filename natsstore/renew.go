@@ -11,7 +11,7 @@ import (
 )
 
 // Renew implements [store.Store]: one renewal of each session that has any of the
-// holds, and beside it a reading of their records, eight at a time. Only what its
+// holds, and beside it a reading of their records, many abreast. Only what its
 // owner tells anew is written.
 func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 	out := make([]store.Renewal, len(holds))

@@ -157,7 +157,7 @@ func TestBadInputIsAnErrorBeforeAnyIO(t *testing.T) {
 	if _, err := New(nil, nil); !errors.Is(err, store.ErrInvalid) {
 		t.Errorf("no connection: %v, want ErrInvalid", err)
 	}
-	for _, o := range []Options{{Bucket: "a.b"}, {Bucket: "ü"}, {Replicas: 6}, {Replicas: -1}} {
+	for _, o := range []Options{{Bucket: "a.b"}, {Bucket: "ü"}, {Domain: "a.b"}, {Replicas: 6}, {Replicas: -1}} {
 		if _, err := New(s.nc, &o); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("%+v: %v, want ErrInvalid", o, err)
 		}
@@ -256,6 +256,17 @@ func TestABucketThatWouldLoseLocksIsRefused(t *testing.T) {
 		spoil(&c)
 		if _, err := s.js.CreateKeyValue(t.Context(), c); err != nil {
 			t.Fatal(err)
+		}
+		if what != "a plain bucket" { // but for direct gets
+			stream, err := s.js.Stream(t.Context(), "KV_"+o.Bucket)
+			if err != nil {
+				t.Fatal(err)
+			}
+			no := stream.CachedInfo().Config
+			no.AllowDirect = false
+			if _, err := s.js.UpdateStream(t.Context(), no); err != nil {
+				t.Fatal(err)
+			}
 		}
 		_, err := closing(t, storeOn(t, s.nc, o)).Ask(t.Context(), storetest.Mutex(me, "a"))
 		if !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), o.Bucket) {

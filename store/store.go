@@ -18,8 +18,9 @@
 // A store asks once. It never waits for another claim, retries, sleeps, logs,
 // or starts a goroutine per lock; the engine does the waiting, the retrying
 // and the logging. An attempt that the server says was not applied (a
-// deadlock, a lost compare-and-swap) may be repeated inside the store, at most
-// three times and without sleeping.
+// deadlock, a lost compare-and-swap) may be repeated inside the store without
+// sleeping: at most three times, or two dozen where the server queues nobody and
+// each time means that another has come through.
 //
 // Every operation has one of three outcomes: granted; refused or lost; or
 // unclear, when it may or may not have happened. Unclear is any error that

@@ -76,6 +76,21 @@ func NATSCluster(t testing.TB, n int) []*Server {
 	return all
 }
 
+// NATSLeaf starts a NATS server of the JetStream domain "hub" for this test, and a leaf
+// node of it, which has a domain of its own.
+func NATSLeaf(t testing.TB) (hub, leaf *Server) {
+	t.Helper()
+	port, err := freePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := "127.0.0.1:" + strconv.Itoa(port)
+	// The jetstream that comes last is the one that counts.
+	hub = NATS(t, fmt.Sprintf("jetstream { store_dir: %q, domain: hub }\nleafnodes { listen: %q }", t.TempDir(), at))
+	leaf = NATS(t, fmt.Sprintf("jetstream { store_dir: %q, domain: leaf }\nleafnodes { remotes: [ { url: \"nats://%s\" } ] }", t.TempDir(), at))
+	return hub, leaf
+}
+
 func startNATS(tb fataler, dir, config string) (*Server, error) {
 	return startOnPort(func(port int) (*Server, error) {
 		s, err := natsServer(tb, dir, port, "n0", config)
