@@ -21,10 +21,11 @@ const markers = time.Minute
 type bucket struct {
 	stream jetstream.Stream
 	server int64         // the server's clock, in microseconds since 1970
-	at     store.Instant // when it said so, at the earliest
+	at     store.Instant // when we heard that
 }
 
-// now is the present on the server's clock, as far as we know.
+// now is the present on the server's clock, as far as we know, and never ahead of it:
+// else a token could be larger than those that others draw in the next bucket.
 func (b *bucket) now() queue.Time {
 	us := b.server + store.Now().Sub(b.at).Microseconds()
 	return queue.Time{Clock: us, Wall: us}
@@ -73,7 +74,8 @@ func (s *Store) prepared(ctx context.Context, makes bool) (*bucket, error) {
 	if b != nil {
 		return b, nil
 	}
-	stream, sent, err := s.lookAtBucket(ctx, makes)
+	stream, err := s.lookAtBucket(ctx, makes)
+	heard := store.Now()
 	switch {
 	case !makes && isNotFound(err):
 		return nil, nil
@@ -84,7 +86,7 @@ func (s *Store) prepared(ctx context.Context, makes bool) (*bucket, error) {
 	if err := s.suits(&info.Config); err != nil {
 		return nil, err
 	}
-	b = &bucket{stream, info.TimeStamp.UnixMicro(), sent}
+	b = &bucket{stream, info.TimeStamp.UnixMicro(), heard}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.bucket, s.links = b, links
@@ -96,13 +98,11 @@ func (s *Store) prepared(ctx context.Context, makes bool) (*bucket, error) {
 	return b, nil
 }
 
-func (s *Store) lookAtBucket(ctx context.Context, makes bool) (jetstream.Stream, store.Instant, error) {
-	sent := store.Now()
+func (s *Store) lookAtBucket(ctx context.Context, makes bool) (jetstream.Stream, error) {
 	stream, err := s.js.Stream(ctx, s.streamName())
 	if !makes || !isNotFound(err) {
-		return stream, sent, err
+		return stream, err
 	}
-	sent = store.Now()
 	// What nats.go calls a bucket, but for direct gets. It counts from the time on, in
 	// milliseconds, so that what is known of one that was deleted is no revision of
 	// the next.
@@ -113,10 +113,9 @@ func (s *Store) lookAtBucket(ctx context.Context, makes bool) (jetstream.Stream,
 		AllowRollup: true, DenyDelete: true, AllowMsgTTL: true, SubjectDeleteMarkerTTL: markers,
 	})
 	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // made a moment ago, with other replicas
-		sent = store.Now()
 		stream, err = s.js.Stream(ctx, s.streamName())
 	}
-	return stream, sent, err
+	return stream, err
 }
 
 // suits says what is wrong with a bucket.

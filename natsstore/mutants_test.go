@@ -37,6 +37,7 @@ func TestTheTestsCatchEachMutantOfTheRecipe(t *testing.T) {
 		{"a bucket may forget", unfit, bucket, "c.MaxMsgsPerSubject != 1 || c.MaxAge != 0 || ", ""},
 		{"a bucket need have no TTLs", unfit, bucket, "case !c.AllowMsgTTL:", "case false:"},
 		{"a clock that is behind keeps in the way", "TestAClockThatIsBehindKeepsNothingInTheWay", record, "max(r.now.Clock, n.Entries[i].Since)", "max(r.now.Clock, min(0, n.Entries[i].Since))"},
+		{"the clock is taken to have stood still until we heard", "TestTheServersClockIsNotTakenToBeAhead", bucket, "heard := store.Now()", "heard := store.Now().Add(-time.Second)"},
 		{"what is granted is told to nobody", "TestABucketBehindALeafNode", ops, "s.tell(change.Woken)", "s.tell(change.Woken[:0])"},
 		{"nobody looks once the others know of a mailbox", "TestABucketBehindALeafNode", hint, "known := s.spreads()", "var known <-chan time.Time"},
 		{"a domain is not written to", "TestABucketBehindALeafNode", bucket, `if s.o.Domain == "" {`, "if true {"},

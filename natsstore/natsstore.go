@@ -36,7 +36,8 @@
 //
 // TTLs are whole seconds, rounded up, the least is one. What a crashed process
 // held comes free with the TTL; who waits looks then. A change of leader takes
-// seconds: a TTL below ten does not survive it as a hold.
+// seconds: a TTL below ten does not survive it as a hold, and who waits may be told
+// that the store is unavailable.
 //
 // A token is the time, in microseconds, at which it was drawn, as the server has
 // it, or one more than the newest of the name. So the tokens of a name increase also

@@ -89,11 +89,13 @@ func until(t testing.TB, what string, f func() bool) {
 var me = store.NewProcess()
 
 func TestStore(t *testing.T) {
+	t.Parallel() // it mostly waits
 	addr, o := testserver.SharedNATS(t), apart()
 	storetest.Run(t, func(t *testing.T) store.Store { return storeOn(t, connect(t, addr), o) })
 }
 
 func TestDifferential(t *testing.T) {
+	t.Parallel()
 	storetest.DifferentialBySession(t, storetest.Sessioned{
 		Open: func(t *testing.T) func() store.Store {
 			nc, o := connect(t, testserver.SharedNATS(t)), apart()

@@ -188,6 +188,35 @@ func TestASessionCountsFromTheSendingOfItsRenewal(t *testing.T) {
 	}
 }
 
+// What is taken for the server's clock is not ahead of it, however late its answer
+// came: tokens that are drawn after the bucket was made again would be smaller.
+func TestTheServersClockIsNotTakenToBeAhead(t *testing.T) {
+	t.Parallel()
+	server := testserver.NATS(t, "")
+	nc := connect(t, server.Addr)
+	s := closing(t, storeOn(t, nc, nil))
+	if _, err := closing(t, storeOn(t, nc, nil)).prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	sent := nc.Stats().OutMsgs
+	server.Freeze()
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.prepare(t.Context())
+		done <- err
+	}()
+	until(t, "it is asked for", func() bool { return nc.Stats().OutMsgs > sent })
+	time.Sleep(50 * time.Millisecond)
+	server.Thaw()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	guess := s.bucket.now().Clock
+	if ahead := guess - time.Now().UnixMicro(); ahead > 0 { // its host is this one
+		t.Errorf("it is taken to be %d µs ahead of what it is", ahead)
+	}
+}
+
 // NATS cuts TTLs to whole seconds: what is told is never more than what it keeps.
 func TestATTLIsRoundedUp(t *testing.T) {
 	t.Parallel()
