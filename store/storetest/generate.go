@@ -503,7 +503,7 @@ func (d *duel) report(steps int) {
 		} {
 			delete(floors, timed)
 		}
-		floors["sessions ended"], floors["tokens compared"] = 0.5, 10
+		floors["sessions ended"], floors["tokens compared"] = 0.5, 6
 	}
 	var lines []string
 	for what, n := range d.counts {
