@@ -3,10 +3,11 @@ package etcdstore
 import (
 	"context"
 	"errors"
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"os"
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
@@ -53,7 +54,14 @@ func closing(t testing.TB, s *Store) *Store {
 	return s
 }
 
-const patience = 30 * time.Second
+// patience is how long a test waits for what must happen.
+var patience = 30 * time.Second
+
+func init() {
+	if d, err := time.ParseDuration(os.Getenv("HOLDFAST_TEST_PATIENCE")); err == nil {
+		patience = d
+	}
+}
 
 // until polls for something that must happen.
 func until(t testing.TB, what string, f func() bool) {

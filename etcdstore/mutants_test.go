@@ -1,0 +1,37 @@
+package etcdstore
+
+import (
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/mutant"
+)
+
+// The store with one of the recipe's rules broken fails a test.
+func TestTheTestsCatchEachMutantOfEtcd(t *testing.T) {
+	const (
+		spare = "TestAKeyThatMayYetBeDeletedIsNotUsedAgain"
+		few   = "TestANameThatIsLockedOverAndOverHasFewKeys"
+		from  = "TestASessionCountsFromTheSendingOfItsRenewal"
+		order = "TestTheTokenIsOfTheLookThatShowedTheGrant"
+	)
+	var all []mutant.Broken
+	for _, m := range []struct{ name, test, file, old, new string }{
+		{"two claims have one key", few, "spare.go", "s.spares.of[kind] = some[:len(some)-1];", "s.spares.of[kind] = some;"},
+		{"each claim has a key of its own for ever", few, "spare.go", "if len(some) == 0 {", "if true {"},
+		{"a key is used again that a deletion may come for", spare, "spare.go", "m.unclear || m.late ||", "m.unclear ||"},
+		{"a key is used again beside a minimum hold", "TestAKeyWithAMinimumHoldIsNotUsedAgain", "spare.go", "m.keep > 0 ||", ""},
+		{"another process deletes what it has not seen", "TestAnotherProcessDeletesNoLaterClaimOfTheSameKey", "release.go",
+			"clientv3.Compare(clientv3.CreateRevision(r.key), \"=\", r.created)", "clientv3.Compare(clientv3.CreateRevision(r.key), \">\", 0)"},
+		{"the token is of the entry's creation", order, "ask.go", "r.asked == r.limit:\n\t\ttoken = v.base + v.rev*maxBlock", "r.asked == r.limit:\n\t\ttoken = v.base + r.created*maxBlock"},
+		{"no floor", "TestTokensGoOnUpwardsOnAServerWithNoData", "ask.go", "fmt.Sprintf(\"%d:%d\", version, time.Now().UnixMicro())", "fmt.Sprintf(\"%d:%d\", version, 0)"},
+		{"a floor that was deleted counts on", "TestAWipeIsToldAndTokensGoOn", "ask.go", "\t\t\ts.rebase(f)\n", ""},
+		{"nobody looks once the watch is there", "TestAWaiterSurvivesCompactionAndALostWatch", "watch.go", "opts := []clientv3.OpOption{clientv3.WithCreatedNotify()}", "var opts []clientv3.OpOption"},
+		{"a session counts from the answer", from, "session.go", "sess.renewed, sess.failed = sent, 0", "sess.renewed, sess.failed = max(sent, store.Now()), 0"},
+		{"a new session counts from the answer", from, "session.go", "sess.lease, sess.renewed = lease, sent", "sess.lease, sess.renewed = lease, max(sent, store.Now())"},
+		{"another TTL than asked for is taken", "TestATTLThatTheServerDoesNotGrantIsAnErrorThatSaysSo", "session.go", "granted != ttl {", "granted != ttl && false {"},
+		{"a try puts its key first", "TestARefusedTryWritesNothing", "ask.go", "sure := !c.Try || i >= attempts", "sure := true"},
+	} {
+		all = append(all, mutant.Broken{Name: m.name, Pkg: "etcdstore", Test: m.test, Edits: []mutant.Edit{{File: "etcdstore/" + m.file, Old: m.old, New: m.new}}})
+	}
+	mutant.Catch(t, all, "HOLDFAST_TEST_PATIENCE=10s")
+}
