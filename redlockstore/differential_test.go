@@ -56,7 +56,7 @@ func TestTheMajorityAnswersAsTheModel(t *testing.T) {
 				d.step()
 			}
 			for _, what := range []string{
-				"ask granted", "ask refused", "ask lost", "ask mismatch", "try granted", "try refused", "renew done", "renew lost", "renamed",
+				"ask granted", "ask refused", "ask mismatch", "try granted", "try refused", "renew done", "renew lost", "renamed",
 				"release done", "release lost", "withdrawn", "break done", "break lost", "minimum hold or delay in the way", "two readers",
 			} {
 				if d.seen[what] < 3 {

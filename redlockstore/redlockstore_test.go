@@ -16,8 +16,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	logging.Disable()               // go-redis writes each attempt to connect
-	flag.Set("test.parallel", "10") // most of them wait most of the time
+	logging.Disable()              // go-redis writes each attempt to connect
+	flag.Set("test.parallel", "4") // most of them wait most of the time
 	// The driver's own, which ends within a second of its pool.
 	goleak.VerifyTestMain(testserver.Main{M: m}, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
