@@ -59,23 +59,24 @@ func TestStore(t *testing.T) {
 	t.Parallel()
 	db, o := clientOf(t, serverURI(t)).Database(database), apart()
 	t.Cleanup(func() { db.Collection(o.Collection).Drop(context.Background()) })
-	suite(t, db, o)
+	storetest.Run(t, opener(t, db, o))
 }
 
 func TestStoreOnAStandalone(t *testing.T) {
 	t.Parallel()
-	suite(t, clientOf(t, standaloneURI(t)).Database(database), nil)
+	storetest.Run(t, opener(t, clientOf(t, standaloneURI(t)).Database(database), nil))
 }
 
-// suite runs the suite. A store whose server wakes nobody is no Watcher in it.
-func suite(t *testing.T, db *mongo.Database, o *Options) {
+// opener makes stores for the suite. One whose server wakes nobody is no Watcher
+// in it.
+func opener(t *testing.T, db *mongo.Database, o *Options) func(*testing.T) store.Store {
 	probe := storeOn(t, db, o)
 	defer probe.Close()
 	err := probe.Watch(t.Context(), me, func(store.Hint) {})
 	if err != nil && !errors.Is(err, store.ErrUnsupported) {
 		t.Fatal(err)
 	}
-	storetest.Run(t, func(t *testing.T) store.Store {
+	return func(t *testing.T) store.Store {
 		s := storeOn(t, db, o)
 		if err == nil {
 			return s
@@ -86,7 +87,7 @@ func suite(t *testing.T, db *mongo.Database, o *Options) {
 			store.Inspector
 			store.Checker
 		}{s, s, s, s}
-	})
+	}
 }
 
 // On a real server the time is a parameter of the calls, for its clock cannot be

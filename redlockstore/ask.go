@@ -211,7 +211,7 @@ func (s *Store) collect(ctx context.Context, out <-chan reply, n int, limit time
 			if timer != nil {
 				timer.Stop()
 			}
-			timer = time.NewTimer(min(limit, straggle))
+			timer = time.NewTimer(min(limit, s.straggle))
 			defer timer.Stop()
 			fire = timer.C
 		}
@@ -241,6 +241,6 @@ func (s *Store) slow(missing uint32) bool {
 func (s *Store) giveBack(cl *claim, wait bool) {
 	out := s.releaseAll(store.Hold{Name: cl.Name, ID: cl.ID}, cl)
 	if wait {
-		s.collect(s.ctx, out, len(s.nodes), straggle, func(reply) bool { return false }, func() bool { return false })
+		s.collect(s.ctx, out, len(s.nodes), s.straggle, func(reply) bool { return false }, func() bool { return false })
 	}
 }

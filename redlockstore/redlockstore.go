@@ -155,15 +155,16 @@ type Options struct {
 // A Store keeps locks on a majority of several Redis servers. Its methods are
 // safe for concurrent use.
 type Store struct {
-	nodes   []*node
-	own     []*redis.Client // opened by us, so closed by us
-	address string          // for people
-	prefix  string
-	maxTTL  time.Duration
-	timeout time.Duration
-	scripts *scripts
-	clock   func() int64 // nil but in tests: the clock of all nodes and of ours
-	trusts  bool         // in tests only: nodes have forgotten nothing, however young they are
+	nodes    []*node
+	own      []*redis.Client // opened by us, so closed by us
+	address  string          // for people
+	prefix   string
+	maxTTL   time.Duration
+	timeout  time.Duration
+	straggle time.Duration // the constant, but in tests
+	scripts  *scripts
+	clock    func() int64 // nil but in tests: the clock of all nodes and of ours
+	trusts   bool         // in tests only: nodes have forgotten nothing, however young they are
 
 	claims    claims
 	first     sync.Once
@@ -252,7 +253,7 @@ func newStore(clients []*redis.Client, o *Options, clock func() int64) (*Store, 
 		o = &Options{}
 	}
 	s := &Store{
-		prefix: DefaultPrefix, maxTTL: DefaultMaxTTL, timeout: DefaultTimeout, scripts: live(), clock: clock,
+		prefix: DefaultPrefix, maxTTL: DefaultMaxTTL, timeout: DefaultTimeout, straggle: straggle, scripts: live(), clock: clock,
 		pingEvery: pingEvery, news: make(chan struct{}), claims: claims{of: map[store.ID]*claim{}},
 	}
 	if o.Prefix != "" {
@@ -474,7 +475,7 @@ func (s *Store) ready(ctx context.Context, need int) error {
 		}
 		left := s.timeout
 		if ups >= need {
-			left = straggle
+			left = s.straggle
 		}
 		if left -= store.Now().Sub(newest); left <= 0 {
 			return ctx.Err()

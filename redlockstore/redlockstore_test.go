@@ -53,6 +53,7 @@ func trusting(t testing.TB, clients []*redis.Client, o *Options) *Store {
 		t.Fatal(err)
 	}
 	s.trusts = true
+	s.straggle = min(time.Second, patience)
 	return s
 }
 

@@ -119,7 +119,7 @@ func TestASlotWaitsForASlowNodeThatHasToGrantIt(t *testing.T) {
 		defer close(done)
 		a, err = s.Ask(t.Context(), slot("x", 3))
 	}()
-	time.Sleep(3 * straggle)
+	time.Sleep(3 * s.straggle)
 	servers[0].Thaw()
 	<-done
 	servers[1].Thaw()

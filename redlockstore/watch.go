@@ -68,7 +68,7 @@ func (s *Store) Watch(ctx context.Context, p store.Process, sink func(store.Hint
 			return store.ErrClosed
 		}
 		if opened >= need && len(errs)+opened < len(s.nodes) {
-			timer.Reset(min(s.timeout, straggle))
+			timer.Reset(min(s.timeout, s.straggle))
 		}
 	}
 	if opened < need {

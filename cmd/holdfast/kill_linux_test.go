@@ -83,9 +83,15 @@ func TestKillingTheEngineEndsAllAndFreesTheLock(t *testing.T) {
 func TestWhoWaitsGetsInOnlyWhenAllIsKilled(t *testing.T) {
 	store := fileStore(t)
 	s := beginTree(t, store, "--ttl", "1h")
+	engine := s.engine()
+	s.signal(s.front(), syscall.SIGSTOP) // so that it takes its time
+	s.signal(engine, syscall.SIGKILL)
+	if code := obtained(t, store, "-w", "1"); code != exitHeld {
+		t.Errorf("before anything is killed somebody else gets %d, want %d", code, exitHeld)
+	}
 	next := begin(t, store, "-v", "--", "sh", "-c", `grep -lsz "^`+s.mark+`$" /proc/[0-9]*/environ >found; touch looked`)
 	soon(t, "the next one waits", func() bool { return strings.Contains(next.text("stderr"), "waiting") })
-	s.signal(s.engine(), syscall.SIGKILL)
+	s.signal(s.front(), syscall.SIGCONT)
 	next.exits(0)
 	s.exits(exitInternal)
 	// The front itself, and the shell that looks, are no part of it.

@@ -211,7 +211,7 @@ var mutants = []broken{
 	{"names_cut_at_511_bytes", []edit{{memory, "\tn := s.names[name]\n\tif n == nil {\n\t\tif len", "\tname = name[:min(len(name), 511)]\n\tn := s.names[name]\n\tif n == nil {\n\t\tif len"}}},
 	{"an_ended_context_is_ignored", []edit{{memory, "if err := ctx.Err(); err != nil {\n\t\treturn err\n\t}\n\tif s.fail", "if s.fail"}}},
 	{"an_ended_context_is_a_loss", []edit{{memory, "if err := ctx.Err(); err != nil {\n\t\treturn err\n\t}\n\tif s.fail", "if err := ctx.Err(); err != nil {\n\t\treturn store.ErrLost\n\t}\n\tif s.fail"}}},
-	{"two_first_ones_at_once_both_insert", []edit{{memory, "n.one[:0]\n\t\ts.names", "n.one[:0]\n\t\ts.mu.Unlock()\n\t\ttime.Sleep(time.Millisecond)\n\t\ts.mu.Lock()\n\t\ts.names"}}},
+	{"two_first_ones_at_once_both_insert", []edit{{memory, "n.one[:0]\n\t\ts.names", "n.one[:0]\n\t\ts.mu.Unlock()\n\t\ttime.Sleep(10 * time.Millisecond)\n\t\ts.mu.Lock()\n\t\ts.names"}}},
 
 	// Checks.
 	{"a_check_that_tells_nothing", []edit{{memory, "return []store.Finding{{About", "return []store.Finding{}\nreturn []store.Finding{{About"}}},
