@@ -41,16 +41,28 @@ func (s *Store) base(ctx context.Context) (*floor, error) {
 	if f != nil {
 		return f, nil
 	}
-	text := fmt.Sprintf("%d:%d", version, time.Now().UnixMicro())
-	r, err := s.client.Txn(ctx).
-		If(clientv3.Compare(clientv3.CreateRevision(s.baseKey()), "=", 0)).
-		Then(clientv3.OpPut(s.baseKey(), text)).
-		Else(clientv3.OpGet(s.baseKey())).Commit()
+	got, err := s.client.Get(ctx, s.baseKey())
 	if err != nil {
 		return nil, err
 	}
-	if !r.Succeeded {
-		text = string(r.Responses[0].GetResponseRange().Kvs[0].Value)
+	kvs := got.Kvs
+	// The first token is the time of now, whatever this etcd has counted up to: it
+	// may be made again, and count from one.
+	text := fmt.Sprintf("%d:%d", version, max(0, time.Now().UnixMicro()-got.Header.Revision*maxBlock))
+	if len(kvs) == 0 {
+		r, err := s.client.Txn(ctx).
+			If(clientv3.Compare(clientv3.CreateRevision(s.baseKey()), "=", 0)).
+			Then(clientv3.OpPut(s.baseKey(), text)).
+			Else(clientv3.OpGet(s.baseKey())).Commit()
+		if err != nil {
+			return nil, err
+		}
+		if !r.Succeeded {
+			kvs = r.Responses[0].GetResponseRange().Kvs
+		}
+	}
+	if len(kvs) > 0 {
+		text = string(kvs[0].Value)
 	}
 	have, number, _ := strings.Cut(text, ":")
 	form, err1 := strconv.Atoi(have)

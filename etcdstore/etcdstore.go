@@ -40,8 +40,9 @@
 //
 // A token is the floor, plus 64 times the revision of the store at the look that
 // showed the grant, plus a count. Tokens of a name strictly increase, even when all of
-// etcd's data was deleted: the floor is the time, in microseconds, at which it was
-// written. They repeat after a restore from a backup, unless it was restored with
+// etcd's data was deleted: the floor is such that the first is the time, in
+// microseconds, and etcd does not get to 15,000 revisions a second. They repeat
+// after a restore from a backup, unless it was restored with
 // --bump-revision, or the key of the floor was deleted after it. List shows a
 // smaller token for a hold that waited for its grant, for its first second.
 //

@@ -1,6 +1,7 @@
 package etcdstore
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -73,6 +74,27 @@ func TestTheTokenIsOfTheLookThatShowedTheGrant(t *testing.T) {
 }
 
 // A server that has lost all its data counts its revisions from one.
+func TestTokensBeginWithTheTime(t *testing.T) {
+	t.Parallel()
+	client := clientOf(t, testserver.Etcd(t).Addr)
+	var others sync.WaitGroup
+	for range 8 { // 8,000 revisions of 64 tokens each are half a second
+		others.Go(func() {
+			for range 1000 {
+				if _, err := client.Put(t.Context(), "of others", ""); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	others.Wait()
+	h := mustHold(t, closing(t, storeOn(t, client, nil)), mutex("a"))
+	if now := time.Now().UnixMicro(); h.Token > now+100*maxBlock {
+		t.Errorf("the first token is %d, at %d", h.Token, now)
+	}
+}
+
 func TestTokensGoOnUpwardsOnAServerWithNoData(t *testing.T) {
 	t.Parallel()
 	before := mustHold(t, closing(t, storeOn(t, clientOf(t, testserver.SharedEtcd(t)), apart())), mutex("a"))

@@ -184,7 +184,7 @@ type afterRead struct {
 
 func (k *afterRead) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
 	r, err := k.KV.Get(ctx, key, opts...)
-	if then := k.then; then != nil {
+	if then := k.then; then != nil && len(opts) > 0 {
 		k.then = nil
 		then()
 	}
