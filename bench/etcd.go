@@ -144,7 +144,7 @@ func startEtcd(ctx context.Context) (addr, version string, stop func(), err erro
 		return "", "", nil, err
 	}
 	defer c.Close()
-	up, cancel := context.WithTimeout(ctx, patience)
+	up, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	for {
 		s, err := c.Status(up, urls[0])

@@ -223,9 +223,9 @@ func freePort() (string, error) {
 }
 
 func eventually(ctx context.Context, what string, f func() bool) error {
-	for until := time.Now().Add(patience); !f(); time.Sleep(20 * time.Millisecond) {
+	for until := time.Now().Add(time.Minute); !f(); time.Sleep(20 * time.Millisecond) {
 		if ctx.Err() != nil || time.Now().After(until) {
-			return fmt.Errorf("after %v still not: %s", patience, what)
+			return fmt.Errorf("after a minute still not: %s", what)
 		}
 	}
 	return nil

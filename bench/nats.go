@@ -129,7 +129,7 @@ func startNATS(ctx context.Context) (addr, version string, stop func(), err erro
 		os.RemoveAll(dir)
 	}
 	addr = "nats://127.0.0.1:" + port
-	up, cancel := context.WithTimeout(ctx, patience)
+	up, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	for {
 		if nc, err := nats.Connect(addr); err == nil {
