@@ -112,8 +112,8 @@ func waitsFor(t *testing.T, l *holdfast.Locker, name string) {
 func TestAHolderThatIsCutOffIsLostBeforeTheNextIsIn(t *testing.T) {
 	t.Parallel()
 	s := testserver.Etcd(t)
-	link := newLink(t, s.Addr)
-	far := clientOf(t, link.addr())
+	link := testserver.NewLink(t, s.Addr)
+	far := clientOf(t, link.Addr())
 	l, err := holdfast.New(storeOn(t, far, nil), &holdfast.Options{TTL: 3 * time.Second, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	if err != nil {
 		t.Fatal(err)
@@ -124,7 +124,7 @@ func TestAHolderThatIsCutOffIsLostBeforeTheNextIsIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	link.cut()
+	link.Cut()
 	next, err := near.Mutex("a").Lock(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -145,10 +145,10 @@ func TestAHolderThatIsCutOffIsLostBeforeTheNextIsIn(t *testing.T) {
 func TestAWaiterSurvivesCompactionAndALostWatch(t *testing.T) {
 	t.Parallel()
 	s := testserver.Etcd(t)
-	link := newLink(t, s.Addr)
+	link := testserver.NewLink(t, s.Addr)
 	direct := clientOf(t, s.Addr)
 	here := closing(t, storeOn(t, direct, nil))
-	there := closing(t, storeOn(t, clientOf(t, link.addr()), nil))
+	there := closing(t, storeOn(t, clientOf(t, link.Addr()), nil))
 	var hints atomic.Int32
 	if err := there.Watch(t.Context(), me, func(store.Hint) { hints.Add(1) }); err != nil {
 		t.Fatal(err)
@@ -158,7 +158,7 @@ func TestAWaiterSurvivesCompactionAndALostWatch(t *testing.T) {
 	if mustAsk(t, there, waits).Granted {
 		t.Fatal("two hold it")
 	}
-	link.cut()
+	link.Cut()
 	var rev int64
 	for range 20 {
 		r, err := direct.Put(t.Context(), "other", "x")
@@ -173,7 +173,7 @@ func TestAWaiterSurvivesCompactionAndALostWatch(t *testing.T) {
 	if err := here.Release(t.Context(), hold); err != nil {
 		t.Fatal(err)
 	}
-	link.mend()
+	link.Mend()
 	until(t, "the waiter is woken", func() bool { return hints.Load() > 0 })
 	if !mustAsk(t, there, waits).Granted {
 		t.Error("it was woken and is not granted")

@@ -126,13 +126,13 @@ func TestALostServerIsSurvived(t *testing.T) {
 func TestAHolderThatIsCutOffIsLostBeforeTheNextIsIn(t *testing.T) {
 	t.Parallel()
 	s := testserver.NATS(t, "")
-	link := newLink(t, s.Addr)
-	l, near := lockerOn(t, 3*time.Second, nil, link.addr()), lockerOn(t, 3*time.Second, nil, s.Addr)
+	link := testserver.NewLink(t, s.Addr)
+	l, near := lockerOn(t, 3*time.Second, nil, link.Addr()), lockerOn(t, 3*time.Second, nil, s.Addr)
 	lease, err := l.Mutex("a").Lock(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	link.cut()
+	link.Cut()
 	next, err := near.Mutex("a").Lock(t.Context())
 	if err != nil {
 		t.Fatal(err)

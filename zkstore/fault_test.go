@@ -39,19 +39,19 @@ func lockerOf(t *testing.T, ttl time.Duration, s *Store) *holdfast.Locker {
 // the leader, or the one that the holder is connected to.
 func TestALostMemberIsSurvived(t *testing.T) {
 	t.Parallel()
-	for name, strike := range map[string]func(*testserver.Server, *link) func(){
-		"killed": func(s *testserver.Server, _ *link) func() { s.Kill(); return s.Restart },
-		"frozen": func(s *testserver.Server, _ *link) func() { s.Freeze(); return s.Thaw },
-		"cut":    func(_ *testserver.Server, l *link) func() { l.cut(); return l.mend },
+	for name, strike := range map[string]func(*testserver.Server, *testserver.Link) func(){
+		"killed": func(s *testserver.Server, _ *testserver.Link) func() { s.Kill(); return s.Restart },
+		"frozen": func(s *testserver.Server, _ *testserver.Link) func() { s.Freeze(); return s.Thaw },
+		"cut":    func(_ *testserver.Server, l *testserver.Link) func() { l.Cut(); return l.Mend },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			members := testserver.ZooKeeperEnsemble(t, 3)
-			var links []*link
+			var links []*testserver.Link
 			var addrs []string
 			for _, m := range members {
-				links = append(links, newLink(t, m.Addr))
-				addrs = append(addrs, links[len(links)-1].addr())
+				links = append(links, testserver.NewLink(t, m.Addr))
+				addrs = append(addrs, links[len(links)-1].Addr())
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
@@ -140,12 +140,12 @@ func waitsFor(t *testing.T, l *holdfast.Locker, name string) {
 // A holder that is cut off is told in time: before another is in. So is one whose
 // link goes silent without being cut.
 func TestAHolderThatIsCutOffIsLostBeforeTheNextIsIn(t *testing.T) {
-	for name, strike := range map[string]func(*link){"cut": (*link).cut, "silent": (*link).hush} {
+	for name, strike := range map[string]func(*testserver.Link){"cut": (*testserver.Link).Cut, "silent": (*testserver.Link).Hush} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := testserver.ZooKeeper(t)
-			link := newLink(t, s.Addr)
-			far, near := lockerOn(t, 3*time.Second, link.addr()), lockerOn(t, 3*time.Second, s.Addr)
+			link := testserver.NewLink(t, s.Addr)
+			far, near := lockerOn(t, 3*time.Second, link.Addr()), lockerOn(t, 3*time.Second, s.Addr)
 			lease, err := far.Mutex("a").Lock(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -164,7 +164,7 @@ func TestAHolderThatIsCutOffIsLostBeforeTheNextIsIn(t *testing.T) {
 			if err := next.Release(); err != nil {
 				t.Error(err)
 			}
-			link.mend()
+			link.Mend()
 		})
 	}
 }
@@ -173,9 +173,9 @@ func TestAHolderThatIsCutOffIsLostBeforeTheNextIsIn(t *testing.T) {
 func TestABrokenConnectionKeepsHoldsAndPlaces(t *testing.T) {
 	t.Parallel()
 	s := testserver.ZooKeeper(t)
-	link := newLink(t, s.Addr)
+	link := testserver.NewLink(t, s.Addr)
 	here := closing(t, storeOn(t, nil, s.Addr))
-	there := closing(t, storeOn(t, nil, link.addr()))
+	there := closing(t, storeOn(t, nil, link.Addr()))
 	var hints atomic.Int32
 	if err := there.Watch(t.Context(), me, func(store.Hint) { hints.Add(1) }); err != nil {
 		t.Fatal(err)
@@ -186,11 +186,11 @@ func TestABrokenConnectionKeepsHoldsAndPlaces(t *testing.T) {
 	if mustAsk(t, there, waits).Granted {
 		t.Fatal("two hold it")
 	}
-	link.cut()
+	link.Cut()
 	if err := here.Release(t.Context(), hold); err != nil {
 		t.Fatal(err)
 	}
-	link.mend()
+	link.Mend()
 	until(t, "the waiter is woken", func() bool { return hints.Load() > 0 })
 	if !mustAsk(t, there, waits).Granted {
 		t.Error("it was woken and is not granted")
@@ -204,20 +204,20 @@ func TestABrokenConnectionKeepsHoldsAndPlaces(t *testing.T) {
 func TestALostAnswerFindsItsNodeAgain(t *testing.T) {
 	t.Parallel()
 	s := testserver.ZooKeeper(t)
-	link := newLink(t, s.Addr)
-	there := closing(t, storeOn(t, nil, link.addr()))
+	link := testserver.NewLink(t, s.Addr)
+	there := closing(t, storeOn(t, nil, link.Addr()))
 	mustHold(t, there, mutex("warm"))
 	for range 5 {
 		c := mutex("a")
-		link.mute() // what is asked for arrives, and no answer does
+		link.Mute() // what is asked for arrives, and no answer does
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		_, err := there.Ask(ctx, c)
 		cancel()
 		if err == nil || store.Definite(err) {
 			t.Fatalf("ask without an answer: %v, want it unclear", err)
 		}
-		link.cut()
-		link.mend()
+		link.Cut()
+		link.Mend()
 		var a store.Answer
 		until(t, "it is answered", func() bool {
 			var err error
@@ -375,23 +375,23 @@ func TestAMemberWithoutTheOthersProvesNothing(t *testing.T) {
 func TestAMemberThatHangsIsPassedOver(t *testing.T) {
 	t.Parallel()
 	s, hold, used, other := onTwoLinks(t)
-	other.hush()
-	used.cut() // to the other, which hangs, and back
-	used.mend()
+	other.Hush()
+	used.Cut() // to the other, which hangs, and back
+	used.Mend()
 	renewedAgain(t, s, hold)
-	other.mend()
+	other.Mend()
 }
 
 // onTwoLinks is a store that comes to its server by two links, and a hold of it that lasts
 // for nine seconds.
-func onTwoLinks(t *testing.T) (s *Store, hold store.Hold, used, other *link) {
+func onTwoLinks(t *testing.T) (s *Store, hold store.Hold, used, other *testserver.Link) {
 	addr := testserver.SharedZooKeeper(t)
-	used, other = newLink(t, addr), newLink(t, addr)
-	s = closing(t, storeOn(t, apart(), used.addr(), other.addr()))
+	used, other = testserver.NewLink(t, addr), testserver.NewLink(t, addr)
+	s = closing(t, storeOn(t, apart(), used.Addr(), other.Addr()))
 	c := mutex("a")
 	c.TTL = 12 * time.Second
 	hold = mustHold(t, s, c)
-	if connectedTo(s) == other.addr() {
+	if connectedTo(s) == other.Addr() {
 		used, other = other, used
 	}
 	return s, hold, used, other
@@ -417,7 +417,7 @@ func TestASilentMemberIsLeftBeforeTheHoldIsOver(t *testing.T) {
 	s, hold, used, _ := onTwoLinks(t)
 	time.Sleep(2 * time.Second) // of the nine that the last write counts for
 	entriesOf(t, s, "a")        // heard, and no write
-	used.hush()
+	used.Hush()
 	renewedAgain(t, s, hold)
-	used.mend()
+	used.Mend()
 }

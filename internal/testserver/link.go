@@ -1,4 +1,4 @@
-package zkstore
+package testserver
 
 import (
 	"io"
@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A link is the way of a client to a server, which can be cut.
-type link struct {
+// A Link is the way of a client to a server, which can be cut.
+type Link struct {
 	l  net.Listener
 	to string
 
@@ -28,13 +28,14 @@ const (
 	all             // both ways
 )
 
-func newLink(t *testing.T, to string) *link {
+// NewLink makes one to an address, which ends with the test.
+func NewLink(t testing.TB, to string) *Link {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := &link{l: l, to: to, conns: map[net.Conn]bool{}}
+	k := &Link{l: l, to: to, conns: map[net.Conn]bool{}}
 	k.tasks.Go(func() {
 		for {
 			c, err := l.Accept()
@@ -46,15 +47,15 @@ func newLink(t *testing.T, to string) *link {
 	})
 	t.Cleanup(func() {
 		l.Close()
-		k.cut()
+		k.Cut()
 		k.tasks.Wait()
 	})
 	return k
 }
 
-func (k *link) addr() string { return k.l.Addr().String() }
+func (k *Link) Addr() string { return k.l.Addr().String() }
 
-func (k *link) carry(c net.Conn) {
+func (k *Link) carry(c net.Conn) {
 	defer c.Close()
 	s, err := net.Dial("tcp", k.to)
 	if err != nil {
@@ -76,7 +77,7 @@ func (k *link) carry(c net.Conn) {
 
 // A tap swallows what is written to it while the link is that silent.
 type tap struct {
-	k    *link
+	k    *Link
 	to   io.Writer
 	from silence
 }
@@ -91,20 +92,20 @@ func (t *tap) Write(b []byte) (int, error) {
 	return t.to.Write(b)
 }
 
-// mute swallows the answers of the server, until mend.
-func (k *link) mute() { k.silence(answers) }
+// Mute swallows the answers of the server, until Mend.
+func (k *Link) Mute() { k.silence(answers) }
 
-// hush swallows all, until mend.
-func (k *link) hush() { k.silence(all) }
+// Hush swallows all, until Mend.
+func (k *Link) Hush() { k.silence(all) }
 
-func (k *link) silence(mode silence) {
+func (k *Link) silence(mode silence) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.mode = mode
 }
 
-// cut ends all connections, and new ones at once, until mend.
-func (k *link) cut() {
+// Cut ends all connections, and new ones at once, until Mend.
+func (k *Link) Cut() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.isCut = true
@@ -114,7 +115,8 @@ func (k *link) cut() {
 	clear(k.conns)
 }
 
-func (k *link) mend() {
+// Mend lets all pass again, on new connections where they were cut.
+func (k *Link) Mend() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.isCut, k.mode = false, 0
