@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // An event is a line of go test -json.
@@ -19,6 +20,8 @@ type event struct {
 	Test       string
 	Output     string
 	Elapsed    float64
+
+	dir string // of the module
 }
 
 // A report counts test results and prints what a reader wants to know of them
@@ -27,10 +30,12 @@ type report struct {
 	out     io.Writer
 	verbose bool
 
-	passed, failed, packages int
-	skips                    []skip
-	failures                 []string // by name, to be told again at the end
-	took, tookTests          []took   // of packages, and of their tests
+	mu              sync.Mutex // modules are tested beside each other
+	passed          int
+	skips           []skip
+	failures        []failure // to be named at the end
+	unsteady        []string  // failed, and then did not
+	took, tookTests []took    // of packages, and of their tests
 
 	output map[[2]string]*strings.Builder // of package and test, until it has ended
 	ended  map[string]*tally              // of packages that have not ended
@@ -55,27 +60,38 @@ func newReport(out io.Writer, verbose bool) *report {
 	return &report{out: out, verbose: verbose, output: map[[2]string]*strings.Builder{}, ended: map[string]*tally{}}
 }
 
-// read takes the output of one go test -json. Lines that are not JSON are
-// printed as they are.
-func (r *report) read(in io.Reader) error {
+// read takes the output of one go test -json, of the module in dir, and returns
+// how many packages ended and how many failures there were. Lines that are not
+// JSON are printed as they are.
+func (r *report) read(in io.Reader, dir string) (packages, failures int, err error) {
 	lines := bufio.NewReader(in)
 	for {
 		line, err := lines.ReadString('\n')
 		if line != "" {
-			var e event
-			if json.Unmarshal([]byte(line), &e) != nil || e.Action == "" {
-				fmt.Fprint(r.out, line)
-			} else {
-				r.add(e)
-			}
+			p, f := r.line(line, dir)
+			packages, failures = packages+p, failures+f
 		}
 		if err == io.EOF {
-			return nil
+			return packages, failures, nil
 		}
 		if err != nil {
-			return err
+			return packages, failures, err
 		}
 	}
+}
+
+func (r *report) line(line, dir string) (packages, failures int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var e event
+	if json.Unmarshal([]byte(line), &e) != nil || e.Action == "" {
+		fmt.Fprint(r.out, line)
+		return 0, 0
+	}
+	e.dir = dir
+	p, f := len(r.took), len(r.failures)
+	r.add(e)
+	return len(r.took) - p, len(r.failures) - f
 }
 
 func (r *report) add(e event) {
@@ -122,9 +138,8 @@ func (r *report) endTest(e event) {
 			fmt.Fprintf(r.out, "--- %s.%s\n%s", e.Package, e.Test, cut(logged))
 		}
 	case "fail":
-		r.failed++
 		t.failed++
-		r.failures = append(r.failures, e.Package+"."+e.Test)
+		r.failures = append(r.failures, failure{e.dir, e.Package, e.Test, printed, e.Package + "." + e.Test})
 		fmt.Fprintf(r.out, "--- FAIL: %s.%s (%.2fs)\n%s", e.Package, e.Test, e.Elapsed, withoutFrames(printed))
 	case "skip":
 		r.skips = append(r.skips, skip{e.Package + "." + e.Test, strings.TrimSpace(withoutFrames(printed))})
@@ -135,7 +150,6 @@ func (r *report) endTest(e event) {
 // its tests did (it panicked, ran out of time, leaked or did not build) counts
 // as one failure. What its unfinished tests printed is shown.
 func (r *report) endPackage(e event) {
-	r.packages++
 	r.took = append(r.took, took{e.Package, e.Elapsed})
 	t := r.tally(e.Package)
 	delete(r.ended, e.Package)
@@ -143,8 +157,7 @@ func (r *report) endPackage(e event) {
 	switch {
 	case e.Action == "fail":
 		if t.failed == 0 {
-			r.failed++
-			r.failures = append(r.failures, e.Package)
+			r.failures = append(r.failures, failure{what: e.Package})
 		}
 		for _, test := range r.unfinished(e.Package) {
 			fmt.Fprint(r.out, r.take(e.Package, test))
@@ -177,8 +190,9 @@ func (r *report) unfinished(pkg string) (tests []string) {
 
 // broken counts a failure that no test reported.
 func (r *report) broken(what string) {
-	r.failed++
-	r.failures = append(r.failures, what)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failures = append(r.failures, failure{what: what})
 	fmt.Fprintln(r.out, "FAIL:", what)
 }
 
@@ -204,23 +218,27 @@ func (r *report) finish(strict bool) bool {
 		for _, s := range unlisted {
 			fmt.Fprintf(r.out, "\t%s\n\t\t%s\n", s.name, s.reason)
 		}
-		if strict {
-			r.failed += len(unlisted)
-		}
 	}
 	if r.passed == 0 {
 		r.broken("no test passed")
+	}
+	failed := len(r.failures)
+	if strict {
+		failed += len(unlisted)
 	}
 	if r.verbose {
 		r.slowest("packages", r.took)
 		r.slowest("tests", r.tookTests)
 	}
-	for _, name := range r.failures {
-		fmt.Fprintln(r.out, "failed:", name)
+	for _, name := range r.unsteady {
+		fmt.Fprintf(r.out, "unsteady, a defect of the test or worse: %s failed, and then passed %d times alone\n", name, times)
+	}
+	for _, f := range r.failures {
+		fmt.Fprintln(r.out, "failed:", f.what)
 	}
 	fmt.Fprintln(r.out, "stores tested without a real server:", cmp.Or(strings.Join(withoutServer(), ", "), "none"))
-	fmt.Fprintf(r.out, "%d passed, %d failed, %d skipped\n", r.passed, r.failed, len(r.skips))
-	return r.failed == 0
+	fmt.Fprintf(r.out, "%d passed, %d failed, %d skipped\n", r.passed, failed, len(r.skips))
+	return failed == 0
 }
 
 // mostSlow is how many of the slowest are named.

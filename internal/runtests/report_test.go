@@ -20,7 +20,7 @@ func of(t *testing.T, strict bool, events ...event) (string, bool) {
 	}
 	var out strings.Builder
 	r := newReport(&out, false)
-	if err := r.read(strings.NewReader(in.String())); err != nil {
+	if _, _, err := r.read(strings.NewReader(in.String()), "."); err != nil {
 		t.Fatal(err)
 	}
 	ok := r.finish(strict)
@@ -130,8 +130,8 @@ func TestRunOfRealModules(t *testing.T) {
 			var out strings.Builder
 			r := newReport(&out, false)
 			err := run(r, dir, []string{"-count=1"})
-			if (err != nil) != c.wantErr || r.failed != c.failed || r.passed != c.passed {
-				t.Errorf("error %v, %d failed, %d passed; want error %v, %d, %d\n%s", err, r.failed, r.passed, c.wantErr, c.failed, c.passed, out.String())
+			if (err != nil) != c.wantErr || len(r.failures) != c.failed || r.passed != c.passed {
+				t.Errorf("error %v, %d failed, %d passed; want error %v, %d, %d\n%s", err, len(r.failures), r.passed, c.wantErr, c.failed, c.passed, out.String())
 			}
 		})
 	}
