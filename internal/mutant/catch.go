@@ -81,8 +81,15 @@ type Set struct {
 // no more than what is in functions.
 func Build(t testing.TB, pkg string, all []Broken) *Set {
 	t.Helper()
+	return New(t).Mutants(pkg, all)
+}
+
+// Mutants is what Build is, of a package that the Overlay may be a part of.
+func (o *Overlay) Mutants(pkg string, all []Broken) *Set {
+	t := o.t
+	t.Helper()
 	set := &Set{all: all, own: map[int]func(testing.TB) string{}}
-	many := &schemata{module: New(t), files: map[string]*switched{}}
+	many := &schemata{module: o, files: map[string]*switched{}}
 	apart := map[int]bool{} // those that are not in it
 	for i := range all {
 		if !many.add(i, &all[i]) {
@@ -90,7 +97,7 @@ func Build(t testing.TB, pkg string, all []Broken) *Set {
 		}
 	}
 	for len(apart) < len(all) {
-		over := New(t)
+		over := o.copy(t)
 		many.lay(over, apart)
 		bin, out, err := over.build(pkg)
 		if err == nil {
@@ -111,7 +118,7 @@ func Build(t testing.TB, pkg string, all []Broken) *Set {
 		var bin string
 		set.own[i] = func(t testing.TB) string {
 			once.Do(func() {
-				over := New(t)
+				over := o.copy(t)
 				over.Edit(all[i].Edits...)
 				bin = over.Build(pkg)
 			})

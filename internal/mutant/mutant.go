@@ -4,8 +4,10 @@
 package mutant
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,6 +26,8 @@ type Overlay struct {
 	root string            // of the module
 	dir  string            // where the files are
 	over map[string]string // path in the module → file
+
+	files int // in dir
 }
 
 // New returns an Overlay without files. It fails the test if there is no
@@ -45,21 +49,27 @@ func New(t testing.TB) *Overlay {
 	}
 }
 
-// Text is a file of the module with those of the edits that are for it; used
-// is how many there were.
-func (o *Overlay) Text(path string, edits []Edit) (text string, used int) {
+// copy returns an Overlay with the same files, to which others can be added.
+func (o *Overlay) copy(t testing.TB) *Overlay {
+	return &Overlay{t: t, root: o.root, dir: t.TempDir(), over: maps.Clone(o.over)}
+}
+
+// Text is a file of the module, or what is laid over it.
+func (o *Overlay) Text(path string) string {
 	o.t.Helper()
-	text, used, err := o.edited(path, edits)
+	text, err := o.edited(path, nil)
 	if err != nil {
 		o.t.Fatal(err)
 	}
-	return text, used
+	return text
 }
 
-func (o *Overlay) edited(path string, edits []Edit) (text string, used int, err error) {
-	data, err := os.ReadFile(filepath.Join(o.root, path))
+// edited is that file with those of the edits that are for it.
+func (o *Overlay) edited(path string, edits []Edit) (text string, err error) {
+	file := filepath.Join(o.root, path)
+	data, err := os.ReadFile(cmp.Or(o.over[file], file))
 	if err != nil {
-		return "", 0, err
+		return "", err
 	}
 	text = string(data)
 	for _, e := range edits {
@@ -67,18 +77,18 @@ func (o *Overlay) edited(path string, edits []Edit) (text string, used int, err 
 			continue
 		}
 		if n := strings.Count(text, e.Old); n != 1 {
-			return "", 0, fmt.Errorf("%q is in %s %d times, want once", e.Old, path, n)
+			return "", fmt.Errorf("%q is in %s %d times, want once", e.Old, path, n)
 		}
 		text = strings.Replace(text, e.Old, e.New, 1)
-		used++
 	}
-	return text, used, nil
+	return text, nil
 }
 
 // Add lays a file with the text over the path in the module.
 func (o *Overlay) Add(path, text string) {
 	o.t.Helper()
-	file := filepath.Join(o.dir, fmt.Sprintf("%d.go", len(o.over)))
+	o.files++
+	file := filepath.Join(o.dir, fmt.Sprintf("%d.go", o.files))
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		o.t.Fatal(err)
 	}
@@ -94,7 +104,10 @@ func (o *Overlay) Edit(edits ...Edit) {
 			first = first && before.File != e.File
 		}
 		if first {
-			text, _ := o.Text(e.File, edits)
+			text, err := o.edited(e.File, edits)
+			if err != nil {
+				o.t.Fatal(err)
+			}
 			o.Add(e.File, text)
 		}
 	}

@@ -48,7 +48,7 @@ func alive(mutant int) string { return AliveEnv + "=" + strconv.Itoa(mutant) }
 
 // A schemata is a set of files with switches.
 type schemata struct {
-	module *Overlay             // without files: what is there
+	module *Overlay             // what is there
 	files  map[string]*switched // path in the module
 }
 
@@ -90,7 +90,7 @@ func (s *schemata) add(mutant int, b *Broken) bool {
 		}
 		file := s.files[e.File]
 		if file == nil {
-			text, _, err := s.module.edited(e.File, nil)
+			text, err := s.module.edited(e.File, nil)
 			if err != nil {
 				return false
 			}
@@ -101,7 +101,7 @@ func (s *schemata) add(mutant int, b *Broken) bool {
 			file = &switched{source: before, copies: map[int][]copied{}}
 			s.files[e.File] = file
 		}
-		text, _, err := s.module.edited(e.File, b.Edits)
+		text, err := s.module.edited(e.File, b.Edits)
 		if err != nil {
 			return false
 		}

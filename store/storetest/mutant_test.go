@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -17,39 +16,37 @@ import (
 )
 
 // The suite is worth what it catches. Each mutant is a copy of packages queue
-// and memstore with one thing wrong, laid over this module in one build, and
-// run against the suite by itself. The right copy passes all of it; each mutant
+// and memstore with one thing wrong; they are in one build, and each is run
+// against the suite by itself. The right copy passes all of it; each mutant
 // fails a subtest at least, and no two are caught by one and the same subtest
 // alone.
 func TestTheSuiteCatchesEachMutant(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it builds and runs some ninety stores: a minute")
+		t.Skip("it builds and runs some hundred and fifty stores: most of a minute")
 	}
-	root := moduleRoot(t)
-	all := append([]broken{{name: "none"}}, mutants...)
-	bin := buildMutants(t, root, all)
+	set := buildMutants(t)
 
-	results := make([]result, len(all))
 	begin := time.Now()
+	right := runMutant(t, set, len(mutants))
+	if len(right.failed) > 0 || right.comparison != "" || right.passed == 0 {
+		t.Fatalf("the right store fails:\n%s", right.output)
+	}
+	results := make([]result, len(mutants))
 	var running sync.WaitGroup
-	slot := make(chan struct{}, 6) // they mostly wait
-	for i, m := range all {
+	slot := make(chan struct{}, 8) // they mostly wait
+	for i := range mutants {
+		slot <- struct{}{}
 		running.Go(func() {
-			slot <- struct{}{}
 			defer func() { <-slot }()
-			results[i] = runMutant(t, bin, i, m.name)
+			results[i] = runMutant(t, set, i)
 		})
 	}
 	running.Wait()
 
-	right := results[0]
-	if len(right.failed) > 0 || right.comparison != "" || right.passed == 0 {
-		t.Fatalf("the right store fails:\n%s", right.output)
-	}
 	table := &strings.Builder{}
 	alone := map[string]string{}
-	for i, m := range all[1:] {
-		r := results[i+1]
+	for i, m := range mutants {
+		r := results[i]
 		some := strings.Join(r.failed[:min(3, len(r.failed))], " ")
 		fmt.Fprintf(table, "%-50s comparison %-22s %3d subtests: %s\n", m.name, cmp.Or(r.comparison, "agrees"), len(r.failed), some)
 		switch len(r.failed) {
@@ -65,74 +62,55 @@ func TestTheSuiteCatchesEachMutant(t *testing.T) {
 	t.Logf("%d subtests, %d mutants, in %v:\n%s", right.passed, len(mutants), time.Since(begin).Round(time.Second), table)
 }
 
-// buildMutants builds one test binary that has them all.
-func buildMutants(t *testing.T, root string, all []broken) (bin string) {
-	t.Helper()
-	const base = "store/storetest/mutants"
-	over := mutant.New(t)
-	var imports, cases strings.Builder
-	for i, m := range all {
-		pkg := fmt.Sprintf("m%d", i)
-		used := 0
-		var edits []mutant.Edit
-		for _, e := range m.edits {
-			edits = append(edits, mutant.Edit(e))
-		}
-		for _, source := range []string{"store/queue", "memstore"} {
-			files, err := filepath.Glob(filepath.Join(root, source, "*.go"))
-			if err != nil || len(files) == 0 {
-				t.Fatalf("no sources in %s: %v", source, err)
-			}
-			for _, file := range files {
-				if strings.HasSuffix(file, "_test.go") {
-					continue
-				}
-				text, n := over.Text(source+"/"+filepath.Base(file), edits)
-				used += n
-				text = strings.ReplaceAll(text, `/holdfast/store/queue"`, "/holdfast/"+base+"/"+pkg+`/queue"`)
-				over.Add(filepath.Join(base, pkg, filepath.Base(source), filepath.Base(file)), text)
-			}
-		}
-		if used != len(m.edits) {
-			t.Fatalf("mutant %s: %d of %d edits found their file", m.name, used, len(m.edits))
-		}
-		over.Add(filepath.Join(base, pkg, "memstore", "newat.go"), fmt.Sprintf(newAt, base, pkg))
-		fmt.Fprintf(&imports, "%s %q\n", pkg, "github.com/holdfast-go/holdfast/"+base+"/"+pkg+"/memstore")
-		fmt.Fprintf(&cases, mutantCase, pkg)
-	}
-	over.Add(filepath.Join(base, "run", "mutant_test.go"), fmt.Sprintf(mutantTest, imports.String(), cases.String()))
-	over.Add(filepath.Join(base, "run", "doc.go"), "package run\n")
+// copies is where the copies of the packages are that the mutants are of: the
+// suite itself uses package queue, too.
+const copies = "store/storetest/mutants/"
 
+// buildMutants builds one test binary that has them all. Of the one behind the
+// last nothing is wrong.
+func buildMutants(t *testing.T) *mutant.Set {
+	t.Helper()
 	begin := time.Now()
-	bin = over.Build(base + "/run")
+	over := mutant.New(t)
+	for _, source := range []string{"store/queue", "memstore"} {
+		files, err := filepath.Glob(filepath.Join(moduleRoot(t), source, "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no sources in %s: %v", source, err)
+		}
+		for _, file := range files {
+			if name := source + "/" + filepath.Base(file); !strings.HasSuffix(file, "_test.go") {
+				over.Add(copies+name, strings.ReplaceAll(over.Text(name), `/holdfast/store/queue"`, "/holdfast/"+copies+`store/queue"`))
+			}
+		}
+	}
+	over.Add(copies+"memstore/newat.go", newAt)
+	over.Add(copies+"run/mutant_test.go", mutantTest)
+	over.Add(copies+"run/doc.go", "package run\n")
+
+	var all []mutant.Broken
+	for _, m := range mutants {
+		b := mutant.Broken{Name: m.name}
+		for _, e := range m.edits {
+			b.Edits = append(b.Edits, mutant.Edit{File: copies + e.File, Old: e.Old, New: e.New})
+		}
+		all = append(all, b)
+	}
+	set := over.Mutants(copies+"run", append(all, mutant.Broken{Name: "none"}))
 	t.Logf("built in %v", time.Since(begin).Round(time.Second))
-	return bin
+	return set
 }
 
 const newAt = `package memstore
 
 import (
 	rule "github.com/holdfast-go/holdfast/store/queue"
-	"github.com/holdfast-go/holdfast/%s/%s/queue"
+	"github.com/holdfast-go/holdfast/` + copies + `store/queue"
 )
 
 // NewAt is newAt, with the time of the package that is not mutated.
 func NewAt(now func() rule.Time) *Store {
 	return newAt(func() queue.Time { return queue.Time(now()) })
 }
-`
-
-const mutantCase = `
-	t.Run(%[1]q, func(t *testing.T) {
-		s := %[1]s.New()
-		storetest.Run(t, func(*testing.T) store.Store { return s })
-		t.Run("comparison", func(t *testing.T) {
-			storetest.Differential(t, storetest.Clocked{TwoClocks: true, OneFloor: true, Open: func(t *testing.T, clock func() queue.Time) func() store.Store {
-				s := %[1]s.NewAt(clock)
-				return func() store.Store { return s }
-			}})
-		})
-	})
 `
 
 const mutantTest = `package run
@@ -143,11 +121,19 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/queue"
 	"github.com/holdfast-go/holdfast/store/storetest"
-
-%s)
+	"github.com/holdfast-go/holdfast/` + copies + `memstore"
+)
 
 func TestMutant(t *testing.T) {
-%s}
+	s := memstore.New()
+	storetest.Run(t, func(*testing.T) store.Store { return s })
+	t.Run("comparison", func(t *testing.T) {
+		storetest.Differential(t, storetest.Clocked{TwoClocks: true, OneFloor: true, Open: func(t *testing.T, clock func() queue.Time) func() store.Store {
+			s := memstore.NewAt(clock)
+			return func() store.Store { return s }
+		}})
+	})
+}
 `
 
 // A result is what the suite said of a mutant.
@@ -159,18 +145,18 @@ type result struct {
 }
 
 var (
-	verdict = regexp.MustCompile(`(?m)^ *--- (PASS|FAIL): TestMutant/m\d+/promise/(\S+)`)
-	differs = regexp.MustCompile(`--- FAIL: TestMutant/m\d+/comparison`)
+	verdict = regexp.MustCompile(`(?m)^ *--- (PASS|FAIL): TestMutant/promise/(\S+)`)
+	differs = regexp.MustCompile(`--- FAIL: TestMutant/comparison`)
 	step    = regexp.MustCompile(`step (\d+) at`)
 )
 
-func runMutant(t *testing.T, bin string, i int, name string) (r result) {
-	patience := "HOLDFAST_TEST_PATIENCE=3s"
-	if i == 0 {
-		patience = "HOLDFAST_TEST_PATIENCE=30s"
+func runMutant(t *testing.T, set *mutant.Set, i int) (r result) {
+	patience, name := "30s", "none"
+	if i < len(mutants) {
+		patience, name = "3s", mutants[i].name
 	}
-	cmd := exec.Command(bin, "-test.v", "-test.parallel=100", "-test.timeout=60s", "-test.run", fmt.Sprintf("^TestMutant$/^m%d$", i))
-	cmd.Env = append(os.Environ(), patience)
+	cmd := set.Command(t, i, "-test.v", "-test.parallel=200", "-test.timeout=2m")
+	cmd.Env = append(cmd.Env, "HOLDFAST_TEST_PATIENCE="+patience)
 	out, err := cmd.CombinedOutput()
 	r.output = string(out)
 	for _, v := range verdict.FindAllStringSubmatch(r.output, -1) {
