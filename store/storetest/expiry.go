@@ -82,11 +82,10 @@ var expiryPromises = []promise{
 		a, b := t.client(), t.client()
 		var h *held
 		var name string
-		d := t.roomy()
-		t.stays("a hold", d, func() {
+		t.stays("a hold", func(d time.Duration) {
 			name = t.name()
 			h = a.take(a.lock(name, ttl(d)))
-		}, func() error {
+		}, func(d time.Duration) error {
 			if err := h.push(d); err != nil {
 				return err
 			}
@@ -100,10 +99,9 @@ var expiryPromises = []promise{
 	{name: "a_repeated_ask_renews_too", needs: deadlines, run: func(t *trial) {
 		a := t.client()
 		var h *held
-		d := t.roomy()
-		t.stays("a hold", d, func() {
+		t.stays("a hold", func(d time.Duration) {
 			h = a.take(a.lock(t.name(), ttl(d)))
-		}, func() error {
+		}, func(time.Duration) error {
 			_, err := a.Ask(t.ctx, h.claim)
 			return err
 		})

@@ -33,7 +33,7 @@ func TestTheSuiteCatchesEachMutant(t *testing.T) {
 	}
 	results := make([]result, len(mutants))
 	var running sync.WaitGroup
-	slot := make(chan struct{}, 8) // they mostly wait
+	slot := make(chan struct{}, 24) // they mostly wait
 	for i := range mutants {
 		slot <- struct{}{}
 		running.Go(func() {

@@ -87,13 +87,12 @@ var placePromises = []promise{
 		a, b, c, name := t.client(), t.client(), t.client(), t.name()
 		h := a.take(a.lock(name))
 		var first store.Claim
-		d := t.roomy()
-		t.stays("a place", d, func() {
+		t.stays("a place", func(d time.Duration) {
 			first = b.lock(name, placed(d))
 			b.withdraw(first)
 			b.refused(first)
 			c.refused(c.lock(name, placed(d))) // one behind it, which is not renewed
-		}, func() error {
+		}, func(time.Duration) error {
 			r, err := b.Ask(t.ctx, first)
 			if err == nil && r.Granted {
 				err = errors.New("granted beside the holder")
@@ -149,22 +148,20 @@ var placePromises = []promise{
 	}},
 }
 
-// roomy is a TTL that a busy machine can keep renewing.
-func (t *trial) roomy() time.Duration { return t.ticks(max(t.d.MinTTL, 400*time.Millisecond)) }
-
 // stays shows that something which lasts for d without renewal is there for
 // three times d when it is renewed. renew says what is wrong, if anything. A
 // round in which this machine was too slow to renew in time proves nothing, and
-// is done again.
-func (t *trial) stays(what string, d time.Duration, begin func(), renew func() error) {
+// is done again with twice the time.
+func (t *trial) stays(what string, begin func(d time.Duration), renew func(d time.Duration) error) {
 	t.Helper()
-	for range 20 {
+	d := t.ticks(max(t.d.MinTTL, 400*time.Millisecond))
+	for range 12 {
 		start := time.Now()
-		begin()
+		begin(d)
 		for last := start; ; {
 			time.Sleep(d / 8)
 			now := time.Now()
-			err := renew()
+			err := renew(d)
 			if time.Since(last) > d*3/4 {
 				break // too slow, whatever it said
 			}
@@ -176,6 +173,7 @@ func (t *trial) stays(what string, d time.Duration, begin func(), renew func() e
 				return
 			}
 		}
+		d = max(d, t.ticks(min(2*d, store.MaxPlace-t.d.Tick, t.d.MaxTTL-t.d.Tick)))
 	}
 	t.Fatalf("this machine is too busy to renew %s of %v in time", what, d)
 }
