@@ -26,6 +26,15 @@ const limit = 7
 
 var table = map[string]int{"a": limit}
 
+const motto = "first" +
+	"last"
+
+const word = "text"
+
+var table2 = map[string]int{
+	"b": limit + 1,
+}
+
 var order []string
 
 func init() { order = append(order, "init") }
@@ -124,6 +133,9 @@ func want[T comparable](t *testing.T, have, want T) {
 
 func TestConst(t *testing.T) { want(t, limit, 7) }
 func TestVar(t *testing.T)   { want(t, table["a"], 7) }
+func TestLines(t *testing.T) { want(t, table2["b"], 8) }
+func TestText(t *testing.T)  { want(t, word, "text") }
+func TestJoined(t *testing.T) { want(t, motto, "firstlast") }
 func TestInit(t *testing.T)  { want(t, len(order), 1) }
 func TestPointer(t *testing.T) {
 	x := &T{1}
@@ -179,7 +191,10 @@ var samples = map[string]struct {
 	own   bool // it needs a build of its own
 }{
 	"Const":         {edit("limit = 7", "limit = 8"), true},
-	"Var":           {edit(`{"a": limit}`, `{"b": limit}`), true},
+	"Var":           {edit(`{"a": limit}`, `{"b": limit}`), false},
+	"Lines":         {edit(`limit + 1,`, `limit + 2,`), false},
+	"Text":          {edit(`"text"`, `"texts"`), false},
+	"Joined":        {edit(`"last"`, `"least"`), true}, // no text, but a sum of two
 	"Init":          {edit(`append(order, "init")`, `append(order, "init", "init")`), true},
 	"Recover":       {edit("r := recover(); r != nil", "r := recover(); r == nil"), true},
 	"Marked":        {edit("return 3", "return 4"), true},
@@ -217,8 +232,13 @@ func broken(change func(string) string) (all []Broken) {
 // each mutant the switch leads to its own copy.
 func TestACopyDoesWhatItsFunctionDoes(t *testing.T) {
 	inSample(t)
-	// With a comment all are different, and the same.
-	same := func(old string) string { return strings.Replace(old, " ", " /**/ ", 1) }
+	// With a comment, or other quotes, all are different, and the same.
+	same := func(old string) string {
+		if !strings.Contains(old, " ") {
+			return strings.ReplaceAll(old, `"`, "`")
+		}
+		return strings.Replace(old, " ", " /**/ ", 1)
+	}
 	all := broken(same)
 	set := Build(t, "", all)
 	for i, b := range all {

@@ -16,7 +16,8 @@ import (
 // Many mutants go into one build: of each function that one of them changes
 // there is a copy with the change, and the function begins with a switch that
 // goes to the copy of the mutant which the environment names. So a mutant
-// costs the start of a program, not a build.
+// costs the start of a program, not a build. Of a variable of the package, or a
+// constant text, there is each mutant's value beside the right one.
 //
 // The copy is a function of its own, not a block in the first one, as := and
 // defer mean other things in a block.
@@ -41,6 +42,22 @@ var alive__ = func() int {
 	}
 	return n
 }()
+
+type other__[T any] struct {
+	mutant int
+	value  T
+}
+
+func in__[T any](mutant int, value T) other__[T] { return other__[T]{mutant, value} }
+
+func pick__[T any](value T, others ...other__[T]) T {
+	for _, other := range others {
+		if other.mutant == alive__ {
+			return other.value
+		}
+	}
+	return value
+}
 `
 
 // alive is the environment in which the mutant is alive.
@@ -58,7 +75,8 @@ type switched struct {
 	copies map[int][]copied // by the declaration in the file
 }
 
-// copied is a function as a mutant has it.
+// copied is the body of a function, or the value of a variable, as a mutant has
+// it.
 type copied struct {
 	mutant int
 	body   string
@@ -81,7 +99,7 @@ func (s *source) at(p token.Pos) int          { return s.fset.Position(p).Offset
 func (s *source) slice(a, b token.Pos) string { return s.text[s.at(a):s.at(b)] }
 
 // add puts a mutant in, unless it changes more than the bodies of functions
-// that can have a switch.
+// that can have a switch, and values.
 func (s *schemata) add(mutant int, b *Broken) bool {
 	changes := map[string]map[int]string{}
 	for _, e := range b.Edits {
@@ -123,8 +141,8 @@ func (s *schemata) add(mutant int, b *Broken) bool {
 	return true
 }
 
-// changed are the bodies in after that differ, by the declaration. It is false
-// if more than that differs, or if one of these functions can have no switch.
+// changed are the bodies and values in after that differ, by the declaration. It
+// is false if more than that differs, or if one of these can have no switch.
 func (s *source) changed(after *source) (bodies map[int]string, ok bool) {
 	if strings.HasSuffix(s.path, "_test.go") || len(s.file.Decls) != len(after.file.Decls) {
 		return nil, false
@@ -135,6 +153,10 @@ func (s *source) changed(after *source) (bodies map[int]string, ok bool) {
 		if s.slice(was.Pos(), was.End()) == after.slice(is.Pos(), is.End()) {
 			continue
 		}
+		if v, w := value(was), value(is); v != nil && w != nil && s.slice(was.Pos(), v.Pos()) == after.slice(is.Pos(), w.Pos()) {
+			bodies[i] = after.slice(w.Pos(), w.End())
+			continue
+		}
 		f, ok := was.(*ast.FuncDecl)
 		g, same := is.(*ast.FuncDecl)
 		if !ok || !same || !switchable(f) || !switchable(g) || s.slice(f.Pos(), f.Body.Lbrace) != after.slice(g.Pos(), g.Body.Lbrace) {
@@ -143,6 +165,23 @@ func (s *source) changed(after *source) (bodies map[int]string, ok bool) {
 		bodies[i] = after.slice(g.Body.Lbrace, g.Body.End())
 	}
 	return bodies, len(bodies) > 0
+}
+
+// value is that of a variable, or of a constant that is a text, which has a
+// declaration to itself; otherwise nil.
+func value(decl ast.Decl) ast.Expr {
+	d, ok := decl.(*ast.GenDecl)
+	if !ok || len(d.Specs) != 1 {
+		return nil
+	}
+	spec, ok := d.Specs[0].(*ast.ValueSpec)
+	if !ok || len(spec.Names) != 1 || len(spec.Values) != 1 {
+		return nil
+	}
+	if text, ok := spec.Values[0].(*ast.BasicLit); d.Tok == token.CONST && (!ok || text.Kind != token.STRING) {
+		return nil
+	}
+	return spec.Values[0]
 }
 
 // switchable reports whether a copy of f that f calls does what f does.
@@ -203,6 +242,17 @@ func (s *switched) print(skip map[int]bool) (text string, any bool) {
 	for i, decl := range s.file.Decls {
 		copies := slices.DeleteFunc(slices.Clone(s.copies[i]), func(c copied) bool { return skip[c.mutant] })
 		if len(copies) == 0 {
+			continue
+		}
+		if v := value(decl); v != nil {
+			d := decl.(*ast.GenDecl)
+			line := s.fset.Position(v.Pos()).Line
+			in = append(in, insertion{s.at(d.TokPos), s.at(d.TokPos) + len(d.Tok.String()), "var"})
+			picks := "pick__(" + s.slice(v.Pos(), v.End())
+			for _, c := range copies {
+				picks += fmt.Sprintf(", in__(%d, /*line mutant-%d.go:%d:1*/%s/*line %s:%d:1*/)", c.mutant, c.mutant, line, c.body, path.Base(s.path), line)
+			}
+			in = append(in, insertion{s.at(v.Pos()), s.at(v.End()), picks + ")"})
 			continue
 		}
 		f := decl.(*ast.FuncDecl)
