@@ -392,7 +392,7 @@ func TestSession_OnAServerOfItsOwn(t *testing.T) {
 	// A pooler gives our session to others between two statements: found out before
 	// anything is locked.
 	t.Run("APoolerIsRefused", func(t *testing.T) {
-		u := newUser(t, poolOn(t, testserver.PgBouncer(t, server, 3).Addr), nil)
+		u := newUser(t, poolOn(t, testserver.PgBouncer(t, server.Addr, 3).Addr), nil)
 		_, err := u.Ask(t.Context(), u.claim("a", store.Full))
 		if !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "a pooler is in between") {
 			t.Fatalf("through a pooler: %v", err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"database/sql"
 	"errors"
+	"fmt"
 	"os"
 	"regexp"
 	"slices"
@@ -29,7 +30,7 @@ type unwoken struct {
 func TestTableThroughPgBouncer(t *testing.T) {
 	t.Parallel()
 	server := testserver.Postgres(t)
-	bouncer := testserver.PgBouncer(t, server, 4)
+	bouncer := testserver.PgBouncer(t, server.Addr, 4)
 	pool := poolOn(t, bouncer.Addr, func(c *pgxpool.Config) { c.MaxConns = 16 })
 	storetest.Run(t, func(t *testing.T) store.Store {
 		s := tableOn(t, pool, nil)
@@ -64,18 +65,41 @@ func TestTableOnDatabaseSQL(t *testing.T) {
 	if err := db.PingContext(t.Context()); err != nil {
 		t.Errorf("the user's pool after Close: %v", err)
 	}
-	// Through a pooler, as with pgx itself.
-	bouncer := testserver.PgBouncer(t, testserver.Postgres(t), 2)
-	through := stdlib.OpenDBFromPool(poolOn(t, bouncer.Addr))
-	defer through.Close()
-	s, err := NewDB(through, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	for range 20 {
-		if err := s.Release(t.Context(), mustHold(t, s, mutex("n"))); err != nil {
-			t.Fatal(err)
+}
+
+// A pooler in between is found out by a statement that fails. Those that were
+// under way with it fail too, and are sent again as it is.
+func TestWhatWasUnderWayWhenAPoolerWasFoundOutIsSentAgain(t *testing.T) {
+	t.Parallel()
+	bouncer := testserver.PgBouncer(t, sharedAddr(t), 2)
+	schema := apart(t, sharedAddr(t))
+	for what, open := range map[string]func(t *testing.T) (*Store, error){
+		"pgx": func(t *testing.T) (*Store, error) { return New(poolOn(t, bouncer.Addr), &Options{Schema: schema}) },
+		"database/sql": func(t *testing.T) (*Store, error) {
+			db := stdlib.OpenDBFromPool(poolOn(t, bouncer.Addr))
+			t.Cleanup(func() { db.Close() })
+			return NewDB(db, &Options{Schema: schema})
+		},
+	} {
+		for _, pinned := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, pinned %v", what, pinned), func(t *testing.T) {
+				s, err := open(t)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer s.Close()
+				s.pinned.Store(pinned)
+				var all sync.WaitGroup
+				for range 8 {
+					claim := mutex(store.NewProcess().String())
+					all.Go(func() {
+						if a, err := s.Ask(t.Context(), claim); err != nil || !a.Granted {
+							t.Errorf("%+v, %v", a, err)
+						}
+					})
+				}
+				all.Wait()
+			})
 		}
 	}
 }

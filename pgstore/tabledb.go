@@ -140,9 +140,19 @@ func (d *sqlDB) config(ctx context.Context) (c *pgx.ConnConfig, err error) {
 }
 
 func (d *sqlDB) query(ctx context.Context, statement string, args []any, pinned bool, row func(func(...any) error) error) error {
-	if d.pgx && d.plain.Load() {
+	plain := !d.pgx || d.plain.Load() // as this one is sent: others may find out meanwhile
+	if d.pgx && plain {
 		args = append([]any{pgx.QueryExecModeExec}, args...)
 	}
+	err := d.send(ctx, statement, args, pinned, row)
+	if !plain && unprepared(err) {
+		d.plain.Store(true)
+		err = notRun{err}
+	}
+	return err
+}
+
+func (d *sqlDB) send(ctx context.Context, statement string, args []any, pinned bool, row func(func(...any) error) error) error {
 	run := func(query func(context.Context, string, ...any) (*sql.Rows, error)) error {
 		rows, err := query(ctx, statement, args...)
 		if err != nil {
@@ -156,23 +166,18 @@ func (d *sqlDB) query(ctx context.Context, statement string, args []any, pinned 
 		}
 		return rows.Err()
 	}
-	if pinned {
-		tx, err := d.pool.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
-		if err != nil {
-			return err
-		}
-		defer tx.Rollback()
-		if err := run(tx.QueryContext); err != nil {
-			return err
-		}
-		return tx.Commit()
+	if !pinned {
+		return run(d.pool.QueryContext)
 	}
-	err := run(d.pool.QueryContext)
-	if d.pgx && !d.plain.Load() && unprepared(err) {
-		d.plain.Store(true)
-		err = notRun{err}
+	tx, err := d.pool.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	if err != nil {
+		return err
 	}
-	return err
+	defer tx.Rollback()
+	if err := run(tx.QueryContext); err != nil {
+		return err
+	}
+	return tx.Commit()
 }
 
 // notRun is an error of a statement that surely was not run and may be now.

@@ -10,12 +10,12 @@ import (
 	"testing"
 )
 
-// PgBouncer starts PgBouncer for this test before a PostgreSQL server: in
-// transaction mode, with size connections to the server, all of them its
-// superuser's.
-func PgBouncer(t testing.TB, server *Server, size int) *Server {
+// PgBouncer starts PgBouncer for this test before the PostgreSQL server at
+// addr: in transaction mode, with size connections to the server, all of them
+// its superuser's.
+func PgBouncer(t testing.TB, addr string, size int) *Server {
 	t.Helper()
-	s, err := startPgBouncer(t, t.TempDir(), server, size)
+	s, err := startPgBouncer(t, t.TempDir(), addr, size)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,7 +23,7 @@ func PgBouncer(t testing.TB, server *Server, size int) *Server {
 	return s
 }
 
-func startPgBouncer(tb fataler, dir string, server *Server, size int) (*Server, error) {
+func startPgBouncer(tb fataler, dir, addr string, size int) (*Server, error) {
 	program, err := find("pgbouncer")
 	if err != nil {
 		return nil, err
@@ -35,7 +35,7 @@ func startPgBouncer(tb fataler, dir string, server *Server, size int) (*Server, 
 	if err := user.own(dir); err != nil {
 		return nil, err
 	}
-	host, serverPort, _ := net.SplitHostPort(server.Addr)
+	host, serverPort, _ := net.SplitHostPort(addr)
 	return startOnPort(func(port int) (*Server, error) {
 		conf := filepath.Join(dir, "pgbouncer.ini")
 		text := fmt.Sprintf("[databases]\n* = host=%s port=%s user=postgres\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = %d\nunix_socket_dir =\n"+

@@ -140,7 +140,7 @@ func TestAPostgresReplicaIsPromoted(t *testing.T) {
 
 func TestAPgBouncerAnswersForItsServer(t *testing.T) {
 	server := Postgres(t)
-	bouncer := PgBouncer(t, server, 2)
+	bouncer := PgBouncer(t, server.Addr, 2)
 	if err := postgresReady(bouncer.Addr); err != nil {
 		t.Error(err)
 	}
