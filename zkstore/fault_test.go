@@ -7,11 +7,14 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testserver"
@@ -39,74 +42,102 @@ func lockerOf(t *testing.T, ttl time.Duration, s *Store) *holdfast.Locker {
 // the leader, or the one that the holder is connected to.
 func TestALostMemberIsSurvived(t *testing.T) {
 	t.Parallel()
-	for name, strike := range map[string]func(*testserver.Server, *testserver.Link) func(){
-		"killed": func(s *testserver.Server, _ *testserver.Link) func() { s.Kill(); return s.Restart },
-		"frozen": func(s *testserver.Server, _ *testserver.Link) func() { s.Freeze(); return s.Thaw },
-		"cut":    func(_ *testserver.Server, l *testserver.Link) func() { l.Cut(); return l.Mend },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			members := testserver.ZooKeeperEnsemble(t, 3)
-			var links []*testserver.Link
-			var addrs []string
-			for _, m := range members {
-				links = append(links, testserver.NewLink(t, m.Addr))
-				addrs = append(addrs, links[len(links)-1].Addr())
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-			defer cancel()
-			const ttl = 30 * time.Second
-			keeper := storeOn(t, nil, addrs...)
-			here, there := lockerOf(t, ttl, keeper), lockerOn(t, ttl, addrs...)
-			kept := lockWhenItCan(t, ctx, here, "kept")
-			if kept == nil {
-				t.FailNow()
-			}
-			for _, leader := range []bool{true, false} {
-				held := lockWhenItCan(t, ctx, here, "handed")
-				if held == nil {
-					t.FailNow()
-				}
-				var next *holdfast.Lease
-				var waiting sync.WaitGroup
-				waiting.Go(func() { next = lockWhenItCan(t, ctx, there, "handed") })
-				waitsFor(t, here, "handed")
-				i := testserver.ZooKeeperLeader(t, members)
-				if !leader {
-					i = slices.Index(addrs, connectedTo(keeper))
-				}
-				mend := strike(members[i], links[i])
-				// A release may time out while there is no leader; it is unclear
-				// then, and done all the same.
-				if err := held.Release(); err != nil && !errors.Is(err, holdfast.ErrUnavailable) {
-					t.Fatal(err)
-				}
-				if waiting.Wait(); t.Failed() {
-					t.FailNow()
-				}
-				if next.Token() <= held.Token() {
-					t.Errorf("token %d after %d", next.Token(), held.Token())
-				}
-				until(t, "the hold that was kept all the time is renewed", func() bool {
-					err := kept.Renew(ctx, ttl)
-					if errors.Is(err, holdfast.ErrLost) {
-						t.Fatal(err)
-					}
-					return err == nil
-				})
-				if err := next.Release(); err != nil && !errors.Is(err, holdfast.ErrUnavailable) {
-					t.Fatal(err)
-				}
-				mend()
-			}
-			if err := kept.Release(); err != nil && !errors.Is(err, holdfast.ErrUnavailable) {
-				t.Fatal(err)
-			}
-		})
+	members := testserver.ZooKeeperEnsemble(t, 3)
+	leader := testserver.ZooKeeperLeader(t, members)
+	members[0], members[leader] = members[leader], members[0] // whom the holder is connected to first
+	var links []*testserver.Link
+	var addrs []string
+	for _, m := range members {
+		links = append(links, testserver.NewLink(t, m.Addr))
+		addrs = append(addrs, links[len(links)-1].Addr())
 	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	const ttl = time.Minute
+	keeper := storeOn(t, nil, addrs...)
+	here, there := lockerOf(t, ttl, keeper), lockerOn(t, ttl, addrs...)
+	kept := lockWhenItCan(t, ctx, here, "kept")
+	leads := func() int { return testserver.ZooKeeperLeader(t, members) }
+	ours := func() int { return slices.Index(addrs, connectedTo(keeper)) }
+	for _, c := range []struct {
+		what   string
+		which  func() int
+		strike func(*testserver.Server, *testserver.Link)
+		mend   func(*testserver.Server, *testserver.Link)
+	}{
+		{"the leader, which is the holder's, is frozen", ours, freeze, thaw},
+		{"the holder's is cut off", ours, cut, mend},
+		{"the holder's is killed", ours, kill, restart},
+		{"the leader is killed", leads, kill, restart},
+	} {
+		began := time.Now()
+		held := lockWhenItCan(t, ctx, here, "handed")
+		var next *holdfast.Lease
+		var waiting sync.WaitGroup
+		waiting.Go(func() { next = lockWhenItCan(t, ctx, there, "handed") })
+		waitsFor(t, here, "handed")
+		i := c.which()
+		c.strike(members[i], links[i])
+		released(t, held)
+		if waiting.Wait(); t.Failed() {
+			t.FailNow()
+		}
+		if next.Token() <= held.Token() {
+			t.Errorf("%s: token %d after %d", c.what, next.Token(), held.Token())
+		}
+		until(t, "the hold that was kept all the time is renewed", func() bool {
+			err := kept.Renew(ctx, ttl)
+			if errors.Is(err, holdfast.ErrLost) {
+				t.Fatalf("%s: %v", c.what, err)
+			}
+			return err == nil
+		})
+		released(t, next)
+		c.mend(members[i], links[i])
+		t.Logf("%s: %v", c.what, time.Since(began).Round(time.Millisecond))
+	}
+	released(t, kept)
+	withoutTheOthers(t, members)
 }
 
-// lockWhenItCan takes the name however long there is no leader; nil: it could not.
+// withoutTheOthers ends the ensemble: all but one member freeze. What counts from a write
+// that was answered is lost in time, though that one goes on answering reads.
+func withoutTheOthers(t *testing.T, members []*testserver.Server) {
+	alone := (testserver.ZooKeeperLeader(t, members) + 1) % len(members)
+	s := closing(t, storeOn(t, apart(), members[alone].Addr))
+	c := mutex("a")
+	c.TTL = 4 * time.Second
+	var hold store.Hold
+	until(t, "there is a quorum again", func() bool {
+		a, err := s.Ask(t.Context(), c)
+		hold = store.Hold{Name: c.Name, ID: c.ID, Token: a.Token, TTL: c.TTL}
+		return err == nil && a.Granted
+	})
+	for i, m := range members {
+		if i != alone {
+			m.Freeze()
+			defer m.Thaw()
+		}
+	}
+	frozen := store.Now()
+	until(t, "the hold is lost", func() bool {
+		r := s.Renew(t.Context(), []store.Hold{hold})[0]
+		if r.From > frozen {
+			t.Fatalf("a hold counts from %v after the others were gone", r.From.Sub(frozen))
+		}
+		return errors.Is(r.Err, store.ErrLost)
+	})
+}
+
+func cut(_ *testserver.Server, l *testserver.Link)     { l.Cut() }
+func mend(_ *testserver.Server, l *testserver.Link)    { l.Mend() }
+func freeze(s *testserver.Server, _ *testserver.Link)  { s.Freeze() }
+func thaw(s *testserver.Server, _ *testserver.Link)    { s.Thaw() }
+func kill(s *testserver.Server, _ *testserver.Link)    { s.Kill() }
+func restart(s *testserver.Server, _ *testserver.Link) { s.Restart() }
+
+// lockWhenItCan takes the name however long there is no leader, or the machine stalls. If
+// it cannot, that is told, and is the end of its goroutine.
 func lockWhenItCan(t *testing.T, ctx context.Context, l *holdfast.Locker, name string) *holdfast.Lease {
 	for {
 		lease, err := l.Mutex(name).Lock(ctx)
@@ -115,8 +146,17 @@ func lockWhenItCan(t *testing.T, ctx context.Context, l *holdfast.Locker, name s
 		}
 		if !errors.Is(err, holdfast.ErrUnavailable) || ctx.Err() != nil {
 			t.Error(err)
-			return nil
+			runtime.Goexit()
 		}
+	}
+}
+
+// released gives the hold back. While there is no leader that may not be answered; it
+// is done all the same, soon after there is one.
+func released(t *testing.T, l *holdfast.Lease) {
+	t.Helper()
+	if err := l.Release(); err != nil && !errors.Is(err, holdfast.ErrUnavailable) {
+		t.Fatal(err)
 	}
 }
 
@@ -140,30 +180,23 @@ func waitsFor(t *testing.T, l *holdfast.Locker, name string) {
 // A holder that is cut off is told in time: before another is in. So is one whose
 // link goes silent without being cut.
 func TestAHolderThatIsCutOffIsLostBeforeTheNextIsIn(t *testing.T) {
+	t.Parallel()
 	for name, strike := range map[string]func(*testserver.Link){"cut": (*testserver.Link).Cut, "silent": (*testserver.Link).Hush} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := testserver.ZooKeeper(t)
-			link := testserver.NewLink(t, s.Addr)
-			far, near := lockerOn(t, 3*time.Second, link.Addr()), lockerOn(t, 3*time.Second, s.Addr)
-			lease, err := far.Mutex("a").Lock(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			addr, o := testserver.SharedZooKeeper(t), apart()
+			link := testserver.NewLink(t, addr)
+			far, near := lockerOf(t, 3*time.Second, storeOn(t, o, link.Addr())), lockerOf(t, 3*time.Second, storeOn(t, o, addr))
+			lease := lockWhenItCan(t, t.Context(), far, "a")
 			strike(link)
-			next, err := near.Mutex("a").Lock(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			next := lockWhenItCan(t, t.Context(), near, "a")
 			if lease.Valid() {
 				t.Error("the next is in, and the first thinks that it holds the name")
 			}
 			if next.Token() <= lease.Token() {
 				t.Errorf("token %d after %d", next.Token(), lease.Token())
 			}
-			if err := next.Release(); err != nil {
-				t.Error(err)
-			}
+			released(t, next)
 			link.Mend()
 		})
 	}
@@ -172,10 +205,10 @@ func TestAHolderThatIsCutOffIsLostBeforeTheNextIsIn(t *testing.T) {
 // A connection that breaks and comes back keeps holds, places and watches.
 func TestABrokenConnectionKeepsHoldsAndPlaces(t *testing.T) {
 	t.Parallel()
-	s := testserver.ZooKeeper(t)
-	link := testserver.NewLink(t, s.Addr)
-	here := closing(t, storeOn(t, nil, s.Addr))
-	there := closing(t, storeOn(t, nil, link.Addr()))
+	addr, o := testserver.SharedZooKeeper(t), apart()
+	link := testserver.NewLink(t, addr)
+	here := closing(t, storeOn(t, o, addr))
+	there := closing(t, storeOn(t, o, link.Addr()))
 	var hints atomic.Int32
 	if err := there.Watch(t.Context(), me, func(store.Hint) { hints.Add(1) }); err != nil {
 		t.Fatal(err)
@@ -203,9 +236,8 @@ func TestABrokenConnectionKeepsHoldsAndPlaces(t *testing.T) {
 // The answer to an ask is lost: asked for again, it finds its node.
 func TestALostAnswerFindsItsNodeAgain(t *testing.T) {
 	t.Parallel()
-	s := testserver.ZooKeeper(t)
-	link := testserver.NewLink(t, s.Addr)
-	there := closing(t, storeOn(t, nil, link.Addr()))
+	link := testserver.NewLink(t, testserver.SharedZooKeeper(t))
+	there := closing(t, storeOn(t, apart(), link.Addr()))
 	mustHold(t, there, mutex("warm"))
 	for range 5 {
 		c := mutex("a")
@@ -270,6 +302,85 @@ func TestAnAskThatSlipsInLateIsGoneAgain(t *testing.T) {
 	}
 }
 
+// A session in which an ask was not answered takes no more claims, and ends with those
+// that it has: whatever slips in later goes with it.
+func TestASessionInWhichAnAskWasLostEndsWithWhatItHas(t *testing.T) {
+	t.Parallel()
+	addr, o := testserver.SharedZooKeeper(t), apart()
+	link := testserver.NewLink(t, addr)
+	s, other := closing(t, storeOn(t, o, link.Addr())), closing(t, storeOn(t, o, addr))
+	last := mustHold(t, s, mutex("last"))
+	sessionOf := func(h store.Hold) *session {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.mine[h.ID].sess
+	}
+	sess := sessionOf(last)
+	late := mutex("a")
+	link.Hush()
+	ctx, cancel := context.WithCancel(t.Context())
+	asked := make(chan error, 1)
+	go func() {
+		_, err := s.Ask(ctx, late)
+		asked <- err
+	}()
+	until(t, "it is asked for", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.mine[late.ID] != nil && s.mine[late.ID].sess == sess
+	})
+	cancel()
+	if err := <-asked; err == nil || store.Definite(err) {
+		t.Fatalf("ask on a silent link: %v, want it unclear", err)
+	}
+	link.Cut()
+	link.Mend()
+	until(t, "it is withdrawn", func() bool { return s.Release(t.Context(), store.Hold{Name: "a", ID: late.ID}) == nil })
+	next := mustHold(t, s, mutex("next"))
+	if sessionOf(next) == sess {
+		t.Error("the next claim is in the same session")
+	}
+	// The ask arrives.
+	if err := s.makePath(connOf(t, addr), s.nameNode("a"), zk.FlagContainer); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sess.conn.Create(s.nameNode("a")+"/"+entryNode(late.Limit, late.Weight, late.ID), (&value{Owner: late.Owner}).bytes(), zk.FlagEphemeralSequential, s.o.ACL); err != nil {
+		t.Fatal(err)
+	}
+	if mustAsk(t, other, mutexTry("a")).Granted {
+		t.Error("it has not arrived")
+	}
+	if err := s.Release(t.Context(), last); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the name is free", func() bool { return mustAsk(t, other, mutexTry("a")).Granted })
+	if r := s.Renew(t.Context(), []store.Hold{next})[0]; r.Err != nil {
+		t.Errorf("the hold in the next session: %v", r.Err)
+	}
+}
+
+// A release that was not answered is done as soon as it can be: the hold does not go on
+// for the rest of its TTL in a process that lives.
+func TestAReleaseThatWasNotAnsweredIsDoneAllTheSame(t *testing.T) {
+	t.Parallel()
+	addr, o := testserver.SharedZooKeeper(t), apart()
+	link := testserver.NewLink(t, addr)
+	s, other := closing(t, storeOn(t, o, link.Addr())), closing(t, storeOn(t, o, addr))
+	hold := mustHold(t, s, mutex("a"))
+	link.Hush()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := s.Release(ctx, hold); err == nil || store.Definite(err) {
+		t.Fatalf("release on a silent link: %v, want it unclear", err)
+	}
+	if mustAsk(t, other, mutexTry("a")).Granted {
+		t.Fatal("it was done") // this would show nothing
+	}
+	link.Cut()
+	link.Mend()
+	until(t, "the name is free", func() bool { return mustAsk(t, other, mutexTry("a")).Granted })
+}
+
 func mutexTry(name string) store.Claim {
 	c := mutex(name)
 	c.Try = true
@@ -282,10 +393,10 @@ const crashTTL = 3 * time.Second
 // second. A machine may stall while that is timed: one time of three will do.
 func TestACrashedHolderIsGoneWithinTheTTLAndASecond(t *testing.T) {
 	t.Parallel()
-	s := testserver.ZooKeeper(t)
-	near := lockerOn(t, crashTTL, s.Addr)
+	addr, o := testserver.SharedZooKeeper(t), apart()
+	near := lockerOf(t, crashTTL, storeOn(t, o, addr))
 	for range 3 {
-		took := crash(t, s.Addr, near)
+		took := crash(t, "zk://"+addr+o.Path, near)
 		t.Logf("in after %v", took.Round(time.Millisecond))
 		if took <= crashTTL+time.Second {
 			return
@@ -295,9 +406,9 @@ func TestACrashedHolderIsGoneWithinTheTTLAndASecond(t *testing.T) {
 }
 
 // crash returns how long after the end of its holder the name was taken.
-func crash(t *testing.T, addr string, near *holdfast.Locker) time.Duration {
+func crash(t *testing.T, url string, near *holdfast.Locker) time.Duration {
 	cmd := exec.Command(os.Args[0], "-test.run=TestHelperHolds$")
-	cmd.Env = append(os.Environ(), "HOLDFAST_TEST_HOLD="+addr)
+	cmd.Env = append(os.Environ(), "HOLDFAST_TEST_HOLD="+url)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -309,65 +420,68 @@ func crash(t *testing.T, addr string, near *holdfast.Locker) time.Duration {
 	if _, err := io.ReadFull(out, make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := near.Mutex("a").TryLock(t.Context()); !errors.Is(err, holdfast.ErrHeld) {
-		t.Fatalf("the name is not held: %v", err)
-	}
+	until(t, "the name is held, or was lost as the machine stalled", func() bool {
+		lease, err := near.Mutex("a").TryLock(t.Context())
+		if err == nil {
+			released(t, lease)
+		}
+		return err == nil || errors.Is(err, holdfast.ErrHeld)
+	})
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	killed := time.Now()
-	lease, err := near.Mutex("a").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	lease := lockWhenItCan(t, t.Context(), near, "a")
 	took := time.Since(killed)
-	if err := lease.Release(); err != nil {
-		t.Error(err)
-	}
+	released(t, lease)
 	return took
 }
 
 // TestHelperHolds is the holder that is killed.
 func TestHelperHolds(t *testing.T) {
-	addr := os.Getenv("HOLDFAST_TEST_HOLD")
-	if addr == "" {
+	url := os.Getenv("HOLDFAST_TEST_HOLD")
+	if url == "" {
 		return
 	}
-	l, err := holdfast.New(storeOn(t, nil, addr), &holdfast.Options{TTL: crashTTL})
+	s, err := Open(url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Mutex("a").Lock(t.Context()); err != nil {
+	l, err := holdfast.New(s, &holdfast.Options{TTL: crashTTL})
+	if err != nil {
 		t.Fatal(err)
 	}
+	lockWhenItCan(t, t.Context(), l, "a")
 	os.Stdout.Write([]byte("x"))
 	select {}
 }
 
-// A member that the others have left goes on answering reads for a while, which
-// prove nothing: what counts from a write that was answered is lost in time.
-func TestAMemberWithoutTheOthersProvesNothing(t *testing.T) {
+// A session is shown to be there by a write: a member that the others have left goes on
+// answering reads for a while, and they prove nothing.
+func TestASessionIsProvedByAWrite(t *testing.T) {
 	t.Parallel()
-	members := testserver.ZooKeeperEnsemble(t, 3)
-	alone := (testserver.ZooKeeperLeader(t, members) + 1) % len(members)
-	s := closing(t, storeOn(t, nil, members[alone].Addr))
-	c := mutex("a")
-	c.TTL = 4 * time.Second
-	hold := mustHold(t, s, c)
-	for i, m := range members {
-		if i != alone {
-			m.Freeze()
-			defer m.Thaw()
+	s := closing(t, storeOn(t, apart(), testserver.SharedZooKeeper(t)))
+	hold := mustHold(t, s, mutex("a"))
+	s.mu.Lock()
+	sess := s.mine[hold.ID].sess
+	s.mu.Unlock()
+	written := func() int32 {
+		_, stat, err := sess.conn.Exists(sess.node)
+		if err != nil {
+			t.Fatal(err)
 		}
+		return stat.Version
 	}
-	frozen := store.Now()
-	until(t, "the hold is lost", func() bool {
-		r := s.Renew(t.Context(), []store.Hold{hold})[0]
-		if r.From > frozen {
-			t.Fatalf("a hold counts from %v after the others were gone", r.From.Sub(frozen))
-		}
-		return errors.Is(r.Err, store.ErrLost)
-	})
+	before := written()
+	s.mu.Lock()
+	f := s.renew(sess)
+	s.mu.Unlock()
+	if <-f.done; f.err != nil {
+		t.Fatal(f.err)
+	}
+	if after := written(); after == before {
+		t.Errorf("it is at version %d, as it was before", after)
+	}
 }
 
 // A member that takes connections and says nothing is not waited for as long as the

@@ -30,6 +30,7 @@ type mine struct {
 	ends  store.Instant // deleted then, unless it is renewed
 	busy  int           // operations under way
 	drop  bool          // to be deleted, however often that takes
+	left  bool          // its owner has given it back
 
 	unclear bool            // an ask for it was not answered, and may slip in at any time
 	stray   <-chan struct{} // closed when the request has ended that was not waited for

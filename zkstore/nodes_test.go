@@ -21,7 +21,7 @@ import (
 // whoever comes then, with all above it that somebody has deleted. Tokens go on.
 func TestANodeOfANameIsTidiedUpAndMadeAgain(t *testing.T) {
 	t.Parallel()
-	s := closing(t, storeOn(t, nil, testserver.ZooKeeper(t).Addr))
+	s := closing(t, storeOn(t, apart(), testserver.SharedZooKeeper(t)))
 	c := connOf(t, s.servers[0])
 	first := mustHold(t, s, mutex("a"))
 	if err := s.Release(t.Context(), first); err != nil {
@@ -53,9 +53,9 @@ func TestANodeOfANameIsTidiedUpAndMadeAgain(t *testing.T) {
 // has the name.
 func TestANodeOfANameMayGoAtAnyTime(t *testing.T) {
 	t.Parallel()
-	addr := testserver.ZooKeeper(t).Addr
+	addr, o := testserver.SharedZooKeeper(t), apart()
 	c := connOf(t, addr)
-	node := storeOn(t, nil, addr).nameNode("a")
+	node := storeOn(t, o, addr).nameNode("a")
 	end := make(chan struct{})
 	var deleting, working sync.WaitGroup
 	var deleted int
@@ -74,14 +74,10 @@ func TestANodeOfANameMayGoAtAnyTime(t *testing.T) {
 	var inside atomic.Int32
 	var last atomic.Int64
 	for range 3 {
-		l := lockerOn(t, 10*time.Second, addr)
+		l := lockerOf(t, time.Minute, storeOn(t, o, addr))
 		working.Go(func() {
-			for range 40 {
-				lease, err := l.Mutex("a").Lock(t.Context())
-				if err != nil {
-					t.Error(err)
-					return
-				}
+			for range 20 {
+				lease := lockWhenItCan(t, t.Context(), l, "a")
 				if n := inside.Add(1); n != 1 {
 					t.Errorf("%d have it", n)
 				}
@@ -155,7 +151,7 @@ func TestMoreReadersThanATransactionHasTokensFor(t *testing.T) {
 // Who waits watches the entry that is in its way, and nothing else.
 func TestAWaiterWatchesOnlyTheEntryInItsWay(t *testing.T) {
 	t.Parallel()
-	s := closing(t, storeOn(t, nil, testserver.ZooKeeper(t).Addr))
+	s := closing(t, storeOn(t, apart(), testserver.SharedZooKeeper(t)))
 	if err := s.Watch(t.Context(), me, func(store.Hint) {}); err != nil {
 		t.Fatal(err)
 	}
@@ -168,17 +164,16 @@ func TestAWaiterWatchesOnlyTheEntryInItsWay(t *testing.T) {
 	until(t, "each is watched by the next", func() bool {
 		watched = watched[:0]
 		for line := range strings.Lines(says(t, s.servers[0], "wchp")) {
-			if path := strings.TrimSpace(line); strings.HasPrefix(path, "/") && path != s.path+"/s" { // see watchful
+			path := strings.TrimSpace(line)
+			switch {
+			case strings.HasPrefix(path, s.nameNode("a")+"/"):
 				watched = append(watched, path)
+			case strings.HasPrefix(path, s.path+"/") && path != s.path+"/s": // see watchful
+				t.Fatalf("%s is watched", path)
 			}
 		}
 		return len(watched) == waiting
 	})
-	for _, path := range watched {
-		if !strings.HasPrefix(path, s.nameNode("a")+"/") {
-			t.Errorf("%s is watched", path)
-		}
-	}
 }
 
 // says is what a server answers to one of its four letter words.
@@ -201,6 +196,7 @@ func says(t *testing.T, addr, word string) string {
 
 // Rights that ZooKeeper does not know leave nothing half made.
 func TestAWrongACLLeavesNothing(t *testing.T) {
+	t.Parallel()
 	addr, o := testserver.SharedZooKeeper(t), apart()
 	o.ACL = []zk.ACL{{Perms: zk.PermAll, Scheme: "nonsense", ID: "x"}}
 	s := closing(t, storeOn(t, o, addr))

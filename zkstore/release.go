@@ -31,45 +31,52 @@ func (s *Store) release(ctx context.Context, h *store.Hold, m *mine) error {
 		return s.releaseUnknown(ctx, h)
 	}
 	s.mu.Lock()
-	state, drop, token := m.state, m.drop, m.token
+	state, drop, left, token := m.state, m.drop, m.left, m.token
 	s.mu.Unlock()
 	switch {
 	case h.Token == 0 && state == gone && !drop:
 		return nil
 	case h.Token == 0:
 		return s.withdraw(ctx, m)
-	case state == gone || token != h.Token:
+	case state == gone && !left || token != h.Token:
 		return store.ErrLost
 	}
 	was, err := s.remove(ctx, m)
-	if err != nil {
-		return err
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	switch {
+	case err != nil:
+		m.left = true
+		s.dropSoon(m)
+		return err
+	case !was:
+		err = store.ErrLost
+	}
 	s.dropped(m)
 	s.forget(m)
-	if !was {
-		return store.ErrLost
-	}
-	return nil
+	return err
 }
 
-// withdraw deletes whatever the claim has. If that cannot be heard to have been
-// done, it is tried again until it was, or the session is over.
+// withdraw deletes whatever the claim has.
 func (s *Store) withdraw(ctx context.Context, m *mine) error {
 	_, err := s.remove(ctx, m)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil && m.sess != nil && !m.sess.dead {
-		s.lose(m)
-		m.drop, m.ends = true, store.Now()
-		s.poke()
+		s.dropSoon(m)
 		return err
 	}
 	s.dropped(m)
 	s.forget(m)
 	return nil
+}
+
+// dropSoon has what a claim has deleted, as that was not heard to have been done: it
+// is tried again until it was, or the session is over. s.mu is held.
+func (s *Store) dropSoon(m *mine) {
+	s.lose(m)
+	m.drop, m.ends = true, store.Now()
+	s.poke()
 }
 
 // remove deletes the node of a claim of ours, with what belongs to it, and says

@@ -16,11 +16,15 @@ import (
 )
 
 // longestCall bounds one operation, and longestStart the beginning of a session,
-// which may have to look for a member that answers.
-const (
+// which may have to look for a member that answers. Tests replace them.
+var (
 	longestCall  = 4 * time.Second
 	longestStart = 5 * time.Second
 )
+
+// longestRenewal bounds the renewal of a session: a member that has not answered it by
+// then is left for another.
+const longestRenewal = 4 * time.Second
 
 // inspecting is the TTL of a session that is there only to look.
 const inspecting = 10 * time.Second
@@ -299,7 +303,7 @@ func (s *Store) renew(sess *session) *flight {
 	f := &flight{done: make(chan struct{})}
 	sess.flight = f
 	s.tasks.Go(func() {
-		ctx, cancel := context.WithTimeout(s.ctx, min(max(sess.lasts/4, time.Second/2), longestCall))
+		ctx, cancel := context.WithTimeout(s.ctx, min(max(sess.lasts/4, time.Second/2), longestRenewal))
 		defer cancel()
 		sent := store.Now()
 		_, err := s.await(ctx, func() error {

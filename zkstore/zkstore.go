@@ -50,7 +50,9 @@
 // grant, and for a reader or a slot, for its first second.
 //
 // A connection that breaks and comes back, to any member, within the TTL keeps
-// everything. No operation is sent twice unless ZooKeeper says that it was not applied.
+// everything. No operation is sent twice unless ZooKeeper says that it was not applied, but for
+// the release: what was given back, or given up, and was not answered is deleted as soon as a
+// member answers.
 //
 // There is no minimum hold and no lock delay, as nothing of ours outlives a
 // session, and for the same reason no hold goes over to another process. A place in the queue

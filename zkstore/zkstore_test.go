@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"flag"
 	"io"
 	"net"
 	"os"
@@ -20,7 +21,11 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(testserver.Main{M: m}) }
+func TestMain(m *testing.M) {
+	flag.Set("test.parallel", "12")                // most of them wait most of the time
+	longestCall, longestStart = patience, patience // a machine may stall
+	goleak.VerifyTestMain(testserver.Main{M: m})
+}
 
 func storeOn(t testing.TB, o *Options, servers ...string) *Store {
 	t.Helper()
@@ -81,11 +86,48 @@ func mutex(name string) store.Claim { return storetest.Mutex(me, name) }
 var mustAsk, mustHold, entriesOf = storetest.MustAsk, storetest.MustHold, storetest.MustList
 
 func TestStore(t *testing.T) {
+	t.Parallel()
 	addr := testserver.SharedZooKeeper(t)
-	storetest.Run(t, func(t *testing.T) store.Store { return storeOn(t, nil, addr) })
+	storetest.Run(t, func(t *testing.T) store.Store { return patient{storeOn(t, nil, addr)} })
+}
+
+// A patient store bears it that the machine stalls for a while: it has no sessions that end
+// in that time, and does what was not answered again, as an engine does.
+type patient struct{ *Store }
+
+func (p patient) Describe() store.Description {
+	d := p.Store.Describe()
+	d.MinTTL = 4 * time.Second
+	return d
+}
+
+func (p patient) Ask(ctx context.Context, c store.Claim) (a store.Answer, err error) {
+	answered(ctx, func() error {
+		a, err = p.Store.Ask(ctx, c)
+		return err
+	})
+	return a, err
+}
+
+func (p patient) Release(ctx context.Context, h store.Hold) (err error) {
+	answered(ctx, func() error {
+		err = p.Store.Release(ctx, h)
+		return err
+	})
+	return err
+}
+
+// answered calls f until its answer is clear.
+func answered(ctx context.Context, f func() error) {
+	for {
+		if err := f(); err == nil || store.Definite(err) || ctx.Err() != nil {
+			return
+		}
+	}
 }
 
 func TestDifferential(t *testing.T) {
+	t.Parallel()
 	storetest.DifferentialBySession(t, storetest.Sessioned{
 		Open: func(t *testing.T) func() store.Store {
 			o := apart()

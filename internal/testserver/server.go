@@ -329,16 +329,23 @@ func stopShared() {
 	close(starts())
 }
 
+// sharing reports whether there is a Main.
+func sharing() bool {
+	shared.Lock()
+	defer shared.Unlock()
+	return shared.running
+}
+
 // share returns the address of the one server of this kind of the test binary,
 // and starts it for the first who asks. One that is slow to start is shared by
 // the test binaries that this one starts as well: those with something wrong,
 // each of which would start its own.
-func share(t testing.TB, kind string, start func(tb fataler, dir string) (*Server, error)) (addr string) {
+func share(t fataler, kind string, start func(tb fataler, dir string) (*Server, error)) (addr string) {
 	t.Helper()
 	shared.Lock()
 	defer shared.Unlock()
 	if !shared.running {
-		t.Fatal("a shared server needs a TestMain that calls testserver.Main, which stops it")
+		t.Fatalf("a shared server needs a TestMain that calls testserver.Main, which stops it")
 	}
 	if s := shared.servers[kind]; s != nil {
 		return s.Addr
@@ -351,17 +358,17 @@ func share(t testing.TB, kind string, start func(tb fataler, dir string) (*Serve
 	if shared.dir == "" {
 		dir, err := os.MkdirTemp("", "holdfast-test-")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("%v", err)
 		}
 		shared.dir = dir
 	}
 	dir := filepath.Join(shared.dir, kind)
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
-		t.Fatal(err)
+		t.Fatalf("%v", err)
 	}
 	s, err := start(panicker{}, dir)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v", err)
 	}
 	if shared.servers == nil {
 		shared.servers = map[string]*Server{}

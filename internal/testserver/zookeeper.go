@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// zooTick is the tick of the servers of tests: sessions of two ticks and more are
-// granted, and end within a tick after their time.
+// zooTick is the tick of the servers of tests: sessions end within a tick after their
+// time. They grant all that a store asks for: from a second to twenty days.
 const zooTick = 200 * time.Millisecond
 
 // ZooKeeper starts a ZooKeeper server for this test. The settings are lines of its
@@ -33,6 +33,11 @@ func ZooKeeper(t testing.TB, settings ...string) *Server {
 // SharedZooKeeper returns the address of a ZooKeeper server that all tests of this
 // test binary share: use a prefix of your own.
 func SharedZooKeeper(t testing.TB) string {
+	t.Helper()
+	return sharedZooKeeper(t)
+}
+
+func sharedZooKeeper(t fataler) string {
 	t.Helper()
 	return share(t, "zookeeper", func(tb fataler, dir string) (*Server, error) {
 		return startZooKeeper(tb, dir, nil)
@@ -131,7 +136,7 @@ func zooKeeperServer(tb fataler, dir string, port int, settings []string) (*Serv
 		path = append(path, found...)
 	}
 	config := append([]string{
-		"tickTime=" + strconv.FormatInt(zooTick.Milliseconds(), 10), "maxSessionTimeout=1728000000", "dataDir=" + filepath.Join(dir, "data"),
+		"tickTime=" + strconv.FormatInt(zooTick.Milliseconds(), 10), "minSessionTimeout=1000", "maxSessionTimeout=1728000000", "dataDir=" + filepath.Join(dir, "data"),
 		"clientPort=" + strconv.Itoa(port), "clientPortAddress=127.0.0.1", "maxClientCnxns=0",
 		"admin.enableServer=false", "4lw.commands.whitelist=*",
 	}, settings...)
@@ -172,9 +177,12 @@ func zooKeeperSays(addr string) (string, error) {
 	return string(bytes.TrimSpace(b)), err
 }
 
-// ExampleZooKeeper starts a ZooKeeper server for an example, which has no test to
-// end it.
+// ExampleZooKeeper is a ZooKeeper server for an example, which has no test to end it:
+// the one that all tests of this binary share, if it has a TestMain for that.
 func ExampleZooKeeper() (addr string, stop func()) {
+	if sharing() {
+		return sharedZooKeeper(panicker{}), func() {}
+	}
 	dir, err := os.MkdirTemp("", "holdfast-test-")
 	if err != nil {
 		panic(err)
