@@ -11,6 +11,7 @@ import (
 )
 
 func TestCheckTellsWhatTheServerIs(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		o       mongosim.Options
 		server  string

@@ -74,6 +74,7 @@ func isUnclear(t *testing.T, err error) {
 // The write was done, its reply was lost, and the driver asks again: the server
 // answers from what it has kept.
 func TestALostReplyOfAReplicaSetIsAskedForAgain(t *testing.T) {
+	t.Parallel()
 	s, server := newSim(t, mongosim.Options{})
 	server.Fault("findAndModify", mongosim.Fault{Cut: true})
 	h := storetest.MustHold(t, s, mutex("n"))
@@ -91,6 +92,7 @@ func TestALostReplyOfAReplicaSetIsAskedForAgain(t *testing.T) {
 // A refusal changes nothing, so a server keeps no answer of it, and comes to it
 // again.
 func TestALostRefusalIsAskedForAgain(t *testing.T) {
+	t.Parallel()
 	s, server := newSim(t, mongosim.Options{})
 	storetest.MustHold(t, s, mutex("n"))
 	c := mutex("n")
@@ -103,6 +105,7 @@ func TestALostRefusalIsAskedForAgain(t *testing.T) {
 
 // A standalone keeps no answers.
 func TestALostReplyOfAStandaloneIsUnclearAndRepeatedByItsID(t *testing.T) {
+	t.Parallel()
 	s, server := newSim(t, mongosim.Options{Standalone: true})
 	c := mutex("n")
 	server.Fault("findAndModify", mongosim.Fault{Cut: true})
@@ -115,6 +118,7 @@ func TestALostReplyOfAStandaloneIsUnclearAndRepeatedByItsID(t *testing.T) {
 }
 
 func TestWhatWasNotDoneIsDoneByTheNewPrimary(t *testing.T) {
+	t.Parallel()
 	s, server := newSim(t, mongosim.Options{})
 	server.Fault("findAndModify", mongosim.Fault{Before: true, Code: 10107, Name: "NotWritablePrimary", Labels: []string{retryable}})
 	storetest.MustHold(t, s, mutex("n"))
@@ -124,6 +128,7 @@ func TestWhatWasNotDoneIsDoneByTheNewPrimary(t *testing.T) {
 
 // The write is there, and nobody knows whether it stays.
 func TestAWriteConcernErrorIsUnclear(t *testing.T) {
+	t.Parallel()
 	s, server := newSim(t, mongosim.Options{})
 	late := mongosim.Fault{Code: 64, Name: "WriteConcernFailed"}
 	c := mutex("n")
@@ -142,6 +147,7 @@ func TestAWriteConcernErrorIsUnclear(t *testing.T) {
 }
 
 func TestTwoFirstClaimsThatMeetAreRepeated(t *testing.T) {
+	t.Parallel()
 	s, server := newSim(t, mongosim.Options{})
 	twice := mongosim.Fault{Before: true, Code: 11000, Name: "DuplicateKey"}
 	for range attempts - 1 {
@@ -156,6 +162,7 @@ func TestTwoFirstClaimsThatMeetAreRepeated(t *testing.T) {
 }
 
 func TestErrorsOfTheServerAreTold(t *testing.T) {
+	t.Parallel()
 	s, server := newSim(t, mongosim.Options{})
 	for code, want := range map[int32]error{
 		unauthorized: store.ErrDenied, authenticationFailed: store.ErrDenied, unknownStage: store.ErrUnsupported, invalidOperator: store.ErrUnsupported,
@@ -172,6 +179,7 @@ func TestErrorsOfTheServerAreTold(t *testing.T) {
 }
 
 func TestManyRenewalsAreTwoRoundTrips(t *testing.T) {
+	t.Parallel()
 	s, server := newSim(t, mongosim.Options{})
 	var holds []store.Hold
 	for i := range 100 {
@@ -201,6 +209,7 @@ func TestManyRenewalsAreTwoRoundTrips(t *testing.T) {
 }
 
 func TestARefusedTryWritesNothing(t *testing.T) {
+	t.Parallel()
 	s, server := newSim(t, mongosim.Options{})
 	storetest.MustHold(t, s, mutex("n"))
 	was := server.Written()
@@ -220,6 +229,7 @@ func TestARefusedTryWritesNothing(t *testing.T) {
 
 // It is not known of every version that a projection knows the time.
 func TestWhereAReplyHasNoTimeARefusalIsReadOnceMore(t *testing.T) {
+	t.Parallel()
 	s, server := newSim(t, mongosim.Options{Timeless: true})
 	h := storetest.MustHold(t, s, mutex("n"))
 	mustRenew(t, s, h)
@@ -243,6 +253,7 @@ func TestWhereAReplyHasNoTimeARefusalIsReadOnceMore(t *testing.T) {
 // Whether it comes to that before it writes or behind it, each operation is done
 // once.
 func TestWhereTheFirstReplyHasNoTimeTheOperationIsDoneOnce(t *testing.T) {
+	t.Parallel()
 	s, server := newSim(t, mongosim.Options{})
 	server.Fault("findAndModify", mongosim.Fault{Before: true, Code: noVariable, Name: "Location51144"})
 	storetest.MustHold(t, s, mutex("n"))
@@ -266,6 +277,7 @@ func TestWhereTheFirstReplyHasNoTimeTheOperationIsDoneOnce(t *testing.T) {
 
 // Somebody else's document, and that of a newer holdfast, stay as they are.
 func TestAForeignDocumentIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	s := newStore(t)
 	for i, c := range []struct {
 		d    bson.D
@@ -312,6 +324,7 @@ func TestAForeignDocumentIsLeftAlone(t *testing.T) {
 // Whether somebody has deleted it, or all of them: here the store looks where
 // there are none.
 func TestADeletedDocumentIsALossAndTheNameIsFree(t *testing.T) {
+	t.Parallel()
 	s := newStore(t)
 	h, other := storetest.MustHold(t, s, mutex("n")), storetest.MustHold(t, s, mutex("m"))
 	was := s.locks
@@ -339,6 +352,7 @@ func TestADeletedDocumentIsALossAndTheNameIsFree(t *testing.T) {
 
 // Whoever looks into the collection finds what the package comment says.
 func TestTheStoredFormIsWhatIsDocumented(t *testing.T) {
+	t.Parallel()
 	s := newStore(t)
 	h := storetest.MustHold(t, s, mutex("n"))
 	time.Sleep(2 * time.Millisecond) // what comes next has another instant
@@ -384,6 +398,7 @@ func TestTheStoredFormIsWhatIsDocumented(t *testing.T) {
 // The document stays, for a day and with its token, and the server is told to
 // delete it then.
 func TestAReleaseKeepsTheTokenForADay(t *testing.T) {
+	t.Parallel()
 	s := newStore(t)
 	before := time.Now().Add(-time.Minute) // the server's clock may be another
 	h := storetest.MustHold(t, s, mutex("n"))
@@ -403,6 +418,7 @@ func TestAReleaseKeepsTheTokenForADay(t *testing.T) {
 }
 
 func TestTheIndexIsMadeOnceAndBesideTheLocking(t *testing.T) {
+	t.Parallel()
 	s, server := newSim(t, mongosim.Options{})
 	server.Fault("createIndexes", mongosim.Fault{Before: true, Code: unauthorized, Name: "Unauthorized"})
 	storetest.MustHold(t, s, mutex("n")) // whose failure is no failure of the lock
@@ -423,6 +439,7 @@ func TestTheIndexIsMadeOnceAndBesideTheLocking(t *testing.T) {
 
 // Whatever the client would do.
 func TestEveryWriteIsAcknowledgedByAMajorityAndItsJournals(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	var sent []string
 	client, err := mongo.Connect(options.Client().ApplyURI(serverURI(t)).SetWriteConcern(writeconcern.W1()).SetMonitor(&event.CommandMonitor{
@@ -462,20 +479,48 @@ func TestEveryWriteIsAcknowledgedByAMajorityAndItsJournals(t *testing.T) {
 	}
 }
 
+// Each operation is a write that is no retryable one, or a read.
 func TestAStandaloneWakesNobodyAndLocks(t *testing.T) {
+	t.Parallel()
 	s, _ := newSim(t, mongosim.Options{Standalone: true})
 	if err := s.Watch(t.Context(), me, func(store.Hint) {}); !errors.Is(err, store.ErrUnsupported) {
 		t.Errorf("watch: %v, want ErrUnsupported", err)
 	}
 	h, other := storetest.MustHold(t, s, mutex("n")), storetest.MustHold(t, s, mutex("m"))
 	mustRenew(t, s, h, other)
+	mustRenew(t, s, h)
+	waits := mutex("n")
+	if storetest.MustAsk(t, s, waits).Granted {
+		t.Error("two hold it")
+	}
 	if err := s.Release(t.Context(), h); err != nil {
 		t.Fatal(err)
+	}
+	if a, err := s.Look(t.Context(), waits); err != nil || !a.Granted || a.Token <= h.Token {
+		t.Errorf("the one who waits sees %+v, %v, after token %d", a, err, h.Token)
+	}
+	if err := s.Release(t.Context(), store.Hold{Name: "n", ID: waits.ID}); err != nil {
+		t.Error(err)
+	}
+	if err := s.BreakHold(t.Context(), store.Break{Name: "m", ID: other.ID, Token: other.Token, Now: true}); err != nil {
+		t.Error(err)
+	}
+	read := mutex("n")
+	read.Weight = store.Upgradeable
+	up := storetest.MustHold(t, s, read)
+	if a, err := s.Change(t.Context(), up, 1, store.Full); err != nil || !a.Granted || a.Fence <= up.Token {
+		t.Errorf("upgraded: %+v, %v", a, err)
+	}
+	for name, n := range map[string]int{"n": 1, "m": 0} {
+		if st := storetest.MustList(t, s, name); len(st.Entries) != n {
+			t.Errorf("%q has %+v, want %d entries", name, st, n)
+		}
 	}
 }
 
 // A stream that ends is opened again, and then all look.
 func TestABrokenStreamIsOpenedAgain(t *testing.T) {
+	t.Parallel()
 	s, server := newSim(t, mongosim.Options{})
 	hints := make(chan store.Hint, 10)
 	if err := s.Watch(t.Context(), me, func(h store.Hint) { hints <- h }); err != nil {

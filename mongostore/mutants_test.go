@@ -9,9 +9,11 @@ import (
 
 // The store with one thing wrong fails a test.
 func TestTheTestsCatchEachMutant(t *testing.T) {
+	t.Parallel()
 	if uri := os.Getenv("HOLDFAST_TEST_MONGODB"); uri != "" && uri != standIn {
 		t.Skip("the mutants are tried on the stand-in, and a server is named: HOLDFAST_TEST_MONGODB")
 	}
+	t.Parallel()
 	const (
 		rule, ops, renew, document, watch, whole = "mongostore/rule.go", "mongostore/ops.go", "mongostore/renew.go", "mongostore/document.go", "mongostore/watch.go", "mongostore/mongostore.go"
 		same                                     = "TestDifferential"
@@ -72,5 +74,5 @@ func TestTheTestsCatchEachMutant(t *testing.T) {
 			Name: m.name, Pkg: "mongostore", Test: m.test, Edits: []mutant.Edit{{File: m.file, Old: m.old, New: m.new}},
 		})
 	}
-	mutant.Catch(t, all, "HOLDFAST_TEST_MONGODB="+standIn, "HOLDFAST_TEST_PATIENCE=3s", "HOLDFAST_TEST_STEPS=4000")
+	mutant.Catch(t, all, "HOLDFAST_TEST_MONGODB="+standIn, "HOLDFAST_TEST_PATIENCE=3s", "HOLDFAST_TEST_STEPS="+steps)
 }

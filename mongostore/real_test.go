@@ -32,6 +32,7 @@ import (
 // One inserts, and the unique index of _id refuses the others: they come to the
 // document that is there then.
 func TestFirstClaimsOfANameThatMeetAreAllAnswered(t *testing.T) {
+	t.Parallel()
 	const claims, rounds = 32, 3
 	var refused atomic.Int64
 	client, err := mongo.Connect(options.Client().ApplyURI(serverURI(t)).SetMaxPoolSize(claims).SetMonitor(&event.CommandMonitor{
@@ -83,6 +84,7 @@ func drop(s *Store) {
 // The server takes a document that is as it was for no change: those who watch
 // hear of the next one first.
 func TestARefusalIsNoChangeForThoseWhoWatch(t *testing.T) {
+	t.Parallel()
 	s := newStore(t)
 	h := storetest.MustHold(t, s, mutex("n"))
 	stream, err := s.locks.Clone(options.Collection().SetReadConcern(readconcern.Majority())).Watch(t.Context(), bson.A{})
@@ -117,6 +119,7 @@ func TestARefusalIsNoChangeForThoseWhoWatch(t *testing.T) {
 
 // Where it does not, a refusal costs one read more, and works.
 func TestAReplyOfTheServerKnowsItsTime(t *testing.T) {
+	t.Parallel()
 	client := realClient(t)
 	s := storeOn(t, client.Database(database), apart())
 	t.Cleanup(func() { drop(s) })
@@ -132,6 +135,7 @@ func TestAReplyOfTheServerKnowsItsTime(t *testing.T) {
 }
 
 func TestTheServerDeletesWhatNobodyHasUsedForADay(t *testing.T) {
+	t.Parallel()
 	client := realClient(t)
 	s := storeOn(t, client.Database(database), apart())
 	t.Cleanup(func() { drop(s) })
@@ -157,6 +161,7 @@ func TestTheServerDeletesWhatNobodyHasUsedForADay(t *testing.T) {
 }
 
 func TestACollectionWithACollationIsTold(t *testing.T) {
+	t.Parallel()
 	db := realClient(t).Database(database)
 	for strength := 1; strength <= 5; strength++ {
 		o := apart()
@@ -182,6 +187,7 @@ func TestACollectionWithACollationIsTold(t *testing.T) {
 
 // The primary steps down and, alone or not, somebody is primary again.
 func TestALeaseOutlivesAStepDown(t *testing.T) {
+	t.Parallel()
 	client := realClient(t)
 	if set, _ := kind(t, client); !set {
 		t.Skip("this MongoDB server does not let the tests replSetStepDown: it is no replica set")
@@ -231,6 +237,7 @@ func TestALeaseOutlivesAStepDown(t *testing.T) {
 // The faults that a server has for tests: its own, where mongosim's are as the
 // manual tells them.
 func TestFaultsOfTheServerAreMet(t *testing.T) {
+	t.Parallel()
 	client := realClient(t)
 	set, routed := kind(t, client)
 	s := storeOn(t, client.Database(database), apart())
@@ -287,6 +294,7 @@ func TestFaultsOfTheServerAreMet(t *testing.T) {
 
 // Every router has a clock of its own, and the names are the same.
 func TestTwoRoutersAgree(t *testing.T) {
+	t.Parallel()
 	client := realClient(t)
 	uri := realURI(t)
 	plain, query, _ := strings.Cut(strings.TrimPrefix(uri, "mongodb://"), "?")
@@ -330,6 +338,7 @@ func TestTwoRoutersAgree(t *testing.T) {
 
 // A user with the rights of the package comment, on a server that keeps to them.
 func TestTheRightsThatAreListedSuffice(t *testing.T) {
+	t.Parallel()
 	uri := guardedURI(t)
 	client := clientOf(t, uri)
 	db, o := client.Database(database), apart()

@@ -45,14 +45,21 @@ func serverURI(t testing.TB) string {
 	return mongosim.Start(t, mongosim.Options{}).URI()
 }
 
-// standaloneURI is how to come to a standalone server of this test.
+// standaloneURI is how to come to a standalone server of this test, or skips
+// where none can be started.
 func standaloneURI(t testing.TB) string {
 	t.Helper()
-	if os.Getenv("HOLDFAST_TEST_MONGODB") == "" && testserver.HasMongod() {
-		return "mongodb://" + testserver.Mongod(t).Addr
+	switch uri := os.Getenv("HOLDFAST_TEST_MONGODB"); {
+	case uri == standIn || uri == "" && !testserver.HasMongod():
+		t.Skip(onlyReal)
+	case uri != "":
+		t.Skip("it starts a server of its own, and one is named: HOLDFAST_TEST_MONGODB")
 	}
-	return mongosim.Start(t, mongosim.Options{Standalone: true}).URI()
+	return "mongodb://" + testserver.Mongod(t).Addr
 }
+
+// onlyReal is why a test is skipped on the stand-in.
+const onlyReal = "only a MongoDB server shows it, and this is the stand-in: name one in HOLDFAST_TEST_MONGODB, or have mongod in the PATH"
 
 // realClient returns a client of a MongoDB server. Its tests show what a
 // stand-in cannot.
@@ -60,7 +67,7 @@ func realClient(t testing.TB) *mongo.Client {
 	t.Helper()
 	uri := realURI(t)
 	if uri == "" {
-		t.Skip("only a MongoDB server shows it, and this is the stand-in: name one in HOLDFAST_TEST_MONGODB, or have mongod in the PATH")
+		t.Skip(onlyReal)
 	}
 	return clientOf(t, uri)
 }
