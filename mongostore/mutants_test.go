@@ -13,7 +13,6 @@ func TestTheTestsCatchEachMutant(t *testing.T) {
 	if uri := os.Getenv("HOLDFAST_TEST_MONGODB"); uri != "" && uri != standIn {
 		t.Skip("the mutants are tried on the stand-in, and a server is named: HOLDFAST_TEST_MONGODB")
 	}
-	t.Parallel()
 	const (
 		rule, ops, renew, document, watch, whole = "mongostore/rule.go", "mongostore/ops.go", "mongostore/renew.go", "mongostore/document.go", "mongostore/watch.go", "mongostore/mongostore.go"
 		same                                     = "TestDifferential"

@@ -27,12 +27,11 @@ import (
 
 // What a server does that a stand-in cannot show, or shows only as its author
 // has read the manual. On a server that does not let a test do what it has to,
-// that one is skipped.
+// that one is skipped. These run one after another, as some make the server fail.
 
 // One inserts, and the unique index of _id refuses the others: they come to the
 // document that is there then.
 func TestFirstClaimsOfANameThatMeetAreAllAnswered(t *testing.T) {
-	t.Parallel()
 	const claims, rounds = 32, 3
 	var refused atomic.Int64
 	client, err := mongo.Connect(options.Client().ApplyURI(serverURI(t)).SetMaxPoolSize(claims).SetMonitor(&event.CommandMonitor{
@@ -84,7 +83,6 @@ func drop(s *Store) {
 // The server takes a document that is as it was for no change: those who watch
 // hear of the next one first.
 func TestARefusalIsNoChangeForThoseWhoWatch(t *testing.T) {
-	t.Parallel()
 	s := newStore(t)
 	h := storetest.MustHold(t, s, mutex("n"))
 	stream, err := s.locks.Clone(options.Collection().SetReadConcern(readconcern.Majority())).Watch(t.Context(), bson.A{})
@@ -119,7 +117,6 @@ func TestARefusalIsNoChangeForThoseWhoWatch(t *testing.T) {
 
 // Where it does not, a refusal costs one read more, and works.
 func TestAReplyOfTheServerKnowsItsTime(t *testing.T) {
-	t.Parallel()
 	client := realClient(t)
 	s := storeOn(t, client.Database(database), apart())
 	t.Cleanup(func() { drop(s) })
@@ -135,7 +132,6 @@ func TestAReplyOfTheServerKnowsItsTime(t *testing.T) {
 }
 
 func TestTheServerDeletesWhatNobodyHasUsedForADay(t *testing.T) {
-	t.Parallel()
 	client := realClient(t)
 	s := storeOn(t, client.Database(database), apart())
 	t.Cleanup(func() { drop(s) })
@@ -161,7 +157,6 @@ func TestTheServerDeletesWhatNobodyHasUsedForADay(t *testing.T) {
 }
 
 func TestACollectionWithACollationIsTold(t *testing.T) {
-	t.Parallel()
 	db := realClient(t).Database(database)
 	for strength := 1; strength <= 5; strength++ {
 		o := apart()
@@ -187,7 +182,6 @@ func TestACollectionWithACollationIsTold(t *testing.T) {
 
 // The primary steps down and, alone or not, somebody is primary again.
 func TestALeaseOutlivesAStepDown(t *testing.T) {
-	t.Parallel()
 	client := realClient(t)
 	if set, _ := kind(t, client); !set {
 		t.Skip("this MongoDB server does not let the tests replSetStepDown: it is no replica set")
@@ -237,7 +231,6 @@ func TestALeaseOutlivesAStepDown(t *testing.T) {
 // The faults that a server has for tests: its own, where mongosim's are as the
 // manual tells them.
 func TestFaultsOfTheServerAreMet(t *testing.T) {
-	t.Parallel()
 	client := realClient(t)
 	set, routed := kind(t, client)
 	s := storeOn(t, client.Database(database), apart())
@@ -294,7 +287,6 @@ func TestFaultsOfTheServerAreMet(t *testing.T) {
 
 // Every router has a clock of its own, and the names are the same.
 func TestTwoRoutersAgree(t *testing.T) {
-	t.Parallel()
 	client := realClient(t)
 	uri := realURI(t)
 	plain, query, _ := strings.Cut(strings.TrimPrefix(uri, "mongodb://"), "?")
@@ -338,7 +330,6 @@ func TestTwoRoutersAgree(t *testing.T) {
 
 // A user with the rights of the package comment, on a server that keeps to them.
 func TestTheRightsThatAreListedSuffice(t *testing.T) {
-	t.Parallel()
 	uri := guardedURI(t)
 	client := clientOf(t, uri)
 	db, o := client.Database(database), apart()
