@@ -117,7 +117,7 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 		s.add(m)
 	}
 	defer s.done(m)
-	ctx, cancel := bound(ctx)
+	ctx, cancel := s.bound(ctx)
 	defer cancel()
 	a, err := s.ask(ctx, &c, m)
 	if err != nil {
@@ -495,7 +495,7 @@ func (s *Store) Look(ctx context.Context, c store.Claim) (store.Answer, error) {
 	}
 	m := s.hold(c.ID)
 	defer s.done(m)
-	ctx, cancel := bound(ctx)
+	ctx, cancel := s.bound(ctx)
 	defer cancel()
 	v, err := s.look(ctx, c.Name)
 	if err != nil {

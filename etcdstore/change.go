@@ -15,7 +15,7 @@ func (s *Store) Change(ctx context.Context, h store.Hold, turn int32, weight int
 	if err := store.CheckChange(h.Name, turn, weight); err != nil {
 		return store.Answer{}, err
 	}
-	ctx, cancel := bound(ctx)
+	ctx, cancel := s.bound(ctx)
 	defer cancel()
 	a, err := s.change(ctx, &h, turn, weight)
 	if err != nil {

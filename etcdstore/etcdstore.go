@@ -113,6 +113,7 @@ type Store struct {
 	own     bool   // opened by us, so closed by us
 	address string // for people
 	prefix  string
+	longest time.Duration // bounds one operation: longestCall, but for tests
 
 	ctx   context.Context // of all that outlives a call, ended by Close
 	end   context.CancelFunc
@@ -145,7 +146,7 @@ func New(client *clientv3.Client, o *Options) (*Store, error) {
 		return nil, fmt.Errorf("%w: the etcd client is nil", store.ErrInvalid)
 	}
 	s := &Store{
-		client: client, prefix: DefaultPrefix, address: "etcd at " + strings.Join(client.Endpoints(), ", "),
+		client: client, prefix: DefaultPrefix, longest: longestCall, address: "etcd at " + strings.Join(client.Endpoints(), ", "),
 		sessions: map[time.Duration]*session{}, retired: map[*session]bool{}, mine: map[store.ID]*mine{}, spares: spares{of: map[string][]string{}},
 		wake: make(chan struct{}, 1),
 	}

@@ -1,9 +1,12 @@
 package etcdstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"flag"
 	"os"
+	"runtime/debug"
 	"testing"
 	"time"
 
@@ -17,7 +20,15 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(testserver.Main{M: m}) }
+func TestMain(m *testing.M) {
+	flag.Parse()
+	flag.Set("test.parallel", "16") // most of them wait most of the time
+	debug.SetGCPercent(400)
+	if os.Getenv("HOLDFAST_TEST_STEPS") == "" {
+		os.Setenv("HOLDFAST_TEST_STEPS", "2000") // each takes a few requests
+	}
+	goleak.VerifyTestMain(testserver.Main{M: m})
+}
 
 // clientOf returns a client of the servers, closed when the test ends.
 func clientOf(t testing.TB, addrs ...string) *clientv3.Client {
@@ -28,7 +39,8 @@ func clientOf(t testing.TB, addrs ...string) *clientv3.Client {
 func clientWith(t testing.TB, c clientv3.Config) *clientv3.Client {
 	t.Helper()
 	c.Logger = zap.NewNop()
-	c.DialKeepAliveTime, c.DialKeepAliveTimeout = 10*time.Second, 3*time.Second
+	c.DialKeepAliveTime = 10 * time.Second
+	c.DialKeepAliveTimeout = cmp.Or(c.DialKeepAliveTimeout, patience) // the server is slow at times, and there
 	client, err := clientv3.New(c)
 	if err != nil {
 		t.Fatal(err)
@@ -37,12 +49,15 @@ func clientWith(t testing.TB, c clientv3.Config) *clientv3.Client {
 	return client
 }
 
+// storeOn returns a store of which each operation is done once, however slow the
+// machine is: there is no engine that asks again.
 func storeOn(t testing.TB, client *clientv3.Client, o *Options) *Store {
 	t.Helper()
 	s, err := New(client, o)
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.longest = patience
 	return s
 }
 
@@ -81,11 +96,13 @@ func mutex(name string) store.Claim { return storetest.Mutex(me, name) }
 var mustAsk, mustHold, entriesOf = storetest.MustAsk, storetest.MustHold, storetest.MustList
 
 func TestStore(t *testing.T) {
+	t.Parallel()
 	client := clientOf(t, testserver.SharedEtcd(t))
 	storetest.Run(t, func(t *testing.T) store.Store { return storeOn(t, client, nil) })
 }
 
 func TestDifferential(t *testing.T) {
+	t.Parallel()
 	storetest.DifferentialBySession(t, storetest.Sessioned{
 		Open: func(t *testing.T) func() store.Store {
 			client, o := clientOf(t, testserver.SharedEtcd(t)), apart()

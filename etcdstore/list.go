@@ -132,7 +132,7 @@ func (s *Store) BreakHold(ctx context.Context, b store.Break) error {
 	if len(b.Reason) > store.MaxReason {
 		return fmt.Errorf("%w: the reason has %d bytes, at most %d are allowed", store.ErrInvalid, len(b.Reason), store.MaxReason)
 	}
-	ctx, cancel := bound(ctx)
+	ctx, cancel := s.bound(ctx)
 	defer cancel()
 	err := s.breakHold(ctx, &b)
 	if err != nil {

@@ -1,7 +1,6 @@
 package etcdstore
 
 import (
-	"context"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -115,7 +114,7 @@ func (s *Store) overdue(m *mine) {
 	m.drop = true
 	m.busy++
 	s.tasks.Go(func() {
-		ctx, cancel := context.WithTimeout(s.ctx, longestCall)
+		ctx, cancel := s.bound(s.ctx)
 		defer cancel()
 		_, err := s.remove(ctx, m)
 		s.mu.Lock()
@@ -140,7 +139,7 @@ func (s *Store) told(m *mine) {
 	m.busy++
 	s.tasks.Go(func() {
 		defer s.done(m)
-		ctx, cancel := context.WithTimeout(s.ctx, longestCall)
+		ctx, cancel := s.bound(s.ctx)
 		defer cancel()
 		v, err := s.look(ctx, m.name)
 		if err != nil {

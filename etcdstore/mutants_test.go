@@ -8,6 +8,7 @@ import (
 
 // The store with one of the recipe's rules broken fails a test.
 func TestTheTestsCatchEachMutantOfEtcd(t *testing.T) {
+	t.Parallel()
 	const (
 		spare = "TestAKeyThatMayYetBeDeletedIsNotUsedAgain"
 		few   = "TestANameThatIsLockedOverAndOverHasFewKeys"
@@ -34,5 +35,5 @@ func TestTheTestsCatchEachMutantOfEtcd(t *testing.T) {
 	} {
 		all = append(all, mutant.Broken{Name: m.name, Pkg: "etcdstore", Test: m.test, Edits: []mutant.Edit{{File: "etcdstore/" + m.file, Old: m.old, New: m.new}}})
 	}
-	mutant.Catch(t, all, "HOLDFAST_TEST_PATIENCE=10s")
+	mutant.Catch(t, all, "HOLDFAST_TEST_PATIENCE=5s")
 }

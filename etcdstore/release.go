@@ -17,7 +17,7 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 	}
 	m := s.hold(h.ID)
 	defer s.done(m)
-	ctx, cancel := bound(ctx)
+	ctx, cancel := s.bound(ctx)
 	defer cancel()
 	err := s.release(ctx, &h, m)
 	if err != nil {

@@ -81,7 +81,7 @@ func (s *Store) renewSome(ctx context.Context, some []renewing) {
 			r.r.Err = err
 		}
 	}
-	ctx, cancel := bound(ctx)
+	ctx, cancel := s.bound(ctx)
 	defer cancel()
 	f, err := s.base(ctx)
 	if err != nil {
@@ -233,7 +233,7 @@ func (r *row) keepValue(left time.Duration) string {
 // adopt goes on with a hold under another id, in this process's session; or, for
 // an id of no process, under a lease of its own.
 func (s *Store) adopt(ctx context.Context, h *store.Hold) store.Renewal {
-	ctx, cancel := bound(ctx)
+	ctx, cancel := s.bound(ctx)
 	defer cancel()
 	m := s.hold(h.ID)
 	defer s.done(m)

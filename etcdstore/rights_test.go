@@ -41,6 +41,7 @@ func withUsers(t *testing.T) string {
 }
 
 func TestTheLeastRightsSuffice(t *testing.T) {
+	t.Parallel()
 	addr := withUsers(t)
 	open := func() *Store {
 		s, err := Open("etcd://locks:secret@" + addr)
@@ -98,6 +99,7 @@ func TestTheLeastRightsSuffice(t *testing.T) {
 }
 
 func TestWhoMayNotIsToldSo(t *testing.T) {
+	t.Parallel()
 	addr := withUsers(t)
 	s, err := Open("etcd://other:secret@" + addr)
 	if err != nil {
@@ -116,6 +118,7 @@ func TestWhoMayNotIsToldSo(t *testing.T) {
 // Two stores in different namespaces of one client's have nothing to do with each
 // other, and a namespace is the client's own business.
 func TestANamespaceOfTheClientIsKept(t *testing.T) {
+	t.Parallel()
 	addr := testserver.SharedEtcd(t)
 	in := func(space string) *Store {
 		c := clientOf(t, addr)
@@ -155,6 +158,7 @@ func TestANamespaceOfTheClientIsKept(t *testing.T) {
 }
 
 func TestBadInputIsAnErrorBeforeAnyIO(t *testing.T) {
+	t.Parallel()
 	s := closing(t, storeOn(t, clientOf(t, "127.0.0.1:1"), nil)) // nobody is there
 	ok := mutex("a")
 	for what, spoil := range map[string]func(*store.Claim){
@@ -195,6 +199,7 @@ func TestBadInputIsAnErrorBeforeAnyIO(t *testing.T) {
 // The server's elections take longer than the tests': the least TTL that it
 // grants is three seconds.
 func TestATTLThatTheServerDoesNotGrantIsAnErrorThatSaysSo(t *testing.T) {
+	t.Parallel()
 	addr := testserver.Etcd(t, "--heartbeat-interval", "200", "--election-timeout", "2000").Addr
 	s := closing(t, storeOn(t, clientOf(t, addr), nil))
 	short := mutex("a")
@@ -209,6 +214,7 @@ func TestATTLThatTheServerDoesNotGrantIsAnErrorThatSaysSo(t *testing.T) {
 
 // Nothing is written for a try that is refused.
 func TestARefusedTryWritesNothing(t *testing.T) {
+	t.Parallel()
 	s := closing(t, storeOn(t, clientOf(t, testserver.Etcd(t).Addr), nil))
 	mustHold(t, s, mutex("a"))
 	read := mutexTry("b")
@@ -235,6 +241,7 @@ func TestARefusedTryWritesNothing(t *testing.T) {
 }
 
 func TestForeignAndNewerKeysAreLeftAlone(t *testing.T) {
+	t.Parallel()
 	addr := testserver.SharedEtcd(t)
 	o := apart()
 	client := clientOf(t, addr)

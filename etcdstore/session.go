@@ -22,8 +22,8 @@ import (
 const longestCall = 2 * time.Second
 
 // bound is a context for one operation.
-func bound(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, longestCall)
+func (s *Store) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, s.longest)
 }
 
 // A session is a lease of etcd's that keeps claims of this process. What is in
@@ -101,7 +101,7 @@ func (s *Store) warm(ttl time.Duration) *session {
 
 // begin grants the lease of a new session.
 func (s *Store) begin(sess *session) {
-	ctx, cancel := context.WithTimeout(s.ctx, longestCall)
+	ctx, cancel := s.bound(s.ctx)
 	defer cancel()
 	sent := store.Now()
 	lease, err := s.lease(ctx, sess.ttl)
@@ -154,7 +154,7 @@ func (s *Store) renew(sess *session) *flight {
 	f := &flight{done: make(chan struct{})}
 	sess.flight = f
 	s.tasks.Go(func() {
-		ctx, cancel := context.WithTimeout(s.ctx, min(max(sess.ttl/6, time.Second/2), longestCall))
+		ctx, cancel := context.WithTimeout(s.ctx, min(max(sess.ttl/6, time.Second/2), s.longest))
 		defer cancel()
 		sent := store.Now()
 		err := s.keepAlive(ctx, sess.lease)
@@ -233,7 +233,7 @@ func (s *Store) retire(sess *session) {
 // revoke ends sessions that keep nothing any more. What cannot be reached ends
 // with its TTL.
 func (s *Store) revoke(sess *session) {
-	ctx, cancel := context.WithTimeout(s.ctx, longestCall)
+	ctx, cancel := s.bound(s.ctx)
 	defer cancel()
 	_, err := s.client.Revoke(ctx, sess.lease)
 	s.mu.Lock()

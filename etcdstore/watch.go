@@ -157,7 +157,7 @@ func (s *Store) news(ctx context.Context, name string, id store.ID, at target, u
 			}
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, longestCall)
+	ctx, cancel := s.bound(ctx)
 	defer cancel()
 	v, err := s.look(ctx, name)
 	if err != nil {

@@ -21,16 +21,12 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// steps is how many random operations a store is compared by, unless told: as
-// many as are sure to find the mutants.
-const steps = "4000"
-
 func TestMain(m *testing.M) {
 	flag.Parse()
 	flag.Set("test.parallel", "16") // most of them wait most of the time
 	debug.SetGCPercent(400)         // documents are made and thrown away
 	if os.Getenv("HOLDFAST_TEST_STEPS") == "" {
-		os.Setenv("HOLDFAST_TEST_STEPS", steps)
+		os.Setenv("HOLDFAST_TEST_STEPS", "4000")
 	}
 	goleak.VerifyTestMain(testserver.Main{M: m})
 }
