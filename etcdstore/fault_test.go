@@ -36,6 +36,7 @@ func lockerOn(t *testing.T, ttl time.Duration, addrs ...string) *holdfast.Locker
 // A hold lasts, and waiters get in, whatever happens to one member of three: it
 // is killed, stops for longer than an election, or comes back; be it the leader.
 func TestALostMemberIsSurvived(t *testing.T) {
+	t.Parallel()
 	for name, strike := range map[string]func(*testserver.Server) func(){
 		"killed": func(s *testserver.Server) func() { s.Kill(); return s.Restart },
 		"frozen": func(s *testserver.Server) func() { s.Freeze(); return s.Thaw },
