@@ -21,11 +21,13 @@ import (
 // and 2,244 of these the tables of its stringprep, whose path is before that of what
 // the front needs.
 func TestInitialisationStaysSmall(t *testing.T) {
+	t.Parallel()
 	for tag, most := range map[string][2]initialised{ // of the front and of all others
 		"holdfast_lean": {{96 << 10, 400}, {256 << 10, 1200}},
 		"":              {{320 << 10, 3300}, {1280 << 10, 9000}},
 	} {
 		t.Run("tag_"+tag, func(t *testing.T) {
+			t.Parallel()
 			bin := filepath.Join(t.TempDir(), "holdfast")
 			if out, err := exec.Command("go", "build", "-tags", tag, "-o", bin, ".").CombinedOutput(); err != nil {
 				t.Fatalf("%v\n%s", err, out)

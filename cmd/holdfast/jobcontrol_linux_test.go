@@ -8,6 +8,7 @@ import (
 
 // Until it goes on, the shell has the terminal, and the lease is renewed.
 func TestCtrlZStopsTheJobAndFgLetsItGoOn(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.types("holdfast run x --ttl 4 -- " + untilOut + "\n")
 	s.expect("running")
@@ -33,6 +34,7 @@ func TestCtrlZStopsTheJobAndFgLetsItGoOn(t *testing.T) {
 }
 
 func TestCtrlCWorksAfterFg(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.types("holdfast run x -- bash -c 'trap \"exit 42\" INT; trap \"echo go\"\"ing\" CONT; echo run''ning; while :; do sleep 0.02; done'\n")
 	s.expect("running")
@@ -48,6 +50,7 @@ func TestCtrlCWorksAfterFg(t *testing.T) {
 }
 
 func TestBgLetsAStoppedJobRunToItsEnd(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.types("holdfast run x -- " + untilOut + "\n")
 	s.expect("running")
@@ -67,6 +70,7 @@ func TestBgLetsAStoppedJobRunToItsEnd(t *testing.T) {
 }
 
 func TestAStoppedJobCanBeEnded(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.types("holdfast run x -- bash -c 'trap \"exit 3\" TERM; echo run''ning; while :; do sleep 0.02; done'\n")
 	s.expect("running")
@@ -78,6 +82,7 @@ func TestAStoppedJobCanBeEnded(t *testing.T) {
 }
 
 func TestCtrlZStopsAPipeline(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.types("holdfast run x -- " + untilOut + " | cat\n")
 	s.expect("running")
@@ -93,6 +98,7 @@ func TestCtrlZStopsAPipeline(t *testing.T) {
 // A command in the background that reads is stopped, and with it the job, until
 // it is in the foreground.
 func TestABackgroundCommandThatReadsWaitsForFg(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.types("set -b\n") // the shell says at once what it has seen
 	s.types("holdfast run x -- bash -c 'echo run''ning; read line; echo g''ot $line' &\n")
@@ -109,6 +115,7 @@ func TestABackgroundCommandThatReadsWaitsForFg(t *testing.T) {
 
 // A running job needs no CONT to come to the foreground, and gets none.
 func TestARunningJobReadsAfterFg(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.types("holdfast run x -- bash -c 'echo run''ning; until [ -e out ]; do sleep 0.02; done; read line; echo g''ot $line' &\n")
 	s.expect("running")
@@ -122,6 +129,7 @@ func TestARunningJobReadsAfterFg(t *testing.T) {
 // Who presses Ctrl-Z while we wait has his shell back, and keeps it when the
 // command starts.
 func TestACommandThatStartsLaterDoesNotTakeTheTerminal(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	release := s.inTheWay("x")
 	s.types("holdfast run x -- bash -c 'touch in; until [ -e out ]; do sleep 0.02; done; read line; echo g''ot $line'\n")
@@ -145,6 +153,7 @@ func TestACommandThatStartsLaterDoesNotTakeTheTerminal(t *testing.T) {
 }
 
 func TestAnInteractiveShellBelowHasItsOwnJobs(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.types("PS1='INNER> ' holdfast run x -- bash --norc -i\n")
 	s.expect("INNER> ")
@@ -170,8 +179,10 @@ func TestAnInteractiveShellBelowHasItsOwnJobs(t *testing.T) {
 }
 
 func TestWhenTheTerminalIsClosedNothingIsLeft(t *testing.T) {
+	t.Parallel()
 	for _, how := range []string{"in the foreground", "stopped"} {
 		t.Run(how, func(t *testing.T) {
+			t.Parallel()
 			s := newShell(t)
 			s.types("holdfast run x -- bash -c 'echo run''ning; while :; do sleep 0.02; done'\n")
 			s.expect("running")
@@ -189,6 +200,7 @@ func TestWhenTheTerminalIsClosedNothingIsLeft(t *testing.T) {
 // Where no shell looks after us the kernel lets no Ctrl-Z stop a command, and
 // with us it stops none either: nobody could let it go on.
 func TestCtrlZStopsNothingWhereThereIsNoShell(t *testing.T) {
+	t.Parallel()
 	s := newTerminal(t, "holdfast", "run", "x", "--", "bash", "-c", "echo running; until [ -e out ]; do sleep 0.02; done; echo done")
 	s.expect("running")
 	for range 3 {

@@ -41,6 +41,7 @@ func beginTree(t *testing.T, store string, args ...string) *underway {
 }
 
 func TestKillingTheFrontEndsAllAndFreesTheLock(t *testing.T) {
+	t.Parallel()
 	onEach(t, func(t *testing.T, store string) {
 		for _, how := range []string{"process", "group"} {
 			t.Run(how, func(t *testing.T) {
@@ -60,6 +61,7 @@ func TestKillingTheFrontEndsAllAndFreesTheLock(t *testing.T) {
 }
 
 func TestKillingTheEngineEndsAllAndFreesTheLock(t *testing.T) {
+	t.Parallel()
 	onEach(t, func(t *testing.T, store string) {
 		ttl := "1h" // a file is free at once
 		if strings.HasPrefix(store, "redis:") {
@@ -81,6 +83,7 @@ func TestKillingTheEngineEndsAllAndFreesTheLock(t *testing.T) {
 // On the file store a killed process frees the name at once: not before the
 // other has killed the rest.
 func TestWhoWaitsGetsInOnlyWhenAllIsKilled(t *testing.T) {
+	t.Parallel()
 	store := fileStore(t)
 	s := beginTree(t, store, "--ttl", "1h")
 	engine := s.engine()
@@ -103,6 +106,7 @@ func TestWhoWaitsGetsInOnlyWhenAllIsKilled(t *testing.T) {
 // Of what the command has started only its first process can be killed by the
 // kernel alone.
 func TestKillingBothEndsTheCommand(t *testing.T) {
+	t.Parallel()
 	store := fileStore(t)
 	s := begin(t, store, "--", "sh", "-c", "trap '' TERM HUP; echo $$ >pid; while :; do sleep 1; done")
 	soon(t, "the command runs", func() bool { return strings.HasSuffix(s.text("pid"), "\n") })
@@ -123,6 +127,7 @@ func TestKillingBothEndsTheCommand(t *testing.T) {
 
 // The code is that of the command, and the end that of its whole group.
 func TestWhatTheCommandLeavesInItsGroupIsEnded(t *testing.T) {
+	t.Parallel()
 	s := begin(t, fileStore(t), "-k", "2", "--", "sh", "-c",
 		"sh -c 'trap \"touch asked\" TERM; touch in; while :; do sleep 0.02; done' & until [ -e in ]; do sleep 0.02; done; exit 3")
 	s.exits(3)
@@ -133,6 +138,7 @@ func TestWhatTheCommandLeavesInItsGroupIsEnded(t *testing.T) {
 }
 
 func TestADaemonIsLeftAloneAtTheEnd(t *testing.T) {
+	t.Parallel()
 	s := begin(t, fileStore(t), "--", "sh", "-c", `setsid sh -c 'echo $$ >pid.new; mv pid.new pid; exec sleep 1000' & until [ -e pid ]; do sleep 0.02; done; exit 4`)
 	s.exits(4)
 	pid, err := strconv.Atoi(strings.TrimSpace(s.text("pid")))
@@ -149,6 +155,7 @@ func TestADaemonIsLeftAloneAtTheEnd(t *testing.T) {
 
 // A shell may have started something before it put holdfast in its place.
 func TestWhatWasThereBeforeIsNotKilled(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	script := fmt.Sprintf(`sleep 1000 & echo $! >before; exec holdfast run x --store file:%s -- sh -c 'touch in; exec sleep 1000'`, dir)
 	cmd := exec.Command("sh", "-c", script)

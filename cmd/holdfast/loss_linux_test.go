@@ -106,6 +106,7 @@ func beginBeat(t *testing.T, store string, args ...string) *underway {
 // When the way to the store is cut, the command gets TERM, then KILL, the exit
 // is 76, and who comes by another way gets in after that.
 func TestACutWayToTheStoreEndsTheCommandBeforeSomebodyElseGetsIn(t *testing.T) {
+	t.Parallel()
 	server := testserver.Redis(t)
 	cable := newCable(t, server.Addr)
 	s := begin(t, "redis://"+cable.addr+"?max_retries=-1", "--ttl", "6", "--",
@@ -123,6 +124,7 @@ func TestACutWayToTheStoreEndsTheCommandBeforeSomebodyElseGetsIn(t *testing.T) {
 
 // If the engine is stopped, it cannot renew: the front kills all in time.
 func TestAStoppedEngineEndsTheCommandBeforeSomebodyElseGetsIn(t *testing.T) {
+	t.Parallel()
 	onEach(t, func(t *testing.T, store string) {
 		s := beginBeat(t, store, "--ttl", "2")
 		s.signal(s.engine(), syscall.SIGSTOP)
@@ -136,6 +138,7 @@ func TestAStoppedEngineEndsTheCommandBeforeSomebodyElseGetsIn(t *testing.T) {
 // A stop of the front, for longer than the TTL, loses nothing, not then and not
 // when it goes on.
 func TestALongStopOfTheFrontLosesNothing(t *testing.T) {
+	t.Parallel()
 	onEach(t, func(t *testing.T, store string) {
 		s := begin(t, store, "--ttl", "4", "--", "sh", "-c", "touch in; until [ -e out ]; do sleep 0.02; done; exit 5")
 		soon(t, "the command runs", func() bool { return s.exists("in") })
@@ -157,6 +160,7 @@ func TestALongStopOfTheFrontLosesNothing(t *testing.T) {
 // If all is stopped until after the deadline, somebody else gets in, and when
 // ours go on a command that is still stopped does nothing any more.
 func TestWhatIsStoppedPastTheDeadlineNeverRunsAgain(t *testing.T) {
+	t.Parallel()
 	onEach(t, func(t *testing.T, store string) {
 		s := begin(t, store, "--ttl", "2", "--", "sh", "-c", "trap 'touch termed' TERM; echo $$ >pid; while :; do sleep 0.02; [ -e late ] && touch ran; done")
 		soon(t, "the command runs", func() bool { return strings.HasSuffix(s.text("pid"), "\n") })
@@ -183,7 +187,9 @@ func TestWhatIsStoppedPastTheDeadlineNeverRunsAgain(t *testing.T) {
 	})
 }
 
-// After the deadline the supervisor kills, whatever it is asked to do.
+// After the deadline the supervisor kills, whatever it is asked to do: all that
+// is below its process, which here is the test binary. So nothing runs beside
+// this test.
 func TestAfterTheDeadlineTheCommandIsOnlyKilled(t *testing.T) {
 	for what, do := range map[string]func(s *supervisor){
 		"a signal":      func(s *supervisor) { s.pass(syscall.SIGCONT) },

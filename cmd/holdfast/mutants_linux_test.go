@@ -83,5 +83,6 @@ var mutants = []mutant.Broken{
 }
 
 func TestTheTestsCatchEachMutantOfTheCommand(t *testing.T) {
+	t.Parallel()
 	mutant.Catch(t, mutants, "HOLDFAST_TEST_PATIENCE=10s")
 }

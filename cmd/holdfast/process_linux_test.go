@@ -192,7 +192,10 @@ func fileStore(t *testing.T) string { return "file:" + t.TempDir() }
 // onEach runs the test on each kind of store.
 func onEach(t *testing.T, test func(t *testing.T, store string)) {
 	for kind, store := range stores {
-		t.Run(kind, func(t *testing.T) { test(t, store(t)) })
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			test(t, store(t))
+		})
 	}
 }
 

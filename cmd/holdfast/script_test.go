@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -46,6 +47,8 @@ func (h heeding) Run() int {
 		}
 	}
 	defer func() { os.RemoveAll(plainCommandDir) }()
+	flag.Set("test.parallel", "16")            // most of them wait most of the time
+	os.Setenv("GORACE", "atexit_sleep_ms=0") // else the race detector adds a second to each run
 	return h.Main.Run()
 }
 

@@ -47,6 +47,7 @@ func (s *sessions) terminate() {
 }
 
 func TestSession_TheCommandIsToldOfNoTTLAndOfNoToken(t *testing.T) {
+	t.Parallel()
 	s := newSessions(t)
 	show := []string{"-n", "--", "sh", "-c", `echo "$HOLDFAST_NAME ${HOLDFAST_TOKEN-none} $HOLDFAST_TTL_MS" >told`}
 	plain := begin(t, s.store, show...)
@@ -73,6 +74,7 @@ func TestSession_TheCommandIsToldOfNoTTLAndOfNoToken(t *testing.T) {
 }
 
 func TestSession_WhatNeedsATTLIsWrongUsage(t *testing.T) {
+	t.Parallel()
 	s := newSessions(t)
 	for _, flags := range [][]string{{"--ttl", "30"}, {"--at-least-for", "1"}, {"--slots", "1/3"}} {
 		r := begin(t, s.store, append(flags, "--", "touch", "ran")...)
@@ -92,6 +94,7 @@ func TestSession_WhatNeedsATTLIsWrongUsage(t *testing.T) {
 
 // A loss can only be noticed: there is no time left for TERM.
 func TestSession_ALossKillsAtOnce(t *testing.T) {
+	t.Parallel()
 	s := newSessions(t)
 	r := begin(t, s.store, "-k", "10", "--", "sh", "-c", `trap 'echo TERM >>termed' TERM; setsid sleep 1000 & touch in; while :; do sleep 0.02; done`)
 	soon(t, "the command runs", func() bool { return r.exists("in") })
@@ -110,6 +113,7 @@ func TestSession_ALossKillsAtOnce(t *testing.T) {
 // What kills the engine must not let anybody in before the front has killed the
 // rest: it keeps the session.
 func TestSession_WhoWaitsGetsInOnlyWhenAllIsKilled(t *testing.T) {
+	t.Parallel()
 	s := newSessions(t)
 	r := beginTree(t, s.store)
 	r.signal(r.front(), syscall.SIGSTOP) // so that it takes its time
@@ -130,6 +134,7 @@ func TestSession_WhoWaitsGetsInOnlyWhenAllIsKilled(t *testing.T) {
 
 // Nobody can tell whether one who says nothing would notice a loss.
 func TestSession_AStoppedEngineEndsTheCommand(t *testing.T) {
+	t.Parallel()
 	s := newSessions(t)
 	r := beginBeat(t, s.store)
 	time.Sleep(2 * silence / 3) // an engine that speaks is let be, however long it takes
@@ -148,6 +153,7 @@ func TestSession_AStoppedEngineEndsTheCommand(t *testing.T) {
 }
 
 func TestSession_ARefusalSaysWho(t *testing.T) {
+	t.Parallel()
 	s := newSessions(t)
 	r := begin(t, s.store, "--", "sh", "-c", "touch in; until [ -e out ]; do sleep 0.02; done")
 	soon(t, "the command runs", func() bool { return r.exists("in") })

@@ -16,12 +16,14 @@ import (
 // What whoever started us ignores, as nohup does, the command ignores as well,
 // and it does not end us; nothing else is ignored in it.
 func TestIgnoredSignalsStayIgnored(t *testing.T) {
+	t.Parallel()
 	const glibcOwn = 3 << 31 // signals 32 and 33: below posix_spawn, as of make, they are ignored
 	for ignored, want := range map[string]uint64{
 		"none":                   0,
 		"HUP INT TSTP TTIN TTOU": 0x380003,
 	} {
 		t.Run(ignored, func(t *testing.T) {
+			t.Parallel()
 			store := fileStore(t)
 			script := "holdfast run x --store " + store + " -- sh -c 'grep SigIgn /proc/self/status >ignored; touch in; until [ -e out ]; do sleep 0.02; done; exit 6'"
 			if ignored != "none" {
@@ -62,6 +64,7 @@ func (s *underway) touch(name string) {
 // A service manager sends to all of a service: what the engine gets itself
 // neither ends it nor counts twice.
 func TestASignalToTheEngineIsNotPassedOn(t *testing.T) {
+	t.Parallel()
 	s := begin(t, fileStore(t), "--", "sh", "-c", "trap 'touch termed' TERM; touch in; until [ -e out ]; do sleep 0.02; done; exit 6")
 	soon(t, "the command runs", func() bool { return s.exists("in") })
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGTSTP} {
@@ -75,8 +78,10 @@ func TestASignalToTheEngineIsNotPassedOn(t *testing.T) {
 }
 
 func TestTheThirdInterruptKills(t *testing.T) {
+	t.Parallel()
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		t.Run(sig.String(), func(t *testing.T) {
+			t.Parallel()
 			s := begin(t, fileStore(t), "--", "sh", "-c", `n=0; trap 'n=$((n+1)); touch got$n' INT TERM; touch in; while :; do sleep 0.02; done`)
 			soon(t, "the command runs", func() bool { return s.exists("in") })
 			for n := 1; n < 3; n++ {
@@ -95,6 +100,7 @@ func TestTheThirdInterruptKills(t *testing.T) {
 // What the caller has opened beyond stderr is the command's too, and of ours it
 // gets nothing.
 func TestTheCommandHasTheCallersDescriptorsAndNoOthers(t *testing.T) {
+	t.Parallel()
 	file, err := os.Open(os.DevNull)
 	if err != nil {
 		t.Fatal(err)
@@ -114,6 +120,7 @@ func TestTheCommandHasTheCallersDescriptorsAndNoOthers(t *testing.T) {
 }
 
 func TestTheEngineIsCalledAsTheFrontIs(t *testing.T) {
+	t.Parallel()
 	s := begin(t, fileStore(t), "--", "sh", "-c", "touch in; until [ -e out ]; do sleep 0.02; done; env >env")
 	soon(t, "the command runs", func() bool { return s.exists("in") })
 	visible, err1 := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", s.front()))
@@ -131,6 +138,7 @@ func TestTheEngineIsCalledAsTheFrontIs(t *testing.T) {
 // In a container it may be the first process: nobody else reaps what loses its
 // parent there.
 func TestAsTheFirstProcessItReapsAndPassesSignalsOn(t *testing.T) {
+	t.Parallel()
 	if err := exec.Command("unshare", "-pf", "--mount-proc", "true").Run(); err != nil {
 		t.Skipf("no PID namespace can be made here: %v", err)
 	}
@@ -154,6 +162,7 @@ func TestAsTheFirstProcessItReapsAndPassesSignalsOn(t *testing.T) {
 
 // A process that we may not signal keeps the lock until it ends by itself.
 func TestAProcessThatCannotBeKilledKeepsTheLock(t *testing.T) {
+	t.Parallel()
 	if os.Getuid() != 0 {
 		t.Skip("only root can make a set-uid program")
 	}

@@ -166,6 +166,7 @@ const untilOut = "bash -c 'echo run''ning; until [ -e out ]; do sleep 0.02; done
 const ctrlC, ctrlZ = "\x03", "\x1a"
 
 func TestCtrlCReachesTheCommandAlone(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.types("holdfast run x -- sh -c 'trap \"exit 42\" INT; echo run''ning; while :; do sleep 0.02; done'; echo c''ode $?\n")
 	s.expect("running")
@@ -174,6 +175,7 @@ func TestCtrlCReachesTheCommandAlone(t *testing.T) {
 }
 
 func TestCtrlCEndsTheLoopAroundUs(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.types("for i in 1 2 3; do holdfast run x -- sh -c 'echo run''ning; exec sleep 1000'; echo ne''xt; done; echo no''t\n")
 	s.expect("running")
@@ -189,6 +191,7 @@ func TestCtrlCEndsTheLoopAroundUs(t *testing.T) {
 }
 
 func TestCtrlCEndsAScriptAroundUs(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.types("bash -c 'holdfast run x -- sh -c \"echo run\\\"\\\"ning; exec sleep 1000\"; echo wen\"\"ton'\n")
 	s.expect("running")
@@ -200,6 +203,7 @@ func TestCtrlCEndsAScriptAroundUs(t *testing.T) {
 }
 
 func TestCtrlCWhileWaitingGivesUpThePlace(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.types("holdfast run x -- sh -c 'until [ -e out ]; do sleep 0.02; done' &\n")
 	s.until("held")
@@ -215,6 +219,7 @@ func TestCtrlCWhileWaitingGivesUpThePlace(t *testing.T) {
 }
 
 func TestTheCommandReadsFromTheTerminal(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.types("holdfast run x -- sh -c 'echo run''ning; read line; echo g''ot $line; stty -a >/dev/null && echo s''et'\n")
 	s.expect("running")
@@ -226,6 +231,7 @@ func TestTheCommandReadsFromTheTerminal(t *testing.T) {
 }
 
 func TestACommandInAPipelineReadsFromTheTerminal(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.types("true | holdfast run x -- sh -c 'echo run''ning; read line </dev/tty; echo g''ot $line' | cat\n")
 	s.expect("running")
@@ -235,6 +241,7 @@ func TestACommandInAPipelineReadsFromTheTerminal(t *testing.T) {
 }
 
 func TestTheOthersOfAPipelineKeepTheTerminal(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.types("holdfast run x -- sh -c 'echo run''ning >&2; until [ -e out ]; do sleep 0.02; done' | sh -c 'read line </dev/tty; echo g''ot $line'\n")
 	s.expect("running")
@@ -253,6 +260,7 @@ func TestTheOthersOfAPipelineKeepTheTerminal(t *testing.T) {
 }
 
 func TestTheTerminalIsMendedAfterAKilledCommand(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.types("holdfast run x -- sh -c 'stty -echo -icrnl; echo run''ning; kill -KILL $$'; stty -a | tr ' ' '\\n' | grep -c -x -e -echo; echo c''ode\n")
 	s.expect("running")

@@ -148,6 +148,7 @@ func (s *shell) statusLines() (lines []string) {
 }
 
 func TestWhoWaitsAtATerminalSeesForWhomAndNoTraceIsLeft(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.resize(200)
 	release := s.inTheWay("x", "--note", "ask Anna")
@@ -169,6 +170,7 @@ func TestWhoWaitsAtATerminalSeesForWhomAndNoTraceIsLeft(t *testing.T) {
 }
 
 func TestThoseAheadAreCounted(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	release := s.inTheWay("x")
 	s.waits("x")
@@ -186,6 +188,7 @@ func TestThoseAheadAreCounted(t *testing.T) {
 }
 
 func TestTheLineIsGoneWhenWeGiveUp(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.resize(300)
 	s.inTheWay("x")
@@ -207,6 +210,7 @@ func TestTheLineIsGoneWhenWeGiveUp(t *testing.T) {
 }
 
 func TestTheLineFitsTheTerminalAlsoWhenThatChanges(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.resize(60)
 	release := s.inTheWay("x", "--note", "日本語の長いメモ, and a very long remark that does not fit")
@@ -238,6 +242,7 @@ func TestTheLineFitsTheTerminalAlsoWhenThatChanges(t *testing.T) {
 }
 
 func TestABackgroundJobDoesNotScribble(t *testing.T) {
+	t.Parallel()
 	s := newShell(t)
 	s.inTheWay("x")
 	release := s.inTheWay("y")
@@ -260,6 +265,7 @@ func TestABackgroundJobDoesNotScribble(t *testing.T) {
 }
 
 func TestTheLineTellsThatTheStoreIsAway(t *testing.T) {
+	t.Parallel()
 	server := testserver.Redis(t)
 	url := "redis://" + server.Addr
 	s := newShell(t)
