@@ -1,3 +1,5 @@
+//go:build linux || darwin
+
 package main
 
 import (
@@ -28,11 +30,16 @@ func TestInitialisationStaysSmall(t *testing.T) {
 	} {
 		t.Run("tag_"+tag, func(t *testing.T) {
 			t.Parallel()
-			bin := filepath.Join(t.TempDir(), "holdfast")
-			if out, err := exec.Command("go", "build", "-tags", tag, "-o", bin, ".").CombinedOutput(); err != nil {
-				t.Fatalf("%v\n%s", err, out)
+			dir, err := t.TempDir(), error(nil)
+			if tag == "" {
+				dir, err = plainCommand()
+			} else {
+				err = buildCommand(tag, filepath.Join(dir, "holdfast"))
 			}
-			cmd := exec.Command(bin, "run", "x", "--", "true")
+			if err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.Command(filepath.Join(dir, "holdfast"), "run", "x", "--", "true")
 			cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1", "HOLDFAST_STORE=file:"+t.TempDir())
 			var trace strings.Builder
 			cmd.Stderr = &trace

@@ -10,7 +10,7 @@ import (
 func TestCtrlZStopsTheJobAndFgLetsItGoOn(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
-	s.types("holdfast run x --ttl 4 -- " + untilOut + "\n")
+	s.types("holdfast run x --ttl 6 -k 0.1 -- " + untilOut + "\n")
 	s.expect("running")
 	s.types(ctrlZ)
 	s.expect("Stopped")
@@ -24,7 +24,7 @@ func TestCtrlZStopsTheJobAndFgLetsItGoOn(t *testing.T) {
 	s.types("echo our''s\n")
 	s.expect("ours")
 	s.touch("out")
-	s.types("holdfast run x -w 5 -- true; echo c''ode $?\n") // longer than the TTL
+	s.types("holdfast run x -w 7 -- true; echo c''ode $?\n") // longer than the TTL
 	s.expect("code 75")
 	s.types("fg\n")
 	s.expect("done")
@@ -36,7 +36,7 @@ func TestCtrlZStopsTheJobAndFgLetsItGoOn(t *testing.T) {
 func TestCtrlCWorksAfterFg(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
-	s.types("holdfast run x -- bash -c 'trap \"exit 42\" INT; trap \"echo go\"\"ing\" CONT; echo run''ning; while :; do sleep 0.02; done'\n")
+	s.types("holdfast run x -- bash -c 'trap \"exit 42\" INT; trap \"echo go\"\"ing\" CONT; echo run''ning; while :; do sleep 0.1; done'\n")
 	s.expect("running")
 	s.types(ctrlZ)
 	s.expect("Stopped")
@@ -72,7 +72,7 @@ func TestBgLetsAStoppedJobRunToItsEnd(t *testing.T) {
 func TestAStoppedJobCanBeEnded(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
-	s.types("holdfast run x -- bash -c 'trap \"exit 3\" TERM; echo run''ning; while :; do sleep 0.02; done'\n")
+	s.types("holdfast run x -- bash -c 'trap \"exit 3\" TERM; echo run''ning; while :; do sleep 0.1; done'\n")
 	s.expect("running")
 	s.types(ctrlZ)
 	s.expect("Stopped")
@@ -117,7 +117,7 @@ func TestABackgroundCommandThatReadsWaitsForFg(t *testing.T) {
 func TestARunningJobReadsAfterFg(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
-	s.types("holdfast run x -- bash -c 'echo run''ning; until [ -e out ]; do sleep 0.02; done; read line; echo g''ot $line' &\n")
+	s.types("holdfast run x -- bash -c 'echo run''ning; until [ -e out ]; do sleep 0.1; done; read line; echo g''ot $line' &\n")
 	s.expect("running")
 	s.types("fg\n")
 	s.expect("holdfast run x")
@@ -132,7 +132,7 @@ func TestACommandThatStartsLaterDoesNotTakeTheTerminal(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	release := s.inTheWay("x")
-	s.types("holdfast run x -- bash -c 'touch in; until [ -e out ]; do sleep 0.02; done; read line; echo g''ot $line'\n")
+	s.types("holdfast run x -- bash -c 'touch in; until [ -e out ]; do sleep 0.1; done; read line; echo g''ot $line'\n")
 	s.queued(1)
 	s.types(ctrlZ)
 	s.expect("Stopped")
@@ -184,7 +184,7 @@ func TestWhenTheTerminalIsClosedNothingIsLeft(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			s := newShell(t)
-			s.types("holdfast run x -- bash -c 'echo run''ning; while :; do sleep 0.02; done'\n")
+			s.types("holdfast run x -- bash -c 'echo run''ning; while :; do sleep 0.1; done'\n")
 			s.expect("running")
 			if how == "stopped" {
 				s.types(ctrlZ)
@@ -201,7 +201,7 @@ func TestWhenTheTerminalIsClosedNothingIsLeft(t *testing.T) {
 // with us it stops none either: nobody could let it go on.
 func TestCtrlZStopsNothingWhereThereIsNoShell(t *testing.T) {
 	t.Parallel()
-	s := newTerminal(t, "holdfast", "run", "x", "--", "bash", "-c", "echo running; until [ -e out ]; do sleep 0.02; done; echo done")
+	s := newTerminal(t, "holdfast", "run", "x", "--", "bash", "-c", "echo running; until [ -e out ]; do sleep 0.1; done; echo done")
 	s.expect("running")
 	for range 3 {
 		s.types(ctrlZ)

@@ -65,7 +65,7 @@ func TestKillingTheEngineEndsAllAndFreesTheLock(t *testing.T) {
 	onEach(t, func(t *testing.T, store string) {
 		ttl := "1h" // a file is free at once
 		if strings.HasPrefix(store, "redis:") {
-			ttl = "2"
+			ttl = "6"
 		}
 		s := beginTree(t, store, "--ttl", ttl)
 		s.signal(s.engine(), syscall.SIGKILL)
@@ -89,7 +89,7 @@ func TestWhoWaitsGetsInOnlyWhenAllIsKilled(t *testing.T) {
 	engine := s.engine()
 	s.signal(s.front(), syscall.SIGSTOP) // so that it takes its time
 	s.signal(engine, syscall.SIGKILL)
-	if code := obtained(t, store, "-w", "1"); code != exitHeld {
+	if code := obtained(t, store, "-w", "4"); code != exitHeld {
 		t.Errorf("before anything is killed somebody else gets %d, want %d", code, exitHeld)
 	}
 	next := begin(t, store, "-v", "--", "sh", "-c", `grep -lsz "^`+s.mark+`$" /proc/[0-9]*/environ >found; touch looked`)
@@ -129,7 +129,7 @@ func TestKillingBothEndsTheCommand(t *testing.T) {
 func TestWhatTheCommandLeavesInItsGroupIsEnded(t *testing.T) {
 	t.Parallel()
 	s := begin(t, fileStore(t), "-k", "2", "--", "sh", "-c",
-		"sh -c 'trap \"touch asked\" TERM; touch in; while :; do sleep 0.02; done' & until [ -e in ]; do sleep 0.02; done; exit 3")
+		"sh -c 'trap \"touch asked\" TERM; touch in; while :; do sleep 0.1; done' & until [ -e in ]; do sleep 0.1; done; exit 3")
 	s.exits(3)
 	s.nothingLeft()
 	if !s.exists("asked") {
@@ -139,7 +139,7 @@ func TestWhatTheCommandLeavesInItsGroupIsEnded(t *testing.T) {
 
 func TestADaemonIsLeftAloneAtTheEnd(t *testing.T) {
 	t.Parallel()
-	s := begin(t, fileStore(t), "--", "sh", "-c", `setsid sh -c 'echo $$ >pid.new; mv pid.new pid; exec sleep 1000' & until [ -e pid ]; do sleep 0.02; done; exit 4`)
+	s := begin(t, fileStore(t), "--", "sh", "-c", `setsid sh -c 'echo $$ >pid.new; mv pid.new pid; exec sleep 1000' & until [ -e pid ]; do sleep 0.1; done; exit 4`)
 	s.exits(4)
 	pid, err := strconv.Atoi(strings.TrimSpace(s.text("pid")))
 	if err != nil {

@@ -109,7 +109,7 @@ func TestACutWayToTheStoreEndsTheCommandBeforeSomebodyElseGetsIn(t *testing.T) {
 	t.Parallel()
 	server := testserver.Redis(t)
 	cable := newCable(t, server.Addr)
-	s := begin(t, "redis://"+cable.addr+"?max_retries=-1", "--ttl", "6", "--",
+	s := begin(t, "redis://"+cable.addr+"?max_retries=-1", "--ttl", "10", "--",
 		"sh", "-c", "trap 'touch termed' TERM; beat beat & while :; do wait; done")
 	soon(t, "the command runs", func() bool { return strings.HasSuffix(s.text("beat"), "\n") })
 	cable.sever()
@@ -126,7 +126,7 @@ func TestACutWayToTheStoreEndsTheCommandBeforeSomebodyElseGetsIn(t *testing.T) {
 func TestAStoppedEngineEndsTheCommandBeforeSomebodyElseGetsIn(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, store string) {
-		s := beginBeat(t, store, "--ttl", "2")
+		s := beginBeat(t, store, "--ttl", "6")
 		s.signal(s.engine(), syscall.SIGSTOP)
 		n := begin(t, store, "-w", "1m", "--", "beat", "beat")
 		s.exits(exitLost)
@@ -140,14 +140,14 @@ func TestAStoppedEngineEndsTheCommandBeforeSomebodyElseGetsIn(t *testing.T) {
 func TestALongStopOfTheFrontLosesNothing(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, store string) {
-		s := begin(t, store, "--ttl", "4", "--", "sh", "-c", "touch in; until [ -e out ]; do sleep 0.02; done; exit 5")
+		s := begin(t, store, "--ttl", "6", "-k", "0.1", "--", "sh", "-c", "touch in; until [ -e out ]; do sleep 0.1; done; exit 5")
 		soon(t, "the command runs", func() bool { return s.exists("in") })
 		s.signal(s.front(), syscall.SIGSTOP)
-		if code := obtained(t, store, "-w", "5"); code != exitHeld {
+		if code := obtained(t, store, "-w", "7"); code != exitHeld {
 			t.Errorf("somebody else gets %d, want %d", code, exitHeld)
 		}
 		s.signal(s.front(), syscall.SIGCONT)
-		if code := obtained(t, store, "-w", "1.5"); code != exitHeld { // it looks each second
+		if code := obtained(t, store, "-w", "4"); code != exitHeld { // it looks each second
 			t.Errorf("somebody else gets %d, want %d", code, exitHeld)
 		}
 		if err := os.WriteFile(s.dir+"/out", nil, 0o600); err != nil {
@@ -162,7 +162,7 @@ func TestALongStopOfTheFrontLosesNothing(t *testing.T) {
 func TestWhatIsStoppedPastTheDeadlineNeverRunsAgain(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, store string) {
-		s := begin(t, store, "--ttl", "2", "--", "sh", "-c", "trap 'touch termed' TERM; echo $$ >pid; while :; do sleep 0.02; [ -e late ] && touch ran; done")
+		s := begin(t, store, "--ttl", "6", "-k", "0.1", "--", "sh", "-c", "trap 'touch termed' TERM; echo $$ >pid; while :; do sleep 0.1; [ -e late ] && touch ran; done")
 		soon(t, "the command runs", func() bool { return strings.HasSuffix(s.text("pid"), "\n") })
 		var command int
 		fmt.Sscan(s.text("pid"), &command)

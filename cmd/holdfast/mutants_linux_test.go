@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/mutant"
+	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
 // one is a command that differs in one place; most were seen in a prototype.
@@ -84,5 +85,5 @@ var mutants = []mutant.Broken{
 
 func TestTheTestsCatchEachMutantOfTheCommand(t *testing.T) {
 	t.Parallel()
-	mutant.Catch(t, mutants, "HOLDFAST_TEST_PATIENCE=10s")
+	mutant.Catch(t, mutants, "HOLDFAST_TEST_PATIENCE=15s", sharedPostgres+"="+testserver.SharedPostgres(t))
 }

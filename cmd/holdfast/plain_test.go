@@ -12,24 +12,38 @@ import (
 	"sync"
 )
 
-// The test binary is the command as well, and has the race detector if we have:
-// then each start of it takes three times as long. So the scripts have it on
-// files, where all of them run, and on other stores, where they are about what
-// is kept there, the command as users have it.
+// plainCommand is the directory of the command as users have it. It is built as
+// `make check` does it, whose packages may still be in the cache.
 var plainCommand = sync.OnceValues(func() (dir string, err error) {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || !slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
-		return "", nil // it is the same
+	if dir, err = os.MkdirTemp("", "holdfast-plain-"); err == nil {
+		plainCommandDir = dir
+		err = buildCommand("", filepath.Join(dir, "holdfast"))
 	}
-	if dir, err = os.MkdirTemp("", "holdfast-plain-"); err != nil {
-		return "", err
-	}
-	plainCommandDir = dir
-	if out, err := exec.Command("go", "build", "-ldflags=-w", "-o", filepath.Join(dir, "holdfast"), ".").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build: %w\n%s", err, out)
-	}
-	return dir, nil
+	return dir, err
 })
 
 // plainCommandDir is what is to be removed at the end, if anything.
 var plainCommandDir string
+
+// buildCommand builds the command with the build tag, if there is one.
+func buildCommand(tag, file string) error {
+	cmd := exec.Command("go", "build", "-ldflags=-w", "-tags", tag, "-o", file, ".")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// The test binary is the command as well, and has the race detector if we have:
+// then each start of it takes three times as long. So the scripts have it on
+// files, where all of them run, and on other stores, where they are about what
+// is kept there, the command as users have it. It
+// is "" if that is the same.
+func quickCommand() (dir string, err error) {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || !slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		return "", nil
+	}
+	return plainCommand()
+}

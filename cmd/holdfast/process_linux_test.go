@@ -38,7 +38,7 @@ func beginWith(t *testing.T, store string, how func(*exec.Cmd), args ...string) 
 	s.mark = "HOLDFAST_TEST=" + s.dir
 	s.cmd = exec.Command("holdfast", append([]string{"run", "x"}, args...)...)
 	s.cmd.Dir = s.dir
-	s.cmd.Env = append(os.Environ(), s.mark, "HOLDFAST_STORE="+store, "GORACE=atexit_sleep_ms=0")
+	s.cmd.Env = append(os.Environ(), s.mark, "HOLDFAST_STORE="+store)
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	stderr, err := os.Create(filepath.Join(s.dir, "stderr"))
 	if err != nil {
@@ -94,6 +94,16 @@ func (s *underway) signal(pid int, sig syscall.Signal) {
 	s.t.Helper()
 	if err := syscall.Kill(pid, sig); err != nil {
 		s.t.Fatalf("%v to %d: %v", sig, pid, err)
+	}
+}
+
+// over reports whether the front has exited.
+func (s *underway) over() bool {
+	select {
+	case <-s.exited:
+		return true
+	default:
+		return false
 	}
 }
 

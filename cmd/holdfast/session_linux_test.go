@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -20,9 +21,16 @@ type sessions struct {
 	store string
 }
 
+// sharedPostgres is the variable with the address of a server that a test binary
+// with a mutant is to use, in place of one of its own.
+const sharedPostgres = "HOLDFAST_TEST_SHARED_POSTGRES"
+
 func newSessions(t *testing.T) *sessions {
 	t.Helper()
-	addr := testserver.SharedPostgres(t)
+	addr := os.Getenv(sharedPostgres)
+	if addr == "" {
+		addr = testserver.SharedPostgres(t)
+	}
 	admin, err := pgx.Connect(t.Context(), testserver.PostgresURL(addr))
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +104,7 @@ func TestSession_WhatNeedsATTLIsWrongUsage(t *testing.T) {
 func TestSession_ALossKillsAtOnce(t *testing.T) {
 	t.Parallel()
 	s := newSessions(t)
-	r := begin(t, s.store, "-k", "10", "--", "sh", "-c", `trap 'echo TERM >>termed' TERM; setsid sleep 1000 & touch in; while :; do sleep 0.02; done`)
+	r := begin(t, s.store, "-k", "10", "--", "sh", "-c", `trap 'echo TERM >>termed' TERM; setsid sleep 1000 & touch in; while :; do sleep 0.1; done`)
 	soon(t, "the command runs", func() bool { return r.exists("in") })
 	if code := obtained(t, s.store, "-n"); code != exitHeld {
 		t.Errorf("somebody else gets %d, want %d", code, exitHeld)
@@ -119,7 +127,7 @@ func TestSession_WhoWaitsGetsInOnlyWhenAllIsKilled(t *testing.T) {
 	r.signal(r.front(), syscall.SIGSTOP) // so that it takes its time
 	engine := r.engine()
 	r.signal(engine, syscall.SIGKILL)
-	if code := obtained(t, s.store, "-w", "1.5"); code != exitHeld {
+	if code := obtained(t, s.store, "-w", "4"); code != exitHeld {
 		t.Errorf("before anything is killed somebody else gets %d, want %d", code, exitHeld)
 	}
 	next := begin(t, s.store, "-v", "--", "sh", "-c", `grep -lsz "^`+r.mark+`$" /proc/[0-9]*/environ >found; touch looked`)
@@ -155,9 +163,9 @@ func TestSession_AStoppedEngineEndsTheCommand(t *testing.T) {
 func TestSession_ARefusalSaysWho(t *testing.T) {
 	t.Parallel()
 	s := newSessions(t)
-	r := begin(t, s.store, "--", "sh", "-c", "touch in; until [ -e out ]; do sleep 0.02; done")
+	r := begin(t, s.store, "--", "sh", "-c", "touch in; until [ -e out ]; do sleep 0.1; done")
 	soon(t, "the command runs", func() bool { return r.exists("in") })
-	for _, how := range []string{"-n", "-w 0.3"} {
+	for _, how := range []string{"-n", "-w 4"} {
 		next := begin(t, s.store, append(strings.Fields(how), "--", "true")...)
 		next.exits(exitHeld)
 		if said := next.text("stderr"); !strings.Contains(said, "(sh)") || !strings.Contains(said, "session ") || strings.Contains(said, "since") {

@@ -161,14 +161,14 @@ func (s *shell) touch(name string) {
 
 // untilOut is a command that runs until touch("out"). It is bash's, which never
 // stops, as dash does, between fork and exec where nobody sees it.
-const untilOut = "bash -c 'echo run''ning; until [ -e out ]; do sleep 0.02; done; echo do''ne'"
+const untilOut = "bash -c 'echo run''ning; until [ -e out ]; do sleep 0.1; done; echo do''ne'"
 
 const ctrlC, ctrlZ = "\x03", "\x1a"
 
 func TestCtrlCReachesTheCommandAlone(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
-	s.types("holdfast run x -- sh -c 'trap \"exit 42\" INT; echo run''ning; while :; do sleep 0.02; done'; echo c''ode $?\n")
+	s.types("holdfast run x -- sh -c 'trap \"exit 42\" INT; echo run''ning; while :; do sleep 0.1; done'; echo c''ode $?\n")
 	s.expect("running")
 	s.types(ctrlC)
 	s.expect("code 42")
@@ -205,7 +205,7 @@ func TestCtrlCEndsAScriptAroundUs(t *testing.T) {
 func TestCtrlCWhileWaitingGivesUpThePlace(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
-	s.types("holdfast run x -- sh -c 'until [ -e out ]; do sleep 0.02; done' &\n")
+	s.types("holdfast run x -- sh -c 'until [ -e out ]; do sleep 0.1; done' &\n")
 	s.until("held")
 	s.types("holdfast run x -v -- true; echo c''ode $?\n")
 	s.until("waiting")
@@ -243,7 +243,7 @@ func TestACommandInAPipelineReadsFromTheTerminal(t *testing.T) {
 func TestTheOthersOfAPipelineKeepTheTerminal(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
-	s.types("holdfast run x -- sh -c 'echo run''ning >&2; until [ -e out ]; do sleep 0.02; done' | sh -c 'read line </dev/tty; echo g''ot $line'\n")
+	s.types("holdfast run x -- sh -c 'echo run''ning >&2; until [ -e out ]; do sleep 0.1; done' | sh -c 'read line </dev/tty; echo g''ot $line'\n")
 	s.expect("running")
 	s.types("abc\n")
 	s.expect("got abc")

@@ -21,7 +21,7 @@ import (
 func (s *shell) inTheWay(name string, args ...string) (release func()) {
 	s.t.Helper()
 	out := filepath.Join(s.t.TempDir(), "out")
-	args = append(append([]string{"run", name, "--store", storeIn(s.dir)}, args...), "-c", "until [ -e "+out+" ]; do sleep 0.02; done")
+	args = append(append([]string{"run", name, "--store", storeIn(s.dir)}, args...), "-c", "until [ -e "+out+" ]; do sleep 0.1; done")
 	cmd := exec.Command("holdfast", args...)
 	if err := cmd.Start(); err != nil {
 		s.t.Fatal(err)
@@ -192,7 +192,7 @@ func TestTheLineIsGoneWhenWeGiveUp(t *testing.T) {
 	s := newShell(t)
 	s.resize(300)
 	s.inTheWay("x")
-	s.types("TERM=xterm holdfast run x -w 2.5 -- true; echo c''ode $?\n")
+	s.types("TERM=xterm holdfast run x -w 8 -- true; echo c''ode $?\n")
 	s.expect("waiting for x, next in line, ")
 	s.expect("code 75")
 	s.expect("READY> ")
@@ -202,7 +202,7 @@ func TestTheLineIsGoneWhenWeGiveUp(t *testing.T) {
 	s.expect("code 130")
 	s.expect("READY> ")
 	got := regexp.MustCompile("(?m)^holdfast: x: not obtained.*$").ReplaceAllString(visible(s.sinceTyped(), 300), "REFUSED")
-	want := "READY> TERM=xterm holdfast run x -w 2.5 -- true; echo c''ode $?\nREFUSED\ncode 75\n" +
+	want := "READY> TERM=xterm holdfast run x -w 8 -- true; echo c''ode $?\nREFUSED\ncode 75\n" +
 		"READY> TERM=xterm holdfast run x -- true; echo c''ode $?\n"
 	if !strings.HasPrefix(got, want) || strings.Contains(got, "waiting for") {
 		t.Errorf("the terminal shows\n%s\nwant\n%s", got, want)
