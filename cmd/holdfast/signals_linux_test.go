@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/front"
 )
@@ -85,7 +86,7 @@ func TestTheThirdInterruptKills(t *testing.T) {
 			s := begin(t, fileStore(t), "--", "sh", "-c", `n=0; trap 'n=$((n+1)); touch got$n' INT TERM; touch in; while :; do sleep 0.1; done`)
 			soon(t, "the command runs", func() bool { return s.exists("in") })
 			// More than three if we are too slow for two seconds.
-			for n := 1; !s.over(); n++ {
+			for n, end := 1, time.Now().Add(patience); !s.over() && time.Now().Before(end); n++ {
 				s.signal(s.front(), sig)
 				soon(t, "the command has it, or is killed", func() bool { return s.exists(fmt.Sprint("got", n)) || s.over() })
 			}
