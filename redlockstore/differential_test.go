@@ -169,7 +169,10 @@ func (d *whole) ask(o *owning, had remembered) {
 		c.Keep, c.Delay = time.Duration(d.rng.IntN(60_000_000))*time.Microsecond, time.Duration(d.rng.IntN(9_000_000))*time.Microsecond
 	}
 	c.Try = d.rng.IntN(4) == 0
+	sent := exchanges(o.s)
 	a, err := o.s.Ask(d.Context(), c)
+	d.settled()
+	d.reach(o.s, sent)
 	d.did("ask %+v: %+v, %v", c, a, err)
 	if had.held {
 		d.askAgain(o, a, err)
@@ -359,6 +362,34 @@ func (d *whole) breaks(o *owning) {
 		d.fail("broken: %v, the model answers %c", err, want)
 	}
 	d.seen["break "+outcome(err)]++
+}
+
+// exchanges is how many each node has had.
+func exchanges(s *Store) (all []int) {
+	for _, n := range s.nodes {
+		n.mu.Lock()
+		all = append(all, n.measured)
+		n.mu.Unlock()
+	}
+	return all
+}
+
+// reach has a node do what every operation does, drop what is over and give
+// room, if it was sent nothing of an ask: that is so where the ask was withdrawn
+// before its turn to be sent had come.
+func (d *whole) reach(s *Store, before []int) {
+	now := exchanges(s)
+	if slices.Equal(now, before) {
+		return // no node was: it is no operation
+	}
+	for i, n := range s.nodes {
+		if now[i] == before[i] {
+			out := make(chan reply, 1)
+			id := me.NewID()
+			n.send(&job{n: n, id: id, sc: &s.scripts.release, args: s.scripts.release.call(1, s.key(d.name), id.String(), "1", "any", ""), out: out})
+			<-out
+		}
+	}
 }
 
 // settled waits until no node has anything to do: an answer comes before the

@@ -43,11 +43,14 @@ const (
 
 // explored is a state. Entries' times are 0: they expire by an event.
 type explored struct {
-	nodes  [exploredNodes]nodeState
+	nodes  [exploredNodes]nodeNumber // in their order: nodes are alike
 	claims [exploredClaims]claimState
 	newest int8 // the largest token of all grants
 	wipes  int8
 }
+
+// A nodeNumber stands for a state of a node: there are some hundreds.
+type nodeNumber uint16
 
 type nodeState struct {
 	last    int8
@@ -86,33 +89,37 @@ type explorer struct {
 	most  int8
 	wipes int8
 	n     [exploredClaims]int // of the blocks
-	seen  map[packed]struct{}
-	todo  []explored
-	memo  map[move]moved
+	seen  visited
+	todo  []packed
+
+	nodes   []nodeState
+	numbers map[nodeState]nodeNumber
+	after   [][events]nodeNumber // of a node's state: what each event makes of it, or unknown
 }
 
-// A packed is a state in few bytes, with the nodes in order: they are alike.
-type packed [4]uint64
+// A packed is a state in one number.
+type packed uint64
 
-type move struct {
-	n     nodeState
-	claim int8
-	p     int8
-	what  event
+// Something that happens to a node: its kind, the claim and the number.
+type event struct {
+	what     int8
+	claim, p int8
 }
-
-type event int8
 
 const (
-	asks event = iota
+	asks int8 = iota
 	releases
 	expires
+	wiped
+	speaks // after a wipe, once what it granted is over
+	counts // of its answers only those to p are counted still, for any claim
+	kinds
 )
 
-type moved struct {
-	n  nodeState
-	ok bool
-}
+const (
+	events                 = int(kinds) * exploredClaims * (exploredMost + 1)
+	unknownNode nodeNumber = 1<<12 - 1
+)
 
 var exploredIDs = [exploredClaims]store.ID{{15: 1}, {15: 2}}
 
@@ -153,29 +160,72 @@ func (x *explorer) back(m *model, n nodeState) nodeState {
 	return n
 }
 
-// arrive is a request that arrives at a node.
+// goes is what becomes of a node.
 //
 //go:norace
-func (x *explorer) arrive(v move) moved {
-	if done, ok := x.memo[v]; ok {
-		return done
+func (x *explorer) goes(from nodeNumber, e event) nodeNumber {
+	slot := &x.after[from][(int(e.what)*exploredClaims+int(e.claim))*(exploredMost+1)+int(e.p)]
+	if *slot == unknownNode {
+		to := x.number(x.happens(x.nodes[from], e)) // which may move what slot points to
+		slot = &x.after[from][(int(e.what)*exploredClaims+int(e.claim))*(exploredMost+1)+int(e.p)]
+		*slot = to
 	}
-	m := x.at(v.n)
-	c := int(v.claim)
+	return *slot
+}
+
+// number is what stands for a node's state.
+func (x *explorer) number(n nodeState) nodeNumber {
+	i, ok := x.numbers[n]
+	if !ok {
+		if i = nodeNumber(len(x.nodes)); i == unknownNode {
+			panic("more states of a node than were thought of")
+		}
+		x.numbers[n] = i
+		x.nodes = append(x.nodes, n)
+		x.after = append(x.after, [events]nodeNumber(slices.Repeat([]nodeNumber{unknownNode}, events)))
+	}
+	return i
+}
+
+func (x *explorer) happens(n nodeState, e event) nodeState {
+	c := int(e.claim)
+	switch e.what {
+	case wiped:
+		for c, v := range n.entries {
+			if v&accepted != 0 {
+				n.voted[c] = v & number
+			}
+		}
+		n.entries, n.silent = [exploredClaims]int8{}, x.flaw != forgetsAtOnce
+		if !n.silent {
+			n.voted = [exploredClaims]int8{}
+		}
+		if x.flaw == noSeed {
+			n.last = 0
+		} // else the clock, which is above whatever it accepted
+		return n
+	case speaks:
+		n.silent, n.voted = false, [exploredClaims]int8{}
+		return n
+	case counts:
+		n.ok[c] &= 1 << e.p &^ 1
+		return n
+	}
+	m := x.at(n)
 	i := m.find(exploredIDs[c])
-	var out moved
-	switch v.what {
+	ok := false
+	switch e.what {
 	case expires:
 		m.q = slices.Delete(m.q, i, i+1)
 		m.room(store.ID{})
 	case releases:
-		p := int64(v.p)
+		p := int64(e.p)
 		if x.flaw == anyRelease {
 			p = 100
 		}
 		m.release(0, exploredIDs[c], p, 0, true, false)
 	default:
-		p, last := int64(v.p), m.last
+		p, last := int64(e.p), m.last
 		if i >= 0 {
 			own := &m.q[i]
 			switch {
@@ -195,23 +245,22 @@ func (x *explorer) arrive(v move) moved {
 		if x.flaw == anyToken {
 			m.last = 0
 		}
-		out.ok = m.ask(0, x.entry(c, v.p, false, false), 1, 1, "") == 'O'
+		ok = m.ask(0, x.entry(c, e.p, false, false), 1, 1, "") == 'O'
 		m.last = max(m.last, last)
 	}
-	out.n = x.back(m, v.n)
-	if out.ok {
-		out.n.ok[c] |= 1 << v.p
+	n = x.back(m, n)
+	if ok {
+		n.ok[c] |= 1 << e.p
 	}
-	x.memo[v] = out
-	return out
+	return n
 }
 
 // counted is how many nodes' OKs the claim counts.
 //
 //go:norace
 func (x *explorer) counted(s *explored, c int) (votes int) {
-	for _, n := range s.nodes {
-		bits := n.ok[c]
+	for _, i := range s.nodes {
+		bits := x.nodes[i].ok[c]
 		if x.flaw != staleAnswers {
 			bits &= 1 << s.claims[c].p
 		}
@@ -232,42 +281,84 @@ func (s *explored) live(c int, p int8) bool {
 
 //go:norace
 func (s *explored) pack() (k packed) {
-	for i, n := range s.nodes {
-		v := uint64(n.last)
-		for c := range exploredClaims {
-			v = v<<6 | uint64(n.entries[c])
-			v = v<<4 | uint64(n.ok[c])
-			v = v<<2 | uint64(n.voted[c])
-		}
-		if n.silent {
-			v |= 1 << 62
-		}
-		k[i] = v
+	for _, n := range s.nodes {
+		k = k<<12 | packed(n)
 	}
-	for i := range exploredNodes { // so few
-		for j := range i {
-			k[i], k[j] = max(k[i], k[j]), min(k[i], k[j])
+	for _, c := range s.claims { // no request has the number 0
+		k = k<<3 | packed(c.phase)
+		k = k<<2 | packed(c.p)
+		k = k<<3 | packed(c.asked>>1)
+		k = k<<3 | packed(c.released>>1)
+	}
+	return k<<4 | packed(s.newest)<<1 | packed(s.wipes)
+}
+
+//go:norace
+func (k packed) unpack() (s explored) {
+	take := func(bits int) int8 {
+		v := k & (1<<bits - 1)
+		k >>= bits
+		return int8(v)
+	}
+	s.wipes, s.newest = take(1), take(3)
+	for i := range s.claims {
+		c := &s.claims[len(s.claims)-1-i]
+		c.released, c.asked, c.p, c.phase = take(3)<<1, take(3)<<1, take(2), take(3)
+	}
+	for i := range s.nodes {
+		s.nodes[len(s.nodes)-1-i] = nodeNumber(k >> (12 * i) & (1<<12 - 1))
+	}
+	return s
+}
+
+// visited is a set, as a table of which a quarter is empty at least.
+type visited struct {
+	table []packed // one more than what is in it; else 0
+	n     int
+}
+
+// add reports whether it was not there.
+//
+//go:norace
+func (v *visited) add(k packed) bool {
+	if 4*v.n >= 3*len(v.table) {
+		old := v.table
+		*v = visited{table: make([]packed, max(1<<16, 2*len(old)))}
+		for _, k := range old {
+			if k != 0 {
+				v.add(k - 1)
+			}
 		}
 	}
-	for _, c := range s.claims {
-		k[3] = k[3]<<16 | uint64(c.phase)<<12 | uint64(c.p)<<8 | uint64(c.asked)<<4 | uint64(c.released)
+	for i := uint64(k) * 0x9e3779b97f4a7c15 >> 32; ; i++ {
+		switch at := &v.table[i&uint64(len(v.table)-1)]; *at {
+		case 0:
+			*at = k + 1
+			v.n++
+			return true
+		case k + 1:
+			return false
+		}
 	}
-	k[3] = k[3]<<8 | uint64(s.newest)<<1 | uint64(s.wipes)
-	return k
 }
 
 // explore visits all states and says what is wrong in the first wrong one.
+//
+//go:norace
 func (x *explorer) explore() (states int, wrong string) {
-	x.seen, x.memo = map[packed]struct{}{}, map[move]moved{}
+	x.numbers = map[nodeState]nodeNumber{}
+	x.number(nodeState{})
 	x.visit(explored{})
-	for len(x.todo) > 0 {
-		s := x.todo[0] // breadth first: what is wrong is found soon
-		x.todo = x.todo[1:]
+	for i := 0; i < len(x.todo); i++ { // breadth first: what is wrong is found soon
+		s := x.todo[i].unpack()
 		if wrong = x.next(&s); wrong != "" {
-			return len(x.seen), wrong
+			for _, n := range s.nodes {
+				wrong += fmt.Sprintf(" %+v", x.nodes[n])
+			}
+			break
 		}
 	}
-	return len(x.seen), ""
+	return x.seen.n, wrong
 }
 
 //go:norace
@@ -275,16 +366,21 @@ func (x *explorer) visit(s explored) {
 	if x.flaw != staleAnswers { // what is not counted any more is no difference
 		for i := range s.nodes {
 			for c := range s.claims {
-				if s.nodes[i].ok[c] &= 1 << s.claims[c].p; s.claims[c].phase != asking {
-					s.nodes[i].ok[c] = 0
+				p := s.claims[c].p
+				if s.claims[c].phase != asking {
+					p = 0
 				}
+				s.nodes[i] = x.goes(s.nodes[i], event{counts, int8(c), p})
 			}
 		}
 	}
-	k := s.pack()
-	if _, ok := x.seen[k]; !ok {
-		x.seen[k] = struct{}{}
-		x.todo = append(x.todo, s)
+	for i := range exploredNodes { // so few
+		for j := range i {
+			s.nodes[i], s.nodes[j] = max(s.nodes[i], s.nodes[j]), min(s.nodes[i], s.nodes[j])
+		}
+	}
+	if k := s.pack(); x.seen.add(k) {
+		x.todo = append(x.todo, k)
 	}
 }
 
@@ -327,16 +423,18 @@ func (x *explorer) next(s *explored) (wrong string) {
 			x.visit(t)
 		}
 	}
-	for i, n := range s.nodes {
+	for i, at := range s.nodes {
+		if i > 0 && at == s.nodes[i-1] {
+			continue // as that one
+		}
+		n := x.nodes[at]
 		if n.silent {
 			over := true
 			for c, p := range n.voted {
 				over = over && (p == 0 || !s.live(c, p))
 			}
 			if over {
-				t := *s
-				t.nodes[i].silent, t.nodes[i].voted = false, [exploredClaims]int8{}
-				x.visit(t)
+				x.to(s, i, event{what: speaks})
 			}
 			continue
 		}
@@ -344,43 +442,32 @@ func (x *explorer) next(s *explored) (wrong string) {
 			cl := s.claims[c]
 			for p := int8(1); p <= cl.p; p++ {
 				if cl.asked&(1<<p) != 0 {
-					x.goes(s, i, move{n, int8(c), p, asks})
+					x.to(s, i, event{asks, int8(c), p})
 				}
 				if cl.released&(1<<p) != 0 {
-					x.goes(s, i, move{n, int8(c), p, releases})
+					x.to(s, i, event{releases, int8(c), p})
 				}
 			}
-			if e := n.entries[c]; e != 0 && (e&accepted == 0 || !s.live(c, e&number)) { // expires
-				x.goes(s, i, move{n, int8(c), 0, expires})
+			if e := n.entries[c]; e != 0 && (e&accepted == 0 || !s.live(c, e&number)) {
+				x.to(s, i, event{expires, int8(c), 0})
 			}
 		}
 		if s.wipes < x.wipes {
 			t := *s
 			t.wipes++
-			w := &t.nodes[i]
-			for c, e := range w.entries {
-				if e&accepted != 0 {
-					w.voted[c] = e & number
-				}
-			}
-			w.entries, w.silent = [exploredClaims]int8{}, x.flaw != forgetsAtOnce
-			if !w.silent {
-				w.voted = [exploredClaims]int8{}
-			}
-			if x.flaw == noSeed {
-				w.last = 0
-			} // else the clock, which is above whatever it accepted
-			x.visit(t)
+			x.to(&t, i, event{what: wiped})
 		}
 	}
 	return ""
 }
 
+// to visits what follows when that happens to the node.
+//
 //go:norace
-func (x *explorer) goes(s *explored, i int, v move) {
-	if out := x.arrive(v); out.n != v.n {
-		t := *s
-		t.nodes[i] = out.n
+func (x *explorer) to(s *explored, node int, e event) {
+	t := *s
+	t.nodes[node] = x.goes(s.nodes[node], e)
+	if t != *s || e.what == wiped {
 		x.visit(t)
 	}
 }
