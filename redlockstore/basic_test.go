@@ -24,6 +24,7 @@ func occupied(t *testing.T, addrs []string, o *Options, name string, set int) {
 }
 
 func TestItIsGrantedExactlyWhenAMajorityIsFree(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{2, 3, 4, 5} {
 		addrs, o := testserver.SharedRedises(t, n), apart()
 		s := trusting(t, clientsOf(t, addrs...), o)

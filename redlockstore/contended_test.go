@@ -1,18 +1,13 @@
 package redlockstore
 
 import (
-	"os"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/store"
-	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
 // Eight claimants on five nodes, of which up to two are dead: each has its turn,
@@ -20,6 +15,7 @@ import (
 // stuck. What is counted is turns of others while one waits: how soon each comes
 // again is the machine's affair.
 func TestEightClaimantsOnFiveNodesShareAlikeAndAreNeverStuck(t *testing.T) {
+	t.Parallel()
 	const claimants, turns = 8, 20
 	addrs := testserver.SharedRedises(t, 5)
 	for dead := range 3 {
@@ -107,62 +103,5 @@ func TestEightClaimantsOnFiveNodesShareAlikeAndAreNeverStuck(t *testing.T) {
 			share[i]++
 		}
 		t.Logf("%d dead nodes: of the first %d turns they had %v, and while one waited another %d at most", dead, len(order)*3/4, share, most)
-	}
-}
-
-// rights are those that the package comment lists, in its words.
-func rights(t *testing.T) (all []any) {
-	t.Helper()
-	b, err := os.ReadFile("redlockstore.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, text, _ := strings.Cut(string(b), "// # Rights\n")
-	text, _, _ = strings.Cut(text, "// The clients need")
-	for _, word := range strings.Fields(text) {
-		if word == "resetkeys" || word == "resetchannels" || strings.ContainsRune("~&+-", rune(word[0])) && len(word) > 1 {
-			all = append(all, word)
-		}
-	}
-	if len(all) < 10 {
-		t.Fatalf("the package comment lists %q", all)
-	}
-	return all
-}
-
-func TestTheRightsThatAreListedSuffice(t *testing.T) {
-	t.Parallel()
-	var clients []*redis.Client
-	var admins []*redis.Client
-	for range 3 {
-		addr := testserver.Redis(t).Addr
-		admin := clientsOf(t, addr)[0]
-		if err := admin.Do(t.Context(), append([]any{"ACL", "SETUSER", "locks", "reset", "on", ">secret"}, rights(t)...)...).Err(); err != nil {
-			t.Fatal(err)
-		}
-		c := redis.NewClient(&redis.Options{Addr: addr, Username: "locks", Password: "secret", MaxRetries: -1, DialTimeout: patience})
-		t.Cleanup(func() { c.Close() })
-		clients, admins = append(clients, c), append(admins, admin)
-	}
-	t.Run("store", func(t *testing.T) {
-		storetest.Run(t, func(t *testing.T) store.Store { return trusting(t, clients, nil) })
-	})
-	s := trusting(t, clients, nil)
-	defer s.Close()
-	for _, f := range s.Check(t.Context()) {
-		if f.Level() != store.LevelOK {
-			t.Errorf("%+v", f)
-		}
-	}
-	for _, admin := range admins {
-		log, err := admin.ACLLog(t.Context(), 100).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, e := range log {
-			if !strings.HasPrefix(e.Object, "client|") { // the driver tries to introduce itself
-				t.Errorf("a node refused: %s %s", e.Reason, e.Object)
-			}
-		}
 	}
 }

@@ -61,6 +61,35 @@ func nodesUp(s *Store) (ups int) {
 	return ups
 }
 
+// busy are the nodes that have something to do.
+func busy(s *Store) (all int) {
+	for _, n := range s.nodes {
+		n.mu.Lock()
+		if n.lanes[0].flying || n.lanes[1].flying {
+			all++
+		}
+		n.mu.Unlock()
+	}
+	return all
+}
+
+// idle waits until all that was sent has been answered: answers are told before
+// the last node has heard.
+func idle(t testing.TB, s *Store) {
+	t.Helper()
+	for begun := time.Now(); busy(s) > 0; time.Sleep(50 * time.Microsecond) {
+		if time.Since(begun) > patience {
+			t.Fatalf("after %v nodes are busy still", patience)
+		}
+	}
+}
+
+// flying waits until all nodes are being asked, which are frozen.
+func flying(t testing.TB, s *Store) {
+	t.Helper()
+	until(t, "all nodes are asked", func() bool { return busy(s) == len(s.nodes) })
+}
+
 func free(t *testing.T, s *Store, name string) {
 	t.Helper()
 	c := mutex(name)
@@ -96,7 +125,8 @@ func TestTwoGoodNodesAndADeadOneKeepEveryPromise(t *testing.T) {
 		stores.Add(1)
 		s := trusting(t, clients, nil)
 		s.timeout = min(patience, 5*time.Second) // a check waits so long for the dead one
-		return s
+		s.straggle = straggle                    // the good ones have to answer both, and are waited for
+		return patient{s}
 	})
 	if d, s := dials.Load(), stores.Load(); d > 4*s { // it is 15 operations a Store at least
 		t.Errorf("%d stores dialled the dead node %d times", s, d)
@@ -131,9 +161,11 @@ func TestOneNodeThatIsFrozenHoldsUpNobodyAndIsJoinedAgain(t *testing.T) {
 
 func TestTwoNodesOfThreeThatAreFrozenAreUnavailableAndNothingIsLost(t *testing.T) {
 	t.Parallel()
-	servers, s := nodes(t, 3, Options{Timeout: 1500 * time.Millisecond})
+	servers, s := nodes(t, 3, Options{})
 	held := mustHold(t, s, mutex("held"))
 	free(t, s, "x") // so that there is a newest token, and what arrives late is accepted
+	idle(t, s)
+	s.timeout = 1500 * time.Millisecond
 	servers[0].Freeze()
 	servers[2].Freeze()
 	c := mutex("x")
@@ -156,9 +188,13 @@ func TestTwoNodesOfThreeThatAreFrozenAreUnavailableAndNothingIsLost(t *testing.T
 	servers[0].Thaw()
 	servers[2].Thaw()
 	until(t, "they are in use again", func() bool { return nodesUp(s) == 3 })
-	if err := s.Renew(t.Context(), []store.Hold{held})[0].Err; err != nil {
-		t.Errorf("renew: %v", err)
-	}
+	until(t, "the hold is renewed", func() bool {
+		err := s.Renew(t.Context(), []store.Hold{held})[0].Err
+		if err != nil && store.Definite(err) {
+			t.Fatalf("renew: %v", err)
+		}
+		return err == nil
+	})
 	until(t, "what was asked for meanwhile is given back", func() bool {
 		return len(listed(t, s, "x").Entries) == 0
 	})
@@ -258,34 +294,39 @@ func TestTooFewNodesThatMayGrantIsAnErrorThatTellsTheSeconds(t *testing.T) {
 	for range 3 {
 		addrs = append(addrs, testserver.Redis(t).Addr)
 	}
-	s, err := New(clientsOf(t, addrs...), &Options{MaxTTL: 3 * time.Second, Timeout: 3 * time.Second})
+	young, err := New(clientsOf(t, addrs...), &Options{Prefix: "young:", Timeout: patience})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer young.Close()
+	_, err = young.Ask(t.Context(), mutex("x"))
+	if !errors.Is(err, store.ErrUnavailable) || store.Definite(err) || !strings.Contains(err.Error(), " s enough nodes may grant") || !strings.Contains(err.Error(), addrs[0]) {
+		t.Errorf("nodes just started: %v", err)
+	}
+	s, err := New(clientsOf(t, addrs...), &Options{MaxTTL: 2 * time.Second, Timeout: patience})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
 	c := mutex("x")
-	c.TTL, c.Place = time.Second, time.Second
-	_, err = s.Ask(t.Context(), c)
-	if !errors.Is(err, store.ErrUnavailable) || store.Definite(err) || !strings.Contains(err.Error(), " s enough nodes may grant") || !strings.Contains(err.Error(), addrs[0]) {
-		t.Errorf("nodes just started: %v", err)
-	}
+	c.TTL, c.Place = 2*time.Second, 2*time.Second
 	until(t, "they grant", func() bool { a, err := s.Ask(t.Context(), c); return err == nil && a.Granted })
 
 	// Another client, with another maximum.
-	bad, err := New(clientsOf(t, addrs...), &Options{MaxTTL: 4 * time.Second})
+	bad, err := New(clientsOf(t, addrs...), &Options{MaxTTL: 4 * time.Second, Timeout: patience})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer bad.Close()
-	if _, err := bad.Ask(t.Context(), c); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "3s") || !strings.Contains(err.Error(), "4s") {
+	if _, err := bad.Ask(t.Context(), c); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "2s") || !strings.Contains(err.Error(), "4s") {
 		t.Errorf("another MaxTTL: %v", err)
 	}
 	// Whoever says so may use them at once.
 	fresh := testserver.Redis(t).Addr
-	if err := Trust(t.Context(), clientsOf(t, fresh), nil); err != nil {
+	if err := Trust(t.Context(), clientsOf(t, fresh), &Options{Timeout: patience}); err != nil {
 		t.Fatal(err)
 	}
-	s1, err := New(clientsOf(t, fresh), nil)
+	s1, err := New(clientsOf(t, fresh), &Options{Timeout: patience})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -311,6 +352,7 @@ func TestFlushedScriptsOfANodeThatHasNotForgottenAreLoadedAgain(t *testing.T) {
 }
 
 func TestAMajorityOfErrorsIsThatErrorAndNotHeld(t *testing.T) {
+	t.Parallel()
 	open, closed := testserver.Redis(t), testserver.Redis(t, "--requirepass", "x")
 	other := testserver.Redis(t, "--requirepass", "x")
 	for name, addrs := range map[string][]string{"half of two": {open.Addr, closed.Addr}, "two of three": {open.Addr, closed.Addr, other.Addr}} {
@@ -358,6 +400,7 @@ func TestAGrantSlowerThanItsTTLIsNoneAndIsGivenBack(t *testing.T) {
 			}
 			asked <- err
 		}()
+		flying(t, s)
 		time.Sleep(500 * time.Millisecond)
 		for _, server := range servers {
 			server.Thaw()
@@ -370,6 +413,7 @@ func TestAGrantSlowerThanItsTTLIsNoneAndIsGivenBack(t *testing.T) {
 }
 
 func TestTwoClientsOfOneServerAreNotTwoNodes(t *testing.T) {
+	t.Parallel()
 	server := testserver.Redis(t)
 	_, port, _ := net.SplitHostPort(server.Addr)
 	s := trusting(t, clientsOf(t, server.Addr, "localhost:"+port), apart())
@@ -380,6 +424,7 @@ func TestTwoClientsOfOneServerAreNotTwoNodes(t *testing.T) {
 }
 
 func TestAVoteThatANodeHasLostIsGivenBackByARenewal(t *testing.T) {
+	t.Parallel()
 	servers, s := nodes(t, 3, Options{})
 	held := mustHold(t, s, mutex("x"))
 	time.Sleep(2 * margin) // its number is behind the nodes' clocks by then

@@ -97,7 +97,7 @@ func (n *node) look() error {
 	}
 	info, now := infoCmd.Val(), timeCmd.Val()
 	if n.s.clock == nil {
-		n.offset.Store(now.Sub(begun.Add(time.Since(begun) / 2)).Microseconds())
+		n.offset.Store(clockOff(now, begun, time.Now()).Microseconds())
 	}
 	if version := field(info, "redis_version"); tooOld(version) {
 		return fmt.Errorf("%w: it is Redis %s: %d.%d or newer is needed", store.ErrUnsupported, version, needMajor, needMinor)
@@ -147,6 +147,18 @@ func (n *node) look() error {
 	}
 	_, err := pipe.Exec(ctx)
 	return err
+}
+
+// clockOff is how far a clock that said now is from ours, if it was asked and has
+// answered at these instants; 0 where the time that took is as good a reason: a
+// process that stood still meanwhile must not take its own clock for wrong.
+func clockOff(now, asked, answered time.Time) time.Duration {
+	took := answered.Sub(asked)
+	d := now.Sub(asked.Add(took / 2))
+	if d.Abs() <= took/2 {
+		return 0
+	}
+	return d
 }
 
 // readRecord reads what the node keeps of itself, or writes it if there is

@@ -56,7 +56,7 @@ func TestANodeWhoseEndIsHeardLateHoldsUpNobodyAndIsJoinedAgain(t *testing.T) {
 	t.Parallel()
 	gone := testserver.Redis(t)
 	addr, tell := lateClosing(t, gone.Addr)
-	s := trusting(t, clientsOf(t, append(testserver.SharedRedises(t, 2), addr)...), &Options{Prefix: apart().Prefix, Timeout: 2 * time.Second})
+	s := trusting(t, clientsOf(t, append(testserver.SharedRedises(t, 2), addr)...), &Options{Prefix: apart().Prefix, Timeout: 10 * time.Second})
 	t.Cleanup(func() { s.Close() })
 	allUp(t, s)
 	held := mustHold(t, s, mutex("held"))

@@ -473,6 +473,7 @@ func (x *explorer) to(s *explored, node int, e event) {
 }
 
 func TestTheProtocolLetsOneInAndTokensRise(t *testing.T) {
+	t.Parallel()
 	for _, x := range []explorer{
 		{most: 2, n: [2]int{2, 1}},
 		{most: 2, n: [2]int{1, 1}, wipes: 1},
@@ -493,6 +494,7 @@ func TestTheProtocolLetsOneInAndTokensRise(t *testing.T) {
 
 // The ways to get it wrong that were found, each of which the exploration finds.
 func TestTheProtocolWithOneLineWrongIsFound(t *testing.T) {
+	t.Parallel()
 	for _, x := range []explorer{
 		{flaw: staleAnswers}, {flaw: obeysOlder}, {flaw: repeatTakesBack}, {flaw: takesAway}, {flaw: anyToken}, {flaw: repeatByLast},
 		{flaw: forgetsAtOnce, wipes: 1}, {flaw: noSeed, wipes: 1}, {flaw: anyRelease}, {flaw: blockIgnored, n: [2]int{2, 1}},

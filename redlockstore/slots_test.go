@@ -66,6 +66,7 @@ func slot(name string, limit int64) store.Claim {
 // Three slots on five nodes, of which each claimant reaches others: with a
 // majority each, five could hold.
 func TestOnFiveNodesThreeSlotsAreHeldByThree(t *testing.T) {
+	t.Parallel()
 	addrs, o := testserver.SharedRedises(t, 5), apart()
 	for dead := range 3 {
 		name, granted := fmt.Sprint(dead, " dead"), 0
@@ -99,6 +100,7 @@ func TestOnFiveNodesThreeSlotsAreHeldByThree(t *testing.T) {
 
 // A majority decides nothing of a slot: the fourth is waited for.
 func TestASlotWaitsForASlowNodeThatHasToGrantIt(t *testing.T) {
+	t.Parallel()
 	servers, s := nodes(t, 5, Options{Timeout: patience})
 	free(t, s, "x") // so that there is a newest token: the slow node would find the number too small
 	until(t, "all have released", func() bool {
@@ -129,6 +131,7 @@ func TestASlotWaitsForASlowNodeThatHasToGrantIt(t *testing.T) {
 }
 
 func TestOnFiveNodesThatAreContendedForNeverFourHoldThreeSlots(t *testing.T) {
+	t.Parallel()
 	const claimants, turns = 8, 15
 	addrs, o := testserver.SharedRedises(t, 5), apart()
 	var mu sync.Mutex

@@ -16,6 +16,7 @@ import (
 // Of nodes that the URL calls rediss the certificates are checked: by a process
 // of its own, as what it trusts is read once. One node has no TLS.
 func TestOverTLSTheNodesCertificatesAreChecked(t *testing.T) {
+	t.Parallel()
 	if url := os.Getenv("HOLDFAST_TEST_TLS"); url != "" {
 		for _, o := range []*Options{nil, {Dialer: new(net.Dialer).DialContext}} {
 			s, err := Open(url, o)

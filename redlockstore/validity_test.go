@@ -15,17 +15,19 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// thawedAfter freezes the servers, has f begun, and lets them go on a moment
-// later, when it says at which instant.
-func thawedAfter(t *testing.T, freeze, thaw func(), f func()) (thawed store.Instant) {
+// thawedAfter freezes the servers, has f begun, and lets them go on once they
+// have been asked, when it says at which instant.
+func thawedAfter(t *testing.T, s *Store, freeze, thaw func(), f func()) (thawed store.Instant) {
 	t.Helper()
+	idle(t, s)
 	freeze()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		f()
 	}()
-	time.Sleep(100 * time.Millisecond) // so that what was sent has been
+	flying(t, s)
+	time.Sleep(10 * time.Millisecond)
 	thawed = store.Now()
 	thaw()
 	<-done
@@ -33,6 +35,7 @@ func thawedAfter(t *testing.T, freeze, thaw func(), f func()) (thawed store.Inst
 }
 
 func TestALeaseCountsFromBeforeTheFirstNodeWasAsked(t *testing.T) {
+	t.Parallel()
 	servers, s := nodes(t, 3, Options{Timeout: patience})
 	freeze := func() {
 		for _, server := range servers {
@@ -48,7 +51,7 @@ func TestALeaseCountsFromBeforeTheFirstNodeWasAsked(t *testing.T) {
 	c := mutex("x")
 	var a store.Answer
 	var err error
-	thawed := thawedAfter(t, freeze, thaw, func() { a, err = s.Ask(t.Context(), c) })
+	thawed := thawedAfter(t, s, freeze, thaw, func() { a, err = s.Ask(t.Context(), c) })
 	if err != nil || !a.Granted || a.From == 0 || a.From >= thawed {
 		t.Fatalf("granted by nodes that could answer from %v on: %+v, %v", thawed, a, err)
 	}
@@ -58,7 +61,7 @@ func TestALeaseCountsFromBeforeTheFirstNodeWasAsked(t *testing.T) {
 	}
 	var r store.Renewal
 	h := store.Hold{Name: c.Name, ID: c.ID, Token: a.Token, TTL: c.TTL}
-	thawed = thawedAfter(t, freeze, thaw, func() { r = s.Renew(t.Context(), []store.Hold{h})[0] })
+	thawed = thawedAfter(t, s, freeze, thaw, func() { r = s.Renew(t.Context(), []store.Hold{h})[0] })
 	if r.Err != nil || r.From == 0 || r.From >= thawed {
 		t.Errorf("renewed by nodes that could answer from %v on: %+v", thawed, r)
 	}
@@ -70,6 +73,7 @@ func TestALeaseCountsFromBeforeTheFirstNodeWasAsked(t *testing.T) {
 // That the entries are there does not say that they were there all the time: a
 // late copy of the ask can have made one of them anew.
 func TestARenewalThatIsToldAfterTheOldDeadlineIsALossAndMendsNothing(t *testing.T) {
+	t.Parallel()
 	servers, s := nodes(t, 3, Options{})
 	h := mustHold(t, s, mutex("x"))
 	if err := clientsOf(t, servers[2].Addr)[0].Del(t.Context(), s.key("x")).Err(); err != nil {
@@ -90,6 +94,7 @@ func TestARenewalThatIsToldAfterTheOldDeadlineIsALossAndMendsNothing(t *testing.
 
 // A hint is one to ask again: the number of a claim that waits is no token.
 func TestAHintNeverCarriesAToken(t *testing.T) {
+	t.Parallel()
 	_, s := nodes(t, 3, Options{})
 	hints := make(chan store.Hint, 100)
 	if err := s.Watch(t.Context(), me, func(h store.Hint) { hints <- h }); err != nil {
@@ -127,6 +132,7 @@ func TestAHintNeverCarriesAToken(t *testing.T) {
 // A client of another maximum can have found the node without a record after it
 // was in use here.
 func TestANodeThatComesToHaveAnotherMaximumGrantsNothing(t *testing.T) {
+	t.Parallel()
 	servers, s := nodes(t, 3, Options{MaxTTL: 30 * time.Second})
 	for _, server := range servers {
 		if err := clientsOf(t, server.Addr)[0].Set(t.Context(), s.record(), openRecord(40*time.Second), 0).Err(); err != nil {
@@ -170,6 +176,7 @@ func (v *severable) sever(cut bool) {
 }
 
 func TestWhatIsReleasedWhileANodeIsOutOfReachIsReleasedThereWhenItIsBack(t *testing.T) {
+	t.Parallel()
 	addrs, o := testserver.SharedRedises(t, 3), apart()
 	var way severable
 	far := redis.NewClient(&redis.Options{Addr: addrs[2], MaxRetries: -1, DialerRetries: 1, Dialer: way.dial})
@@ -187,4 +194,20 @@ func TestWhatIsReleasedWhileANodeIsOutOfReachIsReleasedThereWhenItIsBack(t *test
 	until(t, "the node is known to be away", func() bool { return nodesUp(s) == 2 })
 	way.sever(false)
 	until(t, "it is released there too", func() bool { return size() == int64(headSize) })
+}
+
+func TestOurClockIsWrongOnlyByWhatTheTimeOfTheAnswerCannotExplain(t *testing.T) {
+	asked := time.Now()
+	for _, c := range []struct{ clock, took, want time.Duration }{
+		{0, 0, 0},
+		{0, 3 * time.Second, 0}, // we stood still after the answer
+		{3 * time.Second, 3 * time.Second, 0},
+		{time.Hour, time.Second, time.Hour - time.Second/2},
+		{-time.Hour, time.Second, -time.Hour - time.Second/2},
+		{time.Second, 0, time.Second},
+	} {
+		if got := clockOff(asked.Add(c.clock), asked, asked.Add(c.took)); got != c.want {
+			t.Errorf("a clock that said %v %v after the question was sent is %v apart, want %v", c.clock, c.took, got, c.want)
+		}
+	}
 }
