@@ -25,6 +25,7 @@ func found(t *testing.T, s *Store, about string) store.Finding {
 }
 
 func TestTheCheckWarnsOfAPolicyThatDropsKeys(t *testing.T) {
+	t.Parallel()
 	server := testserver.Redis(t)
 	client := clientOf(t, server.Addr)
 	s := storeOn(t, client, nil)
@@ -46,6 +47,7 @@ func TestTheCheckWarnsOfAPolicyThatDropsKeys(t *testing.T) {
 }
 
 func TestTheCheckTellsVersionRolePersistenceAndClock(t *testing.T) {
+	t.Parallel()
 	server := testserver.Redis(t)
 	client := clientOf(t, server.Addr)
 	s := storeOn(t, client, nil)
@@ -68,6 +70,7 @@ func TestTheCheckTellsVersionRolePersistenceAndClock(t *testing.T) {
 }
 
 func TestAReplicaIsFound(t *testing.T) {
+	t.Parallel()
 	server := testserver.Redis(t)
 	client := clientOf(t, server.Addr)
 	s := storeOn(t, client, nil)
@@ -81,6 +84,7 @@ func TestAReplicaIsFound(t *testing.T) {
 }
 
 func TestWhatAUserMayNotAskForIsNoFailure(t *testing.T) {
+	t.Parallel()
 	server := testserver.Redis(t)
 	less := slices.DeleteFunc(rights(t), func(r string) bool { return r == "+info" })
 	s := storeOn(t, user(t, server, "less", less...), nil)
@@ -98,6 +102,7 @@ func TestWhatAUserMayNotAskForIsNoFailure(t *testing.T) {
 }
 
 func TestAServerThatIsAwayIsFound(t *testing.T) {
+	t.Parallel()
 	s := storeOn(t, clientOf(t, "127.0.0.1:1"), nil)
 	defer s.Close()
 	if f := found(t, s, "server"); !errors.Is(f.Err, store.ErrUnavailable) || !strings.Contains(f.Text(), "127.0.0.1:1") {
@@ -106,7 +111,8 @@ func TestAServerThatIsAwayIsFound(t *testing.T) {
 }
 
 func TestOfAClusterTheCheckLooksAtEachServerAndAtTheirClocksBesideEachOther(t *testing.T) {
-	masters, replicas := testserver.RedisClusterWithReplicas(t, 3)
+	t.Parallel()
+	masters, replicas := testserver.RedisCalmClusterWithReplicas(t, 3)
 	s := storeOn(t, clusterClient(t, masters), nil)
 	defer s.Close()
 	for _, m := range masters {

@@ -99,8 +99,8 @@ func queued(t testing.TB, s *Store, name string) {
 
 func TestAFailOverOfAClusterServerLosesNoLeaseThatItsReplicaHasHeardOf(t *testing.T) {
 	t.Parallel()
-	const ttl = 15 * time.Second
-	masters, replicas := testserver.RedisClusterWithReplicas(t, 3)
+	const ttl = time.Minute
+	masters, replicas := testserver.RedisCalmClusterWithReplicas(t, 3)
 	client := clusterClient(t, masters)
 	eyes := storeOn(t, client, nil)
 	defer eyes.Close()
@@ -119,6 +119,8 @@ func TestAFailOverOfAClusterServerLosesNoLeaseThatItsReplicaHasHeardOf(t *testin
 	for i, m := range masters {
 		if m.Addr == node.Options().Addr {
 			follows(t, m, replicas[i])
+			testserver.TakeOverSoon(masters...)
+			testserver.TakeOverSoon(replicas...)
 			m.Kill()
 			h.outlive(time.Now())
 			if role, err := clientOf(t, replicas[i].Addr).Do(t.Context(), "ROLE").Slice(); err != nil || role[0] != "master" {
@@ -134,7 +136,7 @@ func TestAFailOverOfAClusterServerLosesNoLeaseThatItsReplicaHasHeardOf(t *testin
 // have heard of who holds a name.
 func TestNoReplicaIsAskedWhateverTheClientsRouting(t *testing.T) {
 	t.Parallel()
-	masters, replicas := testserver.RedisClusterWithReplicas(t, 3)
+	masters, replicas := testserver.RedisCalmClusterWithReplicas(t, 3)
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{masters[0].Addr}, ReadOnly: true, RouteRandomly: true})
 	t.Cleanup(func() { client.Close() })
 	s := storeOn(t, client, nil)
@@ -166,12 +168,12 @@ func TestNoReplicaIsAskedWhateverTheClientsRouting(t *testing.T) {
 	}
 }
 
-// sentinels starts a primary, a replica and three Sentinels, and returns the
-// URL behind which they are.
+// sentinels starts a primary, a replica and three calm Sentinels, and returns
+// the URL behind which they are.
 func sentinels(t testing.TB) (c *couple, url string, watching []*testserver.Server) {
 	t.Helper()
 	c = newCouple(t)
-	watching = testserver.RedisSentinels(t, c.primary, 3)
+	watching = testserver.RedisCalmSentinels(t, c.primary, 3)
 	var hosts []string
 	for _, s := range watching {
 		hosts = append(hosts, s.Addr)
@@ -202,14 +204,15 @@ func TestBehindSentinelTheWholeContractHoldsWithReplicasThatConfirm(t *testing.T
 // replica that refuses to write.
 func TestASentinelFailOverLosesNoLeaseThatTheReplicaHasHeardOf(t *testing.T) {
 	t.Parallel()
-	const ttl = 15 * time.Second
-	c, url, _ := sentinels(t)
+	const ttl = time.Minute
+	c, url, watching := sentinels(t)
 	eyes := openAt(t, url)
 	defer eyes.Close()
 	here, there := lockerOn(t, openAt(t, url), ttl), lockerOn(t, openAt(t, url), ttl)
 	h := hold(t, here, there, ttl, "a", "b", "c")
 	queued(t, eyes, "a")
 	follows(t, c.primary, c.replica)
+	testserver.TakeOverSoon(watching...)
 	c.primary.Kill()
 	h.outlive(time.Now())
 	if role, err := clientOf(t, c.replica.Addr).Do(t.Context(), "ROLE").Slice(); err != nil || role[0] != "master" {
@@ -233,7 +236,7 @@ func TestASentinelFailOverLosesNoLeaseThatTheReplicaHasHeardOf(t *testing.T) {
 // killed: another Sentinel is asked in time.
 func TestASentinelThatHangsKeepsNobodyFromTheNewPrimary(t *testing.T) {
 	t.Parallel()
-	const ttl = 40 * time.Second
+	const ttl = time.Minute
 	c, url, watching := sentinels(t)
 	l := lockerOn(t, openAt(t, url), ttl)
 	lease, err := l.Mutex("n").Lock(t.Context())
@@ -254,6 +257,7 @@ func TestASentinelThatHangsKeepsNobodyFromTheNewPrimary(t *testing.T) {
 		}
 		return false
 	})
+	testserver.TakeOverSoon(watching...)
 	watching[asked].Freeze()
 	c.primary.Kill()
 	killed := time.Now()
@@ -368,7 +372,7 @@ func TestAMailboxAtAPrimaryThatWasCutOffIsOpenedAtTheNewOne(t *testing.T) {
 func TestWhileNoPrimaryAnswersATryIsUnclear(t *testing.T) {
 	t.Parallel()
 	c := newCouple(t)
-	sentinel := testserver.RedisSentinel(t, c.primary)
+	sentinel := testserver.RedisCalmSentinels(t, c.primary, 1)[0]
 	l := lockerOn(t, openAt(t, "redis+sentinel://"+sentinel.Addr+"/primary"), 2*time.Second)
 	sentinel.Kill() // so nobody takes over
 	c.primary.Kill()

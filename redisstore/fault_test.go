@@ -51,6 +51,7 @@ func runs(t testing.TB, c *redis.Client) (n int) {
 }
 
 func TestWhenAnAnswerIsLostNothingIsSentTwiceAndTheRepeatIsRight(t *testing.T) {
+	t.Parallel()
 	server := testserver.Redis(t)
 	direct := clientOf(t, server.Addr)
 	p := newProxy(t, server.Addr)
@@ -95,6 +96,7 @@ func TestWhenAnAnswerIsLostNothingIsSentTwiceAndTheRepeatIsRight(t *testing.T) {
 }
 
 func TestWhenTheAnswersOfAPipelineAreLostEveryRepeatIsRight(t *testing.T) {
+	t.Parallel()
 	server := testserver.Redis(t)
 	direct := clientOf(t, server.Addr)
 	p := newProxy(t, server.Addr)
@@ -123,11 +125,13 @@ func TestWhenTheAnswersOfAPipelineAreLostEveryRepeatIsRight(t *testing.T) {
 }
 
 func TestAFrozenServerHoldsUpNobodyBeyondItsContext(t *testing.T) {
+	t.Parallel()
 	server := testserver.Redis(t)
-	client := clientOf(t, server.Addr, func(o *redis.Options) { o.ReadTimeout = 500 * time.Millisecond })
-	s := storeOn(t, client, nil)
+	s := storeOn(t, clientOf(t, server.Addr, hasty), nil)
 	defer s.Close()
-	held := mustHold(t, s, mutex("held"))
+	calm := storeOn(t, clientOf(t, server.Addr), nil)
+	defer calm.Close()
+	held := mustHold(t, calm, mutex("held"))
 
 	server.Freeze()
 	claims := make([]store.Claim, 200)
@@ -176,7 +180,7 @@ func TestAFrozenServerHoldsUpNobodyBeyondItsContext(t *testing.T) {
 		}
 		return slices.Equal(left, []string{"held"})
 	})
-	if err := s.Renew(t.Context(), []store.Hold{held})[0].Err; err != nil {
+	if err := calm.Renew(t.Context(), []store.Hold{held})[0].Err; err != nil {
 		t.Errorf("renewal of what was held before: %v", err)
 	}
 }

@@ -193,6 +193,7 @@ func TestANameIsRememberedForADayAfterItsLastEntry(t *testing.T) {
 }
 
 func TestTokensGoOnWhenTheClockOfTheServerIsBehind(t *testing.T) {
+	t.Parallel()
 	server := testserver.Redis(t)
 	now := time.Now().UnixMicro()
 	s, err := newStore(clientOf(t, server.Addr), nil, func() int64 { return now })
@@ -215,6 +216,7 @@ func TestTokensGoOnWhenTheClockOfTheServerIsBehind(t *testing.T) {
 }
 
 func TestPrefixesAreApart(t *testing.T) {
+	t.Parallel()
 	client := clientOf(t, testserver.Redis(t).Addr)
 	a := storeOn(t, client, &Options{Prefix: "a*[?\\:"}) // as a pattern it would match more
 	b := storeOn(t, client, &Options{Prefix: "axx?\\:"})

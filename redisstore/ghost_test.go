@@ -16,6 +16,7 @@ import (
 // it goes on it grants them, and nobody is there to have them: each is given
 // back once it was answered. Nothing is left that only the TTL would end.
 func TestAnAskCancelledWhileTheServerIsFrozenLeavesNoGhost(t *testing.T) {
+	t.Parallel()
 	server := testserver.Redis(t)
 	client := clientOf(t, server.Addr)
 	const rounds, callers = 4, 50

@@ -60,6 +60,7 @@ func (s *Store) flying() int { s.one.mu.Lock(); defer s.one.mu.Unlock(); return 
 func (s *Store) queued() int { s.one.mu.Lock(); defer s.one.mu.Unlock(); return len(s.one.waiting) }
 
 func TestCommandsOfManyCallersShareExchangesAndALoneOneGoesAtOnce(t *testing.T) {
+	t.Parallel()
 	server := testserver.Redis(t)
 	client := clientOf(t, server.Addr)
 	s := storeOn(t, client, nil)
@@ -115,6 +116,7 @@ func TestCommandsOfManyCallersShareExchangesAndALoneOneGoesAtOnce(t *testing.T) 
 }
 
 func TestOneCallersEndDisturbsNoOther(t *testing.T) {
+	t.Parallel()
 	server := testserver.Redis(t)
 	s := storeOn(t, clientOf(t, server.Addr), nil)
 	defer s.Close()
@@ -159,6 +161,7 @@ func TestOneCallersEndDisturbsNoOther(t *testing.T) {
 }
 
 func TestAServerThatForgotTheScriptsIsTaughtThem(t *testing.T) {
+	t.Parallel()
 	server := testserver.Redis(t)
 	client := clientOf(t, server.Addr)
 	s := storeOn(t, client, nil)

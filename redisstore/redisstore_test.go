@@ -3,6 +3,7 @@ package redisstore
 import (
 	"flag"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,14 +17,14 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	flag.Set("test.parallel", "10") // most of them wait most of the time
+	flag.Set("test.parallel", "16") // most of them wait most of the time
 	goleak.VerifyTestMain(testserver.Main{M: m})
 }
 
 // clientOf returns a client of the server at addr, closed when the test ends.
 func clientOf(t testing.TB, addr string, edit ...func(*redis.Options)) *redis.Client {
 	t.Helper()
-	o := &redis.Options{Addr: addr}
+	o := &redis.Options{Addr: addr, ReadTimeout: 10 * time.Second} // the machine may stand still
 	for _, f := range edit {
 		f(o)
 	}
@@ -43,6 +44,9 @@ func storeOn(t testing.TB, client redis.UniversalClient, o *Options) *Store {
 
 // apart is a prefix that nobody else uses.
 func apart() *Options { return &Options{Prefix: "test-" + store.NewProcess().String() + ":"} }
+
+// hasty is a client that gives up a server which hangs.
+func hasty(o *redis.Options) { o.ReadTimeout = 500 * time.Millisecond }
 
 // newShared returns a Store on the shared server, closed when the test ends.
 func newShared(t testing.TB) *Store {
@@ -78,9 +82,25 @@ func mutex(name string) store.Claim { return storetest.Mutex(me, name) }
 
 var mustAsk, mustHold, state = storetest.MustAsk, storetest.MustHold, storetest.MustList
 
+// The whole contract, by a user with the rights that are listed.
 func TestStore(t *testing.T) {
-	client := clientOf(t, testserver.SharedRedis(t))
+	t.Parallel()
+	server := testserver.Redis(t)
+	client := user(t, server, "locks", rights(t)...)
 	storetest.Run(t, func(t *testing.T) store.Store { return storeOn(t, client, nil) })
+	s := storeOn(t, client, nil)
+	defer s.Close()
+	for _, f := range s.Check(t.Context()) {
+		if f.Level() != store.LevelOK {
+			t.Errorf("Check: %s: %q", f.About, f.Text())
+		}
+	}
+	// The driver tries to introduce itself and goes on without.
+	for _, d := range denials(t, server) {
+		if !strings.HasPrefix(d, "command client|") {
+			t.Errorf("the server refused: %s", d)
+		}
+	}
 }
 
 func TestDifferential(t *testing.T) {

@@ -27,14 +27,10 @@ func newCouple(t testing.TB) *couple {
 // cut keeps from the replica what is written from now on.
 func (c *couple) cut(t testing.TB) {
 	t.Helper()
+	c.follow(t, "nobody", "wrong") // or it would be back at once
 	primary := clientOf(t, c.primary.Addr)
-	for _, command := range [][]any{
-		{"ACL", "SETUSER", "default", "-psync", "-sync"}, // or it would be back at once
-		{"CLIENT", "KILL", "TYPE", "replica"},
-	} {
-		if err := primary.Do(t.Context(), command...).Err(); err != nil {
-			t.Fatal(err)
-		}
+	if err := primary.Do(t.Context(), "CLIENT", "KILL", "TYPE", "replica").Err(); err != nil {
+		t.Fatal(err)
 	}
 	until(t, "the replica is cut off", func() bool {
 		info, err := primary.Info(t.Context(), "replication").Result()
@@ -42,11 +38,18 @@ func (c *couple) cut(t testing.TB) {
 	})
 }
 
-// mend lets the replica follow again. Not by SYNC, which it tries when PSYNC is
-// refused: whoever comes that way is taken for one that confirms nothing.
+// mend lets the replica follow again.
 func (c *couple) mend(t testing.TB) {
 	t.Helper()
-	if err := clientOf(t, c.primary.Addr).Do(t.Context(), "ACL", "SETUSER", "default", "+psync").Err(); err != nil {
+	c.follow(t, "", "")
+}
+
+// follow is as whom the replica comes to the primary from now on. Refused as
+// somebody it tries again each second; one that may come, and may not follow,
+// tries without a pause.
+func (c *couple) follow(t testing.TB, user, password string) {
+	t.Helper()
+	if err := clientOf(t, c.replica.Addr).Do(t.Context(), "CONFIG", "SET", "masteruser", user, "masterauth", password).Err(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -80,7 +83,7 @@ func follows(t testing.TB, primary, replica *testserver.Server) {
 func TestAFailOverToAReplicaThatHadNotHeardLetsASecondHolderInWithALargerToken(t *testing.T) {
 	t.Parallel()
 	c := newCouple(t)
-	sentinel := testserver.RedisSentinel(t, c.primary)
+	sentinel := testserver.RedisCalmSentinels(t, c.primary, 1)[0]
 	s, err := Open("redis+sentinel://"+sentinel.Addr+"/primary", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -90,6 +93,7 @@ func TestAFailOverToAReplicaThatHadNotHeardLetsASecondHolderInWithALargerToken(t
 	follows(t, c.primary, c.replica)
 	c.cut(t)
 	first := mustHold(t, s, mutex("lost"))
+	testserver.TakeOverSoon(sentinel)
 	c.primary.Kill()
 
 	second := mutex("lost")
@@ -118,6 +122,7 @@ func TestAFailOverToAReplicaThatHadNotHeardLetsASecondHolderInWithALargerToken(t
 // The token goes down across a fail-over only if the name's record is lost and
 // the new server's clock is behind as well.
 func TestTheTokenGoesDownAcrossAFailOverOnlyIfTheRecordIsLostAndTheClockIsBehind(t *testing.T) {
+	t.Parallel()
 	const hour = int64(time.Hour / time.Microsecond)
 	for _, recordLost := range []bool{false, true} {
 		for _, behind := range []bool{false, true} {
@@ -209,6 +214,7 @@ func TestNothingIsToldAsOursThatTooFewReplicasConfirm(t *testing.T) {
 	})
 
 	c.cut(t)
+	s.confirmTime = 100 * time.Millisecond // nobody does, however long it is
 	c1, c2 := mutex("one"), mutex("two")
 	c2.Try = true
 	for _, claim := range []store.Claim{c1, c2} {
@@ -279,6 +285,7 @@ func TestAReplicaThatHangsConfirmsNothing(t *testing.T) {
 
 // A hint that carried the grant would tell of what no replica may have.
 func TestAHintCarriesNoGrantWhereReplicasMustConfirm(t *testing.T) {
+	t.Parallel()
 	c := newCouple(t)
 	for n, carries := range []bool{true, false} {
 		s := confirmed(t, clientOf(t, c.primary.Addr), n)
@@ -310,13 +317,14 @@ func TestAHintCarriesNoGrantWhereReplicasMustConfirm(t *testing.T) {
 func TestAPrimaryThatNobodyFollowsGrantsNothingThatReplicasMustConfirm(t *testing.T) {
 	t.Parallel()
 	c := newCouple(t)
-	sentinel := testserver.RedisSentinel(t, c.primary)
+	sentinel := testserver.RedisCalmSentinels(t, c.primary, 1)[0]
 	s, err := Open("redis+sentinel://"+sentinel.Addr+"/primary?replicas=1", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
 	soonHold(t, s, mutex("before"))
+	testserver.TakeOverSoon(sentinel)
 	c.primary.Kill()
 	watcher := redis.NewSentinelClient(&redis.Options{Addr: sentinel.Addr})
 	defer watcher.Close()
@@ -349,9 +357,11 @@ func TestAPrimaryThatNobodyFollowsGrantsNothingThatReplicasMustConfirm(t *testin
 
 // The bound of the waiting for replicas keeps below the client's own.
 func TestTheWaitForReplicasEndsBeforeTheClientGivesUp(t *testing.T) {
+	t.Parallel()
 	c := newCouple(t)
 	c.cut(t)
-	s := confirmed(t, clientOf(t, c.primary.Addr, func(o *redis.Options) { o.ReadTimeout = 400 * time.Millisecond }), 1)
+	s := confirmed(t, clientOf(t, c.primary.Addr, func(o *redis.Options) { o.ReadTimeout = 4 * time.Second }), 1)
+	s.confirmTime = patience
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	_, err := s.Ask(ctx, mutex("n"))
@@ -359,6 +369,7 @@ func TestTheWaitForReplicasEndsBeforeTheClientGivesUp(t *testing.T) {
 }
 
 func TestWithoutTheRightToWaitReplicasAreNotAskedInVain(t *testing.T) {
+	t.Parallel()
 	c := newCouple(t)
 	without := confirmed(t, user(t, c.primary, "locks", rights(t)...), 1)
 	if _, err := without.Ask(t.Context(), mutex("n")); !errors.Is(err, store.ErrDenied) {
@@ -369,6 +380,7 @@ func TestWithoutTheRightToWaitReplicasAreNotAskedInVain(t *testing.T) {
 }
 
 func TestTheCheckWarnsOfReplicasThatAreNotThere(t *testing.T) {
+	t.Parallel()
 	c := newCouple(t)
 	for n, want := range []store.Level{store.LevelOK, store.LevelOK, store.LevelWarning} {
 		f := found(t, confirmed(t, clientOf(t, c.primary.Addr), n), "role")

@@ -11,7 +11,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/store"
-	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
 const secret = "p4ss/w:rd@%{}s3cret"
@@ -63,29 +62,8 @@ func denials(t *testing.T, server *testserver.Server) (all []string) {
 	return all
 }
 
-func TestTheRightsThatAreListedSuffice(t *testing.T) {
-	t.Parallel()
-	server := testserver.Redis(t)
-	client := user(t, server, "locks", rights(t)...)
-	t.Run("store", func(t *testing.T) {
-		storetest.Run(t, func(t *testing.T) store.Store { return storeOn(t, client, nil) })
-	})
-	s := storeOn(t, client, nil)
-	defer s.Close()
-	for _, f := range s.Check(t.Context()) {
-		if f.Level() != store.LevelOK {
-			t.Errorf("Check: %s: %q", f.About, f.Text())
-		}
-	}
-	// The driver tries to introduce itself and goes on without.
-	for _, d := range denials(t, server) {
-		if !strings.HasPrefix(d, "command client|") {
-			t.Errorf("the server refused: %s", d)
-		}
-	}
-}
-
 func TestEachListedRightIsNeeded(t *testing.T) {
+	t.Parallel()
 	server := testserver.Redis(t)
 	all := rights(t)
 	uses := map[string]func(t *testing.T, s *Store) error{}
@@ -130,6 +108,7 @@ func TestEachListedRightIsNeeded(t *testing.T) {
 }
 
 func TestWithoutTheRightToPublishLocksWorkAndWaitersLook(t *testing.T) {
+	t.Parallel()
 	server := testserver.Redis(t)
 	all := slices.DeleteFunc(rights(t), func(r string) bool { return r == "+publish" })
 	s := storeOn(t, user(t, server, "quiet", all...), nil)

@@ -71,32 +71,39 @@ func take(t *testing.T, l *holdfast.Locker, n int) []*holdfast.Lease {
 	return leases
 }
 
-// Ten thousand leases outlive a server that stands still for half of their TTL.
-// One that stands still for twice the TTL costs all of them, each at its
-// deadline: as late as a bare timer of this process is, and little more. How
-// little is for the bench to say: under the race detector, on a busy machine,
-// ten thousand goroutines that are told take their time.
+// Ten thousand leases outlive a server that stands still for longer than any of
+// them is from its next renewal. One that stands still for longer than the TTL
+// costs all of them, each at its deadline, and none for another: how soon it is
+// told is for the bench to say, as under the race detector, on a busy machine,
+// ten thousand goroutines take their time.
 func TestScale_TenThousandLeasesWhileTheServerStandsStill(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it holds ten thousand leases for a minute")
+		t.Skip("it holds ten thousand leases for half a minute")
 	}
-	const n, ttl = 10_000, 12 * time.Second
+	t.Parallel()
+	const n, ttl, every = 10_000, 15 * time.Second, 4 * time.Second
 	server := testserver.Redis(t)
-	leases := take(t, lockerOn(t, server.Addr, holdfast.Options{TTL: ttl}), n)
+	leases := take(t, lockerOn(t, server.Addr, holdfast.Options{TTL: ttl, RenewEvery: every}), n)
 	server.Freeze()
-	time.Sleep(ttl / 2)
+	frozen := time.Now()
+	time.Sleep(every)
 	server.Thaw()
-	time.Sleep(ttl)
-	for _, l := range leases {
-		if !l.Valid() {
-			t.Fatalf("%s was lost while the server stood still for half of the TTL", l.Name())
+	until(t, "all are renewed after that", func() bool {
+		for _, l := range leases {
+			if !l.Valid() {
+				t.Fatalf("%s was lost while the server stood still for %v of %v", l.Name(), every, ttl)
+			}
+			if !l.Deadline().After(frozen.Add(ttl)) {
+				return false
+			}
 		}
-	}
+		return true
+	})
 
 	server.Freeze()
 	defer server.Thaw()
-	time.Sleep(ttl / 2) // what was answered before has been read: no deadline moves any more
-	var late, bare struct {
+	time.Sleep(every) // what was answered before has been read: no deadline moves any more
+	var late struct {
 		latest, earliest atomic.Int64
 		wg               sync.WaitGroup
 	}
@@ -109,14 +116,8 @@ func TestScale_TenThousandLeasesWhileTheServerStandsStill(t *testing.T) {
 			raise(&late.latest, after)
 			raise(&late.earliest, -after)
 		})
-		bare.wg.Add(1)
-		time.AfterFunc(time.Until(deadline), func() {
-			defer bare.wg.Done()
-			raise(&bare.latest, int64(time.Since(deadline)))
-		})
 	}
 	late.wg.Wait()
-	bare.wg.Wait()
 	for _, l := range leases {
 		if l.Valid() {
 			t.Fatalf("%s is valid still", l.Name())
@@ -125,10 +126,10 @@ func TestScale_TenThousandLeasesWhileTheServerStandsStill(t *testing.T) {
 	if early := time.Duration(late.earliest.Load()); early > time.Millisecond { // Deadline has another clock
 		t.Errorf("a lease was lost %v before its deadline", early)
 	}
-	latest, latestBare := time.Duration(late.latest.Load()), time.Duration(bare.latest.Load())
-	t.Logf("the latest loss came %v after its deadline, the latest bare timer %v", latest, latestBare)
-	if latest > latestBare+ttl/4 { // one after the other would be later
-		t.Errorf("a loss came %v after its deadline, and no bare timer more than %v", latest, latestBare)
+	latest := time.Duration(late.latest.Load())
+	t.Logf("the latest loss came %v after its deadline", latest)
+	if latest > time.Minute { // ten thousand that waited for something each would be later
+		t.Errorf("a loss came %v after its deadline", latest)
 	}
 }
 
@@ -142,11 +143,12 @@ func raise(v *atomic.Int64, n int64) {
 // subscription, and ask for their places a third of the places' time after the
 // last time and not before, many in one batch. Nothing else is sent.
 func TestScale_AThousandWaitersKeepTheirPlacesInBatchesAndDoNothingElse(t *testing.T) {
-	const n, third = 1000, time.Second
+	t.Parallel()
+	const n, third = 1000, 2 * time.Second
 	server := testserver.Redis(t)
 	take(t, lockerOn(t, server.Addr, holdfast.Options{TTL: time.Hour}), n)
 	var trips roundTrips
-	rdb := redis.NewClient(&redis.Options{Addr: server.Addr})
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: 10 * time.Second})
 	defer rdb.Close()
 	rdb.AddHook(&trips)
 	s, err := redisstore.New(rdb, nil)
@@ -172,12 +174,13 @@ func TestScale_AThousandWaitersKeepTheirPlacesInBatchesAndDoNothingElse(t *testi
 	until(t, "all have a place", func() bool { return commands(t, see)["evalsha"] >= 3*n }) // a lock, a try and a place each
 	time.Sleep(third)
 
-	before, sent, start := commands(t, see), trips.n.Load(), time.Now()
-	time.Sleep(5 * third)
-	after, batches, took := commands(t, see), trips.n.Load()-sent, time.Since(start)
-	asks := after["evalsha"] - before["evalsha"]
-	if most := n * (int(took/third) + 1); asks > most || asks < n*3 {
-		t.Errorf("%d asks in %v, want %d to %d", asks, took, n*3, most)
+	start, sent, before := time.Now(), trips.n.Load(), commands(t, see)
+	var after map[string]int
+	asked := func() int { return after["evalsha"] - before["evalsha"] }
+	until(t, "each has asked twice", func() bool { after = commands(t, see); return asked() >= 2*n })
+	asks, batches, took := asked(), trips.n.Load()-sent, time.Since(start)
+	if most := n * (int(took/third) + 1); asks > most {
+		t.Errorf("%d asks in %v, want %d at most", asks, took, most)
 	}
 	if int(batches) > asks/10 {
 		t.Errorf("%d asks took %d round trips", asks, batches)

@@ -143,7 +143,7 @@ func TestNoErrorShowsAPasswordOfAClusterOrASentinel(t *testing.T) {
 func TestPasswordsOfServersAndSentinelsAreGivenToThose(t *testing.T) {
 	t.Parallel()
 	c := newCouple(t)
-	sentinel := testserver.RedisSentinel(t, c.primary)
+	sentinel := testserver.RedisCalmSentinels(t, c.primary, 1)[0]
 	at := func(addr string) *redis.Client { return clientOf(t, addr) }
 	do := func(c *redis.Client, args ...any) {
 		t.Helper()
@@ -191,7 +191,7 @@ func TestPasswordsOfServersAndSentinelsAreGivenToThose(t *testing.T) {
 func TestTheDialerOfTheOptionsMakesEachConnection(t *testing.T) {
 	t.Parallel()
 	c := newCouple(t)
-	sentinel := testserver.RedisSentinel(t, c.primary)
+	sentinel := testserver.RedisCalmSentinels(t, c.primary, 1)[0]
 	cluster := testserver.RedisCluster(t, 3)
 	for url, to := range map[string][]string{
 		"redis://" + c.primary.Addr:                                                    {c.primary.Addr},

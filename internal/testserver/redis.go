@@ -61,54 +61,82 @@ func RedisCluster(t testing.TB, n int) []*Server {
 // has ended; it returns once all of them say that it works.
 func RedisClusterWithReplicas(t testing.TB, n int) (masters, replicas []*Server) {
 	t.Helper()
+	masters, replicas = RedisCalmClusterWithReplicas(t, n)
+	TakeOverSoon(masters...)
+	TakeOverSoon(replicas...)
+	return masters, replicas
+}
+
+// RedisCalmClusterWithReplicas is RedisClusterWithReplicas, but that no replica
+// takes over for a machine that stands still for a few seconds.
+func RedisCalmClusterWithReplicas(t testing.TB, n int) (masters, replicas []*Server) {
+	t.Helper()
 	return redisCluster(t, n, true)
+}
+
+// TakeOverSoon has servers of a calm cluster, or calm Sentinels, do something
+// about a server soon after it has ended.
+func TakeOverSoon(all ...*Server) {
+	for _, s := range all {
+		s.redisDo("%s", s.hasten)
+	}
 }
 
 func redisCluster(t testing.TB, n int, replicated bool) (masters, replicas []*Server) {
 	t.Helper()
 	const slots = 1 << 14
-	timeout := "5000"
-	if replicated {
-		timeout = "2000"
-	}
-	start := func() (*Server, int) {
-		bus, err := freePort()
+	var all []*Server
+	bus := map[*Server]int{}
+	start := func() *Server {
+		dir, busPort := t.TempDir(), 0
+		s, err := startOnPort(func(port int) (_ *Server, err error) {
+			if busPort, err = freePort(); err != nil {
+				return nil, err
+			}
+			return redisServer(t, dir, port, append(ownRedis(dir, port), "--cluster-enabled", "yes", "--cluster-node-timeout", "15000",
+				"--cluster-port", strconv.Itoa(busPort), "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0")...)
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return Redis(t, "--cluster-enabled", "yes", "--cluster-node-timeout", timeout, "--cluster-port", strconv.Itoa(bus),
-			"--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0"), bus
+		t.Cleanup(s.Stop)
+		s.hasten = "CONFIG SET cluster-node-timeout 2000"
+		all, bus[s] = append(all, s), busPort
+		return s
 	}
-	var all []*Server
-	var bus int
-	for i := range n {
-		s, port := start()
-		if i == 0 {
-			bus = port
+	for range n {
+		masters = append(masters, start())
+	}
+	for range n {
+		if replicated {
+			replicas = append(replicas, start())
 		}
-		masters = append(masters, s)
 	}
-	all = append(all, masters...)
-	if replicated {
-		for range n {
-			s, _ := start()
-			replicas = append(replicas, s)
+	meet := func(s *Server, others []*Server) { // sooner done than told by one to the other
+		for _, other := range others {
+			if host, port, _ := net.SplitHostPort(other.Addr); other != s {
+				s.redisDo("CLUSTER MEET %s %s %d", host, port, bus[other])
+			}
 		}
-		all = append(all, replicas...)
 	}
-	host, port, _ := net.SplitHostPort(masters[0].Addr)
 	for i, s := range all {
 		// Servers of the same epoch would quarrel over slots that are moved.
 		s.redisDo("CLUSTER SET-CONFIG-EPOCH %d", i+1)
 		if i < n {
 			s.redisDo("CLUSTER ADDSLOTSRANGE %d %d", slots*i/n, slots*(i+1)/n-1)
 		}
-		s.redisDo("CLUSTER MEET %s %s %d", host, port, bus)
+		meet(s, all[:i])
 	}
 	for _, s := range all {
+		met := time.Now()
 		s.until("the cluster works", func() bool {
-			info := s.redisDo("CLUSTER INFO")
-			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d", len(all)))
+			if time.Since(met) > 5*time.Second { // one that was not heard in time is forgotten
+				meet(s, all)
+				met = time.Now()
+			}
+			nodes := s.redisDo("CLUSTER NODES")
+			return strings.Contains(s.redisDo("CLUSTER INFO"), "cluster_state:ok") && strings.Count(nodes, " connected") == len(all) &&
+				!strings.Contains(nodes, "handshake")
 		})
 	}
 	for i, s := range replicas {
@@ -162,6 +190,15 @@ func RedisSentinel(t testing.TB, primary *Server) *Server {
 // returns once they know of each other.
 func RedisSentinels(t testing.TB, primary *Server, n int) []*Server {
 	t.Helper()
+	all := RedisCalmSentinels(t, primary, n)
+	TakeOverSoon(all...)
+	return all
+}
+
+// RedisCalmSentinels is RedisSentinels, but that they do nothing about a machine
+// that stands still for a few seconds.
+func RedisCalmSentinels(t testing.TB, primary *Server, n int) []*Server {
+	t.Helper()
 	var all []*Server
 	for range n {
 		all = append(all, redisSentinel(t, primary, n/2+1))
@@ -190,7 +227,7 @@ func redisSentinel(t testing.TB, primary *Server, quorum int, args ...string) *S
 	s, err := startOnPort(func(own int) (*Server, error) {
 		conf := filepath.Join(dir, "sentinel.conf")
 		text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %q\nsentinel monitor primary %s %s %d\n"+
-			"sentinel down-after-milliseconds primary 500\nsentinel failover-timeout primary 2000\n", own, dir, host, port, quorum)
+			"sentinel down-after-milliseconds primary 60000\nsentinel failover-timeout primary 2000\n", own, dir, host, port, quorum)
 		if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 			return nil, err
 		}
@@ -200,6 +237,7 @@ func redisSentinel(t testing.TB, primary *Server, quorum int, args ...string) *S
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Stop)
+	s.hasten = "SENTINEL SET primary down-after-milliseconds 500"
 	return s
 }
 

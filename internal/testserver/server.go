@@ -35,6 +35,7 @@ type Server struct {
 	stop    os.Signal // that ends it and does not wait for its clients; nil: terminate
 	ready   func(addr string) error
 	dir     string
+	hasten  string // the command to a calm Redis or Sentinel that makes it notice soon who has ended
 	clock   string // the file that its clock is read from; empty: it is not ours
 
 	minder *minder // while it is frozen and has children
