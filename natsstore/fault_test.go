@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -55,97 +57,127 @@ func leader(t *testing.T, s *Store) int {
 	return which
 }
 
-// A hold lasts, and waiters get in, whatever happens to one server of three: it
-// is killed, or stops for longer than an election; be it the leader.
+// A hold lasts, and waiters get in, whatever happens to the server of three that leads: it
+// stops for longer than an election, or is killed.
 func TestALostServerIsSurvived(t *testing.T) {
-	for name, strike := range map[string]func(*testserver.Server) func(){
-		"killed": func(s *testserver.Server) func() { s.Kill(); return s.Restart },
-		"frozen": func(s *testserver.Server) func() { s.Freeze(); return s.Thaw },
+	t.Parallel()
+	servers := testserver.NATSCluster(t, 3)
+	var addrs []string
+	for _, s := range servers {
+		addrs = append(addrs, s.Addr)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	const ttl = time.Minute
+	o := &Options{Replicas: 3}
+	watcher := closing(t, storeOn(t, connect(t, addrs...), o))
+	look := make(chan store.Hint, 10)
+	if err := watcher.Watch(ctx, me, func(h store.Hint) { look <- h }); err != nil {
+		t.Fatal(err)
+	}
+	if h := nextHint(t, look); h != (store.Hint{}) { // now its subscription is known to all three
+		t.Errorf("hint %+v", h)
+	}
+	here, there := lockerOn(t, ttl, o, addrs...), lockerOn(t, ttl, o, addrs...)
+	kept := lockWhenItCan(t, ctx, here, "kept")
+	for _, c := range []struct {
+		what         string
+		strike, mend func(*testserver.Server)
+	}{
+		{"frozen", (*testserver.Server).Freeze, (*testserver.Server).Thaw},
+		{"killed", (*testserver.Server).Kill, (*testserver.Server).Restart},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			servers := testserver.NATSCluster(t, 3)
-			var addrs []string
-			for _, s := range servers {
-				addrs = append(addrs, s.Addr)
+		began := time.Now()
+		held := lockWhenItCan(t, ctx, here, "handed")
+		var next *holdfast.Lease
+		var waiting sync.WaitGroup
+		waiting.Go(func() { next = lockWhenItCan(t, ctx, there, "handed") })
+		waitsFor(t, here, "handed")
+		struck := servers[leader(t, watcher)]
+		c.strike(struck)
+		released(t, held)
+		if waiting.Wait(); t.Failed() {
+			t.FailNow()
+		}
+		if next.Token() <= held.Token() {
+			t.Errorf("%s: token %d after %d", c.what, next.Token(), held.Token())
+		}
+		until(t, "the hold that was kept all the time is renewed", func() bool {
+			err := kept.Renew(ctx, ttl)
+			if errors.Is(err, holdfast.ErrLost) {
+				t.Fatalf("%s: %v", c.what, err)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-			defer cancel()
-			o := &Options{Replicas: 3}
-			watcher := closing(t, storeOn(t, connect(t, addrs...), o))
-			look := make(chan store.Hint, 10)
-			if err := watcher.Watch(ctx, me, func(h store.Hint) { look <- h }); err != nil {
-				t.Fatal(err)
-			}
-			here, there := lockerOn(t, 15*time.Second, o, addrs...), lockerOn(t, 15*time.Second, o, addrs...)
-			kept, err := here.Mutex("kept").Lock(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
-			held, err := here.Mutex("handed").Lock(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var next *holdfast.Lease
-			var waiting sync.WaitGroup
-			waiting.Go(func() {
-				err := holdfast.ErrUnavailable
-				for errors.Is(err, holdfast.ErrUnavailable) && ctx.Err() == nil { // an election can take longer than a place lasts
-					next, err = there.Mutex("handed").Lock(ctx)
-				}
-				if err != nil {
-					t.Error(err)
-				}
-			})
-			waitsFor(t, here, "handed")
-			if h := nextHint(t, look); h != (store.Hint{}) { // now its subscription is known to all three
-				t.Errorf("hint %+v", h)
-			}
-			mend := strike(servers[leader(t, watcher)])
-			// While there is no leader a release is not answered.
-			until(t, "it is given back", func() bool { return !errors.Is(held.Release(), holdfast.ErrUnavailable) })
-			if waiting.Wait(); t.Failed() {
-				t.FailNow()
-			}
-			if next.Token() <= held.Token() {
-				t.Errorf("token %d after %d", next.Token(), held.Token())
-			}
-			until(t, "the hold that was kept all the time is renewed", func() bool { return kept.Renew(ctx, 15*time.Second) == nil })
-			if !kept.Valid() {
-				t.Error("the hold that was kept all the time is lost")
-			}
-			mend()
-			until(t, "both are given back", func() bool {
-				return !errors.Is(next.Release(), holdfast.ErrUnavailable) && !errors.Is(kept.Release(), holdfast.ErrUnavailable)
-			})
+			return err == nil
 		})
+		released(t, next)
+		c.mend(struck)
+		t.Logf("%s: %v", c.what, time.Since(began).Round(time.Millisecond))
+	}
+	released(t, kept)
+}
+
+// lockWhenItCan takes the name however long there is no leader, or the machine stalls. If
+// it cannot, that is told, and is the end of its goroutine.
+func lockWhenItCan(t *testing.T, ctx context.Context, l *holdfast.Locker, name string) *holdfast.Lease {
+	for {
+		lease, err := l.Mutex(name).Lock(ctx)
+		if err == nil {
+			return lease
+		}
+		if !errors.Is(err, holdfast.ErrUnavailable) || ctx.Err() != nil {
+			t.Error(err)
+			runtime.Goexit()
+		}
+	}
+}
+
+// released gives the hold back. While there is no leader that may not be answered; it
+// is done all the same, soon after there is one.
+func released(t *testing.T, l *holdfast.Lease) {
+	t.Helper()
+	if err := l.Release(); err != nil && !errors.Is(err, holdfast.ErrUnavailable) {
+		t.Fatal(err)
 	}
 }
 
 // A holder that is cut off is told in time: before another is in.
 func TestAHolderThatIsCutOffIsLostBeforeTheNextIsIn(t *testing.T) {
 	t.Parallel()
-	s := testserver.NATS(t, "")
-	link := testserver.NewLink(t, s.Addr)
-	l, near := lockerOn(t, 3*time.Second, nil, link.Addr()), lockerOn(t, 3*time.Second, nil, s.Addr)
-	lease, err := l.Mutex("a").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	addr, o := testserver.SharedNATS(t), apart()
+	link := testserver.NewLink(t, addr)
+	far, near := lockerOn(t, 3*time.Second, o, link.Addr()), lockerOn(t, 3*time.Second, o, addr)
+	lease := lockWhenItCan(t, t.Context(), far, "a")
 	link.Cut()
-	next, err := near.Mutex("a").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	next := lockWhenItCan(t, t.Context(), near, "a")
 	if lease.Valid() {
 		t.Error("the next is in, and the first thinks that it holds the name")
 	}
 	if next.Token() <= lease.Token() {
 		t.Errorf("token %d after %d", next.Token(), lease.Token())
 	}
-	if err := next.Release(); err != nil {
-		t.Error(err)
+	released(t, next)
+}
+
+// A release that was not answered is done as soon as it can be: the hold does not go on
+// for the rest of its TTL in a process that lives.
+func TestAReleaseThatWasNotAnsweredIsDoneAllTheSame(t *testing.T) {
+	t.Parallel()
+	addr, o := testserver.SharedNATS(t), apart()
+	link := testserver.NewLink(t, addr)
+	a, b := closing(t, storeOn(t, connect(t, link.Addr()), o)), closing(t, storeOn(t, connect(t, addr), o))
+	hold := storetest.MustHold(t, a, storetest.Mutex(me, "a"))
+	link.Hush()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := a.Release(ctx, hold); err == nil || store.Definite(err) {
+		t.Fatalf("release on a silent link: %v, want it unclear", err)
 	}
+	if storetest.MustAsk(t, b, try("a")).Granted {
+		t.Fatal("it was done") // this would show nothing
+	}
+	link.Cut()
+	link.Mend()
+	until(t, "the name is free", func() bool { return storetest.MustAsk(t, b, try("a")).Granted })
 }
 
 // What was asked for, was never answered, and was given up is gone before long,
@@ -187,10 +219,10 @@ func TestAnAskThatSlipsInLateIsGoneAgain(t *testing.T) {
 // second, and what the test machine takes.
 func TestACrashedHolderIsGoneWithinTheTTLAndASecond(t *testing.T) {
 	t.Parallel()
-	s := testserver.NATS(t, "")
+	addr, o := testserver.SharedNATS(t), apart()
 	const ttl = 3 * time.Second
 	cmd := exec.Command(os.Args[0], "-test.run=TestHelperHolds$")
-	cmd.Env = append(os.Environ(), "HOLDFAST_TEST_HOLD="+s.Addr)
+	cmd.Env = append(os.Environ(), "HOLDFAST_TEST_HOLD="+addr+" "+o.Bucket)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -202,39 +234,38 @@ func TestACrashedHolderIsGoneWithinTheTTLAndASecond(t *testing.T) {
 	if _, err := io.ReadFull(out, make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
-	near := lockerOn(t, ttl, nil, s.Addr)
-	if _, err := near.Mutex("a").TryLock(t.Context()); !errors.Is(err, holdfast.ErrHeld) {
-		t.Fatalf("the name is not held: %v", err)
-	}
+	near := lockerOn(t, ttl, o, addr)
+	until(t, "the name is held, or was lost as the machine stalled", func() bool {
+		lease, err := near.Mutex("a").TryLock(t.Context())
+		if err == nil {
+			released(t, lease)
+		}
+		return err == nil || errors.Is(err, holdfast.ErrHeld)
+	})
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	killed := time.Now()
-	lease, err := near.Mutex("a").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	lease := lockWhenItCan(t, t.Context(), near, "a")
 	took := time.Since(killed)
 	t.Logf("in after %v", took.Round(time.Millisecond))
 	if took > patience/2 { // of time nothing shorter is asserted: machines stall
 		t.Errorf("the next was in after %v, the TTL is %v", took, ttl)
 	}
-	lease.Release()
+	released(t, lease)
 }
 
 // TestHelperHolds is the holder that is killed.
 func TestHelperHolds(t *testing.T) {
-	addr := os.Getenv("HOLDFAST_TEST_HOLD")
+	addr, bucket, _ := strings.Cut(os.Getenv("HOLDFAST_TEST_HOLD"), " ")
 	if addr == "" {
 		return
 	}
-	l, err := holdfast.New(storeOn(t, connect(t, addr), nil), &holdfast.Options{TTL: 3 * time.Second})
+	l, err := holdfast.New(storeOn(t, connect(t, addr), &Options{Bucket: bucket}), &holdfast.Options{TTL: 3 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Mutex("a").Lock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	lockWhenItCan(t, t.Context(), l, "a")
 	os.Stdout.Write([]byte("x"))
 	select {}
 }
@@ -246,13 +277,13 @@ func TestADeletedBucketIsToldAndTokensGoOn(t *testing.T) {
 	for name, again := range map[string]bool{"deleted": false, "made again": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			nc := connect(t, testserver.NATS(t, "").Addr)
-			s := closing(t, storeOn(t, nc, nil))
+			nc, o := connect(t, testserver.SharedNATS(t)), apart()
+			s := closing(t, storeOn(t, nc, o))
 			hold := storetest.MustHold(t, s, storetest.Mutex(me, "a"))
 			if err := s.js.DeleteStream(t.Context(), s.streamName()); err != nil {
 				t.Fatal(err)
 			}
-			other := closing(t, storeOn(t, nc, nil))
+			other := closing(t, storeOn(t, nc, o))
 			if again { // the revisions of the new one are those that were known
 				storetest.MustHold(t, other, storetest.Mutex(me, "b"))
 			}

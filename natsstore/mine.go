@@ -119,7 +119,7 @@ func (s *Store) overdue(m *mine) {
 	m.drop = true
 	m.busy++
 	s.tasks.Go(func() {
-		ctx, cancel := context.WithTimeout(s.ctx, longestCall)
+		ctx, cancel := context.WithTimeout(s.ctx, longestTask)
 		defer cancel()
 		err := s.expire(ctx, m)
 		s.mu.Lock()

@@ -2,6 +2,7 @@ package natsstore
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -16,7 +17,11 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(testserver.Main{M: m}) }
+func TestMain(m *testing.M) {
+	flag.Set("test.parallel", "12") // most of them wait most of the time
+	longestCall = patience          // a machine may stall
+	goleak.VerifyTestMain(testserver.Main{M: m})
+}
 
 // connect returns a connection to the servers, closed when the test ends.
 func connect(t testing.TB, addrs ...string) *nats.Conn {
@@ -91,7 +96,16 @@ var me = store.NewProcess()
 func TestStore(t *testing.T) {
 	t.Parallel() // it mostly waits
 	addr, o := testserver.SharedNATS(t), apart()
-	storetest.Run(t, func(t *testing.T) store.Store { return storeOn(t, connect(t, addr), o) })
+	storetest.Run(t, func(t *testing.T) store.Store { return patient{storeOn(t, connect(t, addr), o)} })
+}
+
+// A patient store has no sessions that end while the machine stalls for a while.
+type patient struct{ *Store }
+
+func (p patient) Describe() store.Description {
+	d := p.Store.Describe()
+	d.MinTTL = 4 * time.Second
+	return d
 }
 
 func TestDifferential(t *testing.T) {

@@ -366,11 +366,10 @@ func (s *Store) release(ctx context.Context, h store.Hold, m *mine) error {
 	if m != nil {
 		s.mu.Lock()
 		switch unclear := err != nil && !store.Definite(err); {
-		case unclear && h.Token == 0: // it is tried again until it was done, or the session is over
+		case unclear: // it is tried again until it was done, or the session is over
 			s.lose(m)
 			m.drop, m.ends = true, store.Now().Add(soon)
 			s.poke()
-		case unclear:
 		case !there:
 			m.unclear = false
 			s.leave(m)

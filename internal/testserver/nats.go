@@ -30,6 +30,11 @@ func NATS(t testing.TB, config string) *Server {
 // binary share: use a bucket of your own, and do not configure it.
 func SharedNATS(t testing.TB) string {
 	t.Helper()
+	return sharedNATS(t)
+}
+
+func sharedNATS(t fataler) string {
+	t.Helper()
 	return share(t, "nats", func(tb fataler, dir string) (*Server, error) {
 		return startNATS(tb, dir, "")
 	})
@@ -151,8 +156,12 @@ func natsProgram() (string, error) {
 	return find(filepath.Join(cache, "holdfast-test", "bin", "nats-server"))
 }
 
-// ExampleNATS starts a NATS server for an example, which has no test to end it.
+// ExampleNATS is a NATS server for an example, which has no test to end it: the one
+// that all tests of this binary share, if it has a TestMain for that.
 func ExampleNATS() (addr string, stop func()) {
+	if sharing() {
+		return sharedNATS(panicker{}), func() {}
+	}
 	dir, err := os.MkdirTemp("", "holdfast-test-")
 	if err != nil {
 		panic(err)

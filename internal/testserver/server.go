@@ -352,7 +352,7 @@ func share(t fataler, kind string, start func(tb fataler, dir string) (*Server, 
 		return s.Addr
 	}
 	told := "HOLDFAST_TEST_SHARED_" + strings.ToUpper(kind)
-	slow := kind == "postgres" || kind == "mariadb" || kind == "zookeeper"
+	slow := kind == "postgres" || kind == "mariadb" || kind == "zookeeper" || kind == "nats"
 	if addr := os.Getenv(told); slow && addr != "" {
 		return addr
 	}
