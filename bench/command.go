@@ -76,7 +76,7 @@ func buildCommand(ctx context.Context, to, tags string) error {
 	if err != nil {
 		return fmt.Errorf("find the module of the command: %w", err)
 	}
-	build := exec.CommandContext(ctx, "go", "build", "-tags", tags, "-o", to, "./cmd/holdfast")
+	build := exec.CommandContext(ctx, "go", "build", "-ldflags=-w", "-tags", tags, "-o", to, "./cmd/holdfast")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0") // or the dynamic linker adds a fifth
 	build.Dir = strings.TrimSpace(string(source))
 	if out, err := build.CombinedOutput(); err != nil {

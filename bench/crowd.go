@@ -89,11 +89,12 @@ var crowdColumns = []column{
 
 // crowds measures crowds on Redis: all in this process, and half in each of two.
 func crowds(ctx context.Context, s setup) error {
-	addr, stop, err := startRedis(ctx)
+	server, stop, err := startRedis()
 	if err != nil {
 		return err
 	}
 	defer stop()
+	addr := server.Addr
 	rdb := redis.NewClient(&redis.Options{Addr: addr})
 	defer rdb.Close()
 	var here, two []runner

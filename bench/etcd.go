@@ -3,9 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net"
-	"os"
-	"os/exec"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -14,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/etcdstore"
+	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
 // etcdMutex is what etcd's own client has, and the reference.
@@ -109,63 +107,19 @@ func (l lockBarePut) lock(ctx context.Context, name string) (func() error, error
 
 func (l lockBarePut) close() error { return l.client.Close() }
 
-// startEtcd starts an etcd server that does not sync to disk.
-func startEtcd(ctx context.Context) (addr, version string, stop func(), err error) {
-	program, err := exec.LookPath("etcd")
-	if err != nil {
-		return "", "", nil, fmt.Errorf("etcd is needed: run \"make servers\": %w", err)
-	}
-	dir, err := os.MkdirTemp("", "holdfast-bench-")
-	if err != nil {
-		return "", "", nil, err
-	}
-	var urls [2]string
-	for i := range urls {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return "", "", nil, err
-		}
-		urls[i] = "http://" + l.Addr().String()
-		l.Close()
-	}
-	cmd := exec.Command(program, "--name", "n", "--data-dir", dir, "--listen-client-urls", urls[0], "--advertise-client-urls", urls[0],
-		"--listen-peer-urls", urls[1], "--initial-advertise-peer-urls", urls[1], "--initial-cluster", "n="+urls[1], "--unsafe-no-fsync")
-	if err := cmd.Start(); err != nil {
-		return "", "", nil, err
-	}
-	stop = func() {
-		cmd.Process.Kill()
-		cmd.Wait()
-		os.RemoveAll(dir)
-	}
-	c, err := etcdClient(urls[0])
-	if err != nil {
-		stop()
-		return "", "", nil, err
-	}
-	defer c.Close()
-	up, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	for {
-		s, err := c.Status(up, urls[0])
-		if err == nil && s.Leader != 0 {
-			return urls[0], s.Version, stop, nil
-		}
-		if up.Err() != nil {
-			stop()
-			return "", "", nil, fmt.Errorf("etcd on %s does not answer: %w", urls[0], err)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-}
-
 func etcdSuite(ctx context.Context, s setup) error {
-	addr, version, stopServer, err := startEtcd(ctx)
+	addr, stopServer := testserver.ExampleEtcd()
+	defer stopServer()
+	c, err := etcdClient(addr)
 	if err != nil {
 		return err
 	}
-	defer stopServer()
-	fmt.Fprintf(s.out, "\netcd %s on the loopback, one member, without fsync\n", version)
+	defer c.Close()
+	status, err := c.Status(ctx, addr)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(s.out, "\netcd %s on the loopback, one member, without fsync\n", status.Version)
 	for _, goroutines := range []int{1, 64} {
 		runners, stop, err := pairRunners(s, onEtcd, addr, goroutines)
 		if err != nil {

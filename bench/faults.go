@@ -39,11 +39,12 @@ type loss struct {
 // faults runs the libraries on one Redis server under the faults of prove: its
 // processes, its links, its checks. The seeds are the same for all.
 func faults(ctx context.Context, s setup) error {
-	addr, stop, err := startRedis(ctx)
+	server, stop, err := startRedis()
 	if err != nil {
 		return err
 	}
 	defer stop()
+	addr := server.Addr
 	self, err := os.Executable()
 	if err != nil {
 		return err

@@ -123,14 +123,14 @@ func fleetTables(ctx context.Context, s setup, what string, open func() redis.Un
 // startCluster starts a cluster of n servers without replicas.
 func startCluster(ctx context.Context, n int) (addrs []string, stop func(), err error) {
 	var stops []func()
-	stop = func() {
+	stopAll := func() {
 		for _, f := range stops {
 			f()
 		}
 	}
 	defer func() {
 		if err != nil {
-			stop()
+			stopAll()
 		}
 	}()
 	const slots = 1 << 14
@@ -141,17 +141,17 @@ func startCluster(ctx context.Context, n int) (addrs []string, stop func(), err 
 		if err != nil {
 			return nil, nil, err
 		}
-		s, err := startServer(ctx, "--cluster-enabled", "yes", "--cluster-port", own)
+		s, end, err := startRedis("--cluster-enabled", "yes", "--cluster-port", own)
 		if err != nil {
 			return nil, nil, err
 		}
-		c := redis.NewClient(&redis.Options{Addr: s.addr})
-		stops = append(stops, s.stop, func() { c.Close() })
+		c := redis.NewClient(&redis.Options{Addr: s.Addr})
+		stops = append(stops, end, func() { c.Close() })
 		if clients = append(clients, c); i == 0 {
-			host, port, _ = net.SplitHostPort(s.addr)
+			host, port, _ = net.SplitHostPort(s.Addr)
 			bus = own
 		}
-		addrs = append(addrs, s.addr)
+		addrs = append(addrs, s.Addr)
 		for _, command := range []string{
 			fmt.Sprintf("CLUSTER ADDSLOTSRANGE %d %d", slots*i/n, slots*(i+1)/n-1), fmt.Sprintf("CLUSTER MEET %s %s %s", host, port, bus),
 		} {
@@ -164,7 +164,7 @@ func startCluster(ctx context.Context, n int) (addrs []string, stop func(), err 
 			}
 		}
 	}
-	return addrs, stop, eventually(ctx, "the cluster works", func() bool {
+	return addrs, stopAll, eventually(ctx, "the cluster works", func() bool {
 		for _, c := range clients {
 			info, _ := c.ClusterInfo(ctx).Result()
 			if !strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, fmt.Sprint("cluster_known_nodes:", n)) {
@@ -177,40 +177,47 @@ func startCluster(ctx context.Context, n int) (addrs []string, stop func(), err 
 
 // startSentinel starts a server and a Sentinel that watches it as "primary".
 func startSentinel(ctx context.Context) (addr string, stop func(), err error) {
-	s, err := startServer(ctx)
+	dir, err := os.MkdirTemp("", "holdfast-bench-")
 	if err != nil {
 		return "", nil, err
 	}
+	s, end, err := startRedis()
+	if err != nil {
+		os.RemoveAll(dir)
+		return "", nil, err
+	}
+	cmd := exec.Command("redis-server")
+	stopAll := func() {
+		if cmd.Process != nil {
+			cmd.Process.Kill()
+			cmd.Wait()
+		}
+		end()
+		os.RemoveAll(dir)
+	}
+	defer func() {
+		if err != nil {
+			stopAll()
+		}
+	}()
 	port, err := freePort()
 	if err != nil {
-		s.stop()
 		return "", nil, err
 	}
-	host, of, _ := net.SplitHostPort(s.addr)
-	conf := filepath.Join(s.dir, "sentinel.conf")
-	text := fmt.Sprintf("port %s\nbind 127.0.0.1\ndir %q\nsentinel monitor primary %s %s 1\n", port, s.dir, host, of)
+	host, of, _ := net.SplitHostPort(s.Addr)
+	conf := filepath.Join(dir, "sentinel.conf")
+	text := fmt.Sprintf("port %s\nbind 127.0.0.1\ndir %q\nsentinel monitor primary %s %s 1\n", port, dir, host, of)
 	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
-		s.stop()
 		return "", nil, err
 	}
-	cmd := exec.Command("redis-server", conf, "--sentinel")
+	cmd.Args = append(cmd.Args, conf, "--sentinel")
 	if err := cmd.Start(); err != nil {
-		s.stop()
 		return "", nil, err
-	}
-	stop = func() {
-		cmd.Process.Kill()
-		cmd.Wait()
-		s.stop()
 	}
 	addr = net.JoinHostPort("127.0.0.1", port)
 	c := redis.NewSentinelClient(&redis.Options{Addr: addr, MaxRetries: -1})
 	defer c.Close()
-	if err := eventually(ctx, "Sentinel answers", func() bool { return c.Ping(ctx).Err() == nil }); err != nil {
-		stop()
-		return "", nil, err
-	}
-	return addr, stop, nil
+	return addr, stopAll, eventually(ctx, "Sentinel answers", func() bool { return c.Ping(ctx).Err() == nil })
 }
 
 func freePort() (string, error) {

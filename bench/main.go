@@ -37,6 +37,8 @@ type setup struct {
 	turns  int           // hand-offs in a round
 	held   int           // leases held at once, where that is measured
 	pairs  int           // on one name, after which the size of a table is told
+	hot    int           // processes that want one name at once
+	each   int           // goroutines of each of several clients that do
 	ttl    time.Duration // theirs: short, so that all are renewed while we look
 	seeds  int           // runs of each library under faults
 	// proveFor is how long each of those lasts.
@@ -83,7 +85,7 @@ func main() {
 		}
 		return
 	}
-	s := setup{out: os.Stdout}
+	s := setup{hot: 8, each: 16, out: os.Stdout}
 	logging.Disable() // go-redis tells each attempt to connect to a dead node
 	flag.IntVar(&s.rounds, "rounds", 15, "how often each contender is measured")
 	flag.DurationVar(&s.slice, "slice", 300*time.Millisecond, "how long a contender is measured in a round")
@@ -109,7 +111,7 @@ func main() {
 }
 
 func run(ctx context.Context, s setup, which string) error {
-	if s.rounds < 1 || s.slice <= 0 || s.turns < 1 || s.held < 1 || s.ttl <= 0 || s.seeds < 1 || s.proveFor <= 0 {
+	if s.rounds < 1 || s.slice <= 0 || s.turns < 1 || s.held < 1 || s.hot < 1 || s.each < 1 || s.ttl <= 0 || s.seeds < 1 || s.proveFor <= 0 {
 		return errors.New("rounds, slice, turns, held, ttl, seeds and for must be above zero")
 	}
 	var names []string

@@ -124,7 +124,7 @@ func tightly(d time.Duration, pair func() error) (measure, error) {
 
 // bytesPerName is what the memory store itself keeps for a name that is held.
 func bytesPerName(ctx context.Context, s setup) error {
-	const names = 100_000
+	names := 10 * s.held
 	st := memstore.New()
 	p := store.NewProcess()
 	before := heap()
@@ -136,7 +136,7 @@ func bytesPerName(ctx context.Context, s setup) error {
 			return err
 		}
 	}
-	bytes := float64(heap()-before) / names
+	bytes := float64(heap()-before) / float64(names)
 	runtime.KeepAlive(st)
 	fmt.Fprintf(s.out, "\nMemory: %.0f bytes a held name in the store, the name's own 14 bytes included, %d names\n", bytes, names)
 	return nil

@@ -4,18 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/natsstore"
 )
 
@@ -88,76 +83,16 @@ func (l lockBareCreate) close() error {
 	return nil
 }
 
-// natsProgram is nats-server, or the one that scripts/servers has built.
-func natsProgram() (string, error) {
-	cache := os.Getenv("XDG_CACHE_HOME")
-	if cache == "" {
-		cache = filepath.Join(os.Getenv("HOME"), ".cache")
-	}
-	if built := filepath.Join(cache, "holdfast-test", "bin", "nats-server"); exec.Command(built, "-v").Run() == nil {
-		return built, nil
-	}
-	program, err := exec.LookPath("nats-server")
-	if err != nil {
-		err = fmt.Errorf("nats-server is needed: run \"make servers\": %w", err)
-	}
-	return program, err
-}
-
-func startNATS(ctx context.Context) (addr, version string, stop func(), err error) {
-	program, err := natsProgram()
-	if err != nil {
-		return "", "", nil, err
-	}
-	dir, err := os.MkdirTemp("", "holdfast-bench-")
-	if err != nil {
-		return "", "", nil, err
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", "", nil, err
-	}
-	port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
-	l.Close()
-	cmd := exec.Command(program, "-a", "127.0.0.1", "-p", port, "-js", "-sd", dir)
-	if err := cmd.Start(); err != nil {
-		return "", "", nil, err
-	}
-	stop = func() {
-		cmd.Process.Kill()
-		cmd.Wait()
-		os.RemoveAll(dir)
-	}
-	addr = "nats://127.0.0.1:" + port
-	up, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	for {
-		if nc, err := nats.Connect(addr); err == nil {
-			js, err := jetstream.New(nc)
-			if err == nil {
-				_, err = js.AccountInfo(up)
-			}
-			version = nc.ConnectedServerVersion()
-			nc.Close()
-			if err == nil {
-				return addr, version, stop, nil
-			}
-		}
-		if up.Err() != nil {
-			stop()
-			return "", "", nil, fmt.Errorf("NATS on %s does not answer", addr)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-}
-
 func natsSuite(ctx context.Context, s setup) error {
-	addr, version, stopServer, err := startNATS(ctx)
+	addr, stopServer := testserver.ExampleNATS()
+	defer stopServer()
+	addr = "nats://" + addr
+	nc, err := nats.Connect(addr)
 	if err != nil {
 		return err
 	}
-	defer stopServer()
-	fmt.Fprintf(s.out, "\nNATS %s on the loopback, one server, synced to disk every two minutes\n", version)
+	defer nc.Close()
+	fmt.Fprintf(s.out, "\nNATS %s on the loopback, one server, synced to disk every two minutes\n", nc.ConnectedServerVersion())
 	for _, goroutines := range []int{1, 64} {
 		runners, stop, err := pairRunners(s, onNATS, addr, goroutines)
 		if err != nil {

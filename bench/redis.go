@@ -50,11 +50,12 @@ func (o oursOnRedis) close() error {
 }
 
 func redisSuite(ctx context.Context, s setup) error {
-	addr, stop, err := startRedis(ctx)
+	server, stop, err := startRedis()
 	if err != nil {
 		return err
 	}
 	defer stop()
+	addr := server.Addr
 	rdb := redis.NewClient(&redis.Options{Addr: addr})
 	defer rdb.Close()
 	version, err := redisVersion(ctx, rdb)
@@ -104,9 +105,6 @@ func redisHandoff(ctx context.Context, s setup, rdb *redis.Client, addr string) 
 		append(handoffColumns, column{name: "round trip", print: duration}), runners)
 }
 
-// hotProcesses is how many processes want the one name.
-const hotProcesses = 8
-
 // hotName lets many processes take one name in turn, doing nothing while they
 // have it, and counts what that costs the server.
 func hotName(ctx context.Context, s setup, rdb *redis.Client, addr string) error {
@@ -118,7 +116,7 @@ func hotName(ctx context.Context, s setup, rdb *redis.Client, addr string) error
 				p.stop()
 			}
 		}()
-		for range hotProcesses {
+		for range s.hot {
 			p, err := startChild(ctx, "redis", c, addr)
 			if err != nil {
 				return err
@@ -129,7 +127,7 @@ func hotName(ctx context.Context, s setup, rdb *redis.Client, addr string) error
 			return spin(ctx, rdb, c, all, s.slice)
 		}})
 	}
-	return rounds(ctx, s, fmt.Sprintf("Redis: one hot name, %d processes", hotProcesses), reference,
+	return rounds(ctx, s, fmt.Sprintf("Redis: one hot name, %d processes", s.hot), reference,
 		[]column{
 			{name: "locks/s", print: count, ratio: true},
 			{name: "commands/lock", print: decimals},

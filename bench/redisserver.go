@@ -3,83 +3,31 @@ package main
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/redis/go-redis/v9"
-	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
-// startRedis starts a redis-server and returns its address. stop ends it.
-func startRedis(ctx context.Context) (addr string, stop func(), err error) {
-	s, err := startServer(ctx)
-	if err != nil {
-		return "", nil, err
-	}
-	return s.addr, s.stop, nil
-}
-
-// A redisServer is a redis-server on a free port of the loopback, without
-// persistence.
-type redisServer struct {
-	addr, dir string
-	cmd       *exec.Cmd
-}
-
-// stop ends the server and removes its directory.
-func (s *redisServer) stop() {
-	s.cmd.Process.Kill()
-	s.cmd.Wait()
-	os.RemoveAll(s.dir)
-}
-
-// freeze stops the server from running, with its connections open, until thaw.
-func (s *redisServer) freeze() { s.cmd.Process.Signal(unix.SIGSTOP) }
-func (s *redisServer) thaw()   { s.cmd.Process.Signal(unix.SIGCONT) }
-
-func startServer(ctx context.Context, args ...string) (s *redisServer, err error) {
-	program, err := exec.LookPath("redis-server")
-	if err != nil {
-		return nil, fmt.Errorf("redis-server is needed: run \"make servers\": %w", err)
-	}
+// startRedis starts a redis-server on a free port of the loopback, without
+// persistence. stop ends it.
+func startRedis(args ...string) (s *testserver.Server, stop func(), err error) {
 	dir, err := os.MkdirTemp("", "holdfast-bench-")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	defer func() {
-		if err != nil {
-			os.RemoveAll(dir)
-		}
-	}()
-	port, err := freePort()
-	if err != nil {
-		return nil, err
+	if s, err = testserver.StartRedis(dir, args...); err != nil {
+		os.RemoveAll(dir)
+		return nil, nil, err
 	}
-	addr := net.JoinHostPort("127.0.0.1", port)
-
-	cmd := exec.Command(program, append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir}, args...)...)
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	s = &redisServer{addr, dir, cmd}
-	rdb := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
-	defer rdb.Close()
-	for until := time.Now().Add(30 * time.Second); ; {
-		err := rdb.Ping(ctx).Err()
-		if err == nil {
-			return s, nil
-		}
-		if ctx.Err() != nil || time.Now().After(until) {
-			s.stop()
-			return nil, fmt.Errorf("redis-server on %s does not answer: %w", addr, err)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+	return s, func() {
+		s.Stop()
+		os.RemoveAll(dir)
+	}, nil
 }
 
 // redisVersion is what the server says it is.

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/memstore"
 )
 
@@ -23,19 +24,19 @@ import (
 // each is renewed, and tells what they cost; then what becomes of them while
 // the server is frozen; then what as many waiters cost.
 func scale(ctx context.Context, s setup) error {
-	server, err := startServer(ctx)
+	server, stop, err := startRedis()
 	if err != nil {
 		return err
 	}
-	defer server.stop()
-	rdb := redis.NewClient(&redis.Options{Addr: server.addr}) // ours, not theirs
+	defer stop()
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr}) // ours, not theirs
 	defer rdb.Close()
 
 	fmt.Fprintf(s.out, "\n%d leases held at once, TTL %v, after a whole TTL\n", s.held, s.ttl)
 	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "\theap a lease\tgoroutines more\tlost\tcommands/s\tround trips/s\tof one EXPIRE each\tprocessor\tlatest renewal\ttake all\tgive all back\t")
 	var trips roundTrips
-	theirs := redis.NewClient(&redis.Options{Addr: server.addr})
+	theirs := redis.NewClient(&redis.Options{Addr: server.Addr})
 	defer theirs.Close()
 	theirs.AddHook(&trips)
 	for _, c := range []struct {
@@ -164,17 +165,18 @@ func countLost(leases []*holdfast.Lease) (n int) {
 
 func giveAll(leases []*holdfast.Lease) (time.Duration, error) {
 	return each(len(leases), func(i int) error {
-		if err := leases[i].Release(); !errors.Is(err, holdfast.ErrLost) {
-			return err
+		err := leases[i].Release()
+		if errors.Is(err, holdfast.ErrLost) || errors.Is(err, holdfast.ErrUnavailable) {
+			return nil // counted already, or the machine stood still
 		}
-		return nil // counted already
+		return err
 	})
 }
 
 // frozen stops the server for half of the TTL, in which no lease may be lost,
 // and then for twice the TTL: then all are, each at its deadline. A bare timer
 // set for the same instant tells how late this machine is with any.
-func frozen(ctx context.Context, s setup, server *redisServer, rdb *redis.Client) error {
+func frozen(ctx context.Context, s setup, server *testserver.Server, rdb *redis.Client) error {
 	var mu sync.Mutex
 	lostAt := map[string]time.Time{}
 	l, err := newOnRedis(rdb, &holdfast.Options{TTL: s.ttl, Logger: quiet, Observer: func(e holdfast.Event) {
@@ -192,17 +194,17 @@ func frozen(ctx context.Context, s setup, server *redisServer, rdb *redis.Client
 	if err != nil {
 		return err
 	}
-	server.freeze()
-	defer server.thaw()
+	server.Freeze()
+	defer server.Thaw()
 	if err := sleep(ctx, s.ttl/2); err != nil {
 		return err
 	}
-	server.thaw()
+	server.Thaw()
 	if err := sleep(ctx, s.ttl); err != nil {
 		return err
 	}
 	fmt.Fprintf(s.out, "\nThe server frozen for half of the TTL: %d of %d lost\n", countLost(leases), s.held)
-	server.freeze()
+	server.Freeze()
 	if err := sleep(ctx, s.ttl/2); err != nil { // what was answered before has been read, and no deadline moves any more
 		return err
 	}
@@ -254,6 +256,16 @@ func waiters(ctx context.Context, s setup, rdb, theirs *redis.Client, trips *rou
 	if err := sleep(ctx, s.ttl); err != nil { // all have a place, and have kept it
 		return err
 	}
+	var mailboxes []string
+	if err := eventually(ctx, "somebody waits", func() bool {
+		mailboxes, err = rdb.Do(ctx, "pubsub", "channels").StringSlice()
+		return err != nil || len(mailboxes) > 0
+	}); err != nil {
+		return err
+	}
+	if err != nil {
+		return err
+	}
 	bytes := (heap() - before) / int64(n)
 	commands, err := sent(ctx, rdb, onRedis[0].inner)
 	if err != nil {
@@ -265,10 +277,6 @@ func waiters(ctx context.Context, s setup, rdb, theirs *redis.Client, trips *rou
 	}
 	seconds := time.Since(start).Seconds()
 	after, err := sent(ctx, rdb, onRedis[0].inner)
-	if err != nil {
-		return err
-	}
-	mailboxes, err := rdb.Do(ctx, "pubsub", "channels").StringSlice()
 	if err != nil {
 		return err
 	}

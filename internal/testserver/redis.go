@@ -241,6 +241,12 @@ func redisSentinel(t testing.TB, primary *Server, quorum int, args ...string) *S
 	return s
 }
 
+// StartRedis starts a Redis server in a directory, without persistence, for a
+// program that is no test. It stops with Stop; a failure of that panics.
+func StartRedis(dir string, args ...string) (*Server, error) {
+	return startRedis(panicker{}, dir, args)
+}
+
 func startRedis(tb fataler, dir string, args []string) (*Server, error) {
 	return startOnPort(func(port int) (*Server, error) {
 		return redisServer(tb, dir, port, append(ownRedis(dir, port), args...)...)
