@@ -52,7 +52,7 @@ generated: ## fail if go generate would change a file
 	after=$$(git status --porcelain; git diff | cksum); \
 	if [ "$$before" != "$$after" ]; then echo "go generate changed files: commit what it wrote"; git status --short; exit 1; fi
 
-prove-all: servers ## prove every store on many seeds, and that each broken lock is found; takes two hours, and goes on where it stopped
+prove-all: servers ## prove every store on many seeds, and that each broken lock is found; takes four hours, and goes on where it stopped
 	HOLDFAST_PROVE_GRANTS=$(GRANTS) $(GO) test -tags proveall -run TestAll -timeout 0 -v ./internal/prove
 
 bench: servers ## measure against other lock libraries, on one real server; takes minutes

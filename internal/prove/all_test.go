@@ -14,8 +14,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
 // What make prove-all runs: each store that is right on so many seeds, each
@@ -111,22 +109,6 @@ func start(t *testing.T) *records {
 	return readRecords(t, filepath.Join(dir, "runs.jsonl"))
 }
 
-// provable are the stores that are proved on all seeds, in the order of the
-// table.
-var provable = []struct {
-	name string
-	url  func(*testing.T) string
-}{
-	{"memory", func(*testing.T) string { return "mem:" }},
-	{"file", func(t *testing.T) string { return "file:" + t.TempDir() }},
-	{"Redis", func(t *testing.T) string { return "redis://" + testserver.SharedRedis(t) }},
-	{"Redis Cluster of 3", onCluster},
-	{"Redis behind Sentinel, a replica confirms", behindSentinel},
-	{"Redlock on 3 nodes", func(t *testing.T) string { return onRedlock(t, 3, 0) }},
-	{"Redlock on 3 nodes, one dead", func(t *testing.T) string { return onRedlock(t, 3, 1) }},
-	{"Redlock on 5 nodes", func(t *testing.T) string { return onRedlock(t, 5, 0) }},
-}
-
 // urls starts the servers of the stores of which not all seeds have been run,
 // or of all that are named.
 func (r *records) urls(t *testing.T, named ...string) map[string]string {
@@ -147,7 +129,7 @@ func TestAllSeeds(t *testing.T) {
 	bin, urls := buildBroken(t), r.urls(t)
 	for seed := uint64(1); seed <= rightSeeds; seed++ {
 		for _, s := range provable {
-			r.right(t, s.name, urls[s.name], bin, seed)
+			r.right(t, &s, urls[s.name], bin, seed)
 		}
 		for _, b := range brokenLocks {
 			if seed <= brokenSeeds {
@@ -197,17 +179,15 @@ func (r *records) dense(t *testing.T, name, url string, seed uint64) {
 	r.run(t, o, record{Store: name, Dense: true, Seed: seed})
 }
 
-func (r *records) right(t *testing.T, name, url, bin string, seed uint64) {
-	o := options(url, seed)
-	o.For = rightFor
-	if name != "memory" { // which has no processes
-		o.Offset, o.Command = time.Hour, commandOf(bin, "")
-	}
-	r.run(t, o, record{Store: name, Seed: seed})
+func (r *records) right(t *testing.T, s *rightStore, url, bin string, seed uint64) {
+	o := s.options(url, bin, seed)
+	o.For, o.Processes = rightFor, 6
+	r.run(t, o, record{Store: s.name, Seed: seed})
 }
 
 func (r *records) broken(t *testing.T, b *brokenLock, bin string, seed uint64) {
 	o := b.options(t, bin, seed)
+	o.Processes = 6
 	if !b.atEnd {
 		o.For = brokenFor
 	}

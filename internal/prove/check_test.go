@@ -266,6 +266,10 @@ var histories = []struct {
 	{"a loss that is not told", told, "", func(s *script) {
 		s.lock(1, 10).got(11, 1).add(502, Event{Do: over, By: ms(1)})
 	}},
+	{"a loss told late while the parent stood still, and with it all links", 0, "", func(s *script) {
+		s.lock(1, 10).got(11, 1).add(502, Event{Do: over, By: ms(1)}).add(900, Event{Do: lost})
+		s.add(880, Event{Do: stall, By: ms(375)})
+	}},
 	{"a loss told late by a process that was stopped", 0, "", func(s *script) {
 		s.lock(1, 10).got(11, 1).add(502, Event{Do: over, By: ms(1)}).add(900, Event{Do: lost})
 		s.add(880, Event{Do: stall, Proc: 1, By: ms(375)})

@@ -116,7 +116,7 @@ func (c *child) run(open func() error, orders *bufio.Scanner) error {
 	c.tell(Event{Do: started})
 	stop := make(chan struct{})
 	var beside sync.WaitGroup
-	beside.Go(func() { c.measure(stop) })
+	beside.Go(func() { measure(c.now, stop, c.tell) })
 	if !c.inside {
 		beside.Go(func() { c.patrol(born, stop) })
 	}
@@ -242,17 +242,18 @@ func (c *child) use(op int, name string, token, value int64, whole, write bool) 
 }
 
 // measure tells for how long timers were late: all that this process could not
-// help. It is what a call or a told loss may be late by, too.
-func (c *child) measure(stop <-chan struct{}) {
+// help. It is what a call or a told loss may be late by, too. The parent carries
+// all that goes over the links, so its stalls are those of all.
+func measure(now func() time.Duration, stop <-chan struct{}, tell func(Event)) {
 	const every = 5 * time.Millisecond
-	for due := c.now() + every; ; due = c.now() + every {
+	for due := now() + every; ; due = now() + every {
 		select {
 		case <-stop:
 			return
-		case <-time.After(due - c.now()):
+		case <-time.After(due - now()):
 		}
-		if now := c.now(); now-due >= leastStall {
-			c.tell(Event{Do: stall, At: now, By: now - due})
+		if at := now(); at-due >= leastStall {
+			tell(Event{Do: stall, At: at, By: at - due})
 		}
 	}
 }

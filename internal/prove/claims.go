@@ -113,6 +113,7 @@ type view struct {
 	claims []*claim // in the order of their calls
 	byName map[string][]*claim
 	lives  map[[2]int]*life
+	parent []window         // in which it stood still, and with it all links
 	placed map[string]Event // the newest of each id
 	calm   time.Duration    // never
 	end    time.Duration    // of the history
@@ -153,6 +154,7 @@ func newView(h *History) *view {
 		}
 	}
 	for _, l := range v.lives {
+		l.stalls = append(l.stalls, v.parent...)
 		l.join()
 	}
 	for _, c := range v.claims {
@@ -171,6 +173,8 @@ func newView(h *History) *view {
 func (v *view) process(e *Event) {
 	k := [2]int{e.Proc, e.Life}
 	switch l := v.lives[k]; {
+	case e.Do == stall && e.Proc == 0:
+		v.parent = append(v.parent, window{e.At - e.By, e.At})
 	case e.Do == started && l == nil:
 		v.lives[k] = &life{proc: e.Proc, life: e.Life, from: e.At, to: never}
 	case l == nil:

@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -34,14 +34,21 @@ func (r *run) finish(ctx context.Context) {
 			}
 		})
 	}
+	stop := make(chan struct{})
+	var beside sync.WaitGroup
+	beside.Go(func() { r.attend(stop) })
 	all.Wait()
+	close(stop)
+	beside.Wait()
 	in, ok := r.store.(store.Inspector)
 	if !ok || r.run.lacks(store.PromiseInspect) {
 		return
 	}
-	for {
+	// Counted from here: what a machine that stood still had them do late is over
+	// as late.
+	for ended := r.now(); ; {
 		e := r.leftBehind(ctx, in)
-		if over := r.now() > r.lastCalm()+bound; e.Entries == 0 || over || e.Do == failed {
+		if over := r.now() > ended+bound; e.Entries == 0 || over || e.Do == failed {
 			r.add(e)
 			return
 		}
@@ -49,15 +56,40 @@ func (r *run) finish(ctx context.Context) {
 	}
 }
 
-func (r *run) lastCalm() time.Duration {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, e := range slices.Backward(r.events) {
-		if e.Do == calm {
-			return e.At
+// slowStore is what an operation takes on a store that is given no time by its
+// machine. With the shortest TTLs nothing could work on one that is always so.
+const slowStore = 100 * time.Millisecond
+
+// attend tells for how long the store did not answer the parent, whose link is
+// good, on a name of its own: so long it could not serve others either.
+func (r *run) attend(stop <-chan struct{}) {
+	if r.own == nil || r.way.groups {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		<-stop
+		cancel()
+	}()
+	timed := func(operation func()) {
+		began := r.now()
+		operation()
+		if at := r.now(); at-began >= slowStore {
+			r.add(Event{Do: stall, At: at, By: at - began, Text: "the store"})
 		}
 	}
-	return 0
+	for ctx.Err() == nil {
+		var l *holdfast.Lease
+		timed(func() { l, _ = r.ownName().Lock(ctx) })
+		if l != nil {
+			timed(func() { l.Release() })
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
 }
 
 // leftBehind looks what the store has of the names.

@@ -4,6 +4,7 @@ package prove
 
 import (
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,28 +22,31 @@ func addrs(servers []*testserver.Server) string {
 	return strings.Join(all, ",")
 }
 
-// A cluster tells its clients of addresses that no URL has: they are dialled
-// through the processes' own proxies too, or the run would fail.
-func TestTheRedisStoreIsProvedOnAClusterOfThree(t *testing.T) {
-	t.Parallel()
-	proved(t, options(onCluster(t), 1))
-}
-
+// onCluster is the URL of a cluster, which tells its clients of addresses that no
+// URL has: they are dialled through the processes' own proxies too, or the run
+// would fail.
 func onCluster(t *testing.T) (url string) {
 	t.Helper()
 	return "redis+cluster://" + testserver.RedisCluster(t, 3)[0].Addr
-}
-
-func TestTheRedisStoreIsProvedBehindSentinelWithAReplicaThatConfirms(t *testing.T) {
-	t.Parallel()
-	proved(t, options(behindSentinel(t), 1))
 }
 
 func behindSentinel(t *testing.T) (url string) {
 	t.Helper()
 	primary := testserver.Redis(t, "--repl-diskless-sync-delay", "0")
 	testserver.RedisReplica(t, primary)
-	return "redis+sentinel://" + addrs(testserver.RedisSentinels(t, primary, 3)) + "/primary?replicas=1"
+	return "redis+sentinel://" + addrs(testserver.RedisCalmSentinels(t, primary, 3)) + "/primary?replicas=1"
+}
+
+// tell sends a command to each of the servers.
+func tell(t *testing.T, servers []*testserver.Server, command ...any) {
+	t.Helper()
+	for _, s := range servers {
+		c := redis.NewClient(&redis.Options{Addr: s.Addr})
+		if err := c.Do(t.Context(), command...).Err(); err != nil {
+			t.Fatal(err)
+		}
+		c.Close()
+	}
 }
 
 // comes waits for what must come to be.
@@ -74,15 +78,26 @@ func role(t *testing.T, s *testserver.Server) string {
 	return "alone"
 }
 
+// A fleet is two servers of which one can take the place of the other, and those
+// who decide that it does: never because this machine stands still.
+type fleet struct {
+	one, other *testserver.Server
+	deciders   []*testserver.Server
+	calm       []any // the command that has them be as patient again
+}
+
 // replace kills that of the two which is the master, and waits until the other
 // is, and all who watch say so; what it returns has the killed one come back as
 // its replica.
-func replace(t *testing.T, one, other *testserver.Server, watching ...*testserver.Server) (back func()) {
+func (f *fleet) replace(t *testing.T, watching ...*testserver.Server) (back func()) {
 	t.Helper()
+	one, other := f.one, f.other
 	if role(t, one) != "master" {
 		one, other = other, one
 	}
 	one.Kill()
+	deciders := slices.DeleteFunc(slices.Clone(f.deciders), func(s *testserver.Server) bool { return s == one })
+	testserver.TakeOverSoon(deciders...)
 	comes(t, "another has taken over", func() bool {
 		for _, w := range watching {
 			c := redis.NewSentinelClient(&redis.Options{Addr: w.Addr})
@@ -94,6 +109,7 @@ func replace(t *testing.T, one, other *testserver.Server, watching ...*testserve
 		}
 		return role(t, other) == "master"
 	})
+	tell(t, deciders, f.calm...)
 	return func() {
 		one.Restart()
 		comes(t, "the old master is a replica", func() bool { return role(t, one) == "replica" })
@@ -101,16 +117,21 @@ func replace(t *testing.T, one, other *testserver.Server, watching ...*testserve
 }
 
 func TestAFailOverVoidsOnlyWhatItMust(t *testing.T) {
+	t.Parallel()
 	t.Run("behind Sentinel", func(t *testing.T) {
+		t.Parallel()
 		primary := testserver.Redis(t, "--repl-diskless-sync-delay", "0")
 		replica := testserver.RedisReplica(t, primary)
-		watching := testserver.RedisSentinels(t, primary, 3)
+		watching := testserver.RedisCalmSentinels(t, primary, 3)
+		f := fleet{primary, replica, watching, []any{"SENTINEL", "SET", "primary", "down-after-milliseconds", 60_000}}
 		url := "redis+sentinel://" + addrs(watching) + "/primary"
-		struckServer(t, url, map[Fault]func() func(){failover: func() func() { return replace(t, primary, replica, watching...) }})
+		struckServer(t, url, map[Fault]func() func(){failover: func() func() { return f.replace(t, watching...) }})
 	})
 	t.Run("on a cluster", func(t *testing.T) {
-		masters, replicas := testserver.RedisClusterWithReplicas(t, 3)
+		t.Parallel()
+		masters, replicas := testserver.RedisCalmClusterWithReplicas(t, 3)
+		f := fleet{masters[0], replicas[0], slices.Concat(masters, replicas), []any{"CONFIG", "SET", "cluster-node-timeout", 15_000}}
 		url := "redis+cluster://" + addrs(masters)
-		struckServer(t, url, map[Fault]func() func(){failover: func() func() { return replace(t, masters[0], replicas[0]) }})
+		struckServer(t, url, map[Fault]func() func(){failover: func() func() { return f.replace(t) }})
 	})
 }

@@ -7,11 +7,12 @@
 //
 // # How a store joins
 //
-// By a line in the table ways, in open.go, and another in the tests:
+// By a line in the table ways, in open.go, and another in the table of what is
+// proved, in right_test.go:
 //
 //	"etcd": {open: openEtcd, network: true, driver: 5 * time.Second},
 //
-//	func TestTheEtcdStoreIsProved(t *testing.T) { proved(t, options("etcd://"+testserver.SharedEtcd(t), 1)) }
+//	{"etcd", func(t *testing.T) string { return "etcd://" + testserver.SharedEtcd(t) }},
 //
 // open makes the store from the URL so that the driver makes all its
 // connections by the [Dial] that it is given: pgx has Config.DialFunc, the MySQL
@@ -101,7 +102,7 @@ const (
 	lost     Kind = "lost"     // the loss was told
 	use      Kind = "use"      // of the registers, by the hold: Token, Write, Weight above 0 if it has the whole; and what the parent made of it: Refused, Harm
 	placed   Kind = "placed"   // the claim ID, first sent at Sent, has a place in the queue
-	stall    Kind = "stall"    // a bare timer of the process was late, or the parent slow to hear it, By
+	stall    Kind = "stall"    // a bare timer of the process was late, or the parent slow to hear it, or the store to answer the parent, By
 	finished Kind = "finished" // the process has ended its work and closed its locker
 	dialled  Kind = "dialled"  // the process connects to an address for the first time: Text
 	astray   Kind = "astray"   // a connection went past the process's own proxies: Text
@@ -113,7 +114,7 @@ const (
 	mended Kind = "mended" // it has ended: Fault, Hits
 	died   Kind = "died"   // a process is about to be killed
 	calm   Kind = "calm"   // all faults have ended: from here on everything must come right
-	left   Kind = "left"   // what the store has of the names at the end, TTL and two seconds after the calm at the earliest: Entries
+	left   Kind = "left"   // what the store has of the names at the end: nothing, or what it still has a TTL and two seconds after the processes have ended: Entries
 	failed Kind = "failed" // the run could not go on: Err
 )
 

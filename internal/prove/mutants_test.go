@@ -10,6 +10,7 @@ import (
 
 // Each of these makes the judge see less, or too much. The histories must tell.
 func TestAJudgeWithSomethingWrongIsCaught(t *testing.T) {
+	t.Parallel()
 	var all []mutant.Broken
 	add := func(test string, mutants ...[4]string) {
 		for _, m := range mutants {
@@ -54,6 +55,7 @@ func TestAJudgeWithSomethingWrongIsCaught(t *testing.T) {
 		[4]string{"an upgrade may take for ever", "claims.go", "\tcase upgrade:\n\t\tc.changes = append", "\tcase upgrade:\n\t\t_ = append"},
 		[4]string{"a downgrade may take for ever", "claims.go", "e.Weight < last.weight {", "e.Weight < 0 {"},
 		[4]string{"a change never returns", "claims.go", "c.changes[n-1].to = at", "c.changes[n-1].to = never"},
+		[4]string{"that the parent stood still is no stall", "claims.go", "v.parent...)", "v.parent[:0]...)"},
 		[4]string{"a stall counts for each who tells of it", "claims.go", "n > 0 && s.from <= kept[n-1].to {", "n > 0 && s.from < 0 {"},
 	)
 	add("TestWhatAStoreLacksIsNotCheckedAndAllElseIs",

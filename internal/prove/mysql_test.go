@@ -8,11 +8,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
-func TestTheMySQLStoreIsProved(t *testing.T) {
-	t.Parallel()
-	proved(t, options("mariadb://root@"+testserver.SharedMariaDB(t)+"/locks", 1))
-}
-
 // A MariaDB that is killed has forgotten nothing of what it answered.
 func TestAMariaDBServerThatIsFrozenAndKilledVoidsNothing(t *testing.T) {
 	t.Parallel()

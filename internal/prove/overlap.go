@@ -228,7 +228,8 @@ func (j *judge) told() {
 func takenBy(ttl time.Duration) time.Duration { return ttl + 2*time.Second }
 
 // live: after the last fault every name can be taken within the TTL and two
-// seconds, whoever waits is answered, and by then the store has nothing left.
+// seconds, whoever waits is answered, and as long after all have ended the store
+// has nothing left.
 func (j *judge) live() {
 	if j.calm == never {
 		j.Not = "the run did not come to its end"

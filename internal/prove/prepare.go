@@ -3,6 +3,7 @@ package prove
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -19,7 +20,7 @@ import (
 type Options struct {
 	URL       string
 	For       time.Duration
-	TTL       time.Duration // 0: the larger of 500 ms and the store's least
+	TTL       time.Duration // 0: the larger of 500 ms and the least that the store and its server grant
 	Processes int
 	Names     int
 	Mode      string  // mutex, rw, slots or mixed
@@ -104,17 +105,19 @@ func (r *run) prepare(ctx context.Context) error {
 		its := r.store.Describe()
 		d = &its
 	}
-	if o.TTL == 0 {
+	free := o.TTL == 0
+	if free {
 		o.TTL = max(500*time.Millisecond, d.MinTTL)
 	}
 	r.run = Run{
 		Format: format, Store: d.Store, Scheme: scheme, Tokens: d.Tokens, Forgets: forgets(d), Lacks: d.Lacks, Unchecked: r.unchecked(d),
-		Seed: o.Seed, For: o.For, TTL: o.TTL, Place: min(o.TTL, store.MaxPlace), Processes: o.Processes, Mode: o.Mode, Peer: o.Peer != nil, Silent: o.Silent, Dense: o.Dense,
+		Seed: o.Seed, For: o.For, Processes: o.Processes, Mode: o.Mode, Peer: o.Peer != nil, Silent: o.Silent, Dense: o.Dense,
 		Faults: o.Faults, Floor: max(20, 5*int(o.For/time.Second)), Driver: r.way.driver,
 	}
+	r.lasts(o.TTL)
 	err := r.name(bad)
 	if err == nil && r.store != nil {
-		err = r.reach(ctx)
+		err = r.reach(ctx, d, free)
 	}
 	if err != nil {
 		r.close()
@@ -124,6 +127,9 @@ func (r *run) prepare(ctx context.Context) error {
 
 // close closes the store, if there is one.
 func (r *run) close() {
+	if r.own != nil {
+		r.own.Close()
+	}
 	if r.store != nil {
 		r.store.Close()
 	}
@@ -150,22 +156,56 @@ func (r *run) name(bad func(string, ...any) error) error {
 	return nil
 }
 
+const (
+	// reachWithin is how long a store that is there may take to answer first.
+	reachWithin = 5 * time.Second
+	// longestOwn is the longest TTL that is tried where none is asked for.
+	longestOwn = 10 * time.Second
+)
+
 // reach takes and releases a name: a store that does not work at all is not
-// proved wrong by that.
-func (r *run) reach(ctx context.Context) error {
-	locks, err := holdfast.New(shared{r.store}, &holdfast.Options{TTL: r.run.lease(), Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
+// proved wrong by that. Where no TTL is asked for (free) and the server grants
+// none so short, as one of etcd does that elects slowly, a longer one is taken.
+func (r *run) reach(ctx context.Context, d *store.Description, free bool) (err error) {
+	o := holdfast.Options{Logger: slog.New(slog.DiscardHandler)}
+	if r.run.lease() > 0 { // to connect may take longer than that, and an ask gives up then
+		o.TTL = max(r.run.TTL, min(reachWithin, d.MaxTTL))
+	}
+	if r.own, err = holdfast.New(shared{r.store}, &o); err != nil {
 		return err
 	}
-	defer locks.Close()
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 4*reachWithin)
 	defer cancel()
-	l, err := locks.Mutex(r.run.Names[0].Name + "/first").Lock(ctx)
+	if err := takeOnce(ctx, r.ownName()); err != nil || r.run.lease() == 0 {
+		return err
+	}
+	for {
+		err := takeOnce(ctx, r.own.With(&holdfast.Options{TTL: r.run.TTL}).Mutex(r.run.Names[0].Name+"/first"))
+		switch {
+		case errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrLost):
+			return nil // it works, as we know, if not in that time now
+		case !free || !errors.Is(err, store.ErrInvalid) || r.run.TTL >= longestOwn:
+			return err
+		}
+		r.lasts(2 * r.run.TTL)
+	}
+}
+
+func takeOnce(ctx context.Context, m *holdfast.Mutex) error {
+	l, err := m.Lock(ctx)
 	if err != nil {
 		return err
 	}
 	return l.Release()
 }
+
+// lasts sets the TTL.
+func (r *run) lasts(ttl time.Duration) {
+	r.o.TTL, r.run.TTL, r.run.Place = ttl, ttl, min(ttl, store.MaxPlace)
+}
+
+// ownName is one that no process wants.
+func (r *run) ownName() *holdfast.Mutex { return r.own.Mutex(r.run.Names[0].Name + "/first") }
 
 // shared is a store that is not closed with a locker.
 type shared struct{ store.Store }

@@ -20,6 +20,7 @@ type process struct {
 	r *run
 	n int // from 1
 
+	works    chan struct{} // closed when its first life has begun its work
 	mu       sync.Mutex
 	links    []link
 	proxies  map[string]string // the address of its own proxy for each that it has dialled
@@ -140,7 +141,10 @@ func (p *process) read(out io.Reader, life int) {
 			return
 		}
 		e.Proc, e.Life = p.n, life
-		if e.Do == finished {
+		switch {
+		case e.Do == started && life == 0:
+			close(p.works)
+		case e.Do == finished:
 			p.expectEnd()
 		}
 		if e.Do == dialled {

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/store"
@@ -25,9 +26,12 @@ type run struct {
 	zero      time.Duration // its start on the boot clock
 	way       way
 	store     store.Store // by a way that no fault touches
+	own       *holdfast.Locker
 	registers registers
 	processes []*process
 	starts    chan func()
+	over      chan struct{}  // closed when nothing more is noted
+	beside    sync.WaitGroup // what goes on until then
 
 	mu     sync.Mutex
 	events []Event
@@ -52,10 +56,13 @@ func Prove(ctx context.Context, o *Options) (*Report, error) {
 	}
 	r.starter()
 	defer close(r.starts)
+	r.over = make(chan struct{})
+	r.beside.Go(func() { measure(r.now, r.over, r.add) })
 	if err := r.begin(); err != nil {
 		r.endAll()
 		return nil, err
 	}
+	r.gather(ctx)
 	r.strikeAll(ctx)
 	r.finish(ctx)
 	r.endAll()
@@ -116,7 +123,7 @@ func (r *run) start(cmd *exec.Cmd) (err error) {
 // begin starts the processes.
 func (r *run) begin() error {
 	for n := 1; n <= r.o.Processes; n++ {
-		p := &process{r: r, n: n, proxies: map[string]string{}}
+		p := &process{r: r, n: n, proxies: map[string]string{}, works: make(chan struct{})}
 		if r.way.groups {
 			p.links = append(p.links, newCallLink(r.store.(*memstore.Store), r.o.Seed+uint64(n)))
 		}
@@ -128,8 +135,29 @@ func (r *run) begin() error {
 	return nil
 }
 
-// endAll ends what is left of the processes and their links.
+// startBy is how long a busy machine may take to start the processes.
+const startBy = time.Minute
+
+// gather waits until all processes have begun their work: what a busy machine
+// takes to start them is no time of the run. One that does not begin is found
+// when it does not end.
+func (r *run) gather(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, startBy)
+	defer cancel()
+	for _, p := range r.processes {
+		select {
+		case <-p.works:
+		case <-p.gone:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// endAll ends what is left of the processes and their links, and all that goes
+// on beside them.
 func (r *run) endAll() {
+	defer r.beside.Wait()
+	defer close(r.over)
 	for _, p := range r.processes {
 		if p.gone != nil {
 			select {
@@ -163,7 +191,7 @@ func (r *run) strikeAll(ctx context.Context) {
 			return
 		case <-time.After(gap):
 		}
-		if len(server) > 0 && rng.IntN(6) == 0 {
+		if len(server) > 0 && rng.IntN(3) == 0 {
 			r.strikeServer(server[turn%len(server)], between(rng, r.o.TTL/10, 2*r.o.TTL))
 			turn++
 			continue

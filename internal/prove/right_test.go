@@ -1,0 +1,69 @@
+//go:build linux || darwin
+
+package prove
+
+import (
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/mongosim"
+	"github.com/holdfast-go/holdfast/internal/testserver"
+)
+
+// A rightStore is one that must be proved.
+type rightStore struct {
+	name string
+	url  func(*testing.T) string
+	// oneClock says that claims are ordered by their owners' clocks. One that is
+	// wrong is corrected by that of the nodes, but no better than to a round trip,
+	// and on a busy machine check 6 sees that.
+	oneClock bool
+}
+
+// provable are the stores that are proved: here from one seed, and by make
+// prove-all from many.
+var provable = []rightStore{
+	{"memory", func(*testing.T) string { return "mem:" }, false},
+	{"file", func(t *testing.T) string { return "file:" + t.TempDir() }, false},
+	{"Redis", func(t *testing.T) string { return "redis://" + testserver.SharedRedis(t) }, false},
+	{"Redis Cluster of 3", onCluster, false},
+	{"Redis behind Sentinel, a replica confirms", behindSentinel, false},
+	{"Redlock on 3 nodes", func(t *testing.T) string { return onRedlock(t, 3, 0) }, true},
+	{"Redlock on 3 nodes, one dead", func(t *testing.T) string { return onRedlock(t, 3, 1) }, true},
+	{"Redlock on 5 nodes", func(t *testing.T) string { return onRedlock(t, 5, 0) }, true},
+	{"PostgreSQL", func(t *testing.T) string { return testserver.PostgresURL(testserver.SharedPostgres(t)) }, false},
+	// What a session loses can only be noticed, so what is judged is all but that
+	// nobody is beside another and that each is told in time.
+	{"PostgreSQL, sessions", func(t *testing.T) string { return sessions(testserver.SharedPostgres(t)) }, false},
+	{"MariaDB", func(t *testing.T) string { return "mariadb://root@" + testserver.SharedMariaDB(t) + "/locks" }, false},
+	{"etcd", func(t *testing.T) string { return "etcd://" + testserver.SharedEtcd(t) }, false},
+	{"ZooKeeper", func(t *testing.T) string { return "zk://" + testserver.SharedZooKeeper(t) }, false},
+	{"NATS", func(t *testing.T) string { return "nats://" + testserver.SharedNATS(t) }, false},
+	// What it proves is the store, not the server: that is a stand-in.
+	{"MongoDB, a stand-in", func(t *testing.T) string { return mongosim.Start(t, mongosim.Options{}).URI() }, false},
+}
+
+// options are those of a run with processes of the build whose clocks can be off.
+func (s *rightStore) options(url, bin string, seed uint64) *Options {
+	o := options(url, seed)
+	o.Command = commandOf(bin, "")
+	if s.name != "memory" && !s.oneClock { // memory has no processes
+		o.Offset = time.Hour
+	}
+	return o
+}
+
+func TestEachStoreIsProvedWhateverTheClocksOfItsProcessesSay(t *testing.T) {
+	t.Parallel()
+	bin := buildBroken(t)
+	for _, s := range provable {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			o := s.options(s.url(t), bin, 1)
+			r := proved(t, o)
+			if o.Offset > 0 && r.Verdict.Figures.Faults[string(offset)] < o.Processes {
+				t.Errorf("faults: %v", r.Verdict.Figures.Faults)
+			}
+		})
+	}
+}
