@@ -13,17 +13,21 @@ func TestTheTestsCatchEachMutantOfZooKeeper(t *testing.T) {
 	t.Parallel()
 	testserver.SharedZooKeeper(t) // and theirs
 	const (
-		order   = "TestTheOrderGoesOnThroughTheOverflowOfTheSequence"
-		granted = "TestATTLThatTheServerDoesNotGrantIsAnErrorThatSaysSo"
-		readers = "TestMoreReadersThanATransactionHasTokensFor"
-		tidied  = "TestANodeOfANameIsTidiedUpAndMadeAgain"
-		lostAsk = "TestASessionInWhichAnAskWasLostEndsWithWhatItHas"
-		rights  = "TestTheRightsOfItsPathSuffice"
+		order     = "TestTheOrderGoesOnThroughTheOverflowOfTheSequence"
+		granted   = "TestATTLThatTheServerDoesNotGrantIsAnErrorThatSaysSo"
+		atDefault = "TestACrashedHolderIsGoneWithinTheTTLAndASecond"
+		readers   = "TestMoreReadersThanATransactionHasTokensFor"
+		tidied    = "TestANodeOfANameIsTidiedUpAndMadeAgain"
+		lostAsk   = "TestASessionInWhichAnAskWasLostEndsWithWhatItHas"
+		rights    = "TestTheRightsOfItsPathSuffice"
 	)
 	var all []mutant.Broken
 	for _, m := range []struct{ name, test, file, old, new string }{
 		{"the whole timeout counts", granted, "session.go", "return timeout * 3 / 4", "return timeout"},
-		{"what the server grants is not read", granted, "session.go", "sess.grants = sess.wire.timeout()", "sess.grants = sess.ttl"},
+		{"what the server grants is not read", granted, "session.go", "sess.grants = sess.wire.timeout()", "sess.grants = asks(sess.ttl)"},
+		{"the whole TTL is asked for", granted, "session.go", "s.connect(asks(sess.ttl),", "s.connect(sess.ttl,"},
+		{"less is asked for where ticks are short", granted, "session.go", "min(max(ttl/2-time.Second, 0), time.Second)", "time.Second/2"},
+		{"a session longer than was asked for is none", atDefault, "session.go", "case sess.grants > sess.ttl:", "case sess.grants > asks(sess.ttl):"},
 		{"a session is proved by a read", "TestASessionIsProvedByAWrite", "session.go", "_, err := sess.conn.Set(sess.node, nil, -1)", "_, _, err := sess.conn.Exists(sess.node)"},
 		{"what was not given back for sure is left", "TestAReleaseThatWasNotAnsweredIsDoneAllTheSame", "release.go", "\t\tm.left = true\n\t\ts.dropSoon(m)\n", ""},
 		{"a session goes on after a lost ask", lostAsk, "mine.go", "if m.unclear && m.sess != nil {", "if false {"},

@@ -38,7 +38,7 @@ func bound(ctx context.Context) (context.Context, context.CancelFunc) {
 // connection that it has. What is in it is guarded by Store.mu, but for what is set
 // before others see it.
 type session struct {
-	ttl    time.Duration // of its claims: the timeout that was asked for
+	ttl    time.Duration // of its claims
 	conn   *zk.Conn
 	events <-chan zk.Event // closed when the driver has ended
 	wire   *wire
@@ -97,7 +97,7 @@ func (s *Store) session(ctx context.Context, ttl time.Duration) (*session, error
 	switch {
 	case sess.grants > sess.ttl:
 		return nil, fmt.Errorf("%w: a TTL of %v: the least that %s grants is %v (two of its ticks, or its minSessionTimeout)", store.ErrInvalid, ttl, s.address, sess.grants)
-	case sess.grants < sess.ttl:
+	case sess.grants < asks(sess.ttl):
 		return nil, fmt.Errorf("%w: a TTL of %v: the most that %s grants is %v (twenty of its ticks, or its maxSessionTimeout)", store.ErrInvalid, ttl, s.address, sess.grants)
 	}
 	return sess, nil
@@ -132,6 +132,14 @@ func (s *Store) hasBegun(ctx context.Context, sess *session) error {
 
 func wholeMS(ttl time.Duration) time.Duration {
 	return (ttl + time.Millisecond - 1) / time.Millisecond * time.Millisecond
+}
+
+// asks is the timeout that is asked for, so that what a crashed process held is free within
+// the TTL and a second. A session ends at the first tick of the server after its timeout: a tick
+// late at the most. The tick is not told, but it is 2 s by default, and half the least timeout:
+// what of it may be more than a second is asked for less.
+func asks(ttl time.Duration) time.Duration {
+	return wholeMS(ttl - min(max(ttl/2-time.Second, 0), time.Second))
 }
 
 // counts is for how much of its timeout a session can be counted on after a write that
@@ -187,7 +195,7 @@ func (s *Store) begin(sess *session) {
 func (s *Store) start(ctx context.Context, sess *session) (sent store.Instant, err error) {
 	sess.wire = &wire{s: s}
 	sess.node = s.path + "/s/" + store.NewProcess().String()
-	sess.conn, sess.events, err = s.connect(sess.ttl, sess.wire, func(e zk.Event) { s.event(sess, e) })
+	sess.conn, sess.events, err = s.connect(asks(sess.ttl), sess.wire, func(e zk.Event) { s.event(sess, e) })
 	if err != nil {
 		return 0, err
 	}

@@ -24,14 +24,16 @@
 // Order, slots, upgrades, and blocks of at most 64 tokens, as the rule says. A process has
 // one session of ZooKeeper's for each TTL that its claims have, over a connection of
 // its own, and renews it by one write for all of them, every third of the TTL, as
-// long as it is open. The TTL is the timeout of that session.
+// long as it is open.
 //
-// What a crashed process held comes free when ZooKeeper has ended its session: a TTL
-// after it was heard of last, rounded up to the next tick of the server (2 s unless its operator
-// says otherwise). After a change of leader that is up to a TTL later, as the new one counts
-// anew.
+// What a crashed process held comes free when ZooKeeper has ended its session: at the
+// first tick of the server (every 2 s unless its operator says otherwise) after the timeout of the session since
+// it was heard of last. That timeout is a second less than the TTL (less than that for TTLs below 4 s, and nothing
+// for those up to 2 s), so that the name is free within the TTL and a second, unless ticks are longer than 2 s; for
+// TTLs in the second above the least that the server grants, within the TTL and a tick. After a change of
+// leader that is up to a TTL later, as the new one counts anew.
 //
-// The owner is told three quarters of that: a lease lasts for three quarters of the TTL
+// The owner is told three quarters of that timeout: a lease lasts for so long
 // from the sending of the last write that was answered. A member that was cut off from the
 // others answers reads and pings for a while, so they prove nothing; and whom it has
 // heard of it tells the leader half a tick later, or never if it dies before, which the last
