@@ -72,40 +72,53 @@ func SharedEtcd(t testing.TB) string {
 // all of them know their leader.
 func EtcdCluster(t testing.TB, n int) []*Server {
 	t.Helper()
+	for try := 1; ; try++ {
+		all, err := etcdCluster(t, n)
+		if err == nil {
+			for _, s := range all {
+				t.Cleanup(s.Stop)
+			}
+			return all
+		}
+		for _, s := range all {
+			if s.PID != 0 {
+				s.Kill()
+			}
+		}
+		if try == 5 || !strings.Contains(err.Error(), "in use") { // somebody took a port meanwhile
+			t.Fatal(err)
+		}
+	}
+}
+
+// etcdCluster returns what it has begun to start, also with an error.
+func etcdCluster(t testing.TB, n int) (all []*Server, err error) {
 	type member struct{ client, peer int }
 	members := make([]member, n)
 	var initial []string
 	for i := range members {
 		for _, port := range []*int{&members[i].client, &members[i].peer} {
-			var err error
 			if *port, err = freePort(); err != nil {
-				t.Fatal(err)
+				return nil, err
 			}
 		}
 		initial = append(initial, fmt.Sprintf("n%d=http://127.0.0.1:%d", i, members[i].peer))
 	}
-	all := make([]*Server, n)
-	failed := make(chan error, n)
+	started := make(chan error, n)
 	for i, m := range members { // none answers before most are there
 		s, err := etcdServer(t, t.TempDir(), m.client, m.peer, fmt.Sprintf("n%d", i), strings.Join(initial, ","), nil)
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
-		all[i] = s
-		go func() { failed <- s.start() }()
-	}
-	for range members {
-		if err := <-failed; err != nil {
-			t.Error(err)
-		}
+		all = append(all, s)
 	}
 	for _, s := range all {
-		t.Cleanup(s.Stop)
+		go func() { started <- s.start() }()
 	}
-	if t.Failed() {
-		t.FailNow()
+	for range all {
+		err = errors.Join(err, <-started)
 	}
-	return all
+	return all, err
 }
 
 // EtcdLeader is the one of the members that leads.
