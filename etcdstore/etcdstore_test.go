@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	flag.Set("test.parallel", "16") // most of them wait most of the time
+	flag.Set("test.parallel", "10") // most of them wait most of the time
 	debug.SetGCPercent(400)
 	if os.Getenv("HOLDFAST_TEST_STEPS") == "" {
 		os.Setenv("HOLDFAST_TEST_STEPS", "2000") // each takes a few requests
@@ -47,6 +47,17 @@ func clientWith(t testing.TB, c clientv3.Config) *clientv3.Client {
 	}
 	t.Cleanup(func() { client.Close() })
 	return client
+}
+
+// openURL returns the store of the URL, closed when the test ends.
+func openURL(t testing.TB, url string) *Store {
+	t.Helper()
+	s, err := Open(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.longest = patience
+	return closing(t, s)
 }
 
 // storeOn returns a store of which each operation is done once, however slow the

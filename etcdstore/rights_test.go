@@ -43,14 +43,7 @@ func withUsers(t *testing.T) string {
 func TestTheLeastRightsSuffice(t *testing.T) {
 	t.Parallel()
 	addr := withUsers(t)
-	open := func() *Store {
-		s, err := Open("etcd://locks:secret@" + addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return closing(t, s)
-	}
-	a, b := open(), open()
+	a, b := openURL(t, "etcd://locks:secret@"+addr), openURL(t, "etcd://locks:secret@"+addr)
 	woken := make(chan store.Hint, 10)
 	if err := b.Watch(t.Context(), me, func(h store.Hint) { woken <- h }); err != nil {
 		t.Fatal(err)
@@ -101,12 +94,7 @@ func TestTheLeastRightsSuffice(t *testing.T) {
 func TestWhoMayNotIsToldSo(t *testing.T) {
 	t.Parallel()
 	addr := withUsers(t)
-	s, err := Open("etcd://other:secret@" + addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	_, err = s.Ask(t.Context(), mutex("a"))
+	_, err := openURL(t, "etcd://other:secret@"+addr).Ask(t.Context(), mutex("a"))
 	if !errors.Is(err, store.ErrDenied) || !strings.Contains(err.Error(), `"a"`) || !strings.Contains(err.Error(), addr) {
 		t.Errorf("%v, want an ErrDenied with name and store", err)
 	}

@@ -87,11 +87,8 @@ func TestClientCertificates(t *testing.T) {
 
 	mine := closing(t, storeOn(t, clientWith(t, clientv3.Config{Endpoints: []string{"https://" + addr}, TLS: config}), nil))
 	hold := mustHold(t, mine, mutex("a"))
-	byURL, err := Open("etcd://" + addr + "?ca=" + ca + "&cert=" + cert + "&key=" + key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if mustAsk(t, closing(t, byURL), mutexTry("a")).Granted {
+	byURL := openURL(t, "etcd://"+addr+"?ca="+ca+"&cert="+cert+"&key="+key)
+	if mustAsk(t, byURL, mutexTry("a")).Granted {
 		t.Error("two hold it")
 	}
 	if err := mine.Release(t.Context(), hold); err != nil {
