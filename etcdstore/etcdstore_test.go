@@ -49,10 +49,20 @@ func clientWith(t testing.TB, c clientv3.Config) *clientv3.Client {
 	return client
 }
 
+// opened opens the store of the URL, however long a login takes.
+func opened(url string) (*Store, error) {
+	for deadline := time.Now().Add(patience); ; {
+		s, err := Open(url)
+		if !errors.Is(err, store.ErrUnavailable) || time.Now().After(deadline) {
+			return s, err
+		}
+	}
+}
+
 // openURL returns the store of the URL, closed when the test ends.
 func openURL(t testing.TB, url string) *Store {
 	t.Helper()
-	s, err := Open(url)
+	s, err := opened(url)
 	if err != nil {
 		t.Fatal(err)
 	}

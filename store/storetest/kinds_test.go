@@ -2,6 +2,7 @@ package storetest_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -126,7 +127,24 @@ func TestTheSuiteSuitsAnEndlessStore(t *testing.T) {
 	storetest.Run(t, func(*testing.T) store.Store { return s })
 }
 
+// It is slow now and then, too: what was asked for is over before the answer.
+type slow struct {
+	bare
+	asks *atomic.Int64
+}
+
+func (s slow) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
+	if c.TTL < 100*time.Millisecond && s.asks.Add(1)%8 == 0 {
+		time.Sleep(c.TTL)
+		return store.Answer{}, store.ErrLost
+	}
+	return s.bare.Ask(ctx, c)
+}
+
 func TestTheSuiteSuitsABareStore(t *testing.T) {
-	s := bare{memstore.New()}
+	s := slow{bare{memstore.New()}, new(atomic.Int64)}
 	storetest.Run(t, func(*testing.T) store.Store { return s })
+	if s.asks.Load() < 8 {
+		t.Errorf("%d short asks: none of them was slow", s.asks.Load())
+	}
 }
