@@ -60,7 +60,7 @@ func (h heeding) Run() int {
 		}
 	}
 	defer func() { os.RemoveAll(plainCommandDir) }()
-	flag.Set("test.parallel", "12")          // most of them wait most of the time
+	flag.Set("test.parallel", "8")           // most of them wait most of the time
 	os.Setenv("GORACE", "atexit_sleep_ms=0") // else the race detector adds a second to each run
 	return h.Main.Run()
 }
