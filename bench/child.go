@@ -128,6 +128,9 @@ func lockWithin(l locks, name string, d time.Duration) (func() error, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	unlock, err := l.lock(ctx, name)
 	if err != nil {
+		if ctx.Err() != nil {
+			err = ctx.Err() // whatever it says of that
+		}
 		cancel()
 		return nil, err
 	}

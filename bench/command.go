@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -93,7 +94,7 @@ func commandMemory(ctx context.Context, s setup, holdfast, store string) error {
 	}
 	cmd := exec.CommandContext(ctx, holdfast, "run", "x", "--", "sh", "-c", "echo; exec sleep 1000")
 	cmd.Env = append(os.Environ(), "HOLDFAST_STORE="+store)
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
@@ -102,7 +103,7 @@ func commandMemory(ctx context.Context, s setup, holdfast, store string) error {
 		return err
 	}
 	defer cmd.Wait()
-	defer cmd.Process.Signal(os.Interrupt)
+	defer cmd.Process.Signal(syscall.SIGTERM)
 	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		return errors.New("the command did not start")
 	}
