@@ -123,14 +123,14 @@ func byClaims(ctx context.Context, s *Store) error {
 
 // crowdFor is how long the crowd fights for one name; a minute tells more.
 func crowdFor(t *testing.T) time.Duration {
-	d, err := time.ParseDuration(cmp.Or(os.Getenv("HOLDFAST_TEST_CROWD"), "6s"))
+	d, err := time.ParseDuration(cmp.Or(os.Getenv("HOLDFAST_TEST_CROWD"), "3s"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return d
 }
 
-// Sixteen processes want one name, with the shortest TTL there is; some of them
+// Ten processes want one name, with the shortest TTL there is; some of them
 // are killed on the way, and others come. HOLDFAST_TEST_CROWD is for how long.
 func TestNeverTwoOfACrowdOfProcessesHoldANameAndTokensGrow(t *testing.T) {
 	t.Parallel()
@@ -187,11 +187,11 @@ func TestNeverTwoOfACrowdOfProcessesHoldANameAndTokensGrow(t *testing.T) {
 		})
 	}
 	var ends []func(kill bool)
-	for range 16 {
+	for range 10 {
 		ends = append(ends, begin())
 	}
 	had(10, crowdFor(t)/2)
-	for i := range ends[:4] {
+	for i := range ends[:3] {
 		ends[i](true)
 		ends[i] = begin()
 	}

@@ -2,7 +2,6 @@ package pgstore
 
 import (
 	"bytes"
-	"database/sql"
 	"errors"
 	"fmt"
 	"os"
@@ -46,44 +45,23 @@ func TestTableThroughPgBouncer(t *testing.T) {
 	}
 }
 
-func TestTableOnDatabaseSQL(t *testing.T) {
-	addr := sharedAddr(t)
-	schema := apart(t, addr)
-	db, err := sql.Open("pgx", testserver.PostgresURL(addr))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	db.SetMaxOpenConns(12)
-	storetest.Run(t, func(t *testing.T) store.Store {
-		s, err := NewDB(db, &Options{Schema: schema})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	})
-	if err := db.PingContext(t.Context()); err != nil {
-		t.Errorf("the user's pool after Close: %v", err)
-	}
-}
-
 // A pooler in between is found out by a statement that fails. Those that were
 // under way with it fail too, and are sent again as it is.
 func TestWhatWasUnderWayWhenAPoolerWasFoundOutIsSentAgain(t *testing.T) {
 	t.Parallel()
-	bouncer := testserver.PgBouncer(t, sharedAddr(t), 2)
-	schema := apart(t, sharedAddr(t))
-	for what, open := range map[string]func(t *testing.T) (*Store, error){
-		"pgx": func(t *testing.T) (*Store, error) { return New(poolOn(t, bouncer.Addr), &Options{Schema: schema}) },
-		"database/sql": func(t *testing.T) (*Store, error) {
+	addr := sharedAddr(t)
+	bouncer := testserver.PgBouncer(t, addr, 2)
+	for what, open := range map[string]func(t *testing.T, o *Options) (*Store, error){
+		"pgx": func(t *testing.T, o *Options) (*Store, error) { return New(poolOn(t, bouncer.Addr), o) },
+		"database/sql": func(t *testing.T, o *Options) (*Store, error) {
 			db := stdlib.OpenDBFromPool(poolOn(t, bouncer.Addr))
 			t.Cleanup(func() { db.Close() })
-			return NewDB(db, &Options{Schema: schema})
+			return NewDB(db, o)
 		},
 	} {
 		for _, pinned := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, pinned %v", what, pinned), func(t *testing.T) {
-				s, err := open(t)
+				s, err := open(t, &Options{Schema: apart(t, addr)})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -91,10 +69,16 @@ func TestWhatWasUnderWayWhenAPoolerWasFoundOutIsSentAgain(t *testing.T) {
 				s.pinned.Store(pinned)
 				var all sync.WaitGroup
 				for range 8 {
-					claim := mutex(store.NewProcess().String())
 					all.Go(func() {
-						if a, err := s.Ask(t.Context(), claim); err != nil || !a.Granted {
-							t.Errorf("%+v, %v", a, err)
+						for range 3 {
+							c := mutex(store.NewProcess().String())
+							a, err := s.Ask(t.Context(), c)
+							if err == nil {
+								err = s.Release(t.Context(), store.Hold{Name: c.Name, ID: c.ID, Token: a.Token})
+							}
+							if err != nil || !a.Granted {
+								t.Errorf("%+v, %v", a, err)
+							}
 						}
 					})
 				}
@@ -164,18 +148,33 @@ func tableUser(t *testing.T, addr, schema string, rights []string) *pgxpool.Pool
 	return poolOn(t, addr, func(c *pgxpool.Config) { c.ConnConfig.User = role })
 }
 
-func TestTheRightsThatAreListedSuffice(t *testing.T) {
+// Both at once, as neither can make up for what the other lacks.
+func TestOnDatabaseSQLTheRightsThatAreListedSuffice(t *testing.T) {
+	t.Parallel()
 	addr := sharedAddr(t)
 	schema := apart(t, addr)
 	o := &Options{Schema: schema}
-	sql, err := Schema(o)
+	made, err := Schema(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	run(t, poolOn(t, addr), sql)
-	pool := tableUser(t, addr, schema, rights(t))
-	storetest.Run(t, func(t *testing.T) store.Store { return tableOn(t, pool, o) })
-	s := tableOn(t, pool, o)
+	run(t, poolOn(t, addr), made)
+	db := stdlib.OpenDB(*tableUser(t, addr, schema, rights(t)).Config().ConnConfig)
+	defer db.Close()
+	db.SetMaxOpenConns(12)
+	db.SetMaxIdleConns(12) // to open one takes longer than what it is used for
+	open := func(t *testing.T) store.Store {
+		s, err := NewDB(db, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	storetest.Run(t, open)
+	if err := db.PingContext(t.Context()); err != nil {
+		t.Errorf("the user's pool after Close: %v", err)
+	}
+	s := open(t).(*Store)
 	defer s.Close()
 	for _, f := range s.Check(t.Context()) {
 		if f.Err != nil {

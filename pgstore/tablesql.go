@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -30,11 +31,37 @@ type statements struct {
 // statement waits for a row, and not now, which does not.
 const serverNow = `(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
 
+// all are the texts, for work on each of them.
+func (s *statements) all() []*string {
+	return []*string{&s.create, &s.askFast, &s.askIdle, &s.releaseFast, &s.releaseNext, &s.renewFast,
+		&s.ask, &s.renew, &s.change, &s.release, &s.breaks, &s.view, &s.list, &s.sweep}
+}
+
 // load makes the statements for a table. clocked ones take the time, in µs, as
 // their last argument instead of the server's: for tests that compare them
 // with package queue.
 func load(schema, table string, clocked bool) *statements {
+	of := plain
+	if clocked {
+		of = withClock
+	}
+	s := *of()
 	name := quote(schema) + "." + quote(table)
+	in := strings.NewReplacer("{table}", name, "{regclass}", "'"+name+"'::regclass")
+	for _, text := range s.all() {
+		*text = in.Replace(*text)
+	}
+	return &s
+}
+
+// The statements but for the name of their table. There are as many Stores as
+// somebody makes, and to put them together takes longer than to make a Store.
+var (
+	plain     = sync.OnceValue(func() *statements { return assemble(false) })
+	withClock = sync.OnceValue(func() *statements { return assemble(true) })
+)
+
+func assemble(clocked bool) *statements {
 	read := func(file string) string {
 		b, err := sqlFiles.ReadFile("sql/" + file + ".sql")
 		if err != nil {
@@ -92,8 +119,6 @@ func load(schema, table string, clocked bool) *statements {
 			now = fmt.Sprintf("$%d::bigint", args+1)
 		}
 		return strings.NewReplacer(
-			"{table}", name,
-			"{regclass}", "'"+name+"'::regclass",
 			"{now}", now,
 			"{day}", fmt.Sprintf("%d::bigint", store.TokenRetention.Microseconds()),
 			"{durable}", "CASE WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'on', true) END",
