@@ -1,7 +1,9 @@
 package pgstore
 
 import (
+	"flag"
 	"fmt"
+	"log/slog"
 	"os"
 	"testing"
 	"time"
@@ -21,6 +23,12 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	if os.Getenv("HOLDFAST_TEST_STEPS") == "" {
+		// A step of the comparison is some ten statements. What chance brings about
+		// seldom is tested by itself: TestTheShortestStatementsKeepToTheRule.
+		os.Setenv("HOLDFAST_TEST_STEPS", "5000")
+	}
+	flag.Set("test.parallel", "4") // they mostly wait; the command line comes before
 	goleak.VerifyTestMain(testserver.Main{M: m})
 }
 
@@ -44,6 +52,10 @@ func until(t testing.TB, what string, f func() bool) {
 }
 
 var me = store.NewProcess()
+
+// quiet is a log that is shown if the test fails: servers of tests do not wait
+// for the disk, which each Locker would warn of.
+func quiet(t testing.TB) *slog.Logger { return slog.New(slog.NewTextHandler(t.Output(), nil)) }
 
 // poolOn returns a pool of the superuser's connections to the server at addr,
 // closed when the test ends.

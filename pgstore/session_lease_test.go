@@ -3,8 +3,6 @@ package pgstore
 import (
 	"context"
 	"errors"
-	"io"
-	"log/slog"
 	"sync"
 	"testing"
 	"time"
@@ -17,7 +15,7 @@ import (
 // sessionLocker is one more process with locks in a session.
 func sessionLocker(t testing.TB, pool *pgxpool.Pool) *holdfast.Locker {
 	t.Helper()
-	l, err := holdfast.New(mustSession(t, pool, nil), &holdfast.Options{Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	l, err := holdfast.New(mustSession(t, pool, nil), &holdfast.Options{Logger: quiet(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

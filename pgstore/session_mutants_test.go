@@ -8,6 +8,7 @@ import (
 
 // Session and transaction mode with one thing wrong fail a test.
 func TestTheTestsCatchEachMutantOfSessions(t *testing.T) {
+	t.Parallel()
 	const promise = "SessionStore/promise/"
 	var all []mutant.Broken
 	for _, m := range []struct{ name, test, file, old, new string }{

@@ -15,6 +15,7 @@ import (
 )
 
 func TestSessionStore(t *testing.T) {
+	t.Parallel()
 	pool := poolOn(t, sharedAddr(t))
 	storetest.Run(t, func(t *testing.T) store.Store { return mustSession(t, pool, nil) })
 }
@@ -22,6 +23,7 @@ func TestSessionStore(t *testing.T) {
 // The sequence is one for all names: each promise has a schema of its own, so
 // that the tokens of another do not come between.
 func TestSessionStoreWithTokens(t *testing.T) {
+	t.Parallel()
 	addr := sharedAddr(t)
 	pool := poolOn(t, addr)
 	storetest.Run(t, func(t *testing.T) store.Store {

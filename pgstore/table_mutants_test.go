@@ -92,6 +92,7 @@ func edited(t testing.TB, s *Store) *Store {
 
 // Each statement with one thing wrong is found out.
 func TestTheTestsCatchEachMutantOfTheStatements(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("it runs the comparison some twenty times: half a minute")
 	}

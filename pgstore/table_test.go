@@ -34,12 +34,14 @@ func mutex(name string) store.Claim { return storetest.Mutex(me, name) }
 var mustAsk, mustHold, state = storetest.MustAsk, storetest.MustHold, storetest.MustList
 
 func TestTable(t *testing.T) {
+	t.Parallel()
 	addr := sharedAddr(t)
-	pool, schema := poolOn(t, addr, func(c *pgxpool.Config) { c.MaxConns = 20 }), apart(t, addr)
+	pool, schema := poolOn(t, addr, func(c *pgxpool.Config) { c.MaxConns = 8 }), apart(t, addr)
 	storetest.Run(t, func(t *testing.T) store.Store { return tableOn(t, pool, &Options{Schema: schema}) })
 }
 
 func TestTableDifferential(t *testing.T) {
+	t.Parallel()
 	storetest.Differential(t, storetest.Clocked{
 		Open: func(t *testing.T, clock func() queue.Time) func() store.Store {
 			addr := sharedAddr(t)

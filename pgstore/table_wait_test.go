@@ -122,10 +122,13 @@ func TestAReadBehindAnAdvisoryLockInOneStatementIsStale(t *testing.T) {
 }
 
 func TestARowThatSomebodyKeepsLockedHoldsUpItsOwnNameAlone(t *testing.T) {
+	t.Parallel()
 	s := newShared(t)
 	var holds []store.Hold
 	for _, name := range []string{"a", "b", "c"} {
-		holds = append(holds, mustHold(t, s, mutex(name)))
+		h := mustHold(t, s, mutex(name))
+		h.TTL = time.Hour
+		holds = append(holds, h)
 	}
 	tx, err := poolOf(s).Begin(t.Context())
 	if err != nil {
@@ -135,9 +138,16 @@ func TestARowThatSomebodyKeepsLockedHoldsUpItsOwnNameAlone(t *testing.T) {
 	if _, err := tx.Exec(t.Context(), "SELECT FROM "+tableOf(s)+" WHERE name = 'b' FOR UPDATE"); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	for i, r := range s.Renew(ctx, holds) {
+	answers := make(chan []store.Renewal, 1)
+	go func() { answers <- s.Renew(ctx, holds) }()
+	until(t, "the others are renewed while one waits", func() bool {
+		st := [2]store.State{state(t, s, "a"), state(t, s, "c")}
+		return st[0].Entries[0].Expires > time.Hour/2 && st[1].Entries[0].Expires > time.Hour/2 && waitingForRows(t, s) == 1
+	})
+	cancel()
+	for i, r := range <-answers {
 		if i == 1 && (r.Err == nil || store.Definite(r.Err)) {
 			t.Errorf("the name whose row is locked: %v, want unclear", r.Err)
 		} else if i != 1 && r.Err != nil {
@@ -149,6 +159,7 @@ func TestARowThatSomebodyKeepsLockedHoldsUpItsOwnNameAlone(t *testing.T) {
 // Who leaves while his statement waits hears that it is not clear what became
 // of it, and asking again clears it.
 func TestAStatementThatIsCancelledHalfWayIsUnclearAndCanBeRepeated(t *testing.T) {
+	t.Parallel()
 	s := newShared(t)
 	h := mustHold(t, s, mutex("n"))
 	block := func() (free func()) {
@@ -229,6 +240,7 @@ func TestClashesUnderAnotherIsolationLevelAreNotSeen(t *testing.T) {
 }
 
 func TestARefusedTryWritesNothing(t *testing.T) {
+	t.Parallel()
 	server := testserver.Postgres(t, "-c", "wal_level=minimal", "-c", "max_wal_senders=0", "-c", "autovacuum=off")
 	s := tableOn(t, poolOn(t, server.Addr), nil)
 	defer s.Close()

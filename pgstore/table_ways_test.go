@@ -30,7 +30,7 @@ func TestTableThroughPgBouncer(t *testing.T) {
 	t.Parallel()
 	server := testserver.Postgres(t)
 	bouncer := testserver.PgBouncer(t, server.Addr, 4)
-	pool := poolOn(t, bouncer.Addr, func(c *pgxpool.Config) { c.MaxConns = 16 })
+	pool := poolOn(t, bouncer.Addr, func(c *pgxpool.Config) { c.MaxConns = 8 })
 	storetest.Run(t, func(t *testing.T) store.Store {
 		s := tableOn(t, pool, nil)
 		return unwoken{s, s, s}
@@ -90,10 +90,11 @@ func TestWhatWasUnderWayWhenAPoolerWasFoundOutIsSentAgain(t *testing.T) {
 
 // A user may have another isolation level for all that he does.
 func TestTableWhereTransactionsAreSerializable(t *testing.T) {
+	t.Parallel()
 	addr := sharedAddr(t)
 	schema := apart(t, addr)
 	pool := poolOn(t, addr, func(c *pgxpool.Config) {
-		c.MaxConns = 20
+		c.MaxConns = 8
 		c.ConnConfig.RuntimeParams["default_transaction_isolation"] = "serializable"
 	})
 	if level := one[string](t, pool, "SHOW transaction_isolation"); level != "serializable" {

@@ -22,9 +22,11 @@ const (
 	// One that breaks is opened anew after a pause between these.
 	leastPause = 50 * time.Millisecond
 	mostPause  = 3 * time.Second
-	// echoWithin bounds the wait for the first notification, which we send to
-	// ourselves.
-	echoWithin = 2 * time.Second
+	// The first notification, which we send to ourselves, is waited for at most
+	// so long: where a pooler is in between, and on a connection to the server
+	// itself, which may be slow and no more.
+	pooledEcho = 2 * time.Second
+	directEcho = 30 * time.Second
 )
 
 // Watch implements [store.Watcher]: one LISTEN, on a connection of its own,
@@ -114,13 +116,19 @@ func (m *mailbox) read(ctx context.Context, listening func()) error {
 	}()
 	// The simple protocol has no prepared statement for a pooler to lose. Where
 	// idle connections are closed, this one is not: its silence is its work.
-	if _, err := conn.Exec(ctx, "SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'idle_session_timeout'", pgx.QueryExecModeSimpleProtocol); err != nil {
+	var backend int64
+	const begin = "SELECT pg_backend_pid()::bigint, (SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'idle_session_timeout')"
+	if err := conn.QueryRow(ctx, begin, pgx.QueryExecModeSimpleProtocol).Scan(&backend, nil); err != nil {
 		return err
 	}
 	if _, err := conn.Exec(ctx, "LISTEN "+quote(m.channel), pgx.QueryExecModeSimpleProtocol); err != nil {
 		return err
 	}
-	if err := m.echo(ctx, conn); err != nil {
+	within := pooledEcho
+	if backend == int64(conn.PgConn().PID()) { // a pooler has numbers of its own
+		within = directEcho
+	}
+	if err := m.echo(ctx, conn, within); err != nil {
 		return err
 	}
 	listening()
@@ -167,18 +175,18 @@ func (m *mailbox) ping(ctx context.Context, conn *pgx.Conn) error {
 // echo sends a notification to ourselves over the pool. A pooler answers LISTEN
 // as if it did it, and then gives the server's connection to somebody else: no
 // notification comes.
-func (m *mailbox) echo(ctx context.Context, conn *pgx.Conn) error {
+func (m *mailbox) echo(ctx context.Context, conn *pgx.Conn, within time.Duration) error {
 	args := []any{m.channel}
 	err := m.s.db.query(ctx, "SELECT pg_notify($1::text, 'echo')::text", args, false, func(func(...any) error) error { return nil })
 	if err != nil && !unprepared(err) {
 		return err
 	}
-	n, err := m.next(ctx, conn, echoWithin)
+	n, err := m.next(ctx, conn, within)
 	if err != nil {
 		return err
 	}
 	if n == "" {
-		return fmt.Errorf("%w: listen on %s: no notification comes within %v, as behind a pooler that shares connections: waiters look now and then", store.ErrUnsupported, m.s.address, echoWithin)
+		return fmt.Errorf("%w: listen on %s: no notification comes within %v, as behind a pooler that shares connections: waiters look now and then", store.ErrUnsupported, m.s.address, within)
 	}
 	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -53,10 +52,14 @@ func eachTx(t *testing.T, f func(t *testing.T, begin func() someTx)) {
 	})
 }
 
-func shortly(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Millisecond)
-	t.Cleanup(cancel)
-	return ctx
+// An expiring context ends by its time when it is told to.
+type expiring struct{ context.Context }
+
+func (c expiring) Err() error {
+	if c.Context.Err() != nil {
+		return context.DeadlineExceeded
+	}
+	return nil
 }
 
 // B139.
@@ -96,6 +99,7 @@ func TestTx_ALockLastsUntilTheTransactionEnds(t *testing.T) {
 
 // B138.
 func TestTx_ARefusalAndATimeoutLeaveTheTransactionAsItWas(t *testing.T) {
+	pool := poolOn(t, sharedAddr(t))
 	eachTx(t, func(t *testing.T, begin func() someTx) {
 		name := "tx/" + store.NewProcess().String()
 		a, b := begin(), begin()
@@ -117,12 +121,30 @@ func TestTx_ARefusalAndATimeoutLeaveTheTransactionAsItWas(t *testing.T) {
 		if err := TryRLockTx(t.Context(), b.tx, name); !errors.Is(err, store.ErrHeld) {
 			t.Fatalf("a try to read: %v", err)
 		}
-		if err := LockTx(shortly(t), b.tx, name); !errors.Is(err, store.ErrHeld) || !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("a wait that timed out: %v", err)
+		pid, err := b.one("SELECT pg_backend_pid()::text")
+		if err != nil {
+			t.Fatal(err)
+		}
+		// wait ends the context once the lock was asked for.
+		wait := func(ctx context.Context, cancel func(), lock func(context.Context, any, string) error) error {
+			t.Helper()
+			if _, err := b.one("SELECT 'before'"); err != nil {
+				t.Fatal(err)
+			}
+			waited := make(chan error, 1)
+			go func() { waited <- lock(ctx, b.tx, name) }()
+			until(t, "it waits", func() bool {
+				return one[int](t, pool, "SELECT count(*)::int FROM pg_stat_activity WHERE pid = $1::text::int AND query LIKE '%pg_try_advisory_xact_lock%' AND state LIKE 'idle%'", pid) == 1
+			})
+			cancel()
+			return <-waited
 		}
 		cancelled, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(30*time.Millisecond, cancel)
-		if err := RLockTx(cancelled, b.tx, name); !errors.Is(err, store.ErrHeld) || !errors.Is(err, context.Canceled) {
+		if err := wait(expiring{cancelled}, cancel, LockTx); !errors.Is(err, store.ErrHeld) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("a wait that timed out: %v", err)
+		}
+		cancelled, cancel = context.WithCancel(t.Context())
+		if err := wait(cancelled, cancel, RLockTx); !errors.Is(err, store.ErrHeld) || !errors.Is(err, context.Canceled) {
 			t.Fatalf("a wait that was cancelled: %v", err)
 		}
 		if err := LockTx(cancelled, b.tx, name); !errors.Is(err, context.Canceled) || errors.Is(err, store.ErrHeld) {

@@ -1,19 +1,24 @@
 package testserver
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"sync"
 )
 
-// templates are the empty databases of this test binary, by their kind. To make
-// one takes seconds, and to copy it does not.
+// templates are the empty databases of this test binary, and of those that it
+// starts itself, by their kind. To make one takes seconds, and to copy it does
+// not.
 var templates struct {
 	sync.Mutex
-	on  bool // under Main, which removes them
-	dir string
+	on   bool // under Main, which removes them
+	dir  string
+	lent bool // by the test binary that started this one, which removes them
 }
+
+// templatesEnv has the directory that a test binary lends to those that it
+// starts.
+const templatesEnv = "HOLDFAST_TEST_TEMPLATES"
 
 // copyOf fills a directory that is not there with what fill would fill it with.
 func (a *account) copyOf(kind, data string, fill func(data string) error) error {
@@ -33,30 +38,42 @@ func (a *account) copyOf(kind, data string, fill func(data string) error) error 
 // template makes the template of the kind if there is none.
 func (a *account) template(kind string, fill func(data string) error) (data string, err error) {
 	if templates.dir == "" {
-		if templates.dir, err = os.MkdirTemp("", "holdfast-test-"); err != nil {
-			return "", err
+		if templates.dir = os.Getenv(templatesEnv); templates.dir != "" {
+			templates.lent = true
+		} else {
+			if templates.dir, err = os.MkdirTemp("", "holdfast-test-"); err != nil {
+				return "", err
+			}
+			os.Setenv(templatesEnv, templates.dir)
 		}
 	}
 	dir := filepath.Join(templates.dir, kind)
 	data = filepath.Join(dir, "data")
-	switch err := os.Mkdir(dir, 0o700); {
-	case errors.Is(err, os.ErrExist):
+	if exists(dir) {
 		return data, nil
-	case err != nil:
+	}
+	// It gets its name when it is whole: another process may look for it.
+	made, err := os.MkdirTemp(templates.dir, kind+"-")
+	if err != nil {
 		return "", err
 	}
-	if err = a.own(dir); err == nil {
-		err = fill(data)
+	if err = a.own(made); err == nil {
+		err = fill(filepath.Join(made, "data"))
 	}
-	if err != nil {
-		os.RemoveAll(dir) // the next one tries again
+	if err == nil {
+		if err = os.Rename(made, dir); err != nil && exists(dir) {
+			err = nil // another was quicker
+		}
 	}
+	os.RemoveAll(made)
 	return data, err
 }
 
 func removeTemplates() {
 	templates.Lock()
 	defer templates.Unlock()
-	os.RemoveAll(templates.dir)
+	if !templates.lent {
+		os.RemoveAll(templates.dir)
+	}
 	templates.on = false
 }
