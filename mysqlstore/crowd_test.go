@@ -79,11 +79,11 @@ func worker(at string) error {
 	return nil
 }
 
-// Sixteen processes want one name, with the shortest TTL there is.
+// Ten processes want one name, with the shortest TTL there is.
 // HOLDFAST_TEST_CROWD is for how long; a minute tells more.
 func TestOfACrowdOfProcessesOneHoldsAtATimeAndTokensGrow(t *testing.T) {
 	t.Parallel()
-	least, err := time.ParseDuration(cmp.Or(os.Getenv("HOLDFAST_TEST_CROWD"), "6s"))
+	least, err := time.ParseDuration(cmp.Or(os.Getenv("HOLDFAST_TEST_CROWD"), "3s"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestOfACrowdOfProcessesOneHoldsAtATimeAndTokensGrow(t *testing.T) {
 	var all []stay
 	var wg sync.WaitGroup
 	var ends []func() error
-	for range 16 {
+	for range 10 {
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), workerEnv+"="+sharedDSN(t)+" "+s.o.Table)
 		cmd.Stderr = os.Stderr

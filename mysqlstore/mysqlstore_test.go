@@ -2,6 +2,7 @@ package mysqlstore
 
 import (
 	"database/sql"
+	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -24,6 +25,10 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	if os.Getenv("HOLDFAST_TEST_STEPS") == "" {
+		os.Setenv("HOLDFAST_TEST_STEPS", "5000")
+	}
+	flag.Set("test.parallel", "4") // they mostly wait; the command line comes before
 	goleak.VerifyTestMain(testserver.Main{M: m})
 }
 
@@ -103,6 +108,7 @@ func mustExec(t testing.TB, db *sql.DB, statement string) {
 }
 
 func TestStore(t *testing.T) {
+	t.Parallel()
 	db := dbOn(t, sharedDSN(t))
 	storetest.Run(t, func(t *testing.T) store.Store { return storeOn(t, db, nil) })
 }
@@ -120,6 +126,7 @@ func storeAt(t testing.TB, db *sql.DB, o *Options, clock func() int64) *Store {
 }
 
 func TestDifferential(t *testing.T) {
+	t.Parallel()
 	storetest.Differential(t, storetest.Clocked{
 		Open: func(t *testing.T, clock func() queue.Time) func() store.Store {
 			db, o := dbOn(t, sharedDSN(t)), apart()

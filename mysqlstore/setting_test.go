@@ -142,6 +142,13 @@ func exercise(t *testing.T, s *Store) {
 	if len(names) != 6 || names["n"] {
 		t.Fatalf("listed: %v", names)
 	}
+	alone := mustHold(t, s, mutex("alone"))
+	if err := s.BreakHold(ctx, store.Break{Name: "alone", ID: alone.ID, Token: alone.Token, Reason: "it hangs"}); err != nil {
+		t.Fatal(err)
+	}
+	if r := s.Renew(ctx, []store.Hold{alone})[0]; !errors.As(r.Err, &lost) || lost.Reason != "it hangs" {
+		t.Fatalf("broken, and nobody waits: %+v", r)
+	}
 }
 
 // What a user has set for his connections is his business.
