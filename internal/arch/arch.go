@@ -31,6 +31,7 @@ type rule struct {
 
 const (
 	sys     = "golang.org/x/sys"
+	tools   = "golang.org/x/tools"
 	goredis = "github.com/redis/go-redis/v9"
 	pgx     = "github.com/jackc/pgx/v5"
 	mysql   = "github.com/go-sql-driver/mysql"
@@ -81,6 +82,7 @@ var rules = map[string]rule{
 	"internal/arch":       {support, nil},
 	"internal/mongosim":   {support, []string{mongo}},
 	"internal/mutant":     {support, nil},
+	"internal/platforms":  {support, []string{tools}},
 	"internal/runtests":   {support, nil},
 	"internal/testserver": {support, []string{sys}},
 }

@@ -1,0 +1,78 @@
+// Command platforms compiles nothing: it type-checks all packages of the
+// module, their tests and all that they import, for each GOOS/GOARCH that it is
+// given, and runs the analyses of go vet on them.
+//
+//	go run ./internal/platforms windows/amd64 darwin/arm64 ...
+//
+// go vet does the same after it has compiled every dependency for that
+// platform, which takes minutes for each.
+package main
+
+import (
+	"fmt"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/go/analysis/checker"
+	"golang.org/x/tools/go/packages"
+)
+
+func main() {
+	debug.SetGCPercent(400) // it uses a gigabyte or so, and half the time
+	found := map[string]bool{}
+	for _, p := range os.Args[1:] {
+		for _, problem := range problems(p) {
+			if !found[problem] { // else it was told of another platform
+				fmt.Printf("%s: %s\n", p, problem)
+			}
+			found[problem] = true
+		}
+	}
+	if len(found) > 0 {
+		os.Exit(1)
+	}
+}
+
+// problems is what is wrong on a platform: that packages cannot be built, or
+// else what vet finds in those of the module.
+func problems(platform string) (all []string) {
+	goos, goarch, ok := strings.Cut(platform, "/")
+	if !ok {
+		return []string{"not of the form GOOS/GOARCH"}
+	}
+	pkgs, err := packages.Load(&packages.Config{
+		Mode:  packages.LoadAllSyntax | packages.NeedModule,
+		Tests: true,
+		Env:   append(os.Environ(), "GOOS="+goos, "GOARCH="+goarch, "CGO_ENABLED=0"),
+	}, "./...")
+	if err != nil {
+		return []string{err.Error()}
+	}
+	if len(pkgs) == 0 {
+		return []string{"no packages here"}
+	}
+	packages.Visit(pkgs, nil, func(p *packages.Package) {
+		for _, err := range p.Errors {
+			all = append(all, err.Error())
+		}
+	})
+	if len(all) > 0 {
+		return all
+	}
+	graph, err := checker.Analyze(vet, pkgs, nil)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, a := range graph.Roots {
+		if a.Err != nil {
+			all = append(all, fmt.Sprintf("%s of %s: %v", a.Analyzer, a.Package, a.Err))
+		}
+		for _, d := range a.Diagnostics {
+			all = append(all, fmt.Sprintf("%s: %s", a.Package.Fset.Position(d.Pos), d.Message))
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all) // a file is in a package, and in that with its tests
+}
