@@ -18,7 +18,8 @@ import (
 
 func TestMain(m *testing.M) {
 	flag.Set("test.parallel", "16") // most of them wait most of the time
-	goleak.VerifyTestMain(testserver.Main{M: m})
+	// The driver's own, which ends within a second of its pool.
+	goleak.VerifyTestMain(testserver.Main{M: m}, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 
 // clientOf returns a client of the server at addr, closed when the test ends.

@@ -99,7 +99,7 @@ func (s *Store) acquire(ctx context.Context, cl *claim, need int) (store.Answer,
 		switch {
 		case len(t.accepted) >= need:
 			if store.Now() >= sent.Add(cl.TTL-drift(cl.TTL)) {
-				return store.Answer{}, fmt.Errorf("%w: ask for %q on %s: the answers took longer than the TTL, %v", store.ErrUnavailable, cl.Name, s.address, cl.TTL)
+				return store.Answer{}, s.tooLong(cl)
 			}
 			s.claims.mu.Lock()
 			cl.held, cl.since, cl.deadline = true, store.Now(), sent.Add(cl.TTL-drift(cl.TTL))
@@ -107,6 +107,9 @@ func (s *Store) acquire(ctx context.Context, cl *claim, need int) (store.Answer,
 			return s.granted(cl, cl.TTL, sent), nil
 		case len(t.lost) > len(s.nodes)-need:
 			return store.Answer{}, t.lossReason()
+		case len(t.lost) > 0 && len(t.refused) == 0 && store.Now() >= begun.Add(cl.TTL-drift(cl.TTL)):
+			// What an earlier round was granted there is over by now.
+			return store.Answer{}, s.tooLong(cl)
 		case t.mismatches > len(s.nodes)-need:
 			return store.Answer{}, &store.MismatchError{Have: t.have, Want: cl.Limit}
 		case ctx.Err() != nil:
@@ -128,6 +131,10 @@ func (s *Store) acquire(ctx context.Context, cl *claim, need int) (store.Answer,
 		}
 		return t.refusal(cl, need), nil
 	}
+}
+
+func (s *Store) tooLong(cl *claim) error {
+	return fmt.Errorf("%w: ask for %q on %s: the answers took longer than the TTL, %v", store.ErrUnavailable, cl.Name, s.address, cl.TTL)
 }
 
 // pause is for others to give up in: nothing is sent meanwhile.
@@ -154,10 +161,10 @@ func (s *Store) unclear(what, name string, done, needed int, errs []error) error
 func (s *Store) askAll(ctx context.Context, cl *claim, place time.Duration, mode string, need int) *tally {
 	args := s.askCall(cl, place, mode)
 	out := make(chan reply, len(s.nodes))
+	t := &tally{nodes: len(s.nodes), asked: time.Now()}
 	for _, n := range s.nodes {
 		n.send(&job{n: n, claim: cl, id: cl.ID, sc: &s.scripts.ask, args: args, out: out})
 	}
-	t := &tally{nodes: len(s.nodes)}
 	s.collect(ctx, out, len(s.nodes), min(s.timeout, max(cl.TTL, time.Second)), func(r reply) bool {
 		t.add(s, cl, r)
 		return t.enough(need)

@@ -116,6 +116,6 @@ func (n *node) strange(answer string) error {
 
 // bounds are what the nodes have room for.
 func (s *Store) bounds() *store.Bounds {
-	return &store.Bounds{Min: minTTL, Max: s.maxTTL,
+	return &store.Bounds{Min: s.minTTL, Max: s.maxTTL,
 		On: "these nodes; the most is MaxTTL (?max-ttl= in a URL), which all their clients share and for which a node that may have forgotten grants nothing"}
 }

@@ -126,7 +126,7 @@ func TestTwoGoodNodesAndADeadOneKeepEveryPromise(t *testing.T) {
 		s := trusting(t, clients, nil)
 		s.timeout = min(patience, 5*time.Second) // a check waits so long for the dead one
 		s.straggle = straggle                    // the good ones have to answer both, and are waited for
-		return patient{s}
+		return slowly(t, s)
 	})
 	if d, s := dials.Load(), stores.Load(); d > 4*s { // it is 15 operations a Store at least
 		t.Errorf("%d stores dialled the dead node %d times", s, d)

@@ -22,7 +22,7 @@ import (
 // hints.
 func TestEveryNodeAnswersAsTheModel(t *testing.T) {
 	t.Parallel()
-	seed, steps := uint64(rand.Uint32()), 12_000
+	seed, steps := uint64(rand.Uint32()), 8_000
 	if s := os.Getenv("HOLDFAST_TEST_SEED"); s != "" {
 		seed, _ = strconv.ParseUint(s, 10, 64)
 	}

@@ -161,6 +161,7 @@ type Store struct {
 	prefix   string
 	maxTTL   time.Duration
 	timeout  time.Duration
+	minTTL   time.Duration // the constant, but in tests
 	straggle time.Duration // the constant, but in tests
 	scripts  *scripts
 	clock    func() int64 // nil but in tests: the clock of all nodes and of ours
@@ -253,7 +254,7 @@ func newStore(clients []*redis.Client, o *Options, clock func() int64) (*Store, 
 		o = &Options{}
 	}
 	s := &Store{
-		prefix: DefaultPrefix, maxTTL: DefaultMaxTTL, timeout: DefaultTimeout, straggle: straggle, scripts: live(), clock: clock,
+		prefix: DefaultPrefix, maxTTL: DefaultMaxTTL, timeout: DefaultTimeout, minTTL: minTTL, straggle: straggle, scripts: live(), clock: clock,
 		pingEvery: pingEvery, news: make(chan struct{}), claims: claims{of: map[store.ID]*claim{}},
 	}
 	if o.Prefix != "" {
@@ -397,7 +398,7 @@ const noUpgrade = "a fresh number un-grants what a claim holds, and how an upgra
 func (s *Store) Describe() store.Description {
 	d := store.Description{
 		Store:  s.address,
-		MinTTL: minTTL, MaxTTL: s.maxTTL, Tick: time.Microsecond,
+		MinTTL: s.minTTL, MaxTTL: s.maxTTL, Tick: time.Microsecond,
 		Tokens: "when every node that two majorities share has lost its data and its clock is behind the newest token",
 		Loses: "nothing as long as fewer than a majority of the nodes are away; a node that was restarted or wiped grants nothing for the longest TTL. " +
 			"A node's clock that is set forward ends its votes early, and one behind a fail-over can lose them: then two may hold a name until the TTL of the first is over",

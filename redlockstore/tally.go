@@ -14,6 +14,7 @@ import (
 // A tally is what the nodes answered to one round of an ask.
 type tally struct {
 	nodes      int
+	asked      time.Time
 	accepted   []*node
 	low, high  int
 	lost       []string // reasons
@@ -54,11 +55,11 @@ func (t *tally) add(s *Store, cl *claim, r reply) {
 		t.accepted = append(t.accepted, r.n)
 	case kind == 'N' && len(rest) == 16:
 		t.low++
-		r.n.learn(s, float(rest))
+		r.n.learn(s, float(rest), t.asked)
 		cl.told = max(cl.told, float(rest[8:]))
 	case kind == 'H' && len(rest) == 8:
 		t.high++
-		r.n.learn(s, float(rest))
+		r.n.learn(s, float(rest), t.asked)
 	case kind == 'R':
 		f, ok := readRefusal(rest)
 		if !ok {
@@ -100,10 +101,10 @@ func (n *node) common(key, answer string) error {
 	return n.strange(answer)
 }
 
-// learn notes the node's clock.
-func (n *node) learn(s *Store, clock int64) {
+// learn notes the node's clock, which was asked for at that instant.
+func (n *node) learn(s *Store, clock int64, asked time.Time) {
 	if s.clock == nil {
-		n.offset.Store(clock - time.Now().UnixMicro())
+		n.offset.Store(clockOff(time.UnixMicro(clock), asked, time.Now()).Microseconds())
 	}
 }
 

@@ -23,9 +23,7 @@ func TestOverTLSTheNodesCertificatesAreChecked(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := s.ready(t.Context(), 3); err != nil || nodesUp(s) != 3 {
-				t.Errorf("%d nodes of 3 are in use: %v", nodesUp(s), err)
-			}
+			allUp(t, s)
 			hints := make(chan store.Hint, 100)
 			if err := s.Watch(t.Context(), me, func(h store.Hint) { hints <- h }); err != nil {
 				t.Fatal(err)

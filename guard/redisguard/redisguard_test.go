@@ -21,7 +21,10 @@ import (
 	"github.com/holdfast-go/holdfast/memstore"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(testserver.Main{M: m}) }
+func TestMain(m *testing.M) {
+	// The driver's own, which ends within a second of its pool.
+	goleak.VerifyTestMain(testserver.Main{M: m}, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
+}
 
 // A lease that a test has made up.
 type made struct {
