@@ -163,11 +163,12 @@ func TestForeignAndNewerNodesAreLeftAlone(t *testing.T) {
 		"newer":   {"v2-whatever", store.ErrUnsupported},
 		"damaged": {nodesOf(me.NewID()) + "zz", store.ErrCorrupt},
 	} {
-		if err := s.Release(t.Context(), mustHold(t, s, mutex(name))); err != nil { // so that its node is there
-			t.Fatal(err)
-		}
+		hold := mustHold(t, s, mutex(name)) // so that its node is there
 		path := s.nameNode(name) + "/" + x.node
 		if _, err := c.Create(path, []byte("x"), 0, zk.WorldACL(zk.PermAll)); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Release(t.Context(), hold); err != nil {
 			t.Fatal(err)
 		}
 		for _, claim := range []store.Claim{mutex(name), mutexTry(name)} {
