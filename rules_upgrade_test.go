@@ -270,6 +270,7 @@ func TestUpgrade_AnUnclearOneIsTriedAgainThenChangedBack(t *testing.T) {
 		if d := time.Since(start); d > 5*time.Second || d < 4*time.Second {
 			t.Fatalf("given up after %v, want five seconds", d)
 		}
+		synctest.Wait() // it is told before it is changed back
 		s.has(t, store.Upgradeable)
 		if !u.Valid() || u.Token() != token {
 			t.Fatal("the lease is not what it was")
