@@ -264,7 +264,8 @@ func TestWhatCrashedHoldersLeftIsSwept(t *testing.T) {
 		}
 		return len(n.Entries)
 	}
-	if more, err := b.sweepNext(t.Context(), time.Hour); more || err != nil {
+	sweeper := closing(t, storeOn(t, b.nc, &a.o)) // without a session it has no sweeps of its own
+	if more, err := sweeper.sweepNext(t.Context(), time.Hour); more || err != nil {
 		t.Errorf("what is young: %v, %v", more, err)
 	}
 	if n := entries("left"); n != 1 {
@@ -272,7 +273,7 @@ func TestWhatCrashedHoldersLeftIsSwept(t *testing.T) {
 	}
 	steps := 0
 	for more := true; more; steps++ {
-		if more, err = b.sweepNext(t.Context(), 0); err != nil {
+		if more, err = sweeper.sweepNext(t.Context(), 0); err != nil {
 			t.Fatal(err)
 		}
 	}
