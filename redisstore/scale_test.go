@@ -64,9 +64,14 @@ func each(t *testing.T, n int, f func(i int) error) {
 func take(t *testing.T, l *holdfast.Locker, n int) []*holdfast.Lease {
 	t.Helper()
 	leases := make([]*holdfast.Lease, n)
+	begun := time.Now()
 	each(t, n, func(i int) (err error) {
-		leases[i], err = l.Mutex(fmt.Sprint("scale/", i)).Lock(t.Context())
-		return err
+		for { // a server that has just begun, and a machine with much else to do
+			leases[i], err = l.Mutex(fmt.Sprint("scale/", i)).Lock(t.Context())
+			if !errors.Is(err, holdfast.ErrUnavailable) || time.Since(begun) > time.Minute {
+				return err
+			}
+		}
 	})
 	return leases
 }

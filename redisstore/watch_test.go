@@ -80,13 +80,11 @@ func TestASilentMailboxStaysOpenAndOneThatHangsIsOpenedAgain(t *testing.T) {
 func aSilentMailbox(t *testing.T, protocol int) {
 	server := testserver.Redis(t)
 	p := newProxy(t, server.Addr)
-	s := storeOn(t, clientOf(t, p.addr, hasty, func(o *redis.Options) { o.Protocol = protocol }), nil)
+	s := storeOn(t, clientOf(t, p.addr, func(o *redis.Options) { o.Protocol, o.ReadTimeout = protocol, 3*time.Second }), nil)
 	defer s.Close()
 	s.pingEvery = 4 * time.Second // a machine that stands still for a while answers in that
 	hints := make(chan store.Hint, 100)
-	if err := s.Watch(t.Context(), me, func(h store.Hint) { hints <- h }); err != nil {
-		t.Fatal(err)
-	}
+	until(t, "a mailbox is open", func() bool { return s.Watch(t.Context(), me, func(h store.Hint) { hints <- h }) == nil })
 	tries := func() (n int) {
 		info, err := clientOf(t, server.Addr).Info(t.Context(), "commandstats").Result()
 		if err != nil {
