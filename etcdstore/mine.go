@@ -29,6 +29,7 @@ type mine struct {
 	ends     store.Instant // deleted then, unless it is renewed
 	busy     int           // operations under way
 	drop     bool          // to be deleted, however often that takes
+	left     bool          // its owner has given it back
 	unclear  bool          // an ask for it was not answered, and may slip in at any time
 	late     bool          // so was a deletion of its key
 	token    int64         // of the grant; 0: not granted, as far as its owner knows

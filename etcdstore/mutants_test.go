@@ -33,6 +33,8 @@ func TestTheTestsCatchEachMutantOfEtcd(t *testing.T) {
 		{"another TTL than asked for is taken", "TestATTLThatTheServerDoesNotGrantIsAnErrorThatSaysSo", "session.go", "granted != ttl {", "granted != ttl && false {"},
 		{"what may slip in late is kept alive", "TestWhatSlipsInBehindItsWithdrawalIsGoneAgain", "mine.go", "if m.unclear && m.sess != nil {", "if false {"},
 		{"a withdrawal is tried once", "TestAWithdrawalThatIsNotAnsweredIsDoneAgain", "release.go", "m.drop, m.ends = true, store.Now().Add(time.Second)", "m.drop = false"},
+		{"what was not given back for sure is left", "TestAReleaseThatIsNotAnsweredIsDoneAgain", "release.go", "\t\tm.left = true\n\t\ts.dropSoon(m)\n", ""},
+		{"a release cannot be asked for again", "TestAReleaseThatIsNotAnsweredIsDoneAgain", "release.go", "state == gone && !left", "state == gone && (!left || true)"},
 		{"a try puts its key first", "TestARefusedTryWritesNothing", "ask.go", "sure := !c.Try || i >= attempts", "sure := true"},
 	} {
 		all = append(all, mutant.Broken{Name: m.name, Pkg: "etcdstore", Test: m.test, Edits: []mutant.Edit{{File: "etcdstore/" + m.file, Old: m.old, New: m.new}}})

@@ -31,20 +31,24 @@ func (s *Store) release(ctx context.Context, h *store.Hold, m *mine) error {
 		return s.releaseUnknown(ctx, h)
 	}
 	s.mu.Lock()
-	state, drop, token := m.state, m.drop, m.token
+	state, drop, left, token := m.state, m.drop, m.left, m.token
 	s.mu.Unlock()
 	switch {
 	case h.Token == 0 && state == gone && !drop:
 		return nil
 	case h.Token == 0:
 		return s.withdraw(ctx, m)
-	case state == gone || token != h.Token:
+	case state == gone && !left || token != h.Token:
 		return store.ErrLost
 	case m.keep > store.Now().Sub(m.since):
 		return s.releaseKept(ctx, h, m)
 	}
 	was, err := s.remove(ctx, m)
 	if err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		m.left = true
+		s.dropSoon(m)
 		return err
 	}
 	return s.released(m, was)
@@ -66,16 +70,13 @@ func (s *Store) released(m *mine, was bool) error {
 	return nil
 }
 
-// withdraw deletes whatever the claim has. If that cannot be heard to have been
-// done, it is tried again until it was, or the session is over.
+// withdraw deletes whatever the claim has.
 func (s *Store) withdraw(ctx context.Context, m *mine) error {
 	was, err := s.remove(ctx, m)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {
-		s.lose(m)
-		m.drop, m.ends = true, store.Now().Add(time.Second)
-		s.poke()
+		s.dropSoon(m)
 		return err
 	}
 	if was {
@@ -88,6 +89,14 @@ func (s *Store) withdraw(ctx context.Context, m *mine) error {
 		s.forget(m)
 	}
 	return nil
+}
+
+// dropSoon has what a claim has deleted, as that was not heard to have been
+// done: it is tried again until it was, or the session is over. s.mu is held.
+func (s *Store) dropSoon(m *mine) {
+	s.lose(m)
+	m.drop, m.ends = true, store.Now().Add(time.Second)
+	s.poke()
 }
 
 // remove deletes the key of a claim of ours, unless another process has adopted

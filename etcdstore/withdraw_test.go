@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -27,6 +28,31 @@ func TestAWithdrawalThatIsNotAnsweredIsDoneAgain(t *testing.T) {
 		t.Fatalf("a withdrawal that was not answered: %v, want it unclear", err)
 	}
 	until(t, "it is withdrawn", func() bool { return len(entriesOf(t, s, "a").Entries) == 0 })
+}
+
+// So is what its owner gave back, and may give back again: in a process that
+// lives on, the name would be taken for a whole TTL.
+func TestAReleaseThatIsNotAnsweredIsDoneAgain(t *testing.T) {
+	t.Parallel()
+	client := clientOf(t, testserver.SharedEtcd(t))
+	lossy := &losing{KV: client.KV}
+	client.KV = lossy
+	s := closing(t, storeOn(t, client, apart()))
+	for _, again := range []bool{true, false} {
+		c := mutex("a")
+		c.TTL = time.Minute
+		hold := mustHold(t, s, c)
+		lossy.lose.Store(true)
+		if err := s.Release(t.Context(), hold); err == nil || store.Definite(err) {
+			t.Fatalf("a release that was not answered: %v, want it unclear", err)
+		}
+		if again {
+			if err := s.Release(t.Context(), hold); err != nil {
+				t.Errorf("the same release again: %v", err)
+			}
+		}
+		until(t, "it is given back", func() bool { return len(entriesOf(t, s, "a").Entries) == 0 })
+	}
 }
 
 // An ask that was not answered can come to etcd at any time, also behind its
