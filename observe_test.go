@@ -368,7 +368,7 @@ func TestLog_ALossIsAnErrorAFailedRenewalAWarningTheRestDebug(t *testing.T) {
 		two := lock(t, locks, "two") // broken
 		s.mem.Break("two")
 		<-two.Lost()
-		synctest.Wait() // it is told after that
+		synctest.Wait()                  // it is told after that
 		three := lock(t, locks, "three") // unclear whether it was released
 		s.on(func(c *call) fate { return fate{fail: errLink} })
 		is(t, three.Release(), ErrUnavailable)

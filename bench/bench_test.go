@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/mongosim"
 )
 
 // The children of a bench are this very program, also when it is a test.
@@ -62,9 +64,32 @@ func TestSuitesRun(t *testing.T) {
 	}
 }
 
+// The suite of MongoDB runs to its end, on a stand-in: that shows no more.
+func TestTheSuiteOfMongoDBRuns(t *testing.T) {
+	uri := os.Getenv(mongoEnv)
+	if uri == "" {
+		uri = mongosim.Start(t, mongosim.Options{}).URI()
+	}
+	for uri, rows := range map[string][]string{
+		uri: {"holdfast", bareInsert, "64 goroutines", "hand-off p50"},
+		"":  {"MongoDB: not measured, as no server is named"},
+	} {
+		t.Setenv(mongoEnv, uri)
+		var out strings.Builder
+		if err := run(t.Context(), setup{rounds: 1, slice: 20 * time.Millisecond, turns: 2, held: 1, hot: 1, each: 1, ttl: time.Second, seeds: 1, proveFor: time.Second, out: &out}, "mongo"); err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range rows {
+			if !strings.Contains(out.String(), row) {
+				t.Errorf("nothing about %s in:\n%s", row, out.String())
+			}
+		}
+	}
+}
+
 func TestUnknownSuiteIsRefused(t *testing.T) {
 	err := run(t.Context(), setup{rounds: 1, slice: 1, turns: 1, held: 1, hot: 1, each: 1, ttl: 1, seeds: 1, proveFor: 1}, "nonsense")
-	if err == nil || !strings.Contains(err.Error(), "memory, file, redis, postgres, mysql, redlock, fleet, etcd, zk, nats, crowd, scale, command, faults") {
+	if err == nil || !strings.Contains(err.Error(), "memory, file, redis, postgres, mysql, redlock, fleet, etcd, zk, nats, mongo, crowd, scale, command, faults") {
 		t.Errorf("got %v", err)
 	}
 }

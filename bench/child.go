@@ -31,6 +31,8 @@ func contenders(suite string) ([]contender, error) {
 		return onZooKeeper, nil
 	case "nats":
 		return onNATS, nil
+	case "mongo":
+		return onMongoDB, nil
 	case "mysql":
 		return onMySQL, nil
 	case "file":

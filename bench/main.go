@@ -1,7 +1,7 @@
 // Command bench measures holdfast against other lock libraries for Go and
 // against the bare system call, all in one run on one machine.
 //
-//	go -C bench run . [-rounds N] [-slice DUR] [memory | file | redis | redlock | fleet | etcd | zk | nats | postgres | mysql | crowd | scale | command | faults | all]
+//	go -C bench run . [-rounds N] [-slice DUR] [memory | file | redis | redlock | fleet | etcd | zk | nats | mongo | postgres | mysql | crowd | scale | command | faults | all]
 //
 // It starts its own servers on free ports. The contenders take turns, in
 // another order each round, so that whatever else the machine does hits all
@@ -64,6 +64,7 @@ var suites = []suite{
 	{"etcd", etcdSuite},
 	{"zk", zooKeeperSuite},
 	{"nats", natsSuite},
+	{"mongo", mongoSuite},
 	{"crowd", crowds},
 	{"scale", scale},
 	{"command", command},

@@ -41,7 +41,15 @@ func TestItIsGrantedExactlyWhenAMajorityIsFree(t *testing.T) {
 				c := mutex(name)
 				c.Try = try
 				a := mustAsk(t, s, c)
-				if want := n-taken > n/2; a.Granted != want {
+				want := n-taken > n/2
+				for i := 0; want && !a.Granted && i < 10; i++ { // a node may have stood still
+					if try {
+						c = mutex(name)
+						c.Try = true
+					}
+					a = mustAsk(t, s, c)
+				}
+				if a.Granted != want {
 					t.Errorf("%d nodes, of which %0*b are taken, a try %v: granted %v", n, n, set, try, a.Granted)
 				}
 				if !a.Granted && len(a.Holders) == 0 {

@@ -53,6 +53,8 @@ var commands = map[string]struct {
 	"endSessions":   {func(*call) bson.D { return nil }, nil},
 	"findAndModify": {(*call).findAndModify, []string{"query", "update", "new", "upsert", "fields"}},
 	"update":        {(*call).update, []string{"updates", "ordered"}},
+	"insert":        {(*call).insert, []string{"documents", "ordered"}},
+	"delete":        {(*call).delete, []string{"deletes", "ordered"}},
 	"aggregate":     {(*call).aggregate, []string{"pipeline", "cursor"}},
 	"getMore":       {(*call).getMore, []string{"collection", "batchSize"}},
 	"killCursors":   {(*call).killCursors, []string{"cursors"}},

@@ -2,7 +2,8 @@
 // mongostore: no package that can be used where they run brings a real one.
 //
 // It speaks the wire protocol, so the driver is the real one. It knows the
-// commands, stages and operators that mongostore sends, as MongoDB 4.4 does, and
+// commands, stages and operators that mongostore sends, and the two by which a
+// document is made and deleted, as MongoDB 4.4 does, and
 // was written from what MongoDB's manual says of them, and not from what
 // mongostore needs. Whatever else it is sent it refuses loudly, with an error
 // that begins "mongosim does not know". It shows what the documentation says,

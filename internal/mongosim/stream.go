@@ -25,11 +25,18 @@ type stream struct {
 	next      int // event, counted from the first
 }
 
-// changed notes a write.
+// changed notes a write. before is nil of what was made, after of what was
+// deleted.
 func (s *Server) changed(ns string, before, after bson.D) {
 	s.written++
-	e := bson.D{{Key: "_id", Value: resumeToken(s.forgotten + len(s.events) + 1)}, {Key: "documentKey", Value: bson.D{{Key: "_id", Value: field(after, "_id")}}}}
+	of := after
+	if after == nil {
+		of = before
+	}
+	e := bson.D{{Key: "_id", Value: resumeToken(s.forgotten + len(s.events) + 1)}, {Key: "documentKey", Value: bson.D{{Key: "_id", Value: field(of, "_id")}}}}
 	switch {
+	case after == nil:
+		e = append(e, bson.E{Key: "operationType", Value: "delete"})
 	case before == nil:
 		e = append(e, bson.E{Key: "operationType", Value: "insert"}, bson.E{Key: "fullDocument", Value: after})
 	case !s.o.Deltas:

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/mongostore"
+)
+
+// mongoEnv names the server, as it does for the tests: none can be started here.
+const mongoEnv = "HOLDFAST_TEST_MONGODB"
+
+// bareInsert is what a lock of MongoDB costs at least, and the reference: a
+// document is inserted, which is refused if it is there, and deleted. A majority
+// has it in its journal, as with ours.
+const bareInsert = "insert + delete"
+
+var onMongoDB = []contender{
+	{name: "holdfast", open: openOnMongoDB},
+	{name: bareInsert, open: openBareInsert},
+}
+
+// mongoDatabase is all that the suite writes to, and is dropped by nobody: its
+// documents are few and small.
+const mongoDatabase = "holdfast_bench"
+
+func openOnMongoDB(uri string) (locks, error) {
+	client, err := mongo.Connect(options.Client().ApplyURI(uri))
+	if err != nil {
+		return nil, err
+	}
+	s, err := mongostore.New(client.Database(mongoDatabase), nil)
+	if err != nil {
+		return nil, err
+	}
+	l, err := holdfast.New(s, &holdfast.Options{TTL: ttl})
+	return oursOnMongoDB{ours{l}, client}, err
+}
+
+type oursOnMongoDB struct {
+	ours
+	client *mongo.Client
+}
+
+func (o oursOnMongoDB) close() error {
+	err := o.ours.close()
+	_ = o.client.Disconnect(context.Background())
+	return err
+}
+
+// lockBareInsert waits by trying again, so it is for names that nobody else
+// wants.
+type lockBareInsert struct{ c *mongo.Collection }
+
+func openBareInsert(uri string) (locks, error) {
+	journal := true
+	durable := &writeconcern.WriteConcern{W: writeconcern.WCMajority, Journal: &journal}
+	client, err := mongo.Connect(options.Client().ApplyURI(uri).SetWriteConcern(durable))
+	if err != nil {
+		return nil, err
+	}
+	return lockBareInsert{client.Database(mongoDatabase).Collection("bare")}, nil
+}
+
+func (l lockBareInsert) lock(ctx context.Context, name string) (func() error, error) {
+	for {
+		_, err := l.c.InsertOne(ctx, bson.D{{Key: "_id", Value: name}})
+		if err == nil {
+			return func() error {
+				_, err := l.c.DeleteOne(context.Background(), bson.D{{Key: "_id", Value: name}})
+				return err
+			}, nil
+		}
+		if !mongo.IsDuplicateKeyError(err) {
+			return nil, err
+		}
+	}
+}
+
+func (l lockBareInsert) close() error {
+	return l.c.Database().Client().Disconnect(context.Background())
+}
+
+// mongoSuite measures on the server that is named, and nothing where none is: the
+// figures of a stand-in would say nothing.
+func mongoSuite(ctx context.Context, s setup) error {
+	uri := os.Getenv(mongoEnv)
+	if uri == "" {
+		fmt.Fprintf(s.out, "\nMongoDB: not measured, as no server is named; name one in %s: mongodb://host:27017/\n", mongoEnv)
+		return nil
+	}
+	client, err := mongo.Connect(options.Client().ApplyURI(uri))
+	if err != nil {
+		return err
+	}
+	defer client.Disconnect(context.Background())
+	var info struct{ Version string }
+	if err := client.Database(mongoDatabase).RunCommand(ctx, bson.D{{Key: "buildInfo", Value: 1}}).Decode(&info); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.out, "\nMongoDB %s, a majority has what was written in its journal\n", info.Version)
+	for _, goroutines := range []int{1, 64} {
+		runners, stop, err := pairRunners(s, onMongoDB, uri, goroutines)
+		if err != nil {
+			return err
+		}
+		title := fmt.Sprintf("MongoDB: uncontended lock and unlock, %d goroutines, a name each", goroutines)
+		err = rounds(ctx, s, title, bareInsert, pairColumns, runners)
+		stop()
+		if err != nil {
+			return err
+		}
+	}
+	runners, stop, err := handoffRunners(ctx, s, "mongo", onMongoDB, uri)
+	if err != nil {
+		return err
+	}
+	err = rounds(ctx, s, "MongoDB: hand-off between two processes, from the call of unlock to the return of lock", bareInsert, handoffColumns, runners)
+	stop()
+	return err
+}

@@ -1,0 +1,62 @@
+package mongosim
+
+import (
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// A lock that is nothing but a document is made and deleted by these, one
+// document a command. mongostore sends neither; what it is measured against does.
+
+func (c *call) insert() bson.D {
+	documents, _ := field(c.D, "documents").(bson.A)
+	if len(documents) != 1 {
+		panic(refuse("an insert of other than one document"))
+	}
+	ns, d := c.namespace(), documents[0].(bson.D)
+	id := field(d, "_id")
+	if isMissing(id) {
+		panic(refuse("an insert without _id"))
+	}
+	for _, have := range c.s.collections[ns] {
+		if compare(field(have, "_id"), id) == 0 {
+			e := duplicate(ns, id)
+			return bson.D{{Key: "n", Value: int32(0)}, {Key: "writeErrors", Value: bson.A{
+				append(bson.D{{Key: "index", Value: int32(0)}, {Key: "code", Value: e.code}, {Key: "errmsg", Value: e.text}}, e.fields...),
+			}}}
+		}
+	}
+	c.s.collections[ns] = append(c.s.collections[ns], d)
+	c.s.changed(ns, nil, d)
+	reply := bson.D{{Key: "n", Value: int32(1)}}
+	c.keep(reply)
+	return reply
+}
+
+func (c *call) delete() bson.D {
+	deletes, _ := field(c.D, "deletes").(bson.A)
+	if len(deletes) != 1 {
+		panic(refuse("other than one delete"))
+	}
+	spec := deletes[0].(bson.D)
+	for _, f := range spec {
+		if f.Key != "q" && f.Key != "limit" {
+			panic(refuse("a delete with %s", f.Key))
+		}
+	}
+	if compare(field(spec, "limit"), int32(1)) != 0 {
+		panic(refuse("a delete of more than one document"))
+	}
+	ns, match := c.namespace(), parseQuery(field(spec, "q"))
+	for i, d := range c.s.collections[ns] {
+		if match(d) {
+			c.s.collections[ns] = slices.Delete(c.s.collections[ns], i, i+1)
+			c.s.changed(ns, d, nil)
+			reply := bson.D{{Key: "n", Value: int32(1)}}
+			c.keep(reply)
+			return reply
+		}
+	}
+	return bson.D{{Key: "n", Value: int32(0)}}
+}
