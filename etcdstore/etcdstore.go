@@ -29,8 +29,9 @@
 // long as it is open. What a claim holds lasts as long as the session, counted
 // from the sending of its last answered renewal, and at most for its own TTL
 // since it was last renewed: what is not renewed any more is deleted by its own
-// process, if that lives. A claim begins with a session that was renewed within
-// the last tenth of the TTL.
+// process, if that lives; so is what was given back, or given up, and etcd did not
+// answer. A claim begins with a session that was renewed within the last tenth of
+// the TTL.
 //
 // TTLs are whole seconds, rounded up; the least is one and a half of the server's
 // election timeout, 2 s unless its operator says otherwise. A TTL that the server does

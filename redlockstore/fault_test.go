@@ -276,6 +276,8 @@ func forgets(t *testing.T, how string, most time.Duration, others func(ask func(
 	ids := []store.ID{me.NewID(), me.NewID()} // of one id the later number counts, and their clocks differ
 	turn := 0
 	others(func() bool {
+		// What the other has given back is gone, or that alone would refuse this one.
+		until(t, "the third node is free", func() bool { return len(listed(t, third, "x").Entries) == 0 })
 		turn++
 		claim.ID = ids[turn%2]
 		a, err := stores[turn%2].Ask(t.Context(), claim)

@@ -21,6 +21,7 @@ func TestOnlyWhatMayBeChanceIsRunAgain(t *testing.T) {
 		{"a judgement", []failure{of(prove, "TestWait", "")}, nil},
 		{"a test in a bubble", []failure{of("m", "TestWait", ""), of("m/store/queue", "TestWait", "")}, nil},
 		{"a promise of safety", []failure{of(redis, "TestSuite/never_two_hold", ""), of(redis, "TestSuite", "")}, nil},
+		{"a mutant that was missed", []failure{of(redis, "TestTheTestsCatchEachMutantOfX/two_hold", ""), of(redis, "TestTheTestsCatchEachMutantOfX", "")}, []string{redis + ".TestTheTestsCatchEachMutantOfX"}},
 		{"a comparison by chance", []failure{of(redis, "TestDifferential", "")}, nil},
 		{"a data race", []failure{of(redis, "TestWait", "WARNING: DATA RACE\n")}, nil},
 		{"a panic", []failure{of(redis, "TestWait", "panic: nil map\n")}, nil},
