@@ -120,25 +120,10 @@ func etcdSuite(ctx context.Context, s setup) error {
 		return err
 	}
 	fmt.Fprintf(s.out, "\netcd %s on the loopback, one member, without fsync\n", status.Version)
-	for _, goroutines := range []int{1, 64} {
-		runners, stop, err := pairRunners(s, onEtcd, addr, goroutines)
-		if err != nil {
-			return err
-		}
-		title := fmt.Sprintf("etcd: uncontended lock and unlock, %d goroutines, a name each", goroutines)
-		err = rounds(ctx, s, title, etcdMutex, pairColumns, runners)
-		stop()
-		if err != nil {
-			return err
-		}
-	}
-	runners, stop, err := handoffRunners(ctx, s, "etcd", onEtcd[:2], addr)
-	if err != nil {
+	if err := uncontended(ctx, s, "etcd", etcdMutex, onEtcd, addr, 1, 64); err != nil {
 		return err
 	}
-	err = rounds(ctx, s, "etcd: hand-off between two processes, from the call of unlock to the return of lock", etcdMutex, handoffColumns, runners)
-	stop()
-	if err != nil {
+	if err := handoff(ctx, s, "etcd", etcdMutex, "etcd", onEtcd[:2], addr); err != nil {
 		return err
 	}
 	var here []runner

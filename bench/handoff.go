@@ -108,3 +108,13 @@ var handoffColumns = []column{
 	{name: "release p50", print: duration},
 	{name: "stalled", print: count, sum: true},
 }
+
+// handoff prints the table of hand-offs.
+func handoff(ctx context.Context, s setup, title, reference, suite string, cs []contender, target string) error {
+	runners, stop, err := handoffRunners(ctx, s, suite, cs, target)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	return rounds(ctx, s, title+": hand-off between two processes, from the call of unlock to the return of lock", reference, handoffColumns, runners)
+}

@@ -106,23 +106,8 @@ func mongoSuite(ctx context.Context, s setup) error {
 		return err
 	}
 	fmt.Fprintf(s.out, "\nMongoDB %s, a majority has what was written in its journal\n", info.Version)
-	for _, goroutines := range []int{1, 64} {
-		runners, stop, err := pairRunners(s, onMongoDB, uri, goroutines)
-		if err != nil {
-			return err
-		}
-		title := fmt.Sprintf("MongoDB: uncontended lock and unlock, %d goroutines, a name each", goroutines)
-		err = rounds(ctx, s, title, bareInsert, pairColumns, runners)
-		stop()
-		if err != nil {
-			return err
-		}
-	}
-	runners, stop, err := handoffRunners(ctx, s, "mongo", onMongoDB, uri)
-	if err != nil {
+	if err := uncontended(ctx, s, "MongoDB", bareInsert, onMongoDB, uri, 1, 64); err != nil {
 		return err
 	}
-	err = rounds(ctx, s, "MongoDB: hand-off between two processes, from the call of unlock to the return of lock", bareInsert, handoffColumns, runners)
-	stop()
-	return err
+	return handoff(ctx, s, "MongoDB", bareInsert, "mongo", onMongoDB, uri)
 }

@@ -150,25 +150,10 @@ func mysqlSuite(ctx context.Context, s setup) error {
 		return err
 	}
 	fmt.Fprintf(s.out, "\nMariaDB %s on the loopback, with its defaults; its disk syncs a page in %s\n", version, duration(synced))
-	for _, goroutines := range []int{1, 8} {
-		runners, stop, err := pairRunners(s, onMySQL, dsn, goroutines)
-		if err != nil {
-			return err
-		}
-		title := fmt.Sprintf("MariaDB: uncontended lock and unlock, %d goroutines, a name each", goroutines)
-		err = rounds(ctx, s, title, tableLease, pairColumns, runners)
-		stop()
-		if err != nil {
-			return err
-		}
-	}
-	runners, stop, err := handoffRunners(ctx, s, "mysql", onMySQL, dsn)
-	if err != nil {
+	if err := uncontended(ctx, s, "MariaDB", tableLease, onMySQL, dsn, 1, 8); err != nil {
 		return err
 	}
-	err = rounds(ctx, s, "MariaDB: hand-off between two processes, from the call of unlock to the return of lock", tableLease, handoffColumns, runners)
-	stop()
-	if err != nil {
+	if err := handoff(ctx, s, "MariaDB", tableLease, "mysql", onMySQL, dsn); err != nil {
 		return err
 	}
 	return manyWait(ctx, s, db, dsn)

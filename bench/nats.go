@@ -93,23 +93,8 @@ func natsSuite(ctx context.Context, s setup) error {
 	}
 	defer nc.Close()
 	fmt.Fprintf(s.out, "\nNATS %s on the loopback, one server, synced to disk every two minutes\n", nc.ConnectedServerVersion())
-	for _, goroutines := range []int{1, 64} {
-		runners, stop, err := pairRunners(s, onNATS, addr, goroutines)
-		if err != nil {
-			return err
-		}
-		title := fmt.Sprintf("NATS: uncontended lock and unlock, %d goroutines, a name each", goroutines)
-		err = rounds(ctx, s, title, bareCreate, pairColumns, runners)
-		stop()
-		if err != nil {
-			return err
-		}
-	}
-	runners, stop, err := handoffRunners(ctx, s, "nats", onNATS, addr)
-	if err != nil {
+	if err := uncontended(ctx, s, "NATS", bareCreate, onNATS, addr, 1, 64); err != nil {
 		return err
 	}
-	err = rounds(ctx, s, "NATS: hand-off between two processes, from the call of unlock to the return of lock", bareCreate, handoffColumns, runners)
-	stop()
-	return err
+	return handoff(ctx, s, "NATS", bareCreate, "nats", onNATS, addr)
 }

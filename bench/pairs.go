@@ -80,3 +80,19 @@ func pairRunners(s setup, cs []contender, target string, goroutines int) (runner
 }
 
 var pairColumns = []column{{name: "pairs/s", print: count, ratio: true}, {name: "p50", print: duration}}
+
+// uncontended prints a table of pairs for each number of goroutines.
+func uncontended(ctx context.Context, s setup, title, reference string, cs []contender, target string, goroutines ...int) error {
+	for _, n := range goroutines {
+		runners, stop, err := pairRunners(s, cs, target, n)
+		if err != nil {
+			return err
+		}
+		err = rounds(ctx, s, fmt.Sprintf("%s: uncontended lock and unlock, %d goroutines, a name each", title, n), reference, pairColumns, runners)
+		stop()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -145,28 +145,13 @@ func postgresSuite(ctx context.Context, s setup) error {
 		return err
 	}
 	fmt.Fprintf(s.out, "\nPostgreSQL %s on the loopback, with its defaults; its disk syncs a page in %s\n", version, duration(synced))
-	for _, goroutines := range []int{1, 8} {
-		runners, stop, err := pairRunners(s, onPostgres, url, goroutines)
-		if err != nil {
-			return err
-		}
-		title := fmt.Sprintf("PostgreSQL: uncontended lock and unlock, %d goroutines, a name each", goroutines)
-		err = rounds(ctx, s, title, tableLease, pairColumns, runners)
-		stop()
-		if err != nil {
-			return err
-		}
+	if err := uncontended(ctx, s, "PostgreSQL", tableLease, onPostgres, url, 1, 8); err != nil {
+		return err
 	}
 	if err := sessionPairs(ctx, s, testserver.PostgresURL(server.Addr)); err != nil {
 		return err
 	}
-	runners, stop, err := handoffRunners(ctx, s, "postgres", onPostgres, url)
-	if err != nil {
-		return err
-	}
-	err = rounds(ctx, s, "PostgreSQL: hand-off between two processes, from the call of unlock to the return of lock", tableLease, handoffColumns, runners)
-	stop()
-	if err != nil {
+	if err := handoff(ctx, s, "PostgreSQL", tableLease, "postgres", onPostgres, url); err != nil {
 		return err
 	}
 	return bloat(ctx, s, conn, url)

@@ -63,17 +63,8 @@ func redisSuite(ctx context.Context, s setup) error {
 		return err
 	}
 	fmt.Fprintf(s.out, "\nRedis %s on the loopback, without persistence\n", version)
-	for _, goroutines := range []int{1, 64} {
-		runners, stop, err := pairRunners(s, onRedis, addr, goroutines)
-		if err != nil {
-			return err
-		}
-		title := fmt.Sprintf("Redis: uncontended lock and unlock, %d goroutines, a name each", goroutines)
-		err = rounds(ctx, s, title, reference, pairColumns, runners)
-		stop()
-		if err != nil {
-			return err
-		}
+	if err := uncontended(ctx, s, "Redis", reference, onRedis, addr, 1, 64); err != nil {
+		return err
 	}
 	if err := redisHandoff(ctx, s, rdb, addr); err != nil {
 		return err

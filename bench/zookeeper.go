@@ -82,25 +82,10 @@ func zooKeeperSuite(ctx context.Context, s setup) error {
 	addr, stopServer := testserver.ExampleZooKeeper()
 	defer stopServer()
 	fmt.Fprintf(s.out, "\nZooKeeper on the loopback, one server, without fsync\n")
-	for _, goroutines := range []int{1, 64} {
-		runners, stop, err := pairRunners(s, onZooKeeper, addr, goroutines)
-		if err != nil {
-			return err
-		}
-		title := fmt.Sprintf("ZooKeeper: uncontended lock and unlock, %d goroutines, a name each", goroutines)
-		err = rounds(ctx, s, title, zkLock, pairColumns, runners)
-		stop()
-		if err != nil {
-			return err
-		}
-	}
-	runners, stop, err := handoffRunners(ctx, s, "zk", onZooKeeper[:2], addr)
-	if err != nil {
+	if err := uncontended(ctx, s, "ZooKeeper", zkLock, onZooKeeper, addr, 1, 64); err != nil {
 		return err
 	}
-	err = rounds(ctx, s, "ZooKeeper: hand-off between two processes, from the call of unlock to the return of lock", zkLock, handoffColumns, runners)
-	stop()
-	if err != nil {
+	if err := handoff(ctx, s, "ZooKeeper", zkLock, "zk", onZooKeeper[:2], addr); err != nil {
 		return err
 	}
 	var here []runner
