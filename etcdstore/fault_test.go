@@ -45,19 +45,23 @@ func locked(ctx context.Context, l *holdfast.Locker, name string) (*holdfast.Lea
 }
 
 // A hold lasts, and waiters get in, whatever happens to one member of three: it
-// is killed, stops for longer than an election, or comes back; be it the leader.
+// is killed, stops for longer than an election, is cut off from us, or comes back;
+// be it the leader.
 func TestALostMemberIsSurvived(t *testing.T) {
 	t.Parallel()
-	for name, strike := range map[string]func(*testserver.Server) func(){
-		"killed": func(s *testserver.Server) func() { s.Kill(); return s.Restart },
-		"frozen": func(s *testserver.Server) func() { s.Freeze(); return s.Thaw },
+	for name, strike := range map[string]func(*testserver.Server, *testserver.Link) func(){
+		"killed":  func(s *testserver.Server, _ *testserver.Link) func() { s.Kill(); return s.Restart },
+		"frozen":  func(s *testserver.Server, _ *testserver.Link) func() { s.Freeze(); return s.Thaw },
+		"cut off": func(_ *testserver.Server, l *testserver.Link) func() { l.Cut(); return l.Mend },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			members := testserver.EtcdCluster(t, 3)
+			var links []*testserver.Link
 			var addrs []string
-			for _, m := range members {
-				addrs = append(addrs, m.Addr)
+			for i, m := range members {
+				links = append(links, testserver.NewLink(t, m.Addr))
+				addrs = append(addrs, links[i].Addr())
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
@@ -92,7 +96,7 @@ func TestALostMemberIsSurvived(t *testing.T) {
 				if !leader {
 					i = (i + 1) % len(members)
 				}
-				mend := strike(members[i])
+				mend := strike(members[i], links[i])
 				release(held)
 				if waiting.Wait(); t.Failed() {
 					t.FailNow()
