@@ -29,7 +29,11 @@ func TestTheTestsCatchEachMutantOfSessions(t *testing.T) {
 		{"a pair is looked for as a number", "Key_IsThatOfTheServersOwnFunctions", "sessiondial.go", `kind = "2"`, `kind = "1"`},
 		{"a key may be written in any way", "Key_WhatIsNearlyAKeyIsInvalid", "key.go", "if k.String() != name {", "if k == (Key{}) {"},
 		{"a name is another key", "Key_TheMappingIsFrozen", "key.go", "sha256.Sum256([]byte(name))", `sha256.Sum256([]byte(name + "."))`},
-		{"a transaction is granted what it has", "Tx_TheSameNameAgainIsADeadlock", "tx.go", `" THEN 'own' "`, `" AND false THEN 'own' "`},
+		{"a transaction is granted what it has", "Tx_TheSameNameAgainIsADeadlock", "tx.go", `> 0 THEN 'own'"`, `> 0 AND false THEN 'own'"`},
+		{"a lock that ended with its transaction is still known", "Tx_TheSameNameAgainIsADeadlock", "tx.go", `+ key + ", true)"`, `+ key + ", false)"`},
+		{"a wait keeps its lock_timeout", "Tx_TimeoutsOfTheTransaction", "tx.go", `" left(%s || set_config('lock_timeout', $%d::text, true), 0)`, `" left(%s || coalesce($%d::text, ''), 0)`},
+		{"the transaction's lock_timeout ends a wait", "Tx_TimeoutsOfTheTransaction", "tx.go", `set_config('lock_timeout', $%d::text, true) <> '' THEN"`, `set_config('lock_timeout', coalesce('1', $%d::text), true) <> '' THEN"`},
+		{"a wait that ends costs the transaction", "Tx_ARefusalAndATimeoutLeaveTheTransactionAsItWas", "txrun.go", `"ROLLBACK TO SAVEPOINT "+savepoint`, `"RELEASE SAVEPOINT "+savepoint`},
 		{"a reader locks out readers", "Tx_ReadersShareAndKeepAWriterOut", "tx.go", "\tif write {\n\t\tshared = \"\"\n", "\tif true {\n\t\tshared = \"\"\n"},
 	} {
 		all = append(all, mutant.Broken{Name: m.name, Pkg: "pgstore", Test: "Test" + m.test, Edits: []mutant.Edit{{File: "pgstore/" + m.file, Old: m.old, New: m.new}},

@@ -2,13 +2,8 @@ package pgstore
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
-	"math/rand/v2"
-	"time"
-
-	"github.com/jackc/pgx/v5"
+	"strings"
 
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -19,23 +14,37 @@ import (
 // [*sql.Tx] of any driver; nobody else may use it meanwhile. The lock is the
 // advisory lock of [KeyOf], so it excludes those of session mode too.
 //
-// It waits by trying again, in pauses of 5 ms that grow to half a second, so that
-// a wait which ends without the lock leaves the transaction as it was: usable,
-// with its settings unchanged. There is no order among those who wait. Two
-// transactions that wait for each other's locks wait until their contexts end,
-// so give ctx a deadline, or lock names in one order.
+// A claim that must wait does so in the server's own queue, in a savepoint, and is
+// woken by the server: those who wait are served in the order in which they came.
+// If the wait ends without the lock, the transaction goes on as it was, with its
+// settings unchanged. The lock_timeout of the transaction does not bound the wait;
+// its statement_timeout does. Of two transactions that wait for each other's locks
+// the server ends one wait after its deadlock_timeout (1 s), with
+// store.ErrDeadlock: roll that transaction back, or the other waits on.
+//
+// When ctx ends by its deadline the server ends the wait. When it is cancelled
+// before, the server is asked to end the statement, over a connection of its own
+// (a cancel request). That works for a pgx.Tx and for a *sql.Tx of the driver of
+// pgx. With another driver the wait is cut into parts of a second, so a
+// cancellation is noticed up to a second late, and each part begins at the end of
+// the queue.
 //
 // At the isolation levels REPEATABLE READ and SERIALIZABLE a transaction sees
 // what was committed when its first statement began. If that is this one, it may
 // not see what the holder before it has written: lock at READ COMMITTED, the
 // server's default.
 //
-// Errors: one that matches the context's, and store.ErrHeld if the lock was
-// refused until then; store.ErrDeadlock if this session has the lock already,
-// in this transaction or otherwise; store.ErrInvalid; store.ErrUnavailable if
-// the transaction failed, which then can only be rolled back. A server that
-// does not answer is waited for until 5 s after the end of ctx; then the
-// connection is given up.
+// Errors: one that matches the context's error and store.ErrHeld if the lock was
+// refused until ctx ended; store.ErrHeld alone if statement_timeout ended the
+// wait; store.ErrDeadlock if this transaction has locked the name before, or
+// after a deadlock; store.ErrInvalid; store.ErrUnavailable if the transaction
+// failed, which can then only be rolled back. LockTx waits for a server that does
+// not answer until 5 s after the end of ctx; then it gives the connection up.
+//
+// PostgreSQL lets a session have a lock twice. LockTx knows the locks that LockTx
+// has taken in this transaction (they are listed in the setting holdfast.locks,
+// until the transaction ends), but not one that the same session has taken by
+// pg_advisory_lock itself.
 func LockTx(ctx context.Context, tx any, name string) error { return lockTx(ctx, tx, name, true, true) }
 
 // RLockTx is LockTx for a read lock: others that read do not exclude each other.
@@ -53,99 +62,74 @@ func TryRLockTx(ctx context.Context, tx any, name string) error {
 	return lockTx(ctx, tx, name, false, false)
 }
 
-const (
-	leastTxPause = 5 * time.Millisecond
-	mostTxPause  = 500 * time.Millisecond
-	// txGrace is how long a statement may take after the end of the caller's
-	// context: one that is cut off costs him the transaction.
-	txGrace = 5 * time.Second
-)
-
+// lockTx tries the lock and, if it is to wait, waits for it.
 func lockTx(ctx context.Context, tx any, name string, write, wait bool) error {
 	doing := func(err error) error { return fmt.Errorf("lock %.100q in a transaction on PostgreSQL: %w", name, err) }
 	key, err := KeyOf(name)
 	if err != nil {
 		return doing(err)
 	}
-	run, err := txQuery(tx)
+	t, err := newTxRun(tx)
 	if err != nil {
 		return doing(err)
 	}
 	if err := ctx.Err(); err != nil {
 		return doing(err)
 	}
-	first, again, args := key.inTx(write)
-	outcome, err := run.within(ctx, first, args)
-	for pause := leastTxPause; err == nil && outcome == "held" && wait; pause = min(pause*3/2, mostTxPause) {
-		select {
-		case <-time.After(pause/2 + rand.N(pause)):
-		case <-ctx.Done():
-			return doing(fmt.Errorf("gave up waiting: %w: %w", ctx.Err(), store.ErrHeld))
-		}
-		outcome, err = run.within(ctx, again, args)
+	do := key.inTx(write)
+	outcome, err := t.run(ctx, do.try, do.args...)
+	if err != nil {
+		return doing(t.failed(err))
 	}
+	timeout, held := strings.CutPrefix(outcome, "held ")
 	switch {
-	case err != nil:
-		return doing(fmt.Errorf("%w: %w", store.ErrUnavailable, err))
-	case outcome == "held":
-		return doing(store.ErrHeld)
 	case outcome == "own":
-		return doing(fmt.Errorf("%w: the session of the transaction has it already", store.ErrDeadlock))
+		return doing(fmt.Errorf("%w: this transaction has locked it already", store.ErrDeadlock))
+	case held && !wait:
+		return doing(store.ErrHeld)
+	case held:
+		if err := t.wait(ctx, do, timeout); err != nil {
+			return doing(err)
+		}
 	}
 	return nil
 }
 
-// A txRun runs a statement of one row and column.
-type txRun func(ctx context.Context, statement string, args []any) (string, error)
-
-func txQuery(tx any) (txRun, error) {
-	switch tx := tx.(type) {
-	case pgx.Tx:
-		return func(ctx context.Context, statement string, args []any) (text string, err error) {
-			err = tx.QueryRow(ctx, statement, args...).Scan(&text)
-			return text, err
-		}, nil
-	case *sql.Tx:
-		if tx != nil {
-			return func(ctx context.Context, statement string, args []any) (text string, err error) {
-				err = tx.QueryRowContext(ctx, statement, args...).Scan(&text)
-				return text, err
-			}, nil
-		}
-	}
-	return nil, fmt.Errorf("%w: want a pgx.Tx or a *sql.Tx, got %T", store.ErrInvalid, tx)
+// inTx are the statements that take a key in a transaction. Both answer in one
+// column of text.
+type inTx struct {
+	try  string // "own", "got", or "held" and the lock_timeout of the transaction
+	wait string // waits; has two more arguments: the lock_timeout meanwhile, and that afterwards
+	args []any
 }
 
-// within runs the statement, which waits for nobody, to its end: also where ctx
-// ends meanwhile, unless the server does not answer at all.
-func (run txRun) within(ctx context.Context, statement string, args []any) (string, error) {
-	bounded, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(txGrace, cancel) })()
-	text, err := run(bounded, statement, args)
-	if errors.Is(err, sql.ErrTxDone) || errors.Is(err, pgx.ErrTxClosed) {
-		err = fmt.Errorf("the transaction is over: %w", err)
-	}
-	return text, err
-}
-
-// inTx are the statements that try the key in a transaction, for the first time
-// and later, and their arguments. To the server a session is never in its own
-// way; that is found in pg_locks, the first time.
-func (k Key) inTx(write bool) (first, again string, args []any) {
+// inTx returns the statements for the key. To the server a session never blocks
+// itself, so the keys that the transaction has are kept in a setting, which ends
+// with the transaction, or with the savepoint in which the lock was taken, as the
+// lock does. To look into pg_locks would lock the server's whole table of locks.
+func (k Key) inTx(write bool) inTx {
 	shared := "_shared"
 	if write {
 		shared = ""
 	}
-	args = []any{k.n}
-	high, low, kind := "($1::bigint >> 32)", "$1::bigint", 1
+	args := []any{k.n}
 	if k.pair {
 		a, b := k.halves()
 		args = []any{int32(a), int32(b)}
-		high, low, kind = "$1::int::bigint", "$2::int::bigint", 2
 	}
-	const own = "EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid() AND granted" +
-		" AND classid = (%s & 4294967295)::oid AND objid = (%s & 4294967295)::oid AND objsubid = %d)"
-	try := "WHEN pg_try_advisory_xact_lock" + shared + "(" + k.params() + ") THEN 'got' ELSE 'held' END"
-	return "SELECT CASE WHEN " + fmt.Sprintf(own, high, low, kind) + " THEN 'own' " + try, "SELECT CASE " + try, args
+	n := len(args)
+	args = append(args, strings.TrimPrefix(k.String(), keyPrefix))
+	const have = "coalesce(nullif(current_setting('holdfast.locks', true), ''), ' ')"
+	key := fmt.Sprintf("$%d::text || ' '", n+1)
+	mark := "set_config('holdfast.locks', " + have + " || " + key + ", true)"
+	// CASE fixes the order in which the functions are called.
+	return inTx{
+		try: "SELECT CASE WHEN position(' ' || " + key + " IN " + have + ") > 0 THEN 'own'" +
+			" WHEN pg_try_advisory_xact_lock" + shared + "(" + k.params() + ") THEN left(" + mark + ", 0) || 'got'" +
+			" ELSE 'held ' || current_setting('lock_timeout') END",
+		wait: fmt.Sprintf("SELECT CASE WHEN set_config('lock_timeout', $%d::text, true) <> '' THEN"+
+			" CASE WHEN pg_advisory_xact_lock%s(%s)::text = '' THEN"+
+			" left(%s || set_config('lock_timeout', $%d::text, true), 0) || 'got' END END", n+2, shared, k.params(), mark, n+3),
+		args: args,
+	}
 }

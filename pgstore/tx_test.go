@@ -134,7 +134,7 @@ func TestTx_ARefusalAndATimeoutLeaveTheTransactionAsItWas(t *testing.T) {
 			waited := make(chan error, 1)
 			go func() { waited <- lock(ctx, b.tx, name) }()
 			until(t, "it waits", func() bool {
-				return one[int](t, pool, "SELECT count(*)::int FROM pg_stat_activity WHERE pid = $1::text::int AND query LIKE '%pg_try_advisory_xact_lock%' AND state LIKE 'idle%'", pid) == 1
+				return one[int](t, pool, "SELECT count(*)::int FROM pg_stat_activity WHERE pid = $1::text::int AND wait_event = 'advisory'", pid) == 1
 			})
 			cancel()
 			return <-waited
@@ -182,7 +182,7 @@ func TestTx_ReadersShareAndKeepAWriterOut(t *testing.T) {
 	})
 }
 
-// B139, B145: to the server a session is never in its own way.
+// B139, B145: to the server a session never blocks itself.
 func TestTx_TheSameNameAgainIsADeadlock(t *testing.T) {
 	eachTx(t, func(t *testing.T, begin func() someTx) {
 		for _, name := range []string{"tx/" + store.NewProcess().String(), "advisory:-5", "advisory:-9223372036854775808", "advisory:-1,-2", "advisory:7,9"} {
@@ -200,6 +200,9 @@ func TestTx_TheSameNameAgainIsADeadlock(t *testing.T) {
 			}
 			if err := a.end(); err != nil {
 				t.Fatal(err)
+			}
+			if again := begin(); TryLockTx(t.Context(), again.tx, name) != nil {
+				t.Fatal("the next transaction of the same connection")
 			}
 		}
 	})
