@@ -15,7 +15,7 @@ func RedisWithClock(t testing.TB, args ...string) *Server {
 	t.Helper()
 	dir := t.TempDir()
 	s, err := startOnPort(func(port int) (*Server, error) {
-		s, err := newRedis(t, dir, port, append(ownRedis(dir, port), args...)...)
+		s, err := newRedis(t, dir, "", port, append(ownRedis(dir, port), args...)...)
 		if err == nil {
 			err = s.fakeClock()
 		}

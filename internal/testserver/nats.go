@@ -149,11 +149,16 @@ func natsProgram() (string, error) {
 	if program := os.Getenv("HOLDFAST_TEST_NATS"); program != "" {
 		return find(program)
 	}
+	return find(filepath.Join(cached(), "bin", "nats-server"))
+}
+
+// cached is the directory in which the scripts leave what they have got.
+func cached() string {
 	cache := os.Getenv("XDG_CACHE_HOME")
 	if cache == "" {
 		cache = filepath.Join(os.Getenv("HOME"), ".cache")
 	}
-	return find(filepath.Join(cache, "holdfast-test", "bin", "nats-server"))
+	return filepath.Join(cache, "holdfast-test")
 }
 
 // ExampleNATS is a NATS server for an example, which has no test to end it: the one

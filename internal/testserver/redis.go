@@ -18,7 +18,14 @@ import (
 // (as on its command line, "--appendonly", "yes") say otherwise.
 func Redis(t testing.TB, args ...string) *Server {
 	t.Helper()
-	s, err := startRedis(t, t.TempDir(), args)
+	return redisOf(t, "", args)
+}
+
+// redisOf starts the server of that program for this test; of none, the one that
+// is installed.
+func redisOf(t testing.TB, program string, args []string) *Server {
+	t.Helper()
+	s, err := startRedis(t, t.TempDir(), program, args)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +38,7 @@ func Redis(t testing.TB, args ...string) *Server {
 func SharedRedis(t testing.TB) string {
 	t.Helper()
 	return share(t, "redis", func(tb fataler, dir string) (*Server, error) {
-		return startRedis(tb, dir, nil)
+		return startRedis(tb, dir, "", nil)
 	})
 }
 
@@ -42,7 +49,7 @@ func SharedRedises(t testing.TB, n int) []string {
 	all := make([]string, n)
 	for i := range all {
 		all[i] = share(t, "redis-"+strconv.Itoa(i+1), func(tb fataler, dir string) (*Server, error) {
-			return startRedis(tb, dir, nil)
+			return startRedis(tb, dir, "", nil)
 		})
 	}
 	return all
@@ -93,7 +100,7 @@ func redisCluster(t testing.TB, n int, replicated bool) (masters, replicas []*Se
 			if busPort, err = freePort(); err != nil {
 				return nil, err
 			}
-			return redisServer(t, dir, port, append(ownRedis(dir, port), "--cluster-enabled", "yes", "--cluster-node-timeout", "15000",
+			return redisServer(t, dir, "", port, append(ownRedis(dir, port), "--cluster-enabled", "yes", "--cluster-node-timeout", "15000",
 				"--cluster-port", strconv.Itoa(busPort), "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0")...)
 		})
 		if err != nil {
@@ -161,11 +168,12 @@ func redisCluster(t testing.TB, n int, replicated bool) (masters, replicas []*Se
 	return masters, replicas
 }
 
-// RedisReplica starts a replica of the primary, and returns once it follows.
+// RedisReplica starts a replica of the primary, of the same version, and returns
+// once it follows.
 func RedisReplica(t testing.TB, primary *Server, args ...string) *Server {
 	t.Helper()
 	host, port, _ := net.SplitHostPort(primary.Addr)
-	s := Redis(t, append([]string{"--replicaof", host + " " + port, "--repl-diskless-sync-delay", "0"}, args...)...)
+	s := redisOf(t, primary.program, append([]string{"--replicaof", host + " " + port, "--repl-diskless-sync-delay", "0"}, args...))
 	s.follows(primary)
 	return s
 }
@@ -231,7 +239,7 @@ func redisSentinel(t testing.TB, primary *Server, quorum int, args ...string) *S
 		if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 			return nil, err
 		}
-		return redisServer(t, dir, own, append([]string{conf, "--sentinel"}, args...)...)
+		return redisServer(t, dir, primary.program, own, append([]string{conf, "--sentinel"}, args...)...)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -244,12 +252,12 @@ func redisSentinel(t testing.TB, primary *Server, quorum int, args ...string) *S
 // StartRedis starts a Redis server in a directory, without persistence, for a
 // program that is no test. It stops with Stop; a failure of that panics.
 func StartRedis(dir string, args ...string) (*Server, error) {
-	return startRedis(panicker{}, dir, args)
+	return startRedis(panicker{}, dir, "", args)
 }
 
-func startRedis(tb fataler, dir string, args []string) (*Server, error) {
+func startRedis(tb fataler, dir, program string, args []string) (*Server, error) {
 	return startOnPort(func(port int) (*Server, error) {
-		return redisServer(tb, dir, port, append(ownRedis(dir, port), args...)...)
+		return redisServer(tb, dir, program, port, append(ownRedis(dir, port), args...)...)
 	})
 }
 
@@ -258,8 +266,8 @@ func ownRedis(dir string, port int) []string {
 	return []string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir}
 }
 
-func redisServer(tb fataler, dir string, port int, args ...string) (*Server, error) {
-	s, err := newRedis(tb, dir, port, args...)
+func redisServer(tb fataler, dir, program string, port int, args ...string) (*Server, error) {
+	s, err := newRedis(tb, dir, program, port, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -267,14 +275,17 @@ func redisServer(tb fataler, dir string, port int, args ...string) (*Server, err
 }
 
 // newRedis is a server that has not been started.
-func newRedis(tb fataler, dir string, port int, args ...string) (*Server, error) {
-	program, err := find("redis-server")
-	if err != nil {
-		return nil, err
+func newRedis(tb fataler, dir, program string, port int, args ...string) (*Server, error) {
+	if program == "" {
+		var err error
+		if program, err = find("redis-server"); err != nil {
+			return nil, err
+		}
 	}
 	return &Server{
-		Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)),
-		tb:   tb, dir: dir, ready: redisReady,
+		program: program,
+		Addr:    net.JoinHostPort("127.0.0.1", strconv.Itoa(port)),
+		tb:      tb, dir: dir, ready: redisReady,
 		command: func() *exec.Cmd { return exec.Command(program, args...) },
 	}, nil
 }

@@ -26,7 +26,7 @@ type bare struct {
 func newBare(t *testing.T, programs ...string) *bare {
 	t.Helper()
 	b := &bare{t: t, bin: t.TempDir()}
-	for _, real := range []string{"sh", "env"} {
+	for _, real := range []string{"sh", "env", "mkdir", "mktemp", "mv", "cat", "grep", "head", "cut", "sed"} {
 		path, err := exec.LookPath(real)
 		if err != nil {
 			t.Fatal(err)
@@ -63,12 +63,36 @@ func (b *bare) program(name, body string) {
 	}
 }
 
+// release is a file that says which Debian this is.
+func (b *bare) release() string {
+	b.t.Helper()
+	file := filepath.Join(b.bin, "os-release")
+	if err := os.WriteFile(file, []byte("ID=debian\nVERSION_CODENAME=\"own\"\n"), 0o644); err != nil {
+		b.t.Fatal(err)
+	}
+	return file
+}
+
+// newest puts the servers there that newest-servers would get.
+func (b *bare) newest() {
+	b.t.Helper()
+	for _, name := range []string{"mysql-9.7", "redis-8", "valkey-9"} {
+		dir := filepath.Join(b.bin, ".cache/holdfast-test", name)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			b.t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "server"), []byte("#!/bin/sh\n"), 0o755); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+}
+
 // run returns what the script printed, what it called, and whether it was
 // content.
 func (b *bare) run(env ...string) (printed, called string, ok bool) {
 	b.t.Helper()
 	cmd := exec.Command("/bin/sh", "../../scripts/servers")
-	cmd.Env = append([]string{"PATH=" + b.bin, "BIN=" + b.bin, "USER_ID=0", "HOLDFAST_TEST_ELSEWHERE=", "HOME=" + b.bin}, env...)
+	cmd.Env = append([]string{"PATH=" + b.bin, "BIN=" + b.bin, "USER_ID=0", "HOLDFAST_TEST_ELSEWHERE=", "HOME=" + b.bin, "HOLDFAST_TEST_RELEASE=" + b.release()}, env...)
 	out, err := cmd.CombinedOutput()
 	log, lerr := os.ReadFile(filepath.Join(b.bin, "log"))
 	if lerr != nil && !os.IsNotExist(lerr) {
@@ -80,6 +104,7 @@ func (b *bare) run(env ...string) (printed, called string, ok bool) {
 func TestServersInstallsWhatIsMissingAndSaysSoBefore(t *testing.T) {
 	for who, env := range map[string]string{"root": "USER_ID=0", "a plain user": "USER_ID=1000"} {
 		b := newBare(t, "apt-get", "id", "sudo", "go")
+		b.newest()
 		printed, called, ok := b.run(env)
 		if !ok {
 			t.Errorf("as %s: %s", who, printed)
@@ -102,6 +127,7 @@ func TestServersInstallsWhatIsMissingAndSaysSoBefore(t *testing.T) {
 
 func TestServersFindsWhatIsOutsideThePath(t *testing.T) {
 	b, dir := newBare(t, "id", "go"), filepath.Join(t.TempDir(), "lib/15/bin")
+	b.newest()
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +151,7 @@ func TestServersFindsWhatIsOutsideThePath(t *testing.T) {
 func TestServersOnlyLooksWhenToldSo(t *testing.T) {
 	b := newBare(t, "apt-get", "id", "sudo", "go")
 	printed, called, ok := b.run("HOLDFAST_TEST_INSTALL=no")
-	if ok || !strings.Contains(printed, needed) {
+	if ok || !strings.Contains(printed, needed) || !strings.Contains(printed, "missing: MySQL 9.7, Redis 8, Valkey 9") {
 		t.Errorf("it does not fail naming what is missing: %s", printed)
 	}
 	if strings.Contains(called, "apt-get") || strings.Contains(called, "sudo") {
@@ -138,6 +164,7 @@ func TestServersNamesWhatToInstallWhereItCannot(t *testing.T) {
 		"without apt-get": newBare(t, "id", "sudo", "go"),
 		"without sudo":    newBare(t, "apt-get", "id", "go"),
 	} {
+		b.newest()
 		printed, called, ok := b.run("USER_ID=1000")
 		if ok || !strings.Contains(printed, "redis-server") {
 			t.Errorf("%s it does not fail naming what is missing: %s", what, printed)
@@ -150,6 +177,7 @@ func TestServersNamesWhatToInstallWhereItCannot(t *testing.T) {
 
 func TestServersBuildsWhatNoPackageHas(t *testing.T) {
 	b := newBare(t, "apt-get", "id", "go")
+	b.newest()
 	for _, p := range strings.Fields(needed) {
 		b.program(p, "")
 	}

@@ -30,6 +30,7 @@ type Server struct {
 	PID  int    // of the running process, another one after a Restart
 
 	tb      fataler
+	program string // of a Redis or Valkey server, for those that belong to it
 	command func() *exec.Cmd
 	user    *account  // whom it runs as; nil: ourselves
 	stop    os.Signal // that ends it and does not wait for its clients; nil: terminate
@@ -352,7 +353,7 @@ func share(t fataler, kind string, start func(tb fataler, dir string) (*Server, 
 		return s.Addr
 	}
 	told := "HOLDFAST_TEST_SHARED_" + strings.ToUpper(kind)
-	slow := kind == "postgres" || kind == "mariadb" || kind == "zookeeper" || kind == "nats"
+	slow := kind == "postgres" || kind == "mariadb" || kind == "mysql9" || kind == "zookeeper" || kind == "nats"
 	if addr := os.Getenv(told); slow && addr != "" {
 		return addr
 	}

@@ -70,7 +70,7 @@ func TestASharedServerIsOneForAllTests(t *testing.T) {
 }
 
 func TestAServerThatEndsAtItsStartSaysWhy(t *testing.T) {
-	_, err := startRedis(t, t.TempDir(), []string{"--no-such-option", "1"})
+	_, err := startRedis(t, t.TempDir(), "", []string{"--no-such-option", "1"})
 	if err == nil || !strings.Contains(err.Error(), "no-such-option") {
 		t.Errorf("error %v does not name the wrong option", err)
 	}
@@ -78,7 +78,7 @@ func TestAServerThatEndsAtItsStartSaysWhy(t *testing.T) {
 
 func TestAMissingServerIsToldWithWhatToDo(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	if _, err := startRedis(t, t.TempDir(), nil); err == nil || !strings.Contains(err.Error(), "make servers") {
+	if _, err := startRedis(t, t.TempDir(), "", nil); err == nil || !strings.Contains(err.Error(), "make servers") {
 		t.Errorf("error %v does not name make servers", err)
 	}
 }

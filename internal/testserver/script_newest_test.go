@@ -1,0 +1,180 @@
+//go:build unix
+
+package testserver
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// withSuites makes the machine one that has all that apt-get installs, and whose
+// mirror has other suites: those in $SUITES, each with every package in version
+// $VERSION. Its package sources name three suites of two places.
+func withSuites(t *testing.T) *bare {
+	t.Helper()
+	b := newBare(t, "id", "go")
+	for _, p := range strings.Fields(needed) {
+		b.program(p, "")
+	}
+	dir := filepath.Join(b.bin, ".cache/holdfast-test/bin")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "nats-server"), []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	// Called "apt-get -q -c CONFIGURATION update|install …", but for indextargets.
+	b.program("apt-get", `
+if [ "$1" = indextargets ]; then
+	echo "other http://elsewhere.example/other/"
+	echo "own-security http://mirror.example/security/"
+	echo "own http://mirror.example/debian/"
+	exit 0
+fi
+work=${3%/apt.conf}
+cat "$3" >>"$BIN/configurations"
+read -r source <"$work/sources.list"
+source=${source#*] }
+echo "$source" >>"$BIN/sources"
+suite=${source#* } suite=${suite% *}
+case " $SUITES " in *" $suite "*) ;; *) echo "W: a warning"; echo "E: Failed to fetch http://me:secret@mirror.example/debian/dists/$suite/InRelease  no route"; exit 100 ;; esac
+[ "$4" != install ] || for last; do :; done
+[ "$4" != install ] || for p in "$last" libc6; do echo "$VERSION" >"$work/cache/archives/${p}_1_amd64.deb"; done`)
+	b.program("dpkg", `
+case $1 in
+--print-architecture) echo amd64 ;;
+--compare-versions) [ "$2" = "$4" ] || [ "$2" = 99.1 ] || exit 1 ;;
+esac`)
+	b.program("dpkg-deb", `
+if [ "$1" = -f ]; then cat "$2"; exit 0; fi
+lib=$3/usr/lib/x86_64-linux-gnu
+mkdir -p "$lib" "$3/usr/bin" "$3/usr/sbin"
+printf '#!/bin/sh\necho "$@" >>"$BIN/started"; exit "${FAILS:-0}"\n' >"$lib/ld-linux-x86-64.so.2"
+/bin/chmod 755 "$lib/ld-linux-x86-64.so.2"`)
+	for _, program := range []string{"chmod", "rm"} { // these have an effect, in its own directory only
+		if err := os.Remove(filepath.Join(b.bin, program)); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink("/bin/"+program, filepath.Join(b.bin, program)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b
+}
+
+func (b *bare) read(name string) string {
+	b.t.Helper()
+	text, err := os.ReadFile(filepath.Join(b.bin, name))
+	if err != nil && !os.IsNotExist(err) {
+		b.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// left is what the script has left in its directory.
+func (b *bare) left() string {
+	b.t.Helper()
+	all, err := os.ReadDir(filepath.Join(b.bin, ".cache/holdfast-test"))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var names []string
+	for _, entry := range all {
+		names = append(names, entry.Name())
+	}
+	return strings.Join(names, " ")
+}
+
+func TestServersUnpacksNewerOnesOfOtherSuites(t *testing.T) {
+	b := withSuites(t)
+	printed, called, ok := b.run("SUITES=sid", "VERSION=5:99.1", "USER_ID=1000")
+	if !ok || !strings.Contains(printed, "will unpack Redis 8 (redis-server 8.0 or newer) of Debian's suite sid into "+b.bin) ||
+		!strings.Contains(printed, "unpacked redis-server 5:99.1 of sid") {
+		t.Errorf("it does not say what it does: %s", printed)
+	}
+	if strings.Contains(called, "sudo") || strings.Contains(called, "apt-get install") || strings.Contains(called, "apt-get update") {
+		t.Errorf("it did more than download: %s", called)
+	}
+	if n := strings.Count(called, " install -y --download-only "); n != 3 {
+		t.Errorf("%d downloads: %s", n, called)
+	}
+	for _, line := range strings.Split(strings.TrimSpace(b.read("sources")), "\n") {
+		if line != "http://mirror.example/debian/ sid main" {
+			t.Errorf("it read the source %q", line)
+		}
+	}
+	// apt must not take a file of the machine's, nor call what the machine wants
+	// called after an update.
+	for _, line := range strings.Split(b.read("configurations"), "\n") {
+		if strings.HasPrefix(line, "Dir::") && !strings.Contains(line, `"`+b.bin+"/.cache/holdfast-test/unfinished-") {
+			t.Errorf("apt was configured with %s", line)
+		}
+	}
+	if !strings.Contains(b.read("configurations"), "#clear APT::Update::Post-Invoke;") {
+		t.Error("apt calls what the machine wants called after an update")
+	}
+	if got, want := b.left(), "bin mysql-9.7 redis-8 valkey-9"; got != want {
+		t.Errorf("it left %s, want %s", got, want)
+	}
+	dir := filepath.Join(b.bin, ".cache/holdfast-test/redis-8")
+	if started := b.read("started"); !strings.Contains(started, "--library-path "+filepath.Dir(dir)) || !strings.Contains(started, "/usr/bin/redis-server --version") {
+		t.Errorf("it tried\n%s", started)
+	}
+	if printed, again, ok := b.run(); !ok || !strings.Contains(printed, "all there") || strings.Count(again, "apt-get") != strings.Count(called, "apt-get") {
+		t.Errorf("a second time: %s", printed)
+	}
+}
+
+func TestServersTakesTheFirstSuiteThatHasTheServer(t *testing.T) {
+	b := withSuites(t)
+	printed, _, ok := b.run("SUITES=trixie forky", "VERSION=99.1")
+	if !ok || !strings.Contains(printed, "unpacked redis-server 99.1 of trixie") || !strings.Contains(printed, "unpacked valkey-server 99.1 of forky") {
+		t.Errorf("%s", printed)
+	}
+	if got, want := b.left(), "bin mysql-9.7.unreachable redis-8 valkey-9"; got != want {
+		t.Errorf("it left %s, want %s", got, want)
+	}
+}
+
+func TestServersGoesOnWithoutASuiteAndLeavesTheReason(t *testing.T) {
+	b := withSuites(t)
+	for what, env := range map[string][]string{
+		"no route":       {"SUITES="},
+		"only 1.0":       {"SUITES=sid trixie forky", "VERSION=1.0"},
+		"name no mirror": {"SUITES=sid", "VERSION=99.1", "HOLDFAST_TEST_RELEASE=/dev/null"},
+	} {
+		printed, _, ok := b.run(env...)
+		if !ok || !strings.Contains(printed, "the tests that need MySQL 9.7 will be skipped") {
+			t.Errorf("%s is a failure: %s", what, printed)
+		}
+		why := b.read(".cache/holdfast-test/mysql-9.7.unreachable")
+		if !strings.HasPrefix(why, "the suite with MySQL 9.7 cannot be reached: ") || !strings.Contains(why, strings.TrimPrefix(what, "name ")) || strings.Count(why, "\n") != 1 {
+			t.Errorf("%s: the tests read %q", what, why)
+		}
+		if strings.Contains(why+printed, "secret") {
+			t.Errorf("it shows a password: %s%s", why, printed)
+		}
+		if printed, _, ok := b.run("HOLDFAST_TEST_INSTALL=no"); !ok || !strings.Contains(printed, strings.TrimSpace(why)) {
+			t.Errorf("%s, told to look only: %s", what, printed)
+		}
+		if got, want := b.left(), "bin mysql-9.7.unreachable redis-8.unreachable valkey-9.unreachable"; got != want {
+			t.Errorf("%s: it left %s, want %s", what, got, want)
+		}
+	}
+	if printed, _, ok := b.run("SUITES=sid", "VERSION=99.1"); !ok || b.left() != "bin mysql-9.7 redis-8 valkey-9" {
+		t.Errorf("when it can be reached again: %s, left %s", printed, b.left())
+	}
+}
+
+func TestServersFailsWhenWhatItUnpackedDoesNotRun(t *testing.T) {
+	b := withSuites(t)
+	printed, _, ok := b.run("SUITES=sid", "VERSION=99.1", "FAILS=1")
+	if ok || !strings.Contains(printed, "redis-server 99.1 of sid does not run here") || !strings.Contains(printed, "still missing: MySQL 9.7, Redis 8, Valkey 9") {
+		t.Errorf("%s", printed)
+	}
+	if got := b.left(); got != "bin" {
+		t.Errorf("it left %s", got)
+	}
+}
