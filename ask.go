@@ -36,14 +36,15 @@ func (r *request) op() op {
 
 // do asks. A grant with a minimum hold is renewed before its owner has it: only
 // that makes the minimum count, and nobody must be able to close the name
-// without having had it.
+// without having had it. So it is not renewed once the caller has left; one that
+// leaves during the renewal has the claim withdrawn, which keeps no minimum.
 func (o op) do(stop <-chan struct{}) (out outcome) {
 	out.err = o.e.repeat(o.bound, stop, func(ctx context.Context) (err error) {
 		out.sent = o.e.now()
 		out.answer, err = o.e.store.Ask(ctx, o.claim)
 		return err
 	})
-	if out.err != nil || !out.answer.Granted || o.claim.Keep == 0 || o.part {
+	if out.err != nil || !out.answer.Granted || o.claim.Keep == 0 || o.part || ended(stop) {
 		return out
 	}
 	hold := store.Hold{Name: o.claim.Name, ID: o.claim.ID, Token: out.answer.Token, TTL: o.claim.TTL}
@@ -51,6 +52,16 @@ func (o op) do(stop <-chan struct{}) (out outcome) {
 	r, out.sent = o.e.renewOne(o.bound, stop, hold)
 	out.answer.TTL, out.answer.From, out.err = r.TTL, r.From, r.Err
 	return out
+}
+
+// ended reports whether the channel is closed.
+func ended(stop <-chan struct{}) bool {
+	select {
+	case <-stop:
+		return true
+	default:
+		return false
+	}
 }
 
 // renewOne renews a hold that the scheduler does not look after, until it is

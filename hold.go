@@ -27,6 +27,8 @@ type hold struct {
 	// names yet. Else nil.
 	unshown *store.Claim
 
+	unrun atomic.Bool // its caller left before having it: no minimum hold is kept
+
 	strays uint64 // of the scheduler, when it was asked for
 
 	changer *changer // of an upgradeable hold; else nil
@@ -167,8 +169,8 @@ func (h *hold) acknowledge(why error) {
 // sendRelease sends the release until it is clear what became of it.
 func (h *hold) sendRelease() error {
 	back := h.Hold
-	if h.unshown != nil {
-		back.Token = 0 // as of one who was never told it: no minimum hold is kept
+	if h.unshown != nil || h.unrun.Load() {
+		back.Token = 0 // nobody ran: no minimum hold is kept
 	}
 	return h.e.repeat(h.s.releaseFor(), nil, func(ctx context.Context) error {
 		return h.e.store.Release(ctx, back)

@@ -201,10 +201,10 @@ var engineMutants = []mutant.Broken{
 	one("the last deadline", "TestSeveral_TheDeadlineIsTheEarliestAndEachHasItsToken", "leases.go", "d.Before(first)", "d.After(first)"),
 	one("a name before one held is waited for", "TestSeveral_ANameBeforeOneThatIsHeldIsOnlyTried", "taking.go", "if try || w.name < t.before {", "if try {"),
 	one("a name before one released is only tried", "TestSeveral_ANameBeforeOneThatIsHeldIsOnlyTried", "all.go", "l.hold.e == e && l.Valid() {", "l.hold.e == e {"),
-	one("a minimum hold is shown at once", "TestSeveral_MinHold_ARollBackKeepsNone", "ask.go", "|| o.claim.Keep == 0 || o.part {", "|| o.claim.Keep == 0 {"),
+	one("a minimum hold is shown at once", "TestSeveral_MinHold_ARollBackKeepsNone", "ask.go", "|| o.claim.Keep == 0 || o.part ||", "|| o.claim.Keep == 0 ||"),
 	one("a hold that waits is renewed", "TestSeveral_MinHold_ARollBackKeepsNone", "renew.go",
 		"again := b.holds[0].unshown; again != nil {", "again := b.holds[0].unshown; again != nil && false {"),
-	one("a roll-back shows the token", "TestSeveral_MinHold_ARollBackKeepsNone", "hold.go", "if h.unshown != nil {", "if false {"),
+	one("a roll-back shows the token", "TestSeveral_MinHold_ARollBackKeepsNone", "hold.go", "if h.unshown != nil || h", "if h"),
 	one("a minimum hold is never shown", "TestSeveral_MinHold_IsShownWhenAllAreThere", "taking.go", "if (t.s.MinHold > 0 || t.s.NoRenew) && len(own) > 0 {", "if false {"),
 	one("what the store forgot is made again", "TestSeveral_MinHold_WhatTheStoreForgetsIsNotMadeAgain", "renew.go", "if err == nil && (!a.Granted || a.Token != token) {", "if false {"),
 	one("MaxHold counts while it waits", "TestSeveral_MaxHold_CountsFromWhenAllAreThere", "all.go", "s.MaxHold, s.NoRenew = 0, false", "s.NoRenew = false"),
@@ -213,6 +213,11 @@ var engineMutants = []mutant.Broken{
 	one("one name without its MaxHold", "TestSeveral_MaxHold_CountsFromWhenAllAreThere", "all.go", "w.part = len(byName) > 1; !w.part {", "w.part = len(byName) > 1; false {"),
 	one("a loss does not end the wait for the others", "TestSeveral_OneLostWhileItWaitsForTheOthersEndsTheWait", "taking.go", "\t\t\tduring = l.Context(during)\n", ""),
 	one("left while it is shown", "TestSeveral_MinHold_CancelledWhileItIsShown", "taking.go", "case <-stop:\n\t\t\tgiveBack(t.parts)\n", "case <-stop:\n"),
+
+	// A minimum hold for which nobody ran.
+	one("shown though its caller has left", "TestMinHold_CallerLeftBeforeTheTokenIsShown", "ask.go", " || o.part || ended(stop) {", " || o.part {"),
+	one("given back as if the caller had had it", "TestMinHold_CallerLeftWhileSeveralAreShown", "taking.go", "l.hold.unrun.Store(true)", "_ = l"),
+	one("a minimum hold is never kept", "TestMinHold_CountsOnceTheCallerHasTheLease", "hold.go", "h.unshown != nil || h.unrun.Load()", "true || h.unrun.Load()"),
 
 	// The mode.
 	one("a read lease under a write lease is not alone", "TestMode_SaysWhoElseMayHoldTheName", "mode.go", "h.first.weight.Load()", "l.weight.Load()"),

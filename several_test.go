@@ -455,7 +455,7 @@ func TestSeveral_MinHold_WhatTheStoreForgetsIsNotMadeAgain(t *testing.T) {
 	}
 }
 
-// Operations on one claim never overlap. What was shown keeps its name.
+// Operations on one claim never overlap.
 func TestSeveral_MinHold_CancelledWhileItIsShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)

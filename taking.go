@@ -17,6 +17,7 @@ type taking struct {
 	waiting *settings // of a hold that waits for the other names
 	before  string    // names that sort before this one are only tried
 	parts   []*Lease  // one for each want; nil: not yet
+	own     []*Lease  // of parts, not those that the caller had before; set by settle
 }
 
 // all takes the names: first, at no cost, those that the caller has already.
@@ -98,6 +99,15 @@ func giveBack(parts []*Lease) {
 	}
 }
 
+// giveBackUnrun gives all back of which the caller has had nothing: a token may
+// have been shown, but no minimum hold is kept.
+func (t *taking) giveBackUnrun() {
+	for _, l := range t.own {
+		l.hold.unrun.Store(true)
+	}
+	giveBack(t.parts)
+}
+
 // finish makes of the parts what the caller is to have, now that all names are
 // there: a minimum hold begins to count, and so does MaxHold; from now on it is
 // the caller who renews, if he is to. If ctx ends meanwhile its caller leaves,
@@ -115,7 +125,9 @@ func (t *taking) finish(ctx context.Context) error {
 		select {
 		case done <- err:
 		case <-stop:
-			giveBack(t.parts)
+			if err == nil { // else settle has done it
+				t.giveBackUnrun()
+			}
 		}
 	})
 	var err error
@@ -138,17 +150,17 @@ func (t *taking) finish(ctx context.Context) error {
 func (t *taking) settle(stop <-chan struct{}) (err error) {
 	defer func() {
 		if err != nil {
-			giveBack(t.parts)
+			t.giveBackUnrun()
 		}
 	}()
-	var own []*Lease // not those that the caller has already
 	settled := make(chan struct{})
 	for _, l := range t.parts {
 		if l.hold.s == t.waiting {
-			own = append(own, l)
+			t.own = append(t.own, l)
 			t.e.sched.borrow(l.hold, settled)
 		}
 	}
+	own := t.own
 	defer close(settled)
 	if err := t.lost(); err != nil {
 		return err

@@ -30,6 +30,7 @@ type mine struct {
 	busy     int           // operations under way
 	drop     bool          // to be deleted, however often that takes
 	left     bool          // its owner has given it back
+	unrun    bool          // it was withdrawn: nobody ran under it
 	unclear  bool          // an ask for it was not answered, and may slip in at any time
 	late     bool          // so was a deletion of its key
 	token    int64         // of the grant; 0: not granted, as far as its owner knows

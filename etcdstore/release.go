@@ -72,6 +72,9 @@ func (s *Store) released(m *mine, was bool) error {
 
 // withdraw deletes whatever the claim has.
 func (s *Store) withdraw(ctx context.Context, m *mine) error {
+	s.mu.Lock()
+	m.unrun = true
+	s.mu.Unlock()
 	was, err := s.remove(ctx, m)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,10 +110,14 @@ func (s *Store) remove(ctx context.Context, m *mine) (was bool, err error) {
 	if m.sess != nil {
 		lease = m.sess.lease
 	}
+	ops := []clientv3.Op{clientv3.OpDelete(m.key)}
+	if m.unrun && m.keep > 0 {
+		ops = append(ops, clientv3.OpDelete(keepKey(m.key))) // no minimum hold is kept
+	}
 	s.mu.Unlock()
 	when := clientv3.Compare(clientv3.LeaseValue(m.key), "=", lease)
 	for range attempts {
-		t, err := s.client.Txn(ctx).If(when).Then(clientv3.OpDelete(m.key)).Else(clientv3.OpGet(m.key)).Commit()
+		t, err := s.client.Txn(ctx).If(when).Then(ops...).Else(clientv3.OpGet(m.key)).Commit()
 		switch {
 		case err != nil:
 			s.mu.Lock()
@@ -147,7 +154,11 @@ func (s *Store) releaseUnknown(ctx context.Context, h *store.Hold) error {
 		return store.ErrLost
 	}
 	// The key may have been given to another claim since.
-	t, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(r.key), "=", r.created)).Then(clientv3.OpDelete(r.key)).Commit()
+	ops := []clientv3.Op{clientv3.OpDelete(r.key)}
+	if h.Token == 0 && r.hasKeep {
+		ops = append(ops, clientv3.OpDelete(keepKey(r.key))) // nobody ran
+	}
+	t, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(r.key), "=", r.created)).Then(ops...).Commit()
 	if err == nil && !t.Succeeded && h.Token != 0 {
 		err = store.ErrLost
 	}

@@ -280,7 +280,7 @@ func releasing() bson.A {
 			"t.last", cond(and("$t.ok", not(whatever), some("$t.mine", back)), "$t.p.used", "$t.last"),
 			"t.list", ifOwn("$t.all",
 				"n", cond(and(not(whatever), back), add(subtract("$t.p.used", "$$e.token"), long(1)), "$$e.n"),
-				"shown", or("$$e.shown", not(whatever)),
+				"shown", not(whatever), // else nobody ran, and no minimum hold is kept
 			),
 		),
 		set("t.list", those("$t.list", or(not(isOwn()), not("$t.ok"), stays))),

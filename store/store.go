@@ -123,7 +123,9 @@ type Store interface {
 	// else the answer is ErrLost. The tokens of its block above Hold.Used are
 	// given back, if none was drawn since. Token 0 means whatever this id has,
 	// waiting or granted, and nothing there is nil: it is for an owner that was
-	// never told a token, as its last operation.
+	// never told a token, or whose caller had gone by then, as its last
+	// operation. Nobody ran, so it keeps no minimum hold, even if the token was
+	// shown.
 	Release(ctx context.Context, h Hold) error
 
 	// Describe says what this store promises. It does no I/O.
@@ -200,7 +202,7 @@ type Claim struct {
 
 	TTL   time.Duration // how long a hold lasts without renewal; 0 where it has no deadline
 	Place time.Duration // how long a place lasts without being asked for: at most MaxPlace and TTL
-	Keep  time.Duration // minimum hold: counts from the grant, once the owner has shown the token; 0 for none
+	Keep  time.Duration // minimum hold: counts from the grant, once the owner has shown the token, unless that is withdrawn (Release with token 0); 0 for none
 	Delay time.Duration // lock delay: how long the name stays closed after an expiry; 0 for none
 
 	// Block is how many tokens the grant is to draw, so that the owner can hand

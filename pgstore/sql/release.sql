@@ -9,9 +9,10 @@
 	LATERAL (SELECT coalesce(a.expires > t.now AND ($3::bigint = 0 OR a.token = $3::bigint), false) AS its) j,
 	LATERAL (SELECT j.its, j.its AND $3::bigint <> 0 AND $4::bigint >= a.token AND $4::bigint < t.last AND t.last = a.token + a.n - 1 AS back) k
 ), c AS MATERIALIZED (
-	-- What is over is dropped below, unless a minimum hold keeps it in the way.
+	-- What is over is dropped below, unless a minimum hold keeps it in the way:
+	-- with token 0 nobody ran, and none does.
 	SELECT e.o, e.id, e.weight, e.want, e.turn, CASE WHEN m.m AND v.back THEN (v.last - e.token + 1)::int ELSE e.n END AS n,
-		e.shown OR m.m AND $3::bigint <> 0 AS shown, e.token, e.fence, e.since,
+		CASE WHEN m.m THEN $3::bigint <> 0 ELSE e.shown END AS shown, e.token, e.fence, e.since,
 		CASE WHEN m.m THEN v.now ELSE e.expires END AS expires, e.keep, CASE WHEN m.m THEN 0 ELSE e.delay END AS delay,
 		e.broken, e.owner, false AS gone, false AS fresh
 	FROM v, e, LATERAL (SELECT v.changed AND e.o = v.own AS m) m

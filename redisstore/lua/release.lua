@@ -23,7 +23,10 @@ end
 local token = tonumber(ARGV[2])
 if token == 0 then
 	local e = find(ARGV[1])
-	if e and e.expires > now then leave(e) end
+	if e and e.expires > now then
+		e.shown = false -- nobody ran: no minimum hold is kept
+		leave(e)
+	end
 	settle(ARGV[1])
 	return done(1)
 end

@@ -27,7 +27,10 @@ end
 local p = tonumber(ARGV[2])
 if ARGV[3] == 'any' then
 	local e = find(ARGV[1])
-	if e and e.p <= p and e.expires > now then leave(e) end
+	if e and e.p <= p and e.expires > now then
+		e.shown = false -- nobody ran: no minimum hold is kept
+		leave(e)
+	end
 	settle(ARGV[1])
 	return done('1')
 end

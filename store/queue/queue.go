@@ -224,7 +224,7 @@ func (q *Queue) Release(now Time, h *store.Hold) (Change, error) {
 	if h.Token == 0 {
 		wrote := false
 		if i := q.find(h.ID); i >= 0 && q.Entries[i].live(now) {
-			q.leave(now, i)
+			q.drop(i) // nobody ran: no minimum hold is kept, though the token may have been shown
 			wrote = true
 		}
 		change := q.settle(now, h.Name, h.ID)

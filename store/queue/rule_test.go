@@ -330,6 +330,13 @@ var examples = []struct{ promise, story string }{
 		30 | a | renew as=b   | lost
 		30 | b | renew        | lost
 		30 |   |              | nothing left`},
+	{"a withdrawn hold keeps no minimum, shown or not", `
+		0  | a | write keep=20 | granted
+		1  | a | renew        | ok
+		1  | b | write        | waits
+		2  | a | withdraw     | ok, wakes b
+		2  | b | release      | ok
+		2  |   |              | nothing left`},
 	{"a waiting entry does not change its id", `
 		0  | a | write        | granted
 		0  | b | write        | waits

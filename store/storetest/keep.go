@@ -23,6 +23,18 @@ var keepPromises = []promise{
 		b.take(b.lock(name, try)).release()
 		t.empty(name)
 	}},
+	// Its caller had gone when the token was shown: nobody ran.
+	{name: "a_minimum_hold_is_void_once_a_shown_hold_is_withdrawn", needs: minHold, run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		h := a.take(a.lock(name, keep(t.long)))
+		h.renewed()
+		next := b.lock(name)
+		b.refused(next)
+		a.withdraw(h.claim)
+		b.take(next).release()
+		a.withdraw(h.claim) // again
+		t.empty(name)
+	}},
 	{name: "a_minimum_hold_is_void_for_a_waiter_that_died", needs: minHold, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		h := a.take(a.lock(name))

@@ -71,7 +71,8 @@ var mutants = []broken{
 
 	// Minimum hold and lock delay.
 	{"minimum_hold_kept_for_one_that_expired_unseen", []edit{{rule, "\tif e.Shown {", "\tif e.Granted {"}}},
-	{"minimum_hold_kept_for_one_that_withdrew", []edit{{rule, "if e.Granted && e.Shown && e.Since+e.Keep > now.Clock {", "if e.Granted && e.Since+e.Keep > now.Clock {\ne.Shown = true"}}},
+	{"minimum_hold_kept_for_one_that_withdrew", []edit{{rule, "q.drop(i) // nobody ran", "q.Entries[i].Shown = true\nq.leave(now, i) // nobody ran"}}},
+	{"minimum_hold_kept_for_one_that_withdrew_once_shown", []edit{{rule, "q.drop(i) // nobody ran", "q.leave(now, i) // nobody ran"}}},
 	{"minimum_hold_ignored_by_release", []edit{{rule, "if e.Granted && e.Shown && e.Since+e.Keep > now.Clock {", "if e.Granted && !e.Granted {"}}},
 	{"minimum_hold_ignored_by_expiry", []edit{{rule, "\tif e.Shown {", "\tif e.Shown && e.N == 0 {"}, {rule, "e.Expires, e.Delay = now.Clock, 0", "e.Expires, e.Delay, e.N = now.Clock, 0, 0"}}},
 	{"minimum_hold_counted_from_the_release", []edit{{rule, "e.Expires, e.Delay = now.Clock, 0", "e.Expires, e.Delay, e.Since = now.Clock, 0, now.Clock"}}},

@@ -1,0 +1,107 @@
+package holdfast
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A minimum hold keeps a name for a job that has run. Where the caller has
+// left before it could run, as at a shutdown, nothing is kept: else the job
+// would be skipped everywhere.
+
+// nobodyRan takes "a" with a minimum hold while the calls of the op take two
+// seconds there and back, and cancels after the given time. The name must be
+// free once all that was under way has been answered.
+func nobodyRan(t *testing.T, op string, after time.Duration, want string) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		s.on(func(c *call) fate {
+			if c.op == op {
+				return fate{there: time.Second, back: time.Second}
+			}
+			return fate{}
+		})
+		locks := locker(t, s, &Options{MinHold: time.Hour})
+		w := waits(t, locks.Mutex("a").TryLock)
+		time.Sleep(after)
+		w.cancel()
+		w.failed(context.Canceled)
+		time.Sleep(5 * time.Second)
+		same(t, "calls", s.ops(), want)
+		if o := other(t, s.mem, "a", time.Minute); !o.a.Granted {
+			t.Fatalf("kept for nobody: the name is free in %v", o.a.Until)
+		}
+	})
+}
+
+func TestMinHold_CallerLeftBeforeTheTokenIsShown(t *testing.T) { // B68
+	nobodyRan(t, "try", 1500*time.Millisecond, "try withdraw")
+}
+
+func TestMinHold_CallerLeftBeforeTheShowingWasApplied(t *testing.T) {
+	nobodyRan(t, "renew", 500*time.Millisecond, "try renew withdraw")
+}
+
+func TestMinHold_CallerLeftAfterTheShowingWasApplied(t *testing.T) {
+	nobodyRan(t, "renew", 1500*time.Millisecond, "try renew withdraw")
+}
+
+// The same where the ask is called on the caller's goroutine, and Close ends it.
+func TestMinHold_ClosedWhileItIsShown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		s.on(func(c *call) fate {
+			if c.op == "renew" {
+				return fate{back: time.Second}
+			}
+			return fate{}
+		})
+		locks := locker(t, s, &Options{MinHold: time.Hour})
+		w := waits(t, func(context.Context) (*Lease, error) { return locks.Mutex("a").Lock(context.Background()) })
+		if err := locks.Close(); err != nil {
+			t.Fatal(err)
+		}
+		w.failed(ErrClosed)
+		empty(t, s.mem)
+	})
+}
+
+// Of several names the tokens are shown when all are there.
+func TestMinHold_CallerLeftWhileSeveralAreShown(t *testing.T) {
+	for _, after := range []time.Duration{500 * time.Millisecond, 1500 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newLink(t)
+			s.on(func(c *call) fate {
+				if c.op == "renew" {
+					return fate{there: time.Second, back: time.Second}
+				}
+				return fate{}
+			})
+			locks := locker(t, s, &Options{MinHold: time.Hour})
+			w, _ := waitsAll(t, locks.All(locks.Mutex("a"), locks.Mutex("b")))
+			time.Sleep(after)
+			w.cancel()
+			w.failed(context.Canceled)
+			time.Sleep(5 * time.Second)
+			empty(t, s.mem)
+		})
+	}
+}
+
+// What was had is given back with its minimum hold, however it ends.
+func TestMinHold_CountsOnceTheCallerHasTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		locks := locker(t, s, &Options{MinHold: time.Hour})
+		ctx, cancel := context.WithCancel(t.Context())
+		l, err := locks.Mutex("a").Lock(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		release(t, l)
+		same(t, "free in", other(t, s.mem, "a", time.Minute).a.Until, time.Hour)
+	})
+}
