@@ -23,7 +23,9 @@
 // does a killed waiter's place; that of a process that is stopped lives on to
 // its TTL, and so does a hold that was detached from its process.
 //
-// A reboot drops all holds and places. Tokens are never smaller than the wall
+// A reboot drops all holds and places. Containers of one host may have boot ids
+// of their own: that alone drops nothing, and an owner that can be seen to live
+// keeps what it has in any case. Tokens are never smaller than the wall
 // clock, so they go on growing even if the files are lost, unless the clock was
 // set back in the same accident.
 //

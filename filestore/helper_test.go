@@ -43,13 +43,17 @@ func TestMain(m *testing.M) {
 	if role == nil {
 		os.Exit(m.Run())
 	}
-	go func() { // not to outlive a test that ended badly
+	go func() { // not to outlive a test that ended badly; one in a PID namespace sees no parent, and ends with its stdin
 		for parent := os.Getppid(); os.Getppid() == parent || os.Getenv(roleEnv) == "sleep"; {
 			time.Sleep(time.Second)
 		}
 		os.Exit(1)
 	}()
-	s, err := Open(os.Args[1], trusting)
+	err := enterNamespaces()
+	var s *Store
+	if err == nil {
+		s, err = Open(os.Args[1], trusting)
+	}
 	if err == nil {
 		err = role(s, os.Args[2])
 	}
@@ -82,6 +86,12 @@ type helper struct {
 // there.
 func start(t testing.TB, role, dir, name string) *helper {
 	t.Helper()
+	return startAs(t, helperCommand(t, role, dir, name))
+}
+
+// helperCommand is what start starts.
+func helperCommand(t testing.TB, role, dir, name string) *exec.Cmd {
+	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -89,6 +99,12 @@ func start(t testing.TB, role, dir, name string) *helper {
 	cmd := exec.Command(exe, dir, name)
 	cmd.Env = append(os.Environ(), roleEnv+"="+role)
 	cmd.Stderr = os.Stderr
+	return cmd
+}
+
+// startAs starts a helper by a command that the test has changed.
+func startAs(t testing.TB, cmd *exec.Cmd) *helper {
+	t.Helper()
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -164,19 +164,43 @@ func (s *Store) dead(p store.Process) bool {
 	s.mu.Lock()
 	known := s.procs[p] != nil || s.watches[p] != nil // its death would be told
 	s.mu.Unlock()
-	return !known && p != (store.Process{}) && deadFIFO(s.fifo(p, liveFIFO))
+	return !known && p != (store.Process{}) && readFIFO(s.fifo(p, liveFIFO)) == ended
 }
 
-// deadFIFO never opens for writing: that would be a life of its own.
-func deadFIFO(path string) bool {
+// living reports whether the process can be seen to live: it is ours, or
+// somebody has its FIFO open for writing. That is no contrary of dead: of most
+// whose FIFO is gone neither can be said.
+func (s *Store) living(p store.Process) bool {
+	s.mu.Lock()
+	ours := s.procs[p] != nil
+	s.mu.Unlock()
+	return ours || p != (store.Process{}) && readFIFO(s.fifo(p, liveFIFO)) == opened
+}
+
+// A life is what the FIFO of a process says of it.
+type life int
+
+const (
+	unknown life = iota // the FIFO is not there, or cannot be opened
+	opened              // somebody has it open for writing
+	ended               // nobody has
+)
+
+// readFIFO never opens for writing: that would be a life of its own.
+func readFIFO(path string) life {
 	fd, err := openFIFO(path, unix.O_RDONLY)
 	if err != nil {
-		return false
+		return unknown
 	}
 	defer unix.Close(fd)
 	var b [1]byte
-	n, err := unix.Read(fd, b[:])
-	return n == 0 && err == nil // EAGAIN: there is a writer
+	switch n, err := unix.Read(fd, b[:]); {
+	case err == unix.EAGAIN:
+		return opened
+	case n == 0 && err == nil:
+		return ended
+	}
+	return unknown
 }
 
 // A hint in a mailbox is its length in two bytes, the id, the token, the size
@@ -207,7 +231,7 @@ func (s *Store) wake(ctx context.Context, woken []store.Hint) {
 		case sink != nil:
 			sink(h)
 		case pr != nil: // ours, and it does not want to be told
-		case !s.post(p, h) && deadFIFO(s.fifo(p, liveFIFO)):
+		case !s.post(p, h) && readFIFO(s.fifo(p, liveFIFO)) == ended:
 			s.bury(ctx, h.Name, p)
 		}
 	}
@@ -335,7 +359,7 @@ func (s *Store) receive(pr *process, mailbox *os.File) {
 func cleanProcess(path string) {
 	switch {
 	case strings.HasSuffix(path, liveFIFO):
-		if deadFIFO(path) {
+		if readFIFO(path) == ended {
 			os.Remove(path)
 		}
 	case strings.HasSuffix(path, wakeFIFO):

@@ -28,6 +28,7 @@ func (s *Store) live(store.Process) error               { return nil }
 func (s *Store) count(store.Process, bool, bool)        {}
 func (s *Store) end(store.Process, *process)            {}
 func (s *Store) dead(store.Process) bool                { return false }
+func (s *Store) living(store.Process) bool              { return false } // cannot be seen
 func (s *Store) wake(context.Context, []store.Hint)     {}
 func (s *Store) lookOut(store.Process, []store.Process) {}
 func isLink(error) bool                                 { return false }

@@ -279,20 +279,6 @@ func TestAFileHalfOnDiskFromBeforeTheBootIsANewOne(t *testing.T) {
 	}
 }
 
-func TestAnotherBootDropsHoldsAndKeepsTheToken(t *testing.T) {
-	s := newStored(t)
-	now := s.now
-	later := open(t, s.dir)
-	defer later.Close()
-	later.boot = "another"
-	later.now = func() queue.Time { return queue.Time{Clock: 1, Wall: now().Wall - time.Hour.Microseconds()} }
-	c := store.Claim{Name: "name", ID: store.NewProcess().NewID(), Limit: 3, Weight: 1, TTL: time.Hour, Place: time.Hour}
-	a, err := later.Ask(t.Context(), c)
-	if err != nil || !a.Granted || a.Token != s.hold.Token+1 {
-		t.Fatalf("%+v, %v, want granted with token %d", a, err, s.hold.Token+1)
-	}
-}
-
 func TestAFullQueueIsAnErrorAndChangesNothing(t *testing.T) {
 	s := newStored(t)
 	p := s.hold.ID.Process()

@@ -245,9 +245,8 @@ func (s *Store) read(fl *file) (name string, err error) {
 		fl.q = queue.Queue{Entries: fl.q.Entries[:0]}
 		return "", err
 	}
-	if string(found.boot) != s.boot {
-		clear(fl.q.Entries) // whoever they were, they ended with that boot
-		fl.q.Entries = fl.q.Entries[:0]
+	if string(found.boot) != s.boot && s.rebooted(fl) {
+		s.keepLiving(&fl.q)
 	}
 	if string(found.name) == fl.name {
 		fl.fresh = true
@@ -313,19 +312,11 @@ func (s *Store) pick(fl *file) (found *record, err error) {
 		}
 		used = true
 	}
-	if used && !s.powerCut(fl) {
+	if used && !s.beforeBoot(fl) { // else a power cut may have left it half on disk, and nobody holds what it said
 		return nil, errBadRecord
 	}
 	fl.seq, fl.next = 0, 0
 	return nil, nil
-}
-
-// powerCut reports whether the file was not changed since this boot: then a
-// power cut may have left it half on disk, and nobody holds what it told.
-func (s *Store) powerCut(fl *file) bool {
-	info, err := fl.f.Stat()
-	now := s.now()
-	return err == nil && info.ModTime().UnixMicro() < now.Wall-now.Clock
 }
 
 // write puts the queue over the older slot. It is not synced: the page cache

@@ -57,6 +57,8 @@ var rules = map[string]rule{
 	"store/queue":    {core, []string{sys}},
 	"internal/clock": {core, []string{sys}},
 
+	"internal/contain": {core, []string{sys}}, // for internal/prove and tests
+
 	"memstore":     {store, nil},
 	"filestore":    {store, []string{sys}},
 	"redisstore":   {store, []string{goredis}},

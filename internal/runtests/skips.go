@@ -30,6 +30,7 @@ var exceptions = []struct {
 	{regexp.MustCompile(`this MongoDB server does not let the tests `), "what the MongoDB server that is named is not set up for"},
 	{regexp.MustCompile(`HOLDFAST_TEST_MONGODB$`), "a test of the stand-in, or of being without a server, and one is named"},
 	{regexp.MustCompile(`no time namespace can be made here: `), "this machine lets nobody make a time namespace"},
+	{regexp.MustCompile(`no container can be made here: `), "this machine lets nobody make a mount namespace and mount in it"},
 	{regexp.MustCompile(`no PID namespace can be made here: `), "this machine lets nobody make a PID namespace"},
 	{regexp.MustCompile(`only root can make a set-uid program`), "it needs a process that we may not signal"},
 	{regexp.MustCompile(`this user is not in the user database: `), "this user has no entry in the user database"},

@@ -1,0 +1,50 @@
+package filestore
+
+import (
+	"testing"
+)
+
+// Containers of one host can each have a boot id of their own.
+func TestAnotherBootIDDoesNotFreeWhatALivingProcessHolds(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	defer s.Close()
+	one := startAs(t, contained(t, helperCommand(t, "hold", dir, "name"), "one"))
+	one.says("holding")
+	if free(t, s, "name") {
+		t.Fatal("two holders: one in a container and one outside")
+	}
+	two := startAs(t, contained(t, helperCommand(t, "hold", dir, "name"), "two"))
+	two.says("waiting")
+	if free(t, s, "name") {
+		t.Fatal("two holders: the queue was written by a container that waits")
+	}
+	if h := held(t, s, "name"); h != 1 {
+		t.Fatalf("%d holders are listed, want 1", h)
+	}
+	one.end()
+	two.says("holding")
+	if free(t, s, "name") {
+		t.Fatal("two holders: one was granted from another container")
+	}
+	two.kill()
+	if !free(t, s, "name") {
+		t.Fatal("not free, though the holder in the container was killed")
+	}
+}
+
+// held is how many holders the name is listed with.
+func held(t *testing.T, s *Store, name string) (n int) {
+	t.Helper()
+	for st, err := range s.List(t.Context(), name) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range st.Entries {
+			if e.Granted {
+				n++
+			}
+		}
+	}
+	return n
+}

@@ -1,0 +1,3 @@
+package filestore
+
+func enterNamespaces() error { return nil }

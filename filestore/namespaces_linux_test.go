@@ -1,0 +1,49 @@
+package filestore
+
+import (
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/contain"
+	"golang.org/x/sys/unix"
+)
+
+// What a helper does before it opens its Store: it takes the boot id, and mounts
+// a file system of the size over the directory.
+const (
+	bootEnv = "HOLDFAST_FILESTORE_BOOT"
+	diskEnv = "HOLDFAST_FILESTORE_DISK"
+)
+
+func enterNamespaces() error {
+	if id := os.Getenv(bootEnv); id != "" {
+		if err := contain.Enter(id); err != nil {
+			return err
+		}
+	}
+	if size := os.Getenv(diskEnv); size != "" {
+		return unix.Mount("none", os.Args[1], "tmpfs", 0, "size="+size)
+	}
+	return nil
+}
+
+// contained has a helper be started in a container that has the boot id. It
+// skips the test where that is not allowed.
+func contained(t testing.TB, cmd *exec.Cmd, boot string) *exec.Cmd {
+	t.Helper()
+	change := func(cmd *exec.Cmd) {
+		cmd.Env = append(cmd.Env, bootEnv+"="+boot)
+		cmd.SysProcAttr = new(syscall.SysProcAttr)
+		contain.Attr(cmd.SysProcAttr)
+	}
+	probe := helperCommand(t, "tell the clock", t.TempDir(), "name")
+	change(probe)
+	probe.Stderr = nil
+	if out, err := probe.CombinedOutput(); err != nil {
+		t.Skipf("no container can be made here: %v %s", err, out)
+	}
+	change(cmd)
+	return cmd
+}
