@@ -5,9 +5,10 @@ GO        ?= go
 GOFMT     := $(shell $(GO) env GOROOT)/bin/gofmt
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 MODULES   := . bench
+TOOL      := $(GO) tool -modfile=internal/tools/go.mod # not in ours: nobody who uses holdfast needs these
 
 # More flags for the tests: make test TESTFLAGS='-run TestRenewal -count 20',
-# and for their report: make test REPORT=-v (see internal/runtests).
+# and for internal/runtests: make test REPORT='-strict -format standard-verbose'.
 TESTFLAGS ?=
 # How many grants that were waited for make prove-all goes on for, on each store.
 GRANTS    ?= 1000000
@@ -38,7 +39,7 @@ $(PLATFORMS:%=build/%):
 	GOOS=$(notdir $(@D)) GOARCH=$(@F) CGO_ENABLED=0 $(GO) build ./...
 
 lint: ## run staticcheck
-	$(GO) tool staticcheck ./...
+	$(TOOL) staticcheck ./...
 	$(GO) -C bench vet -mod=mod ./...
 
 format: ## fail if gofmt would change a file
@@ -49,6 +50,7 @@ format: ## fail if gofmt would change a file
 modules: ## fail if go.mod or go.sum are not what the code needs
 	$(GO) mod verify
 	$(GO) mod tidy -diff
+	$(GO) -C internal/tools mod tidy -diff
 
 generated: ## fail if go generate would change a file
 	@before=$$(git status --porcelain; git diff | cksum); $(GO) generate ./... && \

@@ -1,30 +1,29 @@
-// Command runtests runs the tests of one or more modules, beside each other, and
-// tells how they came out: a line for each package, what the failed tests
-// printed, every skipped test by name, and the counts.
+// Command runtests has gotestsum run the tests of one or more modules, side by
+// side, once each, and then says what gotestsum cannot: whether a test was
+// skipped that had to run.
 //
-//	go run ./internal/runtests [-strict] [-v] [-m DIR]... -- [go test flags]
+//	go run ./internal/runtests [-strict] [-m DIR]... -- [go test flags]
 //
 // With -strict a skip that is not on the list in skips.go is a failure: a test
-// that did not run for want of a server has proved nothing.
-//
-// A few tests that failed on real time are run again, alone; see again.go for
-// which may be, and which never.
+// that did not run for want of a server has proved nothing. Whatever failed
+// makes the exit status 1, and nothing is run again.
 package main
 
 import (
-	"cmp"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 )
 
 func main() {
 	strict := flag.Bool("strict", false, "a skip that is not on the list is a failure")
-	verbose := flag.Bool("v", false, "print what the passed tests logged, too")
+	format := flag.String("format", "pkgname", "the `FORMAT` in which gotestsum prints")
+	dir := flag.String("json", ".tests", "`DIR` in which each event is kept, in a file for each module")
+	tools := flag.String("tools", "internal/tools/go.mod", "the go.mod `FILE` that has gotestsum")
 	var modules []string
 	flag.Func("m", "`DIR` of a module whose tests to run; may be repeated; default the current one", func(dir string) error {
 		modules = append(modules, dir)
@@ -34,75 +33,69 @@ func main() {
 	if modules == nil {
 		modules = []string{"."}
 	}
+	if err := os.MkdirAll(*dir, 0o755); err != nil {
+		fmt.Fprintln(os.Stderr, "runtests:", err)
+		os.Exit(1)
+	}
 
-	r := newReport(os.Stdout, *verbose)
+	results := make([]*result, len(modules))
 	var running sync.WaitGroup
-	for _, dir := range modules {
+	for i, module := range modules {
 		running.Go(func() {
-			if err := run(r, dir, flag.Args()); err != nil {
-				r.broken(fmt.Sprintf("go test in %s: %v", dir, err))
-			}
+			run := gotestsum{tools: *tools, format: *format, events: filepath.Join(*dir, fileOf(module)), out: os.Stdout}
+			results[i] = run.tests(module, flag.Args())
 		})
 	}
 	running.Wait()
-	r.runAgain(flag.Args())
-	if !r.finish(*strict) {
+	if !report(os.Stdout, *strict, results...) {
 		os.Exit(1)
 	}
 }
 
-// run runs all tests of the module in dir and adds them to the report. Its
-// error says that go test did not end well though no test said so.
-func run(r *report, dir string, flags []string) error {
-	packages, err := list(dir)
-	if err != nil {
-		return err
+// fileOf names the file with the events of the module in dir.
+func fileOf(dir string) string {
+	if abs, err := filepath.Abs(dir); err == nil {
+		dir = abs
 	}
-	cmd := exec.Command("go", slices.Concat([]string{"-C", dir, "test", "-json"}, flags, packages)...)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	tested, failures, readErr := r.read(out, dir)
-	if err := cmd.Wait(); err != nil && failures == 0 {
-		return err
-	}
-	if readErr != nil {
-		return readErr
-	}
-	if tested != len(packages) {
-		return fmt.Errorf("of %d packages %d ended", len(packages), tested)
-	}
-	return nil
+	return filepath.Base(dir) + ".json"
 }
 
 // longest are the packages whose tests take longest. They start first, or the
 // processors have nothing to do while the last one ends.
-var longest = []string{"/cmd/holdfast", "/internal/prove", "/pgstore", "/redisstore", "/redlockstore", "/mongostore", "/zkstore", "/store/storetest", "/etcdstore"}
+var longest = []string{"cmd/holdfast", "internal/prove", "pgstore", "redisstore", "redlockstore", "mongostore", "zkstore", "store/storetest", "etcdstore"}
 
-// list returns the packages of the module in dir, the longest first.
-func list(dir string) ([]string, error) {
-	cmd := exec.Command("go", "-C", dir, "list", "-mod=mod", "-e", "./...")
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
+// A gotestsum is how the tests of a module are run.
+type gotestsum struct {
+	tools  string // go.mod that has it
+	format string
+	events string // file for what go test -json prints
+	out    *os.File
+}
+
+// tests runs all tests of the module in dir, and reads what came of them.
+func (g *gotestsum) tests(dir string, flags []string) *result {
+	packages := slices.DeleteFunc(slices.Clone(longest), func(p string) bool {
+		_, err := os.Stat(filepath.Join(dir, p))
+		return err != nil
+	})
+	for i := range packages {
+		packages[i] = "./" + packages[i]
+	}
+	packages = append(packages, "./...") // go test takes each once, where it is named first
+	test := slices.Concat([]string{"go", "-C", dir, "test", "-json"}, flags, packages)
+	// Raw, as it has no flag for the directory.
+	own := []string{"tool", "-modfile=" + g.tools, "gotestsum", "--format=" + g.format, "--format-icons=text", "--format-hide-empty-pkg",
+		"--hide-summary=skipped", "--jsonfile=" + g.events, "--raw-command", "--"}
+	os.Remove(g.events) // what an earlier run left is no result of this one
+	cmd := exec.Command("go", append(own, test...)...)
+	cmd.Stdout, cmd.Stderr = g.out, g.out
+	ended := cmd.Run()
+	r, err := read(g.events)
 	if err != nil {
-		return nil, err
+		r.failures = append(r.failures, fmt.Sprintf("tests in %s: %v", dir, err))
 	}
-	packages := strings.Fields(string(out))
-	if len(packages) == 0 {
-		return nil, fmt.Errorf("no package to test")
+	if ended != nil && len(r.failures) == 0 {
+		r.failures = append(r.failures, fmt.Sprintf("tests in %s: no test failed, but gotestsum: %v", dir, ended))
 	}
-	rank := func(pkg string) int {
-		i := slices.IndexFunc(longest, func(end string) bool { return strings.HasSuffix(pkg, end) })
-		if i < 0 {
-			return len(longest)
-		}
-		return i
-	}
-	slices.SortStableFunc(packages, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
-	return packages, nil
+	return r
 }

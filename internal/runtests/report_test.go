@@ -1,86 +1,123 @@
 package main
 
 import (
-	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 )
 
-// of runs events through a report and returns what it printed and its verdict.
-func of(t *testing.T, strict bool, events ...event) (string, bool) {
+const selfEnv = "HOLDFAST_TEST_RUNTESTS"
+
+// The tests start the command as people do: it is this program, too.
+func TestMain(m *testing.M) {
+	if os.Getenv(selfEnv) != "" {
+		main()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// module writes a module of one package and returns its directory. Without code
+// it has no package.
+func module(t *testing.T, name, code, test string) string {
 	t.Helper()
-	var in strings.Builder
-	for _, e := range events {
-		line, err := json.Marshal(e)
-		if err != nil {
+	dir := filepath.Join(t.TempDir(), name)
+	files := map[string]string{"go.mod": "module example.org/" + name + "\n\ngo 1.26\n"}
+	if code != "" || test != "" {
+		imports := "import \"testing\"\n"
+		if strings.Contains(test, "os.") {
+			imports += "import \"os\"\n"
+		}
+		files["p/p.go"] = "package p\n" + code + "\n"
+		files["p/p_test.go"] = "package p\n" + imports + test + "\n"
+	}
+	for name, text := range files {
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		in.Write(line)
-		in.WriteByte('\n')
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
-	var out strings.Builder
-	r := newReport(&out, false)
-	if _, _, err := r.read(strings.NewReader(in.String()), "."); err != nil {
+	return dir
+}
+
+// runtests runs the command with the arguments behind those that it needs here.
+func runtests(t *testing.T, args ...string) (out string, exit int) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
 		t.Fatal(err)
 	}
-	ok := r.finish(strict)
-	return out.String(), ok
-}
-
-// test is the events of one test of package p.
-func test(name, action, printed string) []event {
-	return []event{
-		{Action: "run", Package: "p", Test: name},
-		{Action: "output", Package: "p", Test: name, Output: "=== RUN   " + name + "\n"},
-		{Action: "output", Package: "p", Test: name, Output: printed},
-		{Action: action, Package: "p", Test: name},
+	cmd := exec.Command(self, append([]string{"-tools", "../tools/go.mod", "-json", t.TempDir()}, args...)...)
+	cmd.Env = append(os.Environ(), selfEnv+"=1")
+	text, err := cmd.CombinedOutput()
+	if cmd.ProcessState == nil {
+		t.Fatal(err)
 	}
+	return string(text), cmd.ProcessState.ExitCode()
 }
 
-func join(all ...[]event) (events []event) {
-	for _, e := range all {
-		events = append(events, e...)
-	}
-	return events
-}
+const good = "\nfunc TestGood(t *testing.T) {}\n"
 
-func TestVerdict(t *testing.T) {
-	good := test("TestGood", "pass", "")
-	passed, failed := event{Action: "pass", Package: "p"}, event{Action: "fail", Package: "p"}
-	noServer := test("TestServer", "skip", "    x_test.go:1: no redis-server: run make servers\n")
-	lacks := test("TestDelay", "skip", "    x_test.go:1: the store lacks \"lock delay\": sessions end\n")
+// Whatever goes wrong in a real package makes the exit status 1, and is named.
+func TestWhateverFailsIsAFailure(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
-		name   string
-		strict bool
-		events []event
-		ok     bool
-		closes string
-		says   string
+		name       string
+		code, test string
+		flags      string
+		exit       int
+		last       string // line
+		says       []string
 	}{
-		{"all passed", true, join(good, []event{passed}), true, "1 passed, 0 failed, 0 skipped", "ok\tp"},
-		{"a failed test shows what it printed", false, join(good, test("TestBad", "fail", "    x_test.go:1: 3 is not 4\n"), []event{failed}), false, "1 passed, 1 failed, 0 skipped", "3 is not 4"},
-		{"a failed test is named at the end", false, join(good, test("TestBad", "fail", ""), []event{failed}), false, "1 passed, 1 failed, 0 skipped", "\nfailed: p.TestBad\n"},
-		{"a skip for want of a server fails a strict run", true, join(good, noServer, []event{passed}), false, "1 passed, 1 failed, 1 skipped", "run make servers"},
-		{"a skip for want of a server is named in any run", false, join(good, noServer, []event{passed}), true, "1 passed, 0 failed, 1 skipped", "p.TestServer"},
-		{"a skip on the list passes a strict run", true, join(good, lacks, []event{passed}), true, "1 passed, 0 failed, 1 skipped", "p.TestDelay"},
-		{"a panic shows the test that did not end", false, join(good,
-			[]event{{Action: "output", Package: "p", Test: "TestHang", Output: "panic: test timed out\n"}, failed}), false, "1 passed, 1 failed, 0 skipped", "panic: test timed out"},
-		{"a package that fails after its tests passed", false, join(good,
-			[]event{{Action: "output", Package: "p", Output: "leaked goroutine\n"}, failed}), false, "1 passed, 1 failed, 0 skipped", "leaked goroutine"},
-		{"a package that does not build", false, join(good,
-			[]event{{Action: "build-output", ImportPath: "q", Output: "undefined: x\n"}, {Action: "fail", Package: "q"}}), false, "1 passed, 1 failed, 0 skipped", "undefined: x"},
-		{"nothing ran", false, []event{{Action: "skip", Package: "p"}}, false, "0 passed, 1 failed, 0 skipped", "no test passed"},
+		{"all pass", "", good, "-strict --", 0, "1 passed, 0 failed, 0 skipped", []string{"DONE 1 tests"}},
+		{"a test fails", "", good + `func TestBad(t *testing.T) { t.Error("3 is not 4") }`, "--", 1, "1 passed, 1 failed, 0 skipped",
+			[]string{"3 is not 4", "\nfailed: example.org/x/p.TestBad\n"}},
+		{"a subtest fails", "", good + `func TestBad(t *testing.T) { t.Run("sub", func(t *testing.T) { t.Fail() }) }`, "--", 1, "1 passed, 2 failed, 0 skipped",
+			[]string{"\nfailed: example.org/x/p.TestBad/sub\n"}},
+		{"a test panics", "", good + `func TestBad(t *testing.T) { panic("so") }`, "--", 1, "1 passed, 1 failed, 0 skipped",
+			[]string{"panic: so", "failed: example.org/x/p.TestBad"}},
+		{"a goroutine panics", "", good + `func TestBad(t *testing.T) { go panic("so"); select {} }`, "--", 1, "1 passed, 1 failed, 0 skipped",
+			[]string{"panic: so", "failed: example.org/x/p"}},
+		{"the package does not build", "var y int = nil", good, "--", 1, "0 passed, 2 failed, 0 skipped",
+			[]string{"cannot use nil as int value", "failed: example.org/x/p\n", "failed: no test passed"}},
+		{"a data race", "", good + `func TestBad(t *testing.T) { n, c := 0, make(chan int); go func() { n++; close(c) }(); n++; <-c }`, "-- -race", 1, "1 passed, 1 failed, 0 skipped",
+			[]string{"DATA RACE", "failed: example.org/x/p.TestBad\n"}},
+		{"a test does not end", "", good + `func TestBad(t *testing.T) { select {} }`, "-- -timeout=1s", 1, "1 passed, 1 failed, 0 skipped",
+			[]string{"panic: test timed out after 1s", "failed: example.org/x/p"}},
+		{"a test exits", "", good + `func TestBad(t *testing.T) { os.Exit(3) }`, "--", 1, "1 passed, 1 failed, 0 skipped",
+			[]string{"failed: example.org/x/p"}},
+		{"the tests pass, and then it fails", "", good + `func TestMain(m *testing.M) { m.Run(); println("leaked"); os.Exit(1) }`, "--", 1, "1 passed, 1 failed, 0 skipped",
+			[]string{"leaked", "failed: example.org/x/p\n"}},
+		{"nothing is there", "", "", "--", 1, "0 passed, 2 failed, 0 skipped", []string{"matched no packages", "failed: no test passed"}},
+		{"no test is asked for", "", good, "-- -run TestNone", 1, "0 passed, 1 failed, 0 skipped", []string{"failed: no test passed"}},
+		{"go test does not start", "", good, "-- -count=x", 1, "0 passed, 2 failed, 0 skipped", []string{"invalid value", "no test failed, but gotestsum: exit status"}},
+		{"a skip for want of a server, strict", "", good + `func TestServer(t *testing.T) { t.Skip("no redis-server: run make servers") }`, "-strict --", 1, "1 passed, 1 failed, 1 skipped",
+			[]string{"example.org/x/p.TestServer\n", "run make servers"}},
+		{"a skip for want of a server", "", good + `func TestServer(t *testing.T) { t.Skip("no redis-server: run make servers") }`, "--", 0, "1 passed, 0 failed, 1 skipped",
+			[]string{"example.org/x/p.TestServer\n"}},
+		{"a skip that is on the list, strict", "", good + `func TestDelay(t *testing.T) { t.Skip("the store lacks \"lock delay\": sessions end") }`, "-strict --", 0, "1 passed, 0 failed, 1 skipped",
+			[]string{"skipped, a promise that the store says it does not make:\n\texample.org/x/p.TestDelay\n"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			out, ok := of(t, c.strict, c.events...)
-			if ok != c.ok {
-				t.Errorf("verdict %v, want %v", ok, c.ok)
+			t.Parallel()
+			dir := module(t, "x", c.code, c.test)
+			flags := strings.Fields(c.flags)
+			out, exit := runtests(t, append([]string{"-m", dir}, flags...)...)
+			if exit != c.exit {
+				t.Errorf("exit status %d, want %d", exit, c.exit)
 			}
-			if !strings.HasSuffix(out, "\n"+c.closes+"\n") {
-				t.Errorf("does not close with %q", c.closes)
+			if !strings.HasSuffix(out, "\n"+c.last+"\n") {
+				t.Errorf("the last line is not %q", c.last)
 			}
-			if !strings.Contains(out, c.says) {
-				t.Errorf("does not say %q", c.says)
+			for _, says := range c.says {
+				if !strings.Contains(out, says) {
+					t.Errorf("does not say %q", says)
+				}
 			}
 			if t.Failed() {
 				t.Log(out)
@@ -89,71 +126,80 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-func TestVerboseShowsWhatPassedTestsLogged(t *testing.T) {
-	var out strings.Builder
-	r := newReport(&out, true)
-	for _, e := range join(test("TestSeed", "pass", "    x_test.go:1: seed 42\n"), test("TestQuiet", "pass", "--- PASS: TestQuiet (0.00s)\n")) {
-		r.add(e)
+// A test that fails the first time only fails: nothing is run again.
+func TestATestThatFailsOnceFails(t *testing.T) {
+	t.Parallel()
+	mark := filepath.Join(t.TempDir(), "mark")
+	dir := module(t, "redisstore", "", good+`func TestOnce(t *testing.T) {
+	f, err := os.OpenFile(`+"`"+mark+"`"+`, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if want := "--- p.TestSeed\n    x_test.go:1: seed 42\n"; out.String() != want {
-		t.Errorf("printed %q, want %q", out.String(), want)
+	f.WriteString("x")
+	if info, _ := f.Stat(); info.Size() == 1 {
+		t.Error("the first time")
 	}
-}
-
-func TestVerboseCutsLongLogs(t *testing.T) {
-	var out strings.Builder
-	r := newReport(&out, true)
-	for _, e := range test("TestLong", "pass", strings.Repeat("line\n", longestLog+5)) {
-		r.add(e)
-	}
-	if n := strings.Count(out.String(), "line\n"); n != longestLog || !strings.Contains(out.String(), "… 5 lines more") {
-		t.Errorf("shows %d lines:\n%s", n, out.String())
+}`)
+	out, exit := runtests(t, "-strict", "-m", dir, "--", "-count=1")
+	if ran, err := os.ReadFile(mark); exit != 1 || string(ran) != "x" || err != nil || !strings.Contains(out, "failed: example.org/redisstore/p.TestOnce\n") {
+		t.Errorf("exit status %d, and it ran %d times (%v):\n%s", exit, len(ran), err, out)
 	}
 }
 
-// The whole of run against real modules: one that passes, one whose test
-// fails, one that does not build, one without packages.
-func TestRunOfRealModules(t *testing.T) {
+// One module that fails is enough, and the sums are of all.
+func TestModulesAreSummed(t *testing.T) {
+	t.Parallel()
+	a, b := module(t, "a", "", good), module(t, "b", "", good+`func TestBad(t *testing.T) { t.Fail() }`)
 	for _, c := range []struct {
-		name, code, test string
-		wantErr          bool
-		failed, passed   int
+		first, second string
+		exit          int
+		last          string
 	}{
-		{"passes", "package x", "func TestA(t *testing.T) {}", false, 0, 1},
-		{"fails", "package x", `func TestA(t *testing.T) { t.Error("no") }`, false, 1, 0},
-		{"does not build", "package x; var y int = nil", "func TestA(t *testing.T) {}", false, 1, 0},
-		{"exits", "package x", "func TestA(t *testing.T) { os.Exit(3) }", false, 1, 0},
-		{"empty", "", "", true, 0, 0},
+		{a, b, 1, "2 passed, 1 failed, 0 skipped"},
+		{b, a, 1, "2 passed, 1 failed, 0 skipped"},
+		{a, filepath.Join(a, "none"), 1, "1 passed, 1 failed, 0 skipped"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			dir := module(t, c.code, c.test)
+		out, exit := runtests(t, "-m", c.first, "-m", c.second, "--")
+		if exit != c.exit || !strings.HasSuffix(out, "\n"+c.last+"\n") {
+			t.Errorf("exit status %d, want %d and %q:\n%s", exit, c.exit, c.last, out)
+		}
+	}
+}
+
+// What go test wrote before it was killed is no proof of what it would have
+// written.
+func TestAPackageThatDidNotEndFails(t *testing.T) {
+	for name, c := range map[string]struct{ events, failure string }{
+		"it began and did not end": {`{"Action":"start","Package":"p"}
+{"Action":"pass","Package":"p","Test":"TestA"}
+`, "p: it did not end"},
+		"a line is cut off": {`{"Action":"start","Package":"p"}
+{"Action":"pass","Package":"p","Te`, `unexpected end of JSON input`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := parse(strings.NewReader(c.events))
+			if err != nil {
+				r.failures = append(r.failures, err.Error())
+			}
 			var out strings.Builder
-			r := newReport(&out, false)
-			err := run(r, dir, []string{"-count=1"})
-			if (err != nil) != c.wantErr || len(r.failures) != c.failed || r.passed != c.passed {
-				t.Errorf("error %v, %d failed, %d passed; want error %v, %d, %d\n%s", err, len(r.failures), r.passed, c.wantErr, c.failed, c.passed, out.String())
+			if ok := report(&out, false, r); ok || !strings.Contains(out.String(), "failed: "+c.failure) {
+				t.Errorf("%v, want a failure %q:\n%s", ok, c.failure, &out)
 			}
 		})
 	}
 }
 
-func TestTheSlowestAreNamed(t *testing.T) {
+// The reason is printed beside a failure that is on the list, which fails.
+func TestAFailureThatIsKnownIsOneAllTheSame(t *testing.T) {
+	defer func(was []flake) { flakes = was }(flakes)
+	flakes = []flake{{"p.TestA", "its server starts slowly"}}
 	var out strings.Builder
-	r := newReport(&out, true)
-	for i, seconds := range []float64{1, 70, 3} {
-		pkg := string(rune('a' + i))
-		r.add(event{Action: "pass", Package: pkg, Test: "TestX", Elapsed: seconds / 2})
-		r.add(event{Action: "pass", Package: pkg, Test: "TestX/part", Elapsed: seconds / 2})
-		r.add(event{Action: "pass", Package: pkg, Elapsed: seconds})
+	if report(&out, false, &result{passed: 1, failures: []string{"p.TestA/sub", "p.TestAB"}}) {
+		t.Error("no failure")
 	}
-	r.finish(false)
-	for _, want := range []string{
-		"slowest of 3 packages, which took 74s one after another:\n\t  70.00s b\n\t   3.00s c\n\t   1.00s a\n",
-		"slowest of 3 tests, which took 37s one after another:\n\t  35.00s b.TestX\n\t   1.50s c.TestX\n\t   0.50s a.TestX\n",
-	} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("want\n%s\nin\n%s", want, out.String())
-		}
+	want := "failed: p.TestA/sub\n\tknown to flake: its server starts slowly\nfailed: p.TestAB\nstores"
+	if !strings.Contains(out.String(), want) {
+		t.Errorf("want %q in\n%s", want, &out)
 	}
 }
 
@@ -162,7 +208,7 @@ func TestAStoreWithoutAServerIsNamedAtTheEnd(t *testing.T) {
 	for uri, want := range map[string]string{"": "mongostore (on a stand-in, internal/mongosim)", "mongodb://host": "none"} {
 		t.Setenv("HOLDFAST_TEST_MONGODB", uri)
 		var out strings.Builder
-		newReport(&out, false).finish(false)
+		report(&out, false, &result{passed: 1})
 		if line := "stores tested without a real server: " + want + "\n"; !strings.Contains(out.String(), line) {
 			t.Errorf("with %q there is no %q in\n%s", uri, line, out.String())
 		}
