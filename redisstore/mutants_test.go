@@ -1,6 +1,8 @@
 package redisstore
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/mutant"
@@ -32,5 +34,24 @@ func TestTheTestsCatchEachMutantOfTheFleet(t *testing.T) {
 			Name: m.name, Pkg: "redisstore", Test: m.test, Edits: []mutant.Edit{{File: m.file, Old: m.old, New: m.new}},
 		})
 	}
+	all = append(all, inLua(t, "what is there already is given unwritten", "TestEachAnswerThatGivesSomethingIsWrittenForIt", "queue",
+		"\twrote = true\n\treturn done(answer)", "\treturn done(answer)"))
 	mutant.Catch(t, all, "HOLDFAST_TEST_PATIENCE=8s")
+}
+
+// inLua is a mutant of a script. It is made when the script is loaded, so that
+// all are in one binary.
+func inLua(t *testing.T, name, test, file, old, new string) mutant.Broken {
+	t.Helper()
+	b, err := lua.ReadFile("lua/" + file + ".lua")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(b), old); n != 1 {
+		t.Fatalf("%s: %q is in %s.lua %d times, want once", name, old, file, n)
+	}
+	return mutant.Broken{Name: name, Pkg: "redisstore", Test: test, Edits: []mutant.Edit{{
+		File: "redisstore/script.go", Old: "return string(b)",
+		New: fmt.Sprintf("if text := string(b); name == %q { return strings.Replace(text, %q, %q, 1) }; return string(b)", file+".lua", old, new),
+	}}}
 }

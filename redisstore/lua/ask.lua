@@ -40,7 +40,7 @@ if own then
 	settle(own.id)
 	if not own.granted then return refused(own) end
 	push(own, ARGV[2])
-	return done('G' .. told(own))
+	return give('G' .. told(own))
 end
 settle('')
 local new = parse(struct.pack('<ddd', 0, 0, 0) .. ARGV[1], 1)
@@ -54,7 +54,7 @@ wrote = true
 if room then
 	grant(new)
 	push(new, ARGV[2])
-	return done(new.token)
+	return give(new.token)
 end
 new.granted, new.raw = false, nil
 push(new, place)

@@ -134,6 +134,14 @@ local function done(answer)
 	return answer
 end
 
+-- Answers with what is its owner's from now on, or for longer. That is written
+-- even if nothing was changed: WAIT confirms only what its own connection has
+-- written.
+local function give(answer)
+	wrote = true
+	return done(answer)
+end
+
 -- The live hold of the id and token; or nil, and the answer that it is lost.
 local function hold(id, token)
 	local e = find(id)

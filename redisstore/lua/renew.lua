@@ -18,5 +18,5 @@ if e then
 	if ARGV[6] ~= '' then e.owner, e.raw = ARGV[6], nil end
 end
 settle(id)
-if e then return done('H' .. told(e)) end
+if e then return give('H' .. told(e)) end
 return done(lost)

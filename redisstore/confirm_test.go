@@ -1,0 +1,163 @@
+package redisstore
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// given is what a Store can be told to be its caller's, in each way in which
+// it can come to be there already.
+type given struct {
+	ask, placed     store.Claim // granted to who asked, and by somebody's release
+	up              store.Hold  // upgraded by somebody's release, by its change 1
+	detached        store.Hold  // renewed under another id
+	reader, blocker store.Hold  // released by somebody: up and placed have what they want
+}
+
+// newGiven prepares it on a Store of replicas that confirm.
+func newGiven(t testing.TB, s *Store) *given {
+	t.Helper()
+	up, reader := mutex("upgraded"), mutex("upgraded")
+	up.Weight, reader.Weight = store.Upgradeable, 1
+	g := &given{ask: mutex("asked"), placed: mutex("placed")}
+	soonHold(t, s, g.ask)
+	g.up, g.reader = soonHold(t, s, up), soonHold(t, s, reader)
+	g.detached, g.blocker = soonHold(t, s, mutex("detached")), soonHold(t, s, mutex("placed"))
+	g.detached.NewID = store.Process{}.NewID()
+	until(t, "it is detached", func() bool { return s.Renew(t.Context(), []store.Hold{g.detached})[0].Err == nil })
+	if a := mustAsk(t, s, g.placed); a.Granted {
+		t.Fatal("two hold it")
+	}
+	if a, err := s.Change(t.Context(), g.up, 1, store.Full); err != nil || a.Granted {
+		t.Fatalf("an upgrade beside a reader: %+v, %v", a, err)
+	}
+	return g
+}
+
+// release has somebody who waits for no replica make room.
+func (g *given) release(t testing.TB, s *Store) {
+	t.Helper()
+	for _, h := range []store.Hold{g.reader, g.blocker} {
+		if err := s.Release(t.Context(), h); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// each has f called for each way to be told what is there, by its name.
+func (g *given) each(t testing.TB, f func(what string, tell func(*Store) error)) {
+	change := func(turn int32, weight int64) func(*Store) error {
+		return func(s *Store) error {
+			a, err := s.Change(t.Context(), g.up, turn, weight)
+			if err == nil && !a.Granted {
+				t.Errorf("change %d: %+v", turn, a)
+			}
+			return err
+		}
+	}
+	ask := func(c store.Claim) func(*Store) error {
+		return func(s *Store) error { _, err := s.Ask(t.Context(), c); return err }
+	}
+	f("an ask that was granted before", ask(g.ask))
+	f("an ask that a release has granted", ask(g.placed))
+	f("a renewal under another id, done before", func(s *Store) error { return s.Renew(t.Context(), []store.Hold{g.detached})[0].Err })
+	f("an upgrade that a release has granted", change(1, store.Full))
+	f("an upgrade that was told before", change(1, store.Full))
+	f("a downgrade", change(2, store.Upgradeable))
+	f("a downgrade that was done before", change(2, store.Upgradeable))
+	f("an upgrade", change(3, store.Full))
+	f("an upgrade that was granted before", change(3, store.Full))
+}
+
+// Since Redis 7.2 WAIT speaks of what its own connection has written, and
+// passes at once on one that has written nothing. So each answer that gives
+// something is written by who gets it, also if it is there already.
+func TestEachAnswerThatGivesSomethingIsWrittenForIt(t *testing.T) {
+	t.Parallel()
+	client := clientOf(t, newCouple(t).primary.Addr)
+	s := confirmed(t, client, 1)
+	g := newGiven(t, s)
+	g.release(t, s)
+	written := func() (n int) {
+		info, err := client.Info(t.Context(), "commandstats").Result()
+		if err == nil {
+			_, err = fmt.Sscanf(field(info, "cmdstat_set"), "calls=%d,", &n)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	g.each(t, func(what string, tell func(*Store) error) {
+		before := written()
+		if err := tell(s); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		if written() == before {
+			t.Errorf("%s: nothing was written", what)
+		}
+	})
+}
+
+// The replica is connected, and hangs: what was written since then is on the
+// primary alone, whoever wrote it. Each is told on a connection that has
+// written nothing yet.
+func TestNothingIsToldAsOursThatAReplicaWhichHangsHasNot(t *testing.T) {
+	t.Parallel()
+	for _, setup := range []struct {
+		name  string
+		start func(*testing.T) (open func() redis.UniversalClient, replicas []*testserver.Server)
+	}{
+		{"on one server", func(t *testing.T) (func() redis.UniversalClient, []*testserver.Server) {
+			c := newCouple(t)
+			return func() redis.UniversalClient { return clientOf(t, c.primary.Addr) }, []*testserver.Server{c.replica}
+		}},
+		{"behind Sentinel", func(t *testing.T) (func() redis.UniversalClient, []*testserver.Server) {
+			c := newCouple(t)
+			sentinel := testserver.RedisCalmSentinels(t, c.primary, 1)[0]
+			return func() redis.UniversalClient {
+				s := openAt(t, "redis+sentinel://"+sentinel.Addr+"/primary")
+				t.Cleanup(func() { s.Close() })
+				return s.client
+			}, []*testserver.Server{c.replica}
+		}},
+		{"on a cluster", func(t *testing.T) (func() redis.UniversalClient, []*testserver.Server) {
+			masters, replicas := testserver.RedisCalmClusterWithReplicas(t, 3)
+			return func() redis.UniversalClient { return clusterClient(t, masters) }, replicas
+		}},
+	} {
+		t.Run(setup.name, func(t *testing.T) {
+			t.Parallel()
+			open, replicas := setup.start(t)
+			s, other := confirmed(t, open(), 1), confirmed(t, open(), 0)
+			g := newGiven(t, s)
+			freeze := func() {
+				for _, r := range replicas {
+					r.Freeze()
+				}
+			}
+			thaw := func() {
+				for _, r := range replicas {
+					r.Thaw()
+				}
+			}
+			defer thaw()
+			freeze()
+			g.release(t, other)
+			g.each(t, func(what string, tell func(*Store) error) {
+				fresh := confirmed(t, open(), 1)
+				fresh.confirmTime = 100 * time.Millisecond
+				unclear(t, what, tell(fresh))
+				thaw()
+				until(t, what+" is confirmed", func() bool { return tell(s) == nil })
+				freeze()
+			})
+		})
+	}
+}
