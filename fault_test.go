@@ -79,6 +79,8 @@ type fate struct {
 	lose   error           // it is applied, and the answer is lost
 	answer func(*store.Answer)
 	renew  func(i int, r *store.Renewal)
+
+	released func(i int, err *error)
 }
 
 var errLink = errors.New("the link is down")
@@ -250,6 +252,31 @@ func (s *link) Release(ctx context.Context, h store.Hold) error {
 		c.op = "withdraw"
 	}
 	return s.do(ctx, c, []store.ID{h.ID}, func(fate) error { return s.mem.Release(ctx, h) })
+}
+
+func (s *link) ReleaseAll(ctx context.Context, holds []store.Hold) []error {
+	var ids []store.ID
+	for _, h := range holds {
+		ids = append(ids, h.ID)
+	}
+	var out []error
+	c := &call{op: "release all", name: holds[0].Name, id: ids[0], holds: slices.Clone(holds)}
+	err := s.do(ctx, c, ids, func(f fate) error {
+		out = s.mem.ReleaseAll(ctx, holds)
+		for i := range out {
+			if f.released != nil {
+				f.released(i, &out[i])
+			}
+		}
+		return nil
+	})
+	if err != nil { // the call failed, not one of its holds
+		out = make([]error, len(holds))
+		for i := range out {
+			out[i] = err
+		}
+	}
+	return out
 }
 
 func (s *link) Change(ctx context.Context, h store.Hold, turn int32, weight int64) (a store.Answer, err error) {
@@ -542,6 +569,14 @@ func (s *skewed) Release(_ context.Context, h store.Hold) error {
 	defer s.mu.Unlock()
 	_, err := s.q.Release(s.now(), &h)
 	return err
+}
+
+func (s *skewed) ReleaseAll(ctx context.Context, holds []store.Hold) []error {
+	out := make([]error, len(holds))
+	for i, h := range holds {
+		out[i] = s.Release(ctx, h)
+	}
+	return out
 }
 
 func (s *skewed) Change(_ context.Context, h store.Hold, turn int32, weight int64) (store.Answer, error) {

@@ -26,6 +26,16 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 	return err
 }
 
+// abreast is how many releases of one call are under way at a time.
+const abreast = 64
+
+// ReleaseAll implements [store.Store].
+func (s *Store) ReleaseAll(ctx context.Context, holds []store.Hold) []error {
+	out := make([]error, len(holds))
+	store.EachName(holds, abreast, func(i int) { out[i] = s.Release(ctx, holds[i]) })
+	return out
+}
+
 func (s *Store) release(ctx context.Context, h *store.Hold, m *mine) error {
 	if m == nil {
 		return s.releaseUnknown(ctx, h)

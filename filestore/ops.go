@@ -185,6 +185,15 @@ func (s *Store) Release(ctx context.Context, h store.Hold) (err error) {
 	return err
 }
 
+// ReleaseAll implements [store.Store].
+func (s *Store) ReleaseAll(ctx context.Context, holds []store.Hold) []error {
+	out := make([]error, len(holds))
+	for i, h := range holds {
+		out[i] = s.Release(ctx, h)
+	}
+	return out
+}
+
 // BreakHold implements [store.Inspector].
 func (s *Store) BreakHold(ctx context.Context, b store.Break) (err error) {
 	if err := store.CheckName(b.Name); err != nil {

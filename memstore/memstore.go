@@ -175,6 +175,15 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 	})
 }
 
+// ReleaseAll implements [store.Store].
+func (s *Store) ReleaseAll(ctx context.Context, holds []store.Hold) []error {
+	out := make([]error, len(holds))
+	for i, h := range holds {
+		out[i] = s.Release(ctx, h)
+	}
+	return out
+}
+
 // Watch implements [store.Watcher].
 func (s *Store) Watch(ctx context.Context, p store.Process, sink func(store.Hint)) error {
 	s.mu.Lock()

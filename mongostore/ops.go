@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -92,6 +93,40 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 		return err
 	}
 	return r.lost(h.ID, call)
+}
+
+// ReleaseAll implements [store.Store]. Holds of different names are given back
+// by one command, and another reads how they came out; the others one by one.
+func (s *Store) ReleaseAll(ctx context.Context, holds []store.Hold) []error {
+	out := make([]error, len(holds))
+	times := map[string]int{} // that a name is there
+	for i := range holds {
+		times[holds[i].Name]++
+	}
+	var left, many []int
+	for i := range holds {
+		switch out[i] = checkName(holds[i].Name); {
+		case out[i] != nil:
+		case times[holds[i].Name] == 1:
+			many = append(many, i)
+		default:
+			left = append(left, i)
+		}
+	}
+	for part := range slices.Chunk(many, bulk) {
+		left = append(left, s.many(ctx, "release", releasePipeline, holds, part, func(j int, r *row, call call) {
+			if holds[j].Token != 0 && !r.ok {
+				out[j] = r.lost(holds[j].ID, call)
+			}
+		})...)
+	}
+	slices.Sort(left) // what is of one name is done in its order
+	rest := make([]store.Hold, len(left))
+	for i, j := range left {
+		rest[i] = holds[j]
+	}
+	store.EachName(rest, abreast, func(i int) { out[left[i]] = s.Release(ctx, rest[i]) })
+	return out
 }
 
 // BreakHold implements [store.Inspector].

@@ -70,6 +70,13 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 // renewAll renews what it can of the holds at once, and returns those of which
 // it is not known how they came out.
 func (s *Store) renewAll(ctx context.Context, holds []store.Hold, part []int, out []store.Renewal) (others []int) {
+	return s.many(ctx, "renew", renewPipeline, holds, part, func(j int, r *row, call call) { out[j] = r.renewal(&holds[j], call) })
+}
+
+// many runs a pipeline for each of some holds of different names, all in one
+// command. It calls did with the row of each that ran, and returns the others:
+// of those it is not known how they came out.
+func (s *Store) many(ctx context.Context, what string, pipeline func(*store.Hold, call) bson.A, holds []store.Hold, part []int, did func(j int, r *row, call call)) (others []int) {
 	if len(part) == 1 {
 		return part
 	}
@@ -77,7 +84,7 @@ func (s *Store) renewAll(ctx context.Context, holds []store.Hold, part []int, ou
 	models, names, of := make([]mongo.WriteModel, len(part)), make(bson.A, len(part)), map[string]int{}
 	for i, j := range part {
 		h := &holds[j]
-		models[i] = mongo.NewUpdateOneModel().SetFilter(object("_id", h.Name)).SetUpdate(renewPipeline(h, call))
+		models[i] = mongo.NewUpdateOneModel().SetFilter(object("_id", h.Name)).SetUpdate(pipeline(h, call))
 		names[i], of[h.Name] = h.Name, j
 	}
 	// Time has to be left for each by itself.
@@ -87,9 +94,10 @@ func (s *Store) renewAll(ctx context.Context, holds []store.Hold, part []int, ou
 		return part
 	}
 	done := map[int]bool{}
-	for r, err := range s.read(ctx, "renew", object("_id", object("$in", names))) {
+	for r, err := range s.read(ctx, what, object("_id", object("$in", names))) {
 		if j, ok := of[r.name]; ok && err == nil && r.call == call.number {
-			out[j], done[j] = r.renewal(&holds[j], call), true
+			did(j, &r.row, call)
+			done[j] = true
 		}
 	}
 	for _, j := range part {

@@ -109,6 +109,13 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 	})
 }
 
+// ReleaseAll implements [store.Store].
+func (s *Store) ReleaseAll(ctx context.Context, holds []store.Hold) []error {
+	out := make([]error, len(holds))
+	store.EachName(holds, abreast, func(i int) { out[i] = s.Release(ctx, holds[i]) })
+	return out
+}
+
 // BreakHold implements [store.Inspector].
 func (s *Store) BreakHold(ctx context.Context, b store.Break) error {
 	if err := store.CheckName(b.Name); err != nil {

@@ -340,6 +340,13 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 	return err
 }
 
+// ReleaseAll implements [store.Store].
+func (s *Store) ReleaseAll(ctx context.Context, holds []store.Hold) []error {
+	out := make([]error, len(holds))
+	store.EachName(holds, abreast, func(i int) { out[i] = s.Release(ctx, holds[i]) })
+	return out
+}
+
 func (s *Store) release(ctx context.Context, h store.Hold, m *mine) error {
 	why := s.isGone(ctx, m)
 	var broken *store.LostError

@@ -184,6 +184,14 @@ func (s *SessionStore) Release(ctx context.Context, h store.Hold) error {
 	return err
 }
 
+// ReleaseAll implements [store.Store]: the statements go out together, up to
+// maxBatch in a round trip.
+func (s *SessionStore) ReleaseAll(ctx context.Context, holds []store.Hold) []error {
+	out := make([]error, len(holds))
+	store.EachName(holds, maxBatch, func(i int) { out[i] = s.Release(ctx, holds[i]) })
+	return out
+}
+
 // nothingThere is what the release of a hold is told that is not there.
 func nothingThere(h store.Hold) error {
 	if h.Token == 0 {

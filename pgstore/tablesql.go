@@ -23,6 +23,7 @@ type statements struct {
 	create                              string
 	askFast, askIdle                    string
 	releaseFast, releaseNext, renewFast string
+	releaseAll                          string
 	ask, renew, change, release, breaks string
 	view, list, sweep                   string
 }
@@ -33,7 +34,7 @@ const serverNow = `(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
 
 // all are the texts, for work on each of them.
 func (s *statements) all() []*string {
-	return []*string{&s.create, &s.askFast, &s.askIdle, &s.releaseFast, &s.releaseNext, &s.renewFast,
+	return []*string{&s.create, &s.askFast, &s.askIdle, &s.releaseFast, &s.releaseNext, &s.renewFast, &s.releaseAll,
 		&s.ask, &s.renew, &s.change, &s.release, &s.breaks, &s.view, &s.list, &s.sweep}
 }
 
@@ -135,7 +136,7 @@ func assemble(clocked bool) *statements {
 	}
 	return &statements{
 		create:  one("table", 0),
-		askFast: one("ask_fast", 10), askIdle: one("ask_idle", 10), releaseFast: one("release_fast", 4), releaseNext: one("release_next", 4), renewFast: one("renew_fast", 6),
+		askFast: one("ask_fast", 10), askIdle: one("ask_idle", 10), releaseFast: one("release_fast", 4), releaseNext: one("release_next", 4), renewFast: one("renew_fast", 6), releaseAll: one("release_all", 4),
 		ask: one("ask", 11), renew: one("renew", 7), change: one("change", 5), release: one("release", 4), breaks: one("break", 5),
 		view: one("view", 1), list: one("list", 2), sweep: one("sweep", 1),
 	}

@@ -168,9 +168,32 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 	if err := store.CheckName(h.Name); err != nil {
 		return err
 	}
-	cmd := s.command(&s.scripts.release, s.key(h.Name), h.ID.String(), strconv.FormatInt(h.Token, 10), strconv.FormatInt(h.Used, 10))
+	cmd := s.releaseOf(&h)
 	s.start(ctx, cmd)
 	return s.done(ctx, cmd, "release", h.Name)
+}
+
+// ReleaseAll implements [store.Store]: one pipeline for each server.
+func (s *Store) ReleaseAll(ctx context.Context, holds []store.Hold) []error {
+	out := make([]error, len(holds))
+	commands := make([]*command, 0, len(holds))
+	for i := range holds {
+		if out[i] = store.CheckName(holds[i].Name); out[i] == nil {
+			commands = append(commands, s.releaseOf(&holds[i]))
+		}
+	}
+	s.start(ctx, commands...)
+	for i := range holds {
+		if out[i] == nil {
+			out[i] = s.done(ctx, commands[0], "release", holds[i].Name)
+			commands = commands[1:]
+		}
+	}
+	return out
+}
+
+func (s *Store) releaseOf(h *store.Hold) *command {
+	return s.command(&s.scripts.release, s.key(h.Name), h.ID.String(), strconv.FormatInt(h.Token, 10), strconv.FormatInt(h.Used, 10))
 }
 
 // BreakHold implements [store.Inspector].

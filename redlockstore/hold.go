@@ -294,6 +294,17 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 	return s.unclear("release", h.Name, free(), need, c.errs)
 }
 
+// releasesAtOnce is how many releases of one call are under way at a time. What goes
+// to a node meanwhile shares round trips.
+const releasesAtOnce = 256
+
+// ReleaseAll implements [store.Store].
+func (s *Store) ReleaseAll(ctx context.Context, holds []store.Hold) []error {
+	out := make([]error, len(holds))
+	store.EachName(holds, releasesAtOnce, func(i int) { out[i] = s.Release(ctx, holds[i]) })
+	return out
+}
+
 // releaseAll sends the release of a hold, or with token 0 of what the claim has,
 // to all nodes.
 func (s *Store) releaseAll(h store.Hold, cl *claim) <-chan reply {

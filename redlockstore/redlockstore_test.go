@@ -130,6 +130,12 @@ func (p patient) Release(ctx context.Context, h store.Hold) error {
 	return err
 }
 
+func (p patient) ReleaseAll(ctx context.Context, holds []store.Hold) []error {
+	out := p.Store.ReleaseAll(ctx, holds)
+	idle(p.t, p.Store)
+	return out
+}
+
 func (p patient) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 	all := p.Store.Renew(ctx, holds)
 	for _, r := range all {

@@ -128,6 +128,13 @@ type Store interface {
 	// shown.
 	Release(ctx context.Context, h Hold) error
 
+	// ReleaseAll is Release for many holds at once, in as few round trips as
+	// there are servers: a process that ends gives back all it has. The result
+	// has one error for each hold, in the same order, and one hold's failure
+	// does not touch another's. When ctx ends it returns at once: what was
+	// answered by then has its answer, and all else is unclear.
+	ReleaseAll(ctx context.Context, holds []Hold) []error
+
 	// Describe says what this store promises. It does no I/O.
 	Describe() Description
 

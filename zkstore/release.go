@@ -26,6 +26,13 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 	return err
 }
 
+// ReleaseAll implements [store.Store].
+func (s *Store) ReleaseAll(ctx context.Context, holds []store.Hold) []error {
+	out := make([]error, len(holds))
+	store.EachName(holds, inFlight, func(i int) { out[i] = s.Release(ctx, holds[i]) })
+	return out
+}
+
 func (s *Store) release(ctx context.Context, h *store.Hold, m *mine) error {
 	if m == nil {
 		return s.releaseUnknown(ctx, h)

@@ -117,6 +117,16 @@ func (p patient) Release(ctx context.Context, h store.Hold) (err error) {
 	return err
 }
 
+func (p patient) ReleaseAll(ctx context.Context, holds []store.Hold) []error {
+	out := p.Store.ReleaseAll(ctx, holds)
+	for i, h := range holds {
+		if out[i] != nil && !store.Definite(out[i]) {
+			out[i] = p.Release(ctx, h)
+		}
+	}
+	return out
+}
+
 // answered calls f until its answer is clear.
 func answered(ctx context.Context, f func() error) {
 	for {

@@ -143,6 +143,17 @@ func (l *callLink) Release(ctx context.Context, h store.Hold) error {
 	return l.call(ctx, func() error { return l.Store.Release(context.Background(), h) })
 }
 
+func (l *callLink) ReleaseAll(ctx context.Context, holds []store.Hold) (out []error) {
+	err := l.call(ctx, func() error { out = l.Store.ReleaseAll(context.Background(), holds); return nil })
+	if err != nil {
+		out = make([]error, len(holds))
+		for i := range out {
+			out[i] = err
+		}
+	}
+	return out
+}
+
 // Watch implements [store.Watcher]: hints do not come over a link that passes
 // no replies.
 func (l *callLink) Watch(ctx context.Context, p store.Process, sink func(store.Hint)) error {

@@ -101,6 +101,16 @@ func (r *recorder) Release(ctx context.Context, h store.Hold) error {
 	return r.Store.Release(ctx, h)
 }
 
+// ReleaseAll implements [store.Store].
+func (r *recorder) ReleaseAll(ctx context.Context, holds []store.Hold) []error {
+	r.mu.Lock()
+	for i := range holds {
+		delete(r.asks, holds[i].ID)
+	}
+	r.mu.Unlock()
+	return r.Store.ReleaseAll(ctx, holds)
+}
+
 // sent is when the claim was first sent; 0 if it was not: then it was granted
 // inside the process.
 func (r *recorder) sent(id string) time.Duration {

@@ -253,7 +253,16 @@ func (d *duel) send(o op) outcome {
 		a, err := s.Change(ctx, o.holds[0], o.turn, o.weight)
 		return plain(a, err)
 	case "release":
-		return plain(store.Answer{}, s.Release(ctx, o.holds[0]))
+		if !d.chance(50) {
+			return plain(store.Answer{}, s.Release(ctx, o.holds[0]))
+		}
+		// The same beside another that is not there.
+		batch := []store.Hold{o.holds[0], {Name: "storetest/" + random(), ID: s.proc.NewID(), Token: 1}}
+		out := s.ReleaseAll(ctx, batch)
+		if !errors.Is(out[1], store.ErrLost) {
+			d.fail("release of what is not there: %v", out[1])
+		}
+		return plain(store.Answer{}, out[0])
 	default:
 		return plain(store.Answer{}, s.Store.(store.Inspector).BreakHold(ctx, o.broken))
 	}

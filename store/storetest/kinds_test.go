@@ -66,6 +66,10 @@ func (s bare) Change(context.Context, store.Hold, int32, int64) (store.Answer, e
 
 func (s bare) Release(ctx context.Context, h store.Hold) error { return s.rest.Release(ctx, h) }
 
+func (s bare) ReleaseAll(ctx context.Context, holds []store.Hold) []error {
+	return s.rest.ReleaseAll(ctx, holds)
+}
+
 func (s bare) Close() error { return s.rest.Close() }
 
 func (s bare) Describe() store.Description {
@@ -107,6 +111,10 @@ func (s endless) Change(ctx context.Context, h store.Hold, turn int32, weight in
 }
 
 func (s endless) Release(ctx context.Context, h store.Hold) error { return s.rest.Release(ctx, h) }
+
+func (s endless) ReleaseAll(ctx context.Context, holds []store.Hold) []error {
+	return s.rest.ReleaseAll(ctx, holds)
+}
 
 func (s endless) TellLosses(func(store.ID, error)) {}
 

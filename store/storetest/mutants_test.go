@@ -28,10 +28,22 @@ const (
 	draw         = "first := max(q.Last+1, now.Wall)"
 	wakesGranted = "if e.ID != self {\n\t\t\tchange.Woken = append(change.Woken, store.Hint{Name: name, ID: e.ID, Token"
 	grantDraws   = "e.Token = q.draw(now, e.N)"
+	releaseEach  = "out[i] = s.Release(ctx, h)"
 )
 
 // mutants are the mistakes that a store of a new kind is likely to make.
 var mutants = []broken{
+	// Many at once.
+	{"release_all_stops_at_the_first_failure", []edit{{memory, releaseEach, releaseEach + "\nif out[i] != nil {\nbreak\n}"}}},
+	{"release_all_tells_all_of_the_last", []edit{{memory, releaseEach, "err := s.Release(ctx, h)\nfor j := range out {\nout[j] = err\n}\n_ = i"}}},
+	{"release_all_of_no_more_than_a_thousand", []edit{{memory, releaseEach, "if i >= 1000 {\nbreak\n}\n" + releaseEach}}},
+	{"release_all_leaves_out_the_last", []edit{{memory, releaseEach, "if i > 0 && i == len(holds)-1 {\nbreak\n}\n" + releaseEach}}},
+	{"release_all_without_comparing_the_token", []edit{{memory, releaseEach, "if h.Token > 0 && len(holds) > 1 && s.names[h.Name] != nil {\nfor _, e := range s.names[h.Name].Entries {\nif e.ID == h.ID && e.Granted {\nh.Token = e.Token\n}\n}\n}\n" + releaseEach}}},
+	{"release_all_without_comparing_the_id", []edit{{memory, releaseEach, "if h.Token > 0 && len(holds) > 1 && s.names[h.Name] != nil {\nfor _, e := range s.names[h.Name].Entries {\nif e.Token == h.Token {\nh.ID = e.ID\n}\n}\n}\n" + releaseEach}}},
+	{"release_all_wakes_nobody", []edit{{memory, releaseEach, "out[i] = s.do(ctx, \"release\", h.Name, func(now queue.Time, q *queue.Queue) (queue.Change, error) {\n_, err := q.Release(now, &h)\nreturn queue.Change{}, err\n})"}}},
+	{"release_all_keeps_no_minimum_hold", []edit{{memory, releaseEach, "if h.Token > 0 {\nh.Token = 0\nif s.names[h.Name] != nil {\nfor j := range s.names[h.Name].Entries {\ns.names[h.Name].Entries[j].Keep = 0\n}\n}\n}\n" + releaseEach}}},
+	{"release_all_without_its_context", []edit{{memory, releaseEach, "if ctx.Err() != nil {\nout[i] = store.ErrLost\ncontinue\n}\n" + releaseEach}}},
+
 	// Who owns a hold.
 	{"release_without_comparing_the_id", []edit{{rule, releaseFinds, "id := h.ID\nfor _, e := range q.Entries {\nif e.Token == h.Token {\nid = e.ID\n}\n}\ni, err := q.hold(now, id, h.Token)"}}},
 	{"release_without_comparing_the_token", []edit{{rule, releaseFinds, "token := h.Token\nif i := q.find(h.ID); i >= 0 && q.Entries[i].Granted {\ntoken = q.Entries[i].Token\n}\ni, err := q.hold(now, h.ID, token)"}}},

@@ -122,7 +122,7 @@ func promises() (all []promise) {
 	for _, some := range [][]promise{
 		grantPromises, orderPromises, slotPromises, placePromises, matchPromises, expiryPromises,
 		keepPromises, breakPromises, tokenPromises, namePromises, hintPromises, lookPromises,
-		upgradePromises, blockPromises, adoptPromises, crowdPromises, checkPromises,
+		upgradePromises, blockPromises, adoptPromises, releasePromises, crowdPromises, checkPromises,
 	} {
 		all = append(all, some...)
 	}
