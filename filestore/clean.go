@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -36,16 +37,25 @@ func (s *Store) maybeClean(per int) {
 // token has to outlive them, and what processes dead as long have left.
 func (s *Store) clean() {
 	before := time.Now().Add(-store.TokenRetention)
-	s.sample(namesDir, func(path string) {
-		if isFileName(filepath.Base(path)) && old(path, before) {
-			s.cleanName(path, before)
-		}
-	})
-	s.sample(procsDir, func(path string) {
-		if old(path, before) {
-			cleanProcess(path)
-		}
-	})
+	for part, clean := range map[string]func(path string){
+		namesDir: func(path string) {
+			if isFileName(filepath.Base(path)) {
+				s.cleanName(path, before)
+			}
+		},
+		procsDir: cleanProcess,
+		".":      func(string) {},
+	} {
+		s.sample(part, func(path string) {
+			switch {
+			case !old(path, before):
+			case strings.HasPrefix(filepath.Base(path), newPrefix):
+				os.Remove(path)
+			default:
+				clean(path)
+			}
+		})
+	}
 }
 
 // sample calls f with files of a part of the directory, until Close.

@@ -51,7 +51,24 @@ func TestACleanUpRemovesNamesUnusedForADayAndNoOthers(t *testing.T) {
 	write("foreign and empty", "")
 	write(fileName("garbage"), "what is this")
 	write(fileName("never used"), "")
+	write(newPrefix+"left behind", "")
+	for path, unused := range map[string]time.Duration{
+		filepath.Join(dir, procsDir, newPrefix+"left behind"): 9 * day,
+		filepath.Join(dir, newPrefix+"left behind"):           9 * day,
+		filepath.Join(dir, newPrefix+"being made"):            day - time.Minute,
+	} {
+		if err := os.Mkdir(path, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		age(t, path, unused)
+	}
 	s.clean()
+	if in, err := filepath.Glob(filepath.Join(dir, "*", newPrefix+"*")); err != nil || len(in) > 0 {
+		t.Errorf("left: %q, %v", in, err)
+	}
+	if in, err := filepath.Glob(filepath.Join(dir, newPrefix+"*")); err != nil || len(in) != 1 {
+		t.Errorf("left: %q, %v, want one that is being made", in, err)
+	}
 	var left []string
 	files, err := os.ReadDir(filepath.Join(dir, namesDir))
 	if err != nil {

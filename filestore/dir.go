@@ -1,9 +1,7 @@
 package filestore
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -15,6 +13,10 @@ const (
 	namesDir = "n" // a state file a name
 	procsDir = "p" // the FIFOs of the processes
 )
+
+// newPrefix begins temporary names. What is left of a maker that died is removed
+// by a clean-up.
+const newPrefix = ".new-"
 
 // prepare makes the directory if it is missing and checks that it is one that
 // locks may be kept in. shared says that it is a group's.
@@ -32,12 +34,7 @@ func (s *Store) prepare() (shared bool, err error) {
 	}
 	for _, sub := range []string{namesDir, procsDir} {
 		sub = filepath.Join(s.dir, sub)
-		switch err := os.Mkdir(sub, 0o700); {
-		case err == nil && shared:
-			if err := os.Chmod(sub, 0o770|fs.ModeSetgid); err != nil { // whatever the umask
-				return false, s.badDir(err)
-			}
-		case err != nil && !errors.Is(err, fs.ErrExist):
+		if err := makeDir(sub, shared); err != nil {
 			return false, s.badDir(err)
 		}
 		if _, err := checkDir(sub, shared); err != nil {

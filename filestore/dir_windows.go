@@ -38,6 +38,14 @@ func checkDir(dir string, _ bool) (shared bool, err error) {
 	return false, nil
 }
 
+// makeDir makes a part of the directory if it is missing.
+func makeDir(path string, _ bool) error {
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}
+
 func denied(err error) bool { return errors.Is(err, fs.ErrPermission) }
 
 // kindOfFS takes a local fixed or removable drive of NTFS or ReFS.

@@ -1,6 +1,10 @@
 package filestore
 
-import "golang.org/x/sys/unix"
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
 
 // idOf identifies the file at the path.
 func idOf(path string) (fileID, error) {
@@ -8,3 +12,9 @@ func idOf(path string) (fileID, error) {
 	err := unix.Lstat(path, &st)
 	return fileID{uint64(st.Dev), st.Ino}, err
 }
+
+// linkTo gives the open file, which has the temporary name, another one. Here no
+// file can be linked by its descriptor. A member of the group that puts another
+// file there gains nothing: it can as well put one at the name itself, and who
+// locks a file looks whether it is in place.
+func linkTo(_ *os.File, temp, path string) error { return os.Link(temp, path) }

@@ -1,6 +1,11 @@
 package filestore
 
-import "golang.org/x/sys/unix"
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
 
 // idOf identifies the file at the path. It asks for nothing else: after a look
 // at its times, the next write to the file would have to give it finer ones,
@@ -14,4 +19,14 @@ func idOf(path string) (fileID, error) {
 		return fileID{st.Dev, st.Ino}, err
 	}
 	return fileID{unix.Mkdev(stx.Dev_major, stx.Dev_minor), stx.Ino}, err
+}
+
+// linkTo gives the open file, which has the temporary name, another one. It is
+// told by its descriptor: at the temporary name there may be another file now.
+func linkTo(f *os.File, temp, path string) error {
+	err := unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", f.Fd()), unix.AT_FDCWD, path, unix.AT_SYMLINK_FOLLOW)
+	if err != nil {
+		return &os.LinkError{Op: "link", Old: temp, New: path, Err: err}
+	}
+	return nil
 }

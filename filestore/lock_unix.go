@@ -23,7 +23,11 @@ func openState(path string, create bool, mode fs.FileMode) (f *os.File, id fileI
 		if !create || !errors.Is(err, fs.ErrNotExist) {
 			break
 		}
-		f, err = os.OpenFile(path, flags|os.O_CREATE|os.O_EXCL, mode)
+		if mode&0o077 == 0 {
+			f, err = os.OpenFile(path, flags|os.O_CREATE|os.O_EXCL, mode)
+		} else {
+			f, err = makeShared(path, mode)
+		}
 		if errors.Is(err, fs.ErrExist) {
 			continue
 		}
@@ -32,12 +36,6 @@ func openState(path string, create bool, mode fs.FileMode) (f *os.File, id fileI
 	}
 	if err != nil {
 		return nil, id, false, err
-	}
-	if made && mode&0o077 != 0 {
-		if err = f.Chmod(mode); err != nil { // the umask bit
-			f.Close()
-			return nil, id, false, err
-		}
 	}
 	var st unix.Stat_t
 	if err = unix.Fstat(int(f.Fd()), &st); err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG {

@@ -8,7 +8,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -91,33 +90,13 @@ func (s *Store) Presence(p store.Process) (*os.File, error) {
 	return os.NewFile(uintptr(fd), pr.alive.Name()), nil
 }
 
-// makeFIFO makes a FIFO and opens both its ends, so that opening does not wait
-// and our own reading does not end.
-func (s *Store) makeFIFO(p store.Process, kind string) (*os.File, error) {
-	path := s.fifo(p, kind)
-	err := unix.Mkfifo(path, uint32(s.fileMode))
-	if errors.Is(err, fs.ErrNotExist) { // somebody removed the directory
-		if _, err := s.prepare(); err != nil {
-			return nil, err
-		}
-		err = unix.Mkfifo(path, uint32(s.fileMode))
-	}
-	if err == nil && s.fileMode&0o077 != 0 {
-		err = os.Chmod(path, s.fileMode) // the umask bit
-	}
-	if err != nil && !errors.Is(err, fs.ErrExist) { // another Store of this process may have made it
-		return nil, &fs.PathError{Op: "mkfifo", Path: path, Err: err}
-	}
-	fd, err := openFIFO(path, unix.O_RDWR)
-	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
-	}
-	return os.NewFile(uintptr(fd), path), nil
+func openFIFO(path string, mode int) (fd int, err error) {
+	return openNoFollow(path, mode|unix.O_NONBLOCK)
 }
 
-func openFIFO(path string, mode int) (fd int, err error) {
+func openNoFollow(path string, mode int) (fd int, err error) {
 	for {
-		fd, err = unix.Open(path, mode|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+		fd, err = unix.Open(path, mode|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 		if err != unix.EINTR {
 			return fd, err
 		}

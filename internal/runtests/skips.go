@@ -33,6 +33,7 @@ var exceptions = []struct {
 	{regexp.MustCompile(`no container can be made here: `), "this machine lets nobody make a mount namespace and mount in it"},
 	{regexp.MustCompile(`no PID namespace can be made here: `), "this machine lets nobody make a PID namespace"},
 	{regexp.MustCompile(`only root can make a set-uid program`), "it needs a process that we may not signal"},
+	{regexp.MustCompile(`only root can be two users`), "it needs processes of two users"},
 	{regexp.MustCompile(`this user is not in the user database: `), "this user has no entry in the user database"},
 	{regexp.MustCompile(`^the suite with (MySQL|Redis|Valkey) [0-9.]+ cannot be reached: `), "a newer server, which comes from a suite of Debian's that this machine cannot reach"},
 	{regexp.MustCompile(`only Linux kills a command with its parent|open files cannot be counted here: `), "it is about another operating system"},

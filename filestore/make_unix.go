@@ -1,0 +1,147 @@
+//go:build linux || darwin
+
+package filestore
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/holdfast-go/holdfast/store"
+	"golang.org/x/sys/unix"
+)
+
+// In a directory that a group shares, a file that is made does not have its mode
+// at once, for the umask takes from it. The other members must never see it so:
+// they would be refused, and for good if its maker died then. Nor may its mode be
+// set by its path, where a member can put another file meanwhile. So it is made
+// under a temporary name, gets its mode by its descriptor, and then its name.
+
+func temporary(path string) string { return filepath.Join(filepath.Dir(path), newPrefix+rand.Text()) }
+
+// onMade is called with the path of whatever has been made and does not have its
+// mode yet, so that a test can do there what another process could.
+var onMade func(path string)
+
+func isMade(path string) {
+	if onMade != nil {
+		onMade(path)
+	}
+}
+
+// makeShared makes a regular file of exactly that mode and opens it for reading
+// and writing. The error matches fs.ErrExist if there is a file.
+func makeShared(path string, mode fs.FileMode) (*os.File, error) {
+	temp := temporary(path)
+	f, err := os.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, mode)
+	if err != nil {
+		return nil, err
+	}
+	defer os.Remove(temp) // whatever is there now
+	isMade(temp)
+	if err = f.Chmod(mode); err == nil {
+		err = linkTo(f, temp, path)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// makeDir makes a part of the directory if it is missing. One of ours that has
+// not the mode that it needs in a shared directory gets it.
+func makeDir(path string, shared bool) error {
+	if !shared {
+		if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		return nil
+	}
+	if _, err := os.Lstat(path); err == nil {
+		if fits, _ := checkDir(path, true); !fits {
+			chmodDir(path) // an older version left it so; if it is not ours, prepare says what is wrong
+		}
+		return nil
+	}
+	temp := temporary(path)
+	if err := os.Mkdir(temp, 0o700); err != nil {
+		return err
+	}
+	defer os.Remove(temp)
+	isMade(temp)
+	if err := chmodDir(temp); err != nil {
+		return err
+	}
+	// What is there now is as good; and one that is empty can be replaced.
+	if err := os.Rename(temp, path); err != nil && !errors.Is(err, fs.ErrExist) && !errors.Is(err, unix.ENOTEMPTY) {
+		return err
+	}
+	return nil
+}
+
+// chmodDir gives a directory of ours the mode of a part of a shared one.
+func chmodDir(path string) error {
+	fd, err := openNoFollow(path, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	f := os.NewFile(uintptr(fd), path)
+	defer f.Close()
+	if err := ours(fd, unix.S_IFDIR); err != nil {
+		return &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	return f.Chmod(0o770 | fs.ModeSetgid)
+}
+
+// makeFIFO makes a FIFO and opens both its ends, so that opening does not wait
+// and our own reading does not end. It needs no temporary name: nobody looks for
+// it before it is made, as nobody knows its name.
+func (s *Store) makeFIFO(p store.Process, kind string) (*os.File, error) {
+	path := s.fifo(p, kind)
+	err := unix.Mkfifo(path, uint32(s.fileMode))
+	if errors.Is(err, fs.ErrNotExist) { // somebody removed the directory
+		if _, err := s.prepare(); err != nil {
+			return nil, err
+		}
+		err = unix.Mkfifo(path, uint32(s.fileMode))
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) { // another Store of this process may have made it
+		return nil, &fs.PathError{Op: "mkfifo", Path: path, Err: err}
+	}
+	if err == nil {
+		isMade(path)
+	}
+	fd, err := openFIFO(path, unix.O_RDWR)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	f := os.NewFile(uintptr(fd), path)
+	if s.shared {
+		isMade(path)
+		if err = ours(fd, unix.S_IFIFO); err == nil {
+			err = unix.Fchmod(fd, uint32(s.fileMode))
+		}
+		if err != nil {
+			f.Close()
+			return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+		}
+	}
+	return f, nil
+}
+
+// ours refuses, with an error that matches fs.ErrPermission, a file that we did
+// not just make: one that a member of the group has put in its place.
+func ours(fd int, kind uint32) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	if uint32(st.Mode)&unix.S_IFMT != kind || int(st.Uid) != os.Geteuid() || kind != unix.S_IFDIR && st.Nlink != 1 {
+		return fmt.Errorf("%w: a member of the group has put another file in its place", fs.ErrPermission)
+	}
+	return nil
+}
