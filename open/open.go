@@ -68,7 +68,8 @@ var schemes = map[string]func(rawURL string, u *url.URL) (store.Store, error){
 //	redis+cluster://…    package redisstore on a Redis Cluster: host:port,host:port
 //	redis+sentinel://…   package redisstore behind Sentinel: host:port,host:port/master
 //	postgres://…         package pgstore, in a table; postgresql:// too, with the
-//	                     URLs of pgx and libpq, and ?schema=…&table=… for where
+//	                     URLs of pgx and libpq, ?schema=…&table=… for where, and
+//	                     ?listen=host:port beside a pooler
 //	postgres+session://… the same in session mode: ?tokens=1 has it give fencing
 //	                     tokens, from a sequence in ?schema=…
 //	mem:                 package memstore: a new store, shared with nobody
@@ -210,24 +211,8 @@ func mysql(rawURL string, _ *url.URL) (store.Store, error) {
 	return s, nil
 }
 
-func postgresSession(_ string, u *url.URL) (store.Store, error) {
-	query, err := url.ParseQuery(u.RawQuery)
-	if err != nil {
-		return nil, fmt.Errorf("%w: PostgreSQL URL: what follows the ? cannot be read: special characters must be written as %%XX", store.ErrInvalid)
-	}
-	o := pgstore.SessionOptions{Schema: query.Get("schema")}
-	switch tokens := query.Get("tokens"); tokens {
-	case "", "0":
-	case "1":
-		o.Tokens = true
-	default:
-		return nil, fmt.Errorf("%w: PostgreSQL URL: tokens=%.20s: write 1 or 0", store.ErrInvalid, tokens)
-	}
-	query.Del("schema")
-	query.Del("tokens")
-	plain := *u // what is left is the driver's
-	plain.Scheme, plain.RawQuery = "postgres", query.Encode()
-	s, err := pgstore.OpenSession(plain.String(), &o)
+func postgresSession(rawURL string, _ *url.URL) (store.Store, error) {
+	s, err := pgstore.OpenSession(rawURL, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -33,7 +33,7 @@
 // since 1970, durations microseconds.
 //
 // A row that nobody has used for a day is deleted by whoever uses the table
-// later, a few at a time and beside his own work. Hints are notifications on the
+// later, some at a time and beside other work, as fast as such rows are found. Hints are notifications on the
 // channel "holdfast_" and the first half of the waiter's id: the token and the
 // size of its block (0 and 0 of an upgrade), the id, and the name in
 // hexadecimal.
@@ -67,8 +67,12 @@
 // fine, PgBouncer in transaction mode too: there is no state in a session, and
 // when a statement that pgx has kept prepared turns out to be on another
 // connection, none is kept from then on. Through such a pooler nobody can
-// listen: waiters look now and then, unless the Store has a pool that goes to
-// the server itself.
+// listen: waiters poll, unless Options.Listen names the server itself.
+//
+// A pool may be shared with the rest of a program. When every connection of it is
+// in use, renewals and releases have up to two connections of the Store's own;
+// a driver of database/sql other than that of pgx has none to give, and
+// [Store.Check] warns if its pool is bounded.
 //
 // # Rights
 //

@@ -97,15 +97,19 @@ func NewSessionDB(pool *sql.DB, o *SessionOptions) (*SessionStore, error) {
 	return newSession(&sqlDB{pool: pool, pgx: true}, o)
 }
 
-// OpenSession returns a SessionStore for the URL, which is that of [Open].
-// OpenSession does no I/O. The error matches store.ErrInvalid and does not show
-// the URL, which may hold a password.
+// OpenSession returns a SessionStore for the URL; [ParseSessionURL] has the URLs.
+// What the options have comes before what the URL has. OpenSession does no I/O.
+// The error matches store.ErrInvalid and does not show the URL, which may hold a
+// password.
 func OpenSession(url string, o *SessionOptions) (*SessionStore, error) {
-	c, err := parseURL(url)
+	c, of, err := ParseSessionURL(url)
 	if err != nil {
 		return nil, err
 	}
-	return newSession(fixed{c.ConnConfig}, o)
+	if o != nil {
+		of.Schema, of.Tokens = cmp.Or(o.Schema, of.Schema), o.Tokens || of.Tokens
+	}
+	return newSession(fixed{c.ConnConfig}, of)
 }
 
 // fixed is a dialer of the one config.

@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/mutant"
 )
 
-// Session and transaction mode with one thing wrong fail a test.
+// Session and transaction mode, and what is beside the statements of the table, with one thing wrong fail a test.
 func TestTheTestsCatchEachMutantOfSessions(t *testing.T) {
 	t.Parallel()
 	const promise = "SessionStore/promise/"
@@ -33,6 +33,13 @@ func TestTheTestsCatchEachMutantOfSessions(t *testing.T) {
 		{"a lock that ended with its transaction is still known", "Tx_TheSameNameAgainIsADeadlock", "tx.go", `+ key + ", true)"`, `+ key + ", false)"`},
 		{"a wait keeps its lock_timeout", "Tx_TimeoutsOfTheTransaction", "tx.go", `" left(%s || set_config('lock_timeout', $%d::text, true), 0)`, `" left(%s || coalesce($%d::text, ''), 0)`},
 		{"the transaction's lock_timeout ends a wait", "Tx_TimeoutsOfTheTransaction", "tx.go", `set_config('lock_timeout', $%d::text, true) <> '' THEN"`, `set_config('lock_timeout', coalesce('1', $%d::text), true) <> '' THEN"`},
+		{"a renewal waits for the pool", "APoolThatOthersHaveEmptiedKeepsNoHoldFromBeingRenewed", "tablesql.go", "case s.renewFast, s.renew, ", "case "},
+		{"a release waits for the pool", "APoolThatOthersHaveEmptiedKeepsNoHoldFromBeingRenewed", "tablesql.go", "s.releaseFast, s.releaseNext, s.release, ", ""},
+		{"a look for old rows begins anywhere", "OldRowsGoAsFastAsTheyCame", "sql/sweep.sql", "CASE WHEN $2::bigint < 0 THEN", "CASE WHEN $2::bigint < 1000000 THEN"},
+		{"the pause stays long", "OldRowsGoAsFastAsTheyCame", "tablesweep.go", "if gone >= sweepBlocks {", "if false {"},
+		{"the pause stays short", "OldRowsGoAsFastAsTheyCame", "tablesweep.go", "min(2*w.pause, w.most)", "min(w.pause, w.most)"},
+		{"the check gives up behind a pooler", "TheCheckWorksBehindPgBouncer", "tablecheck.go", `s.send(ctx, "SELECT 1", nil, func() {}, none)`, `s.db.query(ctx, "SELECT 1", nil, how{}, none)`},
+		{"the pooler is asked to listen", "ListenNamesTheServerItselfBesideAPooler", "tablewatch.go", `if host == "" {`, "if true {"},
 		{"a wait that ends costs the transaction", "Tx_ARefusalAndATimeoutLeaveTheTransactionAsItWas", "txrun.go", `"ROLLBACK TO SAVEPOINT "+savepoint`, `"RELEASE SAVEPOINT "+savepoint`},
 		{"a reader locks out readers", "Tx_ReadersShareAndKeepAWriterOut", "tx.go", "\tif write {\n\t\tshared = \"\"\n", "\tif true {\n\t\tshared = \"\"\n"},
 	} {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,6 +39,11 @@ type Options struct {
 	// is told who is next: waiters look now and then instead. It is for where
 	// each connection counts; a pooler in between is found out.
 	NoListen bool
+
+	// Listen is the address of the server itself, host:port, for that one
+	// connection, where the pool goes through a pooler that shares connections,
+	// through which nobody can listen. All other settings are the pool's.
+	Listen string
 }
 
 // A Store keeps locks in a table of PostgreSQL. Its methods are safe for
@@ -53,6 +57,7 @@ type Store struct {
 	do       *statements
 	clock    func() int64 // nil but in tests: the server's clock
 	noListen bool
+	listenAt string      // Options.Listen
 	pinned   atomic.Bool // transactions have to be told to be READ COMMITTED
 
 	pingEvery time.Duration // of the connection that listens
@@ -60,9 +65,9 @@ type Store struct {
 	ctx   context.Context // of what goes on in the background, ended by Close
 	end   context.CancelFunc
 	tasks sync.WaitGroup
-	seen  names[bool]  // have a row
-	ways  names[way]   // how they are given back
-	swept atomic.Int64 // when old rows were last looked for, on our clock; 0: never
+	seen  names[bool] // have a row
+	ways  names[way]  // how they are given back
+	sweeper
 }
 
 var _ interface {
@@ -76,7 +81,8 @@ var _ interface {
 // New returns a Store on the pool, which stays the caller's: it is never closed
 // here, and must be open for as long as the Store is used. Its settings apply.
 // One more connection is opened beside the pool, with its settings, while
-// somebody waits for a lock. New does no I/O. The error matches
+// somebody waits for a lock; and up to two more when a renewal or a release finds
+// every connection of the pool in use. New does no I/O. The error matches
 // store.ErrInvalid.
 func New(pool *pgxpool.Pool, o *Options) (*Store, error) {
 	if pool == nil {
@@ -88,7 +94,10 @@ func New(pool *pgxpool.Pool, o *Options) (*Store, error) {
 // NewDB returns a Store on a database/sql pool, which stays the caller's: it is
 // never closed here, and must be open for as long as the Store is used. With
 // the driver of pgx (package stdlib) waiters are woken as with New; with another
-// they look now and then. NewDB does no I/O. The error matches
+// they look now and then. A bound on such a pool's connections also bounds
+// renewals: when others keep all of them in use for longer than a TTL, leases are
+// lost, and [Store.Check] warns of that. With the driver of pgx renewals and
+// releases have connections beside the pool, as with New. NewDB does no I/O. The error matches
 // store.ErrInvalid.
 func NewDB(pool *sql.DB, o *Options) (*Store, error) {
 	if pool == nil {
@@ -109,6 +118,7 @@ func Open(url string, o *Options) (*Store, error) {
 	}
 	if o != nil {
 		of.Schema, of.Table, of.NoListen = cmp.Or(o.Schema, of.Schema), cmp.Or(o.Table, of.Table), o.NoListen
+		of.Listen = cmp.Or(o.Listen, of.Listen)
 	}
 	pool, err := pgxpool.NewWithConfig(context.Background(), config)
 	if err != nil {
@@ -123,43 +133,19 @@ func Open(url string, o *Options) (*Store, error) {
 	return s, nil
 }
 
-// ParseURL reads the URL of a Store, for who has something to set on the pool
-// that is made from it: postgres://user:password@host:port/database, or
-// postgresql://, with the settings of libpq and of [pgxpool.ParseConfig] as its
-// query, and schema=… and table=… of the Options. The error matches
-// store.ErrInvalid and does not show the URL, which may hold a password.
-func ParseURL(rawURL string) (*pgxpool.Config, *Options, error) {
-	u, err := url.Parse(rawURL)
-	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
-		return nil, nil, errURL
-	}
-	query, err := url.ParseQuery(u.RawQuery)
-	if err != nil {
-		return nil, nil, errURL
-	}
-	o := &Options{Schema: query.Get("schema"), Table: query.Get("table")}
-	query.Del("schema")
-	query.Del("table")
-	u.RawQuery = query.Encode()
-	c, err := parseURL(u.String())
-	if err != nil {
-		return nil, nil, err
-	}
-	if c.ConnConfig.RuntimeParams["application_name"] == "" {
-		c.ConnConfig.RuntimeParams["application_name"] = "holdfast"
-	}
-	return c, o, nil
-}
-
 func newStore(db db, o *Options, clock func() int64) (*Store, error) {
 	s := &Store{db: db, address: db.address(), schema: DefaultSchema, table: DefaultTable, clock: clock, pingEvery: pingEvery}
 	if o != nil {
-		s.schema, s.table, s.noListen = cmp.Or(o.Schema, s.schema), cmp.Or(o.Table, s.table), o.NoListen
+		s.schema, s.table, s.noListen, s.listenAt = cmp.Or(o.Schema, s.schema), cmp.Or(o.Table, s.table), o.NoListen, o.Listen
+	}
+	if _, _, err := s.listenHost(); err != nil {
+		return nil, err
 	}
 	if err := cmp.Or(checkIdentifier("the schema", s.schema), checkIdentifier("the table", s.table)); err != nil {
 		return nil, err
 	}
 	s.do = load(s.schema, s.table, clock != nil)
+	s.sweeper = sweeper{least: leastSweep, most: mostSweep}
 	s.ctx, s.end = context.WithCancel(context.Background())
 	return s, nil
 }
@@ -192,6 +178,7 @@ func (s *Store) Describe() store.Description {
 func (s *Store) Close() error {
 	s.end()
 	s.tasks.Wait()
+	s.db.closeReserve()
 	if s.own != nil {
 		s.own.Close()
 	}
@@ -201,15 +188,4 @@ func (s *Store) Close() error {
 // addressOf tells where a connection goes, for people; never a password.
 func addressOf(c *pgx.ConnConfig) string {
 	return fmt.Sprintf("PostgreSQL at %s, port %d, database %s", c.Host, c.Port, c.Database)
-}
-
-// errURL shows nothing of the URL: the parsers' errors repeat parts of it.
-var errURL = fmt.Errorf("%w: the PostgreSQL URL cannot be read: want postgres://user:password@host:port/database?setting=value, with special characters as %%XX", store.ErrInvalid)
-
-func parseURL(url string) (*pgxpool.Config, error) {
-	c, err := pgxpool.ParseConfig(url)
-	if err != nil {
-		return nil, errURL
-	}
-	return c, nil
 }

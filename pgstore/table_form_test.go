@@ -366,7 +366,7 @@ func TestRowsThatNobodyNeedsAreDroppedAndOthersAreNot(t *testing.T) {
 	}
 	left := func() (names []string) {
 		t.Helper()
-		if err := s.sweepPart(t.Context()); err != nil {
+		if _, _, err := s.sweepPart(t.Context(), -1); err != nil {
 			t.Fatal(err)
 		}
 		rows, err := poolOf(s).Query(t.Context(), "SELECT convert_from(name, 'UTF8') FROM "+tableOf(s)+" ORDER BY name")

@@ -256,7 +256,7 @@ func TestARefusedTryWritesNothing(t *testing.T) {
 	until(t, "the server is at rest", func() bool { last := before; before = lsn(); return before == last })
 	stranger := tableOn(t, poolOf(s), nil) // to whom the name is new
 	defer stranger.Close()
-	stranger.swept.Store(s.swept.Load())
+	stranger.next.Store(s.next.Load())
 	try := mutex("n")
 	for range 10 {
 		for _, s := range []*Store{s, stranger} {
@@ -315,9 +315,9 @@ type counted struct {
 	n atomic.Int64
 }
 
-func (c *counted) query(ctx context.Context, statement string, args []any, pinned bool, row func(func(...any) error) error) error {
+func (c *counted) query(ctx context.Context, statement string, args []any, how how, row func(func(...any) error) error) error {
 	c.n.Add(1)
-	return c.db.query(ctx, statement, args, pinned, row)
+	return c.db.query(ctx, statement, args, how, row)
 }
 
 // Each statement is a round trip. Where nobody is in the way, or one waits for

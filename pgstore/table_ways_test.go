@@ -45,6 +45,30 @@ func TestTableThroughPgBouncer(t *testing.T) {
 	}
 }
 
+// The first statement of a process meets what another has left prepared.
+func TestTheCheckWorksBehindPgBouncer(t *testing.T) {
+	t.Parallel()
+	addr := sharedAddr(t)
+	bouncer := testserver.PgBouncer(t, addr, 1)
+	for range 3 {
+		pool := poolOn(t, bouncer.Addr)
+		db := stdlib.OpenDB(*pool.Config().ConnConfig)
+		defer db.Close()
+		onDB, err := NewDB(db, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range []*Store{tableOn(t, pool, nil), onDB} {
+			defer s.Close()
+			for _, f := range s.Check(t.Context()) {
+				if f.Err != nil {
+					t.Errorf("%+v", f)
+				}
+			}
+		}
+	}
+}
+
 // A pooler in between is found out by a statement that fails. Those that were
 // under way with it fail too, and are sent again as it is.
 func TestWhatWasUnderWayWhenAPoolerWasFoundOutIsSentAgain(t *testing.T) {
@@ -182,7 +206,7 @@ func TestOnDatabaseSQLTheRightsThatAreListedSuffice(t *testing.T) {
 			t.Errorf("Check: %+v", f)
 		}
 	}
-	if err := s.sweepPart(t.Context()); err != nil {
+	if _, _, err := s.sweepPart(t.Context(), -1); err != nil {
 		t.Errorf("sweeping: %v", err)
 	}
 }
@@ -221,7 +245,10 @@ func TestEachListedRightIsNeeded(t *testing.T) {
 		"SELECT": {less("SELECT", "SELECT, "), lock},
 		"INSERT": {less("INSERT", "INSERT, "), lock},
 		"UPDATE": {less("UPDATE", ", UPDATE"), lock},
-		"DELETE": {less("DELETE", "DELETE"), func(s *Store) error { return s.failed("sweep", s.sweepPart(t.Context())) }},
+		"DELETE": {less("DELETE", "DELETE"), func(s *Store) error {
+			_, _, err := s.sweepPart(t.Context(), -1)
+			return s.failed("sweep", err)
+		}},
 	} {
 		s := tableOn(t, tableUser(t, addr, schema, c.rights), o)
 		if err := c.use(s); !errors.Is(err, store.ErrDenied) {

@@ -38,18 +38,24 @@ func (s *Store) Check(ctx context.Context) []store.Finding {
 	if err != nil {
 		return []store.Finding{{About: "server", Err: s.failed("look at the server", err)}}
 	}
-	return []store.Finding{s.checkVersion(f), s.checkRole(f), s.checkDisk(f), checkIsolation(f), s.checkClock(f), s.checkTable(f)}
+	all := []store.Finding{s.checkVersion(f), s.checkRole(f), s.checkDisk(f), checkIsolation(f), s.checkClock(f), s.checkTable(f)}
+	if n := s.db.bounded(); n > 0 {
+		all = append(all, store.Finding{About: "pool", Warning: true, Found: fmt.Sprintf("this pool has at most %d connections (SetMaxOpenConns), and its driver lets "+
+			"holdfast open none beside it: when others keep all of them in use for longer than a TTL, every lease of this process is lost; give the locks a pool of their own, or use the driver of pgx", n)})
+	}
+	return all
 }
 
 func (s *Store) facts(ctx context.Context) (f facts, err error) {
 	// Once before, so that to connect and log in is no part of the round trip
 	// by which the clock is read.
+	// It also finds out a pooler in between.
 	none := func(func(...any) error) error { return nil }
-	if err := s.db.query(ctx, "SELECT 1", nil, false, none); err != nil {
+	if err := s.send(ctx, "SELECT 1", nil, func() {}, none); err != nil {
 		return f, err
 	}
-	sent := time.Now()
-	err = s.db.query(ctx, factsSQL, []any{s.schema, s.table}, false, func(scan func(...any) error) error {
+	var sent time.Time
+	err = s.send(ctx, factsSQL, []any{s.schema, s.table}, func() { sent = time.Now() }, func(scan func(...any) error) error {
 		return scan(&f.version, &f.number, &f.now, &f.fsync, &f.readOnly, &f.isolation, &f.user,
 			&f.standby, &f.schema, &f.mayUse, &f.mayCreate, &f.table, &f.lacks)
 	})

@@ -2,34 +2,41 @@ package pgstore
 
 import (
 	"context"
-	"database/sql"
 	"errors"
-	"fmt"
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/jackc/pgx/v5/stdlib"
 )
 
 // A db runs statements on the pool of either kind. Each is a transaction of its
 // own.
 type db interface {
-	// query runs a statement and calls row for each row of its result. pinned
-	// says that it has to be READ COMMITTED, whatever the user's default is.
-	query(ctx context.Context, statement string, args []any, pinned bool, row func(scan func(...any) error) error) error
+	// query runs a statement and calls row for each row of its result.
+	query(ctx context.Context, statement string, args []any, how how, row func(scan func(...any) error) error) error
 	// config is how to open one more connection. It is the caller's.
 	config(ctx context.Context) (*pgx.ConnConfig, error)
 	address() string
+	// bounded says how many connections there are at most for renewals; 0: others
+	// of the pool cannot keep a renewal waiting.
+	bounded() int
+	closeReserve()
+}
+
+// how says how a statement is run.
+type how struct {
+	pinned bool // it has to be READ COMMITTED, whatever the user's default is
+	urgent bool // a lease is lost if it waits for long
 }
 
 // pgxDB is a pool of pgx.
 type pgxDB struct {
-	pool  *pgxpool.Pool
-	at    string
-	mode  pgx.QueryExecMode
-	plain atomic.Bool // no statement is kept prepared, as a pooler is in between
+	pool    *pgxpool.Pool
+	at      string
+	mode    pgx.QueryExecMode
+	plain   atomic.Bool // no statement is kept prepared, as a pooler is in between
+	reserve reserve
 }
 
 // onPgx takes from the pool what is wanted often: its Config is copied each
@@ -44,6 +51,8 @@ func onPgx(pool *pgxpool.Pool) *pgxDB {
 }
 
 func (d *pgxDB) address() string { return d.at }
+func (d *pgxDB) bounded() int    { return 0 }
+func (d *pgxDB) closeReserve()   { d.reserve.close() }
 
 func (d *pgxDB) config(ctx context.Context) (*pgx.ConnConfig, error) {
 	c := d.pool.Config()
@@ -55,8 +64,8 @@ func (d *pgxDB) config(ctx context.Context) (*pgx.ConnConfig, error) {
 	return c.ConnConfig, nil
 }
 
-func (d *pgxDB) query(ctx context.Context, statement string, args []any, pinned bool, row func(func(...any) error) error) error {
-	conn, err := d.pool.Acquire(ctx)
+func (d *pgxDB) query(ctx context.Context, statement string, args []any, how how, row func(func(...any) error) error) error {
+	conn, err := d.acquire(ctx, how.urgent)
 	if err != nil {
 		return err
 	}
@@ -65,12 +74,21 @@ func (d *pgxDB) query(ctx context.Context, statement string, args []any, pinned 
 	if d.plain.Load() {
 		mode = pgx.QueryExecModeExec
 	}
-	err = pgxQuery(ctx, conn.Conn(), mode, statement, args, pinned, row)
+	err = pgxQuery(ctx, conn.Conn(), mode, statement, args, how.pinned, row)
 	if mode != pgx.QueryExecModeExec && unprepared(err) {
 		d.plain.Store(true)
 		err = notRun{err}
 	}
 	return err
+}
+
+// acquire takes a connection out of the pool, or, if the statement is urgent and
+// all of the pool are in use, out of the reserve.
+func (d *pgxDB) acquire(ctx context.Context, urgent bool) (*pgxpool.Conn, error) {
+	if !urgent {
+		return d.pool.Acquire(ctx)
+	}
+	return d.reserve.acquire(ctx, d.pool, d.pool.Config)
 }
 
 // unprepared reports whether a statement was not run because it was prepared
@@ -109,75 +127,6 @@ func each(ctx context.Context, query func(context.Context, string, ...any) (pgx.
 		}
 	}
 	return rows.Err()
-}
-
-// sqlDB is a pool of database/sql.
-type sqlDB struct {
-	pool  *sql.DB
-	pgx   bool // its driver is pgx's
-	plain atomic.Bool
-}
-
-func (d *sqlDB) address() string { return "PostgreSQL" }
-
-func (d *sqlDB) config(ctx context.Context) (c *pgx.ConnConfig, err error) {
-	if !d.pgx {
-		return nil, fmt.Errorf("the driver of this database/sql pool (%T) cannot listen: with that of pgx waiters are woken", d.pool.Driver())
-	}
-	conn, err := d.pool.Conn(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Close()
-	err = conn.Raw(func(raw any) error {
-		if c2, ok := raw.(*stdlib.Conn); ok {
-			c = c2.Conn().Config().Copy()
-			return nil
-		}
-		return fmt.Errorf("a connection of this database/sql pool is a %T", raw)
-	})
-	return c, err
-}
-
-func (d *sqlDB) query(ctx context.Context, statement string, args []any, pinned bool, row func(func(...any) error) error) error {
-	plain := !d.pgx || d.plain.Load() // as this one is sent: others may find out meanwhile
-	if d.pgx && plain {
-		args = append([]any{pgx.QueryExecModeExec}, args...)
-	}
-	err := d.send(ctx, statement, args, pinned, row)
-	if !plain && unprepared(err) {
-		d.plain.Store(true)
-		err = notRun{err}
-	}
-	return err
-}
-
-func (d *sqlDB) send(ctx context.Context, statement string, args []any, pinned bool, row func(func(...any) error) error) error {
-	run := func(query func(context.Context, string, ...any) (*sql.Rows, error)) error {
-		rows, err := query(ctx, statement, args...)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			if err := row(rows.Scan); err != nil {
-				return err
-			}
-		}
-		return rows.Err()
-	}
-	if !pinned {
-		return run(d.pool.QueryContext)
-	}
-	tx, err := d.pool.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback()
-	if err := run(tx.QueryContext); err != nil {
-		return err
-	}
-	return tx.Commit()
 }
 
 // notRun is an error of a statement that surely was not run and may be now.

@@ -3,7 +3,6 @@ package pgstore
 import (
 	"context"
 	"iter"
-	"time"
 
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -72,33 +71,4 @@ func (s *Store) page(ctx context.Context, behind []byte) ([]*found, error) {
 		return nil, s.failed("list the names", err)
 	}
 	return page, nil
-}
-
-const (
-	// sweepEvery is how long a Store that is used waits between looks for rows
-	// that nobody needs any more, and sweepBlocks how much of the table it
-	// looks at then.
-	sweepEvery  = 5 * time.Minute
-	sweepBlocks = 64
-)
-
-// sweep drops some rows that nobody needs any more, beside what the caller is
-// doing, if that was not done a while ago.
-func (s *Store) sweep() {
-	if s.clock != nil {
-		return
-	}
-	now, last := int64(store.Now()), s.swept.Load()
-	if last != 0 && now-last < int64(sweepEvery) || !s.swept.CompareAndSwap(last, now) {
-		return
-	}
-	s.tasks.Go(func() {
-		ctx, cancel := context.WithTimeout(s.ctx, 10*time.Second)
-		defer cancel()
-		s.sweepPart(ctx) // what fails now is done by the next
-	})
-}
-
-func (s *Store) sweepPart(ctx context.Context) error {
-	return s.run(ctx, s.do.sweep, []any{int64(sweepBlocks)}, func() {}, nil)
 }

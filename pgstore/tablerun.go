@@ -21,13 +21,19 @@ const (
 
 // run runs a statement, again if the server says that it was not applied.
 // begin is called before each attempt.
-func (s *Store) run(ctx context.Context, statement string, args []any, begin func(), row func(func(...any) error) error) error {
+func (s *Store) run(ctx context.Context, statement string, args []any, begin func(), row func(scan func(...any) error) error) error {
 	if s.clock != nil && statement != s.do.create {
 		args = append(args[:len(args):len(args)], s.clock())
 	}
+	return s.send(ctx, statement, args, begin, row)
+}
+
+// send is run for a statement that takes no time.
+func (s *Store) send(ctx context.Context, statement string, args []any, begin func(), row func(scan func(...any) error) error) error {
+	urgent := s.do.urgent(statement)
 	for try := 1; ; try++ {
 		begin()
-		err := s.db.query(ctx, statement, args, s.pinned.Load(), row)
+		err := s.db.query(ctx, statement, args, how{pinned: s.pinned.Load(), urgent: urgent}, row)
 		if err == nil || try == repeats || ctx.Err() != nil || !s.notApplied(err) {
 			return err
 		}

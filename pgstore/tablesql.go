@@ -38,6 +38,16 @@ func (s *statements) all() []*string {
 		&s.ask, &s.renew, &s.change, &s.release, &s.breaks, &s.view, &s.list, &s.sweep}
 }
 
+// urgent reports whether a lease, or a name, is lost for a while if the statement
+// waits for long: it renews or gives back.
+func (s *statements) urgent(statement string) bool {
+	switch statement {
+	case s.renewFast, s.renew, s.releaseFast, s.releaseNext, s.release, s.change:
+		return true
+	}
+	return false
+}
+
 // load makes the statements for a table. clocked ones take the time, in µs, as
 // their last argument instead of the server's: for tests that compare them
 // with package queue.
@@ -138,7 +148,7 @@ func assemble(clocked bool) *statements {
 		create:  one("table", 0),
 		askFast: one("ask_fast", 10), askIdle: one("ask_idle", 10), releaseFast: one("release_fast", 4), releaseNext: one("release_next", 4), renewFast: one("renew_fast", 6), releaseAll: one("release_all", 4),
 		ask: one("ask", 11), renew: one("renew", 7), change: one("change", 5), release: one("release", 4), breaks: one("break", 5),
-		view: one("view", 1), list: one("list", 2), sweep: one("sweep", 1),
+		view: one("view", 1), list: one("list", 2), sweep: one("sweep", 2),
 	}
 }
 

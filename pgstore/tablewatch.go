@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"strconv"
 	"strings"
 	"time"
@@ -100,11 +101,10 @@ func (m *mailbox) run(ctx context.Context, open chan<- error) {
 // read delivers what arrives on one connection, until it breaks or ctx ends.
 // It calls listening once hints come.
 func (m *mailbox) read(ctx context.Context, listening func()) error {
-	config, err := m.s.db.config(ctx)
+	config, err := m.s.listenConfig(ctx)
 	if err != nil {
 		return err
 	}
-	config.OnNotification = nil
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return err
@@ -149,6 +149,38 @@ func (m *mailbox) read(ctx context.Context, listening func()) error {
 	}
 }
 
+// listenConfig is how to open the connection that listens.
+func (s *Store) listenConfig(ctx context.Context) (*pgx.ConnConfig, error) {
+	c, err := s.db.config(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c.OnNotification = nil
+	host, port, _ := s.listenHost()
+	if host == "" {
+		return c, nil
+	}
+	if c.TLSConfig != nil && c.TLSConfig.ServerName == c.Host {
+		c.TLSConfig = c.TLSConfig.Clone()
+		c.TLSConfig.ServerName = host
+	}
+	c.Host, c.Port, c.Fallbacks = host, port, nil
+	return c, nil
+}
+
+// listenHost reads Options.Listen; host is empty if it is.
+func (s *Store) listenHost() (host string, port uint16, err error) {
+	if s.listenAt == "" {
+		return "", 0, nil
+	}
+	host, text, err := net.SplitHostPort(s.listenAt)
+	n, err2 := strconv.ParseUint(text, 10, 16)
+	if err = errors.Join(err, err2); err != nil || host == "" || n == 0 {
+		return "", 0, fmt.Errorf("%w: the address to listen at, %.80q: want host:port of the PostgreSQL server itself", store.ErrInvalid, s.listenAt)
+	}
+	return host, uint16(n), nil
+}
+
 // next is the next notification, or "" if none came within the time.
 func (m *mailbox) next(ctx context.Context, conn *pgx.Conn, within time.Duration) (string, error) {
 	waiting, cancel := context.WithTimeout(ctx, within)
@@ -177,7 +209,7 @@ func (m *mailbox) ping(ctx context.Context, conn *pgx.Conn) error {
 // notification comes.
 func (m *mailbox) echo(ctx context.Context, conn *pgx.Conn, within time.Duration) error {
 	args := []any{m.channel}
-	err := m.s.db.query(ctx, "SELECT pg_notify($1::text, 'echo')::text", args, false, func(func(...any) error) error { return nil })
+	err := m.s.db.query(ctx, "SELECT pg_notify($1::text, 'echo')::text", args, how{}, func(func(...any) error) error { return nil })
 	if err != nil && !unprepared(err) {
 		return err
 	}
@@ -186,7 +218,7 @@ func (m *mailbox) echo(ctx context.Context, conn *pgx.Conn, within time.Duration
 		return err
 	}
 	if n == "" {
-		return fmt.Errorf("%w: listen on %s: no notification comes within %v, as behind a pooler that shares connections: waiters look now and then", store.ErrUnsupported, m.s.address, within)
+		return fmt.Errorf("%w: listen on %s: no notification comes within %v, as behind a pooler that shares connections: waiters poll; Options.Listen names the server itself", store.ErrUnsupported, m.s.address, within)
 	}
 	return nil
 }

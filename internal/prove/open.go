@@ -3,7 +3,6 @@ package prove
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"strings"
 	"time"
 
@@ -98,26 +97,16 @@ func (s ownSession) Close() error {
 }
 
 func openPostgresSession(rawURL string, dial Dial) (store.Store, error) {
-	bad := fmt.Errorf("%w: the PostgreSQL URL is wrong", store.ErrInvalid) // the parsers' errors may show it
-	u, err := url.Parse(rawURL)
+	config, o, err := pgstore.ParseSessionURL(rawURL)
 	if err != nil {
-		return nil, bad
-	}
-	query := u.Query()
-	o := pgstore.SessionOptions{Tokens: query.Get("tokens") == "1", Schema: query.Get("schema")}
-	query.Del("tokens")
-	query.Del("schema")
-	u.Scheme, u.RawQuery = "postgres", query.Encode()
-	config, err := pgxpool.ParseConfig(u.String())
-	if err != nil {
-		return nil, bad
+		return nil, err
 	}
 	config.ConnConfig.DialFunc = pgconn.DialFunc(dial)
 	pool, err := pgxpool.NewWithConfig(context.Background(), config)
 	if err != nil {
-		return nil, bad
+		return nil, fmt.Errorf("%w: the PostgreSQL URL is wrong", store.ErrInvalid)
 	}
-	s, err := pgstore.NewSession(pool, &o)
+	s, err := pgstore.NewSession(pool, o)
 	if err != nil {
 		pool.Close()
 		return nil, err

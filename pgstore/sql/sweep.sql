@@ -1,12 +1,17 @@
 -- Drops rows that nobody has used for so long that their tokens need not be
--- remembered, in a part of the table that chance picks: $1 blocks of it.
+-- remembered, in $1 blocks of the table from block $2 on, or from one that chance
+-- picks if $2 is -1. It returns how many, and the block behind them; 0 at the end.
 WITH part AS MATERIALIZED (
-	SELECT floor(random() * greatest(1, blocks - $1::bigint + 1))::bigint AS begin
-	FROM (SELECT pg_relation_size({regclass}) / current_setting('block_size')::bigint AS blocks) b
+	SELECT begin, begin + $1::bigint AS behind, blocks FROM (
+		SELECT CASE WHEN $2::bigint < 0 THEN floor(random() * greatest(1, blocks - $1::bigint + 1))::bigint ELSE $2::bigint END AS begin, blocks
+		FROM (SELECT pg_relation_size({regclass}) / current_setting('block_size')::bigint AS blocks) b OFFSET 0
+	) c
 ), idle AS MATERIALIZED (
 	SELECT name FROM {table}
-	WHERE ctid >= (SELECT format('(%s,0)', begin) FROM part)::tid AND ctid < (SELECT format('(%s,0)', begin + $1::bigint) FROM part)::tid
+	WHERE ctid >= (SELECT format('(%s,0)', begin) FROM part)::tid AND ctid < (SELECT format('(%s,0)', behind) FROM part)::tid
 		AND kept < {now} AND form = 1
 	FOR UPDATE SKIP LOCKED
+), gone AS (
+	DELETE FROM {table} t USING idle WHERE t.name = idle.name AND t.kept < {now} RETURNING 1
 )
-DELETE FROM {table} t USING idle WHERE t.name = idle.name AND t.kept < {now}
+SELECT (SELECT count(*) FROM gone), CASE WHEN behind >= blocks THEN 0 ELSE behind END FROM part

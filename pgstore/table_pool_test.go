@@ -1,0 +1,263 @@
+package pgstore
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Request handlers that each hold a connection while they wait for a lock must not
+// keep its holder from renewing and releasing.
+func TestAPoolThatOthersHaveEmptiedKeepsNoHoldFromBeingRenewed(t *testing.T) {
+	t.Parallel()
+	addr := sharedAddr(t)
+	pool := poolOn(t, addr, func(c *pgxpool.Config) { c.MaxConns = 3 })
+	db := stdlib.OpenDB(*poolOn(t, addr).Config().ConnConfig)
+	defer db.Close()
+	db.SetMaxOpenConns(3)
+	for what, c := range map[string]struct {
+		open  func(o *Options) (*Store, error)
+		empty func(t *testing.T)
+	}{
+		"pgx": {func(o *Options) (*Store, error) { return New(pool, o) }, func(t *testing.T) {
+			for range 3 {
+				conn, err := pool.Acquire(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(conn.Release)
+			}
+		}},
+		"database/sql": {func(o *Options) (*Store, error) { return NewDB(db, o) }, func(t *testing.T) {
+			for range 3 {
+				conn, err := db.Conn(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { conn.Close() })
+			}
+		}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			s, err := c.open(&Options{Schema: apart(t, addr)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { s.Close() })
+			h := mustHold(t, s, mutex("n"))
+			s.tasks.Wait() // the sweep at the beginning
+			c.empty(t)
+			if r := s.Renew(t.Context(), []store.Hold{h})[0]; r.Err != nil {
+				t.Fatal("a renewal:", r.Err)
+			}
+			if err := s.Release(t.Context(), h); err != nil {
+				t.Fatal("the release:", err)
+			}
+		})
+	}
+}
+
+func TestTheCheckWarnsOfAPoolThatOthersCanEmpty(t *testing.T) {
+	t.Parallel()
+	addr := sharedAddr(t)
+	db := sql.OpenDB(plainConnector(t, addr))
+	defer db.Close()
+	s, err := NewDB(db, &Options{Schema: apart(t, addr)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	warned := func() bool {
+		for _, f := range s.Check(t.Context()) {
+			if f.Err != nil {
+				t.Errorf("%+v", f)
+			}
+			if f.About == "pool" && f.Warning {
+				return true
+			}
+		}
+		return false
+	}
+	if warned() {
+		t.Error("a pool without a bound")
+	}
+	db.SetMaxOpenConns(5)
+	if !warned() {
+		t.Error("no warning of a pool with a bound")
+	}
+}
+
+// A driver whose errors have a field Code and no method is understood: the table
+// is made at the first use, and a refusal is store.ErrDenied.
+func TestErrorsOfDriversWithoutSQLState(t *testing.T) {
+	t.Parallel()
+	addr := sharedAddr(t)
+	schema := apart(t, addr)
+	db := sql.OpenDB(plainConnector(t, addr))
+	defer db.Close()
+	s, err := NewDB(db, &Options{Schema: schema})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.Release(t.Context(), mustHold(t, s, mutex("n"))); err != nil {
+		t.Fatal(err)
+	}
+	for state, want := range map[string]error{"42501": store.ErrDenied, "42P01": nil, "55P03": nil} {
+		err := fmt.Errorf("wrapped: %w", &plainError{Code: plainCode(state)})
+		if got := code(err); got != state {
+			t.Errorf("code %q of %s", got, state)
+		}
+		if want != nil && !errors.Is(s.failed("x", err), want) {
+			t.Errorf("%s: %v", state, s.failed("x", err))
+		}
+	}
+	for _, err := range []error{nil, errors.New("x"), &plainError{Code: "no"}, (*plainError)(nil)} {
+		if got := code(err); got != "" {
+			t.Errorf("%v has the code %q", err, got)
+		}
+	}
+}
+
+// Beside a pooler that shares connections, waiters are woken over an address that
+// goes to the server itself.
+func TestListenNamesTheServerItselfBesideAPooler(t *testing.T) {
+	t.Parallel()
+	addr := sharedAddr(t)
+	bouncer := testserver.PgBouncer(t, addr, 4)
+	o := &Options{Schema: apart(t, addr), Listen: addr}
+	s := tableOn(t, poolOn(t, bouncer.Addr), o)
+	defer s.Close()
+	hints := make(chan store.Hint, 10)
+	if err := s.Watch(t.Context(), me, func(h store.Hint) { hints <- h }); err != nil {
+		t.Fatal(err)
+	}
+	h := mustHold(t, s, mutex("n"))
+	next := mutex("n")
+	next.ID = me.NewID()
+	mustAsk(t, s, next)
+	if err := s.Release(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case hint := <-hints:
+		if hint.ID != next.ID || hint.Token == 0 {
+			t.Errorf("%+v", hint)
+		}
+	case <-time.After(patience):
+		t.Error("no hint")
+	}
+	for _, bad := range []string{"host", "host:", ":1", "host:x", "host:0", "host:70000"} {
+		if _, err := New(poolOf(s), &Options{Listen: bad}); !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
+
+// What the driver is told is what the URL says.
+func TestSettingsOfAURLReachTheServerAsTheyAreWritten(t *testing.T) {
+	t.Parallel()
+	const settings = "&application_name=a%20b%2Bc+d&options=-c%20work_mem%3D5MB"
+	for what, open := range map[string]func(url string) (*pgx.ConnConfig, error){
+		"table": func(url string) (*pgx.ConnConfig, error) {
+			c, o, err := ParseURL(url + "&sch%65ma=s&table=t&listen=h:1")
+			if err == nil && (o.Schema != "s" || o.Table != "t" || o.Listen != "h:1") {
+				t.Errorf("%+v", o)
+			}
+			if err != nil {
+				return nil, err
+			}
+			return c.ConnConfig, nil
+		},
+		"session": func(url string) (*pgx.ConnConfig, error) {
+			c, o, err := ParseSessionURL(strings.Replace(url, "postgres:", "postgres+session:", 1) + "&schema=s&tokens=1")
+			if err == nil && (o.Schema != "s" || !o.Tokens) {
+				t.Errorf("%+v", o)
+			}
+			if err != nil {
+				return nil, err
+			}
+			return c.ConnConfig, nil
+		},
+	} {
+		c, err := open(testserver.PostgresURL(sharedAddr(t)) + settings)
+		if err != nil {
+			t.Fatal(what, err)
+		}
+		conn, err := pgx.ConnectConfig(t.Context(), c)
+		if err != nil {
+			t.Fatal(what, err)
+		}
+		defer conn.Close(t.Context())
+		var have string
+		if err := conn.QueryRow(t.Context(), "SELECT current_setting('application_name') || ' ' || current_setting('work_mem')").Scan(&have); err != nil || have != "a b+c+d 5MB" {
+			t.Errorf("%s: the server has %q, %v", what, have, err)
+		}
+	}
+}
+
+// Rows of names that are used once go as fast as they came: each look goes on where
+// the last one ended, and soon if that one found much.
+func TestOldRowsGoAsFastAsTheyCame(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	mustHold(t, s, mutex("made")) // the table is
+	s.tasks.Wait()
+	run(t, poolOf(s), "INSERT INTO "+tableOf(s)+` SELECT ('old/' || i)::bytea, 1, 1, i, 1, '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}'
+		FROM generate_series(1, 20000) i`)
+	blocks := one[int64](t, poolOf(s), "SELECT pg_relation_size('"+tableOf(s)+"') / current_setting('block_size')::bigint")
+	if blocks < 3*sweepBlocks {
+		t.Fatalf("only %d blocks: then nothing is tested", blocks)
+	}
+	// The pauses are bounds of time, so they are judged without a clock.
+	w := sweeper{least: leastSweep, most: mostSweep, pause: mostSweep}
+	looks, at := 0, int64(-1)
+	for gone := int64(1); one[int](t, poolOf(s), "SELECT count(*)::int FROM "+tableOf(s)) > 1; looks++ {
+		var err error
+		if gone, at, err = s.sweepPart(t.Context(), at); err != nil {
+			t.Fatal(err)
+		}
+		if w.pause = w.nextPause(gone); looks == 6 && gone > sweepBlocks && w.pause != leastSweep {
+			t.Errorf("after six looks that found much the pause is %v", w.pause)
+		}
+		if looks > int(blocks/sweepBlocks)+2 {
+			t.Fatalf("after %d looks at %d blocks each there are still old rows on %d blocks", looks, sweepBlocks, blocks)
+		}
+	}
+	for range 30 {
+		w.pause = w.nextPause(0)
+	}
+	if w.pause != mostSweep {
+		t.Errorf("where nothing is found the pause is %v", w.pause)
+	}
+	if one[int](t, poolOf(s), "SELECT count(*)::int FROM "+tableOf(s)+" WHERE name = 'made'") != 1 {
+		t.Error("a row in use is gone")
+	}
+}
+
+// The looks of a Store that is used follow each other as the pause says.
+func TestAStoreThatIsUsedGoesOnSweeping(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	s.least, s.most = 1, 1
+	h := mustHold(t, s, mutex("made"))
+	run(t, poolOf(s), "INSERT INTO "+tableOf(s)+` SELECT ('old/' || i)::bytea, 1, 1, i, 1, '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}'
+		FROM generate_series(1, 20000) i`)
+	until(t, "all old rows are gone", func() bool {
+		if err := s.Release(t.Context(), h); err != nil {
+			t.Fatal(err)
+		}
+		h = mustHold(t, s, mutex("made"))
+		return one[int](t, poolOf(s), "SELECT count(*)::int FROM "+tableOf(s)) == 1
+	})
+}

@@ -1,0 +1,128 @@
+package pgstore
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+// sqlDB is a pool of database/sql.
+type sqlDB struct {
+	pool    *sql.DB
+	pgx     bool // its driver is pgx's
+	plain   atomic.Bool
+	known   atomic.Pointer[pgx.ConnConfig] // how a connection of it was opened; nil: none was used yet
+	reserve reserve
+}
+
+func (d *sqlDB) address() string { return "PostgreSQL" }
+func (d *sqlDB) closeReserve()   { d.reserve.close() }
+
+func (d *sqlDB) bounded() int {
+	if d.pgx {
+		return 0
+	}
+	return d.pool.Stats().MaxOpenConnections
+}
+
+func (d *sqlDB) config(ctx context.Context) (c *pgx.ConnConfig, err error) {
+	if !d.pgx {
+		return nil, fmt.Errorf("the driver of this database/sql pool (%T) cannot listen: with that of pgx waiters are woken", d.pool.Driver())
+	}
+	conn, err := d.pool.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	err = conn.Raw(func(raw any) error {
+		if c2, ok := raw.(*stdlib.Conn); ok {
+			c = c2.Conn().Config().Copy()
+			return nil
+		}
+		return fmt.Errorf("a connection of this database/sql pool is a %T", raw)
+	})
+	return c, err
+}
+
+func (d *sqlDB) query(ctx context.Context, statement string, args []any, how how, row func(func(...any) error) error) error {
+	plain := !d.pgx || d.plain.Load() // as this one is sent: others may find out meanwhile
+	if how.urgent {
+		if conn := d.inReserve(ctx); conn != nil {
+			defer conn.Release()
+			return pgxQuery(ctx, conn.Conn(), pgx.QueryExecModeExec, statement, args, how.pinned, row)
+		}
+	}
+	if d.pgx && plain {
+		args = append([]any{pgx.QueryExecModeExec}, args...)
+	}
+	if d.pgx && d.known.Load() == nil {
+		args = append([]any{(*configFinder)(d)}, args...)
+	}
+	err := d.send(ctx, statement, args, how.pinned, row)
+	if !plain && unprepared(err) {
+		d.plain.Store(true)
+		err = notRun{err}
+	}
+	return err
+}
+
+func (d *sqlDB) send(ctx context.Context, statement string, args []any, pinned bool, row func(func(...any) error) error) error {
+	run := func(query func(context.Context, string, ...any) (*sql.Rows, error)) error {
+		rows, err := query(ctx, statement, args...)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			if err := row(rows.Scan); err != nil {
+				return err
+			}
+		}
+		return rows.Err()
+	}
+	if !pinned {
+		return run(d.pool.QueryContext)
+	}
+	tx, err := d.pool.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	if err := run(tx.QueryContext); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// A configFinder is an argument of a statement by which pgx tells how the
+// connection was opened that the statement runs on.
+type configFinder sqlDB
+
+// RewriteQuery implements [pgx.QueryRewriter].
+func (f *configFinder) RewriteQuery(_ context.Context, conn *pgx.Conn, statement string, args []any) (string, []any, error) {
+	f.known.Store(conn.Config())
+	return statement, args, nil
+}
+
+// inReserve returns a connection out of the reserve if all of the pool are in
+// use; nil: the pool will do, or there is no other.
+func (d *sqlDB) inReserve(ctx context.Context) *pgxpool.Conn {
+	in := d.pool.Stats()
+	known := d.known.Load()
+	if known == nil || in.MaxOpenConnections == 0 || in.InUse < in.MaxOpenConnections {
+		return nil
+	}
+	return d.reserve.conn(ctx, func() *pgxpool.Config {
+		c, err := pgxpool.ParseConfig("")
+		if err != nil {
+			return nil
+		}
+		c.ConnConfig = known.Copy()
+		return c
+	})
+}

@@ -1,0 +1,72 @@
+package pgstore
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+const (
+	// sweepBlocks is how much of the table one look for old rows reads.
+	sweepBlocks = 64
+	// The pause between two looks of a Store that is used: it grows where
+	// nothing is found, and shrinks where much is, so that rows go as fast as
+	// they came, even when each name is used once.
+	leastSweep = 100 * time.Millisecond
+	mostSweep  = 5 * time.Minute
+)
+
+// A sweeper deletes the rows that nobody has used for a day, a part of the table
+// at a time, beside the calls of a Store.
+type sweeper struct {
+	next        atomic.Int64  // when to look again, on our clock; 0: at once
+	least, most time.Duration // bounds of the pause
+
+	// Of the look that is under way. There is one at a time.
+	pause time.Duration
+	at    int64 // the block to begin with; -1: any
+}
+
+// sweep looks for old rows, beside what the caller is doing, if it is time to.
+func (s *Store) sweep() {
+	if s.clock != nil {
+		return
+	}
+	next := s.next.Load()
+	if int64(store.Now()) < next || !s.next.CompareAndSwap(next, int64(store.Now().Add(s.most))) {
+		return
+	}
+	if next == 0 {
+		s.pause, s.at = s.most, -1
+	}
+	s.tasks.Go(func() {
+		ctx, cancel := context.WithTimeout(s.ctx, 10*time.Second)
+		defer cancel()
+		gone, behind, err := s.sweepPart(ctx, s.at)
+		if err != nil {
+			return // the next look is as late as can be
+		}
+		s.at = behind
+		s.pause = s.nextPause(gone)
+		s.next.Store(int64(store.Now().Add(s.pause)))
+	})
+}
+
+// nextPause is the pause after a look that found so many old rows.
+func (w *sweeper) nextPause(gone int64) time.Duration {
+	if gone >= sweepBlocks { // one a block, or more
+		return max(w.pause/4, w.least)
+	}
+	return min(2*w.pause, w.most)
+}
+
+// sweepPart looks at one part of the table. It returns how many rows it has
+// deleted, and where the next part begins.
+func (s *Store) sweepPart(ctx context.Context, at int64) (gone, behind int64, err error) {
+	err = s.run(ctx, s.do.sweep, []any{int64(sweepBlocks), at}, func() {}, func(scan func(...any) error) error {
+		return scan(&gone, &behind)
+	})
+	return gone, behind, err
+}
