@@ -67,7 +67,7 @@ func enter()                                 {}
 func needFront()                             {}
 func frontPID() int                          { return os.Getpid() }
 func announce(store.Store, *holdfast.Leases) {}
-func armFront(time.Duration, bool)           {}
+func armFront(_, _ time.Duration, _ bool)    {}
 func disarmFront()                           {}
 func quit(code int)                          { os.Exit(code) }
 

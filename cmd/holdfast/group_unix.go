@@ -73,6 +73,9 @@ func start(path string, argv, env []string) (*group, error) {
 		return nil, err
 	}
 	g.pgid = pid
+	if err := front.Above.Guard(pid); err != nil {
+		tell("the kernel refuses what would end the command in time if all processes of holdfast were stopped: %v", err)
+	}
 	front.Above.Started(pid, terminal)
 	front.LetGo()
 	return g, nil
@@ -184,11 +187,11 @@ func presence(s store.Store, leases *holdfast.Leases) (*os.File, error) {
 	return nil, nil
 }
 
-// armFront has the front kill all in d unless it is armed anew; endless says
-// that the lock does not run out soon after. disarmFront is for when nothing is
-// left to kill.
-func armFront(d time.Duration, endless bool) { front.Above.Arm(d, endless) }
-func disarmFront()                           { front.Above.Disarm() }
+// armFront has the front kill all in d unless it is armed anew, and the kernel a
+// little later; the lock runs out in end, unless it is endless. disarmFront is for
+// when nothing is left to kill.
+func armFront(d, end time.Duration, endless bool) { front.Above.Arm(d, end, endless) }
+func disarmFront()                                { front.Above.Disarm() }
 
 // frontPID is the process that others see.
 func frontPID() int { return front.Above.PID() }

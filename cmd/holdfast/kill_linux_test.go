@@ -103,23 +103,31 @@ func TestWhoWaitsGetsInOnlyWhenAllIsKilled(t *testing.T) {
 	}
 }
 
-// Of what the command has started only its first process can be killed by the
-// kernel alone.
+// The kernel alone kills the process group of the command, and the command itself
+// though it has left that.
 func TestKillingBothEndsTheCommand(t *testing.T) {
 	t.Parallel()
-	store := fileStore(t)
-	s := begin(t, store, "--", "sh", "-c", "trap '' TERM HUP; echo $$ >pid; while :; do sleep 1; done")
-	soon(t, "the command runs", func() bool { return strings.HasSuffix(s.text("pid"), "\n") })
-	pid, err := strconv.Atoi(strings.TrimSpace(s.text("pid")))
-	if err != nil {
-		t.Fatal(err)
+	for name, command := range map[string][]string{
+		"group":   {"sh", "-c", "trap '' TERM HUP; sh -c 'touch in; while :; do sleep 1; done' & while :; do wait; done"},
+		"outside": {"outside", "in"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			killBoth(t, command)
+		})
 	}
+}
+
+func killBoth(t *testing.T, command []string) {
+	store := fileStore(t)
+	s := begin(t, store, append([]string{"--"}, command...)...)
+	soon(t, "the command runs", func() bool { return s.exists("in") })
 	engine := s.engine()
 	s.signal(s.front(), syscall.SIGSTOP) // neither can do anything about the other's end
 	s.signal(engine, syscall.SIGSTOP)
 	s.signal(s.front(), syscall.SIGKILL)
 	s.signal(engine, syscall.SIGKILL)
-	soon(t, "the command is dead", func() bool { return unix.Kill(pid, 0) != nil })
+	soon(t, "nothing is left", func() bool { return len(s.alive()) == 0 })
 	if code := obtained(t, store, "-n"); code != 0 {
 		t.Errorf("the lock is not free: %d", code)
 	}

@@ -45,7 +45,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(heeding{testserver.Main{M: m}}, map[string]func(){"holdfast": main, "beat": beat, "stubborn": stubborn})
+	testscript.Main(heeding{testserver.Main{M: m}}, map[string]func(){"holdfast": main, "beat": beat, "stubborn": stubborn, "outside": outside})
 }
 
 // heeding runs the tests with no signal ignored, though they were started by
@@ -77,6 +77,24 @@ func stubborn() {
 			return
 		}
 	}
+}
+
+// outside FILE is a program that leaves its process group for that of its parent,
+// makes the file, and then does nothing for long.
+func outside() {
+	signal.Ignore(syscall.SIGHUP) // that group is orphaned when the parent is killed
+	group, err := syscall.Getpgid(os.Getppid())
+	if err == nil {
+		err = syscall.Setpgid(0, group)
+	}
+	if err == nil {
+		err = os.WriteFile(os.Args[1], nil, 0o600)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	time.Sleep(time.Hour)
 }
 
 func TestCommandOnFiles(t *testing.T) {

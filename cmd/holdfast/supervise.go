@@ -139,12 +139,16 @@ func (s *supervisor) look() time.Duration {
 	term, last := s.schedule()
 	// The front kills when we should have and have not. It comes a little later,
 	// not to overtake us on a busy machine.
-	armFront(last.Add(s.deadline.Sub(last)/4).Sub(now), s.ttl == 0)
+	armFront(last.Add(s.deadline.Sub(last)/4).Sub(now), s.deadline.Sub(now), s.ttl == 0)
 	if s.group == nil {
 		return 0
 	}
 	if !s.ending && now >= term {
-		tellLost("the lock could not be renewed: the command is ended before it runs out")
+		if now < s.deadline {
+			tellLost("the lock could not be renewed: the command is ended before it runs out")
+		} else { // we were stopped, and nothing else has ended it
+			tellLost("the lock ran out %v ago, and somebody else may have it since: the command is ended", now.Sub(s.deadline).Round(time.Millisecond))
+		}
 		s.end(exitLost)
 	}
 	kill := last

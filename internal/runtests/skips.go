@@ -32,6 +32,7 @@ var exceptions = []struct {
 	{regexp.MustCompile(`no time namespace can be made here: `), "this machine lets nobody make a time namespace"},
 	{regexp.MustCompile(`no container can be made here: `), "this machine lets nobody make a mount namespace and mount in it"},
 	{regexp.MustCompile(`no PID namespace can be made here: `), "this machine lets nobody make a PID namespace"},
+	{regexp.MustCompile(`no cgroup.* can be made here: `), "this machine has no such cgroups, or lets nobody make one"},
 	{regexp.MustCompile(`only root can make a set-uid program`), "it needs a process that we may not signal"},
 	{regexp.MustCompile(`only root can be two users`), "it needs processes of two users"},
 	{regexp.MustCompile(`this user is not in the user database: `), "this user has no entry in the user database"},

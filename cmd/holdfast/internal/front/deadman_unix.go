@@ -4,11 +4,14 @@ package front
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-go/holdfast/internal/clock"
 )
 
 // orphaned ends all, when the engine has died without a word.
@@ -21,19 +24,43 @@ func (f *frontend) orphaned() int {
 
 // expired ends all, when the engine has not moved its deadline in time.
 func (f *frontend) expired() int {
-	f.killAll()
+	f.reap()
+	// The engine does not end by itself while the lock lasts. See Link.Guard.
+	inTime := f.board.guarded.Load() && f.reaped && clock.Slept()-f.slept < 100*time.Millisecond && !frozenV1()
+	killed := f.killAll()
 	f.take(true)
-	if f.board.endless.Load() {
+	end := time.Duration(f.board.end.Load())
+	late := clock.Boot() - end
+	switch {
+	case end == 0:
 		tell("process %d, which holds the lock, was stopped or hangs, so that nobody would notice a loss: all was killed", f.engine)
-	} else {
+	case late < 0:
 		tell("process %d, which holds the lock, was stopped or hangs: all was killed before the lock ran out", f.engine)
+	default:
+		tell("the lock ran out at %s while both our processes were stopped, or the host was suspended, and somebody else may have it since: %s",
+			time.Now().Add(-late).Format(time.TimeOnly), whatRan(inTime, killed))
 	}
 	return ExitLost
 }
 
-// killAll kills all that is below us, and returns when it is gone. What cannot
-// be killed is waited for as long as the lock is not over.
-func (f *frontend) killAll() {
+// whatRan says what of the command ran while we could do nothing: none of its
+// process group if the kernel has ended that in time. killed is how many there
+// still were.
+func whatRan(inTime bool, killed int) string {
+	switch {
+	case !inTime:
+		return "the command may have run until now, when it was killed with all that it had started"
+	case killed > 0:
+		return fmt.Sprintf("the kernel had killed the command and its process group before that, but processes that had left the group (%d) ran until now, when they were killed", killed)
+	}
+	return "the kernel had killed the command and its process group before that"
+}
+
+// killAll kills all that is below us, and returns when it is gone, with how many
+// processes that were. What cannot be killed is waited for as long as the lock is
+// not over.
+func (f *frontend) killAll() (killed int) {
+	pids := map[int]bool{}
 	// The group first: when its parent dies the kernel lets a stopped one go on.
 	if group := int(f.board.group.Load()); group != 0 {
 		unix.Kill(-group, syscall.SIGKILL)
@@ -45,13 +72,15 @@ func (f *frontend) killAll() {
 		for _, pid := range Children() {
 			if !slices.Contains(f.spared, pid) {
 				unix.Kill(pid, syscall.SIGKILL)
+				pids[pid] = true
 			}
 		}
 		if time.Since(since) > patienceWithTheDead && (f.board.deadline.Load() == 0 || f.board.over()) {
 			tell("processes that the command has started do not end though they were killed")
-			return
+			break
 		}
 	}
+	return len(pids)
 }
 
 // patienceWithTheDead is how long a killed process may take without a word.

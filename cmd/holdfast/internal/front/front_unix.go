@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-go/holdfast/internal/clock"
 )
 
 // GivesUp are the signals that end the waiting for the lock; SIGKILL stands for
@@ -31,6 +33,7 @@ type frontend struct {
 	board   *board
 	spared  []int // children that are not of our making
 	ignored map[syscall.Signal]bool
+	slept   time.Duration // for how long the host was suspended, when we last looked at the board
 
 	signals   chan os.Signal
 	continued chan os.Signal // SIGCONT
@@ -158,6 +161,8 @@ func (f *frontend) run() int {
 		select {
 		case m, ok := <-f.messages:
 			switch {
+			case !ok && f.board.over():
+				return f.expired()
 			case !ok:
 				return f.orphaned()
 			case m.what == holds:
@@ -183,6 +188,7 @@ func (f *frontend) run() int {
 			if f.board.over() {
 				return f.expired()
 			}
+			f.slept = clock.Slept()
 			due.Reset(f.board.left())
 		}
 	}

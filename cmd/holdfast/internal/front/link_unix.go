@@ -30,7 +30,8 @@ type board struct {
 	// front kills all that is below it; 0 while there is nothing to be killed.
 	deadline atomic.Int64
 	group    atomic.Int64 // the command's process group; 0: there is none
-	endless  atomic.Bool  // the deadline is no end of the lock, which has none
+	end      atomic.Int64 // of the lock, on the same clock; 0: it has none
+	guarded  atomic.Bool  // the kernel kills the engine and the group before that, if we cannot
 }
 
 func openBoard(fd int) (*board, error) {
@@ -78,9 +79,12 @@ type Link struct {
 	Signals chan os.Signal          // what the front passes on; SIGKILL: it has ended
 	Killer  syscall.Signal          // what ended the command, if a signal did
 
-	front  int // its pid
-	socket int
-	board  *board
+	front   int // its pid
+	socket  int
+	board   *board
+	timer   *killTimer // nil: there is none
+	killAt  time.Duration
+	release func() // of the group, from what kills it with us; nil: nothing does
 }
 
 // Above is the link to our front; nil if we have none. Open sets it.
@@ -178,22 +182,54 @@ func (l *Link) Started(group int, terminal byte) {
 // Stopped says that the signal has stopped the command.
 func (l *Link) Stopped(sig syscall.Signal) { l.tell(message{what: stopped, signal: byte(sig)}, -1) }
 
+// Guard has the kernel end the command's group in time if both our processes are
+// stopped, so that nobody else can: it kills this process a little after the front
+// should have ended all, and the group with it. An error means that it does not.
+func (l *Link) Guard(group int) (err error) {
+	if l.timer, err = newKillTimer(); err != nil {
+		return err
+	}
+	if l.release, err = killGroupWithUs(group); err != nil {
+		return err
+	}
+	l.timer.set(l.killAt)
+	l.board.guarded.Store(l.timer != nil)
+	return nil
+}
+
 // Gone says that nothing is left of the command's group: the number may be
 // somebody else's.
-func (l *Link) Gone() { l.board.group.Store(0) }
+func (l *Link) Gone() {
+	l.board.group.Store(0)
+	if l.release != nil {
+		l.release()
+		l.release = nil
+	}
+}
 
 // Ended says that we end with the code.
 func (l *Link) Ended(code int) { l.tell(message{ended, byte(code), byte(l.Killer)}, -1) }
 
-// Arm has the front kill all in d unless it is armed anew; endless says that the
-// lock does not run out soon after.
-func (l *Link) Arm(d time.Duration, endless bool) {
-	l.board.endless.Store(endless)
-	l.board.deadline.Store(int64(clock.Boot() + d))
+// Arm has the front kill all in d unless it is armed anew, and the kernel (see
+// Guard) a third of the way from then to end, which is when the lock runs out;
+// endless says that it does not.
+func (l *Link) Arm(d, end time.Duration, endless bool) {
+	now := clock.Boot()
+	over := now + end
+	if endless {
+		over = 0
+	}
+	l.board.end.Store(int64(over))
+	l.board.deadline.Store(int64(now + d))
+	l.killAt = now + d + (end-d)/3
+	l.timer.set(l.killAt)
 }
 
 // Disarm is for when nothing is left to kill.
-func (l *Link) Disarm() { l.board.deadline.Store(0) }
+func (l *Link) Disarm() {
+	l.timer.set(0)
+	l.board.deadline.Store(0)
+}
 
 // Retry does what a signal has interrupted again.
 func Retry(f func() error) (err error) {

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A halt stops both our processes and nothing else, and returns what lets them
+// go on.
+type halt func(s *underway) (resume func())
+
+// stopBoth is what `pkill -STOP holdfast` does.
+func stopBoth(s *underway) func() {
+	s.t.Helper()
+	front, engine := s.front(), s.engine()
+	s.signal(front, syscall.SIGSTOP)
+	s.signal(engine, syscall.SIGSTOP)
+	return func() {
+		unix.Kill(engine, syscall.SIGCONT) // if it is there
+		s.signal(front, syscall.SIGCONT)
+	}
+}
+
+// freezeBoth freezes both in a cgroup of their own.
+func freezeBoth(s *underway) func() {
+	s.t.Helper()
+	return freeze(s, newCgroup(s.t, "cgroup2", "0::", ""), "cgroup.freeze", "1", "0")
+}
+
+// freezeBothV1 does so by the freezer of version 1, in which a frozen process
+// cannot even be killed.
+func freezeBothV1(s *underway) func() {
+	s.t.Helper()
+	return freeze(s, newCgroup(s.t, "cgroup", ":freezer:", "freezer"), "freezer.state", "FROZEN", "THAWED")
+}
+
+// stopBothInV1 stops both where they could have been frozen as well.
+func stopBothInV1(s *underway) func() {
+	s.t.Helper()
+	freeze(s, newCgroup(s.t, "cgroup", ":freezer:", "freezer"), "freezer.state", "THAWED", "THAWED")
+	return stopBoth(s)
+}
+
+func freeze(s *underway, dir, file, on, off string) func() {
+	s.t.Helper()
+	set := func(file, value string) error { return os.WriteFile(filepath.Join(dir, file), []byte(value), 0o600) }
+	s.t.Cleanup(func() { set(file, off) }) // what is killed at the end of the test goes only then
+	for _, pid := range []int{s.front(), s.engine()} {
+		if err := set("cgroup.procs", fmt.Sprint(pid)); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	if err := set(file, on); err != nil {
+		s.t.Fatal(err)
+	}
+	return func() {
+		if err := set(file, off); err != nil {
+			s.t.Error(err)
+		}
+	}
+}
+
+// newCgroup makes a cgroup below our own, in the first mounted hierarchy of the
+// kind. line is what our own line in /proc/self/cgroup contains.
+func newCgroup(t *testing.T, kind, line, option string) (dir string) {
+	t.Helper()
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var below string
+	for l := range strings.Lines(string(own)) {
+		if _, after, ok := strings.Cut(strings.TrimSpace(l), line); ok {
+			below = after
+		}
+	}
+	for l := range strings.Lines(string(mounts)) {
+		f := strings.Fields(l)
+		if f[2] != kind || option != "" && !strings.Contains(","+f[3]+",", ","+option+",") {
+			continue
+		}
+		dir, err = os.MkdirTemp(filepath.Join(f[1], below), "holdfast-test-")
+		if err == nil {
+			t.Cleanup(func() {
+				soon(t, "the cgroup is empty", func() bool { return unix.Rmdir(dir) == nil })
+			})
+			return dir
+		}
+	}
+	t.Skipf("no %s can be made here: %v", strings.TrimSpace(kind+" "+option), err)
+	return ""
+}
+
+var halts = map[string]halt{"stopped": stopBoth, "frozen": freezeBoth}
+
+// If both our processes are stopped, or frozen, and the command is not, then
+// nobody is there who could end it: the kernel has to, in time. It ends the
+// whole process group of the command.
+func TestBothStoppedEndTheCommandBeforeSomebodyElseGetsIn(t *testing.T) {
+	t.Parallel()
+	for name, command := range map[string][]string{
+		"command":    {"beat", "beat"},
+		"grandchild": {"sh", "-c", "trap '' TERM HUP; sh -c 'beat beat & wait' & while :; do wait; done"},
+	} {
+		for how, halt := range halts {
+			t.Run(how+"_"+name, func(t *testing.T) {
+				t.Parallel()
+				onEach(t, func(t *testing.T, store string) {
+					s := begin(t, store, append([]string{"--ttl", "6", "--"}, command...)...)
+					soon(t, "the command runs", func() bool { return strings.HasSuffix(s.text("beat"), "\n") })
+					resume := halt(s)
+					n := begin(t, store, "-w", "1m", "--", "beat", "beat")
+					n.beatsOn()
+					s.before(n)
+					resume()
+					s.exits(exitLost)
+					s.nothingLeft()
+					if said := s.text("stderr"); !strings.Contains(said, "somebody else may have it since") || !strings.Contains(said, "before that") {
+						t.Errorf("it says %q", said)
+					}
+				})
+			})
+		}
+	}
+}
+
+// beatsOn waits until its `beat` has beaten for a while.
+func (s *underway) beatsOn() {
+	s.t.Helper()
+	soon(s.t, "it beats", func() bool {
+		if !strings.HasSuffix(s.text("beat"), "\n") {
+			return false
+		}
+		first, last := s.beats()
+		return last-first > int64(100*time.Millisecond)
+	})
+}
+
+// What has left the process group is out of the kernel's reach: it is killed when
+// ours go on, and then that is not said to have been in time.
+func TestBothStoppedSayWhatRanOn(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		halt  halt
+		lines []string
+		says  string
+	}{
+		"what_has_left_the_group": {stopBoth, []string{"setsid beat beat &", "touch in; while :; do wait; done"}, "left the group (1) ran until now"},
+		"frozen_by_version_1":     {freezeBothV1, []string{"beat beat & touch in; while :; do wait; done"}, "the command may have run until now"},
+		"stopped_in_version_1":    {stopBothInV1, []string{"beat beat & touch in; while :; do wait; done"}, "the command may have run until now"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := fileStore(t)
+			s := begin(t, store, "--ttl", "6", "--", "sh", "-c", strings.Join(c.lines, "\n"))
+			soon(t, "the command runs", func() bool { return s.exists("in") && strings.HasSuffix(s.text("beat"), "\n") })
+			resume := c.halt(s)
+			n := begin(t, store, "-w", "1m", "--", "beat", "beat")
+			n.beatsOn()
+			resume()
+			s.exits(exitLost)
+			s.nothingLeft()
+			if said := s.text("stderr"); !strings.Contains(said, "somebody else may have it since") || !strings.Contains(said, c.says) {
+				t.Errorf("it says %q, want %q in it", said, c.says)
+			}
+		})
+	}
+}
+
+// A stopped engine is ended by the kernel alone if its front is not there.
+func TestAStoppedEngineWithoutAFrontEndsTheCommandInTime(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, store string) {
+		s := begin(t, store, "--ttl", "6", "--", "sh", "-c", "beat beat & while :; do wait; done")
+		soon(t, "the command runs", func() bool { return strings.HasSuffix(s.text("beat"), "\n") })
+		s.signal(s.engine(), syscall.SIGSTOP)
+		s.signal(s.front(), syscall.SIGKILL)
+		n := begin(t, store, "-w", "1m", "--", "beat", "beat")
+		n.beatsOn()
+		s.before(n)
+		s.nothingLeft()
+	})
+}
