@@ -188,9 +188,9 @@ func TestWhatNobodyElseWantsTakesOneRoundTrip(t *testing.T) {
 }
 
 // lockRow has a row locked by somebody else's transaction until end is called.
-func lockRow(t *testing.T, s *Store, name string) (end func()) {
+func lockRow(t *testing.T, dsn string, s *Store, name string) (end func()) {
 	t.Helper()
-	tx, err := dbOn(t, sharedDSN(t)).BeginTx(t.Context(), nil)
+	tx, err := dbOn(t, dsn).BeginTx(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +208,7 @@ func TestAStatementThatIsCancelledHalfWayHoldsNobodyUpAndCanBeTakenBack(t *testi
 	s := newShared(t)
 	h := mustHold(t, s, mutex("n"))
 	w := mutex("n")
-	unlock := lockRow(t, s, "n")
+	unlock := lockRow(t, sharedDSN(t), s, "n")
 	for what, f := range map[string]func(context.Context) error{
 		"ask":   func(ctx context.Context) error { _, err := s.Ask(ctx, w); return err },
 		"renew": func(ctx context.Context) error { return s.Renew(ctx, []store.Hold{h})[0].Err },
@@ -240,36 +240,75 @@ func TestAStatementThatIsCancelledHalfWayHoldsNobodyUpAndCanBeTakenBack(t *testi
 	}
 }
 
+// onBoth runs f on the server that the tests share and on a MySQL server, unless
+// that is the one they share.
+func onBoth(t *testing.T, f func(t *testing.T, dsn string)) {
+	t.Run("shared", func(t *testing.T) { f(t, sharedDSN(t)) })
+	t.Run("MySQL 9.7", func(t *testing.T) { f(t, testserver.MariaDBDSN(testserver.SharedMySQL9(t))) })
+}
+
 // One row that somebody has locked keeps the other holds from nothing.
 func TestALockedRowKeepsNoOtherHoldFromBeingRenewed(t *testing.T) {
 	t.Parallel()
-	s := newShared(t)
-	var holds []store.Hold
-	for i := range 40 {
-		holds = append(holds, mustHold(t, s, mutex(fmt.Sprint(i))))
-		holds[i].TTL = time.Hour
-	}
-	unlock := lockRow(t, s, "17")
-	defer unlock()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	answers := make(chan []store.Renewal, 1)
-	go func() { answers <- s.Renew(ctx, holds) }()
-	until(t, "all others are renewed", func() bool {
-		renewed := 0
-		for st, err := range s.List(t.Context(), "") {
-			if err == nil && st.Entries[0].Expires > time.Hour/2 {
-				renewed++
+	onBoth(t, func(t *testing.T, dsn string) {
+		s := storeOn(t, dbOn(t, dsn), apart())
+		defer s.Close()
+		var holds []store.Hold
+		for i := range 40 {
+			holds = append(holds, mustHold(t, s, mutex(fmt.Sprint(i))))
+			holds[i].TTL = time.Hour
+		}
+		unlock := lockRow(t, dsn, s, "17")
+		defer unlock()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		answers := make(chan []store.Renewal, 1)
+		go func() { answers <- s.Renew(ctx, holds) }()
+		until(t, "all others are renewed", func() bool {
+			renewed := 0
+			for st, err := range s.List(t.Context(), "") {
+				if err == nil && st.Entries[0].Expires > time.Hour/2 {
+					renewed++
+				}
+			}
+			return renewed == len(holds)-1
+		})
+		cancel() // answers may be under way
+		for i, r := range <-answers {
+			if unclear := errors.Is(r.Err, store.ErrUnavailable); i == 17 && !unclear || !unclear && r.Err != nil {
+				t.Errorf("renewal %d: %v", i, r.Err)
 			}
 		}
-		return renewed == len(holds)-1
 	})
-	cancel() // answers may be under way
-	for i, r := range <-answers {
-		if unclear := errors.Is(r.Err, store.ErrUnavailable); i == 17 && !unclear || !unclear && r.Err != nil {
-			t.Errorf("renewal %d: %v", i, r.Err)
+}
+
+// One row that somebody has locked keeps nobody from the other names whose rows
+// are deleted with it.
+func TestALockedRowKeepsNobodyFromNamesThatAreDeleted(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, dsn string) {
+		s := storeAt(t, dbOn(t, dsn), apart(), func() int64 { return time.Now().Add(48 * time.Hour).UnixMicro() })
+		defer s.Close()
+		earlier := storeOn(t, dbOn(t, dsn), &s.o)
+		defer earlier.Close()
+		for i := range 10 {
+			if err := earlier.Release(t.Context(), mustHold(t, earlier, mutex(fmt.Sprint(i)))); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
+		unlock := lockRow(t, dsn, s, "7")
+		defer unlock()
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		s.sweepPage(ctx) // at best it deletes all but one
+		ctx, cancel = context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		for i := range 7 {
+			if a, err := s.Ask(ctx, mutex(fmt.Sprint(i))); err != nil || !a.Granted {
+				t.Fatalf("ask for %d: %+v, %v", i, a, err)
+			}
+		}
+	})
 }
 
 // Who has the turn at a name and stops there keeps nobody from it.

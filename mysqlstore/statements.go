@@ -154,22 +154,36 @@ func (s *statements) push(h *store.Hold, may string) string {
 		s.sole(h, now, may) + " AND broken IS NULL AND fence=0"
 }
 
+// atOnce and unlocked begin a statement on many rows; names is their list in SQL.
+// The statement does not wait for a row that somebody else has locked: meanwhile
+// it would keep all the others locked, even after its client has gone.
+//
+// MariaDB fails at once. MySQL knows no such setting for one statement. There the
+// statement first locks the rows that are free, in a derived table, and then
+// finds just those by their key. The LIMIT keeps the server from merging that
+// table into the statement, which would then wait again. For each server the
+// part of the other is a comment; without both it is the same statement, but it
+// waits.
+const atOnce = "/*M!100301 SET STATEMENT innodb_lock_wait_timeout=0 FOR*/ "
+
+func (s *statements) unlocked(names string, n int) string {
+	return "/*!80001 (SELECT name AS n FROM " + s.table + " FORCE INDEX (PRIMARY) WHERE name IN (" + names + ") LIMIT " + number(int64(n)) +
+		" FOR UPDATE SKIP LOCKED) AS free STRAIGHT_JOIN */ " + s.table + " /*!80001 FORCE INDEX (PRIMARY) ON name=n */"
+}
+
 // pushAll renews the holds, of which nothing is to be kept but that they are
-// renewed for so long, and gives their rows the number rev. If somebody has one
-// of the rows locked it fails, at once on MariaDB and within a second on MySQL:
-// it would have all the others locked for as long as it waits, though nobody
-// waits for it any more.
+// renewed for so long, and gives their rows the number rev. What somebody has
+// locked it leaves out, or it fails at once.
 func (s *statements) pushAll(holds []store.Hold, ttl int64, rev int64) string {
 	now := s.now()
-	var b strings.Builder
-	b.WriteString("/*M!100301 SET STATEMENT innodb_lock_wait_timeout=0 FOR*/ UPDATE /*+ SET_VAR(innodb_lock_wait_timeout=1) */ " + s.table + " SET flags=flags|" + number(flagShown) + ",rev=" + number(rev) +
-		",expires=GREATEST(expires," + now + "+" + number(ttl) + ") WHERE name IN (")
+	names := make([]string, len(holds))
 	for i := range holds {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteString(text(holds[i].Name))
+		names[i] = holds[i].Name
 	}
+	of := texts(names)
+	var b strings.Builder
+	b.WriteString(atOnce + "UPDATE " + s.unlocked(of, len(names)) + " SET flags=flags|" + number(flagShown) + ",rev=" + number(rev) +
+		",expires=GREATEST(expires," + now + "+" + number(ttl) + ") WHERE name IN (" + of)
 	b.WriteString(") AND (name,id,token) IN (")
 	for i := range holds {
 		if i > 0 {
@@ -231,7 +245,8 @@ func (s *statements) write(name string, rev int64, q *queue.Queue, rest []byte, 
 	return b.String()
 }
 
-// remove deletes rows that still have the numbers they were read with.
+// remove deletes rows that still have the numbers they were read with. What
+// somebody has locked it leaves out, or it fails at once.
 func (s *statements) remove(names []string, revs []int64) string {
 	var b strings.Builder
 	for i, rev := range revs {
@@ -240,5 +255,6 @@ func (s *statements) remove(names []string, revs []int64) string {
 		}
 		b.WriteString(number(rev))
 	}
-	return "DELETE FROM " + s.table + " WHERE name IN (" + texts(names) + ") AND rev IN (" + b.String() + ") AND " + commits
+	of := texts(names)
+	return atOnce + "DELETE /*!80001 " + s.table + " */ FROM " + s.unlocked(of, len(names)) + " WHERE name IN (" + of + ") AND rev IN (" + b.String() + ") AND " + commits
 }
