@@ -27,12 +27,15 @@ func (s *Store) failed(what string, err error) error {
 		return fmt.Errorf("%w: %s on %s: %w", store.ErrUnavailable, what, s.address, err)
 	}
 	switch {
-	case has("NOPERM", "NOAUTH", "WRONGPASS", "ERR invalid password", "ERR AUTH ", "No permissions", "The user executing the script"):
+	case has("NOPERM", "NOAUTH", "WRONGPASS", "ERR invalid password", "ERR AUTH ", "No permissions", "The user executing the script", "ACL failure in script"):
 		return fmt.Errorf("%w: %s on %s: %w (the package comment of redisstore lists the rights that suffice)", store.ErrDenied, what, s.address, err)
 	case has("WRONGTYPE"):
 		return fmt.Errorf("%w: %s on %s: the key holds another type of value: it is not of holdfast and was left alone", store.ErrCorrupt, what, s.address)
 	case has("CROSSSLOT", "unknown command", "Unknown Redis command", "syntax error"):
 		return fmt.Errorf("%w: %s on %s: the server cannot run the script (Redis %d.%d or newer is needed): %w", store.ErrUnsupported, what, s.address, needMajor, needMinor, err)
+	}
+	if has("OOM command not allowed") {
+		err = fmt.Errorf("%w (the server's memory is full, so nothing new can be locked until it has some again or its maxmemory is raised; what is held can be renewed and released, by a user who may use PEXPIRE)", err)
 	}
 	return fmt.Errorf("%w: %s on %s: %w", store.ErrUnavailable, what, s.address, err)
 }

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -147,8 +148,28 @@ func TestWhatIsNotOursIsReportedAndLeftAlone(t *testing.T) {
 	}
 }
 
-func TestANameIsRememberedForADayAfterItsLastEntry(t *testing.T) {
-	s := newShared(t)
+func TestANameIsRememberedForAsLongAsSaidAfterItsLastEntry(t *testing.T) {
+	t.Parallel()
+	for said, retention := range map[time.Duration]time.Duration{
+		0: store.TokenRetention, time.Minute: time.Minute, 90 * time.Minute: 90 * time.Minute, 365 * 24 * time.Hour: 365 * 24 * time.Hour,
+	} {
+		t.Run(said.String(), func(t *testing.T) {
+			o := apart()
+			o.TokenRetention = said
+			s := storeOn(t, clientOf(t, testserver.SharedRedis(t)), o)
+			defer s.Close()
+			remembered(t, s, retention)
+		})
+	}
+	for _, d := range []time.Duration{-1, 1, time.Minute - 1, 365*24*time.Hour + 1, math.MaxInt64} {
+		if _, err := New(clientOf(t, "127.0.0.1:1"), &Options{TokenRetention: d}); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "TokenRetention") {
+			t.Errorf("%v: %v", d, err)
+		}
+	}
+}
+
+// remembered looks how long the server keeps names of a Store.
+func remembered(t *testing.T, s *Store, retention time.Duration) {
 	left := func(name string) time.Duration {
 		t.Helper()
 		d, err := s.client.PTTL(t.Context(), s.key(name)).Result()
@@ -163,33 +184,32 @@ func TestANameIsRememberedForADayAfterItsLastEntry(t *testing.T) {
 			t.Errorf("%s: the key lives for %v, want %v", what, d, want)
 		}
 	}
-	const day = store.TokenRetention
 	c := mutex("plain")
 	c.TTL = time.Hour
 	h := mustHold(t, s, c)
-	check("held", c.Name, day+time.Hour)
+	check("held", c.Name, retention+time.Hour)
 	if err := s.Release(t.Context(), h); err != nil {
 		t.Fatal(err)
 	}
-	if d := left(c.Name); d <= day-patience {
-		t.Errorf("released: the key lives for %v, want at least %v", d, day)
+	if d := left(c.Name); d <= retention-patience {
+		t.Errorf("released: the key lives for %v, want at least %v", d, retention)
 	}
 
 	long := mutex("long")
 	long.Keep, long.Delay = 100*time.Hour, 10*time.Hour
 	h = mustHold(t, s, long)
-	check("with a minimum hold", long.Name, day+100*time.Hour)
+	check("with a minimum hold", long.Name, retention+100*time.Hour)
 	waits := mutex(long.Name)
 	mustAsk(t, s, waits)
-	check("somebody waits", long.Name, day+long.TTL+long.Delay) // the minimum does not count before it was shown
+	check("somebody waits", long.Name, retention+long.TTL+long.Delay) // the minimum does not count before it was shown
 	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; err != nil {
 		t.Fatal(err)
 	}
-	check("shown", long.Name, day+100*time.Hour)
+	check("shown", long.Name, retention+100*time.Hour)
 	if err := s.Release(t.Context(), h); err != nil {
 		t.Fatal(err)
 	}
-	check("released, and in the way", long.Name, day+100*time.Hour)
+	check("released, and in the way", long.Name, retention+100*time.Hour)
 }
 
 func TestTokensGoOnWhenTheClockOfTheServerIsBehind(t *testing.T) {

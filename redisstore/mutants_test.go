@@ -28,14 +28,25 @@ func TestTheTestsCatchEachMutantOfTheFleet(t *testing.T) {
 		{"replicas are waited for longer than the client waits", "TestTheWaitForReplicasEndsBeforeTheClientGivesUp", confirm, "bound = min(bound, t/4)", "bound = 4 * t"},
 		{"a hint tells what no replica may have", "TestAHintCarriesNoGrantWhereReplicasMustConfirm", watch, "if s.replicas > 0 {", "if s.replicas > 1 {"},
 		{"a mailbox is content with a ping", "TestAMailboxAtAPrimaryThatWasCutOffIsOpenedAtTheNewOne", watch, "err := w.s.client.Process(ctx, message)", "err := sub.Ping(ctx, message.Name())"},
+		{"what scripts may not is said by older servers alone", "TestEachListedRightIsNeeded/Redis 8", "redisstore/errors.go", `, "ACL failure in script"`, ""},
+		{"an idle name is kept for a day", "TestANameIsRememberedForAsLongAsSaidAfterItsLastEntry", "redisstore/ops.go", "keep := s.retention +", "keep := store.TokenRetention +"},
 		{"nobody looks who has taken over", "TestAFailOverOfAClusterServerLosesNoLeaseThatItsReplicaHasHeardOf", pipe, "\t\ts.reload()\n", ""},
 	} {
 		all = append(all, mutant.Broken{
 			Name: m.name, Pkg: "redisstore", Test: m.test, Edits: []mutant.Edit{{File: m.file, Old: m.old, New: m.new}},
 		})
 	}
-	all = append(all, inLua(t, "what is there already is given unwritten", "TestEachAnswerThatGivesSomethingIsWrittenForIt", "queue",
-		"\twrote = true\n\treturn done(answer)", "\treturn done(answer)"))
+	const full = "TestOnAFullServerLeasesAreRenewedAndGivenBack/Redis$"
+	for _, m := range []struct{ name, test, file, old, new string }{
+		{"what is there already is given unwritten", "TestEachAnswerThatGivesSomethingIsWrittenForIt", "queue", "\twrote = true\n\treturn done(answer)", "\treturn done(answer)"},
+		{"an upgrade that is there is given unwritten", "TestEachAnswerThatGivesSomethingIsWrittenForIt", "change", "return give('G'", "return done('G'"},
+		{"a full server loses what is held", full, "queue", "redis.pcall('PEXPIRE', KEYS[1], ms)", ""},
+		{"a lone hold is not given back to a full server", full, "release", "if not redis.pcall('SET'", "if not redis.call('SET'"},
+		{"a full server lets others wait", full, "ask", "wrote, added = true, true", "wrote = true"},
+		{"all tokens are kept for a day", "TestANameIsRememberedForAsLongAsSaidAfterItsLastEntry", "queue", "RETENTION + math", "86400000 + math"},
+	} {
+		all = append(all, inLua(t, m.name, m.test, m.file, m.old, m.new))
+	}
 	mutant.Catch(t, all, "HOLDFAST_TEST_PATIENCE=8s")
 }
 

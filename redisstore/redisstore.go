@@ -27,8 +27,8 @@
 //	flags                   uint8: 1 granted, 2 shown
 //	owner, broken
 //
-// A key lives until a day after the last of its entries is over, by its
-// expiry in Redis. Hints are published to the channel of the prefix, "hint:"
+// A key lives until a day after the last of its entries is over, or for as long
+// as [Options].TokenRetention says, by its expiry in Redis. Hints are published to the channel of the prefix, "hint:"
 // and the first half of the waiter's id, as "token id key"; behind the token of
 // a block are "+" and its size, and of an upgrade the token is 0.
 //
@@ -37,7 +37,9 @@
 // The whole rule, each operation one script, which runs undisturbed: order,
 // minimum hold, lock delay, slots, upgrades, blocks of tokens. Time is the server's (TIME). Tokens of a
 // name strictly increase as long as its key is there, and beyond that as long
-// as the clock of the server that answers is not behind the newest token.
+// as the clock of the server that answers is not behind the newest token: it
+// would have to be behind by more than the key has outlived the last entry
+// ([Options].TokenRetention).
 //
 // What Redis forgets is not kept: a restart without an append-only file that is
 // synced on every write, an eviction or a FLUSHALL can let two hold a name at
@@ -88,7 +90,9 @@
 // # Requirements
 //
 // Redis 6.0 or newer, Valkey 7.2 or newer. A maxmemory-policy of "noeviction"
-// (the default). A [redis.Ring] is refused: it moves names to another server
+// (the default). On a server whose memory is full then (maxmemory) nothing new
+// is granted and nobody begins to wait, which is ErrUnavailable and says why;
+// what is held is renewed, changed and released, and who waits already gets in. A [redis.Ring] is refused: it moves names to another server
 // when one is away, and then two could hold them.
 //
 // # Rights
@@ -97,6 +101,7 @@
 //
 //	resetkeys ~holdfast:* resetchannels &holdfast:* -@all
 //	+evalsha +eval +get +set +time +publish   to lock
+//	+pexpire                                  to renew and release while the server's memory is full
 //	+subscribe +ping                          to be woken; without, waiters look now and then
 //	+scan                                     to list all names
 //	+info                                     for what is checked at start; without, less is
@@ -131,6 +136,12 @@ const (
 	maxTTL = 365 * 24 * time.Hour
 )
 
+// The range of Options.TokenRetention.
+const (
+	minRetention = time.Minute
+	maxRetention = 365 * 24 * time.Hour
+)
+
 // Options of a Store. Nil, and zero fields, mean the defaults.
 type Options struct {
 	// Prefix begins all keys and channels; DefaultPrefix if empty. Stores with
@@ -145,6 +156,17 @@ type Options struct {
 	// replicas, a fail-over to any of them loses no hold that was told; with
 	// fewer, one to a replica that had not confirmed still can.
 	Replicas int
+
+	// TokenRetention is how long the newest token of a name is kept after the
+	// last entry of the name has ended: about 150 bytes a name. From 1 minute to
+	// 365 days; 0 means a day (store.TokenRetention). A name that nobody used for
+	// longer goes on with a token from the clock of the server. So keep it longer
+	// than any server's clock can be set back, or be behind that of a server whose
+	// place it takes: with less than that a token can be smaller than an older
+	// one, and a resource that checks tokens lets a late writer in and refuses the
+	// holder. Stores that share names should all say the same: whoever writes a
+	// name last decides.
+	TokenRetention time.Duration
 
 	// Dialer makes the connections of the client that Open makes, for tunnels
 	// and the like; nil: the net package does. addr is as the URL or a server
@@ -162,6 +184,7 @@ type Store struct {
 	scripts *scripts
 	clock   func() int64 // nil but in tests: the server's clock
 
+	retention   time.Duration // of tokens
 	replicas    int           // that must confirm
 	confirmTime time.Duration // how long they are waited for
 	pingEvery   time.Duration // of mailboxes
@@ -205,6 +228,7 @@ func New(client redis.UniversalClient, o *Options) (*Store, error) {
 // have
 //
 //	replicas=n                             Options.Replicas, unless that is set
+//	token_retention=1h                     Options.TokenRetention, unless that is set
 //	sentinel_username, sentinel_password   what the Sentinels themselves ask for
 //	skip_verify=true                       of TLS: any certificate will do
 //
@@ -223,6 +247,7 @@ func Open(url string, o *Options) (*Store, error) {
 	}
 	own.Dialer = nil
 	own.Replicas = cmp.Or(own.Replicas, t.replicas)
+	own.TokenRetention = cmp.Or(own.TokenRetention, t.retention)
 	s, err := New(t.client, &own)
 	if err != nil {
 		t.client.Close()
@@ -240,8 +265,8 @@ func newStore(client redis.UniversalClient, o *Options, clock func() int64) (*St
 		o = &Options{}
 	}
 	s := &Store{
-		client: client, address: addressOf(client), prefix: cmp.Or(o.Prefix, DefaultPrefix), scripts: live(), clock: clock,
-		replicas: o.Replicas, confirmTime: confirmTime, pingEvery: pingEvery, lanes: map[string]*lane{},
+		client: client, address: addressOf(client), prefix: cmp.Or(o.Prefix, DefaultPrefix), clock: clock,
+		retention: cmp.Or(o.TokenRetention, store.TokenRetention), replicas: o.Replicas, confirmTime: confirmTime, pingEvery: pingEvery, lanes: map[string]*lane{},
 	}
 	s.one.s = s
 	switch {
@@ -249,11 +274,13 @@ func newStore(client redis.UniversalClient, o *Options, clock func() int64) (*St
 		return nil, fmt.Errorf("%w: prefix %q of a Redis store: it may not contain a brace", store.ErrInvalid, s.prefix)
 	case o.Replicas < 0:
 		return nil, fmt.Errorf("%w: %d replicas of a Redis store: want 0 or more", store.ErrInvalid, o.Replicas)
+	case s.retention < minRetention || s.retention > maxRetention:
+		return nil, fmt.Errorf("%w: TokenRetention %v of a Redis store: want at least %v and at most %v", store.ErrInvalid, s.retention, minRetention, maxRetention)
 	case o.Dialer != nil:
 		return nil, fmt.Errorf("%w: Options.Dialer of a Redis store is for Open: the client that New is given has its own", store.ErrInvalid)
 	}
-	if clock != nil {
-		s.scripts = clocked()
+	if s.scripts = live(); clock != nil || s.retention != store.TokenRetention {
+		s.scripts = load(s.retention, clock != nil)
 	}
 	s.ctx, s.end = context.WithCancel(context.Background())
 	return s, nil

@@ -22,6 +22,13 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(testserver.Main{M: m}, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 
+// versions are servers that differ in what they answer to scripts.
+var versions = map[string]func(testing.TB, ...string) *testserver.Server{
+	"Redis":    testserver.Redis,
+	"Redis 8":  testserver.Redis8,
+	"Valkey 9": testserver.Valkey9,
+}
+
 // clientOf returns a client of the server at addr, closed when the test ends.
 func clientOf(t testing.TB, addr string, edit ...func(*redis.Options)) *redis.Client {
 	t.Helper()

@@ -64,7 +64,15 @@ func denials(t *testing.T, server *testserver.Server) (all []string) {
 
 func TestEachListedRightIsNeeded(t *testing.T) {
 	t.Parallel()
-	server := testserver.Redis(t)
+	for name, start := range versions {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			eachRightIsNeeded(t, start(t))
+		})
+	}
+}
+
+func eachRightIsNeeded(t *testing.T, server *testserver.Server) {
 	all := rights(t)
 	uses := map[string]func(t *testing.T, s *Store) error{}
 	lock := func(t *testing.T, s *Store) error {

@@ -4,8 +4,12 @@ import (
 	"crypto/sha1"
 	"embed"
 	"encoding/hex"
+	"strconv"
 	"strings"
 	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
 )
 
 //go:embed lua
@@ -21,24 +25,22 @@ type script struct {
 
 type scripts struct{ ask, release, renew, change, brk, view script }
 
-// live are the scripts of every Store but those of some tests. They are made
-// when the first Store is, for programs that have none pay for what is done
-// before main.
-var live = sync.OnceValue(func() *scripts {
-	s := load(func(text string) string { return text })
-	return &s
-})
+// live are the scripts of every Store that keeps tokens for as long as most do.
+// They are made when the first Store is, for programs that have none pay for
+// what is done before main.
+var live = sync.OnceValue(func() *scripts { return load(store.TokenRetention, false) })
 
-// clocked are the scripts with the time, in µs, as their last argument instead
-// of the server's: for tests that compare them with package queue.
-var clocked = sync.OnceValue(func() *scripts {
-	s := load(func(text string) string {
-		return strings.ReplaceAll(text, "redis.call('TIME')", "{ 0, ARGV[#ARGV] }")
-	})
-	return &s
-})
-
-func load(edit func(string) string) scripts {
+// load makes the scripts for a retention of tokens. The server spends nothing
+// on a number that is a part of the text. clocked scripts have the time, in µs,
+// as their last argument instead of the server's: for tests that compare them
+// with package queue.
+func load(retention time.Duration, clocked bool) *scripts {
+	ms := (retention + time.Millisecond - 1) / time.Millisecond
+	edits := []string{"RETENTION", strconv.FormatInt(int64(ms), 10)}
+	if clocked {
+		edits = append(edits, "redis.call('TIME')", "{ 0, ARGV[#ARGV] }")
+	}
+	edit := strings.NewReplacer(edits...).Replace
 	read := func(name string) string {
 		b, err := lua.ReadFile("lua/" + name)
 		if err != nil {
@@ -52,7 +54,7 @@ func load(edit func(string) string) scripts {
 		sum := sha1.Sum([]byte(text))
 		return script{name: name, text: text, sha: hex.EncodeToString(sum[:]), gives: gives}
 	}
-	return scripts{
+	return &scripts{
 		ask: one("ask", "G0123456789"), renew: one("renew", "H"), change: one("change", "G"),
 		release: one("release", ""), brk: one("break", ""), view: one("view", ""),
 	}

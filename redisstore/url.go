@@ -19,9 +19,10 @@ import (
 
 // A target is where a URL leads.
 type target struct {
-	client   redis.UniversalClient
-	address  string // for people
-	replicas int
+	client    redis.UniversalClient
+	address   string // for people
+	replicas  int
+	retention time.Duration // 0: not said
 }
 
 type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
@@ -112,8 +113,16 @@ func (p *urlParts) own(t *target) error {
 		}
 		t.replicas = n
 		p.query.Del("replicas")
-		p.u.RawQuery = p.query.Encode()
 	}
+	if p.query.Has("token_retention") {
+		d, err := time.ParseDuration(p.query.Get("token_retention"))
+		if err != nil || d <= 0 {
+			return fmt.Errorf("token_retention=%.20s: want a time with its unit, as 1h or 90m", p.query.Get("token_retention"))
+		}
+		t.retention = d
+		p.query.Del("token_retention")
+	}
+	p.u.RawQuery = p.query.Encode()
 	return nil
 }
 

@@ -43,11 +43,19 @@ func TestURLsOfClustersAndSentinelsAreRead(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	s, err := Open("redis://a?replicas=1", &Options{Replicas: 2})
-	if err != nil || s.replicas != 2 {
+	s, err := Open("redis://a?replicas=1&token_retention=2h", &Options{Replicas: 2, TokenRetention: time.Hour})
+	if err != nil || s.replicas != 2 || s.retention != time.Hour {
 		t.Errorf("the option is not before the URL: %v", err)
 	}
 	s.Close()
+	for _, url := range []string{"redis://a?token_retention=2h", "redis+cluster://a?token_retention=2h&replicas=0", "redis+sentinel://a/m?token_retention=120m"} {
+		s, err := Open(url, nil)
+		if err != nil || s.retention != 2*time.Hour {
+			t.Errorf("%s: %v", url, err)
+			continue
+		}
+		s.Close()
+	}
 }
 
 func TestWrongURLsOfClustersAndSentinelsSayWhatIsWrong(t *testing.T) {
@@ -77,6 +85,10 @@ func TestWrongURLsOfClustersAndSentinelsSayWhatIsWrong(t *testing.T) {
 		"redisx://a":                             "redis://",
 		"http+cluster://a":                       "redis://",
 		"redis://a?replicas=x":                   "replicas",
+		"redis://a?token_retention=60":           "token_retention",
+		"redis://a?token_retention=":             "token_retention",
+		"redis://a?token_retention=0s":           "token_retention",
+		"redis://a?token_retention=59s":          "at least 1m0s",
 	} {
 		s, err := Open(url, nil)
 		if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "p4ss") {

@@ -380,6 +380,27 @@ func TestAMajorityOfErrorsIsThatErrorAndNotHeld(t *testing.T) {
 	}
 }
 
+// Versions of the server say it in other words.
+func TestARightThatAScriptLacksIsDenied(t *testing.T) {
+	t.Parallel()
+	for name, start := range map[string]func(testing.TB, ...string) *testserver.Server{
+		"Redis": testserver.Redis, "Redis 8": testserver.Redis8, "Valkey 9": testserver.Valkey9,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client := clientsOf(t, start(t).Addr)
+			s := trusting(t, client, nil)
+			defer s.Close()
+			if err := client[0].Do(t.Context(), "ACL", "SETUSER", "default", "-mget").Err(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Ask(t.Context(), mutex("x")); !errors.Is(err, store.ErrDenied) {
+				t.Errorf("without +mget: %v, want ErrDenied", err)
+			}
+		})
+	}
+}
+
 func TestAGrantSlowerThanItsTTLIsNoneAndIsGivenBack(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 3} {

@@ -57,7 +57,8 @@ const (
 	// time, so that a dead waiter falls out sooner than a dead holder.
 	MaxPlace = 10 * time.Second
 	// TokenRetention is how long the newest token of a name outlives the last
-	// entry.
+	// entry. A store may have an option for another time. One that seeds tokens
+	// by a clock must keep them for longer than that clock can go back.
 	TokenRetention = 24 * time.Hour
 	// MaxBlock is the largest block of tokens that a grant draws.
 	MaxBlock = 1024

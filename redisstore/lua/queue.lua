@@ -1,6 +1,7 @@
 -- The rule of package queue, and the stored form. Before it: s is what is
 -- stored, or false, and now is the server's time in µs.
 local last, q, wrote, woken = 0, {}, false, {}
+local added = false -- an entry: that may be refused for want of memory
 local held, waiting, upgrading = 0, 0, nil -- of q, after settle
 local FIXED = '<dddc32dHBddI4I4I4I4HB'
 
@@ -115,7 +116,20 @@ local function settle(self)
 	end
 end
 
--- Stores what was changed, wakes those who were granted, and answers.
+-- Stores a value. A server at its maxmemory refuses SET, but in a script that
+-- has written already. PEXPIRE needs no memory, and so is never refused: what is
+-- held can be renewed and given back.
+local function save(value, ms)
+	if not added then
+		local answer = redis.pcall('SET', KEYS[1], value, 'PX', ms)
+		if not answer.err then return end
+		if string.find(answer.err, 'OOM', 1, true) then redis.pcall('PEXPIRE', KEYS[1], ms) end
+	end
+	redis.call('SET', KEYS[1], value, 'PX', ms)
+end
+
+-- Stores what was changed (RETENTION is how long the token outlives the last
+-- entry, in ms), wakes those who were granted, and answers.
 local function done(answer)
 	if wrote then
 		local out, left = { struct.pack('<c3d', 'hf1', last) }, 0
@@ -123,7 +137,7 @@ local function done(answer)
 			out[#out + 1] = raw(e)
 			if ends(e) - now > left then left = ends(e) - now end
 		end
-		redis.call('SET', KEYS[1], table.concat(out), 'PX', string.format('%.0f', 86400000 + math.ceil(left / 1000)))
+		save(table.concat(out), string.format('%.0f', RETENTION + math.ceil(left / 1000)))
 	end
 	for _, e in ipairs(woken) do
 		-- Last, and not fatal: a script that fails is not undone, and a waiter

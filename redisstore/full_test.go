@@ -1,0 +1,138 @@
+package redisstore
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// fill has the server refuse whatever needs memory, until the test says
+// otherwise.
+func fill(t testing.TB, client *redis.Client, full bool) {
+	t.Helper()
+	most := "0"
+	if full {
+		most = "1"
+	}
+	if err := client.ConfigSet(t.Context(), "maxmemory", most).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What is held goes on and is given back, in each way, and nothing new gets in.
+func TestOnAFullServerLeasesAreRenewedAndGivenBack(t *testing.T) {
+	t.Parallel()
+	for name, start := range versions {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := start(t)
+			direct := clientOf(t, server.Addr)
+			s := storeOn(t, user(t, server, "locks", rights(t)...), nil)
+			defer s.Close()
+			hints := make(chan store.Hint, 100)
+			if err := s.Watch(t.Context(), me, func(h store.Hint) { hints <- h }); err != nil {
+				t.Fatal(err)
+			}
+			lone, crowded, waits := mustHold(t, s, mutex("lone")), mustHold(t, s, mutex("crowded")), mutex("crowded")
+			mustAsk(t, s, waits)
+			gone := mutex("crowded")
+			mustAsk(t, s, gone)
+			u, r := mutex("shared"), mutex("shared")
+			u.Weight, r.Weight = store.Upgradeable, 1
+			up, reader := mustHold(t, s, u), mustHold(t, s, r)
+			broken := mustHold(t, s, mutex("broken"))
+			if err := s.Release(t.Context(), mustHold(t, s, mutex("idle"))); err != nil {
+				t.Fatal(err)
+			}
+
+			fill(t, direct, true)
+			for _, try := range []bool{false, true} {
+				for _, name := range []string{"new", "idle", "lone"} {
+					c := mutex(name)
+					if c.Try = try; name == "lone" && try {
+						continue // it is refused, and writes nothing
+					}
+					a, err := s.Ask(t.Context(), c)
+					if !errors.Is(err, store.ErrUnavailable) || store.Definite(err) || !strings.Contains(err.Error(), "maxmemory") {
+						t.Errorf("an ask for %q, try %v: %+v, %v, want unclear, and why", name, try, a, err)
+					}
+				}
+			}
+			size := func() int64 { return direct.StrLen(t.Context(), s.key("lone")).Val() }
+			before := size()
+			for i := range 20 {
+				for _, r := range s.Renew(t.Context(), []store.Hold{lone, crowded, up, reader, broken}) {
+					if r.Err != nil {
+						t.Fatalf("renewal %d: %v", i, r.Err)
+					}
+				}
+			}
+			if after := size(); after != before {
+				t.Errorf("a renewal makes %d bytes of %d", after, before)
+			}
+			longer := lone
+			longer.TTL = time.Hour
+			if err := s.Renew(t.Context(), []store.Hold{longer})[0].Err; err != nil {
+				t.Errorf("a longer renewal: %v", err)
+			}
+			if left := state(t, s, "lone").Entries[0].Expires; left < 30*time.Minute {
+				t.Errorf("it expires in %v, and was renewed for an hour", left)
+			}
+			again := mutex("lone")
+			again.ID = lone.ID
+			if a, err := s.Ask(t.Context(), again); err != nil || a.Token != lone.Token {
+				t.Errorf("the same ask again: %+v, %v", a, err)
+			}
+			if a, err := s.Change(t.Context(), up, 1, store.Full); err != nil || a.Granted {
+				t.Errorf("an upgrade beside a reader: %+v, %v", a, err)
+			}
+			if err := s.Release(t.Context(), reader); err != nil {
+				t.Errorf("release of the reader: %v", err)
+			}
+			if a, err := s.Change(t.Context(), up, 1, store.Full); err != nil || !a.Granted {
+				t.Errorf("the upgrade: %+v, %v", a, err)
+			}
+			if a, err := s.Change(t.Context(), up, 2, store.Upgradeable); err != nil || !a.Granted {
+				t.Errorf("the downgrade: %+v, %v", a, err)
+			}
+			if err := s.BreakHold(t.Context(), store.Break{Name: "broken", ID: broken.ID, Token: broken.Token, Now: true}); err != nil {
+				t.Errorf("a break: %v", err)
+			}
+			if err := s.Release(t.Context(), store.Hold{Name: "crowded", ID: gone.ID}); err != nil {
+				t.Errorf("a withdrawal: %v", err)
+			}
+			if err := s.Release(t.Context(), crowded); err != nil {
+				t.Errorf("a release: %v", err)
+			}
+			until(t, "the waiter is woken", func() bool {
+				select {
+				case h := <-hints:
+					return h.ID == waits.ID
+				default:
+					return false
+				}
+			})
+			if a, err := s.Ask(t.Context(), waits); err != nil || !a.Granted || a.Token <= crowded.Token {
+				t.Errorf("the waiter gets %+v, %v", a, err)
+			}
+			for _, h := range []store.Hold{lone, up} {
+				if err := s.Release(t.Context(), h); err != nil {
+					t.Errorf("release of %q: %v", h.Name, err)
+				}
+				if n := len(state(t, s, h.Name).Entries); n != 0 {
+					t.Errorf("%d entries of %q are left", n, h.Name)
+				}
+			}
+
+			fill(t, direct, false)
+			if h := mustHold(t, s, mutex("lone")); h.Token <= lone.Token {
+				t.Errorf("token %d after %d", h.Token, lone.Token)
+			}
+		})
+	}
+}
