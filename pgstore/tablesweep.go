@@ -24,7 +24,8 @@ type sweeper struct {
 	next        atomic.Int64  // when to look again, on our clock; 0: at once
 	least, most time.Duration // bounds of the pause
 
-	// Of the look that is under way. There is one at a time.
+	looking atomic.Bool // a look is under way; what follows is its own
+
 	pause time.Duration
 	at    int64 // the block to begin with; -1: any
 }
@@ -35,13 +36,15 @@ func (s *Store) sweep() {
 		return
 	}
 	next := s.next.Load()
-	if int64(store.Now()) < next || !s.next.CompareAndSwap(next, int64(store.Now().Add(s.most))) {
+	if int64(store.Now()) < next || !s.looking.CompareAndSwap(false, true) {
 		return
 	}
+	s.next.Store(int64(store.Now().Add(s.most)))
 	if next == 0 {
 		s.pause, s.at = s.most, -1
 	}
 	s.tasks.Go(func() {
+		defer s.looking.Store(false)
 		ctx, cancel := context.WithTimeout(s.ctx, 10*time.Second)
 		defer cancel()
 		gone, behind, err := s.sweepPart(ctx, s.at)
