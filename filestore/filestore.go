@@ -29,6 +29,10 @@
 // clock, so they go on growing even if the files are lost, unless the clock was
 // set back in the same accident.
 //
+// A disk that is full refuses new claims and ends no hold: room for all that can
+// become of an entry is reserved before it is made. File systems that write
+// nothing in place (btrfs, ZFS, bcachefs, APFS) cannot promise that.
+//
 // One thing outlives a TTL: a process stopped (SIGSTOP, a debugger, a frozen
 // container) within the few microseconds in which it has a state file locked.
 // Then every operation on that name ends as unclear, naming the process, until

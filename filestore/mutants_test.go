@@ -13,6 +13,7 @@ func one(name, test, file, old, new string) mutant.Broken {
 
 const (
 	bootTest = "TestAnotherBootIDDropsOnlyWhatARebootEnded"
+	fullTest = "TestAFullDiskEndsNoHold"
 	swapTest = "TestTheModeOfAFilePutInPlaceIsNotChanged"
 )
 
@@ -35,6 +36,16 @@ var mutants = []mutant.Broken{
 		"\tif err = linkTo(f, temp, path); err == nil {\n\t\tisMade(temp)\n\t\terr = f.Chmod(mode)\n\t}\n"),
 	one("a part has its name before its mode", "TestWhatIsSeenInASharedDirectoryCanBeUsedByAll", "make_unix.go", "\ttemp := temporary(path)\n\tif err := os.Mkdir(temp", "\ttemp := path\n\tif err := os.Mkdir(temp"),
 	one("what was left of a maker stays", "TestACleanUpRemovesNamesUnusedForADayAndNoOthers", "clean.go", "newPrefix):\n\t\t\t\tos.Remove(path)", "newPrefix):"),
+
+	// A full disk.
+	one("no room is reserved", fullTest, "section.go", "if room == fl.room {", "if room >= fl.room {"),
+	one("only the slot that is written has room", fullTest, "section.go", "{newest: fl.size, fl.next: len(fl.buf)}", "{newest: room, fl.next: len(fl.buf)}"),
+	one("only the other slot has room", fullTest, "section.go", "{newest: fl.size, fl.next: len(fl.buf)}", "{newest: fl.size, fl.next: room}"),
+	one("no room for a longer owner", fullTest, "record.go", "entries*(entryFixed+store.MaxOwner+store.MaxReason)", "entries*entryFixed"),
+	one("who comes is written though no room was reserved", fullTest, "section.go", "if comes {", "if comes && room == 0 {"),
+	one("a renewal fails for want of room for others", "TestARenewalIsWrittenThoughNoRoomWasReserved", "section.go", "if comes {", "if comes || room > 0 {"),
+	one("an entry is gone before that is written", "TestAReleaseThatIsNotWrittenLeavesAnEntryWithAnOwner", "ops.go", "\tif err2 != nil {\n\t\treturn err2\n\t}\n\ts.count(h.ID.Process(), gone, -1)\n",
+		"\ts.count(h.ID.Process(), gone, -1)\n\tif err2 != nil {\n\t\treturn err2\n\t}\n"),
 }
 
 // Each of these must be caught by its test.

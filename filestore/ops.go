@@ -21,6 +21,7 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (a store.Answer, err err
 		return a, s.told("ask for", c.Name, s.path(c.Name), err)
 	}
 	var lookOut []store.Process
+	var gone bool
 	err2 := s.do(ctx, "ask for", c.Name, true, func(now queue.Time, q *queue.Queue) (change queue.Change) {
 		had := has(q, c.ID)
 		a, change, err = q.Ask(now, c.Name, &c)
@@ -42,12 +43,14 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (a store.Answer, err err
 				lookOut = []store.Process{*before}
 			}
 		}
-		s.count(p, had, has(q, c.ID))
+		gone = had && !has(q, c.ID)
+		s.count(p, !had && has(q, c.ID), 1)
 		return change
 	})
 	if err2 != nil {
 		return store.Answer{}, err2
 	}
+	s.count(p, gone, -1)
 	s.lookOut(p, lookOut)
 	return a, err
 }
@@ -96,8 +99,12 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 				}
 			}
 			var lookOut []store.Process
+			var moved bool
 			woken, err := s.try(h.Name, false, func(now queue.Time, q *queue.Queue) (change queue.Change) {
+				had := has(q, h.ID)
 				out[i], lookOut, change = s.renew(now, q, h)
+				moved = had && h.NewID != (store.ID{}) && out[i].Err == nil
+				s.count(h.NewID.Process(), moved, 1)
 				return change
 			})
 			switch {
@@ -106,6 +113,7 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 			case err != nil:
 				out[i].Err = s.told(op, h.Name, s.path(h.Name), err)
 			default:
+				s.count(h.ID.Process(), moved, -1)
 				s.wake(ctx, woken)
 				s.lookOut(cmp.Or(h.NewID, h.ID).Process(), lookOut)
 			}
@@ -125,13 +133,10 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 // renew renews one hold. If an upgrade of it is pending, the dead do not stay
 // in its way, and the living are told, so that their deaths are noticed.
 func (s *Store) renew(now queue.Time, q *queue.Queue, h *store.Hold) (store.Renewal, []store.Process, queue.Change) {
-	had := has(q, h.ID)
 	r, change := q.Renew(now, h)
 	id := h.ID
 	if h.NewID != (store.ID{}) && r.Err == nil {
 		id = h.NewID
-		s.count(h.ID.Process(), had, false)
-		s.count(id.Process(), !had, true) // not had: it was done before
 	}
 	if r.Err != nil || r.Want == r.Weight {
 		return r, nil, change
@@ -173,15 +178,17 @@ func (s *Store) Release(ctx context.Context, h store.Hold) (err error) {
 	if err := store.CheckName(h.Name); err != nil {
 		return err
 	}
+	var gone bool
 	err2 := s.do(ctx, "release", h.Name, false, func(now queue.Time, q *queue.Queue) (change queue.Change) {
 		had := has(q, h.ID)
 		change, err = q.Release(now, &h)
-		s.count(h.ID.Process(), had, has(q, h.ID))
+		gone = had && !has(q, h.ID)
 		return change
 	})
 	if err2 != nil {
 		return err2
 	}
+	s.count(h.ID.Process(), gone, -1)
 	return err
 }
 

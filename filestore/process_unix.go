@@ -103,20 +103,17 @@ func openNoFollow(path string, mode int) (fd int, err error) {
 	}
 }
 
-// count keeps how many entries the process has in the queues. Entries that
-// others drop are not seen, so it may be too high, never too low.
-func (s *Store) count(p store.Process, had, has bool) {
-	if had == has {
+// count adds n to the entries that the process has in the queues, if so. What
+// comes is counted before it is written and what goes after that, and entries
+// that others drop are not seen: so it may be too high, never too low.
+func (s *Store) count(p store.Process, so bool, n int) {
+	if !so {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if pr := s.procs[p]; pr == nil {
-		return
-	} else if has {
-		pr.entries++
-	} else {
-		pr.entries--
+	if pr := s.procs[p]; pr != nil {
+		pr.entries += n
 	}
 }
 

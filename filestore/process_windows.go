@@ -25,7 +25,7 @@ func (s *Store) Presence(store.Process) (*os.File, error) {
 }
 
 func (s *Store) live(store.Process) error               { return nil }
-func (s *Store) count(store.Process, bool, bool)        {}
+func (s *Store) count(store.Process, bool, int)         {}
 func (s *Store) end(store.Process, *process)            {}
 func (s *Store) dead(store.Process) bool                { return false }
 func (s *Store) living(store.Process) bool              { return false } // cannot be seen

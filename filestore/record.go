@@ -33,6 +33,14 @@ const (
 	entryFixed = 16 + 4*4 + 1 + 6*8 + 2 + 2
 )
 
+// roomFor is the room to reserve for a record with so many entries: that of the
+// longest, in whole pages, for files get no room in smaller pieces.
+func roomFor(name, boot string, entries int) int {
+	const page = 4096
+	longest := headSize + 2 + len(name) + 2 + len(boot) + 4 + 8 + 4 + entries*(entryFixed+store.MaxOwner+store.MaxReason)
+	return min((longest+page-1)/page*page, stride)
+}
+
 // The flags of an entry.
 const (
 	flagGranted = 1 << iota

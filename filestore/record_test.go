@@ -235,6 +235,8 @@ func TestACorruptFileIsReportedAndLeftAlone(t *testing.T) {
 func TestANewerFormIsRefusedNamingBoth(t *testing.T) {
 	s := newStored(t)
 	later := s.edit(func(b []byte) []byte {
+		h, _ := parseHead(b)
+		b = b[:headSize+h.length] // without what is reserved
 		binary.LittleEndian.PutUint32(b[len(magic)+4:], version+1)
 		seal(b)
 		return b

@@ -41,6 +41,8 @@ type file struct {
 	fresh bool        // q is what the record seq says
 	seq   uint64      // of the newest valid record
 	next  int         // the slot to write
+	size  int         // of the newest valid record
+	room  int         // in each slot, known to be reserved
 	buf   []byte
 }
 
@@ -99,7 +101,7 @@ func (s *Store) try(name string, create bool, f change) ([]store.Hint, error) {
 	change := f(s.now(), &fl.q)
 	if change.Wrote {
 		fl.fresh = false
-		if err := s.write(fl); err != nil {
+		if err := s.write(fl, create); err != nil {
 			return nil, err
 		}
 	}
@@ -304,7 +306,7 @@ func (s *Store) pick(fl *file) (found *record, err error) {
 		}
 		name, boot, err := parseRecord(b, &fl.q)
 		if err == nil {
-			fl.seq, fl.next = heads[i].seq, (i+1)%slots
+			fl.seq, fl.next, fl.size = heads[i].seq, (i+1)%slots, headSize+heads[i].length
 			return &record{name, boot}, nil
 		}
 		if err != errBadRecord {
@@ -315,21 +317,49 @@ func (s *Store) pick(fl *file) (found *record, err error) {
 	if used && !s.beforeBoot(fl) { // else a power cut may have left it half on disk, and nobody holds what it said
 		return nil, errBadRecord
 	}
-	fl.seq, fl.next = 0, 0
+	fl.seq, fl.next, fl.size = 0, 0, 0
 	return nil, nil
 }
 
 // write puts the queue over the older slot. It is not synced: the page cache
-// outlives the process, and a reboot voids every entry anyway.
-func (s *Store) write(fl *file) error {
+// outlives the process, and a reboot voids every entry anyway. Who comes new is
+// only written if there is room for all that can become of the entries.
+func (s *Store) write(fl *file, comes bool) error {
 	fl.buf = appendRecord(fl.buf[:0], fl.seq+1, fl.name, s.boot, &fl.q)
 	if len(fl.buf) > stride {
 		return fmt.Errorf("%w: the queue is full: %d entries are more than its file has room for", store.ErrUnavailable, len(fl.q.Entries))
 	}
+	room := max(fl.room, roomFor(fl.name, s.boot, len(fl.q.Entries)))
+	if err := fl.reserve(room); err != nil {
+		if comes {
+			return err
+		}
+		room = fl.room
+	}
 	if err := writeSlot(fl.f, fl.buf, int64(fl.next)*stride); err != nil {
 		return err
 	}
-	fl.fresh, fl.seq, fl.next = true, fl.seq+1, (fl.next+1)%slots
+	fl.fresh, fl.seq, fl.next, fl.size, fl.room = true, fl.seq+1, (fl.next+1)%slots, len(fl.buf), room
+	return nil
+}
+
+// reserve has the file system give room to both slots before the record in buf
+// is written, so that on a disk that is full later each renewal and release can
+// still be written. It does so by writing zeros behind the two records, which
+// every file system heeds and no reader minds.
+func (fl *file) reserve(room int) error {
+	if room == fl.room {
+		return nil
+	}
+	zeros := make([]byte, room)
+	newest := (fl.next + 1) % slots
+	for slot, used := range map[int]int{newest: fl.size, fl.next: len(fl.buf)} {
+		if used < room {
+			if err := writeSlot(fl.f, zeros[used:], int64(slot)*stride+int64(used)); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
 

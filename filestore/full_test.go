@@ -1,0 +1,180 @@
+//go:build linux || darwin
+
+package filestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+func init() {
+	roles["fill the disk"] = func(s *Store, _ string) error {
+		return onFullDisk(s, func() error { return fill(filepath.Join(s.dir, "filler")) })
+	}
+}
+
+// fill writes to the file until there is no room, not even for one byte.
+func fill(path string) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for block := make([]byte, 1<<12); ; {
+		n, err := f.Write(block)
+		switch {
+		case errors.Is(err, syscall.ENOSPC) && len(block) == 1:
+			fmt.Println("full")
+			return nil
+		case errors.Is(err, syscall.ENOSPC):
+			block = block[:1]
+		case err != nil:
+			return fmt.Errorf("%d bytes, %w", n, err)
+		}
+	}
+}
+
+// onFullDisk has several hold a name, fills the disk, and returns what does not
+// go on as it must.
+func onFullDisk(s *Store, fill func() error) error {
+	ctx := context.Background()
+	p := store.NewProcess()
+	// So many that their record is of one page at first, and of two later.
+	slot := lockOf(p, "job")
+	slot.Limit, slot.Weight, slot.Owner = 12, 1, "x"
+	var holds []store.Hold
+	for range slot.Limit {
+		slot.ID = p.NewID()
+		a, err := s.Ask(ctx, slot)
+		if err != nil || !a.Granted {
+			return fmt.Errorf("%+v, %w", a, err)
+		}
+		holds = append(holds, store.Hold{Name: slot.Name, ID: slot.ID, Token: a.Token, TTL: slot.TTL})
+	}
+	if err := fill(); err != nil {
+		return err
+	}
+	noRoom := func(what string, c store.Claim) error {
+		if a, err := s.Ask(ctx, c); !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, syscall.ENOSPC) {
+			return fmt.Errorf("%s: %+v, %w, want it unavailable for want of room", what, a, err)
+		}
+		return nil
+	}
+	if err := noRoom("another name", lockOf(p, "other")); err != nil {
+		return err
+	}
+	// Some can wait in what is reserved; then no more, which is their trouble alone.
+	waiting := 0
+	for slot.Owner = strings.Repeat("y", store.MaxOwner); ; waiting++ {
+		slot.ID = p.NewID()
+		if _, err := s.Ask(ctx, slot); err != nil {
+			break
+		}
+	}
+	if err := noRoom(fmt.Sprint("one more than ", waiting, " waiters"), slot); err != nil {
+		return err
+	}
+	for range 3 {
+		for i := range holds {
+			holds[i].Owner = strings.Repeat("x", store.MaxOwner)
+			if err := s.Renew(ctx, holds[i:i+1])[0].Err; err != nil {
+				return fmt.Errorf("renewal of hold %d: %w", i, err)
+			}
+		}
+	}
+	for i := range holds {
+		if err := s.Release(ctx, holds[i]); err != nil {
+			return fmt.Errorf("release of hold %d: %w", i, err)
+		}
+	}
+	for st, err := range s.List(ctx, "job") {
+		if err != nil || len(st.Entries) != waiting {
+			return fmt.Errorf("after the releases: %+v, %w, want the %d who waited", st.Entries, err, waiting)
+		}
+	}
+	return nil
+}
+
+// fullable makes a disk that can be full, on which only blocks that have been
+// written can be written again.
+func fullable(t *testing.T) (full *bool) {
+	full = new(bool)
+	write := writeSlot
+	written := map[string]bool{}
+	set(t, &writeSlot, func(f *os.File, b []byte, at int64) error {
+		const size = 1 << 12
+		for block := at / size; block <= (at+int64(len(b))-1)/size; block++ {
+			key := fmt.Sprint(f.Name(), block)
+			if *full && !written[key] {
+				return &os.PathError{Op: "write", Path: f.Name(), Err: syscall.ENOSPC}
+			}
+			written[key] = true
+		}
+		return write(f, b, at)
+	})
+	return full
+}
+
+func TestAFullDiskEndsNoHold(t *testing.T) {
+	s := open(t, t.TempDir())
+	defer s.Close()
+	full := fullable(t)
+	if err := onFullDisk(s, func() error { *full = true; return nil }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A file in which nothing was reserved can be one of an older version.
+func TestARenewalIsWrittenThoughNoRoomWasReserved(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	defer s.Close()
+	h := lockSoon(t, s, "name")
+	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; err != nil {
+		t.Fatal(err)
+	}
+	later := open(t, dir)
+	defer later.Close()
+	write := writeSlot
+	set(t, &writeSlot, func(f *os.File, b []byte, at int64) error {
+		if at%stride > 0 {
+			return syscall.ENOSPC
+		}
+		return write(f, b, at)
+	})
+	for range 3 {
+		if err := later.Renew(t.Context(), []store.Hold{h})[0].Err; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := later.Release(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// An entry that could not be taken out of its file is still its owner's, and
+// comes free when that dies.
+func TestAReleaseThatIsNotWrittenLeavesAnEntryWithAnOwner(t *testing.T) {
+	dir := t.TempDir()
+	s, other := open(t, dir), open(t, dir)
+	defer other.Close()
+	h := lockSoon(t, s, "name")
+	write := writeSlot
+	set(t, &writeSlot, func(*os.File, []byte, int64) error { return syscall.ENOSPC })
+	if err := s.Release(t.Context(), h); !errors.Is(err, store.ErrUnavailable) {
+		t.Fatalf("%v, want ErrUnavailable", err)
+	}
+	writeSlot = write
+	s.Close()
+	if !free(t, other, "name") {
+		t.Fatal("the entry blocks, though its owner has gone")
+	}
+}
