@@ -4,16 +4,12 @@ import (
 	"context"
 	"database/sql/driver"
 	"fmt"
-	"os"
-	"os/exec"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
-)
 
-// mutantEnv has the number of the mutant that a process of the tests is to be.
-const mutantEnv = "HOLDFAST_TEST_MYSQL_MUTANT"
+	"github.com/holdfast-go/holdfast/internal/mutant"
+)
 
 const crowd = "TestStore/promise/nobody_is_inside_with_a_writer_and_no_count_is_lost"
 
@@ -48,13 +44,9 @@ type editing struct {
 
 // edited is the connector of the mutant that this process is to be, or c.
 func edited(t testing.TB, c driver.Connector) driver.Connector {
-	env := os.Getenv(mutantEnv)
-	if env == "" {
+	i, ok := mutant.Here()
+	if !ok {
 		return c
-	}
-	var i int
-	if _, err := fmt.Sscan(env, &i); err != nil {
-		t.Fatal(err)
 	}
 	e := &editing{Connector: c, old: mutants[i].old, new: mutants[i].new}
 	t.Cleanup(func() {
@@ -93,29 +85,17 @@ func (c *editedConn) QueryContext(ctx context.Context, query string, args []driv
 // Each statement with one thing wrong is found out.
 func TestTheTestsCatchEachMutantOfTheStatements(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("it runs the comparison some fifteen times: half a minute")
+	var all []mutant.Broken
+	for _, m := range mutants {
+		all = append(all, mutant.Broken{Name: m.name, Pkg: "mysqlstore", Test: m.test})
 	}
-	dsn := sharedDSN(t)
-	var wg sync.WaitGroup
-	slot := make(chan struct{}, 4)
-	for i, m := range mutants {
-		wg.Go(func() {
-			slot <- struct{}{}
-			defer func() { <-slot }()
-			cmd := exec.Command(os.Args[0], "-test.run", "^"+strings.ReplaceAll(m.test, "/", "$/^")+"$")
-			cmd.Env = append(os.Environ(), mutantEnv+"="+fmt.Sprint(i), "HOLDFAST_TEST_MYSQL="+dsn, "HOLDFAST_TEST_STEPS=20000", "HOLDFAST_TEST_PATIENCE=5s")
-			out, err := cmd.CombinedOutput()
-			text := string(out)
-			switch {
-			case err == nil:
-				t.Errorf("%s: %s passes", m.name, m.test)
-			case !strings.Contains(text, "a statement was edited"):
-				t.Errorf("%s: nothing was edited: %s", m.name, text)
-			case m.test == "TestDifferential" && !strings.Contains(text, "the model "):
-				t.Errorf("%s: it fails otherwise than it should: %s", m.name, text)
-			}
-		})
-	}
-	wg.Wait()
+	mutant.CatchHere(t, all, func(b mutant.Broken, output string) string {
+		switch {
+		case !strings.Contains(output, "a statement was edited"):
+			return "was sent no statement that it changes"
+		case b.Test == "TestDifferential" && !strings.Contains(output, "the model "):
+			return "fails, but not as it differs from the model"
+		}
+		return ""
+	}, "HOLDFAST_TEST_MYSQL="+sharedDSN(t), "HOLDFAST_TEST_STEPS=20000", "HOLDFAST_TEST_PATIENCE=5s")
 }

@@ -1,19 +1,15 @@
 package pgstore
 
 import (
-	"fmt"
 	"os"
-	"os/exec"
 	"strings"
-	"sync"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/mutant"
 	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
 const (
-	// mutantEnv has the number of the mutant that a process of the tests is to be.
-	mutantEnv = "HOLDFAST_TEST_POSTGRES_MUTANT"
 	// addrEnv has the address of the server that it shares with who started it.
 	addrEnv = "HOLDFAST_TEST_POSTGRES"
 	// patienceEnv has for how long it waits for what must happen.
@@ -71,13 +67,9 @@ func sharedAddr(t testing.TB) string {
 // be, if it is one.
 func edited(t testing.TB, s *Store) *Store {
 	t.Helper()
-	env := os.Getenv(mutantEnv)
-	if env == "" {
+	i, ok := mutant.Here()
+	if !ok {
 		return s
-	}
-	var i int
-	if _, err := fmt.Sscan(env, &i); err != nil {
-		t.Fatal(err)
 	}
 	met := 0
 	for _, one := range s.do.all() {
@@ -93,29 +85,19 @@ func edited(t testing.TB, s *Store) *Store {
 // Each statement with one thing wrong is found out.
 func TestTheTestsCatchEachMutantOfTheStatements(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("it runs the comparison some twenty times: half a minute")
+	var all []mutant.Broken
+	for _, m := range tableMutants {
+		all = append(all, mutant.Broken{Name: m.name, Pkg: "pgstore", Test: m.test})
 	}
-	addr := sharedAddr(t)
-	var wg sync.WaitGroup
-	slot := make(chan struct{}, 3)
-	for i, m := range tableMutants {
-		wg.Go(func() {
-			slot <- struct{}{}
-			defer func() { <-slot }()
-			cmd := exec.Command(os.Args[0], "-test.run", "^"+m.test+"$")
-			cmd.Env = append(os.Environ(), mutantEnv+"="+fmt.Sprint(i), addrEnv+"="+addr, "HOLDFAST_TEST_STEPS=20000", patienceEnv+"=5s")
-			out, err := cmd.CombinedOutput()
-			text := string(out)
-			switch {
-			case err == nil:
-				t.Errorf("%s: %s passes: %s", m.name, m.test, text)
-			case !strings.Contains(text, "--- FAIL: "+m.test), strings.Contains(text, "nothing is edited"),
-				strings.Contains(text, "SQLSTATE"), // it is no statement any more
-				m.test == "TestTableDifferential" && !strings.Contains(text, "the model "):
-				t.Errorf("%s: it fails otherwise than it should: %s", m.name, text)
-			}
-		})
-	}
-	wg.Wait()
+	mutant.CatchHere(t, all, func(b mutant.Broken, output string) string {
+		switch {
+		case strings.Contains(output, "nothing is edited"):
+			return "was not changed by it"
+		case strings.Contains(output, "SQLSTATE"):
+			return "was sent what is no statement any more"
+		case b.Test == "TestTableDifferential" && !strings.Contains(output, "the model "):
+			return "fails, but not as it differs from the model"
+		}
+		return ""
+	}, addrEnv+"="+sharedAddr(t), "HOLDFAST_TEST_STEPS=20000", patienceEnv+"=5s")
 }

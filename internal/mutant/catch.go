@@ -1,9 +1,11 @@
 package mutant
 
 import (
-	"bytes"
+	"cmp"
 	"os"
-	"os/exec"
+	"path"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -21,8 +23,15 @@ type Broken struct {
 	Hangs bool
 }
 
+// For how long a test may run with a mutant, and with one that hangs.
+var limit, hangLimit = 60 * time.Second, 10 * time.Second
+
+// failFast: the first failure is enough.
+var failFast = []string{"-test.failfast"}
+
 // Catch fails the test for each Broken that its own test does not catch. env is
-// added to the environment of those.
+// added to the environment of those. Each of these tests is also run once with
+// no mutant alive: one that then fails, or does not run, catches nothing.
 func Catch(t *testing.T, all []Broken, env ...string) {
 	t.Helper()
 	if testing.Short() {
@@ -33,111 +42,175 @@ func Catch(t *testing.T, all []Broken, env ...string) {
 	for _, b := range all {
 		packages[b.Pkg] = append(packages[b.Pkg], b)
 	}
-	own := 0
+	own, controls := 0, 0
 	for pkg, some := range packages {
 		set := Build(t, pkg, some)
 		own += len(set.own)
-		var running sync.WaitGroup
-		slot := make(chan struct{}, 8) // they mostly wait
-		for i := range some {
-			slot <- struct{}{}
-			running.Go(func() {
-				defer func() { <-slot }()
-				t.Run(some[i].Name, func(t *testing.T) { set.catch(t, i, env) })
-			})
-		}
-		running.Wait()
+		controls += set.catchAll(t, 8, env) // they mostly wait
 	}
-	t.Logf("%d mutants, %d of them with a build of their own, in %v", len(all), own, time.Since(begin).Round(time.Second))
+	t.Logf("%d mutants, %d of them with a build of their own, and %d tests without a mutant, in %v", len(all), own, controls, time.Since(begin).Round(time.Second))
 }
 
-func (s *Set) catch(t *testing.T, i int, env []string) {
-	b := s.all[i]
-	timeout := "-test.timeout=60s"
-	if b.Hangs {
-		timeout = "-test.timeout=10s"
+// CatchHere is Catch for mutants that this test binary makes of itself, where
+// Here says so. says returns what is wrong with a failure that has this output,
+// or "".
+func CatchHere(t *testing.T, all []Broken, says func(b Broken, output string) string, env ...string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it runs a test for each mutant: half a minute")
 	}
-	cmd := s.Command(t, i, "-test.run=^"+b.Test+"$", timeout, "-test.failfast")
-	cmd.Env = append(cmd.Env, env...)
-	out, err := cmd.CombinedOutput()
+	begin := time.Now()
+	bin, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := &Set{all: all, module: New(t).modulePath(), bin: bin, variable: hereEnv, says: says}
+	controls := set.catchAll(t, 4, env)
+	t.Logf("%d mutants, and %d tests without a mutant, in %v", len(all), controls, time.Since(begin).Round(time.Second))
+}
+
+// hereEnv is AliveEnv for mutants of the binary itself.
+const hereEnv = "HOLDFAST_TEST_MUTANT_HERE"
+
+// Here returns the number of the mutant that CatchHere wants this process to
+// be, if there is one.
+func Here() (i int, ok bool) {
+	i, err := strconv.Atoi(os.Getenv(hereEnv))
+	return i, err == nil && i != None
+}
+
+// catchAll tries all mutants of the set, so many at a time, and returns how many
+// tests were run without one.
+func (s *Set) catchAll(t *testing.T, atOnce int, env []string) (controls int) {
+	c := newControls(s, env)
+	var running sync.WaitGroup
+	slot := make(chan struct{}, atOnce)
+	for i := range s.all {
+		slot <- struct{}{}
+		running.Go(func() {
+			defer func() { <-slot }()
+			t.Run(s.all[i].Name, func(t *testing.T) { s.catch(t, i, c, env) })
+		})
+	}
+	running.Wait()
+	return len(c.of)
+}
+
+func (s *Set) catch(t *testing.T, i int, c *controls, env []string) {
+	b := s.all[i]
+	within := limit
+	if b.Hangs {
+		within = hangLimit
+	}
+	if why := c.wrong(t, b); why != "" {
+		t.Errorf("%s catches nothing: with no mutant alive %s", b.Test, why)
+		return
+	}
+	run := s.Run(t, i, b.Test, within, failFast, env...)
+	if why := s.missed(run, b); why != "" {
+		t.Errorf("%s %s\n%s", b.Test, why, run.Output)
+	}
+}
+
+// missed returns why the run with the mutant is no catch, or "".
+func (s *Set) missed(run *Run, b Broken) string {
 	test, _, _ := strings.Cut(b.Test, "/")
 	switch {
-	case err == nil:
-		t.Errorf("%s passes", b.Test)
-	case !bytes.Contains(out, []byte("--- FAIL: "+test)) && !bytes.Contains(out, []byte("panic: ")):
-		t.Errorf("%s: %v\n%s", b.Test, err, out)
+	case run.NoServer != "":
+		return "had no server, which is no catch: " + run.NoServer
+	case run.TimedOut && b.Hangs && run.Began(test):
+		return ""
+	case run.TimedOut:
+		return "ran out of time, which is no catch"
+	case slices.Contains(run.Failed, test):
+		if s.says == nil {
+			return ""
+		}
+		return s.says(b, string(run.Output))
+	case run.Unfinished(test) && run.panickedIn(s.packages(b)):
+		return ""
+	case !run.Began(test):
+		return "did not run: " + run.End()
+	case slices.Contains(run.Skipped, b.Test), slices.Contains(run.Skipped, test):
+		return "was skipped, which is no catch"
+	case slices.Contains(run.Passed, b.Test):
+		return "passes"
 	}
+	return "did not fail: " + run.End()
 }
 
-// A Set is the test binary of a package with mutants in it, one of which is
-// alive at a time; and one each for those that cannot be in it.
-type Set struct {
-	all []Broken
-	bin string
-	own map[int]func(testing.TB) (bin string)
+// packages are the import paths of the package of the test, and of those that
+// the mutant changes. A panic elsewhere is not its doing.
+func (s *Set) packages(b Broken) (paths []string) {
+	dirs := []string{b.Pkg}
+	for _, e := range b.Edits {
+		if e.Mark == "" {
+			dirs = append(dirs, path.Dir(e.File))
+		} else if file := s.marks[e.Mark]; file != "" {
+			dirs = append(dirs, path.Dir(file))
+		}
+	}
+	for _, dir := range dirs {
+		paths = append(paths, path.Join(s.module, dir))
+	}
+	return paths
 }
 
-// Build builds the test binary of a package with all mutants in it that change
-// no more than what is in functions.
-func Build(t testing.TB, pkg string, all []Broken) *Set {
-	t.Helper()
-	return New(t).Mutants(pkg, all)
+// controls are the runs of tests with no mutant alive, one for each test.
+type controls struct {
+	set *Set
+	env []string
+
+	mu sync.Mutex
+	of map[string]*control // by the test
 }
 
-// Mutants is what Build is, of a package that the Overlay may be a part of.
-func (o *Overlay) Mutants(pkg string, all []Broken) *Set {
-	t := o.t
-	t.Helper()
-	set := &Set{all: all, own: map[int]func(testing.TB) string{}}
-	many := &schemata{module: o, files: map[string]*switched{}}
-	apart := map[int]bool{} // those that are not in it
-	for i := range all {
-		if !many.add(i, &all[i]) {
-			apart[i] = true
-		}
-	}
-	for len(apart) < len(all) {
-		over := o.copy(t)
-		many.lay(over, apart)
-		bin, out, err := over.build(pkg)
-		if err == nil {
-			set.bin = bin
-			break
-		}
-		// By itself it is told what the compiler has against it.
-		wrong := complaints(out)
-		for i := range wrong {
-			apart[i] = true
-		}
-		if len(wrong) == 0 {
-			t.Fatalf("go test -c, with all mutants of %s: %v\n%s", pkg, err, out)
-		}
-	}
-	for i := range apart {
-		var once sync.Once
-		var bin string
-		set.own[i] = func(t testing.TB) string {
-			once.Do(func() {
-				over := o.copy(t)
-				over.Edit(all[i].Edits...)
-				bin = over.Build(pkg)
-			})
-			return bin
-		}
-	}
-	return set
+type control struct {
+	once sync.Once
+	run  *Run
+	told bool // its output was printed
 }
 
-// Command runs the test binary with the mutant alive. It fails the test if that
-// needs a binary of its own and cannot be built.
-func (s *Set) Command(t testing.TB, i int, args ...string) *exec.Cmd {
-	t.Helper()
-	bin := s.bin
-	if own := s.own[i]; own != nil {
-		bin = own(t)
+func newControls(s *Set, env []string) *controls {
+	return &controls{set: s, env: env, of: map[string]*control{}}
+}
+
+// wrong returns what is wrong with the test of the mutant when no mutant is
+// alive, or "". The first caller runs it.
+func (c *controls) wrong(t testing.TB, b Broken) string {
+	c.mu.Lock()
+	one := c.of[b.Test]
+	if one == nil {
+		one = &control{}
+		c.of[b.Test] = one
 	}
-	cmd := exec.Command(bin, args...)
-	cmd.Env = append(os.Environ(), alive(i))
-	cmd.WaitDelay = 10 * time.Second // what it leaves behind may hold on to its output
-	return cmd
+	c.mu.Unlock()
+	one.once.Do(func() { one.run = c.set.Run(t, None, b.Test, limit, failFast, c.env...) })
+	if one.run == nil {
+		return "it could not be built"
+	}
+	why := ""
+	switch run := one.run; {
+	case run.TimedOut:
+		why = "it ran out of time"
+	case !run.Began(b.Test):
+		why = "it does not run: " + run.End()
+	case slices.Contains(run.Skipped, b.Test):
+		why = "it is skipped"
+	case !slices.Contains(run.Passed, b.Test):
+		why = "it fails: " + run.End()
+	case run.Err != nil:
+		why = "it passes, but " + run.End()
+	case b.Hangs && run.Took > hangLimit/2:
+		return "it takes " + run.Took.Round(time.Second).String() + ": the time after which it counts as hanging is too short"
+	default:
+		return ""
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if one.told {
+		return why
+	}
+	one.told = true
+	return why + "\n" + cmp.Or(string(one.run.Output), "it printed nothing")
 }

@@ -1,6 +1,10 @@
 // Package mutant builds test binaries of this module with something wrong in
 // it, to see that the tests catch it. Nothing is written to the module: the
 // changed files are laid over it with go test -overlay.
+//
+// A test catches a mutant if it fails with it. That says something only of a
+// test that otherwise passes: each is run once with no mutant alive, under the
+// same conditions.
 package mutant
 
 import (
@@ -12,12 +16,20 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
-// An Edit replaces a piece of a file that is there exactly once. The file is
-// told by its path in the module.
-type Edit struct{ File, Old, New string }
+// An Edit is something wrong in a file: at a mark (see At), or, where there is
+// none, in a piece of the file's text that is there exactly once. The file is
+// named by its path in the module.
+type Edit struct {
+	File, Old, New string
+
+	Mark  string
+	Do    Op
+	Under string // a directory with a copy of the file, which is changed instead
+}
 
 // An Overlay is files that replace those of the module, or are added to it,
 // for a build.
@@ -26,6 +38,8 @@ type Overlay struct {
 	root string            // of the module
 	dir  string            // where the files are
 	over map[string]string // path in the module → file
+
+	marks func() (map[string]string, error) // mark → path in the module
 
 	files int // in dir
 }
@@ -40,7 +54,8 @@ func New(t testing.TB) *Overlay {
 	}
 	for {
 		if _, err := os.Stat(filepath.Join(root, "go.mod")); err == nil {
-			return &Overlay{t: t, root: root, dir: t.TempDir(), over: map[string]string{}}
+			find := func() (map[string]string, error) { return marks(root) }
+			return &Overlay{t: t, root: root, dir: t.TempDir(), over: map[string]string{}, marks: sync.OnceValues(find)}
 		}
 		if root == filepath.Dir(root) {
 			t.Fatal("no go.mod above the test")
@@ -51,7 +66,23 @@ func New(t testing.TB) *Overlay {
 
 // copy returns an Overlay with the same files, to which others can be added.
 func (o *Overlay) copy(t testing.TB) *Overlay {
-	return &Overlay{t: t, root: o.root, dir: t.TempDir(), over: maps.Clone(o.over)}
+	return &Overlay{t: t, root: o.root, dir: t.TempDir(), over: maps.Clone(o.over), marks: o.marks}
+}
+
+// modulePath is the path by which the module is imported.
+func (o *Overlay) modulePath() string {
+	o.t.Helper()
+	text, err := os.ReadFile(filepath.Join(o.root, "go.mod"))
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if path, ok := strings.CutPrefix(line, "module "); ok {
+			return strings.TrimSpace(path)
+		}
+	}
+	o.t.Fatal("go.mod names no module")
+	return ""
 }
 
 // Text is a file of the module, or what is laid over it.
@@ -73,7 +104,19 @@ func (o *Overlay) edited(path string, edits []Edit) (text string, err error) {
 	}
 	text = string(data)
 	for _, e := range edits {
-		if e.File != path {
+		if file, err := o.place(e); err != nil {
+			return "", err
+		} else if file != path {
+			continue
+		}
+		if e.Mark != "" {
+			parsed, err := parse(path, text)
+			if err == nil {
+				text, err = parsed.edit(e)
+			}
+			if err != nil {
+				return "", err
+			}
 			continue
 		}
 		if n := strings.Count(text, e.Old); n != 1 {
@@ -98,18 +141,21 @@ func (o *Overlay) Add(path, text string) {
 // Edit lays the edited files over the module.
 func (o *Overlay) Edit(edits ...Edit) {
 	o.t.Helper()
-	for i, e := range edits {
-		first := true
-		for _, before := range edits[:i] {
-			first = first && before.File != e.File
+	done := map[string]bool{}
+	for _, e := range edits {
+		path, err := o.place(e)
+		if err != nil {
+			o.t.Fatal(err)
 		}
-		if first {
-			text, err := o.edited(e.File, edits)
-			if err != nil {
-				o.t.Fatal(err)
-			}
-			o.Add(e.File, text)
+		if done[path] {
+			continue
 		}
+		done[path] = true
+		text, err := o.edited(path, edits)
+		if err != nil {
+			o.t.Fatal(err)
+		}
+		o.Add(path, text)
 	}
 }
 

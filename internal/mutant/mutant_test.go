@@ -167,11 +167,17 @@ func TestSub(t *testing.T)       { t.Run("one", func(t *testing.T) { want(t, Sec
 `,
 }
 
-// inSample makes the module and goes into it.
+// inSample makes the module of samples and goes into it.
 func inSample(t *testing.T) {
 	t.Helper()
+	inModule(t, sample)
+}
+
+// inModule makes a module and goes into it.
+func inModule(t *testing.T, files map[string]string) {
+	t.Helper()
 	dir := t.TempDir()
-	for path, text := range sample {
+	for path, text := range files {
 		path = filepath.Join(dir, path)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			t.Fatal(err)
@@ -183,7 +189,7 @@ func inSample(t *testing.T) {
 	t.Chdir(dir)
 }
 
-func edit(old, new string) []Edit { return []Edit{{"sample.go", old, new}} }
+func edit(old, new string) []Edit { return []Edit{{File: "sample.go", Old: old, New: new}} }
 
 // samples has a mutant of each kind of function, by the test that catches it.
 var samples = map[string]struct {
@@ -209,8 +215,8 @@ var samples = map[string]struct {
 	"Recursion":     {edit("Fib(n-1) + Fib(n-2)", "Fib(n-1) + Fib(n-1)"), false},
 	"NoResult":      {edit("{ *at = 1 }", "{ *at = 2 }"), false},
 	"Two": {[]Edit{
-		{"sample.go", "return n / 2", "return n / 2 + 1"},
-		{"other/other.go", "return n - n/2", "return n"},
+		{File: "sample.go", Old: "return n / 2", New: "return n / 2 + 1"},
+		{File: "other/other.go", Old: "return n - n/2", New: "return n"},
 	}, false},
 	"Sub/one": {edit("{ return 2 }", "{ return 3 }"), false},
 }
@@ -280,7 +286,7 @@ func TestWhatIsNotCaughtIsTold(t *testing.T) {
 			Broken{Name: "not caught", Test: "TestPointer", Edits: edit("n < 2", "n < 1")},
 			Broken{Name: "not caught by its own build", Test: "TestPointer", Edits: edit("limit = 7", "limit = 8")},
 			Broken{Name: "no such text", Test: "TestPointer", Edits: edit("n < 3", "n < 1")},
-			Broken{Name: "no such file", Test: "TestPointer", Edits: []Edit{{"none.go", "a", "b"}}},
+			Broken{Name: "no such file", Test: "TestPointer", Edits: []Edit{{File: "none.go", Old: "a", New: "b"}}},
 			Broken{Name: "more than once", Test: "TestPointer", Edits: edit("return", "return 0 +")},
 			Broken{Name: "no Go", Test: "TestPointer", Edits: edit("n < 2", "n < <")},
 			Broken{Name: "of another type", Test: "TestPointer", Edits: edit("n < 2", "n < \"\"")},
@@ -303,7 +309,7 @@ func TestWhatIsNotCaughtIsTold(t *testing.T) {
 		"not_caught": "TestPointer passes", "not_caught_by_its_own_build": "TestPointer passes",
 		"no_such_text": `"n < 3" is in sample.go 0 times`, "no_such_file": "none.go: no such file",
 		"more_than_once": `"return" is in sample.go`, "no_Go": "syntax error", "of_another_type": "mismatched types",
-		"no_such_test": "TestNone passes",
+		"no_such_test": "there is no such test",
 	} {
 		_, told, found := strings.Cut(text, "--- FAIL: TestWhatIsNotCaughtIsTold/"+name+" (")
 		told, _, _ = strings.Cut(told, "--- FAIL: ")

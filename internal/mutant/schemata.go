@@ -60,9 +60,6 @@ func pick__[T any](value T, others ...other__[T]) T {
 }
 `
 
-// alive is the environment in which the mutant is alive.
-func alive(mutant int) string { return AliveEnv + "=" + strconv.Itoa(mutant) }
-
 // A schemata is a set of files with switches.
 type schemata struct {
 	module *Overlay             // what is there
@@ -103,27 +100,31 @@ func (s *source) slice(a, b token.Pos) string { return s.text[s.at(a):s.at(b)] }
 func (s *schemata) add(mutant int, b *Broken) bool {
 	changes := map[string]map[int]string{}
 	for _, e := range b.Edits {
-		if changes[e.File] != nil {
+		path, err := s.module.place(e)
+		if err != nil {
+			return false
+		}
+		if changes[path] != nil {
 			continue
 		}
-		file := s.files[e.File]
+		file := s.files[path]
 		if file == nil {
-			text, err := s.module.edited(e.File, nil)
+			text, err := s.module.edited(path, nil)
 			if err != nil {
 				return false
 			}
-			before, err := parse(e.File, text)
+			before, err := parse(path, text)
 			if err != nil {
 				return false
 			}
 			file = &switched{source: before, copies: map[int][]copied{}}
-			s.files[e.File] = file
+			s.files[path] = file
 		}
-		text, err := s.module.edited(e.File, b.Edits)
+		text, err := s.module.edited(path, b.Edits)
 		if err != nil {
 			return false
 		}
-		after, err := parse(e.File, text)
+		after, err := parse(path, text)
 		if err != nil {
 			return false
 		}
@@ -131,7 +132,7 @@ func (s *schemata) add(mutant int, b *Broken) bool {
 		if !ok {
 			return false
 		}
-		changes[e.File] = bodies
+		changes[path] = bodies
 	}
 	for path, bodies := range changes {
 		for i, body := range bodies {

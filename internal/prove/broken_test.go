@@ -3,6 +3,7 @@
 package prove
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -235,7 +236,18 @@ func TestEachBrokenLockIsFound(t *testing.T) {
 	bin := buildBroken(t)
 	// A seed makes the same faults again, and a machine does not make the same
 	// of them each time: a run that has not found it is tried again.
+	controls := map[string]bool{}
 	for _, b := range brokenLocks {
+		if right := b.right(); !controls[right.name] {
+			controls[right.name] = true
+			t.Run(right.name, func(t *testing.T) {
+				t.Parallel()
+				v := prove(t, right.options(t, bin, right.seed)).Verdict
+				if len(v.Violations) > 0 || v.Figures.Grants == 0 {
+					t.Errorf("with nothing wrong there are %d violations and %d grants: what is found under these faults is none of the broken lock's", len(v.Violations), v.Figures.Grants)
+				}
+			})
+		}
 		t.Run(b.name, func(t *testing.T) {
 			t.Parallel()
 			for range 3 {
@@ -247,6 +259,17 @@ func TestEachBrokenLockIsFound(t *testing.T) {
 			t.Error("not found")
 		})
 	}
+}
+
+// right is the control of a broken lock: the same run of the same program in
+// which none is broken.
+func (b *brokenLock) right() *brokenLock {
+	r := *b
+	r.name = fmt.Sprintf("nothing is wrong on %s, %s, %v %v", b.on, b.mode, b.faults, b.server)
+	if b.atEnd {
+		r.name += ", to its end"
+	}
+	return &r
 }
 
 // commandOf starts a process of the build, with the broken lock of that name.

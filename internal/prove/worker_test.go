@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,12 +13,22 @@ import (
 )
 
 // gone is a lease that is over before anybody could look: its process stood
-// still meanwhile. As ours does, it says that its deadline was a moment ago.
-type gone struct{ lost chan struct{} }
+// still meanwhile. As ours does, it says that its deadline was a moment ago. The
+// first reading takes so long that there is a second one: by that the deadline
+// is some milliseconds behind the grant, whatever else the machine does.
+type gone struct {
+	lost chan struct{}
+	read *atomic.Bool
+}
 
-func (gone) ID() string              { return "1" }
-func (gone) Token() int64            { return 1 }
-func (gone) Deadline() time.Time     { time.Sleep(time.Microsecond); return time.Now().Add(-1) }
+func (gone) ID() string   { return "1" }
+func (gone) Token() int64 { return 1 }
+func (g gone) Deadline() time.Time {
+	if !g.read.Swap(true) {
+		time.Sleep(3 * time.Millisecond)
+	}
+	return time.Now().Add(-1)
+}
 func (gone) Valid() bool             { return false }
 func (g gone) Lost() <-chan struct{} { return g.lost }
 func (gone) Release() error          { return nil }
@@ -26,7 +37,7 @@ func TestALeaseThatWasOverBeforeItCouldBeReadIsNotTakenForLonger(t *testing.T) {
 	var told bytes.Buffer
 	c := &child{job: job{Run: Run{TTL: time.Second}}, w: &told}
 	c.seen = &recorder{asks: map[store.ID]*asked{}}
-	lease := gone{make(chan struct{})}
+	lease := gone{make(chan struct{}), new(atomic.Bool)}
 	close(lease.lost)
 	w := &worker{child: c}
 	h := w.take("lock", Name{"a", "mutex", store.Full}, store.Full, time.Second, false, func(context.Context) (Lease, error) { return lease, nil })

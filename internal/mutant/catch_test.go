@@ -1,0 +1,158 @@
+package mutant
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// judged has a function, and tests that a wrong one makes end in every way.
+var judged = map[string]string{
+	"go.mod": "module sample\n\ngo 1.26\n",
+	"sample.go": `package sample
+
+// Half is not rounded up.
+func Half(n int) int { return n / 2 }
+`,
+	"sample_test.go": `package sample
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+)
+
+func wrong() bool { return Half(4) != 2 }
+
+func TestDir(t *testing.T) {
+	t.TempDir()
+	if wrong() {
+		t.Error("wrong")
+	}
+}
+
+func TestAlwaysFails(t *testing.T) { t.Error("always") }
+func TestAlwaysSkips(t *testing.T) { t.Skip("no redis-server: run \"make servers\"") }
+func TestSkips(t *testing.T) {
+	if wrong() {
+		t.Skip("the server has gone")
+	}
+}
+func TestNoServer(t *testing.T) {
+	if wrong() {
+		t.Fatal("redis-server ended at its start: no port")
+	}
+}
+func TestHangs(t *testing.T) {
+	if wrong() {
+		select {}
+	}
+}
+func TestHangsAlways(t *testing.T) { select {} }
+func TestSlow(t *testing.T) {
+	time.Sleep(1200 * time.Millisecond)
+	if wrong() {
+		select {}
+	}
+}
+func TestExits(t *testing.T) {
+	if wrong() {
+		os.Exit(1)
+	}
+}
+func TestPrints(t *testing.T) {
+	if wrong() {
+		fmt.Println("--- FAIL: TestPrints (0.00s)\npanic: so")
+		os.Exit(1)
+	}
+}
+func TestPanics(t *testing.T) {
+	if wrong() {
+		panic("so")
+	}
+}
+func TestPanicsBeside(t *testing.T) {
+	if wrong() {
+		go func() { panic("so") }()
+		select {}
+	}
+}
+func TestPanicsElsewhere(t *testing.T) {
+	if wrong() {
+		time.AfterFunc(0, nil)
+		select {}
+	}
+}
+func TestName(t *testing.T) { t.Run("sub", func(t *testing.T) {}) }
+func TestNamesake(t *testing.T) {
+	t.Run("sub", func(t *testing.T) {
+		if wrong() {
+			t.Error("wrong")
+		}
+	})
+}
+`,
+}
+
+// What makes a test end in another way than by failing is no catch; nor is any
+// end of a test that does not pass when no mutant is alive.
+func TestOnlyATestThatPassesWithoutAMutantCatches(t *testing.T) {
+	const helper = "HOLDFAST_TEST_CONTROL"
+	same := []Edit{{File: "sample.go", Old: "n / 2", New: "n /2"}}
+	other := []Edit{{File: "sample.go", Old: "n / 2", New: "n/2 + 1"}}
+	noDir := "TMPDIR=" + filepath.Join(t.TempDir(), "none")
+	type c struct {
+		Broken
+		env string
+		why string // "" if it is caught
+	}
+	all := []c{
+		{Broken{Name: "an edit that changes nothing, and a bad TMPDIR", Test: "TestDir", Edits: same}, noDir, "TestDir catches nothing: with no mutant alive it fails"},
+		{Broken{Name: "an edit that changes nothing", Test: "TestDir", Edits: same}, "", "TestDir passes"},
+		{Broken{Name: "caught", Test: "TestDir", Edits: other}, "", ""},
+		{Broken{Name: "the test always fails", Test: "TestAlwaysFails", Edits: other}, "", "with no mutant alive it fails"},
+		{Broken{Name: "the test is always skipped", Test: "TestAlwaysSkips", Edits: other}, "", "with no mutant alive it is skipped"},
+		{Broken{Name: "there is no such test", Test: "TestNone", Edits: other}, "", "with no mutant alive it does not run: there is no such test"},
+		{Broken{Name: "the test is skipped", Test: "TestSkips", Edits: other}, "", "TestSkips was skipped"},
+		{Broken{Name: "a server is missing", Test: "TestNoServer", Edits: other}, "", "TestNoServer had no server"},
+		{Broken{Name: "it hangs", Test: "TestHangs", Edits: other}, "", "TestHangs ran out of time"},
+		{Broken{Name: "it may hang", Test: "TestHangs", Edits: other, Hangs: true}, "", ""},
+		{Broken{Name: "it always hangs", Test: "TestHangsAlways", Edits: other, Hangs: true}, "", "with no mutant alive it ran out of time"},
+		{Broken{Name: "it is slow and may hang", Test: "TestSlow", Edits: other, Hangs: true}, "", "is too short"},
+		{Broken{Name: "it exits", Test: "TestExits", Edits: other}, "", "TestExits did not fail: the process ended with exit status 1"},
+		{Broken{Name: "it prints what a failure prints", Test: "TestPrints", Edits: other}, "", "TestPrints did not fail"},
+		{Broken{Name: "it panics", Test: "TestPanics", Edits: other}, "", ""},
+		{Broken{Name: "a goroutine of its package panics", Test: "TestPanicsBeside", Edits: other}, "", ""},
+		{Broken{Name: "a goroutine of another package panics", Test: "TestPanicsElsewhere", Edits: other}, "", "TestPanicsElsewhere did not fail"},
+		{Broken{Name: "another test of a longer name fails", Test: "TestName/sub", Edits: other}, "", "TestName/sub passes"},
+	}
+	if name := os.Getenv(helper); name != "" {
+		inModule(t, judged)
+		limit, hangLimit = 4*time.Second, 2*time.Second
+		for _, c := range all {
+			if c.Name == name {
+				Catch(t, []Broken{c.Broken}, strings.Fields(c.env)...)
+			}
+		}
+		return
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range all {
+		t.Run(c.Name, func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.Command(self, "-test.run=^TestOnlyATestThatPassesWithoutAMutantCatches$")
+			cmd.Env = append(os.Environ(), helper+"="+c.Name)
+			out, err := cmd.CombinedOutput()
+			if caught := err == nil; caught != (c.why == "") || !strings.Contains(string(out), c.why) {
+				t.Errorf("caught: %v, want %q:\n%s", caught, c.why, out)
+			}
+		})
+	}
+}

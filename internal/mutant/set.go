@@ -1,0 +1,88 @@
+package mutant
+
+import (
+	"os"
+	"os/exec"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A Set is the test binary of a package with mutants in it, one of which is
+// alive at a time; and one each for those that cannot be in it.
+type Set struct {
+	all      []Broken
+	module   string            // its path
+	marks    map[string]string // where the marks are
+	bin      string
+	variable string // which says the mutant that is alive
+	own      map[int]func(testing.TB) (bin string)
+	says     func(b Broken, output string) string // what is wrong with a failure; nil if any will do
+}
+
+// Build builds the test binary of a package with all mutants in it that change
+// no more than what is in functions.
+func Build(t testing.TB, pkg string, all []Broken) *Set {
+	t.Helper()
+	return New(t).Mutants(pkg, all)
+}
+
+// Mutants is what Build is, of a package that the Overlay may be a part of.
+func (o *Overlay) Mutants(pkg string, all []Broken) *Set {
+	t := o.t
+	t.Helper()
+	set := &Set{all: all, module: o.modulePath(), variable: AliveEnv, own: map[int]func(testing.TB) string{}}
+	set.marks, _ = o.marks() // what is wrong with one is told where it is used
+	many := &schemata{module: o, files: map[string]*switched{}}
+	apart := map[int]bool{} // those that are not in it
+	for i := range all {
+		if !many.add(i, &all[i]) {
+			apart[i] = true
+		}
+	}
+	for set.bin == "" {
+		over := o.copy(t)
+		many.lay(over, apart)
+		bin, out, err := over.build(pkg)
+		if err == nil {
+			set.bin = bin
+			break
+		}
+		// By itself it is told what the compiler has against it.
+		wrong := complaints(out)
+		for i := range wrong {
+			apart[i] = true
+		}
+		if len(wrong) == 0 {
+			t.Fatalf("go test -c, with all mutants of %s: %v\n%s", pkg, err, out)
+		}
+	}
+	for i := range apart {
+		var once sync.Once
+		var bin string
+		set.own[i] = func(t testing.TB) string {
+			once.Do(func() {
+				over := o.copy(t)
+				over.Edit(all[i].Edits...)
+				bin = over.Build(pkg)
+			})
+			return bin
+		}
+	}
+	return set
+}
+
+// Command makes the test binary a command with the mutant alive. It fails the
+// test if that needs a binary of its own and cannot be built.
+func (s *Set) Command(t testing.TB, i int, args ...string) *exec.Cmd {
+	t.Helper()
+	bin := s.bin
+	if own := s.own[i]; own != nil {
+		bin = own(t)
+	}
+	cmd := exec.Command(bin, args...)
+	cmd.Env = append(os.Environ(), s.variable+"="+strconv.Itoa(i))
+	cmd.WaitDelay = 10 * time.Second // what it leaves behind may hold on to its output
+	return cmd
+}
