@@ -15,24 +15,28 @@ type bounds struct {
 	open  []*bound
 	timer *time.Timer
 	armed time.Time // when the timer fires; zero: it does not
+	last  time.Time // when all have to end; zero: no such time
+	early time.Time // when those have to end that are of no use by then
 }
 
 // A bound is the context of one operation.
 type bound struct {
 	b     *bounds
-	at    time.Time
 	index int // in b.open
 
 	// Guarded by b.mu.
+	at   time.Time
+	less bool          // it is of no use once the engine closes: see limit
 	done chan struct{} // made by the first Done
 	err  error
 }
 
 // begin bounds an operation that begins now. The caller calls end after it.
-func (b *bounds) begin(d time.Duration) *bound {
-	c := &bound{b: b, at: time.Now().Add(d)}
+func (b *bounds) begin(d time.Duration, less bool) *bound {
+	c := &bound{b: b, at: time.Now().Add(d), less: less}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.cut(c)
 	c.index = len(b.open)
 	b.open = append(b.open, c)
 	b.arm(c.at)
@@ -81,6 +85,29 @@ func (b *bounds) expire() {
 	}
 }
 
+// limit has all operations end at the time, those too that are under way, and
+// those that are of no use by then at the earlier time.
+func (b *bounds) limit(early, at time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.early, b.last = early, at
+	for _, c := range b.open {
+		b.cut(c)
+		b.arm(c.at)
+	}
+}
+
+// cut applies the limit, if there is one. b.mu is held.
+func (b *bounds) cut(c *bound) {
+	last := b.last
+	if c.less {
+		last = b.early
+	}
+	if !last.IsZero() && c.at.After(last) {
+		c.at = last
+	}
+}
+
 func (b *bounds) stop() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -100,7 +127,11 @@ func (c *bound) finish(err error) {
 	}
 }
 
-func (c *bound) Deadline() (time.Time, bool) { return c.at, true }
+func (c *bound) Deadline() (time.Time, bool) {
+	c.b.mu.Lock()
+	defer c.b.mu.Unlock()
+	return c.at, true
+}
 
 func (c *bound) Done() <-chan struct{} {
 	c.b.mu.Lock()

@@ -183,7 +183,7 @@ func (l *Locker) Adopt(ctx context.Context, ref Ref) (*Lease, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, w.errorf(err)
 	}
-	if !l.e.enter() {
+	if !l.e.claims() {
 		return nil, w.errorf(ErrClosed)
 	}
 	defer l.e.work.Done()

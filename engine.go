@@ -3,6 +3,7 @@ package holdfast
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/clock"
@@ -23,24 +24,29 @@ type engine struct {
 	sched  scheduler
 	bounds bounds
 
-	first   sync.Once      // starts what is done once, at the first claim
-	work    sync.WaitGroup // every goroutine of the engine, and every call
-	mu      sync.Mutex     // guards closed against work.Add
-	closed  bool
-	life    context.Context // ends when close begins
-	end     context.CancelFunc
-	closing <-chan struct{} // life.Done()
-	ended   chan struct{}   // closed by close when it has ended
-	err     error           // of store.Close
+	first  sync.Once      // starts what is done once, at the first claim
+	work   sync.WaitGroup // every goroutine of the engine, and every call
+	mu     sync.Mutex     // guards closed against work.Add
+	closed bool
+	life   context.Context // ends when close begins
+	end    context.CancelFunc
+	ended  chan struct{} // closed by close when it has ended
+	err    error         // what close returned
+
+	refusing sync.Once     // closes closing
+	closing  chan struct{} // closed when shutdown or close begins: no new claims
+	drained  sync.Once     // closes idle
+	idle     chan struct{} // closed when nothing is held and no Do runs, once closing is
+	running  atomic.Int64  // how many calls of Do run their function
+	callsEnd atomic.Int64  // an Instant: when the last call has to end; 0: not closing
 }
 
 func newEngine(s store.Store) *engine {
 	e := &engine{
 		store: s, desc: s.Describe(), process: store.NewProcess(),
-		now: clock.Now, ended: make(chan struct{}),
+		now: clock.Now, ended: make(chan struct{}), closing: make(chan struct{}), idle: make(chan struct{}),
 	}
 	e.life, e.end = context.WithCancel(context.Background())
-	e.closing = e.life.Done()
 	if e.desc.InProcess {
 		e.now = clock.Awake
 	}
@@ -67,26 +73,9 @@ func (e *engine) enter() bool {
 	return !e.closed
 }
 
-func (e *engine) close() error {
-	e.mu.Lock()
-	again := e.closed
-	e.closed = true
-	e.mu.Unlock()
-	if again {
-		<-e.ended
-		return e.err
-	}
-	e.end() // and with it the waits
-	e.sched.releaseAll()
-	e.work.Wait()
-	e.sched.stop()
-	e.bounds.stop()
-	e.err = e.store.Close()
-	close(e.ended)
-	return e.err
-}
-
-func (e *engine) isClosing() bool { return e.life.Err() != nil }
+// claims is enter for a new claim, of which there are none after Shutdown
+// either.
+func (e *engine) claims() bool { return !e.isClosing() && e.enter() }
 
 // begin does what the engine does once, at the first claim: it asks the server
 // what an operator should hear.
@@ -124,11 +113,17 @@ const longestCall = 5 * time.Second
 // bounded runs an operation on the store, on a context that ends after d at the
 // latest. It is never a caller's, so that no operation is cut off half-way.
 func (e *engine) bounded(d time.Duration, op func(context.Context)) {
+	e.within(d, false, op)
+}
+
+// within is bounded. less says that the operation is of no use once the engine
+// closes, as a renewal is.
+func (e *engine) within(d time.Duration, less bool, op func(context.Context)) {
 	if e.desc.InProcess {
 		op(context.Background())
 		return
 	}
-	c := e.bounds.begin(d)
+	c := e.bounds.begin(d, less)
 	defer c.end()
 	op(c)
 }
@@ -144,6 +139,16 @@ func (e *engine) pause(ctx context.Context, d time.Duration) error {
 		return ctx.Err()
 	case <-e.closing:
 		return ErrClosed
+	}
+}
+
+// sleep waits for d, unless Close begins.
+func (e *engine) sleep(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-e.life.Done():
 	}
 }
 
@@ -164,6 +169,9 @@ func (e *engine) repeat(d time.Duration, stop <-chan struct{}, f func(context.Co
 			end = e.now().Add(d)
 		}
 		wait := jitter(pause)
+		if last := clock.Instant(e.callsEnd.Load()); last != 0 {
+			end = min(end, last)
+		}
 		if left = end.Sub(e.now()) - wait; left <= 0 {
 			return unclear(err)
 		}

@@ -166,12 +166,18 @@ func (h *hold) acknowledge(why error) {
 	}
 }
 
-// sendRelease sends the release until it is clear what became of it.
-func (h *hold) sendRelease() error {
+// back is the hold as it is given back.
+func (h *hold) back() store.Hold {
 	back := h.Hold
 	if h.unshown != nil || h.unrun.Load() {
 		back.Token = 0 // nobody ran: no minimum hold is kept
 	}
+	return back
+}
+
+// sendRelease sends the release until it is clear what became of it.
+func (h *hold) sendRelease() error {
+	back := h.back()
 	return h.e.repeat(h.s.releaseFor(), nil, func(ctx context.Context) error {
 		return h.e.store.Release(ctx, back)
 	})
@@ -187,12 +193,17 @@ func (h *hold) giveBack() error {
 		return h.told // there is nothing of ours to give back
 	}
 	err := h.sendRelease()
-	if errors.Is(err, ErrLost) && h.e.now() < deadline && !h.e.endless {
-		// Nobody could have taken it yet and no loss was told: our own
-		// release, repeated by us or by the driver.
+	if h.ownRelease(err, deadline) {
 		err = nil
 	}
 	return err
+}
+
+// ownRelease reports whether a release that was answered with err found nothing
+// because it had been done before, repeated by us or by the driver: no loss was
+// told, and before the deadline nobody else could have taken the name.
+func (h *hold) ownRelease(err error, deadline clock.Instant) bool {
+	return errors.Is(err, ErrLost) && !h.e.endless && h.e.now() < deadline
 }
 
 // release is giveBack for a hold that was not over before.

@@ -311,6 +311,8 @@ func (l *Lease) run(ctx context.Context, fn func(context.Context) error) error {
 		}
 		return nil // fn released it itself
 	}
+	l.hold.e.does()
+	defer l.hold.e.did()
 	return thenRelease(release, func() error { return fn(l.Context(ctx)) })
 }
 

@@ -114,5 +114,8 @@ func (all *Leases) release(fine error) error {
 // run is the second half of a Do.
 func (all *Leases) run(ctx context.Context, fn func(context.Context) error) error {
 	release := func() error { return all.release(ErrReleased) } // or fn released one itself
+	e := all.parts[0].hold.e
+	e.does()
+	defer e.did()
 	return thenRelease(release, func() error { return fn(all.Context(ctx)) })
 }

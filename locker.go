@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -46,7 +47,30 @@ func (l *Locker) With(o *Options) *Locker {
 }
 
 // Close gives back every lease of this Locker and of all that With returned,
-// ends every wait with ErrClosed, waits until what is under way has ended
-// (bounded by five seconds an operation), and closes the store. Later calls
-// are ErrClosed; a second Close does nothing.
+// many at once, ends every wait with ErrClosed, and closes the store. It takes
+// at most five seconds, however many leases there are and whatever the store
+// does. No release is sent once the time of its lease is over.
+//
+// If leases were not given back, or it is not known, the error says how many;
+// it matches ErrUnavailable and the newest cause. The store lets them expire.
+// The error of closing the store is joined to it. Where a driver does not heed
+// its contexts, as go-redis does not while it reads, calls may still run when
+// Close returns; the error says so, and the store is closed behind them.
+//
+// Later calls are ErrClosed. A second Close waits for the first and returns the
+// same error.
 func (l *Locker) Close() error { return l.e.close() }
+
+// Shutdown closes without taking leases away, until ctx ends. From its first
+// moment there are no new claims: they are ErrClosed, and so are those that
+// wait, upgrades, campaigns and Observe among them. Then it waits until all
+// leases have been released or lost and every function of a Do has returned,
+// and closes as Close does. Meanwhile leases are renewed and can be released,
+// detached, and entered again (Options.Reentrant).
+//
+// When ctx ends first, Shutdown closes all the same, and the error matches
+// that of ctx and says how many leases were still held. A Close beside it ends
+// the waiting at once. A second Shutdown waits beside the first, and when the
+// ctx of either ends, both close. What was detached is not waited for. Who
+// leads by [Election.Lead] leads until its function returns: end that first.
+func (l *Locker) Shutdown(ctx context.Context) error { return l.e.shutdown(ctx) }

@@ -153,6 +153,9 @@ func (s *scheduler) out(h *hold) {
 	if h.index >= 0 {
 		heap.Remove(&s.holds, h.index)
 		delete(s.byID, h.ID)
+		if len(s.holds) == 0 {
+			s.e.checkIdle()
+		}
 	}
 }
 
@@ -178,7 +181,7 @@ func (s *scheduler) moved(h *hold) {
 // arm sets the timer to the earliest of what has to be done, unless it fires
 // before that anyway.
 func (s *scheduler) arm() {
-	if len(s.holds) == 0 || s.e.isClosing() {
+	if len(s.holds) == 0 || s.e.isEnding() {
 		return
 	}
 	at := s.holds[0].at
@@ -323,7 +326,7 @@ func (s *scheduler) renew(b batch) {
 	}
 	var sent clock.Instant
 	var answers []store.Renewal
-	s.e.bounded(bound, func(ctx context.Context) {
+	s.e.within(bound, true, func(ctx context.Context) {
 		sent = s.e.now()
 		if again := b.holds[0].unshown; again != nil {
 			answers = []store.Renewal{s.e.askAgain(ctx, *again, asked[0].Token)}
@@ -428,25 +431,6 @@ func (h *hold) renewed(r store.Renewal, sent, now clock.Instant) error {
 // jitter is d ± 20 %.
 func jitter(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64()))
-}
-
-// releaseAll gives back all holds, a few at a time.
-func (s *scheduler) releaseAll() {
-	s.mu.Lock()
-	all := append([]*hold(nil), s.holds...)
-	s.mu.Unlock()
-	// All are over at once, however long it takes to give them back.
-	all = slices.DeleteFunc(all, func(h *hold) bool { return !h.finish(released, errClosed) })
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, 16)
-	for _, h := range all {
-		slots <- struct{}{}
-		wg.Go(func() {
-			h.release()
-			<-slots
-		})
-	}
-	wg.Wait()
 }
 
 func (s *scheduler) stop() {

@@ -544,7 +544,7 @@ func TestHandOver_CloseEndsTheChain(t *testing.T) {
 			w.failed(ErrClosed)
 		}
 		is(t, mine.Release(), ErrReleased, ErrClosed)
-		same(t, "releases", len(s.made("release")), 1)
+		same(t, "releases", len(s.made("release", "release all")), 1)
 		empty(t, s.mem)
 	})
 }
@@ -614,7 +614,7 @@ func TestHandOver_NothingIsHandedOnOnceTheLockerCloses(t *testing.T) {
 		l := lock(t, locks, "a")
 		next := waits(t, locks.Mutex("a").Lock)
 		l.hold.leave(l)
-		locks.e.end() // as Close begins
+		locks.e.refuse() // as Close begins
 		if locks.e.sched.handOn(l.hold, &locks.Mutex("a").w) != nil {
 			t.Error("handed over")
 		}

@@ -271,7 +271,7 @@ func TestReentry_CloseEndsAllLeasesAndGivesBackOnce(t *testing.T) {
 		is(t, inner.Release(), ErrClosed)
 		_, err := locks.Mutex("a").Lock(context.WithoutCancel(ctx))
 		is(t, err, ErrClosed)
-		same(t, "calls", s.ops(), "ask release")
+		same(t, "calls", s.ops(), "ask release all")
 		empty(t, s.mem)
 	})
 }

@@ -299,11 +299,11 @@ func (c *changer) unneeded() bool {
 func (c *changer) back() error {
 	c.next()
 	for {
-		_, _, err := c.send(store.Upgradeable, longestCall, c.h.e.closing)
-		if err == nil || errors.Is(err, ErrLost) || c.h.e.isClosing() {
+		_, _, err := c.send(store.Upgradeable, longestCall, c.h.e.life.Done())
+		if err == nil || errors.Is(err, ErrLost) || c.h.e.isEnding() {
 			return err
 		}
-		_ = c.h.e.pause(context.Background(), jitter(500*time.Millisecond)) // also where the store refuses it for now, as a renewal
+		c.h.e.sleep(jitter(500 * time.Millisecond)) // also where the store refuses it for now, as a renewal
 	}
 }
 

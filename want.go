@@ -138,7 +138,7 @@ func (w *want) begin(ctx context.Context) (again *Lease, err error) {
 	if again, err := w.ready(ctx); again != nil || err != nil {
 		return again, err
 	}
-	if !w.l.e.enter() {
+	if !w.l.e.claims() {
 		return nil, w.errorf(ErrClosed)
 	}
 	w.l.e.begin(w.l.s)

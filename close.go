@@ -1,0 +1,312 @@
+package holdfast
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+const (
+	// closeTime bounds Close as a whole.
+	closeTime = 5 * time.Second
+	// closeCalls bounds the calls that are under way then. What is left of
+	// closeTime is for those that return late, and for closing the store.
+	closeCalls = 4 * time.Second
+	// closeRenewals bounds the renewals that are under way then: no hold is
+	// given back while it is being renewed.
+	closeRenewals = time.Second
+	// leastCall is the least time that one call gets while others wait for
+	// their turn.
+	leastCall = 500 * time.Millisecond
+)
+
+// refuse begins to refuse new claims and ends all waits.
+func (e *engine) refuse() {
+	e.refusing.Do(func() { close(e.closing) })
+	e.sched.mu.Lock()
+	defer e.sched.mu.Unlock()
+	e.checkIdle()
+}
+
+// checkIdle tells shutdown when nothing is held and no Do runs. The
+// scheduler's lock is held.
+func (e *engine) checkIdle() {
+	if e.isClosing() && len(e.sched.holds) == 0 && e.running.Load() == 0 {
+		e.drained.Do(func() { close(e.idle) })
+	}
+}
+
+// does counts a Do whose function runs.
+func (e *engine) does() { e.running.Add(1) }
+
+// did is the end of does.
+func (e *engine) did() {
+	if e.running.Add(-1) == 0 && e.isClosing() {
+		e.sched.mu.Lock()
+		defer e.sched.mu.Unlock()
+		e.checkIdle()
+	}
+}
+
+// shutdown waits until nothing is held and no Do runs, until ctx ends, or until
+// somebody closes the engine; then it closes it.
+func (e *engine) shutdown(ctx context.Context) error {
+	e.refuse()
+	var late error
+	select {
+	case <-e.idle:
+	case <-e.life.Done():
+	default:
+		select {
+		case <-e.idle:
+		case <-e.life.Done():
+		case <-ctx.Done():
+			e.sched.mu.Lock()
+			n := len(e.sched.holds)
+			e.sched.mu.Unlock()
+			late = fmt.Errorf("shut down %s: %d leases were still held, and %d calls of Do still ran: %w", e.desc.Store, n, e.running.Load(), ctx.Err())
+		}
+	}
+	return errors.Join(late, e.close())
+}
+
+func (e *engine) close() error {
+	e.mu.Lock()
+	again := e.closed
+	e.closed = true
+	e.mu.Unlock()
+	if again {
+		<-e.ended
+		return e.err
+	}
+	e.refuse()
+	begun := e.now()
+	e.callsEnd.Store(int64(begun.Add(closeCalls)))
+	e.bounds.limit(time.Now().Add(closeRenewals), time.Now().Add(closeCalls))
+	e.end()
+	c := &closer{e: e, end: begun.Add(closeCalls)}
+	done := make(chan error, 1)
+	go func() { // which a driver that does not heed its context can hold up
+		c.run()
+		e.work.Wait()
+		e.sched.stop()
+		e.bounds.stop()
+		done <- e.store.Close()
+	}()
+	timer := time.NewTimer(closeTime)
+	defer timer.Stop()
+	select {
+	case e.err = <-done:
+	case <-timer.C:
+		e.err = fmt.Errorf("close %s: %w: calls still run after %v; the store is closed when they have returned", e.desc.Store, ErrUnavailable, closeTime)
+	}
+	if err := c.report(); err != nil {
+		e.err = errors.Join(err, e.err)
+	}
+	close(e.ended)
+	return e.err
+}
+
+// isClosing reports whether Shutdown or Close has begun: no claim is granted
+// any more.
+func (e *engine) isClosing() bool {
+	select {
+	case <-e.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+// isEnding reports whether Close has begun: nothing is renewed any more.
+func (e *engine) isEnding() bool { return e.life.Err() != nil }
+
+// A closer gives back all holds of an engine that closes.
+type closer struct {
+	e   *engine
+	end clock.Instant // no call goes on after that
+
+	mu    sync.Mutex
+	all   int
+	todo  []*returning // what is to be tried in the next round
+	ready []*returning // what is to be sent in this round, by deadline
+	ended []*returning // of which nothing has been told yet
+	clear int          // how many have been given back, or were lost
+	why   error        // the newest cause of a failure
+}
+
+// A returning is one hold that is to be given back.
+type returning struct {
+	h        *hold
+	flight   <-chan struct{} // closed when the renewal under way has ended; nil: none is
+	deadline clock.Instant
+	err      error // how it came out, or the newest try
+}
+
+// run gives back all holds, many in one call, until it is clear what became of
+// each, or until the end.
+func (c *closer) run() {
+	s := &c.e.sched
+	s.mu.Lock()
+	all := append([]*hold(nil), s.holds...)
+	s.mu.Unlock()
+	// All are over at once, however long it takes to give them back.
+	all = slices.DeleteFunc(all, func(h *hold) bool { return !h.finish(released, errClosed) })
+	c.mu.Lock()
+	for _, h := range all {
+		flight, deadline := s.remove(h)
+		c.todo = append(c.todo, &returning{h: h, flight: flight, deadline: deadline, err: errNoTime})
+	}
+	c.all = len(c.todo)
+	c.mu.Unlock()
+	for pause := 10 * time.Millisecond; len(c.todo) > 0; pause = min(2*pause, 500*time.Millisecond) {
+		c.round()
+		wait := jitter(pause)
+		if c.e.now().Add(wait) >= c.end {
+			break
+		}
+		if len(c.todo) > 0 {
+			time.Sleep(wait)
+		}
+	}
+	c.ended = append(c.ended, c.todo...)
+	c.tell()
+}
+
+// report is an error that says how many were not given back; nil: all were.
+func (c *closer) report() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	left := c.all - c.clear
+	if left == 0 {
+		return nil
+	}
+	why := c.why
+	if why == nil {
+		why = errNoTime
+	}
+	return fmt.Errorf("close %s: %w: %d of %d leases were not given back; their names come free when the store lets them expire: %w", c.e.desc.Store, ErrUnavailable, left, c.all, why)
+}
+
+var errNoTime = fmt.Errorf("%w: there was no time left to give it back", ErrUnavailable)
+
+// round tries each hold once that can be tried. What is to be tried again is
+// in todo afterwards.
+func (c *closer) round() {
+	c.mu.Lock()
+	todo := c.todo
+	c.todo, c.ready = nil, nil
+	for _, r := range todo {
+		select {
+		case <-r.flight:
+			r.flight = nil
+		default:
+		}
+		switch {
+		case r.flight != nil: // two operations on one hold never overlap
+			c.todo = append(c.todo, r)
+		case r.h.told != nil: // there is nothing of ours to give back
+			c.over(r, r.h.told)
+		default:
+			c.ready = append(c.ready, r)
+		}
+	}
+	c.mu.Unlock()
+	slices.SortFunc(c.ready, func(a, b *returning) int { return cmp.Compare(a.deadline, b.deadline) })
+	var calls sync.WaitGroup
+	for range batches {
+		calls.Go(func() {
+			for {
+				batch, bound := c.next()
+				if len(batch) == 0 {
+					return
+				}
+				c.send(batch, bound)
+			}
+		})
+	}
+	calls.Wait()
+	c.tell()
+}
+
+// next takes the next batch, and says how long its call may take: not past the
+// deadline of any hold in it, as then the name can be another's, and not so
+// long that the others get no turn.
+func (c *closer) next() (batch []*returning, bound time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.e.now()
+	for len(c.ready) > 0 && c.ready[0].deadline <= now {
+		c.ended, c.ready = append(c.ended, c.ready[0]), c.ready[1:]
+	}
+	if now >= c.end {
+		c.todo, c.ready = append(c.todo, c.ready...), nil
+	}
+	if len(c.ready) == 0 {
+		return nil, 0
+	}
+	waves := (len(c.ready)-1)/(batches*batchSize) + 1
+	share := min(max(c.end.Sub(now)/time.Duration(waves), leastCall), c.end.Sub(now))
+	left := c.ready[0].deadline.Sub(now)
+	bound = min(left, share)
+	n := 1
+	for n < min(len(c.ready), batchSize) {
+		if left < share && c.ready[n].deadline.Sub(now) > 2*left {
+			break // what ends soon bounds the call of few others
+		}
+		n++
+	}
+	batch, c.ready = c.ready[:n:n], c.ready[n:]
+	return batch, bound
+}
+
+// send gives back a batch in one call and reads the answers.
+func (c *closer) send(batch []*returning, bound time.Duration) {
+	holds := make([]store.Hold, len(batch))
+	for i, r := range batch {
+		holds[i] = r.h.back()
+	}
+	var out []error
+	c.e.bounded(bound, func(ctx context.Context) { out = c.e.store.ReleaseAll(ctx, holds) })
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, r := range batch {
+		switch err := out[i]; {
+		case err == nil || errors.Is(err, ErrLost):
+			if r.h.ownRelease(err, r.deadline) {
+				err = nil
+			}
+			c.over(r, err)
+		default:
+			r.err, c.why = unclear(err), unclear(err)
+			if store.Definite(err) {
+				c.ended = append(c.ended, r)
+			} else {
+				c.todo = append(c.todo, r)
+			}
+		}
+	}
+}
+
+// over notes that nothing of a hold is left in the store.
+func (c *closer) over(r *returning, err error) {
+	r.err = err
+	c.clear++
+	c.ended = append(c.ended, r)
+}
+
+// tell tells of those that have ended, with no lock held: an observer may be
+// slow.
+func (c *closer) tell() {
+	for _, r := range c.ended {
+		r.h.ended(r.err)
+	}
+	c.ended = nil
+}
