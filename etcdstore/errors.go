@@ -76,7 +76,9 @@ func ParseURL(s string) (*clientv3.Config, *Options, error) {
 		return nil, nil, bad("it begins with etcd://")
 	case err != nil:
 		return nil, nil, bad("what follows the ? cannot be read")
-	case u.Path != "" && u.Path != "/" || u.Fragment != "" || u.Opaque != "":
+	case u.Opaque != "":
+		return nil, nil, bad("it is etcd://host:port")
+	case u.Path != "" && u.Path != "/" || u.Fragment != "":
 		return nil, nil, bad("nothing but options may be behind the hosts: the beginning of the keys is ?prefix=…")
 	}
 	var o Options
@@ -123,8 +125,8 @@ func ParseURL(s string) (*clientv3.Config, *Options, error) {
 		config.TLS.ServerName = files.ServerName
 	}
 	for host := range strings.SplitSeq(u.Host, ",") {
-		if host == "" {
-			host = "localhost"
+		if host == "" || host[0] == ':' { // not this host in its place, where everybody would be alone
+			return nil, nil, bad("it names no host, or an empty one: want etcd://host:port,host:port")
 		}
 		if strings.ContainsAny(host, "@?/") {
 			return nil, nil, bad("a host is host:port")

@@ -54,6 +54,11 @@ func Open(rawURL string, dial func(ctx context.Context, network, addr string) (n
 	case database == "":
 		database = DefaultDatabase
 	}
+	for host := range strings.SplitSeq(hosts[strings.LastIndex(hosts, "@")+1:], ",") {
+		if host == "" || host[0] == ':' { // not this host in its place, where everybody would be alone
+			return nil, bad("it names no host, or an empty one")
+		}
+	}
 	c := options.Client().ApplyURI(scheme + "://" + rest + "?" + strings.Join(params, "&"))
 	if dial != nil {
 		c.SetDialer(dialer(dial))

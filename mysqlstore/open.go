@@ -73,6 +73,8 @@ func ParseURL(rawURL string, o *Options) (*mysql.Config, *Options, error) {
 	switch {
 	case u.Hostname() == "":
 		return nil, nil, badURL("it has no host")
+	case strings.Contains(u.Host, ","):
+		return nil, nil, badURL("it has several hosts, and a store is one server")
 	case database == "" || strings.Contains(database, "/"):
 		return nil, nil, badURL("it names no database")
 	case u.Fragment != "":

@@ -124,8 +124,8 @@ func ParseURL(rawURL string) (*nats.Options, *Options, error) {
 	}
 	c.Secure = c.Secure || u.Scheme == "nats+tls"
 	for host := range strings.SplitSeq(rest[at:end], ",") {
-		if host == "" {
-			host = "localhost"
+		if host == "" || host[0] == ':' { // not this host in its place, where everybody would be alone
+			return nil, nil, bad("it names no host, or an empty one: want nats://host:port,host:port")
 		}
 		if _, _, err := net.SplitHostPort(host); err != nil {
 			host = net.JoinHostPort(strings.Trim(host, "[]"), "4222")

@@ -53,8 +53,8 @@ var schemes = map[string]func(rawURL string, u *url.URL) (store.Store, error){
 
 // URL opens the store that the URL names:
 //
-//	file:DIR             package filestore; DIR is made if it is missing
-//	file:DIR?trust-fs=1  the same, on a file system that hosts may share
+//	file:/DIR            package filestore; DIR is made if it is missing
+//	file:/DIR?trust-fs=1 the same, on a file system that hosts may share
 //	redis://…, rediss:// package redisstore, with the URLs of go-redis
 //	etcd://HOST:PORT,…   package etcdstore; its Open has the options
 //	zk://HOST:PORT,…     package zkstore; its Open has the options
@@ -77,6 +77,10 @@ var schemes = map[string]func(rawURL string, u *url.URL) (store.Store, error){
 // It does no I/O over the network, but for an etcd: URL with a user, who logs in
 // at once, a nats: URL, which begins to connect, and for the name service with
 // mongodb+srv:. Closing the store frees all that was opened.
+// A server's URL names its host, and a directory begins with /. What a driver would
+// take in its place, this host most often, is a store that nobody else uses. For
+// PostgreSQL the host may also be ?host=… (the directory of a socket) or ?service=…,
+// and is never taken from PGHOST.
 // A URL that is not understood is a store.ErrInvalid; the other errors are the
 // store's. No error has a user name or password of the URL in it.
 func URL(rawURL string) (store.Store, error) {
@@ -134,15 +138,17 @@ func file(_ string, u *url.URL) (store.Store, error) {
 		return fmt.Errorf("%w: file: URL: %s", store.ErrInvalid, fmt.Sprintf(format, args...))
 	}
 	dir := u.Path
-	if u.Opaque != "" { // file:relative/dir
+	if u.Opaque != "" { // file:DIR
 		var err error
 		if dir, err = url.PathUnescape(u.Opaque); err != nil {
 			return nil, bad("the directory cannot be read: write special characters as %%XX")
 		}
 	}
 	switch {
+	case u.Opaque != "" && !filepath.IsAbs(filepath.FromSlash(dir)): // it is absolute on Windows alone: file:C:/DIR
+		return nil, bad("its directory depends on where the program is started, and with it who shares the locks: write file:/DIR, with the whole path")
 	case u.Host != "":
-		return nil, bad("%q is read as a host, and files have none: write file:/DIR, or file:DIR for a relative one", u.Host)
+		return nil, bad("%q is read as a host, and files have none: write file:/DIR, with the whole path", u.Host)
 	case dir == "":
 		return nil, bad("it names no directory: write file:/DIR")
 	case u.Fragment != "":

@@ -66,12 +66,36 @@ func parse(rawURL string, schemes []string, ours ...string) (*pgxpool.Config, ma
 			theirs = append(theirs, setting)
 		}
 	}
+	if !namesHost(where, theirs) {
+		return nil, nil, errNoHost
+	}
 	c, err := pgxpool.ParseConfig("postgres://" + where + "?" + strings.Join(theirs, "&"))
 	if err != nil {
 		return nil, nil, errURL
 	}
 	return c, own, nil
 }
+
+// namesHost reports whether the URL says where the server is, for all of its hosts.
+// The driver looks into PGHOST, or takes this host in its place: but a job that is
+// started elsewhere has another environment, and its lock would be another.
+func namesHost(where string, settings []string) bool {
+	for _, setting := range settings {
+		key, value, _ := strings.Cut(setting, "=")
+		if (key == "host" || key == "service") && value != "" {
+			return true
+		}
+	}
+	hosts, _, _ := strings.Cut(where[strings.LastIndex(where, "@")+1:], "/")
+	for host := range strings.SplitSeq(hosts, ",") {
+		if host == "" || host[0] == ':' {
+			return false
+		}
+	}
+	return true
+}
+
+var errNoHost = fmt.Errorf("%w: the PostgreSQL URL names no host, or an empty one: want postgres://user:password@host:port/database, or ?host=/run/postgresql for a socket; PGHOST is not used", store.ErrInvalid)
 
 // errURL shows nothing of the URL: the parsers' errors repeat parts of it.
 var errURL = fmt.Errorf("%w: the PostgreSQL URL cannot be read: want postgres://user:password@host:port/database?setting=value, with special characters as %%XX", store.ErrInvalid)

@@ -52,6 +52,9 @@ func openURL(rawURL string, dial dialer) (t target, err error) {
 	if err != nil {
 		return t, fmt.Errorf("%w: the Redis URL cannot be read: want %s, with special characters of the password as %%XX", store.ErrInvalid, form)
 	}
+	if kind == "" && (u.Hostname() == "" || strings.Contains(u.Host, ",")) { // go-redis takes this host in its place, where everybody would be alone
+		return t, fmt.Errorf("%w: the Redis URL names no host, or several: want %s, or for a cluster redis+cluster://host:port,host:port", store.ErrInvalid, form)
+	}
 	p := &urlParts{u: u, hosts: hosts, query: u.Query(), dial: dial}
 	if secure {
 		p.tls = &tls.Config{MinVersion: tls.VersionTLS12}
@@ -216,7 +219,7 @@ func (p *urlParts) rest(port string) (string, error) {
 	for i, h := range p.hosts {
 		u, err := url.Parse("redis://" + h)
 		if err != nil || u.Hostname() == "" || u.User != nil {
-			return "", fmt.Errorf("a host of it cannot be read: want host:port, and commas between them")
+			return "", fmt.Errorf("a host of it is empty or cannot be read: want ://host:port,host:port")
 		}
 		p.hosts[i] = net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), port))
 	}

@@ -331,6 +331,9 @@ func parseURL(rawURL string, o *Options) ([]*redis.Options, *Options, error) {
 		if err != nil || u.Scheme != "redis" && u.Scheme != "rediss" {
 			return nil, nil, bad("node %d is no redis:// or rediss:// URL", i+1)
 		}
+		if u.Hostname() == "" { // go-redis takes this host in its place, where everybody would be alone
+			return nil, nil, bad("node %d names no host", i+1)
+		}
 		query, err := url.ParseQuery(u.RawQuery)
 		if err != nil {
 			return nil, nil, bad("what follows the ? of node %d cannot be read", i+1)

@@ -106,8 +106,8 @@ func ParseURL(s string) (servers []string, o *Options, err error) {
 		}
 	}
 	for host := range strings.SplitSeq(u.Host, ",") {
-		if host == "" {
-			host = "localhost"
+		if host == "" || host[0] == ':' { // not this host in its place, where everybody would be alone
+			return nil, nil, bad("it names no host, or an empty one: want zk://host:port,host:port/path")
 		}
 		if strings.ContainsAny(host, "@?/") {
 			return nil, nil, bad("a host is host:port")

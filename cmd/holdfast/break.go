@@ -60,7 +60,7 @@ never hit.`,
 }
 
 func (p *program) breakHold(ctx context.Context, b store.Break) error {
-	s, in, err := p.inspector()
+	s, in, err := p.inspector(choose(p.store))
 	if err != nil {
 		return err
 	}

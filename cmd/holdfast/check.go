@@ -38,11 +38,12 @@ the moment after; only a token that the resource checks is proof against that.`,
 	cmd.Flags().StringVar(&id, "id", "", "the `ID` of the hold: HOLDFAST_ID below run, or from show")
 	cmd.Flags().Int64Var(&token, "token", 0, "the `TOKEN` of the hold: HOLDFAST_TOKEN below run, or from show")
 	cmd.MarkFlagRequired("id")
+	p.requires(cmd)
 	return cmd
 }
 
 func (p *program) check(ctx context.Context, name string, id store.ID, token int64) error {
-	s, in, err := p.inspector()
+	s, in, err := p.inspector(p.choose())
 	if err != nil {
 		return err
 	}
@@ -98,6 +99,7 @@ after. With -n or -w the exit code is 75 if somebody holds it still.`,
 	}
 	cmd.Flags().BoolVarP(&try, "nonblock", "n", false, "do not wait")
 	cmd.Flags().VarP(&bound, "wait", "w", "wait `DUR` at most; 0 is -n")
+	p.requires(cmd)
 	cmd.MarkFlagsMutuallyExclusive("nonblock", "wait")
 	return cmd
 }
@@ -105,7 +107,7 @@ after. With -n or -w the exit code is 75 if somebody holds it still.`,
 // wait looks in growing pauses until nobody holds the name, for at most limit
 // unless that is negative.
 func (p *program) wait(ctx context.Context, name string, limit time.Duration) error {
-	s, in, err := p.inspector()
+	s, in, err := p.inspector(p.choose())
 	if err != nil {
 		return err
 	}

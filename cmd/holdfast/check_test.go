@@ -29,7 +29,7 @@ func TestCheckTakesAnyTokenOfTheBlockAndTheNewestFence(t *testing.T) {
 		}
 		return store.Hold{Name: name, ID: c.ID, Token: a.Token, TTL: c.TTL}
 	}
-	p := &program{store: "file:" + dir + "?trust-fs=1"}
+	p := &program{store: storeURL("file:" + dir + "?trust-fs=1")}
 	check := func(h store.Hold, token int64, held bool) {
 		t.Helper()
 		err := p.check(t.Context(), h.Name, h.ID, token)

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/holdfast-go/holdfast"
@@ -18,9 +18,14 @@ import (
 // a URL with a password. No store is named by it.
 const withheld = "withheld:"
 
-// systemStore is the file that names the store of a host. A variable so that
-// tests have their own.
-var systemStore = "/etc/holdfast/store"
+// systemStore is the file that names the store of a host; where requireStore is,
+// nothing is locked in a store of the host alone. They are variables so that tests
+// have their own, set in the test or by the linker. Nothing that a user can set
+// moves them.
+var (
+	systemStore  = "/etc/holdfast/store"
+	requireStore = "/etc/holdfast/require-store"
+)
 
 // A choice is the store that was named, and how.
 type choice struct {
@@ -29,14 +34,38 @@ type choice struct {
 	own bool   // named to this process alone: the command would not find it by itself
 }
 
-// choose finds out which store is meant; flag is what --store says.
-func choose(flag string) (choice, error) {
-	switch env, file := os.Getenv("HOLDFAST_STORE"), os.Getenv("HOLDFAST_STORE_FILE"); {
+// storeURL is the value of --store. A script that has lost its URL on the way must
+// not lock elsewhere.
+type storeURL string
+
+func (u *storeURL) String() string { return string(*u) }
+func (u *storeURL) Type() string   { return "string" }
+
+func (u *storeURL) Set(url string) error {
+	if blank(url) {
+		return errors.New("it is empty: write the URL of a store, or leave the flag out")
+	}
+	*u = storeURL(url)
+	return nil
+}
+
+func blank(s string) bool { return strings.TrimSpace(s) == "" }
+
+// choose finds out which store is meant; flag is what --store says. A variable that
+// is set and empty is a mistake: what it was to have has got lost.
+func choose(flag storeURL) (choice, error) {
+	env, hasEnv := os.LookupEnv("HOLDFAST_STORE")
+	file, hasFile := os.LookupEnv("HOLDFAST_STORE_FILE")
+	switch {
 	case flag != "":
-		return choice{flag, "--store", true}, nil
-	case env != "":
+		return choice{string(flag), "--store", true}, nil
+	case hasEnv && blank(env):
+		return choice{}, fmt.Errorf("%w: HOLDFAST_STORE is set, and empty: set it to the URL of a store, or unset it", holdfast.ErrInvalid)
+	case hasEnv:
 		return choice{env, "HOLDFAST_STORE", true}, nil
-	case file != "":
+	case hasFile && blank(file):
+		return choice{}, fmt.Errorf("%w: HOLDFAST_STORE_FILE is set, and empty: set it to a file with the URL of a store in one line, or unset it", holdfast.ErrInvalid)
+	case hasFile:
 		url, err := oneLine(file)
 		if err != nil {
 			return choice{}, fmt.Errorf("%w: HOLDFAST_STORE_FILE: %w", holdfast.ErrInvalid, err)
@@ -56,6 +85,51 @@ func choose(flag string) (choice, error) {
 		return choice{}, fmt.Errorf("%w: no store is named, and the files of a Kubernetes pod are its own: name one that the pods share, with --store, HOLDFAST_STORE or HOLDFAST_STORE_FILE", holdfast.ErrInvalid)
 	}
 	return choice{"", "the default of this host", false}, nil
+}
+
+// shared reports whether other hosts can have the store as well. An address of this
+// host counts: a proxy or a tunnel may be there.
+func (c choice) shared() bool {
+	u, err := url.Parse(c.url)
+	switch {
+	case c.url == "":
+		return false
+	case err != nil: // with several hosts it may not be readable in this way: a server's it is
+		return true
+	case u.Scheme == "file":
+		trust := u.Query()["trust-fs"]
+		return len(trust) > 0 && trust[len(trust)-1] == "1" // the last counts, as in package open
+	}
+	return true
+}
+
+// require is the error if the store is one of this host alone, and is not to be:
+// because of --require-store, which flag is, or of the host's file.
+func (c choice) require(flag bool) error {
+	if c.shared() {
+		return nil
+	}
+	by := "--require-store"
+	if !flag {
+		by = requireStore
+		switch _, err := os.Lstat(by); {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return fmt.Errorf("%w: whether this host requires a shared store cannot be told: %w", holdfast.ErrInvalid, err)
+		}
+	}
+	return fmt.Errorf("%w: %s asks for a store that other hosts share, and %s is none: name one like redis://host:6379 with --store, HOLDFAST_STORE or HOLDFAST_STORE_FILE, or in %s",
+		holdfast.ErrInvalid, by, c.name(), systemStore)
+}
+
+// name is the store for an error, without what may be secret: of a file: URL, as
+// no other is told of.
+func (c choice) name() string {
+	if c.url == "" {
+		return c.by
+	}
+	return "the directory in " + c.by
 }
 
 // oneLine reads a file that holds one line and nothing else.
@@ -114,13 +188,8 @@ func (c choice) environment(env []string) []string {
 	if !c.own {
 		return env
 	}
-	url := c.url
-	if open.Secret(url) {
-		url = withheld
-	} else if dir, ok := strings.CutPrefix(url, "file:"); ok && !strings.HasPrefix(dir, "/") {
-		if wd, err := os.Getwd(); err == nil { // the command may change its own
-			url = "file:" + filepath.ToSlash(wd) + "/" + dir
-		}
+	if open.Secret(c.url) {
+		return setenv(env, "HOLDFAST_STORE", withheld)
 	}
-	return setenv(env, "HOLDFAST_STORE", url)
+	return setenv(env, "HOLDFAST_STORE", c.url)
 }

@@ -12,18 +12,20 @@ import (
 )
 
 // atHost makes this host one with the given line, if any, in its systemStore,
-// and with no store in the environment.
+// and with no store in the environment. No file requires a shared one.
 func atHost(t *testing.T, line string) {
-	was := systemStore
-	t.Cleanup(func() { systemStore = was })
-	systemStore = filepath.Join(t.TempDir(), "store")
+	was, required := systemStore, requireStore
+	t.Cleanup(func() { systemStore, requireStore = was, required })
+	dir := t.TempDir()
+	systemStore, requireStore = filepath.Join(dir, "store"), filepath.Join(dir, "require-store")
 	if line != "" {
 		if err := os.WriteFile(systemStore, []byte(line), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, key := range []string{"HOLDFAST_STORE", "HOLDFAST_STORE_FILE", "KUBERNETES_SERVICE_HOST"} {
-		t.Setenv(key, "")
+		t.Setenv(key, "") // put back at the end
+		os.Unsetenv(key)
 	}
 }
 
@@ -79,10 +81,6 @@ func TestAUserWithNoPlaceForFilesIsToldToNameAStore(t *testing.T) {
 
 func TestTheCommandFindsTheSameStoreButNoPassword(t *testing.T) {
 	atHost(t, "")
-	wd, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
 	for url, want := range map[string]string{
 		"redis://host:6379/2":         "redis://host:6379/2",
 		"redis://:secret@host:6379":   withheld,
@@ -90,10 +88,10 @@ func TestTheCommandFindsTheSameStoreButNoPassword(t *testing.T) {
 		"redis://secret@host":         withheld, // a user name, or a password in the wrong place
 		"redis://u:sec%ret@host":      withheld, // cannot be read
 		"file:/var/lib/locks":         "file:/var/lib/locks",
-		"file:locks?trust-fs=1":       "file:" + filepath.ToSlash(wd) + "/locks?trust-fs=1",
+		"file:/locks?trust-fs=1":      "file:/locks?trust-fs=1",
 		"rediss://:secret@host/1?a=b": withheld,
 	} {
-		c, err := choose(url)
+		c, err := choose(storeURL(url))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,5 +111,53 @@ func TestWithheldNamesTheWayOut(t *testing.T) {
 	}
 	if !errors.Is(err, holdfast.ErrInvalid) || !strings.Contains(err.Error(), "HOLDFAST_STORE_FILE") {
 		t.Errorf("%v", err)
+	}
+}
+
+// A variable that has lost its value names no other store.
+func TestAnEmptyStoreIsRefused(t *testing.T) {
+	for _, key := range []string{"HOLDFAST_STORE", "HOLDFAST_STORE_FILE"} {
+		for _, value := range []string{"", " ", "\n"} {
+			atHost(t, "redis://locks")
+			t.Setenv(key, value)
+			if c, err := choose(""); codeOf(err) != exitUsage || !strings.Contains(err.Error(), key+" is set, and empty") {
+				t.Errorf("%s=%q: %+v, %v", key, value, c, err)
+			}
+			if c, err := choose("redis://other"); err != nil || c.url != "redis://other" { // --store outweighs it
+				t.Errorf("%s=%q, with --store: %+v, %v", key, value, c, err)
+			}
+		}
+	}
+}
+
+func TestRequiredAStoreOfThisHostAloneIsRefused(t *testing.T) {
+	for url, shared := range map[string]bool{
+		"": false, "file:/locks": false, "FILE:/locks": false, "file:///locks": false, "file:/locks?trust-fs=0": false, "file:/locks?trust-fs=1&trust-fs=0": false,
+		"file:/locks?trust-fs=1": true, "redis://locks": true, "redlock:redis://a,redis://b,redis://c": true, "zk://a:1,b:2": true, "nats://a,b:x": true,
+		"redis://localhost": true, // a proxy may be there
+	} {
+		atHost(t, "")
+		for _, by := range []string{"", "--require-store", requireStore} {
+			if by == requireStore {
+				if err := os.WriteFile(by, nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			p := &program{store: storeURL(url), shares: by == "--require-store"}
+			_, err := p.choose()
+			if refused := err != nil; refused != (by != "" && !shared) {
+				t.Errorf("%q, required by %q: %v", url, by, err)
+			} else if refused && (codeOf(err) != exitUsage || !strings.Contains(err.Error(), by) || !strings.Contains(err.Error(), "redis://host")) {
+				t.Errorf("%q, required by %q: %v", url, by, err)
+			}
+		}
+	}
+	atHost(t, "")
+	requireStore = filepath.Join(requireStore, "no-directory", "file") // as one that cannot be looked at
+	if err := os.WriteFile(filepath.Dir(filepath.Dir(requireStore)), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (&program{}).choose(); codeOf(err) != exitUsage {
+		t.Errorf("where it cannot be told: %v", err)
 	}
 }

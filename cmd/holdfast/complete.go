@@ -62,7 +62,7 @@ func (p *program) peek(name string) []line {
 	defer cancel()
 	found := make(chan []line, 1)
 	go func() {
-		s, in, err := p.inspector()
+		s, in, err := p.inspector(choose(p.store))
 		if err != nil {
 			cancel()
 			return

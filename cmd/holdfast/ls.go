@@ -68,7 +68,7 @@ func oneName(cmd *cobra.Command, args []string) error {
 // list prints the name, or all of them if it is empty. What cannot be read is
 // told, and the rest goes on.
 func (p *program) list(cmd *cobra.Command, name string, asJSON bool) error {
-	s, in, err := p.inspector()
+	s, in, err := p.inspector(choose(p.store))
 	if err != nil {
 		return err
 	}

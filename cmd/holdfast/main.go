@@ -57,7 +57,7 @@ in HOLDFAST_STORE, the one line of the file that HOLDFAST_STORE_FILE names, the
 one line of /etc/holdfast/store, or else files of this host: in /run/holdfast
 for root, in ~/.local/state/holdfast for others. URLs:
 
-  file:DIR                          files on this host; DIR is made if missing
+  file:/DIR                         files on this host; DIR is made if missing
   redis://user:password@host:6379   a Redis server; rediss:// for TLS
   redlock:redis://a,redis://b,…     a majority of independent Redis servers
 
@@ -69,7 +69,7 @@ Put a URL with a password in a file, not on the command line.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.PersistentFlags().StringVar(&p.store, "store", "", "`URL` of where the locks are kept: file:DIR, redis://… or rediss://…")
+	root.PersistentFlags().Var(&p.store, "store", "`URL` of where the locks are kept: file:/DIR, redis://… or rediss://…")
 	root.AddCommand(p.runCommand(), p.lsCommand(), p.showCommand(), p.checkCommand(), p.waitCommand(), p.breakCommand(), versionCommand())
 	root.AddCommand(p.doctorCommand(), p.proveCommand(), proveChildCommand())
 	p.complete(root)
@@ -78,16 +78,32 @@ Put a URL with a password in a file, not on the command line.`,
 
 // A program is what all commands share.
 type program struct {
-	args  []string // as typed
-	store string   // --store
+	args   []string // as typed
+	store  storeURL // --store
+	shares bool     // --require-store
+}
+
+// requires adds the flag to a command that locks, or whose answer is relied upon
+// like a lock.
+func (p *program) requires(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&p.shares, "require-store", false, "exit 64 if the store is of this host alone: no store is named, or files")
+}
+
+// choose is the store that such a command is to use.
+func (p *program) choose() (choice, error) {
+	c, err := choose(p.store)
+	if err == nil {
+		err = c.require(p.shares)
+	}
+	return c, err
 }
 
 // dashes reports whether the command line has a -- argument.
 func (p *program) dashes() bool { return slices.Contains(p.args, "--") }
 
-// inspector opens the chosen store for looking into it.
-func (p *program) inspector() (store.Store, store.Inspector, error) {
-	chosen, err := choose(p.store)
+// inspector opens the store that was chosen, by p.choose or, for people who may look at any,
+// by choose, for looking into it.
+func (p *program) inspector(chosen choice, err error) (store.Store, store.Inspector, error) {
 	if err != nil {
 		return nil, nil, err
 	}

@@ -48,8 +48,8 @@ var storeExits = []item{
 }
 
 var storeVariables = []item{
-	{"HOLDFAST_STORE", "URL of the store, if --store does not name one."},
-	{"HOLDFAST_STORE_FILE", "A file with that URL in its one line, so that a password is in no environment."},
+	{"HOLDFAST_STORE", "URL of the store, if --store does not name one. It must not be set and empty."},
+	{"HOLDFAST_STORE_FILE", "A file with that URL in its one line, so that a password is in no environment. It must not be set and empty."},
 	{"KUBERNETES_SERVICE_HOST", "Set inside the pods of Kubernetes: there is no default store then."},
 }
 
@@ -63,6 +63,7 @@ var givenVariables = []item{
 
 var storeFiles = []item{
 	{"/etc/holdfast/store", "The URL of the store of this host, in one line."},
+	{"/etc/holdfast/require-store", "If it is there, run, wait and check refuse a store of this host alone, as with --require-store."},
 	{"/run/holdfast", "The locks of root on this host, if no store is named."},
 	{"~/.local/state/holdfast", "Those of other users."},
 }

@@ -90,6 +90,9 @@ var mutants = []mutant.Broken{
 	one("a skip is told", "TestCommandOnFiles/one-of-twenty-runs-it", "obtain.go", "\t\treturn &exitError{code: 0}\n", "\t\treturn &exitError{0, errors.New(message)}\n"),
 	one("the name is free when the job has ended", "TestCommandOnFiles/one-of-twenty-runs-it", "run.go", "MinHold: time.Duration(j.atLeast)", "MinHold: 0"),
 	one("the command sees the password", "TestTheCommandFindsTheSameStoreButNoPassword", "choose.go", "if open.Secret(url) {", "if false {"),
+	one("a variable that is empty is not there", "TestAnEmptyStoreIsRefused", "choose.go", "case hasEnv && blank(env):", "case hasEnv && blank(env) && env != \"\" && env != \" \":"),
+	one("a store that is required may be this host's", "TestRequiredAStoreOfThisHostAloneIsRefused", "choose.go", "	if c.shared() {\n\t\treturn nil\n", "	if c.shared() || true {\n\t\treturn nil\n"),
+	one("only the flag requires a shared store", "TestRequiredAStoreOfThisHostAloneIsRefused", "choose.go", "		switch _, err := os.Lstat(by); {\n", "		switch _, err := os.Lstat(by + \"-not\"); {\n"),
 	one("a pod uses its own files", "TestCommandOnFiles/pod-needs-a-store", "choose.go", "os.Getenv(\"KUBERNETES_SERVICE_HOST\") != \"\"", "false"),
 }
 

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -25,9 +26,10 @@ var plainCommand = sync.OnceValues(func() (dir string, err error) {
 // plainCommandDir is what is to be removed at the end, if anything.
 var plainCommandDir string
 
-// buildCommand builds the command with the build tag, if there is one.
-func buildCommand(tag, file string) error {
-	cmd := exec.Command("go", "build", "-ldflags=-w", "-tags", tag, "-o", file, ".")
+// buildCommand builds the command with the build tag, if there is one, and flags of
+// the linker.
+func buildCommand(tag, file string, link ...string) error {
+	cmd := exec.Command("go", "build", "-ldflags=-w "+strings.Join(link, " "), "-tags", tag, "-o", file, ".")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build: %w\n%s", err, out)

@@ -39,6 +39,9 @@ group of its own. TERM, INT, HUP, QUIT, USR1 and USR2 are passed on to it. If th
 lock cannot be renewed, or is broken, it gets TERM, and KILL strictly before
 anybody else can get in.
 
+With --require-store, or where there is a file /etc/holdfast/require-store, it
+refuses a store that is of this host alone, and runs nothing.
+
 A store without deadlines (postgres+session:) has no TTL: HOLDFAST_TTL_MS is 0,
 there is no HOLDFAST_TOKEN unless its URL asks for tokens, and --ttl,
 --at-least-for and --slots are refused with 64. There the loss of a lock can only
@@ -53,7 +56,7 @@ has it; 76 lost while the command ran; 77 not allowed; 124 ran past
   holdfast run deploy -- ./deploy.sh production
 
   # one of twenty hosts; the others skip it silently, also if their clocks differ
-  holdfast run nightly -n --skip-ok --at-least-for 10m --at-most-for 2h -- backup.sh
+  holdfast run nightly --require-store -n --skip-ok --at-least-for 10m --at-most-for 2h -- backup.sh
 
   # wait up to half a minute, then say who holds it and exit with 75
   holdfast run deploy -w 30 -- ./deploy.sh
@@ -90,6 +93,7 @@ has it; 76 lost while the command ran; 77 not allowed; 124 ran past
 	f.Var(&j.atMost, "at-most-for", "end the command after `DUR`: TERM, -k later KILL, exit 124")
 	f.StringVar(&j.onLost, "on-lost", "term", "`HOW` to end the command when the lock is lost: term (and kill after -k), or kill")
 	f.VarP(&j.grace, "kill-after", "k", "`DUR` between TERM and KILL; default the smaller of 10s and a third of the TTL, which is the most")
+	p.requires(cmd)
 	f.StringVar(&j.note, "note", "", "a remark (`TEXT`) that others see when they are refused")
 	f.BoolVar(&j.json, "json", false, "tell on stderr what happens, as one JSON object a line")
 	f.BoolVarP(&j.verbose, "verbose", "v", false, "tell on stderr what is done")
@@ -234,7 +238,7 @@ func (j *job) obtainAndHold(cmd *cobra.Command) error {
 	if err := j.find(); err != nil {
 		return err
 	}
-	chosen, err := choose(j.store)
+	chosen, err := j.choose()
 	if err != nil {
 		return exit(err)
 	}

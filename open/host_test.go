@@ -1,0 +1,130 @@
+package open_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/open"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// schemes are those of the table, all of them.
+func schemes(t *testing.T) []string {
+	t.Helper()
+	_, err := open.URL("no-such-scheme:")
+	if err == nil {
+		t.Fatal("a scheme that there is not is no error")
+	}
+	_, list, ok := strings.Cut(err.Error(), "there are: ")
+	all := strings.Split(list, ", ")
+	if !ok || len(all) < 10 || !slices.Contains(all, "redis") {
+		t.Fatalf("no list of schemes in %q", err)
+	}
+	return all
+}
+
+// A URL of a server that names no host is a mistake: to take this host in its
+// place makes a lock that everybody has for himself. So it is for each scheme, with
+// all settings that would name a host for a driver.
+func TestAURLWithoutAHostIsRefused(t *testing.T) {
+	for key, value := range map[string]string{"PGHOST": "127.0.0.1", "PGHOSTADDR": "127.0.0.1", "NATS_URL": "nats://127.0.0.1"} {
+		t.Setenv(key, value)
+	}
+	for _, scheme := range schemes(t) {
+		if scheme == "file" || scheme == "mem" {
+			continue
+		}
+		forms := []string{
+			"S:host:6379", "S:host", "S:/host:6379", "S:", "S:/", "S://", "S:///", "S:///db", "S:///db/more", "S://:6379", "S://:6379/db",
+			"S://u:secret@", "S://u:secret@/db", "S://u:secret@:6379/db", "S://:secret@:6379/db",
+			"S://,/db", "S://a,/db", "S://,b/db", "S://a:1,,b:2/db", "S://a:1,:2/db", "S://u:secret@a:1,:2/db", "S://u:secret@,b/db",
+		}
+		if scheme == "redlock" { // its members are URLs
+			forms = []string{"S:"}
+			for _, member := range []string{"redis:host:6379", "redis://", "redis:///0", "redis://:6379", "redis://:secret@", "rediss://:secret@:6379", "redis:/h", "host:6379", ""} {
+				forms = append(forms, "S:redis://a,redis://b,"+member, "S:"+member+",redis://b,redis://c", "S:redis://a,"+member+",redis://c?timeout=1s")
+			}
+		}
+		for _, form := range forms {
+			url := strings.Replace(form, "S", scheme, 1)
+			s, err := open.URL(url)
+			if err == nil {
+				t.Errorf("%q is taken for %s", url, s.Describe().Store)
+				s.Close()
+				continue
+			}
+			if !errors.Is(err, store.ErrInvalid) || strings.Contains(err.Error(), "secret") {
+				t.Errorf("%q: %v", url, err)
+			}
+			if slices.Contains([]string{"S:host:6379", "S:host", "S://", "S://:6379", "S://u:secret@"}, form) && !strings.Contains(err.Error(), "://host:port") &&
+				!strings.Contains(err.Error(), "@host:port") {
+				t.Errorf("%q: it is not told what to write: %v", url, err)
+			}
+		}
+	}
+}
+
+// PostgreSQL's socket is a host that is named, in the way of libpq.
+func TestURL_AHostOfPostgresMayBeAParameter(t *testing.T) {
+	for url, want := range map[string]string{
+		"postgres://u@/locks?host=/var/run/postgresql":   "PostgreSQL at /var/run/postgresql, port 5432, database locks",
+		"postgres:///locks?user=u&host=db":               "PostgreSQL at db, port 5432, database locks",
+		"postgres+session://u@/locks?host=/run/postgres": "PostgreSQL at /run/postgres, port 5432, database locks, a session",
+	} {
+		s, err := open.URL(url)
+		if err != nil {
+			t.Errorf("%s: %v", url, err)
+			continue
+		}
+		if got := s.Describe().Store; got != want {
+			t.Errorf("%s is %q, want %q", url, got, want)
+		}
+		s.Close()
+	}
+}
+
+// A directory is the same for all who name it only if it does not depend on where
+// they are.
+func TestARelativeDirectoryIsRefused(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, url := range []string{"file:locks", "file:./locks", "file:../locks", "file:~/locks", "file:locks?trust-fs=1", "FILE:locks", "file:%2e/locks"} {
+		s, err := open.URL(url)
+		if err == nil {
+			t.Errorf("%q is taken for %s", url, s.Describe().Store)
+			s.Close()
+			continue
+		}
+		if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "file:/") {
+			t.Errorf("%q: %v", url, err)
+		}
+	}
+	if made, _ := filepath.Glob("*"); len(made) > 0 {
+		t.Errorf("%q were made", made)
+	}
+}
+
+// The URLs that operators are shown are some.
+func TestEachURLOfTheManualOpens(t *testing.T) {
+	text, err := os.ReadFile("../docs/operate.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile("(?m)^\\| `([a-z+]+:[^`]+)` \\|").FindAllStringSubmatch(string(text), -1)
+	if len(found) < 11 {
+		t.Errorf("there are %d, which is not the table of all", len(found))
+	}
+	for _, f := range found {
+		url := strings.NewReplacer("user:password@", "", "/var/lib/locks", t.TempDir()).Replace(f[1]) // to log in some need the server
+		s, err := open.URL(url)
+		if err != nil {
+			t.Errorf("%s: %v", f[1], err)
+			continue
+		}
+		s.Close()
+	}
+}
