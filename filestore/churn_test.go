@@ -5,6 +5,8 @@ package filestore
 import (
 	"errors"
 	"os"
+	"path/filepath"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -124,5 +126,61 @@ func TestAFileDeletedByHandIsALoss(t *testing.T) {
 		if err := other.Release(t.Context(), next); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
+	}
+}
+
+// Twenty threads take names while the directory is removed under them, again and
+// again: what they are told may be a loss, and is no error of the store.
+func TestADirectoryThatIsRemovedIsNoError(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "locks")
+	s := open(t, dir)
+	defer s.Close()
+	var asked, failed, removed atomic.Int64
+	var first sync.Once
+	fail := func(what string, err error) {
+		failed.Add(1)
+		first.Do(func() { t.Errorf("%s: %v", what, err) })
+	}
+	enough := func() bool { return asked.Load() > 2000 && removed.Load() > 50 }
+	deadline := time.Now().Add(patience)
+	var wg sync.WaitGroup
+	for n := range 20 {
+		wg.Go(func() {
+			for !enough() && time.Now().Before(deadline) {
+				p := store.NewProcess() // whose FIFOs are made anew
+				err := s.Watch(t.Context(), p, func(store.Hint) {})
+				if err != nil {
+					fail("watch", err)
+				}
+				c := lockOf(p, strconv.Itoa(n%10))
+				c.Try = true
+				a, err := s.Ask(t.Context(), c)
+				asked.Add(1)
+				if err != nil {
+					fail("ask", err)
+				} else if a.Granted {
+					if err := s.Release(t.Context(), store.Hold{Name: c.Name, ID: c.ID, Token: a.Token}); err != nil && !errors.Is(err, store.ErrLost) {
+						fail("release", err)
+					}
+				}
+				s.mu.Lock() // or there would be too many FIFOs open
+				if pr := s.procs[p]; pr != nil {
+					s.end(p, pr)
+				}
+				s.mu.Unlock()
+			}
+		})
+	}
+	wg.Go(func() {
+		for !enough() && time.Now().Before(deadline) {
+			if _, err := os.Lstat(dir); err == nil && os.RemoveAll(dir) == nil {
+				removed.Add(1)
+			}
+		}
+	})
+	wg.Wait()
+	t.Logf("%d errors of %d asks, while the directory was removed %d times", failed.Load(), asked.Load(), removed.Load())
+	if !enough() {
+		t.Errorf("too little came to pass in %v", patience)
 	}
 }

@@ -1,7 +1,9 @@
 package filestore
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -21,7 +23,11 @@ const newPrefix = ".new-"
 // prepare makes the directory if it is missing and checks that it is one that
 // locks may be kept in. shared says that it is a group's.
 func (s *Store) prepare() (shared bool, err error) {
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+	if s.shared {
+		if _, err := os.Lstat(s.dir); errors.Is(err, fs.ErrNotExist) { // ours alone is not what the others would need
+			return false, fmt.Errorf("%w: the directory %s, which a group shared, was removed: make it again, of that group and with mode 2770", store.ErrUnavailable, s.dir)
+		}
+	} else if err := os.MkdirAll(s.dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) { // it exists, or did just now: checkDir tells
 		return false, s.badDir(err)
 	}
 	if shared, err = checkDir(s.dir, false); err != nil {
@@ -42,6 +48,19 @@ func (s *Store) prepare() (shared bool, err error) {
 		}
 	}
 	return shared, nil
+}
+
+// inDir calls f, and again for as long as somebody removes the directory, or a
+// part of it, while f needs it.
+func (s *Store) inDir(f func() error) error {
+	const often = 100 // nobody removes it so many times by chance
+	err := f()
+	for n := 0; n < often && errors.Is(err, fs.ErrNotExist); n++ {
+		if _, err = s.prepare(); err == nil {
+			err = f()
+		}
+	}
+	return err
 }
 
 func (s *Store) badDir(err error) error {

@@ -136,7 +136,11 @@ func Open(dir string, o *Options) (*Store, error) {
 	if o != nil {
 		s.trustFS = o.TrustFS
 	}
-	if s.shared, err = s.prepare(); err != nil {
+	if err := s.inDir(func() error {
+		shared, err := s.prepare()
+		s.shared = err == nil && shared
+		return err
+	}); err != nil {
 		return nil, err
 	}
 	s.fileMode = 0o600

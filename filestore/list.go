@@ -43,7 +43,7 @@ func (s *Store) List(ctx context.Context, name string) iter.Seq2[store.State, er
 		}
 		dir := filepath.Join(s.dir, namesDir)
 		files, err := os.ReadDir(dir)
-		if err != nil {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // somebody removed it with all names
 			yield(store.State{}, fmt.Errorf("%w: list the names in %s: %w", store.ErrUnavailable, s, err))
 			return
 		}

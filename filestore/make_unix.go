@@ -100,15 +100,16 @@ func chmodDir(path string) error {
 // makeFIFO makes a FIFO and opens both its ends, so that opening does not wait
 // and our own reading does not end. It needs no temporary name: nobody looks for
 // it before it is made, as nobody knows its name.
-func (s *Store) makeFIFO(p store.Process, kind string) (*os.File, error) {
-	path := s.fifo(p, kind)
+func (s *Store) makeFIFO(p store.Process, kind string) (f *os.File, err error) {
+	err = s.inDir(func() error {
+		f, err = s.tryFIFO(s.fifo(p, kind))
+		return err
+	})
+	return f, err
+}
+
+func (s *Store) tryFIFO(path string) (*os.File, error) {
 	err := unix.Mkfifo(path, uint32(s.fileMode))
-	if errors.Is(err, fs.ErrNotExist) { // somebody removed the directory
-		if _, err := s.prepare(); err != nil {
-			return nil, err
-		}
-		err = unix.Mkfifo(path, uint32(s.fileMode))
-	}
 	if err != nil && !errors.Is(err, fs.ErrExist) { // another Store of this process may have made it
 		return nil, &fs.PathError{Op: "mkfifo", Path: path, Err: err}
 	}

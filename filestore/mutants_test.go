@@ -36,6 +36,8 @@ var mutants = []mutant.Broken{
 		"\tif err = linkTo(f, temp, path); err == nil {\n\t\tisMade(temp)\n\t\terr = f.Chmod(mode)\n\t}\n"),
 	one("a part has its name before its mode", "TestWhatIsSeenInASharedDirectoryCanBeUsedByAll", "make_unix.go", "\ttemp := temporary(path)\n\tif err := os.Mkdir(temp", "\ttemp := path\n\tif err := os.Mkdir(temp"),
 	one("what was left of a maker stays", "TestACleanUpRemovesNamesUnusedForADayAndNoOthers", "clean.go", "newPrefix):\n\t\t\t\tos.Remove(path)", "newPrefix):"),
+	one("a shared directory that was removed is made private", "TestASharedDirectoryThatWasRemovedIsNotMadePrivate", "dir.go", "\tif s.shared {\n", "\tif s.shared && s.dir == \"\" {\n"),
+	one("a directory that is removed is made once more", "TestADirectoryThatIsRemovedIsNoError", "dir.go", "n < often &&", "n < 1 &&"),
 
 	// A full disk.
 	one("no room is reserved", fullTest, "section.go", "if room == fl.room {", "if room >= fl.room {"),

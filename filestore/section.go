@@ -168,12 +168,18 @@ func (s *Store) open(name string, create bool) (*file, error) {
 		fl.mu.Unlock()
 	}
 	path := s.path(name)
-	f, id, made, err := openState(path, create, s.fileMode)
-	if create && errors.Is(err, fs.ErrNotExist) {
-		// Somebody removed the directory.
-		if _, err = s.prepare(); err == nil {
-			f, id, made, err = openState(path, create, s.fileMode)
-		}
+	var f *os.File
+	var id fileID
+	var made bool
+	opening := func() (err error) {
+		f, id, made, err = openState(path, create, s.fileMode)
+		return err
+	}
+	var err error
+	if create {
+		err = s.inDir(opening)
+	} else {
+		err = opening()
 	}
 	if err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ package filestore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -12,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // A member of the group can put another file in the place of one that is being
@@ -223,4 +226,28 @@ func init() {
 		}
 		return err
 	}
+}
+
+// A directory of ours alone in its place would shut the others out.
+func TestASharedDirectoryThatWasRemovedIsNotMadePrivate(t *testing.T) {
+	dir := mkdir(t, 0o770|fs.ModeSetgid)
+	s := open(t, dir)
+	defer s.Close()
+	lockSoon(t, s, "name")
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if a, err := s.Ask(t.Context(), lockOf(s.anyProcess(), "name")); !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "2770") || !strings.Contains(err.Error(), dir) {
+		t.Errorf("%+v, %v, want it unavailable and told what to do", a, err)
+	}
+	if info, err := os.Lstat(dir); err == nil {
+		t.Errorf("made with mode %v", info.Mode())
+	}
+	if err := os.Mkdir(dir, 0o770); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o770|fs.ModeSetgid); err != nil {
+		t.Fatal(err)
+	}
+	lockSoon(t, s, "name")
 }
