@@ -42,7 +42,7 @@ It uses names of its own, below "holdfast-prove/", and leaves nothing behind. It
 makes work for the store: do not run it on one that others wait for.
 
 Faults, all that fit the store unless --faults says otherwise: ` + strings.Join(faultNames(prove.Faults("redis:")), ", ") + `.
-The last six are of the link to a server: each process has its own.
+The last eight are of the link to a server: each process has its own.
 
 Exit codes: 0 proved; 1 a promise was broken, or too little was seen to be
 proof; 64 and 69 as elsewhere.`,
@@ -58,6 +58,9 @@ proof; 64 and 69 as elsewhere.`,
 			if !cmd.Flags().Changed("seed") {
 				o.Seed = rand.Uint64() >> 11 // JSON of others keeps 53 bits
 			}
+			if o.Wide && !cmd.Flags().Changed("names") {
+				o.Names = 60
+			}
 			if cmd.Flags().Changed("faults") {
 				o.Faults = faultsOf(faults)
 			}
@@ -69,6 +72,7 @@ proof; 64 and 69 as elsewhere.`,
 	f.Var(&length, "for", "how long the faults go on; a few seconds more are for the end")
 	f.IntVar(&o.Processes, "processes", 6, "how many processes")
 	f.IntVar(&o.Names, "names", 3, "how many names they fight for")
+	f.BoolVar(&o.Wide, "wide", false, "twenty claims at once in each process, beside a hold that never ends; --names is 60 then")
 	f.StringVar(&o.Mode, "mode", "mixed", "what the names are: mutex, rw, slots or mixed")
 	f.Var(&ttl, "ttl", "of the locks; default the larger of 500ms and the store's least")
 	f.StringVar(&faults, "faults", "", "a `LIST` of faults, with commas between them, or none")

@@ -125,6 +125,9 @@ func (c *child) run(open func() error, orders *bufio.Scanner) error {
 		names := c.Run.namesOf(c.Proc, i)
 		work.Go(func() { (&worker{child: c, rng: rng, names: names}).work() })
 	}
+	if c.Run.Wide {
+		work.Go(c.last)
+	}
 	ended := make(chan struct{})
 	go func() {
 		<-c.finish

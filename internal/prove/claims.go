@@ -139,6 +139,9 @@ func newView(h *History) *view {
 				back: never, over: never, lost: never, release: never, released: never, died: never,
 			}
 			at[c.key] = c
+			if _, ok := v.names[e.Name]; !ok { // a hold that lasts: nobody else wants it
+				v.names[e.Name] = Name{Name: e.Name, Limit: e.Limit}
+			}
 			v.claims = append(v.claims, c)
 			v.byName[c.name] = append(v.byName[c.name], c)
 		case placed:

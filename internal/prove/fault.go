@@ -22,6 +22,8 @@ const (
 	jitter  Fault = "jitter"   // the same, by another amount each time
 	reset   Fault = "reset"    // connections are reset in the middle of a reply
 	slow    Fault = "slow"     // a few bytes at a time
+	silence Fault = "silence"  // requests arrive, replies are lost; then the connections are reset
+	late    Fault = "late"     // the connections are reset, and what was sent on them before arrives after that
 )
 
 // Faults of the server, which only tests can do.
@@ -36,7 +38,7 @@ const (
 var (
 	processFaults = []Fault{stopShort, stopLong, kill, restart}
 	serverFaults  = []Fault{frozen, restarted, wiped, failover, clockStep}
-	linkFaults    = []Fault{cut, halfCut, latency, jitter, reset, slow}
+	linkFaults    = []Fault{cut, halfCut, latency, jitter, reset, slow, silence, late}
 )
 
 // A check is one of those that are made of a history.

@@ -67,6 +67,7 @@ type Run struct {
 	Peer      bool                     `json:"peer,omitempty"`   // these are another library's locks
 	Silent    bool                     `json:"silent,omitempty"` // which tell their users no deadline: a hold lasts until it is released, or its loss told
 	Dense     bool                     `json:"dense,omitempty"`  // see Options
+	Wide      bool                     `json:"wide,omitempty"`   // see Options
 	Faults    []Fault                  `json:"faults"`           // that were asked for
 	Floor     int                      `json:"floor"`            // fewer grants than that are no proof
 	// Driver is how much longer than its context a release may take because

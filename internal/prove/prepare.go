@@ -29,7 +29,11 @@ type Options struct {
 	// Dense is for many grants: each process has nine workers, three for each of
 	// three names, and holds are shorter. The faults are the same.
 	Dense bool
-	Out   string // directory for the history and the reports; empty: none
+	// Wide is for many claims at once: each process has twenty workers, most of
+	// which soon give up, beside a hold that lasts as long as the process. It is
+	// meant for some sixty names.
+	Wide bool
+	Out  string // directory for the history and the reports; empty: none
 
 	// Command is a process that calls Child with its stdin and stdout.
 	Command func() *exec.Cmd
@@ -111,7 +115,7 @@ func (r *run) prepare(ctx context.Context) error {
 	}
 	r.run = Run{
 		Format: format, Store: d.Store, Scheme: scheme, Tokens: d.Tokens, Forgets: forgets(d), Lacks: d.Lacks, Unchecked: r.unchecked(d),
-		Seed: o.Seed, For: o.For, Processes: o.Processes, Mode: o.Mode, Peer: o.Peer != nil, Silent: o.Silent, Dense: o.Dense,
+		Seed: o.Seed, For: o.For, Processes: o.Processes, Mode: o.Mode, Peer: o.Peer != nil, Silent: o.Silent, Dense: o.Dense, Wide: o.Wide,
 		Faults: o.Faults, Floor: max(20, 5*int(o.For/time.Second)), Driver: r.way.driver,
 	}
 	r.lasts(o.TTL)

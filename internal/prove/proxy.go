@@ -24,6 +24,8 @@ type proxy struct {
 	hits   int           // connections and pieces that the fault met
 	mended chan struct{} // closed when the fault ends
 	conns  map[net.Conn]bool
+	struck map[*pair]bool // those that silence or late has met: reset when it ends
+	closed chan struct{}
 }
 
 func newProxy(network, upstream string, seed uint64) (*proxy, error) {
@@ -31,7 +33,7 @@ func newProxy(network, upstream string, seed uint64) (*proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &proxy{l: l, network: network, upstream: upstream, rng: rand.New(rand.NewPCG(seed, 1)), conns: map[net.Conn]bool{}}
+	p := &proxy{l: l, network: network, upstream: upstream, rng: rand.New(rand.NewPCG(seed, 1)), conns: map[net.Conn]bool{}, struck: map[*pair]bool{}, closed: make(chan struct{})}
 	p.running.Go(func() {
 		for {
 			c, err := l.Accept()
@@ -48,6 +50,7 @@ func (p *proxy) addr() string { return p.l.Addr().String() }
 
 func (p *proxy) close() {
 	p.mend()
+	close(p.closed)
 	p.l.Close()
 	p.mu.Lock()
 	for c := range p.conns {
@@ -79,6 +82,7 @@ func (p *proxy) mend() (hits int) {
 	}
 	close(p.mended)
 	p.fault = ""
+	p.resetStruck()
 	return p.hits
 }
 
@@ -116,15 +120,19 @@ func (p *proxy) serve(client net.Conn) {
 	}
 	defer p.remove(server)
 	var both sync.WaitGroup
+	x := &pair{client: client, server: server}
 	pump := func(to, from net.Conn, reply bool) {
 		defer to.Close()
 		defer from.Close()
 		b := make([]byte, 1<<16)
 		for {
 			n, err := from.Read(b)
-			if n > 0 && p.pass(to, b[:n], reply) != nil || err != nil {
-				return
+			if n > 0 && !p.keeps(x, b[:n], reply) && p.pass(to, b[:n], reply) != nil || err != nil {
+				break
 			}
+		}
+		if !reply {
+			p.deliver(x)
 		}
 	}
 	both.Go(func() { pump(server, client, false) })
@@ -172,7 +180,7 @@ func (p *proxy) meet(reply bool) (f Fault, delay time.Duration, mended <-chan st
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch f, delay = p.fault, p.delay; f {
-	case "":
+	case "", silence, late: // see keeps
 		return "", 0, nil
 	case halfCut:
 		if !reply {

@@ -33,6 +33,8 @@ func (p *process) draw(f Fault, rng *rand.Rand) *stroke {
 		s.last = between(rng, ttl*11/10, ttl*22/10)
 	case kill, restart:
 		s.last = between(rng, 0, ttl/2)
+	case silence, late: // not for long: callers that go on asking are what it is for
+		s.last = between(rng, ttl/20, ttl/4)
 	default:
 		s.last = between(rng, ttl/10, ttl*18/10)
 	}

@@ -86,6 +86,8 @@ func (w *worker) work() {
 		bound := waitFor(w.Run.TTL)
 		if w.rng.IntN(8) == 0 { // a wait that is given up
 			bound = w.upTo(30 * time.Millisecond)
+		} else if w.Run.Wide && w.rng.IntN(4) > 0 {
+			bound = w.upTo(w.Run.TTL)
 		}
 		raced := w.rng.IntN(w.seldom(60)) == 0 && !w.Run.lacks(store.PromiseDeadline) && w.peer == nil
 		l := w.locks // nil for a peer
@@ -102,7 +104,7 @@ func (w *worker) work() {
 		} else {
 			claim(w)
 		}
-		w.sleep(w.upTo(w.moment(2*time.Millisecond)), w.finish)
+		w.sleep(w.upTo(w.pause()), w.finish)
 	}
 }
 
@@ -131,8 +133,11 @@ func (w *worker) crowd(claim func(*worker)) {
 
 // workers is how many goroutines of a process claim locks.
 func (r *Run) workers() int {
-	if r.Dense {
+	switch {
+	case r.Dense:
 		return 9
+	case r.Wide:
+		return 20
 	}
 	return 3
 }
@@ -328,7 +333,7 @@ func (w *worker) hold(h *holding) {
 	case h.weight == store.Upgradeable && n < 900:
 		w.upgrade(h)
 	case n < 750:
-		w.useFor(h, w.upTo(w.moment(3*time.Millisecond)))
+		w.useFor(h, w.upTo(w.usual()))
 	case n < 850:
 		w.useFor(h, w.upTo(ttl/25))
 	case n < 980:

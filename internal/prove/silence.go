@@ -1,0 +1,75 @@
+package prove
+
+import (
+	"bytes"
+	"net"
+	"time"
+)
+
+// A pair is the two connections that a proxy joins. Its fields but the
+// connections are guarded by the proxy's mutex until the pair is reset; after
+// that its requests are the pump's alone.
+type pair struct {
+	client, server net.Conn
+
+	reset    bool          // the client's end was reset; replies are lost
+	requests [][]byte      // sent while late was on: they arrive after the reset
+	delay    time.Duration // how long after it
+}
+
+const (
+	// pieceGap is how long after one late piece the next arrives. Requests that
+	// arrive together with their cancellation would not be done at all.
+	pieceGap = 2 * time.Millisecond
+	// lateFor is how long the server can work on late requests.
+	lateFor = 2 * time.Second
+)
+
+// keeps takes a piece that must not pass now, and reports whether it did.
+func (p *proxy) keeps(x *pair, piece []byte, reply bool) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case reply && x.reset:
+		return true
+	case p.fault == silence && reply, p.fault == late && reply:
+	case p.fault == late:
+		x.requests, x.delay = append(x.requests, bytes.Clone(piece)), p.delay
+	default:
+		return false
+	}
+	p.struck[x] = true
+	p.hits++
+	return true
+}
+
+// resetStruck resets the clients' ends of what silence or late has met. p.mu is held.
+func (p *proxy) resetStruck() {
+	for x := range p.struck {
+		x.reset = true
+		abort(x.client)
+	}
+	clear(p.struck)
+}
+
+// deliver sends the late requests of a pair whose client has gone, and leaves the
+// server the time to work on them.
+func (p *proxy) deliver(x *pair) {
+	if len(x.requests) == 0 {
+		return
+	}
+	wait := func(d time.Duration) {
+		select {
+		case <-time.After(d):
+		case <-p.closed:
+		}
+	}
+	wait(x.delay)
+	for _, piece := range x.requests {
+		if _, err := x.server.Write(piece); err != nil {
+			return
+		}
+		wait(pieceGap)
+	}
+	wait(lateFor)
+}

@@ -1,0 +1,128 @@
+package prove
+
+import (
+	"io"
+	"net"
+	"testing"
+	"time"
+)
+
+// sink is a server that tells what it was sent, and answers each piece with a dot.
+func sink(t *testing.T) (addr string, heard <-chan string) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	got := make(chan string, 100)
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				b := make([]byte, 100)
+				for {
+					n, err := c.Read(b)
+					if err != nil {
+						return
+					}
+					got <- string(b[:n])
+					if _, err := c.Write([]byte(".")); err != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	return l.Addr().String(), got
+}
+
+func hear(t *testing.T, heard <-chan string) string {
+	t.Helper()
+	select {
+	case s := <-heard:
+		return s
+	case <-time.After(time.Minute):
+		t.Fatal("nothing arrived at the server")
+		return ""
+	}
+}
+
+// In silence the request arrives, its reply does not, and the client is reset.
+func TestAfterSilenceTheConnectionIsReset(t *testing.T) {
+	addr, heard := sink(t)
+	p, err := newProxy("tcp", addr, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.close)
+	c := connect(t, p)
+	p.strike(silence, 0)
+	if _, err := c.Write([]byte("ask")); err != nil {
+		t.Fatal(err)
+	}
+	if got := hear(t, heard); got != "ask" {
+		t.Errorf("the server heard %q", got)
+	}
+	met(p)
+	if hits := p.mend(); hits != 1 {
+		t.Errorf("it met %d", hits)
+	}
+	if b, err := io.ReadAll(c); err == nil || len(b) > 0 {
+		t.Errorf("the client got %q, %v, want a reset", b, err)
+	}
+	if b, err := ask4(connect(t, p), "."); err != nil || b != "." {
+		t.Errorf("once mended: %q, %v", b, err)
+	}
+}
+
+// met returns when the fault that is on has met something.
+func met(p *proxy) {
+	for hits := 0; hits == 0; time.Sleep(time.Millisecond) {
+		p.mu.Lock()
+		hits = p.hits
+		p.mu.Unlock()
+	}
+}
+
+// What is late arrives after the client was reset, a piece at a time.
+func TestWhatIsLateArrivesAfterTheReset(t *testing.T) {
+	addr, heard := sink(t)
+	p, err := newProxy("tcp", addr, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.close)
+	c := connect(t, p)
+	p.strike(late, 10*time.Millisecond)
+	if _, err := c.Write([]byte("ask")); err != nil {
+		t.Fatal(err)
+	}
+	met(p)
+	if _, err := c.Write([]byte("end")); err != nil {
+		t.Fatal(err)
+	}
+	for pieces := 0; pieces < 2; time.Sleep(time.Millisecond) {
+		p.mu.Lock()
+		pieces = p.hits
+		p.mu.Unlock()
+	}
+	select {
+	case s := <-heard:
+		t.Fatalf("the server heard %q before the reset", s)
+	default:
+	}
+	p.mend()
+	if b, err := io.ReadAll(c); err == nil || len(b) > 0 {
+		t.Errorf("the client got %q, %v, want a reset", b, err)
+	}
+	if first, second := hear(t, heard), hear(t, heard); first != "ask" || second != "end" {
+		t.Errorf("the server heard %q and %q", first, second)
+	}
+	if b, err := ask4(connect(t, p), "."); err != nil || b != "." {
+		t.Errorf("once mended: %q, %v", b, err)
+	}
+}
