@@ -187,14 +187,11 @@ func (s *Store) append(ctx context.Context, c *store.Claim, m *mine) (store.Answ
 		if f, err = s.base(ctx); err != nil {
 			return s.noAnswer(m, err)
 		}
-		var sess *session
-		if sess, err = s.session(ctx, c.TTL); err != nil {
+		sess, err := s.askIn(ctx, c, m)
+		if err != nil {
 			return s.noAnswer(m, err)
 		}
 		renewing := s.fresh(sess)
-		s.mu.Lock()
-		m.into(sess)
-		s.mu.Unlock()
 		// Whoever has lost the race a few times appends, and leaves again if he
 		// is not granted.
 		sure := !c.Try || i >= attempts
@@ -203,9 +200,14 @@ func (s *Store) append(ctx context.Context, c *store.Claim, m *mine) (store.Answ
 		r, free, err := s.put(ctx, i == 0, keys, when, put, list)
 		if errors.Is(err, rpctypes.ErrLeaseNotFound) {
 			s.mu.Lock()
+			known := m.state == gone // by another operation, or a renewal
 			m.into(nil)
+			m.unclear = false // nothing that was asked in it can be there, or come
 			s.died(sess)
 			s.mu.Unlock()
+			if known {
+				return store.Answer{}, store.ErrLost
+			}
 			continue
 		}
 		if err != nil {
@@ -266,6 +268,25 @@ func (s *Store) append(ctx context.Context, c *store.Claim, m *mine) (store.Answ
 		seen = v.rev
 	}
 	return s.noAnswer(m, cmp.Or(err, errRaced))
+}
+
+// askIn is the session that a claim is asked for in: the present one, or as long as
+// an ask for it was not answered the one that this was sent in. The key may lie there,
+// and what is told of the claim must count from the session that keeps its key.
+func (s *Store) askIn(ctx context.Context, c *store.Claim, m *mine) (*session, error) {
+	s.mu.Lock()
+	sess, unclear := m.sess, m.unclear
+	s.mu.Unlock()
+	if unclear && sess != nil {
+		return sess, nil
+	}
+	sess, err := s.session(ctx, c.TTL)
+	if err == nil {
+		s.mu.Lock()
+		m.into(sess)
+		s.mu.Unlock()
+	}
+	return sess, err
 }
 
 // put puts the key and lists the name, if it may be put; else it lists the name.

@@ -31,7 +31,8 @@
 // since it was last renewed: what is not renewed any more is deleted by its own
 // process, if that lives; so is what was given back, or given up, and etcd did not
 // answer. A claim begins with a session that was renewed within the last tenth of
-// the TTL.
+// the TTL. An ask that was not answered is repeated in the same session; one that
+// arrives after its claim was given up is deleted within a quarter of the TTL.
 //
 // TTLs are whole seconds, rounded up; the least is one and a half of the server's
 // election timeout, 2 s unless its operator says otherwise. A TTL that the server does

@@ -94,6 +94,10 @@ func (s *Store) forget(m *mine) {
 func (s *Store) lost(m *mine) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if m.unclear { // an ask for it may yet arrive
+		s.dropSoon(m)
+		return
+	}
 	s.lose(m)
 }
 
@@ -154,12 +158,9 @@ func (s *Store) told(m *mine) {
 	})
 }
 
-// dropped notes that the key of the claim was deleted. An ask that was not
-// answered may slip in later: so its session ends as soon as it can. s.mu is held.
+// dropped notes that the key of the claim was deleted. s.mu is held.
 func (s *Store) dropped(m *mine) {
 	m.drop = false
-	if m.unclear && m.sess != nil {
-		s.retire(m.sess)
-	}
+	s.expectLate(m)
 	m.into(nil)
 }

@@ -14,6 +14,9 @@ func TestTheTestsCatchEachMutantOfEtcd(t *testing.T) {
 		few   = "TestANameThatIsLockedOverAndOverHasFewKeys"
 		from  = "TestASessionCountsFromTheSendingOfItsRenewal"
 		order = "TestTheTokenIsOfTheLookThatShowedTheGrant"
+
+		faults  = "TestFaults"
+		adopted = "TestALateAskDoesNoHarmToWhoAdoptedItsHold"
 	)
 	var all []mutant.Broken
 	for _, m := range []struct{ name, test, file, old, new string }{
@@ -31,7 +34,12 @@ func TestTheTestsCatchEachMutantOfEtcd(t *testing.T) {
 		{"a session counts from the answer", from, "session.go", "sess.renewed, sess.failed = sent, 0", "sess.renewed, sess.failed = max(sent, store.Now()), 0"},
 		{"a new session counts from the answer", from, "session.go", "sess.lease, sess.renewed = lease, sent", "sess.lease, sess.renewed = lease, max(sent, store.Now())"},
 		{"another TTL than asked for is taken", "TestATTLThatTheServerDoesNotGrantIsAnErrorThatSaysSo", "session.go", "granted != ttl {", "granted != ttl && false {"},
-		{"what may slip in late is kept alive", "TestWhatSlipsInBehindItsWithdrawalIsGoneAgain", "mine.go", "if m.unclear && m.sess != nil {", "if false {"},
+		{"what may slip in late is kept alive", "TestWhatSlipsInBehindItsWithdrawalIsGoneAgain", "late.go", "if !m.unclear || m.sess == nil {", "if true {"},
+		{"an unanswered ask is repeated in another session", faults, "ask.go", "if unclear && sess != nil {", "if unclear && false {"},
+		{"nobody searches for late asks", faults, "session.go", "if len(sess.late) > 0 && !sess.searches && at(sess.search) {", "if false {"},
+		{"a search takes whatever has the key", adopted, "late.go", "r.id != l.id ||", ""},
+		{"a key that a late ask may take is used again", adopted, "renew.go", "n.late = n.late || m != nil && m.unclear", "n.late = n.late && m != nil"},
+		{"what was lost is not searched for", "TestALateAskOfALostHoldIsTakenOut", "mine.go", "if m.unclear { // an ask", "if false { // an ask"},
 		{"a withdrawal is tried once", "TestAWithdrawalThatIsNotAnsweredIsDoneAgain", "release.go", "m.drop, m.ends = true, store.Now().Add(time.Second)", "m.drop = false"},
 		{"what was not given back for sure is left", "TestAReleaseThatIsNotAnsweredIsDoneAgain", "release.go", "\t\tm.left = true\n\t\ts.dropSoon(m)\n", ""},
 		{"a release cannot be asked for again", "TestAReleaseThatIsNotAnsweredIsDoneAgain", "release.go", "state == gone && !left", "state == gone && (!left || true)"},

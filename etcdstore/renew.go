@@ -307,6 +307,7 @@ func (s *Store) adoptOnce(ctx context.Context, h *store.Hold, m *mine) (out stor
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if m != nil {
+		s.expectLate(m)
 		s.forget(m)
 	}
 	for _, other := range s.mine { // whose it was, if he has not heard
@@ -325,6 +326,7 @@ func (s *Store) adoptOnce(ctx context.Context, h *store.Hold, m *mine) (out stor
 			s.mine[h.NewID] = n
 		}
 		n.into(sess)
+		n.late = n.late || m != nil && m.unclear // the key can be put again for the old id
 		n.ends = max(n.ends, store.Now().Add(h.TTL))
 		if r.UpTo > 0 && !r.upgraded {
 			s.await(n, v, r)

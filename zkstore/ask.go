@@ -130,9 +130,14 @@ func (s *Store) append(ctx context.Context, c *store.Claim, m *mine) (store.Answ
 		switch {
 		case errors.Is(err, zk.ErrSessionExpired):
 			s.mu.Lock()
+			known := m.state == gone // by another operation, or a renewal
 			m.into(nil)
+			m.unclear = false // nothing that was asked in it can be there, or come
 			s.died(sess)
 			s.mu.Unlock()
+			if known {
+				return store.Answer{}, store.ErrLost
+			}
 			continue
 		case err == errRaced, err != nil && m.path == "" && store.Definite(s.failed("", err)): // nothing was made
 			return s.noAnswer(m, err)

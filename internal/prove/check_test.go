@@ -254,6 +254,24 @@ var histories = []struct {
 		s.claim(2, "a", "try", store.Full, 13).not(15, "held")
 		s.lock(1, 14).not(30, "cancelled")
 	}},
+	{"refused because an ask arrived late, after its claim was given back", 0, "", func(s *script) {
+		s.add(9, Event{Do: struck, Proc: 1, Fault: late})
+		s.add(12, Event{Do: mended, Proc: 1, Fault: late, Hits: 1})
+		s.lock(1, 10).got(15, 1).release(20, 21)
+		s.claim(2, "a", "try", store.Full, 40).not(41, "held")
+	}},
+	{"refused long after an ask may have arrived late", linear, "", func(s *script) {
+		s.add(9, Event{Do: struck, Proc: 1, Fault: late})
+		s.add(12, Event{Do: mended, Proc: 1, Fault: late, Hits: 1})
+		s.lock(1, 10).got(15, 1).release(20, 21)
+		s.claim(2, "a", "try", store.Full, 5000).not(5001, "held")
+	}},
+	{"refused though no ask can have arrived late", linear, "", func(s *script) {
+		s.add(9, Event{Do: struck, Proc: 1, Fault: late})
+		s.add(12, Event{Do: mended, Proc: 1, Fault: late, Hits: 1})
+		s.lock(1, 13).got(15, 1).release(20, 21)
+		s.claim(2, "a", "try", store.Full, 40).not(41, "held")
+	}},
 	{"refused because of what a dead process left", 0, "", func(s *script) {
 		s.lock(1, 10).got(11, 1)
 		s.add(20, Event{Do: died, Proc: 1})

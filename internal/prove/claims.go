@@ -114,6 +114,7 @@ type view struct {
 	byName map[string][]*claim
 	lives  map[[2]int]*life
 	parent []window         // in which it stood still, and with it all links
+	lates  map[int][]window // of each process: what it asks for can arrive after it was asked for again
 	placed map[string]Event // the newest of each id
 	calm   time.Duration    // never
 	end    time.Duration    // of the history
@@ -122,7 +123,7 @@ type view struct {
 func newView(h *History) *view {
 	v := &view{
 		History: h, names: map[string]Name{}, byName: map[string][]*claim{}, lives: map[[2]int]*life{},
-		placed: map[string]Event{}, calm: never,
+		placed: map[string]Event{}, calm: never, lates: map[int][]window{},
 	}
 	for _, n := range h.Run.Names {
 		v.names[n.Name] = n
@@ -132,6 +133,7 @@ func newView(h *History) *view {
 		e := &h.Events[i]
 		v.end = max(v.end, e.At)
 		v.process(e)
+		v.noteLate(e)
 		switch e.Do {
 		case ask:
 			c := &claim{

@@ -225,7 +225,8 @@ func (j *judge) cuts(name string, limit int64) (all []sole) {
 
 // excuses reports whether somebody may have been in the way of a try without
 // having been seen to hold: who waited, whose claim or release was under way,
-// or what was left behind by one of which nobody was told the end.
+// or what was left behind by one of which nobody was told the end, or which may have
+// been asked for twice.
 func (j *judge) excuses(try *claim, longest time.Duration) bool {
 	claims, gone := j.byName[try.name], 3*j.Run.TTL
 	first := sort.Search(len(claims), func(i int) bool { return claims[i].call >= try.call-longest-gone })
@@ -249,6 +250,9 @@ func (j *judge) excuses(try *claim, longest time.Duration) bool {
 			after = window{c.back, c.back + gone}
 		case c.clean():
 			after = window{c.end(), c.released}
+		}
+		if j.askedLate(c) {
+			after.to = max(after.to, min(max(c.back, c.end()), j.end)+gone)
 		}
 		if unseen.meets(try.call, try.back+1) || after.meets(try.call, try.back+1) {
 			return true

@@ -38,6 +38,8 @@ func TestAJudgeWithSomethingWrongIsCaught(t *testing.T) {
 		[4]string{"the fence may refuse nobody", "overlap.go", "e.Refused && e.At < c.end() &&", "e.Refused &&"},
 		[4]string{"a lock has room for any", "linear.go", "if s.sum+a.weight > limit ||", "if"},
 		[4]string{"a lock may refuse as it likes", "linear.go", "return s.sum+a.weight > limit, s", "return true, s"},
+		[4]string{"no ask arrives late", "linear.go", "if j.askedLate(c) {", "if false {"},
+		[4]string{"any ask may arrive late", "silence.go", "within(v.lates[c.proc], c.call, min(c.back, v.end)+1)", "len(v.lates[c.proc]) > 0"},
 		[4]string{"nobody is in the way of a try", "linear.go", " && !j.excuses(c, longest):", " && (longest >= 0 || j.excuses(c, longest)):"},
 		[4]string{"a loss may be told at any time", "overlap.go", "late > tellBy {", "late > 1000*tellBy {"},
 		[4]string{"a loss has to be told at once", "overlap.go", "late > tellBy {", "late > 0 {"},

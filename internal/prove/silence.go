@@ -73,3 +73,19 @@ func (p *proxy) deliver(x *pair) {
 	}
 	wait(lateFor)
 }
+
+// noteLate keeps when what a process asks for can arrive late.
+func (v *view) noteLate(e *Event) {
+	all := v.lates[e.Proc]
+	switch {
+	case e.Fault != late:
+	case e.Do == struck:
+		v.lates[e.Proc] = append(all, window{e.At, never})
+	case e.Do == mended && len(all) > 0:
+		all[len(all)-1].to = e.At
+	}
+}
+
+// askedLate reports whether an ask for the claim may arrive when it has ended: it was
+// held on its way, and asked for again meanwhile.
+func (v *view) askedLate(c *claim) bool { return within(v.lates[c.proc], c.call, min(c.back, v.end)+1) }

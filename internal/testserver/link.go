@@ -1,10 +1,12 @@
 package testserver
 
 import (
+	"bytes"
 	"io"
 	"net"
 	"sync"
 	"testing"
+	"time"
 )
 
 // A Link is the way of a client to a server, which can be cut.
@@ -15,7 +17,9 @@ type Link struct {
 	mu    sync.Mutex
 	isCut bool
 	mode  silence
-	conns map[net.Conn]bool
+	after int // pieces that still pass before the silence
+	met   int // pieces that it has kept from their end
+	conns map[*joined]bool
 	tasks sync.WaitGroup
 }
 
@@ -26,7 +30,15 @@ const (
 	_       silence = iota
 	answers         // from the server
 	all             // both ways
+	held            // both ways; what was sent to the server can arrive later
 )
+
+// joined are the two connections of one client.
+type joined struct {
+	client, server net.Conn
+	kept           [][]byte // sent to the server, and held
+	isReset        bool     // its client has gone, and what was held may yet arrive
+}
 
 // NewLink makes one to an address, which ends with the test.
 func NewLink(t testing.TB, to string) *Link {
@@ -35,7 +47,7 @@ func NewLink(t testing.TB, to string) *Link {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := &Link{l: l, to: to, conns: map[net.Conn]bool{}}
+	k := &Link{l: l, to: to, conns: map[*joined]bool{}}
 	k.tasks.Go(func() {
 		for {
 			c, err := l.Accept()
@@ -62,46 +74,136 @@ func (k *Link) carry(c net.Conn) {
 		return
 	}
 	defer s.Close()
+	x := &joined{client: c, server: s}
 	k.mu.Lock()
 	if k.isCut {
 		k.mu.Unlock()
 		return
 	}
-	k.conns[c], k.conns[s] = true, true
+	k.conns[x] = true
 	k.mu.Unlock()
 	var both sync.WaitGroup
-	both.Go(func() { io.Copy(&tap{k, s, all}, c); s.Close() })
-	both.Go(func() { io.Copy(&tap{k, c, answers}, s); c.Close() })
+	both.Go(func() {
+		io.Copy(&tap{k, x, s, all}, c)
+		if !k.outlives(x) {
+			s.Close()
+		}
+	})
+	both.Go(func() { io.Copy(&tap{k, x, c, answers}, s); c.Close() })
 	both.Wait()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.conns, x)
+}
+
+// outlives reports whether the server's end is needed though the client has gone.
+func (k *Link) outlives(x *joined) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return x.isReset && len(x.kept) > 0
 }
 
 // A tap swallows what is written to it while the link is that silent.
 type tap struct {
 	k    *Link
+	x    *joined
 	to   io.Writer
 	from silence
 }
 
 func (t *tap) Write(b []byte) (int, error) {
-	t.k.mu.Lock()
-	swallow := t.k.mode >= t.from
-	t.k.mu.Unlock()
-	if swallow {
+	if t.swallows(b) {
 		return len(b), nil
 	}
 	return t.to.Write(b)
 }
 
-// Mute swallows the answers of the server, until Mend.
-func (k *Link) Mute() { k.silence(answers) }
-
-// Hush swallows all, until Mend.
-func (k *Link) Hush() { k.silence(all) }
-
-func (k *Link) silence(mode silence) {
+func (t *tap) swallows(b []byte) bool {
+	k := t.k
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.mode = mode
+	counted := answers // the direction whose first pieces pass
+	if k.mode == held {
+		counted = all
+	}
+	switch {
+	case t.x.isReset:
+		return true
+	case k.mode < t.from:
+		return false
+	case t.from == counted && k.after > 0:
+		k.after--
+		return false
+	case k.mode == held && t.from == answers && k.after > 0:
+		return false // of what has passed
+	case k.mode == held && t.from == all:
+		t.x.kept = append(t.x.kept, bytes.Clone(b))
+	}
+	k.met++
+	return true
+}
+
+// Mute swallows the answers of the server, until Mend.
+func (k *Link) Mute() { k.silence(answers, 0) }
+
+// Hush swallows all, until Mend.
+func (k *Link) Hush() { k.silence(all, 0) }
+
+// MuteAfter is Mute once so many more pieces of answers have passed.
+func (k *Link) MuteAfter(pieces int) { k.silence(answers, pieces) }
+
+// HoldAfter holds what is sent to the server, once so many more pieces have passed,
+// and swallows its answers then, until Mend or Reset.
+func (k *Link) HoldAfter(pieces int) { k.silence(held, pieces) }
+
+func (k *Link) silence(mode silence, after int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.mode, k.after, k.met = mode, after, 0
+}
+
+// Met is how many pieces the silence has kept from their end so far.
+func (k *Link) Met() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.met
+}
+
+// Reset resets all connections at their clients' end, and all passes again on new
+// ones. What was held on the old ones can be delivered.
+func (k *Link) Reset() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.mode = 0
+	for x := range k.conns {
+		x.isReset = true
+		if c, ok := x.client.(*net.TCPConn); ok {
+			c.SetLinger(0)
+		}
+		x.client.Close()
+	}
+}
+
+// Deliver has arrive what was held on connections that were reset: a piece at a time,
+// as a request that came together with its cancellation would not be done. The
+// connections stay, as the server has yet to do it.
+func (k *Link) Deliver() {
+	k.mu.Lock()
+	var all []*joined
+	for x := range k.conns {
+		if x.isReset {
+			all = append(all, x)
+		}
+	}
+	k.mu.Unlock()
+	for _, x := range all {
+		for _, b := range x.kept {
+			if _, err := x.server.Write(b); err != nil {
+				break
+			}
+			time.Sleep(2 * time.Millisecond)
+		}
+	}
 }
 
 // Cut ends all connections, and new ones at once, until Mend.
@@ -109,8 +211,9 @@ func (k *Link) Cut() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.isCut = true
-	for c := range k.conns {
-		c.Close()
+	for x := range k.conns {
+		x.client.Close()
+		x.server.Close()
 	}
 	clear(k.conns)
 }
@@ -120,4 +223,43 @@ func (k *Link) Mend() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.isCut, k.mode = false, 0
+}
+
+// Links are the ways of a client to several servers.
+type Links []*Link
+
+// MuteAfter is that of each link.
+func (all Links) MuteAfter(pieces int) {
+	for _, k := range all {
+		k.MuteAfter(pieces)
+	}
+}
+
+// HoldAfter is that of each link.
+func (all Links) HoldAfter(pieces int) {
+	for _, k := range all {
+		k.HoldAfter(pieces)
+	}
+}
+
+// Met is the sum of the links.
+func (all Links) Met() (met int) {
+	for _, k := range all {
+		met += k.Met()
+	}
+	return met
+}
+
+// Reset is that of each link.
+func (all Links) Reset() {
+	for _, k := range all {
+		k.Reset()
+	}
+}
+
+// Deliver is that of each link.
+func (all Links) Deliver() {
+	for _, k := range all {
+		k.Deliver()
+	}
 }

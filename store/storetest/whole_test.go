@@ -29,7 +29,7 @@ func TestEveryStoreRunsTheWholeSuite(t *testing.T) {
 
 func TestAStoreThatLeavesThemOutIsFound(t *testing.T) {
 	const implements = "package s\nfunc (s *S) Describe() store.Description { return d }\n"
-	const run, compare = "storetest.Run(t, open)", "storetest.Differential(t, clocked)"
+	const run, compare = "storetest.Run(t, open)", "storetest.Differential(t, clocked)\nstoretest.Faults(t, linked)"
 	test := func(body string) string { return "package s\nfunc TestStore(t *testing.T) {\n" + body + "\n}\n" }
 	for name, c := range map[string]struct {
 		test     string
@@ -37,12 +37,12 @@ func TestAStoreThatLeavesThemOutIsFound(t *testing.T) {
 	}{
 		"both":          {test(run + "\n" + compare), 0},
 		"in_subtests":   {test("for _, m := range modes {\nt.Run(m, func(t *testing.T) {\n" + run + "\n" + compare + "\n})\n}"), 0},
-		"by_session":    {test(run + "\nstoretest.DifferentialBySession(t, sessioned)"), 0},
-		"none":          {test(""), 2},
-		"one":           {test(run), 1},
+		"by_session":    {test(run + "\nstoretest.DifferentialBySession(t, sessioned)\nstoretest.Faults(t, linked)"), 0},
+		"none":          {test(""), 3},
+		"one":           {test(run), 2},
 		"conditional":   {test("if wanted {\n" + run + "\n}\n" + compare), 1},
 		"after_a_skip":  {test("if testing.Short() {\nt.Skip()\n}\n" + run + "\n" + compare), 0}, // a skip is told in the report
-		"not_in_a_test": {"package s\nfunc helper(t *testing.T) {\n" + run + "\n" + compare + "\n}\n", 2},
+		"not_in_a_test": {"package s\nfunc helper(t *testing.T) {\n" + run + "\n" + compare + "\n}\n", 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
@@ -67,6 +67,9 @@ func TestAStoreThatLeavesThemOutIsFound(t *testing.T) {
 // test that is named, for they are not one queue: each node of Redlock keeps
 // one, in the order of the claims.
 var modelled = map[string]string{"redlockstore": "TestEveryNodeAnswersAsTheModel"}
+
+// unlinked are the stores that are on no network.
+var unlinked = []string{"memstore", "filestore"}
 
 // inspect finds the packages that have a method Describe of a store, and says
 // what their tests leave out. Below internal are none: what looks like one there
@@ -128,7 +131,10 @@ func inspect(t *testing.T, root string) (stores, problems []string) {
 			continue
 		}
 		stores = append(stores, filepath.ToSlash(name))
-		for _, what := range []string{"Run", "Differential"} {
+		if slices.Contains(unlinked, filepath.Base(dir)) {
+			called["Faults"] = true
+		}
+		for _, what := range []string{"Run", "Differential", "Faults"} {
 			if !called[what] && !called[what+"BySession"] {
 				problems = append(problems, fmt.Sprintf("%s is a store, and none of its tests calls storetest.%s unconditionally", name, what))
 			}

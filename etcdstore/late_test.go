@@ -1,0 +1,111 @@
+package etcdstore
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// unanswered is a hold whose first ask was done and not answered, with what that
+// would put if it arrived again.
+func unanswered(t *testing.T, s *Store, kv *unheard) (hold store.Hold, again func()) {
+	t.Helper()
+	if err := s.Release(t.Context(), mustHold(t, s, mutex("warm"))); err != nil { // the floor is there
+		t.Fatal(err)
+	}
+	c := mutex("a")
+	c.TTL = 4 * time.Second
+	kv.lose.Store(true)
+	if _, err := s.Ask(t.Context(), c); err == nil || store.Definite(err) {
+		t.Fatalf("an ask that was not answered: %v, want it unclear", err)
+	}
+	hold = mustHold(t, s, c)
+	s.mu.Lock()
+	key, lease := s.mine[c.ID].key, s.mine[c.ID].sess.lease
+	s.mu.Unlock()
+	r, err := kv.Get(t.Context(), key)
+	if err != nil || len(r.Kvs) != 1 {
+		t.Fatalf("asked for, and there is %v, %v", r, err)
+	}
+	return hold, func() {
+		when := clientv3.Compare(clientv3.CreateRevision(key), "=", 0)
+		put := clientv3.OpPut(key, string(r.Kvs[0].Value), clientv3.WithLease(lease))
+		if _, err := kv.Txn(t.Context()).If(when).Then(put).Commit(); err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// lossy is a store whose client can lose answers.
+func lossy(t *testing.T) (*Store, *unheard) {
+	client := clientOf(t, testserver.SharedEtcd(t))
+	kv := &unheard{KV: client.KV}
+	client.KV = kv
+	return closing(t, storeOn(t, client, apart())), kv
+}
+
+// A hold goes on under another id, with its key. A late ask for the old id is
+// searched for, and the hold that has the key now stays. When that is given back
+// the late ask may arrive.
+func TestALateAskDoesNoHarmToWhoAdoptedItsHold(t *testing.T) {
+	t.Parallel()
+	s, kv := lossy(t)
+	hold, again := unanswered(t, s, kv)
+	s.mu.Lock()
+	old, key := s.mine[hold.ID].sess, s.mine[hold.ID].key
+	s.mu.Unlock()
+	adopted := hold
+	adopted.NewID = me.NewID()
+	if r := s.Renew(t.Context(), []store.Hold{adopted})[0]; r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	adopted.ID, adopted.NewID = adopted.NewID, store.ID{}
+	until(t, "late asks were searched for", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return old.search != 0 && !old.searches
+	})
+	if r := s.Renew(t.Context(), []store.Hold{adopted})[0]; r.Err != nil {
+		t.Fatalf("the hold that has the key: %v", r.Err)
+	}
+	if err := s.Release(t.Context(), adopted); err != nil {
+		t.Fatal(err)
+	}
+	if next := s.spareKey(&store.Claim{Name: "a", ID: me.NewID(), Limit: store.Full, Weight: store.Full}); next == key {
+		t.Error("another claim takes the key that a late ask may put")
+	}
+	again()
+	until(t, "nothing of it is left", func() bool { return len(entriesOf(t, s, "a").Entries) == 0 })
+}
+
+// A hold that was lost, because somebody has deleted it, may have an ask on its way.
+func TestALateAskOfALostHoldIsTakenOut(t *testing.T) {
+	t.Parallel()
+	s, kv := lossy(t)
+	hold, again := unanswered(t, s, kv)
+	c := mutex("kept")
+	c.TTL = hold.TTL
+	kept := mustHold(t, s, c) // so that its session stays
+	s.mu.Lock()
+	key := s.mine[hold.ID].key
+	s.mu.Unlock()
+	if _, err := kv.Delete(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	if r := s.Renew(t.Context(), []store.Hold{hold})[0]; r.Err == nil {
+		t.Fatal("a hold that was deleted is renewed")
+	}
+	again()
+	until(t, "what arrived late is gone", func() bool {
+		if r := s.Renew(t.Context(), []store.Hold{kept})[0]; r.Err != nil {
+			t.Fatalf("the hold beside it: %v", r.Err)
+		}
+		return len(entriesOf(t, s, "a").Entries) == 0
+	})
+}

@@ -1,0 +1,20 @@
+package pgstore
+
+import (
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/storetest"
+)
+
+// Connections fall silent and are reset while they are used.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	addr := sharedAddr(t)
+	schema := apart(t, addr)
+	storetest.Faults(t, storetest.Linked{Open: func(t *testing.T) (store.Store, storetest.Link) {
+		link := testserver.NewLink(t, addr)
+		return tableOn(t, poolOn(t, link.Addr()), &Options{Schema: schema}), link
+	}})
+}

@@ -1,0 +1,295 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Linked is a store over a network whose links a test can make bad.
+type Linked struct {
+	// Open opens one more store object over the same backing, as another process
+	// would have it, with a link of its own.
+	Open func(t *testing.T) (store.Store, Link)
+}
+
+// A Link is the way of one store object to its server, or to all of its servers.
+type Link interface {
+	// MuteAfter loses what the server answers, once so many more pieces of that have
+	// passed.
+	MuteAfter(pieces int)
+	// HoldAfter holds what is sent to the server, once so many more pieces have passed,
+	// and loses what the server answers then.
+	HoldAfter(pieces int)
+	// Met is how many pieces have been lost or held so far.
+	Met() int
+	// Reset resets all connections, for the store object, and all passes on new ones.
+	Reset()
+	// Deliver has arrive what was held on connections that were reset since.
+	Deliver()
+}
+
+const (
+	// silent is how long a connection is silent before it is reset.
+	silent = 150 * time.Millisecond
+	// beside is how many other claims of the process are given up.
+	beside = 8
+	// exchanges is after how many pieces a connection falls silent, in turn: some
+	// stores ask by more than one request.
+	exchanges = 4
+)
+
+// Faults has the connections of a store object fall silent while it asks, and reset
+// after that. What it is told then must be true, and what it has given up must go.
+func Faults(t *testing.T, c Linked) {
+	t.Helper()
+	s, _ := c.Open(t)
+	d := s.Describe()
+	if err := s.Close(); err != nil {
+		t.Fatalf("Close of a store just opened: %v", err)
+	}
+	if why, lacks := d.Lacks[store.PromiseDeadline]; lacks {
+		t.Skipf("the store lacks %q: %s", store.PromiseDeadline, why)
+	}
+	t.Run("fault", func(t *testing.T) { // so that Faults returns when all of them have ended
+		for name, run := range map[string]func(*trial, Linked, int){
+			"an ask that was not answered is granted in the session it was sent in": repeatedAsk,
+			"an ask that arrives late goes beside another claim of its process":     lateAsk,
+		} {
+			for after := range exchanges {
+				t.Run(fmt.Sprintf("%s/after %d", name, after), func(t *testing.T) {
+					t.Parallel()
+					run(newTrial(t, nil, d), c, after)
+				})
+			}
+		}
+	})
+}
+
+// lasts is for how long claims are asked for, and lastsLong for how long those that
+// a busy machine must not lose.
+func (t *trial) lasts() time.Duration     { return t.ticks(max(t.d.MinTTL, 4*time.Second)) }
+func (t *trial) lastsLong() time.Duration { return t.ticks(max(t.d.MinTTL, 10*time.Second)) }
+
+// linked opens a store object that is closed with the test.
+func (t *trial) linked(c Linked) (store.Store, Link, store.Process) {
+	t.Helper()
+	s, link := c.Open(t.T)
+	t.Cleanup(func() { s.Close() }) // on a link that was reset it may fail
+	return s, link, store.NewProcess()
+}
+
+// lasting is a claim that lasts for so long.
+func (t *trial) lasting(p store.Process, name string, d time.Duration) store.Claim {
+	claim := Mutex(p, name)
+	claim.TTL, claim.Place = d, min(d, claim.Place)
+	return claim
+}
+
+// once is a context for one operation, which is repeated if it is not answered: what
+// was sent before a reset may be lost.
+func (t *trial) once() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(t.ctx, 2*time.Second)
+}
+
+// given releases the claim until that is clear.
+func (t *trial) given(s store.Store, h store.Hold) {
+	t.Helper()
+	t.until("it is given up: "+h.Name, func() bool {
+		ctx, cancel := t.once()
+		defer cancel()
+		err := s.Release(ctx, h)
+		return err == nil || store.Definite(err)
+	})
+}
+
+// warm has the store object do all that it does only once.
+func (t *trial) warm(s store.Store, p store.Process) {
+	t.Helper()
+	claim := t.lasting(p, t.name(), t.lasts())
+	t.given(s, store.Hold{Name: claim.Name, ID: claim.ID, Token: t.granted(s, claim).Token})
+}
+
+// granted asks for the claim, until that is clear.
+func (t *trial) granted(s store.Store, c store.Claim) (a store.Answer) {
+	t.Helper()
+	t.until("an ask is answered: "+c.Name, func() bool {
+		ctx, cancel := t.once()
+		defer cancel()
+		var err error
+		if a, err = s.Ask(ctx, c); err != nil && store.Definite(err) {
+			t.Fatalf("ask for %q: %v", c.Name, err)
+		}
+		return err == nil
+	})
+	if !a.Granted {
+		t.Fatalf("%q is not granted: %+v", c.Name, a)
+	}
+	return a
+}
+
+// An ask is not answered, and then its connection is reset. It is repeated, as an
+// engine does, while all other claims of its process are given up. As long as it
+// is granted, by what its owner was told, nobody else is.
+func repeatedAsk(t *trial, c Linked, after int) {
+	here, link, proc := t.linked(c)
+	there, _, other := t.linked(c)
+	t.warm(here, proc)
+	link.MuteAfter(after)
+	claim := t.lasting(proc, t.name(), t.lasts())
+	var waiting sync.WaitGroup
+	var given []store.Claim
+	for range beside {
+		one := t.lasting(proc, t.name(), t.lasts())
+		given = append(given, one)
+		waiting.Go(func() {
+			ctx, cancel := context.WithTimeout(t.ctx, silent/3)
+			defer cancel()
+			here.Ask(ctx, one)
+		})
+	}
+	ctx, cancel := context.WithCancel(t.ctx)
+	defer cancel()
+	asked := make(chan struct{})
+	go func() {
+		defer close(asked)
+		here.Ask(ctx, claim)
+	}()
+	t.fallSilent(link)
+	waiting.Wait()
+	link.Reset()
+	cancel() // some drivers do not heed a reset
+	<-asked
+	last := given[0] // until it is given up, too, what was asked for with it may still be there
+	for _, one := range given[1:] {
+		t.given(here, store.Hold{Name: one.Name, ID: one.ID})
+	}
+	var a store.Answer
+	var sent store.Instant
+	t.until("it is answered", func() bool {
+		ctx, cancel := t.once()
+		defer cancel()
+		sent = store.Now()
+		var err error
+		if a, err = here.Ask(ctx, claim); errors.Is(err, store.ErrLost) {
+			t.given(here, store.Hold{Name: claim.Name, ID: claim.ID})
+			claim.ID = proc.NewID()
+		}
+		return err == nil && a.Granted
+	})
+	if a.From != 0 {
+		sent = a.From
+	}
+	t.given(here, store.Hold{Name: last.Name, ID: last.ID})
+	until, tries := sent.Add(a.TTL), 0
+	for ; store.Now() < until; tries++ {
+		try := t.lasting(other, claim.Name, t.lasts())
+		try.Try = true
+		b, err := there.Ask(t.ctx, try)
+		if left := until.Sub(store.Now()); err == nil && b.Granted && left > 0 {
+			t.Fatalf("two hold it: another was granted it, with token %d, while the first, with token %d, may rely on it for %v more", b.Token, a.Token, left)
+		} else if err == nil && b.Granted {
+			t.given(there, store.Hold{Name: try.Name, ID: try.ID, Token: b.Token})
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Logf("nobody else was in by %d tries", tries)
+	t.given(here, store.Hold{Name: claim.Name, ID: claim.ID, Token: a.Token})
+	t.isFree(there, other, claim.Name)
+}
+
+// fallSilent returns when the silence of a link has met something and has lasted.
+// A store that needs fewer pieces than were to pass is through before.
+func (t *trial) fallSilent(link Link) {
+	for deadline := time.Now().Add(time.Second); link.Met() == 0 && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+	time.Sleep(silent)
+}
+
+// isFree waits until another process is granted the name, and gives it back.
+func (t *trial) isFree(s store.Store, p store.Process, name string) {
+	t.Helper()
+	t.until("the name is free, though its claim was given up: "+name, func() bool {
+		try := t.lasting(p, name, t.lasts())
+		try.Try = true
+		a, err := s.Ask(t.ctx, try)
+		if err != nil || !a.Granted {
+			return false
+		}
+		t.given(s, store.Hold{Name: name, ID: try.ID, Token: a.Token})
+		return true
+	})
+}
+
+// Asks are held on their way, their connection is reset, and their owners give up.
+// Only then do they arrive. Their process goes on holding something else. Whatever
+// they have become, their names are free before long.
+func lateAsk(t *trial, c Linked, after int) {
+	here, link, proc := t.linked(c)
+	there, _, other := t.linked(c)
+	t.warm(there, other)
+	kept := t.lasting(proc, t.name(), t.lastsLong())
+	hold := store.Hold{Name: kept.Name, ID: kept.ID, Token: t.granted(here, kept).Token, TTL: t.lastsLong()}
+	ctx, end := context.WithCancel(t.ctx)
+	var renewing sync.WaitGroup
+	renewing.Go(func() {
+		for ctx.Err() == nil {
+			one, cancel := t.once()
+			err := here.Renew(one, []store.Hold{hold})[0].Err
+			if cancel(); errors.Is(err, store.ErrLost) && ctx.Err() == nil {
+				t.Errorf("the hold beside them is lost: %v", err) // this would show nothing
+				return
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(t.lastsLong() / 4):
+			}
+		}
+	})
+	defer renewing.Wait()
+	defer end()
+	link.HoldAfter(after)
+	var waiting sync.WaitGroup
+	var given []store.Claim
+	var mu sync.Mutex
+	tokens := map[store.ID]int64{}
+	asking, cancel := context.WithCancel(t.ctx)
+	defer cancel()
+	for range beside {
+		one := t.lasting(proc, t.name(), t.lastsLong())
+		given = append(given, one)
+		waiting.Go(func() {
+			if a, err := here.Ask(asking, one); err == nil && a.Granted {
+				mu.Lock()
+				defer mu.Unlock()
+				tokens[one.ID] = a.Token
+			}
+		})
+	}
+	t.fallSilent(link)
+	link.Reset()
+	cancel() // not before: what is cancelled on its way is not done
+	waiting.Wait()
+	for _, one := range given {
+		t.given(here, store.Hold{Name: one.Name, ID: one.ID, Token: tokens[one.ID]})
+	}
+	link.Deliver()
+	landed := map[string]bool{} // whether they arrive at all depends on the store and its server
+	for deadline := time.Now().Add(silent); time.Now().Before(deadline) && len(landed) < beside; {
+		for _, one := range given {
+			if in, ok := there.(store.Inspector); ok && len(MustList(t, in, one.Name).Entries) > 0 {
+				landed[one.Name] = true
+			}
+		}
+	}
+	t.Logf("%d of %d asks were seen to arrive after they were given up", len(landed), beside)
+	for _, one := range given {
+		t.isFree(there, other, one.Name)
+	}
+}
