@@ -13,9 +13,11 @@ TESTFLAGS ?=
 # How many grants that were waited for make prove-all goes on for, on each store.
 GRANTS    ?= 1000000
 REPORT    ?=
+# The parts of make nightly, see scripts/nightly-parts; default all.
+PART      ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help servers prove-all test check platforms lint format modules generated bench
+.PHONY: help servers prove-all nightly test check platforms lint format modules generated bench
 
 help: ## say what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -59,6 +61,9 @@ generated: ## fail if go generate would change a file
 
 prove-all: servers ## prove every store on many seeds, and that each broken lock is found; takes four hours, and goes on where it stopped
 	HOLDFAST_PROVE_GRANTS=$(GRANTS) $(GO) test -tags proveall -run TestAll -timeout 0 -v ./internal/prove
+
+nightly: servers ## what takes longer than CI should, for this commit; PART='scale tests' runs some of it; goes on where it stopped
+	@scripts/nightly $(PART)
 
 bench: servers ## measure against other lock libraries, on one real server; takes minutes
 	$(GO) -C bench run -mod=mod . all

@@ -4,6 +4,7 @@ package prove
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -100,9 +101,10 @@ func (r *records) sum(store string, dense bool) (sum record, runs, proved, fault
 	return sum, runs, proved, faults
 }
 
-// start reads what has been run.
+// start reads what has been run, from the directory that is named in the
+// environment or from .prove.
 func start(t *testing.T) *records {
-	dir := filepath.Join("..", "..", ".prove")
+	dir := cmp.Or(os.Getenv("HOLDFAST_PROVE_RECORDS"), filepath.Join("..", "..", ".prove"))
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
