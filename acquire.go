@@ -48,7 +48,7 @@ func (r *request) wait(ctx context.Context) (*Lease, error) {
 		}
 		r.e.gates.refuse(r.w.name, r.refused)
 		if r.claim.Try {
-			r.e.hints.subscribe(ctx, r.s)
+			r.e.hints.subscribe(ctx, r.s) //mutant:asked-before-subscribed
 			r.claim.Try = false
 			r.listen()
 			continue
@@ -68,14 +68,14 @@ func (r *request) pause(ctx context.Context) (*Lease, error) {
 		hint, polling, err := r.rest(ctx)
 		switch {
 		case err != nil:
-			r.withdraw()
+			r.withdraw() //mutant:cancelled-wait-leaves-place
 			return nil, r.w.gaveUp(err, r.refused)
 		case hint != nil:
 			return r.grantedBy(hint)
 		case !polling || r.e.now() >= r.nextAsk():
 			return nil, nil
 		}
-		if room, err := r.room(ctx); err != nil {
+		if room, err := r.room(ctx); err != nil { //mutant:cancelled-look-withdrawn-while
 			return nil, r.w.gaveUp(err, r.refused) // run has the claim withdrawn
 		} else if room {
 			return nil, nil
@@ -107,11 +107,11 @@ func (r *request) room(ctx context.Context) (bool, error) {
 // ask that asked for the place. A minimum hold has to be shown first, and what
 // is not renewed, or has no deadline, needs more than that time.
 func (r *request) grantedBy(h *store.Hint) (*Lease, error) {
-	fresh := h.Token > r.refused.answer.Last && r.e.now() < r.sent.Add(r.s.place/2)
-	if h.ID != r.claim.ID || !fresh || r.claim.Keep > 0 || r.s.NoRenew || r.e.endless {
+	fresh := h.Token > r.refused.answer.Last && r.e.now() < r.sent.Add(r.s.place/2)     //mutant:hint-old-token-grants
+	if h.ID != r.claim.ID || !fresh || r.claim.Keep > 0 || r.s.NoRenew || r.e.endless { //mutant:hint-spares-minimum-hold
 		return nil, nil
 	}
-	return r.lease(h.Token, h.N, r.sent, r.s.place, r.s.place/3)
+	return r.lease(h.Token, h.N, r.sent, r.s.place, r.s.place/3) //mutant:hint-counts-arrival
 }
 
 // ask asks once and reads the answer: a lease, or an error, or neither if it is
@@ -124,7 +124,7 @@ func (r *request) ask(ctx context.Context) (*Lease, error) {
 			}
 			return nil, r.w.gaveUp(err, r.refused)
 		}
-		if r.placed && r.e.now() >= r.sent.Add(r.s.place) {
+		if r.placed && r.e.now() >= r.sent.Add(r.s.place) { //mutant:place-lapsed-asked-old
 			r.newID() // the place has lapsed
 		}
 		r.isLast()
@@ -142,7 +142,7 @@ func (r *request) ask(ctx context.Context) (*Lease, error) {
 		case errors.Is(out.err, ErrLost):
 			return nil, r.w.errorf(fmt.Errorf("%w: the store drops our place again and again", ErrUnavailable))
 		case out.err != nil:
-			if r.placed || r.claim.Keep > 0 || !store.Definite(out.err) { // something may be there
+			if r.placed || r.claim.Keep > 0 || !store.Definite(out.err) { // something may be there //mutant:unclear-ask-withdrawn
 				r.withdraw()
 			}
 			return nil, r.w.errorf(unclear(out.err))
@@ -152,15 +152,15 @@ func (r *request) ask(ctx context.Context) (*Lease, error) {
 			r.placed = !r.claim.Try
 			return nil, nil
 		}
-		if err := ctx.Err(); err != nil { // after its end nothing is granted
+		if err := ctx.Err(); err != nil { // after its end nothing is granted //mutant:answer-grants-after-end
 			r.withdraw()
 			return nil, r.w.gaveUp(err, r.refused)
 		}
 		from := out.sent
-		if out.answer.From != 0 {
+		if out.answer.From != 0 { //mutant:instant-answer-used
 			from = out.answer.From
 		}
-		if !r.e.desc.InProcess && r.e.deadlineOf(from, out.answer.TTL) <= r.e.now() {
+		if !r.e.desc.InProcess && r.e.deadlineOf(from, out.answer.TTL) <= r.e.now() { //mutant:grant-comes-too-late
 			// The answer came when our time was over.
 			if again < 3 {
 				continue
@@ -182,8 +182,8 @@ func (r *request) lease(token int64, n int, from clock.Instant, ttl, renew time.
 // ttl from the instant on and is to be renewed when the duration renew of it is
 // gone. If the locker was closed meanwhile it is given back.
 func (r *request) leaseOf(granted store.Hold, n int, from clock.Instant, ttl, renew time.Duration) (*Lease, error) {
-	h := &hold{Hold: granted, e: r.e, s: r.s, limit: r.claim.Limit, granted: ttl, strays: r.strays}
-	if n = min(n, r.claim.Block); n > 1 {
+	h := &hold{Hold: granted, e: r.e, s: r.s, limit: r.claim.Limit, granted: ttl, strays: r.strays} //mutant:losses-counted-grant-read
+	if n = min(n, r.claim.Block); n > 1 {                                                           //mutant:block-large-may
 		now := r.e.now()
 		h.handOver = handOver{left: n - 1, since: now, until: now.Add(r.s.HandOver.For), ttl: r.s.TTL, delay: r.s.LockDelay}
 	}

@@ -89,8 +89,8 @@ func (l *Locker) merge(claims []Claimer) ([]want, error) {
 		case have.limit != w.limit:
 			return nil, w.errorf(&store.MismatchError{Have: have.limit, Want: w.limit})
 		case w.limit != store.Full:
-			have.weight += w.weight
-		case w.weight > have.weight:
+			have.weight += w.weight //mutant:slots-add-up
+		case w.weight > have.weight: //mutant:read-covers-write
 			*have = w
 		}
 	}
@@ -99,12 +99,12 @@ func (l *Locker) merge(claims []Claimer) ([]want, error) {
 		if err := w.check(); err != nil { // slots that add up to too many
 			return nil, err
 		}
-		if w.part = len(byName) > 1; !w.part {
+		if w.part = len(byName) > 1; !w.part { //mutant:name-without-maxhold
 			w.l = l
 		}
 		wants = append(wants, *w)
 	}
-	slices.SortFunc(wants, func(a, b want) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(wants, func(a, b want) int { return strings.Compare(a.name, b.name) }) //mutant:taken-given
 	return wants, nil
 }
 
@@ -112,7 +112,7 @@ func (l *Locker) merge(claims []Claimer) ([]want, error) {
 // NoRenew count once all are there.
 func (l *Locker) waiting() *Locker {
 	s := *l.s
-	s.MaxHold, s.NoRenew = 0, false
+	s.MaxHold, s.NoRenew = 0, false //mutant:maxhold-counts-while-waits
 	return &Locker{e: l.e, o: l.o, s: &s}
 }
 
@@ -162,14 +162,14 @@ func (s *Several) take(ctx context.Context, try bool) (*Leases, error) {
 		return nil, s.wants[0].errorf(ErrClosed)
 	}
 	defer e.work.Done()
-	if d := s.l.s.Wait; d > 0 && !try {
+	if d := s.l.s.Wait; d > 0 && !try { //mutant:wait-all
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, d)
 		defer cancel()
 	}
 	t := &taking{e: e, s: s.l.s, waiting: s.wants[0].l.s, before: lastHeld(ctx, e), parts: make([]*Lease, len(s.wants))}
 	if err := t.all(ctx, s.wants, try); err != nil {
-		t.undo(ctx)
+		t.undo(ctx) //mutant:had-kept
 		return nil, err
 	}
 	if err := t.finish(ctx); err != nil {
@@ -182,7 +182,7 @@ func (s *Several) take(ctx context.Context, try bool) (*Leases, error) {
 func lastHeld(ctx context.Context, e *engine) (name string) {
 	ls := chainOf(ctx)
 	for ; ls != nil; ls = ls.outer {
-		if l := ls.lease; l.hold.e == e && l.Valid() {
+		if l := ls.lease; l.hold.e == e && l.Valid() { //mutant:name-before-released-only
 			name = max(name, l.Name())
 		}
 	}

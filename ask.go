@@ -40,11 +40,11 @@ func (r *request) op() op {
 // leaves during the renewal has the claim withdrawn, which keeps no minimum.
 func (o op) do(stop <-chan struct{}) (out outcome) {
 	out.err = o.e.repeat(o.bound, stop, func(ctx context.Context) (err error) {
-		out.sent = o.e.now()
+		out.sent = o.e.now() //mutant:deadline-grant-counts-reply
 		out.answer, err = o.e.store.Ask(ctx, o.claim)
 		return err
 	})
-	if out.err != nil || !out.answer.Granted || o.claim.Keep == 0 || o.part || ended(stop) {
+	if out.err != nil || !out.answer.Granted || o.claim.Keep == 0 || o.part || ended(stop) { //mutant:minimum-hold-shown-once
 		return out
 	}
 	hold := store.Hold{Name: o.claim.Name, ID: o.claim.ID, Token: out.answer.Token, TTL: o.claim.TTL}
@@ -69,7 +69,7 @@ func ended(stop <-chan struct{}) bool {
 // granted counts from the instant.
 func (e *engine) renewOne(d time.Duration, stop <-chan struct{}, h store.Hold) (r store.Renewal, from clock.Instant) {
 	r.Err = e.repeat(d, stop, func(ctx context.Context) error {
-		from = e.now()
+		from = e.now() //mutant:adopted-answer
 		r = e.store.Renew(ctx, []store.Hold{h})[0]
 		return r.Err
 	})
@@ -87,7 +87,7 @@ func (e *engine) renewOne(d time.Duration, stop <-chan struct{}, h store.Hold) (
 func run[T any](r *request, ctx context.Context, op func(stop <-chan struct{}) T) (out T, err error) {
 	if r.e.desc.InProcess {
 		out = op(ctx.Done())
-		if err := ctx.Err(); err != nil {
+		if err := ctx.Err(); err != nil { //mutant:answer-grants-after-end-context
 			r.withdraw()
 			return out, err
 		}
@@ -107,7 +107,7 @@ func run[T any](r *request, ctx context.Context, op func(stop <-chan struct{}) T
 		select {
 		case done <- out:
 		case <-stop:
-			r.e.withdraw(claim, bound)
+			r.e.withdraw(claim, bound) //mutant:cancelled-ask-withdrawn
 		}
 	})
 	select {
@@ -118,7 +118,7 @@ func run[T any](r *request, ctx context.Context, op func(stop <-chan struct{}) T
 	case <-r.e.closing:
 		err = ErrClosed
 	}
-	close(stop)
+	close(stop) //mutant:cancelled-ask-withdrawn-while
 	return out, err
 }
 

@@ -28,7 +28,7 @@ const never = clock.Instant(math.MaxInt64)
 // renewAt is when to renew by itself what counts from the instant, and is to be
 // renewed when the duration is gone.
 func (s *settings) renewAt(from clock.Instant, after time.Duration) clock.Instant {
-	if s.NoRenew {
+	if s.NoRenew { //mutant:norenew-renews
 		return never
 	}
 	return from.Add(after)
@@ -54,16 +54,16 @@ func (s *settings) renewAt(from clock.Instant, after time.Duration) clock.Instan
 // of one hold (Options.Reentrant) are renewed together.
 func (l *Lease) Renew(ctx context.Context, ttl time.Duration) error {
 	h := l.hold
-	if h.e.endless {
+	if h.e.endless { //mutant:renewed-hand-ever
 		return l.errorf(fmt.Errorf("%w: renew: %s", ErrUnsupported, h.e.desc.Lacks[store.PromiseDeadline]))
 	}
-	if d := &h.e.desc; ttl < d.MinTTL || ttl > d.MaxTTL {
+	if d := &h.e.desc; ttl < d.MinTTL || ttl > d.MaxTTL { //mutant:renewed-any-time
 		return l.errorf(fmt.Errorf("%w: renew for %v: this store allows %v to %v", ErrInvalid, ttl, d.MinTTL, d.MaxTTL))
 	}
 	if err := ctx.Err(); err != nil {
 		return l.errorf(err)
 	}
-	h.lookAtTheClock()
+	h.lookAtTheClock() //mutant:clock-looked-before-renewal
 	waiting, stop := context.WithCancel(ctx)
 	defer stop()
 	h.mu.Lock()
@@ -107,8 +107,8 @@ func (s *scheduler) byHand(h *hold, call *byHand) {
 	h.renewAt = s.e.now()
 	call.until = s.e.deadlineOf(h.renewAt, call.ttl)
 	h.calls = append(h.calls, call)
-	h.handOver.left = 0 // what its owner says about its time is for no other
-	h.ends(min(h.deadline, call.until))
+	h.handOver.left = 0                 // what its owner says about its time is for no other //mutant:handed-over-time-owner
+	h.ends(min(h.deadline, call.until)) //mutant:shorter-renewal-counts-answered
 	s.moved(h)
 	s.arm()
 }
@@ -118,7 +118,7 @@ func (s *scheduler) byHand(h *hold, call *byHand) {
 func (s *scheduler) forget(h *hold, call *byHand) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	call.gone = true
+	call.gone = true //mutant:renewed-left
 	if h.flight == nil && h.index >= 0 {
 		h.again()
 		s.moved(h)
@@ -134,7 +134,7 @@ func (h *hold) renewFor() time.Duration {
 	}
 	ttl := time.Duration(0)
 	for _, c := range h.calls {
-		ttl = max(ttl, c.ttl)
+		ttl = max(ttl, c.ttl) //mutant:renewed-hand-options-say
 	}
 	h.sending, h.calls = h.calls, nil
 	return ttl
@@ -160,9 +160,9 @@ func (h *hold) answered(err error, now clock.Instant) {
 		}
 	}
 	if err != nil {
-		h.calls = append(h.sending, h.calls...)
+		h.calls = append(h.sending, h.calls...) //mutant:unclear-renewal-hand-tried
 	} else if len(h.calls) > 0 {
-		h.renewAt = now // they came meanwhile
+		h.renewAt = now // they came meanwhile //mutant:call-came-during-renewal
 	}
 	h.sending = nil
 	h.again()

@@ -38,7 +38,7 @@ func (e *engine) refuse() {
 // checkIdle tells shutdown when nothing is held and no Do runs. The
 // scheduler's lock is held.
 func (e *engine) checkIdle() {
-	if e.isClosing() && len(e.sched.holds) == 0 && e.running.Load() == 0 {
+	if e.isClosing() && len(e.sched.holds) == 0 && e.running.Load() == 0 { //mutant:shutdown-waits
 		e.drained.Do(func() { close(e.idle) })
 	}
 }
@@ -48,7 +48,7 @@ func (e *engine) does() { e.running.Add(1) }
 
 // did is the end of does.
 func (e *engine) did() {
-	if e.running.Add(-1) == 0 && e.isClosing() {
+	if e.running.Add(-1) == 0 && e.isClosing() { //mutant:shutdown-see-last-end
 		e.sched.mu.Lock()
 		defer e.sched.mu.Unlock()
 		e.checkIdle()
@@ -66,8 +66,8 @@ func (e *engine) shutdown(ctx context.Context) error {
 	default:
 		select {
 		case <-e.idle:
-		case <-e.life.Done():
-		case <-ctx.Done():
+		case <-e.life.Done(): //mutant:shutdown-waits-beside-close
+		case <-ctx.Done(): //mutant:shutdown-waits-beyond-context
 			e.sched.mu.Lock()
 			n := len(e.sched.holds)
 			e.sched.mu.Unlock()
@@ -95,12 +95,12 @@ func (e *engine) close() error {
 	done := make(chan error, 1)
 	go func() { // which a driver that does not heed its context can hold up
 		c.run()
-		e.work.Wait()
+		e.work.Wait() //mutant:close-wait
 		e.sched.stop()
 		e.bounds.stop()
 		done <- e.store.Close()
 	}()
-	timer := time.NewTimer(closeTime)
+	timer := time.NewTimer(closeTime) //mutant:close-takes-long-calls
 	defer timer.Stop()
 	select {
 	case e.err = <-done:
@@ -155,7 +155,7 @@ type returning struct {
 func (c *closer) run() {
 	s := &c.e.sched
 	s.mu.Lock()
-	all := append([]*hold(nil), s.holds...)
+	all := append([]*hold(nil), s.holds...) //mutant:close-leaves-lease
 	s.mu.Unlock()
 	// All are over at once, however long it takes to give them back.
 	all = slices.DeleteFunc(all, func(h *hold) bool { return !h.finish(released, errClosed) })
@@ -169,7 +169,7 @@ func (c *closer) run() {
 	for pause := 10 * time.Millisecond; len(c.todo) > 0; pause = min(2*pause, 500*time.Millisecond) {
 		c.round()
 		wait := jitter(pause)
-		if c.e.now().Add(wait) >= c.end {
+		if c.e.now().Add(wait) >= c.end { //mutant:close-tries-long-release
 			break
 		}
 		if len(c.todo) > 0 {
@@ -185,7 +185,7 @@ func (c *closer) report() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	left := c.all - c.clear
-	if left == 0 {
+	if left == 0 { //mutant:close-tells-failure
 		return nil
 	}
 	why := c.why
@@ -243,7 +243,7 @@ func (c *closer) next() (batch []*returning, bound time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.e.now()
-	for len(c.ready) > 0 && c.ready[0].deadline <= now {
+	for len(c.ready) > 0 && c.ready[0].deadline <= now { //mutant:close-sends-after-deadline
 		c.ended, c.ready = append(c.ended, c.ready[0]), c.ready[1:]
 	}
 	if now >= c.end {
@@ -253,12 +253,12 @@ func (c *closer) next() (batch []*returning, bound time.Duration) {
 		return nil, 0
 	}
 	waves := (len(c.ready)-1)/(batches*batchSize) + 1
-	share := min(max(c.end.Sub(now)/time.Duration(waves), leastCall), c.end.Sub(now))
+	share := min(max(c.end.Sub(now)/time.Duration(waves), leastCall), c.end.Sub(now)) //mutant:close-call-hangs-takes
 	left := c.ready[0].deadline.Sub(now)
-	bound = min(left, share)
+	bound = min(left, share) //mutant:close-deadline-bounds-call
 	n := 1
-	for n < min(len(c.ready), batchSize) {
-		if left < share && c.ready[n].deadline.Sub(now) > 2*left {
+	for n < min(len(c.ready), batchSize) { //mutant:close-sends-release-time
+		if left < share && c.ready[n].deadline.Sub(now) > 2*left { //mutant:close-deadline-bounds-all
 			break // what ends soon bounds the call of few others
 		}
 		n++

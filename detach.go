@@ -52,7 +52,7 @@ func (r *Ref) UnmarshalText(text []byte) error {
 	if len(parts) != 8 {
 		return bad("it has not 8 parts")
 	}
-	if parts[0] != refForm {
+	if parts[0] != refForm { //mutant:any-text-ref
 		return bad("of a form that this version does not know")
 	}
 	read := Ref{ID: parts[1]}
@@ -100,17 +100,17 @@ func (l *Lease) Detach() (Ref, error) {
 		return Ref{}, l.errorf(ErrClosed)
 	}
 	defer h.e.work.Done()
-	h.lookAtTheClock()
+	h.lookAtTheClock() //mutant:detached-clock-too-late
 	if err := h.endDetached(l); err != nil {
 		return Ref{}, l.errorf(err)
 	}
-	h.e.gates.drop(h)
+	h.e.gates.drop(h) //mutant:waited-detached
 	ref, err := h.detach()
 	h.ended(err)
 	if err != nil {
 		return Ref{}, l.errorf(err)
 	}
-	ref.Token, ref.weight = l.Token(), l.weight.Load()
+	ref.Token, ref.weight = l.Token(), l.weight.Load() //mutant:detached-token-grant
 	return ref, nil
 }
 
@@ -124,19 +124,19 @@ func (h *hold) endDetached(l *Lease) error {
 	if h.changer != nil {
 		return fmt.Errorf("%w: detach: an upgradeable lease counts its upgrades here", ErrInvalid)
 	}
-	if h.users > 1 {
+	if h.users > 1 { //mutant:detached-under-another-lease
 		return fmt.Errorf("%w: detach: there are other leases of the same hold: release those first", ErrInvalid)
 	}
 	l.left, h.users = true, 0
 	h.done, h.leases = true, nil
-	l.finish(released, errDetached)
+	l.finish(released, errDetached) //mutant:detached-still-valid
 	return nil
 }
 
 // detach gives the hold, of which nobody here has a lease any more, an id that
 // is of no process.
 func (h *hold) detach() (Ref, error) {
-	flight, _ := h.e.sched.remove(h)
+	flight, _ := h.e.sched.remove(h) //mutant:detached-still-renewed
 	if flight != nil {
 		<-flight
 	}
@@ -144,11 +144,11 @@ func (h *hold) detach() (Ref, error) {
 		return Ref{}, h.told
 	}
 	asked := h.Hold
-	asked.TTL, asked.NewID = h.s.TTL, store.Process{}.NewID()
+	asked.TTL, asked.NewID = h.s.TTL, store.Process{}.NewID() //mutant:detached-nobody
 	answer, from := h.e.renewOne(h.s.releaseFor(), nil, asked)
 	if err := answer.Err; err != nil {
 		if store.Definite(err) && !errors.Is(err, ErrLost) {
-			_ = h.sendRelease() // it is there as it was
+			_ = h.sendRelease() // it is there as it was //mutant:refused-detach-keeps-name
 		}
 		return Ref{}, err
 	}
@@ -189,7 +189,7 @@ func (l *Locker) Adopt(ctx context.Context, ref Ref) (*Lease, error) {
 	defer l.e.work.Done()
 	l.e.begin(l.s)
 	r := newRequest(w, l.e.stamp(l.s))
-	hold := store.Hold{
+	hold := store.Hold{ //mutant:adopted-time-had
 		Name: ref.Name, ID: id, Token: ref.grant, TTL: l.s.TTL, Used: ref.Token, Owner: l.s.owner, NewID: r.claim.ID,
 	}
 	lease, err := r.adopt(ctx, hold)
@@ -211,7 +211,7 @@ func (r *request) adopt(ctx context.Context, hold store.Hold) (*Lease, error) {
 	case errors.Is(err, ErrLost):
 		return nil, r.w.errorf(fmt.Errorf("%w: its time was over, or it was adopted before", err))
 	case err != nil:
-		if !store.Definite(err) {
+		if !store.Definite(err) { //mutant:unclear-adoption-left
 			r.withdraw()
 		}
 		return nil, r.w.errorf(unclear(err))

@@ -19,7 +19,7 @@ type Election struct{ w want }
 // name is an ErrInvalid of the first call.
 func (l *Locker) Election(name string) *Election {
 	// Others see a leader by what the store says of him: so he has asked himself.
-	l = l.With(&Options{HandOver: &HandOver{}})
+	l = l.With(&Options{HandOver: &HandOver{}}) //mutant:candidate-handed-lead
 	return &Election{want{l: l, name: name, limit: store.Full, weight: store.Full, verb: "lead"}}
 }
 
@@ -50,7 +50,7 @@ func (e *Election) Lead(ctx context.Context, fn func(context.Context) error) err
 			term = ctx
 			return fn(ctx)
 		})
-		if !errors.Is(context.Cause(term), ErrLost) {
+		if !errors.Is(context.Cause(term), ErrLost) { //mutant:term-without-end
 			return err
 		}
 		e.w.l.s.Logger.Warn("holdfast: the term was lost, campaigning again", lease.hold.attrs("err", err)...)
@@ -66,7 +66,7 @@ func (e *Election) campaign(ctx context.Context) (*Lease, error) {
 		if away != nil && err != nil && ctx.Err() != nil && !errors.Is(err, ErrHeld) {
 			return nil, fmt.Errorf("%w; before: %w", err, away)
 		}
-		if !errors.Is(err, ErrUnavailable) {
+		if !errors.Is(err, ErrUnavailable) { //mutant:outage-ends
 			return lease, err
 		}
 		away = err

@@ -44,7 +44,7 @@ type engine struct {
 func newEngine(s store.Store) *engine {
 	e := &engine{
 		store: s, desc: s.Describe(), process: store.NewProcess(),
-		now: clock.Now, ended: make(chan struct{}), closing: make(chan struct{}), idle: make(chan struct{}),
+		now: clock.Now, ended: make(chan struct{}), closing: make(chan struct{}), idle: make(chan struct{}), //mutant:time-suspended-count
 	}
 	e.life, e.end = context.WithCancel(context.Background())
 	if e.desc.InProcess {
@@ -75,12 +75,12 @@ func (e *engine) enter() bool {
 
 // claims is enter for a new claim, of which there are none after Shutdown
 // either.
-func (e *engine) claims() bool { return !e.isClosing() && e.enter() }
+func (e *engine) claims() bool { return !e.isClosing() && e.enter() } //mutant:shutdown-takes-claims
 
 // begin does what the engine does once, at the first claim: it asks the server
 // what an operator should hear.
 func (e *engine) begin(s *settings) {
-	e.first.Do(func() {
+	e.first.Do(func() { //mutant:server-looked-each-claim
 		c, ok := e.store.(store.Checker)
 		if !ok || e.desc.InProcess { // which has no server
 			return
@@ -89,7 +89,7 @@ func (e *engine) begin(s *settings) {
 			ctx, cancel := context.WithTimeout(e.life, longestCall)
 			defer cancel()
 			for _, f := range c.Check(ctx) {
-				if f.Level() != store.LevelOK && !e.isClosing() {
+				if f.Level() != store.LevelOK && !e.isClosing() { //mutant:well-logged
 					s.Logger.Warn("holdfast: "+f.About+": "+f.Text(), "store", e.desc.Store)
 				}
 			}
@@ -104,7 +104,7 @@ func (e *engine) together(at clock.Instant, grain time.Duration) clock.Instant {
 	if past < time.Microsecond { // it is there already, but for what division leaves
 		return at
 	}
-	return at.Add(grain - past)
+	return at.Add(grain - past) //mutant:each-keeps-place-itself
 }
 
 // longestCall bounds every single operation on the store.

@@ -75,16 +75,16 @@ func (g *gates) enter(ctx context.Context, w *want) (l *Lease, last *refused, er
 		err = ErrClosed
 	}
 	g.mu.Lock()
-	if last = at.refused; at.hold != nil {
+	if last = at.refused; at.hold != nil { //mutant:gives-up-told-holds
 		last = at.hold.refusal()
 	}
 	select {
 	case <-p.in: // let in at the same moment: hand it on
 		g.mu.Unlock()
 		if p.lease != nil {
-			p.lease.abandon()
+			p.lease.abandon() //mutant:waiter-left-handed-kept
 		} else {
-			g.leave(w.name)
+			g.leave(w.name) //mutant:gate-forgets-left-he
 		}
 	default:
 		at.remove(p)
@@ -100,9 +100,9 @@ func (g *gates) look(at *gate) {
 	if at.hold == nil || at.first == nil {
 		return
 	}
-	left := at.hold.handOver.until.Sub(g.e.now())
+	left := at.hold.handOver.until.Sub(g.e.now()) //mutant:handed-over-ever-too
 	switch {
-	case left <= 0 || !at.hold.suits(at.first.w):
+	case left <= 0 || !at.hold.suits(at.first.w): //mutant:nobody-asks-time-over
 		at.hold = nil
 		at.letIn()
 	case at.armed: // for this hold or one before it
@@ -166,7 +166,7 @@ func (g *gates) handOn(h *hold) (done, inside bool) {
 			return true, false
 		}
 	}
-	at.hold = nil
+	at.hold = nil //mutant:all-ask-bounds-reached
 	return false, true
 }
 
@@ -195,7 +195,7 @@ func (g *gates) open(name string, at *gate) {
 	if at.timer != nil {
 		at.timer.Stop()
 	}
-	delete(g.m, name)
+	delete(g.m, name) //mutant:gate-kept
 }
 
 // refuse notes how the store answered the one inside.
@@ -206,7 +206,7 @@ func (g *gates) refuse(name string, r *refused) {
 }
 
 func (at *gate) letIn() {
-	p := at.first
+	p := at.first //mutant:gate-lets-last-first
 	at.remove(p)
 	close(p.in)
 }

@@ -58,10 +58,10 @@ type handOver struct {
 // between; a minimum hold counts from the grant, for the one who was granted;
 // and under NoRenew a lease is to last for a whole TTL.
 func (w *want) block() int {
-	if w.weight < w.limit || w.l.s.MinHold > 0 || w.l.s.NoRenew {
+	if w.weight < w.limit || w.l.s.MinHold > 0 || w.l.s.NoRenew { //mutant:minimum-hold-handed-over
 		return 1
 	}
-	return max(w.l.s.HandOver.Times, 1)
+	return max(w.l.s.HandOver.Times, 1) //mutant:zero-default
 }
 
 // suits reports whether the want may be handed the hold: it asks for the same,
@@ -69,7 +69,7 @@ func (w *want) block() int {
 // store has of its owner is renewed.
 func (h *hold) suits(w *want) bool {
 	s := w.l.s
-	return w.limit == h.limit && w.block() > 1 && s.TTL == h.handOver.ttl && s.LockDelay == h.handOver.delay
+	return w.limit == h.limit && w.block() > 1 && s.TTL == h.handOver.ttl && s.LockDelay == h.handOver.delay //mutant:handed-over-another-ttl
 }
 
 // handOn makes a lease for the want of a hold that all its leases have left. It
@@ -82,22 +82,22 @@ func (s *scheduler) handOn(h *hold, w *want) *Lease {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.e.now()
-	if h.index < 0 || h.handOver.left == 0 || now >= h.handOver.until || h.deadline.Sub(now) <= h.granted/2 || s.e.isClosing() {
+	if h.index < 0 || h.handOver.left == 0 || now >= h.handOver.until || h.deadline.Sub(now) <= h.granted/2 || s.e.isClosing() { //mutant:handed-over-more-often
 		return nil
 	}
 	h.mu.Lock()
 	h.handOver.left--
-	h.Used++
+	h.Used++ //mutant:handed-over-same-token
 	if h.s != w.l.s {
-		h.s, h.Owner = w.l.s, w.l.s.owner
+		h.s, h.Owner = w.l.s, w.l.s.owner //mutant:store-told-now
 	}
 	h.since = s.e.stamp(h.s)
 	h.done, h.unseen, h.silent = false, true, false
 	l := h.lease(w, h.Used)
 	h.mu.Unlock()
-	h.endAt = 0
+	h.endAt = 0 //mutant:handed-over-new-deadline
 	if h.s.MaxHold > 0 {
-		h.endAt = now.Add(h.s.MaxHold)
+		h.endAt = now.Add(h.s.MaxHold) //mutant:maxhold-all
 	}
 	if at := h.next(); at != h.at {
 		h.at = at
@@ -116,11 +116,11 @@ func (h *hold) give(seen bool) error {
 	done, inside := g.handOn(h)
 	switch {
 	case done && seen:
-		s.tell(end)
+		s.tell(end) //mutant:end-lease-handed-observed
 		return nil
 	case done:
 		return nil
-	case inside && h.e.desc.InProcess:
+	case inside && h.e.desc.InProcess: //mutant:release-first-then-ask
 		defer g.leave(h.Name) // when the name is free: then no place is needed
 	case inside:
 		// The next asks while the release is on its way. Whichever is there
@@ -139,11 +139,11 @@ func (l *Lease) handedOver(began clock.Instant) {
 	h := l.hold
 	h.debug("holdfast: handed over")
 	h.mu.Lock()
-	h.unseen = false
+	h.unseen = false //mutant:seen-told-over
 	over, why := h.silent, l.why
 	h.mu.Unlock()
-	h.observe(EventHandedOver, h.since.Sub(began), nil)
-	if !over {
+	h.observe(EventHandedOver, h.since.Sub(began), nil) //mutant:hand-over-told-grant
+	if !over {                                          //mutant:over-before-seen-told
 		return
 	}
 	if !errors.Is(why, ErrLost) {

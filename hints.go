@@ -52,7 +52,7 @@ func (h *hints) ready() bool {
 func (h *hints) toCome() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.watcher != nil && !h.subscribed && (h.under != nil || h.e.now() >= h.again)
+	return h.watcher != nil && !h.subscribed && (h.under != nil || h.e.now() >= h.again) //mutant:nobody-can-listen-tried-first
 }
 
 // subscribe sees to it that hints come, and returns when they do, when that
@@ -94,13 +94,13 @@ func (h *hints) watch(s *settings, under chan struct{}) {
 	h.again = h.e.now().Add(resubscribeAfter)
 	told := h.deaf
 	if h.deaf = errors.Is(err, store.ErrUnsupported); h.deaf {
-		h.again = h.e.now().Add(deafFor)
+		h.again = h.e.now().Add(deafFor) //mutant:nobody-can-listen-tried
 	}
-	told = told && h.deaf
+	told = told && h.deaf //mutant:nobody-can-listen-said
 	h.under = nil
 	if err == nil {
 		for _, ch := range h.waiting { // who has polled until now looks once more
-			put(ch, store.Hint{})
+			put(ch, store.Hint{}) //mutant:subscribed-again-looked
 		}
 	}
 	h.mu.Unlock()

@@ -65,10 +65,10 @@ const margin = 2 * time.Millisecond
 
 // deadlineOf is when a hold of ttl that counts from the instant is over for us.
 func (e *engine) deadlineOf(from clock.Instant, ttl time.Duration) clock.Instant {
-	if e.endless {
+	if e.endless { //mutant:deadline-where-none
 		return never
 	}
-	return from.Add(ttl - ttl/100 - margin)
+	return from.Add(ttl - ttl/100 - margin) //mutant:no-one-percent
 }
 
 // left is how long it is until the deadline.
@@ -110,13 +110,13 @@ func (h *hold) finish(to state, why error) bool {
 		h.mu.Unlock()
 		return false
 	}
-	h.done, h.silent = true, h.unseen
-	for l := h.leases; l != nil; l = l.next {
+	h.done, h.silent = true, h.unseen         //mutant:lost-way-told-over
+	for l := h.leases; l != nil; l = l.next { //mutant:lease-hold-lost
 		l.finish(to, why)
 	}
 	h.leases = nil
 	h.mu.Unlock()
-	h.e.gates.drop(h)
+	h.e.gates.drop(h) //mutant:waits-hold-told-loss
 	return true
 }
 
@@ -130,7 +130,7 @@ func (h *hold) isOver() bool {
 // lose tells that the hold is lost. The scheduler has taken it out before.
 func (h *hold) lose(why error) {
 	if h.finish(lost, why) {
-		h.ended(why)
+		h.ended(why) //mutant:loss-told
 	}
 }
 
@@ -139,10 +139,10 @@ func (h *hold) lose(why error) {
 func (h *hold) leave(l *Lease) (last bool, why error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !l.left {
+	if !l.left { //mutant:second-release-lease-counts
 		l.left = true
 		h.users--
-		last = h.users == 0
+		last = h.users == 0 //mutant:first-release-gives-name
 	}
 	if l.state != held {
 		return last, l.why
@@ -152,7 +152,7 @@ func (h *hold) leave(l *Lease) (last bool, why error) {
 	for *at != l {
 		at = &(*at).next
 	}
-	*at = l.next
+	*at = l.next //mutant:lease-handed-told-loss
 	h.done = last
 	return last, nil
 }
@@ -161,7 +161,7 @@ func (h *hold) leave(l *Lease) (last bool, why error) {
 // broke stays in the way until it expires, as its owner may still be at work:
 // who releases it says that he is not, and the next gets in.
 func (h *hold) acknowledge(why error) {
-	if broken := (*store.LostError)(nil); errors.As(why, &broken) {
+	if broken := (*store.LostError)(nil); errors.As(why, &broken) { //mutant:release-sent-after-loss
 		h.sendRelease()
 	}
 }
@@ -169,7 +169,7 @@ func (h *hold) acknowledge(why error) {
 // back is the hold as it is given back.
 func (h *hold) back() store.Hold {
 	back := h.Hold
-	if h.unshown != nil || h.unrun.Load() {
+	if h.unshown != nil || h.unrun.Load() { //mutant:roll-back-shows-token
 		back.Token = 0 // nobody ran: no minimum hold is kept
 	}
 	return back
@@ -178,7 +178,7 @@ func (h *hold) back() store.Hold {
 // sendRelease sends the release until it is clear what became of it.
 func (h *hold) sendRelease() error {
 	back := h.back()
-	return h.e.repeat(h.s.releaseFor(), nil, func(ctx context.Context) error {
+	return h.e.repeat(h.s.releaseFor(), nil, func(ctx context.Context) error { //mutant:release-takes-long-takes
 		return h.e.store.Release(ctx, back)
 	})
 }
@@ -187,9 +187,9 @@ func (h *hold) sendRelease() error {
 func (h *hold) giveBack() error {
 	flight, deadline := h.e.sched.remove(h)
 	if flight != nil {
-		<-flight
+		<-flight //mutant:release-wait-renewal-flight
 	}
-	if h.told != nil {
+	if h.told != nil { //mutant:loss-told-last-renewal
 		return h.told // there is nothing of ours to give back
 	}
 	err := h.sendRelease()
@@ -203,7 +203,7 @@ func (h *hold) giveBack() error {
 // because it had been done before, repeated by us or by the driver: no loss was
 // told, and before the deadline nobody else could have taken the name.
 func (h *hold) ownRelease(err error, deadline clock.Instant) bool {
-	return errors.Is(err, ErrLost) && !h.e.endless && h.e.now() < deadline
+	return errors.Is(err, ErrLost) && !h.e.endless && h.e.now() < deadline //mutant:repeated-release-loss
 }
 
 // release is giveBack for a hold that was not over before.
@@ -217,7 +217,7 @@ func (h *hold) release() error {
 // out like that.
 func (h *hold) ended(err error) {
 	switch {
-	case errors.Is(err, ErrLost):
+	case errors.Is(err, ErrLost): //mutant:loss-release-finds-error
 		h.s.Logger.Error("holdfast: lease lost", h.attrs("err", err)...)
 	case err != nil:
 		h.debug("holdfast: release failed, the name is free after the TTL", "err", err)

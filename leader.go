@@ -47,7 +47,7 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 			if ctx.Err() != nil {
 				return
 			}
-			goesOn := err == nil || errors.Is(err, ErrUnavailable)
+			goesOn := err == nil || errors.Is(err, ErrUnavailable) //mutant:outage-ends-observing
 			if (o.isNews(leader, err) || !goesOn) && !yield(leader, err) || !goesOn {
 				return
 			}
@@ -85,7 +85,7 @@ func (o *onlooker) look(ctx context.Context) (Leader, error) {
 	e.begin(o.w.l.s)
 	ctx, cancel := context.WithTimeout(ctx, longestCall)
 	defer cancel()
-	defer context.AfterFunc(e.life, cancel)()
+	defer context.AfterFunc(e.life, cancel)() //mutant:close-end-look
 	for st, err := range inspector.List(ctx, o.w.name) {
 		if e.isClosing() {
 			return Leader{}, o.w.errorf(ErrClosed)
@@ -105,7 +105,7 @@ func (o *onlooker) leads(st *store.State) (Leader, error) {
 		if st.Limit != o.w.limit {
 			return Leader{}, o.w.errorf(&store.MismatchError{Have: st.Limit, Want: o.w.limit})
 		}
-		if e.Granted && e.Weight == store.Full && e.Expires > 0 {
+		if e.Granted && e.Weight == store.Full && e.Expires > 0 { //mutant:expired-leader-leads
 			return Leader{
 				Owner: e.Owner, ID: e.ID.String(), Token: max(e.Token, e.Used, e.Fence),
 				Since: now.Add(-e.Age), Expires: now.Add(e.Expires),
@@ -124,15 +124,15 @@ func (o *onlooker) isNews(seen Leader, err error) bool {
 	if !same {
 		o.poll = 0
 	}
-	return !same
+	return !same //mutant:each-look-told
 }
 
 // pause is how long to wait before the next look.
 func (o *onlooker) pause() time.Duration {
 	s := o.w.l.s
-	o.poll = min(max(o.poll*3/2, s.PollMin), s.PollMax)
+	o.poll = min(max(o.poll*3/2, s.PollMin), s.PollMax) //mutant:looks-back-off
 	d := jitter(o.poll)
-	if !o.leader.Nobody() {
+	if !o.leader.Nobody() { //mutant:look-leader-time-over
 		d = min(d, max(time.Until(o.leader.Expires), time.Millisecond))
 	}
 	return d

@@ -69,11 +69,11 @@ func (l *Lease) ID() string { return l.hold.ID.String() }
 // no promised order. An upgrade makes it larger. It is 0 on a store that gives
 // no tokens.
 func (l *Lease) Token() int64 {
-	if _, lacks := l.hold.e.desc.Lacks[store.PromiseTokens]; lacks {
+	if _, lacks := l.hold.e.desc.Lacks[store.PromiseTokens]; lacks { //mutant:token-none-told
 		return 0
 	}
 	if c := l.hold.changer; c != nil {
-		return max(l.token, c.fence.Load())
+		return max(l.token, c.fence.Load()) //mutant:upgrade-keeps-token
 	}
 	return l.token
 }
@@ -90,7 +90,7 @@ func (l *Lease) Valid() bool { return !l.over.Load() && l.hold.left() > 0 }
 // database session: there a lease lasts until it is released, or until the store
 // tells that it is lost.
 func (l *Lease) Deadline() time.Time {
-	if l.hold.e.endless {
+	if l.hold.e.endless { //mutant:deadline-told-where-none
 		return time.Time{}
 	}
 	if l.over.Load() {
@@ -231,14 +231,14 @@ func (c valuesOf) Value(key any) any {
 
 // finish makes a held lease one that is over. The hold's lock is held.
 func (l *Lease) finish(to state, why error) {
-	l.over.Store(true)
+	l.over.Store(true) //mutant:valid-until-release-answered
 	l.state, l.why = to, why
 	if l.cancel != nil {
 		l.cancel(l.errorf(why))
 	}
 	for _, c := range l.joined {
 		c.forget()
-		c.cancel(l.errorf(why))
+		c.cancel(l.errorf(why)) //mutant:contexts-end-some-time
 	}
 	l.joined = nil
 	l.parent, l.derived = nil, nil
@@ -282,13 +282,13 @@ func (l *Lease) release() error {
 	last, why := h.leave(l)
 	switch {
 	case why != nil:
-		if last {
+		if last { //mutant:first-release-gives-broken
 			h.acknowledge(why)
 		}
 		return l.errorf(why)
 	case !last:
 		if h.changer != nil {
-			return h.changer.reduced(l)
+			return h.changer.reduced(l) //mutant:hold-stays-upgraded-nobody
 		}
 		return nil
 	}

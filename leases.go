@@ -50,7 +50,7 @@ func (all *Leases) Token(name string) int64 {
 // Valid reports whether all names are held still. See [Lease.Valid].
 func (all *Leases) Valid() bool {
 	for _, l := range all.parts {
-		if !l.Valid() {
+		if !l.Valid() { //mutant:loss-beside-valid
 			return false
 		}
 	}
@@ -62,7 +62,7 @@ func (all *Leases) Valid() bool {
 func (all *Leases) Deadline() time.Time {
 	first := all.parts[0].Deadline()
 	for _, l := range all.parts[1:] {
-		if d := l.Deadline(); d.Before(first) {
+		if d := l.Deadline(); d.Before(first) { //mutant:last-deadline
 			first = d
 		}
 	}
@@ -76,7 +76,7 @@ func (all *Leases) Lost() <-chan struct{} {
 		all.lost = make(chan struct{})
 		ctx := all.Context(context.Background())
 		context.AfterFunc(ctx, func() {
-			if errors.Is(context.Cause(ctx), ErrLost) {
+			if errors.Is(context.Cause(ctx), ErrLost) { //mutant:release-told-loss
 				close(all.lost)
 			}
 		})
@@ -88,7 +88,7 @@ func (all *Leases) Lost() <-chan struct{} {
 // leases that ends. See [Lease.Context].
 func (all *Leases) Context(parent context.Context) context.Context {
 	for _, l := range all.parts {
-		parent = l.Context(parent)
+		parent = l.Context(parent) //mutant:all-lost
 	}
 	return parent
 }
@@ -103,9 +103,9 @@ func (all *Leases) Release() error { return all.release(nil) }
 // fine.
 func (all *Leases) release(fine error) error {
 	var failed []error
-	for _, l := range slices.Backward(all.parts) {
+	for _, l := range slices.Backward(all.parts) { //mutant:released-taken
 		if err := l.Release(); err != nil && (fine == nil || !errors.Is(err, fine)) {
-			failed = append(failed, err)
+			failed = append(failed, err) //mutant:first-failure-ends-release
 		}
 	}
 	return errors.Join(failed...)

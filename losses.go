@@ -13,13 +13,13 @@ func (s *scheduler) told(id store.ID, why error) {
 	h := s.byID[id]
 	if h == nil {
 		// Perhaps of a grant whose answer has not been read yet.
-		s.strays++
+		s.strays++ //mutant:loss-told-early-counted
 		s.mu.Unlock()
 		return
 	}
 	s.out(h)
 	s.mu.Unlock()
-	h.lose(why)
+	h.lose(why) //mutant:loss-store-tells-told
 }
 
 // strayed is how many losses were told of what was not looked after. A hold has
@@ -34,7 +34,7 @@ func (s *scheduler) strayed() uint64 {
 // for that may have been its own: so the store is asked at once. s.mu is held.
 func (s *scheduler) expect(h *hold) {
 	s.byID[h.ID] = h
-	if h.strays != s.strays {
+	if h.strays != s.strays { //mutant:loss-told-early-found
 		h.strays, h.renewAt = s.strays, s.e.now()
 	}
 }

@@ -37,10 +37,10 @@ func (m Mode) String() string {
 // under; one of an upgradeable hold is ModeWrite while that is upgraded.
 func (l *Lease) Mode() Mode {
 	h := l.hold
-	alone := h.first.weight.Load() == store.Full
+	alone := h.first.weight.Load() == store.Full //mutant:read-lease-under-write
 	if h.changer != nil {
 		h.mu.Lock()
-		alone = h.changer.full
+		alone = h.changer.full //mutant:upgraded-lease-alone
 		h.mu.Unlock()
 	}
 	switch {

@@ -121,7 +121,7 @@ func (h *hold) observeEnd(err error) {
 // endOf is the kind of the end of a hold.
 func endOf(err error) EventKind {
 	if errors.Is(err, ErrLost) {
-		return EventLost
+		return EventLost //mutant:loss-release-finds-release
 	}
 	return EventReleased
 }
@@ -133,7 +133,7 @@ func (w *want) failed(began clock.Instant, err error) error {
 	if err == nil || s.Observer == nil || errors.Is(err, ErrClosed) {
 		return err
 	}
-	kind := EventFailed
+	kind := EventFailed //mutant:failed-claim-refusal
 	if errors.Is(err, ErrHeld) {
 		kind = EventRefused
 	}

@@ -121,8 +121,8 @@ type settings struct {
 func (o *Options) settle(d *store.Description) (*settings, error) {
 	s := &settings{Options: *o}
 	s.TTL = cmp.Or(s.TTL, min(max(defaultTTL, d.MinTTL), d.MaxTTL))
-	if s.RenewEvery = cmp.Or(s.RenewEvery, s.TTL/3); endless(d) {
-		s.RenewEvery = cmp.Or(s.RenewEvery, defaultCheck)
+	if s.RenewEvery = cmp.Or(s.RenewEvery, s.TTL/3); endless(d) { //mutant:renewed-half-ttl
+		s.RenewEvery = cmp.Or(s.RenewEvery, defaultCheck) //mutant:store-asked-once-hour
 	}
 	s.PollMin = cmp.Or(s.PollMin, min(defaultPollMin, cmp.Or(s.PollMax, defaultPollMin)))
 	s.PollMax = cmp.Or(s.PollMax, max(defaultPollMax, s.PollMin))
@@ -136,7 +136,7 @@ func (o *Options) settle(d *store.Description) (*settings, error) {
 	s.owner = s.Owner.String()
 	s.place = min(store.MaxPlace, s.TTL)
 	if endless(d) {
-		s.place = store.MaxPlace
+		s.place = store.MaxPlace //mutant:place-lapses-once
 	}
 	return s, s.check(d)
 }
@@ -150,7 +150,7 @@ func endless(d *store.Description) bool {
 // renewAfter is when to renew what was granted for ttl; 0: it has no deadline. Of
 // what was granted for less than was asked for it is the same share.
 func (s *settings) renewAfter(ttl time.Duration) time.Duration {
-	if ttl == 0 || ttl >= s.TTL {
+	if ttl == 0 || ttl >= s.TTL { //mutant:granted-less-renewed-seldom
 		return s.RenewEvery
 	}
 	return time.Duration(float64(s.RenewEvery) * float64(ttl) / float64(s.TTL))
@@ -194,9 +194,9 @@ func (s *settings) check(d *store.Description) error {
 		}
 	}
 	switch {
-	case endless(d) && s.TTL > 0:
+	case endless(d) && s.TTL > 0: //mutant:ttl-out-range
 		return fmt.Errorf("%w: %s has no TTL: %s", ErrUnsupported, d.Store, d.Lacks[store.PromiseDeadline])
-	case endless(d) && s.NoRenew:
+	case endless(d) && s.NoRenew: //mutant:renewed-endless
 		return fmt.Errorf("%w: %s ends no lease that is not renewed: %s", ErrUnsupported, d.Store, d.Lacks[store.PromiseDeadline])
 	case s.TTL < d.MinTTL:
 		return bad("TTL %v is under the store's least, %v", s.TTL, d.MinTTL)

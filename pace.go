@@ -49,7 +49,7 @@ func (p *pace) rest(ctx context.Context) (hint *store.Hint, polling bool, err er
 	if polling = !p.e.hints.ready(); polling {
 		p.e.hints.begin(p.s) // again, if that failed a while ago
 		next = min(next, p.e.now().Add(jitter(p.poll)))
-		p.poll = min(p.poll*3/2, p.s.PollMax)
+		p.poll = min(p.poll*3/2, p.s.PollMax) //mutant:polls-back-off
 	}
 	hint, err = p.sleep(ctx, next)
 	return hint, polling, err
@@ -59,12 +59,12 @@ func (p *pace) rest(ctx context.Context) (hint *store.Hint, polling bool, err er
 // obstacle ahead, after a third of the place's time, or just before the
 // context ends, whichever is first.
 func (p *pace) nextAsk() clock.Instant {
-	at := p.e.together(p.sent.Add(p.s.place/3), p.s.place/30)
-	if until := p.refused.answer.Until; until > 0 {
+	at := p.e.together(p.sent.Add(p.s.place/3), p.s.place/30) //mutant:safety-look
+	if until := p.refused.answer.Until; until > 0 {           //mutant:look-end-obstacle
 		// Counted from when the answer came, so not too early.
 		at = min(at, p.sent.Add(p.took+max(until, time.Millisecond)))
 	}
-	if p.ends != 0 && !p.last {
+	if p.ends != 0 && !p.last { //mutant:last-ask
 		at = min(at, p.lastAsk())
 	}
 	return at
@@ -90,12 +90,12 @@ func (p *pace) sleep(ctx context.Context, until clock.Instant) (*store.Hint, err
 	defer timer.Stop()
 	select {
 	case h := <-p.hints:
-		return &h, ctx.Err() // both may have come: after its end nothing is granted
+		return &h, ctx.Err() // both may have come: after its end nothing is granted //mutant:hint-grants-after-end
 	case <-timer.C:
 		return nil, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
-	case <-p.e.closing:
+	case <-p.e.closing: //mutant:close-end-waits
 		return nil, ErrClosed
 	}
 }

@@ -17,10 +17,10 @@ func (w *want) reenter(ctx context.Context) (*Lease, error) {
 	first := chainOf(ctx)
 	for ls := first; ls != nil; ls = ls.outer {
 		l := ls.lease
-		if l.hold.e != w.l.e || l.hold.Name != w.name || !l.Valid() || ls.again(first) {
+		if l.hold.e != w.l.e || l.hold.Name != w.name || !l.Valid() || ls.again(first) { //mutant:released-enters-again
 			continue
 		}
-		if w.l.s.Reentrant && l.covers(w) {
+		if w.l.s.Reentrant && l.covers(w) { //mutant:entered-again-though-nobody
 			if again := l.again(w); again != nil {
 				return again, nil
 			}
@@ -57,10 +57,10 @@ func (w *want) inItsOwnWay(l *Lease, do string) error {
 // read lock, and a write lock too while it is upgraded; a read lock covers a
 // read lock. Slots cover nothing: two more are two more.
 func (l *Lease) covers(w *want) bool {
-	if w.limit != store.Full || l.hold.limit != store.Full || w.weight > l.weight.Load() {
+	if w.limit != store.Full || l.hold.limit != store.Full || w.weight > l.weight.Load() { //mutant:read-lease-covers-write
 		return false
 	}
-	return w.weight != store.Upgradeable || l.hold.changer != nil
+	return w.weight != store.Upgradeable || l.hold.changer != nil //mutant:write-lock-covers-upgradeable
 }
 
 // again makes one more lease of the hold, or returns nil if the lease is over,
@@ -69,7 +69,7 @@ func (l *Lease) again(w *want) *Lease {
 	h := l.hold
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if l.state != held || !l.covers(w) {
+	if l.state != held || !l.covers(w) { //mutant:released-enters-again-too
 		return nil
 	}
 	return h.lease(w, l.token)

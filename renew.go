@@ -39,7 +39,7 @@ const (
 	// a timer does not run while the machine is suspended.
 	bootCheck = time.Second
 	// batchSize is how many holds are renewed in one call.
-	batchSize = 1000
+	batchSize = 1000 //mutant:call-each-lease
 	// batches is how many calls are under way at most.
 	batches = 4
 )
@@ -60,7 +60,7 @@ func (s *scheduler) init(e *engine) {
 func (s *scheduler) add(h *hold, deadline, renewAt clock.Instant) bool {
 	h.ends(deadline)
 	h.renewAt = renewAt
-	if h.s.MaxHold > 0 {
+	if h.s.MaxHold > 0 { //mutant:maxhold-ignored
 		h.endAt = s.e.now().Add(h.s.MaxHold)
 	}
 	s.mu.Lock()
@@ -69,7 +69,7 @@ func (s *scheduler) add(h *hold, deadline, renewAt clock.Instant) bool {
 		h.index = -1
 		return false
 	}
-	clear(s.away)
+	clear(s.away) //mutant:grant-answer
 	if s.e.endless {
 		s.expect(h)
 	}
@@ -107,7 +107,7 @@ func (s *scheduler) lend(h *hold) (mine chan struct{}) {
 	for {
 		s.mu.Lock()
 		flight, over := h.flight, h.index < 0
-		if flight == nil && !over {
+		if flight == nil && !over { //mutant:change-overlaps-renewal
 			mine = make(chan struct{})
 			h.flight = mine
 			s.moved(h)
@@ -130,7 +130,7 @@ func (s *scheduler) returned(h *hold, mine chan struct{}, err error) error {
 	if errors.Is(err, ErrLost) {
 		h.told, why = err, err
 	}
-	if h.deadline <= now {
+	if h.deadline <= now { //mutant:upgrade-answered-after-deadline
 		why = errTimeOver
 	}
 	if why != nil {
@@ -165,7 +165,7 @@ func (h *hold) next() clock.Instant {
 	if h.endAt != 0 {
 		at = min(at, h.endAt)
 	}
-	if h.flight == nil {
+	if h.flight == nil { //mutant:renewal-hangs-keeps-lease
 		at = min(at, h.renewAt)
 	}
 	return at
@@ -181,7 +181,7 @@ func (s *scheduler) moved(h *hold) {
 // arm sets the timer to the earliest of what has to be done, unless it fires
 // before that anyway.
 func (s *scheduler) arm() {
-	if len(s.holds) == 0 || s.e.isEnding() {
+	if len(s.holds) == 0 || s.e.isEnding() { //mutant:shutdown-renews-nothing
 		return
 	}
 	at := s.holds[0].at
@@ -190,7 +190,7 @@ func (s *scheduler) arm() {
 	}
 	now := s.e.now()
 	if !s.e.desc.InProcess {
-		at = min(at, now.Add(bootCheck))
+		at = min(at, now.Add(bootCheck)) //mutant:boot-clock-looked
 	}
 	s.armed = at
 	d := max(at.Sub(now), 0)
@@ -239,7 +239,7 @@ func (s *scheduler) due(now clock.Instant) (over []*hold) {
 		h := s.holds[0]
 		by := now
 		if len(b.holds) > 0 {
-			by = now.Add(h.s.RenewEvery / 16) // what is nearly due goes with the rest
+			by = now.Add(h.s.RenewEvery / 16) // what is nearly due goes with the rest //mutant:nearly-due-waits
 		}
 		if h.at > by {
 			break
@@ -254,7 +254,7 @@ func (s *scheduler) due(now clock.Instant) (over []*hold) {
 		}
 		if h.unshown != nil { // asked for by itself
 			var one batch
-			s.take(&one, h)
+			s.take(&one, h) //mutant:kept-other-names-never
 			s.start(one)
 			continue
 		}
@@ -277,7 +277,7 @@ func (s *scheduler) take(b *batch, h *hold) {
 	}
 	b.holds = append(b.holds, h)
 	h.flight = b.done
-	if h.retries == 0 {
+	if h.retries == 0 { //mutant:retry-moves-time-renewal
 		h.due = h.renewAt
 	}
 	s.moved(h)
@@ -301,7 +301,7 @@ func (s *scheduler) end(h *hold, now clock.Instant) (tell func()) {
 		tell = func() { h.ended(why) }
 	}
 	if why == errMaxHold {
-		s.e.work.Go(func() { h.giveBack() })
+		s.e.work.Go(func() { h.giveBack() }) //mutant:hold-maxhold-ended-told
 	}
 	return tell
 }
@@ -310,8 +310,8 @@ func (s *scheduler) end(h *hold, now clock.Instant) (tell func()) {
 func (s *scheduler) renew(b batch) {
 	s.slots <- struct{}{}
 	defer func() { <-s.slots }()
-	s.mu.Lock() // what ended while the batch waited for its slot is not renewed
-	b.holds = slices.DeleteFunc(b.holds, func(h *hold) bool { return h.index < 0 })
+	s.mu.Lock()                                                                     // what ended while the batch waited for its slot is not renewed
+	b.holds = slices.DeleteFunc(b.holds, func(h *hold) bool { return h.index < 0 }) //mutant:ended-renewed
 	asked := make([]store.Hold, len(b.holds))
 	bound := longestCall
 	for i, h := range b.holds {
@@ -326,13 +326,13 @@ func (s *scheduler) renew(b batch) {
 	}
 	var sent clock.Instant
 	var answers []store.Renewal
-	s.e.within(bound, true, func(ctx context.Context) {
+	s.e.within(bound, true, func(ctx context.Context) { //mutant:close-renewal-hangs-takes
 		sent = s.e.now()
-		if again := b.holds[0].unshown; again != nil {
+		if again := b.holds[0].unshown; again != nil { //mutant:hold-waits-renewed
 			answers = []store.Renewal{s.e.askAgain(ctx, *again, asked[0].Token)}
 			return
 		}
-		answers = s.e.store.Renew(ctx, asked)
+		answers = s.e.store.Renew(ctx, asked) //mutant:deadline-renewal-counts-reply
 	})
 	now := s.e.now()
 
@@ -340,7 +340,7 @@ func (s *scheduler) renew(b batch) {
 	s.mu.Lock()
 	var seen []renewalTold
 	for i, h := range b.holds {
-		err := answers[i].Err
+		err := answers[i].Err //mutant:name-failure-fails-batch
 		h.flight = nil
 		if errors.Is(err, ErrLost) {
 			h.told = err
@@ -354,18 +354,18 @@ func (s *scheduler) renew(b batch) {
 			continue
 		}
 		if h.s.Observer != nil {
-			seen = append(seen, h.renewalTold(now.Sub(h.due), err))
+			seen = append(seen, h.renewalTold(now.Sub(h.due), err)) //mutant:renewal-answered-never-late
 		}
 		if log := h.s.Logger; err == nil {
-			clear(s.away)
+			clear(s.away) //mutant:warning-ever
 		} else if h.retries == 1 { // once a hold, not once a try
 			level := slog.LevelDebug
 			if !s.away[log] { // and of all holds that an outage hits, the first
-				s.away[log], level = true, slog.LevelWarn
+				s.away[log], level = true, slog.LevelWarn //mutant:each-lease-warns-outage
 			}
 			if log.Enabled(context.Background(), level) {
 				msg, attrs := "holdfast: renewal failed, trying again until the lease runs out", h.attrs("err", unclear(err), "held", len(s.holds))
-				if s.e.endless {
+				if s.e.endless { //mutant:warning-end-come
 					msg = "holdfast: no answer whether the lease is held still, asking again"
 				} else {
 					attrs = append(attrs, "left", h.deadline.Sub(now))
@@ -391,7 +391,7 @@ func (s *scheduler) renew(b batch) {
 func (e *engine) askAgain(ctx context.Context, c store.Claim, token int64) store.Renewal {
 	c.Try = true
 	a, err := e.store.Ask(ctx, c)
-	if err == nil && (!a.Granted || a.Token != token) {
+	if err == nil && (!a.Granted || a.Token != token) { //mutant:store-forgot-made-again
 		if a.Granted {
 			_ = e.store.Release(ctx, store.Hold{Name: c.Name, ID: c.ID}) // else it is gone after the TTL
 		}
@@ -405,25 +405,25 @@ func (e *engine) askAgain(ctx context.Context, c store.Claim, token int64) store
 // answer that comes after the deadline revives nothing.
 func (h *hold) renewed(r store.Renewal, sent, now clock.Instant) error {
 	switch {
-	case h.deadline <= now:
+	case h.deadline <= now: //mutant:answer-after-deadline-revives
 		return errTimeOver
 	case r.Err == nil:
 		if r.From != 0 {
 			sent = r.From
 		}
 		h.retries = 0
-		h.ends(max(h.deadline, min(h.e.deadlineOf(sent, r.TTL), h.cut())))
+		h.ends(max(h.deadline, min(h.e.deadlineOf(sent, r.TTL), h.cut()))) //mutant:ttl-answer-used
 		h.renewAt = h.s.renewAt(sent, h.s.renewAfter(r.TTL))
 		h.answered(nil, now)
 		h.granted = r.TTL
 		return nil
-	case errors.Is(r.Err, ErrLost):
+	case errors.Is(r.Err, ErrLost): //mutant:ours-asked-again
 		return r.Err
 	}
 	// Unclear, or refused for now: ours until the deadline, so try again soon.
 	h.retries++
 	pause := min(h.s.RenewEvery/4, (10*time.Millisecond)<<min(h.retries, 6))
-	h.renewAt = now.Add(jitter(pause))
+	h.renewAt = now.Add(jitter(pause)) //mutant:unclear-renewal-tried-again
 	h.answered(r.Err, now)
 	return nil
 }

@@ -42,11 +42,11 @@ func (t *taking) next(ctx context.Context, w *want, try bool) (*Lease, error) {
 	during := ctx // ends with what we have already
 	for _, l := range t.parts {
 		if l != nil {
-			during = l.Context(during)
+			during = l.Context(during) //mutant:loss-end-wait-others
 		}
 	}
 	take := w.lock
-	if try || w.name < t.before {
+	if try || w.name < t.before { //mutant:name-before-held-waited
 		take = w.try
 	}
 	l, err := take(during)
@@ -103,7 +103,7 @@ func giveBack(parts []*Lease) {
 // have been shown, but no minimum hold is kept.
 func (t *taking) giveBackUnrun() {
 	for _, l := range t.own {
-		l.hold.unrun.Store(true)
+		l.hold.unrun.Store(true) //mutant:given-back-if-caller
 	}
 	giveBack(t.parts)
 }
@@ -126,7 +126,7 @@ func (t *taking) finish(ctx context.Context) error {
 		case done <- err:
 		case <-stop:
 			if err == nil { // else settle has done it
-				t.giveBackUnrun()
+				t.giveBackUnrun() //mutant:left-while-shown
 			}
 		}
 	})
@@ -165,7 +165,7 @@ func (t *taking) settle(stop <-chan struct{}) (err error) {
 	if err := t.lost(); err != nil {
 		return err
 	}
-	if (t.s.MinHold > 0 || t.s.NoRenew) && len(own) > 0 {
+	if (t.s.MinHold > 0 || t.s.NoRenew) && len(own) > 0 { //mutant:minimum-hold-never-shown
 		if err := t.renew(own, stop); err != nil {
 			return err
 		}
@@ -190,9 +190,9 @@ func (h *hold) settle(s *settings) error {
 		return errClosed
 	}
 	h.s, h.unshown = s, nil
-	if s.NoRenew {
+	if s.NoRenew { //mutant:renewed-though-nobody-asked
 		h.renewAt = never
-		h.handOver.left = 0 // who waits for it has its leases renewed
+		h.handOver.left = 0 // who waits for it has its leases renewed //mutant:several-names-without-renewal
 	}
 	if !h.e.sched.add(h, h.deadline, h.renewAt) {
 		return ErrClosed

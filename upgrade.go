@@ -139,7 +139,7 @@ func (l *Lease) upgradeDeadlock(ctx context.Context) error {
 	ls := chainOf(ctx)
 	for ; ls != nil; ls = ls.outer {
 		other := ls.lease
-		if h := other.hold; h != l.hold && h.e == l.hold.e && h.Name == l.hold.Name && other.Valid() {
+		if h := other.hold; h != l.hold && h.e == l.hold.e && h.Name == l.hold.Name && other.Valid() { //mutant:upgrade-waits-own-caller
 			return l.hold.changer.w.inItsOwnWay(other, "release that first")
 		}
 	}
@@ -167,7 +167,7 @@ func (u *upgrade) run(ctx context.Context) {
 	switch {
 	case !back:
 	case errors.Is(err, ErrUnavailable):
-		tell()
+		tell() //mutant:upgrade-return-before-changed
 		u.c.back()
 	default:
 		defer time.AfterFunc(u.s.releaseFor(), tell).Stop()
@@ -195,7 +195,7 @@ func (u *upgrade) wait(ctx context.Context) (back bool, err error) {
 		case ctx.Err() != nil && err != nil && !store.Definite(err):
 			return true, w.gaveUp(ctx.Err(), u.refused)
 		case err != nil:
-			return c.open || !store.Definite(err), w.errorf(unclear(err)) // else nothing was changed
+			return c.open || !store.Definite(err), w.errorf(unclear(err)) // else nothing was changed //mutant:unclear-upgrade-changed-back
 		case a.Granted && u.granted(&a):
 			return false, nil
 		case a.Granted: // when nobody waited for it any more
@@ -206,16 +206,16 @@ func (u *upgrade) wait(ctx context.Context) (back bool, err error) {
 		u.told = u.refused
 		c.h.mu.Unlock()
 		if u.try {
-			return true, w.refusal(&a, u.refused.when, nil)
+			return true, w.refusal(&a, u.refused.when, nil) //mutant:try-upgrade-stays-pending
 		}
 		if !subscribed { // then look: hints cannot be missed any more
 			u.e.hints.subscribe(ctx, u.s)
 			u.hints = u.e.hints.add(c.h.ID)
 			subscribed = true
-			continue
+			continue //mutant:upgrade-waits-look-once
 		}
-		if _, _, err := u.rest(ctx); err != nil {
-			return true, w.gaveUp(err, u.refused)
+		if _, _, err := u.rest(ctx); err != nil { //mutant:hint-grants-upgrade
+			return true, w.gaveUp(err, u.refused) //mutant:cancelled-upgrade-stays-pending
 		}
 	}
 }
@@ -226,7 +226,7 @@ func (u *upgrade) granted(a *store.Answer) bool {
 	h := u.c.h
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if u.gone || u.l.state != held {
+	if u.gone || u.l.state != held { //mutant:upgrade-granted-left
 		return false
 	}
 	u.c.fence.Store(a.Fence)
@@ -285,7 +285,7 @@ func (c *changer) unneeded() bool {
 	c.h.mu.Lock()
 	defer c.h.mu.Unlock()
 	for l := c.h.leases; l != nil; l = l.next {
-		if l.weight.Load() == store.Full {
+		if l.weight.Load() == store.Full { //mutant:downgrade-counts-answered-too
 			return false
 		}
 	}
@@ -300,15 +300,15 @@ func (c *changer) back() error {
 	c.next()
 	for {
 		_, _, err := c.send(store.Upgradeable, longestCall, c.h.e.life.Done())
-		if err == nil || errors.Is(err, ErrLost) || c.h.e.isEnding() {
+		if err == nil || errors.Is(err, ErrLost) || c.h.e.isEnding() { //mutant:way-back-tried-while
 			return err
 		}
-		c.h.e.sleep(jitter(500 * time.Millisecond)) // also where the store refuses it for now, as a renewal
+		c.h.e.sleep(jitter(500 * time.Millisecond)) // also where the store refuses it for now, as a renewal //mutant:shutdown-downgrade-tried-without
 	}
 }
 
 // next begins an act.
-func (c *changer) next() { c.turn, c.open = c.turn+1, false }
+func (c *changer) next() { c.turn, c.open = c.turn+1, false } //mutant:each-act-first
 
 // send sends the change of the newest turn until it is clear what became of it,
 // for at most d, or until stop.
@@ -320,7 +320,7 @@ func (c *changer) send(weight int64, d time.Duration, stop <-chan struct{}) (a s
 			return fmt.Errorf("%w: it is over", ErrLost)
 		}
 		h.e.bounded(min(longestCall, h.s.RenewEvery), func(ctx context.Context) {
-			sent = h.e.now()
+			sent = h.e.now() //mutant:each-repetition-act
 			a, err = h.e.store.Change(ctx, h.Hold, c.turn, weight)
 		})
 		err = h.e.sched.returned(h, mine, err)

@@ -90,7 +90,7 @@ func (l *UpgradeableLease) Downgrade() error {
 	h.mu.Lock()
 	why, was := l.why, l.weight.Load()
 	if why == nil && was == store.Full {
-		l.weight.Store(store.Upgradeable)
+		l.weight.Store(store.Upgradeable) //mutant:downgrade-counts-answered
 	}
 	h.mu.Unlock()
 	switch {

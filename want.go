@@ -70,17 +70,17 @@ func (w *want) lock(ctx context.Context) (*Lease, error) {
 		ctx, cancel = context.WithTimeout(ctx, d)
 		defer cancel()
 	}
-	l, last, err := e.gates.enter(ctx, w)
+	l, last, err := e.gates.enter(ctx, w) //mutant:all-waiters-process-ask
 	if err != nil {
-		return nil, w.failed(began, w.gaveUp(err, last))
+		return nil, w.failed(began, w.gaveUp(err, last)) //mutant:cancelled-wait-process-told
 	}
 	if l != nil {
 		l.handedOver(began)
 		return l, nil
 	}
 	defer func() { e.gates.settle(w, l) }()
-	l, err = newRequest(w, began).wait(ctx)
-	return l, w.failed(began, err)
+	l, err = newRequest(w, began).wait(ctx) //mutant:wait-count
+	return l, w.failed(began, err)          //mutant:wait-given-up-told
 }
 
 // try takes the want if it is granted at once.
@@ -162,7 +162,7 @@ func (w *want) refusal(a *store.Answer, when time.Time, ended error) *HeldError 
 	}
 	for _, h := range a.Holders {
 		holder := Holder{Owner: h.Owner}
-		if _, lacks := w.l.e.desc.Lacks[store.PromiseHolders]; !lacks {
+		if _, lacks := w.l.e.desc.Lacks[store.PromiseHolders]; !lacks { //mutant:times-told-nobody-knows
 			holder = Holder{
 				Owner: h.Owner, ID: h.ID.String(), Token: h.Token,
 				Since: when.Add(-h.Age), Expires: when.Add(h.Expires), Ends: when.Add(h.Ends),

@@ -51,7 +51,7 @@ func Now() Instant { return Awake() + Instant(Slept()) }
 
 // Awake is the present Instant without the time suspended: cheaper, and right
 // for what lives and dies within the process.
-func Awake() Instant { return early + Instant(time.Since(start)) }
+func Awake() Instant { return early + Instant(time.Since(start)) } //mutant:clock-negative-bubble
 
 // Add returns i moved by d.
 func (i Instant) Add(d time.Duration) Instant { return i + Instant(d) }
