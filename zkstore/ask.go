@@ -110,7 +110,7 @@ func (s *Store) append(ctx context.Context, c *store.Claim, m *mine) (store.Answ
 			if err != nil {
 				return s.noAnswer(m, err)
 			}
-			if own := v.find(c.ID); own != nil { // the answer was lost
+			if own := v.find(c.ID); own != nil && !usedUp(own.seq) { // the answer was lost
 				s.placed(m, own.path)
 				return s.answer(ctx, c, m, v)
 			}
@@ -148,6 +148,12 @@ func (s *Store) append(ctx context.Context, c *store.Claim, m *mine) (store.Answ
 			return store.Answer{}, err
 		}
 		own := v.find(c.ID)
+		if own != nil && usedUp(own.seq) {
+			if err := s.recount(ctx, m, sess); err != nil {
+				return store.Answer{}, err
+			}
+			continue
+		}
 		if own == nil && v.limit() != 0 && v.limit() != c.Limit {
 			if err := s.withdraw(ctx, m); err != nil {
 				return store.Answer{}, err

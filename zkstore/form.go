@@ -70,7 +70,6 @@ func entryNode(limit, weight int64, id store.ID) string {
 
 func freezeNode(id store.ID) string          { return nodesOf(id) + "freeze" }
 func upToNode(id store.ID, seq int32) string { return fmt.Sprintf("%supto-%d", nodesOf(id), seq) }
-func before(a, b int32) int                  { return cmp.Compare(a-b, 0) } // round after the greatest
 func millis(d time.Duration) (ms int64)      { return int64((d + time.Millisecond - 1) / time.Millisecond) }
 
 // A value is what is stored in an entry.
@@ -157,7 +156,7 @@ func (s *Store) parse(dir string, children []string, rev int64) (*view, error) {
 			v.rows = append(v.rows, r)
 		}
 	}
-	slices.SortFunc(v.rows, func(a, b row) int { return before(a.seq, b.seq) })
+	slices.SortFunc(v.rows, func(a, b row) int { return cmp.Compare(a.seq, b.seq) })
 	rows := v.rows[:0]
 	seen := map[store.ID]bool{}
 	for _, r := range v.rows {
@@ -230,7 +229,7 @@ func (v *view) grant() {
 	for i := range v.rows {
 		r := &v.rows[i]
 		if up >= 0 {
-			r.granted = before(r.seq, v.rows[up].upTo) <= 0
+			r.granted = r.seq <= v.rows[up].upTo
 		} else {
 			r.granted = held+r.weight <= r.limit
 		}

@@ -13,7 +13,7 @@ func TestTheTestsCatchEachMutantOfZooKeeper(t *testing.T) {
 	t.Parallel()
 	testserver.SharedZooKeeper(t) // and theirs
 	const (
-		order     = "TestTheOrderGoesOnThroughTheOverflowOfTheSequence"
+		counter   = "TestNoTwoHoldANameWhoseCounterIsAtItsEnd"
 		granted   = "TestATTLThatTheServerDoesNotGrantIsAnErrorThatSaysSo"
 		atDefault = "TestACrashedHolderIsGoneWithinTheTTLAndASecond"
 		readers   = "TestMoreReadersThanATransactionHasTokensFor"
@@ -32,7 +32,9 @@ func TestTheTestsCatchEachMutantOfZooKeeper(t *testing.T) {
 		{"what was not given back for sure is left", "TestAReleaseThatWasNotAnsweredIsDoneAllTheSame", "release.go", "\t\tm.left = true\n\t\ts.dropSoon(m)\n", ""},
 		{"a session goes on after a lost ask", lostAsk, "mine.go", "if m.unclear && m.sess != nil {", "if false {"},
 		{"a session without claims goes on", lostAsk, "session.go", "case sess.dead || s.retired[sess] && sess.keeps == 0:", "case sess.dead:"},
-		{"sequence numbers never go round", order, "form.go", "return cmp.Compare(a-b, 0) }", "return cmp.Compare(a, b) }"},
+		{"a number at the end of the counter is good", counter, "counter.go", "return uint32(seq) >= mostCounted", "return seq < 0"},
+		{"a name that is in use is counted anew", "TestANameIsRefusedBeforeItsCounterIsAtItsEnd", "counter.go", "errors.Is(err, zk.ErrNoNode):\n\t\treturn nil", "errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNotEmpty):\n\t\treturn nil"},
+		{"numbers never begin again", "TestANameIsRefusedBeforeItsCounterIsAtItsEnd", "counter.go", "sess.conn.Delete(dir, -1)", "zk.ErrNotEmpty"},
 		{"those in together share a token", readers, "ask.go", "token = v.rev*maxBlock + rank + 1", "token = v.rev*maxBlock + 0*rank + 1"},
 		{"a transaction has tokens for all", readers, "ask.go", "case rank+1 < maxBlock:", "case true:"},
 		{"the token is that of the entry", tidied, "ask.go", "case r.asked == r.limit, v.rev == m.created:\n\t\ttoken = v.rev * maxBlock", "case r.asked == r.limit, v.rev == m.created:\n\t\ttoken = int64(r.seq+1) * maxBlock"},

@@ -183,28 +183,6 @@ func TestForeignAndNewerNodesAreLeftAlone(t *testing.T) {
 	}
 }
 
-// Sequence numbers go round, and the order with them.
-func TestTheOrderGoesOnThroughTheOverflowOfTheSequence(t *testing.T) {
-	s := storeOn(t, nil, "127.0.0.1:1")
-	var want []store.ID
-	var children []string
-	for _, seq := range []string{"2147483646", "2147483647", "-2147483648", "-2147483647"} {
-		id := me.NewID()
-		want = append(want, id)
-		children = append([]string{entryNode(2, 1, id) + seq}, children...)
-	}
-	children = append(children, upToNode(want[0], math.MinInt32))
-	v, err := s.parse("/n", children, 7)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, id := range want {
-		if v.rows[i].id != id || v.rows[i].granted != (i < 3) {
-			t.Errorf("row %d is %+v, want that of %v", i, v.rows[i], id)
-		}
-	}
-}
-
 func TestNoTwoNamesHaveTheSameNode(t *testing.T) {
 	for name, node := range map[string]string{
 		"a/b": "a%2Fb", ".": "%2E", "..": "%2E%2E", "%2F": "%252F", "\x00\xff": "%00%FF", "ü": "%C3%BC", "A": "A", "a": "a",

@@ -11,7 +11,7 @@
 //
 // v1 is the version of the form. Of a name all bytes but letters, digits, "_", "-" and
 // "~" are written as %XX. The order of the entries of a name is that of their
-// sequence numbers, which go round after 2147483647. Who is granted is not stored: it follows
+// sequence numbers. Who is granted is not stored: it follows
 // from the nodes, and whoever looks comes to the same. The data of an entry
 // is one JSON object with what is for people, and with what an operator has
 // written into it.
@@ -55,6 +55,11 @@
 // everything. No operation is sent twice unless ZooKeeper says that it was not applied, but for
 // the release: what was given back, or given up, and was not answered is deleted as soon as a
 // member answers.
+//
+// ZooKeeper numbers the claims of a name, and at 2147483647 it repeats numbers. A claim
+// whose number is 2,000,000,000 or more is refused with store.ErrUnsupported as long as
+// anybody holds the name or waits for it; the first after that starts the numbers
+// again, as ZooKeeper itself does when nobody has used the name for a minute.
 //
 // There is no minimum hold and no lock delay, as nothing of ours outlives a
 // session, and for the same reason no hold goes over to another process. A place in the queue
