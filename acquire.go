@@ -18,11 +18,20 @@ type request struct {
 	claim  store.Claim
 	began  clock.Instant // when the caller asked, if there is an observer
 	placed bool          // the newest ask that was answered left a place in the queue
+	p      *passer       // at the gate; nil: past it
+	away   *trouble      // what the operation under way meets
+	outage error         // the store's, if that has ended the wait
 	strays uint64        // of the scheduler, before the newest ask
 }
 
-func newRequest(w *want, began clock.Instant) *request {
-	r := &request{w: w, began: began, pace: newPace(w)}
+// newRequest is for a claim that is inside its gate, or has no passer there.
+func newRequest(w *want, began clock.Instant, p *passer) *request {
+	r := &request{w: w, began: began, pace: newPace(w), p: p}
+	if p != nil {
+		r.away = &p.away
+	} else {
+		r.away = new(trouble)
+	}
 	r.claim = store.Claim{
 		Name: w.name, ID: r.e.process.NewID(), Limit: w.limit, Weight: w.weight,
 		TTL: r.s.TTL, Place: r.s.place, Keep: r.s.MinHold, Delay: r.s.LockDelay, Block: w.block(), Owner: r.s.owner,
@@ -46,7 +55,7 @@ func (r *request) wait(ctx context.Context) (*Lease, error) {
 		if l != nil || err != nil {
 			return l, err
 		}
-		r.e.gates.refuse(r.w.name, r.refused)
+		r.e.gates.answered(r.p, r.refused, r.placed, r.hints)
 		if r.claim.Try {
 			r.e.hints.subscribe(ctx, r.s) //mutant:asked-before-subscribed
 			r.claim.Try = false
@@ -65,22 +74,27 @@ func (r *request) wait(ctx context.Context) (*Lease, error) {
 // carry the grant itself.
 func (r *request) pause(ctx context.Context) (*Lease, error) {
 	for {
-		hint, polling, err := r.rest(ctx)
+		hint, polling, err := r.rest(ctx, r.e.gates.leads(r.p))
 		switch {
 		case err != nil:
 			r.withdraw() //mutant:cancelled-wait-leaves-place
-			return nil, r.w.gaveUp(err, r.refused)
+			return nil, r.gaveUp(err)
 		case hint != nil:
 			return r.grantedBy(hint)
 		case !polling || r.e.now() >= r.nextAsk():
 			return nil, nil
 		}
 		if room, err := r.room(ctx); err != nil { //mutant:cancelled-look-withdrawn-while
-			return nil, r.w.gaveUp(err, r.refused) // run has the claim withdrawn
+			return nil, r.gaveUp(err) // run has the claim withdrawn
 		} else if room {
 			return nil, nil
 		}
 	}
+}
+
+// gaveUp is the error of a wait that its context, or Close, has ended.
+func (r *request) gaveUp(err error) error {
+	return r.w.gaveUp(err, r.refused, r.away.now(r.e))
 }
 
 // room looks whether an ask is worth while. An error means that the wait is
@@ -91,7 +105,8 @@ func (r *request) room(ctx context.Context) (bool, error) {
 		return true, nil
 	}
 	claim := r.claim
-	return run(r, ctx, func(<-chan struct{}) (room bool) {
+	return run(r, ctx, func(stop <-chan struct{}) (room bool) {
+		defer r.e.polls.enter(r.e, stop)()
 		r.e.bounded(longestCall, func(ctx context.Context) {
 			a, err := looker.Look(ctx, claim)
 			room = err == nil && a.Granted || store.Definite(err)
@@ -122,7 +137,7 @@ func (r *request) ask(ctx context.Context) (*Lease, error) {
 			if r.placed {
 				r.withdraw()
 			}
-			return nil, r.w.gaveUp(err, r.refused)
+			return nil, r.gaveUp(err)
 		}
 		if r.placed && r.e.now() >= r.sent.Add(r.s.place) { //mutant:place-lapsed-asked-old
 			r.newID() // the place has lapsed
@@ -133,7 +148,7 @@ func (r *request) ask(ctx context.Context) (*Lease, error) {
 		}
 		out, err := run(r, ctx, r.op().do)
 		if err != nil {
-			return nil, r.w.gaveUp(err, r.refused)
+			return nil, r.gaveUp(err)
 		}
 		switch {
 		case errors.Is(out.err, ErrLost) && again < 3:
@@ -145,6 +160,13 @@ func (r *request) ask(ctx context.Context) (*Lease, error) {
 			if r.placed || r.claim.Keep > 0 || !store.Definite(out.err) { // something may be there //mutant:unclear-ask-withdrawn
 				r.withdraw()
 			}
+			if store.Definite(out.err) {
+				return nil, r.w.errorf(unclear(out.err))
+			}
+			if err := ctx.Err(); err != nil {
+				return nil, r.w.gaveUp(err, r.refused, out.err)
+			}
+			r.outage = out.err
 			return nil, r.w.errorf(unclear(out.err))
 		}
 		if !out.answer.Granted {
@@ -154,7 +176,7 @@ func (r *request) ask(ctx context.Context) (*Lease, error) {
 		}
 		if err := ctx.Err(); err != nil { // after its end nothing is granted //mutant:answer-grants-after-end
 			r.withdraw()
-			return nil, r.w.gaveUp(err, r.refused)
+			return nil, r.gaveUp(err)
 		}
 		from := out.sent
 		if out.answer.From != 0 { //mutant:instant-answer-used

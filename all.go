@@ -132,11 +132,11 @@ func (s *Several) TryLock(ctx context.Context) (*Leases, error) { return s.take(
 
 // Do waits as Lock does, runs fn, and gives the names back. The context of fn
 // ends with ctx or with the first lease that ends, and [LeaseOf] finds the
-// leases in it. See [Mutex.Do].
+// leases in it. For its error see [Mutex.Do].
 func (s *Several) Do(ctx context.Context, fn func(context.Context) error) error {
 	all, err := s.Lock(ctx)
 	if err != nil {
-		return err
+		return notRun(err)
 	}
 	return all.run(ctx, fn)
 }
@@ -148,7 +148,7 @@ func (s *Several) TryDo(ctx context.Context, fn func(context.Context) error) (ra
 		return false, nil
 	}
 	if err != nil {
-		return false, err
+		return false, notRun(err)
 	}
 	return true, all.run(ctx, fn)
 }

@@ -14,7 +14,9 @@ type op struct {
 	e     *engine
 	claim store.Claim
 	part  bool // it is shown when all names are there
+	poll  bool // it has a place, which this keeps
 	bound time.Duration
+	away  *trouble
 }
 
 // An outcome is what became of an op.
@@ -25,9 +27,10 @@ type outcome struct {
 }
 
 // op is the next ask. While it is unclear it is repeated for at most five
-// seconds or a TTL; a kept place until it would lapse, if that is longer.
+// seconds or a TTL, and less where nobody listens; a kept place until it would
+// lapse, if that is longer.
 func (r *request) op() op {
-	o := op{e: r.e, claim: r.claim, part: r.w.part, bound: r.s.askFor()}
+	o := op{e: r.e, claim: r.claim, part: r.w.part, poll: r.placed, bound: r.s.askFor(), away: r.away}
 	if r.placed {
 		o.bound = max(o.bound, r.sent.Add(r.s.place).Sub(r.e.now()))
 	}
@@ -39,9 +42,13 @@ func (r *request) op() op {
 // without having had it. So it is not renewed once the caller has left; one that
 // leaves during the renewal has the claim withdrawn, which keeps no minimum.
 func (o op) do(stop <-chan struct{}) (out outcome) {
-	out.err = o.e.repeat(o.bound, stop, func(ctx context.Context) (err error) {
+	if o.poll { //mutant:places-at-one-instant
+		defer o.e.polls.enter(o.e, stop)()
+	}
+	out.err = o.e.repeatWhile(o.worthIt(), o.bound, stop, func(ctx context.Context) (err error) {
 		out.sent = o.e.now() //mutant:deadline-grant-counts-reply
 		out.answer, err = o.e.store.Ask(ctx, o.claim)
+		o.away.met(err)
 		return err
 	})
 	if out.err != nil || !out.answer.Granted || o.claim.Keep == 0 || o.part || ended(stop) { //mutant:minimum-hold-shown-once
@@ -49,9 +56,25 @@ func (o op) do(stop <-chan struct{}) (out outcome) {
 	}
 	hold := store.Hold{Name: o.claim.Name, ID: o.claim.ID, Token: out.answer.Token, TTL: o.claim.TTL}
 	var r store.Renewal
-	r, out.sent = o.e.renewOne(o.bound, stop, hold)
+	r, out.sent = o.e.renewOne(o.bound, stop, hold, o.away)
 	out.answer.TTL, out.answer.From, out.err = r.TTL, r.From, r.Err
 	return out
+}
+
+// closedFor is for how long an ask is repeated where nobody listens: the caller
+// is told within a second.
+const closedFor = 900 * time.Millisecond
+
+// worthIt says after each failure whether to ask again after a pause: not where
+// nobody has listened for a while, unless a place is to be kept.
+func (o op) worthIt() func(error, time.Duration) bool {
+	if o.poll || o.e.desc.InProcess { //mutant:place-where-nobody-listens
+		return nil
+	}
+	end := o.e.now().Add(closedFor)
+	return func(err error, pause time.Duration) bool {
+		return o.e.now().Add(pause) < end || !nobodyListens(err) //mutant:closed-port
+	}
 }
 
 // ended reports whether the channel is closed.
@@ -67,10 +90,11 @@ func ended(stop <-chan struct{}) bool {
 // renewOne renews a hold that the scheduler does not look after, until it is
 // clear what became of that, for at most d in all, or until stop. What it was
 // granted counts from the instant.
-func (e *engine) renewOne(d time.Duration, stop <-chan struct{}, h store.Hold) (r store.Renewal, from clock.Instant) {
+func (e *engine) renewOne(d time.Duration, stop <-chan struct{}, h store.Hold, away *trouble) (r store.Renewal, from clock.Instant) {
 	r.Err = e.repeat(d, stop, func(ctx context.Context) error {
 		from = e.now() //mutant:adopted-answer
 		r = e.store.Renew(ctx, []store.Hold{h})[0]
+		away.met(r.Err)
 		return r.Err
 	})
 	if r.From != 0 {
@@ -93,7 +117,9 @@ func run[T any](r *request, ctx context.Context, op func(stop <-chan struct{}) T
 		}
 		return out, nil
 	}
+	r.away.began(r.e)
 	if ctx.Done() == nil {
+		defer r.away.ended()
 		if out = op(r.e.closing); r.e.isClosing() {
 			r.withdraw()
 			return out, ErrClosed
@@ -112,6 +138,7 @@ func run[T any](r *request, ctx context.Context, op func(stop <-chan struct{}) T
 	})
 	select {
 	case out = <-done:
+		r.away.ended()
 		return out, nil
 	case <-ctx.Done():
 		err = ctx.Err()
@@ -155,7 +182,12 @@ func (r *request) newID() {
 	}
 }
 
-func (r *request) listen() { r.hints = r.e.hints.add(r.claim.ID) }
+func (r *request) listen() {
+	if r.hints == nil {
+		r.hints = make(chan store.Hint, 1)
+	}
+	r.e.hints.add(r.claim.ID, r.hints)
+}
 
 func (r *request) deaf() {
 	if r.hints != nil {

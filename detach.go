@@ -145,7 +145,7 @@ func (h *hold) detach() (Ref, error) {
 	}
 	asked := h.Hold
 	asked.TTL, asked.NewID = h.s.TTL, store.Process{}.NewID() //mutant:detached-nobody
-	answer, from := h.e.renewOne(h.s.releaseFor(), nil, asked)
+	answer, from := h.e.renewOne(h.s.releaseFor(), nil, asked, new(trouble))
 	if err := answer.Err; err != nil {
 		if store.Definite(err) && !errors.Is(err, ErrLost) {
 			_ = h.sendRelease() // it is there as it was //mutant:refused-detach-keeps-name
@@ -188,7 +188,7 @@ func (l *Locker) Adopt(ctx context.Context, ref Ref) (*Lease, error) {
 	}
 	defer l.e.work.Done()
 	l.e.begin(l.s)
-	r := newRequest(w, l.e.stamp(l.s))
+	r := newRequest(w, l.e.stamp(l.s), nil)
 	hold := store.Hold{ //mutant:adopted-time-had
 		Name: ref.Name, ID: id, Token: ref.grant, TTL: l.s.TTL, Used: ref.Token, Owner: l.s.owner, NewID: r.claim.ID,
 	}
@@ -201,11 +201,11 @@ func (r *request) adopt(ctx context.Context, hold store.Hold) (*Lease, error) {
 	o := r.op()
 	var from clock.Instant
 	answer, err := run(r, ctx, func(stop <-chan struct{}) (answer store.Renewal) {
-		answer, from = o.e.renewOne(o.bound, stop, hold)
+		answer, from = o.e.renewOne(o.bound, stop, hold, r.away)
 		return answer
 	})
 	if err != nil {
-		return nil, r.w.gaveUp(err, nil)
+		return nil, r.gaveUp(err)
 	}
 	switch err := answer.Err; {
 	case errors.Is(err, ErrLost):

@@ -3,7 +3,9 @@ package holdfast
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -146,5 +148,150 @@ func TestHeldError_SaysWhoIsInTheWay(t *testing.T) {
 		held := heldBy(t, err)
 		same(t, "id", held.ID, l.ID())
 		same(t, "token", held.Token, l.Token())
+	})
+}
+
+// Every form of Do, with a name that the store of the Locker has.
+func allDos(locks *Locker) map[string]func(context.Context, func() error) error {
+	rw := locks.RWMutex("a")
+	plain := func(fn func() error) func(context.Context) error { return func(context.Context) error { return fn() } }
+	up := func(fn func() error) func(context.Context, *UpgradeableLease) error {
+		return func(context.Context, *UpgradeableLease) error { return fn() }
+	}
+	return map[string]func(context.Context, func() error) error{
+		"Mutex.Do": func(ctx context.Context, fn func() error) error { return locks.Mutex("a").Do(ctx, plain(fn)) },
+		"Mutex.TryDo": func(ctx context.Context, fn func() error) error {
+			_, err := locks.Mutex("a").TryDo(ctx, plain(fn))
+			return err
+		},
+		"RWMutex.Do":     func(ctx context.Context, fn func() error) error { return rw.Do(ctx, plain(fn)) },
+		"RWMutex.TryDo":  func(ctx context.Context, fn func() error) error { _, err := rw.TryDo(ctx, plain(fn)); return err },
+		"RWMutex.RDo":    func(ctx context.Context, fn func() error) error { return rw.RDo(ctx, plain(fn)) },
+		"RWMutex.TryRDo": func(ctx context.Context, fn func() error) error { _, err := rw.TryRDo(ctx, plain(fn)); return err },
+		"UpgradeableRDo": func(ctx context.Context, fn func() error) error { return rw.UpgradeableRDo(ctx, up(fn)) },
+		"TryUpgradeableRDo": func(ctx context.Context, fn func() error) error {
+			_, err := rw.TryUpgradeableRDo(ctx, up(fn))
+			return err
+		},
+		"Semaphore.Do": func(ctx context.Context, fn func() error) error { return locks.Semaphore("s", 3).Do(ctx, 2, plain(fn)) },
+		"Semaphore.TryDo": func(ctx context.Context, fn func() error) error {
+			_, err := locks.Semaphore("s", 3).TryDo(ctx, 2, plain(fn))
+			return err
+		},
+		"Several.Do": func(ctx context.Context, fn func() error) error {
+			return locks.All(locks.Mutex("a"), locks.Mutex("b")).Do(ctx, plain(fn))
+		},
+		"Several.TryDo": func(ctx context.Context, fn func() error) error {
+			_, err := locks.All(locks.Mutex("a"), locks.Mutex("b")).TryDo(ctx, plain(fn))
+			return err
+		},
+		"Election.Lead": func(ctx context.Context, fn func() error) error { return locks.Election("a").Lead(ctx, plain(fn)) },
+	}
+}
+
+// Whether fn was called is never a matter of guessing: ErrNotRun says that it
+// was not, and nothing else says that.
+func TestDo_SaysWhetherFnWasCalled(t *testing.T) {
+	mine := errors.New("mine")
+	for name := range allDos(locker(t, newLink(t), nil)) {
+		for how, c := range map[string]struct {
+			prepare func(*link)
+			cancel  bool  // the context has ended before
+			returns error // of fn
+			ran     bool
+			is      []error
+			isNot   []error
+		}{
+			"fn succeeded":                      {ran: true},
+			"fn failed":                         {returns: mine, ran: true, is: []error{mine}},
+			"the store does not answer":         {prepare: func(s *link) { down(s, errLink) }, is: []error{ErrUnavailable, errLink}},
+			"denied":                            {prepare: func(s *link) { down(s, store.ErrDenied) }, is: []error{ErrDenied}},
+			"the context had ended":             {cancel: true, is: []error{context.Canceled}},
+			"fn succeeded, the release unclear": {prepare: loseReleases, ran: true, isNot: []error{ErrUnavailable, errLink, ErrLost}},
+			"fn failed, the release unclear":    {prepare: loseReleases, returns: mine, ran: true, is: []error{mine}, isNot: []error{ErrUnavailable, errLink}},
+			"fn's own call was not run":         {returns: notRun(fmt.Errorf("inner: %w", ErrUnavailable)), ran: true, is: []error{ErrUnavailable}},
+			"that, and the release was unclear": {prepare: loseReleases, returns: notRun(mine), ran: true, is: []error{mine}, isNot: []error{ErrUnavailable}},
+		} {
+			t.Run(name+"/"+how, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := newLink(t)
+					locks := locker(t, s, nil)
+					if c.prepare != nil {
+						c.prepare(s)
+					}
+					// An election goes on while the store does not answer.
+					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+					defer cancel()
+					if c.cancel {
+						cancel()
+					}
+					ran := false
+					err := allDos(locks)[name](ctx, func() error { ran = true; return c.returns })
+					s.on(nil)
+					same(t, "ran", ran, c.ran)
+					is(t, err, c.is...)
+					isNot(t, err, c.isNot...)
+					same(t, fmt.Sprintf("%v matches ErrNotRun", err), errors.Is(err, ErrNotRun), !c.ran)
+					after := (*ReleaseError)(nil)
+					unclear := strings.Contains(how, "the release")
+					same(t, fmt.Sprintf("%v is a *ReleaseError", err), errors.As(err, &after), unclear)
+					if unclear {
+						same(t, "what fn returned", after.Err, c.returns)
+						is(t, after.Lease, ErrUnavailable, errLink)
+					}
+				})
+			})
+		}
+	}
+}
+
+// loseReleases loses the answers to releases.
+func loseReleases(s *link) {
+	s.on(func(c *call) fate {
+		if c.op == "release" {
+			return fate{lose: errLink}
+		}
+		return fate{}
+	})
+}
+
+func TestDo_ALossAfterFnWasCalledIsBoth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		err := locker(t, s, nil).Mutex("a").Do(t.Context(), func(ctx context.Context) error {
+			s.mem.Break("a")
+			<-ctx.Done()
+			return nil
+		})
+		is(t, err, ErrLost)
+		isNot(t, err, ErrNotRun)
+		after := (*ReleaseError)(nil)
+		if !errors.As(err, &after) || after.Err != nil {
+			t.Fatalf("%v: want a *ReleaseError with no error of fn", err)
+		}
+		for _, part := range []string{"fn has run and returned nil", "lost"} {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("%q does not say %q", err, part)
+			}
+		}
+	})
+}
+
+// A candidate that has led before, and cannot lead again, has run.
+func TestDo_LeadHasRunOnceATermHas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		locks := locker(t, s, nil)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		err := locks.Election("a").Lead(ctx, func(ctx context.Context) error {
+			s.mem.Break("a")
+			<-ctx.Done()
+			down(s, store.ErrDenied)
+			return nil
+		})
+		s.on(nil)
+		is(t, err, ErrDenied)
+		isNot(t, err, ErrNotRun)
 	})
 }

@@ -17,12 +17,28 @@
 // waits, one that tries, and Do and TryDo, which run a function and release.
 // What they give is a [Lease]. Mutex and RWMutex of one name are one lock. An
 // [UpgradeableLease] reads, and can become the writer with no other in between.
-// Claims are served in the order they arrived, across processes, so nothing
-// starves; but inside a process a name may go round for a moment before others
-// have their turn, see [HandOver]. [Locker.All] takes several names, all or
+// Claims are served in order, so that nothing starves; see Order below.
+// [Locker.All] takes several names, all or
 // none; [Election] is a mutex for candidates. A claim under a context of a lease
 // that is in its own way is [ErrDeadlock], or enters the same hold again where
 // Options.Reentrant says so.
+//
+// # Order
+//
+// Inside a process claims on a name are served in the order of arrival.
+// Between processes the order is that of the claims that each process has in the
+// store's queue. Readers, and slots of a semaphore, that fit together under the
+// limit have places of their own there, up to 64 of a process. Of claims that
+// exclude each other a process has one there, the first; the others follow it,
+// so that processes take turns. So one that has k such claims of its own
+// process before it can be passed by k claims of each other process that came
+// later. With hand-over ([HandOver], which is on by default) a turn has up to 64
+// leases in place of one, and one turn more can come before: then it is up to
+// 64 × (k+1) of each other process.
+//
+// Claims that fit together and are made within one round trip of each other are
+// sent at the same time, at most 16 of them: the store may take them in any
+// order. A store can lack order as a whole; its Describe says so.
 //
 // # What a lease promises
 //
@@ -41,7 +57,11 @@
 //
 // Every error matches one of the Err values of this package, or the context's
 // error, and says what was tried, on which name and store. [ErrHeld] comes as a
-// [HeldError], which says who is in the way.
+// [HeldError], which says who is in the way. An error that the store has caused
+// matches [ErrUnavailable] and wraps the cause; it matches a context's error only
+// if the caller's context has ended. What runs a function, as Do, says with
+// [ErrNotRun] that it was not called, and with a [ReleaseError] that it was and
+// the lease did not end well.
 //
 // # Stores
 //

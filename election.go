@@ -10,7 +10,8 @@ import (
 
 // An Election is one name that at most one candidate leads at a time, wherever
 // the candidates are. It is the [Mutex] of the name: who holds it leads, and
-// candidates are served in the order in which they came. A candidate is known
+// candidates are served in the order in which they came (those of one process
+// one after another, see [Mutex.Lock]). A candidate is known
 // to others by Options.Owner and Options.Note. It keeps no state of its own and
 // is safe for concurrent use.
 type Election struct{ w want }
@@ -37,11 +38,15 @@ func (e *Election) Campaign(ctx context.Context) (*Lease, error) { return e.w.lo
 //
 // While the store does not answer, Lead goes on campaigning until ctx ends, and
 // says so in the log: an outage must not leave a name without candidates. Any
-// other error of a campaign is returned; see [Mutex.Lock]. Options.Wait bounds
-// each campaign by itself.
+// other error of a campaign is returned; see [Mutex.Lock]. It matches ErrNotRun
+// if fn was never called, in no term; see [Mutex.Do] for what Lead returns else.
+// Options.Wait bounds each campaign by itself.
 func (e *Election) Lead(ctx context.Context, fn func(context.Context) error) error {
-	for {
+	for ran := false; ; ran = true {
 		lease, err := e.campaign(ctx)
+		if err != nil && !ran { //mutant:lead-has-run
+			return notRun(err)
+		}
 		if err != nil {
 			return err
 		}
@@ -66,7 +71,7 @@ func (e *Election) campaign(ctx context.Context) (*Lease, error) {
 		if away != nil && err != nil && ctx.Err() != nil && !errors.Is(err, ErrHeld) {
 			return nil, fmt.Errorf("%w; before: %w", err, away)
 		}
-		if !errors.Is(err, ErrUnavailable) { //mutant:outage-ends
+		if !errors.Is(err, ErrUnavailable) || ctx.Err() != nil { //mutant:outage-ends
 			return lease, err
 		}
 		away = err

@@ -21,6 +21,7 @@ type engine struct {
 
 	gates  gates
 	hints  hints
+	polls  polls
 	sched  scheduler
 	bounds bounds
 
@@ -54,6 +55,7 @@ func newEngine(s store.Store) *engine {
 	_, e.endless = e.desc.Lacks[store.PromiseDeadline]
 	e.gates.init(e)
 	e.hints.init(e)
+	e.polls = make(polls, mostPolls)
 	e.sched.init(e)
 	if t, ok := e.store.(store.LossTeller); e.endless && ok {
 		t.TellLosses(e.sched.told)
@@ -155,6 +157,14 @@ func (e *engine) sleep(d time.Duration) {
 // repeat calls f until its outcome is clear, for at most d in all, or until
 // stop.
 func (e *engine) repeat(d time.Duration, stop <-chan struct{}, f func(context.Context) error) error {
+	return e.repeatWhile(nil, d, stop, f)
+}
+
+// repeatWhile is repeat while worthIt says of a failure, and of the pause after
+// it, that to go on is worth it; nil says so always. Its error is the newest
+// that is not the end of our own context, if there was one.
+func (e *engine) repeatWhile(worthIt func(error, time.Duration) bool, d time.Duration, stop <-chan struct{}, f func(context.Context) error) error {
+	var newest error
 	var end clock.Instant
 	if !e.desc.InProcess { // there a call takes no time, and reading the clock is most of it
 		end = e.now().Add(d)
@@ -162,9 +172,13 @@ func (e *engine) repeat(d time.Duration, stop <-chan struct{}, f func(context.Co
 	for left, pause := d, 10*time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
 		var err error
 		e.bounded(left, func(ctx context.Context) { err = f(ctx) })
-		if err == nil || store.Definite(err) {
-			return err
+		if err == nil {
+			return nil
 		}
+		if store.Definite(err) {
+			return unclear(err)
+		}
+		newest = newer(newest, err)
 		if end == 0 {
 			end = e.now().Add(d)
 		}
@@ -172,13 +186,13 @@ func (e *engine) repeat(d time.Duration, stop <-chan struct{}, f func(context.Co
 		if last := clock.Instant(e.callsEnd.Load()); last != 0 {
 			end = min(end, last)
 		}
-		if left = end.Sub(e.now()) - wait; left <= 0 {
-			return unclear(err)
+		if left = end.Sub(e.now()) - wait; left <= 0 || worthIt != nil && !worthIt(err, wait) {
+			return unclear(newest)
 		}
 		select {
 		case <-time.After(wait):
 		case <-stop:
-			return unclear(err)
+			return unclear(newest)
 		}
 	}
 }

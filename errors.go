@@ -1,7 +1,6 @@
 package holdfast
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -42,6 +41,13 @@ var (
 	// left alone.
 	ErrCorrupt = store.ErrCorrupt
 )
+
+// ErrNotRun: the function that was passed to a Do, or to any function like it
+// (TryDo, RDo, Lead and the others), was not called. Each of their errors
+// matches it if that is so, and none does if the function was called, whatever
+// it returned itself. Beside it the error matches one of the Err values, or a
+// context's error, which says why. See also [ReleaseError].
+var ErrNotRun = errors.New("the function was not called")
 
 // A HeldError is ErrHeld with those who were in the way when the store last
 // answered. If a wait was ended by its context, it matches the context's error
@@ -140,17 +146,4 @@ func (e *HeldError) Unwrap() []error {
 		return []error{ErrHeld, e.ended}
 	}
 	return []error{ErrHeld}
-}
-
-// unclear makes an error of the store one that matches ErrUnavailable, unless
-// it is definite.
-func unclear(err error) error {
-	if err == nil || store.Definite(err) || errors.Is(err, ErrUnavailable) {
-		return err
-	}
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		// The engine's own bound, not the caller's context: it must not match.
-		return fmt.Errorf("%w: no answer in time (%v)", ErrUnavailable, err)
-	}
-	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }

@@ -2,37 +2,64 @@ package holdfast
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// gates are the queues inside the process, one a name: one waiter per process
-// and name asks the store, the rest wait here in the order of arrival. While
-// this process holds the name and may hand it on, all wait here.
+// gates are the queues inside the process, one a name. Claims that fit together
+// under the limit ask the store beside each other: they are inside. The rest
+// wait here in line, in the order of arrival. While this process holds the name
+// and may hand it on, all wait here.
 type gates struct {
 	e  *engine
 	mu sync.Mutex
 	m  map[string]*gate
 }
 
-// A gate is there while somebody is inside it, or the name is held by a hold
-// that may be handed on. Who is inside is not in the list.
+const (
+	// mostInside is how many claims of a process and name have a place in the
+	// store, or ask for one, at most.
+	mostInside = 64
+	// mostSent is how many of those are not answered yet, at most.
+	mostSent = 16
+)
+
+// A gate is there while somebody is inside it or in line, or the name is held by
+// a hold that may be handed on. All its claims have the same limit: one with
+// another limit asks the store past the gate, and is told the mistake.
 type gate struct {
-	first, last *passer
-	refused     *refused    // how the store last answered, for those who were never told
-	hold        *hold       // what the first is handed when it is released; nil: somebody is inside
+	name        string
+	limit       int64
+	inside      []*passer   // in the order of arrival
+	weight      int64       // of all inside together, at most the limit
+	sent        int         // how many of them have not been answered
+	queued      bool        // the last that was answered had to wait
+	first, last *passer     // in line
+	refused     *refused    // how the store last answered, for those in line
+	met         *error      // what the last that left had met, if nobody was answered since
+	hold        *hold       // what the first in line is handed when it is released
+	leaving     bool        // the hold is being given back: nobody is let in
 	timer       *time.Timer // lets the first in when the hold may not be handed on any more
 	armed       bool
+	own         passer // the first that came: most gates have no other
 }
 
-// A passer waits at a gate.
+// A passer is a claim at a gate, in line and then inside.
 type passer struct {
 	w          *want
-	in         chan struct{} // closed when it is let in
-	lease      *Lease        // it was handed the name, and has no need to ask
-	prev, next *passer
+	at         *gate
+	in         chan struct{} // closed when it is let in, or need not be
+	lease      *Lease        // it was handed the name, and does not ask
+	err        error         // the store was away for those inside
+	prev, next *passer       // in line
+
+	away  trouble         // what its asks meet
+	sent  bool            // inside, and without a place yet
+	woken bool            // since it was refused last
+	wake  chan store.Hint // of its request, once that was refused
 }
 
 // A refused is an answer of the store with the instant it came.
@@ -43,172 +70,239 @@ type refused struct {
 
 func (g *gates) init(e *engine) { g.e, g.m = e, map[string]*gate{} }
 
-// enter waits until nobody else of this process is inside, or until the name is
-// handed over: then it returns the lease, and is not inside. If it returns an
-// error it is not inside either, and last is why it had to wait, or nil.
-func (g *gates) enter(ctx context.Context, w *want) (l *Lease, last *refused, err error) {
+// enter waits until the claim may ask the store, or is handed the name: then it
+// returns the lease, and is not inside. It is not inside either if there is an
+// error, or if both are nil: then it asks past the gate.
+func (g *gates) enter(ctx context.Context, w *want) (p *passer, l *Lease, err error) {
 	g.mu.Lock()
 	at := g.m[w.name]
-	if at == nil {
-		g.m[w.name] = &gate{}
+	switch {
+	case at == nil:
+		at = &gate{name: w.name, limit: w.limit}
+		g.m[w.name] = at
+		at.own = passer{w: w, at: at}
+		at.letIn(&at.own)
+		g.mu.Unlock()
+		return &at.own, nil, nil
+	case at.limit != w.limit: //mutant:another-limit-in-line
 		g.mu.Unlock()
 		return nil, nil, nil
 	}
-	p := &passer{w: w, in: make(chan struct{}), prev: at.last}
+	p = &passer{w: w, at: at, in: make(chan struct{}), prev: at.last}
 	if at.last == nil {
 		at.first = p
 	} else {
 		at.last.next = p
 	}
 	at.last = p
-	g.look(at)
+	g.admit(at)
 	g.mu.Unlock()
 
 	select {
 	case <-p.in:
-		if err = ctx.Err(); err == nil {
-			return p.lease, nil, nil
+		if err = ctx.Err(); err == nil && p.err == nil {
+			if p.lease != nil {
+				return nil, p.lease, nil
+			}
+			return p, nil, nil
 		}
 	case <-ctx.Done():
 		err = ctx.Err()
 	case <-g.e.closing:
 		err = ErrClosed
 	}
+	return nil, nil, g.giveUp(p, err)
+}
+
+// giveUp takes out a claim whose wait is over, and returns its error. ended is
+// what ended it, or nil if that is p.err.
+func (g *gates) giveUp(p *passer, ended error) error {
+	at := p.at
 	g.mu.Lock()
-	if last = at.refused; at.hold != nil { //mutant:gives-up-told-holds
+	last, away := at.refused, at.trouble(g.e)
+	if at.hold != nil { //mutant:gives-up-told-holds
 		last = at.hold.refusal()
 	}
 	select {
-	case <-p.in: // let in at the same moment: hand it on
+	case <-p.in: // in the same moment
 		g.mu.Unlock()
-		if p.lease != nil {
+		switch {
+		case p.err != nil:
+			away = p.err
+		case p.lease != nil:
 			p.lease.abandon() //mutant:waiter-left-handed-kept
-		} else {
-			g.leave(w.name) //mutant:gate-forgets-left-he
+		default:
+			g.leave(p, false, nil) //mutant:gate-forgets-left-he
 		}
 	default:
 		at.remove(p)
-		g.look(at)
+		g.admit(at)
 		g.mu.Unlock()
 	}
-	return nil, last, err
+	if ended == nil {
+		return p.w.errorf(unclear(p.err))
+	}
+	return p.w.gaveUp(ended, last, away)
 }
 
-// look sees to it that the first in line does not wait for a hold that it will
-// not be handed: then it goes in and asks the store for a place. g.mu is held.
-func (g *gates) look(at *gate) {
-	if at.hold == nil || at.first == nil {
-		return
-	}
-	left := at.hold.handOver.until.Sub(g.e.now()) //mutant:handed-over-ever-too
-	switch {
-	case left <= 0 || !at.hold.suits(at.first.w): //mutant:nobody-asks-time-over
-		at.hold = nil
-		at.letIn()
-	case at.armed: // for this hold or one before it
-	case at.timer == nil:
-		at.armed = true
-		at.timer = time.AfterFunc(left, func() {
-			g.mu.Lock()
-			defer g.mu.Unlock()
-			at.armed = false
-			g.look(at)
-		})
-	default:
-		at.armed = true
-		at.timer.Reset(left)
-	}
-}
-
-// settle is called by who was inside with what came of it: while a lease that
-// may be handed on is held nobody is let in.
-func (g *gates) settle(w *want, l *Lease) {
-	if l == nil || !g.keep(w.name, l.hold, true) {
-		g.leave(w.name)
-	}
-}
-
-// keep has the hold handed on from now on, if it may be. It is held by who is
-// inside, or by one who came past the gate: then not if there is a gate.
-func (g *gates) keep(name string, h *hold, inside bool) bool {
-	if h.handOver.left == 0 {
-		return false
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	at := g.m[name]
-	if h.isOver() || at != nil && !inside {
-		return false
-	}
-	if at == nil {
-		at = &gate{}
-		g.m[name] = at
-	}
-	at.hold, at.refused = h, nil
-	g.look(at)
-	return true
-}
-
-// handOn hands a hold that all its leases have left to the first in line, if
-// its bounds allow that. Else, if it was the gate's, nobody is handed anything
-// any more: the caller is inside, and leaves.
-func (g *gates) handOn(h *hold) (done, inside bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	at := g.m[h.Name]
-	if at == nil || at.hold != h {
-		return false, false
-	}
-	if p := at.first; p != nil {
-		if p.lease = g.e.sched.handOn(h, p.w); p.lease != nil {
-			at.letIn()
-			g.look(at)
-			return true, false
+// trouble is what the asks of those inside meet, if they are not answered.
+func (at *gate) trouble(e *engine) error {
+	for _, p := range at.inside {
+		if err := p.away.now(e); err != nil {
+			return err
 		}
 	}
-	at.hold = nil //mutant:all-ask-bounds-reached
-	return false, true
+	return nil
 }
 
-// drop lets in the first in line where it waits for a hold that is over.
-func (g *gates) drop(h *hold) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if at := g.m[h.Name]; at != nil && at.hold == h {
-		at.hold = nil
-		g.open(h.Name, at)
+// admit lets in those in line that may ask the store now, in order. It forgets a
+// gate at which nobody is. g.mu is held.
+func (g *gates) admit(at *gate) {
+	for at.first != nil && !g.waitsForHold(at) && at.hasRoom(at.first.w) {
+		p := at.first //mutant:gate-lets-last-first
+		at.remove(p)
+		at.letIn(p)
+		close(p.in)
 	}
-}
-
-// leave lets in the next, or forgets the gate.
-func (g *gates) leave(name string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.open(name, g.m[name])
-}
-
-func (g *gates) open(name string, at *gate) {
-	if at.first != nil {
-		at.letIn()
+	if at.first != nil || len(at.inside) > 0 || at.hold != nil || at.leaving || g.m[at.name] != at {
 		return
 	}
 	if at.timer != nil {
 		at.timer.Stop()
 	}
-	delete(g.m, name) //mutant:gate-kept
+	delete(g.m, at.name) //mutant:gate-kept
 }
 
-// refuse notes how the store answered the one inside.
-func (g *gates) refuse(name string, r *refused) {
+// hasRoom reports whether the want fits beside those inside. Once one had to
+// wait in the store the rest are sent one after another, so that their places
+// there are in the order of arrival; until one is granted at once. Readers get
+// in all together, whatever their order.
+func (at *gate) hasRoom(w *want) bool {
+	switch {
+	case at.leaving:
+		return false
+	case len(at.inside) == 0:
+		return true
+	case at.weight+w.weight > at.limit || len(at.inside) >= mostInside || at.sent >= mostSent: //mutant:claims-that-fit
+		return false
+	}
+	return at.sent == 0 || !at.queued || at.limit == store.Full //mutant:places-in-order
+}
+
+func (at *gate) letIn(p *passer) {
+	p.sent = true
+	p.away.newest.Store(at.met) //mutant:cause-leaves-with-one
+	at.inside = append(at.inside, p)
+	at.weight += p.w.weight
+	at.sent++
+}
+
+// answered notes that the store has refused the claim, which has a place there
+// if placed. wake is what wakes its request.
+func (g *gates) answered(p *passer, r *refused, placed bool, wake chan store.Hint) {
+	if p == nil {
+		return
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.m[name].refused = r
+	p.at.refused, p.at.met = r, nil
+	p.woken, p.wake = false, wake
+	if placed && p.sent {
+		p.sent = false
+		p.at.sent--
+		p.at.queued = true
+		g.admit(p.at)
+	}
 }
 
-func (at *gate) letIn() {
-	p := at.first //mutant:gate-lets-last-first
-	at.remove(p)
-	close(p.in)
+// leads reports whether the claim is the one of those inside that looks whether
+// there is room, where nobody is woken.
+func (g *gates) leads(p *passer) bool {
+	if p == nil {
+		return true
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(p.at.inside) > 0 && p.at.inside[0] == p
+}
+
+// settle is called by who was inside with what came of it: while a lease that
+// may be handed on is held nobody is let in. away is what the store did not
+// answer with, if that has ended the wait: then all in line are told.
+func (g *gates) settle(p *passer, w *want, l *Lease, away error) {
+	if l != nil && g.keep(w, l.hold, p) || p == nil {
+		return
+	}
+	g.leave(p, l != nil, away)
+}
+
+// keep has the hold handed on from now on, if it may be. It is held by p, which
+// is inside, or by one that came past the gate: then not if there is a gate.
+func (g *gates) keep(w *want, h *hold, p *passer) bool {
+	if h.handOver.left == 0 {
+		return false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	at := g.m[w.name]
+	if h.isOver() || at != nil && p == nil {
+		return false
+	}
+	if at == nil {
+		at = &gate{name: w.name, limit: w.limit}
+		g.m[w.name] = at
+	} else {
+		at.goOut(p)
+	}
+	at.hold, at.refused = h, nil
+	g.admit(at)
+	return true
+}
+
+// leave takes out one that was inside, and lets in the next. One that was
+// granted has the two behind it ask, where nobody is woken; in place of one that
+// has left the next looks whether there is room.
+func (g *gates) leave(p *passer, granted bool, away error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	at := p.at
+	if granted && p.sent {
+		at.queued = false
+	}
+	at.goOut(p)
+	at.met = nil
+	if met := p.away.now(g.e); met != nil {
+		at.met = &met
+	}
+	for q := at.first; away != nil && q != nil; q = at.first { //mutant:outage-one-after-another
+		at.remove(q)
+		q.err = away
+		close(q.in)
+	}
+	if len(at.inside) > 0 && !g.e.hints.ready() {
+		n := 1
+		if granted {
+			n = 2
+		}
+		for _, q := range at.inside {
+			if n > 0 && q.wake != nil && !q.woken { //mutant:nobody-told-one-is-in
+				q.woken = true
+				put(q.wake, store.Hint{})
+				n--
+			}
+		}
+	}
+	g.admit(at)
+}
+
+func (at *gate) goOut(p *passer) {
+	i := slices.Index(at.inside, p)
+	at.inside = slices.Delete(at.inside, i, i+1)
+	at.weight -= p.w.weight
+	if p.sent {
+		p.sent = false
+		at.sent--
+	}
 }
 
 func (at *gate) remove(p *passer) {

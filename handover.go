@@ -113,19 +113,19 @@ func (s *scheduler) handOn(h *hold, w *want) *Lease {
 func (h *hold) give(seen bool) error {
 	g := &h.e.gates
 	s, end := h.s, h.event(EventReleased, h.age(), nil) // to hand it on changes it
-	done, inside := g.handOn(h)
+	done, leaving := g.handOn(h)
 	switch {
 	case done && seen:
 		s.tell(end) //mutant:end-lease-handed-observed
 		return nil
 	case done:
 		return nil
-	case inside && h.e.desc.InProcess: //mutant:release-first-then-ask
-		defer g.leave(h.Name) // when the name is free: then no place is needed
-	case inside:
+	case leaving && h.e.desc.InProcess: //mutant:release-first-then-ask
+		defer g.left(h.Name) // when the name is free: then no place is needed
+	case leaving:
 		// The next asks while the release is on its way. Whichever is there
 		// first, those who wait in the store get in before it.
-		g.leave(h.Name)
+		g.left(h.Name)
 	}
 	if !seen {
 		return h.giveBack()

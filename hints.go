@@ -110,13 +110,11 @@ func (h *hints) watch(s *settings, under chan struct{}) {
 	}
 }
 
-// add registers a waiter. The channel holds the newest hint only.
-func (h *hints) add(id store.ID) chan store.Hint {
+// add registers a waiter. The channel has room for one hint, the newest.
+func (h *hints) add(id store.ID, ch chan store.Hint) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	ch := make(chan store.Hint, 1)
 	h.waiting[id] = ch
-	return ch
 }
 
 func (h *hints) remove(id store.ID) {

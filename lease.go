@@ -315,17 +315,3 @@ func (l *Lease) run(ctx context.Context, fn func(context.Context) error) error {
 	defer l.hold.e.did()
 	return thenRelease(release, func() error { return fn(l.Context(ctx)) })
 }
-
-// thenRelease calls fn, then release, and joins their errors.
-func thenRelease(release, fn func() error) (err error) {
-	defer func() {
-		switch rel := release(); {
-		case rel == nil:
-		case err == nil:
-			err = rel
-		default:
-			err = errors.Join(err, rel)
-		}
-	}()
-	return fn()
-}

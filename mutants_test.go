@@ -86,9 +86,40 @@ var engineMutants = []mutant.Broken{
 
 	// Rule 6.
 	one("all waiters of a process ask", "TestRule6_OneWaiterAProcessAndNameAsksTheStore", "all-waiters-process-ask", mutant.Value("e.gates.enter(ctx, &want{l: w.l, name: w.name + e.process.NewID().String(), limit: w.limit, weight: w.weight})")),
-	one("the gate lets in the last first", "TestRule6_FirstInFirstOut", "gate-lets-last-first", mutant.Value("at.last")),
+	one("claims that fit go one after another", "TestRule6_ClaimsThatFitTogetherAreSentTogether", "claims-that-fit", mutant.Cond("true")),
+	one("any number is sent at a time", "TestRule6_ClaimsThatFitTogetherAreSentTogether", "claims-that-fit", mutant.Cond("at.weight+w.weight > at.limit || len(at.inside) >= mostInside")),
+	one("any number has a place", "TestRule6_PlacesOfOneProcessAreBounded", "claims-that-fit", mutant.Cond("at.weight+w.weight > at.limit || at.sent >= mostSent")),
+	one("claims that do not fit are sent together", "TestRule6_OneWaiterAProcessAndNameAsksTheStore", "claims-that-fit", mutant.Cond("len(at.inside) >= mostInside || at.sent >= mostSent")),
+	one("places are asked for in any order", "TestRule6_SlotsThatAreWaitedForAreServedInOrder", "places-in-order", mutant.Return("true")),
+	one("another limit waits in line", "TestRule6_AnotherLimitIsToldAtOnce", "another-limit-in-line", mutant.Cond("false")),
+	one("all look whether there is room", "TestRule6_OneLooksForAllThatFitTogether", "all-look", mutant.Cond("polling")),
+	one("nobody is told that one got in", "TestRule6_OneLooksForAllThatFitTogether", "nobody-told-one-is-in", mutant.Cond("false")),
+	one("all keep their places at one instant", "TestRule5_PollsOfManyNamesGoABatchAtATime", "places-at-one-instant", mutant.Cond("false")),
+	one("what is not answered holds up all others", "TestRule5_PollsThatAreNotAnsweredDelayNoOthersForLong", "unanswered-hold-up-others", mutant.Value("time.NewTimer(time.Hour)")),
+
+	// An outage.
+	one("an outage is told to one after another", "TestOutage_AllWhoWaitForTheNameAreToldAtOnce", "outage-one-after-another", mutant.Cond("false")),
+	one("an outage is not told with the deadline", "TestOutage_TheCallersDeadlineAndTheCauseBothMatch", "outage-with-deadline", mutant.Cond("err != nil && false")),
+	one("the cause leaves with who has met it", "TestOutage_ACancelledCallerIsToldTheCause", "cause-leaves-with-one", mutant.Delete()),
+	one("silence is no cause", "TestOutage_SilenceIsACauseAfterAWhile", "silence", mutant.Cond("d < 0")),
+	one("a moment's silence is an outage", "TestOutage_SilenceIsACauseAfterAWhile", "silence", mutant.Cond("d > 0")),
+	one("an outage that is over is told", "TestOutage_ThatIsOverIsNotTold", "outage-over", mutant.Delete()),
+	one("a context of the engine is told", "TestOutage_AContextOfTheEngineIsNotTheCallers", "context-of-engine", mutant.Return("target != context.Canceled && errors.Is(e.err, target)")),
+	one("a last try without time is the cause", "TestOutage_TheNewestCauseIsTold", "last-try-without-time", mutant.Cond("false")),
+	one("a closed port is asked for as long as any", "TestOutage_AClosedPortIsToldWithinASecond", "closed-port", mutant.Return("true")),
+	one("a place is given up where nobody listens", "TestOutage_WhoHasAPlaceKeepsItWhileThePortIsClosed", "place-where-nobody-listens", mutant.Cond("o.e.desc.InProcess")),
+
+	// Whether fn was called.
+	one("that fn was not called is not told", "TestDo_SaysWhetherFnWasCalled", "not-run", mutant.Return("[]error{e.err}")),
+	one("a release that is unclear looks like a claim that failed", "TestDo_SaysWhetherFnWasCalled", "release-error", mutant.Return("errors.Is(e.Lease, target)")),
+	one("what fn did not run counts as fn", "TestDo_SaysWhetherFnWasCalled", "fn-of-fn", mutant.Delete()),
+	one("what fn did not run counts as fn when the release is unclear", "TestDo_SaysWhetherFnWasCalled", "fn-of-fn-unclear", mutant.Return("e.Err")),
+	one("a loss is not told once fn was called", "TestDo_ALossAfterFnWasCalledIsBoth", "release-error", mutant.Return("false")),
+	one("a candidate that has led has not run", "TestDo_LeadHasRunOnceATermHas", "lead-has-run", mutant.Cond("err != nil && (!ran || ran)")),
+
+	one("the gate lets in the last first", "TestRule6_ProcessesTakeTurns", "gate-lets-last-first", mutant.Value("at.last")),
 	one("the gate forgets who left as he was let in", "TestRule6_WhoIsLetInAndHasLeftPassesItOn", "gate-forgets-left-he", mutant.Stmt("_ = 0")),
-	one("the gate is kept", "TestRule6_NothingIsKeptForNamesThatNobodyWaitsFor", "gate-kept", mutant.Stmt(`g.m[name+" "] = at`)),
+	one("the gate is kept", "TestRule6_NothingIsKeptForNamesThatNobodyWaitsFor", "gate-kept", mutant.Stmt(`g.m[at.name+" "] = at`)),
 
 	// Rule 6, hand-over.
 	one("handed over with the same token", "TestHandOver_TokensIncreaseAcrossProcessesHandOversAndUpgrades", "handed-over-same-token", mutant.Delete()),
@@ -121,7 +152,7 @@ var engineMutants = []mutant.Broken{
 	one("the store is not told who has it now", "TestHandOver_ItsOwnerAndTokenReachTheStoreWithTheNextRenewal", "store-told-now", mutant.Stmt("h.s = w.l.s")),
 	one("one MaxHold for all", "TestHandOver_MaxHoldIsEachLeasesOwn", "maxhold-all", mutant.Value("h.handOver.since.Add(h.s.MaxHold)")),
 	one("what a waiter that has left was handed is kept", "TestHandOver_CancelledInTheSameMomentLosesNothing", "waiter-left-handed-kept", mutant.Stmt("_ = 0")),
-	one("the release first, then the ask", "TestHandOver_ThenReleaseAndAskGoTogether", "release-first-then-ask", mutant.Cond("inside")),
+	one("the release first, then the ask", "TestHandOver_ThenReleaseAndAskGoTogether", "release-first-then-ask", mutant.Cond("leaving")),
 	one("who gives up is not told who holds", "TestHandOver_WhoGivesUpIsToldWhoHolds", "gives-up-told-holds", mutant.Cond("false")),
 
 	// Rule 7.
@@ -198,9 +229,9 @@ var engineMutants = []mutant.Broken{
 
 	// The observer and the log.
 	one("a hand-over is told as a grant of the store", "TestObserver_EventsAddUp", "hand-over-told-grant", mutant.Expr("h.observe(EventGranted, h.since.Sub(began), nil)")),
-	one("the wait does not count", "TestObserver_IsToldOfTheWaitAndOfARefusal", "wait-count", mutant.Value("newRequest(w, e.stamp(w.l.s)).wait(ctx)")),
+	one("the wait does not count", "TestObserver_IsToldOfTheWaitAndOfARefusal", "wait-count", mutant.Value("newRequest(w, e.stamp(w.l.s), p)")),
 	one("a wait that was given up is not told", "TestObserver_IsToldOfTheWaitAndOfARefusal", "wait-given-up-told", mutant.Expr("err")),
-	one("a cancelled wait in the process is not told", "TestObserver_IsToldOfTheWaitAndOfARefusal", "cancelled-wait-process-told", mutant.Expr("w.gaveUp(err, last)")),
+	one("a cancelled wait in the process is not told", "TestObserver_IsToldOfTheWaitAndOfARefusal", "cancelled-wait-process-told", mutant.Return("nil, err")),
 	one("a failed claim is a refusal", "TestObserver_IsToldWhenItIsUnclear", "failed-claim-refusal", mutant.Value("EventRefused")),
 	one("a retry moves the time that a renewal was due", "TestObserver_IsToldHowLateARenewalWas", "retry-moves-time-renewal", mutant.Cond("true")),
 	one("what is kept for other names was never due", "TestObserver_IsToldHowLateAHoldOfSeveralIsKept", "kept-other-names-never", mutant.Stmt("one = batch{[]*hold{h}, make(chan struct{})}\n\th.flight = one.done\n\ts.moved(h)")),
@@ -229,9 +260,9 @@ var engineMutants = []mutant.Broken{
 	one("Close does not end a look", "TestElection_ObserveRefuses", "close-end-look", mutant.Delete()),
 
 	// Upgrade and downgrade.
-	one("a hint grants an upgrade", "TestUpgrade_AHintGrantsNothingAndCausesALook", "hint-grants-upgrade", mutant.Line("if h, _, err := u.rest(ctx); h != nil && h.Token > 0 {\n\t\t\tu.granted(&store.Answer{Fence: h.Token})\n\t\t\treturn false, nil\n\t\t} else if err != nil {")),
+	one("a hint grants an upgrade", "TestUpgrade_AHintGrantsNothingAndCausesALook", "hint-grants-upgrade", mutant.Line("if h, _, err := u.rest(ctx, true); h != nil && h.Token > 0 {\n\t\t\tu.granted(&store.Answer{Fence: h.Token})\n\t\t\treturn false, nil\n\t\t} else if err != nil {")),
 	one("an upgrade that waits does not look once it is subscribed", "TestUpgrade_LooksOnceItIsSubscribed", "upgrade-waits-look-once", mutant.Delete()),
-	one("a cancelled upgrade stays pending", "TestUpgrade_ACancelledOneIsChangedBackUntilThatIsAnswered", "cancelled-upgrade-stays-pending", mutant.Return("false, w.gaveUp(err, u.refused)")),
+	one("a cancelled upgrade stays pending", "TestUpgrade_ACancelledOneIsChangedBackUntilThatIsAnswered", "cancelled-upgrade-stays-pending", mutant.Return("false, w.gaveUp(err, u.refused, nil)")),
 	one("a try to upgrade stays pending", "TestUpgrade_B23_ATryBesideAReaderSaysNoAndChangesNothing", "try-upgrade-stays-pending", mutant.Return("false, w.refusal(&a, u.refused.when, nil)")),
 	one("an unclear upgrade is not changed back", "TestUpgrade_AnUnclearOneIsTriedAgainThenChangedBack", "unclear-upgrade-changed-back", mutant.Expr("false")),
 	one("a refused upgrade is changed back for ever", "TestUpgrade_ADefiniteRefusalIsToldAndNothingIsChangedBack", "unclear-upgrade-changed-back", mutant.Expr("true")),

@@ -18,13 +18,20 @@ func (l *Locker) Mutex(name string) *Mutex {
 	return &Mutex{want{l: l, name: name, limit: store.Full, weight: store.Full, verb: "lock"}}
 }
 
-// Lock waits until the name is ours, in the order of arrival. ctx bounds the
-// waiting only: cancelling it later does not end the lease.
+// Lock waits until the name is ours. Goroutines of a process are served in the
+// order of arrival. Processes take turns, in the order in which each came to the
+// head of its own line: so a later process passes the goroutines that wait
+// behind the first of an earlier one (see Order in the package documentation).
+// ctx bounds the waiting only: cancelling it later does not end the lease.
 //
-// Errors: one that matches the context's error, and ErrHeld if the store had
-// answered that somebody is ahead (as a *HeldError, which says who); ErrDeadlock
-// if ctx comes from a lease of this name (but see Options.Reentrant);
-// ErrMismatch, ErrUnavailable, ErrDenied, ErrCorrupt, ErrUnsupported,
+// Errors: one that matches the context's error if that has ended, and ErrHeld
+// if the store had answered that somebody is ahead (as a *HeldError, which says
+// who); ErrUnavailable with the newest cause if the store does not answer, be it
+// that ctx has ended or that the store was asked for long enough: 5 s at most, a
+// second where nobody listens at its address, and 10 s for one that had a place
+// in the queue. All who wait for the name in this process get that error at the
+// same time. ErrDeadlock if ctx comes from a lease of this name (but see
+// Options.Reentrant); ErrMismatch, ErrDenied, ErrCorrupt, ErrUnsupported,
 // ErrInvalid and ErrClosed.
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) { return m.w.lock(ctx) }
 
@@ -34,15 +41,20 @@ func (m *Mutex) Lock(ctx context.Context) (*Lease, error) { return m.w.lock(ctx)
 func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) { return m.w.try(ctx) }
 
 // Do waits as Lock does, runs fn, and gives the name back. The context of fn
-// ends with ctx or with the lease, and [LeaseFrom] finds the lease in it. Do
-// returns fn's error, joined with ErrLost if the lease was lost meanwhile; it
+// ends with ctx or with the lease, and [LeaseFrom] finds the lease in it. It
 // never returns before fn, and a panic in fn releases too.
+//
+// Its error says whether fn was called. If it was not, the error is that of Lock
+// and matches ErrNotRun. If it was, the error never matches ErrNotRun: it is
+// what fn returned, or a *ReleaseError with that and with what became of the
+// lease, if this was lost meanwhile (then it matches ErrLost) or it is not clear
+// whether it was given back.
 func (m *Mutex) Do(ctx context.Context, fn func(context.Context) error) error {
 	return m.w.do(ctx, fn)
 }
 
 // TryDo is Do if the name is free; else it returns false and no error: somebody
-// else is at it.
+// else is at it. ran says whether fn was called, as does the error: see Do.
 func (m *Mutex) TryDo(ctx context.Context, fn func(context.Context) error) (ran bool, err error) {
 	return m.w.tryDo(ctx, fn)
 }

@@ -143,7 +143,8 @@ func TestObserver_WhatIsLostOnItsWayAddsUp(t *testing.T) {
 				if p.lease = h.e.sched.handOn(h, p.w); p.lease == nil {
 					t.Fatal("not handed on")
 				}
-				g.m["a"].letIn()
+				g.m["a"].remove(p)
+				close(p.in)
 				g.mu.Unlock()
 				if strings.HasPrefix(how, "lost") {
 					h.e.sched.remove(h)

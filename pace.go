@@ -42,17 +42,53 @@ func (p *pace) refuse(a *store.Answer, sent clock.Instant) {
 }
 
 // rest sleeps until it is time to ask again: until nextAsk, or for a while that
-// grows where no hints come (polling). It returns a hint that came before that,
-// or nil, or an error if the wait is over.
-func (p *pace) rest(ctx context.Context) (hint *store.Hint, polling bool, err error) {
+// grows where no hints come (polling) and the caller is the one that looks. It
+// returns a hint that came before that, or nil, or an error if the wait is over.
+func (p *pace) rest(ctx context.Context, looks bool) (hint *store.Hint, polling bool, err error) {
 	next := p.nextAsk()
 	if polling = !p.e.hints.ready(); polling {
 		p.e.hints.begin(p.s) // again, if that failed a while ago
+	}
+	if polling && looks { //mutant:all-look
 		next = min(next, p.e.now().Add(jitter(p.poll)))
 		p.poll = min(p.poll*3/2, p.s.PollMax) //mutant:polls-back-off
 	}
 	hint, err = p.sleep(ctx, next)
 	return hint, polling, err
+}
+
+// polls bounds how many asks and looks of those that wait already are on their
+// way at a time.
+type polls chan struct{}
+
+const (
+	// mostPolls is as many as a batch has.
+	mostPolls = batchSize
+	// longestTurn is how long one waits for others to be answered: what a server
+	// does not answer delays no place on another for long.
+	longestTurn = time.Second
+)
+
+// enter waits for its turn. What it returns is called when the answer is there.
+func (p polls) enter(e *engine, stop <-chan struct{}) (leave func()) {
+	if e.desc.InProcess {
+		return func() {}
+	}
+	leave = func() { <-p }
+	select {
+	case p <- struct{}{}:
+		return leave
+	default:
+	}
+	late := time.NewTimer(jitter(longestTurn)) //mutant:unanswered-hold-up-others
+	defer late.Stop()
+	select {
+	case p <- struct{}{}:
+		return leave
+	case <-late.C:
+	case <-stop:
+	}
+	return func() {}
 }
 
 // nextAsk is when to ask again if nothing is heard: at the end of the first

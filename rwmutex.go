@@ -7,9 +7,11 @@ import (
 )
 
 // An RWMutex is one name that one writer or many readers may have, wherever
-// they ask from. First come, first served: a reader that comes after a waiting
-// writer waits behind it, so writers do not starve. Its write side is the
-// [Mutex] of the same name. It keeps no state of its own and is safe for
+// they ask from. A reader that comes after a waiting writer waits behind it, so
+// writers do not starve: in the process at once, and in others once the writer
+// is the first of its process. Readers of a process do not wait for each other.
+// See Order in the package documentation. Its write side is the [Mutex] of the
+// same name. It keeps no state of its own and is safe for
 // concurrent use.
 type RWMutex struct{ write, read, upgradeable want }
 

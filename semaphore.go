@@ -3,9 +3,10 @@ package holdfast
 import "context"
 
 // A Semaphore is one name with a number of slots, of which each holder has one
-// or more. First come, first served: whoever asks for more than is free holds
-// up those who came later, so wide claims do not starve. It keeps no state of
-// its own and is safe for concurrent use.
+// or more. A claim for more than is free holds up those that came later, so wide
+// claims do not starve. Claims of a process that fit into the semaphore together
+// do not wait for each other; see Order in the package documentation. It keeps
+// no state of its own and is safe for concurrent use.
 //
 // The number of slots must be the same for all who use the name at a time:
 // another, or a lock of this name, is ErrMismatch while anybody holds or waits.
@@ -20,8 +21,7 @@ func (l *Locker) Semaphore(name string, n int) *Semaphore {
 // Slots is the number of slots that the semaphore was made with.
 func (s *Semaphore) Slots() int { return int(s.w.limit) }
 
-// Acquire waits until k slots are ours, in the order of arrival. All k are one
-// lease. See [Mutex.Lock]; k under 1 or over the number of slots is ErrInvalid.
+// Acquire waits until k slots are ours. All k are one lease. See [Mutex.Lock]; k under 1 or over the number of slots is ErrInvalid.
 func (s *Semaphore) Acquire(ctx context.Context, k int) (*Lease, error) { return s.of(k).lock(ctx) }
 
 // TryAcquire takes k slots if they are free and nobody waits. See

@@ -422,6 +422,7 @@ func TestSeveral_MinHold_ARollBackKeepsNone(t *testing.T) {
 				w.failed(ErrLost)
 			}
 			synctest.Wait()
+			same(t, "renewals", len(s.made("renew")), 0) // each would show a token
 			release(t, all(t, locks, "a", "b"))
 			o.release()
 			s.on(nil)

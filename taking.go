@@ -17,6 +17,7 @@ type taking struct {
 	waiting *settings // of a hold that waits for the other names
 	before  string    // names that sort before this one are only tried
 	parts   []*Lease  // one for each want; nil: not yet
+	away    trouble   // what the showing of the tokens meets
 	own     []*Lease  // of parts, not those that the caller had before; set by settle
 }
 
@@ -136,6 +137,9 @@ func (t *taking) finish(ctx context.Context) error {
 		return err
 	case <-ctx.Done():
 		err = t.parts[0].errorf(ctx.Err())
+		if away := t.away.now(t.e); away != nil {
+			err = t.parts[0].errorf(fmt.Errorf("%w; gave up waiting: %w", unclear(away), ctx.Err()))
+		}
 	case <-t.e.closing:
 		err = t.parts[0].errorf(ErrClosed)
 	}
@@ -209,6 +213,8 @@ func (t *taking) renew(own []*Lease, stop <-chan struct{}) error {
 	}
 	var sent clock.Instant
 	var answers []store.Renewal
+	t.away.began(t.e)
+	defer t.away.ended()
 	err := t.e.repeat(t.s.releaseFor(), stop, func(ctx context.Context) (err error) {
 		sent = t.e.now()
 		answers = t.e.store.Renew(ctx, holds)
@@ -217,6 +223,7 @@ func (t *taking) renew(own []*Lease, stop <-chan struct{}) error {
 				err = own[i].errorf(why)
 			}
 		}
+		t.away.met(err)
 		return err
 	})
 	if err != nil {

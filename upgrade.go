@@ -37,6 +37,7 @@ type upgrade struct {
 	c    *changer
 	l    *Lease
 	try  bool
+	away trouble       // what it meets; not the way back
 	done chan struct{} // closed when it is known what became of it
 	err  error         // if it was not granted; for after done
 
@@ -86,7 +87,7 @@ func (l *Lease) upgrade(ctx context.Context, try bool) error {
 		select {
 		case c.one <- struct{}{}:
 		case <-under.Done():
-			return l.notUpgraded(c.w.gaveUp(ctx.Err(), nil))
+			return l.notUpgraded(c.w.gaveUp(ctx.Err(), nil, nil))
 		}
 	}
 	if shared, why := c.shared(l); shared || why != nil {
@@ -117,7 +118,7 @@ func (l *Lease) upgrade(ctx context.Context, try bool) error {
 	case <-u.done:
 		return l.notUpgraded(u.err)
 	default:
-		return l.notUpgraded(c.w.gaveUp(ctx.Err(), told))
+		return l.notUpgraded(c.w.gaveUp(ctx.Err(), told, u.away.now(h.e)))
 	}
 }
 
@@ -184,22 +185,22 @@ func (u *upgrade) wait(ctx context.Context) (back bool, err error) {
 	u.endsWith(ctx)
 	subscribed := u.e.hints.watcher == nil || u.e.hints.ready()
 	if subscribed {
-		u.hints = u.e.hints.add(c.h.ID)
+		u.listen()
 	}
 	defer u.e.hints.remove(c.h.ID)
 	c.next()
 	for {
 		u.isLast()
-		a, sent, err := c.send(store.Full, u.s.askFor(), ctx.Done())
+		a, sent, err := c.send(store.Full, u.s.askFor(), ctx.Done(), &u.away)
 		switch {
 		case ctx.Err() != nil && err != nil && !store.Definite(err):
-			return true, w.gaveUp(ctx.Err(), u.refused)
+			return true, w.gaveUp(ctx.Err(), u.refused, err)
 		case err != nil:
 			return c.open || !store.Definite(err), w.errorf(unclear(err)) // else nothing was changed //mutant:unclear-upgrade-changed-back
 		case a.Granted && u.granted(&a):
 			return false, nil
 		case a.Granted: // when nobody waited for it any more
-			return true, w.gaveUp(ctx.Err(), u.refused)
+			return true, w.gaveUp(ctx.Err(), u.refused, nil)
 		}
 		u.refuse(&a, sent)
 		c.h.mu.Lock()
@@ -210,14 +211,19 @@ func (u *upgrade) wait(ctx context.Context) (back bool, err error) {
 		}
 		if !subscribed { // then look: hints cannot be missed any more
 			u.e.hints.subscribe(ctx, u.s)
-			u.hints = u.e.hints.add(c.h.ID)
+			u.listen()
 			subscribed = true
 			continue //mutant:upgrade-waits-look-once
 		}
-		if _, _, err := u.rest(ctx); err != nil { //mutant:hint-grants-upgrade
-			return true, w.gaveUp(err, u.refused) //mutant:cancelled-upgrade-stays-pending
+		if _, _, err := u.rest(ctx, true); err != nil { //mutant:hint-grants-upgrade
+			return true, w.gaveUp(err, u.refused, nil) //mutant:cancelled-upgrade-stays-pending
 		}
 	}
+}
+
+func (u *upgrade) listen() {
+	u.hints = make(chan store.Hint, 1)
+	u.e.hints.add(u.c.h.ID, u.hints)
 }
 
 // granted counts the hold up, if the caller still waits for that and has the
@@ -299,7 +305,7 @@ func (c *changer) unneeded() bool {
 func (c *changer) back() error {
 	c.next()
 	for {
-		_, _, err := c.send(store.Upgradeable, longestCall, c.h.e.life.Done())
+		_, _, err := c.send(store.Upgradeable, longestCall, c.h.e.life.Done(), new(trouble))
 		if err == nil || errors.Is(err, ErrLost) || c.h.e.isEnding() { //mutant:way-back-tried-while
 			return err
 		}
@@ -312,8 +318,10 @@ func (c *changer) next() { c.turn, c.open = c.turn+1, false } //mutant:each-act-
 
 // send sends the change of the newest turn until it is clear what became of it,
 // for at most d, or until stop.
-func (c *changer) send(weight int64, d time.Duration, stop <-chan struct{}) (a store.Answer, sent clock.Instant, err error) {
+func (c *changer) send(weight int64, d time.Duration, stop <-chan struct{}, away *trouble) (a store.Answer, sent clock.Instant, err error) {
 	h := c.h
+	away.began(h.e)
+	defer away.ended()
 	err = h.e.repeat(d, stop, func(context.Context) (err error) {
 		mine := h.e.sched.lend(h)
 		if mine == nil {
@@ -325,6 +333,7 @@ func (c *changer) send(weight int64, d time.Duration, stop <-chan struct{}) (a s
 		})
 		err = h.e.sched.returned(h, mine, err)
 		c.open = c.open || !store.Definite(err)
+		away.met(err)
 		return err
 	})
 	return a, sent, err

@@ -70,17 +70,18 @@ func (w *want) lock(ctx context.Context) (*Lease, error) {
 		ctx, cancel = context.WithTimeout(ctx, d)
 		defer cancel()
 	}
-	l, last, err := e.gates.enter(ctx, w) //mutant:all-waiters-process-ask
+	p, l, err := e.gates.enter(ctx, w) //mutant:all-waiters-process-ask
 	if err != nil {
-		return nil, w.failed(began, w.gaveUp(err, last)) //mutant:cancelled-wait-process-told
+		return nil, w.failed(began, err) //mutant:cancelled-wait-process-told
 	}
 	if l != nil {
 		l.handedOver(began)
 		return l, nil
 	}
-	defer func() { e.gates.settle(w, l) }()
-	l, err = newRequest(w, began).wait(ctx) //mutant:wait-count
-	return l, w.failed(began, err)          //mutant:wait-given-up-told
+	r := newRequest(w, began, p) //mutant:wait-count
+	defer func() { e.gates.settle(p, w, l, r.outage) }()
+	l, err = r.wait(ctx)
+	return l, w.failed(began, err) //mutant:wait-given-up-told
 }
 
 // try takes the want if it is granted at once.
@@ -89,12 +90,12 @@ func (w *want) try(ctx context.Context) (*Lease, error) {
 		return again, err
 	}
 	defer w.l.e.work.Done()
-	r := newRequest(w, w.l.e.stamp(w.l.s))
+	r := newRequest(w, w.l.e.stamp(w.l.s), nil)
 	r.claim.Try = true
 	l, err := r.ask(ctx)
 	switch {
 	case l != nil:
-		w.l.e.gates.keep(w.name, l.hold, false)
+		w.l.e.gates.keep(w, l.hold, nil)
 	case err == nil:
 		err = w.refusal(&r.refused.answer, r.refused.when, nil)
 	}
@@ -104,7 +105,7 @@ func (w *want) try(ctx context.Context) (*Lease, error) {
 func (w *want) do(ctx context.Context, fn func(context.Context) error) error {
 	l, err := w.lock(ctx)
 	if err != nil {
-		return err
+		return notRun(err)
 	}
 	return l.run(ctx, fn)
 }
@@ -115,7 +116,7 @@ func (w *want) tryDo(ctx context.Context, fn func(context.Context) error) (ran b
 		return false, nil
 	}
 	if err != nil {
-		return false, err
+		return false, notRun(err)
 	}
 	return true, l.run(ctx, fn)
 }
@@ -145,9 +146,19 @@ func (w *want) begin(ctx context.Context) (again *Lease, err error) {
 	return nil, nil
 }
 
-// gaveUp is the error of a wait that its context, or Close, has ended.
-func (w *want) gaveUp(err error, last *refused) error {
-	if last != nil && !errors.Is(err, ErrClosed) {
+// gaveUp is the error of a wait that its context, or Close, has ended. last is
+// how the store last answered, if it has, and away what it does not answer with
+// since, if it does not.
+func (w *want) gaveUp(err error, last *refused, away error) error {
+	switch {
+	case errors.Is(err, ErrClosed):
+		return w.errorf(err)
+	case away != nil && last != nil:
+		before := w.refusal(&last.answer, last.when, nil)
+		return w.errorf(fmt.Errorf("%w; gave up waiting: %w; when it last answered: %s", unclear(away), err, before.Who()))
+	case away != nil:
+		return w.errorf(fmt.Errorf("%w; gave up waiting: %w", unclear(away), err))
+	case last != nil:
 		return w.refusal(&last.answer, last.when, err)
 	}
 	return w.errorf(err)

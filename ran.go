@@ -1,0 +1,71 @@
+package holdfast
+
+import (
+	"errors"
+	"fmt"
+)
+
+// A ReleaseError is what a Do, or any function like it, returns when it has
+// called fn and the lease did not end well: it was lost meanwhile, or it is not
+// clear whether the name was given back. To call fn again would be a second run.
+//
+// It matches what fn's error matches, and ErrLost if the lease was lost. Of what
+// became of the release it matches nothing, above all not ErrUnavailable: that
+// is in Lease.
+type ReleaseError struct {
+	Err   error // what fn returned; nil: it succeeded
+	Lease error // what became of the lease: ErrLost, or ErrUnavailable, or another of the Err values
+}
+
+func (e *ReleaseError) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("fn has run and returned nil, but: %v", e.Lease)
+	}
+	return fmt.Sprintf("fn has run: %v; besides: %v", e.Err, e.Lease)
+}
+
+// Unwrap is what fn returned, but for ErrNotRun.
+func (e *ReleaseError) Unwrap() error { return hasRun(e.Err) } //mutant:fn-of-fn-unclear
+
+// Is makes it match ErrLost if the lease was lost.
+func (e *ReleaseError) Is(target error) bool {
+	return target == ErrLost && errors.Is(e.Lease, ErrLost) //mutant:release-error
+}
+
+// notRun makes an error of a claim one that matches ErrNotRun.
+func notRun(err error) error { return &notRunError{err} }
+
+type notRunError struct{ err error }
+
+func (e *notRunError) Error() string { return e.err.Error() }
+
+func (e *notRunError) Unwrap() []error { return []error{e.err, ErrNotRun} } //mutant:not-run
+
+// hasRun is what fn returned. If that says that something was not run, which fn
+// had called, it no longer does: fn itself has run.
+func hasRun(err error) error {
+	if errors.Is(err, ErrNotRun) {
+		return &hasRunError{err}
+	}
+	return err
+}
+
+type hasRunError struct{ err error }
+
+func (e *hasRunError) Error() string { return e.err.Error() }
+
+func (e *hasRunError) Is(target error) bool { return target != ErrNotRun && errors.Is(e.err, target) }
+
+func (e *hasRunError) As(target any) bool { return errors.As(e.err, target) }
+
+// thenRelease calls fn, then release, also if fn panics or ends its goroutine.
+func thenRelease(release, fn func() error) (err error) {
+	defer func() {
+		if lease := release(); lease != nil {
+			err = &ReleaseError{Err: err, Lease: lease}
+			return
+		}
+		err = hasRun(err) //mutant:fn-of-fn
+	}()
+	return fn()
+}

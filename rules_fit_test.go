@@ -1,0 +1,381 @@
+package holdfast
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Claims of one process that fit together under the limit are sent together.
+
+// slow has each call take d there and back.
+func slow(s *link, d time.Duration) {
+	s.on(func(*call) fate { return fate{there: d / 2, back: d - d/2} })
+}
+
+// most counts how many are inside something at a time.
+type most struct{ now, top atomic.Int64 }
+
+func (m *most) in() {
+	n := m.now.Add(1)
+	for {
+		top := m.top.Load()
+		if n <= top || m.top.CompareAndSwap(top, n) {
+			return
+		}
+	}
+}
+func (m *most) out() { m.now.Add(-1) }
+
+// readersBesideWriters has 50 readers and two writers work for a minute, and
+// returns how often each kind had the name, and how many calls were made.
+func readersBesideWriters(t *testing.T, lockers int) (reads, writes, calls int) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		slow(s, readTrip)
+		var locks []*Locker
+		for range lockers {
+			l := linkTo(t, s.mem)
+			slow(l, readTrip)
+			locks = append(locks, locker(t, withHints{l}, nil))
+			defer func() { calls += len(l.made()) }()
+		}
+		var read, written atomic.Int64
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		var all sync.WaitGroup
+		work := func(i int, lock func(context.Context) (*Lease, error), hold, pause time.Duration, n *atomic.Int64) {
+			all.Go(func() {
+				for ctx.Err() == nil {
+					l, err := lock(ctx)
+					if err != nil {
+						continue
+					}
+					time.Sleep(hold)
+					n.Add(1)
+					_ = l.Release()
+					time.Sleep(pause)
+				}
+			})
+		}
+		for i := range 50 {
+			work(i, locks[i%lockers].RWMutex("a").RLock, 100*time.Millisecond, time.Duration(i)*time.Millisecond, &read)
+		}
+		for i := range 2 {
+			work(i, locks[i%lockers].RWMutex("a").Lock, 10*time.Millisecond, 50*time.Millisecond, &written)
+		}
+		all.Wait()
+		reads, writes = int(read.Load()), int(written.Load())
+	})
+	return reads, writes, calls
+}
+
+func TestRule6_ReadersOfOneLockerDoNotWaitForEachOther(t *testing.T) {
+	one, wrote, calls := readersBesideWriters(t, 1)
+	many, wroteMany, callsMany := readersBesideWriters(t, 52)
+	t.Logf("a minute of 50 readers and 2 writers: one Locker %d reads, %d writes, %d calls; 52 Lockers %d reads, %d writes, %d calls",
+		one, wrote, calls, many, wroteMany, callsMany)
+	if one < many/2 {
+		t.Errorf("%d reads, 52 Lockers make %d", one, many)
+	}
+	if wrote < wroteMany/2 {
+		t.Errorf("%d writes, 52 Lockers make %d", wrote, wroteMany)
+	}
+}
+
+func TestRule6_ClaimsThatFitTogetherAreSentTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		const trip = 10 * time.Millisecond
+		var asks most
+		s.on(func(c *call) fate {
+			asks.in()
+			time.AfterFunc(trip-1, asks.out)
+			return fate{there: trip / 2, back: trip / 2}
+		})
+		locks := locker(t, withHints{s}, nil)
+		start := time.Now()
+		var all []*waiter
+		for range 100 {
+			all = append(all, waits(t, func(ctx context.Context) (*Lease, error) {
+				return locks.Semaphore("a", 1000).Acquire(ctx, 1)
+			}))
+		}
+		for _, w := range all {
+			w.got()
+		}
+		took := time.Since(start)
+		t.Logf("100 slots of 1,000 in %v, %d round trips; at most %d asks at a time", took, took/trip, asks.top.Load())
+		if took > 10*trip {
+			t.Errorf("it took %d round trips", took/trip)
+		}
+		if n := asks.top.Load(); n > mostSent {
+			t.Errorf("%d asks at a time, the bound is %d", n, mostSent)
+		}
+	})
+}
+
+// However many wait, no more than that have a place in the store.
+func TestRule6_PlacesOfOneProcessAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		o := other(t, s.mem, "a", time.Hour)
+		locks := locker(t, withHints{s}, nil)
+		var all []*waiter
+		for range 200 {
+			all = append(all, waits(t, locks.RWMutex("a").RLock))
+		}
+		same(t, "entries", len(stored(s.mem, "a").Entries), 1+mostInside)
+		o.release()
+		for _, w := range all {
+			w.got()
+		}
+		for _, w := range all {
+			release(t, w.lease)
+		}
+		same(t, "kept for nobody", locks.kept(), 0)
+	})
+}
+
+// While the store makes them wait, those that come one after another are
+// served in the order in which they came.
+func TestRule6_SlotsThatAreWaitedForAreServedInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		locks := locker(t, withHints{s}, nil)
+		first, err := locks.Semaphore("a", 3).Acquire(t.Context(), 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.on(func(c *call) fate { // the later one would be there first
+			if c.op != "ask" {
+				return fate{}
+			}
+			return fate{there: time.Duration(max(100-c.n, 1)) * time.Millisecond}
+		})
+		var all []*waiter
+		for range 12 {
+			all = append(all, waits(t, func(ctx context.Context) (*Lease, error) {
+				return locks.Semaphore("a", 3).Acquire(ctx, 1)
+			}))
+		}
+		time.Sleep(2 * time.Second)
+		same(t, "entries", len(stored(s.mem, "a").Entries), 1+3)
+		release(t, first)
+		for i, w := range all {
+			l := w.got()
+			for _, later := range all[min(i+3, len(all)):] {
+				later.waiting()
+			}
+			release(t, l)
+		}
+		same(t, "kept for nobody", locks.kept(), 0)
+	})
+}
+
+// A writer that waits in the process is passed by no reader that comes later.
+func TestRule6_ReadersDoNotPassAWriterOfTheirProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		locks := locker(t, withHints{s}, nil)
+		rw := locks.RWMutex("a")
+		var readers []*waiter
+		for range 3 {
+			readers = append(readers, waits(t, rw.RLock))
+		}
+		writer := waits(t, rw.Lock)
+		late := waits(t, rw.RLock)
+		for _, r := range readers {
+			writer.waiting()
+			late.waiting()
+			release(t, r.got())
+		}
+		w := writer.got()
+		late.waiting()
+		release(t, w)
+		release(t, late.got())
+		same(t, "kept for nobody", locks.kept(), 0)
+	})
+}
+
+// Where nobody is woken one of them looks for all, and when it got in the next
+// ask at once.
+func TestRule6_OneLooksForAllThatFitTogether(t *testing.T) {
+	looks := func(readers int) (n int, took time.Duration) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newLink(t)
+			o := other(t, s.mem, "a", time.Hour)
+			locks := locker(t, withLooks{s}, nil)
+			var all []*waiter
+			for range readers {
+				all = append(all, waits(t, locks.RWMutex("a").RLock))
+			}
+			time.Sleep(time.Minute)
+			n = len(s.made("look"))
+			o.release()
+			freed := time.Now()
+			for _, w := range all {
+				release(t, w.got())
+			}
+			took = time.Since(freed)
+		})
+		return n, took
+	}
+	one, _ := looks(1)
+	many, took := looks(50)
+	t.Logf("looks in a minute: %d for one reader, %d for 50; all were in %v after the release", one, many, took)
+	if many > one*3/2 {
+		t.Errorf("%d looks for 50 readers, %d for one", many, one)
+	}
+	if took > time.Second {
+		t.Errorf("the last was in %v after the release", took)
+	}
+}
+
+// When the one that looks gives up, another does.
+func TestRule6_AnotherLooksWhenTheOneThatDidHasLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		o := other(t, s.mem, "a", time.Hour)
+		locks := locker(t, withLooks{s}, nil)
+		all := []*waiter{waits(t, locks.RWMutex("a").RLock), waits(t, locks.RWMutex("a").RLock), waits(t, locks.RWMutex("a").RLock)}
+		all[0].cancel()
+		all[0].failed(context.Canceled, ErrHeld)
+		o.release()
+		freed := time.Now()
+		for _, w := range all[1:] {
+			release(t, w.got())
+		}
+		if took := time.Since(freed); took > time.Second {
+			t.Errorf("the last was in %v after the release", took)
+		}
+	})
+}
+
+// A mistake is told at once, also while others of the process wait.
+func TestRule6_AnotherLimitIsToldAtOnce(t *testing.T) {
+	for name, prepare := range map[string]func(*testing.T, *link, *Locker){
+		"while others wait": func(t *testing.T, s *link, locks *Locker) {
+			other(t, s.mem, "a", time.Hour)
+			inLine(t, locks, 3)
+		},
+		"while it is held here": func(t *testing.T, s *link, locks *Locker) {
+			l := lock(t, locks, "a")
+			t.Cleanup(func() { l.Release() })
+		},
+		"while it is handed on": func(t *testing.T, s *link, locks *Locker) {
+			l := lock(t, locks, "a")
+			all := inLine(t, locks, 2)
+			release(t, l)
+			all[0].handed()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newLink(t)
+				locks := locker(t, withHints{s}, nil)
+				prepare(t, s, locks)
+				w := waits(t, func(ctx context.Context) (*Lease, error) { return locks.Semaphore("a", 5).Acquire(ctx, 1) })
+				start := time.Now()
+				w.failed(ErrMismatch)
+				same(t, "told after", w.at.Sub(start), 0)
+				m := store.MismatchError{Have: store.Full, Want: 5}
+				same(t, "it says both", fmt.Sprint(w.err), `acquire 1 of 5 slots of "a" on a link: `+m.Error())
+			})
+		})
+	}
+}
+
+// Those who wait for many names do not all send at one instant.
+func TestRule5_PollsOfManyNamesGoABatchAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		locks := locker(t, withHints{s}, nil)
+		const names = 10_000
+		for i := range names {
+			other(t, s.mem, fmt.Sprint(i), time.Hour)
+		}
+		var waiting sync.WaitGroup
+		ctx, cancel := context.WithCancel(t.Context())
+		for i := range names {
+			waiting.Go(func() { _, _ = locks.Mutex(fmt.Sprint(i)).Lock(ctx) })
+		}
+		synctest.Wait()
+		var asks most
+		var n atomic.Int64
+		s.on(func(c *call) fate {
+			if c.op != "ask" {
+				return fate{}
+			}
+			asks.in()
+			n.Add(1)
+			time.AfterFunc(10*time.Millisecond-1, asks.out)
+			return fate{back: 10 * time.Millisecond}
+		})
+		time.Sleep(third * 12 / 10)
+		if n.Load() < names {
+			t.Fatalf("%d places were kept, of %d", n.Load(), names)
+		}
+		t.Logf("%d asks, at most %d at a time", n.Load(), asks.top.Load())
+		if top := asks.top.Load(); top > mostPolls {
+			t.Errorf("%d asks at a time", top)
+		}
+		s.tell(store.Hint{}) // look, all of you
+		time.Sleep(time.Second)
+		if top := asks.top.Load(); top > mostPolls {
+			t.Errorf("%d asks at a time after a hint for all", top)
+		}
+		s.on(nil)
+		cancel()
+		waiting.Wait()
+	})
+}
+
+// On a server that does not answer those polls delay no others for long.
+func TestRule5_PollsThatAreNotAnsweredDelayNoOthersForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		locks := locker(t, withHints{s}, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		var waiting sync.WaitGroup
+		for i := range 3 * mostPolls {
+			name := fmt.Sprint("frozen ", i)
+			other(t, s.mem, name, time.Hour)
+			waiting.Go(func() { _, _ = locks.Mutex(name).Lock(ctx) })
+		}
+		synctest.Wait()
+		other(t, s.mem, "a", time.Hour)
+		w := waits(t, locks.Mutex("a").Lock)
+		begin := time.Now()
+		s.on(func(c *call) fate {
+			if c.op == "ask" && c.name != "a" {
+				return fate{back: time.Hour}
+			}
+			return fate{}
+		})
+		time.Sleep(30 * time.Second)
+		last := begin
+		for _, c := range s.made("ask") {
+			if c.name != "a" || c.sent.Before(begin) {
+				continue
+			}
+			if gap := c.sent.Sub(last); gap > third+2*time.Second {
+				t.Fatalf("its place was not asked for in %v", gap)
+			}
+			last = c.sent
+		}
+		w.waiting()
+		s.on(nil)
+		cancel()
+		waiting.Wait()
+		time.Sleep(10 * time.Second)
+	})
+}
+
+const readTrip = 20 * time.Millisecond

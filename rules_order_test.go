@@ -1,0 +1,168 @@
+package holdfast
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A turn is a claim that came and was served. Both count from 0.
+type turn struct{ process, came, served int }
+
+// turns has each process wait with as many claims, one process after the other,
+// for a name that is held elsewhere, and returns them as they came.
+func turns(t *testing.T, processes, claims int, o *Options, hold time.Duration, lock func(*Locker) func(context.Context) (*Lease, error)) (all []turn) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		first := other(t, s.mem, "a", time.Hour)
+		var mu sync.Mutex
+		var done sync.WaitGroup
+		served := 0
+		all = make([]turn, 0, processes*claims)
+		for p := range processes {
+			l := linkTo(t, s.mem)
+			slow(l, 2*time.Millisecond)
+			locks := locker(t, withHints{l}, o)
+			for range claims {
+				n := len(all)
+				all = append(all, turn{process: p, came: n})
+				done.Go(func() {
+					lease, err := lock(locks)(context.WithoutCancel(t.Context()))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					mu.Lock()
+					all[n].served = served
+					served++
+					mu.Unlock()
+					time.Sleep(hold)
+					_ = lease.Release()
+				})
+				time.Sleep(10 * time.Millisecond) // a few round trips
+			}
+		}
+		first.release()
+		done.Wait()
+	})
+	return all
+}
+
+// passed is how many that came later, of its own process and of others, were
+// served before the claim.
+func passed(all []turn, one turn) (own, others int) {
+	for _, o := range all {
+		switch {
+		case o.came < one.came || o.served > one.served:
+		case o.process == one.process && o.came > one.came:
+			own++
+		case o.process != one.process:
+			others++
+		}
+	}
+	return own, others
+}
+
+// Order of arrival inside a process; between processes, of the head of each. One
+// that has k of its own process before it is passed by at most one turn of each
+// other process for each of these, and one more where the name is handed on.
+func TestRule6_WhoCanBePassedByHowMany(t *testing.T) {
+	const processes, claims = 3, 100
+	write := func(l *Locker) func(context.Context) (*Lease, error) { return l.Mutex("a").Lock }
+	for name, c := range map[string]struct {
+		o       *Options
+		hold    time.Duration
+		inATurn int // how many leases a process has in a turn at most
+		more    int // turns besides one for each before it
+	}{
+		"hand-over off":      {&Options{HandOver: &HandOver{}}, time.Millisecond, 1, 0},
+		"hand-over":          {nil, 0, 64, 1},
+		"hand-over, by time": {nil, 10 * time.Millisecond, 64, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all := turns(t, processes, claims, c.o, c.hold, write)
+			mostOwn, mostOthers := 0, 0
+			for i, one := range all {
+				own, others := passed(all, one)
+				mostOwn, mostOthers = max(mostOwn, own), max(mostOthers, others)
+				k := i % claims
+				if bound := (k + c.more) * (processes - 1) * c.inATurn; others > bound {
+					t.Errorf("one with %d of its process before it was passed by %d of others, the bound is %d", k, others, bound)
+				}
+			}
+			t.Logf("of %d claims of %d processes the most passed one was passed by %d of its own process and %d of others", len(all), processes, mostOwn, mostOthers)
+			if mostOwn > 0 {
+				t.Errorf("passed by %d of its own process", mostOwn)
+			}
+		})
+	}
+}
+
+// Claims that fit together have places of their own in the store, up to 64 of a
+// process: those are served in the order of arrival, across processes.
+func TestRule6_SlotsHaveTheirOwnPlacesAcrossProcesses(t *testing.T) {
+	acquire := func(l *Locker) func(context.Context) (*Lease, error) {
+		return func(ctx context.Context) (*Lease, error) { return l.Semaphore("a", 64).Acquire(ctx, 1) }
+	}
+	all := turnsOfSlots(t, 3, 20, acquire)
+	order := slices.Clone(all)
+	slices.SortFunc(order, func(a, b turn) int { return a.served - b.served })
+	for i, o := range order {
+		if o.came != i {
+			t.Fatalf("served as number %d: the one that came as number %d", i, o.came)
+		}
+	}
+}
+
+// turnsOfSlots is turns for a semaphore of 64 of which one slot comes free at a
+// time.
+func turnsOfSlots(t *testing.T, processes, claims int, acquire func(*Locker) func(context.Context) (*Lease, error)) (all []turn) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		before := locker(t, withHints{linkTo(t, s.mem)}, nil)
+		var held []*Lease
+		for range 64 {
+			l, err := acquire(before)(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			held = append(held, l)
+		}
+		served := 0
+		var mu sync.Mutex
+		var done sync.WaitGroup
+		for p := range processes {
+			l := linkTo(t, s.mem)
+			slow(l, 2*time.Millisecond)
+			locks := locker(t, withHints{l}, nil)
+			for range claims {
+				n := len(all)
+				mu.Lock()
+				all = append(all, turn{process: p, came: n})
+				mu.Unlock()
+				done.Go(func() {
+					lease, err := acquire(locks)(context.WithoutCancel(t.Context()))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					mu.Lock()
+					all[n].served = served
+					served++
+					mu.Unlock()
+					t.Cleanup(func() { _ = lease.Release() })
+				})
+				time.Sleep(10 * time.Millisecond)
+			}
+		}
+		for _, l := range held {
+			release(t, l)
+			time.Sleep(10 * time.Millisecond)
+		}
+		done.Wait()
+	})
+	return all
+}

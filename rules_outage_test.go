@@ -1,0 +1,299 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// An error that the store has caused matches ErrUnavailable and has the newest
+// cause. It matches a context's error only if that context has ended.
+
+var errRefused = &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+
+// down fails every call with the error.
+func down(s *link, err error) { s.on(func(*call) fate { return fate{fail: err} }) }
+
+func TestOutage_AllWhoWaitForTheNameAreToldAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		down(s, errLink)
+		start := time.Now()
+		all := inLine(t, locker(t, withHints{s}, nil), 20)
+		for _, w := range all {
+			w.failed(ErrUnavailable, errLink)
+			isNot(t, w.err, context.DeadlineExceeded, context.Canceled, ErrHeld)
+			same(t, "told with the others", w.at, all[0].at)
+			if d := w.at.Sub(start); d > 5*time.Second {
+				t.Fatalf("told after %v", d)
+			}
+		}
+	})
+}
+
+// Also those who wait behind one that has a place, when that has lapsed.
+func TestOutage_WhoWaitsBehindAPlaceIsToldWhenItHasLapsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		other(t, s.mem, "a", time.Hour)
+		locks := locker(t, withHints{s}, nil)
+		all := inLine(t, locks, 20)
+		start := time.Now()
+		down(s, errLink)
+		for _, w := range all {
+			w.failed(ErrUnavailable, errLink)
+			isNot(t, w.err, context.DeadlineExceeded, context.Canceled)
+			same(t, "told with the others", w.at, all[0].at)
+		}
+		if d := all[0].at.Sub(start); d > store.MaxPlace || d < store.MaxPlace/2 {
+			t.Fatalf("told after %v", d)
+		}
+		s.on(nil)
+		time.Sleep(time.Minute)
+		same(t, "entries", len(stored(s.mem, "a").Entries), 1)
+		same(t, "kept for nobody", locks.kept(), 0)
+	})
+}
+
+// Once the store is back everything goes on.
+func TestOutage_ThatEndsInTimeIsNotTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		o := other(t, s.mem, "a", time.Hour)
+		all := inLine(t, locker(t, withHints{s}, nil), 5)
+		down(s, errLink)
+		time.Sleep(8 * time.Second)
+		s.on(nil)
+		time.Sleep(time.Minute)
+		o.release()
+		for _, w := range all {
+			release(t, w.got())
+		}
+	})
+}
+
+// A deadline that passes during an outage: both match. In the line too.
+func TestOutage_TheCallersDeadlineAndTheCauseBothMatch(t *testing.T) {
+	for _, how := range []string{"at once", "with a place"} {
+		t.Run(how, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newLink(t)
+				locks := locker(t, withHints{s}, &Options{Wait: 8 * time.Second})
+				if how == "at once" {
+					locks = locks.With(&Options{Wait: 2 * time.Second})
+					down(s, errLink)
+				} else {
+					other(t, s.mem, "a", time.Hour)
+				}
+				all := inLine(t, locks, 3)
+				down(s, errLink)
+				for _, w := range all {
+					w.failed(context.DeadlineExceeded, ErrUnavailable, errLink)
+					isNot(t, w.err, ErrHeld, context.Canceled) // others may be ahead: the store does not say
+				}
+			})
+		})
+	}
+}
+
+func TestOutage_ACancelledCallerIsToldTheCause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		down(s, errLink)
+		all := inLine(t, locker(t, s, nil), 2)
+		time.Sleep(time.Second)
+		for _, w := range all {
+			w.cancel()
+			w.failed(context.Canceled, ErrUnavailable, errLink)
+		}
+	})
+}
+
+// A server that does not answer at all says nothing; that it does not is the
+// cause. A caller that gives up sooner than an answer can be late learns
+// nothing about the store.
+func TestOutage_SilenceIsACauseAfterAWhile(t *testing.T) {
+	for wait, outage := range map[time.Duration]bool{3 * time.Second: true, 500 * time.Millisecond: false} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newLink(t)
+			s.on(func(c *call) fate {
+				if c.op == "withdraw" {
+					return fate{}
+				}
+				return fate{there: time.Hour}
+			})
+			for _, w := range inLine(t, locker(t, s, &Options{Wait: wait}), 2) {
+				w.failed(context.DeadlineExceeded)
+				same(t, "an outage", errors.Is(w.err, ErrUnavailable), outage)
+			}
+		})
+	}
+}
+
+// After an answer nothing is said of what was before.
+func TestOutage_ThatIsOverIsNotTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		other(t, s.mem, "a", time.Hour)
+		all := inLine(t, locker(t, withHints{s}, &Options{Wait: 30 * time.Second}), 2)
+		down(s, errLink)
+		time.Sleep(7 * time.Second)
+		s.on(nil)
+		for _, w := range all {
+			w.failed(context.DeadlineExceeded, ErrHeld)
+			isNot(t, w.err, ErrUnavailable)
+		}
+	})
+}
+
+// A driver wraps the end of the context that it was given, which is the
+// engine's own, or a timeout of its own that matches it.
+func TestOutage_AContextOfTheEngineIsNotTheCallers(t *testing.T) {
+	for name, err := range map[string]error{
+		"bare":          context.DeadlineExceeded,
+		"cancelled":     context.Canceled,
+		"unavailable":   fmt.Errorf("%w: ask for a: %w", store.ErrUnavailable, context.DeadlineExceeded),
+		"definite":      fmt.Errorf("%w: %w", store.ErrDenied, context.Canceled),
+		"with a cause":  fmt.Errorf("pool: %w: %w", context.DeadlineExceeded, errLink),
+		"of a net.Conn": &net.OpError{Op: "read", Net: "tcp", Err: os.ErrDeadlineExceeded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newLink(t)
+				locks := locker(t, s, nil)
+				l := lock(t, locks, "held")
+				down(s, err)
+				_, got := locks.Mutex("a").TryLock(t.Context())
+				isNot(t, got, context.DeadlineExceeded, context.Canceled)
+				if errors.Is(err, errLink) {
+					is(t, got, errLink)
+				}
+				if errors.Is(err, store.ErrDenied) {
+					is(t, got, ErrDenied)
+				} else {
+					is(t, got, ErrUnavailable)
+				}
+				rel := l.Release()
+				isNot(t, rel, context.DeadlineExceeded, context.Canceled)
+				s.on(nil)
+			})
+		})
+	}
+}
+
+// The newest cause is told, not that the last try had no time left.
+func TestOutage_TheNewestCauseIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		full := errors.New("disk full")
+		s.on(func(c *call) fate {
+			switch {
+			case c.n < 4:
+				return fate{fail: errLink}
+			case c.n < 8:
+				return fate{fail: full}
+			}
+			return fate{there: time.Hour}
+		})
+		_, err := locker(t, s, nil).Mutex("a").TryLock(t.Context())
+		is(t, err, ErrUnavailable, full)
+		isNot(t, err, errLink, context.DeadlineExceeded)
+		if !strings.Contains(err.Error(), "disk full") {
+			t.Error(err)
+		}
+	})
+}
+
+// Nobody listens: that is soon clear. Who has a place keeps it all the same.
+func TestOutage_AClosedPortIsToldWithinASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		down(s, fmt.Errorf("ask: %w", errRefused))
+		locks := locker(t, withHints{s}, nil)
+		start := time.Now()
+		_, err := locks.Mutex("a").TryLock(t.Context())
+		is(t, err, ErrUnavailable, syscall.ECONNREFUSED)
+		tried := time.Since(start)
+		start = time.Now()
+		all := inLine(t, locks, 5)
+		for _, w := range all {
+			w.failed(ErrUnavailable, syscall.ECONNREFUSED)
+		}
+		waited := all[4].at.Sub(start)
+		t.Logf("TryLock failed after %v, five Locks after %v, %d asks", tried, waited, len(s.made("try", "ask")))
+		if tried > time.Second || waited > time.Second {
+			t.Errorf("told after %v and %v", tried, waited)
+		}
+		if n := len(s.made("try")); n < 6 {
+			t.Errorf("%d tries: a restart of the server should be survived", n)
+		}
+	})
+}
+
+func TestOutage_WhoHasAPlaceKeepsItWhileThePortIsClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		o := other(t, s.mem, "a", time.Hour)
+		w := waits(t, locker(t, withHints{s}, nil).Mutex("a").Lock)
+		down(s, errRefused)
+		time.Sleep(9 * time.Second)
+		w.waiting()
+		s.on(nil)
+		o.release()
+		w.got()
+	})
+}
+
+// The same of an upgrade.
+func TestOutage_OfAnUpgradeIsToldWithTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		locks := locker(t, withHints{s}, nil)
+		up, err := locks.RWMutex("a").UpgradeableRLock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.on(func(c *call) fate {
+			if c.op == "change" {
+				return fate{fail: errLink}
+			}
+			return fate{}
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		is(t, up.Upgrade(ctx), context.DeadlineExceeded, ErrUnavailable, errLink)
+		s.on(nil)
+		time.Sleep(10 * time.Second)
+		release(t, up)
+	})
+}
+
+// And of several names, while their tokens are shown.
+func TestOutage_WhileSeveralAreShownIsToldWithTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		s.on(func(c *call) fate {
+			if c.op == "renew" {
+				return fate{fail: errLink}
+			}
+			return fate{}
+		})
+		locks := locker(t, s, &Options{MinHold: time.Hour})
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		_, err := locks.All(locks.Mutex("a"), locks.Mutex("b")).Lock(ctx)
+		is(t, err, context.DeadlineExceeded, ErrUnavailable, errLink)
+		s.on(nil)
+		time.Sleep(time.Minute)
+		empty(t, s.mem)
+	})
+}
