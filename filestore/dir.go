@@ -23,6 +23,9 @@ const newPrefix = ".new-"
 // prepare makes the directory if it is missing and checks that it is one that
 // locks may be kept in. shared says that it is a group's.
 func (s *Store) prepare() (shared bool, err error) {
+	if err := checkParents(s.dir); err != nil {
+		return false, err
+	}
 	if s.shared {
 		if _, err := os.Lstat(s.dir); errors.Is(err, fs.ErrNotExist) { // ours alone is not what the others would need
 			return false, fmt.Errorf("%w: the directory %s, which a group shared, was removed: make it again, of that group and with mode 2770", store.ErrUnavailable, s.dir)
@@ -31,6 +34,9 @@ func (s *Store) prepare() (shared bool, err error) {
 		return false, s.badDir(err)
 	}
 	if shared, err = checkDir(s.dir, false); err != nil {
+		return false, err
+	}
+	if err := checkParents(s.dir); err != nil { // somebody may have been faster with what was missing
 		return false, err
 	}
 	if !s.trustFS {

@@ -17,8 +17,8 @@ import (
 )
 
 func TestTheDirectoryIsMadeForItsOwnerAlone(t *testing.T) {
-	defer syscall.Umask(syscall.Umask(0))
 	dir := filepath.Join(t.TempDir(), "a", "b", "locks")
+	defer syscall.Umask(syscall.Umask(0))
 	s := open(t, dir)
 	defer s.Close()
 	lockSoon(t, s, "name")

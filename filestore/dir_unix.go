@@ -65,7 +65,7 @@ func checkDir(dir string, part bool) (shared bool, err error) {
 	}
 	st := info.Sys().(*syscall.Stat_t)
 	uid := os.Geteuid()
-	if info.Mode()&(fs.ModePerm|fs.ModeSetgid|fs.ModeSticky) == 0o770|fs.ModeSetgid {
+	if isShared(info) {
 		groups, _ := os.Getgroups() // none known: then the effective one alone
 		if !slices.Contains(append(groups, os.Getegid()), int(st.Gid)) && uid != 0 {
 			return false, fmt.Errorf("%w: the directory %s is shared by the group %d, which user %d is not in", store.ErrDenied, dir, st.Gid, uid)
@@ -82,6 +82,11 @@ func checkDir(dir string, part bool) (shared bool, err error) {
 		return false, fmt.Errorf("%w: others can write to the directory %s (mode %#o), and so take or break any lock: chmod 700 it, or 2770 to share it with its group", store.ErrDenied, dir, perm)
 	}
 	return false, nil
+}
+
+// isShared reports whether the directory has the mode of one that a group shares.
+func isShared(info fs.FileInfo) bool {
+	return info.Mode()&(fs.ModeDir|fs.ModePerm|fs.ModeSetgid|fs.ModeSticky) == fs.ModeDir|0o770|fs.ModeSetgid
 }
 
 func denied(err error) bool {

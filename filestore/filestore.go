@@ -53,7 +53,11 @@
 // # Rights
 //
 // The directory is made with mode 0700 if it is missing. Otherwise it must be
-// a directory, not a link, that this user owns and no other can write to. To
+// a directory, not a link, that this user owns and no other can write to. Nor may
+// others be able to put another in its place: each directory on the way to it,
+// through links too, must belong to root or this user, and be sticky if others
+// can write to it, as /tmp is (root's group, the group that shares the directory
+// and this user's own group, of the same name and number, are no others). To
 // share it between users, make it yourself with mode 2770 and the users' group,
 // owned by root (or by the only user): every member can then take, block and
 // break every lock in it.
@@ -110,7 +114,8 @@ var _ interface {
 // Open returns the Store of a directory, which it makes if it is missing. The
 // directory and its file system are checked as the package's documentation
 // says: errors match store.ErrInvalid (not a directory, or a link),
-// store.ErrDenied (of another owner, or open to others), store.ErrUnsupported
+// store.ErrDenied (of another owner, or open to others, or one on the way to it
+// is), store.ErrUnsupported
 // (a file system that hosts may share, or a system without a clock and an id of
 // its boot) or store.ErrUnavailable, and tell what to do.
 func Open(dir string, o *Options) (*Store, error) {

@@ -18,3 +18,6 @@ func idOf(path string) (fileID, error) {
 // file there gains nothing: it can as well put one at the name itself, and who
 // locks a file looks whether it is in place.
 func linkTo(_ *os.File, temp, path string) error { return os.Link(temp, path) }
+
+// unmapped is for user namespaces, which are Linux's.
+func unmapped() int { return -1 }

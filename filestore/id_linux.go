@@ -3,6 +3,9 @@ package filestore
 import (
 	"fmt"
 	"os"
+	"strconv"
+	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -30,3 +33,18 @@ func linkTo(f *os.File, temp, path string) error {
 	}
 	return nil
 }
+
+// unmapped is the owner that files have in a user namespace which does not know
+// their own, -1 where there is none. Root of the host is mostly such a one.
+var unmapped = sync.OnceValue(func() int {
+	ids, err := os.ReadFile("/proc/self/uid_map")
+	if err != nil || strings.Join(strings.Fields(string(ids)), " ") == "0 0 4294967295" {
+		return -1
+	}
+	text, err := os.ReadFile("/proc/sys/kernel/overflowuid")
+	id, err2 := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil || err2 != nil {
+		return -1
+	}
+	return id
+})

@@ -1,6 +1,8 @@
 package filestore
 
 import (
+	"os"
+	"slices"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/mutant"
@@ -12,9 +14,10 @@ func one(name, test, file, old, new string) mutant.Broken {
 }
 
 const (
-	bootTest = "TestAnotherBootIDDropsOnlyWhatARebootEnded"
-	fullTest = "TestAFullDiskEndsNoHold"
-	swapTest = "TestTheModeOfAFilePutInPlaceIsNotChanged"
+	bootTest   = "TestAnotherBootIDDropsOnlyWhatARebootEnded"
+	fullTest   = "TestAFullDiskEndsNoHold"
+	parentTest = "TestADirectoryThatOthersCanReplaceIsRefused"
+	swapTest   = "TestTheModeOfAFilePutInPlaceIsNotChanged"
 )
 
 var mutants = []mutant.Broken{
@@ -39,6 +42,12 @@ var mutants = []mutant.Broken{
 	one("a shared directory that was removed is made private", "TestASharedDirectoryThatWasRemovedIsNotMadePrivate", "dir.go", "\tif s.shared {\n", "\tif s.shared && s.dir == \"\" {\n"),
 	one("a directory that is removed is made once more", "TestADirectoryThatIsRemovedIsNoError", "dir.go", "n < often &&", "n < 1 &&"),
 
+	// The way to the directory.
+	one("nobody looks at the way", parentTest, "parents_unix.go", "if err := checkParent(dir, at, info, sharing); err != nil {", "if err := checkParent(dir, at, info, sharing); err != nil && dir == \"\" {"),
+	one("links are not followed", parentTest, "parents_unix.go", "if info.Mode()&fs.ModeSymlink != 0 {", "if info.Mode()&fs.ModeSymlink != 0 && dir == \"\" {"),
+	one("who may write is not asked", parentTest, "parents_unix.go", "perm&0o002 == 0 && (", "perm != 0 || ("),
+	one("a sticky directory is refused", parentTest, "parents_unix.go", "(fs.ModeSticky|fs.ModeSymlink) != 0 ||", "fs.ModeSymlink != 0 ||"),
+
 	// A full disk.
 	one("no room is reserved", fullTest, "section.go", "if room == fl.room {", "if room >= fl.room {"),
 	one("only the slot that is written has room", fullTest, "section.go", "{newest: fl.size, fl.next: len(fl.buf)}", "{newest: room, fl.next: len(fl.buf)}"),
@@ -50,7 +59,18 @@ var mutants = []mutant.Broken{
 		"\ts.count(h.ID.Process(), gone, -1)\n\tif err2 != nil {\n\t\treturn err2\n\t}\n"),
 }
 
+// Those that only a test with two users catches.
+var mutantsForRoot = []mutant.Broken{
+	one("anybody may own the way", parentTest, "parents_unix.go", "owner != 0 && owner != uid &&", "owner < 0 &&"),
+	one("any group may write", parentTest, "parents_unix.go", "if gid != os.Geteuid() {\n\t\treturn false", "if gid != os.Geteuid() {\n\t\treturn true"),
+	one("the group that shares it may not write to its parent", "TestTheGroupThatSharesADirectoryMayWriteToItsParent", "parents_unix.go", "|| gid == sharing ||", "||"),
+}
+
 // Each of these must be caught by its test.
 func TestAFileStoreWithOneWrongLineIsCaught(t *testing.T) {
-	mutant.Catch(t, mutants)
+	all := mutants
+	if os.Geteuid() == 0 {
+		all = slices.Concat(mutants, mutantsForRoot)
+	}
+	mutant.Catch(t, all)
 }

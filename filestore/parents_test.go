@@ -1,0 +1,108 @@
+//go:build linux || darwin
+
+package filestore
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Who can write to a directory on the way can put another in the place of what
+// is below it.
+func TestADirectoryThatOthersCanReplaceIsRefused(t *testing.T) {
+	const foreign = 54321 // nobody's user, and nobody's group
+	for name, c := range map[string]struct {
+		mode    fs.FileMode
+		owner   int // of the parent; 0: this user
+		group   int // the same
+		refused bool
+	}{
+		"others can read":                        {mode: 0o755},
+		"nobody else":                            {mode: 0o700},
+		"others can write":                       {mode: 0o777, refused: true},
+		"others but not the group can write":     {mode: 0o707, refused: true},
+		"others can write, in this group":        {mode: 0o777 | fs.ModeSetgid, refused: true},
+		"sticky":                                 {mode: 0o777 | fs.ModeSticky},
+		"a group can write":                      {mode: 0o775, group: foreign, refused: true},
+		"a group can write, and it is sticky":    {mode: 0o775 | fs.ModeSticky, group: foreign},
+		"another's":                              {mode: 0o755, owner: foreign, refused: true},
+		"another's, and sticky":                  {mode: 0o777 | fs.ModeSticky, owner: foreign, refused: true},
+		"a group can read of root's or this one": {mode: 0o750, group: foreign},
+	} {
+		for depth, below := range map[string]string{"the parent": "locks", "its parent": "a/locks", "what a link is in": "link/locks", "what a link leads to": "../link/locks"} {
+			t.Run(name+", "+depth, func(t *testing.T) {
+				root := t.TempDir()
+				parent := filepath.Join(root, "parent")
+				real := filepath.Join(parent, "a")
+				if err := os.MkdirAll(real, 0o700); err != nil {
+					t.Fatal(err)
+				}
+				links := map[string]string{filepath.Join(parent, "link"): t.TempDir(), filepath.Join(root, "link"): real}
+				for link, to := range links {
+					if err := os.Symlink(to, link); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if c.owner != 0 || c.group != 0 {
+					if os.Geteuid() != 0 {
+						t.Skip("only root can be two users")
+					}
+					if err := os.Chown(parent, c.owner, c.group); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := os.Chmod(parent, c.mode); err != nil {
+					t.Fatal(err)
+				}
+				dir := filepath.Join(parent, below)
+				for _, when := range []string{"before it is made", "when it is there"} {
+					s, err := Open(dir, trusting)
+					if err == nil {
+						s.Close()
+					}
+					switch {
+					case !c.refused && err != nil:
+						t.Errorf("%s: %v", when, err)
+					case c.refused && (!errors.Is(err, store.ErrDenied) || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), parent+" ")):
+						t.Errorf("%s: %v, want ErrDenied that names %s and %s", when, err, dir, parent)
+					}
+					if _, gone := os.Lstat(dir); c.refused && gone == nil && when == "before it is made" {
+						t.Error("it was made")
+					}
+					if err := os.MkdirAll(dir, 0o700); err != nil {
+						t.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// Those who share it can as well do it harm in other ways.
+func TestTheGroupThatSharesADirectoryMayWriteToItsParent(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can be two users")
+	}
+	parent := mkdir(t, 0o775)
+	dir := filepath.Join(parent, "locks")
+	err := os.Mkdir(dir, 0o700)
+	for _, path := range []string{parent, dir} {
+		err = errors.Join(err, os.Chown(path, 0, 54321))
+	}
+	if err = errors.Join(err, os.Chmod(dir, 0o770|fs.ModeSetgid)); err != nil {
+		t.Fatal(err)
+	}
+	open(t, dir).Close()
+	if err := os.Chown(parent, 0, 54322); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := Open(dir, trusting); !errors.Is(err, store.ErrDenied) {
+		t.Errorf("%v, %v: another group can write to its parent", s, err)
+	}
+}

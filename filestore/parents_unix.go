@@ -1,0 +1,96 @@
+//go:build linux || darwin
+
+package filestore
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// checkParents refuses a directory if somebody else can write to a directory on
+// the way to it, from the root on and through links: he could put another in its
+// place, and those who have the one and those who have the other would hold the
+// same names. Nobody else is root, this user, and the group that shares the
+// directory. A sticky directory, as /tmp, lets others make files and move none
+// of ours. What is missing on the way will be made, and be ours.
+func checkParents(dir string) error {
+	const maxLinks = 40 // as Linux has it
+	sharing := -1
+	if info, err := os.Lstat(dir); err == nil && isShared(info) {
+		sharing = int(info.Sys().(*syscall.Stat_t).Gid)
+	}
+	at, rest, links := "/", strings.Split(dir, "/"), 0
+	for {
+		info, err := os.Lstat(at)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("%w: on the way to the directory %s: %w", store.ErrUnavailable, dir, err)
+		}
+		if err := checkParent(dir, at, info, sharing); err != nil {
+			return err
+		}
+		if info.Mode()&fs.ModeSymlink != 0 {
+			target, err := os.Readlink(at)
+			if links++; err != nil || links > maxLinks {
+				return fmt.Errorf("%w: on the way to the directory %s: the link %s leads nowhere (%v)", store.ErrInvalid, dir, at, err)
+			}
+			at = filepath.Dir(at)
+			if filepath.IsAbs(target) {
+				at = "/"
+			}
+			rest = append(strings.Split(target, "/"), rest...)
+			continue
+		}
+		for len(rest) > 1 && (rest[0] == "" || rest[0] == ".") {
+			rest = rest[1:]
+		}
+		if len(rest) <= 1 {
+			return nil // the directory itself is for checkDir
+		}
+		at, rest = filepath.Join(at, rest[0]), rest[1:] // of .. the same: at has no links
+	}
+}
+
+// checkParent looks at one directory, or link, on the way.
+func checkParent(dir, at string, info fs.FileInfo, sharing int) error {
+	st := info.Sys().(*syscall.Stat_t)
+	uid := os.Geteuid()
+	if owner := int(st.Uid); owner != 0 && owner != uid && owner != unmapped() {
+		return fmt.Errorf("%w: the directory %s could be replaced by another: %s on the way to it belongs to user %d, and this is user %d: "+
+			"name one whose parents belong to root or to this user", store.ErrDenied, dir, at, owner, uid)
+	}
+	perm := info.Mode().Perm()
+	if info.Mode()&(fs.ModeSticky|fs.ModeSymlink) != 0 || perm&0o002 == 0 && (perm&0o020 == 0 || trustedGroup(int(st.Gid), sharing)) {
+		return nil
+	}
+	return fmt.Errorf("%w: the directory %s could be replaced by another: others can write to %s on the way to it (mode %#o): "+
+		"chmod go-w %s, or chmod +t it, or name another directory", store.ErrDenied, dir, at, perm, at)
+}
+
+// trustedGroup reports whether the members of the group may write on the way:
+// that of root, that which shares the directory, and this user's own, which has
+// its name and number and was made with it (so many systems have umask 002).
+func trustedGroup(gid, sharing int) bool {
+	if gid == 0 || gid == sharing || runtime.GOOS == "darwin" && gid == 1 { // daemon, whose /var/run is
+		return true
+	}
+	if gid != os.Geteuid() {
+		return false
+	}
+	id := strconv.Itoa(gid)
+	u, err1 := user.LookupId(id)
+	g, err2 := user.LookupGroupId(id)
+	return err1 == nil && err2 == nil && u.Username == g.Name
+}
