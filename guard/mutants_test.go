@@ -11,6 +11,7 @@ func TestTheTestsCatchEachMutantOfTheGuards(t *testing.T) {
 	const (
 		rule, sql, redis = "guard/guard.go", "guard/sql.go", "guard/redisguard/redisguard.go"
 		inSQL, inRedis   = "guard", "guard/redisguard"
+		do               = "guard/do.go"
 	)
 	var all []mutant.Broken
 	for _, m := range []struct{ name, test, pkg, file, old, new string }{
@@ -27,12 +28,19 @@ func TestTheTestsCatchEachMutantOfTheGuards(t *testing.T) {
 		{"the check takes no lock", "NobodySlipsInBetweenTheCheckAndTheCommit", inSQL, sql, "query, args = d.raise, append(args, token)", "query = \"SELECT fence FROM holdfast_fence WHERE name = ?\""},
 		{"one fence for all names", "NamesAreBytes", inSQL, sql, "[]byte(l.Name()), token", "[]byte(\"x\"), token"},
 		{"names are cut off", "NamesAreBytes", inSQL, sql, "[]byte(l.Name())", "[]byte(l.Name()[:min(1, len(l.Name()))])"},
-		{"nobody was here yet is an error", "AReadLeaseIsCheckedAndNeverRaises", inSQL, sql, "if raises || !errors.Is(err, sql.ErrNoRows) {", "if true {"},
+		{"nobody was here yet is an error", "AReadLeaseIsCheckedAndNeverRaises", inSQL, sql, "case errors.Is(err, sql.ErrNoRows):", "case false:"},
 		{"the fence is the last token in PostgreSQL", "OnServersTheOrderIsThatOfTheTokens", inSQL, sql, "greatest(holdfast_fence.fence, excluded.fence)", "excluded.fence"},
 		{"the fence is the last token in MySQL", "OnServersTheOrderIsThatOfTheTokens", inSQL, sql, "LAST_INSERT_ID(GREATEST(fence, ?))", "LAST_INSERT_ID(?)"},
 		{"a reader locks nothing in PostgreSQL", "OnServersAReadersWriteDoesNotLandAfterANewerHolders", inSQL, sql, " WHERE name = $1 FOR SHARE", " WHERE name = $1"},
 		{"a reader locks nothing in MySQL", "OnServersAReadersWriteDoesNotLandAfterANewerHolders", inSQL, sql, " WHERE name = ? LOCK IN SHARE MODE", " WHERE name = ?"},
 		{"a reader who is first locks nothing", "OnServersAReadersWriteDoesNotLandAfterANewerHolders", inSQL, sql, "if d.seed == \"\" {", "if true {"},
+
+		{"a conflict ends a Do", "DoBeginsAnewAfterAConflict", inSQL, do, `case "40001", "40P01":`, `case "none":`},
+		{"a Do begins anew without end", "DoBeginsAnewAfterAConflict", inSQL, do, "try == doTries ||", "try == 3*doTries ||"},
+		{"a Do checks nothing", "DoCommitsOrLeavesNothing", inSQL, do, "if err := d.Check(ctx, tx, l); err != nil {", "if err := d.Check(ctx, tx, l); false {"},
+		{"a Do commits what failed", "DoCommitsOrLeavesNothing", inSQL, do, "if err := fn(ctx, tx); err != nil {", "if err := fn(ctx, tx); err != nil {\n\t\t\ttx.Commit()"},
+		{"a Do goes on without its lease", "DoEndsWithTheLease", inSQL, do, "ctx = lease.Context(ctx)", "_ = lease.Context(ctx)"},
+		{"a name is not forgotten", "AForgottenNameBeginsAnew", inSQL, sql, "tx.Exec(ctx, d.forget, []byte(name))", "tx.Exec(ctx, d.forget, []byte(name+\".\"))"},
 
 		{"the holder's own token is refused by Redis", "TheFenceIsRaisedBeforeTheHolderReads", inRedis, redis, "fence > token) then", "fence >= token) then"},
 		{"an older token passes in Redis", "APausedHolderWritesLate", inRedis, redis, "#fence == #token and fence > token", "false"},

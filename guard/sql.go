@@ -25,6 +25,8 @@ type Dialect struct {
 	// raises the fence and commits comes between it and what the transaction
 	// reads or writes after it.
 	read string
+	// forget takes a name and deletes its fence.
+	forget string
 }
 
 // table is where the fences are, for people.
@@ -42,7 +44,8 @@ var SQLite = &Dialect{
 	schema: `CREATE TABLE IF NOT EXISTS holdfast_fence (name BLOB NOT NULL PRIMARY KEY, fence INTEGER NOT NULL) WITHOUT ROWID`,
 	raise: `INSERT INTO holdfast_fence (name, fence) VALUES (?, ?)
 		ON CONFLICT (name) DO UPDATE SET fence = max(fence, excluded.fence) RETURNING fence`,
-	read: `SELECT fence FROM holdfast_fence WHERE name = ?`,
+	read:   `SELECT fence FROM holdfast_fence WHERE name = ?`,
+	forget: `DELETE FROM holdfast_fence WHERE name = ?`,
 }
 
 // PostgreSQL checks tokens in PostgreSQL, by any driver, under any isolation
@@ -55,8 +58,9 @@ var PostgreSQL = &Dialect{
 	schema: `CREATE TABLE IF NOT EXISTS holdfast_fence (name bytea NOT NULL PRIMARY KEY, fence bigint NOT NULL)`,
 	raise: `INSERT INTO holdfast_fence (name, fence) VALUES ($1, $2)
 		ON CONFLICT (name) DO UPDATE SET fence = greatest(holdfast_fence.fence, excluded.fence) RETURNING fence`,
-	seed: `INSERT INTO holdfast_fence (name, fence) VALUES ($1, 0) ON CONFLICT (name) DO NOTHING`,
-	read: `SELECT fence FROM holdfast_fence WHERE name = $1 FOR SHARE`,
+	seed:   `INSERT INTO holdfast_fence (name, fence) VALUES ($1, 0) ON CONFLICT (name) DO NOTHING`,
+	read:   `SELECT fence FROM holdfast_fence WHERE name = $1 FOR SHARE`,
+	forget: `DELETE FROM holdfast_fence WHERE name = $1`,
 }
 
 // MySQL checks tokens in MariaDB or MySQL with InnoDB, by
@@ -71,15 +75,15 @@ var MySQL = &Dialect{
 	schema: `CREATE TABLE IF NOT EXISTS holdfast_fence (name VARBINARY(512) NOT NULL PRIMARY KEY, fence BIGINT NOT NULL) ENGINE=InnoDB`,
 	raise: `INSERT INTO holdfast_fence (name, fence) VALUES (?, LAST_INSERT_ID(?))
 		ON DUPLICATE KEY UPDATE fence = LAST_INSERT_ID(GREATEST(fence, ?))`,
-	tells: true,
-	seed:  `INSERT IGNORE INTO holdfast_fence (name, fence) VALUES (?, 0)`,
-	read:  `SELECT fence FROM holdfast_fence WHERE name = ? LOCK IN SHARE MODE`,
+	tells:  true,
+	seed:   `INSERT IGNORE INTO holdfast_fence (name, fence) VALUES (?, 0)`,
+	read:   `SELECT fence FROM holdfast_fence WHERE name = ? LOCK IN SHARE MODE`,
+	forget: `DELETE FROM holdfast_fence WHERE name = ?`,
 }
 
 // Schema is the statement that makes the table of fences, holdfast_fence, if it
 // is not there. It has one row for each name that was ever checked by a write
-// lease. A row may be deleted only when nothing of what its lock protects is
-// left.
+// lease, until [Dialect.Forget].
 func (d *Dialect) Schema() string { return d.schema }
 
 // Check lets the transaction go on if nobody with a newer token has been here,
@@ -95,6 +99,12 @@ func (d *Dialect) Schema() string { return d.schema }
 //
 // Other errors: those of [Raises], before anything is sent, and the driver's.
 func (d *Dialect) Check(ctx context.Context, tx *sql.Tx, l Lease) error {
+	return d.CheckTx(ctx, sqlTx{tx}, l)
+}
+
+// CheckTx is Check in a transaction of a driver that is used without
+// database/sql. Package pgxguard is that for pgx.
+func (d *Dialect) CheckTx(ctx context.Context, tx Tx, l Lease) error {
 	raises, err := Raises(l)
 	if err != nil {
 		return err
@@ -111,30 +121,75 @@ func (d *Dialect) Check(ctx context.Context, tx *sql.Tx, l Lease) error {
 	return nil
 }
 
+// Forget deletes the fence of a name, in the transaction that deletes what its
+// lock protects. From then on any token passes. So forget a name only when
+// nobody who ever held it can still be at work; and the resource, if it is made
+// again, must not mind a late write from before. A name without a fence is fine.
+func (d *Dialect) Forget(ctx context.Context, tx *sql.Tx, name string) error {
+	return d.ForgetTx(ctx, sqlTx{tx}, name)
+}
+
+// ForgetTx is Forget in a transaction of a driver that is used without
+// database/sql.
+func (d *Dialect) ForgetTx(ctx context.Context, tx Tx, name string) error {
+	if _, err := tx.Exec(ctx, d.forget, []byte(name)); err != nil {
+		return fmt.Errorf("guard %q by %s: forget it: %w", name, table, err)
+	}
+	return nil
+}
+
+// A Tx is a transaction, for guards of drivers that are used without
+// database/sql.
+type Tx interface {
+	// QueryInt runs a statement that returns at most one row with one number. found
+	// is false if there was no row.
+	QueryInt(ctx context.Context, statement string, args ...any) (n int64, found bool, err error)
+	// Exec runs a statement that returns nothing. id is the one that it inserted
+	// last, on databases that tell it.
+	Exec(ctx context.Context, statement string, args ...any) (id int64, err error)
+}
+
+type sqlTx struct{ *sql.Tx }
+
+func (tx sqlTx) QueryInt(ctx context.Context, statement string, args ...any) (n int64, found bool, err error) {
+	switch err := tx.QueryRowContext(ctx, statement, args...).Scan(&n); {
+	case errors.Is(err, sql.ErrNoRows):
+		return 0, false, nil
+	case err != nil:
+		return 0, false, err
+	}
+	return n, true, nil
+}
+
+func (tx sqlTx) Exec(ctx context.Context, statement string, args ...any) (id int64, err error) {
+	result, err := tx.ExecContext(ctx, statement, args...)
+	if err != nil {
+		return 0, err
+	}
+	id, _ = result.LastInsertId() // PostgreSQL's drivers have none
+	return id, nil
+}
+
 // fence raises the fence of the name if asked to, and returns it, 0 if there is
 // none.
-func (d *Dialect) fence(ctx context.Context, tx *sql.Tx, name []byte, token int64, raises bool) (fence int64, err error) {
+func (d *Dialect) fence(ctx context.Context, tx Tx, name []byte, token int64, raises bool) (fence int64, err error) {
 	if raises && d.tells {
-		result, err := tx.ExecContext(ctx, d.raise, name, token, token)
-		if err != nil {
-			return 0, err
-		}
-		return result.LastInsertId()
+		return tx.Exec(ctx, d.raise, name, token, token)
 	}
 	query, args := d.read, []any{name}
 	if raises {
 		query, args = d.raise, append(args, token)
 	}
-	err = tx.QueryRowContext(ctx, query, args...).Scan(&fence)
-	if raises || !errors.Is(err, sql.ErrNoRows) {
+	fence, found, err := tx.QueryInt(ctx, query, args...)
+	if found || err != nil {
 		return fence, err
 	}
 	if d.seed == "" {
 		return 0, nil // nobody has raised it yet
 	}
-	if _, err := tx.ExecContext(ctx, d.seed, name); err != nil {
+	if _, err := tx.Exec(ctx, d.seed, name); err != nil {
 		return 0, err
 	}
-	err = tx.QueryRowContext(ctx, d.read, name).Scan(&fence)
+	fence, _, err = tx.QueryInt(ctx, d.read, name)
 	return fence, err
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
-	"regexp"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -59,27 +57,8 @@ func (s *Store) notApplied(err error) bool {
 	return false
 }
 
-// code is the server's code of an error (SQLSTATE), or "" if it is not of the
-// server. Newer drivers have it as a method; others, such as lib/pq before 1.10,
-// as a field, Code.
-func code(err error) string {
-	var e interface{ SQLState() string }
-	if errors.As(err, &e) {
-		return e.SQLState()
-	}
-	for ; err != nil; err = errors.Unwrap(err) {
-		v := reflect.Indirect(reflect.ValueOf(err))
-		if v.Kind() != reflect.Struct {
-			continue
-		}
-		if c := v.FieldByName("Code"); c.Kind() == reflect.String && sqlState.MatchString(c.String()) {
-			return c.String()
-		}
-	}
-	return ""
-}
-
-var sqlState = regexp.MustCompile("^[0-9A-Z]{5}$")
+// code is the server's code of an error, or "" if it is not of the server.
+func code(err error) string { return store.SQLState(err) }
 
 func isNoTable(err error) bool { return code(err) == "42P01" }
 

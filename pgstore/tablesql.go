@@ -25,7 +25,7 @@ type statements struct {
 	releaseFast, releaseNext, renewFast string
 	releaseAll                          string
 	ask, renew, change, release, breaks string
-	view, list, sweep                   string
+	view, held, list, sweep             string
 }
 
 // serverNow is the time in µs. It is clock_timestamp, which goes on while a
@@ -35,7 +35,7 @@ const serverNow = `(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
 // all are the texts, for work on each of them.
 func (s *statements) all() []*string {
 	return []*string{&s.create, &s.askFast, &s.askIdle, &s.releaseFast, &s.releaseNext, &s.renewFast, &s.releaseAll,
-		&s.ask, &s.renew, &s.change, &s.release, &s.breaks, &s.view, &s.list, &s.sweep}
+		&s.ask, &s.renew, &s.change, &s.release, &s.breaks, &s.view, &s.held, &s.list, &s.sweep}
 }
 
 // urgent reports whether a lease, or a name, is lost for a while if the statement
@@ -148,7 +148,7 @@ func assemble(clocked bool) *statements {
 		create:  one("table", 0),
 		askFast: one("ask_fast", 10), askIdle: one("ask_idle", 10), releaseFast: one("release_fast", 4), releaseNext: one("release_next", 4), renewFast: one("renew_fast", 6), releaseAll: one("release_all", 4),
 		ask: one("ask", 11), renew: one("renew", 7), change: one("change", 5), release: one("release", 4), breaks: one("break", 5),
-		view: one("view", 1), list: one("list", 2), sweep: one("sweep", 2),
+		view: one("view", 1), held: one("held", 1), list: one("list", 2), sweep: one("sweep", 2),
 	}
 }
 

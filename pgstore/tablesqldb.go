@@ -72,31 +72,32 @@ func (d *sqlDB) query(ctx context.Context, statement string, args []any, how how
 }
 
 func (d *sqlDB) send(ctx context.Context, statement string, args []any, pinned bool, row func(func(...any) error) error) error {
-	run := func(query func(context.Context, string, ...any) (*sql.Rows, error)) error {
-		rows, err := query(ctx, statement, args...)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			if err := row(rows.Scan); err != nil {
-				return err
-			}
-		}
-		return rows.Err()
-	}
 	if !pinned {
-		return run(d.pool.QueryContext)
+		return eachSQL(ctx, d.pool.QueryContext, statement, args, row)
 	}
 	tx, err := d.pool.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return err
 	}
 	defer tx.Rollback()
-	if err := run(tx.QueryContext); err != nil {
+	if err := eachSQL(ctx, tx.QueryContext, statement, args, row); err != nil {
 		return err
 	}
 	return tx.Commit()
+}
+
+func eachSQL(ctx context.Context, query func(context.Context, string, ...any) (*sql.Rows, error), statement string, args []any, row func(func(...any) error) error) error {
+	rows, err := query(ctx, statement, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := row(rows.Scan); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
 }
 
 // A configFinder is an argument of a statement by which pgx tells how the

@@ -82,7 +82,7 @@ func (s *Script) Run(ctx context.Context, client redis.Scripter, l guard.Lease, 
 	raises, err := guard.Raises(l)
 	var fence string
 	if err == nil {
-		fence, err = fenceKey(l, keys)
+		fence, err = fenceKey(l.Name(), keys)
 	}
 	if _, pipeline := client.(redis.Pipeliner); err == nil && pipeline {
 		err = fmt.Errorf("guard %q: %w: a pipeline cannot say what became of a check before the next command", l.Name(), holdfast.ErrInvalid)
@@ -137,10 +137,22 @@ func Check(ctx context.Context, client redis.Scripter, l guard.Lease, key string
 	return nothing.Run(ctx, client, l, []string{key}).Err()
 }
 
+// Forget deletes the fence of a name for all keys with the hash tag of this one,
+// together with what the lock protects there. From then on any token passes: see
+// [guard.Dialect.Forget] for when that is safe. Errors: holdfast.ErrInvalid if the
+// key can have no fence, with nothing sent; else the client's.
+func Forget(ctx context.Context, client redis.Cmdable, name, key string) error {
+	fence, err := fenceKey(name, []string{key})
+	if err != nil {
+		return err
+	}
+	return client.Del(ctx, fence).Err()
+}
+
 // fenceKey is where the fence of the name is kept for the keys.
-func fenceKey(l guard.Lease, keys []string) (string, error) {
+func fenceKey(name string, keys []string) (string, error) {
 	bad := func(format string, args ...any) error {
-		return fmt.Errorf("guard %q: %w: %s", l.Name(), holdfast.ErrInvalid, fmt.Sprintf(format, args...))
+		return fmt.Errorf("guard %q: %w: %s", name, holdfast.ErrInvalid, fmt.Sprintf(format, args...))
 	}
 	if len(keys) == 0 {
 		return "", bad("a guarded script needs the keys that it writes")
@@ -154,7 +166,7 @@ func fenceKey(l guard.Lease, keys []string) (string, error) {
 			return "", bad("the keys %q and %q have not the same hash tag, as {invoice:42}:state and {invoice:42}:log have: one fence cannot guard both", keys[0], key)
 		}
 	}
-	return "holdfast:fence:{" + first + "}:" + l.Name(), nil
+	return "holdfast:fence:{" + first + "}:" + name, nil
 }
 
 // hashTag is the part of the key that a Cluster makes its slot of: what is in

@@ -328,3 +328,21 @@ func TestGuard_LeastRights(t *testing.T) {
 	stale(t, redisguard.Do(t.Context(), client, writer(t, 10), "INCR", "invoice:42").Err(), 10, 11)
 	same(t, "value", admin.Get(t.Context(), "invoice:42").Val(), "1")
 }
+
+func TestGuard_AForgottenKeyBeginsAnew(t *testing.T) {
+	client, key := connect(t), t.Name()
+	check := func(token int64) error {
+		return redisguard.Check(t.Context(), client, made{key, token, holdfast.ModeWrite}, "{"+key+"}:state")
+	}
+	fine(t, check(20))
+	if err := check(19); !errors.Is(err, holdfast.ErrLost) {
+		t.Fatal(err)
+	}
+	for range 2 { // nothing there is fine
+		fine(t, redisguard.Forget(t.Context(), client, key, "{"+key+"}:log"))
+	}
+	fine(t, check(1))
+	if err := redisguard.Forget(t.Context(), client, key, "a}b"); !errors.Is(err, holdfast.ErrInvalid) {
+		t.Error(err)
+	}
+}

@@ -72,6 +72,7 @@ var rules = map[string]rule{
 
 	"guard":            {beside, nil},
 	"guard/redisguard": {beside, []string{goredis}},
+	"pgstore/pgxguard": {beside, []string{pgx}},
 	"holdfastprom":     {beside, []string{prom}},
 
 	"open":           {top, nil},
@@ -144,7 +145,7 @@ func (r rule) forbids(p pkg, imp string, own bool, rules map[string]rule) string
 		return "that is for tests"
 	case to.kind == top && r.kind < top:
 		return "that brings all stores in"
-	case to.kind == beside && r.kind != support && !within(p.path, imp):
+	case to.kind == beside && r.kind != support && !within(p.path, imp) && (r.kind != beside || imp != "guard"):
 		return "nobody has to have that"
 	case to.kind == store && r.kind == beside:
 		return "it is used with any store"

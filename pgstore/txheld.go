@@ -1,0 +1,73 @@
+package pgstore
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A TableLease is what CheckTx has to know of a lease; a holdfast.Lease is one.
+type TableLease interface {
+	Name() string
+	Token() int64
+}
+
+// CheckTx checks in a transaction of the caller's that the lease is held, for
+// work in the database where the locks of this Store are too. Make it the last
+// statement before the commit: from then on until the transaction ends the name
+// is granted to nobody else, so nothing of the transaction lands unless the lease
+// was held when it did. No fence is needed then, and slots may be checked too.
+//
+// tx is a [pgx.Tx] or a [*sql.Tx] of any driver, on the database of the Store. The
+// row of the name is locked FOR SHARE, so renewals, releases and waiters of the name
+// wait for the transaction: commit it soon. The role needs the rights of the
+// Store. Above READ COMMITTED the check can end the transaction with a
+// serialization failure (40001), as its row is often written: begin anew.
+//
+// Errors: store.ErrLost if the lease is not held any more, or the store was never
+// asked for it: roll back. store.ErrInvalid if tx is none; store.ErrCorrupt and
+// store.ErrUnsupported of what is stored; store.ErrDenied; otherwise
+// store.ErrUnavailable.
+func (s *Store) CheckTx(ctx context.Context, tx any, l TableLease) error {
+	name, token := l.Name(), l.Token()
+	doing := func(err error) error { return fmt.Errorf("check %.100q in a transaction: %w", name, err) }
+	if err := store.CheckName(name); err != nil {
+		return doing(err)
+	}
+	f := &found{}
+	add := func(scan func(...any) error) error {
+		var r row
+		if err := scan(r.dests()...); err != nil {
+			return err
+		}
+		f.add(&r)
+		return nil
+	}
+	args := []any{[]byte(name)}
+	if s.clock != nil {
+		args = append(args, s.clock())
+	}
+	var err error
+	switch tx := tx.(type) {
+	case pgx.Tx:
+		err = each(ctx, tx.Query, s.do.held, args, add)
+	case *sql.Tx:
+		err = eachSQL(ctx, tx.QueryContext, s.do.held, args, add)
+	default:
+		err = fmt.Errorf("%w: want a pgx.Tx or a *sql.Tx, got %T", store.ErrInvalid, tx)
+		return doing(err)
+	}
+	if f, err = s.finish(f, err, "check", name); err != nil {
+		return doing(err)
+	}
+	for _, e := range f.q.State(f.time(), name).Entries {
+		if e.Has(token) && e.Expires > 0 && e.Broken == "" {
+			return nil
+		}
+	}
+	return doing(fmt.Errorf("%w: the hold with token %d has ended; roll back", store.ErrLost, token))
+}

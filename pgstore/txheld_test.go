@@ -1,0 +1,126 @@
+package pgstore
+
+import (
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+type heldLease struct {
+	name  string
+	token int64
+}
+
+func (l heldLease) Name() string { return l.name }
+func (l heldLease) Token() int64 { return l.token }
+
+// onStore runs a test with a Store that has the clock of the test, in µs, and
+// transactions on its database.
+func onStore(t *testing.T, f func(t *testing.T, s *Store, now *atomic.Int64, begin func() someTx)) {
+	eachTx(t, func(t *testing.T, begin func() someTx) {
+		addr := sharedAddr(t)
+		var now atomic.Int64
+		now.Store(1e15)
+		s, err := newStore(onPgx(poolOn(t, addr)), &Options{Schema: apart(t, addr)}, now.Load)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		edited(t, s)
+		mustHold(t, s, mutex("made")) // the table is
+		f(t, s, &now, begin)
+	})
+}
+
+func TestHeldTx_OnlyAHoldThatLastsPasses(t *testing.T) {
+	onStore(t, func(t *testing.T, s *Store, now *atomic.Int64, begin func() someTx) {
+		lost := func(what string, l heldLease) {
+			t.Helper()
+			tx := begin()
+			if err := s.CheckTx(t.Context(), tx.tx, l); !errors.Is(err, store.ErrLost) {
+				t.Errorf("%s: %v", what, err)
+			}
+			tx.end()
+		}
+		held := func(what string, l heldLease) {
+			t.Helper()
+			tx := begin()
+			if err := s.CheckTx(t.Context(), tx.tx, l); err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+			tx.end()
+		}
+		lost("a name never used", heldLease{"n", 1})
+		c := mutex("n")
+		c.Block = 4
+		h := mustHold(t, s, c)
+		held("the token", heldLease{"n", h.Token})
+		held("the last of its block", heldLease{"n", h.Token + 3})
+		lost("a token before", heldLease{"n", h.Token - 1})
+		lost("a token behind", heldLease{"n", h.Token + 4})
+		if err := s.Release(t.Context(), h); err != nil {
+			t.Fatal(err)
+		}
+		lost("released", heldLease{"n", h.Token})
+		h = mustHold(t, s, mutex("n"))
+		if err := s.BreakHold(t.Context(), store.Break{Name: "n", ID: h.ID, Token: h.Token, Reason: "test"}); err != nil {
+			t.Fatal(err)
+		}
+		lost("broken", heldLease{"n", h.Token})
+		c = mutex("short")
+		c.Delay = time.Hour // it blocks the name when it has expired
+		h = mustHold(t, s, c)
+		now.Add((c.TTL - time.Millisecond).Microseconds())
+		held("a millisecond before the end", heldLease{"short", h.Token})
+		now.Add(time.Millisecond.Microseconds())
+		lost("expired", heldLease{"short", h.Token})
+		if err := s.CheckTx(t.Context(), "no transaction", heldLease{"n", 1}); !errors.Is(err, store.ErrInvalid) {
+			t.Error(err)
+		}
+	})
+}
+
+// Between the check and the commit the name is granted to nobody, though the hold
+// expires.
+func TestHeldTx_NobodyIsGrantedTheNameBeforeTheCommit(t *testing.T) {
+	onStore(t, func(t *testing.T, s *Store, now *atomic.Int64, begin func() someTx) {
+		c := mutex("n")
+		h := mustHold(t, s, c)
+		tx := begin()
+		if err := s.CheckTx(t.Context(), tx.tx, heldLease{"n", h.Token}); err != nil {
+			t.Fatal(err)
+		}
+		now.Add(c.TTL.Microseconds())
+		next := mutex("n")
+		next.ID = me.NewID()
+		granted := make(chan error, 1)
+		go func() {
+			a, err := s.Ask(t.Context(), next)
+			if err == nil && !a.Granted {
+				err = errors.New("refused")
+			}
+			granted <- err
+		}()
+		until(t, "the next one waits for the row", func() bool {
+			return one[int](t, poolOf(s), "SELECT count(*)::int FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%"+s.schema+"%'") > 0
+		})
+		select {
+		case err := <-granted:
+			t.Fatal("answered before the commit:", err)
+		default:
+		}
+		if err := tx.end(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-granted; err != nil {
+			t.Fatal(err)
+		}
+		tx = begin()
+		if err := s.CheckTx(t.Context(), tx.tx, heldLease{"n", h.Token}); !errors.Is(err, store.ErrLost) {
+			t.Error("the late one:", err)
+		}
+	})
+}
