@@ -147,12 +147,13 @@ func TestAllSeeds(t *testing.T) {
 // so many grants that were waited for, and writes the figures after each run.
 func TestAllGrants(t *testing.T) {
 	r := start(t)
-	urls := r.urls(t, "file", "Redis")
+	dense := []string{"file", "Redis", "PostgreSQL"}
+	urls := r.urls(t, dense...)
 	least, err := strconv.Atoi(os.Getenv("HOLDFAST_PROVE_GRANTS"))
 	if err != nil {
 		t.Fatalf("HOLDFAST_PROVE_GRANTS: %v", err)
 	}
-	for _, s := range []string{"file", "Redis"} {
+	for _, s := range dense {
 		for seed := uint64(1); ; seed++ {
 			if sum, _, _, _ := r.sum(s, true); sum.Waits >= least {
 				break
