@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -102,6 +103,10 @@ func newCgroup(t *testing.T, kind, line, option string) (dir string) {
 	return ""
 }
 
+// stoppedTTL leaves the kernel half a second: on a starved machine a process takes a
+// while to die, and the engine has to before the command is killed.
+const stoppedTTL = "12"
+
 var halts = map[string]halt{"stopped": stopBoth, "frozen": freezeBoth}
 
 // If both our processes are stopped, or frozen, and the command is not, then
@@ -117,7 +122,7 @@ func TestBothStoppedEndTheCommandBeforeSomebodyElseGetsIn(t *testing.T) {
 			t.Run(how+"_"+name, func(t *testing.T) {
 				t.Parallel()
 				onEach(t, func(t *testing.T, store string) {
-					s := begin(t, store, append([]string{"--ttl", "6", "--"}, command...)...)
+					s := begin(t, store, append([]string{"--ttl", stoppedTTL, "--"}, command...)...)
 					soon(t, "the command runs", func() bool { return strings.HasSuffix(s.text("beat"), "\n") })
 					resume := halt(s)
 					n := begin(t, store, "-w", "1m", "--", "beat", "beat")
@@ -147,25 +152,81 @@ func (s *underway) beatsOn() {
 	})
 }
 
-// What has left the process group is out of the kernel's reach: it is killed when
-// ours go on, and then that is not said to have been in time.
+// guarded are the process groups that the kernel would kill with the engine.
+func (s *underway) guarded() (groups int) {
+	s.t.Helper()
+	infos, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fdinfo/*", s.engine()))
+	for _, info := range infos {
+		text, _ := os.ReadFile(info) // it may be closed by now
+		_, flags, _ := strings.Cut(string(text), "flags:\t")
+		flags, _, _ = strings.Cut(flags, "\n")
+		if n, err := strconv.ParseInt(flags, 8, 64); err == nil && n&unix.O_ASYNC != 0 {
+			groups++ // each has two ends of a pipe
+		}
+	}
+	return groups / 2
+}
+
+// So the kernel does with other groups and sessions that the command's descendants
+// have made, once they were there for a while.
+func TestBothStoppedEndOtherGroupsToo(t *testing.T) {
+	t.Parallel()
+	for name, line := range map[string]string{
+		"session": "setsid beat beat & touch in; while :; do wait; done",
+		"group":   "timeout 1h beat beat & touch in; while :; do wait; done",
+		"orphan":  "(setsid sh -c 'beat beat & wait' &) ; touch in; while :; do sleep 1; done",
+	} {
+		for how, halt := range halts {
+			t.Run(how+"_"+name, func(t *testing.T) {
+				t.Parallel()
+				store := fileStore(t)
+				s := begin(t, store, "--ttl", stoppedTTL, "--", "sh", "-c", line)
+				soon(t, "the command runs", func() bool { return s.exists("in") && strings.HasSuffix(s.text("beat"), "\n") })
+				soon(t, "the other group is found", func() bool { return s.guarded() == 2 })
+				resume := halt(s)
+				n := begin(t, store, "-w", "1m", "--", "beat", "beat")
+				n.beatsOn()
+				s.before(n)
+				resume()
+				s.exits(exitLost)
+				s.nothingLeft()
+			})
+		}
+	}
+}
+
+// A daemon that was there for long is not killed at a normal end.
+func TestADaemonIsLeftAloneAfterLong(t *testing.T) {
+	t.Parallel()
+	s := begin(t, fileStore(t), "--ttl", "2", "--", "sh", "-c", "setsid beat beat & until [ -e out ]; do sleep 0.1; done; exit 4")
+	soon(t, "the daemon is found", func() bool { return strings.HasSuffix(s.text("beat"), "\n") && s.guarded() == 2 })
+	s.touch("out")
+	s.exits(4)
+	_, before := s.beats()
+	soon(t, "it goes on", func() bool { _, last := s.beats(); return last > before })
+}
+
+// What leaves its process group when ours are stopped already is out of the
+// kernel's reach: it is killed when ours go on, and then that is not said to have
+// been in time.
 func TestBothStoppedSayWhatRanOn(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		halt  halt
-		lines []string
-		says  string
+		halt halt
+		line string
+		says string
 	}{
-		"what_has_left_the_group": {stopBoth, []string{"setsid beat beat &", "touch in; while :; do wait; done"}, "left the group (1) ran until now"},
-		"frozen_by_version_1":     {freezeBothV1, []string{"beat beat & touch in; while :; do wait; done"}, "the command may have run until now"},
-		"stopped_in_version_1":    {stopBothInV1, []string{"beat beat & touch in; while :; do wait; done"}, "the command may have run until now"},
+		"what_has_left_the_group": {stopBoth, "touch in; until [ -e out ]; do sleep 0.1; done; setsid beat beat & while :; do wait; done", "left the group (1) ran until now"},
+		"frozen_by_version_1":     {freezeBothV1, "beat beat & touch in; while :; do wait; done", "the command may have run until now"},
+		"stopped_in_version_1":    {stopBothInV1, "beat beat & touch in; while :; do wait; done", "the command may have run until now"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			store := fileStore(t)
-			s := begin(t, store, "--ttl", "6", "--", "sh", "-c", strings.Join(c.lines, "\n"))
-			soon(t, "the command runs", func() bool { return s.exists("in") && strings.HasSuffix(s.text("beat"), "\n") })
+			s := begin(t, store, "--ttl", stoppedTTL, "--", "sh", "-c", c.line)
+			soon(t, "the command runs", func() bool { return s.exists("in") })
 			resume := c.halt(s)
+			s.touch("out")
 			n := begin(t, store, "-w", "1m", "--", "beat", "beat")
 			n.beatsOn()
 			resume()
@@ -182,7 +243,7 @@ func TestBothStoppedSayWhatRanOn(t *testing.T) {
 func TestAStoppedEngineWithoutAFrontEndsTheCommandInTime(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, store string) {
-		s := begin(t, store, "--ttl", "6", "--", "sh", "-c", "beat beat & while :; do wait; done")
+		s := begin(t, store, "--ttl", stoppedTTL, "--", "sh", "-c", "beat beat & while :; do wait; done")
 		soon(t, "the command runs", func() bool { return strings.HasSuffix(s.text("beat"), "\n") })
 		s.signal(s.engine(), syscall.SIGSTOP)
 		s.signal(s.front(), syscall.SIGKILL)

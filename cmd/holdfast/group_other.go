@@ -69,6 +69,7 @@ func frontPID() int                          { return os.Getpid() }
 func announce(store.Store, *holdfast.Leases) {}
 func armFront(_, _ time.Duration, _ bool)    {}
 func disarmFront()                           {}
+func guardBelow()                            {}
 func quit(code int)                          { os.Exit(code) }
 
 // signals begins to deliver what ends the waiting, and what the command gets.

@@ -187,11 +187,15 @@ func presence(s store.Store, leases *holdfast.Leases) (*os.File, error) {
 	return nil, nil
 }
 
-// armFront has the front kill all in d unless it is armed anew, and the kernel a
-// little later; the lock runs out in end, unless it is endless. disarmFront is for
+// armFront has the front kill all in d unless it is armed anew, or the kernel if the
+// front cannot; the lock runs out in end, unless it is endless. disarmFront is for
 // when nothing is left to kill.
 func armFront(d, end time.Duration, endless bool) { front.Above.Arm(d, end, endless) }
 func disarmFront()                                { front.Above.Disarm() }
+
+// guardBelow has the kernel kill, together with the command's group, those that its
+// descendants have made until now.
+func guardBelow() { front.Above.GuardBelow() }
 
 // frontPID is the process that others see.
 func frontPID() int { return front.Above.PID() }

@@ -14,7 +14,7 @@ func one(name, test, file, old, new string) mutant.Broken {
 
 var mutants = []mutant.Broken{
 	one("what the command has started is not looked for", "TestKillingTheFrontEndsAllAndFreesTheLock/file/process", "internal/front/children_linux.go",
-		"\treturn pids\n}\n\n// childrenByStat", "\treturn nil\n}\n\n// childrenByStat"),
+		"\treturn pids\n}\n\n// childrenOf", "\treturn pids[:0]\n}\n\n// childrenOf"),
 	one("the supervisor is done while there is more to kill", "TestKillingTheFrontEndsAllAndFreesTheLock/file/process", "supervise.go",
 		"return !s.dying || s.group.none()", "return true"),
 	one("the end of the front is not seen", "TestKillingTheFrontEndsAllAndFreesTheLock/file/process", "internal/front/link_unix.go",
@@ -26,11 +26,14 @@ var mutants = []mutant.Broken{
 	one("nobody acts for two that are stopped", "TestBothStoppedEndTheCommandBeforeSomebodyElseGetsIn/stopped_command/file", "internal/front/killtimer_linux.go",
 		"if t == nil {", "if true {"),
 	one("the kernel acts too late", "TestBothStoppedEndTheCommandBeforeSomebodyElseGetsIn/stopped_command/file", "internal/front/link_unix.go",
-		"(end-d)/3", "(end-d)*4"),
+		"l.killAt = now + d\n", "l.killAt = now + 2*end\n"),
 	one("only the command itself dies with two that are stopped", "TestBothStoppedEndTheCommandBeforeSomebodyElseGetsIn/frozen_grandchild/file", "internal/front/killtimer_linux.go",
 		"unix.O_NONBLOCK | unix.O_ASYNC}", "unix.O_NONBLOCK}"),
 	one("only the command itself dies with two that are killed", "TestKillingBothEndsTheCommand/group", "internal/front/killtimer_linux.go",
 		"{unix.F_SETOWN, -group}", "{unix.F_SETOWN, group}"),
+	one("only the command's own group dies with two that are stopped", "TestBothStoppedEndOtherGroupsToo", "internal/front/groups_linux.go",
+		"	l.below = releases\n", "	l.below = releases\n\tl.unguardBelow()\n"),
+	one("daemons die with us at the end", "TestADaemonIsLeftAloneAfterLong", "internal/front/link_unix.go", "	l.unguardBelow()\n	l.board", "	l.board"),
 	one("what was late is said to have been in time", "TestBothStoppedSayWhatRanOn/what_has_left_the_group", "internal/front/deadman_unix.go", "case late < 0:", "case true:"),
 	one("what may have run on is said to have been killed", "TestBothStoppedSayWhatRanOn/stopped_in_version_1", "internal/front/deadman_unix.go", " && !frozenV1()", ""),
 	one("the front does not keep the name", "TestWhoWaitsGetsInOnlyWhenAllIsKilled", "group_unix.go",
@@ -47,8 +50,10 @@ var mutants = []mutant.Broken{
 	one("the lock is given back when the command's first process has ended", "TestWhatTheCommandLeavesInItsGroupIsEnded", "supervise.go",
 		"case s.ended != nil && s.group.gone():", "case s.ended != nil:"),
 
-	one("nobody acts for a stopped engine", "TestAStoppedEngineEndsTheCommandBeforeSomebodyElseGetsIn/file", "internal/front/front_unix.go",
-		"if f.board.over() {", "if false {"),
+	{Name: "nobody acts for a stopped engine, neither front nor kernel", Pkg: "cmd/holdfast", Test: "TestAStoppedEngineEndsTheCommandBeforeSomebodyElseGetsIn/file", Edits: []mutant.Edit{
+		{File: "cmd/holdfast/internal/front/front_unix.go", Old: "if f.board.over() {", New: "if false {"},
+		{File: "cmd/holdfast/internal/front/killtimer_linux.go", Old: "if t == nil {", New: "if true {"},
+	}},
 	one("the front acts too late", "TestAStoppedEngineEndsTheCommandBeforeSomebodyElseGetsIn/file", "supervise.go",
 		"s.deadline.Sub(last)/4", "s.deadline.Sub(last)*4"),
 	{Name: "the front acts by what it knew when it set its timer", Pkg: "cmd/holdfast", Test: "TestALongStopOfTheFrontLosesNothing/file", Edits: []mutant.Edit{
@@ -89,7 +94,7 @@ var mutants = []mutant.Broken{
 	one("a skip is refused", "TestCommandOnFiles/one-of-twenty-runs-it", "obtain.go", "case j.skipOK:", "case false:"),
 	one("a skip is told", "TestCommandOnFiles/one-of-twenty-runs-it", "obtain.go", "\t\treturn &exitError{code: 0}\n", "\t\treturn &exitError{0, errors.New(message)}\n"),
 	one("the name is free when the job has ended", "TestCommandOnFiles/one-of-twenty-runs-it", "run.go", "MinHold: time.Duration(j.atLeast)", "MinHold: 0"),
-	one("the command sees the password", "TestTheCommandFindsTheSameStoreButNoPassword", "choose.go", "if open.Secret(url) {", "if false {"),
+	one("the command sees the password", "TestTheCommandFindsTheSameStoreButNoPassword", "choose.go", "if open.Secret(c.url) {", "if false {"),
 	one("a variable that is empty is not there", "TestAnEmptyStoreIsRefused", "choose.go", "case hasEnv && blank(env):", "case hasEnv && blank(env) && env != \"\" && env != \" \":"),
 	one("a store that is required may be this host's", "TestRequiredAStoreOfThisHostAloneIsRefused", "choose.go", "	if c.shared() {\n\t\treturn nil\n", "	if c.shared() || true {\n\t\treturn nil\n"),
 	one("only the flag requires a shared store", "TestRequiredAStoreOfThisHostAloneIsRefused", "choose.go", "		switch _, err := os.Lstat(by); {\n", "		switch _, err := os.Lstat(by + \"-not\"); {\n"),

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -25,6 +26,7 @@ type supervisor struct {
 	atMost     time.Duration // 0: no bound
 
 	start    clock.Instant
+	guarded  clock.Instant   // when guardBelow was called last; 0: not yet
 	deadline clock.Instant   // of the lease, as last seen
 	gives    time.Duration   // the longest that it was seen to have left: what a renewal gives
 	ending   bool            // the group was told to end
@@ -166,6 +168,11 @@ func (s *supervisor) look() time.Duration {
 		return 10 * time.Millisecond // until the rest of the group is gone
 	case s.ending:
 		return min(kill.Sub(now), time.Second)
+	}
+	if now.Sub(max(s.guarded, s.start)) >= cmp.Or(s.ttl, silence)/3 {
+		s.guarded = now
+		guardBelow()
+		now = clock.Now()
 	}
 	return min(term.Sub(now), time.Second)
 }

@@ -15,16 +15,25 @@ func Children() []int {
 	if err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WSTOPPED|unix.WNOHANG|unix.WNOWAIT, nil); err == unix.ECHILD {
 		return nil
 	}
-	threads, err := os.ReadDir("/proc/self/task")
-	if err != nil {
-		return nil // no /proc: then the group is all that can be found
+	pids, ok := childrenOf("self")
+	if !ok {
+		return childrenByStat()
 	}
-	var pids []int
+	return pids
+}
+
+// childrenOf returns the children of a process; not ok: this kernel lists none.
+func childrenOf(process string) (pids []int, ok bool) {
+	dir := "/proc/" + process + "/task/"
+	threads, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, true // no /proc: then the group is all that can be found
+	}
 	for _, thread := range threads { // the parent of an orphan is any one of them
-		list, err := os.ReadFile("/proc/self/task/" + thread.Name() + "/children")
+		list, err := os.ReadFile(dir + thread.Name() + "/children")
 		if os.IsNotExist(err) {
-			if _, err := os.Stat("/proc/self/task/" + thread.Name()); err == nil {
-				return childrenByStat() // a kernel that does not list them
+			if _, err := os.Stat(dir + thread.Name()); err == nil {
+				return nil, false
 			}
 		}
 		for _, pid := range bytes.Fields(list) {
@@ -33,7 +42,7 @@ func Children() []int {
 			}
 		}
 	}
-	return pids
+	return pids, true
 }
 
 // childrenByStat asks every process for its parent.

@@ -13,3 +13,8 @@ func (*killTimer) set(time.Duration) {}
 func killGroupWithUs(int) (release func(), err error) { return func() {}, nil }
 
 func frozenV1() bool { return false }
+
+// GuardBelow does nothing here.
+func (*Link) GuardBelow() {}
+
+func (*Link) unguardBelow() {}

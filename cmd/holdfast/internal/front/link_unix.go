@@ -84,7 +84,8 @@ type Link struct {
 	board   *board
 	timer   *killTimer // nil: there is none
 	killAt  time.Duration
-	release func() // of the group, from what kills it with us; nil: nothing does
+	release func()   // of the group, from what kills it with us; nil: nothing does
+	below   []func() // of other groups, see GuardBelow
 }
 
 // Above is the link to our front; nil if we have none. Open sets it.
@@ -183,8 +184,8 @@ func (l *Link) Started(group int, terminal byte) {
 func (l *Link) Stopped(sig syscall.Signal) { l.tell(message{what: stopped, signal: byte(sig)}, -1) }
 
 // Guard has the kernel end the command's group in time if both our processes are
-// stopped, so that nobody else can: it kills this process a little after the front
-// should have ended all, and the group with it. An error means that it does not.
+// stopped, so that nobody else can: it kills this process when the front should end
+// all, and the group with it. An error means that it does not.
 func (l *Link) Guard(group int) (err error) {
 	if l.timer, err = newKillTimer(); err != nil {
 		return err
@@ -210,9 +211,8 @@ func (l *Link) Gone() {
 // Ended says that we end with the code.
 func (l *Link) Ended(code int) { l.tell(message{ended, byte(code), byte(l.Killer)}, -1) }
 
-// Arm has the front kill all in d unless it is armed anew, and the kernel (see
-// Guard) a third of the way from then to end, which is when the lock runs out;
-// endless says that it does not.
+// Arm has the front kill all in d unless it is armed anew, or the kernel (see Guard)
+// what it can. In end the lock runs out, unless it is endless.
 func (l *Link) Arm(d, end time.Duration, endless bool) {
 	now := clock.Boot()
 	over := now + end
@@ -221,13 +221,14 @@ func (l *Link) Arm(d, end time.Duration, endless bool) {
 	}
 	l.board.end.Store(int64(over))
 	l.board.deadline.Store(int64(now + d))
-	l.killAt = now + d + (end-d)/3
+	l.killAt = now + d
 	l.timer.set(l.killAt)
 }
 
 // Disarm is for when nothing is left to kill.
 func (l *Link) Disarm() {
 	l.timer.set(0)
+	l.unguardBelow()
 	l.board.deadline.Store(0)
 }
 
