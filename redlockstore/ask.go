@@ -117,6 +117,11 @@ func (s *Store) acquire(ctx context.Context, cl *claim, need int) (store.Answer,
 		case again < maxRounds && len(t.accepted)+t.low >= need, again < maxRounds && len(t.accepted)+t.high >= need:
 			again++
 			continue
+		case again < maxRounds && s.reorder(cl, t):
+			again++
+			continue
+		case t.onlyClocks(need):
+			return store.Answer{}, s.unclear("ask for", cl.Name, len(t.accepted), need, append(t.errs, t.astray...))
 		case t.answered() < need:
 			return store.Answer{}, s.unclear("ask for", cl.Name, t.answered(), need, t.errs)
 		}

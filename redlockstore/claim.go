@@ -2,7 +2,6 @@ package redlockstore
 
 import (
 	"math"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,6 +16,7 @@ import (
 type claim struct {
 	store.Claim
 	order int64         // when it began, in µs; ties by id
+	begun store.Instant // the same by our own clock, which nobody sets
 	p     int64         // the newest number asked with, the token if it is granted
 	told  int64         // the largest token that a node told of
 	sent  atomic.Uint32 // a bit for each node that an ask was sent to
@@ -46,10 +46,10 @@ func (s *Store) begin(c *store.Claim) *claim {
 	cl := s.claims.of[c.ID]
 	if cl == nil {
 		s.claims.sweep(now)
-		cl = &claim{order: s.wall()}
+		cl = &claim{order: s.wall(), begun: now}
 		s.claims.of[c.ID] = cl
 	} else if !cl.held && cl.place != 0 && now >= cl.place {
-		cl.order = s.wall()
+		cl.order, cl.begun = s.wall(), now
 	}
 	if !cl.held {
 		cl.Claim = *c
@@ -94,50 +94,10 @@ func (c *claims) rename(id, to store.ID) {
 	}
 }
 
-// margin is put on top of the clock, so that a number is above what nodes whose
-// clock is a little ahead begin with.
-const margin = 20 * time.Millisecond
-
-// reach is how far ahead of our clock a node's newest token is followed. Nodes
-// refuse a number 10 s ahead of theirs: a client with a wrong clock must not
-// carry the tokens away.
-const reach = 8 * time.Second
-
-// wall is the time in µs, as a majority of the nodes has it.
-func (s *Store) wall() int64 {
-	if s.clock != nil {
-		return s.clock()
-	}
-	return time.Now().UnixMicro() + s.offset()
-}
-
-// astray is how far our clock may be from that of most nodes without being
-// corrected: what is learned of a clock is no more exact than a round trip, and
-// claims are ordered by it.
-const astray = 500 * time.Millisecond
-
-// offset is the median of the nodes' clocks less ours, if that is much.
-func (s *Store) offset() int64 {
-	var known [maxNodes]int64
-	of := known[:len(s.nodes)]
-	for i, n := range s.nodes {
-		of[i] = n.offset.Load()
-	}
-	slices.Sort(of)
-	if d := of[len(of)/2]; d > astray.Microseconds() || d < -astray.Microseconds() {
-		return d
-	}
-	return 0
-}
-
 // propose makes the number of the next ask.
 func (s *Store) propose(cl *claim) {
-	now := s.wall() + margin.Microseconds()
-	if s.clock != nil {
-		now = s.wall()
-	}
-	p := max(now, cl.p+1)
-	if cl.told <= now+reach.Microseconds() {
+	p := max(s.number(), cl.p+1)
+	if s.reaches(cl.told) {
 		p = max(p, cl.told+1)
 	}
 	s.claims.mu.Lock()

@@ -137,6 +137,11 @@ func (n *node) look() error {
 	default:
 		return &quarantined{"it was restarted", left}
 	}
+	// It must take writes. This one changes nothing where the record is there, and
+	// is refused all the same by a node that is full or read-only.
+	if err := conn.SetNX(ctx, n.s.record(), n.closedRecord(now), 0).Err(); err != nil {
+		return err
+	}
 	if known {
 		return nil
 	}
@@ -149,25 +154,12 @@ func (n *node) look() error {
 	return err
 }
 
-// clockOff is how far a clock that said now is from ours, if it was asked and has
-// answered at these instants; 0 where the time that took is as good a reason: a
-// process that stood still meanwhile must not take its own clock for wrong.
-func clockOff(now, asked, answered time.Time) time.Duration {
-	took := answered.Sub(asked)
-	d := now.Sub(asked.Add(took / 2))
-	if d.Abs() <= took/2 {
-		return 0
-	}
-	return d
-}
-
 // readRecord reads what the node keeps of itself, or writes it if there is
 // none, and says how long it may not grant yet.
 func (n *node) readRecord(ctx context.Context, conn *redis.Conn, record string, now time.Time) (time.Duration, error) {
 	most := n.s.maxTTL
 	if record == "" {
-		closed := appendFloat(appendFloat([]byte(recordMagic), micros(most)), now.UnixMicro()+micros(most))
-		return most, conn.SetNX(ctx, n.s.record(), string(closed), 0).Err()
+		return most, conn.SetNX(ctx, n.s.record(), n.closedRecord(now), 0).Err()
 	}
 	if len(record) != len(openRecord(0)) || !strings.HasPrefix(record, recordMagic) {
 		return 0, n.corrupt(n.s.record())
@@ -176,6 +168,13 @@ func (n *node) readRecord(ctx context.Context, conn *redis.Conn, record string, 
 		return 0, n.otherMaximum(have)
 	}
 	return min(duration(float(record[len(recordMagic)+8:])-now.UnixMicro()), most), nil
+}
+
+// closedRecord is what a node keeps of itself that may have forgotten what it had
+// granted before now.
+func (n *node) closedRecord(now time.Time) string {
+	most := micros(n.s.maxTTL)
+	return string(appendFloat(appendFloat([]byte(recordMagic), most), now.UnixMicro()+most))
 }
 
 func (n *node) otherMaximum(have time.Duration) error {

@@ -174,6 +174,9 @@ func (m *model) release(now int64, id store.ID, p, used int64, any, older bool) 
 	if own := m.find(id); any || older {
 		if own >= 0 && m.q[own].p <= p && m.q[own].expires > now && (any || m.q[own].broken == "") {
 			leave = own
+			if any {
+				m.q[own].shown = false // nobody ran: no minimum hold is kept
+			}
 		}
 	}
 	if !any {

@@ -19,6 +19,7 @@ func TestTheTestsCatchEachMutantOfRedlock(t *testing.T) {
 		majority  = "TestTheMajorityAnswersAsTheModel/3_nodes"
 		twoFrozen = "TestTwoNodesOfThreeThatAreFrozenAreUnavailableAndNothingIsLost"
 		from      = "TestALeaseCountsFromBeforeTheFirstNodeWasAsked"
+		clocks    = "TestAClientWhoseClockIsWrongIsServedInItsTurn"
 		overdue   = "TestARenewalThatIsToldAfterTheOldDeadlineIsALossAndMendsNothing"
 	)
 	var all []mutant.Broken
@@ -42,6 +43,12 @@ func TestTheTestsCatchEachMutantOfRedlock(t *testing.T) {
 		{"who asks again goes to the end", majority, "claim.go", "} else if !cl.held && cl.place != 0 && now >= cl.place {", "} else if !cl.held && cl.place != 0 && now != 0 {"},
 		{"who asks again for a hold has shown its token", majority, "ask.go", `s.renew(ctx, []store.Hold{h}, "")[0]`, `s.renew(ctx, []store.Hold{h}, "shown")[0]`},
 		{"what is in the way is over when the first hold is, places or not", majority, "tally.go", "if sure > 0 && !places {", "if sure > 0 && (!places || true) {"},
+		{"a wrong clock is somebody ahead", "TestANodeWhoseClockIsOffIsUnavailableAndNamed", "ask.go", "case t.onlyClocks(need):", "case false:"},
+		{"a grant tells no clock", clocks + "/told_by_what_it_was_granted", "tally.go", "t.accepted = append(t.accepted, r.n)\n\t\tt.learn(s, r.n, float(rest))", "t.accepted = append(t.accepted, r.n)"},
+		{"a refusal tells no clock", clocks + "/told_by_the_refusal_itself", "tally.go", "\t\tt.learn(s, r.n, f.now)\n", ""},
+		{"a claim keeps the order of a wrong clock", clocks + "/told_by_the_refusal_itself", "ask.go", "case again < maxRounds && s.reorder(cl, t):", "case false:"},
+		{"what is known of a clock is undone by a slow answer", "TestAnAnswerThatTookLongUndoesNoBetterOne", "wall.go", "had < least || had > most", "had < least || had >= least"},
+		{"a full node looks fit", "TestANodeThatTakesNoWritesIsLeftInPeace/full", "join.go", "err := conn.SetNX(ctx, n.s.record(), n.closedRecord(now), 0).Err(); err != nil {\n\t\treturn err", "err := conn.SetNX(ctx, n.s.record(), n.closedRecord(now), 0).Err(); err != nil && false {\n\t\treturn err"},
 		{"one server has two votes", "TestTwoClientsOfOneServerAreNotTwoNodes", "join.go", "\t\tif same {", "\t\tif same && false {"},
 	} {
 		all = append(all, broken(m.name, m.test, mutant.Edit{File: "redlockstore/" + m.file, Old: m.old, New: m.new}))
@@ -58,7 +65,7 @@ func TestTheTestsCatchEachMutantOfRedlock(t *testing.T) {
 		{"a lost record lowers the tokens", model, "node", "last = now -- so", "last = 0 -- so"},
 		{"who comes first is better", model, "node", "if a.order ~= b.order then return a.order < b.order end", ""},
 		{"a hold is any of its claim's", model, "node", "if not e.accepted or e.p ~= p or e.expires <= now then", "if not e.accepted or e.expires <= now then"},
-		{"a release takes a newer ask", model, "release", "if e and e.p <= p and e.expires > now then leave(e) end", "if e and e.expires > now then leave(e) end"},
+		{"a release takes a newer ask", model, "release", "if e and e.p <= p and e.expires > now then", "if e and e.expires > now then"},
 		{"a wiped node grants", forgets + "/wiped", "ask", "if not record then", "if not record then record = ARGV[5] elseif false then"},
 		{"a wiped node grants the second", forgets + "/wiped", "ask", "if opens > now then", "if false then"},
 		{"another maximum is not seen", "TestANodeThatComesToHaveAnotherMaximumGrantsNothing", "ask", "if have ~= most then", "if false then"},

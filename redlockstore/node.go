@@ -282,32 +282,58 @@ func (n *node) exchange(l *lane, jobs []*job) {
 // it is used again, and has that done.
 func (n *node) gone(err error) bool {
 	var server redis.Error
-	if errors.As(err, &server) {
-		text := err.Error()
-		away := false
-		for _, kind := range []string{"NOSCRIPT", "LOADING", "READONLY", "MASTERDOWN", "BUSY", "OOM", "MISCONF"} {
-			away = away || strings.HasPrefix(text, kind)
-		}
-		if !away {
-			return false
-		}
-		if strings.HasPrefix(text, "NOSCRIPT") {
-			err = errors.New("it was restarted, or its scripts were flushed")
+	if !errors.As(err, &server) {
+		n.lose(err)
+		return true
+	}
+	text := err.Error()
+	if strings.HasPrefix(text, "NOSCRIPT") {
+		n.lose(errors.New("it was restarted, or its scripts were flushed"))
+		return true
+	}
+	for _, kind := range []string{"LOADING", "READONLY", "MASTERDOWN", "BUSY", "OOM", "MISCONF"} {
+		if strings.HasPrefix(text, kind) {
+			n.refuses(err)
+			return true
 		}
 	}
-	n.lose(err)
-	return true
+	return false
 }
 
 // lose takes the node out of use until it has been looked at.
 func (n *node) lose(err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.state != up || n.s.ctx.Err() != nil {
+	if n.leave(unknown, err) {
+		n.s.tasks.Go(n.join)
+	}
+}
+
+// refuses takes a node out of use that answers, but refuses to work. It is looked
+// at after a pause: it may look fit and refuse again, as fast as it answers. And
+// nobody waits for that, as for one that is being looked at.
+func (n *node) refuses(err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.leave(down, err) {
 		return
 	}
-	n.state, n.err, n.since = unknown, n.failed(err), store.Now()
-	n.s.tasks.Go(n.join)
+	n.s.tasks.Go(func() {
+		select {
+		case <-n.s.ctx.Done():
+		case <-time.After(leastPause):
+			n.join()
+		}
+	})
+}
+
+// leave is what a node does that is in use; n.mu is held.
+func (n *node) leave(to state, err error) bool {
+	if n.state != up || n.s.ctx.Err() != nil {
+		return false
+	}
+	n.state, n.err, n.since = to, n.failed(err), store.Now()
+	return true
 }
 
 // took notes how long an exchange took.

@@ -47,6 +47,20 @@
 // node out: from five nodes on, up to two slots fewer than nodes. With fewer
 // nodes take a lock for each slot.
 //
+// # Order
+//
+// Claims are served in the order in which they began, the same on every node.
+// When a claim began is what its client's clock says. Each answer of a node tells
+// the client the node's clock, and if the median of the nodes' clocks is more
+// than half a second from the client's own, the client goes by the median. The
+// claim whose answers show it is put right with it. So claims of one client keep
+// their order; those of two clients that begin within a second (and the time of
+// a round trip) of each other can change places, and no others, as long as most
+// nodes have clocks that agree. A claim can also be passed by one that had a
+// majority before the first one had reached most nodes. A place that lapsed, as
+// its owner stood still for too long, begins again at the end. A try does not
+// wait, so it has no place to keep.
+//
 // # Tokens
 //
 // The tokens of a name strictly increase as long as the nodes remember, whatever
@@ -59,6 +73,10 @@
 // one that has forgotten grants nothing for MaxTTL, that takes a clock that is
 // set back, or a MaxTTL of less than 10 s together with a client whose clock is
 // ahead.
+//
+// A node whose clock is more than some seconds from that of the others grants
+// nothing. Where it would be needed, an ask is an error (store.ErrUnavailable)
+// that names the node and how far its clock is off.
 //
 // # Nodes that forget
 //

@@ -15,8 +15,10 @@ import (
 type tally struct {
 	nodes      int
 	asked      time.Time
+	clocks     int // how many nodes have told theirs
 	accepted   []*node
 	low, high  int
+	astray     []error  // of those, why no number of ours will do: a clock is wrong
 	lost       []string // reasons
 	mismatches int
 	have       int64 // the other limit
@@ -51,22 +53,29 @@ func (t *tally) add(s *Store, cl *claim, r reply) {
 	}
 	rest := r.answer[1:]
 	switch kind := r.answer[0]; {
-	case r.answer == "O":
+	case kind == 'O' && len(rest) == 8:
 		t.accepted = append(t.accepted, r.n)
+		t.learn(s, r.n, float(rest))
 	case kind == 'N' && len(rest) == 16:
 		t.low++
-		r.n.learn(s, float(rest), t.asked)
-		cl.told = max(cl.told, float(rest[8:]))
+		now, last := float(rest), float(rest[8:])
+		t.learn(s, r.n, now)
+		cl.told = max(cl.told, last)
+		if !s.reaches(last) {
+			t.astray = append(t.astray, r.n.ahead(s, now, last))
+		}
 	case kind == 'H' && len(rest) == 8:
 		t.high++
-		r.n.learn(s, float(rest), t.asked)
+		t.learn(s, r.n, float(rest))
+		t.astray = append(t.astray, r.n.behind(s, float(rest)))
 	case kind == 'R':
 		f, ok := readRefusal(rest)
 		if !ok {
 			t.errs = append(t.errs, r.n.strange(r.answer))
 			return
 		}
-		if now := s.wall() + reach.Microseconds(); f.last <= now {
+		t.learn(s, r.n, f.now)
+		if s.reaches(f.last) {
 			cl.told = max(cl.told, f.last)
 		}
 		t.refused = append(t.refused, f)
@@ -99,13 +108,6 @@ func (n *node) common(key, answer string) error {
 		return n.newer(key, answer[1])
 	}
 	return n.strange(answer)
-}
-
-// learn notes the node's clock, which was asked for at that instant.
-func (n *node) learn(s *Store, clock int64, asked time.Time) {
-	if s.clock == nil {
-		n.offset.Store(clockOff(time.UnixMicro(clock), asked, time.Now()).Microseconds())
-	}
 }
 
 func readRefusal(text string) (f refusal, ok bool) {
@@ -152,6 +154,13 @@ func (t *tally) enough(need int) bool {
 	against := t.answered() - len(t.accepted) - curable + len(t.errs)
 	return len(t.accepted) >= need || against > t.nodes-need && (t.answered() >= need || len(t.errs) > t.nodes-need) ||
 		len(t.accepted)+curable >= need && against+curable > t.nodes-need
+}
+
+// onlyClocks reports whether the claim would be granted if the clocks were right:
+// it has room on enough nodes, and for too many of them no number will do.
+func (t *tally) onlyClocks(need int) bool {
+	room := len(t.accepted) + t.low + t.high
+	return room >= need && room-len(t.astray) < need
 }
 
 // lossReason is why the claim is lost.

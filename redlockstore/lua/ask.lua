@@ -4,8 +4,8 @@
 -- as if accepted; 2 TTL in µs; 3 place in µs; 4 how long to keep the key, in
 -- ms; 5 the node's record when it is open; 6 "t" for a try, "r" to repair a
 -- hold, else empty.
--- Answers 'O' accepted; 'N' granted, but P is not above last; 'H' P is too far
--- ahead of the clock; 'R' refused; 'S' an older ask; 'L' lost; 'M' mismatch;
+-- Answers 'O' accepted, and the clock; 'N' granted, but P is not above last; 'H' P
+-- is too far ahead of the clock; 'R' refused; 'S' an older ask; 'L' lost; 'M' mismatch;
 -- 'Q' the node may have forgotten and grants nothing yet; 'X' another maximum.
 local v = redis.call('MGET', KEYS[1], KEYS[2])
 local s, record = v[1], v[2]
@@ -19,7 +19,7 @@ if record == ARGV[5] and (not s or (#s == 11 and string.sub(s, 1, 3) == 'hl1')) 
 	if s then newest = struct.unpack('<d', s, 4) end
 	if p > newest and p + n - 1 <= now + AHEAD then
 		redis.call('SET', KEYS[1], struct.pack('<c3ddd', 'hl1', p + n - 1, now, now + ARGV[2]) .. ARGV[1], 'PX', ARGV[4])
-		return 'O'
+		return 'O' .. struct.pack('<d', now)
 	end
 end
 if record ~= ARGV[5] then
@@ -82,7 +82,7 @@ if own.granted then
 	end
 	local us = own.accepted and ARGV[2] or ARGV[3]
 	if now + us > own.expires then own.expires, own.same, wrote = now + us, false, true end
-	if own.accepted then return done('O') end
+	if own.accepted then return done('O' .. struct.pack('<d', now)) end
 	return done('N' .. struct.pack('<dd', now, last))
 end
 if ARGV[6] == 't' then
