@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/mutant"
+	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
 const crowd = "TestStore/promise/nobody_is_inside_with_a_writer_and_no_count_is_lost"
@@ -32,7 +33,18 @@ var mutants = []struct{ name, test, old, new string }{
 	{"all of many are renewed, whosever they are", "TestDifferential", " AND (name,id,token) IN (", " OR (name,id,token) IN ("},
 	{"a row is written that somebody has written", crowd, " AND rev=", " AND 0<>"},
 	{"what does not commit is written", "TestAConnectionWithoutAutocommitIsRefusedAndNothingIsWritten", "@@autocommit=1 ", "1=1 "},
+	{"a renewal of many waits for a locked row", lockedRow + "/shared", "innodb_lock_wait_timeout=0", "innodb_lock_wait_timeout=50"},
+	// From here on they need MySQL.
+	{"a renewal of many waits for a locked row there", lockedRow + onMySQL, " FOR UPDATE SKIP LOCKED", ""},
+	{"the rows that are free are not looked for first", lockedRow + onMySQL, " LIMIT 40 FOR UPDATE", " FOR UPDATE"},
+	{"the rows that are free are not found by their key", lockedRow + onMySQL, "ON name=n", "ON name=n OR 1=1"},
+	{"a deletion of many waits for a locked row there", "TestALockedRowKeepsNobodyFromNamesThatAreDeleted" + onMySQL, " FOR UPDATE SKIP LOCKED", ""},
 }
+
+const (
+	lockedRow = "TestALockedRowKeepsNoOtherHoldFromBeingRenewed"
+	onMySQL   = "/MySQL_9.7"
+)
 
 // An editing is a connector whose connections send something else than what
 // they are told.
@@ -85,8 +97,16 @@ func (c *editedConn) QueryContext(ctx context.Context, query string, args []driv
 // Each statement with one thing wrong is found out.
 func TestTheTestsCatchEachMutantOfTheStatements(t *testing.T) {
 	t.Parallel()
+	there := false
+	t.Run("those of MySQL", func(t *testing.T) {
+		testserver.SharedMySQL9(t) // else it is skipped, and so are they
+		there = true
+	})
 	var all []mutant.Broken
 	for _, m := range mutants {
+		if strings.HasSuffix(m.test, onMySQL) && !there {
+			break
+		}
 		all = append(all, mutant.Broken{Name: m.name, Pkg: "mysqlstore", Test: m.test})
 	}
 	mutant.CatchHere(t, all, func(b mutant.Broken, output string) string {

@@ -81,7 +81,14 @@ func newShared(t testing.TB) *Store {
 	return s
 }
 
-const patience = 30 * time.Second
+// patience bounds every waiting here. It is long because a loaded machine is no
+// failure; a search for mutants cannot wait that long for each of them.
+var patience = func() time.Duration {
+	if d, err := time.ParseDuration(os.Getenv("HOLDFAST_TEST_PATIENCE")); err == nil {
+		return d
+	}
+	return 30 * time.Second
+}()
 
 // until polls for something that must happen.
 func until(t testing.TB, what string, f func() bool) {
