@@ -32,7 +32,7 @@ var mutants = []mutant.Broken{
 	one("only the command itself dies with two that are killed", "TestKillingBothEndsTheCommand/group", "internal/front/killtimer_linux.go",
 		"{unix.F_SETOWN, -group}", "{unix.F_SETOWN, group}"),
 	one("only the command's own group dies with two that are stopped", "TestBothStoppedEndOtherGroupsToo", "internal/front/groups_linux.go",
-		"	l.below = releases\n", "	l.below = releases\n\tl.unguardBelow()\n"),
+		"	l.before, l.below = l.below, releases\n", "	l.before, l.below = l.below, releases\n\tl.unguardBelow()\n"),
 	one("daemons die with us at the end", "TestADaemonIsLeftAloneAfterLong", "internal/front/link_unix.go", "	l.unguardBelow()\n	l.board", "	l.board"),
 	one("what was late is said to have been in time", "TestBothStoppedSayWhatRanOn/what_has_left_the_group", "internal/front/deadman_unix.go", "case late < 0:", "case true:"),
 	one("what may have run on is said to have been killed", "TestBothStoppedSayWhatRanOn/stopped_in_version_1", "internal/front/deadman_unix.go", " && !frozenV1()", ""),

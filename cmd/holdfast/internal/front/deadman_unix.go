@@ -24,18 +24,21 @@ func (f *frontend) orphaned() int {
 
 // expired ends all, when the engine has not moved its deadline in time.
 func (f *frontend) expired() int {
-	f.reap()
+	end := time.Duration(f.board.end.Load())
+	woke := clock.Boot()
 	// The engine does not end by itself while the lock lasts. See Link.Guard.
-	inTime := f.board.guarded.Load() && f.reaped && clock.Slept()-f.slept < 100*time.Millisecond && !frozenV1()
+	inTime := f.board.guarded.Load() && (f.reaped || died(f.engine)) && clock.Slept()-f.slept < 100*time.Millisecond && !frozenV1()
 	killed := f.killAll()
 	f.take(true)
-	end := time.Duration(f.board.end.Load())
 	late := clock.Boot() - end
 	switch {
 	case end == 0:
 		tell("process %d, which holds the lock, was stopped or hangs, so that nobody would notice a loss: all was killed", f.engine)
 	case late < 0:
 		tell("process %d, which holds the lock, was stopped or hangs: all was killed before the lock ran out", f.engine)
+	case woke < end:
+		tell("process %d, which holds the lock, was stopped or hangs: all was killed, but had not ended when the lock ran out at %s, and somebody else may have it since",
+			f.engine, time.Now().Add(-late).Format(time.TimeOnly))
 	default:
 		tell("the lock ran out at %s while both our processes were stopped, or the host was suspended, and somebody else may have it since: %s",
 			time.Now().Add(-late).Format(time.TimeOnly), whatRan(inTime, killed))
@@ -62,7 +65,7 @@ func whatRan(inTime bool, killed int) string {
 func (f *frontend) killAll() (killed int) {
 	pids := map[int]bool{}
 	// The group first: when its parent dies the kernel lets a stopped one go on.
-	if group := int(f.board.group.Load()); group != 0 {
+	if group := int(f.board.group.Load()); group != 0 && !f.buried {
 		unix.Kill(-group, syscall.SIGKILL)
 	}
 	if !f.reaped {
@@ -99,6 +102,7 @@ func (f *frontend) reap() (none bool) {
 			return len(f.spared) > 0 && !slices.ContainsFunc(Children(), func(pid int) bool { return !slices.Contains(f.spared, pid) })
 		default:
 			f.reaped = f.reaped || pid == f.engine
+			f.buried = f.buried || pid == int(f.board.group.Load())
 			f.spared = slices.DeleteFunc(f.spared, func(spared int) bool { return spared == pid })
 		}
 	}

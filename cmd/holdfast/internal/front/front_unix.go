@@ -29,6 +29,7 @@ var passedOn = slices.Concat(GivesUp, Forwarded)
 type frontend struct {
 	engine  int  // its pid
 	reaped  bool // the engine has been
+	buried  bool // the command has been, after the engine: its number may be another group's
 	fd      int  // of the socket
 	board   *board
 	spared  []int // children that are not of our making

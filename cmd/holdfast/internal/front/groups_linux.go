@@ -78,8 +78,9 @@ func groupsBelow() map[int]relative {
 }
 
 // GuardBelow does what Guard does for the groups that the command's descendants
-// have made until now, and no more for those of before. It is to be called now and
-// then while the command runs; what cannot be guarded is left to the front.
+// have made until now. It is to be called now and then while the command runs; what
+// cannot be guarded is left to the front. What it has found stays guarded for one
+// time more: a group can be missed while others end.
 func (l *Link) GuardBelow() {
 	var releases []func()
 	for group, member := range groupsBelow() {
@@ -101,15 +102,20 @@ func (l *Link) GuardBelow() {
 		}
 		releases = append(releases, release)
 	}
-	l.unguardBelow()
-	l.below = releases
+	unguard(l.before)
+	l.before, l.below = l.below, releases
 }
 
 // unguardBelow ends that: what the command leaves running in groups of its own may
 // outlive us.
 func (l *Link) unguardBelow() {
-	for _, release := range l.below {
+	unguard(l.before)
+	unguard(l.below)
+	l.before, l.below = nil, nil
+}
+
+func unguard(releases []func()) {
+	for _, release := range releases {
 		release()
 	}
-	l.below = nil
 }

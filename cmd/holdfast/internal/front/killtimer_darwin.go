@@ -12,6 +12,8 @@ func (*killTimer) set(time.Duration) {}
 
 func killGroupWithUs(int) (release func(), err error) { return func() {}, nil }
 
+func died(int) bool { return false }
+
 func frozenV1() bool { return false }
 
 // GuardBelow does nothing here.

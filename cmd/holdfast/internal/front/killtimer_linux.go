@@ -74,6 +74,13 @@ func killGroupWithUs(group int) (release func(), err error) {
 	return release, nil
 }
 
+// died reports whether a child of ours is dead, and leaves it to be reaped.
+func died(pid int) bool {
+	var info unix.Siginfo
+	err := Retry(func() error { return unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil) })
+	return err == nil && info.Signo != 0
+}
+
 // frozenV1 reports whether we are where a cgroup of version 1 can freeze us: what
 // was killed in such a one may have died just now.
 func frozenV1() bool {

@@ -3,6 +3,7 @@
 package front
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -86,6 +87,7 @@ type Link struct {
 	killAt  time.Duration
 	release func()   // of the group, from what kills it with us; nil: nothing does
 	below   []func() // of other groups, see GuardBelow
+	before  []func() // of those that it found the time before
 }
 
 // Above is the link to our front; nil if we have none. Open sets it.
@@ -187,15 +189,13 @@ func (l *Link) Stopped(sig syscall.Signal) { l.tell(message{what: stopped, signa
 // stopped, so that nobody else can: it kills this process when the front should end
 // all, and the group with it. An error means that it does not.
 func (l *Link) Guard(group int) (err error) {
-	if l.timer, err = newKillTimer(); err != nil {
-		return err
-	}
-	if l.release, err = killGroupWithUs(group); err != nil {
-		return err
-	}
+	var noTimer error
+	l.timer, noTimer = newKillTimer()
 	l.timer.set(l.killAt)
-	l.board.guarded.Store(l.timer != nil)
-	return nil
+	l.release, err = killGroupWithUs(group)
+	err = errors.Join(noTimer, err)
+	l.board.guarded.Store(l.timer != nil && err == nil)
+	return err
 }
 
 // Gone says that nothing is left of the command's group: the number may be
