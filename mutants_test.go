@@ -51,6 +51,12 @@ var engineMutants = []mutant.Broken{
 	one("a call for each lease", "TestRule4_LeasesAreRenewedInBatches", "call-each-lease", mutant.Value("1")),
 	one("what is nearly due waits", "TestRule4_WhatIsNearlyDueGoesWithTheRest", "nearly-due-waits", mutant.Value("now")),
 	one("one name's failure fails the batch", "TestRule4_OneNamesFailureDoesNotTouchAnothers", "name-failure-fails-batch", mutant.Before("for _, a := range answers {\n\tif a.Err != nil {\n\t\tanswers[i] = a\n\t}\n}")),
+	one("a call that hangs keeps its slot", "TestRule4_WhatIsUnansweredDelaysNoOthersRenewal", "call-hangs-keeps-slot", mutant.Value("time.AfterFunc(time.Hour, once)")),
+	one("what is not answered goes with the rest", "TestRule4_WhatIsUnansweredDelaysNoOthersRenewal", "unanswered-goes-with-rest", mutant.Return("lane{h.s.callTime(), false}")),
+	one("the bound of a call leaves no time", "TestRule4_WhatIsUnansweredDelaysNoOthersRenewal", "bound-leaves-no-time", mutant.Delete()),
+	one("one lease's setting bounds another's call", "TestRule4_NoLeasesSettingBoundsAnothersCall", "unanswered-goes-with-rest", mutant.Return("lane{10 * time.Millisecond, h.retries > 0}")),
+	one("no least RenewEvery", "TestOptions_TheLeastRenewEvery", "least-renew-every", mutant.Cond("false")),
+	one("no greatest duration", "TestOptions_AHugeDurationIsInvalidAndHarmless", "greatest-duration", mutant.Cond("false")),
 	one("what has ended is renewed", "TestRule4_WhatEndsBeforeItsBatchIsSentIsNotRenewed", "ended-renewed", mutant.Return("false")),
 
 	// Rule 5.
@@ -328,7 +334,7 @@ var engineMutants = []mutant.Broken{
 	one("at Close a deadline bounds no call", "TestClose_SendsNoReleaseAfterTheDeadlineOfItsHold", "close-deadline-bounds-call", mutant.Value("share")),
 	one("at Close one deadline bounds all calls", "TestClose_SendsNoReleaseAfterTheDeadlineOfItsHold", "close-deadline-bounds-all", mutant.Cond("false")),
 	one("at Close a call that hangs takes all the time", "TestClose_NamesThatHangKeepNoOthers", "close-call-hangs-takes", mutant.Value("min(max(c.end.Sub(now)/max(1, time.Duration(waves-waves)), leastCall), c.end.Sub(now))")),
-	one("at Close a renewal that hangs takes all the time", "TestRule8_NoGoroutineIsLeftAfterClose", "close-renewal-hangs-takes", mutant.Line("s.e.within(bound, false, func(ctx context.Context) {")),
+	one("at Close a renewal that hangs takes all the time", "TestRule8_NoGoroutineIsLeftAfterClose", "close-renewal-hangs-takes", mutant.Line("s.e.within(b.lane.bound, false, func(ctx context.Context) {")),
 	one("Shutdown takes claims", "TestShutdown_WaitsForLeasesAndRenewsThem", "shutdown-takes-claims", mutant.Return("e.enter()")),
 	one("Shutdown renews nothing", "TestShutdown_WaitsForLeasesAndRenewsThem", "shutdown-renews-nothing", mutant.Cond("len(s.holds) == 0 || s.e.isClosing()")),
 	one("Shutdown waits for no Do", "TestShutdown_WaitsForADoWhoseLeaseIsOver", "shutdown-waits", mutant.Cond("e.isClosing() && len(e.sched.holds) == 0")),

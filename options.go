@@ -20,7 +20,7 @@ type Options struct {
 	// LockDelay.
 	TTL time.Duration
 	// RenewEvery is how often a hold is renewed. Default a third of the TTL;
-	// at most half of it. On a store without deadlines it is how often the store
+	// at most half of it, at least a hundredth of it and a millisecond. On a store without deadlines it is how often the store
 	// is asked whether the hold is there still, by default each 5 s; losses are
 	// told besides that.
 	RenewEvery time.Duration
@@ -68,7 +68,8 @@ type Options struct {
 	// nothing.
 	Observer func(Event)
 	// PollMin and PollMax bound the pause between looks on a store that cannot
-	// wake waiters: it grows by half each time. Default 10 ms and 800 ms.
+	// wake waiters: it grows by half each time. Default 10 ms and 800 ms; at
+	// least 1 ms.
 	PollMin, PollMax time.Duration
 	// HandOver bounds how a name goes from one goroutine of this process to the
 	// next that waits for it, without a round trip. Nil keeps the parent's; the
@@ -77,10 +78,15 @@ type Options struct {
 	HandOver *HandOver
 }
 
+// MaxDuration is the greatest of any duration in Options. The greatest TTL,
+// MinHold and LockDelay are the store's, and less than that.
+const MaxDuration = 10 * 365 * 24 * time.Hour
+
 const (
 	defaultTTL     = 30 * time.Second
 	defaultCheck   = 5 * time.Second
 	defaultPollMin = 10 * time.Millisecond
+	leastPoll      = time.Millisecond
 	defaultPollMax = 800 * time.Millisecond
 )
 
@@ -171,19 +177,32 @@ func (s *settings) bound(d time.Duration) time.Duration {
 	return min(d, longestCall)
 }
 
+// leastRenewEvery keeps one lease from sending without a pause.
+func (s *settings) leastRenewEvery() time.Duration { return max(s.TTL/100, time.Millisecond) }
+
+// noBound is what to write for no bound at all.
+var noBound = map[string]string{"Wait": ": 0 is no bound", "MaxHold": ": 0 is no bound"}
+
 func (s *settings) check(d *store.Description) error {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("%w options for %s: %s", ErrInvalid, d.Store, fmt.Sprintf(format, args...))
+	}
+	if endless(d) && s.TTL > 0 { //mutant:ttl-out-range
+		return fmt.Errorf("%w: %s has no TTL: %s", ErrUnsupported, d.Store, d.Lacks[store.PromiseDeadline])
 	}
 	for _, f := range []struct {
 		name string
 		d    time.Duration
 	}{
 		{"TTL", s.TTL}, {"RenewEvery", s.RenewEvery}, {"Wait", s.Wait}, {"MinHold", s.MinHold},
-		{"MaxHold", s.MaxHold}, {"LockDelay", s.LockDelay}, {"PollMax", s.PollMax}, {"PollMin", s.PollMin},
+		{"MaxHold", s.MaxHold}, {"LockDelay", s.LockDelay}, {"PollMin", s.PollMin}, {"PollMax", s.PollMax},
+		{"HandOver.For", s.HandOver.For},
 	} {
 		if f.d < 0 {
 			return bad("%s is negative: %v", f.name, f.d)
+		}
+		if f.d > MaxDuration { //mutant:greatest-duration
+			return bad("%s %v is over the greatest of any option, %v%s", f.name, f.d, MaxDuration, noBound[f.name])
 		}
 	}
 	for p, asked := range map[store.Promise]bool{
@@ -194,8 +213,6 @@ func (s *settings) check(d *store.Description) error {
 		}
 	}
 	switch {
-	case endless(d) && s.TTL > 0: //mutant:ttl-out-range
-		return fmt.Errorf("%w: %s has no TTL: %s", ErrUnsupported, d.Store, d.Lacks[store.PromiseDeadline])
 	case endless(d) && s.NoRenew: //mutant:renewed-endless
 		return fmt.Errorf("%w: %s ends no lease that is not renewed: %s", ErrUnsupported, d.Store, d.Lacks[store.PromiseDeadline])
 	case s.TTL < d.MinTTL:
@@ -204,18 +221,20 @@ func (s *settings) check(d *store.Description) error {
 		return bad("TTL %v is over the store's greatest, %v", s.TTL, d.MaxTTL)
 	case s.RenewEvery > s.TTL/2 && !endless(d):
 		return bad("RenewEvery %v is more than half of the TTL, %v: a single slow renewal would lose the lease", s.RenewEvery, s.TTL)
+	case s.RenewEvery < s.leastRenewEvery(): //mutant:least-renew-every
+		return bad("RenewEvery %v is under the least, %v: a hundredth of the TTL, and a millisecond", s.RenewEvery, s.leastRenewEvery())
 	case s.MaxHold > 0 && s.MinHold > s.MaxHold:
 		return bad("MinHold %v is more than MaxHold %v", s.MinHold, s.MaxHold)
 	case s.MinHold > d.MaxTTL:
 		return bad("MinHold %v is over the store's greatest TTL, %v", s.MinHold, d.MaxTTL)
 	case s.LockDelay > d.MaxTTL:
 		return bad("LockDelay %v is over the store's greatest TTL, %v", s.LockDelay, d.MaxTTL)
+	case s.PollMin < leastPoll:
+		return bad("PollMin %v is under the least, %v: it would send without a pause", s.PollMin, leastPoll)
 	case s.PollMin > s.PollMax:
 		return bad("PollMin %v is more than PollMax %v", s.PollMin, s.PollMax)
 	case s.HandOver.Times < 0 || s.HandOver.Times == 1 || s.HandOver.Times > maxHandOver:
 		return bad("HandOver.Times %d is not 0 or 2 to %d", s.HandOver.Times, maxHandOver)
-	case s.HandOver.For < 0:
-		return bad("HandOver.For is negative: %v", s.HandOver.For)
 	case (s.HandOver.Times == 0) != (s.HandOver.For == 0):
 		return bad("HandOver needs both bounds, or neither to turn it off; it has Times %d and For %v", s.HandOver.Times, s.HandOver.For)
 	case len(s.Note) > store.MaxNote:

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -31,7 +32,7 @@ type scheduler struct {
 	byID   map[store.ID]*hold // those that are looked after
 	strays uint64             // losses told of what is not looked after
 
-	slots chan struct{} // bounds the batches under way
+	slots [2]chan struct{} // bound the batches under way: of those that were answered last time, and of the others
 }
 
 const (
@@ -40,8 +41,11 @@ const (
 	bootCheck = time.Second
 	// batchSize is how many holds are renewed in one call.
 	batchSize = 1000 //mutant:call-each-lease
-	// batches is how many calls are under way at most.
+	// batches is how many calls are under way at most, of those that have been so
+	// for less than grace, or an eighth of their bound: a call that hangs keeps no
+	// other from being sent.
 	batches = 4
+	grace   = 250 * time.Millisecond
 )
 
 var errClosed = fmt.Errorf("%w: %w", ErrReleased, ErrClosed)
@@ -50,7 +54,9 @@ var errMaxHold = fmt.Errorf("%w: MaxHold is over", ErrLost)
 
 func (s *scheduler) init(e *engine) {
 	s.e = e
-	s.slots = make(chan struct{}, batches)
+	for i := range s.slots {
+		s.slots[i] = make(chan struct{}, batches)
+	}
 	s.away = map[*slog.Logger]bool{}
 	s.byID = map[store.ID]*hold{}
 }
@@ -203,8 +209,36 @@ func (s *scheduler) arm() {
 
 // A batch is holds that are renewed in one call.
 type batch struct {
+	lane  lane
 	holds []*hold
 	done  chan struct{} // closed when the answers were read
+}
+
+// A lane is what the holds of a batch have in common, so that none of them keeps
+// the others waiting: how long their calls may take, and whether their newest
+// renewals were answered. What was not answered is likely not to be again, as
+// where one server of several is frozen.
+type lane struct {
+	bound  time.Duration
+	silent bool
+}
+
+func (h *hold) lane() lane {
+	return lane{h.s.callTime(), h.retries > 0} //mutant:unanswered-goes-with-rest
+}
+
+// callTime bounds the renewals of a hold: so that there is time for another one
+// before the hold is lost. It is rounded down to one of a few values, as holds
+// with different ones are not renewed in one call.
+func (s *settings) callTime() time.Duration {
+	d := min(longestCall, s.RenewEvery)
+	if s.TTL > 0 {
+		d = min(d, (s.TTL-s.RenewEvery)/2) //mutant:bound-leaves-no-time
+	}
+	if few := bits.Len64(uint64(d)) - 3; few > 0 && d < longestCall {
+		d = d >> few << few
+	}
+	return d
 }
 
 // tick does what is due.
@@ -234,11 +268,11 @@ func (s *scheduler) tick() {
 // due starts the renewals that are due and returns the holds that are over,
 // which it takes out. s.mu is held.
 func (s *scheduler) due(now clock.Instant) (over []*hold) {
-	var b batch
+	batches := map[lane]*batch{}
 	for len(s.holds) > 0 {
 		h := s.holds[0]
 		by := now
-		if len(b.holds) > 0 {
+		if len(batches) > 0 {
 			by = now.Add(h.s.RenewEvery / 16) // what is nearly due goes with the rest //mutant:nearly-due-waits
 		}
 		if h.at > by {
@@ -253,19 +287,23 @@ func (s *scheduler) due(now clock.Instant) (over []*hold) {
 			break // its end is near, but has not come
 		}
 		if h.unshown != nil { // asked for by itself
-			var one batch
+			one := batch{lane: h.lane()}
 			s.take(&one, h) //mutant:kept-other-names-never
 			s.start(one)
 			continue
 		}
-		s.take(&b, h)
-		if len(b.holds) == batchSize {
-			s.start(b)
-			b = batch{}
+		b := batches[h.lane()]
+		if b == nil || len(b.holds) == batchSize {
+			if b != nil {
+				s.start(*b)
+			}
+			b = &batch{lane: h.lane()}
+			batches[b.lane] = b
 		}
+		s.take(b, h)
 	}
-	if len(b.holds) > 0 {
-		s.start(b)
+	for _, b := range batches {
+		s.start(*b)
 	}
 	return over
 }
@@ -306,18 +344,34 @@ func (s *scheduler) end(h *hold, now clock.Instant) (tell func()) {
 	return tell
 }
 
+// slot waits until the batch may be sent, and returns what is called when it has
+// been answered. One that hangs gives its slot to others.
+func (s *scheduler) slot(b *batch) (free func()) {
+	if s.e.desc.InProcess {
+		return func() {}
+	}
+	slots := s.slots[0]
+	if b.lane.silent {
+		slots = s.slots[1]
+	}
+	slots <- struct{}{}
+	once := sync.OnceFunc(func() { <-slots })
+	hangs := time.AfterFunc(min(grace, b.lane.bound/8), once) //mutant:call-hangs-keeps-slot
+	return func() {
+		hangs.Stop()
+		once()
+	}
+}
+
 // renew sends one batch and reads the answers.
 func (s *scheduler) renew(b batch) {
-	s.slots <- struct{}{}
-	defer func() { <-s.slots }()
+	defer s.slot(&b)()
 	s.mu.Lock()                                                                     // what ended while the batch waited for its slot is not renewed
 	b.holds = slices.DeleteFunc(b.holds, func(h *hold) bool { return h.index < 0 }) //mutant:ended-renewed
 	asked := make([]store.Hold, len(b.holds))
-	bound := longestCall
 	for i, h := range b.holds {
 		asked[i] = h.Hold
 		asked[i].TTL = h.renewFor()
-		bound = min(bound, h.s.RenewEvery)
 	}
 	s.mu.Unlock()
 	if len(b.holds) == 0 {
@@ -326,7 +380,7 @@ func (s *scheduler) renew(b batch) {
 	}
 	var sent clock.Instant
 	var answers []store.Renewal
-	s.e.within(bound, true, func(ctx context.Context) { //mutant:close-renewal-hangs-takes
+	s.e.within(b.lane.bound, true, func(ctx context.Context) { //mutant:close-renewal-hangs-takes
 		sent = s.e.now()
 		if again := b.holds[0].unshown; again != nil { //mutant:hold-waits-renewed
 			answers = []store.Renewal{s.e.askAgain(ctx, *again, asked[0].Token)}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -216,6 +217,7 @@ func (s *tellsClose) Close() error { s.closes++; return s.err }
 type hangsFor struct {
 	*link
 	names func(string) bool
+	mixed atomic.Int64 // renewals of both in one call
 }
 
 func (s *hangsFor) split(holds []store.Hold) (answered, silent []int) {
@@ -249,6 +251,26 @@ func (s *hangsFor) ReleaseAll(ctx context.Context, holds []store.Hold) []error {
 		<-ctx.Done()
 		for _, i := range silent {
 			out[i] = ctx.Err()
+		}
+	}
+	return out
+}
+
+func (s *hangsFor) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
+	out := make([]store.Renewal, len(holds))
+	answered, silent := s.split(holds)
+	if len(answered) > 0 && len(silent) > 0 {
+		s.mixed.Add(1)
+	}
+	if len(answered) > 0 {
+		for i, r := range s.link.Renew(ctx, pick(holds, answered)) {
+			out[answered[i]] = r
+		}
+	}
+	if len(silent) > 0 {
+		<-ctx.Done()
+		for _, i := range silent {
+			out[i].Err = ctx.Err()
 		}
 	}
 	return out

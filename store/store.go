@@ -81,7 +81,9 @@ type Store interface {
 	// Renew pushes the expiry of holds forward, many at once and in as few
 	// round trips as there are servers. The result has one Renewal for each
 	// hold, in the same order. One hold's failure does not touch another's.
-	// It never creates an entry, and never moves an expiry back.
+	// It never creates an entry, and never moves an expiry back. When ctx ends
+	// it returns at once: what was answered by then has its answer, and all else
+	// is unclear, so that one server or row that hangs costs no other hold.
 	//
 	// The same write keeps what else the Hold carries: the newest token in use
 	// of its block, another Owner, and another id, NewID, under which alone the

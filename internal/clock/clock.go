@@ -4,6 +4,7 @@
 package clock
 
 import (
+	"math"
 	"sync/atomic"
 	"time"
 )
@@ -53,8 +54,26 @@ func Now() Instant { return Awake() + Instant(Slept()) }
 // for what lives and dies within the process.
 func Awake() Instant { return early + Instant(time.Since(start)) } //mutant:clock-negative-bubble
 
-// Add returns i moved by d.
-func (i Instant) Add(d time.Duration) Instant { return i + Instant(d) }
+// Add returns i moved by d, or the last or first Instant if that is beyond it.
+func (i Instant) Add(d time.Duration) Instant {
+	sum := i + Instant(d)
+	switch {
+	case d > 0 && sum < i:
+		return math.MaxInt64
+	case d < 0 && sum > i:
+		return math.MinInt64
+	}
+	return sum
+}
 
-// Sub returns the duration from u to i.
-func (i Instant) Sub(u Instant) time.Duration { return time.Duration(i - u) }
+// Sub returns the duration from u to i, or the longest there is.
+func (i Instant) Sub(u Instant) time.Duration {
+	d := i - u
+	switch {
+	case i > u && d < 0:
+		return math.MaxInt64
+	case i < u && d > 0:
+		return math.MinInt64
+	}
+	return time.Duration(d)
+}
