@@ -13,16 +13,19 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/contain"
 	"github.com/holdfast-go/holdfast/store"
 )
 
 // A command is what the parent tells a child, as a line of JSON. The first has
 // the job, and with it the URL, which must be seen by nobody else.
 type command struct {
-	Job    *job  `json:"job,omitempty"`
-	Op     int   `json:"op,omitempty"` // the answer to a use of the registers by this claim
-	Value  int64 `json:"value,omitempty"`
-	Finish bool  `json:"finish,omitempty"` // begin nothing more
+	Job *job `json:"job,omitempty"`
+	// Try has, instead of a job, a boot id, and the child only tries to have it.
+	Try    string `json:"try,omitempty"`
+	Op     int    `json:"op,omitempty"` // the answer to a use of the registers by this claim
+	Value  int64  `json:"value,omitempty"`
+	Finish bool   `json:"finish,omitempty"` // begin nothing more
 	// Probe has the names to be taken once more, after the last fault.
 	Probe []string `json:"probe,omitempty"`
 	// Dialled is what the child has told that it dials, and Via the address of
@@ -38,6 +41,7 @@ type job struct {
 	Life  int           `json:"life"`
 	Start time.Duration `json:"start"` // of the run, on the boot clock
 	Run   Run           `json:"run"`
+	Boot  string        `json:"boot,omitempty"` // of the container that it was started in
 }
 
 // A child is one process that works with the locks, or a group of goroutines in
@@ -66,7 +70,7 @@ func Child(in io.Reader, w io.Writer) error {
 	orders := bufio.NewScanner(in)
 	orders.Buffer(nil, 1<<20)
 	c, err := readJob(orders, w)
-	if err != nil {
+	if err != nil || c == nil {
 		return err
 	}
 	way, ok := ways[schemeOf(c.URL)]
@@ -82,11 +86,20 @@ func Child(in io.Reader, w io.Writer) error {
 	}, orders)
 }
 
-// readJob reads the first order.
+// readJob reads the first order, and enters the container that the child was
+// started in. Without an error and a child there is no job: that was all.
 func readJob(orders *bufio.Scanner, w io.Writer) (*child, error) {
 	var first command
-	if !orders.Scan() || json.Unmarshal(orders.Bytes(), &first) != nil || first.Job == nil {
+	if !orders.Scan() || json.Unmarshal(orders.Bytes(), &first) != nil || first.Job == nil && first.Try == "" {
 		return nil, fmt.Errorf("%w: this is started by prove, and not by people", store.ErrInvalid)
+	}
+	if first.Try != "" {
+		return nil, contain.Enter(first.Try)
+	}
+	if first.Job.Boot != "" {
+		if err := contain.Enter(first.Job.Boot); err != nil {
+			return nil, err
+		}
 	}
 	return &child{
 		job: *first.Job, w: w, begun: make(chan struct{}), finish: make(chan struct{}), answers: map[int]chan command{}, routes: routes{all: map[string]*route{}},

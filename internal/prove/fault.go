@@ -7,11 +7,12 @@ type Fault string
 
 // Faults of a process.
 const (
-	stopShort Fault = "stop<ttl" // SIGSTOP for less than the TTL
-	stopLong  Fault = "stop>ttl" // and for more
-	kill      Fault = "kill"     // SIGKILL; another is started in its place
-	restart   Fault = "restart"  // it is told to end, and another is started
-	offset    Fault = "offset"   // its wall clock is off, in tests, from its start to its end
+	stopShort Fault = "stop<ttl"  // SIGSTOP for less than the TTL
+	stopLong  Fault = "stop>ttl"  // and for more
+	kill      Fault = "kill"      // SIGKILL; another is started in its place
+	restart   Fault = "restart"   // it is told to end, and another is started
+	offset    Fault = "offset"    // its wall clock is off, in tests, from its start to its end
+	contained Fault = "container" // on files: it has a boot id and PIDs of its own, from its start to its end
 )
 
 // Faults of the link between a process and the store.

@@ -35,7 +35,7 @@ func ChildOf(in io.Reader, w io.Writer, open func(url string, ttl time.Duration,
 	orders := bufio.NewScanner(in)
 	orders.Buffer(nil, 1<<20)
 	c, err := readJob(orders, w)
-	if err != nil {
+	if err != nil || c == nil {
 		return err
 	}
 	return c.run(func() (err error) {

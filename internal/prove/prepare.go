@@ -64,7 +64,7 @@ func Faults(rawURL string) []Fault {
 	case w.groups:
 		return memoryFaults
 	case !w.network:
-		return processFaults
+		return append(slices.Clip(processFaults), contained)
 	}
 	return slices.Concat(processFaults, linkFaults)
 }
@@ -84,7 +84,8 @@ func (r *run) prepare(ctx context.Context) error {
 	if o.Peer != nil {
 		o.Mode = "mutex"
 	}
-	if o.Faults == nil {
+	named := o.Faults != nil
+	if !named {
 		o.Faults = possible
 	}
 	for _, f := range o.Faults {
@@ -99,6 +100,9 @@ func (r *run) prepare(ctx context.Context) error {
 		return bad("%d processes: at least 2, or nobody is in anybody's way", o.Processes)
 	case o.Names < 1:
 		return bad("%d names: at least 1", o.Names)
+	}
+	if err := r.containers(named); err != nil {
+		return err
 	}
 	d := o.Peer
 	if d == nil {

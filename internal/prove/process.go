@@ -48,6 +48,7 @@ func (p *process) begin() error {
 	var in io.WriteCloser
 	var out io.Reader
 	var wait func() error
+	var boot string
 	if p.r.way.groups {
 		g := startGroup(p.links[0].(*callLink))
 		in, out, wait = g.in, g.out, func() error { return <-g.err }
@@ -55,6 +56,7 @@ func (p *process) begin() error {
 		cmd = p.r.o.Command()
 		cmd.SysProcAttr = childAttr()
 		p.offset(cmd)
+		boot = p.contain(cmd)
 		stderr := &tail{}
 		cmd.Stderr = stderr
 		var err error
@@ -90,7 +92,7 @@ func (p *process) begin() error {
 			p.r.add(Event{Do: failed, Proc: p.n, Life: life, Text: fmt.Sprintf("process %d ended by itself: %v", p.n, err)})
 		}
 	}()
-	p.send(&command{Job: &job{URL: p.r.o.URL, Proc: p.n, Life: life, Start: p.r.zero, Run: p.r.run}})
+	p.send(&command{Job: &job{URL: p.r.o.URL, Proc: p.n, Life: life, Start: p.r.zero, Run: p.r.run, Boot: boot}})
 	return nil
 }
 

@@ -21,12 +21,15 @@ import (
 
 // A run is a proof under way.
 type run struct {
-	o         *Options
-	run       Run
-	zero      time.Duration // its start on the boot clock
-	way       way
-	store     store.Store // by a way that no fault touches
-	own       *holdfast.Locker
+	o     *Options
+	run   Run
+	zero  time.Duration // its start on the boot clock
+	way   way
+	store store.Store // by a way that no fault touches
+	own   *holdfast.Locker
+
+	uncontained error // why no container can be made, if it is one of the faults otherwise
+
 	registers registers
 	processes []*process
 	starts    chan func()
@@ -45,6 +48,8 @@ type run struct {
 // says that there was no run.
 func Prove(ctx context.Context, o *Options) (*Report, error) {
 	r := &run{o: o, zero: clock.Boot(), registers: registers{m: map[string]*register{}}, holds: map[int]int{}}
+	r.starter()
+	defer close(r.starts)
 	if err := r.prepare(ctx); err != nil {
 		return nil, err
 	}
@@ -54,8 +59,6 @@ func Prove(ctx context.Context, o *Options) (*Report, error) {
 			return nil, err
 		}
 	}
-	r.starter()
-	defer close(r.starts)
 	r.over = make(chan struct{})
 	r.beside.Go(func() { measure(r.now, r.over, r.add) })
 	if err := r.begin(); err != nil {
@@ -181,6 +184,7 @@ func (r *run) strikeAll(ctx context.Context) {
 		go r.stopAtFirst(ctx, cancel)
 	}
 	rng := rand.New(rand.NewPCG(r.o.Seed, 0))
+	strokes := slices.DeleteFunc(slices.Clone(r.o.Faults), func(f Fault) bool { return f == contained })
 	var on sync.WaitGroup
 	server, turn := slices.Sorted(maps.Keys(r.o.Server)), 0
 	for {
@@ -196,10 +200,10 @@ func (r *run) strikeAll(ctx context.Context) {
 			turn++
 			continue
 		}
-		if len(r.o.Faults) == 0 {
+		if len(strokes) == 0 {
 			continue
 		}
-		f, p := r.o.Faults[rng.IntN(len(r.o.Faults))], r.victim(rng)
+		f, p := strokes[rng.IntN(len(strokes))], r.victim(rng)
 		if s := p.draw(f, rng); s != nil {
 			on.Go(func() { p.strike(s) })
 		}

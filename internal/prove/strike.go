@@ -143,6 +143,9 @@ func (r *run) unchecked(d *store.Description) (all []string) {
 	case !r.way.network:
 		all = append(all, "bad links: there is no link to this store")
 	}
+	if r.uncontained != nil {
+		all = append(all, fmt.Sprintf("containers with boot ids of their own: none can be made here: %v", r.uncontained))
+	}
 	if !r.way.groups {
 		var not []string
 		for _, f := range serverFaults {
