@@ -72,3 +72,13 @@ func (s *Store) deleteLate(sess *session, some []lateAsk) {
 		}
 	}
 }
+
+// leaveNothing has deleted what a claim may have that was lost while it was asked for:
+// its session ended, and it was asked for again in the next one.
+func (s *Store) leaveNothing(m *mine) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m.state == gone && !m.drop && m.sess != nil && !m.sess.dead {
+		s.dropSoon(m)
+	}
+}

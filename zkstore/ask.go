@@ -31,6 +31,9 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 	ctx, cancel := bound(ctx)
 	defer cancel()
 	a, err := s.ask(ctx, &c, m)
+	if err == store.ErrLost {
+		s.leaveNothing(m)
+	}
 	if err != nil {
 		return store.Answer{}, s.failed(fmt.Sprintf("ask for %q", c.Name), err)
 	}

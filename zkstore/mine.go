@@ -217,12 +217,9 @@ func (s *Store) told(m *mine) {
 	})
 }
 
-// dropped notes that the node of the claim was deleted. An ask that was not
-// answered may slip in later: so its session ends as soon as it can. s.mu is held.
+// dropped notes that the node of the claim was deleted. s.mu is held.
 func (s *Store) dropped(m *mine) {
 	m.drop = false
-	if m.unclear && m.sess != nil {
-		s.retire(m.sess)
-	}
+	s.expectLate(m)
 	m.into(nil)
 }

@@ -57,6 +57,10 @@ type session struct {
 	ready   chan struct{} // closed when it is there, or never will be
 	begun   bool          // it is there
 	err     error         // why it never will
+
+	late     []lateAsk     // that may yet be done
+	search   store.Instant // when to search for them next
+	searches bool          // one is under way
 }
 
 // A flight is a renewal of a session under way; many wait for it.
@@ -369,8 +373,7 @@ func (s *Store) died(sess *session) {
 }
 
 // retire has new claims begin with another session; this one ends with what
-// it keeps, and with it what was asked for, was not answered, and may slip in
-// later. s.mu is held.
+// it keeps. s.mu is held.
 func (s *Store) retire(sess *session) {
 	if s.sessions[sess.ttl] == sess {
 		delete(s.sessions, sess.ttl)
@@ -433,6 +436,10 @@ func (s *Store) due(now store.Instant) (next store.Instant) {
 			next = now
 		default:
 			at(sess.over())
+			if len(sess.late) > 0 && !sess.searches && at(sess.search) {
+				sess.searches = true
+				s.tasks.Go(func() { s.searchLate(sess) })
+			}
 			if at(max(sess.renewed.Add(sess.lasts/3), sess.again)) {
 				s.renew(sess)
 			}

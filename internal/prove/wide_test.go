@@ -24,7 +24,7 @@ func TestManyClaimsBesideALastingHoldAreProved(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := options(url(t), 1)
-			o.Wide, o.Names, o.Faults, o.For = true, 60, []Fault{silence, late}, 8*time.Second
+			o.Wide, o.Names, o.Faults, o.For, o.TTL = true, 60, []Fault{silence, late}, 8*time.Second, 2*time.Second
 			r := proved(t, o)
 			lasting := 0
 			for _, e := range r.history.Events {

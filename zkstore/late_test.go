@@ -1,0 +1,47 @@
+package zkstore
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// What was asked for, was not answered and was given up may be done later. It goes,
+// though its session has another claim, which stays.
+func TestALateAskIsTakenOutBesideAnotherClaim(t *testing.T) {
+	t.Parallel()
+	addr, o := testserver.SharedZooKeeper(t), apart()
+	link := testserver.NewLink(t, addr)
+	s, other := closing(t, storeOn(t, o, link.Addr())), closing(t, storeOn(t, o, addr))
+	c, late := mutex("kept"), mutex("a")
+	c.TTL, late.TTL = 20*time.Second, 20*time.Second
+	kept := mustHold(t, s, c)
+	s.mu.Lock()
+	sess := s.mine[kept.ID].sess
+	s.mu.Unlock()
+	link.Hush()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := s.Ask(ctx, late); err == nil || store.Definite(err) {
+		t.Fatalf("ask on a silent link: %v, want it unclear", err)
+	}
+	link.Cut()
+	link.Mend()
+	until(t, "it is given up", func() bool { return s.Release(t.Context(), store.Hold{Name: "a", ID: late.ID}) == nil })
+	// The ask is done.
+	if err := s.makePath(connOf(t, addr), s.nameNode("a"), zk.FlagContainer); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sess.conn.Create(s.nameNode("a")+"/"+entryNode(late.Limit, late.Weight, late.ID), (&value{Owner: late.Owner}).bytes(), zk.FlagEphemeralSequential, s.o.ACL); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the name is free", func() bool { return mustAsk(t, other, mutexTry("a")).Granted })
+	if r := s.Renew(t.Context(), []store.Hold{kept})[0]; r.Err != nil {
+		t.Errorf("the hold beside it: %v", r.Err)
+	}
+}
