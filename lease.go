@@ -42,6 +42,7 @@ type Lease struct {
 	why     error           // it is over; ErrLost or ErrReleased with the reason
 	left    bool            // Release was called
 	lost    chan struct{}   // made by the first Lost
+	onLost  []func()        // called when it is lost
 	base    context.Context // ends with the lease; made when needed
 	cancel  context.CancelCauseFunc
 	joined  map[context.Context]joined // those that have a parent to end with as well
@@ -111,6 +112,19 @@ func (l *Lease) Lost() <-chan struct{} {
 		}
 	}
 	return l.lost
+}
+
+// whenLost has f called when the lease is lost, or now if it was. f is called
+// with the hold's lock held, and does not block.
+func (l *Lease) whenLost(f func()) {
+	l.hold.mu.Lock()
+	defer l.hold.mu.Unlock()
+	switch l.state {
+	case held:
+		l.onLost = append(l.onLost, f)
+	case lost: //mutant:lost-asked-late
+		f()
+	}
 }
 
 // leaseKey is the key under which contexts have their leases.
@@ -242,6 +256,12 @@ func (l *Lease) finish(to state, why error) {
 	}
 	l.joined = nil
 	l.parent, l.derived = nil, nil
+	if to == lost { //mutant:release-told-loss
+		for _, f := range l.onLost {
+			f()
+		}
+	}
+	l.onLost = nil
 	if to == lost && l.lost != nil {
 		close(l.lost) // last: whoever sees this sees all of it
 	}

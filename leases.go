@@ -74,12 +74,10 @@ func (all *Leases) Deadline() time.Time {
 func (all *Leases) Lost() <-chan struct{} {
 	all.once.Do(func() {
 		all.lost = make(chan struct{})
-		ctx := all.Context(context.Background())
-		context.AfterFunc(ctx, func() {
-			if errors.Is(context.Cause(ctx), ErrLost) { //mutant:release-told-loss
-				close(all.lost)
-			}
-		})
+		first := sync.OnceFunc(func() { close(all.lost) })
+		for _, l := range all.parts {
+			l.whenLost(first)
+		}
 	})
 	return all.lost
 }

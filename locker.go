@@ -3,6 +3,7 @@ package holdfast
 import (
 	"context"
 	"fmt"
+	"reflect"
 
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -23,8 +24,8 @@ type Locker struct {
 // If the options are nonsense the error is ErrInvalid, or ErrUnsupported where
 // the store cannot do what they ask.
 func New(s store.Store, o *Options) (*Locker, error) {
-	if s == nil {
-		return nil, fmt.Errorf("%w: holdfast.New needs a store, got nil", ErrInvalid)
+	if v := reflect.ValueOf(s); s == nil || v.Kind() == reflect.Pointer && v.IsNil() {
+		return nil, fmt.Errorf("%w: holdfast.New needs a store, got nil (%T)", ErrInvalid, s)
 	}
 	if d := s.Describe(); endless(&d) {
 		if _, ok := s.(store.LossTeller); !ok {

@@ -342,6 +342,7 @@ var engineMutants = []mutant.Broken{
 	hanging("Shutdown waits beyond its context", "TestShutdown_WhenItsContextEndsClosesAllTheSame", "shutdown-waits-beyond-context", mutant.Expr("<-context.Background().Done()")),
 	one("Shutdown waits beside Close", "TestShutdown_ACloseBesideItEndsTheWaiting", "shutdown-waits-beside-close", mutant.Delete()),
 	hanging("in Shutdown a downgrade is tried without a pause", "TestShutdown_ADowngradeGoesOn", "shutdown-downgrade-tried-without", mutant.Stmt("_ = c.h.e.pause(context.Background(), jitter(500*time.Millisecond))")),
+	one("a loss that is asked for late", "TestSeveral_LostAskedForLate", "lost-asked-late", mutant.Line("case 77:")),
 	one("Close does not end the waits", "TestRule8_CloseGivesBackAllAndEndsAllWaits", "close-end-waits", mutant.Delete()),
 
 	// What a store finds at its server.

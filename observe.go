@@ -3,6 +3,7 @@ package holdfast
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/clock"
@@ -103,7 +104,16 @@ func (h *hold) age() time.Duration { return h.e.stamp(h.s).Sub(h.since) }
 // tell tells the observer, if there is one.
 func (s *settings) tell(e Event) {
 	if s.Observer != nil {
+		defer s.survive(e.Kind)
 		s.Observer(e)
+	}
+}
+
+// survive ends a panic of the observer and logs it: it is called between the
+// steps of the work, and what it counts must not cost a lease.
+func (s *settings) survive(kind EventKind) {
+	if p := recover(); p != nil {
+		s.Logger.Error("holdfast: Options.Observer panicked; the event is dropped and the lease is not affected", "event", kind.String(), "panic", p, "stack", string(debug.Stack()))
 	}
 }
 
@@ -137,7 +147,7 @@ func (w *want) failed(began clock.Instant, err error) error {
 	if errors.Is(err, ErrHeld) {
 		kind = EventRefused
 	}
-	s.Observer(Event{Kind: kind, Name: w.name, Store: w.l.e.desc.Store, After: w.l.e.now().Sub(began), Err: err})
+	s.tell(Event{Kind: kind, Name: w.name, Store: w.l.e.desc.Store, After: w.l.e.now().Sub(began), Err: err})
 	return err
 }
 

@@ -61,7 +61,8 @@ type Options struct {
 	Logger *slog.Logger
 	// Observer is told what becomes of claims and holds: for metrics, see package
 	// holdfastprom. It is called by many goroutines at a time, between the steps
-	// of the work: it must not block, nor call this package. No lock is held
+	// of the work: it must not block, nor call this package. A panic of it is
+	// logged as an error and goes no further. No lock is held
 	// meanwhile. Of a hold that the store has granted EventGranted comes first;
 	// the event of a renewal may come after the one that the hold is over, and
 	// that of a hand-over after what came next. Default: none, which costs
