@@ -80,7 +80,7 @@ var engineMutants = []mutant.Broken{
 	one("no last ask", "TestRule5_ALastAskBeforeTheContextEnds", "last-ask", mutant.Cond("false")),
 	one("a hint grants after the end of the context", "TestRule5_AfterTheEndOfItsContextNothingIsGranted", "hint-grants-after-end", mutant.Expr("nil")),
 	{Name: "an answer grants after the end of the context", Test: "TestRule5_AnAnswerInProcessAfterTheEndOfTheContextIsGivenBack", Edits: []mutant.Edit{
-		mutant.At("answer-grants-after-end", mutant.Stmt("if err := error(nil); err != nil {\n\tr.withdraw()\n\treturn nil, r.w.gaveUp(err, r.refused)\n}")),
+		mutant.At("answer-grants-after-end", mutant.Stmt("if err := error(nil); err != nil {\n\tr.withdraw()\n\treturn nil, r.gaveUp(err)\n}")),
 		mutant.At("answer-grants-after-end-context", mutant.Value("error(nil)")),
 	}},
 
@@ -112,7 +112,7 @@ var engineMutants = []mutant.Broken{
 	one("an outage that is over is told", "TestOutage_ThatIsOverIsNotTold", "outage-over", mutant.Delete()),
 	one("a context of the engine is told", "TestOutage_AContextOfTheEngineIsNotTheCallers", "context-of-engine", mutant.Return("target != context.Canceled && errors.Is(e.err, target)")),
 	one("a last try without time is the cause", "TestOutage_TheNewestCauseIsTold", "last-try-without-time", mutant.Cond("false")),
-	one("a closed port is asked for as long as any", "TestOutage_AClosedPortIsToldWithinASecond", "closed-port", mutant.Return("true")),
+	one("a closed port is asked for as long as any", "TestOutage_AClosedPortIsToldWithinASecond", "closed-port", mutant.Return("o.e.now().Add(pause) < end || true")),
 	one("a place is given up where nobody listens", "TestOutage_WhoHasAPlaceKeepsItWhileThePortIsClosed", "place-where-nobody-listens", mutant.Cond("o.e.desc.InProcess")),
 
 	// Whether fn was called.

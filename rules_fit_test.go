@@ -168,12 +168,17 @@ func TestRule6_SlotsThatAreWaitedForAreServedInOrder(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		same(t, "entries", len(stored(s.mem, "a").Entries), 1+3)
 		release(t, first)
+		time.Sleep(time.Second) // the next three have their places
 		for i, w := range all {
 			l := w.got()
-			for _, later := range all[min(i+3, len(all)):] {
-				later.waiting()
-			}
 			release(t, l)
+			time.Sleep(time.Second)
+			if i+3 < len(all) {
+				all[i+3].handed()
+				for _, later := range all[i+4:] {
+					later.waiting()
+				}
+			}
 		}
 		same(t, "kept for nobody", locks.kept(), 0)
 	})

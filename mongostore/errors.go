@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 	"unicode/utf8"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -48,6 +49,9 @@ func hasCode(err error, codes ...int) bool {
 // failed makes an error of the driver or the server one for people. what was
 // tried names the name. Errors of package store are that already.
 func (s *Store) failed(what string, err error) error {
+	if strings.Contains(err.Error(), "connection refused") && !errors.Is(err, syscall.ECONNREFUSED) {
+		err = fmt.Errorf("%w: %w", syscall.ECONNREFUSED, err) // the driver keeps only the text of that
+	}
 	tell := func(kind error, advice string) error {
 		return fmt.Errorf("%w: %s on %s: %w%s", kind, what, s.address, err, advice)
 	}

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/url"
 	"strings"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -59,7 +60,7 @@ func Open(rawURL string, dial func(ctx context.Context, network, addr string) (n
 			return nil, bad("it names no host, or an empty one")
 		}
 	}
-	c := options.Client().ApplyURI(scheme + "://" + rest + "?" + strings.Join(params, "&"))
+	c := options.Client().SetServerSelectionTimeout(selection).ApplyURI(scheme + "://" + rest + "?" + strings.Join(params, "&"))
 	if dial != nil {
 		c.SetDialer(dialer(dial))
 	}
@@ -76,6 +77,10 @@ func Open(rawURL string, dial func(ctx context.Context, network, addr string) (n
 	s.address = fmt.Sprintf("MongoDB at %s, collection %s of database %s", hosts[strings.LastIndex(hosts, "@")+1:], s.locks.Name(), database)
 	return s, nil
 }
+
+// selection is how long the driver looks for a server that will do, unless the
+// URL says otherwise. The engine asks again for as long as that is worth it.
+const selection = 450 * time.Millisecond
 
 type dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 

@@ -35,6 +35,9 @@ func (s *Store) failed(what string, err error) error {
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
 		return fmt.Errorf("%w: %s on %s: %w: its operator can give it some", store.ErrUnsupported, what, s.address, err)
 	case errors.Is(err, nats.ErrReconnectBufExceeded): // which is how the driver says it
+		if s.dialed != nil && s.dialed.Load() != nil {
+			err = *s.dialed.Load()
+		}
 		return fmt.Errorf("%w: %s on %s: there is no connection at the moment: %w", store.ErrUnavailable, what, s.address, err)
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabled): // so says a cluster without a leader, too
 		return fmt.Errorf("%w: %s on %s: nobody answers for JetStream: its servers have no leader, or were started without -js: %w", store.ErrUnavailable, what, s.address, err)

@@ -73,6 +73,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -109,8 +110,9 @@ type Options struct {
 type Store struct {
 	nc      *nats.Conn
 	js      jetstream.JetStream
-	own     bool   // opened by us, so closed by us
-	address string // for people
+	own     bool                   // opened by us, so closed by us
+	dialed  *atomic.Pointer[error] // why the newest try to connect failed; nil: not ours to know
+	address string                 // for people
 	o       Options
 
 	ctx   context.Context // of all that outlives a call, ended by Close

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -39,6 +40,8 @@ func Open(rawURL string) (*Store, error) {
 
 // OpenConfig is Open with what ParseURL has made of the URL.
 func OpenConfig(c *nats.Options, o *Options) (*Store, error) {
+	var dialed atomic.Pointer[error]
+	c.ReconnectErrCB = func(_ *nats.Conn, err error) { dialed.Store(&err) }
 	nc, err := c.Connect()
 	switch {
 	case errors.Is(err, nats.ErrAuthorization):
@@ -51,7 +54,7 @@ func OpenConfig(c *nats.Options, o *Options) (*Store, error) {
 		nc.Close()
 		return nil, err
 	}
-	s.own = true
+	s.own, s.dialed = true, &dialed
 	return s, nil
 }
 

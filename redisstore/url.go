@@ -98,6 +98,11 @@ func split(rawURL string, several bool) (hosts []string, u *url.URL, err error) 
 	return hosts, u, err
 }
 
+// dials is how often go-redis tries to connect before it says that it cannot.
+// Its five, with a pause after each, would hide a closed port for a while; what
+// is worth repeating is repeated by the engine.
+const dials = 1
+
 // urlParts is a URL as it is turned into options of go-redis.
 type urlParts struct {
 	u     *url.URL
@@ -134,6 +139,7 @@ func (p *urlParts) single(t *target) error {
 	if err != nil {
 		return err
 	}
+	o.DialerRetries = cmp.Or(o.DialerRetries, dials)
 	if p.dial != nil {
 		o.Dialer, o.TLSConfig = overTLS(p.dial, o.TLSConfig), nil
 	}
@@ -160,6 +166,7 @@ func (p *urlParts) cluster(t *target) error {
 	if p.dial != nil {
 		o.Dialer, o.TLSConfig = overTLS(p.dial, p.tls), nil
 	}
+	o.DialerRetries = cmp.Or(o.DialerRetries, dials)
 	t.client = redis.NewClusterClient(o)
 	t.address = addressOf(t.client)
 	return nil
@@ -201,6 +208,7 @@ func (p *urlParts) sentinel(t *target) error {
 	if p.dial != nil {
 		o.Dialer, o.TLSConfig = overTLS(p.dial, p.tls), nil
 	}
+	o.DialerRetries = cmp.Or(o.DialerRetries, dials)
 	t.client = redis.NewFailoverClient(o)
 	t.address = fmt.Sprintf("Redis behind Sentinel %s, master %s, database %d", strings.Join(p.hosts, ", "), master, o.DB)
 	return nil

@@ -41,6 +41,7 @@ func (w *wire) dial(network, address string, timeout time.Duration) (net.Conn, e
 	ctx, cancel := context.WithTimeout(w.s.ctx, timeout)
 	defer cancel()
 	c, err := w.s.o.Dial(ctx, network, address)
+	w.s.dialed.Store(&err)
 	if err != nil {
 		return nil, err
 	}

@@ -35,6 +35,9 @@ func (s *Store) failed(what string, err error) error {
 	case errors.Is(err, zk.ErrNoAuth), errors.Is(err, zk.ErrAuthFailed), errors.Is(err, zk.ErrInvalidACL):
 		return fmt.Errorf("%w: %s on %s: %w (the package comment of zkstore has the rights that suffice)", store.ErrDenied, what, s.address, err)
 	}
+	if last := s.dialed.Load(); last != nil && *last != nil && errors.Is(err, zk.ErrNoServer) {
+		err = fmt.Errorf("%w: %w", err, *last) // the driver does not say why
+	}
 	return fmt.Errorf("%w: %s on %s: %w", store.ErrUnavailable, what, s.address, err)
 }
 

@@ -84,6 +84,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -131,6 +132,8 @@ type Store struct {
 	ctx   context.Context // of all that outlives a call, ended by Close
 	end   context.CancelFunc
 	tasks sync.WaitGroup
+
+	dialed atomic.Pointer[error] // how the newest connection came out
 
 	mu       sync.Mutex
 	sessions map[time.Duration]*session // the present one for each TTL
