@@ -44,7 +44,8 @@ type gate struct {
 	leaving     bool        // the hold is being given back: nobody is let in
 	timer       *time.Timer // lets the first in when the hold may not be handed on any more
 	armed       bool
-	own         passer // the first that came: most gates have no other
+	own         passer     // the first that came: most gates have no other
+	alone       [1]*passer // what inside begins as
 }
 
 // A passer is a claim at a gate, in line and then inside.
@@ -81,6 +82,7 @@ func (g *gates) enter(ctx context.Context, w *want) (p *passer, l *Lease, err er
 		at = &gate{name: w.name, limit: w.limit}
 		g.m[w.name] = at
 		at.own = passer{w: w, at: at}
+		at.inside = at.alone[:0]
 		at.letIn(&at.own)
 		g.mu.Unlock()
 		return &at.own, nil, nil
@@ -271,7 +273,8 @@ func (g *gates) leave(p *passer, granted bool, away error) {
 	}
 	at.goOut(p)
 	at.met = nil
-	if met := p.away.now(g.e); met != nil {
+	if err := p.away.now(g.e); err != nil {
+		met := err // err itself would be on the heap in every call
 		at.met = &met
 	}
 	for q := at.first; away != nil && q != nil; q = at.first { //mutant:outage-one-after-another

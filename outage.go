@@ -37,10 +37,11 @@ func (t *trouble) met(err error) {
 		}
 		return
 	}
+	newest := err // err itself would be on the heap in every call
 	if was := t.newest.Load(); was != nil {
-		err = newer(*was, err)
+		newest = newer(*was, err)
 	}
-	t.newest.Store(&err)
+	t.newest.Store(&newest)
 }
 
 // now is why there is no answer, or nil if there is one, or it is not late.

@@ -192,6 +192,7 @@ func (m *model) release(now int64, id store.ID, p, used int64, any, older bool) 
 	}
 	if leave >= 0 {
 		m.q[leave].expires, m.q[leave].delay = now, 0
+		m.q[leave].shown = m.q[leave].shown && !any // nobody ran
 	}
 	m.settle(now, id)
 	return answer
