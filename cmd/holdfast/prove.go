@@ -73,7 +73,7 @@ proof; 64 and 69 as elsewhere.`,
 	f.IntVar(&o.Processes, "processes", 6, "how many processes")
 	f.IntVar(&o.Names, "names", 3, "how many names they fight for")
 	f.BoolVar(&o.Wide, "wide", false, "twenty claims at once in each process, beside a hold that never ends; --names is 60 then")
-	f.StringVar(&o.Mode, "mode", "mixed", "what the names are: mutex, rw, slots or mixed")
+	f.StringVar(&o.Mode, "mode", "mixed", "what the names are: mutex, rw, slots, upgrade (readers that become the only one for long) or mixed")
 	f.Var(&ttl, "ttl", "of the locks; default the larger of 500ms and the store's least")
 	f.StringVar(&faults, "faults", "", "a `LIST` of faults, with commas between them, or none")
 	f.Uint64Var(&o.Seed, "seed", 0, "makes the same faults again")

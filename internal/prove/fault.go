@@ -34,11 +34,12 @@ const (
 	wiped     Fault = "wiped"      // all it had is gone
 	failover  Fault = "fail-over"  // another has taken its place
 	clockStep Fault = "clock step" // its clock was set
+	full      Fault = "full"       // its memory was full, and it refused what needs more
 )
 
 var (
 	processFaults = []Fault{stopShort, stopLong, kill, restart}
-	serverFaults  = []Fault{frozen, restarted, wiped, failover, clockStep}
+	serverFaults  = []Fault{frozen, restarted, wiped, failover, clockStep, full}
 	linkFaults    = []Fault{cut, halfCut, latency, jitter, reset, slow, silence, late}
 )
 
@@ -76,5 +77,8 @@ var voids = map[Fault][]check{
 
 // voided reports whether the fault voids the check on the store of the run.
 func (r *Run) voided(f Fault, c check) bool {
+	if slices.Contains(r.Survives, f) && c != order { // a place in the queue is granted by nobody
+		return false
+	}
 	return slices.Contains(r.Forgets, f) && slices.Contains(voids[f], c)
 }

@@ -53,10 +53,11 @@ type Run struct {
 	Format    int                      `json:"holdfast_history"` // of the file: 1
 	Store     string                   `json:"store"`            // Description.Store: never a password
 	Scheme    string                   `json:"scheme"`
-	Tokens    string                   `json:"tokens,omitempty"` // Description.Tokens: when a token may be smaller than one before
-	Forgets   []Fault                  `json:"forgets"`          // after these the store may have granted a name twice
-	Lacks     map[store.Promise]string `json:"lacks,omitempty"`  // Description.Lacks: what needs it is left out
-	Unchecked []string                 `json:"unchecked"`        // what is not checked on this store, and why
+	Tokens    string                   `json:"tokens,omitempty"`   // Description.Tokens: when a token may be smaller than one before
+	Forgets   []Fault                  `json:"forgets"`            // after these the store may have granted a name twice
+	Survives  []Fault                  `json:"survives,omitempty"` // of those: as this store is set up it has not, and only places are forgotten
+	Lacks     map[store.Promise]string `json:"lacks,omitempty"`    // Description.Lacks: what needs it is left out
+	Unchecked []string                 `json:"unchecked"`          // what is not checked on this store, and why
 	Seed      uint64                   `json:"seed"`
 	For       time.Duration            `json:"for"`
 	TTL       time.Duration            `json:"ttl"`

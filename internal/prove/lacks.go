@@ -20,7 +20,7 @@ type leaving struct {
 // workload, or is judged as far as it goes.
 var lacking = map[store.Promise]leaving{
 	store.PromiseSlots:    {mode: "slots"},
-	store.PromiseUpgrade:  {deeds: []string{"upgradeable"}},
+	store.PromiseUpgrade:  {mode: "upgrade", deeds: []string{"upgradeable"}},
 	store.PromiseOrder:    {checks: []check{order}},
 	store.PromiseTokens:   {checks: []check{tokens, order}}, // the order of grants is that of their tokens
 	store.PromiseDeadline: {checks: []check{exclusion, told}},

@@ -23,7 +23,7 @@ type Options struct {
 	TTL       time.Duration // 0: the larger of 500 ms and the least that the store and its server grant
 	Processes int
 	Names     int
-	Mode      string  // mutex, rw, slots or mixed
+	Mode      string  // mutex, rw, slots, upgrade or mixed
 	Faults    []Fault // nil: all that this store can be met with; empty: none
 	Seed      uint64
 	// Dense is for many grants: each process has nine workers, three for each of
@@ -51,6 +51,9 @@ type Options struct {
 	// Server does a fault to the store, and what it returns ends it. It is for
 	// tests, whose store is theirs to stop.
 	Server map[Fault]func() (mend func())
+	// Survives has the faults of the server after which this store, as it is set
+	// up, has forgotten no grant, though its Description says that others do.
+	Survives []Fault
 	// Stop ends the run at its first violation, in tests.
 	Stop bool
 }
@@ -118,9 +121,12 @@ func (r *run) prepare(ctx context.Context) error {
 		o.TTL = max(500*time.Millisecond, d.MinTTL)
 	}
 	r.run = Run{
-		Format: format, Store: d.Store, Scheme: scheme, Tokens: d.Tokens, Forgets: forgets(d), Lacks: d.Lacks, Unchecked: r.unchecked(d),
+		Format: format, Store: d.Store, Scheme: scheme, Tokens: d.Tokens, Forgets: forgets(d), Survives: o.Survives, Lacks: d.Lacks, Unchecked: r.unchecked(d),
 		Seed: o.Seed, For: o.For, Processes: o.Processes, Mode: o.Mode, Peer: o.Peer != nil, Silent: o.Silent, Dense: o.Dense, Wide: o.Wide,
 		Faults: o.Faults, Floor: max(20, 5*int(o.For/time.Second)), Driver: r.way.driver,
+	}
+	if o.Mode == "upgrade" { // they are held for long
+		r.run.Floor = max(20, int(o.For/time.Second))
 	}
 	r.lasts(o.TTL)
 	err := r.name(bad)
@@ -145,9 +151,9 @@ func (r *run) close() {
 
 // name makes up the names, which nobody else uses.
 func (r *run) name(bad func(string, ...any) error) error {
-	modes := map[string][]string{"mutex": {"mutex"}, "rw": {"rw"}, "slots": {"slots"}, "mixed": {"rw", "mutex", "slots"}}[r.o.Mode]
+	modes := map[string][]string{"mutex": {"mutex"}, "rw": {"rw"}, "slots": {"slots"}, "upgrade": {"upgrade"}, "mixed": {"rw", "mutex", "slots"}}[r.o.Mode]
 	if modes == nil {
-		return bad("mode %.20q: mutex, rw, slots or mixed", r.o.Mode)
+		return bad("mode %.20q: mutex, rw, slots, upgrade or mixed", r.o.Mode)
 	}
 	modes = slices.DeleteFunc(modes, func(m string) bool { return !r.run.hasMode(m) })
 	if len(modes) == 0 {

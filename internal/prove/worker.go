@@ -42,22 +42,14 @@ var deeds = []deed{
 	{"try", "mutex rw", 4, func(_ *worker, l *holdfast.Locker, name string, _, _ int64) taking {
 		return ours(l.Mutex(name).TryLock)
 	}, store.Full},
-	{"read", "rw", 8, func(_ *worker, l *holdfast.Locker, name string, _, _ int64) taking {
+	{"read", "rw upgrade", 8, func(_ *worker, l *holdfast.Locker, name string, _, _ int64) taking {
 		return ours(l.RWMutex(name).RLock)
 	}, 1},
-	{"tryread", "rw", 3, func(_ *worker, l *holdfast.Locker, name string, _, _ int64) taking {
+	{"tryread", "rw upgrade", 3, func(_ *worker, l *holdfast.Locker, name string, _, _ int64) taking {
 		return ours(l.RWMutex(name).TryRLock)
 	}, 1},
-	{"upgradeable", "rw", 3, func(w *worker, l *holdfast.Locker, name string, _, _ int64) taking {
-		return func(ctx context.Context) (Lease, error) {
-			up, err := l.RWMutex(name).UpgradeableRLock(ctx)
-			if err != nil {
-				return nil, err
-			}
-			w.up = up
-			return up.Lease, nil
-		}
-	}, store.Upgradeable},
+	{"upgradeable", "rw", 3, upgradeable, store.Upgradeable},
+	{"upgradeable", "upgrade", 20, upgradeable, store.Upgradeable},
 	{"slots", "slots", 8, func(_ *worker, l *holdfast.Locker, name string, limit, weight int64) taking {
 		return ours(func(ctx context.Context) (*holdfast.Lease, error) {
 			return l.Semaphore(name, int(limit)).Acquire(ctx, int(weight))
@@ -68,6 +60,17 @@ var deeds = []deed{
 			return l.Semaphore(name, int(limit)).TryAcquire(ctx, int(weight))
 		})
 	}, 0},
+}
+
+func upgradeable(w *worker, l *holdfast.Locker, name string, _, _ int64) taking {
+	return func(ctx context.Context) (Lease, error) {
+		up, err := l.RWMutex(name).UpgradeableRLock(ctx)
+		if err != nil {
+			return nil, err
+		}
+		w.up = up
+		return up.Lease, nil
+	}
 }
 
 // waitFor is how long most claims wait: long enough to tell, of one that waits
@@ -171,7 +174,11 @@ func (w *worker) seldom(n int) int {
 func (w *worker) choose(mode string) *deed {
 	sum, chosen := 0, (*deed)(nil)
 	for i := range deeds {
-		if d := &deeds[i]; strings.Contains(d.modes, mode) && w.Run.hasDeed(d.verb) && (w.peer == nil || d.verb == "lock" || d.verb == "try") {
+		d := &deeds[i]
+		if mode == "upgrade" && d.verb == "upgradeable" && w.Proc%3 != 1 {
+			continue // or one who waits for that would keep readers out
+		}
+		if strings.Contains(d.modes, mode) && w.Run.hasDeed(d.verb) && (w.peer == nil || d.verb == "lock" || d.verb == "try") {
 			if sum += d.share; w.rng.IntN(sum) < d.share {
 				chosen = d
 			}
@@ -329,6 +336,8 @@ func (w *worker) hold(h *holding) {
 	switch {
 	case h.raced:
 		w.sleep(h.until-w.now()-5*time.Millisecond+w.upTo(8*time.Millisecond), w.finish)
+	case h.name.Mode == "upgrade" && h.weight == 1: // so that upgrades have something to wait for
+		w.useFor(h, w.upTo(ttl/4))
 	case n < 200: // released early
 	case h.weight == store.Upgradeable && n < 900:
 		w.upgrade(h)
@@ -341,14 +350,19 @@ func (w *worker) hold(h *holding) {
 	case n < 992:
 		w.useFor(h, w.upTo(ttl/10))
 	default: // held past renewals
-		for end := w.now() + ttl/2 + w.upTo(ttl); w.now() < end && h.Valid() && !w.finishing(); {
-			w.useFor(h, ttl/10)
-		}
+		w.keep(h, ttl/2+w.upTo(ttl))
 	}
 	if !h.Valid() { // the work does not end at once with the lease
 		w.sleep(w.upTo(ttl/20), w.finish)
 	}
 	w.giveBack(h)
+}
+
+// keep uses the lease again and again, for as long as that or as it is valid.
+func (w *worker) keep(h *holding, d time.Duration) {
+	for end := w.now() + d; w.now() < end && h.Valid() && !w.finishing(); {
+		w.useFor(h, w.Run.TTL/10)
+	}
 }
 
 // useFor reads the register, works for a while, and writes. It looks whether the
@@ -391,7 +405,11 @@ func (w *worker) reenter(h *holding) {
 
 // upgrade makes the hold the only one, and most times lets readers in again.
 func (w *worker) upgrade(h *holding) {
-	w.useFor(h, w.upTo(w.moment(2*time.Millisecond)))
+	before := w.moment(2 * time.Millisecond)
+	if h.name.Mode == "upgrade" { // long enough for the rest to happen under another fault
+		before = w.Run.TTL / 3
+	}
+	w.useFor(h, w.upTo(before))
 	bound := w.upTo(w.Run.TTL)
 	ctx, cancel := context.WithTimeout(context.Background(), bound)
 	defer cancel()
@@ -403,6 +421,9 @@ func (w *worker) upgrade(h *holding) {
 	}
 	h.weight = store.Full
 	w.tell(Event{Do: weight, Op: h.op, Weight: store.Full, Token: h.Token()})
+	if h.name.Mode == "upgrade" { // kept until others may think that it never was
+		w.keep(h, w.Run.TTL/2+w.upTo(w.Run.TTL/2))
+	}
 	w.useFor(h, w.upTo(w.moment(3*time.Millisecond)))
 	if w.rng.IntN(3) > 0 {
 		h.weight = store.Upgradeable
