@@ -39,6 +39,7 @@ var codes = []struct {
 	{holdfast.ErrUnavailable, exitUnavailable},
 	{holdfast.ErrReleased, exitInternal},
 	{holdfast.ErrClosed, exitInternal},
+	{holdfast.ErrNotRun, exitInternal},          // it never comes alone, and no command calls Do
 	{context.DeadlineExceeded, exitUnavailable}, // -w was over before the store had answered at all
 }
 

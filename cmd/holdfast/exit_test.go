@@ -21,6 +21,7 @@ func TestEveryErrorOfTheClosedSetHasItsExitCode(t *testing.T) {
 		"ErrLost":        {holdfast.ErrLost, 76},
 		"ErrReleased":    {holdfast.ErrReleased, 70},
 		"ErrClosed":      {holdfast.ErrClosed, 70},
+		"ErrNotRun":      {holdfast.ErrNotRun, 70},
 		"ErrDeadlock":    {holdfast.ErrDeadlock, 64},
 		"ErrMismatch":    {holdfast.ErrMismatch, 64},
 		"ErrUnsupported": {holdfast.ErrUnsupported, 64},

@@ -180,7 +180,7 @@ func TestAProcessThatCannotBeKilledKeepsTheLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, err := range []error{
-		os.Chmod(dir, 0o777),
+		os.Chmod(dir, 0o777|os.ModeSticky),
 		// By cp: what we write ourselves a process that another test starts meanwhile has open, and cannot be run.
 		exec.Command("cp", self, filepath.Join(dir, "holdfast")).Run(),
 		exec.Command("cp", self, filepath.Join(dir, "stubborn")).Run(),
