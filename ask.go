@@ -46,8 +46,8 @@ func (o op) do(stop <-chan struct{}) (out outcome) {
 		defer o.e.polls.enter(o.e, stop)()
 	}
 	out.err = o.e.repeatWhile(o.worthIt(), o.bound, stop, func(ctx context.Context) (err error) {
-		out.sent = o.e.now() //mutant:deadline-grant-counts-reply
-		out.answer, err = o.e.store.Ask(ctx, o.claim)
+		out.sent = o.e.now()                          //mutant:deadline-grant-counts-reply
+		out.answer, err = o.e.store.Ask(ctx, o.claim) //mutant:deadline-counts-reply-too
 		o.away.met(err)
 		return err
 	})
@@ -164,7 +164,7 @@ func (r *request) withdraw() {
 
 // withdraw is the last operation of a claim that was not told a token, or whose
 // caller has gone. What it cannot reach is gone after the TTL.
-func (e *engine) withdraw(c store.Claim, bound time.Duration) {
+func (e *engine) withdraw(c store.Claim, bound time.Duration) { //mutant:cancelled-wait-leaves-place-behind
 	_ = e.repeat(bound, nil, func(ctx context.Context) error {
 		return e.store.Release(ctx, store.Hold{Name: c.Name, ID: c.ID})
 	})

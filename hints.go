@@ -132,7 +132,7 @@ func (h *hints) deliver(hint store.Hint) {
 			put(ch, hint)
 		}
 	}
-	if ch := h.waiting[hint.ID]; ch != nil {
+	if ch := h.waiting[hint.ID]; ch != nil { //mutant:wake-ups-lost-nobody
 		put(ch, hint)
 	}
 }

@@ -278,7 +278,7 @@ func (s *scheduler) due(now clock.Instant) (over []*hold) {
 		if h.at > by {
 			break
 		}
-		if h.over(now) {
+		if h.over(now) { //mutant:renewal-re-creates-too
 			s.out(h)
 			over = append(over, h)
 			continue
@@ -388,7 +388,7 @@ func (s *scheduler) renew(b batch) {
 		}
 		answers = s.e.store.Renew(ctx, asked) //mutant:deadline-renewal-counts-reply
 	})
-	now := s.e.now()
+	now := s.e.now() //mutant:deadline-counts-reply
 
 	var tell []func() // without the lock: a logger may be slow
 	s.mu.Lock()

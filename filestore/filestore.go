@@ -133,7 +133,7 @@ func Open(dir string, o *Options) (*Store, error) {
 	s := &Store{
 		dir: abs, boot: boot,
 		now: func() queue.Time {
-			return queue.Time{Clock: clock().Microseconds(), Wall: time.Now().UnixMicro()}
+			return queue.Time{Clock: clock().Microseconds(), Wall: time.Now().UnixMicro()} //mutant:clients-own-clocks
 		},
 		files: map[string]*file{}, procs: map[store.Process]*process{}, watches: map[store.Process]*watch{},
 		ended: make(chan struct{}),

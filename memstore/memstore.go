@@ -120,7 +120,7 @@ func (s *Store) Break(name string) {
 // Ask implements [store.Store].
 func (s *Store) Ask(ctx context.Context, c store.Claim) (a store.Answer, err error) {
 	err = s.do(ctx, "ask", c.Name, func(now queue.Time, q *queue.Queue) (change queue.Change, err error) {
-		a, change, err = q.Ask(now, c.Name, &c)
+		a, change, err = q.Ask(now, c.Name, &c) //mutant:ask-wakes-nobody
 		return change, err
 	})
 	return a, err
@@ -146,11 +146,11 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 	for i := range holds {
 		h := &holds[i]
 		err := s.do(ctx, "renew", h.Name, func(now queue.Time, q *queue.Queue) (change queue.Change, err error) {
-			out[i], change = q.Renew(now, h)
+			out[i], change = q.Renew(now, h) //mutant:renewal-wakes-nobody
 			return change, nil
 		})
 		if err != nil {
-			out[i].Err = err
+			out[i].Err = err //mutant:batch-ends-first-loss
 		}
 	}
 	return out
@@ -158,7 +158,7 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 
 // Change implements [store.Store].
 func (s *Store) Change(ctx context.Context, h store.Hold, turn int32, weight int64) (a store.Answer, err error) {
-	if err := store.CheckChange(h.Name, turn, weight); err != nil {
+	if err := store.CheckChange(h.Name, turn, weight); err != nil { //mutant:change-without-check
 		return a, err
 	}
 	err = s.do(ctx, "change", h.Name, func(now queue.Time, q *queue.Queue) (change queue.Change, err error) {
@@ -178,8 +178,8 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 // ReleaseAll implements [store.Store].
 func (s *Store) ReleaseAll(ctx context.Context, holds []store.Hold) []error {
 	out := make([]error, len(holds))
-	for i, h := range holds {
-		out[i] = s.Release(ctx, h)
+	for i, h := range holds { //mutant:release-all-more-thousand
+		out[i] = s.Release(ctx, h) //mutant:release-all-stops-first
 	}
 	return out
 }
@@ -252,8 +252,8 @@ func (s *Store) Describe() store.Description {
 }
 
 // Check implements [store.Checker].
-func (s *Store) Check(context.Context) []store.Finding {
-	return []store.Finding{{About: "memory", Found: "of this process: it excludes no other"}}
+func (s *Store) Check(context.Context) []store.Finding { //mutant:check-tells-nothing
+	return []store.Finding{{About: "memory", Found: "of this process: it excludes no other"}} //mutant:check-tell-looked
 }
 
 // Close implements [store.Store]. The names stay: other lockers may use them.
@@ -261,8 +261,8 @@ func (s *Store) Close() error { return nil }
 
 // away is why the store cannot be reached, if so.
 func (s *Store) away(ctx context.Context, op, name string) error {
-	if err := ctx.Err(); err != nil {
-		return err
+	if err := ctx.Err(); err != nil { //mutant:ended-context-ignored
+		return err //mutant:ended-context-loss
 	}
 	if s.fail != nil {
 		return s.fail(op, name)
@@ -278,7 +278,7 @@ func (s *Store) do(ctx context.Context, op, name string, f func(queue.Time, *que
 		return err
 	}
 	s.change(name, func(now queue.Time, q *queue.Queue) (change queue.Change) {
-		change, err = f(now, q)
+		change, err = f(now, q) //mutant:lost-wakes-nobody
 		return change
 	})
 	return err
@@ -286,7 +286,7 @@ func (s *Store) do(ctx context.Context, op, name string, f func(queue.Time, *que
 
 // change runs f on the queue of the name, forgets a name that nobody uses any
 // more, and wakes whom f granted.
-func (s *Store) change(name string, f func(queue.Time, *queue.Queue) queue.Change) {
+func (s *Store) change(name string, f func(queue.Time, *queue.Queue) queue.Change) { //mutant:names-folded-case
 	n := s.names[name]
 	if n == nil {
 		if len(s.names) >= s.sweep {
@@ -296,8 +296,8 @@ func (s *Store) change(name string, f func(queue.Time, *queue.Queue) queue.Chang
 			n = new(named)
 		}
 		s.free = nil
-		n.Last, n.Entries = s.last, n.one[:0]
-		s.names[name] = n
+		n.Last, n.Entries = s.last, n.one[:0] //mutant:token-starts-again-idle
+		s.names[name] = n                     //mutant:two-first-ones-once
 		s.most = max(s.most, len(s.names))
 	}
 	change := f(s.now(), &n.Queue)
@@ -336,8 +336,8 @@ func (s *Store) shrink() {
 }
 
 func (s *Store) wake(change queue.Change) {
-	for _, h := range change.Woken {
-		if sink := s.sinks[h.ID.Process()]; sink != nil {
+	for _, h := range change.Woken { //mutant:wakes-most
+		if sink := s.sinks[h.ID.Process()]; sink != nil { //mutant:wakes-without-token
 			sink(h)
 		}
 	}

@@ -76,60 +76,53 @@ const (
 
 var brokenLocks = []brokenLock{
 	{noCompare, "file", "mutex", []Fault{stopLong}, "", 1, false, []mutant.Edit{
-		{File: "store/queue/queue.go", Old: "i, err := q.hold(now, h.ID, h.Token)\n\tif err != nil {\n\t\treturn q.settle(now, h.Name, h.ID), err",
-			New: "i, err := q.hold(now, h.ID, h.Token)\n\tfor j := range q.Entries {\n\t\tif " + is(noCompare) + " && q.Entries[j].Granted {\n\t\t\ti, err = j, nil\n\t\t}\n\t}\n\tif err != nil {\n\t\treturn q.settle(now, h.Name, h.ID), err"},
-		{File: "hold.go", Old: "if broken := (*store.LostError)(nil); errors.As(why, &broken) {",
-			New: "if broken := (*store.LostError)(nil); errors.As(why, &broken) || " + is(noCompare) + " {"},
+		mutant.At("compare-release", mutant.After("for j := range q.Entries {\nif "+is(noCompare)+" && q.Entries[j].Granted {\n\ti, err = j, nil\n}\n\t}")),
+		mutant.At("release-sent-after-loss", mutant.Cond("WAS || "+is(noCompare))),
 	}},
 	{noExpiry, "file", "mutex", []Fault{kill}, "", 1, true, []mutant.Edit{
-		{File: "store/queue/queue.go", Old: "if q.Entries[i].end() > now.Clock {\n\t\t\tkept",
-			New: "if q.Entries[i].end() > now.Clock || " + is(noExpiry) + " && q.Entries[i].Granted {\n\t\t\tkept"},
+		mutant.At("expiry-after-crash", mutant.Cond("WAS || "+is(noExpiry)+" && q.Entries[i].Granted")),
 	}},
 	{ownClock, "file", "mutex", []Fault{stopShort, restart}, "", 1, false, []mutant.Edit{
-		{File: "filestore/filestore.go", Old: "queue.Time{Clock: clock().Microseconds(),", New: "queue.Time{Clock: (clock() + store.BrokenClock()).Microseconds(),"},
+		mutant.At("clients-own-clocks", mutant.Value("(clock() + store.BrokenClock()).Microseconds()")),
 	}},
 	{recreates, "file", "mutex", []Fault{stopLong}, "", 1, false, []mutant.Edit{
-		{File: "store/queue/queue.go", Old: "i, err := q.held(now, id, h.Token)\n\tif err != nil {\n\t\treturn store.Renewal{Err: err}",
-			New: "i, err := q.held(now, id, h.Token)\n\tif err != nil && " + is(recreates) + " {\n\t\tif i < 0 {\n\t\t\tq.Entries, i = append(q.Entries, Entry{ID: id, Weight: q.Limit, Want: q.Limit, N: 1, Granted: true, Token: h.Token}), len(q.Entries)\n\t\t}\n\t\terr = nil\n\t}\n\tif err != nil {\n\t\treturn store.Renewal{Err: err}"},
-		{File: "renew.go", Old: "if h.over(now) {\n\t\t\ts.out(h)", New: "if h.over(now) && !" + is(recreates) + " {\n\t\t\ts.out(h)"},
-		{File: "renew.go", Old: "case h.deadline <= now:", New: "case h.deadline <= now && !" + is(recreates) + ":"},
+		mutant.At("renewal-re-creates", mutant.After("if err != nil && "+is(recreates)+" {\n\t\tif i < 0 {\n\t\t\tq.Entries, i = append(q.Entries, Entry{ID: id, Weight: q.Limit, Want: q.Limit, N: 1, Granted: true, Token: h.Token}), len(q.Entries)\n\t\t}\n\t\terr = nil\n\t}")),
+		mutant.At("renewal-re-creates-too", mutant.Cond("WAS && !"+is(recreates))),
+		mutant.At("answer-after-deadline-revives", mutant.Cond("WAS && !"+is(recreates))),
 	}},
 	{releaseOther, "file", "mutex", []Fault{stopShort}, "", 1, false, []mutant.Edit{
-		{File: "store/queue/queue.go", Old: "if i := q.find(h.ID); i >= 0 && q.Entries[i].live(now) {\n\t\t\tq.drop(i)",
-			New: "if i := q.find(h.ID); i >= 0 && q.Entries[i].live(now) {\n\t\t\tif " + is(releaseOther) + " {\n\t\t\t\ti = 0\n\t\t\t}\n\t\t\tq.drop(i)"},
+		mutant.At("cancelled-waiter-stays", mutant.First("if "+is(releaseOther)+" {\n\ti = 0\n}")),
 	}},
 	{noWakeUp, "file", "mutex", []Fault{stopShort}, "", 1, true, []mutant.Edit{
-		{File: "hints.go", Old: "if ch := h.waiting[hint.ID]; ch != nil {", New: "if ch := h.waiting[hint.ID]; ch != nil && !" + is(noWakeUp) + " {"},
-		{File: "pace.go", Old: "func (p *pace) nextAsk() clock.Instant {\n", New: "func (p *pace) nextAsk() clock.Instant {\n\tif " + is(noWakeUp) + " {\n\t\treturn p.sent.Add(time.Hour)\n\t}\n"},
+		mutant.At("wake-ups-lost-nobody", mutant.Cond("WAS && !"+is(noWakeUp))),
+		mutant.At("safety-look", mutant.Before("if "+is(noWakeUp)+" {\nreturn p.sent.Add(time.Hour)\n\t}")),
 	}},
 	{sameToken, "file", "mutex", []Fault{stopShort}, wiped, 1, false, []mutant.Edit{
-		{File: "store/queue/queue.go", Old: "first := max(q.Last+1, now.Wall)\n", New: "first := max(q.Last+1, now.Wall)\n\tif " + is(sameToken) + " {\n\t\tfirst = q.Last + 1\n\t}\n"},
+		mutant.At("tokens-repeat-after-wipe", mutant.After("if "+is(sameToken)+" {\nfirst = q.Last + 1\n\t}")),
 	}},
 	{afterReply, "redis", "mutex", []Fault{latency, latency, latency, stopLong}, "", 1, false, []mutant.Edit{
-		{File: "renew.go", Old: "\tnow := s.e.now()\n\n\tvar tell []func()", New: "\tnow := s.e.now()\n\tif " + is(afterReply) + " {\n\t\tsent = now\n\t}\n\n\tvar tell []func()"},
-		{File: "ask.go", Old: "out.answer, err = o.e.store.Ask(ctx, o.claim)\n", New: "out.answer, err = o.e.store.Ask(ctx, o.claim)\n\t\tif " + is(afterReply) + " {\n\t\t\tout.sent = o.e.now()\n\t\t}\n"},
+		mutant.At("deadline-counts-reply", mutant.After("if "+is(afterReply)+" {\nsent = now\n\t}")),
+		mutant.At("deadline-counts-reply-too", mutant.After("if "+is(afterReply)+" {\n\tout.sent = o.e.now()\n}")),
 	}},
 	{leftBehind, "file", "mutex", []Fault{stopShort}, "", 1, true, []mutant.Edit{
-		{File: "ask.go", Old: "func (e *engine) withdraw(c store.Claim, bound time.Duration) {\n", New: "func (e *engine) withdraw(c store.Claim, bound time.Duration) {\n\tif " + is(leftBehind) + " {\n\t\treturn\n\t}\n"},
-		{File: "store/queue/queue.go", Old: "q.Entries[i].Expires = now.Clock + micros(c.Place)\n\treturn q.refused",
-			New: "q.Entries[i].Expires = now.Clock + micros(c.Place)\n\tif " + is(leftBehind) + " {\n\t\tq.Entries[i].Expires = now.Clock + micros(time.Hour)\n\t}\n\treturn q.refused"},
+		mutant.At("cancelled-wait-leaves-place-behind", mutant.First("if "+is(leftBehind)+" {\n\t\treturn\n\t}")),
+		mutant.At("cancelled-wait-leaves-place-behind-too", mutant.After("if "+is(leftBehind)+" {\nq.Entries[i].Expires = now.Clock + micros(time.Hour)\n\t}")),
 	}},
 	{noReaders, "file", "rw", []Fault{stopShort}, "", 1, false, []mutant.Edit{
-		{File: "store/queue/queue.go", Old: "if e.Granted {\n\t\t\theld += int64(e.Weight)\n\t\t\tupgrading",
-			New: "if e.Granted && e.Weight == 1 && " + is(noReaders) + " {\n\t\t\tcontinue\n\t\t}\n\t\tif e.Granted {\n\t\t\theld += int64(e.Weight)\n\t\t\tupgrading"},
+		mutant.At("writer-see-readers", mutant.After("if e.Granted && e.Weight == 1 && "+is(noReaders)+" {\n\t\t\tcontinue\n\t\t}")),
 	}},
 	{upgradeBlind, "file", "rw", []Fault{stopShort}, "", 1, false, []mutant.Edit{
-		{File: "store/queue/queue.go", Old: "if held-int64(e.Weight)+int64(e.Want) > int64(q.Limit) {\n", New: "if held-int64(e.Weight)+int64(e.Want) > int64(q.Limit) && !" + is(upgradeBlind) + " {\n"},
+		mutant.At("upgrade-see-readers", mutant.Cond("WAS && !"+is(upgradeBlind))),
 	}},
 	{handedSame, "file", "mutex", []Fault{stopShort}, "", 1, false, []mutant.Edit{
-		{File: "handover.go", Old: "\th.Used++ //mutant:handed-over-same-token\n", New: "\tif !" + is(handedSame) + " {\n\t\th.Used++\n\t}\n"},
+		mutant.At("handed-over-same-token", mutant.Stmt("if !"+is(handedSame)+" {\n\tWAS\n}")),
 	}},
 	{otherBoot, "file", "mutex", []Fault{contained}, "", 1, false, []mutant.Edit{
 		{File: "filestore/section.go", Old: "if string(found.boot) != s.boot && s.rebooted(fl) {\n",
 			New: "if string(found.boot) != s.boot && " + is(otherBoot) + " {\n\t\tfl.q.Entries = fl.q.Entries[:0]\n\t}\n\tif string(found.boot) != s.boot && s.rebooted(fl) {\n"},
 	}},
 	{staleHint, "file", "mutex", []Fault{stopLong}, "", 1, false, []mutant.Edit{
-		{File: "acquire.go", Old: "if h.ID != r.claim.ID || !fresh", New: "if " + is(staleHint) + " && h.ID == r.claim.ID && h.Token > 0 && !r.s.NoRenew {\n\t\treturn r.lease(h.Token, h.N, r.e.now(), r.s.TTL, r.s.TTL/3)\n\t}\n\tif h.ID != r.claim.ID || !fresh"},
+		mutant.At("hint-old-token-grants", mutant.After("if "+is(staleHint)+" && h.ID == r.claim.ID && h.Token > 0 && !r.s.NoRenew {\n\t\treturn r.lease(h.Token, h.N, r.e.now(), r.s.TTL, r.s.TTL/3)\n\t}")),
 	}},
 }
 

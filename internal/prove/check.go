@@ -135,13 +135,13 @@ func (v *view) tooLittle(verdict *Verdict) (why []string) {
 	}
 	for i := range v.Events {
 		e := &v.Events[i]
-		add(e.Do == failed, "the run could not go on: %s", e.Text)
-		add(e.Do == astray, "process %d made a connection past its own proxies: %s", e.Proc, e.Text)
+		add(e.Do == failed, "the run could not go on: %s", e.Text)                                   //mutant:judge-process-died-itself-matter
+		add(e.Do == astray, "process %d made a connection past its own proxies: %s", e.Proc, e.Text) //mutant:judge-connection-past-proxies-matter
 	}
-	add(met == 0, "no fault struck")
-	add(f.Waits == 0 && !v.Run.Peer, "nobody ever waited")
-	add(f.Grants < v.Run.Floor, "%d grants were seen, and fewer than %d are no proof", f.Grants, v.Run.Floor)
-	add(v.calm == never, "the run did not come to its end")
+	add(met == 0, "no fault struck")                                                                          //mutant:judge-run-without-faults-proof
+	add(f.Waits == 0 && !v.Run.Peer, "nobody ever waited")                                                    //mutant:judge-run-without-waits-proof
+	add(f.Grants < v.Run.Floor, "%d grants were seen, and fewer than %d are no proof", f.Grants, v.Run.Floor) //mutant:judge-run-few-grants-proof
+	add(v.calm == never, "the run did not come to its end")                                                   //mutant:judge-run-without-end-proof
 	for _, c := range verdict.Checks {
 		add(c.Undecided > c.Judged, "check %d (%s) could not decide %d of %d windows", c.Check, c.Text, c.Undecided, c.Undecided+c.Judged)
 	}
@@ -172,8 +172,8 @@ func (v *view) around(w *Violation) (events []Event) {
 		inside := e.At >= w.From-margin && e.At <= w.To+margin
 		switch e.Do {
 		case struck, mended, died, calm, left:
-			mine = inside || e.Do == struck && e.At < w.From && ends[i] > w.From
-			mine = mine && (procs[e.Proc] || len(w.claims) == 0)
+			mine = inside || e.Do == struck && e.At < w.From && ends[i] > w.From //mutant:judge-fault-over-shown
+			mine = mine && (procs[e.Proc] || len(w.claims) == 0)                 //mutant:judge-another-fault-shown
 		case stall:
 			mine = inside && slices.ContainsFunc(w.claims, func(c *claim) bool { return c.proc == e.Proc && c.life == e.Life })
 		}
@@ -234,7 +234,7 @@ func (v *view) figures() (f Figures) {
 		case stall:
 			f.Stalled = max(f.Stalled, e.By)
 		case mended:
-			f.Faults[string(e.Fault)] += count(e.Hits > 0)
+			f.Faults[string(e.Fault)] += count(e.Hits > 0) //mutant:judge-fault-met-nothing
 			f.Missed += count(e.Hits == 0)
 		}
 	}

@@ -219,7 +219,7 @@ func (c *child) tell(e Event) {
 	c.out.Lock()
 	defer c.out.Unlock()
 	c.write(&e)
-	if now := c.now(); now-began >= leastStall {
+	if now := c.now(); now-began >= leastStall { //mutant:judge-parent-slow-stall
 		c.write(&Event{Do: stall, At: now, By: now - began})
 	}
 }

@@ -59,12 +59,12 @@ type change struct {
 
 // end is until when the owner could rely on the hold.
 func (c *claim) end() time.Duration {
-	return min(c.until, c.lost, c.release, c.died)
+	return min(c.until, c.lost, c.release, c.died) //mutant:judge-deadline-ends-nothing
 }
 
 // sure reports whether the hold lasted until its end as its owner saw it. Where
 // no loss is foreseen, one that was lost had ended some time before.
-func (c *claim) sure() bool { return c.until != never || c.clean() && c.lost == never }
+func (c *claim) sure() bool { return c.until != never || c.clean() && c.lost == never } //mutant:judge-hold-lost-lasted-until
 
 // clean reports whether the store has said that it has let go.
 func (c *claim) clean() bool { return c.released != never && c.relErr == "" }
@@ -92,7 +92,7 @@ func (l *life) join() {
 	slices.SortFunc(l.stalls, func(a, b window) int { return cmp.Compare(a.from, b.from) })
 	kept := l.stalls[:0]
 	for _, s := range l.stalls {
-		if n := len(kept); n > 0 && s.from <= kept[n-1].to {
+		if n := len(kept); n > 0 && s.from <= kept[n-1].to { //mutant:judge-stall-counts-each-tells
 			kept[n-1].to = max(kept[n-1].to, s.to)
 		} else {
 			kept = append(kept, s)
@@ -159,7 +159,7 @@ func newView(h *History) *view {
 		}
 	}
 	for _, l := range v.lives {
-		l.stalls = append(l.stalls, v.parent...)
+		l.stalls = append(l.stalls, v.parent...) //mutant:judge-parent-stood-still-stall
 		l.join()
 	}
 	for _, c := range v.claims {
@@ -203,7 +203,7 @@ func (c *claim) note(e *Event) {
 	switch e.Do {
 	case got:
 		c.granted, c.back, c.id, c.token, c.sent = true, e.At, e.ID, e.Token, e.Sent
-		if c.until, c.raced = e.Until, e.Raced; c.until == 0 {
+		if c.until, c.raced = e.Until, e.Raced; c.until == 0 { //mutant:judge-deadline-start
 			c.until = never // its loss is noticed, not foreseen
 		}
 		c.spans = []span{{c, e.At, never, c.weight, e.Token}}
@@ -214,13 +214,13 @@ func (c *claim) note(e *Event) {
 		c.revived = c.revived || c.over != never
 	case weight:
 		last := &c.spans[len(c.spans)-1]
-		if c.changed(e.At); e.Weight < last.weight {
+		if c.changed(e.At); e.Weight < last.weight { //mutant:judge-downgrade-may-take-ever
 			c.changes = append(c.changes, change{"the downgrade", e.At, never, -1})
 		}
 		last.to = e.At
 		c.spans = append(c.spans, span{c, e.At, never, e.Weight, max(last.token, e.Token)})
 	case upgrade:
-		c.changes = append(c.changes, change{"the upgrade", e.At, never, e.Bound})
+		c.changes = append(c.changes, change{"the upgrade", e.At, never, e.Bound}) //mutant:judge-upgrade-may-take-ever
 	case stayed, lowered:
 		c.changed(e.At)
 	case nested:
@@ -239,7 +239,7 @@ func (c *claim) note(e *Event) {
 // changed ends the change that is under way.
 func (c *claim) changed(at time.Duration) {
 	if n := len(c.changes); n > 0 && c.changes[n-1].to == never {
-		c.changes[n-1].to = at
+		c.changes[n-1].to = at //mutant:judge-change-never-returns
 	}
 }
 
@@ -269,12 +269,12 @@ func (v *view) voids(c check) (all []window) {
 	open := map[Fault]int{}
 	for i := range v.Events {
 		switch e := &v.Events[i]; {
-		case e.Do == struck && v.Run.voided(e.Fault, c):
+		case e.Do == struck && v.Run.voided(e.Fault, c): //mutant:judge-nothing-excused
 			open[e.Fault] = len(all)
 			all = append(all, window{e.At, never})
 		case e.Do == mended && v.Run.voided(e.Fault, c):
 			if i, ok := open[e.Fault]; ok {
-				all[i].to = e.At + v.Run.TTL
+				all[i].to = e.At + v.Run.TTL //mutant:judge-excused-end
 			}
 		}
 	}

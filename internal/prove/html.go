@@ -151,7 +151,7 @@ const thin = 0.3
 // add adds a bar, or draws a thin one together with the one before it.
 func (r *row) add(b bar) {
 	for i := len(r.Bars) - 1; i >= 0 && i >= len(r.Bars)-8; i-- {
-		if o := &r.Bars[i]; o.Class == b.Class && b.X < o.X+o.W && b.X+b.W <= o.X+2*thin && o.W < 2*thin {
+		if o := &r.Bars[i]; o.Class == b.Class && b.X < o.X+o.W && b.X+b.W <= o.X+2*thin && o.W < 2*thin { //mutant:judge-each-bar-drawn
 			o.W, o.Title = max(o.W, b.X+b.W-o.X), "several"
 			return
 		}

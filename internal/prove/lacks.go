@@ -61,7 +61,7 @@ func (r *Run) leftOut(what func(leaving) bool) (all []store.Promise) {
 }
 
 func (r *Run) hasMode(mode string) bool {
-	return len(r.leftOut(func(l leaving) bool { return l.mode == mode })) == 0
+	return len(r.leftOut(func(l leaving) bool { return l.mode == mode })) == 0 //mutant:judge-names-slots-store-without
 }
 
 func (r *Run) hasDeed(verb string) bool {
@@ -71,7 +71,7 @@ func (r *Run) hasDeed(verb string) bool {
 // notChecked says why a check is not made on the store of the run; empty: it
 // is.
 func (r *Run) notChecked(c check) string {
-	for _, p := range r.leftOut(func(l leaving) bool { return slices.Contains(l.checks, c) }) {
+	for _, p := range r.leftOut(func(l leaving) bool { return slices.Contains(l.checks, c) }) { //mutant:judge-lacked-checked
 		return fmt.Sprintf("this store lacks %q: %s", p, r.Lacks[p])
 	}
 	return ""

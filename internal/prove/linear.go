@@ -100,7 +100,7 @@ func (s lockState) step(a act, limit int64, tokens bool) (bool, lockState) {
 	switch a.what {
 	case granting:
 		whole := a.weight == limit
-		if s.sum+a.weight > limit || tokens && (a.token <= s.last || whole && a.token <= s.any) {
+		if s.sum+a.weight > limit || tokens && (a.token <= s.last || whole && a.token <= s.any) { //mutant:judge-lock-room-any
 			return false, s
 		}
 		if s.any = max(s.any, a.token); whole {
@@ -116,7 +116,7 @@ func (s lockState) step(a act, limit int64, tokens bool) (bool, lockState) {
 		s.holds, s.sum = s.holds[:i]+s.holds[i+4:], s.sum-a.weight
 		return true, s
 	}
-	return s.sum+a.weight > limit, s // refusing
+	return s.sum+a.weight > limit, s // refusing //mutant:judge-lock-may-refuse-likes
 }
 
 func encode(n uint32) string { return string(binary.BigEndian.AppendUint32(nil, n)) }
@@ -175,7 +175,7 @@ func (j *judge) windows(name string) (all []*cutting) {
 				since = c.call
 			}
 			of(max(c.back, c.end())).add(act{ending, uint32(i), c, c.weight, 0}, since, over)
-		case c.verb == "try" && c.err == "held" && of(c.call) == of(c.back) && !j.excuses(c, longest):
+		case c.verb == "try" && c.err == "held" && of(c.call) == of(c.back) && !j.excuses(c, longest): //mutant:judge-nobody-way-try
 			of(c.call).add(act{refusing, 0, c, c.weight, 0}, c.call, c.back)
 		}
 	}
@@ -251,7 +251,7 @@ func (j *judge) excuses(try *claim, longest time.Duration) bool {
 		case c.clean():
 			after = window{c.end(), c.released}
 		}
-		if j.askedLate(c) {
+		if j.askedLate(c) { //mutant:judge-ask-arrives-late
 			after.to = max(after.to, min(max(c.back, c.end()), j.end)+gone)
 		}
 		if unseen.meets(try.call, try.back+1) || after.meets(try.call, try.back+1) {

@@ -19,7 +19,7 @@ func (j *judge) exclusion() {
 		sum := int64(0)
 		for _, s := range j.spansOf(name) {
 			in = slices.DeleteFunc(in, func(o span) bool {
-				if o.to <= s.from {
+				if o.to <= s.from { //mutant:judge-hold-ended-counted
 					sum -= o.weight
 					return true
 				}
@@ -31,7 +31,7 @@ func (j *judge) exclusion() {
 				limit = min(limit, o.c.limit)
 			}
 			switch {
-			case sum <= limit:
+			case sum <= limit: //mutant:judge-may-hold-beside-whole
 				j.Judged++
 			case within(excused, s.from, s.from+1):
 				j.Voided++
@@ -66,17 +66,17 @@ func (j *judge) tokens() {
 		}
 		for _, s := range j.spansOf(name) {
 			j.Judged++
-			if o := ids[s.token]; o != nil && o != s.c {
+			if o := ids[s.token]; o != nil && o != s.c { //mutant:judge-tokens-may-repeat-hold
 				j.wrong(name, o.call, s.from, []*claim{o, s.c}, "two grants have the token %d: %s and %s", s.token, o.who(s.token), s.c.who(s.token))
 			}
 			ids[s.token] = s.c
 			for w, o := range newest {
-				if o.c == s.c || w+s.weight <= s.c.limit || o.token <= s.token {
+				if o.c == s.c || w+s.weight <= s.c.limit || o.token <= s.token { //mutant:judge-tokens-may-go-back
 					continue
 				}
 				// Of two that overlapped, which a right lock may let happen
 				// then, only the order that is sure counts.
-				if excuse := within(excused, s.from, s.from+1); asked[s.c.id] < o.from && (excuse || !o.c.sure() || !s.c.sure()) {
+				if excuse := within(excused, s.from, s.from+1); asked[s.c.id] < o.from && (excuse || !o.c.sure() || !s.c.sure()) { //mutant:judge-handed-hold-asked-himself
 					j.Voided += count(excuse)
 					continue
 				}
@@ -89,7 +89,7 @@ func (j *judge) tokens() {
 	}
 	for _, c := range j.claims {
 		for _, token := range c.inner {
-			if token != c.token {
+			if token != c.token { //mutant:judge-re-entry-may-any
 				j.wrong(c.name, c.call, c.end(), []*claim{c}, "a re-entry of %s has the token %d", c.who(c.token), token)
 			}
 		}
@@ -112,7 +112,7 @@ func (j *judge) register() {
 			continue
 		}
 		j.Judged++
-		if e.Refused && e.At < c.end() && c.sure() && !within(excused, e.At, e.At+1) {
+		if e.Refused && e.At < c.end() && c.sure() && !within(excused, e.At, e.At+1) { //mutant:judge-fence-may-refuse-holder
 			j.wrong(c.name, e.At, e.At, []*claim{c}, "the fenced register refused %s, who held it rightfully", c.who(e.Token))
 		}
 	}
@@ -148,7 +148,7 @@ func (j *judge) order() {
 					first = f
 				}
 			}
-			if first != nil && j.placed[first.id].At < c.sent {
+			if first != nil && j.placed[first.id].At < c.sent { //mutant:judge-last-may-first
 				if within(excused, j.placed[first.id].At, first.back) {
 					j.Voided++
 				} else {
@@ -178,7 +178,7 @@ func (j *judge) bounded() {
 				return
 			}
 			j.Judged++
-			if took := until - from - l.stalled(from, until); took > bound+slack {
+			if took := until - from - l.stalled(from, until); took > bound+slack { //mutant:judge-call-may-take-ever
 				j.wrong(c.name, from, until, []*claim{c}, "%s of %s took %v, and may take %v and %v", what, c.who(c.token), took, bound, slack)
 			}
 		}
@@ -208,12 +208,12 @@ func (j *judge) told() {
 		if c.over == never || c.release < c.over {
 			continue
 		}
-		if c.revived {
+		if c.revived { //mutant:judge-over-may-valid-again
 			j.wrong(c.name, c.over, c.until, []*claim{c}, "%s: its time was over, and then it was valid again", c.who(c.token))
 		}
 		l := j.life(c)
 		until := min(c.lost, c.release, l.to, j.end)
-		if late := until - c.over - l.stalled(c.over, until); late > tellBy {
+		if late := until - c.over - l.stalled(c.over, until); late > tellBy { //mutant:judge-loss-may-told-any
 			how := "was told"
 			if c.lost == never {
 				how = "had not been told"
@@ -254,27 +254,27 @@ func (j *judge) live() {
 		j.Judged++
 		if took := tried - j.calm - stalled(tried); first == nil && tried > j.calm && took <= bound {
 			j.Undecided++ // the machine had no time for it
-		} else if first == nil {
+		} else if first == nil { //mutant:judge-name-need-taken
 			j.wrong(n.Name, j.calm, j.end, nil, "nobody could take it after the last fault")
-		} else if took := first.back - j.calm - stalled(first.back); took > bound {
+		} else if took := first.back - j.calm - stalled(first.back); took > bound { //mutant:judge-name-may-taken-late
 			j.wrong(n.Name, j.calm, first.back, []*claim{first}, "after the last fault it took %v until %s had it, and may take %v", took, first.who(first.token), bound)
 		}
 	}
 	for _, c := range j.claims {
 		if c.call < j.calm && c.back > j.calm && c.died == never && c.verb != "try" && c.call+c.bound > j.calm+bound {
 			j.Judged++
-			if took := min(c.back, j.end) - j.calm; took-stalled(j.calm+took) > bound {
+			if took := min(c.back, j.end) - j.calm; took-stalled(j.calm+took) > bound { //mutant:judge-waits-need-served
 				j.wrong(c.name, c.call, min(c.back, j.end), []*claim{c}, "%s waited at the last fault, and was not served within %v", c.who(0), bound)
 			}
 		}
-		if l := j.life(c); c.back == never && c.died == never && l.to != never {
+		if l := j.life(c); c.back == never && c.died == never && l.to != never { //mutant:judge-claim-may-never-answered
 			j.wrong(c.name, c.call, l.to, []*claim{c}, "%s was never answered, though its process ended its work", c.who(0))
 		}
 	}
 	for i := range j.Events {
 		if e := &j.Events[i]; e.Do == left {
 			j.Judged++
-			if e.Entries > 0 {
+			if e.Entries > 0 { //mutant:judge-anything-may-left
 				j.wrong(e.Name, j.calm, e.At, nil, "%d entries are left in the store %v after the last fault: %s", e.Entries, e.At-j.calm, e.Text)
 			}
 		}

@@ -73,7 +73,7 @@ func (r *recorder) Ask(ctx context.Context, c store.Claim) (store.Answer, error)
 	}
 	r.mu.Unlock()
 	answer, err := r.Store.Ask(ctx, c)
-	if err != nil || c.Try && (!r.waits || answer.Granted) {
+	if err != nil || c.Try && (!r.waits || answer.Granted) { //mutant:judge-waits-without-place-noted
 		return answer, err
 	}
 	now := r.now()

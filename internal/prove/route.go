@@ -80,7 +80,7 @@ func (c *child) patrol(born []string, stop <-chan struct{}) {
 	}
 	for {
 		for _, addr := range peers() {
-			if !c.own(addr) && !told[addr] {
+			if !c.own(addr) && !told[addr] { //mutant:judge-nobody-looks-where-connections
 				told[addr] = true
 				c.tell(Event{Do: astray, Text: addr})
 			}

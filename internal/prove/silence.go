@@ -88,4 +88,4 @@ func (v *view) noteLate(e *Event) {
 
 // askedLate reports whether an ask for the claim may arrive when it has ended: it was
 // held on its way, and asked for again meanwhile.
-func (v *view) askedLate(c *claim) bool { return within(v.lates[c.proc], c.call, min(c.back, v.end)+1) }
+func (v *view) askedLate(c *claim) bool { return within(v.lates[c.proc], c.call, min(c.back, v.end)+1) } //mutant:judge-any-ask-may-arrive

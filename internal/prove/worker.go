@@ -245,7 +245,7 @@ func (w *worker) take(verb string, name Name, weight int64, bound time.Duration,
 	}
 	h := &holding{Lease: l, op: op, name: name, weight: weight, raced: raced, ended: make(chan struct{})}
 	var ahead bool
-	if h.until, ahead = w.deadline(l); !ahead && h.until > at {
+	if h.until, ahead = w.deadline(l); !ahead && h.until > at { //mutant:judge-deadline-could-read-believed
 		h.until = at // it was over before it could be read: from when on is not known
 	}
 	e := Event{Do: got, At: at, Op: op, Token: l.Token(), ID: l.ID(), Until: h.until, Raced: raced}

@@ -71,10 +71,10 @@ func (e *Entry) live(now Time) bool { return e.Expires > now.Clock }
 // lock delay, and of its minimum hold if the owner has shown the token.
 func (e *Entry) end() int64 {
 	if !e.Granted {
-		return e.Expires
+		return e.Expires //mutant:lock-delay-place
 	}
-	end := e.Expires + e.Delay
-	if e.Shown {
+	end := e.Expires + e.Delay //mutant:lock-delay-ignored
+	if e.Shown {               //mutant:minimum-hold-kept-expired
 		end = max(end, e.Since+e.Keep)
 	}
 	return end
@@ -82,7 +82,7 @@ func (e *Entry) end() int64 {
 
 // wants reports whether an upgrade of the entry is pending. It is void once the
 // hold has expired.
-func (e *Entry) wants(now Time) bool { return e.Granted && e.Want > e.Weight && e.live(now) }
+func (e *Entry) wants(now Time) bool { return e.Granted && e.Want > e.Weight && e.live(now) } //mutant:upgrade-pending-outlives-hold
 
 // A Change tells what an operation did to the queue besides its answer.
 type Change struct {
@@ -95,14 +95,14 @@ type Change struct {
 func (q *Queue) Ask(now Time, name string, c *store.Claim) (store.Answer, Change, error) {
 	// The own entry is looked for before anything is dropped: an expired hold
 	// asked for again is lost, never a second entry.
-	if i := q.find(c.ID); i >= 0 {
+	if i := q.find(c.ID); i >= 0 { //mutant:ask-after-expiry-appended
 		e := &q.Entries[i]
-		if e.Broken != nil || !e.live(now) {
+		if e.Broken != nil || !e.live(now) { //mutant:broken-hold-may-asked
 			err := lost(e) // before settle moves the entries
 			return store.Answer{}, q.settle(now, name, c.ID), err
 		}
 		if !e.Granted {
-			e.Expires = max(e.Expires, now.Clock+micros(c.Place))
+			e.Expires = max(e.Expires, now.Clock+micros(c.Place)) //mutant:repeated-ask-moves-end
 		}
 		change := q.settle(now, name, c.ID)
 		change.Wrote = true
@@ -113,18 +113,18 @@ func (q *Queue) Ask(now Time, name string, c *store.Claim) (store.Answer, Change
 		return q.refused(now, i), change, nil
 	}
 	change := q.settle(now, name, c.ID)
-	if len(q.Entries) > 0 && int64(q.Limit) != c.Limit {
+	if len(q.Entries) > 0 && int64(q.Limit) != c.Limit { //mutant:different-limit-accepted
 		return store.Answer{}, change, &store.MismatchError{Have: int64(q.Limit), Want: c.Limit}
 	}
 	held, waiting, upgrading := q.weights(now)
-	room := waiting == 0 && !upgrading && held+c.Weight <= c.Limit
-	if c.Try && !room {
+	room := waiting == 0 && !upgrading && held+c.Weight <= c.Limit //mutant:reader-passes-waiting-writer
+	if c.Try && !room {                                            //mutant:refused-try-leaves-entry
 		return q.refused(now, len(q.Entries)), change, nil
 	}
-	q.Limit = int32(c.Limit)
+	q.Limit = int32(c.Limit) //mutant:last-first-out
 	q.Entries = append(q.Entries, Entry{
-		ID: c.ID, Weight: int32(c.Weight), Want: int32(c.Weight), N: uint16(c.Tokens()),
-		Expires: now.Clock, Keep: micros(c.Keep), Delay: micros(c.Delay), Owner: c.Owner,
+		ID: c.ID, Weight: int32(c.Weight), Want: int32(c.Weight), N: uint16(c.Tokens()), //mutant:block-readers
+		Expires: now.Clock, Keep: micros(c.Keep), Delay: micros(c.Delay), Owner: c.Owner, //mutant:owner-kept
 	})
 	change.Wrote = true
 	i := len(q.Entries) - 1
@@ -132,20 +132,20 @@ func (q *Queue) Ask(now Time, name string, c *store.Claim) (store.Answer, Change
 		q.grant(now, i)
 		return q.granted(now, i, c), change, nil
 	}
-	q.Entries[i].Expires = now.Clock + micros(c.Place)
+	q.Entries[i].Expires = now.Clock + micros(c.Place) //mutant:cancelled-wait-leaves-place-behind-too
 	return q.refused(now, i), change, nil
 }
 
 // Look answers what Ask would answer and changes nothing. A token or fence that
 // is only drawn by the ask that has to follow is not told.
-func (q *Queue) Look(now Time, name string, c *store.Claim) (store.Answer, error) {
+func (q *Queue) Look(now Time, name string, c *store.Claim) (store.Answer, error) { //mutant:look-appends
 	copied := *q
 	copied.Entries = append(make([]Entry, 0, len(q.Entries)+1), q.Entries...)
 	a, _, err := copied.Ask(now, name, c)
 	if err != nil {
 		return a, err
 	}
-	a.Last = q.Last
+	a.Last = q.Last //mutant:look-draws-token
 	if a.Token > q.Last {
 		a.Token, a.N = 0, 0
 	}
@@ -168,44 +168,44 @@ func (q *Queue) Look(now Time, name string, c *store.Claim) (store.Answer, error
 // tells. See [store.Store.Renew].
 func (q *Queue) Renew(now Time, h *store.Hold) (store.Renewal, Change) {
 	id := h.ID
-	if h.NewID != (store.ID{}) && q.find(h.NewID) >= 0 {
-		id = h.NewID // it has been done, and the reply was lost
+	if h.NewID != (store.ID{}) && q.find(h.NewID) >= 0 { //mutant:renew-without-comparing-id
+		id = h.NewID // it has been done, and the reply was lost //mutant:adoption-repeated-lost
 	}
-	i, err := q.held(now, id, h.Token)
+	i, err := q.held(now, id, h.Token) //mutant:renewal-re-creates
 	if err != nil {
 		return store.Renewal{Err: err}, q.settle(now, h.Name, id)
 	}
 	e := &q.Entries[i]
-	e.Expires = max(e.Expires, now.Clock+micros(h.TTL))
+	e.Expires = max(e.Expires, now.Clock+micros(h.TTL)) //mutant:renewal-moves-expiry-back
 	e.Shown = true
-	e.Owner = cmp.Or(h.Owner, e.Owner)
-	if e.Token < h.Used && h.Used < e.Token+int64(e.N) {
-		e.Turn = max(e.Turn, int32(h.Used-e.Token))
+	e.Owner = cmp.Or(h.Owner, e.Owner)                   //mutant:renewal-forgets-owner
+	if e.Token < h.Used && h.Used < e.Token+int64(e.N) { //mutant:token-outside-block-used
+		e.Turn = max(e.Turn, int32(h.Used-e.Token)) //mutant:newest-token-used-goes
 	}
-	id = cmp.Or(h.NewID, id)
-	e.ID = id
+	id = cmp.Or(h.NewID, id) //mutant:adopted-hold-keeps-id-7
+	e.ID = id                //mutant:adopted-hold-keeps-id
 	change := q.settle(now, h.Name, id)
 	change.Wrote = true
-	e = &q.Entries[q.find(id)] // settle may have moved it
-	return store.Renewal{TTL: h.TTL, Weight: int64(e.Weight), Want: int64(e.Want), Fence: e.Fence}, change
+	e = &q.Entries[q.find(id)]                                                                             // settle may have moved it
+	return store.Renewal{TTL: h.TTL, Weight: int64(e.Weight), Want: int64(e.Want), Fence: e.Fence}, change //mutant:renewal-tells-fence
 }
 
 // Change changes the weight of an upgradeable hold. See [store.Store.Change].
-func (q *Queue) Change(now Time, h *store.Hold, turn int32, weight int64) (store.Answer, Change, error) {
-	i, err := q.held(now, h.ID, h.Token)
-	if err == nil && !q.upgradeable(i) {
+func (q *Queue) Change(now Time, h *store.Hold, turn int32, weight int64) (store.Answer, Change, error) { //mutant:change-compares-id
+	i, err := q.held(now, h.ID, h.Token) //mutant:change-compares-token
+	if err == nil && !q.upgradeable(i) { //mutant:upgrade-void-repeat
 		err = store.NotUpgradeableError(h.Name)
 	}
 	if err != nil {
 		return store.Answer{}, q.settle(now, h.Name, h.ID), err
 	}
 	e := &q.Entries[i]
-	fresh := turn > e.Turn // else a copy of one that was answered before
+	fresh := turn > e.Turn // else a copy of one that was answered before //mutant:turns-ignored
 	if fresh {
-		e.Turn, e.Want = turn, int32(weight)
-		e.Weight = min(e.Weight, e.Want)
+		e.Turn, e.Want = turn, int32(weight) //mutant:upgrade-second-entry
+		e.Weight = min(e.Weight, e.Want)     //mutant:cancel-only-clears-want
 	}
-	change := q.settle(now, h.Name, h.ID)
+	change := q.settle(now, h.Name, h.ID) //mutant:downgrade-gives-room
 	change.Wrote = change.Wrote || fresh
 	e = &q.Entries[q.find(h.ID)] // settle may have moved it
 	if int64(e.Weight) == weight {
@@ -221,24 +221,24 @@ func (q *Queue) Change(now Time, h *store.Hold, turn int32, weight int64) (store
 // Release gives a hold back, or with token 0 whatever the id has. See
 // [store.Store.Release].
 func (q *Queue) Release(now Time, h *store.Hold) (Change, error) {
-	if h.Token == 0 {
+	if h.Token == 0 { //mutant:release-nothing-nil
 		wrote := false
-		if i := q.find(h.ID); i >= 0 && q.Entries[i].live(now) {
-			q.drop(i) // nobody ran: no minimum hold is kept, though the token may have been shown
+		if i := q.find(h.ID); i >= 0 && q.Entries[i].live(now) { //mutant:cancelled-waiter-stays
+			q.drop(i) // nobody ran: no minimum hold is kept, though the token may have been shown //mutant:minimum-hold-kept-withdrew
 			wrote = true
 		}
 		change := q.settle(now, h.Name, h.ID)
-		change.Wrote = change.Wrote || wrote
+		change.Wrote = change.Wrote || wrote //mutant:withdrawal-nothing-lost
 		return change, nil
 	}
-	i, err := q.hold(now, h.ID, h.Token)
+	i, err := q.hold(now, h.ID, h.Token) //mutant:compare-release
 	if err != nil {
 		return q.settle(now, h.Name, h.ID), err
 	}
-	e := &q.Entries[i]
-	e.Shown = true
-	if end := e.Token + int64(e.N) - 1; e.Token <= h.Used && h.Used < end && q.Last == end {
-		q.Last, e.N = h.Used, uint16(h.Used-e.Token+1)
+	e := &q.Entries[i]                                                                       //mutant:broken-hold-cannot-released
+	e.Shown = true                                                                           //mutant:block-given-back-tells
+	if end := e.Token + int64(e.N) - 1; e.Token <= h.Used && h.Used < end && q.Last == end { //mutant:block-given-back-token
+		q.Last, e.N = h.Used, uint16(h.Used-e.Token+1) //mutant:block-given-back-whole
 	}
 	q.leave(now, i)
 	change := q.settle(now, h.Name, h.ID)
@@ -250,17 +250,17 @@ func (q *Queue) Release(now Time, h *store.Hold) (Change, error) {
 // [store.Inspector].
 func (q *Queue) Break(now Time, b *store.Break) (Change, error) {
 	i := q.find(b.ID)
-	if i < 0 || !q.Entries[i].has(now, b.Token) || q.Entries[i].end() <= now.Clock {
+	if i < 0 || !q.Entries[i].has(now, b.Token) || q.Entries[i].end() <= now.Clock { //mutant:break-compares-token
 		return q.settle(now, b.Name, b.ID), store.ErrLost
 	}
-	if b.Now {
+	if b.Now { //mutant:broken-hold-removed
 		q.drop(i)
 	} else {
 		e := &q.Entries[i]
-		reason := cmp.Or(b.Reason, "no reason given")
+		reason := cmp.Or(b.Reason, "no reason given") //mutant:break-forgets-reason
 		e.Broken = &reason
-		e.Keep = 0
-		e.Want = e.Weight // nobody could be told of the upgrade
+		e.Keep = 0        //mutant:break-leaves-minimum-hold
+		e.Want = e.Weight // nobody could be told of the upgrade //mutant:upgrade-pending-outlives-break
 	}
 	change := q.settle(now, b.Name, b.ID)
 	change.Wrote = true
@@ -299,7 +299,7 @@ func (q *Queue) State(now Time, name string) store.State {
 func (q *Queue) settle(now Time, name string, self store.ID) (change Change) {
 	kept := q.Entries[:0]
 	for i := range q.Entries {
-		if q.Entries[i].end() > now.Clock {
+		if q.Entries[i].end() > now.Clock { //mutant:expiry-after-crash
 			kept = append(kept, q.Entries[i])
 		}
 	}
@@ -309,8 +309,8 @@ func (q *Queue) settle(now Time, name string, self store.ID) (change Change) {
 		change.Wrote = true
 	}
 	held, waiting, upgrading := q.weights(now)
-	if upgrading { // before all that wait; there is one at most
-		if !q.upgrade(now, name, self, held, &change) {
+	if upgrading { // before all that wait; there is one at most //mutant:upgrade-lets-waiters-while
+		if !q.upgrade(now, name, self, held, &change) { //mutant:upgrade-waits-behind-those
 			return change
 		}
 		held = int64(q.Limit)
@@ -323,15 +323,15 @@ func (q *Queue) settle(now Time, name string, self store.ID) (change Change) {
 		if e.Granted {
 			continue
 		}
-		if held+int64(e.Weight) > int64(q.Limit) {
-			break
+		if held+int64(e.Weight) > int64(q.Limit) { //mutant:limit-more-release
+			break //mutant:release-skips-blocked
 		}
-		q.grant(now, i)
-		held += int64(e.Weight)
+		q.grant(now, i)         //mutant:grant-another-lasts-ttl
+		held += int64(e.Weight) //mutant:release-grants-most
 		waiting--
 		change.Wrote = true
-		if e.ID != self {
-			change.Woken = append(change.Woken, store.Hint{Name: name, ID: e.ID, Token: e.Token, N: int(e.N)})
+		if e.ID != self { //mutant:wakes-nobody
+			change.Woken = append(change.Woken, store.Hint{Name: name, ID: e.ID, Token: e.Token, N: int(e.N)}) //mutant:block-told-hints
 		}
 	}
 	return change
@@ -342,13 +342,13 @@ func (q *Queue) settle(now Time, name string, self store.ID) (change Change) {
 func (q *Queue) grant(now Time, i int) {
 	e := &q.Entries[i]
 	e.Granted, e.Since, e.N = true, now.Clock, max(e.N, 1)
-	e.Token = q.draw(now, e.N)
+	e.Token = q.draw(now, e.N) //mutant:token-drawn-append
 }
 
 // draw draws n tokens and returns the first.
 func (q *Queue) draw(now Time, n uint16) int64 {
-	first := max(q.Last+1, now.Wall)
-	q.Last = first + int64(n) - 1
+	first := max(q.Last+1, now.Wall) //mutant:tokens-repeat-after-wipe
+	q.Last = first + int64(n) - 1    //mutant:block-drawn
 	return first
 }
 
@@ -360,13 +360,13 @@ func (q *Queue) upgrade(now Time, name string, self store.ID, held int64, change
 		if !e.wants(now) {
 			continue
 		}
-		if held-int64(e.Weight)+int64(e.Want) > int64(q.Limit) {
+		if held-int64(e.Weight)+int64(e.Want) > int64(q.Limit) { //mutant:upgrade-see-readers
 			return false
 		}
-		e.Weight, e.Fence = e.Want, q.draw(now, 1)
+		e.Weight, e.Fence = e.Want, q.draw(now, 1) //mutant:upgrade-replaces-token-grant
 		change.Wrote = true
-		if e.ID != self {
-			change.Woken = append(change.Woken, store.Hint{Name: name, ID: e.ID})
+		if e.ID != self { //mutant:upgrade-wakes-nobody
+			change.Woken = append(change.Woken, store.Hint{Name: name, ID: e.ID}) //mutant:upgrade-told-token
 		}
 	}
 	return true
@@ -375,13 +375,13 @@ func (q *Queue) upgrade(now Time, name string, self store.ID, held int64, change
 // upgradeable reports whether the weight of the hold may be changed: it was
 // granted as upgradeable, so it is that, or an upgrade of it was granted.
 func (q *Queue) upgradeable(i int) bool {
-	return q.Limit == store.Full && (q.Entries[i].Weight == store.Upgradeable || q.Entries[i].Fence != 0)
+	return q.Limit == store.Full && (q.Entries[i].Weight == store.Upgradeable || q.Entries[i].Fence != 0) //mutant:change-slots
 }
 
 // granted pushes the expiry of a hold whose owner is asking, and answers.
 func (q *Queue) granted(now Time, i int, c *store.Claim) store.Answer {
 	e := &q.Entries[i]
-	e.Expires = max(e.Expires, now.Clock+micros(c.TTL))
+	e.Expires = max(e.Expires, now.Clock+micros(c.TTL)) //mutant:repeated-grant-draws-new
 	a := store.Answer{TTL: c.TTL, Granted: true, Last: q.Last}
 	e.tell(&a)
 	return a
@@ -396,7 +396,7 @@ func (e *Entry) tell(a *store.Answer) {
 func (q *Queue) inTheWay(now Time, self store.ID) store.Answer {
 	others := Queue{Last: q.Last}
 	for i := range q.Entries {
-		if e := &q.Entries[i]; e.Granted && e.ID != self {
+		if e := &q.Entries[i]; e.Granted && e.ID != self { //mutant:upgrade-tells-own-hold
 			others.Entries = append(others.Entries, *e)
 		}
 	}
@@ -405,23 +405,23 @@ func (q *Queue) inTheWay(now Time, self store.ID) store.Answer {
 
 // refused answers for a claim at position i of the queue, in it or behind it.
 func (q *Queue) refused(now Time, i int) store.Answer {
-	a := store.Answer{Last: q.Last}
+	a := store.Answer{Last: q.Last} //mutant:refusal-forgets-newest-token
 	first := int64(math.MaxInt64)
 	for j := range q.Entries {
 		e := &q.Entries[j]
-		if j >= i && !e.Granted {
+		if j >= i && !e.Granted { //mutant:refusal-counts-itself
 			break
 		}
-		first = min(first, e.end())
+		first = min(first, e.end()) //mutant:refusal-tells-last-end
 		if e.wants(now) {
-			first = min(first, e.Expires) // its want keeps more out than its weight
+			first = min(first, e.Expires) // its want keeps more out than its weight //mutant:refusal-tells-delay-behind
 		}
 		if !e.Granted {
-			a.Waiting++
+			a.Waiting++ //mutant:refusal-forgets-those-wait
 			continue
 		}
 		a.Holding++
-		if len(a.Holders) < store.MaxHolders {
+		if len(a.Holders) < store.MaxHolders { //mutant:refusal-names-all-holders
 			a.Holders = append(a.Holders, e.show(now))
 		}
 	}
@@ -435,9 +435,9 @@ func (q *Queue) refused(now Time, i int) store.Answer {
 // was shown stays in the way until its minimum hold is over: gone for its
 // owner, and with no lock delay.
 func (q *Queue) leave(now Time, i int) {
-	e := &q.Entries[i]
-	if e.Granted && e.Shown && e.Since+e.Keep > now.Clock {
-		e.Expires, e.Delay = now.Clock, 0
+	e := &q.Entries[i]                                      //mutant:lock-delay-after-release
+	if e.Granted && e.Shown && e.Since+e.Keep > now.Clock { //mutant:minimum-hold-ignored-release
+		e.Expires, e.Delay = now.Clock, 0 //mutant:minimum-hold-ignored-expiry
 		return
 	}
 	q.drop(i)
@@ -453,7 +453,7 @@ func (q *Queue) drop(i int) {
 // held finds the hold that its owner may go on with, or says ErrLost.
 func (q *Queue) held(now Time, id store.ID, token int64) (int, error) {
 	i, err := q.hold(now, id, token)
-	if err == nil && q.Entries[i].Broken != nil {
+	if err == nil && q.Entries[i].Broken != nil { //mutant:broken-hold-may-renewed
 		err = lost(&q.Entries[i])
 	}
 	return i, err
@@ -465,7 +465,7 @@ func (q *Queue) hold(now Time, id store.ID, token int64) (int, error) {
 	if i < 0 {
 		return i, store.ErrLost
 	}
-	if e := &q.Entries[i]; !e.Granted || e.Token != token || !e.live(now) {
+	if e := &q.Entries[i]; !e.Granted || e.Token != token || !e.live(now) { //mutant:renew-waiting-entry
 		return i, lost(e)
 	}
 	return i, nil
@@ -484,7 +484,7 @@ func (q *Queue) find(id store.ID) int {
 // upgrade is pending.
 func (q *Queue) weights(now Time) (held int64, waiting int, upgrading bool) {
 	for i := range q.Entries {
-		e := &q.Entries[i]
+		e := &q.Entries[i] //mutant:writer-see-readers
 		if e.Granted {
 			held += int64(e.Weight)
 			upgrading = upgrading || e.wants(now)
@@ -498,7 +498,7 @@ func (q *Queue) weights(now Time) (held int64, waiting int, upgrading bool) {
 // has reports whether e is a hold and the token any of it.
 func (e *Entry) has(now Time, token int64) bool {
 	s := e.show(now)
-	return s.Has(token)
+	return s.Has(token) //mutant:block-hold-broken
 }
 
 func (e *Entry) show(now Time) store.Entry {
@@ -507,7 +507,7 @@ func (e *Entry) show(now Time) store.Entry {
 		Expires: duration(e.Expires - now.Clock), Ends: duration(e.end() - now.Clock),
 		Broken: e.Reason(), Owner: store.ParseOwner(e.Owner),
 	}
-	if !e.wants(now) {
+	if !e.wants(now) { //mutant:list-shows-want-expired
 		s.Want = s.Weight
 	}
 	if e.Granted {

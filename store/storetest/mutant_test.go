@@ -94,7 +94,8 @@ func buildMutants(t *testing.T) *mutant.Set {
 	for _, m := range mutants {
 		b := mutant.Broken{Name: m.name}
 		for _, e := range m.edits {
-			b.Edits = append(b.Edits, mutant.Edit{File: copies + e.File, Old: e.Old, New: e.New})
+			e.Under = copies
+			b.Edits = append(b.Edits, e)
 		}
 		all = append(all, b)
 	}
