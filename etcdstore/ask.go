@@ -48,7 +48,7 @@ func (s *Store) base(ctx context.Context) (*floor, error) {
 	kvs := got.Kvs
 	// The first token is the time of now, whatever this etcd has counted up to: it
 	// may be made again, and count from one.
-	text := fmt.Sprintf("%d:%d", version, max(0, time.Now().UnixMicro()-got.Header.Revision*maxBlock))
+	text := fmt.Sprintf("%d:%d", version, max(0, time.Now().UnixMicro()-got.Header.Revision*maxBlock)) //mutant:etcd-no-floor
 	if len(kvs) == 0 {
 		r, err := s.client.Txn(ctx).
 			If(clientv3.Compare(clientv3.CreateRevision(s.baseKey()), "=", 0)).
@@ -197,7 +197,7 @@ func (s *Store) append(ctx context.Context, c *store.Claim, m *mine) (store.Answ
 		renewing := s.fresh(sess)
 		// Whoever has lost the race a few times appends, and leaves again if he
 		// is not granted.
-		sure := !c.Try || i >= attempts
+		sure := !c.Try || i >= attempts //mutant:etcd-try-puts-key-first
 		when := append(s.appends(keys, c, m, seen, sure), clientv3.Compare(clientv3.Value(s.baseKey()), "=", f.text))
 		put := clientv3.OpPut(m.key, val.String(), clientv3.WithLease(sess.lease))
 		r, free, err := s.put(ctx, i == 0, keys, when, put, list)
@@ -235,7 +235,7 @@ func (s *Store) append(ctx context.Context, c *store.Claim, m *mine) (store.Answ
 			answers = answers[1:]
 		}
 		if base := answers[1].GetResponseRange().Kvs; !r.Succeeded && !is(base, f.text) {
-			s.rebase(f)
+			s.rebase(f) //mutant:etcd-floor-deleted-counts
 			continue
 		}
 		v, err := s.parse(c.Name, kvsOf(answers[0]), r.Header.Revision, f.base)
@@ -280,7 +280,7 @@ func (s *Store) askIn(ctx context.Context, c *store.Claim, m *mine) (*session, e
 	s.mu.Lock()
 	sess, unclear := m.sess, m.unclear
 	s.mu.Unlock()
-	if unclear && sess != nil {
+	if unclear && sess != nil { //mutant:etcd-unanswered-ask-repeated-another
 		return sess, nil
 	}
 	sess, err := s.session(ctx, c.TTL)
@@ -409,7 +409,7 @@ func (s *Store) draw(ctx context.Context, m *mine, v *view, r *row) error {
 	switch rank := v.rank(r); {
 	case token != 0:
 	case v.rev == r.created, r.asked == r.limit:
-		token = v.base + v.rev*maxBlock
+		token = v.base + v.rev*maxBlock //mutant:etcd-token-entry-creation
 	case rank+1 < maxBlock:
 		token = v.base + v.rev*maxBlock + rank + 1
 	default: // too many at this revision: one of its own

@@ -20,7 +20,7 @@ type lateAsk struct {
 // Its session takes no new claims, so that it ends, with whatever has arrived, as
 // soon as it keeps none. Until then late asks are searched for. s.mu is held.
 func (s *Store) expectLate(m *mine) {
-	if !m.unclear || m.sess == nil {
+	if !m.unclear || m.sess == nil { //mutant:etcd-may-slip-late-kept
 		return
 	}
 	m.sess.late = append(m.sess.late, lateAsk{m.name, m.key, m.id})
@@ -65,7 +65,7 @@ func (s *Store) deleteLate(sess *session, some []lateAsk) {
 		for _, kv := range kvsOf(t.Responses[i]) {
 			// A claim that has adopted the hold has the key, with another id.
 			r, _, err := s.parseRow(l.name, kv)
-			if err != nil || r.id != l.id || r.lease != int64(sess.lease) {
+			if err != nil || r.id != l.id || r.lease != int64(sess.lease) { //mutant:etcd-search-takes-whatever-key
 				continue
 			}
 			_, _ = s.client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(l.key), "=", r.modified)).Then(clientv3.OpDelete(l.key)).Commit()

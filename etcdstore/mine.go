@@ -94,7 +94,7 @@ func (s *Store) forget(m *mine) {
 func (s *Store) lost(m *mine) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if m.unclear { // an ask for it may yet arrive
+	if m.unclear { // an ask for it may yet arrive //mutant:etcd-lost-searched
 		s.dropSoon(m)
 		return
 	}

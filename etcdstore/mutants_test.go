@@ -19,33 +19,35 @@ func TestTheTestsCatchEachMutantOfEtcd(t *testing.T) {
 		adopted = "TestALateAskDoesNoHarmToWhoAdoptedItsHold"
 	)
 	var all []mutant.Broken
-	for _, m := range []struct{ name, test, file, old, new string }{
-		{"two claims have one key", few, "spare.go", "s.spares.of[kind] = some[:len(some)-1];", "s.spares.of[kind] = some;"},
-		{"each claim has a key of its own for ever", few, "spare.go", "if len(some) == 0 {", "if true {"},
-		{"a key is used again that a deletion may come for", spare, "spare.go", "m.unclear || m.late ||", "m.unclear ||"},
-		{"a key is used again beside a minimum hold", "TestAKeyWithAMinimumHoldIsNotUsedAgain", "spare.go", "m.keep > 0 ||", ""},
-		{"another process deletes what it has not seen", "TestAnotherProcessDeletesNoLaterClaimOfTheSameKey", "release.go",
-			"clientv3.Compare(clientv3.CreateRevision(r.key), \"=\", r.created)", "clientv3.Compare(clientv3.CreateRevision(r.key), \">\", 0)"},
-		{"the token is of the entry's creation", order, "ask.go", "r.asked == r.limit:\n\t\ttoken = v.base + v.rev*maxBlock", "r.asked == r.limit:\n\t\ttoken = v.base + r.created*maxBlock"},
-		{"no floor", "TestTokensGoOnUpwardsOnAServerWithNoData", "ask.go", "max(0, time.Now().UnixMicro()-got", "min(0, time.Now().UnixMicro()-got"},
-		{"the floor is the time, and the revision comes on top", "TestTokensBeginWithTheTime", "ask.go", "time.Now().UnixMicro()-got.Header.Revision*maxBlock)", "time.Now().UnixMicro())"},
-		{"a floor that was deleted counts on", "TestAWipeIsToldAndTokensGoOn", "ask.go", "\t\t\ts.rebase(f)\n", ""},
-		{"nobody looks once the watch is there", "TestAWaiterSurvivesCompactionAndALostWatch", "watch.go", "opts := []clientv3.OpOption{clientv3.WithCreatedNotify()}", "var opts []clientv3.OpOption"},
-		{"a session counts from the answer", from, "session.go", "sess.renewed, sess.failed = sent, 0", "sess.renewed, sess.failed = max(sent, store.Now()), 0"},
-		{"a new session counts from the answer", from, "session.go", "sess.lease, sess.renewed = lease, sent", "sess.lease, sess.renewed = lease, max(sent, store.Now())"},
-		{"another TTL than asked for is taken", "TestATTLThatTheServerDoesNotGrantIsAnErrorThatSaysSo", "session.go", "granted != ttl {", "granted != ttl && false {"},
-		{"what may slip in late is kept alive", "TestWhatSlipsInBehindItsWithdrawalIsGoneAgain", "late.go", "if !m.unclear || m.sess == nil {", "if true {"},
-		{"an unanswered ask is repeated in another session", faults, "ask.go", "if unclear && sess != nil {", "if unclear && false {"},
-		{"nobody searches for late asks", faults, "session.go", "if len(sess.late) > 0 && !sess.searches && at(sess.search) {", "if false {"},
-		{"a search takes whatever has the key", adopted, "late.go", "r.id != l.id ||", ""},
-		{"a key that a late ask may take is used again", adopted, "renew.go", "n.late = n.late || m != nil && m.unclear", "n.late = n.late && m != nil"},
-		{"what was lost is not searched for", "TestALateAskOfALostHoldIsTakenOut", "mine.go", "if m.unclear { // an ask", "if false { // an ask"},
-		{"a withdrawal is tried once", "TestAWithdrawalThatIsNotAnsweredIsDoneAgain", "release.go", "m.drop, m.ends = true, store.Now().Add(time.Second)", "m.drop = false"},
-		{"what was not given back for sure is left", "TestAReleaseThatIsNotAnsweredIsDoneAgain", "release.go", "\t\tm.left = true\n\t\ts.dropSoon(m)\n", ""},
-		{"a release cannot be asked for again", "TestAReleaseThatIsNotAnsweredIsDoneAgain", "release.go", "state == gone && !left", "state == gone && (!left || true)"},
-		{"a try puts its key first", "TestARefusedTryWritesNothing", "ask.go", "sure := !c.Try || i >= attempts", "sure := true"},
+	for _, m := range []struct {
+		name, test, mark string
+		do               mutant.Op
+	}{
+		{"two claims have one key", few, "etcd-two-claims-key", mutant.Value("some")},
+		{"each claim has a key of its own for ever", few, "etcd-each-claim-key-own", mutant.Cond("true")},
+		{"a key is used again that a deletion may come for", spare, "etcd-key-used-again-deletion", mutant.Cond("m.unclear || m.keep > 0 || s.spares.n >= mostSpares")},
+		{"a key is used again beside a minimum hold", "TestAKeyWithAMinimumHoldIsNotUsedAgain", "etcd-key-used-again-deletion", mutant.Cond("m.unclear || m.late ||  s.spares.n >= mostSpares")},
+		{"another process deletes what it has not seen", "TestAnotherProcessDeletesNoLaterClaimOfTheSameKey", "etcd-another-process-deletes-seen", mutant.Value(`s.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(r.key), ">", 0)).Then(ops...).Commit()`)},
+		{"the token is of the entry's creation", order, "etcd-token-entry-creation", mutant.Value("v.base + r.created*maxBlock")},
+		{"no floor", "TestTokensGoOnUpwardsOnAServerWithNoData", "etcd-no-floor", mutant.Value(`fmt.Sprintf("%d:%d", version, min(0, time.Now().UnixMicro()-got.Header.Revision*maxBlock))`)},
+		{"the floor is the time, and the revision comes on top", "TestTokensBeginWithTheTime", "etcd-no-floor", mutant.Value(`fmt.Sprintf("%d:%d", version, max(0, time.Now().UnixMicro()))`)},
+		{"a floor that was deleted counts on", "TestAWipeIsToldAndTokensGoOn", "etcd-floor-deleted-counts", mutant.Delete()},
+		{"nobody looks once the watch is there", "TestAWaiterSurvivesCompactionAndALostWatch", "etcd-nobody-looks-once-watch", mutant.Stmt("var opts []clientv3.OpOption")},
+		{"a session counts from the answer", from, "etcd-session-counts-answer", mutant.Value("max(sent, store.Now()), 0")},
+		{"a new session counts from the answer", from, "etcd-new-session-counts-answer", mutant.Value("lease, max(sent, store.Now())")},
+		{"another TTL than asked for is taken", "TestATTLThatTheServerDoesNotGrantIsAnErrorThatSaysSo", "etcd-another-ttl-asked-taken", mutant.Cond("WAS && false")},
+		{"what may slip in late is kept alive", "TestWhatSlipsInBehindItsWithdrawalIsGoneAgain", "etcd-may-slip-late-kept", mutant.Cond("true")},
+		{"an unanswered ask is repeated in another session", faults, "etcd-unanswered-ask-repeated-another", mutant.Cond("unclear && false")},
+		{"nobody searches for late asks", faults, "etcd-nobody-searches-late-asks", mutant.Cond("false")},
+		{"a search takes whatever has the key", adopted, "etcd-search-takes-whatever-key", mutant.Cond("err != nil ||  r.lease != int64(sess.lease)")},
+		{"a key that a late ask may take is used again", adopted, "etcd-key-late-ask-may", mutant.Value("n.late && m != nil")},
+		{"what was lost is not searched for", "TestALateAskOfALostHoldIsTakenOut", "etcd-lost-searched", mutant.Cond("false")},
+		{"a withdrawal is tried once", "TestAWithdrawalThatIsNotAnsweredIsDoneAgain", "etcd-withdrawal-tried-once", mutant.Stmt("m.drop = false")},
+		{"what was not given back for sure is left", "TestAReleaseThatIsNotAnsweredIsDoneAgain", "etcd-given-back-sure-left", mutant.Stmt("if err != nil {\ns.mu.Lock()\ndefer s.mu.Unlock()\nreturn err\n\t}")},
+		{"a release cannot be asked for again", "TestAReleaseThatIsNotAnsweredIsDoneAgain", "etcd-release-cannot-asked-again", mutant.Cond("state == gone && (!left || true) || token != h.Token")},
+		{"a try puts its key first", "TestARefusedTryWritesNothing", "etcd-try-puts-key-first", mutant.Value("true")},
 	} {
-		all = append(all, mutant.Broken{Name: m.name, Pkg: "etcdstore", Test: m.test, Edits: []mutant.Edit{{File: "etcdstore/" + m.file, Old: m.old, New: m.new}}})
+		all = append(all, mutant.Broken{Name: m.name, Pkg: "etcdstore", Test: m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})
 	}
 	mutant.Catch(t, all, "HOLDFAST_TEST_PATIENCE=5s")
 }

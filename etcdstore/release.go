@@ -48,13 +48,13 @@ func (s *Store) release(ctx context.Context, h *store.Hold, m *mine) error {
 		return nil
 	case h.Token == 0:
 		return s.withdraw(ctx, m)
-	case state == gone && !left || token != h.Token:
+	case state == gone && !left || token != h.Token: //mutant:etcd-release-cannot-asked-again
 		return store.ErrLost
 	case m.keep > store.Now().Sub(m.since):
 		return s.releaseKept(ctx, h, m)
 	}
 	was, err := s.remove(ctx, m)
-	if err != nil {
+	if err != nil { //mutant:etcd-given-back-sure-left
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		m.left = true
@@ -108,7 +108,7 @@ func (s *Store) withdraw(ctx context.Context, m *mine) error {
 // done: it is tried again until it was, or the session is over. s.mu is held.
 func (s *Store) dropSoon(m *mine) {
 	s.lose(m)
-	m.drop, m.ends = true, store.Now().Add(time.Second)
+	m.drop, m.ends = true, store.Now().Add(time.Second) //mutant:etcd-withdrawal-tried-once
 	s.poke()
 }
 
@@ -168,7 +168,7 @@ func (s *Store) releaseUnknown(ctx context.Context, h *store.Hold) error {
 	if h.Token == 0 && r.hasKeep {
 		ops = append(ops, clientv3.OpDelete(keepKey(r.key))) // nobody ran
 	}
-	t, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(r.key), "=", r.created)).Then(ops...).Commit()
+	t, err := s.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(r.key), "=", r.created)).Then(ops...).Commit() //mutant:etcd-another-process-deletes-seen
 	if err == nil && !t.Succeeded && h.Token != 0 {
 		err = store.ErrLost
 	}

@@ -326,7 +326,7 @@ func (s *Store) adoptOnce(ctx context.Context, h *store.Hold, m *mine) (out stor
 			s.mine[h.NewID] = n
 		}
 		n.into(sess)
-		n.late = n.late || m != nil && m.unclear // the key can be put again for the old id
+		n.late = n.late || m != nil && m.unclear // the key can be put again for the old id //mutant:etcd-key-late-ask-may
 		n.ends = max(n.ends, store.Now().Add(h.TTL))
 		if r.UpTo > 0 && !r.upgraded {
 			s.await(n, v, r)

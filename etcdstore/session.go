@@ -116,7 +116,7 @@ func (s *Store) begin(sess *session) {
 			delete(s.sessions, sess.ttl)
 		}
 	} else {
-		sess.lease, sess.renewed = lease, sent
+		sess.lease, sess.renewed = lease, sent //mutant:etcd-new-session-counts-answer
 		if !s.tending {
 			s.tending = true
 			s.tasks.Go(s.tend)
@@ -132,7 +132,7 @@ func (s *Store) lease(ctx context.Context, ttl time.Duration) (clientv3.LeaseID,
 	if err != nil {
 		return 0, err
 	}
-	if granted := time.Duration(r.TTL) * time.Second; granted != ttl {
+	if granted := time.Duration(r.TTL) * time.Second; granted != ttl { //mutant:etcd-another-ttl-asked-taken
 		_, _ = s.client.Revoke(ctx, r.ID) // else it ends by itself
 		return 0, fmt.Errorf("%w: a TTL of %v: %s grants %v; the least that it grants is one and a half of its election timeout", store.ErrInvalid, ttl, s.address, granted)
 	}
@@ -167,7 +167,7 @@ func (s *Store) renew(sess *session) *flight {
 		sess.flight = nil
 		switch f.err = err; {
 		case err == nil:
-			sess.renewed, sess.failed = sent, 0
+			sess.renewed, sess.failed = sent, 0 //mutant:etcd-session-counts-answer
 		case errors.Is(err, rpctypes.ErrLeaseNotFound):
 			s.died(sess)
 		default:
@@ -300,7 +300,7 @@ func (s *Store) due(now store.Instant) (next store.Instant) {
 			next = now
 		default:
 			at(sess.over())
-			if len(sess.late) > 0 && !sess.searches && at(sess.search) {
+			if len(sess.late) > 0 && !sess.searches && at(sess.search) { //mutant:etcd-nobody-searches-late-asks
 				sess.searches = true
 				s.tasks.Go(func() { s.searchLate(sess) })
 			}

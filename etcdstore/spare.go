@@ -23,11 +23,11 @@ func (s *Store) spareKey(c *store.Claim) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	some := s.spares.of[kind]
-	if len(some) == 0 {
+	if len(some) == 0 { //mutant:etcd-each-claim-key-own
 		return fresh
 	}
 	s.spares.n--
-	if s.spares.of[kind] = some[:len(some)-1]; len(some) == 1 {
+	if s.spares.of[kind] = some[:len(some)-1]; len(some) == 1 { //mutant:etcd-two-claims-key
 		delete(s.spares.of, kind)
 	}
 	return some[len(some)-1]
@@ -37,7 +37,7 @@ func (s *Store) spareKey(c *store.Claim) string {
 // if anything may still come that is not meant for that: a deletion or an ask that
 // was not answered, or a minimum hold beside it. s.mu is held.
 func (s *Store) spare(m *mine) {
-	if m.unclear || m.late || m.keep > 0 || s.spares.n >= mostSpares {
+	if m.unclear || m.late || m.keep > 0 || s.spares.n >= mostSpares { //mutant:etcd-key-used-again-deletion
 		return
 	}
 	s.spares.n++

@@ -112,7 +112,7 @@ func (s *Store) watch(ctx context.Context, w *watching, name string, id store.ID
 	for {
 		moved := false
 		one, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
-		opts := []clientv3.OpOption{clientv3.WithCreatedNotify()}
+		opts := []clientv3.OpOption{clientv3.WithCreatedNotify()} //mutant:etcd-nobody-looks-once-watch
 		if at.end != "" {
 			opts = append(opts, clientv3.WithRange(at.end))
 		}

@@ -68,7 +68,7 @@ func (s *Store) parse(name string, raw bson.Raw) (r row, err error) {
 	if !isLong || v < 1 {
 		return r, s.corrupt(name)
 	}
-	if v > form {
+	if v > form { //mutant:mongo-newer-form-read
 		return r, store.NewerFormError(s.where(name), int(min(v, 1<<30)), form)
 	}
 	var d document

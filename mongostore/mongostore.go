@@ -149,7 +149,7 @@ func New(db *mongo.Database, o *Options) (*Store, error) {
 	s := &Store{
 		// Reads are of the primary, and decide nothing.
 		locks: db.Collection(name, options.Collection().
-			SetWriteConcern(&writeconcern.WriteConcern{W: "majority", Journal: &journal}).
+			SetWriteConcern(&writeconcern.WriteConcern{W: "majority", Journal: &journal}). //mutant:mongo-member-word-enough
 			SetReadConcern(readconcern.Local()).SetReadPreference(readpref.Primary())),
 		address: fmt.Sprintf("MongoDB, collection %s of database %s", name, db.Name()),
 	}
@@ -193,7 +193,7 @@ func (s *Store) now() any {
 // index makes the TTL index, once and beside the locking, which needs it not: a
 // server that cannot, or may not, keeps idle documents.
 func (s *Store) index() {
-	if s.indexed.Swap(true) {
+	if s.indexed.Swap(true) { //mutant:mongo-index-made-each-ask
 		return
 	}
 	s.tasks.Go(func() {

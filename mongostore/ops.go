@@ -167,10 +167,10 @@ func (s *Store) run(ctx context.Context, what, name string, pipeline bson.A, ups
 		case hasCode(err, noVariable, undefinedVariable) && !timeless:
 			// It may have found that when it was to answer, and had written: then there
 			// is nothing to do for the same call, and its number is in the document.
-			s.timeless.Store(true)
+			s.timeless.Store(true) //mutant:mongo-server-tells-time-asked
 		case errors.Is(err, mongo.ErrNoDocuments):
 			return r, false, nil
-		case !hasCode(err, duplicateKey): // somebody else was the first at this name
+		case !hasCode(err, duplicateKey): // somebody else was the first at this name //mutant:mongo-racing-first-claims-fail
 			return r, false, s.failed(what, err)
 		}
 	}

@@ -35,7 +35,7 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 		if out[i].Err = checkRenewal(h); out[i].Err != nil {
 			continue
 		}
-		if len(holds) > 1 && times[h.Name] == 1 {
+		if len(holds) > 1 && times[h.Name] == 1 { //mutant:mongo-renewals-go
 			many = append(many, i)
 		} else {
 			single[h.Name] = append(single[h.Name], i)

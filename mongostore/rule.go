@@ -48,21 +48,21 @@ func (s *Store) newCall() call { return call{store.NewProcess().String(), s.now(
 func isOwn() bson.D { return eq("$$e.id", "$t.id") }
 
 // isLive: it has not expired.
-func isLive() bson.D { return gt("$$e.expires", "$t.now") }
+func isLive() bson.D { return gt("$$e.expires", "$t.now") } //mutant:mongo-expires-this-instant-lives
 
 // isWhole: no operator has broken it.
-func isWhole() bson.D { return eq("$$e.broken", "") }
+func isWhole() bson.D { return eq("$$e.broken", "") } //mutant:mongo-broken-hold-whole
 
 // isHold: it is granted, with the token of the call.
-func isHold() bson.D { return and("$$e.granted", eq("$$e.token", "$t.p.token")) }
+func isHold() bson.D { return and("$$e.granted", eq("$$e.token", "$t.p.token")) } //mutant:mongo-hold-matched-id-alone
 
 // isUpgrading: an upgrade of it is pending.
-func isUpgrading() bson.D { return and("$$e.granted", gt("$$e.want", "$$e.weight"), isLive()) }
+func isUpgrading() bson.D { return and("$$e.granted", gt("$$e.want", "$$e.weight"), isLive()) } //mutant:mongo-upgrade-outlives-hold
 
 // ends is the instant at which it is out of the way, unless it is renewed.
 func ends() bson.D {
 	return cond("$$e.granted",
-		most(add("$$e.expires", "$$e.delay"), cond("$$e.shown", add("$$e.since", "$$e.keep"), "$$e.expires")),
+		most(add("$$e.expires", "$$e.delay"), cond("$$e.shown", add("$$e.since", "$$e.keep"), "$$e.expires")), //mutant:mongo-lock-delay
 		"$$e.expires")
 }
 
@@ -72,7 +72,7 @@ func ifOwn(list any, pairs ...any) bson.D {
 }
 
 // next is the first token that may be drawn after one.
-func next(last any) bson.D { return most(add(last, long(1)), "$t.us") }
+func next(last any) bson.D { return most(add(last, long(1)), "$t.us") } //mutant:mongo-token-before
 
 // opening is the first stage of every operation: all that differs between two
 // calls of one is in it.
@@ -83,7 +83,7 @@ func (c call) opening(p bson.D) bson.D {
 	return set("t", edited(object(
 		"p", literal(append(p, bson.E{Key: "call", Value: c.number})), "now", c.now, "was", "$$ROOT", "ours", ours,
 		"all", cond(and(ours, object("$isArray", bson.A{"$entries"})), "$entries", bson.A{}),
-		"last", cond(ours, orElse("$fencingToken", long(0)), long(0)),
+		"last", cond(ours, orElse("$fencingToken", long(0)), long(0)), //mutant:mongo-tokens-idle-name-forgotten
 		"limit", cond(ours, orElse("$limit", long(0)), long(0)),
 	)))
 }
@@ -123,7 +123,7 @@ var (
 // settling drops from t.list what is over and gives room in order.
 func settling() bson.A {
 	woken := func(list any, id, token, n any) bson.D {
-		return cond(eq(id, "$t.id"), list, text(list, id, " ", digits(token), " ", digits(n), "\n"))
+		return cond(eq(id, "$t.id"), list, text(list, id, " ", digits(token), " ", digits(n), "\n")) //mutant:mongo-own-grant-news
 	}
 	asTheyAre := object("out", "$t.kept", "last", "$t.last", "woke", "")
 	stays := func(stop any) bson.D {
@@ -133,14 +133,14 @@ func settling() bson.A {
 	n := most("$$this.n", long(1))
 	granted := object("$let", object("vars", object("first", next("$$value.last")), "in", object(
 		"out", join("$$value.out", bson.A{edited("$$this", "granted", literal(true), "since", "$t.now", "token", "$$first", "n", n)}),
-		"last", add("$$first", n, long(-1)), "held", held, "stop", literal(false),
+		"last", add("$$first", n, long(-1)), "held", held, "stop", literal(false), //mutant:mongo-block-token
 		"woke", woken("$$value.woke", "$$this.id", "$$first", n),
 	)))
 	inOrder := object("$reduce", object(
 		"input", "$t.kept",
 		"initialValue", object("out", bson.A{}, "last", "$t.last", "held", "$t.held", "stop", literal(false), "woke", ""),
 		"in", cond("$$this.granted", stays("$$value.stop"),
-			cond(and(not("$$value.stop"), lte(held, "$t.limit")), granted, stays(literal(true)))),
+			cond(and(not("$$value.stop"), lte(held, "$t.limit")), granted, stays(literal(true)))), //mutant:mongo-small-pass-wide
 	))
 	// The own fence is news for the others' entries alone; there is one at most.
 	upgraded := object(
@@ -151,10 +151,10 @@ func settling() bson.A {
 	return bson.A{
 		set("t.kept", those("$t.list", gt(ends(), "$t.now"))),
 		weights("$t.kept"),
-		set("t.r", cond(gt("$t.up", long(0)), // before all that wait
-			cond(lte(add("$t.held", "$t.up"), "$t.limit"), upgraded, asTheyAre),
+		set("t.r", cond(gt("$t.up", long(0)), // before all that wait //mutant:mongo-upgrade-waits-behind-queue
+			cond(lte(add("$t.held", "$t.up"), "$t.limit"), upgraded, asTheyAre), //mutant:mongo-upgrade-wait-readers
 			cond("$t.waits", inOrder, asTheyAre))),
-		set("t.wrote", or("$t.wrote", lt(sizeOf("$t.kept"), sizeOf("$t.all")), gt("$t.r.last", "$t.last"))),
+		set("t.wrote", or("$t.wrote", lt(sizeOf("$t.kept"), sizeOf("$t.all")), gt("$t.r.last", "$t.last"))), //mutant:mongo-over-written
 	}
 }
 
@@ -172,12 +172,12 @@ func weights(list any) bson.D {
 // document that is as it was is not written by the server. ok tells the call how it
 // came out, and why tells the reason of an operator.
 func closing(limit, ok any) bson.A {
-	return bson.A{object("$replaceWith", cond(and("$t.ours", "$t.wrote"), object(
+	return bson.A{object("$replaceWith", cond(and("$t.ours", "$t.wrote"), object( //mutant:mongo-foreign-document-written
 		"_id", "$_id", "v", long(form), "limit", limit, "fencingToken", "$t.end",
-		"acquiredAt", cond(gt("$t.end", "$t.last"), "$t.now", "$acquiredAt"),
-		"expiresAt", add(most("$t.now", mostOf(each("$t.out", ends()))), long(retain)),
+		"acquiredAt", cond(gt("$t.end", "$t.last"), "$t.now", "$acquiredAt"), //mutant:mongo-each-write-acquires
+		"expiresAt", add(most("$t.now", mostOf(each("$t.out", ends()))), long(retain)), //mutant:mongo-document-goes-lease
 		"at", "$t.now", "entries", "$t.out", "woke", "$t.r.woke",
-		"op", object("call", "$t.p.call", "ok", ok, "why", orElse(mostOf("$t.mine.broken"), "")),
+		"op", object("call", "$t.p.call", "ok", ok, "why", orElse(mostOf("$t.mine.broken"), "")), //mutant:mongo-reason-forgotten
 	), "$t.was"))}
 }
 
@@ -201,7 +201,7 @@ func asking() bson.A {
 	all := finding("$t.p.id", and(isLive(), isWhole()))
 	all = append(all, set(
 		"t.list", each("$t.all", cond(and(isOwn(), "$t.ok", not("$$e.granted")),
-			edited("$$e", "expires", most("$$e.expires", add("$t.now", "$t.p.place"))), "$$e")),
+			edited("$$e", "expires", most("$$e.expires", add("$t.now", "$t.p.place"))), "$$e")), //mutant:mongo-place-kept
 		"t.wrote", "$t.ok",
 	))
 	all = append(all, settling()...)
@@ -216,14 +216,14 @@ func asking() bson.A {
 		set(
 			"t.first", next("$t.r.last"),
 			"t.known", gt(sizeOf("$t.mine"), long(0)),
-			"t.fits", or(eq(sizeOf("$t.r.out"), long(0)), eq("$t.limit", "$t.p.limit")),
-			"t.room", and(not("$t.waits"), eq("$t.up", long(0)), lte(add("$t.held", "$t.p.weight"), "$t.p.limit")),
+			"t.fits", or(eq(sizeOf("$t.r.out"), long(0)), eq("$t.limit", "$t.p.limit")), //mutant:mongo-limits-matter
+			"t.room", and(not("$t.waits"), eq("$t.up", long(0)), lte(add("$t.held", "$t.p.weight"), "$t.p.limit")), //mutant:mongo-try-passes-those-wait
 		),
-		set("t.joins", and(not("$t.known"), "$t.fits", or("$t.room", not("$t.p.try")))),
+		set("t.joins", and(not("$t.known"), "$t.fits", or("$t.room", not("$t.p.try")))), //mutant:mongo-second-entry-appended-lost
 		set(
 			"t.wrote", or("$t.wrote", "$t.joins"),
 			"t.out", cond("$t.joins", join("$t.r.out", bson.A{entry}),
-				each("$t.r.out", cond(and(isOwn(), "$t.ok", "$$e.granted"), edited("$$e", "expires", most("$$e.expires", add("$t.now", "$t.p.ttl"))), "$$e"))),
+				each("$t.r.out", cond(and(isOwn(), "$t.ok", "$$e.granted"), edited("$$e", "expires", most("$$e.expires", add("$t.now", "$t.p.ttl"))), "$$e"))), //mutant:mongo-repeated-ask-push
 			"t.end", cond(and("$t.joins", "$t.room"), add("$t.first", "$t.p.n", long(-1)), "$t.r.last"),
 		),
 	)
@@ -240,13 +240,13 @@ func renewPipeline(h *store.Hold, c call) bson.A {
 
 func renewing() bson.A {
 	used := and(lt("$$e.token", "$t.p.used"), lt("$t.p.used", add("$$e.token", "$$e.n")))
-	return operation(cond(in("$t.p.new", "$t.all.id"), "$t.p.new", "$t.p.id"), and(isHold(), isLive(), isWhole()), bson.A{
+	return operation(cond(in("$t.p.new", "$t.all.id"), "$t.p.new", "$t.p.id"), and(isHold(), isLive(), isWhole()), bson.A{ //mutant:mongo-renewal-repeated-under-new
 		set("t.wrote", "$t.ok", "t.list", ifOwn("$t.all",
 			"id", cond(eq("$t.p.new", ""), "$$e.id", "$t.p.new"),
-			"turn", cond(used, most("$$e.turn", subtract("$t.p.used", "$$e.token")), "$$e.turn"),
-			"shown", literal(true),
-			"expires", most("$$e.expires", add("$t.now", "$t.p.ttl")),
-			"owner", cond(eq("$t.p.owner", ""), "$$e.owner", "$t.p.owner"),
+			"turn", cond(used, most("$$e.turn", subtract("$t.p.used", "$$e.token")), "$$e.turn"), //mutant:mongo-newest-token-used-goes
+			"shown", literal(true), //mutant:mongo-renewal-show-token
+			"expires", most("$$e.expires", add("$t.now", "$t.p.ttl")), //mutant:mongo-renewal-moves-expiry-back
+			"owner", cond(eq("$t.p.owner", ""), "$$e.owner", "$t.p.owner"), //mutant:mongo-renewal-forgets-owner
 		)),
 		set("t.id", cond(or(eq("$t.p.new", ""), not("$t.ok")), "$t.id", "$t.p.new")),
 	})
@@ -257,11 +257,11 @@ func changePipeline(h *store.Hold, turn int32, weight int64, c call) bson.A {
 }
 
 func changing() bson.A {
-	fresh := and(isHold(), isLive(), isWhole(), gt("$t.p.turn", "$$e.turn"),
-		eq("$t.limit", long(store.Full)), or(eq("$$e.weight", long(store.Upgradeable)), ne("$$e.fence", long(0))))
+	fresh := and(isHold(), isLive(), isWhole(), gt("$t.p.turn", "$$e.turn"), //mutant:mongo-old-turn-undoes-new
+		eq("$t.limit", long(store.Full)), or(eq("$$e.weight", long(store.Upgradeable)), ne("$$e.fence", long(0)))) //mutant:mongo-any-hold-can-upgraded
 	return operation("$t.p.id", and(isHold(), isLive(), isWhole()), bson.A{
 		set("t.wrote", some("$t.mine", fresh), "t.list", each("$t.all", cond(and(isOwn(), fresh),
-			edited("$$e", "turn", "$t.p.turn", "want", "$t.p.weight", "weight", least("$$e.weight", "$t.p.weight")), "$$e"))),
+			edited("$$e", "turn", "$t.p.turn", "want", "$t.p.weight", "weight", least("$$e.weight", "$t.p.weight")), "$$e"))), //mutant:mongo-way-back-waits
 	})
 }
 
@@ -273,7 +273,7 @@ func releasing() bson.A {
 	whatever := eq("$t.p.token", long(0))
 	end := add("$$e.token", "$$e.n", long(-1))
 	back := and(isHold(), lte("$$e.token", "$t.p.used"), lt("$t.p.used", end), eq("$t.last", end))
-	stays := and("$$e.granted", "$$e.shown", gt(add("$$e.since", "$$e.keep"), "$t.now"))
+	stays := and("$$e.granted", "$$e.shown", gt(add("$$e.since", "$$e.keep"), "$t.now")) //mutant:mongo-release-frees-minimum-hold
 	return operation("$t.p.id", and(isLive(), or(whatever, isHold())), bson.A{
 		set(
 			"t.wrote", "$t.ok",
@@ -284,7 +284,7 @@ func releasing() bson.A {
 			),
 		),
 		set("t.list", those("$t.list", or(not(isOwn()), not("$t.ok"), stays))),
-		set("t.list", ifOwn("$t.list", "expires", "$t.now", "delay", long(0))),
+		set("t.list", ifOwn("$t.list", "expires", "$t.now", "delay", long(0))), //mutant:mongo-released-minimum-hold-delay
 	})
 }
 
@@ -297,11 +297,11 @@ func breakPipeline(b *store.Break, c call) bson.A {
 }
 
 func breaking() bson.A {
-	has := and("$$e.granted", gt("$t.p.token", long(0)), or(eq("$t.p.token", "$$e.fence"),
+	has := and("$$e.granted", gt("$t.p.token", long(0)), or(eq("$t.p.token", "$$e.fence"), //mutant:mongo-break-needs-token
 		and(lte("$$e.token", "$t.p.token"), lt("$t.p.token", add("$$e.token", "$$e.n")))))
 	return operation("$t.p.id", and(has, gt(ends(), "$t.now")), bson.A{
 		set("t.wrote", "$t.ok", "t.list", those("$t.all", not(and(isOwn(), "$t.ok", "$t.p.now")))),
-		set("t.list", ifOwn("$t.list", "want", "$$e.weight", "broken", "$t.p.reason", "keep", long(0))),
+		set("t.list", ifOwn("$t.list", "want", "$$e.weight", "broken", "$t.p.reason", "keep", long(0))), //mutant:mongo-break-keeps-minimum-hold
 	})
 }
 

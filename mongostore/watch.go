@@ -63,7 +63,7 @@ func (s *Store) Watch(ctx context.Context, p store.Process, sink func(store.Hint
 				continue
 			}
 			sink(store.Hint{}) // some may have been missed
-		}
+		} //mutant:mongo-nobody-told-after-break
 	})
 	return nil
 }
@@ -88,7 +88,7 @@ func (s *Store) deliver(stream *mongo.ChangeStream, p store.Process, sink func(s
 			woke, _ = e.Lookup("updateDescription", "updatedFields", "woke").StringValueOK()
 		}
 		for line := range strings.Lines(woke) {
-			if h, err := parseHint(name, line); err == nil && h.ID.Process() == p {
+			if h, err := parseHint(name, line); err == nil && h.ID.Process() == p { //mutant:mongo-hints-others-delivered
 				sink(h)
 			}
 		}

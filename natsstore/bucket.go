@@ -36,7 +36,7 @@ func (s *Store) subject(key string) string { return "$KV." + s.o.Bucket + "." + 
 
 // writeTo is where the message for a key is sent.
 func (s *Store) writeTo(key string) string {
-	if s.o.Domain == "" {
+	if s.o.Domain == "" { //mutant:nats-domain-written
 		return s.subject(key)
 	}
 	return "$JS." + s.o.Domain + ".API." + s.subject(key)
@@ -75,7 +75,7 @@ func (s *Store) prepared(ctx context.Context, makes bool) (*bucket, error) {
 		return b, nil
 	}
 	stream, err := s.lookAtBucket(ctx, makes)
-	heard := store.Now()
+	heard := store.Now() //mutant:nats-clock-taken-stood-still
 	switch {
 	case !makes && isNotFound(err):
 		return nil, nil
@@ -90,7 +90,7 @@ func (s *Store) prepared(ctx context.Context, makes bool) (*bucket, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.bucket, s.links = b, links
-	clear(s.known)
+	clear(s.known) //mutant:nats-remembered-outlives-connection
 	if !s.made.Equal(info.Created) {
 		s.made = info.Created
 		clear(s.alive)
@@ -108,7 +108,7 @@ func (s *Store) lookAtBucket(ctx context.Context, makes bool) (jetstream.Stream,
 	// the next.
 	stream, err = s.js.CreateStream(ctx, jetstream.StreamConfig{
 		Name: s.streamName(), Description: "locks of holdfast", Subjects: []string{s.subject(">")},
-		Storage: jetstream.FileStorage, Replicas: s.o.Replicas, FirstSeq: uint64(time.Now().UnixMilli()), Discard: jetstream.DiscardNew, Duplicates: 2 * time.Minute,
+		Storage: jetstream.FileStorage, Replicas: s.o.Replicas, FirstSeq: uint64(time.Now().UnixMilli()), Discard: jetstream.DiscardNew, Duplicates: 2 * time.Minute, //mutant:nats-bucket-made-again-counts
 		MaxMsgsPerSubject: 1, MaxMsgs: -1, MaxBytes: -1, MaxMsgSize: -1, MaxConsumers: -1,
 		AllowRollup: true, DenyDelete: true, AllowMsgTTL: true, SubjectDeleteMarkerTTL: markers,
 	})
@@ -122,11 +122,11 @@ func (s *Store) lookAtBucket(ctx context.Context, makes bool) (jetstream.Stream,
 func (s *Store) suits(c *jetstream.StreamConfig) error {
 	why := ""
 	switch {
-	case !c.AllowMsgTTL:
+	case !c.AllowMsgTTL: //mutant:nats-bucket-need-ttls
 		why = "its messages can have no TTL: make it with NATS 2.11 or newer, and allow_msg_ttl"
-	case c.AllowDirect:
+	case c.AllowDirect: //mutant:nats-direct-gets-good-enough
 		why = "it has direct gets, which can be stale: turn allow_direct off"
-	case c.MaxMsgsPerSubject != 1 || c.MaxAge != 0 || c.MaxMsgs > 0 || c.MaxBytes > 0 || c.Discard != jetstream.DiscardNew:
+	case c.MaxMsgsPerSubject != 1 || c.MaxAge != 0 || c.MaxMsgs > 0 || c.MaxBytes > 0 || c.Discard != jetstream.DiscardNew: //mutant:nats-bucket-may-forget
 		why = "it forgets what holdfast must keep, or keeps what it must forget: it needs max_msgs_per_subject 1, discard new, and no other limits"
 	case c.Mirror != nil || len(c.Sources) > 0 || c.Sealed:
 		why = "it is a copy of others, or sealed"
@@ -176,7 +176,7 @@ func (s *Store) put(ctx context.Context, key string, data []byte, expected uint6
 	if _, err := s.prepare(ctx); err != nil {
 		return 0, false, err
 	}
-	opts := append(make([]jetstream.PublishOpt, 0, 3), jetstream.WithExpectLastSequencePerSubject(expected), jetstream.WithRetryAttempts(0))
+	opts := append(make([]jetstream.PublishOpt, 0, 3), jetstream.WithExpectLastSequencePerSubject(expected), jetstream.WithRetryAttempts(0)) //mutant:nats-write-depend-read
 	if ttl > 0 {
 		opts = append(opts, jetstream.WithMsgTTL(ttl))
 	}

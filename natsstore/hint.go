@@ -65,7 +65,7 @@ func (s *Store) Watch(ctx context.Context, p store.Process, sink func(store.Hint
 	s.tasks.Go(func() {
 		defer s.nc.RemoveStatusListener(connected)
 		defer func() { _ = sub.Unsubscribe() }()
-		known := s.spreads()
+		known := s.spreads() //mutant:nats-nobody-looks-once-others
 		for {
 			select {
 			case <-s.ctx.Done():

@@ -138,7 +138,7 @@ func (s *Store) overdue(m *mine) {
 // expire ends an entry of ours, as if the time of its session were over.
 func (s *Store) expire(ctx context.Context, m *mine) error {
 	s.mu.Lock()
-	force := m.unclear
+	force := m.unclear //mutant:nats-ask-overdue-withdrawn-without
 	s.mu.Unlock()
 	err := s.change(ctx, m.name, how{force: force}, func(r *record) (queue.Change, error) {
 		if e := r.find(m.id); e != nil {

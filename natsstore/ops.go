@@ -73,8 +73,8 @@ func (s *Store) change(ctx context.Context, name string, how how, f func(*record
 		if err != nil {
 			return err
 		}
-		if bytes.Equal(data, r.data) && !how.force {
-			if !cached {
+		if bytes.Equal(data, r.data) && !how.force { //mutant:nats-ask-name-never-used-withdrawn
+			if !cached { //mutant:nats-remembered-answered
 				s.remember(name, known{m.seq, m.data})
 				return told
 			}
@@ -92,7 +92,7 @@ func (s *Store) change(ctx context.Context, name string, how how, f func(*record
 		}
 		if ok {
 			s.remember(name, known{seq, data})
-			s.tell(change.Woken)
+			s.tell(change.Woken) //mutant:nats-granted-told-nobody
 			return told
 		}
 		cached = false
@@ -258,7 +258,7 @@ func (s *Store) Look(ctx context.Context, c store.Claim) (a store.Answer, err er
 
 // read is the record of a name, without what has expired by its session.
 func (s *Store) read(ctx context.Context, name string, cached bool) (*record, error) {
-	b, err := s.prepared(ctx, false)
+	b, err := s.prepared(ctx, false) //mutant:nats-looking-makes-bucket
 	switch {
 	case err != nil:
 		return nil, err
@@ -360,7 +360,7 @@ func (s *Store) release(ctx context.Context, h store.Hold, m *mine) error {
 	how := how{}
 	if m != nil {
 		s.mu.Lock()
-		how.force, how.fresh = m.unclear, m.unclear
+		how.force, how.fresh = m.unclear, m.unclear //mutant:nats-ask-withdrawn-without-write
 		s.mu.Unlock()
 	}
 	there := false
@@ -373,7 +373,7 @@ func (s *Store) release(ctx context.Context, h store.Hold, m *mine) error {
 	if m != nil {
 		s.mu.Lock()
 		switch unclear := err != nil && !store.Definite(err); {
-		case unclear: // it is tried again until it was done, or the session is over
+		case unclear: // it is tried again until it was done, or the session is over //mutant:nats-given-back-sure-left
 			s.lose(m)
 			m.drop, m.ends = true, store.Now().Add(soon)
 			s.poke()

@@ -60,7 +60,7 @@ const unending = int64(10 * 365 * 24 * time.Hour / time.Microsecond)
 
 // encode is the stored form of the record; nil if there is none, and need be none.
 func (r *record) encode(force bool) ([]byte, error) {
-	if len(r.q.Entries) == 0 && r.q.Last == 0 && r.data == nil && !force {
+	if len(r.q.Entries) == 0 && r.q.Last == 0 && r.data == nil && !force { //mutant:nats-ask-name-never-used
 		return nil, nil // never used
 	}
 	n := storedName{form: form{version}, Last: r.q.Last}
@@ -92,7 +92,7 @@ func (s *Store) decode(name string, m message, now queue.Time) (*record, error) 
 	}
 	r.q = queue.Queue{Limit: n.Limit, Last: n.Last, Entries: make([]queue.Entry, len(n.Entries), len(n.Entries)+1)}
 	for i := range n.Entries { // each process has its own idea of the server's clock
-		r.now.Clock = max(r.now.Clock, n.Entries[i].Since)
+		r.now.Clock = max(r.now.Clock, n.Entries[i].Since) //mutant:nats-clock-behind-keeps-way
 	}
 	now = r.now
 	for i := range n.Entries {

@@ -92,7 +92,7 @@ func (s *Store) open() []*session {
 
 // whole is the TTL in what NATS counts in.
 func whole(ttl time.Duration) time.Duration {
-	return (ttl + time.Second - 1) / time.Second * time.Second
+	return (ttl + time.Second - 1) / time.Second * time.Second //mutant:nats-ttl-rounded-down
 }
 
 // session returns the present session for the TTL, and begins one if there is
@@ -193,9 +193,9 @@ func (s *Store) renew(sess *session) *flight {
 		sess.flight = nil
 		switch f.err = err; {
 		case err == nil:
-			sess.renewed, sess.failed = sent, 0
+			sess.renewed, sess.failed = sent, 0 //mutant:nats-session-counts-answer
 		case errors.Is(err, errSessionOver):
-			s.died(sess)
+			s.died(sess) //mutant:nats-hold-outlives-session
 		default:
 			sess.failed++
 			pause := min(sess.ttl/12, (20*time.Millisecond)<<min(sess.failed, 6))
@@ -223,8 +223,8 @@ func (s *Store) renewKey(ctx context.Context, sess *session) (sent store.Instant
 		case ok:
 			sess.seq, sess.unclear = seq, false
 			return sent, nil
-		case !sess.unclear:
-			return sent, errSessionOver
+		case !sess.unclear: //mutant:nats-renewal-answered-lost
+			return sent, errSessionOver //mutant:nats-session-over-renewed
 		}
 		v, m, err := s.lookAtSession(ctx, sess.id)
 		if err != nil {
@@ -393,7 +393,7 @@ func (s *Store) lasts(ctx context.Context, b *bucket, id string, write bool) (ti
 		}
 		ok := v.Closed || !write
 		if !ok {
-			if ok, err = s.closeKey(ctx, id, m.seq); err != nil {
+			if ok, err = s.closeKey(ctx, id, m.seq); err != nil { //mutant:nats-session-closed-before-entries
 				return soon, err
 			}
 		}

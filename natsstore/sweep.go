@@ -49,7 +49,7 @@ func (s *Store) sweepNext(ctx context.Context, age time.Duration) (more bool, er
 		return false, err
 	}
 	m, err := b.stream.GetMsg(ctx, s.swept+1, jetstream.WithGetMsgSubject(s.subject("n.>")))
-	if errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && b.now().Clock-m.Time.UnixMicro() < age.Microseconds() {
+	if errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && b.now().Clock-m.Time.UnixMicro() < age.Microseconds() { //mutant:nats-young-swept
 		s.swept = 0
 		return false, nil
 	}
@@ -61,10 +61,10 @@ func (s *Store) sweepNext(ctx context.Context, age time.Duration) (more bool, er
 	if !ok {
 		return true, nil
 	}
-	err = s.change(ctx, name, how{evict: true, fresh: true}, func(r *record) (queue.Change, error) {
+	err = s.change(ctx, name, how{evict: true, fresh: true}, func(r *record) (queue.Change, error) { //mutant:nats-dead-swept
 		return r.q.Release(r.now, &store.Hold{Name: name})
 	})
-	if errors.Is(err, store.ErrCorrupt) || errors.Is(err, store.ErrUnsupported) {
+	if errors.Is(err, store.ErrCorrupt) || errors.Is(err, store.ErrUnsupported) { //mutant:nats-sweep-stops-ours
 		err = nil // it is not ours
 	}
 	return err == nil, err
