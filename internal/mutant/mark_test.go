@@ -2,9 +2,13 @@ package mutant
 
 import (
 	"go/format"
+	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -149,5 +153,40 @@ func TestAMutantGoesWithItsMark(t *testing.T) {
 				t.Errorf("%v, want %q:\n%s", err, c.why, out)
 			}
 		})
+	}
+}
+
+// A mark that no mutant names is left over: it would say of its line that a
+// test is known to watch it.
+func TestEachMarkOfTheModuleIsNamedByAMutant(t *testing.T) {
+	t.Parallel()
+	root := New(t).root
+	all, err := marks(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && file != root && strings.HasPrefix(d.Name(), ".") {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(file, "_test.go") {
+			return nil
+		}
+		text, err := os.ReadFile(file)
+		for mark := range maps.Clone(all) {
+			if strings.Contains(string(text), `"`+mark+`"`) {
+				delete(all, mark)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, mark := range slices.Sorted(maps.Keys(all)) {
+		t.Errorf("no mutant names the mark mutant:%s, in %s", mark, all[mark])
 	}
 }
