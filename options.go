@@ -131,7 +131,7 @@ func (o *Options) settle(d *store.Description) (*settings, error) {
 	if s.RenewEvery = cmp.Or(s.RenewEvery, s.TTL/3); endless(d) { //mutant:renewed-half-ttl
 		s.RenewEvery = cmp.Or(s.RenewEvery, defaultCheck) //mutant:store-asked-once-hour
 	}
-	s.PollMin = cmp.Or(s.PollMin, min(defaultPollMin, cmp.Or(s.PollMax, defaultPollMin)))
+	s.PollMin = cmp.Or(s.PollMin, min(defaultPollMin, cmp.Or(max(s.PollMax, 0), defaultPollMin)))
 	s.PollMax = cmp.Or(s.PollMax, max(defaultPollMax, s.PollMin))
 	handOver := *cmp.Or(s.HandOver, &defaultHandOver) // theirs may change
 	s.HandOver = &handOver
