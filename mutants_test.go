@@ -288,6 +288,7 @@ var engineMutants = []mutant.Broken{
 	}},
 	one("a downgrade takes the lock from another lease of the hold", "TestUpgrade_Reentry", "downgrade-counts-answered-too", mutant.Cond("false")),
 	one("a hold stays upgraded for nobody", "TestUpgrade_Reentry", "hold-stays-upgraded-nobody", mutant.Return("nil")),
+	one("an upgrade that the store forgot is still ours", "TestUpgrade_OneThatTheStoreForgotIsALoss", "upgrade-forgotten", mutant.Cond("true")),
 
 	// Detach and Adopt.
 	one("detached and still valid", "TestAdopt_DetachEndsTheLeaseHere", "detached-still-valid", mutant.Delete()),

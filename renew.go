@@ -396,6 +396,10 @@ func (s *scheduler) renew(b batch) {
 	for i, h := range b.holds {
 		err := answers[i].Err //mutant:name-failure-fails-batch
 		h.flight = nil
+		if err == nil && h.changer.forgotten(&answers[i]) {
+			err = errUpgradeForgotten
+			answers[i].Err = err
+		}
 		if errors.Is(err, ErrLost) {
 			h.told = err
 		}

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -666,5 +667,48 @@ func TestDowngrade_InMemoryIsBoundedToo(t *testing.T) {
 		release(t, reader)
 		release(t, u.Lease)
 		empty(t, mem)
+	})
+}
+
+// A forgetful store loses an upgrade but not the hold, as a replica does that is
+// promoted before it has heard of the upgrade.
+type forgetful struct {
+	store.Store
+	forgot atomic.Bool
+}
+
+func (s *forgetful) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
+	answers := s.Store.Renew(ctx, holds)
+	for i := range answers {
+		if s.forgot.Load() && answers[i].Err == nil {
+			answers[i].Weight, answers[i].Want = store.Upgradeable, store.Upgradeable
+		}
+	}
+	return answers
+}
+
+func TestUpgrade_OneThatTheStoreForgotIsALoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &forgetful{Store: memstore.New()}
+		locks := locker(t, s, &Options{TTL: 3 * time.Second})
+		u := upgradeableLease(t, locks.RWMutex("a"))
+		other := upgradeableLease(t, locks.RWMutex("b")) // never upgraded
+		if err := u.TryUpgrade(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if !u.Valid() || !other.Valid() {
+			t.Fatal("lost, though nothing was forgotten")
+		}
+		if err := errors.Join(u.Downgrade(), u.TryUpgrade(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		s.forgot.Store(true)
+		time.Sleep(time.Second + 10*time.Millisecond) // one renewal
+		if u.Valid() || !other.Valid() {
+			t.Errorf("the forgotten one is valid: %v; the other one: %v", u.Valid(), other.Valid())
+		}
+		is(t, u.Release(), ErrLost)
+		release(t, other.Lease)
 	})
 }

@@ -31,6 +31,21 @@ func newChanger(h *hold, w *want) *changer {
 	return &changer{h: h, w: up, one: make(chan struct{}, 1)}
 }
 
+var errUpgradeForgotten = fmt.Errorf("%w: the store no longer has its upgrade, so others may read by now", ErrLost)
+
+// forgotten reports whether the store renewed an upgraded hold as one that is
+// not: it has lost the upgrade, as in a fail-over to a replica that had not heard
+// of it, and admits readers. No change is under way, as renewals and changes never
+// overlap.
+func (c *changer) forgotten(r *store.Renewal) bool {
+	if c == nil || r.Weight >= store.Full { //mutant:upgrade-forgotten
+		return false
+	}
+	c.h.mu.Lock()
+	defer c.h.mu.Unlock()
+	return c.full
+}
+
 // An upgrade is one call of Upgrade or TryUpgrade.
 type upgrade struct {
 	pace
