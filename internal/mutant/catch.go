@@ -23,8 +23,9 @@ type Broken struct {
 	Hangs bool
 }
 
-// For how long a test may run with a mutant, and with one that hangs.
-var limit, hangLimit = 60 * time.Second, 10 * time.Second
+// For how long a test may run with a mutant, with one that hangs, and with none:
+// a search by chance ends when it has met its mutant, and without one at its end.
+var limit, hangLimit, controlLimit = 60 * time.Second, 10 * time.Second, 5 * time.Minute
 
 // failFast: the first failure is enough.
 var failFast = []string{"-test.failfast"}
@@ -185,7 +186,7 @@ func (c *controls) wrong(t testing.TB, b Broken) string {
 		c.of[b.Test] = one
 	}
 	c.mu.Unlock()
-	one.once.Do(func() { one.run = c.set.Run(t, None, b.Test, limit, failFast, c.env...) })
+	one.once.Do(func() { one.run = c.set.Run(t, None, b.Test, controlLimit, failFast, c.env...) })
 	if one.run == nil {
 		return "it could not be built"
 	}
