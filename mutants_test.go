@@ -41,7 +41,7 @@ var engineMutants = []mutant.Broken{
 	one("not ours is asked for again", "TestRule3_NotYoursIsLostAtOnce", "ours-asked-again", mutant.Cond("false")),
 	one("an unclear renewal is a loss", "TestRule3_AnUnclearRenewalIsRetriedUntilTheDeadline", "ours-asked-again", mutant.Stmt("default:\nreturn ErrLost")),
 	one("an unclear renewal is tried again a renewal later", "TestRule3_AnUnclearRenewalIsRetriedUntilTheDeadline", "unclear-renewal-tried-again", mutant.Value("now.Add(h.s.RenewEvery + 0*pause)")),
-	one("MaxHold is ignored", "TestMaxHold_IsLostAndGivenBackAtItsEnd", "maxhold-ignored", mutant.Cond("false")),
+	hanging("MaxHold is ignored", "TestMaxHold_IsLostAndGivenBackAtItsEnd", "maxhold-ignored", mutant.Cond("false")),
 
 	one("each lease warns of an outage", "TestRule3_AnOutageIsOneWarning", "each-lease-warns-outage", mutant.Stmt("level = slog.LevelWarn")),
 	one("one warning for ever", "TestRule3_AnOutageIsOneWarning", "warning-ever", mutant.Delete()),

@@ -1,6 +1,7 @@
 package pgstore
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/mutant"
@@ -48,7 +49,7 @@ func TestTheTestsCatchEachMutantOfSessions(t *testing.T) {
 		{"a reader locks out readers", "Tx_ReadersShareAndKeepAWriterOut", "tx.go", "\tif write {\n\t\tshared = \"\"\n", "\tif true {\n\t\tshared = \"\"\n"},
 	} {
 		all = append(all, mutant.Broken{Name: m.name, Pkg: "pgstore", Test: "Test" + m.test, Edits: []mutant.Edit{{File: "pgstore/" + m.file, Old: m.old, New: m.new}},
-			Hangs: m.name == "a server that says nothing is waited for" || m.name == "the transaction's lock_timeout ends a wait"})
+			Hangs: slices.Contains([]string{"a server that says nothing is waited for", "the transaction's lock_timeout ends a wait", "a renewal waits for the pool", "a release waits for the pool"}, m.name)})
 	}
 	mutant.Catch(t, all, addrEnv+"="+sharedAddr(t), patienceEnv+"=5s")
 }
