@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/redislua"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -48,7 +49,7 @@ func load(retention time.Duration, clocked bool) *scripts {
 		}
 		return string(b)
 	}
-	common := read("queue.lua")
+	common := redislua.Expand(read("queue.lua"))
 	one := func(name, gives string) script {
 		text := edit(strings.Replace(read(name+".lua"), "--@ queue.lua\n", common, 1))
 		sum := sha1.Sum([]byte(text))

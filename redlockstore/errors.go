@@ -99,6 +99,9 @@ func (n *node) failed(err error) error {
 	case has("CROSSSLOT", "unknown command", "Unknown Redis command", "syntax error"):
 		err = fmt.Errorf("%w: the server cannot run the script (Redis %d.%d or newer is needed): %w", store.ErrUnsupported, needMajor, needMinor, err)
 	}
+	if full(err) {
+		err = fmt.Errorf("%w (the node's memory is full, so nothing new can be locked there until it has some again or its maxmemory is raised; what is held can be renewed and released, by a user who may use PEXPIRE)", err)
+	}
 	return &NodeError{n.address, err}
 }
 

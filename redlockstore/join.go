@@ -26,6 +26,9 @@ const (
 	mostPause  = time.Second
 )
 
+// fullPause is how long a node whose memory is full is asked for nothing new.
+const fullPause = 100 * time.Millisecond
+
 // A quarantined says that a node may have forgotten what it granted.
 type quarantined struct {
 	why  string
@@ -138,8 +141,18 @@ func (n *node) look() error {
 		return &quarantined{"it was restarted", left}
 	}
 	// It must take writes. This one changes nothing where the record is there, and
-	// is refused all the same by a node that is full or read-only.
-	if err := conn.SetNX(ctx, n.s.record(), n.closedRecord(now), 0).Err(); err != nil {
+	// is refused all the same by a node that is full or read-only. One that is full
+	// renews and releases what it has, unless it has refused that.
+	err := conn.SetNX(ctx, n.s.record(), n.closedRecord(now), 0).Err()
+	n.mu.Lock()
+	stuck := n.stuck
+	n.stuck = stuck && err != nil
+	n.mu.Unlock()
+	switch {
+	case err == nil:
+	case full(err) && !stuck:
+		n.fills(err, false)
+	default:
 		return err
 	}
 	if known {
@@ -150,7 +163,7 @@ func (n *node) look() error {
 	for _, sc := range n.s.scripts.all() {
 		pipe.ScriptLoad(ctx, sc.text)
 	}
-	_, err := pipe.Exec(ctx)
+	_, err = pipe.Exec(ctx)
 	return err
 }
 

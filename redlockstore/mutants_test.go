@@ -20,6 +20,7 @@ func TestTheTestsCatchEachMutantOfRedlock(t *testing.T) {
 		twoFrozen = "TestTwoNodesOfThreeThatAreFrozenAreUnavailableAndNothingIsLost"
 		from      = "TestALeaseCountsFromBeforeTheFirstNodeWasAsked"
 		clocks    = "TestAClientWhoseClockIsWrongIsServedInItsTurn"
+		full      = "TestOnFullNodesLeasesAreRenewedAndGivenBack/Redis$"
 		overdue   = "TestARenewalThatIsToldAfterTheOldDeadlineIsALossAndMendsNothing"
 	)
 	var all []mutant.Broken
@@ -48,7 +49,9 @@ func TestTheTestsCatchEachMutantOfRedlock(t *testing.T) {
 		{"a refusal tells no clock", clocks + "/told_by_the_refusal_itself", "tally.go", "\t\tt.learn(s, r.n, f.now)\n", ""},
 		{"a claim keeps the order of a wrong clock", clocks + "/told_by_the_refusal_itself", "ask.go", "case again < maxRounds && s.reorder(cl, t):", "case false:"},
 		{"what is known of a clock is undone by a slow answer", "TestAnAnswerThatTookLongUndoesNoBetterOne", "wall.go", "had < least || had > most", "had < least || had >= least"},
-		{"a full node looks fit", "TestANodeThatTakesNoWritesIsLeftInPeace/full", "join.go", "err := conn.SetNX(ctx, n.s.record(), n.closedRecord(now), 0).Err(); err != nil {\n\t\treturn err", "err := conn.SetNX(ctx, n.s.record(), n.closedRecord(now), 0).Err(); err != nil && false {\n\t\treturn err"},
+		{"a full node is asked as fast as it refuses", "TestANodeThatTakesNoWritesIsLeftInPeace/full", "node.go", "time.Now().Before(n.again)", "false"},
+		{"a full node is out of use for renewals too", full, "node.go", "(!full(err) || !j.isAsk()) && n.gone(err)", "n.gone(err)"},
+		{"a full node is not joined", full, "join.go", "case full(err) && !stuck:", "case false:"},
 		{"one server has two votes", "TestTwoClientsOfOneServerAreNotTwoNodes", "join.go", "\t\tif same {", "\t\tif same && false {"},
 	} {
 		all = append(all, broken(m.name, m.test, mutant.Edit{File: "redlockstore/" + m.file, Old: m.old, New: m.new}))
@@ -68,6 +71,8 @@ func TestTheTestsCatchEachMutantOfRedlock(t *testing.T) {
 		{"a release takes a newer ask", model, "release", "if e and e.p <= p and e.expires > now then", "if e and e.expires > now then"},
 		{"a wiped node grants", forgets + "/wiped", "ask", "if not record then", "if not record then record = ARGV[5] elseif false then"},
 		{"a wiped node grants the second", forgets + "/wiped", "ask", "if opens > now then", "if false then"},
+		{"a lone hold is not released on a full node", full, "release", "if not redis.pcall('SET'", "if not redis.call('SET'"},
+		{"a full node lets others wait", full, "ask", "\t\tadded = true\n", ""},
 		{"another maximum is not seen", "TestANodeThatComesToHaveAnotherMaximumGrantsNothing", "ask", "if have ~= most then", "if false then"},
 	} {
 		all = append(all, inLua(t, m.name, m.test, m.file, m.old, m.new))

@@ -36,6 +36,10 @@ type node struct {
 	fastest  [8]time.Duration // the newest exchanges
 	measured int
 	owed     []*job // releases that it could not be told
+
+	full  error     // the newest refusal of an ask, as its memory is full; else nil
+	again time.Time // when another ask may be sent to it then
+	stuck bool      // its memory is full, and it refuses renewals and releases too
 }
 
 type state int
@@ -138,6 +142,8 @@ func (n *node) queue(j *job) (answer string, err error, over bool) {
 			return "", errNotYet, true
 		}
 		return "", n.err, true
+	case n.full != nil && j.isAsk() && (j.claim == nil || j.claim.sent.Load()&(1<<n.i) == 0) && time.Now().Before(n.again):
+		return "", n.full, true // what it has already goes on, as that needs no memory
 	case len(l.waiting) >= most, l.flying && len(l.waiting) > 0 && !j.isRelease() && time.Since(l.since) > n.s.timeout:
 		n.owe(j)
 		return "", errBusy, true
@@ -268,7 +274,10 @@ func (n *node) exchange(l *lane, jobs []*job) {
 			err = n.strange(answer)
 		}
 		if err != nil {
-			if n.gone(err) {
+			if full(err) {
+				n.fills(err, !j.isAsk())
+			}
+			if (!full(err) || !j.isAsk()) && n.gone(err) {
 				n.mu.Lock()
 				n.owe(j)
 				n.mu.Unlock()
@@ -298,6 +307,19 @@ func (n *node) gone(err error) bool {
 		}
 	}
 	return false
+}
+
+// full reports whether the node refused a command as its memory is full.
+func full(err error) bool { return strings.HasPrefix(err.Error(), "OOM") }
+
+// fills notes that the node's memory is full. What it has is renewed and released
+// there; it is asked for something new after a pause, not as fast as it refuses.
+// It is stuck if it refuses renewals and releases too, as a user without the right
+// to PEXPIRE finds.
+func (n *node) fills(err error, stuck bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.full, n.again, n.stuck = n.failed(err), time.Now().Add(fullPause), n.stuck || stuck
 }
 
 // lose takes the node out of use until it has been looked at.

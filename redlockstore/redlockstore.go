@@ -99,7 +99,9 @@
 // # Requirements
 //
 // Redis 7.0 or newer (before, a restart can bring the scripts back), Valkey 7.2
-// or newer. A maxmemory-policy of "noeviction" (the default). The clients'
+// or newer. A maxmemory-policy of "noeviction" (the default). On a majority whose
+// memory is full (maxmemory) nothing new is granted, which is ErrUnavailable and
+// says why; what is held is renewed and released, and who waits already gets in. The clients'
 // timeouts bound what Options.Timeout does not: set MaxRetries to -1 and
 // DialerRetries to 1, for the majority is the retry.
 //
@@ -109,6 +111,7 @@
 //
 //	resetkeys ~holdfast-redlock:* resetchannels &holdfast-redlock:* -@all
 //	+evalsha +get +mget +set +time +publish           to lock
+//	+pexpire                                          to renew and release while a node's memory is full
 //	+info +script|exists +script|load +setnx          to find out whether the node has forgotten
 //	+subscribe +ping                                  to be woken; without, waiters look now and then
 //	+scan                                             to list all names

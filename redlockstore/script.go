@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"strings"
 	"sync"
+
+	"github.com/holdfast-go/holdfast/internal/redislua"
 )
 
 //go:embed lua
@@ -53,7 +55,7 @@ func load(edit func(string) string) *scripts {
 		}
 		return string(b)
 	}
-	common := read("node")
+	common := redislua.Expand(read("node"))
 	one := func(name string) script {
 		text := edit(strings.Replace(read(name), "--@ node.lua\n", common, 1))
 		sum := sha1.Sum([]byte(text))

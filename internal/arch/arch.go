@@ -57,6 +57,8 @@ var rules = map[string]rule{
 	"store/queue":    {core, []string{sys}},
 	"internal/clock": {core, []string{sys}},
 
+	"internal/redislua": {core, nil}, // of the scripts of redisstore and redlockstore
+
 	"internal/contain": {core, []string{sys}}, // for internal/prove and tests
 
 	"memstore":     {store, nil},

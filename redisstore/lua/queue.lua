@@ -116,17 +116,7 @@ local function settle(self)
 	end
 end
 
--- Stores a value. A server at its maxmemory refuses SET, but in a script that
--- has written already. PEXPIRE needs no memory, and so is never refused: what is
--- held can be renewed and given back.
-local function save(value, ms)
-	if not added then
-		local answer = redis.pcall('SET', KEYS[1], value, 'PX', ms)
-		if not answer.err then return end
-		if string.find(answer.err, 'OOM', 1, true) then redis.pcall('PEXPIRE', KEYS[1], ms) end
-	end
-	redis.call('SET', KEYS[1], value, 'PX', ms)
-end
+--@ save.lua
 
 -- Stores what was changed (RETENTION is how long the token outlives the last
 -- entry, in ms), wakes those who were granted, and answers.
@@ -137,7 +127,7 @@ local function done(answer)
 			out[#out + 1] = raw(e)
 			if ends(e) - now > left then left = ends(e) - now end
 		end
-		save(table.concat(out), string.format('%.0f', RETENTION + math.ceil(left / 1000)))
+		save(table.concat(out), string.format('%.0f', RETENTION + math.ceil(left / 1000)), added)
 	end
 	for _, e in ipairs(woken) do
 		-- Last, and not fatal: a script that fails is not undone, and a waiter

@@ -67,6 +67,8 @@ if fresh then
 	if own then
 		local _, i = find(new.id)
 		table.remove(q, i)
+	else
+		added = true
 	end
 	own = new
 	own.granted, own.accepted, own.shown, own.same = false, false, false, false
@@ -88,6 +90,7 @@ end
 if ARGV[6] == 't' then
 	local _, i = find(new.id)
 	table.remove(q, i)
+	added = false
 	room(new.id)
 	wrote = dropped or was or #woken > 0 -- else nothing is different
 	return done('R' .. obstacles(nil))

@@ -1,6 +1,7 @@
 -- What one node keeps of a name, and how it gives room. Before it: s is what
 -- is stored, or false, and now is the node's time in µs.
 local last, q, wrote, woken = 0, {}, false, {}
+local added = false -- an entry: that may be refused for want of memory
 local FIXED = '<ddddc32dHBdI4I4I4HB'
 
 local function parse(s, p)
@@ -105,6 +106,8 @@ local function settle(self)
 	room(self)
 end
 
+--@ save.lua
+
 -- Stores what was changed, wakes those who were granted, and answers.
 local function done(answer)
 	if wrote then
@@ -115,7 +118,7 @@ local function done(answer)
 			local x = ends(e) - now
 			if x > left then left = x end
 		end
-		redis.call('SET', KEYS[1], table.concat(out), 'PX', string.format('%.0f', 86400000 + math.ceil(left / 1000)))
+		save(table.concat(out), string.format('%.0f', 86400000 + math.ceil(left / 1000)), added)
 	end
 	for i = 1, #woken do
 		local e = woken[i]

@@ -19,8 +19,7 @@ if s and #s >= 109 and string.sub(s, 1, 3) == 'hl1' then
 				head = struct.pack('<c3d', 'hl1', used)
 			end
 		end
-		redis.call('SET', KEYS[1], head, 'KEEPTTL')
-		return '1'
+		if not redis.pcall('SET', KEYS[1], head, 'KEEPTTL').err then return '1' end -- else save finds out why
 	end
 end
 --@ node.lua

@@ -1,0 +1,97 @@
+package redisstore
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testserver"
+)
+
+// One of three masters is frozen for more than a TTL. The leases on the other two
+// go on, and so does all once it has thawed.
+func TestAFrozenMasterLosesNoLeaseOnTheOthers(t *testing.T) {
+	t.Parallel()
+	for what, o := range map[string]*Options{"alone": nil, "each asked by WAIT too": {Replicas: 1}} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			const names, ttl = 396, 9 * time.Second // two thirds of them on the healthy ones
+			var masters, replicas []*testserver.Server
+			if o == nil {
+				masters = testserver.RedisCluster(t, 3)
+			} else {
+				masters, replicas = testserver.RedisCalmClusterWithReplicas(t, 3)
+			}
+			for _, m := range append(replicas, masters...) { // what the cluster itself does about it is no matter here
+				for _, setting := range [][2]string{{"cluster-node-timeout", "600000"}, {"cluster-require-full-coverage", "no"}} {
+					if err := clientOf(t, m.Addr).ConfigSet(t.Context(), setting[0], setting[1]).Err(); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			client := clusterClient(t, masters)
+			s := storeOn(t, client, o)
+			l, err := holdfast.New(s, &holdfast.Options{TTL: ttl, Logger: quiet})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+
+			var healthy, frozen []*holdfast.Lease
+			for i := range names {
+				if i%12 == 0 {
+					time.Sleep(ttl / 100) // so that they are due at many times, and go in many batches
+				}
+				lease, err := l.Mutex(fmt.Sprint("name ", i)).Lock(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				node, err := client.MasterForKey(t.Context(), s.key(lease.Name()))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if node.Options().Addr == masters[1].Addr {
+					frozen = append(frozen, lease)
+				} else {
+					healthy = append(healthy, lease)
+				}
+			}
+			masters[1].Freeze()
+			since := time.Now()
+			count := func(leases []*holdfast.Lease) (lost, renewed int) {
+				for _, lease := range leases {
+					switch {
+					case !lease.Valid():
+						lost++
+					case lease.Deadline().After(since.Add(5 * ttl / 2)): // its newest renewal was sent 1½ TTL after since
+						renewed++
+					}
+				}
+				return lost, renewed
+			}
+			until(t, "each healthy lease is lost, or was renewed more than a TTL later", func() bool {
+				lost, renewed := count(healthy)
+				return lost+renewed == len(healthy)
+			})
+			lost, _ := count(healthy)
+			onFrozen, _ := count(frozen)
+			t.Logf("lost: %d of %d whose masters answer, %d of %d on the frozen one", lost, len(healthy), onFrozen, len(frozen))
+			if lost > 0 {
+				t.Errorf("%d of %d leases were lost whose masters answer", lost, len(healthy))
+			}
+
+			masters[1].Thaw()
+			for _, lease := range append(frozen, healthy...) {
+				if !lease.Valid() {
+					if lease, err = l.Mutex(lease.Name()).Lock(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := lease.Release(); err != nil {
+					t.Errorf("release of %q: %v", lease.Name(), err)
+				}
+			}
+		})
+	}
+}
