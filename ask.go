@@ -71,9 +71,9 @@ func (o op) worthIt() func(error, time.Duration) bool {
 	if o.poll || o.e.desc.InProcess { //mutant:place-where-nobody-listens
 		return nil
 	}
-	end := o.e.now().Add(closedFor)
+	e, end := o.e, o.e.now().Add(closedFor) // o itself would be on the heap in every call
 	return func(err error, pause time.Duration) bool {
-		return o.e.now().Add(pause) < end || !nobodyListens(err) //mutant:closed-port
+		return e.now().Add(pause) < end || !nobodyListens(err) //mutant:closed-port
 	}
 }
 

@@ -98,6 +98,7 @@ func (e *engine) close() error {
 		e.work.Wait() //mutant:close-wait
 		e.sched.stop()
 		e.bounds.stop()
+		e.hints.stop()
 		done <- e.store.Close()
 	}()
 	timer := time.NewTimer(closeTime) //mutant:close-takes-long-calls

@@ -110,6 +110,14 @@ func (h *hints) watch(s *settings, under chan struct{}) {
 	}
 }
 
+// stop ends the subscription where the store outlives the engine. Nobody waits
+// or subscribes any more.
+func (h *hints) stop() {
+	if u, ok := h.watcher.(store.Unwatcher); ok {
+		u.Unwatch(h.e.process) //mutant:closed-stays-subscribed
+	}
+}
+
 // add registers a waiter. The channel has room for one hint, the newest.
 func (h *hints) add(id store.ID, ch chan store.Hint) {
 	h.mu.Lock()

@@ -112,7 +112,7 @@ var engineMutants = []mutant.Broken{
 	one("an outage that is over is told", "TestOutage_ThatIsOverIsNotTold", "outage-over", mutant.Delete()),
 	one("a context of the engine is told", "TestOutage_AContextOfTheEngineIsNotTheCallers", "context-of-engine", mutant.Return("target != context.Canceled && errors.Is(e.err, target)")),
 	one("a last try without time is the cause", "TestOutage_TheNewestCauseIsTold", "last-try-without-time", mutant.Cond("false")),
-	one("a closed port is asked for as long as any", "TestOutage_AClosedPortIsToldWithinASecond", "closed-port", mutant.Return("o.e.now().Add(pause) < end || true")),
+	one("a closed port is asked for as long as any", "TestOutage_AClosedPortIsToldWithinASecond", "closed-port", mutant.Return("e.now().Add(pause) < end || true")),
 	one("a place is given up where nobody listens", "TestOutage_WhoHasAPlaceKeepsItWhileThePortIsClosed", "place-where-nobody-listens", mutant.Cond("o.e.desc.InProcess")),
 
 	// Whether fn was called.
@@ -326,6 +326,7 @@ var engineMutants = []mutant.Broken{
 
 	// Rule 8.
 	one("Close leaves a lease", "TestRule8_CloseGivesBackAllAndEndsAllWaits", "close-leaves-lease", mutant.Value("append([]*hold(nil), s.holds[1:]...)")),
+	one("Close stays subscribed", "TestRule8_CloseEndsTheSubscription", "closed-stays-subscribed", mutant.Stmt("_ = u")),
 	one("Close does not wait", "TestRule8_CloseWaitsForWhatIsUnderWay", "close-wait", mutant.Delete()),
 	one("Close sends one release at a time", "TestClose_ReleasesInBatches", "close-sends-release-time", mutant.Cond("n < 1")),
 	one("Close takes as long as its calls", "TestClose_TakesFiveSecondsThoughTheDriverHangs", "close-takes-long-calls", mutant.Value("time.NewTimer(time.Minute)")),

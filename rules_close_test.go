@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -274,4 +276,41 @@ func (s *hangsFor) Renew(ctx context.Context, holds []store.Hold) []store.Renewa
 		}
 	}
 	return out
+}
+
+// watched is a store that several engines share, and notes who is subscribed.
+type watched struct {
+	*memstore.Store
+	mu sync.Mutex
+	by map[store.Process]bool
+}
+
+func (s *watched) Watch(ctx context.Context, p store.Process, sink func(store.Hint)) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.by[p] = true
+	return s.Store.Watch(ctx, p, sink)
+}
+
+func (s *watched) Unwatch(p store.Process) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.by, p)
+	s.Store.Unwatch(p)
+}
+
+func TestRule8_CloseEndsTheSubscription(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &watched{Store: memstore.New(), by: map[store.Process]bool{}}
+		closed, open := locker(t, s, nil), locker(t, s, nil)
+		l := lock(t, locker(t, s, nil), "a")
+		w, beside := waits(t, closed.Mutex("a").Lock), waits(t, open.Mutex("a").Lock)
+		same(t, "subscriptions", len(s.by), 2)
+		is(t, closed.Close(), nil)
+		w.wait()
+		is(t, w.err, ErrClosed)
+		same(t, "subscriptions after Close", len(s.by), 1)
+		release(t, l)
+		release(t, beside.got())
+	})
 }

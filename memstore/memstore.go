@@ -59,7 +59,7 @@ type named struct {
 
 var _ interface {
 	store.Store
-	store.Watcher
+	store.Unwatcher
 	store.Looker
 	store.Inspector
 	store.Checker
@@ -193,6 +193,13 @@ func (s *Store) Watch(ctx context.Context, p store.Process, sink func(store.Hint
 	}
 	s.sinks[p] = sink
 	return nil
+}
+
+// Unwatch implements [store.Unwatcher].
+func (s *Store) Unwatch(p store.Process) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.sinks, p)
 }
 
 // List implements [store.Inspector].

@@ -1,6 +1,7 @@
 package memstore
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -9,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/queue"
 )
@@ -245,4 +247,35 @@ func TestBreakLosesEveryHoldOfTheNameAndLetsTheNextIn(t *testing.T) {
 	if len(s.names) != 2 {
 		t.Errorf("%d names are kept, want 2", len(s.names))
 	}
+}
+
+// A Store may live as long as the process; its Lockers come and go.
+func TestNothingIsKeptOfAClosedLocker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New()
+		take(t, s, claim("name"))
+		const lockers = 200
+		before := heap()
+		for range lockers {
+			l, err := holdfast.New(s, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			if _, err := l.Mutex("name").Lock(ctx); !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatalf("%v, want a wait until the deadline", err)
+			}
+			cancel()
+			if err := l.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(s.sinks) > 0 {
+			t.Fatalf("%d subscriptions of %d closed Lockers are kept, %d bytes a Locker", len(s.sinks), lockers, (heap()-before)/lockers)
+		}
+		if kept := (heap() - before) / lockers; kept > 300 {
+			t.Fatalf("%d bytes are kept of each closed Locker", kept)
+		}
+		runtime.KeepAlive(s)
+	})
 }

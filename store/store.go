@@ -159,6 +159,16 @@ type Watcher interface {
 	Watch(ctx context.Context, p Process, sink func(Hint)) error
 }
 
+// An Unwatcher is a Watcher that outlives those who use it, so that its Close
+// cannot end their subscriptions: one that several engines share, in memory.
+type Unwatcher interface {
+	Watcher
+	// Unwatch ends what Watch began for process p. It does no I/O. The engine
+	// calls it once, before Close; no method for a claim of p is called after
+	// it.
+	Unwatch(p Process)
+}
+
 // A Looker is a store that can be asked without writing. Waiting by polling is
 // cheaper with it.
 type Looker interface {
