@@ -39,13 +39,11 @@ type Lease struct {
 	// Guarded by the hold's lock.
 	next    *Lease // of those of the hold that are not over
 	state   state
-	why     error           // it is over; ErrLost or ErrReleased with the reason
-	left    bool            // Release was called
-	lost    chan struct{}   // made by the first Lost
-	onLost  []func()        // called when it is lost
-	base    context.Context // ends with the lease; made when needed
-	cancel  context.CancelCauseFunc
-	joined  map[context.Context]joined // those that have a parent to end with as well
+	why     error                      // it is over; ErrLost or ErrReleased with the reason
+	left    bool                       // Release was called
+	lost    chan struct{}              // made by the first Lost
+	onLost  []func()                   // called when it is lost
+	joined  map[<-chan struct{}]joined // by the Done of the parents; nil: of those that never end
 	parent  context.Context            // of derived
 	derived context.Context            // what Context gave last
 }
@@ -186,8 +184,7 @@ func (l *Lease) Context(parent context.Context) context.Context {
 	if comparable && l.derived != nil && l.parent == parent {
 		return l.derived
 	}
-	outer := chainOf(parent)
-	ctx := context.WithValue(l.join(parent), leaseKey{}, &chain{l, outer})
+	ctx := &leaseContext{Context: parent, end: l.join(parent), leases: chain{l, chainOf(parent)}}
 	if comparable {
 		l.parent, l.derived = parent, ctx
 	}
@@ -195,61 +192,76 @@ func (l *Lease) Context(parent context.Context) context.Context {
 }
 
 // join returns a context that ends with parent or with the lease: with the
-// lease at once, before finish returns, and not on another goroutine. The
-// hold's lock is held.
+// lease at once, before finish returns, and not on another goroutine. It is the
+// same for all parents that end together, so that code which makes a context of
+// each request or span leaves nothing here. Its values are of no use. The hold's
+// lock is held.
 func (l *Lease) join(parent context.Context) context.Context {
-	if parent.Done() == nil {
-		if l.base == nil {
-			l.base, l.cancel = context.WithCancelCause(context.Background())
-			if l.state != held {
-				l.cancel(l.errorf(l.why))
-			}
+	done := parent.Done()
+	if done == nil {
+		parent = context.Background()
+	}
+	if l.state == held && parent.Err() == nil {
+		if j, ok := l.joined[done]; ok { //mutant:context-each-call
+			return j.ctx
 		}
-		return valuesOf{l.base, parent}
 	}
 	ctx, cancel := context.WithCancelCause(parent)
-	if l.state != held {
+	switch {
+	case l.state != held:
 		cancel(l.errorf(l.why))
 		return ctx
-	}
-	if l.joined == nil {
-		l.joined = map[context.Context]joined{}
+	case parent.Err() != nil:
+		cancel(context.Cause(parent))
+		return ctx
+	case l.joined == nil:
+		l.joined = map[<-chan struct{}]joined{}
 	}
 	forget := context.AfterFunc(ctx, func() { // nothing is kept of a parent that has ended
 		l.hold.mu.Lock()
 		defer l.hold.mu.Unlock()
-		delete(l.joined, ctx)
+		delete(l.joined, done) //mutant:ended-parents-kept
 	})
-	l.joined[ctx] = joined{cancel, forget}
+	l.joined[done] = joined{ctx, cancel, forget}
 	return ctx
 }
 
-// joined is a context that ends with its parent or with the lease.
+// joined is a context that ends with its parents or with the lease.
 type joined struct {
+	ctx    context.Context
 	cancel context.CancelCauseFunc
 	forget func() bool // takes back what is done at its end
 }
 
-// valuesOf is a context with the values of another that never ends.
-type valuesOf struct {
-	context.Context
-	values context.Context
+// A leaseContext is what [Lease.Context] returns: all of its parent but the end.
+type leaseContext struct {
+	context.Context // the parent
+	end             context.Context
+	leases          chain
 }
 
-func (c valuesOf) Value(key any) any {
-	if v := c.Context.Value(key); v != nil {
-		return v
+func (c *leaseContext) Done() <-chan struct{} { return c.end.Done() }
+func (c *leaseContext) Err() error            { return c.end.Err() }
+
+func (c *leaseContext) Value(key any) any {
+	switch {
+	case key == leaseKey{}:
+		return &c.leases
+	case ending.Value(key) != nil:
+		return c.end.Value(key) //mutant:cause-of-parent
 	}
-	return c.values.Value(key)
+	return c.Context.Value(key)
 }
+
+// ending has the values that package context keeps for the end of a context,
+// and no others: context.Cause finds the cause by them, and a child the context
+// with which it ends.
+var ending, _ = context.WithCancel(context.Background())
 
 // finish makes a held lease one that is over. The hold's lock is held.
 func (l *Lease) finish(to state, why error) {
 	l.over.Store(true) //mutant:valid-until-release-answered
 	l.state, l.why = to, why
-	if l.cancel != nil {
-		l.cancel(l.errorf(why))
-	}
 	for _, c := range l.joined {
 		c.forget()
 		c.cancel(l.errorf(why)) //mutant:contexts-end-some-time

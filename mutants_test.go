@@ -163,6 +163,9 @@ var engineMutants = []mutant.Broken{
 
 	// Rule 7.
 	one("valid until the release is answered", "TestRule7_ReleaseFirstMakesValidFalseAndEndsTheContexts", "valid-until-release-answered", mutant.Stmt("if to == lost {\nWAS\n\t}")),
+	one("each call makes a context that is kept", "TestContext_NothingIsKeptOfSpansOverOneRoot", "context-each-call", mutant.Cond("ok && false")),
+	one("ended parents are kept", "TestContext_OfOneParentIsOneAndNothingIsKeptOfThoseThatEnded", "ended-parents-kept", mutant.Delete()),
+	one("the cause is the parent's", "TestContext_OfParentsThatEndTogether", "cause-of-parent", mutant.Return("c.Context.Value(key)")),
 	one("contexts end some time after the release began", "TestRule7_ReleaseFirstMakesValidFalseAndEndsTheContexts", "contexts-end-some-time", mutant.Expr("time.AfterFunc(1, func() { WAS })")),
 	one("a release does not wait for the renewal in flight", "TestRule7_ReleaseWaitsForTheRenewalInFlight", "release-wait-renewal-flight", mutant.Stmt("_ = 0")),
 	one("a release is sent after a loss", "TestRule7_AfterALossNothingIsSent", "release-sent-after-loss", mutant.Cond("WAS || true")),

@@ -1,0 +1,102 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestContext_NothingIsKeptOfSpansOverOneRoot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locks := locker(t, newLink(t), nil)
+		a, b := lock(t, locks, "a"), lock(t, locks, "b")
+		both := &Leases{parts: []*Lease{a, b}}
+		root, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		const calls = 20_000
+		before := heapInUse()
+		goroutines := runtime.NumGoroutine()
+		for i := range calls {
+			both.Context(context.WithValue(root, someKey{}, i))
+			both.Context(context.WithValue(context.Background(), someKey{}, i))
+		}
+		if kept := heapInUse() - before; kept > 1<<20 {
+			t.Errorf("%d bytes are kept after %d calls", kept, calls)
+		}
+		same(t, "goroutines", runtime.NumGoroutine(), goroutines)
+		if n := len(a.joined) + len(b.joined); n > 4 {
+			t.Errorf("%d contexts are kept", n)
+		}
+		release(t, a)
+		release(t, b)
+	})
+}
+
+func heapInUse() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// The contexts of parents that end together share their end and nothing else.
+func TestContext_OfParentsThatEndTogether(t *testing.T) {
+	for name, c := range map[string]struct {
+		end  func(cancel context.CancelCauseFunc, l *Lease)
+		want error
+	}{
+		"the parent ends":    {func(cancel context.CancelCauseFunc, _ *Lease) { cancel(errMine) }, errMine},
+		"the lease is over":  {func(_ context.CancelCauseFunc, l *Lease) { l.Release() }, ErrReleased},
+		"the lease was over": {nil, ErrReleased},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := lock(t, locker(t, newLink(t), nil), "a")
+				root, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				if c.end == nil {
+					release(t, l)
+				}
+				timed, stop := context.WithTimeout(root, time.Hour)
+				defer stop()
+				one := l.Context(context.WithValue(root, someKey{}, 1))
+				two := l.Context(context.WithValue(root, otherKey{}, 2))
+				three := l.Context(timed)
+				child, stopChild := context.WithCancel(two)
+				defer stopChild()
+				called := make(chan struct{})
+				context.AfterFunc(one, func() { close(called) })
+				same(t, "one", one.Value(someKey{}), any(1))
+				same(t, "two has no value of one", two.Value(someKey{}), nil)
+				same(t, "two", two.Value(otherKey{}), any(2))
+				_, bounded := two.Deadline()
+				same(t, "two has a deadline", bounded, false)
+				if d, ok := three.Deadline(); !ok || time.Until(d) != time.Hour {
+					t.Errorf("three ends at %v, %v", d, ok)
+				}
+				if LeaseFrom(child) != l {
+					t.Error("the child does not have the lease")
+				}
+				if c.end != nil {
+					is(t, one.Err(), nil)
+					c.end(cancel, l)
+				}
+				for _, ctx := range []context.Context{one, two, three, child, l.Context(context.WithValue(root, someKey{}, 3))} {
+					is(t, ctx.Err(), context.Canceled)
+					is(t, context.Cause(ctx), c.want)
+				}
+				<-called
+				synctest.Wait()
+				same(t, "contexts kept", len(l.joined), 0)
+			})
+		})
+	}
+}
+
+type otherKey struct{}
+
+var errMine = errors.New("mine")
