@@ -110,14 +110,19 @@ func TestEachAnswerThatGivesSomethingIsWrittenForIt(t *testing.T) {
 // written nothing yet.
 func TestNothingIsToldAsOursThatAReplicaWhichHangsHasNot(t *testing.T) {
 	t.Parallel()
+	onOne := func(start func(testing.TB, ...string) *testserver.Server) func(*testing.T) (func() redis.UniversalClient, []*testserver.Server) {
+		return func(t *testing.T) (func() redis.UniversalClient, []*testserver.Server) {
+			c := coupleOf(t, start)
+			return func() redis.UniversalClient { return clientOf(t, c.primary.Addr) }, []*testserver.Server{c.replica}
+		}
+	}
 	for _, setup := range []struct {
 		name  string
 		start func(*testing.T) (open func() redis.UniversalClient, replicas []*testserver.Server)
 	}{
-		{"on one server", func(t *testing.T) (func() redis.UniversalClient, []*testserver.Server) {
-			c := newCouple(t)
-			return func() redis.UniversalClient { return clientOf(t, c.primary.Addr) }, []*testserver.Server{c.replica}
-		}},
+		{"on one server", onOne(testserver.Redis)},
+		{"on one server of Redis 8", onOne(testserver.Redis8)},
+		{"on one server of Valkey 9", onOne(testserver.Valkey9)},
 		{"behind Sentinel", func(t *testing.T) (func() redis.UniversalClient, []*testserver.Server) {
 			c := newCouple(t)
 			sentinel := testserver.RedisCalmSentinels(t, c.primary, 1)[0]

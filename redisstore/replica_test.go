@@ -20,7 +20,13 @@ type couple struct{ primary, replica *testserver.Server }
 
 func newCouple(t testing.TB) *couple {
 	t.Helper()
-	primary := testserver.Redis(t, "--repl-diskless-sync-delay", "0")
+	return coupleOf(t, testserver.Redis)
+}
+
+// coupleOf is newCouple of another version of the server.
+func coupleOf(t testing.TB, start func(testing.TB, ...string) *testserver.Server) *couple {
+	t.Helper()
+	primary := start(t, "--repl-diskless-sync-delay", "0")
 	return &couple{primary, testserver.RedisReplica(t, primary)}
 }
 
