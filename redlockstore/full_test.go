@@ -50,12 +50,20 @@ func TestOnFullNodesLeasesAreRenewedAndGivenBack(t *testing.T) {
 			idle(t, s)
 
 			fill("1")
-			for _, try := range []bool{false, true} {
-				c := mutex("new")
-				c.Try = try
-				a, err := s.Ask(t.Context(), c)
+			for _, c := range []struct {
+				name string
+				try  bool
+			}{{"new", false}, {"new", true}, {"lone", false}} { // a try of a name that is held is refused, and writes nothing
+				claim := mutex(c.name)
+				claim.Try = c.try
+				for _, n := range s.nodes { // each is asked, and itself refuses
+					n.mu.Lock()
+					n.full = nil
+					n.mu.Unlock()
+				}
+				a, err := s.Ask(t.Context(), claim)
 				if !errors.Is(err, store.ErrUnavailable) || store.Definite(err) || !strings.Contains(err.Error(), "maxmemory") {
-					t.Errorf("an ask, try %v: %+v, %v, want unclear, and why", try, a, err)
+					t.Errorf("an ask for %q, try %v: %+v, %v, want unclear, and why", c.name, c.try, a, err)
 				}
 			}
 			renew := func(s *Store) {
