@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -71,13 +72,30 @@ func (e *engine) deadlineOf(from clock.Instant, ttl time.Duration) clock.Instant
 	return from.Add(ttl - ttl/100 - margin) //mutant:no-one-percent
 }
 
-// left is how long it is until the deadline.
-func (h *hold) left() time.Duration { return clock.Instant(h.until.Load()).Sub(h.e.now()) }
+// left is how long it is until the deadline. Once it has been seen that nothing is
+// left, the hold is over for good: no renewal that was answered in time, and is
+// read late, revives it.
+func (h *hold) left() time.Duration {
+	for {
+		until := h.until.Load()
+		left := clock.Instant(until).Sub(h.e.now())
+		if left > 0 || until == seenOver || h.until.CompareAndSwap(until, seenOver) { //mutant:seen-over-revived
+			return left
+		}
+	}
+}
 
-// ends sets the deadline. The scheduler's lock is held.
-func (h *hold) ends(at clock.Instant) {
+// seenOver stands in hold.until for a deadline that somebody has seen to be past.
+const seenOver = math.MinInt64
+
+// ends sets the deadline, unless somebody has seen the one before to be past: then
+// it returns false. The scheduler's lock is held.
+func (h *hold) ends(at clock.Instant) bool {
+	if !h.until.CompareAndSwap(int64(h.deadline), int64(at)) {
+		return false
+	}
 	h.deadline = at
-	h.until.Store(int64(at))
+	return true
 }
 
 // lookAtTheClock ends a hold whose time is over though its timer is late.

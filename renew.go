@@ -470,7 +470,9 @@ func (h *hold) renewed(r store.Renewal, sent, now clock.Instant) error {
 			sent = r.From
 		}
 		h.retries = 0
-		h.ends(max(h.deadline, min(h.e.deadlineOf(sent, r.TTL), h.cut()))) //mutant:ttl-answer-used
+		if !h.ends(max(h.deadline, min(h.e.deadlineOf(sent, r.TTL), h.cut()))) { //mutant:ttl-answer-used
+			return errTimeOver
+		}
 		h.renewAt = h.s.renewAt(sent, h.s.renewAfter(r.TTL))
 		h.answered(nil, now)
 		h.granted = r.TTL

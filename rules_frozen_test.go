@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"math"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,8 +24,8 @@ func TestRule4_WhatIsUnansweredDelaysNoOthersRenewal(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newLink(t)
-				frozen := false
-				far := &hangsFor{link: s, names: func(name string) bool { return frozen && strings.HasSuffix(name, "7") }}
+				var frozen atomic.Bool
+				far := &hangsFor{link: s, names: func(name string) bool { return frozen.Load() && strings.HasSuffix(name, "7") }}
 				l := opened(t, far, o)
 				var healthy []*Lease
 				for i := range 3000 {
@@ -36,7 +37,7 @@ func TestRule4_WhatIsUnansweredDelaysNoOthersRenewal(t *testing.T) {
 						healthy = append(healthy, lease)
 					}
 				}
-				frozen = true
+				frozen.Store(true)
 				for i := range 60 {
 					time.Sleep(l.s.TTL / 6)
 					if n := far.mixed.Swap(0); (i == 4 || i == 5) && n > 0 {
@@ -52,7 +53,7 @@ func TestRule4_WhatIsUnansweredDelaysNoOthersRenewal(t *testing.T) {
 						t.Fatalf("%d of %d leases were lost whose renewals are answered", lost, len(healthy))
 					}
 				}
-				frozen = false
+				frozen.Store(false)
 			})
 		})
 	}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/guard"
@@ -99,7 +100,11 @@ func TestGuard_DoEndsWithTheLease(t *testing.T) {
 	}))
 	err = guard.SQLite.Do(t.Context(), db, nil, l, func(ctx context.Context, tx *sql.Tx) error {
 		fine(t, l.Release())
-		<-ctx.Done()
+		select {
+		case <-ctx.Done():
+		case <-time.After(5 * time.Second):
+			t.Error("the context goes on without the lease")
+		}
 		return context.Cause(ctx)
 	})
 	if !errors.Is(err, holdfast.ErrReleased) {

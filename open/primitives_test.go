@@ -138,10 +138,20 @@ func TestUpgrade_OnEachStore(t *testing.T) {
 		release(t, before)
 
 		// A cancelled one lets the others in again.
-		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
-		defer cancel()
-		if err := u.Upgrade(short); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, holdfast.ErrHeld) {
-			t.Fatal("a cancelled upgrade:", err)
+		pending := func() bool {
+			l, err := there.TryRLock(ctx)
+			if err == nil {
+				release(t, l)
+			}
+			return errors.Is(err, holdfast.ErrHeld)
+		}
+		canceled, cancel := context.WithCancel(ctx)
+		gaveUp := make(chan error, 1)
+		go func() { gaveUp <- u.Upgrade(canceled) }()
+		until(t, "the upgrade that will be canceled is pending", pending)
+		cancel()
+		if err := <-gaveUp; !errors.Is(err, context.Canceled) {
+			t.Fatal("a canceled upgrade:", err)
 		}
 		until(t, "a reader gets in after the cancel", func() bool {
 			l, err := there.TryRLock(ctx)
@@ -155,13 +165,7 @@ func TestUpgrade_OnEachStore(t *testing.T) {
 				t.Error("Upgrade:", err)
 			}
 		})
-		until(t, "the upgrade is pending", func() bool {
-			l, err := there.TryRLock(ctx)
-			if err == nil {
-				release(t, l)
-			}
-			return errors.Is(err, holdfast.ErrHeld)
-		})
+		until(t, "the upgrade is pending", pending)
 		release(t, after)
 		up.Wait()
 		if t.Failed() {

@@ -1,6 +1,7 @@
 package pgstore
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -57,10 +58,12 @@ func TestAPoolThatOthersHaveEmptiedKeepsNoHoldFromBeingRenewed(t *testing.T) {
 			h := mustHold(t, s, mutex("n"))
 			s.tasks.Wait() // the sweep at the beginning
 			c.empty(t)
-			if r := s.Renew(t.Context(), []store.Hold{h})[0]; r.Err != nil {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			if r := s.Renew(ctx, []store.Hold{h})[0]; r.Err != nil {
 				t.Fatal("a renewal:", r.Err)
 			}
-			if err := s.Release(t.Context(), h); err != nil {
+			if err := s.Release(ctx, h); err != nil {
 				t.Fatal("the release:", err)
 			}
 		})

@@ -28,7 +28,7 @@ func TestTheTestsCatchEachMutantOfTheFleet(t *testing.T) {
 		{"replicas are waited for longer than the client waits", "TestTheWaitForReplicasEndsBeforeTheClientGivesUp", confirm, "bound = min(bound, t/4)", "bound = 4 * t"},
 		{"a hint tells what no replica may have", "TestAHintCarriesNoGrantWhereReplicasMustConfirm", watch, "if s.replicas > 0 {", "if s.replicas > 1 {"},
 		{"a mailbox is content with a ping", "TestAMailboxAtAPrimaryThatWasCutOffIsOpenedAtTheNewOne", watch, "err := w.s.client.Process(ctx, message)", "err := sub.Ping(ctx, message.Name())"},
-		{"what scripts may not is said by older servers alone", "TestEachListedRightIsNeeded/Redis 8", "redisstore/errors.go", `, "ACL failure in script"`, ""},
+		{"what scripts may not is said by older servers alone", "TestEachListedRightIsNeeded/Redis_8", "redisstore/errors.go", `, "ACL failure in script"`, ""},
 		{"an idle name is kept for a day", "TestANameIsRememberedForAsLongAsSaidAfterItsLastEntry", "redisstore/ops.go", "keep := s.retention +", "keep := store.TokenRetention +"},
 		{"nobody looks who has taken over", "TestAFailOverOfAClusterServerLosesNoLeaseThatItsReplicaHasHeardOf", pipe, "\t\ts.reload()\n", ""},
 	} {

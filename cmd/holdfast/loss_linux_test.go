@@ -58,14 +58,15 @@ func (c *cable) carry(from, to net.Conn) {
 		c.mu.Lock()
 		cut := c.cut
 		c.mu.Unlock()
-		if cut {
-			continue
-		}
-		if err != nil {
+		switch {
+		case err != nil && cut: // the other side hears nothing of it
+			return
+		case err != nil:
 			to.Close()
 			return
+		case !cut:
+			to.Write(b[:n])
 		}
-		to.Write(b[:n])
 	}
 }
 
