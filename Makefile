@@ -26,7 +26,7 @@ servers: ## install the servers that the tests start; HOLDFAST_TEST_INSTALL=no o
 	@scripts/servers
 
 test: servers ## run all tests, on real servers, under the race detector
-	$(GO) run ./internal/runtests $(REPORT) $(MODULES:%=-m %) -- -mod=mod -p 3 -race -vet=off -ldflags=-w -timeout 30m $(TESTFLAGS)
+	$(GO) run ./internal/runtests $(REPORT) $(MODULES:%=-m %) -- -mod=mod -p 2 -race -vet=off -ldflags=-w -timeout 30m $(TESTFLAGS)
 
 check: platforms lint format modules generated ## all that needs no test: builds, vet, linter, format, modules
 

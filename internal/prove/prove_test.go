@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	flag.Set("test.parallel", "8") // most of them wait most of the time
+	flag.Set("test.parallel", "4") // most of them wait most of the time
 	code := testserver.Main{M: m}.Run()
 	os.RemoveAll(brokenDir)
 	os.Exit(code)
@@ -71,7 +71,7 @@ const longest = 3 * time.Second
 // little done is made again, for longer and with more time for each lease.
 func proved(t *testing.T, o *Options) *Report {
 	t.Helper()
-	for range 4 {
+	for range 6 {
 		r := prove(t, o)
 		if r.Verdict.Proved {
 			return r
