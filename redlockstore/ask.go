@@ -93,7 +93,9 @@ func (s *Store) acquire(ctx context.Context, cl *claim, need int) (store.Answer,
 			place = min(place, splitPlace)
 		}
 		if mode == "" {
+			s.claims.mu.Lock() // the sweep of another claim's ask reads it
 			cl.place = sent.Add(place)
+			s.claims.mu.Unlock()
 		}
 		t := s.askAll(ctx, cl, place, mode, need)
 		switch {
