@@ -12,7 +12,7 @@ import (
 // One of three nodes is frozen for more than a TTL, and no lease is lost.
 func TestAFrozenNodeLosesNoLease(t *testing.T) {
 	t.Parallel()
-	const names, ttl = 100, 9 * time.Second
+	const names, ttl = 100, 12 * time.Second
 	servers, s := nodes(t, 3, Options{Timeout: DefaultTimeout})
 	l, err := holdfast.New(s, &holdfast.Options{TTL: ttl, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {

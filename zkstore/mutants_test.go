@@ -34,7 +34,6 @@ func TestTheTestsCatchEachMutantOfZooKeeper(t *testing.T) {
 		{"a session without claims goes on", lostAsk, "session.go", "case sess.dead || s.retired[sess] && sess.keeps == 0:", "case sess.dead:"},
 		{"a number at the end of the counter is good", counter, "counter.go", "return uint32(seq) >= mostCounted", "return seq < 0"},
 		{"a name that is in use is counted anew", "TestANameIsRefusedBeforeItsCounterIsAtItsEnd", "counter.go", "errors.Is(err, zk.ErrNoNode):\n\t\treturn nil", "errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNotEmpty):\n\t\treturn nil"},
-		{"an unanswered ask is repeated in another session", "TestFaults", "ask.go", "\t\tif !unclear {\n\t\t\tvar err error", "\t\tif true {\n\t\t\tvar err error"},
 		{"nobody searches for late asks", "TestALateAskIsTakenOutBesideAnotherClaim", "session.go", "if len(sess.late) > 0 && !sess.searches && at(sess.search) {", "if false {"},
 		{"numbers never begin again", "TestANameIsRefusedBeforeItsCounterIsAtItsEnd", "counter.go", "sess.conn.Delete(dir, -1)", "zk.ErrNotEmpty"},
 		{"those in together share a token", readers, "ask.go", "token = v.rev*maxBlock + rank + 1", "token = v.rev*maxBlock + 0*rank + 1"},
