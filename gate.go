@@ -160,7 +160,7 @@ func (at *gate) trouble(e *engine) error {
 // admit lets in those in line that may ask the store now, in order. It forgets a
 // gate at which nobody is. g.mu is held.
 func (g *gates) admit(at *gate) {
-	for at.first != nil && !g.waitsForHold(at) && at.hasRoom(at.first.w) {
+	for at.first != nil && !g.waitsForHold(at) && at.hasRoom(at.first.w, g.e.hints.ready()) {
 		p := at.first //mutant:gate-lets-last-first
 		at.remove(p)
 		at.letIn(p)
@@ -178,13 +178,16 @@ func (g *gates) admit(at *gate) {
 // hasRoom reports whether the want fits beside those inside. Once one had to
 // wait in the store the rest are sent one after another, so that their places
 // there are in the order of arrival; until one is granted at once. Readers get
-// in all together, whatever their order.
-func (at *gate) hasRoom(w *want) bool {
+// in all together, whatever their order. Where nobody is woken, only claims of one
+// weight are inside together: one of them looks for all.
+func (at *gate) hasRoom(w *want, woken bool) bool {
 	switch {
 	case at.leaving:
 		return false
 	case len(at.inside) == 0:
 		return true
+	case !woken && at.inside[0].w.weight != w.weight:
+		return false
 	case at.weight+w.weight > at.limit || len(at.inside) >= mostInside || at.sent >= mostSent: //mutant:claims-that-fit
 		return false
 	}
@@ -217,15 +220,22 @@ func (g *gates) answered(p *passer, r *refused, placed bool, wake chan store.Hin
 	}
 }
 
-// leads reports whether the claim is the one of those inside that looks whether
-// there is room, where nobody is woken.
+// leads reports whether the claim is the one that looks whether there is room,
+// where nobody is woken: the first inside of its weight. Room for a reader says
+// nothing of room for an upgradeable lock, nor who of them is ahead in the store.
+// (Several weights are inside only if they came while waiters were woken.)
 func (g *gates) leads(p *passer) bool {
 	if p == nil {
 		return true
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return len(p.at.inside) > 0 && p.at.inside[0] == p
+	for _, q := range p.at.inside {
+		if q.w.weight == p.w.weight {
+			return q == p
+		}
+	}
+	return false
 }
 
 // settle is called by who was inside with what came of it: while a lease that
@@ -288,7 +298,7 @@ func (g *gates) leave(p *passer, granted bool, away error) {
 			n = 2
 		}
 		for _, q := range at.inside {
-			if n > 0 && q.wake != nil && !q.woken { //mutant:nobody-told-one-is-in
+			if n > 0 && q.w.weight == p.w.weight && q.wake != nil && !q.woken { //mutant:nobody-told-one-is-in
 				q.woken = true
 				put(q.wake, store.Hint{})
 				n--

@@ -53,7 +53,9 @@ func (p *pace) rest(ctx context.Context, looks bool) (hint *store.Hint, polling 
 		next = min(next, p.e.now().Add(jitter(p.poll)))
 		p.poll = min(p.poll*3/2, p.s.PollMax) //mutant:polls-back-off
 	}
-	hint, err = p.sleep(ctx, next)
+	if hint, err = p.sleep(ctx, next); hint != nil {
+		p.poll = p.s.PollMin // something has changed
+	}
 	return hint, polling, err
 }
 
