@@ -210,6 +210,7 @@ func TestReentry_AllLeasesOfAHoldAreLostTogether(t *testing.T) {
 		ctx := inner.Context(t.Context())
 		s.mem.Break("a")
 		<-inner.Lost()
+		synctest.Wait()
 		if inner.Valid() || outer.Valid() || !over(outer.Lost()) || over(released.Lost()) {
 			t.Fatal("lost are:", !inner.Valid(), !outer.Valid(), over(released.Lost()))
 		}
