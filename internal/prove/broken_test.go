@@ -89,6 +89,7 @@ var brokenLocks = []brokenLock{
 		mutant.At("renewal-re-creates", mutant.After("if err != nil && "+is(recreates)+" {\n\t\tif i < 0 {\n\t\t\tq.Entries, i = append(q.Entries, Entry{ID: id, Weight: q.Limit, Want: q.Limit, N: 1, Granted: true, Token: h.Token}), len(q.Entries)\n\t\t}\n\t\terr = nil\n\t}")),
 		mutant.At("renewal-re-creates-too", mutant.Cond("WAS && !"+is(recreates))),
 		mutant.At("answer-after-deadline-revives", mutant.Cond("WAS && !"+is(recreates))),
+		mutant.At("seen-over-revived", mutant.Cond(is(recreates)+" || WAS")),
 	}},
 	{releaseOther, "file", "mutex", []Fault{stopShort}, "", 1, false, []mutant.Edit{
 		mutant.At("cancelled-waiter-stays", mutant.First("if "+is(releaseOther)+" {\n\ti = 0\n}")),
