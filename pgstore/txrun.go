@@ -1,6 +1,7 @@
 package pgstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -123,7 +124,7 @@ func (t *txRun) wait(ctx context.Context, do inTx, timeout string) error {
 		return t.failed(err)
 	}
 	for {
-		_, err := t.waitPart(ctx, do, timeout)
+		err := t.waitPart(ctx, do, timeout)
 		ended := ctx.Err()
 		if err == nil && ended == nil {
 			if err := t.do(ctx, "RELEASE SAVEPOINT "+savepoint); err != nil {
@@ -156,30 +157,26 @@ func (t *txRun) wait(ctx context.Context, do inTx, timeout string) error {
 // waitPart waits for the lock until ctx ends, or for as long as one statement
 // may. After the end of ctx no cancel request is under way: it could hit a
 // statement of the caller's.
-func (t *txRun) waitPart(ctx context.Context, do inTx, timeout string) (string, error) {
-	within := time.Duration(math.MaxInt32) * time.Millisecond
+func (t *txRun) waitPart(ctx context.Context, do inTx, timeout string) error {
+	within := time.Duration(0) // without an end
 	if t.conn == nil {
 		within = txPart
 	}
 	if end, ok := ctx.Deadline(); ok {
-		within = min(within, max(time.Until(end), 0))
-	} else if t.conn != nil {
-		within = 0 // without an end
-	}
-	if _, ok := ctx.Deadline(); ok || t.conn == nil {
-		within += time.Millisecond // 0 would be without an end
+		left := min(max(time.Until(end), 0), math.MaxInt32*time.Millisecond-time.Millisecond) + time.Millisecond
+		within = min(left, cmp.Or(within, left))
 	}
 	answered, stopped := make(chan struct{}), make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(stopped)
 		t.cancel(ctx, answered)
 	})
-	text, err := t.run(ctx, do.wait, append(slices.Clip(do.args), strconv.FormatInt(within.Milliseconds(), 10), timeout)...)
+	_, err := t.run(ctx, do.wait, append(slices.Clip(do.args), strconv.FormatInt(within.Milliseconds(), 10), timeout)...)
 	close(answered)
 	if !stop() {
 		<-stopped
 	}
-	return text, err
+	return err
 }
 
 // cancel asks the server to end the statement that waits, unless it is answered
