@@ -17,7 +17,7 @@ import (
 // which has another boot id than ours, was written.
 func (s *Store) rebooted(fl *file) bool {
 	now := s.now()
-	return s.beforeBoot(fl) || slices.ContainsFunc(fl.q.Entries, func(e queue.Entry) bool { return e.Since > now.Clock })
+	return s.beforeBoot(fl) || slices.ContainsFunc(fl.q.Entries, func(e queue.Entry) bool { return e.Since > now.Clock }) //mutant:file-rebooted
 }
 
 // beforeBoot reports whether the file was last changed before this boot, by the
@@ -30,5 +30,5 @@ func (s *Store) beforeBoot(fl *file) bool {
 
 // keepLiving drops the entries whose owners cannot be seen to live.
 func (s *Store) keepLiving(q *queue.Queue) {
-	q.Entries = slices.DeleteFunc(q.Entries, func(e queue.Entry) bool { return !s.living(e.ID.Process()) })
+	q.Entries = slices.DeleteFunc(q.Entries, func(e queue.Entry) bool { return !s.living(e.ID.Process()) }) //mutant:file-reboot-spares-living
 }

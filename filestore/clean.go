@@ -50,7 +50,7 @@ func (s *Store) clean() {
 			switch {
 			case !old(path, before):
 			case strings.HasPrefix(filepath.Base(path), newPrefix):
-				os.Remove(path)
+				os.Remove(path) //mutant:file-temporary-cleaned
 			default:
 				clean(path)
 			}

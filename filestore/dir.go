@@ -26,7 +26,7 @@ func (s *Store) prepare() (shared bool, err error) {
 	if err := checkParents(s.dir); err != nil {
 		return false, err
 	}
-	if s.shared {
+	if s.shared { //mutant:file-shared-dir-removed
 		if _, err := os.Lstat(s.dir); errors.Is(err, fs.ErrNotExist) { // ours alone is not what the others would need
 			return false, fmt.Errorf("%w: the directory %s, which a group shared, was removed: make it again, of that group and with mode 2770", store.ErrUnavailable, s.dir)
 		}
@@ -61,7 +61,7 @@ func (s *Store) prepare() (shared bool, err error) {
 func (s *Store) inDir(f func() error) error {
 	const often = 100 // nobody removes it so many times by chance
 	err := f()
-	for n := 0; n < often && errors.Is(err, fs.ErrNotExist); n++ {
+	for n := 0; n < often && errors.Is(err, fs.ErrNotExist); n++ { //mutant:file-dir-made-again
 		if _, err = s.prepare(); err == nil {
 			err = f()
 		}

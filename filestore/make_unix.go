@@ -40,9 +40,9 @@ func makeShared(path string, mode fs.FileMode) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer os.Remove(temp) // whatever is there now
-	isMade(temp)
-	if err = f.Chmod(mode); err == nil {
+	defer os.Remove(temp)                // whatever is there now
+	isMade(temp)                         //mutant:file-before-its-mode
+	if err = f.Chmod(mode); err == nil { //mutant:file-mode-by-descriptor
 		err = linkTo(f, temp, path)
 	}
 	if err != nil {
@@ -67,13 +67,13 @@ func makeDir(path string, shared bool) error {
 		}
 		return nil
 	}
-	temp := temporary(path)
+	temp := temporary(path) //mutant:file-dir-temporary-name
 	if err := os.Mkdir(temp, 0o700); err != nil {
 		return err
 	}
 	defer os.Remove(temp)
 	isMade(temp)
-	if err := chmodDir(temp); err != nil {
+	if err := chmodDir(temp); err != nil { //mutant:file-dir-mode-by-descriptor
 		return err
 	}
 	// What is there now is as good; and one that is empty can be replaced.
@@ -123,7 +123,7 @@ func (s *Store) tryFIFO(path string) (*os.File, error) {
 	f := os.NewFile(uintptr(fd), path)
 	if s.shared {
 		isMade(path)
-		if err = ours(fd, unix.S_IFIFO); err == nil {
+		if err = ours(fd, unix.S_IFIFO); err == nil { //mutant:file-fifo-ours
 			err = unix.Fchmod(fd, uint32(s.fileMode))
 		}
 		if err != nil {

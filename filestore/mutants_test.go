@@ -9,8 +9,12 @@ import (
 )
 
 // one is a broken store that differs in one place.
-func one(name, test, file, old, new string) mutant.Broken {
-	return mutant.Broken{Name: name, Pkg: "filestore", Test: test, Edits: []mutant.Edit{{File: "filestore/" + file, Old: old, New: new}}}
+func one(name, test, mark string, do mutant.Op) mutant.Broken {
+	return broken(name, test, mutant.At(mark, do))
+}
+
+func broken(name, test string, edits ...mutant.Edit) mutant.Broken {
+	return mutant.Broken{Name: name, Pkg: "filestore", Test: test, Edits: edits}
 }
 
 const (
@@ -22,48 +26,47 @@ const (
 
 var mutants = []mutant.Broken{
 	// Another boot id.
-	one("another boot id drops all", bootTest, "section.go", "string(found.boot) != s.boot && s.rebooted(fl) {\n\t\ts.keepLiving(&fl.q)",
-		"string(found.boot) != s.boot {\n\t\tfl.q.Entries = fl.q.Entries[:0]"),
-	one("a reboot drops the living", bootTest, "boot.go", "return !s.living(e.ID.Process())", "return true"),
-	one("another boot id is a reboot", bootTest, "section.go", "&& s.rebooted(fl)", ""),
-	one("a reboot drops nothing", bootTest, "section.go", "string(found.boot) != s.boot &&", "string(found.boot) == \"\" &&"),
-	one("only the file's time tells of a reboot", bootTest, "boot.go", "return e.Since > now.Clock", "return now.Clock < 0"),
-	one("only the clock tells of a reboot", bootTest, "boot.go", "return s.beforeBoot(fl) || slices", "return slices"),
+	one("another boot id drops all", bootTest, "file-other-boot", mutant.Before("if string(found.boot) != s.boot {\nfl.q.Entries = fl.q.Entries[:0]\n}")),
+	one("a reboot drops the living", bootTest, "file-reboot-spares-living", mutant.Return("true")),
+	one("another boot id is a reboot", bootTest, "file-other-boot", mutant.Cond("string(found.boot) != s.boot")),
+	one("a reboot drops nothing", bootTest, "file-other-boot", mutant.Cond(`string(found.boot) == "" && s.rebooted(fl)`)),
+	one("only the file's time tells of a reboot", bootTest, "file-rebooted", mutant.Return("s.beforeBoot(fl) || now.Clock < 0")),
+	one("only the clock tells of a reboot", bootTest, "file-rebooted", mutant.Return("slices.ContainsFunc(fl.q.Entries, func(e queue.Entry) bool { return e.Since > now.Clock })")),
 
 	// A directory that a group shares.
-	one("the mode of a FIFO is set by its path", swapTest, "make_unix.go", "if err = ours(fd, unix.S_IFIFO); err == nil {\n\t\t\terr = unix.Fchmod(fd, uint32(s.fileMode))\n\t\t}", "err = os.Chmod(path, s.fileMode)"),
-	one("a FIFO is not looked at", swapTest, "make_unix.go", "if err = ours(fd, unix.S_IFIFO); err == nil {", "if err == nil {"),
-	one("the mode of a file is set by its path", swapTest, "make_unix.go", "if err = f.Chmod(mode); err == nil {", "if err = os.Chmod(temp, mode); err == nil {"),
-	one("the mode of a part is set by its path", swapTest, "make_unix.go", "if err := chmodDir(temp); err != nil {", "if err := os.Chmod(temp, 0o770|fs.ModeSetgid); err != nil {"),
-	one("a file has its name before its mode", "TestWhatIsSeenInASharedDirectoryCanBeUsedByAll", "make_unix.go", "\tisMade(temp)\n\tif err = f.Chmod(mode); err == nil {\n\t\terr = linkTo(f, temp, path)\n\t}\n",
-		"\tif err = linkTo(f, temp, path); err == nil {\n\t\tisMade(temp)\n\t\terr = f.Chmod(mode)\n\t}\n"),
-	one("a part has its name before its mode", "TestWhatIsSeenInASharedDirectoryCanBeUsedByAll", "make_unix.go", "\ttemp := temporary(path)\n\tif err := os.Mkdir(temp", "\ttemp := path\n\tif err := os.Mkdir(temp"),
-	one("what was left of a maker stays", "TestACleanUpRemovesNamesUnusedForADayAndNoOthers", "clean.go", "newPrefix):\n\t\t\t\tos.Remove(path)", "newPrefix):"),
-	one("a shared directory that was removed is made private", "TestASharedDirectoryThatWasRemovedIsNotMadePrivate", "dir.go", "\tif s.shared {\n", "\tif s.shared && s.dir == \"\" {\n"),
-	one("a directory that is removed is made once more", "TestADirectoryThatIsRemovedIsNoError", "dir.go", "n < often &&", "n < 1 &&"),
+	one("the mode of a FIFO is set by its path", swapTest, "file-fifo-ours", mutant.Stmt("err = os.Chmod(path, s.fileMode)")),
+	one("a FIFO is not looked at", swapTest, "file-fifo-ours", mutant.Stmt("err = unix.Fchmod(fd, uint32(s.fileMode))")),
+	one("the mode of a file is set by its path", swapTest, "file-mode-by-descriptor", mutant.Value("os.Chmod(temp, mode)")),
+	one("the mode of a part is set by its path", swapTest, "file-dir-mode-by-descriptor", mutant.Value("os.Chmod(temp, 0o770|fs.ModeSetgid)")),
+	broken("a file has its name before its mode", "TestWhatIsSeenInASharedDirectoryCanBeUsedByAll",
+		mutant.At("file-before-its-mode", mutant.Delete()),
+		mutant.At("file-mode-by-descriptor", mutant.Stmt("if err = linkTo(f, temp, path); err == nil {\nisMade(temp)\nerr = f.Chmod(mode)\n}"))),
+	one("a part has its name before its mode", "TestWhatIsSeenInASharedDirectoryCanBeUsedByAll", "file-dir-temporary-name", mutant.Value("path")),
+	one("what was left of a maker stays", "TestACleanUpRemovesNamesUnusedForADayAndNoOthers", "file-temporary-cleaned", mutant.Delete()),
+	one("a shared directory that was removed is made private", "TestASharedDirectoryThatWasRemovedIsNotMadePrivate", "file-shared-dir-removed", mutant.Cond(`s.shared && s.dir == ""`)),
+	one("a directory that is removed is made once more", "TestADirectoryThatIsRemovedIsNoError", "file-dir-made-again", mutant.Cond("n < 1 && errors.Is(err, fs.ErrNotExist)")),
 
 	// The way to the directory.
-	one("nobody looks at the way", parentTest, "parents_unix.go", "if err := checkParent(dir, at, info, sharing); err != nil {", "if err := checkParent(dir, at, info, sharing); err != nil && dir == \"\" {"),
-	one("links are not followed", parentTest, "parents_unix.go", "if info.Mode()&fs.ModeSymlink != 0 {", "if info.Mode()&fs.ModeSymlink != 0 && dir == \"\" {"),
-	one("who may write is not asked", parentTest, "parents_unix.go", "perm&0o002 == 0 && (", "perm != 0 || ("),
-	one("a sticky directory is refused", parentTest, "parents_unix.go", "(fs.ModeSticky|fs.ModeSymlink) != 0 ||", "fs.ModeSymlink != 0 ||"),
+	one("nobody looks at the way", parentTest, "file-way-checked", mutant.Cond(`err != nil && dir == ""`)),
+	one("links are not followed", parentTest, "file-way-through-links", mutant.Cond(`WAS && dir == ""`)),
+	one("who may write is not asked", parentTest, "file-way-writable", mutant.Cond("WAS || perm != 0")),
+	one("a sticky directory is refused", parentTest, "file-way-writable", mutant.Cond("info.Mode()&fs.ModeSymlink != 0 || perm&0o002 == 0 && (perm&0o020 == 0 || trustedGroup(int(st.Gid), sharing))")),
 
 	// A full disk.
-	one("no room is reserved", fullTest, "section.go", "if room == fl.room {", "if room >= fl.room {"),
-	one("only the slot that is written has room", fullTest, "section.go", "{newest: fl.size, fl.next: len(fl.buf)}", "{newest: room, fl.next: len(fl.buf)}"),
-	one("only the other slot has room", fullTest, "section.go", "{newest: fl.size, fl.next: len(fl.buf)}", "{newest: fl.size, fl.next: room}"),
-	one("no room for a longer owner", fullTest, "record.go", "entries*(entryFixed+store.MaxOwner+store.MaxReason)", "entries*entryFixed"),
-	one("who comes is written though no room was reserved", fullTest, "section.go", "if comes {", "if comes && room == 0 {"),
-	one("a renewal fails for want of room for others", "TestARenewalIsWrittenThoughNoRoomWasReserved", "section.go", "if comes {", "if comes || room > 0 {"),
-	one("an entry is gone before that is written", "TestAReleaseThatIsNotWrittenLeavesAnEntryWithAnOwner", "ops.go", "\tif err2 != nil {\n\t\treturn err2\n\t}\n\ts.count(h.ID.Process(), gone, -1)\n",
-		"\ts.count(h.ID.Process(), gone, -1)\n\tif err2 != nil {\n\t\treturn err2\n\t}\n"),
+	one("no room is reserved", fullTest, "file-room-reserved", mutant.Cond("room >= fl.room")),
+	one("only the slot that is written has room", fullTest, "file-room-of-slots", mutant.Value("map[int]int{newest: room, fl.next: len(fl.buf)}")),
+	one("only the other slot has room", fullTest, "file-room-of-slots", mutant.Value("map[int]int{newest: fl.size, fl.next: room}")),
+	one("no room for a longer owner", fullTest, "file-room-of-entries", mutant.Value("headSize + 2 + len(name) + 2 + len(boot) + 4 + 8 + 4 + entries*entryFixed")),
+	one("who comes is written though no room was reserved", fullTest, "file-room-needed-to-come", mutant.Cond("comes && room == 0")),
+	one("a renewal fails for want of room for others", "TestARenewalIsWrittenThoughNoRoomWasReserved", "file-room-needed-to-come", mutant.Cond("comes || room > 0")),
+	one("an entry is gone before that is written", "TestAReleaseThatIsNotWrittenLeavesAnEntryWithAnOwner", "file-release-written-first", mutant.Swap()),
 }
 
 // Those that only a test with two users catches.
 var mutantsForRoot = []mutant.Broken{
-	one("anybody may own the way", parentTest, "parents_unix.go", "owner != 0 && owner != uid &&", "owner < 0 &&"),
-	one("any group may write", parentTest, "parents_unix.go", "if gid != os.Geteuid() {\n\t\treturn false", "if gid != os.Geteuid() {\n\t\treturn true"),
-	one("the group that shares it may not write to its parent", "TestTheGroupThatSharesADirectoryMayWriteToItsParent", "parents_unix.go", "|| gid == sharing ||", "||"),
+	one("anybody may own the way", parentTest, "file-way-owner", mutant.Cond("owner < 0 && owner != unmapped()")),
+	one("any group may write", parentTest, "file-way-own-group", mutant.Return("true")),
+	one("the group that shares it may not write to its parent", "TestTheGroupThatSharesADirectoryMayWriteToItsParent", "file-way-sharing-group", mutant.Cond(`gid == 0 || runtime.GOOS == "darwin" && gid == 1`)),
 }
 
 // Each of these must be caught by its test.

@@ -185,7 +185,7 @@ func (s *Store) Release(ctx context.Context, h store.Hold) (err error) {
 		gone = had && !has(q, h.ID)
 		return change
 	})
-	if err2 != nil {
+	if err2 != nil { //mutant:file-release-written-first
 		return err2
 	}
 	s.count(h.ID.Process(), gone, -1)

@@ -38,10 +38,10 @@ func checkParents(dir string) error {
 		if err != nil {
 			return fmt.Errorf("%w: on the way to the directory %s: %w", store.ErrUnavailable, dir, err)
 		}
-		if err := checkParent(dir, at, info, sharing); err != nil {
+		if err := checkParent(dir, at, info, sharing); err != nil { //mutant:file-way-checked
 			return err
 		}
-		if info.Mode()&fs.ModeSymlink != 0 {
+		if info.Mode()&fs.ModeSymlink != 0 { //mutant:file-way-through-links
 			target, err := os.Readlink(at)
 			if links++; err != nil || links > maxLinks {
 				return fmt.Errorf("%w: on the way to the directory %s: the link %s leads nowhere (%v)", store.ErrInvalid, dir, at, err)
@@ -67,12 +67,12 @@ func checkParents(dir string) error {
 func checkParent(dir, at string, info fs.FileInfo, sharing int) error {
 	st := info.Sys().(*syscall.Stat_t)
 	uid := os.Geteuid()
-	if owner := int(st.Uid); owner != 0 && owner != uid && owner != unmapped() {
+	if owner := int(st.Uid); owner != 0 && owner != uid && owner != unmapped() { //mutant:file-way-owner
 		return fmt.Errorf("%w: the directory %s could be replaced by another: %s on the way to it belongs to user %d, and this is user %d: "+
 			"name one whose parents belong to root or to this user", store.ErrDenied, dir, at, owner, uid)
 	}
 	perm := info.Mode().Perm()
-	if info.Mode()&(fs.ModeSticky|fs.ModeSymlink) != 0 || perm&0o002 == 0 && (perm&0o020 == 0 || trustedGroup(int(st.Gid), sharing)) {
+	if info.Mode()&(fs.ModeSticky|fs.ModeSymlink) != 0 || perm&0o002 == 0 && (perm&0o020 == 0 || trustedGroup(int(st.Gid), sharing)) { //mutant:file-way-writable
 		return nil
 	}
 	return fmt.Errorf("%w: the directory %s could be replaced by another: others can write to %s on the way to it (mode %#o): "+
@@ -83,11 +83,11 @@ func checkParent(dir, at string, info fs.FileInfo, sharing int) error {
 // that of root, that which shares the directory, and this user's own, which has
 // its name and number and was made with it (so many systems have umask 002).
 func trustedGroup(gid, sharing int) bool {
-	if gid == 0 || gid == sharing || runtime.GOOS == "darwin" && gid == 1 { // daemon, whose /var/run is
+	if gid == 0 || gid == sharing || runtime.GOOS == "darwin" && gid == 1 { // daemon, whose /var/run is //mutant:file-way-sharing-group
 		return true
 	}
 	if gid != os.Geteuid() {
-		return false
+		return false //mutant:file-way-own-group
 	}
 	id := strconv.Itoa(gid)
 	u, err1 := user.LookupId(id)

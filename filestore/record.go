@@ -37,7 +37,7 @@ const (
 // longest, in whole pages, for files get no room in smaller pieces.
 func roomFor(name, boot string, entries int) int {
 	const page = 4096
-	longest := headSize + 2 + len(name) + 2 + len(boot) + 4 + 8 + 4 + entries*(entryFixed+store.MaxOwner+store.MaxReason)
+	longest := headSize + 2 + len(name) + 2 + len(boot) + 4 + 8 + 4 + entries*(entryFixed+store.MaxOwner+store.MaxReason) //mutant:file-room-of-entries
 	return min((longest+page-1)/page*page, stride)
 }
 

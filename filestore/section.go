@@ -253,7 +253,7 @@ func (s *Store) read(fl *file) (name string, err error) {
 		fl.q = queue.Queue{Entries: fl.q.Entries[:0]}
 		return "", err
 	}
-	if string(found.boot) != s.boot && s.rebooted(fl) {
+	if string(found.boot) != s.boot && s.rebooted(fl) { //mutant:file-other-boot
 		s.keepLiving(&fl.q)
 	}
 	if string(found.name) == fl.name {
@@ -337,7 +337,7 @@ func (s *Store) write(fl *file, comes bool) error {
 	}
 	room := max(fl.room, roomFor(fl.name, s.boot, len(fl.q.Entries)))
 	if err := fl.reserve(room); err != nil {
-		if comes {
+		if comes { //mutant:file-room-needed-to-come
 			return err
 		}
 		room = fl.room
@@ -354,12 +354,12 @@ func (s *Store) write(fl *file, comes bool) error {
 // still be written. It does so by writing zeros behind the two records, which
 // every file system heeds and no reader minds.
 func (fl *file) reserve(room int) error {
-	if room == fl.room {
+	if room == fl.room { //mutant:file-room-reserved
 		return nil
 	}
 	zeros := make([]byte, room)
 	newest := (fl.next + 1) % slots
-	for slot, used := range map[int]int{newest: fl.size, fl.next: len(fl.buf)} {
+	for slot, used := range map[int]int{newest: fl.size, fl.next: len(fl.buf)} { //mutant:file-room-of-slots
 		if used < room {
 			if err := writeSlot(fl.f, zeros[used:], int64(slot)*stride+int64(used)); err != nil {
 				return err

@@ -28,11 +28,11 @@ func (d *Dialect) Do(ctx context.Context, db *sql.DB, o *sql.TxOptions, l Lease,
 		if err != nil {
 			return fmt.Errorf("guard %q by %s: begin: %w", l.Name(), table, err)
 		}
-		defer tx.Rollback() // nothing, once it is committed
-		if err := d.Check(ctx, tx, l); err != nil {
+		defer tx.Rollback()                         // nothing, once it is committed
+		if err := d.Check(ctx, tx, l); err != nil { //mutant:guard-do-checks
 			return err
 		}
-		if err := fn(ctx, tx); err != nil {
+		if err := fn(ctx, tx); err != nil { //mutant:guard-do-rolls-back
 			return err
 		}
 		if err := tx.Commit(); err != nil {
@@ -53,11 +53,11 @@ func Retry(ctx context.Context, l Lease, f func(context.Context) error) error {
 	if lease, ok := l.(interface {
 		Context(context.Context) context.Context
 	}); ok {
-		ctx = lease.Context(ctx)
+		ctx = lease.Context(ctx) //mutant:guard-do-ends-with-lease
 	}
 	for try := 1; ; try++ {
 		err := f(ctx)
-		if try == doTries || !conflict(err) {
+		if try == doTries || !conflict(err) { //mutant:guard-tries-end
 			return err
 		}
 		pause := time.NewTimer(rand.N(time.Millisecond << try))
@@ -74,7 +74,7 @@ func Retry(ctx context.Context, l Lease, f func(context.Context) error) error {
 // conflict with another.
 func conflict(err error) bool {
 	switch store.SQLState(err) {
-	case "40001", "40P01":
+	case "40001", "40P01": //mutant:guard-conflicts
 		return true
 	}
 	return false

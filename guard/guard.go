@@ -72,22 +72,22 @@ func (e *StaleError) Error() string {
 }
 
 // Is makes it match holdfast.ErrLost.
-func (e *StaleError) Is(target error) bool { return target == holdfast.ErrLost }
+func (e *StaleError) Is(target error) bool { return target == holdfast.ErrLost } //mutant:guard-stale-is-lost
 
 // Raises says whether a lease raises the fence, as a write lease does, or is only
 // checked against it, as a read lease is. It is an error, which says why, for
 // slots (holdfast.ErrUnsupported) and for what is no lease at all
 // (holdfast.ErrInvalid). It is for those who write a guard.
 func Raises(l Lease) (bool, error) {
-	if l.Token() <= 0 {
+	if l.Token() <= 0 { //mutant:guard-token-positive
 		return false, fmt.Errorf("guard %q: %w: %d is no token: tokens are positive", l.Name(), holdfast.ErrInvalid, l.Token())
 	}
 	switch m := l.Mode(); m {
 	case holdfast.ModeWrite:
-		return true, nil
+		return true, nil //mutant:guard-write-lease-raises
 	case holdfast.ModeRead:
-		return false, nil
-	case holdfast.ModeSlots:
+		return false, nil //mutant:guard-read-lease-raises-not
+	case holdfast.ModeSlots: //mutant:guard-slots-refused
 		return false, fmt.Errorf("guard %q: %w: slots of a semaphore: several hold at a time, so an older token does not mean a late holder; guard what a slot stands for by a lock of its own",
 			l.Name(), holdfast.ErrUnsupported)
 	default:

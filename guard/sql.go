@@ -43,7 +43,7 @@ const table = "table holdfast_fence"
 var SQLite = &Dialect{
 	schema: `CREATE TABLE IF NOT EXISTS holdfast_fence (name BLOB NOT NULL PRIMARY KEY, fence INTEGER NOT NULL) WITHOUT ROWID`,
 	raise: `INSERT INTO holdfast_fence (name, fence) VALUES (?, ?)
-		ON CONFLICT (name) DO UPDATE SET fence = max(fence, excluded.fence) RETURNING fence`,
+		ON CONFLICT (name) DO UPDATE SET fence = max(fence, excluded.fence) RETURNING fence`, //mutant:guard-sqlite-raise
 	read:   `SELECT fence FROM holdfast_fence WHERE name = ?`,
 	forget: `DELETE FROM holdfast_fence WHERE name = ?`,
 }
@@ -57,9 +57,9 @@ var SQLite = &Dialect{
 var PostgreSQL = &Dialect{
 	schema: `CREATE TABLE IF NOT EXISTS holdfast_fence (name bytea NOT NULL PRIMARY KEY, fence bigint NOT NULL)`,
 	raise: `INSERT INTO holdfast_fence (name, fence) VALUES ($1, $2)
-		ON CONFLICT (name) DO UPDATE SET fence = greatest(holdfast_fence.fence, excluded.fence) RETURNING fence`,
+		ON CONFLICT (name) DO UPDATE SET fence = greatest(holdfast_fence.fence, excluded.fence) RETURNING fence`, //mutant:guard-postgres-raise
 	seed:   `INSERT INTO holdfast_fence (name, fence) VALUES ($1, 0) ON CONFLICT (name) DO NOTHING`,
-	read:   `SELECT fence FROM holdfast_fence WHERE name = $1 FOR SHARE`,
+	read:   `SELECT fence FROM holdfast_fence WHERE name = $1 FOR SHARE`, //mutant:guard-postgres-read
 	forget: `DELETE FROM holdfast_fence WHERE name = $1`,
 }
 
@@ -74,10 +74,10 @@ var PostgreSQL = &Dialect{
 var MySQL = &Dialect{
 	schema: `CREATE TABLE IF NOT EXISTS holdfast_fence (name VARBINARY(512) NOT NULL PRIMARY KEY, fence BIGINT NOT NULL) ENGINE=InnoDB`,
 	raise: `INSERT INTO holdfast_fence (name, fence) VALUES (?, LAST_INSERT_ID(?))
-		ON DUPLICATE KEY UPDATE fence = LAST_INSERT_ID(GREATEST(fence, ?))`,
+		ON DUPLICATE KEY UPDATE fence = LAST_INSERT_ID(GREATEST(fence, ?))`, //mutant:guard-mysql-raise
 	tells:  true,
 	seed:   `INSERT IGNORE INTO holdfast_fence (name, fence) VALUES (?, 0)`,
-	read:   `SELECT fence FROM holdfast_fence WHERE name = ? LOCK IN SHARE MODE`,
+	read:   `SELECT fence FROM holdfast_fence WHERE name = ? LOCK IN SHARE MODE`, //mutant:guard-mysql-read
 	forget: `DELETE FROM holdfast_fence WHERE name = ?`,
 }
 
@@ -111,11 +111,11 @@ func (d *Dialect) CheckTx(ctx context.Context, tx Tx, l Lease) error {
 	}
 	// After the mode: a token of before an upgrade is too small for a write.
 	token := l.Token()
-	fence, err := d.fence(ctx, tx, []byte(l.Name()), token, raises)
+	fence, err := d.fence(ctx, tx, []byte(l.Name()), token, raises) //mutant:guard-fence-of-name
 	if err != nil {
 		return fmt.Errorf("guard %q by %s: check token %d: %w", l.Name(), table, token, err)
 	}
-	if fence > token {
+	if fence > token { //mutant:guard-fence-compared
 		return &StaleError{Name: l.Name(), Where: table, Token: token, Fence: fence}
 	}
 	return nil
@@ -132,7 +132,7 @@ func (d *Dialect) Forget(ctx context.Context, tx *sql.Tx, name string) error {
 // ForgetTx is Forget in a transaction of a driver that is used without
 // database/sql.
 func (d *Dialect) ForgetTx(ctx context.Context, tx Tx, name string) error {
-	if _, err := tx.Exec(ctx, d.forget, []byte(name)); err != nil {
+	if _, err := tx.Exec(ctx, d.forget, []byte(name)); err != nil { //mutant:guard-forgets-name
 		return fmt.Errorf("guard %q by %s: forget it: %w", name, table, err)
 	}
 	return nil
@@ -153,7 +153,7 @@ type sqlTx struct{ *sql.Tx }
 
 func (tx sqlTx) QueryInt(ctx context.Context, statement string, args ...any) (n int64, found bool, err error) {
 	switch err := tx.QueryRowContext(ctx, statement, args...).Scan(&n); {
-	case errors.Is(err, sql.ErrNoRows):
+	case errors.Is(err, sql.ErrNoRows): //mutant:guard-no-fence-yet
 		return 0, false, nil
 	case err != nil:
 		return 0, false, err
@@ -178,13 +178,13 @@ func (d *Dialect) fence(ctx context.Context, tx Tx, name []byte, token int64, ra
 	}
 	query, args := d.read, []any{name}
 	if raises {
-		query, args = d.raise, append(args, token)
+		query, args = d.raise, append(args, token) //mutant:guard-check-raises
 	}
 	fence, found, err := tx.QueryInt(ctx, query, args...)
 	if found || err != nil {
 		return fence, err
 	}
-	if d.seed == "" {
+	if d.seed == "" { //mutant:guard-first-reader-locks
 		return 0, nil // nobody has raised it yet
 	}
 	if _, err := tx.Exec(ctx, d.seed, name); err != nil {

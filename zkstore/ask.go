@@ -201,7 +201,7 @@ func (s *Store) put(ctx context.Context, c *store.Claim, m *mine, sess *session,
 			full, err := sess.conn.Create(path, val.bytes(), zk.FlagEphemeralSequential, s.o.ACL)
 			made <- full
 			if errors.Is(err, zk.ErrNoNode) {
-				if err := s.makePath(sess.conn, dir, zk.FlagContainer); err != nil {
+				if err := s.makePath(sess.conn, dir, zk.FlagContainer); err != nil { //mutant:zk-name-is-container
 					return err
 				}
 			}
@@ -348,9 +348,9 @@ func (s *Store) draw(ctx context.Context, m *mine, v *view, r *row) error {
 	switch rank := v.rank(r); {
 	case known:
 	case r.asked == r.limit, v.rev == m.created:
-		token = v.rev * maxBlock
-	case rank+1 < maxBlock:
-		token = v.rev*maxBlock + rank + 1
+		token = v.rev * maxBlock //mutant:zk-token-of-look
+	case rank+1 < maxBlock: //mutant:zk-tokens-of-a-transaction
+		token = v.rev*maxBlock + rank + 1 //mutant:zk-token-of-rank
 	default: // too many at this transaction: one of its own
 		rev, err := s.rewrite(ctx, m, func(*value) {})
 		if err != nil {

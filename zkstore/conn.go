@@ -163,7 +163,7 @@ func (f *frames) add(b []byte) {
 }
 
 func (c *greeted) Read(b []byte) (int, error) {
-	if c.hold && c.frames.n > len(c.w.s.o.Auth) {
+	if c.hold && c.frames.n > len(c.w.s.o.Auth) { //mutant:zk-answers-after-watches
 		c.hold = false
 		select {
 		case <-c.told:
@@ -188,7 +188,7 @@ func (c *greeted) Read(b []byte) (int, error) {
 }
 
 func (c *greeted) SetReadDeadline(t time.Time) error {
-	if latest := time.Now().Add(longestGreeting); c.n == 0 && (t.IsZero() || t.After(latest)) {
+	if latest := time.Now().Add(longestGreeting); c.n == 0 && (t.IsZero() || t.After(latest)) { //mutant:zk-greeting-bounded
 		t = latest
 	}
 	return c.Conn.SetReadDeadline(t)

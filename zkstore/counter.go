@@ -16,7 +16,7 @@ import (
 const mostCounted uint32 = 2_000_000_000
 
 // usedUp reports whether the number tells no order: nobody is granted anything by it.
-func usedUp(seq int32) bool { return uint32(seq) >= mostCounted } // one below 0 too
+func usedUp(seq int32) bool { return uint32(seq) >= mostCounted } // one below 0 too //mutant:zk-counter-used-up
 
 // recount takes back the node of a claim whose number tells no order, and deletes the
 // node of the name, which starts the counter again. The server does that only if
@@ -36,9 +36,9 @@ func (s *Store) recount(ctx context.Context, m *mine, sess *session) error {
 	m.path, m.state, m.read = "", asked, false
 	s.mu.Unlock()
 	dir := s.nameNode(m.name)
-	_, err := s.await(ctx, func() error { return sess.conn.Delete(dir, -1) })
+	_, err := s.await(ctx, func() error { return sess.conn.Delete(dir, -1) }) //mutant:zk-counter-starts-again
 	switch {
-	case err == nil, errors.Is(err, zk.ErrNoNode):
+	case err == nil, errors.Is(err, zk.ErrNoNode): //mutant:zk-name-not-empty
 		return nil
 	case errors.Is(err, zk.ErrNotEmpty):
 		err = fmt.Errorf("%w: %q has been claimed %d times, and ZooKeeper cannot number its claims any more; it can be claimed again as soon as nobody holds it or waits for it, or delete node %q and all below it while no program runs that uses it",

@@ -27,7 +27,7 @@ func escape(name string) string {
 		if c := name[i]; strings.IndexByte(plain, c) >= 0 {
 			b.WriteByte(c)
 		} else {
-			fmt.Fprintf(&b, "%%%02X", c)
+			fmt.Fprintf(&b, "%%%02X", c) //mutant:zk-escape-two-digits
 		}
 	}
 	return b.String()
@@ -149,7 +149,7 @@ func (s *Store) parse(dir string, children []string, rev int64) (*view, error) {
 		r, err := s.parseRow(dir+"/"+child, child)
 		switch {
 		case err != nil:
-			return nil, err
+			return nil, err //mutant:zk-foreign-entry-refused
 		case r.marker != "":
 			markers[r.id] = r
 		default:

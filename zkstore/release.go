@@ -52,7 +52,7 @@ func (s *Store) release(ctx context.Context, h *store.Hold, m *mine) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case err != nil:
+	case err != nil: //mutant:zk-release-unanswered
 		m.left = true
 		s.dropSoon(m)
 		return err

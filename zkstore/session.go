@@ -99,7 +99,7 @@ func (s *Store) session(ctx context.Context, ttl time.Duration) (*session, error
 		return nil, err
 	}
 	switch {
-	case sess.grants > sess.ttl:
+	case sess.grants > sess.ttl: //mutant:zk-session-too-long
 		return nil, fmt.Errorf("%w: a TTL of %v: the least that %s grants is %v (two of its ticks, or its minSessionTimeout)", store.ErrInvalid, ttl, s.address, sess.grants)
 	case sess.grants < asks(sess.ttl):
 		return nil, fmt.Errorf("%w: a TTL of %v: the most that %s grants is %v (twenty of its ticks, or its maxSessionTimeout)", store.ErrInvalid, ttl, s.address, sess.grants)
@@ -143,13 +143,13 @@ func wholeMS(ttl time.Duration) time.Duration {
 // late at the most. The tick is not told, but it is 2 s by default, and half the least timeout:
 // what of it may be more than a second is asked for less.
 func asks(ttl time.Duration) time.Duration {
-	return wholeMS(ttl - min(max(ttl/2-time.Second, 0), time.Second))
+	return wholeMS(ttl - min(max(ttl/2-time.Second, 0), time.Second)) //mutant:zk-less-asked-than-ttl
 }
 
 // counts is for how much of its timeout a session can be counted on after a write that
 // was answered. A member tells the leader of whom it has heard every half tick; if
 // it dies before, the leader counts from then. No timeout is shorter than two ticks.
-func counts(timeout time.Duration) time.Duration { return timeout * 3 / 4 }
+func counts(timeout time.Duration) time.Duration { return timeout * 3 / 4 } //mutant:zk-timeout-that-counts
 
 // warm is the present session for the TTL, which may not be ready yet.
 func (s *Store) warm(ttl time.Duration) *session {
@@ -199,13 +199,13 @@ func (s *Store) begin(sess *session) {
 func (s *Store) start(ctx context.Context, sess *session) (sent store.Instant, err error) {
 	sess.wire = &wire{s: s}
 	sess.node = s.path + "/s/" + store.NewProcess().String()
-	sess.conn, sess.events, err = s.connect(asks(sess.ttl), sess.wire, func(e zk.Event) { s.event(sess, e) })
+	sess.conn, sess.events, err = s.connect( /*mutant:zk-timeout-asked-for*/ asks(sess.ttl), sess.wire, func(e zk.Event) { s.event(sess, e) })
 	if err != nil {
 		return 0, err
 	}
 	done := make(chan store.Instant, 1)
 	_, err = s.await(ctx, func() error {
-		for _, a := range s.o.Auth {
+		for _, a := range s.o.Auth { //mutant:zk-session-authenticates
 			if err := sess.conn.AddAuth(a.Scheme, []byte(a.Secret)); err != nil {
 				return err
 			}
@@ -229,7 +229,7 @@ func (s *Store) start(ctx context.Context, sess *session) (sent store.Instant, e
 		s.tasks.Go(sess.close)
 		return 0, err
 	}
-	sess.grants = sess.wire.timeout()
+	sess.grants = sess.wire.timeout() //mutant:zk-session-grants
 	sess.lasts = counts(sess.grants)
 	return <-done, nil
 }
@@ -319,7 +319,7 @@ func (s *Store) renew(sess *session) *flight {
 		defer cancel()
 		sent := store.Now()
 		_, err := s.await(ctx, func() error {
-			_, err := sess.conn.Set(sess.node, nil, -1)
+			_, err := sess.conn.Set(sess.node, nil, -1) //mutant:zk-renewal-writes
 			return err
 		})
 		s.mu.Lock()
@@ -333,7 +333,7 @@ func (s *Store) renew(sess *session) *flight {
 			s.died(sess)
 		default:
 			if errors.Is(err, context.DeadlineExceeded) {
-				sess.wire.drop()
+				sess.wire.drop() //mutant:zk-silent-member-dropped
 			}
 			sess.failed++
 			pause := min(sess.lasts/12, (20*time.Millisecond)<<min(sess.failed, 6))
@@ -422,7 +422,7 @@ func (s *Store) due(now store.Instant) (next store.Instant) {
 	for _, sess := range s.open() {
 		switch {
 		case sess.flight != nil:
-		case sess.dead || s.retired[sess] && sess.keeps == 0:
+		case sess.dead || s.retired[sess] && sess.keeps == 0: //mutant:zk-retired-session-ends
 			sess.dead = true
 			sess.flight = &flight{}
 			s.tasks.Go(func() {
@@ -436,7 +436,7 @@ func (s *Store) due(now store.Instant) (next store.Instant) {
 			next = now
 		default:
 			at(sess.over())
-			if len(sess.late) > 0 && !sess.searches && at(sess.search) {
+			if len(sess.late) > 0 && !sess.searches && at(sess.search) { //mutant:zk-late-asks-searched
 				sess.searches = true
 				s.tasks.Go(func() { s.searchLate(sess) })
 			}

@@ -79,7 +79,7 @@ func (s *Store) watchFor(m *mine, v *view, r *row) {
 }
 
 func (s *Store) target(name string, v *view, r *row) target {
-	if b := v.obstacle(r); b != nil && !r.granted {
+	if b := v.obstacle(r); b != nil && !r.granted { //mutant:zk-watch-obstacle
 		rest := r.weight
 		for i := range v.rows {
 			if a := &v.rows[i]; a == r {

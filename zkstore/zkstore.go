@@ -184,7 +184,7 @@ func New(servers []string, o *Options) (*Store, error) {
 	}
 	if s.o.ACL == nil {
 		if s.o.ACL = zk.WorldACL(zk.PermAll); len(s.o.Auth) > 0 {
-			s.o.ACL = zk.AuthACL(zk.PermAll)
+			s.o.ACL = zk.AuthACL(zk.PermAll) //mutant:zk-nodes-ours-alone
 		}
 	}
 	if s.o.Dial == nil {

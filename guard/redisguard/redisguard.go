@@ -84,7 +84,7 @@ func (s *Script) Run(ctx context.Context, client redis.Scripter, l guard.Lease, 
 	if err == nil {
 		fence, err = fenceKey(l.Name(), keys)
 	}
-	if _, pipeline := client.(redis.Pipeliner); err == nil && pipeline {
+	if _, pipeline := client.(redis.Pipeliner); err == nil && pipeline { //mutant:redisguard-no-pipeline
 		err = fmt.Errorf("guard %q: %w: a pipeline cannot say what became of a check before the next command", l.Name(), holdfast.ErrInvalid)
 	}
 	if err != nil {
@@ -97,7 +97,7 @@ func (s *Script) Run(ctx context.Context, client redis.Scripter, l guard.Lease, 
 	if raises {
 		raise = "1"
 	}
-	keys = append(keys[:len(keys):len(keys)], fence)
+	keys = append(keys[:len(keys):len(keys)], fence) //mutant:redisguard-keys-copied
 	args = append(args[:len(args):len(args)], strconv.FormatInt(token, 10), raise)
 	cmd := s.script.Run(ctx, client, keys, args...)
 	if err := cmd.Err(); err != nil {
@@ -162,11 +162,11 @@ func fenceKey(name string, keys []string) (string, error) {
 		return "", bad("no fence can have the slot of the key %q: give it a hash tag, as in {invoice}:42", keys[0])
 	}
 	for _, key := range keys[1:] {
-		if tag, ok := hashTag(key); !ok || tag != first {
+		if tag, ok := hashTag(key); !ok || tag != first { //mutant:redisguard-one-slot
 			return "", bad("the keys %q and %q have not the same hash tag, as {invoice:42}:state and {invoice:42}:log have: one fence cannot guard both", keys[0], key)
 		}
 	}
-	return "holdfast:fence:{" + first + "}:" + name, nil
+	return "holdfast:fence:{" + first + "}:" + name, nil //mutant:redisguard-fence-slot
 }
 
 // hashTag is the part of the key that a Cluster makes its slot of: what is in
@@ -174,7 +174,7 @@ func fenceKey(name string, keys []string) (string, error) {
 // that cannot be put into braces.
 func hashTag(key string) (string, bool) {
 	if _, after, found := strings.Cut(key, "{"); found {
-		if tag, _, closed := strings.Cut(after, "}"); closed && tag != "" {
+		if tag, _, closed := strings.Cut(after, "}"); closed && tag != "" { //mutant:redisguard-empty-braces
 			return tag, true
 		}
 	}

@@ -119,8 +119,7 @@ var brokenLocks = []brokenLock{
 		mutant.At("handed-over-same-token", mutant.Stmt("if !"+is(handedSame)+" {\n\tWAS\n}")),
 	}},
 	{otherBoot, "file", "mutex", []Fault{contained}, "", 1, false, []mutant.Edit{
-		{File: "filestore/section.go", Old: "if string(found.boot) != s.boot && s.rebooted(fl) {\n",
-			New: "if string(found.boot) != s.boot && " + is(otherBoot) + " {\n\t\tfl.q.Entries = fl.q.Entries[:0]\n\t}\n\tif string(found.boot) != s.boot && s.rebooted(fl) {\n"},
+		mutant.At("file-other-boot", mutant.Before("if string(found.boot) != s.boot && "+is(otherBoot)+" {\n\t\tfl.q.Entries = fl.q.Entries[:0]\n\t}")),
 	}},
 	{staleHint, "file", "mutex", []Fault{stopLong}, "", 1, false, []mutant.Edit{
 		mutant.At("hint-old-token-grants", mutant.After("if "+is(staleHint)+" && h.ID == r.claim.ID && h.Token > 0 && !r.s.NoRenew {\n\t\treturn r.lease(h.Token, h.N, r.e.now(), r.s.TTL, r.s.TTL/3)\n\t}")),
