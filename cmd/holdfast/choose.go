@@ -59,7 +59,7 @@ func choose(flag storeURL) (choice, error) {
 	switch {
 	case flag != "":
 		return choice{string(flag), "--store", true}, nil
-	case hasEnv && blank(env):
+	case hasEnv && blank(env): //mutant:run-empty-store-variable
 		return choice{}, fmt.Errorf("%w: HOLDFAST_STORE is set, and empty: set it to the URL of a store, or unset it", holdfast.ErrInvalid)
 	case hasEnv:
 		return choice{env, "HOLDFAST_STORE", true}, nil
@@ -81,7 +81,7 @@ func choose(flag storeURL) (choice, error) {
 	default:
 		return choice{url, systemStore, false}, nil
 	}
-	if os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
+	if os.Getenv("KUBERNETES_SERVICE_HOST") != "" { //mutant:run-pod-needs-store
 		return choice{}, fmt.Errorf("%w: no store is named, and the files of a Kubernetes pod are its own: name one that the pods share, with --store, HOLDFAST_STORE or HOLDFAST_STORE_FILE", holdfast.ErrInvalid)
 	}
 	return choice{"", "the default of this host", false}, nil
@@ -106,13 +106,13 @@ func (c choice) shared() bool {
 // require is the error if the store is one of this host alone, and is not to be:
 // because of --require-store, which flag is, or of the host's file.
 func (c choice) require(flag bool) error {
-	if c.shared() {
+	if c.shared() { //mutant:run-store-shared
 		return nil
 	}
 	by := "--require-store"
 	if !flag {
 		by = requireStore
-		switch _, err := os.Lstat(by); {
+		switch _, err := os.Lstat(by); { //mutant:run-require-store-file
 		case errors.Is(err, fs.ErrNotExist):
 			return nil
 		case err != nil:
@@ -188,7 +188,7 @@ func (c choice) environment(env []string) []string {
 	if !c.own {
 		return env
 	}
-	if open.Secret(c.url) {
+	if open.Secret(c.url) { //mutant:run-password-withheld
 		return setenv(env, "HOLDFAST_STORE", withheld)
 	}
 	return setenv(env, "HOLDFAST_STORE", c.url)

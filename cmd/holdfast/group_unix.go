@@ -50,7 +50,7 @@ func start(path string, argv, env []string) (*group, error) {
 	tty := front.OpenTerminal()
 	if front.IsTerminal(0) && front.IsTerminal(1) {
 		terminal = front.WantsTerminal
-		if tty.Foreground(front.Above.Group()) {
+		if tty.Foreground(front.Above.Group()) { //mutant:run-terminal-given
 			terminal |= front.HasTerminal
 			attr.Foreground, attr.Ctty = true, tty.FD
 		}
@@ -60,7 +60,7 @@ func start(path string, argv, env []string) (*group, error) {
 	fork := func() {
 		pid, err = syscall.ForkExec(path, argv, &syscall.ProcAttr{Env: env, Files: []uintptr{0, 1, 2}, Sys: attr})
 	}
-	if front.Above.Ignored[syscall.SIGTTOU] {
+	if front.Above.Ignored[syscall.SIGTTOU] { //mutant:run-command-ignores-as-we-found
 		fork()
 	} else {
 		front.WithDefault(syscall.SIGTTOU, fork) // what we ignore the command would ignore
@@ -180,9 +180,9 @@ func presence(s store.Store, leases *holdfast.Leases) (*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		return s.Presence(id.Process())
+		return s.Presence(id.Process()) //mutant:run-presence-of-process
 	case *pgstore.SessionStore:
-		return s.Presence()
+		return s.Presence() //mutant:run-presence-of-session
 	}
 	return nil, nil
 }

@@ -18,7 +18,7 @@ import (
 func (j *job) hold(leases *holdfast.Leases, in store.Store, chosen choice, signals <-chan os.Signal) error {
 	s := &supervisor{
 		leases: leases, signals: signals, start: clock.Now(), deadline: until(leases),
-		ttl: time.Duration(j.ttl), grace: time.Duration(j.grace), atMost: time.Duration(j.atMost), killOnLost: j.onLost == "kill" || j.ttl == 0,
+		ttl: time.Duration(j.ttl), grace: time.Duration(j.grace), atMost: time.Duration(j.atMost), killOnLost: j.onLost == "kill" || /*mutant:run-loss-without-ttl-kills*/ j.ttl == 0,
 	}
 	if !leases.Valid() { // we were stopped meanwhile
 		return exit(leases.Release())
@@ -66,7 +66,7 @@ func environment(env []string, leases []lease) []string {
 		return append(env, "HOLDFAST_LEASES="+strings.TrimSpace(text.String()))
 	}
 	l := leases[0]
-	if l.Token != 0 {
+	if l.Token != 0 { //mutant:run-token-told
 		env = append(env, "HOLDFAST_TOKEN="+strconv.FormatInt(l.Token, 10))
 	}
 	return append(env, "HOLDFAST_NAME="+l.Name, "HOLDFAST_ID="+l.ID)

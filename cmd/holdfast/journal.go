@@ -82,7 +82,7 @@ func (j *journal) line(r record) []byte {
 	case len(j.names) > 1:
 		r.Names, r.Leases = j.names, j.leases
 	case len(j.leases) > 0:
-		r.ID, r.Token = j.leases[0].ID, j.leases[0].Token
+		r.ID, r.Token = j.leases[0].ID, j.leases[0].Token //mutant:run-events-name-hold
 	}
 	var line bytes.Buffer
 	enc := json.NewEncoder(&line)
@@ -100,7 +100,7 @@ func refusal(held *holdfast.HeldError, message string) record {
 			ends = h.Ends
 		}
 		known := holder{ID: h.ID, Token: h.Token, Owner: ownerOf(h.Owner)}
-		if !h.Since.IsZero() { // else the store knows who holds, and no more
+		if !h.Since.IsZero() { // else the store knows who holds, and no more //mutant:run-known-times-told
 			known.Since, known.Expires = h.Since.Format(time.RFC3339Nano), time.Until(ends).Milliseconds()
 		}
 		r.Holders = append(r.Holders, known)

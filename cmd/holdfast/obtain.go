@@ -86,11 +86,11 @@ func (j *job) refused(err error) error {
 		message = fmt.Sprintf("%s: not obtained within %v: %s", held.Name, time.Duration(j.wait), held.Who())
 	}
 	if j.json {
-		stderr.say(refusal(held, message))
+		stderr.say(refusal(held, message)) //mutant:run-refusal-told
 	}
 	switch {
-	case j.skipOK:
-		return &exitError{code: 0}
+	case j.skipOK: //mutant:run-skip-is-fine
+		return &exitError{code: 0} //mutant:run-skip-not-told
 	case j.json:
 		return &exitError{code: j.conflict}
 	}

@@ -228,7 +228,7 @@ func (j *job) run(cmd *cobra.Command, args []string) error {
 
 // tellEnded says, with --json, how run exits.
 func (j *job) tellEnded(code int) {
-	if j.json {
+	if j.json { //mutant:run-end-told
 		stderr.say(record{Event: eventEnded, Code: &code})
 	}
 }
@@ -252,10 +252,10 @@ func (j *job) obtainAndHold(cmd *cobra.Command) error {
 	owner := holdfast.ThisProcess()
 	owner.PID, owner.Program, owner.Note = frontPID(), filepath.Base(j.argv[0]), j.note
 	if _, lacks := s.Describe().Lacks[store.PromiseDeadline]; lacks && !cmd.Flags().Changed("ttl") {
-		j.ttl = 0 // there is none, and to ask for one is refused
+		j.ttl = 0 // there is none, and to ask for one is refused //mutant:run-no-ttl
 	}
 	locks, err := holdfast.New(s, &holdfast.Options{
-		TTL: time.Duration(j.ttl), MinHold: time.Duration(j.atLeast), Owner: owner, Logger: logger(j.verbose),
+		TTL: time.Duration(j.ttl), MinHold: /*mutant:run-min-hold*/ time.Duration(j.atLeast), Owner: owner, Logger: logger(j.verbose),
 	})
 	if err != nil {
 		s.Close()

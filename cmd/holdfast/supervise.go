@@ -50,7 +50,7 @@ func (s *supervisor) schedule() (term, kill clock.Instant) {
 	if s.killOnLost {
 		return kill, kill
 	}
-	return max(kill.Add(-min(s.grace, span/3)), s.deadline.Add(-s.gives/2)), kill
+	return max(kill.Add(-min(s.grace, span/3)), s.deadline.Add(-s.gives/2)), kill //mutant:run-term-at
 }
 
 // supervise returns when no process of the command is left.
@@ -93,7 +93,7 @@ func (s *supervisor) changed(e event) {
 		s.group.stopped(e)
 		return
 	}
-	s.ended = &e
+	s.ended = &e //mutant:run-command-ended
 	if !s.group.gone() && !s.ending {
 		s.end(0) // it has left processes behind
 	}
@@ -104,8 +104,8 @@ func (s *supervisor) changed(e event) {
 // cannot be killed there is nothing to be said when the lease is over.
 func (s *supervisor) done() bool {
 	switch {
-	case s.ended != nil && s.group.gone():
-		return !s.dying || s.group.none()
+	case s.ended != nil && s.group.gone(): //mutant:run-done-when-group-gone
+		return !s.dying || s.group.none() //mutant:run-done-when-none-left
 	case s.code == exitLost && s.stuck:
 		return clock.Now() >= s.deadline
 	}
@@ -124,7 +124,7 @@ func until(l *holdfast.Leases) clock.Instant {
 		return clock.Now().Add(time.Until(d))
 	}
 	if l.Valid() {
-		return clock.Now().Add(silence)
+		return clock.Now().Add(silence) //mutant:run-silence
 	}
 	return clock.Now() - 1
 }
@@ -141,11 +141,11 @@ func (s *supervisor) look() time.Duration {
 	term, last := s.schedule()
 	// The front kills when we should have and have not. It comes a little later,
 	// not to overtake us on a busy machine.
-	armFront(last.Add(s.deadline.Sub(last)/4).Sub(now), s.deadline.Sub(now), s.ttl == 0)
+	armFront(last.Add(s.deadline.Sub(last)/4).Sub(now), s.deadline.Sub(now), s.ttl == 0) //mutant:run-front-armed
 	if s.group == nil {
 		return 0
 	}
-	if !s.ending && now >= term {
+	if !s.ending && now >= term { //mutant:run-term-due
 		if now < s.deadline {
 			tellLost("the lock could not be renewed: the command is ended before it runs out")
 		} else { // we were stopped, and nothing else has ended it
@@ -185,9 +185,9 @@ func (s *supervisor) pass(sig os.Signal) {
 	switch {
 	case sig == syscall.SIGKILL: // our front has died
 		s.dying, s.ending, s.killAt = true, true, now
-	case now >= last || s.killed != 0:
+	case now >= last || s.killed != 0: //mutant:run-signal-after-deadline
 		s.kill(now, now >= last)
-	case s.insists(sig, now):
+	case s.insists(sig, now): //mutant:run-third-signal
 		tell("%v came three times within two seconds: the command is killed", sig)
 		s.ending, s.killAt = true, now
 	default:
@@ -216,7 +216,7 @@ func (s *supervisor) end(code int) {
 	now := clock.Now()
 	_, last := s.schedule()
 	s.dying = s.dying || code == exitLost
-	if now >= last || code == exitLost && s.killOnLost { // there is no time left for TERM
+	if now >= last || code == exitLost && s.killOnLost { // there is no time left for TERM //mutant:run-no-time-for-term
 		s.ending, s.killAt = true, now
 		return
 	}

@@ -30,7 +30,7 @@ func tell(format string, args ...any) {
 
 // tellLost says why the lock is lost.
 func tellLost(format string, args ...any) {
-	stderr.say(record{Event: eventLost, Message: fmt.Sprintf(format, args...)})
+	stderr.say(record{Event: eventLost, Message: fmt.Sprintf(format, args...)}) //mutant:run-loss-told
 }
 
 // say writes the record, or the message that it has.
@@ -86,14 +86,14 @@ func (v *voice) Write(p []byte) (int, error) {
 func (v *voice) status(text string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.over || !v.screen.foreground() {
+	if v.over || !v.screen.foreground() { //mutant:run-status-in-foreground
 		return
 	}
 	columns := v.screen.columns()
 	if columns < minColumns {
 		return
 	}
-	fmt.Fprint(v.to, eraseLine+fit(text, columns-1)+"\r") // in one write
+	fmt.Fprint(v.to, eraseLine+fit(text, columns-1)+"\r") // in one write //mutant:run-status-fits
 	v.shown = true
 }
 
@@ -101,7 +101,7 @@ func (v *voice) status(text string) {
 func (v *voice) ends() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.erase()
+	v.erase() //mutant:run-status-erased
 	v.over = true
 }
 
@@ -142,5 +142,5 @@ func width(r rune) int {
 	if r < 0x1100 {
 		return 1
 	}
-	return 2
+	return 2 //mutant:run-width-of-rune
 }

@@ -19,7 +19,7 @@ func Children() []int {
 	if !ok {
 		return childrenByStat()
 	}
-	return pids
+	return pids //mutant:front-children-found
 }
 
 // childrenOf returns the children of a process; not ok: this kernel lists none.

@@ -16,7 +16,7 @@ import (
 
 // orphaned ends all, when the engine has died without a word.
 func (f *frontend) orphaned() int {
-	f.killAll()
+	f.killAll() //mutant:front-orphan-kills-all
 	f.take(true)
 	tell("internal error, or killed: process %d, which held the lock, is dead; all that the command had started was killed", f.engine)
 	return ExitInternal
@@ -27,14 +27,14 @@ func (f *frontend) expired() int {
 	end := time.Duration(f.board.end.Load())
 	woke := clock.Boot()
 	// The engine does not end by itself while the lock lasts. See Link.Guard.
-	inTime := f.board.guarded.Load() && (f.reaped || died(f.engine)) && clock.Slept()-f.slept < 100*time.Millisecond && !frozenV1()
+	inTime := f.board.guarded.Load() && (f.reaped || died(f.engine)) && clock.Slept()-f.slept < 100*time.Millisecond && !frozenV1() //mutant:front-all-died-in-time
 	killed := f.killAll()
 	f.take(true)
 	late := clock.Boot() - end
 	switch {
-	case end == 0:
+	case end == 0: //mutant:front-lock-without-end
 		tell("process %d, which holds the lock, was stopped or hangs, so that nobody would notice a loss: all was killed", f.engine)
-	case late < 0:
+	case late < 0: //mutant:front-killed-in-time
 		tell("process %d, which holds the lock, was stopped or hangs: all was killed before the lock ran out", f.engine)
 	case woke < end:
 		tell("process %d, which holds the lock, was stopped or hangs: all was killed, but had not ended when the lock ran out at %s, and somebody else may have it since",

@@ -50,7 +50,7 @@ type frontend struct {
 func front() int {
 	f := &frontend{
 		tty:     OpenTerminal(),
-		spared:  Children(), // of a shell that has started some and then put us in its place
+		spared:  Children(), // of a shell that has started some and then put us in its place //mutant:front-spared
 		signals: make(chan os.Signal, 16), continued: make(chan os.Signal, 1), messages: make(chan message, 16),
 	}
 	AdoptOrphans()
@@ -157,7 +157,7 @@ func (f *frontend) listen() {
 // run looks after the engine until it has ended.
 func (f *frontend) run() int {
 	due := time.NewTimer(0) // each second: no timer runs while the machine is suspended
-	<-due.C
+	<-due.C                 //mutant:front-timer
 	for {
 		select {
 		case m, ok := <-f.messages:
@@ -186,11 +186,11 @@ func (f *frontend) run() int {
 		case <-f.continued:
 			f.resume()
 		case <-due.C:
-			if f.board.over() {
+			if f.board.over() { //mutant:front-board-over
 				return f.expired()
 			}
 			f.slept = clock.Slept()
-			due.Reset(f.board.left())
+			due.Reset(f.board.left()) //mutant:front-timer-set
 		}
 	}
 }
@@ -206,7 +206,7 @@ func (f *frontend) leave(m message) int {
 	Retry(func() error { _, err := unix.Wait4(f.engine, nil, 0, nil); return err })
 	sig := syscall.Signal(m.signal)
 	given := f.given
-	f.take(sig != 0)
+	f.take(sig != 0) //mutant:front-terminal-mended
 	if given && (sig == syscall.SIGINT || sig == syscall.SIGQUIT) && m.code == 128+m.signal {
 		interruptOurselves(sig)
 	}

@@ -103,7 +103,7 @@ func (l *Link) GuardBelow() {
 		releases = append(releases, release)
 	}
 	unguard(l.before)
-	l.before, l.below = l.below, releases
+	l.before, l.below = l.below, releases //mutant:front-groups-guarded
 }
 
 // unguardBelow ends that: what the command leaves running in groups of its own may

@@ -39,7 +39,7 @@ func (f *frontend) stopped(sig syscall.Signal) {
 	f.take(false)
 	// If we cannot be stopped, the command could not have been, by Ctrl-Z,
 	// without us.
-	if f.stop() || sig == syscall.SIGTSTP {
+	if f.stop() || sig == syscall.SIGTSTP { //mutant:front-stop-passed-on
 		f.resume()
 	}
 }

@@ -32,7 +32,7 @@ func newKillTimer() (*killTimer, error) {
 // set has the process killed at this instant of the boot clock, and at no
 // earlier one; 0: never. A nil timer does nothing.
 func (t *killTimer) set(at time.Duration) {
-	if t == nil {
+	if t == nil { //mutant:front-killtimer-set
 		return
 	}
 	const absolute = 1 // TIMER_ABSTIME
@@ -63,7 +63,7 @@ func killGroupWithUs(group int) (release func(), err error) {
 	}
 	for _, fd := range ends {
 		for _, set := range []struct{ command, value int }{
-			{unix.F_SETSIG, int(unix.SIGKILL)}, {unix.F_SETOWN, -group}, {unix.F_SETFL, unix.O_NONBLOCK | unix.O_ASYNC},
+			{unix.F_SETSIG, int(unix.SIGKILL)}, {unix.F_SETOWN, -group}, {unix.F_SETFL, unix.O_NONBLOCK | unix.O_ASYNC}, //mutant:front-group-killed-with-us
 		} {
 			if _, err := unix.FcntlInt(uintptr(fd), set.command, set.value); err != nil {
 				release()

@@ -119,8 +119,8 @@ func openLink() (*Link, error) {
 	// Some send a signal to all of a service or container. The front passes its
 	// own on; ours would be a second one.
 	for _, sig := range append([]os.Signal{syscall.SIGTSTP, syscall.SIGPIPE}, passedOn...) {
-		if !l.Ignored[sig.(syscall.Signal)] {
-			signal.Notify(make(chan os.Signal, 1), sig)
+		if !l.Ignored[sig.(syscall.Signal)] { //mutant:front-ignored-stays
+			signal.Notify(make(chan os.Signal, 1), sig) //mutant:front-engine-takes-no-signals
 		}
 	}
 	if runtime.GOOS == "linux" { // elsewhere the command would ignore it as well
@@ -137,7 +137,7 @@ func (l *Link) listen(f *os.File) {
 	for {
 		n, err := f.Read(b[:])
 		if err != nil {
-			l.Signals <- syscall.SIGKILL
+			l.Signals <- syscall.SIGKILL //mutant:front-end-seen
 			return
 		}
 		for _, sig := range b[:n] {
@@ -221,14 +221,14 @@ func (l *Link) Arm(d, end time.Duration, endless bool) {
 	}
 	l.board.end.Store(int64(over))
 	l.board.deadline.Store(int64(now + d))
-	l.killAt = now + d
+	l.killAt = now + d //mutant:front-kill-at
 	l.timer.set(l.killAt)
 }
 
 // Disarm is for when nothing is left to kill.
 func (l *Link) Disarm() {
 	l.timer.set(0)
-	l.unguardBelow()
+	l.unguardBelow() //mutant:front-daemons-let-go
 	l.board.deadline.Store(0)
 }
 
