@@ -42,7 +42,7 @@ func KeyOf(name string) (Key, error) {
 	}
 	text, ok := strings.CutPrefix(name, keyPrefix)
 	if !ok {
-		sum := sha256.Sum256([]byte(name))
+		sum := sha256.Sum256([]byte(name)) //mutant:pg-key-of-name
 		return Key{n: int64(binary.BigEndian.Uint64(sum[:]))}, nil
 	}
 	var k Key
@@ -56,7 +56,7 @@ func KeyOf(name string) (Key, error) {
 	} else if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		k = Key{n: n}
 	}
-	if k.String() != name { // also one that is written in another way
+	if k.String() != name { // also one that is written in another way //mutant:pg-key-written-one-way
 		return Key{}, fmt.Errorf("%w: the name %.80q: want advisory:N, a number of 64 bits, or advisory:N,M, two of 32, in plain decimal", store.ErrInvalid, name)
 	}
 	return k, nil

@@ -72,7 +72,7 @@ const setup = `SELECT pg_backend_pid(), pg_is_in_recovery();
 SELECT set_config(name, v.value, false) FROM pg_settings JOIN (VALUES
 	('idle_session_timeout', '0'), ('statement_timeout', '0'), ('default_transaction_read_only', 'off'),
 	('tcp_keepalives_idle', '10'), ('tcp_keepalives_interval', '5'), ('tcp_keepalives_count', '3'), ('tcp_user_timeout', '25000')
-) v (name, value) USING (name)`
+) v (name, value) USING (name)` //mutant:pg-session-settings
 
 // opening is what is done, for errors.
 const opening = "open a session"
@@ -83,7 +83,7 @@ func (s *SessionStore) greet(ctx context.Context, conn *pgconn.PgConn) error {
 		return s.failed(opening, err)
 	}
 	switch pid := strconv.FormatUint(uint64(conn.PID()), 10); {
-	case rows[0][0] != pid:
+	case rows[0][0] != pid: //mutant:pg-session-pooler
 		return fmt.Errorf("%w: %s on %s: a pooler is in between (the server calls the session %s, and we were told %s), which may give our session to others between two statements: "+
 			"name the server itself, or use the table mode, which goes through any pooler", store.ErrUnsupported, opening, s.address, rows[0][0], pid)
 	case rows[0][1] == "t":
@@ -177,7 +177,7 @@ func (s *SessionStore) findSequence(ctx context.Context, conn *pgconn.PgConn) er
 // judgeSequence says whether what describe has found will do.
 func (s *SessionStore) judgeSequence(row []string) error {
 	switch {
-	case row[0] != "t":
+	case row[0] != "t": //mutant:pg-session-sequence
 		return fmt.Errorf("%w: the tokens on %s: what has the name %s is not of holdfast (a sequence of bigint that counts up, caches nothing and does not begin again) and was left alone: "+
 			"name another schema", store.ErrCorrupt, s.address, s.sequence)
 	case row[1] != "t":
@@ -252,7 +252,7 @@ func (k Key) whoHolds() request {
 	high, low := k.halves()
 	kind := "1"
 	if k.pair {
-		kind = "2"
+		kind = "2" //mutant:pg-session-key-kind
 	}
 	return request{"holders", [][]byte{[]byte(strconv.FormatUint(uint64(high), 10)), []byte(strconv.FormatUint(uint64(low), 10)), []byte(kind)}}
 }

@@ -78,7 +78,7 @@ func (s *SessionStore) serve(conn *pgconn.PgConn) error {
 			return s.life.Err()
 		}
 		watching, wake := context.WithCancel(s.life)
-		unused := len(s.holds) == 0
+		unused := len(s.holds) == 0 //mutant:pg-session-unused
 		if unused {
 			watching, wake = context.WithTimeout(s.life, s.idle)
 		}
@@ -106,7 +106,7 @@ func (s *SessionStore) lost(err error) {
 	s.conn = nil
 	s.holds, s.keys = map[store.ID]*sessionHold{}, map[Key]*keyUse{}
 	s.mu.Unlock()
-	if told == nil || s.life.Err() != nil {
+	if told == nil || s.life.Err() != nil { //mutant:pg-session-loss-told
 		return
 	}
 	for id := range holds {
@@ -147,7 +147,7 @@ func (s *SessionStore) send(conn *pgconn.PgConn, batch []*job) (err error) {
 			err = r.err // is it held still? The end of the session gives it back
 		case j.kind == jobRelease:
 			s.give(j.hold.ID)
-			if r.rows[0][0] != "t" { // somebody has unlocked all that our session had
+			if r.rows[0][0] != "t" { // somebody has unlocked all that our session had //mutant:pg-session-unlocked-by-others
 				j.finish(nothingThere(j.hold))
 			} else {
 				j.finish(nil)
@@ -256,7 +256,7 @@ type reply struct {
 // exchange sends requests in one round trip. Each is a transaction of its own. An
 // error is the end of the connection.
 func (s *SessionStore) exchange(conn *pgconn.PgConn, requests []request) ([]reply, error) {
-	ctx, cancel := context.WithTimeout(s.life, s.patience)
+	ctx, cancel := context.WithTimeout(s.life, s.patience) //mutant:pg-session-patience
 	defer cancel()
 	p := conn.StartPipeline(ctx)
 	for _, r := range requests {

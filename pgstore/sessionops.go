@@ -136,7 +136,7 @@ func (s *SessionStore) judge(holds []store.Hold, out []store.Renewal, err error)
 	for i, h := range holds {
 		have := s.holds[h.ID]
 		switch {
-		case have == nil || have.token != h.Token:
+		case have == nil || have.token != h.Token: //mutant:pg-session-renew-token
 			out[i] = store.Renewal{Err: store.ErrLost}
 		case h.NewID != (store.ID{}):
 			out[i] = store.Renewal{Err: fmt.Errorf("%w: %q on %s goes to no other process", store.ErrUnsupported, h.Name, s.address)}
@@ -217,7 +217,7 @@ func (s *SessionStore) take() (batch []*job) {
 			switch {
 			case s.asking(batch, j.hold.ID):
 				later = append(later, j)
-			case have == nil || j.hold.Token != 0 && j.hold.Token != have.token:
+			case have == nil || j.hold.Token != 0 && j.hold.Token != have.token: //mutant:pg-session-release-token
 				j.finish(nothingThere(j.hold))
 			case s.keys[have.key].asked:
 				later = append(later, j)
@@ -231,7 +231,7 @@ func (s *SessionStore) take() (batch []*job) {
 			switch {
 			case j.ctx.Err() != nil:
 				j.finish(j.ctx.Err())
-			case use.asked:
+			case use.asked: //mutant:pg-session-asked-in-batch
 				later = append(later, j)
 			case s.holds[j.claim.ID] != nil:
 				s.granted(j, s.holds[j.claim.ID])
@@ -276,7 +276,7 @@ func (s *SessionStore) forget(k Key) {
 // inTheWay reports whether our own process is in the way of one who wants to
 // write, or to read.
 func (u *keyUse) inTheWay(write bool) bool {
-	return len(u.holders) > 0 && (write || u.holders[0].write)
+	return len(u.holders) > 0 && (write || u.holders[0].write) //mutant:pg-session-blocked-by-ourselves
 }
 
 func (u *keyUse) sighting() *sighting {

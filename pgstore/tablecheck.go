@@ -51,7 +51,7 @@ func (s *Store) facts(ctx context.Context) (f facts, err error) {
 	// by which the clock is read.
 	// It also finds out a pooler in between.
 	none := func(func(...any) error) error { return nil }
-	if err := s.send(ctx, "SELECT 1", nil, func() {}, none); err != nil {
+	if err := s.send(ctx, "SELECT 1", nil, func() {}, none); err != nil { //mutant:pg-check-behind-pooler
 		return f, err
 	}
 	var sent time.Time

@@ -42,7 +42,7 @@ func (s *statements) all() []*string {
 // waits for long: it renews or gives back.
 func (s *statements) urgent(statement string) bool {
 	switch statement {
-	case s.renewFast, s.renew, s.releaseFast, s.releaseNext, s.release, s.change:
+	case s.renewFast, s.renew, s.releaseFast, s.releaseNext, s.release, s.change: //mutant:pg-urgent-statements
 		return true
 	}
 	return false

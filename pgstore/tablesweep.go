@@ -59,10 +59,10 @@ func (s *Store) sweep() {
 
 // nextPause is the pause after a look that found so many old rows.
 func (w *sweeper) nextPause(gone int64) time.Duration {
-	if gone >= sweepBlocks { // one a block, or more
+	if gone >= sweepBlocks { // one a block, or more //mutant:pg-sweep-pause-shortens
 		return max(w.pause/4, w.least)
 	}
-	return min(2*w.pause, w.most)
+	return min(2*w.pause, w.most) //mutant:pg-sweep-pause-grows
 }
 
 // sweepPart looks at one part of the table. It returns how many rows it has

@@ -157,7 +157,7 @@ func (s *Store) listenConfig(ctx context.Context) (*pgx.ConnConfig, error) {
 	}
 	c.OnNotification = nil
 	host, port, _ := s.listenHost()
-	if host == "" {
+	if host == "" { //mutant:pg-listen-host
 		return c, nil
 	}
 	if c.TLSConfig != nil && c.TLSConfig.ServerName == c.Host {

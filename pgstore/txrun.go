@@ -133,7 +133,7 @@ func (t *txRun) wait(ctx context.Context, do inTx, timeout string) error {
 			return nil
 		}
 		// What came with the end of ctx is given back with the savepoint.
-		if back := t.do(ctx, "ROLLBACK TO SAVEPOINT "+savepoint); back != nil {
+		if back := t.do(ctx, "ROLLBACK TO SAVEPOINT "+savepoint); back != nil { //mutant:pg-tx-wait-rolled-back
 			return t.failed(errors.Join(err, back))
 		}
 		if ended == nil && code(err) == "55P03" { // lock_timeout, of this part
