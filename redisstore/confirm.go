@@ -103,7 +103,7 @@ func (s *Store) pipeline(ctx context.Context, to destination, commands []*comman
 	bound := s.confirmTime
 	if client, ok := to.server.(*redis.Client); ok {
 		if t := client.Options().ReadTimeout; t > 0 {
-			bound = min(bound, t/4)
+			bound = min(bound, t/4) //mutant:redis-wait-bounded
 		}
 	}
 	pipe := to.server.Pipeline()
@@ -114,10 +114,10 @@ func (s *Store) pipeline(ctx context.Context, to destination, commands []*comman
 		pipe.Process(ctx, c)
 	}
 	wait := redis.NewIntCmd(ctx, "wait", s.replicas, bound.Milliseconds())
-	pipe.Process(ctx, wait)
-	pipe.Exec(ctx) // the commands have the errors
+	pipe.Process(ctx, wait) //mutant:redis-wait-on-its-connection
+	pipe.Exec(ctx)          // the commands have the errors
 	got, err := wait.Result()
-	if err == nil && got < int64(s.replicas) {
+	if err == nil && got < int64(s.replicas) { //mutant:redis-replicas-suffice
 		err = fmt.Errorf("%d of the %d replicas that must confirm it have, within %v", got, s.replicas, bound)
 	}
 	if err == nil {
@@ -133,5 +133,5 @@ func (s *Store) pipeline(ctx context.Context, to destination, commands []*comman
 // gives reports whether the answer tells its owner of something that is theirs
 // from now on, or for longer.
 func (c *command) gives() bool {
-	return c.script.gives != "" && strings.ContainsAny(c.Val()[:min(1, len(c.Val()))], c.script.gives)
+	return c.script.gives != "" && strings.ContainsAny(c.Val()[:min(1, len(c.Val()))], c.script.gives) //mutant:redis-confirms-what-gives
 }

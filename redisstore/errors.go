@@ -27,7 +27,7 @@ func (s *Store) failed(what string, err error) error {
 		return fmt.Errorf("%w: %s on %s: %w", store.ErrUnavailable, what, s.address, err)
 	}
 	switch {
-	case has("NOPERM", "NOAUTH", "WRONGPASS", "ERR invalid password", "ERR AUTH ", "No permissions", "The user executing the script", "ACL failure in script"):
+	case has("NOPERM", "NOAUTH", "WRONGPASS", "ERR invalid password", "ERR AUTH ", "No permissions", "The user executing the script", "ACL failure in script"): //mutant:redis-denied-texts
 		return fmt.Errorf("%w: %s on %s: %w (the package comment of redisstore lists the rights that suffice)", store.ErrDenied, what, s.address, err)
 	case has("WRONGTYPE"):
 		return fmt.Errorf("%w: %s on %s: the key holds another type of value: it is not of holdfast and was left alone", store.ErrCorrupt, what, s.address)

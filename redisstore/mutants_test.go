@@ -12,29 +12,28 @@ import (
 // show fails a test. What the rule itself is comes out in storetest.
 func TestTheTestsCatchEachMutantOfTheFleet(t *testing.T) {
 	t.Parallel()
-	const (
-		confirm, script, watch, pipe = "redisstore/confirm.go", "redisstore/script.go", "redisstore/watch.go", "redisstore/pipe.go"
-		tooFew                       = "TestNothingIsToldAsOursThatTooFewReplicasConfirm"
-	)
+	const tooFew = "TestNothingIsToldAsOursThatTooFewReplicasConfirm"
 	var all []mutant.Broken
-	for _, m := range []struct{ name, test, file, old, new string }{
-		{"a new grant needs no replica", tooFew, script, `"G0123456789"`, `"G"`},
-		{"a repeated grant needs no replica", tooFew, script, `"G0123456789"`, `"0123456789"`},
-		{"a renewal needs no replica", tooFew, script, `one("renew", "H")`, `one("renew", "")`},
-		{"an upgrade needs no replica", tooFew, script, `one("change", "G")`, `one("change", "")`},
-		{"one replica less will do", tooFew, confirm, "got < int64(s.replicas)", "got < int64(s.replicas)-1"},
-		{"a refusal needs replicas", tooFew, confirm, "return c.script.gives != \"\" &&", "return true ||"},
-		{"replicas are asked by another connection", "TestAReplicaThatHangsConfirmsNothing", confirm, "pipe.Process(ctx, wait)", "to.server.Process(ctx, wait)"},
-		{"replicas are waited for longer than the client waits", "TestTheWaitForReplicasEndsBeforeTheClientGivesUp", confirm, "bound = min(bound, t/4)", "bound = 4 * t"},
-		{"a hint tells what no replica may have", "TestAHintCarriesNoGrantWhereReplicasMustConfirm", watch, "if s.replicas > 0 {", "if s.replicas > 1 {"},
-		{"a mailbox is content with a ping", "TestAMailboxAtAPrimaryThatWasCutOffIsOpenedAtTheNewOne", watch, "err := w.s.client.Process(ctx, message)", "err := sub.Ping(ctx, message.Name())"},
-		{"what scripts may not is said by older servers alone", "TestEachListedRightIsNeeded/Redis_8", "redisstore/errors.go", `, "ACL failure in script"`, ""},
-		{"an idle name is kept for a day", "TestANameIsRememberedForAsLongAsSaidAfterItsLastEntry", "redisstore/ops.go", "keep := s.retention +", "keep := store.TokenRetention +"},
-		{"nobody looks who has taken over", "TestAFailOverOfAClusterServerLosesNoLeaseThatItsReplicaHasHeardOf", pipe, "\t\ts.reload()\n", ""},
+	for _, m := range []struct {
+		name, test, mark string
+		do               mutant.Op
+	}{
+		{"a new grant needs no replica", tooFew, "redis-grants-confirmed", mutant.Value(`one("ask", "G")`)},
+		{"a repeated grant needs no replica", tooFew, "redis-grants-confirmed", mutant.Value(`one("ask", "0123456789")`)},
+		{"a renewal needs no replica", tooFew, "redis-renewals-confirmed", mutant.Value(`one("renew", "")`)},
+		{"an upgrade needs no replica", tooFew, "redis-upgrades-confirmed", mutant.Value(`one("change", "")`)},
+		{"one replica less will do", tooFew, "redis-replicas-suffice", mutant.Cond("err == nil && got < int64(s.replicas)-1")},
+		{"a refusal needs replicas", tooFew, "redis-confirms-what-gives", mutant.Return("true || WAS")},
+		{"replicas are asked by another connection", "TestAReplicaThatHangsConfirmsNothing", "redis-wait-on-its-connection", mutant.Stmt("to.server.Process(ctx, wait)")},
+		{"replicas are waited for longer than the client waits", "TestTheWaitForReplicasEndsBeforeTheClientGivesUp", "redis-wait-bounded", mutant.Value("4 * t")},
+		{"a hint tells what no replica may have", "TestAHintCarriesNoGrantWhereReplicasMustConfirm", "redis-hint-without-grant", mutant.Cond("s.replicas > 1")},
+		{"a mailbox is content with a ping", "TestAMailboxAtAPrimaryThatWasCutOffIsOpenedAtTheNewOne", "redis-mailbox-at-primary", mutant.Value("sub.Ping(ctx, message.Name())")},
+		{"what scripts may not is said by older servers alone", "TestEachListedRightIsNeeded/Redis_8", "redis-denied-texts",
+			mutant.Cond(`has("NOPERM", "NOAUTH", "WRONGPASS", "ERR invalid password", "ERR AUTH ", "No permissions", "The user executing the script")`)},
+		{"an idle name is kept for a day", "TestANameIsRememberedForAsLongAsSaidAfterItsLastEntry", "redis-name-remembered", mutant.Value("store.TokenRetention + max(c.TTL+c.Delay, c.Keep) + time.Millisecond")},
+		{"nobody looks who has taken over", "TestAFailOverOfAClusterServerLosesNoLeaseThatItsReplicaHasHeardOf", "redis-fail-over-looked-for", mutant.Delete()},
 	} {
-		all = append(all, mutant.Broken{
-			Name: m.name, Pkg: "redisstore", Test: m.test, Edits: []mutant.Edit{{File: m.file, Old: m.old, New: m.new}},
-		})
+		all = append(all, mutant.Broken{Name: m.name, Pkg: "redisstore", Test: m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})
 	}
 	const full = "TestOnAFullServerLeasesAreRenewedAndGivenBack/Redis"
 	for _, m := range []struct{ name, test, file, old, new string }{

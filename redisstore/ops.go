@@ -18,7 +18,7 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 	}
 	key := s.key(c.Name)
 	ttl := micros(c.TTL)
-	keep := s.retention + max(c.TTL+c.Delay, c.Keep) + time.Millisecond
+	keep := s.retention + max(c.TTL+c.Delay, c.Keep) + time.Millisecond //mutant:redis-name-remembered
 	place := strconv.FormatInt(micros(c.Place), 10)
 	if c.Try {
 		place = "t" + place

@@ -242,6 +242,6 @@ func (s *Store) send(ctx context.Context, commands []*command) {
 		pipe.Exec(ctx) // the commands have the errors
 	}
 	if slices.ContainsFunc(commands, func(c *command) bool { return elsewhere(c.Err()) }) {
-		s.reload()
+		s.reload() //mutant:redis-fail-over-looked-for
 	}
 }

@@ -56,7 +56,9 @@ func load(retention time.Duration, clocked bool) *scripts {
 		return script{name: name, text: text, sha: hex.EncodeToString(sum[:]), gives: gives}
 	}
 	return &scripts{
-		ask: one("ask", "G0123456789"), renew: one("renew", "H"), change: one("change", "G"),
+		ask:     one("ask", "G0123456789"), //mutant:redis-grants-confirmed
+		renew:   one("renew", "H"),         //mutant:redis-renewals-confirmed
+		change:  one("change", "G"),        //mutant:redis-upgrades-confirmed
 		release: one("release", ""), brk: one("break", ""), view: one("view", ""),
 	}
 }

@@ -145,7 +145,7 @@ func (w *mailbox) ping(ctx context.Context, sub *redis.PubSub) {
 			return
 		}
 		message := once{redis.NewIntCmd(ctx, "publish", w.channel, "")}
-		if err := w.s.client.Process(ctx, message); err != nil {
+		if err := w.s.client.Process(ctx, message); err != nil { //mutant:redis-mailbox-at-primary
 			if elsewhere(err) {
 				w.s.reload()
 			}
@@ -186,7 +186,7 @@ func (s *Store) hint(payload string) (h store.Hint, ok bool) {
 		return h, false
 	}
 	name, ok := s.name(part[2])
-	if s.replicas > 0 {
+	if s.replicas > 0 { //mutant:redis-hint-without-grant
 		token, n = 0, 0
 	}
 	return store.Hint{Name: name, ID: id, Token: token, N: n}, ok

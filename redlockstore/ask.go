@@ -38,7 +38,7 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 		return s.askAgain(ctx, cl, &c)
 	}
 	placed := cl.place != 0
-	cl.Try = cl.Try && !placed // who has a place keeps it
+	cl.Try = cl.Try && !placed // who has a place keeps it //mutant:redlock-try-keeps-its-position
 	a, err := s.acquire(ctx, cl, need)
 	switch {
 	case err == nil && (a.Granted || !cl.Try):
@@ -48,7 +48,7 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 	}
 	// Nothing is to be left: a minority that keeps a grant would close its nodes
 	// to others.
-	s.giveBack(cl, err == nil)
+	s.giveBack(cl, err == nil) //mutant:redlock-late-grant-given-back
 	s.claims.forget(c.ID)
 	return a, err
 }
@@ -62,7 +62,7 @@ func (s *Store) ended(what, name string, err error) error {
 func (s *Store) askAgain(ctx context.Context, cl *claim, c *store.Claim) (store.Answer, error) {
 	from := store.Now()
 	h := store.Hold{Name: c.Name, ID: c.ID, Token: cl.p, TTL: c.TTL}
-	if r := s.renew(ctx, []store.Hold{h}, "")[0]; r.Err != nil {
+	if r := s.renew(ctx, []store.Hold{h}, "")[0]; r.Err != nil { //mutant:redlock-ask-again-unshown
 		return store.Answer{}, r.Err
 	}
 	return s.granted(cl, c.TTL, from), nil
@@ -76,7 +76,7 @@ func (s *Store) granted(cl *claim, ttl time.Duration, from store.Instant) store.
 }
 
 // drift is what the nodes' clocks may run ahead of ours within a TTL.
-func drift(ttl time.Duration) time.Duration { return ttl/100 + 2*time.Millisecond }
+func drift(ttl time.Duration) time.Duration { return ttl/100 + 2*time.Millisecond } //mutant:redlock-drift
 
 // acquire asks all nodes, once more at once where the number has to be another
 // one; and a try that is divided among the nodes until one has won.
@@ -100,13 +100,13 @@ func (s *Store) acquire(ctx context.Context, cl *claim, need int) (store.Answer,
 		t := s.askAll(ctx, cl, place, mode, need)
 		switch {
 		case len(t.accepted) >= need:
-			if store.Now() >= sent.Add(cl.TTL-drift(cl.TTL)) {
+			if store.Now() >= sent.Add(cl.TTL-drift(cl.TTL)) { //mutant:redlock-grant-within-ttl
 				return store.Answer{}, s.tooLong(cl)
 			}
 			s.claims.mu.Lock()
 			cl.held, cl.since, cl.deadline = true, store.Now(), sent.Add(cl.TTL-drift(cl.TTL))
 			s.claims.mu.Unlock()
-			return s.granted(cl, cl.TTL, sent), nil
+			return s.granted(cl, cl.TTL, sent), nil //mutant:redlock-lease-from
 		case len(t.lost) > len(s.nodes)-need:
 			return store.Answer{}, t.lossReason()
 		case len(t.lost) > 0 && len(t.refused) == 0 && store.Now() >= begun.Add(cl.TTL-drift(cl.TTL)):
@@ -119,12 +119,12 @@ func (s *Store) acquire(ctx context.Context, cl *claim, need int) (store.Answer,
 		case again < maxRounds && len(t.accepted)+t.low >= need, again < maxRounds && len(t.accepted)+t.high >= need:
 			again++
 			continue
-		case again < maxRounds && s.reorder(cl, t):
+		case again < maxRounds && s.reorder(cl, t): //mutant:redlock-order-corrected
 			again++
 			continue
-		case t.onlyClocks(need):
+		case t.onlyClocks(need): //mutant:redlock-only-clocks
 			return store.Answer{}, s.unclear("ask for", cl.Name, len(t.accepted), need, append(t.errs, t.astray...))
-		case t.answered() < need:
+		case t.answered() < need: //mutant:redlock-few-answers
 			return store.Answer{}, s.unclear("ask for", cl.Name, t.answered(), need, t.errs)
 		}
 		if cl.Try && !t.decided(cl, need) && store.Now().Sub(begun) < min(s.timeout, cl.TTL/2) {
@@ -175,7 +175,7 @@ func (s *Store) askAll(ctx context.Context, cl *claim, place time.Duration, mode
 	s.collect(ctx, out, len(s.nodes), min(s.timeout, max(cl.TTL, time.Second)), func(r reply) bool {
 		t.add(s, cl, r)
 		return t.enough(need)
-	}, func() bool { return t.answered() >= need })
+	}, func() bool { return t.answered() >= need }) //mutant:redlock-answers-waited-for
 	return t
 }
 

@@ -48,7 +48,7 @@ func (s *Store) begin(c *store.Claim) *claim {
 		s.claims.sweep(now)
 		cl = &claim{order: s.wall(), begun: now}
 		s.claims.of[c.ID] = cl
-	} else if !cl.held && cl.place != 0 && now >= cl.place {
+	} else if !cl.held && cl.place != 0 && now >= cl.place { //mutant:redlock-position-outlived
 		cl.order, cl.begun = s.wall(), now
 	}
 	if !cl.held {

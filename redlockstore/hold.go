@@ -150,7 +150,7 @@ func (s *Store) renew(ctx context.Context, holds []store.Hold, shown string) []s
 // renewed says how the renewal of one hold came out.
 func (s *Store) renewed(h *store.Hold, cl *claim, c *count, m *mending, sent, now store.Instant) store.Renewal {
 	need := s.need(cl, c)
-	r := store.Renewal{TTL: h.TTL, From: sent}
+	r := store.Renewal{TTL: h.TTL, From: sent} //mutant:redlock-renewal-from
 	switch {
 	case c.lost > len(s.nodes)-need:
 		r.Err = c.loss()
@@ -172,7 +172,7 @@ func (s *Store) renewed(h *store.Hold, cl *claim, c *count, m *mending, sent, no
 	if !cl.held || cl.p != h.Token {
 		return r
 	}
-	if now >= cl.deadline {
+	if now >= cl.deadline { //mutant:redlock-renewal-in-time
 		// The votes came when the time was over: another can have held it in
 		// between. The engine has told the loss, or will.
 		r.Err = store.ErrLost
@@ -224,7 +224,7 @@ type mending struct {
 func (m *mending) lacks(n *node) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.nodes = append(m.nodes, n)
+	m.nodes = append(m.nodes, n) //mutant:redlock-lost-vote-repaired
 	m.mend()
 }
 

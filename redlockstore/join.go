@@ -118,7 +118,7 @@ func (n *node) look() error {
 		if err != nil {
 			return fmt.Errorf("%w: INFO does not tell how long it has been up, so it cannot be known whether it has forgotten", store.ErrUnsupported)
 		}
-		old = n.s.maxTTL + time.Second - time.Duration(uptime)*time.Second // uptime is rounded
+		old = n.s.maxTTL + time.Second - time.Duration(uptime)*time.Second // uptime is rounded //mutant:redlock-node-too-young
 	}
 	record := recordCmd.Val()
 	if record != "" || !n.s.trusts {
@@ -150,7 +150,7 @@ func (n *node) look() error {
 	n.mu.Unlock()
 	switch {
 	case err == nil:
-	case full(err) && !stuck:
+	case full(err) && !stuck: //mutant:redlock-full-node-joined
 		n.fills(err, false)
 	default:
 		return err
@@ -207,7 +207,7 @@ func (s *Store) sameAs(n *node, runID string) error {
 		other.mu.Lock()
 		same := other.runID == runID
 		other.mu.Unlock()
-		if same {
+		if same { //mutant:redlock-one-server-one-vote
 			return fmt.Errorf("%w: it is the same server as %s: each node needs one of its own", store.ErrInvalid, other.address)
 		}
 	}

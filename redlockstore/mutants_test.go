@@ -24,37 +24,40 @@ func TestTheTestsCatchEachMutantOfRedlock(t *testing.T) {
 		overdue   = "TestARenewalThatIsToldAfterTheOldDeadlineIsALossAndMendsNothing"
 	)
 	var all []mutant.Broken
-	for _, m := range []struct{ name, test, file, old, new string }{
-		{"half is a majority", "TestItIsGrantedExactlyWhenAMajorityIsFree", "redlockstore.go", "n, majority := len(s.nodes), len(s.nodes)/2+1", "n, majority := len(s.nodes), (len(s.nodes)+1)/2"},
-		{"a slot takes a majority", "TestOnFiveNodesThreeSlotsAreHeldByThree", "redlockstore.go", "q := int(int64(n)*limit/(limit+1)) + 1", "q := majority"},
-		{"a slot takes one vote less", "TestASemaphoresQuorumLetsNoMoreInThanSlots", "redlockstore.go", "q := int(int64(n)*limit/(limit+1)) + 1", "q := int(int64(n)*limit/(limit+1))"},
-		{"a slot waits for a majority", "TestASlotWaitsForASlowNodeThatHasToGrantIt", "ask.go", "return t.answered() >= need })", "return t.answered() > len(s.nodes)/2 })"},
-		{"a grant may take longer than its TTL", "TestAGrantSlowerThanItsTTLIsNoneAndIsGivenBack", "ask.go", "if store.Now() >= sent.Add(cl.TTL-drift(cl.TTL)) {", "if false {"},
-		{"a lease counts from the answer", from, "ask.go", "return s.granted(cl, cl.TTL, sent), nil", "return s.granted(cl, cl.TTL, store.Now()), nil"},
-		{"clocks do not differ", from, "ask.go", "return ttl/100 + 2*time.Millisecond", "return 0 * ttl"},
-		{"a renewal counts from the answer", from, "hold.go", "r := store.Renewal{TTL: h.TTL, From: sent}", "r := store.Renewal{TTL: h.TTL, From: now}"},
-		{"what was granted late is kept", twoFrozen, "ask.go", "\ts.giveBack(cl, err == nil)\n", ""},
-		{"a node that was away is told nothing", "TestWhatIsReleasedWhileANodeIsOutOfReachIsReleasedThereWhenItIsBack", "node.go", "n.owed = append(n.owed, &again)", "_ = again"},
-		{"few answers refuse", twoFrozen, "ask.go", "case t.answered() < need:", "case t.answered() < 1:"},
-		{"a renewal counts after the deadline", overdue, "hold.go", "if now >= cl.deadline {", "if false {"},
-		{"nothing is mended", "TestAVoteThatANodeHasLostIsGivenBackByARenewal", "hold.go", "\tm.nodes = append(m.nodes, n)\n", ""},
-		{"a hint carries the number", "TestAHintNeverCarriesAToken", "watch.go", "return store.Hint{Name: name, ID: id}, p, ok", "return store.Hint{Name: name, ID: id, Token: p, N: 1}, p, ok"},
-		{"a node may grant as soon as it runs", forgets + "/restarted_with_an_old_record", "join.go", "old = n.s.maxTTL + time.Second - time.Duration(uptime)*time.Second", "old = 0 * time.Duration(uptime)"},
-		{"a try gives up the place of its claim", majority, "ask.go", "cl.Try = cl.Try && !placed // who", "_ = placed // who"},
-		{"who asks again goes to the end", majority, "claim.go", "} else if !cl.held && cl.place != 0 && now >= cl.place {", "} else if !cl.held && cl.place != 0 && now != 0 {"},
-		{"who asks again for a hold has shown its token", majority, "ask.go", `s.renew(ctx, []store.Hold{h}, "")[0]`, `s.renew(ctx, []store.Hold{h}, "shown")[0]`},
-		{"what is in the way is over when the first hold is, places or not", majority, "tally.go", "if sure > 0 && !places {", "if sure > 0 && (!places || true) {"},
-		{"a wrong clock is somebody ahead", "TestANodeWhoseClockIsOffIsUnavailableAndNamed", "ask.go", "case t.onlyClocks(need):", "case false:"},
-		{"a grant tells no clock", clocks + "/told_by_what_it_was_granted", "tally.go", "t.accepted = append(t.accepted, r.n)\n\t\tt.learn(s, r.n, float(rest))", "t.accepted = append(t.accepted, r.n)"},
-		{"a refusal tells no clock", clocks + "/told_by_the_refusal_itself", "tally.go", "\t\tt.learn(s, r.n, f.now)\n", ""},
-		{"a claim keeps the order of a wrong clock", clocks + "/told_by_the_refusal_itself", "ask.go", "case again < maxRounds && s.reorder(cl, t):", "case false:"},
-		{"what is known of a clock is undone by a slow answer", "TestAnAnswerThatTookLongUndoesNoBetterOne", "wall.go", "had < least || had > most", "had < least || had >= least"},
-		{"a full node is asked as fast as it refuses", "TestANodeThatTakesNoWritesIsLeftInPeace/full", "node.go", "time.Now().Before(n.again)", "false"},
-		{"a full node is out of use for renewals too", full, "node.go", "(!full(err) || !j.isAsk()) && n.gone(err)", "n.gone(err)"},
-		{"a full node is not joined", full, "join.go", "case full(err) && !stuck:", "case false:"},
-		{"one server has two votes", "TestTwoClientsOfOneServerAreNotTwoNodes", "join.go", "\t\tif same {", "\t\tif same && false {"},
+	for _, m := range []struct {
+		name, test, mark string
+		do               mutant.Op
+	}{
+		{"half is a majority", "TestItIsGrantedExactlyWhenAMajorityIsFree", "redlock-majority", mutant.Value("len(s.nodes), (len(s.nodes)+1)/2")},
+		{"a slot takes a majority", "TestOnFiveNodesThreeSlotsAreHeldByThree", "redlock-quorum-of-slots", mutant.Value("majority")},
+		{"a slot takes one vote less", "TestASemaphoresQuorumLetsNoMoreInThanSlots", "redlock-quorum-of-slots", mutant.Value("int(int64(n)*limit/(limit+1))")},
+		{"a slot waits for a majority", "TestASlotWaitsForASlowNodeThatHasToGrantIt", "redlock-answers-waited-for", mutant.Return("t.answered() > len(s.nodes)/2")},
+		{"a grant may take longer than its TTL", "TestAGrantSlowerThanItsTTLIsNoneAndIsGivenBack", "redlock-grant-within-ttl", mutant.Cond("false")},
+		{"a lease counts from the answer", from, "redlock-lease-from", mutant.Return("s.granted(cl, cl.TTL, store.Now()), nil")},
+		{"clocks do not differ", from, "redlock-drift", mutant.Return("0 * ttl")},
+		{"a renewal counts from the answer", from, "redlock-renewal-from", mutant.Value("store.Renewal{TTL: h.TTL, From: now}")},
+		{"what was granted late is kept", twoFrozen, "redlock-late-grant-given-back", mutant.Delete()},
+		{"a node that was away is told nothing", "TestWhatIsReleasedWhileANodeIsOutOfReachIsReleasedThereWhenItIsBack", "redlock-owed-to-node", mutant.Stmt("_ = again")},
+		{"few answers refuse", twoFrozen, "redlock-few-answers", mutant.Cond("t.answered() < 1")},
+		{"a renewal counts after the deadline", overdue, "redlock-renewal-in-time", mutant.Cond("false")},
+		{"nothing is mended", "TestAVoteThatANodeHasLostIsGivenBackByARenewal", "redlock-lost-vote-repaired", mutant.Delete()},
+		{"a hint carries the number", "TestAHintNeverCarriesAToken", "redlock-hint-without-number", mutant.Return("store.Hint{Name: name, ID: id, Token: p, N: 1}, p, ok")},
+		{"a node may grant as soon as it runs", forgets + "/restarted_with_an_old_record", "redlock-node-too-young", mutant.Value("0 * time.Duration(uptime)")},
+		{"a try gives up the place of its claim", majority, "redlock-try-keeps-its-position", mutant.Stmt("_ = placed")},
+		{"who asks again goes to the end", majority, "redlock-position-outlived", mutant.Cond("!cl.held && cl.place != 0 && now != 0")},
+		{"who asks again for a hold has shown its token", majority, "redlock-ask-again-unshown", mutant.Value(`s.renew(ctx, []store.Hold{h}, "shown")[0]`)},
+		{"what is in the way is over when the first hold is, places or not", majority, "redlock-ends-with-first-hold", mutant.Cond("sure > 0 && (!places || true)")},
+		{"a wrong clock is somebody ahead", "TestANodeWhoseClockIsOffIsUnavailableAndNamed", "redlock-only-clocks", mutant.Cond("false")},
+		{"a grant tells no clock", clocks + "/told_by_what_it_was_granted", "redlock-clock-by-grant", mutant.Delete()},
+		{"a refusal tells no clock", clocks + "/told_by_the_refusal_itself", "redlock-clock-by-refusal", mutant.Delete()},
+		{"a claim keeps the order of a wrong clock", clocks + "/told_by_the_refusal_itself", "redlock-order-corrected", mutant.Cond("false")},
+		{"what is known of a clock is undone by a slow answer", "TestAnAnswerThatTookLongUndoesNoBetterOne", "redlock-clock-better-known", mutant.Cond("had < least || had >= least")},
+		{"a full node is asked as fast as it refuses", "TestANodeThatTakesNoWritesIsLeftInPeace/full", "redlock-full-node-paused", mutant.Cond("WAS && false")},
+		{"a full node is out of use for renewals too", full, "redlock-full-node-in-use", mutant.Cond("n.gone(err)")},
+		{"a full node is not joined", full, "redlock-full-node-joined", mutant.Cond("false")},
+		{"one server has two votes", "TestTwoClientsOfOneServerAreNotTwoNodes", "redlock-one-server-one-vote", mutant.Cond("same && false")},
 	} {
-		all = append(all, broken(m.name, m.test, mutant.Edit{File: "redlockstore/" + m.file, Old: m.old, New: m.new}))
+		all = append(all, broken(m.name, m.test, mutant.At(m.mark, m.do)))
 	}
 	for _, m := range []struct{ name, test, file, old, new string }{
 		{"a number need not be above the newest", model, "ask", "(own.p > last or ARGV[6] == 'r')", "true"},

@@ -142,7 +142,7 @@ func (n *node) queue(j *job) (answer string, err error, over bool) {
 			return "", errNotYet, true
 		}
 		return "", n.err, true
-	case n.full != nil && j.isAsk() && (j.claim == nil || j.claim.sent.Load()&(1<<n.i) == 0) && time.Now().Before(n.again):
+	case n.full != nil && j.isAsk() && (j.claim == nil || j.claim.sent.Load()&(1<<n.i) == 0) && time.Now().Before(n.again): //mutant:redlock-full-node-paused
 		return "", n.full, true // what it has already goes on, as that needs no memory
 	case len(l.waiting) >= most, l.flying && len(l.waiting) > 0 && !j.isRelease() && time.Since(l.since) > n.s.timeout:
 		n.owe(j)
@@ -166,7 +166,7 @@ func (n *node) owe(j *job) {
 	if j.isRelease() && j.owed != 0 && len(n.owed) < most {
 		again := *j
 		again.out = nil
-		n.owed = append(n.owed, &again)
+		n.owed = append(n.owed, &again) //mutant:redlock-owed-to-node
 	}
 }
 
@@ -277,7 +277,7 @@ func (n *node) exchange(l *lane, jobs []*job) {
 			if full(err) {
 				n.fills(err, !j.isAsk())
 			}
-			if (!full(err) || !j.isAsk()) && n.gone(err) {
+			if (!full(err) || !j.isAsk()) && n.gone(err) { //mutant:redlock-full-node-in-use
 				n.mu.Lock()
 				n.owe(j)
 				n.mu.Unlock()

@@ -393,11 +393,11 @@ func parseURL(rawURL string, o *Options) ([]*redis.Options, *Options, error) {
 // in pairs, and locks do, needs a majority. With a majority each, three could
 // have two slots.
 func (s *Store) quorum(limit int64) (int, error) {
-	n, majority := len(s.nodes), len(s.nodes)/2+1
+	n, majority := len(s.nodes), len(s.nodes)/2+1 //mutant:redlock-majority
 	if limit == store.Full {
 		return majority, nil
 	}
-	q := int(int64(n)*limit/(limit+1)) + 1
+	q := int(int64(n)*limit/(limit+1)) + 1 //mutant:redlock-quorum-of-slots
 	if q == n && q > majority {
 		return 0, fmt.Errorf("%w: %s", store.ErrUnsupported, s.noSlots(limit))
 	}

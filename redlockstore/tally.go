@@ -55,7 +55,7 @@ func (t *tally) add(s *Store, cl *claim, r reply) {
 	switch kind := r.answer[0]; {
 	case kind == 'O' && len(rest) == 8:
 		t.accepted = append(t.accepted, r.n)
-		t.learn(s, r.n, float(rest))
+		t.learn(s, r.n, float(rest)) //mutant:redlock-clock-by-grant
 	case kind == 'N' && len(rest) == 16:
 		t.low++
 		now, last := float(rest), float(rest[8:])
@@ -74,7 +74,7 @@ func (t *tally) add(s *Store, cl *claim, r reply) {
 			t.errs = append(t.errs, r.n.strange(r.answer))
 			return
 		}
-		t.learn(s, r.n, f.now)
+		t.learn(s, r.n, f.now) //mutant:redlock-clock-by-refusal
 		if s.reaches(f.last) {
 			cl.told = max(cl.told, f.last)
 		}
@@ -257,7 +257,7 @@ func (t *tally) refusal(cl *claim, need int) store.Answer {
 		a.Waiting = 1 // one that came and went on some of the nodes
 	}
 	// Of a node that is behind, what holds nowhere else is not waited for.
-	if sure > 0 && !places {
+	if sure > 0 && !places { //mutant:redlock-ends-with-first-hold
 		untils = untils[:0]
 		for i := range all {
 			untils = append(untils, max(duration(all[i].ends()-all[i].now), time.Microsecond))

@@ -67,7 +67,7 @@ func (t *tally) learn(s *Store, n *node, clock int64) {
 	now, answered := time.UnixMicro(clock), time.Now()
 	most := now.Sub(t.asked)
 	least := most - answered.Sub(t.asked)
-	if had := duration(n.offset.Load()); had < least || had > most {
+	if had := duration(n.offset.Load()); had < least || had > most { //mutant:redlock-clock-better-known
 		n.offset.Store(clockOff(now, t.asked, answered).Microseconds())
 	}
 }

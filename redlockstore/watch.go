@@ -229,5 +229,5 @@ func (s *Store) hint(payload string) (h store.Hint, p int64, ok bool) {
 		return h, 0, false
 	}
 	name, ok := s.name(part[2])
-	return store.Hint{Name: name, ID: id}, p, ok
+	return store.Hint{Name: name, ID: id}, p, ok //mutant:redlock-hint-without-number
 }
