@@ -179,14 +179,15 @@ func (g *gates) admit(at *gate) {
 // wait in the store the rest are sent one after another, so that their places
 // there are in the order of arrival; until one is granted at once. Readers get
 // in all together, whatever their order. Where nobody is woken, only claims of one
-// weight are inside together: one of them looks for all.
+// weight are inside together: one of them looks for all, and room for a reader says
+// nothing of room for an upgradeable lock, nor who of them is ahead in the store.
 func (at *gate) hasRoom(w *want, woken bool) bool {
 	switch {
 	case at.leaving:
 		return false
 	case len(at.inside) == 0:
 		return true
-	case !woken && at.inside[0].w.weight != w.weight:
+	case !woken && at.inside[0].w.weight != w.weight: //mutant:one-weight-inside
 		return false
 	case at.weight+w.weight > at.limit || len(at.inside) >= mostInside || at.sent >= mostSent: //mutant:claims-that-fit
 		return false
@@ -220,22 +221,16 @@ func (g *gates) answered(p *passer, r *refused, placed bool, wake chan store.Hin
 	}
 }
 
-// leads reports whether the claim is the one that looks whether there is room,
-// where nobody is woken: the first inside of its weight. Room for a reader says
-// nothing of room for an upgradeable lock, nor who of them is ahead in the store.
-// (Several weights are inside only if they came while waiters were woken.)
+// leads reports whether the claim is the one of those inside that looks whether
+// there is room, where nobody is woken. All have the same weight there: waiters
+// that are woken once always are.
 func (g *gates) leads(p *passer) bool {
 	if p == nil {
 		return true
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, q := range p.at.inside {
-		if q.w.weight == p.w.weight {
-			return q == p
-		}
-	}
-	return false
+	return len(p.at.inside) > 0 && p.at.inside[0] == p
 }
 
 // settle is called by who was inside with what came of it: while a lease that
@@ -298,7 +293,7 @@ func (g *gates) leave(p *passer, granted bool, away error) {
 			n = 2
 		}
 		for _, q := range at.inside {
-			if n > 0 && q.w.weight == p.w.weight && q.wake != nil && !q.woken { //mutant:nobody-told-one-is-in
+			if n > 0 && q.wake != nil && !q.woken { //mutant:nobody-told-one-is-in
 				q.woken = true
 				put(q.wake, store.Hint{})
 				n--

@@ -100,6 +100,7 @@ var engineMutants = []mutant.Broken{
 	one("places are asked for in any order", "TestRule6_SlotsThatAreWaitedForAreServedInOrder", "places-in-order", mutant.Return("true")),
 	one("another limit waits in line", "TestRule6_AnotherLimitIsToldAtOnce", "another-limit-in-line", mutant.Cond("false")),
 	one("all look whether there is room", "TestRule6_OneLooksForAllThatFitTogether", "all-look", mutant.Cond("polling")),
+	one("one looks for claims of all weights", "TestRule6_ReadersAndUpgradesWhereNobodyIsWoken", "one-weight-inside", mutant.Cond("false")),
 	one("nobody is told that one got in", "TestRule6_OneLooksForAllThatFitTogether", "nobody-told-one-is-in", mutant.Cond("false")),
 	one("all keep their places at one instant", "TestRule5_PollsOfManyNamesGoABatchAtATime", "places-at-one-instant", mutant.Cond("false")),
 	one("what is not answered holds up all others", "TestRule5_PollsThatAreNotAnsweredDelayNoOthersForLong", "unanswered-hold-up-others", mutant.Value("time.NewTimer(time.Hour)")),

@@ -1,0 +1,96 @@
+package holdfast
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Where nobody is woken, claims of several weights wait in one process.
+
+// A mixture is a number of claims of each kind, which all take the name in turn.
+type mixture struct{ upgrades, reads, writes int }
+
+// mixed has the lockers work on one name, each with the mixture, until all have
+// had the name often enough. It returns how long that took and how many calls
+// were made. bound ends it.
+func mixed(t *testing.T, lockers int, each mixture, looks bool, bound time.Duration) (took time.Duration, calls int) {
+	const rounds = 15
+	synctest.Test(t, func(t *testing.T) {
+		mem := memstore.New()
+		ctx, cancel := context.WithTimeout(t.Context(), bound)
+		defer cancel()
+		var links []*link
+		var all sync.WaitGroup
+		var done, want atomic.Int64
+		begin := time.Now()
+		for range lockers {
+			l := linkTo(t, mem)
+			slow(l, 2*time.Millisecond)
+			links = append(links, l)
+			var s store.Store = l
+			if looks {
+				s = withLooks{l}
+			}
+			rw := locker(t, s, nil).RWMutex("a")
+			work := func(n int, do func() error) {
+				for range n {
+					want.Add(rounds)
+					all.Go(func() {
+						for range rounds {
+							if err := do(); err != nil {
+								return
+							}
+							done.Add(1)
+						}
+					})
+				}
+			}
+			work(each.upgrades, func() error {
+				return rw.UpgradeableRDo(ctx, func(ctx context.Context, u *UpgradeableLease) error {
+					return u.Upgrade(ctx)
+				})
+			})
+			work(each.reads, func() error { return rw.RDo(ctx, func(context.Context) error { return nil }) })
+			work(each.writes, func() error { return rw.Do(ctx, func(context.Context) error { return nil }) })
+		}
+		all.Wait()
+		took = time.Since(begin)
+		for _, l := range links {
+			calls += len(l.made())
+		}
+		if done.Load() < want.Load() {
+			t.Errorf("%d of %d in %v", done.Load(), want.Load(), took)
+		}
+	})
+	return took, calls
+}
+
+// One of them looks for all of its kind, and for no other: a name with room for a
+// reader may have none for an upgradeable lock, and the other way about.
+func TestRule6_ReadersAndUpgradesWhereNobodyIsWoken(t *testing.T) {
+	const most = 5 * time.Second // about 2 s are needed; 85 s when one looked for all kinds
+	for name, c := range map[string]struct {
+		each  mixture
+		looks bool
+	}{
+		"readers":                 {mixture{upgrades: 3, reads: 3}, false},
+		"readers, looking":        {mixture{upgrades: 3, reads: 3}, true},
+		"readers and writers":     {mixture{upgrades: 3, reads: 3, writes: 3}, false},
+		"readers, writers, looks": {mixture{upgrades: 3, reads: 3, writes: 3}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			took, calls := mixed(t, 2, c.each, c.looks, time.Hour)
+			t.Logf("%v, %d calls", took, calls)
+			if took > most {
+				t.Errorf("it took %v, want at most %v", took, most)
+			}
+		})
+	}
+}
