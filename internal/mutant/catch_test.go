@@ -15,7 +15,7 @@ var judged = map[string]string{
 	"sample.go": `package sample
 
 // Half is not rounded up.
-func Half(n int) int { return n / 2 }
+func Half(n int) int { return n / 2 } //mutant:half
 `,
 	"sample_test.go": `package sample
 
@@ -102,8 +102,8 @@ func TestNamesake(t *testing.T) {
 // end of a test that does not pass when no mutant is alive.
 func TestOnlyATestThatPassesWithoutAMutantCatches(t *testing.T) {
 	const helper = "HOLDFAST_TEST_CONTROL"
-	same := []Edit{{File: "sample.go", Old: "n / 2", New: "n /2"}}
-	other := []Edit{{File: "sample.go", Old: "n / 2", New: "n/2 + 1"}}
+	same := at("half", Return("(WAS)"))
+	other := at("half", Return("n/2 + 1"))
 	noDir := "TMPDIR=" + filepath.Join(t.TempDir(), "none")
 	type c struct {
 		Broken

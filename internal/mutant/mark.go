@@ -111,9 +111,10 @@ func marks(root string) (map[string]string, error) {
 		}
 		for _, m := range markPattern.FindAllStringSubmatch(string(text), -1) {
 			if _, twice := files[m[1]]; twice {
-				path = ""
+				files[m[1]] = ""
+			} else {
+				files[m[1]] = path
 			}
-			files[m[1]] = path
 		}
 		return nil
 	})

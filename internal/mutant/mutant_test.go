@@ -22,34 +22,34 @@ import (
 	"sample/other"
 )
 
-const limit = 7
+const limit = 7 //mutant:limit
 
-var table = map[string]int{"a": limit}
+var table = map[string]int{"a": limit} //mutant:table
 
-const motto = "first" +
+const motto = "first" + //mutant:motto
 	"last"
 
-const word = "text"
+const word = "text" //mutant:word
 
 var table2 = map[string]int{
-	"b": limit + 1,
+	"b": limit + 1, //mutant:pair
 }
 
 var order []string
 
-func init() { order = append(order, "init") }
+func init() { order = append(order, "init") } //mutant:init
 
 type T struct{ n int }
 
-func (t *T) Add(n int) int { t.n += n; return t.n }
+func (t *T) Add(n int) int { t.n += n; return t.n } //mutant:add
 
-func (T) Name() string { return "T" }
+func (T) Name() string { return "T" } //mutant:name
 
 type List[E comparable] struct{ all []E }
 
 func (l *List[E]) Has(e E) bool {
 	for _, x := range l.all {
-		if x == e {
+		if x == e { //mutant:has
 			return true
 		}
 	}
@@ -58,24 +58,24 @@ func (l *List[E]) Has(e E) bool {
 
 func Map[A, B any](all []A, f func(A) B) (out []B) {
 	for _, a := range all {
-		out = append(out, f(a))
+		out = append(out, f(a)) //mutant:map
 	}
 	return out
 }
 
 func Sum(_ string, all ...int) (sum int) {
 	for _, n := range all {
-		sum += n
+		sum += n //mutant:sum
 	}
 	return
 }
 
-func Second(int, string) int { return 2 }
+func Second(int, string) int { return 2 } //mutant:second
 
 func Named(fail bool) (n int, err error) {
 	defer func() {
 		if err != nil {
-			n = -1
+			n = -1 //mutant:deferred
 		}
 	}()
 	n, err = 1, nil
@@ -87,15 +87,15 @@ func Named(fail bool) (n int, err error) {
 }
 
 func Fib(n int) int {
-	if n < 2 {
-		return n
+	if n < 2 { //mutant:fib-end
+		return n //mutant:twice
 	}
-	return Fib(n-1) + Fib(n-2)
+	return Fib(n-1) + Fib(n-2) //mutant:fib
 }
 
 func Counter() func() int {
 	n := 0
-	return func() int { n++; return n }
+	return func() int { n++; return n } //mutant:counter
 }
 
 func Panics(f func()) (text string) {
@@ -105,21 +105,21 @@ func Panics(f func()) (text string) {
 }
 
 func caught(text *string) {
-	if r := recover(); r != nil {
+	if r := recover(); r != nil { //mutant:recover
 		*text = fmt.Sprint(r)
 	}
 }
 
 func Both(n int) int { return half(n) + other.Half(n) }
 
-func half(n int) int { return n / 2 }
+func half(n int) int { return n / 2 } //mutant:half
 
 //go:noinline
-func Marked() int { return 3 }
+func Marked() int { return 3 } //mutant:marked
 
-func Set(at *int, _, _ int) { *at = 1 }
+func Set(at *int, _, _ int) { *at = 1 } //mutant:set
 `,
-	"other/other.go": "package other\n\nfunc Half(n int) int { return n - n/2 }\n",
+	"other/other.go": "package other\n\nfunc Half(n int) int { return n - n/2 } //mutant:other-half\n\nvar twice = 2 //mutant:twice\n",
 	"sample_test.go": `package sample
 
 import "testing"
@@ -189,44 +189,41 @@ func inModule(t *testing.T, files map[string]string) {
 	t.Chdir(dir)
 }
 
-func edit(old, new string) []Edit { return []Edit{{File: "sample.go", Old: old, New: new}} }
+func at(mark string, do Op) []Edit { return []Edit{At(mark, do)} }
 
 // samples has a mutant of each kind of function, by the test that catches it.
 var samples = map[string]struct {
 	edits []Edit
 	own   bool // it needs a build of its own
 }{
-	"Const":         {edit("limit = 7", "limit = 8"), true},
-	"Var":           {edit(`{"a": limit}`, `{"b": limit}`), false},
-	"Lines":         {edit(`limit + 1,`, `limit + 2,`), false},
-	"Text":          {edit(`"text"`, `"texts"`), false},
-	"Joined":        {edit(`"last"`, `"least"`), true}, // no text, but a sum of two
-	"Init":          {edit(`append(order, "init")`, `append(order, "init", "init")`), true},
-	"Recover":       {edit("r := recover(); r != nil", "r := recover(); r == nil"), true},
-	"Marked":        {edit("return 3", "return 4"), true},
-	"Closure":       {edit("n++; return n", "n++; return 1"), false},
-	"Pointer":       {edit("t.n += n;", "t.n += 2 * n;"), false},
-	"NoReceiver":    {edit(`"T" }`, `"U" }`), false},
-	"GenericMethod": {edit("x == e", "x != e"), false},
-	"Generic":       {edit("out = append(out, f(a))", "out = append([]B{*new(B)}, f(a))"), false},
-	"Variadic":      {edit("sum += n", "sum -= n"), false},
-	"Unnamed":       {edit("{ return 2 }", "{ return 1 }"), false},
-	"Named":         {edit("n = -1", "n = -2"), false},
-	"Recursion":     {edit("Fib(n-1) + Fib(n-2)", "Fib(n-1) + Fib(n-1)"), false},
-	"NoResult":      {edit("{ *at = 1 }", "{ *at = 2 }"), false},
-	"Two": {[]Edit{
-		{File: "sample.go", Old: "return n / 2", New: "return n / 2 + 1"},
-		{File: "other/other.go", Old: "return n - n/2", New: "return n"},
-	}, false},
-	"Sub/one": {edit("{ return 2 }", "{ return 3 }"), false},
+	"Const":         {at("limit", Value("8")), true},
+	"Var":           {at("table", Value(`map[string]int{"b": limit}`)), false},
+	"Lines":         {at("pair", Value("limit + 2")), false},
+	"Text":          {at("word", Value(`"texts"`)), false},
+	"Joined":        {at("motto", Value(`"first" + "least"`)), true}, // no text, but a sum of two
+	"Init":          {at("init", Value(`append(order, "init", "init")`)), true},
+	"Recover":       {at("recover", Cond("r == nil")), true},
+	"Marked":        {at("marked", Return("4")), true},
+	"Closure":       {at("counter", Return("func() int { n++; return 1 }")), false},
+	"Pointer":       {at("add", Value("2 * n")), false},
+	"NoReceiver":    {at("name", Return(`"U"`)), false},
+	"GenericMethod": {at("has", Cond("x != e")), false},
+	"Generic":       {at("map", Value("append([]B{*new(B)}, f(a))")), false},
+	"Variadic":      {at("sum", Stmt("sum -= n")), false},
+	"Unnamed":       {at("second", Return("1")), false},
+	"Named":         {at("deferred", Value("-2")), false},
+	"Recursion":     {at("fib", Return("Fib(n-1) + Fib(n-1)")), false},
+	"NoResult":      {at("set", Value("2")), false},
+	"Two":           {[]Edit{At("half", Return("n/2 + 1")), At("other-half", Return("n"))}, false},
+	"Sub/one":       {at("second", Return("3")), false},
 }
 
-func broken(change func(string) string) (all []Broken) {
+func broken(change func(Op) Op) (all []Broken) {
 	for _, test := range slices.Sorted(maps.Keys(samples)) {
 		edits := slices.Clone(samples[test].edits)
 		for i := range edits {
 			if change != nil {
-				edits[i].New = change(edits[i].Old)
+				edits[i].Do = change(edits[i].Do)
 			}
 		}
 		all = append(all, Broken{Name: test, Test: "Test" + test, Edits: edits})
@@ -238,12 +235,15 @@ func broken(change func(string) string) (all []Broken) {
 // each mutant the switch leads to its own copy.
 func TestACopyDoesWhatItsFunctionDoes(t *testing.T) {
 	inSample(t)
-	// With a comment, or other quotes, all are different, and the same.
-	same := func(old string) string {
-		if !strings.Contains(old, " ") {
-			return strings.ReplaceAll(old, `"`, "`")
+	// In brackets, or other quotes, all are different, and the same.
+	same := func(do Op) Op {
+		switch {
+		case do == Value(`"texts"`): // a constant can be put in as a text only
+			return Value("`text`")
+		case do.kind == opStmt:
+			return Stmt("{ WAS }")
 		}
-		return strings.Replace(old, " ", " /**/ ", 1)
+		return Op{do.kind, "(WAS)"}
 	}
 	all := broken(same)
 	set := Build(t, "", all)
@@ -252,7 +252,7 @@ func TestACopyDoesWhatItsFunctionDoes(t *testing.T) {
 			t.Errorf("%s: a build of its own: %v", b.Name, own)
 		}
 		if out, err := set.Command(t, i).CombinedOutput(); err != nil {
-			t.Errorf("%s, which differs in a comment: %v\n%s", b.Name, err, out)
+			t.Errorf("%s, which differs in brackets: %v\n%s", b.Name, err, out)
 		}
 	}
 	all = broken(nil)
@@ -283,14 +283,14 @@ func TestWhatIsNotCaughtIsTold(t *testing.T) {
 	if os.Getenv(helper) != "" {
 		inSample(t)
 		Catch(t, append(broken(nil),
-			Broken{Name: "not caught", Test: "TestPointer", Edits: edit("n < 2", "n < 1")},
-			Broken{Name: "not caught by its own build", Test: "TestPointer", Edits: edit("limit = 7", "limit = 8")},
-			Broken{Name: "no such text", Test: "TestPointer", Edits: edit("n < 3", "n < 1")},
-			Broken{Name: "no such file", Test: "TestPointer", Edits: []Edit{{File: "none.go", Old: "a", New: "b"}}},
-			Broken{Name: "more than once", Test: "TestPointer", Edits: edit("return", "return 0 +")},
-			Broken{Name: "no Go", Test: "TestPointer", Edits: edit("n < 2", "n < <")},
-			Broken{Name: "of another type", Test: "TestPointer", Edits: edit("n < 2", "n < \"\"")},
-			Broken{Name: "no such test", Test: "TestNone", Edits: edit("n < 2", "n < 1")},
+			Broken{Name: "not caught", Test: "TestPointer", Edits: at("fib-end", Cond("n < 1"))},
+			Broken{Name: "not caught by its own build", Test: "TestPointer", Edits: at("limit", Value("8"))},
+			Broken{Name: "no such mark", Test: "TestPointer", Edits: at("none", Cond("n < 1"))},
+			Broken{Name: "nothing of the kind", Test: "TestPointer", Edits: at("fib", Cond("n < 1"))},
+			Broken{Name: "more than once", Test: "TestPointer", Edits: at("twice", Value("0"))},
+			Broken{Name: "no Go", Test: "TestPointer", Edits: at("fib-end", Cond("n < <"))},
+			Broken{Name: "of another type", Test: "TestPointer", Edits: at("fib-end", Cond(`n < ""`))},
+			Broken{Name: "no such test", Test: "TestNone", Edits: at("fib-end", Cond("n < 1"))},
 		))
 		return
 	}
@@ -307,8 +307,8 @@ func TestWhatIsNotCaughtIsTold(t *testing.T) {
 	text := string(out)
 	for name, why := range map[string]string{
 		"not_caught": "TestPointer passes", "not_caught_by_its_own_build": "TestPointer passes",
-		"no_such_text": `"n < 3" is in sample.go 0 times`, "no_such_file": "none.go: no such file",
-		"more_than_once": `"return" is in sample.go`, "no_Go": "syntax error", "of_another_type": "mismatched types",
+		"no_such_mark": "no file has the mark mutant:none", "nothing_of_the_kind": "there is no condition at the mark",
+		"more_than_once": "the mark mutant:twice is in the module twice", "no_Go": "syntax error", "of_another_type": "mismatched types",
 		"no_such_test": "there is no such test",
 	} {
 		_, told, found := strings.Cut(text, "--- FAIL: TestWhatIsNotCaughtIsTold/"+name+" (")
