@@ -163,6 +163,10 @@ func (s *Store) renewed(h *store.Hold, cl *claim, c *count, m *mending, sent, no
 		return r
 	case c.done < need:
 		r.Err = s.unclear("renew", h.Name, c.done, need, c.errs)
+		if cl != nil && cl.held && cl.p == h.Token && now < cl.deadline { //mutant:redlock-missing-votes-in-time
+			// With the votes of those that lack it the next renewal can be enough.
+			m.begin(cl, h.TTL) //mutant:redlock-missing-votes-given
+		}
 		return r
 	}
 	if cl == nil {
@@ -212,12 +216,14 @@ func (s *Store) adopt(h *store.Hold, e *entry, sent store.Instant) *claim {
 }
 
 // A mending gives nodes that lack a hold its vote back, if the name is free
-// there: once a renewal has come in time without them. It counts from the next
-// renewal on.
+// there: once a renewal has come before the deadline without them, or has had too
+// few answers and the hold is not over. The vote counts from the next renewal on,
+// which has to come before the same deadline: until then the votes count that the
+// hold had before.
 type mending struct {
 	mu    sync.Mutex
 	nodes []*node // that lack it, and have not been mended
-	whole *claim  // once the renewal has come in time
+	whole *claim  // once they may be mended
 }
 
 // lacks is what a node's answer tells, be it late.
@@ -228,7 +234,7 @@ func (m *mending) lacks(n *node) {
 	m.mend()
 }
 
-// begin says that the renewal has come in time.
+// begin says that the hold is not over.
 func (m *mending) begin(cl *claim, ttl time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -41,6 +41,8 @@ func TestTheTestsCatchEachMutantOfRedlock(t *testing.T) {
 		{"few answers refuse", twoFrozen, "redlock-few-answers", mutant.Cond("t.answered() < 1")},
 		{"a renewal counts after the deadline", overdue, "redlock-renewal-in-time", mutant.Cond("false")},
 		{"nothing is mended", "TestAVoteThatANodeHasLostIsGivenBackByARenewal", "redlock-lost-vote-repaired", mutant.Delete()},
+		{"what has too few votes is given none", "TestALeaseOutlivesTheNodesThatGrantedIt/3_nodes,_some_slow", "redlock-missing-votes-given", mutant.Delete()},
+		{"votes are given back after the deadline", "TestNoVoteIsGivenBackAfterTheDeadline", "redlock-missing-votes-in-time", mutant.Cond("cl != nil && cl.held && cl.p == h.Token")},
 		{"a hint carries the number", "TestAHintNeverCarriesAToken", "redlock-hint-without-number", mutant.Return("store.Hint{Name: name, ID: id, Token: p, N: 1}, p, ok")},
 		{"a node may grant as soon as it runs", forgets + "/restarted_with_an_old_record", "redlock-node-too-young", mutant.Value("0 * time.Duration(uptime)")},
 		{"a try gives up the place of its claim", majority, "redlock-try-keeps-its-position", mutant.Stmt("_ = placed")},
