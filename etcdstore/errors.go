@@ -39,6 +39,7 @@ func (s *Store) failed(what string, err error) error {
 		return err
 	}
 	code := status.Code(err)
+	err = dialed(err)
 	switch {
 	case store.Definite(err):
 		return fmt.Errorf("%s on %s: %w", what, s.address, err)

@@ -79,11 +79,13 @@ package etcdstore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
 
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -168,8 +170,8 @@ func New(client *clientv3.Client, o *Options) (*Store, error) {
 //	ca=FILE, cert=FILE, key=FILE   TLS, with this authority; with this certificate and its key
 //	server-name=NAME               the name to look for in the server's certificate
 //
-// Where there is a user, Open logs in, and waits for that for 5 s at most; else it
-// does no I/O over the network. The error matches store.ErrInvalid, or for a user
+// Where there is a user, Open logs in, and waits for that for 5 s at most, but not
+// where no member can be connected to; else it does no I/O over the network. The error matches store.ErrInvalid, or for a user
 // store.ErrDenied or store.ErrUnavailable; it does not show user or password.
 func Open(url string) (*Store, error) {
 	config, o, err := ParseURL(url)
@@ -181,7 +183,9 @@ func Open(url string) (*Store, error) {
 
 // OpenConfig is Open with what ParseURL has made of the URL.
 func OpenConfig(config *clientv3.Config, o *Options) (*Store, error) {
-	client, err := clientv3.New(*config)
+	c := *config
+	c.DialOptions = append(slices.Clone(c.DialOptions), grpc.WithChainUnaryInterceptor(loginSoon))
+	client, err := clientv3.New(c)
 	if err != nil {
 		s := Store{address: "etcd at " + strings.Join(config.Endpoints, ", ")}
 		return nil, s.failed("log in", err)

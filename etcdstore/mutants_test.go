@@ -15,6 +15,7 @@ func TestTheTestsCatchEachMutantOfEtcd(t *testing.T) {
 		from  = "TestASessionCountsFromTheSendingOfItsRenewal"
 		order = "TestTheTokenIsOfTheLookThatShowedTheGrant"
 
+		unheard = "TestAnAskWhereNobodyListensSaysSo"
 		faults  = "TestFaults"
 		adopted = "TestALateAskDoesNoHarmToWhoAdoptedItsHold"
 	)
@@ -45,6 +46,9 @@ func TestTheTestsCatchEachMutantOfEtcd(t *testing.T) {
 		{"a withdrawal is tried once", "TestAWithdrawalThatIsNotAnsweredIsDoneAgain", "etcd-withdrawal-tried-once", mutant.Stmt("m.drop = false")},
 		{"what was not given back for sure is left", "TestAReleaseThatIsNotAnsweredIsDoneAgain", "etcd-given-back-sure-left", mutant.Stmt("if err != nil {\ns.mu.Lock()\ndefer s.mu.Unlock()\nreturn err\n\t}")},
 		{"a release cannot be asked for again", "TestAReleaseThatIsNotAnsweredIsDoneAgain", "etcd-release-cannot-asked-again", mutant.Cond("state == gone && (!left || true) || token != h.Token")},
+		{"an ask waits though no member can be connected to", unheard, "etcd-unreachable", mutant.Cond("WAS && false")},
+		{"why no member can be connected to is text alone", unheard, "etcd-dial-cause", mutant.Return("&dialError{text, errors.New(cause.Error())}")},
+		{"a login waits though no member can be connected to", "TestALoginWhereNobodyListensSaysSo", "etcd-login-soon", mutant.Delete()},
 		{"a try puts its key first", "TestARefusedTryWritesNothing", "etcd-try-puts-key-first", mutant.Value("true")},
 	} {
 		all = append(all, mutant.Broken{Name: m.name, Pkg: "etcdstore", Test: m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})

@@ -1,0 +1,111 @@
+package etcdstore
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"syscall"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/status"
+)
+
+// etcd's client has each request wait for a connection, and says nothing of what
+// keeps it from one. gRPC knows: its state is TransientFailure once each member
+// was tried in vain, until one is connected.
+
+// unreachableFor is how long an ask waits for a connection where no member can be
+// connected to: one may be made meanwhile. Several asks fit in the second within
+// which the caller gets the first error.
+const unreachableFor = 50 * time.Millisecond
+
+// unreachable is why an ask was ended.
+type unreachable struct{ error }
+
+// untilUnreachable returns a context that ends early where no member can be
+// connected to. end ends it, and returns in place of err, which is how the
+// operation came out, why none could be.
+func (s *Store) untilUnreachable(parent context.Context) (ctx context.Context, end func(err error) error) {
+	ctx, cancel := context.WithCancelCause(parent)
+	var check func()
+	check = func() {
+		if ctx.Err() != nil {
+			return
+		}
+		if why := s.whyUnreachable(ctx); why != nil { //mutant:etcd-unreachable
+			cancel(unreachable{why})
+			return
+		}
+		time.AfterFunc(unreachableFor, check)
+	}
+	first := time.AfterFunc(unreachableFor, check)
+	return ctx, func(err error) error {
+		first.Stop()
+		if why := (unreachable{}); err != nil && errors.As(context.Cause(ctx), &why) {
+			err = why.error
+		}
+		cancel(nil)
+		return err
+	}
+}
+
+// whyUnreachable is why no member can be connected to, or nil if one can, or it is
+// not known yet.
+func (s *Store) whyUnreachable(ctx context.Context) error {
+	conn := s.client.ActiveConnection()
+	if conn.GetState() != connectivity.TransientFailure {
+		return nil
+	}
+	// A request that does not wait fails with the newest error.
+	_, err := pb.NewMaintenanceClient(conn).Status(ctx, &pb.StatusRequest{}, grpc.WaitForReady(false))
+	if status.Code(err) != codes.Unavailable {
+		return nil
+	}
+	return err
+}
+
+// loginSoon has a login not wait for a connection where no member can be connected
+// to.
+func loginSoon(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	if method == pb.Auth_Authenticate_FullMethodName {
+		opts = append(opts, grpc.WaitForReady(false)) //mutant:etcd-login-soon
+	}
+	return invoker(ctx, method, req, reply, cc, opts...)
+}
+
+// A dialError is why a connection could not be made.
+type dialError struct {
+	text  string
+	cause error
+}
+
+func (e *dialError) Error() string { return e.text }
+func (e *dialError) Unwrap() error { return e.cause }
+
+// dialCauses are those that callers ask for. The last of them is Windows' refusal.
+var dialCauses = map[string]error{
+	syscall.ECONNREFUSED.Error(): syscall.ECONNREFUSED,
+	syscall.Errno(10061).Error(): syscall.Errno(10061),
+	"no such host":               &net.DNSError{Err: "no such host", IsNotFound: true},
+}
+
+// dialed returns a dialError for what gRPC says of a connection that could not be
+// made, of which it passes on the text alone. Any other error it returns as it is.
+func dialed(err error) error {
+	_, text, found := strings.Cut(status.Convert(err).Message(), "Error while dialing: ")
+	if !found {
+		return err
+	}
+	text = strings.TrimSuffix(text, `"`)
+	for end, cause := range dialCauses {
+		if strings.HasSuffix(text, end) {
+			return &dialError{text, cause} //mutant:etcd-dial-cause
+		}
+	}
+	return err
+}

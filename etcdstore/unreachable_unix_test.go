@@ -1,0 +1,38 @@
+//go:build unix
+
+package etcdstore
+
+import (
+	"context"
+	"errors"
+	"syscall"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// refused must be an error that says that nobody listens, and not that the time of
+// the operation was over.
+func refused(t *testing.T, what string, err error) {
+	t.Helper()
+	if !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%s: %v, want ErrUnavailable, with the refusal", what, err)
+	}
+}
+
+// With the caller's client too, whose connections are not ours.
+func TestAnAskWhereNobodyListensSaysSo(t *testing.T) {
+	t.Parallel()
+	s := closing(t, storeOn(t, clientOf(t, testserver.ClosedPort(t), testserver.ClosedPort(t)), nil))
+	_, err := s.Ask(t.Context(), mutexTry("a"))
+	refused(t, "of two members", err)
+	s = closing(t, storeOn(t, clientOf(t, testserver.ClosedPort(t), testserver.SharedEtcd(t)), apart()))
+	mustHold(t, s, mutex("a"))
+}
+
+func TestALoginWhereNobodyListensSaysSo(t *testing.T) {
+	t.Parallel()
+	_, err := Open("etcd://somebody:secret@" + testserver.ClosedPort(t))
+	refused(t, "Open", err)
+}
