@@ -55,7 +55,7 @@ func dbOn(t testing.TB, dsn string) *sql.DB {
 	if err != nil {
 		t.Fatal(err)
 	}
-	db := sql.OpenDB(edited(t, connector))
+	db := sql.OpenDB(connector)
 	db.SetMaxIdleConns(64)
 	t.Cleanup(func() { db.Close() })
 	return db

@@ -31,7 +31,8 @@ const commits = "@@autocommit=1"
 // undisturbed is commits for who has no turn, and keeps out of the way of who
 // has.
 func (s *statements) undisturbed(name string) string {
-	return commits + " AND IS_FREE_LOCK(" + s.turn(name) + ")=1"
+	return commits + //mutant:mysql-commits
+		" AND IS_FREE_LOCK(" + s.turn(name) + ")=1"
 }
 
 // turn is what the turn at a name is called: the server allows 64 characters.
@@ -90,7 +91,8 @@ type assignment struct{ column, value string }
 
 // drawn are the tokens of a claim, of which it tells the newest.
 func (s *statements) drawn(c *store.Claim, now string) (token, newest string) {
-	token = "GREATEST(newest+1," + now + ")"
+	token = "GREATEST(newest+1," + //mutant:mysql-token
+		now + ")"
 	return token, "LAST_INSERT_ID(" + token + "+" + number(int64(c.Tokens())-1) + ")"
 }
 
@@ -103,7 +105,9 @@ func (s *statements) take(c *store.Claim, may string) string {
 	for _, a := range s.granted(c, now) {
 		b.WriteString("," + a.column + "=" + a.value)
 	}
-	b.WriteString(" WHERE name=" + text(c.Name) + " AND total=0 AND " + may)
+	b.WriteString(" WHERE name=" + text(c.Name) +
+		" AND total=0" + //mutant:mysql-idle
+		" AND " + may)
 	return b.String()
 }
 
@@ -115,12 +119,15 @@ func (s *statements) insert(c *store.Claim, may string) string {
 	var columns, values, updates strings.Builder
 	columns.WriteString("name,form,token,newest")
 	values.WriteString(text(c.Name) + "," + number(form) + "," + now + "," + first)
-	// What the insertion would have told is taken back if it was none.
-	updates.WriteString("token=IF(total=0," + token + ",token),newest=IF(total=0," + newest + ",newest+LAST_INSERT_ID(0))")
+	idle := "total=0" //mutant:mysql-insert-idle
+	updates.WriteString("token=IF(" + idle + "," + token + ",token),newest=IF(" + idle + "," + newest + ",newest" +
+		// What the insertion would have told is taken back if it was none.
+		"+LAST_INSERT_ID(0)" + //mutant:mysql-insert-tells
+		")")
 	for _, a := range s.granted(c, now) {
 		columns.WriteString("," + a.column)
 		values.WriteString("," + a.value)
-		updates.WriteString("," + a.column + "=IF(total=0," + a.value + "," + a.column + ")")
+		updates.WriteString("," + a.column + "=IF(" + idle + "," + a.value + "," + a.column + ")")
 	}
 	return "INSERT INTO " + s.table + " (" + columns.String() + ") SELECT " + values.String() +
 		" FROM DUAL WHERE " + may + " ON DUPLICATE KEY UPDATE " + updates.String()
@@ -128,8 +135,13 @@ func (s *statements) insert(c *store.Claim, may string) string {
 
 // sole is the condition that the hold is there, alone and alive.
 func (s *statements) sole(h *store.Hold, now, may string) string {
-	return " WHERE name=" + text(h.Name) + " AND total=1 AND id=" + text(h.ID[:]) + " AND token=" + number(h.Token) +
-		" AND flags&" + number(flagGranted) + "<>0 AND expires>" + now + " AND " + may
+	return " WHERE name=" + text(h.Name) +
+		" AND total=1" + //mutant:mysql-sole-total
+		" AND id=" + text(h.ID[:]) +
+		" AND token=" + //mutant:mysql-sole-token
+		number(h.Token) + " AND flags&" + number(flagGranted) + "<>0" +
+		" AND expires>" + //mutant:mysql-sole-expires
+		now + " AND " + may
 }
 
 // free gives back a hold that nobody waits for, and tells the row's new number,
@@ -137,8 +149,12 @@ func (s *statements) sole(h *store.Hold, now, may string) string {
 func (s *statements) free(h *store.Hold, may string) string {
 	now, used := s.now(), number(h.Used)
 	end := "token+block-1"
-	return "UPDATE " + s.table + " SET newest=IF(" + used + ">=token AND " + used + "<" + end + " AND newest=" + end + "," + used + ",newest)" +
-		",expires=" + now + ",total=0,rev=LAST_INSERT_ID(" + number(newRev()) + ")" + s.sole(h, now, may) + " AND since+keep<=" + now
+	return "UPDATE " + s.table + " SET newest=IF(" + used + ">=token AND " + used +
+		"<" + end + " AND newest=" + end + //mutant:mysql-free-block
+		"," + used + ",newest)" +
+		",expires=" + now + ",total=0,rev=LAST_INSERT_ID(" + number(newRev()) + ")" + s.sole(h, now, may) +
+		" AND since+keep<=" + //mutant:mysql-free-keep
+		now
 }
 
 // push renews a hold that nobody waits for, and tells its weight, else 0.
@@ -148,10 +164,23 @@ func (s *statements) push(h *store.Hold, may string) string {
 	if h.Owner != "" {
 		owner = ",owner=" + text(h.Owner)
 	}
-	return "UPDATE " + s.table + " SET turn=IF(" + used + ">token AND " + used + "<token+block,GREATEST(turn," + used + "-token),turn)" +
-		",flags=flags|" + number(flagShown) + ",rev=" + number(newRev()) + owner +
-		",weight=LAST_INSERT_ID(weight),expires=GREATEST(expires," + now + "+" + number(micros(h.TTL)) + ")" +
-		s.sole(h, now, may) + " AND broken IS NULL AND fence=0"
+	return "UPDATE " + s.table + " SET turn=IF(" + used + ">token AND " + used + "<token+block," +
+		"GREATEST(turn," + //mutant:mysql-push-turn
+		used + "-token),turn)," + shown() + ",rev=" + number(newRev()) + owner +
+		",weight=LAST_INSERT_ID(weight)," + later(now, micros(h.TTL)) + s.sole(h, now, may) +
+		" AND broken IS NULL" + //mutant:mysql-push-broken
+		" AND fence=0" //mutant:mysql-push-fence
+}
+
+// shown and later are what every renewal assigns.
+func shown() string {
+	return "flags=flags|" + number(flagShown) //mutant:mysql-shown
+}
+
+func later(now string, ttl int64) string {
+	return "expires=GREATEST(" +
+		"expires" + //mutant:mysql-later
+		"," + now + "+" + number(ttl) + ")"
 }
 
 // atOnce and unlocked begin a statement on many rows; names is their list in SQL.
@@ -167,8 +196,12 @@ func (s *statements) push(h *store.Hold, may string) string {
 const atOnce = "/*M!100301 SET STATEMENT innodb_lock_wait_timeout=0 FOR*/ "
 
 func (s *statements) unlocked(names string, n int) string {
-	return "/*!80001 (SELECT name AS n FROM " + s.table + " FORCE INDEX (PRIMARY) WHERE name IN (" + names + ") LIMIT " + number(int64(n)) +
-		" FOR UPDATE SKIP LOCKED) AS free STRAIGHT_JOIN */ " + s.table + " /*!80001 FORCE INDEX (PRIMARY) ON name=n */"
+	return "/*!80001 (SELECT name AS n FROM " + s.table + " FORCE INDEX (PRIMARY) WHERE name IN (" + names + ")" +
+		" LIMIT " + number(int64(n)) + //mutant:mysql-unlocked-limit
+		" FOR UPDATE SKIP LOCKED" + //mutant:mysql-unlocked-skip
+		") AS free STRAIGHT_JOIN */ " + s.table + " /*!80001 FORCE INDEX (PRIMARY)" +
+		" ON name=n" + //mutant:mysql-unlocked-key
+		" */"
 }
 
 // pushAll renews the holds, of which nothing is to be kept but that they are
@@ -182,9 +215,10 @@ func (s *statements) pushAll(holds []store.Hold, ttl int64, rev int64) string {
 	}
 	of := texts(names)
 	var b strings.Builder
-	b.WriteString(atOnce + "UPDATE " + s.unlocked(of, len(names)) + " SET flags=flags|" + number(flagShown) + ",rev=" + number(rev) +
-		",expires=GREATEST(expires," + now + "+" + number(ttl) + ") WHERE name IN (" + of)
-	b.WriteString(") AND (name,id,token) IN (")
+	b.WriteString(atOnce) //mutant:mysql-push-all-at-once
+	b.WriteString("UPDATE " + s.unlocked(of, len(names)) + " SET " + shown() + ",rev=" + number(rev) + "," + later(now, ttl) +
+		" WHERE name IN (" + of + ")")
+	b.WriteString(" AND (name,id,token) IN (") //mutant:mysql-push-all-own
 	for i := range holds {
 		if i > 0 {
 			b.WriteByte(',')
@@ -192,7 +226,11 @@ func (s *statements) pushAll(holds []store.Hold, ttl int64, rev int64) string {
 		h := &holds[i]
 		b.WriteString("(" + text(h.Name) + "," + text(h.ID[:]) + "," + number(h.Token) + ")")
 	}
-	b.WriteString(") AND total=1 AND flags&" + number(flagGranted) + "<>0 AND expires>" + now + " AND broken IS NULL AND " + commits)
+	b.WriteString(") AND total=1 AND flags&" + number(flagGranted) + "<>0" +
+		" AND expires>" + //mutant:mysql-push-all-expires
+		now +
+		" AND broken IS NULL" + //mutant:mysql-push-all-broken
+		" AND " + commits)
 	return b.String()
 }
 
@@ -241,7 +279,9 @@ func (s *statements) write(name string, rev int64, q *queue.Queue, rest []byte, 
 			b.WriteString("," + a.column + "=" + a.value)
 		}
 	}
-	b.WriteString(",rev=LAST_INSERT_ID(" + number(newRev()) + ") WHERE name=" + text(name) + " AND rev=" + number(rev) + " AND " + may)
+	b.WriteString(",rev=LAST_INSERT_ID(" + number(newRev()) + ") WHERE name=" + text(name) +
+		" AND rev=" + //mutant:mysql-write-rev
+		number(rev) + " AND " + may)
 	return b.String()
 }
 

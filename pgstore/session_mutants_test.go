@@ -7,15 +7,13 @@ import (
 	"github.com/holdfast-go/holdfast/internal/mutant"
 )
 
-// Session and transaction mode, and what is beside the statements of the table, with one thing wrong fail a test.
-func TestTheTestsCatchEachMutantOfSessions(t *testing.T) {
+// The stores with one thing wrong fail a test. Those of the table's statements
+// are in brokenTable.
+func TestTheTestsCatchEachMutant(t *testing.T) {
 	t.Parallel()
 	const promise = "SessionStore/promise/"
 	hanging := []string{"a server that says nothing is waited for", "the transaction's lock_timeout ends a wait", "a renewal waits for the pool", "a release waits for the pool"}
 	var all []mutant.Broken
-	add := func(name, test string, edit mutant.Edit) {
-		all = append(all, mutant.Broken{Name: name, Pkg: "pgstore", Test: "Test" + test, Edits: []mutant.Edit{edit}, Hangs: slices.Contains(hanging, name)})
-	}
 	for _, m := range []struct {
 		name, test, mark string
 		do               mutant.Op
@@ -50,6 +48,8 @@ SELECT set_config(name, v.value, false) FROM pg_settings JOIN (VALUES
 		{"what has expired passes", "HeldTx_OnlyAHoldThatLastsPasses", "pg-held-lasts", mutant.Cond(`e.Has(token) && e.Broken == ""`)},
 		{"what is broken passes", "HeldTx_OnlyAHoldThatLastsPasses", "pg-held-lasts", mutant.Cond("e.Has(token) && e.Expires > 0")},
 		{"any token passes", "HeldTx_OnlyAHoldThatLastsPasses", "pg-held-lasts", mutant.Cond(`e.Granted && e.Expires > 0 && e.Broken == ""`)},
+		{"a check locks nothing", "HeldTx_NobodyIsGrantedTheNameBeforeTheCommit", "pg-held-share", mutant.Delete()},
+		{"a look for old rows begins anywhere", "OldRowsGoAsFastAsTheyCame", "pg-sweep-begin", mutant.Line("$2::bigint < 1000000")},
 		{"a renewal waits for the pool", "APoolThatOthersHaveEmptiedKeepsNoHoldFromBeingRenewed", "pg-urgent-statements", mutant.Cond("s.releaseFast, s.releaseNext, s.release, s.change")},
 		{"a release waits for the pool", "APoolThatOthersHaveEmptiedKeepsNoHoldFromBeingRenewed", "pg-urgent-statements", mutant.Cond("s.renewFast, s.renew, s.change")},
 		{"the pause stays long", "OldRowsGoAsFastAsTheyCame", "pg-sweep-pause-shortens", mutant.Cond("false")},
@@ -59,13 +59,8 @@ SELECT set_config(name, v.value, false) FROM pg_settings JOIN (VALUES
 		{"a wait that ends costs the transaction", "Tx_ARefusalAndATimeoutLeaveTheTransactionAsItWas", "pg-tx-wait-rolled-back", mutant.Value(`t.do(ctx, "RELEASE SAVEPOINT "+savepoint)`)},
 		{"a reader locks out readers", "Tx_ReadersShareAndKeepAWriterOut", "pg-tx-shared", mutant.Cond("true")},
 	} {
-		add(m.name, m.test, mutant.At(m.mark, m.do))
+		all = append(all, mutant.Broken{Name: m.name, Pkg: "pgstore", Test: "Test" + m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}, Hangs: slices.Contains(hanging, m.name)})
 	}
-	for _, m := range []struct{ name, test, file, old, new string }{
-		{"a check locks nothing", "HeldTx_NobodyIsGrantedTheNameBeforeTheCommit", "sql/held.sql", " FOR SHARE", ""},
-		{"a look for old rows begins anywhere", "OldRowsGoAsFastAsTheyCame", "sql/sweep.sql", "CASE WHEN $2::bigint < 0 THEN", "CASE WHEN $2::bigint < 1000000 THEN"},
-	} {
-		add(m.name, m.test, mutant.Edit{File: "pgstore/" + m.file, Old: m.old, New: m.new})
-	}
-	mutant.Catch(t, all, addrEnv+"="+sharedAddr(t), patienceEnv+"=5s")
+	all = append(all, brokenTable()...)
+	mutant.Catch(t, all, addrEnv+"="+sharedAddr(t), "HOLDFAST_TEST_STEPS=20000", patienceEnv+"=5s")
 }

@@ -285,7 +285,7 @@ func TestTheShortestStatementsKeepToTheRule(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { s.Close() })
-		return edited(t, s)
+		return s
 	}
 	s, last := open(), int64(0)
 	ahead := func() { // so much the clock is behind the newest token

@@ -16,41 +16,52 @@ const (
 	patienceEnv = "HOLDFAST_TEST_PATIENCE"
 )
 
-// tableMutants are one wrong thing each in the statements as they are sent.
-var tableMutants = []struct{ name, test, old, new string }{
-	{"a token is the last one again", "TestTheShortestStatementsKeepToTheRule", "greatest(t.last + 1, now) AS first", "greatest(t.last + 0, now) AS first"},
-	{"a token behind others is the last one again", "TestTableDifferential", "greatest(v.last + 1, v.now) AS first", "greatest(v.last + 0, v.now) AS first"},
-	{"what is over stays in the way", "TestTableDifferential", "WHERE NOT c.gone AND v.now < CASE", "WHERE NOT c.gone AND 0 < CASE"},
-	{"any token gives back", "TestTheShortestStatementsKeepToTheRule", " AND token = ARRAY[$3::bigint]", " AND ARRAY[$3::bigint] <> token"},
-	{"any token lets in the next", "TestAnOperationIsOneStatementAndTwoBesideOthers", " AND token[1] = $3::bigint", " AND token[1] <> $3::bigint"},
-	{"any id lets in the next", "TestAnOperationIsOneStatementAndTwoBesideOthers", " AND id[1] = $2::bytea", " AND $2::bytea <> ''"},
-	{"the next is let in beside a hold", "TestAnOperationIsOneStatementAndTwoBesideOthers", " AND 0 = ALL (token[2:])", ""},
-	{"one who has left is let in", "TestAnOperationIsOneStatementAndTwoBesideOthers", "< ALL (expires) AND since", "< expires[1] AND since"},
-	{"only one is let in", "TestAnOperationIsOneStatementAndTwoBesideOthers", " AND (cardinality(id) = 2 OR weight[2] > lim - weight[3])", ""},
-	{"a token handed on is the last one again", "TestTheShortestStatementsKeepToTheRule", "greatest(last + 1, now) AS first", "greatest(last, now) AS first"},
-	{"a block handed on is of one token", "TestAnOperationIsOneStatementAndTwoBesideOthers", "first + t.n[2] - 1", "first"},
-	{"a token given back is drawn again", "TestAnOperationIsOneStatementAndTwoBesideOthers", "THEN $4::bigint ELSE t.last END AS last", "THEN $4::bigint - 1 ELSE t.last END AS last"},
-	{"a known name that is held is granted", "TestAnOperationIsOneStatementAndTwoBesideOthers", "WHERE name = $1::bytea AND id = '{}' AND form", "WHERE name = $1::bytea AND form"},
-	{"a token of a known name is the last one again", "TestTheShortestStatementsKeepToTheRule", "greatest(t.last + 1, now) AS first FROM (SELECT $11::bigint AS now OFFSET 0) c OFFSET 0) d)\nWHERE name", "greatest(t.last, now) AS first FROM (SELECT $11::bigint AS now OFFSET 0) c OFFSET 0) d)\nWHERE name"},
-	{"a hand-over does not wait for the disk", "TestWhatWasGrantedAndRenewedOutlivesACrashOfTheServer", "RETURNING id <> '{}', CASE WHEN id = '{}' THEN", "RETURNING id <> '{}', CASE WHEN true THEN"},
-	{"any token gives back beside others", "TestTableDifferential", "$3::bigint = 0 OR a.token = $3::bigint", "$3::bigint = 0 OR a.token <> 0"},
-	{"a broken hold is renewed", "TestTheShortestStatementsKeepToTheRule", " AND t.broken[array_position(t.id, h.id)] = ''", ""},
-	{"a broken hold is renewed beside others", "TestTableDifferential", "a.token <> 0 AND a.expires > t.now AND a.broken = ''", "a.token <> 0 AND a.expires > t.now"},
-	{"an expired hold is renewed", "TestTableDifferential", "a.expires > t.now AND a.broken = '' THEN '' ELSE 'L'", "a.broken = '' THEN '' ELSE 'L'"},
-	{"a renewal moves the expiry back", "TestTableDifferential", "greatest(t.expires[array_position(t.id, h.id)], ", "greatest(0, "},
-	{"a writer is let in as a reader", "TestTableDifferential", "sum(CASE WHEN d.token = 0 THEN d.weight ELSE 0 END)", "sum(CASE WHEN d.token = 0 THEN 1 ELSE 0 END)"},
-	{"who holds takes no room", "TestTableDifferential", "sum(weight) FILTER (WHERE token <> 0)", "sum(weight) FILTER (WHERE token < 0)"},
-	{"a minimum hold is given back", "TestTableDifferential", " AND since[1] + keep[1] <= ", " AND since[1] + 0 <= "},
-	{"a minimum hold ends with the lease", "TestTableDifferential", "CASE WHEN c.shown THEN c.since + c.keep END", "CASE WHEN c.shown THEN c.since END"},
-	{"nothing is kept back after an expiry", "TestTableDifferential", "greatest(c.expires + c.delay,", "greatest(c.expires,"},
-	{"what is given back is kept back", "TestTableDifferential", "CASE WHEN m.m THEN 0 ELSE e.delay END AS delay", "e.delay AS delay"},
-	{"an upgrade is not wanted", "TestTableDifferential", "CASE WHEN m.m THEN $5::int ELSE e.want END AS want", "CASE WHEN m.m THEN least(e.weight, $5::int) ELSE e.want END AS want"},
-	{"others pass an upgrade", "TestTableDifferential", "d.token = 0 AND r.upgrading IS NULL AND NOT", "d.token = 0 AND NOT"},
-	{"a refused try takes a place", "TestTableDifferential", "(r.mismatch OR v.try AND NOT g.granted)", "(r.mismatch OR v.try AND false)"},
-	{"a refused try comes to the row's lock", "TestARefusedTryWritesNothing", "AND (id <> '{}' OR form <> 1))", "AND (id = '{}' AND form <> 1))"},
-	{"a row is decided on as it was before the wait", "TestWhoWaitedForTheRowDecidesOnWhatIsThereThen", "WHERE name = $1::bytea FOR UPDATE", "WHERE name = $1::bytea"},
-	{"who is not granted is woken too", "TestOnlyWhoIsGrantedIsWoken", "WHERE (granted OR upgraded) AND own", "WHERE true AND own"},
-	{"a grant does not wait for the disk", "TestWhatWasGrantedAndRenewedOutlivesACrashOfTheServer", "set_config('synchronous_commit', 'on', true)", "set_config('synchronous_commit', 'off', true)"},
+// Tests that catch many mutants of the statements.
+const (
+	short    = "TestTheShortestStatementsKeepToTheRule"
+	same     = "TestTableDifferential"
+	oneOrTwo = "TestAnOperationIsOneStatementAndTwoBesideOthers"
+	crash    = "TestWhatWasGrantedAndRenewedOutlivesACrashOfTheServer"
+)
+
+// tableMutants are one wrong thing each in the statements.
+var tableMutants = []struct {
+	name, test string
+	edits      []mutant.Edit
+}{
+	{"a token is the last one again", short, []mutant.Edit{mutant.At("pg-ask-fast-token", mutant.Line("greatest(t.last + 0, now) AS first")), mutant.At("pg-ask-idle-token", mutant.Line("greatest(t.last + 0, now) AS first"))}},
+	{"a token behind others is the last one again", same, []mutant.Edit{mutant.At("pg-settle-token", mutant.Line("greatest(v.last + 0, v.now) AS first"))}},
+	{"what is over stays in the way", same, []mutant.Edit{mutant.At("pg-over", mutant.Line("0"))}},
+	{"any token gives back", short, []mutant.Edit{mutant.At("pg-release-fast-token", mutant.Line("AND ARRAY[$3::bigint] <> token"))}},
+	{"any token lets in the next", oneOrTwo, []mutant.Edit{mutant.At("pg-release-next-held-token", mutant.Line("AND token[1] <> $3::bigint"))}},
+	{"any id lets in the next", oneOrTwo, []mutant.Edit{mutant.At("pg-release-next-id", mutant.Line("AND $2::bytea <> ''"))}},
+	{"the next is let in beside a hold", oneOrTwo, []mutant.Edit{mutant.At("pg-release-next-alone", mutant.Delete())}},
+	{"one who has left is let in", oneOrTwo, []mutant.Edit{mutant.At("pg-release-next-expired", mutant.Line("AND {now} < expires[1]"))}},
+	{"only one is let in", oneOrTwo, []mutant.Edit{mutant.At("pg-release-next-one", mutant.Delete())}},
+	{"a token handed on is the last one again", short, []mutant.Edit{mutant.At("pg-release-next-token", mutant.Line("greatest(last, now) AS first"))}},
+	{"a block handed on is of one token", oneOrTwo, []mutant.Edit{mutant.At("pg-release-next-block", mutant.Line("first"))}},
+	{"a token given back is drawn again", oneOrTwo, []mutant.Edit{mutant.At("pg-release-next-unused", mutant.Line("WAS - 1")), mutant.At("pg-release-unused", mutant.Line("WAS - 1"))}},
+	{"a known name that is held is granted", oneOrTwo, []mutant.Edit{mutant.At("pg-ask-idle", mutant.Delete())}},
+	{"a token of a known name is the last one again", short, []mutant.Edit{mutant.At("pg-ask-idle-token", mutant.Line("greatest(t.last, now) AS first"))}},
+	{"a hand-over does not wait for the disk", crash, []mutant.Edit{mutant.At("pg-release-next-durable", mutant.Line("true"))}},
+	{"any token gives back beside others", same, []mutant.Edit{mutant.At("pg-release-token", mutant.Line("OR a.token <> 0"))}},
+	{"a broken hold is renewed", short, []mutant.Edit{mutant.At("pg-renew-fast-broken", mutant.Delete())}},
+	{"a broken hold is renewed beside others", same, []mutant.Edit{mutant.At("pg-renew-broken", mutant.Delete()), mutant.At("pg-renew-broken-changed", mutant.Delete()), mutant.At("pg-change-broken", mutant.Delete())}},
+	{"an expired hold is renewed", same, []mutant.Edit{mutant.At("pg-renew-expired", mutant.Delete())}},
+	{"a renewal moves the expiry back", same, []mutant.Edit{mutant.At("pg-renew-fast-expiry", mutant.Line("expires[p(t.id, h.id)] = greatest(0, {now} + h.ttl),"))}},
+	{"a writer is let in as a reader", same, []mutant.Edit{mutant.At("pg-weight", mutant.Line("sum(CASE WHEN d.token = 0 THEN 1 ELSE 0 END)"))}},
+	{"who holds takes no room", same, []mutant.Edit{mutant.At("pg-held", mutant.Line("coalesce(sum(weight) FILTER (WHERE token < 0), 0) AS held,"))}},
+	{"a minimum hold is given back", same, []mutant.Edit{mutant.At("pg-release-fast-keep", mutant.Line("AND since[1] + 0 <= {now}")), mutant.At("pg-release-next-keep", mutant.Line("AND since[1] + 0 <= {now}"))}},
+	{"a minimum hold ends with the lease", same, []mutant.Edit{mutant.At("pg-keep", mutant.Line("CASE WHEN c.shown THEN c.since END"))}},
+	{"nothing is kept back after an expiry", same, []mutant.Edit{mutant.At("pg-delay", mutant.Line("c.expires,"))}},
+	{"what is given back is kept back", same, []mutant.Edit{mutant.At("pg-release-delay", mutant.Line("e.delay AS delay,"))}},
+	{"an upgrade is not wanted", same, []mutant.Edit{mutant.At("pg-want", mutant.Line("CASE WHEN m.m THEN least(e.weight, $5::int) ELSE e.want END AS want,"))}},
+	{"others pass an upgrade", same, []mutant.Edit{mutant.At("pg-upgrading", mutant.Delete())}},
+	{"a refused try takes a place", same, []mutant.Edit{mutant.At("pg-try", mutant.Line("OR v.try AND false"))}},
+	{"a refused try comes to the row's lock", "TestARefusedTryWritesNothing", []mutant.Edit{mutant.At("pg-refused-try", mutant.Line("AND (id = '{}' AND form <> 1)"))}},
+	{"a row is decided on as it was before the wait", "TestWhoWaitedForTheRowDecidesOnWhatIsThereThen", []mutant.Edit{mutant.At("pg-row-lock", mutant.Delete())}},
+	{"who is not granted is woken too", "TestOnlyWhoIsGrantedIsWoken", []mutant.Edit{mutant.At("pg-woken", mutant.Line("true"))}},
+	{"a grant does not wait for the disk", crash, []mutant.Edit{mutant.At("pg-durable", mutant.Line(`" set_config('synchronous_commit', 'off', true)"+`))}},
 }
 
 // sharedAddr is where the server is that the tests of this package share, and
@@ -63,41 +74,18 @@ func sharedAddr(t testing.TB) string {
 	return testserver.SharedPostgres(t)
 }
 
-// edited makes the statements of s those of the mutant that this process is to
-// be, if it is one.
-func edited(t testing.TB, s *Store) *Store {
-	t.Helper()
-	i, ok := mutant.Here()
-	if !ok {
-		return s
-	}
-	met := 0
-	for _, one := range s.do.all() {
-		met += strings.Count(*one, tableMutants[i].old)
-		*one = strings.ReplaceAll(*one, tableMutants[i].old, tableMutants[i].new)
-	}
-	if met == 0 {
-		t.Fatal("nothing is edited: no statement has it")
-	}
-	return s
-}
-
-// Each statement with one thing wrong is found out.
-func TestTheTestsCatchEachMutantOfTheStatements(t *testing.T) {
-	t.Parallel()
-	var all []mutant.Broken
+// brokenTable are the mutants of the statements.
+func brokenTable() (all []mutant.Broken) {
 	for _, m := range tableMutants {
-		all = append(all, mutant.Broken{Name: m.name, Pkg: "pgstore", Test: m.test})
+		all = append(all, mutant.Broken{Name: m.name, Pkg: "pgstore", Test: m.test, Edits: m.edits, Says: func(r *mutant.Run) string {
+			switch output := string(r.Output); {
+			case strings.Contains(output, "SQLSTATE"):
+				return "was sent what is no statement any more"
+			case m.test == same && !strings.Contains(output, "the model "):
+				return "fails, but not as it differs from the model"
+			}
+			return ""
+		}})
 	}
-	mutant.CatchHere(t, all, func(b mutant.Broken, output string) string {
-		switch {
-		case strings.Contains(output, "nothing is edited"):
-			return "was not changed by it"
-		case strings.Contains(output, "SQLSTATE"):
-			return "was sent what is no statement any more"
-		case b.Test == "TestTableDifferential" && !strings.Contains(output, "the model "):
-			return "fails, but not as it differs from the model"
-		}
-		return ""
-	}, addrEnv+"="+sharedAddr(t), "HOLDFAST_TEST_STEPS=20000", patienceEnv+"=5s")
+	return all
 }

@@ -7,11 +7,14 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/holdfast-go/holdfast/internal/embedded"
 	"github.com/holdfast-go/holdfast/store"
 )
 
 //go:embed sql
 var sqlFiles embed.FS
+
+var sqlDir = embedded.Dir(sqlFiles, "sql")
 
 // entryColumns are the arrays of a row, each with one element an entry.
 var entryColumns = []string{"id", "weight", "want", "turn", "n", "shown", "token", "fence", "since", "expires", "keep", "delay", "broken", "owner"}
@@ -73,13 +76,6 @@ var (
 )
 
 func assemble(clocked bool) *statements {
-	read := func(file string) string {
-		b, err := sqlFiles.ReadFile("sql/" + file + ".sql")
-		if err != nil {
-			panic(err) // it is in the binary
-		}
-		return string(b)
-	}
 	each := func(separator string, f func(column string) string) string {
 		var all []string
 		for _, c := range entryColumns {
@@ -115,16 +111,7 @@ func assemble(clocked bool) *statements {
 		}
 	}
 	one := func(file string, args int) string {
-		text := read(file)
-		text = strings.Replace(text, "--@ entries.sql\n", read("entries"), 1)
-		text = strings.Replace(text, "--@ settle.sql\n", read("settle"), 1)
-		var lines []string
-		for line := range strings.Lines(text) {
-			code, _, _ := strings.Cut(line, "--") // no string in a statement has that
-			if code = strings.TrimSpace(code); code != "" {
-				lines = append(lines, code)
-			}
-		}
+		text := strings.TrimSuffix(embedded.Text(file+".sql", sqlDir), "\n")
 		now := serverNow
 		if clocked {
 			now = fmt.Sprintf("$%d::bigint", args+1)
@@ -132,7 +119,9 @@ func assemble(clocked bool) *statements {
 		return strings.NewReplacer(
 			"{now}", now,
 			"{day}", fmt.Sprintf("%d::bigint", store.TokenRetention.Microseconds()),
-			"{durable}", "CASE WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'on', true) END",
+			"{durable}", "CASE WHEN current_setting('synchronous_commit') = 'off' THEN"+
+				" set_config('synchronous_commit', 'on', true)"+ //mutant:pg-durable
+				" END",
 			"{sane}", sane("found"), "{sane t}", sane("t"),
 			"{entry u}", entry("u"), "{entry x}", entry("x"),
 			"{unnest t}", unnest("t"),
@@ -142,7 +131,7 @@ func assemble(clocked bool) *statements {
 				return fmt.Sprintf("coalesce(array_agg(x.%s ORDER BY x.o) FILTER (WHERE x.o IS NOT NULL), '{}') AS %s", c, c)
 			}),
 			"p(t.id, h.id)", "array_position(t.id, h.id)",
-		).Replace(strings.Join(lines, "\n"))
+		).Replace(text)
 	}
 	return &statements{
 		create:  one("table", 0),

@@ -29,7 +29,6 @@ func onStore(t *testing.T, f func(t *testing.T, s *Store, now *atomic.Int64, beg
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { s.Close() })
-		edited(t, s)
 		mustHold(t, s, mutex("made")) // the table is
 		f(t, s, &now, begin)
 	})

@@ -9,12 +9,15 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/embedded"
 	"github.com/holdfast-go/holdfast/internal/redislua"
 	"github.com/holdfast-go/holdfast/store"
 )
 
 //go:embed lua
 var lua embed.FS
+
+var luaDir = embedded.Dir(lua, "lua")
 
 // A script is an operation as the server runs it.
 type script struct {
@@ -42,16 +45,8 @@ func load(retention time.Duration, clocked bool) *scripts {
 		edits = append(edits, "redis.call('TIME')", "{ 0, ARGV[#ARGV] }")
 	}
 	edit := strings.NewReplacer(edits...).Replace
-	read := func(name string) string {
-		b, err := lua.ReadFile("lua/" + name)
-		if err != nil {
-			panic(err) // it is in the binary
-		}
-		return string(b)
-	}
-	common := redislua.Expand(read("queue.lua"))
 	one := func(name, gives string) script {
-		text := edit(strings.Replace(read(name+".lua"), "--@ queue.lua\n", common, 1))
+		text := edit(embedded.Text(name+".lua", luaDir, redislua.Files))
 		sum := sha1.Sum([]byte(text))
 		return script{name: name, text: text, sha: hex.EncodeToString(sum[:]), gives: gives}
 	}

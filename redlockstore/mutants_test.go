@@ -1,8 +1,6 @@
 package redlockstore
 
 import (
-	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/mutant"
@@ -58,50 +56,26 @@ func TestTheTestsCatchEachMutantOfRedlock(t *testing.T) {
 		{"a full node is out of use for renewals too", full, "redlock-full-node-in-use", mutant.Cond("n.gone(err)")},
 		{"a full node is not joined", full, "redlock-full-node-joined", mutant.Cond("false")},
 		{"one server has two votes", "TestTwoClientsOfOneServerAreNotTwoNodes", "redlock-one-server-one-vote", mutant.Cond("same && false")},
+		// Of the scripts.
+		{"a number need not be above the newest", model, "redlock-above-newest", mutant.Delete()},
+		{"what is repaired lowers the newest number", model, "redlock-newest", mutant.Line("last = own.p + own.n - 1")},
+		{"a repair needs a number above the newest", "TestAVoteThatANodeHasLostIsGivenBackByARenewal", "redlock-above-newest", mutant.Line("and own.p > last")},
+		{"nor where nobody is", model, "redlock-alone-above-newest", mutant.Line("if true")},
+		{"a block counts as one token", model, "redlock-newest", mutant.Line("last = math.max(last, own.p)")},
+		{"a number may be far ahead", model, "redlock-far-ahead", mutant.Delete()},
+		{"an older ask is obeyed", model, "redlock-older-ask", mutant.Line("if false then")},
+		{"a repeat takes the grant back", model, "redlock-fresh", mutant.Line("local fresh = true")},
+		{"a lost record lowers the tokens", model, "redlock-lost-record", mutant.Line("last = 0")},
+		{"who comes first is better", model, "redlock-order", mutant.Delete()},
+		{"a hold is any of its claim's", model, "redlock-hold-token", mutant.Delete()},
+		{"a release takes a newer ask", model, "redlock-release-newer", mutant.Delete()},
+		{"a wiped node grants", forgets + "/wiped", "redlock-wiped", mutant.Line("WAS record = ARGV[5] elseif false then")},
+		{"a wiped node grants the second", forgets + "/wiped", "redlock-opens", mutant.Delete()},
+		{"a lone hold is not released on a full node", full, "redlock-release-alone", mutant.Line("local answer = redis.call('SET', KEYS[1], head, 'KEEPTTL')")},
+		{"a full node lets others wait", full, "redlock-ask-adds", mutant.Delete()},
+		{"another maximum is not seen", "TestANodeThatComesToHaveAnotherMaximumGrantsNothing", "redlock-maximum", mutant.Delete()},
 	} {
-		all = append(all, broken(m.name, m.test, mutant.At(m.mark, m.do)))
-	}
-	for _, m := range []struct{ name, test, file, old, new string }{
-		{"a number need not be above the newest", model, "ask", "(own.p > last or ARGV[6] == 'r')", "true"},
-		{"what is repaired lowers the newest number", model, "ask", "math.max(last, own.p + own.n - 1)", "own.p + own.n - 1"},
-		{"a repair needs a number above the newest", "TestAVoteThatANodeHasLostIsGivenBackByARenewal", "ask", " or ARGV[6] == 'r')", ")"},
-		{"nor where nobody is", model, "ask", "if p > newest and p + n - 1 <= now + AHEAD then", "if p + n - 1 <= now + AHEAD then"},
-		{"a block counts as one token", model, "ask", "math.max(last, own.p + own.n - 1)", "math.max(last, own.p)"},
-		{"a number may be far ahead", model, "ask", "if new.p + new.n - 1 > now + AHEAD then", "if false then"},
-		{"an older ask is obeyed", model, "ask", "if own and new.p < own.p then", "if false then"},
-		{"a repeat takes the grant back", model, "ask", "local fresh, was, dropped = not own or new.p > own.p,", "local fresh, was, dropped = true,"},
-		{"a lost record lowers the tokens", model, "node", "last = now -- so", "last = 0 -- so"},
-		{"who comes first is better", model, "node", "if a.order ~= b.order then return a.order < b.order end", ""},
-		{"a hold is any of its claim's", model, "node", "if not e.accepted or e.p ~= p or e.expires <= now then", "if not e.accepted or e.expires <= now then"},
-		{"a release takes a newer ask", model, "release", "if e and e.p <= p and e.expires > now then", "if e and e.expires > now then"},
-		{"a wiped node grants", forgets + "/wiped", "ask", "if not record then", "if not record then record = ARGV[5] elseif false then"},
-		{"a wiped node grants the second", forgets + "/wiped", "ask", "if opens > now then", "if false then"},
-		{"a lone hold is not released on a full node", full, "release", "if not redis.pcall('SET'", "if not redis.call('SET'"},
-		{"a full node lets others wait", full, "ask", "\t\tadded = true\n", ""},
-		{"another maximum is not seen", "TestANodeThatComesToHaveAnotherMaximumGrantsNothing", "ask", "if have ~= most then", "if false then"},
-	} {
-		all = append(all, inLua(t, m.name, m.test, m.file, m.old, m.new))
+		all = append(all, mutant.Broken{Name: m.name, Pkg: "redlockstore", Test: m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})
 	}
 	mutant.Catch(t, all, "HOLDFAST_TEST_PATIENCE=5s")
-}
-
-func broken(name, test string, edits ...mutant.Edit) mutant.Broken {
-	return mutant.Broken{Name: name, Pkg: "redlockstore", Test: test, Edits: edits}
-}
-
-// inLua is a mutant of a script. It is made when the script is loaded, so that
-// all are in one binary.
-func inLua(t *testing.T, name, test, file, old, new string) mutant.Broken {
-	t.Helper()
-	b, err := lua.ReadFile("lua/" + file + ".lua")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := strings.Count(string(b), old); n != 1 {
-		t.Fatalf("%s: %q is in %s.lua %d times, want once", name, old, file, n)
-	}
-	return broken(name, test, mutant.Edit{
-		File: "redlockstore/script.go", Old: "return string(b)",
-		New: fmt.Sprintf("if text := string(b); name == %q { return strings.Replace(text, %q, %q, 1) }; return string(b)", file, old, new),
-	})
 }

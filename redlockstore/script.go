@@ -7,11 +7,14 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/holdfast-go/holdfast/internal/embedded"
 	"github.com/holdfast-go/holdfast/internal/redislua"
 )
 
 //go:embed lua
 var lua embed.FS
+
+var luaDir = embedded.Dir(lua, "lua")
 
 // A script is an operation as a node runs it.
 type script struct {
@@ -48,16 +51,8 @@ var clocked = sync.OnceValue(func() *scripts {
 })
 
 func load(edit func(string) string) *scripts {
-	read := func(name string) string {
-		b, err := lua.ReadFile("lua/" + name + ".lua")
-		if err != nil {
-			panic(err) // it is in the binary
-		}
-		return string(b)
-	}
-	common := redislua.Expand(read("node"))
 	one := func(name string) script {
-		text := edit(strings.Replace(read(name), "--@ node.lua\n", common, 1))
+		text := edit(embedded.Text(name+".lua", luaDir, redislua.Files))
 		sum := sha1.Sum([]byte(text))
 		return script{name: name, text: text, sha: hex.EncodeToString(sum[:])}
 	}

@@ -58,6 +58,7 @@ var rules = map[string]rule{
 	"internal/clock": {core, []string{sys}},
 
 	"internal/redislua": {core, nil}, // of the scripts of redisstore and redlockstore
+	"internal/embedded": {core, nil}, // reads scripts and statements
 
 	"internal/contain": {core, []string{sys}}, // for internal/prove and tests
 

@@ -2,10 +2,8 @@ package mutant
 
 import (
 	"cmp"
-	"os"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -21,6 +19,9 @@ type Broken struct {
 	// Hangs says that its test ends by its time alone, as no clock of a test
 	// can bound it: it is given less, and four times what it takes without.
 	Hangs bool
+	// Says returns what is wrong with a failure of the test, or "". It is nil if
+	// each failure will do.
+	Says func(r *Run) string
 }
 
 // For how long a test may run with a mutant, with one that hangs, and with none:
@@ -50,34 +51,6 @@ func Catch(t *testing.T, all []Broken, env ...string) {
 		controls += set.catchAll(t, 8, env) // they mostly wait
 	}
 	t.Logf("%d mutants, %d of them with a build of their own, and %d tests without a mutant, in %v", len(all), own, controls, time.Since(begin).Round(time.Second))
-}
-
-// CatchHere is Catch for mutants that this test binary makes of itself, where
-// Here says so. says returns what is wrong with a failure that has this output,
-// or "".
-func CatchHere(t *testing.T, all []Broken, says func(b Broken, output string) string, env ...string) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("it runs a test for each mutant: half a minute")
-	}
-	begin := time.Now()
-	bin, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	set := &Set{all: all, module: New(t).modulePath(), bin: bin, variable: hereEnv, says: says}
-	controls := set.catchAll(t, 4, env)
-	t.Logf("%d mutants, and %d tests without a mutant, in %v", len(all), controls, time.Since(begin).Round(time.Second))
-}
-
-// hereEnv is AliveEnv for mutants of the binary itself.
-const hereEnv = "HOLDFAST_TEST_MUTANT_HERE"
-
-// Here returns the number of the mutant that CatchHere wants this process to
-// be, if there is one.
-func Here() (i int, ok bool) {
-	i, err := strconv.Atoi(os.Getenv(hereEnv))
-	return i, err == nil && i != None
 }
 
 // catchAll tries all mutants of the set, so many at a time, and returns how many
@@ -125,10 +98,10 @@ func (s *Set) missed(run *Run, b Broken) string {
 	case run.TimedOut:
 		return "ran out of time, which is no catch"
 	case slices.Contains(run.Failed, test):
-		if s.says == nil {
+		if b.Says == nil {
 			return ""
 		}
-		return s.says(b, string(run.Output))
+		return b.Says(run)
 	case run.Unfinished(test) && run.panickedIn(s.packages(b)):
 		return ""
 	case !run.Began(test):

@@ -87,6 +87,11 @@ func TestPanicsElsewhere(t *testing.T) {
 		select {}
 	}
 }
+func TestUnmet(t *testing.T) {
+	if os.Getenv("HOLDFAST_TEST_MUTANT") != "-1" {
+		t.Error("something else")
+	}
+}
 func TestName(t *testing.T) { t.Run("sub", func(t *testing.T) {}) }
 func TestNamesake(t *testing.T) {
 	t.Run("sub", func(t *testing.T) {
@@ -105,6 +110,12 @@ func TestOnlyATestThatPassesWithoutAMutantCatches(t *testing.T) {
 	same := at("half", Return("(WAS)"))
 	other := at("half", Return("n/2 + 1"))
 	noDir := "TMPDIR=" + filepath.Join(t.TempDir(), "none")
+	unmet := func(r *Run) string {
+		if !r.Met {
+			return "never met it"
+		}
+		return ""
+	}
 	type c struct {
 		Broken
 		env string
@@ -128,6 +139,8 @@ func TestOnlyATestThatPassesWithoutAMutantCatches(t *testing.T) {
 		{Broken{Name: "it panics", Test: "TestPanics", Edits: other}, "", ""},
 		{Broken{Name: "a goroutine of its package panics", Test: "TestPanicsBeside", Edits: other}, "", ""},
 		{Broken{Name: "a goroutine of another package panics", Test: "TestPanicsElsewhere", Edits: other}, "", "TestPanicsElsewhere did not fail"},
+		{Broken{Name: "it is met", Test: "TestDir", Edits: other, Says: unmet}, "", ""},
+		{Broken{Name: "it is not met", Test: "TestUnmet", Edits: other, Says: unmet}, "", "TestUnmet never met it"},
 		{Broken{Name: "another test of a longer name fails", Test: "TestName/sub", Edits: other}, "", "TestName/sub passes"},
 	}
 	if name := os.Getenv(helper); name != "" {

@@ -23,6 +23,12 @@ import (
 //
 // Where a line has several expressions and one of them is meant, the mark is
 // before it: x && /*mutant:late*/ y.
+//
+// In a script or a statement that is a file (see text.go), and in one that is
+// put together in Go, the mark is at the end of a line with what is meant and
+// no more, which the mutant replaces:
+//
+//	AND expires > {now} --mutant:expired
 var markPattern = regexp.MustCompile(`\bmutant:([a-z0-9-]+)`)
 
 // At is what is wrong at the mark.
@@ -102,7 +108,7 @@ func marks(root string) (map[string]string, error) {
 			}
 			return nil
 		}
-		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+		if !isText(path) && !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return nil
 		}
 		text, err := os.ReadFile(file)
@@ -166,7 +172,8 @@ func (s *source) do(op Op, mark *ast.Comment) (string, error) {
 		begin := s.at(s.fset.File(mark.Pos()).LineStart(line))
 		end := s.at(mark.Pos())
 		indent := begin + len(s.text[begin:end]) - len(strings.TrimLeft(s.text[begin:end], "\t"))
-		return s.text[:indent] + op.text + " " + s.text[end:], nil
+		text := wasPattern.ReplaceAllLiteralString(op.text, strings.TrimSpace(s.text[indent:end]))
+		return s.text[:indent] + text + " " + s.text[end:], nil
 	}
 	at, next := s.find(op, mark)
 	if at == nil {

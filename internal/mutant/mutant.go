@@ -141,6 +141,10 @@ func (o *Overlay) Add(path, text string) {
 // Edit lays the edited files over the module.
 func (o *Overlay) Edit(edits ...Edit) {
 	o.t.Helper()
+	edits, err := o.inCode(edits)
+	if err != nil {
+		o.t.Fatal(err)
+	}
 	done := map[string]bool{}
 	for _, e := range edits {
 		path, err := o.place(e)

@@ -3,6 +3,8 @@ package mutant
 import (
 	"bytes"
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,6 +16,7 @@ import (
 type Run struct {
 	Passed, Failed, Skipped []string // tests and subtests that ended, by their full names
 
+	Met      bool // a function was called that the mutant changes, unless that has a build of its own
 	TimedOut bool
 	NoServer string // what package testserver said of one that did not start
 	Err      error  // how the process ended
@@ -40,10 +43,14 @@ func (s *Set) Run(t testing.TB, i int, test string, within time.Duration, flags 
 		args = append(args, "-test.run="+exactly(test))
 	}
 	cmd := s.Command(t, i, args...)
-	cmd.Env = append(cmd.Env, env...)
+	met := filepath.Join(t.TempDir(), "met")
+	cmd.Env = append(append(cmd.Env, env...), metEnv+"="+met)
 	begin := time.Now()
 	out, err := cmd.CombinedOutput()
-	return parseRun(out, err, time.Since(begin))
+	run := parseRun(out, err, time.Since(begin))
+	_, not := os.Stat(met)
+	run.Met = not == nil
+	return run
 }
 
 // exactly is the pattern of go test -run for a test, or a subtest, and no other

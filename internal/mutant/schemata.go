@@ -27,12 +27,17 @@ import (
 // it on.
 const AliveEnv = "HOLDFAST_TEST_MUTANT"
 
+// metEnv is the variable with the file that is made when a function is called
+// that the mutant changes.
+const metEnv = "HOLDFAST_TEST_MUTANT_MET"
+
 // aliveFile is added to each package with switches.
 const aliveFile = `package %s
 
 import (
 	os__ "os"
 	strconv__ "strconv"
+	sync__ "sync"
 )
 
 var alive__ = func() int {
@@ -42,6 +47,12 @@ var alive__ = func() int {
 	}
 	return n
 }()
+
+var met__ = sync__.OnceFunc(func() {
+	if file := os__.Getenv("` + metEnv + `"); file != "" {
+		os__.WriteFile(file, nil, 0o600)
+	}
+})
 
 type other__[T any] struct {
 	mutant int
@@ -98,8 +109,12 @@ func (s *source) slice(a, b token.Pos) string { return s.text[s.at(a):s.at(b)] }
 // add puts a mutant in, unless it changes more than the bodies of functions
 // that can have a switch, and values.
 func (s *schemata) add(mutant int, b *Broken) bool {
+	edits, err := s.module.inCode(b.Edits)
+	if err != nil {
+		return false
+	}
 	changes := map[string]map[int]string{}
-	for _, e := range b.Edits {
+	for _, e := range edits {
 		path, err := s.module.place(e)
 		if err != nil {
 			return false
@@ -120,7 +135,7 @@ func (s *schemata) add(mutant int, b *Broken) bool {
 			file = &switched{source: before, copies: map[int][]copied{}}
 			s.files[path] = file
 		}
-		text, err := s.module.edited(path, b.Edits)
+		text, err := s.module.edited(path, edits)
 		if err != nil {
 			return false
 		}
@@ -303,7 +318,7 @@ func (s *switched) print(skip map[int]bool) (text string, any bool) {
 			} else {
 				call += "; return"
 			}
-			cases += fmt.Sprintf(" case %d: %s;", c.mutant, call)
+			cases += fmt.Sprintf(" case %d: met__(); %s;", c.mutant, call)
 			fmt.Fprintf(behind, "\n\n//line mutant-%d.go:%d\n", c.mutant, s.fset.Position(f.Pos()).Line)
 			behind.WriteString(s.slice(f.Pos(), f.Name.Pos()) + name + s.slice(f.Name.End(), f.Body.Lbrace) + c.body)
 		}

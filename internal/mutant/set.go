@@ -12,13 +12,11 @@ import (
 // A Set is the test binary of a package with mutants in it, one of which is
 // alive at a time; and one each for those that cannot be in it.
 type Set struct {
-	all      []Broken
-	module   string            // its path
-	marks    map[string]string // where the marks are
-	bin      string
-	variable string // which says the mutant that is alive
-	own      map[int]func(testing.TB) (bin string)
-	says     func(b Broken, output string) string // what is wrong with a failure; nil if any will do
+	all    []Broken
+	module string            // its path
+	marks  map[string]string // where the marks are
+	bin    string
+	own    map[int]func(testing.TB) (bin string)
 }
 
 // Build builds the test binary of a package with all mutants in it that change
@@ -32,7 +30,7 @@ func Build(t testing.TB, pkg string, all []Broken) *Set {
 func (o *Overlay) Mutants(pkg string, all []Broken) *Set {
 	t := o.t
 	t.Helper()
-	set := &Set{all: all, module: o.modulePath(), variable: AliveEnv, own: map[int]func(testing.TB) string{}}
+	set := &Set{all: all, module: o.modulePath(), own: map[int]func(testing.TB) string{}}
 	set.marks, _ = o.marks() // what is wrong with one is told where it is used
 	many := &schemata{module: o, files: map[string]*switched{}}
 	apart := map[int]bool{} // those that are not in it
@@ -82,7 +80,7 @@ func (s *Set) Command(t testing.TB, i int, args ...string) *exec.Cmd {
 		bin = own(t)
 	}
 	cmd := exec.Command(bin, args...)
-	cmd.Env = append(os.Environ(), s.variable+"="+strconv.Itoa(i))
+	cmd.Env = append(os.Environ(), AliveEnv+"="+strconv.Itoa(i))
 	cmd.WaitDelay = 10 * time.Second // what it leaves behind may hold on to its output
 	return cmd
 }

@@ -6,7 +6,7 @@ local function save(value, ms, added)
 	if not added then
 		local answer = redis.pcall('SET', KEYS[1], value, 'PX', ms)
 		if not answer.err then return end
-		if string.find(answer.err, 'OOM', 1, true) then redis.pcall('PEXPIRE', KEYS[1], ms) end
+		if string.find(answer.err, 'OOM', 1, true) then redis.pcall('PEXPIRE', KEYS[1], ms) end --mutant:redis-full-renews
 	end
 	redis.call('SET', KEYS[1], value, 'PX', ms)
 end

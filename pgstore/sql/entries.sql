@@ -3,7 +3,8 @@
 -- it is then. All that is decided on is in this one row: another would be read
 -- as it was before the wait.
 WITH found AS (
-	SELECT * FROM {table} WHERE name = $1::bytea FOR UPDATE
+	SELECT * FROM {table} WHERE name = $1::bytea
+	FOR UPDATE --mutant:pg-row-lock
 ), t AS MATERIALIZED (
 	SELECT *, {now} AS now, {sane} AS sane FROM found
 ), e AS MATERIALIZED (

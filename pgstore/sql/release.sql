@@ -2,18 +2,24 @@
 -- $3 token, $4 the newest token used of its block, or 0.
 --@ entries.sql
 , v AS MATERIALIZED (
-	SELECT t.now, t.form, t.sane, CASE WHEN k.back THEN $4::bigint ELSE t.last END AS last, t.lim, cardinality(t.id) AS count, t.lim AS newlim,
+	SELECT t.now, t.form, t.sane, CASE WHEN k.back THEN
+			$4::bigint --mutant:pg-release-unused
+			ELSE t.last END AS last,
+		t.lim, cardinality(t.id) AS count, t.lim AS newlim,
 		NULL::bigint AS ttl, false AS try, false AS tell, a.o AS own, a.broken AS reason,
 		CASE WHEN k.its OR $3::bigint = 0 THEN '' ELSE 'L' END AS verdict, k.its AS changed, k.back
 	FROM t LEFT JOIN e a ON a.id = $2::bytea,
-	LATERAL (SELECT coalesce(a.expires > t.now AND ($3::bigint = 0 OR a.token = $3::bigint), false) AS its) j,
+	LATERAL (SELECT coalesce(a.expires > t.now AND ($3::bigint = 0
+		OR a.token = $3::bigint --mutant:pg-release-token
+	), false) AS its) j,
 	LATERAL (SELECT j.its, j.its AND $3::bigint <> 0 AND $4::bigint >= a.token AND $4::bigint < t.last AND t.last = a.token + a.n - 1 AS back) k
 ), c AS MATERIALIZED (
 	-- What is over is dropped below, unless a minimum hold keeps it in the way:
 	-- with token 0 nobody ran, and none does.
 	SELECT e.o, e.id, e.weight, e.want, e.turn, CASE WHEN m.m AND v.back THEN (v.last - e.token + 1)::int ELSE e.n END AS n,
 		CASE WHEN m.m THEN $3::bigint <> 0 ELSE e.shown END AS shown, e.token, e.fence, e.since,
-		CASE WHEN m.m THEN v.now ELSE e.expires END AS expires, e.keep, CASE WHEN m.m THEN 0 ELSE e.delay END AS delay,
+		CASE WHEN m.m THEN v.now ELSE e.expires END AS expires, e.keep,
+		CASE WHEN m.m THEN 0 ELSE e.delay END AS delay, --mutant:pg-release-delay
 		e.broken, e.owner, false AS gone, false AS fresh
 	FROM v, e, LATERAL (SELECT v.changed AND e.o = v.own AS m) m
 )

@@ -7,6 +7,8 @@ UPDATE {table} SET
 	last = CASE WHEN $4::bigint >= token[1] AND $4::bigint < last AND last = token[1] + n[1] - 1 THEN $4::bigint ELSE last END,
 	id = '{}', weight = '{}', want = '{}', turn = '{}', n = '{}', shown = '{}', token = '{}', fence = '{}',
 	since = '{}', expires = '{}', keep = '{}', delay = '{}', broken = '{}', owner = '{}'
-WHERE name = $1::bytea AND form = 1 AND id = ARRAY[$2::bytea] AND token = ARRAY[$3::bigint]
-	AND expires[1] > {now} AND since[1] + keep[1] <= {now}
+WHERE name = $1::bytea AND form = 1 AND id = ARRAY[$2::bytea]
+	AND token = ARRAY[$3::bigint] --mutant:pg-release-fast-token
+	AND expires[1] > {now}
+	AND since[1] + keep[1] <= {now} --mutant:pg-release-fast-keep
 RETURNING false, set_config('synchronous_commit', 'off', true)

@@ -4,17 +4,31 @@
 -- newest token used of its block, or 0.
 UPDATE {table} AS t SET
 	(last, token, since, kept) = (
-		SELECT CASE WHEN cardinality(t.id) = 1 THEN last ELSE first + t.n[2] - 1 END,
+		SELECT CASE WHEN cardinality(t.id) = 1 THEN last ELSE
+			first + t.n[2] - 1 --mutant:pg-release-next-block
+			END,
 			CASE WHEN cardinality(t.id) = 1 THEN '{}' ELSE ARRAY[first] || t.token[3:] END,
 			CASE WHEN cardinality(t.id) = 1 THEN '{}' ELSE ARRAY[now] || t.since[3:] END,
 			CASE WHEN cardinality(t.id) = 1 THEN t.kept ELSE greatest(t.kept, now + t.keep[2] + {day}) END
-		FROM (SELECT now, last, greatest(last + 1, now) AS first FROM (SELECT {now} AS now,
-			CASE WHEN $4::bigint >= t.token[1] AND $4::bigint < t.last AND t.last = t.token[1] + t.n[1] - 1 THEN $4::bigint ELSE t.last END AS last
+		FROM (SELECT now, last,
+			greatest(last + 1, now) AS first --mutant:pg-release-next-token
+			FROM (SELECT {now} AS now,
+			CASE WHEN $4::bigint >= t.token[1] AND $4::bigint < t.last AND t.last = t.token[1] + t.n[1] - 1 THEN
+				$4::bigint --mutant:pg-release-next-unused
+				ELSE t.last END AS last
 			OFFSET 0) b OFFSET 0) c),
 	{tails}
-WHERE name = $1::bytea AND form = 1 AND id[1] = $2::bytea AND token[1] = $3::bigint AND 0 = ALL (token[2:])
-	AND {now} < ALL (expires) AND since[1] + keep[1] <= {now}
-	AND (cardinality(id) = 1 OR {sane t} AND (cardinality(id) = 2 OR weight[2] > lim - weight[3]))
-RETURNING id <> '{}', CASE WHEN id = '{}' THEN set_config('synchronous_commit', 'off', true)
+WHERE name = $1::bytea AND form = 1
+	AND id[1] = $2::bytea --mutant:pg-release-next-id
+	AND token[1] = $3::bigint --mutant:pg-release-next-held-token
+	AND 0 = ALL (token[2:]) --mutant:pg-release-next-alone
+	AND {now} < ALL (expires) --mutant:pg-release-next-expired
+	AND since[1] + keep[1] <= {now} --mutant:pg-release-next-keep
+	AND (cardinality(id) = 1 OR {sane t}
+		AND (cardinality(id) = 2 OR weight[2] > lim - weight[3]) --mutant:pg-release-next-one
+	)
+RETURNING id <> '{}', CASE WHEN
+	id = '{}' --mutant:pg-release-next-durable
+	THEN set_config('synchronous_commit', 'off', true)
 	ELSE concat({durable}, pg_notify('holdfast_' || encode(substr(id[1], 1, 8), 'hex'),
 		token[1] || ' ' || n[1] || ' ' || encode(id[1], 'hex') || ' ' || encode(name, 'hex'))) END

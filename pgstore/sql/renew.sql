@@ -5,8 +5,13 @@
 , v AS MATERIALIZED (
 	SELECT t.now, t.form, t.sane, t.last, t.lim, cardinality(t.id) AS count, t.lim AS newlim,
 		$4::bigint AS ttl, false AS try, true AS tell, a.o AS own, a.broken AS reason,
-		CASE WHEN a.token = $3::bigint AND a.token <> 0 AND a.expires > t.now AND a.broken = '' THEN '' ELSE 'L' END AS verdict,
-		coalesce(a.token = $3::bigint AND a.token <> 0 AND a.expires > t.now AND a.broken = '', false) AS changed
+		CASE WHEN a.token = $3::bigint AND a.token <> 0
+			AND a.expires > t.now --mutant:pg-renew-expired
+			AND a.broken = '' --mutant:pg-renew-broken
+			THEN '' ELSE 'L' END AS verdict,
+		coalesce(a.token = $3::bigint AND a.token <> 0 AND a.expires > t.now
+			AND a.broken = '' --mutant:pg-renew-broken-changed
+			, false) AS changed
 	-- What has the other id already is a renewal whose reply was lost.
 	FROM t LEFT JOIN e a ON a.id = CASE WHEN $7::bytea = ANY (t.id) THEN $7::bytea ELSE $2::bytea END
 ), c AS MATERIALIZED (

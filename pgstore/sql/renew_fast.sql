@@ -11,12 +11,14 @@ WITH h AS MATERIALIZED (
 )
 UPDATE {table} AS t SET
 	kept = greatest(t.kept, {now} + h.ttl + t.delay[p(t.id, h.id)] + {day}),
-	expires[p(t.id, h.id)] = greatest(t.expires[p(t.id, h.id)], {now} + h.ttl),
+	expires[p(t.id, h.id)] = greatest(t.expires[p(t.id, h.id)], {now} + h.ttl), --mutant:pg-renew-fast-expiry
 	shown[p(t.id, h.id)] = true,
 	turn[p(t.id, h.id)] = CASE WHEN t.token[p(t.id, h.id)] < h.used AND h.used < t.token[p(t.id, h.id)] + t.n[p(t.id, h.id)]
 		THEN greatest(t.turn[p(t.id, h.id)], (h.used - t.token[p(t.id, h.id)])::int) ELSE t.turn[p(t.id, h.id)] END,
 	owner[p(t.id, h.id)] = CASE WHEN h.owner = '' THEN t.owner[p(t.id, h.id)] ELSE h.owner END
 FROM h
 WHERE h.name = t.name AND h.name IN (SELECT name FROM free) AND t.form = 1
-	AND t.token[p(t.id, h.id)] = h.token AND h.token <> 0 AND t.broken[p(t.id, h.id)] = '' AND {now} < ALL (t.expires)
+	AND t.token[p(t.id, h.id)] = h.token AND h.token <> 0
+	AND t.broken[p(t.id, h.id)] = '' --mutant:pg-renew-fast-broken
+	AND {now} < ALL (t.expires)
 RETURNING h.i, t.weight[p(t.id, h.id)], t.want[p(t.id, h.id)], t.fence[p(t.id, h.id)], {durable}

@@ -5,14 +5,19 @@
 , d AS MATERIALIZED (
 	SELECT c.*, c.token <> 0 AND c.want > c.weight AND c.expires > v.now AS wants
 	FROM c, v
-	WHERE NOT c.gone AND v.now < CASE WHEN c.token = 0 THEN c.expires
-		ELSE greatest(c.expires + c.delay, CASE WHEN c.shown THEN c.since + c.keep END) END
+	WHERE NOT c.gone AND
+		v.now --mutant:pg-over
+		< CASE WHEN c.token = 0 THEN c.expires ELSE greatest(
+			c.expires + c.delay, --mutant:pg-delay
+			CASE WHEN c.shown THEN c.since + c.keep END --mutant:pg-keep
+		) END
 ), r AS MATERIALIZED (
 	SELECT s.*, CASE WHEN s.others = 0 THEN v.newlim ELSE v.lim END AS lim,
-		s.others > 0 AND v.lim <> v.newlim AS mismatch, greatest(v.last + 1, v.now) AS first
+		s.others > 0 AND v.lim <> v.newlim AS mismatch,
+		greatest(v.last + 1, v.now) AS first --mutant:pg-settle-token
 	FROM v, (
 		SELECT count(*) FILTER (WHERE NOT fresh) AS others,
-			coalesce(sum(weight) FILTER (WHERE token <> 0), 0) AS held,
+			coalesce(sum(weight) FILTER (WHERE token <> 0), 0) AS held, --mutant:pg-held
 			max(o) FILTER (WHERE wants) AS upgrading, -- there is one at most
 			coalesce(sum(want - weight) FILTER (WHERE wants), 0) AS more
 		FROM d) s
@@ -20,8 +25,12 @@
 	-- An upgrade is judged before all that wait, and none of them while it is
 	-- pending; of them the first that does not fit stops the rest.
 	SELECT d.*, coalesce(d.o = r.upgrading AND r.held + r.more <= r.lim, false) AS upgraded,
-		d.token = 0 AND r.upgrading IS NULL AND NOT (d.fresh AND r.mismatch)
-			AND r.held + sum(CASE WHEN d.token = 0 THEN d.weight ELSE 0 END) OVER (ORDER BY d.o) <= r.lim AS granted,
+		d.token = 0
+			AND r.upgrading IS NULL --mutant:pg-upgrading
+			AND NOT (d.fresh AND r.mismatch)
+			AND r.held +
+			sum(CASE WHEN d.token = 0 THEN d.weight ELSE 0 END) --mutant:pg-weight
+			OVER (ORDER BY d.o) <= r.lim AS granted,
 		sum(CASE WHEN d.token = 0 THEN d.n ELSE 0 END) OVER (ORDER BY d.o) - d.n AS before -- how many tokens are drawn before its own
 	FROM d, r
 ), x AS MATERIALIZED (
@@ -34,7 +43,9 @@
 		CASE WHEN g.o = v.own AND v.verdict = '' AND (g.granted OR g.token <> 0) THEN greatest(g.expires, v.now + v.ttl) ELSE g.expires END AS expires,
 		g.keep, g.delay, g.broken, g.owner
 	FROM g, r, v
-	WHERE NOT (g.fresh AND (r.mismatch OR v.try AND NOT g.granted))
+	WHERE NOT (g.fresh AND (r.mismatch
+		OR v.try AND NOT g.granted --mutant:pg-try
+	))
 ), w AS MATERIALIZED (
 	SELECT v.sane AND (v.changed OR r.others < (SELECT count(*) FROM e)
 			OR coalesce(bool_or(x.granted OR x.upgraded OR x.o > v.count), false)) AS wrote,
@@ -52,7 +63,9 @@
 ), woken AS MATERIALIZED (
 	SELECT pg_notify('holdfast_' || encode(substr(id, 1, 8), 'hex'),
 		CASE WHEN granted THEN token || ' ' || n ELSE '0 0' END || ' ' || encode(id, 'hex') || ' ' || encode($1::bytea, 'hex'))::text AS sent
-	FROM x WHERE (granted OR upgraded) AND own IS NOT TRUE
+	FROM x WHERE
+		(granted OR upgraded) --mutant:pg-woken
+		AND own IS NOT TRUE
 )
 SELECT v.verdict, v.reason, (SELECT count(sent) FROM woken), (SELECT count(durable) FROM written),
 	v.now, v.form, v.sane, w.last, w.lim, {entry x}

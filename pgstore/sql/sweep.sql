@@ -3,7 +3,9 @@
 -- picks if $2 is -1. It returns how many, and the block behind them; 0 at the end.
 WITH part AS MATERIALIZED (
 	SELECT begin, begin + $1::bigint AS behind, blocks FROM (
-		SELECT CASE WHEN $2::bigint < 0 THEN floor(random() * greatest(1, blocks - $1::bigint + 1))::bigint ELSE $2::bigint END AS begin, blocks
+		SELECT CASE WHEN
+			$2::bigint < 0 --mutant:pg-sweep-begin
+			THEN floor(random() * greatest(1, blocks - $1::bigint + 1))::bigint ELSE $2::bigint END AS begin, blocks
 		FROM (SELECT pg_relation_size({regclass}) / current_setting('block_size')::bigint AS blocks) b OFFSET 0
 	) c
 ), idle AS MATERIALIZED (

@@ -50,7 +50,7 @@ end
 local room = waiting == 0 and not upgrading and held + new.weight <= new.limit
 if try ~= '' and not room then return refused(nil) end
 q[#q + 1] = new
-wrote, added = true, true
+wrote, added = true, true --mutant:redis-ask-adds
 if room then
 	grant(new)
 	push(new, ARGV[2])

@@ -17,7 +17,9 @@ if e and turn > e.turn then -- else a copy of one that was answered before
 end
 settle(ARGV[1])
 if not e then return done(lost) end
-if e.weight == weight then return give('G' .. told(e)) end
+if e.weight == weight then
+	return give('G' .. told(e)) --mutant:redis-change-gives
+end
 local others = {}
 for _, o in ipairs(q) do
 	if o.granted and o ~= e then others[#others + 1] = o end

@@ -127,7 +127,8 @@ local function done(answer)
 			out[#out + 1] = raw(e)
 			if ends(e) - now > left then left = ends(e) - now end
 		end
-		save(table.concat(out), string.format('%.0f', RETENTION + math.ceil(left / 1000)), added)
+		local ms = RETENTION + math.ceil(left / 1000) --mutant:redis-retention
+		save(table.concat(out), string.format('%.0f', ms), added)
 	end
 	for _, e in ipairs(woken) do
 		-- Last, and not fatal: a script that fails is not undone, and a waiter
@@ -142,7 +143,7 @@ end
 -- even if nothing was changed: WAIT confirms only what its own connection has
 -- written.
 local function give(answer)
-	wrote = true
+	wrote = true --mutant:redis-give-writes
 	return done(answer)
 end
 

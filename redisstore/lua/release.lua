@@ -15,7 +15,8 @@ if s and #s >= 113 and string.sub(s, 1, 3) == 'hf1' then
 				head = struct.pack('<c3d', 'hf1', used)
 			end
 		end
-		if not redis.pcall('SET', KEYS[1], head, 'KEEPTTL').err then return 1 end -- else save finds out why
+		local answer = redis.pcall('SET', KEYS[1], head, 'KEEPTTL') --mutant:redis-release-alone
+		if not answer.err then return 1 end -- else save finds out why
 	end
 end
 --@ queue.lua

@@ -17,14 +17,15 @@ if record == ARGV[5] and (not s or (#s == 11 and string.sub(s, 1, 3) == 'hl1')) 
 	local p, n = struct.unpack('<d', ARGV[1], 9), struct.unpack('<H', ARGV[1], 80)
 	local newest = now
 	if s then newest = struct.unpack('<d', s, 4) end
-	if p > newest and p + n - 1 <= now + AHEAD then
+	if p > newest --mutant:redlock-alone-above-newest
+		and p + n - 1 <= now + AHEAD then
 		redis.call('SET', KEYS[1], struct.pack('<c3ddd', 'hl1', p + n - 1, now, now + ARGV[2]) .. ARGV[1], 'PX', ARGV[4])
 		return 'O' .. struct.pack('<d', now)
 	end
 end
 if record ~= ARGV[5] then
 	local most = struct.unpack('<d', ARGV[5], 5)
-	if not record then
+	if not record then --mutant:redlock-wiped
 		-- The node has been wiped, or is new: what it granted before is over
 		-- when the longest of all TTLs is.
 		redis.call('SET', KEYS[2], struct.pack('<c4dd', 'hln1', most, now + most))
@@ -32,13 +33,13 @@ if record ~= ARGV[5] then
 	end
 	if #record ~= 20 or string.sub(record, 1, 4) ~= 'hln1' then return 'D' end
 	local have, opens = struct.unpack('<dd', record, 5)
-	if have ~= most then return 'X' .. struct.pack('<d', have) end
-	if opens > now then return 'Q' .. struct.pack('<d', math.min(opens - now, most)) end
+	if have ~= most then return 'X' .. struct.pack('<d', have) end --mutant:redlock-maximum
+	if opens > now then return 'Q' .. struct.pack('<d', math.min(opens - now, most)) end --mutant:redlock-opens
 	redis.call('SET', KEYS[2], ARGV[5])
 end
 --@ node.lua
 local new = parse(struct.pack('<dd', now, now) .. ARGV[1], 1)
-if new.p + new.n - 1 > now + AHEAD then return 'H' .. struct.pack('<d', now) end
+if new.p + new.n - 1 > now + AHEAD then return 'H' .. struct.pack('<d', now) end --mutant:redlock-far-ahead
 local own = find(new.id)
 if own and own.broken ~= '' then
 	local reason = own.broken
@@ -51,7 +52,7 @@ if own and own.expires <= now and own.accepted then -- before anything is droppe
 end
 drop()
 own = find(new.id)
-if own and new.p < own.p then
+if own and new.p < own.p then --mutant:redlock-older-ask
 	room(new.id)
 	return done('S')
 end
@@ -62,13 +63,14 @@ for i = 1, #q do
 		return done('M' .. string.format('%.0f', e.limit))
 	end
 end
-local fresh, was, dropped = not own or new.p > own.p, own ~= nil, wrote
+local fresh = not own or new.p > own.p --mutant:redlock-fresh
+local was, dropped = own ~= nil, wrote
 if fresh then
 	if own then
 		local _, i = find(new.id)
 		table.remove(q, i)
 	else
-		added = true
+		added = true --mutant:redlock-ask-adds
 	end
 	own = new
 	own.granted, own.accepted, own.shown, own.same = false, false, false, false
@@ -76,11 +78,14 @@ if fresh then
 end
 room(new.id)
 if own.granted then
-	if not own.accepted and (own.p > last or ARGV[6] == 'r') then
+	if not own.accepted
+		and (own.p > last or ARGV[6] == 'r') --mutant:redlock-above-newest
+	then
 		-- What is repaired was granted by a majority that still holds, so its number
 		-- need not be above one that others drew beside it, or that the node made up
 		-- for what it had lost; it lowers none.
-		last, own.accepted, own.since, own.same = math.max(last, own.p + own.n - 1), true, now, false
+		last = math.max(last, own.p + own.n - 1) --mutant:redlock-newest
+		own.accepted, own.since, own.same = true, now, false
 	end
 	local us = own.accepted and ARGV[2] or ARGV[3]
 	if now + us > own.expires then own.expires, own.same, wrote = now + us, false, true end

@@ -41,7 +41,8 @@ if s then
 	if string.sub(s, 3, 3) ~= '1' then return 'V' .. string.sub(s, 3, 3) end
 	if not pcall(parseall) then return 'C' end
 else
-	last = now -- so that a record that was lost lowers no token
+	-- A record that was lost must not lower the tokens.
+	last = now --mutant:redlock-lost-record
 end
 
 local function find(id)
@@ -60,7 +61,7 @@ end
 
 -- Whether a is served before b, on every node the same.
 local function before(a, b)
-	if a.order ~= b.order then return a.order < b.order end
+	if a.order ~= b.order then return a.order < b.order end --mutant:redlock-order
 	return a.id < b.id
 end
 
@@ -137,7 +138,11 @@ local function hold(id, p)
 	local e = find(id)
 	if not e then return nil, 'A' end
 	if e.p == p and e.broken == '' and (not e.accepted or e.expires <= now) then return nil, 'A' end
-	if not e.accepted or e.p ~= p or e.expires <= now then return nil, 'L' .. e.broken end
+	if not e.accepted or e.expires <= now
+		or e.p ~= p --mutant:redlock-hold-token
+	then
+		return nil, 'L' .. e.broken
+	end
 	return e
 end
 

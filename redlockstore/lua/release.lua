@@ -19,14 +19,17 @@ if s and #s >= 109 and string.sub(s, 1, 3) == 'hl1' then
 				head = struct.pack('<c3d', 'hl1', used)
 			end
 		end
-		if not redis.pcall('SET', KEYS[1], head, 'KEEPTTL').err then return '1' end -- else save finds out why
+		local answer = redis.pcall('SET', KEYS[1], head, 'KEEPTTL') --mutant:redlock-release-alone
+		if not answer.err then return '1' end -- else save finds out why
 	end
 end
 --@ node.lua
 local p = tonumber(ARGV[2])
 if ARGV[3] == 'any' then
 	local e = find(ARGV[1])
-	if e and e.p <= p and e.expires > now then
+	if e and e.expires > now
+		and e.p <= p --mutant:redlock-release-newer
+	then
 		e.shown = false -- nobody ran: no minimum hold is kept
 		leave(e)
 	end

@@ -1,0 +1,67 @@
+package mutant
+
+import (
+	"fmt"
+	"path"
+	"strings"
+)
+
+// Scripts and statements are files in the binary, which internal/embedded reads.
+// A mark in one is a comment at the end of a line, --mutant:NAME. Mutants replace
+// or delete that line in the text that was read: so those of many files are in
+// one build.
+
+// loader is the mark of the return statement that has the text of such a file.
+const loader = "embedded-text"
+
+func isText(file string) bool { return path.Ext(file) == ".lua" || path.Ext(file) == ".sql" }
+
+// inCode makes edits of marked lines in scripts and statements edits of the code
+// that reads them, and leaves the others as they are.
+func (o *Overlay) inCode(edits []Edit) ([]Edit, error) {
+	all := make([]Edit, len(edits))
+	for i, e := range edits {
+		all[i] = e
+		if e.Mark == "" {
+			continue
+		}
+		file, err := o.place(e)
+		if err != nil {
+			return nil, err
+		}
+		if !isText(file) {
+			continue
+		}
+		text, err := o.edited(file, nil)
+		if err != nil {
+			return nil, err
+		}
+		old, new, err := lineAt(text, e)
+		if err != nil {
+			return nil, fmt.Errorf("%w, in %s", err, file)
+		}
+		all[i] = At(loader, Return(fmt.Sprintf("strings.Replace(WAS, %q, %q, 1)", old, new)))
+		all[i].Under = e.Under
+	}
+	return all, nil
+}
+
+// lineAt returns the line with the mark, and what the edit makes of it.
+func lineAt(text string, e Edit) (old, new string, err error) {
+	if e.Do.kind != opLine && e.Do != Delete() {
+		return "", "", fmt.Errorf("the line of the mark mutant:%s can be replaced or deleted, and no more", e.Mark)
+	}
+	for line := range strings.Lines(text) {
+		m := markPattern.FindStringSubmatch(line)
+		if m == nil || m[1] != e.Mark {
+			continue
+		}
+		line = strings.TrimSpace(line)
+		was, _, _ := strings.Cut(line, "--")
+		if was = strings.TrimSpace(was); was == "" || !strings.HasSuffix(line, "--mutant:"+e.Mark) {
+			return "", "", fmt.Errorf("the mark mutant:%s is not at the end of a line of code, behind --", e.Mark)
+		}
+		return line, wasPattern.ReplaceAllLiteralString(e.Do.text, was), nil
+	}
+	return "", "", fmt.Errorf("the mark mutant:%s is not there", e.Mark)
+}
