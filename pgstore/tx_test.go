@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -185,7 +187,12 @@ func TestTx_ReadersShareAndKeepAWriterOut(t *testing.T) {
 // B139, B145: to the server a session never blocks itself.
 func TestTx_TheSameNameAgainIsADeadlock(t *testing.T) {
 	eachTx(t, func(t *testing.T, begin func() someTx) {
-		for _, name := range []string{"tx/" + store.NewProcess().String(), "advisory:-5", "advisory:-9223372036854775808", "advisory:-1,-2", "advisory:7,9"} {
+		// Mutants run this test at the same time on the same server.
+		n, half := rand.Int64(), rand.Int32()
+		for _, name := range []string{
+			"tx/" + store.NewProcess().String(), fmt.Sprint("advisory:", n), fmt.Sprint("advisory:", -n),
+			fmt.Sprintf("advisory:%d,-2", -half), fmt.Sprintf("advisory:%d,9", half),
+		} {
 			a := begin()
 			if err := LockTx(t.Context(), a.tx, name); err != nil {
 				t.Fatal(name, err)
