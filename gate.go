@@ -36,14 +36,14 @@ type gate struct {
 	inside      []*passer   // in the order of arrival
 	weight      int64       // of all inside together, at most the limit
 	sent        int         // how many of them have not been answered
-	queued      bool        // the last that was answered had to wait
 	first, last *passer     // in line
 	refused     *refused    // how the store last answered, for those in line
 	met         *error      // what the last that left had met, if nobody was answered since
 	hold        *hold       // what the first in line is handed when it is released
-	leaving     bool        // the hold is being given back: nobody is let in
 	timer       *time.Timer // lets the first in when the hold may not be handed on any more
 	armed       bool
+	leaving     bool       // the hold is being given back: nobody is let in
+	queued      bool       // the last that was answered had to wait
 	own         passer     // the first that came: most gates have no other
 	alone       [1]*passer // what inside begins as
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/holdfast-go/holdfast/internal/prove"
 )
 
 //go:generate go test -run ^TestTheManualIsMadeFromTheFlags$ . -args -write-manual
@@ -40,6 +42,20 @@ func TestTheManualIsMadeFromTheFlags(t *testing.T) {
 	for name, page := range pages {
 		if have, err := os.ReadFile(filepath.Join(manualDir, name)); err != nil || !bytes.Equal(have, page) {
 			t.Errorf("docs/man/%s is not what the flags say (%v): go generate ./cmd/holdfast", name, err)
+		}
+	}
+}
+
+func TestTheHelpOfProveNamesEachFault(t *testing.T) {
+	cmd, _, err := newRoot(nil).Find([]string{"prove"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, url := range []string{"mem:", "file:", "redis:"} {
+		for _, f := range prove.Faults(url) {
+			if !strings.Contains(cmd.Long, string(f)+",") && !strings.Contains(cmd.Long, string(f)+".\n") {
+				t.Errorf("the help does not name %q, a fault of %s", f, url)
+			}
 		}
 	}
 }

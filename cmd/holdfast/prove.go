@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -41,8 +42,9 @@ and no call takes too long. What was proved, and under which faults, is printed.
 It uses names of its own, below "holdfast-prove/", and leaves nothing behind. It
 makes work for the store: do not run it on one that others wait for.
 
-Faults, all that fit the store unless --faults says otherwise: ` + strings.Join(faultNames(prove.Faults("redis:")), ", ") + `.
-The last eight are of the link to a server: each process has its own.
+Faults, all that fit the store unless --faults says otherwise: ` + strings.Join(faultNames(allFaults()), ", ") + `.
+The last eight are of the link to a server: each process has its own. container
+is of a store of files, where Linux lets a process be started in a container.
 
 Exit codes: 0 proved; 1 a promise was broken, or too little was seen to be
 proof; 64 and 69 as elsewhere.`,
@@ -81,6 +83,17 @@ proof; 64 and 69 as elsewhere.`,
 	f.StringVar(&check, "check", "", "run nothing: judge the history in `FILE` again")
 	f.BoolVar(&asJSON, "json", false, "one JSON object")
 	return cmd
+}
+
+// allFaults are those of files and those of servers.
+func allFaults() []prove.Fault {
+	all := prove.Faults("file:")
+	for _, f := range prove.Faults("redis:") {
+		if !slices.Contains(all, f) {
+			all = append(all, f)
+		}
+	}
+	return all
 }
 
 func faultNames(all []prove.Fault) (names []string) {
