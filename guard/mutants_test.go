@@ -10,9 +10,6 @@ import (
 func TestTheTestsCatchEachMutantOfTheGuards(t *testing.T) {
 	const inSQL, inRedis = "guard", "guard/redisguard"
 	var all []mutant.Broken
-	add := func(name, test, pkg string, edit mutant.Edit) {
-		all = append(all, mutant.Broken{Name: name, Pkg: pkg, Test: "TestGuard_" + test, Edits: []mutant.Edit{edit}})
-	}
 	for _, m := range []struct {
 		name, test, pkg, mark string
 		do                    mutant.Op
@@ -50,26 +47,22 @@ func TestTheTestsCatchEachMutantOfTheGuards(t *testing.T) {
 		{"a Do goes on without its lease", "DoEndsWithTheLease", inSQL, "guard-do-ends-with-lease", mutant.Stmt("_ = lease.Context(ctx)")},
 		{"a name is not forgotten", "AForgottenNameBeginsAnew", inSQL, "guard-forgets-name", mutant.Value(`tx.Exec(ctx, d.forget, []byte(name+"."))`)},
 
+		{"the holder's own token is refused by Redis", "TheFenceIsRaisedBeforeTheHolderReads", inRedis, "redisguard-fence-compared", mutant.Line("if #fence > #token or (#fence == #token and fence >= token) then")},
+		{"an older token passes in Redis", "APausedHolderWritesLate", inRedis, "redisguard-fence-compared", mutant.Line("if #fence > #token or (false) then")},
+		{"tokens are compared as text", "TokensAreComparedExactly", inRedis, "redisguard-fence-compared", mutant.Line("if fence > token then")},
+		{"tokens are compared as numbers", "TokensAreComparedExactly", inRedis, "redisguard-fence-compared", mutant.Line("if tonumber(fence) > tonumber(token) then")},
+		{"the fence is never raised in Redis", "WhatLandsIsInTheOrderOfTheTokens", inRedis, "redisguard-fence-raised", mutant.Line("and raise == '2'")},
+		{"a read lease raises in Redis", "AReadLeaseIsCheckedAndNeverRaises", inRedis, "redisguard-fence-raised", mutant.Delete()},
+		{"the script sees the fence's key", "ARefusedScriptDoesNothing", inRedis, "redisguard-key-hidden", mutant.Line("local key = KEYS[#KEYS]")},
+		{"the script sees the token", "ARefusedScriptDoesNothing", inRedis, "redisguard-token-hidden", mutant.Line("local raise, token = table.remove(ARGV), ARGV[#ARGV]")},
+		{"what is no fence passes", "WhatCannotBeGuardedIsAnError", inRedis, "redisguard-is-a-fence", mutant.Delete()},
 		{"the caller's array is written to", "ARefusedScriptDoesNothing", inRedis, "redisguard-keys-copied", mutant.Value("append(keys, fence)")},
 		{"the fence is in a slot of its own", "OnAClusterTheFenceIsInTheSlotOfItsKeys", inRedis, "redisguard-fence-slot", mutant.Return(`"holdfast:fence:{" + first + "x}:" + name, nil`)},
 		{"keys of two slots", "KeysThatOneFenceCannotGuard", inRedis, "redisguard-one-slot", mutant.Cond(`!ok || tag == ""`)},
 		{"empty braces are a hash tag", "KeysThatOneFenceCannotGuard", inRedis, "redisguard-empty-braces", mutant.Cond("closed")},
 		{"a pipeline is taken", "WhatCannotBeGuardedIsAnError", inRedis, "redisguard-no-pipeline", mutant.Cond("false && pipeline")},
 	} {
-		add(m.name, m.test, m.pkg, mutant.At(m.mark, m.do))
-	}
-	for _, m := range []struct{ name, test, old, new string }{
-		{"the holder's own token is refused by Redis", "TheFenceIsRaisedBeforeTheHolderReads", "fence > token) then", "fence >= token) then"},
-		{"an older token passes in Redis", "APausedHolderWritesLate", "#fence == #token and fence > token", "false"},
-		{"tokens are compared as text", "TokensAreComparedExactly", "if #fence > #token or (#fence == #token and fence > token) then", "if fence > token then"},
-		{"tokens are compared as numbers", "TokensAreComparedExactly", "if #fence > #token or (#fence == #token and fence > token) then", "if tonumber(fence) > tonumber(token) then"},
-		{"the fence is never raised in Redis", "WhatLandsIsInTheOrderOfTheTokens", "if raise == '1' and", "if raise == '2' and"},
-		{"a read lease raises in Redis", "AReadLeaseIsCheckedAndNeverRaises", "if raise == '1' and fence ~= token", "if fence ~= token"},
-		{"the script sees the fence's key", "ARefusedScriptDoesNothing", "table.remove(KEYS), table", "KEYS[#KEYS], table"},
-		{"the script sees the token", "ARefusedScriptDoesNothing", "table.remove(ARGV), table.remove(ARGV)", "table.remove(ARGV), ARGV[#ARGV]"},
-		{"what is no fence passes", "WhatCannotBeGuardedIsAnError", "if not string.match(fence, '^[0-9]+$') then", "if false then"},
-	} {
-		add(m.name, m.test, inRedis, mutant.Edit{File: "guard/redisguard/redisguard.go", Old: m.old, New: m.new})
+		all = append(all, mutant.Broken{Name: m.name, Pkg: m.pkg, Test: "TestGuard_" + m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})
 	}
 	mutant.Catch(t, all)
 }

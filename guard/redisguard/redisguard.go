@@ -33,6 +33,7 @@ package redisguard
 
 import (
 	"context"
+	"embed"
 	"fmt"
 	"strconv"
 	"strings"
@@ -41,22 +42,14 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/guard"
+	"github.com/holdfast-go/holdfast/internal/embedded"
 )
 
-// check is what is put before every script. The fence's key is the last of KEYS,
-// the token and whether to raise the last of ARGV; the script behind it sees
-// none of them. Tokens are compared as digits: Lua's numbers are exact to 2⁵³
-// only.
-const check = `do
-	local key, raise, token = table.remove(KEYS), table.remove(ARGV), table.remove(ARGV)
-	local fence = redis.call('GET', key) or '0'
-	if not string.match(fence, '^[0-9]+$') then return redis.error_reply('HOLDFASTCORRUPT no fence') end
-	if #fence > #token or (#fence == #token and fence > token) then
-		return redis.error_reply('HOLDFASTSTALE ' .. fence)
-	end
-	if raise == '1' and fence ~= token then redis.call('SET', key, token) end
-end
-`
+//go:embed check.lua
+var files embed.FS
+
+// check is what is put before every script.
+var check = embedded.Text("check.lua", files)
 
 // A Script is a Lua script of the caller's that runs only under a token which is
 // not too old. It is safe for concurrent use.
