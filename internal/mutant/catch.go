@@ -119,9 +119,7 @@ func (s *Set) missed(run *Run, b Broken) string {
 func (s *Set) packages(b Broken) (paths []string) {
 	dirs := []string{b.Pkg}
 	for _, e := range b.Edits {
-		if e.Mark == "" {
-			dirs = append(dirs, path.Dir(e.File))
-		} else if file := s.marks[e.Mark]; file != "" {
+		if file := s.marks[e.Mark]; file != "" {
 			dirs = append(dirs, path.Dir(file))
 		}
 	}

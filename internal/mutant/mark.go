@@ -22,7 +22,8 @@ import (
 // mutants go with it. More than one mutant may use a mark.
 //
 // Where a line has several expressions and one of them is meant, the mark is
-// before it: x && /*mutant:late*/ y.
+// before it: x && /*mutant:late*/ y. An argument cannot have one, as gofmt moves it
+// to before the comma: use Value or Stmt.
 //
 // In a script or a statement that is a file (see text.go), and in one that is
 // put together in Go, the mark is at the end of a line with what is meant and
@@ -129,9 +130,6 @@ func marks(root string) (map[string]string, error) {
 
 // place is the path of the file that the edit changes.
 func (o *Overlay) place(e Edit) (string, error) {
-	if e.Mark == "" {
-		return e.File, nil
-	}
 	all, err := o.marks()
 	if err != nil {
 		return "", err

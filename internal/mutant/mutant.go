@@ -20,12 +20,8 @@ import (
 	"testing"
 )
 
-// An Edit is something wrong in a file: at a mark (see At), or, where there is
-// none, in a piece of the file's text that is there exactly once. The file is
-// named by its path in the module.
+// An Edit is something wrong at a mark. At makes one.
 type Edit struct {
-	File, Old, New string
-
 	Mark  string
 	Do    Op
 	Under string // a directory with a copy of the file, which is changed instead
@@ -109,20 +105,13 @@ func (o *Overlay) edited(path string, edits []Edit) (text string, err error) {
 		} else if file != path {
 			continue
 		}
-		if e.Mark != "" {
-			parsed, err := parse(path, text)
-			if err == nil {
-				text, err = parsed.edit(e)
-			}
-			if err != nil {
-				return "", err
-			}
-			continue
+		parsed, err := parse(path, text)
+		if err == nil {
+			text, err = parsed.edit(e)
 		}
-		if n := strings.Count(text, e.Old); n != 1 {
-			return "", fmt.Errorf("%q is in %s %d times, want once", e.Old, path, n)
+		if err != nil {
+			return "", err
 		}
-		text = strings.Replace(text, e.Old, e.New, 1)
 	}
 	return text, nil
 }

@@ -22,9 +22,6 @@ func (o *Overlay) inCode(edits []Edit) ([]Edit, error) {
 	all := make([]Edit, len(edits))
 	for i, e := range edits {
 		all[i] = e
-		if e.Mark == "" {
-			continue
-		}
 		file, err := o.place(e)
 		if err != nil {
 			return nil, err
