@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/internal/redisinfo"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -102,11 +103,11 @@ func (s *Store) checkServer(ctx context.Context, server redis.Cmdable) (all []st
 	}
 	switch {
 	case errors.Is(err, store.ErrDenied):
-		all = append(all, store.Finding{About: "server", Found: "version, role, persistence and eviction are not known: this user may not ask (+info)"})
+		all = append(all, store.Finding{About: "server", Found: "version, role, persistence, eviction and memory are not known: this user may not ask (+info)"})
 	case err != nil:
 		return []store.Finding{{About: "server", Err: err}}, nil
 	default:
-		all = append(all, s.version(info), s.role(info), persistence(info), eviction(info))
+		all = append(all, s.version(info), s.role(info), persistence(info), redisinfo.Eviction(info), s.memory(info))
 	}
 	theirs, err := clock.Result()
 	if err != nil {
@@ -137,10 +138,8 @@ func besideEachOther(clocks []reading) store.Finding {
 
 // version tells the version of the server, which must not be too old.
 func (s *Store) version(info string) store.Finding {
-	f := store.Finding{About: "version", Found: "Redis " + field(info, "redis_version")}
-	if v := field(info, "valkey_version"); v != "" {
-		f.Found = "Valkey " + v
-	} else if tooOld(field(info, "redis_version")) {
+	f := store.Finding{About: "version", Found: redisinfo.Version(info)}
+	if redisinfo.Field(info, "valkey_version") == "" && redisinfo.TooOld(redisinfo.Field(info, "redis_version"), needMajor, needMinor) {
 		f.Err = fmt.Errorf("%w: %s is too old: Redis %d.%d or newer is needed", store.ErrUnsupported, s.address, needMajor, needMinor)
 	}
 	return f
@@ -149,10 +148,10 @@ func (s *Store) version(info string) store.Finding {
 // role tells whether the server takes writes, and who would take its place. In
 // a cluster a replica is as it should be.
 func (s *Store) role(info string) store.Finding {
-	f := store.Finding{About: "role", Found: fmt.Sprintf("%s, %s replicas", field(info, "role"), field(info, "connected_slaves"))}
-	if field(info, "role") == "slave" {
-		f.Found = "replica of " + net.JoinHostPort(field(info, "master_host"), field(info, "master_port"))
-		if link := field(info, "master_link_status"); link != "up" {
+	f := store.Finding{About: "role", Found: fmt.Sprintf("%s, %s replicas", redisinfo.Field(info, "role"), redisinfo.Field(info, "connected_slaves"))}
+	if redisinfo.Field(info, "role") == "slave" {
+		f.Found = "replica of " + net.JoinHostPort(redisinfo.Field(info, "master_host"), redisinfo.Field(info, "master_port"))
+		if link := redisinfo.Field(info, "master_link_status"); link != "up" {
 			f.Warning = true
 			f.Found += ", and does not follow it now (link " + link + "): it would take over without the newest grants"
 		}
@@ -161,9 +160,9 @@ func (s *Store) role(info string) store.Finding {
 		}
 		return f
 	}
-	for i := 0; field(info, fmt.Sprint("slave", i)) != ""; i++ {
+	for i := 0; redisinfo.Field(info, fmt.Sprint("slave", i)) != ""; i++ {
 		var of struct{ ip, port, state, lag string }
-		for part := range strings.SplitSeq(field(info, fmt.Sprint("slave", i)), ",") {
+		for part := range strings.SplitSeq(redisinfo.Field(info, fmt.Sprint("slave", i)), ",") {
 			switch key, value, _ := strings.Cut(part, "="); key {
 			case "ip":
 				of.ip = value
@@ -177,7 +176,7 @@ func (s *Store) role(info string) store.Finding {
 		}
 		f.Found += fmt.Sprintf("; %s is %s, %s s behind", net.JoinHostPort(of.ip, of.port), of.state, of.lag)
 	}
-	if n, err := strconv.Atoi(field(info, "connected_slaves")); err == nil && n < s.replicas {
+	if n, err := strconv.Atoi(redisinfo.Field(info, "connected_slaves")); err == nil && n < s.replicas {
 		f.Warning = true
 		f.Found += fmt.Sprintf(": %d must confirm what is told, so nothing is granted or renewed there until they do", s.replicas)
 	}
@@ -188,20 +187,19 @@ func (s *Store) role(info string) store.Finding {
 // warning: Describe says so of every Redis.
 func persistence(info string) store.Finding {
 	f := store.Finding{About: "persistence", Found: "an append-only file: a restart loses what was not synced to it (appendfsync)"}
-	if field(info, "aof_enabled") == "0" {
+	if redisinfo.Field(info, "aof_enabled") == "0" {
 		f.Found = "no append-only file: a restart loses what came after the last snapshot, or all"
 	}
 	return f
 }
 
-// eviction warns of a policy by which the server may drop locks.
-func eviction(info string) store.Finding {
-	policy := field(info, "maxmemory_policy")
-	f := store.Finding{About: "eviction", Found: cmp.Or(policy, "not told")}
-	if policy != "" && policy != "noeviction" {
-		f.Warning = true
-		f.Found = "maxmemory-policy is " + policy + ": when the server's memory is full it may drop locks that are held; set it to noeviction"
-		f.Run = "redis-cli CONFIG SET maxmemory-policy noeviction"
+// memory tells whether the server's memory is full.
+func (s *Store) memory(info string) store.Finding {
+	found, full := redisinfo.Memory(info)
+	f := store.Finding{About: "memory", Found: found}
+	if full {
+		f.Err = fmt.Errorf("%w: %s: its memory is full, so nothing new can be locked until it has some again or maxmemory is raised; what is held can be renewed and released",
+			store.ErrUnavailable, s.address)
 	}
 	return f
 }
@@ -217,23 +215,4 @@ func besideOurs(ahead, within time.Duration) string {
 		return fmt.Sprintf("%v behind this host's, to within %v", -ahead, within)
 	}
 	return fmt.Sprintf("%v ahead of this host's, to within %v", ahead, within)
-}
-
-// field is the value of a line of INFO.
-func field(info, name string) string {
-	for line := range strings.Lines(info) {
-		if value, ok := strings.CutPrefix(line, name+":"); ok {
-			return strings.TrimSpace(value)
-		}
-	}
-	return ""
-}
-
-// tooOld is false of a version that it cannot read.
-func tooOld(version string) bool {
-	a, rest, _ := strings.Cut(version, ".")
-	b, _, _ := strings.Cut(rest, ".")
-	major, err := strconv.Atoi(a)
-	minor, _ := strconv.Atoi(b)
-	return err == nil && (major < needMajor || major == needMajor && minor < needMinor)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/redisinfo"
 	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -46,13 +47,51 @@ func TestTheCheckWarnsOfAPolicyThatDropsKeys(t *testing.T) {
 	}
 }
 
+func TestTheCheckFindsThatTheMemoryIsFull(t *testing.T) {
+	t.Parallel()
+	for name, start := range versions {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client := clientOf(t, start(t).Addr)
+			s := storeOn(t, client, nil)
+			defer s.Close()
+			for _, c := range []struct {
+				set, says string
+				want      store.Level
+			}{
+				{"0", "without a limit", store.LevelOK}, {"1gb", " of 1024 MiB", store.LevelOK}, {"1", "its memory is full", store.LevelFailure},
+			} {
+				if err := client.ConfigSet(t.Context(), "maxmemory", c.set).Err(); err != nil {
+					t.Fatal(err)
+				}
+				f := found(t, s, "memory")
+				if f.Level() != c.want || !strings.Contains(f.Text(), c.says) || f.Err != nil && !errors.Is(f.Err, store.ErrUnavailable) {
+					t.Errorf("maxmemory %s: %s %q, want %s, %q", c.set, f.Level(), f.Text(), c.want, c.says)
+				}
+				_, err := s.Ask(t.Context(), mutex("x"+c.set))
+				if (err != nil) != (c.want == store.LevelFailure) {
+					t.Errorf("maxmemory %s: an ask: %v, and the check says %q", c.set, err, f.Text())
+				}
+			}
+		})
+	}
+}
+
 func TestTheCheckTellsVersionRolePersistenceAndClock(t *testing.T) {
 	t.Parallel()
 	server := testserver.Redis(t)
 	client := clientOf(t, server.Addr)
 	s := storeOn(t, client, nil)
 	defer s.Close()
-	for about, want := range map[string]string{"version": "Redis ", "role": "master, 0 replicas", "persistence": "no append-only file", "clock": "this host's, to within"} {
+	info, err := client.Info(t.Context()).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := "Redis " + redisinfo.Field(info, "redis_version")
+	if v := redisinfo.Field(info, "valkey_version"); v != "" {
+		version = "Valkey " + v
+	}
+	for about, want := range map[string]string{"version": version, "role": "master, 0 replicas", "persistence": "no append-only file", "clock": "this host's, to within"} {
 		if f := found(t, s, about); f.Level() != store.LevelOK || !strings.Contains(f.Text(), want) {
 			t.Errorf("%s: %s %q, want %q", about, f.Level(), f.Text(), want)
 		}
@@ -182,7 +221,7 @@ func TestAServerThatIsTooOldIsFound(t *testing.T) {
 	for version, old := range map[string]bool{
 		"2.8.24": true, "5.0.14": true, "6.0.0": false, "6.2.14": false, "7.0.15": false, "10.1": false, "255.255.255": false, "": false, "unstable": false,
 	} {
-		if tooOld(version) != old {
+		if redisinfo.TooOld(version, needMajor, needMinor) != old {
 			t.Errorf("%q too old: %v", version, !old)
 		}
 	}

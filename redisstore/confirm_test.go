@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/internal/redisinfo"
 	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -87,7 +88,7 @@ func TestEachAnswerThatGivesSomethingIsWrittenForIt(t *testing.T) {
 	written := func() (n int) {
 		info, err := client.Info(t.Context(), "commandstats").Result()
 		if err == nil {
-			_, err = fmt.Sscanf(field(info, "cmdstat_set"), "calls=%d,", &n)
+			_, err = fmt.Sscanf(redisinfo.Field(info, "cmdstat_set"), "calls=%d,", &n)
 		}
 		if err != nil {
 			t.Fatal(err)

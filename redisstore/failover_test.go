@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redisinfo"
 	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/storetest"
@@ -249,7 +250,7 @@ func TestASentinelThatHangsKeepsNobodyFromTheNewPrimary(t *testing.T) {
 	until(t, "one Sentinel is listened to", func() bool {
 		for i, s := range watching {
 			info, err := clientOf(t, s.Addr).Info(t.Context(), "stats").Result()
-			if err == nil && field(info, "pubsub_channels") != "0" && strings.Contains(
+			if err == nil && redisinfo.Field(info, "pubsub_channels") != "0" && strings.Contains(
 				clientOf(t, s.Addr).ClientList(t.Context()).Val(), "sub=2") {
 				asked = i
 				return true

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/internal/redisinfo"
 	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -40,7 +41,7 @@ func (c *couple) cut(t testing.TB) {
 	}
 	until(t, "the replica is cut off", func() bool {
 		info, err := primary.Info(t.Context(), "replication").Result()
-		return err == nil && field(info, "connected_slaves") == "0"
+		return err == nil && redisinfo.Field(info, "connected_slaves") == "0"
 	})
 }
 
@@ -77,7 +78,7 @@ func follows(t testing.TB, primary, replica *testserver.Server) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return field(info, name)
+		return redisinfo.Field(info, name)
 	}
 	until(t, "the replica has it all", func() bool {
 		return of(replica, "master_link_status") == "up" && of(primary, "master_repl_offset") == of(replica, "slave_repl_offset")

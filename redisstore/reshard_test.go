@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redisinfo"
 	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -114,7 +115,7 @@ func (r *resharder) settle() {
 	until(r.t, "the servers agree", func() bool {
 		epochs := map[string]bool{}
 		for _, c := range r.clients {
-			epochs[field(r.do(c, "CLUSTER", "INFO").(string), "cluster_current_epoch")] = true
+			epochs[redisinfo.Field(r.do(c, "CLUSTER", "INFO").(string), "cluster_current_epoch")] = true
 		}
 		return len(epochs) == 1
 	})

@@ -3,13 +3,17 @@ package redisstore
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/store"
@@ -34,7 +38,19 @@ func TestOverTLSTheServersCertificateIsChecked(t *testing.T) {
 		addr := testserver.RedisTLS(t, cert, s)
 		members, instead = append(members, addr), append(instead, s.Addr+">"+addr)
 	}
-	// Cluster and Sentinel tell addresses without TLS: the dialer knows better.
+	// From Redis 7.2 on a cluster tells who asks by TLS the ports of TLS, once each
+	// server knows those of the others; until then it says 0.
+	for _, addr := range members {
+		c := redis.NewClient(&redis.Options{Addr: addr, TLSConfig: &tls.Config{InsecureSkipVerify: true}})
+		defer c.Close()
+		until(t, "the ports of the cluster are known", func() bool {
+			all, err := c.ClusterSlots(t.Context()).Result()
+			return err == nil && !slices.ContainsFunc(all, func(s redis.ClusterSlot) bool {
+				return slices.ContainsFunc(s.Nodes, func(n redis.ClusterNode) bool { return strings.HasSuffix(n.Addr, ":0") })
+			})
+		})
+	}
+	// Older ones, and Sentinel, tell addresses without TLS: the dialer knows better.
 	sentinel := testserver.RedisSentinelTLS(t, cert, c.primary)
 	urls := []string{
 		"rediss://" + primary + "=",

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/internal/redisinfo"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -102,10 +103,10 @@ func (n *node) look() error {
 	if n.s.clock == nil {
 		n.offset.Store(clockOff(now, begun, time.Now()).Microseconds())
 	}
-	if version := field(info, "redis_version"); tooOld(version) {
+	if version := redisinfo.Field(info, "redis_version"); redisinfo.TooOld(version, needMajor, needMinor) {
 		return fmt.Errorf("%w: it is Redis %s: %d.%d or newer is needed", store.ErrUnsupported, version, needMajor, needMinor)
 	}
-	if err := n.s.sameAs(n, field(info, "run_id")); err != nil {
+	if err := n.s.sameAs(n, redisinfo.Field(info, "run_id")); err != nil {
 		return err
 	}
 	known := true // the scripts are there, so it has not been restarted since somebody found it fit
@@ -114,7 +115,7 @@ func (n *node) look() error {
 	}
 	var old, wiped time.Duration // how long it may not grant yet
 	if !known && !n.s.trusts {
-		uptime, err := strconv.ParseInt(field(info, "uptime_in_seconds"), 10, 64)
+		uptime, err := strconv.ParseInt(redisinfo.Field(info, "uptime_in_seconds"), 10, 64)
 		if err != nil {
 			return fmt.Errorf("%w: INFO does not tell how long it has been up, so it cannot be known whether it has forgotten", store.ErrUnsupported)
 		}
@@ -215,23 +216,4 @@ func (s *Store) sameAs(n *node, runID string) error {
 	defer n.mu.Unlock()
 	n.runID = runID
 	return nil
-}
-
-// field is the value of a line of INFO.
-func field(info, name string) string {
-	for line := range strings.Lines(info) {
-		if value, ok := strings.CutPrefix(line, name+":"); ok {
-			return strings.TrimSpace(value)
-		}
-	}
-	return ""
-}
-
-// tooOld is false of a version that it cannot read.
-func tooOld(version string) bool {
-	a, rest, _ := strings.Cut(version, ".")
-	b, _, _ := strings.Cut(rest, ".")
-	major, err := strconv.Atoi(a)
-	minor, _ := strconv.Atoi(b)
-	return err == nil && (major < needMajor || major == needMajor && minor < needMinor)
 }

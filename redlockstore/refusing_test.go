@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/internal/redisinfo"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -42,7 +43,7 @@ func TestANodeThatTakesNoWritesIsLeftInPeace(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				n, err := strconv.Atoi(field(info, "total_commands_processed"))
+				n, err := strconv.Atoi(redisinfo.Field(info, "total_commands_processed"))
 				if err != nil {
 					t.Fatal(err)
 				}

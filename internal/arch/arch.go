@@ -60,6 +60,8 @@ var rules = map[string]rule{
 	"internal/redislua": {core, nil}, // of the scripts of redisstore and redlockstore
 	"internal/embedded": {core, nil}, // reads scripts and statements
 
+	"internal/redisinfo": {core, nil}, // of the checks of the same two
+
 	"internal/contain": {core, []string{sys}}, // for internal/prove and tests
 
 	"memstore":     {store, nil},

@@ -10,12 +10,17 @@ import (
 )
 
 // RedisWithClock starts a Redis server for this test, as Redis does, whose
-// clock SetClock sets.
+// clock SetClock sets. It is always the installed one: the library that sets the
+// clock needs the system's libc, which an unpacked server does not use.
 func RedisWithClock(t testing.TB, args ...string) *Server {
 	t.Helper()
 	dir := t.TempDir()
+	program, err := find("redis-server")
+	if err != nil {
+		t.Fatal(err)
+	}
 	s, err := startOnPort(func(port int) (*Server, error) {
-		s, err := newRedis(t, dir, "", port, append(ownRedis(dir, port), args...)...)
+		s, err := newRedis(t, dir, program, port, append(ownRedis(dir, port), args...)...)
 		if err == nil {
 			err = s.fakeClock()
 		}

@@ -2,6 +2,7 @@ package testserver
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"net"
@@ -15,7 +16,8 @@ import (
 )
 
 // Redis starts a Redis server for this test, without persistence unless args
-// (as on its command line, "--appendonly", "yes") say otherwise.
+// (as on its command line, "--appendonly", "yes") say otherwise. The program is
+// that of HOLDFAST_TEST_REDIS, else redis-server.
 func Redis(t testing.TB, args ...string) *Server {
 	t.Helper()
 	return redisOf(t, "", args)
@@ -277,8 +279,9 @@ func redisServer(tb fataler, dir, program string, port int, args ...string) (*Se
 // newRedis is a server that has not been started.
 func newRedis(tb fataler, dir, program string, port int, args ...string) (*Server, error) {
 	if program == "" {
+		program = cmp.Or(os.Getenv("HOLDFAST_TEST_REDIS"), "redis-server")
 		var err error
-		if program, err = find("redis-server"); err != nil {
+		if program, err = find(program); err != nil {
 			return nil, err
 		}
 	}
