@@ -147,6 +147,7 @@ func FuzzOptions(f *testing.F) {
 	f.Add(int64(time.Hour), int64(time.Minute), int64(math.MaxInt64), int64(1), int64(1<<62), int64(1<<62), int64(1), int64(1<<62), int64(64), int64(1<<62), true)
 	f.Add(int64(10*time.Millisecond), int64(time.Millisecond), int64(MaxDuration), int64(time.Second), int64(MaxDuration), int64(1), int64(MaxDuration), int64(MaxDuration), int64(64), int64(MaxDuration), false)
 	f.Add(int64(365*24*time.Hour), int64(180*24*time.Hour), int64(0), int64(0), int64(0), int64(365*24*time.Hour), int64(0), int64(0), int64(0), int64(0), false)
+	f.Add(int64(70*time.Minute), int64(0), int64(0), int64(0), int64(0), int64(0), int64(time.Millisecond), int64(time.Millisecond), int64(0), int64(0), false)
 	f.Fuzz(func(t *testing.T, ttl, every, wait, minHold, maxHold, delay, pollMin, pollMax, times, handFor int64, byHand bool) {
 		o := &Options{
 			TTL: time.Duration(ttl), RenewEvery: time.Duration(every), Wait: time.Duration(wait), MinHold: time.Duration(minHold),
@@ -184,7 +185,9 @@ func FuzzOptions(f *testing.F) {
 			}
 			w := waits(t, plain.Mutex("a").Lock)
 			mine := waits(t, probe.Mutex("a").Lock)
-			step := min(probe.s.TTL/7, 10*time.Minute)
+			// The link keeps each call: two who poll each millisecond for hours make
+			// gigabytes of them.
+			step := min(probe.s.TTL/7, 10*time.Minute, 500*probe.s.PollMax)
 			for range 20 {
 				time.Sleep(step)
 				age := time.Since(taken)
