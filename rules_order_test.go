@@ -7,30 +7,34 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/holdfast-go/holdfast/memstore"
 )
 
 // A turn is a claim that came and was served. Both count from 0.
 type turn struct{ process, came, served int }
 
 // turns has each process wait with as many claims, one process after the other,
-// for a name that is held elsewhere, and returns them as they came.
-func turns(t *testing.T, processes, claims int, o *Options, hold time.Duration, lock func(*Locker) func(context.Context) (*Lease, error)) (all []turn) {
+// for a name that held fills before, and returns them as they came. What held
+// returns empties it then. Each that is served does what use says.
+func turns(t *testing.T, processes, claims int, o *Options, held func(*testing.T, *memstore.Store) func(),
+	lock func(context.Context, *Locker) (*Lease, error), use func(*testing.T, *Lease)) (all []turn) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newLink(t)
-		first := other(t, s.mem, "a", time.Hour)
+		mem := memstore.New()
+		free := held(t, mem)
 		var mu sync.Mutex
 		var done sync.WaitGroup
 		served := 0
 		all = make([]turn, 0, processes*claims)
 		for p := range processes {
-			l := linkTo(t, s.mem)
+			l := linkTo(t, mem)
 			slow(l, 2*time.Millisecond)
 			locks := locker(t, withHints{l}, o)
 			for range claims {
 				n := len(all)
 				all = append(all, turn{process: p, came: n})
 				done.Go(func() {
-					lease, err := lock(locks)(context.WithoutCancel(t.Context()))
+					lease, err := lock(context.WithoutCancel(t.Context()), locks)
 					if err != nil {
 						t.Error(err)
 						return
@@ -39,13 +43,12 @@ func turns(t *testing.T, processes, claims int, o *Options, hold time.Duration, 
 					all[n].served = served
 					served++
 					mu.Unlock()
-					time.Sleep(hold)
-					_ = lease.Release()
+					use(t, lease)
 				})
 				time.Sleep(10 * time.Millisecond) // a few round trips
 			}
 		}
-		first.release()
+		free()
 		done.Wait()
 	})
 	return all
@@ -71,7 +74,8 @@ func passed(all []turn, one turn) (own, others int) {
 // other process for each of these, and one more where the name is handed on.
 func TestRule6_WhoCanBePassedByHowMany(t *testing.T) {
 	const processes, claims = 3, 100
-	write := func(l *Locker) func(context.Context) (*Lease, error) { return l.Mutex("a").Lock }
+	elsewhere := func(t *testing.T, mem *memstore.Store) func() { return other(t, mem, "a", time.Hour).release }
+	write := func(ctx context.Context, l *Locker) (*Lease, error) { return l.Mutex("a").Lock(ctx) }
 	for name, c := range map[string]struct {
 		o       *Options
 		hold    time.Duration
@@ -83,7 +87,10 @@ func TestRule6_WhoCanBePassedByHowMany(t *testing.T) {
 		"hand-over, by time": {nil, 10 * time.Millisecond, 64, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			all := turns(t, processes, claims, c.o, c.hold, write)
+			all := turns(t, processes, claims, c.o, elsewhere, write, func(_ *testing.T, l *Lease) {
+				time.Sleep(c.hold)
+				_ = l.Release()
+			})
 			mostOwn, mostOthers := 0, 0
 			for i, one := range all {
 				own, others := passed(all, one)
@@ -104,10 +111,25 @@ func TestRule6_WhoCanBePassedByHowMany(t *testing.T) {
 // Claims that fit together have places of their own in the store, up to 64 of a
 // process: those are served in the order of arrival, across processes.
 func TestRule6_SlotsHaveTheirOwnPlacesAcrossProcesses(t *testing.T) {
-	acquire := func(l *Locker) func(context.Context) (*Lease, error) {
-		return func(ctx context.Context) (*Lease, error) { return l.Semaphore("a", 64).Acquire(ctx, 1) }
+	acquire := func(ctx context.Context, l *Locker) (*Lease, error) { return l.Semaphore("a", 64).Acquire(ctx, 1) }
+	full := func(t *testing.T, mem *memstore.Store) func() {
+		before := locker(t, withHints{linkTo(t, mem)}, nil)
+		var held []*Lease
+		for range 64 {
+			l, err := acquire(t.Context(), before)
+			if err != nil {
+				t.Fatal(err)
+			}
+			held = append(held, l)
+		}
+		return func() { // one slot at a time
+			for _, l := range held {
+				release(t, l)
+				time.Sleep(10 * time.Millisecond)
+			}
+		}
 	}
-	all := turnsOfSlots(t, 3, 20, acquire)
+	all := turns(t, 3, 20, nil, full, acquire, func(t *testing.T, l *Lease) { t.Cleanup(func() { _ = l.Release() }) })
 	order := slices.Clone(all)
 	slices.SortFunc(order, func(a, b turn) int { return a.served - b.served })
 	for i, o := range order {
@@ -115,54 +137,4 @@ func TestRule6_SlotsHaveTheirOwnPlacesAcrossProcesses(t *testing.T) {
 			t.Fatalf("served as number %d: the one that came as number %d", i, o.came)
 		}
 	}
-}
-
-// turnsOfSlots is turns for a semaphore of 64 of which one slot comes free at a
-// time.
-func turnsOfSlots(t *testing.T, processes, claims int, acquire func(*Locker) func(context.Context) (*Lease, error)) (all []turn) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newLink(t)
-		before := locker(t, withHints{linkTo(t, s.mem)}, nil)
-		var held []*Lease
-		for range 64 {
-			l, err := acquire(before)(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			held = append(held, l)
-		}
-		served := 0
-		var mu sync.Mutex
-		var done sync.WaitGroup
-		for p := range processes {
-			l := linkTo(t, s.mem)
-			slow(l, 2*time.Millisecond)
-			locks := locker(t, withHints{l}, nil)
-			for range claims {
-				n := len(all)
-				mu.Lock()
-				all = append(all, turn{process: p, came: n})
-				mu.Unlock()
-				done.Go(func() {
-					lease, err := acquire(locks)(context.WithoutCancel(t.Context()))
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					mu.Lock()
-					all[n].served = served
-					served++
-					mu.Unlock()
-					t.Cleanup(func() { _ = lease.Release() })
-				})
-				time.Sleep(10 * time.Millisecond)
-			}
-		}
-		for _, l := range held {
-			release(t, l)
-			time.Sleep(10 * time.Millisecond)
-		}
-		done.Wait()
-	})
-	return all
 }

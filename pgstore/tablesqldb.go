@@ -61,7 +61,7 @@ func (d *sqlDB) query(ctx context.Context, statement string, args []any, how how
 		args = append([]any{pgx.QueryExecModeExec}, args...)
 	}
 	if d.pgx && d.known.Load() == nil {
-		args = append([]any{(*configFinder)(d)}, args...)
+		args = append([]any{&connFinder{func(c *pgx.Conn) { d.known.Store(c.Config()) }}}, args...)
 	}
 	err := d.send(ctx, statement, args, how.pinned, row)
 	if !plain && unprepared(err) {
@@ -98,16 +98,6 @@ func eachSQL(ctx context.Context, query func(context.Context, string, ...any) (*
 		}
 	}
 	return rows.Err()
-}
-
-// A configFinder is an argument of a statement by which pgx tells how the
-// connection was opened that the statement runs on.
-type configFinder sqlDB
-
-// RewriteQuery implements [pgx.QueryRewriter].
-func (f *configFinder) RewriteQuery(_ context.Context, conn *pgx.Conn, statement string, args []any) (string, []any, error) {
-	f.known.Store(conn.Config())
-	return statement, args, nil
 }
 
 // inReserve returns a connection out of the reserve if all of the pool are in

@@ -69,7 +69,7 @@ func onSQLTx(tx *sql.Tx) *txRun {
 	// driver refuses the extra argument before it sends anything.
 	t.query = func(ctx context.Context, statement string, args []any) (string, error) {
 		t.query = plain
-		text, err := plain(ctx, statement, slices.Insert(slices.Clone(args), 0, any(&connFinder{t})))
+		text, err := plain(ctx, statement, slices.Insert(slices.Clone(args), 0, any(&connFinder{func(c *pgx.Conn) { t.conn = c }})))
 		if t.conn == nil {
 			return plain(ctx, statement, args)
 		}
@@ -80,11 +80,11 @@ func onSQLTx(tx *sql.Tx) *txRun {
 
 // A connFinder is an argument of a statement by which pgx tells the connection
 // that the statement runs on.
-type connFinder struct{ t *txRun }
+type connFinder struct{ found func(*pgx.Conn) }
 
 // RewriteQuery implements [pgx.QueryRewriter].
 func (f *connFinder) RewriteQuery(_ context.Context, conn *pgx.Conn, statement string, args []any) (string, []any, error) {
-	f.t.conn = conn
+	f.found(conn)
 	return statement, args, nil
 }
 
