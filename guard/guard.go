@@ -14,7 +14,9 @@
 //	tx.ExecContext(ctx, "UPDATE invoice SET …")
 //	tx.Commit()
 //
-// Package redisguard does the same for Redis.
+// Package redisguard does the same for Redis. Where the locks are in the PostgreSQL
+// database of the transaction, pgstore.Store.CheckTx checks the lock itself, and no
+// fence is needed; no other store can do that.
 //
 // # The rule
 //

@@ -48,6 +48,9 @@
 // over. The same goes for a server whose innodb_flush_log_at_trx_commit is not
 // 1, after a crash. Check the token where that matters.
 //
+// The row of a lock cannot be checked in a transaction of the caller's, as that of
+// pgstore can: use package guard, also for data in the same database.
+//
 // # Requirements
 //
 // MariaDB 10.6 or newer, or MySQL 8.0.1 or newer, and InnoDB. The statements are
