@@ -89,7 +89,7 @@ func (s *Store) landed(ctx context.Context, f *flight) error {
 }
 
 // append makes the node of a new claim and lists the name, without waiting between them;
-// for a try it looks first.
+// for a try it looks first, and where a node was made before, or may have been.
 func (s *Store) append(ctx context.Context, c *store.Claim, m *mine) (store.Answer, error) {
 	val := value{Owner: c.Owner, TTL: millis(c.TTL), Asked: time.Now().UnixMicro()}
 	if m.n > 1 {
@@ -98,8 +98,9 @@ func (s *Store) append(ctx context.Context, c *store.Claim, m *mine) (store.Answ
 	for range attempts {
 		s.mu.Lock()
 		sess, unclear := m.sess, m.unclear
+		made := m.path != "" //mutant:zk-node-made-once
 		s.mu.Unlock()
-		if !unclear {
+		if !unclear && !made {
 			var err error
 			if sess, err = s.session(ctx, c.TTL); err != nil {
 				return s.noAnswer(m, err)
@@ -108,14 +109,18 @@ func (s *Store) append(ctx context.Context, c *store.Claim, m *mine) (store.Answ
 			m.into(sess)
 			s.mu.Unlock()
 		}
-		if c.Try || unclear {
+		if c.Try || unclear || made {
 			v, err := s.look(ctx, sess, c.Name)
 			if err != nil {
 				return s.noAnswer(m, err)
 			}
 			if own := v.find(c.ID); own != nil && !usedUp(own.seq) { // the answer was lost
 				s.placed(m, own.path)
-				return s.answer(ctx, c, m, v)
+				return s.stands(ctx, c, m, sess, v)
+			}
+			if made && !unclear { // somebody has deleted it
+				s.lost(m)
+				return store.Answer{}, store.ErrLost
 			}
 			if have := v.limit(); have != 0 && have != c.Limit {
 				return s.noAnswer(m, &store.MismatchError{Have: have, Want: c.Limit})
@@ -136,6 +141,7 @@ func (s *Store) append(ctx context.Context, c *store.Claim, m *mine) (store.Answ
 			known := m.state == gone // by another operation, or a renewal
 			m.into(nil)
 			m.unclear = false // nothing that was asked in it can be there, or come
+			s.unplaced(m)
 			s.died(sess)
 			s.mu.Unlock()
 			if known {
@@ -163,19 +169,26 @@ func (s *Store) append(ctx context.Context, c *store.Claim, m *mine) (store.Answ
 			}
 			return store.Answer{}, &store.MismatchError{Have: v.limit(), Want: c.Limit}
 		}
-		if own != nil && c.Try && (!own.granted || v.frozen) {
-			if err := s.withdraw(ctx, m); err != nil {
-				return store.Answer{}, err
-			}
-			a, err := s.holders(ctx, sess, v, own)
-			if err == errStale { // they have gone
-				err = nil
-			}
-			return a, err
-		}
-		return s.answer(ctx, c, m, v)
+		return s.stands(ctx, c, m, sess, v)
 	}
 	return s.noAnswer(m, errRaced)
+}
+
+// stands answers how a claim stands whose node was made. That of a try which is not granted
+// is taken back.
+func (s *Store) stands(ctx context.Context, c *store.Claim, m *mine, sess *session, v *view) (store.Answer, error) {
+	own := v.find(c.ID)
+	if own == nil || !c.Try || own.granted && !v.frozen { //mutant:zk-refused-try-goes
+		return s.answer(ctx, c, m, v)
+	}
+	if err := s.withdraw(ctx, m); err != nil {
+		return store.Answer{}, err
+	}
+	a, err := s.holders(ctx, sess, v, own)
+	if err == errStale { // they have gone
+		err = nil
+	}
+	return a, err
 }
 
 // put makes the node, and lists the name after it.
@@ -265,7 +278,7 @@ func (v *view) has(path string) bool {
 func (s *Store) noAnswer(m *mine, err error) (store.Answer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !m.unclear {
+	if !m.unclear && m.path == "" {
 		s.forget(m)
 	}
 	return store.Answer{}, err

@@ -30,10 +30,8 @@ func (s *Store) recount(ctx context.Context, m *mine, sess *session) error {
 		return err
 	}
 	s.mu.Lock()
-	if s.paths[m.path] == m {
-		delete(s.paths, m.path)
-	}
-	m.path, m.state, m.read = "", asked, false
+	s.unplaced(m)
+	m.state = asked
 	s.mu.Unlock()
 	dir := s.nameNode(m.name)
 	_, err := s.await(ctx, func() error { return sess.conn.Delete(dir, -1) }) //mutant:zk-counter-starts-again

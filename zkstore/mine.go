@@ -95,8 +95,19 @@ func (m *mine) into(sess *session) {
 func (s *Store) placed(m *mine, path string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if m.path != path {
+		s.unplaced(m)
+	}
 	m.path = path
 	s.paths[path] = m
+}
+
+// unplaced notes that the claim has not the node any more that it had. s.mu is held.
+func (s *Store) unplaced(m *mine) {
+	if s.paths[m.path] == m {
+		delete(s.paths, m.path)
+	}
+	m.path, m.read = "", false
 }
 
 // settled waits for the request on the claim that was not waited for: what is asked for

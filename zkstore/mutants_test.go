@@ -19,6 +19,7 @@ func TestTheTestsCatchEachMutantOfZooKeeper(t *testing.T) {
 		readers   = "TestMoreReadersThanATransactionHasTokensFor"
 		tidied    = "TestANodeOfANameIsTidiedUpAndMadeAgain"
 		lostAsk   = "TestASessionInWhichAnAskWasLostEndsWithWhatItHas"
+		repeated  = "TestAnAskThatIsRepeatedLeavesNoNode"
 		rights    = "TestTheRightsOfItsPathSuffice"
 	)
 	var all []mutant.Broken
@@ -38,6 +39,8 @@ func TestTheTestsCatchEachMutantOfZooKeeper(t *testing.T) {
 		{"a number at the end of the counter is good", counter, "zk-counter-used-up", mutant.Return("seq < 0")},
 		{"a name that is in use is counted anew", "TestANameIsRefusedBeforeItsCounterIsAtItsEnd", "zk-name-not-empty", mutant.Cond("WAS, errors.Is(err, zk.ErrNotEmpty)")},
 		{"nobody searches for late asks", "TestALateAskIsTakenOutBesideAnotherClaim", "zk-late-asks-searched", mutant.Cond("false")},
+		{"an ask that is repeated makes another node", repeated, "zk-node-made-once", mutant.Value("false")},
+		{"a try that is refused when it is repeated has a place", repeated, "zk-refused-try-goes", mutant.Cond("true")},
 		{"numbers never begin again", "TestANameIsRefusedBeforeItsCounterIsAtItsEnd", "zk-counter-starts-again", mutant.Return("zk.ErrNotEmpty")},
 		{"those in together share a token", readers, "zk-token-of-rank", mutant.Value("v.rev*maxBlock + 0*rank + 1")},
 		{"a transaction has tokens for all", readers, "zk-tokens-of-a-transaction", mutant.Cond("true")},
