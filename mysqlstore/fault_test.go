@@ -322,7 +322,7 @@ func TestAStoppedProcessThatHasTheTurnKeepsNobodyOut(t *testing.T) {
 	if err != nil || turn.lock == "" {
 		t.Fatal(err, turn)
 	}
-	defer turn.end()
+	defer turn.end(t.Context())
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
 	defer cancel()
 	w := mutex("n")
@@ -349,7 +349,7 @@ func TestTheTurnIsGivenBack(t *testing.T) {
 	if err != nil || turn.lock == "" {
 		t.Fatal(err, turn)
 	}
-	turn.end()
+	turn.end(t.Context())
 	var free int
 	if err := dbOn(t, sharedDSN(t)).QueryRowContext(t.Context(), "SELECT IS_FREE_LOCK("+s.sql.turn("n")+")").Scan(&free); err != nil || free != 1 {
 		t.Errorf("free: %d, %v", free, err)

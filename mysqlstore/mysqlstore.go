@@ -111,8 +111,8 @@ type Store struct {
 	o       Options
 	sql     statements
 
-	checked  atomic.Bool // the table is there and is ours
-	checking sync.Mutex
+	checked  atomic.Bool   // the table is there and is ours
+	checking chan struct{} // has room for the one call that looks at the table
 
 	ctx   context.Context // of the sweeping, ended by Close
 	end   context.CancelFunc
@@ -140,7 +140,7 @@ func newStore(db *sql.DB, o *Options, clock func() int64) (*Store, error) {
 	if db == nil {
 		return nil, fmt.Errorf("%w: the database is nil", store.ErrInvalid)
 	}
-	s := &Store{db: db, o: Options{Table: DefaultTable}}
+	s := &Store{db: db, o: Options{Table: DefaultTable}, checking: make(chan struct{}, 1)}
 	if o != nil {
 		s.o.Database = o.Database
 		if o.Table != "" {

@@ -145,7 +145,7 @@ func (s *Store) repeat(ctx context.Context, verb, name string, f func(on querier
 			if err != nil {
 				return s.failed(what, err)
 			}
-			defer turn.end()
+			defer turn.end(ctx)
 			on = turn
 		}
 		done, err := f(on)

@@ -104,8 +104,12 @@ func (s *Store) prepare(ctx context.Context, what string) error {
 	if s.checked.Load() {
 		return nil
 	}
-	s.checking.Lock()
-	defer s.checking.Unlock()
+	select {
+	case s.checking <- struct{}{}:
+	case <-ctx.Done():
+		return s.failed(what, ctx.Err()) //mutant:mysql-first-call-waits-for-no-other
+	}
+	defer func() { <-s.checking }()
 	if s.checked.Load() {
 		return nil
 	}

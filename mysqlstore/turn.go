@@ -29,7 +29,7 @@ type turn struct {
 const maxTurn = 5 * time.Second
 
 // turn waits for the turn at a name, for half of the time that there is. The
-// caller calls end.
+// caller calls end with the same context.
 func (s *Store) turn(ctx context.Context, name string) (*turn, error) {
 	conn, err := s.db.Conn(ctx)
 	if err != nil {
@@ -48,10 +48,11 @@ func (s *Store) turn(ctx context.Context, name string) (*turn, error) {
 	return t, nil // of a connection that is broken the next statement tells
 }
 
-// end gives the turn to the next, and the connection back.
-func (t *turn) end() {
+// end gives the turn to the next, and the connection back. It waits for the server no longer
+// than until the end of ctx: the turn ends with the connection, too.
+func (t *turn) end(ctx context.Context) {
 	if t.lock != "" {
-		ctx, cancel := context.WithTimeout(context.Background(), maxTurn)
+		ctx, cancel := context.WithTimeout(ctx, maxTurn) //mutant:mysql-turn-outlasts-no-call
 		defer cancel()
 		if _, err := t.ExecContext(ctx, "DO RELEASE_LOCK("+t.lock+")"); err != nil {
 			t.Raw(func(any) error { return driver.ErrBadConn }) // it ends with the connection
