@@ -22,6 +22,10 @@
 // sleeping: at most three times, or two dozen where the server queues nobody and
 // each time means that another has come through.
 //
+// A call returns when its context ends, even if the server is frozen: it accepts
+// connections and answers nothing. A store may not be able to promise that because its
+// driver does not heed contexts; its documentation then says how long a call can take.
+//
 // Every operation has one of three outcomes: granted; refused or lost; or
 // unclear, when it may or may not have happened. Unclear is any error that
 // matches none of the definite ones in this package. Everything may be

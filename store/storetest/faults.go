@@ -16,6 +16,8 @@ type Linked struct {
 	// Open opens one more store object over the same backing, as another process
 	// would have it, with a link of its own.
 	Open func(t *testing.T) (store.Store, Link)
+	// Waits says why a call may return later than its context ends. It is not tried then.
+	Waits string
 }
 
 // A Link is the way of one store object to its server, or to all of its servers.
@@ -57,10 +59,16 @@ func Faults(t *testing.T, c Linked) {
 		t.Skipf("the store lacks %q: %s", store.PromiseDeadline, why)
 	}
 	t.Run("fault", func(t *testing.T) { // so that Faults returns when all of them have ended
-		for name, run := range map[string]func(*trial, Linked, int){
+		all := map[string]func(*trial, Linked, int){
 			"an ask that was not answered is granted in the session it was sent in": repeatedAsk,
 			"an ask that arrives late goes beside another claim of its process":     lateAsk,
-		} {
+			"an ask that is repeated leaves nothing beside another claim":           repeatedBeside,
+		}
+		if c.Waits == "" {
+			all["a call returns when its context ends, though the server is frozen"] = frozenServer
+			all["the first call does too"] = frozenAtFirst
+		}
+		for name, run := range all {
 			for after := range exchanges {
 				t.Run(fmt.Sprintf("%s/after %d", name, after), func(t *testing.T) {
 					t.Parallel()
@@ -218,7 +226,9 @@ func (t *trial) isFree(s store.Store, p store.Process, name string) {
 	t.until("the name is free, though its claim was given up: "+name, func() bool {
 		try := t.lasting(p, name, t.lasts())
 		try.Try = true
-		a, err := s.Ask(t.ctx, try)
+		ctx, cancel := t.once()
+		defer cancel()
+		a, err := s.Ask(ctx, try)
 		if err != nil || !a.Granted {
 			return false
 		}
@@ -227,21 +237,16 @@ func (t *trial) isFree(s store.Store, p store.Process, name string) {
 	})
 }
 
-// Asks are held on their way, their connection is reset, and their owners give up.
-// Only then do they arrive. Their process goes on holding something else. Whatever
-// they have become, their names are free before long.
-func lateAsk(t *trial, c Linked, after int) {
-	here, link, proc := t.linked(c)
-	there, _, other := t.linked(c)
-	t.warm(there, other)
-	kept := t.lasting(proc, t.name(), t.lastsLong())
-	hold := store.Hold{Name: kept.Name, ID: kept.ID, Token: t.granted(here, kept).Token, TTL: t.lastsLong()}
-	ctx, end := context.WithCancel(t.ctx)
+// keep has the process hold something, until end.
+func (t *trial) keep(s store.Store, p store.Process) (end func()) {
+	kept := t.lasting(p, t.name(), t.lastsLong())
+	hold := store.Hold{Name: kept.Name, ID: kept.ID, Token: t.granted(s, kept).Token, TTL: t.lastsLong()}
+	ctx, cancel := context.WithCancel(t.ctx)
 	var renewing sync.WaitGroup
 	renewing.Go(func() {
 		for ctx.Err() == nil {
 			one, cancel := t.once()
-			err := here.Renew(one, []store.Hold{hold})[0].Err
+			err := s.Renew(one, []store.Hold{hold})[0].Err
 			if cancel(); errors.Is(err, store.ErrLost) && ctx.Err() == nil {
 				t.Errorf("the hold beside them is lost: %v", err) // this would show nothing
 				return
@@ -252,8 +257,59 @@ func lateAsk(t *trial, c Linked, after int) {
 			}
 		}
 	})
-	defer renewing.Wait()
-	defer end()
+	return func() {
+		cancel()
+		renewing.Wait()
+	}
+}
+
+// Asks are answered in part: some stores send several requests for one. They are repeated,
+// granted and released, while their process holds something else. Nothing of them stays.
+func repeatedBeside(t *trial, c Linked, after int) {
+	here, link, proc := t.linked(c)
+	there, _, other := t.linked(c)
+	t.warm(there, other)
+	defer t.keep(here, proc)()
+	for i := range beside {
+		link.MuteAfter(after + i*exchanges)
+		ctx, cancel := context.WithCancel(t.ctx)
+		var waiting sync.WaitGroup
+		var claims []store.Claim
+		for range beside {
+			claim := t.lasting(proc, t.name(), t.lastsLong())
+			claim.Weight = 1 // more is read of what others can be beside
+			claims = append(claims, claim)
+			waiting.Go(func() { here.Ask(ctx, claim) })
+		}
+		t.fallSilent(link)
+		link.Reset()
+		cancel() // some drivers do not heed a reset
+		waiting.Wait()
+		for _, claim := range claims {
+			t.until("it is granted or lost: "+claim.Name, func() bool {
+				ctx, cancel := t.once()
+				defer cancel()
+				a, err := here.Ask(ctx, claim)
+				if err == nil && a.Granted {
+					t.given(here, store.Hold{Name: claim.Name, ID: claim.ID, Token: a.Token})
+				}
+				return err == nil && a.Granted || errors.Is(err, store.ErrLost)
+			})
+		}
+		for _, claim := range claims {
+			t.isFree(there, other, claim.Name)
+		}
+	}
+}
+
+// Asks are held on their way, their connection is reset, and their owners give up.
+// Only then do they arrive. Their process goes on holding something else. Whatever
+// they have become, their names are free before long.
+func lateAsk(t *trial, c Linked, after int) {
+	here, link, proc := t.linked(c)
+	there, _, other := t.linked(c)
+	t.warm(there, other)
+	defer t.keep(here, proc)()
 	link.HoldAfter(after)
 	var waiting sync.WaitGroup
 	var given []store.Claim
