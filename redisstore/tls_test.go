@@ -44,6 +44,7 @@ func TestOverTLSTheServersCertificateIsChecked(t *testing.T) {
 		c := redis.NewClient(&redis.Options{Addr: addr, TLSConfig: &tls.Config{InsecureSkipVerify: true}})
 		defer c.Close()
 		until(t, "the ports of the cluster are known", func() bool {
+			//lint:ignore SA1019 it is what the client of a cluster itself asks
 			all, err := c.ClusterSlots(t.Context()).Result()
 			return err == nil && !slices.ContainsFunc(all, func(s redis.ClusterSlot) bool {
 				return slices.ContainsFunc(s.Nodes, func(n redis.ClusterNode) bool { return strings.HasSuffix(n.Addr, ":0") })
