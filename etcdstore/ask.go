@@ -286,12 +286,18 @@ func (s *Store) askIn(ctx context.Context, c *store.Claim, m *mine) (*session, e
 		return sess, nil
 	}
 	sess, err := s.session(ctx, c.TTL)
-	if err == nil {
-		s.mu.Lock()
-		m.into(sess)
-		s.mu.Unlock()
+	if err != nil {
+		return nil, err
 	}
-	return sess, err
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m.state == gone { //mutant:etcd-lost-asked-in-next
+		// Its session ended meanwhile. What it put in the next one would be given
+		// back by nobody, as who was lost has nothing.
+		return nil, store.ErrLost
+	}
+	m.into(sess)
+	return sess, nil
 }
 
 // put puts the key and lists the name, if it may be put; else it lists the name.

@@ -1,7 +1,9 @@
 package etcdstore
 
 import (
+	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -108,4 +110,83 @@ func TestALateAskOfALostHoldIsTakenOut(t *testing.T) {
 		}
 		return len(entriesOf(t, s, "a").Entries) == 0
 	})
+}
+
+// A session can end while a claim is asked for in it, between two attempts. What a
+// later attempt puts in the next session would be granted to nobody.
+func TestAnAskWhoseSessionEndedMeanwhileLeavesNothing(t *testing.T) {
+	t.Parallel()
+	client := clientOf(t, testserver.SharedEtcd(t))
+	kv := &afterEach{KV: client.KV}
+	client.KV = kv
+	s := closing(t, storeOn(t, client, apart()))
+	c, kept := mutexTry("a"), mutex("kept")
+	c.Limit, c.Weight = 3, 1
+	c.TTL, kept.TTL = 4*time.Second, 4*time.Second
+	first := c
+	first.Try, first.ID = false, store.NewProcess().NewID()
+	mustHold(t, closing(t, storeOn(t, clientOf(t, testserver.SharedEtcd(t)), &Options{Prefix: s.prefix})), first)
+	if err := s.Release(t.Context(), mustHold(t, s, kept)); err != nil { // the session is there
+		t.Fatal(err)
+	}
+	kept.ID = me.NewID()
+	n := 0
+	do := func() error {
+		switch n++; n {
+		case 1: // a try beside another first lists the name
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.died(s.sessions[c.TTL])
+		case 2:
+			return context.DeadlineExceeded
+		}
+		return nil
+	}
+	kv.do.Store(&do)
+	if _, err := s.Ask(t.Context(), c); err == nil {
+		t.Fatal("granted in a session that has ended")
+	}
+	kv.do.Store(nil)
+	if err := s.Release(t.Context(), store.Hold{Name: "a", ID: c.ID}); err != nil {
+		t.Fatal(err)
+	}
+	hold := mustHold(t, s, kept) // so that the next session stays
+	until(t, "nothing of it is there", func() bool {
+		if r := s.Renew(t.Context(), []store.Hold{hold})[0]; r.Err != nil {
+			t.Fatalf("the hold beside it: %v", r.Err)
+		}
+		for _, e := range entriesOf(t, s, "a").Entries {
+			if e.ID == c.ID {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// afterEach does something when a transaction was done, which may lose its answer.
+type afterEach struct {
+	clientv3.KV
+	do atomic.Pointer[func() error]
+}
+
+func (k *afterEach) Txn(ctx context.Context) clientv3.Txn { return afterTxn{k.KV.Txn(ctx), k} }
+
+type afterTxn struct {
+	clientv3.Txn
+	k *afterEach
+}
+
+func (t afterTxn) If(c ...clientv3.Cmp) clientv3.Txn { return afterTxn{t.Txn.If(c...), t.k} }
+
+func (t afterTxn) Then(o ...clientv3.Op) clientv3.Txn { return afterTxn{t.Txn.Then(o...), t.k} }
+
+func (t afterTxn) Else(o ...clientv3.Op) clientv3.Txn { return afterTxn{t.Txn.Else(o...), t.k} }
+
+func (t afterTxn) Commit() (*clientv3.TxnResponse, error) {
+	r, err := t.Txn.Commit()
+	if do := t.k.do.Load(); err == nil && do != nil {
+		err = (*do)()
+	}
+	return r, err
 }
