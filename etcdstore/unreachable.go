@@ -13,6 +13,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/status"
+
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // etcd's client has each request wait for a connection, and says nothing of what
@@ -28,8 +30,8 @@ const unreachableFor = 50 * time.Millisecond
 type unreachable struct{ error }
 
 // untilUnreachable returns a context that ends early where no member can be
-// connected to. end ends it, and returns in place of err, which is how the
-// operation came out, why none could be.
+// connected to. end ends it, and returns how the operation came out: err, or why no
+// member could be connected to, if that has ended it and err is not definite.
 func (s *Store) untilUnreachable(parent context.Context) (ctx context.Context, end func(err error) error) {
 	ctx, cancel := context.WithCancelCause(parent)
 	var check func()
@@ -46,7 +48,7 @@ func (s *Store) untilUnreachable(parent context.Context) (ctx context.Context, e
 	first := time.AfterFunc(unreachableFor, check)
 	return ctx, func(err error) error {
 		first.Stop()
-		if why := (unreachable{}); err != nil && errors.As(context.Cause(ctx), &why) {
+		if why := (unreachable{}); err != nil && !store.Definite(err) && errors.As(context.Cause(ctx), &why) {
 			err = why.error
 		}
 		cancel(nil)
