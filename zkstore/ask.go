@@ -106,8 +106,15 @@ func (s *Store) append(ctx context.Context, c *store.Claim, m *mine) (store.Answ
 				return s.noAnswer(m, err)
 			}
 			s.mu.Lock()
-			m.into(sess)
+			lost := m.state == gone // its session ended meanwhile //mutant:zk-lost-asked-in-next
+			if !lost {
+				m.into(sess)
+			}
 			s.mu.Unlock()
+			if lost {
+				// What it made in the next one would be given back by nobody.
+				return s.noAnswer(m, store.ErrLost)
+			}
 		}
 		if c.Try || unclear || made {
 			v, err := s.look(ctx, sess, c.Name)

@@ -45,3 +45,23 @@ func TestALateAskIsTakenOutBesideAnotherClaim(t *testing.T) {
 		t.Errorf("the hold beside it: %v", r.Err)
 	}
 }
+
+// A session can end while a claim is asked for in it, between two attempts. What a
+// later attempt made in the next session would be granted to nobody.
+func TestALostClaimIsNotAskedForInTheNextSession(t *testing.T) {
+	t.Parallel()
+	s := closing(t, storeOn(t, apart(), testserver.SharedZooKeeper(t)))
+	c := mutex("a")
+	m := &mine{name: c.Name, id: c.ID, limit: c.Limit, asked: c.Weight, n: 1, ends: store.Now().Add(c.TTL)}
+	s.add(m)
+	defer s.done(m)
+	s.mu.Lock()
+	s.lose(m) // as when its session ends
+	s.mu.Unlock()
+	if _, err := s.append(t.Context(), &c, m); err != store.ErrLost {
+		t.Errorf("it was lost before it was asked for again: %v, want ErrLost", err)
+	}
+	if have := entriesOf(t, s, "a").Entries; len(have) > 0 {
+		t.Errorf("it left %v", have)
+	}
+}
