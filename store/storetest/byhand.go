@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -43,11 +44,15 @@ func MustHold(t testing.TB, s store.Store, c store.Claim) store.Hold {
 // MustList is what the store lists of a name, also while the test is cleaned up.
 func MustList(t testing.TB, s store.Inspector, name string) store.State {
 	t.Helper()
-	for st, err := range s.List(context.WithoutCancel(t.Context()), name) {
-		if err != nil {
+	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		st, ok, err := listed(t, context.WithoutCancel(t.Context()), s, name)
+		switch {
+		case ok:
+			return st
+		case err == nil:
+			return store.State{Name: name}
+		case !errors.Is(err, store.ErrUnavailable) || time.Since(began) > patience:
 			t.Fatal(err)
 		}
-		return st
 	}
-	return store.State{Name: name}
 }

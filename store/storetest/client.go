@@ -2,11 +2,13 @@ package storetest
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"slices"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -252,16 +254,31 @@ func (t *trial) state(name string) (st store.State, ok bool) {
 	if !is {
 		t.Fatalf("the store is no Inspector, and its Description does not say that it lacks %q", store.PromiseInspect)
 	}
-	for s, err := range in.List(t.ctx, name) {
-		if err != nil {
+	for began := time.Now(); ; {
+		st, ok, err := listed(t, t.ctx, in, name)
+		switch {
+		case err == nil:
+			return st, ok
+		case !errors.Is(err, store.ErrUnavailable) || time.Since(began) > patience:
 			t.Fatalf("list: %v", err)
+		}
+		time.Sleep(10 * time.Millisecond) // a busy machine may lose a connection; whoever only reads may read again
+	}
+}
+
+// listed is what List yields of a name.
+func listed(t testing.TB, ctx context.Context, in store.Inspector, name string) (st store.State, ok bool, err error) {
+	t.Helper()
+	for s, err := range in.List(ctx, name) {
+		if err != nil {
+			return st, false, err
 		}
 		if s.Name != name || ok {
 			t.Fatalf("list of %q shows %q", name, s.Name)
 		}
 		st, ok = s, true
 	}
-	return st, ok
+	return st, ok, nil
 }
 
 // entries checks that the name has exactly these entries, in order. A store
