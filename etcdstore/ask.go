@@ -368,10 +368,13 @@ func (s *Store) answer(ctx context.Context, c *store.Claim, m *mine, v *view) (s
 	}
 	if !r.granted {
 		s.mu.Lock()
+		defer s.mu.Unlock()
+		if m.state == gone { // by our clock, meanwhile //mutant:etcd-lost-waits-on
+			return store.Answer{}, store.ErrLost
+		}
 		m.state = placed
 		m.ends = max(m.ends, store.Now().Add(c.Place))
 		s.await(m, v, r)
-		s.mu.Unlock()
 		return v.refused(r), nil
 	}
 	if err := s.draw(ctx, m, v, r); err != nil {

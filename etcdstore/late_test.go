@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
 // unanswered is a hold whose first ask was done and not answered, with what that
@@ -164,13 +165,64 @@ func TestAnAskWhoseSessionEndedMeanwhileLeavesNothing(t *testing.T) {
 	})
 }
 
-// afterEach does something when a transaction was done, which may lose its answer.
+// So can it while its place is looked at: the claim is lost, whatever the look shows,
+// as all that the session has is about to be deleted.
+func TestAWaiterWhoseSessionEndedMeanwhileIsLost(t *testing.T) {
+	t.Parallel()
+	client := clientOf(t, testserver.SharedEtcd(t))
+	kv := &afterEach{KV: client.KV}
+	client.KV = kv
+	s := closing(t, storeOn(t, client, apart()))
+	other := closing(t, storeOn(t, clientOf(t, testserver.SharedEtcd(t)), &Options{Prefix: s.prefix}))
+	hold := mustHold(t, other, storetest.Mutex(store.NewProcess(), "a"))
+	c := mutex("a")
+	c.TTL = 4 * time.Second
+	if a := mustAsk(t, s, c); a.Granted {
+		t.Fatal("granted beside another")
+	}
+	s.mu.Lock()
+	sess := s.mine[c.ID].sess
+	s.mu.Unlock()
+	do := func() error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.died(sess)
+		return nil
+	}
+	kv.do.Store(&do)
+	_, err := s.Ask(t.Context(), c)
+	kv.do.Store(nil)
+	if !errors.Is(err, store.ErrLost) {
+		t.Fatalf("asked while its session ended: %v, want ErrLost", err)
+	}
+	if err := other.Release(t.Context(), hold); err != nil {
+		t.Fatal(err)
+	}
+	if a, err := s.Ask(t.Context(), c); err == nil {
+		t.Errorf("asked again: %+v, with what was in a session that has ended", a)
+	}
+}
+
+// afterEach does something when a transaction or a read was done, which may lose its
+// answer.
 type afterEach struct {
 	clientv3.KV
 	do atomic.Pointer[func() error]
 }
 
 func (k *afterEach) Txn(ctx context.Context) clientv3.Txn { return afterTxn{k.KV.Txn(ctx), k} }
+
+func (k *afterEach) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	r, err := k.KV.Get(ctx, key, opts...)
+	return r, k.done(err)
+}
+
+func (k *afterEach) done(err error) error {
+	if do := k.do.Load(); err == nil && do != nil {
+		err = (*do)()
+	}
+	return err
+}
 
 type afterTxn struct {
 	clientv3.Txn
@@ -185,8 +237,5 @@ func (t afterTxn) Else(o ...clientv3.Op) clientv3.Txn { return afterTxn{t.Txn.El
 
 func (t afterTxn) Commit() (*clientv3.TxnResponse, error) {
 	r, err := t.Txn.Commit()
-	if do := t.k.do.Load(); err == nil && do != nil {
-		err = (*do)()
-	}
-	return r, err
+	return r, t.k.done(err)
 }

@@ -47,6 +47,7 @@ func TestTheTestsCatchEachMutantOfEtcd(t *testing.T) {
 		{"what was not given back for sure is left", "TestAReleaseThatIsNotAnsweredIsDoneAgain", "etcd-given-back-sure-left", mutant.Stmt("if err != nil {\ns.mu.Lock()\ndefer s.mu.Unlock()\nreturn err\n\t}")},
 		{"a release cannot be asked for again", "TestAReleaseThatIsNotAnsweredIsDoneAgain", "etcd-release-cannot-asked-again", mutant.Cond("state == gone && (!left || true) || token != h.Token")},
 		{"what was lost while it was asked for is asked for in the next session", "TestAnAskWhoseSessionEndedMeanwhileLeavesNothing", "etcd-lost-asked-in-next", mutant.Cond("false")},
+		{"what was lost while its place was looked at waits on", "TestAWaiterWhoseSessionEndedMeanwhileIsLost", "etcd-lost-waits-on", mutant.Cond("false")},
 		{"an ask waits though no member can be connected to", unheard, "etcd-unreachable", mutant.Cond("WAS && false")},
 		{"why no member can be connected to is text alone", unheard, "etcd-dial-cause", mutant.Return("&dialError{text, errors.New(cause.Error())}")},
 		{"a login waits though no member can be connected to", "TestALoginWhereNobodyListensSaysSo", "etcd-login-soon", mutant.Delete()},
