@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/prove"
+	"github.com/holdfast-go/holdfast/prove"
 	"github.com/holdfast-go/holdfast/store"
 )
 

@@ -21,7 +21,7 @@ import (
 	"github.com/redis/rueidis/rueidislock"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/prove"
+	"github.com/holdfast-go/holdfast/prove"
 	"github.com/holdfast-go/holdfast/store"
 )
 

@@ -14,7 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/redlockstore"
+	"github.com/holdfast-go/holdfast/redisstore/redlock"
 )
 
 // redlockClients is how many want one name at a time, each with clients of its
@@ -80,7 +80,7 @@ func (o oursOnRedlock) close() error {
 
 func openOurRedlock(nodes []redlockNode) (locks, error) {
 	clients := clientsOf(nodes, redis.Options{MaxRetries: -1, DialerRetries: 1})
-	s, err := redlockstore.New(clients, nil)
+	s, err := redlock.New(clients, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func redlockSuite(ctx context.Context, s setup) error {
 		nodes = append(nodes, redlockNode{addr: server.Addr})
 	}
 	clients := clientsOf(nodes, redis.Options{})
-	err := redlockstore.Trust(ctx, clients, nil) // they are new, and nobody holds anything
+	err := redlock.Trust(ctx, clients, nil) // they are new, and nobody holds anything
 	clients.close()
 	if err != nil {
 		return err

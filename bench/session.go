@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/pgstore"
+	"github.com/holdfast-go/holdfast/pgstore/pgadvisory"
 )
 
 // onSessions are those that keep all locks of a process on one connection.
@@ -24,11 +24,11 @@ const bareSession = "try + unlock, one connection"
 func openOnSession(url string) (locks, error) { return openSessionWith(url, nil) }
 
 func openOnSessionWithTokens(url string) (locks, error) {
-	return openSessionWith(url, &pgstore.SessionOptions{Tokens: true})
+	return openSessionWith(url, &pgadvisory.Options{Tokens: true})
 }
 
-func openSessionWith(url string, o *pgstore.SessionOptions) (locks, error) {
-	s, err := pgstore.OpenSession(url, o)
+func openSessionWith(url string, o *pgadvisory.Options) (locks, error) {
+	s, err := pgadvisory.Open(url, o)
 	if err != nil {
 		return nil, err
 	}

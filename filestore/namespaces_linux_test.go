@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/holdfast-go/holdfast/internal/contain"
+	"github.com/holdfast-go/holdfast/store/storetest/contain"
 	"golang.org/x/sys/unix"
 )
 

@@ -8,7 +8,7 @@ import (
 
 // Each guard with one thing wrong fails a test.
 func TestTheTestsCatchEachMutantOfTheGuards(t *testing.T) {
-	const inSQL, inRedis = "guard", "guard/redisguard"
+	const inSQL, inRedis = "guard", "redisstore/redisguard"
 	var all []mutant.Broken
 	for _, m := range []struct {
 		name, test, pkg, mark string

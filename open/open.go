@@ -15,8 +15,9 @@ import (
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/mysqlstore"
 	"github.com/holdfast-go/holdfast/pgstore"
+	"github.com/holdfast-go/holdfast/pgstore/pgadvisory"
 	"github.com/holdfast-go/holdfast/redisstore"
-	"github.com/holdfast-go/holdfast/redlockstore"
+	"github.com/holdfast-go/holdfast/redisstore/redlock"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -63,7 +64,7 @@ var schemes = map[string]func(rawURL string, u *url.URL) (store.Store, error){
 //	nats://HOST:PORT,…   package natsstore; its Open has the options; nats+tls:// with TLS
 //	mysql://…            package mysqlstore; mariadb:// too, with the parameters of
 //	                     go-sql-driver/mysql, and ?table=… for where
-//	redlock:URL,URL,URL  package redlockstore on the redis:// or rediss:// URLs; ?max-ttl=60s
+//	redlock:URL,URL,URL  package redlock on the redis:// or rediss:// URLs; ?max-ttl=60s
 //	                     and ?timeout=1s behind the last
 //	redis+cluster://…    package redisstore on a Redis Cluster: host:port,host:port
 //	redis+sentinel://…   package redisstore behind Sentinel: host:port,host:port/master
@@ -194,7 +195,7 @@ func redis(rawURL string, _ *url.URL) (store.Store, error) {
 }
 
 func redlock(rawURL string, _ *url.URL) (store.Store, error) {
-	s, err := redlockstore.Open(rawURL, nil)
+	s, err := redlock.Open(rawURL, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -218,7 +219,7 @@ func mysql(rawURL string, _ *url.URL) (store.Store, error) {
 }
 
 func postgresSession(rawURL string, _ *url.URL) (store.Store, error) {
-	s, err := pgstore.OpenSession(rawURL, nil)
+	s, err := pgadvisory.Open(rawURL, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/natsstore"
 	"github.com/holdfast-go/holdfast/open"
 	"github.com/holdfast-go/holdfast/pgstore"
+	"github.com/holdfast-go/holdfast/pgstore/pgadvisory"
 	"github.com/holdfast-go/holdfast/redisstore"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/zkstore"
@@ -69,7 +70,7 @@ func TestEachSchemeOpensItsStore(t *testing.T) {
 			if _, err := os.Stat(strings.TrimPrefix(want, "file:")); err != nil {
 				t.Errorf("%s: %v", url, err)
 			}
-		case *redisstore.Store, *pgstore.Store, *mysqlstore.Store, *mongostore.Store, *pgstore.SessionStore, *etcdstore.Store, *zkstore.Store, *natsstore.Store:
+		case *redisstore.Store, *pgstore.Store, *mysqlstore.Store, *mongostore.Store, *pgadvisory.Store, *etcdstore.Store, *zkstore.Store, *natsstore.Store:
 		default:
 			t.Errorf("%s is a %T", url, s)
 		}

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/holdfast-go/holdfast/internal/embedded"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/embedded"
 )
 
 //go:embed sql

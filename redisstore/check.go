@@ -14,7 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/holdfast-go/holdfast/internal/redisinfo"
+	"github.com/holdfast-go/holdfast/redisstore/internal/redisinfo"
 	"github.com/holdfast-go/holdfast/store"
 )
 

@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/embedded"
-	"github.com/holdfast-go/holdfast/internal/redislua"
+	"github.com/holdfast-go/holdfast/redisstore/internal/redislua"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/embedded"
 )
 
 //go:embed lua

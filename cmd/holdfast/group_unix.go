@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/front"
 	"github.com/holdfast-go/holdfast/filestore"
-	"github.com/holdfast-go/holdfast/pgstore"
+	"github.com/holdfast-go/holdfast/pgstore/pgadvisory"
 	"github.com/holdfast-go/holdfast/store"
 	"golang.org/x/sys/unix"
 )
@@ -181,7 +181,7 @@ func presence(s store.Store, leases *holdfast.Leases) (*os.File, error) {
 			return nil, err
 		}
 		return s.Presence(id.Process()) //mutant:run-presence-of-process
-	case *pgstore.SessionStore:
+	case *pgadvisory.Store:
 		return s.Presence() //mutant:run-presence-of-session
 	}
 	return nil, nil

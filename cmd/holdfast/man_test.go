@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/holdfast-go/holdfast/internal/prove"
+	"github.com/holdfast-go/holdfast/prove"
 )
 
 //go:generate go test -run ^TestTheManualIsMadeFromTheFlags$ . -args -write-manual

@@ -15,7 +15,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/filestore"
-	"github.com/holdfast-go/holdfast/internal/prove"
+	"github.com/holdfast-go/holdfast/prove"
 )
 
 // exitNotProved is the exit code of prove if a promise was broken, or too

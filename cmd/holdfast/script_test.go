@@ -25,7 +25,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/mongosim"
 	"github.com/holdfast-go/holdfast/internal/mutant"
 	"github.com/holdfast-go/holdfast/internal/testserver"
-	"github.com/holdfast-go/holdfast/redlockstore"
+	"github.com/holdfast-go/holdfast/redisstore/redlock"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -192,7 +192,7 @@ func TestCommandOnRedlock(t *testing.T) {
 			defer c.Close()
 			nodes, clients, urls = append(nodes, s), append(clients, c), append(urls, "redis://"+s.Addr)
 		}
-		if err := redlockstore.Trust(context.Background(), clients, &redlockstore.Options{Timeout: patience}); err != nil {
+		if err := redlock.Trust(context.Background(), clients, &redlock.Options{Timeout: patience}); err != nil {
 			env.T().Fatal(err)
 		}
 		env.Setenv("HOLDFAST_STORE", "redlock:"+strings.Join(urls, ",")+"?timeout=10s")

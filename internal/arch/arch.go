@@ -57,32 +57,32 @@ var rules = map[string]rule{
 	"store/queue":    {core, []string{sys}},
 	"internal/clock": {core, []string{sys}},
 
-	"internal/redislua": {core, nil}, // of the scripts of redisstore and redlockstore
+	"internal/redislua": {core, nil}, // of the scripts of redisstore and redlock
 	"internal/embedded": {core, nil}, // reads scripts and statements
 
 	"internal/redisinfo": {core, nil}, // of the checks of the same two
 
 	"internal/contain": {core, []string{sys}}, // for internal/prove and tests
 
-	"memstore":     {store, nil},
-	"filestore":    {store, []string{sys}},
-	"redisstore":   {store, []string{goredis}},
-	"mysqlstore":   {store, []string{mysql}},
-	"mongostore":   {store, []string{mongo}},
-	"etcdstore":    {store, etcd},
-	"zkstore":      {store, []string{gozk}},
-	"natsstore":    {store, []string{nats}},
-	"pgstore":      {store, []string{pgx}},
-	"redlockstore": {store, []string{goredis}},
+	"memstore":           {store, nil},
+	"filestore":          {store, []string{sys}},
+	"redisstore":         {store, []string{goredis}},
+	"mysqlstore":         {store, []string{mysql}},
+	"mongostore":         {store, []string{mongo}},
+	"etcdstore":          {store, etcd},
+	"zkstore":            {store, []string{gozk}},
+	"natsstore":          {store, []string{nats}},
+	"pgstore":            {store, []string{pgx}},
+	"redisstore/redlock": {store, []string{goredis}},
 
-	"guard":            {beside, nil},
-	"guard/redisguard": {beside, []string{goredis}},
-	"pgstore/pgxguard": {beside, []string{pgx}},
-	"holdfastprom":     {beside, []string{prom}},
+	"guard":                 {beside, nil},
+	"redisstore/redisguard": {beside, []string{goredis}},
+	"pgstore/pgxguard":      {beside, []string{pgx}},
+	"holdfastprom":          {beside, []string{prom}},
 
-	"open":           {top, nil},
-	"internal/prove": {top, append([]string{porcupine, goredis, pgx, mysql, sys, gozk, nats}, etcd...)},
-	"cmd/holdfast":   {top, []string{cobra, sys, goredis}}, // goredis: to silence its own log
+	"open":         {top, nil},
+	"prove":        {top, append([]string{porcupine, goredis, pgx, mysql, sys, gozk, nats}, etcd...)},
+	"cmd/holdfast": {top, []string{cobra, sys, goredis}}, // goredis: to silence its own log
 
 	"cmd/holdfast/internal/front": {top, []string{sys}}, // of the command; it knows no store
 

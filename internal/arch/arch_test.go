@@ -90,7 +90,7 @@ func TestCheckFindsEachBreach(t *testing.T) {
 	planted := map[string]rule{
 		".": {core, []string{sys}}, "store": {core, nil}, "store/queue": {core, nil},
 		"memstore": {store, nil}, "redisstore": {store, []string{goredis}}, "redisstore/script": {store, nil},
-		"guard": {beside, nil}, "guard/redisguard": {beside, []string{goredis}},
+		"guard": {beside, nil}, "redisstore/redisguard": {beside, []string{goredis}},
 		"open": {top, nil}, "store/storetest": {support, nil},
 	}
 	sound := []string{

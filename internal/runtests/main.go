@@ -62,7 +62,7 @@ func fileOf(dir string) string {
 
 // longest are the packages whose tests take longest. They start first, or the
 // processors have nothing to do while the last one ends.
-var longest = []string{"cmd/holdfast", "internal/prove", "pgstore", "redisstore", "redlockstore", "mongostore", "zkstore", "store/storetest", "etcdstore"}
+var longest = []string{"cmd/holdfast", "prove", "pgstore", "redisstore", "redisstore/redlock", "mongostore", "zkstore", "store/storetest", "etcdstore"}
 
 // A gotestsum is how the tests of a module are run.
 type gotestsum struct {

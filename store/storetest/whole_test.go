@@ -66,7 +66,7 @@ func TestAStoreThatLeavesThemOutIsFound(t *testing.T) {
 // modelled are the stores that are compared with a model of their own, by the
 // test that is named, for they are not one queue: each node of Redlock keeps
 // one, in the order of the claims.
-var modelled = map[string]string{"redlockstore": "TestEveryNodeAnswersAsTheModel"}
+var modelled = map[string]string{"redisstore/redlock": "TestEveryNodeAnswersAsTheModel"}
 
 // unlinked are the stores that are on no network.
 var unlinked = []string{"memstore", "filestore"}

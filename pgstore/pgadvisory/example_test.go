@@ -1,0 +1,79 @@
+package pgadvisory_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/pgstore/pgadvisory"
+)
+
+// A job that must begin elsewhere the moment its process dies.
+func ExampleNewSession() {
+	_ = func(ctx context.Context, pool *pgxpool.Pool, work func(context.Context) error) error {
+		s, err := pgadvisory.New(pool, &pgadvisory.Options{Tokens: true})
+		if err != nil {
+			return err
+		}
+		locks, err := holdfast.New(s, nil)
+		if err != nil {
+			return err
+		}
+		defer locks.Close()
+		// The context of work ends when the session is lost; until it has
+		// stopped, somebody else may be at it: so let it write with the token.
+		return locks.Mutex("importer").Do(ctx, work)
+	}
+}
+
+// The balance is written by nobody else until this transaction ends.
+func ExampleLockTx() {
+	_ = func(ctx context.Context, db *sql.DB, account int) error {
+		tx, err := db.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback()
+		waiting, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		if err := pgadvisory.LockTx(waiting, tx, fmt.Sprintf("account/%d", account)); err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, "UPDATE account SET balance = balance - 1 WHERE id = $1", account); err != nil {
+			return err
+		}
+		return tx.Commit() // and so gives it back
+	}
+}
+
+// One of several workers does it; the others do something else.
+func ExampleTryLockTx() {
+	_ = func(ctx context.Context, tx *sql.Tx) error {
+		err := pgadvisory.TryLockTx(ctx, tx, "nightly")
+		if errors.Is(err, holdfast.ErrHeld) {
+			return nil // and the transaction is usable
+		}
+		return err
+	}
+}
+
+// A lock that programs without holdfast take by its number.
+func ExampleKeyOf() {
+	for _, name := range []string{"advisory:1234", "advisory:12,34", "invoice/42"} {
+		key, err := pgadvisory.KeyOf(name)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(key)
+	}
+	// Output:
+	// advisory:1234
+	// advisory:12,34
+	// advisory:6496269355956695625
+}

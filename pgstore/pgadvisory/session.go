@@ -1,0 +1,208 @@
+package pgadvisory
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Options of a Store. Nil, and zero fields, mean the defaults.
+type Options struct {
+	// Tokens has each grant draw a fencing token, from the sequence
+	// holdfast_tokens, which is made if it is missing. A grant then waits for the
+	// server's disk. Without it there are no tokens, and a lease's Token is 0.
+	Tokens bool
+	// Schema is where the sequence is, as Options.Schema. Default public.
+	Schema string
+}
+
+// A Store keeps locks in a session of PostgreSQL, as its advisory locks:
+// one connection, opened at the first claim, for all names of the process. Its
+// methods are safe for concurrent use.
+//
+// A lock lasts until it is released or the connection breaks: there are no TTLs.
+// Such a break is noticed at once where the server tells of it, or the operating
+// system; one that nothing tells of (a cable, a firewall that forgot us) within 15
+// seconds, while the server is told to keep a session that has gone silent for 25.
+type Store struct {
+	dialer   dialer
+	address  string
+	sequence string // of the tokens, as it is written in SQL; empty: there are none
+	schema   string
+
+	patience time.Duration // with a server that does not answer
+	idle     time.Duration // how long a connection without holds is kept
+
+	life  context.Context
+	end   context.CancelFunc
+	tasks sync.WaitGroup
+
+	mu    sync.Mutex
+	told  func(store.ID, error)
+	holds map[store.ID]*sessionHold
+	keys  map[Key]*keyUse
+	seen  map[Key]*sighting
+	jobs  []*job
+	conn  *pgconn.PgConn     // nil: there is none
+	busy  bool               // a goroutine looks after the jobs and the connection
+	wake  context.CancelFunc // makes it look for jobs; nil: it does
+	drawn int64              // the newest token that we know of; without tokens, what tells one hold from another
+}
+
+// A dialer says how to open a connection.
+type dialer interface {
+	config(ctx context.Context) (*pgx.ConnConfig, error)
+	address() string
+}
+
+var _ interface {
+	store.Store
+	store.LossTeller
+	store.Checker
+} = (*Store)(nil)
+
+// New returns a Store that opens its connection with the settings
+// of the pool. Nothing is taken out of the pool, which stays the caller's.
+// New does no I/O. The error matches store.ErrInvalid.
+func New(pool *pgxpool.Pool, o *Options) (*Store, error) {
+	if pool == nil {
+		return nil, fmt.Errorf("%w: the PostgreSQL pool is nil", store.ErrInvalid)
+	}
+	return newSession(&pgxDB{pool: pool}, o)
+}
+
+// NewDB returns a Store that opens its connection with the
+// settings of a database/sql pool of pgx (package stdlib), out of which it takes
+// a connection for a moment to learn them. NewDB does no I/O. The error
+// matches store.ErrInvalid, also of a pool of another driver.
+func NewDB(pool *sql.DB, o *Options) (*Store, error) {
+	if pool == nil {
+		return nil, fmt.Errorf("%w: the database is nil", store.ErrInvalid)
+	}
+	if _, ok := pool.Driver().(*stdlib.Driver); !ok {
+		return nil, fmt.Errorf("%w: session mode opens a connection of its own, and the driver of this database/sql pool (%T) does not tell how: use that of pgx, or Open", store.ErrInvalid, pool.Driver())
+	}
+	return newSession(&sqlDB{pool: pool, pgx: true}, o)
+}
+
+// Open returns a Store for the URL; [ParseURL] has the URLs.
+// What the options have comes before what the URL has. Open does no I/O.
+// The error matches store.ErrInvalid and does not show the URL, which may hold a
+// password.
+func Open(url string, o *Options) (*Store, error) {
+	c, of, err := ParseURL(url)
+	if err != nil {
+		return nil, err
+	}
+	if o != nil {
+		of.Schema, of.Tokens = cmp.Or(o.Schema, of.Schema), o.Tokens || of.Tokens
+	}
+	return newSession(fixed{c.ConnConfig}, of)
+}
+
+// fixed is a dialer of the one config.
+type fixed struct{ c *pgx.ConnConfig }
+
+func (f fixed) config(context.Context) (*pgx.ConnConfig, error) { return f.c.Copy(), nil }
+func (f fixed) address() string                                 { return addressOf(f.c) }
+
+func newSession(d dialer, o *Options) (*Store, error) {
+	s := &Store{
+		dialer: d, address: d.address() + ", a session", schema: DefaultSchema,
+		patience: 10 * time.Second, idle: 30 * time.Second,
+		holds: map[store.ID]*sessionHold{}, keys: map[Key]*keyUse{}, seen: map[Key]*sighting{},
+	}
+	if o != nil {
+		s.schema = cmp.Or(o.Schema, DefaultSchema)
+		if err := checkIdentifier("the schema", s.schema); err != nil {
+			return nil, err
+		}
+		if o.Tokens {
+			s.sequence = quote(s.schema) + "." + quote(tokenSequence)
+		}
+	}
+	if s.sequence == "" {
+		s.drawn = time.Now().UnixMicro() // so that what was another's is no one's here
+	}
+	s.life, s.end = context.WithCancel(context.Background())
+	return s, nil
+}
+
+// Describe implements [store.Store].
+func (s *Store) Describe() store.Description {
+	const none = "an advisory lock of PostgreSQL has none"
+	d := store.Description{
+		Store: s.address,
+		Loses: "whatever ends the connection to the server loses all that is held: its restart, a fail-over, pg_terminate_backend. The holders are told as soon as " +
+			"that is noticed, and somebody else may have the name by then",
+		Forgets: []store.Accident{store.AccidentRestart, store.AccidentFailOver, store.AccidentWipe},
+		Crash:   store.CrashAtOnce,
+		Lacks: map[store.Promise]string{
+			store.PromiseDeadline:  "an advisory lock lasts as long as its session, and the end of that cannot be foreseen",
+			store.PromiseOrder:     "advisory locks are only tried, so that no wait blocks other names on the connection: whoever comes first when it is free has it",
+			store.PromiseSlots:     "an advisory lock has one holder, or readers",
+			store.PromiseUpgrade:   none,
+			store.PromiseMinHold:   none + " and is gone with its session",
+			store.PromiseLockDelay: none,
+			store.PromiseBlock:     "there are no blocks of tokens",
+			store.PromiseDetach:    "an advisory lock cannot leave its session",
+			store.PromisePlaceTime: "there are no places",
+			store.PromiseInspect:   "PostgreSQL keeps the number of an advisory lock and not its name; it shows them in pg_locks, and pgadvisory.KeyOf has the number of a name",
+			store.PromiseUntil:     "nobody knows when a session ends",
+			store.PromiseHolders:   "the server knows the sessions and not what they hold it for",
+			store.PromiseTokens:    "Options.Tokens (tokens=1 in a URL) is not set",
+		},
+	}
+	if s.sequence != "" {
+		delete(d.Lacks, store.PromiseTokens)
+		d.Tokens = "when the sequence is older than the newest token: restored from a backup, or of a replica promoted that had not heard of it"
+	}
+	return d
+}
+
+// TellLosses implements [store.LossTeller].
+func (s *Store) TellLosses(told func(store.ID, error)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.told = told
+}
+
+// Presence returns the socket of the session, which is there while anything is
+// held. Who has it open keeps all that is held from coming free when this process
+// dies: for one that has to clean up first. It must be used for nothing else.
+func (s *Store) Presence() (*os.File, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conn == nil {
+		return nil, fmt.Errorf("%w: there is no session on %s", store.ErrUnavailable, s.address)
+	}
+	conn := s.conn.Conn()
+	if secure, ok := conn.(interface{ NetConn() net.Conn }); ok {
+		conn = secure.NetConn()
+	}
+	if socket, ok := conn.(interface{ File() (*os.File, error) }); ok {
+		return socket.File()
+	}
+	return nil, fmt.Errorf("%w: the connection to %s is no socket", store.ErrUnsupported, s.address)
+}
+
+// Close implements [store.Store]: it closes the connection.
+func (s *Store) Close() error {
+	s.mu.Lock() // whoever begins something has it
+	s.end()
+	s.mu.Unlock()
+	s.tasks.Wait()
+	return nil
+}

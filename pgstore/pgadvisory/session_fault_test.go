@@ -1,0 +1,448 @@
+package pgadvisory
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// sessionOf is the server's number of the session that holds the name.
+func sessionOf(t testing.TB, pool *pgxpool.Pool, name string) (pid int) {
+	t.Helper()
+	key, err := KeyOf(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	high, low := key.halves()
+	err = pool.QueryRow(t.Context(), `SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted AND classid = $1::bigint::oid AND objid = $2::bigint::oid`,
+		int64(high), int64(low)).Scan(&pid)
+	if err != nil {
+		t.Fatalf("who holds %q: %v", name, err)
+	}
+	return pid
+}
+
+func terminate(t testing.TB, pool *pgxpool.Pool, pid int) {
+	t.Helper()
+	var done bool
+	if err := pool.QueryRow(t.Context(), "SELECT pg_terminate_backend($1)", pid).Scan(&done); err != nil || !done {
+		t.Fatalf("pg_terminate_backend(%d): %v, %v", pid, done, err)
+	}
+}
+
+func fresh() string { return "session/" + store.NewProcess().String() }
+
+// B105, B141. Nobody asks: the store hears of it by itself.
+func TestSession_AKilledBackendIsNoticedAtOnceAndPoisonsNothing(t *testing.T) {
+	pool := poolOn(t, sharedAddr(t))
+	u, other := newUser(t, pool, nil), newUser(t, pool, nil)
+	one, two, theirs := fresh(), fresh(), fresh()
+	first, second, kept := u.take(one), u.take(two), other.take(theirs)
+	released := u.take(fresh())
+	u.release(released)
+	terminate(t, pool, sessionOf(t, pool, one))
+	u.told(first, second)
+	for _, r := range u.Renew(t.Context(), []store.Hold{first, second}) {
+		if !errors.Is(r.Err, store.ErrLost) {
+			t.Fatalf("renewed: %+v", r)
+		}
+	}
+	if err := u.Release(t.Context(), first); !errors.Is(err, store.ErrLost) {
+		t.Fatalf("release: %v", err)
+	}
+	var h store.Hold
+	until(t, "another gets in", func() bool { // we hear of it a little before the server lets go
+		var a store.Answer
+		h, a = other.ask(one, store.Full)
+		return a.Granted
+	})
+	u.refused(one)
+	other.release(h)
+	again := u.take(one)
+	if err := u.Release(t.Context(), first); !errors.Is(err, store.ErrLost) {
+		t.Fatalf("release of what was lost, later: %v", err)
+	}
+	other.refused(one)
+	u.release(again)
+	if r := other.Renew(t.Context(), []store.Hold{kept}); r[0].Err != nil {
+		t.Fatalf("another's: %v", r[0].Err)
+	}
+	select {
+	case id := <-other.lost:
+		t.Fatalf("another was told that %v is lost", id)
+	default:
+	}
+}
+
+// B79, with its control.
+func TestSession_OutlivesAServerThatEndsIdleSessions(t *testing.T) {
+	pool := poolOn(t, sharedAddr(t), func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["idle_session_timeout"] = "300" })
+	u := newUser(t, pool, nil)
+	h := u.take(fresh())
+	plain, err := poolOn(t, sharedAddr(t)).Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Release()
+	if _, err := plain.Exec(t.Context(), "SELECT pg_advisory_lock(300); SET idle_session_timeout = 300", pgx.QueryExecModeSimpleProtocol); err != nil {
+		t.Fatal(err)
+	}
+	// When the server has ended the plain one, an idle one was ended.
+	until(t, "the plain session is ended", func() bool {
+		other := newUser(t, pool, nil)
+		defer other.Close()
+		_, a := other.ask("advisory:300", store.Full)
+		return a.Granted
+	})
+	if r := u.Renew(t.Context(), []store.Hold{h}); r[0].Err != nil {
+		t.Fatalf("ours: %v", r[0].Err)
+	}
+	u.release(h)
+}
+
+// B104: it takes nothing out of the pool.
+func TestSession_ManyNamesOnOneConnectionBesideAPoolOfOne(t *testing.T) {
+	pool := poolOn(t, sharedAddr(t), func(c *pgxpool.Config) { c.MaxConns = 1 })
+	mine, err := pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mine.Release()
+	u := newUser(t, pool, nil)
+	names := make([]string, 20)
+	for i := range names {
+		names[i] = fresh()
+	}
+	held := map[string]store.Hold{}
+	for range 1000 {
+		name := names[rand.IntN(len(names))]
+		if h, ok := held[name]; ok {
+			u.release(h)
+			delete(held, name)
+			continue
+		}
+		held[name] = u.take(name)
+	}
+	for _, h := range held {
+		u.release(h)
+	}
+}
+
+// B103.
+func TestSession_OneForAllRoundsAndNoneWhenNobodyNeedsIt(t *testing.T) {
+	pool := poolOn(t, sharedAddr(t), func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["application_name"] = t.Name() })
+	sessions := func() (pids string) {
+		if err := pool.QueryRow(t.Context(), "SELECT coalesce(string_agg(pid::text, ' '), '') FROM pg_stat_activity WHERE application_name = $1 AND pid <> pg_backend_pid()", t.Name()).Scan(&pids); err != nil {
+			t.Fatal(err)
+		}
+		return pids
+	}
+	u := newUser(t, pool, nil)
+	u.idle = time.Hour
+	own, pids := fresh(), ""
+	for range 30 {
+		h, more := u.take(own), u.take(fresh())
+		if now := sessions(); pids != "" && now != pids || strings.Contains(now, " ") || now == "" {
+			t.Fatalf("sessions %q, then %q", pids, now)
+		} else {
+			pids = now
+		}
+		u.release(h)
+		u.release(more)
+	}
+	if err := u.Close(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the session is closed", func() bool { return sessions() == "" })
+	u = newUser(t, pool, nil)
+	u.idle = 200 * time.Millisecond
+	u.release(u.take(own))
+	until(t, "the idle session is closed", func() bool { return sessions() == "" })
+	h := u.take(own)
+	if sessions() == "" {
+		t.Fatal("no session holds it")
+	}
+	time.Sleep(2 * u.idle) // no session that holds is idle
+	u.release(h)
+	u.take(own)
+	if err := u.Close(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the session is closed", func() bool { return sessions() == "" })
+}
+
+// No wait blocks other names.
+func TestSession_ManyWhoWaitKeepNobodyWaiting(t *testing.T) {
+	pool := poolOn(t, sharedAddr(t))
+	holder, u := newUser(t, pool, nil), newUser(t, pool, nil)
+	h := holder.take(fresh())
+	stop := make(chan struct{})
+	var all sync.WaitGroup
+	for range 50 {
+		all.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if _, a := u.ask(h.Name, store.Full); a.Granted {
+					t.Error("granted beside the holder")
+				}
+			}
+		})
+	}
+	for range 100 {
+		u.release(u.take(fresh()))
+	}
+	close(stop)
+	all.Wait()
+	if a := u.refused(h.Name); len(a.Holders) != 1 || a.Holders[0].Owner.Host != "web-3" || a.Holders[0].Owner.PID != 4711 || a.Holders[0].Owner.Program != "backup sh" {
+		t.Fatalf("refused by %+v", a)
+	}
+}
+
+func TestSession_AnAskThatItsCallerHasLeftIsGivenBackByTheLast(t *testing.T) {
+	pool := poolOn(t, sharedAddr(t))
+	u, other := newUser(t, pool, nil), newUser(t, pool, nil)
+	u.release(u.take(fresh()))
+	for i := range 200 {
+		name := fresh()
+		c := u.claim(name, store.Full)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*3*time.Microsecond)
+		_, err := u.Ask(ctx, c)
+		cancel()
+		if err != nil && store.Definite(err) {
+			t.Fatalf("left: %v", err)
+		}
+		if err := u.Release(t.Context(), store.Hold{Name: name, ID: c.ID}); err != nil {
+			t.Fatalf("withdraw: %v", err)
+		}
+		other.release(other.take(name))
+	}
+}
+
+// Nobody else may use our session, but if somebody does we do not say that a
+// name was ours to the end.
+func TestSession_AReleaseThatFindsTheLockGoneIsLost(t *testing.T) {
+	u := newUser(t, poolOn(t, sharedAddr(t)), nil)
+	h := u.take(fresh())
+	u.mu.Lock()
+	have := u.holds[h.ID]
+	u.holds[h.ID] = &sessionHold{key: Key{n: have.key.n + 1}, write: true, token: have.token}
+	u.use(Key{n: have.key.n + 1}).holders = []*sessionHold{u.holds[h.ID]}
+	u.mu.Unlock()
+	if err := u.Release(t.Context(), h); !errors.Is(err, store.ErrLost) {
+		t.Fatalf("release of what is not locked: %v", err)
+	}
+}
+
+// pools of database/sql are asked for their settings and left alone.
+func TestSession_OfDatabaseSQL(t *testing.T) {
+	pool := poolOn(t, sharedAddr(t))
+	db := stdlib.OpenDBFromPool(pool)
+	defer db.Close()
+	s, err := NewDB(db, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, other := &user{Store: s, t: t, id: store.NewProcess(), lost: make(chan store.ID, 1)}, newUser(t, pool, nil)
+	defer u.Close()
+	name := fresh()
+	h := u.take(name)
+	other.refused(name)
+	u.release(h)
+	other.take(name)
+	if open := db.Stats().InUse; open != 0 {
+		t.Errorf("%d connections of the pool are in use", open)
+	}
+}
+
+func TestSession_NeverTwoInsideUnderKills(t *testing.T) {
+	pool := poolOn(t, sharedAddr(t))
+	schema := apart(t, sharedAddr(t))
+	name := fresh()
+	var mu sync.Mutex
+	var tokens []int64
+	var all sync.WaitGroup
+	stop := make(chan struct{})
+	for range 4 {
+		u := newUser(t, pool, &Options{Tokens: true, Schema: schema})
+		all.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				h, a := u.ask(name, store.Full)
+				if !a.Granted {
+					time.Sleep(time.Millisecond)
+					continue
+				}
+				mu.Lock()
+				tokens = append(tokens, h.Token)
+				mu.Unlock()
+				if rand.IntN(4) == 0 {
+					var done bool
+					_ = pool.QueryRow(context.Background(), "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted AND objid = $1::bigint::oid", lowOf(name)).Scan(&done)
+				}
+				if err := u.Release(context.Background(), h); err != nil && store.Definite(err) && !errors.Is(err, store.ErrLost) {
+					t.Errorf("release: %v", err)
+				}
+			}
+		})
+	}
+	until(t, "there were enough of them", func() bool { mu.Lock(); defer mu.Unlock(); return len(tokens) > 150 })
+	close(stop)
+	all.Wait()
+	for i := 1; i < len(tokens); i++ {
+		if tokens[i] == tokens[i-1] {
+			t.Fatalf("token %d twice", tokens[i])
+		}
+	}
+	last := newUser(t, pool, &Options{Tokens: true, Schema: schema})
+	until(t, "one more gets in", func() bool { // a killed session takes its time to end
+		_, a := last.ask(name, store.Full)
+		return a.Granted
+	})
+}
+
+func lowOf(name string) int64 {
+	k, _ := KeyOf(name)
+	_, low := k.halves()
+	return int64(low)
+}
+
+// What is done to a server that others use is done to one of its own: one, as it
+// takes seconds to make.
+func TestSession_OnAServerOfItsOwn(t *testing.T) {
+	t.Parallel()
+	settings := []string{"-c", "max_locks_per_transaction=10", "-c", "max_connections=30", "-c", "fsync=on", "-c", "wal_writer_delay=10s"}
+	server := testserver.Postgres(t, settings...)
+	t.Run("ARestartOfTheServerLosesAllAndIsSurvived", func(t *testing.T) {
+		pool := poolOn(t, server.Addr)
+		u := newUser(t, pool, &Options{Tokens: true})
+		var holds []store.Hold
+		newest := int64(0)
+		for range 20 {
+			holds = append(holds, u.take(fresh()))
+			newest = max(newest, holds[len(holds)-1].Token)
+		}
+		server.Restart()
+		u.told(holds...)
+		if h := u.take(holds[0].Name); h.Token <= newest {
+			t.Fatalf("token %d after %d", h.Token, newest)
+		}
+	})
+	// What the server had drawn ahead of its disk is not drawn again.
+	t.Run("NoTokenIsDrawnAgainAfterACrash", func(t *testing.T) {
+		pool := poolOn(t, server.Addr)
+		newest := int64(0)
+		for range 3 {
+			var all sync.WaitGroup
+			var mu sync.Mutex
+			for range 6 {
+				u := newUser(t, pool, &Options{Tokens: true})
+				all.Go(func() {
+					for range 40 {
+						_, a := u.ask(fresh(), 1)
+						mu.Lock()
+						newest = max(newest, a.Token)
+						mu.Unlock()
+					}
+				})
+			}
+			all.Wait()
+			server.Kill()
+			server.Restart()
+			if h := newUser(t, pool, &Options{Tokens: true}).take(fresh()); h.Token <= newest {
+				t.Fatalf("token %d after %d", h.Token, newest)
+			}
+		}
+	})
+	t.Run("AServerWithoutRoomForMoreLocksLosesNone", func(t *testing.T) {
+		u := newUser(t, poolOn(t, server.Addr), nil)
+		var holds []store.Hold
+		for {
+			c := u.claim(fresh(), store.Full)
+			a, err := u.Ask(t.Context(), c)
+			if err != nil {
+				if store.Definite(err) || !strings.Contains(err.Error(), "max_locks_per_transaction") {
+					t.Fatalf("lock %d: %v", len(holds), err)
+				}
+				break
+			}
+			holds = append(holds, store.Hold{Name: c.Name, ID: c.ID, Token: a.Token})
+		}
+		for i, r := range u.Renew(t.Context(), holds) {
+			if r.Err != nil {
+				t.Fatalf("lock %d of %d: %v", i, len(holds), r.Err)
+			}
+		}
+		for _, h := range holds {
+			u.release(h)
+		}
+		u.release(u.take(fresh()))
+		select {
+		case id := <-u.lost:
+			t.Fatalf("told that %v is lost", id)
+		default:
+		}
+	})
+	// A pooler gives our session to others between two statements: found out before
+	// anything is locked.
+	t.Run("APoolerIsRefused", func(t *testing.T) {
+		u := newUser(t, poolOn(t, testserver.PgBouncer(t, server.Addr, 3).Addr), nil)
+		_, err := u.Ask(t.Context(), u.claim("a", store.Full))
+		if !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "a pooler is in between") {
+			t.Fatalf("through a pooler: %v", err)
+		}
+		if found := u.Check(t.Context()); len(found) != 1 || !errors.Is(found[0].Err, store.ErrUnsupported) {
+			t.Fatalf("Check: %+v", found)
+		}
+		newUser(t, poolOn(t, server.Addr), nil).take("a")
+	})
+	t.Run("AStandbyIsRefused", func(t *testing.T) {
+		u := newUser(t, poolOn(t, testserver.PostgresReplica(t, server, settings...).Addr), nil)
+		_, err := u.Ask(t.Context(), u.claim("a", store.Full))
+		if !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "standby") {
+			t.Fatalf("on a standby: %v", err)
+		}
+	})
+	// A cable, or a firewall that has forgotten us: nothing tells of it.
+	t.Run("OneThatSaysNothingIsGivenUpAndAllThatItHeldIsLost", func(t *testing.T) {
+		u := newUser(t, poolOn(t, server.Addr), nil)
+		u.patience = 300 * time.Millisecond
+		h := u.take("a")
+		server.Freeze()
+		defer server.Thaw()
+		if r := u.Renew(t.Context(), []store.Hold{h}); r[0].Err == nil || store.Definite(r[0].Err) && !errors.Is(r[0].Err, store.ErrLost) {
+			t.Errorf("renewed: %+v", r)
+		}
+		u.told(h)
+	})
+	t.Run("AServerThatIsAwayIsToldAndComesBack", func(t *testing.T) {
+		u := newUser(t, poolOn(t, server.Addr), nil)
+		h := u.take("a")
+		server.Kill()
+		u.told(h)
+		_, err := u.Ask(t.Context(), u.claim("a", store.Full))
+		if err == nil || store.Definite(err) || !errors.Is(err, store.ErrUnavailable) {
+			t.Fatalf("away: %v", err)
+		}
+		server.Restart()
+		u.take("a")
+	})
+}

@@ -1,0 +1,66 @@
+package pgadvisory
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/mutant"
+)
+
+// The stores with one thing wrong fail a test. Those of the table's statements
+// are in brokenTable.
+func TestTheTestsCatchEachMutant(t *testing.T) {
+	t.Parallel()
+	const promise = "Store/promise/"
+	hanging := []string{"a server that says nothing is waited for", "the transaction's lock_timeout ends a wait", "a renewal waits for the pool", "a release waits for the pool"}
+	var all []mutant.Broken
+	for _, m := range []struct {
+		name, test, mark string
+		do               mutant.Op
+	}{
+		{"a loss is not told", "Session_AKilledBackendIsNoticedAtOnceAndPoisonsNothing", "pg-session-loss-told", mutant.Cond("told != nil || s.life.Err() != nil")},
+		{"our own process is not in its way", promise + "a_held_name_refuses_a_try", "pg-session-blocked-by-ourselves", mutant.Return("false")},
+		{"a reader is in the way of readers", promise + "a_batch_of_renewals_may_name_one_name_twice", "pg-session-blocked-by-ourselves", mutant.Return("len(u.holders) > 0 && (true || u.holders[0].write)")},
+		{"two of one batch are granted", promise + "a_hundred_tries_at_once_have_one_winner", "pg-session-asked-in-batch", mutant.Cond("use.asked && false")},
+		{"any token gives back", promise + "a_release_with_a_wrong_token_is_lost_and_frees_nothing", "pg-session-release-token", mutant.Cond("have == nil")},
+		{"any token is renewed", promise + "a_renewal_with_a_wrong_token_is_lost_and_moves_nothing", "pg-session-renew-token", mutant.Cond("have == nil")},
+		{"what was unlocked behind us was ours to the end", "Session_AReleaseThatFindsTheLockGoneIsLost", "pg-session-unlocked-by-others", mutant.Cond("len(r.rows) == 0")},
+		{"a pooler is taken for the server", "Session_OnAServerOfItsOwn/APoolerIsRefused", "pg-session-pooler", mutant.Cond("WAS && false")},
+		{"a session may be ended for being idle", "Session_OutlivesAServerThatEndsIdleSessions", "pg-session-settings", mutant.Value("`" + `SELECT pg_backend_pid(), pg_is_in_recovery();
+SELECT set_config(name, v.value, false) FROM pg_settings JOIN (VALUES
+	('statement_timeout', '0'), ('default_transaction_read_only', 'off'),
+	('tcp_keepalives_idle', '10'), ('tcp_keepalives_interval', '5'), ('tcp_keepalives_count', '3'), ('tcp_user_timeout', '25000')
+) v (name, value) USING (name)` + "`")},
+		{"a session that holds is idle", "Session_OneForAllRoundsAndNoneWhenNobodyNeedsIt", "pg-session-unused", mutant.Value("len(s.holds) >= 0")},
+		{"a server that says nothing is waited for", "Session_OnAServerOfItsOwn/OneThatSaysNothingIsGivenUpAndAllThatItHeldIsLost", "pg-session-patience", mutant.Value("context.WithTimeout(s.life, 1000*s.patience)")},
+		{"any sequence will do", "Session_WhatIsNotOursIsLeftAlone", "pg-session-sequence", mutant.Cond("WAS && false")},
+		{"a pair is looked for as a number", "Key_IsThatOfTheServersOwnFunctions", "pg-session-key-kind", mutant.Value(`"1"`)},
+		{"a key may be written in any way", "Key_WhatIsNearlyAKeyIsInvalid", "pg-key-written-one-way", mutant.Cond("k == (Key{})")},
+		{"a name is another key", "Key_TheMappingIsFrozen", "pg-key-of-name", mutant.Value(`sha256.Sum256([]byte(name + "."))`)},
+		{"a transaction is granted what it has", "Tx_TheSameNameAgainIsADeadlock", "pg-tx-own",
+			mutant.Line(`try: "SELECT CASE WHEN position(' ' || " + key + " IN " + have + ") > 0 AND false THEN 'own'" +`)},
+		{"a lock that ended with its transaction is still known", "Tx_TheSameNameAgainIsADeadlock", "pg-tx-locks-known",
+			mutant.Value(`"set_config('holdfast.locks', " + have + " || " + key + ", false)"`)},
+		{"a wait keeps its lock_timeout", "Tx_TimeoutsOfTheTransaction", "pg-tx-lock-timeout-after",
+			mutant.Line(`" left(%s || coalesce($%d::text, ''), 0) || 'got' END END", n+2, shared, k.params(), mark, n+3),`)},
+		{"the transaction's lock_timeout ends a wait", "Tx_TimeoutsOfTheTransaction", "pg-tx-lock-timeout-during",
+			mutant.Line(`wait: fmt.Sprintf("SELECT CASE WHEN set_config('lock_timeout', coalesce('1', $%d::text), true) <> '' THEN"+`)},
+		{"what has expired passes", "HeldTx_OnlyAHoldThatLastsPasses", "pg-held-lasts", mutant.Cond(`e.Has(token) && e.Broken == ""`)},
+		{"what is broken passes", "HeldTx_OnlyAHoldThatLastsPasses", "pg-held-lasts", mutant.Cond("e.Has(token) && e.Expires > 0")},
+		{"any token passes", "HeldTx_OnlyAHoldThatLastsPasses", "pg-held-lasts", mutant.Cond(`e.Granted && e.Expires > 0 && e.Broken == ""`)},
+		{"a check locks nothing", "HeldTx_NobodyIsGrantedTheNameBeforeTheCommit", "pg-held-share", mutant.Delete()},
+		{"a look for old rows begins anywhere", "OldRowsGoAsFastAsTheyCame", "pg-sweep-begin", mutant.Line("$2::bigint < 1000000")},
+		{"a renewal waits for the pool", "APoolThatOthersHaveEmptiedKeepsNoHoldFromBeingRenewed", "pg-urgent-statements", mutant.Cond("s.releaseFast, s.releaseNext, s.release, s.change")},
+		{"a release waits for the pool", "APoolThatOthersHaveEmptiedKeepsNoHoldFromBeingRenewed", "pg-urgent-statements", mutant.Cond("s.renewFast, s.renew, s.change")},
+		{"the pause stays long", "OldRowsGoAsFastAsTheyCame", "pg-sweep-pause-shortens", mutant.Cond("false")},
+		{"the pause stays short", "OldRowsGoAsFastAsTheyCame", "pg-sweep-pause-grows", mutant.Return("min(w.pause, w.most)")},
+		{"the check gives up behind a pooler", "TheCheckWorksBehindPgBouncer", "pg-check-behind-pooler", mutant.Value(`s.db.query(ctx, "SELECT 1", nil, how{}, none)`)},
+		{"the pooler is asked to listen", "ListenNamesTheServerItselfBesideAPooler", "pg-listen-host", mutant.Cond("true")},
+		{"a wait that ends costs the transaction", "Tx_ARefusalAndATimeoutLeaveTheTransactionAsItWas", "pg-tx-wait-rolled-back", mutant.Value(`t.do(ctx, "RELEASE SAVEPOINT "+savepoint)`)},
+		{"a reader locks out readers", "Tx_ReadersShareAndKeepAWriterOut", "pg-tx-shared", mutant.Cond("true")},
+	} {
+		all = append(all, mutant.Broken{Name: m.name, Pkg: "pgstore", Test: "Test" + m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}, Hangs: slices.Contains(hanging, m.name)})
+	}
+	all = append(all, brokenTable()...)
+	mutant.Catch(t, all, addrEnv+"="+sharedAddr(t), "HOLDFAST_TEST_STEPS=20000", patienceEnv+"=5s")
+}

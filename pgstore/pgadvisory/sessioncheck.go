@@ -1,0 +1,64 @@
+package pgadvisory
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Check implements [store.Checker]: it opens one more session for a moment,
+// unless there is one, which has found out the same.
+func (s *Store) Check(ctx context.Context) []store.Finding {
+	const about = "session"
+	s.mu.Lock()
+	busy := s.busy
+	s.mu.Unlock()
+	if busy {
+		return []store.Finding{{About: about, Found: "there is one"}}
+	}
+	conn, err := s.connect(ctx)
+	if err != nil {
+		return []store.Finding{{About: about, Err: err}}
+	}
+	defer s.hangUp(conn)
+	tokens := store.Finding{About: "tokens", Found: "none; tokens=1 in the URL has them drawn"}
+	if s.sequence != "" {
+		tokens = s.checkSequence(ctx, conn)
+	}
+	return []store.Finding{{About: about, Found: "can be had, straight from the server: no pooler is in between"}, tokens}
+}
+
+// checkSequence tells what became of the sequence of the tokens, and makes none.
+func (s *Store) checkSequence(ctx context.Context, conn *pgconn.PgConn) store.Finding {
+	found := store.Finding{About: "tokens"}
+	rows, err := query(ctx, conn, fmt.Sprintf(describe, s.schema))
+	switch {
+	case err != nil:
+		found.Err = s.failed("look for the sequence "+s.sequence, err)
+	case len(rows) == 0:
+		found.Run = fmt.Sprintf(createSequence, s.sequence) + ";\n" + s.grants()
+		if rows, err = query(ctx, conn, "SELECT has_schema_privilege(oid, 'CREATE') FROM pg_namespace WHERE nspname = '"+s.schema+"'"); err != nil {
+			found.Err = s.failed("look for the schema "+s.schema, err)
+		} else if len(rows) == 0 {
+			found.Err = fmt.Errorf("%w: there is no schema %s: make it, or name another", store.ErrInvalid, s.schema)
+		} else if rows[0][0] != "t" {
+			found.Err = fmt.Errorf("%w: the sequence %s is missing, and this user may not make it: have somebody make it who may", store.ErrDenied, s.sequence)
+		} else {
+			found.Found, found.Run = "the sequence "+s.sequence+" is made at the first use", ""
+		}
+	default:
+		found.Found = "from the sequence " + s.sequence
+		if found.Err = s.judgeSequence(rows[0]); found.Err != nil {
+			found.Run = s.grants()
+		}
+	}
+	return found
+}
+
+// grants are the rights on the sequence that suffice.
+func (s *Store) grants() string {
+	return "GRANT USAGE ON SCHEMA " + quote(s.schema) + " TO the_user;\nGRANT USAGE, SELECT ON SEQUENCE " + s.sequence + " TO the_user;\n"
+}

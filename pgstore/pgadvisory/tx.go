@@ -1,0 +1,135 @@
+package pgadvisory
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// LockTx waits until the name is locked in a transaction of the caller's, and is
+// then held until that ends, by commit or rollback: there is nothing to release,
+// and nothing to lose but the transaction itself. tx is a [pgx.Tx] or a
+// [*sql.Tx] of any driver; nobody else may use it meanwhile. The lock is the
+// advisory lock of [KeyOf], so it excludes those of session mode too.
+//
+// A claim that must wait does so in the server's own queue, in a savepoint, and is
+// woken by the server: those who wait are served in the order in which they came.
+// If the wait ends without the lock, the transaction goes on as it was, with its
+// settings unchanged. The lock_timeout of the transaction does not bound the wait;
+// its statement_timeout does. Of two transactions that wait for each other's locks
+// the server ends one wait after its deadlock_timeout (1 s), with
+// store.ErrDeadlock: roll that transaction back, or the other waits on.
+//
+// When ctx ends by its deadline the server ends the wait. When it is cancelled
+// before, the server is asked to end the statement, over a connection of its own
+// (a cancel request). That works for a pgx.Tx and for a *sql.Tx of the driver of
+// pgx. With another driver the wait is cut into parts of a second, so a
+// cancellation is noticed up to a second late, and each part begins at the end of
+// the queue.
+//
+// At the isolation levels REPEATABLE READ and SERIALIZABLE a transaction sees
+// what was committed when its first statement began. If that is this one, it may
+// not see what the holder before it has written: lock at READ COMMITTED, the
+// server's default.
+//
+// Errors: one that matches the context's error and store.ErrHeld if the lock was
+// refused until ctx ended; store.ErrHeld alone if statement_timeout ended the
+// wait; store.ErrDeadlock if this transaction has locked the name before, or
+// after a deadlock; store.ErrInvalid; store.ErrUnavailable if the transaction
+// failed, which can then only be rolled back. LockTx waits for a server that does
+// not answer until 5 s after the end of ctx; then it gives the connection up.
+//
+// PostgreSQL lets a session have a lock twice. LockTx knows the locks that LockTx
+// has taken in this transaction (they are listed in the setting holdfast.locks,
+// until the transaction ends), but not one that the same session has taken by
+// pg_advisory_lock itself.
+func LockTx(ctx context.Context, tx any, name string) error { return lockTx(ctx, tx, name, true, true) }
+
+// RLockTx is LockTx for a read lock: others that read do not exclude each other.
+func RLockTx(ctx context.Context, tx any, name string) error {
+	return lockTx(ctx, tx, name, false, true)
+}
+
+// TryLockTx is LockTx that does not wait: refused is a store.ErrHeld.
+func TryLockTx(ctx context.Context, tx any, name string) error {
+	return lockTx(ctx, tx, name, true, false)
+}
+
+// TryRLockTx is TryLockTx for a read lock.
+func TryRLockTx(ctx context.Context, tx any, name string) error {
+	return lockTx(ctx, tx, name, false, false)
+}
+
+// lockTx tries the lock and, if it is to wait, waits for it.
+func lockTx(ctx context.Context, tx any, name string, write, wait bool) error {
+	doing := func(err error) error { return fmt.Errorf("lock %.100q in a transaction on PostgreSQL: %w", name, err) }
+	key, err := KeyOf(name)
+	if err != nil {
+		return doing(err)
+	}
+	t, err := newTxRun(tx)
+	if err != nil {
+		return doing(err)
+	}
+	if err := ctx.Err(); err != nil {
+		return doing(err)
+	}
+	do := key.inTx(write)
+	outcome, err := t.run(ctx, do.try, do.args...)
+	if err != nil {
+		return doing(t.failed(err))
+	}
+	timeout, held := strings.CutPrefix(outcome, "held ")
+	switch {
+	case outcome == "own":
+		return doing(fmt.Errorf("%w: this transaction has locked it already", store.ErrDeadlock))
+	case held && !wait:
+		return doing(store.ErrHeld)
+	case held:
+		if err := t.wait(ctx, do, timeout); err != nil {
+			return doing(err)
+		}
+	}
+	return nil
+}
+
+// inTx are the statements that take a key in a transaction. Both answer in one
+// column of text.
+type inTx struct {
+	try  string // "own", "got", or "held" and the lock_timeout of the transaction
+	wait string // waits; has two more arguments: the lock_timeout meanwhile, and that afterwards
+	args []any
+}
+
+// inTx returns the statements for the key. To the server a session never blocks
+// itself, so the keys that the transaction has are kept in a setting, which ends
+// with the transaction, or with the savepoint in which the lock was taken, as the
+// lock does. To look into pg_locks would lock the server's whole table of locks.
+func (k Key) inTx(write bool) inTx {
+	shared := "_shared"
+	if write { //mutant:pg-tx-shared
+		shared = ""
+	}
+	args := []any{k.n}
+	if k.pair {
+		a, b := k.halves()
+		args = []any{int32(a), int32(b)}
+	}
+	n := len(args)
+	args = append(args, strings.TrimPrefix(k.String(), keyPrefix))
+	const have = "coalesce(nullif(current_setting('holdfast.locks', true), ''), ' ')"
+	key := fmt.Sprintf("$%d::text || ' '", n+1)
+	mark := "set_config('holdfast.locks', " + have + " || " + key + ", true)" //mutant:pg-tx-locks-known
+	// CASE fixes the order in which the functions are called.
+	return inTx{
+		try: "SELECT CASE WHEN position(' ' || " + key + " IN " + have + ") > 0 THEN 'own'" + //mutant:pg-tx-own
+			" WHEN pg_try_advisory_xact_lock" + shared + "(" + k.params() + ") THEN left(" + mark + ", 0) || 'got'" +
+			" ELSE 'held ' || current_setting('lock_timeout') END",
+		wait: fmt.Sprintf("SELECT CASE WHEN set_config('lock_timeout', $%d::text, true) <> '' THEN"+ //mutant:pg-tx-lock-timeout-during
+			" CASE WHEN pg_advisory_xact_lock%s(%s)::text = '' THEN"+
+			" left(%s || set_config('lock_timeout', $%d::text, true), 0) || 'got' END END", n+2, shared, k.params(), mark, n+3), //mutant:pg-tx-lock-timeout-after
+		args: args,
+	}
+}

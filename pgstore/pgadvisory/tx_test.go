@@ -1,0 +1,267 @@
+package pgadvisory
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A someTx is a transaction of either kind.
+type someTx struct {
+	tx  any
+	end func() error
+	one func(statement string) (string, error)
+}
+
+// eachTx runs a test with transactions of pgx and of database/sql.
+func eachTx(t *testing.T, f func(t *testing.T, begin func() someTx)) {
+	pool := poolOn(t, sharedAddr(t))
+	ctx := context.Background()
+	t.Run("pgx.Tx", func(t *testing.T) {
+		f(t, func() someTx {
+			tx, err := pool.BeginTx(ctx, pgx.TxOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { tx.Rollback(ctx) })
+			return someTx{tx, func() error { return tx.Commit(ctx) }, func(statement string) (text string, err error) {
+				return text, tx.QueryRow(ctx, statement).Scan(&text)
+			}}
+		})
+	})
+	db := stdlib.OpenDBFromPool(pool)
+	t.Cleanup(func() { db.Close() })
+	t.Run("sql.Tx", func(t *testing.T) {
+		f(t, func() someTx {
+			tx, err := db.BeginTx(ctx, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { tx.Rollback() })
+			return someTx{tx, tx.Commit, func(statement string) (text string, err error) {
+				return text, tx.QueryRowContext(ctx, statement).Scan(&text)
+			}}
+		})
+	})
+}
+
+// An expiring context ends by its time when it is told to.
+type expiring struct{ context.Context }
+
+func (c expiring) Err() error {
+	if c.Context.Err() != nil {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// B139.
+func TestTx_ALockLastsUntilTheTransactionEnds(t *testing.T) {
+	eachTx(t, func(t *testing.T, begin func() someTx) {
+		for _, how := range []string{"COMMIT", "ROLLBACK"} {
+			one, two := "tx/"+store.NewProcess().String(), "tx/"+store.NewProcess().String()
+			a, b := begin(), begin()
+			for _, name := range []string{one, two} { // several fit in one
+				if err := TryLockTx(t.Context(), a.tx, name); err != nil {
+					t.Fatal(err)
+				}
+				if err := TryLockTx(t.Context(), b.tx, name); !errors.Is(err, store.ErrHeld) {
+					t.Fatalf("a second one: %v", err)
+				}
+			}
+			waits := make(chan error, 1)
+			go func() { waits <- LockTx(t.Context(), b.tx, two) }()
+			if how == "COMMIT" {
+				if err := a.end(); err != nil {
+					t.Fatal(err)
+				}
+			} else if tx, ok := a.tx.(pgx.Tx); ok {
+				tx.Rollback(t.Context())
+			} else {
+				a.tx.(*sql.Tx).Rollback()
+			}
+			if err := <-waits; err != nil {
+				t.Fatal("the next:", err)
+			}
+			if err := b.end(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// B138.
+func TestTx_ARefusalAndATimeoutLeaveTheTransactionAsItWas(t *testing.T) {
+	pool := poolOn(t, sharedAddr(t))
+	eachTx(t, func(t *testing.T, begin func() someTx) {
+		name := "tx/" + store.NewProcess().String()
+		a, b := begin(), begin()
+		for _, set := range []string{"lock_timeout", "statement_timeout"} {
+			if _, err := b.one("SELECT set_config('" + set + "', '1234s', true)"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		table := "tx_" + store.NewProcess().String()
+		if _, err := b.one("SELECT set_config('work_mem', '5MB', true) FROM (SELECT 1) x"); err != nil {
+			t.Fatal(err)
+		}
+		if err := LockTx(t.Context(), a.tx, name); err != nil {
+			t.Fatal(err)
+		}
+		if err := TryLockTx(t.Context(), b.tx, name); !errors.Is(err, store.ErrHeld) || errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("a try: %v", err)
+		}
+		if err := TryRLockTx(t.Context(), b.tx, name); !errors.Is(err, store.ErrHeld) {
+			t.Fatalf("a try to read: %v", err)
+		}
+		pid, err := b.one("SELECT pg_backend_pid()::text")
+		if err != nil {
+			t.Fatal(err)
+		}
+		// wait ends the context once the lock was asked for.
+		wait := func(ctx context.Context, cancel func(), lock func(context.Context, any, string) error) error {
+			t.Helper()
+			if _, err := b.one("SELECT 'before'"); err != nil {
+				t.Fatal(err)
+			}
+			waited := make(chan error, 1)
+			go func() { waited <- lock(ctx, b.tx, name) }()
+			until(t, "it waits", func() bool {
+				return one[int](t, pool, "SELECT count(*)::int FROM pg_stat_activity WHERE pid = $1::text::int AND wait_event = 'advisory'", pid) == 1
+			})
+			cancel()
+			return <-waited
+		}
+		cancelled, cancel := context.WithCancel(t.Context())
+		if err := wait(expiring{cancelled}, cancel, LockTx); !errors.Is(err, store.ErrHeld) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("a wait that timed out: %v", err)
+		}
+		cancelled, cancel = context.WithCancel(t.Context())
+		if err := wait(cancelled, cancel, RLockTx); !errors.Is(err, store.ErrHeld) || !errors.Is(err, context.Canceled) {
+			t.Fatalf("a wait that was cancelled: %v", err)
+		}
+		if err := LockTx(cancelled, b.tx, name); !errors.Is(err, context.Canceled) || errors.Is(err, store.ErrHeld) {
+			t.Fatalf("a context that had ended: %v", err)
+		}
+		have, err := b.one("SELECT current_setting('lock_timeout') || ' ' || current_setting('statement_timeout') || ' ' || current_setting('work_mem') || ' " + table + "'")
+		if err != nil || have != "1234s 1234s 5MB "+table {
+			t.Fatalf("afterwards it says %q, %v", have, err)
+		}
+		if err := a.end(); err != nil {
+			t.Fatal(err)
+		}
+		if err := LockTx(t.Context(), b.tx, name); err != nil {
+			t.Fatal("once it is free:", err)
+		}
+		if err := b.end(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestTx_ReadersShareAndKeepAWriterOut(t *testing.T) {
+	eachTx(t, func(t *testing.T, begin func() someTx) {
+		name := "tx/" + store.NewProcess().String()
+		a, b, c := begin(), begin(), begin()
+		if err := errors.Join(RLockTx(t.Context(), a.tx, name), TryRLockTx(t.Context(), b.tx, name)); err != nil {
+			t.Fatal(err)
+		}
+		if err := TryLockTx(t.Context(), c.tx, name); !errors.Is(err, store.ErrHeld) {
+			t.Fatalf("a writer beside readers: %v", err)
+		}
+		if err := errors.Join(a.end(), b.end(), TryLockTx(t.Context(), c.tx, name)); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// B139, B145: to the server a session never blocks itself.
+func TestTx_TheSameNameAgainIsADeadlock(t *testing.T) {
+	eachTx(t, func(t *testing.T, begin func() someTx) {
+		// Mutants run this test at the same time on the same server.
+		n, half := rand.Int64(), rand.Int32()
+		for _, name := range []string{
+			"tx/" + store.NewProcess().String(), fmt.Sprint("advisory:", n), fmt.Sprint("advisory:", -n),
+			fmt.Sprintf("advisory:%d,-2", -half), fmt.Sprintf("advisory:%d,9", half),
+		} {
+			a := begin()
+			if err := LockTx(t.Context(), a.tx, name); err != nil {
+				t.Fatal(name, err)
+			}
+			for what, f := range map[string]func(context.Context, any, string) error{"lock": LockTx, "try": TryLockTx, "read": RLockTx, "try to read": TryRLockTx} {
+				if err := f(t.Context(), a.tx, name); !errors.Is(err, store.ErrDeadlock) {
+					t.Fatalf("%s %s again: %v", what, name, err)
+				}
+			}
+			if err := TryLockTx(t.Context(), a.tx, "other/"+name); err != nil {
+				t.Fatal("another name:", err)
+			}
+			if err := a.end(); err != nil {
+				t.Fatal(err)
+			}
+			if again := begin(); TryLockTx(t.Context(), again.tx, name) != nil {
+				t.Fatal("the next transaction of the same connection")
+			}
+		}
+	})
+}
+
+func TestTx_ATransactionThatHasFailedIsTold(t *testing.T) {
+	eachTx(t, func(t *testing.T, begin func() someTx) {
+		name := "tx/" + store.NewProcess().String()
+		failed, ended := begin(), begin()
+		if _, err := failed.one("SELECT 1/0"); err == nil {
+			t.Fatal("no error")
+		}
+		if err := LockTx(t.Context(), failed.tx, name); !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "aborted") {
+			t.Fatalf("in one that has failed: %v", err)
+		}
+		if err := ended.end(); err != nil {
+			t.Fatal(err)
+		}
+		if err := LockTx(t.Context(), ended.tx, name); !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "transaction is over") {
+			t.Fatalf("in one that is over: %v", err)
+		}
+	})
+}
+
+func TestTx_BadInputIsToldBeforeAnyIO(t *testing.T) {
+	var none *sql.Tx
+	for what, tx := range map[string]any{"nothing": nil, "no *sql.Tx": none, "a pool": poolOn(t, "127.0.0.1:1"), "text": "tx"} {
+		if err := LockTx(t.Context(), tx, "a"); !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	for _, name := range []string{"", strings.Repeat("x", store.MaxName+1), "advisory:x"} {
+		if err := TryLockTx(t.Context(), pgx.Tx(nil), name); !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("name %.20q: %v", name, err)
+		}
+	}
+}
+
+// Session and transaction mode are of the same locks.
+func TestTx_ExcludesSessions(t *testing.T) {
+	eachTx(t, func(t *testing.T, begin func() someTx) {
+		name := "tx/" + store.NewProcess().String()
+		u := newUser(t, poolOn(t, sharedAddr(t)), nil)
+		a := begin()
+		h := u.take(name)
+		if err := TryLockTx(t.Context(), a.tx, name); !errors.Is(err, store.ErrHeld) {
+			t.Fatalf("beside a session: %v", err)
+		}
+		u.release(h)
+		if err := LockTx(t.Context(), a.tx, name); err != nil {
+			t.Fatal(err)
+		}
+		u.refused(name)
+	})
+}

@@ -1,0 +1,254 @@
+package pgadvisory
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// pid is the number of the backend of a transaction.
+func (tx someTx) pid(t *testing.T) string {
+	t.Helper()
+	pid, err := tx.one("SELECT pg_backend_pid()::text")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+// queued waits until the backend waits for an advisory lock.
+func queued(t *testing.T, pool *pgxpool.Pool, pid string) {
+	t.Helper()
+	until(t, "it waits in the server", func() bool {
+		return one[int](t, pool, "SELECT count(*)::int FROM pg_stat_activity WHERE pid = $1::text::int AND wait_event = 'advisory'", pid) == 1
+	})
+}
+
+// TestTx_TheServerQueuesAndWakes shows that who waits stands in the server's queue:
+// it is granted in the order of arrival, and sends nothing meanwhile.
+func TestTx_TheServerQueuesAndWakes(t *testing.T) {
+	pool := poolOn(t, sharedAddr(t))
+	eachTx(t, func(t *testing.T, begin func() someTx) {
+		name := "tx/" + store.NewProcess().String()
+		first := begin()
+		if err := LockTx(t.Context(), first.tx, name); err != nil {
+			t.Fatal(err)
+		}
+		var order []int
+		done := make(chan error)
+		for i := range 4 {
+			tx := begin()
+			pid := tx.pid(t)
+			go func() {
+				err := LockTx(t.Context(), tx.tx, name)
+				order = append(order, i) // under the lock
+				done <- errors.Join(err, tx.end())
+			}()
+			queued(t, pool, pid)
+		}
+		if err := first.end(); err != nil {
+			t.Fatal(err)
+		}
+		for range 4 {
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !slices.Equal(order, []int{0, 1, 2, 3}) {
+			t.Errorf("granted in the order %v", order)
+		}
+	})
+}
+
+// B138: what a wait costs that ends while the lock is granted, or is not.
+func TestTx_ACancellationLeavesTheTransactionAndNoLock(t *testing.T) {
+	pool := poolOn(t, sharedAddr(t))
+	eachTx(t, func(t *testing.T, begin func() someTx) {
+		name := "tx/" + store.NewProcess().String()
+		holder := begin()
+		if err := LockTx(t.Context(), holder.tx, name); err != nil {
+			t.Fatal(err)
+		}
+		tx := begin()
+		pid := tx.pid(t)
+		for i := range 20 {
+			ctx, cancel := context.WithCancel(t.Context())
+			waited := make(chan error, 1)
+			go func() { waited <- LockTx(ctx, tx.tx, name) }()
+			queued(t, pool, pid)
+			cancel()
+			if i == 19 { // granted at about the same moment
+				if err := holder.end(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := <-waited; i < 19 && (!errors.Is(err, context.Canceled) || !errors.Is(err, store.ErrHeld)) {
+				t.Fatal(err)
+			} else if i == 19 && err != nil && !errors.Is(err, context.Canceled) {
+				t.Fatal(err)
+			} else if i == 19 && err != nil {
+				if err := TryLockTx(t.Context(), begin().tx, name); err != nil {
+					t.Error("the lock stays after a wait that was canceled:", err)
+				}
+			}
+			for range 5 { // no late cancel request hits these
+				if one, err := tx.one("SELECT 'fine'"); err != nil || one != "fine" {
+					t.Fatal(one, err)
+				}
+			}
+		}
+	})
+}
+
+// Two transactions that wait for each other: the server finds it.
+func TestTx_ADeadlockIsFoundByTheServer(t *testing.T) {
+	pool := poolOn(t, sharedAddr(t))
+	eachTx(t, func(t *testing.T, begin func() someTx) {
+		name := "tx/" + store.NewProcess().String()
+		a, b := begin(), begin()
+		if err := errors.Join(LockTx(t.Context(), a.tx, name+"/a"), LockTx(t.Context(), b.tx, name+"/b")); err != nil {
+			t.Fatal(err)
+		}
+		type outcome struct {
+			tx  someTx
+			err error
+		}
+		outcomes := make(chan outcome, 2)
+		pid := a.pid(t)
+		go func() { outcomes <- outcome{a, LockTx(t.Context(), a.tx, name+"/b")} }()
+		queued(t, pool, pid)
+		go func() { outcomes <- outcome{b, LockTx(t.Context(), b.tx, name+"/a")} }()
+		one := <-outcomes // whichever the server picks
+		if !errors.Is(one.err, store.ErrDeadlock) {
+			t.Fatal(one.err)
+		}
+		if _, err := one.tx.one("SELECT 'usable'"); err != nil {
+			t.Fatal("the one that was refused:", err)
+		}
+		if err := one.tx.end(); err != nil {
+			t.Fatal(err)
+		}
+		if other := <-outcomes; other.err != nil {
+			t.Fatal("the other one:", other.err)
+		}
+	})
+}
+
+// The transaction's own lock_timeout does not end a wait, its statement_timeout
+// does; neither costs the transaction.
+func TestTx_TimeoutsOfTheTransaction(t *testing.T) {
+	pool := poolOn(t, sharedAddr(t))
+	eachTx(t, func(t *testing.T, begin func() someTx) {
+		name := "tx/" + store.NewProcess().String()
+		a, b := begin(), begin()
+		if err := LockTx(t.Context(), a.tx, name); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.one("SELECT set_config('lock_timeout', '1', true) || set_config('statement_timeout', '50', true)"); err != nil {
+			t.Fatal(err)
+		}
+		err := LockTx(t.Context(), b.tx, name)
+		if !errors.Is(err, store.ErrHeld) || !strings.Contains(err.Error(), "statement timeout") {
+			t.Fatal(err)
+		}
+		if _, err := b.one("SELECT set_config('statement_timeout', '0', true)"); err != nil {
+			t.Fatal(err)
+		}
+		pid := b.pid(t)
+		waited := make(chan error, 1)
+		go func() { waited <- LockTx(t.Context(), b.tx, name) }()
+		queued(t, pool, pid)
+		if err := a.end(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-waited; err != nil {
+			t.Fatal(err)
+		}
+		if have, err := b.one("SELECT current_setting('lock_timeout')"); err != nil || have != "1ms" {
+			t.Fatalf("lock_timeout is %s afterwards, %v", have, err)
+		}
+	})
+}
+
+// A lock that was taken in a savepoint ends with it.
+func TestTx_ASavepointThatIsRolledBackGivesItsLocksBack(t *testing.T) {
+	eachTx(t, func(t *testing.T, begin func() someTx) {
+		name := "tx/" + store.NewProcess().String()
+		a, b := begin(), begin()
+		run := func(statement string) {
+			t.Helper()
+			r, err := newTxRun(a.tx)
+			if err == nil {
+				err = r.exec(t.Context(), statement)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		run("SAVEPOINT s")
+		if err := LockTx(t.Context(), a.tx, name); err != nil {
+			t.Fatal(err)
+		}
+		run("ROLLBACK TO SAVEPOINT s")
+		if err := TryLockTx(t.Context(), b.tx, name); err != nil {
+			t.Fatal("another one:", err)
+		}
+		if err := b.end(); err != nil {
+			t.Fatal(err)
+		}
+		if err := LockTx(t.Context(), a.tx, name); err != nil {
+			t.Fatal("the same one, again:", err)
+		}
+	})
+}
+
+// With a driver that cannot cancel a statement, a wait is cut into parts.
+func TestTx_AWaitOnAnotherDriverEndsToo(t *testing.T) {
+	pool := poolOn(t, sharedAddr(t))
+	db := sql.OpenDB(plainConnector(t, sharedAddr(t)))
+	defer db.Close()
+	name := "tx/" + store.NewProcess().String()
+	a, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Rollback(t.Context())
+	b, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Rollback()
+	if err := LockTx(t.Context(), a, name); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var pid string
+	if err := b.QueryRow("SELECT pg_backend_pid()::text").Scan(&pid); err != nil {
+		t.Fatal(err)
+	}
+	waited := make(chan error, 1)
+	go func() { waited <- LockTx(ctx, b, name) }()
+	queued(t, pool, pid)
+	cancel()
+	if err := <-waited; !errors.Is(err, context.Canceled) || !errors.Is(err, store.ErrHeld) {
+		t.Fatal(err)
+	}
+	go func() { waited <- LockTx(t.Context(), b, name) }()
+	queued(t, pool, pid)
+	if err := a.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-waited; err != nil {
+		t.Fatal(err)
+	}
+	if err := LockTx(t.Context(), b, name); !errors.Is(err, store.ErrDeadlock) {
+		t.Fatal(err)
+	}
+}

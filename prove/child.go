@@ -1,0 +1,275 @@
+package prove
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/storetest/contain"
+)
+
+// A command is what the parent tells a child, as a line of JSON. The first has
+// the job, and with it the URL, which must be seen by nobody else.
+type command struct {
+	Job *job `json:"job,omitempty"`
+	// Try has, instead of a job, a boot id, and the child only tries to have it.
+	Try    string `json:"try,omitempty"`
+	Op     int    `json:"op,omitempty"` // the answer to a use of the registers by this claim
+	Value  int64  `json:"value,omitempty"`
+	Finish bool   `json:"finish,omitempty"` // begin nothing more
+	// Probe has the names to be taken once more, after the last fault.
+	Probe []string `json:"probe,omitempty"`
+	// Dialled is what the child has told that it dials, and Via the address of
+	// its own proxy for that.
+	Dialled string `json:"dialled,omitempty"`
+	Via     string `json:"via,omitempty"`
+}
+
+// A job is all that a child knows.
+type job struct {
+	URL   string        `json:"url"`
+	Proc  int           `json:"proc"`
+	Life  int           `json:"life"`
+	Start time.Duration `json:"start"` // of the run, on the boot clock
+	Run   Run           `json:"run"`
+	Boot  string        `json:"boot,omitempty"` // of the container that it was started in
+}
+
+// A child is one process that works with the locks, or a group of goroutines in
+// its place.
+type child struct {
+	job
+	inside   bool       // it is goroutines in its parent
+	out      sync.Mutex // one line at a time
+	w        io.Writer
+	locks    *holdfast.Locker // nil: those of the peer are worked with
+	peer     Peer
+	seen     *recorder
+	routes   routes
+	ops      atomic.Int64
+	begun    chan struct{} // closed when there are locks
+	finish   chan struct{} // closed when nothing more is to be begun
+	mu       sync.Mutex
+	answers  map[int]chan command // to uses of the registers
+	watchers sync.WaitGroup
+}
+
+// Child runs the work of one process: what it reads from in are the parent's
+// orders, what it writes to w are events. It returns when it was told to end
+// and has, or when in ends: then the parent has died.
+func Child(in io.Reader, w io.Writer) error {
+	orders := bufio.NewScanner(in)
+	orders.Buffer(nil, 1<<20)
+	c, err := readJob(orders, w)
+	if err != nil || c == nil {
+		return err
+	}
+	way, ok := ways[schemeOf(c.URL)]
+	if !ok {
+		return fmt.Errorf("%w: prove does not know how to come to this store", store.ErrInvalid)
+	}
+	return c.run(func() error {
+		s, err := way.open(c.URL, c.dial)
+		if err != nil {
+			return err
+		}
+		return c.on(s)
+	}, orders)
+}
+
+// readJob reads the first order, and enters the container that the child was
+// started in. Without an error and a child there is no job: that was all.
+func readJob(orders *bufio.Scanner, w io.Writer) (*child, error) {
+	var first command
+	if !orders.Scan() || json.Unmarshal(orders.Bytes(), &first) != nil || first.Job == nil && first.Try == "" {
+		return nil, fmt.Errorf("%w: this is started by prove, and not by people", store.ErrInvalid)
+	}
+	if first.Try != "" {
+		return nil, contain.Enter(first.Try)
+	}
+	if first.Job.Boot != "" {
+		if err := contain.Enter(first.Job.Boot); err != nil {
+			return nil, err
+		}
+	}
+	return &child{
+		job: *first.Job, w: w, begun: make(chan struct{}), finish: make(chan struct{}), answers: map[int]chan command{}, routes: routes{all: map[string]*route{}},
+	}, nil
+}
+
+// run opens the locks and works with them until the orders say that it is enough.
+func (c *child) run(open func() error, orders *bufio.Scanner) error {
+	var work sync.WaitGroup
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		for orders.Scan() {
+			var o command
+			if json.Unmarshal(orders.Bytes(), &o) != nil {
+				continue
+			}
+			c.obey(&o, &work)
+		}
+	}()
+	born := peers()
+	if err := open(); err != nil {
+		c.tell(Event{Do: failed, Text: err.Error()})
+		return err
+	}
+	close(c.begun)
+	c.tell(Event{Do: started})
+	stop := make(chan struct{})
+	var beside sync.WaitGroup
+	beside.Go(func() { measure(c.now, stop, c.tell) })
+	if !c.inside {
+		beside.Go(func() { c.patrol(born, stop) })
+	}
+	for i := range c.Run.workers() {
+		rng := rand.New(rand.NewPCG(c.Run.Seed, uint64(c.Proc)<<32|uint64(c.Life)<<8|uint64(i)))
+		names := c.Run.namesOf(c.Proc, i)
+		work.Go(func() { (&worker{child: c, rng: rng, names: names}).work() })
+	}
+	if c.Run.Wide {
+		work.Go(c.last)
+	}
+	ended := make(chan struct{})
+	go func() {
+		<-c.finish
+		work.Wait()
+		c.watchers.Wait()
+		c.close()
+		close(stop)
+		beside.Wait()
+		c.tell(Event{Do: finished})
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		return nil
+	case <-read:
+		return fmt.Errorf("%w: the parent of this process has gone", store.ErrUnavailable)
+	}
+}
+
+// on opens a locker on the store.
+func (c *child) on(s store.Store) (err error) {
+	c.seen = newRecorder(s, c.job.Run.Place, c.now, c.tell)
+	c.locks, err = holdfast.New(c.seen.store(), &holdfast.Options{
+		TTL: c.Run.lease(), Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		s.Close()
+	}
+	return err
+}
+
+func (c *child) close() {
+	if c.peer != nil {
+		c.peer.Close()
+	} else {
+		c.locks.Close()
+	}
+}
+
+// obey does what the parent says.
+func (c *child) obey(o *command, work *sync.WaitGroup) {
+	if o.Op > 0 {
+		c.mu.Lock()
+		answer := c.answers[o.Op]
+		c.mu.Unlock()
+		if answer != nil {
+			answer <- *o
+		}
+	}
+	if o.Dialled != "" {
+		c.know(o.Dialled, o.Via)
+	}
+	for _, name := range o.Probe {
+		work.Go(func() {
+			<-c.begun
+			(&worker{child: c}).probe(name)
+		})
+	}
+	if o.Finish {
+		close(c.finish)
+	}
+}
+
+// now is the time since the start of the run, which is the same for all
+// processes of this host.
+func (c *child) now() time.Duration { return clock.Boot() - c.Start }
+
+// tell sends an event, which has happened now unless it says otherwise. It has
+// left this process when tell returns. That the parent was slow to take it is
+// nothing that the lock could help.
+func (c *child) tell(e Event) {
+	began := c.now()
+	if e.At == 0 {
+		e.At = began
+	}
+	c.out.Lock()
+	defer c.out.Unlock()
+	c.write(&e)
+	if now := c.now(); now-began >= leastStall { //mutant:judge-parent-slow-stall
+		c.write(&Event{Do: stall, At: now, By: now - began})
+	}
+}
+
+// write writes a line. c.out is held.
+func (c *child) write(e *Event) {
+	line, err := json.Marshal(e)
+	if err != nil {
+		panic(err)
+	}
+	c.w.Write(append(line, '\n')) // a parent that has gone is noticed by its orders
+}
+
+// leastStall is the shortest stall that is told.
+const leastStall = 10 * time.Millisecond
+
+// use uses the registers: it reads, or writes a value, under the claim's token.
+// whole says that the claim has the name for itself.
+func (c *child) use(op int, name string, token, value int64, whole, write bool) (command, bool) {
+	answer := make(chan command, 1)
+	c.mu.Lock()
+	c.answers[op] = answer
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.answers, op)
+	}()
+	c.tell(Event{Do: use, Op: op, Name: name, Token: token, Weight: int64(count(whole)), Write: write, Value: value})
+	select {
+	case a := <-answer:
+		return a, true
+	case <-time.After(10 * time.Second):
+		return command{}, false // the parent is about to end us
+	}
+}
+
+// measure tells for how long timers were late: all that this process could not
+// help. It is what a call or a told loss may be late by, too. The parent carries
+// all that goes over the links, so its stalls are those of all.
+func measure(now func() time.Duration, stop <-chan struct{}, tell func(Event)) {
+	const every = 5 * time.Millisecond
+	for due := now() + every; ; due = now() + every {
+		select {
+		case <-stop:
+			return
+		case <-time.After(due - now()):
+		}
+		if at := now(); at-due >= leastStall {
+			tell(Event{Do: stall, At: at, By: at - due})
+		}
+	}
+}

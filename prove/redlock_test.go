@@ -1,0 +1,68 @@
+//go:build linux || darwin
+
+package prove
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/redisstore/redlock"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// redlock starts n nodes that nobody has used, and returns them and their URL.
+func redlock(t *testing.T, n int) ([]*testserver.Server, string) {
+	t.Helper()
+	const maxTTL = 3 * time.Second
+	var servers []*testserver.Server
+	var urls []string
+	var clients []*redis.Client
+	for range n {
+		s := testserver.Redis(t)
+		c := redis.NewClient(&redis.Options{Addr: s.Addr})
+		defer c.Close()
+		servers, urls, clients = append(servers, s), append(urls, "redis://"+s.Addr), append(clients, c)
+	}
+	comes(t, "all nodes are trusted", func() bool {
+		err := redlock.Trust(t.Context(), clients, &redlock.Options{MaxTTL: maxTTL})
+		if err != nil && !errors.Is(err, store.ErrUnavailable) {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
+	return servers, "redlock:" + strings.Join(urls, ",") + "?max-ttl=" + maxTTL.String()
+}
+
+// onRedlock is the URL of nodes of which some are dead.
+func onRedlock(t *testing.T, nodes, dead int) (url string) {
+	t.Helper()
+	servers, url := redlock(t, nodes)
+	for _, s := range servers[:dead] {
+		s.Kill()
+	}
+	return url
+}
+
+// One node of three that is frozen, comes back from its death with nothing, or
+// is wiped, voids nothing: it grants nothing until all that it granted is over.
+func TestANodeOfRedlockThatIsFrozenKilledAndWipedVoidsNothing(t *testing.T) {
+	t.Parallel()
+	servers, url := redlock(t, 3)
+	s := servers[0]
+	rdb := redis.NewClient(&redis.Options{Addr: s.Addr})
+	defer rdb.Close()
+	struckServer(t, url, map[Fault]func() func(){
+		frozen:    func() func() { s.Freeze(); return s.Thaw },
+		restarted: func() func() { s.Kill(); return s.Restart },
+		wiped: func() func() {
+			rdb.FlushAll(context.Background()) // it may be away
+			return func() {}
+		},
+	})
+}

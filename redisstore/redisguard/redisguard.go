@@ -1,0 +1,175 @@
+// Package redisguard checks fencing tokens at Redis keys that a lock protects:
+// each of its calls runs one script, which refuses a token older than the newest
+// it has seen, and else does the work, with nothing in between.
+//
+//	err := redisguard.Do(ctx, client, lease, "SET", "invoice:42", "sent").Err()
+//
+// See package guard for the rule; it is a [guard.StaleError] that a late holder
+// gets. All who write these keys have to go through this package: Redis itself
+// knows nothing of fences.
+//
+// # Stored form
+//
+// The newest token of a name is kept, as decimal digits, under the key
+// holdfast:fence:{TAG}:NAME. TAG is the hash tag of the keys that are guarded,
+// or the whole key where it has none, so on a Cluster the fence is in the slot
+// of what it guards. Each hash tag is thus a resource of its own, with a fence
+// of its own: a holder raises it with its first call on a key of that tag.
+//
+// A fence has no expiry: one that was gone would let a late holder in. It may be
+// deleted with the keys that it guards. The server must not evict it:
+// maxmemory-policy noeviction, or one that evicts only keys with an expiry.
+//
+// # Guarantees
+//
+// Those of the server: what a fail-over or a restart forgets is forgotten, the
+// fence together with the writes since.
+//
+// # Rights
+//
+// Keys holdfast:fence:* beside the guarded ones, and the commands EVALSHA, EVAL,
+// GET and SET beside those that are to be run.
+package redisguard
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/guard"
+	"github.com/holdfast-go/holdfast/store/embedded"
+)
+
+//go:embed check.lua
+var files embed.FS
+
+// check is what is put before every script.
+var check = embedded.Text("check.lua", files)
+
+// A Script is a Lua script of the caller's that runs only under a token which is
+// not too old. It is safe for concurrent use.
+type Script struct{ script *redis.Script }
+
+// NewScript makes a Script of Lua source, which finds KEYS and ARGV as given to
+// Run. It cannot begin with a #! line.
+func NewScript(src string) *Script { return &Script{redis.NewScript(check + src)} }
+
+// Run runs the script if nobody with a newer token has been at the keys: the
+// check and the script are one step for everybody else. The keys, one at least,
+// must have the same hash tag, or be the same key, on a single server too.
+//
+// The error of the result is a [guard.StaleError] if the token is too old: then
+// nothing was done. It matches holdfast.ErrInvalid, or is that of guard.Raises,
+// if nothing was sent, and holdfast.ErrCorrupt if what is stored under the
+// fence's key is no fence. All others are the script's and the client's. A
+// client that repeats what was not answered, as go-redis does, may run the
+// script twice, as it may any command.
+//
+// The client is any of go-redis, but no pipeline.
+func (s *Script) Run(ctx context.Context, client redis.Scripter, l guard.Lease, keys []string, args ...any) *redis.Cmd {
+	raises, err := guard.Raises(l)
+	var fence string
+	if err == nil {
+		fence, err = fenceKey(l.Name(), keys)
+	}
+	if _, pipeline := client.(redis.Pipeliner); err == nil && pipeline { //mutant:redisguard-no-pipeline
+		err = fmt.Errorf("guard %q: %w: a pipeline cannot say what became of a check before the next command", l.Name(), holdfast.ErrInvalid)
+	}
+	if err != nil {
+		cmd := redis.NewCmd(ctx)
+		cmd.SetErr(err)
+		return cmd
+	}
+	token := l.Token() // after the mode: one of before an upgrade is too small for a write
+	raise := "0"
+	if raises {
+		raise = "1"
+	}
+	keys = append(keys[:len(keys):len(keys)], fence) //mutant:redisguard-keys-copied
+	args = append(args[:len(args):len(args)], strconv.FormatInt(token, 10), raise)
+	cmd := s.script.Run(ctx, client, keys, args...)
+	if err := cmd.Err(); err != nil {
+		cmd.SetErr(refusal(err, l, token, fence))
+	}
+	return cmd
+}
+
+// refusal makes of the script's own errors those that this package promises.
+func refusal(err error, l guard.Lease, token int64, fence string) error {
+	text, stale := strings.CutPrefix(err.Error(), "HOLDFASTSTALE ")
+	if newest, bad := strconv.ParseInt(text, 10, 64); stale && bad == nil {
+		return &guard.StaleError{Name: l.Name(), Where: "key " + fence, Token: token, Fence: newest}
+	}
+	if stale || strings.HasPrefix(err.Error(), "HOLDFASTCORRUPT ") {
+		return fmt.Errorf("guard %q by key %s: %w: what is stored there is no fence", l.Name(), fence, holdfast.ErrCorrupt)
+	}
+	return err
+}
+
+var command = NewScript(`return redis.call(table.remove(ARGV, 1), KEYS[1], unpack(ARGV))`)
+
+// Do runs one command whose first argument is its only key, such as SET, HSET,
+// INCR or GET, if nobody with a newer token has been at the key. A command that
+// reads is guarded as well, and raises the fence before it does. See
+// [Script.Run] for the errors.
+func Do(ctx context.Context, client redis.Scripter, l guard.Lease, cmd, key string, args ...any) *redis.Cmd {
+	return command.Run(ctx, client, l, []string{key}, append([]any{cmd}, args...)...)
+}
+
+var nothing = NewScript(`return 1`)
+
+// Check raises the fence, or only looks at it under a read lease, for all keys
+// with the hash tag of this one. Call it before reading keys by other means than
+// this package. See [Script.Run] for the errors.
+func Check(ctx context.Context, client redis.Scripter, l guard.Lease, key string) error {
+	return nothing.Run(ctx, client, l, []string{key}).Err()
+}
+
+// Forget deletes the fence of a name for all keys with the hash tag of this one,
+// together with what the lock protects there. From then on any token passes: see
+// [guard.Dialect.Forget] for when that is safe. Errors: holdfast.ErrInvalid if the
+// key can have no fence, with nothing sent; else the client's.
+func Forget(ctx context.Context, client redis.Cmdable, name, key string) error {
+	fence, err := fenceKey(name, []string{key})
+	if err != nil {
+		return err
+	}
+	return client.Del(ctx, fence).Err()
+}
+
+// fenceKey is where the fence of the name is kept for the keys.
+func fenceKey(name string, keys []string) (string, error) {
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("guard %q: %w: %s", name, holdfast.ErrInvalid, fmt.Sprintf(format, args...))
+	}
+	if len(keys) == 0 {
+		return "", bad("a guarded script needs the keys that it writes")
+	}
+	first, ok := hashTag(keys[0])
+	if !ok {
+		return "", bad("no fence can have the slot of the key %q: give it a hash tag, as in {invoice}:42", keys[0])
+	}
+	for _, key := range keys[1:] {
+		if tag, ok := hashTag(key); !ok || tag != first { //mutant:redisguard-one-slot
+			return "", bad("the keys %q and %q have not the same hash tag, as {invoice:42}:state and {invoice:42}:log have: one fence cannot guard both", keys[0], key)
+		}
+	}
+	return "holdfast:fence:{" + first + "}:" + name, nil //mutant:redisguard-fence-slot
+}
+
+// hashTag is the part of the key that a Cluster makes its slot of: what is in
+// the first braces, if they are not empty, else all of it. It returns false if
+// that cannot be put into braces.
+func hashTag(key string) (string, bool) {
+	if _, after, found := strings.Cut(key, "{"); found {
+		if tag, _, closed := strings.Cut(after, "}"); closed && tag != "" { //mutant:redisguard-empty-braces
+			return tag, true
+		}
+	}
+	return key, key != "" && !strings.Contains(key, "}")
+}

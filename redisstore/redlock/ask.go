@@ -1,0 +1,260 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+const (
+	// maxRounds bounds how often an ask goes out again at once because it has
+	// room on enough nodes, and its number was too small or too large for them.
+	maxRounds = 4
+	// splitPlace is how long a try that is divided among nodes keeps its place,
+	// while those that came first come to win.
+	splitPlace = time.Second
+	// splitLook is when a claim that some nodes grant, and no other holds, asks
+	// again even if no hint comes.
+	splitLook = 20 * time.Millisecond
+)
+
+// Ask implements [store.Store].
+func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
+	if err := s.bounds().CheckClaim(&c); err != nil {
+		return store.Answer{}, err
+	}
+	need, err := s.quorum(c.Limit)
+	if err != nil {
+		return store.Answer{}, err
+	}
+	if err := s.ready(ctx, need); err != nil {
+		return store.Answer{}, s.ended("ask for", c.Name, err)
+	}
+	cl := s.begin(&c)
+	if cl.held {
+		return s.askAgain(ctx, cl, &c)
+	}
+	placed := cl.place != 0
+	cl.Try = cl.Try && !placed // who has a place keeps it //mutant:redlock-try-keeps-its-position
+	a, err := s.acquire(ctx, cl, need)
+	switch {
+	case err == nil && (a.Granted || !cl.Try):
+		return a, nil
+	case err != nil && placed && !store.Definite(err):
+		return a, err // the engine says when a place is given up
+	}
+	// Nothing is to be left: a minority that keeps a grant would close its nodes
+	// to others.
+	s.giveBack(cl, err == nil) //mutant:redlock-late-grant-given-back
+	s.claims.forget(c.ID)
+	return a, err
+}
+
+func (s *Store) ended(what, name string, err error) error {
+	return fmt.Errorf("%w: %s %q on %s: %w", store.ErrUnavailable, what, name, s.address, err)
+}
+
+// askAgain answers for a claim that holds: it is renewed, and has the same
+// token.
+func (s *Store) askAgain(ctx context.Context, cl *claim, c *store.Claim) (store.Answer, error) {
+	from := store.Now()
+	h := store.Hold{Name: c.Name, ID: c.ID, Token: cl.p, TTL: c.TTL}
+	if r := s.renew(ctx, []store.Hold{h}, "")[0]; r.Err != nil { //mutant:redlock-ask-again-unshown
+		return store.Answer{}, r.Err
+	}
+	return s.granted(cl, c.TTL, from), nil
+}
+
+func (s *Store) granted(cl *claim, ttl time.Duration, from store.Instant) store.Answer {
+	n := cl.Tokens()
+	return store.Answer{
+		Granted: true, Token: cl.p, N: n, TTL: ttl, From: from, Weight: cl.Weight, Want: cl.Weight, Last: max(cl.told, cl.p+int64(n)-1),
+	}
+}
+
+// drift is what the nodes' clocks may run ahead of ours within a TTL.
+func drift(ttl time.Duration) time.Duration { return ttl/100 + 2*time.Millisecond } //mutant:redlock-drift
+
+// acquire asks all nodes, once more at once where the number has to be another
+// one; and a try that is divided among the nodes until one has won.
+func (s *Store) acquire(ctx context.Context, cl *claim, need int) (store.Answer, error) {
+	begun, split := store.Now(), false
+	for round, again := 1, 0; ; round++ {
+		s.propose(cl)
+		sent := store.Now()
+		place, mode := cl.Place, ""
+		switch {
+		case cl.Try && !split:
+			mode = "t"
+		case cl.Try:
+			place = min(place, splitPlace)
+		}
+		if mode == "" {
+			s.claims.mu.Lock() // the sweep of another claim's ask reads it
+			cl.place = sent.Add(place)
+			s.claims.mu.Unlock()
+		}
+		t := s.askAll(ctx, cl, place, mode, need)
+		switch {
+		case len(t.accepted) >= need:
+			if store.Now() >= sent.Add(cl.TTL-drift(cl.TTL)) { //mutant:redlock-grant-within-ttl
+				return store.Answer{}, s.tooLong(cl)
+			}
+			s.claims.mu.Lock()
+			cl.held, cl.since, cl.deadline = true, store.Now(), sent.Add(cl.TTL-drift(cl.TTL))
+			s.claims.mu.Unlock()
+			return s.granted(cl, cl.TTL, sent), nil //mutant:redlock-lease-from
+		case len(t.lost) > len(s.nodes)-need:
+			return store.Answer{}, t.lossReason()
+		case len(t.lost) > 0 && len(t.refused) == 0 && store.Now() >= begun.Add(cl.TTL-drift(cl.TTL)):
+			// What an earlier round was granted there is over by now.
+			return store.Answer{}, s.tooLong(cl)
+		case t.mismatches > len(s.nodes)-need:
+			return store.Answer{}, &store.MismatchError{Have: t.have, Want: cl.Limit}
+		case ctx.Err() != nil:
+			return store.Answer{}, s.ended("ask for", cl.Name, ctx.Err())
+		case again < maxRounds && len(t.accepted)+t.low >= need, again < maxRounds && len(t.accepted)+t.high >= need:
+			again++
+			continue
+		case again < maxRounds && s.reorder(cl, t): //mutant:redlock-order-corrected
+			again++
+			continue
+		case t.onlyClocks(need): //mutant:redlock-only-clocks
+			return store.Answer{}, s.unclear("ask for", cl.Name, len(t.accepted), need, append(t.errs, t.astray...))
+		case t.answered() < need: //mutant:redlock-few-answers
+			return store.Answer{}, s.unclear("ask for", cl.Name, t.answered(), need, t.errs)
+		}
+		if cl.Try && !t.decided(cl, need) && store.Now().Sub(begun) < min(s.timeout, cl.TTL/2) {
+			// Several tried at once and none has enough: each takes a place, and
+			// whoever sees one that came before it gives up.
+			split = true
+			if round > 2 {
+				s.pause(ctx, min(time.Duration(round)*time.Millisecond/2, 5*time.Millisecond))
+			}
+			continue
+		}
+		return t.refusal(cl, need), nil
+	}
+}
+
+func (s *Store) tooLong(cl *claim) error {
+	return fmt.Errorf("%w: ask for %q on %s: the answers took longer than the TTL, %v", store.ErrUnavailable, cl.Name, s.address, cl.TTL)
+}
+
+// pause is for others to give up in: nothing is sent meanwhile.
+func (s *Store) pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// unclear is the error of an operation that fewer than needed nodes answered.
+func (s *Store) unclear(what, name string, done, needed int, errs []error) error {
+	err := s.tooFew(what, name, done, needed, errs)
+	if seconds, soon := s.waitsFor(needed); soon {
+		return fmt.Errorf("%w: in %d s enough nodes may grant again: %w", store.ErrUnavailable, seconds, err)
+	}
+	return err
+}
+
+// askAll asks all nodes with the claim's newest number, and returns when that
+// is decided, or will not be soon.
+func (s *Store) askAll(ctx context.Context, cl *claim, place time.Duration, mode string, need int) *tally {
+	args := s.askCall(cl, place, mode)
+	out := make(chan reply, len(s.nodes))
+	t := &tally{nodes: len(s.nodes), asked: time.Now()}
+	for _, n := range s.nodes {
+		n.send(&job{n: n, claim: cl, id: cl.ID, sc: &s.scripts.ask, args: args, out: out})
+	}
+	s.collect(ctx, out, len(s.nodes), min(s.timeout, max(cl.TTL, time.Second)), func(r reply) bool {
+		t.add(s, cl, r)
+		return t.enough(need)
+	}, func() bool { return t.answered() >= need }) //mutant:redlock-answers-waited-for
+	return t
+}
+
+func (s *Store) askCall(cl *claim, place time.Duration, mode string) []any {
+	keep := store.TokenRetention + max(cl.TTL+cl.Delay, cl.Keep) + time.Millisecond
+	return s.scripts.ask.call(2, s.key(cl.Name), s.record(), pack(&cl.Claim, cl.order, cl.p), strconv.FormatInt(micros(cl.TTL), 10),
+		strconv.FormatInt(micros(place), 10), strconv.FormatInt(keep.Milliseconds(), 10), openRecord(s.maxTTL), mode)
+}
+
+// collect hands on replies until enough says so, all have come, or the time is
+// over; or, once it would do without the rest, until only nodes that have been
+// slow all along are missing, or the others are too.
+func (s *Store) collect(ctx context.Context, out <-chan reply, n int, limit time.Duration, enough func(reply) bool, would func() bool) {
+	var timer *time.Timer
+	var fire <-chan time.Time
+	straggling := false
+	missing := uint32(1)<<len(s.nodes) - 1
+	for left := n; left > 0; left-- {
+		var r reply
+		select {
+		case r = <-out:
+		default:
+			if timer == nil {
+				timer = time.NewTimer(limit)
+				defer timer.Stop()
+				fire = timer.C
+			}
+			select {
+			case r = <-out:
+			case <-fire:
+				return
+			case <-ctx.Done():
+				return
+			case <-s.ctx.Done():
+				return
+			}
+		}
+		missing &^= 1 << r.n.i
+		if enough(r) {
+			return
+		}
+		if !straggling && n == len(s.nodes) && left > 1 && would() {
+			if s.slow(missing) {
+				return
+			}
+			straggling = true
+			if timer != nil {
+				timer.Stop()
+			}
+			timer = time.NewTimer(min(limit, s.straggle))
+			defer timer.Stop()
+			fire = timer.C
+		}
+	}
+}
+
+// slow reports whether all of these nodes have been much slower than the
+// others, each time of late.
+func (s *Store) slow(missing uint32) bool {
+	var best time.Duration
+	for _, n := range s.nodes {
+		if b := n.best(); missing&(1<<n.i) == 0 && b > 0 && (best == 0 || b < best) {
+			best = b
+		}
+	}
+	for _, n := range s.nodes {
+		if missing&(1<<n.i) != 0 && n.best() < 4*best+5*time.Millisecond {
+			return false
+		}
+	}
+	return best > 0
+}
+
+// giveBack releases whatever the claim has anywhere; with wait it returns when
+// those nodes that answer soon have done so. The rest is told in the
+// background, and those that are away when they are back.
+func (s *Store) giveBack(cl *claim, wait bool) {
+	out := s.releaseAll(store.Hold{Name: cl.Name, ID: cl.ID}, cl)
+	if wait {
+		s.collect(s.ctx, out, len(s.nodes), s.straggle, func(reply) bool { return false }, func() bool { return false })
+	}
+}

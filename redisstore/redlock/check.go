@@ -1,0 +1,126 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/redisstore/internal/redisinfo"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Check implements [store.Checker]. That a node is away or too young is no
+// failure as long as enough others are in use.
+func (s *Store) Check(ctx context.Context) (all []store.Finding) {
+	need := len(s.nodes)/2 + 1
+	if err := s.ready(ctx, len(s.nodes)); err != nil {
+		return []store.Finding{{About: "nodes", Err: s.ended("look at", "the nodes", err)}}
+	}
+	found := make([]checked, len(s.nodes))
+	var errs []error
+	var looking sync.WaitGroup
+	for i, n := range s.nodes {
+		n.mu.Lock()
+		up, away := n.state == up, n.err
+		n.mu.Unlock()
+		if up {
+			looking.Go(func() { found[i] = n.check(ctx) })
+			continue
+		}
+		if away == nil {
+			away = n.failed(errNotYet)
+		}
+		errs = append(errs, away)
+		found[i].all = []store.Finding{{About: "node " + n.address, Warning: true, Found: "not in use: " + away.Error()}}
+	}
+	looking.Wait()
+	grant := 0
+	for _, f := range found {
+		if f.grants {
+			grant++
+		}
+	}
+	nodes := store.Finding{About: "nodes", Found: fmt.Sprintf("%d of %d are in use, %d are needed", len(s.nodes)-len(errs), len(s.nodes), need)}
+	switch {
+	case len(s.nodes)-len(errs) < need:
+		nodes.Err = s.unclear("look at", "the nodes", len(s.nodes)-len(errs), need, errs)
+	case grant < need:
+		nodes.Err = fmt.Errorf("%w: %s: only %d of %d nodes can grant what is new, %d are needed: the others are away, full or read-only", store.ErrUnavailable, s.address, grant, len(s.nodes), need)
+	}
+	all = append(all, nodes)
+	if n := len(s.nodes); n%2 == 0 {
+		all = append(all, store.Finding{About: "number of nodes", Warning: true, Found: fmt.Sprintf("%d nodes can do without no more than %d can: take one away, or one more", n, n-1)})
+	}
+	var clocks []time.Duration
+	for _, f := range found {
+		all = append(all, f.all...)
+		clocks = append(clocks, f.ahead)
+	}
+	if apart := slices.Max(clocks) - slices.Min(clocks); len(errs) == 0 && apart > time.Second {
+		all = append(all, store.Finding{About: "clocks", Warning: true,
+			Found: fmt.Sprintf("the nodes' clocks are up to %v apart: claims that wait are served by them; have them set by NTP", apart.Round(100*time.Millisecond))})
+	}
+	return all
+}
+
+// A checked is what a check found out about a node.
+type checked struct {
+	all    []store.Finding
+	ahead  time.Duration // of its clock, ahead of ours
+	grants bool          // it can grant what is new
+}
+
+// check asks a node that is in use for all that can be asked of it.
+func (n *node) check(ctx context.Context) (found checked) {
+	found.grants = true // unless it says otherwise
+	ctx, cancel := context.WithTimeout(ctx, n.s.timeout)
+	defer cancel()
+	of := " of " + n.address
+	pipe := n.client.Pipeline()
+	asked, clock := pipe.Info(ctx), pipe.Time(ctx)
+	sent := time.Now()
+	pipe.Exec(ctx) // each command has its own error
+	took := time.Since(sent)
+	info, err := asked.Result()
+	if err != nil {
+		found.all = []store.Finding{{About: "node " + n.address, Warning: true, Found: n.failed(err).Error()}}
+		return found
+	}
+	version := store.Finding{About: "version" + of, Found: redisinfo.Version(info)}
+	role := store.Finding{About: "role" + of, Found: redisinfo.Field(info, "role")}
+	if replicas := redisinfo.Field(info, "connected_slaves"); role.Found == "slave" || replicas != "" && replicas != "0" {
+		role.Warning = true
+		role.Found = fmt.Sprintf("%s, with %s replicas: a node of Redlock stands alone; a server that is put in its place may lack its votes, and then two can hold a name", role.Found, replicas)
+	}
+	saved := store.Finding{About: "persistence" + of, Found: fmt.Sprintf("whatever it saves, after a restart it grants nothing for %v", n.s.maxTTL)}
+	policy := redisinfo.Eviction(info)
+	policy.About += of
+	memory := store.Finding{About: "memory" + of}
+	var full bool
+	if memory.Found, full = redisinfo.Memory(info); full {
+		memory.Warning = true
+		memory.Found += ": it is full, so the node grants nothing new until it has some again or maxmemory is raised; what is held there can be renewed and released"
+	}
+	readOnly := redisinfo.ReadOnly(info)
+	if readOnly {
+		role.Found += "; it is read-only, so it grants, renews and releases nothing"
+	}
+	found.grants = !full && !readOnly
+	found.all = []store.Finding{version, role, saved, policy, memory}
+	theirs, err := clock.Result()
+	if err != nil {
+		found.all = append(found.all, store.Finding{About: "clock" + of, Warning: true, Found: n.failed(err).Error()})
+		return found
+	}
+	found.ahead = theirs.Sub(sent.Add(took / 2))
+	ahead := found.ahead
+	f := store.Finding{About: "clock" + of, Found: fmt.Sprintf("%v ahead of this host's, to within %v", ahead.Round(100*time.Microsecond), max(took/2, 100*time.Microsecond).Round(100*time.Microsecond))}
+	if ahead.Abs() > reach {
+		f.Warning = true
+		f.Found += ": it refuses this host's numbers, or is refused, if most others are not like it; have it set by NTP"
+	}
+	found.all = append(found.all, f)
+	return found
+}

@@ -1,0 +1,115 @@
+package redlock
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A claim is what a Store has to remember of one that it asked for: its order,
+// which is one for all nodes, and the newest number it asked with. The engine
+// never runs two operations of one claim at a time, so but for what hints read
+// (under claims.mu) nothing is guarded.
+type claim struct {
+	store.Claim
+	order int64         // when it began, in µs; ties by id
+	begun store.Instant // the same by our own clock, which nobody sets
+	p     int64         // the newest number asked with, the token if it is granted
+	told  int64         // the largest token that a node told of
+	sent  atomic.Uint32 // a bit for each node that an ask was sent to
+	place store.Instant // until when its place lasts
+
+	held     bool // it was granted, with the token p
+	since    store.Instant
+	deadline store.Instant // of the hold
+
+	hinted  int64  // the number that a hint was passed on for
+	hinting int64  // the number that hints have come for,
+	hints   uint32 // and of which nodes, a bit for each
+}
+
+type claims struct {
+	mu    sync.Mutex
+	of    map[store.ID]*claim
+	swept int // how many there were after the last sweep
+}
+
+// begin is the record of the claim, a new one if there is none. A place that
+// has lapsed begins again at the end.
+func (s *Store) begin(c *store.Claim) *claim {
+	now := store.Now()
+	s.claims.mu.Lock()
+	defer s.claims.mu.Unlock()
+	cl := s.claims.of[c.ID]
+	if cl == nil {
+		s.claims.sweep(now)
+		cl = &claim{order: s.wall(), begun: now}
+		s.claims.of[c.ID] = cl
+	} else if !cl.held && cl.place != 0 && now >= cl.place { //mutant:redlock-position-outlived
+		cl.order, cl.begun = s.wall(), now
+	}
+	if !cl.held {
+		cl.Claim = *c
+	}
+	return cl
+}
+
+// sweep forgets what has long been over, when there is twice as much as there
+// was the last time: claims whose owner never said how they ended.
+func (c *claims) sweep(now store.Instant) {
+	if len(c.of) < 1000 || len(c.of) < 2*c.swept {
+		return
+	}
+	for id, cl := range c.of {
+		if now > max(cl.place, cl.deadline).Add(time.Minute) && (cl.place != 0 || cl.deadline != 0) {
+			delete(c.of, id)
+		}
+	}
+	c.swept = len(c.of)
+}
+
+func (c *claims) get(id store.ID) *claim {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.of[id]
+}
+
+func (c *claims) forget(id store.ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.of, id)
+}
+
+// rename has the record of a hold under its new id.
+func (c *claims) rename(id, to store.ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if cl := c.of[id]; cl != nil {
+		delete(c.of, id)
+		cl.ID = to
+		c.of[to] = cl
+	}
+}
+
+// propose makes the number of the next ask.
+func (s *Store) propose(cl *claim) {
+	p := max(s.number(), cl.p+1)
+	if s.reaches(cl.told) {
+		p = max(p, cl.told+1)
+	}
+	s.claims.mu.Lock()
+	defer s.claims.mu.Unlock()
+	cl.p = p
+}
+
+// number is the newest number that the claim of the id was asked for with, or
+// one above all if it was not asked for here.
+func (c *claim) number() int64 {
+	if c == nil {
+		return math.MaxInt64 >> 10
+	}
+	return c.p
+}

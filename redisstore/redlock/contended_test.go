@@ -1,0 +1,107 @@
+package redlock
+
+import (
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Eight claimants on five nodes, of which up to two are dead: each has its turn,
+// in the order of their places, so the shares are equal, and nobody is ever
+// stuck. What is counted is turns of others while one waits: how soon each comes
+// again is the machine's affair.
+func TestEightClaimantsOnFiveNodesShareAlikeAndAreNeverStuck(t *testing.T) {
+	t.Parallel()
+	const claimants, turns = 8, 20
+	addrs := testserver.SharedRedises(t, 5)
+	for dead := range 3 {
+		o := apart()
+		nodes := slices.Clone(addrs)
+		for i := range dead {
+			nodes[i] = []string{"127.0.0.1:1", "127.0.0.1:2"}[i]
+		}
+		var mu sync.Mutex
+		var order []int // whose turns there were
+		most := 0       // of one other while somebody waited
+		var last int64
+		inside := false
+		var all sync.WaitGroup
+		begin := make(chan struct{})
+		for i := range claimants {
+			s := trusting(t, clientsOf(t, nodes...), o)
+			t.Cleanup(func() { s.Close() })
+			me := store.NewProcess()
+			wake := make(chan store.Hint, 1)
+			if err := s.Watch(t.Context(), me, func(h store.Hint) {
+				select {
+				case wake <- h:
+				default:
+				}
+			}); err != nil {
+				t.Fatal(err)
+			}
+			all.Go(func() {
+				<-begin
+				for range turns {
+					c := mutex("hot")
+					c.ID = me.NewID()
+					began := time.Now()
+					a, err := s.Ask(t.Context(), c)
+					mu.Lock()
+					placed := len(order) // turns that were before it
+					mu.Unlock()
+					for err == nil && !a.Granted {
+						if time.Since(began) > patience {
+							t.Errorf("%d dead nodes: claimant %d is stuck: %+v", dead, i, a)
+							return
+						}
+						select {
+						case <-wake:
+						case <-time.After(max(a.Until, time.Millisecond)):
+						}
+						a, err = s.Ask(t.Context(), c)
+					}
+					if err != nil {
+						t.Errorf("%d dead nodes: ask: %v", dead, err)
+						return
+					}
+					mu.Lock()
+					if inside || a.Token <= last {
+						t.Errorf("%d dead nodes: token %d after %d, another inside: %v", dead, a.Token, last, inside)
+					}
+					passed := make([]int, claimants)
+					for _, other := range order[placed:] {
+						passed[other]++
+					}
+					if slices.Max(passed) > 2 { // one that came at the same moment can have two
+						t.Errorf("%d dead nodes: while claimant %d waited the others had %v turns", dead, i, passed)
+					}
+					most = max(most, slices.Max(passed))
+					order, last, inside = append(order, i), a.Token, true
+					mu.Unlock()
+					mu.Lock()
+					inside = false
+					mu.Unlock()
+					if err := s.Release(t.Context(), store.Hold{Name: c.Name, ID: c.ID, Token: a.Token}); err != nil {
+						t.Errorf("%d dead nodes: release: %v", dead, err)
+						return
+					}
+				}
+			})
+		}
+		close(begin)
+		all.Wait()
+		if t.Failed() {
+			return
+		}
+		share := make([]int, claimants)
+		for _, i := range order[:len(order)*3/4] {
+			share[i]++
+		}
+		t.Logf("%d dead nodes: of the first %d turns they had %v, and while one waited another %d at most", dead, len(order)*3/4, share, most)
+	}
+}

@@ -1,0 +1,124 @@
+package redlock
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A NodeError is what went wrong with one node. The error of an operation that
+// too few nodes did has one of it for each node that failed; errors.As finds
+// the first, and errors.Is whatever is in any of them.
+type NodeError struct {
+	Node string // its address
+	Err  error
+}
+
+func (e *NodeError) Error() string { return e.Node + ": " + e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *NodeError) Unwrap() error { return e.Err }
+
+// A tooFew says that too few nodes did an operation, and of each other why not.
+type tooFew struct {
+	kind  error // the sentinel
+	text  string
+	nodes []error
+}
+
+func (e *tooFew) Error() string {
+	parts := make([]string, len(e.nodes))
+	for i, err := range e.nodes {
+		parts[i] = err.Error()
+	}
+	return fmt.Sprintf("%v: %s: %s", e.kind, e.text, strings.Join(parts, "; "))
+}
+
+func (e *tooFew) Unwrap() []error { return append([]error{e.kind}, e.nodes...) }
+
+// tooFew makes the error of an operation that only done nodes of the needed did.
+// It is of the kind that the nodes agree on, if that alone is in the way.
+func (s *Store) tooFew(what, name string, done, needed int, nodes []error) error {
+	e := &tooFew{kind: store.ErrUnavailable, text: fmt.Sprintf("%s %q: %d of %d nodes did it, %d are needed", what, name, done, len(s.nodes), needed)}
+	if done == 0 && len(nodes) > len(s.nodes)-needed {
+		for _, kind := range []error{store.ErrDenied, store.ErrCorrupt, store.ErrUnsupported, store.ErrInvalid} {
+			all := true
+			for _, err := range nodes {
+				all = all && errors.Is(err, kind)
+			}
+			if all {
+				e.kind = kind
+			}
+		}
+	}
+	for _, err := range nodes { // a definite cause must not make an unclear error definite
+		if e.kind == store.ErrUnavailable && store.Definite(err) {
+			var of *NodeError
+			if errors.As(err, &of) {
+				err = &NodeError{of.Node, errors.New(of.Err.Error())}
+			}
+		}
+		e.nodes = append(e.nodes, err)
+	}
+	if len(nodes) == 0 {
+		e.nodes = []error{errors.New("the others have not answered in time")}
+	}
+	return e
+}
+
+// failed makes an error of the client or the server one for people.
+func (n *node) failed(err error) error {
+	var server redis.Error
+	var own *NodeError
+	switch {
+	case errors.As(err, &own):
+		return err
+	case store.Definite(err):
+		return &NodeError{n.address, err}
+	case !errors.As(err, &server):
+		return &NodeError{n.address, err}
+	}
+	text := err.Error()
+	has := func(parts ...string) bool {
+		for _, p := range parts {
+			if strings.Contains(text, p) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case has("NOPERM", "NOAUTH", "WRONGPASS", "ERR invalid password", "ERR AUTH ", "No permissions", "The user executing the script", "ACL failure in script"):
+		err = fmt.Errorf("%w: %w (the package comment of redlock lists the rights that suffice)", store.ErrDenied, err)
+	case has("WRONGTYPE"):
+		err = fmt.Errorf("%w: the key holds another type of value: it is not of holdfast and was left alone", store.ErrCorrupt)
+	case has("CROSSSLOT", "unknown command", "Unknown Redis command", "syntax error"):
+		err = fmt.Errorf("%w: the server cannot run the script (Redis %d.%d or newer is needed): %w", store.ErrUnsupported, needMajor, needMinor, err)
+	}
+	if full(err) {
+		err = fmt.Errorf("%w (the node's memory is full, so nothing new can be locked there until it has some again or its maxmemory is raised; what is held can be renewed and released, by a user who may use PEXPIRE)", err)
+	}
+	return &NodeError{n.address, err}
+}
+
+func (n *node) corrupt(key string) error {
+	return n.failed(fmt.Errorf("%w: key %q holds a value that is not of holdfast, or is damaged: it was left alone; delete it if nobody needs it", store.ErrCorrupt, key))
+}
+
+func (n *node) newer(key string, version byte) error {
+	return n.failed(store.NewerFormError(fmt.Sprintf("key %q on %s", key, n.address), int(version)-'0', int(1)))
+}
+
+func (n *node) strange(answer string) error {
+	return n.failed(fmt.Errorf("answered with %.40q, which is no answer of this program", answer))
+}
+
+// bounds are what the nodes have room for.
+func (s *Store) bounds() *store.Bounds {
+	return &store.Bounds{Min: s.minTTL, Max: s.maxTTL,
+		On: "these nodes; the most is MaxTTL (?max-ttl= in a URL), which all their clients share and for which a node that may have forgotten grants nothing"}
+}

@@ -1,0 +1,52 @@
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/redisstore/redlock"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Each server has a client of its own; the majority is the retry.
+func ExampleNew() {
+	var clients []*redis.Client
+	for _, addr := range []string{"10.0.0.1:6379", "10.0.1.1:6379", "10.0.2.1:6379"} {
+		c := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, DialerRetries: 1})
+		defer c.Close()
+		clients = append(clients, c)
+	}
+	keeper, err := redlock.New(clients, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	locks, err := holdfast.New(keeper, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer locks.Close()
+	fmt.Println(keeper.Describe().Store)
+	// Output: Redlock on 10.0.0.1:6379, 10.0.1.1:6379, 10.0.2.1:6379
+}
+
+// What a claim may not be longer than is MaxTTL, one number for all clients.
+func ExampleOpen() {
+	keeper, err := redlock.Open("redlock:redis://10.0.0.1,redis://10.0.1.1,redis://10.0.2.1?max-ttl=20s", nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer keeper.Close()
+	_, err = keeper.Ask(context.Background(), store.Claim{
+		Name: "invoice/42", ID: store.NewProcess().NewID(), Limit: store.Full, Weight: store.Full, TTL: time.Minute,
+	})
+	fmt.Println(keeper.Describe().MaxTTL, errors.Is(err, store.ErrInvalid))
+	// Output: 20s true
+}

@@ -1,0 +1,473 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/storetest"
+)
+
+// nodes starts n servers of this test alone, and returns a Store on them.
+func nodes(t *testing.T, n int, o Options) ([]*testserver.Server, *Store) {
+	t.Helper()
+	servers, addrs := make([]*testserver.Server, n), make([]string, n)
+	for i := range servers {
+		servers[i] = testserver.Redis(t)
+		addrs[i] = servers[i].Addr
+	}
+	s := trusting(t, clientsOf(t, addrs...), &o)
+	t.Cleanup(func() { s.Close() })
+	allUp(t, s)
+	s.trusts = false // from now on
+	return servers, s
+}
+
+// until polls for something that must happen.
+func until(t testing.TB, what string, f func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !f(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("after %v still not: %s", patience, what)
+		}
+	}
+}
+
+// allUp waits until the Store uses all its nodes.
+func allUp(t testing.TB, s *Store) {
+	t.Helper()
+	s.start()
+	until(t, "all nodes are in use", func() bool { return nodesUp(s) == len(s.nodes) })
+}
+
+// nodesUp is how many nodes the Store uses.
+func nodesUp(s *Store) (ups int) {
+	for _, n := range s.nodes {
+		n.mu.Lock()
+		if n.state == up {
+			ups++
+		}
+		n.mu.Unlock()
+	}
+	return ups
+}
+
+// busy are the nodes that have something to do.
+func busy(s *Store) (all int) {
+	for _, n := range s.nodes {
+		n.mu.Lock()
+		if n.lanes[0].flying || n.lanes[1].flying {
+			all++
+		}
+		n.mu.Unlock()
+	}
+	return all
+}
+
+// idle waits until all that was sent has been answered: answers are told before
+// the last node has heard.
+func idle(t testing.TB, s *Store) {
+	t.Helper()
+	for begun := time.Now(); busy(s) > 0; time.Sleep(50 * time.Microsecond) {
+		if time.Since(begun) > patience {
+			t.Fatalf("after %v nodes are busy still", patience)
+		}
+	}
+}
+
+// flying waits until all nodes are being asked, which are frozen.
+func flying(t testing.TB, s *Store) {
+	t.Helper()
+	until(t, "all nodes are asked", func() bool { return busy(s) == len(s.nodes) })
+}
+
+func free(t *testing.T, s *Store, name string) {
+	t.Helper()
+	c := mutex(name)
+	c.Try = true
+	h := mustHold(t, s, c)
+	if err := s.Release(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Two good nodes and one that takes connections nowhere: everything goes, and
+// nobody stalls for it, as it is dialled in the background alone.
+func TestTwoGoodNodesAndADeadOneKeepEveryPromise(t *testing.T) {
+	t.Parallel()
+	var dials atomic.Int32
+	over := make(chan struct{})
+	dead := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		dials.Add(1)
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-over:
+			return nil, net.ErrClosed
+		}
+	}})
+	t.Cleanup(func() {
+		close(over)
+		dead.Close()
+	})
+	clients := append(clientsOf(t, testserver.SharedRedises(t, 2)...), dead)
+	var stores atomic.Int32
+	storetest.Run(t, func(t *testing.T) store.Store {
+		stores.Add(1)
+		s := trusting(t, clients, nil)
+		s.timeout = min(patience, 5*time.Second) // a check waits so long for the dead one
+		s.straggle = straggle                    // the good ones have to answer both, and are waited for
+		return slowly(t, s)
+	})
+	if d, s := dials.Load(), stores.Load(); d > 4*s { // it is 15 operations a Store at least
+		t.Errorf("%d stores dialled the dead node %d times", s, d)
+	}
+}
+
+func TestOneNodeThatIsFrozenHoldsUpNobodyAndIsJoinedAgain(t *testing.T) {
+	t.Parallel()
+	servers, s := nodes(t, 3, Options{Timeout: 10 * time.Second}) // the machine is loaded
+	held := mustHold(t, s, mutex("held"))
+	servers[1].Freeze()
+	for i := range 30 {
+		free(t, s, fmt.Sprint(i))
+		if err := s.Renew(t.Context(), []store.Hold{held})[0].Err; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Release(t.Context(), held); err != nil {
+		t.Fatal(err)
+	}
+	servers[1].Thaw()
+	until(t, "the frozen node is in use again", func() bool { return nodesUp(s) == 3 })
+	direct := clientsOf(t, servers[1].Addr)[0]
+	until(t, "what was given back meanwhile is given back there too", func() bool {
+		value, err := direct.Get(t.Context(), s.key("held")).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(value) == headSize
+	})
+}
+
+func TestTwoNodesOfThreeThatAreFrozenAreUnavailableAndNothingIsLost(t *testing.T) {
+	t.Parallel()
+	servers, s := nodes(t, 3, Options{})
+	held := mustHold(t, s, mutex("held"))
+	free(t, s, "x") // so that there is a newest token, and what arrives late is accepted
+	idle(t, s)
+	s.timeout = 1500 * time.Millisecond
+	servers[0].Freeze()
+	servers[2].Freeze()
+	c := mutex("x")
+	c.Try = true
+	_, err := s.Ask(t.Context(), c)
+	var of *NodeError
+	if !errors.Is(err, store.ErrUnavailable) || store.Definite(err) {
+		t.Errorf("ask: %v, want unclear", err)
+	}
+	until(t, "an error names a frozen node", func() bool {
+		_, err := s.Ask(t.Context(), mutex("y"))
+		return errors.As(err, &of) && (of.Node == servers[0].Addr || of.Node == servers[2].Addr)
+	})
+	if err := s.Renew(t.Context(), []store.Hold{held})[0].Err; !errors.Is(err, store.ErrUnavailable) || store.Definite(err) {
+		t.Errorf("renew: %v, want unclear", err)
+	}
+	if err := s.Release(t.Context(), store.Hold{Name: "held", ID: me.NewID()}); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("release that a majority did not hear: %v, want ErrUnavailable", err)
+	}
+	servers[0].Thaw()
+	servers[2].Thaw()
+	until(t, "they are in use again", func() bool { return nodesUp(s) == 3 })
+	until(t, "the hold is renewed", func() bool {
+		err := s.Renew(t.Context(), []store.Hold{held})[0].Err
+		if err != nil && store.Definite(err) {
+			t.Fatalf("renew: %v", err)
+		}
+		return err == nil
+	})
+	until(t, "what was asked for meanwhile is given back", func() bool {
+		return len(listed(t, s, "x").Entries) == 0
+	})
+}
+
+// A restarted node may have forgotten: A holds by 1 and 2, 2 is restarted, and
+// B would have 2 and 3.
+func TestANodeThatWasRestartedOrWipedGrantsNothingUntilAllItGrantedIsOver(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"restarted", "restarted with an old record", "wiped"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			forgets(t, how, time.Minute, func(ask func() bool, _ func() time.Duration) {
+				for range 20 {
+					if ask() {
+						t.Fatal("granted, while another has it for a minute")
+					}
+					time.Sleep(20 * time.Millisecond) // what was given back is gone
+				}
+			})
+		})
+		t.Run(how+", and that is over", func(t *testing.T) {
+			t.Parallel()
+			const most = 2 * time.Second
+			s := forgets(t, how, most, func(ask func() bool, since func() time.Duration) {
+				until(t, "it is granted when that is over", ask)
+				if d := since(); d < most {
+					t.Errorf("granted %v after another was for %v", d, most)
+				}
+			})
+			until(t, "the node is in use again", func() bool { return nodesUp(s) == 3 })
+		})
+	}
+}
+
+// forgets has a hold of the largest TTL on two nodes, and one of the two lose it.
+// Then it asks what becomes of two others, who have used the nodes before: ask
+// does for each in turn, and since tells how long ago the hold was asked for.
+func forgets(t *testing.T, how string, most time.Duration, others func(ask func() bool, since func() time.Duration)) *Store {
+	t.Helper()
+	servers, s := nodes(t, 3, Options{MaxTTL: most})
+	claim := mutex("x")
+	claim.TTL, claim.Place, claim.Try = most, most, true // a place with the third would close that to others
+	third := trusting(t, clientsOf(t, servers[2].Addr), &Options{MaxTTL: most})
+	defer third.Close()
+	occupant := mustHold(t, third, claim)
+	second := trusting(t, clientsOf(t, servers[0].Addr, servers[1].Addr, servers[2].Addr), &Options{MaxTTL: most})
+	t.Cleanup(func() { second.Close() })
+	allUp(t, second) // who comes to a wiped node later closes it
+	second.trusts = false
+
+	var begun time.Time
+	var held store.Answer
+	claim.ID = me.NewID()
+	until(t, "the first has it, though the machine is slow", func() (granted bool) {
+		begun = time.Now()
+		var err error
+		held, err = s.Ask(t.Context(), claim)
+		return err == nil && held.Granted
+	})
+	idle(t, s) // an ask that came to the third node later would be granted there
+	if err := third.Release(t.Context(), occupant); err != nil && !errors.Is(err, store.ErrLost) {
+		t.Fatal(err)
+	}
+	direct := clientsOf(t, servers[1].Addr)[0]
+	if how == "wiped" {
+		if err := direct.FlushAll(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+	} else {
+		servers[1].Kill()
+		servers[1].Restart()
+	}
+	if how == "restarted with an old record" { // what it saved has that, and not the vote
+		if err := direct.Set(t.Context(), s.record(), openRecord(s.maxTTL), 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stores := []*Store{s, second}
+	ids := []store.ID{me.NewID(), me.NewID()} // of one id the later number counts, and their clocks differ
+	turn := 0
+	others(func() bool {
+		// What the other has given back is gone, or that alone would refuse this one.
+		until(t, "the third node is free", func() bool { return len(listed(t, third, "x").Entries) == 0 })
+		turn++
+		claim.ID = ids[turn%2]
+		a, err := stores[turn%2].Ask(t.Context(), claim)
+		granted := err == nil && a.Granted
+		if granted && a.Token <= held.Token {
+			t.Errorf("token %d after %d", a.Token, held.Token)
+		}
+		return granted
+	}, func() time.Duration { return time.Since(begun) })
+	return s
+}
+
+func TestTooFewNodesThatMayGrantIsAnErrorThatTellsTheSeconds(t *testing.T) {
+	t.Parallel()
+	var addrs []string
+	for range 3 {
+		addrs = append(addrs, testserver.Redis(t).Addr)
+	}
+	young, err := New(clientsOf(t, addrs...), &Options{Prefix: "young:", Timeout: patience})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer young.Close()
+	_, err = young.Ask(t.Context(), mutex("x"))
+	if !errors.Is(err, store.ErrUnavailable) || store.Definite(err) || !strings.Contains(err.Error(), " s enough nodes may grant") || !strings.Contains(err.Error(), addrs[0]) {
+		t.Errorf("nodes just started: %v", err)
+	}
+	s, err := New(clientsOf(t, addrs...), &Options{MaxTTL: 2 * time.Second, Timeout: patience})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	c := mutex("x")
+	c.TTL, c.Place = 2*time.Second, 2*time.Second
+	until(t, "they grant", func() bool { a, err := s.Ask(t.Context(), c); return err == nil && a.Granted })
+
+	// Another client, with another maximum.
+	bad, err := New(clientsOf(t, addrs...), &Options{MaxTTL: 4 * time.Second, Timeout: patience})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bad.Close()
+	if _, err := bad.Ask(t.Context(), c); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "2s") || !strings.Contains(err.Error(), "4s") {
+		t.Errorf("another MaxTTL: %v", err)
+	}
+	// Whoever says so may use them at once.
+	fresh := testserver.Redis(t).Addr
+	if err := Trust(t.Context(), clientsOf(t, fresh), &Options{Timeout: patience}); err != nil {
+		t.Fatal(err)
+	}
+	s1, err := New(clientsOf(t, fresh), &Options{Timeout: patience})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s1.Close()
+	free(t, s1, "x")
+	if err := Trust(t.Context(), clientsOf(t, fresh, "127.0.0.1:1"), nil); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("Trust of a node that is away: %v", err)
+	}
+}
+
+func TestFlushedScriptsOfANodeThatHasNotForgottenAreLoadedAgain(t *testing.T) {
+	t.Parallel()
+	servers, s := nodes(t, 3, Options{MaxTTL: time.Second})
+	time.Sleep(2100 * time.Millisecond) // they are up for long enough then
+	c := mutex("x")
+	c.TTL, c.Place = time.Second, time.Second
+	for _, server := range servers {
+		if err := clientsOf(t, server.Addr)[0].ScriptFlush(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	until(t, "it is granted", func() bool { a, err := s.Ask(t.Context(), c); return err == nil && a.Granted })
+}
+
+func TestAMajorityOfErrorsIsThatErrorAndNotHeld(t *testing.T) {
+	t.Parallel()
+	open, closed := testserver.Redis(t), testserver.Redis(t, "--requirepass", "x")
+	other := testserver.Redis(t, "--requirepass", "x")
+	for name, addrs := range map[string][]string{"half of two": {open.Addr, closed.Addr}, "two of three": {open.Addr, closed.Addr, other.Addr}} {
+		s := trusting(t, clientsOf(t, addrs...), apart())
+		defer s.Close()
+		alone := trusting(t, clientsOf(t, open.Addr), &Options{Prefix: s.prefix})
+		defer alone.Close()
+		mustHold(t, alone, mutex("x")) // the node that answers refuses
+		for _, try := range []bool{true, false} {
+			c := mutex("x")
+			c.Try = try
+			a, err := s.Ask(t.Context(), c)
+			var of *NodeError
+			if err == nil || !errors.As(err, &of) || !strings.Contains(err.Error(), closed.Addr) || !strings.Contains(err.Error(), "NOAUTH") {
+				t.Errorf("%s: %+v, %v", name, a, err)
+			}
+		}
+	}
+	all := trusting(t, clientsOf(t, closed.Addr, other.Addr), apart())
+	defer all.Close()
+	if _, err := all.Ask(t.Context(), mutex("x")); !errors.Is(err, store.ErrDenied) {
+		t.Errorf("all nodes deny: %v, want ErrDenied", err)
+	}
+}
+
+// Versions of the server say it in other words.
+func TestARightThatAScriptLacksIsDenied(t *testing.T) {
+	t.Parallel()
+	for name, start := range map[string]func(testing.TB, ...string) *testserver.Server{
+		"Redis": testserver.Redis, "Redis 8": testserver.Redis8, "Valkey 9": testserver.Valkey9,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client := clientsOf(t, start(t).Addr)
+			s := trusting(t, client, nil)
+			defer s.Close()
+			if err := client[0].Do(t.Context(), "ACL", "SETUSER", "default", "-mget").Err(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Ask(t.Context(), mutex("x")); !errors.Is(err, store.ErrDenied) {
+				t.Errorf("without +mget: %v, want ErrDenied", err)
+			}
+		})
+	}
+}
+
+func TestAGrantSlowerThanItsTTLIsNoneAndIsGivenBack(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{1, 3} {
+		servers, s := nodes(t, n, Options{Timeout: patience})
+		free(t, s, "x") // so that there is a newest token
+		c := mutex("x")
+		c.TTL, c.Place = 300*time.Millisecond, 300*time.Millisecond
+		for _, server := range servers {
+			server.Freeze()
+		}
+		asked := make(chan error)
+		go func() {
+			a, err := s.Ask(t.Context(), c)
+			if err == nil && a.Granted {
+				err = fmt.Errorf("granted: %+v", a)
+			} else if !errors.Is(err, store.ErrUnavailable) {
+				err = fmt.Errorf("%+v, %v, want ErrUnavailable", a, err)
+			} else {
+				err = nil
+			}
+			asked <- err
+		}()
+		flying(t, s)
+		time.Sleep(500 * time.Millisecond)
+		for _, server := range servers {
+			server.Thaw()
+		}
+		if err := <-asked; err != nil {
+			t.Errorf("%d nodes: %v", n, err)
+		}
+		until(t, "it is given back", func() bool { return len(listed(t, s, "x").Entries) == 0 })
+	}
+}
+
+func TestTwoClientsOfOneServerAreNotTwoNodes(t *testing.T) {
+	t.Parallel()
+	server := testserver.Redis(t)
+	_, port, _ := net.SplitHostPort(server.Addr)
+	s := trusting(t, clientsOf(t, server.Addr, "localhost:"+port), apart())
+	defer s.Close()
+	if _, err := s.Ask(t.Context(), mutex("x")); !errors.Is(err, store.ErrInvalid) && !strings.Contains(fmt.Sprint(err), "same server") {
+		t.Errorf("%v, want it to say that the servers are one", err)
+	}
+}
+
+func TestAVoteThatANodeHasLostIsGivenBackByARenewal(t *testing.T) {
+	t.Parallel()
+	servers, s := nodes(t, 3, Options{})
+	held := mustHold(t, s, mutex("x"))
+	time.Sleep(2 * margin) // its number is behind the nodes' clocks by then
+	for i, server := range servers {
+		direct := clientsOf(t, server.Addr)[0]
+		if err := direct.Del(t.Context(), s.key("x")).Err(); err != nil {
+			t.Fatal(err)
+		}
+		until(t, fmt.Sprintf("node %d has it again", i), func() bool {
+			if err := s.Renew(t.Context(), []store.Hold{held})[0].Err; err != nil {
+				t.Fatalf("renew: %v", err)
+			}
+			value, _ := direct.Get(t.Context(), s.key("x")).Result()
+			_, all, err := s.nodes[i].parse("x", value)
+			return err == nil && len(all) == 1 && all[0].accepted && all[0].p == held.Token
+		})
+	}
+	if err := s.Release(t.Context(), held); err != nil {
+		t.Fatal(err)
+	}
+	free(t, s, "x")
+}

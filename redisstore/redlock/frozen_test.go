@@ -1,0 +1,58 @@
+package redlock
+
+import (
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// One of three nodes is frozen for more than a TTL, and no lease is lost.
+// On a busy machine some of the leases have no vote of a node that answers late.
+func TestAFrozenNodeLosesNoLease(t *testing.T) {
+	t.Parallel()
+	const names, ttl = 100, 12 * time.Second
+	servers, s := nodes(t, 3, Options{Timeout: DefaultTimeout})
+	l, err := holdfast.New(s, &holdfast.Options{TTL: ttl, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var leases []*holdfast.Lease
+	for i := range names {
+		if i%10 == 0 {
+			time.Sleep(ttl / 30) // so that they are due at many times, and go in many batches
+		}
+		lease, err := l.Mutex(fmt.Sprint("name ", i)).Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		leases = append(leases, lease)
+	}
+	servers[1].Freeze()
+	since := time.Now()
+	until(t, "each lease is lost, or was renewed more than a TTL later", func() bool {
+		for _, lease := range leases {
+			if lease.Valid() && !lease.Deadline().After(since.Add(5*ttl/2)) { // its newest renewal was sent 1½ TTL after since
+				return false
+			}
+		}
+		return true
+	})
+	lost := 0
+	for _, lease := range leases {
+		if !lease.Valid() {
+			lost++
+		} else if err := lease.Release(); err != nil {
+			t.Errorf("release of %q: %v", lease.Name(), err)
+		}
+	}
+	if lost > 0 {
+		t.Errorf("%d of %d leases were lost, with two of three nodes at work", lost, names)
+	}
+	servers[1].Thaw()
+	until(t, "the frozen node is in use again", func() bool { return nodesUp(s) == 3 })
+	free(t, s, "name 0")
+}

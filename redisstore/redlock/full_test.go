@@ -1,0 +1,122 @@
+package redlock
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// What is held goes on and is given back, in each way, though the memory of a
+// majority is full; and nothing new gets in.
+func TestOnFullNodesLeasesAreRenewedAndGivenBack(t *testing.T) {
+	t.Parallel()
+	for name, start := range map[string]func(testing.TB, ...string) *testserver.Server{
+		"Redis": testserver.Redis, "Redis 8": testserver.Redis8, "Valkey 9": testserver.Valkey9,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var admins, clients []*redis.Client
+			for range 3 {
+				addr := start(t).Addr
+				admin := clientsOf(t, addr)[0]
+				if err := admin.Do(t.Context(), append([]any{"ACL", "SETUSER", "locks", "reset", "on", ">secret"}, rights(t)...)...).Err(); err != nil {
+					t.Fatal(err)
+				}
+				c := redis.NewClient(&redis.Options{Addr: addr, Username: "locks", Password: "secret", MaxRetries: -1, DialTimeout: patience, ReadTimeout: patience})
+				t.Cleanup(func() { c.Close() })
+				admins, clients = append(admins, admin), append(clients, c)
+			}
+			fill := func(most string) {
+				t.Helper()
+				for _, admin := range admins[:2] {
+					if err := admin.ConfigSet(t.Context(), "maxmemory", most).Err(); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			s := trusting(t, clients, nil)
+			t.Cleanup(func() { s.Close() })
+			allUp(t, s)
+			lone, crowded, waits := mustHold(t, s, mutex("lone")), mustHold(t, s, mutex("crowded")), mutex("crowded")
+			mustAsk(t, s, waits)
+			gone := mutex("crowded")
+			mustAsk(t, s, gone)
+			broken := mustHold(t, s, mutex("broken"))
+			idle(t, s)
+
+			fill("1")
+			for _, c := range []struct {
+				name string
+				try  bool
+			}{{"new", false}, {"new", true}, {"lone", false}} { // a try of a name that is held is refused, and writes nothing
+				claim := mutex(c.name)
+				claim.Try = c.try
+				for _, n := range s.nodes { // each is asked, and itself refuses
+					n.mu.Lock()
+					n.full = nil
+					n.mu.Unlock()
+				}
+				a, err := s.Ask(t.Context(), claim)
+				if !errors.Is(err, store.ErrUnavailable) || store.Definite(err) || !strings.Contains(err.Error(), "maxmemory") {
+					t.Errorf("an ask for %q, try %v: %+v, %v, want unclear, and why", c.name, c.try, a, err)
+				}
+			}
+			renew := func(s *Store) {
+				t.Helper()
+				for _, r := range s.Renew(t.Context(), []store.Hold{lone, crowded, broken}) {
+					if r.Err != nil {
+						t.Fatal("a renewal:", r.Err)
+					}
+				}
+			}
+			for range 20 {
+				renew(s)
+				c := mutex("another")
+				c.Try = true
+				if a, err := s.Ask(t.Context(), c); !errors.Is(err, store.ErrUnavailable) {
+					t.Fatalf("an ask between renewals: %+v, %v", a, err)
+				}
+			}
+			late := trusting(t, clients, nil) // of a process that finds the nodes full
+			t.Cleanup(func() { late.Close() })
+			renew(late)
+
+			if err := s.BreakHold(t.Context(), store.Break{Name: "broken", ID: broken.ID, Token: broken.Token, Now: true}); err != nil {
+				t.Error("a break:", err)
+			}
+			if err := s.Release(t.Context(), store.Hold{Name: "crowded", ID: gone.ID}); err != nil {
+				t.Error("a withdrawal:", err)
+			}
+			if err := s.Release(t.Context(), crowded); err != nil {
+				t.Error("a release:", err)
+			}
+			until(t, "the waiter gets in", func() bool {
+				a, err := s.Ask(t.Context(), waits)
+				if err == nil && a.Granted && a.Token <= crowded.Token {
+					t.Errorf("the waiter has token %d after %d", a.Token, crowded.Token)
+				}
+				return err == nil && a.Granted
+			})
+			if err := s.Release(t.Context(), lone); err != nil {
+				t.Error("a release:", err)
+			}
+			idle(t, s)
+			for i, admin := range admins {
+				if value, err := admin.Get(t.Context(), s.key("lone")).Result(); err != nil || len(value) != headSize {
+					t.Errorf("node %d still has %d bytes of the name, %v", i, len(value), err)
+				}
+			}
+
+			fill("0")
+			until(t, "it is granted anew", func() bool {
+				a, err := s.Ask(t.Context(), mutex("lone"))
+				return err == nil && a.Granted && a.Token > lone.Token
+			})
+		})
+	}
+}

@@ -1,0 +1,332 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A count is what the nodes answered about one hold.
+type count struct {
+	done   int
+	lost   int
+	reason string // of a break
+	entry  *entry // as a node told it, if it was asked to
+	errs   []error
+}
+
+func (c *count) add(s *Store, key string, r reply) {
+	switch {
+	case r.err != nil:
+		c.errs = append(c.errs, r.err)
+	case r.answer == "1":
+		c.done++
+	case r.answer[0] == '1':
+		all, err := parseEntries(r.answer[1:])
+		if err != nil || len(all) != 1 {
+			c.errs = append(c.errs, r.n.strange(r.answer))
+			return
+		}
+		c.done, c.entry = c.done+1, &all[0]
+	case r.answer == "A":
+		c.lost++
+	case r.answer[0] == 'L':
+		c.lost++
+		c.reason = max(c.reason, r.answer[1:])
+	default:
+		c.errs = append(c.errs, r.n.common(key, r.answer))
+	}
+}
+
+func (c *count) loss() error {
+	if c.reason != "" {
+		return &store.LostError{Reason: c.reason}
+	}
+	return store.ErrLost
+}
+
+// need is how many nodes a hold has to be on, by its limit: of one that was not
+// asked for here, as a node told it.
+func (s *Store) need(cl *claim, c *count) int {
+	limit := int64(store.Full)
+	switch {
+	case cl != nil:
+		limit = cl.Limit
+	case c != nil && c.entry != nil:
+		limit = c.entry.limit
+	}
+	if q, err := s.quorum(limit); err == nil {
+		return q
+	}
+	return len(s.nodes)
+}
+
+// Renew implements [store.Store]. A hold goes on when enough nodes say so in
+// this one renewal; acknowledgements of two are never added up.
+func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
+	return s.renew(ctx, holds, "shown")
+}
+
+// renew renews; shown is empty if the owner has not used the tokens yet.
+func (s *Store) renew(ctx context.Context, holds []store.Hold, shown string) []store.Renewal {
+	out := make([]store.Renewal, len(holds))
+	pending := 0
+	for i := range holds {
+		out[i].TTL = holds[i].TTL
+		if out[i].Err = s.bounds().CheckRenewal(&holds[i]); out[i].Err == nil {
+			pending++
+		}
+	}
+	if pending == 0 {
+		return out
+	}
+	fail := func(err error) []store.Renewal {
+		for i := range out {
+			if out[i].Err == nil {
+				out[i].Err = s.ended("renew", holds[i].Name, err)
+			}
+		}
+		return out
+	}
+	if err := s.ready(ctx, len(s.nodes)/2+1); err != nil {
+		return fail(err)
+	}
+	if err := ctx.Err(); err != nil {
+		return fail(err)
+	}
+	sent := store.Now()
+	counts := make([]count, len(holds))
+	claims := make([]*claim, len(holds))
+	decided := make([]bool, len(holds))
+	mends := make([]mending, len(holds))
+	replies := make(chan reply, len(holds)*len(s.nodes))
+	limit, expected := s.timeout, 0
+	for i := range holds {
+		h := &holds[i]
+		if out[i].Err != nil {
+			continue
+		}
+		claims[i] = s.claims.get(h.ID)
+		limit = min(limit, h.TTL)
+		newID, tell := "", ""
+		if claims[i] == nil {
+			tell = "tell"
+		}
+		if h.NewID != (store.ID{}) {
+			newID = h.NewID.String()
+		}
+		args := s.scripts.renew.call(1, s.key(h.Name), h.ID.String(), strconv.FormatInt(h.Token, 10), strconv.FormatInt(micros(h.TTL), 10),
+			strconv.FormatInt(h.Used, 10), newID, h.Owner, shown, tell)
+		for _, n := range s.nodes {
+			n.send(&job{n: n, id: h.ID, sc: &s.scripts.renew, args: args, index: i, out: replies, mends: &mends[i]})
+			expected++
+		}
+	}
+	s.collect(ctx, replies, expected, limit, func(r reply) bool {
+		i := r.index
+		c := &counts[i]
+		c.add(s, s.key(holds[i].Name), r)
+		need := s.need(claims[i], c)
+		if !decided[i] && (c.done >= need || c.lost > len(s.nodes)-need) {
+			decided[i] = true
+			pending--
+		}
+		return pending == 0
+	}, func() bool { return false })
+	now := store.Now()
+	for i := range holds {
+		if out[i].Err == nil {
+			out[i] = s.renewed(&holds[i], claims[i], &counts[i], &mends[i], sent, now)
+		}
+	}
+	return out
+}
+
+// renewed says how the renewal of one hold came out.
+func (s *Store) renewed(h *store.Hold, cl *claim, c *count, m *mending, sent, now store.Instant) store.Renewal {
+	need := s.need(cl, c)
+	r := store.Renewal{TTL: h.TTL, From: sent} //mutant:redlock-renewal-from
+	switch {
+	case c.lost > len(s.nodes)-need:
+		r.Err = c.loss()
+		if cl != nil && cl.held && cl.p == h.Token {
+			s.claims.forget(h.ID)
+			if c.reason == "" {
+				s.giveBack(cl, false) // the votes that are left are of no use; of a broken hold the owner may still release
+			}
+		}
+		return r
+	case c.done < need:
+		r.Err = s.unclear("renew", h.Name, c.done, need, c.errs)
+		if cl != nil && cl.held && cl.p == h.Token && now < cl.deadline { //mutant:redlock-missing-votes-in-time
+			// With the votes of those that lack it the next renewal can be enough.
+			m.begin(cl, h.TTL) //mutant:redlock-missing-votes-given
+		}
+		return r
+	}
+	if cl == nil {
+		cl = s.adopt(h, c.entry, sent)
+	}
+	r.Weight, r.Want = cl.Weight, cl.Weight
+	if !cl.held || cl.p != h.Token {
+		return r
+	}
+	if now >= cl.deadline { //mutant:redlock-renewal-in-time
+		// The votes came when the time was over: another can have held it in
+		// between. The engine has told the loss, or will.
+		r.Err = store.ErrLost
+		s.claims.forget(h.ID)
+		s.giveBack(cl, false)
+		return r
+	}
+	if h.Owner != "" {
+		cl.Owner = h.Owner
+	}
+	if h.NewID != (store.ID{}) && h.NewID != h.ID {
+		s.claims.rename(h.ID, h.NewID)
+	}
+	if d := sent.Add(h.TTL - drift(h.TTL)); d > cl.deadline {
+		s.claims.mu.Lock()
+		cl.deadline = d
+		s.claims.mu.Unlock()
+	}
+	m.begin(cl, h.TTL)
+	return r
+}
+
+// adopt begins to remember a hold that was asked for by another Store.
+func (s *Store) adopt(h *store.Hold, e *entry, sent store.Instant) *claim {
+	cl := &claim{
+		Claim: store.Claim{
+			Name: h.Name, ID: e.id, Limit: e.limit, Weight: e.weight, TTL: h.TTL, Place: min(h.TTL, store.MaxPlace),
+			Keep: duration(e.keep), Delay: duration(e.delay), Block: e.n, Owner: e.owner,
+		},
+		order: e.order, p: e.p, held: true, since: sent, deadline: sent.Add(h.TTL - drift(h.TTL)),
+	}
+	cl.sent.Store(1<<len(s.nodes) - 1)
+	s.claims.mu.Lock()
+	defer s.claims.mu.Unlock()
+	s.claims.of[e.id] = cl
+	return cl
+}
+
+// A mending gives nodes that lack a hold its vote back, if the name is free
+// there: once a renewal has come before the deadline without them, or has had too
+// few answers and the hold is not over. The vote counts from the next renewal on,
+// which has to come before the same deadline: until then the votes count that the
+// hold had before.
+type mending struct {
+	mu    sync.Mutex
+	nodes []*node // that lack it, and have not been mended
+	whole *claim  // once they may be mended
+}
+
+// lacks is what a node's answer tells, be it late.
+func (m *mending) lacks(n *node) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.nodes = append(m.nodes, n) //mutant:redlock-lost-vote-repaired
+	m.mend()
+}
+
+// begin says that the hold is not over.
+func (m *mending) begin(cl *claim, ttl time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	whole := claim{Claim: cl.Claim, order: cl.order, p: cl.p}
+	whole.TTL, whole.Keep = ttl, max(cl.Keep-store.Now().Sub(cl.since), 0)
+	m.whole = &whole
+	cl.sent.Store(math.MaxUint32) // its release goes everywhere
+	m.mend()
+}
+
+func (m *mending) mend() {
+	if m.whole == nil {
+		return
+	}
+	for _, n := range m.nodes {
+		args := n.s.askCall(m.whole, min(m.whole.TTL, store.MaxPlace), "r")
+		n.send(&job{n: n, id: m.whole.ID, sc: &n.s.scripts.ask, args: args})
+	}
+	m.nodes = nil
+}
+
+// Change implements [store.Store]: it is unsupported.
+func (s *Store) Change(_ context.Context, h store.Hold, turn int32, weight int64) (store.Answer, error) {
+	if err := store.CheckChange(h.Name, turn, weight); err != nil {
+		return store.Answer{}, err
+	}
+	return store.Answer{}, fmt.Errorf("%w: change the weight of %q on %s: %s", store.ErrUnsupported, h.Name, s.address, noUpgrade)
+}
+
+// Release implements [store.Store].
+func (s *Store) Release(ctx context.Context, h store.Hold) error {
+	if err := store.CheckName(h.Name); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return s.ended("release", h.Name, err)
+	}
+	cl := s.claims.get(h.ID)
+	if cl != nil && h.Token != 0 && h.Token != cl.p {
+		cl = nil // it is about something else
+	}
+	need := s.need(cl, nil)
+	if err := s.ready(ctx, need); err != nil {
+		return s.ended("release", h.Name, err)
+	}
+	var c count
+	key := s.key(h.Name)
+	free := func() int { return c.done + c.lost }
+	s.collect(ctx, s.releaseAll(h, cl), len(s.nodes), s.timeout, func(r reply) bool {
+		c.add(s, key, r)
+		return c.done >= need || c.lost > len(s.nodes)-need
+	}, func() bool { return free() >= need })
+	isLost := h.Token != 0 && c.lost > len(s.nodes)-need
+	if cl != nil && (isLost || free() >= need) {
+		s.claims.forget(h.ID)
+	}
+	switch {
+	case isLost:
+		return c.loss()
+	case free() >= need:
+		return nil
+	}
+	return s.unclear("release", h.Name, free(), need, c.errs)
+}
+
+// releasesAtOnce is how many releases of one call are under way at a time. What goes
+// to a node meanwhile shares round trips.
+const releasesAtOnce = 256
+
+// ReleaseAll implements [store.Store].
+func (s *Store) ReleaseAll(ctx context.Context, holds []store.Hold) []error {
+	out := make([]error, len(holds))
+	store.EachName(holds, releasesAtOnce, func(i int) { out[i] = s.Release(ctx, holds[i]) })
+	return out
+}
+
+// releaseAll sends the release of a hold, or with token 0 of what the claim has,
+// to all nodes.
+func (s *Store) releaseAll(h store.Hold, cl *claim) <-chan reply {
+	token, used := h.Token, strconv.FormatInt(h.Used, 10)
+	if token == 0 {
+		token, used = cl.number(), "any"
+	}
+	owed := store.Now().Add(s.maxTTL)
+	older := ""
+	if cl != nil {
+		older = "older"
+	}
+	args := s.scripts.release.call(1, s.key(h.Name), h.ID.String(), strconv.FormatInt(token, 10), used, older)
+	out := make(chan reply, len(s.nodes))
+	for _, n := range s.nodes {
+		n.send(&job{n: n, claim: cl, id: h.ID, sc: &s.scripts.release, args: args, out: out, owed: owed})
+	}
+	return out
+}

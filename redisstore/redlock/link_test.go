@@ -1,0 +1,27 @@
+package redlock
+
+import (
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/storetest"
+)
+
+// Connections fall silent and are reset while they are used.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	var addrs []string
+	for range 3 {
+		addrs = append(addrs, testserver.Redis(t).Addr)
+	}
+	storetest.Faults(t, storetest.Linked{Waits: "Check waits for go-redis, as long as the ReadTimeout, and a release of this test for all that is under way", Open: func(t *testing.T) (store.Store, storetest.Link) {
+		var links testserver.Links
+		var through []string
+		for _, addr := range addrs {
+			link := testserver.NewLink(t, addr)
+			links, through = append(links, link), append(through, link.Addr())
+		}
+		return slowly(t, trusting(t, clientsOf(t, through...), nil)), links
+	}})
+}

@@ -1,0 +1,302 @@
+package redlock
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// scanPage is how many keys a node looks at for one page of a list, and how
+// many names are looked at together.
+const scanPage = 500
+
+// glob makes a prefix match itself.
+var glob = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
+
+// List implements [store.Inspector]. It shows what a majority of the nodes has:
+// a hold is granted if it has the votes, or could have them with those of nodes
+// that do not answer. It fails where fewer than a majority answer.
+func (s *Store) List(ctx context.Context, name string) iter.Seq2[store.State, error] {
+	return func(yield func(store.State, error) bool) {
+		if name != "" {
+			if err := store.CheckName(name); err != nil {
+				yield(store.State{Name: name}, err)
+				return
+			}
+			s.states(ctx, []string{s.key(name)}, yield)
+			return
+		}
+		keys, err := s.keys(ctx)
+		if err != nil {
+			yield(store.State{}, err)
+			return
+		}
+		for page := range slices.Chunk(keys, scanPage) {
+			if !s.states(ctx, page, yield) {
+				return
+			}
+		}
+	}
+}
+
+// keys are those of all names that any node knows.
+func (s *Store) keys(ctx context.Context) ([]string, error) {
+	need := len(s.nodes)/2 + 1
+	if err := s.ready(ctx, need); err != nil {
+		return nil, s.ended("list the names", "", err)
+	}
+	type found struct {
+		keys []string
+		err  error
+	}
+	all := make(chan found, len(s.nodes))
+	for _, n := range s.nodes {
+		s.tasks.Go(func() {
+			keys, err := n.scan(ctx)
+			all <- found{keys, err}
+		})
+	}
+	seen, errs := map[string]bool{}, []error(nil)
+	for range s.nodes {
+		f := <-all
+		if f.err != nil {
+			errs = append(errs, f.err)
+		}
+		for _, k := range f.keys {
+			seen[k] = true
+		}
+	}
+	if done := len(s.nodes) - len(errs); done < need {
+		return nil, s.unclear("list the names of", s.prefix, done, need, errs)
+	}
+	return slices.Sorted(maps.Keys(seen)), nil
+}
+
+func (n *node) scan(ctx context.Context) (all []string, err error) {
+	n.mu.Lock()
+	state, err := n.state, n.err
+	n.mu.Unlock()
+	if state != up { // a connection would be waited for in vain, and for long
+		return nil, cmp.Or(err, n.failed(errNotYet))
+	}
+	for cursor, more := uint64(0), true; more; more = cursor != 0 {
+		var keys []string
+		keys, cursor, err = n.client.Scan(ctx, cursor, glob.Replace(n.s.prefix)+"{*}", scanPage).Result()
+		if err != nil {
+			n.gone(err)
+			return nil, n.failed(err)
+		}
+		all = append(all, keys...)
+	}
+	return all, nil
+}
+
+// A seen is what the nodes keep of a name.
+type seen struct {
+	answers int
+	lasts   []int64
+	entries map[store.ID]*sighting
+	errs    []error
+}
+
+// A sighting is an entry on several nodes.
+type sighting struct {
+	votes  []copied // accepted, of the newest number that any is
+	places []copied
+	broken string
+}
+
+type copied struct {
+	entry
+	now int64 // on its node
+}
+
+func (c copied) left() int64 { return c.ends() - c.now }
+
+// sees notes what one node has.
+func (g *sighting) sees(c copied) {
+	g.broken = max(g.broken, c.broken)
+	switch {
+	case !c.accepted:
+		g.places = append(g.places, c)
+	case len(g.votes) == 0 || c.p == g.votes[0].p:
+		g.votes = append(g.votes, c)
+	case c.p > g.votes[0].p:
+		g.places = append(g.places, g.votes...)
+		g.votes = []copied{c}
+	default:
+		g.places = append(g.places, c)
+	}
+}
+
+// states yields the states of the keys that have entries, and says whether to
+// go on.
+func (s *Store) states(ctx context.Context, keys []string, yield func(store.State, error) bool) bool {
+	need := len(s.nodes)/2 + 1
+	if err := s.ready(ctx, need); err != nil {
+		return yield(store.State{}, s.ended("list", "", err))
+	}
+	names := make([]seen, len(keys))
+	out := make(chan reply, len(keys)*len(s.nodes))
+	for i, key := range keys {
+		names[i].entries = map[store.ID]*sighting{}
+		args := s.scripts.view.call(1, key)
+		for _, n := range s.nodes {
+			n.send(&job{n: n, id: store.ID{}, sc: &s.scripts.view, args: args, index: i, out: out})
+		}
+	}
+	s.collect(ctx, out, cap(out), s.timeout, func(r reply) bool {
+		names[r.index].add(r, keys[r.index])
+		return false
+	}, func() bool { return false })
+	for i, key := range keys {
+		name, ok := s.name(key)
+		if !ok {
+			if !yield(store.State{Name: key}, fmt.Errorf("%w: no name has the key %q on %s: it is not of holdfast", store.ErrCorrupt, key, s.address)) {
+				return false
+			}
+			continue
+		}
+		if names[i].answers < need {
+			if !yield(store.State{Name: name}, s.unclear("look at", name, names[i].answers, need, names[i].errs)) {
+				return false
+			}
+			continue
+		}
+		if st := s.state(name, &names[i]); len(st.Entries) > 0 && !yield(st, nil) {
+			return false
+		}
+	}
+	return true
+}
+
+func (a *seen) add(r reply, key string) {
+	err := r.err
+	if err == nil && len(r.answer) < 8 {
+		err = r.n.strange(r.answer)
+	}
+	var last int64
+	var entries []entry
+	if err == nil {
+		last, entries, err = r.n.parse(key, r.answer[8:])
+	}
+	if err != nil {
+		a.errs = append(a.errs, err)
+		return
+	}
+	now := float(r.answer)
+	a.answers++
+	a.lasts = append(a.lasts, last)
+	for _, e := range entries {
+		if e.ends() <= now {
+			continue
+		}
+		if a.entries[e.id] == nil {
+			a.entries[e.id] = &sighting{}
+		}
+		a.entries[e.id].sees(copied{e, now})
+	}
+}
+
+// state is what the sightings come to.
+func (s *Store) state(name string, a *seen) store.State {
+	away := len(s.nodes) - a.answers // what these have is not known
+	type placed struct {
+		store.Entry
+		order int64
+		id    string
+	}
+	var holds, places []placed
+	st := store.State{Name: name}
+	slices.Sort(a.lasts)
+	// A token that was drawn is on a majority, and some of that can be away.
+	st.Last = a.lasts[min(len(a.lasts)-(len(s.nodes)/2+1)+away, len(a.lasts)-1)]
+	// Those with the most votes first: no more are held than fit.
+	ids := slices.SortedFunc(maps.Keys(a.entries), func(x, y store.ID) int {
+		return cmp.Or(cmp.Compare(len(a.entries[y].votes), len(a.entries[x].votes)), bytes.Compare(x[:], y[:]))
+	})
+	taken := int64(0)
+	for _, id := range ids {
+		g := a.entries[id]
+		all := append(g.votes, g.places...)
+		need, err := s.quorum(all[0].limit)
+		if err != nil {
+			need = len(s.nodes)
+		}
+		held := len(g.votes) > 0 && len(g.votes)+away >= need && taken+all[0].weight <= all[0].limit
+		if held {
+			taken += all[0].weight
+		}
+		shown := g.places
+		if held || len(shown) == 0 {
+			shown = g.votes
+		}
+		if !held && len(all)+away < need {
+			continue // what some nodes have not been told to give back
+		}
+		// It is in the way until so many nodes are free of it as make a quorum.
+		slices.SortFunc(shown, func(a, b copied) int { return cmp.Compare(a.left(), b.left()) })
+		c := shown[max(need-(len(s.nodes)-len(shown))-1, 0)]
+		c.broken = g.broken
+		st.Limit = c.limit
+		p := placed{c.show(c.now, held), c.order, id.String()}
+		if held {
+			holds = append(holds, p)
+		} else {
+			places = append(places, p)
+		}
+	}
+	for _, some := range [][]placed{holds, places} {
+		slices.SortFunc(some, func(a, b placed) int { return cmp.Or(cmp.Compare(a.order, b.order), strings.Compare(a.id, b.id)) })
+		for _, p := range some {
+			st.Entries = append(st.Entries, p.Entry)
+		}
+	}
+	return st
+}
+
+// BreakHold implements [store.Inspector]. It has been done when a majority of
+// the nodes has; those that are away may let the hold be renewed only if they
+// are back together with as many as make a majority without these.
+func (s *Store) BreakHold(ctx context.Context, b store.Break) error {
+	if err := store.CheckName(b.Name); err != nil {
+		return err
+	}
+	if len(b.Reason) > store.MaxReason {
+		return fmt.Errorf("%w: the reason has %d bytes, at most %d are allowed", store.ErrInvalid, len(b.Reason), store.MaxReason)
+	}
+	need := len(s.nodes)/2 + 1
+	if err := s.ready(ctx, need); err != nil {
+		return s.ended("break", b.Name, err)
+	}
+	reason, now := cmp.Or(b.Reason, "no reason given"), ""
+	if b.Now {
+		now = "now"
+	}
+	key := s.key(b.Name)
+	args := s.scripts.brk.call(1, key, b.ID.String(), strconv.FormatInt(b.Token, 10), reason, now)
+	out := make(chan reply, len(s.nodes))
+	for _, n := range s.nodes {
+		n.send(&job{n: n, id: b.ID, sc: &s.scripts.brk, args: args, out: out})
+	}
+	var c count
+	s.collect(ctx, out, len(s.nodes), s.timeout, func(r reply) bool {
+		c.add(s, key, r)
+		return false
+	}, func() bool { return c.done+c.lost >= need })
+	switch {
+	case c.lost > len(s.nodes)-need: // it can have no majority
+		return store.ErrLost
+	case c.done+c.lost >= need: // where it is not, it has no vote
+		return nil
+	}
+	return s.unclear("break", b.Name, c.done, need, c.errs)
+}

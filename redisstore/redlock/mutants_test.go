@@ -1,0 +1,81 @@
+package redlock
+
+import (
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/mutant"
+)
+
+// The store with one thing wrong fails a test. What the protocol may not lack is
+// found out in TestTheProtocolWithOneLineWrongIsFound; here it is that the
+// scripts and the client are as it says.
+func TestTheTestsCatchEachMutantOfRedlock(t *testing.T) {
+	t.Parallel()
+	const (
+		model     = "TestEveryNodeAnswersAsTheModel"
+		forgets   = "TestANodeThatWasRestartedOrWipedGrantsNothingUntilAllItGrantedIsOver"
+		majority  = "TestTheMajorityAnswersAsTheModel/3_nodes"
+		twoFrozen = "TestTwoNodesOfThreeThatAreFrozenAreUnavailableAndNothingIsLost"
+		from      = "TestALeaseCountsFromBeforeTheFirstNodeWasAsked"
+		clocks    = "TestAClientWhoseClockIsWrongIsServedInItsTurn"
+		full      = "TestOnFullNodesLeasesAreRenewedAndGivenBack/Redis"
+		overdue   = "TestARenewalThatIsToldAfterTheOldDeadlineIsALossAndMendsNothing"
+	)
+	var all []mutant.Broken
+	for _, m := range []struct {
+		name, test, mark string
+		do               mutant.Op
+	}{
+		{"half is a majority", "TestItIsGrantedExactlyWhenAMajorityIsFree", "redlock-majority", mutant.Value("len(s.nodes), (len(s.nodes)+1)/2")},
+		{"a slot takes a majority", "TestOnFiveNodesThreeSlotsAreHeldByThree", "redlock-quorum-of-slots", mutant.Value("majority")},
+		{"a slot takes one vote less", "TestASemaphoresQuorumLetsNoMoreInThanSlots", "redlock-quorum-of-slots", mutant.Value("int(int64(n)*limit/(limit+1))")},
+		{"a slot waits for a majority", "TestASlotWaitsForASlowNodeThatHasToGrantIt", "redlock-answers-waited-for", mutant.Return("t.answered() > len(s.nodes)/2")},
+		{"a grant may take longer than its TTL", "TestAGrantSlowerThanItsTTLIsNoneAndIsGivenBack", "redlock-grant-within-ttl", mutant.Cond("false")},
+		{"a lease counts from the answer", from, "redlock-lease-from", mutant.Return("s.granted(cl, cl.TTL, store.Now()), nil")},
+		{"clocks do not differ", from, "redlock-drift", mutant.Return("0 * ttl")},
+		{"a renewal counts from the answer", from, "redlock-renewal-from", mutant.Value("store.Renewal{TTL: h.TTL, From: now}")},
+		{"what was granted late is kept", twoFrozen, "redlock-late-grant-given-back", mutant.Delete()},
+		{"a node that was away is told nothing", "TestWhatIsReleasedWhileANodeIsOutOfReachIsReleasedThereWhenItIsBack", "redlock-owed-to-node", mutant.Stmt("_ = again")},
+		{"few answers refuse", twoFrozen, "redlock-few-answers", mutant.Cond("t.answered() < 1")},
+		{"a renewal counts after the deadline", overdue, "redlock-renewal-in-time", mutant.Cond("false")},
+		{"nothing is mended", "TestAVoteThatANodeHasLostIsGivenBackByARenewal", "redlock-lost-vote-repaired", mutant.Delete()},
+		{"what has too few votes is given none", "TestALeaseOutlivesTheNodesThatGrantedIt/3_nodes,_some_slow", "redlock-missing-votes-given", mutant.Delete()},
+		{"votes are given back after the deadline", "TestNoVoteIsGivenBackAfterTheDeadline", "redlock-missing-votes-in-time", mutant.Cond("cl != nil && cl.held && cl.p == h.Token")},
+		{"a hint carries the number", "TestAHintNeverCarriesAToken", "redlock-hint-without-number", mutant.Return("store.Hint{Name: name, ID: id, Token: p, N: 1}, p, ok")},
+		{"a node may grant as soon as it runs", forgets + "/restarted_with_an_old_record", "redlock-node-too-young", mutant.Value("0 * time.Duration(uptime)")},
+		{"a try gives up the place of its claim", majority, "redlock-try-keeps-its-position", mutant.Stmt("_ = placed")},
+		{"who asks again goes to the end", majority, "redlock-position-outlived", mutant.Cond("!cl.held && cl.place != 0 && now != 0")},
+		{"who asks again for a hold has shown its token", majority, "redlock-ask-again-unshown", mutant.Value(`s.renew(ctx, []store.Hold{h}, "shown")[0]`)},
+		{"what is in the way is over when the first hold is, places or not", majority, "redlock-ends-with-first-hold", mutant.Cond("sure > 0 && (!places || true)")},
+		{"a wrong clock is somebody ahead", "TestANodeWhoseClockIsOffIsUnavailableAndNamed", "redlock-only-clocks", mutant.Cond("false")},
+		{"a grant tells no clock", clocks + "/told_by_what_it_was_granted", "redlock-clock-by-grant", mutant.Delete()},
+		{"a refusal tells no clock", clocks + "/told_by_the_refusal_itself", "redlock-clock-by-refusal", mutant.Delete()},
+		{"a claim keeps the order of a wrong clock", clocks + "/told_by_the_refusal_itself", "redlock-order-corrected", mutant.Cond("false")},
+		{"what is known of a clock is undone by a slow answer", "TestAnAnswerThatTookLongUndoesNoBetterOne", "redlock-clock-better-known", mutant.Cond("had < least || had >= least")},
+		{"a full node is asked as fast as it refuses", "TestANodeThatTakesNoWritesIsLeftInPeace/full", "redlock-full-node-paused", mutant.Cond("WAS && false")},
+		{"a full node is out of use for renewals too", full, "redlock-full-node-in-use", mutant.Cond("n.gone(err)")},
+		{"a full node is not joined", full, "redlock-full-node-joined", mutant.Cond("false")},
+		{"one server has two votes", "TestTwoClientsOfOneServerAreNotTwoNodes", "redlock-one-server-one-vote", mutant.Cond("same && false")},
+		// Of the scripts.
+		{"a number need not be above the newest", model, "redlock-above-newest", mutant.Delete()},
+		{"what is repaired lowers the newest number", model, "redlock-newest", mutant.Line("last = own.p + own.n - 1")},
+		{"a repair needs a number above the newest", "TestAVoteThatANodeHasLostIsGivenBackByARenewal", "redlock-above-newest", mutant.Line("and own.p > last")},
+		{"nor where nobody is", model, "redlock-alone-above-newest", mutant.Line("if true")},
+		{"a block counts as one token", model, "redlock-newest", mutant.Line("last = math.max(last, own.p)")},
+		{"a number may be far ahead", model, "redlock-far-ahead", mutant.Delete()},
+		{"an older ask is obeyed", model, "redlock-older-ask", mutant.Line("if false then")},
+		{"a repeat takes the grant back", model, "redlock-fresh", mutant.Line("local fresh = true")},
+		{"a lost record lowers the tokens", model, "redlock-lost-record", mutant.Line("last = 0")},
+		{"who comes first is better", model, "redlock-order", mutant.Delete()},
+		{"a hold is any of its claim's", model, "redlock-hold-token", mutant.Delete()},
+		{"a release takes a newer ask", model, "redlock-release-newer", mutant.Delete()},
+		{"a wiped node grants", forgets + "/wiped", "redlock-wiped", mutant.Line("WAS record = ARGV[5] elseif false then")},
+		{"a wiped node grants the second", forgets + "/wiped", "redlock-opens", mutant.Delete()},
+		{"a lone hold is not released on a full node", full, "redlock-release-alone", mutant.Line("local answer = redis.call('SET', KEYS[1], head, 'KEEPTTL')")},
+		{"a full node lets others wait", full, "redlock-ask-adds", mutant.Delete()},
+		{"another maximum is not seen", "TestANodeThatComesToHaveAnotherMaximumGrantsNothing", "redlock-maximum", mutant.Delete()},
+	} {
+		all = append(all, mutant.Broken{Name: m.name, Pkg: "redisstore/redlock", Test: m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})
+	}
+	mutant.Catch(t, all, "HOLDFAST_TEST_PATIENCE=5s")
+}

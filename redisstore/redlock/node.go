@@ -1,0 +1,377 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A node is one of the servers. Its operations go out in lanes: those of one
+// claim one after another, and those that come while others are under way
+// together in the next pipeline. No caller waits for a node longer than it
+// wants to.
+type node struct {
+	s       *Store
+	i       int
+	client  *redis.Client
+	address string
+	offset  atomic.Int64 // its clock less ours, in µs, as learned last
+
+	mu       sync.Mutex
+	state    state
+	since    store.Instant // when it began to be looked at
+	err      error         // why it is not up
+	opens    store.Instant // when it may grant again, if that is known; else 0
+	runID    string        // of its process
+	lanes    [2]lane
+	fastest  [8]time.Duration // the newest exchanges
+	measured int
+	owed     []*job // releases that it could not be told
+
+	full  error     // the newest refusal of an ask, as its memory is full; else nil
+	again time.Time // when another ask may be sent to it then
+	stuck bool      // its memory is full, and it refuses renewals and releases too
+}
+
+type state int
+
+const (
+	unknown state = iota // it is being looked at
+	up
+	down
+)
+
+// most is how many operations a node may be behind with before it is left out.
+const most = 10_000
+
+// A lane has what waits for the exchange that is under way, and the goroutine
+// that makes the exchanges, from the first one until the Store is closed: each
+// new one would have to grow its stack.
+type lane struct {
+	waiting []*job
+	flying  bool
+	since   time.Time     // when the exchange under way began
+	wake    chan struct{} // nil until there is a goroutine
+
+	// Of that goroutine alone: the context of its exchanges, and what ends it,
+	// which is set anew for each. Both are new after it has.
+	ctx   context.Context
+	timer *time.Timer
+}
+
+// A job is one operation on one node.
+type job struct {
+	n     *node
+	claim *claim // of an ask, and of the release of one; else nil
+	id    store.ID
+	sc    *script
+	args  []any // the whole command; shared, so never changed
+	index int   // of the hold, in a batch
+	out   chan<- reply
+	owed  store.Instant // a release is tried until then
+	mends *mending      // of a renewal: what a node lacks is given back to it
+
+	left bool // it is not to be sent any more; guarded by n.mu
+}
+
+// A reply is what became of a job.
+type reply struct {
+	n      *node
+	index  int
+	answer string
+	err    error
+}
+
+func (j *job) done(answer string, err error) {
+	if err != nil {
+		err = j.n.failed(err)
+	}
+	if j.out != nil {
+		j.out <- reply{j.n, j.index, answer, err}
+	}
+	if j.mends != nil && answer == "A" {
+		j.mends.lacks(j.n)
+	}
+}
+
+func (j *job) isAsk() bool     { return j.sc == &j.n.s.scripts.ask }
+func (j *job) isRelease() bool { return j.sc == &j.n.s.scripts.release }
+
+var errNotYet = errors.New("it has not answered yet")
+
+var errBusy = errors.New("it is slow, and was left out")
+
+// send has the job done, and its outcome sent to its channel. It does not
+// block.
+func (n *node) send(j *job) {
+	n.mu.Lock()
+	answer, err, over := n.queue(j)
+	n.mu.Unlock()
+	if over {
+		j.done(answer, err)
+	}
+}
+
+func (n *node) queue(j *job) (answer string, err error, over bool) {
+	l := &n.lanes[j.id[len(j.id)-1]%2]
+	if j.claim != nil {
+		// What has not been sent is over with a newer ask, and needs not be
+		// taken back.
+		for _, w := range l.waiting {
+			if w.claim == j.claim && w.isAsk() {
+				w.left = true
+			}
+		}
+		if j.isRelease() && j.claim.sent.Load()&(1<<n.i) == 0 {
+			return "A", nil, true
+		}
+	}
+	switch {
+	case n.state != up:
+		n.owe(j)
+		if n.err == nil {
+			return "", errNotYet, true
+		}
+		return "", n.err, true
+	case n.full != nil && j.isAsk() && (j.claim == nil || j.claim.sent.Load()&(1<<n.i) == 0) && time.Now().Before(n.again): //mutant:redlock-full-node-paused
+		return "", n.full, true // what it has already goes on, as that needs no memory
+	case len(l.waiting) >= most, l.flying && len(l.waiting) > 0 && !j.isRelease() && time.Since(l.since) > n.s.timeout:
+		n.owe(j)
+		return "", errBusy, true
+	}
+	l.waiting = append(l.waiting, j)
+	if !l.flying {
+		l.flying, l.since = true, time.Now()
+		if l.wake == nil {
+			l.wake = make(chan struct{}, 1)
+			n.s.tasks.Go(func() { n.serve(l) })
+		} else {
+			l.wake <- struct{}{} // it waits, or is about to
+		}
+	}
+	return "", nil, false
+}
+
+// owe keeps a release until the node is back. n.mu is held.
+func (n *node) owe(j *job) {
+	if j.isRelease() && j.owed != 0 && len(n.owed) < most {
+		again := *j
+		again.out = nil
+		n.owed = append(n.owed, &again) //mutant:redlock-owed-to-node
+	}
+}
+
+// serve sends what comes into the lane, until the Store is closed.
+func (n *node) serve(l *lane) {
+	for n.fly(l) {
+		select {
+		case <-l.wake:
+		case <-n.s.ctx.Done():
+		}
+	}
+	if l.timer != nil {
+		l.timer.Stop()
+	}
+}
+
+// fly sends what waits until nothing does. It is false once the Store is closed.
+func (n *node) fly(l *lane) bool {
+	for {
+		n.mu.Lock()
+		jobs, closed := l.waiting, n.s.ctx.Err()
+		l.waiting = nil
+		if len(jobs) == 0 || closed != nil {
+			l.flying = closed != nil // then nobody waits for it to be woken
+			n.mu.Unlock()
+			for _, j := range jobs {
+				j.done("", closed)
+			}
+			return closed == nil
+		}
+		var left []*job
+		jobs = slices.DeleteFunc(jobs, func(j *job) bool {
+			if j.left {
+				left = append(left, j)
+			} else if j.claim != nil && j.isAsk() {
+				j.claim.sent.Or(1 << n.i)
+			}
+			return j.left
+		})
+		l.since = time.Now()
+		n.mu.Unlock()
+		for _, j := range left {
+			j.done("", errBusy)
+		}
+		if len(jobs) > 0 {
+			n.exchange(l, jobs)
+		}
+	}
+}
+
+// A command is one run of a script.
+type command struct{ *redis.StringCmd }
+
+// NoRetry keeps the client from sending it again: the majority is the retry.
+func (command) NoRetry() bool { return true }
+
+func (n *node) command(ctx context.Context, j *job) command {
+	args := j.args
+	if n.s.clock != nil {
+		args = append(slices.Clip(args), strconv.FormatInt(n.s.clock(), 10))
+	}
+	return command{redis.NewStringCmd(ctx, args...)}
+}
+
+// bounded is a context that ends when the exchange that begins has taken too
+// long.
+func (l *lane) bounded(s *Store) context.Context {
+	if l.timer != nil {
+		l.timer.Reset(s.timeout)
+		return l.ctx
+	}
+	ctx, cancel := context.WithCancel(s.ctx)
+	l.ctx, l.timer = ctx, time.AfterFunc(s.timeout, cancel)
+	return ctx
+}
+
+// exchange has the jobs done in one pipeline.
+func (n *node) exchange(l *lane, jobs []*job) {
+	ctx := l.bounded(n.s)
+	defer func() {
+		if !l.timer.Stop() { // it has ended the context
+			l.timer = nil
+		}
+	}()
+	commands := make([]command, len(jobs))
+	for i, j := range jobs {
+		commands[i] = n.command(ctx, j)
+	}
+	begun := time.Now()
+	if len(jobs) == 1 {
+		if err := n.client.Process(ctx, commands[0]); err != nil {
+			commands[0].SetErr(err)
+		}
+	} else {
+		pipe := n.client.Pipeline()
+		for _, c := range commands {
+			pipe.Process(ctx, c)
+		}
+		pipe.Exec(ctx) // the commands have the errors
+	}
+	n.took(time.Since(begun))
+	for i, j := range jobs {
+		answer, err := commands[i].Result()
+		if err == nil && answer == "" {
+			err = n.strange(answer)
+		}
+		if err != nil {
+			if full(err) {
+				n.fills(err, !j.isAsk())
+			}
+			if (!full(err) || !j.isAsk()) && n.gone(err) { //mutant:redlock-full-node-in-use
+				n.mu.Lock()
+				n.owe(j)
+				n.mu.Unlock()
+			}
+		}
+		j.done(answer, err)
+	}
+}
+
+// gone reports whether after such an error the node has to be looked at before
+// it is used again, and has that done.
+func (n *node) gone(err error) bool {
+	var server redis.Error
+	if !errors.As(err, &server) {
+		n.lose(err)
+		return true
+	}
+	text := err.Error()
+	if strings.HasPrefix(text, "NOSCRIPT") {
+		n.lose(errors.New("it was restarted, or its scripts were flushed"))
+		return true
+	}
+	for _, kind := range []string{"LOADING", "READONLY", "MASTERDOWN", "BUSY", "OOM", "MISCONF"} {
+		if strings.HasPrefix(text, kind) {
+			n.refuses(err)
+			return true
+		}
+	}
+	return false
+}
+
+// full reports whether the node refused a command as its memory is full.
+func full(err error) bool { return strings.HasPrefix(err.Error(), "OOM") }
+
+// fills notes that the node's memory is full. What it has is renewed and released
+// there; it is asked for something new after a pause, not as fast as it refuses.
+// It is stuck if it refuses renewals and releases too, as a user without the right
+// to PEXPIRE finds.
+func (n *node) fills(err error, stuck bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.full, n.again, n.stuck = n.failed(err), time.Now().Add(fullPause), n.stuck || stuck
+}
+
+// lose takes the node out of use until it has been looked at.
+func (n *node) lose(err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.leave(unknown, err) {
+		n.s.tasks.Go(n.join)
+	}
+}
+
+// refuses takes a node out of use that answers, but refuses to work. It is looked
+// at after a pause: it may look fit and refuse again, as fast as it answers. And
+// nobody waits for that, as for one that is being looked at.
+func (n *node) refuses(err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.leave(down, err) {
+		return
+	}
+	n.s.tasks.Go(func() {
+		select {
+		case <-n.s.ctx.Done():
+		case <-time.After(leastPause):
+			n.join()
+		}
+	})
+}
+
+// leave is what a node does that is in use; n.mu is held.
+func (n *node) leave(to state, err error) bool {
+	if n.state != up || n.s.ctx.Err() != nil {
+		return false
+	}
+	n.state, n.err, n.since = to, n.failed(err), store.Now()
+	return true
+}
+
+// took notes how long an exchange took.
+func (n *node) took(d time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.fastest[n.measured%len(n.fastest)] = d
+	n.measured++
+}
+
+// best is the fastest of the newest exchanges; 0: too few are known.
+func (n *node) best() time.Duration {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.measured < len(n.fastest) {
+		return 0
+	}
+	return slices.Min(n.fastest[:])
+}

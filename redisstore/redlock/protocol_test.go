@@ -1,0 +1,517 @@
+package redlock
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Here the protocol is explored: three nodes, which are the model that the
+// scripts are compared with, two claims, and a network that keeps every request
+// for ever, so that it can be lost, doubled and overtaken. Numbers are arbitrary
+// up to a bound, as of clients whose clocks are. All states are visited.
+//
+// A claim's lease ends before its votes expire: a node's entry expires only
+// once its owner cannot count it any more. That rule has no clock here.
+
+// A flaw is one line of the protocol that is wrong.
+type flaw string
+
+const (
+	sound           flaw = ""
+	staleAnswers    flaw = "answers to an older number are counted"
+	obeysOlder      flaw = "a node obeys an older number"
+	repeatTakesBack flaw = "a repeat of the same number arbitrates anew"
+	takesAway       flaw = "a node takes a grant away for a better claim"
+	anyToken        flaw = "the number is not compared with the newest token"
+	repeatByLast    flaw = "a repeat is judged by the newest token"
+	forgetsAtOnce   flaw = "a node that forgot answers at once"
+	noSeed          flaw = "a node that forgot begins its tokens anew"
+	anyRelease      flaw = "a release takes whatever the id has"
+	blockIgnored    flaw = "a block counts as one token"
+)
+
+const (
+	exploredNodes  = 3
+	exploredNeed   = 2
+	exploredClaims = 2
+	exploredMost   = 3 // the largest number, and so the most asks of a claim
+)
+
+// explored is a state. Entries' times are 0: they expire by an event.
+type explored struct {
+	nodes  [exploredNodes]nodeNumber // in their order: nodes are alike
+	claims [exploredClaims]claimState
+	newest int8 // the largest token of all grants
+	wipes  int8
+}
+
+// A nodeNumber stands for a state of a node: there are some hundreds.
+type nodeNumber uint16
+
+type nodeState struct {
+	last    int8
+	entries [exploredClaims]int8 // 0: none; else the number, and flags
+	silent  bool                 // wiped, and its votes can still count
+	voted   [exploredClaims]int8 // accepted before the wipe, by number
+	ok      [exploredClaims]int8 // a bit for each number that it answered with OK
+}
+
+const (
+	gaveRoom int8 = 1 << 4
+	accepted int8 = 1 << 5
+	number   int8 = 15
+)
+
+type claimState struct {
+	phase    int8
+	p        int8
+	asked    int8 // bits: numbers that were asked with
+	released int8 // bits: releases sent, of the number and those before
+}
+
+const (
+	begins int8 = iota
+	asking
+	overdue // its time is over: an answer is not counted any more
+	holds
+	ended
+)
+
+// An explorer visits all states, millions of them, from one goroutine. What is
+// run for each is compiled without the race detector, which would make it take
+// five times as long.
+type explorer struct {
+	flaw  flaw
+	most  int8
+	wipes int8
+	n     [exploredClaims]int // of the blocks
+	seen  visited
+	todo  []packed
+
+	nodes   []nodeState
+	numbers map[nodeState]nodeNumber
+	after   [][events]nodeNumber // of a node's state: what each event makes of it, or unknown
+}
+
+// A packed is a state in one number.
+type packed uint64
+
+// Something that happens to a node: its kind, the claim and the number.
+type event struct {
+	what     int8
+	claim, p int8
+}
+
+const (
+	asks int8 = iota
+	releases
+	expires
+	wiped
+	speaks // after a wipe, once what it granted is over
+	counts // of its answers only those to p are counted still, for any claim
+	kinds
+)
+
+const (
+	events                 = int(kinds) * exploredClaims * (exploredMost + 1)
+	unknownNode nodeNumber = 1<<12 - 1
+)
+
+var exploredIDs = [exploredClaims]store.ID{{15: 1}, {15: 2}}
+
+// at is what the model has in such a state.
+func (x *explorer) at(n nodeState) *model {
+	m := &model{there: true, last: int64(n.last)}
+	for c, e := range n.entries {
+		if e != 0 {
+			m.q = append(m.q, x.entry(c, e&number, e&gaveRoom != 0, e&accepted != 0))
+		}
+	}
+	return m
+}
+
+func (x *explorer) entry(c int, p int8, granted, accepted bool) entry {
+	n := x.n[c]
+	if x.flaw == blockIgnored {
+		n = 1
+	}
+	return entry{
+		id: exploredIDs[c], order: int64(c), p: int64(p), limit: store.Full, weight: store.Full, n: n,
+		granted: granted, accepted: accepted, expires: 1,
+	}
+}
+
+func (x *explorer) back(m *model, n nodeState) nodeState {
+	n.last, n.entries = int8(m.last), [exploredClaims]int8{}
+	for _, e := range m.q {
+		v := int8(e.p)
+		if e.granted {
+			v |= gaveRoom
+		}
+		if e.accepted {
+			v |= accepted
+		}
+		n.entries[e.order] = v
+	}
+	return n
+}
+
+// goes is what becomes of a node.
+//
+//go:norace
+func (x *explorer) goes(from nodeNumber, e event) nodeNumber {
+	slot := &x.after[from][(int(e.what)*exploredClaims+int(e.claim))*(exploredMost+1)+int(e.p)]
+	if *slot == unknownNode {
+		to := x.number(x.happens(x.nodes[from], e)) // which may move what slot points to
+		slot = &x.after[from][(int(e.what)*exploredClaims+int(e.claim))*(exploredMost+1)+int(e.p)]
+		*slot = to
+	}
+	return *slot
+}
+
+// number is what stands for a node's state.
+func (x *explorer) number(n nodeState) nodeNumber {
+	i, ok := x.numbers[n]
+	if !ok {
+		if i = nodeNumber(len(x.nodes)); i == unknownNode {
+			panic("more states of a node than were thought of")
+		}
+		x.numbers[n] = i
+		x.nodes = append(x.nodes, n)
+		x.after = append(x.after, [events]nodeNumber(slices.Repeat([]nodeNumber{unknownNode}, events)))
+	}
+	return i
+}
+
+func (x *explorer) happens(n nodeState, e event) nodeState {
+	c := int(e.claim)
+	switch e.what {
+	case wiped:
+		for c, v := range n.entries {
+			if v&accepted != 0 {
+				n.voted[c] = v & number
+			}
+		}
+		n.entries, n.silent = [exploredClaims]int8{}, x.flaw != forgetsAtOnce
+		if !n.silent {
+			n.voted = [exploredClaims]int8{}
+		}
+		if x.flaw == noSeed {
+			n.last = 0
+		} // else the clock, which is above whatever it accepted
+		return n
+	case speaks:
+		n.silent, n.voted = false, [exploredClaims]int8{}
+		return n
+	case counts:
+		n.ok[c] &= 1 << e.p &^ 1
+		return n
+	}
+	m := x.at(n)
+	i := m.find(exploredIDs[c])
+	ok := false
+	switch e.what {
+	case expires:
+		m.q = slices.Delete(m.q, i, i+1)
+		m.room(store.ID{})
+	case releases:
+		p := int64(e.p)
+		if x.flaw == anyRelease {
+			p = 100
+		}
+		m.release(0, exploredIDs[c], p, 0, true, false)
+	default:
+		p, last := int64(e.p), m.last
+		if i >= 0 {
+			own := &m.q[i]
+			switch {
+			case x.flaw == obeysOlder && p < own.p, x.flaw == repeatTakesBack && p == own.p:
+				own.p = p - 1
+			case x.flaw == repeatByLast && own.granted && p == own.p && p == m.last:
+				own.accepted = true
+			}
+		}
+		if x.flaw == takesAway {
+			for j := range m.q {
+				if m.q[j].order > int64(c) {
+					m.q[j].granted, m.q[j].accepted = false, false
+				}
+			}
+		}
+		if x.flaw == anyToken {
+			m.last = 0
+		}
+		ok = m.ask(0, x.entry(c, e.p, false, false), 1, 1, "") == 'O'
+		m.last = max(m.last, last)
+	}
+	n = x.back(m, n)
+	if ok {
+		n.ok[c] |= 1 << e.p
+	}
+	return n
+}
+
+// counted is how many nodes' OKs the claim counts.
+//
+//go:norace
+func (x *explorer) counted(s *explored, c int) (votes int) {
+	for _, i := range s.nodes {
+		bits := x.nodes[i].ok[c]
+		if x.flaw != staleAnswers {
+			bits &= 1 << s.claims[c].p
+		}
+		if bits != 0 {
+			votes++
+		}
+	}
+	return votes
+}
+
+// live reports whether the number of the claim can still be held, or come to.
+//
+//go:norace
+func (s *explored) live(c int, p int8) bool {
+	cl := s.claims[c]
+	return cl.p == p && (cl.phase == asking || cl.phase == holds)
+}
+
+//go:norace
+func (s *explored) pack() (k packed) {
+	for _, n := range s.nodes {
+		k = k<<12 | packed(n)
+	}
+	for _, c := range s.claims { // no request has the number 0
+		k = k<<3 | packed(c.phase)
+		k = k<<2 | packed(c.p)
+		k = k<<3 | packed(c.asked>>1)
+		k = k<<3 | packed(c.released>>1)
+	}
+	return k<<4 | packed(s.newest)<<1 | packed(s.wipes)
+}
+
+//go:norace
+func (k packed) unpack() (s explored) {
+	take := func(bits int) int8 {
+		v := k & (1<<bits - 1)
+		k >>= bits
+		return int8(v)
+	}
+	s.wipes, s.newest = take(1), take(3)
+	for i := range s.claims {
+		c := &s.claims[len(s.claims)-1-i]
+		c.released, c.asked, c.p, c.phase = take(3)<<1, take(3)<<1, take(2), take(3)
+	}
+	for i := range s.nodes {
+		s.nodes[len(s.nodes)-1-i] = nodeNumber(k >> (12 * i) & (1<<12 - 1))
+	}
+	return s
+}
+
+// visited is a set, as a table of which a quarter is empty at least.
+type visited struct {
+	table []packed // one more than what is in it; else 0
+	n     int
+}
+
+// add reports whether it was not there.
+//
+//go:norace
+func (v *visited) add(k packed) bool {
+	if 4*v.n >= 3*len(v.table) {
+		old := v.table
+		*v = visited{table: make([]packed, max(1<<16, 2*len(old)))}
+		for _, k := range old {
+			if k != 0 {
+				v.add(k - 1)
+			}
+		}
+	}
+	for i := uint64(k) * 0x9e3779b97f4a7c15 >> 32; ; i++ {
+		switch at := &v.table[i&uint64(len(v.table)-1)]; *at {
+		case 0:
+			*at = k + 1
+			v.n++
+			return true
+		case k + 1:
+			return false
+		}
+	}
+}
+
+// explore visits all states and says what is wrong in the first wrong one.
+//
+//go:norace
+func (x *explorer) explore() (states int, wrong string) {
+	x.numbers = map[nodeState]nodeNumber{}
+	x.number(nodeState{})
+	x.visit(explored{})
+	for i := 0; i < len(x.todo); i++ { // breadth first: what is wrong is found soon
+		s := x.todo[i].unpack()
+		if wrong = x.next(&s); wrong != "" {
+			for _, n := range s.nodes {
+				wrong += fmt.Sprintf(" %+v", x.nodes[n])
+			}
+			break
+		}
+	}
+	return x.seen.n, wrong
+}
+
+//go:norace
+func (x *explorer) visit(s explored) {
+	if x.flaw != staleAnswers { // what is not counted any more is no difference
+		for i := range s.nodes {
+			for c := range s.claims {
+				p := s.claims[c].p
+				if s.claims[c].phase != asking {
+					p = 0
+				}
+				s.nodes[i] = x.goes(s.nodes[i], event{counts, int8(c), p})
+			}
+		}
+	}
+	for i := range exploredNodes { // so few
+		for j := range i {
+			s.nodes[i], s.nodes[j] = max(s.nodes[i], s.nodes[j]), min(s.nodes[i], s.nodes[j])
+		}
+	}
+	if k := s.pack(); x.seen.add(k) {
+		x.todo = append(x.todo, k)
+	}
+}
+
+// next visits all that can follow.
+//
+//go:norace
+func (x *explorer) next(s *explored) (wrong string) {
+	for c := range exploredClaims {
+		cl := s.claims[c]
+		for p := cl.p + 1; cl.phase != holds && cl.phase != ended && p <= x.most; p++ { // asks, with any newer number
+			t := *s
+			t.claims[c].phase, t.claims[c].p, t.claims[c].asked = asking, p, cl.asked|1<<p
+			x.visit(t)
+		}
+		switch cl.phase {
+		case asking:
+			if x.counted(s, c) >= exploredNeed {
+				for o := range exploredClaims {
+					if o != c && s.claims[o].phase == holds {
+						return fmt.Sprintf("two hold, with %d and %d: %+v", cl.p, s.claims[o].p, *s)
+					}
+				}
+				if cl.p <= s.newest {
+					return fmt.Sprintf("token %d after %d: %+v", cl.p, s.newest, *s)
+				}
+				t := *s
+				t.claims[c].phase, t.newest = holds, cl.p+int8(x.n[c])-1
+				x.visit(t)
+			}
+			t := *s
+			t.claims[c].phase = overdue
+			x.visit(t)
+			t.claims[c].released |= 1 << cl.p // it gives up, and may try again under the same id
+			x.visit(t)
+		case holds:
+			t := *s
+			t.claims[c].phase = ended // by its deadline
+			x.visit(t)
+			t.claims[c].released |= 1 << cl.p
+			x.visit(t)
+		}
+	}
+	for i, at := range s.nodes {
+		if i > 0 && at == s.nodes[i-1] {
+			continue // as that one
+		}
+		n := x.nodes[at]
+		if n.silent {
+			over := true
+			for c, p := range n.voted {
+				over = over && (p == 0 || !s.live(c, p))
+			}
+			if over {
+				x.to(s, i, event{what: speaks})
+			}
+			continue
+		}
+		for c := range exploredClaims {
+			cl := s.claims[c]
+			for p := int8(1); p <= cl.p; p++ {
+				if cl.asked&(1<<p) != 0 {
+					x.to(s, i, event{asks, int8(c), p})
+				}
+				if cl.released&(1<<p) != 0 {
+					x.to(s, i, event{releases, int8(c), p})
+				}
+			}
+			if e := n.entries[c]; e != 0 && (e&accepted == 0 || !s.live(c, e&number)) {
+				x.to(s, i, event{expires, int8(c), 0})
+			}
+		}
+		if s.wipes < x.wipes {
+			t := *s
+			t.wipes++
+			x.to(&t, i, event{what: wiped})
+		}
+	}
+	return ""
+}
+
+// to visits what follows when that happens to the node.
+//
+//go:norace
+func (x *explorer) to(s *explored, node int, e event) {
+	t := *s
+	t.nodes[node] = x.goes(s.nodes[node], e)
+	if t != *s || e.what == wiped {
+		x.visit(t)
+	}
+}
+
+func TestTheProtocolLetsOneInAndTokensRise(t *testing.T) {
+	t.Parallel()
+	for _, x := range []explorer{
+		{most: 2, n: [2]int{2, 1}},
+		{most: 2, n: [2]int{1, 1}, wipes: 1},
+	} {
+		t.Run(fmt.Sprintf("numbers up to %d, blocks of %v, %d wipes", x.most, x.n, x.wipes), func(t *testing.T) {
+			t.Parallel()
+			states, wrong := x.explore()
+			t.Logf("%d states", states)
+			if wrong != "" {
+				t.Error(wrong)
+			}
+			if states < 100_000 {
+				t.Errorf("only %d states: little was explored", states)
+			}
+		})
+	}
+}
+
+// The ways to get it wrong that were found, each of which the exploration finds.
+func TestTheProtocolWithOneLineWrongIsFound(t *testing.T) {
+	t.Parallel()
+	for _, x := range []explorer{
+		{flaw: staleAnswers}, {flaw: obeysOlder}, {flaw: repeatTakesBack}, {flaw: takesAway}, {flaw: anyToken}, {flaw: repeatByLast},
+		{flaw: forgetsAtOnce, wipes: 1}, {flaw: noSeed, wipes: 1}, {flaw: anyRelease}, {flaw: blockIgnored, n: [2]int{2, 1}},
+	} {
+		t.Run(strings.ReplaceAll(string(x.flaw), " ", "_"), func(t *testing.T) {
+			t.Parallel()
+			if x.most = 2; x.n == ([2]int{}) {
+				x.n = [2]int{1, 1}
+			}
+			if x.flaw == blockIgnored || x.flaw == obeysOlder || x.flaw == anyRelease {
+				x.most = 3 // the number after
+			}
+			states, wrong := x.explore()
+			if wrong == "" {
+				t.Fatalf("not found in %d states", states)
+			}
+			t.Logf("after %d states: %.80s", states, wrong)
+		})
+	}
+}

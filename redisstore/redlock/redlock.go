@@ -1,0 +1,548 @@
+// Package redlock keeps locks on a majority of several Redis servers that
+// know nothing of each other, and gives them fencing tokens.
+//
+// Three or five servers are usual: a lock goes on while fewer than half of them
+// are away. It is "Redlock" with a queue and a token: a claim is asked for on
+// all nodes at once, with one number that is its order on every node's queue
+// and, with each ask, a fresh number that is its token if a majority accepts
+// it. Only a claim's own newer ask takes a grant of it away, so what several
+// nodes granted to several claims comes together by their asking again; that is
+// what a hint here means, and it never carries a grant.
+//
+// # Stored form
+//
+// On each node a string key a name: the prefix, then the name between braces
+// ("holdfast-redlock:{invoice/42}"). In a name the bytes "%", "{" and "}" are
+// written as "%25", "%7B" and "%7D". The value begins with "hl" and the version
+// of the form, "1"; the newest token that the node accepted follows, then the
+// entries in the claims' order. Numbers are little-endian; instants are
+// microseconds of the node's clock. An entry is
+//
+//	since, expires, order, P  float64 each; P is the number of the newest ask
+//	id                        32 hexadecimal digits
+//	keep                      float64, microseconds
+//	length of owner           uint16
+//	length of broken          uint8
+//	delay                     float64
+//	limit, weight, used       uint32 each
+//	n                         uint16, the size of the block of tokens
+//	flags                     uint8: 1 granted here, 2 shown, 4 accepted
+//	owner, broken
+//
+// A key lives until a day after the last of its entries is over. One key more,
+// the prefix and "node", is what a node keeps of itself: "hln1", the MaxTTL of
+// its clients and from when on it may grant, float64 each.
+//
+// # Guarantees
+//
+// Order, minimum hold, lock delay, readers and writers, blocks of tokens. A
+// hold that waits for its turn is granted by its owner's next ask, not by the
+// release before it. A lease counts from before the first node was asked, less
+// what the nodes' clocks may run faster than ours. Its renewal counts when a
+// majority says so in one and the same renewal.
+//
+// Upgrades are not supported. A semaphore of more than one slot needs more than
+// a majority, for several majorities can be disjoint in pairs with none that is
+// on all: of N nodes N·slots/(slots+1)+1. It is supported where that leaves a
+// node out: from five nodes on, up to two slots fewer than nodes. With fewer
+// nodes take a lock for each slot.
+//
+// # Order
+//
+// Claims are served in the order in which they began, the same on every node.
+// When a claim began is what its client's clock says. Each answer of a node tells
+// the client the node's clock, and if the median of the nodes' clocks is more
+// than half a second from the client's own, the client goes by the median. The
+// claim whose answers show it is put right with it. So claims of one client keep
+// their order; those of two clients that begin within a second (and the time of
+// a round trip) of each other can change places, and no others, as long as most
+// nodes have clocks that agree. A claim can also be passed by one that had a
+// majority before the first one had reached most nodes. A place that lapsed, as
+// its owner stood still for too long, begins again at the end. A try does not
+// wait, so it has no place to keep.
+//
+// # Tokens
+//
+// The tokens of a name strictly increase as long as the nodes remember, whatever
+// any clock says: a later majority shares a node with an earlier one, and that
+// node accepts only a number above its last. Beyond that they can fail to
+// increase only if every node that two majorities have in common has lost its
+// data between them, and on each of those the clock, when it is first asked
+// after the loss, is behind the earlier token. With three nodes that can be a
+// single one. As no node accepts a number that is 10 s ahead of its clock, and
+// one that has forgotten grants nothing for MaxTTL, that takes a clock that is
+// set back, or a MaxTTL of less than 10 s together with a client whose clock is
+// ahead.
+//
+// A node whose clock is more than some seconds from that of the others grants
+// nothing. Where it would be needed, an ask is an error (store.ErrUnavailable)
+// that names the node and how far its clock is off.
+//
+// # Nodes that forget
+//
+// A node that has been restarted may have lost what it granted, persistence or
+// not; so it grants nothing for MaxTTL. That it was is seen by its having lost
+// the scripts, which clients load only once they find it up for long enough and
+// never run by EVAL. A node that was wiped (FLUSHALL) has lost its own record
+// too, and grants nothing for MaxTTL from then on. So nodes never used before
+// grant nothing for MaxTTL, unless Trust says that nobody holds anything there.
+// While too few nodes may grant, an ask is an error that tells how many seconds
+// are left.
+//
+// MaxTTL is one number for all clients of the nodes: it bounds TTLs, minimum
+// holds and lock delays. A client that has another is refused.
+//
+// What cannot be seen: a replica that is put in a node's place, which may lack
+// votes, and a node's clock that is set, which ends its votes early or late. Do
+// not put a node behind Sentinel, or behind a proxy that hides a restart.
+//
+// # Requirements
+//
+// Redis 7.0 or newer (before, a restart can bring the scripts back), Valkey 7.2
+// or newer. A maxmemory-policy of "noeviction" (the default). On a majority whose
+// memory is full (maxmemory) nothing new is granted, which is ErrUnavailable and
+// says why; what is held is renewed and released, and who waits already gets in. The clients'
+// timeouts bound what Options.Timeout does not: set MaxRetries to -1 and
+// DialerRetries to 1, for the majority is the retry.
+//
+// # Rights
+//
+// A user who may do just this can do all of it, here with the default prefix:
+//
+//	resetkeys ~holdfast-redlock:* resetchannels &holdfast-redlock:* -@all
+//	+evalsha +get +mget +set +time +publish           to lock
+//	+pexpire                                          to renew and release while a node's memory is full
+//	+info +script|exists +script|load +setnx          to find out whether the node has forgotten
+//	+subscribe +ping                                  to be woken; without, waiters look now and then
+//	+scan                                             to list all names
+//
+// The clients need +select besides for a database other than 0.
+package redlock
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Defaults of Options.
+const (
+	DefaultPrefix  = "holdfast-redlock:"
+	DefaultMaxTTL  = time.Minute
+	DefaultTimeout = time.Second
+)
+
+const (
+	minTTL   = 200 * time.Millisecond
+	mostTTL  = 365 * 24 * time.Hour
+	maxNodes = 31
+)
+
+// Options of a Store. Nil, and zero fields, mean the defaults.
+type Options struct {
+	// Prefix begins all keys and channels; DefaultPrefix if empty. Stores with
+	// different prefixes have nothing to do with each other. It may not contain
+	// a brace.
+	Prefix string
+
+	// MaxTTL is the longest TTL, minimum hold and lock delay, from 200 ms to a
+	// year; DefaultMaxTTL if zero. A node that may have forgotten what it
+	// granted grants nothing for this long. All clients of the nodes need the
+	// same: a node keeps it, and one that has another is refused.
+	MaxTTL time.Duration
+
+	// Timeout is how long one node may take for one operation before it counts
+	// as gone, until it answers again; DefaultTimeout if zero. The nodes are
+	// asked at once, and a majority is enough, so it is waited for only where
+	// too few others answer.
+	Timeout time.Duration
+
+	// Dialer makes the connections of the clients that Open makes, for tunnels
+	// and for tests. Where the URL asks for TLS that is spoken on what Dialer
+	// returns. It is not for New, whose clients have their own.
+	Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
+}
+
+// A Store keeps locks on a majority of several Redis servers. Its methods are
+// safe for concurrent use.
+type Store struct {
+	nodes    []*node
+	own      []*redis.Client // opened by us, so closed by us
+	address  string          // for people
+	prefix   string
+	maxTTL   time.Duration
+	timeout  time.Duration
+	minTTL   time.Duration // the constant, but in tests
+	straggle time.Duration // the constant, but in tests
+	scripts  *scripts
+	clock    func() int64 // nil but in tests: the clock of all nodes and of ours
+	trusts   bool         // in tests only: nodes have forgotten nothing, however young they are
+
+	claims    claims
+	first     sync.Once
+	pingEvery time.Duration // of mailboxes
+
+	ctx   context.Context // of all exchanges and mailboxes, ended by Close
+	end   context.CancelFunc
+	tasks sync.WaitGroup
+
+	mu   sync.Mutex
+	news chan struct{} // closed when a node has become usable, or is found not to be
+}
+
+var _ interface {
+	store.Store
+	store.Watcher
+	store.Inspector
+	store.Checker
+} = (*Store)(nil)
+
+// New returns a Store on the clients, each of a Redis server of its own that
+// knows nothing of the others; three or five are usual, and of an even number
+// one is no help. The clients stay the caller's: they are never closed here and
+// must be open for as long as the Store is used. New does no I/O. The error
+// matches store.ErrInvalid or store.ErrUnsupported.
+func New(clients []*redis.Client, o *Options) (*Store, error) {
+	return newStore(clients, o, nil)
+}
+
+// Open returns a Store on clients of its own, which Close closes. The URL is
+// redlock: and then the URLs of the nodes, as of redisstore.Open, with commas
+// between:
+//
+//	redlock:redis://10.0.0.1,redis://10.0.1.1:6380,rediss://user:password@10.0.2.1
+//
+// The options follow the last node: max-ttl and timeout, as Go durations. What
+// else is there goes to go-redis, for its node. Open does no I/O. The error
+// matches store.ErrInvalid and does not show the URL, which may hold passwords.
+func Open(rawURL string, o *Options) (*Store, error) {
+	parsed, merged, err := parseURL(rawURL, o)
+	if err != nil {
+		return nil, err
+	}
+	clients := make([]*redis.Client, len(parsed))
+	for i, p := range parsed {
+		if dial := merged.Dialer; dial != nil {
+			p.Dialer, p.TLSConfig = overTLS(dial, p.TLSConfig), nil
+		}
+		clients[i] = redis.NewClient(p)
+	}
+	merged.Dialer = nil
+	s, err := New(clients, merged)
+	if err != nil {
+		for _, c := range clients {
+			c.Close()
+		}
+		return nil, err
+	}
+	s.own = clients
+	return s, nil
+}
+
+// handshakeTime is how long one may take on the connections of a dialer.
+const handshakeTime = 5 * time.Second
+
+// overTLS dials and then speaks TLS, if that is asked for.
+func overTLS(dial func(context.Context, string, string) (net.Conn, error), with *tls.Config) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dial(ctx, network, addr)
+		if err != nil || with == nil {
+			return conn, err
+		}
+		t := tls.Client(conn, with)
+		ctx, cancel := context.WithTimeout(ctx, handshakeTime) // a mailbox's has no end
+		defer cancel()
+		if err := t.HandshakeContext(ctx); err != nil {
+			conn.Close()
+			return nil, err
+		}
+		return t, nil
+	}
+}
+
+func newStore(clients []*redis.Client, o *Options, clock func() int64) (*Store, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	s := &Store{
+		prefix: DefaultPrefix, maxTTL: DefaultMaxTTL, timeout: DefaultTimeout, minTTL: minTTL, straggle: straggle, scripts: live(), clock: clock,
+		pingEvery: pingEvery, news: make(chan struct{}), claims: claims{of: map[store.ID]*claim{}},
+	}
+	if o.Prefix != "" {
+		s.prefix = o.Prefix
+	}
+	if o.MaxTTL != 0 {
+		s.maxTTL = o.MaxTTL
+	}
+	if o.Timeout != 0 {
+		s.timeout = o.Timeout
+	}
+	switch {
+	case o.Dialer != nil:
+		return nil, fmt.Errorf("%w: Options.Dialer of a Redlock store is for Open: the clients that New is given have their own", store.ErrInvalid)
+	case len(clients) == 0 || len(clients) > maxNodes:
+		return nil, fmt.Errorf("%w: %d Redis clients: want 1 to %d, and better 3 or 5", store.ErrInvalid, len(clients), maxNodes)
+	case strings.ContainsAny(s.prefix, "{}"):
+		return nil, fmt.Errorf("%w: prefix %q of a Redlock store: it may not contain a brace", store.ErrInvalid, s.prefix)
+	case s.maxTTL < minTTL || s.maxTTL > mostTTL:
+		return nil, fmt.Errorf("%w: a MaxTTL of %v: from %v to %v are allowed", store.ErrInvalid, s.maxTTL, minTTL, mostTTL)
+	case s.timeout < time.Millisecond || s.timeout > time.Minute:
+		return nil, fmt.Errorf("%w: a timeout of %v: from %v to %v are allowed", store.ErrInvalid, s.timeout, time.Millisecond, time.Minute)
+	}
+	if clock != nil {
+		s.scripts = clocked()
+	}
+	var addresses []string
+	for i, c := range clients {
+		if c == nil {
+			return nil, fmt.Errorf("%w: Redis client %d is nil", store.ErrInvalid, i+1)
+		}
+		co := c.Options()
+		if co.Addr == "FailoverClient" { // go-redis's name for it
+			return nil, fmt.Errorf("%w: Redis client %d is behind Sentinel, which can put a server in a node's place that has not its votes: give each node's own address", store.ErrUnsupported, i+1)
+		}
+		if slices.Contains(addresses, co.Addr) {
+			return nil, fmt.Errorf("%w: two of the Redis clients have the address %s: each node needs a server of its own", store.ErrInvalid, co.Addr)
+		}
+		addresses = append(addresses, co.Addr)
+		patience := max(co.ReadTimeout, co.WriteTimeout)
+		if patience <= 0 || patience > s.timeout {
+			patience = s.timeout
+		}
+		c = c.WithTimeout(patience) // the same connections, options of its own
+		// A client's Conn writes to the configuration of the maintenance
+		// notifications, which all Conns of that client share, without a
+		// common lock. No node here moves while it is in use, so nothing is
+		// asked of it.
+		c.Options().MaintNotificationsConfig = nil
+		s.nodes = append(s.nodes, &node{s: s, i: i, client: c, address: co.Addr})
+	}
+	s.address = "Redlock on " + strings.Join(addresses, ", ")
+	s.ctx, s.end = context.WithCancel(context.Background())
+	return s, nil
+}
+
+// parseURL shows of a wrong URL nothing: passwords can be in it.
+func parseURL(rawURL string, o *Options) ([]*redis.Options, *Options, error) {
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("%w: the Redlock URL is wrong: %s: want redlock:redis://host:port,redis://host:port,redis://host:port, with special characters of a password as %%XX",
+			store.ErrInvalid, fmt.Sprintf(format, args...))
+	}
+	merged := Options{}
+	if o != nil {
+		merged = *o
+	}
+	rest, ok := strings.CutPrefix(rawURL, "redlock:")
+	if !ok {
+		return nil, nil, bad("it does not begin with redlock:")
+	}
+	var all []*redis.Options
+	for i, part := range strings.Split(rest, ",") {
+		u, err := url.Parse(part)
+		if err != nil || u.Scheme != "redis" && u.Scheme != "rediss" {
+			return nil, nil, bad("node %d is no redis:// or rediss:// URL", i+1)
+		}
+		if u.Hostname() == "" { // go-redis takes this host in its place, where everybody would be alone
+			return nil, nil, bad("node %d names no host", i+1)
+		}
+		query, err := url.ParseQuery(u.RawQuery)
+		if err != nil {
+			return nil, nil, bad("what follows the ? of node %d cannot be read", i+1)
+		}
+		for key, to := range map[string]*time.Duration{"max-ttl": &merged.MaxTTL, "timeout": &merged.Timeout} {
+			if !query.Has(key) {
+				continue
+			}
+			if *to, err = time.ParseDuration(query.Get(key)); err != nil || *to <= 0 {
+				return nil, nil, bad("%s is no duration like 60s", key)
+			}
+			query.Del(key)
+		}
+		u.RawQuery = query.Encode()
+		parsed, err := redis.ParseURL(u.String())
+		if err != nil {
+			return nil, nil, bad("node %d", i+1)
+		}
+		if !query.Has("max_retries") {
+			parsed.MaxRetries = -1 // the majority is the retry
+		}
+		parsed.DialerRetries = 1
+		timeout := merged.Timeout
+		if timeout == 0 {
+			timeout = DefaultTimeout
+		}
+		if parsed.DialTimeout == 0 || parsed.DialTimeout > timeout {
+			parsed.DialTimeout = timeout
+		}
+		all = append(all, parsed)
+	}
+	return all, &merged, nil
+}
+
+// quorum is how many nodes have to grant a claim of the limit. What conflicts
+// in pairs, and locks do, needs a majority. With a majority each, three could
+// have two slots.
+func (s *Store) quorum(limit int64) (int, error) {
+	n, majority := len(s.nodes), len(s.nodes)/2+1 //mutant:redlock-majority
+	if limit == store.Full {
+		return majority, nil
+	}
+	q := int(int64(n)*limit/(limit+1)) + 1 //mutant:redlock-quorum-of-slots
+	if q == n && q > majority {
+		return 0, fmt.Errorf("%w: %s", store.ErrUnsupported, s.noSlots(limit))
+	}
+	return q, nil
+}
+
+func (s *Store) noSlots(limit int64) string {
+	n := len(s.nodes)
+	wide := n - 2 // the widest limit whose quorum leaves a node out
+	text := fmt.Sprintf("a semaphore of %d on %d nodes needs the grant of every one of them, for majorities of more than two can be disjoint in pairs, so it would end with the first node that is away", limit, n)
+	if wide >= 2 {
+		return text + fmt.Sprintf(": at most %d slots, more nodes, or a lock for each slot", wide)
+	}
+	return text + ": take five nodes or more, or a lock for each slot"
+}
+
+const ownNumber = "a claim's token is the number that its owner asks with, so a waiter that another's release grants has to ask once more"
+
+const noUpgrade = "a fresh number un-grants what a claim holds, and how an upgrade is to go with that has not been modelled"
+
+// Describe implements [store.Store].
+func (s *Store) Describe() store.Description {
+	d := store.Description{
+		Store:  s.address,
+		MinTTL: s.minTTL, MaxTTL: s.maxTTL, Tick: time.Microsecond,
+		Tokens: "when every node that two majorities share has lost its data and its clock is behind the newest token",
+		Loses: "nothing as long as fewer than a majority of the nodes are away; a node that was restarted or wiped grants nothing for the longest TTL. " +
+			"A node's clock that is set forward ends its votes early, and one behind a fail-over can lose them: then two may hold a name until the TTL of the first is over",
+		Forgets: []store.Accident{store.AccidentFailOver, store.AccidentClockStep},
+		Crash:   store.CrashTTL,
+		Lacks: map[store.Promise]string{
+			store.PromiseUpgrade:   noUpgrade,
+			store.PromiseDrawn:     ownNumber,
+			store.PromiseHintToken: ownNumber,
+		},
+	}
+	if _, err := s.quorum(2); err != nil {
+		d.Lacks[store.PromiseSlots] = s.noSlots(2)
+	}
+	return d
+}
+
+// Close implements [store.Store]: it ends the mailboxes and waits for what is
+// under way, which the timeouts bound. The clients of New stay open.
+func (s *Store) Close() (err error) {
+	s.end()
+	for _, c := range s.own {
+		if cerr := c.Close(); err == nil {
+			err = cerr
+		}
+	}
+	s.tasks.Wait()
+	return err
+}
+
+// start has the nodes looked at, at the first operation.
+func (s *Store) start() {
+	s.first.Do(func() {
+		for _, n := range s.nodes {
+			n.since = store.Now()
+			s.tasks.Go(n.join)
+		}
+	})
+}
+
+// changed wakes those who wait for a node.
+func (s *Store) changed() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.news)
+	s.news = make(chan struct{})
+}
+
+// straggle is how long an operation waits for nodes that are behind the others
+// when these alone do not decide it.
+const straggle = 100 * time.Millisecond
+
+// ready waits, while nodes are being looked at, until enough are up; no longer
+// than the timeout. What is not up then tells why when it is asked.
+func (s *Store) ready(ctx context.Context, need int) error {
+	s.start()
+	for {
+		s.mu.Lock()
+		news := s.news
+		s.mu.Unlock()
+		ups := 0
+		var newest store.Instant // when the last of them began to be looked at
+		for _, n := range s.nodes {
+			n.mu.Lock()
+			switch n.state {
+			case up:
+				ups++
+			case unknown:
+				newest = max(newest, n.since)
+			}
+			n.mu.Unlock()
+		}
+		if newest == 0 {
+			return ctx.Err()
+		}
+		left := s.timeout
+		if ups >= need {
+			left = s.straggle
+		}
+		if left -= store.Now().Sub(newest); left <= 0 {
+			return ctx.Err()
+		}
+		timer := time.NewTimer(left)
+		select {
+		case <-news:
+		case <-timer.C:
+		case <-ctx.Done():
+		case <-s.ctx.Done():
+		}
+		timer.Stop()
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if s.ctx.Err() != nil {
+			return store.ErrClosed
+		}
+	}
+}
+
+// waitsFor says, where only nodes that may have forgotten are missing, in how
+// many seconds enough may grant again.
+func (s *Store) waitsFor(need int) (seconds int, soon bool) {
+	var opens []store.Instant
+	for _, n := range s.nodes {
+		n.mu.Lock()
+		switch {
+		case n.state == up:
+			opens = append(opens, 0)
+		case n.opens != 0:
+			opens = append(opens, n.opens)
+		}
+		n.mu.Unlock()
+	}
+	if len(opens) < need {
+		return 0, false
+	}
+	slices.Sort(opens)
+	left := opens[need-1].Sub(store.Now())
+	if opens[need-1] == 0 || left <= 0 {
+		return 0, false
+	}
+	return int((left + time.Second - 1) / time.Second), true
+}

@@ -1,0 +1,183 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+	"go.uber.org/goleak"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/storetest"
+)
+
+func TestMain(m *testing.M) {
+	logging.Disable()               // go-redis writes each attempt to connect
+	flag.Set("test.parallel", "10") // most of them wait most of the time
+	// The driver's own, which ends within a second of its pool.
+	goleak.VerifyTestMain(testserver.Main{M: m}, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
+}
+
+// clientsOf returns a client of each address, closed when the test ends.
+func clientsOf(t testing.TB, addrs ...string) []*redis.Client {
+	t.Helper()
+	all := make([]*redis.Client, len(addrs))
+	for i, addr := range addrs {
+		c := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, DialerRetries: 1, DialTimeout: patience, ReadTimeout: patience})
+		t.Cleanup(func() { c.Close() })
+		all[i] = c
+	}
+	return all
+}
+
+// apart is a prefix that nobody else uses.
+func apart() *Options { return &Options{Prefix: "test-" + store.NewProcess().String() + ":"} }
+
+// trusting returns a Store that takes its nodes for ones that have forgotten
+// nothing, young as they are, and waits long for them: the machine is loaded.
+func trusting(t testing.TB, clients []*redis.Client, o *Options) *Store {
+	t.Helper()
+	with := Options{Timeout: patience}
+	if o != nil {
+		with = *o
+		if with.Timeout == 0 {
+			with.Timeout = patience
+		}
+	}
+	s, err := New(clients, &with)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.trusts = true
+	s.straggle = min(time.Second, patience)
+	return s
+}
+
+// patience bounds every waiting here. It is long because a loaded machine is no
+// failure; a search for mutants cannot wait that long for each of them.
+var patience = func() time.Duration {
+	if d, err := time.ParseDuration(os.Getenv("HOLDFAST_TEST_PATIENCE")); err == nil {
+		return d
+	}
+	return 30 * time.Second
+}()
+
+var me = store.NewProcess()
+
+// mutex is a claim of all of a name, to be waited for.
+func mutex(name string) store.Claim { return storetest.Mutex(me, name) }
+
+var mustAsk, mustHold, listed = storetest.MustAsk, storetest.MustHold, storetest.MustList
+
+// rights are those that the package comment lists, in its words.
+func rights(t *testing.T) (all []any) {
+	t.Helper()
+	b, err := os.ReadFile("redlock.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(b), "// # Rights\n")
+	text, _, _ = strings.Cut(text, "// The clients need")
+	for _, word := range strings.Fields(text) {
+		if word == "resetkeys" || word == "resetchannels" || strings.ContainsRune("~&+-", rune(word[0])) && len(word) > 1 {
+			all = append(all, word)
+		}
+	}
+	if len(all) < 10 {
+		t.Fatalf("the package comment lists %q", all)
+	}
+	return all
+}
+
+// A patient is a Store for the suite on a slow machine. The least TTL, which the
+// suite takes for all that is to expire, is a second: it begins on each node when
+// that comes to it, and where one is slow a short one is over elsewhere before.
+// It asks again where the answers took longer than that. And it waits until all
+// nodes have heard of a loss or a release, which go on behind the answer: where a
+// node is dead the next needs both of the others.
+type patient struct {
+	*Store
+	t testing.TB
+}
+
+func slowly(t testing.TB, s *Store) patient {
+	s.minTTL = time.Second
+	return patient{s, t}
+}
+
+func (p patient) Ask(ctx context.Context, c store.Claim) (a store.Answer, err error) {
+	for begun := time.Now(); time.Since(begun) < patience; {
+		if a, err = p.Store.Ask(ctx, c); err == nil || !strings.Contains(err.Error(), "took longer than the TTL") {
+			break
+		}
+	}
+	if errors.Is(err, store.ErrLost) {
+		idle(p.t, p.Store)
+	}
+	return a, err
+}
+
+func (p patient) Release(ctx context.Context, h store.Hold) error {
+	err := p.Store.Release(ctx, h)
+	idle(p.t, p.Store)
+	return err
+}
+
+func (p patient) ReleaseAll(ctx context.Context, holds []store.Hold) []error {
+	out := p.Store.ReleaseAll(ctx, holds)
+	idle(p.t, p.Store)
+	return out
+}
+
+func (p patient) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
+	all := p.Store.Renew(ctx, holds)
+	for _, r := range all {
+		if errors.Is(r.Err, store.ErrLost) {
+			idle(p.t, p.Store)
+		}
+	}
+	return all
+}
+
+// The whole contract, by a user with the rights that are listed.
+func TestStore(t *testing.T) {
+	t.Parallel()
+	var clients []*redis.Client
+	var admins []*redis.Client
+	for range 3 {
+		addr := testserver.Redis(t).Addr
+		admin := clientsOf(t, addr)[0]
+		if err := admin.Do(t.Context(), append([]any{"ACL", "SETUSER", "locks", "reset", "on", ">secret"}, rights(t)...)...).Err(); err != nil {
+			t.Fatal(err)
+		}
+		c := redis.NewClient(&redis.Options{Addr: addr, Username: "locks", Password: "secret", MaxRetries: -1, DialTimeout: patience, ReadTimeout: patience})
+		t.Cleanup(func() { c.Close() })
+		clients, admins = append(clients, c), append(admins, admin)
+	}
+	storetest.Run(t, func(t *testing.T) store.Store { return slowly(t, trusting(t, clients, nil)) })
+	s := trusting(t, clients, nil)
+	defer s.Close()
+	for _, f := range s.Check(t.Context()) {
+		if f.Level() != store.LevelOK {
+			t.Errorf("%+v", f)
+		}
+	}
+	for _, admin := range admins {
+		log, err := admin.ACLLog(t.Context(), 100).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range log {
+			if !strings.HasPrefix(e.Object, "client|") { // the driver tries to introduce itself
+				t.Errorf("a node refused: %s %s", e.Reason, e.Object)
+			}
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package redlock
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Majorities meet in pairs only: so many more votes does it take that more
+// claims than slots are never granted, and not one vote more. Every way to give
+// votes is tried. (A claim of several slots is as many claims on the same nodes.)
+func TestASemaphoresQuorumLetsNoMoreInThanSlots(t *testing.T) {
+	for n := 1; n <= 7; n++ {
+		for limit := 2; limit <= 6; limit++ {
+			for quorum := n/2 + 1; quorum <= n; quorum++ {
+				tooMany := fits(slices.Repeat([]int{limit}, n), limit+1, quorum, 0)
+				s := &Store{nodes: make([]*node, n)}
+				q, err := s.quorum(int64(limit))
+				if err != nil {
+					q = n
+				}
+				if safe := quorum >= q; safe == tooMany {
+					t.Errorf("%d nodes, %d slots, %d votes: more than that held is possible: %v, and %d are asked for", n, limit, quorum, tooMany, q)
+				}
+			}
+		}
+	}
+}
+
+// fits reports whether so many claims can have quorum votes each where the nodes
+// have room for so many. It tries all sets of nodes for each claim, which are
+// alike, so from the set of the one before on.
+func fits(room []int, claims, quorum, from int) bool {
+	if claims == 0 {
+		return true
+	}
+	for set := from; set < 1<<len(room); set++ {
+		if bits.OnesCount(uint(set)) != quorum {
+			continue
+		}
+		left, full := slices.Clone(room), false
+		for i := range left {
+			left[i] -= set >> i & 1
+			full = full || left[i] < 0
+		}
+		if !full && fits(left, claims-1, quorum, set) {
+			return true
+		}
+	}
+	return false
+}
+
+func slot(name string, limit int64) store.Claim {
+	c := mutex(name)
+	c.Limit, c.Weight, c.Try = limit, 1, true
+	return c
+}
+
+// Three slots on five nodes, of which each claimant reaches others: with a
+// majority each, five could hold.
+func TestOnFiveNodesThreeSlotsAreHeldByThree(t *testing.T) {
+	t.Parallel()
+	addrs, o := testserver.SharedRedises(t, 5), apart()
+	for dead := range 3 {
+		name, granted := fmt.Sprint(dead, " dead"), 0
+		for i := range 5 {
+			sees := slices.Clone(addrs)
+			for d := range dead {
+				sees[(i+d)%5] = fmt.Sprint("127.0.0.1:", d+1)
+			}
+			s := trusting(t, clientsOf(t, sees...), o)
+			defer s.Close()
+			a, err := s.Ask(t.Context(), slot(name, 3))
+			switch {
+			case dead == 2:
+				if !errors.Is(err, store.ErrUnavailable) || store.Definite(err) {
+					t.Errorf("three of five nodes in reach, of which it takes four: %+v, %v, want unclear", a, err)
+				}
+			case err != nil:
+				t.Errorf("claimant %d, of five nodes %d dead: %v", i, dead, err)
+			case a.Granted != (i < 3):
+				t.Errorf("claimant %d, of five nodes %d dead: granted %v", i, dead, a.Granted)
+			}
+			if a.Granted {
+				granted++
+			}
+		}
+		if want := []int{3, 3, 0}[dead]; granted != want {
+			t.Errorf("of five nodes %d dead to each claimant: %d hold a slot of three, want %d", dead, granted, want)
+		}
+	}
+}
+
+// A majority decides nothing of a slot: the fourth is waited for.
+func TestASlotWaitsForASlowNodeThatHasToGrantIt(t *testing.T) {
+	t.Parallel()
+	servers, s := nodes(t, 5, Options{Timeout: patience})
+	free(t, s, "x") // so that there is a newest token: the slow node would find the number too small
+	until(t, "all have released", func() bool {
+		for _, server := range servers {
+			value, err := clientsOf(t, server.Addr)[0].Get(t.Context(), s.key("x")).Result()
+			if err != nil || len(value) != headSize {
+				return false
+			}
+		}
+		return true
+	})
+	servers[0].Freeze()
+	servers[1].Freeze()
+	var a store.Answer
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		a, err = s.Ask(t.Context(), slot("x", 3))
+	}()
+	time.Sleep(3 * s.straggle)
+	servers[0].Thaw()
+	<-done
+	servers[1].Thaw()
+	if err != nil || !a.Granted {
+		t.Errorf("of five nodes one slow and one dead: %+v, %v", a, err)
+	}
+}
+
+func TestOnFiveNodesThatAreContendedForNeverFourHoldThreeSlots(t *testing.T) {
+	t.Parallel()
+	const claimants, turns = 8, 15
+	addrs, o := testserver.SharedRedises(t, 5), apart()
+	var mu sync.Mutex
+	held, most := 0, 0
+	var all sync.WaitGroup
+	for range claimants {
+		s := trusting(t, clientsOf(t, addrs...), o)
+		t.Cleanup(func() { s.Close() })
+		all.Go(func() {
+			for done := 0; done < turns; {
+				c := slot("hot", 3)
+				a, err := s.Ask(t.Context(), c)
+				if err != nil {
+					t.Errorf("ask: %v", err)
+					return
+				}
+				if !a.Granted {
+					continue
+				}
+				done++
+				mu.Lock()
+				held++
+				most = max(most, held)
+				mu.Unlock()
+				if r := s.Renew(t.Context(), []store.Hold{{Name: c.Name, ID: c.ID, Token: a.Token, TTL: c.TTL}})[0]; r.Err != nil {
+					t.Errorf("renew: %v", r.Err)
+				}
+				mu.Lock()
+				held--
+				mu.Unlock()
+				if err := s.Release(t.Context(), store.Hold{Name: c.Name, ID: c.ID, Token: a.Token}); err != nil {
+					t.Errorf("release: %v", err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	if most > 3 {
+		t.Errorf("%d held at once, of 3 slots", most)
+	}
+	t.Logf("%d held at once, of 3 slots", most)
+}

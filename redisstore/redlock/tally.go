@@ -1,0 +1,277 @@
+package redlock
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A tally is what the nodes answered to one round of an ask.
+type tally struct {
+	nodes      int
+	asked      time.Time
+	clocks     int // how many nodes have told theirs
+	accepted   []*node
+	low, high  int
+	astray     []error  // of those, why no number of ours will do: a clock is wrong
+	lost       []string // reasons
+	mismatches int
+	have       int64 // the other limit
+	refused    []refusal
+	errs       []error
+}
+
+// A refusal is that of one node.
+type refusal struct {
+	now, last      int64
+	left           time.Duration // until the end of the first obstacle
+	holding, ahead int
+	holders        []entry // the first of those granted
+	places         []place // the first of those that wait ahead
+}
+
+// A place is where a claim waits.
+type place struct {
+	order int64
+	id    store.ID
+}
+
+func (p place) before(cl *claim) bool {
+	return cmp.Or(cmp.Compare(p.order, cl.order), bytes.Compare(p.id[:], cl.ID[:])) < 0
+}
+
+// add counts a reply to the newest number of the claim.
+func (t *tally) add(s *Store, cl *claim, r reply) {
+	if r.err != nil {
+		t.errs = append(t.errs, r.err)
+		return
+	}
+	rest := r.answer[1:]
+	switch kind := r.answer[0]; {
+	case kind == 'O' && len(rest) == 8:
+		t.accepted = append(t.accepted, r.n)
+		t.learn(s, r.n, float(rest)) //mutant:redlock-clock-by-grant
+	case kind == 'N' && len(rest) == 16:
+		t.low++
+		now, last := float(rest), float(rest[8:])
+		t.learn(s, r.n, now)
+		cl.told = max(cl.told, last)
+		if !s.reaches(last) {
+			t.astray = append(t.astray, r.n.ahead(s, now, last))
+		}
+	case kind == 'H' && len(rest) == 8:
+		t.high++
+		t.learn(s, r.n, float(rest))
+		t.astray = append(t.astray, r.n.behind(s, float(rest)))
+	case kind == 'R':
+		f, ok := readRefusal(rest)
+		if !ok {
+			t.errs = append(t.errs, r.n.strange(r.answer))
+			return
+		}
+		t.learn(s, r.n, f.now) //mutant:redlock-clock-by-refusal
+		if s.reaches(f.last) {
+			cl.told = max(cl.told, f.last)
+		}
+		t.refused = append(t.refused, f)
+	case kind == 'L':
+		t.lost = append(t.lost, rest)
+	case kind == 'M':
+		t.mismatches++
+		t.have, _ = strconv.ParseInt(rest, 10, 64)
+	case kind == 'Q' && len(rest) == 8:
+		err := error(&quarantined{"it has been wiped, or was never used before", duration(float(rest))})
+		r.n.lose(err)
+		t.errs = append(t.errs, r.n.failed(err))
+	case kind == 'X' && len(rest) == 8:
+		err := r.n.otherMaximum(duration(float(rest)))
+		r.n.lose(err)
+		t.errs = append(t.errs, r.n.failed(err))
+	case kind == 'D':
+		t.errs = append(t.errs, r.n.corrupt(s.record()))
+	default:
+		t.errs = append(t.errs, r.n.common(s.key(cl.Name), r.answer))
+	}
+}
+
+// common is the error of an answer that any script may give.
+func (n *node) common(key, answer string) error {
+	switch {
+	case answer == "C":
+		return n.corrupt(key)
+	case len(answer) == 2 && answer[0] == 'V':
+		return n.newer(key, answer[1])
+	}
+	return n.strange(answer)
+}
+
+func readRefusal(text string) (f refusal, ok bool) {
+	var head struct {
+		Now, Last, Left float64
+		Holding, Ahead  uint32
+	}
+	n, err := binary.Decode([]byte(text), le, &head)
+	if err != nil {
+		return f, false
+	}
+	f = refusal{
+		now: int64(head.Now), last: int64(head.Last), left: duration(int64(head.Left)),
+		holding: int(head.Holding), ahead: int(head.Ahead),
+	}
+	text = text[n:]
+	const size = 8 + 2*len(store.ID{})
+	granted := len(text) - min(f.ahead, 16)*size
+	if granted < 0 {
+		return f, false
+	}
+	if f.holders, err = parseEntries(text[:granted]); err != nil {
+		return f, false
+	}
+	for text = text[granted:]; len(text) > 0; text = text[size:] {
+		id, err := store.ParseID(text[8:size])
+		if err != nil {
+			return f, false
+		}
+		f.places = append(f.places, place{float(text), id})
+	}
+	return f, true
+}
+
+// answered is how many nodes said what they have to say of the claim.
+func (t *tally) answered() int {
+	return len(t.accepted) + t.low + t.high + len(t.lost) + t.mismatches + len(t.refused)
+}
+
+// enough reports whether no more answers are needed: it is granted, or cannot
+// be; or not with this number, and may be with another.
+func (t *tally) enough(need int) bool {
+	curable := t.low + t.high
+	against := t.answered() - len(t.accepted) - curable + len(t.errs)
+	return len(t.accepted) >= need || against > t.nodes-need && (t.answered() >= need || len(t.errs) > t.nodes-need) ||
+		len(t.accepted)+curable >= need && against+curable > t.nodes-need
+}
+
+// onlyClocks reports whether the claim would be granted if the clocks were right:
+// it has room on enough nodes, and for too many of them no number will do.
+func (t *tally) onlyClocks(need int) bool {
+	room := len(t.accepted) + t.low + t.high
+	return room >= need && room-len(t.astray) < need
+}
+
+// lossReason is why the claim is lost.
+func (t *tally) lossReason() error {
+	slices.Sort(t.lost)
+	if reason := t.lost[len(t.lost)-1]; reason != "" {
+		return &store.LostError{Reason: reason}
+	}
+	return store.ErrLost
+}
+
+// A vote is a grant by some nodes, the same on each.
+type vote struct {
+	entry
+	now   int64
+	count int
+}
+
+// votes counts the accepted grants of others, most first.
+func (t *tally) votes() (all []vote) {
+	for _, f := range t.refused {
+		for _, e := range f.holders {
+			if !e.accepted {
+				continue
+			}
+			i := slices.IndexFunc(all, func(v vote) bool { return v.id == e.id && v.p == e.p })
+			if i < 0 {
+				i = len(all)
+				all = append(all, vote{entry: e, now: f.now})
+			}
+			all[i].count++
+		}
+	}
+	slices.SortFunc(all, func(a, b vote) int { return cmp.Or(cmp.Compare(b.count, a.count), byOrder(&a.entry, &b.entry)) })
+	return all
+}
+
+// decided reports whether it is sure that a try fails: another has the claim's
+// room on enough nodes, or was first in the queue.
+func (t *tally) decided(cl *claim, need int) bool {
+	if v := t.votes(); len(v) > 0 && v[0].count >= need {
+		return true
+	}
+	for _, f := range t.refused {
+		for _, e := range f.holders {
+			if (place{e.order, e.id}).before(cl) {
+				return true
+			}
+		}
+		if len(f.places) > 0 { // they are ahead
+			return true
+		}
+	}
+	return false
+}
+
+// refusal puts the refusals of the nodes together.
+func (t *tally) refusal(cl *claim, need int) store.Answer {
+	a := store.Answer{Last: cl.told}
+	all, sure := t.votes(), 0
+	// Those hold that have the votes, or can have them with those of nodes that
+	// did not say; but no more than fit.
+	for held := int64(0); sure < len(all) && all[sure].count+t.nodes-len(t.refused) >= need && held+all[sure].weight <= all[sure].limit; sure++ {
+		held += all[sure].weight
+	}
+	if sure > 0 {
+		all = all[:sure]
+	}
+	slices.SortFunc(all, func(a, b vote) int { return byOrder(&a.entry, &b.entry) })
+	inWay, places := 0, false
+	others := map[store.ID]bool{}
+	var untils []time.Duration
+	for _, f := range t.refused {
+		inWay = max(inWay, f.holding+f.ahead)
+		for _, e := range f.holders {
+			others[e.id] = true
+		}
+		for _, p := range f.places {
+			others[p.id], places = true, true
+		}
+		a.Holding = max(a.Holding, f.holding)
+		untils = append(untils, max(f.left, time.Microsecond))
+	}
+	for i := range all {
+		if len(a.Holders) < store.MaxHolders {
+			a.Holders = append(a.Holders, all[i].show(all[i].now, true))
+		}
+	}
+	if len(a.Holders) < store.MaxHolders {
+		a.Holding = len(a.Holders)
+	}
+	a.Waiting = max(max(inWay, len(others))-a.Holding, 0)
+	if a.Holding+a.Waiting == 0 {
+		a.Waiting = 1 // one that came and went on some of the nodes
+	}
+	// Of a node that is behind, what holds nowhere else is not waited for.
+	if sure > 0 && !places { //mutant:redlock-ends-with-first-hold
+		untils = untils[:0]
+		for i := range all {
+			untils = append(untils, max(duration(all[i].ends()-all[i].now), time.Microsecond))
+		}
+	}
+	if len(untils) > 0 {
+		a.Until = slices.Min(untils)
+	}
+	if sure == 0 && (len(t.accepted)+t.low > 0 || len(untils) == 0) && (a.Until == 0 || a.Until > splitLook) {
+		a.Until = splitLook
+	}
+	return a
+}
+
+func byOrder(a, b *entry) int {
+	return cmp.Or(cmp.Compare(a.order, b.order), bytes.Compare(a.id[:], b.id[:]))
+}

@@ -1,0 +1,213 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// thawedAfter freezes the servers, has f begun, and lets them go on once they
+// have been asked, when it says at which instant.
+func thawedAfter(t *testing.T, s *Store, freeze, thaw func(), f func()) (thawed store.Instant) {
+	t.Helper()
+	idle(t, s)
+	freeze()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	flying(t, s)
+	time.Sleep(10 * time.Millisecond)
+	thawed = store.Now()
+	thaw()
+	<-done
+	return thawed
+}
+
+func TestALeaseCountsFromBeforeTheFirstNodeWasAsked(t *testing.T) {
+	t.Parallel()
+	servers, s := nodes(t, 3, Options{Timeout: patience})
+	freeze := func() {
+		for _, server := range servers {
+			server.Freeze()
+		}
+	}
+	thaw := func() {
+		for _, server := range servers {
+			server.Thaw()
+		}
+	}
+	free(t, s, "x") // so that there is a newest token: the first ask's number would be too late
+	c := mutex("x")
+	var a store.Answer
+	var err error
+	thawed := thawedAfter(t, s, freeze, thaw, func() { a, err = s.Ask(t.Context(), c) })
+	if err != nil || !a.Granted || a.From == 0 || a.From >= thawed {
+		t.Fatalf("granted by nodes that could answer from %v on: %+v, %v", thawed, a, err)
+	}
+	cl := s.claims.get(c.ID)
+	if off := a.From.Add(a.TTL).Sub(cl.deadline); off < c.TTL/100 {
+		t.Errorf("a hold of %v ends %v before the TTL does, want a hundredth: the nodes' clocks may be faster", c.TTL, off)
+	}
+	var r store.Renewal
+	h := store.Hold{Name: c.Name, ID: c.ID, Token: a.Token, TTL: c.TTL}
+	thawed = thawedAfter(t, s, freeze, thaw, func() { r = s.Renew(t.Context(), []store.Hold{h})[0] })
+	if r.Err != nil || r.From == 0 || r.From >= thawed {
+		t.Errorf("renewed by nodes that could answer from %v on: %+v", thawed, r)
+	}
+	if off := r.From.Add(r.TTL).Sub(cl.deadline); off < c.TTL/100 {
+		t.Errorf("renewed for %v, it ends %v before the TTL does, want a hundredth", c.TTL, off)
+	}
+}
+
+// That the entries are there does not say that they were there all the time: a
+// late copy of the ask can have made one of them anew.
+func TestARenewalThatIsToldAfterTheOldDeadlineIsALossAndMendsNothing(t *testing.T) {
+	t.Parallel()
+	servers, s := nodes(t, 3, Options{})
+	h := mustHold(t, s, mutex("x"))
+	if err := clientsOf(t, servers[2].Addr)[0].Del(t.Context(), s.key("x")).Err(); err != nil {
+		t.Fatal(err)
+	}
+	s.claims.get(h.ID).deadline = store.Now()
+	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; !errors.Is(err, store.ErrLost) {
+		t.Fatalf("renewed after the deadline by nodes that have the hold: %v, want ErrLost", err)
+	}
+	until(t, "what is left of it is given back", func() bool { return len(listed(t, s, "x").Entries) == 0 })
+	for i := range servers {
+		value, err := clientsOf(t, servers[i].Addr)[0].Get(t.Context(), s.key("x")).Result()
+		if err == nil && len(value) != headSize {
+			t.Errorf("node %d has it still, or again: %q", i, value)
+		}
+	}
+}
+
+// A hint is one to ask again: the number of a claim that waits is no token.
+func TestAHintNeverCarriesAToken(t *testing.T) {
+	t.Parallel()
+	_, s := nodes(t, 3, Options{})
+	hints := make(chan store.Hint, 100)
+	if err := s.Watch(t.Context(), me, func(h store.Hint) { hints <- h }); err != nil {
+		t.Fatal(err)
+	}
+	h := mustHold(t, s, mutex("x"))
+	waits := mutex("x")
+	if a := mustAsk(t, s, waits); a.Granted {
+		t.Fatalf("granted besides another: %+v", a)
+	}
+	if err := s.Release(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	for {
+		select {
+		case hint := <-hints:
+			if hint.Token != 0 || hint.N != 0 {
+				t.Errorf("a hint carries a token: %+v", hint)
+			}
+			if hint.ID != waits.ID {
+				continue
+			}
+			if a := mustAsk(t, s, waits); !a.Granted || a.Token <= h.Token {
+				t.Errorf("hinted, and asked again: %+v", a)
+			}
+			return
+		case <-timer.C:
+			t.Fatal("no hint")
+		}
+	}
+}
+
+// A client of another maximum can have found the node without a record after it
+// was in use here.
+func TestANodeThatComesToHaveAnotherMaximumGrantsNothing(t *testing.T) {
+	t.Parallel()
+	servers, s := nodes(t, 3, Options{MaxTTL: 30 * time.Second})
+	for _, server := range servers {
+		if err := clientsOf(t, server.Addr)[0].Set(t.Context(), s.record(), openRecord(40*time.Second), 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := mutex("x")
+	c.TTL = 10 * time.Second
+	if a, err := s.Ask(t.Context(), c); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "40s") {
+		t.Errorf("%+v, %v, want ErrInvalid that tells the other", a, err)
+	}
+}
+
+// A severable is the way to a server, which can be cut.
+type severable struct {
+	mu    sync.Mutex
+	cut   bool
+	conns []net.Conn
+}
+
+func (v *severable) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.cut {
+		return nil, errors.New("the way is cut")
+	}
+	conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+	if err == nil {
+		v.conns = append(v.conns, conn)
+	}
+	return conn, err
+}
+
+func (v *severable) sever(cut bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, c := range v.conns {
+		c.Close()
+	}
+	v.cut, v.conns = cut, nil
+}
+
+func TestWhatIsReleasedWhileANodeIsOutOfReachIsReleasedThereWhenItIsBack(t *testing.T) {
+	t.Parallel()
+	addrs, o := testserver.SharedRedises(t, 3), apart()
+	var way severable
+	far := redis.NewClient(&redis.Options{Addr: addrs[2], MaxRetries: -1, DialerRetries: 1, Dialer: way.dial})
+	t.Cleanup(func() { far.Close() })
+	s := trusting(t, append(clientsOf(t, addrs[:2]...), far), o)
+	defer s.Close()
+	h := mustHold(t, s, mutex("x"))
+	direct := clientsOf(t, addrs[2])[0]
+	size := func() int64 { return direct.StrLen(t.Context(), s.key("x")).Val() }
+	until(t, "all three have granted", func() bool { return size() > int64(headSize) })
+	way.sever(true)
+	if err := s.Release(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the node is known to be away", func() bool { return nodesUp(s) == 2 })
+	way.sever(false)
+	until(t, "it is released there too", func() bool { return size() == int64(headSize) })
+}
+
+func TestOurClockIsWrongOnlyByWhatTheTimeOfTheAnswerCannotExplain(t *testing.T) {
+	asked := time.Now()
+	for _, c := range []struct{ clock, took, want time.Duration }{
+		{0, 0, 0},
+		{0, 3 * time.Second, 0}, // we stood still after the answer
+		{3 * time.Second, 3 * time.Second, 0},
+		{time.Hour, time.Second, time.Hour - time.Second/2},
+		{-time.Hour, time.Second, -time.Hour - time.Second/2},
+		{time.Second, 0, time.Second},
+	} {
+		if got := clockOff(asked.Add(c.clock), asked, asked.Add(c.took)); got != c.want {
+			t.Errorf("a clock that said %v %v after the question was sent is %v apart, want %v", c.clock, c.took, got, c.want)
+		}
+	}
+}

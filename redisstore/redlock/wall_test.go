@@ -1,0 +1,165 @@
+package redlock
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// nodesWithClock starts n servers of this test alone whose clocks can be set, and
+// returns how to set them and how to make Stores on them.
+func nodesWithClock(t *testing.T, n int) (servers []*testserver.Server, set func(time.Duration), open func() *Store) {
+	t.Helper()
+	var addrs []string
+	for range n {
+		s := testserver.RedisWithClock(t)
+		servers, addrs = append(servers, s), append(addrs, s.Addr)
+	}
+	set = func(ahead time.Duration) {
+		for _, s := range servers {
+			s.SetClock(ahead)
+		}
+	}
+	open = func() *Store {
+		s := trusting(t, clientsOf(t, addrs...), &Options{Prefix: "test:"})
+		t.Cleanup(func() { s.Close() })
+		allUp(t, s)
+		return s
+	}
+	return servers, set, open
+}
+
+// With one node away and the clock of another off, no number has a majority:
+// nobody holds, so it is not "held", and the error names the node and its clock.
+func TestANodeWhoseClockIsOffIsUnavailableAndNamed(t *testing.T) {
+	t.Parallel()
+	servers, _, open := nodesWithClock(t, 3)
+	s := open()
+	servers[2].Kill()
+	for _, c := range []struct {
+		ahead time.Duration
+		says  string
+	}{{-time.Minute, "its clock is 1m0s behind"}, {time.Minute, "its clock is 1m0s ahead"}} {
+		servers[1].SetClock(c.ahead)
+		for _, try := range []bool{true, false} {
+			claim := mutex(fmt.Sprint("n", c.ahead, try))
+			claim.Try = try
+			a, err := s.Ask(t.Context(), claim)
+			var of *NodeError
+			if !errors.Is(err, store.ErrUnavailable) || store.Definite(err) || !errors.As(err, &of) {
+				t.Errorf("%v ahead, a try %v: %+v, %v, want unavailable", c.ahead, try, a, err)
+				continue
+			}
+			// What is left of the clock is a tenth of a second, and the way there.
+			text := strings.ReplaceAll(err.Error(), "59.9s", "1m0s")
+			if !strings.Contains(text, servers[1].Addr+": "+c.says) {
+				t.Errorf("%v ahead, a try %v: %v, want that it names the node and its clock", c.ahead, try, err)
+			}
+			servers[1].SetClock(0)
+			free(t, s, claim.Name+" later")
+			servers[1].SetClock(c.ahead)
+		}
+	}
+}
+
+// A token that a client with a wrong clock has left is no holder either.
+func TestATokenFarAheadIsUnavailableAndNamed(t *testing.T) {
+	t.Parallel()
+	servers, set, open := nodesWithClock(t, 3)
+	s := open()
+	set(time.Minute) // whoever comes now has a wrong clock
+	other := open()
+	if err := other.Release(t.Context(), mustHold(t, other, mutex("n"))); err != nil {
+		t.Fatal(err)
+	}
+	idle(t, other)
+	set(0)
+	c := mutex("n")
+	c.Try = true
+	a, err := s.Ask(t.Context(), c)
+	named := 0
+	for _, s := range servers {
+		if strings.Contains(fmt.Sprint(err), s.Addr+": its newest token is ") {
+			named++
+		}
+	}
+	if !errors.Is(err, store.ErrUnavailable) || named < 2 {
+		t.Errorf("%+v, %v, want unavailable, for the newest token", a, err)
+	}
+}
+
+// waiters are the owners of those who wait for the name, in their order.
+func waiters(t *testing.T, s *Store, name string) (all []store.ID) {
+	t.Helper()
+	for _, e := range listed(t, s, name).Entries {
+		if !e.Granted {
+			all = append(all, e.ID)
+		}
+	}
+	return all
+}
+
+// A client whose clock is wrong, though not by so much that a node refuses its
+// numbers, is put right by any answer, and its claim with it. Else it would wait
+// behind all who come within what its clock is ahead.
+func TestAClientWhoseClockIsWrongIsServedInItsTurn(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"told by what it was granted", "told by the refusal itself"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			_, set, open := nodesWithClock(t, 3)
+			wrong := open()
+			set(-9 * time.Second) // to the nodes that is a client whose clock was set forward
+			right := open()
+			h := mustHold(t, right, mutex("n"))
+			if how == "told by what it was granted" {
+				mustHold(t, wrong, mutex("another"))
+				if off := duration(wrong.offset()); (off + 9*time.Second).Abs() > 5*time.Second {
+					t.Errorf("its clock is taken for %v off, want 9s", -off)
+				}
+			}
+			first, second := mutex("n"), mutex("n")
+			mustAsk(t, wrong, first)
+			// The order holds to within a second and a round trip; before, it took 9 s.
+			time.Sleep(4 * time.Second)
+			mustAsk(t, right, second)
+			idle(t, wrong)
+			idle(t, right)
+			if all := waiters(t, right, "n"); len(all) != 2 || all[0] != first.ID {
+				t.Fatalf("%v wait, want %v first, which came first", all, first.ID)
+			}
+			if err := right.Release(t.Context(), h); err != nil {
+				t.Fatal(err)
+			}
+			until(t, "who came first is granted", func() bool { return mustAsk(t, wrong, first).Granted })
+		})
+	}
+}
+
+// An answer that took long says little of a clock: it undoes nothing that is
+// known better.
+func TestAnAnswerThatTookLongUndoesNoBetterOne(t *testing.T) {
+	s := &Store{nodes: []*node{{}}}
+	n := s.nodes[0]
+	learn := func(ahead, took time.Duration) time.Duration {
+		now := time.Now()
+		(&tally{asked: now.Add(-took)}).learn(s, n, now.Add(ahead).UnixMicro())
+		return duration(n.offset.Load()).Round(100 * time.Millisecond)
+	}
+	for i, c := range []struct{ ahead, took, want time.Duration }{
+		{-9 * time.Second, 0, -9 * time.Second},
+		{-10 * time.Second, 20 * time.Second, -9 * time.Second}, // it is between 10 s behind and 10 s ahead
+		{0, time.Second, 0},
+		{-5 * time.Second, 8 * time.Second, 0},
+		{3 * time.Second, 0, 3 * time.Second},
+	} {
+		if got := learn(c.ahead, c.took); got != c.want {
+			t.Errorf("%d: a clock that was %v ahead when it answered after %v is known as %v ahead, want %v", i, c.ahead, c.took, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,233 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"math/bits"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+const (
+	// pingEvery is how often a mailbox is tried. Without a sign of life since
+	// the last time its connection counts as broken.
+	pingEvery = 5 * time.Second
+	// A broken mailbox is opened anew after a pause between these.
+	leastReopen = 50 * time.Millisecond
+	mostReopen  = 3 * time.Second
+)
+
+// Watch implements [store.Watcher]: one subscription a node, each on a
+// connection of its own, until Close. It returns once a majority hear; the
+// others follow, and then tell everybody to look. A hint is passed on if it is
+// about the newest number that its claim was asked with, once for each, and
+// never carries a token.
+func (s *Store) Watch(ctx context.Context, p store.Process, sink func(store.Hint)) error {
+	need := len(s.nodes)/2 + 1
+	if err := s.ready(ctx, need); err != nil {
+		return s.ended("subscribe to", s.channel(p), err)
+	}
+	open := make(chan error, len(s.nodes))
+	watching, stop := context.WithCancel(s.ctx)
+	for _, n := range s.nodes {
+		w := &mailbox{n: n, channel: s.channel(p), sink: func(h store.Hint, p int64) {
+			if h == (store.Hint{}) || s.fresh(h, p, n, sink) {
+				sink(h)
+			}
+		}}
+		s.tasks.Go(func() { w.run(watching, open) })
+	}
+	s.tasks.Go(func() { // only Close ends it once it works
+		<-watching.Done()
+		stop()
+	})
+	opened, errs := 0, []error(nil)
+	timer := time.NewTimer(s.timeout)
+	defer timer.Stop()
+	for opened+len(errs) < len(s.nodes) {
+		select {
+		case err := <-open:
+			if err == nil {
+				opened++
+			} else {
+				errs = append(errs, err)
+			}
+		case <-timer.C:
+			errs = append(errs, make([]error, len(s.nodes)-opened-len(errs))...)
+		case <-ctx.Done():
+			stop()
+			return s.ended("subscribe to", s.channel(p), ctx.Err())
+		case <-s.ctx.Done():
+			return store.ErrClosed
+		}
+		if opened >= need && len(errs)+opened < len(s.nodes) {
+			timer.Reset(min(s.timeout, s.straggle))
+		}
+	}
+	if opened < need {
+		stop()
+		errs = withoutNil(errs)
+		return s.tooFew("subscribe to", s.channel(p), opened, need, errs)
+	}
+	return nil
+}
+
+func withoutNil(errs []error) (out []error) {
+	for _, err := range errs {
+		if err != nil {
+			out = append(out, err)
+		}
+	}
+	return out
+}
+
+// gather is how long a hint waits for those of other nodes, which a release
+// sends at the same time: who asks at the first would be refused by the others.
+const gather = time.Millisecond
+
+// fresh reports whether a hint about the number p is news to its claim. What is
+// about an older number is not: the newer ask has seen it, or is hinted by
+// itself. One is passed on when enough nodes have sent it, or a moment later.
+func (s *Store) fresh(h store.Hint, p int64, n *node, sink func(store.Hint)) bool {
+	s.claims.mu.Lock()
+	defer s.claims.mu.Unlock()
+	cl := s.claims.of[h.ID]
+	if cl == nil || cl.held || cl.p != p || cl.hinted == p {
+		return false
+	}
+	if cl.hinting != p {
+		cl.hinting, cl.hints = p, 0
+		time.AfterFunc(gather, func() {
+			s.claims.mu.Lock()
+			late := !cl.held && cl.p == p && cl.hinted != p
+			if late {
+				cl.hinted = p
+			}
+			s.claims.mu.Unlock()
+			if late && s.ctx.Err() == nil {
+				sink(h)
+			}
+		})
+	}
+	cl.hints |= 1 << n.i
+	if bits.OnesCount32(cl.hints) <= len(s.nodes)/2 {
+		return false
+	}
+	cl.hinted = p
+	return true
+}
+
+// A mailbox is where the hints of one node for one process arrive.
+type mailbox struct {
+	n       *node
+	channel string
+	sink    func(h store.Hint, p int64)
+	alive   atomic.Bool // a sign of life has come since the last ping
+}
+
+// run keeps the mailbox open until ctx ends; of the first attempt it tells the
+// outcome.
+func (w *mailbox) run(ctx context.Context, open chan<- error) {
+	first := true
+	tell := func(err error) {
+		if first {
+			first = false
+			open <- err
+		} else if err == nil {
+			w.sink(store.Hint{}, 0) // some may have been missed
+		}
+	}
+	for pause := leastReopen; ; pause = min(2*pause, mostReopen) {
+		err := w.read(ctx, func() {
+			pause = leastReopen
+			tell(nil)
+		})
+		if first {
+			tell(w.n.failed(err))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause/2 + rand.N(pause)):
+		}
+	}
+}
+
+// read delivers what arrives on one subscription, until its connection breaks
+// or ctx ends. It calls subscribed once the server has confirmed.
+func (w *mailbox) read(ctx context.Context, subscribed func()) error {
+	w.n.mu.Lock()
+	state, away := w.n.state, w.n.err
+	w.n.mu.Unlock()
+	if state == down { // a connection would be tried in vain, and for long
+		if away == nil {
+			away = errors.New("it is away")
+		}
+		return away
+	}
+	sub := w.n.client.Subscribe(ctx, w.channel)
+	// Closing is what ends a read that waits.
+	closing, stop := context.WithCancel(ctx)
+	w.n.s.tasks.Go(func() {
+		w.ping(closing, sub)
+		sub.Close()
+	})
+	defer stop()
+	for {
+		m, err := sub.Receive(ctx)
+		if err != nil {
+			return err
+		}
+		w.alive.Store(true)
+		switch m := m.(type) {
+		case *redis.Subscription:
+			subscribed()
+		case *redis.Message:
+			if h, p, ok := w.n.s.hint(m.Payload); ok {
+				w.sink(h, p)
+			}
+		}
+	}
+}
+
+// ping tries the connection, and returns once it must be closed.
+func (w *mailbox) ping(ctx context.Context, sub *redis.PubSub) {
+	tick := time.NewTicker(w.n.s.pingEvery)
+	defer tick.Stop()
+	w.alive.Store(true)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if !w.alive.Swap(false) || sub.Ping(ctx) != nil {
+			return
+		}
+	}
+}
+
+// hint reads a message: the number, the id and the key.
+func (s *Store) hint(payload string) (h store.Hint, p int64, ok bool) {
+	part := strings.SplitN(payload, " ", 3)
+	if len(part) != 3 {
+		return h, 0, false
+	}
+	p, err := strconv.ParseInt(part[0], 10, 64)
+	if err != nil {
+		return h, 0, false
+	}
+	id, err := store.ParseID(part[1])
+	if err != nil {
+		return h, 0, false
+	}
+	name, ok := s.name(part[2])
+	return store.Hint{Name: name, ID: id}, p, ok //mutant:redlock-hint-without-number
+}
