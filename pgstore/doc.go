@@ -1,17 +1,10 @@
-// Package pgstore keeps locks in PostgreSQL. It has three modes; which one to
-// choose:
+// Package pgstore keeps locks in a table of PostgreSQL: leases with everything
+// that holdfast has, a queue, tokens, slots, and locks that outlive a broken
+// connection, through any pooler. Use it unless you know why not.
 //
-//   - Table ([New], [NewDB], [Open]), unless you know why not: leases in a
-//     table, with everything that holdfast has: a queue, tokens, slots, locks
-//     that outlive a broken connection, through any pooler.
-//   - Session ([NewSession]): advisory locks on a connection of our own. The lock of a process
-//     that dies comes free at once, and no lease can run out under one that
-//     lives; but no order, no slots, and the loss of a connection is noticed,
-//     not foreseen.
-//   - Transaction ([LockTx]): advisory locks in a transaction of your own, held until it
-//     ends.
-//
-// What follows is about the table; behind it are sections on the other modes.
+// Package pgadvisory below it keeps locks as PostgreSQL's advisory locks instead,
+// in a session or in a transaction of your own. The two know nothing of each
+// other's locks.
 //
 // # Stored form
 //
@@ -84,51 +77,4 @@
 //
 // DELETE is for old rows; without it they stay. To make the table the role needs
 // CREATE on the schema.
-//
-// # Session mode
-//
-// [NewSession], [NewSessionDB] and [OpenSession] keep locks as advisory locks of
-// one session: a connection of their own, opened at the first claim, for all
-// names of the process, and closed after half a minute in which nothing is held.
-// It takes nothing out of the user's pool.
-//
-// Choose it where a lock must come free the moment its process dies, and where
-// a lease must not run out under a process that is slow; and where nobody needs
-// what it lacks: order (who waits tries again and again, in pauses that grow to
-// Options.PollMax, and readers can keep a writer waiting for ever), slots,
-// upgrades, minimum holds, hand-over, and any look at who waits.
-//
-// A lease has no deadline there: it ends when it is released or lost. A loss is
-// whatever ends the session: pg_terminate_backend, a restart or a fail-over of
-// the server, a network that breaks. Where somebody tells of it, the server or
-// an operating system, the lease is lost at once; where nobody does, within 15
-// seconds, and the server is told to keep such a session for 25. But it is
-// noticed and not foreseen. In the moments until then, and for as long as the
-// process takes to stop what it does, somebody else may have the name. Tokens that the
-// resource checks are what protects there (SessionOptions.Tokens).
-//
-// The session must be the server's own: a pooler in between, PgBouncer in
-// whatever mode, is found out and refused (store.ErrUnsupported), and so is a
-// standby. What a name is to the server says [KeyOf]; with a name like
-// "advisory:1234" it is a lock that other programs take too. Whoever may connect
-// may take any advisory lock of the database, and see in pg_locks which are
-// taken: they are no secret, and no protection against one's own users.
-//
-// It needs no rights but to connect. With tokens:
-//
-//	GRANT USAGE ON SCHEMA public TO locks
-//	GRANT USAGE, SELECT ON SEQUENCE public.holdfast_tokens TO locks
-//
-// To make the sequence the role needs CREATE on the schema, or somebody else runs
-// the SQL that [SessionSchema] returns.
-//
-// # Transaction mode
-//
-// [LockTx], [TryLockTx], [RLockTx] and [TryRLockTx] take an advisory lock in a
-// transaction of the caller's, of which it is then a part: it ends with that, and
-// so with all that the transaction has done. Choose it where the work is that
-// transaction: then nothing can be written without the lock, and no token is
-// needed. There is no lease. It goes through any pooler, needs no rights, and
-// excludes session mode, as both are of the same locks; table mode knows nothing of
-// either.
 package pgstore

@@ -3,15 +3,13 @@ package pgstore
 import (
 	"flag"
 	"fmt"
-	"log/slog"
 	"os"
 	"testing"
-	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/goleak"
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/pgstore/internal/pgtest"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -32,59 +30,18 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(testserver.Main{M: m})
 }
 
-// patience is how long something that must happen is waited for; mutants, of
-// which it does not, have less.
-var patience = func() time.Duration {
-	if d, err := time.ParseDuration(os.Getenv(patienceEnv)); err == nil {
-		return d
-	}
-	return 30 * time.Second
-}()
-
-// until polls for something that must happen.
-func until(t testing.TB, what string, f func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !f(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("after %v still not: %s", patience, what)
-		}
-	}
-}
-
 var me = store.NewProcess()
 
-// quiet is a log that is shown if the test fails: servers of tests do not wait
-// for the disk, which each Locker would warn of.
-func quiet(t testing.TB) *slog.Logger { return slog.New(slog.NewTextHandler(t.Output(), nil)) }
+// What the tests share with those of package pgadvisory.
+var (
+	until, quiet  = pgtest.Until, pgtest.Quiet
+	patience      = pgtest.Patience
+	sharedAddr    = pgtest.Addr
+	poolOn, apart = pgtest.Pool, pgtest.Schema
+	eachTx        = pgtest.EachTx
+)
 
-// poolOn returns a pool of the superuser's connections to the server at addr,
-// closed when the test ends.
-func poolOn(t testing.TB, addr string, edit ...func(*pgxpool.Config)) *pgxpool.Pool {
-	t.Helper()
-	c, err := pgxpool.ParseConfig(testserver.PostgresURL(addr, "pool_max_conns=12"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range edit {
-		f(c)
-	}
-	pool, err := pgxpool.NewWithConfig(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
-	return pool
-}
-
-// apart makes a schema that nobody else uses, on the server at addr.
-func apart(t testing.TB, addr string) (schema string) {
-	t.Helper()
-	schema = "test_" + store.NewProcess().String()
-	if _, err := poolOn(t, addr).Exec(t.Context(), `CREATE SCHEMA "`+schema+`"`); err != nil {
-		t.Fatal(err)
-	}
-	return schema
-}
+type someTx = pgtest.Tx
 
 func TestTheServerIsThere(t *testing.T) {
 	addr := sharedAddr(t)

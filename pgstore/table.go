@@ -9,11 +9,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 
+	"github.com/holdfast-go/holdfast/pgstore/internal/connect"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/scheme"
 )
 
 // The schema and the table unless Options say otherwise.
@@ -107,6 +108,10 @@ func NewDB(pool *sql.DB, o *Options) (*Store, error) {
 	return newStore(&sqlDB{pool: pool, pgx: isPgx}, o, nil)
 }
 
+func init() {
+	scheme.Register(func(url string) (*Store, error) { return Open(url, nil) }, "postgres", "postgresql")
+}
+
 // Open returns a Store on a pool of its own, which Close closes. [ParseURL] has
 // the URLs; what the Options have comes before what the URL has. Open does no
 // I/O. The error matches store.ErrInvalid and does not show the URL, which may
@@ -141,7 +146,7 @@ func newStore(db db, o *Options, clock func() int64) (*Store, error) {
 	if _, _, err := s.listenHost(); err != nil {
 		return nil, err
 	}
-	if err := cmp.Or(checkIdentifier("the schema", s.schema), checkIdentifier("the table", s.table)); err != nil {
+	if err := cmp.Or(connect.CheckIdentifier("the schema", s.schema), connect.CheckIdentifier("the table", s.table)); err != nil {
 		return nil, err
 	}
 	s.do = load(s.schema, s.table, clock != nil)
@@ -183,9 +188,4 @@ func (s *Store) Close() error {
 		s.own.Close()
 	}
 	return nil
-}
-
-// addressOf tells where a connection goes, for people; never a password.
-func addressOf(c *pgx.ConnConfig) string {
-	return fmt.Sprintf("PostgreSQL at %s, port %d, database %s", c.Host, c.Port, c.Database)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/pgstore/internal/pgtest"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -97,7 +98,7 @@ func TestAMailboxIsOpenedAgainAfterABreakAndTellsThatHintsMayBeMissing(t *testin
 	handOver(t, s, "after a rest", next)
 
 	kill := "SELECT count(pg_terminate_backend(pid))::int FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"
-	if n := one[int](t, direct, kill); n < 1 {
+	if n := pgtest.One[int](t, direct, kill); n < 1 {
 		t.Fatalf("%d backends were killed", n)
 	}
 	if got := next(); got != (store.Hint{}) {
@@ -172,10 +173,10 @@ func TestWhatWasGrantedAndRenewedOutlivesACrashOfTheServer(t *testing.T) {
 	if err := s.Release(t.Context(), h); err != nil {
 		t.Fatal(err)
 	}
-	token := one[int64](t, poolOf(s), "SELECT token[1] FROM "+tableOf(s)+" WHERE name = 'passed on'")
+	token := pgtest.One[int64](t, poolOf(s), "SELECT token[1] FROM "+tableOf(s)+" WHERE name = 'passed on'")
 	crash()
 	// It is for the time of a place, which may be over by now.
-	if now := one[int64](t, poolOf(s), "SELECT token[1] FROM "+tableOf(s)+" WHERE name = 'passed on' AND id[1] = $1", waits.ID[:]); now != token || token == 0 {
+	if now := pgtest.One[int64](t, poolOf(s), "SELECT token[1] FROM "+tableOf(s)+" WHERE name = 'passed on' AND id[1] = $1", waits.ID[:]); now != token || token == 0 {
 		t.Errorf("granted by a release just before the crash: token %d, was %d", now, token)
 	}
 }
@@ -209,7 +210,7 @@ func TestAPromotedReplicaHasLostWhatItHadNotReceived(t *testing.T) {
 	run(t, theirs, "ALTER SYSTEM SET primary_conninfo = ''")
 	run(t, theirs, "SELECT pg_reload_conf()")
 	until(t, "the replica receives no more", func() bool {
-		return one[int](t, direct, "SELECT count(*)::int FROM pg_stat_replication") == 0
+		return pgtest.One[int](t, direct, "SELECT count(*)::int FROM pg_stat_replication") == 0
 	})
 	c = mutex("news")
 	c.TTL = time.Hour

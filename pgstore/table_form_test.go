@@ -9,18 +9,12 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/holdfast-go/holdfast/pgstore/internal/connect"
+	"github.com/holdfast-go/holdfast/pgstore/internal/pgtest"
 	"github.com/holdfast-go/holdfast/store"
 )
 
 // one is the first column of the first row of a query.
-func one[T any](t testing.TB, pool *pgxpool.Pool, query string, args ...any) (v T) {
-	t.Helper()
-	if err := pool.QueryRow(t.Context(), query, args...).Scan(&v); err != nil {
-		t.Fatalf("%s: %v", query, err)
-	}
-	return v
-}
-
 func run(t testing.TB, pool *pgxpool.Pool, statement string, args ...any) {
 	t.Helper()
 	if _, err := pool.Exec(t.Context(), statement, args...); err != nil {
@@ -30,7 +24,7 @@ func run(t testing.TB, pool *pgxpool.Pool, statement string, args ...any) {
 
 func poolOf(s *Store) *pgxpool.Pool { return s.db.(*pgxDB).pool }
 
-func tableOf(s *Store) string { return quote(s.schema) + "." + quote(s.table) }
+func tableOf(s *Store) string { return connect.Quote(s.schema) + "." + connect.Quote(s.table) }
 
 // everything has each operation on a name, as a hold that nobody has.
 func everything(t *testing.T, s *Store, name string) map[string]func() error {
@@ -80,7 +74,7 @@ func TestWhatIsNotOursIsReportedAndLeftAlone(t *testing.T) {
 			mustHold(t, s, mutex(name))
 			run(t, pool, "UPDATE "+table+" SET "+c.edit+" WHERE name = $1", []byte(name))
 			read := func() string {
-				return one[string](t, pool, "SELECT t::text FROM "+table+" t WHERE name = $1", []byte(name))
+				return pgtest.One[string](t, pool, "SELECT t::text FROM "+table+" t WHERE name = $1", []byte(name))
 			}
 			before := read()
 			for op, f := range everything(t, s, name) {
@@ -116,18 +110,18 @@ func TestATableOfSomebodyElseIsReportedAndLeftAlone(t *testing.T) {
 	for what, columns := range map[string]string{
 		"other columns":           "(id int PRIMARY KEY, v text)",
 		"columns of another type": "(name bytea PRIMARY KEY, form int, kept bigint, last bigint, lim int, id text, weight text, want text, turn text, n text, shown text, token text, fence text, since text, expires text, keep text, delay text, broken text, owner text)",
-		"one column less":         "(LIKE " + quote(schema) + ".good)",
-		"no key":                  "(LIKE " + quote(schema) + ".good)",
-		"a key of something else": "(LIKE " + quote(schema) + ".good, x int, PRIMARY KEY (name, last))",
+		"one column less":         "(LIKE " + connect.Quote(schema) + ".good)",
+		"no key":                  "(LIKE " + connect.Quote(schema) + ".good)",
+		"a key of something else": "(LIKE " + connect.Quote(schema) + ".good, x int, PRIMARY KEY (name, last))",
 	} {
 		t.Run(what, func(t *testing.T) {
 			good := tableOn(t, pool, &Options{Schema: schema, Table: "good"})
 			defer good.Close()
 			mustAsk(t, good, mutex("n"))
 			table := strings.ReplaceAll(what, " ", "_")
-			run(t, pool, "CREATE TABLE "+quote(schema)+"."+table+columns)
+			run(t, pool, "CREATE TABLE "+connect.Quote(schema)+"."+table+columns)
 			if what == "one column less" {
-				run(t, pool, "ALTER TABLE "+quote(schema)+"."+table+" DROP COLUMN delay")
+				run(t, pool, "ALTER TABLE "+connect.Quote(schema)+"."+table+" DROP COLUMN delay")
 			}
 			s := tableOn(t, pool, &Options{Schema: schema, Table: table})
 			defer s.Close()
@@ -137,7 +131,7 @@ func TestATableOfSomebodyElseIsReportedAndLeftAlone(t *testing.T) {
 					t.Errorf("%s: %v, want one that names the table", op, err)
 				}
 			}
-			if n := one[int](t, pool, "SELECT count(*)::int FROM "+tableOf(s)); n != 0 {
+			if n := pgtest.One[int](t, pool, "SELECT count(*)::int FROM "+tableOf(s)); n != 0 {
 				t.Errorf("%d rows were written", n)
 			}
 		})
@@ -176,7 +170,7 @@ func TestAMissingSchemaAReadOnlyServerAndAMissingRightAreToldBeforeAnythingIsWri
 		}
 		s.Close()
 	}
-	if n := one[int](t, super, "SELECT count(*)::int FROM pg_class WHERE relname = $1 AND relnamespace = $2::regnamespace", DefaultTable, schema); n != 0 {
+	if n := pgtest.One[int](t, super, "SELECT count(*)::int FROM pg_class WHERE relname = $1 AND relnamespace = $2::regnamespace", DefaultTable, schema); n != 0 {
 		t.Error("the table was made")
 	}
 }
@@ -266,7 +260,7 @@ func TestCapitalsInTheNamesOfSchemaAndTableCount(t *testing.T) {
 	mustHold(t, a, mutex("n"))
 	mustHold(t, b, mutex("n"))
 	for _, s := range []*Store{a, b} {
-		if n := one[int](t, pool, "SELECT count(*)::int FROM "+tableOf(s)); n != 1 {
+		if n := pgtest.One[int](t, pool, "SELECT count(*)::int FROM "+tableOf(s)); n != 1 {
 			t.Errorf("%d rows in %s", n, s.table)
 		}
 	}
@@ -290,7 +284,7 @@ func TestTheShortestStatementsKeepToTheRule(t *testing.T) {
 	s, last := open(), int64(0)
 	ahead := func() { // so much the clock is behind the newest token
 		t.Helper()
-		last = one[int64](t, pool, "UPDATE "+tableOf(s)+" SET last = last + 3600000000 WHERE name = 'n' RETURNING last")
+		last = pgtest.One[int64](t, pool, "UPDATE "+tableOf(s)+" SET last = last + 3600000000 WHERE name = 'n' RETURNING last")
 	}
 	drawn := func(what string, token int64) {
 		t.Helper()

@@ -1,19 +1,9 @@
 package pgstore
 
 import (
-	"os"
 	"strings"
-	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/mutant"
-	"github.com/holdfast-go/holdfast/internal/testserver"
-)
-
-const (
-	// addrEnv has the address of the server that it shares with who started it.
-	addrEnv = "HOLDFAST_TEST_POSTGRES"
-	// patienceEnv has for how long it waits for what must happen.
-	patienceEnv = "HOLDFAST_TEST_PATIENCE"
 )
 
 // Tests that catch many mutants of the statements.
@@ -62,16 +52,6 @@ var tableMutants = []struct {
 	{"a row is decided on as it was before the wait", "TestWhoWaitedForTheRowDecidesOnWhatIsThereThen", []mutant.Edit{mutant.At("pg-row-lock", mutant.Delete())}},
 	{"who is not granted is woken too", "TestOnlyWhoIsGrantedIsWoken", []mutant.Edit{mutant.At("pg-woken", mutant.Line("true"))}},
 	{"a grant does not wait for the disk", crash, []mutant.Edit{mutant.At("pg-durable", mutant.Line(`" set_config('synchronous_commit', 'off', true)"+`))}},
-}
-
-// sharedAddr is where the server is that the tests of this package share, and
-// the mutants with them.
-func sharedAddr(t testing.TB) string {
-	t.Helper()
-	if addr := os.Getenv(addrEnv); addr != "" {
-		return addr
-	}
-	return testserver.SharedPostgres(t)
 }
 
 // brokenTable are the mutants of the statements.

@@ -5,15 +5,14 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/pgstore/internal/pgtest"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -73,7 +72,7 @@ func TestAPoolThatOthersHaveEmptiedKeepsNoHoldFromBeingRenewed(t *testing.T) {
 func TestTheCheckWarnsOfAPoolThatOthersCanEmpty(t *testing.T) {
 	t.Parallel()
 	addr := sharedAddr(t)
-	db := sql.OpenDB(plainConnector(t, addr))
+	db := sql.OpenDB(pgtest.OlderDriver(t, addr))
 	defer db.Close()
 	s, err := NewDB(db, &Options{Schema: apart(t, addr)})
 	if err != nil {
@@ -106,7 +105,7 @@ func TestErrorsOfDriversWithoutSQLState(t *testing.T) {
 	t.Parallel()
 	addr := sharedAddr(t)
 	schema := apart(t, addr)
-	db := sql.OpenDB(plainConnector(t, addr))
+	db := sql.OpenDB(pgtest.OlderDriver(t, addr))
 	defer db.Close()
 	s, err := NewDB(db, &Options{Schema: schema})
 	if err != nil {
@@ -117,7 +116,7 @@ func TestErrorsOfDriversWithoutSQLState(t *testing.T) {
 		t.Fatal(err)
 	}
 	for state, want := range map[string]error{"42501": store.ErrDenied, "42P01": nil, "55P03": nil} {
-		err := fmt.Errorf("wrapped: %w", &plainError{Code: plainCode(state)})
+		err := fmt.Errorf("wrapped: %w", &pgtest.PlainError{Code: pgtest.PlainCode(state)})
 		if got := code(err); got != state {
 			t.Errorf("code %q of %s", got, state)
 		}
@@ -125,7 +124,7 @@ func TestErrorsOfDriversWithoutSQLState(t *testing.T) {
 			t.Errorf("%s: %v", state, s.failed("x", err))
 		}
 	}
-	for _, err := range []error{nil, errors.New("x"), &plainError{Code: "no"}, (*plainError)(nil)} {
+	for _, err := range []error{nil, errors.New("x"), &pgtest.PlainError{Code: "no"}, (*pgtest.PlainError)(nil)} {
 		if got := code(err); got != "" {
 			t.Errorf("%v has the code %q", err, got)
 		}
@@ -170,43 +169,11 @@ func TestListenNamesTheServerItselfBesideAPooler(t *testing.T) {
 // What the driver is told is what the URL says.
 func TestSettingsOfAURLReachTheServerAsTheyAreWritten(t *testing.T) {
 	t.Parallel()
-	const settings = "&application_name=a%20b%2Bc+d&options=-c%20work_mem%3D5MB"
-	for what, open := range map[string]func(url string) (*pgx.ConnConfig, error){
-		"table": func(url string) (*pgx.ConnConfig, error) {
-			c, o, err := ParseURL(url + "&sch%65ma=s&table=t&listen=h:1")
-			if err == nil && (o.Schema != "s" || o.Table != "t" || o.Listen != "h:1") {
-				t.Errorf("%+v", o)
-			}
-			if err != nil {
-				return nil, err
-			}
-			return c.ConnConfig, nil
-		},
-		"session": func(url string) (*pgx.ConnConfig, error) {
-			c, o, err := ParseSessionURL(strings.Replace(url, "postgres:", "postgres+session:", 1) + "&schema=s&tokens=1")
-			if err == nil && (o.Schema != "s" || !o.Tokens) {
-				t.Errorf("%+v", o)
-			}
-			if err != nil {
-				return nil, err
-			}
-			return c.ConnConfig, nil
-		},
-	} {
-		c, err := open(testserver.PostgresURL(sharedAddr(t)) + settings)
-		if err != nil {
-			t.Fatal(what, err)
-		}
-		conn, err := pgx.ConnectConfig(t.Context(), c)
-		if err != nil {
-			t.Fatal(what, err)
-		}
-		defer conn.Close(t.Context())
-		var have string
-		if err := conn.QueryRow(t.Context(), "SELECT current_setting('application_name') || ' ' || current_setting('work_mem')").Scan(&have); err != nil || have != "a b+c+d 5MB" {
-			t.Errorf("%s: the server has %q, %v", what, have, err)
-		}
+	c, o, err := ParseURL(testserver.PostgresURL(sharedAddr(t)) + pgtest.Settings + "&sch%65ma=s&table=t&listen=h:1")
+	if err != nil || o.Schema != "s" || o.Table != "t" || o.Listen != "h:1" {
+		t.Fatalf("%+v, %v", o, err)
 	}
+	pgtest.HasSettings(t, c.ConnConfig)
 }
 
 // Rows of names that are used once go as fast as they came: each look goes on where
@@ -218,14 +185,14 @@ func TestOldRowsGoAsFastAsTheyCame(t *testing.T) {
 	s.tasks.Wait()
 	run(t, poolOf(s), "INSERT INTO "+tableOf(s)+` SELECT ('old/' || i)::bytea, 1, 1, i, 1, '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}'
 		FROM generate_series(1, 20000) i`)
-	blocks := one[int64](t, poolOf(s), "SELECT pg_relation_size('"+tableOf(s)+"') / current_setting('block_size')::bigint")
+	blocks := pgtest.One[int64](t, poolOf(s), "SELECT pg_relation_size('"+tableOf(s)+"') / current_setting('block_size')::bigint")
 	if blocks < 3*sweepBlocks {
 		t.Fatalf("only %d blocks: then nothing is tested", blocks)
 	}
 	// The pauses are bounds of time, so they are judged without a clock.
 	w := sweeper{least: leastSweep, most: mostSweep, pause: mostSweep}
 	looks, at := 0, int64(-1)
-	for gone := int64(1); one[int](t, poolOf(s), "SELECT count(*)::int FROM "+tableOf(s)) > 1; looks++ {
+	for gone := int64(1); pgtest.One[int](t, poolOf(s), "SELECT count(*)::int FROM "+tableOf(s)) > 1; looks++ {
 		var err error
 		if gone, at, err = s.sweepPart(t.Context(), at); err != nil {
 			t.Fatal(err)
@@ -243,7 +210,7 @@ func TestOldRowsGoAsFastAsTheyCame(t *testing.T) {
 	if w.pause != mostSweep {
 		t.Errorf("where nothing is found the pause is %v", w.pause)
 	}
-	if one[int](t, poolOf(s), "SELECT count(*)::int FROM "+tableOf(s)+" WHERE name = 'made'") != 1 {
+	if pgtest.One[int](t, poolOf(s), "SELECT count(*)::int FROM "+tableOf(s)+" WHERE name = 'made'") != 1 {
 		t.Error("a row in use is gone")
 	}
 }
@@ -261,6 +228,6 @@ func TestAStoreThatIsUsedGoesOnSweeping(t *testing.T) {
 			t.Fatal(err)
 		}
 		h = mustHold(t, s, mutex("made"))
-		return one[int](t, poolOf(s), "SELECT count(*)::int FROM "+tableOf(s)) == 1
+		return pgtest.One[int](t, poolOf(s), "SELECT count(*)::int FROM "+tableOf(s)) == 1
 	})
 }

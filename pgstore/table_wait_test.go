@@ -11,12 +11,14 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/pgstore/internal/connect"
+	"github.com/holdfast-go/holdfast/pgstore/internal/pgtest"
 	"github.com/holdfast-go/holdfast/store"
 )
 
 // waitingForRows is how many backends wait for a row of the table.
 func waitingForRows(t *testing.T, s *Store) int {
-	return one[int](t, poolOf(s), "SELECT count(*)::int FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1 || '%' AND pid <> pg_backend_pid()", s.schema)
+	return pgtest.One[int](t, poolOf(s), "SELECT count(*)::int FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1 || '%' AND pid <> pg_backend_pid()", s.schema)
 }
 
 // A row that another works on is waited for, and what is decided is decided on
@@ -93,7 +95,7 @@ func TestWhoWaitedForTheRowDecidesOnWhatIsThereThen(t *testing.T) {
 // another lock first, and reads then, reads what was there when it began.
 func TestAReadBehindAnAdvisoryLockInOneStatementIsStale(t *testing.T) {
 	addr := sharedAddr(t)
-	pool, table := poolOn(t, addr), quote(apart(t, addr))+".entries"
+	pool, table := poolOn(t, addr), connect.Quote(apart(t, addr))+".entries"
 	run(t, pool, "CREATE TABLE "+table+" (id int)")
 	tx, err := pool.Begin(t.Context())
 	if err != nil {
@@ -105,10 +107,10 @@ func TestAReadBehindAnAdvisoryLockInOneStatementIsStale(t *testing.T) {
 	}
 	seen := make(chan int, 1)
 	go func() {
-		seen <- one[int](t, pool, "WITH l AS MATERIALIZED (SELECT pg_advisory_xact_lock(4711)) SELECT (SELECT count(*) FROM "+table+")::int FROM l")
+		seen <- pgtest.One[int](t, pool, "WITH l AS MATERIALIZED (SELECT pg_advisory_xact_lock(4711)) SELECT (SELECT count(*) FROM "+table+")::int FROM l")
 	}()
 	until(t, "the statement waits for the lock", func() bool {
-		return one[int](t, pool, "SELECT count(*)::int FROM pg_locks WHERE locktype = 'advisory' AND objid = 4711 AND NOT granted") == 1
+		return pgtest.One[int](t, pool, "SELECT count(*)::int FROM pg_locks WHERE locktype = 'advisory' AND objid = 4711 AND NOT granted") == 1
 	})
 	if _, err := tx.Exec(t.Context(), "INSERT INTO "+table+" VALUES (1)"); err != nil {
 		t.Fatal(err)
@@ -250,7 +252,7 @@ func TestARefusedTryWritesNothing(t *testing.T) {
 	}
 	mustAsk(t, s, mutex("n")) // who waits, too
 	s.tasks.Wait()            // the sweep at the beginning
-	lsn := func() string { return one[string](t, poolOf(s), "SELECT pg_current_wal_insert_lsn()::text") }
+	lsn := func() string { return pgtest.One[string](t, poolOf(s), "SELECT pg_current_wal_insert_lsn()::text") }
 	// What was written a moment before may come to the disk now.
 	before := lsn()
 	until(t, "the server is at rest", func() bool { last := before; before = lsn(); return before == last })
@@ -298,7 +300,7 @@ func TestWithoutATableNothingIsHeldAndNoneIsMade(t *testing.T) {
 			f()
 		}
 	}
-	if n := one[int](t, poolOf(other), "SELECT count(*)::int FROM pg_class WHERE relnamespace = $1::regnamespace", other.schema); n != 0 {
+	if n := pgtest.One[int](t, poolOf(other), "SELECT count(*)::int FROM pg_class WHERE relnamespace = $1::regnamespace", other.schema); n != 0 {
 		t.Error("something was made by an operation that takes nothing")
 	}
 	sql, err := Schema(&Options{Schema: other.schema})

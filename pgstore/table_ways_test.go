@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/pgstore/internal/pgtest"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
@@ -40,7 +41,7 @@ func TestTableThroughPgBouncer(t *testing.T) {
 	if err := s.Watch(t.Context(), me, func(store.Hint) {}); !errors.Is(err, store.ErrUnsupported) {
 		t.Errorf("nobody can listen through it: %v", err)
 	}
-	if f := one[int](t, poolOn(t, server.Addr), "SELECT count(*)::int FROM pg_stat_activity WHERE backend_type = 'client backend' AND application_name <> ''"); f > 5 {
+	if f := pgtest.One[int](t, poolOn(t, server.Addr), "SELECT count(*)::int FROM pg_stat_activity WHERE backend_type = 'client backend' AND application_name <> ''"); f > 5 {
 		t.Errorf("%d connections came through", f)
 	}
 }
@@ -121,7 +122,7 @@ func TestTableWhereTransactionsAreSerializable(t *testing.T) {
 		c.MaxConns = 8
 		c.ConnConfig.RuntimeParams["default_transaction_isolation"] = "serializable"
 	})
-	if level := one[string](t, pool, "SHOW transaction_isolation"); level != "serializable" {
+	if level := pgtest.One[string](t, pool, "SHOW transaction_isolation"); level != "serializable" {
 		t.Fatalf("the level is %s", level)
 	}
 	var mu sync.Mutex

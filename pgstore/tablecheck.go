@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/pgstore/internal/connect"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -117,9 +118,9 @@ func (s *Store) checkClock(f facts) store.Finding {
 func (s *Store) checkTable(f facts) store.Finding {
 	const about = "table"
 	who := quoteAny(f.user)
-	use := "GRANT USAGE ON SCHEMA " + quote(s.schema) + " TO " + who + ";\n"
+	use := "GRANT USAGE ON SCHEMA " + connect.Quote(s.schema) + " TO " + who + ";\n"
 	grant := func(rights string) string {
-		return "GRANT " + rights + " ON " + quote(s.schema) + "." + quote(s.table) + " TO " + who + ";\n"
+		return "GRANT " + rights + " ON " + connect.Quote(s.schema) + "." + connect.Quote(s.table) + " TO " + who + ";\n"
 	}
 	if f.mayUse {
 		use = ""
@@ -128,7 +129,7 @@ func (s *Store) checkTable(f facts) store.Finding {
 	switch {
 	case !f.schema:
 		return store.Finding{About: about, Err: fmt.Errorf("%w: there is no schema %s on %s: make it, or name another", store.ErrInvalid, s.schema, s.address),
-			Run: "CREATE SCHEMA " + quote(s.schema) + ";\n" + use + s.do.create + ";\n" + grant(all)}
+			Run: "CREATE SCHEMA " + connect.Quote(s.schema) + ";\n" + use + s.do.create + ";\n" + grant(all)}
 	case !f.table && f.mayCreate && f.mayUse:
 		return store.Finding{About: about, Found: s.where() + " is made at the first use, as this user may", Run: s.do.create + ";\n"}
 	case !f.table:

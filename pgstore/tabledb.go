@@ -8,6 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/holdfast-go/holdfast/pgstore/internal/connect"
 )
 
 // A db runs statements on the pool of either kind. Each is a transaction of its
@@ -43,7 +45,7 @@ type pgxDB struct {
 // time.
 func onPgx(pool *pgxpool.Pool) *pgxDB {
 	c := pool.Config().ConnConfig
-	d := &pgxDB{pool: pool, mode: c.DefaultQueryExecMode, at: addressOf(c)}
+	d := &pgxDB{pool: pool, mode: c.DefaultQueryExecMode, at: connect.Address(c)}
 	if d.mode == pgx.QueryExecModeSimpleProtocol {
 		d.mode = pgx.QueryExecModeExec
 	}
@@ -55,13 +57,7 @@ func (d *pgxDB) bounded() int    { return 0 }
 func (d *pgxDB) closeReserve()   { d.reserve.close() }
 
 func (d *pgxDB) config(ctx context.Context) (*pgx.ConnConfig, error) {
-	c := d.pool.Config()
-	if c.BeforeConnect != nil {
-		if err := c.BeforeConnect(ctx, c.ConnConfig); err != nil {
-			return nil, err
-		}
-	}
-	return c.ConnConfig, nil
+	return connect.OfPool(ctx, d.pool)
 }
 
 func (d *pgxDB) query(ctx context.Context, statement string, args []any, how how, row func(func(...any) error) error) error {

@@ -3,10 +3,10 @@ package pgstore
 import (
 	"embed"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 
+	"github.com/holdfast-go/holdfast/pgstore/internal/connect"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/embedded"
 )
@@ -60,7 +60,7 @@ func load(schema, table string, clocked bool) *statements {
 		of = withClock
 	}
 	s := *of()
-	name := quote(schema) + "." + quote(table)
+	name := connect.Quote(schema) + "." + connect.Quote(table)
 	in := strings.NewReplacer("{table}", name, "{regclass}", "'"+name+"'::regclass")
 	for _, text := range s.all() {
 		*text = in.Replace(*text)
@@ -139,19 +139,4 @@ func assemble(clocked bool) *statements {
 		ask: one("ask", 11), renew: one("renew", 7), change: one("change", 5), release: one("release", 4), breaks: one("break", 5),
 		view: one("view", 1), held: one("held", 1), list: one("list", 2), sweep: one("sweep", 2),
 	}
-}
-
-// quote makes an identifier that has passed checkIdentifier one of a statement,
-// as it is written, in capitals too.
-func quote(identifier string) string { return `"` + identifier + `"` }
-
-// checkIdentifier finds what is no name of a schema or table.
-func checkIdentifier(what, s string) error {
-	letter := func(r rune) bool { return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || r == '_' }
-	digit := func(r rune) bool { return '0' <= r && r <= '9' }
-	bad := slices.ContainsFunc([]rune(s), func(r rune) bool { return !letter(r) && !digit(r) })
-	if s == "" || len(s) > 63 || bad || digit(rune(s[0])) {
-		return fmt.Errorf("%w: %s %.80q: it may have letters, digits and underscores, not first a digit, and at most 63 of them", store.ErrInvalid, what, s)
-	}
-	return nil
 }

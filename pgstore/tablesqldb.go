@@ -8,7 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/holdfast-go/holdfast/pgstore/internal/connect"
 )
 
 // sqlDB is a pool of database/sql.
@@ -30,23 +31,11 @@ func (d *sqlDB) bounded() int {
 	return d.pool.Stats().MaxOpenConnections
 }
 
-func (d *sqlDB) config(ctx context.Context) (c *pgx.ConnConfig, err error) {
+func (d *sqlDB) config(ctx context.Context) (*pgx.ConnConfig, error) {
 	if !d.pgx {
 		return nil, fmt.Errorf("the driver of this database/sql pool (%T) cannot listen: with that of pgx waiters are woken", d.pool.Driver())
 	}
-	conn, err := d.pool.Conn(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Close()
-	err = conn.Raw(func(raw any) error {
-		if c2, ok := raw.(*stdlib.Conn); ok {
-			c = c2.Conn().Config().Copy()
-			return nil
-		}
-		return fmt.Errorf("a connection of this database/sql pool is a %T", raw)
-	})
-	return c, err
+	return connect.OfDB(ctx, d.pool)
 }
 
 func (d *sqlDB) query(ctx context.Context, statement string, args []any, how how, row func(func(...any) error) error) error {
@@ -61,7 +50,7 @@ func (d *sqlDB) query(ctx context.Context, statement string, args []any, how how
 		args = append([]any{pgx.QueryExecModeExec}, args...)
 	}
 	if d.pgx && d.known.Load() == nil {
-		args = append([]any{&connFinder{func(c *pgx.Conn) { d.known.Store(c.Config()) }}}, args...)
+		args = append([]any{&connect.Finder{Found: func(c *pgx.Conn) { d.known.Store(c.Config()) }}}, args...)
 	}
 	err := d.send(ctx, statement, args, how.pinned, row)
 	if !plain && unprepared(err) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdfast-go/holdfast/pgstore/internal/connect"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -121,7 +122,7 @@ func (m *mailbox) read(ctx context.Context, listening func()) error {
 	if err := conn.QueryRow(ctx, begin, pgx.QueryExecModeSimpleProtocol).Scan(&backend, nil); err != nil {
 		return err
 	}
-	if _, err := conn.Exec(ctx, "LISTEN "+quote(m.channel), pgx.QueryExecModeSimpleProtocol); err != nil {
+	if _, err := conn.Exec(ctx, "LISTEN "+connect.Quote(m.channel), pgx.QueryExecModeSimpleProtocol); err != nil {
 		return err
 	}
 	within := pooledEcho

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/pgstore/internal/pgtest"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -39,18 +40,18 @@ func TestHeldTx_OnlyAHoldThatLastsPasses(t *testing.T) {
 		lost := func(what string, l heldLease) {
 			t.Helper()
 			tx := begin()
-			if err := s.CheckTx(t.Context(), tx.tx, l); !errors.Is(err, store.ErrLost) {
+			if err := s.CheckTx(t.Context(), tx.Tx, l); !errors.Is(err, store.ErrLost) {
 				t.Errorf("%s: %v", what, err)
 			}
-			tx.end()
+			tx.End()
 		}
 		held := func(what string, l heldLease) {
 			t.Helper()
 			tx := begin()
-			if err := s.CheckTx(t.Context(), tx.tx, l); err != nil {
+			if err := s.CheckTx(t.Context(), tx.Tx, l); err != nil {
 				t.Errorf("%s: %v", what, err)
 			}
-			tx.end()
+			tx.End()
 		}
 		lost("a name never used", heldLease{"n", 1})
 		c := mutex("n")
@@ -89,7 +90,7 @@ func TestHeldTx_NobodyIsGrantedTheNameBeforeTheCommit(t *testing.T) {
 		c := mutex("n")
 		h := mustHold(t, s, c)
 		tx := begin()
-		if err := s.CheckTx(t.Context(), tx.tx, heldLease{"n", h.Token}); err != nil {
+		if err := s.CheckTx(t.Context(), tx.Tx, heldLease{"n", h.Token}); err != nil {
 			t.Fatal(err)
 		}
 		now.Add(c.TTL.Microseconds())
@@ -104,21 +105,21 @@ func TestHeldTx_NobodyIsGrantedTheNameBeforeTheCommit(t *testing.T) {
 			granted <- err
 		}()
 		until(t, "the next one waits for the row", func() bool {
-			return one[int](t, poolOf(s), "SELECT count(*)::int FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%"+s.schema+"%'") > 0
+			return pgtest.One[int](t, poolOf(s), "SELECT count(*)::int FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%"+s.schema+"%'") > 0
 		})
 		select {
 		case err := <-granted:
 			t.Fatal("answered before the commit:", err)
 		default:
 		}
-		if err := tx.end(); err != nil {
+		if err := tx.End(); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-granted; err != nil {
 			t.Fatal(err)
 		}
 		tx = begin()
-		if err := s.CheckTx(t.Context(), tx.tx, heldLease{"n", h.Token}); !errors.Is(err, store.ErrLost) {
+		if err := s.CheckTx(t.Context(), tx.Tx, heldLease{"n", h.Token}); !errors.Is(err, store.ErrLost) {
 			t.Error("the late one:", err)
 		}
 	})

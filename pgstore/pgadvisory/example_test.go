@@ -14,7 +14,7 @@ import (
 )
 
 // A job that must begin elsewhere the moment its process dies.
-func ExampleNewSession() {
+func ExampleNew() {
 	_ = func(ctx context.Context, pool *pgxpool.Pool, work func(context.Context) error) error {
 		s, err := pgadvisory.New(pool, &pgadvisory.Options{Tokens: true})
 		if err != nil {

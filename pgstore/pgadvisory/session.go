@@ -15,8 +15,14 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 
+	"github.com/holdfast-go/holdfast/pgstore/internal/connect"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/scheme"
 )
+
+// defaultSchema is where the sequence of the tokens is, unless Options say
+// otherwise.
+const defaultSchema = "public"
 
 // Options of a Store. Nil, and zero fields, mean the defaults.
 type Options struct {
@@ -24,7 +30,8 @@ type Options struct {
 	// holdfast_tokens, which is made if it is missing. A grant then waits for the
 	// server's disk. Without it there are no tokens, and a lease's Token is 0.
 	Tokens bool
-	// Schema is where the sequence is, as Options.Schema. Default public.
+	// Schema is where the sequence is: letters, digits and underscores, not first a
+	// digit, at most 63. Capitals count. Default public.
 	Schema string
 }
 
@@ -73,20 +80,20 @@ var _ interface {
 	store.Checker
 } = (*Store)(nil)
 
-// New returns a Store that opens its connection with the settings
-// of the pool. Nothing is taken out of the pool, which stays the caller's.
-// New does no I/O. The error matches store.ErrInvalid.
+// New returns a Store that opens its connection with the settings of the pool.
+// Nothing is taken out of the pool, which stays the caller's. New does no I/O. The
+// error matches store.ErrInvalid.
 func New(pool *pgxpool.Pool, o *Options) (*Store, error) {
 	if pool == nil {
 		return nil, fmt.Errorf("%w: the PostgreSQL pool is nil", store.ErrInvalid)
 	}
-	return newSession(&pgxDB{pool: pool}, o)
+	return newSession(ofPool{pool}, o)
 }
 
-// NewDB returns a Store that opens its connection with the
-// settings of a database/sql pool of pgx (package stdlib), out of which it takes
-// a connection for a moment to learn them. NewDB does no I/O. The error
-// matches store.ErrInvalid, also of a pool of another driver.
+// NewDB returns a Store that opens its connection with the settings of a
+// database/sql pool of pgx (package stdlib), out of which it takes a connection
+// for a moment to learn them. NewDB does no I/O. The error matches
+// store.ErrInvalid, also of a pool of another driver.
 func NewDB(pool *sql.DB, o *Options) (*Store, error) {
 	if pool == nil {
 		return nil, fmt.Errorf("%w: the database is nil", store.ErrInvalid)
@@ -94,13 +101,16 @@ func NewDB(pool *sql.DB, o *Options) (*Store, error) {
 	if _, ok := pool.Driver().(*stdlib.Driver); !ok {
 		return nil, fmt.Errorf("%w: session mode opens a connection of its own, and the driver of this database/sql pool (%T) does not tell how: use that of pgx, or Open", store.ErrInvalid, pool.Driver())
 	}
-	return newSession(&sqlDB{pool: pool, pgx: true}, o)
+	return newSession(ofDB{pool}, o)
 }
 
-// Open returns a Store for the URL; [ParseURL] has the URLs.
-// What the options have comes before what the URL has. Open does no I/O.
-// The error matches store.ErrInvalid and does not show the URL, which may hold a
-// password.
+func init() {
+	scheme.Register(func(url string) (*Store, error) { return Open(url, nil) }, "postgres+session", "postgresql+session")
+}
+
+// Open returns a Store for the URL; [ParseURL] has the URLs. What the options have
+// comes before what the URL has. Open does no I/O. The error matches
+// store.ErrInvalid and does not show the URL, which may hold a password.
 func Open(url string, o *Options) (*Store, error) {
 	c, of, err := ParseURL(url)
 	if err != nil {
@@ -112,25 +122,39 @@ func Open(url string, o *Options) (*Store, error) {
 	return newSession(fixed{c.ConnConfig}, of)
 }
 
+// ofPool opens connections like those of the pool.
+type ofPool struct{ pool *pgxpool.Pool }
+
+func (d ofPool) config(ctx context.Context) (*pgx.ConnConfig, error) {
+	return connect.OfPool(ctx, d.pool)
+}
+func (d ofPool) address() string { return connect.Address(d.pool.Config().ConnConfig) }
+
+// ofDB opens connections like those of a pool of database/sql, which is pgx's.
+type ofDB struct{ pool *sql.DB }
+
+func (d ofDB) config(ctx context.Context) (*pgx.ConnConfig, error) { return connect.OfDB(ctx, d.pool) }
+func (d ofDB) address() string                                     { return "PostgreSQL" }
+
 // fixed is a dialer of the one config.
 type fixed struct{ c *pgx.ConnConfig }
 
 func (f fixed) config(context.Context) (*pgx.ConnConfig, error) { return f.c.Copy(), nil }
-func (f fixed) address() string                                 { return addressOf(f.c) }
+func (f fixed) address() string                                 { return connect.Address(f.c) }
 
 func newSession(d dialer, o *Options) (*Store, error) {
 	s := &Store{
-		dialer: d, address: d.address() + ", a session", schema: DefaultSchema,
+		dialer: d, address: d.address() + ", a session", schema: defaultSchema,
 		patience: 10 * time.Second, idle: 30 * time.Second,
 		holds: map[store.ID]*sessionHold{}, keys: map[Key]*keyUse{}, seen: map[Key]*sighting{},
 	}
 	if o != nil {
-		s.schema = cmp.Or(o.Schema, DefaultSchema)
-		if err := checkIdentifier("the schema", s.schema); err != nil {
+		s.schema = cmp.Or(o.Schema, defaultSchema)
+		if err := connect.CheckIdentifier("the schema", s.schema); err != nil {
 			return nil, err
 		}
 		if o.Tokens {
-			s.sequence = quote(s.schema) + "." + quote(tokenSequence)
+			s.sequence = connect.Quote(s.schema) + "." + connect.Quote(tokenSequence)
 		}
 	}
 	if s.sequence == "" {

@@ -30,7 +30,7 @@ func TestSessionStoreWithTokens(t *testing.T) {
 		sum := fnv.New64a()
 		sum.Write([]byte(t.Name()))
 		schema := fmt.Sprintf("test_tokens_%x", sum.Sum64())
-		if _, err := pool.Exec(t.Context(), "CREATE SCHEMA IF NOT EXISTS "+schema); err != nil && code(err) != "23505" {
+		if _, err := pool.Exec(t.Context(), "CREATE SCHEMA IF NOT EXISTS "+schema); err != nil && store.SQLState(err) != "23505" {
 			t.Fatal(err)
 		}
 		return mustSession(t, pool, &Options{Tokens: true, Schema: schema})

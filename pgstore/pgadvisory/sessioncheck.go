@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/holdfast-go/holdfast/pgstore/internal/connect"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -60,5 +61,5 @@ func (s *Store) checkSequence(ctx context.Context, conn *pgconn.PgConn) store.Fi
 
 // grants are the rights on the sequence that suffice.
 func (s *Store) grants() string {
-	return "GRANT USAGE ON SCHEMA " + quote(s.schema) + " TO the_user;\nGRANT USAGE, SELECT ON SEQUENCE " + s.sequence + " TO the_user;\n"
+	return "GRANT USAGE ON SCHEMA " + connect.Quote(s.schema) + " TO the_user;\nGRANT USAGE, SELECT ON SEQUENCE " + s.sequence + " TO the_user;\n"
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 
@@ -122,6 +123,10 @@ func query(ctx context.Context, conn *pgconn.PgConn, sql string) ([][]string, er
 	return texts(results[0]), nil
 }
 
+// repeats is how often the sequence is looked for again when somebody else has
+// made it.
+const repeats = 3
+
 // The sequence of the tokens. One that was made anew begins with the time, so
 // that its tokens are larger than those of one that was lost.
 const (
@@ -133,14 +138,14 @@ const (
 	WHERE n.nspname = '%s' AND c.relname = '` + tokenSequence + `'`
 )
 
-// Schema is the SQL that makes the sequence of the tokens, for those who
-// let no program make one. The error matches store.ErrInvalid.
+// Schema is the SQL that makes the sequence of the tokens, for those who let no
+// program make one. The error matches store.ErrInvalid.
 func Schema(o *Options) (string, error) {
 	with := Options{Tokens: true}
 	if o != nil {
 		with.Schema = o.Schema
 	}
-	s, err := newSession(&pgxDB{}, &with)
+	s, err := newSession(fixed{&pgx.ConnConfig{}}, &with)
 	if err != nil {
 		return "", err
 	}
@@ -161,9 +166,9 @@ func (s *Store) findSequence(ctx context.Context, conn *pgconn.PgConn) error {
 			return fmt.Errorf("%w: %s on %s: it was made, and is not there", store.ErrUnavailable, what, s.address)
 		}
 		_, err = query(ctx, conn, fmt.Sprintf(createSequence, s.sequence))
-		switch code(err) {
+		switch store.SQLState(err) {
 		case "", "23505", "42P07", "42710": // somebody else has made it
-			if err != nil && code(err) == "" {
+			if err != nil && store.SQLState(err) == "" {
 				return s.failed(what, err)
 			}
 		case "42501":
@@ -298,7 +303,7 @@ func ownerOf(application, address string) store.Owner {
 // failed makes an error of the driver or the server one for people.
 func (s *Store) failed(what string, err error) error {
 	kind, advice := store.ErrUnavailable, ""
-	switch c := code(err); {
+	switch c := store.SQLState(err); {
 	case errors.Is(err, store.ErrInvalid), errors.Is(err, store.ErrUnavailable):
 		return err
 	case c == "28000" || c == "28P01":

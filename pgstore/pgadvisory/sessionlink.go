@@ -155,7 +155,7 @@ func (s *Store) send(conn *pgconn.PgConn, batch []*job) (err error) {
 		case r.err != nil:
 			unsure = append(unsure, j)
 			j.err = s.failed(j.what(), r.err)
-			if len(s.use(j.key).holders) > 0 && code(r.err) != outOfMemory {
+			if len(s.use(j.key).holders) > 0 && store.SQLState(r.err) != outOfMemory {
 				err = r.err // another of ours is counted under the same key
 			}
 		default:

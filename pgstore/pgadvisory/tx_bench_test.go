@@ -17,7 +17,7 @@ import (
 // transaction after another on one name, and by eight beside each other. The
 // figures are how long a claim took, in the median and in the slowest of a hundred.
 //
-//	go test -run '^$' -bench Tx -benchtime 2000x ./pgstore
+//	go test -run '^$' -bench Tx -benchtime 2000x ./pgstore/pgadvisory
 func BenchmarkTx(b *testing.B) {
 	pool := poolOn(b, sharedAddr(b))
 	name := "tx/" + store.NewProcess().String()

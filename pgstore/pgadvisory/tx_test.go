@@ -10,49 +10,10 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/stdlib"
 
+	"github.com/holdfast-go/holdfast/pgstore/internal/pgtest"
 	"github.com/holdfast-go/holdfast/store"
 )
-
-// A someTx is a transaction of either kind.
-type someTx struct {
-	tx  any
-	end func() error
-	one func(statement string) (string, error)
-}
-
-// eachTx runs a test with transactions of pgx and of database/sql.
-func eachTx(t *testing.T, f func(t *testing.T, begin func() someTx)) {
-	pool := poolOn(t, sharedAddr(t))
-	ctx := context.Background()
-	t.Run("pgx.Tx", func(t *testing.T) {
-		f(t, func() someTx {
-			tx, err := pool.BeginTx(ctx, pgx.TxOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { tx.Rollback(ctx) })
-			return someTx{tx, func() error { return tx.Commit(ctx) }, func(statement string) (text string, err error) {
-				return text, tx.QueryRow(ctx, statement).Scan(&text)
-			}}
-		})
-	})
-	db := stdlib.OpenDBFromPool(pool)
-	t.Cleanup(func() { db.Close() })
-	t.Run("sql.Tx", func(t *testing.T) {
-		f(t, func() someTx {
-			tx, err := db.BeginTx(ctx, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { tx.Rollback() })
-			return someTx{tx, tx.Commit, func(statement string) (text string, err error) {
-				return text, tx.QueryRowContext(ctx, statement).Scan(&text)
-			}}
-		})
-	})
-}
 
 // An expiring context ends by its time when it is told to.
 type expiring struct{ context.Context }
@@ -71,28 +32,28 @@ func TestTx_ALockLastsUntilTheTransactionEnds(t *testing.T) {
 			one, two := "tx/"+store.NewProcess().String(), "tx/"+store.NewProcess().String()
 			a, b := begin(), begin()
 			for _, name := range []string{one, two} { // several fit in one
-				if err := TryLockTx(t.Context(), a.tx, name); err != nil {
+				if err := TryLockTx(t.Context(), a.Tx, name); err != nil {
 					t.Fatal(err)
 				}
-				if err := TryLockTx(t.Context(), b.tx, name); !errors.Is(err, store.ErrHeld) {
+				if err := TryLockTx(t.Context(), b.Tx, name); !errors.Is(err, store.ErrHeld) {
 					t.Fatalf("a second one: %v", err)
 				}
 			}
 			waits := make(chan error, 1)
-			go func() { waits <- LockTx(t.Context(), b.tx, two) }()
+			go func() { waits <- LockTx(t.Context(), b.Tx, two) }()
 			if how == "COMMIT" {
-				if err := a.end(); err != nil {
+				if err := a.End(); err != nil {
 					t.Fatal(err)
 				}
-			} else if tx, ok := a.tx.(pgx.Tx); ok {
+			} else if tx, ok := a.Tx.(pgx.Tx); ok {
 				tx.Rollback(t.Context())
 			} else {
-				a.tx.(*sql.Tx).Rollback()
+				a.Tx.(*sql.Tx).Rollback()
 			}
 			if err := <-waits; err != nil {
 				t.Fatal("the next:", err)
 			}
-			if err := b.end(); err != nil {
+			if err := b.End(); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -106,37 +67,37 @@ func TestTx_ARefusalAndATimeoutLeaveTheTransactionAsItWas(t *testing.T) {
 		name := "tx/" + store.NewProcess().String()
 		a, b := begin(), begin()
 		for _, set := range []string{"lock_timeout", "statement_timeout"} {
-			if _, err := b.one("SELECT set_config('" + set + "', '1234s', true)"); err != nil {
+			if _, err := b.One("SELECT set_config('" + set + "', '1234s', true)"); err != nil {
 				t.Fatal(err)
 			}
 		}
 		table := "tx_" + store.NewProcess().String()
-		if _, err := b.one("SELECT set_config('work_mem', '5MB', true) FROM (SELECT 1) x"); err != nil {
+		if _, err := b.One("SELECT set_config('work_mem', '5MB', true) FROM (SELECT 1) x"); err != nil {
 			t.Fatal(err)
 		}
-		if err := LockTx(t.Context(), a.tx, name); err != nil {
+		if err := LockTx(t.Context(), a.Tx, name); err != nil {
 			t.Fatal(err)
 		}
-		if err := TryLockTx(t.Context(), b.tx, name); !errors.Is(err, store.ErrHeld) || errors.Is(err, context.DeadlineExceeded) {
+		if err := TryLockTx(t.Context(), b.Tx, name); !errors.Is(err, store.ErrHeld) || errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("a try: %v", err)
 		}
-		if err := TryRLockTx(t.Context(), b.tx, name); !errors.Is(err, store.ErrHeld) {
+		if err := TryRLockTx(t.Context(), b.Tx, name); !errors.Is(err, store.ErrHeld) {
 			t.Fatalf("a try to read: %v", err)
 		}
-		pid, err := b.one("SELECT pg_backend_pid()::text")
+		pid, err := b.One("SELECT pg_backend_pid()::text")
 		if err != nil {
 			t.Fatal(err)
 		}
 		// wait ends the context once the lock was asked for.
 		wait := func(ctx context.Context, cancel func(), lock func(context.Context, any, string) error) error {
 			t.Helper()
-			if _, err := b.one("SELECT 'before'"); err != nil {
+			if _, err := b.One("SELECT 'before'"); err != nil {
 				t.Fatal(err)
 			}
 			waited := make(chan error, 1)
-			go func() { waited <- lock(ctx, b.tx, name) }()
+			go func() { waited <- lock(ctx, b.Tx, name) }()
 			until(t, "it waits", func() bool {
-				return one[int](t, pool, "SELECT count(*)::int FROM pg_stat_activity WHERE pid = $1::text::int AND wait_event = 'advisory'", pid) == 1
+				return pgtest.One[int](t, pool, "SELECT count(*)::int FROM pg_stat_activity WHERE pid = $1::text::int AND wait_event = 'advisory'", pid) == 1
 			})
 			cancel()
 			return <-waited
@@ -149,20 +110,20 @@ func TestTx_ARefusalAndATimeoutLeaveTheTransactionAsItWas(t *testing.T) {
 		if err := wait(cancelled, cancel, RLockTx); !errors.Is(err, store.ErrHeld) || !errors.Is(err, context.Canceled) {
 			t.Fatalf("a wait that was cancelled: %v", err)
 		}
-		if err := LockTx(cancelled, b.tx, name); !errors.Is(err, context.Canceled) || errors.Is(err, store.ErrHeld) {
+		if err := LockTx(cancelled, b.Tx, name); !errors.Is(err, context.Canceled) || errors.Is(err, store.ErrHeld) {
 			t.Fatalf("a context that had ended: %v", err)
 		}
-		have, err := b.one("SELECT current_setting('lock_timeout') || ' ' || current_setting('statement_timeout') || ' ' || current_setting('work_mem') || ' " + table + "'")
+		have, err := b.One("SELECT current_setting('lock_timeout') || ' ' || current_setting('statement_timeout') || ' ' || current_setting('work_mem') || ' " + table + "'")
 		if err != nil || have != "1234s 1234s 5MB "+table {
 			t.Fatalf("afterwards it says %q, %v", have, err)
 		}
-		if err := a.end(); err != nil {
+		if err := a.End(); err != nil {
 			t.Fatal(err)
 		}
-		if err := LockTx(t.Context(), b.tx, name); err != nil {
+		if err := LockTx(t.Context(), b.Tx, name); err != nil {
 			t.Fatal("once it is free:", err)
 		}
-		if err := b.end(); err != nil {
+		if err := b.End(); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -172,13 +133,13 @@ func TestTx_ReadersShareAndKeepAWriterOut(t *testing.T) {
 	eachTx(t, func(t *testing.T, begin func() someTx) {
 		name := "tx/" + store.NewProcess().String()
 		a, b, c := begin(), begin(), begin()
-		if err := errors.Join(RLockTx(t.Context(), a.tx, name), TryRLockTx(t.Context(), b.tx, name)); err != nil {
+		if err := errors.Join(RLockTx(t.Context(), a.Tx, name), TryRLockTx(t.Context(), b.Tx, name)); err != nil {
 			t.Fatal(err)
 		}
-		if err := TryLockTx(t.Context(), c.tx, name); !errors.Is(err, store.ErrHeld) {
+		if err := TryLockTx(t.Context(), c.Tx, name); !errors.Is(err, store.ErrHeld) {
 			t.Fatalf("a writer beside readers: %v", err)
 		}
-		if err := errors.Join(a.end(), b.end(), TryLockTx(t.Context(), c.tx, name)); err != nil {
+		if err := errors.Join(a.End(), b.End(), TryLockTx(t.Context(), c.Tx, name)); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -194,21 +155,21 @@ func TestTx_TheSameNameAgainIsADeadlock(t *testing.T) {
 			fmt.Sprintf("advisory:%d,-2", -half), fmt.Sprintf("advisory:%d,9", half),
 		} {
 			a := begin()
-			if err := LockTx(t.Context(), a.tx, name); err != nil {
+			if err := LockTx(t.Context(), a.Tx, name); err != nil {
 				t.Fatal(name, err)
 			}
 			for what, f := range map[string]func(context.Context, any, string) error{"lock": LockTx, "try": TryLockTx, "read": RLockTx, "try to read": TryRLockTx} {
-				if err := f(t.Context(), a.tx, name); !errors.Is(err, store.ErrDeadlock) {
+				if err := f(t.Context(), a.Tx, name); !errors.Is(err, store.ErrDeadlock) {
 					t.Fatalf("%s %s again: %v", what, name, err)
 				}
 			}
-			if err := TryLockTx(t.Context(), a.tx, "other/"+name); err != nil {
+			if err := TryLockTx(t.Context(), a.Tx, "other/"+name); err != nil {
 				t.Fatal("another name:", err)
 			}
-			if err := a.end(); err != nil {
+			if err := a.End(); err != nil {
 				t.Fatal(err)
 			}
-			if again := begin(); TryLockTx(t.Context(), again.tx, name) != nil {
+			if again := begin(); TryLockTx(t.Context(), again.Tx, name) != nil {
 				t.Fatal("the next transaction of the same connection")
 			}
 		}
@@ -219,16 +180,16 @@ func TestTx_ATransactionThatHasFailedIsTold(t *testing.T) {
 	eachTx(t, func(t *testing.T, begin func() someTx) {
 		name := "tx/" + store.NewProcess().String()
 		failed, ended := begin(), begin()
-		if _, err := failed.one("SELECT 1/0"); err == nil {
+		if _, err := failed.One("SELECT 1/0"); err == nil {
 			t.Fatal("no error")
 		}
-		if err := LockTx(t.Context(), failed.tx, name); !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "aborted") {
+		if err := LockTx(t.Context(), failed.Tx, name); !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "aborted") {
 			t.Fatalf("in one that has failed: %v", err)
 		}
-		if err := ended.end(); err != nil {
+		if err := ended.End(); err != nil {
 			t.Fatal(err)
 		}
-		if err := LockTx(t.Context(), ended.tx, name); !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "transaction is over") {
+		if err := LockTx(t.Context(), ended.Tx, name); !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "transaction is over") {
 			t.Fatalf("in one that is over: %v", err)
 		}
 	})
@@ -255,11 +216,11 @@ func TestTx_ExcludesSessions(t *testing.T) {
 		u := newUser(t, poolOn(t, sharedAddr(t)), nil)
 		a := begin()
 		h := u.take(name)
-		if err := TryLockTx(t.Context(), a.tx, name); !errors.Is(err, store.ErrHeld) {
+		if err := TryLockTx(t.Context(), a.Tx, name); !errors.Is(err, store.ErrHeld) {
 			t.Fatalf("beside a session: %v", err)
 		}
 		u.release(h)
-		if err := LockTx(t.Context(), a.tx, name); err != nil {
+		if err := LockTx(t.Context(), a.Tx, name); err != nil {
 			t.Fatal(err)
 		}
 		u.refused(name)

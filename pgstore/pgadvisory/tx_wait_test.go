@@ -10,24 +10,15 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/holdfast-go/holdfast/pgstore/internal/pgtest"
 	"github.com/holdfast-go/holdfast/store"
 )
-
-// pid is the number of the backend of a transaction.
-func (tx someTx) pid(t *testing.T) string {
-	t.Helper()
-	pid, err := tx.one("SELECT pg_backend_pid()::text")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pid
-}
 
 // queued waits until the backend waits for an advisory lock.
 func queued(t *testing.T, pool *pgxpool.Pool, pid string) {
 	t.Helper()
 	until(t, "it waits in the server", func() bool {
-		return one[int](t, pool, "SELECT count(*)::int FROM pg_stat_activity WHERE pid = $1::text::int AND wait_event = 'advisory'", pid) == 1
+		return pgtest.One[int](t, pool, "SELECT count(*)::int FROM pg_stat_activity WHERE pid = $1::text::int AND wait_event = 'advisory'", pid) == 1
 	})
 }
 
@@ -38,22 +29,22 @@ func TestTx_TheServerQueuesAndWakes(t *testing.T) {
 	eachTx(t, func(t *testing.T, begin func() someTx) {
 		name := "tx/" + store.NewProcess().String()
 		first := begin()
-		if err := LockTx(t.Context(), first.tx, name); err != nil {
+		if err := LockTx(t.Context(), first.Tx, name); err != nil {
 			t.Fatal(err)
 		}
 		var order []int
 		done := make(chan error)
 		for i := range 4 {
 			tx := begin()
-			pid := tx.pid(t)
+			pid := tx.PID(t)
 			go func() {
-				err := LockTx(t.Context(), tx.tx, name)
+				err := LockTx(t.Context(), tx.Tx, name)
 				order = append(order, i) // under the lock
-				done <- errors.Join(err, tx.end())
+				done <- errors.Join(err, tx.End())
 			}()
 			queued(t, pool, pid)
 		}
-		if err := first.end(); err != nil {
+		if err := first.End(); err != nil {
 			t.Fatal(err)
 		}
 		for range 4 {
@@ -73,19 +64,19 @@ func TestTx_ACancellationLeavesTheTransactionAndNoLock(t *testing.T) {
 	eachTx(t, func(t *testing.T, begin func() someTx) {
 		name := "tx/" + store.NewProcess().String()
 		holder := begin()
-		if err := LockTx(t.Context(), holder.tx, name); err != nil {
+		if err := LockTx(t.Context(), holder.Tx, name); err != nil {
 			t.Fatal(err)
 		}
 		tx := begin()
-		pid := tx.pid(t)
+		pid := tx.PID(t)
 		for i := range 20 {
 			ctx, cancel := context.WithCancel(t.Context())
 			waited := make(chan error, 1)
-			go func() { waited <- LockTx(ctx, tx.tx, name) }()
+			go func() { waited <- LockTx(ctx, tx.Tx, name) }()
 			queued(t, pool, pid)
 			cancel()
 			if i == 19 { // granted at about the same moment
-				if err := holder.end(); err != nil {
+				if err := holder.End(); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -94,12 +85,12 @@ func TestTx_ACancellationLeavesTheTransactionAndNoLock(t *testing.T) {
 			} else if i == 19 && err != nil && !errors.Is(err, context.Canceled) {
 				t.Fatal(err)
 			} else if i == 19 && err != nil {
-				if err := TryLockTx(t.Context(), begin().tx, name); err != nil {
+				if err := TryLockTx(t.Context(), begin().Tx, name); err != nil {
 					t.Error("the lock stays after a wait that was canceled:", err)
 				}
 			}
 			for range 5 { // no late cancel request hits these
-				if one, err := tx.one("SELECT 'fine'"); err != nil || one != "fine" {
+				if one, err := tx.One("SELECT 'fine'"); err != nil || one != "fine" {
 					t.Fatal(one, err)
 				}
 			}
@@ -113,7 +104,7 @@ func TestTx_ADeadlockIsFoundByTheServer(t *testing.T) {
 	eachTx(t, func(t *testing.T, begin func() someTx) {
 		name := "tx/" + store.NewProcess().String()
 		a, b := begin(), begin()
-		if err := errors.Join(LockTx(t.Context(), a.tx, name+"/a"), LockTx(t.Context(), b.tx, name+"/b")); err != nil {
+		if err := errors.Join(LockTx(t.Context(), a.Tx, name+"/a"), LockTx(t.Context(), b.Tx, name+"/b")); err != nil {
 			t.Fatal(err)
 		}
 		type outcome struct {
@@ -121,18 +112,18 @@ func TestTx_ADeadlockIsFoundByTheServer(t *testing.T) {
 			err error
 		}
 		outcomes := make(chan outcome, 2)
-		pid := a.pid(t)
-		go func() { outcomes <- outcome{a, LockTx(t.Context(), a.tx, name+"/b")} }()
+		pid := a.PID(t)
+		go func() { outcomes <- outcome{a, LockTx(t.Context(), a.Tx, name+"/b")} }()
 		queued(t, pool, pid)
-		go func() { outcomes <- outcome{b, LockTx(t.Context(), b.tx, name+"/a")} }()
+		go func() { outcomes <- outcome{b, LockTx(t.Context(), b.Tx, name+"/a")} }()
 		one := <-outcomes // whichever the server picks
 		if !errors.Is(one.err, store.ErrDeadlock) {
 			t.Fatal(one.err)
 		}
-		if _, err := one.tx.one("SELECT 'usable'"); err != nil {
+		if _, err := one.tx.One("SELECT 'usable'"); err != nil {
 			t.Fatal("the one that was refused:", err)
 		}
-		if err := one.tx.end(); err != nil {
+		if err := one.tx.End(); err != nil {
 			t.Fatal(err)
 		}
 		if other := <-outcomes; other.err != nil {
@@ -148,30 +139,30 @@ func TestTx_TimeoutsOfTheTransaction(t *testing.T) {
 	eachTx(t, func(t *testing.T, begin func() someTx) {
 		name := "tx/" + store.NewProcess().String()
 		a, b := begin(), begin()
-		if err := LockTx(t.Context(), a.tx, name); err != nil {
+		if err := LockTx(t.Context(), a.Tx, name); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.one("SELECT set_config('lock_timeout', '1', true) || set_config('statement_timeout', '50', true)"); err != nil {
+		if _, err := b.One("SELECT set_config('lock_timeout', '1', true) || set_config('statement_timeout', '50', true)"); err != nil {
 			t.Fatal(err)
 		}
-		err := LockTx(t.Context(), b.tx, name)
+		err := LockTx(t.Context(), b.Tx, name)
 		if !errors.Is(err, store.ErrHeld) || !strings.Contains(err.Error(), "statement timeout") {
 			t.Fatal(err)
 		}
-		if _, err := b.one("SELECT set_config('statement_timeout', '0', true)"); err != nil {
+		if _, err := b.One("SELECT set_config('statement_timeout', '0', true)"); err != nil {
 			t.Fatal(err)
 		}
-		pid := b.pid(t)
+		pid := b.PID(t)
 		waited := make(chan error, 1)
-		go func() { waited <- LockTx(t.Context(), b.tx, name) }()
+		go func() { waited <- LockTx(t.Context(), b.Tx, name) }()
 		queued(t, pool, pid)
-		if err := a.end(); err != nil {
+		if err := a.End(); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-waited; err != nil {
 			t.Fatal(err)
 		}
-		if have, err := b.one("SELECT current_setting('lock_timeout')"); err != nil || have != "1ms" {
+		if have, err := b.One("SELECT current_setting('lock_timeout')"); err != nil || have != "1ms" {
 			t.Fatalf("lock_timeout is %s afterwards, %v", have, err)
 		}
 	})
@@ -184,7 +175,7 @@ func TestTx_ASavepointThatIsRolledBackGivesItsLocksBack(t *testing.T) {
 		a, b := begin(), begin()
 		run := func(statement string) {
 			t.Helper()
-			r, err := newTxRun(a.tx)
+			r, err := newTxRun(a.Tx)
 			if err == nil {
 				err = r.exec(t.Context(), statement)
 			}
@@ -193,17 +184,17 @@ func TestTx_ASavepointThatIsRolledBackGivesItsLocksBack(t *testing.T) {
 			}
 		}
 		run("SAVEPOINT s")
-		if err := LockTx(t.Context(), a.tx, name); err != nil {
+		if err := LockTx(t.Context(), a.Tx, name); err != nil {
 			t.Fatal(err)
 		}
 		run("ROLLBACK TO SAVEPOINT s")
-		if err := TryLockTx(t.Context(), b.tx, name); err != nil {
+		if err := TryLockTx(t.Context(), b.Tx, name); err != nil {
 			t.Fatal("another one:", err)
 		}
-		if err := b.end(); err != nil {
+		if err := b.End(); err != nil {
 			t.Fatal(err)
 		}
-		if err := LockTx(t.Context(), a.tx, name); err != nil {
+		if err := LockTx(t.Context(), a.Tx, name); err != nil {
 			t.Fatal("the same one, again:", err)
 		}
 	})
@@ -212,7 +203,7 @@ func TestTx_ASavepointThatIsRolledBackGivesItsLocksBack(t *testing.T) {
 // With a driver that cannot cancel a statement, a wait is cut into parts.
 func TestTx_AWaitOnAnotherDriverEndsToo(t *testing.T) {
 	pool := poolOn(t, sharedAddr(t))
-	db := sql.OpenDB(plainConnector(t, sharedAddr(t)))
+	db := sql.OpenDB(pgtest.OlderDriver(t, sharedAddr(t)))
 	defer db.Close()
 	name := "tx/" + store.NewProcess().String()
 	a, err := pool.Begin(t.Context())

@@ -13,6 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdfast-go/holdfast/pgstore/internal/connect"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -69,23 +70,13 @@ func onSQLTx(tx *sql.Tx) *txRun {
 	// driver refuses the extra argument before it sends anything.
 	t.query = func(ctx context.Context, statement string, args []any) (string, error) {
 		t.query = plain
-		text, err := plain(ctx, statement, slices.Insert(slices.Clone(args), 0, any(&connFinder{func(c *pgx.Conn) { t.conn = c }})))
+		text, err := plain(ctx, statement, slices.Insert(slices.Clone(args), 0, any(&connect.Finder{Found: func(c *pgx.Conn) { t.conn = c }})))
 		if t.conn == nil {
 			return plain(ctx, statement, args)
 		}
 		return text, err
 	}
 	return t
-}
-
-// A connFinder is an argument of a statement by which pgx tells the connection
-// that the statement runs on.
-type connFinder struct{ found func(*pgx.Conn) }
-
-// RewriteQuery implements [pgx.QueryRewriter].
-func (f *connFinder) RewriteQuery(_ context.Context, conn *pgx.Conn, statement string, args []any) (string, []any, error) {
-	f.found(conn)
-	return statement, args, nil
 }
 
 // run runs a statement to its end, also where ctx ends meanwhile, unless the
@@ -136,7 +127,7 @@ func (t *txRun) wait(ctx context.Context, do inTx, timeout string) error {
 		if back := t.do(ctx, "ROLLBACK TO SAVEPOINT "+savepoint); back != nil { //mutant:pg-tx-wait-rolled-back
 			return t.failed(errors.Join(err, back))
 		}
-		if ended == nil && code(err) == "55P03" { // lock_timeout, of this part
+		if ended == nil && store.SQLState(err) == "55P03" { // lock_timeout, of this part
 			continue
 		}
 		if back := t.do(ctx, "RELEASE SAVEPOINT "+savepoint); back != nil {
@@ -145,9 +136,9 @@ func (t *txRun) wait(ctx context.Context, do inTx, timeout string) error {
 		switch {
 		case ended != nil:
 			return fmt.Errorf("gave up waiting: %w: %w", ended, store.ErrHeld)
-		case code(err) == "40P01":
+		case store.SQLState(err) == "40P01":
 			return fmt.Errorf("%w: another transaction waits for a lock of this one: roll this one back: %w", store.ErrDeadlock, err)
-		case code(err) == "57014":
+		case store.SQLState(err) == "57014":
 			return fmt.Errorf("%w: the server ended the wait: %w", store.ErrHeld, err)
 		}
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)

@@ -5,14 +5,14 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/mutant"
+	"github.com/holdfast-go/holdfast/pgstore/internal/pgtest"
 )
 
-// The stores with one thing wrong fail a test. Those of the table's statements
-// are in brokenTable.
-func TestTheTestsCatchEachMutant(t *testing.T) {
+// The store, and a lock in a transaction, with one thing wrong fail a test.
+func TestTheTestsCatchEachMutantOfAdvisoryLocks(t *testing.T) {
 	t.Parallel()
-	const promise = "Store/promise/"
-	hanging := []string{"a server that says nothing is waited for", "the transaction's lock_timeout ends a wait", "a renewal waits for the pool", "a release waits for the pool"}
+	const promise = "SessionStore/promise/"
+	hanging := []string{"a server that says nothing is waited for", "the transaction's lock_timeout ends a wait"}
 	var all []mutant.Broken
 	for _, m := range []struct {
 		name, test, mark string
@@ -45,22 +45,10 @@ SELECT set_config(name, v.value, false) FROM pg_settings JOIN (VALUES
 			mutant.Line(`" left(%s || coalesce($%d::text, ''), 0) || 'got' END END", n+2, shared, k.params(), mark, n+3),`)},
 		{"the transaction's lock_timeout ends a wait", "Tx_TimeoutsOfTheTransaction", "pg-tx-lock-timeout-during",
 			mutant.Line(`wait: fmt.Sprintf("SELECT CASE WHEN set_config('lock_timeout', coalesce('1', $%d::text), true) <> '' THEN"+`)},
-		{"what has expired passes", "HeldTx_OnlyAHoldThatLastsPasses", "pg-held-lasts", mutant.Cond(`e.Has(token) && e.Broken == ""`)},
-		{"what is broken passes", "HeldTx_OnlyAHoldThatLastsPasses", "pg-held-lasts", mutant.Cond("e.Has(token) && e.Expires > 0")},
-		{"any token passes", "HeldTx_OnlyAHoldThatLastsPasses", "pg-held-lasts", mutant.Cond(`e.Granted && e.Expires > 0 && e.Broken == ""`)},
-		{"a check locks nothing", "HeldTx_NobodyIsGrantedTheNameBeforeTheCommit", "pg-held-share", mutant.Delete()},
-		{"a look for old rows begins anywhere", "OldRowsGoAsFastAsTheyCame", "pg-sweep-begin", mutant.Line("$2::bigint < 1000000")},
-		{"a renewal waits for the pool", "APoolThatOthersHaveEmptiedKeepsNoHoldFromBeingRenewed", "pg-urgent-statements", mutant.Cond("s.releaseFast, s.releaseNext, s.release, s.change")},
-		{"a release waits for the pool", "APoolThatOthersHaveEmptiedKeepsNoHoldFromBeingRenewed", "pg-urgent-statements", mutant.Cond("s.renewFast, s.renew, s.change")},
-		{"the pause stays long", "OldRowsGoAsFastAsTheyCame", "pg-sweep-pause-shortens", mutant.Cond("false")},
-		{"the pause stays short", "OldRowsGoAsFastAsTheyCame", "pg-sweep-pause-grows", mutant.Return("min(w.pause, w.most)")},
-		{"the check gives up behind a pooler", "TheCheckWorksBehindPgBouncer", "pg-check-behind-pooler", mutant.Value(`s.db.query(ctx, "SELECT 1", nil, how{}, none)`)},
-		{"the pooler is asked to listen", "ListenNamesTheServerItselfBesideAPooler", "pg-listen-host", mutant.Cond("true")},
 		{"a wait that ends costs the transaction", "Tx_ARefusalAndATimeoutLeaveTheTransactionAsItWas", "pg-tx-wait-rolled-back", mutant.Value(`t.do(ctx, "RELEASE SAVEPOINT "+savepoint)`)},
 		{"a reader locks out readers", "Tx_ReadersShareAndKeepAWriterOut", "pg-tx-shared", mutant.Cond("true")},
 	} {
-		all = append(all, mutant.Broken{Name: m.name, Pkg: "pgstore", Test: "Test" + m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}, Hangs: slices.Contains(hanging, m.name)})
+		all = append(all, mutant.Broken{Name: m.name, Pkg: "pgstore/pgadvisory", Test: "Test" + m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}, Hangs: slices.Contains(hanging, m.name)})
 	}
-	all = append(all, brokenTable()...)
-	mutant.Catch(t, all, addrEnv+"="+sharedAddr(t), "HOLDFAST_TEST_STEPS=20000", patienceEnv+"=5s")
+	mutant.Catch(t, all, pgtest.AddrEnv+"="+sharedAddr(t), pgtest.PatienceEnv+"=5s")
 }

@@ -1,4 +1,4 @@
-package pgstore
+package pgtest
 
 import (
 	"context"
@@ -18,7 +18,9 @@ import (
 // a field and no method.
 type olderDriver struct{ driver.Connector }
 
-func plainConnector(t testing.TB, addr string) driver.Connector {
+// OlderDriver returns connections to the server at addr over a driver other than
+// that of pgx.
+func OlderDriver(t testing.TB, addr string) driver.Connector {
 	t.Helper()
 	c, err := pgx.ParseConfig(testserver.PostgresURL(addr))
 	if err != nil {
@@ -60,20 +62,20 @@ func (p plainConn) ExecContext(ctx context.Context, query string, args []driver.
 	return result, plainly(err)
 }
 
-// A plainError is an error of the server as lib/pq before 1.10 has it.
-type plainError struct {
+// A PlainError is an error of the server as lib/pq before 1.10 has it.
+type PlainError struct {
 	Severity string
-	Code     plainCode
+	Code     PlainCode
 	Message  string
 }
 
-type plainCode string
+type PlainCode string
 
-func (e *plainError) Error() string { return "pq: " + e.Message }
+func (e *PlainError) Error() string { return "pq: " + e.Message }
 
 func plainly(err error) error {
 	if e := (*pgconn.PgError)(nil); errors.As(err, &e) {
-		return &plainError{e.Severity, plainCode(e.Code), e.Message}
+		return &PlainError{e.Severity, PlainCode(e.Code), e.Message}
 	}
 	return err
 }

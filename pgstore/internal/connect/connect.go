@@ -1,0 +1,59 @@
+// Package connect has what package pgstore and those below it need to know of a
+// server: how to read its URL, how to open a connection beside a pool, what
+// to call it, and how to write a name in a statement.
+package connect
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+// Address says where a connection goes, for people; never a password.
+func Address(c *pgx.ConnConfig) string {
+	return fmt.Sprintf("PostgreSQL at %s, port %d, database %s", c.Host, c.Port, c.Database)
+}
+
+// OfPool returns how to open one more connection like those of the pool. The
+// config is the caller's.
+func OfPool(ctx context.Context, pool *pgxpool.Pool) (*pgx.ConnConfig, error) {
+	c := pool.Config()
+	if c.BeforeConnect != nil {
+		if err := c.BeforeConnect(ctx, c.ConnConfig); err != nil {
+			return nil, err
+		}
+	}
+	return c.ConnConfig, nil
+}
+
+// OfDB is OfPool for a pool of database/sql whose driver is that of pgx. It takes a
+// connection out of the pool for a moment.
+func OfDB(ctx context.Context, pool *sql.DB) (c *pgx.ConnConfig, err error) {
+	conn, err := pool.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	err = conn.Raw(func(raw any) error {
+		if c2, ok := raw.(*stdlib.Conn); ok {
+			c = c2.Conn().Config().Copy()
+			return nil
+		}
+		return fmt.Errorf("a connection of this database/sql pool is a %T", raw)
+	})
+	return c, err
+}
+
+// A Finder is an argument of a statement by which pgx tells the connection that
+// the statement runs on. Another driver refuses it.
+type Finder struct{ Found func(*pgx.Conn) }
+
+// RewriteQuery implements [pgx.QueryRewriter].
+func (f *Finder) RewriteQuery(_ context.Context, conn *pgx.Conn, statement string, args []any) (string, []any, error) {
+	f.Found(conn)
+	return statement, args, nil
+}

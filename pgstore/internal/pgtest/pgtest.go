@@ -1,0 +1,162 @@
+// Package pgtest has what the tests of package pgstore and of those below it
+// share: a server, pools of connections to it, and transactions of either kind.
+package pgtest
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+const (
+	// AddrEnv has the address of the server that a test shares with who started it.
+	AddrEnv = "HOLDFAST_TEST_POSTGRES"
+	// PatienceEnv has for how long a test waits for what must happen.
+	PatienceEnv = "HOLDFAST_TEST_PATIENCE"
+)
+
+// Addr is the address of a server that tests share.
+func Addr(t testing.TB) string {
+	t.Helper()
+	if addr := os.Getenv(AddrEnv); addr != "" {
+		return addr
+	}
+	return testserver.SharedPostgres(t)
+}
+
+// Patience is how long something that must happen is waited for; mutants, of
+// which it does not, have less.
+var Patience = func() time.Duration {
+	if d, err := time.ParseDuration(os.Getenv(PatienceEnv)); err == nil {
+		return d
+	}
+	return 30 * time.Second
+}()
+
+// Until polls for something that must happen.
+func Until(t testing.TB, what string, f func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(Patience); !f(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("after %v still not: %s", Patience, what)
+		}
+	}
+}
+
+// Quiet is a log that is shown if the test fails: servers of tests do not wait
+// for the disk, which each Locker would warn of.
+func Quiet(t testing.TB) *slog.Logger { return slog.New(slog.NewTextHandler(t.Output(), nil)) }
+
+// Pool returns a pool of the superuser's connections to the server at addr,
+// closed when the test ends.
+func Pool(t testing.TB, addr string, edit ...func(*pgxpool.Config)) *pgxpool.Pool {
+	t.Helper()
+	c, err := pgxpool.ParseConfig(testserver.PostgresURL(addr, "pool_max_conns=12"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range edit {
+		f(c)
+	}
+	pool, err := pgxpool.NewWithConfig(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+// Schema makes a schema that nobody else uses, on the server at addr.
+func Schema(t testing.TB, addr string) (schema string) {
+	t.Helper()
+	schema = "test_" + store.NewProcess().String()
+	if _, err := Pool(t, addr).Exec(t.Context(), `CREATE SCHEMA "`+schema+`"`); err != nil {
+		t.Fatal(err)
+	}
+	return schema
+}
+
+// One returns the one value that a query has.
+func One[T any](t testing.TB, pool *pgxpool.Pool, query string, args ...any) (v T) {
+	t.Helper()
+	if err := pool.QueryRow(t.Context(), query, args...).Scan(&v); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return v
+}
+
+// Settings, in the query of a URL, are what [HasSettings] looks for.
+const Settings = "&application_name=a%20b%2Bc+d&options=-c%20work_mem%3D5MB"
+
+// HasSettings fails the test unless the server is told of the Settings, as they are
+// written in a URL.
+func HasSettings(t testing.TB, c *pgx.ConnConfig) {
+	t.Helper()
+	conn, err := pgx.ConnectConfig(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	var have string
+	if err := conn.QueryRow(t.Context(), "SELECT current_setting('application_name') || ' ' || current_setting('work_mem')").Scan(&have); err != nil || have != "a b+c+d 5MB" {
+		t.Errorf("the server has %q, %v", have, err)
+	}
+}
+
+// A Tx is a transaction of either kind.
+type Tx struct {
+	Tx  any
+	End func() error
+	One func(statement string) (string, error)
+}
+
+// PID is the number of the transaction's backend.
+func (tx Tx) PID(t testing.TB) string {
+	t.Helper()
+	pid, err := tx.One("SELECT pg_backend_pid()::text")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+// EachTx runs a test with transactions of pgx and of database/sql.
+func EachTx(t *testing.T, f func(t *testing.T, begin func() Tx)) {
+	pool := Pool(t, Addr(t))
+	ctx := context.Background()
+	t.Run("pgx.Tx", func(t *testing.T) {
+		f(t, func() Tx {
+			tx, err := pool.BeginTx(ctx, pgx.TxOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { tx.Rollback(ctx) })
+			return Tx{tx, func() error { return tx.Commit(ctx) }, func(statement string) (text string, err error) {
+				return text, tx.QueryRow(ctx, statement).Scan(&text)
+			}}
+		})
+	})
+	db := stdlib.OpenDBFromPool(pool)
+	t.Cleanup(func() { db.Close() })
+	t.Run("sql.Tx", func(t *testing.T) {
+		f(t, func() Tx {
+			tx, err := db.BeginTx(ctx, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { tx.Rollback() })
+			return Tx{tx, tx.Commit, func(statement string) (text string, err error) {
+				return text, tx.QueryRowContext(ctx, statement).Scan(&text)
+			}}
+		})
+	})
+}

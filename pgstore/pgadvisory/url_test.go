@@ -1,0 +1,20 @@
+package pgadvisory
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/pgstore/internal/pgtest"
+)
+
+// What the driver is told is what the URL says.
+func TestSession_SettingsOfAURLReachTheServerAsWritten(t *testing.T) {
+	t.Parallel()
+	url := strings.Replace(testserver.PostgresURL(sharedAddr(t)), "postgres:", "postgres+session:", 1) + pgtest.Settings + "&schema=s&tokens=1"
+	c, o, err := ParseURL(url)
+	if err != nil || o.Schema != "s" || !o.Tokens {
+		t.Fatalf("%+v, %v", o, err)
+	}
+	pgtest.HasSettings(t, c.ConnConfig)
+}
