@@ -88,6 +88,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/scheme"
 )
 
 // DefaultPrefix begins the keys unless Options say otherwise.
@@ -159,6 +160,10 @@ func New(client *clientv3.Client, o *Options) (*Store, error) {
 	}
 	s.ctx, s.end = context.WithCancel(context.Background())
 	return s, nil
+}
+
+func init() {
+	scheme.Register(Open, "etcd")
 }
 
 // Open returns a Store on a client of its own, which Close closes. The URL is

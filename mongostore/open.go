@@ -12,10 +12,15 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/scheme"
 )
 
 // DefaultDatabase is the database of a URL that names none.
 const DefaultDatabase = "holdfast"
+
+func init() {
+	scheme.Register(func(url string) (*Store, error) { return Open(url, nil) }, "mongodb", "mongodb+srv")
+}
 
 // Open returns a Store on a client of its own, which Close closes. The URL is a
 // connection string of MongoDB, mongodb:// or mongodb+srv://, with its options,

@@ -11,7 +11,12 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/scheme"
 )
+
+func init() {
+	scheme.Register(func(url string) (*Store, error) { return Open(url, nil) }, "mysql", "mariadb")
+}
 
 // Open returns a Store on connections of its own, which Close closes. The URL is
 // mysql://[user[:password]@]host[:port]/database, or mariadb:// for the same,

@@ -13,7 +13,12 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/scheme"
 )
+
+func init() {
+	scheme.Register(Open, "nats", "nats+tls")
+}
 
 // Open returns a Store on a connection of its own, which Close closes. The URL is
 // nats://[user:password@]host:port[,host:port…][?option=value…], with the servers

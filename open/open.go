@@ -1,79 +1,56 @@
-// Package open turns a URL into a store. The table of schemes is in this file,
-// so a program that imports it links every driver; one that knows its store
-// should use that store's own package.
+// Package open turns a URL into a store. It knows no driver: the package of each
+// store registers the URLs of that store when it is imported, and file: and mem:
+// are always there. A program that imports this package and redisstore opens
+// redis:// URLs; open/all brings every store.
+//
+//	import (
+//		"github.com/holdfast-go/holdfast/open"
+//		_ "github.com/holdfast-go/holdfast/redisstore"
+//	)
 package open
 
 import (
 	"fmt"
-	"maps"
 	"net/url"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/holdfast-go/holdfast/filestore"
 	"github.com/holdfast-go/holdfast/memstore"
-	"github.com/holdfast-go/holdfast/mysqlstore"
-	"github.com/holdfast-go/holdfast/pgstore"
-	"github.com/holdfast-go/holdfast/pgstore/pgadvisory"
-	"github.com/holdfast-go/holdfast/redisstore"
-	"github.com/holdfast-go/holdfast/redisstore/redlock"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/scheme"
 )
 
-// schemes has what opens the URLs of each scheme. What a function is given has
-// been parsed; its errors must not repeat the URL, which may hold a password.
-var schemes = map[string]func(rawURL string, u *url.URL) (store.Store, error){
-	"file":            file,
-	"mem":             mem,
-	"redis":           redis,
-	"rediss":          redis,
-	"redis+cluster":   redis,
-	"rediss+cluster":  redis,
-	"redis+sentinel":  redis,
-	"rediss+sentinel": redis,
-	"redlock":         redlock,
-
-	"etcd":     etcd,
-	"zk":       zooKeeper,
-	"nats":     natsURL,
-	"nats+tls": natsURL,
-
-	"mongodb":     mongodb,
-	"mongodb+srv": mongodb,
-
-	"mysql":   mysql,
-	"mariadb": mysql,
-
-	"postgres":   postgres,
-	"postgresql": postgres,
-
-	"postgres+session":   postgresSession,
-	"postgresql+session": postgresSession,
+// What needs no driver is opened here.
+func init() {
+	scheme.Register(file, "file")
+	scheme.Register(mem, "mem")
 }
 
-// URL opens the store that the URL names:
+// URL opens the store that the URL names, if its package is imported:
 //
 //	file:/DIR            package filestore; DIR is made if it is missing
 //	file:/DIR?trust-fs=1 the same, on a file system that hosts may share
+//	mem:                 package memstore: a new store, shared with nobody
 //	redis://…, rediss:// package redisstore, with the URLs of go-redis
-//	etcd://HOST:PORT,…   package etcdstore; its Open has the options
-//	zk://HOST:PORT,…     package zkstore; its Open has the options
-//	mongodb://…          package mongostore; mongodb+srv:// too, with the connection
-//	                     strings of MongoDB, and ?collection=… for where
-//	nats://HOST:PORT,…   package natsstore; its Open has the options; nats+tls:// with TLS
-//	mysql://…            package mysqlstore; mariadb:// too, with the parameters of
-//	                     go-sql-driver/mysql, and ?table=… for where
-//	redlock:URL,URL,URL  package redlock on the redis:// or rediss:// URLs; ?max-ttl=60s
-//	                     and ?timeout=1s behind the last
 //	redis+cluster://…    package redisstore on a Redis Cluster: host:port,host:port
 //	redis+sentinel://…   package redisstore behind Sentinel: host:port,host:port/master
+//	redlock:URL,URL,URL  package redisstore/redlock on the redis:// or rediss:// URLs;
+//	                     ?max-ttl=60s and ?timeout=1s behind the last
 //	postgres://…         package pgstore, in a table; postgresql:// too, with the
 //	                     URLs of pgx and libpq, ?schema=…&table=… for where, and
 //	                     ?listen=host:port beside a pooler
-//	postgres+session://… the same in session mode: ?tokens=1 has it give fencing
+//	postgres+session://… package pgstore/pgadvisory: ?tokens=1 has it give fencing
 //	                     tokens, from a sequence in ?schema=…
-//	mem:                 package memstore: a new store, shared with nobody
+//	mysql://…            package mysqlstore; mariadb:// too, with the parameters of
+//	                     go-sql-driver/mysql, and ?table=… for where
+//	mongodb://…          package mongostore; mongodb+srv:// too, with the connection
+//	                     strings of MongoDB, and ?collection=… for where
+//	etcd://HOST:PORT,…   package etcdstore; its Open has the options
+//	zk://HOST:PORT,…     package zkstore; its Open has the options
+//	nats://HOST:PORT,…   package natsstore; its Open has the options; nats+tls:// with TLS
+//
+// Other packages may register more; package scheme says how.
 //
 // It does no I/O over the network, but for an etcd: URL with a user, who logs in
 // at once, a nats: URL, which begins to connect, and for the name service with
@@ -85,21 +62,29 @@ var schemes = map[string]func(rawURL string, u *url.URL) (store.Store, error){
 // A URL that is not understood is a store.ErrInvalid; the other errors are the
 // store's. No error has a user name or password of the URL in it.
 func URL(rawURL string) (store.Store, error) {
-	scheme, _, ok := strings.Cut(rawURL, ":")
+	name, _, ok := strings.Cut(rawURL, ":")
 	if !ok {
 		return nil, fmt.Errorf("%w: a store is named by a URL, like file:/var/lib/locks or redis://host:6379; this one has no scheme", store.ErrInvalid)
 	}
-	open, ok := schemes[strings.ToLower(scheme)]
-	if !ok {
-		return nil, fmt.Errorf("%w: no store has URLs that begin with %.20q; there are: %s", store.ErrInvalid,
-			scheme+":", strings.Join(slices.Sorted(maps.Keys(schemes)), ", "))
+	open := scheme.Opener(name)
+	if open == nil {
+		return nil, none(name)
 	}
-	u, err := parse(rawURL)
-	if err != nil {
+	if _, err := parse(rawURL); err != nil {
 		// The parser's error repeats parts of the URL.
-		return nil, fmt.Errorf("%w: the %s: URL cannot be read: special characters in user, password or path must be written as %%XX", store.ErrInvalid, scheme)
+		return nil, fmt.Errorf("%w: the %s: URL cannot be read: special characters in user, password or path must be written as %%XX", store.ErrInvalid, name)
 	}
-	return open(rawURL, u)
+	return open(rawURL)
+}
+
+// none is the error of a scheme that no store has which this program links.
+func none(name string) error {
+	all := scheme.All()
+	advice := ""
+	if len(all) == 2 { // those of this package: the program has imported no store
+		advice = "; a store's package adds its own when it is imported, and open/all adds those of every store"
+	}
+	return fmt.Errorf("%w: no store has URLs that begin with %.20q; there are: %s%s", store.ErrInvalid, name+":", strings.Join(all, ", "), advice)
 }
 
 // Secret reports whether the URL holds something that others must not see: a
@@ -134,13 +119,16 @@ func parse(rawURL string) (*url.URL, error) {
 	return url.Parse(scheme + "://" + rest[:at] + host + rest[end:])
 }
 
-func file(_ string, u *url.URL) (store.Store, error) {
+func file(rawURL string) (*filestore.Store, error) {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("%w: file: URL: %s", store.ErrInvalid, fmt.Sprintf(format, args...))
 	}
+	u, err := parse(rawURL)
+	if err != nil {
+		return nil, bad("it cannot be read: write special characters as %%XX")
+	}
 	dir := u.Path
 	if u.Opaque != "" { // file:DIR
-		var err error
 		if dir, err = url.PathUnescape(u.Opaque); err != nil {
 			return nil, bad("the directory cannot be read: write special characters as %%XX")
 		}
@@ -172,56 +160,12 @@ func file(_ string, u *url.URL) (store.Store, error) {
 			return nil, bad("there is no option %.20q; there is: trust-fs", key)
 		}
 	}
-	s, err := filestore.Open(filepath.FromSlash(dir), &o)
-	if err != nil {
-		return nil, err // not s: a nil pointer in an interface is not nil
-	}
-	return s, nil
+	return filestore.Open(filepath.FromSlash(dir), &o)
 }
 
-func mem(_ string, u *url.URL) (store.Store, error) {
-	if *u != (url.URL{Scheme: u.Scheme}) {
+func mem(rawURL string) (*memstore.Store, error) {
+	if _, rest, _ := strings.Cut(rawURL, ":"); rest != "" {
 		return nil, fmt.Errorf("%w: a mem: URL is just that, with nothing behind it", store.ErrInvalid)
 	}
 	return memstore.New(), nil
-}
-
-func redis(rawURL string, _ *url.URL) (store.Store, error) {
-	s, err := redisstore.Open(rawURL, nil)
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-func redlock(rawURL string, _ *url.URL) (store.Store, error) {
-	s, err := redlock.Open(rawURL, nil)
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-func postgres(rawURL string, _ *url.URL) (store.Store, error) {
-	s, err := pgstore.Open(rawURL, nil)
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-func mysql(rawURL string, _ *url.URL) (store.Store, error) {
-	s, err := mysqlstore.Open(rawURL, nil)
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-func postgresSession(rawURL string, _ *url.URL) (store.Store, error) {
-	s, err := pgadvisory.Open(rawURL, nil)
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
 }

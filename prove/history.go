@@ -5,6 +5,9 @@
 // is written as the events come in and judged by [Check], which does no I/O and
 // knows nothing but the history: whoever has the file can judge it again.
 //
+// The Go API of this package is unstable: it may change in any release, and
+// docs/stability.md does not cover it. `holdfast prove` is the stable way to use it.
+//
 // # How a store joins
 //
 // By a line in the table ways, in open.go, and another in the table of what is

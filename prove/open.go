@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/holdfast-go/holdfast/open"
+	_ "github.com/holdfast-go/holdfast/open/all"
 	"github.com/holdfast-go/holdfast/pgstore/pgadvisory"
 	"github.com/holdfast-go/holdfast/redisstore"
 	"github.com/holdfast-go/holdfast/redisstore/redlock"
@@ -91,7 +92,7 @@ type ownSession struct {
 }
 
 func (s ownSession) Close() error {
-	err := s.SessionStore.Close()
+	err := s.Store.Close()
 	s.pool.Close()
 	return err
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// redlock starts n nodes that nobody has used, and returns them and their URL.
-func redlock(t *testing.T, n int) ([]*testserver.Server, string) {
+// redlockNodes starts n nodes that nobody has used, and returns them and their URL.
+func redlockNodes(t *testing.T, n int) ([]*testserver.Server, string) {
 	t.Helper()
 	const maxTTL = 3 * time.Second
 	var servers []*testserver.Server
@@ -42,7 +42,7 @@ func redlock(t *testing.T, n int) ([]*testserver.Server, string) {
 // onRedlock is the URL of nodes of which some are dead.
 func onRedlock(t *testing.T, nodes, dead int) (url string) {
 	t.Helper()
-	servers, url := redlock(t, nodes)
+	servers, url := redlockNodes(t, nodes)
 	for _, s := range servers[:dead] {
 		s.Kill()
 	}
@@ -53,7 +53,7 @@ func onRedlock(t *testing.T, nodes, dead int) (url string) {
 // is wiped, voids nothing: it grants nothing until all that it granted is over.
 func TestANodeOfRedlockThatIsFrozenKilledAndWipedVoidsNothing(t *testing.T) {
 	t.Parallel()
-	servers, url := redlock(t, 3)
+	servers, url := redlockNodes(t, 3)
 	s := servers[0]
 	rdb := redis.NewClient(&redis.Options{Addr: s.Addr})
 	defer rdb.Close()

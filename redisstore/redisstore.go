@@ -125,6 +125,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/scheme"
 )
 
 // DefaultPrefix begins the keys and channels unless Options say otherwise.
@@ -213,6 +214,10 @@ var _ interface {
 // matches store.ErrInvalid or store.ErrUnsupported.
 func New(client redis.UniversalClient, o *Options) (*Store, error) {
 	return newStore(client, o, nil)
+}
+
+func init() {
+	scheme.Register(func(url string) (*Store, error) { return Open(url, nil) }, "redis", "rediss", "redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel")
 }
 
 // Open returns a Store on a client of its own, which Close closes. The URL is

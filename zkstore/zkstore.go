@@ -90,6 +90,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/scheme"
 )
 
 // DefaultPath is where the nodes are unless Options say otherwise.
@@ -192,6 +193,10 @@ func New(servers []string, o *Options) (*Store, error) {
 	}
 	s.ctx, s.end = context.WithCancel(context.Background())
 	return s, nil
+}
+
+func init() {
+	scheme.Register(Open, "zk")
 }
 
 // Open returns a Store that a URL names:

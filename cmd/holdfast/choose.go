@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/filestore"
 	"github.com/holdfast-go/holdfast/open"
+	_ "github.com/holdfast-go/holdfast/open/all"
 	"github.com/holdfast-go/holdfast/store"
 )
 

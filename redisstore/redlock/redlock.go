@@ -133,6 +133,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/scheme"
 )
 
 // Defaults of Options.
@@ -214,6 +215,10 @@ var _ interface {
 // matches store.ErrInvalid or store.ErrUnsupported.
 func New(clients []*redis.Client, o *Options) (*Store, error) {
 	return newStore(clients, o, nil)
+}
+
+func init() {
+	scheme.Register(func(url string) (*Store, error) { return Open(url, nil) }, "redlock")
 }
 
 // Open returns a Store on clients of its own, which Close closes. The URL is

@@ -1,6 +1,6 @@
 //go:build unix
 
-package open
+package all_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/open"
 )
 
 // Where nobody listens a caller is told so soon, with the cause, whatever the
@@ -40,7 +41,7 @@ func TestAClosedPortIsToldSoonOnEachStore(t *testing.T) {
 			for i := range ports {
 				ports[i] = testserver.ClosedPort(t)
 			}
-			s, err := URL(fmt.Sprintf(urlAt, ports...))
+			s, err := open.URL(fmt.Sprintf(urlAt, ports...))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,4 +1,4 @@
-package open_test
+package all_test
 
 import (
 	"errors"
@@ -110,7 +110,7 @@ func TestARelativeDirectoryIsRefused(t *testing.T) {
 
 // The URLs that operators are shown are some.
 func TestEachURLOfTheManualOpens(t *testing.T) {
-	text, err := os.ReadFile("../docs/operate.md")
+	text, err := os.ReadFile("../../docs/operate.md")
 	if err != nil {
 		t.Fatal(err)
 	}
