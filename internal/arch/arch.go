@@ -1,6 +1,7 @@
 // Package arch holds the rules of which package may import which. They keep
-// the module ready to be split: the core drags in no driver, and a store only
-// its own. The test in this package applies them to what go list says.
+// the module ready to be split: the core drags in no driver, a store only its own,
+// and no package an internal one of what will be another module. The test in this
+// package applies them to what go list says.
 package arch
 
 import (
@@ -16,9 +17,10 @@ type kind int
 
 const (
 	core    kind = iota // what every user links: no driver, no store
+	part                // of the packages above its internal directory only: core except the root package, and their driver
 	store               // keeps locks: core except the root package, and its own driver
 	beside              // used together with the core by those who want it: no store, and nothing else here knows it
-	top                 // brings stores together: commands, and the table of URLs
+	top                 // brings stores together: commands, and what opens a URL
 	support             // used by tests and by other packages of this kind only
 )
 
@@ -55,25 +57,27 @@ var rules = map[string]rule{
 	".":              {core, []string{sys}},
 	"store":          {core, []string{sys}},
 	"store/queue":    {core, []string{sys}},
+	"store/scheme":   {core, nil}, // where stores register their URLs
+	"store/embedded": {core, nil}, // reads scripts and statements
 	"internal/clock": {core, []string{sys}},
 
-	"internal/redislua": {core, nil}, // of the scripts of redisstore and redlock
-	"internal/embedded": {core, nil}, // reads scripts and statements
-
-	"internal/redisinfo": {core, nil}, // of the checks of the same two
-
-	"internal/contain": {core, []string{sys}}, // for internal/prove and tests
+	"store/storetest/contain": {core, []string{sys}}, // for prove and tests
 
 	"memstore":           {store, nil},
 	"filestore":          {store, []string{sys}},
 	"redisstore":         {store, []string{goredis}},
+	"redisstore/redlock": {store, []string{goredis}},
 	"mysqlstore":         {store, []string{mysql}},
 	"mongostore":         {store, []string{mongo}},
 	"etcdstore":          {store, etcd},
 	"zkstore":            {store, []string{gozk}},
 	"natsstore":          {store, []string{nats}},
 	"pgstore":            {store, []string{pgx}},
-	"redisstore/redlock": {store, []string{goredis}},
+	"pgstore/pgadvisory": {store, []string{pgx}},
+
+	"pgstore/internal/connect":      {part, []string{pgx}},
+	"redisstore/internal/redislua":  {part, nil}, // of the scripts of redisstore and redlock
+	"redisstore/internal/redisinfo": {part, nil}, // of the checks of the same two
 
 	"guard":                 {beside, nil},
 	"redisstore/redisguard": {beside, []string{goredis}},
@@ -81,18 +85,49 @@ var rules = map[string]rule{
 	"holdfastprom":          {beside, []string{prom}},
 
 	"open":         {top, nil},
+	"open/all":     {top, nil},
 	"prove":        {top, append([]string{porcupine, goredis, pgx, mysql, sys, gozk, nats}, etcd...)},
 	"cmd/holdfast": {top, []string{cobra, sys, goredis}}, // goredis: to silence its own log
 
 	"cmd/holdfast/internal/front": {top, []string{sys}}, // of the command; it knows no store
 
-	"store/storetest":     {support, nil},
-	"internal/arch":       {support, nil},
-	"internal/mongosim":   {support, []string{mongo}},
-	"internal/mutant":     {support, nil},
-	"internal/platforms":  {support, []string{tools}},
-	"internal/runtests":   {support, nil},
-	"internal/testserver": {support, []string{sys}},
+	"store/storetest":         {support, nil},
+	"internal/arch":           {support, nil},
+	"internal/mongosim":       {support, []string{mongo}},
+	"internal/mutant":         {support, nil},
+	"internal/platforms":      {support, []string{tools}},
+	"internal/runtests":       {support, nil},
+	"internal/testserver":     {support, []string{sys}},
+	"pgstore/internal/pgtest": {support, []string{pgx}},
+}
+
+// modules are the directories that will be modules of their own, with all that is
+// below them. What is below none is the root module's.
+var modules = []string{"redisstore", "pgstore", "mysqlstore", "mongostore", "etcdstore", "zkstore", "natsstore", "holdfastprom",
+	"open/all", "prove", "cmd/holdfast", "internal/mongosim"}
+
+// moduleOf returns the directory of the package's module; "": the root module.
+func moduleOf(path string) string {
+	for _, m := range modules {
+		if within(path, m) {
+			return m
+		}
+	}
+	return ""
+}
+
+// across says why a package must not import another of this repository if they
+// will be of two modules, or "". What only tests use may do so.
+func across(from, to string, kind kind) string {
+	switch m := moduleOf(from); {
+	case m == moduleOf(to) || kind == support || to == "internal/clock": // whose exported names never change
+		return ""
+	case m == "":
+		return "that will be another module, and the root module needs none of those"
+	case slices.Contains(strings.Split(to, "/"), "internal"):
+		return "that is internal, and will be of another module"
+	}
+	return ""
 }
 
 // vague are names that say nothing of what a package is for.
@@ -154,16 +189,16 @@ func (r rule) forbids(p pkg, imp string, own bool, rules map[string]rule) string
 		return "nobody has to have that"
 	case to.kind == store && r.kind == beside:
 		return "it is used with any store"
-	case to.kind == store && r.kind == core:
+	case to.kind == store && r.kind <= part:
 		return "the core knows no store"
 	case to.kind == store && r.kind == store && !within(imp, p.path) && !within(p.path, imp):
 		return "a store knows no other store"
-	case imp == "." && r.kind == store:
+	case imp == "." && (r.kind == store || r.kind == part):
 		return "a store knows the contract, not the engine"
 	case imp == "." && p.path == "store":
 		return "the contract does not know the engine"
 	}
-	return ""
+	return across(p.path, imp, r.kind)
 }
 
 // standard reports whether the import path is of the standard library, whose

@@ -90,13 +90,16 @@ func TestCheckFindsEachBreach(t *testing.T) {
 	planted := map[string]rule{
 		".": {core, []string{sys}}, "store": {core, nil}, "store/queue": {core, nil},
 		"memstore": {store, nil}, "redisstore": {store, []string{goredis}}, "redisstore/script": {store, nil},
+		"redisstore/internal/script": {part, nil}, "redisstore/redlock": {store, []string{goredis}}, "internal/clock": {core, nil}, "internal/words": {core, nil},
 		"guard": {beside, nil}, "redisstore/redisguard": {beside, []string{goredis}},
-		"open": {top, nil}, "store/storetest": {support, nil},
+		"open": {top, nil}, "open/all": {top, nil}, "store/storetest": {support, nil}, "internal/testserver": {support, nil}, "pgstore/internal/pgtest": {support, nil},
 	}
 	sound := []string{
 		". store store/queue golang.org/x/sys/unix time", "store context", "store/queue store",
 		"memstore store store/queue", "redisstore store redisstore/script github.com/redis/go-redis/v9/internal", "redisstore/script",
-		"guard . store database/sql", "guard/redisguard guard . github.com/redis/go-redis/v9", "open memstore redisstore .", "store/storetest . store memstore",
+		"redisstore/internal/script store", "redisstore/redlock store internal/clock redisstore/internal/script", "internal/clock time", "internal/words",
+		"guard . store database/sql", "redisstore/redisguard guard . github.com/redis/go-redis/v9", "open memstore internal/words .", "open/all open redisstore redisstore/redlock internal/clock",
+		"store/storetest . store memstore", "internal/testserver", "pgstore/internal/pgtest internal/testserver store",
 	}
 	for _, c := range []struct{ breach, says string }{
 		{". github.com/redis/go-redis/v9", "its rule does not list that module"},
@@ -111,13 +114,18 @@ func TestCheckFindsEachBreach(t *testing.T) {
 		{". guard", "nobody has to have that"},
 		{"redisstore guard", "nobody has to have that"},
 		{"open guard", "nobody has to have that"},
-		{"guard guard/redisguard", "nobody has to have that"},
+		{"guard redisstore/redisguard", "nobody has to have that"},
 		{"guard github.com/redis/go-redis/v9", "its rule does not list that module"},
 		{"guard memstore", "it is used with any store"},
 		{"guard open", "that brings all stores in"},
 		{"redisstore open", "that brings all stores in"},
 		{"open etcdstore", "that package has no rule"},
 		{"etcdstore store", "has no rule: add it"},
+		{"redisstore internal/words", "that is internal, and will be of another module"},
+		{"open/all internal/words", "that is internal, and will be of another module"},
+		{"open redisstore", "the root module needs none of those"},
+		{"redisstore/internal/script .", "a store knows the contract, not the engine"},
+		{"redisstore/internal/script redisstore", "the core knows no store"},
 	} {
 		t.Run(c.breach, func(t *testing.T) {
 			pkgs := []pkg{parse(c.breach, planted)}

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Scripts and statements are files in the binary, which internal/embedded reads.
+// Scripts and statements are files in the binary, which store/embedded reads.
 // A mark in one is a comment at the end of a line, --mutant:NAME. Mutants replace
 // or delete that line in the text that was read: so those of many files are in
 // one build.

@@ -1,5 +1,6 @@
 // Package embedded reads the scripts and statements that stores have as files in
-// the binary.
+// the binary. It is for the stores of this project, and unstable: it may change in
+// any release.
 package embedded
 
 import (
