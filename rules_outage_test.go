@@ -155,6 +155,28 @@ func TestOutage_ThatIsOverIsNotTold(t *testing.T) {
 	})
 }
 
+// The first waiter of the line leaves, and the next one is not answered before its
+// own deadline: it returns what the store answered the first one.
+func TestOutage_ANextWaiterKnowsTheLastAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		other(t, s.mem, "a", time.Hour)
+		locks := locker(t, withHints{s}, nil)
+		first := waits(t, locks.With(&Options{Wait: 30 * time.Second}).Mutex("a").Lock)
+		next := waits(t, locks.With(&Options{Wait: 30*time.Second + silentFor/2}).Mutex("a").Lock)
+		time.Sleep(29 * time.Second)
+		s.on(func(c *call) fate {
+			if c.op == "withdraw" {
+				return fate{}
+			}
+			return fate{there: time.Hour}
+		})
+		first.failed(context.DeadlineExceeded, ErrHeld)
+		next.failed(context.DeadlineExceeded, ErrHeld)
+		same(t, "holder", heldBy(t, next.err).Owner.Host, "elsewhere")
+	})
+}
+
 // A driver wraps the end of the context that it was given, which is the
 // engine's own, or a timeout of its own that matches it.
 func TestOutage_AContextOfTheEngineIsNotTheCallers(t *testing.T) {

@@ -156,7 +156,7 @@ func (s *Store) states(ctx context.Context, keys []string, yield func(store.Stat
 	s.collect(ctx, out, cap(out), s.timeout, func(r reply) bool {
 		names[r.index].add(r, keys[r.index])
 		return false
-	}, func() bool { return false })
+	}, nil, nil)
 	for i, key := range keys {
 		name, ok := s.name(key)
 		if !ok {
@@ -246,6 +246,11 @@ func (s *Store) state(name string, a *seen) store.State {
 		slices.SortFunc(shown, func(a, b copied) int { return cmp.Compare(a.left(), b.left()) })
 		c := shown[max(need-(len(s.nodes)-len(shown))-1, 0)]
 		c.broken = g.broken
+		for _, other := range shown { // the newest renewal may not be everywhere yet
+			if other.p == c.p && other.used > c.used { //mutant:redlock-newest-renewal-listed
+				c.used, c.owner = other.used, other.owner
+			}
+		}
 		st.Limit = c.limit
 		p := placed{c.show(c.now, held), c.order, id.String()}
 		if held {
@@ -291,7 +296,7 @@ func (s *Store) BreakHold(ctx context.Context, b store.Break) error {
 	s.collect(ctx, out, len(s.nodes), s.timeout, func(r reply) bool {
 		c.add(s, key, r)
 		return false
-	}, func() bool { return c.done+c.lost >= need })
+	}, func() bool { return c.done+c.lost >= need }, s.slow)
 	switch {
 	case c.lost > len(s.nodes)-need: // it can have no majority
 		return store.ErrLost
