@@ -88,13 +88,13 @@ func below(path string) (string, bool) {
 // says nothing else shows that the sound ones beside it pass.
 func TestCheckFindsEachBreach(t *testing.T) {
 	planted := map[string]rule{
-		".": {core, []string{sys}}, "store": {core, nil}, "store/queue": {core, nil},
+		".": {core, []string{sys}}, "store": {core, nil}, "store/queue": {core, nil}, engine: {core, nil},
 		"memstore": {store, nil}, "redisstore": {store, []string{goredis}}, "redisstore/script": {store, nil},
 		"guard": {beside, nil}, "guard/redisguard": {beside, []string{goredis}},
 		"open": {top, nil}, "store/storetest": {support, nil},
 	}
 	sound := []string{
-		". store store/queue golang.org/x/sys/unix time", "store context", "store/queue store",
+		". store store/queue internal/engine golang.org/x/sys/unix time", "store context", "store/queue store", "internal/engine store",
 		"memstore store store/queue", "redisstore store redisstore/script github.com/redis/go-redis/v9/internal", "redisstore/script",
 		"guard . store database/sql", "guard/redisguard guard . github.com/redis/go-redis/v9", "open memstore redisstore .", "store/storetest . store memstore",
 	}
@@ -105,6 +105,10 @@ func TestCheckFindsEachBreach(t *testing.T) {
 		{". memstore", "the core knows no store"},
 		{"store .", "the contract does not know the engine"},
 		{"memstore .", "a store knows the contract, not the engine"},
+		{"internal/engine .", "the engine does not know what callers see of it"},
+		{"internal/engine store/queue", "the engine knows the contract and the clocks, and nothing else"},
+		{"memstore internal/engine", "the engine is used by way of the root package"},
+		{"guard internal/engine", "the engine is used by way of the root package"},
 		{"memstore redisstore", "a store knows no other store"},
 		{"memstore store/storetest", "that is for tests"},
 		{"open store/storetest", "that is for tests"},

@@ -1,4 +1,4 @@
-package holdfast
+package engine
 
 import (
 	"cmp"
@@ -106,7 +106,7 @@ func (e *engine) close() error {
 	select {
 	case e.err = <-done:
 	case <-timer.C:
-		e.err = fmt.Errorf("close %s: %w: calls still run after %v; the store is closed when they have returned", e.desc.Store, ErrUnavailable, closeTime)
+		e.err = fmt.Errorf("close %s: %w: calls still run after %v; the store is closed when they have returned", e.desc.Store, store.ErrUnavailable, closeTime)
 	}
 	if err := c.report(); err != nil {
 		e.err = errors.Join(err, e.err)
@@ -193,10 +193,10 @@ func (c *closer) report() error {
 	if why == nil {
 		why = errNoTime
 	}
-	return fmt.Errorf("close %s: %w: %d of %d leases were not given back; their names come free when the store lets them expire: %w", c.e.desc.Store, ErrUnavailable, left, c.all, why)
+	return fmt.Errorf("close %s: %w: %d of %d leases were not given back; their names come free when the store lets them expire: %w", c.e.desc.Store, store.ErrUnavailable, left, c.all, why)
 }
 
-var errNoTime = fmt.Errorf("%w: there was no time left to give it back", ErrUnavailable)
+var errNoTime = fmt.Errorf("%w: there was no time left to give it back", store.ErrUnavailable)
 
 // round tries each hold once that can be tried. What is to be tried again is
 // in todo afterwards.
@@ -280,7 +280,7 @@ func (c *closer) send(batch []*returning, bound time.Duration) {
 	defer c.mu.Unlock()
 	for i, r := range batch {
 		switch err := out[i]; {
-		case err == nil || errors.Is(err, ErrLost):
+		case err == nil || errors.Is(err, store.ErrLost):
 			if r.h.ownRelease(err, r.deadline) {
 				err = nil
 			}

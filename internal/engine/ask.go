@@ -1,4 +1,4 @@
-package holdfast
+package engine
 
 import (
 	"context"
@@ -122,7 +122,7 @@ func run[T any](r *request, ctx context.Context, op func(stop <-chan struct{}) T
 		defer r.away.ended()
 		if out = op(r.e.closing); r.e.isClosing() {
 			r.withdraw()
-			return out, ErrClosed
+			return out, store.ErrClosed
 		}
 		return out, nil
 	}
@@ -143,7 +143,7 @@ func run[T any](r *request, ctx context.Context, op func(stop <-chan struct{}) T
 	case <-ctx.Done():
 		err = ctx.Err()
 	case <-r.e.closing:
-		err = ErrClosed
+		err = store.ErrClosed
 	}
 	close(stop) //mutant:cancelled-ask-withdrawn-while
 	return out, err

@@ -1,4 +1,4 @@
-package holdfast
+package engine
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 // operations on the store never overlap.
 type request struct {
 	pace
-	w      *want
+	w      *Target
 	claim  store.Claim
 	began  clock.Instant // when the caller asked, if there is an observer
 	placed bool          // the newest ask that was answered left a place in the queue
@@ -25,7 +25,7 @@ type request struct {
 }
 
 // newRequest is for a claim that is inside its gate, or has no passer there.
-func newRequest(w *want, began clock.Instant, p *passer) *request {
+func newRequest(w *Target, began clock.Instant, p *passer) *request {
 	r := &request{w: w, began: began, pace: newPace(w), p: p}
 	if p != nil {
 		r.away = &p.away
@@ -151,11 +151,11 @@ func (r *request) ask(ctx context.Context) (*Lease, error) {
 			return nil, r.gaveUp(err)
 		}
 		switch {
-		case errors.Is(out.err, ErrLost) && again < 3:
+		case errors.Is(out.err, store.ErrLost) && again < 3:
 			r.newID()
 			continue
-		case errors.Is(out.err, ErrLost):
-			return nil, r.w.errorf(fmt.Errorf("%w: the store drops our place again and again", ErrUnavailable))
+		case errors.Is(out.err, store.ErrLost):
+			return nil, r.w.errorf(fmt.Errorf("%w: the store drops our place again and again", store.ErrUnavailable))
 		case out.err != nil:
 			if r.placed || r.claim.Keep > 0 || !store.Definite(out.err) { // something may be there //mutant:unclear-ask-withdrawn
 				r.withdraw()
@@ -188,7 +188,7 @@ func (r *request) ask(ctx context.Context) (*Lease, error) {
 				continue
 			}
 			r.withdraw()
-			return nil, r.w.errorf(fmt.Errorf("%w: its answers take longer than the TTL, %v", ErrUnavailable, r.s.TTL))
+			return nil, r.w.errorf(fmt.Errorf("%w: its answers take longer than the TTL, %v", store.ErrUnavailable, r.s.TTL))
 		}
 		return r.lease(out.answer.Token, out.answer.N, from, out.answer.TTL, r.s.renewAfter(out.answer.TTL))
 	}
@@ -221,7 +221,7 @@ func (r *request) leaseOf(granted store.Hold, n int, from clock.Instant, ttl, re
 	if !r.e.sched.add(h, r.e.deadlineOf(from, ttl), r.s.renewAt(from, renew)) {
 		r.withdraw()
 		h.ended(nil)
-		return nil, r.w.errorf(ErrClosed)
+		return nil, r.w.errorf(store.ErrClosed)
 	}
 	h.debug("holdfast: granted")
 	return l, nil

@@ -1,4 +1,4 @@
-package holdfast
+package engine
 
 import (
 	"context"
@@ -22,15 +22,15 @@ type taking struct {
 }
 
 // all takes the names: first, at no cost, those that the caller has already.
-func (t *taking) all(ctx context.Context, wants []want, try bool) (err error) {
-	for i := range wants {
-		if t.parts[i], err = wants[i].ready(ctx); err != nil {
+func (t *taking) all(ctx context.Context, targets []Target, try bool) (err error) {
+	for i := range targets {
+		if t.parts[i], err = targets[i].ready(ctx); err != nil {
 			return err
 		}
 	}
-	for i := range wants {
+	for i := range targets {
 		if t.parts[i] == nil {
-			if t.parts[i], err = t.next(ctx, &wants[i], try); err != nil {
+			if t.parts[i], err = t.next(ctx, &targets[i], try); err != nil {
 				return err
 			}
 		}
@@ -39,16 +39,16 @@ func (t *taking) all(ctx context.Context, wants []want, try bool) (err error) {
 }
 
 // next takes one more name.
-func (t *taking) next(ctx context.Context, w *want, try bool) (*Lease, error) {
+func (t *taking) next(ctx context.Context, w *Target, try bool) (*Lease, error) {
 	during := ctx // ends with what we have already
 	for _, l := range t.parts {
 		if l != nil {
 			during = l.Context(during) //mutant:loss-end-wait-others
 		}
 	}
-	take := w.lock
+	take := w.Lock
 	if try || w.name < t.before { //mutant:name-before-held-waited
-		take = w.try
+		take = w.Try
 	}
 	l, err := take(during)
 	if err == nil {
@@ -57,8 +57,8 @@ func (t *taking) next(ctx context.Context, w *want, try bool) (*Lease, error) {
 	if lost := t.lost(); lost != nil && ctx.Err() == nil && !t.e.isClosing() {
 		return nil, lost
 	}
-	if held := (*HeldError)(nil); !try && w.name < t.before && errors.As(err, &held) {
-		return nil, w.errorf(fmt.Errorf("%w: it sorts before %q, which is held here already, so it is not waited for: %s", ErrDeadlock, t.before, held.Who()))
+	if held := HeldError(nil); !try && w.name < t.before && errors.As(err, &held) {
+		return nil, w.errorf(fmt.Errorf("%w: it sorts before %q, which is held here already, so it is not waited for: %s", store.ErrDeadlock, t.before, held.Who()))
 	}
 	return nil, err
 }
@@ -67,7 +67,7 @@ func (t *taking) next(ctx context.Context, w *want, try bool) (*Lease, error) {
 func (t *taking) lost() error {
 	for _, l := range t.parts {
 		if l != nil && !l.Valid() {
-			return l.errorf(fmt.Errorf("%w while it waited for the other names", ErrLost))
+			return l.errorf(fmt.Errorf("%w while it waited for the other names", store.ErrLost))
 		}
 	}
 	return nil
@@ -141,7 +141,7 @@ func (t *taking) finish(ctx context.Context) error {
 			err = t.parts[0].errorf(fmt.Errorf("%w; gave up waiting: %w", unclear(away), ctx.Err()))
 		}
 	case <-t.e.closing:
-		err = t.parts[0].errorf(ErrClosed)
+		err = t.parts[0].errorf(store.ErrClosed)
 	}
 	close(stop)
 	return err
@@ -199,7 +199,7 @@ func (h *hold) settle(s *settings) error {
 		h.handOver.left = 0 // who waits for it has its leases renewed //mutant:several-names-without-renewal
 	}
 	if !h.e.sched.add(h, h.deadline, h.renewAt) {
-		return ErrClosed
+		return store.ErrClosed
 	}
 	return nil
 }

@@ -1,7 +1,8 @@
-package holdfast
+package engine
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,6 +19,7 @@ type engine struct {
 	now     func() clock.Instant
 	born    clock.Instant
 	endless bool // the holds have no deadline
+	refused func(Refusal) HeldError
 
 	gates  gates
 	hints  hints
@@ -42,25 +44,28 @@ type engine struct {
 	callsEnd atomic.Int64  // an Instant: when the last call has to end; 0: not closing
 }
 
-func newEngine(s store.Store) *engine {
+func newEngine(s store.Store, refused func(Refusal) HeldError) (*engine, error) {
 	e := &engine{
-		store: s, desc: s.Describe(), process: store.NewProcess(),
+		store: s, desc: s.Describe(), process: store.NewProcess(), refused: refused,
 		now: clock.Now, ended: make(chan struct{}), closing: make(chan struct{}), idle: make(chan struct{}), //mutant:time-suspended-count
+	}
+	tells, ok := s.(store.LossTeller)
+	if e.endless = endless(&e.desc); e.endless && !ok {
+		return nil, fmt.Errorf("%w: %s has no deadlines, and is no store.LossTeller: how is a loss to be known?", store.ErrInvalid, e.desc.Store)
 	}
 	e.life, e.end = context.WithCancel(context.Background())
 	if e.desc.InProcess {
 		e.now = clock.Awake
 	}
 	e.born = e.now()
-	_, e.endless = e.desc.Lacks[store.PromiseDeadline]
 	e.gates.init(e)
 	e.hints.init(e)
 	e.polls = make(polls, mostPolls)
 	e.sched.init(e)
-	if t, ok := e.store.(store.LossTeller); e.endless && ok {
-		t.TellLosses(e.sched.told)
+	if e.endless {
+		tells.TellLosses(e.sched.told)
 	}
-	return e
+	return e, nil
 }
 
 // enter keeps close waiting until work.Done is called, and says whether it
@@ -140,7 +145,7 @@ func (e *engine) pause(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-e.closing:
-		return ErrClosed
+		return store.ErrClosed
 	}
 }
 

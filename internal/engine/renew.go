@@ -1,4 +1,4 @@
-package holdfast
+package engine
 
 import (
 	"container/heap"
@@ -48,9 +48,9 @@ const (
 	grace   = 250 * time.Millisecond
 )
 
-var errClosed = fmt.Errorf("%w: %w", ErrReleased, ErrClosed)
+var errClosed = fmt.Errorf("%w: %w", store.ErrReleased, store.ErrClosed)
 
-var errMaxHold = fmt.Errorf("%w: MaxHold is over", ErrLost)
+var errMaxHold = fmt.Errorf("%w: MaxHold is over", store.ErrLost)
 
 func (s *scheduler) init(e *engine) {
 	s.e = e
@@ -133,7 +133,7 @@ func (s *scheduler) returned(h *hold, mine chan struct{}, err error) error {
 	s.mu.Lock()
 	h.flight = nil
 	var why error
-	if errors.Is(err, ErrLost) {
+	if errors.Is(err, store.ErrLost) {
 		h.told, why = err, err
 	}
 	if h.deadline <= now { //mutant:upgrade-answered-after-deadline
@@ -400,7 +400,7 @@ func (s *scheduler) renew(b batch) {
 			err = errUpgradeForgotten
 			answers[i].Err = err
 		}
-		if errors.Is(err, ErrLost) {
+		if errors.Is(err, store.ErrLost) {
 			h.told = err
 		}
 		if h.index < 0 {
@@ -453,7 +453,7 @@ func (e *engine) askAgain(ctx context.Context, c store.Claim, token int64) store
 		if a.Granted {
 			_ = e.store.Release(ctx, store.Hold{Name: c.Name, ID: c.ID}) // else it is gone after the TTL
 		}
-		err = ErrLost
+		err = store.ErrLost
 	}
 	return store.Renewal{Err: err, TTL: a.TTL, From: a.From}
 }
@@ -477,7 +477,7 @@ func (h *hold) renewed(r store.Renewal, sent, now clock.Instant) error {
 		h.answered(nil, now)
 		h.granted = r.TTL
 		return nil
-	case errors.Is(r.Err, ErrLost): //mutant:ours-asked-again
+	case errors.Is(r.Err, store.ErrLost): //mutant:ours-asked-again
 		return r.Err
 	}
 	// Unclear, or refused for now: ours until the deadline, so try again soon.

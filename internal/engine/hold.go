@@ -1,4 +1,4 @@
-package holdfast
+package engine
 
 import (
 	"context"
@@ -108,7 +108,7 @@ func (h *hold) lookAtTheClock() {
 
 // lease adds a lease to the hold, which is not over. Nobody else has it yet, or
 // h.mu is held.
-func (h *hold) lease(w *want, token int64) *Lease {
+func (h *hold) lease(w *Target, token int64) *Lease {
 	l := &h.first
 	if l.hold != nil {
 		l = new(Lease)
@@ -165,7 +165,7 @@ func (h *hold) leave(l *Lease) (last bool, why error) {
 	if l.state != held {
 		return last, l.why
 	}
-	l.finish(released, ErrReleased)
+	l.finish(released, store.ErrReleased)
 	at := &h.leases
 	for *at != l {
 		at = &(*at).next
@@ -221,7 +221,7 @@ func (h *hold) giveBack() error {
 // because it had been done before, repeated by us or by the driver: no loss was
 // told, and before the deadline nobody else could have taken the name.
 func (h *hold) ownRelease(err error, deadline clock.Instant) bool {
-	return errors.Is(err, ErrLost) && !h.e.endless && h.e.now() < deadline //mutant:repeated-release-loss
+	return errors.Is(err, store.ErrLost) && !h.e.endless && h.e.now() < deadline //mutant:repeated-release-loss
 }
 
 // release is giveBack for a hold that was not over before.
@@ -235,7 +235,7 @@ func (h *hold) release() error {
 // out like that.
 func (h *hold) ended(err error) {
 	switch {
-	case errors.Is(err, ErrLost): //mutant:loss-release-finds-error
+	case errors.Is(err, store.ErrLost): //mutant:loss-release-finds-error
 		h.s.Logger.Error("holdfast: lease lost", h.attrs("err", err)...)
 	case err != nil:
 		h.debug("holdfast: release failed, the name is free after the TTL", "err", err)
@@ -245,7 +245,7 @@ func (h *hold) ended(err error) {
 	h.observeEnd(err)
 }
 
-var errTimeOver = fmt.Errorf("%w: its time ran out before a renewal was answered", ErrLost)
+var errTimeOver = fmt.Errorf("%w: its time ran out before a renewal was answered", store.ErrLost)
 
 func (h *hold) debug(msg string, more ...any) {
 	if h.s.Logger.Enabled(context.Background(), slog.LevelDebug) {

@@ -1,4 +1,4 @@
-package holdfast
+package engine
 
 import (
 	"context"
@@ -10,11 +10,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A Leader is who leads an election, as the store knew it at a look. The zero
-// Leader is nobody. Its times are this machine's, computed from what the store
-// said.
+// A Leader is who leads an election, as the store knew it at a look.
 type Leader struct {
-	Owner
+	store.Owner
 	ID      string
 	Token   int64 // of the term: each has a larger one
 	Since   time.Time
@@ -24,35 +22,21 @@ type Leader struct {
 // Nobody reports whether there is no leader.
 func (l Leader) Nobody() bool { return l.ID == "" }
 
-// Observe yields who leads: first as it is, then at each change, until ctx
-// ends. That nobody leads is a change too, and so is another Note; a renewal is
-// none. A leader whose time has run out is nobody, whoever comes next. What
-// changed while the loop's body ran is not caught up on: the next is the newest.
-//
-// It looks at the store from time to time, in pauses that grow from
-// Options.PollMin to Options.PollMax (10 ms to 800 ms) while nothing changes, and
-// when the leader's time would run out: so late can it be, and so often does it
-// ask. It writes nothing, and takes no part in the election.
-//
-// While the store does not answer it yields ErrUnavailable, once, and goes on;
-// then the leader, when the store is back. Any other error is the last that it
-// yields: ErrInvalid, ErrDenied, ErrCorrupt, ErrClosed, ErrMismatch if the name is
-// in use as a semaphore, and ErrUnsupported where the store cannot list who
-// holds.
-func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
+// Observe yields who leads: first as it is, then at each change.
+func (w *Target) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
-		o := &onlooker{w: &e.w}
+		o := &onlooker{w: w}
 		for ctx.Err() == nil {
 			leader, err := o.look(ctx)
 			if ctx.Err() != nil {
 				return
 			}
-			goesOn := err == nil || errors.Is(err, ErrUnavailable) //mutant:outage-ends-observing
+			goesOn := err == nil || errors.Is(err, store.ErrUnavailable) //mutant:outage-ends-observing
 			if (o.isNews(leader, err) || !goesOn) && !yield(leader, err) || !goesOn {
 				return
 			}
-			if errors.Is(e.w.l.e.pause(ctx, o.pause()), ErrClosed) {
-				yield(Leader{}, e.w.errorf(ErrClosed))
+			if errors.Is(w.l.e.pause(ctx, o.pause()), store.ErrClosed) {
+				yield(Leader{}, w.errorf(store.ErrClosed))
 				return
 			}
 		}
@@ -61,7 +45,7 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 
 // An onlooker is one loop of Observe.
 type onlooker struct {
-	w      *want
+	w      *Target
 	leader Leader // seen last
 	err    error  // how the last look failed
 	looked bool
@@ -76,10 +60,10 @@ func (o *onlooker) look(ctx context.Context) (Leader, error) {
 	e := o.w.l.e
 	inspector, ok := e.store.(store.Inspector)
 	if why, lacks := e.desc.Lacks[store.PromiseInspect]; lacks || !ok {
-		return Leader{}, o.w.errorf(fmt.Errorf("%w: it cannot list who holds: %s", ErrUnsupported, why))
+		return Leader{}, o.w.errorf(fmt.Errorf("%w: it cannot list who holds: %s", store.ErrUnsupported, why))
 	}
 	if !e.enter() {
-		return Leader{}, o.w.errorf(ErrClosed)
+		return Leader{}, o.w.errorf(store.ErrClosed)
 	}
 	defer e.work.Done()
 	e.begin(o.w.l.s)
@@ -88,7 +72,7 @@ func (o *onlooker) look(ctx context.Context) (Leader, error) {
 	defer context.AfterFunc(e.life, cancel)() //mutant:close-end-look
 	for st, err := range inspector.List(ctx, o.w.name) {
 		if e.isClosing() {
-			return Leader{}, o.w.errorf(ErrClosed)
+			return Leader{}, o.w.errorf(store.ErrClosed)
 		}
 		if err != nil {
 			return Leader{}, o.w.errorf(unclear(err))

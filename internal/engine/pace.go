@@ -1,4 +1,4 @@
-package holdfast
+package engine
 
 import (
 	"context"
@@ -23,7 +23,7 @@ type pace struct {
 	last    bool            // the last ask before that was sent
 }
 
-func newPace(w *want) pace { return pace{e: w.l.e, s: w.l.s, poll: w.l.s.PollMin} }
+func newPace(w *Target) pace { return pace{e: w.l.e, s: w.l.s, poll: w.l.s.PollMin} }
 
 // endsWith notes when the context ends, for the last ask before that.
 func (p *pace) endsWith(ctx context.Context) {
@@ -134,6 +134,6 @@ func (p *pace) sleep(ctx context.Context, until clock.Instant) (*store.Hint, err
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case <-p.e.closing: //mutant:close-end-waits
-		return nil, ErrClosed
+		return nil, store.ErrClosed
 	}
 }

@@ -1,4 +1,4 @@
-package holdfast
+package engine
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 // before it sends.
 type changer struct {
 	h     *hold
-	w     want          // an upgrade as a want, for its pace and its errors
+	w     Target        // an upgrade as a target, for its pace and its errors
 	one   chan struct{} // full while an act is under way
 	turn  int32         // of the newest act; for whoever has filled one
 	fence atomic.Int64  // of the newest upgrade; 0: there was none
@@ -25,13 +25,13 @@ type changer struct {
 	full  bool          // the hold is upgraded. Guarded by h.mu
 }
 
-func newChanger(h *hold, w *want) *changer {
+func newChanger(h *hold, w *Target) *changer {
 	up := *w
 	up.verb = "upgrade"
 	return &changer{h: h, w: up, one: make(chan struct{}, 1)}
 }
 
-var errUpgradeForgotten = fmt.Errorf("%w: the store no longer has its upgrade, so others may read by now", ErrLost)
+var errUpgradeForgotten = fmt.Errorf("%w: the store no longer has its upgrade, so others may read by now", store.ErrLost)
 
 // forgotten reports whether the store renewed an upgraded hold as one that is
 // not: it has lost the upgrade, as in a fail-over to a replica that had not heard
@@ -62,11 +62,11 @@ type upgrade struct {
 	ok   bool     // it was granted before that
 }
 
-// upgrade waits until the hold is ours alone, or only tries.
-func (l *Lease) upgrade(ctx context.Context, try bool) error {
+// Upgrade waits until the hold is ours alone, or only tries.
+func (l *Lease) Upgrade(ctx context.Context, try bool) error {
 	h, c := l.hold, l.hold.changer
 	if !h.e.enter() {
-		return l.errorf(ErrClosed)
+		return l.errorf(store.ErrClosed)
 	}
 	defer h.e.work.Done()
 	if err := ctx.Err(); err != nil {
@@ -90,7 +90,7 @@ func (l *Lease) upgrade(ctx context.Context, try bool) error {
 		return l.errorf(why)
 	}
 	if l.weight.Load() == store.Full {
-		return c.w.errorf(fmt.Errorf("%w: it is upgraded already", ErrInvalid))
+		return c.w.errorf(fmt.Errorf("%w: it is upgraded already", store.ErrInvalid))
 	}
 	if try {
 		select {
@@ -182,7 +182,7 @@ func (u *upgrade) run(ctx context.Context) {
 	tell := sync.OnceFunc(func() { close(u.done) })
 	switch {
 	case !back:
-	case errors.Is(err, ErrUnavailable):
+	case errors.Is(err, store.ErrUnavailable):
 		tell() //mutant:upgrade-return-before-changed
 		u.c.back()
 	default:
@@ -257,77 +257,6 @@ func (u *upgrade) granted(a *store.Answer) bool {
 	return true
 }
 
-// reduced is reduce for the lease, which has no need of it any more.
-func (c *changer) reduced(l *Lease) error {
-	if err := c.reduce(); err != nil {
-		return l.errorf(fmt.Errorf("downgrade: %w", err))
-	}
-	return nil
-}
-
-// reduce changes the hold back if none of its leases needs it to be upgraded
-// any more.
-func (c *changer) reduce() error {
-	h := c.h
-	h.mu.Lock()
-	full := c.full
-	h.mu.Unlock()
-	if !full {
-		return nil
-	}
-	bound := time.NewTimer(h.s.releaseFor())
-	defer bound.Stop()
-	late := fmt.Errorf("%w: no answer yet; it is asked for again until there is one", ErrUnavailable)
-	select { // at once, unless another lease of the hold is being downgraded
-	case c.one <- struct{}{}:
-	case <-bound.C:
-		return late
-	}
-	if !c.unneeded() {
-		<-c.one
-		return nil
-	}
-	done := make(chan error, 1)
-	h.e.work.Go(func() {
-		err := c.back()
-		<-c.one // before the caller knows
-		done <- err
-	})
-	select {
-	case err := <-done:
-		return err
-	case <-bound.C:
-		return late
-	}
-}
-
-// unneeded counts the hold down if no lease of it needs it to be upgraded.
-func (c *changer) unneeded() bool {
-	c.h.mu.Lock()
-	defer c.h.mu.Unlock()
-	for l := c.h.leases; l != nil; l = l.next {
-		if l.weight.Load() == store.Full { //mutant:downgrade-counts-answered-too
-			return false
-		}
-	}
-	was := c.full
-	c.full = false
-	return was
-}
-
-// back changes the hold back until that is answered or the hold is over: the
-// cancel of an upgrade and a downgrade are the same act.
-func (c *changer) back() error {
-	c.next()
-	for {
-		_, _, err := c.send(store.Upgradeable, longestCall, c.h.e.life.Done(), new(trouble))
-		if err == nil || errors.Is(err, ErrLost) || c.h.e.isEnding() { //mutant:way-back-tried-while
-			return err
-		}
-		c.h.e.sleep(jitter(500 * time.Millisecond)) // also where the store refuses it for now, as a renewal //mutant:shutdown-downgrade-tried-without
-	}
-}
-
 // next begins an act.
 func (c *changer) next() { c.turn, c.open = c.turn+1, false } //mutant:each-act-first
 
@@ -340,7 +269,7 @@ func (c *changer) send(weight int64, d time.Duration, stop <-chan struct{}, away
 	err = h.e.repeat(d, stop, func(context.Context) (err error) {
 		mine := h.e.sched.lend(h)
 		if mine == nil {
-			return fmt.Errorf("%w: it is over", ErrLost)
+			return fmt.Errorf("%w: it is over", store.ErrLost)
 		}
 		h.e.bounded(min(longestCall, h.s.RenewEvery), func(ctx context.Context) {
 			sent = h.e.now() //mutant:each-repetition-act

@@ -1,4 +1,4 @@
-package holdfast
+package engine
 
 import (
 	"context"
@@ -50,7 +50,7 @@ type gate struct {
 
 // A passer is a claim at a gate, in line and then inside.
 type passer struct {
-	w          *want
+	w          *Target
 	at         *gate
 	in         chan struct{} // closed when it is let in, or need not be
 	lease      *Lease        // it was handed the name, and does not ask
@@ -74,7 +74,7 @@ func (g *gates) init(e *engine) { g.e, g.m = e, map[string]*gate{} }
 // enter waits until the claim may ask the store, or is handed the name: then it
 // returns the lease, and is not inside. It is not inside either if there is an
 // error, or if both are nil: then it asks past the gate.
-func (g *gates) enter(ctx context.Context, w *want) (p *passer, l *Lease, err error) {
+func (g *gates) enter(ctx context.Context, w *Target) (p *passer, l *Lease, err error) {
 	g.mu.Lock()
 	at := g.m[w.name]
 	switch {
@@ -111,7 +111,7 @@ func (g *gates) enter(ctx context.Context, w *want) (p *passer, l *Lease, err er
 	case <-ctx.Done():
 		err = ctx.Err()
 	case <-g.e.closing:
-		err = ErrClosed
+		err = store.ErrClosed
 	}
 	return nil, nil, g.giveUp(p, err)
 }
@@ -175,13 +175,13 @@ func (g *gates) admit(at *gate) {
 	delete(g.m, at.name) //mutant:gate-kept
 }
 
-// hasRoom reports whether the want fits beside those inside. Once one had to
+// hasRoom reports whether the target fits beside those inside. Once one had to
 // wait in the store the rest are sent one after another, so that their places
 // there are in the order of arrival; until one is granted at once. Readers get
 // in all together, whatever their order. Where nobody is woken, only claims of one
 // weight are inside together: one of them looks for all, and room for a reader says
 // nothing of room for an upgradeable lock, nor who of them is ahead in the store.
-func (at *gate) hasRoom(w *want, woken bool) bool {
+func (at *gate) hasRoom(w *Target, woken bool) bool {
 	switch {
 	case at.leaving:
 		return false
@@ -236,7 +236,7 @@ func (g *gates) leads(p *passer) bool {
 // settle is called by who was inside with what came of it: while a lease that
 // may be handed on is held nobody is let in. away is what the store did not
 // answer with, if that has ended the wait: then all in line are told.
-func (g *gates) settle(p *passer, w *want, l *Lease, away error) {
+func (g *gates) settle(p *passer, w *Target, l *Lease, away error) {
 	if l != nil && g.keep(w, l.hold, p) || p == nil {
 		return
 	}
@@ -245,7 +245,7 @@ func (g *gates) settle(p *passer, w *want, l *Lease, away error) {
 
 // keep has the hold handed on from now on, if it may be. It is held by p, which
 // is inside, or by one that came past the gate: then not if there is a gate.
-func (g *gates) keep(w *want, h *hold, p *passer) bool {
+func (g *gates) keep(w *Target, h *hold, p *passer) bool {
 	if h.handOver.left == 0 {
 		return false
 	}
