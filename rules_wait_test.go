@@ -125,9 +125,9 @@ func TestRule5_WhereNobodyCanListenItIsSaidOnceAndTriedSeldom(t *testing.T) {
 		})
 		locks := locker(t, withHints{s}, &Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		w := waits(t, locks.Mutex("a").Lock)
-		time.Sleep(engine.DeafFor - time.Second)
+		time.Sleep(engine.NoNotifyFor - time.Second)
 		same(t, "subscriptions", len(s.made("watch")), 1)
-		time.Sleep(5 * engine.DeafFor)
+		time.Sleep(5 * engine.NoNotifyFor)
 		same(t, "subscriptions", len(s.made("watch")), 4) // the last came through
 		if n := strings.Count(log.String(), "no wake-ups"); n != 1 {
 			t.Errorf("it is said %d times: %s", n, log.String())
@@ -160,7 +160,7 @@ func TestRule5_WhereNobodyCanListenThePlaceIsAskedForAtOnce(t *testing.T) {
 			synctest.Wait()
 		}
 		deaf = false
-		time.Sleep(engine.DeafFor)
+		time.Sleep(engine.NoNotifyFor)
 		w := waits(t, locks.Mutex("a").Lock)
 		synctest.Wait()
 		same(t, "calls", s.ops(), "try watch ask withdraw ask withdraw try watch ask")

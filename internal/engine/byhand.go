@@ -17,7 +17,7 @@ type byHand struct {
 	ttl   time.Duration
 	until clock.Instant // the deadline that the ttl means at the call
 	done  chan struct{} // closed when the hold is renewed
-	err   error         // why that was unclear when it was tried last
+	err   error         // why that was indeterminate when it was tried last
 	gone  bool          // nobody waits for it any more
 }
 
@@ -47,7 +47,7 @@ func (l *Lease) Renew(ctx context.Context, ttl time.Duration) error {
 	if err := ctx.Err(); err != nil {
 		return l.errorf(err)
 	}
-	h.lookAtTheClock() //mutant:clock-looked-before-renewal
+	h.checkClock() //mutant:clock-looked-before-renewal
 	waiting, stop := context.WithCancel(ctx)
 	defer stop()
 	h.mu.Lock()
@@ -71,11 +71,11 @@ func (l *Lease) Renew(ctx context.Context, ttl time.Duration) error {
 	case why == nil && err == nil:
 		err = fmt.Errorf("%w: no answer yet, so whether it was renewed is not clear: %w", store.ErrUnavailable, ctx.Err())
 	case why == nil:
-		err = fmt.Errorf("%w; whether it was renewed is not clear: %w", unclear(err), ctx.Err())
+		err = fmt.Errorf("%w; whether it was renewed is not clear: %w", indeterminate(err), ctx.Err())
 	case err == nil:
 		err = why
 	default:
-		err = fmt.Errorf("%w; the last try: %w", why, unclear(err))
+		err = fmt.Errorf("%w; the last try: %w", why, indeterminate(err))
 	}
 	return l.errorf(err)
 }
@@ -98,7 +98,7 @@ func (s *scheduler) byHand(h *hold, call *byHand) {
 }
 
 // forget says that nobody waits for the call any more, and returns why it was
-// unclear when it was tried last.
+// indeterminate when it was tried last.
 func (s *scheduler) forget(h *hold, call *byHand) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +135,7 @@ func (h *hold) cut() clock.Instant {
 }
 
 // answered tells the calls of Renew whose renewal was answered; those for whom
-// that was unclear wait for the next, unless nobody waits for them. The
+// that was indeterminate wait for the next, unless nobody waits for them. The
 // scheduler's lock is held.
 func (h *hold) answered(err error, now clock.Instant) {
 	for _, c := range h.sending {

@@ -98,7 +98,7 @@ func (e *engine) close() error {
 		e.work.Wait() //mutant:close-wait
 		e.sched.stop()
 		e.bounds.stop()
-		e.hints.stop()
+		e.notifications.stop()
 		done <- e.store.Close()
 	}()
 	timer := time.NewTimer(closeTime) //mutant:close-takes-long-calls
@@ -213,8 +213,8 @@ func (c *closer) round() {
 		switch {
 		case r.flight != nil: // two operations on one hold never overlap
 			c.todo = append(c.todo, r)
-		case r.h.told != nil: // there is nothing of ours to give back
-			c.over(r, r.h.told)
+		case r.h.reported != nil: // there is nothing of ours to give back
+			c.over(r, r.h.reported)
 		default:
 			c.ready = append(c.ready, r)
 		}
@@ -286,7 +286,7 @@ func (c *closer) send(batch []*returning, bound time.Duration) {
 			}
 			c.over(r, err)
 		default:
-			r.err, c.why = unclear(err), unclear(err)
+			r.err, c.why = indeterminate(err), indeterminate(err)
 			if store.Definite(err) {
 				c.ended = append(c.ended, r)
 			} else {
@@ -303,7 +303,7 @@ func (c *closer) over(r *returning, err error) {
 	c.ended = append(c.ended, r)
 }
 
-// tell tells of those that have ended, with no lock held: an observer may be
+// notify tells of those that have ended, with no lock held: an observer may be
 // slow.
 func (c *closer) tell() {
 	for _, r := range c.ended {

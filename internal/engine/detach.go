@@ -35,11 +35,11 @@ func (l *Lease) Detach() (Ref, error) {
 		return Ref{}, l.errorf(store.ErrClosed)
 	}
 	defer h.e.work.Done()
-	h.lookAtTheClock() //mutant:detached-clock-too-late
+	h.checkClock() //mutant:detached-clock-too-late
 	if err := h.endDetached(l); err != nil {
 		return Ref{}, l.errorf(err)
 	}
-	h.e.gates.drop(h) //mutant:waited-detached
+	h.e.queues.drop(h) //mutant:waited-detached
 	ref, err := h.detach()
 	h.ended(err)
 	if err != nil {
@@ -75,8 +75,8 @@ func (h *hold) detach() (Ref, error) {
 	if flight != nil {
 		<-flight
 	}
-	if h.told != nil {
-		return Ref{}, h.told
+	if h.reported != nil {
+		return Ref{}, h.reported
 	}
 	asked := h.Hold
 	asked.TTL, asked.NewID = h.s.TTL, store.Process{}.NewID() //mutant:detached-nobody
@@ -140,7 +140,7 @@ func (r *request) adopt(ctx context.Context, hold store.Hold) (*Lease, error) {
 		if !store.Definite(err) { //mutant:unclear-adoption-left
 			r.withdraw()
 		}
-		return nil, r.w.errorf(unclear(err))
+		return nil, r.w.errorf(indeterminate(err))
 	}
 	if !r.e.desc.InProcess && r.e.deadlineOf(from, answer.TTL) <= r.e.now() {
 		r.withdraw()

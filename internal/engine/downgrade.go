@@ -86,7 +86,7 @@ func (l *Lease) Downgrade() error {
 		return l.errorf(store.ErrClosed)
 	}
 	defer h.e.work.Done()
-	h.lookAtTheClock()
+	h.checkClock()
 	h.mu.Lock()
 	why, was := l.why, l.weight.Load()
 	if why == nil && was == store.Full {

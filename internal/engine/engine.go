@@ -21,11 +21,11 @@ type engine struct {
 	endless bool // the holds have no deadline
 	refused func(Refusal) HeldError
 
-	gates  gates
-	hints  hints
-	polls  polls
-	sched  scheduler
-	bounds bounds
+	queues        localQueues
+	notifications notifications
+	polls         polls
+	sched         scheduler
+	bounds        bounds
 
 	first  sync.Once      // starts what is done once, at the first claim
 	work   sync.WaitGroup // every goroutine of the engine, and every call
@@ -58,12 +58,12 @@ func newEngine(s store.Store, refused func(Refusal) HeldError) (*engine, error) 
 		e.now = clock.Awake
 	}
 	e.born = e.now()
-	e.gates.init(e)
-	e.hints.init(e)
+	e.queues.init(e)
+	e.notifications.init(e)
 	e.polls = make(polls, mostPolls)
 	e.sched.init(e)
 	if e.endless {
-		tells.TellLosses(e.sched.told)
+		tells.TellLosses(e.sched.reportLoss)
 	}
 	return e, nil
 }
@@ -181,7 +181,7 @@ func (e *engine) repeatWhile(worthIt func(error, time.Duration) bool, d time.Dur
 			return nil
 		}
 		if store.Definite(err) {
-			return unclear(err)
+			return indeterminate(err)
 		}
 		newest = newer(newest, err)
 		if end == 0 {
@@ -192,12 +192,12 @@ func (e *engine) repeatWhile(worthIt func(error, time.Duration) bool, d time.Dur
 			end = min(end, last)
 		}
 		if left = end.Sub(e.now()) - wait; left <= 0 || worthIt != nil && !worthIt(err, wait) {
-			return unclear(newest)
+			return indeterminate(newest)
 		}
 		select {
 		case <-time.After(wait):
 		case <-stop:
-			return unclear(newest)
+			return indeterminate(newest)
 		}
 	}
 }

@@ -96,12 +96,12 @@ func (s *scheduler) handOn(h *hold, w *Target) *Lease {
 // process, or gives it back to the store. Of a lease that nobody has seen
 // nothing is told.
 func (h *hold) give(seen bool) error {
-	g := &h.e.gates
+	g := &h.e.queues
 	s, end := h.s, h.event(EventReleased, h.age(), nil) // to hand it on changes it
 	done, leaving := g.handOn(h)
 	switch {
 	case done && seen:
-		s.tell(end) //mutant:end-lease-handed-observed
+		s.notify(end) //mutant:end-lease-handed-observed
 		return nil
 	case done:
 		return nil

@@ -30,7 +30,7 @@ type hold struct {
 
 	unrun atomic.Bool // its caller left before having it: no minimum hold is kept
 
-	strays uint64 // of the scheduler, when it was asked for
+	orphans uint64 // of the scheduler, when it was asked for
 
 	changer *changer // of an upgradeable hold; else nil
 
@@ -44,9 +44,9 @@ type hold struct {
 	handOver handOver
 	renewAt  clock.Instant
 	due      clock.Instant // when the renewal under way was first due
-	retries  int           // unclear renewals in a row
+	retries  int           // indeterminate renewals in a row
 	index    int           // in the heap; -1: not in it
-	told     error         // the store's word that it is lost
+	reported error         // the store's word that it is lost
 	flight   chan struct{} // closed when the renewal under way has ended; nil: none is
 	calls    []*byHand     // calls of Renew that the next renewal is for
 	sending  []*byHand     // those that the renewal under way is for
@@ -98,8 +98,8 @@ func (h *hold) ends(at clock.Instant) bool {
 	return true
 }
 
-// lookAtTheClock ends a hold whose time is over though its timer is late.
-func (h *hold) lookAtTheClock() {
+// checkClock ends a hold whose time is over though its timer is late.
+func (h *hold) checkClock() {
 	if h.left() <= 0 {
 		h.e.sched.remove(h)
 		h.lose(errTimeOver)
@@ -134,7 +134,7 @@ func (h *hold) finish(to state, why error) bool {
 	}
 	h.leases = nil
 	h.mu.Unlock()
-	h.e.gates.drop(h) //mutant:waits-hold-told-loss
+	h.e.queues.drop(h) //mutant:waits-hold-told-loss
 	return true
 }
 
@@ -207,8 +207,8 @@ func (h *hold) giveBack() error {
 	if flight != nil {
 		<-flight //mutant:release-wait-renewal-flight
 	}
-	if h.told != nil { //mutant:loss-told-last-renewal
-		return h.told // there is nothing of ours to give back
+	if h.reported != nil { //mutant:loss-told-last-renewal
+		return h.reported // there is nothing of ours to give back
 	}
 	err := h.sendRelease()
 	if h.ownRelease(err, deadline) {

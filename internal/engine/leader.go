@@ -25,9 +25,9 @@ func (l Leader) Nobody() bool { return l.ID == "" }
 // Observe yields who leads: first as it is, then at each change.
 func (w *Target) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
-		o := &onlooker{w: w}
+		o := &observation{w: w}
 		for ctx.Err() == nil {
-			leader, err := o.look(ctx)
+			leader, err := o.read(ctx)
 			if ctx.Err() != nil {
 				return
 			}
@@ -43,17 +43,17 @@ func (w *Target) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 	}
 }
 
-// An onlooker is one loop of Observe.
-type onlooker struct {
-	w      *Target
-	leader Leader // seen last
-	err    error  // how the last look failed
-	looked bool
-	poll   time.Duration // the last pause
+// An observation is one loop of Observe.
+type observation struct {
+	w       *Target
+	leader  Leader // seen last
+	err     error  // how the last look failed
+	hasRead bool
+	poll    time.Duration // the last pause
 }
 
-// look asks the store who leads.
-func (o *onlooker) look(ctx context.Context) (Leader, error) {
+// read asks the store who leads.
+func (o *observation) read(ctx context.Context) (Leader, error) {
 	if err := o.w.check(); err != nil {
 		return Leader{}, err
 	}
@@ -75,7 +75,7 @@ func (o *onlooker) look(ctx context.Context) (Leader, error) {
 			return Leader{}, o.w.errorf(store.ErrClosed)
 		}
 		if err != nil {
-			return Leader{}, o.w.errorf(unclear(err))
+			return Leader{}, o.w.errorf(indeterminate(err))
 		}
 		return o.leads(&st)
 	}
@@ -83,7 +83,7 @@ func (o *onlooker) look(ctx context.Context) (Leader, error) {
 }
 
 // leads is who leads by what the store keeps of the name.
-func (o *onlooker) leads(st *store.State) (Leader, error) {
+func (o *observation) leads(st *store.State) (Leader, error) {
 	now := time.Now()
 	for _, e := range st.Entries {
 		if st.Limit != o.w.limit {
@@ -100,11 +100,11 @@ func (o *onlooker) leads(st *store.State) (Leader, error) {
 }
 
 // isNews notes what a look has shown and reports whether it is to be told.
-func (o *onlooker) isNews(seen Leader, err error) bool {
+func (o *observation) isNews(seen Leader, err error) bool {
 	was := o.leader
-	same := o.looked && (o.err == nil) == (err == nil) &&
+	same := o.hasRead && (o.err == nil) == (err == nil) &&
 		was.ID == seen.ID && was.Token == seen.Token && was.Owner == seen.Owner
-	o.leader, o.err, o.looked = seen, err, true
+	o.leader, o.err, o.hasRead = seen, err, true
 	if !same {
 		o.poll = 0
 	}
@@ -112,7 +112,7 @@ func (o *onlooker) isNews(seen Leader, err error) bool {
 }
 
 // pause is how long to wait before the next look.
-func (o *onlooker) pause() time.Duration {
+func (o *observation) pause() time.Duration {
 	s := o.w.l.s
 	o.poll = min(max(o.poll*3/2, s.PollMin), s.PollMax) //mutant:looks-back-off
 	d := jitter(o.poll)

@@ -52,7 +52,7 @@ func (l *Lease) Token() int64 {
 		return 0
 	}
 	if c := l.hold.changer; c != nil {
-		return max(l.token, c.fence.Load()) //mutant:upgrade-keeps-token
+		return max(l.token, c.upgradeToken.Load()) //mutant:upgrade-keeps-token
 	}
 	return l.token
 }
@@ -136,7 +136,7 @@ func (l *Lease) Release() error {
 // release is Release while Close waits for its caller.
 func (l *Lease) release() error {
 	h := l.hold
-	h.lookAtTheClock()
+	h.checkClock()
 	last, why := h.leave(l)
 	switch {
 	case why != nil:

@@ -60,7 +60,7 @@ func (e *engine) stamp(s *settings) clock.Instant {
 // observe tells the observer of the hold. It must not be called with a lock
 // held: the observer is the user's code.
 func (h *hold) observe(kind EventKind, after time.Duration, err error) {
-	h.s.tell(h.event(kind, after, err))
+	h.s.notify(h.event(kind, after, err))
 }
 
 func (h *hold) event(kind EventKind, after time.Duration, err error) Event {
@@ -70,8 +70,8 @@ func (h *hold) event(kind EventKind, after time.Duration, err error) Event {
 // age is how long the hold has been held, if there is an observer.
 func (h *hold) age() time.Duration { return h.e.stamp(h.s).Sub(h.since) }
 
-// tell tells the observer, if there is one.
-func (s *settings) tell(e Event) {
+// notify tells the observer, if there is one.
+func (s *settings) notify(e Event) {
 	if s.Observer != nil {
 		defer s.survive(e.Kind)
 		s.Observer(e)
@@ -116,21 +116,21 @@ func (w *Target) failed(began clock.Instant, err error) error {
 	if errors.Is(err, store.ErrHeld) {
 		kind = EventRefused
 	}
-	s.tell(Event{Kind: kind, Name: w.name, Store: w.l.e.desc.Store, After: w.l.e.now().Sub(began), Err: err})
+	s.notify(Event{Kind: kind, Name: w.name, Store: w.l.e.desc.Store, After: w.l.e.now().Sub(began), Err: err})
 	return err
 }
 
-// A renewalTold is what is told of a renewal once no lock is held.
-type renewalTold struct {
+// A renewalReport is what is told of a renewal once no lock is held.
+type renewalReport struct {
 	s *settings
 	e Event
 }
 
-// renewalTold is made while the scheduler's lock is held, as without it the
+// renewalReport is made while the scheduler's lock is held, as without it the
 // hold may be handed on.
-func (h *hold) renewalTold(late time.Duration, err error) renewalTold {
+func (h *hold) renewalReport(late time.Duration, err error) renewalReport {
 	if err != nil {
-		return renewalTold{h.s, h.event(EventRenewalFailed, late, unclear(err))}
+		return renewalReport{h.s, h.event(EventRenewalFailed, late, indeterminate(err))}
 	}
-	return renewalTold{h.s, h.event(EventRenewed, late, nil)}
+	return renewalReport{h.s, h.event(EventRenewed, late, nil)}
 }

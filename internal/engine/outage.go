@@ -70,10 +70,10 @@ func endOfContext(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
-// unclear makes an error of the store one that matches ErrUnavailable, unless
+// indeterminate makes an error of the store one that matches ErrUnavailable, unless
 // it is definite. It never matches the error of a context: that would be of the
 // engine's own bound or the driver's, which the caller knows nothing of.
-func unclear(err error) error {
+func indeterminate(err error) error {
 	if err == nil {
 		return nil
 	}

@@ -19,7 +19,7 @@ const (
 	Batches          = batches
 	Grace            = grace
 	CloseTime        = closeTime
-	DeafFor          = deafFor
+	NoNotifyFor      = noNotifyFor
 	ResubscribeAfter = resubscribeAfter
 	EventKinds       = int(EventLost)
 )
@@ -65,7 +65,7 @@ func (p Probe) Leave() (give func() error) {
 // does not see it before meanwhile has returned. It says whether there was one.
 func (p Probe) HandOn(meanwhile func()) bool {
 	h := p.l.hold
-	g := &h.e.gates
+	g := &h.e.queues
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	meanwhile()
@@ -75,7 +75,7 @@ func (p Probe) HandOn(meanwhile func()) bool {
 		return false
 	}
 	at.remove(next)
-	close(next.in)
+	close(next.admitted)
 	return true
 }
 
@@ -91,16 +91,16 @@ func (p Probe) Suits(w *Target) bool { return p.l.hold.e.sched.handOn(p.l.hold, 
 // Options are the Locker's, with the defaults.
 func (l *Locker) Options() Options { return l.s.Options }
 
-// Place is for how long a place in the queue is asked for at a time.
-func (l *Locker) Place() time.Duration { return l.s.place }
+// PositionTTL is for how long a place in the queue is asked for at a time.
+func (l *Locker) PositionTTL() time.Duration { return l.s.positionTTL }
 
 // Waiters is how much is kept for those who wait.
 func (l *Locker) Waiters() int {
-	l.e.gates.mu.Lock()
-	defer l.e.gates.mu.Unlock()
-	l.e.hints.mu.Lock()
-	defer l.e.hints.mu.Unlock()
-	return len(l.e.gates.m) + len(l.e.hints.waiting)
+	l.e.queues.mu.Lock()
+	defer l.e.queues.mu.Unlock()
+	l.e.notifications.mu.Lock()
+	defer l.e.notifications.mu.Unlock()
+	return len(l.e.queues.m) + len(l.e.notifications.waiting)
 }
 
 // Holds is how many holds are renewed.
@@ -114,4 +114,4 @@ func (l *Locker) Holds() int {
 func (l *Locker) Refuse() { l.e.refuse() }
 
 // Subscribe does what the first does who has to wait.
-func (l *Locker) Subscribe(ctx context.Context) { l.e.hints.subscribe(ctx, l.s) }
+func (l *Locker) Subscribe(ctx context.Context) { l.e.notifications.subscribe(ctx, l.s) }

@@ -12,7 +12,7 @@ import (
 // else ErrDeadlock if they are in the target's way, as its caller would wait for
 // itself; else neither.
 func (w *Target) reenter(ctx context.Context) (*Lease, error) {
-	var inTheWay *Lease
+	var blocking *Lease
 	own := int64(0)
 	first := chainOf(ctx)
 	for ls := first; ls != nil; ls = ls.outer {
@@ -29,25 +29,25 @@ func (w *Target) reenter(ctx context.Context) (*Lease, error) {
 			}
 		}
 		if own += l.weight.Load(); w.limit == store.Full || own+w.weight > w.limit {
-			inTheWay = l
+			blocking = l
 		}
 	}
-	if inTheWay == nil {
+	if blocking == nil {
 		return nil, nil
 	}
 	do := "release that first"
 	switch {
-	case inTheWay.covers(w):
+	case blocking.covers(w):
 		do = "Options.Reentrant lets it enter again under that"
-	case inTheWay.hold.changer != nil && w.weight == store.Full:
+	case blocking.hold.changer != nil && w.weight == store.Full:
 		do = "upgrade that first"
 	}
-	return nil, w.inItsOwnWay(inTheWay, do)
+	return nil, w.blocksItself(blocking, do)
 }
 
-// inItsOwnWay is the error of a target whose own context has the lease, and what
+// blocksItself is the error of a target whose own context has the lease, and what
 // to do about it.
-func (w *Target) inItsOwnWay(l *Lease, do string) error {
+func (w *Target) blocksItself(l *Lease, do string) error {
 	return w.errorf(fmt.Errorf("%w: its context is that of %s, token %d, for which it would wait; %s",
 		store.ErrDeadlock, l.what(), l.Token(), do))
 }

@@ -39,8 +39,8 @@ const (
 // settings are options that were checked, with what is computed from them.
 type settings struct {
 	Options
-	owner string        // Owner and Note as stores keep them
-	place time.Duration // how long a place is kept at a time
+	owner       string        // Owner and Note as stores keep them
+	positionTTL time.Duration // how long a place is kept at a time
 }
 
 // settle fills in the defaults and checks the whole against the store.
@@ -60,9 +60,9 @@ func (o *Options) settle(d *store.Description) (*settings, error) {
 		s.Owner.Note = s.Note
 	}
 	s.owner = s.Owner.String()
-	s.place = min(store.MaxPlace, s.TTL)
+	s.positionTTL = min(store.MaxPlace, s.TTL)
 	if endless(d) {
-		s.place = store.MaxPlace //mutant:place-lapses-once
+		s.positionTTL = store.MaxPlace //mutant:place-lapses-once
 	}
 	return s, s.check(d)
 }
@@ -82,11 +82,11 @@ func (s *settings) renewAfter(ttl time.Duration) time.Duration {
 	return time.Duration(float64(s.RenewEvery) * float64(ttl) / float64(s.TTL))
 }
 
-// askFor is for how long an unclear ask is repeated: what it may have left is
+// askFor is for how long an indeterminate ask is repeated: what it may have left is
 // gone after the TTL.
 func (s *settings) askFor() time.Duration { return s.bound(s.TTL) }
 
-// releaseFor is for how long an unclear release is repeated.
+// releaseFor is for how long an indeterminate release is repeated.
 func (s *settings) releaseFor() time.Duration { return s.bound(s.TTL / 3) }
 
 // bound is d, at most longestCall, which is also for what has no deadline.

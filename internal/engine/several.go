@@ -97,7 +97,7 @@ func (s *Several) Take(ctx context.Context, try bool) (*Leases, error) {
 		ctx, cancel = context.WithTimeout(ctx, d)
 		defer cancel()
 	}
-	t := &taking{e: e, s: s.l.s, waiting: s.targets[0].l.s, before: lastHeld(ctx, e), parts: make([]*Lease, len(s.targets))}
+	t := &multiAcquire{e: e, s: s.l.s, waiting: s.targets[0].l.s, before: lastHeld(ctx, e), parts: make([]*Lease, len(s.targets))}
 	if err := t.all(ctx, s.targets, try); err != nil {
 		t.undo(ctx) //mutant:had-kept
 		return nil, err

@@ -16,13 +16,13 @@ import (
 // it counts the hold up to is what the store has answered; down it counts
 // before it sends.
 type changer struct {
-	h     *hold
-	w     Target        // an upgrade as a target, for its pace and its errors
-	one   chan struct{} // full while an act is under way
-	turn  int32         // of the newest act; for whoever has filled one
-	fence atomic.Int64  // of the newest upgrade; 0: there was none
-	open  bool          // the newest act may have been applied though it was not answered; as turn
-	full  bool          // the hold is upgraded. Guarded by h.mu
+	h            *hold
+	w            Target        // an upgrade as a target, for its pace and its errors
+	one          chan struct{} // full while an act is under way
+	turn         int32         // of the newest act; for whoever has filled one
+	upgradeToken atomic.Int64  // of the newest upgrade; 0: there was none
+	open         bool          // the newest act may have been applied though it was not answered; as turn
+	full         bool          // the hold is upgraded. Guarded by h.mu
 }
 
 func newChanger(h *hold, w *Target) *changer {
@@ -57,9 +57,9 @@ type upgrade struct {
 	err  error         // if it was not granted; for after done
 
 	// Guarded by the hold's lock.
-	told *refused // what the store answered last
-	gone bool     // nobody waits for it any more
-	ok   bool     // it was granted before that
+	reported *refused // what the store answered last
+	gone     bool     // nobody waits for it any more
+	ok       bool     // it was granted before that
 }
 
 // Upgrade waits until the hold is ours alone, or only tries.
@@ -75,7 +75,7 @@ func (l *Lease) Upgrade(ctx context.Context, try bool) error {
 	if err := l.upgradeDeadlock(ctx); err != nil {
 		return err
 	}
-	h.lookAtTheClock()
+	h.checkClock()
 	bound := func() {}
 	if d := h.s.Wait; d > 0 && !try {
 		ctx, bound = context.WithTimeout(ctx, d)
@@ -123,7 +123,7 @@ func (l *Lease) Upgrade(ctx context.Context, try bool) error {
 	}
 	h.mu.Lock()
 	u.gone = true
-	ok, told := u.ok, u.told
+	ok, told := u.ok, u.reported
 	h.mu.Unlock()
 	if ok {
 		h.debug("holdfast: upgraded", "fence", l.Token())
@@ -140,7 +140,7 @@ func (l *Lease) Upgrade(ctx context.Context, try bool) error {
 // notUpgraded is err, or why the lease is over, if that is what has ended the
 // upgrade.
 func (l *Lease) notUpgraded(err error) error {
-	l.hold.lookAtTheClock()
+	l.hold.checkClock()
 	l.hold.mu.Lock()
 	defer l.hold.mu.Unlock()
 	if l.why != nil {
@@ -156,7 +156,7 @@ func (l *Lease) upgradeDeadlock(ctx context.Context) error {
 	for ; ls != nil; ls = ls.outer {
 		other := ls.lease
 		if h := other.hold; h != l.hold && h.e == l.hold.e && h.Name == l.hold.Name && other.Valid() { //mutant:upgrade-waits-own-caller
-			return l.hold.changer.w.inItsOwnWay(other, "release that first")
+			return l.hold.changer.w.blocksItself(other, "release that first")
 		}
 	}
 	return nil
@@ -198,11 +198,11 @@ func (u *upgrade) run(ctx context.Context) {
 func (u *upgrade) wait(ctx context.Context) (back bool, err error) {
 	c, w := u.c, &u.c.w
 	u.endsWith(ctx)
-	subscribed := u.e.hints.watcher == nil || u.e.hints.ready()
+	subscribed := u.e.notifications.watcher == nil || u.e.notifications.ready()
 	if subscribed {
 		u.listen()
 	}
-	defer u.e.hints.remove(c.h.ID)
+	defer u.e.notifications.remove(c.h.ID)
 	c.next()
 	for {
 		u.isLast()
@@ -211,7 +211,7 @@ func (u *upgrade) wait(ctx context.Context) (back bool, err error) {
 		case ctx.Err() != nil && err != nil && !store.Definite(err):
 			return true, w.gaveUp(ctx.Err(), u.refused, err)
 		case err != nil:
-			return c.open || !store.Definite(err), w.errorf(unclear(err)) // else nothing was changed //mutant:unclear-upgrade-changed-back
+			return c.open || !store.Definite(err), w.errorf(indeterminate(err)) // else nothing was changed //mutant:unclear-upgrade-changed-back
 		case a.Granted && u.granted(&a):
 			return false, nil
 		case a.Granted: // when nobody waited for it any more
@@ -219,13 +219,13 @@ func (u *upgrade) wait(ctx context.Context) (back bool, err error) {
 		}
 		u.refuse(&a, sent)
 		c.h.mu.Lock()
-		u.told = u.refused
+		u.reported = u.refused
 		c.h.mu.Unlock()
 		if u.try {
 			return true, w.refusal(&a, u.refused.when, nil) //mutant:try-upgrade-stays-pending
 		}
-		if !subscribed { // then look: hints cannot be missed any more
-			u.e.hints.subscribe(ctx, u.s)
+		if !subscribed { // then look: notifications cannot be missed any more
+			u.e.notifications.subscribe(ctx, u.s)
 			u.listen()
 			subscribed = true
 			continue //mutant:upgrade-waits-look-once
@@ -237,8 +237,8 @@ func (u *upgrade) wait(ctx context.Context) (back bool, err error) {
 }
 
 func (u *upgrade) listen() {
-	u.hints = make(chan store.Hint, 1)
-	u.e.hints.add(u.c.h.ID, u.hints)
+	u.notified = make(chan store.Hint, 1)
+	u.e.notifications.add(u.c.h.ID, u.notified)
 }
 
 // granted counts the hold up, if the caller still waits for that and has the
@@ -250,7 +250,7 @@ func (u *upgrade) granted(a *store.Answer) bool {
 	if u.gone || u.l.state != held { //mutant:upgrade-granted-left
 		return false
 	}
-	u.c.fence.Store(a.Fence)
+	u.c.upgradeToken.Store(a.Fence)
 	u.c.full = true
 	u.l.weight.Store(store.Full)
 	u.ok = true
@@ -267,15 +267,15 @@ func (c *changer) send(weight int64, d time.Duration, stop <-chan struct{}, away
 	away.began(h.e)
 	defer away.ended()
 	err = h.e.repeat(d, stop, func(context.Context) (err error) {
-		mine := h.e.sched.lend(h)
-		if mine == nil {
+		lent := h.e.sched.lend(h)
+		if lent == nil {
 			return fmt.Errorf("%w: it is over", store.ErrLost)
 		}
 		h.e.bounded(min(longestCall, h.s.RenewEvery), func(ctx context.Context) {
 			sent = h.e.now() //mutant:each-repetition-act
 			a, err = h.e.store.Change(ctx, h.Hold, c.turn, weight)
 		})
-		err = h.e.sched.returned(h, mine, err)
+		err = h.e.sched.returned(h, lent, err)
 		c.open = c.open || !store.Definite(err)
 		away.met(err)
 		return err

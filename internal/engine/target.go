@@ -18,7 +18,7 @@ type Target struct {
 	name          string
 	limit, weight int64
 	verb          string
-	part          bool // of several names: see taking
+	part          bool // of several names: see multiAcquire
 }
 
 // doing is what the target tries to do, for errors.
@@ -70,7 +70,7 @@ func (w *Target) Lock(ctx context.Context) (*Lease, error) {
 		ctx, cancel = context.WithTimeout(ctx, d)
 		defer cancel()
 	}
-	p, l, err := e.gates.enter(ctx, w) //mutant:all-waiters-process-ask
+	p, l, err := e.queues.enter(ctx, w) //mutant:all-waiters-process-ask
 	if err != nil {
 		return nil, w.failed(began, err) //mutant:cancelled-wait-process-told
 	}
@@ -79,7 +79,7 @@ func (w *Target) Lock(ctx context.Context) (*Lease, error) {
 		return l, nil
 	}
 	r := newRequest(w, began, p) //mutant:wait-count
-	defer func() { e.gates.settle(p, w, l, r.outage) }()
+	defer func() { e.queues.settle(p, w, l, r.outage) }()
 	l, err = r.wait(ctx)
 	return l, w.failed(began, err) //mutant:wait-given-up-told
 }
@@ -95,7 +95,7 @@ func (w *Target) Try(ctx context.Context) (*Lease, error) {
 	l, err := r.ask(ctx)
 	switch {
 	case l != nil:
-		w.l.e.gates.keep(w, l.hold, nil)
+		w.l.e.queues.keep(w, l.hold, nil)
 	case err == nil:
 		err = w.refusal(&r.refused.answer, r.refused.when, nil)
 	}
@@ -136,9 +136,9 @@ func (w *Target) gaveUp(err error, last *refused, away error) error {
 		return w.errorf(err)
 	case away != nil && last != nil:
 		before := w.refusal(&last.answer, last.when, nil)
-		return w.errorf(fmt.Errorf("%w; gave up waiting: %w; when it last answered: %s", unclear(away), err, before.Who()))
+		return w.errorf(fmt.Errorf("%w; gave up waiting: %w; when it last answered: %s", indeterminate(away), err, before.Who()))
 	case away != nil:
-		return w.errorf(fmt.Errorf("%w; gave up waiting: %w", unclear(away), err))
+		return w.errorf(fmt.Errorf("%w; gave up waiting: %w", indeterminate(away), err))
 	case last != nil:
 		return w.refusal(&last.answer, last.when, err)
 	}
