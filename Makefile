@@ -59,8 +59,8 @@ generated: ## fail if go generate would change a file
 	after=$$(git status --porcelain; git diff | cksum); \
 	if [ "$$before" != "$$after" ]; then echo "go generate changed files: commit what it wrote"; git status --short; exit 1; fi
 
-prove-all: servers ## prove every store on many seeds, and that each broken lock is found; takes four hours, and goes on where it stopped
-	HOLDFAST_PROVE_GRANTS=$(GRANTS) $(GO) test -tags proveall -run TestAll -timeout 0 -v ./internal/prove
+prove-all: servers ## prove every store on many seeds, and that each broken lock is found; takes an hour, and goes on where it stopped
+	HOLDFAST_PROVE_GRANTS=$(GRANTS) $(GO) test -tags proveall -run TestAll -parallel 4 -timeout 0 -v ./internal/prove
 
 nightly: servers ## what takes longer than CI should, for this commit; PART='scale tests' runs some of it; goes on where it stopped
 	@scripts/nightly $(PART)

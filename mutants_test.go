@@ -118,6 +118,7 @@ var engineMutants = []mutant.Broken{
 	one("the cause leaves with who has met it", "TestOutage_ACancelledCallerIsToldTheCause", "cause-leaves-with-one", mutant.Delete()),
 	one("silence is no cause", "TestOutage_SilenceIsACauseAfterAWhile", "silence", mutant.Cond("d < 0")),
 	one("a moment's silence is an outage", "TestOutage_SilenceIsACauseAfterAWhile", "silence", mutant.Cond("d > 0")),
+	one("who is let in forgets the last answer", "TestOutage_ANextWaiterKnowsTheLastAnswer", "refusal-stays-at-gate", mutant.Delete()),
 	one("an outage that is over is told", "TestOutage_ThatIsOverIsNotTold", "outage-over", mutant.Delete()),
 	one("a context of the engine is told", "TestOutage_AContextOfTheEngineIsNotTheCallers", "context-of-engine", mutant.Return("target != context.Canceled && errors.Is(e.err, target)")),
 	one("a last try without time is the cause", "TestOutage_TheNewestCauseIsTold", "last-try-without-time", mutant.Cond("false")),

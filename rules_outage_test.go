@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -152,6 +153,28 @@ func TestOutage_ThatIsOverIsNotTold(t *testing.T) {
 			w.failed(context.DeadlineExceeded, ErrHeld)
 			isNot(t, w.err, ErrUnavailable)
 		}
+	})
+}
+
+// The first waiter of the line leaves, and the next one is not answered before its
+// own deadline: it returns what the store answered the first one.
+func TestOutage_ANextWaiterKnowsTheLastAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		other(t, s.mem, "a", time.Hour)
+		locks := locker(t, withHints{s}, nil)
+		first := waits(t, locks.With(&Options{Wait: 30 * time.Second}).Mutex("a").Lock)
+		next := waits(t, locks.With(&Options{Wait: 30*time.Second + engine.SilentFor/2}).Mutex("a").Lock)
+		time.Sleep(29 * time.Second)
+		s.on(func(c *call) fate {
+			if c.op == "withdraw" {
+				return fate{}
+			}
+			return fate{there: time.Hour}
+		})
+		first.failed(context.DeadlineExceeded, ErrHeld)
+		next.failed(context.DeadlineExceeded, ErrHeld)
+		same(t, "holder", heldBy(t, next.err).Owner.Host, "elsewhere")
 	})
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/redisstore"
 )
 
@@ -137,11 +138,11 @@ func startCluster(ctx context.Context, n int) (addrs []string, stop func(), err 
 	var clients []*redis.Client
 	var host, port, bus string
 	for i := range n {
-		own, err := freePort()
+		own, err := testserver.FreePort()
 		if err != nil {
 			return nil, nil, err
 		}
-		s, end, err := startRedis("--cluster-enabled", "yes", "--cluster-port", own)
+		s, end, err := startRedis("--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(own))
 		if err != nil {
 			return nil, nil, err
 		}
@@ -149,7 +150,7 @@ func startCluster(ctx context.Context, n int) (addrs []string, stop func(), err 
 		stops = append(stops, end, func() { c.Close() })
 		if clients = append(clients, c); i == 0 {
 			host, port, _ = net.SplitHostPort(s.Addr)
-			bus = own
+			bus = strconv.Itoa(own)
 		}
 		addrs = append(addrs, s.Addr)
 		for _, command := range []string{
@@ -200,13 +201,13 @@ func startSentinel(ctx context.Context) (addr string, stop func(), err error) {
 			stopAll()
 		}
 	}()
-	port, err := freePort()
+	port, err := testserver.FreePort()
 	if err != nil {
 		return "", nil, err
 	}
 	host, of, _ := net.SplitHostPort(s.Addr)
 	conf := filepath.Join(dir, "sentinel.conf")
-	text := fmt.Sprintf("port %s\nbind 127.0.0.1\ndir %q\nsentinel monitor primary %s %s 1\n", port, dir, host, of)
+	text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %q\nsentinel monitor primary %s %s 1\n", port, dir, host, of)
 	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 		return "", nil, err
 	}
@@ -214,19 +215,10 @@ func startSentinel(ctx context.Context) (addr string, stop func(), err error) {
 	if err := cmd.Start(); err != nil {
 		return "", nil, err
 	}
-	addr = net.JoinHostPort("127.0.0.1", port)
+	addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	c := redis.NewSentinelClient(&redis.Options{Addr: addr, MaxRetries: -1})
 	defer c.Close()
 	return addr, stopAll, eventually(ctx, "Sentinel answers", func() bool { return c.Ping(ctx).Err() == nil })
-}
-
-func freePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port), nil
 }
 
 func eventually(ctx context.Context, what string, f func() bool) error {

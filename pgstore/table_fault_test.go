@@ -39,6 +39,7 @@ func mailboxOf(t *testing.T, s *Store) (next func() store.Hint) {
 // hears that some may be missing.
 func handOver(t *testing.T, s *Store, what string, next func() store.Hint) {
 	t.Helper()
+	var before []string // names whose hint may still come after the zero hint
 	for {
 		name := what + " " + store.NewProcess().String()
 		h, w := mustHold(t, s, mutex(name)), mutex(name)
@@ -49,7 +50,11 @@ func handOver(t *testing.T, s *Store, what string, next func() store.Hint) {
 			t.Fatal(err)
 		}
 		got := next()
+		for slices.Contains(before, got.Name) {
+			got = next()
+		}
 		if got == (store.Hint{}) {
+			before = append(before, name)
 			continue
 		}
 		if got.Name != name || got.ID != w.ID || got.Token <= h.Token {
@@ -103,6 +108,11 @@ func TestAMailboxIsOpenedAgainAfterABreakAndTellsThatHintsMayBeMissing(t *testin
 	if got := next(); got != (store.Hint{}) {
 		t.Errorf("after the break came %+v, want the zero hint", got)
 	}
+	found := func() bool {
+		_, err := s.Look(t.Context(), mutex("x"))
+		return err == nil
+	}
+	until(t, "the pool has replaced what was killed", found)
 	handOver(t, s, "after", next)
 
 	server.Kill()
@@ -110,10 +120,7 @@ func TestAMailboxIsOpenedAgainAfterABreakAndTellsThatHintsMayBeMissing(t *testin
 	if got := next(); got != (store.Hint{}) {
 		t.Errorf("after the restart came %+v, want the zero hint", got)
 	}
-	until(t, "the pool has found the server again", func() bool {
-		_, err := s.Look(t.Context(), mutex("x"))
-		return err == nil
-	})
+	until(t, "the pool has found the server again", found)
 	handOver(t, s, "after a restart", next)
 }
 

@@ -175,7 +175,7 @@ func (s *Store) askAll(ctx context.Context, cl *claim, place time.Duration, mode
 	s.collect(ctx, out, len(s.nodes), min(s.timeout, max(cl.TTL, time.Second)), func(r reply) bool {
 		t.add(s, cl, r)
 		return t.enough(need)
-	}, func() bool { return t.answered() >= need }) //mutant:redlock-answers-waited-for
+	}, func() bool { return t.answered() >= need }, s.slow) //mutant:redlock-answers-waited-for
 	return t
 }
 
@@ -186,9 +186,10 @@ func (s *Store) askCall(cl *claim, place time.Duration, mode string) []any {
 }
 
 // collect hands on replies until enough says so, all have come, or the time is
-// over; or, once it would do without the rest, until only nodes that have been
-// slow all along are missing, or the others are too.
-func (s *Store) collect(ctx context.Context, out <-chan reply, n int, limit time.Duration, enough func(reply) bool, would func() bool) {
+// over. Once it would do without the rest (nil: never), it waits for that only a
+// little longer; and not at all if without says so of the missing nodes (nil: no).
+func (s *Store) collect(ctx context.Context, out <-chan reply, n int, limit time.Duration, enough func(reply) bool,
+	would func() bool, without func(missing uint32) bool) {
 	var timer *time.Timer
 	var fire <-chan time.Time
 	straggling := false
@@ -217,8 +218,8 @@ func (s *Store) collect(ctx context.Context, out <-chan reply, n int, limit time
 		if enough(r) {
 			return
 		}
-		if !straggling && n == len(s.nodes) && left > 1 && would() {
-			if s.slow(missing) {
+		if !straggling && n == len(s.nodes) && left > 1 && would != nil && would() {
+			if without != nil && without(missing) {
 				return
 			}
 			straggling = true
@@ -255,6 +256,6 @@ func (s *Store) slow(missing uint32) bool {
 func (s *Store) giveBack(cl *claim, wait bool) {
 	out := s.releaseAll(store.Hold{Name: cl.Name, ID: cl.ID}, cl)
 	if wait {
-		s.collect(s.ctx, out, len(s.nodes), s.straggle, func(reply) bool { return false }, func() bool { return false })
+		s.collect(s.ctx, out, len(s.nodes), s.straggle, func(reply) bool { return false }, nil, nil)
 	}
 }

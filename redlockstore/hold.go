@@ -137,7 +137,7 @@ func (s *Store) renew(ctx context.Context, holds []store.Hold, shown string) []s
 			pending--
 		}
 		return pending == 0
-	}, func() bool { return false })
+	}, nil, nil)
 	now := store.Now()
 	for i := range holds {
 		if out[i].Err == nil {
@@ -283,10 +283,15 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 	var c count
 	key := s.key(h.Name)
 	free := func() int { return c.done + c.lost }
+	open := 0 // nodes that can grant it to the next: who takes no writes has nothing to give
 	s.collect(ctx, s.releaseAll(h, cl), len(s.nodes), s.timeout, func(r reply) bool {
+		was := free()
 		c.add(s, key, r)
-		return c.done >= need || c.lost > len(s.nodes)-need
-	}, func() bool { return free() >= need })
+		if free() > was && r.n.grants() { //mutant:redlock-released-for-the-next
+			open++
+		}
+		return open >= need || c.lost > len(s.nodes)-need
+	}, func() bool { return free() >= need }, nil)
 	isLost := h.Token != 0 && c.lost > len(s.nodes)-need
 	if cl != nil && (isLost || free() >= need) {
 		s.claims.forget(h.ID)

@@ -156,7 +156,7 @@ func (s *Store) states(ctx context.Context, keys []string, yield func(store.Stat
 	s.collect(ctx, out, cap(out), s.timeout, func(r reply) bool {
 		names[r.index].add(r, keys[r.index])
 		return false
-	}, func() bool { return false })
+	}, nil, nil)
 	for i, key := range keys {
 		name, ok := s.name(key)
 		if !ok {
@@ -291,7 +291,7 @@ func (s *Store) BreakHold(ctx context.Context, b store.Break) error {
 	s.collect(ctx, out, len(s.nodes), s.timeout, func(r reply) bool {
 		c.add(s, key, r)
 		return false
-	}, func() bool { return c.done+c.lost >= need })
+	}, func() bool { return c.done+c.lost >= need }, s.slow)
 	switch {
 	case c.lost > len(s.nodes)-need: // it can have no majority
 		return store.ErrLost

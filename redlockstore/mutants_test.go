@@ -55,6 +55,8 @@ func TestTheTestsCatchEachMutantOfRedlock(t *testing.T) {
 		{"a full node is asked as fast as it refuses", "TestANodeThatTakesNoWritesIsLeftInPeace/full", "redlock-full-node-paused", mutant.Cond("WAS && false")},
 		{"a full node is out of use for renewals too", full, "redlock-full-node-in-use", mutant.Cond("n.gone(err)")},
 		{"a full node is not joined", full, "redlock-full-node-joined", mutant.Cond("false")},
+		{"a release counts nodes that cannot grant", "TestAReleaseWaitsForTheNodesThatTheNextNeeds", "redlock-released-for-the-next", mutant.Cond("free() > was")},
+		{"a node that was full once is full for good", "TestANodeThatTakesNoWritesIsLeftInPeace/full", "redlock-full-no-more", mutant.Delete()},
 		{"one server has two votes", "TestTwoClientsOfOneServerAreNotTwoNodes", "redlock-one-server-one-vote", mutant.Cond("same && false")},
 		// Of the scripts.
 		{"a number need not be above the newest", model, "redlock-above-newest", mutant.Delete()},

@@ -37,7 +37,7 @@ type node struct {
 	measured int
 	owed     []*job // releases that it could not be told
 
-	full  error     // the newest refusal of an ask, as its memory is full; else nil
+	full  error     // the newest refusal of an ask, as its memory is full, until it grants one; else nil
 	again time.Time // when another ask may be sent to it then
 	stuck bool      // its memory is full, and it refuses renewals and releases too
 }
@@ -80,7 +80,8 @@ type job struct {
 	owed  store.Instant // a release is tried until then
 	mends *mending      // of a renewal: what a node lacks is given back to it
 
-	left bool // it is not to be sent any more; guarded by n.mu
+	left  bool // it is not to be sent any more; guarded by n.mu
+	first bool // the first ask of its claim that the node is sent
 }
 
 // A reply is what became of a job.
@@ -202,7 +203,7 @@ func (n *node) fly(l *lane) bool {
 			if j.left {
 				left = append(left, j)
 			} else if j.claim != nil && j.isAsk() {
-				j.claim.sent.Or(1 << n.i)
+				j.first = j.claim.sent.Or(1<<n.i)&(1<<n.i) == 0
 			}
 			return j.left
 		})
@@ -267,7 +268,11 @@ func (n *node) exchange(l *lane, jobs []*job) {
 		}
 		pipe.Exec(ctx) // the commands have the errors
 	}
-	n.took(time.Since(begun))
+	granted := false // something new, for which it has memory
+	for i, j := range jobs {
+		granted = granted || j.first && strings.HasPrefix(commands[i].Val(), "O")
+	}
+	n.took(time.Since(begun), granted)
 	for i, j := range jobs {
 		answer, err := commands[i].Result()
 		if err == nil && answer == "" {
@@ -322,6 +327,14 @@ func (n *node) fills(err error, stuck bool) {
 	n.full, n.again, n.stuck = n.failed(err), time.Now().Add(fullPause), n.stuck || stuck
 }
 
+// grants reports whether the node takes what is new: it is up, and has memory for
+// it, as far as is known.
+func (n *node) grants() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.state == up && n.full == nil
+}
+
 // lose takes the node out of use until it has been looked at.
 func (n *node) lose(err error) {
 	n.mu.Lock()
@@ -358,10 +371,14 @@ func (n *node) leave(to state, err error) bool {
 	return true
 }
 
-// took notes how long an exchange took.
-func (n *node) took(d time.Duration) {
+// took notes how long an exchange took, and whether the node has granted anything
+// new.
+func (n *node) took(d time.Duration, granted bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if granted {
+		n.full = nil //mutant:redlock-full-no-more
+	}
 	n.fastest[n.measured%len(n.fastest)] = d
 	n.measured++
 }

@@ -327,6 +327,11 @@ func (s *Store) answer(ctx context.Context, c *store.Claim, m *mine, v *view) (s
 				return s.answer(ctx, c, m, v)
 			}
 		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if m.state == gone { // by our clock, meanwhile //mutant:zk-lost-waits-on
+			return store.Answer{}, store.ErrLost
+		}
 		return a, err
 	}
 	if err := s.draw(ctx, m, v, r); err != nil {

@@ -65,3 +65,37 @@ func TestALostClaimIsNotAskedForInTheNextSession(t *testing.T) {
 		t.Errorf("it left %v", have)
 	}
 }
+
+// So can it while its place is looked at: the claim is lost, whatever the look shows,
+// as all that the session has is about to be deleted.
+func TestAWaiterWhoseSessionEndedMeanwhileIsLost(t *testing.T) {
+	t.Parallel()
+	addr, o := testserver.SharedZooKeeper(t), apart()
+	s, other := closing(t, storeOn(t, o, addr)), closing(t, storeOn(t, o, addr))
+	mustHold(t, other, mutex("a"))
+	c := mutex("a")
+	if a := mustAsk(t, s, c); a.Granted {
+		t.Fatal("granted beside another")
+	}
+	m := s.hold(c.ID)
+	defer s.done(m)
+	s.mu.Lock()
+	sess := m.sess
+	s.mu.Unlock()
+	v, err := s.look(t.Context(), sess, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.mu.Lock()
+	sess.flight = &flight{} // it is not closed yet: the look goes on
+	s.died(sess)
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		sess.flight = nil
+	}()
+	if a, err := s.answer(t.Context(), &c, m, v); err != store.ErrLost {
+		t.Errorf("looked at while its session ended: %+v, %v, want ErrLost", a, err)
+	}
+}

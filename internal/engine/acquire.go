@@ -28,7 +28,7 @@ type request struct {
 func newRequest(w *Target, began clock.Instant, p *waiter) *request {
 	r := &request{w: w, began: began, pace: newPace(w), p: p}
 	if p != nil {
-		r.away = &p.away
+		r.away, r.refused = &p.away, p.refused
 	} else {
 		r.away = new(trouble)
 	}

@@ -57,10 +57,11 @@ type waiter struct {
 	err        error         // the store was away for those inside
 	prev, next *waiter       // in line
 
-	away  trouble         // what its asks meet
-	sent  bool            // inside, and without a place yet
-	woken bool            // since it was refused last
-	wake  chan store.Hint // of its request, once that was refused
+	away    trouble         // what its asks meet
+	refused *refused        // how the store last answered those ahead of it
+	sent    bool            // inside, and without a place yet
+	woken   bool            // since it was refused last
+	wake    chan store.Hint // of its request, once that was refused
 }
 
 // A refused is an answer of the store with the instant it came.
@@ -198,6 +199,7 @@ func (at *localQueue) hasRoom(w *Target, woken bool) bool {
 func (at *localQueue) admit(p *waiter) {
 	p.sent = true
 	p.away.newest.Store(at.met) //mutant:cause-leaves-with-one
+	p.refused = at.refused      //mutant:refusal-stays-at-gate
 	at.inside = append(at.inside, p)
 	at.weight += p.w.weight
 	at.sent++

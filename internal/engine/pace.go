@@ -16,7 +16,7 @@ type pace struct {
 
 	sent     clock.Instant   // when the newest ask that was answered was sent
 	took     time.Duration   // how long that took
-	refused  *refused        // what the store answered last; nil: not yet
+	refused  *refused        // what the store answered last, maybe to another claim in the local queue; nil: nothing yet
 	notified chan store.Hint // nil: not listening
 	poll     time.Duration   // the next pause, where no notifications come
 	ends     clock.Instant   // when the context ends; 0: not known

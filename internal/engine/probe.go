@@ -21,6 +21,7 @@ const (
 	CloseTime        = closeTime
 	NoNotifyFor      = noNotifyFor
 	ResubscribeAfter = resubscribeAfter
+	SilentFor        = silentFor
 	EventKinds       = int(EventLost)
 )
 

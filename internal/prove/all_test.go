@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -47,7 +48,9 @@ type record struct {
 // records are the runs so far: what is in the file is not run again.
 type records struct {
 	path string
-	all  []record
+
+	mu  sync.Mutex
+	all []record
 }
 
 func readRecords(t *testing.T, path string) *records {
@@ -68,12 +71,16 @@ func readRecords(t *testing.T, path string) *records {
 }
 
 func (r *records) has(want record) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	return slices.ContainsFunc(r.all, func(x record) bool {
 		return x.Store == want.Store && x.Broken == want.Broken && x.Dense == want.Dense && x.Seed == want.Seed
 	})
 }
 
 func (r *records) add(t *testing.T, x record) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	f, err := os.OpenFile(r.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)
 	if err != nil {
 		t.Fatal(err)
@@ -125,19 +132,29 @@ func (r *records) urls(t *testing.T, named ...string) map[string]string {
 }
 
 // TestAllSeeds runs what has not been run yet, seed by seed, and writes the
-// figures into docs/proof.md after each.
+// figures into docs/proof.md after each. The runs of one seed go side by side,
+// as many as -parallel says: each spends most of its time waiting.
 func TestAllSeeds(t *testing.T) {
 	r := start(t)
 	bin, urls := buildBroken(t), r.urls(t)
 	for seed := uint64(1); seed <= rightSeeds; seed++ {
-		for _, s := range provable {
-			r.right(t, &s, urls[s.name], bin, seed)
-		}
-		for _, b := range brokenLocks {
-			if seed <= brokenSeeds {
-				r.broken(t, &b, bin, seed)
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			for _, s := range provable {
+				t.Run(s.name, func(t *testing.T) {
+					t.Parallel()
+					r.right(t, &s, urls[s.name], bin, seed)
+				})
 			}
-		}
+			for _, b := range brokenLocks {
+				if seed > brokenSeeds {
+					break
+				}
+				t.Run(b.name, func(t *testing.T) {
+					t.Parallel()
+					r.broken(t, &b, bin, seed)
+				})
+			}
+		})
 		r.write(t)
 	}
 	r.judge(t)

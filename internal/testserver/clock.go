@@ -19,7 +19,7 @@ func RedisWithClock(t testing.TB, args ...string) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := startOnPort(func(port int) (*Server, error) {
+	s, err := startOnPort(t, func(port int) (*Server, error) {
 		s, err := newRedis(t, dir, program, port, append(ownRedis(dir, port), args...)...)
 		if err == nil {
 			err = s.fakeClock()

@@ -32,7 +32,7 @@ func Etcd(t testing.TB, args ...string) *Server {
 // certificate, config is of a client that it takes.
 func EtcdTLS(t testing.TB, config *tls.Config, args ...string) *Server {
 	t.Helper()
-	s, err := startOnPort(func(port int) (*Server, error) {
+	s, err := startOnPort(t, func(port int) (*Server, error) {
 		url := "https://127.0.0.1:" + strconv.Itoa(port)
 		s, err := etcdAlone(t, t.TempDir(), port, append([]string{"--listen-client-urls", url, "--advertise-client-urls", url}, args...))
 		if err != nil {
@@ -98,7 +98,7 @@ func etcdCluster(t testing.TB, n int) (all []*Server, err error) {
 	var initial []string
 	for i := range members {
 		for _, port := range []*int{&members[i].client, &members[i].peer} {
-			if *port, err = freePort(); err != nil {
+			if *port, err = freePort(t); err != nil {
 				return nil, err
 			}
 		}
@@ -136,7 +136,7 @@ func EtcdLeader(t testing.TB, members []*Server) (leader int) {
 }
 
 func startEtcd(tb fataler, dir string, args []string) (*Server, error) {
-	return startOnPort(func(port int) (*Server, error) {
+	return startOnPort(tb, func(port int) (*Server, error) {
 		s, err := etcdAlone(tb, dir, port, args)
 		if err != nil {
 			return nil, err
@@ -146,7 +146,7 @@ func startEtcd(tb fataler, dir string, args []string) (*Server, error) {
 }
 
 func etcdAlone(tb fataler, dir string, port int, args []string) (*Server, error) {
-	peer, err := freePort()
+	peer, err := freePort(tb)
 	if err != nil {
 		return nil, err
 	}

@@ -79,7 +79,7 @@ func startMariaDB(tb fataler, dir string, args []string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return startOnPort(func(port int) (*Server, error) {
+	return startOnPort(tb, func(port int) (*Server, error) {
 		own := append(small(data), "--bind-address=127.0.0.1", "--port="+strconv.Itoa(port), "--skip-name-resolve",
 			"--socket=sock", "--pid-file=pid", "--innodb-buffer-pool-size=32M")
 		s := &Server{

@@ -46,7 +46,7 @@ func startMongod(tb fataler, dir string, args []string) (*Server, error) {
 	if err := os.MkdirAll(data, 0o700); err != nil {
 		return nil, err
 	}
-	return startOnPort(func(port int) (*Server, error) {
+	return startOnPort(tb, func(port int) (*Server, error) {
 		s := mongodServer(tb, program, dir, data, port, args)
 		return s, s.start()
 	})

@@ -46,7 +46,7 @@ func NATSCluster(t testing.TB, n int) []*Server {
 	t.Helper()
 	routes := make([]string, n)
 	for i := range routes {
-		port, err := freePort()
+		port, err := freePort(t)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,7 +55,7 @@ func NATSCluster(t testing.TB, n int) []*Server {
 	all := make([]*Server, n)
 	failed := make(chan error, n)
 	for i := range all { // none is ready before most are there
-		port, err := freePort()
+		port, err := freePort(t)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +85,7 @@ func NATSCluster(t testing.TB, n int) []*Server {
 // node of it, which has a domain of its own.
 func NATSLeaf(t testing.TB) (hub, leaf *Server) {
 	t.Helper()
-	port, err := freePort()
+	port, err := freePort(t)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func NATSLeaf(t testing.TB) (hub, leaf *Server) {
 }
 
 func startNATS(tb fataler, dir, config string) (*Server, error) {
-	return startOnPort(func(port int) (*Server, error) {
+	return startOnPort(tb, func(port int) (*Server, error) {
 		s, err := natsServer(tb, dir, port, "n0", config)
 		if err != nil {
 			return nil, err
@@ -111,7 +111,7 @@ func natsServer(tb fataler, dir string, port int, name, config string) (*Server,
 	if err != nil {
 		return nil, err
 	}
-	monitor, err := freePort()
+	monitor, err := freePort(tb)
 	if err != nil {
 		return nil, err
 	}

@@ -103,7 +103,7 @@ func startMySQL(tb fataler, dir, program string, args []string) (*Server, error)
 	if err != nil {
 		return nil, err
 	}
-	return startOnPort(func(port int) (*Server, error) {
+	return startOnPort(tb, func(port int) (*Server, error) {
 		given := append(small(data), "--bind-address=127.0.0.1", "--port="+strconv.Itoa(port), "--skip-name-resolve",
 			"--socket=sock", "--pid-file=pid", "--max-connections=2000", "--skip-log-bin")
 		s := &Server{

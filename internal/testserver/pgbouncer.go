@@ -36,7 +36,7 @@ func startPgBouncer(tb fataler, dir, addr string, size int) (*Server, error) {
 		return nil, err
 	}
 	host, serverPort, _ := net.SplitHostPort(addr)
-	return startOnPort(func(port int) (*Server, error) {
+	return startOnPort(tb, func(port int) (*Server, error) {
 		conf := filepath.Join(dir, "pgbouncer.ini")
 		text := fmt.Sprintf("[databases]\n* = host=%s port=%s user=postgres\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = %d\nunix_socket_dir =\n"+
 			"auth_type = any\npool_mode = transaction\nmax_client_conn = 1000\ndefault_pool_size = %d\n"+

@@ -110,7 +110,7 @@ func postgresIn(tb fataler, dir string, args []string, fill func(bin, data strin
 	if err := fill(bin, data, user); err != nil {
 		return nil, err
 	}
-	return startOnPort(func(port int) (*Server, error) {
+	return startOnPort(tb, func(port int) (*Server, error) {
 		own := []string{"-D", data, "-c", "listen_addresses=127.0.0.1", "-c", "port=" + strconv.Itoa(port),
 			"-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "log_checkpoints=off"}
 		s := &Server{

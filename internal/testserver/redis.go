@@ -98,8 +98,8 @@ func redisCluster(t testing.TB, n int, replicated bool) (masters, replicas []*Se
 	bus := map[*Server]int{}
 	start := func() *Server {
 		dir, busPort := t.TempDir(), 0
-		s, err := startOnPort(func(port int) (_ *Server, err error) {
-			if busPort, err = freePort(); err != nil {
+		s, err := startOnPort(t, func(port int) (_ *Server, err error) {
+			if busPort, err = freePort(t); err != nil {
 				return nil, err
 			}
 			return redisServer(t, dir, "", port, append(ownRedis(dir, port), "--cluster-enabled", "yes", "--cluster-node-timeout", "15000",
@@ -234,7 +234,7 @@ func redisSentinel(t testing.TB, primary *Server, quorum int, args ...string) *S
 	t.Helper()
 	dir := t.TempDir()
 	host, port, _ := net.SplitHostPort(primary.Addr)
-	s, err := startOnPort(func(own int) (*Server, error) {
+	s, err := startOnPort(t, func(own int) (*Server, error) {
 		conf := filepath.Join(dir, "sentinel.conf")
 		text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %q\nsentinel monitor primary %s %s %d\n"+
 			"sentinel down-after-milliseconds primary 60000\nsentinel failover-timeout primary 2000\n", own, dir, host, port, quorum)
@@ -258,7 +258,7 @@ func StartRedis(dir string, args ...string) (*Server, error) {
 }
 
 func startRedis(tb fataler, dir, program string, args []string) (*Server, error) {
-	return startOnPort(func(port int) (*Server, error) {
+	return startOnPort(tb, func(port int) (*Server, error) {
 		return redisServer(tb, dir, program, port, append(ownRedis(dir, port), args...)...)
 	})
 }

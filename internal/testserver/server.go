@@ -1,6 +1,7 @@
 // Package testserver starts the real servers that the tests of the stores
-// need: each on a free port of the loopback, in a directory of its own, and
-// stopped by its pid when the test ends. A server that is not installed is a
+// need: each on a port of the loopback and in a directory of its own, and
+// stopped by its pid when the test ends. No other server of any test is given
+// the port, also while this one is stopped. A server that is not installed is a
 // failure that says what to do, never a skip: run "make servers".
 package testserver
 
@@ -8,7 +9,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -49,11 +49,13 @@ type Server struct {
 type fataler interface {
 	Helper()
 	Fatalf(format string, args ...any)
+	Cleanup(func())
 }
 
 type panicker struct{}
 
 func (panicker) Helper()                           {}
+func (panicker) Cleanup(func())                    {} // at the end of the process
 func (panicker) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
 
 // starts are commands to be started from one thread, which lives until the
@@ -253,11 +255,12 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// startOnPort starts a server on a free port, and tries again on another when
-// somebody took that one meanwhile.
-func startOnPort(start func(port int) (*Server, error)) (*Server, error) {
+// startOnPort starts a server on a free port, which is its own until the test has
+// ended; and tries again on another when a program that is none of ours took that
+// one meanwhile.
+func startOnPort(tb fataler, start func(port int) (*Server, error)) (*Server, error) {
 	for try := 1; ; try++ {
-		port, err := freePort()
+		port, err := freePort(tb)
 		if err != nil {
 			return nil, err
 		}
@@ -279,16 +282,6 @@ func (s *Server) until(what string, f func() bool) {
 			s.tb.Fatalf("after %v still not: %s: %s", patience, what, s.logTail())
 		}
 	}
-}
-
-// freePort returns a port that nobody listened on a moment ago.
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
 // Main runs the tests of a package and then stops the servers that they share:

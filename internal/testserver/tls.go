@@ -57,7 +57,7 @@ func NewCertificate(t testing.TB) *Certificate {
 // options are those of a Redis server that listens with TLS too, on a free port.
 func (c *Certificate) options(t testing.TB) (addr string, all []string) {
 	t.Helper()
-	port, err := freePort()
+	port, err := freePort(t)
 	if err != nil {
 		t.Fatal(err)
 	}

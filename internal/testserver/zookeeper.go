@@ -53,7 +53,7 @@ func ZooKeeperEnsemble(t testing.TB, n int) []*Server {
 		var port [2]int
 		for j := range port {
 			var err error
-			if port[j], err = freePort(); err != nil {
+			if port[j], err = freePort(t); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -62,7 +62,7 @@ func ZooKeeperEnsemble(t testing.TB, n int) []*Server {
 	all := make([]*Server, n)
 	failed := make(chan error, n)
 	for i := range all { // none serves before most are there
-		port, err := freePort()
+		port, err := freePort(t)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,7 +107,7 @@ func ZooKeeperLeader(t testing.TB, all []*Server) int {
 }
 
 func startZooKeeper(tb fataler, dir string, settings []string) (*Server, error) {
-	return startOnPort(func(port int) (*Server, error) {
+	return startOnPort(tb, func(port int) (*Server, error) {
 		s, err := zooKeeperServer(tb, dir, port, settings)
 		if err != nil {
 			return nil, err

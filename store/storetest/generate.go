@@ -465,10 +465,9 @@ func (d *duel) tally(o op, out outcome, woken int) {
 	}
 }
 
-// report prints the counts, and fails where chance brought about too little.
-func (d *duel) report(steps int) {
-	d.t.Helper()
-	floors := map[string]float64{ // percent of the steps
+// floors is how often each of what matters has to happen, in percent of the steps.
+func (d *duel) floors() map[string]float64 {
+	floors := map[string]float64{
 		"expiries": 5, "repeats": 5, "refusals": 5, "grants": 5,
 		"expiry at this very instant": 0.5, "late ask by the owner": 0.3, "late renew by the owner": 0.3, "late release by the owner": 0.3,
 		"renew with a wrong token": 0.1, "renew of a waiting entry": 0.1, "renew with token 0": 0.1, "renew lost": 1,
@@ -505,15 +504,30 @@ func (d *duel) report(steps int) {
 		}
 		floors["sessions ended"], floors["tokens compared"] = 0.5, 6
 	}
+	return floors
+}
+
+// tooRare returns what has happened too rarely for that many steps.
+func (d *duel) tooRare(floors map[string]float64, steps int) (what []string) {
+	for name, least := range floors {
+		if float64(d.counts[name]) < least/100*float64(steps) {
+			what = append(what, name)
+		}
+	}
+	return what
+}
+
+// report prints the counts, and fails where chance brought about too little for that
+// many steps.
+func (d *duel) report(floors map[string]float64, steps int) {
+	d.t.Helper()
 	var lines []string
 	for what, n := range d.counts {
-		lines = append(lines, fmt.Sprintf("%6d  %5.1f %%  %s", n, 100*float64(n)/float64(steps), what))
+		lines = append(lines, fmt.Sprintf("%6d  %5.1f %%  %s", n, 100*float64(n)/float64(d.steps), what))
 	}
 	slices.SortFunc(lines, func(a, b string) int { return strings.Compare(b, a) })
-	d.t.Logf("%d steps:\n%s", steps, strings.Join(lines, "\n"))
-	for what, least := range floors {
-		if have := 100 * float64(d.counts[what]) / float64(steps); have < least {
-			d.t.Errorf("%s: %.2f %% of the steps, want %.2f", what, have, least)
-		}
+	d.t.Logf("%d steps:\n%s", d.steps, strings.Join(lines, "\n"))
+	for _, what := range d.tooRare(floors, steps) {
+		d.t.Errorf("%s: %d times in %d steps, want %.2f %% of %d", what, d.counts[what], d.steps, floors[what], steps)
 	}
 }
