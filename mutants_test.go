@@ -69,7 +69,7 @@ var engineMutants = []mutant.Broken{
 
 	// Rule 5.
 	one("asked before it is subscribed", "TestRule5_SubscribeThenLook", "asked-before-subscribed", mutant.Expr("r.e.notifications.begin(r.s)")),
-	one("nobody can listen, and it is tried again at once", "TestRule5_WhereNobodyCanListenItIsSaidOnceAndTriedSeldom", "nobody-can-listen-tried", mutant.Stmt("_ = deafFor")),
+	one("nobody can listen, and it is tried again at once", "TestRule5_WhereNobodyCanListenItIsSaidOnceAndTriedSeldom", "nobody-can-listen-tried", mutant.Stmt("_ = noNotifyFor")),
 	one("nobody can listen, and it is tried first", "TestRule5_WhereNobodyCanListenThePlaceIsAskedForAtOnce", "nobody-can-listen-tried-first", mutant.Return("h.watcher != nil && !h.subscribed && true")),
 	one("nobody can listen, and it is said again and again", "TestRule5_WhereNobodyCanListenItIsSaidOnceAndTriedSeldom", "nobody-can-listen-said", mutant.Value("false")),
 	one("subscribed again and not looked", "TestRule5_ASubscriptionThatFailedIsTriedAgainAndThenLooked", "subscribed-again-looked", mutant.Stmt("_ = ch")),
@@ -95,7 +95,7 @@ var engineMutants = []mutant.Broken{
 	// Operations on one claim never overlap.
 	one("a cancelled ask is not withdrawn", "TestOperationsOnOneClaimNeverOverlap_ACancelledAskIsWithdrawnWhenItWasAnswered", "cancelled-ask-withdrawn", mutant.Stmt("_ = bound\n\t_ = claim")),
 	one("a cancelled ask is withdrawn while it is in flight", "TestOperationsOnOneClaimNeverOverlap_ACancelledAskIsWithdrawnWhenItWasAnswered", "cancelled-ask-withdrawn-while", mutant.After("r.withdraw()")),
-	one("a cancelled look is withdrawn while it is in flight", "TestOperationsOnOneClaimNeverOverlap_ACancelledLook", "cancelled-look-withdrawn-while", mutant.Stmt("if room, err := r.room(ctx); err != nil {\n\tcontinue\n} else if room {\n\treturn nil, nil\n}")),
+	one("a cancelled look is withdrawn while it is in flight", "TestOperationsOnOneClaimNeverOverlap_ACancelledLook", "cancelled-look-withdrawn-while", mutant.Stmt("if room, err := r.pollStore(ctx); err != nil {\n\tcontinue\n} else if room {\n\treturn nil, nil\n}")),
 	one("a cancelled wait leaves its place", "TestOperationsOnOneClaimNeverOverlap_ACancelledWaitLeavesNothing", "cancelled-wait-leaves-place", mutant.Delete()),
 
 	// Rule 6.
@@ -307,9 +307,9 @@ var engineMutants = []mutant.Broken{
 	one("detached and still valid", "TestAdopt_DetachEndsTheLeaseHere", "detached-still-valid", mutant.Delete()),
 	one("detached and still renewed", "TestAdopt_DetachEndsTheLeaseHere", "detached-still-renewed", mutant.Stmt("flight := (chan struct{})(nil)")),
 	one("detached from nobody", "TestAdopt_TheTokenStaysAndTheNameStaysTaken", "detached-nobody", mutant.Expr("h.e.process.NewID()")),
-	one("adopted for the time that it had", "TestAdopt_InTheSameProcess", "adopted-time-had", mutant.Value("store.Hold{\nName: ref.Name, ID: id, Token: ref.grant, Used: ref.Token, Owner: l.s.owner, NewID: r.claim.ID,\n\t}")),
-	one("adopted under the id that it had", "TestAdopt_TheTokenStaysAndTheNameStaysTaken", "adopted-time-had", mutant.Value("store.Hold{\nName: ref.Name, ID: id, Token: ref.grant, TTL: l.s.TTL, Used: ref.Token, Owner: l.s.owner,\n\t}")),
-	one("adopted for another owner", "TestAdopt_TheTokenStaysAndTheNameStaysTaken", "adopted-time-had", mutant.Value("store.Hold{\nName: ref.Name, ID: id, Token: ref.grant, TTL: l.s.TTL, Used: ref.Token, NewID: r.claim.ID,\n\t}")),
+	one("adopted for the time that it had", "TestAdopt_InTheSameProcess", "adopted-time-had", mutant.Value("store.Hold{\nName: ref.Name, ID: id, Token: ref.Grant, Used: ref.Token, Owner: l.s.owner, NewID: r.claim.ID,\n\t}")),
+	one("adopted under the id that it had", "TestAdopt_TheTokenStaysAndTheNameStaysTaken", "adopted-time-had", mutant.Value("store.Hold{\nName: ref.Name, ID: id, Token: ref.Grant, TTL: l.s.TTL, Used: ref.Token, Owner: l.s.owner,\n\t}")),
+	one("adopted for another owner", "TestAdopt_TheTokenStaysAndTheNameStaysTaken", "adopted-time-had", mutant.Value("store.Hold{\nName: ref.Name, ID: id, Token: ref.Grant, TTL: l.s.TTL, Used: ref.Token, NewID: r.claim.ID,\n\t}")),
 	one("adopted from the answer on", "TestAdopt_TheDeadlineCountsFromTheSending", "adopted-answer", mutant.Swap()),
 	one("an unclear adoption is left", "TestAdopt_WhatStaysUnclearIsTold", "unclear-adoption-left", mutant.Delete()),
 	one("a refused detach keeps the name", "TestAdopt_ARefusedDetachGivesBack", "refused-detach-keeps-name", mutant.Value("0")),
@@ -356,7 +356,7 @@ var engineMutants = []mutant.Broken{
 	one("Shutdown does not see the last Do end", "TestShutdown_WaitsForADoWhoseLeaseIsOver", "shutdown-see-last-end", mutant.Cond("e.running.Add(-1) < 0")),
 	hanging("Shutdown waits beyond its context", "TestShutdown_WhenItsContextEndsClosesAllTheSame", "shutdown-waits-beyond-context", mutant.Expr("<-context.Background().Done()")),
 	one("Shutdown waits beside Close", "TestShutdown_ACloseBesideItEndsTheWaiting", "shutdown-waits-beside-close", mutant.Delete()),
-	hanging("in Shutdown a downgrade is tried without a pause", "TestShutdown_ADowngradeGoesOn", "shutdown-downgrade-tried-without", mutant.Stmt("_ = c.h.e.pause(context.Background(), jitter(500*time.Millisecond))")),
+	hanging("in Shutdown a downgrade is tried without a pause", "TestShutdown_ADowngradeGoesOn", "shutdown-downgrade-tried-without", mutant.Stmt("_ = c.h.e.pause(c.h.e.life, jitter(500*time.Millisecond))")),
 	one("a loss that is asked for late", "TestSeveral_LostAskedForLate", "lost-asked-late", mutant.Line("case 77:")),
 	one("Close does not end the waits", "TestRule8_CloseGivesBackAllAndEndsAllWaits", "close-end-waits", mutant.Delete()),
 
