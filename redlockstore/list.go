@@ -246,6 +246,11 @@ func (s *Store) state(name string, a *seen) store.State {
 		slices.SortFunc(shown, func(a, b copied) int { return cmp.Compare(a.left(), b.left()) })
 		c := shown[max(need-(len(s.nodes)-len(shown))-1, 0)]
 		c.broken = g.broken
+		for _, other := range shown { // the newest renewal may not be everywhere yet
+			if other.p == c.p && other.used > c.used { //mutant:redlock-newest-renewal-listed
+				c.used, c.owner = other.used, other.owner
+			}
+		}
 		st.Limit = c.limit
 		p := placed{c.show(c.now, held), c.order, id.String()}
 		if held {

@@ -57,6 +57,7 @@ func TestTheTestsCatchEachMutantOfRedlock(t *testing.T) {
 		{"a full node is not joined", full, "redlock-full-node-joined", mutant.Cond("false")},
 		{"a release counts nodes that cannot grant", "TestAReleaseWaitsForTheNodesThatTheNextNeeds", "redlock-released-for-the-next", mutant.Cond("free() > was")},
 		{"a node that was full once is full for good", "TestANodeThatTakesNoWritesIsLeftInPeace/full", "redlock-full-no-more", mutant.Delete()},
+		{"a list shows what an older renewal told", "TestWhatARenewalToldAMajorityIsListed", "redlock-newest-renewal-listed", mutant.Cond("false")},
 		{"one server has two votes", "TestTwoClientsOfOneServerAreNotTwoNodes", "redlock-one-server-one-vote", mutant.Cond("same && false")},
 		// Of the scripts.
 		{"a number need not be above the newest", model, "redlock-above-newest", mutant.Delete()},

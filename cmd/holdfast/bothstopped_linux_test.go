@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -20,9 +21,10 @@ type halt func(s *underway) (resume func())
 // stopBoth is what `pkill -STOP holdfast` does.
 func stopBoth(s *underway) func() {
 	s.t.Helper()
+	s.inHand()
 	front, engine := s.front(), s.engine()
-	s.signal(front, syscall.SIGSTOP)
-	s.signal(engine, syscall.SIGSTOP)
+	s.stop(front)
+	s.stop(engine)
 	return func() {
 		unix.Kill(engine, syscall.SIGCONT) // if it is there
 		s.signal(front, syscall.SIGCONT)
@@ -51,6 +53,7 @@ func stopBothInV1(s *underway) func() {
 
 func freeze(s *underway, dir, file, on, off string) func() {
 	s.t.Helper()
+	s.inHand()
 	set := func(file, value string) error { return os.WriteFile(filepath.Join(dir, file), []byte(value), 0o600) }
 	s.t.Cleanup(func() { set(file, off) }) // what is killed at the end of the test goes only then
 	for _, pid := range []int{s.front(), s.engine()} {
@@ -245,7 +248,18 @@ func TestAStoppedEngineWithoutAFrontEndsTheCommandInTime(t *testing.T) {
 	onEach(t, func(t *testing.T, store string) {
 		s := begin(t, store, "--ttl", stoppedTTL, "--", "sh", "-c", "beat beat & while :; do wait; done")
 		soon(t, "the command runs", func() bool { return strings.HasSuffix(s.text("beat"), "\n") })
-		s.signal(s.engine(), syscall.SIGSTOP)
+		s.inHand()
+		// With one in the engine's group whose parent is in another the group is no
+		// orphan, or the kernel would let the engine go on when the front ends.
+		engine := s.engine()
+		beside := exec.Command("sleep", "1000")
+		beside.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pgid: engine}
+		if err := beside.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer beside.Wait()
+		defer beside.Process.Kill()
+		s.stop(engine)
 		s.signal(s.front(), syscall.SIGKILL)
 		n := begin(t, store, "-w", "1m", "--", "beat", "beat")
 		n.beatsOn()

@@ -87,8 +87,8 @@ func TestWhoWaitsGetsInOnlyWhenAllIsKilled(t *testing.T) {
 	store := fileStore(t)
 	s := beginTree(t, store, "--ttl", "1h")
 	engine := s.engine()
-	s.signal(s.front(), syscall.SIGSTOP) // so that it takes its time
-	s.signal(engine, syscall.SIGKILL)
+	s.stop(s.front()) // so that it takes its time
+	s.kill(engine)
 	if code := obtained(t, store, "-w", "4"); code != exitHeld {
 		t.Errorf("before anything is killed somebody else gets %d, want %d", code, exitHeld)
 	}
@@ -122,11 +122,14 @@ func killBoth(t *testing.T, command []string) {
 	store := fileStore(t)
 	s := begin(t, store, append([]string{"--"}, command...)...)
 	soon(t, "the command runs", func() bool { return s.exists("in") })
+	s.inHand()
+	// Neither can do anything about the other's end: the front is stopped until it is
+	// killed. The other way round the kernel would let the engine go on: when its
+	// parent ends, its process group is an orphan.
 	engine := s.engine()
-	s.signal(s.front(), syscall.SIGSTOP) // neither can do anything about the other's end
-	s.signal(engine, syscall.SIGSTOP)
+	s.stop(s.front())
+	s.kill(engine)
 	s.signal(s.front(), syscall.SIGKILL)
-	s.signal(engine, syscall.SIGKILL)
 	soon(t, "nothing is left", func() bool { return len(s.alive()) == 0 })
 	if code := obtained(t, store, "-n"); code != 0 {
 		t.Errorf("the lock is not free: %d", code)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -85,12 +87,25 @@ func (s *underway) beats() (first, last int64) {
 	return first, last
 }
 
+// beating reports whether a `beat` of it is left.
+func (s *underway) beating() bool {
+	return slices.ContainsFunc(s.alive(), func(pid int) bool {
+		line, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+		return strings.HasPrefix(string(line), "beat\x00")
+	})
+}
+
 // before says that the command of s was gone when that of next began.
 func (s *underway) before(next *underway) {
 	s.t.Helper()
 	soon(s.t, "the next one is in", func() bool { return strings.HasSuffix(next.text("beat"), "\n") })
-	_, gone := s.beats()
 	in, _ := next.beats()
+	var gone int64
+	soon(s.t, "it is dead, or beats on", func() bool { // one that is not run for a while is not dead
+		dead := !s.beating()
+		_, gone = s.beats()
+		return dead || gone >= in
+	})
 	if in <= gone {
 		s.t.Errorf("somebody else was in %v before the command was gone", time.Duration(gone-in))
 	}
@@ -128,7 +143,7 @@ func TestAStoppedEngineEndsTheCommandBeforeSomebodyElseGetsIn(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, store string) {
 		s := beginBeat(t, store, "--ttl", "6")
-		s.signal(s.engine(), syscall.SIGSTOP)
+		s.stop(s.engine())
 		n := begin(t, store, "-w", "1m", "--", "beat", "beat")
 		s.exits(exitLost)
 		s.nothingLeft()
@@ -143,7 +158,7 @@ func TestALongStopOfTheFrontLosesNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, store string) {
 		s := begin(t, store, "--ttl", "6", "-k", "0.1", "--", "sh", "-c", "touch in; until [ -e out ]; do sleep 0.1; done; exit 5")
 		soon(t, "the command runs", func() bool { return s.exists("in") })
-		s.signal(s.front(), syscall.SIGSTOP)
+		s.stop(s.front())
 		if code := obtained(t, store, "-w", "7"); code != exitHeld {
 			t.Errorf("somebody else gets %d, want %d", code, exitHeld)
 		}
@@ -168,9 +183,11 @@ func TestWhatIsStoppedPastTheDeadlineNeverRunsAgain(t *testing.T) {
 		var command int
 		fmt.Sscan(s.text("pid"), &command)
 		engine := s.engine()
-		for _, pid := range []int{s.front(), engine, -command} {
-			s.signal(pid, syscall.SIGSTOP)
-		}
+		s.inHand()
+		s.stop(s.front())
+		s.stop(engine)
+		s.signal(-command, syscall.SIGSTOP)
+		s.stop(command)
 		if code := obtained(t, store, "-w", "1m"); code != 0 {
 			t.Fatalf("nobody gets in: %d", code)
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -97,6 +98,43 @@ func (s *underway) signal(pid int, sig syscall.Signal) {
 	}
 }
 
+// stop stops the process, and returns when each of its threads stands still, or is
+// dead: until the first of them has taken the signal, the others go on.
+func (s *underway) stop(pid int) {
+	s.t.Helper()
+	s.signal(pid, syscall.SIGSTOP)
+	soon(s.t, "it stands still", func() bool { return allThreads(pid, "TZ") })
+}
+
+// kill kills the process and returns when all of it is dead, so that what it had
+// open is closed. Its parent may be stopped, and bury it later.
+func (s *underway) kill(pid int) {
+	s.t.Helper()
+	s.signal(pid, syscall.SIGKILL)
+	soon(s.t, "it is dead", func() bool { return allThreads(pid, "Z") })
+}
+
+// allThreads reports whether each thread of the process is in one of the states, as
+// of runState. The first thread can be dead (Z) long before the others are.
+func allThreads(pid int, states string) bool {
+	tasks, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/stat")
+	return !slices.ContainsFunc(tasks, func(task string) bool { return !strings.Contains(states, stateIn(task)) })
+}
+
+// inHand waits until the engine has done all that comes with the start of the
+// command: the kernel and the front know it then. The command runs before that. The
+// last thing is that it lets go of what it read and wrote, which was not open for both.
+func (s *underway) inHand() {
+	s.t.Helper()
+	soon(s.t, "the command is in our hand", func() bool {
+		info, _ := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/1", s.engine()))
+		_, flags, _ := strings.Cut(string(info), "flags:\t")
+		flags, _, _ = strings.Cut(flags, "\n")
+		n, err := strconv.ParseInt(flags, 8, 64)
+		return err == nil && n&syscall.O_ACCMODE == syscall.O_RDWR
+	})
+}
+
 // over reports whether the front has exited.
 func (s *underway) over() bool {
 	select {
@@ -163,8 +201,10 @@ func soon(t *testing.T, what string, f func() bool) {
 }
 
 // runState is the state of the process as /proc has it: R, S, T, Z …
-func runState(pid int) string {
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+func runState(pid int) string { return stateIn("/proc/" + strconv.Itoa(pid) + "/stat") }
+
+func stateIn(file string) string {
+	stat, err := os.ReadFile(file)
 	if err != nil {
 		return ""
 	}

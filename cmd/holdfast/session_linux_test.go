@@ -124,9 +124,8 @@ func TestSession_WhoWaitsGetsInOnlyWhenAllIsKilled(t *testing.T) {
 	t.Parallel()
 	s := newSessions(t)
 	r := beginTree(t, s.store)
-	r.signal(r.front(), syscall.SIGSTOP) // so that it takes its time
-	engine := r.engine()
-	r.signal(engine, syscall.SIGKILL)
+	r.stop(r.front()) // so that it takes its time
+	r.kill(r.engine())
 	if code := obtained(t, s.store, "-w", "4"); code != exitHeld {
 		t.Errorf("before anything is killed somebody else gets %d, want %d", code, exitHeld)
 	}
@@ -147,7 +146,7 @@ func TestSession_AStoppedEngineEndsTheCommand(t *testing.T) {
 	r := beginBeat(t, s.store)
 	time.Sleep(2 * silence / 3) // an engine that speaks is let be, however long it takes
 	stopped := time.Now()
-	r.signal(r.engine(), syscall.SIGSTOP)
+	r.stop(r.engine())
 	next := begin(t, s.store, "-w", "1m", "--", "beat", "beat")
 	r.exits(exitLost)
 	if after := time.Since(stopped); after < silence/2 {
