@@ -78,8 +78,8 @@ type Options struct {
 	HandOver *HandOver
 }
 
-// MaxDuration is the greatest of any duration in Options. The greatest TTL,
-// MinHold and LockDelay are the store's, and less than that.
+// MaxDuration, ten years, is the greatest of any duration in Options. The greatest
+// TTL, MinHold and LockDelay are the store's, and less than that.
 const MaxDuration = engine.MaxDuration
 
 // over returns o with the fields that it leaves open taken from p.

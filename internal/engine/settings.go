@@ -24,8 +24,7 @@ type Options struct {
 	HandOver                          *HandOver
 }
 
-// MaxDuration is the greatest of any duration in Options. The greatest TTL,
-// MinHold and LockDelay are the store's, and less than that.
+// MaxDuration is the greatest of any duration in Options.
 const MaxDuration = 10 * 365 * 24 * time.Hour
 
 const (
