@@ -615,7 +615,7 @@ func TestHandOver_NothingIsHandedOnOnceTheLockerCloses(t *testing.T) {
 		next := waits(t, locks.Mutex("a").Lock)
 		give := l.engine().Probe().Leave()
 		locks.engine.Refuse() // as Close begins
-		if l.engine().Probe().Suits(&locks.Mutex("a").claimed) {
+		if l.engine().Probe().HandOnTo(&locks.Mutex("a").claimed) {
 			t.Error("handed over")
 		}
 		_ = give()

@@ -86,8 +86,9 @@ func (p Probe) Lose() {
 	p.l.hold.lose(errTimeOver)
 }
 
-// Suits reports whether the hold is handed on to the target.
-func (p Probe) Suits(w *Target) bool { return p.l.hold.e.sched.handOn(p.l.hold, w) != nil }
+// HandOnTo hands the hold, which its lease has left, to one who asks for the
+// target, and says whether it was allowed to.
+func (p Probe) HandOnTo(w *Target) bool { return p.l.hold.e.sched.handOn(p.l.hold, w) != nil }
 
 // Options are the Locker's, with the defaults.
 func (l *Locker) Options() Options { return l.s.Options }
