@@ -32,9 +32,17 @@ var limit, hangLimit, controlLimit = 5 * time.Minute, 10 * time.Second, 5 * time
 // failFast: the first failure is enough.
 var failFast = []string{"-test.failfast"}
 
+// patienceEnv bounds what tests wait for. Few mutants are found before that, so
+// those who look for many make it short.
+const patienceEnv = "HOLDFAST_TEST_PATIENCE="
+
 // Catch fails the test for each Broken that its own test does not catch. env is
 // added to the environment of those. Each of these tests is also run once with
 // no mutant alive: one that then fails, or does not run, catches nothing.
+//
+// A short HOLDFAST_TEST_PATIENCE in env is for the runs with a mutant alone, and
+// is made longer for a test that takes longer without: however busy the machine is,
+// no test fails by it that has nothing wrong in it.
 func Catch(t *testing.T, all []Broken, env ...string) {
 	t.Helper()
 	if testing.Short() {
@@ -82,10 +90,26 @@ func (s *Set) catch(t *testing.T, i int, c *controls, env []string) {
 	if b.Hangs { // for so long that without a mutant it ends well before
 		within = max(hangLimit, 4*took)
 	}
-	run := s.Run(t, i, b.Test, within, failFast, env...)
+	run := s.Run(t, i, b.Test, within, failFast, patient(env, took)...)
 	if why := s.missed(run, b); why != "" {
 		t.Errorf("%s %s\n%s", b.Test, why, run.Output)
 	}
+}
+
+// patient returns env with a patience of at least twice what the test took without
+// a mutant; with the default if it took none.
+func patient(env []string, took time.Duration) (with []string) {
+	for _, setting := range env {
+		if short, ok := strings.CutPrefix(setting, patienceEnv); ok {
+			d, err := time.ParseDuration(short)
+			if took == 0 || err != nil {
+				continue
+			}
+			setting = patienceEnv + max(d, 2*took).String()
+		}
+		with = append(with, setting)
+	}
+	return with
 }
 
 // missed returns why the run with the mutant is no catch, or "".
@@ -159,7 +183,7 @@ func (c *controls) wrong(t testing.TB, b Broken) (took time.Duration, why string
 		c.of[b.Test] = one
 	}
 	c.mu.Unlock()
-	one.once.Do(func() { one.run = c.set.Run(t, None, b.Test, controlLimit, failFast, c.env...) })
+	one.once.Do(func() { one.run = c.set.Run(t, None, b.Test, controlLimit, failFast, patient(c.env, 0)...) })
 	if one.run == nil {
 		return 0, "it could not be built"
 	}

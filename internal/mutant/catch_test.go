@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -167,5 +168,23 @@ func TestOnlyATestThatPassesWithoutAMutantCatches(t *testing.T) {
 				t.Errorf("caught: %v, want %q:\n%s", caught, c.why, out)
 			}
 		})
+	}
+}
+
+// A test without a mutant never fails by a patience that is short for mutants.
+func TestAShortPatienceIsForMutantsAlone(t *testing.T) {
+	t.Parallel()
+	env := []string{"A=1", "HOLDFAST_TEST_PATIENCE=5s", "B=2"}
+	for _, c := range []struct {
+		took time.Duration
+		want []string
+	}{
+		{0, []string{"A=1", "B=2"}},
+		{time.Second, env},
+		{10 * time.Second, []string{"A=1", "HOLDFAST_TEST_PATIENCE=20s", "B=2"}},
+	} {
+		if have := patient(env, c.took); !slices.Equal(have, c.want) {
+			t.Errorf("took %v: %q, want %q", c.took, have, c.want)
+		}
 	}
 }

@@ -4,7 +4,7 @@
 //
 // A test catches a mutant if it fails with it. That says something only of a
 // test that otherwise passes: each is run once with no mutant alive, under the
-// same conditions.
+// same conditions but for how long it waits for what must happen.
 package mutant
 
 import (
