@@ -3,43 +3,39 @@ package holdfast
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
-	"strings"
 
-	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
 // A Claimer is one of the names that [Locker.All] takes together: a [*Mutex],
 // or what [RWMutex.R], [RWMutex.W] and [Semaphore.N] return.
-type Claimer interface{ claim() want }
+type Claimer interface{ claim() engine.Target }
 
-func (m *Mutex) claim() want {
+func (m *Mutex) claim() engine.Target {
 	if m == nil {
-		return want{}
+		return engine.Target{}
 	}
-	return m.w
+	return m.claimed
 }
 
-func (w *want) claim() want { return *w }
+// A part is a claim that has no other name.
+type part struct{ claimed *engine.Target }
+
+func (p part) claim() engine.Target { return *p.claimed }
 
 // R is the read lock as a claim of [Locker.All].
-func (m *RWMutex) R() Claimer { return &m.read }
+func (m *RWMutex) R() Claimer { return part{&m.read} }
 
 // W is the write lock as a claim of [Locker.All].
-func (m *RWMutex) W() Claimer { return &m.write }
+func (m *RWMutex) W() Claimer { return part{&m.write} }
 
 // N is k slots as a claim of [Locker.All].
-func (s *Semaphore) N(k int) Claimer { return s.of(k) }
+func (s *Semaphore) N(k int) Claimer { return part{s.slots.Of(k)} }
 
 // A Several is several names that are taken together or not at all. It keeps no
 // state of its own and is safe for concurrent use; the grant belongs to the
 // [Leases].
-type Several struct {
-	l     *Locker
-	wants []want // one a name, in the order in which they are taken
-	err   error  // a mistake in the claims
-}
+type Several struct{ claims engine.Several }
 
 // All returns the names of the claims, to be taken together. They are taken in
 // the order of their bytes, whatever the order in which they are given, so that
@@ -52,68 +48,13 @@ type Several struct {
 // name that is there both as a lock and as a semaphore, or as semaphores of two
 // sizes, is its ErrMismatch.
 func (l *Locker) All(claims ...Claimer) *Several {
-	s := &Several{l: l}
-	s.wants, s.err = l.merge(claims)
-	return s
-}
-
-// merge makes of the claims one want a name, in order.
-func (l *Locker) merge(claims []Claimer) ([]want, error) {
-	bad := func(format string, args ...any) error {
-		return fmt.Errorf("lock several names on %s: %w: %s", l.e.desc.Store, ErrInvalid, fmt.Sprintf(format, args...))
-	}
-	if l.err != nil {
-		return nil, l.err
-	}
-	if len(claims) == 0 {
-		return nil, bad("there are no claims")
-	}
-	by := l.waiting()
-	byName := map[string]*want{}
+	targets := make([]engine.Target, len(claims))
 	for i, c := range claims {
-		if c == nil || c.claim().l == nil {
-			return nil, bad("claim %d of %d is nil", i+1, len(claims))
-		}
-		w := c.claim()
-		if w.l.e != l.e {
-			return nil, bad("%q is on another locker's store, %s", w.name, w.l.e.desc.Store)
-		}
-		w.l = by
-		if err := w.check(); err != nil {
-			return nil, err
-		}
-		have := byName[w.name]
-		switch {
-		case have == nil:
-			byName[w.name] = &w
-		case have.limit != w.limit:
-			return nil, w.errorf(&store.MismatchError{Have: have.limit, Want: w.limit})
-		case w.limit != store.Full:
-			have.weight += w.weight //mutant:slots-add-up
-		case w.weight > have.weight: //mutant:read-covers-write
-			*have = w
+		if c != nil {
+			targets[i] = c.claim()
 		}
 	}
-	wants := make([]want, 0, len(byName))
-	for _, w := range byName {
-		if err := w.check(); err != nil { // slots that add up to too many
-			return nil, err
-		}
-		if w.part = len(byName) > 1; !w.part { //mutant:name-without-maxhold
-			w.l = l
-		}
-		wants = append(wants, *w)
-	}
-	slices.SortFunc(wants, func(a, b want) int { return strings.Compare(a.name, b.name) }) //mutant:taken-given
-	return wants, nil
-}
-
-// waiting is the Locker by which several names are taken one by one: MaxHold and
-// NoRenew count once all are there.
-func (l *Locker) waiting() *Locker {
-	s := *l.s
-	s.MaxHold, s.NoRenew = 0, false //mutant:maxhold-counts-while-waits
-	return &Locker{e: l.e, o: l.o, s: &s}
+	return &Several{l.engine.All(targets)}
 }
 
 // Lock waits until all names are ours: for each in turn, while it holds those
@@ -138,7 +79,7 @@ func (s *Several) Do(ctx context.Context, fn func(context.Context) error) error 
 	if err != nil {
 		return notRun(err)
 	}
-	return all.run(ctx, fn)
+	return runAll(ctx, all, fn)
 }
 
 // TryDo is Do if all names are free; else it returns false and no error.
@@ -150,41 +91,10 @@ func (s *Several) TryDo(ctx context.Context, fn func(context.Context) error) (ra
 	if err != nil {
 		return false, notRun(err)
 	}
-	return true, all.run(ctx, fn)
+	return true, runAll(ctx, all, fn)
 }
 
 func (s *Several) take(ctx context.Context, try bool) (*Leases, error) {
-	if s.err != nil {
-		return nil, s.err
-	}
-	e := s.l.e
-	if !e.enter() {
-		return nil, s.wants[0].errorf(ErrClosed)
-	}
-	defer e.work.Done()
-	if d := s.l.s.Wait; d > 0 && !try { //mutant:wait-all
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, d)
-		defer cancel()
-	}
-	t := &taking{e: e, s: s.l.s, waiting: s.wants[0].l.s, before: lastHeld(ctx, e), parts: make([]*Lease, len(s.wants))}
-	if err := t.all(ctx, s.wants, try); err != nil {
-		t.undo(ctx) //mutant:had-kept
-		return nil, err
-	}
-	if err := t.finish(ctx); err != nil {
-		return nil, err
-	}
-	return &Leases{parts: t.parts}, nil
-}
-
-// lastHeld is the last in order of the names whose leases ctx comes from.
-func lastHeld(ctx context.Context, e *engine) (name string) {
-	ls := chainOf(ctx)
-	for ; ls != nil; ls = ls.outer {
-		if l := ls.lease; l.hold.e == e && l.Valid() { //mutant:name-before-released-only
-			name = max(name, l.Name())
-		}
-	}
-	return name
+	all, err := s.claims.Take(ctx, try)
+	return (*Leases)(all), err
 }

@@ -127,8 +127,8 @@ func TestContext_OfOneParentIsOneAndNothingIsKeptOfThoseThatEnded(t *testing.T) 
 			is(t, derived.Err(), context.Canceled)
 		}
 		synctest.Wait()
-		if len(l.joined) > 1 {
-			t.Fatalf("%d contexts are kept", len(l.joined))
+		if n := l.engine().Probe().Contexts(); n > 1 {
+			t.Fatalf("%d contexts are kept", n)
 		}
 		release(t, l)
 	})

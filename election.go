@@ -3,9 +3,10 @@ package holdfast
 import (
 	"context"
 	"errors"
-	"fmt"
+	"iter"
+	"time"
 
-	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
 // An Election is one name that at most one candidate leads at a time, wherever
@@ -14,19 +15,19 @@ import (
 // one after another, see [Mutex.Lock]). A candidate is known
 // to others by Options.Owner and Options.Note. It keeps no state of its own and
 // is safe for concurrent use.
-type Election struct{ w want }
+type Election struct{ claimed engine.Target }
 
 // Election returns the election of the name: any UTF-8 of 1 to 512 bytes. A bad
 // name is an ErrInvalid of the first call.
 func (l *Locker) Election(name string) *Election {
 	// Others see a leader by what the store says of him: so he has asked himself.
 	l = l.With(&Options{HandOver: &HandOver{}}) //mutant:candidate-handed-lead
-	return &Election{want{l: l, name: name, limit: store.Full, weight: store.Full, verb: "lead"}}
+	return &Election{l.engine.Leader(name)}
 }
 
 // Campaign waits until we lead, and returns the lease of that term. To release
 // it is to resign. See [Mutex.Lock].
-func (e *Election) Campaign(ctx context.Context) (*Lease, error) { return e.w.lock(ctx) }
+func (e *Election) Campaign(ctx context.Context) (*Lease, error) { return lockFor(ctx, &e.claimed) }
 
 // Lead campaigns and runs fn while we lead. The context of fn ends with ctx or
 // with the term, and [LeaseFrom] finds the lease in it.
@@ -43,7 +44,7 @@ func (e *Election) Campaign(ctx context.Context) (*Lease, error) { return e.w.lo
 // Options.Wait bounds each campaign by itself.
 func (e *Election) Lead(ctx context.Context, fn func(context.Context) error) error {
 	for ran := false; ; ran = true {
-		lease, err := e.campaign(ctx)
+		lease, err := e.claimed.Campaign(ctx)
 		if err != nil && !ran { //mutant:lead-has-run
 			return notRun(err)
 		}
@@ -51,31 +52,52 @@ func (e *Election) Lead(ctx context.Context, fn func(context.Context) error) err
 			return err
 		}
 		var term context.Context
-		err = lease.run(ctx, func(ctx context.Context) error {
+		err = run(ctx, (*Lease)(lease), func(ctx context.Context) error {
 			term = ctx
 			return fn(ctx)
 		})
 		if !errors.Is(context.Cause(term), ErrLost) { //mutant:term-without-end
 			return err
 		}
-		e.w.l.s.Logger.Warn("holdfast: the term was lost, campaigning again", lease.hold.attrs("err", err)...)
+		lease.TermLost(err)
 	}
 }
 
-// campaign campaigns until the store answers. If ctx ends before, the error says
-// both that and why there was no answer.
-func (e *Election) campaign(ctx context.Context) (*Lease, error) {
-	s := e.w.l.s
-	for away := error(nil); ; {
-		lease, err := e.w.lock(ctx)
-		if away != nil && err != nil && ctx.Err() != nil && !errors.Is(err, ErrHeld) {
-			return nil, fmt.Errorf("%w; before: %w", err, away)
+// A Leader is who leads an election, as the store knew it at a look. The zero
+// Leader is nobody. Its times are this machine's, computed from what the store
+// said.
+type Leader struct {
+	Owner
+	ID      string
+	Token   int64 // of the term: each has a larger one
+	Since   time.Time
+	Expires time.Time // unless renewed
+}
+
+// Nobody reports whether there is no leader.
+func (l Leader) Nobody() bool { return l.ID == "" }
+
+// Observe yields who leads: first as it is, then at each change, until ctx
+// ends. That nobody leads is a change too, and so is another Note; a renewal is
+// none. A leader whose time has run out is nobody, whoever comes next. What
+// changed while the loop's body ran is not caught up on: the next is the newest.
+//
+// It looks at the store from time to time, in pauses that grow from
+// Options.PollMin to Options.PollMax (10 ms to 800 ms) while nothing changes, and
+// when the leader's time would run out: so late can it be, and so often does it
+// ask. It writes nothing, and takes no part in the election.
+//
+// While the store does not answer it yields ErrUnavailable, once, and goes on;
+// then the leader, when the store is back. Any other error is the last that it
+// yields: ErrInvalid, ErrDenied, ErrCorrupt, ErrClosed, ErrMismatch if the name is
+// in use as a semaphore, and ErrUnsupported where the store cannot list who
+// holds.
+func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
+	return func(yield func(Leader, error) bool) {
+		for l, err := range e.claimed.Observe(ctx) {
+			if !yield(Leader(l), err) {
+				return
+			}
 		}
-		if !errors.Is(err, ErrUnavailable) || ctx.Err() != nil { //mutant:outage-ends
-			return lease, err
-		}
-		away = err
-		s.Logger.Warn("holdfast: campaigning, but the store does not answer", "name", e.w.name, "store", e.w.l.e.desc.Store, "err", err)
-		_ = e.w.l.e.pause(ctx, jitter(s.PollMax)) // what ends it, ends the next try
 	}
 }

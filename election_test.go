@@ -129,7 +129,7 @@ func TestElection_CampaignsAgainAfterALoss(t *testing.T) {
 					case "broken":
 						mem.Break("leader")
 					case "late":
-						l.hold.e.sched.remove(l.hold) // its timer never comes
+						l.engine().Probe().Forget() // its timer never comes
 						time.Sleep(time.Minute)
 						return returned
 					}
@@ -298,7 +298,7 @@ func TestElection_ObserveAnExpiredLeaderIsNone(t *testing.T) {
 		mem := memstore.New()
 		l, err := candidate(t, mem, "anna").With(&Options{LockDelay: time.Hour}).Election("leader").Campaign(t.Context())
 		is(t, err, nil)
-		l.hold.e.sched.remove(l.hold) // its process dies
+		l.engine().Probe().Forget() // its process dies
 		expires := time.Now().Add(30 * time.Second)
 		quiet := &Options{PollMin: time.Hour, PollMax: time.Hour}
 		var all []string
@@ -319,8 +319,8 @@ func TestElection_ObserveAnExpiredLeaderIsNone(t *testing.T) {
 func TestElection_ObserveEndsAtTheNewest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New()
-		e := candidate(t, mem, "").Election("leader")
-		told, done := observe(t.Context(), e, func() { time.Sleep(time.Minute) })
+		watching := candidate(t, mem, "")
+		told, done := observe(t.Context(), watching.Election("leader"), func() { time.Sleep(time.Minute) })
 		for i := range 100 {
 			l, err := candidate(t, mem, fmt.Sprint(i)).Election("leader").Campaign(t.Context())
 			is(t, err, nil)
@@ -334,7 +334,7 @@ func TestElection_ObserveEndsAtTheNewest(t *testing.T) {
 		if len(all) > 8 || len(all) < 4 || all[len(all)-1] != "99" {
 			t.Errorf("told %v", all)
 		}
-		e.w.l.Close()
+		watching.Close()
 		<-done
 		same(t, "told last", told()[len(all)], "error")
 	})

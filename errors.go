@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -111,33 +112,20 @@ func (e *HeldError) Who() string {
 
 func (h *Holder) describe(now time.Time) string {
 	text := h.Owner.Describe()
-	if me := thisProcess(); h.Host == me.Host && h.Space != me.Space {
+	if me := ThisProcess(); h.Host == me.Host && h.Space != me.Space {
 		text += " in another container"
 	}
 	if h.Since.IsZero() {
 		return text
 	}
-	text += fmt.Sprintf(", since %s (%s)", h.Since.Format(time.TimeOnly), short(now.Sub(h.Since)))
+	text += fmt.Sprintf(", since %s (%s)", h.Since.Format(time.TimeOnly), engine.Short(now.Sub(h.Since)))
 	switch left, ends := h.Expires.Sub(now), h.Ends.Sub(now); {
 	case left > 0:
-		text += ", expires in " + short(left)
+		text += ", expires in " + engine.Short(left)
 	case ends > 0:
-		text += ", gone, but the name stays taken for " + short(ends)
+		text += ", gone, but the name stays taken for " + engine.Short(ends)
 	}
 	return text
-}
-
-// short rounds a duration for people.
-func short(d time.Duration) string {
-	switch {
-	case d < 0:
-		return "0s"
-	case d < time.Second:
-		return d.Round(time.Millisecond).String()
-	case d < 10*time.Second:
-		return d.Round(100 * time.Millisecond).String()
-	}
-	return d.Round(time.Second).String()
 }
 
 // Unwrap makes it match ErrHeld, and the context's error if that ended a wait.
@@ -146,4 +134,23 @@ func (e *HeldError) Unwrap() []error {
 		return []error{ErrHeld, e.ended}
 	}
 	return []error{ErrHeld}
+}
+
+// refused makes the error of a claim that the engine was refused.
+func refused(r engine.Refusal) engine.HeldError {
+	e := &HeldError{
+		Name: r.Name, Store: r.Store, Holding: r.Answer.Holding, Waiting: r.Answer.Waiting,
+		doing: r.Doing, ended: r.Ended,
+	}
+	for _, h := range r.Answer.Holders {
+		holder := Holder{Owner: h.Owner}
+		if !r.OwnersOnly { //mutant:times-told-nobody-knows
+			holder = Holder{
+				Owner: h.Owner, ID: h.ID.String(), Token: h.Token,
+				Since: r.When.Add(-h.Age), Expires: r.When.Add(h.Expires), Ends: r.When.Add(h.Ends),
+			}
+		}
+		e.Holders = append(e.Holders, holder)
+	}
+	return e
 }

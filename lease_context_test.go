@@ -12,8 +12,10 @@ import (
 func TestContext_NothingIsKeptOfSpansOverOneRoot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locks := locker(t, newLink(t), nil)
-		a, b := lock(t, locks, "a"), lock(t, locks, "b")
-		both := &Leases{parts: []*Lease{a, b}}
+		both, err := locks.All(locks.Mutex("a"), locks.Mutex("b")).Lock(t.Context())
+		is(t, err, nil)
+		a, b := both.Lease("a"), both.Lease("b")
+		locking := a.engine().Probe().Contexts() + b.engine().Probe().Contexts()
 		root, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		const calls = 20_000
@@ -27,7 +29,7 @@ func TestContext_NothingIsKeptOfSpansOverOneRoot(t *testing.T) {
 			t.Errorf("%d bytes are kept after %d calls", kept, calls)
 		}
 		same(t, "goroutines", runtime.NumGoroutine(), goroutines)
-		if n := len(a.joined) + len(b.joined); n > 4 {
+		if n := a.engine().Probe().Contexts() + b.engine().Probe().Contexts() - locking; n > 4 {
 			t.Errorf("%d contexts are kept", n)
 		}
 		release(t, a)
@@ -91,7 +93,7 @@ func TestContext_OfParentsThatEndTogether(t *testing.T) {
 				}
 				<-called
 				synctest.Wait()
-				same(t, "contexts kept", len(l.joined), 0)
+				same(t, "contexts kept", l.engine().Probe().Contexts(), 0)
 			})
 		})
 	}

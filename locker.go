@@ -5,16 +5,15 @@ import (
 	"fmt"
 	"reflect"
 
+	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/store"
 )
 
 // A Locker makes locks on one store. It is safe for concurrent use, and meant
 // to be made once a process.
 type Locker struct {
-	e   *engine
-	o   *Options  // as given, over the parent's
-	s   *settings // o with the defaults, checked
-	err error     // why s is no good
+	engine *engine.Locker
+	o      *Options // as given, over the parent's
 }
 
 // New returns a Locker on the store. It does no I/O. From now on the store
@@ -27,14 +26,13 @@ func New(s store.Store, o *Options) (*Locker, error) {
 	if v := reflect.ValueOf(s); s == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		return nil, fmt.Errorf("%w: holdfast.New needs a store, got nil (%T)", ErrInvalid, s)
 	}
-	if d := s.Describe(); endless(&d) {
-		if _, ok := s.(store.LossTeller); !ok {
-			return nil, fmt.Errorf("%w: %s has no deadlines, and is no store.LossTeller: how is a loss to be known?", ErrInvalid, d.Store)
-		}
+	e, err := engine.Open(s, refused)
+	if err != nil {
+		return nil, err
 	}
-	l := (&Locker{e: newEngine(s), o: &Options{}}).With(o)
-	if l.err != nil {
-		return nil, l.err
+	l := (&Locker{engine: e, o: &Options{}}).With(o)
+	if err := l.engine.Err(); err != nil {
+		return nil, err
 	}
 	return l, nil
 }
@@ -42,9 +40,8 @@ func New(s store.Store, o *Options) (*Locker, error) {
 // With returns a Locker on the same store with other options. If they are
 // nonsense, every call on it gives the error.
 func (l *Locker) With(o *Options) *Locker {
-	m := &Locker{e: l.e, o: o.over(l.o)}
-	m.s, m.err = m.o.settle(&l.e.desc)
-	return m
+	o = o.over(l.o)
+	return &Locker{engine: l.engine.With(o.engine()), o: o}
 }
 
 // Close gives back every lease of this Locker and of all that With returned,
@@ -60,7 +57,7 @@ func (l *Locker) With(o *Options) *Locker {
 //
 // Later calls are ErrClosed. A second Close waits for the first and returns the
 // same error.
-func (l *Locker) Close() error { return l.e.close() }
+func (l *Locker) Close() error { return l.engine.Close() }
 
 // Shutdown closes without taking leases away, until ctx ends. From its first
 // moment there are no new claims: they are ErrClosed, and so are those that
@@ -74,4 +71,4 @@ func (l *Locker) Close() error { return l.e.close() }
 // the waiting at once. A second Shutdown waits beside the first, and when the
 // ctx of either ends, both close. What was detached is not waited for. Who
 // leads by [Election.Lead] leads until its function returns: end that first.
-func (l *Locker) Shutdown(ctx context.Context) error { return l.e.shutdown(ctx) }
+func (l *Locker) Shutdown(ctx context.Context) error { return l.engine.Shutdown(ctx) }

@@ -1,10 +1,6 @@
 package holdfast
 
-import (
-	"fmt"
-
-	"github.com/holdfast-go/holdfast/store"
-)
+import "fmt"
 
 // A Mode says who else may hold a name beside a lease. Package guard asks for
 // it: only a lease that is alone may close a resource to older tokens.
@@ -36,15 +32,9 @@ func (m Mode) String() string {
 // entered again (Options.Reentrant) has the mode of the lease that it entered
 // under; one of an upgradeable hold is ModeWrite while that is upgraded.
 func (l *Lease) Mode() Mode {
-	h := l.hold
-	alone := h.first.weight.Load() == store.Full //mutant:read-lease-under-write
-	if h.changer != nil {
-		h.mu.Lock()
-		alone = h.changer.full //mutant:upgraded-lease-alone
-		h.mu.Unlock()
-	}
+	slots, alone := l.engine().Shares()
 	switch {
-	case h.limit != store.Full:
+	case slots:
 		return ModeSlots
 	case alone:
 		return ModeWrite

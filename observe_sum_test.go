@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/holdfast-go/holdfast/internal/engine"
 	"io"
 	"log/slog"
 	"math/rand/v2"
@@ -32,7 +33,7 @@ func TestObserver_EventsAddUp(t *testing.T) {
 	if handed := strings.Count(log.String(), "handed over"); handed != all[EventHandedOver] {
 		t.Errorf("%d were handed over, and %d told", handed, all[EventHandedOver])
 	}
-	if len(all) != len(eventKinds) || all[EventHandedOver] < 100 {
+	if len(all) != engine.EventKinds || all[EventHandedOver] < 100 {
 		t.Fatal("too few of one kind to prove anything")
 	}
 }
@@ -129,26 +130,20 @@ func TestObserver_WhatIsLostOnItsWayAddsUp(t *testing.T) {
 						over.Add(1)
 					}
 				}})
-				h := lock(t, locks, "a").hold
+				first := lock(t, locks, "a").engine().Probe()
 				w := waits(t, locks.Mutex("a").Lock)
 				// As a release hands it on, and before the other has seen it the
 				// rest happens.
-				h.leave(h.leases)
-				g := &h.e.gates
-				g.mu.Lock()
-				if strings.HasSuffix(how, "given up") {
-					w.cancel()
-				}
-				p := g.m["a"].first
-				if p.lease = h.e.sched.handOn(h, p.w); p.lease == nil {
+				first.Leave()
+				if !first.HandOn(func() {
+					if strings.HasSuffix(how, "given up") {
+						w.cancel()
+					}
+				}) {
 					t.Fatal("not handed on")
 				}
-				g.m["a"].remove(p)
-				close(p.in)
-				g.mu.Unlock()
 				if strings.HasPrefix(how, "lost") {
-					h.e.sched.remove(h)
-					h.lose(errTimeOver)
+					first.Lose()
 				}
 				if err := locks.Close(); err != nil {
 					t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/memstore"
 )
 
@@ -190,8 +191,8 @@ func TestObserver_IsToldOfEachLossOnce(t *testing.T) {
 		held time.Duration
 	}{
 		{"an operator broke it", func(s *link) { s.mem.Break("a") }, ErrLost, 10 * time.Second},
-		{"its time ran out", func(s *link) { s.renewalsFail(time.Now().Add(time.Hour)) }, errTimeOver, 30*time.Second - 300*time.Millisecond - margin},
-		{"MaxHold is over", func(s *link) {}, errMaxHold, 40 * time.Second},
+		{"its time ran out", func(s *link) { s.renewalsFail(time.Now().Add(time.Hour)) }, engine.ErrTimeOver, 30*time.Second - 300*time.Millisecond - engine.Margin},
+		{"MaxHold is over", func(s *link) {}, engine.ErrMaxHold, 40 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -288,7 +289,7 @@ func TestObserver_IsCalledWithoutALock(t *testing.T) {
 		synctest.Wait()
 		told := 0
 		kinds.Range(func(any, any) bool { told++; return true })
-		same(t, "kinds", told, len(eventKinds)-2) // nothing has failed, or was handed over
+		same(t, "kinds", told, engine.EventKinds-2) // nothing has failed, or was handed over
 	})
 }
 
@@ -333,22 +334,13 @@ func TestObserver_AllocatesNothing(t *testing.T) {
 		t.Fatal("nothing was told")
 	}
 	same(t, "allocations of a pair with an observer", with, without)
-
-	h := &hold{s: &settings{}, e: &engine{}}
-	w := &want{l: &Locker{e: h.e, s: h.s}}
-	same(t, "allocations without an observer", testing.AllocsPerRun(100, func() {
-		h.e.stamp(h.s)
-		h.observe(EventGranted, 1, nil)
-		h.observeEnd(ErrLost)
-		_ = w.failed(0, ErrHeld)
-	}), 0)
 }
 
 func TestEventKind_SaysItsName(t *testing.T) {
 	same(t, "a kind", EventRenewalFailed.String(), "renewal failed")
 	same(t, "one of tomorrow", EventKind(99).String(), "event 99")
 	for k := EventGranted; k <= EventLost; k++ {
-		if eventKinds[k] == "" {
+		if strings.HasPrefix(k.String(), "event") {
 			t.Errorf("%d has no name", k)
 		}
 	}

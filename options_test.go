@@ -20,14 +20,14 @@ func TestB96_Defaults(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := *l.s
+		s := l.engine.Options()
 		same(t, name+": TTL", s.TTL, 30*time.Second)
 		same(t, name+": RenewEvery", s.RenewEvery, 10*time.Second)
-		same(t, name+": place", s.place, 10*time.Second)
+		same(t, name+": place", l.engine.PositionTTL(), 10*time.Second)
 		same(t, name+": poll from", s.PollMin, 10*time.Millisecond)
 		same(t, name+": poll to", s.PollMax, 800*time.Millisecond)
 		same(t, name+": Wait, MinHold, MaxHold, LockDelay", s.Wait+s.MinHold+s.MaxHold+s.LockDelay, 0)
-		same(t, name+": HandOver", *s.HandOver, HandOver{Times: 64, For: 50 * time.Millisecond})
+		same(t, name+": HandOver", HandOver(*s.HandOver), HandOver{Times: 64, For: 50 * time.Millisecond})
 		same(t, name+": Logger", s.Logger, slog.Default())
 		if s.Owner.Host == "" || s.Owner.PID == 0 || s.Owner.Program == "" {
 			t.Errorf("%s: owner %+v", name, s.Owner)
@@ -107,13 +107,13 @@ func TestB91_B92_B98_NonsenseIsRefused(t *testing.T) {
 func TestOptions_WithKeepsWhatItIsNotTold(t *testing.T) {
 	l := locker(t, memstore.New(), &Options{TTL: time.Minute, Note: "mine", MinHold: time.Second, Reentrant: true, NoRenew: true, HandOver: &HandOver{}})
 	m := l.With(&Options{MinHold: 2 * time.Second}).With(nil)
-	same(t, "TTL", m.s.TTL, time.Minute)
-	same(t, "RenewEvery", m.s.RenewEvery, 20*time.Second)
-	same(t, "note", m.s.Owner.Note, "mine")
-	same(t, "Reentrant, NoRenew", m.s.Reentrant && m.s.NoRenew, true)
-	same(t, "HandOver", *m.s.HandOver, HandOver{})
-	same(t, "MinHold", m.s.MinHold, 2*time.Second)
-	same(t, "the parent's MinHold", l.s.MinHold, time.Second)
+	same(t, "TTL", m.engine.Options().TTL, time.Minute)
+	same(t, "RenewEvery", m.engine.Options().RenewEvery, 20*time.Second)
+	same(t, "note", m.engine.Options().Owner.Note, "mine")
+	same(t, "Reentrant, NoRenew", m.engine.Options().Reentrant && m.engine.Options().NoRenew, true)
+	same(t, "HandOver", HandOver(*m.engine.Options().HandOver), HandOver{})
+	same(t, "MinHold", m.engine.Options().MinHold, 2*time.Second)
+	same(t, "the parent's MinHold", l.engine.Options().MinHold, time.Second)
 }
 
 func TestOptions_WhatTheStoreLacksIsUnsupported(t *testing.T) {

@@ -1,11 +1,7 @@
 package holdfast
 
 import (
-	"os"
-	"path/filepath"
-	"strings"
-	"sync"
-
+	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -15,17 +11,4 @@ type Owner = store.Owner
 
 // ThisProcess is the owner of this process's claims unless Options.Owner says
 // otherwise: change a part of it for that.
-func ThisProcess() Owner { return thisProcess() }
-
-var thisProcess = sync.OnceValue(func() Owner {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
-	}
-	o := Owner{Host: host, PID: os.Getpid(), Program: filepath.Base(os.Args[0])}
-	// On Linux a pid means something only together with its namespace.
-	if ns, err := os.Readlink("/proc/self/ns/pid"); err == nil {
-		o.Space = strings.TrimSuffix(strings.TrimPrefix(ns, "pid:["), "]")
-	}
-	return o
-})
+func ThisProcess() Owner { return engine.ThisProcess() }

@@ -520,7 +520,7 @@ func TestB67_TokensGrow(t *testing.T) {
 			case 1:
 				mem.Break("a")
 			case 2:
-				l.hold.e.sched.remove(l.hold) // its process dies
+				l.engine().Probe().Forget() // its process dies
 				time.Sleep(time.Minute)
 			}
 		}

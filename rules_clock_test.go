@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -139,7 +140,7 @@ func TestRule1_TheBootClockStandsStillInABubble(t *testing.T) {
 			t.Fatal("an instant in a bubble is before the zero Instant")
 		}
 		time.Sleep(time.Hour)
-		if off := clock.Now().Sub(before) - time.Hour; off.Abs() > margin/2 {
+		if off := clock.Now().Sub(before) - time.Hour; off.Abs() > engine.Margin/2 {
 			t.Fatalf("an hour is off by %v", off)
 		}
 	})

@@ -106,7 +106,7 @@ func TestClose_SendsNoReleaseAfterTheDeadlineOfItsHold(t *testing.T) {
 		for i, ttl := range []time.Duration{time.Second, 1500 * time.Millisecond, 3 * time.Second, 30 * time.Second} {
 			for j := range 20 {
 				lease := lock(t, l.With(&Options{TTL: ttl, NoRenew: true}), fmt.Sprint(i, "/", j))
-				deadlines[lease.hold.ID] = lease.Deadline()
+				deadlines[lease.engine().Probe().Hold().ID] = lease.Deadline()
 			}
 		}
 		slow := func(c *call) fate {

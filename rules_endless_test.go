@@ -64,7 +64,7 @@ func (s *session) Renew(ctx context.Context, holds []store.Hold) []store.Renewal
 // lose lets the store lose the lease, and tells the engine of it.
 func (s *session) lose(l *Lease) {
 	s.mem.Break(l.Name())
-	s.told(l.hold.ID, fmt.Errorf("%w: the session is gone", ErrLost))
+	s.told(l.engine().Probe().Hold().ID, fmt.Errorf("%w: the session is gone", ErrLost))
 }
 
 func TestEndless_LastsUntilItIsReleased(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -115,8 +116,8 @@ func TestRule6_ClaimsThatFitTogetherAreSentTogether(t *testing.T) {
 		if took > 10*trip {
 			t.Errorf("it took %d round trips", took/trip)
 		}
-		if n := asks.top.Load(); n > mostSent {
-			t.Errorf("%d asks at a time, the bound is %d", n, mostSent)
+		if n := asks.top.Load(); n > engine.MostSent {
+			t.Errorf("%d asks at a time, the bound is %d", n, engine.MostSent)
 		}
 	})
 }
@@ -131,7 +132,7 @@ func TestRule6_PlacesOfOneProcessAreBounded(t *testing.T) {
 		for range 200 {
 			all = append(all, waits(t, locks.RWMutex("a").RLock))
 		}
-		same(t, "entries", len(stored(s.mem, "a").Entries), 1+mostInside)
+		same(t, "entries", len(stored(s.mem, "a").Entries), 1+engine.MostInside)
 		o.release()
 		for _, w := range all {
 			w.got()
@@ -328,12 +329,12 @@ func TestRule5_PollsOfManyNamesGoABatchAtATime(t *testing.T) {
 			t.Fatalf("%d places were kept, of %d", n.Load(), names)
 		}
 		t.Logf("%d asks, at most %d at a time", n.Load(), asks.top.Load())
-		if top := asks.top.Load(); top > mostPolls {
+		if top := asks.top.Load(); top > engine.MostPolls {
 			t.Errorf("%d asks at a time", top)
 		}
 		s.tell(store.Hint{}) // look, all of you
 		time.Sleep(time.Second)
-		if top := asks.top.Load(); top > mostPolls {
+		if top := asks.top.Load(); top > engine.MostPolls {
 			t.Errorf("%d asks at a time after a hint for all", top)
 		}
 		s.on(nil)
@@ -349,7 +350,7 @@ func TestRule5_PollsThatAreNotAnsweredDelayNoOthersForLong(t *testing.T) {
 		locks := locker(t, withHints{s}, nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		var waiting sync.WaitGroup
-		for i := range 3 * mostPolls {
+		for i := range 3 * engine.MostPolls {
 			name := fmt.Sprint("frozen ", i)
 			other(t, s.mem, name, time.Hour)
 			waiting.Go(func() { _, _ = locks.Mutex(name).Lock(ctx) })

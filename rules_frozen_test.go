@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/memstore"
 )
 
@@ -30,7 +31,7 @@ func TestRule4_WhatIsUnansweredDelaysNoOthersRenewal(t *testing.T) {
 				var healthy []*Lease
 				for i := range 3000 {
 					if i%10 == 0 {
-						time.Sleep(l.s.TTL / 120) // so that they are due at many times
+						time.Sleep(l.engine.Options().TTL / 120) // so that they are due at many times
 					}
 					lease := lock(t, l, fmt.Sprintf("n%04d", i))
 					if i%10 != 7 {
@@ -39,7 +40,7 @@ func TestRule4_WhatIsUnansweredDelaysNoOthersRenewal(t *testing.T) {
 				}
 				frozen.Store(true)
 				for i := range 60 {
-					time.Sleep(l.s.TTL / 6)
+					time.Sleep(l.engine.Options().TTL / 6)
 					if n := far.mixed.Swap(0); (i == 4 || i == 5) && n > 0 {
 						t.Fatalf("%d calls wait for names that got no answer before", n)
 					}
@@ -187,22 +188,22 @@ func FuzzOptions(f *testing.F) {
 			mine := waits(t, probe.Mutex("a").Lock)
 			// The link keeps each call: two who poll each millisecond for hours make
 			// gigabytes of them.
-			step := min(probe.s.TTL/7, 10*time.Minute, 500*probe.s.PollMax)
+			step := min(probe.engine.Options().TTL/7, 10*time.Minute, 500*probe.engine.Options().PollMax)
 			for range 20 {
 				time.Sleep(step)
 				age := time.Since(taken)
-				if bound := probe.s.MaxHold; bound > 0 && age > bound && l.Valid() {
+				if bound := probe.engine.Options().MaxHold; bound > 0 && age > bound && l.Valid() {
 					t.Fatalf("valid after %v, MaxHold is %v", age, bound)
 				}
-				ended := probe.s.MaxHold > 0 && age >= probe.s.MaxHold || byHand && age >= probe.s.TTL-probe.s.TTL/100-margin
+				ended := probe.engine.Options().MaxHold > 0 && age >= probe.engine.Options().MaxHold || byHand && age >= probe.engine.Options().TTL-probe.engine.Options().TTL/100-engine.Margin
 				if !ended && (!l.Valid() || !other.Valid()) {
 					t.Fatalf("lost after %v", age)
 				}
-				if !byHand && age > probe.s.RenewEvery*9/8+time.Millisecond && !ended && len(s.made("renew")) == 0 {
+				if !byHand && age > probe.engine.Options().RenewEvery*9/8+time.Millisecond && !ended && len(s.made("renew")) == 0 {
 					t.Fatalf("nothing was renewed in %v", age)
 				}
 			}
-			if err := l.Renew(t.Context(), probe.s.TTL); err != nil && l.Valid() {
+			if err := l.Renew(t.Context(), probe.engine.Options().TTL); err != nil && l.Valid() {
 				t.Fatal("Renew:", err)
 			}
 			_ = l.Release()

@@ -19,13 +19,7 @@ func inLine(t *testing.T, locks *Locker, n int) (all []*waiter) {
 }
 
 // kept is what the engine keeps for its waiters.
-func (l *Locker) kept() int {
-	l.e.gates.mu.Lock()
-	defer l.e.gates.mu.Unlock()
-	l.e.hints.mu.Lock()
-	defer l.e.hints.mu.Unlock()
-	return len(l.e.gates.m) + len(l.e.hints.waiting)
-}
+func (l *Locker) kept() int { return l.engine.Waiters() }
 
 func TestRule6_OneWaiterAProcessAndNameAsksTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

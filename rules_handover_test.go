@@ -224,7 +224,7 @@ func TestHandOver_EachLeaseIsItsOwn(t *testing.T) {
 		if over(l.Lost()) || over(mine.Lost()) {
 			t.Fatal("lost")
 		}
-		same(t, "holds renewed", len(locks.e.sched.holds), 1)
+		same(t, "holds renewed", locks.engine.Holds(), 1)
 		release(t, mine)
 	})
 }
@@ -595,11 +595,11 @@ func TestHandOver_NothingIsHandedOnThatIsLostDuringItsRelease(t *testing.T) {
 		locks := locker(t, withHints{s}, &Options{TTL: 6 * time.Second, HandOver: &HandOver{Times: 64, For: time.Hour}})
 		l := lock(t, locks, "a")
 		next := waits(t, locks.Mutex("a").Lock)
-		l.hold.leave(l) // the first half of its release
+		give := l.engine().Probe().Leave() // the first half of its release
 		s.mem.Break("a")
 		time.Sleep(2500 * time.Millisecond) // more than half of its time is left
 		next.waiting()
-		is(t, l.hold.give(true), ErrLost) // the second half
+		is(t, give(), ErrLost) // the second half
 		if next.got().ID() == l.ID() {
 			t.Fatal("handed over")
 		}
@@ -613,12 +613,12 @@ func TestHandOver_NothingIsHandedOnOnceTheLockerCloses(t *testing.T) {
 		locks := locker(t, withHints{s}, nil)
 		l := lock(t, locks, "a")
 		next := waits(t, locks.Mutex("a").Lock)
-		l.hold.leave(l)
-		locks.e.refuse() // as Close begins
-		if locks.e.sched.handOn(l.hold, &locks.Mutex("a").w) != nil {
+		give := l.engine().Probe().Leave()
+		locks.engine.Refuse() // as Close begins
+		if l.engine().Probe().HandOnTo(&locks.Mutex("a").claimed) {
 			t.Error("handed over")
 		}
-		l.hold.give(true)
+		_ = give()
 		next.failed(ErrClosed)
 	})
 }
@@ -632,7 +632,7 @@ func TestHandOver_ThenReleaseAndAskGoTogether(t *testing.T) {
 			s.desc.InProcess = inProcess
 			locks := locker(t, withHints{s}, &Options{HandOver: &HandOver{Times: 2, For: time.Second}})
 			if !inProcess {
-				locks.e.hints.subscribe(t.Context(), locks.s) // as the first who has to wait there would
+				locks.engine.Subscribe(t.Context()) // as the first who has to wait there would
 			}
 			l := lock(t, locks, "a")
 			all := inLine(t, locks, 3)

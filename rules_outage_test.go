@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -163,7 +164,7 @@ func TestOutage_ANextWaiterKnowsTheLastAnswer(t *testing.T) {
 		other(t, s.mem, "a", time.Hour)
 		locks := locker(t, withHints{s}, nil)
 		first := waits(t, locks.With(&Options{Wait: 30 * time.Second}).Mutex("a").Lock)
-		next := waits(t, locks.With(&Options{Wait: 30*time.Second + silentFor/2}).Mutex("a").Lock)
+		next := waits(t, locks.With(&Options{Wait: 30*time.Second + engine.SilentFor/2}).Mutex("a").Lock)
 		time.Sleep(29 * time.Second)
 		s.on(func(c *call) fate {
 			if c.op == "withdraw" {

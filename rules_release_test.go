@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -224,7 +225,7 @@ func TestRule7_ASecondReleaseIsHarmless(t *testing.T) {
 			next := lock(t, locks, "a")
 			is(t, l.Release(), ErrReleased)
 			same(t, "entries", len(stored(s.mem, "a").Entries), 1)
-			same(t, "holder", stored(s.mem, "a").Entries[0].ID, next.hold.ID)
+			same(t, "holder", stored(s.mem, "a").Entries[0].ID, next.engine().Probe().Hold().ID)
 			if !next.Valid() {
 				t.Fatal("the second release ended another's lease")
 			}
@@ -359,7 +360,7 @@ func TestRule8_CloseEndsAllLeasesAtOnceThoughTheStoreHangs(t *testing.T) {
 			is(t, context.Cause(ctx), ErrClosed)
 		}
 		is(t, <-done, ErrUnavailable)
-		if d := time.Since(start); d > closeTime {
+		if d := time.Since(start); d > engine.CloseTime {
 			t.Fatalf("Close took %v", d)
 		}
 	})

@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -330,7 +330,7 @@ func TestRule4_WhatEndsBeforeItsBatchIsSentIsNotRenewed(t *testing.T) {
 		locks := locker(t, s, &Options{TTL: 8 * time.Second})
 		hang := make(chan struct{})
 		s.on(func(c *call) fate {
-			if c.op == "renew" && c.n < batches {
+			if c.op == "renew" && c.n < engine.Batches {
 				return fate{hang: hang}
 			}
 			return fate{}
@@ -346,8 +346,8 @@ func TestRule4_WhatEndsBeforeItsBatchIsSentIsNotRenewed(t *testing.T) {
 		time.Sleep(170 * time.Millisecond)
 		last = lock(t, locks.With(&Options{RenewEvery: 900 * time.Millisecond, MaxHold: 915 * time.Millisecond}), "last")
 		<-last.Lost()
-		same(t, "batches under way", len(s.made("renew")), batches)
-		time.Sleep(2 * grace)
+		same(t, "batches under way", len(s.made("renew")), engine.Batches)
+		time.Sleep(2 * engine.Grace)
 		close(hang)
 		synctest.Wait()
 		for _, c := range s.made("renew") {
@@ -412,7 +412,7 @@ func TestRule3_ValidIsNeverTrueOfWhatTheStoreGaveAway(t *testing.T) {
 			}
 			for end := time.Now().Add(time.Duration(rand.IntN(3000)) * time.Millisecond); time.Now().Before(end) && l.Valid(); {
 				st := stored(s.mem, "a")
-				if len(st.Entries) == 0 || st.Entries[0].ID != l.hold.ID || st.Entries[0].Expires <= 0 {
+				if len(st.Entries) == 0 || st.Entries[0].ID != l.engine().Probe().Hold().ID || st.Entries[0].Expires <= 0 {
 					t.Fatal("valid, and the store has given the name away")
 				}
 				time.Sleep(7 * time.Millisecond)
@@ -481,28 +481,4 @@ func TestRule3_AnOutageIsLoggedOnce(t *testing.T) {
 			t.Fatal(log.String())
 		}
 	})
-}
-
-// What somebody has seen to be over is not revived, though a renewal was answered
-// in time and its answer is read only then.
-func TestRule2_WhatWasSeenToBeOverIsNotRevived(t *testing.T) {
-	var now clock.Instant
-	s := &settings{Options: Options{TTL: 3 * time.Second, RenewEvery: time.Second}}
-	h := &hold{e: &engine{now: func() clock.Instant { return now }}, s: s}
-	h.ends(clock.Instant(3 * time.Second))
-	answer := store.Renewal{TTL: 3 * time.Second}
-
-	now = clock.Instant(2 * time.Second)
-	if why := h.renewed(answer, now, now); why != nil || h.left() < 2*time.Second {
-		t.Fatalf("a renewal in time: %v, %v are left", why, h.left())
-	}
-	answered := now.Add(time.Second)
-	now = now.Add(4 * time.Second)
-	if left := h.left(); left > 0 {
-		t.Fatalf("%v are left", left)
-	}
-	is(t, h.renewed(answer, answered, answered), ErrLost)
-	if left := h.left(); left > 0 {
-		t.Errorf("revived: %v are left", left)
-	}
 }

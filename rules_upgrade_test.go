@@ -149,7 +149,7 @@ func TestUpgrade_AHintGrantsNothingAndCausesALook(t *testing.T) {
 		up := upgrading(t, u)
 		changes := s.turns()
 		token := u.Token()
-		s.tell(store.Hint{Name: "a", ID: u.hold.ID, Token: token + 1000, N: 1})
+		s.tell(store.Hint{Name: "a", ID: u.engine().Probe().Hold().ID, Token: token + 1000, N: 1})
 		up.waiting()
 		same(t, "token", u.Token(), token)
 		same(t, "changes", s.turns(), changes+" 1up")
@@ -215,7 +215,7 @@ func TestUpgrade_AnAnswerAfterTheDeadlineRevivesNothing(t *testing.T) {
 		})
 		token := u.Token()
 		is(t, u.Upgrade(t.Context()), ErrLost)
-		if u.Valid() || u.Token() != token || u.weight.Load() == store.Full {
+		if u.Valid() || u.Token() != token || u.engine().Probe().Weight() == store.Full {
 			t.Fatal("an answer after the deadline was used")
 		}
 		is(t, u.Release(), ErrLost)
@@ -557,8 +557,8 @@ func TestUpgrade_APendingOneDiesWithItsHolder(t *testing.T) {
 		reader := take(t, t.Context(), locks.RWMutex("a").RLock)
 		u := upgradeableLease(t, locker(t, linkTo(t, s.mem), nil).RWMutex("a"))
 		died := time.Now()
-		u.hold.e.sched.remove(u.hold)
-		if _, err := s.mem.Change(t.Context(), u.hold.Hold, 1, store.Full); err != nil {
+		u.engine().Probe().Forget()
+		if _, err := s.mem.Change(t.Context(), u.engine().Probe().Hold(), 1, store.Full); err != nil {
 			t.Fatal(err)
 		}
 		next := waits(t, locks.RWMutex("a").RLock)
@@ -623,7 +623,7 @@ func TestUpgrade_InAStorm(t *testing.T) {
 							t.Errorf("upgraded, and the store has weight %d", w)
 						}
 						for _, e := range stored(s.mem, "a").Entries {
-							if e.Granted && e.ID != u.hold.ID {
+							if e.Granted && e.ID != u.engine().Probe().Hold().ID {
 								t.Error("another is in beside an upgraded hold")
 							}
 						}

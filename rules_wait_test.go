@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -93,7 +94,7 @@ func TestRule5_ASubscriptionThatFailedIsTriedAgainAndThenLooked(t *testing.T) {
 		time.Sleep(12 * time.Second)
 		watches := s.made("watch")
 		same(t, "subscriptions", len(watches), 2)
-		if after := watches[1].sent.Sub(watches[0].sent); after < resubscribeAfter {
+		if after := watches[1].sent.Sub(watches[0].sent); after < engine.ResubscribeAfter {
 			t.Fatalf("tried again after %v", after)
 		}
 		var looked bool
@@ -124,9 +125,9 @@ func TestRule5_WhereNobodyCanListenItIsSaidOnceAndTriedSeldom(t *testing.T) {
 		})
 		locks := locker(t, withHints{s}, &Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		w := waits(t, locks.Mutex("a").Lock)
-		time.Sleep(deafFor - time.Second)
+		time.Sleep(engine.NoNotifyFor - time.Second)
 		same(t, "subscriptions", len(s.made("watch")), 1)
-		time.Sleep(5 * deafFor)
+		time.Sleep(5 * engine.NoNotifyFor)
 		same(t, "subscriptions", len(s.made("watch")), 4) // the last came through
 		if n := strings.Count(log.String(), "no wake-ups"); n != 1 {
 			t.Errorf("it is said %d times: %s", n, log.String())
@@ -159,7 +160,7 @@ func TestRule5_WhereNobodyCanListenThePlaceIsAskedForAtOnce(t *testing.T) {
 			synctest.Wait()
 		}
 		deaf = false
-		time.Sleep(deafFor)
+		time.Sleep(engine.NoNotifyFor)
 		w := waits(t, locks.Mutex("a").Lock)
 		synctest.Wait()
 		same(t, "calls", s.ops(), "try watch ask withdraw ask withdraw try watch ask")

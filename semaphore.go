@@ -1,6 +1,10 @@
 package holdfast
 
-import "context"
+import (
+	"context"
+
+	"github.com/holdfast-go/holdfast/internal/engine"
+)
 
 // A Semaphore is one name with a number of slots, of which each holder has one
 // or more. A claim for more than is free holds up those that came later, so wide
@@ -10,36 +14,34 @@ import "context"
 //
 // The number of slots must be the same for all who use the name at a time:
 // another, or a lock of this name, is ErrMismatch while anybody holds or waits.
-type Semaphore struct{ w want }
+type Semaphore struct{ slots engine.Target }
 
 // Semaphore returns the semaphore of the name with n slots, 1 to 2³⁰−1. A bad
 // name or number is an ErrInvalid of the first call.
 func (l *Locker) Semaphore(name string, n int) *Semaphore {
-	return &Semaphore{want{l: l, name: name, limit: int64(n), verb: semaphoreVerb}}
+	return &Semaphore{l.engine.Slots(name, n)}
 }
 
 // Slots is the number of slots that the semaphore was made with.
-func (s *Semaphore) Slots() int { return int(s.w.limit) }
+func (s *Semaphore) Slots() int { return s.slots.Limit() }
 
 // Acquire waits until k slots are ours. All k are one lease. See [Mutex.Lock]; k under 1 or over the number of slots is ErrInvalid.
-func (s *Semaphore) Acquire(ctx context.Context, k int) (*Lease, error) { return s.of(k).lock(ctx) }
+func (s *Semaphore) Acquire(ctx context.Context, k int) (*Lease, error) {
+	return lockFor(ctx, s.slots.Of(k))
+}
 
 // TryAcquire takes k slots if they are free and nobody waits. See
 // [Mutex.TryLock].
-func (s *Semaphore) TryAcquire(ctx context.Context, k int) (*Lease, error) { return s.of(k).try(ctx) }
+func (s *Semaphore) TryAcquire(ctx context.Context, k int) (*Lease, error) {
+	return tryFor(ctx, s.slots.Of(k))
+}
 
 // Do runs fn while k slots are ours. See [Mutex.Do].
 func (s *Semaphore) Do(ctx context.Context, k int, fn func(context.Context) error) error {
-	return s.of(k).do(ctx, fn)
+	return do(ctx, s.slots.Of(k), fn)
 }
 
 // TryDo runs fn if k slots are free. See [Mutex.TryDo].
 func (s *Semaphore) TryDo(ctx context.Context, k int, fn func(context.Context) error) (ran bool, err error) {
-	return s.of(k).tryDo(ctx, fn)
-}
-
-func (s *Semaphore) of(k int) *want {
-	w := s.w
-	w.weight = int64(k)
-	return &w
+	return tryDo(ctx, s.slots.Of(k), fn)
 }

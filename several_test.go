@@ -52,7 +52,7 @@ func waitsAll(t testing.TB, s *Several) (w *waiter, leases func() *Leases) {
 			return nil, err
 		}
 		got = all
-		return all.parts[0], nil
+		return all.Lease(all.Names()[0]), nil
 	})
 	return w, func() *Leases { w.got(); return got }
 }
@@ -339,7 +339,7 @@ func TestSeveral_ANameBeforeOneThatIsHeldIsOnlyTried(t *testing.T) {
 			if err != nil {
 				return nil, err
 			}
-			return all.parts[0], nil
+			return all.Lease(all.Names()[0]), nil
 		})
 		w.waiting()
 		later.release()
@@ -353,7 +353,7 @@ func TestSeveral_ANameBeforeOneThatIsHeldIsOnlyTried(t *testing.T) {
 			if err != nil {
 				return nil, err
 			}
-			return all.parts[0], nil
+			return all.Lease(all.Names()[0]), nil
 		})
 		w.waiting()
 		o.release()

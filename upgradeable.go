@@ -1,11 +1,6 @@
 package holdfast
 
-import (
-	"context"
-	"fmt"
-
-	"github.com/holdfast-go/holdfast/store"
-)
+import "context"
 
 // An UpgradeableLease is the lease of an upgradeable read lock: it reads beside
 // other readers, and can become the only holder without letting any other
@@ -17,25 +12,25 @@ type UpgradeableLease struct{ *Lease }
 // [UpgradeableLease.Upgrade]. Others that want to upgrade or to write wait. See
 // [Mutex.Lock].
 func (m *RWMutex) UpgradeableRLock(ctx context.Context) (*UpgradeableLease, error) {
-	return upgradeable(m.upgradeable.lock(ctx))
+	return upgradeable(lockFor(ctx, &m.upgradeable))
 }
 
 // TryUpgradeableRLock takes the name to read and to upgrade if nobody else has
 // it for that or to write, and nobody waits. See [Mutex.TryLock].
 func (m *RWMutex) TryUpgradeableRLock(ctx context.Context) (*UpgradeableLease, error) {
-	return upgradeable(m.upgradeable.try(ctx))
+	return upgradeable(tryFor(ctx, &m.upgradeable))
 }
 
 // UpgradeableRDo runs fn while the name is ours to read and to upgrade. See
 // [Mutex.Do].
 func (m *RWMutex) UpgradeableRDo(ctx context.Context, fn func(context.Context, *UpgradeableLease) error) error {
-	return m.upgradeable.do(ctx, withUpgradeable(fn))
+	return do(ctx, &m.upgradeable, withUpgradeable(fn))
 }
 
 // TryUpgradeableRDo is UpgradeableRDo if the name is free for that; else it
 // returns false and no error.
 func (m *RWMutex) TryUpgradeableRDo(ctx context.Context, fn func(context.Context, *UpgradeableLease) error) (ran bool, err error) {
-	return m.upgradeable.tryDo(ctx, withUpgradeable(fn))
+	return tryDo(ctx, &m.upgradeable, withUpgradeable(fn))
 }
 
 // withUpgradeable is fn for a context that comes from the lease.
@@ -64,11 +59,13 @@ func upgradeable(l *Lease, err error) (*UpgradeableLease, error) {
 // ErrLost or ErrReleased if the lease is over, then or before; ErrDeadlock if
 // ctx comes from another lease that reads the name; ErrUnavailable, ErrDenied,
 // ErrCorrupt and ErrClosed.
-func (l *UpgradeableLease) Upgrade(ctx context.Context) error { return l.upgrade(ctx, false) }
+func (l *UpgradeableLease) Upgrade(ctx context.Context) error { return l.engine().Upgrade(ctx, false) }
 
 // TryUpgrade is Upgrade if no other reader is in; else a *HeldError says who is,
 // and the lease is what it was.
-func (l *UpgradeableLease) TryUpgrade(ctx context.Context) error { return l.upgrade(ctx, true) }
+func (l *UpgradeableLease) TryUpgrade(ctx context.Context) error {
+	return l.engine().Upgrade(ctx, true)
+}
 
 // Downgrade makes an upgraded lease one that reads, and can be upgraded again,
 // and lets other readers in, with no moment between in which another could
@@ -80,24 +77,4 @@ func (l *UpgradeableLease) TryUpgrade(ctx context.Context) error { return l.upgr
 // ErrInvalid if it is not upgraded, ErrLost or ErrReleased if it is over, and
 // ErrClosed. While another lease of the same hold (Options.Reentrant) is
 // upgraded, or locks it, nothing is sent.
-func (l *UpgradeableLease) Downgrade() error {
-	h := l.hold
-	if !h.e.enter() {
-		return l.errorf(ErrClosed)
-	}
-	defer h.e.work.Done()
-	h.lookAtTheClock()
-	h.mu.Lock()
-	why, was := l.why, l.weight.Load()
-	if why == nil && was == store.Full {
-		l.weight.Store(store.Upgradeable) //mutant:downgrade-counts-answered
-	}
-	h.mu.Unlock()
-	switch {
-	case why != nil:
-		return l.errorf(why)
-	case was != store.Full:
-		return l.errorf(fmt.Errorf("downgrade: %w: it is not upgraded", ErrInvalid))
-	}
-	return h.changer.reduced(l.Lease)
-}
+func (l *UpgradeableLease) Downgrade() error { return l.engine().Downgrade() }

@@ -61,6 +61,8 @@ var rules = map[string]rule{
 	"store/embedded": {core, nil}, // reads scripts and statements
 	"internal/clock": {core, []string{sys}},
 
+	"internal/engine": {core, nil}, // below the root package, which alone uses it
+
 	"store/storetest/contain": {core, []string{sys}}, // for prove and tests
 
 	"memstore":           {store, nil},
@@ -130,6 +132,9 @@ func across(from, to string, kind kind) string {
 	return ""
 }
 
+// engine is what the root package is the API of.
+const engine = "internal/engine"
+
 // vague are names that say nothing of what a package is for.
 var vague = []string{"base", "common", "helper", "helpers", "lib", "misc", "shared", "tools", "types", "util", "utils"}
 
@@ -197,6 +202,12 @@ func (r rule) forbids(p pkg, imp string, own bool, rules map[string]rule) string
 		return "a store knows the contract, not the engine"
 	case imp == "." && p.path == "store":
 		return "the contract does not know the engine"
+	case imp == "." && p.path == engine:
+		return "the engine does not know what callers see of it"
+	case imp == engine && p.path != ".":
+		return "the engine is used by way of the root package"
+	case p.path == engine && imp != "store" && imp != "internal/clock":
+		return "the engine knows the contract and the clocks, and nothing else"
 	}
 	return across(p.path, imp, r.kind)
 }

@@ -88,14 +88,14 @@ func below(path string) (string, bool) {
 // says nothing else shows that the sound ones beside it pass.
 func TestCheckFindsEachBreach(t *testing.T) {
 	planted := map[string]rule{
-		".": {core, []string{sys}}, "store": {core, nil}, "store/queue": {core, nil},
+		".": {core, []string{sys}}, "store": {core, nil}, "store/queue": {core, nil}, engine: {core, nil},
 		"memstore": {store, nil}, "redisstore": {store, []string{goredis}}, "redisstore/script": {store, nil},
 		"redisstore/internal/script": {part, nil}, "redisstore/redlock": {store, []string{goredis}}, "internal/clock": {core, nil}, "internal/words": {core, nil},
 		"guard": {beside, nil}, "redisstore/redisguard": {beside, []string{goredis}},
 		"open": {top, nil}, "open/all": {top, nil}, "store/storetest": {support, nil}, "internal/testserver": {support, nil}, "pgstore/internal/pgtest": {support, nil},
 	}
 	sound := []string{
-		". store store/queue golang.org/x/sys/unix time", "store context", "store/queue store",
+		". store store/queue internal/engine golang.org/x/sys/unix time", "store context", "store/queue store", "internal/engine store",
 		"memstore store store/queue", "redisstore store redisstore/script github.com/redis/go-redis/v9/internal", "redisstore/script",
 		"redisstore/internal/script store", "redisstore/redlock store internal/clock redisstore/internal/script", "internal/clock time", "internal/words",
 		"guard . store database/sql", "redisstore/redisguard guard . github.com/redis/go-redis/v9", "open memstore internal/words .", "open/all open redisstore redisstore/redlock internal/clock",
@@ -108,6 +108,10 @@ func TestCheckFindsEachBreach(t *testing.T) {
 		{". memstore", "the core knows no store"},
 		{"store .", "the contract does not know the engine"},
 		{"memstore .", "a store knows the contract, not the engine"},
+		{"internal/engine .", "the engine does not know what callers see of it"},
+		{"internal/engine store/queue", "the engine knows the contract and the clocks, and nothing else"},
+		{"memstore internal/engine", "the engine is used by way of the root package"},
+		{"guard internal/engine", "the engine is used by way of the root package"},
 		{"memstore redisstore", "a store knows no other store"},
 		{"memstore store/storetest", "that is for tests"},
 		{"open store/storetest", "that is for tests"},

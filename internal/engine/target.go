@@ -1,4 +1,4 @@
-package holdfast
+package engine
 
 import (
 	"context"
@@ -12,17 +12,17 @@ import (
 
 const semaphoreVerb = "acquire slots of"
 
-// A want is what a primitive asks for: a name with a limit and a weight.
-type want struct {
+// A target is what a primitive asks for: a name with a limit and a weight.
+type Target struct {
 	l             *Locker
 	name          string
 	limit, weight int64
 	verb          string
-	part          bool // of several names: see taking
+	part          bool // of several names: see multiAcquire
 }
 
-// doing is what the want tries to do, for errors.
-func (w *want) doing() string {
+// doing is what the target tries to do, for errors.
+func (w *Target) doing() string {
 	if w.limit == store.Full {
 		return w.verb
 	}
@@ -30,9 +30,9 @@ func (w *want) doing() string {
 }
 
 // check finds mistakes of the caller before anything is sent.
-func (w *want) check() error {
+func (w *Target) check() error {
 	bad := func(format string, args ...any) error {
-		return fmt.Errorf("%s %.100q on %s: %w: %s", w.doing(), w.name, w.l.e.desc.Store, ErrInvalid, fmt.Sprintf(format, args...))
+		return fmt.Errorf("%s %.100q on %s: %w: %s", w.doing(), w.name, w.l.e.desc.Store, store.ErrInvalid, fmt.Sprintf(format, args...))
 	}
 	switch {
 	case w.l.err != nil:
@@ -49,16 +49,16 @@ func (w *want) check() error {
 		return bad("one can hold 1 to %d of its slots, not %d", w.limit, w.weight)
 	}
 	if why, lacks := w.l.e.desc.Lacks[store.PromiseSlots]; lacks && w.limit != store.Full {
-		return w.errorf(fmt.Errorf("%w: %s", ErrUnsupported, why))
+		return w.errorf(fmt.Errorf("%w: %s", store.ErrUnsupported, why))
 	}
 	if why, lacks := w.l.e.desc.Lacks[store.PromiseUpgrade]; lacks && w.limit == store.Full && w.weight == store.Upgradeable {
-		return w.errorf(fmt.Errorf("%w: %s", ErrUnsupported, why))
+		return w.errorf(fmt.Errorf("%w: %s", store.ErrUnsupported, why))
 	}
 	return nil
 }
 
-// lock waits until the want is granted.
-func (w *want) lock(ctx context.Context) (*Lease, error) {
+// Lock waits until the target is granted.
+func (w *Target) Lock(ctx context.Context) (*Lease, error) {
 	if again, err := w.begin(ctx); again != nil || err != nil {
 		return again, err
 	}
@@ -70,7 +70,7 @@ func (w *want) lock(ctx context.Context) (*Lease, error) {
 		ctx, cancel = context.WithTimeout(ctx, d)
 		defer cancel()
 	}
-	p, l, err := e.gates.enter(ctx, w) //mutant:all-waiters-process-ask
+	p, l, err := e.queues.enter(ctx, w) //mutant:all-waiters-process-ask
 	if err != nil {
 		return nil, w.failed(began, err) //mutant:cancelled-wait-process-told
 	}
@@ -79,13 +79,13 @@ func (w *want) lock(ctx context.Context) (*Lease, error) {
 		return l, nil
 	}
 	r := newRequest(w, began, p) //mutant:wait-count
-	defer func() { e.gates.settle(p, w, l, r.outage) }()
+	defer func() { e.queues.settle(p, w, l, r.outage) }()
 	l, err = r.wait(ctx)
 	return l, w.failed(began, err) //mutant:wait-given-up-told
 }
 
-// try takes the want if it is granted at once.
-func (w *want) try(ctx context.Context) (*Lease, error) {
+// Try takes the target if it is granted at once.
+func (w *Target) Try(ctx context.Context) (*Lease, error) {
 	if again, err := w.begin(ctx); again != nil || err != nil {
 		return again, err
 	}
@@ -95,35 +95,16 @@ func (w *want) try(ctx context.Context) (*Lease, error) {
 	l, err := r.ask(ctx)
 	switch {
 	case l != nil:
-		w.l.e.gates.keep(w, l.hold, nil)
+		w.l.e.queues.keep(w, l.hold, nil)
 	case err == nil:
 		err = w.refusal(&r.refused.answer, r.refused.when, nil)
 	}
 	return l, w.failed(r.began, err)
 }
 
-func (w *want) do(ctx context.Context, fn func(context.Context) error) error {
-	l, err := w.lock(ctx)
-	if err != nil {
-		return notRun(err)
-	}
-	return l.run(ctx, fn)
-}
-
-func (w *want) tryDo(ctx context.Context, fn func(context.Context) error) (ran bool, err error) {
-	l, err := w.try(ctx)
-	if errors.Is(err, ErrHeld) {
-		return false, nil
-	}
-	if err != nil {
-		return false, notRun(err)
-	}
-	return true, l.run(ctx, fn)
-}
-
-// ready does everything that can be done without the store: it checks the want,
+// ready does everything that can be done without the store: it checks the target,
 // and returns a lease if it re-enters a hold.
-func (w *want) ready(ctx context.Context) (again *Lease, err error) {
+func (w *Target) ready(ctx context.Context) (again *Lease, err error) {
 	if err := w.check(); err != nil {
 		return nil, err
 	}
@@ -135,12 +116,12 @@ func (w *want) ready(ctx context.Context) (again *Lease, err error) {
 
 // begin is ready and, unless that is all there is to do, keeps Close waiting
 // until work.Done is called.
-func (w *want) begin(ctx context.Context) (again *Lease, err error) {
+func (w *Target) begin(ctx context.Context) (again *Lease, err error) {
 	if again, err := w.ready(ctx); again != nil || err != nil {
 		return again, err
 	}
 	if !w.l.e.claims() {
-		return nil, w.errorf(ErrClosed)
+		return nil, w.errorf(store.ErrClosed)
 	}
 	w.l.e.begin(w.l.s)
 	return nil, nil
@@ -149,42 +130,47 @@ func (w *want) begin(ctx context.Context) (again *Lease, err error) {
 // gaveUp is the error of a wait that its context, or Close, has ended. last is
 // how the store last answered, if it has, and away what it does not answer with
 // since, if it does not.
-func (w *want) gaveUp(err error, last *refused, away error) error {
+func (w *Target) gaveUp(err error, last *refused, away error) error {
 	switch {
-	case errors.Is(err, ErrClosed):
+	case errors.Is(err, store.ErrClosed):
 		return w.errorf(err)
 	case away != nil && last != nil:
 		before := w.refusal(&last.answer, last.when, nil)
-		return w.errorf(fmt.Errorf("%w; gave up waiting: %w; when it last answered: %s", unclear(away), err, before.Who()))
+		return w.errorf(fmt.Errorf("%w; gave up waiting: %w; when it last answered: %s", indeterminate(away), err, before.Who()))
 	case away != nil:
-		return w.errorf(fmt.Errorf("%w; gave up waiting: %w", unclear(away), err))
+		return w.errorf(fmt.Errorf("%w; gave up waiting: %w", indeterminate(away), err))
 	case last != nil:
 		return w.refusal(&last.answer, last.when, err)
 	}
 	return w.errorf(err)
 }
 
-// refusal makes a HeldError of the store's answer, which came at the time
-// when. ended is the context's error if that ended the wait.
-func (w *want) refusal(a *store.Answer, when time.Time, ended error) *HeldError {
-	e := &HeldError{
-		Name: w.name, Store: w.l.e.desc.Store, Holding: a.Holding, Waiting: a.Waiting,
-		doing: w.doing(), ended: ended,
-	}
-	for _, h := range a.Holders {
-		holder := Holder{Owner: h.Owner}
-		if _, lacks := w.l.e.desc.Lacks[store.PromiseHolders]; !lacks { //mutant:times-told-nobody-knows
-			holder = Holder{
-				Owner: h.Owner, ID: h.ID.String(), Token: h.Token,
-				Since: when.Add(-h.Age), Expires: when.Add(h.Expires), Ends: when.Add(h.Ends),
-			}
-		}
-		e.Holders = append(e.Holders, holder)
-	}
-	return e
+// refusal is the error of a target that the store has refused with the answer,
+// which came at the time when. ended is the context's error if that ended the
+// wait.
+func (w *Target) refusal(a *store.Answer, when time.Time, ended error) HeldError {
+	_, ownersOnly := w.l.e.desc.Lacks[store.PromiseHolders]
+	return w.l.e.refused(Refusal{
+		Doing: w.doing(), Name: w.name, Store: w.l.e.desc.Store, Answer: a, When: when, OwnersOnly: ownersOnly, Ended: ended,
+	})
+}
+
+// A Refusal is what is to be told to one who got no hold as others are ahead.
+type Refusal struct {
+	Doing, Name, Store string
+	Answer             *store.Answer
+	When               time.Time // when the answer came
+	OwnersOnly         bool      // the store knows no more of a holder than the owner
+	Ended              error     // the context's error, if that ended a wait
+}
+
+// A HeldError is an error that was made of a Refusal. It matches ErrHeld.
+type HeldError interface {
+	error
+	Who() string // who is ahead, on one line
 }
 
 // errorf says what was tried, on which name and store.
-func (w *want) errorf(err error) error {
+func (w *Target) errorf(err error) error {
 	return fmt.Errorf("%s %q on %s: %w", w.doing(), w.name, w.l.e.desc.Store, err)
 }

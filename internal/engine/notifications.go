@@ -1,4 +1,4 @@
-package holdfast
+package engine
 
 import (
 	"context"
@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// hints brings the store's hints to those who wait. There is one subscription
+// notifications brings the store's notifications to those who wait. There is one subscription
 // for all of them, made when the first has to wait and kept until close.
-type hints struct {
+type notifications struct {
 	e       *engine
 	watcher store.Watcher // nil: this store cannot wake anybody
 
@@ -21,43 +21,43 @@ type hints struct {
 	subscribed bool
 	under      chan struct{} // closed when the subscribing under way ends; nil: none is
 	again      clock.Instant // after a failure: not before
-	deaf       bool          // the newest failure was that nobody can listen here
+	noNotify   bool          // the newest failure was that nobody can listen here
 }
 
 const (
 	// resubscribeAfter is how long a failed subscription is left alone; until
 	// then waiters poll.
 	resubscribeAfter = 5 * time.Second
-	// deafFor is how long one is left alone of which the store says that nobody
+	// noNotifyFor is how long one is left alone of which the store says that nobody
 	// can listen. It is no outage, and who tries holds up his own claim; but what
 	// is in between may change while we live.
-	deafFor = 10 * time.Minute
+	noNotifyFor = 10 * time.Minute
 )
 
-func (h *hints) init(e *engine) {
+func (h *notifications) init(e *engine) {
 	h.e = e
 	h.watcher, _ = e.store.(store.Watcher)
 	h.waiting = map[store.ID]chan store.Hint{}
 }
 
-// ready reports whether hints come.
-func (h *hints) ready() bool {
+// ready reports whether notifications come.
+func (h *notifications) ready() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.subscribed
 }
 
-// toCome reports whether hints do not come yet and may once somebody subscribes:
+// toCome reports whether notifications do not come yet and may once somebody subscribes:
 // not where that has just failed.
-func (h *hints) toCome() bool {
+func (h *notifications) toCome() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.watcher != nil && !h.subscribed && (h.under != nil || h.e.now() >= h.again) //mutant:nobody-can-listen-tried-first
 }
 
-// subscribe sees to it that hints come, and returns when they do, when that
+// subscribe sees to it that notifications come, and returns when they do, when that
 // failed, or when ctx ends. A caller who leaves does not stop it.
-func (h *hints) subscribe(ctx context.Context, s *settings) {
+func (h *notifications) subscribe(ctx context.Context, s *settings) {
 	under := h.begin(s)
 	if under == nil {
 		return
@@ -69,9 +69,9 @@ func (h *hints) subscribe(ctx context.Context, s *settings) {
 	}
 }
 
-// begin begins to subscribe, unless hints come already or that failed a moment
+// begin begins to subscribe, unless notifications come already or that failed a moment
 // ago: then it returns nil, else what is closed when it has ended.
-func (h *hints) begin(s *settings) <-chan struct{} {
+func (h *notifications) begin(s *settings) <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.watcher == nil || h.subscribed || h.under == nil && h.e.now() < h.again {
@@ -85,18 +85,18 @@ func (h *hints) begin(s *settings) <-chan struct{} {
 	return h.under
 }
 
-func (h *hints) watch(s *settings, under chan struct{}) {
+func (h *notifications) watch(s *settings, under chan struct{}) {
 	ctx, cancel := context.WithTimeout(h.e.life, longestCall)
 	defer cancel()
 	err := h.watcher.Watch(ctx, h.e.process, h.deliver)
 	h.mu.Lock()
 	h.subscribed = err == nil
 	h.again = h.e.now().Add(resubscribeAfter)
-	told := h.deaf
-	if h.deaf = errors.Is(err, store.ErrUnsupported); h.deaf {
-		h.again = h.e.now().Add(deafFor) //mutant:nobody-can-listen-tried
+	told := h.noNotify
+	if h.noNotify = errors.Is(err, store.ErrUnsupported); h.noNotify {
+		h.again = h.e.now().Add(noNotifyFor) //mutant:nobody-can-listen-tried
 	}
-	told = told && h.deaf //mutant:nobody-can-listen-said
+	told = told && h.noNotify //mutant:nobody-can-listen-said
 	h.under = nil
 	if err == nil {
 		for _, ch := range h.waiting { // who has polled until now looks once more
@@ -112,27 +112,27 @@ func (h *hints) watch(s *settings, under chan struct{}) {
 
 // stop ends the subscription where the store outlives the engine. Nobody waits
 // or subscribes any more.
-func (h *hints) stop() {
+func (h *notifications) stop() {
 	if u, ok := h.watcher.(store.Unwatcher); ok {
 		u.Unwatch(h.e.process) //mutant:closed-stays-subscribed
 	}
 }
 
-// add registers a waiter. The channel has room for one hint, the newest.
-func (h *hints) add(id store.ID, ch chan store.Hint) {
+// add registers a waiter. The channel has room for one notification, the newest.
+func (h *notifications) add(id store.ID, ch chan store.Hint) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.waiting[id] = ch
 }
 
-func (h *hints) remove(id store.ID) {
+func (h *notifications) remove(id store.ID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.waiting, id)
 }
 
 // deliver is what the store calls. It never blocks.
-func (h *hints) deliver(hint store.Hint) {
+func (h *notifications) deliver(hint store.Hint) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if hint.ID == (store.ID{}) {
@@ -145,7 +145,7 @@ func (h *hints) deliver(hint store.Hint) {
 	}
 }
 
-// put replaces what is in ch, except that a hint without a token does not
+// put replaces what is in ch, except that a notification without a token does not
 // replace one that has it.
 func put(ch chan store.Hint, hint store.Hint) {
 	select {

@@ -1,14 +1,10 @@
-package holdfast
+package engine
 
 import (
 	"container/heap"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/bits"
-	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 
@@ -29,8 +25,8 @@ type scheduler struct {
 	away  map[*slog.Logger]bool // who was warned since the store answered last
 
 	// Where holds have no deadline: see losses.go.
-	byID   map[store.ID]*hold // those that are looked after
-	strays uint64             // losses told of what is not looked after
+	byID    map[store.ID]*hold // those that are looked after
+	orphans uint64             // losses told of what is not looked after
 
 	slots [2]chan struct{} // bound the batches under way: of those that were answered last time, and of the others
 }
@@ -48,9 +44,9 @@ const (
 	grace   = 250 * time.Millisecond
 )
 
-var errClosed = fmt.Errorf("%w: %w", ErrReleased, ErrClosed)
+var errClosed = fmt.Errorf("%w: %w", store.ErrReleased, store.ErrClosed)
 
-var errMaxHold = fmt.Errorf("%w: MaxHold is over", ErrLost)
+var errMaxHold = fmt.Errorf("%w: MaxHold is over", store.ErrLost)
 
 func (s *scheduler) init(e *engine) {
 	s.e = e
@@ -109,18 +105,18 @@ func (s *scheduler) borrow(h *hold, done chan struct{}) {
 // lend keeps renewals of the hold away while another operation on it is under
 // way, once the one that is has ended. What it returns is for returned; nil: the
 // hold is over.
-func (s *scheduler) lend(h *hold) (mine chan struct{}) {
+func (s *scheduler) lend(h *hold) (lent chan struct{}) {
 	for {
 		s.mu.Lock()
 		flight, over := h.flight, h.index < 0
 		if flight == nil && !over { //mutant:change-overlaps-renewal
-			mine = make(chan struct{})
-			h.flight = mine
+			lent = make(chan struct{})
+			h.flight = lent
 			s.moved(h)
 		}
 		s.mu.Unlock()
 		if flight == nil || over {
-			return mine
+			return lent
 		}
 		<-flight
 	}
@@ -128,13 +124,13 @@ func (s *scheduler) lend(h *hold) (mine chan struct{}) {
 
 // returned ends what lend began, and returns the error with which the operation
 // was answered, or that the hold is lost: by the clock first, then by the answer.
-func (s *scheduler) returned(h *hold, mine chan struct{}, err error) error {
+func (s *scheduler) returned(h *hold, lent chan struct{}, err error) error {
 	now := s.e.now()
 	s.mu.Lock()
 	h.flight = nil
 	var why error
-	if errors.Is(err, ErrLost) {
-		h.told, why = err, err
+	if errors.Is(err, store.ErrLost) {
+		h.reported, why = err, err
 	}
 	if h.deadline <= now { //mutant:upgrade-answered-after-deadline
 		why = errTimeOver
@@ -145,7 +141,7 @@ func (s *scheduler) returned(h *hold, mine chan struct{}, err error) error {
 		s.moved(h)
 		s.arm()
 	}
-	close(mine)
+	close(lent)
 	s.mu.Unlock()
 	if why != nil {
 		h.lose(why)
@@ -205,40 +201,6 @@ func (s *scheduler) arm() {
 		return
 	}
 	s.timer.Reset(d)
-}
-
-// A batch is holds that are renewed in one call.
-type batch struct {
-	lane  lane
-	holds []*hold
-	done  chan struct{} // closed when the answers were read
-}
-
-// A lane is what the holds of a batch have in common, so that none of them keeps
-// the others waiting: how long their calls may take, and whether their newest
-// renewals were answered. What was not answered is likely not to be again, as
-// where one server of several is frozen.
-type lane struct {
-	bound  time.Duration
-	silent bool
-}
-
-func (h *hold) lane() lane {
-	return lane{h.s.callTime(), h.retries > 0} //mutant:unanswered-goes-with-rest
-}
-
-// callTime bounds the renewals of a hold: so that there is time for another one
-// before the hold is lost. It is rounded down to one of a few values, as holds
-// with different ones are not renewed in one call.
-func (s *settings) callTime() time.Duration {
-	d := min(longestCall, s.RenewEvery)
-	if s.TTL > 0 {
-		d = min(d, (s.TTL-s.RenewEvery)/2) //mutant:bound-leaves-no-time
-	}
-	if few := bits.Len64(uint64(d)) - 3; few > 0 && d < longestCall {
-		d = d >> few << few
-	}
-	return d
 }
 
 // tick does what is due.
@@ -342,155 +304,6 @@ func (s *scheduler) end(h *hold, now clock.Instant) (tell func()) {
 		s.e.work.Go(func() { h.giveBack() }) //mutant:hold-maxhold-ended-told
 	}
 	return tell
-}
-
-// slot waits until the batch may be sent, and returns what is called when it has
-// been answered. One that hangs gives its slot to others.
-func (s *scheduler) slot(b *batch) (free func()) {
-	if s.e.desc.InProcess {
-		return func() {}
-	}
-	slots := s.slots[0]
-	if b.lane.silent {
-		slots = s.slots[1]
-	}
-	slots <- struct{}{}
-	once := sync.OnceFunc(func() { <-slots })
-	hangs := time.AfterFunc(min(grace, b.lane.bound/8), once) //mutant:call-hangs-keeps-slot
-	return func() {
-		hangs.Stop()
-		once()
-	}
-}
-
-// renew sends one batch and reads the answers.
-func (s *scheduler) renew(b batch) {
-	defer s.slot(&b)()
-	s.mu.Lock()                                                                     // what ended while the batch waited for its slot is not renewed
-	b.holds = slices.DeleteFunc(b.holds, func(h *hold) bool { return h.index < 0 }) //mutant:ended-renewed
-	asked := make([]store.Hold, len(b.holds))
-	for i, h := range b.holds {
-		asked[i] = h.Hold
-		asked[i].TTL = h.renewFor()
-	}
-	s.mu.Unlock()
-	if len(b.holds) == 0 {
-		close(b.done)
-		return
-	}
-	var sent clock.Instant
-	var answers []store.Renewal
-	s.e.within(b.lane.bound, true, func(ctx context.Context) { //mutant:close-renewal-hangs-takes
-		sent = s.e.now()
-		if again := b.holds[0].unshown; again != nil { //mutant:hold-waits-renewed
-			answers = []store.Renewal{s.e.askAgain(ctx, *again, asked[0].Token)}
-			return
-		}
-		answers = s.e.store.Renew(ctx, asked) //mutant:deadline-renewal-counts-reply
-	})
-	now := s.e.now() //mutant:deadline-counts-reply
-
-	var tell []func() // without the lock: a logger may be slow
-	s.mu.Lock()
-	var seen []renewalTold
-	for i, h := range b.holds {
-		err := answers[i].Err //mutant:name-failure-fails-batch
-		h.flight = nil
-		if err == nil && h.changer.forgotten(&answers[i]) {
-			err = errUpgradeForgotten
-			answers[i].Err = err
-		}
-		if errors.Is(err, ErrLost) {
-			h.told = err
-		}
-		if h.index < 0 {
-			continue // over meanwhile: the answer revives nothing
-		}
-		if why := h.renewed(answers[i], sent, now); why != nil {
-			s.out(h)
-			tell = append(tell, func() { h.lose(why) })
-			continue
-		}
-		if h.s.Observer != nil {
-			seen = append(seen, h.renewalTold(now.Sub(h.due), err)) //mutant:renewal-answered-never-late
-		}
-		if log := h.s.Logger; err == nil {
-			clear(s.away) //mutant:warning-ever
-		} else if h.retries == 1 { // once a hold, not once a try
-			level := slog.LevelDebug
-			if !s.away[log] { // and of all holds that an outage hits, the first
-				s.away[log], level = true, slog.LevelWarn //mutant:each-lease-warns-outage
-			}
-			if log.Enabled(context.Background(), level) {
-				msg, attrs := "holdfast: renewal failed, trying again until the lease runs out", h.attrs("err", unclear(err), "held", len(s.holds))
-				if s.e.endless { //mutant:warning-end-come
-					msg = "holdfast: no answer whether the lease is held still, asking again"
-				} else {
-					attrs = append(attrs, "left", h.deadline.Sub(now))
-				}
-				tell = append(tell, func() { log.Log(context.Background(), level, msg, attrs...) })
-			}
-		}
-		s.moved(h)
-	}
-	s.arm()
-	close(b.done)
-	s.mu.Unlock()
-	for _, t := range seen {
-		t.s.tell(t.e)
-	}
-	for _, f := range tell {
-		f()
-	}
-}
-
-// askAgain pushes the expiry of a hold whose token must not be shown yet.
-// What the store has forgotten is lost, and not made again.
-func (e *engine) askAgain(ctx context.Context, c store.Claim, token int64) store.Renewal {
-	c.Try = true
-	a, err := e.store.Ask(ctx, c)
-	if err == nil && (!a.Granted || a.Token != token) { //mutant:store-forgot-made-again
-		if a.Granted {
-			_ = e.store.Release(ctx, store.Hold{Name: c.Name, ID: c.ID}) // else it is gone after the TTL
-		}
-		err = ErrLost
-	}
-	return store.Renewal{Err: err, TTL: a.TTL, From: a.From}
-}
-
-// renewed reads the answer to a renewal that was sent and came at these
-// instants, and returns an error if the hold is lost. By the clock first: an
-// answer that comes after the deadline revives nothing.
-func (h *hold) renewed(r store.Renewal, sent, now clock.Instant) error {
-	switch {
-	case h.deadline <= now: //mutant:answer-after-deadline-revives
-		return errTimeOver
-	case r.Err == nil:
-		if r.From != 0 {
-			sent = r.From
-		}
-		h.retries = 0
-		if !h.ends(max(h.deadline, min(h.e.deadlineOf(sent, r.TTL), h.cut()))) { //mutant:ttl-answer-used
-			return errTimeOver
-		}
-		h.renewAt = h.s.renewAt(sent, h.s.renewAfter(r.TTL))
-		h.answered(nil, now)
-		h.granted = r.TTL
-		return nil
-	case errors.Is(r.Err, ErrLost): //mutant:ours-asked-again
-		return r.Err
-	}
-	// Unclear, or refused for now: ours until the deadline, so try again soon.
-	h.retries++
-	pause := min(h.s.RenewEvery/4, (10*time.Millisecond)<<min(h.retries, 6))
-	h.renewAt = now.Add(jitter(pause)) //mutant:unclear-renewal-tried-again
-	h.answered(r.Err, now)
-	return nil
-}
-
-// jitter is d ± 20 %.
-func jitter(d time.Duration) time.Duration {
-	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64()))
 }
 
 func (s *scheduler) stop() {

@@ -1,4 +1,4 @@
-package holdfast
+package engine
 
 import (
 	"context"
@@ -16,22 +16,22 @@ import (
 // it counts the hold up to is what the store has answered; down it counts
 // before it sends.
 type changer struct {
-	h     *hold
-	w     want          // an upgrade as a want, for its pace and its errors
-	one   chan struct{} // full while an act is under way
-	turn  int32         // of the newest act; for whoever has filled one
-	fence atomic.Int64  // of the newest upgrade; 0: there was none
-	open  bool          // the newest act may have been applied though it was not answered; as turn
-	full  bool          // the hold is upgraded. Guarded by h.mu
+	h            *hold
+	w            Target        // an upgrade as a target, for its pace and its errors
+	one          chan struct{} // full while an act is under way
+	turn         int32         // of the newest act; for whoever has filled one
+	upgradeToken atomic.Int64  // of the newest upgrade; 0: there was none
+	open         bool          // the newest act may have been applied though it was not answered; as turn
+	full         bool          // the hold is upgraded. Guarded by h.mu
 }
 
-func newChanger(h *hold, w *want) *changer {
+func newChanger(h *hold, w *Target) *changer {
 	up := *w
 	up.verb = "upgrade"
 	return &changer{h: h, w: up, one: make(chan struct{}, 1)}
 }
 
-var errUpgradeForgotten = fmt.Errorf("%w: the store no longer has its upgrade, so others may read by now", ErrLost)
+var errUpgradeForgotten = fmt.Errorf("%w: the store no longer has its upgrade, so others may read by now", store.ErrLost)
 
 // forgotten reports whether the store renewed an upgraded hold as one that is
 // not: it has lost the upgrade, as in a fail-over to a replica that had not heard
@@ -57,16 +57,16 @@ type upgrade struct {
 	err  error         // if it was not granted; for after done
 
 	// Guarded by the hold's lock.
-	told *refused // what the store answered last
-	gone bool     // nobody waits for it any more
-	ok   bool     // it was granted before that
+	reported *refused // what the store answered last
+	gone     bool     // nobody waits for it any more
+	ok       bool     // it was granted before that
 }
 
-// upgrade waits until the hold is ours alone, or only tries.
-func (l *Lease) upgrade(ctx context.Context, try bool) error {
+// Upgrade waits until the hold is ours alone, or only tries.
+func (l *Lease) Upgrade(ctx context.Context, try bool) error {
 	h, c := l.hold, l.hold.changer
 	if !h.e.enter() {
-		return l.errorf(ErrClosed)
+		return l.errorf(store.ErrClosed)
 	}
 	defer h.e.work.Done()
 	if err := ctx.Err(); err != nil {
@@ -75,7 +75,7 @@ func (l *Lease) upgrade(ctx context.Context, try bool) error {
 	if err := l.upgradeDeadlock(ctx); err != nil {
 		return err
 	}
-	h.lookAtTheClock()
+	h.checkClock()
 	bound := func() {}
 	if d := h.s.Wait; d > 0 && !try {
 		ctx, bound = context.WithTimeout(ctx, d)
@@ -90,7 +90,7 @@ func (l *Lease) upgrade(ctx context.Context, try bool) error {
 		return l.errorf(why)
 	}
 	if l.weight.Load() == store.Full {
-		return c.w.errorf(fmt.Errorf("%w: it is upgraded already", ErrInvalid))
+		return c.w.errorf(fmt.Errorf("%w: it is upgraded already", store.ErrInvalid))
 	}
 	if try {
 		select {
@@ -123,7 +123,7 @@ func (l *Lease) upgrade(ctx context.Context, try bool) error {
 	}
 	h.mu.Lock()
 	u.gone = true
-	ok, told := u.ok, u.told
+	ok, told := u.ok, u.reported
 	h.mu.Unlock()
 	if ok {
 		h.debug("holdfast: upgraded", "fence", l.Token())
@@ -140,7 +140,7 @@ func (l *Lease) upgrade(ctx context.Context, try bool) error {
 // notUpgraded is err, or why the lease is over, if that is what has ended the
 // upgrade.
 func (l *Lease) notUpgraded(err error) error {
-	l.hold.lookAtTheClock()
+	l.hold.checkClock()
 	l.hold.mu.Lock()
 	defer l.hold.mu.Unlock()
 	if l.why != nil {
@@ -156,7 +156,7 @@ func (l *Lease) upgradeDeadlock(ctx context.Context) error {
 	for ; ls != nil; ls = ls.outer {
 		other := ls.lease
 		if h := other.hold; h != l.hold && h.e == l.hold.e && h.Name == l.hold.Name && other.Valid() { //mutant:upgrade-waits-own-caller
-			return l.hold.changer.w.inItsOwnWay(other, "release that first")
+			return l.hold.changer.w.blocksItself(other, "release that first")
 		}
 	}
 	return nil
@@ -182,7 +182,7 @@ func (u *upgrade) run(ctx context.Context) {
 	tell := sync.OnceFunc(func() { close(u.done) })
 	switch {
 	case !back:
-	case errors.Is(err, ErrUnavailable):
+	case errors.Is(err, store.ErrUnavailable):
 		tell() //mutant:upgrade-return-before-changed
 		u.c.back()
 	default:
@@ -198,11 +198,11 @@ func (u *upgrade) run(ctx context.Context) {
 func (u *upgrade) wait(ctx context.Context) (back bool, err error) {
 	c, w := u.c, &u.c.w
 	u.endsWith(ctx)
-	subscribed := u.e.hints.watcher == nil || u.e.hints.ready()
+	subscribed := u.e.notifications.watcher == nil || u.e.notifications.ready()
 	if subscribed {
 		u.listen()
 	}
-	defer u.e.hints.remove(c.h.ID)
+	defer u.e.notifications.remove(c.h.ID)
 	c.next()
 	for {
 		u.isLast()
@@ -211,7 +211,7 @@ func (u *upgrade) wait(ctx context.Context) (back bool, err error) {
 		case ctx.Err() != nil && err != nil && !store.Definite(err):
 			return true, w.gaveUp(ctx.Err(), u.refused, err)
 		case err != nil:
-			return c.open || !store.Definite(err), w.errorf(unclear(err)) // else nothing was changed //mutant:unclear-upgrade-changed-back
+			return c.open || !store.Definite(err), w.errorf(indeterminate(err)) // else nothing was changed //mutant:unclear-upgrade-changed-back
 		case a.Granted && u.granted(&a):
 			return false, nil
 		case a.Granted: // when nobody waited for it any more
@@ -219,13 +219,13 @@ func (u *upgrade) wait(ctx context.Context) (back bool, err error) {
 		}
 		u.refuse(&a, sent)
 		c.h.mu.Lock()
-		u.told = u.refused
+		u.reported = u.refused
 		c.h.mu.Unlock()
 		if u.try {
 			return true, w.refusal(&a, u.refused.when, nil) //mutant:try-upgrade-stays-pending
 		}
-		if !subscribed { // then look: hints cannot be missed any more
-			u.e.hints.subscribe(ctx, u.s)
+		if !subscribed { // then look: notifications cannot be missed any more
+			u.e.notifications.subscribe(ctx, u.s)
 			u.listen()
 			subscribed = true
 			continue //mutant:upgrade-waits-look-once
@@ -237,8 +237,8 @@ func (u *upgrade) wait(ctx context.Context) (back bool, err error) {
 }
 
 func (u *upgrade) listen() {
-	u.hints = make(chan store.Hint, 1)
-	u.e.hints.add(u.c.h.ID, u.hints)
+	u.notified = make(chan store.Hint, 1)
+	u.e.notifications.add(u.c.h.ID, u.notified)
 }
 
 // granted counts the hold up, if the caller still waits for that and has the
@@ -250,82 +250,11 @@ func (u *upgrade) granted(a *store.Answer) bool {
 	if u.gone || u.l.state != held { //mutant:upgrade-granted-left
 		return false
 	}
-	u.c.fence.Store(a.Fence)
+	u.c.upgradeToken.Store(a.Fence)
 	u.c.full = true
 	u.l.weight.Store(store.Full)
 	u.ok = true
 	return true
-}
-
-// reduced is reduce for the lease, which has no need of it any more.
-func (c *changer) reduced(l *Lease) error {
-	if err := c.reduce(); err != nil {
-		return l.errorf(fmt.Errorf("downgrade: %w", err))
-	}
-	return nil
-}
-
-// reduce changes the hold back if none of its leases needs it to be upgraded
-// any more.
-func (c *changer) reduce() error {
-	h := c.h
-	h.mu.Lock()
-	full := c.full
-	h.mu.Unlock()
-	if !full {
-		return nil
-	}
-	bound := time.NewTimer(h.s.releaseFor())
-	defer bound.Stop()
-	late := fmt.Errorf("%w: no answer yet; it is asked for again until there is one", ErrUnavailable)
-	select { // at once, unless another lease of the hold is being downgraded
-	case c.one <- struct{}{}:
-	case <-bound.C:
-		return late
-	}
-	if !c.unneeded() {
-		<-c.one
-		return nil
-	}
-	done := make(chan error, 1)
-	h.e.work.Go(func() {
-		err := c.back()
-		<-c.one // before the caller knows
-		done <- err
-	})
-	select {
-	case err := <-done:
-		return err
-	case <-bound.C:
-		return late
-	}
-}
-
-// unneeded counts the hold down if no lease of it needs it to be upgraded.
-func (c *changer) unneeded() bool {
-	c.h.mu.Lock()
-	defer c.h.mu.Unlock()
-	for l := c.h.leases; l != nil; l = l.next {
-		if l.weight.Load() == store.Full { //mutant:downgrade-counts-answered-too
-			return false
-		}
-	}
-	was := c.full
-	c.full = false
-	return was
-}
-
-// back changes the hold back until that is answered or the hold is over: the
-// cancel of an upgrade and a downgrade are the same act.
-func (c *changer) back() error {
-	c.next()
-	for {
-		_, _, err := c.send(store.Upgradeable, longestCall, c.h.e.life.Done(), new(trouble))
-		if err == nil || errors.Is(err, ErrLost) || c.h.e.isEnding() { //mutant:way-back-tried-while
-			return err
-		}
-		c.h.e.sleep(jitter(500 * time.Millisecond)) // also where the store refuses it for now, as a renewal //mutant:shutdown-downgrade-tried-without
-	}
 }
 
 // next begins an act.
@@ -338,15 +267,15 @@ func (c *changer) send(weight int64, d time.Duration, stop <-chan struct{}, away
 	away.began(h.e)
 	defer away.ended()
 	err = h.e.repeat(d, stop, func(context.Context) (err error) {
-		mine := h.e.sched.lend(h)
-		if mine == nil {
-			return fmt.Errorf("%w: it is over", ErrLost)
+		lent := h.e.sched.lend(h)
+		if lent == nil {
+			return fmt.Errorf("%w: it is over", store.ErrLost)
 		}
 		h.e.bounded(min(longestCall, h.s.RenewEvery), func(ctx context.Context) {
 			sent = h.e.now() //mutant:each-repetition-act
 			a, err = h.e.store.Change(ctx, h.Hold, c.turn, weight)
 		})
-		err = h.e.sched.returned(h, mine, err)
+		err = h.e.sched.returned(h, lent, err)
 		c.open = c.open || !store.Definite(err)
 		away.met(err)
 		return err

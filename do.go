@@ -1,8 +1,11 @@
 package holdfast
 
 import (
+	"context"
 	"errors"
 	"fmt"
+
+	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
 // A ReleaseError is what a Do, or any function like it, returns when it has
@@ -68,4 +71,57 @@ func thenRelease(release, fn func() error) (err error) {
 		err = hasRun(err) //mutant:fn-of-fn
 	}()
 	return fn()
+}
+
+// lockFor waits for the claim.
+func lockFor(ctx context.Context, claim *engine.Target) (*Lease, error) {
+	l, err := claim.Lock(ctx)
+	return (*Lease)(l), err
+}
+
+// tryFor takes the claim if it is granted at once.
+func tryFor(ctx context.Context, claim *engine.Target) (*Lease, error) {
+	l, err := claim.Try(ctx)
+	return (*Lease)(l), err
+}
+
+func do(ctx context.Context, claim *engine.Target, fn func(context.Context) error) error {
+	l, err := lockFor(ctx, claim)
+	if err != nil {
+		return notRun(err)
+	}
+	return run(ctx, l, fn)
+}
+
+func tryDo(ctx context.Context, claim *engine.Target, fn func(context.Context) error) (ran bool, err error) {
+	l, err := tryFor(ctx, claim)
+	if errors.Is(err, ErrHeld) {
+		return false, nil
+	}
+	if err != nil {
+		return false, notRun(err)
+	}
+	return true, run(ctx, l, fn)
+}
+
+// run is the second half of a Do: fn under the lease, then the release, also if
+// fn panics or ends its goroutine.
+func run(ctx context.Context, l *Lease, fn func(context.Context) error) error {
+	release := func() error {
+		if err := l.Release(); !errors.Is(err, ErrReleased) {
+			return err
+		}
+		return nil // fn released it itself
+	}
+	l.engine().Does()
+	defer l.engine().Did()
+	return thenRelease(release, func() error { return fn(l.Context(ctx)) })
+}
+
+// runAll is run under several leases.
+func runAll(ctx context.Context, all *Leases, fn func(context.Context) error) error {
+	release := func() error { return all.engine().ReleaseBut(ErrReleased) } // or fn released one itself
+	all.engine().Does()
+	defer all.engine().Did()
+	return thenRelease(release, func() error { return fn(all.Context(ctx)) })
 }

@@ -1,4 +1,4 @@
-package holdfast
+package engine
 
 import (
 	"context"
@@ -8,11 +8,11 @@ import (
 )
 
 // reenter looks at the leases that ctx comes from. It returns another lease of
-// the hold of one of them, if that was asked for and the lease covers the want;
-// else ErrDeadlock if they are in the want's way, as its caller would wait for
+// the hold of one of them, if that was asked for and the lease covers the target;
+// else ErrDeadlock if they are in the target's way, as its caller would wait for
 // itself; else neither.
-func (w *want) reenter(ctx context.Context) (*Lease, error) {
-	var inTheWay *Lease
+func (w *Target) reenter(ctx context.Context) (*Lease, error) {
+	var blocking *Lease
 	own := int64(0)
 	first := chainOf(ctx)
 	for ls := first; ls != nil; ls = ls.outer {
@@ -29,34 +29,34 @@ func (w *want) reenter(ctx context.Context) (*Lease, error) {
 			}
 		}
 		if own += l.weight.Load(); w.limit == store.Full || own+w.weight > w.limit {
-			inTheWay = l
+			blocking = l
 		}
 	}
-	if inTheWay == nil {
+	if blocking == nil {
 		return nil, nil
 	}
 	do := "release that first"
 	switch {
-	case inTheWay.covers(w):
+	case blocking.covers(w):
 		do = "Options.Reentrant lets it enter again under that"
-	case inTheWay.hold.changer != nil && w.weight == store.Full:
+	case blocking.hold.changer != nil && w.weight == store.Full:
 		do = "upgrade that first"
 	}
-	return nil, w.inItsOwnWay(inTheWay, do)
+	return nil, w.blocksItself(blocking, do)
 }
 
-// inItsOwnWay is the error of a want whose own context has the lease, and what
+// blocksItself is the error of a target whose own context has the lease, and what
 // to do about it.
-func (w *want) inItsOwnWay(l *Lease, do string) error {
+func (w *Target) blocksItself(l *Lease, do string) error {
 	return w.errorf(fmt.Errorf("%w: its context is that of %s, token %d, for which it would wait; %s",
-		ErrDeadlock, l.what(), l.Token(), do))
+		store.ErrDeadlock, l.what(), l.Token(), do))
 }
 
-// covers reports whether who has the lease has all that the want asks for: a
+// covers reports whether who has the lease has all that the target asks for: a
 // write lock covers a write and a read lock, an upgradeable read lock that and a
 // read lock, and a write lock too while it is upgraded; a read lock covers a
 // read lock. Slots cover nothing: two more are two more.
-func (l *Lease) covers(w *want) bool {
+func (l *Lease) covers(w *Target) bool {
 	if w.limit != store.Full || l.hold.limit != store.Full || w.weight > l.weight.Load() { //mutant:read-lease-covers-write
 		return false
 	}
@@ -64,8 +64,8 @@ func (l *Lease) covers(w *want) bool {
 }
 
 // again makes one more lease of the hold, or returns nil if the lease is over,
-// or covers the want no more.
-func (l *Lease) again(w *want) *Lease {
+// or covers the target no more.
+func (l *Lease) again(w *Target) *Lease {
 	h := l.hold
 	h.mu.Lock()
 	defer h.mu.Unlock()

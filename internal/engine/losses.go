@@ -1,4 +1,4 @@
-package holdfast
+package engine
 
 import (
 	"github.com/holdfast-go/holdfast/store"
@@ -7,13 +7,13 @@ import (
 // Losses of holds that have no deadline: no timer of ours ends those, but the
 // word of the store, which comes by itself or in answer to a renewal.
 
-// told is what a store.LossTeller calls.
-func (s *scheduler) told(id store.ID, why error) {
+// reportLoss is what a store.LossTeller calls.
+func (s *scheduler) reportLoss(id store.ID, why error) {
 	s.mu.Lock()
 	h := s.byID[id]
 	if h == nil {
 		// Perhaps of a grant whose answer has not been read yet.
-		s.strays++ //mutant:loss-told-early-counted
+		s.orphans++ //mutant:loss-told-early-counted
 		s.mu.Unlock()
 		return
 	}
@@ -22,19 +22,19 @@ func (s *scheduler) told(id store.ID, why error) {
 	h.lose(why) //mutant:loss-store-tells-told
 }
 
-// strayed is how many losses were told of what was not looked after. A hold has
+// orphaned is how many losses were told of what was not looked after. A hold has
 // what it was before the claim was asked for.
-func (s *scheduler) strayed() uint64 {
+func (s *scheduler) orphaned() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.strays
+	return s.orphans
 }
 
 // expect begins to tell the hold of its loss. If one was told since it was asked
 // for that may have been its own: so the store is asked at once. s.mu is held.
 func (s *scheduler) expect(h *hold) {
 	s.byID[h.ID] = h
-	if h.strays != s.strays { //mutant:loss-told-early-found
-		h.strays, h.renewAt = s.strays, s.e.now()
+	if h.orphans != s.orphans { //mutant:loss-told-early-found
+		h.orphans, h.renewAt = s.orphans, s.e.now()
 	}
 }

@@ -1,4 +1,4 @@
-package holdfast
+package engine
 
 import (
 	"context"
@@ -26,13 +26,13 @@ type outcome struct {
 	err    error
 }
 
-// op is the next ask. While it is unclear it is repeated for at most five
+// op is the next ask. While it is indeterminate it is repeated for at most five
 // seconds or a TTL, and less where nobody listens; a kept place until it would
 // lapse, if that is longer.
 func (r *request) op() op {
-	o := op{e: r.e, claim: r.claim, part: r.w.part, poll: r.placed, bound: r.s.askFor(), away: r.away}
-	if r.placed {
-		o.bound = max(o.bound, r.sent.Add(r.s.place).Sub(r.e.now()))
+	o := op{e: r.e, claim: r.claim, part: r.w.part, poll: r.queued, bound: r.s.askFor(), away: r.away}
+	if r.queued {
+		o.bound = max(o.bound, r.sent.Add(r.s.positionTTL).Sub(r.e.now()))
 	}
 	return o
 }
@@ -122,7 +122,7 @@ func run[T any](r *request, ctx context.Context, op func(stop <-chan struct{}) T
 		defer r.away.ended()
 		if out = op(r.e.closing); r.e.isClosing() {
 			r.withdraw()
-			return out, ErrClosed
+			return out, store.ErrClosed
 		}
 		return out, nil
 	}
@@ -143,7 +143,7 @@ func run[T any](r *request, ctx context.Context, op func(stop <-chan struct{}) T
 	case <-ctx.Done():
 		err = ctx.Err()
 	case <-r.e.closing:
-		err = ErrClosed
+		err = store.ErrClosed
 	}
 	close(stop) //mutant:cancelled-ask-withdrawn-while
 	return out, err
@@ -173,24 +173,24 @@ func (e *engine) withdraw(c store.Claim, bound time.Duration) { //mutant:cancell
 // newID goes on as a new claim, at the end of the queue.
 func (r *request) newID() {
 	r.withdraw()
-	listening := r.hints != nil
-	r.deaf()
+	listening := r.notified != nil
+	r.unlisten()
 	r.claim.ID = r.e.process.NewID()
-	r.placed = false
+	r.queued = false
 	if listening {
 		r.listen()
 	}
 }
 
 func (r *request) listen() {
-	if r.hints == nil {
-		r.hints = make(chan store.Hint, 1)
+	if r.notified == nil {
+		r.notified = make(chan store.Hint, 1)
 	}
-	r.e.hints.add(r.claim.ID, r.hints)
+	r.e.notifications.add(r.claim.ID, r.notified)
 }
 
-func (r *request) deaf() {
-	if r.hints != nil {
-		r.e.hints.remove(r.claim.ID)
+func (r *request) unlisten() {
+	if r.notified != nil {
+		r.e.notifications.remove(r.claim.ID)
 	}
 }

@@ -1,4 +1,4 @@
-package holdfast
+package engine
 
 import (
 	"context"

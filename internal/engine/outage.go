@@ -1,4 +1,4 @@
-package holdfast
+package engine
 
 import (
 	"context"
@@ -51,7 +51,7 @@ func (t *trouble) now(e *engine) error {
 	}
 	if since := t.since.Load(); since != 0 {
 		if d := e.now().Sub(clock.Instant(since)); d >= silentFor { //mutant:silence
-			return fmt.Errorf("%w: no answer for %s", ErrUnavailable, short(d))
+			return fmt.Errorf("%w: no answer for %s", store.ErrUnavailable, Short(d))
 		}
 	}
 	return nil
@@ -70,10 +70,10 @@ func endOfContext(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
-// unclear makes an error of the store one that matches ErrUnavailable, unless
+// indeterminate makes an error of the store one that matches ErrUnavailable, unless
 // it is definite. It never matches the error of a context: that would be of the
 // engine's own bound or the driver's, which the caller knows nothing of.
-func unclear(err error) error {
+func indeterminate(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -82,12 +82,12 @@ func unclear(err error) error {
 		err = &ofStore{err}
 	}
 	switch {
-	case store.Definite(err) || errors.Is(err, ErrUnavailable):
+	case store.Definite(err) || errors.Is(err, store.ErrUnavailable):
 		return err
 	case of:
-		return fmt.Errorf("%w: no answer in time (%w)", ErrUnavailable, err)
+		return fmt.Errorf("%w: no answer in time (%w)", store.ErrUnavailable, err)
 	}
-	return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 }
 
 // ofStore is an error that matches all that it wraps but the end of a context.

@@ -1,7 +1,16 @@
-package holdfast
+// Package engine is what holdfast does in a process: it has claims wait in a
+// local queue for each name, asks the store, renews what is held, hands it over,
+// and gives it back. Package holdfast is its API, and says what is promised;
+// docs/decisions/0043-engine.md says what crosses between the two.
+//
+// A Target is claimed, by Lock or Try. A request asks for it, and waits by its
+// pace. What is granted is a hold, which the scheduler renews; its leases are
+// what callers have of it.
+package engine
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,12 +27,13 @@ type engine struct {
 	now     func() clock.Instant
 	born    clock.Instant
 	endless bool // the holds have no deadline
+	refused func(Refusal) HeldError
 
-	gates  gates
-	hints  hints
-	polls  polls
-	sched  scheduler
-	bounds bounds
+	queues        localQueues
+	notifications notifications
+	polls         polls
+	sched         scheduler
+	bounds        bounds
 
 	first  sync.Once      // starts what is done once, at the first claim
 	work   sync.WaitGroup // every goroutine of the engine, and every call
@@ -42,25 +52,28 @@ type engine struct {
 	callsEnd atomic.Int64  // an Instant: when the last call has to end; 0: not closing
 }
 
-func newEngine(s store.Store) *engine {
+func newEngine(s store.Store, refused func(Refusal) HeldError) (*engine, error) {
 	e := &engine{
-		store: s, desc: s.Describe(), process: store.NewProcess(),
+		store: s, desc: s.Describe(), process: store.NewProcess(), refused: refused,
 		now: clock.Now, ended: make(chan struct{}), closing: make(chan struct{}), idle: make(chan struct{}), //mutant:time-suspended-count
+	}
+	tells, ok := s.(store.LossTeller)
+	if e.endless = endless(&e.desc); e.endless && !ok {
+		return nil, fmt.Errorf("%w: %s has no deadlines, and is no store.LossTeller: how is a loss to be known?", store.ErrInvalid, e.desc.Store)
 	}
 	e.life, e.end = context.WithCancel(context.Background())
 	if e.desc.InProcess {
 		e.now = clock.Awake
 	}
 	e.born = e.now()
-	_, e.endless = e.desc.Lacks[store.PromiseDeadline]
-	e.gates.init(e)
-	e.hints.init(e)
+	e.queues.init(e)
+	e.notifications.init(e)
 	e.polls = make(polls, mostPolls)
 	e.sched.init(e)
-	if t, ok := e.store.(store.LossTeller); e.endless && ok {
-		t.TellLosses(e.sched.told)
+	if e.endless {
+		tells.TellLosses(e.sched.reportLoss)
 	}
-	return e
+	return e, nil
 }
 
 // enter keeps close waiting until work.Done is called, and says whether it
@@ -140,7 +153,7 @@ func (e *engine) pause(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-e.closing:
-		return ErrClosed
+		return store.ErrClosed
 	}
 }
 
@@ -176,7 +189,7 @@ func (e *engine) repeatWhile(worthIt func(error, time.Duration) bool, d time.Dur
 			return nil
 		}
 		if store.Definite(err) {
-			return unclear(err)
+			return indeterminate(err)
 		}
 		newest = newer(newest, err)
 		if end == 0 {
@@ -187,12 +200,12 @@ func (e *engine) repeatWhile(worthIt func(error, time.Duration) bool, d time.Dur
 			end = min(end, last)
 		}
 		if left = end.Sub(e.now()) - wait; left <= 0 || worthIt != nil && !worthIt(err, wait) {
-			return unclear(newest)
+			return indeterminate(newest)
 		}
 		select {
 		case <-time.After(wait):
 		case <-stop:
-			return unclear(newest)
+			return indeterminate(newest)
 		}
 	}
 }

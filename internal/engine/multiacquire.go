@@ -1,4 +1,4 @@
-package holdfast
+package engine
 
 import (
 	"context"
@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A taking is a Several on its way to being leases.
-type taking struct {
+// A multiAcquire is a Several on its way to being leases.
+type multiAcquire struct {
 	e       *engine
 	s       *settings // of what the caller gets
 	waiting *settings // of a hold that waits for the other names
@@ -22,15 +22,15 @@ type taking struct {
 }
 
 // all takes the names: first, at no cost, those that the caller has already.
-func (t *taking) all(ctx context.Context, wants []want, try bool) (err error) {
-	for i := range wants {
-		if t.parts[i], err = wants[i].ready(ctx); err != nil {
+func (t *multiAcquire) all(ctx context.Context, targets []Target, try bool) (err error) {
+	for i := range targets {
+		if t.parts[i], err = targets[i].ready(ctx); err != nil {
 			return err
 		}
 	}
-	for i := range wants {
+	for i := range targets {
 		if t.parts[i] == nil {
-			if t.parts[i], err = t.next(ctx, &wants[i], try); err != nil {
+			if t.parts[i], err = t.next(ctx, &targets[i], try); err != nil {
 				return err
 			}
 		}
@@ -39,16 +39,16 @@ func (t *taking) all(ctx context.Context, wants []want, try bool) (err error) {
 }
 
 // next takes one more name.
-func (t *taking) next(ctx context.Context, w *want, try bool) (*Lease, error) {
+func (t *multiAcquire) next(ctx context.Context, w *Target, try bool) (*Lease, error) {
 	during := ctx // ends with what we have already
 	for _, l := range t.parts {
 		if l != nil {
 			during = l.Context(during) //mutant:loss-end-wait-others
 		}
 	}
-	take := w.lock
+	take := w.Lock
 	if try || w.name < t.before { //mutant:name-before-held-waited
-		take = w.try
+		take = w.Try
 	}
 	l, err := take(during)
 	if err == nil {
@@ -57,17 +57,17 @@ func (t *taking) next(ctx context.Context, w *want, try bool) (*Lease, error) {
 	if lost := t.lost(); lost != nil && ctx.Err() == nil && !t.e.isClosing() {
 		return nil, lost
 	}
-	if held := (*HeldError)(nil); !try && w.name < t.before && errors.As(err, &held) {
-		return nil, w.errorf(fmt.Errorf("%w: it sorts before %q, which is held here already, so it is not waited for: %s", ErrDeadlock, t.before, held.Who()))
+	if held := HeldError(nil); !try && w.name < t.before && errors.As(err, &held) {
+		return nil, w.errorf(fmt.Errorf("%w: it sorts before %q, which is held here already, so it is not waited for: %s", store.ErrDeadlock, t.before, held.Who()))
 	}
 	return nil, err
 }
 
 // lost is why one of those we have is ours no more, or nil.
-func (t *taking) lost() error {
+func (t *multiAcquire) lost() error {
 	for _, l := range t.parts {
 		if l != nil && !l.Valid() {
-			return l.errorf(fmt.Errorf("%w while it waited for the other names", ErrLost))
+			return l.errorf(fmt.Errorf("%w while it waited for the other names", store.ErrLost))
 		}
 	}
 	return nil
@@ -75,7 +75,7 @@ func (t *taking) lost() error {
 
 // undo gives back what was had, in reverse. Once ctx has ended that goes on
 // without the caller.
-func (t *taking) undo(ctx context.Context) {
+func (t *multiAcquire) undo(ctx context.Context) {
 	if t.e.desc.InProcess {
 		giveBack(t.parts)
 		return
@@ -102,7 +102,7 @@ func giveBack(parts []*Lease) {
 
 // giveBackUnrun gives all back of which the caller has had nothing: a token may
 // have been shown, but no minimum hold is kept.
-func (t *taking) giveBackUnrun() {
+func (t *multiAcquire) giveBackUnrun() {
 	for _, l := range t.own {
 		l.hold.unrun.Store(true) //mutant:given-back-if-caller
 	}
@@ -113,7 +113,7 @@ func (t *taking) giveBackUnrun() {
 // there: a minimum hold begins to count, and so does MaxHold; from now on it is
 // the caller who renews, if he is to. If ctx ends meanwhile its caller leaves,
 // and all is given back behind him.
-func (t *taking) finish(ctx context.Context) error {
+func (t *multiAcquire) finish(ctx context.Context) error {
 	if len(t.parts) == 1 || t.s.MinHold == 0 && t.s.MaxHold == 0 && !t.s.NoRenew {
 		return nil
 	}
@@ -138,10 +138,10 @@ func (t *taking) finish(ctx context.Context) error {
 	case <-ctx.Done():
 		err = t.parts[0].errorf(ctx.Err())
 		if away := t.away.now(t.e); away != nil {
-			err = t.parts[0].errorf(fmt.Errorf("%w; gave up waiting: %w", unclear(away), ctx.Err()))
+			err = t.parts[0].errorf(fmt.Errorf("%w; gave up waiting: %w", indeterminate(away), ctx.Err()))
 		}
 	case <-t.e.closing:
-		err = t.parts[0].errorf(ErrClosed)
+		err = t.parts[0].errorf(store.ErrClosed)
 	}
 	close(stop)
 	return err
@@ -151,7 +151,7 @@ func (t *taking) finish(ctx context.Context) error {
 // hold or are not to be renewed any more, and gives them to the scheduler as
 // what they are to be. Until then those with a minimum hold were kept by asking
 // again, which shows no token, so that to give them back keeps no name taken.
-func (t *taking) settle(stop <-chan struct{}) (err error) {
+func (t *multiAcquire) settle(stop <-chan struct{}) (err error) {
 	defer func() {
 		if err != nil {
 			t.giveBackUnrun()
@@ -188,8 +188,8 @@ func (h *hold) settle(s *settings) error {
 	defer h.mu.Unlock()
 	h.flight = nil
 	switch {
-	case h.told != nil:
-		return h.told
+	case h.reported != nil:
+		return h.reported
 	case h.done:
 		return errClosed
 	}
@@ -199,13 +199,13 @@ func (h *hold) settle(s *settings) error {
 		h.handOver.left = 0 // who waits for it has its leases renewed //mutant:several-names-without-renewal
 	}
 	if !h.e.sched.add(h, h.deadline, h.renewAt) {
-		return ErrClosed
+		return store.ErrClosed
 	}
 	return nil
 }
 
 // renew renews the holds, in one call.
-func (t *taking) renew(own []*Lease, stop <-chan struct{}) error {
+func (t *multiAcquire) renew(own []*Lease, stop <-chan struct{}) error {
 	holds := make([]store.Hold, len(own))
 	for i, l := range own {
 		holds[i] = l.hold.Hold

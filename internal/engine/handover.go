@@ -1,4 +1,4 @@
-package holdfast
+package engine
 
 import (
 	"container/heap"
@@ -13,23 +13,8 @@ import (
 // the store is told nothing. For it, it is one hold, of which the owner and the
 // newest token are told with the next renewal.
 
-// HandOver bounds the handing on of a name inside the process: when a lease is
-// released while other goroutines of this process wait for the name on lockers
-// of the same store, the first of them is handed it without a word to the
-// store. It has a token of its own, larger than those before it, and the
-// deadline that the name has. Both bounds always apply; when either is reached
-// the name is given back and the next asks the store, behind those who wait in
-// other processes.
-//
-// The name is handed on only to who asks for the same: the whole of it (a write
-// lock, or all slots of a semaphore of the same size), with the same TTL and
-// LockDelay, without MinHold or NoRenew, and not with a HandOver that is off.
-// Who asks for anything else, a reader, and a candidate of an [Election], asks
-// the store itself as soon as it is first in line. Owner and Note may differ:
-// the store is told of who has the name now with the next renewal. MaxHold is
-// each lease's own. Nothing is handed on after a loss, after a [Lease.Renew] by
-// hand, or when half of the time that the store granted last is gone; and on a
-// store that draws no blocks of tokens nothing is.
+// HandOver bounds the handing on of a name inside the process. See package
+// holdfast.
 type HandOver struct {
 	// Times is how many leases may have the name one after another by one grant
 	// of the store, 2 to 64.
@@ -57,28 +42,28 @@ type handOver struct {
 // Beside a hold that is not the whole limit there may be others, with tokens in
 // between; a minimum hold counts from the grant, for the one who was granted;
 // and under NoRenew a lease is to last for a whole TTL.
-func (w *want) block() int {
+func (w *Target) block() int {
 	if w.weight < w.limit || w.l.s.MinHold > 0 || w.l.s.NoRenew { //mutant:minimum-hold-handed-over
 		return 1
 	}
 	return max(w.l.s.HandOver.Times, 1) //mutant:zero-default
 }
 
-// suits reports whether the want may be handed the hold: it asks for the same,
+// suits reports whether the target may be handed the hold: it asks for the same,
 // and for the TTL and the lock delay that the store has of the hold. What the
 // store has of its owner is renewed.
-func (h *hold) suits(w *want) bool {
+func (h *hold) suits(w *Target) bool {
 	s := w.l.s
 	return w.limit == h.limit && w.block() > 1 && s.TTL == h.handOver.ttl && s.LockDelay == h.handOver.delay //mutant:handed-over-another-ttl
 }
 
-// handOn makes a lease for the want of a hold that all its leases have left. It
+// handOn makes a lease for the target of a hold that all its leases have left. It
 // has the next token of the block, and the deadline that the hold has, renewal
 // under way or not. It returns nil if that is out of bounds: no token is left,
 // the time is over, or half of what the store granted last is gone, as the
 // next should not begin with the dregs; if the hold is lost; or if the engine
 // is closing.
-func (s *scheduler) handOn(h *hold, w *want) *Lease {
+func (s *scheduler) handOn(h *hold, w *Target) *Lease {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.e.now()
@@ -111,12 +96,12 @@ func (s *scheduler) handOn(h *hold, w *want) *Lease {
 // process, or gives it back to the store. Of a lease that nobody has seen
 // nothing is told.
 func (h *hold) give(seen bool) error {
-	g := &h.e.gates
+	g := &h.e.queues
 	s, end := h.s, h.event(EventReleased, h.age(), nil) // to hand it on changes it
 	done, leaving := g.handOn(h)
 	switch {
 	case done && seen:
-		s.tell(end) //mutant:end-lease-handed-observed
+		s.notify(end) //mutant:end-lease-handed-observed
 		return nil
 	case done:
 		return nil
@@ -146,7 +131,7 @@ func (l *Lease) handedOver(began clock.Instant) {
 	if !over {                                          //mutant:over-before-seen-told
 		return
 	}
-	if !errors.Is(why, ErrLost) {
+	if !errors.Is(why, store.ErrLost) {
 		why = nil
 	}
 	h.observe(endOf(why), h.age(), why)

@@ -1,4 +1,4 @@
-package holdfast
+package engine
 
 import (
 	"cmp"
@@ -98,7 +98,7 @@ func (e *engine) close() error {
 		e.work.Wait() //mutant:close-wait
 		e.sched.stop()
 		e.bounds.stop()
-		e.hints.stop()
+		e.notifications.stop()
 		done <- e.store.Close()
 	}()
 	timer := time.NewTimer(closeTime) //mutant:close-takes-long-calls
@@ -106,7 +106,7 @@ func (e *engine) close() error {
 	select {
 	case e.err = <-done:
 	case <-timer.C:
-		e.err = fmt.Errorf("close %s: %w: calls still run after %v; the store is closed when they have returned", e.desc.Store, ErrUnavailable, closeTime)
+		e.err = fmt.Errorf("close %s: %w: calls still run after %v; the store is closed when they have returned", e.desc.Store, store.ErrUnavailable, closeTime)
 	}
 	if err := c.report(); err != nil {
 		e.err = errors.Join(err, e.err)
@@ -193,10 +193,10 @@ func (c *closer) report() error {
 	if why == nil {
 		why = errNoTime
 	}
-	return fmt.Errorf("close %s: %w: %d of %d leases were not given back; their names come free when the store lets them expire: %w", c.e.desc.Store, ErrUnavailable, left, c.all, why)
+	return fmt.Errorf("close %s: %w: %d of %d leases were not given back; their names come free when the store lets them expire: %w", c.e.desc.Store, store.ErrUnavailable, left, c.all, why)
 }
 
-var errNoTime = fmt.Errorf("%w: there was no time left to give it back", ErrUnavailable)
+var errNoTime = fmt.Errorf("%w: there was no time left to give it back", store.ErrUnavailable)
 
 // round tries each hold once that can be tried. What is to be tried again is
 // in todo afterwards.
@@ -213,8 +213,8 @@ func (c *closer) round() {
 		switch {
 		case r.flight != nil: // two operations on one hold never overlap
 			c.todo = append(c.todo, r)
-		case r.h.told != nil: // there is nothing of ours to give back
-			c.over(r, r.h.told)
+		case r.h.reported != nil: // there is nothing of ours to give back
+			c.over(r, r.h.reported)
 		default:
 			c.ready = append(c.ready, r)
 		}
@@ -280,13 +280,13 @@ func (c *closer) send(batch []*returning, bound time.Duration) {
 	defer c.mu.Unlock()
 	for i, r := range batch {
 		switch err := out[i]; {
-		case err == nil || errors.Is(err, ErrLost):
+		case err == nil || errors.Is(err, store.ErrLost):
 			if r.h.ownRelease(err, r.deadline) {
 				err = nil
 			}
 			c.over(r, err)
 		default:
-			r.err, c.why = unclear(err), unclear(err)
+			r.err, c.why = indeterminate(err), indeterminate(err)
 			if store.Definite(err) {
 				c.ended = append(c.ended, r)
 			} else {
@@ -303,7 +303,7 @@ func (c *closer) over(r *returning, err error) {
 	c.ended = append(c.ended, r)
 }
 
-// tell tells of those that have ended, with no lock held: an observer may be
+// notify tells of those that have ended, with no lock held: an observer may be
 // slow.
 func (c *closer) tell() {
 	for _, r := range c.ended {

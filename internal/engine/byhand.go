@@ -1,4 +1,4 @@
-package holdfast
+package engine
 
 import (
 	"context"
@@ -17,7 +17,7 @@ type byHand struct {
 	ttl   time.Duration
 	until clock.Instant // the deadline that the ttl means at the call
 	done  chan struct{} // closed when the hold is renewed
-	err   error         // why that was unclear when it was tried last
+	err   error         // why that was indeterminate when it was tried last
 	gone  bool          // nobody waits for it any more
 }
 
@@ -34,36 +34,20 @@ func (s *settings) renewAt(from clock.Instant, after time.Duration) clock.Instan
 	return from.Add(after)
 }
 
-// Renew renews the lease now, so that it lasts for ttl from the sending on,
-// and returns when the store has answered. It is meant for leases under
-// Options.NoRenew, which last no longer than that, and need it again before
-// then; it may be called as often as one likes. One that renews itself goes on
-// doing so, for its own TTL; for that too it says whether the lease is held
-// still. ttl is within the bounds of Options.TTL.
-//
-// A ttl that is shorter than what is left ends the lease sooner: for us at
-// once, and whatever comes of the call; the store keeps the name taken as long
-// as it had said before, or until Release.
-//
-// It is tried again while it is unclear, until ctx ends or the lease runs out.
-// ctx bounds the waiting only. Errors: ErrInvalid, ErrUnsupported on a store
-// without deadlines, ErrReleased, ErrLost if the
-// lease is lost, then or before: it does not come back; or one that matches the
-// error of ctx, and ErrUnavailable with what the store said: then the lease is
-// held until its Deadline, and whether it was renewed is not clear. All leases
-// of one hold (Options.Reentrant) are renewed together.
+// Renew renews the lease now, so that it lasts for ttl from the sending on, and
+// returns when the store has answered.
 func (l *Lease) Renew(ctx context.Context, ttl time.Duration) error {
 	h := l.hold
 	if h.e.endless { //mutant:renewed-hand-ever
-		return l.errorf(fmt.Errorf("%w: renew: %s", ErrUnsupported, h.e.desc.Lacks[store.PromiseDeadline]))
+		return l.errorf(fmt.Errorf("%w: renew: %s", store.ErrUnsupported, h.e.desc.Lacks[store.PromiseDeadline]))
 	}
 	if d := &h.e.desc; ttl < d.MinTTL || ttl > d.MaxTTL { //mutant:renewed-any-time
-		return l.errorf(fmt.Errorf("%w: renew for %v: this store allows %v to %v", ErrInvalid, ttl, d.MinTTL, d.MaxTTL))
+		return l.errorf(fmt.Errorf("%w: renew for %v: this store allows %v to %v", store.ErrInvalid, ttl, d.MinTTL, d.MaxTTL))
 	}
 	if err := ctx.Err(); err != nil {
 		return l.errorf(err)
 	}
-	h.lookAtTheClock() //mutant:clock-looked-before-renewal
+	h.checkClock() //mutant:clock-looked-before-renewal
 	waiting, stop := context.WithCancel(ctx)
 	defer stop()
 	h.mu.Lock()
@@ -85,13 +69,13 @@ func (l *Lease) Renew(ctx context.Context, ttl time.Duration) error {
 	h.mu.Unlock()
 	switch {
 	case why == nil && err == nil:
-		err = fmt.Errorf("%w: no answer yet, so whether it was renewed is not clear: %w", ErrUnavailable, ctx.Err())
+		err = fmt.Errorf("%w: no answer yet, so whether it was renewed is not clear: %w", store.ErrUnavailable, ctx.Err())
 	case why == nil:
-		err = fmt.Errorf("%w; whether it was renewed is not clear: %w", unclear(err), ctx.Err())
+		err = fmt.Errorf("%w; whether it was renewed is not clear: %w", indeterminate(err), ctx.Err())
 	case err == nil:
 		err = why
 	default:
-		err = fmt.Errorf("%w; the last try: %w", why, unclear(err))
+		err = fmt.Errorf("%w; the last try: %w", why, indeterminate(err))
 	}
 	return l.errorf(err)
 }
@@ -114,7 +98,7 @@ func (s *scheduler) byHand(h *hold, call *byHand) {
 }
 
 // forget says that nobody waits for the call any more, and returns why it was
-// unclear when it was tried last.
+// indeterminate when it was tried last.
 func (s *scheduler) forget(h *hold, call *byHand) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,7 +135,7 @@ func (h *hold) cut() clock.Instant {
 }
 
 // answered tells the calls of Renew whose renewal was answered; those for whom
-// that was unclear wait for the next, unless nobody waits for them. The
+// that was indeterminate wait for the next, unless nobody waits for them. The
 // scheduler's lock is held.
 func (h *hold) answered(err error, now clock.Instant) {
 	for _, c := range h.sending {

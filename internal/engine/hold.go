@@ -1,4 +1,4 @@
-package holdfast
+package engine
 
 import (
 	"context"
@@ -30,7 +30,7 @@ type hold struct {
 
 	unrun atomic.Bool // its caller left before having it: no minimum hold is kept
 
-	strays uint64 // of the scheduler, when it was asked for
+	orphans uint64 // of the scheduler, when it was asked for
 
 	changer *changer // of an upgradeable hold; else nil
 
@@ -44,9 +44,9 @@ type hold struct {
 	handOver handOver
 	renewAt  clock.Instant
 	due      clock.Instant // when the renewal under way was first due
-	retries  int           // unclear renewals in a row
+	retries  int           // indeterminate renewals in a row
 	index    int           // in the heap; -1: not in it
-	told     error         // the store's word that it is lost
+	reported error         // the store's word that it is lost
 	flight   chan struct{} // closed when the renewal under way has ended; nil: none is
 	calls    []*byHand     // calls of Renew that the next renewal is for
 	sending  []*byHand     // those that the renewal under way is for
@@ -98,8 +98,8 @@ func (h *hold) ends(at clock.Instant) bool {
 	return true
 }
 
-// lookAtTheClock ends a hold whose time is over though its timer is late.
-func (h *hold) lookAtTheClock() {
+// checkClock ends a hold whose time is over though its timer is late.
+func (h *hold) checkClock() {
 	if h.left() <= 0 {
 		h.e.sched.remove(h)
 		h.lose(errTimeOver)
@@ -108,7 +108,7 @@ func (h *hold) lookAtTheClock() {
 
 // lease adds a lease to the hold, which is not over. Nobody else has it yet, or
 // h.mu is held.
-func (h *hold) lease(w *want, token int64) *Lease {
+func (h *hold) lease(w *Target, token int64) *Lease {
 	l := &h.first
 	if l.hold != nil {
 		l = new(Lease)
@@ -134,7 +134,7 @@ func (h *hold) finish(to state, why error) bool {
 	}
 	h.leases = nil
 	h.mu.Unlock()
-	h.e.gates.drop(h) //mutant:waits-hold-told-loss
+	h.e.queues.drop(h) //mutant:waits-hold-told-loss
 	return true
 }
 
@@ -165,7 +165,7 @@ func (h *hold) leave(l *Lease) (last bool, why error) {
 	if l.state != held {
 		return last, l.why
 	}
-	l.finish(released, ErrReleased)
+	l.finish(released, store.ErrReleased)
 	at := &h.leases
 	for *at != l {
 		at = &(*at).next
@@ -207,8 +207,8 @@ func (h *hold) giveBack() error {
 	if flight != nil {
 		<-flight //mutant:release-wait-renewal-flight
 	}
-	if h.told != nil { //mutant:loss-told-last-renewal
-		return h.told // there is nothing of ours to give back
+	if h.reported != nil { //mutant:loss-told-last-renewal
+		return h.reported // there is nothing of ours to give back
 	}
 	err := h.sendRelease()
 	if h.ownRelease(err, deadline) {
@@ -221,7 +221,7 @@ func (h *hold) giveBack() error {
 // because it had been done before, repeated by us or by the driver: no loss was
 // told, and before the deadline nobody else could have taken the name.
 func (h *hold) ownRelease(err error, deadline clock.Instant) bool {
-	return errors.Is(err, ErrLost) && !h.e.endless && h.e.now() < deadline //mutant:repeated-release-loss
+	return errors.Is(err, store.ErrLost) && !h.e.endless && h.e.now() < deadline //mutant:repeated-release-loss
 }
 
 // release is giveBack for a hold that was not over before.
@@ -235,7 +235,7 @@ func (h *hold) release() error {
 // out like that.
 func (h *hold) ended(err error) {
 	switch {
-	case errors.Is(err, ErrLost): //mutant:loss-release-finds-error
+	case errors.Is(err, store.ErrLost): //mutant:loss-release-finds-error
 		h.s.Logger.Error("holdfast: lease lost", h.attrs("err", err)...)
 	case err != nil:
 		h.debug("holdfast: release failed, the name is free after the TTL", "err", err)
@@ -245,7 +245,7 @@ func (h *hold) ended(err error) {
 	h.observeEnd(err)
 }
 
-var errTimeOver = fmt.Errorf("%w: its time ran out before a renewal was answered", ErrLost)
+var errTimeOver = fmt.Errorf("%w: its time ran out before a renewal was answered", store.ErrLost)
 
 func (h *hold) debug(msg string, more ...any) {
 	if h.s.Logger.Enabled(context.Background(), slog.LevelDebug) {

@@ -1,13 +1,13 @@
-package holdfast
+package engine
 
 import "time"
 
-// What a gate does with a hold that may be handed on inside the process.
+// What a local queue does with a hold that may be handed on inside the process.
 
 // waitsForHold reports whether the first in line waits for a hold that it will
 // be handed. One that will not be does not wait: it asks the store for a place.
 // g.mu is held.
-func (g *gates) waitsForHold(at *gate) bool {
+func (g *localQueues) waitsForHold(at *localQueue) bool {
 	if at.hold == nil {
 		return false
 	}
@@ -24,7 +24,7 @@ func (g *gates) waitsForHold(at *gate) bool {
 			defer g.mu.Unlock()
 			at.armed = false
 			if at.first != nil {
-				g.admit(at)
+				g.admitNext(at)
 			}
 		})
 	default:
@@ -35,9 +35,9 @@ func (g *gates) waitsForHold(at *gate) bool {
 }
 
 // handOn hands a hold that all its leases have left to the first in line, if
-// its bounds allow that. Else, if it was the gate's, nobody is handed anything
-// any more, and nobody is let in until the caller calls left.
-func (g *gates) handOn(h *hold) (done, leaving bool) {
+// its bounds allow that. Else, if it was the local queue's, nobody is handed anything
+// any more, and nobody is admitted until the caller calls left.
+func (g *localQueues) handOn(h *hold) (done, leaving bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	at := g.m[h.Name]
@@ -47,8 +47,8 @@ func (g *gates) handOn(h *hold) (done, leaving bool) {
 	if p := at.first; p != nil {
 		if p.lease = g.e.sched.handOn(h, p.w); p.lease != nil {
 			at.remove(p)
-			close(p.in)
-			g.admit(at)
+			close(p.admitted)
+			g.admitNext(at)
 			return true, false
 		}
 	}
@@ -57,22 +57,22 @@ func (g *gates) handOn(h *hold) (done, leaving bool) {
 	return false, true
 }
 
-// left lets in the next once a hold was given back, or is about to be.
-func (g *gates) left(name string) {
+// left admits the next once a hold was given back, or is about to be.
+func (g *localQueues) left(name string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if at := g.m[name]; at != nil {
 		at.leaving = false
-		g.admit(at)
+		g.admitNext(at)
 	}
 }
 
-// drop lets in the first in line where it waits for a hold that is over.
-func (g *gates) drop(h *hold) {
+// drop admits the first in line where it waits for a hold that is over.
+func (g *localQueues) drop(h *hold) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if at := g.m[h.Name]; at != nil && at.hold == h {
 		at.hold = nil
-		g.admit(at)
+		g.admitNext(at)
 	}
 }

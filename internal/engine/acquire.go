@@ -1,4 +1,4 @@
-package holdfast
+package engine
 
 import (
 	"context"
@@ -14,18 +14,18 @@ import (
 // operations on the store never overlap.
 type request struct {
 	pace
-	w      *want
-	claim  store.Claim
-	began  clock.Instant // when the caller asked, if there is an observer
-	placed bool          // the newest ask that was answered left a place in the queue
-	p      *passer       // at the gate; nil: past it
-	away   *trouble      // what the operation under way meets
-	outage error         // the store's, if that has ended the wait
-	strays uint64        // of the scheduler, before the newest ask
+	w       *Target
+	claim   store.Claim
+	began   clock.Instant // when the caller asked, if there is an observer
+	queued  bool          // the newest ask that was answered left a place in the queue
+	p       *waiter       // in the local queue; nil: past it
+	away    *trouble      // what the operation under way meets
+	outage  error         // the store's, if that has ended the wait
+	orphans uint64        // of the scheduler, before the newest ask
 }
 
-// newRequest is for a claim that is inside its gate, or has no passer there.
-func newRequest(w *want, began clock.Instant, p *passer) *request {
+// newRequest is for a claim that is inside its local queue, or has no waiter there.
+func newRequest(w *Target, began clock.Instant, p *waiter) *request {
 	r := &request{w: w, began: began, pace: newPace(w), p: p}
 	if p != nil {
 		r.away, r.refused = &p.away, p.refused
@@ -34,7 +34,7 @@ func newRequest(w *want, began clock.Instant, p *passer) *request {
 	}
 	r.claim = store.Claim{
 		Name: w.name, ID: r.e.process.NewID(), Limit: w.limit, Weight: w.weight,
-		TTL: r.s.TTL, Place: r.s.place, Keep: r.s.MinHold, Delay: r.s.LockDelay, Block: w.block(), Owner: r.s.owner,
+		TTL: r.s.TTL, Place: r.s.positionTTL, Keep: r.s.MinHold, Delay: r.s.LockDelay, Block: w.block(), Owner: r.s.owner,
 	}
 	return r
 }
@@ -43,21 +43,21 @@ func newRequest(w *want, began clock.Instant, p *passer) *request {
 func (r *request) wait(ctx context.Context) (*Lease, error) {
 	r.endsWith(ctx)
 	// A name that is free needs no subscription: where there is none yet, the
-	// first ask is a try, and the place is asked for once hints cannot be
+	// first ask is a try, and the place is asked for once notifications cannot be
 	// missed any more. Where none can be made a try would be in vain.
-	r.claim.Try = r.e.hints.toCome()
+	r.claim.Try = r.e.notifications.toCome()
 	if !r.claim.Try {
 		r.listen()
 	}
-	defer r.deaf()
+	defer r.unlisten()
 	for {
 		l, err := r.ask(ctx)
 		if l != nil || err != nil {
 			return l, err
 		}
-		r.e.gates.answered(r.p, r.refused, r.placed, r.hints)
+		r.e.queues.answered(r.p, r.refused, r.queued, r.notified)
 		if r.claim.Try {
-			r.e.hints.subscribe(ctx, r.s) //mutant:asked-before-subscribed
+			r.e.notifications.subscribe(ctx, r.s) //mutant:asked-before-subscribed
 			r.claim.Try = false
 			r.listen()
 			continue
@@ -69,12 +69,12 @@ func (r *request) wait(ctx context.Context) (*Lease, error) {
 	}
 }
 
-// pause returns when it is time to ask again: at a hint, or at nextAsk. Where
-// no hints come it looks in growing pauses whether there is room. A hint may
+// pause returns when it is time to ask again: at a notification, or at nextAsk. Where
+// no notifications come it looks in growing pauses whether there is room. A notification may
 // carry the grant itself.
 func (r *request) pause(ctx context.Context) (*Lease, error) {
 	for {
-		hint, polling, err := r.rest(ctx, r.e.gates.leads(r.p))
+		hint, polling, err := r.rest(ctx, r.e.queues.leads(r.p))
 		switch {
 		case err != nil:
 			r.withdraw() //mutant:cancelled-wait-leaves-place
@@ -84,7 +84,7 @@ func (r *request) pause(ctx context.Context) (*Lease, error) {
 		case !polling || r.e.now() >= r.nextAsk():
 			return nil, nil
 		}
-		if room, err := r.room(ctx); err != nil { //mutant:cancelled-look-withdrawn-while
+		if room, err := r.pollStore(ctx); err != nil { //mutant:cancelled-look-withdrawn-while
 			return nil, r.gaveUp(err) // run has the claim withdrawn
 		} else if room {
 			return nil, nil
@@ -97,9 +97,9 @@ func (r *request) gaveUp(err error) error {
 	return r.w.gaveUp(err, r.refused, r.away.now(r.e))
 }
 
-// room looks whether an ask is worth while. An error means that the wait is
+// pollStore looks whether an ask is worth while. An error means that the wait is
 // over.
-func (r *request) room(ctx context.Context) (bool, error) {
+func (r *request) pollStore(ctx context.Context) (bool, error) {
 	looker, ok := r.e.store.(store.Looker)
 	if !ok {
 		return true, nil
@@ -115,63 +115,63 @@ func (r *request) room(ctx context.Context) (bool, error) {
 	})
 }
 
-// grantedBy makes a lease of a hint that carries the grant, if it may be used
+// grantedBy makes a lease of a notification that carries the grant, if it may be used
 // without asking: its token is newer than all that the newest answer knew, so
 // it is not about an earlier grant; and half of the place's time, which is all
 // that the store has granted, is left. The lease counts from the sending of the
 // ask that asked for the place. A minimum hold has to be shown first, and what
 // is not renewed, or has no deadline, needs more than that time.
 func (r *request) grantedBy(h *store.Hint) (*Lease, error) {
-	fresh := h.Token > r.refused.answer.Last && r.e.now() < r.sent.Add(r.s.place/2)     //mutant:hint-old-token-grants
-	if h.ID != r.claim.ID || !fresh || r.claim.Keep > 0 || r.s.NoRenew || r.e.endless { //mutant:hint-spares-minimum-hold
+	fresh := h.Token > r.refused.answer.Last && r.e.now() < r.sent.Add(r.s.positionTTL/2) //mutant:hint-old-token-grants
+	if h.ID != r.claim.ID || !fresh || r.claim.Keep > 0 || r.s.NoRenew || r.e.endless {   //mutant:hint-spares-minimum-hold
 		return nil, nil
 	}
-	return r.lease(h.Token, h.N, r.sent, r.s.place, r.s.place/3) //mutant:hint-counts-arrival
+	return r.lease(h.Token, h.N, r.sent, r.s.positionTTL, r.s.positionTTL/3) //mutant:hint-counts-arrival
 }
 
 // ask asks once and reads the answer: a lease, or an error, or neither if it is
 // refused.
 func (r *request) ask(ctx context.Context) (*Lease, error) {
 	for again := 0; ; again++ {
-		if err := ctx.Err(); err != nil { // it ended at the gate, or while we subscribed
-			if r.placed {
+		if err := ctx.Err(); err != nil { // it ended in the local queue, or while we subscribed
+			if r.queued {
 				r.withdraw()
 			}
 			return nil, r.gaveUp(err)
 		}
-		if r.placed && r.e.now() >= r.sent.Add(r.s.place) { //mutant:place-lapsed-asked-old
+		if r.queued && r.e.now() >= r.sent.Add(r.s.positionTTL) { //mutant:place-lapsed-asked-old
 			r.newID() // the place has lapsed
 		}
 		r.isLast()
 		if r.e.endless {
-			r.strays = r.e.sched.strayed()
+			r.orphans = r.e.sched.orphaned()
 		}
 		out, err := run(r, ctx, r.op().do)
 		if err != nil {
 			return nil, r.gaveUp(err)
 		}
 		switch {
-		case errors.Is(out.err, ErrLost) && again < 3:
+		case errors.Is(out.err, store.ErrLost) && again < 3:
 			r.newID()
 			continue
-		case errors.Is(out.err, ErrLost):
-			return nil, r.w.errorf(fmt.Errorf("%w: the store drops our place again and again", ErrUnavailable))
+		case errors.Is(out.err, store.ErrLost):
+			return nil, r.w.errorf(fmt.Errorf("%w: the store drops our place again and again", store.ErrUnavailable))
 		case out.err != nil:
-			if r.placed || r.claim.Keep > 0 || !store.Definite(out.err) { // something may be there //mutant:unclear-ask-withdrawn
+			if r.queued || r.claim.Keep > 0 || !store.Definite(out.err) { // something may be there //mutant:unclear-ask-withdrawn
 				r.withdraw()
 			}
 			if store.Definite(out.err) {
-				return nil, r.w.errorf(unclear(out.err))
+				return nil, r.w.errorf(indeterminate(out.err))
 			}
 			if err := ctx.Err(); err != nil {
 				return nil, r.w.gaveUp(err, r.refused, out.err)
 			}
 			r.outage = out.err
-			return nil, r.w.errorf(unclear(out.err))
+			return nil, r.w.errorf(indeterminate(out.err))
 		}
 		if !out.answer.Granted {
 			r.refuse(&out.answer, out.sent)
-			r.placed = !r.claim.Try
+			r.queued = !r.claim.Try
 			return nil, nil
 		}
 		if err := ctx.Err(); err != nil { // after its end nothing is granted //mutant:answer-grants-after-end
@@ -188,7 +188,7 @@ func (r *request) ask(ctx context.Context) (*Lease, error) {
 				continue
 			}
 			r.withdraw()
-			return nil, r.w.errorf(fmt.Errorf("%w: its answers take longer than the TTL, %v", ErrUnavailable, r.s.TTL))
+			return nil, r.w.errorf(fmt.Errorf("%w: its answers take longer than the TTL, %v", store.ErrUnavailable, r.s.TTL))
 		}
 		return r.lease(out.answer.Token, out.answer.N, from, out.answer.TTL, r.s.renewAfter(out.answer.TTL))
 	}
@@ -204,8 +204,8 @@ func (r *request) lease(token int64, n int, from clock.Instant, ttl, renew time.
 // ttl from the instant on and is to be renewed when the duration renew of it is
 // gone. If the locker was closed meanwhile it is given back.
 func (r *request) leaseOf(granted store.Hold, n int, from clock.Instant, ttl, renew time.Duration) (*Lease, error) {
-	h := &hold{Hold: granted, e: r.e, s: r.s, limit: r.claim.Limit, granted: ttl, strays: r.strays} //mutant:losses-counted-grant-read
-	if n = min(n, r.claim.Block); n > 1 {                                                           //mutant:block-large-may
+	h := &hold{Hold: granted, e: r.e, s: r.s, limit: r.claim.Limit, granted: ttl, orphans: r.orphans} //mutant:losses-counted-grant-read
+	if n = min(n, r.claim.Block); n > 1 {                                                             //mutant:block-large-may
 		now := r.e.now()
 		h.handOver = handOver{left: n - 1, since: now, until: now.Add(r.s.HandOver.For), ttl: r.s.TTL, delay: r.s.LockDelay}
 	}
@@ -221,7 +221,7 @@ func (r *request) leaseOf(granted store.Hold, n int, from clock.Instant, ttl, re
 	if !r.e.sched.add(h, r.e.deadlineOf(from, ttl), r.s.renewAt(from, renew)) {
 		r.withdraw()
 		h.ended(nil)
-		return nil, r.w.errorf(ErrClosed)
+		return nil, r.w.errorf(store.ErrClosed)
 	}
 	h.debug("holdfast: granted")
 	return l, nil

@@ -1,4 +1,4 @@
-package holdfast
+package engine
 
 import (
 	"context"
@@ -14,16 +14,16 @@ type pace struct {
 	e *engine
 	s *settings
 
-	sent    clock.Instant   // when the newest ask that was answered was sent
-	took    time.Duration   // how long that took
-	refused *refused        // what the store answered last, maybe to another claim of the gate; nil: nothing yet
-	hints   chan store.Hint // nil: not listening
-	poll    time.Duration   // the next pause, where no hints come
-	ends    clock.Instant   // when the context ends; 0: not known
-	last    bool            // the last ask before that was sent
+	sent     clock.Instant   // when the newest ask that was answered was sent
+	took     time.Duration   // how long that took
+	refused  *refused        // what the store answered last, maybe to another claim in the local queue; nil: nothing yet
+	notified chan store.Hint // nil: not listening
+	poll     time.Duration   // the next pause, where no notifications come
+	ends     clock.Instant   // when the context ends; 0: not known
+	last     bool            // the last ask before that was sent
 }
 
-func newPace(w *want) pace { return pace{e: w.l.e, s: w.l.s, poll: w.l.s.PollMin} }
+func newPace(w *Target) pace { return pace{e: w.l.e, s: w.l.s, poll: w.l.s.PollMin} }
 
 // endsWith notes when the context ends, for the last ask before that.
 func (p *pace) endsWith(ctx context.Context) {
@@ -42,12 +42,12 @@ func (p *pace) refuse(a *store.Answer, sent clock.Instant) {
 }
 
 // rest sleeps until it is time to ask again: until nextAsk, or for a while that
-// grows where no hints come (polling) and the caller is the one that looks. It
-// returns a hint that came before that, or nil, or an error if the wait is over.
+// grows where no notifications come (polling) and the caller is the one that looks. It
+// returns a notification that came before that, or nil, or an error if the wait is over.
 func (p *pace) rest(ctx context.Context, looks bool) (hint *store.Hint, polling bool, err error) {
 	next := p.nextAsk()
-	if polling = !p.e.hints.ready(); polling {
-		p.e.hints.begin(p.s) // again, if that failed a while ago
+	if polling = !p.e.notifications.ready(); polling {
+		p.e.notifications.begin(p.s) // again, if that failed a while ago
 	}
 	if polling && looks { //mutant:all-look
 		next = min(next, p.e.now().Add(jitter(p.poll)))
@@ -97,8 +97,8 @@ func (p polls) enter(e *engine, stop <-chan struct{}) (leave func()) {
 // obstacle ahead, after a third of the place's time, or just before the
 // context ends, whichever is first.
 func (p *pace) nextAsk() clock.Instant {
-	at := p.e.together(p.sent.Add(p.s.place/3), p.s.place/30) //mutant:safety-look
-	if until := p.refused.answer.Until; until > 0 {           //mutant:look-end-obstacle
+	at := p.e.together(p.sent.Add(p.s.positionTTL/3), p.s.positionTTL/30) //mutant:safety-look
+	if until := p.refused.answer.Until; until > 0 {                       //mutant:look-end-obstacle
 		// Counted from when the answer came, so not too early.
 		at = min(at, p.sent.Add(p.took+max(until, time.Millisecond)))
 	}
@@ -114,26 +114,26 @@ func (p *pace) lastAsk() clock.Instant {
 	return p.ends.Add(-min(max(2*p.took, 5*time.Millisecond), 250*time.Millisecond))
 }
 
-// sleep returns a hint, or nil at the instant, or an error if the wait is over.
+// sleep returns a notification, or nil at the instant, or an error if the wait is over.
 func (p *pace) sleep(ctx context.Context, until clock.Instant) (*store.Hint, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	select { // it may be past the time to ask, and a hint spares that
-	case h := <-p.hints:
+	select { // it may be past the time to ask, and a notification spares that
+	case h := <-p.notified:
 		return &h, nil
 	default:
 	}
 	timer := time.NewTimer(until.Sub(p.e.now()))
 	defer timer.Stop()
 	select {
-	case h := <-p.hints:
+	case h := <-p.notified:
 		return &h, ctx.Err() // both may have come: after its end nothing is granted //mutant:hint-grants-after-end
 	case <-timer.C:
 		return nil, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case <-p.e.closing: //mutant:close-end-waits
-		return nil, ErrClosed
+		return nil, store.ErrClosed
 	}
 }

@@ -1,4 +1,4 @@
-package holdfast
+package engine
 
 import (
 	"context"
@@ -9,14 +9,14 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// gates are the queues inside the process, one a name. Claims that fit together
+// localQueues are the queues inside the process, one a name. Claims that fit together
 // under the limit ask the store beside each other: they are inside. The rest
 // wait here in line, in the order of arrival. While this process holds the name
 // and may hand it on, all wait here.
-type gates struct {
+type localQueues struct {
 	e  *engine
 	mu sync.Mutex
-	m  map[string]*gate
+	m  map[string]*localQueue
 }
 
 const (
@@ -27,35 +27,35 @@ const (
 	mostSent = 16
 )
 
-// A gate is there while somebody is inside it or in line, or the name is held by
+// A localQueue is there while somebody is inside it or in line, or the name is held by
 // a hold that may be handed on. All its claims have the same limit: one with
-// another limit asks the store past the gate, and is told the mistake.
-type gate struct {
+// another limit asks the store past the local queue, and is told the mistake.
+type localQueue struct {
 	name        string
 	limit       int64
-	inside      []*passer   // in the order of arrival
+	inside      []*waiter   // in the order of arrival
 	weight      int64       // of all inside together, at most the limit
 	sent        int         // how many of them have not been answered
-	first, last *passer     // in line
+	first, last *waiter     // in line
 	refused     *refused    // how the store last answered, for those in line
 	met         *error      // what the last that left had met, if nobody was answered since
 	hold        *hold       // what the first in line is handed when it is released
 	timer       *time.Timer // lets the first in when the hold may not be handed on any more
 	armed       bool
-	leaving     bool       // the hold is being given back: nobody is let in
+	leaving     bool       // the hold is being given back: nobody is admitted
 	queued      bool       // the last that was answered had to wait
-	own         passer     // the first that came: most gates have no other
-	alone       [1]*passer // what inside begins as
+	own         waiter     // the first that came: most local queues have no other
+	alone       [1]*waiter // what inside begins as
 }
 
-// A passer is a claim at a gate, in line and then inside.
-type passer struct {
-	w          *want
-	at         *gate
-	in         chan struct{} // closed when it is let in, or need not be
+// A waiter is a claim at a localQueue, in line and then inside.
+type waiter struct {
+	w          *Target
+	queue      *localQueue
+	admitted   chan struct{} // closed when it is admitted, or need not be
 	lease      *Lease        // it was handed the name, and does not ask
 	err        error         // the store was away for those inside
-	prev, next *passer       // in line
+	prev, next *waiter       // in line
 
 	away    trouble         // what its asks meet
 	refused *refused        // how the store last answered those ahead of it
@@ -70,39 +70,39 @@ type refused struct {
 	when   time.Time
 }
 
-func (g *gates) init(e *engine) { g.e, g.m = e, map[string]*gate{} }
+func (g *localQueues) init(e *engine) { g.e, g.m = e, map[string]*localQueue{} }
 
 // enter waits until the claim may ask the store, or is handed the name: then it
 // returns the lease, and is not inside. It is not inside either if there is an
-// error, or if both are nil: then it asks past the gate.
-func (g *gates) enter(ctx context.Context, w *want) (p *passer, l *Lease, err error) {
+// error, or if both are nil: then it asks past the local queue.
+func (g *localQueues) enter(ctx context.Context, w *Target) (p *waiter, l *Lease, err error) {
 	g.mu.Lock()
 	at := g.m[w.name]
 	switch {
 	case at == nil:
-		at = &gate{name: w.name, limit: w.limit}
+		at = &localQueue{name: w.name, limit: w.limit}
 		g.m[w.name] = at
-		at.own = passer{w: w, at: at}
+		at.own = waiter{w: w, queue: at}
 		at.inside = at.alone[:0]
-		at.letIn(&at.own)
+		at.admit(&at.own)
 		g.mu.Unlock()
 		return &at.own, nil, nil
 	case at.limit != w.limit: //mutant:another-limit-in-line
 		g.mu.Unlock()
 		return nil, nil, nil
 	}
-	p = &passer{w: w, at: at, in: make(chan struct{}), prev: at.last}
+	p = &waiter{w: w, queue: at, admitted: make(chan struct{}), prev: at.last}
 	if at.last == nil {
 		at.first = p
 	} else {
 		at.last.next = p
 	}
 	at.last = p
-	g.admit(at)
+	g.admitNext(at)
 	g.mu.Unlock()
 
 	select {
-	case <-p.in:
+	case <-p.admitted:
 		if err = ctx.Err(); err == nil && p.err == nil {
 			if p.lease != nil {
 				return nil, p.lease, nil
@@ -112,22 +112,22 @@ func (g *gates) enter(ctx context.Context, w *want) (p *passer, l *Lease, err er
 	case <-ctx.Done():
 		err = ctx.Err()
 	case <-g.e.closing:
-		err = ErrClosed
+		err = store.ErrClosed
 	}
 	return nil, nil, g.giveUp(p, err)
 }
 
 // giveUp takes out a claim whose wait is over, and returns its error. ended is
 // what ended it, or nil if that is p.err.
-func (g *gates) giveUp(p *passer, ended error) error {
-	at := p.at
+func (g *localQueues) giveUp(p *waiter, ended error) error {
+	at := p.queue
 	g.mu.Lock()
 	last, away := at.refused, at.trouble(g.e)
 	if at.hold != nil { //mutant:gives-up-told-holds
 		last = at.hold.refusal()
 	}
 	select {
-	case <-p.in: // in the same moment
+	case <-p.admitted: // in the same moment
 		g.mu.Unlock()
 		switch {
 		case p.err != nil:
@@ -139,17 +139,17 @@ func (g *gates) giveUp(p *passer, ended error) error {
 		}
 	default:
 		at.remove(p)
-		g.admit(at)
+		g.admitNext(at)
 		g.mu.Unlock()
 	}
 	if ended == nil {
-		return p.w.errorf(unclear(p.err))
+		return p.w.errorf(indeterminate(p.err))
 	}
 	return p.w.gaveUp(ended, last, away)
 }
 
 // trouble is what the asks of those inside meet, if they are not answered.
-func (at *gate) trouble(e *engine) error {
+func (at *localQueue) trouble(e *engine) error {
 	for _, p := range at.inside {
 		if err := p.away.now(e); err != nil {
 			return err
@@ -158,14 +158,14 @@ func (at *gate) trouble(e *engine) error {
 	return nil
 }
 
-// admit lets in those in line that may ask the store now, in order. It forgets a
-// gate at which nobody is. g.mu is held.
-func (g *gates) admit(at *gate) {
-	for at.first != nil && !g.waitsForHold(at) && at.hasRoom(at.first.w, g.e.hints.ready()) {
+// admitNext admits those in line that may ask the store now, in order. It forgets a
+// local queue at which nobody is. g.mu is held.
+func (g *localQueues) admitNext(at *localQueue) {
+	for at.first != nil && !g.waitsForHold(at) && at.hasRoom(at.first.w, g.e.notifications.ready()) {
 		p := at.first //mutant:gate-lets-last-first
 		at.remove(p)
-		at.letIn(p)
-		close(p.in)
+		at.admit(p)
+		close(p.admitted)
 	}
 	if at.first != nil || len(at.inside) > 0 || at.hold != nil || at.leaving || g.m[at.name] != at {
 		return
@@ -176,13 +176,13 @@ func (g *gates) admit(at *gate) {
 	delete(g.m, at.name) //mutant:gate-kept
 }
 
-// hasRoom reports whether the want fits beside those inside. Once one had to
+// hasRoom reports whether the target fits beside those inside. Once one had to
 // wait in the store the rest are sent one after another, so that their places
 // there are in the order of arrival; until one is granted at once. Readers get
 // in all together, whatever their order. Where nobody is woken, only claims of one
 // weight are inside together: one of them looks for all, and room for a reader says
 // nothing of room for an upgradeable lock, nor who of them is ahead in the store.
-func (at *gate) hasRoom(w *want, woken bool) bool {
+func (at *localQueue) hasRoom(w *Target, woken bool) bool {
 	switch {
 	case at.leaving:
 		return false
@@ -196,7 +196,7 @@ func (at *gate) hasRoom(w *want, woken bool) bool {
 	return at.sent == 0 || !at.queued || at.limit == store.Full //mutant:places-in-order
 }
 
-func (at *gate) letIn(p *passer) {
+func (at *localQueue) admit(p *waiter) {
 	p.sent = true
 	p.away.newest.Store(at.met) //mutant:cause-leaves-with-one
 	p.refused = at.refused      //mutant:refusal-stays-at-gate
@@ -207,38 +207,38 @@ func (at *gate) letIn(p *passer) {
 
 // answered notes that the store has refused the claim, which has a place there
 // if placed. wake is what wakes its request.
-func (g *gates) answered(p *passer, r *refused, placed bool, wake chan store.Hint) {
+func (g *localQueues) answered(p *waiter, r *refused, placed bool, wake chan store.Hint) {
 	if p == nil {
 		return
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	p.at.refused, p.at.met = r, nil
+	p.queue.refused, p.queue.met = r, nil
 	p.woken, p.wake = false, wake
 	if placed && p.sent {
 		p.sent = false
-		p.at.sent--
-		p.at.queued = true
-		g.admit(p.at)
+		p.queue.sent--
+		p.queue.queued = true
+		g.admitNext(p.queue)
 	}
 }
 
 // leads reports whether the claim is the one of those inside that looks whether
 // there is room, where nobody is woken. All have the same weight there: waiters
 // that are woken once always are.
-func (g *gates) leads(p *passer) bool {
+func (g *localQueues) leads(p *waiter) bool {
 	if p == nil {
 		return true
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return len(p.at.inside) > 0 && p.at.inside[0] == p
+	return len(p.queue.inside) > 0 && p.queue.inside[0] == p
 }
 
 // settle is called by who was inside with what came of it: while a lease that
-// may be handed on is held nobody is let in. away is what the store did not
+// may be handed on is held nobody is admitted. away is what the store did not
 // answer with, if that has ended the wait: then all in line are told.
-func (g *gates) settle(p *passer, w *want, l *Lease, away error) {
+func (g *localQueues) settle(p *waiter, w *Target, l *Lease, away error) {
 	if l != nil && g.keep(w, l.hold, p) || p == nil {
 		return
 	}
@@ -246,8 +246,8 @@ func (g *gates) settle(p *passer, w *want, l *Lease, away error) {
 }
 
 // keep has the hold handed on from now on, if it may be. It is held by p, which
-// is inside, or by one that came past the gate: then not if there is a gate.
-func (g *gates) keep(w *want, h *hold, p *passer) bool {
+// is inside, or by one that came past the local queue: then not if there is a local queue.
+func (g *localQueues) keep(w *Target, h *hold, p *waiter) bool {
 	if h.handOver.left == 0 {
 		return false
 	}
@@ -258,23 +258,23 @@ func (g *gates) keep(w *want, h *hold, p *passer) bool {
 		return false
 	}
 	if at == nil {
-		at = &gate{name: w.name, limit: w.limit}
+		at = &localQueue{name: w.name, limit: w.limit}
 		g.m[w.name] = at
 	} else {
 		at.goOut(p)
 	}
 	at.hold, at.refused = h, nil
-	g.admit(at)
+	g.admitNext(at)
 	return true
 }
 
-// leave takes out one that was inside, and lets in the next. One that was
+// leave takes out one that was inside, and admits the next. One that was
 // granted has the two behind it ask, where nobody is woken; in place of one that
 // has left the next looks whether there is room.
-func (g *gates) leave(p *passer, granted bool, away error) {
+func (g *localQueues) leave(p *waiter, granted bool, away error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	at := p.at
+	at := p.queue
 	if granted && p.sent {
 		at.queued = false
 	}
@@ -287,9 +287,9 @@ func (g *gates) leave(p *passer, granted bool, away error) {
 	for q := at.first; away != nil && q != nil; q = at.first { //mutant:outage-one-after-another
 		at.remove(q)
 		q.err = away
-		close(q.in)
+		close(q.admitted)
 	}
-	if len(at.inside) > 0 && !g.e.hints.ready() {
+	if len(at.inside) > 0 && !g.e.notifications.ready() {
 		n := 1
 		if granted {
 			n = 2
@@ -302,10 +302,10 @@ func (g *gates) leave(p *passer, granted bool, away error) {
 			}
 		}
 	}
-	g.admit(at)
+	g.admitNext(at)
 }
 
-func (at *gate) goOut(p *passer) {
+func (at *localQueue) goOut(p *waiter) {
 	i := slices.Index(at.inside, p)
 	at.inside = slices.Delete(at.inside, i, i+1)
 	at.weight -= p.w.weight
@@ -315,7 +315,7 @@ func (at *gate) goOut(p *passer) {
 	}
 }
 
-func (at *gate) remove(p *passer) {
+func (at *localQueue) remove(p *waiter) {
 	if p.prev == nil {
 		at.first = p.next
 	} else {

@@ -1,0 +1,103 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// reduced is reduce for the lease, which has no need of it any more.
+func (c *changer) reduced(l *Lease) error {
+	if err := c.reduce(); err != nil {
+		return l.errorf(fmt.Errorf("downgrade: %w", err))
+	}
+	return nil
+}
+
+// reduce changes the hold back if none of its leases needs it to be upgraded
+// any more.
+func (c *changer) reduce() error {
+	h := c.h
+	h.mu.Lock()
+	full := c.full
+	h.mu.Unlock()
+	if !full {
+		return nil
+	}
+	bound := time.NewTimer(h.s.releaseFor())
+	defer bound.Stop()
+	late := fmt.Errorf("%w: no answer yet; it is asked for again until there is one", store.ErrUnavailable)
+	select { // at once, unless another lease of the hold is being downgraded
+	case c.one <- struct{}{}:
+	case <-bound.C:
+		return late
+	}
+	if !c.unneeded() {
+		<-c.one
+		return nil
+	}
+	done := make(chan error, 1)
+	h.e.work.Go(func() {
+		err := c.back()
+		<-c.one // before the caller knows
+		done <- err
+	})
+	select {
+	case err := <-done:
+		return err
+	case <-bound.C:
+		return late
+	}
+}
+
+// unneeded counts the hold down if no lease of it needs it to be upgraded.
+func (c *changer) unneeded() bool {
+	c.h.mu.Lock()
+	defer c.h.mu.Unlock()
+	for l := c.h.leases; l != nil; l = l.next {
+		if l.weight.Load() == store.Full { //mutant:downgrade-counts-answered-too
+			return false
+		}
+	}
+	was := c.full
+	c.full = false
+	return was
+}
+
+// back changes the hold back until that is answered or the hold is over: the
+// cancel of an upgrade and a downgrade are the same act.
+func (c *changer) back() error {
+	c.next()
+	for {
+		_, _, err := c.send(store.Upgradeable, longestCall, c.h.e.life.Done(), new(trouble))
+		if err == nil || errors.Is(err, store.ErrLost) || c.h.e.isEnding() { //mutant:way-back-tried-while
+			return err
+		}
+		c.h.e.sleep(jitter(500 * time.Millisecond)) // also where the store refuses it for now, as a renewal //mutant:shutdown-downgrade-tried-without
+	}
+}
+
+// Downgrade makes an upgraded lease one that reads, and can be upgraded again.
+func (l *Lease) Downgrade() error {
+	h := l.hold
+	if !h.e.enter() {
+		return l.errorf(store.ErrClosed)
+	}
+	defer h.e.work.Done()
+	h.checkClock()
+	h.mu.Lock()
+	why, was := l.why, l.weight.Load()
+	if why == nil && was == store.Full {
+		l.weight.Store(store.Upgradeable) //mutant:downgrade-counts-answered
+	}
+	h.mu.Unlock()
+	switch {
+	case why != nil:
+		return l.errorf(why)
+	case was != store.Full:
+		return l.errorf(fmt.Errorf("downgrade: %w: it is not upgraded", store.ErrInvalid))
+	}
+	return h.changer.reduced(l)
+}

@@ -1,0 +1,36 @@
+package engine
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// What somebody has seen to be over is not revived, though a renewal was answered
+// in time and its answer is read only then.
+func TestRule2_WhatWasSeenToBeOverIsNotRevived(t *testing.T) {
+	var now clock.Instant
+	s := &settings{Options: Options{TTL: 3 * time.Second, RenewEvery: time.Second}}
+	h := &hold{e: &engine{now: func() clock.Instant { return now }}, s: s}
+	h.ends(clock.Instant(3 * time.Second))
+	answer := store.Renewal{TTL: 3 * time.Second}
+
+	now = clock.Instant(2 * time.Second)
+	if why := h.renewed(answer, now, now); why != nil || h.left() < 2*time.Second {
+		t.Fatalf("a renewal in time: %v, %v are left", why, h.left())
+	}
+	answered := now.Add(time.Second)
+	now = now.Add(4 * time.Second)
+	if left := h.left(); left > 0 {
+		t.Fatalf("%v are left", left)
+	}
+	if why := h.renewed(answer, answered, answered); !errors.Is(why, store.ErrLost) {
+		t.Errorf("a renewal that is read late: %v", why)
+	}
+	if left := h.left(); left > 0 {
+		t.Errorf("revived: %v are left", left)
+	}
+}

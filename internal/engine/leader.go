@@ -1,0 +1,123 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A Leader is who leads an election, as the store knew it at a look.
+type Leader struct {
+	store.Owner
+	ID      string
+	Token   int64 // of the term: each has a larger one
+	Since   time.Time
+	Expires time.Time // unless renewed
+}
+
+// Nobody reports whether there is no leader.
+func (l Leader) Nobody() bool { return l.ID == "" }
+
+// Observe yields who leads: first as it is, then at each change.
+func (w *Target) Observe(ctx context.Context) iter.Seq2[Leader, error] {
+	return func(yield func(Leader, error) bool) {
+		o := &observation{w: w}
+		for ctx.Err() == nil {
+			leader, err := o.read(ctx)
+			if ctx.Err() != nil {
+				return
+			}
+			goesOn := err == nil || errors.Is(err, store.ErrUnavailable) //mutant:outage-ends-observing
+			if (o.isNews(leader, err) || !goesOn) && !yield(leader, err) || !goesOn {
+				return
+			}
+			if errors.Is(w.l.e.pause(ctx, o.pause()), store.ErrClosed) {
+				yield(Leader{}, w.errorf(store.ErrClosed))
+				return
+			}
+		}
+	}
+}
+
+// An observation is one loop of Observe.
+type observation struct {
+	w       *Target
+	leader  Leader // seen last
+	err     error  // how the last look failed
+	hasRead bool
+	poll    time.Duration // the last pause
+}
+
+// read asks the store who leads.
+func (o *observation) read(ctx context.Context) (Leader, error) {
+	if err := o.w.check(); err != nil {
+		return Leader{}, err
+	}
+	e := o.w.l.e
+	inspector, ok := e.store.(store.Inspector)
+	if why, lacks := e.desc.Lacks[store.PromiseInspect]; lacks || !ok {
+		return Leader{}, o.w.errorf(fmt.Errorf("%w: it cannot list who holds: %s", store.ErrUnsupported, why))
+	}
+	if !e.enter() {
+		return Leader{}, o.w.errorf(store.ErrClosed)
+	}
+	defer e.work.Done()
+	e.begin(o.w.l.s)
+	ctx, cancel := context.WithTimeout(ctx, longestCall)
+	defer cancel()
+	defer context.AfterFunc(e.life, cancel)() //mutant:close-end-look
+	for st, err := range inspector.List(ctx, o.w.name) {
+		if e.isClosing() {
+			return Leader{}, o.w.errorf(store.ErrClosed)
+		}
+		if err != nil {
+			return Leader{}, o.w.errorf(indeterminate(err))
+		}
+		return o.leads(&st)
+	}
+	return Leader{}, nil
+}
+
+// leads is who leads by what the store keeps of the name.
+func (o *observation) leads(st *store.State) (Leader, error) {
+	now := time.Now()
+	for _, e := range st.Entries {
+		if st.Limit != o.w.limit {
+			return Leader{}, o.w.errorf(&store.MismatchError{Have: st.Limit, Want: o.w.limit})
+		}
+		if e.Granted && e.Weight == store.Full && e.Expires > 0 { //mutant:expired-leader-leads
+			return Leader{
+				Owner: e.Owner, ID: e.ID.String(), Token: max(e.Token, e.Used, e.Fence),
+				Since: now.Add(-e.Age), Expires: now.Add(e.Expires),
+			}, nil
+		}
+	}
+	return Leader{}, nil
+}
+
+// isNews notes what a look has shown and reports whether it is to be told.
+func (o *observation) isNews(seen Leader, err error) bool {
+	was := o.leader
+	same := o.hasRead && (o.err == nil) == (err == nil) &&
+		was.ID == seen.ID && was.Token == seen.Token && was.Owner == seen.Owner
+	o.leader, o.err, o.hasRead = seen, err, true
+	if !same {
+		o.poll = 0
+	}
+	return !same //mutant:each-look-told
+}
+
+// pause is how long to wait before the next look.
+func (o *observation) pause() time.Duration {
+	s := o.w.l.s
+	o.poll = min(max(o.poll*3/2, s.PollMin), s.PollMax) //mutant:looks-back-off
+	d := jitter(o.poll)
+	if !o.leader.Nobody() { //mutant:look-leader-time-over
+		d = min(d, max(time.Until(o.leader.Expires), time.Millisecond))
+	}
+	return d
+}

@@ -1,0 +1,136 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// An Event is something that became of a claim or of a hold. The root package
+// says of each kind and field what it means: its own are these.
+type Event struct {
+	Kind  EventKind
+	Name  string
+	Store string
+	Token int64
+	After time.Duration
+	Err   error
+}
+
+// An EventKind says what happened.
+type EventKind int8
+
+const (
+	EventGranted EventKind = iota + 1
+	EventHandedOver
+	EventRefused
+	EventFailed
+	EventRenewed
+	EventRenewalFailed
+	EventReleased
+	EventLost
+)
+
+var eventKinds = map[EventKind]string{
+	EventGranted: "granted", EventHandedOver: "handed over", EventRefused: "refused", EventFailed: "failed", EventRenewed: "renewed",
+	EventRenewalFailed: "renewal failed", EventReleased: "released", EventLost: "lost",
+}
+
+// String is a word or two, as "lost".
+func (k EventKind) String() string {
+	if s, ok := eventKinds[k]; ok {
+		return s
+	}
+	return fmt.Sprintf("event %d", int8(k))
+}
+
+// stamp is when something begins whose end the observer is told of; 0 if there
+// is no observer, as reading the clock is dear on a fast store.
+func (e *engine) stamp(s *settings) clock.Instant {
+	if s.Observer == nil {
+		return 0
+	}
+	return e.now()
+}
+
+// observe tells the observer of the hold. It must not be called with a lock
+// held: the observer is the user's code.
+func (h *hold) observe(kind EventKind, after time.Duration, err error) {
+	h.s.notify(h.event(kind, after, err))
+}
+
+func (h *hold) event(kind EventKind, after time.Duration, err error) Event {
+	return Event{kind, h.Name, h.e.desc.Store, h.Used, max(after, 0), err}
+}
+
+// age is how long the hold has been held, if there is an observer.
+func (h *hold) age() time.Duration { return h.e.stamp(h.s).Sub(h.since) }
+
+// notify tells the observer, if there is one.
+func (s *settings) notify(e Event) {
+	if s.Observer != nil {
+		defer s.survive(e.Kind)
+		s.Observer(e)
+	}
+}
+
+// survive ends a panic of the observer and logs it: it is called between the
+// steps of the work, and what it counts must not cost a lease.
+func (s *settings) survive(kind EventKind) {
+	if p := recover(); p != nil {
+		s.Logger.Error("holdfast: Options.Observer panicked; the event is dropped and the lease is not affected", "event", kind.String(), "panic", p, "stack", string(debug.Stack()))
+	}
+}
+
+// observeEnd tells the observer that the hold is over, unless he was not told
+// that it began.
+func (h *hold) observeEnd(err error) {
+	h.mu.Lock()
+	silent := h.silent
+	h.mu.Unlock()
+	if !silent {
+		h.observe(endOf(err), h.age(), err)
+	}
+}
+
+// endOf is the kind of the end of a hold.
+func endOf(err error) EventKind {
+	if errors.Is(err, store.ErrLost) {
+		return EventLost //mutant:loss-release-finds-release
+	}
+	return EventReleased
+}
+
+// failed tells the observer that a claim which began at that instant got no
+// hold, if err is not nil, and returns err. What Close has ended is no news.
+func (w *Target) failed(began clock.Instant, err error) error {
+	s := w.l.s
+	if err == nil || s.Observer == nil || errors.Is(err, store.ErrClosed) {
+		return err
+	}
+	kind := EventFailed //mutant:failed-claim-refusal
+	if errors.Is(err, store.ErrHeld) {
+		kind = EventRefused
+	}
+	s.notify(Event{Kind: kind, Name: w.name, Store: w.l.e.desc.Store, After: w.l.e.now().Sub(began), Err: err})
+	return err
+}
+
+// A renewalReport is what is told of a renewal once no lock is held.
+type renewalReport struct {
+	s *settings
+	e Event
+}
+
+// renewalReport is made while the scheduler's lock is held, as without it the
+// hold may be handed on.
+func (h *hold) renewalReport(late time.Duration, err error) renewalReport {
+	if err != nil {
+		return renewalReport{h.s, h.event(EventRenewalFailed, late, indeterminate(err))}
+	}
+	return renewalReport{h.s, h.event(EventRenewed, late, nil)}
+}

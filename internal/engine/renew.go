@@ -1,0 +1,198 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/bits"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A batch is holds that are renewed in one call.
+type batch struct {
+	lane  lane
+	holds []*hold
+	done  chan struct{} // closed when the answers were read
+}
+
+// A lane is what the holds of a batch have in common, so that none of them keeps
+// the others waiting: how long their calls may take, and whether their newest
+// renewals were answered. What was not answered is likely not to be again, as
+// where one server of several is frozen.
+type lane struct {
+	bound  time.Duration
+	silent bool
+}
+
+func (h *hold) lane() lane {
+	return lane{h.s.callTime(), h.retries > 0} //mutant:unanswered-goes-with-rest
+}
+
+// callTime bounds the renewals of a hold: so that there is time for another one
+// before the hold is lost. It is rounded down to one of a few values, as holds
+// with different ones are not renewed in one call.
+func (s *settings) callTime() time.Duration {
+	d := min(longestCall, s.RenewEvery)
+	if s.TTL > 0 {
+		d = min(d, (s.TTL-s.RenewEvery)/2) //mutant:bound-leaves-no-time
+	}
+	if few := bits.Len64(uint64(d)) - 3; few > 0 && d < longestCall {
+		d = d >> few << few
+	}
+	return d
+}
+
+// slot waits until the batch may be sent, and returns what is called when it has
+// been answered. One that hangs gives its slot to others.
+func (s *scheduler) slot(b *batch) (free func()) {
+	if s.e.desc.InProcess {
+		return func() {}
+	}
+	slots := s.slots[0]
+	if b.lane.silent {
+		slots = s.slots[1]
+	}
+	slots <- struct{}{}
+	once := sync.OnceFunc(func() { <-slots })
+	hangs := time.AfterFunc(min(grace, b.lane.bound/8), once) //mutant:call-hangs-keeps-slot
+	return func() {
+		hangs.Stop()
+		once()
+	}
+}
+
+// renew sends one batch and reads the answers.
+func (s *scheduler) renew(b batch) {
+	defer s.slot(&b)()
+	s.mu.Lock()                                                                     // what ended while the batch waited for its slot is not renewed
+	b.holds = slices.DeleteFunc(b.holds, func(h *hold) bool { return h.index < 0 }) //mutant:ended-renewed
+	asked := make([]store.Hold, len(b.holds))
+	for i, h := range b.holds {
+		asked[i] = h.Hold
+		asked[i].TTL = h.renewFor()
+	}
+	s.mu.Unlock()
+	if len(b.holds) == 0 {
+		close(b.done)
+		return
+	}
+	var sent clock.Instant
+	var answers []store.Renewal
+	s.e.within(b.lane.bound, true, func(ctx context.Context) { //mutant:close-renewal-hangs-takes
+		sent = s.e.now()
+		if again := b.holds[0].unshown; again != nil { //mutant:hold-waits-renewed
+			answers = []store.Renewal{s.e.askAgain(ctx, *again, asked[0].Token)}
+			return
+		}
+		answers = s.e.store.Renew(ctx, asked) //mutant:deadline-renewal-counts-reply
+	})
+	now := s.e.now() //mutant:deadline-counts-reply
+
+	var tell []func() // without the lock: a logger may be slow
+	s.mu.Lock()
+	var seen []renewalReport
+	for i, h := range b.holds {
+		err := answers[i].Err //mutant:name-failure-fails-batch
+		h.flight = nil
+		if err == nil && h.changer.forgotten(&answers[i]) {
+			err = errUpgradeForgotten
+			answers[i].Err = err
+		}
+		if errors.Is(err, store.ErrLost) {
+			h.reported = err
+		}
+		if h.index < 0 {
+			continue // over meanwhile: the answer revives nothing
+		}
+		if why := h.renewed(answers[i], sent, now); why != nil {
+			s.out(h)
+			tell = append(tell, func() { h.lose(why) })
+			continue
+		}
+		if h.s.Observer != nil {
+			seen = append(seen, h.renewalReport(now.Sub(h.due), err)) //mutant:renewal-answered-never-late
+		}
+		if log := h.s.Logger; err == nil {
+			clear(s.away) //mutant:warning-ever
+		} else if h.retries == 1 { // once a hold, not once a try
+			level := slog.LevelDebug
+			if !s.away[log] { // and of all holds that an outage hits, the first
+				s.away[log], level = true, slog.LevelWarn //mutant:each-lease-warns-outage
+			}
+			if log.Enabled(context.Background(), level) {
+				msg, attrs := "holdfast: renewal failed, trying again until the lease runs out", h.attrs("err", indeterminate(err), "held", len(s.holds))
+				if s.e.endless { //mutant:warning-end-come
+					msg = "holdfast: no answer whether the lease is held still, asking again"
+				} else {
+					attrs = append(attrs, "left", h.deadline.Sub(now))
+				}
+				tell = append(tell, func() { log.Log(context.Background(), level, msg, attrs...) })
+			}
+		}
+		s.moved(h)
+	}
+	s.arm()
+	close(b.done)
+	s.mu.Unlock()
+	for _, t := range seen {
+		t.s.notify(t.e)
+	}
+	for _, f := range tell {
+		f()
+	}
+}
+
+// askAgain pushes the expiry of a hold whose token must not be shown yet.
+// What the store has forgotten is lost, and not made again.
+func (e *engine) askAgain(ctx context.Context, c store.Claim, token int64) store.Renewal {
+	c.Try = true
+	a, err := e.store.Ask(ctx, c)
+	if err == nil && (!a.Granted || a.Token != token) { //mutant:store-forgot-made-again
+		if a.Granted {
+			_ = e.store.Release(ctx, store.Hold{Name: c.Name, ID: c.ID}) // else it is gone after the TTL
+		}
+		err = store.ErrLost
+	}
+	return store.Renewal{Err: err, TTL: a.TTL, From: a.From}
+}
+
+// renewed reads the answer to a renewal that was sent and came at these
+// instants, and returns an error if the hold is lost. By the clock first: an
+// answer that comes after the deadline revives nothing.
+func (h *hold) renewed(r store.Renewal, sent, now clock.Instant) error {
+	switch {
+	case h.deadline <= now: //mutant:answer-after-deadline-revives
+		return errTimeOver
+	case r.Err == nil:
+		if r.From != 0 {
+			sent = r.From
+		}
+		h.retries = 0
+		if !h.ends(max(h.deadline, min(h.e.deadlineOf(sent, r.TTL), h.cut()))) { //mutant:ttl-answer-used
+			return errTimeOver
+		}
+		h.renewAt = h.s.renewAt(sent, h.s.renewAfter(r.TTL))
+		h.answered(nil, now)
+		h.granted = r.TTL
+		return nil
+	case errors.Is(r.Err, store.ErrLost): //mutant:ours-asked-again
+		return r.Err
+	}
+	// Indeterminate, or refused for now: ours until the deadline, so try again soon.
+	h.retries++
+	pause := min(h.s.RenewEvery/4, (10*time.Millisecond)<<min(h.retries, 6))
+	h.renewAt = now.Add(jitter(pause)) //mutant:unclear-renewal-tried-again
+	h.answered(r.Err, now)
+	return nil
+}
+
+// jitter is d ± 20 %.
+func jitter(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64()))
+}

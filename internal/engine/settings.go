@@ -1,0 +1,163 @@
+package engine
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Options are those of a Locker, which the root package explains. Zero fields
+// mean the default.
+type Options struct {
+	TTL, RenewEvery                   time.Duration
+	NoRenew                           bool
+	Wait, MinHold, MaxHold, LockDelay time.Duration
+	Reentrant                         bool
+	Owner                             store.Owner
+	Note                              string
+	Logger                            *slog.Logger
+	Observer                          func(Event)
+	PollMin, PollMax                  time.Duration
+	HandOver                          *HandOver
+}
+
+// MaxDuration is the greatest of any duration in Options.
+const MaxDuration = 10 * 365 * 24 * time.Hour
+
+const (
+	defaultTTL     = 30 * time.Second
+	defaultCheck   = 5 * time.Second
+	defaultPollMin = 10 * time.Millisecond
+	leastPoll      = time.Millisecond
+	defaultPollMax = 800 * time.Millisecond
+)
+
+// settings are options that were checked, with what is computed from them.
+type settings struct {
+	Options
+	owner       string        // Owner and Note as stores keep them
+	positionTTL time.Duration // how long a place is kept at a time
+}
+
+// settle fills in the defaults and checks the whole against the store.
+func (o *Options) settle(d *store.Description) (*settings, error) {
+	s := &settings{Options: *o}
+	s.TTL = cmp.Or(s.TTL, min(max(defaultTTL, d.MinTTL), d.MaxTTL))
+	if s.RenewEvery = cmp.Or(s.RenewEvery, s.TTL/3); endless(d) { //mutant:renewed-half-ttl
+		s.RenewEvery = cmp.Or(s.RenewEvery, defaultCheck) //mutant:store-asked-once-hour
+	}
+	s.PollMin = cmp.Or(s.PollMin, min(defaultPollMin, cmp.Or(max(s.PollMax, 0), defaultPollMin)))
+	s.PollMax = cmp.Or(s.PollMax, max(defaultPollMax, s.PollMin))
+	handOver := *cmp.Or(s.HandOver, &defaultHandOver) // theirs may change
+	s.HandOver = &handOver
+	s.Owner = cmp.Or(s.Owner, ThisProcess())
+	s.Logger = cmp.Or(s.Logger, slog.Default())
+	if s.Note != "" {
+		s.Owner.Note = s.Note
+	}
+	s.owner = s.Owner.String()
+	s.positionTTL = min(store.MaxPlace, s.TTL)
+	if endless(d) {
+		s.positionTTL = store.MaxPlace //mutant:place-lapses-once
+	}
+	return s, s.check(d)
+}
+
+// endless reports whether the store's holds have no deadline.
+func endless(d *store.Description) bool {
+	_, lacks := d.Lacks[store.PromiseDeadline]
+	return lacks
+}
+
+// renewAfter is when to renew what was granted for ttl; 0: it has no deadline. Of
+// what was granted for less than was asked for it is the same share.
+func (s *settings) renewAfter(ttl time.Duration) time.Duration {
+	if ttl == 0 || ttl >= s.TTL { //mutant:granted-less-renewed-seldom
+		return s.RenewEvery
+	}
+	return time.Duration(float64(s.RenewEvery) * float64(ttl) / float64(s.TTL))
+}
+
+// askFor is for how long an indeterminate ask is repeated: what it may have left is
+// gone after the TTL.
+func (s *settings) askFor() time.Duration { return s.bound(s.TTL) }
+
+// releaseFor is for how long an indeterminate release is repeated.
+func (s *settings) releaseFor() time.Duration { return s.bound(s.TTL / 3) }
+
+// bound is d, at most longestCall, which is also for what has no deadline.
+func (s *settings) bound(d time.Duration) time.Duration {
+	if s.TTL == 0 {
+		return longestCall
+	}
+	return min(d, longestCall)
+}
+
+// leastRenewEvery keeps one lease from sending without a pause.
+func (s *settings) leastRenewEvery() time.Duration { return max(s.TTL/100, time.Millisecond) }
+
+// noBound is what to write for no bound at all.
+var noBound = map[string]string{"Wait": ": 0 is no bound", "MaxHold": ": 0 is no bound"}
+
+func (s *settings) check(d *store.Description) error {
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("%w options for %s: %s", store.ErrInvalid, d.Store, fmt.Sprintf(format, args...))
+	}
+	if endless(d) && s.TTL > 0 { //mutant:ttl-out-range
+		return fmt.Errorf("%w: %s has no TTL: %s", store.ErrUnsupported, d.Store, d.Lacks[store.PromiseDeadline])
+	}
+	for _, f := range []struct {
+		name string
+		d    time.Duration
+	}{
+		{"TTL", s.TTL}, {"RenewEvery", s.RenewEvery}, {"Wait", s.Wait}, {"MinHold", s.MinHold},
+		{"MaxHold", s.MaxHold}, {"LockDelay", s.LockDelay}, {"PollMin", s.PollMin}, {"PollMax", s.PollMax},
+		{"HandOver.For", s.HandOver.For},
+	} {
+		if f.d < 0 {
+			return bad("%s is negative: %v", f.name, f.d)
+		}
+		if f.d > MaxDuration { //mutant:greatest-duration
+			return bad("%s %v is over the greatest of any option, %v%s", f.name, f.d, MaxDuration, noBound[f.name])
+		}
+	}
+	for p, asked := range map[store.Promise]bool{
+		store.PromiseMinHold: s.MinHold > 0, store.PromiseLockDelay: s.LockDelay > 0,
+	} {
+		if why, lacks := d.Lacks[p]; lacks && asked {
+			return fmt.Errorf("%w: %s cannot keep a %s: %s", store.ErrUnsupported, d.Store, p, why)
+		}
+	}
+	switch {
+	case endless(d) && s.NoRenew: //mutant:renewed-endless
+		return fmt.Errorf("%w: %s ends no lease that is not renewed: %s", store.ErrUnsupported, d.Store, d.Lacks[store.PromiseDeadline])
+	case s.TTL < d.MinTTL:
+		return bad("TTL %v is under the store's least, %v", s.TTL, d.MinTTL)
+	case s.TTL > d.MaxTTL:
+		return bad("TTL %v is over the store's greatest, %v", s.TTL, d.MaxTTL)
+	case s.RenewEvery > s.TTL/2 && !endless(d):
+		return bad("RenewEvery %v is more than half of the TTL, %v: a single slow renewal would lose the lease", s.RenewEvery, s.TTL)
+	case s.RenewEvery < s.leastRenewEvery(): //mutant:least-renew-every
+		return bad("RenewEvery %v is under the least, %v: a hundredth of the TTL, and a millisecond", s.RenewEvery, s.leastRenewEvery())
+	case s.MaxHold > 0 && s.MinHold > s.MaxHold:
+		return bad("MinHold %v is more than MaxHold %v", s.MinHold, s.MaxHold)
+	case s.MinHold > d.MaxTTL:
+		return bad("MinHold %v is over the store's greatest TTL, %v", s.MinHold, d.MaxTTL)
+	case s.LockDelay > d.MaxTTL:
+		return bad("LockDelay %v is over the store's greatest TTL, %v", s.LockDelay, d.MaxTTL)
+	case s.PollMin < leastPoll:
+		return bad("PollMin %v is under the least, %v: it would send without a pause", s.PollMin, leastPoll)
+	case s.PollMin > s.PollMax:
+		return bad("PollMin %v is more than PollMax %v", s.PollMin, s.PollMax)
+	case s.HandOver.Times < 0 || s.HandOver.Times == 1 || s.HandOver.Times > maxHandOver:
+		return bad("HandOver.Times %d is not 0 or 2 to %d", s.HandOver.Times, maxHandOver)
+	case (s.HandOver.Times == 0) != (s.HandOver.For == 0):
+		return bad("HandOver needs both bounds, or neither to turn it off; it has Times %d and For %v", s.HandOver.Times, s.HandOver.For)
+	case len(s.Note) > store.MaxNote:
+		return bad("the note has %d bytes, at most %d are kept", len(s.Note), store.MaxNote)
+	}
+	return nil
+}
