@@ -211,6 +211,28 @@ func TestRule5_AHintMayCarryTheGrant(t *testing.T) {
 	})
 }
 
+// A place that a session keeps lasts from the session's last renewal, which can be
+// older than the ask. So does the lease that a hint makes of it.
+func TestRule5_AHintedLeaseCountsFromWhenThePlaceDoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		s.on(func(*call) fate {
+			renewed := store.Now().Add(-2 * time.Second)
+			return fate{answer: func(a *store.Answer) { a.From = renewed }}
+		})
+		o := other(t, s.mem, "a", time.Hour)
+		w := waits(t, locker(t, withHints{s}, nil).Mutex("a").Lock)
+		asked := time.Now()
+		time.Sleep(time.Second)
+		o.release()
+		l := w.got()
+		same(t, "calls", s.ops(), "try watch ask")
+		same(t, "granted", w.at.Sub(asked), time.Second)
+		same(t, "deadline", l.Deadline(), ends(asked.Add(-2*time.Second), store.MaxPlace))
+		release(t, l)
+	})
+}
+
 // The answer to the second ask is slow, so that the hint is read late.
 func slowSecondAsk(s *link, d time.Duration) {
 	s.on(func(c *call) fate {

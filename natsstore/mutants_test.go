@@ -28,6 +28,7 @@ func TestTheTestsCatchEachMutantOfTheRecipe(t *testing.T) {
 		{"a session that is over is renewed", gone, "nats-session-over-renewed", mutant.Expr("nil")},
 		{"a renewal that was not answered is lost", "TestARenewalOfASessionThatWasNotAnsweredIsFoundAgain", "nats-renewal-answered-lost", mutant.Cond("true")},
 		{"a session counts from the answer", "TestASessionCountsFromTheSendingOfItsRenewal", "nats-session-counts-answer", mutant.Value("max(sent, store.Now()), 0")},
+		{"a place counts from its ask", "TestAPlaceCountsFromTheSessionsRenewal", "nats-place-counts-from-ask", mutant.Stmt("if a.Granted {\na.From = from\n}")},
 		{"a TTL is rounded down", "TestATTLIsRoundedUp", "nats-ttl-rounded-down", mutant.Return("ttl / time.Second * time.Second")},
 		{"an ask is withdrawn without a write", late, "nats-ask-withdrawn-without-write", mutant.Stmt("how.fresh = m.unclear")},
 		{"an ask that is overdue is withdrawn without a write", late, "nats-ask-overdue-withdrawn-without", mutant.Value("false")},

@@ -197,9 +197,10 @@ func (s *Store) ask(ctx context.Context, c *store.Claim, m *mine) (a store.Answe
 	}
 	lasts := c.Place
 	m.state = placed
+	a.From = from //mutant:nats-place-counts-from-ask
 	if a.Granted {
 		m.state, lasts = held, c.TTL
-		a.TTL, a.From = c.TTL, from
+		a.TTL = c.TTL
 	}
 	m.ends = max(m.ends, store.Now().Add(lasts))
 	s.poke()

@@ -188,6 +188,20 @@ func TestASessionCountsFromTheSendingOfItsRenewal(t *testing.T) {
 	}
 }
 
+// A place lasts as long as the session, which may have been renewed a while before
+// the ask. Who is granted by a hint counts from there.
+func TestAPlaceCountsFromTheSessionsRenewal(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	held, waits := storetest.Mutex(me, "a"), storetest.Mutex(me, "a")
+	held.TTL, waits.TTL = time.Hour, time.Hour
+	storetest.MustHold(t, s, held) // the session is not renewed for a tenth of the TTL from here on
+	before := store.Now()
+	if a := storetest.MustAsk(t, s, waits); a.Granted || a.From == 0 || a.From > before {
+		t.Errorf("the session was renewed before %v: %+v", before, a)
+	}
+}
+
 // What is taken for the server's clock is not ahead of it, however late its answer
 // came: tokens that are drawn after the bucket was made again would be smaller.
 func TestTheServersClockIsNotTakenToBeAhead(t *testing.T) {

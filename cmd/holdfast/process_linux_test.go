@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -103,7 +102,7 @@ func (s *underway) signal(pid int, sig syscall.Signal) {
 func (s *underway) stop(pid int) {
 	s.t.Helper()
 	s.signal(pid, syscall.SIGSTOP)
-	soon(s.t, "it stands still", func() bool { return allThreads(pid, "TZ") })
+	soon(s.t, "it stands still", func() bool { return testserver.AllThreads(pid, "TZ") })
 }
 
 // kill kills the process and returns when all of it is dead, so that what it had
@@ -111,14 +110,7 @@ func (s *underway) stop(pid int) {
 func (s *underway) kill(pid int) {
 	s.t.Helper()
 	s.signal(pid, syscall.SIGKILL)
-	soon(s.t, "it is dead", func() bool { return allThreads(pid, "Z") })
-}
-
-// allThreads reports whether each thread of the process is in one of the states, as
-// of runState. The first thread can be dead (Z) long before the others are.
-func allThreads(pid int, states string) bool {
-	tasks, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/stat")
-	return !slices.ContainsFunc(tasks, func(task string) bool { return !strings.Contains(states, stateIn(task)) })
+	soon(s.t, "it is dead", func() bool { return testserver.AllThreads(pid, "Z") })
 }
 
 // inHand waits until the engine has done all that comes with the start of the
@@ -201,15 +193,7 @@ func soon(t *testing.T, what string, f func() bool) {
 }
 
 // runState is the state of the process as /proc has it: R, S, T, Z …
-func runState(pid int) string { return stateIn("/proc/" + strconv.Itoa(pid) + "/stat") }
-
-func stateIn(file string) string {
-	stat, err := os.ReadFile(file)
-	if err != nil {
-		return ""
-	}
-	return string(bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])[0])
-}
+func runState(pid int) string { return testserver.State("/proc/" + strconv.Itoa(pid) + "/stat") }
 
 // marked are the live processes that have the setting in their environment.
 func marked(setting string) (pids []int) {

@@ -118,15 +118,16 @@ func (r *request) pollStore(ctx context.Context) (bool, error) {
 // grantedBy makes a lease of a notification that carries the grant, if it may be used
 // without asking: its token is newer than all that the newest answer knew, so
 // it is not about an earlier grant; and half of the place's time, which is all
-// that the store has granted, is left. The lease counts from the sending of the
-// ask that asked for the place. A minimum hold has to be shown first, and what
+// that the store has granted, is left. The lease counts from when the place does:
+// from the sending of the ask for it, or, where a session keeps it, from the session's
+// last renewal before. A minimum hold has to be shown first, and what
 // is not renewed, or has no deadline, needs more than that time.
 func (r *request) grantedBy(h *store.Hint) (*Lease, error) {
-	fresh := h.Token > r.refused.answer.Last && r.e.now() < r.sent.Add(r.s.positionTTL/2) //mutant:hint-old-token-grants
-	if h.ID != r.claim.ID || !fresh || r.claim.Keep > 0 || r.s.NoRenew || r.e.endless {   //mutant:hint-spares-minimum-hold
+	fresh := h.Token > r.refused.answer.Last && r.e.now() < r.since.Add(r.s.positionTTL/2) //mutant:hint-old-token-grants
+	if h.ID != r.claim.ID || !fresh || r.claim.Keep > 0 || r.s.NoRenew || r.e.endless {    //mutant:hint-spares-minimum-hold
 		return nil, nil
 	}
-	return r.lease(h.Token, h.N, r.sent, r.s.positionTTL, r.s.positionTTL/3) //mutant:hint-counts-arrival
+	return r.lease(h.Token, h.N, r.since, r.s.positionTTL, r.s.positionTTL/3) //mutant:hint-counts-arrival
 }
 
 // ask asks once and reads the answer: a lease, or an error, or neither if it is

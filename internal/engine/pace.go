@@ -15,6 +15,7 @@ type pace struct {
 	s *settings
 
 	sent     clock.Instant   // when the newest ask that was answered was sent
+	since    clock.Instant   // from when its queue position lasts, for sure
 	took     time.Duration   // how long that took
 	refused  *refused        // what the store answered last, maybe to another claim in the local queue; nil: nothing yet
 	notified chan store.Hint // nil: not listening
@@ -38,6 +39,10 @@ func (p *pace) isLast() { p.last = p.ends != 0 && p.e.now() >= p.lastAsk() }
 // refuse notes a refusal that was asked for at the instant.
 func (p *pace) refuse(a *store.Answer, sent clock.Instant) {
 	p.sent, p.took = sent, p.e.now().Sub(sent)
+	p.since = sent
+	if a.From != 0 { //mutant:instant-of-a-place-used
+		p.since = a.From
+	}
 	p.refused = &refused{*a, time.Now()}
 }
 

@@ -3,17 +3,39 @@ package testserver
 import (
 	"bytes"
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 )
 
 // gone reports whether a process has ended, be it buried or not.
-func gone(pid int) bool {
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+func gone(pid int) bool { return AllThreads(pid, "Z") }
+
+// still reports whether nothing of a stopped process runs any more.
+func still(pid int) bool { return AllThreads(pid, "TZ") }
+
+// AllThreads reports whether each thread of the process is in one of the states, as
+// /proc names them: T is stopped, Z is dead. A signal to stop is taken by one thread
+// after the other, and the first can be dead long before the others are. A process
+// that is not there has no threads. Only Linux has it.
+func AllThreads(pid int, states string) bool {
+	tasks, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/stat")
+	return !slices.ContainsFunc(tasks, func(task string) bool {
+		state := State(task)
+		return state != "" && !strings.Contains(states, state)
+	})
+}
+
+// State is the state in a stat file of /proc, of a process or a thread: R, S, T, Z …;
+// empty if it is not there.
+func State(file string) string {
+	stat, err := os.ReadFile(file)
 	if err != nil {
-		return true
+		return ""
 	}
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	return len(fields) > 0 && string(fields[0]) == "Z"
+	// PID (NAME) STATE PPID …, and the name may have anything in it.
+	return string(bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])[0])
 }
 
 // children returns the pids of a process's children, which a server such as

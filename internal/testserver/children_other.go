@@ -28,3 +28,5 @@ func children(parent int) (pids []int) {
 }
 
 func gone(int) bool { return true }
+
+func still(int) bool { return true }

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -165,10 +166,13 @@ func (s *Server) Kill() {
 }
 
 // Freeze stops the server and its children from running (SIGSTOP) with its
-// connections open.
+// connections open, and returns when all of them stand still.
 func (s *Server) Freeze() {
 	s.tb.Helper()
 	s.signal(freeze)
+	for _, pid := range append(children(s.PID), s.PID) {
+		s.until("process "+strconv.Itoa(pid)+" stands still", func() bool { return still(pid) })
+	}
 	if err := s.mind(); err != nil {
 		s.tb.Fatalf("freeze server %d: %v", s.PID, err)
 	}

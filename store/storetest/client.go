@@ -142,6 +142,9 @@ func checkAnswer(t *trial, claim store.Claim, a store.Answer) {
 		t.Fatalf("granted for %v, want at least the %v asked for", a.TTL, claim.TTL)
 	case a.Granted && a.TTL >= claim.TTL+t.d.Tick && a.From == 0:
 		t.Fatalf("granted for %v, want %v rounded up to a multiple of %v", a.TTL, claim.TTL, t.d.Tick)
+	case !a.Granted && !claim.Try && a.From == 0 && t.lacks(store.PromiseExpiry) && !t.lacks(store.PromiseHintToken):
+		// Who hears of a grant by its token counts from then, not from the ask.
+		t.Fatal("waits, and is not told from when its session keeps the place")
 	case !a.Granted && a.Token != 0:
 		t.Fatalf("refused with token %d", a.Token)
 	case !a.Granted && a.Holding+a.Waiting == 0:
