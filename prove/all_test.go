@@ -208,8 +208,8 @@ func (r *records) right(t *testing.T, s *rightStore, url, bin string, seed uint6
 func (r *records) broken(t *testing.T, b *brokenLock, bin string, seed uint64) {
 	o := b.options(t, bin, seed)
 	o.Processes = 6
-	if o.For = brokenFor; b.atEnd { // found when it is over, and not before
-		o.For = rightFor
+	if !b.atEnd {
+		o.For = brokenFor
 	}
 	r.run(t, o, record{Store: b.on, Broken: b.name, Seed: seed})
 }
