@@ -21,7 +21,8 @@ type client struct {
 	proc store.Process
 
 	mu    sync.Mutex
-	hints []store.Hint // but the zero ones
+	hints []store.Hint           // but the zero ones
+	asked map[store.ID]time.Time // when an id was last asked for
 }
 
 // client opens one more store object.
@@ -115,10 +116,22 @@ func (c *client) slots(name string, limit, weight int64, with ...func(*store.Cla
 func (c *client) ask(claim store.Claim) store.Answer {
 	c.t.Helper()
 	before := time.Now()
+	c.mu.Lock()
+	last, waits := c.asked[claim.ID]
+	c.mu.Unlock()
 	a, err := c.Ask(c.t.ctx, claim)
 	if errors.Is(err, store.ErrLost) && claim.TTL <= c.t.short && time.Since(before) > claim.TTL/2 && c.t.lacks(store.PromiseExpiry) {
 		panic(tooSlow)
 	}
+	if errors.Is(err, store.ErrLost) && waits && time.Since(last) > claim.Place/2 { // its place may have lapsed
+		panic(tooSlow)
+	}
+	c.mu.Lock()
+	if c.asked == nil {
+		c.asked = map[store.ID]time.Time{}
+	}
+	c.asked[claim.ID] = before
+	c.mu.Unlock()
 	if err != nil {
 		c.t.Fatalf("ask: %v, want an answer", err)
 	}
