@@ -446,6 +446,10 @@ func (w *worker) giveBack(h *holding) {
 	w.tell(e)
 }
 
+// patientProbe is for how long a name is tried that should have been taken by then: as
+// long can the machine stall meanwhile, and it is still judged.
+const patientProbe = 10 * time.Second
+
 // probe takes the whole name once more, after the last fault.
 func (w *worker) probe(name string) {
 	for _, n := range w.Run.Names {
@@ -463,7 +467,7 @@ func (w *worker) probe(name string) {
 		default:
 			take = ours(w.locks.Mutex(name).Lock)
 		}
-		if h := w.take(probe, n, n.Limit, takenBy(w.Run.TTL)+2*time.Second, false, take); h != nil {
+		if h := w.take(probe, n, n.Limit, takenBy(w.Run.TTL)+patientProbe, false, take); h != nil {
 			w.giveBack(h)
 		}
 	}
