@@ -48,7 +48,7 @@ func (r *run) finish(ctx context.Context) {
 	// as late.
 	for ended := r.now(); ; {
 		e := r.leftBehind(ctx, in)
-		if over := r.now() > ended+bound; e.Entries == 0 || over || e.Do == failed {
+		if over := r.now() > ended+bound; over || e.Do != failed && e.Entries == 0 {
 			r.add(e)
 			return
 		}

@@ -270,7 +270,7 @@ type Answer struct {
 	Token int64         // the fencing token, drawn when it was granted; the same for each repeated ask
 	N     int           // how many were drawn: the block is Token … Token+N−1, and the owner's alone
 	TTL   time.Duration // how long the hold lasts from From
-	From  Instant       // when the TTL began at the latest; zero: just before the call, as the caller measured it; of a claim that waits: its Place
+	From  Instant       // when the TTL (of a claim that waits: its Place) began at the latest; zero: just before the call, as the caller measured it
 
 	Weight int64 // of the hold
 	Want   int64 // above Weight while an upgrade is pending; else Weight

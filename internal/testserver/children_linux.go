@@ -30,12 +30,21 @@ func AllThreads(pid int, states string) bool {
 // State is the state in a stat file of /proc, of a process or a thread: R, S, T, Z …;
 // empty if it is not there.
 func State(file string) string {
+	state, _ := readStat(file)
+	return state
+}
+
+// readStat reads the state, and the parent's pid, in a stat file of /proc.
+func readStat(file string) (state, parent string) {
 	stat, err := os.ReadFile(file)
 	if err != nil {
-		return ""
+		return "", "" // it has ended
 	}
 	// PID (NAME) STATE PPID …, and the name may have anything in it.
-	return string(bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])[0])
+	if fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:]); len(fields) > 1 {
+		return string(fields[0]), string(fields[1])
+	}
+	return "", ""
 }
 
 // children returns the pids of a process's children, which a server such as
@@ -50,13 +59,7 @@ func children(parent int) (pids []int) {
 		if err != nil {
 			continue
 		}
-		stat, err := os.ReadFile("/proc/" + e.Name() + "/stat")
-		if err != nil {
-			continue // it has ended
-		}
-		// PID (NAME) STATE PPID …, and the name may have anything in it.
-		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-		if len(fields) > 1 && string(fields[1]) == strconv.Itoa(parent) {
+		if _, of := readStat("/proc/" + e.Name() + "/stat"); of == strconv.Itoa(parent) {
 			pids = append(pids, pid)
 		}
 	}

@@ -39,13 +39,7 @@ func TestTheCheckFindsNodesThatGrantNothingNew(t *testing.T) {
 				if f := find("nodes"); (f.Err != nil) != (away > 1) || f.Err != nil && !errors.Is(f.Err, store.ErrUnavailable) {
 					t.Errorf("%d of 3 grant nothing new: %s %q", away, f.Level(), f.Text())
 				}
-				var args []any
-				for _, word := range strings.Fields(c.on) {
-					args = append(args, word)
-				}
-				if err := clientsOf(t, server.Addr)[0].Do(t.Context(), args...).Err(); err != nil {
-					t.Fatal(err)
-				}
+				tell(t, clientsOf(t, server.Addr)[0], c.on)
 				if f := find(c.about + server.Addr); !f.Warning || !strings.Contains(f.Text(), c.says) {
 					t.Errorf("%s %q, want a warning that %s", f.Level(), f.Text(), c.says)
 				}

@@ -90,6 +90,18 @@ func flying(t testing.TB, s *Store) {
 	until(t, "all nodes are asked", func() bool { return busy(s) == len(s.nodes) })
 }
 
+// tell sends a node a command as one types it.
+func tell(t *testing.T, client *redis.Client, text string) {
+	t.Helper()
+	var args []any
+	for _, word := range strings.Fields(text) {
+		args = append(args, word)
+	}
+	if err := client.Do(t.Context(), args...).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func free(t *testing.T, s *Store, name string) {
 	t.Helper()
 	c := mutex(name)

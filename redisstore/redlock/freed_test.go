@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -26,18 +25,12 @@ func TestAReleaseWaitsForTheNodesThatTheNextNeeds(t *testing.T) {
 			servers, s := nodes(t, 3, Options{})
 			good := clientsOf(t, servers[0].Addr)[0]
 			s.straggle = patience // for as long as the frozen one needs
-			var args []any
-			for _, word := range strings.Fields(c.on) {
-				args = append(args, word)
-			}
 			var h store.Hold
 			if c.before {
 				h = mustHold(t, s, mutex("x"))
 				idle(t, s)
 			}
-			if err := clientsOf(t, servers[2].Addr)[0].Do(t.Context(), args...).Err(); err != nil {
-				t.Fatal(err)
-			}
+			tell(t, clientsOf(t, servers[2].Addr)[0], c.on)
 			until(t, "the node is seen to take no writes", func() bool {
 				free(t, s, "y")
 				return !s.nodes[2].grants()

@@ -28,16 +28,6 @@ func TestANodeThatTakesNoWritesIsLeftInPeace(t *testing.T) {
 			servers, s := nodes(t, 3, Options{})
 			s.straggle = patience // with two nodes left each of them is needed, however slow
 			admin := clientsOf(t, servers[2].Addr)[0]
-			do := func(command string) {
-				t.Helper()
-				var args []any
-				for _, word := range strings.Fields(command) {
-					args = append(args, word)
-				}
-				if err := admin.Do(t.Context(), args...).Err(); err != nil {
-					t.Fatal(err)
-				}
-			}
 			commands := func() int {
 				t.Helper()
 				info, err := admin.Info(t.Context(), "stats").Result()
@@ -55,7 +45,7 @@ func TestANodeThatTakesNoWritesIsLeftInPeace(t *testing.T) {
 				holds = append(holds, mustHold(t, s, mutex(fmt.Sprint(i))))
 			}
 			idle(t, s)
-			do(c.on)
+			tell(t, admin, c.on)
 			for i := range 10 {
 				if err := s.Release(t.Context(), holds[i]); err != nil { // two nodes suffice; the third is told later
 					t.Fatal(err)
@@ -81,7 +71,7 @@ func TestANodeThatTakesNoWritesIsLeftInPeace(t *testing.T) {
 			if sent := commands() - before; sent > 300 {
 				t.Errorf("%d commands in a second went to a node that refuses them", sent)
 			}
-			do(c.off)
+			tell(t, admin, c.off)
 			until(t, "the node is used again, and what was released is released there", func() bool {
 				left, err := admin.Get(t.Context(), s.key("0")).Result()
 				if err != nil && !errors.Is(err, redis.Nil) {

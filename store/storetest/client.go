@@ -21,7 +21,8 @@ type client struct {
 	proc store.Process
 
 	mu    sync.Mutex
-	hints []store.Hint // but the zero ones
+	hints []store.Hint           // but the zero ones
+	waits map[store.ID]time.Time // when a waiting claim was asked for last
 }
 
 // client opens one more store object.
@@ -115,13 +116,28 @@ func (c *client) slots(name string, limit, weight int64, with ...func(*store.Cla
 func (c *client) ask(claim store.Claim) store.Answer {
 	c.t.Helper()
 	before := time.Now()
+	c.mu.Lock()
+	last, waits := c.waits[claim.ID]
+	c.mu.Unlock()
 	a, err := c.Ask(c.t.ctx, claim)
 	if errors.Is(err, store.ErrLost) && claim.TTL <= c.t.short && time.Since(before) > claim.TTL/2 && c.t.lacks(store.PromiseExpiry) {
+		panic(tooSlow)
+	}
+	if errors.Is(err, store.ErrLost) && waits && time.Since(last) > claim.Place { // its place may have lapsed
 		panic(tooSlow)
 	}
 	if err != nil {
 		c.t.Fatalf("ask: %v, want an answer", err)
 	}
+	c.mu.Lock()
+	delete(c.waits, claim.ID)
+	if !a.Granted {
+		if c.waits == nil {
+			c.waits = map[store.ID]time.Time{}
+		}
+		c.waits[claim.ID] = before
+	}
+	c.mu.Unlock()
 	checkAnswer(c.t, claim, a)
 	return a
 }
@@ -257,19 +273,25 @@ func (t *trial) state(name string) (st store.State, ok bool) {
 	if !is {
 		t.Fatalf("the store is no Inspector, and its Description does not say that it lacks %q", store.PromiseInspect)
 	}
-	for began := time.Now(); ; {
-		st, ok, err := listed(t, t.ctx, in, name)
+	return list(t, t.ctx, in, name)
+}
+
+// list is what List yields of a name, or first of all of them. A busy machine may lose
+// a connection; whoever only reads may read again.
+func list(t testing.TB, ctx context.Context, in store.Inspector, name string) (st store.State, ok bool) {
+	t.Helper()
+	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		st, ok, err := listed(t, ctx, in, name)
 		switch {
 		case err == nil:
 			return st, ok
 		case !errors.Is(err, store.ErrUnavailable) || time.Since(began) > patience:
 			t.Fatalf("list: %v", err)
 		}
-		time.Sleep(10 * time.Millisecond) // a busy machine may lose a connection; whoever only reads may read again
 	}
 }
 
-// listed is what List yields of a name, or first of all of them.
+// listed is list, asked once.
 func listed(t testing.TB, ctx context.Context, in store.Inspector, name string) (st store.State, ok bool, err error) {
 	t.Helper()
 	for s, err := range in.List(ctx, name) {
