@@ -112,6 +112,7 @@ func TestOutage_ACancelledCallerIsToldTheCause(t *testing.T) {
 		down(s, errLink)
 		all := inLine(t, locker(t, s, nil), 2)
 		time.Sleep(time.Second)
+		s.on(func(*call) fate { return fate{there: time.Hour} }) // the second learns nothing by asking itself
 		for _, w := range all {
 			w.cancel()
 			w.failed(context.Canceled, ErrUnavailable, errLink)
