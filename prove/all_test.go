@@ -111,7 +111,7 @@ func (r *records) sum(store string, dense bool) (sum record, runs, proved, fault
 // start reads what has been run, from the directory that is named in the
 // environment or from .prove.
 func start(t *testing.T) *records {
-	dir := cmp.Or(os.Getenv("HOLDFAST_PROVE_RECORDS"), filepath.Join("..", "..", ".prove"))
+	dir := cmp.Or(os.Getenv("HOLDFAST_PROVE_RECORDS"), filepath.Join("..", ".prove"))
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +273,7 @@ const (
 
 // write puts the figures between the marks of the page.
 func (r *records) write(t *testing.T) {
-	path := filepath.Join("..", "..", "docs", "proof.md")
+	path := filepath.Join("..", "docs", "proof.md")
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
