@@ -46,6 +46,7 @@ SELECT set_config(name, v.value, false) FROM pg_settings JOIN (VALUES
 		{"the transaction's lock_timeout ends a wait", "Tx_TimeoutsOfTheTransaction", "pg-tx-lock-timeout-during",
 			mutant.Line(`wait: fmt.Sprintf("SELECT CASE WHEN set_config('lock_timeout', coalesce('1', $%d::text), true) <> '' THEN"+`)},
 		{"a wait that ends costs the transaction", "Tx_ARefusalAndATimeoutLeaveTheTransactionAsItWas", "pg-tx-wait-rolled-back", mutant.Value(`t.do(ctx, "RELEASE SAVEPOINT "+savepoint)`)},
+		{"a check takes a session that is being opened for one", "Session_OnAServerOfItsOwn/ACheckBesideOneThatIsBeingOpenedOpensItsOwn", "pg-session-check-open", mutant.Value("s.busy")},
 		{"a reader locks out readers", "Tx_ReadersShareAndKeepAWriterOut", "pg-tx-shared", mutant.Cond("true")},
 	} {
 		all = append(all, mutant.Broken{Name: m.name, Pkg: "pgstore/pgadvisory", Test: "Test" + m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}, Hangs: slices.Contains(hanging, m.name)})

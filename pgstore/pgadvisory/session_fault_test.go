@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -413,6 +415,38 @@ func TestSession_OnAServerOfItsOwn(t *testing.T) {
 			t.Fatalf("Check: %+v", found)
 		}
 		newUser(t, poolOn(t, server.Addr), nil).take("a")
+	})
+	// A session that is being opened has found out nothing yet.
+	t.Run("ACheckBesideOneThatIsBeingOpenedOpensItsOwn", func(t *testing.T) {
+		var dials atomic.Int32
+		opening, opened := make(chan struct{}), make(chan struct{})
+		u := newUser(t, poolOn(t, server.Addr, func(c *pgxpool.Config) {
+			dial := c.ConnConfig.DialFunc
+			c.ConnConfig.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+				if dials.Add(1) == 1 {
+					close(opening)
+					<-opened
+				}
+				return dial(ctx, network, addr)
+			}
+		}), nil)
+		answered := make(chan error, 1)
+		go func() {
+			_, err := u.Ask(t.Context(), u.claim(fresh(), store.Full))
+			answered <- err
+		}()
+		<-opening
+		found := u.Check(t.Context())
+		close(opened)
+		if len(found) != 2 || found[0].Err != nil || dials.Load() != 2 {
+			t.Errorf("%d dials, Check: %+v", dials.Load(), found)
+		}
+		if err := <-answered; err != nil {
+			t.Fatal(err)
+		}
+		if found := u.Check(t.Context()); len(found) != 1 || found[0].Err != nil || dials.Load() != 2 {
+			t.Errorf("beside an open one there are %d dials, Check: %+v", dials.Load(), found)
+		}
 	})
 	t.Run("AStandbyIsRefused", func(t *testing.T) {
 		u := newUser(t, poolOn(t, testserver.PostgresReplica(t, server, settings...).Addr), nil)

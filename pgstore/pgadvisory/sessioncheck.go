@@ -15,9 +15,9 @@ import (
 func (s *Store) Check(ctx context.Context) []store.Finding {
 	const about = "session"
 	s.mu.Lock()
-	busy := s.busy
+	open := s.conn != nil //mutant:pg-session-check-open
 	s.mu.Unlock()
-	if busy {
+	if open {
 		return []store.Finding{{About: about, Found: "there is one"}}
 	}
 	conn, err := s.connect(ctx)
