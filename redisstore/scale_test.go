@@ -86,7 +86,7 @@ func TestScale_TenThousandLeasesWhileTheServerStandsStill(t *testing.T) {
 		t.Skip("it holds ten thousand leases for half a minute")
 	}
 	t.Parallel()
-	const n, ttl, every = 10_000, 15 * time.Second, 4 * time.Second
+	const n, ttl, every = 10_000, 20 * time.Second, 4 * time.Second
 	server := testserver.Redis(t)
 	leases := take(t, lockerOn(t, server.Addr, holdfast.Options{TTL: ttl, RenewEvery: every}), n)
 	server.Freeze()
