@@ -201,7 +201,7 @@ func TestBothStoppedEndOtherGroupsToo(t *testing.T) {
 // A daemon that was there for long is not killed at a normal end.
 func TestADaemonIsLeftAloneAfterLong(t *testing.T) {
 	t.Parallel()
-	s := begin(t, fileStore(t), "--ttl", "2", "--", "sh", "-c", "setsid beat beat & until [ -e out ]; do sleep 0.1; done; exit 4")
+	s := begin(t, fileStore(t), "--ttl", lastingTTL, "--", "sh", "-c", "setsid beat beat & until [ -e out ]; do sleep 0.1; done; exit 4")
 	soon(t, "the daemon is found", func() bool { return strings.HasSuffix(s.text("beat"), "\n") && s.guarded() >= 2 })
 	s.touch("out")
 	s.exits(4)
