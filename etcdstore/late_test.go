@@ -15,6 +15,10 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
+// lateTTL is that of the sessions here, which a machine that stalls must not end. A
+// quarter of it later late asks are searched for.
+const lateTTL = 12 * time.Second
+
 // unanswered is a hold whose first ask was done and not answered, with what that
 // would put if it arrived again.
 func unanswered(t *testing.T, s *Store, kv *unheard) (hold store.Hold, again func()) {
@@ -23,7 +27,7 @@ func unanswered(t *testing.T, s *Store, kv *unheard) (hold store.Hold, again fun
 		t.Fatal(err)
 	}
 	c := mutex("a")
-	c.TTL = 4 * time.Second
+	c.TTL = lateTTL
 	kv.lose.Store(true)
 	if _, err := s.Ask(t.Context(), c); err == nil || store.Definite(err) {
 		t.Fatalf("an ask that was not answered: %v, want it unclear", err)
@@ -123,7 +127,7 @@ func TestAnAskWhoseSessionEndedMeanwhileLeavesNothing(t *testing.T) {
 	s := closing(t, storeOn(t, client, apart()))
 	c, kept := mutexTry("a"), mutex("kept")
 	c.Limit, c.Weight = 3, 1
-	c.TTL, kept.TTL = 4*time.Second, 4*time.Second
+	c.TTL, kept.TTL = lateTTL, lateTTL
 	first := c
 	first.Try, first.ID = false, store.NewProcess().NewID()
 	mustHold(t, closing(t, storeOn(t, clientOf(t, testserver.SharedEtcd(t)), &Options{Prefix: s.prefix})), first)
@@ -176,7 +180,7 @@ func TestAWaiterWhoseSessionEndedMeanwhileIsLost(t *testing.T) {
 	other := closing(t, storeOn(t, clientOf(t, testserver.SharedEtcd(t)), &Options{Prefix: s.prefix}))
 	hold := mustHold(t, other, storetest.Mutex(store.NewProcess(), "a"))
 	c := mutex("a")
-	c.TTL = 4 * time.Second
+	c.TTL = lateTTL
 	if a := mustAsk(t, s, c); a.Granted {
 		t.Fatal("granted beside another")
 	}

@@ -65,14 +65,17 @@ func worker(at string) error {
 			}
 			continue
 		}
-		from := time.Now()
+		// The deadline is read at once: of a lease that is over it is the instant at
+		// which it is read, however long ago that was.
+		from, deadline := time.Now(), lease.Deadline()
+		had := lease.Valid()
 		time.Sleep(time.Millisecond)
-		deadline, to := lease.Deadline(), time.Now()
+		to := time.Now()
 		if !lease.Valid() && deadline.Before(to) {
 			to = deadline
 		}
 		lease.Release()
-		if to.After(from) {
+		if had && to.After(from) {
 			fmt.Println(lease.Token(), from.UnixNano(), to.UnixNano())
 		}
 	}

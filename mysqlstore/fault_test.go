@@ -323,13 +323,13 @@ func TestAStoppedProcessThatHasTheTurnKeepsNobodyOut(t *testing.T) {
 		t.Fatal(err, turn)
 	}
 	defer turn.end(t.Context())
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	w := mutex("n")
 	if a, err := s.Ask(ctx, w); err != nil || a.Granted {
 		t.Fatalf("ask: %+v, %v", a, err)
 	}
-	ctx, cancel = context.WithTimeout(t.Context(), 8*time.Second)
+	ctx, cancel = context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if err := s.Release(ctx, h); err != nil {
 		t.Fatal(err)

@@ -28,10 +28,14 @@ const workerEnv = "HOLDFAST_TEST_POSTGRES_WORKER"
 // have it, by the clock that all processes of the host share.
 type stay struct{ token, from, to int64 }
 
-// tell prints the stay of who had a lease from begin to now at most, and not
-// for longer than until deadline. It reports whether that was any time.
-func tell(token int64, begin time.Duration, deadline time.Time) bool {
-	end := clock.Boot() + min(0, time.Until(deadline))
+// tell prints the stay of who had a lease from begin to now at most, and not for
+// longer than until deadline, unless it is valid still. It reports whether that was
+// any time.
+func tell(token int64, begin time.Duration, deadline time.Time, valid func() bool) bool {
+	end := clock.Boot()
+	if !valid() {
+		end += min(0, time.Until(deadline))
+	}
 	if end <= begin {
 		return false
 	}
@@ -73,13 +77,21 @@ func byLocker(ctx context.Context, s *Store) error {
 			}
 			continue
 		}
-		begin := clock.Boot()
+		// The deadline is read at once: of a lease that is over it is the instant at
+		// which it is read, however long ago that was.
+		begin, deadline := clock.Boot(), lease.Deadline()
+		had := lease.Valid()
 		time.Sleep(time.Duration(n%7) * time.Millisecond)
-		tell(lease.Token(), begin, lease.Deadline())
+		if had {
+			tell(lease.Token(), begin, deadline, lease.Valid)
+		}
 		lease.Release()
 	}
 	return nil
 }
+
+// never is of what is valid until its deadline and no longer.
+func never() bool { return false }
 
 // byClaims takes the name as nobody should: it polls, renews late, and leaves
 // one hold of eleven to its TTL, as if it had crashed.
@@ -113,7 +125,7 @@ func byClaims(ctx context.Context, s *Store) error {
 				deadline = sent.Add(c.TTL)
 			}
 		}
-		if tell(h.Token, begin, deadline) && n%11 == 10 {
+		if tell(h.Token, begin, deadline, never) && n%11 == 10 {
 			continue
 		}
 		s.Release(context.WithoutCancel(ctx), h)

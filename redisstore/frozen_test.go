@@ -16,7 +16,7 @@ func TestAFrozenMasterLosesNoLeaseOnTheOthers(t *testing.T) {
 	for what, o := range map[string]*Options{"alone": nil, "each asked by WAIT too": {Replicas: 1}} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			const names, ttl = 396, 9 * time.Second // two thirds of them on the healthy ones
+			const names, ttl = 396, 12 * time.Second // two thirds of them on the healthy ones
 			var masters, replicas []*testserver.Server
 			if o == nil {
 				masters = testserver.RedisCluster(t, 3)

@@ -502,13 +502,13 @@ func TestAMemberThatHangsIsPassedOver(t *testing.T) {
 }
 
 // onTwoLinks is a store that comes to its server by two links, and a hold of it that lasts
-// for eight seconds.
+// for sixteen seconds.
 func onTwoLinks(t *testing.T) (s *Store, hold store.Hold, used, other *testserver.Link) {
 	addr := testserver.SharedZooKeeper(t)
 	used, other = testserver.NewLink(t, addr), testserver.NewLink(t, addr)
 	s = closing(t, storeOn(t, apart(), used.Addr(), other.Addr()))
 	c := mutex("a")
-	c.TTL = 12 * time.Second
+	c.TTL = 24 * time.Second
 	hold = mustHold(t, s, c)
 	if connectedTo(s) == other.Addr() {
 		used, other = other, used
@@ -534,7 +534,7 @@ func renewedAgain(t *testing.T, s *Store, hold store.Hold) {
 func TestASilentMemberIsLeftBeforeTheHoldIsOver(t *testing.T) {
 	t.Parallel()
 	s, hold, used, _ := onTwoLinks(t)
-	time.Sleep(2 * time.Second) // of the eight that the last write counts for
+	time.Sleep(4 * time.Second) // of the sixteen that the last write counts for
 	entriesOf(t, s, "a")        // heard, and no write
 	used.Hush()
 	renewedAgain(t, s, hold)

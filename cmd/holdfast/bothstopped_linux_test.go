@@ -107,7 +107,8 @@ func newCgroup(t *testing.T, kind, line, option string) (dir string) {
 }
 
 // stoppedTTL leaves the kernel half a second: on a starved machine a process takes a
-// while to die, and the engine has to before the command is killed.
+// while to die, and the engine has to before the command is killed. With -k 0.1 a
+// lease that is renewed outlives a machine that stands still for seven seconds.
 const stoppedTTL = "12"
 
 var halts = map[string]halt{"stopped": stopBoth, "frozen": freezeBoth}
@@ -183,7 +184,7 @@ func TestBothStoppedEndOtherGroupsToo(t *testing.T) {
 			t.Run(how+"_"+name, func(t *testing.T) {
 				t.Parallel()
 				store := fileStore(t)
-				s := begin(t, store, "--ttl", stoppedTTL, "--", "sh", "-c", line)
+				s := begin(t, store, "--ttl", stoppedTTL, "-k", "0.1", "--", "sh", "-c", line)
 				soon(t, "the command runs", func() bool { return s.exists("in") && strings.HasSuffix(s.text("beat"), "\n") })
 				soon(t, "the other group is found", func() bool { return s.guarded() >= 2 })
 				resume := halt(s)
@@ -201,7 +202,7 @@ func TestBothStoppedEndOtherGroupsToo(t *testing.T) {
 // A daemon that was there for long is not killed at a normal end.
 func TestADaemonIsLeftAloneAfterLong(t *testing.T) {
 	t.Parallel()
-	s := begin(t, fileStore(t), "--ttl", "2", "--", "sh", "-c", "setsid beat beat & until [ -e out ]; do sleep 0.1; done; exit 4")
+	s := begin(t, fileStore(t), "--ttl", lastingTTL, "--", "sh", "-c", "setsid beat beat & until [ -e out ]; do sleep 0.1; done; exit 4")
 	soon(t, "the daemon is found", func() bool { return strings.HasSuffix(s.text("beat"), "\n") && s.guarded() >= 2 })
 	s.touch("out")
 	s.exits(4)

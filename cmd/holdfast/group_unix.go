@@ -114,6 +114,8 @@ func (g *group) signal(sig os.Signal) {
 	}
 	unix.Kill(-g.pgid, sig.(syscall.Signal))
 	switch sig {
+	case syscall.SIGCONT:
+		front.Above.Conts++ // the kernel reports no stop from before it any more
 	case syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP:
 		unix.Kill(-g.pgid, syscall.SIGCONT)
 	}

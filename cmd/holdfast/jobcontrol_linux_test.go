@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -10,21 +11,19 @@ import (
 func TestCtrlZStopsTheJobAndFgLetsItGoOn(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
-	s.types("holdfast run x --ttl 6 -k 0.1 -- " + untilOut + "\n")
+	s.types("holdfast run x --ttl 12 -k 0.1 -- " + untilOut + "\n")
 	s.expect("running")
 	s.types(ctrlZ)
 	s.expect("Stopped")
 	s.expect("READY> ")
-	front := childrenOf(s.pid)[0]
-	engine := childrenOf(front)[0]
-	command := childrenOf(engine)[0]
-	if f, e, c := runState(front), runState(engine), runState(command); f != "T" || e != "S" || c != "T" {
-		t.Errorf("the front is %s, the engine %s, the command %s; want T, S, T", f, e, c)
+	front, engine, command := s.job()
+	if f, e, c := runState(front), runState(engine), runState(command); f != "T" || e == "T" || c != "T" {
+		t.Errorf("the front is %s, the engine %s, the command %s; want T, not T, T", f, e, c)
 	}
 	s.types("echo our''s\n")
 	s.expect("ours")
 	s.touch("out")
-	s.types("holdfast run x -w 7 -- true; echo c''ode $?\n") // longer than the TTL
+	s.types("holdfast run x -w 13 -- true; echo c''ode $?\n") // longer than the TTL
 	s.expect("code 75")
 	s.types("fg\n")
 	s.expect("done")
@@ -120,7 +119,8 @@ func TestARunningJobReadsAfterFg(t *testing.T) {
 	s.types("holdfast run x -- bash -c 'echo run''ning; until [ -e out ]; do sleep 0.1; done; read line; echo g''ot $line' &\n")
 	s.expect("running")
 	s.types("fg\n")
-	s.expect("holdfast run x")
+	front, _, _ := s.job()
+	soon(t, "it has the terminal", func() bool { return s.foreground() == front }) // bash names the job before that
 	s.touch("out")
 	s.types("abc\n")
 	s.expect("got abc")
@@ -150,6 +150,85 @@ func TestACommandThatStartsLaterDoesNotTakeTheTerminal(t *testing.T) {
 	s.touch("out")
 	s.types("def\n")
 	s.expect("got def")
+}
+
+// The command reads before the job is in the foreground, so it is stopped. The front
+// learns of that together with the shell's CONT.
+func TestFgGivesTheTerminalToACommandThatWaitsForIt(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	release := s.inTheWay("x")
+	s.types("holdfast run x -- bash -c 'read line; echo g''ot $line'\n")
+	s.queued(1)
+	s.types(ctrlZ)
+	s.expect("Stopped")
+	s.expect("READY> ")
+	release()
+	_, _, command := s.job()
+	soon(t, "the command is stopped", func() bool { return runState(command) == "T" })
+	s.types("fg\n")
+	s.expect("holdfast run x")
+	s.types("abc\n")
+	s.expect("got abc")
+	s.expect("READY> ")
+	s.types("echo c''ode $?\n")
+	s.expect("code 0")
+}
+
+// While the front is stopped the command is continued and stopped again: the engine
+// reports stops that the front reads only after it has continued the command.
+func TestAStopFromBeforeFgDoesNotStopTheJobAgain(t *testing.T) {
+	t.Parallel()
+	for name, sig := range map[string]syscall.Signal{"TSTP": syscall.SIGTSTP, "TTIN": syscall.SIGTTIN} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newShell(t)
+			s.types("holdfast run x -- " + untilOut + "\n")
+			s.expect("running")
+			s.types(ctrlZ)
+			s.expect("Stopped")
+			s.expect("READY> ")
+			_, _, command := s.job()
+			for range 5 { // the engine misses a stop that does not last, but not five of them
+				for _, to := range []syscall.Signal{syscall.SIGCONT, sig} {
+					if err := syscall.Kill(-command, to); err != nil {
+						t.Fatal(err)
+					}
+					soon(t, "the command received "+to.String(), func() bool { return (runState(command) == "T") == (to == sig) })
+				}
+			}
+			s.types("fg\n")
+			s.expect("holdfast run x")
+			s.touch("out")
+			s.expect("done\r\n")
+			s.expect("READY> ")
+			s.types("echo c''ode $?\n")
+			s.expect("code 0")
+		})
+	}
+}
+
+// The kernel, or a shell, finds that the command is in the background, and sends the
+// signal when the command has the terminal already.
+func TestALateTerminalSignalDoesNotStopAForegroundJob(t *testing.T) {
+	t.Parallel()
+	for _, sig := range []syscall.Signal{syscall.SIGTTIN, syscall.SIGTTOU} {
+		t.Run(sig.String(), func(t *testing.T) {
+			t.Parallel()
+			s := newShell(t)
+			s.types("holdfast run x -- " + untilOut + "\n")
+			s.expect("running")
+			_, _, command := s.job()
+			if err := syscall.Kill(-command, sig); err != nil {
+				t.Fatal(err)
+			}
+			s.touch("out")
+			s.expect("done\r\n")
+			s.expect("READY> ")
+			s.types("echo c''ode $?\n")
+			s.expect("code 0")
+		})
+	}
 }
 
 func TestAnInteractiveShellBelowHasItsOwnJobs(t *testing.T) {

@@ -65,9 +65,9 @@ func TestKillingTheEngineEndsAllAndFreesTheLock(t *testing.T) {
 	onEach(t, func(t *testing.T, store string) {
 		ttl := "1h" // a file is free at once
 		if strings.HasPrefix(store, "redis:") {
-			ttl = "6"
+			ttl = stoppedTTL
 		}
-		s := beginTree(t, store, "--ttl", ttl)
+		s := beginTree(t, store, "--ttl", ttl, "-k", "0.1")
 		s.signal(s.engine(), syscall.SIGKILL)
 		s.exits(exitInternal)
 		s.nothingLeft()

@@ -19,6 +19,15 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
+const (
+	// lastingTTL is one that a machine which stalls for six seconds ends for nobody,
+	// and longerThanTTL longer.
+	lastingTTL, longerThanTTL = "12", "13"
+	// politeTTL leaves such a machine time to end a command by TERM before it is
+	// killed: a third of the TTL.
+	politeTTL = "24"
+)
+
 // A cable is a way to a server that can be cut: then nothing passes, and nobody
 // is told.
 type cable struct {
@@ -125,7 +134,7 @@ func TestACutWayToTheStoreEndsTheCommandBeforeSomebodyElseGetsIn(t *testing.T) {
 	t.Parallel()
 	server := testserver.Redis(t)
 	cable := newCable(t, server.Addr)
-	s := begin(t, "redis://"+cable.addr+"?max_retries=-1", "--ttl", "10", "--",
+	s := begin(t, "redis://"+cable.addr+"?max_retries=-1", "--ttl", politeTTL, "--",
 		"sh", "-c", "trap 'touch termed' TERM; beat beat & while :; do wait; done")
 	soon(t, "the command runs", func() bool { return strings.HasSuffix(s.text("beat"), "\n") })
 	cable.sever()
@@ -142,7 +151,7 @@ func TestACutWayToTheStoreEndsTheCommandBeforeSomebodyElseGetsIn(t *testing.T) {
 func TestAStoppedEngineEndsTheCommandBeforeSomebodyElseGetsIn(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, store string) {
-		s := beginBeat(t, store, "--ttl", "6")
+		s := beginBeat(t, store, "--ttl", lastingTTL)
 		s.stop(s.engine())
 		n := begin(t, store, "-w", "1m", "--", "beat", "beat")
 		s.exits(exitLost)
@@ -156,10 +165,10 @@ func TestAStoppedEngineEndsTheCommandBeforeSomebodyElseGetsIn(t *testing.T) {
 func TestALongStopOfTheFrontLosesNothing(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, store string) {
-		s := begin(t, store, "--ttl", "6", "-k", "0.1", "--", "sh", "-c", "touch in; until [ -e out ]; do sleep 0.1; done; exit 5")
+		s := begin(t, store, "--ttl", lastingTTL, "-k", "0.1", "--", "sh", "-c", "touch in; until [ -e out ]; do sleep 0.1; done; exit 5")
 		soon(t, "the command runs", func() bool { return s.exists("in") })
 		s.stop(s.front())
-		if code := obtained(t, store, "-w", "7"); code != exitHeld {
+		if code := obtained(t, store, "-w", longerThanTTL); code != exitHeld {
 			t.Errorf("somebody else gets %d, want %d", code, exitHeld)
 		}
 		s.signal(s.front(), syscall.SIGCONT)
@@ -178,7 +187,7 @@ func TestALongStopOfTheFrontLosesNothing(t *testing.T) {
 func TestWhatIsStoppedPastTheDeadlineNeverRunsAgain(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, store string) {
-		s := begin(t, store, "--ttl", "6", "-k", "0.1", "--", "sh", "-c", "trap 'touch termed' TERM; echo $$ >pid; while :; do sleep 0.1; [ -e late ] && touch ran; done")
+		s := begin(t, store, "--ttl", lastingTTL, "-k", "0.1", "--", "sh", "-c", "trap 'touch termed' TERM; echo $$ >pid; while :; do sleep 0.1; [ -e late ] && touch ran; done")
 		soon(t, "the command runs", func() bool { return strings.HasSuffix(s.text("pid"), "\n") })
 		var command int
 		fmt.Sscan(s.text("pid"), &command)

@@ -68,6 +68,8 @@ var mutants = []mutant.Broken{
 
 	one("a stopped command goes on at once", "TestCtrlZStopsTheJobAndFgLetsItGoOn", "front-stop-passed-on", mutant.Cond("true || sig == syscall.SIGTSTP")),
 	one("a command stays stopped where there is no shell", "TestCtrlZStopsNothingWhereThereIsNoShell", "front-stop-passed-on", mutant.Cond("f.stop()")),
+	one("a stop from before fg stops the job again", "TestAStopFromBeforeFgDoesNotStopTheJobAgain/TSTP", "front-stop-outdated", mutant.Cond("false")),
+	one("a late signal stops a job in the foreground", "TestALateTerminalSignalDoesNotStopAForegroundJob", "front-foreground-goes-on", mutant.Cond("f.tty.Foreground(unix.Getpgrp())")),
 	one("the terminal is given whoever has it", "TestACommandThatStartsLaterDoesNotTakeTheTerminal", "run-terminal-given", mutant.Cond("tty != nil")),
 	one("the terminal is not mended", "TestTheTerminalIsMendedAfterAKilledCommand", "front-terminal-mended", mutant.Stmt("f.take(false)")),
 

@@ -151,6 +151,25 @@ func (s *shell) foreground() (group int) {
 	return group
 }
 
+// job returns the processes of the shell's only job, once they are there.
+func (s *shell) job() (front, engine, command int) {
+	s.t.Helper()
+	childOf := func(parent int) (pid int) {
+		s.t.Helper()
+		soon(s.t, "the process of the job is there", func() bool {
+			pids := childrenOf(parent)
+			if len(pids) == 1 {
+				pid = pids[0]
+			}
+			return len(pids) == 1
+		})
+		return pid
+	}
+	front = childOf(s.pid)
+	engine = childOf(front)
+	return front, engine, childOf(engine)
+}
+
 // touch makes a file in the shell's directory.
 func (s *shell) touch(name string) {
 	s.t.Helper()

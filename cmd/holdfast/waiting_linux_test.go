@@ -152,18 +152,18 @@ func TestWhoWaitsAtATerminalSeesForWhomAndNoTraceIsLeft(t *testing.T) {
 	s := newShell(t)
 	s.resize(200)
 	release := s.inTheWay("x", "--note", "ask Anna")
-	s.types("TERM=xterm holdfast run x -w 10m -- echo g''ot\n")
-	s.expect("waiting for x, next in line, 9m5")
+	s.types("TERM=xterm holdfast run x -w 1h -- echo g''ot\n")
+	s.expect("waiting for x, next in line, 59m")
 	s.expect("s left: held by host ")
 	s.expect(`), "ask Anna", since `)
-	s.expect("next in line, 9m5") // kept up to date
+	s.expect("next in line, 59m") // kept up to date
 	release()
 	s.expect("got\r\n")
 	s.expect("READY> ")
 	if len(s.statusLines()) < 2 {
 		t.Error("it was not kept up to date")
 	}
-	want := "READY> TERM=xterm holdfast run x -w 10m -- echo g''ot\ngot\nREADY>\n"
+	want := "READY> TERM=xterm holdfast run x -w 1h -- echo g''ot\ngot\nREADY>\n"
 	if got := visible(s.sinceTyped(), 200); got != want {
 		t.Errorf("the terminal shows\n%s\nwant\n%s", got, want)
 	}
@@ -192,7 +192,7 @@ func TestTheLineIsGoneWhenWeGiveUp(t *testing.T) {
 	s := newShell(t)
 	s.resize(300)
 	s.inTheWay("x")
-	s.types("TERM=xterm holdfast run x -w 8 -- true; echo c''ode $?\n")
+	s.types("TERM=xterm holdfast run x -w 15 -- true; echo c''ode $?\n")
 	s.expect("waiting for x, next in line, ")
 	s.expect("code 75")
 	s.expect("READY> ")
@@ -202,7 +202,7 @@ func TestTheLineIsGoneWhenWeGiveUp(t *testing.T) {
 	s.expect("code 130")
 	s.expect("READY> ")
 	got := regexp.MustCompile("(?m)^holdfast: x: not obtained.*$").ReplaceAllString(visible(s.sinceTyped(), 300), "REFUSED")
-	want := "READY> TERM=xterm holdfast run x -w 8 -- true; echo c''ode $?\nREFUSED\ncode 75\n" +
+	want := "READY> TERM=xterm holdfast run x -w 15 -- true; echo c''ode $?\nREFUSED\ncode 75\n" +
 		"READY> TERM=xterm holdfast run x -- true; echo c''ode $?\n"
 	if !strings.HasPrefix(got, want) || strings.Contains(got, "waiting for") {
 		t.Errorf("the terminal shows\n%s\nwant\n%s", got, want)

@@ -146,7 +146,7 @@ func TestOnlyATestThatPassesWithoutAMutantCatches(t *testing.T) {
 	}
 	if name := os.Getenv(helper); name != "" {
 		inModule(t, judged)
-		limit, hangLimit, controlLimit = 4*time.Second, 2*time.Second, 4*time.Second
+		limit, hangLimit, controlLimit = 15*time.Second, 2*time.Second, 15*time.Second
 		for _, c := range all {
 			if c.Name == name {
 				Catch(t, []Broken{c.Broken}, strings.Fields(c.env)...)

@@ -458,8 +458,8 @@ func TestSession_OnAServerOfItsOwn(t *testing.T) {
 	// A cable, or a firewall that has forgotten us: nothing tells of it.
 	t.Run("OneThatSaysNothingIsGivenUpAndAllThatItHeldIsLost", func(t *testing.T) {
 		u := newUser(t, poolOn(t, server.Addr), nil)
-		u.patience = 300 * time.Millisecond
 		h := u.take("a")
+		u.patience = 300 * time.Millisecond // to take it may last longer
 		server.Freeze()
 		defer server.Thaw()
 		if r := u.Renew(t.Context(), []store.Hold{h}); r[0].Err == nil || store.Definite(r[0].Err) && !errors.Is(r[0].Err, store.ErrLost) {

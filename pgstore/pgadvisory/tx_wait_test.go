@@ -142,7 +142,8 @@ func TestTx_TimeoutsOfTheTransaction(t *testing.T) {
 		if err := LockTx(t.Context(), a.Tx, name); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.One("SELECT set_config('lock_timeout', '1', true) || set_config('statement_timeout', '50', true)"); err != nil {
+		// Long, as the statements before the wait are under it too, on a busy machine.
+		if _, err := b.One("SELECT set_config('lock_timeout', '1', true) || set_config('statement_timeout', '2000', true)"); err != nil {
 			t.Fatal(err)
 		}
 		err := LockTx(t.Context(), b.Tx, name)

@@ -47,7 +47,11 @@ func TestEveryNodeAnswersAsTheModel(t *testing.T) {
 		d.ids = append(d.ids, me.NewID())
 	}
 	names := map[string]*model{}
-	for step := range steps {
+	matters := []string{
+		"ask O", "ask N", "ask H", "ask R", "ask S", "ask L", "ask M", "renew 1", "renew A", "renew L", "release 1", "release A", "release L",
+		"break 1", "break A", "hint", "a try R", "a repair O", "a repair R", "renamed", "taken back any", "given back in part", "in the way after expiry",
+	}
+	for step := 0; step < steps || step < 4*steps && rare(d.seen, matters, 5) != ""; step++ {
 		name := fmt.Sprintf("name-%d", step/600)
 		if names[name] == nil {
 			names[name] = &model{}
@@ -56,13 +60,9 @@ func TestEveryNodeAnswersAsTheModel(t *testing.T) {
 		}
 		d.step(name, names[name])
 	}
-	for _, what := range []string{
-		"ask O", "ask N", "ask H", "ask R", "ask S", "ask L", "ask M", "renew 1", "renew A", "renew L", "release 1", "release A", "release L",
-		"break 1", "break A", "hint", "a try R", "a repair O", "a repair R", "renamed", "taken back any", "given back in part", "in the way after expiry",
-	} {
-		if d.seen[what] < 5 {
-			t.Errorf("chance brought about %q only %d times of %d steps: %v", what, d.seen[what], steps, d.seen)
-		}
+	t.Log(d.seen)
+	if what := rare(d.seen, matters, 5); what != "" {
+		t.Errorf("chance brought about %q too seldom in %d steps", what, 4*steps)
 	}
 }
 

@@ -251,9 +251,13 @@ func (t *trial) keep(s store.Store, p store.Process) (end func()) {
 				t.Errorf("the hold beside them is lost: %v", err) // this would show nothing
 				return
 			}
+			pause := t.lastsLong() / 4
+			if err != nil { // with another pause as long it may be over
+				pause = silent / 10
+			}
 			select {
 			case <-ctx.Done():
-			case <-time.After(t.lastsLong() / 4):
+			case <-time.After(pause):
 			}
 		}
 	})

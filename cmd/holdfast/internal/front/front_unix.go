@@ -43,6 +43,7 @@ type frontend struct {
 	tty   *Terminal // nil: there is none
 	given bool      // the command has the terminal
 	wants bool      // it is to have it when we are in the foreground
+	conts byte      // CONTs that we have sent to the engine, modulo 256
 }
 
 // front runs the program again as an engine, looks after it, and returns its
@@ -171,7 +172,7 @@ func (f *frontend) run() int {
 			case m.what == started:
 				f.started(m.code)
 			case m.what == stopped:
-				f.stopped(syscall.Signal(m.signal))
+				f.stopped(syscall.Signal(m.signal), m.code)
 			case m.what == ended:
 				return f.leave(m)
 			}
@@ -197,8 +198,8 @@ func (f *frontend) run() int {
 
 // pass gives a signal to the engine. It never waits: one that is stopped has
 // hundreds of them unread when there is no room.
-func (f *frontend) pass(sig syscall.Signal) {
-	Retry(func() error { _, err := unix.Write(f.fd, []byte{byte(sig)}); return err })
+func (f *frontend) pass(sig syscall.Signal) error {
+	return Retry(func() error { _, err := unix.Write(f.fd, []byte{byte(sig)}); return err })
 }
 
 // leave ends us as the command has ended.

@@ -25,10 +25,19 @@ func (f *frontend) catchStop() {
 
 // stopped deals with a command that the signal has stopped. To the shell the
 // job is we, so we stop as well; the engine does not, and renews the lease.
-func (f *frontend) stopped(sig syscall.Signal) {
+//
+// conts is how many of our CONTs the command had received before it stopped. If we
+// have sent another one since, the command goes on: to stop now would undo the fg
+// that it came from.
+func (f *frontend) stopped(sig syscall.Signal, conts byte) {
+	if conts != f.conts { //mutant:front-stop-outdated
+		return
+	}
 	if sig == syscall.SIGTTIN || sig == syscall.SIGTTOU {
 		f.wants = true
-		if f.tty.Foreground(unix.Getpgrp()) { // in a pipeline, or by now
+		// Our group is in the foreground in a pipeline, or by now; the command's is if
+		// the signal was on its way while the command got the terminal.
+		if f.tty.Foreground(unix.Getpgrp()) || f.tty.Foreground(int(f.board.group.Load())) { //mutant:front-foreground-goes-on
 			f.resume()
 			return
 		}
@@ -78,7 +87,9 @@ func (f *frontend) resume() {
 	case !f.tty.Foreground(group):
 		f.given = false // the shell has taken it from the command
 	}
-	f.pass(syscall.SIGCONT) // to the engine: it knows whether the command may run
+	if f.pass(syscall.SIGCONT) == nil { // to the engine: it knows whether the command may run
+		f.conts++
+	}
 }
 
 // take takes the terminal back from the command, and, if asked to, puts it into

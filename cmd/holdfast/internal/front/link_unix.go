@@ -64,7 +64,7 @@ type message struct{ what, code, signal byte }
 const (
 	holds   = iota + 1 // the lease is ours, and the board counts. It may carry a descriptor to keep open
 	started            // the command runs; code: terminalBits
-	stopped            // the signal has stopped the command
+	stopped            // the signal has stopped the command; code: Link.Conts before that
 	ended              // nothing is left of the command, and the lock is given back: exit with the code. The signal, if any, ended the command
 )
 
@@ -79,6 +79,7 @@ type Link struct {
 	Ignored map[syscall.Signal]bool // by whoever started us, and so by the command
 	Signals chan os.Signal          // what the front passes on; SIGKILL: it has ended
 	Killer  syscall.Signal          // what ended the command, if a signal did
+	Conts   byte                    // CONTs of the front's that the command has received, modulo 256
 
 	front   int // its pid
 	socket  int
@@ -182,8 +183,9 @@ func (l *Link) Started(group int, terminal byte) {
 	l.tell(message{what: started, code: terminal}, -1)
 }
 
-// Stopped says that the signal has stopped the command.
-func (l *Link) Stopped(sig syscall.Signal) { l.tell(message{what: stopped, signal: byte(sig)}, -1) }
+// Stopped says that the signal has stopped the command, after Conts. The front
+// ignores a stop from before a CONT that it has sent.
+func (l *Link) Stopped(sig syscall.Signal) { l.tell(message{stopped, l.Conts, byte(sig)}, -1) }
 
 // Guard has the kernel end the command's group in time if both our processes are
 // stopped, so that nobody else can: it kills this process when the front should end
