@@ -21,6 +21,7 @@ func TestAJudgeWithSomethingWrongIsCaught(t *testing.T) {
 			all = append(all, mutant.Broken{Name: m.name, Pkg: "prove", Test: test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})
 		}
 	}
+	add("TestASlowLinkIsSlowUntilItIsMended", wrong{"a slow reply stays slow", "prove-slow-ends", mutant.Delete()})
 	add("TestEachCheckFindsWhatItIsFor",
 		wrong{"a deadline ends nothing", "judge-deadline-ends-nothing", mutant.Return("min(c.lost, c.release, c.died)")},
 		wrong{"a told loss ends nothing", "judge-deadline-ends-nothing", mutant.Return("min(c.until, c.release, c.died)")},

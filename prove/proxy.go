@@ -163,12 +163,16 @@ func (p *proxy) pass(to net.Conn, piece []byte, reply bool) error {
 		abort(to)
 		return errReset
 	case slow:
-		for len(piece) > 8 {
+		for met := true; met && len(piece) > 8; {
 			if _, err := to.Write(piece[:8]); err != nil {
 				return err
 			}
 			piece = piece[8:]
-			time.Sleep(delay)
+			select {
+			case <-time.After(delay):
+			case <-mended: // a long reply would be slow for many seconds more
+				met = false //mutant:prove-slow-ends
+			}
 		}
 	}
 	_, err := io.Writer(to).Write(piece)

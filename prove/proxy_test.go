@@ -147,3 +147,31 @@ func TestAResetComesInTheMiddleOfAReply(t *testing.T) {
 	}
 	t.Error("no reply was reset")
 }
+
+// A long reply that was under way when its link was slow arrives as soon as that is over.
+func TestASlowLinkIsSlowUntilItIsMended(t *testing.T) {
+	t.Parallel()
+	p, _ := linked(t)
+	p.strike(slow, 0)
+	to := &mending{p: p}
+	if err := p.pass(to, make([]byte, 1<<16), true); err != nil {
+		t.Fatal(err)
+	}
+	if to.writes != 2 || to.n != 1<<16 {
+		t.Errorf("%d bytes in %d writes", to.n, to.writes)
+	}
+}
+
+// A mending connection mends its link with the first write.
+type mending struct {
+	net.Conn
+	p         *proxy
+	writes, n int
+}
+
+func (m *mending) Write(b []byte) (int, error) {
+	m.writes++
+	m.n += len(b)
+	m.p.mend()
+	return len(b), nil
+}
