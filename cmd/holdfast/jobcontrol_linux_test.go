@@ -13,9 +13,7 @@ func TestCtrlZStopsTheJobAndFgLetsItGoOn(t *testing.T) {
 	s := newShell(t)
 	s.types("holdfast run x --ttl 12 -k 0.1 -- " + untilOut + "\n")
 	s.expect("running")
-	s.types(ctrlZ)
-	s.expect("Stopped")
-	s.expect("READY> ")
+	s.stops()
 	front, engine, command := s.job()
 	if f, e, c := runState(front), runState(engine), runState(command); f != "T" || e == "T" || c != "T" {
 		t.Errorf("the front is %s, the engine %s, the command %s; want T, not T, T", f, e, c)
@@ -28,8 +26,7 @@ func TestCtrlZStopsTheJobAndFgLetsItGoOn(t *testing.T) {
 	s.types("fg\n")
 	s.expect("done")
 	s.expect("READY> ")
-	s.types("echo c''ode $?\n")
-	s.expect("code 0")
+	s.ended(0)
 }
 
 func TestCtrlCWorksAfterFg(t *testing.T) {
@@ -37,15 +34,12 @@ func TestCtrlCWorksAfterFg(t *testing.T) {
 	s := newShell(t)
 	s.types("holdfast run x -- bash -c 'trap \"exit 42\" INT; trap \"echo go\"\"ing\" CONT; echo run''ning; while :; do sleep 0.1; done'\n")
 	s.expect("running")
-	s.types(ctrlZ)
-	s.expect("Stopped")
-	s.expect("READY> ")
+	s.stops()
 	s.types("fg\n")
 	s.expect("going")
 	s.types(ctrlC)
 	s.expect("READY> ")
-	s.types("echo c''ode $?\n")
-	s.expect("code 42")
+	s.ended(42)
 }
 
 func TestBgLetsAStoppedJobRunToItsEnd(t *testing.T) {
@@ -53,9 +47,7 @@ func TestBgLetsAStoppedJobRunToItsEnd(t *testing.T) {
 	s := newShell(t)
 	s.types("holdfast run x -- " + untilOut + "\n")
 	s.expect("running")
-	s.types(ctrlZ)
-	s.expect("Stopped")
-	s.expect("READY> ")
+	s.stops()
 	s.types("bg\n")
 	s.expect("READY> ")
 	s.touch("out")
@@ -73,9 +65,7 @@ func TestAStoppedJobCanBeEnded(t *testing.T) {
 	s := newShell(t)
 	s.types("holdfast run x -- bash -c 'trap \"exit 3\" TERM; echo run''ning; while :; do sleep 0.1; done'\n")
 	s.expect("running")
-	s.types(ctrlZ)
-	s.expect("Stopped")
-	s.expect("READY> ")
+	s.stops()
 	s.types("kill %1; wait -f %1; echo c''ode $?\n")
 	s.expect("code 3")
 }
@@ -85,9 +75,7 @@ func TestCtrlZStopsAPipeline(t *testing.T) {
 	s := newShell(t)
 	s.types("holdfast run x -- " + untilOut + " | cat\n")
 	s.expect("running")
-	s.types(ctrlZ)
-	s.expect("Stopped")
-	s.expect("READY> ")
+	s.stops()
 	s.touch("out")
 	s.types("fg\n")
 	s.expect("done")
@@ -134,9 +122,7 @@ func TestACommandThatStartsLaterDoesNotTakeTheTerminal(t *testing.T) {
 	release := s.inTheWay("x")
 	s.types("holdfast run x -- bash -c 'touch in; until [ -e out ]; do sleep 0.1; done; read line; echo g''ot $line'\n")
 	s.queued(1)
-	s.types(ctrlZ)
-	s.expect("Stopped")
-	s.expect("READY> ")
+	s.stops()
 	release()
 	soon(t, "the command runs", func() bool { _, err := os.Stat(s.dir + "/in"); return err == nil })
 	if group := s.foreground(); group != s.pid {
@@ -160,9 +146,7 @@ func TestFgGivesTheTerminalToACommandThatWaitsForIt(t *testing.T) {
 	release := s.inTheWay("x")
 	s.types("holdfast run x -- bash -c 'read line; echo g''ot $line'\n")
 	s.queued(1)
-	s.types(ctrlZ)
-	s.expect("Stopped")
-	s.expect("READY> ")
+	s.stops()
 	release()
 	_, _, command := s.job()
 	soon(t, "the command is stopped", func() bool { return runState(command) == "T" })
@@ -171,8 +155,7 @@ func TestFgGivesTheTerminalToACommandThatWaitsForIt(t *testing.T) {
 	s.types("abc\n")
 	s.expect("got abc")
 	s.expect("READY> ")
-	s.types("echo c''ode $?\n")
-	s.expect("code 0")
+	s.ended(0)
 }
 
 // While the front is stopped the command is continued and stopped again: the engine
@@ -185,9 +168,7 @@ func TestAStopFromBeforeFgDoesNotStopTheJobAgain(t *testing.T) {
 			s := newShell(t)
 			s.types("holdfast run x -- " + untilOut + "\n")
 			s.expect("running")
-			s.types(ctrlZ)
-			s.expect("Stopped")
-			s.expect("READY> ")
+			s.stops()
 			_, _, command := s.job()
 			for range 5 { // the engine misses a stop that does not last, but not five of them
 				for _, to := range []syscall.Signal{syscall.SIGCONT, sig} {
@@ -202,8 +183,7 @@ func TestAStopFromBeforeFgDoesNotStopTheJobAgain(t *testing.T) {
 			s.touch("out")
 			s.expect("done\r\n")
 			s.expect("READY> ")
-			s.types("echo c''ode $?\n")
-			s.expect("code 0")
+			s.ended(0)
 		})
 	}
 }
@@ -225,8 +205,7 @@ func TestALateTerminalSignalDoesNotStopAForegroundJob(t *testing.T) {
 			s.touch("out")
 			s.expect("done\r\n")
 			s.expect("READY> ")
-			s.types("echo c''ode $?\n")
-			s.expect("code 0")
+			s.ended(0)
 		})
 	}
 }
@@ -253,8 +232,7 @@ func TestAnInteractiveShellBelowHasItsOwnJobs(t *testing.T) {
 	s.expect("INNER> ")
 	s.types("exit 7\n")
 	s.expect("READY> ")
-	s.types("echo c''ode $?\n")
-	s.expect("code 7")
+	s.ended(7)
 }
 
 func TestWhenTheTerminalIsClosedNothingIsLeft(t *testing.T) {
@@ -266,9 +244,7 @@ func TestWhenTheTerminalIsClosedNothingIsLeft(t *testing.T) {
 			s.types("holdfast run x -- bash -c 'echo run''ning; while :; do sleep 0.1; done'\n")
 			s.expect("running")
 			if how == "stopped" {
-				s.types(ctrlZ)
-				s.expect("Stopped")
-				s.expect("READY> ")
+				s.stops()
 			}
 			s.master.Close()
 			soon(t, "nothing is left", func() bool { return len(marked("HOLDFAST_STORE="+storeIn(s.dir))) == 0 })

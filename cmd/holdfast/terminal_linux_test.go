@@ -178,6 +178,21 @@ func (s *shell) touch(name string) {
 	}
 }
 
+// stops stops the job in the foreground, as a user does.
+func (s *shell) stops() {
+	s.t.Helper()
+	s.types(ctrlZ)
+	s.expect("Stopped")
+	s.expect("READY> ")
+}
+
+// ended demands the exit code of what the shell has seen end last.
+func (s *shell) ended(code int) {
+	s.t.Helper()
+	s.types("echo c''ode $?\n")
+	s.expect(fmt.Sprint("code ", code))
+}
+
 // untilOut is a command that runs until touch("out"). It is bash's, which never
 // stops, as dash does, between fork and exec where nobody sees it.
 const untilOut = "bash -c 'echo run''ning; until [ -e out ]; do sleep 0.1; done; echo do''ne'"
@@ -200,8 +215,7 @@ func TestCtrlCEndsTheLoopAroundUs(t *testing.T) {
 	s.expect("running")
 	s.types(ctrlC)
 	s.expect("READY> ")
-	s.types("echo c''ode $?\n")
-	s.expect("code 130")
+	s.ended(130)
 	if out := s.output.String(); strings.Contains(out, "next") || strings.Contains(out, "not\r") {
 		t.Error("the loop went on after Ctrl-C")
 	}
