@@ -13,11 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// The operations of requests.
-const (
-	opCreate  = 1
-	opGetData = 4
-)
+const opCreate = 1 // as opGetData
 
 // A loser is a connection that loses the answer to a request, and breaks.
 type loser struct {

@@ -22,7 +22,9 @@ type wire struct {
 	conn    net.Conn
 	granted time.Duration // 0: not known yet
 	closed  bool          // no more connections
-	watches bool          // one is there at least, which the driver tells to each new connection
+
+	asked    map[watched]int             // reads that watch, under way
+	expected map[watched][]chan zk.Event // who waits for something to happen
 }
 
 var errEnded = errors.New("the session is over")
@@ -51,7 +53,7 @@ func (w *wire) dial(network, address string, timeout time.Duration) (net.Conn, e
 		c.Close()
 		return nil, errEnded
 	}
-	g := &greeted{Conn: c, w: w, hold: w.watches, told: make(chan struct{}), gone: make(chan struct{})}
+	g := &greeted{Conn: c, w: w}
 	w.conn = g
 	return g, nil
 }
@@ -89,92 +91,20 @@ func (w *wire) timeout() time.Duration {
 	return w.granted
 }
 
-// watched notes that the server watches something for the session until it ends.
-func (w *wire) watched() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.watches = true
-}
-
 // A greeted connection begins with the server's answer: its length, the version of the
 // protocol, and the timeout, four bytes each. Only one of the driver's goroutines
 // reads at a time, and one writes.
-//
-// The driver tells a new connection what was watched, and up to which transaction it has
-// heard all. It reads that number while its reader may raise it already, by an answer on
-// the new connection: what changed in between would never be told. So no answer but those to
-// the greeting and to who we are is given to it before it has sent that.
 type greeted struct {
 	net.Conn
 	w    *wire
 	head [12]byte
 	n    int
-
-	hold   bool          // answers are held back still
-	frames frames        // those that were read
-	told   chan struct{} // closed when what is watched is sent
-	once   sync.Once
-	gone   chan struct{} // closed with the connection
-	ended  sync.Once
 }
 
-// longestHold bounds that: somebody may have deleted all that was watched.
-const longestHold = time.Second
-
-// setWatches is the operation that tells what is watched.
-const setWatches = 101
-
-func (c *greeted) Write(b []byte) (int, error) {
-	if len(b) >= 12 && binary.BigEndian.Uint32(b[8:]) == setWatches {
-		c.once.Do(func() { close(c.told) })
-	}
-	return c.Conn.Write(b)
-}
-
-func (c *greeted) Close() error {
-	c.ended.Do(func() { close(c.gone) })
-	return c.Conn.Close()
-}
-
-// frames counts messages, each of which begins with its length.
-type frames struct {
-	n    int // that are over
-	size []byte
-	left int
-}
-
-func (f *frames) add(b []byte) {
-	for len(b) > 0 {
-		k := len(b)
-		if f.left == 0 {
-			k = min(k, 4-len(f.size))
-			if f.size = append(f.size, b[:k]...); len(f.size) == 4 {
-				f.left = int(binary.BigEndian.Uint32(f.size))
-				f.size = f.size[:0]
-			}
-		} else {
-			k = min(k, f.left)
-			if f.left -= k; f.left == 0 {
-				f.n++
-			}
-		}
-		b = b[k:]
-	}
-}
+func (c *greeted) Write(b []byte) (int, error) { return c.Conn.Write(c.w.flag(b)) }
 
 func (c *greeted) Read(b []byte) (int, error) {
-	if c.hold && c.frames.n > len(c.w.s.o.Auth) { //mutant:zk-answers-after-watches
-		c.hold = false
-		select {
-		case <-c.told:
-		case <-c.gone:
-		case <-time.After(longestHold):
-		}
-	}
 	n, err := c.Conn.Read(b)
-	if c.hold {
-		c.frames.add(b[:n])
-	}
 	if c.n < len(c.head) && n > 0 {
 		if c.n += copy(c.head[c.n:], b[:n]); c.n == len(c.head) {
 			if ms := binary.BigEndian.Uint32(c.head[8:]); ms > 0 { // 0: there is no such session any more

@@ -219,10 +219,11 @@ func (s *Store) own(ctx context.Context, m *mine) error {
 	}
 	one := make(chan got, 1)
 	_, err := s.await(ctx, func() error {
-		s.watchful(sess)
-		data, stat, _, err := sess.conn.GetW(path)
-		one <- got{data, stat}
-		return err
+		return sess.wire.asking(watched{path: path}, func() error {
+			data, stat, err := sess.conn.Get(path)
+			one <- got{data, stat}
+			return err
+		})
 	})
 	r := row{path: path}
 	if err == nil {

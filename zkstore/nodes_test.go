@@ -160,20 +160,55 @@ func TestAWaiterWatchesOnlyTheEntryInItsWay(t *testing.T) {
 	for range waiting {
 		mustAsk(t, s, mutex("a"))
 	}
-	var watched []string
-	until(t, "each is watched by the next", func() bool {
-		watched = watched[:0]
-		for line := range strings.Lines(says(t, s.servers[0], "wchp")) {
-			path := strings.TrimSpace(line)
-			switch {
-			case strings.HasPrefix(path, s.nameNode("a")+"/"):
-				watched = append(watched, path)
-			case strings.HasPrefix(path, s.path+"/") && path != s.path+"/s": // see watchful
-				t.Fatalf("%s is watched", path)
-			}
+	until(t, "each is watched by the next", func() bool { return watches(t, s, "a") == waiting })
+}
+
+// watches is how many entries of a name somebody watches. Nothing else of the store's is watched.
+func watches(t *testing.T, s *Store, name string) (n int) {
+	t.Helper()
+	for line := range strings.Lines(says(t, s.servers[0], "wchp")) {
+		path := strings.TrimSpace(line)
+		switch {
+		case strings.HasPrefix(path, s.nameNode(name)+"/"):
+			n++
+		case strings.HasPrefix(path, s.path+"/"):
+			t.Fatalf("%s is watched", path)
 		}
-		return len(watched) == waiting
-	})
+	}
+	return n
+}
+
+// A server forgets with a connection what it watches. Who waits watches anew, and hears of what
+// happened meanwhile.
+func TestAWaiterHearsWhatHappenedWhileItWasCutOff(t *testing.T) {
+	t.Parallel()
+	addr, o := testserver.SharedZooKeeper(t), apart()
+	link := testserver.NewLink(t, addr)
+	other, s := closing(t, storeOn(t, o, addr)), closing(t, storeOn(t, o, link.Addr()))
+	hints := make(chan store.Hint, 10)
+	if err := s.Watch(t.Context(), me, func(h store.Hint) { hints <- h }); err != nil {
+		t.Fatal(err)
+	}
+	hold := mustHold(t, other, mutex("a"))
+	c := mutex("a")
+	c.TTL = 20 * time.Second // its session lasts
+	if mustAsk(t, s, c).Granted {
+		t.Fatal("two hold it")
+	}
+	until(t, "it watches", func() bool { return watches(t, other, "a") == 1 })
+	link.Cut()
+	until(t, "the server has forgotten that", func() bool { return watches(t, other, "a") == 0 })
+	if err := other.Release(t.Context(), hold); err != nil {
+		t.Fatal(err)
+	}
+	link.Mend()
+	until(t, "it is told", func() bool { return len(hints) > 0 })
+	if h := <-hints; h.Name != "a" || h.ID != c.ID {
+		t.Errorf("the hint is for %+v", h)
+	}
+	if !mustAsk(t, s, c).Granted {
+		t.Error("it is not granted what is free")
+	}
 }
 
 // says is what a server answers to one of its four letter words.

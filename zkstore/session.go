@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -45,8 +44,6 @@ type session struct {
 	node   string        // is written to, to renew it
 	grants time.Duration // the timeout that the server has granted
 	lasts  time.Duration // for how long an answered write shows that it is there
-
-	watchful atomic.Bool // the server watches something for it
 
 	renewed store.Instant // when the last write that was answered had been sent
 	dead    bool
@@ -258,6 +255,7 @@ func (s *Store) makePath(conn *zk.Conn, path string, kind int32) (err error) {
 
 // event is told by the driver of all that happens. It does not block.
 func (s *Store) event(sess *session, e zk.Event) {
+	sess.wire.heard(e)
 	switch {
 	case e.State == zk.StateExpired:
 		sess.wire.expire()
@@ -281,18 +279,6 @@ func (s *Store) event(sess *session, e zk.Event) {
 		if m := s.paths[e.Path]; m != nil && m.sess == sess {
 			m.read = false
 		}
-	}
-}
-
-// watchful has the server watch something that does not change, before anything that may: so
-// the driver has something to tell to each new connection. See greeted.
-func (s *Store) watchful(sess *session) {
-	if sess.watchful.Load() {
-		return
-	}
-	if _, _, _, err := sess.conn.GetW(s.path + "/s"); err == nil {
-		sess.wire.watched()
-		sess.watchful.Store(true)
 	}
 }
 

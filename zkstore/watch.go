@@ -34,9 +34,8 @@ type watching struct {
 
 // A target is what is watched: one node, or the children of that of the name.
 type target struct {
-	path     string
-	children bool
-	only     bool // nothing else is in the way: when the node has gone there is room
+	watched
+	only bool // nothing else is in the way: when the node has gone there is room
 }
 
 func (m *mine) unwatch() {
@@ -88,9 +87,9 @@ func (s *Store) target(name string, v *view, r *row) target {
 				rest += a.weight
 			}
 		}
-		return target{path: b.path, only: rest <= r.limit}
+		return target{watched{b.path, false}, rest <= r.limit}
 	}
-	return target{path: s.nameNode(name), children: true}
+	return target{watched: watched{s.nameNode(name), true}}
 }
 
 // watch returns true when the claim has something to look for, and false when
@@ -99,44 +98,36 @@ func (s *Store) watch(ctx context.Context, sess *session, w *watching, name stri
 	pause := leastPause
 	at := w.at
 	for {
-		events, err := s.watchOne(ctx, sess, at)
-		if err == nil && events != nil {
+		events, err := s.watchOne(ctx, sess, at.watched)
+		if err == nil {
 			// What came before the watch was there is seen now.
-			var hint bool
-			var next target
-			if hint, next, err = s.news(ctx, sess, name, id, at, upgrade); hint {
-				return true
-			}
-			if err == nil && next.path != at.path {
-				s.mu.Lock()
-				at, w.at = next, next
-				s.mu.Unlock()
-				continue
-			}
-		}
-		if err == nil && events != nil {
-			pause = leastPause
-			select {
-			case <-ctx.Done():
-				return false
-			case e := <-events:
-				if at.only && e.Type == zk.EventNodeDeleted {
-					return true
-				}
-				if e.Type != zk.EventNotWatching {
-					continue
-				}
-			}
-		} else if err == nil { // it has gone
 			hint, next, err := s.news(ctx, sess, name, id, at, upgrade)
-			if hint {
+			switch {
+			case hint:
+				sess.wire.unexpect(at.watched, events)
 				return true
-			}
-			if err == nil && next.path != at.path {
+			case err == nil && next.path != at.path:
+				sess.wire.unexpect(at.watched, events)
 				s.mu.Lock()
 				at, w.at = next, next
 				s.mu.Unlock()
 				continue
+			case err != nil:
+				sess.wire.unexpect(at.watched, events)
+			case events != nil:
+				pause = leastPause
+				select {
+				case <-ctx.Done():
+					sess.wire.unexpect(at.watched, events)
+					return false
+				case e := <-events:
+					if at.only && e.Type == zk.EventNodeDeleted {
+						return true
+					}
+					if e.Type != zk.EventNotWatching {
+						continue
+					}
+				}
 			}
 		}
 		// It broke: the session is over, or no member answers.
@@ -151,28 +142,28 @@ func (s *Store) watch(ctx context.Context, sess *session, w *watching, name stri
 
 // watchOne begins to watch; there are no events if the node has gone. To watch for
 // a node that is not there would leave something behind in the server.
-func (s *Store) watchOne(ctx context.Context, sess *session, at target) (<-chan zk.Event, error) {
-	got := make(chan (<-chan zk.Event), 1)
+func (s *Store) watchOne(ctx context.Context, sess *session, at watched) (<-chan zk.Event, error) {
 	ctx, cancel := bound(ctx)
 	defer cancel()
-	_, err := s.await(ctx, func() (err error) {
-		var events <-chan zk.Event
-		s.watchful(sess)
-		if at.children {
-			_, _, events, err = sess.conn.ChildrenW(at.path)
-		} else {
-			_, _, events, err = sess.conn.GetW(at.path)
-		}
-		got <- events
-		return err
+	events := sess.wire.expect(at)
+	_, err := s.await(ctx, func() error {
+		return sess.wire.asking(at, func() (err error) {
+			if at.children {
+				_, _, err = sess.conn.Children(at.path)
+			} else {
+				_, _, err = sess.conn.Get(at.path)
+			}
+			return err
+		})
 	})
+	if err == nil {
+		return events, nil
+	}
+	sess.wire.unexpect(at, events)
 	if errors.Is(err, zk.ErrNoNode) {
-		return nil, nil
+		err = nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	return <-got, nil
+	return nil, err
 }
 
 // news reports whether the claim should be asked for, and else what to watch from
