@@ -194,7 +194,9 @@ func TestAProcessThatCannotBeKilledKeepsTheLock(t *testing.T) {
 	s := beginWith(t, store, func(cmd *exec.Cmd) {
 		cmd.Path, cmd.Dir = filepath.Join(dir, "holdfast"), dir
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: 65534, Gid: 65534}
-	}, "--at-most-for", "1", "-k", "0.1", "--", filepath.Join(dir, "stubborn"), "out")
+	}, "-k", "0.1", "--", filepath.Join(dir, "stubborn"), "out")
+	soon(t, "the command runs", func() bool { _, err := os.Stat(filepath.Join(dir, "out.in")); return err == nil })
+	s.signal(s.front(), syscall.SIGTERM)
 	soon(t, "it says so", func() bool { return strings.Contains(s.text("stderr"), "do not end though they were killed") })
 	if s.over() {
 		t.Error("it did not wait for the end of the command")
@@ -202,5 +204,5 @@ func TestAProcessThatCannotBeKilledKeepsTheLock(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "out"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	s.exits(exitTimeout)
+	s.exits(128 + int(syscall.SIGTERM))
 }

@@ -191,7 +191,7 @@ func (c *client) woken(w store.Claim) *held {
 		return len(hints) > 0
 	})
 	before := time.Now()
-	a, err := c.Ask(c.t.ctx, w)
+	a, err := c.askKept(w)
 	if err != nil || !a.Granted {
 		c.t.Fatalf("ask after the hint: %+v, %v, want granted", a, err)
 	}

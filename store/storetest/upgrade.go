@@ -8,6 +8,15 @@ import (
 
 var upgrades = []store.Promise{store.PromiseUpgrade}
 
+// asksUpgrade asks for the upgrade of a short hold, which is to pend.
+func (c *client) asksUpgrade(u *held) {
+	c.t.Helper()
+	if _, err := c.Change(c.t.ctx, u.Hold, 1, store.Full); err != nil {
+		c.t.isLost(err, "upgrade, too late")
+		panic(tooSlow)
+	}
+}
+
 var upgradePromises = []promise{
 	{name: "Upgrade_is_granted_at_once_where_nobody_else_is_in", needs: upgrades, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
@@ -249,9 +258,7 @@ var upgradePromises = []promise{
 		a, b, c, name := t.client(), t.client(), t.client(), t.name()
 		b.take(b.read(name))
 		u := a.take(a.upgradeable(name, ttl(t.short), delay(t.long)))
-		if _, err := a.Change(t.ctx, u.Hold, 1, store.Full); err != nil {
-			t.isLost(err, "upgrade, too late")
-		}
+		a.asksUpgrade(u)
 		t.expired(u.claim)
 		c.take(c.read(name, try))
 		c.refused(c.upgradeable(name, try)) // it still weighs
@@ -260,9 +267,7 @@ var upgradePromises = []promise{
 		a, b, name := t.client(), t.client(), t.name()
 		b.take(b.read(name))
 		u := a.take(a.upgradeable(name, ttl(t.short), delay(t.long)))
-		if _, err := a.Change(t.ctx, u.Hold, 1, store.Full); err != nil {
-			t.isLost(err, "upgrade, too late")
-		}
+		a.asksUpgrade(u)
 		t.expired(u.claim)
 		if e, ok := t.entry(name, u.ID); !ok || e.Want != store.Upgradeable || e.Weight != store.Upgradeable {
 			t.Fatalf("expired, and in the way, it is listed as %+v, %v", e, ok)
@@ -272,9 +277,7 @@ var upgradePromises = []promise{
 		a, b, name := t.client(), t.client(), t.name()
 		b.take(b.read(name))
 		u := a.take(a.upgradeable(name, ttl(t.short), delay(t.long)))
-		if _, err := a.Change(t.ctx, u.Hold, 1, store.Full); err != nil {
-			t.isLost(err, "upgrade, too late")
-		}
+		a.asksUpgrade(u)
 		if r := b.ask(b.read(name, try)); !r.Granted && r.Until > t.short+t.d.Tick {
 			t.Fatalf("until %v, want the end of the upgrade, %v at most", r.Until, t.short)
 		}
