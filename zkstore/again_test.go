@@ -13,8 +13,6 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-const opCreate = 1 // as opGetData
-
 // A loser is a connection that loses the answer to a request, and breaks.
 type loser struct {
 	net.Conn

@@ -99,9 +99,17 @@ type greeted struct {
 	w    *wire
 	head [12]byte
 	n    int
+
+	asked bool // for the greeting
 }
 
-func (c *greeted) Write(b []byte) (int, error) { return c.Conn.Write(c.w.flag(b)) }
+func (c *greeted) Write(b []byte) (int, error) {
+	if !c.asked { // the greeting is no request
+		c.asked = true
+		return c.Conn.Write(b)
+	}
+	return c.Conn.Write(c.w.outgoing(b))
+}
 
 func (c *greeted) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)

@@ -341,7 +341,7 @@ func TestASessionInWhichAnAskWasLostEndsWithWhatItHas(t *testing.T) {
 		t.Error("the next claim is in the same session")
 	}
 	// The ask arrives.
-	if err := s.makePath(connOf(t, addr), s.nameNode("a"), zk.FlagContainer); err != nil {
+	if err := s.makePath(connOf(t, addr), s.nameNode("a"), zk.FlagPersistent); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := sess.conn.Create(s.nameNode("a")+"/"+entryNode(late.Limit, late.Weight, late.ID), (&value{Owner: late.Owner}).bytes(), zk.FlagEphemeralSequential, s.o.ACL); err != nil {

@@ -34,7 +34,7 @@ func TestALateAskIsTakenOutBesideAnotherClaim(t *testing.T) {
 	link.Mend()
 	until(t, "it is given up", func() bool { return s.Release(t.Context(), store.Hold{Name: "a", ID: late.ID}) == nil })
 	// The ask is done.
-	if err := s.makePath(connOf(t, addr), s.nameNode("a"), zk.FlagContainer); err != nil {
+	if err := s.makePath(connOf(t, addr), s.nameNode("a"), zk.FlagPersistent); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := sess.conn.Create(s.nameNode("a")+"/"+entryNode(late.Limit, late.Weight, late.ID), (&value{Owner: late.Owner}).bytes(), zk.FlagEphemeralSequential, s.o.ACL); err != nil {

@@ -235,11 +235,7 @@ func (s *Store) start(ctx context.Context, sess *session) (sent store.Instant, e
 // others delete when it is empty may be made again.
 func (s *Store) makePath(conn *zk.Conn, path string, kind int32) (err error) {
 	for range attempts {
-		if kind == zk.FlagContainer {
-			_, err = conn.CreateContainer(path, nil, kind, s.o.ACL)
-		} else {
-			_, err = conn.Create(path, nil, kind, s.o.ACL)
-		}
+		_, err = conn.Create(path, nil, kind, s.o.ACL) // of a container, too: see wire.outgoing
 		switch {
 		case errors.Is(err, zk.ErrNodeExists):
 			return nil

@@ -19,10 +19,12 @@ type watched struct {
 	children bool
 }
 
-// The requests that can watch, by their numbers in ZooKeeper's protocol.
+// Operations of requests, by their numbers in ZooKeeper's protocol.
 const (
-	opGetData      = 4
-	opGetChildren2 = 12
+	opCreate          = 1
+	opGetData         = 4
+	opGetChildren2    = 12
+	opCreateContainer = 19
 )
 
 // asking runs a read of what, Get or Children, as one that has the server watch it from then
@@ -67,24 +69,38 @@ func (w *wire) unexpect(what watched, events <-chan zk.Event) {
 	}
 }
 
-// flag is what is sent in the place of b, one request: a read that is asked to watch does.
-// Such a request ends with its path and one byte that says so.
-func (w *wire) flag(b []byte) []byte {
-	const path = 16 // after length, number of the request, operation, length of the path
-	if len(b) <= path {
+// outgoing returns what is sent instead of b, one request of the driver's. A read that shall
+// watch gets its last byte set, the flag of the watch. A node that is made with the flag of
+// a container, the last four bytes, becomes the operation that makes containers: the driver's
+// own function for that reads a result, when it is closed, that may still be written.
+func (w *wire) outgoing(b []byte) []byte {
+	const (
+		operation = 8  // after length and number of the request
+		length    = 12 // of the path
+		path      = 16
+	)
+	if len(b) < path+4 {
 		return b
 	}
-	op := binary.BigEndian.Uint32(b[8:])
-	if op != opGetData && op != opGetChildren2 || int(binary.BigEndian.Uint32(b[12:])) != len(b)-path-1 {
-		return b
-	}
-	what := watched{string(b[path : len(b)-1]), op == opGetChildren2}
-	w.mu.Lock()
-	asked := w.asked[what] > 0 //mutant:zk-read-watches
-	w.mu.Unlock()
-	if asked {
-		b = slices.Clone(b)
-		b[len(b)-1] = 1
+	switch op := binary.BigEndian.Uint32(b[operation:]); op {
+	case opCreate:
+		if binary.BigEndian.Uint32(b[len(b)-4:]) == zk.FlagContainer {
+			b = slices.Clone(b)
+			binary.BigEndian.PutUint32(b[operation:], opCreateContainer)
+		}
+	case opGetData, opGetChildren2:
+		end := path + int(binary.BigEndian.Uint32(b[length:]))
+		if end != len(b)-1 {
+			return b
+		}
+		what := watched{string(b[path:end]), op == opGetChildren2}
+		w.mu.Lock()
+		asked := w.asked[what] > 0 //mutant:zk-read-watches
+		w.mu.Unlock()
+		if asked {
+			b = slices.Clone(b)
+			b[end] = 1
+		}
 	}
 	return b
 }
