@@ -33,7 +33,7 @@ var (
 	ErrUnsupported = store.ErrUnsupported
 	// ErrInvalid: a mistake in the call, found before anything was sent.
 	ErrInvalid = store.ErrInvalid
-	// ErrUnavailable: the store gave no answer, or it is unclear what happened.
+	// ErrUnavailable: the store gave no answer, or it is indeterminate what happened.
 	// What may have been left behind is gone after the TTL at the latest.
 	ErrUnavailable = store.ErrUnavailable
 	// ErrDenied: the store refuses this user.

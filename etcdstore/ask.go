@@ -111,7 +111,7 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 	m := s.hold(c.ID)
 	if m == nil {
 		m = &mine{
-			name: c.Name, id: c.ID, limit: c.Limit, asked: c.Weight, keep: c.Keep, n: min(c.Tokens(), maxBlock),
+			name: c.Name, id: c.ID, limit: c.Limit, asked: c.Weight, keep: c.MinHold, n: min(c.Tokens(), maxBlock),
 			key: s.spareKey(&c), ends: store.Now().Add(c.TTL),
 		}
 		s.add(m)
@@ -175,7 +175,7 @@ func (s *Store) append(ctx context.Context, c *store.Claim, m *mine) (store.Answ
 	keys := s.keys(c.Name)
 	val := value{
 		Owner: c.Owner, TTL: int64(whole(c.TTL) / time.Second), Asked: time.Now().UnixMicro(),
-		Keep: micros(c.Keep),
+		MinHold: micros(c.MinHold),
 	}
 	if !strings.HasSuffix(m.key, c.ID.String()) {
 		val.ID = c.ID.String()
@@ -207,7 +207,7 @@ func (s *Store) append(ctx context.Context, c *store.Claim, m *mine) (store.Answ
 			s.mu.Lock()
 			known := m.state == gone // by another operation, or a renewal
 			m.into(nil)
-			m.unclear = false // nothing that was asked in it can be there, or come
+			m.indeterminate = false // nothing that was asked in it can be there, or come
 			s.died(sess)
 			s.mu.Unlock()
 			if known {
@@ -217,7 +217,7 @@ func (s *Store) append(ctx context.Context, c *store.Claim, m *mine) (store.Answ
 		}
 		if err != nil {
 			s.mu.Lock()
-			m.unclear = true
+			m.indeterminate = true
 			s.mu.Unlock()
 			return store.Answer{}, err
 		}
@@ -280,9 +280,9 @@ func (s *Store) append(ctx context.Context, c *store.Claim, m *mine) (store.Answ
 // and what is told of the claim must count from the session that keeps its key.
 func (s *Store) askIn(ctx context.Context, c *store.Claim, m *mine) (*session, error) {
 	s.mu.Lock()
-	sess, unclear := m.sess, m.unclear
+	sess, indeterminate := m.sess, m.indeterminate
 	s.mu.Unlock()
-	if unclear && sess != nil { //mutant:etcd-unanswered-ask-repeated-another
+	if indeterminate && sess != nil { //mutant:etcd-unanswered-ask-repeated-another
 		return sess, nil
 	}
 	sess, err := s.session(ctx, c.TTL)
@@ -324,7 +324,7 @@ func (s *Store) put(ctx context.Context, first bool, keys string, when []clientv
 func (s *Store) noAnswer(m *mine, err error) (store.Answer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !m.unclear {
+	if !m.indeterminate {
 		s.forget(m)
 	}
 	return store.Answer{}, err
@@ -373,7 +373,7 @@ func (s *Store) answer(ctx context.Context, c *store.Claim, m *mine, v *view) (s
 			return store.Answer{}, store.ErrLost
 		}
 		m.state = placed
-		m.ends = max(m.ends, store.Now().Add(c.Place))
+		m.ends = max(m.ends, store.Now().Add(c.PositionTTL))
 		s.await(m, v, r)
 		return v.refused(r), nil
 	}
@@ -384,7 +384,7 @@ func (s *Store) answer(ctx context.Context, c *store.Claim, m *mine, v *view) (s
 		return store.Answer{}, err
 	}
 	if r.upgraded && !r.Drawn {
-		if err := s.fence(ctx, m, v, r); err != nil {
+		if err := s.upgradeToken(ctx, m, v, r); err != nil {
 			return store.Answer{}, err
 		}
 	}
@@ -396,8 +396,8 @@ func (s *Store) answer(ctx context.Context, c *store.Claim, m *mine, v *view) (s
 	if r.UpTo > 0 && !r.upgraded {
 		s.await(m, v, r)
 	}
-	a := store.Answer{Granted: true, Token: m.token, N: m.n, TTL: c.TTL, From: m.sess.renewed, Weight: r.weight, Want: r.wants(), Fence: r.Fence}
-	a.Last = max(v.last(), a.Token+int64(a.N)-1, a.Fence)
+	a := store.Answer{Granted: true, Token: m.token, N: m.n, TTL: c.TTL, From: m.sess.renewed, Weight: r.weight, Want: r.wants(), UpgradeToken: r.UpgradeToken}
+	a.Last = max(v.last(), a.Token+int64(a.N)-1, a.UpgradeToken)
 	return a, nil
 }
 
@@ -523,8 +523,8 @@ func (s *Store) rewrite(ctx context.Context, r *row, sess *session, also ...clie
 	return r.modified, nil
 }
 
-// Look implements [store.Looker].
-func (s *Store) Look(ctx context.Context, c store.Claim) (store.Answer, error) {
+// Poll implements [store.Poller].
+func (s *Store) Poll(ctx context.Context, c store.Claim) (store.Answer, error) {
 	if err := checkClaim(&c); err != nil {
 		return store.Answer{}, err
 	}
@@ -551,7 +551,7 @@ func (s *Store) Look(ctx context.Context, c store.Claim) (store.Answer, error) {
 	case r == nil || !r.granted:
 		return v.refused(r), nil
 	}
-	a := store.Answer{Granted: true, TTL: c.TTL, Weight: r.weight, Want: r.wants(), Fence: r.Fence, Last: v.last()}
+	a := store.Answer{Granted: true, TTL: c.TTL, Weight: r.weight, Want: r.wants(), UpgradeToken: r.UpgradeToken, Last: v.last()}
 	if m != nil && m.token != 0 {
 		a.Token, a.N, a.Last = m.token, m.n, max(a.Last, m.token+int64(m.n)-1)
 	}

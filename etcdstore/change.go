@@ -57,7 +57,7 @@ func (s *Store) change(ctx context.Context, h *store.Hold, turn int32, weight in
 				continue
 			}
 		} else if r.upgraded && !r.Drawn {
-			err = s.fence(ctx, m, v, r)
+			err = s.upgradeToken(ctx, m, v, r)
 		}
 		if errors.Is(err, errRaced) {
 			continue
@@ -108,10 +108,10 @@ func (s *Store) turn(ctx context.Context, m *mine, v *view, r *row, turn int32, 
 	return nil
 }
 
-// fence draws the number of an upgrade that has room, and stores it before its
+// upgradeToken draws the number of an upgrade that has room, and stores it before its
 // owner is told.
-func (s *Store) fence(ctx context.Context, _ *mine, v *view, r *row) error {
-	r.Fence, r.Drawn = v.base+v.rev*maxBlock, true
+func (s *Store) upgradeToken(ctx context.Context, _ *mine, v *view, r *row) error {
+	r.UpgradeToken, r.Drawn = v.base+v.rev*maxBlock, true
 	var also []clientv3.Op
 	if r.hasKeep {
 		also = append(also, clientv3.OpPut(keepKey(r.key), r.keepAgain(), clientv3.WithIgnoreLease()))
@@ -132,7 +132,7 @@ func (s *Store) changed(m *mine, v *view, r *row, weight int64) store.Answer {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a.Token, a.N, a.Weight, a.Want, a.Fence = m.token, m.n, r.weight, r.wants(), r.Fence
-	a.Last = max(a.Last, a.Token, a.Fence)
+	a.Token, a.N, a.Weight, a.Want, a.UpgradeToken = m.token, m.n, r.weight, r.wants(), r.UpgradeToken
+	a.Last = max(a.Last, a.Token, a.UpgradeToken)
 	return a
 }

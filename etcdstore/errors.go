@@ -55,7 +55,7 @@ func (s *Store) failed(what string, err error) error {
 var bounds = store.Bounds{Min: minTTL, Max: maxTTL, On: "etcd"}
 
 func checkClaim(c *store.Claim) error {
-	if c.Delay > 0 {
+	if c.LockDelay > 0 {
 		return fmt.Errorf("%w: %q: a lock delay: etcd deletes what a session kept as soon as the session is over", store.ErrUnsupported, c.Name)
 	}
 	return bounds.CheckClaim(c)

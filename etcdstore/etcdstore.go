@@ -52,7 +52,7 @@
 // that can be renewed in time. No operation is sent twice unless etcd says that
 // it was not applied.
 //
-// It keeps no lock delay; a place in the queue is kept until the session ends,
+// It keeps no lock delay; a position in the queue is kept until the session ends,
 // if its process dies; a hold is matched by its id, as ids are random and never used again, and
 // by its token as far as that is stored.
 //
@@ -132,13 +132,13 @@ type Store struct {
 	spares   spares
 	tending  bool
 	wake     chan struct{} // to tend at once
-	sink     func(store.Hint)
+	sink     func(store.Notification)
 }
 
 var _ interface {
 	store.Store
 	store.Watcher
-	store.Looker
+	store.Poller
 	store.Inspector
 	store.Checker
 } = (*Store)(nil)
@@ -215,12 +215,12 @@ func (s *Store) Describe() store.Description {
 		Forgets: []store.Accident{store.AccidentWipe},
 		Crash:   store.CrashTTL,
 		Lacks: map[store.Promise]string{
-			store.PromiseLockDelay: "etcd deletes what a session kept as soon as the session is over",
-			store.PromisePlaceTime: "a place is kept until the session of its process ends, which is after at most the TTL",
-			store.PromiseMatch:     "a hold is matched by its id, which is random and never used again; by its token too as far as that is stored",
-			store.PromiseUntil:     "who waits is told when the obstacle has gone",
-			store.PromiseExpiry:    "the claims of one process and TTL have one session, which is renewed for all of them",
-			store.PromiseHintToken: "the token is the revision of the look that shows the grant",
+			store.PromiseLockDelay:         "etcd deletes what a session kept as soon as the session is over",
+			store.PromisePositionTTL:       "a position is kept until the session of its process ends, which is after at most the TTL",
+			store.PromiseMatch:             "a hold is matched by its id, which is random and never used again; by its token too as far as that is stored",
+			store.PromiseUntil:             "who waits is told when the obstacle has gone",
+			store.PromiseExpiry:            "the claims of one process and TTL have one session, which is renewed for all of them",
+			store.PromiseNotificationToken: "the token is the revision of the look that shows the grant",
 		},
 	}
 }

@@ -66,7 +66,7 @@ func TestALostMemberIsSurvived(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
 			here, there := lockerOn(t, 20*time.Second, addrs...), lockerOn(t, 20*time.Second, addrs...)
-			// What may time out while there is no leader is unclear then, and a
+			// What may time out while there is no leader is indeterminate then, and a
 			// release is done all the same.
 			release := func(l *holdfast.Lease) {
 				t.Helper()
@@ -163,8 +163,8 @@ func TestAWaiterSurvivesCompactionAndALostWatch(t *testing.T) {
 	direct := clientOf(t, s.Addr)
 	here := closing(t, storeOn(t, direct, nil))
 	there := closing(t, storeOn(t, clientOf(t, link.Addr()), nil))
-	var hints atomic.Int32
-	if err := there.Watch(t.Context(), me, func(store.Hint) { hints.Add(1) }); err != nil {
+	var notifications atomic.Int32
+	if err := there.Watch(t.Context(), me, func(store.Notification) { notifications.Add(1) }); err != nil {
 		t.Fatal(err)
 	}
 	hold := mustHold(t, here, mutex("a"))
@@ -188,7 +188,7 @@ func TestAWaiterSurvivesCompactionAndALostWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	link.Mend()
-	until(t, "the waiter is woken", func() bool { return hints.Load() > 0 })
+	until(t, "the waiter is woken", func() bool { return notifications.Load() > 0 })
 	if !mustAsk(t, there, waits).Granted {
 		t.Error("it was woken and is not granted")
 	}
@@ -207,7 +207,7 @@ func TestAnAskThatSlipsInLateIsGoneAgain(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	if _, err := a.Ask(ctx, late); err == nil || store.Definite(err) {
-		t.Errorf("ask of a frozen server: %v, want it unclear", err)
+		t.Errorf("ask of a frozen server: %v, want it indeterminate", err)
 	}
 	short, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
@@ -324,7 +324,7 @@ func TestAMinimumHoldGivenBackWithNoTokenIsVoid(t *testing.T) {
 	t.Parallel()
 	s := closing(t, storeOn(t, clientOf(t, testserver.SharedEtcd(t)), apart()))
 	c := mutex("a")
-	c.Keep = time.Minute
+	c.MinHold = time.Minute
 	hold := storetest.MustHold(t, s, c)
 	if r := s.Renew(t.Context(), []store.Hold{hold})[0]; r.Err != nil {
 		t.Fatal(r.Err)

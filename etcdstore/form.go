@@ -42,24 +42,24 @@ func hex8(n int64) string { return fmt.Sprintf("%08x", n) }
 
 // A value is what is stored under a key.
 type value struct {
-	V     int    `json:"v"`
-	Owner string `json:"owner,omitempty"`
-	TTL   int64  `json:"ttl"`             // seconds; of a minimum hold: what was left
-	Asked int64  `json:"asked"`           // by the owner's wall clock, in microseconds; for people
-	Keep  int64  `json:"keep,omitempty"`  // the minimum hold asked for, in microseconds
-	N     int    `json:"n,omitempty"`     // the size of the block of tokens, if not 1
-	Token int64  `json:"token,omitempty"` // 0: that of the key's creation, or not stored yet
-	Used  int64  `json:"used,omitempty"`  // the newest of the block that was told to be used
-	ID    string `json:"id,omitempty"`    // the present one, if it is not that of the key
-	Shown bool   `json:"shown,omitempty"` // the owner has used the token, so Keep counts
+	V       int    `json:"v"`
+	Owner   string `json:"owner,omitempty"`
+	TTL     int64  `json:"ttl"`             // seconds; of a minimum hold: what was left
+	Asked   int64  `json:"asked"`           // by the owner's wall clock, in microseconds; for people
+	MinHold int64  `json:"keep,omitempty"`  // the minimum hold asked for, in microseconds
+	N       int    `json:"n,omitempty"`     // the size of the block of tokens, if not 1
+	Token   int64  `json:"token,omitempty"` // 0: that of the key's creation, or not stored yet
+	Used    int64  `json:"used,omitempty"`  // the newest of the block that was told to be used
+	ID      string `json:"id,omitempty"`    // the present one, if it is not that of the key
+	Shown   bool   `json:"shown,omitempty"` // the owner has used the token, so MinHold counts
 
-	Turn  int32  `json:"turn,omitempty"`
-	Want  int64  `json:"want,omitempty"`   // an upgrade to this was asked for
-	UpTo  int64  `json:"up_to,omitempty"`  // with Want: who was granted then was created up to here
-	Fence int64  `json:"fence,omitempty"`  // drawn by the newest upgrade that was granted
-	Drawn bool   `json:"drawn,omitempty"`  // with Want: that is this one
-	Full  bool   `json:"full,omitempty"`   // of a minimum hold: it was upgraded
-	Break string `json:"broken,omitempty"` // why an operator broke it
+	Turn         int32  `json:"turn,omitempty"`
+	Want         int64  `json:"want,omitempty"`   // an upgrade to this was asked for
+	UpTo         int64  `json:"up_to,omitempty"`  // with Want: who was granted then was created up to here
+	UpgradeToken int64  `json:"fence,omitempty"`  // drawn by the newest upgrade that was granted
+	Drawn        bool   `json:"drawn,omitempty"`  // with Want: that is this one
+	Full         bool   `json:"full,omitempty"`   // of a minimum hold: it was upgraded
+	Break        string `json:"broken,omitempty"` // why an operator broke it
 }
 
 func (v *value) String() string {
@@ -256,7 +256,7 @@ func (v *view) tokenOf(r *row) int64 {
 func (v *view) last() (last int64) {
 	for i := range v.rows {
 		if r := &v.rows[i]; r.granted {
-			last = max(last, v.tokenOf(r)+int64(max(r.N, 1))-1, r.Fence)
+			last = max(last, v.tokenOf(r)+int64(max(r.N, 1))-1, r.UpgradeToken)
 		}
 	}
 	return last
@@ -276,7 +276,7 @@ func (v *view) show(r *row, left time.Duration) store.Entry {
 	}
 	if r.granted {
 		e.Age = max(0, time.Duration(time.Now().UnixMicro()-r.Asked)*time.Microsecond)
-		e.Token, e.N, e.Fence = v.tokenOf(r), max(r.N, 1), r.Fence
+		e.Token, e.N, e.UpgradeToken = v.tokenOf(r), max(r.N, 1), r.UpgradeToken
 		e.Used = max(e.Token, r.Used)
 	}
 	return e

@@ -20,7 +20,7 @@ type lateAsk struct {
 // Its session takes no new claims, so that it ends, with whatever has arrived, as
 // soon as it keeps none. Until then late asks are searched for. s.mu is held.
 func (s *Store) expectLate(m *mine) {
-	if !m.unclear || m.sess == nil { //mutant:etcd-may-slip-late-kept
+	if !m.indeterminate || m.sess == nil { //mutant:etcd-may-slip-late-kept
 		return
 	}
 	m.sess.late = append(m.sess.late, lateAsk{m.name, m.key, m.id})

@@ -30,7 +30,7 @@ func unanswered(t *testing.T, s *Store, kv *unheard) (hold store.Hold, again fun
 	c.TTL = lateTTL
 	kv.lose.Store(true)
 	if _, err := s.Ask(t.Context(), c); err == nil || store.Definite(err) {
-		t.Fatalf("an ask that was not answered: %v, want it unclear", err)
+		t.Fatalf("an ask that was not answered: %v, want it indeterminate", err)
 	}
 	hold = mustHold(t, s, c)
 	s.mu.Lock()
@@ -169,7 +169,7 @@ func TestAnAskWhoseSessionEndedMeanwhileLeavesNothing(t *testing.T) {
 	})
 }
 
-// So can it while its place is looked at: the claim is lost, whatever the look shows,
+// So can it while its position is looked at: the claim is lost, whatever the look shows,
 // as all that the session has is about to be deleted.
 func TestAWaiterWhoseSessionEndedMeanwhileIsLost(t *testing.T) {
 	t.Parallel()

@@ -19,26 +19,26 @@ const (
 // mine is a claim of this process. It is guarded by Store.mu; what the contract
 // says is asked for one after the other is changed by that operation alone.
 type mine struct {
-	name     string
-	id       store.ID
-	key      string
-	limit    int64
-	asked    int64 // the weight in the key
-	sess     *session
-	state    state
-	ends     store.Instant // deleted then, unless it is renewed
-	busy     int           // operations under way
-	drop     bool          // to be deleted, however often that takes
-	left     bool          // its owner has given it back
-	unrun    bool          // it was withdrawn: nobody ran under it
-	unclear  bool          // an ask for it was not answered, and may slip in at any time
-	late     bool          // so was a deletion of its key
-	token    int64         // of the grant; 0: not granted, as far as its owner knows
-	n        int           // the size of the block, also while it waits
-	since    store.Instant
-	tell     store.Instant // when to store the token, which others cannot know; 0: it is no secret
-	keep     time.Duration // minimum hold
-	watching *watching
+	name          string
+	id            store.ID
+	key           string
+	limit         int64
+	asked         int64 // the weight in the key
+	sess          *session
+	state         state
+	ends          store.Instant // deleted then, unless it is renewed
+	busy          int           // operations under way
+	drop          bool          // to be deleted, however often that takes
+	left          bool          // its owner has given it back
+	unrun         bool          // it was withdrawn: nobody ran under it
+	indeterminate bool          // an ask for it was not answered, and may slip in at any time
+	late          bool          // so was a deletion of its key
+	token         int64         // of the grant; 0: not granted, as far as its owner knows
+	n             int           // the size of the block, also while it waits
+	since         store.Instant
+	tell          store.Instant // when to store the token, which others cannot know; 0: it is no secret
+	keep          time.Duration // minimum hold
+	watching      *watching
 }
 
 // hold begins an operation on a claim of ours; nil if there is none of the id.
@@ -94,7 +94,7 @@ func (s *Store) forget(m *mine) {
 func (s *Store) lost(m *mine) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if m.unclear { // an ask for it may yet arrive //mutant:etcd-lost-searched
+	if m.indeterminate { // an ask for it may yet arrive //mutant:etcd-lost-searched
 		s.dropSoon(m)
 		return
 	}

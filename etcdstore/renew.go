@@ -134,7 +134,7 @@ func (s *Store) renewOne(ctx context.Context, n renewing, found *pb.ResponseOp, 
 				return store.ErrLost
 			}
 			if r.upgraded && !r.Drawn {
-				err = s.fence(ctx, m, v, r)
+				err = s.upgradeToken(ctx, m, v, r)
 			} else if !r.upgraded {
 				s.mu.Lock()
 				s.await(m, v, r)
@@ -153,7 +153,7 @@ func (s *Store) renewOne(ctx context.Context, n renewing, found *pb.ResponseOp, 
 			if m.state == gone {
 				return store.ErrLost
 			}
-			*n.r = store.Renewal{TTL: h.TTL, From: m.sess.renewed, Weight: r.weight, Want: r.wants(), Fence: r.Fence}
+			*n.r = store.Renewal{TTL: h.TTL, From: m.sess.renewed, Weight: r.weight, Want: r.wants(), UpgradeToken: r.UpgradeToken}
 			return nil
 		}
 		if !errors.Is(err, errRaced) {
@@ -176,7 +176,7 @@ func (s *Store) tell(ctx context.Context, m *mine, v *view, r *row, h *store.Hol
 	s.mu.Unlock()
 	r.tell(v, token, h)
 	var also []clientv3.Op
-	if left := keep - store.Now().Sub(since); r.Keep > 0 && !r.Shown {
+	if left := keep - store.Now().Sub(since); r.MinHold > 0 && !r.Shown {
 		r.Shown = true
 		if left > 0 {
 			r.Token = token // the minimum's own key has another revision
@@ -186,7 +186,7 @@ func (s *Store) tell(ctx context.Context, m *mine, v *view, r *row, h *store.Hol
 			}
 			also = append(also, op)
 		}
-	} else if r.Keep > 0 {
+	} else if r.MinHold > 0 {
 		// The minimum's own key, if it is still there, is what tells of the hold
 		// once its session is over.
 		key := keepKey(r.key)
@@ -225,7 +225,7 @@ func (s *Store) keepOp(ctx context.Context, r *row, left time.Duration) (clientv
 func (r *row) keepValue(left time.Duration) string {
 	k := value{
 		Owner: r.Owner, TTL: int64(whole(left) / time.Second), Asked: r.Asked, N: r.N, Token: r.Token, Used: r.Used,
-		Fence: r.Fence, Full: r.upgraded, ID: r.ID,
+		UpgradeToken: r.UpgradeToken, Full: r.upgraded, ID: r.ID,
 	}
 	return k.String()
 }
@@ -267,9 +267,9 @@ func (s *Store) adoptOnce(ctx context.Context, h *store.Hold, m *mine) (out stor
 		return out, &store.LostError{Reason: r.Break}
 	}
 	if r.upgraded && !r.Drawn {
-		r.Fence, r.Drawn = v.base+v.rev*maxBlock, true
+		r.UpgradeToken, r.Drawn = v.base+v.rev*maxBlock, true
 	}
-	out = store.Renewal{TTL: h.TTL, Weight: r.weight, Want: r.wants(), Fence: r.Fence}
+	out = store.Renewal{TTL: h.TTL, Weight: r.weight, Want: r.wants(), UpgradeToken: r.UpgradeToken}
 	sess := &session{ttl: whole(h.TTL), renewed: store.Now()}
 	alone := h.NewID.Process() == store.Process{}
 	if alone {
@@ -283,8 +283,8 @@ func (s *Store) adoptOnce(ctx context.Context, h *store.Hold, m *mine) (out stor
 	r.ID, r.TTL = h.NewID.String(), int64(sess.ttl/time.Second)
 	r.tell(v, h.Token, h)
 	var also []clientv3.Op
-	if r.Keep > 0 && !r.Shown {
-		left := time.Duration(r.Keep) * time.Microsecond
+	if r.MinHold > 0 && !r.Shown {
+		left := time.Duration(r.MinHold) * time.Microsecond
 		if m != nil {
 			left -= store.Now().Sub(m.since)
 		}
@@ -321,12 +321,12 @@ func (s *Store) adoptOnce(ctx context.Context, h *store.Hold, m *mine) (out stor
 		if n == nil {
 			n = &mine{
 				name: h.Name, id: h.NewID, key: r.key, limit: r.limit, asked: r.asked, state: held,
-				token: h.Token, n: max(r.N, 1), since: store.Now(), keep: time.Duration(r.Keep) * time.Microsecond,
+				token: h.Token, n: max(r.N, 1), since: store.Now(), keep: time.Duration(r.MinHold) * time.Microsecond,
 			}
 			s.mine[h.NewID] = n
 		}
 		n.into(sess)
-		n.late = n.late || m != nil && m.unclear // the key can be put again for the old id //mutant:etcd-key-late-ask-may
+		n.late = n.late || m != nil && m.indeterminate // the key can be put again for the old id //mutant:etcd-key-late-ask-may
 		n.ends = max(n.ends, store.Now().Add(h.TTL))
 		if r.UpTo > 0 && !r.upgraded {
 			s.await(n, v, r)
@@ -337,4 +337,4 @@ func (s *Store) adoptOnce(ctx context.Context, h *store.Hold, m *mine) (out stor
 }
 
 // keepAgain is what is stored of a minimum hold that has its lease already.
-func (r *row) keepAgain() string { return r.keepValue(time.Duration(r.Keep) * time.Microsecond) }
+func (r *row) keepAgain() string { return r.keepValue(time.Duration(r.MinHold) * time.Microsecond) }

@@ -44,12 +44,12 @@ func TestTheLeastRightsSuffice(t *testing.T) {
 	t.Parallel()
 	addr := withUsers(t)
 	a, b := openURL(t, "etcd://locks:secret@"+addr), openURL(t, "etcd://locks:secret@"+addr)
-	woken := make(chan store.Hint, 10)
-	if err := b.Watch(t.Context(), me, func(h store.Hint) { woken <- h }); err != nil {
+	woken := make(chan store.Notification, 10)
+	if err := b.Watch(t.Context(), me, func(h store.Notification) { woken <- h }); err != nil {
 		t.Fatal(err)
 	}
 	c := mutex("a")
-	c.Keep = time.Second
+	c.MinHold = time.Second
 	hold, waits := mustHold(t, a, c), mutex("a")
 	if r := a.Renew(t.Context(), []store.Hold{hold})[0]; r.Err != nil { // and its minimum hold
 		t.Fatal(r.Err)
@@ -115,8 +115,8 @@ func TestANamespaceOfTheClientIsKept(t *testing.T) {
 	}
 	here := "space-" + store.NewProcess().String() + "/"
 	a, b, other := in(here), in(here), in("another/"+here)
-	woken := make(chan store.Hint, 10)
-	if err := b.Watch(t.Context(), me, func(h store.Hint) { woken <- h }); err != nil {
+	woken := make(chan store.Notification, 10)
+	if err := b.Watch(t.Context(), me, func(h store.Notification) { woken <- h }); err != nil {
 		t.Fatal(err)
 	}
 	hold, waits := mustHold(t, a, mutex("a")), mutex("a")
@@ -130,7 +130,7 @@ func TestANamespaceOfTheClientIsKept(t *testing.T) {
 	select {
 	case h := <-woken:
 		if h.ID != waits.ID || h.Name != "a" {
-			t.Errorf("hint %+v", h)
+			t.Errorf("notification %+v", h)
 		}
 	case <-time.After(patience):
 		t.Fatal("the waiter is not woken")
@@ -157,19 +157,19 @@ func TestBadInputIsAnErrorBeforeAnyIO(t *testing.T) {
 		"a short TTL":        func(c *store.Claim) { c.TTL = 999 * time.Millisecond },
 		"a long TTL":         func(c *store.Claim) { c.TTL = maxTTL + 1 },
 		"a long owner":       func(c *store.Claim) { c.Owner = strings.Repeat("x", 1<<16) },
-		"a negative minimum": func(c *store.Claim) { c.Keep = -1 },
+		"a negative minimum": func(c *store.Claim) { c.MinHold = -1 },
 	} {
 		c := ok
 		spoil(&c)
 		if _, err := s.Ask(t.Context(), c); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("%s: ask: %v, want ErrInvalid", what, err)
 		}
-		if _, err := s.Look(t.Context(), c); !errors.Is(err, store.ErrInvalid) {
+		if _, err := s.Poll(t.Context(), c); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("%s: look: %v, want ErrInvalid", what, err)
 		}
 	}
 	delayed := ok
-	delayed.Delay = time.Second
+	delayed.LockDelay = time.Second
 	if _, err := s.Ask(t.Context(), delayed); !errors.Is(err, store.ErrUnsupported) {
 		t.Errorf("a lock delay: %v, want ErrUnsupported", err)
 	}
@@ -191,7 +191,7 @@ func TestATTLThatTheServerDoesNotGrantIsAnErrorThatSaysSo(t *testing.T) {
 	addr := testserver.Etcd(t, "--heartbeat-interval", "200", "--election-timeout", "2000").Addr
 	s := closing(t, storeOn(t, clientOf(t, addr), nil))
 	short := mutex("a")
-	short.TTL, short.Place = 2*time.Second, 2*time.Second
+	short.TTL, short.PositionTTL = 2*time.Second, 2*time.Second
 	_, err := s.Ask(t.Context(), short)
 	if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "3s") || !strings.Contains(err.Error(), "2s") {
 		t.Errorf("%v, want an ErrInvalid that says what is granted", err)

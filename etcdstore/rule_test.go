@@ -62,7 +62,7 @@ func TestASessionCountsFromTheSendingOfItsRenewal(t *testing.T) {
 
 // A writer that has waited while another hold was upgraded has the larger token,
 // though its entry is the older one.
-func TestTheTokenIsOfTheLookThatShowedTheGrant(t *testing.T) {
+func TestTheTokenIsOfTheReadThatShowedTheGrant(t *testing.T) {
 	t.Parallel()
 	s := closing(t, storeOn(t, clientOf(t, testserver.SharedEtcd(t)), apart()))
 	up, waits := mutex("a"), mutex("a")
@@ -73,14 +73,14 @@ func TestTheTokenIsOfTheLookThatShowedTheGrant(t *testing.T) {
 	}
 	mustHold(t, s, mutex("b")) // so that the revision goes on
 	a, err := s.Change(t.Context(), hold, 1, store.Full)
-	if err != nil || a.Fence <= hold.Token {
+	if err != nil || a.UpgradeToken <= hold.Token {
 		t.Fatalf("upgrade: %+v, %v", a, err)
 	}
 	if err := s.Release(t.Context(), hold); err != nil {
 		t.Fatal(err)
 	}
-	if next := mustAsk(t, s, waits); !next.Granted || next.Token <= a.Fence {
-		t.Errorf("after the fence %d the writer has %+v", a.Fence, next)
+	if next := mustAsk(t, s, waits); !next.Granted || next.Token <= a.UpgradeToken {
+		t.Errorf("after the upgrade token %d the writer has %+v", a.UpgradeToken, next)
 	}
 }
 

@@ -37,7 +37,7 @@ func (s *Store) spareKey(c *store.Claim) string {
 // if anything may still come that is not meant for that: a deletion or an ask that
 // was not answered, or a minimum hold beside it. s.mu is held.
 func (s *Store) spare(m *mine) {
-	if m.unclear || m.late || m.keep > 0 || s.spares.n >= mostSpares { //mutant:etcd-key-used-again-deletion
+	if m.indeterminate || m.late || m.keep > 0 || s.spares.n >= mostSpares { //mutant:etcd-key-used-again-deletion
 		return
 	}
 	s.spares.n++

@@ -92,7 +92,7 @@ func TestAKeyThatMayYetBeDeletedIsNotUsedAgain(t *testing.T) {
 		}
 		lossy.lose.Store(true)
 		if err := s.Release(t.Context(), hold); err == nil || store.Definite(err) {
-			t.Fatalf("a release that was not answered: %v, want it unclear", err)
+			t.Fatalf("a release that was not answered: %v, want it indeterminate", err)
 		}
 		if err := s.Release(t.Context(), hold); err != nil {
 			t.Fatal(err)
@@ -127,13 +127,13 @@ func TestAKeyWithAMinimumHoldIsNotUsedAgain(t *testing.T) {
 	t.Parallel()
 	s := closing(t, storeOn(t, clientOf(t, testserver.SharedEtcd(t)), apart()))
 	c := mutex("a")
-	c.Keep = 300 * time.Millisecond // its key lasts for a second
+	c.MinHold = 300 * time.Millisecond // its key lasts for a second
 	hold := mustHold(t, s, c)
 	if r := s.Renew(t.Context(), []store.Hold{hold})[0]; r.Err != nil {
 		t.Fatal(r.Err)
 	}
 	key := keyOf(s, hold.ID)
-	time.Sleep(c.Keep)
+	time.Sleep(c.MinHold)
 	if err := s.Release(t.Context(), hold); err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ const (
 
 // Watch implements [store.Watcher]. From now on each claim that waits watches
 // the entry that is in its way, and that alone where there is one.
-func (s *Store) Watch(_ context.Context, _ store.Process, sink func(store.Hint)) error {
+func (s *Store) Watch(_ context.Context, _ store.Process, sink func(store.Notification)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sink = sink
@@ -72,7 +72,7 @@ func (s *Store) await(m *mine, v *view, r *row) {
 		}
 		s.mu.Unlock()
 		if live {
-			sink(store.Hint{Name: name, ID: id})
+			sink(store.Notification{Name: name, ID: id})
 		}
 	})
 }
@@ -121,8 +121,8 @@ func (s *Store) watch(ctx context.Context, w *watching, name string, id store.ID
 				break
 			}
 			pause = leastPause
-			hint, next := s.news(ctx, name, id, at, upgrade, &r)
-			if hint {
+			notification, next := s.news(ctx, name, id, at, upgrade, &r)
+			if notification {
 				cancel()
 				return true
 			}
@@ -149,7 +149,7 @@ func (s *Store) watch(ctx context.Context, w *watching, name string, id store.ID
 
 // news reports whether what came means that the claim should be asked for, and
 // else what to watch from now on.
-func (s *Store) news(ctx context.Context, name string, id store.ID, at target, upgrade bool, r *clientv3.WatchResponse) (hint bool, next target) {
+func (s *Store) news(ctx context.Context, name string, id store.ID, at target, upgrade bool, r *clientv3.WatchResponse) (notification bool, next target) {
 	if at.only && !r.Created {
 		for _, e := range r.Events {
 			if e.Type == mvccpb.DELETE {

@@ -25,7 +25,7 @@ func TestAWithdrawalThatIsNotAnsweredIsDoneAgain(t *testing.T) {
 	hold := mustHold(t, s, mutex("a"))
 	lossy.lose.Store(true)
 	if err := s.Release(t.Context(), store.Hold{Name: "a", ID: hold.ID}); err == nil || store.Definite(err) {
-		t.Fatalf("a withdrawal that was not answered: %v, want it unclear", err)
+		t.Fatalf("a withdrawal that was not answered: %v, want it indeterminate", err)
 	}
 	until(t, "it is withdrawn", func() bool { return len(entriesOf(t, s, "a").Entries) == 0 })
 }
@@ -44,7 +44,7 @@ func TestAReleaseThatIsNotAnsweredIsDoneAgain(t *testing.T) {
 		hold := mustHold(t, s, c)
 		lossy.lose.Store(true)
 		if err := s.Release(t.Context(), hold); err == nil || store.Definite(err) {
-			t.Fatalf("a release that was not answered: %v, want it unclear", err)
+			t.Fatalf("a release that was not answered: %v, want it indeterminate", err)
 		}
 		if again {
 			if err := s.Release(t.Context(), hold); err != nil {
@@ -69,7 +69,7 @@ func TestWhatSlipsInBehindItsWithdrawalIsGoneAgain(t *testing.T) {
 	c := mutex("a")
 	kv.lose.Store(true)
 	if _, err := s.Ask(t.Context(), c); err == nil || store.Definite(err) {
-		t.Fatalf("an ask that was not answered: %v, want it unclear", err)
+		t.Fatalf("an ask that was not answered: %v, want it indeterminate", err)
 	}
 	s.mu.Lock()
 	key, lease := s.mine[c.ID].key, s.mine[c.ID].sess.lease

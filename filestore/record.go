@@ -110,7 +110,7 @@ func appendRecord(b []byte, seq uint64, name, boot string, q *queue.Queue) []byt
 			flags |= flagShown
 		}
 		b = append(b, flags)
-		for _, n := range [...]int64{e.Token, e.Fence, e.Since, e.Expires, e.Keep, e.Delay} {
+		for _, n := range [...]int64{e.Token, e.UpgradeToken, e.Since, e.Expires, e.MinHold, e.LockDelay} {
 			b = le.AppendUint64(b, uint64(n))
 		}
 		b = appendString(b, e.Reason())
@@ -204,7 +204,7 @@ func (r *reader) entry(e *queue.Entry) {
 	flags := r.take(1)[0]
 	r.bad = r.bad || flags >= noFlag
 	e.Granted, e.Shown = flags&flagGranted != 0, flags&flagShown != 0
-	for _, n := range [...]*int64{&e.Token, &e.Fence, &e.Since, &e.Expires, &e.Keep, &e.Delay} {
+	for _, n := range [...]*int64{&e.Token, &e.UpgradeToken, &e.Since, &e.Expires, &e.MinHold, &e.LockDelay} {
 		*n = int64(r.u64())
 	}
 	if reason := string(r.string()); reason != "" {

@@ -44,7 +44,7 @@ func (s *Store) scan(rows *sql.Rows) (r row, err error) {
 	var name, id, broken, owner, rest []byte
 	var e queue.Entry
 	err = rows.Scan(&r.now.Clock, &autocommit, &name, &f, &r.rev, &r.q.Last, &total, &r.q.Limit, &id, &e.Weight, &e.Want, &e.Turn, &block, &flag,
-		&e.Token, &e.Fence, &e.Since, &e.Expires, &e.Keep, &e.Delay, &broken, &owner, &rest)
+		&e.Token, &e.UpgradeToken, &e.Since, &e.Expires, &e.MinHold, &e.LockDelay, &broken, &owner, &rest)
 	r.name, r.now.Wall = string(name), r.now.Clock
 	switch {
 	case err != nil:
@@ -103,7 +103,7 @@ func appendRest(b []byte, entries []queue.Entry) []byte {
 			b = le.AppendUint32(b, n)
 		}
 		b = append(b, byte(flags(e)))
-		for _, n := range [...]int64{e.Token, e.Fence, e.Since, e.Expires, e.Keep, e.Delay} {
+		for _, n := range [...]int64{e.Token, e.UpgradeToken, e.Since, e.Expires, e.MinHold, e.LockDelay} {
 			b = le.AppendUint64(b, uint64(n))
 		}
 		for _, s := range [...]string{e.Reason(), e.Owner} {
@@ -135,7 +135,7 @@ func parseRest(all []queue.Entry, b []byte) ([]queue.Entry, error) {
 		}
 		e.N, e.Granted, e.Shown = uint16(n), f&flagGranted != 0, f&flagShown != 0
 		b = b[17:]
-		for _, n := range [...]*int64{&e.Token, &e.Fence, &e.Since, &e.Expires, &e.Keep, &e.Delay} {
+		for _, n := range [...]*int64{&e.Token, &e.UpgradeToken, &e.Since, &e.Expires, &e.MinHold, &e.LockDelay} {
 			*n = int64(le.Uint64(b))
 			b = b[8:]
 		}

@@ -123,7 +123,7 @@ type Store struct {
 
 var _ interface {
 	store.Store
-	store.Looker
+	store.Poller
 	store.Inspector
 	store.Checker
 } = (*Store)(nil)

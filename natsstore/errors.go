@@ -81,7 +81,7 @@ func (o *Options) check() error {
 var bounds = store.Bounds{Min: minTTL, Max: maxTTL, On: "NATS"}
 
 func checkClaim(c *store.Claim) error {
-	if c.Delay > 0 {
+	if c.LockDelay > 0 {
 		return fmt.Errorf("%w: %q: a lock delay: NATS does not tell for long when a session ended", store.ErrUnsupported, c.Name)
 	}
 	return bounds.CheckClaim(c)

@@ -71,12 +71,12 @@ func TestALostServerIsSurvived(t *testing.T) {
 	const ttl = time.Minute
 	o := &Options{Replicas: 3}
 	watcher := closing(t, storeOn(t, connect(t, addrs...), o))
-	look := make(chan store.Hint, 10)
-	if err := watcher.Watch(ctx, me, func(h store.Hint) { look <- h }); err != nil {
+	look := make(chan store.Notification, 10)
+	if err := watcher.Watch(ctx, me, func(h store.Notification) { look <- h }); err != nil {
 		t.Fatal(err)
 	}
-	if h := nextHint(t, look); h != (store.Hint{}) { // now its subscription is known to all three
-		t.Errorf("hint %+v", h)
+	if h := nextNotification(t, look); h != (store.Notification{}) { // now its subscription is known to all three
+		t.Errorf("notification %+v", h)
 	}
 	here, there := lockerOn(t, ttl, o, addrs...), lockerOn(t, ttl, o, addrs...)
 	kept := lockWhenItCan(t, ctx, here, "kept")
@@ -170,7 +170,7 @@ func TestAReleaseThatWasNotAnsweredIsDoneAllTheSame(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if err := a.Release(ctx, hold); err == nil || store.Definite(err) {
-		t.Fatalf("release on a silent link: %v, want it unclear", err)
+		t.Fatalf("release on a silent link: %v, want it indeterminate", err)
 	}
 	if storetest.MustAsk(t, b, try("a")).Granted {
 		t.Fatal("it was done") // this would show nothing
@@ -192,7 +192,7 @@ func TestAnAskThatSlipsInLateIsGoneAgain(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	if _, err := a.Ask(ctx, late); err == nil || store.Definite(err) {
-		t.Errorf("ask of a frozen server: %v, want it unclear", err)
+		t.Errorf("ask of a frozen server: %v, want it indeterminate", err)
 	}
 	short, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
@@ -346,7 +346,7 @@ func TestARenewalOfASessionThatWasNotAnsweredIsFoundAgain(t *testing.T) {
 	if _, ok, err := s.put(t.Context(), sessionKey(sess.id), storedSession{TTL: 60, Count: sess.count}.bytes(), sess.seq, time.Minute); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
-	sess.unclear = true // the answer is lost
+	sess.indeterminate = true // the answer is lost
 	if _, err := s.renewKey(t.Context(), sess); err != nil {
 		t.Errorf("the next renewal: %v", err)
 	}

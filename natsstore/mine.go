@@ -21,15 +21,15 @@ const (
 // mine is a claim of this process. It is guarded by Store.mu; what the contract
 // says is asked for one after the other is changed by that operation alone.
 type mine struct {
-	name    string
-	id      store.ID
-	sess    *session
-	state   state
-	why     error         // of gone
-	ends    store.Instant // ended then, unless it is renewed
-	busy    int           // operations under way
-	drop    bool          // to be ended, however often that takes
-	unclear bool          // an ask for it was not answered, and may slip in at any time
+	name          string
+	id            store.ID
+	sess          *session
+	state         state
+	why           error         // of gone
+	ends          store.Instant // ended then, unless it is renewed
+	busy          int           // operations under way
+	drop          bool          // to be ended, however often that takes
+	indeterminate bool          // an ask for it was not answered, and may slip in at any time
 }
 
 // hold begins an operation on a claim of ours; nil if there is none of the id.
@@ -138,7 +138,7 @@ func (s *Store) overdue(m *mine) {
 // expire ends an entry of ours, as if the time of its session were over.
 func (s *Store) expire(ctx context.Context, m *mine) error {
 	s.mu.Lock()
-	force := m.unclear //mutant:nats-ask-overdue-withdrawn-without
+	force := m.indeterminate //mutant:nats-ask-overdue-withdrawn-without
 	s.mu.Unlock()
 	err := s.change(ctx, m.name, how{force: force}, func(r *record) (queue.Change, error) {
 		if e := r.find(m.id); e != nil {

@@ -28,9 +28,9 @@ func TestTheTestsCatchEachMutantOfTheRecipe(t *testing.T) {
 		{"a session that is over is renewed", gone, "nats-session-over-renewed", mutant.Expr("nil")},
 		{"a renewal that was not answered is lost", "TestARenewalOfASessionThatWasNotAnsweredIsFoundAgain", "nats-renewal-answered-lost", mutant.Cond("true")},
 		{"a session counts from the answer", "TestASessionCountsFromTheSendingOfItsRenewal", "nats-session-counts-answer", mutant.Value("max(sent, store.Now()), 0")},
-		{"a place counts from its ask", "TestAPlaceCountsFromTheSessionsRenewal", "nats-place-counts-from-ask", mutant.Stmt("if a.Granted {\na.From = from\n}")},
+		{"a place counts from its ask", "TestAPositionCountsFromTheSessionsRenewal", "nats-place-counts-from-ask", mutant.Stmt("if a.Granted {\na.From = from\n}")},
 		{"a TTL is rounded down", "TestATTLIsRoundedUp", "nats-ttl-rounded-down", mutant.Return("ttl / time.Second * time.Second")},
-		{"an ask is withdrawn without a write", late, "nats-ask-withdrawn-without-write", mutant.Stmt("how.fresh = m.unclear")},
+		{"an ask is withdrawn without a write", late, "nats-ask-withdrawn-without-write", mutant.Stmt("how.fresh = m.indeterminate")},
 		{"an ask that is overdue is withdrawn without a write", late, "nats-ask-overdue-withdrawn-without", mutant.Value("false")},
 		{"what is remembered is answered", "TestNothingIsAnsweredOfWhatIsRemembered", "nats-remembered-answered", mutant.Cond("true")},
 		{"what is remembered outlives the connection", remade, "nats-remembered-outlives-connection", mutant.Delete()},
@@ -49,7 +49,7 @@ func TestTheTestsCatchEachMutantOfTheRecipe(t *testing.T) {
 		{"what is young is swept", swept, "nats-young-swept", mutant.Cond("errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && b.now().Clock-m.Time.UnixMicro() < 0")},
 		{"the sweep stops at what is not ours", swept, "nats-sweep-stops-ours", mutant.Cond("errors.Is(err, store.ErrUnsupported)")},
 		{"a looking makes a bucket", "TestARefusedTryWritesNothing", "nats-looking-makes-bucket", mutant.Value("s.prepared(ctx, true)")},
-		{"what was not given back for sure is left", "TestAReleaseThatWasNotAnsweredIsDoneAllTheSame", "nats-given-back-sure-left", mutant.Cond("unclear && h.Token == 0")},
+		{"what was not given back for sure is left", "TestAReleaseThatWasNotAnsweredIsDoneAllTheSame", "nats-given-back-sure-left", mutant.Cond("indeterminate && h.Token == 0")},
 		{"a hold outlives its session", "TestAHoldIsLostWithItsSession", "nats-hold-outlives-session", mutant.Delete()},
 	} {
 		all = append(all, mutant.Broken{

@@ -62,11 +62,11 @@
 //
 // A user needs, with B for the bucket:
 //
-//	publish    $KV.B.>  $JS.API.STREAM.INFO.KV_B  $JS.API.STREAM.MSG.GET.KV_B  holdfast.hint.B.*
-//	subscribe  _INBOX.>  holdfast.hint.B.*
+//	publish    $KV.B.>  $JS.API.STREAM.INFO.KV_B  $JS.API.STREAM.MSG.GET.KV_B  holdfast.notification.B.*
+//	subscribe  _INBOX.>  holdfast.notification.B.*
 //
 // and, if it is to make the bucket, to publish to $JS.API.STREAM.CREATE.KV_B. With a
-// domain D they are $JS.D.API.$KV.B.> and $JS.D.API.STREAM…, hints as above.
+// domain D they are $JS.D.API.$KV.B.> and $JS.D.API.STREAM…, notifications as above.
 package natsstore
 
 import (
@@ -142,7 +142,7 @@ type Store struct {
 var _ interface {
 	store.Store
 	store.Watcher
-	store.Looker
+	store.Poller
 	store.Inspector
 	store.Checker
 } = (*Store)(nil)
@@ -197,9 +197,9 @@ func (s *Store) Describe() store.Description {
 		Forgets: []store.Accident{store.AccidentRestart, store.AccidentWipe, store.AccidentFailOver},
 		Crash:   store.CrashTTL,
 		Lacks: map[store.Promise]string{
-			store.PromiseLockDelay: "NATS does not tell for long when a session ended",
-			store.PromisePlaceTime: "a place is kept until the session of its process ends, which is after at most the TTL",
-			store.PromiseExpiry:    "the claims of one process and TTL have one session, which is renewed for all of them",
+			store.PromiseLockDelay:   "NATS does not tell for long when a session ended",
+			store.PromisePositionTTL: "a position is kept until the session of its process ends, which is after at most the TTL",
+			store.PromiseExpiry:      "the claims of one process and TTL have one session, which is renewed for all of them",
 		},
 	}
 }

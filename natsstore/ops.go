@@ -149,7 +149,7 @@ func (s *Store) ask(ctx context.Context, c *store.Claim, m *mine) (a store.Answe
 	if sess == nil || sess.ttl < c.TTL {
 		if sess, err = s.session(ctx, c.TTL); err != nil {
 			s.mu.Lock()
-			if state == asked && !m.unclear {
+			if state == asked && !m.indeterminate {
 				s.leave(m)
 			}
 			s.mu.Unlock()
@@ -161,11 +161,11 @@ func (s *Store) ask(ctx context.Context, c *store.Claim, m *mine) (a store.Answe
 	if m.sess == nil {
 		m.into(sess)
 	}
-	unclear := m.unclear
-	m.unclear = true
+	indeterminate := m.indeterminate
+	m.indeterminate = true
 	s.mu.Unlock()
 	there := false
-	err = s.change(ctx, c.Name, how{evict: true, fresh: unclear}, func(r *record) (change queue.Change, err error) {
+	err = s.change(ctx, c.Name, how{evict: true, fresh: indeterminate}, func(r *record) (change queue.Change, err error) {
 		a, change, err = r.q.Ask(r.now, c.Name, c)
 		if there = r.find(c.ID) != nil; there && err == nil {
 			r.lives[c.ID] = sess.id
@@ -176,7 +176,7 @@ func (s *Store) ask(ctx context.Context, c *store.Claim, m *mine) (a store.Answe
 		return a, err
 	}
 	s.mu.Lock()
-	m.unclear = false
+	m.indeterminate = false
 	s.mu.Unlock()
 	switch {
 	case errors.Is(err, store.ErrLost):
@@ -195,7 +195,7 @@ func (s *Store) ask(ctx context.Context, c *store.Claim, m *mine) (a store.Answe
 	if m.sess != sess {
 		m.into(sess)
 	}
-	lasts := c.Place
+	lasts := c.PositionTTL
 	m.state = placed
 	a.From = from //mutant:nats-place-counts-from-ask
 	if a.Granted {
@@ -235,8 +235,8 @@ func (s *Store) landed(ctx context.Context, sess *session, f *flight) (store.Ins
 	return sess.renewed, nil
 }
 
-// Look implements [store.Looker].
-func (s *Store) Look(ctx context.Context, c store.Claim) (a store.Answer, err error) {
+// Poll implements [store.Poller].
+func (s *Store) Poll(ctx context.Context, c store.Claim) (a store.Answer, err error) {
 	if err := checkClaim(&c); err != nil {
 		return a, err
 	}
@@ -249,7 +249,7 @@ func (s *Store) Look(ctx context.Context, c store.Claim) (a store.Answer, err er
 		err = s.isGone(ctx, m)
 	}
 	if err == nil {
-		a, err = r.q.Look(r.now, c.Name, &c)
+		a, err = r.q.Poll(r.now, c.Name, &c)
 	}
 	if err != nil {
 		return store.Answer{}, s.failed(fmt.Sprintf("look at %q", c.Name), err)
@@ -361,7 +361,7 @@ func (s *Store) release(ctx context.Context, h store.Hold, m *mine) error {
 	how := how{}
 	if m != nil {
 		s.mu.Lock()
-		how.force, how.fresh = m.unclear, m.unclear //mutant:nats-ask-withdrawn-without-write
+		how.force, how.fresh = m.indeterminate, m.indeterminate //mutant:nats-ask-withdrawn-without-write
 		s.mu.Unlock()
 	}
 	there := false
@@ -373,13 +373,13 @@ func (s *Store) release(ctx context.Context, h store.Hold, m *mine) error {
 	})
 	if m != nil {
 		s.mu.Lock()
-		switch unclear := err != nil && !store.Definite(err); {
-		case unclear: // it is tried again until it was done, or the session is over //mutant:nats-given-back-sure-left
+		switch indeterminate := err != nil && !store.Definite(err); {
+		case indeterminate: // it is tried again until it was done, or the session is over //mutant:nats-given-back-sure-left
 			s.lose(m)
 			m.drop, m.ends = true, store.Now().Add(soon)
 			s.poke()
 		case !there:
-			m.unclear = false
+			m.indeterminate = false
 			s.leave(m)
 		}
 		s.mu.Unlock()

@@ -37,21 +37,21 @@ type storedName struct {
 
 // A storedEntry is an entry. There is no expiry in it: that is its session's.
 type storedEntry struct {
-	Hex     string  `json:"id"`
-	Session string  `json:"session"`
-	Owner   string  `json:"owner,omitempty"`
-	Weight  int32   `json:"weight"`
-	Want    int32   `json:"want,omitempty"` // if not the weight
-	Turn    int32   `json:"turn,omitempty"`
-	N       uint16  `json:"n,omitempty"`
-	Granted bool    `json:"granted,omitempty"`
-	Shown   bool    `json:"shown,omitempty"` // of one with a minimum hold
-	Over    bool    `json:"over,omitempty"`  // it has expired, and is in the way
-	Token   int64   `json:"token,omitempty"`
-	Fence   int64   `json:"fence,omitempty"`
-	Since   int64   `json:"since,omitempty"`
-	Keep    int64   `json:"keep,omitempty"`
-	Broken  *string `json:"broken,omitempty"`
+	Hex          string  `json:"id"`
+	Session      string  `json:"session"`
+	Owner        string  `json:"owner,omitempty"`
+	Weight       int32   `json:"weight"`
+	Want         int32   `json:"want,omitempty"` // if not the weight
+	Turn         int32   `json:"turn,omitempty"`
+	N            uint16  `json:"n,omitempty"`
+	Granted      bool    `json:"granted,omitempty"`
+	Shown        bool    `json:"shown,omitempty"` // of one with a minimum hold
+	Over         bool    `json:"over,omitempty"`  // it has expired, and is in the way
+	Token        int64   `json:"token,omitempty"`
+	UpgradeToken int64   `json:"fence,omitempty"`
+	Since        int64   `json:"since,omitempty"`
+	MinHold      int64   `json:"keep,omitempty"`
+	Broken       *string `json:"broken,omitempty"`
 }
 
 // unending is how far the expiry of what has a session is, in microseconds, as far
@@ -71,7 +71,7 @@ func (r *record) encode(force bool) ([]byte, error) {
 		e := &r.q.Entries[i]
 		n.Entries[i] = storedEntry{
 			Hex: e.ID.String(), Session: r.lives[e.ID], Owner: e.Owner, Weight: e.Weight, Turn: e.Turn, N: e.N, Granted: e.Granted,
-			Shown: e.Shown && e.Keep > 0, Over: e.Expires <= r.now.Clock, Token: e.Token, Fence: e.Fence, Since: e.Since, Keep: e.Keep, Broken: e.Broken,
+			Shown: e.Shown && e.MinHold > 0, Over: e.Expires <= r.now.Clock, Token: e.Token, UpgradeToken: e.UpgradeToken, Since: e.Since, MinHold: e.MinHold, Broken: e.Broken,
 		}
 		if e.Want != e.Weight {
 			n.Entries[i].Want = e.Want
@@ -110,7 +110,7 @@ func (s *Store) decode(name string, m message, now queue.Time) (*record, error) 
 		}
 		r.q.Entries[i] = queue.Entry{
 			ID: id, Weight: e.Weight, Want: e.Want, Turn: e.Turn, N: e.N, Granted: e.Granted, Shown: e.Shown, Broken: e.Broken,
-			Token: e.Token, Fence: e.Fence, Since: e.Since, Expires: expires, Keep: e.Keep, Owner: e.Owner,
+			Token: e.Token, UpgradeToken: e.UpgradeToken, Since: e.Since, Expires: expires, MinHold: e.MinHold, Owner: e.Owner,
 		}
 		r.lives[id] = e.Session
 	}

@@ -42,12 +42,12 @@ func TestTheLeastRightsSuffice(t *testing.T) {
 	addr := withUsers(t)
 	storetest.MustHold(t, openAs(t, "maker", addr), storetest.Mutex(me, "made"))
 	a, b := openAs(t, "locks", addr), openAs(t, "locks", addr)
-	woken := make(chan store.Hint, 10)
-	if err := b.Watch(t.Context(), me, func(h store.Hint) { woken <- h }); err != nil {
+	woken := make(chan store.Notification, 10)
+	if err := b.Watch(t.Context(), me, func(h store.Notification) { woken <- h }); err != nil {
 		t.Fatal(err)
 	}
 	c := storetest.Mutex(me, "a")
-	c.Keep = time.Second
+	c.MinHold = time.Second
 	hold, waits := storetest.MustHold(t, a, c), storetest.Mutex(me, "a")
 	if r := a.Renew(t.Context(), []store.Hold{hold})[0]; r.Err != nil { // and its minimum hold
 		t.Fatal(r.Err)
@@ -61,7 +61,7 @@ func TestTheLeastRightsSuffice(t *testing.T) {
 	select {
 	case h := <-woken:
 		if h.ID != waits.ID || h.Name != "a" || h.Token <= hold.Token {
-			t.Errorf("hint %+v", h)
+			t.Errorf("notification %+v", h)
 		}
 	case <-time.After(patience):
 		t.Fatal("the waiter is not woken")
@@ -141,19 +141,19 @@ func TestBadInputIsAnErrorBeforeAnyIO(t *testing.T) {
 		"a short TTL":        func(c *store.Claim) { c.TTL = 999 * time.Millisecond },
 		"a long TTL":         func(c *store.Claim) { c.TTL = maxTTL + 1 },
 		"a long owner":       func(c *store.Claim) { c.Owner = strings.Repeat("x", 1<<16) },
-		"a negative minimum": func(c *store.Claim) { c.Keep = -1 },
+		"a negative minimum": func(c *store.Claim) { c.MinHold = -1 },
 	} {
 		c := ok
 		spoil(&c)
 		if _, err := s.Ask(t.Context(), c); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("%s: ask: %v, want ErrInvalid", what, err)
 		}
-		if _, err := s.Look(t.Context(), c); !errors.Is(err, store.ErrInvalid) {
+		if _, err := s.Poll(t.Context(), c); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("%s: look: %v, want ErrInvalid", what, err)
 		}
 	}
 	delayed := ok
-	delayed.Delay = time.Second
+	delayed.LockDelay = time.Second
 	if _, err := s.Ask(t.Context(), delayed); !errors.Is(err, store.ErrUnsupported) {
 		t.Errorf("a lock delay: %v, want ErrUnsupported", err)
 	}
@@ -172,7 +172,7 @@ func TestBadInputIsAnErrorBeforeAnyIO(t *testing.T) {
 		}
 	}
 	if _, err := s.Ask(t.Context(), ok); err == nil || store.Definite(err) {
-		t.Errorf("with no server there: %v, want it unclear", err)
+		t.Errorf("with no server there: %v, want it indeterminate", err)
 	}
 }
 
@@ -183,7 +183,7 @@ func TestARefusedTryWritesNothing(t *testing.T) {
 	for range s.List(t.Context(), "") {
 		t.Error("there is something in no bucket")
 	}
-	if _, err := s.Look(t.Context(), storetest.Mutex(me, "a")); err != nil {
+	if _, err := s.Poll(t.Context(), storetest.Mutex(me, "a")); err != nil {
 		t.Error(err)
 	}
 	if _, err := s.js.Stream(t.Context(), s.streamName()); !isNotFound(err) {

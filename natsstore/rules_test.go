@@ -48,7 +48,7 @@ func TestAnAskThatWasWithdrawnCannotBeDoneAnyMore(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			m := &mine{name: name, id: me.NewID(), unclear: true, ends: store.Now().Add(time.Hour)}
+			m := &mine{name: name, id: me.NewID(), indeterminate: true, ends: store.Now().Add(time.Hour)}
 			a.add(m)
 			a.done(m)
 			if err := withdraw(m); err != nil {
@@ -188,9 +188,9 @@ func TestASessionCountsFromTheSendingOfItsRenewal(t *testing.T) {
 	}
 }
 
-// A place lasts as long as the session, which may have been renewed a while before
-// the ask. Who is granted by a hint counts from there.
-func TestAPlaceCountsFromTheSessionsRenewal(t *testing.T) {
+// A position lasts as long as the session, which may have been renewed a while before
+// the ask. Who is granted by a notification counts from there.
+func TestAPositionCountsFromTheSessionsRenewal(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	held, waits := storetest.Mutex(me, "a"), storetest.Mutex(me, "a")
@@ -236,7 +236,7 @@ func TestATTLIsRoundedUp(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	c := storetest.Mutex(me, "a")
-	c.TTL, c.Place = 1500*time.Millisecond, time.Second
+	c.TTL, c.PositionTTL = 1500*time.Millisecond, time.Second
 	hold := storetest.MustHold(t, s, c)
 	s.mu.Lock()
 	id := s.mine[hold.ID].sess.id
@@ -320,15 +320,15 @@ func TestAHoldIsLostWithItsSession(t *testing.T) {
 	}
 }
 
-// nextHint waits for one.
-func nextHint(t *testing.T, hints <-chan store.Hint) store.Hint {
+// nextNotification waits for one.
+func nextNotification(t *testing.T, notifications <-chan store.Notification) store.Notification {
 	t.Helper()
 	select {
-	case h := <-hints:
+	case h := <-notifications:
 		return h
 	case <-time.After(patience):
-		t.Fatalf("after %v no hint", patience)
-		return store.Hint{}
+		t.Fatalf("after %v no notification", patience)
+		return store.Notification{}
 	}
 }
 
@@ -340,7 +340,7 @@ func TestABucketBehindALeafNode(t *testing.T) {
 	hold := storetest.MustHold(t, here, storetest.Mutex(me, "a"))
 	far := closing(t, storeOn(t, connect(t, leaf.Addr), &Options{Domain: "hub"}))
 	p := store.NewProcess()
-	hints := make(chan store.Hint, 10)
+	notifications := make(chan store.Notification, 10)
 	var waits store.Claim
 	until(t, "the leaf has found the hub", func() bool {
 		waits = storetest.Mutex(p, "a")
@@ -350,17 +350,17 @@ func TestABucketBehindALeafNode(t *testing.T) {
 		}
 		return err == nil
 	})
-	if err := far.Watch(t.Context(), p, func(h store.Hint) { hints <- h }); err != nil {
+	if err := far.Watch(t.Context(), p, func(h store.Notification) { notifications <- h }); err != nil {
 		t.Fatal(err)
 	}
-	if h := nextHint(t, hints); h != (store.Hint{}) { // the hub knows of it
-		t.Errorf("hint %+v", h)
+	if h := nextNotification(t, notifications); h != (store.Notification{}) { // the hub knows of it
+		t.Errorf("notification %+v", h)
 	}
 	if err := here.Release(t.Context(), hold); err != nil {
 		t.Fatal(err)
 	}
-	if h := nextHint(t, hints); h.ID != waits.ID || h.Token <= hold.Token {
-		t.Errorf("hint %+v", h)
+	if h := nextNotification(t, notifications); h.ID != waits.ID || h.Token <= hold.Token {
+		t.Errorf("notification %+v", h)
 	}
 	if !storetest.MustAsk(t, far, waits).Granted {
 		t.Error("woken, and not granted")

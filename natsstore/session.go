@@ -47,9 +47,9 @@ type session struct {
 	ready   chan struct{} // closed when it has its key, or never will
 	err     error         // why it never will
 
-	seq     uint64 // of the key's newest message, as far as we know
-	count   int    // of the writes
-	unclear bool   // one was not answered
+	seq           uint64 // of the key's newest message, as far as we know
+	count         int    // of the writes
+	indeterminate bool   // one was not answered
 }
 
 // A flight is a renewal of a session under way; many wait for it.
@@ -218,12 +218,12 @@ func (s *Store) renewKey(ctx context.Context, sess *session) (sent store.Instant
 		seq, ok, err := s.put(ctx, sessionKey(sess.id), value.bytes(), sess.seq, sess.ttl)
 		switch {
 		case err != nil:
-			sess.unclear = true
+			sess.indeterminate = true
 			return sent, err
 		case ok:
-			sess.seq, sess.unclear = seq, false
+			sess.seq, sess.indeterminate = seq, false
 			return sent, nil
-		case !sess.unclear: //mutant:nats-renewal-answered-lost
+		case !sess.indeterminate: //mutant:nats-renewal-answered-lost
 			return sent, errSessionOver //mutant:nats-session-over-renewed
 		}
 		v, m, err := s.lookAtSession(ctx, sess.id)

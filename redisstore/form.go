@@ -26,10 +26,10 @@ var le = binary.LittleEndian
 type entry struct {
 	Token, Since, Expires     float64
 	ID                        [32]byte
-	Keep                      float64
+	MinHold                   float64
 	Owner                     uint16 // length
 	Broken                    uint8  // length
-	Delay, Fence              float64
+	LockDelay, UpgradeToken   float64
 	Limit, Weight, Want, Turn uint32
 	N                         uint16
 	Flags                     uint8
@@ -46,11 +46,11 @@ const (
 func claimed(c *store.Claim) string {
 	b := make([]byte, 0, entrySize+len(c.Owner))
 	b = hex.AppendEncode(b, c.ID[:])
-	b = appendFloat(b, micros(c.Keep))
+	b = appendFloat(b, micros(c.MinHold))
 	b = le.AppendUint16(b, uint16(len(c.Owner)))
 	b = append(b, 0) // broken
-	b = appendFloat(b, micros(c.Delay))
-	b = appendFloat(b, 0) // fence
+	b = appendFloat(b, micros(c.LockDelay))
+	b = appendFloat(b, 0) // upgrade token
 	b = le.AppendUint32(b, uint32(c.Limit))
 	b = le.AppendUint32(b, uint32(c.Weight))
 	b = le.AppendUint32(b, uint32(c.Weight)) // want
@@ -103,8 +103,8 @@ func parseEntries(s string) (limit int32, all []queue.Entry, err error) {
 		all = append(all, queue.Entry{
 			ID: id, Weight: int32(e.Weight), Want: int32(e.Want), Turn: int32(e.Turn), N: e.N,
 			Granted: e.Flags&flagGranted != 0, Shown: e.Flags&flagShown != 0,
-			Token: int64(e.Token), Fence: int64(e.Fence), Since: int64(e.Since), Expires: int64(e.Expires),
-			Keep: int64(e.Keep), Delay: int64(e.Delay),
+			Token: int64(e.Token), UpgradeToken: int64(e.UpgradeToken), Since: int64(e.Since), Expires: int64(e.Expires),
+			MinHold: int64(e.MinHold), LockDelay: int64(e.LockDelay),
 			Owner: s[:owner],
 		})
 		if reason := s[owner:end]; reason != "" {

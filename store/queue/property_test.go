@@ -35,7 +35,7 @@ func TestProperties(t *testing.T) {
 			"withdraw": w.withdraw,
 			"break":    w.breaking,
 			"death":    w.death,
-			"look":     w.look,
+			"poll":     w.poll,
 			"time":     w.time,
 			"":         w.check,
 		})
@@ -78,8 +78,8 @@ func (w *world) do(t *rapid.T, self store.ID, act func(*queue.Queue) (any, queue
 	}
 
 	// Tokens are drawn when something is granted, and always larger than any
-	// that was used. There is a hint for each grant, but for the caller's own.
-	var hints []store.Hint
+	// that was used. There is a notification for each grant, but for the caller's own.
+	var notifications []store.Notification
 	drawn, pending, granted := w.q.Last, false, 0
 	for i := range w.q.Entries {
 		e := &w.q.Entries[i]
@@ -103,33 +103,33 @@ func (w *world) do(t *rapid.T, self store.ID, act func(*queue.Queue) (any, queue
 			granted++
 			w.most = e.Token + int64(e.N) - 1
 			if !mine {
-				hints = append(hints, store.Hint{Name: "n", ID: e.ID, Token: e.Token, N: int(e.N)})
+				notifications = append(notifications, store.Notification{Name: "n", ID: e.ID, Token: e.Token, N: int(e.N)})
 			}
-		case was != nil && e.Fence != was.Fence:
-			if e.Fence <= w.most || e.Weight != store.Full || e.Want != e.Weight || was.Weight == e.Weight {
+		case was != nil && e.UpgradeToken != was.UpgradeToken:
+			if e.UpgradeToken <= w.most || e.Weight != store.Full || e.Want != e.Weight || was.Weight == e.Weight {
 				t.Fatalf("upgraded from %+v to %+v, after token %d", was, e, w.most)
 			}
-			w.most = e.Fence
+			w.most = e.UpgradeToken
 			if !mine {
-				hints = append(hints, store.Hint{Name: "n", ID: e.ID})
+				notifications = append(notifications, store.Notification{Name: "n", ID: e.ID})
 			}
 		case was != nil && e.Weight > was.Weight:
-			t.Fatalf("more weight and no fence: %+v, %+v", was, e)
+			t.Fatalf("more weight and no upgrade token: %+v, %+v", was, e)
 		}
 		// Nobody moves another's expiry, or takes part of its claim.
 		if was != nil && !mine {
 			same := *was
 			same.Granted, same.Since, same.Token, same.N = e.Granted, e.Since, e.Token, max(was.N, 1)
-			if e.Fence != was.Fence {
-				same.Weight, same.Fence = e.Weight, e.Fence
+			if e.UpgradeToken != was.UpgradeToken {
+				same.Weight, same.UpgradeToken = e.Weight, e.UpgradeToken
 			}
 			if !reflect.DeepEqual(*e, same) {
 				t.Fatalf("another's entry went from %+v to %+v", was, e)
 			}
 		}
 	}
-	if !slices.Equal(hints, change.Woken) {
-		t.Fatalf("granted %+v, hints %+v", hints, change.Woken)
+	if !slices.Equal(notifications, change.Woken) {
+		t.Fatalf("granted %+v, notifications %+v", notifications, change.Woken)
 	}
 	if pending && granted > 0 {
 		t.Fatalf("granted past a pending upgrade: %+v", w.q)
@@ -166,9 +166,9 @@ func (w *world) ask(t *rapid.T) {
 	c := &claimed{came: w.came, Claim: store.Claim{
 		Name: "n", ID: store.Process{byte(w.came % 3)}.NewID(), Limit: limit,
 		Weight: rapid.SampledFrom(weights).Draw(t, "weight"), Try: rapid.Bool().Draw(t, "try"),
-		TTL: us(ttl), Place: us(rapid.IntRange(1, ttl).Draw(t, "place")),
+		TTL: us(ttl), PositionTTL: us(rapid.IntRange(1, ttl).Draw(t, "place")),
 		Block: rapid.SampledFrom([]int{0, 1, 4, 10, store.MaxBlock + 1}).Draw(t, "block"),
-		Owner: fmt.Sprint("owner ", w.came), Keep: us(rapid.SampledFrom([]int{0, 0, 5, 30}).Draw(t, "keep")), Delay: us(rapid.SampledFrom([]int{0, 0, 5}).Draw(t, "delay")),
+		Owner: fmt.Sprint("owner ", w.came), MinHold: us(rapid.SampledFrom([]int{0, 0, 5, 30}).Draw(t, "keep")), LockDelay: us(rapid.SampledFrom([]int{0, 0, 5}).Draw(t, "delay")),
 	}}
 	// Whether it must be granted is known from the outside: what is in the
 	// way after the time that passed, and whether anybody still waits.
@@ -200,11 +200,11 @@ func (w *world) ask(t *rapid.T) {
 	}
 	if a.Granted || !c.Try {
 		c.token = a.Token
-		e, lasts := find(w.q, c.ID), c.Place
+		e, lasts := find(w.q, c.ID), c.PositionTTL
 		if a.Granted {
 			lasts = c.TTL
 		}
-		if a.Granted && (a.N != c.Tokens() || a.Weight != c.Weight || a.Want != c.Weight || a.Fence != 0) {
+		if a.Granted && (a.N != c.Tokens() || a.Weight != c.Weight || a.Want != c.Weight || a.UpgradeToken != 0) {
 			t.Fatalf("asked for %+v and granted %+v", c, a)
 		}
 		if e.Expires != w.now.Clock+lasts.Microseconds() || e.Owner != c.Owner {
@@ -300,7 +300,7 @@ func (w *world) again(t *rapid.T) {
 	if n := count(w.q, c.ID); n != 1 {
 		t.Fatalf("asked again, it has %d entries", n)
 	}
-	w.pushed(t, c, was, map[bool]time.Duration{true: c.TTL, false: c.Place}[a.Granted])
+	w.pushed(t, c, was, map[bool]time.Duration{true: c.TTL, false: c.PositionTTL}[a.Granted])
 	w.told(t, a, c.ID)
 }
 
@@ -360,7 +360,7 @@ func (w *world) renew(t *rapid.T) {
 	if e.Owner != h.Owner || e.Turn != turn {
 		t.Fatalf("renewed by %+v from %+v to %+v", h, was, e)
 	}
-	if r := out.(store.Renewal); r.TTL != h.TTL || r.Weight != int64(e.Weight) || r.Want != int64(e.Want) || r.Fence != e.Fence {
+	if r := out.(store.Renewal); r.TTL != h.TTL || r.Weight != int64(e.Weight) || r.Want != int64(e.Want) || r.UpgradeToken != e.UpgradeToken {
 		t.Fatalf("told %+v of %+v", r, e)
 	}
 }
@@ -418,10 +418,10 @@ func (w *world) change(t *rapid.T) {
 		alone = alone && (o.ID == c.ID || !o.Granted || end(o) <= w.now.Clock)
 	}
 	e = find(w.q, c.ID)
-	want.Want, want.Weight, want.Fence = asked, min(was.Weight, asked), e.Fence // fences are checked in do
+	want.Want, want.Weight, want.UpgradeToken = asked, min(was.Weight, asked), e.UpgradeToken // upgrade tokens are checked in do
 	if alone && want.Want > want.Weight {
 		want.Weight = want.Want
-		if e.Fence == was.Fence {
+		if e.UpgradeToken == was.UpgradeToken {
 			t.Fatalf("nobody is in the way of an upgrade that is not granted: %+v", e)
 		}
 	}
@@ -430,7 +430,7 @@ func (w *world) change(t *rapid.T) {
 	}
 	a := out.(store.Answer)
 	told := store.Answer{
-		Granted: int64(e.Weight) == weight, Token: e.Token, N: int(e.N), Weight: int64(e.Weight), Want: int64(e.Want), Fence: e.Fence, Last: w.q.Last,
+		Granted: int64(e.Weight) == weight, Token: e.Token, N: int(e.N), Weight: int64(e.Weight), Want: int64(e.Want), UpgradeToken: e.UpgradeToken, Last: w.q.Last,
 		Holding: a.Holding, Holders: a.Holders, Until: a.Until,
 	}
 	if !reflect.DeepEqual(a, told) || !a.Granted && e.Want > e.Weight && (a.Holding == 0 || a.Until == 0 || a.Holders[0].ID == c.ID) {
@@ -506,7 +506,7 @@ func (w *world) release(t *rapid.T) {
 	if err != nil {
 		t.Fatalf("release of %+v: %v", was, err)
 	}
-	w.gone(t, c, was.Since+was.Keep > w.now.Clock)
+	w.gone(t, c, was.Since+was.MinHold > w.now.Clock)
 }
 
 // gone checks that an entry was given back: out of the queue, or in the way for
@@ -557,7 +557,7 @@ func (w *world) breaking(t *rapid.T) {
 	if err != nil {
 		t.Fatalf("break: %v", err)
 	}
-	was.Broken, was.Keep, was.Want = &b.Reason, 0, was.Weight
+	was.Broken, was.MinHold, was.Want = &b.Reason, 0, was.Weight
 	e = find(w.q, c.ID)
 	switch {
 	case b.Now || end(&was) <= w.now.Clock:
@@ -589,30 +589,30 @@ func (w *world) death(t *rapid.T) {
 		if e.Granted && !was.Granted {
 			w.most = max(w.most, e.Token+int64(e.N)-1)
 		}
-		w.most = max(w.most, e.Fence)
+		w.most = max(w.most, e.UpgradeToken)
 	}
 	if !change.Wrote && !reflect.DeepEqual(normal(before), normal(w.q)) {
 		t.Fatal("it changed the queue and does not say so")
 	}
 }
 
-// look checks that Look and State change nothing, and that Look is what Ask
+// poll checks that Poll and State change nothing, and that Poll is what Ask
 // then says.
-func (w *world) look(t *rapid.T) {
+func (w *world) poll(t *rapid.T) {
 	c := w.pick(t)
 	before := clone(w.q)
-	look, lookErr := w.q.Look(w.now, "n", &c.Claim)
+	poll, pollErr := w.q.Poll(w.now, "n", &c.Claim)
 	w.q.State(w.now, "n")
 	if !reflect.DeepEqual(before, clone(w.q)) {
 		t.Fatalf("looking changed it from\n%+v\nto\n%+v", before, w.q)
 	}
 	ask, _, askErr := before.Ask(w.now, "n", &c.Claim)
-	if !reflect.DeepEqual(lookErr, askErr) || look.Granted != ask.Granted || look.Until != ask.Until ||
-		look.Holding != ask.Holding || look.Waiting != ask.Waiting {
-		t.Fatalf("look %+v, %v\nask %+v, %v", look, lookErr, ask, askErr)
+	if !reflect.DeepEqual(pollErr, askErr) || poll.Granted != ask.Granted || poll.Until != ask.Until ||
+		poll.Holding != ask.Holding || poll.Waiting != ask.Waiting {
+		t.Fatalf("poll %+v, %v\nask %+v, %v", poll, pollErr, ask, askErr)
 	}
-	if look.Last > w.q.Last || look.Token > w.q.Last {
-		t.Fatalf("look tells a token that was not drawn: %+v", look)
+	if poll.Last > w.q.Last || poll.Token > w.q.Last {
+		t.Fatalf("poll tells a token that was not drawn: %+v", poll)
 	}
 }
 
@@ -669,17 +669,17 @@ func (w *world) check(t *rapid.T) {
 	}
 }
 
-// end is when an entry is out of the way, said once more: a place at its
+// end is when an entry is out of the way, said once more: a position at its
 // expiry; a hold when its lock delay after the expiry, and its minimum hold if
 // its token was ever shown, are both over.
 func end(e *queue.Entry) int64 {
 	switch {
 	case !e.Granted:
 		return e.Expires
-	case e.Shown && e.Since+e.Keep > e.Expires+e.Delay:
-		return e.Since + e.Keep
+	case e.Shown && e.Since+e.MinHold > e.Expires+e.LockDelay:
+		return e.Since + e.MinHold
 	}
-	return e.Expires + e.Delay
+	return e.Expires + e.LockDelay
 }
 
 // leaveAll checks that nothing is left once all have left and every minimum
@@ -690,7 +690,7 @@ func (w *world) leaveAll() {
 	}
 	for i := range w.q.Entries {
 		e := &w.q.Entries[i]
-		if kept := e.Shown && e.Since+e.Keep > w.now.Clock; e.Expires > w.now.Clock || !kept && e.Expires+e.Delay <= w.now.Clock {
+		if kept := e.Shown && e.Since+e.MinHold > w.now.Clock; e.Expires > w.now.Clock || !kept && e.Expires+e.LockDelay <= w.now.Clock {
 			w.t.Fatalf("all have left, and there is %+v", e)
 		}
 	}

@@ -34,25 +34,25 @@ type Queue struct {
 	Entries []Entry
 }
 
-// An Entry is a claim in the queue. Its place among the entries is its order.
+// An Entry is a claim in the queue. Its index among the entries is its order.
 // Instants are on Time.Clock, durations in microseconds. Granted, it is a hold;
 // else it waits.
 type Entry struct {
-	ID      store.ID
-	Weight  int32
-	Want    int32  // weight asked for by an upgrade; else Weight
-	Turn    int32  // counted up by the owner: changes of weight; with a block, how many of it are used besides the first
-	N       uint16 // tokens drawn at the grant: Token … Token+N−1; while waiting, how many to draw
-	Granted bool
-	Shown   bool    // the owner has used the token, so Keep counts
-	Broken  *string // why an operator broke it; nil: nobody has. A pointer, for it is rare, and an entry small
-	Token   int64   // of the grant: the identity of the hold
-	Fence   int64   // drawn by an upgrade, or 0
-	Since   int64   // the instant of the grant
-	Expires int64
-	Keep    int64  // minimum hold
-	Delay   int64  // lock delay
-	Owner   string // store.Owner.String
+	ID           store.ID
+	Weight       int32
+	Want         int32  // weight asked for by an upgrade; else Weight
+	Turn         int32  // counted up by the owner: changes of weight; with a block, how many of it are used besides the first
+	N            uint16 // tokens drawn at the grant: Token … Token+N−1; while waiting, how many to draw
+	Granted      bool
+	Shown        bool    // the owner has used the token, so MinHold counts
+	Broken       *string // why an operator broke it; nil: nobody has. A pointer, for it is rare, and an entry small
+	Token        int64   // of the grant: the identity of the hold
+	UpgradeToken int64   // drawn by an upgrade, or 0
+	Since        int64   // the instant of the grant
+	Expires      int64
+	MinHold      int64  // minimum hold
+	LockDelay    int64  // lock delay
+	Owner        string // store.Owner.String
 }
 
 // Reason is why an operator broke the entry, or empty.
@@ -67,15 +67,15 @@ func (e *Entry) Reason() string {
 func (e *Entry) live(now Time) bool { return e.Expires > now.Clock }
 
 // end is the instant at which the entry is out of the way, unless it is
-// renewed: for a place its expiry; for a hold the later of its expiry with the
+// renewed: for a position its expiry; for a hold the later of its expiry with the
 // lock delay, and of its minimum hold if the owner has shown the token.
 func (e *Entry) end() int64 {
 	if !e.Granted {
 		return e.Expires //mutant:lock-delay-place
 	}
-	end := e.Expires + e.Delay //mutant:lock-delay-ignored
-	if e.Shown {               //mutant:minimum-hold-kept-expired
-		end = max(end, e.Since+e.Keep)
+	end := e.Expires + e.LockDelay //mutant:lock-delay-ignored
+	if e.Shown {                   //mutant:minimum-hold-kept-expired
+		end = max(end, e.Since+e.MinHold)
 	}
 	return end
 }
@@ -86,8 +86,8 @@ func (e *Entry) wants(now Time) bool { return e.Granted && e.Want > e.Weight && 
 
 // A Change tells what an operation did to the queue besides its answer.
 type Change struct {
-	Wrote bool         // the queue differs from before and must be stored
-	Woken []store.Hint // waiting entries that were granted, other than the caller's own
+	Wrote bool                 // the queue differs from before and must be stored
+	Woken []store.Notification // waiting entries that were granted, other than the caller's own
 }
 
 // Ask appends the claim, or refreshes the entry of its id. See
@@ -102,7 +102,7 @@ func (q *Queue) Ask(now Time, name string, c *store.Claim) (store.Answer, Change
 			return store.Answer{}, q.settle(now, name, c.ID), err
 		}
 		if !e.Granted {
-			e.Expires = max(e.Expires, now.Clock+micros(c.Place)) //mutant:repeated-ask-moves-end
+			e.Expires = max(e.Expires, now.Clock+micros(c.PositionTTL)) //mutant:repeated-ask-moves-end
 		}
 		change := q.settle(now, name, c.ID)
 		change.Wrote = true
@@ -124,7 +124,7 @@ func (q *Queue) Ask(now Time, name string, c *store.Claim) (store.Answer, Change
 	q.Limit = int32(c.Limit) //mutant:last-first-out
 	q.Entries = append(q.Entries, Entry{
 		ID: c.ID, Weight: int32(c.Weight), Want: int32(c.Weight), N: uint16(c.Tokens()), //mutant:block-readers
-		Expires: now.Clock, Keep: micros(c.Keep), Delay: micros(c.Delay), Owner: c.Owner, //mutant:owner-kept
+		Expires: now.Clock, MinHold: micros(c.MinHold), LockDelay: micros(c.LockDelay), Owner: c.Owner, //mutant:owner-kept
 	})
 	change.Wrote = true
 	i := len(q.Entries) - 1
@@ -132,13 +132,13 @@ func (q *Queue) Ask(now Time, name string, c *store.Claim) (store.Answer, Change
 		q.grant(now, i)
 		return q.granted(now, i, c), change, nil
 	}
-	q.Entries[i].Expires = now.Clock + micros(c.Place) //mutant:cancelled-wait-leaves-place-behind-too
+	q.Entries[i].Expires = now.Clock + micros(c.PositionTTL) //mutant:cancelled-wait-leaves-place-behind-too
 	return q.refused(now, i), change, nil
 }
 
-// Look answers what Ask would answer and changes nothing. A token or fence that
+// Poll answers what Ask would answer and changes nothing. A token or upgrade token that
 // is only drawn by the ask that has to follow is not told.
-func (q *Queue) Look(now Time, name string, c *store.Claim) (store.Answer, error) { //mutant:look-appends
+func (q *Queue) Poll(now Time, name string, c *store.Claim) (store.Answer, error) { //mutant:look-appends
 	copied := *q
 	copied.Entries = append(make([]Entry, 0, len(q.Entries)+1), q.Entries...)
 	a, _, err := copied.Ask(now, name, c)
@@ -149,16 +149,16 @@ func (q *Queue) Look(now Time, name string, c *store.Claim) (store.Answer, error
 	if a.Token > q.Last {
 		a.Token, a.N = 0, 0
 	}
-	if a.Fence > q.Last {
-		a.Fence = 0
+	if a.UpgradeToken > q.Last {
+		a.UpgradeToken = 0
 	}
 	for i := range a.Holders {
 		h := &a.Holders[i]
 		if h.Token > q.Last {
 			h.Token, h.N, h.Used = 0, 0, 0
 		}
-		if h.Fence > q.Last {
-			h.Fence = 0
+		if h.UpgradeToken > q.Last {
+			h.UpgradeToken = 0
 		}
 	}
 	return a, nil
@@ -186,8 +186,8 @@ func (q *Queue) Renew(now Time, h *store.Hold) (store.Renewal, Change) {
 	e.ID = id                //mutant:adopted-hold-keeps-id
 	change := q.settle(now, h.Name, id)
 	change.Wrote = true
-	e = &q.Entries[q.find(id)]                                                                             // settle may have moved it
-	return store.Renewal{TTL: h.TTL, Weight: int64(e.Weight), Want: int64(e.Want), Fence: e.Fence}, change //mutant:renewal-tells-fence
+	e = &q.Entries[q.find(id)]                                                                                           // settle may have moved it
+	return store.Renewal{TTL: h.TTL, Weight: int64(e.Weight), Want: int64(e.Want), UpgradeToken: e.UpgradeToken}, change //mutant:renewal-tells-fence
 }
 
 // Change changes the weight of an upgradeable hold. See [store.Store.Change].
@@ -259,7 +259,7 @@ func (q *Queue) Break(now Time, b *store.Break) (Change, error) {
 		e := &q.Entries[i]
 		reason := cmp.Or(b.Reason, "no reason given") //mutant:break-forgets-reason
 		e.Broken = &reason
-		e.Keep = 0        //mutant:break-leaves-minimum-hold
+		e.MinHold = 0     //mutant:break-leaves-minimum-hold
 		e.Want = e.Weight // nobody could be told of the upgrade //mutant:upgrade-pending-outlives-break
 	}
 	change := q.settle(now, b.Name, b.ID)
@@ -331,7 +331,7 @@ func (q *Queue) settle(now Time, name string, self store.ID) (change Change) {
 		waiting--
 		change.Wrote = true
 		if e.ID != self { //mutant:wakes-nobody
-			change.Woken = append(change.Woken, store.Hint{Name: name, ID: e.ID, Token: e.Token, N: int(e.N)}) //mutant:block-told-hints
+			change.Woken = append(change.Woken, store.Notification{Name: name, ID: e.ID, Token: e.Token, N: int(e.N)}) //mutant:block-told-hints
 		}
 	}
 	return change
@@ -353,7 +353,7 @@ func (q *Queue) draw(now Time, n uint16) int64 {
 }
 
 // upgrade grants the pending upgrade if there is room, and reports whether it
-// did. Its owner learns the fence from a renewal: no hint carries it.
+// did. Its owner learns the upgrade token from a renewal: no notification carries it.
 func (q *Queue) upgrade(now Time, name string, self store.ID, held int64, change *Change) bool {
 	for i := range q.Entries {
 		e := &q.Entries[i]
@@ -363,10 +363,10 @@ func (q *Queue) upgrade(now Time, name string, self store.ID, held int64, change
 		if held-int64(e.Weight)+int64(e.Want) > int64(q.Limit) { //mutant:upgrade-see-readers
 			return false
 		}
-		e.Weight, e.Fence = e.Want, q.draw(now, 1) //mutant:upgrade-replaces-token-grant
+		e.Weight, e.UpgradeToken = e.Want, q.draw(now, 1) //mutant:upgrade-replaces-token-grant
 		change.Wrote = true
 		if e.ID != self { //mutant:upgrade-wakes-nobody
-			change.Woken = append(change.Woken, store.Hint{Name: name, ID: e.ID}) //mutant:upgrade-told-token
+			change.Woken = append(change.Woken, store.Notification{Name: name, ID: e.ID}) //mutant:upgrade-told-token
 		}
 	}
 	return true
@@ -375,7 +375,7 @@ func (q *Queue) upgrade(now Time, name string, self store.ID, held int64, change
 // upgradeable reports whether the weight of the hold may be changed: it was
 // granted as upgradeable, so it is that, or an upgrade of it was granted.
 func (q *Queue) upgradeable(i int) bool {
-	return q.Limit == store.Full && (q.Entries[i].Weight == store.Upgradeable || q.Entries[i].Fence != 0) //mutant:change-slots
+	return q.Limit == store.Full && (q.Entries[i].Weight == store.Upgradeable || q.Entries[i].UpgradeToken != 0) //mutant:change-slots
 }
 
 // granted pushes the expiry of a hold whose owner is asking, and answers.
@@ -389,7 +389,7 @@ func (q *Queue) granted(now Time, i int, c *store.Claim) store.Answer {
 
 // tell answers how the hold stands.
 func (e *Entry) tell(a *store.Answer) {
-	a.Token, a.N, a.Weight, a.Want, a.Fence = e.Token, int(e.N), int64(e.Weight), int64(e.Want), e.Fence
+	a.Token, a.N, a.Weight, a.Want, a.UpgradeToken = e.Token, int(e.N), int64(e.Weight), int64(e.Want), e.UpgradeToken
 }
 
 // inTheWay answers who is in the way of an upgrade: all holds but the own.
@@ -435,9 +435,9 @@ func (q *Queue) refused(now Time, i int) store.Answer {
 // was shown stays in the way until its minimum hold is over: gone for its
 // owner, and with no lock delay.
 func (q *Queue) leave(now Time, i int) {
-	e := &q.Entries[i]                                      //mutant:lock-delay-after-release
-	if e.Granted && e.Shown && e.Since+e.Keep > now.Clock { //mutant:minimum-hold-ignored-release
-		e.Expires, e.Delay = now.Clock, 0 //mutant:minimum-hold-ignored-expiry
+	e := &q.Entries[i]                                         //mutant:lock-delay-after-release
+	if e.Granted && e.Shown && e.Since+e.MinHold > now.Clock { //mutant:minimum-hold-ignored-release
+		e.Expires, e.LockDelay = now.Clock, 0 //mutant:minimum-hold-ignored-expiry
 		return
 	}
 	q.drop(i)
@@ -503,7 +503,7 @@ func (e *Entry) has(now Time, token int64) bool {
 
 func (e *Entry) show(now Time) store.Entry {
 	s := store.Entry{
-		ID: e.ID, Weight: int64(e.Weight), Want: int64(e.Want), Granted: e.Granted, Token: e.Token, Fence: e.Fence,
+		ID: e.ID, Weight: int64(e.Weight), Want: int64(e.Want), Granted: e.Granted, Token: e.Token, UpgradeToken: e.UpgradeToken,
 		Expires: duration(e.Expires - now.Clock), Ends: duration(e.end() - now.Clock),
 		Broken: e.Reason(), Owner: store.ParseOwner(e.Owner),
 	}

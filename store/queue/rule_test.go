@@ -14,7 +14,7 @@ import (
 )
 
 // The rule, by example. A line is: seconds | who | what | what comes of it,
-// with those that it wakes. A TTL is 30 s and a place 10 s unless told.
+// with those that it wakes. A TTL is 30 s and a position 10 s unless told.
 var examples = []struct{ promise, story string }{
 	{"one at a time, in the order they came", `
 		0 | a | write         | granted
@@ -89,18 +89,18 @@ var examples = []struct{ promise, story string }{
 		0  | b | write        | waits
 		5  | c | try write    | refused, wakes b
 		5  | b | again        | granted`},
-	{"a dead waiter falls out in the time of its place", `
+	{"a dead waiter falls out in the time of its position", `
 		0  | a | write        | granted
 		0  | b | write        | waits
 		5  | c | write        | waits
 		10 | a | renew        | ok
 		11 | c | again        | waits
 		12 | a | release      | ok, wakes c`},
-	{"a place asked for too late is lost", `
+	{"a position asked for too late is lost", `
 		0  | a | write        | granted
 		0  | b | write        | waits
 		10 | b | again        | lost`},
-	{"a grant nobody looks at keeps the time of its place", `
+	{"a grant nobody looks at keeps the time of its position", `
 		0  | a | write        | granted
 		0  | b | write        | waits
 		9  | a | release      | ok, wakes b
@@ -492,7 +492,7 @@ func (s *scene) do(t *testing.T, at, who, what string) string {
 // is what else is told.
 func (s *scene) parse(t *testing.T, what string) (verb string, c store.Claim, more map[string]string) {
 	t.Helper()
-	c = store.Claim{Name: "n", Limit: store.Full, TTL: 30 * time.Second, Place: 10 * time.Second}
+	c = store.Claim{Name: "n", Limit: store.Full, TTL: 30 * time.Second, PositionTTL: 10 * time.Second}
 	for _, word := range strings.Fields(what) {
 		key, value, isOption := strings.Cut(word, "=")
 		if !isOption {
@@ -510,11 +510,11 @@ func (s *scene) parse(t *testing.T, what string) (verb string, c store.Claim, mo
 		d := time.Duration(n) * time.Second
 		switch key {
 		case "ttl":
-			c.TTL, c.Place = d, min(d, c.Place)
+			c.TTL, c.PositionTTL = d, min(d, c.PositionTTL)
 		case "keep":
-			c.Keep = d
+			c.MinHold = d
 		case "delay":
-			c.Delay = d
+			c.LockDelay = d
 		default:
 			t.Fatalf("option %q", word)
 		}
@@ -548,7 +548,7 @@ type numbers struct {
 
 func (n *numbers) ask(weight int64, block int) (*store.Claim, store.Answer) {
 	n.t.Helper()
-	c := &store.Claim{Name: "n", ID: store.NewProcess().NewID(), Limit: store.Full, Weight: weight, TTL: time.Minute, Place: time.Minute, Block: block}
+	c := &store.Claim{Name: "n", ID: store.NewProcess().NewID(), Limit: store.Full, Weight: weight, TTL: time.Minute, PositionTTL: time.Minute, Block: block}
 	return c, n.again(c)
 }
 
@@ -612,9 +612,9 @@ func TestABlockIsDrawnAtTheGrantAndCountedBack(t *testing.T) {
 	n.check("only the first was used", n.q.Last, a.Token)
 }
 
-// A place that was kept before blocks were drawn says that none are to be: one
+// A position that was kept before blocks were drawn says that none are to be: one
 // token it is.
-func TestAPlaceOfAnOlderVersionIsGrantedOneToken(t *testing.T) {
+func TestAPositionOfAnOlderVersionIsGrantedOneToken(t *testing.T) {
 	n := &numbers{t: t, now: queue.Time{Wall: 1000}}
 	c, a := n.ask(store.Full, 1)
 	w, _ := n.ask(store.Full, 1)
@@ -650,7 +650,7 @@ func TestTheNewestTokenUsedIsShownAndNeverGoesBack(t *testing.T) {
 
 // An upgrade draws a token of its own, larger than all before; the token of the
 // grant stays what the hold is known by, and a way back keeps the newest.
-func TestAnUpgradeDrawsAFenceAndKeepsTheToken(t *testing.T) {
+func TestAnUpgradeDrawsAnUpgradeTokenAndKeepsTheToken(t *testing.T) {
 	n := &numbers{t: t, now: queue.Time{Wall: 1000}}
 	u, a := n.ask(store.Upgradeable, 10)
 	n.check("the block of an upgradeable read", a.N, 1)
@@ -668,28 +668,28 @@ func TestAnUpgradeDrawsAFenceAndKeepsTheToken(t *testing.T) {
 	}
 	a = change(1, store.Full)
 	n.check("granted beside a reader", a.Granted, false)
-	n.check("its fence", a.Fence, int64(0))
+	n.check("its upgrade token", a.UpgradeToken, int64(0))
 	n.check("who is in the way", a.Holders[0].ID, r.ID)
 	n.check("how many are", a.Holding, 1)
 	n.check("until", a.Until, time.Minute)
 	n.release(r, reader.Token, 0)
 	if _, err := n.q.Release(n.now, &store.Hold{Name: "n", ID: u.ID, Token: 1002}); err == nil {
-		t.Error("the fence is the identity of the hold")
+		t.Error("the upgrade token is the identity of the hold")
 	}
 	renewal, _ := n.q.Renew(n.now, &h)
 	n.check("renewed after the grant", renewal.Err, nil)
-	n.check("the fence that the renewal tells", renewal.Fence, int64(1002))
+	n.check("the upgrade token that the renewal tells", renewal.UpgradeToken, int64(1002))
 	n.check("the weight that it tells", renewal.Weight, int64(store.Full))
 	n.check("the want that it tells", renewal.Want, int64(store.Full))
-	n.check("upgraded twice, the fence", change(2, store.Full).Fence, int64(1002))
+	n.check("upgraded twice, the upgrade token", change(2, store.Full).UpgradeToken, int64(1002))
 	a = change(3, store.Upgradeable)
 	n.check("the weight after a downgrade", a.Weight, int64(store.Upgradeable))
-	n.check("the fence after a downgrade", a.Fence, int64(1002))
-	n.check("the fence of another upgrade", change(4, store.Full).Fence, int64(1003))
+	n.check("the upgrade token after a downgrade", a.UpgradeToken, int64(1002))
+	n.check("the upgrade token of another upgrade", change(4, store.Full).UpgradeToken, int64(1003))
 	e := n.q.State(n.now, "n").Entries[0]
-	n.check("known by its fence", e.Has(1003), true)
+	n.check("known by its upgrade token", e.Has(1003), true)
 	n.check("known by one between", e.Has(1002), false)
 	if _, err := n.q.Break(n.now, &store.Break{Name: "n", ID: u.ID, Token: 1003}); err != nil {
-		t.Error("a break by the fence:", err)
+		t.Error("a break by the upgrade token:", err)
 	}
 }

@@ -122,7 +122,7 @@ func (d *duel) turn() {
 	case n < 86:
 		d.do(op{kind: "release", side: k.side, holds: []store.Hold{d.hold(k)}})
 	case n < 93:
-		d.look(s, k)
+		d.poll(s, k)
 	default:
 		d.breaking(k)
 	}
@@ -131,7 +131,7 @@ func (d *duel) turn() {
 // over reports whether the operation asks for a claim that has come to its end,
 // on a store that remembers that for longer than the model does.
 func (d *duel) over(o op) bool {
-	return d.c2 != nil && (o.kind == "ask" || o.kind == "look") && d.model.entry(o.claim.Name, o.claim.ID) == nil
+	return d.c2 != nil && (o.kind == "ask" || o.kind == "poll") && d.model.entry(o.claim.Name, o.claim.ID) == nil
 }
 
 // known is a claim for the name that was sent before; found is false when
@@ -168,9 +168,9 @@ func (d *duel) fresh(s *subject) int {
 	c := d.claim(side, s.name, limit, weight)
 	c.Try = d.chance(40)
 	c.TTL = d.some(1, 6)
-	c.Place = min(d.some(1, 4), c.TTL, store.MaxPlace)
+	c.PositionTTL = min(d.some(1, 4), c.TTL, store.MaxPositionTTL)
 	if d.c2 != nil {
-		c.Place = c.TTL // no time passes
+		c.PositionTTL = c.TTL // no time passes
 	}
 	if d.chance(70) && !d.lacks(store.PromiseBlock) {
 		c.Block = []int{2, 5, 64, store.MaxBlock + 1}[d.rng.IntN(4)]
@@ -183,10 +183,10 @@ func (d *duel) fresh(s *subject) int {
 		often = 4
 	}
 	if d.chance(often) && !d.lacks(store.PromiseMinHold) {
-		c.Keep = d.some(1, 8)
+		c.MinHold = d.some(1, 8)
 	}
 	if d.chance(30) && !d.lacks(store.PromiseLockDelay) {
-		c.Delay = d.some(1, 4)
+		c.LockDelay = d.some(1, 4)
 	}
 	if d.chance(30) && len(s.claims) > 0 { // an owner that looks like another entry
 		other := s.claims[d.rng.IntN(len(s.claims))]
@@ -205,12 +205,12 @@ func (d *duel) fresh(s *subject) int {
 }
 
 func (d *duel) claim(side int, name string, limit, weight int64) store.Claim {
-	place := min(6*d.unit, store.MaxPlace)
+	place := min(6*d.unit, store.MaxPositionTTL)
 	if d.c2 != nil {
 		place = 6 * d.unit
 	}
 	return store.Claim{
-		Name: name, ID: d.id(side), Limit: limit, Weight: weight, TTL: 6 * d.unit, Place: place,
+		Name: name, ID: d.id(side), Limit: limit, Weight: weight, TTL: 6 * d.unit, PositionTTL: place,
 		Owner: store.Owner{Host: "host", PID: side, Program: "differential"}.String(),
 	}
 }
@@ -355,8 +355,8 @@ func (d *duel) renewal() op {
 	return o
 }
 
-func (d *duel) look(s *subject, k known) {
-	if _, ok := d.sides[0].Store.(store.Looker); !ok {
+func (d *duel) poll(s *subject, k known) {
+	if _, ok := d.sides[0].Store.(store.Poller); !ok {
 		d.do(op{kind: "ask", side: k.side, claim: k.Claim})
 		return
 	}
@@ -365,7 +365,7 @@ func (d *duel) look(s *subject, k known) {
 		k = s.claims[len(s.claims)-1]
 		k.side = side
 	}
-	d.do(op{kind: "look", side: k.side, claim: k.Claim})
+	d.do(op{kind: "poll", side: k.side, claim: k.Claim})
 }
 
 func (d *duel) breaking(k known) {
@@ -376,7 +376,7 @@ func (d *duel) breaking(k known) {
 	h := d.hold(k)
 	b := store.Break{Name: h.Name, ID: h.ID, Token: h.Token, Now: d.chance(50)}
 	if e := d.model.entry(k.Name, k.ID); e != nil && d.chance(30) {
-		b.Token = cmp.Or(e.Fence, h.Used, h.Token)
+		b.Token = cmp.Or(e.UpgradeToken, h.Used, h.Token)
 	}
 	if d.c2 != nil { // it is known by its id alone
 		b.Token = max(1, d.model.token(k.Name, b.ID))
@@ -393,7 +393,7 @@ func (d *duel) count(now queue.Time, o op) {
 	for i, name := range o.names() {
 		var id store.ID
 		switch o.kind {
-		case "ask", "look":
+		case "ask", "poll":
 			id = o.claim.ID
 		case "break":
 			id = o.broken.ID
@@ -408,8 +408,8 @@ func (d *duel) count(now queue.Time, o op) {
 			meets("expiry at this very instant", e.Expires == now.Clock)
 			meets("late "+o.kind+" by the owner", own && e.Expires <= now.Clock)
 			held := e.Granted && e.Expires <= now.Clock
-			meets("in the way for a minimum hold", held && e.Shown && e.Since+e.Keep > now.Clock)
-			meets("in the way for a lock delay", held && e.Expires+e.Delay > now.Clock)
+			meets("in the way for a minimum hold", held && e.Shown && e.Since+e.MinHold > now.Clock)
+			meets("in the way for a lock delay", held && e.Expires+e.LockDelay > now.Clock)
 			meets("met a broken hold", e.Broken != nil)
 			meets("met a pending upgrade", e.Granted && e.Want > e.Weight && e.Expires > now.Clock)
 			meets("met a pending upgrade that has expired", e.Granted && e.Want > e.Weight && e.Expires <= now.Clock)

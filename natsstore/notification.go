@@ -11,37 +11,37 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A hint is a message of NATS to the mailbox of a process: the id, the token, how
+// A notification is a message of NATS to the mailbox of a process: the id, the token, how
 // many, and the name. It is sent once the grant is stored.
-const hintHead = 16 + 8 + 2
+const notificationHead = 16 + 8 + 2
 
 func (s *Store) mailbox(p store.Process) string {
 	return "holdfast.hint." + s.o.Bucket + "." + p.String()
 }
 
-// tell sends hints. One that is lost is made up for by the waiter's own look.
-func (s *Store) tell(woken []store.Hint) {
+// tell sends notifications. One that is lost is made up for by the waiter's own look.
+func (s *Store) tell(woken []store.Notification) {
 	for _, h := range woken {
-		b := append(make([]byte, 0, hintHead+len(h.Name)), h.ID[:]...)
+		b := append(make([]byte, 0, notificationHead+len(h.Name)), h.ID[:]...)
 		b = binary.BigEndian.AppendUint64(b, uint64(h.Token))
 		b = binary.BigEndian.AppendUint16(b, uint16(h.N))
 		_ = s.nc.Publish(s.mailbox(h.ID.Process()), append(b, h.Name...))
 	}
 }
 
-func parseHint(b []byte) (h store.Hint, ok bool) {
-	if len(b) <= hintHead {
+func parseNotification(b []byte) (h store.Notification, ok bool) {
+	if len(b) <= notificationHead {
 		return h, false
 	}
 	h.ID = store.ID(b[:16])
 	h.Token = int64(binary.BigEndian.Uint64(b[16:]))
 	h.N = int(binary.BigEndian.Uint16(b[24:]))
-	h.Name = string(b[hintHead:])
+	h.Name = string(b[notificationHead:])
 	return h, true
 }
 
 // Watch implements [store.Watcher].
-func (s *Store) Watch(ctx context.Context, p store.Process, sink func(store.Hint)) error {
+func (s *Store) Watch(ctx context.Context, p store.Process, sink func(store.Notification)) error {
 	what := "listen for hints"
 	ctx, cancel := bound(ctx)
 	defer cancel()
@@ -49,7 +49,7 @@ func (s *Store) Watch(ctx context.Context, p store.Process, sink func(store.Hint
 		return s.failed(what, err)
 	}
 	sub, err := s.nc.Subscribe(s.mailbox(p), func(m *nats.Msg) {
-		if h, ok := parseHint(m.Data); ok {
+		if h, ok := parseNotification(m.Data); ok {
 			sink(h)
 		}
 	})
@@ -75,10 +75,10 @@ func (s *Store) Watch(ctx context.Context, p store.Process, sink func(store.Hint
 					<-s.ctx.Done()
 					return
 				}
-				sink(store.Hint{}) // what was sent meanwhile is lost
+				sink(store.Notification{}) // what was sent meanwhile is lost
 				known = s.spreads()
 			case <-known:
-				sink(store.Hint{}) // so is what was sent by way of others until they knew of us
+				sink(store.Notification{}) // so is what was sent by way of others until they knew of us
 				known = nil
 			}
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Look implements [store.Looker].
-func (s *Store) Look(ctx context.Context, c store.Claim) (store.Answer, error) {
+// Poll implements [store.Poller].
+func (s *Store) Poll(ctx context.Context, c store.Claim) (store.Answer, error) {
 	if err := checkClaim(&c); err != nil {
 		return store.Answer{}, err
 	}
@@ -51,11 +51,11 @@ func (s *Store) lookFor(ctx context.Context, c *store.Claim, m *mine) (store.Ans
 		}
 	}
 	var state state
-	var token, fence int64
+	var token, upgradeToken int64
 	n := 0
 	if m != nil {
 		s.mu.Lock()
-		state, token, n, fence = m.state, m.token, m.n, m.fence
+		state, token, n, upgradeToken = m.state, m.token, m.n, m.upgradeToken
 		s.mu.Unlock()
 	}
 	switch {
@@ -71,9 +71,9 @@ func (s *Store) lookFor(ctx context.Context, c *store.Claim, m *mine) (store.Ans
 	case r == nil || !r.granted || v.frozen && state != held:
 		return s.holders(ctx, sess, v, r)
 	}
-	a := store.Answer{Granted: true, TTL: c.TTL, Weight: r.weight, Want: r.wants(), Fence: fence, Last: v.last()}
+	a := store.Answer{Granted: true, TTL: c.TTL, Weight: r.weight, Want: r.wants(), UpgradeToken: upgradeToken, Last: v.last()}
 	if token != 0 {
-		a.Token, a.N, a.Last = token, n, max(a.Last, token+int64(n)-1, fence)
+		a.Token, a.N, a.Last = token, n, max(a.Last, token+int64(n)-1, upgradeToken)
 	}
 	return a, nil
 }

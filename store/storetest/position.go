@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-var placePromises = []promise{
-	{name: "a_repeated_ask_keeps_the_same_place", needs: order, run: func(t *trial) {
+var positionPromises = []promise{
+	{name: "a_repeated_ask_keeps_the_same_position", needs: order, run: func(t *trial) {
 		a, b, c, name := t.client(), t.client(), t.client(), t.name()
 		h := a.take(a.lock(name))
 		first, second := b.lock(name), c.lock(name)
@@ -26,7 +26,7 @@ var placePromises = []promise{
 		c.take(second).release()
 		t.empty(name)
 	}},
-	{name: "a_place_given_up_is_gone", run: func(t *trial) {
+	{name: "a_position_given_up_is_gone", run: func(t *trial) {
 		a, b, c, name := t.client(), t.client(), t.client(), t.name()
 		h := a.take(a.lock(name))
 		first, second := b.lock(name), c.lock(name)
@@ -42,10 +42,10 @@ var placePromises = []promise{
 		c.take(second).release()
 		t.empty(name)
 	}},
-	{name: "a_place_lapses_when_nobody_asks_for_it", needs: []store.Promise{store.PromisePlaceTime}, run: func(t *trial) {
+	{name: "a_position_lapses_when_nobody_asks_for_it", needs: []store.Promise{store.PromisePositionTTL}, run: func(t *trial) {
 		a, b, c, name := t.client(), t.client(), t.client(), t.name()
 		h := a.take(a.lock(name))
-		dead, next := b.lock(name, placed(t.short)), c.lock(name)
+		dead, next := b.lock(name, withPositionTTL(t.short)), c.lock(name)
 		b.refused(dead)
 		c.refused(next)
 		t.until("the dead waiter is out of the queue", func() bool { return c.refused(next).Waiting == 0 })
@@ -56,10 +56,10 @@ var placePromises = []promise{
 		k.release()
 		t.empty(name)
 	}},
-	{name: "a_lapsed_place_is_never_granted", needs: []store.Promise{store.PromisePlaceTime}, run: func(t *trial) {
+	{name: "a_lapsed_position_is_never_granted", needs: []store.Promise{store.PromisePositionTTL}, run: func(t *trial) {
 		a, b, c, name := t.client(), t.client(), t.client(), t.name()
 		h := a.take(a.lock(name))
-		dead, next := b.lock(name, placed(t.short)), c.lock(name)
+		dead, next := b.lock(name, withPositionTTL(t.short)), c.lock(name)
 		b.refused(dead)
 		c.refused(next)
 		t.expired(dead)
@@ -67,31 +67,31 @@ var placePromises = []promise{
 		c.take(next)
 		// An id that the store has forgotten may come again, behind all others.
 		if r, err := b.Ask(t.ctx, dead); err == nil && r.Granted || err != nil && !errors.Is(err, store.ErrLost) {
-			t.Fatalf("ask for a lapsed place: %+v, %v", r, err)
+			t.Fatalf("ask for a lapsed position: %+v, %v", r, err)
 		}
 	}},
-	{name: "a_lapsed_place_asked_for_is_lost_or_begins_at_the_end", needs: []store.Promise{store.PromisePlaceTime}, run: func(t *trial) {
+	{name: "a_lapsed_position_asked_for_is_lost_or_begins_at_the_end", needs: []store.Promise{store.PromisePositionTTL}, run: func(t *trial) {
 		a, b, c, name := t.client(), t.client(), t.client(), t.name()
 		h := a.take(a.lock(name))
-		dead, next := b.lock(name, placed(t.short)), c.lock(name)
+		dead, next := b.lock(name, withPositionTTL(t.short)), c.lock(name)
 		b.refused(dead)
 		c.refused(next)
 		t.expired(dead)
 		if r, err := b.Ask(t.ctx, dead); err == nil && r.Waiting != 1 || err != nil && !errors.Is(err, store.ErrLost) {
-			t.Fatalf("ask for a lapsed place: %+v, %v, want ErrLost or a place behind the other waiter", r, err)
+			t.Fatalf("ask for a lapsed position: %+v, %v, want ErrLost or a position behind the other waiter", r, err)
 		}
 		h.release()
 		c.take(next)
 	}},
-	{name: "a_place_asked_for_again_outlives_its_time", needs: []store.Promise{store.PromisePlaceTime}, run: func(t *trial) {
+	{name: "a_position_asked_for_again_outlives_its_time", needs: []store.Promise{store.PromisePositionTTL}, run: func(t *trial) {
 		a, b, c, name := t.client(), t.client(), t.client(), t.name()
 		h := a.take(a.lock(name))
 		var first store.Claim
-		t.stays("a place", func(d time.Duration) {
-			first = b.lock(name, placed(d))
+		t.stays("a position", func(d time.Duration) {
+			first = b.lock(name, withPositionTTL(d))
 			b.withdraw(first)
 			b.refused(first)
-			c.refused(c.lock(name, placed(d))) // one behind it, which is not renewed
+			c.refused(c.lock(name, withPositionTTL(d))) // one behind it, which is not renewed
 		}, func(time.Duration) error {
 			r, err := b.Ask(t.ctx, first)
 			if err == nil && r.Granted {
@@ -104,19 +104,19 @@ var placePromises = []promise{
 			t.Logf("too slow to take it: %+v, %v", r, err)
 		}
 	}},
-	{name: "a_grant_by_anothers_release_keeps_the_places_time_until_its_owner_looks",
-		needs: []store.Promise{store.PromiseInspect, store.PromisePlaceTime, store.PromiseDrawn}, run: func(t *trial) {
+	{name: "a_grant_by_anothers_release_keeps_the_positions_time_until_its_owner_polls",
+		needs: []store.Promise{store.PromiseInspect, store.PromisePositionTTL, store.PromiseDrawn}, run: func(t *trial) {
 			a, b, name := t.client(), t.client(), t.name()
 			h := a.take(a.lock(name))
-			if t.long <= store.MaxPlace {
-				t.Skipf("the greatest TTL, %v, is no longer than a place", t.long)
+			if t.long <= store.MaxPositionTTL {
+				t.Skipf("the greatest TTL, %v, is no longer than a position", t.long)
 			}
 			w := b.lock(name)
 			b.refused(w)
 			h.release()
 			e, _ := t.entry(name, w.ID)
-			if !e.Granted || e.Token == 0 || e.Expires > w.Place+t.d.Tick {
-				t.Fatalf("the waiter's entry is %+v, want granted, and at most %v left", e, w.Place)
+			if !e.Granted || e.Token == 0 || e.Expires > w.PositionTTL+t.d.Tick {
+				t.Fatalf("the waiter's entry is %+v, want granted, and at most %v left", e, w.PositionTTL)
 			}
 			before := time.Now()
 			k := b.take(w)
@@ -128,10 +128,10 @@ var placePromises = []promise{
 				t.Fatalf("token %d, and listed as %d", k.Token, e.Token)
 			}
 		}},
-	{name: "a_grant_that_nobody_looks_at_comes_free_in_the_places_time", needs: []store.Promise{store.PromisePlaceTime}, run: func(t *trial) {
+	{name: "a_grant_that_nobody_polls_at_comes_free_in_the_positions_time", needs: []store.Promise{store.PromisePositionTTL}, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		h := a.take(a.lock(name))
-		dead := b.lock(name, placed(t.short))
+		dead := b.lock(name, withPositionTTL(t.short))
 		b.refused(dead)
 		h.release()
 		var next *held
@@ -173,7 +173,7 @@ func (t *trial) stays(what string, begin func(d time.Duration), renew func(d tim
 				return
 			}
 		}
-		d = max(d, t.ticks(min(2*d, store.MaxPlace-t.d.Tick, t.d.MaxTTL-t.d.Tick)))
+		d = max(d, t.ticks(min(2*d, store.MaxPositionTTL-t.d.Tick, t.d.MaxTTL-t.d.Tick)))
 	}
 	t.Fatalf("this machine is too busy to renew %s of %v in time", what, d)
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A hint may be false or missing; between a healthy store and its waiters it is
+// A notification may be false or missing; between a healthy store and its waiters it is
 // neither.
-var hintPromises = []promise{
+var notificationPromises = []promise{
 	{name: "a_release_wakes_the_next_waiter_and_nobody_else", watch: true, run: func(t *trial) {
 		a, name := t.client(), t.name()
 		h := a.take(a.lock(name))
@@ -23,13 +23,13 @@ var hintPromises = []promise{
 		}
 		for i, c := range clients {
 			h.release()
-			// woken checks that it is the only hint that came so far, so the
+			// woken checks that it is the only notification that came so far, so the
 			// ones behind have not been woken by the releases before.
 			h = c.woken(claims[i])
 		}
 		for i, c := range clients {
-			if hints := c.got(claims[i].ID); len(hints) != 1 && !t.lacks(store.PromiseHintToken) {
-				t.Fatalf("waiter %d got hints %+v, want one", i, hints)
+			if notifications := c.got(claims[i].ID); len(notifications) != 1 && !t.lacks(store.PromiseNotificationToken) {
+				t.Fatalf("waiter %d got notifications %+v, want one", i, notifications)
 			}
 		}
 	}},
@@ -47,7 +47,7 @@ var hintPromises = []promise{
 			h = b.woken(w)
 			for _, later := range claims[i+1:] {
 				if early := b.got(later.ID); len(early) != 0 {
-					t.Fatalf("hints %+v for one that still waits", early)
+					t.Fatalf("notifications %+v for one that still waits", early)
 				}
 			}
 		}
@@ -61,7 +61,7 @@ var hintPromises = []promise{
 		b.refused(w)
 		c.refused(r3)
 		h.release()
-		t.until("both readers have their hints", func() bool { return len(b.got(r1.ID)) > 0 && len(c.got(r2.ID)) > 0 })
+		t.until("both readers have their notifications", func() bool { return len(b.got(r1.ID)) > 0 && len(c.got(r2.ID)) > 0 })
 		one, two := b.woken(r1), c.woken(r2)
 		one.release()
 		two.release()
@@ -138,17 +138,17 @@ var hintPromises = []promise{
 		wrong.ID = a.proc.NewID()
 		t.isLost(a.Release(t.ctx, wrong), "release with another id")
 		h.release()
-		b.woken(w) // it is the first hint
+		b.woken(w) // it is the first notification
 	}},
-	{name: "a_hint_moves_no_expiry", watch: true, needs: []store.Promise{store.PromiseInspect, store.PromisePlaceTime}, run: func(t *trial) {
+	{name: "a_notification_moves_no_expiry", watch: true, needs: []store.Promise{store.PromiseInspect, store.PromisePositionTTL}, run: func(t *trial) {
 		a, b, name := t.client(), t.client().watch(), t.name()
 		h := a.take(a.lock(name))
 		w := b.lock(name)
 		b.refused(w)
 		h.release()
-		t.until("the hint has come", func() bool { return len(b.got(w.ID)) > 0 })
-		if e, ok := t.entry(name, w.ID); !ok || e.Expires > w.Place+t.d.Tick {
-			t.Fatalf("after the hint the entry is %+v, want at most %v left", e, w.Place)
+		t.until("the notification has come", func() bool { return len(b.got(w.ID)) > 0 })
+		if e, ok := t.entry(name, w.ID); !ok || e.Expires > w.PositionTTL+t.d.Tick {
+			t.Fatalf("after the notification the entry is %+v, want at most %v left", e, w.PositionTTL)
 		}
 		b.take(w)
 	}},
@@ -158,7 +158,7 @@ var hintPromises = []promise{
 		w := b.lock(name)
 		b.refused(w)
 		b.watch()
-		b.refused(w) // subscribe, then look
+		b.refused(w) // subscribe, then poll
 		h.release()
 		b.woken(w)
 	}},
@@ -181,28 +181,28 @@ func (t *trial) finds(find func(*client, *held)) {
 	b.woken(w)
 }
 
-// woken waits for the hint of the claim, takes it, and checks that there was
-// one hint for it, with its name and token.
+// woken waits for the notification of the claim, takes it, and checks that there was
+// one notification for it, with its name and token.
 func (c *client) woken(w store.Claim) *held {
 	c.t.Helper()
-	var hints []store.Hint
-	c.t.until("the waiter has its hint", func() bool {
-		hints = c.got(w.ID)
-		return len(hints) > 0
+	var notifications []store.Notification
+	c.t.until("the waiter has its notification", func() bool {
+		notifications = c.got(w.ID)
+		return len(notifications) > 0
 	})
 	before := time.Now()
 	a, err := c.askKept(w)
 	if err != nil || !a.Granted {
-		c.t.Fatalf("ask after the hint: %+v, %v, want granted", a, err)
+		c.t.Fatalf("ask after the notification: %+v, %v, want granted", a, err)
 	}
-	want := store.Hint{Name: w.Name, ID: w.ID, Token: a.Token, N: a.N}
-	hints = c.got(w.ID)
-	if c.t.lacks(store.PromiseHintToken) { // it may be false, so there may be more
+	want := store.Notification{Name: w.Name, ID: w.ID, Token: a.Token, N: a.N}
+	notifications = c.got(w.ID)
+	if c.t.lacks(store.PromiseNotificationToken) { // it may be false, so there may be more
 		want.Token, want.N = 0, 0
-		hints = slices.Compact(hints)
+		notifications = slices.Compact(notifications)
 	}
-	if len(hints) != 1 || hints[0] != want {
-		c.t.Fatalf("hints %+v, want only %+v", hints, want)
+	if len(notifications) != 1 || notifications[0] != want {
+		c.t.Fatalf("notifications %+v, want only %+v", notifications, want)
 	}
 	hold := store.Hold{Name: w.Name, ID: w.ID, Token: a.Token, TTL: w.TTL}
 	return &held{c: c, claim: w, Hold: hold, n: a.N, before: before, after: time.Now()}

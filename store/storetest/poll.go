@@ -8,87 +8,87 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-var lookPromises = []promise{
-	{name: "a_look_agrees_with_the_ask_and_writes_nothing", look: true, run: func(t *trial) {
+var pollPromises = []promise{
+	{name: "a_poll_agrees_with_the_ask_and_writes_nothing", poll: true, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		claim := b.lock(name)
-		l := b.look(claim)
+		l := b.poll(claim)
 		if !l.Granted || l.Token != 0 {
-			t.Fatalf("look at a free name: %+v, want room, and no token", l)
+			t.Fatalf("poll at a free name: %+v, want room, and no token", l)
 		}
 		t.entries(name)
 		h := a.take(a.read(name))
-		l = b.look(claim)
+		l = b.poll(claim)
 		t.entries(name, h.ID)
 		r := b.refused(claim)
 		t.same(l, r)
-		t.same(b.look(claim), b.refused(claim))
+		t.same(b.poll(claim), b.refused(claim))
 		other := b.read(name, try)
-		t.same(b.look(other), b.refused(other))
+		t.same(b.poll(other), b.refused(other))
 		t.entries(name, h.ID, claim.ID)
-		if l := a.look(h.claim); !l.Granted || l.Token != h.Token || l.Last < h.Token {
-			t.Fatalf("look at the own hold: %+v, want token %d", l, h.Token)
+		if l := a.poll(h.claim); !l.Granted || l.Token != h.Token || l.Last < h.Token {
+			t.Fatalf("poll at the own hold: %+v, want token %d", l, h.Token)
 		}
 		h.release()
-		if l := b.look(claim); !l.Granted {
-			t.Fatalf("look after the release: %+v, want granted", l)
+		if l := b.poll(claim); !l.Granted {
+			t.Fatalf("poll after the release: %+v, want granted", l)
 		}
 		b.take(claim).release()
 		t.empty(name)
 	}},
-	{name: "a_look_renews_no_hold", look: true, needs: append(inspect, store.PromiseExpiry), run: func(t *trial) {
+	{name: "a_poll_renews_no_hold", poll: true, needs: append(inspect, store.PromiseExpiry), run: func(t *trial) {
 		a, name := t.client(), t.name()
 		h := a.take(a.lock(name))
 		t.pass()
-		a.look(h.claim)
+		a.poll(h.claim)
 		t.unmoved(name, h.ID, h.claim.TTL)
 	}},
-	{name: "a_look_keeps_no_place", look: true, needs: append(inspect, store.PromiseExpiry), run: func(t *trial) {
+	{name: "a_poll_keeps_no_position", poll: true, needs: append(inspect, store.PromiseExpiry), run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		a.take(a.lock(name))
 		w := b.lock(name)
 		b.refused(w)
 		t.pass()
-		b.look(w)
-		t.unmoved(name, w.ID, w.Place)
+		b.poll(w)
+		t.unmoved(name, w.ID, w.PositionTTL)
 	}},
-	{name: "a_look_at_an_expired_hold_is_lost", look: true, run: func(t *trial) {
+	{name: "a_poll_at_an_expired_hold_is_lost", poll: true, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		h := a.take(a.lock(name, ttl(t.short)))
 		t.until("the hold has expired", func() bool {
-			_, err := a.Store.(store.Looker).Look(t.ctx, h.claim)
+			_, err := a.Store.(store.Poller).Poll(t.ctx, h.claim)
 			return errors.Is(err, store.ErrLost)
 		})
 		a.lost(h.claim)
 		b.take(b.lock(name, try)).release()
 	}},
-	{name: "a_look_sees_room_behind_an_expired_hold_and_does_not_drop_it", look: true, run: func(t *trial) {
+	{name: "a_poll_sees_room_behind_an_expired_hold_and_does_not_drop_it", poll: true, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		h := a.take(a.lock(name, ttl(t.short)))
-		t.until("a look sees room", func() bool { return b.look(b.lock(name, try)).Granted })
+		t.until("a poll sees room", func() bool { return b.poll(b.lock(name, try)).Granted })
 		a.lost(h.claim) // it was not forgotten
 		b.take(b.lock(name, try)).release()
 	}},
-	{name: "a_look_draws_no_token", look: true, run: func(t *trial) {
+	{name: "a_poll_draws_no_token", poll: true, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		h := a.take(a.lock(name))
 		w := b.lock(name)
 		told := b.refused(w).Last
 		for range 3 {
-			b.look(w)
-			b.look(b.lock(name))
+			b.poll(w)
+			b.poll(b.lock(name))
 		}
-		if l := b.look(w); l.Last != told {
+		if l := b.poll(w); l.Last != told {
 			t.Fatalf("the newest token went from %d to %d", told, l.Last)
 		}
 		h.release()
 	}},
-	{name: "a_look_of_another_limit_is_a_mismatch", look: true, needs: slots, run: func(t *trial) {
+	{name: "a_poll_of_another_limit_is_a_mismatch", poll: true, needs: slots, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		a.take(a.slots(name, 3, 1))
-		_, err := b.Store.(store.Looker).Look(t.ctx, b.lock(name))
+		_, err := b.Store.(store.Poller).Poll(t.ctx, b.lock(name))
 		if !errors.Is(err, store.ErrMismatch) {
-			t.Fatalf("look with another limit: %v, want ErrMismatch", err)
+			t.Fatalf("poll with another limit: %v, want ErrMismatch", err)
 		}
 	}},
 }
@@ -102,26 +102,26 @@ func (t *trial) unmoved(name string, id store.ID, lasts time.Duration) {
 	}
 }
 
-func (c *client) look(claim store.Claim) store.Answer {
+func (c *client) poll(claim store.Claim) store.Answer {
 	c.t.Helper()
-	a, err := c.Store.(store.Looker).Look(c.t.ctx, claim)
+	a, err := c.Store.(store.Poller).Poll(c.t.ctx, claim)
 	if err != nil {
-		c.t.Fatalf("look: %v, want an answer", err)
+		c.t.Fatalf("poll: %v, want an answer", err)
 	}
 	return a
 }
 
 // same checks that two refusals tell the same, but for the time that passed.
-func (t *trial) same(look, ask store.Answer) {
+func (t *trial) same(poll, ask store.Answer) {
 	t.Helper()
-	for _, a := range []*store.Answer{&look, &ask} {
+	for _, a := range []*store.Answer{&poll, &ask} {
 		a.Until, a.From = 0, 0
 		for i := range a.Holders {
 			e := &a.Holders[i]
 			e.Age, e.Expires, e.Ends = 0, 0, 0
 		}
 	}
-	if !reflect.DeepEqual(look, ask) {
-		t.Fatalf("look %+v\nask  %+v", look, ask)
+	if !reflect.DeepEqual(poll, ask) {
+		t.Fatalf("poll %+v\nask  %+v", poll, ask)
 	}
 }
