@@ -65,14 +65,10 @@ func (h heeding) Run() int {
 	return h.Main.Run()
 }
 
-// stubborn FILE is a program that no other user can kill, if it is set-uid. It makes
-// FILE.in, and ends when FILE is there.
+// stubborn FILE is a program that no other user can kill, if it is set-uid. It
+// ends when the file is there.
 func stubborn() {
-	err := syscall.Setreuid(0, 0)
-	if err == nil {
-		err = os.WriteFile(os.Args[1]+".in", nil, 0o644)
-	}
-	if err != nil {
+	if err := syscall.Setreuid(0, 0); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

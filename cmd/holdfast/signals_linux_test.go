@@ -194,9 +194,7 @@ func TestAProcessThatCannotBeKilledKeepsTheLock(t *testing.T) {
 	s := beginWith(t, store, func(cmd *exec.Cmd) {
 		cmd.Path, cmd.Dir = filepath.Join(dir, "holdfast"), dir
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: 65534, Gid: 65534}
-	}, "-k", "0.1", "--", filepath.Join(dir, "stubborn"), "out")
-	soon(t, "the command runs", func() bool { _, err := os.Stat(filepath.Join(dir, "out.in")); return err == nil })
-	s.signal(s.front(), syscall.SIGTERM)
+	}, "--at-most-for", "10", "-k", "0.1", "--", filepath.Join(dir, "stubborn"), "out") // until it has its rights
 	soon(t, "it says so", func() bool { return strings.Contains(s.text("stderr"), "do not end though they were killed") })
 	if s.over() {
 		t.Error("it did not wait for the end of the command")
@@ -204,5 +202,5 @@ func TestAProcessThatCannotBeKilledKeepsTheLock(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "out"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	s.exits(128 + int(syscall.SIGTERM))
+	s.exits(exitTimeout)
 }
