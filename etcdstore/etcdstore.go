@@ -221,6 +221,8 @@ func (s *Store) Describe() store.Description {
 			store.PromiseUntil:             "who waits is told when the obstacle has gone",
 			store.PromiseExpiry:            "the claims of one process and TTL have one session, which is renewed for all of them",
 			store.PromiseNotificationToken: "the token is the revision of the look that shows the grant",
+			store.PromiseTotals:            "it keeps one number of slots a name",
+			store.PromiseGiveUp:            "it does not keep what a waiter asks the holders for",
 		},
 	}
 }

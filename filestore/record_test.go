@@ -19,11 +19,14 @@ import (
 func anyQueue(t *rapid.T) *queue.Queue {
 	i32 := rapid.Int32()
 	i64 := rapid.Int64()
-	q := &queue.Queue{Limit: rapid.Int32Range(1, store.Full).Draw(t, "limit"), Last: rapid.Int64Min(0).Draw(t, "last")}
+	q := &queue.Queue{Last: rapid.Int64Min(0).Draw(t, "last")}
 	for range rapid.IntRange(0, 5).Draw(t, "entries") {
+		limit := rapid.Int32Range(1, store.Full).Draw(t, "limit")
 		q.Entries = append(q.Entries, queue.Entry{
+			Limit:        limit,
+			GiveUp:       rapid.Ptr(rapid.StringN(1, -1, store.MaxReason), true).Draw(t, "give up"),
 			ID:           store.ID(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "id")),
-			Weight:       rapid.Int32Range(1, q.Limit).Draw(t, "weight"),
+			Weight:       rapid.Int32Range(1, limit).Draw(t, "weight"),
 			Want:         i32.Draw(t, "want"),
 			Turn:         i32.Draw(t, "turn"),
 			N:            rapid.Uint16().Draw(t, "n"),
@@ -55,7 +58,7 @@ func TestARecordHasEveryFieldOfTheQueue(t *testing.T) {
 		if err != nil || string(gotName) != name || string(boot) != "boot" {
 			t.Fatalf("name %q, boot %q, %v", gotName, boot, err)
 		}
-		if got.Limit != want.Limit || got.Last != want.Last || len(got.Entries) != len(want.Entries) {
+		if got.Last != want.Last || len(got.Entries) != len(want.Entries) {
 			t.Fatalf("got %+v, want %+v", got, *want)
 		}
 		for i := range got.Entries {
@@ -67,7 +70,7 @@ func TestARecordHasEveryFieldOfTheQueue(t *testing.T) {
 			t.Fatalf("head %+v, %v", h, ok)
 		}
 	})
-	if n := reflect.TypeFor[queue.Entry]().NumField() + reflect.TypeFor[queue.Queue]().NumField(); n != 15+3 {
+	if n := reflect.TypeFor[queue.Entry]().NumField() + reflect.TypeFor[queue.Queue]().NumField(); n != 17+3 {
 		t.Fatalf("queue has %d fields: put the new ones in the record, in anyQueue, and the number here", n)
 	}
 }
@@ -86,7 +89,7 @@ func TestAChangedBitIsFound(t *testing.T) {
 
 // Whatever is in a file, with a right checksum too, is decoded within bounds.
 func FuzzParseRecord(f *testing.F) {
-	q := queue.Queue{Limit: 3, Last: 9, Entries: []queue.Entry{{Weight: 1, Owner: "x"}, {Weight: 2, Granted: true, Token: 9}}}
+	q := queue.Queue{Last: 9, Entries: []queue.Entry{{Limit: 3, Weight: 1, Owner: "x", GiveUp: new("y")}, {Limit: 3, Weight: 2, Granted: true, Token: 9}}}
 	f.Add(appendRecord(nil, 7, "name", "boot", &q))
 	f.Add(appendRecord(nil, 0, "", "", &queue.Queue{}))
 	f.Add([]byte(magic))
@@ -241,7 +244,7 @@ func TestANewerFormIsRefusedNamingBoth(t *testing.T) {
 		seal(b)
 		return b
 	})
-	s.refuses(later, store.ErrUnsupported, "form 2", "up to 1")
+	s.refuses(later, store.ErrUnsupported, "form 3", "up to 2")
 }
 
 // A torn slot is as if it had never been written.
@@ -286,9 +289,9 @@ func TestAFullQueueIsAnErrorAndChangesNothing(t *testing.T) {
 	p := s.hold.ID.Process()
 	c := store.Claim{Name: "name", Limit: store.Full, Weight: 1, TTL: time.Hour, PositionTTL: time.Hour, Owner: strings.Repeat("x", store.MaxOwner)}
 	var q queue.Queue
-	for q.Limit = store.Full; len(appendRecord(nil, 1, "name", s.boot, &q)) <= stride; {
+	for len(appendRecord(nil, 1, "name", s.boot, &q)) <= stride {
 		for range 100 {
-			q.Entries = append(q.Entries, queue.Entry{ID: p.NewID(), Weight: 1, Expires: 1 << 60, Owner: c.Owner})
+			q.Entries = append(q.Entries, queue.Entry{ID: p.NewID(), Limit: store.Full, Weight: 1, Expires: 1 << 60, Owner: c.Owner})
 		}
 	}
 	q.Entries = q.Entries[:len(q.Entries)-100]

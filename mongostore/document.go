@@ -81,7 +81,7 @@ func (s *Store) parse(name string, raw bson.Raw) (r row, err error) {
 	}
 	us := int64(d.Now) * 1000
 	r = row{now: queue.Time{Clock: us, Wall: us}, call: d.Op.Call, timed: timed, ok: d.Op.OK, why: d.Op.Why}
-	r.q = queue.Queue{Limit: int32(d.Limit), Last: d.Last}
+	r.q = queue.Queue{Last: d.Last, OneLimit: true}
 	for i := range d.Entries {
 		e := &d.Entries[i]
 		id, err := store.ParseID(e.ID)
@@ -89,7 +89,7 @@ func (s *Store) parse(name string, raw bson.Raw) (r row, err error) {
 			return r, s.corrupt(name)
 		}
 		q := queue.Entry{
-			ID: id, Weight: int32(e.Weight), Want: int32(e.Want), Turn: int32(e.Turn), N: uint16(e.N), Granted: e.Granted, Shown: e.Shown,
+			ID: id, Limit: int32(d.Limit), Weight: int32(e.Weight), Want: int32(e.Want), Turn: int32(e.Turn), N: uint16(e.N), Granted: e.Granted, Shown: e.Shown,
 			Token: e.Token, UpgradeToken: e.UpgradeToken, Since: int64(e.Since) * 1000, Expires: int64(e.Expires) * 1000,
 			MinHold: e.MinHold * 1000, LockDelay: e.LockDelay * 1000, Owner: e.Owner,
 		}

@@ -167,6 +167,10 @@ func (s *Store) Describe() store.Description {
 			"is ahead can end a lease early for others",
 		Forgets: []store.Accident{store.AccidentWipe, store.AccidentClockStep},
 		Crash:   store.CrashTTL,
+		Lacks: map[store.Promise]string{
+			store.PromiseTotals: "it keeps one number of slots a name",
+			store.PromiseGiveUp: "it does not keep what a waiter asks the holders for",
+		},
 	}
 }
 

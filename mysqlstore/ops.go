@@ -42,6 +42,7 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (a store.Answer, err err
 			return false, err
 		}
 		return s.apply(ctx, on, &r, func() (change queue.Change, err error) {
+			c.GiveUp = "" // which is not stored
 			a, change, err = r.q.Ask(r.now, c.Name, &c)
 			return change, err
 		})

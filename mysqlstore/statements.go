@@ -271,7 +271,7 @@ func (s *statements) write(name string, rev int64, q *queue.Queue, rest []byte, 
 	} else {
 		e := &q.Entries[0]
 		for _, a := range []assignment{
-			{"lim", number(int64(q.Limit))}, {"id", text(e.ID[:])}, {"weight", number(int64(e.Weight))}, {"want", number(int64(e.Want))},
+			{"lim", number(int64(q.Limit()))}, {"id", text(e.ID[:])}, {"weight", number(int64(e.Weight))}, {"want", number(int64(e.Want))},
 			{"turn", number(int64(e.Turn))}, {"block", number(int64(e.N))}, {"flags", number(flags(e))}, {"token", number(e.Token)},
 			{"fence", number(e.UpgradeToken)}, {"since", number(e.Since)}, {"expires", number(e.Expires)}, {"keep", number(e.MinHold)},
 			{"delay", number(e.LockDelay)}, {"broken", text(e.Reason())}, {"owner", text(e.Owner)}, {"rest", text(rest)},

@@ -200,6 +200,8 @@ func (s *Store) Describe() store.Description {
 			store.PromiseLockDelay:   "NATS does not tell for long when a session ended",
 			store.PromisePositionTTL: "a position is kept until the session of its process ends, which is after at most the TTL",
 			store.PromiseExpiry:      "the claims of one process and TTL have one session, which is renewed for all of them",
+			store.PromiseTotals:      "it keeps one number of slots a name",
+			store.PromiseGiveUp:      "it does not keep what a waiter asks the holders for",
 		},
 	}
 }

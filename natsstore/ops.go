@@ -121,6 +121,7 @@ func (s *Store) unknown(name string) {
 
 // Ask implements [store.Store].
 func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
+	c.GiveUp = "" // which is not stored
 	if err := checkClaim(&c); err != nil {
 		return store.Answer{}, err
 	}

@@ -65,7 +65,7 @@ func (r *record) encode(force bool) ([]byte, error) {
 	}
 	n := storedName{form: form{version}, Last: r.q.Last}
 	if len(r.q.Entries) > 0 {
-		n.Limit, n.Entries = r.q.Limit, make([]storedEntry, len(r.q.Entries))
+		n.Limit, n.Entries = r.q.Limit(), make([]storedEntry, len(r.q.Entries))
 	}
 	for i := range r.q.Entries {
 		e := &r.q.Entries[i]
@@ -90,7 +90,7 @@ func (s *Store) decode(name string, m message, now queue.Time) (*record, error) 
 	if err := s.parse(m.data, &n, &n.form, s.where(name)); err != nil {
 		return nil, err
 	}
-	r.q = queue.Queue{Limit: n.Limit, Last: n.Last, Entries: make([]queue.Entry, len(n.Entries), len(n.Entries)+1)}
+	r.q = queue.Queue{Last: n.Last, OneLimit: true, Entries: make([]queue.Entry, len(n.Entries), len(n.Entries)+1)}
 	for i := range n.Entries { // each process has its own idea of the server's clock
 		r.now.Clock = max(r.now.Clock, n.Entries[i].Since) //mutant:nats-clock-behind-keeps-way
 	}
@@ -109,7 +109,7 @@ func (s *Store) decode(name string, m message, now queue.Time) (*record, error) 
 			expires = now.Clock
 		}
 		r.q.Entries[i] = queue.Entry{
-			ID: id, Weight: e.Weight, Want: e.Want, Turn: e.Turn, N: e.N, Granted: e.Granted, Shown: e.Shown, Broken: e.Broken,
+			ID: id, Limit: n.Limit, Weight: e.Weight, Want: e.Want, Turn: e.Turn, N: e.N, Granted: e.Granted, Shown: e.Shown, Broken: e.Broken,
 			Token: e.Token, UpgradeToken: e.UpgradeToken, Since: e.Since, Expires: expires, MinHold: e.MinHold, Owner: e.Owner,
 		}
 		r.lives[id] = e.Session

@@ -50,7 +50,7 @@ func (r *row) dests() []any {
 func (f *found) add(r *row) {
 	f.there = true
 	f.now, f.form, f.sane = r.now, r.form, r.sane
-	f.q.Last, f.q.Limit = r.last, int32(r.lim)
+	f.q.Last, f.q.OneLimit = r.last, true
 	if r.id == nil {
 		return // there is none
 	}
@@ -59,7 +59,7 @@ func (f *found) add(r *row) {
 		f.bad = fmt.Errorf("the id %x, a block of %d", r.id, r.n)
 	}
 	e := queue.Entry{
-		ID: id, Weight: int32(r.weight), Want: int32(r.want), Turn: int32(r.turn), N: uint16(r.n),
+		ID: id, Limit: int32(r.lim), Weight: int32(r.weight), Want: int32(r.want), Turn: int32(r.turn), N: uint16(r.n),
 		Granted: r.token != 0, Shown: r.shown, Token: r.token, UpgradeToken: r.upgradeToken, Since: r.since, Expires: r.expires,
 		MinHold: r.keep, LockDelay: r.delay, Owner: string(r.owner),
 	}

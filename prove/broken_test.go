@@ -86,7 +86,7 @@ var brokenLocks = []brokenLock{
 		mutant.At("clients-own-clocks", mutant.Value("(clock() + store.BrokenClock()).Microseconds()")),
 	}},
 	{recreates, "file", "mutex", []Fault{stopLong}, "", 1, false, []mutant.Edit{
-		mutant.At("renewal-re-creates", mutant.After("if err != nil && "+is(recreates)+" {\n\t\tif i < 0 {\n\t\t\tq.Entries, i = append(q.Entries, Entry{ID: id, Weight: q.Limit, Want: q.Limit, N: 1, Granted: true, Token: h.Token}), len(q.Entries)\n\t\t}\n\t\terr = nil\n\t}")),
+		mutant.At("renewal-re-creates", mutant.After("if err != nil && "+is(recreates)+" {\n\t\tif i < 0 {\n\t\t\tq.Entries, i = append(q.Entries, Entry{ID: id, Limit: store.Full, Weight: store.Full, Want: store.Full, N: 1, Granted: true, Token: h.Token}), len(q.Entries)\n\t\t}\n\t\terr = nil\n\t}")),
 		mutant.At("renewal-re-creates-too", mutant.Cond("WAS && !"+is(recreates))),
 		mutant.At("answer-after-deadline-revives", mutant.Cond("WAS && !"+is(recreates))),
 		mutant.At("seen-over-revived", mutant.Cond(is(recreates)+" || WAS")),

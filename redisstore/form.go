@@ -76,32 +76,32 @@ func (s *Store) parse(key, value string) (q queue.Queue, err error) {
 		return q, s.newer(key, v)
 	}
 	q.Last = float(value[len(magic)+1:])
-	q.Limit, q.Entries, err = parseEntries(value[headSize:])
+	q.OneLimit = true
+	q.Entries, err = parseEntries(value[headSize:])
 	if err != nil {
 		return queue.Queue{}, s.corrupt(key)
 	}
 	return q, nil
 }
 
-func parseEntries(s string) (limit int32, all []queue.Entry, err error) {
+func parseEntries(s string) (all []queue.Entry, err error) {
 	for len(s) > 0 {
 		var e entry
 		if _, err := binary.Decode([]byte(s[:min(len(s), entrySize)]), le, &e); err != nil {
-			return 0, nil, err
+			return nil, err
 		}
 		s = s[entrySize:]
 		owner := int(e.Owner)
 		end := owner + int(e.Broken)
 		if len(s) < end {
-			return 0, nil, fmt.Errorf("%d bytes behind an entry that says %d", len(s), end)
+			return nil, fmt.Errorf("%d bytes behind an entry that says %d", len(s), end)
 		}
 		id, err := store.ParseID(string(e.ID[:]))
 		if err != nil {
-			return 0, nil, err
+			return nil, err
 		}
-		limit = int32(e.Limit)
 		all = append(all, queue.Entry{
-			ID: id, Weight: int32(e.Weight), Want: int32(e.Want), Turn: int32(e.Turn), N: e.N,
+			ID: id, Limit: int32(e.Limit), Weight: int32(e.Weight), Want: int32(e.Want), Turn: int32(e.Turn), N: e.N,
 			Granted: e.Flags&flagGranted != 0, Shown: e.Flags&flagShown != 0,
 			Token: int64(e.Token), UpgradeToken: int64(e.UpgradeToken), Since: int64(e.Since), Expires: int64(e.Expires),
 			MinHold: int64(e.MinHold), LockDelay: int64(e.LockDelay),
@@ -112,7 +112,7 @@ func parseEntries(s string) (limit int32, all []queue.Entry, err error) {
 		}
 		s = s[end:]
 	}
-	return limit, all, nil
+	return all, nil
 }
 
 // micros rounds up, so that no hold is shorter than was asked for.

@@ -65,7 +65,7 @@ func refused(s string) (a store.Answer, ok bool) {
 	if err != nil {
 		return a, false
 	}
-	_, entries, err := parseEntries(s[n:])
+	entries, err := parseEntries(s[n:])
 	if err != nil {
 		return a, false
 	}

@@ -333,11 +333,15 @@ func (s *Store) Describe() store.Description {
 			"an eviction or a FLUSHALL everything; then two may hold a name until the TTL of the first is over",
 		Forgets: []store.Accident{store.AccidentRestart, store.AccidentWipe, store.AccidentFailOver, store.AccidentClockStep},
 		Crash:   store.CrashTTL,
+		Lacks: map[store.Promise]string{
+			store.PromiseTotals: "it keeps one number of slots a name",
+			store.PromiseGiveUp: "it does not keep what a waiter asks the holders for",
+		},
 	}
 	if s.replicas > 0 {
 		d.Loses = fmt.Sprintf("a fail-over to a replica that is not among the %d which have confirmed a grant can lose it, a restart what was not synced to disk, "+
 			"an eviction or a FLUSHALL everything; then two may hold a name until the TTL of the first is over", s.replicas)
-		d.Lacks = map[store.Promise]string{store.PromiseNotificationToken: "replicas have not confirmed what a notification would tell"}
+		d.Lacks[store.PromiseNotificationToken] = "replicas have not confirmed what a notification would tell"
 	}
 	return d
 }

@@ -12,7 +12,7 @@ import (
 func TestBounds_WhatIsOutsideIsInvalidAndWhatIsInsideIsNot(t *testing.T) {
 	b := &store.Bounds{Min: time.Second, Max: time.Hour, On: "here"}
 	claim := store.Claim{Name: strings.Repeat("n", store.MaxName), Limit: store.Full, Weight: store.Full, TTL: time.Second, PositionTTL: time.Second,
-		MinHold: time.Hour, LockDelay: time.Hour, Owner: strings.Repeat("o", store.MaxOwner)}
+		MinHold: time.Hour, LockDelay: time.Hour, Owner: strings.Repeat("o", store.MaxOwner), GiveUp: strings.Repeat("r", store.MaxReason)}
 	hold := store.Hold{Name: claim.Name, TTL: time.Hour, Owner: claim.Owner}
 	if err := errors.Join(b.CheckClaim(&claim), b.CheckRenewal(&hold), store.CheckChange(claim.Name, 1, store.Full)); err != nil {
 		t.Error(err)
@@ -21,6 +21,7 @@ func TestBounds_WhatIsOutsideIsInvalidAndWhatIsInsideIsNot(t *testing.T) {
 		"no name":                 func(c *store.Claim) { c.Name = "" },
 		"a long name":             func(c *store.Claim) { c.Name += "n" },
 		"a long owner":            func(c *store.Claim) { c.Owner += "o" },
+		"a long reason":           func(c *store.Claim) { c.GiveUp += "r" },
 		"no limit":                func(c *store.Claim) { c.Limit = 0 },
 		"a limit above Full":      func(c *store.Claim) { c.Limit++ },
 		"no weight":               func(c *store.Claim) { c.Weight = 0 },

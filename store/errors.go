@@ -13,7 +13,7 @@ var (
 	ErrReleased    = errors.New("released")              // this lease was given back before
 	ErrClosed      = errors.New("closed")                // the locker was closed
 	ErrDeadlock    = errors.New("deadlock")              // it would wait for itself
-	ErrMismatch    = errors.New("another limit")         // the name is in use with another limit
+	ErrMismatch    = errors.New("another limit")         // the name is in use as a lock, or as a semaphore, and asked for as the other; see Claim.Limit
 	ErrUnsupported = errors.New("unsupported")           // this store cannot do that
 	ErrInvalid     = errors.New("invalid")               // a caller's mistake, found before any I/O
 	ErrUnavailable = errors.New("store unavailable")     // no answer, or an indeterminate outcome

@@ -77,9 +77,15 @@ type Store interface {
 	//
 	// A refusal is an Answer, not an error. Errors: ErrLost if an entry of
 	// this id is there but expired, broken or given back (the engine takes a
-	// new id); ErrMismatch (as *MismatchError) if entries of another limit are
-	// in the way or waiting; ErrInvalid, ErrDenied, ErrCorrupt and
+	// new id); ErrMismatch (as *MismatchError) if the name is in use as a lock
+	// and asked for as a semaphore, or the reverse; ErrInvalid, ErrDenied, ErrCorrupt and
 	// ErrUnsupported, with nothing written; any other error is indeterminate.
+	//
+	// The limits of a semaphore may differ, as when a new version with another
+	// total is rolled out. A claim is granted if it fits under its own limit and
+	// under those of all that hold the name: what is held never exceeds the
+	// total of anybody who holds. What is held stays held. On a store that lacks
+	// PromiseTotals any other limit is ErrMismatch.
 	Ask(ctx context.Context, c Claim) (Answer, error)
 
 	// Renew pushes the expiry of holds forward, many at once and in as few
@@ -220,7 +226,7 @@ type LossTeller interface {
 type Claim struct {
 	Name   string
 	ID     ID
-	Limit  int64 // 1 … Full, shared by all entries of the name
+	Limit  int64 // 1 … Full; see Ask for names that are used with several
 	Weight int64 // 1 … Limit
 	Try    bool  // append only if granted at once
 
@@ -234,7 +240,16 @@ type Claim struct {
 	// and so is any of a claim of less than the limit; the most is MaxBlock.
 	Block int
 
-	Owner string // Owner.String of the one who asks, opaque to the store
+	// GiveUp asks those that hold the name to give it up, and says why, in at
+	// most MaxReason bytes; empty: it does not ask. It counts while the claim
+	// waits, as the newest ask says; of a claim that is granted, or of a try that
+	// is refused, nothing is asked. Every hold that is in the way is asked: its
+	// owner gets a Notification without a token, and each renewal says why.
+	// Nothing else comes of it: to give up, or not, is up to the owner. A store
+	// that lacks PromiseGiveUp ignores it.
+	GiveUp string
+
+	Owner string // Owner.String of the caller, opaque to the store
 }
 
 // Tokens is how many tokens a grant of the claim draws, from 1 to MaxBlock.
@@ -298,15 +313,18 @@ type Renewal struct {
 	From Instant       // as in Answer
 
 	Weight, Want, UpgradeToken int64 // as in Answer
+
+	GiveUp string // why the first waiter that asks the holders to give up does so; empty: none asks
 }
 
-// A Notification wakes a waiter. It may be false, late, doubled or missing, and moves
-// no expiry. With a Token it says that this id was granted with that token; of
-// an upgrade it has none. The zero Notification is for all.
+// A Notification wakes a waiter, or the owner of a hold. It may be false, late,
+// doubled or missing, and moves no expiry. With a Token it says that this id was
+// granted with that token; of an upgrade, and of a hold that is asked to be given
+// up, it has none. The zero Notification is for all.
 type Notification struct {
 	Name  string
 	ID    ID
-	Token int64 // 0: only poll, or renew what may have been upgraded
+	Token int64 // 0: only poll; or renew a hold, and the answer tells what is new
 	N     int   // of the block, as in Answer; 0 without a Token
 }
 
@@ -325,7 +343,7 @@ const MaxReason = 200
 // A State is one name as List shows it.
 type State struct {
 	Name    string
-	Limit   int64
+	Limit   int64   // of the entries; the smallest, if a semaphore is in use with several
 	Last    int64   // the newest token drawn
 	Entries []Entry // in order: those granted or in the way, and those waiting
 }
@@ -345,6 +363,7 @@ type Entry struct {
 	Expires      time.Duration // until it expires unless renewed; not above 0: expired, and only in the way
 	Ends         time.Duration // until it is out of the way unless renewed: its expiry, minimum hold or delay, whichever is latest
 	Broken       string        // the reason of a BreakHold, or empty
+	GiveUp       string        // why this waiter asks the holders to give up, or empty
 	Owner        Owner
 }
 
@@ -425,6 +444,8 @@ const (
 	PromiseHolders           Promise = "a refusal tells all of the holders"            // without it a refusal may name nobody, and what it tells of times is 0
 	PromiseExpiry            Promise = "a hold has an expiry of its own"               // without it claims last as long as a session of their process, which is renewed for all of them at once
 	PromiseNotificationToken Promise = "a notification carries the token"              // without it a notification only causes a poll
+	PromiseTotals            Promise = "a semaphore with several totals"               // without it another limit is ErrMismatch
+	PromiseGiveUp            Promise = "a waiter asks the holders to give up"          // without it Claim.GiveUp is ignored
 	PromiseDrawn             Promise = "a release draws the tokens of those it grants" // without it one who was granted so is a waiter until it asks again
 )
 

@@ -29,7 +29,7 @@ const (
 
 // A localQueue is there while somebody is inside it or in line, or the name is held by
 // a hold that may be handed on. All its claims have the same limit: one with
-// another limit asks the store past the local queue, and is told the mistake.
+// another limit asks the store past the local queue, which knows if it is a mistake.
 type localQueue struct {
 	name        string
 	limit       int64

@@ -184,6 +184,8 @@ func (s *Store) Describe() store.Description {
 			store.PromiseDetach:      "an advisory lock cannot leave its session",
 			store.PromisePositionTTL: "there are no queue positions",
 			store.PromiseInspect:     "PostgreSQL keeps the number of an advisory lock and not its name; it shows them in pg_locks, and pgadvisory.KeyOf has the number of a name",
+			store.PromiseTotals:      "an advisory lock has no slots",
+			store.PromiseGiveUp:      "nobody waits in a queue",
 			store.PromiseUntil:       "nobody knows when a session ends",
 			store.PromiseHolders:     "the server knows the sessions and not what they hold it for",
 			store.PromiseTokens:      "Options.Tokens (tokens=1 in a URL) is not set",

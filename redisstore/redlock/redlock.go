@@ -437,6 +437,8 @@ func (s *Store) Describe() store.Description {
 			store.PromiseUpgrade:           noUpgrade,
 			store.PromiseDrawn:             ownNumber,
 			store.PromiseNotificationToken: ownNumber,
+			store.PromiseTotals:            "it keeps one number of slots a name",
+			store.PromiseGiveUp:            "it does not keep what a waiter asks the holders for",
 		},
 	}
 	if _, err := s.quorum(2); err != nil {

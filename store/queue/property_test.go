@@ -97,7 +97,7 @@ func (w *world) do(t *rapid.T, self store.ID, act func(*queue.Queue) (any, queue
 			if e.Token <= w.most {
 				t.Fatalf("token %d after %d", e.Token, w.most)
 			}
-			if e.N == 0 || e.N > 1 && int64(e.Weight) != int64(w.q.Limit) {
+			if e.N == 0 || e.N > 1 && e.Weight != e.Limit {
 				t.Fatalf("a block of %d for a part of the limit: %+v", e.N, e)
 			}
 			granted++
@@ -123,11 +123,15 @@ func (w *world) do(t *rapid.T, self store.ID, act func(*queue.Queue) (any, queue
 			if e.UpgradeToken != was.UpgradeToken {
 				same.Weight, same.UpgradeToken = e.Weight, e.UpgradeToken
 			}
+			if e.Granted {
+				same.GiveUp = nil // it has what it waited for
+			}
 			if !reflect.DeepEqual(*e, same) {
 				t.Fatalf("another's entry went from %+v to %+v", was, e)
 			}
 		}
 	}
+	notifications = append(notifications, w.asked(before, self)...)
 	if !slices.Equal(notifications, change.Woken) {
 		t.Fatalf("granted %+v, notifications %+v", notifications, change.Woken)
 	}
@@ -152,10 +156,37 @@ func (w *world) do(t *rapid.T, self store.ID, act func(*queue.Queue) (any, queue
 	return out, err
 }
 
+// asked is whom a waiter has asked to give up, if it has just begun to ask or
+// says why in other words: all that hold the name and can hear it.
+func (w *world) asked(before queue.Queue, self store.ID) (all []store.Notification) {
+	e, was := find(w.q, self), find(before, self)
+	if e == nil || e.Granted || e.GiveUp == nil || was != nil && was.Asks() == e.Asks() {
+		return nil
+	}
+	for i := range w.q.Entries {
+		if h := &w.q.Entries[i]; h.Granted && h.Broken == nil && h.Expires > w.now.Clock {
+			all = append(all, store.Notification{Name: "n", ID: h.ID})
+		}
+	}
+	return all
+}
+
+// asks is the reason of the first that waits and asks the holders to give up.
+func (w *world) asks() string {
+	for i := range w.q.Entries {
+		if e := &w.q.Entries[i]; !e.Granted && e.GiveUp != nil {
+			return e.Asks()
+		}
+	}
+	return ""
+}
+
+var reasons = []string{"", "", "", "a newer version waits", "please"}
+
 func (w *world) ask(t *rapid.T) {
 	limit := rapid.SampledFrom([]int64{store.Full, store.Full, 3, 2}).Draw(t, "limit")
 	if len(w.q.Entries) > 0 && rapid.IntRange(0, 9).Draw(t, "same") > 0 {
-		limit = int64(w.q.Limit)
+		limit = int64(rapid.SampledFrom(w.q.Entries).Draw(t, "of").Limit)
 	}
 	weights := []int64{1, limit}
 	if limit == store.Full {
@@ -167,24 +198,25 @@ func (w *world) ask(t *rapid.T) {
 		Name: "n", ID: store.Process{byte(w.came % 3)}.NewID(), Limit: limit,
 		Weight: rapid.SampledFrom(weights).Draw(t, "weight"), Try: rapid.Bool().Draw(t, "try"),
 		TTL: us(ttl), PositionTTL: us(rapid.IntRange(1, ttl).Draw(t, "place")),
-		Block: rapid.SampledFrom([]int{0, 1, 4, 10, store.MaxBlock + 1}).Draw(t, "block"),
+		Block: rapid.SampledFrom([]int{0, 1, 4, 10, store.MaxBlock + 1}).Draw(t, "block"), GiveUp: rapid.SampledFrom(reasons).Draw(t, "give up"),
 		Owner: fmt.Sprint("owner ", w.came), MinHold: us(rapid.SampledFrom([]int{0, 0, 5, 30}).Draw(t, "keep")), LockDelay: us(rapid.SampledFrom([]int{0, 0, 5}).Draw(t, "delay")),
 	}}
 	// Whether it must be granted is known from the outside: what is in the
 	// way after the time that passed, and whether anybody still waits.
 	settled := w.settled()
-	var held int64
+	held, least := int64(0), limit
 	waiting := false
 	for _, e := range settled.Entries {
 		if e.Granted {
 			held += int64(e.Weight)
+			least = min(least, int64(e.Limit))
 		}
 		waiting = waiting || !e.Granted || wants(&e, w.now)
 	}
 	out, err := w.do(t, c.ID, func(q *queue.Queue) (any, queue.Change, error) { return q.Ask(w.now, "n", &c.Claim) })
-	if len(settled.Entries) > 0 && int64(settled.Limit) != limit {
-		if !errors.Is(err, store.ErrMismatch) {
-			t.Fatalf("limit %d where %d is in use: %v", limit, settled.Limit, err)
+	if have := settled.Limit(); len(settled.Entries) > 0 && (have == store.Full) != (limit == store.Full) {
+		if m := new(store.MismatchError); !errors.As(err, &m) || m.Have != int64(have) || m.Want != limit {
+			t.Fatalf("limit %d where %d is in use: %v", limit, have, err)
 		}
 		return
 	}
@@ -192,8 +224,8 @@ func (w *world) ask(t *rapid.T) {
 		t.Fatalf("ask: %v", err)
 	}
 	a := out.(store.Answer)
-	if want := !waiting && held+c.Weight <= limit; a.Granted != want {
-		t.Fatalf("weight %d of %d, %d in the way, somebody waits %v: granted %v", c.Weight, limit, held, waiting, a.Granted)
+	if want := !waiting && held+c.Weight <= least; a.Granted != want {
+		t.Fatalf("weight %d of %d, of which %d may be used, %d in the way, somebody waits %v: granted %v", c.Weight, limit, least, held, waiting, a.Granted)
 	}
 	if there := find(w.q, c.ID) != nil; there != (a.Granted || !c.Try) {
 		t.Fatalf("granted %v, try %v: it has an entry: %v", a.Granted, c.Try, there)
@@ -285,6 +317,7 @@ func (w *world) again(t *rapid.T) {
 		t.Skip("it would be a new claim") // of an id the queue has forgotten
 	}
 	was, alive := *e, w.alive(c) != nil
+	c.GiveUp = rapid.SampledFrom(reasons).Draw(t, "give up")
 	out, err := w.do(t, c.ID, func(q *queue.Queue) (any, queue.Change, error) { return q.Ask(w.now, "n", &c.Claim) })
 	if !alive || was.Broken != nil {
 		w.lost(t, err, "ask of an expired or broken entry")
@@ -299,6 +332,9 @@ func (w *world) again(t *rapid.T) {
 	}
 	if n := count(w.q, c.ID); n != 1 {
 		t.Fatalf("asked again, it has %d entries", n)
+	}
+	if e := find(w.q, c.ID); !e.Granted && e.Asks() != c.GiveUp || e.Granted && e.GiveUp != nil {
+		t.Fatalf("asked again with the reason %q, the entry is %+v", c.GiveUp, e)
 	}
 	w.pushed(t, c, was, map[bool]time.Duration{true: c.TTL, false: c.PositionTTL}[a.Granted])
 	w.told(t, a, c.ID)
@@ -360,7 +396,7 @@ func (w *world) renew(t *rapid.T) {
 	if e.Owner != h.Owner || e.Turn != turn {
 		t.Fatalf("renewed by %+v from %+v to %+v", h, was, e)
 	}
-	if r := out.(store.Renewal); r.TTL != h.TTL || r.Weight != int64(e.Weight) || r.Want != int64(e.Want) || r.UpgradeToken != e.UpgradeToken {
+	if r := out.(store.Renewal); r.TTL != h.TTL || r.Weight != int64(e.Weight) || r.Want != int64(e.Want) || r.UpgradeToken != e.UpgradeToken || r.GiveUp != w.asks() {
 		t.Fatalf("told %+v of %+v", r, e)
 	}
 }
@@ -625,7 +661,7 @@ func (w *world) time(t *rapid.T) {
 // check is what holds at all times, once what is over has been dropped.
 func (w *world) check(t *rapid.T) {
 	q := w.settled()
-	var held int64
+	held, least := int64(0), int32(store.Full)
 	var waits *queue.Entry
 	order, upgrading := 0, false
 	for i := range q.Entries {
@@ -641,6 +677,13 @@ func (w *world) check(t *rapid.T) {
 				t.Fatalf("granted behind one that waits:\n%+v\n%+v", waits, e)
 			}
 			held += int64(e.Weight)
+			least = min(least, e.Limit)
+			if e.GiveUp != nil {
+				t.Fatalf("a holder asks others to give up: %+v", e)
+			}
+			if (e.Limit == store.Full) != (q.Entries[0].Limit == store.Full) {
+				t.Fatalf("a lock and a semaphore are held together: %+v", q.Entries)
+			}
 			if wants(e, w.now) {
 				if upgrading {
 					t.Fatalf("two upgrades are pending: %+v", q.Entries)
@@ -658,13 +701,13 @@ func (w *world) check(t *rapid.T) {
 			waits = e
 		}
 	}
-	if len(q.Entries) > 0 && held > int64(q.Limit) {
-		t.Fatalf("%d granted of %d: %+v", held, q.Limit, q.Entries)
+	if held > int64(least) {
+		t.Fatalf("%d granted where one counts on %d at most: %+v", held, least, q.Entries)
 	}
 	if upgrading && held == store.Upgradeable {
 		t.Fatalf("nobody is in the way of an upgrade that is pending: %+v", q.Entries)
 	}
-	if waits != nil && !upgrading && held+int64(waits.Weight) <= int64(q.Limit) {
+	if waits != nil && !upgrading && held+int64(waits.Weight) <= int64(min(least, waits.Limit)) {
 		t.Fatalf("it fits and waits: %+v beside %d", waits, held)
 	}
 }
@@ -726,7 +769,7 @@ func clone(q queue.Queue) queue.Queue {
 // normal is the queue without what means nothing when it is empty.
 func normal(q queue.Queue) queue.Queue {
 	if len(q.Entries) == 0 {
-		q.Limit, q.Entries = 0, nil
+		q.Entries = nil
 	}
 	return q
 }

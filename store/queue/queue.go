@@ -29,9 +29,39 @@ func At(t time.Time) Time { return Time{Clock: t.UnixMicro(), Wall: t.UnixMicro(
 
 // A Queue is the state of one name. The zero Queue is a name never used.
 type Queue struct {
-	Limit   int32 // of all entries; meaningless when there are none
-	Last    int64 // the newest token drawn
-	Entries []Entry
+	Last     int64 // the newest token drawn
+	Entries  []Entry
+	OneLimit bool // the store keeps one limit a name (it lacks store.PromiseTotals): any other is a mismatch
+}
+
+// Limit is the limit of the entries, the smallest if they have several; 0 if
+// there are none.
+func (q *Queue) Limit() (least int32) {
+	for i := range q.Entries {
+		if e := &q.Entries[i]; least == 0 || e.Limit < least {
+			least = e.Limit
+		}
+	}
+	return least
+}
+
+// SetLimit gives all entries the limit, for a store that keeps one a name.
+func (q *Queue) SetLimit(limit int32) {
+	q.OneLimit = true
+	for i := range q.Entries {
+		q.Entries[i].Limit = limit
+	}
+}
+
+// GiveUp is the reason of the first waiter that asks the holders to give up, or
+// empty. A store whose renewals do not read the queue tells it to them.
+func (q *Queue) GiveUp() string {
+	for i := range q.Entries {
+		if e := &q.Entries[i]; e.GiveUp != nil {
+			return *e.GiveUp
+		}
+	}
+	return ""
 }
 
 // An Entry is a claim in the queue. Its index among the entries is its order.
@@ -39,6 +69,7 @@ type Queue struct {
 // else it waits.
 type Entry struct {
 	ID           store.ID
+	Limit        int32 // that its claim was asked for with: entries of a semaphore may differ in it
 	Weight       int32
 	Want         int32  // weight asked for by an upgrade; else Weight
 	Turn         int32  // counted up by the owner: changes of weight; with a block, how many of it are used besides the first
@@ -50,9 +81,10 @@ type Entry struct {
 	UpgradeToken int64   // drawn by an upgrade, or 0
 	Since        int64   // the instant of the grant
 	Expires      int64
-	MinHold      int64  // minimum hold
-	LockDelay    int64  // lock delay
-	Owner        string // store.Owner.String
+	MinHold      int64   // minimum hold
+	LockDelay    int64   // lock delay
+	Owner        string  // store.Owner.String
+	GiveUp       *string // of a waiter: why it asks the holders to give up; nil: it does not. A pointer like Broken
 }
 
 // Reason is why an operator broke the entry, or empty.
@@ -61,6 +93,20 @@ func (e *Entry) Reason() string {
 		return ""
 	}
 	return *e.Broken
+}
+
+// Asks is why the waiter asks the holders to give up, or empty.
+func (e *Entry) Asks() string {
+	if e.GiveUp == nil {
+		return ""
+	}
+	return *e.GiveUp
+}
+
+func (e *Entry) ask(reason string) {
+	if e.GiveUp = nil; reason != "" {
+		e.GiveUp = &reason
+	}
 }
 
 // live reports whether the entry has not expired.
@@ -87,7 +133,7 @@ func (e *Entry) wants(now Time) bool { return e.Granted && e.Want > e.Weight && 
 // A Change tells what an operation did to the queue besides its answer.
 type Change struct {
 	Wrote bool                 // the queue differs from before and must be stored
-	Woken []store.Notification // waiting entries that were granted, other than the caller's own
+	Woken []store.Notification // those other than the caller that were granted, or upgraded, or are asked to give up
 }
 
 // Ask appends the claim, or refreshes the entry of its id. See
@@ -101,8 +147,11 @@ func (q *Queue) Ask(now Time, name string, c *store.Claim) (store.Answer, Change
 			err := lost(e) // before settle moves the entries
 			return store.Answer{}, q.settle(now, name, c.ID), err
 		}
+		asks := false
 		if !e.Granted {
 			e.Expires = max(e.Expires, now.Clock+micros(c.PositionTTL)) //mutant:repeated-ask-moves-end
+			asks = e.Asks() != c.GiveUp                                 //mutant:give-up-asked-once
+			e.ask(c.GiveUp)                                             //mutant:give-up-asked-later
 		}
 		change := q.settle(now, name, c.ID)
 		change.Wrote = true
@@ -110,29 +159,33 @@ func (q *Queue) Ask(now Time, name string, c *store.Claim) (store.Answer, Change
 		if q.Entries[i].Granted {
 			return q.granted(now, i, c), change, nil
 		}
+		if asks {
+			q.askHolders(now, name, i, &change)
+		}
 		return q.refused(now, i), change, nil
 	}
 	change := q.settle(now, name, c.ID)
-	if len(q.Entries) > 0 && int64(q.Limit) != c.Limit { //mutant:different-limit-accepted
-		return store.Answer{}, change, &store.MismatchError{Have: int64(q.Limit), Want: c.Limit}
+	if have := int64(q.Limit()); q.mismatch(have, c.Limit) { //mutant:different-limit-accepted
+		return store.Answer{}, change, &store.MismatchError{Have: have, Want: c.Limit}
 	}
-	held, waiting, upgrading := q.weights(now)
-	room := waiting == 0 && !upgrading && held+c.Weight <= c.Limit //mutant:reader-passes-waiting-writer
-	if c.Try && !room {                                            //mutant:refused-try-leaves-entry
+	held, least, waiting, upgrading := q.weights(now)
+	room := waiting == 0 && !upgrading && held+c.Weight <= min(least, c.Limit) //mutant:reader-passes-waiting-writer
+	if c.Try && !room {                                                        //mutant:refused-try-leaves-entry
 		return q.refused(now, len(q.Entries)), change, nil
 	}
-	q.Limit = int32(c.Limit) //mutant:last-first-out
 	q.Entries = append(q.Entries, Entry{
-		ID: c.ID, Weight: int32(c.Weight), Want: int32(c.Weight), N: uint16(c.Tokens()), //mutant:block-readers
+		ID: c.ID, Limit: int32(c.Limit), Weight: int32(c.Weight), Want: int32(c.Weight), N: uint16(c.Tokens()), //mutant:block-readers
 		Expires: now.Clock, MinHold: micros(c.MinHold), LockDelay: micros(c.LockDelay), Owner: c.Owner, //mutant:owner-kept
 	})
-	change.Wrote = true
+	change.Wrote = true //mutant:last-first-out
 	i := len(q.Entries) - 1
 	if room {
 		q.grant(now, i)
 		return q.granted(now, i, c), change, nil
 	}
 	q.Entries[i].Expires = now.Clock + micros(c.PositionTTL) //mutant:cancelled-wait-leaves-place-behind-too
+	q.Entries[i].ask(c.GiveUp)
+	q.askHolders(now, name, i, &change)
 	return q.refused(now, i), change, nil
 }
 
@@ -186,8 +239,10 @@ func (q *Queue) Renew(now Time, h *store.Hold) (store.Renewal, Change) {
 	e.ID = id                //mutant:adopted-hold-keeps-id
 	change := q.settle(now, h.Name, id)
 	change.Wrote = true
-	e = &q.Entries[q.find(id)]                                                                                           // settle may have moved it
-	return store.Renewal{TTL: h.TTL, Weight: int64(e.Weight), Want: int64(e.Want), UpgradeToken: e.UpgradeToken}, change //mutant:renewal-tells-fence
+	e = &q.Entries[q.find(id)]                                                                                 // settle may have moved it
+	r := store.Renewal{TTL: h.TTL, Weight: int64(e.Weight), Want: int64(e.Want), UpgradeToken: e.UpgradeToken} //mutant:renewal-tells-fence
+	r.GiveUp = q.GiveUp()                                                                                      //mutant:renewal-tells-give-up
+	return r, change
 }
 
 // Change changes the weight of an upgradeable hold. See [store.Store.Change].
@@ -285,7 +340,7 @@ func (q *Queue) Expire(now Time, name string, dead func(store.Process) bool) Cha
 // State is the queue as List shows it. Entries that are out of the way are not
 // in it, though they may not have been dropped yet.
 func (q *Queue) State(now Time, name string) store.State {
-	s := store.State{Name: name, Limit: int64(q.Limit), Last: q.Last}
+	s := store.State{Name: name, Limit: int64(q.Limit()), Last: q.Last}
 	for i := range q.Entries {
 		if e := &q.Entries[i]; e.end() > now.Clock {
 			s.Entries = append(s.Entries, e.show(now))
@@ -308,12 +363,12 @@ func (q *Queue) settle(now Time, name string, self store.ID) (change Change) {
 		q.Entries = kept
 		change.Wrote = true
 	}
-	held, waiting, upgrading := q.weights(now)
+	held, least, waiting, upgrading := q.weights(now)
 	if upgrading { // before all that wait; there is one at most //mutant:upgrade-lets-waiters-while
 		if !q.upgrade(now, name, self, held, &change) { //mutant:upgrade-waits-behind-those
 			return change
 		}
-		held = int64(q.Limit)
+		held = store.Full
 	}
 	for i := range q.Entries {
 		if waiting == 0 {
@@ -323,7 +378,8 @@ func (q *Queue) settle(now Time, name string, self store.ID) (change Change) {
 		if e.Granted {
 			continue
 		}
-		if held+int64(e.Weight) > int64(q.Limit) { //mutant:limit-more-release
+		least = min(least, int64(e.Limit)) //mutant:release-heeds-own-limit
+		if held+int64(e.Weight) > least {  //mutant:limit-more-release
 			break //mutant:release-skips-blocked
 		}
 		q.grant(now, i)         //mutant:grant-another-lasts-ttl
@@ -342,6 +398,7 @@ func (q *Queue) settle(now Time, name string, self store.ID) (change Change) {
 func (q *Queue) grant(now Time, i int) {
 	e := &q.Entries[i]
 	e.Granted, e.Since, e.N = true, now.Clock, max(e.N, 1)
+	e.GiveUp = nil             //mutant:granted-asks-no-more
 	e.Token = q.draw(now, e.N) //mutant:token-drawn-append
 }
 
@@ -360,7 +417,7 @@ func (q *Queue) upgrade(now Time, name string, self store.ID, held int64, change
 		if !e.wants(now) {
 			continue
 		}
-		if held-int64(e.Weight)+int64(e.Want) > int64(q.Limit) { //mutant:upgrade-see-readers
+		if held-int64(e.Weight)+int64(e.Want) > store.Full { //mutant:upgrade-see-readers
 			return false
 		}
 		e.Weight, e.UpgradeToken = e.Want, q.draw(now, 1) //mutant:upgrade-replaces-token-grant
@@ -372,10 +429,35 @@ func (q *Queue) upgrade(now Time, name string, self store.ID, held int64, change
 	return true
 }
 
+// mismatch reports whether a claim with the limit cannot be beside entries with
+// the other: one is a lock, the other a semaphore. What is held of a semaphore
+// never exceeds the limit of any that holds it, so limits may differ.
+func (q *Queue) mismatch(have, limit int64) bool {
+	if have == 0 || have == limit {
+		return false
+	}
+	return q.OneLimit || have == store.Full || limit == store.Full //mutant:lock-beside-semaphore
+}
+
+// askHolders notifies the holds that the waiter at i asks to give up, if it
+// does. As with an upgrade there is no token in it: the owner renews, and is
+// told why.
+func (q *Queue) askHolders(now Time, name string, i int, change *Change) {
+	if q.Entries[i].GiveUp == nil {
+		return
+	}
+	for j := range q.Entries {
+		if e := &q.Entries[j]; e.Granted && e.Broken == nil && e.live(now) { //mutant:give-up-asks-those-alive
+			change.Woken = append(change.Woken, store.Notification{Name: name, ID: e.ID}) //mutant:give-up-notifies
+		}
+	}
+}
+
 // upgradeable reports whether the weight of the hold may be changed: it was
 // granted as upgradeable, so it is that, or an upgrade of it was granted.
 func (q *Queue) upgradeable(i int) bool {
-	return q.Limit == store.Full && (q.Entries[i].Weight == store.Upgradeable || q.Entries[i].UpgradeToken != 0) //mutant:change-slots
+	e := &q.Entries[i]
+	return e.Limit == store.Full && (e.Weight == store.Upgradeable || e.UpgradeToken != 0) //mutant:change-slots
 }
 
 // granted pushes the expiry of a hold whose owner is asking, and answers.
@@ -480,19 +562,21 @@ func (q *Queue) find(id store.ID) int {
 	return -1
 }
 
-// weights returns the sum of what is in the way, how many wait, and whether an
-// upgrade is pending.
-func (q *Queue) weights(now Time) (held int64, waiting int, upgrading bool) {
+// weights returns the sum of what is in the way, the smallest limit of that, how
+// many wait, and whether an upgrade is pending.
+func (q *Queue) weights(now Time) (held, least int64, waiting int, upgrading bool) {
+	least = store.Full
 	for i := range q.Entries {
 		e := &q.Entries[i] //mutant:writer-see-readers
 		if e.Granted {
+			least = min(least, int64(e.Limit)) //mutant:smaller-total-heeded
 			held += int64(e.Weight)
 			upgrading = upgrading || e.wants(now)
 		} else {
 			waiting++
 		}
 	}
-	return held, waiting, upgrading
+	return held, least, waiting, upgrading
 }
 
 // has reports whether e is a hold and the token any of it.
@@ -505,7 +589,7 @@ func (e *Entry) show(now Time) store.Entry {
 	s := store.Entry{
 		ID: e.ID, Weight: int64(e.Weight), Want: int64(e.Want), Granted: e.Granted, Token: e.Token, UpgradeToken: e.UpgradeToken,
 		Expires: duration(e.Expires - now.Clock), Ends: duration(e.end() - now.Clock),
-		Broken: e.Reason(), Owner: store.ParseOwner(e.Owner),
+		Broken: e.Reason(), GiveUp: e.Asks(), Owner: store.ParseOwner(e.Owner),
 	}
 	if !e.wants(now) { //mutant:list-shows-want-expired
 		s.Want = s.Weight

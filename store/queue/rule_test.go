@@ -1,6 +1,7 @@
 package queue_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -60,12 +61,68 @@ var examples = []struct{ promise, story string }{
 		0 | b | try read      | granted
 		0 | v | try upgradeable | refused
 		0 | w | try write     | refused`},
-	{"another limit is a mistake while anybody holds, waits or is in the way", `
+	{"a lock and a semaphore are a mistake while anybody holds, waits or is in the way", `
 		0 | a | 1 of 3        | granted
-		0 | b | 1 of 2        | mismatch
 		0 | b | try write     | mismatch
 		0 | a | release       | ok
-		0 | b | write         | granted`},
+		0 | b | write         | granted
+		0 | c | 1 of 3        | mismatch`},
+	{"while two totals are in use a claim has to fit the smaller", `
+		0 | a | 2 of 5        | granted
+		0 | b | 1 of 3        | granted
+		0 | c | try 1 of 5    | refused
+		0 | c | 1 of 5        | waits
+		1 | b | release       | ok, wakes c
+		1 | d | 2 of 5        | granted`},
+	{"what is held stays held when the total falls", `
+		0 | a | 4 of 5        | granted
+		0 | b | 1 of 3        | waits
+		5 | a | renew         | ok
+		6 | b | again         | waits
+		7 | a | release       | ok, wakes b`},
+	{"a waiter is granted when it fits the smaller total", `
+		0 | a | 1 of 3        | granted
+		0 | b | 2 of 5        | granted
+		0 | c | 3 of 5        | waits
+		1 | b | release       | ok
+		2 | a | release       | ok, wakes c`},
+	{"a claim of more than the smaller total waits until nobody counts on that", `
+		0 | a | 1 of 3        | granted
+		0 | b | 5 of 5        | waits
+		0 | c | 1 of 3        | waits
+		1 | a | release       | ok, wakes b
+		2 | b | release       | ok, wakes c`},
+	{"a waiter asks the holder to give up, until it leaves", `
+		0 | a | write         | granted
+		0 | b | write asking  | waits, wakes a
+		0 | b | again         | waits
+		1 | a | renew         | ok, asked to give up
+		1 | b | withdraw      | ok
+		2 | a | renew         | ok`},
+	{"a waiter begins to ask later, and every holder hears it", `
+		0 | a | read          | granted
+		0 | b | read          | granted
+		0 | w | write         | waits
+		1 | b | renew         | ok
+		1 | w | again asking  | waits, wakes a b
+		2 | a | renew         | ok, asked to give up
+		2 | b | renew         | ok, asked to give up`},
+	{"who has been granted asks nobody any more", `
+		0 | a | write         | granted
+		0 | b | write asking  | waits, wakes a
+		1 | a | release       | ok, wakes b
+		1 | b | again         | granted
+		1 | c | write         | waits
+		2 | b | renew         | ok`},
+	{"a try asks nobody to give up", `
+		0 | a | write            | granted
+		0 | b | try write asking | refused
+		1 | a | renew            | ok`},
+	{"who has lost its hold is not asked to give up", `
+		0  | a | read ttl=5   | granted
+		0  | b | read         | granted
+		0  | a | break        | ok
+		1  | w | write asking | waits, wakes b`},
 	{"an abandoned hold comes free at its TTL, and its owner is told", `
 		0  | a | write        | granted
 		0  | b | write        | waits
@@ -419,6 +476,9 @@ func (s *scene) do(t *testing.T, at, who, what string) string {
 		var r store.Renewal
 		r, change = s.q.Renew(now, &h)
 		err = r.Err
+		if r.GiveUp != "" {
+			result = "ok, asked to give up"
+		}
 	case "upgrade", "cancel", "downgrade":
 		s.turns[who]++
 		turn, weight := s.turns[who], int64(store.Upgradeable)
@@ -449,6 +509,7 @@ func (s *scene) do(t *testing.T, at, who, what string) string {
 		claim := opts
 		if verb == "again" {
 			claim = s.claims[who]
+			claim.GiveUp = cmp.Or(opts.GiveUp, claim.GiveUp)
 		}
 		claim.ID = id
 		s.claims[who] = claim
@@ -494,6 +555,10 @@ func (s *scene) parse(t *testing.T, what string) (verb string, c store.Claim, mo
 	t.Helper()
 	c = store.Claim{Name: "n", Limit: store.Full, TTL: 30 * time.Second, PositionTTL: 10 * time.Second}
 	for _, word := range strings.Fields(what) {
+		if word == "asking" {
+			c.GiveUp = "please"
+			continue
+		}
 		key, value, isOption := strings.Cut(word, "=")
 		if !isOption {
 			verb = strings.TrimSpace(verb + " " + word)

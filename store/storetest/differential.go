@@ -162,6 +162,7 @@ func newDuel(t *testing.T, c Clocked, by *Sessioned, seed uint64) *duel {
 		d.unit = (max(d.d.MinTTL, 10*time.Minute) + d.d.Tick - 1) / d.d.Tick * d.d.Tick
 	}
 	d.model = newModel(c.OneFloor)
+	d.model.oneLimit, d.model.nobodyAsks = d.lacks(store.PromiseTotals), d.lacks(store.PromiseGiveUp)
 	d.subjects()
 	return d
 }
@@ -276,7 +277,7 @@ func told(r store.Renewal) store.Renewal {
 	if r.Err != nil {
 		return store.Renewal{}
 	}
-	return store.Renewal{Weight: r.Weight, Want: r.Want, UpgradeToken: r.UpgradeToken}
+	return store.Renewal{Weight: r.Weight, Want: r.Want, UpgradeToken: r.UpgradeToken, GiveUp: r.GiveUp}
 }
 
 // plain drops what a store is free in.
@@ -376,8 +377,8 @@ func (d *duel) compare(now queue.Time, name string) {
 	if d.c.Stored != nil {
 		have, want := d.c.Stored(d.t, d.sides[0].Store, name), *q
 		for _, q := range []*queue.Queue{&have, &want} {
-			if len(q.Entries) == 0 {
-				q.Limit, q.Entries = 0, nil
+			if q.OneLimit = false; len(q.Entries) == 0 {
+				q.Entries = nil
 			}
 		}
 		if !reflect.DeepEqual(have, want) {

@@ -112,6 +112,7 @@ func (d *duel) turn() {
 		d.do(op{kind: "ask", side: d.fresh(s), claim: s.claims[len(s.claims)-1].Claim})
 	case n < 43:
 		d.counts["repeats"]++
+		d.maybeAsks(&k.Claim)
 		d.do(op{kind: "ask", side: k.side, claim: k.Claim})
 	case n < 56:
 		d.do(d.renewal())
@@ -196,12 +197,23 @@ func (d *duel) fresh(s *subject) int {
 		}
 		c.Owner = store.Owner{Host: "h", PID: side, Program: note, Note: note + "|" + note}.String()
 	}
+	if c.Limit < store.MaxSlots && d.chance(25) && !d.lacks(store.PromiseTotals) { // of a version with one slot more
+		c.Limit++
+	}
+	d.maybeAsks(&c)
 	if len(s.claims) > 12 {
 		i := slices.IndexFunc(s.claims, func(k known) bool { return d.model.entry(s.name, k.ID) == nil })
 		s.claims = slices.Delete(s.claims, max(i, 0), max(i, 0)+1)
 	}
 	s.claims = append(s.claims, known{c, side})
 	return side
+}
+
+// maybeAsks has the claim ask the holders to give up, now and then.
+func (d *duel) maybeAsks(c *store.Claim) {
+	if c.GiveUp = ""; d.chance(20) {
+		c.GiveUp = "reason " + strings.Repeat("ü'", d.rng.IntN(20))
+	}
 }
 
 func (d *duel) claim(side int, name string, limit, weight int64) store.Claim {
@@ -413,6 +425,8 @@ func (d *duel) count(now queue.Time, o op) {
 			meets("met a broken hold", e.Broken != nil)
 			meets("met a pending upgrade", e.Granted && e.Want > e.Weight && e.Expires > now.Clock)
 			meets("met a pending upgrade that has expired", e.Granted && e.Want > e.Weight && e.Expires <= now.Clock)
+			meets("met one that asks to give up", !e.Granted && e.GiveUp != nil)
+			meets("met two totals", e.Limit < store.Full && o.kind == "ask" && o.claim.Limit < store.Full && e.Limit != int32(o.claim.Limit))
 			meets("met one that waits for a block", !e.Granted && e.N > 1)
 			if own && len(o.holds) > 0 {
 				h := o.holds[i]
@@ -484,6 +498,8 @@ func (d *duel) floors() map[string]float64 {
 		},
 		store.PromiseBlock:  {"met one that waits for a block", "release that tells what of a block was used", "renew that tells what of a block was used"},
 		store.PromiseDetach: {"holds with another id"},
+		store.PromiseGiveUp: {"met one that asks to give up"},
+		store.PromiseTotals: {"met two totals"},
 	} {
 		if !d.lacks(promise) {
 			for _, name := range names {

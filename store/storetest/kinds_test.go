@@ -124,7 +124,7 @@ func (s endless) Describe() store.Description {
 	d := bare(s).Describe()
 	d.MinTTL, d.MaxTTL, d.Tick = 0, 0, 0
 	delete(d.Lacks, store.PromiseMatch)
-	for _, p := range []store.Promise{store.PromiseDeadline, store.PromiseOrder, store.PromiseTokens, store.PromiseHolders} {
+	for _, p := range []store.Promise{store.PromiseDeadline, store.PromiseOrder, store.PromiseGiveUp, store.PromiseTokens, store.PromiseHolders} {
 		d.Lacks[p] = "it is a test"
 	}
 	return d

@@ -36,8 +36,8 @@ func (o op) String() string {
 	switch o.kind {
 	case "ask", "poll":
 		c := o.claim
-		return fmt.Sprintf("%s name %q, id %v weight %d of %d try %v ttl %v place %v keep %v delay %v block %d owner %q",
-			o.kind, c.Name, c.ID, c.Weight, c.Limit, c.Try, c.TTL, c.PositionTTL, c.MinHold, c.LockDelay, c.Block, c.Owner)
+		return fmt.Sprintf("%s name %q, id %v weight %d of %d try %v ttl %v position %v min hold %v lock delay %v block %d give up %q owner %q",
+			o.kind, c.Name, c.ID, c.Weight, c.Limit, c.Try, c.TTL, c.PositionTTL, c.MinHold, c.LockDelay, c.Block, c.GiveUp, c.Owner)
 	case "break":
 		b := o.broken
 		return fmt.Sprintf("break name %q, id %v token %d now %v", b.Name, b.ID, b.Token, b.Now)
@@ -58,6 +58,9 @@ type model struct {
 	names    map[string]*queue.Queue
 	oneFloor bool
 	floor    int64 // of all idle names, with oneFloor
+
+	oneLimit   bool // the store lacks PromiseTotals
+	nobodyAsks bool // it lacks PromiseGiveUp
 }
 
 func newModel(oneFloor bool) *model {
@@ -67,7 +70,7 @@ func newModel(oneFloor bool) *model {
 func (m *model) queue(name string) *queue.Queue {
 	q := m.names[name]
 	if q == nil {
-		q = &queue.Queue{}
+		q = &queue.Queue{OneLimit: m.oneLimit}
 		m.names[name] = q
 	}
 	if m.oneFloor && len(q.Entries) == 0 {
@@ -89,6 +92,9 @@ func (m *model) do(now queue.Time, o op) (out outcome, woken []store.Notificatio
 	var err error
 	switch o.kind {
 	case "ask":
+		if m.nobodyAsks {
+			o.claim.GiveUp = ""
+		}
 		out.Answer, change, err = m.queue(o.claim.Name).Ask(now, o.claim.Name, &o.claim)
 		done(o.claim.Name, change, err)
 	case "poll":

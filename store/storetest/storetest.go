@@ -120,7 +120,7 @@ func (p *promise) inTime(t *trial) bool {
 // promises is all of them, in the order of the files they are in.
 func promises() (all []promise) {
 	for _, some := range [][]promise{
-		grantPromises, orderPromises, slotPromises, positionPromises, matchPromises, expiryPromises,
+		grantPromises, orderPromises, slotPromises, totalPromises, giveUpPromises, positionPromises, matchPromises, expiryPromises,
 		minHoldPromises, breakPromises, tokenPromises, namePromises, notificationPromises, pollPromises,
 		upgradePromises, blockPromises, adoptPromises, releasePromises, crowdPromises, checkPromises,
 	} {
