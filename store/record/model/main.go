@@ -1,0 +1,97 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"math/bits"
+	"os"
+	"syscall"
+	"time"
+)
+
+func main() {
+	wide := flag.Bool("wide", false, "wider bounds: tens of millions of states")
+	only := flag.Int("part", 0, "only this part")
+	small := flag.Bool("small", false, "only the small bounds of the test")
+	flag.Parse()
+	bad := false
+	for i, p := range parts() {
+		if *only != 0 && *only != i+1 {
+			continue
+		}
+		fmt.Printf("\n%d. %s\n", i+1, p.about)
+		runs := p.runs
+		if !*small {
+			runs = append(runs, p.more...)
+		}
+		if *wide {
+			runs = append(runs, p.wide...)
+		}
+		for _, r := range runs {
+			begun := cpu()
+			res := explore(locks{&r}, 80_000_000)
+			fmt.Printf("  %v: %d states, %v: %s\n", &r, res.states, (cpu() - begun).Round(time.Second/10), verdict(&res))
+			bad = bad || tellWrong(os.Stdout, &res)
+		}
+		for _, l := range p.laws.each() {
+			fmt.Printf("\n  Without: %s (%s)\n", says[l], l)
+			res, r := without(&p, l)
+			if bad = bad || res.wrong == ""; res.wrong == "" {
+				fmt.Println("    NOTHING GOES WRONG")
+				continue
+			}
+			fmt.Printf("  %v, %d states: %s\n", &r, res.states, verdict(&res))
+			tellWrong(os.Stdout, &res)
+		}
+	}
+	if bad {
+		os.Exit(1)
+	}
+}
+
+func cpu() time.Duration {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// without is what the small runs of a part find when a law is dropped.
+func without(p *part, l law) (res result, r rules) {
+	for _, r = range p.runs {
+		r.keep &^= l
+		if res = explore(locks{&r}, 80_000_000); res.wrong != "" {
+			break
+		}
+	}
+	return res, r
+}
+
+// each is the laws of a set.
+func (l law) each() (laws []law) {
+	for ; l != 0; l &= l - 1 {
+		laws = append(laws, 1<<bits.TrailingZeros64(uint64(l)))
+	}
+	return laws
+}
+
+func tellWrong(w io.Writer, res *result) bool {
+	if res.wrong == "" {
+		return false
+	}
+	res.tell(w)
+	return true
+}
+
+func verdict(r *result) string {
+	if r.wrong != "" {
+		return r.wrong
+	}
+	return "all is well"
+}
+
+func (s scheme) String() string { return [...]string{"void by call", "void by mark", "no join"}[s] }
+func (l law) String() string    { return says[l] }
+func (r *rules) String() string {
+	return fmt.Sprintf("%v, %d claims, %+v", r.scheme, r.n, r.bounds)
+}

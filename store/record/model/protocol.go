@@ -1,0 +1,257 @@
+package main
+
+import "fmt"
+
+// A law is a rule of the protocol that can be dropped, to see what it is for.
+type law uint64
+
+const (
+	rebind      law = 1 << iota // law 1
+	keptFrom                    // laws 1 and 6
+	final                       // law 2
+	together                    // law 2
+	endLast                     // law 2
+	force                       // law 3
+	void                        // law 3
+	voidFirst                   // law 3
+	callAgain                   // law 3
+	keepMark                    // law 3
+	markAll                     // law 3, where a note can come twice
+	markStays                   // law 3
+	unsure                      // law 3
+	ownRead                     // law 4
+	hintSession                 // law 6
+	hintWaits                   // law 6
+	takeInOnly                  // law 8
+	above                       // law 8
+	purgeFirst                  // law 8
+	lookOn                      // law 9
+	watchAhead                  // law 9
+	tellBehind                  // law 9
+	countShort                  // law 10
+	countLong                   // law 10
+	takeOut                     // law 10
+	inboxFirst                  // law 11
+	behind
+	tells
+	newVersion
+	retain
+	adoptSession
+	handFirst
+	downFirst
+	wantReads
+	callAfter
+	waiterCalls
+	laws = iota
+	all  = 1<<laws - 1
+)
+
+// What each law says.
+var says = map[law]string{
+	rebind:       "a grant counts from the session that its entry was written under",
+	keptFrom:     "a grant that was kept for a later ask counts from its session, not from that ask",
+	final:        "only a session whose end is final is passed over",
+	together:     "a session that runs out is over for all claims of its process at once",
+	endLast:      "a session is ended only when nobody counts on it any more",
+	force:        "a swap that was not answered is overwritten",
+	void:         "a join that was not answered is made void",
+	voidFirst:    "it is made void before the record is read",
+	callAgain:    "a call that was not answered is made again",
+	keepMark:     "a mark stays as long as its session lives",
+	markAll:      "whoever has joined leaves a mark when it goes, as its note can come twice",
+	markStays:    "a record with marks is not deleted",
+	unsure:       "an ask that may be under another session too is taken out, though its own is over",
+	ownRead:      "whose note may be in the inbox writes only on what it has read itself",
+	hintSession:  "a notification is the grant only under the claim's present session",
+	hintWaits:    "who has begun to give up is granted nothing",
+	takeInOnly:   "a swap takes in only notes that are still there",
+	above:        "only notes above the watermark of the record that was read are taken in",
+	purgeFirst:   "a record is deleted only when the notes below its watermark are purged",
+	lookOn:       "who has joined reads until it has seen itself in the record",
+	watchAhead:   "then it reads when a session ahead of it ends",
+	tellBehind:   "each write tells those who have another directly ahead of them now",
+	countShort:   "until its move is answered a hold ends with the short session",
+	countLong:    "from the sending of its move on it ends with the long one too",
+	takeOut:      "a hold that may have been moved is taken out, though its short session is over",
+	inboxFirst:   "of two readings the inbox is the first",
+	behind:       "who comes is put behind those in the record",
+	tells:        "the answer to a swap tells the notes that are there",
+	newVersion:   "a version is never used again, even if the record was deleted and made again",
+	retain:       "a record is deleted only when no request can be under way that depends on there being none",
+	adoptSession: "an adoption writes the session of the one who adopts",
+	handFirst:    "a hold is over for its owner before it is handed on",
+	downFirst:    "an upgrade is over for its owner before the way back is sent",
+	wantReads:    "who has an upgrade pending reads with each renewal",
+	callAfter:    "who breaks a hold calls its session after the write",
+	waiterCalls:  "who waits behind a broken hold calls its session too",
+}
+
+// A scheme is how a join is made void.
+type scheme uint8
+
+const (
+	byCall scheme = iota // it depends on the call counter of its session: a call voids all that are under way
+	byMark               // it depends on nothing: the claim's mark in the record voids it
+	noJoin               // there is no inbox: who comes writes the record
+)
+
+// Rules are the protocol, how much of it is in this run, and the bounds.
+type rules struct {
+	keep   law
+	scheme scheme
+	n      int // claims
+	bounds faults
+
+	weight [maxClaims]int8
+	limit  int8
+
+	patient  bool // nobody gives up, and who waits reads only when a law says so
+	next     bool // … and watches only the session directly ahead; B may give up
+	hogs     bool // A keeps what it has until it loses it
+	moves    bool // the first session is short, for who waits; a hold moves to the second, which is long
+	either   bool // … and an ask may be made in the long one first
+	hints    bool // notifications may be late, doubled or lost; else they are true
+	keeps    bool // there are none: a grant that another operation of the process sees is kept for the next ask
+	shared   bool // A and B are of one process
+	apart    bool // a join is a request of its own
+	halves   bool // the inbox and the record are read in two requests
+	water    bool // notes are passed by a watermark in the record, and purged later
+	order    bool // who overtakes whom is counted
+	upgrades bool // A changes its weight to the limit, and back
+	detaches bool // A hands its hold to B
+}
+
+func (r *rules) has(l law) bool { return r.keep&l != 0 }
+
+// Locks are the machine of some rules: one name, and those who want it.
+type locks struct{ *rules }
+
+func (r *rules) start() (s state) {
+	s.left = r.bounds
+	for i := range s.c {
+		if s.c[i].at = idle; i >= r.n {
+			s.c[i].at = done
+		}
+	}
+	if s.ver = vNow; r.bounds.deletes > 0 {
+		s.ver, s.top = vAbsent, vAbsent
+	}
+	return s
+}
+
+func (m locks) next(s state, yield func(what string, who int, fault bool, to state)) {
+	r := m.rules
+	for i := range r.n {
+		s.claimSteps(r, i, yield)
+	}
+	step := func(what string, who int, fault bool, change func(to *state)) {
+		to := s
+		change(&to)
+		yield(what, who, fault, to)
+	}
+	s.server(r, step)
+	s.operator(r, step)
+}
+
+// wrong is what must never be.
+func (r *rules) wrong(s state) string {
+	inside := int8(0)
+	for i := range r.n {
+		if c := &s.c[i]; c.at == holds {
+			if inside += r.weight[i]; c.has {
+				inside += r.limit - r.weight[i]
+			}
+		}
+	}
+	if inside > r.limit {
+		return "MORE INSIDE THAN FIT"
+	}
+	for _, n := range s.behind {
+		switch {
+		case n >= tooMany:
+			return "AN ENTRY IS OVERTAKEN"
+		case n > 1:
+			return "A NOTE IS OVERTAKEN TWICE"
+		}
+	}
+	return ""
+}
+
+// rests: all have left, and nothing is in anybody's way. What is left of sessions that have run out
+// goes as soon as the server has ended them.
+func (r *rules) rests(s state) bool {
+	lapsed := s.lapsedAll(r)
+	for i := range r.n {
+		c := &s.c[i]
+		if c.at < done {
+			return false
+		}
+	}
+	for _, e := range s.rec.e[:s.rec.n] {
+		if lapsed&bit(e.session) == 0 {
+			return false
+		}
+	}
+	for _, k := range s.inbox.k[:s.inbox.n] {
+		if lapsed&bit(r.sessionOf(k)) == 0 && s.rec.marks&bit(k) == 0 {
+			return false
+		}
+	}
+	for i := range s.late {
+		if s.late[i].kind == swap {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *rules) stuck() string {
+	if r.patient {
+		return "SOMEBODY WAITS FOREVER"
+	}
+	return "THE NAME STAYS TAKEN"
+}
+
+func (r *rules) who(i int) string { return [...]string{"A", "B", "C", ""}[i] }
+
+// text is what the server has.
+func (r *rules) text(s state) (out string) {
+	out = "record"
+	for _, e := range s.rec.e[:s.rec.n] {
+		out += " " + names[e.claim]
+		if e.claim != nobody {
+			out += fmt.Sprint(e.session%2 + 1)
+		}
+		for i, mark := range []string{"!", "^", "!!", "x"} {
+			if e.flags&(1<<i) != 0 {
+				out += mark
+			}
+		}
+	}
+	for k := range key(2 * r.n) {
+		if s.rec.marks&bit(k) != 0 {
+			out += fmt.Sprintf(" void:%s%d", names[k/2], k%2+1)
+		}
+	}
+	if r.bounds.deletes > 0 {
+		if out += fmt.Sprintf(" v%d", s.ver-vAbsent); s.ver == vAbsent {
+			out = "no record"
+		}
+	}
+	if s.inbox.n > 0 {
+		out += "; inbox"
+		for _, k := range s.inbox.k[:s.inbox.n] {
+			out += fmt.Sprintf(" %s%d", names[k/2], k%2+1)
+		}
+	}
+	inside := ""
+	for i := range r.n {
+		if s.c[i].at == holds {
+			inside += " " + names[i]
+		}
+	}
+	if inside != "" {
+		out += "; inside" + inside
+	}
+	return out
+}
