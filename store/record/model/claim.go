@@ -40,11 +40,15 @@ func (s *state) claimSteps(r *rules, i int, yield func(what string, who int, fau
 // forget drops what nobody will look at again.
 func (s *state) forget() {
 	for k := range s.c {
-		switch c := &s.c[k]; c.at {
+		c := &s.c[k]
+		if c.at == waits {
+			c.step, c.plan = begins, undecided
+		}
+		c.clean()
+		switch c.at {
 		case done, dead:
 			*c = claim{at: c.at}
 		case waits:
-			c.step, c.plan = begins, undecided
 		default:
 			if c.ahead = 0; c.at != wants {
 				c.in = false
@@ -187,7 +191,7 @@ func (o *one) waiting() {
 			look = look || s.ended&bit(s.rec.e[k].session) != 0
 		}
 	}
-	if look {
+	if look || o.bounds.drops > 0 && o.has(polls) {
 		o.load()
 	}
 	if o.mayGiveUp() {

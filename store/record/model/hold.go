@@ -3,7 +3,7 @@ package main
 // holding is what may be done by one who is inside.
 func (o *one) holding() {
 	s, c := o.s, o.c
-	if !o.hogs || o.i != 0 {
+	if !o.hogs || o.i != 0 || c.has {
 		o.step("releases", false, func(_ *state, c *claim) { c.leave() })
 	}
 	if s.p[o.of(o.i)].behind != 0 {
@@ -11,8 +11,10 @@ func (o *one) holding() {
 	}
 	if o.detaches && o.i == 0 && c.goal == none {
 		o.step("hands its hold on", false, func(to *state, c *claim) {
-			c.leave()
-			c.goal, to.begun = detaching, true
+			if to.begun = true; o.has(handFirst) {
+				c.leave()
+			}
+			c.goal = detaching
 		})
 	}
 	switch {
@@ -82,16 +84,10 @@ func (s *state) operator(r *rules, step func(what string, who int, fault bool, c
 			to.call(r, int(session/2), session%2)
 			to.called = 0
 		})
-		if s.left.deaths > 0 {
-			step("the operator is killed", operator, true, func(to *state) {
-				to.left.deaths--
-				to.called = 0
-			})
-		}
 	}
 	for i, e := range s.rec.e[:s.rec.n] {
 		switch {
-		case s.left.breaks == 0 || !e.is(granted) || e.is(broken) || e.claim == nobody:
+		case s.left.breaks == 0 || !e.is(granted) || e.is(broken) || e.claim != 0: // of A only
 		case !r.has(callAfter) && s.called != calledBefore:
 			step("calls the session of "+names[e.claim]+"'s hold", operator, false, func(to *state) {
 				to.call(r, int(e.session/2), e.session%2)

@@ -35,7 +35,7 @@ func main() {
 			bad = bad || tellWrong(os.Stdout, &res)
 		}
 		for _, l := range p.laws.each() {
-			fmt.Printf("\n  Without: %s (%s)\n", says[l], l)
+			fmt.Printf("\n  Without: %v\n", l)
 			res, r := without(&p, l)
 			if bad = bad || res.wrong == ""; res.wrong == "" {
 				fmt.Println("    NOTHING GOES WRONG")
@@ -93,5 +93,20 @@ func verdict(r *result) string {
 func (s scheme) String() string { return [...]string{"void by call", "void by mark", "no join"}[s] }
 func (l law) String() string    { return says[l] }
 func (r *rules) String() string {
-	return fmt.Sprintf("%v, %d claims, %+v", r.scheme, r.n, r.bounds)
+	return fmt.Sprintf("%v, %d claims, %s", r.scheme, r.n, r.bounds)
+}
+
+func (f faults) String() (out string) {
+	for _, x := range []struct {
+		n    int8
+		what string
+	}{
+		{f.silent, "unanswered"}, {f.copies, "doubled"}, {f.lapses, "run out"}, {f.deaths, "killed"},
+		{f.breaks, "broken"}, {f.drops, "lost"}, {f.deletes, "deleted"}, {f.ends, "ended"},
+	} {
+		if x.n > 0 {
+			out += fmt.Sprintf(" %d %s", x.n, x.what)
+		}
+	}
+	return out
 }

@@ -49,11 +49,14 @@ func (s *state) edit(r *rules, i int) edit {
 	c := &s.c[i]
 	ed := edit{act: ask, who: i, local: c.sess, takes: c.seen, over: c.over | s.p[r.of(i)].lapsed<<uint(2*r.of(i))}
 	switch {
-	case c.at == leaves && c.goal == detaching:
+	case c.goal == detaching:
 		ed.act = detach
 	case c.at == leaves:
 		if ed.act = leave; r.scheme == byMark && r.has(void) {
 			ed.void = c.late
+		}
+		if r.scheme == byMark && r.has(markAll) {
+			ed.void |= c.noted
 		}
 	case c.goal == moving:
 		ed.act, ed.local = move, 1
@@ -86,7 +89,7 @@ func (s *state) decide(r *rules, i int) {
 		c.unsure = 0
 	}
 	switch {
-	case c.at == leaves && c.goal == detaching:
+	case c.goal == detaching:
 		c.plan = choose(mine >= 0 || force, toSwap, toGo)
 	case c.at == leaves:
 		c.plan = choose(mine >= 0 || c.seen.of(i) || ed.void&^r.marked(&c.base, i) != 0 || force, toSwap, toGo)
@@ -164,18 +167,11 @@ func (s *state) keepGrants(r *rules, i int) {
 
 // does what was decided.
 func (o *one) does() {
-	s, c := o.s, o.c
+	c := o.c
 	switch c.plan {
 	case toSwap:
 		o.swap()
-		if o.halves && !o.has(inboxFirst) && c.at == leaves && c.base.find(o.i) < 0 && !c.seen.of(o.i) && c.late == 0 {
-			break
-		}
 	case toHold:
-		if c.at == wants && !s.lives(o.rules, o.i) {
-			o.step("finds that its session has run out", false, func(_ *state, c *claim) { c.leave() })
-			return
-		}
 		o.step("finds itself "+goalDone[c.goal], false, func(_ *state, c *claim) { o.found(c) })
 	case toWait:
 		if c.at == holds {
@@ -208,8 +204,11 @@ func (o *one) found(c *claim) {
 	case moving:
 		c.hold(1)
 	default:
-		if local := e.session % 2; o.has(rebind) && e.session/2 == int8(o.of(o.i)) {
-			c.hold(local)
+		if o.has(rebind) && e.session/2 == int8(o.of(o.i)) {
+			c.sess = e.session % 2
+		}
+		if o.s.p[o.of(o.i)].lapsed&bit(c.sess) != 0 {
+			c.leave() // it has run out since the record was read
 		} else {
 			c.hold(c.sess)
 		}
@@ -264,13 +263,12 @@ func (o *one) swap() {
 		case asks && o.scheme != noJoin && c.late == 0 && !to.inbox.of(o.i) && o.apart:
 			c.step = joins
 		case joined:
-			c.at, c.in, c.joined = waits, o.patient && !o.has(lookOn), o.shared
-			c.unsure |= bit(q.local)
+			c.waitJoined(o.rules, q.local)
 		}
 	}
 	o.step("swaps", false, landed)
-	if s.left.copies > 0 && q.joins && s.free() >= 0 {
-		o.step("swaps; a copy of that comes later", true, func(to *state, c *claim) {
+	if s.left.copies > 0 && q.joins && q.ver != s.ver && s.free() >= 0 {
+		o.step("swaps, and joins twice, the second time later", true, func(to *state, c *claim) {
 			to.left.copies--
 			q := q
 			q.ver, q.data, q.takes = vOld, record{}, list{}
@@ -329,10 +327,17 @@ func (o *one) joinApart() {
 	})
 	o.step("joins", false, func(to *state, c *claim) {
 		if c.again(wants); to.join(o.rules, &q) {
-			c.at, c.in, c.joined = waits, o.patient && !o.has(lookOn), o.shared
-			c.unsure |= bit(q.local)
+			c.waitJoined(o.rules, q.local)
 		}
 	})
+}
+
+// waitJoined: its join was answered.
+func (c *claim) waitJoined(r *rules, local int8) {
+	c.at, c.in, c.joined = waits, r.patient && !r.has(lookOn), r.shared
+	if c.unsure |= bit(local); r.bounds.copies > 0 {
+		c.noted |= bit(local)
+	}
 }
 
 // tidyRequests drops those that nothing can come of.

@@ -41,7 +41,7 @@ const (
 	downFirst
 	wantReads
 	callAfter
-	waiterCalls
+	polls
 	laws = iota
 	all  = 1<<laws - 1
 )
@@ -83,7 +83,7 @@ var says = map[law]string{
 	downFirst:    "an upgrade is over for its owner before the way back is sent",
 	wantReads:    "who has an upgrade pending reads with each renewal",
 	callAfter:    "who breaks a hold calls its session after the write",
-	waiterCalls:  "who waits behind a broken hold calls its session too",
+	polls:        "who waits reads now and then, as a notification may be lost",
 }
 
 // A scheme is how a join is made void.
@@ -107,7 +107,7 @@ type rules struct {
 
 	patient  bool // nobody gives up, and who waits reads only when a law says so
 	next     bool // … and watches only the session directly ahead; B may give up
-	hogs     bool // A keeps what it has until it loses it
+	hogs     bool // A keeps what it has until it loses it, or has its upgrade
 	moves    bool // the first session is short, for who waits; a hold moves to the second, which is long
 	either   bool // … and an ask may be made in the long one first
 	hints    bool // notifications may be late, doubled or lost; else they are true
@@ -116,6 +116,7 @@ type rules struct {
 	apart    bool // a join is a request of its own
 	halves   bool // the inbox and the record are read in two requests
 	water    bool // notes are passed by a watermark in the record, and purged later
+	leased   bool // the notes of a session that has ended are removed by the server
 	order    bool // who overtakes whom is counted
 	upgrades bool // A changes its weight to the limit, and back
 	detaches bool // A hands its hold to B

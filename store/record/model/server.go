@@ -134,10 +134,8 @@ func (s *state) tidy(r *rules) {
 			c.open = vOld
 		}
 		if gone(c.ver) {
-			c.ver, c.base, c.over = vOld, record{}, 0
-			if c.step != halfway {
-				c.seen = list{}
-			}
+			c.ver = vOld
+			c.clean()
 		}
 	}
 	for i := range s.late {
@@ -146,6 +144,13 @@ func (s *state) tidy(r *rules) {
 		}
 	}
 	s.tidyRequests()
+}
+
+// clean drops what was read and serves for nothing more. An answer that it is to give still depends on it.
+func (c *claim) clean() {
+	if c.ver == vOld && c.step != halfway && (c.step != decided || c.plan == toSwap) {
+		c.base, c.seen, c.over = record{}, list{}, 0
+	}
 }
 
 // sortLate moves requests to the front: in which slot one is means nothing.
@@ -224,7 +229,7 @@ func (s *state) server(r *rules, step func(what string, who int, fault bool, cha
 		}
 	}
 	if s.left.deletes > 0 && s.ver != vAbsent && s.rec.n == 0 && (s.rec.marks == 0 || !r.has(markStays)) && (s.passed.n == 0 || !r.has(purgeFirst)) && !(r.has(retain) && s.creates()) {
-		step("the record is deleted", maxClaims, false, func(to *state) {
+		step("the record is deleted", operator, false, func(to *state) {
 			to.left.deletes--
 			to.rec, to.ver = record{}, vAbsent
 			all := to.passed // no watermark says that they were taken in
@@ -237,8 +242,21 @@ func (s *state) server(r *rules, step func(what string, who int, fault bool, cha
 			to.tidy(r)
 		})
 	}
+	if s.left.drops > 0 && s.hints|s.news != 0 {
+		step("all notifications under way are lost", operator, true, func(to *state) {
+			to.left.drops--
+			to.hints, to.news = 0, 0
+		})
+	}
+	for _, k := range s.inbox.k[:s.inbox.n] {
+		if r.leased && s.ended&bit(r.sessionOf(k)) != 0 {
+			step("the server removes a note of a session that has ended", int(k/2), false, func(to *state) {
+				to.inbox.keep(func(o key) bool { return o != k })
+			})
+		}
+	}
 	if s.passed.n > 0 {
-		step("the notes that were taken in are purged", maxClaims, false, func(to *state) { to.passed = list{} })
+		step("the notes that were taken in are purged", operator, false, func(to *state) { to.passed = list{} })
 	}
 }
 

@@ -163,6 +163,7 @@ type claim struct {
 
 	open   int8  // the version that a swap depends on which was not answered; vNone: there is none
 	late   uint8 // the sessions under which a join was not answered, nor made void
+	noted  uint8 // the sessions under which a join was answered, where a copy of it may come
 	unsure uint8 // the sessions under which an ask was not answered: an entry of it may be there, or come
 	in     bool  // it has seen itself in the record since it was told to wait
 	joined bool  // its note may be in the inbox: it has sent a join, and not read since that there is none
@@ -207,6 +208,7 @@ type faults struct {
 	lapses  int8 // sessions that run out
 	deaths  int8 // processes killed
 	breaks  int8 // holds broken by an operator
+	drops   int8 // notifications lost
 	deletes int8 // idle records deleted; no fault, but bounded
 	ends    int8 // sessions ended by their process; no fault, but bounded
 }
