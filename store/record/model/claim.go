@@ -50,7 +50,7 @@ func (s *state) forget() {
 			*c = claim{at: c.at}
 		case waits:
 		default:
-			if c.ahead = 0; c.at != wants {
+			if c.ahead = 0; c.at != wants && c.goal != upgrading {
 				c.in = false
 			}
 		}

@@ -27,7 +27,7 @@ func (o *one) holding() {
 	case o.upgrades && o.i == 0 && !c.has:
 		o.step("asks for an upgrade", false, func(_ *state, c *claim) { c.goal = upgrading })
 	case o.upgrades && o.i == 0:
-		o.step("goes back to its weight", false, func(_ *state, c *claim) { c.goal, c.has = cancelling, false })
+		o.step("goes back to its weight", false, func(_ *state, c *claim) { c.goal, c.has = cancelling, !o.has(downFirst) })
 	}
 }
 

@@ -30,18 +30,18 @@ func main() {
 		}
 		for _, r := range runs {
 			begun := cpu()
-			res := explore(locks{&r}, 80_000_000)
-			fmt.Printf("  %v: %d states, %v: %s\n", &r, res.states, (cpu() - begun).Round(time.Second/10), verdict(&res))
+			res := r.explore()
+			fmt.Printf("  %v: %d states, %v: %s\n", r, res.states, (cpu() - begun).Round(time.Second/10), verdict(&res))
 			bad = bad || tellWrong(os.Stdout, &res)
 		}
 		for _, l := range p.laws.each() {
 			fmt.Printf("\n  Without: %v\n", l)
-			res, r := without(&p, l)
+			res, r := p.without(l)
 			if bad = bad || res.wrong == ""; res.wrong == "" {
 				fmt.Println("    NOTHING GOES WRONG")
 				continue
 			}
-			fmt.Printf("  %v, %d states: %s\n", &r, res.states, verdict(&res))
+			fmt.Printf("  %v, %d states: %s\n", r, res.states, verdict(&res))
 			tellWrong(os.Stdout, &res)
 		}
 	}
@@ -57,10 +57,9 @@ func cpu() time.Duration {
 }
 
 // without is what the small runs of a part find when a law is dropped.
-func without(p *part, l law) (res result, r rules) {
+func (p *part) without(l law) (res result, r run) {
 	for _, r = range p.runs {
-		r.keep &^= l
-		if res = explore(locks{&r}, 80_000_000); res.wrong != "" {
+		if res = r.without(l).explore(); res.wrong != "" {
 			break
 		}
 	}
@@ -93,7 +92,7 @@ func verdict(r *result) string {
 func (s scheme) String() string { return [...]string{"void by call", "void by mark", "no join"}[s] }
 func (l law) String() string    { return says[l] }
 func (r *rules) String() string {
-	return fmt.Sprintf("%v, %d claims, %s", r.scheme, r.n, r.bounds)
+	return fmt.Sprintf("%v, %d claims:%s", r.scheme, r.n, r.bounds)
 }
 
 func (f faults) String() (out string) {

@@ -241,9 +241,6 @@ func (o *one) swap() {
 			c.late |= bit(q.local)
 			c.joined = o.shared
 		}
-		if ed.act == cancel && !o.has(downFirst) {
-			c.has = true
-		}
 		c.ver, c.base, c.seen, c.over = vOld, record{}, list{}, 0
 		c.step, c.plan = begins, undecided
 	}

@@ -42,6 +42,12 @@ const (
 	wantReads
 	callAfter
 	polls
+	fromSending // laws 1 and 2, of a session
+	finalEnd
+	renewRefused
+	closeSame
+	sinceAnswer
+	renewsAgain
 	laws = iota
 	all  = 1<<laws - 1
 )
@@ -83,6 +89,12 @@ var says = map[law]string{
 	downFirst:    "an upgrade is over for its owner before the way back is sent",
 	wantReads:    "who has an upgrade pending reads with each renewal",
 	callAfter:    "who breaks a hold calls its session after the write",
+	fromSending:  "a renewal counts from its sending",
+	finalEnd:     "the end of a session is made final before anybody relies on it",
+	renewRefused: "a renewal of a session that was ended is refused, however long it has waited",
+	closeSame:    "a session is closed only if nobody has renewed it since it was seen",
+	sinceAnswer:  "a session was seen unchanged since the answer came, not since the question was sent",
+	renewsAgain:  "a renewal that is not answered is sent again after a sixth of the TTL",
 	polls:        "who waits reads now and then, as a notification may be lost",
 }
 
@@ -126,6 +138,14 @@ func (r *rules) has(l law) bool { return r.keep&l != 0 }
 
 // Locks are the machine of some rules: one name, and those who want it.
 type locks struct{ *rules }
+
+func (m locks) without(l law) run {
+	r := *m.rules
+	r.keep &^= l
+	return locks{&r}
+}
+
+func (m locks) explore() result { return explore(m, bound) }
 
 func (r *rules) start() (s state) {
 	s.left = r.bounds
@@ -223,7 +243,7 @@ func (r *rules) text(s state) (out string) {
 		if e.claim != nobody {
 			out += fmt.Sprint(e.session%2 + 1)
 		}
-		for i, mark := range []string{"!", "^", "!!", "x"} {
+		for i, mark := range []string{"!", "^", "!", "x"} {
 			if e.flags&(1<<i) != 0 {
 				out += mark
 			}
