@@ -123,7 +123,7 @@ func (c *claim) lapse(r *rules, local int8, lapsed uint8) {
 	case c.at >= done:
 	case c.at == holds:
 		counts := local == c.sess
-		if r.moves && c.unsure != 0 { // a move is under way
+		if r.moves && c.unsure&2 != 0 { // a move is under way
 			switch {
 			case local == 0:
 				counts = c.sess == 0 && r.has(countShort) || c.sess == 1
@@ -135,6 +135,9 @@ func (c *claim) lapse(r *rules, local int8, lapsed uint8) {
 			if c.leave(); r.moves && !r.has(takeOut) {
 				c.at = done // nothing of it is left, if its session is over
 			}
+		} else if c.goal == moving && local == 1 {
+			c.goal = none
+			c.again(holds)
 		}
 	case local != c.sess || c.at == leaves:
 	case lapsed == 3 || r.moves:

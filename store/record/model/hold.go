@@ -22,7 +22,7 @@ func (o *one) holding() {
 		o.changes()
 	case c.reads:
 		o.step("reads, as it was called", false, func(_ *state, c *claim) { c.goal = looking })
-	case o.moves && c.sess == 0:
+	case o.moves && c.sess == 0 && s.p[o.of(o.i)].lapsed&2 == 0:
 		o.step("moves to the long session", false, func(_ *state, c *claim) { c.goal = moving })
 	case o.upgrades && o.i == 0 && !c.has:
 		o.step("asks for an upgrade", false, func(_ *state, c *claim) { c.goal = upgrading })
@@ -33,15 +33,12 @@ func (o *one) holding() {
 
 // changes is an operation of one who is inside.
 func (o *one) changes() {
-	s, c := o.s, o.c
+	c := o.c
 	switch c.step {
 	case begins:
 		if c.goal == upgrading && c.in { // pending
 			o.pending()
 			return
-		}
-		if c.goal == moving && s.p[o.of(o.i)].lapsed&2 != 0 {
-			return // there is no long session to move to
 		}
 		o.load()
 		if c.ver >= vNow && c.open == vNone && c.goal != looking {

@@ -32,7 +32,7 @@ func main() {
 			begun := cpu()
 			res := r.explore()
 			fmt.Printf("  %v: %d states, %v: %s\n", r, res.states, (cpu() - begun).Round(time.Second/10), verdict(&res))
-			bad = bad || tellWrong(os.Stdout, &res)
+			bad = tellWrong(os.Stdout, &res) || bad
 		}
 		for _, l := range p.laws.each() {
 			fmt.Printf("\n  Without: %v\n", l)

@@ -181,7 +181,7 @@ func (o *one) does() {
 		o.step("finds itself waiting", false, func(_ *state, c *claim) {
 			at := c.base.find(o.i)
 			c.at, c.in = waits, at >= 0 || o.patient && !o.has(lookOn)
-			if c.reads = false; o.next && at > 0 {
+			if o.next && at > 0 {
 				c.ahead = c.base.e[at-1].session + 1
 			}
 		})
@@ -200,7 +200,7 @@ func (o *one) found(c *claim) {
 	switch c.goal {
 	case looking, upgrading, cancelling:
 		c.has = e.is(full)
-		c.goal, c.step, c.plan, c.reads = none, begins, undecided, false
+		c.goal, c.step, c.plan = none, begins, undecided
 	case moving:
 		c.hold(1)
 	default:

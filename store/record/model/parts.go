@@ -79,10 +79,10 @@ func parts() []part {
 		},
 		{
 			about: "… and watches the session directly ahead only",
-			runs:  []run{with(rules{patient: true, next: true}, noJoin, 3, faults{deaths: 1})},
+			runs:  []run{with(rules{patient: true, next: true}, noJoin, 3, faults{deaths: 1}), with(rules{patient: true, next: true}, byMark, 3, faults{deaths: 1})},
 			more:  []run{with(rules{patient: true, next: true}, byCall, 3, faults{deaths: 1}), with(rules{patient: true, next: true}, byMark, 3, faults{deaths: 1}), with(rules{patient: true, next: true}, noJoin, 3, faults{deaths: 1, lapses: 1})},
 			wide:  []run{with(rules{patient: true, next: true}, byCall, 3, faults{deaths: 1, lapses: 1})},
-			laws:  tellBehind,
+			laws:  tellBehind | heedBusy,
 		},
 		{
 			about: "Who waits is in a short session, a hold moves to a long one (law 10)",

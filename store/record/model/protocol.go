@@ -28,6 +28,7 @@ const (
 	lookOn                      // law 9
 	watchAhead                  // law 9
 	tellBehind                  // law 9
+	heedBusy                    // law 9
 	countShort                  // law 10
 	countLong                   // law 10
 	takeOut                     // law 10
@@ -76,6 +77,7 @@ var says = map[law]string{
 	lookOn:       "who has joined reads until it has seen itself in the record",
 	watchAhead:   "then it reads when a session ahead of it ends",
 	tellBehind:   "each write tells those who have another directly ahead of them now",
+	heedBusy:     "a notification that comes during an operation has another read follow it",
 	countShort:   "until its move is answered a hold ends with the short session",
 	countLong:    "from the sending of its move on it ends with the long one too",
 	takeOut:      "a hold that may have been moved is taken out, though its short session is over",

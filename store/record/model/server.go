@@ -3,7 +3,7 @@ package main
 // read gives a claim what is there now.
 func (s *state) read(r *rules, i int) {
 	c := &s.c[i]
-	c.base, c.ver, c.over = s.rec, s.ver, s.ended
+	c.base, c.ver, c.over, c.reads = s.rec, s.ver, s.ended, false
 	if c.open != s.ver {
 		c.open = vNone // what it depends on is gone
 	}
@@ -94,12 +94,23 @@ func (s *state) write(r *rules, who int, now record, takes list) {
 		}
 	}
 	for i := 1; r.next && r.has(tellBehind) && i < int(now.n); i++ {
-		if e := now.e[i]; e.claim != nobody && s.c[e.claim].at == waits && s.c[e.claim].in {
-			s.c[e.claim].ahead = now.e[i-1].session + 1
+		if e := now.e[i]; e.claim != nobody {
+			s.c[e.claim].heed(r, now.e[i-1].session)
 		}
 	}
 	if r.order {
 		s.overtaken(r, &was, &notes)
+	}
+}
+
+// heed is what a claim does with the notification that another entry is
+// directly ahead of it now.
+func (c *claim) heed(r *rules, session int8) {
+	switch {
+	case c.at == waits && c.in:
+		c.ahead = session + 1
+	case c.at == wants && r.has(heedBusy):
+		c.reads = true // what is under way may have read what was before
 	}
 }
 
