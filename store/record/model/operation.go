@@ -1,5 +1,7 @@
 package main
 
+import "slices"
+
 // load reads the record and the inbox, in one request or in two.
 func (o *one) load() {
 	if !o.halves {
@@ -31,14 +33,10 @@ func (c *claim) starts() {
 
 func (o *one) secondHalf() {
 	o.step("reads the second half", false, func(to *state, c *claim) {
-		switch {
-		case !o.has(inboxFirst):
+		if o.has(inboxFirst) {
+			to.read(o.rules, o.i)
+		} else {
 			c.seen = to.inbox
-		case o.water && o.has(above):
-			to.read(o.rules, o.i)
-			c.seen.keep(func(k key) bool { return to.inbox.has(k) }) // the others are below the watermark that was read
-		default:
-			to.read(o.rules, o.i)
 		}
 		to.decide(o.rules, o.i)
 	})
@@ -47,17 +45,18 @@ func (o *one) secondHalf() {
 // edit is what the claim's operation does to the record that it has read.
 func (s *state) edit(r *rules, i int) edit {
 	c := &s.c[i]
-	ed := edit{act: ask, who: i, local: c.sess, takes: c.seen, over: c.over | s.p[r.of(i)].lapsed<<uint(2*r.of(i))}
+	marks := [2]int8{}
+	for local := range int8(2) {
+		if r.scheme == byMark && r.has(void) && c.late&bit(local) != 0 {
+			marks[local] = c.number[local]
+		}
+	}
+	ed := edit{void: marks, act: ask, who: i, local: c.sess, takes: c.seen, over: c.over | s.p[r.of(i)].lapsed<<uint(2*r.of(i))}
 	switch {
 	case c.goal == detaching:
 		ed.act = detach
 	case c.at == leaves:
-		if ed.act = leave; r.scheme == byMark && r.has(void) {
-			ed.void = c.late
-		}
-		if r.scheme == byMark && r.has(markAll) {
-			ed.void |= c.noted
-		}
+		ed.act = leave
 	case c.goal == moving:
 		ed.act, ed.local = move, 1
 	case c.goal == upgrading:
@@ -82,6 +81,10 @@ func (s *state) decide(r *rules, i int) {
 		e = c.base.e[mine]
 	}
 	force := c.open != vNone && r.has(force) // else what was not answered may still land
+	for local, number := range ed.void {
+		session := r.session(i, int8(local))
+		force = force || number > c.base.marks[session] && ed.over&bit(session) == 0
+	}
 	helps := helps(&c.base, &next)
 	if s.keepGrants(r, i); mine >= 0 && c.open == vNone && c.late == 0 {
 		c.unsure = bit(e.session % 2)
@@ -92,7 +95,7 @@ func (s *state) decide(r *rules, i int) {
 	case c.goal == detaching:
 		c.plan = choose(mine >= 0 || force, toSwap, toGo)
 	case c.at == leaves:
-		c.plan = choose(mine >= 0 || c.seen.of(i) || ed.void&^r.marked(&c.base, i) != 0 || force, toSwap, toGo)
+		c.plan = choose(mine >= 0 || c.seen.of(i) || force, toSwap, toGo)
 	case c.goal == adopting:
 		switch {
 		case mine >= 0 && !force:
@@ -137,7 +140,7 @@ func (s *state) decideAsk(r *rules, i int, e entry, there, must bool) plan {
 		return toLose
 	case there && e.is(granted) && c.open == vNone && (e.session == own || !r.has(rebind)):
 		return toHold
-	case must || !there && !c.seen.has(keyOf(i, c.sess)) || there && e.session != own:
+	case must || !there && !s.noted(r, i) || there && e.session != own:
 		return toSwap
 	}
 	return toWait
@@ -150,8 +153,13 @@ func choose(yes bool, a, b plan) plan {
 	return b
 }
 
-// marked is the sessions of a claim whose joins are marked void.
-func (r *rules) marked(q *record, i int) uint8 { return q.marks >> uint(2*i) & 3 }
+// noted reports whether a note of the claim, under its present session, was in the inbox that it has read.
+func (s *state) noted(r *rules, i int) bool {
+	c := &s.c[i]
+	return slices.ContainsFunc(c.seen.k[:c.seen.n], func(n note) bool {
+		return n.key() == keyOf(i, c.sess) && !c.base.void(r, n)
+	})
+}
 
 // keepGrants notes the grants of other claims of the process that are in what was just read or written.
 func (s *state) keepGrants(r *rules, i int) {
@@ -233,13 +241,15 @@ func (o *one) swap() {
 	asks := ed.act == ask
 	q.joins = asks && o.scheme != noJoin && c.late == 0 && !s.inbox.of(o.i) && !o.apart
 	q.called = s.p[o.of(o.i)].behind&bit(q.local) != 0
+	if q.joins && o.scheme == byMark {
+		q.number = s.p[o.of(o.i)].joins[q.local] + 1
+	}
 	sent := func(to *state, c *claim) {
 		if c.open = q.ver; asks || ed.act == move {
 			c.unsure |= bit(q.local)
 		}
 		if q.joins {
-			c.late |= bit(q.local)
-			c.joined = o.shared
+			c.isLate(o, to, &q)
 		}
 		c.ver, c.base, c.seen, c.over = vOld, record{}, list{}, 0
 		c.step, c.plan = begins, undecided
@@ -254,7 +264,10 @@ func (o *one) swap() {
 			o.swapped(to, c, ed)
 			return
 		}
-		joined := q.joins && to.inbox.has(keyOf(o.i, q.local))
+		joined := q.joins && to.inbox.has(q.note())
+		if joined {
+			to.p[o.of(o.i)].joins[q.local] = q.number
+		}
 		c.ver, c.base, c.seen, c.over = vOld, record{}, list{}, 0
 		switch c.step, c.plan = begins, undecided; {
 		case asks && o.scheme != noJoin && c.late == 0 && !to.inbox.of(o.i) && o.apart:
@@ -278,6 +291,9 @@ func (o *one) swap() {
 // swapped is what a claim makes of the answer that its swap was done.
 func (o *one) swapped(to *state, c *claim, ed edit) {
 	c.base, c.ver, c.seen = to.rec, to.ver, list{}
+	if o.scheme == byMark && o.has(void) {
+		c.late, c.number = 0, [2]int8{} // they are marked
+	}
 	if c.over, c.joined, c.open = 0, false, vNone; o.order && o.has(tells) {
 		c.seen = to.inbox
 	}
@@ -317,13 +333,17 @@ func (o *one) swapped(to *state, c *claim, ed edit) {
 func (o *one) joinApart() {
 	q := request{kind: swap, who: int8(o.i), local: o.c.sess, ver: vOld, joins: true}
 	q.called = o.s.p[o.of(o.i)].behind&bit(q.local) != 0
-	o.unanswered("joins", q, func(_ *state, c *claim) {
-		c.late, c.joined = c.late|bit(q.local), o.shared
+	if o.scheme == byMark {
+		q.number = o.s.p[o.of(o.i)].joins[q.local] + 1
+	}
+	o.unanswered("joins", q, func(to *state, c *claim) {
+		c.isLate(o, to, &q)
 		c.unsure |= bit(q.local)
 		c.again(wants)
 	})
 	o.step("joins", false, func(to *state, c *claim) {
 		if c.again(wants); to.join(o.rules, &q) {
+			to.p[o.of(o.i)].joins[q.local] = q.number
 			c.waitJoined(o.rules, q.local)
 		}
 	})
@@ -332,9 +352,13 @@ func (o *one) joinApart() {
 // waitJoined: its join was answered.
 func (c *claim) waitJoined(r *rules, local int8) {
 	c.at, c.in, c.joined = waits, r.patient && !r.has(lookOn), r.shared
-	if c.unsure |= bit(local); r.bounds.copies > 0 {
-		c.noted |= bit(local)
-	}
+	c.unsure |= bit(local)
+}
+
+// isLate: a join of it was not answered.
+func (c *claim) isLate(o *one, to *state, q *request) {
+	c.late, c.joined = c.late|bit(q.local), o.shared
+	c.number[q.local], to.p[o.of(o.i)].joins[q.local] = q.number, q.number
 }
 
 // tidyRequests drops those that nothing can come of.

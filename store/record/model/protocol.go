@@ -16,14 +16,12 @@ const (
 	voidFirst                   // law 3
 	callAgain                   // law 3
 	keepMark                    // law 3
-	markAll                     // law 3, where a note can come twice
-	markStays                   // law 3
+	markTaken                   // law 3, 12
 	unsure                      // law 3
 	ownRead                     // law 4
 	hintSession                 // law 6
 	hintWaits                   // law 6
 	takeInOnly                  // law 8
-	above                       // law 8
 	purgeFirst                  // law 8
 	lookOn                      // law 9
 	watchAhead                  // law 9
@@ -65,15 +63,13 @@ var says = map[law]string{
 	voidFirst:    "it is made void before the record is read",
 	callAgain:    "a call that was not answered is made again",
 	keepMark:     "a mark stays as long as its session lives",
-	markAll:      "whoever has joined leaves a mark when it goes, as its note can come twice",
-	markStays:    "a record with marks is not deleted",
+	markTaken:    "a note that is taken in leaves its number, as it can come twice",
 	unsure:       "an ask that may be under another session too is taken out, though its own is over",
 	ownRead:      "whose note may be in the inbox writes only on what it has read itself",
 	hintSession:  "a notification is the grant only under the claim's present session",
 	hintWaits:    "who has begun to give up is granted nothing",
 	takeInOnly:   "a swap takes in only notes that are still there",
-	above:        "only notes above the watermark of the record that was read are taken in",
-	purgeFirst:   "a record is deleted only when the notes below its watermark are purged",
+	purgeFirst:   "a record is deleted only when no note of its is left, not even one that was taken in or is void",
 	lookOn:       "who has joined reads until it has seen itself in the record",
 	watchAhead:   "then it reads when a session ahead of it ends",
 	tellBehind:   "each write tells those who have another directly ahead of them now",
@@ -85,7 +81,7 @@ var says = map[law]string{
 	behind:       "who comes is put behind those in the record",
 	tells:        "the answer to a swap tells the notes that are there",
 	newVersion:   "a version is never used again, even if the record was deleted and made again",
-	retain:       "a record is deleted only when no request can be under way that depends on there being none",
+	retain:       "a record is deleted only when no request of its name can be under way",
 	adoptSession: "an adoption writes the session of the one who adopts",
 	handFirst:    "a hold is over for its owner before it is handed on",
 	downFirst:    "an upgrade is over for its owner before the way back is sent",
@@ -216,7 +212,7 @@ func (r *rules) rests(s state) bool {
 		}
 	}
 	for _, k := range s.inbox.k[:s.inbox.n] {
-		if lapsed&bit(r.sessionOf(k)) == 0 && s.rec.marks&bit(k) == 0 {
+		if lapsed&bit(r.sessionOf(k)) == 0 && !s.rec.void(r, k) {
 			return false
 		}
 	}
@@ -251,9 +247,9 @@ func (r *rules) text(s state) (out string) {
 			}
 		}
 	}
-	for k := range key(2 * r.n) {
-		if s.rec.marks&bit(k) != 0 {
-			out += fmt.Sprintf(" void:%s%d", names[k/2], k%2+1)
+	for k, number := range s.rec.marks {
+		if number > 0 {
+			out += fmt.Sprintf(" void:%s%d#%d", names[k/2], k%2+1, number)
 		}
 	}
 	if r.bounds.deletes > 0 {
@@ -264,7 +260,9 @@ func (r *rules) text(s state) (out string) {
 	if s.inbox.n > 0 {
 		out += "; inbox"
 		for _, k := range s.inbox.k[:s.inbox.n] {
-			out += fmt.Sprintf(" %s%d", names[k/2], k%2+1)
+			if out += fmt.Sprintf(" %s%d", names[k.claim()], k.key()%2+1); r.scheme == byMark {
+				out += fmt.Sprintf("#%d", k.number())
+			}
 		}
 	}
 	inside := ""

@@ -17,20 +17,20 @@ const (
 type edit struct {
 	act   act
 	who   int
-	local int8  // the session, of the claim's process
-	takes list  // notes that are taken in
-	over  uint8 // sessions that are passed over
-	void  uint8 // sessions of joins to be marked void
+	local int8    // the session, of the claim's process
+	takes list    // notes that are taken in
+	over  uint8   // sessions that are passed over
+	void  [2]int8 // with byMark: the number up to which joins are to be marked void, under the first and the second session
 }
 
 // apply is what a client makes of a record that it has read.
 func (r *rules) apply(q record, ed edit) record {
 	if !r.has(keepMark) {
-		q.marks = 0
+		q.marks = [2 * maxClaims]int8{}
 	}
-	for k := range key(2 * r.n) {
-		if ed.over&bit(r.sessionOf(k)) != 0 {
-			q.marks &^= bit(k) // no join of that session is taken in anyway
+	for k := range q.marks {
+		if ed.over&bit(k) != 0 {
+			q.marks[k] = 0 // no join of that session is taken in anyway
 		}
 	}
 	for i := int(q.n) - 1; i >= 0; i-- {
@@ -40,9 +40,21 @@ func (r *rules) apply(q record, ed edit) record {
 		}
 	}
 	for _, k := range ed.takes.k[:ed.takes.n] {
-		if session := r.sessionOf(k); q.find(int(k/2)) < 0 && ed.over&bit(session) == 0 && q.marks&bit(k) == 0 {
-			q.e[q.n] = entry{claim: k / 2, session: session}
+		session := r.sessionOf(k)
+		if ed.over&bit(session) != 0 || q.void(r, k) {
+			continue
+		}
+		if r.scheme == byMark && r.has(markTaken) {
+			q.marks[session] = k.number()
+		}
+		if q.find(k.claim()) < 0 {
+			q.e[q.n] = entry{claim: int8(k.claim()), session: session}
 			q.n++
+		}
+	}
+	for local, number := range ed.void {
+		if s := r.session(ed.who, int8(local)); ed.over&bit(s) == 0 {
+			q.marks[s] = max(q.marks[s], number)
 		}
 	}
 	r.act(&q, ed)
@@ -62,11 +74,6 @@ func (r *rules) act(q *record, ed edit) {
 	case ed.act == leave:
 		if mine >= 0 {
 			q.drop(mine)
-		}
-		for local := range int8(2) {
-			if ed.void&bit(local) != 0 {
-				q.marks |= bit(keyOf(ed.who, local))
-			}
 		}
 	case ed.act == adopt:
 		if at := q.find(nobody); at >= 0 {

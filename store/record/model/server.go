@@ -1,5 +1,7 @@
 package main
 
+import "slices"
+
 // read gives a claim what is there now.
 func (s *state) read(r *rules, i int) {
 	c := &s.c[i]
@@ -46,9 +48,11 @@ func (s *state) allThere(r *rules, takes *list) bool {
 	return true
 }
 
+func (q *request) note() note { return noteOf(keyOf(int(q.who), q.local), q.number) }
+
 // join leaves a note, if what it depends on is so.
 func (s *state) join(r *rules, q *request) (left bool) {
-	k := keyOf(int(q.who), q.local)
+	k := q.note()
 	if r.scheme == byCall && (q.called || s.ended&bit(r.sessionOf(k)) != 0) {
 		return false
 	}
@@ -72,7 +76,7 @@ func (s *state) call(r *rules, process int, local int8) {
 func (s *state) write(r *rules, who int, now record, takes list) {
 	was, notes := s.rec, s.inbox
 	s.rec = now
-	s.inbox.keep(func(k key) bool { return !takes.has(k) })
+	s.inbox.keep(func(k note) bool { return !takes.has(k) })
 	if r.water && r.bounds.deletes > 0 {
 		for _, k := range takes.k[:takes.n] {
 			if !s.passed.has(k) {
@@ -179,7 +183,7 @@ func (s *state) sortLate() {
 func (s *state) overtaken(r *rules, was *record, notes *list) {
 	place := func(claim int) int8 {
 		for i, k := range notes.k[:notes.n] {
-			if int(k/2) == claim {
+			if k.claim() == claim {
 				return int8(i)
 			}
 		}
@@ -191,7 +195,7 @@ func (s *state) overtaken(r *rules, was *record, notes *list) {
 			continue // nobody is kept waiting
 		}
 		before, after, noted := was.find(i), s.rec.find(i), place(i)
-		if before >= 0 && was.e[before].session != r.session(i, c.sess) || before < 0 && noted < maxNotes && !notes.has(keyOf(i, c.sess)) {
+		if before >= 0 && was.e[before].session != r.session(i, c.sess) || before < 0 && noted < maxNotes && !notes.hasKey(keyOf(i, c.sess)) {
 			continue // what is there is of a session before: its place is lost
 		}
 		for k, e := range s.rec.e[:s.rec.n] {
@@ -239,7 +243,7 @@ func (s *state) server(r *rules, step func(what string, who int, fault bool, cha
 			step("the server ends the session", int(k/2), false, func(to *state) { to.ended |= bit(k) })
 		}
 	}
-	if s.left.deletes > 0 && s.ver != vAbsent && s.rec.n == 0 && (s.rec.marks == 0 || !r.has(markStays)) && (s.passed.n == 0 || !r.has(purgeFirst)) && !(r.has(retain) && s.creates()) {
+	if s.left.deletes > 0 && s.ver != vAbsent && s.rec.n == 0 && (s.passed.n+s.inbox.n == 0 || !r.has(purgeFirst)) && !(r.has(retain) && s.underWay()) {
 		step("the record is deleted", operator, false, func(to *state) {
 			to.left.deletes--
 			to.rec, to.ver = record{}, vAbsent
@@ -261,8 +265,8 @@ func (s *state) server(r *rules, step func(what string, who int, fault bool, cha
 	}
 	for _, k := range s.inbox.k[:s.inbox.n] {
 		if r.leased && s.ended&bit(r.sessionOf(k)) != 0 {
-			step("the server removes a note of a session that has ended", int(k/2), false, func(to *state) {
-				to.inbox.keep(func(o key) bool { return o != k })
+			step("the server removes a note of a session that has ended", k.claim(), false, func(to *state) {
+				to.inbox.keep(func(o note) bool { return o != k })
 			})
 		}
 	}
@@ -271,12 +275,7 @@ func (s *state) server(r *rules, step func(what string, who int, fault bool, cha
 	}
 }
 
-// creates reports whether a swap is under way that depends on there being no record.
-func (s *state) creates() bool {
-	for _, q := range s.late {
-		if q.kind == swap && q.ver == vAbsent {
-			return true
-		}
-	}
-	return false
+// underWay reports whether a request of the name is under way.
+func (s *state) underWay() bool {
+	return slices.ContainsFunc(s.late[:], func(q request) bool { return q.kind == swap })
 }

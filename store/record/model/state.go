@@ -1,5 +1,7 @@
 package main
 
+import "slices"
+
 // Bounds of what a state can have in it.
 const (
 	maxClaims = 3
@@ -28,11 +30,11 @@ type entry struct {
 func (e entry) is(flag uint8) bool { return e.flags&flag != 0 }
 
 // A record is what one name has: its queue, and the marks of joins that are
-// void, a bit for each key of a note.
+// void: of each session the number up to which they are.
 type record struct {
 	e     [maxClaims]entry
 	n     int8
-	marks uint8
+	marks [2 * maxClaims]int8
 }
 
 func (q *record) find(claim int) int {
@@ -56,30 +58,40 @@ type key = int8
 
 func keyOf(claim int, local int8) key { return int8(2*claim) + local }
 
+// A note has a key, and with byMark a number: they are counted up in each
+// session.
+type note int8
+
+const numbered = 8 // keys are below it
+
+func noteOf(k key, number int8) note { return note(numbered*number + k) }
+func (n note) key() key              { return int8(n) % numbered }
+func (n note) claim() int            { return int(n.key() / 2) }
+func (n note) number() int8          { return int8(n) / numbered }
+
 // A list is notes, in the order in which they came.
 type list struct {
-	k [maxNotes]key
+	k [maxNotes]note
 	n int8
 }
 
-func (l *list) has(k key) bool {
-	for _, o := range l.k[:l.n] {
-		if o == k {
-			return true
-		}
-	}
-	return false
+func (l *list) has(n note) bool {
+	return slices.Contains(l.k[:l.n], n)
 }
 
-func (l *list) of(claim int) bool { return l.has(keyOf(claim, 0)) || l.has(keyOf(claim, 1)) }
+func (l *list) hasKey(k key) bool {
+	return slices.ContainsFunc(l.k[:l.n], func(n note) bool { return n.key() == k })
+}
 
-func (l *list) add(k key) {
-	l.k[l.n] = k // beyond the bound it panics
+func (l *list) of(claim int) bool { return l.hasKey(keyOf(claim, 0)) || l.hasKey(keyOf(claim, 1)) }
+
+func (l *list) add(n note) {
+	l.k[l.n] = n // beyond the bound it panics
 	l.n++
 }
 
 // keep drops all for which f is false.
-func (l *list) keep(f func(key) bool) {
+func (l *list) keep(f func(note) bool) {
 	var out list
 	for _, k := range l.k[:l.n] {
 		if f(k) {
@@ -161,23 +173,24 @@ type claim struct {
 	seen list   // the notes that it has read with it
 	over uint8  // the sessions that it knew then to have ended
 
-	open   int8  // the version that a swap depends on which was not answered; vNone: there is none
-	late   uint8 // the sessions under which a join was not answered, nor made void
-	noted  uint8 // the sessions under which a join was answered, where a copy of it may come
-	unsure uint8 // the sessions under which an ask was not answered: an entry of it may be there, or come
-	in     bool  // it has seen itself in the record since it was told to wait
-	joined bool  // its note may be in the inbox: it has sent a join, and not read since that there is none
-	reads  bool  // its session was called: it must read the record
-	has    bool  // it was told that its upgrade was granted
-	kept   uint8 // a grant that its process has seen, under this session and one more
-	ahead  int8  // the session directly ahead of it, which it watches, and one more; 0: none
+	open   int8    // the version that a swap depends on which was not answered; vNone: there is none
+	late   uint8   // the sessions under which a join was not answered, nor made void
+	number [2]int8 // of the last join that was not answered, under the first and the second session
+	unsure uint8   // the sessions under which an ask was not answered: an entry of it may be there, or come
+	in     bool    // it has seen itself in the record since it was told to wait
+	joined bool    // its note may be in the inbox: it has sent a join, and not read since that there is none
+	reads  bool    // its session was called: it must read the record
+	has    bool    // it was told that its upgrade was granted
+	kept   uint8   // a grant that its process has seen, under this session and one more
+	ahead  int8    // the session directly ahead of it, which it watches, and one more; 0: none
 }
 
 // A process has two sessions: the second is begun after the first, or with
 // rules.moves it is the long one beside the short.
 type process struct {
-	lapsed uint8 // those that have run out by its own clock
-	behind uint8 // those whose counter of calls is not what it knows
+	lapsed uint8   // those that have run out by its own clock
+	joins  [2]int8 // with byMark: notes that were numbered
+	behind uint8   // those whose counter of calls is not what it knows
 }
 
 // A kind of request.
@@ -198,6 +211,7 @@ type request struct {
 	data   record
 	takes  list
 	joins  bool
+	number int8 // of the note
 	called bool // the session was called since the counter was read on which the join depends
 }
 
@@ -246,7 +260,12 @@ func (r *rules) of(claim int) int {
 func (r *rules) session(claim int, local int8) int8 { return int8(2*r.of(claim)) + local }
 
 // sessionOf is that of a note.
-func (r *rules) sessionOf(k key) int8 { return r.session(int(k/2), k%2) }
+func (r *rules) sessionOf(n note) int8 { return r.session(n.claim(), n.key()%2) }
+
+// void reports whether a note is marked void.
+func (q *record) void(r *rules, n note) bool {
+	return r.scheme == byMark && n.number() <= q.marks[r.sessionOf(n)]
+}
 
 // lives reports whether a claim's process counts on the session that the claim is in.
 func (s *state) lives(r *rules, i int) bool { return s.p[r.of(i)].lapsed&bit(s.c[i].sess) == 0 }
