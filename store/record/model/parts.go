@@ -100,7 +100,7 @@ func parts() []part {
 		},
 		{
 			about: "A notification comes late, twice or never (law 6)",
-			runs:  []run{with(rules{hints: true}, noJoin, 2, small), with(rules{hints: true}, noJoin, 3, faults{lapses: 1})},
+			runs:  []run{with(rules{hints: true}, noJoin, 2, small), with(rules{hints: true}, noJoin, 3, faults{lapses: 1}), with(rules{hints: true}, noJoin, 3, one)},
 			more:  []run{with(rules{hints: true}, byMark, 2, small), with(rules{hints: true}, byCall, 2, usual), with(rules{hints: true}, byMark, 3, one)},
 			wide:  []run{with(rules{hints: true, moves: true}, byCall, 2, usual)},
 			laws:  hintSession | hintWaits,
