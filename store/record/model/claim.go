@@ -200,7 +200,7 @@ func (o *one) waiting() {
 	if o.mayGiveUp() {
 		o.step("gives up", false, func(_ *state, c *claim) { c.leave() })
 	}
-	if !o.hints && !o.keeps && at >= 0 && s.rec.e[at].is(granted) && s.rec.e[at].session == o.session(o.i, c.sess) && s.lives(o.rules, o.i) {
+	if !o.notifications && !o.keeps && at >= 0 && s.rec.e[at].is(granted) && s.rec.e[at].session == o.session(o.i, c.sess) && s.lives(o.rules, o.i) {
 		o.step("is notified of its grant", false, func(_ *state, c *claim) { c.hold(c.sess) })
 	}
 	o.notified()
@@ -217,7 +217,7 @@ func (c *claim) hold(local int8) {
 // notified: a notification names a claim, and the session of its entry. It may be late or doubled.
 func (o *one) notified() {
 	for local := range int8(2) {
-		if o.s.hints&bit(keyOf(o.i, local)) == 0 {
+		if o.s.notifications&bit(keyOf(o.i, local)) == 0 {
 			continue
 		}
 		own := local == o.c.sess && o.s.lives(o.rules, o.i)

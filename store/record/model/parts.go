@@ -100,16 +100,16 @@ func parts() []part {
 		},
 		{
 			about: "A notification comes late, twice or never (law 6)",
-			runs:  []run{with(rules{hints: true}, noJoin, 2, small), with(rules{hints: true}, noJoin, 3, faults{lapses: 1}), with(rules{hints: true}, noJoin, 3, one)},
-			more:  []run{with(rules{hints: true}, byMark, 2, small), with(rules{hints: true}, byCall, 2, usual), with(rules{hints: true}, byMark, 3, one)},
-			wide:  []run{with(rules{hints: true, moves: true}, byCall, 2, usual)},
+			runs:  []run{with(rules{notifications: true}, noJoin, 2, small), with(rules{notifications: true}, noJoin, 3, faults{lapses: 1}), with(rules{notifications: true}, noJoin, 3, one)},
+			more:  []run{with(rules{notifications: true}, byMark, 2, small), with(rules{notifications: true}, byCall, 2, usual), with(rules{notifications: true}, byMark, 3, one)},
+			wide:  []run{with(rules{notifications: true, moves: true}, byCall, 2, usual)},
 			laws:  hintSession | hintWaits,
 		},
 		{
 			about: "… and nobody gives up",
-			runs:  []run{with(rules{hints: true, patient: true}, noJoin, 2, faults{silent: 1, drops: 1, deaths: 1})},
-			more:  []run{with(rules{hints: true, patient: true}, byCall, 2, faults{silent: 1, drops: 1, deaths: 1}), with(rules{hints: true, patient: true}, byMark, 3, faults{drops: 1})},
-			wide:  []run{with(rules{hints: true, patient: true}, byCall, 3, faults{drops: 1, deaths: 1})},
+			runs:  []run{with(rules{notifications: true, patient: true}, noJoin, 2, faults{silent: 1, drops: 1, deaths: 1})},
+			more:  []run{with(rules{notifications: true, patient: true}, byCall, 2, faults{silent: 1, drops: 1, deaths: 1}), with(rules{notifications: true, patient: true}, byMark, 3, faults{drops: 1})},
+			wide:  []run{with(rules{notifications: true, patient: true}, byCall, 3, faults{drops: 1, deaths: 1})},
 			laws:  polls,
 		},
 		{

@@ -115,21 +115,21 @@ type rules struct {
 	weight [maxClaims]int8
 	limit  int8
 
-	patient  bool // nobody gives up, and who waits reads only when a law says so
-	next     bool // … and watches only the session directly ahead; B may give up
-	hogs     bool // A keeps what it has until it loses it, or has its upgrade
-	moves    bool // the first session is short, for who waits; a hold moves to the second, which is long
-	either   bool // … and an ask may be made in the long one first
-	hints    bool // notifications may be late, doubled or lost; else they are true
-	keeps    bool // there are none: a grant that another operation of the process sees is kept for the next ask
-	shared   bool // A and B are of one process
-	apart    bool // a join is a request of its own
-	halves   bool // the inbox and the record are read in two requests
-	water    bool // notes are passed by a watermark in the record, and purged later
-	leased   bool // the notes of a session that has ended are removed by the server
-	order    bool // who overtakes whom is counted
-	upgrades bool // A changes its weight to the limit, and back
-	detaches bool // A hands its hold to B
+	patient       bool // nobody gives up, and who waits reads only when a law says so
+	next          bool // … and watches only the session directly ahead; B may give up
+	hogs          bool // A keeps what it has until it loses it, or has its upgrade
+	moves         bool // the first session is short, for who waits; a hold moves to the second, which is long
+	either        bool // … and an ask may be made in the long one first
+	notifications bool // notifications may be late, doubled or lost; else they are true
+	keeps         bool // there are none: a grant that another operation of the process sees is kept for the next ask
+	shared        bool // A and B are of one process
+	apart         bool // a join is a request of its own
+	halves        bool // the inbox and the record are read in two requests
+	water         bool // notes are passed by a watermark in the record, and purged later
+	leased        bool // the notes of a session that has ended are removed by the server
+	order         bool // who overtakes whom is counted
+	upgrades      bool // A changes its weight to the limit, and back
+	detaches      bool // A hands its hold to B
 }
 
 func (r *rules) has(l law) bool { return r.keep&l != 0 }

@@ -90,8 +90,8 @@ func (s *state) write(r *rules, who int, now record, takes list) {
 		if e.claim == nobody || int(e.claim) == who {
 			continue
 		}
-		if r.hints && e.is(granted) && (at < 0 || !was.e[at].is(granted)) {
-			s.hints |= bit(keyOf(int(e.claim), e.session%2))
+		if r.notifications && e.is(granted) && (at < 0 || !was.e[at].is(granted)) {
+			s.notifications |= bit(keyOf(int(e.claim), e.session%2))
 		}
 		if e.is(full) && at >= 0 && !was.e[at].is(full) {
 			s.news |= bit(e.claim)
@@ -196,7 +196,7 @@ func (s *state) overtaken(r *rules, was *record, notes *list) {
 		}
 		before, after, noted := was.find(i), s.rec.find(i), place(i)
 		if before >= 0 && was.e[before].session != r.session(i, c.sess) || before < 0 && noted < maxNotes && !notes.hasKey(keyOf(i, c.sess)) {
-			continue // what is there is of a session before: its place is lost
+			continue // what is there is of a session before: its position is lost
 		}
 		for k, e := range s.rec.e[:s.rec.n] {
 			first := was.find(int(e.claim))
@@ -257,10 +257,10 @@ func (s *state) server(r *rules, step func(what string, who int, fault bool, cha
 			to.tidy(r)
 		})
 	}
-	if s.left.drops > 0 && s.hints|s.news != 0 {
+	if s.left.drops > 0 && s.notifications|s.news != 0 {
 		step("all notifications under way are lost", operator, true, func(to *state) {
 			to.left.drops--
-			to.hints, to.news = 0, 0
+			to.notifications, to.news = 0, 0
 		})
 	}
 	for _, k := range s.inbox.k[:s.inbox.n] {

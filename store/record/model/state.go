@@ -111,7 +111,7 @@ const (
 	vAbsent = vNow // with rules.deletes: there is no record; others are above it
 )
 
-// A place is how far a claim is, for those who asked for it.
+// A position is how far a claim is, for those who asked for it.
 type place uint8
 
 const (
@@ -228,21 +228,21 @@ type faults struct {
 }
 
 type state struct {
-	rec    record
-	ver    int8
-	top    int8 // the newest version that was ever given, where that matters
-	inbox  list
-	passed list // with a watermark: notes below it that were not purged
-	ended  uint8
-	begun  bool // the session of nobody
-	called int8 // the operator has broken a hold of this session and one more, and not called it yet; or calledBefore
-	p      [maxClaims]process
-	c      [maxClaims]claim
-	late   [maxLate]request
-	left   faults
-	hints  uint8 // notifications of grants that may be heard from now on, by key
-	news   uint8 // … of upgrades, by claim
-	behind [maxClaims]int8
+	rec           record
+	ver           int8
+	top           int8 // the newest version that was ever given, where that matters
+	inbox         list
+	passed        list // with a watermark: notes below it that were not purged
+	ended         uint8
+	begun         bool // the session of nobody
+	called        int8 // the operator has broken a hold of this session and one more, and not called it yet; or calledBefore
+	p             [maxClaims]process
+	c             [maxClaims]claim
+	late          [maxLate]request
+	left          faults
+	notifications uint8 // notifications of grants that may be heard from now on, by key
+	news          uint8 // … of upgrades, by claim
+	behind        [maxClaims]int8
 }
 
 // All of a state is bytes, see explore.
