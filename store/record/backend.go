@@ -38,8 +38,10 @@ type Record struct {
 	Version string
 
 	// Inbox is the notes that no swap has taken in, in the order in which they
-	// came. If there are more than one swap can take in, it is the oldest of them.
+	// came. If there are more than one swap can take in, it is the oldest of them,
+	// and More is true.
 	Inbox []Note
+	More  bool
 
 	// Now is a moment on the server's clock, in microseconds since 1970: at most
 	// what that clock showed when this answer was made. 0: not known.
