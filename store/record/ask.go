@@ -119,6 +119,17 @@ func (s *Store) askIn(ctx context.Context, m *localClaim, c *store.Claim, long, 
 		return change, nil
 	}
 	err := s.do(ctx, c.Name, o)
+	// Who waits goes on until its own entry is in the record (law 9): whoever made room
+	// may not have seen the note, and who comes later is not to overtake it.
+	for tried := 0; err == nil && o.rests; tried++ {
+		if err = sleep(ctx, s.crowded(tried)); err == nil {
+			o = &op{short: short, claim: o.claim, apply: o.apply, insists: true}
+			err = s.do(ctx, c.Name, o)
+		}
+		if err != nil && !store.Definite(err) {
+			s.settleLater(c.Name)
+		}
+	}
 	switch {
 	case err == errNeedsShort:
 		return store.Answer{}, err
