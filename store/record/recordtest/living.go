@@ -47,7 +47,7 @@ func (t *trial) lapsed(b record.Backend, id session.ID, ttl time.Duration) {
 
 // short is for sessions that are to end: long enough to be told from none.
 func (t *trial) short() time.Duration {
-	return min(max(t.sessions.MinTTL, 100*time.Millisecond), t.sessions.MaxTTL)
+	return min(max(t.sessions.MinTTL, time.Second), t.sessions.MaxTTL)
 }
 
 // beginShort is begin of a short session; it was sent then, and lasts from there.
