@@ -42,7 +42,7 @@ func (s *Store) enter(at string, id store.ID, makes bool) *localClaim {
 	defer s.mu.Unlock()
 	m := s.claims[id]
 	if m == nil && makes {
-		m = &localClaim{name: at, id: id, ends: store.Now().Add(time.Minute)}
+		m = &localClaim{name: at, id: id, ends: store.Now()}
 		s.claims[id] = m
 	}
 	if m != nil {
