@@ -149,7 +149,7 @@ func (s *Store) askIn(ctx context.Context, m *localClaim, c *store.Claim, long, 
 		return store.Answer{}, err
 	case err != nil && !store.Definite(err):
 		s.mu.Lock()
-		m.ends = max(m.ends, store.Now().Add(c.TTL))
+		m.unsure, m.ends = true, max(m.ends, store.Now().Add(c.TTL))
 		s.mu.Unlock()
 		return store.Answer{}, err
 	case err != nil || !got.there:
@@ -189,7 +189,7 @@ func (s *Store) answer(ctx context.Context, m *localClaim, c *store.Claim, got *
 	st := sess.Wait(ctx, flight)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m.moving = nil
+	m.moving, m.unsure = nil, false
 	m.into(sess)
 	if m.check(); m.gone != nil {
 		s.poke()
@@ -276,7 +276,7 @@ func (s *Store) Look(ctx context.Context, c store.Claim) (store.Answer, error) {
 // look is the record of a name as it is now; of all its entries it is known
 // whether they live.
 func (s *Store) look(ctx context.Context, at string) (*view, error) {
-	r, _, err := s.read(ctx, at)
+	r, err := s.read(ctx, at)
 	if err != nil {
 		return nil, err
 	}

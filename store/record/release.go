@@ -102,7 +102,7 @@ func (s *Store) List(ctx context.Context, at string) iter.Seq2[store.State, erro
 				return
 			}
 			all = func(yield func(Named, error) bool) {
-				r, _, err := s.read(ctx, at)
+				r, err := s.read(ctx, at)
 				yield(Named{at, r}, err)
 			}
 		}
