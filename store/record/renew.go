@@ -275,7 +275,11 @@ func (s *Store) detach(ctx context.Context, m *localClaim, h *store.Hold) store.
 	if err := s.show(ctx, m, h, id, kept, got); err != nil {
 		return store.Renewal{Err: s.notRenewed(m, got, err)}
 	}
-	if m != nil {
+	if m == nil { // another's: it has to read
+		if err := s.sessions.Call(ctx, got.before); err != nil {
+			return store.Renewal{Err: err}
+		}
+	} else {
 		s.nothing(m)
 	}
 	out := got.r
