@@ -138,6 +138,7 @@ func (b *backend) forget() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.bucket = nil
+	clear(b.inboxes)
 }
 
 // A message is the newest of a key. A zero seq: there is none; no data: it was
