@@ -108,6 +108,9 @@ func (s *Store) askIn(ctx context.Context, m *localClaim, c *store.Claim, long, 
 		if err != nil || e == nil {
 			return change, err
 		}
+		if s.bySession() {
+			v.wishes(c.ID, e)
+		}
 		in, known := v.in[c.ID]
 		switch {
 		case known && to != nil:
@@ -207,6 +210,12 @@ func (s *Store) answer(ctx context.Context, m *localClaim, c *store.Claim, got *
 
 // granted notes what the owner of a claim is told. Store.mu is held.
 func (s *Store) granted(m *localClaim, c *store.Claim, a *store.Answer) {
+	if m.token == 0 {
+		m.since = store.Now()
+		if s.bySession() {
+			m.keep = c.Keep
+		}
+	}
 	m.waits, m.heard = false, nil
 	m.owner, m.used, m.token, m.reads = c.Owner, a.Token, a.Token, c.Keep > 0 || a.Want > a.Weight
 	m.told = store.Renewal{Weight: a.Weight, Want: a.Want, Fence: a.Fence}

@@ -32,6 +32,10 @@ type localClaim struct {
 	owner   string
 	told    store.Renewal // how it stands, as its owner was told
 	watched []session.ID  // those ahead of it
+
+	keep  time.Duration // its minimum hold, where that is a session of its own
+	since store.Instant // when its owner was told of the grant
+	shown bool          // the minimum hold has begun
 }
 
 // enter begins an operation on a claim of this process, or returns nil if there is no such

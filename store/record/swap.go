@@ -175,7 +175,7 @@ func (s *Store) usable(n *name, b *base) bool {
 // begin reads the record; or, of a name that this process knows nothing of, begins with a
 // write as if nothing were stored: there may be nothing.
 func (s *Store) begin(ctx context.Context, n *name, b *base, batch []*op) error {
-	blind := !n.met && n.pending == nil && len(n.late) == 0 && len(batch) > 0
+	blind := !n.met && (!s.traits.Clock || s.clockKnown()) && n.pending == nil && len(n.late) == 0 && len(batch) > 0
 	for _, o := range batch {
 		blind = blind && o.claim != nil && !o.claim.Try
 	}
