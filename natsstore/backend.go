@@ -337,7 +337,7 @@ func (b *backend) listed(ctx context.Context, k *bucket, _ time.Duration, yield 
 func (b *backend) old(ctx context.Context, k *bucket, age time.Duration, yield func(record.Named, error) bool) error {
 	for seq := uint64(1); ; {
 		m, err := b.next(ctx, k, seq, "n.>")
-		if err != nil || m.seq == 0 || k.now()-m.at.UnixMicro() < age.Microseconds() { //mutant:nats-young-swept
+		if err != nil || m.seq == 0 || k.latest()-m.at.UnixMicro() < age.Microseconds() { //mutant:nats-young-listed
 			return err
 		}
 		if seq = m.seq + 1; !b.yield(k, m, yield) {

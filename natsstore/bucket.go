@@ -91,7 +91,7 @@ func (b *backend) prepared(ctx context.Context, makes bool) (*bucket, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.bucket, b.links = k, links
-	clear(b.inboxes) // it may be another bucket //mutant:nats-remembered-outlives-connection
+	clear(b.inboxes) // it may be another bucket
 	return k, nil
 }
 
