@@ -1,6 +1,7 @@
 package natsstore
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -125,15 +127,21 @@ type inbox struct {
 const inboxAge = 5 * time.Second
 
 // notes reads the notes that are not taken in, and whether these are all; else they are as many as
-// one Load returns. They are read from the server that leads the bucket, one after the other: so none
-// is passed over that has come before one that is read.
+// one Load returns. They are read from the server that leads the bucket: so none is passed over
+// that has come before one that is read.
 func (b *backend) notes(ctx context.Context, k *bucket, name string) (notes []record.Note, all bool, err error) {
 	in := b.inbox(name)
 	if in.since == 0 || store.Now() > in.since.Add(inboxAge) {
 		in.since, in.next, in.notes = store.Now(), in.taken.seq, nil
 	}
 	defer func() { b.knows(name, in) }()
-	for keys := noteKeys(name); ; {
+	keys := noteKeys(name)
+	for read := 0; ; read++ {
+		if read == few {
+			if all, err := b.gather(ctx, k, keys, &in); all || err != nil {
+				return in.notes, all, err
+			}
+		}
 		m, err := b.next(ctx, k, in.next, keys)
 		if err != nil || m.seq == 0 {
 			return in.notes, err == nil, err
@@ -141,16 +149,54 @@ func (b *backend) notes(ctx context.Context, k *bucket, name string) (notes []re
 		if m.data != nil && len(in.notes) >= record.MaxNotes { // else it is a marker
 			return in.notes, false, nil
 		}
-		in.next = m.seq + 1
-		some := unpack(m.data)
-		for i, n := range some {
-			n.Version = mark{m.seq, i}.String()
-			if i == len(some)-1 {
-				n.Version += last
-			}
-			if !in.taken.has(mark{m.seq, i}) {
-				in.notes = append(in.notes, n)
-			}
+		in.add(m)
+	}
+}
+
+const (
+	few  = 3   // messages of an inbox are read one after another
+	many = 500 // are read at once; of more than that only the oldest
+)
+
+// gather reads all messages of an inbox: what there is, and then each, many at a time. What comes
+// meanwhile is behind them. It reports false if they are too many.
+func (b *backend) gather(ctx context.Context, k *bucket, keys string, in *inbox) (all bool, err error) {
+	info, err := k.stream.Info(ctx, jetstream.WithSubjectFilter(b.subject(keys)))
+	if err != nil {
+		return false, b.unread(b.noStream(err))
+	}
+	if len(info.State.Subjects) > many {
+		return false, nil
+	}
+	var mu sync.Mutex
+	var found []message
+	err = together(slices.Collect(maps.Keys(info.State.Subjects)), func(subject string) error {
+		m, err := b.get(ctx, k, strings.TrimPrefix(subject, b.subject("")))
+		mu.Lock()
+		defer mu.Unlock()
+		found = append(found, m)
+		return err
+	})
+	slices.SortFunc(found, func(x, y message) int { return cmp.Compare(x.seq, y.seq) })
+	for _, m := range found {
+		if err == nil && m.seq >= in.next {
+			in.add(m)
+		}
+	}
+	return err == nil, err
+}
+
+// add puts the notes of a message behind the others.
+func (in *inbox) add(m message) {
+	in.next = m.seq + 1
+	some := unpack(m.data) // none, if it is a marker
+	for i, n := range some {
+		n.Version = mark{m.seq, i}.String()
+		if i == len(some)-1 {
+			n.Version += last
+		}
+		if !in.taken.has(mark{m.seq, i}) {
+			in.notes = append(in.notes, n)
 		}
 	}
 }

@@ -43,7 +43,7 @@ func TestTheTestsCatchEachMutantOfTheRecipe(t *testing.T) {
 		{"a reading makes a bucket", "TestARefusedTryWritesNothing", "nats-looking-makes-bucket", mutant.Value("b.prepared(ctx, true)")},
 		{"what was taken in is read until it is deleted", passed, "nats-taken-in-is-left-out", mutant.Cond("n.Version != \"\"")},
 		{"what was taken in is taken in once more", passed, "nats-notes-taken-in-twice", mutant.Cond("m.seq == 0")},
-		{"what was taken in stays", "TestWhatIsTakenInIsDeleted", "nats-taken-in-is-deleted", mutant.Stmt("_ = k")},
+		{"what was taken in stays", "TestWhatIsTakenInIsDeleted", "nats-taken-in-is-deleted", mutant.Stmt("_, _ = ctx, k")},
 		{"more than was taken in is deleted", "TestWhatIsTakenInIsDeleted", "nats-taken-in-is-deleted", mutant.Stmt("_ = k.stream.Purge(ctx, jetstream.WithPurgeSubject(b.subject(noteKeys(name))))")},
 		{"that there are more notes is not told", suite + "of_many_notes_the_oldest_are_read_and_More_is_true", "nats-more-notes", mutant.Value("false")},
 	} {
