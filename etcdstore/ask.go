@@ -119,7 +119,7 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 	defer s.done(m)
 	ctx, cancel := s.bound(ctx)
 	defer cancel()
-	ctx, end := s.untilUnreachable(ctx)
+	ctx, end := untilUnreachable(ctx, s.client)
 	a, err := s.ask(ctx, &c, m)
 	err = end(err)
 	if err == store.ErrLost {

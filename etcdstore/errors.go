@@ -51,6 +51,22 @@ func (s *Store) failed(what string, err error) error {
 	return fmt.Errorf("%w: %s on %s: %w", store.ErrUnavailable, what, s.address, err)
 }
 
+// failed makes what the client says an error of package store, if it is a definite one.
+func (b *backend) failed(err error) error {
+	if err == nil || store.Definite(err) {
+		return err
+	}
+	code := status.Code(err)
+	err = dialed(err)
+	switch {
+	case slices.ContainsFunc(denied, func(d error) bool { return errors.Is(err, d) }), code == codes.PermissionDenied, code == codes.Unauthenticated:
+		return fmt.Errorf("%w: %w (the package comment of etcdstore has the rights that suffice)", store.ErrDenied, err)
+	case code == codes.Unimplemented:
+		return fmt.Errorf("%w: etcd 3.4 or newer is needed: %w", store.ErrUnsupported, err)
+	}
+	return err
+}
+
 // bounds are what the stored form has room for.
 var bounds = store.Bounds{Min: minTTL, Max: maxTTL, On: "etcd"}
 

@@ -1,0 +1,156 @@
+package etcdstore
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+
+	"github.com/holdfast-go/holdfast/store"
+	life "github.com/holdfast-go/holdfast/store/session"
+)
+
+// A session is a lease, and a key on it whose version counts the calls. The key is put once: when it has gone it
+// does not come back, and the session has ended for good.
+
+// SessionTraits implements [life.Backend].
+func (b *backend) SessionTraits() life.Traits {
+	return life.Traits{Life: life.ByServer, MinTTL: minTTL, MaxTTL: maxTTL, Tick: time.Second, ReportsEnd: true}
+}
+
+func (b *backend) sessionKey(id life.ID) string { return b.prefix + "s/" + id.String() }
+
+// leaseOf is the lease of a session, which everybody knows.
+func leaseOf(id life.ID) clientv3.LeaseID {
+	return clientv3.LeaseID(max(1, binary.BigEndian.Uint64(id[:])&(1<<63-1)))
+}
+
+func (b *backend) leases() pb.LeaseClient { return pb.NewLeaseClient(b.client.ActiveConnection()) }
+
+// Begin implements [life.Backend].
+func (b *backend) Begin(ctx context.Context, id life.ID, ttl time.Duration) (time.Duration, error) {
+	ctx, end := untilUnreachable(ctx, b.client)
+	return ttl, b.failed(end(b.begin(ctx, id, ttl)))
+}
+
+func (b *backend) begin(ctx context.Context, id life.ID, ttl time.Duration) error {
+	// The client's own Grant has the server choose the lease, and asks twice.
+	r, err := b.leases().LeaseGrant(ctx, &pb.LeaseGrantRequest{ID: int64(leaseOf(id)), TTL: int64(ttl / time.Second)}, grpc.WaitForReady(true))
+	if err != nil {
+		return rpctypes.Error(err)
+	}
+	if granted := time.Duration(r.TTL) * time.Second; granted != ttl {
+		_, _ = b.client.Revoke(ctx, leaseOf(id)) // else it ends by itself
+		return fmt.Errorf("%w: a TTL of %v: %s grants %v; the least that it grants is one and a half of its election timeout", store.ErrInvalid, ttl, b.address, granted)
+	}
+	_, err = b.client.Put(ctx, b.sessionKey(id), "", clientv3.WithLease(leaseOf(id)))
+	return err
+}
+
+// Renew implements [life.Backend].
+func (b *backend) Renew(ctx context.Context, id life.ID) (calls int64, err error) {
+	calls, err = b.renew(ctx, id)
+	return calls, b.failed(err)
+}
+
+// renew keeps the lease alive, and reads the key meanwhile. The client's own KeepAliveOnce asks again without a pause
+// while there is no connection.
+func (b *backend) renew(ctx context.Context, id life.ID) (calls int64, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := b.leases().LeaseKeepAlive(clientv3.WithRequireLeader(ctx))
+	if err == nil {
+		err = stream.Send(&pb.LeaseKeepAliveRequest{ID: int64(leaseOf(id))})
+	}
+	if err != nil {
+		return 0, rpctypes.Error(err)
+	}
+	r, err := b.client.Get(ctx, b.sessionKey(id))
+	if err != nil {
+		return 0, err
+	}
+	kept, err := stream.Recv()
+	if err != nil {
+		return 0, rpctypes.Error(err)
+	}
+	if _ = stream.CloseSend(); kept.TTL <= 0 || len(r.Kvs) == 0 {
+		return 0, store.ErrLost
+	}
+	return r.Kvs[0].Version - 1, nil
+}
+
+// Call implements [life.Backend].
+func (b *backend) Call(ctx context.Context, id life.ID) error {
+	key := b.sessionKey(id)
+	_, err := b.txn(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.Version(key), ">", 0)}, []clientv3.Op{clientv3.OpPut(key, "", clientv3.WithIgnoreLease())}, nil)
+	return err
+}
+
+// Left implements [life.Backend]. Whether it is over says the key; for how long it goes on is asked meanwhile.
+func (b *backend) Left(ctx context.Context, ids []life.ID) ([]time.Duration, error) {
+	left := make([]time.Duration, len(ids))
+	for from := 0; from < len(ids); from += maxOps {
+		some, left := ids[from:min(from+maxOps, len(ids))], left[from:]
+		var gets []clientv3.Op
+		var asking sync.WaitGroup
+		for i, id := range some {
+			gets = append(gets, clientv3.OpGet(b.sessionKey(id), clientv3.WithKeysOnly()))
+			asking.Go(func() {
+				left[i] = time.Millisecond
+				if t, err := b.client.TimeToLive(ctx, leaseOf(id)); err == nil && t.TTL > 0 {
+					left[i] = time.Duration(t.TTL) * time.Second
+				}
+			})
+		}
+		r, err := b.txn(ctx, nil, gets, nil)
+		asking.Wait()
+		if err != nil {
+			return nil, err
+		}
+		for i := range some {
+			if len(r.Responses[i].GetResponseRange().Kvs) == 0 {
+				left[i] = 0
+			}
+		}
+	}
+	return left, nil
+}
+
+// End implements [life.Backend].
+func (b *backend) End(ctx context.Context, id life.ID) error {
+	_, err := b.client.Revoke(ctx, leaseOf(id))
+	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
+		return nil
+	}
+	return b.failed(err)
+}
+
+// Await implements [life.Backend]. A watch that begins with a revision waits for a turn of the server's, up to 100 ms.
+// So it begins without one, and once it is there a reading shows what was missed.
+func (b *backend) Await(ctx context.Context, id life.ID) error {
+	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
+	defer cancel()
+	defer context.AfterFunc(b.ctx, cancel)()
+	for r := range b.client.Watch(ctx, b.sessionKey(id), clientv3.WithCreatedNotify(), clientv3.WithFilterPut()) {
+		if err := r.Err(); err != nil || len(r.Events) > 0 {
+			return b.failed(err)
+		}
+		if r.Created {
+			now, err := b.client.Get(ctx, b.sessionKey(id), clientv3.WithKeysOnly())
+			if err != nil || len(now.Kvs) == 0 {
+				return b.failed(err)
+			}
+		}
+	}
+	return cmp.Or(ctx.Err(), errWatch)
+}
+
+var errWatch = errors.New("the watch has ended")
