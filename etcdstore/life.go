@@ -94,9 +94,14 @@ func (b *backend) Call(ctx context.Context, id life.ID) error {
 	return err
 }
 
+// ttlPatience bounds how long Left waits for what is not needed to be safe.
+const ttlPatience = time.Second
+
 // Left implements [life.Backend]. Whether it is over says the key; for how long it goes on is asked meanwhile.
 func (b *backend) Left(ctx context.Context, ids []life.ID) ([]time.Duration, error) {
 	left := make([]time.Duration, len(ids))
+	soon, cancel := context.WithTimeout(ctx, ttlPatience)
+	defer cancel()
 	for from := 0; from < len(ids); from += maxOps {
 		some, left := ids[from:min(from+maxOps, len(ids))], left[from:]
 		var gets []clientv3.Op
@@ -105,7 +110,7 @@ func (b *backend) Left(ctx context.Context, ids []life.ID) ([]time.Duration, err
 			gets = append(gets, clientv3.OpGet(b.sessionKey(id), clientv3.WithKeysOnly()))
 			asking.Go(func() {
 				left[i] = time.Millisecond
-				if t, err := b.client.TimeToLive(ctx, leaseOf(id)); err == nil && t.TTL > 0 {
+				if t, err := b.client.TimeToLive(soon, leaseOf(id)); err == nil && t.TTL > 0 {
 					left[i] = time.Duration(t.TTL) * time.Second
 				}
 			})

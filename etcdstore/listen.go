@@ -16,6 +16,9 @@ import (
 // Who listens watches one key, the mailbox of the process; each letter to it replaces the one before. A letter has one
 // notification behind the other: ID, session, token, how many, length of the name, name.
 
+// mailTime is how long a letter stays that nobody listens for.
+const mailTime = 5 * time.Minute
+
 const letterHead = len(store.ID{}) + len(life.ID{})
 
 // letters are the operations that write letters, one for each process.

@@ -37,16 +37,17 @@ type backend struct {
 	tasks sync.WaitGroup
 
 	idle, mail *sharedLease
+	retention  time.Duration
 
 	mu    sync.Mutex
 	known string                      // the base, once it was read
 	slots map[string]map[string]int64 // see inbox.go
 }
 
-func newBackend(client *clientv3.Client, prefix string) *backend {
+func newBackend(client *clientv3.Client, prefix string, retention time.Duration) *backend {
 	b := &backend{
 		client: client, prefix: prefix, address: "etcd at " + strings.Join(client.Endpoints(), ", "), slots: map[string]map[string]int64{},
-		idle: newSharedLease(client, store.TokenRetention+time.Hour, time.Hour), mail: newSharedLease(client, 4*time.Minute, 2*time.Minute),
+		retention: retention, idle: newSharedLease(client, retention), mail: newSharedLease(client, mailTime),
 	}
 	b.ctx, b.end = context.WithCancel(context.Background())
 	return b
@@ -54,7 +55,32 @@ func newBackend(client *clientv3.Client, prefix string) *backend {
 
 // Traits implements [record.Backend].
 func (b *backend) Traits() record.Traits {
-	return record.Traits{Void: record.VoidByCall, Notifies: true, MaxRecord: maxRecord, Retention: store.TokenRetention}
+	return record.Traits{Void: record.VoidByCall, Notifies: true, MaxRecord: maxRecord, Retention: b.retention}
+}
+
+// Describe implements [record.Backend].
+func (b *backend) Describe() store.Description {
+	return store.Description{
+		Store:   b.address,
+		Tokens:  "after all data was deleted, or restored from a backup, and the clock of a process was set back as well",
+		Loses:   "what was written since the backup that a restore takes, and with all data all locks",
+		Forgets: []store.Accident{store.AccidentWipe},
+		Crash:   store.CrashTTL,
+		Lacks: map[store.Promise]string{
+			store.PromiseLockDelay: "etcd has no clock that its clients can read",
+			store.PromiseMinHold:   "etcd has no clock that its clients can read",
+		},
+	}
+}
+
+// Close implements [record.Backend].
+func (b *backend) Close() error {
+	b.end()
+	b.tasks.Wait()
+	if b.own {
+		return b.client.Close()
+	}
+	return nil
 }
 
 func (b *backend) baseKey() string                { return b.prefix + "base" }
@@ -231,18 +257,18 @@ func (b *backend) List(ctx context.Context, _ time.Duration) iter.Seq2[record.Na
 	}
 }
 
-// A sharedLease is a lease of many keys. It has a successor when it is as old as that, so each key is there for the
-// rest of the TTL at least.
+// A sharedLease is a lease of many keys, each of which is there for at least that long. It has a successor before the
+// rest of it is shorter.
 type sharedLease struct {
-	client   *clientv3.Client
-	ttl, old time.Duration
-	turn     chan struct{} // has room for one, who reads or writes what follows
-	id       clientv3.LeaseID
-	made     store.Instant
+	client *clientv3.Client
+	least  time.Duration
+	turn   chan struct{} // has room for one, who reads or writes what follows
+	id     clientv3.LeaseID
+	until  store.Instant // is long enough until then
 }
 
-func newSharedLease(client *clientv3.Client, ttl, old time.Duration) *sharedLease {
-	return &sharedLease{client: client, ttl: ttl, old: old, turn: make(chan struct{}, 1)}
+func newSharedLease(client *clientv3.Client, least time.Duration) *sharedLease {
+	return &sharedLease{client: client, least: least, turn: make(chan struct{}, 1)}
 }
 
 func (l *sharedLease) get(ctx context.Context) (clientv3.LeaseID, error) {
@@ -252,12 +278,13 @@ func (l *sharedLease) get(ctx context.Context) (clientv3.LeaseID, error) {
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}
-	if now := store.Now(); l.id == 0 || now.Sub(l.made) > l.old {
-		r, err := l.client.Grant(ctx, int64(l.ttl/time.Second))
+	if now := store.Now(); now >= l.until {
+		spare := l.least/24 + time.Second
+		r, err := l.client.Grant(ctx, int64((l.least+spare)/time.Second)+1)
 		if err != nil {
 			return 0, err
 		}
-		l.id, l.made = r.ID, now
+		l.id, l.until = r.ID, now.Add(spare)
 	}
 	return l.id, nil
 }
@@ -265,6 +292,6 @@ func (l *sharedLease) get(ctx context.Context) (clientv3.LeaseID, error) {
 // forget has the next key have another lease.
 func (l *sharedLease) forget() {
 	l.turn <- struct{}{}
-	l.id = 0
+	l.until = 0
 	<-l.turn
 }
