@@ -1,0 +1,382 @@
+package record
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/queue"
+	"github.com/holdfast-go/holdfast/store/session"
+)
+
+// change does what waits on a name, and more of it with each attempt, until it is
+// done. A lost race is no outage (law 7): it is tried for as long as anybody waits for it.
+// The error, if any, is that of all that is still in the batch.
+func (s *Store) change(ctx context.Context, n *name) error {
+	b := n.base
+	if b.fresh = false; b.known && store.Now() > b.heard.Add(time.Minute) {
+		b.known = false
+	}
+	goesOn := false // what was asked for is done; those that have come meanwhile may be granted
+	for lost := 0; ; {
+		batch, added := s.more(ctx, n)
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if len(batch) == 0 && !goesOn {
+			return nil
+		}
+		b.fresh = b.fresh && !added // what was read before an operation came does not answer it
+		if err := s.void(ctx, n, &b); err != nil {
+			return err
+		}
+		if !s.usable(n, &b) {
+			if err := s.begin(ctx, n, &b, batch); err != nil {
+				return err
+			}
+		}
+		a, err := s.apply(ctx, n.at, &b.Record, batch)
+		if err != nil {
+			return err
+		}
+		s.seen(n, a.view, &b)
+		// Nothing that was not answered is done once this is (law 3).
+		force := n.pending != nil && *n.pending == b.Version //mutant:record-late-swap-is-left
+		for _, l := range n.late {
+			force = a.mark(l.in.ID, l.number) || force //mutant:record-late-join-is-left
+		}
+		s.prune(a.view)
+		data := a.encode(force || len(b.Inbox) > 0)
+		if len(data) > s.traits.MaxRecord {
+			if err := s.tooLarge(n, &b, len(data)); err != nil {
+				return err
+			}
+			continue
+		}
+		switch same := bytes.Equal(data, b.Data) && len(b.Inbox) == 0; {
+		case force:
+		case len(batch) == 0 && len(a.granted) == 0: // nobody is helped
+			return nil
+		case !same && !s.rests(a, &b, batch):
+		case !b.fresh && len(batch) > 0: //mutant:record-remembered-is-answered
+			b.known = false
+			continue
+		default:
+			// What was not answered depends on what is not the newest any more.
+			n.base, n.pending, n.late = b, nil, nil
+			s.done(n, a, batch, nil)
+			return nil
+		}
+		w := &Swap{Name: n.at, Old: b.Record, Data: data, Idle: len(a.q.Entries) == 0, Notifications: s.elsewhere(a)}
+		in := s.join(n, w, batch)
+		o, err := s.swap(ctx, w)
+		if err != nil {
+			s.unanswered(n, w, in, err)
+			return err
+		}
+		heard := store.Now()
+		s.hear(o.Now.Now, heard)
+		switch {
+		case o.Done:
+			b = s.swapped(n, a, &b, w, &o, heard, batch)
+			goesOn, lost = b.known && b.inbox && len(b.Inbox) > 0, 0
+			continue
+		case o.Joined:
+			for _, o := range batch {
+				n.noted[o.claim.ID] = true
+			}
+		}
+		paused := !o.Joined && (b.fresh || !o.Told)
+		if b = (base{}); o.Told {
+			b = base{Record: o.Now, known: true, inbox: true, heard: heard, fresh: true}
+		}
+		if paused {
+			lost++
+			if err := s.pause(ctx, lost, batch); err != nil {
+				return err
+			}
+			if lost > 2 { // it is not what is there any more
+				b.known = false
+			}
+		}
+	}
+}
+
+// unanswered notes what may still be done of a swap (law 3).
+func (s *Store) unanswered(n *name, w *Swap, in *session.Session, err error) {
+	if n.base = (base{}); store.Definite(err) {
+		return
+	}
+	version := w.Old.Version
+	n.pending = &version
+	if w.Join != nil {
+		n.late = append(n.late, late{in, lastNumber(w.Join)})
+	}
+}
+
+// swapped notes that a swap was done, tells who was granted and whose operations are done, and
+// returns what is known of the record then.
+func (s *Store) swapped(n *name, a *applied, b *base, w *Swap, o *Outcome, heard store.Instant, batch []*op) base {
+	n.base, n.pending, n.late = base{}, nil, nil
+	if o.Told {
+		n.base = base{Record: o.Now, known: true, inbox: o.Inbox, heard: heard}
+		n.base.Data = w.Data
+	}
+	going := map[*op]bool{} // they leave, and their note may be in the part of the inbox that was not read
+	for _, one := range batch {
+		going[one] = b.More && one.finds != (store.ID{}) && n.noted[one.finds] && !a.gone[one.finds] //mutant:record-leaves-unseen-note
+	}
+	for id := range n.noted {
+		if !b.More || a.find(id) != nil || a.gone[id] {
+			delete(n.noted, id)
+		}
+	}
+	s.tellOwn(a)
+	s.done(n, a, batch, func(one *op) bool { return going[one] })
+	return n.base
+}
+
+// tooLarge has less go into a record that would not fit: fewer notes, and then no more
+// of those that ask.
+func (s *Store) tooLarge(n *name, b *base, size int) error {
+	if len(b.Inbox) > 0 {
+		b.Inbox, b.More = b.Inbox[:len(b.Inbox)/2], true
+		return nil
+	}
+	err := fmt.Errorf("%w: too many wait for %q: its record would have %d bytes, and %s keeps %d", store.ErrUnavailable, n.at, size, s.d.Store, s.traits.MaxRecord)
+	asks := false
+	s.finishSome(n, err, func(o *op) bool {
+		asks = asks || o.claim != nil
+		return o.claim == nil
+	})
+	if !asks {
+		return err
+	}
+	return nil
+}
+
+// usable reports whether a write may depend on the base. A claim whose note may be in an
+// inbox that is not known writes only on what was read since (law 4).
+func (s *Store) usable(n *name, b *base) bool {
+	if !b.known || n.pending != nil && !b.fresh || len(n.late) > 0 && !b.fresh {
+		return false
+	}
+	return b.inbox || len(n.noted) == 0 //mutant:record-own-note-is-not-read
+}
+
+// begin reads the record; or, of a name that this process knows nothing of, begins with a
+// write as if nothing were stored: there may be nothing.
+func (s *Store) begin(ctx context.Context, n *name, b *base, batch []*op) error {
+	blind := !n.met && n.pending == nil && len(n.late) == 0 && len(batch) > 0
+	for _, o := range batch {
+		blind = blind && o.claim != nil && !o.claim.Try
+	}
+	if n.met = true; blind {
+		*b = base{known: true, inbox: true, heard: store.Now()}
+		return nil
+	}
+	r, heard, err := s.read(ctx, n.at)
+	if err == nil {
+		*b = base{Record: r, known: true, inbox: true, heard: heard, fresh: true}
+	}
+	return err
+}
+
+// void makes the joins that were not answered impossible, before the record is read (law
+// 3). By mark, that is done by the write that follows.
+func (s *Store) void(ctx context.Context, n *name, b *base) error {
+	if s.traits.Void != VoidByCall || len(n.late) == 0 {
+		return nil
+	}
+	for len(n.late) > 0 {
+		l := n.late[0]
+		if !l.in.Over() {
+			ctx, cancel := context.WithTimeout(ctx, longest)
+			err := s.sessions.Call(ctx, l.in.ID)
+			cancel()
+			if err != nil {
+				return err
+			}
+		}
+		n.late = n.late[1:]
+	}
+	b.known, b.fresh = false, false //mutant:record-read-before-void
+	return nil
+}
+
+// read reads a record from the server.
+func (s *Store) read(ctx context.Context, at string) (Record, store.Instant, error) {
+	ctx, cancel := context.WithTimeout(ctx, longest)
+	defer cancel()
+	sent := store.Now()
+	r, err := s.b.Load(ctx, at)
+	heard := store.Now()
+	if err == nil {
+		s.took(heard.Sub(sent))
+		s.hear(r.Now, heard)
+	}
+	return r, heard, err
+}
+
+// swap sends a swap.
+func (s *Store) swap(ctx context.Context, w *Swap) (Outcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, longest)
+	defer cancel()
+	sent := store.Now()
+	o, err := s.b.Swap(ctx, w)
+	if err == nil {
+		s.took(store.Now().Sub(sent))
+	}
+	return o, err
+}
+
+// rests reports whether nothing need be written now: all that was asked for are in the
+// inbox, and nobody was granted. Whoever writes next takes them in; a task sees to it
+// that somebody does.
+func (s *Store) rests(a *applied, b *base, batch []*op) bool {
+	if len(a.granted) > 0 || b.More || len(batch) == 0 {
+		return false
+	}
+	for i, o := range batch {
+		if o.claim == nil || a.told[i] != nil || a.stored[o.claim.ID] || !holdsNote(&b.Record, o.claim.ID) {
+			return false
+		}
+		if e := a.find(o.claim.ID); e == nil || e.Granted {
+			return false
+		}
+	}
+	return true
+}
+
+// holdsNote reports whether a note of the claim is in the inbox.
+func holdsNote(r *Record, id store.ID) bool {
+	for i := range r.Inbox {
+		if n, ok := parseNote("", r.Inbox[i].Data); ok && n.claim.ID == id {
+			return true
+		}
+	}
+	return false
+}
+
+// join has the swap leave notes if it is refused: of asks that may wait, which all have
+// the same session. It returns that.
+func (s *Store) join(n *name, w *Swap, batch []*op) *session.Session {
+	if len(batch) == 0 || len(n.late) > 0 {
+		return nil
+	}
+	in := batch[0].short
+	for _, o := range batch {
+		if o.claim == nil || o.short == nil || o.short != in || n.noted[o.claim.ID] {
+			return nil
+		}
+	}
+	st := in.State()
+	if st.Over {
+		return nil
+	}
+	w.Join = &Join{Session: in.ID, Calls: st.Calls}
+	for _, o := range batch {
+		one := waiter{*o.claim, in.ID, in.Number()}
+		w.Join.Notes = append(w.Join.Notes, one.note())
+	}
+	return in
+}
+
+// lastNumber is the largest number of the notes of a join.
+func lastNumber(j *Join) (number uint64) {
+	for i := range j.Notes {
+		if n, ok := parseNote("", j.Notes[i].Data); ok {
+			number = max(number, n.number)
+		}
+	}
+	return number
+}
+
+// seen forgets the notes that are not in the inbox any more.
+func (s *Store) seen(n *name, v *view, b *base) {
+	for id := range n.noted {
+		if v.stored[id] || b.inbox && !b.More && !holdsNote(&b.Record, id) {
+			delete(n.noted, id)
+		}
+	}
+}
+
+// done tells the operations of a batch what came of them, but for those that go on.
+func (s *Store) done(n *name, a *applied, batch []*op, goesOn func(*op) bool) {
+	for i, o := range batch {
+		o.told = a.told[i]
+	}
+	s.watchAhead(a)
+	s.settleLater(n)
+	s.finishSome(n, nil, goesOn)
+}
+
+// settleLater has a note of ours taken in, if nobody else does: who waits goes on until it
+// finds its own entry in the record (law 9), as whoever made room may not have seen
+// the note.
+func (s *Store) settleLater(n *name) {
+	if len(n.noted) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n.settling || s.closed {
+		return
+	}
+	n.settling = true
+	s.tasks.Go(func() {
+		for failed := 0; ; failed++ {
+			trip := s.roundTrip() << min(failed, 8)
+			if sleep(s.ctx, min(4*trip+rand.N(16*trip), 2*time.Second)) != nil {
+				return
+			}
+			s.mu.Lock()
+			n.settling = false
+			s.mu.Unlock()
+			if s.settleName(s.ctx, n.at) == nil { //mutant:record-note-is-left-in-the-inbox
+				return
+			}
+			s.mu.Lock()
+			another := n.settling
+			n.settling = true
+			s.mu.Unlock()
+			if another {
+				return
+			}
+		}
+	})
+}
+
+// settleName takes in what is in the inbox, drops who has died, and grants those that
+// fit then.
+func (s *Store) settleName(ctx context.Context, at string) error {
+	return s.do(ctx, at, &op{apply: func(v *view) (queue.Change, error) {
+		v.refused = true
+		return v.q.Release(v.now, &store.Hold{Name: v.name})
+	}})
+}
+
+// pause lets others go first after a lost race: all that lost together would lose
+// together again. Those that make room for others wait least.
+func (s *Store) pause(ctx context.Context, lost int, batch []*op) error {
+	window := min(s.roundTrip()<<min(lost, 8), time.Second)
+	if slices.ContainsFunc(batch, func(o *op) bool { return o.gives }) {
+		window = min(window, 2*s.roundTrip())
+	}
+	return sleep(ctx, rand.N(window)+window/8)
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
