@@ -12,11 +12,6 @@ import (
 // askMember bounds how long one member is waited for.
 const askMember = 2 * time.Second
 
-// Check implements [store.Checker]: it asks each member that the client knows.
-func (s *Store) Check(ctx context.Context) []store.Finding {
-	return newBackend(s.client, s.prefix, store.TokenRetention).Check(ctx)
-}
-
 // Check implements [record.Backend]: it asks each member that the client knows.
 func (b *backend) Check(ctx context.Context) (all []store.Finding) {
 	endpoints := b.client.Endpoints()
@@ -51,10 +46,7 @@ func (b *backend) Check(ctx context.Context) (all []store.Finding) {
 	}
 	// The right to write is the right to lock, and this key is needed anyway.
 	if _, err := b.base(ctx); err != nil {
-		if !store.Definite(err) {
-			err = fmt.Errorf("%w: %w", store.ErrUnavailable, err)
-		}
-		all = append(all, store.Finding{About: "key " + b.baseKey(), Err: err})
+		all = append(all, store.Finding{About: "key " + b.baseKey(), Err: known(err)})
 	}
 	return all
 }

@@ -2,7 +2,6 @@ package etcdstore
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"flag"
 	"os"
@@ -10,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
@@ -66,19 +64,15 @@ func openURL(t testing.TB, url string) *Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.longest = patience
 	return closing(t, s)
 }
 
-// storeOn returns a store of which each operation is done once, however slow the
-// machine is: there is no engine that asks again.
 func storeOn(t testing.TB, client *clientv3.Client, o *Options) *Store {
 	t.Helper()
 	s, err := New(client, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.longest = patience
 	return s
 }
 
@@ -136,25 +130,10 @@ func TestDifferential(t *testing.T) {
 // endSessions does what etcd does with leases that it has not heard of.
 func endSessions(t testing.TB, s *Store) {
 	t.Helper()
-	s.mu.Lock()
-	all := s.open()
-	var own []*mine
-	for _, m := range s.mine {
-		own = append(own, m)
-	}
-	s.mu.Unlock()
-	for _, m := range own { // what was broken has a lease of its own, of one TTL
-		v, err := s.look(context.WithoutCancel(t.Context()), m.name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if r := v.find(m.id); r != nil && r.Break != "" {
-			all = append(all, &session{lease: clientv3.LeaseID(r.lease)})
-		}
-	}
-	for _, sess := range all {
-		if _, err := s.client.Revoke(context.WithoutCancel(t.Context()), sess.lease); err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) {
-			t.Fatal(err)
-		}
-	}
+}
+
+func mutexTry(name string) store.Claim {
+	c := mutex(name)
+	c.Try = true
+	return c
 }

@@ -10,16 +10,22 @@ import (
 
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/record"
-	life "github.com/holdfast-go/holdfast/store/session"
+	"github.com/holdfast-go/holdfast/store/session"
 )
 
 // Who listens watches one key, the mailbox of the process; each letter to it replaces the one before. A letter has one
 // notification behind the other: ID, session, token, how many, length of the name, name.
 
+// A watch that broke is begun anew after a pause between these.
+const (
+	leastPause = 50 * time.Millisecond
+	mostPause  = 3 * time.Second
+)
+
 // mailTime is how long a letter stays that nobody listens for.
 const mailTime = 5 * time.Minute
 
-const letterHead = len(store.ID{}) + len(life.ID{})
+const letterHead = len(store.ID{}) + len(session.ID{})
 
 // letters are the operations that write letters, one for each process.
 func (b *backend) letters(ctx context.Context, all []record.Notification) (puts []clientv3.Op, err error) {
@@ -48,7 +54,7 @@ func (b *backend) letters(ctx context.Context, all []record.Notification) (puts 
 // deliver delivers what a letter has, up to where it is damaged.
 func deliver(letter []byte, sink func(record.Notification)) {
 	for len(letter) > letterHead {
-		n := record.Notification{ID: store.ID(letter[:16]), Session: life.ID(letter[16:letterHead])}
+		n := record.Notification{ID: store.ID(letter[:16]), Session: session.ID(letter[16:letterHead])}
 		letter = letter[letterHead:]
 		var x [3]uint64
 		for i := range x {

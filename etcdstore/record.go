@@ -19,6 +19,12 @@ import (
 	"github.com/holdfast-go/holdfast/store/record"
 )
 
+// maxOps is how many operations etcd takes in one transaction, with the longest list of those that are nested.
+const maxOps = 128
+
+// listPage is how many records are listed at a time.
+const listPage = 500
+
 // form is the version of the stored form.
 const form = 2
 
@@ -58,30 +64,7 @@ func (b *backend) Traits() record.Traits {
 	return record.Traits{Void: record.VoidByCall, Notifies: true, MaxRecord: maxRecord, Retention: b.retention}
 }
 
-// Describe implements [record.Backend].
-func (b *backend) Describe() store.Description {
-	return store.Description{
-		Store:   b.address,
-		Tokens:  "after all data was deleted, or restored from a backup, and the clock of a process was set back as well",
-		Loses:   "what was written since the backup that a restore takes, and with all data all locks",
-		Forgets: []store.Accident{store.AccidentWipe},
-		Crash:   store.CrashTTL,
-		Lacks: map[store.Promise]string{
-			store.PromiseLockDelay: "etcd has no clock that its clients can read",
-			store.PromiseMinHold:   "etcd has no clock that its clients can read",
-		},
-	}
-}
-
-// Close implements [record.Backend].
-func (b *backend) Close() error {
-	b.end()
-	b.tasks.Wait()
-	if b.own {
-		return b.client.Close()
-	}
-	return nil
-}
+var nameEscape, nameUnescape = strings.NewReplacer("%", "%25", "/", "%2F"), strings.NewReplacer("%25", "%", "%2F", "/")
 
 func (b *backend) baseKey() string                { return b.prefix + "base" }
 func (b *backend) nameKey(name string) string     { return b.prefix + "n/" + nameEscape.Replace(name) }
@@ -92,7 +75,7 @@ func (b *backend) mailbox(p store.Process) string { return b.prefix + "m/" + p.S
 func (b *backend) txn(ctx context.Context, when []clientv3.Cmp, then, or []clientv3.Op) (*clientv3.TxnResponse, error) {
 	ctx, end := untilUnreachable(ctx, b.client)
 	r, err := b.client.Txn(ctx).If(when...).Then(then...).Else(or...).Commit()
-	return r, b.failed(end(err))
+	return r, failed(end(err))
 }
 
 // base is what the base key holds: the version of the form, and a random number, drawn when the key was written. It is
@@ -180,13 +163,13 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 	var lease clientv3.LeaseID
 	if s.Idle {
 		if lease, err = b.idle.get(ctx); err != nil {
-			return out, b.failed(err)
+			return out, failed(err)
 		}
 	}
 	then = append(then, clientv3.OpPut(key, string(s.Data), clientv3.WithLease(lease)), b.readInbox(s.Name))
 	letters, err := b.letters(ctx, s.Notifications)
 	if err != nil {
-		return out, b.failed(err)
+		return out, failed(err)
 	}
 	or := append(b.reads(s.Name), clientv3.OpGet(b.baseKey()))
 	join := b.join(s, base)
@@ -252,7 +235,7 @@ func (b *backend) List(ctx context.Context, _ time.Duration) iter.Seq2[record.Na
 			more = r.More
 		}
 		if err != nil {
-			yield(record.Named{}, b.failed(err))
+			yield(record.Named{}, failed(err))
 		}
 	}
 }
