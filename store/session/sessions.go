@@ -3,6 +3,8 @@ package session
 import (
 	"context"
 	"crypto/rand"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -290,4 +292,11 @@ func (s *Set) poke() {
 	case s.wake <- struct{}{}:
 	default:
 	}
+}
+
+// IDs is the sessions of this process that the server may think alive.
+func (s *Set) IDs() []ID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.own))
 }

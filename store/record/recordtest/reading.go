@@ -19,7 +19,7 @@ var readPromises = []promise{
 	{name: "data comes back byte for byte", run: dataAsWritten},
 	{name: "notes come back byte for byte", run: notesAsWritten},
 	{name: "names of any bytes are kept apart", run: namesApart},
-	{name: "a note is in the inbox or taken in, never in neither", run: noteSomewhere},
+	{name: "a note is in the inbox or taken in", run: noteSomewhere},
 	{name: "the clock is that of the server", run: clockOfServer, clock: true},
 }
 
@@ -176,6 +176,8 @@ func namesApart(t *trial) {
 	}
 	long := base + strings.Repeat("n", store.MaxName-len(base)-1)
 	names = append(names, long+"a", long+"b", long+"A", long+"\xff")
+	slices.Sort(names)
+	names = slices.Compact(names)
 	before := map[string]record.Record{}
 	for _, name := range names {
 		before[name] = t.load(a, name)
@@ -206,7 +208,7 @@ func noteSomewhere(t *trial) {
 	a, b, c, name := t.open(), t.open(), t.open(), fresh()
 	t.write(a, name, ".")
 	id := t.session(a)
-	const notes = 40
+	const notes = record.MaxNotes // a Load may return no more
 	answered := make(chan record.Note, notes)
 	failed := make(chan error, 2)
 	go func() { // leaves notes

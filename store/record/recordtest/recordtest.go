@@ -344,3 +344,24 @@ func has(r record.Record, data string) bool { return string(r.Data) == data }
 func describe(r record.Record) string {
 	return fmt.Sprintf("%.40q as version %q with notes %v", r.Data, r.Version, keys(r.Inbox))
 }
+
+// swapping is a Swap for unanswered.
+func swapping(b record.Backend, name string, old record.Record, data string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := b.Swap(ctx, &record.Swap{Name: name, Old: old, Data: []byte(data)})
+		return err
+	}
+}
+
+// never watches for a moment that something does not happen.
+func (t *trial) never(what string, f func() bool) {
+	t.Helper()
+	for end := time.Now().Add(moment); ; time.Sleep(5 * time.Millisecond) {
+		if f() {
+			t.Fatalf("%s", what)
+		}
+		if time.Now().After(end) {
+			return
+		}
+	}
+}
