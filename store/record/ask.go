@@ -41,9 +41,10 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 }
 
 // placeTTL is the TTL of the session for those who wait (law 10): a dead one blocks for
-// no more than ten seconds, or the least that the server keeps.
+// no more than store.MaxPlace, which is the most that a claim may ask for, or the least
+// that the server keeps.
 func (s *Store) placeTTL(c *store.Claim) time.Duration {
-	return min(max(min(c.Place, store.MaxPlace), s.d.MinTTL), c.TTL) //mutant:record-waiter-in-the-long-session
+	return min(max(c.Place, s.d.MinTTL), c.TTL) //mutant:record-waiter-in-the-long-session
 }
 
 func (s *Store) ask(ctx context.Context, m *localClaim, c *store.Claim) (store.Answer, error) {
@@ -86,6 +87,10 @@ func (s *Store) askIn(ctx context.Context, m *localClaim, c *store.Claim, long, 
 	if m.waits && short != nil {
 		flight = short.Fresh()
 	}
+	to, err := s.longer(ctx, m, long, short)
+	if err != nil {
+		return store.Answer{}, err
+	}
 	calls := map[session.ID]int64{long.ID: long.State().Calls}
 	if short != nil {
 		calls[short.ID] = short.State().Calls
@@ -105,6 +110,8 @@ func (s *Store) askIn(ctx context.Context, m *localClaim, c *store.Claim, long, 
 		}
 		in, known := v.in[c.ID]
 		switch {
+		case known && to != nil:
+			in = to.ID
 		case known:
 		case e.Granted:
 			in = long.ID
@@ -118,7 +125,18 @@ func (s *Store) askIn(ctx context.Context, m *localClaim, c *store.Claim, long, 
 		v.in[c.ID], got.in, got.there = in, in, true
 		return change, nil
 	}
-	err := s.do(ctx, c.Name, o)
+	err = s.do(ctx, c.Name, o)
+	// Who waits goes on until its own entry is in the record (law 9): whoever made room
+	// may not have seen the note, and who comes later is not to overtake it.
+	for tried := 0; err == nil && o.rests; tried++ {
+		if err = sleep(ctx, s.crowded(tried)); err == nil {
+			o = &op{short: short, claim: o.claim, apply: o.apply, insists: true}
+			err = s.do(ctx, c.Name, o)
+		}
+		if err != nil && !store.Definite(err) {
+			s.settleLater(c.Name)
+		}
+	}
 	switch {
 	case err == errNeedsShort:
 		return store.Answer{}, err
@@ -138,6 +156,22 @@ func (s *Store) askIn(ctx context.Context, m *localClaim, c *store.Claim, long, 
 	return s.answer(ctx, m, c, got, calls, flight)
 }
 
+// longer is the session that a claim goes into which is asked for again for longer than
+// before, or nil.
+func (s *Store) longer(ctx context.Context, m *localClaim, long, short *session.Session) (*session.Session, error) {
+	s.mu.Lock()
+	was, held := m.sess, m.token != 0
+	s.mu.Unlock()
+	to := short
+	if held {
+		to = long
+	}
+	if was == nil || to == nil || !held && !m.waits || was.TTL >= to.TTL {
+		return nil, nil
+	}
+	return to, s.moves(ctx, m, was, to)
+}
+
 // answer is what an ask is told whose entry is in the record or the inbox: it counts from the last
 // answered renewal of the session that keeps the entry (law 1).
 func (s *Store) answer(ctx context.Context, m *localClaim, c *store.Claim, got *asking, calls map[session.ID]int64, flight *session.Flight) (store.Answer, error) {
@@ -152,6 +186,7 @@ func (s *Store) answer(ctx context.Context, m *localClaim, c *store.Claim, got *
 	st := sess.Wait(ctx, flight)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	m.moving = nil
 	m.into(sess)
 	if m.check(); m.gone != nil {
 		s.poke()

@@ -2,7 +2,6 @@ package record
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -42,7 +41,7 @@ func (s *Store) enter(at string, id store.ID, makes bool) *localClaim {
 	defer s.mu.Unlock()
 	m := s.claims[id]
 	if m == nil && makes {
-		m = &localClaim{name: at, id: id, ends: store.Now().Add(time.Minute)}
+		m = &localClaim{name: at, id: id, ends: store.Now()}
 		s.claims[id] = m
 	}
 	if m != nil {
@@ -150,12 +149,9 @@ func (s *Store) lost(m *localClaim, why error, there bool) {
 	}
 }
 
-// whyGone is why a claim is lost. Of what was broken and blocks still the reason is
-// looked up: somebody may have broken it again.
+// whyGone is why a claim is lost. If it was broken and blocks still the reason is looked
+// up: somebody may have broken it since, or again.
 func (s *Store) whyGone(ctx context.Context, m *localClaim, why error) error {
-	if broken := (*store.LostError)(nil); !errors.As(why, &broken) {
-		return store.ErrLost
-	}
 	v, err := s.look(ctx, m.name)
 	if err != nil {
 		return why

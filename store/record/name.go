@@ -33,8 +33,6 @@ type name struct {
 	late    []late            // joins of ours that were not answered: they may be done until they are void
 	noted   map[store.ID]bool // claims of this process whose note is in the inbox, as far as we know
 	met     bool              // it was read or written before
-
-	settling bool // a task sees to it that noted becomes empty; guarded by Store.mu
 }
 
 // A base is the record as far as it is remembered: it may only be what a conditional
@@ -56,17 +54,19 @@ type late struct {
 // An op is an operation on one name. apply may be run several times, by the worker; what
 // it did last counts. Once done is closed the caller may use what it has set.
 type op struct {
-	apply func(*view) (queue.Change, error)
-	gives bool         // it makes room for others: it goes first, and waits less
-	claim *store.Claim // of an ask that may wait: it may be left as a note
-	short *session.Session
-	finds store.ID // nothing may be left of this claim, not even a note
+	apply   func(*view) (queue.Change, error)
+	gives   bool         // it makes room for others: it goes first, and waits less
+	claim   *store.Claim // of an ask that may wait: it may be left as a note
+	short   *session.Session
+	insists bool     // its claim is to be in the record: a note is not enough
+	finds   store.ID // nothing may be left of this claim, not even a note
 
 	done  chan struct{}
 	begun bool  // the worker has it
 	left  bool  // its caller does not wait any more
 	told  error // of apply
 	err   error // why it may not have been done
+	rests bool  // its claim is in the inbox only
 }
 
 // do applies an operation to the record of a name, and returns when the change is

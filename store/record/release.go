@@ -50,8 +50,8 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 		}
 		s.mu.Unlock()
 	}
-	if err == nil && h.Token != 0 {
-		return why
+	if err == nil && h.Token != 0 && why != nil {
+		return s.whyGone(ctx, m, why)
 	}
 	return s.failed("release", h.Name, err)
 }

@@ -210,19 +210,23 @@ func (s *Store) sessionFor(ctx context.Context, m *localClaim, h *store.Hold, ad
 	if err != nil || adopts || was == nil || was == sess {
 		return sess, err
 	}
-	// Until the move is answered the hold ends with the earlier of the two; so that this
-	// is no earlier than its owner was told, the long one is renewed first.
-	before := was.State()
-	st := sess.State()
-	if st.Renewed.Add(st.Lasts) < before.Renewed.Add(before.Lasts) {
-		if st = sess.Wait(ctx, sess.Renew()); st.Over || st.Renewed.Add(st.Lasts) < before.Renewed.Add(before.Lasts) {
-			return nil, fmt.Errorf("%w: a session of %v could not be renewed", store.ErrUnavailable, h.TTL)
+	return sess, s.moves(ctx, m, was, sess)
+}
+
+// moves has a claim go into a longer session with the write that follows (law 10). Until
+// that is answered the claim ends with the earlier of the two; so that this is no
+// earlier than its owner was told, the longer one is renewed first.
+func (s *Store) moves(ctx context.Context, m *localClaim, from, to *session.Session) error {
+	before := from.State()
+	if st := to.State(); st.Renewed.Add(st.Lasts) < before.Renewed.Add(before.Lasts) {
+		if st = to.Wait(ctx, to.Renew()); st.Over || st.Renewed.Add(st.Lasts) < before.Renewed.Add(before.Lasts) {
+			return fmt.Errorf("%w: a session of %v could not be renewed", store.ErrUnavailable, to.TTL)
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m.moving = sess //mutant:record-move-is-not-noted
-	return sess, nil
+	m.moving = to //mutant:record-move-is-not-noted
+	return nil
 }
 
 // detach gives a hold an id that is nobody's, and a session of its own, which nobody renews: so

@@ -1,7 +1,7 @@
 package record_test
 
 import (
-	"context"
+	"flag"
 	"testing"
 	"time"
 
@@ -13,7 +13,10 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	flag.Set("test.parallel", "48") // most of them wait most of the time
+	goleak.VerifyTestMain(m)
+}
 
 // servers are the kinds of server that there are.
 var servers = []struct {
@@ -79,5 +82,3 @@ func TestTheStoreDoesWhatTheRuleSays(t *testing.T) {
 		})
 	}
 }
-
-var _ = context.Background

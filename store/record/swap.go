@@ -34,7 +34,7 @@ func (s *Store) change(ctx context.Context, n *name) error {
 		if err := s.void(ctx, n, &b); err != nil {
 			return err
 		}
-		if !s.usable(n, &b) {
+		if !s.usable(n, &b) || !b.fresh && slices.ContainsFunc(batch, func(o *op) bool { return o.insists }) {
 			if err := s.begin(ctx, n, &b, batch); err != nil {
 				return err
 			}
@@ -57,15 +57,19 @@ func (s *Store) change(ctx context.Context, n *name) error {
 			}
 			continue
 		}
-		switch same := bytes.Equal(data, b.Data) && len(b.Inbox) == 0; {
+		same, rests := bytes.Equal(data, b.Data) && len(b.Inbox) == 0, s.rests(a, &b, batch)
+		switch {
 		case force:
 		case len(batch) == 0 && len(a.granted) == 0: // nobody is helped
 			return nil
-		case !same && !s.rests(a, &b, batch):
+		case !same && !rests:
 		case !b.fresh && len(batch) > 0: //mutant:record-remembered-is-answered
 			b.known = false
 			continue
 		default:
+			for _, o := range batch {
+				o.rests = rests
+			}
 			// What was not answered depends on what is not the newest any more.
 			n.base, n.pending, n.late = b, nil, nil
 			s.done(n, a, batch, nil)
@@ -235,14 +239,14 @@ func (s *Store) swap(ctx context.Context, w *Swap) (Outcome, error) {
 }
 
 // rests reports whether nothing need be written now: all that was asked for are in the
-// inbox, and nobody was granted. Whoever writes next takes them in; a task sees to it
-// that somebody does.
+// inbox, among others, and nobody was granted. Of the many that come at once some take in
+// all: each goes on after a while, and then insists.
 func (s *Store) rests(a *applied, b *base, batch []*op) bool {
-	if len(a.granted) > 0 || b.More || len(batch) == 0 {
+	if len(a.granted) > 0 || b.More || len(batch) == 0 || len(b.Inbox) <= len(batch) {
 		return false
 	}
 	for i, o := range batch {
-		if o.claim == nil || a.told[i] != nil || a.stored[o.claim.ID] || !holdsNote(&b.Record, o.claim.ID) {
+		if o.claim == nil || o.insists || a.told[i] != nil || a.stored[o.claim.ID] || !holdsNote(&b.Record, o.claim.ID) {
 			return false
 		}
 		if e := a.find(o.claim.ID); e == nil || e.Granted {
@@ -311,44 +315,30 @@ func (s *Store) done(n *name, a *applied, batch []*op, goesOn func(*op) bool) {
 		o.told = a.told[i]
 	}
 	s.watchAhead(a)
-	s.settleLater(n)
 	s.finishSome(n, nil, goesOn)
 }
 
-// settleLater has a note of ours taken in, if nobody else does: who waits goes on until it
-// finds its own entry in the record (law 9), as whoever made room may not have seen
-// the note.
-func (s *Store) settleLater(n *name) {
-	if len(n.noted) == 0 {
-		return
-	}
+// settleLater has a note taken in whose claim nobody waits for any more, if nobody else
+// does: else it would be taken in at any time.
+func (s *Store) settleLater(at string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if n.settling || s.closed {
+	if s.closed {
 		return
 	}
-	n.settling = true
 	s.tasks.Go(func() {
-		for failed := 0; ; failed++ {
-			trip := s.roundTrip() << min(failed, 8)
-			if sleep(s.ctx, min(4*trip+rand.N(16*trip), 2*time.Second)) != nil {
-				return
-			}
-			s.mu.Lock()
-			n.settling = false
-			s.mu.Unlock()
-			if s.settleName(s.ctx, n.at) == nil { //mutant:record-note-is-left-in-the-inbox
-				return
-			}
-			s.mu.Lock()
-			another := n.settling
-			n.settling = true
-			s.mu.Unlock()
-			if another {
+		for failed := 0; sleep(s.ctx, s.crowded(failed)) == nil; failed++ {
+			if s.settleName(s.ctx, at) == nil { //mutant:record-note-is-left-in-the-inbox
 				return
 			}
 		}
 	})
+}
+
+// crowded is how long one of many that have come at once leaves it to the others to take all in.
+func (s *Store) crowded(tried int) time.Duration {
+	trip := s.roundTrip() << min(tried, 6)
+	return min(2*trip+rand.N(12*trip), time.Second)
 }
 
 // settleName takes in what is in the inbox, drops who has died, and grants those that
