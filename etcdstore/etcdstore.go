@@ -174,4 +174,3 @@ func (b *backend) Close() error {
 	}
 	return nil
 }
-

@@ -2,6 +2,7 @@ package etcdstore
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"flag"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
@@ -130,6 +132,12 @@ func TestDifferential(t *testing.T) {
 // endSessions does what etcd does with leases that it has not heard of.
 func endSessions(t testing.TB, s *Store) {
 	t.Helper()
+	client := clientOf(t, testserver.SharedEtcd(t))
+	for _, id := range s.Sessions() {
+		if _, err := client.Revoke(context.WithoutCancel(t.Context()), leaseOf(id)); err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) {
+			t.Fatal(err)
+		}
+	}
 }
 
 func mutexTry(name string) store.Claim {

@@ -66,9 +66,11 @@ func (b *backend) Traits() record.Traits {
 
 var nameEscape, nameUnescape = strings.NewReplacer("%", "%25", "/", "%2F"), strings.NewReplacer("%25", "%", "%2F", "/")
 
-func (b *backend) baseKey() string                { return b.prefix + "base" }
-func (b *backend) nameKey(name string) string     { return b.prefix + "n/" + nameEscape.Replace(name) }
-func (b *backend) inboxKey(name string) string    { return b.prefix + "w/" + nameEscape.Replace(name) + "/" }
+func (b *backend) baseKey() string            { return b.prefix + "base" }
+func (b *backend) nameKey(name string) string { return b.prefix + "n/" + nameEscape.Replace(name) }
+func (b *backend) inboxKey(name string) string {
+	return b.prefix + "w/" + nameEscape.Replace(name) + "/"
+}
 func (b *backend) mailbox(p store.Process) string { return b.prefix + "m/" + p.String() }
 
 // txn commits one transaction.

@@ -101,6 +101,10 @@ func (s *Store) Describe() store.Description {
 // Check implements [store.Checker].
 func (s *Store) Check(ctx context.Context) []store.Finding { return s.b.Check(ctx) }
 
+// Sessions are the IDs of the sessions of this process that may be alive, but for those of holds that
+// were detached. It does no I/O.
+func (s *Store) Sessions() []session.ID { return s.sessions.IDs() }
+
 // closePatience bounds how long Close waits for the sessions to be ended.
 const closePatience = 2 * time.Second
 
