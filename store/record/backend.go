@@ -122,8 +122,9 @@ type Traits struct {
 	// MaxRecord is how many bytes Data may have.
 	MaxRecord int
 
-	// Retention is for how long an idle record is kept at least. Positive; as a rule
-	// store.TokenRetention.
+	// Retention is for how long an idle record is kept at least: far longer than any
+	// request can be under way, as version "" is there again once it is deleted. As a
+	// rule store.TokenRetention.
 	Retention time.Duration
 }
 

@@ -2,6 +2,7 @@ package record
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -122,10 +123,15 @@ func (s *Store) Close() error {
 	return s.b.Close()
 }
 
-// failed makes an error of the server one for people. What is definite stays what it is.
+// failed makes an error of the server one for people. What says that the claim is lost, or asked
+// for with another limit, stays what it is.
 func (s *Store) failed(what, at string, err error) error {
-	if err == nil || store.Definite(err) {
+	lost, mismatch := (*store.LostError)(nil), (*store.MismatchError)(nil)
+	switch {
+	case err == nil || err == store.ErrLost || errors.As(err, &lost) || errors.As(err, &mismatch):
 		return err
+	case store.Definite(err):
+		return fmt.Errorf("%s %q on %s: %w", what, at, s.d.Store, err)
 	}
 	return fmt.Errorf("%w: %s %q on %s: %w", store.ErrUnavailable, what, at, s.d.Store, err)
 }
