@@ -138,6 +138,9 @@ func endSessions(t testing.TB, s *Store) {
 			t.Fatal(err)
 		}
 	}
+	if err := s.Settle(context.WithoutCancel(t.Context())); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func mutexTry(name string) store.Claim {

@@ -99,32 +99,33 @@ func (b *backend) readInbox(name string) clientv3.Op {
 
 // inbox is the notes that readInbox has read at a revision.
 func (b *backend) inbox(name string, rev int64, read *pb.RangeResponse) (notes []record.Note, more bool) {
-	prefix := b.inboxKey(name)
-	slices.SortFunc(read.Kvs, func(x, y *mvccpb.KeyValue) int {
-		return cmp.Or(cmp.Compare(x.CreateRevision, y.CreateRevision), strings.Compare(string(x.Value), string(y.Value)))
-	})
-	there := map[string]bool{}
-	for _, kv := range read.Kvs {
-		// Which of the newest join were left out nobody knows.
-		if read.More && kv.CreateRevision == read.Kvs[len(read.Kvs)-1].CreateRevision {
-			break
+	notes = notesOf(read.Kvs)
+	if read.More { // which of the newest join were left out nobody knows
+		newest := read.Kvs[len(read.Kvs)-1].ModRevision
+		return slices.DeleteFunc(notes, func(n record.Note) bool { _, put := cutSlot(n.Version); return put == newest }), true
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for slot, put := range b.slots[name] {
+		if put != pending && put <= rev && !slices.ContainsFunc(read.Kvs, func(kv *mvccpb.KeyValue) bool { return strings.HasSuffix(string(kv.Key), slot) }) {
+			b.free(name, slot)
 		}
-		slot, v := string(kv.Key[len(prefix):]), kv.Value
-		if there[slot] = true; len(v) >= 2 && len(v) >= 2+int(v[1]) {
-			n := 2 + int(v[1])
+	}
+	return notes, false
+}
+
+// notesOf sorts what was read into the order in which it came, and parses it. A note is put once.
+func notesOf(kvs []*mvccpb.KeyValue) (notes []record.Note) {
+	slices.SortFunc(kvs, func(x, y *mvccpb.KeyValue) int {
+		return cmp.Or(cmp.Compare(x.ModRevision, y.ModRevision), strings.Compare(string(x.Value), string(y.Value)))
+	})
+	for _, kv := range kvs {
+		if v := kv.Value; len(v) >= 2 && len(v) >= 2+int(v[1]) {
+			slot, n := string(kv.Key[strings.LastIndexByte(string(kv.Key), '/')+1:]), 2+int(v[1])
 			notes = append(notes, record.Note{Key: string(v[2:n]), Data: v[n:], Version: slot + " " + strconv.FormatInt(kv.ModRevision, 10)})
 		}
 	}
-	if !read.More {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		for slot, put := range b.slots[name] {
-			if put != pending && put <= rev && !there[slot] {
-				b.free(name, slot)
-			}
-		}
-	}
-	return notes, read.More
+	return notes
 }
 
 // cutSlot is what the version of a note was made of.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -217,29 +218,48 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 	return out, nil
 }
 
-// List implements [record.Backend]. An idle record is one with a lease.
+// List implements [record.Backend]. An idle record is one with a lease. All notes are read first (law 11).
 func (b *backend) List(ctx context.Context, _ time.Duration) iter.Seq2[record.Named, error] {
 	return func(yield func(record.Named, error) bool) {
 		base, err := b.base(ctx)
-		first := b.nameKey("")
-		for from, more := first, true; more && err == nil; {
-			var r *clientv3.GetResponse
-			if r, err = b.client.Get(ctx, from, clientv3.WithRange(clientv3.GetPrefixRangeEnd(first)), clientv3.WithLimit(listPage)); err != nil {
-				break
-			}
-			for _, kv := range r.Kvs {
+		inboxes := map[string][]*mvccpb.KeyValue{}
+		if err == nil {
+			err = b.scan(ctx, b.prefix+"w/", func(kv *mvccpb.KeyValue) bool {
+				key := string(kv.Key)
+				at := key[:strings.LastIndexByte(key, '/')+1]
+				inboxes[at] = append(inboxes[at], kv)
+				return true
+			})
+		}
+		if err == nil {
+			first := b.nameKey("")
+			err = b.scan(ctx, first, func(kv *mvccpb.KeyValue) bool {
 				name := nameUnescape.Replace(string(kv.Key[len(first):]))
-				if kv.Lease == 0 && !yield(record.Named{Name: name, Record: record.Record{Data: kv.Value, Version: versionOf(kv.ModRevision, base)}}, nil) {
-					return
-				}
-				from = string(kv.Key) + "\x00"
-			}
-			more = r.More
+				r := record.Record{Data: kv.Value, Version: versionOf(kv.ModRevision, base), Inbox: notesOf(inboxes[b.inboxKey(name)])}
+				return kv.Lease != 0 && len(r.Inbox) == 0 || yield(record.Named{Name: name, Record: r}, nil)
+			})
 		}
 		if err != nil {
 			yield(record.Named{}, failed(err))
 		}
 	}
+}
+
+// scan reads all keys that begin so, until f returns false.
+func (b *backend) scan(ctx context.Context, prefix string, f func(*mvccpb.KeyValue) bool) error {
+	for from, more := prefix, true; more; {
+		r, err := b.client.Get(ctx, from, clientv3.WithRange(clientv3.GetPrefixRangeEnd(prefix)), clientv3.WithLimit(listPage))
+		if err != nil {
+			return err
+		}
+		for _, kv := range r.Kvs {
+			if from = string(kv.Key) + "\x00"; !f(kv) {
+				return nil
+			}
+		}
+		more = r.More
+	}
+	return nil
 }
 
 // A sharedLease is a lease of many keys, each of which is there for at least that long. It has a successor before the
