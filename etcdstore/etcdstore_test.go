@@ -132,14 +132,22 @@ func TestDifferential(t *testing.T) {
 // endSessions does what etcd does with leases that it has not heard of.
 func endSessions(t testing.TB, s *Store) {
 	t.Helper()
+	revoke(t, s)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+	defer cancel()
+	if err := s.Settle(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// revoke is endSessions of which the store has not heard yet.
+func revoke(t testing.TB, s *Store) {
+	t.Helper()
 	client := clientOf(t, testserver.SharedEtcd(t))
 	for _, id := range s.Sessions() {
 		if _, err := client.Revoke(context.WithoutCancel(t.Context()), leaseOf(id)); err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) {
 			t.Fatal(err)
 		}
-	}
-	if err := s.Settle(context.WithoutCancel(t.Context())); err != nil {
-		t.Fatal(err)
 	}
 }
 

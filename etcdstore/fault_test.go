@@ -1,0 +1,312 @@
+package etcdstore
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// lockerOn is a process with a client of its own on the members.
+func lockerOn(t *testing.T, ttl time.Duration, addrs ...string) *holdfast.Locker {
+	t.Helper()
+	s := storeOn(t, clientWith(t, clientv3.Config{Endpoints: addrs, DialKeepAliveTimeout: 3 * time.Second}), nil)
+	l, err := holdfast.New(s, &holdfast.Options{TTL: ttl, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// locked is a lease of the name. Where the machine has stood still for longer than
+// an engine asks, it is asked for again.
+func locked(ctx context.Context, l *holdfast.Locker, name string) (*holdfast.Lease, error) {
+	for {
+		lease, err := l.Mutex(name).Lock(ctx)
+		if !errors.Is(err, holdfast.ErrUnavailable) || ctx.Err() != nil {
+			return lease, err
+		}
+	}
+}
+
+// A hold lasts, and waiters get in, whatever happens to one member of three: it
+// is killed, stops for longer than an election, is cut off from us, or comes back;
+// be it the leader.
+func TestALostMemberIsSurvived(t *testing.T) {
+	t.Parallel()
+	for name, strike := range map[string]func(*testserver.Server, *testserver.Link) func(){
+		"killed":  func(s *testserver.Server, _ *testserver.Link) func() { s.Kill(); return s.Restart },
+		"frozen":  func(s *testserver.Server, _ *testserver.Link) func() { s.Freeze(); return s.Thaw },
+		"cut off": func(_ *testserver.Server, l *testserver.Link) func() { l.Cut(); return l.Mend },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			members := testserver.EtcdCluster(t, 3)
+			var links []*testserver.Link
+			var addrs []string
+			for i, m := range members {
+				links = append(links, testserver.NewLink(t, m.Addr))
+				addrs = append(addrs, links[i].Addr())
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			defer cancel()
+			here, there := lockerOn(t, 20*time.Second, addrs...), lockerOn(t, 20*time.Second, addrs...)
+			// What may time out while there is no leader is unclear then, and a
+			// release is done all the same.
+			release := func(l *holdfast.Lease) {
+				t.Helper()
+				if err := l.Release(); err != nil && !errors.Is(err, holdfast.ErrUnavailable) {
+					t.Fatal(err)
+				}
+			}
+			kept, err := locked(ctx, here, "kept")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, leader := range []bool{true, false} {
+				held, err := locked(ctx, here, "handed")
+				if err != nil {
+					t.Fatal(err)
+				}
+				var next *holdfast.Lease
+				var waiting sync.WaitGroup
+				waiting.Go(func() {
+					var err error
+					if next, err = locked(ctx, there, "handed"); err != nil {
+						t.Error(err)
+					}
+				})
+				waitsFor(t, here, "handed")
+				i := testserver.EtcdLeader(t, members)
+				if !leader {
+					i = (i + 1) % len(members)
+				}
+				mend := strike(members[i], links[i])
+				release(held)
+				if waiting.Wait(); t.Failed() {
+					t.FailNow()
+				}
+				if next.Token() <= held.Token() {
+					t.Errorf("token %d after %d", next.Token(), held.Token())
+				}
+				until(t, "the hold that was kept all the time is renewed", func() bool {
+					err := kept.Renew(ctx, 20*time.Second)
+					if err != nil && !errors.Is(err, holdfast.ErrUnavailable) || !kept.Valid() {
+						t.Fatalf("the hold that was kept all the time: %v, valid %v", err, kept.Valid())
+					}
+					return err == nil
+				})
+				release(next)
+				mend()
+			}
+			release(kept)
+		})
+	}
+}
+
+// waitsFor returns when somebody waits for the name.
+func waitsFor(t *testing.T, l *holdfast.Locker, name string) {
+	t.Helper()
+	until(t, "somebody waits for "+name, func() bool {
+		_, err := l.Mutex(name).TryLock(t.Context())
+		var held *holdfast.HeldError
+		return errors.As(err, &held) && held.Waiting > 0 || errors.Is(err, holdfast.ErrDeadlock)
+	})
+}
+
+// A holder that is cut off from the cluster is told in time: before another is
+// in.
+func TestAHolderThatIsCutOffIsLostBeforeTheNextIsIn(t *testing.T) {
+	t.Parallel()
+	s := testserver.Etcd(t)
+	link := testserver.NewLink(t, s.Addr)
+	const ttl = 6 * time.Second // a busy machine does not lose it before
+	far, near := lockerOn(t, ttl, link.Addr()), lockerOn(t, ttl, s.Addr)
+	lease, err := locked(t.Context(), far, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	link.Cut()
+	next, err := locked(t.Context(), near, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lease.Valid() {
+		t.Error("the next is in, and the first thinks that it holds the name")
+	}
+	if next.Token() <= lease.Token() {
+		t.Errorf("token %d after %d", next.Token(), lease.Token())
+	}
+}
+
+// A waiter goes on waiting through a compaction, and through the loss of its
+// watch.
+func TestAWaiterSurvivesCompactionAndALostWatch(t *testing.T) {
+	t.Parallel()
+	s := testserver.Etcd(t)
+	link := testserver.NewLink(t, s.Addr)
+	direct := clientOf(t, s.Addr)
+	here := closing(t, storeOn(t, direct, nil))
+	there := closing(t, storeOn(t, clientOf(t, link.Addr()), nil))
+	var hints atomic.Int32
+	if err := there.Watch(t.Context(), me, func(store.Hint) { hints.Add(1) }); err != nil {
+		t.Fatal(err)
+	}
+	hold := mustHold(t, here, mutex("a"))
+	waits := mutex("a")
+	if mustAsk(t, there, waits).Granted {
+		t.Fatal("two hold it")
+	}
+	link.Cut()
+	var rev int64
+	for range 20 {
+		r, err := direct.Put(t.Context(), "other", "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		rev = r.Header.Revision
+	}
+	if _, err := direct.Compact(t.Context(), rev, clientv3.WithCompactPhysical()); err != nil {
+		t.Fatal(err)
+	}
+	if err := here.Release(t.Context(), hold); err != nil {
+		t.Fatal(err)
+	}
+	link.Mend()
+	until(t, "the waiter is woken", func() bool { return hints.Load() > 0 })
+	if !mustAsk(t, there, waits).Granted {
+		t.Error("it was woken and is not granted")
+	}
+}
+
+// What was asked for, was never answered, and was given up is gone before long,
+// though it slips in later.
+func TestAnAskThatSlipsInLateIsGoneAgain(t *testing.T) {
+	t.Parallel()
+	s := testserver.Etcd(t)
+	a := closing(t, storeOn(t, clientOf(t, s.Addr), nil))
+	b := closing(t, storeOn(t, clientOf(t, s.Addr), nil))
+	mustHold(t, a, mutex("warm")) // the session and the floor are there
+	s.Freeze()
+	late := mutex("a")
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	if _, err := a.Ask(ctx, late); err == nil || store.Definite(err) {
+		t.Errorf("ask of a frozen server: %v, want it unclear", err)
+	}
+	short, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	if err := a.Release(short, store.Hold{Name: "a", ID: late.ID}); err == nil {
+		t.Error("a frozen server has answered")
+	}
+	s.Thaw()
+	until(t, "the name is free", func() bool {
+		r, err := b.Ask(t.Context(), mutexTry("a"))
+		return err == nil && r.Granted
+	})
+	until(t, "nothing of it is left", func() bool {
+		st := entriesOf(t, b, "a")
+		return len(st.Entries) == 1 && st.Entries[0].ID != late.ID
+	})
+	// The session in which it was asked for has ended; others keep what they had.
+	if st := entriesOf(t, b, "warm"); len(st.Entries) != 1 {
+		t.Errorf("the hold beside it is lost: %+v", st)
+	}
+}
+
+// The process of a holder is killed: the name is free within its TTL and a
+// second, and what the test machine takes.
+func TestACrashedHolderIsGoneWithinTheTTLAndASecond(t *testing.T) {
+	t.Parallel()
+	s := testserver.Etcd(t)
+	const ttl = 6 * time.Second
+	cmd := exec.Command(os.Args[0], "-test.run=TestHelperHolds$")
+	cmd.Env = append(os.Environ(), "HOLDFAST_TEST_HOLD="+s.Addr, "HOLDFAST_TEST_HOLD_TTL="+ttl.String())
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	if _, err := io.ReadFull(out, make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	near := lockerOn(t, ttl, s.Addr)
+	until(t, "it is heard that the name is held", func() bool {
+		_, err := near.Mutex("a").TryLock(t.Context())
+		if err == nil {
+			t.Fatal("the name is not held")
+		}
+		return errors.Is(err, holdfast.ErrHeld)
+	})
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	killed := time.Now()
+	lease, err := locked(t.Context(), near, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	took := time.Since(killed)
+	t.Logf("in after %v", took.Round(time.Millisecond))
+	if took > ttl+patience { // of time nothing shorter is asserted: machines stall
+		t.Errorf("the next was in after %v, the TTL is %v", took, ttl)
+	}
+	lease.Release()
+}
+
+// TestHelperHolds is the holder that is killed.
+func TestHelperHolds(t *testing.T) {
+	addr := os.Getenv("HOLDFAST_TEST_HOLD")
+	if addr == "" {
+		return
+	}
+	ttl, err := time.ParseDuration(os.Getenv("HOLDFAST_TEST_HOLD_TTL"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := locked(t.Context(), lockerOn(t, ttl, addr), "a"); err != nil {
+		t.Fatal(err)
+	}
+	os.Stdout.Write([]byte("x"))
+	select {}
+}
+
+// All of etcd's data is deleted: holders are told, and tokens go on upwards.
+func TestAWipeIsToldAndTokensGoOn(t *testing.T) {
+	t.Parallel()
+	client := clientOf(t, testserver.Etcd(t).Addr)
+	s := closing(t, storeOn(t, client, nil))
+	hold := mustHold(t, s, mutex("a"))
+	if _, err := client.Delete(t.Context(), "\x00", clientv3.WithFromKey()); err != nil {
+		t.Fatal(err)
+	}
+	if r := s.Renew(t.Context(), []store.Hold{hold})[0]; !errors.Is(r.Err, store.ErrLost) {
+		t.Errorf("renewal: %v, want ErrLost", r.Err)
+	}
+	for _, again := range []*Store{s, closing(t, storeOn(t, client, nil))} {
+		next := mustHold(t, again, mutex("a"))
+		if next.Token <= hold.Token {
+			t.Errorf("token %d after %d", next.Token, hold.Token)
+		}
+		if err := again.Release(t.Context(), next); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package etcdstore
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/storetest"
+)
+
+// isEmpty waits until nothing of the name is there, whoever looks.
+func isEmpty(t *testing.T, what string, b *Store, name string) {
+	t.Helper()
+	until(t, what, func() bool { return len(entriesOf(t, b, name).Entries) == 0 })
+}
+
+// Its owner withdraws once. What etcd has not answered is for the store to do again.
+func TestAWithdrawalThatIsNotAnsweredIsDoneAgain(t *testing.T) {
+	t.Parallel()
+	for _, itself := range []bool{true, false} {
+		s, kv := lossy(t, testserver.SharedEtcd(t), apart())
+		hold := mustHold(t, s, mutex("a"))
+		kv.loses(1, itself)
+		if err := s.Release(t.Context(), store.Hold{Name: "a", ID: hold.ID}); err == nil || store.Definite(err) {
+			t.Fatalf("a withdrawal that was not answered: %v, want it indeterminate", err)
+		}
+		isEmpty(t, "it is withdrawn", s, "a")
+	}
+}
+
+// So is what its owner gave back, and may give back again: in a process that
+// lives on, the name would be taken for a whole TTL.
+func TestAReleaseThatIsNotAnsweredIsDoneAgain(t *testing.T) {
+	t.Parallel()
+	for _, itself := range []bool{true, false} {
+		s, kv := lossy(t, testserver.SharedEtcd(t), apart())
+		c := mutex("a")
+		c.TTL = lateTTL
+		hold := mustHold(t, s, c)
+		kv.loses(1, itself)
+		if err := s.Release(t.Context(), hold); err == nil || store.Definite(err) {
+			t.Fatalf("a release that was not answered: %v, want it indeterminate", err)
+		}
+		isEmpty(t, "it is given back", s, "a")
+	}
+}
+
+// An ask that was not answered can come to etcd at any time, also behind its withdrawal, and more than once:
+// be it granted, or a note of one that waits.
+func TestWhatArrivesBehindItsWithdrawalIsNotDone(t *testing.T) {
+	t.Parallel()
+	for _, waits := range []bool{true, false} {
+		for _, itself := range []bool{true, false} {
+			addr, o := testserver.SharedEtcd(t), apart()
+			s, kv := lossy(t, addr, o)
+			b := closing(t, storeOn(t, clientOf(t, addr), o))
+			warm := mustHold(t, s, mutex("warm"))
+			waiter := mutex("warm") // so that there is a session of those who wait
+			mustAsk(t, s, waiter)
+			var hold store.Hold
+			if waits {
+				hold = mustHold(t, b, storetest.Mutex(store.NewProcess(), "a"))
+			}
+			kv.loses(1, itself)
+			c := mutex("a")
+			c.TTL = lateTTL
+			if _, err := s.Ask(t.Context(), c); err == nil || store.Definite(err) {
+				t.Fatalf("an ask that was not answered: %v, want it indeterminate", err)
+			}
+			until(t, "it is given up", func() bool {
+				return s.Release(t.Context(), store.Hold{Name: "a", ID: c.ID}) == nil
+			})
+			kv.again(t)
+			if waits {
+				if err := b.Release(t.Context(), hold); err != nil {
+					t.Fatal(err)
+				}
+			}
+			kv.again(t)
+			if st := entriesOf(t, b, "a"); len(st.Entries) != 0 {
+				t.Errorf("what arrived late is there: %+v", st.Entries)
+			}
+			if st := entriesOf(t, b, "warm"); len(st.Entries) != 2 || st.Entries[0].ID != warm.ID {
+				t.Errorf("what is beside it: %+v", st.Entries)
+			}
+		}
+	}
+}
+
+// A hold goes on under another id. The late ask for the old one does it no harm, and adds nothing.
+func TestALateAskDoesNoHarmToWhoAdoptedItsHold(t *testing.T) {
+	t.Parallel()
+	s, kv := lossy(t, testserver.SharedEtcd(t), apart())
+	if err := s.Release(t.Context(), mustHold(t, s, mutex("a"))); err != nil {
+		t.Fatal(err)
+	}
+	c := mutex("a")
+	c.TTL = lateTTL
+	kv.loses(1, false)
+	if _, err := s.Ask(t.Context(), c); err == nil || store.Definite(err) {
+		t.Fatalf("an ask that was not answered: %v, want it indeterminate", err)
+	}
+	hold := mustHold(t, s, c)
+	adopted := hold
+	adopted.NewID, adopted.TTL = me.NewID(), lateTTL
+	if r := s.Renew(t.Context(), []store.Hold{adopted})[0]; r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	adopted.ID, adopted.NewID = adopted.NewID, store.ID{}
+	kv.again(t)
+	if r := s.Renew(t.Context(), []store.Hold{adopted})[0]; r.Err != nil {
+		t.Fatalf("the hold that was adopted: %v", r.Err)
+	}
+	if st := entriesOf(t, s, "a"); len(st.Entries) != 1 || st.Entries[0].ID != adopted.ID {
+		t.Errorf("there is %+v, want the hold that was adopted", st.Entries)
+	}
+	if err := s.Release(t.Context(), adopted); err != nil {
+		t.Fatal(err)
+	}
+	kv.again(t)
+	isEmpty(t, "nothing of it is left", s, "a")
+}
+
+// A session can end while a claim is asked for in it: what is granted then is nobody's, and goes.
+func TestAnAskWhoseSessionEndedMeanwhileLeavesNothing(t *testing.T) {
+	t.Parallel()
+	addr, o := testserver.SharedEtcd(t), apart()
+	for _, answered := range []bool{true, false} {
+		s, kv := lossy(t, addr, o)
+		b := closing(t, storeOn(t, clientOf(t, addr), o))
+		c := mutex("a")
+		c.TTL = lateTTL
+		kept := mutex("kept")
+		kept.TTL = lateTTL
+		mustHold(t, s, kept)
+		once := true
+		kv.meets(func(tx *sent) error {
+			if !once || !tx.writes() {
+				return nil
+			}
+			once = false
+			if err := tx.arrive(tx.ctx); err != nil {
+				return err
+			}
+			revoke(t, s)
+			if !answered {
+				tx.r = nil
+				return errors.New("no answer")
+			}
+			return nil
+		})
+		if a, err := s.Ask(t.Context(), c); err == nil && a.Granted {
+			if r := s.Renew(t.Context(), []store.Hold{{Name: "a", ID: c.ID, Token: a.Token, TTL: lateTTL}})[0]; r.Err == nil {
+				t.Error("granted in a session that has ended, and renewed")
+			}
+		}
+		_ = s.Release(t.Context(), store.Hold{Name: "a", ID: c.ID})
+		isEmpty(t, "nothing of it is there", b, "a")
+		isEmpty(t, "nor of what the session kept", b, "kept")
+	}
+}
+
+// So can it while it waits: it is lost, and is granted nothing that the next session keeps.
+func TestAWaiterWhoseSessionEndedIsLost(t *testing.T) {
+	t.Parallel()
+	addr, o := testserver.SharedEtcd(t), apart()
+	s, other := closing(t, storeOn(t, clientOf(t, addr), o)), closing(t, storeOn(t, clientOf(t, addr), o))
+	hold := mustHold(t, other, storetest.Mutex(store.NewProcess(), "a"))
+	c := mutex("a")
+	c.TTL = lateTTL
+	if mustAsk(t, s, c).Granted {
+		t.Fatal("granted beside another")
+	}
+	endSessions(t, s)
+	if err := other.Release(t.Context(), hold); err != nil {
+		t.Fatal(err)
+	}
+	if a, err := s.Ask(t.Context(), c); !errors.Is(err, store.ErrLost) {
+		t.Errorf("asked again: %+v, %v, want ErrLost", a, err)
+	}
+	next := mustHold(t, other, storetest.Mutex(store.NewProcess(), "a"))
+	if next.Token <= hold.Token {
+		t.Errorf("token %d after %d", next.Token, hold.Token)
+	}
+}
