@@ -80,16 +80,12 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record"
+	"github.com/holdfast-go/holdfast/store/session"
 )
 
 // DefaultBucket is the bucket unless Options say otherwise.
 const DefaultBucket = "holdfast"
-
-// The range of TTLs and minimum holds.
-const (
-	minTTL = time.Second
-	maxTTL = 365 * 24 * time.Hour
-)
 
 // Options of a Store. Nil, and zero fields, mean the defaults.
 type Options struct {
@@ -106,125 +102,104 @@ type Options struct {
 	Domain string
 }
 
-// A Store keeps locks in NATS. Its methods are safe for concurrent use.
+// A Store keeps locks in NATS: a [store.Store] that is also a Watcher, a Looker, an
+// Inspector and a Checker. Its methods are safe for concurrent use.
 type Store struct {
+	record.WatchStore
+	b *backend
+}
+
+// A backend connects package store/record to NATS.
+type backend struct {
 	nc      *nats.Conn
 	js      jetstream.JetStream
-	own     bool                   // opened by us, so closed by us
+	opened  bool                   // by us, so closed by us
 	dialed  *atomic.Pointer[error] // why the newest try to connect failed; nil: not ours to know
 	address string                 // for people
 	o       Options
+
+	retention time.Duration
 
 	ctx   context.Context // of all that outlives a call, ended by Close
 	end   context.CancelFunc
 	tasks sync.WaitGroup
 
 	preparing chan struct{} // has room for one
-	turns     turns
 
-	mu       sync.Mutex
-	bucket   *bucket // nil: not looked at since the connection was made
-	links    uint64  // how often the connection had been made anew then
-	made     time.Time
-	known    map[string]known           // the newest write of a name that we know of
-	sessions map[time.Duration]*session // the present one for each TTL
-	retired  map[*session]bool          // those that end when what they keep has ended
-	alive    map[string]store.Instant   // sessions of others: they last until then at least
-	over     map[string]store.Instant   // sessions that are closed, since when we know
-	mine     map[store.ID]*mine         // the claims of this process
-	tending  bool
-	sweepAt  store.Instant // the next sweep
-	wake     chan struct{} // to tend at once
-
-	swept uint64 // the sweep's alone: the message that it has come to
+	mu      sync.Mutex
+	bucket  *bucket // nil: not read since the connection was made
+	links   uint64  // how often the connection had been made anew then
+	own     map[session.ID]*own
+	inboxes map[string]mark // up to where notes are taken in, as far as we know
 }
 
-var _ interface {
-	store.Store
-	store.Watcher
-	store.Looker
-	store.Inspector
-	store.Checker
-} = (*Store)(nil)
+var _ record.Backend = (*backend)(nil)
 
 // New returns a Store on the connection, which stays the caller's: it is never
 // closed here, and must be open for as long as the Store is used. New does no
 // I/O. The error matches store.ErrInvalid.
 func New(nc *nats.Conn, o *Options) (*Store, error) {
+	b, err := newBackend(nc, o)
+	if err != nil {
+		return nil, err
+	}
+	return storeOf(b), nil
+}
+
+func storeOf(b *backend) *Store { return &Store{record.WatchStore{Store: record.New(b)}, b} }
+
+func newBackend(nc *nats.Conn, o *Options) (*backend, error) {
 	if nc == nil {
 		return nil, fmt.Errorf("%w: the NATS connection is nil", store.ErrInvalid)
 	}
-	s := &Store{
-		nc: nc, o: Options{Bucket: DefaultBucket, Replicas: 1},
-		preparing: make(chan struct{}, 1), wake: make(chan struct{}, 1), turns: turns{of: map[string]*turn{}},
-		known: map[string]known{}, sessions: map[time.Duration]*session{}, retired: map[*session]bool{},
-		alive: map[string]store.Instant{}, over: map[string]store.Instant{}, mine: map[store.ID]*mine{},
+	b := &backend{
+		nc: nc, o: Options{Bucket: DefaultBucket, Replicas: 1}, retention: store.TokenRetention,
+		preparing: make(chan struct{}, 1), own: map[session.ID]*own{}, inboxes: map[string]mark{},
 	}
 	if o != nil {
 		if o.Bucket != "" {
-			s.o.Bucket = o.Bucket
+			b.o.Bucket = o.Bucket
 		}
 		if o.Replicas != 0 {
-			s.o.Replicas = o.Replicas
+			b.o.Replicas = o.Replicas
 		}
-		s.o.Domain = o.Domain
+		b.o.Domain = o.Domain
 	}
-	if err := s.o.check(); err != nil {
+	if err := b.o.check(); err != nil {
 		return nil, err
 	}
-	s.address = fmt.Sprintf("NATS at %s, bucket %s", hosts(nc.Servers()), s.o.Bucket)
+	b.address = fmt.Sprintf("NATS at %s, bucket %s", hosts(nc.Servers()), b.o.Bucket)
 	js, err := jetstream.New(nc)
-	if s.o.Domain != "" {
-		s.address += ", domain " + s.o.Domain
-		js, err = jetstream.NewWithDomain(nc, s.o.Domain)
+	if b.o.Domain != "" {
+		b.address += ", domain " + b.o.Domain
+		js, err = jetstream.NewWithDomain(nc, b.o.Domain)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", store.ErrInvalid, s.address, err)
+		return nil, fmt.Errorf("%w: %s: %w", store.ErrInvalid, b.address, err)
 	}
-	s.js = js
-	s.ctx, s.end = context.WithCancel(context.Background())
-	return s, nil
+	b.js = js
+	b.ctx, b.end = context.WithCancel(context.Background())
+	return b, nil
 }
 
-// Describe implements [store.Store].
-func (s *Store) Describe() store.Description {
+// Describe implements [record.Backend].
+func (b *backend) Describe() store.Description {
 	return store.Description{
-		Store:  s.address,
-		MinTTL: minTTL, MaxTTL: maxTTL, Tick: time.Second,
+		Store:  b.address,
 		Tokens: "when the bucket, or what was last written to it, is lost and the servers' clocks were set back as well",
 		Loses: "best effort: NATS acknowledges what it has not synced to disk, unless sync_interval is always, and has lost acknowledged writes " +
 			"when servers crashed or hung; with the bucket all locks. Have the resource check the token",
 		Forgets: []store.Accident{store.AccidentRestart, store.AccidentWipe, store.AccidentFailOver},
 		Crash:   store.CrashTTL,
-		Lacks: map[store.Promise]string{
-			store.PromiseLockDelay: "NATS does not tell for long when a session ended",
-			store.PromisePlaceTime: "a place is kept until the session of its process ends, which is after at most the TTL",
-			store.PromiseExpiry:    "the claims of one process and TTL have one session, which is renewed for all of them",
-		},
 	}
 }
 
-// closePatience bounds how long Close waits for NATS to end the sessions.
-const closePatience = 2 * time.Second
-
-// Close implements [store.Store]: it ends the sessions, and with them all that
-// they keep. The connection of New stays open.
-func (s *Store) Close() error {
-	s.end()
-	s.tasks.Wait()
-	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
-	defer cancel()
-	s.mu.Lock()
-	all := s.open()
-	s.mu.Unlock()
-	var closing sync.WaitGroup
-	for _, sess := range all {
-		// What cannot be ended now ends with its TTL.
-		closing.Go(func() { _, _ = s.closeKey(ctx, sess.id, sess.seq) })
-	}
-	closing.Wait()
-	if s.own {
-		s.nc.Close()
+// Close implements [record.Backend]. The connection of New stays open.
+func (b *backend) Close() error {
+	b.end()
+	b.tasks.Wait()
+	if b.opened {
+		b.nc.Close()
 	}
 	return nil
 }

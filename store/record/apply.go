@@ -74,6 +74,13 @@ func (s *Store) present() queue.Time {
 	return queue.Time{Clock: us, Wall: us}
 }
 
+// clockKnown reports whether the server has told its clock.
+func (s *Store) clockKnown() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.clockAt != 0
+}
+
 // hear notes what the server's clock showed in an answer that was heard at an
 // instant.
 func (s *Store) hear(now int64, heard store.Instant) {
@@ -91,6 +98,16 @@ func (s *Store) hear(now int64, heard store.Instant) {
 func (s *Store) settle(v *view) {
 	for i := range v.q.Entries {
 		e := &v.q.Entries[i]
+		if s.bySession() {
+			v.wishes(e.ID, e)
+		}
+		if kept, is := v.kept[e.ID]; is {
+			left, known := s.sessions.Known(kept)
+			if !known {
+				left = time.Duration(unending) * time.Microsecond
+			}
+			v.keepsOn(e, left)
+		}
 		if e.Expires <= v.now.Clock {
 			continue
 		}
@@ -125,6 +142,9 @@ func (s *Store) takeIn(v *view, inbox []Note) (granted []store.Hint) {
 			continue // its owner is told when it asks again
 		}
 		v.in[n.claim.ID] = n.in
+		if s.bySession() {
+			v.wishes(n.claim.ID, v.find(n.claim.ID))
+		}
 		if a.Granted {
 			granted = append(granted, store.Hint{Name: v.name, ID: n.claim.ID, Token: a.Token, N: a.N})
 		}
@@ -150,10 +170,12 @@ func (s *Store) unknown(v *view, asked map[session.ID]bool) (ids []session.ID) {
 	}
 	for i := range v.q.Entries {
 		e := &v.q.Entries[i]
-		if !e.Granted && !v.all || e.Expires <= v.now.Clock {
-			continue
+		if kept := v.keptBy(e); kept != (session.ID{}) {
+			ids = s.unheard(ids, kept, asked)
 		}
-		ids = s.unheard(ids, v.in[e.ID], asked)
+		if (e.Granted || v.all) && e.Expires > v.now.Clock {
+			ids = s.unheard(ids, v.in[e.ID], asked)
+		}
 	}
 	if len(v.marks) > maxMarks+len(v.q.Entries) {
 		for _, m := range v.marks[:maxMarks/4] {
@@ -229,8 +251,12 @@ func (v *view) blocking(id store.ID) (all []session.ID) {
 			return []session.ID{v.in[v.q.Entries[i-1].ID]}
 		}
 		for j := range v.q.Entries[:i] {
-			if h := &v.q.Entries[j]; h.Expires > v.now.Clock && len(all) < store.MaxHolders {
+			switch h := &v.q.Entries[j]; {
+			case len(all) == store.MaxHolders:
+			case h.Expires > v.now.Clock:
 				all = append(all, v.in[h.ID])
+			case v.keptBy(h) != (session.ID{}):
+				all = append(all, v.kept[h.ID])
 			}
 		}
 		return all

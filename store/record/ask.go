@@ -108,6 +108,9 @@ func (s *Store) askIn(ctx context.Context, m *localClaim, c *store.Claim, long, 
 		if err != nil || e == nil {
 			return change, err
 		}
+		if s.bySession() {
+			v.wishes(c.ID, e)
+		}
 		in, known := v.in[c.ID]
 		switch {
 		case known && to != nil:
@@ -146,7 +149,7 @@ func (s *Store) askIn(ctx context.Context, m *localClaim, c *store.Claim, long, 
 		return store.Answer{}, err
 	case err != nil && !store.Definite(err):
 		s.mu.Lock()
-		m.ends = max(m.ends, store.Now().Add(c.TTL))
+		m.unsure, m.ends = true, max(m.ends, store.Now().Add(c.TTL))
 		s.mu.Unlock()
 		return store.Answer{}, err
 	case err != nil || !got.there:
@@ -186,7 +189,7 @@ func (s *Store) answer(ctx context.Context, m *localClaim, c *store.Claim, got *
 	st := sess.Wait(ctx, flight)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m.moving = nil
+	m.moving, m.unsure = nil, false
 	m.into(sess)
 	if m.check(); m.gone != nil {
 		s.poke()
@@ -207,6 +210,12 @@ func (s *Store) answer(ctx context.Context, m *localClaim, c *store.Claim, got *
 
 // granted notes what the owner of a claim is told. Store.mu is held.
 func (s *Store) granted(m *localClaim, c *store.Claim, a *store.Answer) {
+	if m.token == 0 {
+		m.since = store.Now()
+		if s.bySession() {
+			m.keep = c.Keep
+		}
+	}
 	m.waits, m.heard = false, nil
 	m.owner, m.used, m.token, m.reads = c.Owner, a.Token, a.Token, c.Keep > 0 || a.Want > a.Weight
 	m.told = store.Renewal{Weight: a.Weight, Want: a.Want, Fence: a.Fence}
@@ -267,7 +276,7 @@ func (s *Store) Look(ctx context.Context, c store.Claim) (store.Answer, error) {
 // look is the record of a name as it is now; of all its entries it is known
 // whether they live.
 func (s *Store) look(ctx context.Context, at string) (*view, error) {
-	r, _, err := s.read(ctx, at)
+	r, err := s.read(ctx, at)
 	if err != nil {
 		return nil, err
 	}

@@ -115,8 +115,8 @@ type Traits struct {
 	// Notifies says that Listen works. Without it waiters poll.
 	Notifies bool
 
-	// Clock says that Load always tells Record.Now. Without it there is no minimum hold
-	// and no lock delay.
+	// Clock says that Load always tells Record.Now. Without it there is no lock delay, and a
+	// minimum hold takes a session of its own.
 	Clock bool
 
 	// MaxRecord is how many bytes Data may have.

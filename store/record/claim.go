@@ -32,6 +32,14 @@ type localClaim struct {
 	owner   string
 	told    store.Renewal // how it stands, as its owner was told
 	watched []session.ID  // those ahead of it
+	also    []session.ID  // that were told to be, and when; no record read since has told
+	alsoAt  store.Instant
+	unsure  bool // an ask was not answered: its entry may be in any session
+	failed  int  // times that it could not be taken out
+
+	keep  time.Duration // its minimum hold, where that is a session of its own
+	since store.Instant // when its owner was told of the grant
+	shown bool          // the minimum hold has begun
 }
 
 // enter begins an operation on a claim of this process, or returns nil if there is no such
@@ -227,8 +235,9 @@ func (s *Store) takeOut(m *localClaim) {
 	defer s.mu.Unlock()
 	m.taking = false
 	now := store.Now()
-	if err != nil && !store.Definite(err) && !m.forGood(now) {
-		m.ends = now.Add(200 * time.Millisecond)
+	if err != nil && !m.forGood(now) {
+		m.failed++
+		m.ends = now.Add(min((100*time.Millisecond)<<min(m.failed, 6), 5*time.Second))
 	} else {
 		m.drop, m.ends, m.moving = false, now.Add(remembered), nil
 		m.into(nil)
@@ -239,7 +248,7 @@ func (s *Store) takeOut(m *localClaim) {
 // forGood reports whether the claim needs no taking out any more: its session ended
 // long ago. Store.mu is held.
 func (m *localClaim) forGood(now store.Instant) bool {
-	if m.moving != nil || m.sess == nil {
+	if m.unsure || m.moving != nil || m.sess == nil { //mutant:record-unsure-is-left
 		return false
 	}
 	st := m.sess.State()

@@ -27,6 +27,8 @@ type view struct {
 	q     queue.Queue
 	now   queue.Time
 	in    map[store.ID]session.ID // the session of each entry
+	kept  map[store.ID]session.ID // the session that is its minimum hold, see keep.go
+	wish  map[store.ID]int64      // the minimum hold that has not begun, in microseconds
 	marks []mark
 
 	stored  map[store.ID]bool // the entries of the record itself, not of the inbox
@@ -81,6 +83,7 @@ const (
 	hasReason             // it was broken
 	hasEnd                // it has expired, and blocks still
 	hasShown              // its owner has used the token
+	hasKept               // a session is its minimum hold
 )
 
 // encode is the stored form; nil if there is none and need be none.
@@ -114,12 +117,16 @@ func (v *view) encode(force bool) []byte {
 	w.int(int64(len(q.Entries)))
 	for i := range q.Entries {
 		e := &q.Entries[i]
-		w.entry(e, index[v.in[e.ID]], v.now)
+		w.entry(e, index[v.in[e.ID]], v.keptBy(e), v.wish[e.ID], v.now)
 	}
 	return w
 }
 
-func (w *writer) entry(e *queue.Entry, in int, now queue.Time) {
+func (w *writer) entry(e *queue.Entry, in int, kept session.ID, wish int64, now queue.Time) {
+	keep := e.Keep
+	if kept != (session.ID{}) || wish > 0 {
+		keep = wish
+	}
 	var has byte
 	set := func(on bool, bit byte) {
 		if on {
@@ -127,11 +134,12 @@ func (w *writer) entry(e *queue.Entry, in int, now queue.Time) {
 		}
 	}
 	set(e.Granted, hasGrant)
-	set(e.Turn != 0 || e.N > 1 || e.Fence != 0 || e.Keep != 0 || e.Delay != 0, hasMore)
+	set(e.Turn != 0 || e.N > 1 || e.Fence != 0 || keep != 0 || e.Delay != 0, hasMore)
 	set(e.Want != e.Weight, hasWant)
 	set(e.Broken != nil, hasReason)
 	set(e.Expires <= now.Clock, hasEnd)
-	set(e.Shown && e.Keep > 0, hasShown)
+	set(e.Shown && keep > 0, hasShown)
+	set(kept != (session.ID{}), hasKept)
 	w.byte(has)
 	w.bytes(e.ID[:])
 	w.int(int64(in))
@@ -144,7 +152,7 @@ func (w *writer) entry(e *queue.Entry, in int, now queue.Time) {
 		w.int(int64(e.Turn))
 		w.int(int64(e.N))
 		w.int(e.Fence)
-		w.int(e.Keep)
+		w.int(keep)
 		w.int(e.Delay)
 	}
 	if has&hasWant != 0 {
@@ -156,12 +164,15 @@ func (w *writer) entry(e *queue.Entry, in int, now queue.Time) {
 	if has&hasEnd != 0 {
 		w.int(max(e.Expires, 1))
 	}
+	if has&hasKept != 0 {
+		w.bytes(kept[:])
+	}
 	w.text(e.Owner)
 }
 
 // decode reads what encode wrote, at an instant.
 func decode(name string, data []byte, now queue.Time) (*view, error) {
-	v := &view{name: name, now: now, in: map[store.ID]session.ID{}, stored: map[store.ID]bool{}}
+	v := &view{name: name, now: now, in: map[store.ID]session.ID{}, kept: map[store.ID]session.ID{}, wish: map[store.ID]int64{}, stored: map[store.ID]bool{}}
 	if len(data) == 0 {
 		return v, nil
 	}
@@ -184,12 +195,15 @@ func decode(name string, data []byte, now queue.Time) (*view, error) {
 	v.q.Entries = make([]queue.Entry, n, n+2)
 	for i := range v.q.Entries {
 		e := &v.q.Entries[i]
-		in := r.entry(e)
+		in, kept := r.entry(e)
 		if r.bad || in >= int64(len(sessions)) || e.Weight < 1 || e.Weight > v.q.Limit || v.q.Limit > store.Full || e.Granted && e.Token < 1 {
 			r.bad = true
 			break
 		}
 		v.in[e.ID], v.stored[e.ID] = sessions[in], true
+		if kept != (session.ID{}) {
+			v.kept[e.ID] = kept
+		}
 		// Each process has its own idea of the server's clock: none is behind what
 		// is stored (law 5).
 		v.now.Clock = max(v.now.Clock, e.Since, e.Expires) //mutant:record-clock-behind-what-is-stored
@@ -205,7 +219,7 @@ func decode(name string, data []byte, now queue.Time) (*view, error) {
 	return v, nil
 }
 
-func (r *reader) entry(e *queue.Entry) (in int64) {
+func (r *reader) entry(e *queue.Entry) (in int64, kept session.ID) {
 	has := r.byte()
 	e.ID = store.ID(r.bytes(16))
 	in = r.int()
@@ -228,8 +242,11 @@ func (r *reader) entry(e *queue.Entry) (in int64) {
 	if has&hasEnd != 0 {
 		e.Expires = r.int()
 	}
+	if has&hasKept != 0 {
+		kept = session.ID(r.bytes(8))
+	}
 	e.Owner = r.text()
-	return in
+	return in, kept
 }
 
 // A waiter is a claim as its note has it.

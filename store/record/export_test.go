@@ -24,3 +24,11 @@ func (s *Store) LapseForTest(t testing.TB, server lapser) {
 		t.Fatal(err)
 	}
 }
+
+// LapseShortForTest ends the session of a TTL, and has the store find out.
+func (s *Store) LapseShortForTest(server lapser, ttl time.Duration) {
+	if sess := s.sessions.Begun(ttl); sess != nil {
+		server.Lapse(sess.ID)
+		sess.Wait(context.Background(), sess.Renew())
+	}
+}

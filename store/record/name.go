@@ -41,7 +41,7 @@ type base struct {
 	Record
 	known bool
 	inbox bool          // the inbox is known, too
-	heard store.Instant // when
+	sent  store.Instant // when the request was sent that told it
 	fresh bool          // it was read for the operations that are under way
 }
 

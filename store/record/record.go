@@ -84,7 +84,6 @@ func describe(b Backend) store.Description {
 		store.PromiseExpiry:    "the claims of one process and TTL have one session, which is renewed for all of them",
 	}
 	if !t.Clock {
-		lacks[store.PromiseMinHold] = "the server does not tell its clock"
 		lacks[store.PromiseLockDelay] = "the server does not tell its clock"
 	}
 	maps.Copy(lacks, d.Lacks)

@@ -31,8 +31,17 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 	} else if why != nil {
 		sent.Token = 0 // what is left of it
 	}
+	kept, err := session.ID{}, error(nil)
+	if sent.Token != 0 {
+		if kept, err = s.beginKeep(ctx, m); err != nil {
+			return s.failed("release", h.Name, err)
+		}
+	}
 	there := new(bool)
-	err := s.do(ctx, h.Name, &op{gives: true, finds: h.ID, apply: func(v *view) (queue.Change, error) {
+	err = s.do(ctx, h.Name, &op{gives: true, finds: h.ID, apply: func(v *view) (queue.Change, error) {
+		if e := v.find(h.ID); e != nil && sent.Token != 0 && e.Token == sent.Token {
+			v.keep(h.ID, kept)
+		}
 		change, err := v.q.Release(v.now, &sent)
 		e := v.find(h.ID)
 		*there = e != nil && e.Expires > v.now.Clock
@@ -93,7 +102,7 @@ func (s *Store) List(ctx context.Context, at string) iter.Seq2[store.State, erro
 				return
 			}
 			all = func(yield func(Named, error) bool) {
-				r, _, err := s.read(ctx, at)
+				r, err := s.read(ctx, at)
 				yield(Named{at, r}, err)
 			}
 		}

@@ -106,6 +106,7 @@ type renewing struct {
 	before session.ID // that kept the hold
 	there  bool       // there is an entry of the id before
 	reads  bool       // there is something for the next renewal to write or to read
+	wish   int64      // a minimum hold that has not begun
 }
 
 func (s *Store) renewOne(ctx context.Context, h *store.Hold) store.Renewal {
@@ -126,9 +127,12 @@ func (s *Store) renewOne(ctx context.Context, h *store.Hold) store.Renewal {
 		return store.Renewal{Err: err}
 	}
 	flight, calls := sess.Fresh(), sess.State().Calls
-	got := &renewing{}
-	err = s.do(ctx, h.Name, s.renewal(h, sess.ID, got))
+	kept, err := s.beginKeep(ctx, m)
 	if err != nil {
+		return store.Renewal{Err: err}
+	}
+	got := &renewing{}
+	if err = s.show(ctx, m, h, sess.ID, kept, got); err != nil {
 		return store.Renewal{Err: s.notRenewed(m, got, err)}
 	}
 	if adopts && got.before != sess.ID {
@@ -148,7 +152,7 @@ func (s *Store) renewOne(ctx context.Context, h *store.Hold) store.Renewal {
 			s.claims[id] = m
 		}
 	}
-	m.moving = nil
+	m.moving, m.shown = nil, true
 	m.into(sess)
 	if m.check(); m.gone != nil {
 		s.poke()
@@ -162,10 +166,25 @@ func (s *Store) renewOne(ctx context.Context, h *store.Hold) store.Renewal {
 	return out
 }
 
+// show writes a renewal. The minimum hold of a hold that comes from another process and was not
+// shown there begins now: how long ago it was granted nobody here knows.
+func (s *Store) show(ctx context.Context, m *localClaim, h *store.Hold, in, kept session.ID, got *renewing) error {
+	err := s.do(ctx, h.Name, s.renewal(h, in, kept, m == nil, got))
+	if err == errNeedsKeep {
+		if kept, err = s.keepFor(ctx, time.Duration(got.wish)*time.Microsecond); err == nil {
+			err = s.do(ctx, h.Name, s.renewal(h, in, kept, false, got))
+		}
+	}
+	return err
+}
+
 // renewal writes what the owner of a hold tells, and the session that keeps it from now on.
-func (s *Store) renewal(h *store.Hold, in session.ID, got *renewing) *op {
+func (s *Store) renewal(h *store.Hold, in, kept session.ID, adopted bool, got *renewing) *op {
 	return &op{apply: func(v *view) (change queue.Change, err error) {
-		*got = renewing{}
+		*got = renewing{wish: v.wish[h.ID]}
+		if e := v.find(h.ID); adopted && got.wish > 0 && e.Token == h.Token && e.Broken == nil {
+			return change, errNeedsKeep
+		}
 		got.r, change = v.q.Renew(v.now, h)
 		id := cmp.Or(h.NewID, h.ID)
 		if e := v.find(id); got.r.Err == nil && e != nil {
@@ -176,6 +195,15 @@ func (s *Store) renewal(h *store.Hold, in session.ID, got *renewing) *op {
 			got.before = was
 			delete(v.in, h.ID)
 			v.in[id] = in
+			if by, is := v.kept[h.ID]; is {
+				delete(v.kept, h.ID)
+				v.kept[id] = by
+			}
+			if got.wish > 0 {
+				delete(v.wish, h.ID)
+				v.wish[id] = got.wish
+			}
+			v.keep(id, kept)
 			got.reads = e.Want > e.Weight
 		}
 		got.there = v.find(h.ID) != nil
@@ -239,11 +267,19 @@ func (s *Store) detach(ctx context.Context, m *localClaim, h *store.Hold) store.
 	if err != nil {
 		return store.Renewal{Err: err}
 	}
+	kept, err := s.beginKeep(ctx, m)
+	if err != nil {
+		return store.Renewal{Err: err}
+	}
 	got := &renewing{}
-	if err := s.do(ctx, h.Name, s.renewal(h, id, got)); err != nil {
+	if err := s.show(ctx, m, h, id, kept, got); err != nil {
 		return store.Renewal{Err: s.notRenewed(m, got, err)}
 	}
-	if m != nil {
+	if m == nil { // another's: it has to read
+		if err := s.sessions.Call(ctx, got.before); err != nil {
+			return store.Renewal{Err: err}
+		}
+	} else {
 		s.nothing(m)
 	}
 	out := got.r

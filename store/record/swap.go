@@ -18,7 +18,7 @@ import (
 // The error, if any, is that of all that is still in the batch.
 func (s *Store) change(ctx context.Context, n *name) error {
 	b := n.base
-	if b.fresh = false; b.known && store.Now() > b.heard.Add(time.Minute) {
+	if b.fresh = false; b.known && store.Now() > b.sent.Add(time.Minute) {
 		b.known = false
 	}
 	goesOn := false // what was asked for is done; those that have come meanwhile may be granted
@@ -72,21 +72,21 @@ func (s *Store) change(ctx context.Context, n *name) error {
 			}
 			// What was not answered depends on what is not the newest any more.
 			n.base, n.pending, n.late = b, nil, nil
-			s.done(n, a, batch, nil)
+			s.done(n, a, batch, b.sent, nil)
 			return nil
 		}
 		w := &Swap{Name: n.at, Old: b.Record, Data: data, Idle: len(a.q.Entries) == 0, Notifications: s.elsewhere(a)}
 		in := s.join(n, w, batch)
+		sent := store.Now()
 		o, err := s.swap(ctx, w)
 		if err != nil {
 			s.unanswered(n, w, in, err)
 			return err
 		}
-		heard := store.Now()
-		s.hear(o.Now.Now, heard)
+		s.hear(o.Now.Now, store.Now())
 		switch {
 		case o.Done:
-			b = s.swapped(n, a, &b, w, &o, heard, batch)
+			b = s.swapped(n, a, &b, w, &o, sent, batch)
 			goesOn, lost = b.known && b.inbox && len(b.Inbox) > 0, 0
 			continue
 		case o.Joined:
@@ -96,7 +96,7 @@ func (s *Store) change(ctx context.Context, n *name) error {
 		}
 		paused := !o.Joined && (b.fresh || !o.Told)
 		if b = (base{}); o.Told {
-			b = base{Record: o.Now, known: true, inbox: true, heard: heard, fresh: true}
+			b = base{Record: o.Now, known: true, inbox: true, sent: sent, fresh: true}
 		}
 		if paused {
 			lost++
@@ -124,10 +124,10 @@ func (s *Store) unanswered(n *name, w *Swap, in *session.Session, err error) {
 
 // swapped notes that a swap was done, tells who was granted and whose operations are done, and
 // returns what is known of the record then.
-func (s *Store) swapped(n *name, a *applied, b *base, w *Swap, o *Outcome, heard store.Instant, batch []*op) base {
+func (s *Store) swapped(n *name, a *applied, b *base, w *Swap, o *Outcome, sent store.Instant, batch []*op) base {
 	n.base, n.pending, n.late = base{}, nil, nil
 	if o.Told {
-		n.base = base{Record: o.Now, known: true, inbox: o.Inbox, heard: heard}
+		n.base = base{Record: o.Now, known: true, inbox: o.Inbox, sent: sent}
 		n.base.Data = w.Data
 	}
 	going := map[*op]bool{} // they leave, and their note may be in the part of the inbox that was not read
@@ -140,7 +140,7 @@ func (s *Store) swapped(n *name, a *applied, b *base, w *Swap, o *Outcome, heard
 		}
 	}
 	s.tellOwn(a)
-	s.done(n, a, batch, func(one *op) bool { return going[one] })
+	s.done(n, a, batch, sent, func(one *op) bool { return going[one] })
 	return n.base
 }
 
@@ -175,17 +175,18 @@ func (s *Store) usable(n *name, b *base) bool {
 // begin reads the record; or, of a name that this process knows nothing of, begins with a
 // write as if nothing were stored: there may be nothing.
 func (s *Store) begin(ctx context.Context, n *name, b *base, batch []*op) error {
-	blind := !n.met && n.pending == nil && len(n.late) == 0 && len(batch) > 0
+	blind := !n.met && (!s.traits.Clock || s.clockKnown()) && n.pending == nil && len(n.late) == 0 && len(batch) > 0
 	for _, o := range batch {
 		blind = blind && o.claim != nil && !o.claim.Try
 	}
 	if n.met = true; blind {
-		*b = base{known: true, inbox: true, heard: store.Now()}
+		*b = base{known: true, inbox: true, sent: store.Now()}
 		return nil
 	}
-	r, heard, err := s.read(ctx, n.at)
+	sent := store.Now()
+	r, err := s.read(ctx, n.at)
 	if err == nil {
-		*b = base{Record: r, known: true, inbox: true, heard: heard, fresh: true}
+		*b = base{Record: r, known: true, inbox: true, sent: sent, fresh: true}
 	}
 	return err
 }
@@ -213,7 +214,7 @@ func (s *Store) void(ctx context.Context, n *name, b *base) error {
 }
 
 // read reads a record from the server.
-func (s *Store) read(ctx context.Context, at string) (Record, store.Instant, error) {
+func (s *Store) read(ctx context.Context, at string) (Record, error) {
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
 	sent := store.Now()
@@ -223,7 +224,7 @@ func (s *Store) read(ctx context.Context, at string) (Record, store.Instant, err
 		s.took(heard.Sub(sent))
 		s.hear(r.Now, heard)
 	}
-	return r, heard, err
+	return r, err
 }
 
 // swap sends a swap.
@@ -310,11 +311,11 @@ func (s *Store) seen(n *name, v *view, b *base) {
 }
 
 // done tells the operations of a batch what came of them, but for those that go on.
-func (s *Store) done(n *name, a *applied, batch []*op, goesOn func(*op) bool) {
+func (s *Store) done(n *name, a *applied, batch []*op, sent store.Instant, goesOn func(*op) bool) {
 	for i, o := range batch {
 		o.told = a.told[i]
 	}
-	s.watchAhead(a)
+	s.watchAhead(a, sent)
 	s.finishSome(n, nil, goesOn)
 }
 

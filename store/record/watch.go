@@ -1,6 +1,7 @@
 package record
 
 import (
+	"bytes"
 	"context"
 	"slices"
 
@@ -36,8 +37,11 @@ func (s *Store) notified(n Notification) {
 		}
 	case n.Session != (session.ID{}):
 		sink = nil // it is for us: another is ahead of it now
-		if m.waits {
-			s.watch(m, []session.ID{n.Session})
+		if m.gone == nil && m.token == 0 {
+			// An operation under way may have seen the record as it was before, or as it
+			// was after: so this is watched besides whatever that says.
+			m.also, m.alsoAt = append(m.also, n.Session), store.Now() //mutant:record-ahead-is-told-meanwhile
+			s.watch(m, append(slices.Clone(m.watched), n.Session))
 		}
 	}
 	s.mu.Unlock()
@@ -94,8 +98,9 @@ func (s *Store) tellOwn(a *applied) {
 }
 
 // watchAhead has each claim of this process that waits watch the sessions of those ahead of
-// it (law 9), where the server reports the end of a session.
-func (s *Store) watchAhead(a *applied) {
+// it (law 9), where the server reports the end of a session. sent is when the request
+// was sent that told the record: what was told since may be newer.
+func (s *Store) watchAhead(a *applied, sent store.Instant) {
 	if !s.reportsEnd {
 		return
 	}
@@ -109,7 +114,10 @@ func (s *Store) watchAhead(a *applied) {
 		case e.Granted || m.gone != nil:
 			s.unwatch(m)
 		default:
-			s.watch(m, a.blocking(e.ID))
+			if m.alsoAt < sent {
+				m.also = nil
+			}
+			s.watch(m, append(a.blocking(e.ID), m.also...))
 		}
 	}
 }
@@ -117,6 +125,8 @@ func (s *Store) watchAhead(a *applied) {
 // watch has a claim watch these sessions alone. What is of this process is not watched: it
 // knows. Store.mu is held.
 func (s *Store) watch(m *localClaim, in []session.ID) {
+	slices.SortFunc(in, func(a, b session.ID) int { return bytes.Compare(a[:], b[:]) })
+	in = slices.Compact(in)
 	if slices.Equal(m.watched, in) {
 		return
 	}

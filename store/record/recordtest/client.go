@@ -135,7 +135,7 @@ func (c *Client) met(q Request) Fate {
 
 // send has a request done at the server, or whatever its fate is.
 func send[T any](ctx context.Context, c *Client, q Request, do func() T) (out T, err error) {
-	if err := ctx.Err(); err != nil {
+	if err := ctx.Err(); err != nil { //mutant:recordtest-context-first
 		return out, err
 	}
 	again := func() { do() }
@@ -156,7 +156,7 @@ func send[T any](ctx context.Context, c *Client, q Request, do func() T) (out T,
 		return out, err
 	}
 	done := do()
-	if err := c.link.answer(ctx); err != nil {
+	if err := c.link.answer(ctx); err != nil { //mutant:recordtest-answer-lost
 		return out, err
 	}
 	if fate == Unanswered {
@@ -212,13 +212,13 @@ func (c *Client) Load(ctx context.Context, name string) (record.Record, error) {
 	if err != nil {
 		return r, err
 	}
-	r.Inbox = first.Inbox //mutant:recordtest-inbox-first
+	r.Inbox, r.More = first.Inbox, first.More //mutant:recordtest-inbox-first
 	return r, nil
 }
 
 // Swap implements [record.Backend].
 func (c *Client) Swap(ctx context.Context, s *record.Swap) (record.Outcome, error) {
-	if len(s.Data) == 0 || len(s.Data) > c.m.o.MaxRecord || s.Join != nil && len(s.Join.Notes) > record.MaxNotes {
+	if len(s.Data) == 0 || len(s.Data) > c.m.o.MaxRecord || s.Join != nil && len(s.Join.Notes) > record.MaxNotes { //mutant:recordtest-max-record
 		return record.Outcome{}, fmt.Errorf("%w: a record of %d bytes", store.ErrInvalid, len(s.Data))
 	}
 	out, err := send(ctx, c, Request{Op: OpSwap, Name: s.Name, Swap: s}, func() record.Outcome { return c.m.write(s, !c.m.o.Apart) })
@@ -253,7 +253,7 @@ func (c *Client) List(ctx context.Context, unwritten time.Duration) iter.Seq2[re
 			return
 		}
 		for _, name := range all { //mutant:recordtest-lists-all
-			if !yield(record.Named{Name: name, Record: c.m.load(name, true, true)}, nil) {
+			if !yield(record.Named{Name: name, Record: c.m.load(name, true, true)}, nil) { //mutant:recordtest-list-ends
 				return
 			}
 		}
@@ -299,18 +299,18 @@ func (c *Client) End(ctx context.Context, id session.ID) error {
 // Await implements [session.Backend].
 func (c *Client) Await(ctx context.Context, id session.ID) error {
 	if c.m.o.Silent {
-		return store.ErrUnsupported
+		return store.ErrUnsupported //mutant:recordtest-silent
 	}
 	if _, err := send(ctx, c, Request{Op: OpAwait, Session: id}, func() bool { return true }); err != nil {
 		return err
 	}
 	for {
 		ended, until := c.m.ending(id)
-		timer := time.NewTimer(until.Sub(store.Now()))
+		timer := time.NewTimer(until.Sub(store.Now())) //mutant:recordtest-await-lapse
 		select {
 		case <-ended:
 			timer.Stop()
-			return nil //mutant:recordtest-await
+			return nil
 		case <-timer.C:
 		case <-ctx.Done(): //mutant:recordtest-await-context
 			timer.Stop()
@@ -325,7 +325,7 @@ func (c *Client) Await(ctx context.Context, id session.ID) error {
 // Describe implements [record.Backend].
 func (c *Client) Describe() store.Description {
 	return store.Description{
-		Store: "the memory of a test", Loses: "all, with the process", Crash: store.CrashTTL, //mutant:recordtest-describe
+		Store: "the memory of a test", Loses: "all, with the process", Crash: store.CrashTTL,
 		Forgets: []store.Accident{store.AccidentRestart, store.AccidentWipe},
 	}
 }
@@ -351,7 +351,7 @@ func (c *Client) Close() error {
 // Traits implements [record.Backend].
 func (c *Client) Traits() record.Traits {
 	o := &c.m.o
-	return record.Traits{Void: o.Void, Notifies: !o.Quiet, Clock: !o.Blind, MaxRecord: o.MaxRecord, Retention: o.Retention}
+	return record.Traits{Void: o.Void, Notifies: !o.Quiet, Clock: !o.Blind, MaxRecord: o.MaxRecord, Retention: o.Retention} //mutant:recordtest-traits
 }
 
 // SessionTraits implements [session.Backend].

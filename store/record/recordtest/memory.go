@@ -187,7 +187,7 @@ func (m *Memory) at(what string) *name {
 // made is at, of a name that is about to be changed.
 func (m *Memory) made(what string) *name {
 	n := m.at(what)
-	m.names[what] = n //mutant:recordtest-name-as-made
+	m.names[what] = n
 	return n
 }
 
@@ -210,8 +210,8 @@ func (m *Memory) end(id session.ID, l *life) {
 	if l.over {
 		return
 	}
-	l.over = true //mutant:recordtest-end-is-final
-	close(l.ended)
+	l.over = true  //mutant:recordtest-end-is-final
+	close(l.ended) //mutant:recordtest-end-told
 	if m.o.Void == record.VoidByMark {
 		return
 	}
@@ -224,13 +224,13 @@ func (m *Memory) end(id session.ID, l *life) {
 func (m *Memory) begin(id session.ID, ttl time.Duration) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if ttl < m.o.MinTTL || ttl > m.o.MaxTTL || ttl%m.o.Tick != 0 {
+	if ttl < m.o.MinTTL || ttl > m.o.MaxTTL || ttl%m.o.Tick != 0 { //mutant:recordtest-ttl-range
 		return fmt.Errorf("%w: a TTL of %v", store.ErrInvalid, ttl)
 	}
 	if m.sessions[id] != nil {
 		return fmt.Errorf("%w: session %v was begun before", store.ErrInvalid, id)
 	}
-	m.sessions[id] = &life{ttl: ttl, expires: store.Now().Add(ttl), ended: make(chan struct{})} //mutant:recordtest-begin
+	m.sessions[id] = &life{ttl: ttl, expires: store.Now().Add(ttl), ended: make(chan struct{})}
 	return nil
 }
 
@@ -263,7 +263,7 @@ func (m *Memory) left(ids []session.ID) []time.Duration {
 	for i, id := range ids { //mutant:recordtest-left-in-order
 		if l := m.lives(id); l != nil { //mutant:recordtest-left-of-living
 			out[i] = max(l.expires.Sub(store.Now()), 1) //mutant:recordtest-left
-		} else if m.sessions[id] == nil {
+		} else if m.sessions[id] == nil { //mutant:recordtest-left-of-nothing
 			m.sessions[id] = &life{over: true, ended: closed}
 		}
 	}
@@ -292,7 +292,7 @@ func (m *Memory) ending(id session.ID) (ended <-chan struct{}, until store.Insta
 	if l := m.lives(id); l != nil {
 		return l.ended, l.expires
 	}
-	return closed, 0
+	return closed, 0 //mutant:recordtest-await-ended
 }
 
 // load is Load at the server; of its two halves one, if it is of halves.
@@ -310,6 +310,7 @@ func (m *Memory) read(n *name, record, inbox bool) (r loaded) {
 	}
 	if inbox {
 		r.Inbox = m.inbox(n)
+		r.More = len(n.inbox) > maxInbox //mutant:recordtest-more
 	}
 	return r
 }
@@ -328,7 +329,7 @@ func (m *Memory) write(s *record.Swap, joins bool) (out record.Outcome) {
 	n := m.at(s.Name)
 	if n.version != s.Old.Version || !n.has(s.Old.Inbox) { //mutant:recordtest-swap-depends
 		out.Told, out.Inbox = true, true
-		if joins && s.Join != nil {
+		if joins && s.Join != nil { //mutant:recordtest-refused-joins
 			out.Joined = m.join(s.Name, s.Join)
 		}
 		out.Now = m.read(m.at(s.Name), true, true) //mutant:recordtest-refused-tells
@@ -339,11 +340,11 @@ func (m *Memory) write(s *record.Swap, joins bool) (out record.Outcome) {
 	n.data, n.version = bytes.Clone(s.Data), m.next() //mutant:recordtest-new-version
 	n.idle, n.written = s.Idle, m.age()               //mutant:recordtest-idle
 	for _, note := range s.Old.Inbox {                //mutant:recordtest-takes-in
-		n.inbox = slices.DeleteFunc(n.inbox, func(x left) bool { return x.Version == note.Version }) //mutant:recordtest-takes-in-those
+		n.inbox = slices.DeleteFunc(n.inbox, func(x left) bool { return x.Version == note.Version })
 	}
 	out = record.Outcome{Done: true, Told: true, Inbox: true, Now: m.read(n, false, true)}
 	out.Now.Version = n.version //mutant:recordtest-done-tells-version
-	m.mu.Unlock()               //mutant:recordtest-written
+	m.mu.Unlock()
 	m.notify(s.Notifications)
 	return out
 }
@@ -351,7 +352,7 @@ func (m *Memory) write(s *record.Swap, joins bool) (out record.Outcome) {
 // has reports whether all the notes are there still.
 func (n *name) has(notes []record.Note) bool {
 	for _, note := range notes {
-		if !slices.ContainsFunc(n.inbox, func(x left) bool { return x.Version == note.Version }) { //mutant:recordtest-notes-are-there
+		if !slices.ContainsFunc(n.inbox, func(x left) bool { return x.Version == note.Version }) {
 			return false
 		}
 	}
@@ -363,24 +364,24 @@ func (m *Memory) apart(what string, j *record.Join) (out record.Outcome) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	out.Joined, out.Inbox = m.join(what, j), true
-	out.Now.Inbox = m.inbox(m.at(what))
+	out.Now = m.read(m.at(what), false, true)
 	return out
 }
 
 // join leaves the notes, and reports whether it did.
 func (m *Memory) join(what string, j *record.Join) bool {
-	if m.o.Void == record.VoidByCall {
-		l := m.lives(j.Session)
-		if l == nil { //mutant:recordtest-join-of-ended
+	if m.o.Void == record.VoidByCall { //mutant:recordtest-join-depends
+		l := m.lives(j.Session) //mutant:recordtest-join-session
+		if l == nil {           //mutant:recordtest-join-of-ended
 			return false
 		}
 		if l.calls != j.Calls { //mutant:recordtest-join-of-called
 			return false
 		}
 	}
-	n := m.made(what)
+	n := m.made(what)              //mutant:recordtest-joins-name
 	for _, note := range j.Notes { //mutant:recordtest-joins-all
-		if slices.ContainsFunc(n.inbox, func(x left) bool { return x.Key == note.Key }) {
+		if slices.ContainsFunc(n.inbox, func(x left) bool { return x.Key == note.Key }) { //mutant:recordtest-join-again
 			continue // it was done before
 		}
 		note.Data, note.Version = bytes.Clone(note.Data), m.next()
@@ -400,7 +401,7 @@ func (m *Memory) notify(all []record.Notification) {
 			}
 		}
 		m.mu.Unlock()
-		for _, l := range to {
+		for _, l := range to { //mutant:recordtest-notifies-those
 			l.client.hear(l, n)
 		}
 	}

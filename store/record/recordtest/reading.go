@@ -15,7 +15,7 @@ var readPromises = []promise{
 	{name: "every process reads what was just written", run: readsNewest},
 	{name: "every process reads the notes just left", run: readsNotes},
 	{name: "notes are read in the order they came", run: notesInOrder},
-	{name: "of many notes the oldest are read", run: oldestNotes},
+	{name: "of many notes the oldest are read and More is true", run: oldestNotes},
 	{name: "data comes back byte for byte", run: dataAsWritten},
 	{name: "notes come back byte for byte", run: notesAsWritten},
 	{name: "names of any bytes are kept apart", run: namesApart},
@@ -109,6 +109,9 @@ func oldestNotes(t *trial) {
 		r := t.load(a, name)
 		if n := len(r.Inbox); n < min(record.MaxNotes, len(all)-len(taken)) {
 			t.Fatalf("Load: %d notes of %d that are there, want at least %d", n, len(all)-len(taken), record.MaxNotes)
+		}
+		if more := len(taken)+len(r.Inbox) < len(all); r.More != more {
+			t.Fatalf("Load: %d notes of %d, and More is %v", len(r.Inbox), len(all)-len(taken), r.More)
 		}
 		taken = append(taken, keys(r.Inbox)...)
 		if out := t.swap(a, record.Swap{Name: name, Old: r, Data: []byte("y")}); !out.Done {
