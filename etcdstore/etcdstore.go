@@ -160,7 +160,6 @@ func (b *backend) Describe() store.Description {
 		Crash:   store.CrashTTL,
 		Lacks: map[store.Promise]string{
 			store.PromiseLockDelay: "etcd has no clock that its clients can read",
-			store.PromiseMinHold:   "etcd has no clock that its clients can read",
 		},
 	}
 }

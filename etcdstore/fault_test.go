@@ -310,3 +310,27 @@ func TestAWipeIsToldAndTokensGoOn(t *testing.T) {
 		}
 	}
 }
+
+// A minimum hold that is given back with no token is void: nobody ran.
+func TestAMinimumHoldGivenBackWithNoTokenIsVoid(t *testing.T) {
+	t.Parallel()
+	s := closing(t, storeOn(t, clientOf(t, testserver.SharedEtcd(t)), apart()))
+	c := mutex("a")
+	c.Keep = time.Minute
+	hold := mustHold(t, s, c)
+	if r := s.Renew(t.Context(), []store.Hold{hold})[0]; r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	if err := s.Release(t.Context(), store.Hold{Name: "a", ID: c.ID}); err != nil {
+		t.Fatal(err)
+	}
+	if a, err := s.Ask(t.Context(), c); err == nil && a.Granted && a.Token == hold.Token {
+		t.Errorf("asked for again: %+v, as if it had not been given back", a)
+	}
+	if err := s.Release(t.Context(), store.Hold{Name: "a", ID: c.ID}); err != nil {
+		t.Fatal(err)
+	}
+	if st := entriesOf(t, s, "a"); len(st.Entries) != 0 {
+		t.Errorf("blocking: %+v, want nothing", st.Entries)
+	}
+}
