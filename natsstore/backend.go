@@ -1,6 +1,7 @@
 package natsstore
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -81,8 +83,7 @@ func (b *backend) Load(ctx context.Context, name string) (record.Record, error) 
 		return record.Record{}, nil
 	}
 	for {
-		from := b.begins(name)
-		notes, all, err := b.notes(ctx, k, name, from)
+		notes, all, err := b.notes(ctx, k, name)
 		if err != nil {
 			return record.Record{}, b.failed(err)
 		}
@@ -92,6 +93,7 @@ func (b *backend) Load(ctx context.Context, name string) (record.Record, error) 
 		}
 		r := recordOf(k, m)
 		after := parseMark(m.header.Get(taken))
+		more := b.passed(name, after)
 		for _, n := range notes {
 			if !after.has(parseMark(n.Version)) { //mutant:nats-taken-in-is-left-out
 				r.Inbox = append(r.Inbox, n)
@@ -102,7 +104,7 @@ func (b *backend) Load(ctx context.Context, name string) (record.Record, error) 
 			return r, nil
 		}
 		// What was read had been taken in, and there is more behind it.
-		if !b.passed(name, after) {
+		if !more && len(r.Inbox) == len(notes) {
 			return record.Record{}, fmt.Errorf("the inbox of %q has what its record says is taken in", name)
 		}
 	}
@@ -112,31 +114,89 @@ func recordOf(k *bucket, m message) record.Record {
 	return record.Record{Data: m.data, Version: version{m.seq, parseMark(m.header.Get(taken))}.String(), Now: k.now()}
 }
 
-// notes reads the notes behind a mark, and whether these are all; else they are as many as one Load
-// returns. They are read from the server that leads the bucket, one after the other: so none
-// is passed over that has come before one that is read.
-func (b *backend) notes(ctx context.Context, k *bucket, name string, from mark) (notes []record.Note, all bool, err error) {
+// An inbox is what is known of the notes of a name. Notes do not change: what was read is there
+// until a record says that it was taken in.
+type inbox struct {
+	taken mark          // up to where notes are taken in
+	notes []record.Note // behind it
+	next  uint64        // the sequence from which on to read
+	since store.Instant // when the first of the notes was read
+}
+
+// inboxAge is for how long notes are remembered. A bucket that was deleted has none any more.
+const inboxAge = 5 * time.Second
+
+// notes reads the notes that are not taken in, and whether these are all; else they are as many as
+// one Load returns. They are read from the server that leads the bucket: so none is passed over
+// that has come before one that is read.
+func (b *backend) notes(ctx context.Context, k *bucket, name string) (notes []record.Note, all bool, err error) {
+	in := b.inbox(name)
+	if in.since == 0 || store.Now() > in.since.Add(inboxAge) {
+		in.since, in.next, in.notes = store.Now(), in.taken.seq, nil
+	}
+	defer func() { b.knows(name, in) }()
 	keys := noteKeys(name)
-	for seq := from.seq; ; {
-		m, err := b.next(ctx, k, seq, keys)
+	for read := 0; ; read++ {
+		if read == few {
+			if all, err := b.gather(ctx, k, keys, &in); all || err != nil {
+				return in.notes, all, err
+			}
+		}
+		m, err := b.next(ctx, k, in.next, keys)
 		if err != nil || m.seq == 0 {
-			return notes, err == nil, err
+			return in.notes, err == nil, err
 		}
-		if seq = m.seq + 1; m.data == nil {
-			continue // it is a marker
+		if m.data != nil && len(in.notes) >= record.MaxNotes { // else it is a marker
+			return in.notes, false, nil
 		}
-		some := unpack(m.data)
-		if len(notes) >= record.MaxNotes {
-			return notes, false, nil
+		in.add(m)
+	}
+}
+
+const (
+	few  = 3   // messages of an inbox are read one after another
+	many = 500 // are read at once; of more than that only the oldest
+)
+
+// gather reads all messages of an inbox: what there is, and then each, many at a time. What comes
+// meanwhile is behind them. It reports false if they are too many.
+func (b *backend) gather(ctx context.Context, k *bucket, keys string, in *inbox) (all bool, err error) {
+	info, err := k.stream.Info(ctx, jetstream.WithSubjectFilter(b.subject(keys)))
+	if err != nil {
+		return false, b.unread(b.noStream(err))
+	}
+	if len(info.State.Subjects) > many {
+		return false, nil
+	}
+	var mu sync.Mutex
+	var found []message
+	err = together(slices.Collect(maps.Keys(info.State.Subjects)), func(subject string) error {
+		m, err := b.get(ctx, k, strings.TrimPrefix(subject, b.subject("")))
+		mu.Lock()
+		defer mu.Unlock()
+		found = append(found, m)
+		return err
+	})
+	slices.SortFunc(found, func(x, y message) int { return cmp.Compare(x.seq, y.seq) })
+	for _, m := range found {
+		if err == nil && m.seq >= in.next {
+			in.add(m)
 		}
-		for i, n := range some {
-			n.Version = mark{m.seq, i}.String()
-			if i == len(some)-1 {
-				n.Version += last
-			}
-			if !from.has(mark{m.seq, i}) {
-				notes = append(notes, n)
-			}
+	}
+	return err == nil, err
+}
+
+// add puts the notes of a message behind the others.
+func (in *inbox) add(m message) {
+	in.next = m.seq + 1
+	some := unpack(m.data) // none, if it is a marker
+	for i, n := range some {
+		n.Version = mark{m.seq, i}.String()
+		if i == len(some)-1 {
+			n.Version += last
+		}
+		if !in.taken.has(mark{m.seq, i}) {
+			in.notes = append(in.notes, n)
 		}
 	}
 }
@@ -228,27 +288,52 @@ func (b *backend) took(name string, upTo mark) {
 	})
 }
 
-// maxBegins is of how many names it is remembered where the inbox begins.
-const maxBegins = 10_000
+// maxInboxes is of how many names the inbox is remembered.
+const maxInboxes = 10_000
 
-// begins is a mark up to which all notes of a name are taken in.
-func (b *backend) begins(name string) mark {
+func (b *backend) inbox(name string) inbox {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.inboxes[name]
+	in := b.inboxes[name]
+	in.notes = slices.Clip(in.notes)
+	return in
+}
+
+// knows remembers what was read of an inbox.
+func (b *backend) knows(name string, in inbox) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.inboxes[name].taken
+	if len(b.inboxes) >= maxInboxes {
+		clear(b.inboxes)
+	}
+	in.after(now)
+	b.inboxes[name] = in
 }
 
 // passed notes up to where notes are taken in. It reports false if that was known.
 func (b *backend) passed(name string, upTo mark) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if m := b.inboxes[name]; m == upTo || m.has(upTo) {
+	in := b.inboxes[name]
+	if !in.after(upTo) {
 		return false
 	}
-	if len(b.inboxes) >= maxBegins {
-		clear(b.inboxes)
+	b.inboxes[name] = in
+	return true
+}
+
+// after drops the notes that are taken in.
+func (in *inbox) after(upTo mark) bool {
+	if in.taken == upTo || in.taken.has(upTo) {
+		return false
 	}
-	b.inboxes[name] = upTo
+	in.taken, in.next = upTo, max(in.next, upTo.seq)
+	n := 0
+	for n < len(in.notes) && upTo.has(parseMark(in.notes[n].Version)) {
+		n++
+	}
+	in.notes = in.notes[n:]
 	return true
 }
 
@@ -298,7 +383,7 @@ func (b *backend) listed(ctx context.Context, k *bucket, _ time.Duration, yield 
 func (b *backend) old(ctx context.Context, k *bucket, age time.Duration, yield func(record.Named, error) bool) error {
 	for seq := uint64(1); ; {
 		m, err := b.next(ctx, k, seq, "n.>")
-		if err != nil || m.seq == 0 || k.now()-m.at.UnixMicro() < age.Microseconds() { //mutant:nats-young-swept
+		if err != nil || m.seq == 0 || k.latest()-m.at.UnixMicro() < age.Microseconds() { //mutant:nats-young-listed
 			return err
 		}
 		if seq = m.seq + 1; !b.yield(k, m, yield) {

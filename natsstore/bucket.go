@@ -91,7 +91,7 @@ func (b *backend) prepared(ctx context.Context, makes bool) (*bucket, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.bucket, b.links = k, links
-	clear(b.inboxes) // it may be another bucket //mutant:nats-remembered-outlives-connection
+	clear(b.inboxes) // it may be another bucket
 	return k, nil
 }
 
@@ -138,6 +138,7 @@ func (b *backend) forget() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.bucket = nil
+	clear(b.inboxes)
 }
 
 // A message is the newest of a key. A zero seq: there is none; no data: it was

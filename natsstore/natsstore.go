@@ -130,7 +130,7 @@ type backend struct {
 	bucket  *bucket // nil: not read since the connection was made
 	links   uint64  // how often the connection had been made anew then
 	own     map[session.ID]*own
-	inboxes map[string]mark // up to where notes are taken in, as far as we know
+	inboxes map[string]inbox
 }
 
 var _ record.Backend = (*backend)(nil)
@@ -154,7 +154,7 @@ func newBackend(nc *nats.Conn, o *Options) (*backend, error) {
 	}
 	b := &backend{
 		nc: nc, o: Options{Bucket: DefaultBucket, Replicas: 1}, retention: store.TokenRetention,
-		preparing: make(chan struct{}, 1), own: map[session.ID]*own{}, inboxes: map[string]mark{},
+		preparing: make(chan struct{}, 1), own: map[session.ID]*own{}, inboxes: map[string]inbox{},
 	}
 	if o != nil {
 		if o.Bucket != "" {

@@ -192,38 +192,55 @@ func (b *backend) Call(ctx context.Context, id session.ID) error {
 	return fmt.Errorf("session %v is called by many at once", id)
 }
 
-// abreast is how many requests are on their way at once.
-const abreast = 64
-
 // Left implements [session.Backend].
 func (b *backend) Left(ctx context.Context, ids []session.ID) ([]time.Duration, error) {
-	left := make([]time.Duration, len(ids))
 	if len(ids) == 0 {
-		return left, nil
+		return nil, nil
 	}
 	k, err := b.prepare(ctx)
 	if err != nil {
 		return nil, b.failed(err)
 	}
-	var asking sync.WaitGroup
+	var mu sync.Mutex
+	left := map[session.ID]time.Duration{}
+	err = together(ids, func(id session.ID) error {
+		d, err := b.lasts(ctx, k, id)
+		mu.Lock()
+		defer mu.Unlock()
+		left[id] = d
+		return err
+	})
+	if err != nil {
+		return nil, b.failed(err)
+	}
+	out := make([]time.Duration, len(ids))
+	for i, id := range ids {
+		out[i] = left[id]
+	}
+	return out, nil
+}
+
+// abreast is how many requests are on their way at once.
+const abreast = 32
+
+// together runs f for all, many at a time, and returns an error of one of them.
+func together[T any](all []T, f func(T) error) (failed error) {
+	var running sync.WaitGroup
 	var mu sync.Mutex
 	room := make(chan struct{}, abreast)
-	for i, id := range ids {
+	for _, one := range all {
 		room <- struct{}{}
-		asking.Go(func() {
+		running.Go(func() {
 			defer func() { <-room }()
-			d, one := b.lasts(ctx, k, id)
-			mu.Lock()
-			defer mu.Unlock()
-			if left[i] = d; one != nil {
-				err = one
+			if err := f(one); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				failed = err
 			}
 		})
 	}
-	if asking.Wait(); err != nil {
-		return nil, b.failed(err)
-	}
-	return left, nil
+	running.Wait()
+	return failed
 }
 
 // soon is how long a session goes on at least whose key is there.

@@ -133,7 +133,7 @@ func (s *Store) takeIn(v *view, inbox []Note) (granted []store.Hint) {
 			}
 			v.mark(n.in, n.number) //mutant:record-note-taken-in-leaves-no-mark
 		}
-		if left, known := s.sessions.Known(n.in); known && left <= 0 || v.find(n.claim.ID) != nil { //mutant:record-note-taken-in-twice
+		if left, known := s.sessions.Known(n.in); known && left <= 0 || v.find(n.claim.ID) != nil {
 			continue
 		}
 		a, change, err := v.q.Ask(v.now, v.name, &n.claim)

@@ -118,7 +118,7 @@ func (m *localClaim) check() {
 	if m.gone != nil {
 		return
 	}
-	if m.sess != nil && m.sess.Over() || m.moving != nil && m.moving.Over() { //mutant:record-move-counts-one-session
+	if m.sess != nil && m.sess.Over() || m.moving != nil && m.moving.Over() {
 		m.lose(store.ErrLost)
 	}
 }
@@ -248,7 +248,7 @@ func (s *Store) takeOut(m *localClaim) {
 // forGood reports whether the claim needs no taking out any more: its session ended
 // long ago. Store.mu is held.
 func (m *localClaim) forGood(now store.Instant) bool {
-	if m.unsure || m.moving != nil || m.sess == nil { //mutant:record-unsure-is-left
+	if m.unsure || m.moving != nil || m.sess == nil {
 		return false
 	}
 	st := m.sess.State()

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
@@ -31,4 +32,30 @@ func (s *Store) LapseShortForTest(server lapser, ttl time.Duration) {
 		server.Lapse(sess.ID)
 		sess.Wait(context.Background(), sess.Renew())
 	}
+}
+
+// WaitingForTest is how many operations wait for the worker of a name.
+func (s *Store) WaitingForTest(at string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.names[at].waiting)
+}
+
+// NotifyForTest delivers a notification.
+func (s *Store) NotifyForTest(n Notification) { s.notified(n) }
+
+// ToldForTest reports whether the claim was told that another is ahead of it.
+func (s *Store) ToldForTest(id store.ID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.claims[id].also) > 0
+}
+
+// ReadsForTest has the store take in a record that was read by a request sent then.
+func (s *Store) ReadsForTest(ctx context.Context, at string, r *Record, sent store.Instant) {
+	a, err := s.apply(ctx, at, r, nil)
+	if err != nil {
+		panic(err)
+	}
+	s.watchAhead(a, sent)
 }

@@ -49,6 +49,7 @@ type base struct {
 type late struct {
 	in     *session.Session
 	number uint64 // the largest of its notes
+	claims []store.ID
 }
 
 // An op is an operation on one name. apply may be run several times, by the worker; what

@@ -1,8 +1,8 @@
 package record_test
 
 import (
-	"context"
 	"errors"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -14,7 +14,12 @@ import (
 )
 
 // patience bounds the waiting for what must happen.
-const patience = 30 * time.Second
+var patience = func() time.Duration {
+	if d, err := time.ParseDuration(os.Getenv("HOLDFAST_TEST_PATIENCE")); err == nil {
+		return d
+	}
+	return 30 * time.Second
+}()
 
 // until polls for something that must happen.
 func until(t testing.TB, what string, f func() bool) {
@@ -192,10 +197,4 @@ var voids = []struct {
 	{"by_call", recordtest.Options{}, recordtest.OpSwap},
 	{"by_call_apart", recordtest.Options{Apart: true, Halves: true}, recordtest.OpJoin},
 	{"by_mark", recordtest.Options{Void: record.VoidByMark, Apart: true}, recordtest.OpJoin},
-}
-
-func canceled(t *testing.T) context.Context {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	return ctx
 }

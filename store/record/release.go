@@ -22,7 +22,7 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 	why := s.isGone(m)
 	if m != nil {
 		s.mu.Lock()
-		m.waits, m.heard = false, nil // who has begun to give up is granted nothing (law 6) //mutant:record-granted-while-it-gives-up
+		m.waits, m.heard = false, nil // who has begun to give up is granted nothing (law 6)
 		s.mu.Unlock()
 	}
 	sent := h
@@ -50,9 +50,9 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 	if m != nil {
 		s.mu.Lock()
 		switch {
-		case err != nil && !store.Definite(err): // it is tried again until it is done, or its session has ended
+		case err != nil && !store.Definite(err): // it is tried again until it is done, or its session has ended //mutant:record-release-unanswered-is-left
 			m.lose(store.ErrLost)
-			m.drop, m.ends = true, store.Now() //mutant:record-release-unanswered-is-left
+			m.drop, m.ends = true, store.Now()
 			s.poke()
 		case !*there:
 			s.forget(m)

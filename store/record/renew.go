@@ -253,7 +253,7 @@ func (s *Store) moves(ctx context.Context, m *localClaim, from, to *session.Sess
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m.moving = to //mutant:record-move-is-not-noted
+	m.moving = to
 	return nil
 }
 

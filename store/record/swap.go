@@ -43,7 +43,7 @@ func (s *Store) change(ctx context.Context, n *name) error {
 		if err != nil {
 			return err
 		}
-		s.seen(n, a.view, &b)
+		s.seen(n, &b)
 		// Nothing that was not answered is done once this is (law 3).
 		force := n.pending != nil && *n.pending == b.Version //mutant:record-late-swap-is-left
 		for _, l := range n.late {
@@ -118,7 +118,7 @@ func (s *Store) unanswered(n *name, w *Swap, in *session.Session, err error) {
 	version := w.Old.Version
 	n.pending = &version
 	if w.Join != nil {
-		n.late = append(n.late, late{in, lastNumber(w.Join)})
+		n.late = append(n.late, lateJoin(in, w.Join))
 	}
 }
 
@@ -132,10 +132,10 @@ func (s *Store) swapped(n *name, a *applied, b *base, w *Swap, o *Outcome, sent 
 	}
 	going := map[*op]bool{} // they leave, and their note may be in the part of the inbox that was not read
 	for _, one := range batch {
-		going[one] = b.More && one.finds != (store.ID{}) && n.noted[one.finds] && !a.gone[one.finds] //mutant:record-leaves-unseen-note
+		going[one] = b.More && n.noted[one.finds] && !holdsNote(&b.Record, one.finds) //mutant:record-leaves-unseen-note
 	}
 	for id := range n.noted {
-		if !b.More || a.find(id) != nil || a.gone[id] {
+		if !b.More || holdsNote(&b.Record, id) {
 			delete(n.noted, id)
 		}
 	}
@@ -169,7 +169,7 @@ func (s *Store) usable(n *name, b *base) bool {
 	if !b.known || n.pending != nil && !b.fresh || len(n.late) > 0 && !b.fresh {
 		return false
 	}
-	return b.inbox || len(n.noted) == 0 //mutant:record-own-note-is-not-read
+	return b.inbox || len(n.noted) == 0
 }
 
 // begin reads the record; or, of a name that this process knows nothing of, begins with a
@@ -208,8 +208,11 @@ func (s *Store) void(ctx context.Context, n *name, b *base) error {
 			}
 		}
 		n.late = n.late[1:]
+		for _, id := range l.claims {
+			n.noted[id] = true // it may have been done before
+		}
 	}
-	b.known, b.fresh = false, false //mutant:record-read-before-void
+	b.known, b.fresh = false, false
 	return nil
 }
 
@@ -291,20 +294,23 @@ func (s *Store) join(n *name, w *Swap, batch []*op) *session.Session {
 	return in
 }
 
-// lastNumber is the largest number of the notes of a join.
-func lastNumber(j *Join) (number uint64) {
+// lateJoin is a join that was not answered.
+func lateJoin(in *session.Session, j *Join) late {
+	l := late{in: in}
 	for i := range j.Notes {
 		if n, ok := parseNote("", j.Notes[i].Data); ok {
-			number = max(number, n.number)
+			l.number = max(l.number, n.number)
+			l.claims = append(l.claims, n.claim.ID)
 		}
 	}
-	return number
+	return l
 }
 
-// seen forgets the notes that are not in the inbox any more.
-func (s *Store) seen(n *name, v *view, b *base) {
+// seen forgets the notes that are not in the inbox any more. That a claim is in the
+// record does not say so: it may be there without its note.
+func (s *Store) seen(n *name, b *base) {
 	for id := range n.noted {
-		if v.stored[id] || b.inbox && !b.More && !holdsNote(&b.Record, id) {
+		if b.inbox && !b.More && !holdsNote(&b.Record, id) {
 			delete(n.noted, id)
 		}
 	}
@@ -329,7 +335,7 @@ func (s *Store) settleLater(at string) {
 	}
 	s.tasks.Go(func() {
 		for failed := 0; sleep(s.ctx, s.crowded(failed)) == nil; failed++ {
-			if s.settleName(s.ctx, at) == nil { //mutant:record-note-is-left-in-the-inbox
+			if s.settleName(s.ctx, at) == nil {
 				return
 			}
 		}

@@ -327,33 +327,39 @@ func leftOfRenewed(t *trial) {
 	}
 }
 
-// calls is every method that asks the server.
-func (t *trial) methods(b record.Backend, id session.ID) map[string]func(context.Context) error {
-	return map[string]func(context.Context) error{
-		"Load": func(ctx context.Context) error { _, err := b.Load(ctx, fresh()); return err },
-		"Swap": func(ctx context.Context) error {
+// A method asks the server.
+type method struct {
+	name string
+	call func(context.Context) error
+}
+
+// methods are all that do, End last.
+func (t *trial) methods(b record.Backend, id session.ID) []method {
+	return []method{
+		{"Load", func(ctx context.Context) error { _, err := b.Load(ctx, fresh()); return err }},
+		{"Swap", func(ctx context.Context) error {
 			_, err := b.Swap(ctx, &record.Swap{Name: fresh(), Data: []byte("x")})
 			return err
-		},
-		"List": func(ctx context.Context) (failed error) {
+		}},
+		{"List", func(ctx context.Context) (failed error) {
 			for _, err := range b.List(ctx, 0) {
 				if failed = err; err != nil {
 					break
 				}
 			}
 			return failed
-		},
-		"Begin": func(ctx context.Context) error {
+		}},
+		{"Begin", func(ctx context.Context) error {
 			_, err := b.Begin(ctx, newSession(), t.sessions.MinTTL)
 			return err
-		},
-		"Renew": func(ctx context.Context) error { _, err := b.Renew(ctx, id); return err },
-		"Call":  func(ctx context.Context) error { return b.Call(ctx, id) },
-		"Left": func(ctx context.Context) error {
+		}},
+		{"Renew", func(ctx context.Context) error { _, err := b.Renew(ctx, id); return err }},
+		{"Call", func(ctx context.Context) error { return b.Call(ctx, id) }},
+		{"Left", func(ctx context.Context) error {
 			_, err := b.Left(ctx, []session.ID{id, newSession()})
 			return err
-		},
-		"End": func(ctx context.Context) error { return b.End(ctx, id) },
+		}},
+		{"End", func(ctx context.Context) error { return b.End(ctx, id) }},
 	}
 }
 
@@ -377,11 +383,12 @@ func contextEnded(t *trial) {
 	t.load(b, fresh())
 	ctx, cancel := context.WithCancel(t.ctx)
 	cancel()
-	for what, f := range t.methods(b, id) {
+	for _, m := range t.methods(b, id) {
+		what := m.name
 		if what == "End" {
 			continue // it may be sent
 		}
-		if err := t.returns(what, ctx, f); err == nil || errors.Is(err, store.ErrLost) {
+		if err := t.returns(what, ctx, m.call); err == nil || errors.Is(err, store.ErrLost) {
 			t.Errorf("%s with a context that has ended: %v", what, err)
 		}
 	}
@@ -393,9 +400,10 @@ func frozenCalls(t *trial) {
 	t.Cleanup(func() { b.Close() })
 	id, _, _ := t.beginShort(b)
 	freeze()
-	for what, f := range t.methods(b, id) {
+	for _, m := range t.methods(b, id) {
+		what := m.name
 		ctx, cancel := context.WithTimeout(t.ctx, moment)
-		if err := t.returns(what, ctx, f); err == nil || errors.Is(err, store.ErrLost) {
+		if err := t.returns(what, ctx, m.call); err == nil || errors.Is(err, store.ErrLost) {
 			t.Errorf("%s on a frozen server: %v", what, err)
 		}
 		cancel()

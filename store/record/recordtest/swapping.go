@@ -442,8 +442,12 @@ func swapHeldDone(t *trial) {
 	}
 	link.Reset()
 	link.Deliver()
-	// It may have been lost with the connection; if not, it is what is there.
+	// It may have been lost with the connection, or come later; if not, it is what is there.
+	done := has(t.load(b, name), "late")
 	if out := t.swap(b, record.Swap{Name: name, Old: old, Data: []byte("new")}); out.Done {
+		if done {
+			t.Error("two Swaps on one version are done")
+		}
 		t.never("a late Swap is done", func() bool { return !has(t.load(b, name), "new") })
 	} else if r := t.load(b, name); !has(r, "late") {
 		t.Errorf("Load: %s, and a Swap on what was there before was refused", describe(r))

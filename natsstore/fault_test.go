@@ -1,0 +1,302 @@
+package natsstore
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/storetest"
+)
+
+// lockerOn is a process with a connection of its own to the servers.
+func lockerOn(t *testing.T, ttl time.Duration, o *Options, addrs ...string) *holdfast.Locker {
+	t.Helper()
+	l, err := holdfast.New(storeOn(t, connect(t, addrs...), o), &holdfast.Options{TTL: ttl, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// waitsFor returns when somebody waits for the name.
+func waitsFor(t *testing.T, l *holdfast.Locker, name string) {
+	t.Helper()
+	until(t, "somebody waits for "+name, func() bool {
+		_, err := l.Mutex(name).TryLock(t.Context())
+		var held *holdfast.HeldError
+		return errors.As(err, &held) && held.Waiting > 0 || errors.Is(err, holdfast.ErrDeadlock)
+	})
+}
+
+// leader is which of the servers leads the bucket.
+func leader(t *testing.T, s *Store) int {
+	t.Helper()
+	which := -1
+	until(t, "the bucket has a leader", func() bool {
+		stream, err := s.b.js.Stream(t.Context(), s.b.streamName())
+		if err != nil || stream.CachedInfo().Cluster == nil || stream.CachedInfo().Cluster.Leader == "" {
+			return false
+		}
+		which = int(stream.CachedInfo().Cluster.Leader[1] - '0') // n0, n1, n2
+		return true
+	})
+	return which
+}
+
+// A hold lasts, and waiters get in, whatever happens to the server of three that leads: it
+// stops for longer than an election, or is killed.
+func TestALostServerIsSurvived(t *testing.T) {
+	t.Parallel()
+	servers := testserver.NATSCluster(t, 3)
+	var addrs []string
+	for _, s := range servers {
+		addrs = append(addrs, s.Addr)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	const ttl = time.Minute
+	o := &Options{Replicas: 3}
+	watcher := closing(t, storeOn(t, connect(t, addrs...), o))
+	look := make(chan store.Hint, 10)
+	if err := watcher.Watch(ctx, me, func(h store.Hint) { look <- h }); err != nil {
+		t.Fatal(err)
+	}
+	if h := nextHint(t, look); h != (store.Hint{}) { // now its subscription is known to all three
+		t.Errorf("hint %+v", h)
+	}
+	here, there := lockerOn(t, ttl, o, addrs...), lockerOn(t, ttl, o, addrs...)
+	kept := lockWhenItCan(t, ctx, here, "kept")
+	for _, c := range []struct {
+		what         string
+		strike, mend func(*testserver.Server)
+	}{
+		{"frozen", (*testserver.Server).Freeze, (*testserver.Server).Thaw},
+		{"killed", (*testserver.Server).Kill, (*testserver.Server).Restart},
+	} {
+		began := time.Now()
+		held := lockWhenItCan(t, ctx, here, "handed")
+		var next *holdfast.Lease
+		var waiting sync.WaitGroup
+		waiting.Go(func() { next = lockWhenItCan(t, ctx, there, "handed") })
+		waitsFor(t, here, "handed")
+		struck := servers[leader(t, watcher)]
+		c.strike(struck)
+		released(t, held)
+		if waiting.Wait(); t.Failed() {
+			t.FailNow()
+		}
+		if next.Token() <= held.Token() {
+			t.Errorf("%s: token %d after %d", c.what, next.Token(), held.Token())
+		}
+		until(t, "the hold that was kept all the time is renewed", func() bool {
+			err := kept.Renew(ctx, ttl)
+			if errors.Is(err, holdfast.ErrLost) {
+				t.Fatalf("%s: %v", c.what, err)
+			}
+			return err == nil
+		})
+		released(t, next)
+		c.mend(struck)
+		t.Logf("%s: %v", c.what, time.Since(began).Round(time.Millisecond))
+	}
+	released(t, kept)
+}
+
+// lockWhenItCan takes the name however long there is no leader, or the machine stalls. If
+// it cannot, that is told, and is the end of its goroutine.
+func lockWhenItCan(t *testing.T, ctx context.Context, l *holdfast.Locker, name string) *holdfast.Lease {
+	for {
+		lease, err := l.Mutex(name).Lock(ctx)
+		if err == nil {
+			return lease
+		}
+		if !errors.Is(err, holdfast.ErrUnavailable) || ctx.Err() != nil {
+			t.Error(err)
+			runtime.Goexit()
+		}
+	}
+}
+
+// released gives the hold back. While there is no leader that may not be answered; it
+// is done all the same, soon after there is one.
+func released(t *testing.T, l *holdfast.Lease) {
+	t.Helper()
+	if err := l.Release(); err != nil && !errors.Is(err, holdfast.ErrUnavailable) {
+		t.Fatal(err)
+	}
+}
+
+// A holder that is cut off is told in time: before another is in.
+func TestAHolderThatIsCutOffIsLostBeforeTheNextIsIn(t *testing.T) {
+	t.Parallel()
+	addr, o := testserver.SharedNATS(t), apart()
+	link := testserver.NewLink(t, addr)
+	far, near := lockerOn(t, 3*time.Second, o, link.Addr()), lockerOn(t, 3*time.Second, o, addr)
+	lease := lockWhenItCan(t, t.Context(), far, "a")
+	link.Cut()
+	next := lockWhenItCan(t, t.Context(), near, "a")
+	if lease.Valid() {
+		t.Error("the next is in, and the first thinks that it holds the name")
+	}
+	if next.Token() <= lease.Token() {
+		t.Errorf("token %d after %d", next.Token(), lease.Token())
+	}
+	released(t, next)
+}
+
+// A release that was not answered is done as soon as it can be: the hold does not go on
+// for the rest of its TTL in a process that lives.
+func TestAReleaseThatWasNotAnsweredIsDoneAllTheSame(t *testing.T) {
+	t.Parallel()
+	addr, o := testserver.SharedNATS(t), apart()
+	link := testserver.NewLink(t, addr)
+	a, b := closing(t, storeOn(t, connect(t, link.Addr()), o)), closing(t, storeOn(t, connect(t, addr), o))
+	hold := storetest.MustHold(t, a, storetest.Mutex(me, "a"))
+	link.Hush()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := a.Release(ctx, hold); err == nil || store.Definite(err) {
+		t.Fatalf("release on a silent link: %v, want it unclear", err)
+	}
+	if storetest.MustAsk(t, b, try("a")).Granted {
+		t.Fatal("it was done") // this would show nothing
+	}
+	link.Cut()
+	link.Mend()
+	until(t, "the name is free", func() bool { return storetest.MustAsk(t, b, try("a")).Granted })
+}
+
+// What was asked for, was never answered, and was given up is gone before long,
+// though it slips in later.
+func TestAnAskThatSlipsInLateIsGoneAgain(t *testing.T) {
+	t.Parallel()
+	s := testserver.NATS(t, "")
+	a, b := closing(t, storeOn(t, connect(t, s.Addr), nil)), closing(t, storeOn(t, connect(t, s.Addr), nil))
+	warm := storetest.MustHold(t, a, storetest.Mutex(me, "warm")) // the bucket and the session are there
+	s.Freeze()
+	late := storetest.Mutex(me, "a")
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	if _, err := a.Ask(ctx, late); err == nil || store.Definite(err) {
+		t.Errorf("ask of a frozen server: %v, want it unclear", err)
+	}
+	short, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	if err := a.Release(short, store.Hold{Name: "a", ID: late.ID}); err == nil {
+		t.Error("a frozen server has answered")
+	}
+	s.Thaw()
+	try := storetest.Mutex(me, "a")
+	try.Try = true
+	until(t, "the name is free", func() bool {
+		r, err := b.Ask(t.Context(), try)
+		return err == nil && r.Granted
+	})
+	until(t, "nothing of it is left", func() bool {
+		st := storetest.MustList(t, b, "a")
+		return len(st.Entries) == 1 && st.Entries[0].ID != late.ID
+	})
+	if r := a.Renew(t.Context(), []store.Hold{warm})[0]; r.Err != nil {
+		t.Errorf("the hold beside it: %v", r.Err)
+	}
+}
+
+// The process of a holder is killed: the name is free within its TTL and a
+// second, and what the test machine takes.
+func TestACrashedHolderIsGoneWithinTheTTLAndASecond(t *testing.T) {
+	t.Parallel()
+	addr, o := testserver.SharedNATS(t), apart()
+	const ttl = 3 * time.Second
+	cmd := exec.Command(os.Args[0], "-test.run=TestHelperHolds$")
+	cmd.Env = append(os.Environ(), "HOLDFAST_TEST_HOLD="+addr+" "+o.Bucket)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	if _, err := io.ReadFull(out, make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	near := lockerOn(t, ttl, o, addr)
+	until(t, "the name is held, or was lost as the machine stalled", func() bool {
+		lease, err := near.Mutex("a").TryLock(t.Context())
+		if err == nil {
+			released(t, lease)
+		}
+		return err == nil || errors.Is(err, holdfast.ErrHeld)
+	})
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	killed := time.Now()
+	lease := lockWhenItCan(t, t.Context(), near, "a")
+	took := time.Since(killed)
+	t.Logf("in after %v", took.Round(time.Millisecond))
+	if took > patience/2 { // of time nothing shorter is asserted: machines stall
+		t.Errorf("the next was in after %v, the TTL is %v", took, ttl)
+	}
+	released(t, lease)
+}
+
+// TestHelperHolds is the holder that is killed.
+func TestHelperHolds(t *testing.T) {
+	addr, bucket, _ := strings.Cut(os.Getenv("HOLDFAST_TEST_HOLD"), " ")
+	if addr == "" {
+		return
+	}
+	l, err := holdfast.New(storeOn(t, connect(t, addr), &Options{Bucket: bucket}), &holdfast.Options{TTL: 3 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lockWhenItCan(t, t.Context(), l, "a")
+	os.Stdout.Write([]byte("x"))
+	select {}
+}
+
+// The bucket is deleted, or deleted and made again: holders are told, the next is
+// in, and tokens go on upwards, though the revisions begin again.
+func TestADeletedBucketIsToldAndTokensGoOn(t *testing.T) {
+	t.Parallel()
+	for name, again := range map[string]bool{"deleted": false, "made again": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			nc, o := connect(t, testserver.SharedNATS(t)), apart()
+			s := closing(t, storeOn(t, nc, o))
+			hold := storetest.MustHold(t, s, storetest.Mutex(me, "a"))
+			if err := s.b.js.DeleteStream(t.Context(), s.b.streamName()); err != nil {
+				t.Fatal(err)
+			}
+			other := closing(t, storeOn(t, nc, o))
+			if again { // the revisions of the new one are those that were known
+				storetest.MustHold(t, other, storetest.Mutex(me, "b"))
+			}
+			until(t, "the holder is told", func() bool {
+				return errors.Is(s.Renew(t.Context(), []store.Hold{hold})[0].Err, store.ErrLost)
+			})
+			next := storetest.MustHold(t, other, storetest.Mutex(me, "a"))
+			if next.Token <= hold.Token {
+				t.Errorf("token %d after %d", next.Token, hold.Token)
+			}
+			try := storetest.Mutex(me, "a")
+			try.Try = true
+			if r, err := s.Ask(t.Context(), try); err != nil || r.Granted {
+				t.Errorf("the first comes again: %+v, %v, want refused", r, err)
+			}
+		})
+	}
+}

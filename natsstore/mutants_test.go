@@ -1,0 +1,55 @@
+package natsstore
+
+import (
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/mutant"
+	"github.com/holdfast-go/holdfast/internal/testserver"
+)
+
+// The backend with one thing wrong fails a test. What every backend promises comes out in
+// recordtest, and what every store promises in storetest.
+func TestTheTestsCatchEachMutantOfTheRecipe(t *testing.T) {
+	t.Parallel()
+	testserver.SharedNATS(t) // and theirs
+	const (
+		gone   = "TestASessionThatWasFoundGoneIsNeverRenewedAgain"
+		late   = "TestARenewalThatComesLateEndsNoSession"
+		unfit  = "TestABucketThatWouldLoseLocksIsRefused"
+		passed = "TestWhatIsTakenInIsLeftOutBeforeItIsDeleted"
+		suite  = "TestBackend/promise/"
+	)
+	var all []mutant.Broken
+	for _, m := range []struct {
+		name, test, mark string
+		do               mutant.Op
+	}{
+		{"a session is not closed before its entries go", gone, "nats-session-closed-before-entries", mutant.Stmt("ok := true")},
+		{"a session that has ended is renewed", late, "nats-session-over-renewed", mutant.Return("nil")},
+		{"a renewal that was not answered is lost", "TestARenewalOfASessionThatWasNotAnsweredIsFoundAgain", "nats-renewal-answered-lost", mutant.Cond("false")},
+		{"calls are forgotten with their key", "TestCallsAreCountedThoughTheirKeyIsGone", "nats-calls-forgotten", mutant.Value("calls")},
+		{"calls are counted anew with their key", "TestCallsAreCountedThoughTheirKeyIsGone", "nats-calls-counted", mutant.Value("stored{TTL: v.TTL, Calls: c.Calls + 1}")},
+		{"a bucket made again counts from one", "TestWhatIsKnownOfADeletedBucketIsNoRevisionOfTheNext", "nats-bucket-made-again-counts", mutant.Line("Storage: jetstream.FileStorage, Replicas: b.o.Replicas, Discard: jetstream.DiscardNew, Duplicates: 2 * time.Minute,")},
+		{"a write does not depend on what was read", suite + "a_swap_on_an_older_version_is_refused", "nats-write-depend-read", mutant.Value("append(make([]jetstream.PublishOpt, 0, 3), jetstream.WithRetryAttempts(0))")},
+		{"a write is sent again", "TestAWriteIsSentOnce", "nats-write-depend-read", mutant.Value("append(make([]jetstream.PublishOpt, 0, 3), jetstream.WithExpectLastSequencePerSubject(expected), jetstream.WithRetryAttempts(2))")},
+		{"direct gets are good enough", unfit, "nats-direct-gets-good-enough", mutant.Cond("false")},
+		{"a bucket may forget", unfit, "nats-bucket-may-forget", mutant.Cond("c.MaxMsgs > 0 || c.MaxBytes > 0 || c.Discard != jetstream.DiscardNew")},
+		{"a bucket need have no TTLs", unfit, "nats-bucket-need-ttls", mutant.Cond("false")},
+		{"the clock is taken to have stood still until we heard", "TestTheServersClockIsNotTakenToBeAhead", "nats-clock-taken-stood-still", mutant.Value("WAS.Add(-time.Second)")},
+		{"what is granted is told to nobody", "TestABucketBehindALeafNode", "nats-granted-told-nobody", mutant.Expr("b.notify(s.Notifications[:0])")},
+		{"nobody looks once the others know of a mailbox", "TestABucketBehindALeafNode", "nats-nobody-looks-once-others", mutant.Stmt("var known <-chan time.Time")},
+		{"a domain is not written to", "TestABucketBehindALeafNode", "nats-domain-written", mutant.Cond("true")},
+		{"what is young is listed as old", "TestOldNamesAreListed", "nats-young-listed", mutant.Cond("err != nil || m.seq == 0")},
+		{"a reading makes a bucket", "TestARefusedTryWritesNothing", "nats-looking-makes-bucket", mutant.Value("b.prepared(ctx, true)")},
+		{"what was taken in is read until it is deleted", passed, "nats-taken-in-is-left-out", mutant.Cond("n.Version != \"\"")},
+		{"what was taken in is taken in once more", passed, "nats-notes-taken-in-twice", mutant.Cond("m.seq == 0")},
+		{"what was taken in stays", "TestWhatIsTakenInIsDeleted", "nats-taken-in-is-deleted", mutant.Stmt("_, _ = ctx, k")},
+		{"more than was taken in is deleted", "TestWhatIsTakenInIsDeleted", "nats-taken-in-is-deleted", mutant.Stmt("_ = k.stream.Purge(ctx, jetstream.WithPurgeSubject(b.subject(noteKeys(name))))")},
+		{"that there are more notes is not told", suite + "of_many_notes_the_oldest_are_read_and_More_is_true", "nats-more-notes", mutant.Value("false")},
+	} {
+		all = append(all, mutant.Broken{
+			Name: m.name, Pkg: "natsstore", Test: m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)},
+		})
+	}
+	mutant.Catch(t, all, "HOLDFAST_TEST_PATIENCE=5s")
+}

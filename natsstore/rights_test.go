@@ -1,0 +1,282 @@
+package natsstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/storetest"
+)
+
+// withUsers starts a server with a user "locks" who has just the rights that the
+// package comment lists, one "maker" who may make the bucket besides, and one
+// "other" who has none of them.
+func withUsers(t *testing.T) string {
+	t.Helper()
+	locks := `"$KV.holdfast.>", "$JS.API.STREAM.INFO.KV_holdfast", "$JS.API.STREAM.MSG.GET.KV_holdfast", "$JS.API.STREAM.PURGE.KV_holdfast", "holdfast.hint.holdfast.*"`
+	user := func(name, publish string) string {
+		return fmt.Sprintf(`{ user: %s, password: secret, permissions: { publish: [%s], subscribe: ["_INBOX.>", "holdfast.hint.holdfast.*"] } }`, name, publish)
+	}
+	config := "authorization { users: [\n" + user("locks", locks) + "\n" + user("maker", locks+`, "$JS.API.STREAM.CREATE.KV_holdfast"`) + "\n" + user("other", `"elsewhere"`) + "\n] }"
+	return testserver.NATS(t, config).Addr
+}
+
+func openAs(t *testing.T, user, addr string) *Store {
+	t.Helper()
+	s, err := Open("nats://" + user + ":secret@" + addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return closing(t, s)
+}
+
+func TestTheLeastRightsSuffice(t *testing.T) {
+	t.Parallel()
+	addr := withUsers(t)
+	storetest.MustHold(t, openAs(t, "maker", addr), storetest.Mutex(me, "made"))
+	a, b := openAs(t, "locks", addr), openAs(t, "locks", addr)
+	woken := make(chan store.Hint, 10)
+	if err := b.Watch(t.Context(), me, func(h store.Hint) { woken <- h }); err != nil {
+		t.Fatal(err)
+	}
+	c := storetest.Mutex(me, "a")
+	c.Keep = time.Second
+	hold, waits := storetest.MustHold(t, a, c), storetest.Mutex(me, "a")
+	if r := a.Renew(t.Context(), []store.Hold{hold})[0]; r.Err != nil { // and its minimum hold
+		t.Fatal(r.Err)
+	}
+	if storetest.MustAsk(t, b, waits).Granted {
+		t.Fatal("two hold it")
+	}
+	if err := a.BreakHold(t.Context(), store.Break{Name: "a", ID: hold.ID, Token: hold.Token, Reason: "because", Now: true}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case h := <-woken:
+		if h.ID != waits.ID || h.Name != "a" || h.Token <= hold.Token {
+			t.Errorf("hint %+v", h)
+		}
+	case <-time.After(patience):
+		t.Fatal("the waiter is not woken")
+	}
+	if !storetest.MustAsk(t, b, waits).Granted {
+		t.Error("woken, and not granted")
+	}
+	names := 0
+	for _, err := range a.List(t.Context(), "") {
+		if names++; err != nil {
+			t.Error(err)
+		}
+	}
+	if names != 2 {
+		t.Errorf("%d names listed, want 2", names)
+	}
+	u := storetest.Mutex(me, "b")
+	u.Weight = store.Upgradeable
+	up := storetest.MustHold(t, a, u)
+	if r, err := a.Change(t.Context(), up, 1, store.Full); err != nil || !r.Granted {
+		t.Errorf("upgrade: %+v, %v", r, err)
+	}
+	up.NewID = store.Process{}.NewID()
+	if r := a.Renew(t.Context(), []store.Hold{up})[0]; r.Err != nil { // a session of its own
+		t.Error(r.Err)
+	}
+	for _, f := range a.Check(t.Context()) {
+		if f.Err != nil {
+			t.Errorf("%s: %v", f.About, f.Err)
+		}
+	}
+}
+
+// NATS does not answer who may not: that is told on the connection, and the
+// request is not answered.
+func TestWhoMayNotIsToldSo(t *testing.T) {
+	t.Parallel()
+	addr := withUsers(t)
+	s := openAs(t, "other", addr)
+	var err error
+	until(t, "it is told", func() bool { // a machine that stalls tells nobody in time
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		_, err = s.Ask(ctx, storetest.Mutex(me, "a"))
+		return err == nil || store.Definite(err)
+	})
+	if !errors.Is(err, store.ErrDenied) || !strings.Contains(err.Error(), `"a"`) || !strings.Contains(err.Error(), addr) {
+		t.Errorf("%v, want an ErrDenied with name and store", err)
+	}
+	wrong, err := Open("nats://other:swordfish@" + addr)
+	if err == nil {
+		defer wrong.Close()
+		until(t, "it is told why there is no connection", func() bool { // while one is tried there is no reason
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			_, err = wrong.Ask(ctx, storetest.Mutex(me, "a"))
+			return errors.Is(err, store.ErrDenied)
+		})
+	}
+	if !errors.Is(err, store.ErrDenied) || strings.Contains(err.Error(), "swordfish") {
+		t.Errorf("a wrong password: %v, want an ErrDenied without it", err)
+	}
+}
+
+func TestBadInputIsAnErrorBeforeAnyIO(t *testing.T) {
+	s, err := Open("nats://127.0.0.1:1") // nobody is there
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	ok := storetest.Mutex(me, "a")
+	for what, spoil := range map[string]func(*store.Claim){
+		"no name":            func(c *store.Claim) { c.Name = "" },
+		"a long name":        func(c *store.Claim) { c.Name = strings.Repeat("x", store.MaxName+1) },
+		"no limit":           func(c *store.Claim) { c.Limit = 0 },
+		"too much weight":    func(c *store.Claim) { c.Limit, c.Weight = 2, 3 },
+		"a short TTL":        func(c *store.Claim) { c.TTL = 999 * time.Millisecond },
+		"a long TTL":         func(c *store.Claim) { c.TTL = maxTTL + 1 },
+		"a long owner":       func(c *store.Claim) { c.Owner = strings.Repeat("x", 1<<16) },
+		"a negative minimum": func(c *store.Claim) { c.Keep = -1 },
+	} {
+		c := ok
+		spoil(&c)
+		if _, err := s.Ask(t.Context(), c); !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("%s: ask: %v, want ErrInvalid", what, err)
+		}
+		if _, err := s.Look(t.Context(), c); !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("%s: look: %v, want ErrInvalid", what, err)
+		}
+	}
+	if r := s.Renew(t.Context(), []store.Hold{{Name: "a", ID: ok.ID, Token: 1}})[0]; !errors.Is(r.Err, store.ErrInvalid) {
+		t.Errorf("renewal for no time: %v, want ErrInvalid", r.Err)
+	}
+	if err := s.BreakHold(t.Context(), store.Break{Name: "a", ID: ok.ID, Token: 1, Reason: strings.Repeat("x", store.MaxReason+1)}); !errors.Is(err, store.ErrInvalid) {
+		t.Errorf("a long reason: %v, want ErrInvalid", err)
+	}
+	if _, err := New(nil, nil); !errors.Is(err, store.ErrInvalid) {
+		t.Errorf("no connection: %v, want ErrInvalid", err)
+	}
+	for _, o := range []Options{{Bucket: "a.b"}, {Bucket: "ü"}, {Domain: "a.b"}, {Replicas: 6}, {Replicas: -1}} {
+		if _, err := New(s.b.nc, &o); !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("%+v: %v, want ErrInvalid", o, err)
+		}
+	}
+	if _, err := s.Ask(t.Context(), ok); err == nil || store.Definite(err) {
+		t.Errorf("with no server there: %v, want it unclear", err)
+	}
+}
+
+// Nothing is written for a try that is refused, nor by looking.
+func TestARefusedTryWritesNothing(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	for range s.List(t.Context(), "") {
+		t.Error("there is something in no bucket")
+	}
+	if _, err := s.Look(t.Context(), storetest.Mutex(me, "a")); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.b.js.Stream(t.Context(), s.b.streamName()); !isNotFound(err) {
+		t.Errorf("the bucket was made by looking: %v", err)
+	}
+	storetest.MustHold(t, s, storetest.Mutex(me, "a"))
+	last := func() uint64 {
+		stream, err := s.b.js.Stream(t.Context(), s.b.streamName())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stream.CachedInfo().State.LastSeq
+	}
+	try := storetest.Mutex(me, "a")
+	try.Try = true
+	before := last()
+	for range 5 {
+		if storetest.MustAsk(t, s, try).Granted {
+			t.Fatal("two hold it")
+		}
+	}
+	if after := last(); after != before {
+		t.Errorf("the revision went from %d to %d", before, after)
+	}
+}
+
+func TestForeignAndNewerRecordsAreLeftAlone(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	storetest.MustHold(t, s, storetest.Mutex(me, "warm"))
+	for name, c := range map[string]struct {
+		value string
+		want  error
+	}{
+		"a": {"\x01nonsense", store.ErrCorrupt},
+		"b": {"\x7fnewer", store.ErrUnsupported},
+		"c": {"\x00", store.ErrCorrupt},
+		"d": {`{"v":1}`, store.ErrUnsupported},
+	} {
+		if _, err := s.b.js.Publish(t.Context(), s.b.subject(keyOf(name)), []byte(c.value)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Ask(t.Context(), storetest.Mutex(me, name)); !errors.Is(err, c.want) || !strings.Contains(err.Error(), `"`+name+`"`) {
+			t.Errorf("%s: ask: %v, want %v with the name", name, err, c.want)
+		}
+		if r, err := s.b.Load(t.Context(), name); err != nil || string(r.Data) != c.value {
+			t.Errorf("%s is not what it was: %s, %v", name, r.Data, err)
+		}
+	}
+	if _, err := s.b.js.Publish(t.Context(), s.b.subject("n.a=zz"), []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	corrupt, fine := 0, 0
+	for st, err := range s.List(t.Context(), "") {
+		switch {
+		case err == nil && st.Name == "warm":
+			fine++
+		case errors.Is(err, store.ErrCorrupt), errors.Is(err, store.ErrUnsupported):
+			corrupt++
+		default:
+			t.Errorf("listed %+v, %v", st, err)
+		}
+	}
+	if fine != 1 || corrupt != 5 {
+		t.Errorf("%d names listed and %d told as not ours, want 1 and 5", fine, corrupt)
+	}
+}
+
+// A bucket that would lose locks, or answers with what is old, is refused.
+func TestABucketThatWouldLoseLocksIsRefused(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	for what, spoil := range map[string]func(*jetstream.KeyValueConfig){
+		"a plain bucket":   func(*jetstream.KeyValueConfig) {},
+		"one with history": func(c *jetstream.KeyValueConfig) { c.History = 5 },
+		"one with a TTL":   func(c *jetstream.KeyValueConfig) { c.TTL = time.Hour },
+		"one with no TTLs": func(c *jetstream.KeyValueConfig) { c.LimitMarkerTTL = 0 },
+	} {
+		o := apart()
+		c := jetstream.KeyValueConfig{Bucket: o.Bucket, LimitMarkerTTL: time.Minute}
+		spoil(&c)
+		if _, err := s.b.js.CreateKeyValue(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		if what != "a plain bucket" { // but for direct gets
+			stream, err := s.b.js.Stream(t.Context(), "KV_"+o.Bucket)
+			if err != nil {
+				t.Fatal(err)
+			}
+			no := stream.CachedInfo().Config
+			no.AllowDirect = false
+			if _, err := s.b.js.UpdateStream(t.Context(), no); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := closing(t, storeOn(t, s.b.nc, o)).Ask(t.Context(), storetest.Mutex(me, "a"))
+		if !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), o.Bucket) {
+			t.Errorf("%s: %v, want ErrUnsupported naming it", what, err)
+		}
+	}
+}

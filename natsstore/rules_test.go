@@ -1,0 +1,378 @@
+package natsstore
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record"
+	"github.com/holdfast-go/holdfast/store/session"
+	"github.com/holdfast-go/holdfast/store/storetest"
+)
+
+// twins are two processes on one bucket of the shared server.
+func twins(t *testing.T) (a, b *Store) {
+	t.Helper()
+	a = newShared(t)
+	return a, closing(t, storeOn(t, connect(t, testserver.SharedNATS(t)), &a.b.o))
+}
+
+func try(name string) store.Claim {
+	c := storetest.Mutex(me, name)
+	c.Try = true
+	return c
+}
+
+// backends are two processes on one bucket, without a store on top.
+func backends(t *testing.T) (a, b *backend) {
+	t.Helper()
+	addr, o := testserver.SharedNATS(t), apart()
+	a, b = backendOn(t, addr, o), backendOn(t, addr, o)
+	t.Cleanup(func() { a.Close() })
+	t.Cleanup(func() { b.Close() })
+	return a, b
+}
+
+func mustPrepare(t *testing.T, b *backend) *bucket {
+	t.Helper()
+	k, err := b.prepare(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// A bucket that was deleted and made again counts to other numbers: what was known of a
+// name is no revision of the new one, though nobody has told us.
+func TestWhatIsKnownOfADeletedBucketIsNoRevisionOfTheNext(t *testing.T) {
+	t.Parallel()
+	a, b := twins(t)
+	hold := storetest.MustHold(t, a, storetest.Mutex(me, "a"))
+	if err := a.b.js.DeleteStream(t.Context(), a.b.streamName()); err != nil {
+		t.Fatal(err)
+	}
+	next := storetest.MustHold(t, b, storetest.Mutex(me, "a"))
+	if err := a.Release(t.Context(), hold); !errors.Is(err, store.ErrLost) {
+		t.Errorf("the release of what is gone: %v, want ErrLost", err)
+	}
+	if st := storetest.MustList(t, b, "a"); len(st.Entries) != 1 || st.Entries[0].Token != next.Token {
+		t.Errorf("there is %+v, want the new hold", st.Entries)
+	}
+}
+
+// A write is sent once: one that is sent again by itself is done later than we know.
+func TestAWriteIsSentOnce(t *testing.T) {
+	t.Parallel()
+	b, _ := backends(t)
+	if err := b.js.DeleteStream(t.Context(), b.streamName()); err != nil {
+		t.Fatal(err)
+	}
+	before := b.nc.Stats().OutMsgs
+	if out, err := b.Swap(t.Context(), &record.Swap{Name: "b", Data: []byte("x")}); out.Done || err == nil {
+		t.Fatalf("written into no bucket: %+v, %v", out, err)
+	}
+	if n := b.nc.Stats().OutMsgs - before; n != 1 {
+		t.Errorf("%d messages were sent, want one", n)
+	}
+}
+
+// What is taken for the server's clock is not ahead of it, however late its answer
+// came: tokens that are drawn after the bucket was made again would be smaller.
+func TestTheServersClockIsNotTakenToBeAhead(t *testing.T) {
+	t.Parallel()
+	server := testserver.NATS(t, "")
+	backendOn(t, server.Addr, nil).Close()
+	nc := connect(t, server.Addr)
+	b, err := newBackend(nc, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := nc.Stats().OutMsgs
+	server.Freeze()
+	done := make(chan error, 1)
+	go func() {
+		_, err := b.prepare(t.Context())
+		done <- err
+	}()
+	until(t, "it is asked for", func() bool { return nc.Stats().OutMsgs > sent })
+	time.Sleep(50 * time.Millisecond)
+	server.Thaw()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	guess := b.bucket.now()
+	if ahead := guess - time.Now().UnixMicro(); ahead > 0 { // its host is this one
+		t.Errorf("it is taken to be %d µs ahead of what it is", ahead)
+	}
+}
+
+// begun is a session of the backend.
+func begun(t *testing.T, b *backend) session.ID {
+	t.Helper()
+	id := session.ID(store.NewProcess())
+	if _, err := b.Begin(t.Context(), id, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// purge does what NATS does when the TTL of a key is over.
+func purge(t *testing.T, b *backend, key string) {
+	t.Helper()
+	if err := mustPrepare(t, b).stream.Purge(t.Context(), jetstream.WithPurgeSubject(b.subject(key))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Whoever finds a session gone closes it before its entries are taken: a renewal
+// that was on its way then does not bring it back.
+func TestASessionThatWasFoundGoneIsNeverRenewedAgain(t *testing.T) {
+	t.Parallel()
+	a, b := backends(t)
+	id := begun(t, a)
+	purge(t, a, sessionKey(id))
+	if left, err := b.Left(t.Context(), []session.ID{id}); err != nil || left[0] > 0 {
+		t.Errorf("Left of a session whose key is gone: %v, %v", left, err)
+	}
+	v, m, err := b.stored(t.Context(), mustPrepare(t, b), sessionKey(id))
+	if err != nil || m.data == nil || !v.Closed {
+		t.Fatalf("its key: %+v, %v, want it closed", v, err)
+	}
+	if _, err := a.Renew(t.Context(), id); !errors.Is(err, store.ErrLost) {
+		t.Errorf("its renewal: %v, want it lost", err)
+	}
+}
+
+// A renewal of a session that was not answered may have been done: it goes on from
+// there.
+func TestARenewalOfASessionThatWasNotAnsweredIsFoundAgain(t *testing.T) {
+	t.Parallel()
+	b, _ := backends(t)
+	id := begun(t, b)
+	o := b.ofOwn(id)
+	value := stored{TTL: 60, Count: 1}
+	if _, ok, err := b.put(t.Context(), message{key: sessionKey(id), data: value.bytes()}, o.seq, time.Minute); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	o.unclear = true // the answer is lost
+	if _, err := b.Renew(t.Context(), id); err != nil {
+		t.Errorf("the next renewal: %v", err)
+	}
+}
+
+// One that comes late, after the key was read, is no end.
+func TestARenewalThatComesLateEndsNoSession(t *testing.T) {
+	t.Parallel()
+	b, _ := backends(t)
+	id := begun(t, b)
+	o := b.ofOwn(id)
+	o.seq, o.unclear = o.seq+1, true // as if it had been read, and written since
+	k := mustPrepare(t, b)
+	if err := b.renewKey(t.Context(), k, id, o); err != nil {
+		t.Errorf("the next renewal: %v", err)
+	}
+	o.seq--
+	if err := b.renewKey(t.Context(), k, id, o); !errors.Is(err, store.ErrLost) {
+		t.Errorf("a renewal of what somebody else has written: %v, want it lost", err)
+	}
+}
+
+// The key of the calls lasts for a few TTLs only; what its owner has read is not forgotten.
+func TestCallsAreCountedThoughTheirKeyIsGone(t *testing.T) {
+	t.Parallel()
+	a, b := backends(t)
+	id := begun(t, a)
+	calls := func(want int64) {
+		t.Helper()
+		for range 2 { // the second says what the first has read
+			if n, err := a.Renew(t.Context(), id); err != nil || n != want {
+				t.Fatalf("Renew: %d calls, %v, want %d", n, err, want)
+			}
+		}
+	}
+	for want := int64(1); want < 4; want++ {
+		if err := b.Call(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		calls(want)
+		purge(t, a, callKey(id))
+		calls(want)
+	}
+}
+
+// noted has a note in the inbox of a name.
+func noted(t *testing.T, b *backend, name, key string) {
+	t.Helper()
+	s := &record.Swap{Name: name, Data: []byte("refused"), Join: &record.Join{Notes: []record.Note{{Key: key, Data: []byte(key)}}}}
+	if out, err := b.Swap(t.Context(), s); err != nil || !out.Joined {
+		t.Fatalf("join: %+v, %v", out, err)
+	}
+}
+
+func loaded(t *testing.T, b *backend, name string) (r record.Record, keys []string) {
+	t.Helper()
+	r, err := b.Load(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range r.Inbox {
+		keys = append(keys, n.Key)
+	}
+	return r, keys
+}
+
+// What is taken in is left out by all, though it is not deleted yet.
+func TestWhatIsTakenInIsLeftOutBeforeItIsDeleted(t *testing.T) {
+	t.Parallel()
+	a, b := backends(t)
+	if _, err := a.Swap(t.Context(), &record.Swap{Name: "a", Data: []byte("x")}); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"1", "2", "3"} {
+		noted(t, a, "a", key)
+	}
+	r, keys := loaded(t, a, "a")
+	if !slices.Equal(keys, []string{"1", "2", "3"}) {
+		t.Fatalf("notes %v", keys)
+	}
+	// The first two, by a process that cannot delete them.
+	second := parseMark(r.Inbox[1].Version)
+	m := message{key: keyOf("a"), data: []byte("y"), header: nats.Header{taken: {mark{second.seq, second.n + 1}.String()}}}
+	if _, ok, err := a.put(t.Context(), m, parseVersion(r.Version).seq, 0); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	for _, from := range []*backend{a, b} {
+		if _, keys := loaded(t, from, "a"); !slices.Equal(keys, []string{"3"}) {
+			t.Errorf("notes %v, want the third", keys)
+		}
+	}
+	// Nor does a swap take them in once more.
+	now, _ := loaded(t, b, "a")
+	now.Inbox = r.Inbox
+	if out, err := b.Swap(t.Context(), &record.Swap{Name: "a", Old: now, Data: []byte("z")}); err != nil || out.Done {
+		t.Errorf("notes are taken in twice: %+v, %v", out, err)
+	}
+}
+
+// What is taken in is deleted soon.
+func TestWhatIsTakenInIsDeleted(t *testing.T) {
+	t.Parallel()
+	a, b := backends(t)
+	if _, err := a.Swap(t.Context(), &record.Swap{Name: "a", Data: []byte("x")}); err != nil {
+		t.Fatal(err)
+	}
+	noted(t, b, "a", "1")
+	noted(t, b, "a", "2")
+	r, _ := loaded(t, a, "a")
+	noted(t, b, "a", "3")
+	if out, err := a.Swap(t.Context(), &record.Swap{Name: "a", Old: r, Data: []byte("y")}); err != nil || !out.Done {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	until(t, "the notes are deleted that were taken in, and no other", func() bool {
+		info, err := mustPrepare(t, a).stream.Info(t.Context(), jetstream.WithSubjectFilter(a.subject("j.>")))
+		return err == nil && len(info.State.Subjects) == 1 && info.State.Subjects[a.subject(noteKey("a", "3"))] == 1
+	})
+}
+
+// What crashed processes have left in names that nobody uses is found: the names in the order in
+// which they were last written, until one is young.
+func TestOldNamesAreListed(t *testing.T) {
+	t.Parallel()
+	a, b := backends(t)
+	for _, name := range []string{"first", "second", "third", "second"} {
+		r, _ := loaded(t, a, name)
+		if out, err := a.Swap(t.Context(), &record.Swap{Name: name, Old: r, Data: []byte(name)}); err != nil || !out.Done {
+			t.Fatalf("%+v, %v", out, err)
+		}
+	}
+	var names []string
+	for r, err := range b.List(t.Context(), time.Nanosecond) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, r.Name)
+	}
+	if !slices.Equal(names, []string{"first", "third", "second"}) {
+		t.Errorf("listed %v", names)
+	}
+	for r := range b.List(t.Context(), time.Hour) {
+		t.Errorf("%q is listed, which is young", r.Name)
+	}
+}
+
+// NATS cuts TTLs to whole seconds: what is told is never more than what it keeps.
+func TestATTLIsRoundedUp(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	c := storetest.Mutex(me, "a")
+	c.TTL, c.Place = 1500*time.Millisecond, time.Second
+	storetest.MustHold(t, s, c)
+	s.b.mu.Lock()
+	defer s.b.mu.Unlock()
+	for _, o := range s.b.own {
+		if o.ttl != time.Second && o.ttl != 2*time.Second {
+			t.Errorf("a session lasts %v", o.ttl)
+		}
+	}
+}
+
+// nextHint waits for one.
+func nextHint(t *testing.T, hints <-chan store.Hint) store.Hint {
+	t.Helper()
+	select {
+	case h := <-hints:
+		return h
+	case <-time.After(patience):
+		t.Fatalf("after %v no hint", patience)
+		return store.Hint{}
+	}
+}
+
+// The bucket is in a domain behind a leaf node, for those at the leaf.
+func TestABucketBehindALeafNode(t *testing.T) {
+	t.Parallel()
+	hub, leaf := testserver.NATSLeaf(t)
+	here := closing(t, storeOn(t, connect(t, hub.Addr), nil))
+	hold := storetest.MustHold(t, here, storetest.Mutex(me, "a"))
+	far := closing(t, storeOn(t, connect(t, leaf.Addr), &Options{Domain: "hub"}))
+	p := store.NewProcess()
+	hints := make(chan store.Hint, 10)
+	var waits store.Claim
+	until(t, "the leaf has found the hub", func() bool {
+		waits = storetest.Mutex(p, "a")
+		a, err := far.Ask(t.Context(), waits)
+		if err == nil && a.Granted {
+			t.Fatal("two hold it")
+		}
+		return err == nil
+	})
+	if err := far.Watch(t.Context(), p, func(h store.Hint) { hints <- h }); err != nil {
+		t.Fatal(err)
+	}
+	if h := nextHint(t, hints); h != (store.Hint{}) { // the hub knows of it
+		t.Errorf("hint %+v", h)
+	}
+	if err := here.Release(t.Context(), hold); err != nil {
+		t.Fatal(err)
+	}
+	if h := nextHint(t, hints); h.ID != waits.ID || h.Token <= hold.Token {
+		t.Errorf("hint %+v", h)
+	}
+	if !storetest.MustAsk(t, far, waits).Granted {
+		t.Error("woken, and not granted")
+	}
+	if st := storetest.MustList(t, here, "a"); len(st.Entries) != 1 || st.Entries[0].ID != waits.ID {
+		t.Errorf("at the hub: %+v", st.Entries)
+	}
+	// Without the domain it is another bucket.
+	near := closing(t, storeOn(t, connect(t, leaf.Addr), nil))
+	if st := storetest.MustList(t, near, "a"); len(st.Entries) != 0 {
+		t.Errorf("at the leaf: %+v", st.Entries)
+	}
+}
