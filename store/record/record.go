@@ -101,6 +101,31 @@ func (s *Store) Describe() store.Description {
 // Check implements [store.Checker].
 func (s *Store) Check(ctx context.Context) []store.Finding { return s.b.Check(ctx) }
 
+// Sessions are the IDs of the sessions of this process that may be alive, but for those of holds that
+// were detached. It does no I/O. It is for tests that end them on the server; then [Store.Settle] follows.
+func (s *Store) Sessions() []session.ID { return s.sessions.IDs() }
+
+// Settle renews all sessions, so that the store hears at once which of them have ended, and takes out what they kept.
+func (s *Store) Settle(ctx context.Context) error {
+	s.mu.Lock()
+	names := map[string]bool{}
+	for _, m := range s.claims {
+		names[m.name] = true
+	}
+	s.mu.Unlock()
+	for _, id := range s.sessions.IDs() {
+		if sess := s.sessions.Own(id); sess != nil {
+			sess.Wait(ctx, sess.Renew())
+		}
+	}
+	for name := range names {
+		if err := s.settleName(ctx, name); err != nil {
+			return fmt.Errorf("settle %q: %w", name, err)
+		}
+	}
+	return nil
+}
+
 // closePatience bounds how long Close waits for the sessions to be ended.
 const closePatience = 2 * time.Second
 
