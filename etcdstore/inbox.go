@@ -56,16 +56,16 @@ func (b *backend) join(s *record.Swap, base string) *joining {
 	var puts []clientv3.Op
 	for n := 0; len(puts) < len(s.Join.Notes); n++ {
 		slot := s.Join.Session.String() + "-" + strconv.Itoa(n)
-		if _, is := taken[slot]; is {
+		if _, is := taken[slot]; is { //mutant:etcd-slot-is-taken
 			continue
 		}
-		taken[slot] = pending
+		taken[slot] = pending //mutant:etcd-slot-pending
 		note := &s.Join.Notes[len(puts)]
 		value := string([]byte{byte(len(puts)), byte(len(note.Key))}) + note.Key + string(note.Data)
 		puts = append(puts, clientv3.OpPut(b.inboxKey(s.Name)+slot, value, clientv3.WithLease(leaseOf(s.Join.Session))))
 		j.slots = append(j.slots, slot)
 	}
-	uncalled := clientv3.Compare(clientv3.Version(b.sessionKey(s.Join.Session)), "=", s.Join.Calls+1)
+	uncalled := clientv3.Compare(clientv3.Version(b.sessionKey(s.Join.Session)), "=", s.Join.Calls+1) //mutant:etcd-join-uncalled
 	j.op = clientv3.OpTxn([]clientv3.Cmp{uncalled, b.isBase(base)}, puts, nil)
 	return j
 }
@@ -100,7 +100,8 @@ func (b *backend) readInbox(name string) clientv3.Op {
 // inbox is the notes that readInbox has read at a revision.
 func (b *backend) inbox(name string, rev int64, read *pb.RangeResponse) (notes []record.Note, more bool) {
 	notes = notesOf(read.Kvs)
-	if read.More { // which of the newest join were left out nobody knows
+	// Which of the newest join were left out nobody knows.
+	if read.More { //mutant:etcd-inbox-cut-in-a-join
 		newest := read.Kvs[len(read.Kvs)-1].ModRevision
 		return slices.DeleteFunc(notes, func(n record.Note) bool { _, put := cutSlot(n.Version); return put == newest }), true
 	}
@@ -108,7 +109,7 @@ func (b *backend) inbox(name string, rev int64, read *pb.RangeResponse) (notes [
 	defer b.mu.Unlock()
 	for slot, put := range b.slots[name] {
 		if put != pending && put <= rev && !slices.ContainsFunc(read.Kvs, func(kv *mvccpb.KeyValue) bool { return strings.HasSuffix(string(kv.Key), slot) }) {
-			b.free(name, slot)
+			b.free(name, slot) //mutant:etcd-slot-used-again
 		}
 	}
 	return notes, false
@@ -117,7 +118,7 @@ func (b *backend) inbox(name string, rev int64, read *pb.RangeResponse) (notes [
 // notesOf sorts what was read into the order in which it came, and parses it. A note is put once.
 func notesOf(kvs []*mvccpb.KeyValue) (notes []record.Note) {
 	slices.SortFunc(kvs, func(x, y *mvccpb.KeyValue) int {
-		return cmp.Or(cmp.Compare(x.ModRevision, y.ModRevision), strings.Compare(string(x.Value), string(y.Value)))
+		return cmp.Or(cmp.Compare(x.ModRevision, y.ModRevision), strings.Compare(string(x.Value), string(y.Value))) //mutant:etcd-inbox-order
 	})
 	for _, kv := range kvs {
 		if v := kv.Value; len(v) >= 2 && len(v) >= 2+int(v[1]) {

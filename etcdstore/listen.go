@@ -82,7 +82,8 @@ func (b *backend) Listen(ctx context.Context, p store.Process, sink func(record.
 			first = false
 			close(begun)
 		} else if r.Created {
-			sink(record.Notification{}) // what came meanwhile was missed
+			// What came meanwhile was missed.
+			sink(record.Notification{}) //mutant:etcd-nobody-looks-once-watch
 		}
 		for _, e := range r.Events {
 			deliver(e.Kv.Value, sink)

@@ -152,16 +152,17 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 	}
 	digits, of, _ := strings.Cut(s.Old.Version, " ")
 	rev, _ := strconv.ParseInt(digits, 10, 64)
-	if s.Old.Version != "" && of != base {
+	if s.Old.Version != "" && of != base { //mutant:etcd-version-of-lost-data
 		return out, nil
 	}
 	key := b.nameKey(s.Name)
-	when := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", rev), b.isBase(base)}
+	when := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", rev), b.isBase(base)} //mutant:etcd-swap-depends
 	var then []clientv3.Op
 	for _, note := range s.Old.Inbox {
 		slot, rev := cutSlot(note.Version)
 		slot = b.inboxKey(s.Name) + slot
-		when, then = append(when, clientv3.Compare(clientv3.ModRevision(slot), "=", rev)), append(then, clientv3.OpDelete(slot))
+		when = append(when, clientv3.Compare(clientv3.ModRevision(slot), "=", rev)) //mutant:etcd-note-is-there
+		then = append(then, clientv3.OpDelete(slot))                                 //mutant:etcd-note-goes
 	}
 	var lease clientv3.LeaseID
 	if s.Idle {
@@ -183,7 +184,7 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 	r, err := b.txn(ctx, when, append(then, letters[:now]...), or)
 	switch {
 	case errors.Is(err, rpctypes.ErrLeaseNotFound): // nothing was applied
-		b.idle.forget()
+		b.idle.forget() //mutant:etcd-lease-gone
 		b.mail.forget()
 		b.joined(join, 0)
 		return out, nil
@@ -191,7 +192,7 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 		return out, err
 	case r.Succeeded:
 		b.joined(join, 0)
-		for letters = letters[now:]; len(letters) > 0 && err == nil; letters = letters[now:] {
+		for letters = letters[now:]; len(letters) > 0 && err == nil; letters = letters[now:] { //mutant:etcd-more-letters
 			now = min(len(letters), maxOps)
 			_, err = b.txn(ctx, nil, letters[:now], nil) // which may be lost
 		}

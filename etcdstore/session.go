@@ -47,7 +47,7 @@ func (b *backend) begin(ctx context.Context, id session.ID, ttl time.Duration) e
 	if err != nil {
 		return rpctypes.Error(err)
 	}
-	if granted := time.Duration(r.TTL) * time.Second; granted != ttl {
+	if granted := time.Duration(r.TTL) * time.Second; granted != ttl { //mutant:etcd-another-ttl-asked-taken
 		_, _ = b.client.Revoke(ctx, leaseOf(id)) // else it ends by itself
 		return fmt.Errorf("%w: a TTL of %v: %s grants %v; the least that it grants is one and a half of its election timeout", store.ErrInvalid, ttl, b.address, granted)
 	}
@@ -81,7 +81,7 @@ func (b *backend) renew(ctx context.Context, id session.ID) (calls int64, err er
 	if err != nil {
 		return 0, rpctypes.Error(err)
 	}
-	if _ = stream.CloseSend(); kept.TTL <= 0 || len(r.Kvs) == 0 {
+	if _ = stream.CloseSend(); kept.TTL <= 0 || len(r.Kvs) == 0 { //mutant:etcd-renewed-without-key
 		return 0, store.ErrLost
 	}
 	return r.Kvs[0].Version - 1, nil
@@ -121,7 +121,7 @@ func (b *backend) Left(ctx context.Context, ids []session.ID) ([]time.Duration, 
 			return nil, err
 		}
 		for i := range some {
-			if len(r.Responses[i].GetResponseRange().Kvs) == 0 {
+			if len(r.Responses[i].GetResponseRange().Kvs) == 0 { //mutant:etcd-left-without-key
 				left[i] = 0
 			}
 		}
@@ -148,7 +148,7 @@ func (b *backend) Await(ctx context.Context, id session.ID) error {
 		if err := r.Err(); err != nil || len(r.Events) > 0 {
 			return failed(err)
 		}
-		if r.Created {
+		if r.Created { //mutant:etcd-ended-before-the-watch
 			now, err := b.client.Get(ctx, b.sessionKey(id), clientv3.WithKeysOnly())
 			if err != nil || len(now.Kvs) == 0 {
 				return failed(err)

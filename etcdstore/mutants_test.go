@@ -1,0 +1,51 @@
+package etcdstore
+
+import (
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/mutant"
+	"github.com/holdfast-go/holdfast/internal/testserver"
+)
+
+// The backend with one of its rules broken fails a test.
+func TestTheTestsCatchEachMutantOfEtcd(t *testing.T) {
+	t.Parallel()
+	testserver.SharedEtcd(t) // and theirs
+	const (
+		promises = "TestBackend"
+		few      = "TestANameThatIsJoinedOverAndOverHasFewKeys"
+		slot     = "TestASlotWhoseJoinWasNotAnsweredIsNotUsedAgain"
+		lost     = "TestAVersionFromBeforeAllWasLostIsNone"
+		unheard  = "TestAnAskWhereNobodyListensSaysSo"
+	)
+	var all []mutant.Broken
+	for _, m := range []struct {
+		name, test, mark string
+		do               mutant.Op
+	}{
+		{"a swap depends on no version", promises, "etcd-swap-depends", mutant.Value("[]clientv3.Cmp{b.isBase(base)}")},
+		{"a swap depends on no base", lost, "etcd-swap-depends", mutant.Value(`[]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", rev)}`)},
+		{"a version of data that was lost is one", lost, "etcd-version-of-lost-data", mutant.Cond("false")},
+		{"a note is taken in that has gone", promises, "etcd-note-is-there", mutant.Delete()},
+		{"a note stays when it was taken in", promises, "etcd-note-goes", mutant.Delete()},
+		{"a lease that is gone is used on", "TestALeaseThatIsGoneCostsOneRefusal", "etcd-lease-gone", mutant.Delete()},
+		{"who does not fit into a transaction is not notified", promises, "etcd-more-letters", mutant.Cond("WAS && false")},
+		{"two notes have one slot", promises, "etcd-slot-is-taken", mutant.Cond("is && false")},
+		{"a slot is free before the join was answered", slot, "etcd-slot-pending", mutant.Value("pending + 1")},
+		{"a slot is never used again", few, "etcd-slot-used-again", mutant.Delete()},
+		{"a call voids no join", promises, "etcd-join-uncalled", mutant.Value(`clientv3.Compare(clientv3.Version(b.sessionKey(s.Join.Session)), ">", 0)`)},
+		{"an inbox is cut within a join", promises, "etcd-inbox-cut-in-a-join", mutant.Cond("read.More && false")},
+		{"notes of one join are in any order", promises, "etcd-inbox-order", mutant.Return("cmp.Or(cmp.Compare(x.ModRevision, y.ModRevision), strings.Compare(string(y.Value), string(x.Value)))")},
+		{"another TTL than asked for is taken", "TestATTLThatTheServerDoesNotGrantIsAnErrorThatSaysSo", "etcd-another-ttl-asked-taken", mutant.Cond("WAS && false")},
+		{"a session without its key is renewed", "TestAWipeIsToldAndTokensGoOn", "etcd-renewed-without-key", mutant.Cond("kept.TTL <= 0 || len(r.Kvs) == 0 && false")},
+		{"a session without its key goes on", promises, "etcd-left-without-key", mutant.Cond("false")},
+		{"an end before the watch is not noticed", promises, "etcd-ended-before-the-watch", mutant.Cond("false")},
+		{"nobody looks once the watch is there again", "TestAWaiterSurvivesCompactionAndALostWatch", "etcd-nobody-looks-once-watch", mutant.Delete()},
+		{"an ask waits though no member can be connected to", unheard, "etcd-unreachable", mutant.Cond("WAS && false")},
+		{"why no member can be connected to is text alone", unheard, "etcd-dial-cause", mutant.Return("&dialError{text, errors.New(cause.Error())}")},
+		{"a login waits though no member can be connected to", "TestALoginWhereNobodyListensSaysSo", "etcd-login-soon", mutant.Delete()},
+	} {
+		all = append(all, mutant.Broken{Name: m.name, Pkg: "etcdstore", Test: m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})
+	}
+	mutant.Catch(t, all, "HOLDFAST_TEST_PATIENCE=5s")
+}
