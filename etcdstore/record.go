@@ -162,7 +162,7 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 		slot, rev := cutSlot(note.Version)
 		slot = b.inboxKey(s.Name) + slot
 		when = append(when, clientv3.Compare(clientv3.ModRevision(slot), "=", rev)) //mutant:etcd-note-is-there
-		then = append(then, clientv3.OpDelete(slot))                                 //mutant:etcd-note-goes
+		then = append(then, clientv3.OpDelete(slot))                                //mutant:etcd-note-goes
 	}
 	var lease clientv3.LeaseID
 	if s.Idle {
