@@ -20,7 +20,8 @@
 //
 // # Guarantees
 //
-// Order, slots, upgrades, blocks of tokens, hand-over to another process, and match by token, as the rule says.
+// Order, slots, upgrades, minimum hold, blocks of tokens, hand-over to another process, and match by token, as the rule
+// says.
 // Joining a queue conflicts with nobody. A process has one session for each TTL that its claims have, and a short one
 // for what waits, and renews it once for all of them as long as it is open. What a claim holds lasts as long as the session,
 // counted from the sending of its last answered renewal, and at most for its own TTL since it was last renewed.
@@ -38,8 +39,8 @@
 // request is sent twice unless etcd says that it was not applied. A process notices that all data was deleted
 // with its next write.
 //
-// A record has at most 1 MiB, which is some 10,000 entries. etcd has no clock that its clients can read, so there is no
-// lock delay and no minimum hold.
+// A record has at most 1 MiB, which is some 10,000 entries. etcd has no clock that its clients can read: so there is no
+// lock delay, and a minimum hold is a session of its own, in whole seconds.
 //
 // # Requirements
 //

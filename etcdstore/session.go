@@ -36,34 +36,26 @@ func leaseOf(id session.ID) clientv3.LeaseID {
 func (b *backend) leases() pb.LeaseClient { return pb.NewLeaseClient(b.client.ActiveConnection()) }
 
 // Begin implements [session.Backend].
-func (b *backend) Begin(ctx context.Context, id session.ID, ttl time.Duration) (time.Duration, error) {
+func (b *backend) Begin(ctx context.Context, id session.ID, ttl time.Duration) (_ time.Duration, err error) {
 	ctx, end := untilUnreachable(ctx, b.client)
-	return ttl, failed(end(b.begin(ctx, id, ttl)))
-}
-
-func (b *backend) begin(ctx context.Context, id session.ID, ttl time.Duration) error {
+	defer func() { err = failed(end(err)) }()
 	// The client's own Grant has the server choose the lease, and asks twice.
 	r, err := b.leases().LeaseGrant(ctx, &pb.LeaseGrantRequest{ID: int64(leaseOf(id)), TTL: int64(ttl / time.Second)}, grpc.WaitForReady(true))
 	if err != nil {
-		return rpctypes.Error(err)
+		return 0, rpctypes.Error(err)
 	}
 	if granted := time.Duration(r.TTL) * time.Second; granted != ttl { //mutant:etcd-another-ttl-asked-taken
 		_, _ = b.client.Revoke(ctx, leaseOf(id)) // else it ends by itself
-		return fmt.Errorf("%w: a TTL of %v: %s grants %v; the least that it grants is one and a half of its election timeout", store.ErrInvalid, ttl, b.address, granted)
+		return 0, fmt.Errorf("%w: a TTL of %v: %s grants %v; the least that it grants is one and a half of its election timeout", store.ErrInvalid, ttl, b.address, granted)
 	}
 	_, err = b.client.Put(ctx, b.sessionKey(id), "", clientv3.WithLease(leaseOf(id)))
-	return err
+	return ttl, err
 }
 
-// Renew implements [session.Backend].
+// Renew implements [session.Backend]. It keeps the lease alive, and reads the key meanwhile. The client's own
+// KeepAliveOnce asks again without a pause while there is no connection.
 func (b *backend) Renew(ctx context.Context, id session.ID) (calls int64, err error) {
-	calls, err = b.renew(ctx, id)
-	return calls, failed(err)
-}
-
-// renew keeps the lease alive, and reads the key meanwhile. The client's own KeepAliveOnce asks again without a pause
-// while there is no connection.
-func (b *backend) renew(ctx context.Context, id session.ID) (calls int64, err error) {
+	defer func() { err = failed(err) }()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stream, err := b.leases().LeaseKeepAlive(clientv3.WithRequireLeader(ctx))
