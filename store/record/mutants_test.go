@@ -25,10 +25,10 @@ func TestTheTestsCatchEachMutantOfTheLaws(t *testing.T) {
 		do               mutant.Op
 	}{
 		{"a late swap is left", late, "record-late-swap-is-left", mutant.Value("false")},
-		{"a late join is left", join, "record-late-join-is-left", mutant.Delete()},
+		{"a late join is left", join, "record-late-join-is-left", mutant.Stmt("_ = l")},
 		{"a note comes back", twice, "record-note-comes-back", mutant.Cond("false")},
 		{"a note that is taken in leaves no mark", twice, "record-note-taken-in-leaves-no-mark", mutant.Delete()},
-		{"a mark goes before its session", join, "record-mark-goes-before-its-session", mutant.Cond("false")},
+		{"a mark goes before its session", join, "record-mark-goes-before-its-session", mutant.Cond("!known && left > 0")},
 		{"a long inbox is none without the note", "TestAClaimThatGivesUpLeavesNoNoteInALongInbox", "record-leaves-unseen-note", mutant.Value("false")},
 		{"what is remembered is answered", "TestAnAnswerIsNeverWhatIsRemembered", "record-remembered-is-answered", mutant.Line("case false:")},
 		{"what was abandoned is done later", "TestAnAskThatWasAbandonedIsNotDoneBehindItsRelease", "record-abandoned-is-done-later", mutant.Delete()},
@@ -40,7 +40,7 @@ func TestTheTestsCatchEachMutantOfTheLaws(t *testing.T) {
 		{"a break calls nobody", broken, "record-break-calls-nobody", mutant.Delete()},
 		{"a call is not heeded", broken, "record-call-is-not-heeded", mutant.Cond("st.Failing")},
 		{"a hold stays in the short session", moves, "record-hold-stays-in-the-short-session", mutant.Line("false {")},
-		{"a release that was not answered is left", "TestAReleaseThatWasNotAnsweredIsDoneAllTheSame", "record-release-unanswered-is-left", mutant.Line("case err != nil:")},
+		{"a release that was not answered is left", "TestAReleaseThatWasNotAnsweredIsDoneAllTheSame", "record-release-unanswered-is-left", mutant.Line("case false:")},
 		{"who is ahead is told in vain meanwhile", "TestWhoIsToldOfAnotherAheadMeanwhileWatchesThatToo", "record-ahead-is-told-meanwhile", mutant.Stmt("m.also, m.alsoAt = append(m.also, n.Session), 0")},
 		{"the clock is ahead of the server", "TestTheClockIsNotAheadOfTheServer", "record-clock-ahead-of-the-server", mutant.Value("now, heard.Add(-time.Minute)")},
 		{"the clock is behind what is stored", "TestTheClockIsNotBehindWhatIsStored", "record-clock-behind-what-is-stored", mutant.Delete()},
