@@ -46,9 +46,11 @@ func parseMark(text string) (m mark) {
 	return m
 }
 
-// A version is that of a record: its sequence and its mark.
+// A version is that of a record: its sequence and its mark, in a bucket that was made then. One
+// that was deleted and made again may count to the same numbers.
 type version struct {
-	seq uint64
+	made int64
+	seq  uint64
 	mark
 }
 
@@ -56,14 +58,11 @@ func (v version) String() string {
 	if v.seq == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d.%v", v.seq, v.mark)
+	return fmt.Sprintf("%d.%d.%v", v.made, v.seq, v.mark)
 }
 
 func parseVersion(text string) (v version) {
-	if seq, rest, ok := strings.Cut(text, "."); ok {
-		_, _ = fmt.Sscan(seq, &v.seq)
-		v.mark = parseMark(rest)
-	}
+	_, _ = fmt.Sscanf(text, "%d.%d.%d.%d", &v.made, &v.seq, &v.mark.seq, &v.mark.n)
 	return v
 }
 
@@ -111,7 +110,7 @@ func (b *backend) Load(ctx context.Context, name string) (record.Record, error) 
 }
 
 func recordOf(k *bucket, m message) record.Record {
-	return record.Record{Data: m.data, Version: version{m.seq, parseMark(m.header.Get(taken))}.String(), Now: k.now()}
+	return record.Record{Data: m.data, Version: version{k.made, m.seq, parseMark(m.header.Get(taken))}.String(), Now: k.now()}
 }
 
 // An inbox is what is known of the notes of a name. Notes do not change: what was read is there
@@ -233,7 +232,14 @@ func unpack(data []byte) (notes []record.Note) {
 // Swap implements [record.Backend]. Notes are taken in by a mark in the record that never goes back
 // (law 8), so a note that was passed can be in no other inbox.
 func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome, err error) {
+	k, err := b.prepare(ctx)
+	if err != nil {
+		return out, b.failed(err)
+	}
 	old := parseVersion(s.Old.Version)
+	if old.seq > 0 && old.made != k.made { //mutant:nats-version-of-another-bucket
+		return out, nil // refused
+	}
 	next := old.mark
 	for _, n := range s.Old.Inbox {
 		m := parseMark(n.Version)
@@ -264,7 +270,7 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 	if next != old.mark {
 		b.took(s.Name, next)
 	}
-	return record.Outcome{Done: true, Told: true, Now: record.Record{Version: version{seq, next}.String()}}, nil
+	return record.Outcome{Done: true, Told: true, Now: record.Record{Version: version{k.made, seq, next}.String()}}, nil
 }
 
 // join leaves notes. One that is there already was left by the same join.

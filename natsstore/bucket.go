@@ -19,6 +19,7 @@ const markers = time.Minute
 // A bucket is what was found when it was last read.
 type bucket struct {
 	stream jetstream.Stream
+	made   int64         // when, in nanoseconds since 1970
 	server int64         // the server's clock, in microseconds since 1970
 	sent   store.Instant // when we asked for that
 	heard  store.Instant // when we heard it
@@ -87,7 +88,7 @@ func (b *backend) prepared(ctx context.Context, makes bool) (*bucket, error) {
 	if err := b.suits(&info.Config); err != nil {
 		return nil, err
 	}
-	k := &bucket{stream, info.TimeStamp.UnixMicro(), sent, heard}
+	k := &bucket{stream, info.Created.UnixNano(), info.TimeStamp.UnixMicro(), sent, heard}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.bucket, b.links = k, links

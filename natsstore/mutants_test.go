@@ -32,6 +32,7 @@ func TestTheTestsCatchEachMutantOfTheRecipe(t *testing.T) {
 		{"a bucket made again counts from one", "TestWhatIsKnownOfADeletedBucketIsNoRevisionOfTheNext", "nats-bucket-made-again-counts", mutant.Line("Storage: jetstream.FileStorage, Replicas: b.o.Replicas, Discard: jetstream.DiscardNew, Duplicates: 2 * time.Minute,")},
 		{"a write does not depend on what was read", suite + "a_swap_on_an_older_version_is_refused", "nats-write-depend-read", mutant.Value("append(make([]jetstream.PublishOpt, 0, 3), jetstream.WithRetryAttempts(0))")},
 		{"a write is sent again", "TestAWriteIsSentOnce", "nats-write-depend-read", mutant.Value("append(make([]jetstream.PublishOpt, 0, 3), jetstream.WithExpectLastSequencePerSubject(expected), jetstream.WithRetryAttempts(2))")},
+		{"a version is good in any bucket", "TestAVersionIsOfOneBucket", "nats-version-of-another-bucket", mutant.Cond("false")},
 		{"direct gets are good enough", unfit, "nats-direct-gets-good-enough", mutant.Cond("false")},
 		{"a bucket may forget", unfit, "nats-bucket-may-forget", mutant.Cond("c.MaxMsgs > 0 || c.MaxBytes > 0 || c.Discard != jetstream.DiscardNew")},
 		{"a bucket need have no TTLs", unfit, "nats-bucket-need-ttls", mutant.Cond("false")},

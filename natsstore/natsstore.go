@@ -1,19 +1,23 @@
-// Package natsstore keeps locks in NATS JetStream, in a key-value bucket.
+// Package natsstore keeps locks in NATS JetStream, in a key-value bucket. It is a backend
+// of package store/record.
 //
 // # Stored form
 //
-// Two kinds of keys in one bucket ("holdfast" unless Options say otherwise), each
-// with one JSON object that begins with the version of the form, "v":
+// The keys of one bucket ("holdfast" unless Options say otherwise):
 //
-//	n.NAME      a name: its limit, its newest token, and its entries in order
-//	s.SESSION   a session, which has a TTL: NATS deletes it when that is over
+//	n.NAME          a name: its record, as package store/record writes it
+//	j.NAME.KEY      notes of waiters that are not in the record yet
+//	s.SESSION       a session, which has a TTL: NATS deletes it when that is over
+//	c.SESSION       how often a session was called
 //
 // In a name all bytes but ASCII letters, digits, "-" and "_" are written as "="
-// and two hexadecimal digits. Each entry names the session that keeps it. A name
-// is changed as package store/queue says, by a write that NATS does only if nobody
-// has written the key since it was read. What is idle is deleted after a day. Each
-// process sweeps: once a minute it takes out of what nobody has written for a day the
-// entries whose session is gone.
+// and two hexadecimal digits. A record is changed by a write that NATS does only if nobody
+// has written the key since it was read. A waiter whose write was refused leaves a note, a message
+// of its own, which nobody else can be in the way of. A record has a header,
+// Holdfast-Taken, that says up to which message the notes are taken in; they are deleted
+// soon after that, and with an hour at the latest. A name that is idle is deleted after a day. Each process
+// sweeps: once a minute it takes the entries of ended sessions out of what nobody has
+// written for a day.
 //
 // # Guarantees
 //
@@ -22,29 +26,28 @@
 // acknowledged writes are reported of clusters whose servers crash or hang: a
 // name can then be granted twice. Have what the lock protects check the token.
 //
-// Order, slots, upgrades, minimum hold, blocks of tokens, hand-over to another
+// Order, slots, upgrades, minimum hold, lock delay, blocks of tokens, hand-over to another
 // process, and match by token, as the rule says. A process has one session for
-// each TTL that its claims have, and renews it once for all of them, every third
-// of the TTL, as long as it is open. What a claim holds lasts as long as the session,
-// counted from the sending of its last answered renewal, and at most for its own TTL
-// since it was last renewed: what is not renewed any more is ended by its own process,
-// if that lives. A renewal is a write that depends on the one before, so a session
-// that is over stays so.
+// each TTL that its claims have, and one of ten seconds for those that wait. It renews a session
+// once for all of its claims, every third of the TTL. What a claim holds lasts as long as the session,
+// counted from the sending of its last answered renewal. A renewal is a write that
+// depends on the one before, so a session that has ended stays so.
 //
-// Whoever meets an entry whose session is gone first closes the session's key, by a
-// write that no late renewal can pass, and then takes the entry out.
+// A process that finds the key of a session gone first closes it, by a
+// write that no late renewal can pass, and then takes the entries out.
 //
 // TTLs are whole seconds, rounded up, the least is one. What a crashed process
-// held comes free with the TTL; who waits looks then. A change of leader takes
-// seconds: a TTL below ten does not survive it as a hold, and who waits may be told
+// held comes free with the TTL. A change of leader takes
+// seconds: a TTL below ten does not survive it as a hold, and a waiter may be told
 // that the store is unavailable.
 //
 // A token is the time, in microseconds, at which it was drawn, as the server has
 // it, or one more than the newest of the name. So the tokens of a name increase also
 // when the bucket was deleted, unless the servers' clocks were set back as well.
 //
-// A minimum hold is counted on the clock of the server that led the bucket when this
-// process last connected. It keeps no lock delay.
+// Minimum hold and lock delay are counted on the clock of the server that leads the bucket, as
+// this process read it within the last five minutes. The end of a session is not reported: lock delay
+// counts from when another process found it.
 //
 // # Requirements
 //
@@ -62,7 +65,7 @@
 //
 // A user needs, with B for the bucket:
 //
-//	publish    $KV.B.>  $JS.API.STREAM.INFO.KV_B  $JS.API.STREAM.MSG.GET.KV_B  holdfast.hint.B.*
+//	publish    $KV.B.>  $JS.API.STREAM.INFO.KV_B  $JS.API.STREAM.MSG.GET.KV_B  $JS.API.STREAM.PURGE.KV_B  holdfast.hint.B.*
 //	subscribe  _INBOX.>  holdfast.hint.B.*
 //
 // and, if it is to make the bucket, to publish to $JS.API.STREAM.CREATE.KV_B. With a

@@ -66,6 +66,68 @@ func TestWhatIsKnownOfADeletedBucketIsNoRevisionOfTheNext(t *testing.T) {
 	}
 }
 
+// Nor is it after a new connection, of a bucket that somebody else has made, who
+// counts from one.
+func TestAVersionIsOfOneBucket(t *testing.T) {
+	t.Parallel()
+	a, b := backends(t)
+	out, err := a.Swap(t.Context(), &record.Swap{Name: "a", Data: []byte("old")})
+	if err != nil || !out.Done {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	seq := parseVersion(out.Now.Version).seq
+	same := mustPrepare(t, a).stream.CachedInfo().Config
+	if err := a.js.DeleteStream(t.Context(), a.streamName()); err != nil {
+		t.Fatal(err)
+	}
+	same.FirstSeq = seq
+	if _, err := a.js.CreateStream(t.Context(), same); err != nil {
+		t.Fatal(err)
+	}
+	b.forget()
+	next, err := b.Swap(t.Context(), &record.Swap{Name: "a", Data: []byte("new")})
+	if err != nil || !next.Done || parseVersion(next.Now.Version).seq != seq {
+		t.Fatalf("%+v, %v, want it done as %d", next, err, seq) // else this shows nothing
+	}
+	links := a.nc.Stats().Reconnects
+	if err := a.nc.ForceReconnect(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it is connected again", func() bool { return a.nc.Stats().Reconnects > links && a.nc.IsConnected() })
+	if late, err := a.Swap(t.Context(), &record.Swap{Name: "a", Old: out.Now, Data: []byte("late")}); err != nil || late.Done {
+		t.Errorf("a Swap on a version of a bucket that is no more: %+v, %v", late, err)
+	}
+	if r, _ := loaded(t, b, "a"); string(r.Data) != "new" {
+		t.Errorf("there is %q", r.Data)
+	}
+}
+
+// A hold is lost with its session, though its entry is there until somebody comes.
+func TestAHoldIsLostWithItsSession(t *testing.T) {
+	t.Parallel()
+	a, b := twins(t)
+	hold := storetest.MustHold(t, a, storetest.Mutex(me, "a"))
+	a.b.mu.Lock()
+	var ids []session.ID
+	for id := range a.b.own {
+		ids = append(ids, id)
+	}
+	a.b.mu.Unlock()
+	for _, id := range ids {
+		_, m, err := b.b.stored(t.Context(), mustPrepare(t, b.b), sessionKey(id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ok, err := b.b.closeKey(t.Context(), id, m.seq); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+	}
+	until(t, "the holder is told", func() bool {
+		return errors.Is(a.Renew(t.Context(), []store.Hold{hold})[0].Err, store.ErrLost)
+	})
+	storetest.MustHold(t, b, storetest.Mutex(me, "a"))
+}
+
 // A write is sent once: one that is sent again by itself is done later than we know.
 func TestAWriteIsSentOnce(t *testing.T) {
 	t.Parallel()
