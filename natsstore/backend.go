@@ -167,6 +167,9 @@ func (b *backend) gather(ctx context.Context, k *bucket, keys string, in *inbox)
 	if len(info.State.Subjects) > many {
 		return false, nil
 	}
+	for _, n := range in.notes { // those that were read
+		delete(info.State.Subjects, b.subject(strings.TrimSuffix(keys, "*")+n.Key))
+	}
 	var mu sync.Mutex
 	var found []message
 	err = together(slices.Collect(maps.Keys(info.State.Subjects)), func(subject string) error {
