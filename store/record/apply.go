@@ -214,10 +214,19 @@ func (v *view) neighbors() map[store.ID]session.ID {
 	of := map[store.ID]session.ID{}
 	for i := range v.q.Entries {
 		if e := &v.q.Entries[i]; i > 0 && !e.Granted {
-			of[e.ID] = v.in[v.q.Entries[i-1].ID]
+			of[e.ID] = v.keeper(&v.q.Entries[i-1])
 		}
 	}
 	return of
+}
+
+// keeper is the session that an entry blocks with: of one that was given back or has expired,
+// that of its minimum hold.
+func (v *view) keeper(e *queue.Entry) session.ID {
+	if by := v.keptBy(e); by != (session.ID{}) && e.Expires <= v.now.Clock {
+		return by
+	}
+	return v.in[e.ID]
 }
 
 // news is for each that waits and has another entry directly ahead of it than before
@@ -228,7 +237,7 @@ func (v *view) news(before map[store.ID]session.ID) (all []Notification) {
 		if e.Granted || i == 0 {
 			continue
 		}
-		ahead := v.in[v.q.Entries[i-1].ID]
+		ahead := v.keeper(&v.q.Entries[i-1])
 		if was, waited := before[e.ID]; waited && was != ahead {
 			all = append(all, Notification{Name: v.name, ID: e.ID, Session: ahead})
 		}
@@ -251,12 +260,8 @@ func (v *view) blocking(id store.ID) (all []session.ID) {
 			return []session.ID{v.in[v.q.Entries[i-1].ID]}
 		}
 		for j := range v.q.Entries[:i] {
-			switch h := &v.q.Entries[j]; {
-			case len(all) == store.MaxHolders:
-			case h.Expires > v.now.Clock:
-				all = append(all, v.in[h.ID])
-			case v.keptBy(h) != (session.ID{}):
-				all = append(all, v.kept[h.ID])
+			if h := &v.q.Entries[j]; len(all) < store.MaxHolders && (h.Expires > v.now.Clock || v.keptBy(h) != (session.ID{})) {
+				all = append(all, v.keeper(h))
 			}
 		}
 		return all

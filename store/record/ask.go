@@ -132,7 +132,7 @@ func (s *Store) askIn(ctx context.Context, m *localClaim, c *store.Claim, long, 
 	// Who waits goes on until its own entry is in the record (law 9): whoever made room
 	// may not have seen the note, and who comes later is not to overtake it.
 	for tried := 0; err == nil && o.rests; tried++ {
-		if err = sleep(ctx, s.crowded(tried)); err == nil {
+		if err = sleep(ctx, s.crowded(c.Name, tried)); err == nil {
 			o = &op{short: short, claim: o.claim, apply: o.apply, insists: true}
 			err = s.do(ctx, c.Name, o)
 		}

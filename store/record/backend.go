@@ -232,8 +232,8 @@ type Named struct {
 //     is delivered only if that was done.
 //  35. When Listen has returned nil, no notification of a swap that begins then is missed, as
 //     long as the connection stands.
-//  36. After a connection was lost and made again, the zero Notification is delivered, and from
-//     then on 35 holds again.
+//  36. After a connection was lost and made again, the zero Notification is delivered, or all that
+//     came meanwhile is; and from then on 35 holds again.
 //  37. A Swap with many notifications (300, to 300 processes) is done, and all are delivered.
 //  38. A process that does not listen delays nobody, and its notifications are dropped in time.
 //  39. Listen of two processes over one Backend, or of one over each of two, disturb
@@ -266,7 +266,7 @@ type Backend interface {
 	// Listen delivers the notifications for a process to sink until Close, and returns
 	// once none can be missed any more. It is called at most once for a process. sink does not block
 	// and is safe for concurrent use. After a break of the connection the backend
-	// subscribes again by itself, and then delivers the zero Notification.
+	// subscribes again by itself, and then delivers what came meanwhile, or the zero Notification.
 	Listen(ctx context.Context, p store.Process, sink func(Notification)) error
 
 	// List yields the names in no promised order. unwritten: only those that nobody

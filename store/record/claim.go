@@ -199,6 +199,9 @@ func (s *Store) due(now store.Instant) (next store.Instant) {
 		s.sweepAt = now.Add(sweepEvery)
 		s.tasks.Go(func() { s.sweep(s.ctx, sweepAge) })
 	}
+	if s.settling {
+		return now.Add(20 * time.Millisecond)
+	}
 	begun := 0
 	for _, m := range s.claims {
 		m.check()

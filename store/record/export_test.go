@@ -18,25 +18,11 @@ type lapser interface {
 // store has found out by then.
 func (s *Store) LapseForTest(t testing.TB, server lapser) {
 	t.Helper()
-	s.mu.Lock()
-	names := map[string]bool{}
-	for _, m := range s.claims {
-		names[m.name] = true
-	}
-	s.mu.Unlock()
-	ids := s.sessions.IDs()
-	server.Lapse(ids...)
+	server.Lapse(s.Sessions()...)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 30*time.Second)
 	defer cancel()
-	for _, id := range ids {
-		if sess := s.sessions.Own(id); sess != nil {
-			sess.Wait(ctx, sess.Renew())
-		}
-	}
-	for name := range names {
-		if err := s.settleName(ctx, name); err != nil {
-			t.Fatalf("settle %q: %v", name, err)
-		}
+	if err := s.Settle(ctx); err != nil {
+		t.Fatal(err)
 	}
 }
 

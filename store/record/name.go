@@ -25,6 +25,7 @@ type name struct {
 	waiting []*op // for the worker
 	batch   []*op // that the worker has
 	left    int   // of the batch: nobody waits for them any more
+	crowd   int   // how many held or waited when that was last seen
 	cancel  context.CancelFunc
 
 	// The worker's own.

@@ -33,16 +33,17 @@ type Store struct {
 	tasks sync.WaitGroup
 	wake  chan struct{} // something may be due
 
-	mu      sync.Mutex
-	closed  bool
-	names   map[string]*name
-	claims  map[store.ID]*localClaim // of this process
-	trip    time.Duration            // the measured round trip
-	clock   int64                    // the server's, in microseconds
-	clockAt store.Instant            // when it was at least that; 0: never heard
-	process store.Process            // whose notifications are delivered
-	sink    func(store.Hint)         // nil: nobody watches
-	sweepAt store.Instant            // the next sweep
+	mu       sync.Mutex
+	closed   bool
+	settling bool // nothing is taken out meanwhile
+	names    map[string]*name
+	claims   map[store.ID]*localClaim // of this process
+	trip     time.Duration            // the measured round trip
+	clock    int64                    // the server's, in microseconds
+	clockAt  store.Instant            // when it was at least that; 0: never heard
+	process  store.Process            // whose notifications are delivered
+	sink     func(store.Hint)         // nil: nobody watches
+	sweepAt  store.Instant            // the next sweep
 }
 
 // A WatchStore is a Store that is also a [store.Watcher], for backends that notify.
@@ -100,6 +101,36 @@ func (s *Store) Describe() store.Description {
 
 // Check implements [store.Checker].
 func (s *Store) Check(ctx context.Context) []store.Finding { return s.b.Check(ctx) }
+
+// Sessions are the IDs of the sessions of this process that may be alive, but for those of holds that
+// were detached. It does no I/O. It is for tests that end them on the server; then [Store.Settle] follows.
+func (s *Store) Sessions() []session.ID { return s.sessions.IDs() }
+
+// Settle renews all sessions, so that the store hears which of them have ended, and then takes out what
+// they kept, as if it had heard of all at one moment.
+func (s *Store) Settle(ctx context.Context) error {
+	s.mu.Lock()
+	s.settling = true
+	names := map[string]bool{}
+	for _, m := range s.claims {
+		names[m.name] = true
+	}
+	s.mu.Unlock()
+	for _, id := range s.sessions.IDs() {
+		if sess := s.sessions.Own(id); sess != nil {
+			sess.Wait(ctx, sess.Renew())
+		}
+	}
+	s.mu.Lock()
+	s.settling = false
+	s.mu.Unlock()
+	for name := range names {
+		if err := s.settleName(ctx, name); err != nil {
+			return fmt.Errorf("settle %q: %w", name, err)
+		}
+	}
+	return nil
+}
 
 // closePatience bounds how long Close waits for the sessions to be ended.
 const closePatience = 2 * time.Second

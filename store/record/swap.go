@@ -44,6 +44,7 @@ func (s *Store) change(ctx context.Context, n *name) error {
 			return err
 		}
 		s.seen(n, &b)
+		s.sawCrowd(n, len(a.q.Entries))
 		// Nothing that was not answered is done once this is (law 3).
 		force := n.pending != nil && *n.pending == b.Version //mutant:record-late-swap-is-left
 		for _, l := range n.late {
@@ -57,7 +58,7 @@ func (s *Store) change(ctx context.Context, n *name) error {
 			}
 			continue
 		}
-		same, rests := bytes.Equal(data, b.Data) && len(b.Inbox) == 0, s.rests(a, &b, batch)
+		same, rests := bytes.Equal(data, b.Data) && len(b.Inbox) == 0, s.rests(n, a, &b, batch)
 		switch {
 		case force:
 		case len(batch) == 0 && len(a.granted) == 0: // nobody is helped
@@ -76,7 +77,7 @@ func (s *Store) change(ctx context.Context, n *name) error {
 			return nil
 		}
 		w := &Swap{Name: n.at, Old: b.Record, Data: data, Idle: len(a.q.Entries) == 0, Notifications: s.elsewhere(a)}
-		in := s.join(n, w, batch)
+		in := s.join(n, a, w, batch)
 		sent := store.Now()
 		o, err := s.swap(ctx, w)
 		if err != nil {
@@ -90,8 +91,16 @@ func (s *Store) change(ctx context.Context, n *name) error {
 			goesOn, lost = b.known && b.inbox && len(b.Inbox) > 0, 0
 			continue
 		case o.Joined:
-			for _, o := range batch {
-				n.noted[o.claim.ID] = true
+			for _, one := range batch {
+				n.noted[one.claim.ID] = true
+			}
+			if !o.Told && n.crowd > fewCome { // in a while most are in the record, by no request of their own
+				for _, one := range batch {
+					one.rests = true
+				}
+				n.base = base{}
+				s.finishBatch(n, nil)
+				return nil
 			}
 		}
 		paused := !o.Joined && (b.fresh || !o.Told)
@@ -245,12 +254,12 @@ func (s *Store) swap(ctx context.Context, w *Swap) (Outcome, error) {
 // rests reports whether nothing need be written now: all that was asked for are in the
 // inbox, among others, and nobody was granted. Of the many that come at once some take in
 // all: each goes on after a while, and then insists.
-func (s *Store) rests(a *applied, b *base, batch []*op) bool {
-	if len(a.granted) > 0 || b.More || len(batch) == 0 || len(b.Inbox) <= len(batch) {
+func (s *Store) rests(n *name, a *applied, b *base, batch []*op) bool {
+	if len(a.granted) > 0 || len(batch) == 0 || len(b.Inbox) <= len(batch) {
 		return false
 	}
 	for i, o := range batch {
-		if o.claim == nil || o.insists || a.told[i] != nil || a.stored[o.claim.ID] || !holdsNote(&b.Record, o.claim.ID) {
+		if o.claim == nil || o.insists || a.told[i] != nil || a.stored[o.claim.ID] || !n.noted[o.claim.ID] {
 			return false
 		}
 		if e := a.find(o.claim.ID); e == nil || e.Granted {
@@ -272,13 +281,13 @@ func holdsNote(r *Record, id store.ID) bool {
 
 // join has the swap leave notes if it is refused: of asks that may wait, which all have
 // the same session. It returns that.
-func (s *Store) join(n *name, w *Swap, batch []*op) *session.Session {
+func (s *Store) join(n *name, a *applied, w *Swap, batch []*op) *session.Session {
 	if len(batch) == 0 || len(n.late) > 0 {
 		return nil
 	}
 	in := batch[0].short
-	for _, o := range batch {
-		if o.claim == nil || o.short == nil || o.short != in || n.noted[o.claim.ID] {
+	for i, o := range batch {
+		if o.claim == nil || o.short == nil || o.short != in || n.noted[o.claim.ID] || a.told[i] != nil {
 			return nil
 		}
 	}
@@ -325,6 +334,13 @@ func (s *Store) done(n *name, a *applied, batch []*op, sent store.Instant, goesO
 	s.finishSome(n, nil, goesOn)
 }
 
+// sawCrowd notes how many hold or wait.
+func (s *Store) sawCrowd(n *name, many int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n.crowd = many
+}
+
 // settleLater has a note taken in whose claim nobody waits for any more, if nobody else
 // does: else it would be taken in at any time.
 func (s *Store) settleLater(at string) {
@@ -334,7 +350,7 @@ func (s *Store) settleLater(at string) {
 		return
 	}
 	s.tasks.Go(func() {
-		for failed := 0; sleep(s.ctx, s.crowded(failed)) == nil; failed++ {
+		for failed := 0; sleep(s.ctx, s.crowded(at, failed)) == nil; failed++ {
 			if s.settleName(s.ctx, at) == nil {
 				return
 			}
@@ -342,10 +358,20 @@ func (s *Store) settleLater(at string) {
 	})
 }
 
-// crowded is how long one of many that have come at once leaves it to the others to take all in.
-func (s *Store) crowded(tried int) time.Duration {
-	trip := s.roundTrip() << min(tried, 6)
-	return min(2*trip+rand.N(12*trip), time.Second)
+// fewCome is how many wait for a name at the most without being a crowd.
+const fewCome = 8
+
+// crowded is how long one of many that have come at once leaves it to the others to take all
+// in: the longer, the more they are.
+func (s *Store) crowded(at string, tried int) time.Duration {
+	s.mu.Lock()
+	many := 0
+	if n := s.names[at]; n != nil {
+		many = n.crowd
+	}
+	s.mu.Unlock()
+	trip := s.roundTrip() * time.Duration(1+min(many, 400)/4) << min(tried, 4)
+	return min(trip+rand.N(2*trip), time.Second)
 }
 
 // settleName takes in what is in the inbox, drops who has died, and grants those that

@@ -11,9 +11,18 @@ import (
 
 // others is what this process knows of sessions of other processes.
 type others struct {
-	alive map[ID]store.Instant // they go on until then at least, as far as the server told
+	alive map[ID]sight
 	over  map[ID]store.Instant // they have ended for good; when we heard
 }
+
+// A sight is what the server told of a session that lived.
+type sight struct {
+	until store.Instant // it goes on until then, if nobody ends it
+	heard store.Instant
+}
+
+// trusted is for how long it is believed that a session lives: it may be ended early.
+const trusted = time.Second
 
 // kept is for how long it is remembered that a session ended. Its entries are taken
 // out by then, or asked about again.
@@ -30,12 +39,12 @@ func (o *others) end(id ID, now store.Instant) {
 	delete(o.alive, id)
 }
 
-func (o *others) live(id ID, until store.Instant) {
+func (o *others) live(id ID, until, now store.Instant) {
 	if o.alive == nil {
-		o.alive = map[ID]store.Instant{}
+		o.alive = map[ID]sight{}
 	}
 	if _, over := o.over[id]; !over { // that is for good
-		o.alive[id] = until
+		o.alive[id] = sight{until, now}
 	}
 }
 
@@ -44,8 +53,8 @@ func (o *others) forget(now store.Instant) {
 	if len(o.alive)+len(o.over) < 1000 {
 		return
 	}
-	for id, until := range o.alive {
-		if now > until.Add(kept) {
+	for id, seen := range o.alive {
+		if now > seen.heard.Add(kept) {
 			delete(o.alive, id)
 		}
 	}
@@ -72,7 +81,8 @@ func (s *Set) Known(id ID) (left time.Duration, known bool) {
 	if _, over := s.others.over[id]; over {
 		return 0, true
 	}
-	if left = s.others.alive[id].Sub(now); left > 0 {
+	seen := s.others.alive[id]
+	if left = seen.until.Sub(now); left > 0 && now < seen.heard.Add(trusted) { //mutant:session-trusted-for-its-ttl
 		return left, true
 	}
 	return 0, false
@@ -90,7 +100,7 @@ func (s *Set) Ask(ctx context.Context, ids []ID) error {
 	now := store.Now()
 	for i, id := range ids {
 		if left[i] > 0 { //mutant:session-end-is-final
-			s.others.live(id, now.Add(max(left[i], soon)))
+			s.others.live(id, now.Add(max(left[i], soon)), now)
 		} else {
 			s.others.end(id, now)
 		}

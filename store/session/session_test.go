@@ -301,6 +301,22 @@ func TestASessionWithoutAClockEndsWhenItWasSeenUnchangedForItsTTL(t *testing.T) 
 	}
 }
 
+// A session may be ended early, by its owner or by an operator.
+func TestASessionOfAnotherIsAskedForAgainSoon(t *testing.T) {
+	t.Parallel()
+	m := recordtest.NewMemory(recordtest.Options{})
+	s, _ := open(t, m)
+	other, _ := open(t, m)
+	sess := present(t, other, time.Hour)
+	if err := s.Ask(t.Context(), []session.ID{sess.ID}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it is not known any more whether it lives", func() bool {
+		_, known := s.Known(sess.ID)
+		return !known
+	})
+}
+
 func TestAnErrorOfTheReaderIsNoEnd(t *testing.T) {
 	t.Parallel()
 	m := recordtest.NewMemory(recordtest.Options{})
