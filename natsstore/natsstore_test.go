@@ -1,9 +1,7 @@
 package natsstore
 
 import (
-	"context"
 	"flag"
-	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -13,13 +11,11 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/store"
-	"github.com/holdfast-go/holdfast/store/queue"
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
 func TestMain(m *testing.M) {
 	flag.Set("test.parallel", "12") // most of them wait most of the time
-	longestCall = patience          // a machine may stall
 	goleak.VerifyTestMain(testserver.Main{M: m})
 }
 
@@ -106,54 +102,4 @@ func (p patient) Describe() store.Description {
 	d := p.Store.Describe()
 	d.MinTTL = 4 * time.Second
 	return d
-}
-
-func TestDifferential(t *testing.T) {
-	t.Parallel()
-	storetest.DifferentialBySession(t, storetest.Sessioned{
-		Open: func(t *testing.T) func() store.Store {
-			nc, o := connect(t, testserver.SharedNATS(t)), apart()
-			return func() store.Store { return storeOn(t, nc, o) }
-		},
-		End: func(t *testing.T, s store.Store) { endSessions(t, s.(*Store)) },
-	})
-}
-
-// endSessions does what NATS does with sessions that it has not heard of, and what
-// then somebody who comes does with the names.
-func endSessions(t testing.TB, s *Store) {
-	t.Helper()
-	ctx := context.WithoutCancel(t.Context())
-	s.mu.Lock()
-	var names []string
-	for _, m := range s.mine {
-		names = append(names, m.name)
-	}
-	all := s.open()
-	for _, sess := range all {
-		// The TTL has begun before NATS had begun to count it, so it is over by now.
-		sess.renewed = store.Now().Add(-sess.ttl)
-	}
-	s.mu.Unlock()
-	for _, sess := range all {
-		for done := false; !done; {
-			m, err := s.get(ctx, sessionKey(sess.id))
-			if err == nil {
-				done, err = s.closeKey(ctx, sess.id, m.seq)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	other := storeOn(t, s.nc, &s.o)
-	defer other.Close()
-	for _, name := range names {
-		err := other.change(ctx, name, how{evict: true}, func(r *record) (queue.Change, error) {
-			return r.q.Release(r.now, &store.Hold{Name: name})
-		})
-		if err != nil {
-			t.Fatal(fmt.Errorf("%q: %w", name, err))
-		}
-	}
 }

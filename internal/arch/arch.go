@@ -57,6 +57,8 @@ var rules = map[string]rule{
 	".":              {core, []string{sys}},
 	"store":          {core, []string{sys}},
 	"store/queue":    {core, []string{sys}},
+	"store/session":  {core, nil},
+	"store/record":   {core, nil},
 	"store/scheme":   {core, nil}, // where stores register their URLs
 	"store/embedded": {core, nil}, // reads scripts and statements
 	"internal/clock": {core, []string{sys}},

@@ -192,10 +192,28 @@ func (d *duel) translated(o op) op {
 	}
 	if p := d.learned[o.broken.ID]; p != nil {
 		o.broken.Token = p.store
-	} else if d.c2 != nil && o.kind == "break" { // nobody was told it: one that the store cannot rule out
-		o.broken.Token = math.MaxInt64
+	} else if d.c2 != nil && o.kind == "break" { // nobody was told it: what an operator sees of it
+		o.broken.Token = cmp.Or(d.listed(o.broken.Name, o.broken.ID), math.MaxInt64) // or one that the store cannot rule out
 	}
 	return o
+}
+
+// listed is the token that the store lists of a hold, or 0.
+func (d *duel) listed(name string, id store.ID) int64 {
+	d.t.Helper()
+	if in, ok := d.sides[0].Store.(store.Inspector); ok {
+		for st, err := range in.List(d.ctx, name) {
+			if err != nil {
+				d.fail("list of %q: %v", name, err)
+			}
+			for i := range st.Entries {
+				if e := &st.Entries[i]; e.ID == id {
+					return e.Token
+				}
+			}
+		}
+	}
+	return 0
 }
 
 // learn compares what the store and the model have drawn for a claim.
