@@ -100,6 +100,9 @@ func TestASlotWhoseJoinWasNotAnsweredIsNotUsedAgain(t *testing.T) {
 	if out := b.mustSwap(t, notesWith(id, "next")); !out.Joined || len(out.Now.Inbox) != 1 {
 		t.Fatalf("the next join: %+v", out)
 	}
+	if out := b.mustSwap(t, notesWith(id, "third")); !out.Joined || len(out.Now.Inbox) != 2 { // the inbox was read meanwhile
+		t.Fatalf("the third join: %+v", out)
+	}
 	kv.again(t)
 	r, err := b.Load(t.Context(), "a")
 	if err != nil {
@@ -109,8 +112,8 @@ func TestASlotWhoseJoinWasNotAnsweredIsNotUsedAgain(t *testing.T) {
 	for _, n := range r.Inbox {
 		have = append(have, n.Key)
 	}
-	if all := strings.Join(have, " "); !strings.Contains(all, "next") || !strings.Contains(all, "late") {
-		t.Errorf("there are the notes %v, want those of both joins", have)
+	if all := strings.Join(have, " "); !strings.Contains(all, "next") || !strings.Contains(all, "late") || !strings.Contains(all, "third") {
+		t.Errorf("there are the notes %v, want those of all joins", have)
 	}
 }
 

@@ -1,7 +1,6 @@
 package natsstore
 
 import (
-	"context"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -16,7 +15,7 @@ import (
 // is too slow for them some may have to ask again.
 func TestManyComeAtOnce(t *testing.T) {
 	t.Parallel()
-	crowd := 300
+	crowd := 100
 	if testing.Short() {
 		crowd = 40
 	}
@@ -36,8 +35,7 @@ func TestManyComeAtOnce(t *testing.T) {
 	for _, s := range stores {
 		before += s.b.nc.Stats().OutMsgs
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
-	defer cancel()
+	ctx := t.Context()
 	begin := time.Now()
 	var inside, failed atomic.Int64
 	var all sync.WaitGroup

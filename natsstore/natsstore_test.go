@@ -1,6 +1,7 @@
 package natsstore
 
 import (
+	"context"
 	"flag"
 	"os"
 	"testing"
@@ -102,4 +103,41 @@ func (p patient) Describe() store.Description {
 	d := p.Store.Describe()
 	d.MinTTL = 4 * time.Second
 	return d
+}
+
+func TestDifferential(t *testing.T) {
+	t.Parallel()
+	storetest.DifferentialBySession(t, storetest.Sessioned{
+		Open: func(t *testing.T) func() store.Store {
+			nc, o := connect(t, testserver.SharedNATS(t)), apart()
+			return func() store.Store { return storeOn(t, nc, o) }
+		},
+		End: func(t *testing.T, s store.Store) { endSessions(t, s.(*Store)) },
+	})
+}
+
+// endSessions does what NATS does with sessions that it has not heard of, and what
+// then somebody who comes does with the names.
+func endSessions(t testing.TB, s *Store) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+	defer cancel()
+	for _, id := range s.Sessions() {
+		for done := false; !done; {
+			k, err := s.b.prepare(ctx)
+			var m message
+			if err == nil {
+				m, err = s.b.get(ctx, k, sessionKey(id))
+			}
+			if err == nil {
+				done, err = s.b.closeKey(ctx, id, m.seq)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := s.Settle(ctx); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -217,7 +217,7 @@ func TestABreakIsHeardByWhoWasGrantedByANotification(t *testing.T) {
 	m := recordtest.NewMemory(recordtest.Options{})
 	p, q := start(t, m, true), start(t, m, true)
 	h := q.takes(q.claim())
-	c := p.claim()
+	c := p.claim(lasting(store.MaxPositionTTL)) // so that its session stays the same
 	p.waits(c)
 	q.releases(h)
 	until(t, "the notification has come", func() bool { return p.heard(c.ID) })
@@ -424,7 +424,7 @@ func TestAnAskThatWasAbandonedIsNotDoneBehindItsRelease(t *testing.T) {
 		case 2: // of these two
 			met <- 2
 			<-second
-			return recordtest.Lost
+			q.writes(h) // it is refused, and tried again
 		}
 		return recordtest.Answered
 	})
@@ -445,9 +445,10 @@ func TestAnAskThatWasAbandonedIsNotDoneBehindItsRelease(t *testing.T) {
 	<-met
 	cancel()
 	<-left
+	all.Go(func() { p.givesUp(goes) })
+	until(t, "what gives it up waits", func() bool { return p.WaitingForTest(at) == 1 })
 	close(second)
 	all.Wait()
-	p.givesUp(goes)
 	if ids := q.entries(); slices.Contains(ids, goes.ID) || ids[0] != h.ID {
 		t.Fatalf("%v is listed: it was given up", goes.ID)
 	}
@@ -463,7 +464,7 @@ func TestAClaimThatGivesUpLeavesNoNoteInALongInbox(t *testing.T) {
 			q := start(t, m, false)
 			h := q.takes(q.claim())
 			var crowd []*process
-			for range record.MaxNotes + 8 {
+			for range 2*record.MaxNotes + 8 { // so that two readings do not show all
 				crowd = append(crowd, start(t, m, false))
 			}
 			for _, p := range crowd {

@@ -166,6 +166,7 @@ func TestASessionEndsByTheClockOfItsOwner(t *testing.T) {
 	m := recordtest.NewMemory(recordtest.Options{})
 	s, c := open(t, m)
 	sess := present(t, s, 100*time.Millisecond)
+	sess.Enter()
 	c.Fates(func(q recordtest.Request) recordtest.Fate {
 		if q.Op == recordtest.OpRenew || q.Op == recordtest.OpEnd {
 			return recordtest.Hangs
