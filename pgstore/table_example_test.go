@@ -35,7 +35,7 @@ func ExampleNew() {
 	}
 	defer lease.Release()
 	// In the same database the token can be checked by the write itself.
-	_, err = pool.Exec(lease.Context(ctx), "UPDATE invoice SET sent = now(), upgrade token = $1 WHERE id = 42 AND upgrade token <= $1", lease.Token())
+	_, err = pool.Exec(lease.Context(ctx), "UPDATE invoice SET sent = now(), fence = $1 WHERE id = 42 AND fence <= $1", lease.Token())
 	if err != nil {
 		log.Fatal(err)
 	}

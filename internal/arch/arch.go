@@ -97,6 +97,7 @@ var rules = map[string]rule{
 
 	"store/record/model":      {support, nil}, // a command that no other package needs
 	"store/storetest":         {support, nil},
+	"store/record/recordtest": {support, nil},
 	"internal/arch":           {support, nil},
 	"internal/mongosim":       {support, []string{mongo}},
 	"internal/mutant":         {support, nil},
