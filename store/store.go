@@ -18,9 +18,9 @@
 // A store asks once. It never waits for another claim, retries, sleeps, logs,
 // or starts a goroutine per lock; the engine does the waiting, the retrying
 // and the logging. An attempt that the server says was not applied (a
-// deadlock, a lost compare-and-swap) may be repeated inside the store without
-// sleeping: at most three times, or two dozen where the server queues nobody and
-// each time means that another has come through.
+// deadlock) may be repeated inside the store without sleeping, three times at
+// most. A lost compare-and-swap may be repeated for as long as the context
+// lasts, with a back-off: see store/record.
 //
 // A call returns when its context ends, even if the server is frozen: it accepts
 // connections and answers nothing. A store may not be able to promise that because its
