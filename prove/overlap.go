@@ -243,8 +243,11 @@ func (j *judge) live() {
 	}
 	bound := takenBy(j.Run.TTL)
 	for _, n := range j.Run.Names {
-		first, tried := (*claim)(nil), j.calm // until when it was tried
+		first, asked, tried := (*claim)(nil), never, j.calm // since when it was asked for, and until when
 		for _, c := range j.byName[n.Name] {
+			if c.verb == probe {
+				asked = min(asked, c.call)
+			}
 			if c.verb == probe && c.granted && (first == nil || c.back < first.back) {
 				first = c
 			} else if c.verb == probe {
@@ -256,7 +259,7 @@ func (j *judge) live() {
 			j.Undecided++ // the machine had no time for it
 		} else if first == nil { //mutant:judge-name-need-taken
 			j.wrong(n.Name, j.calm, j.end, nil, "nobody could take it after the last fault")
-		} else if took := first.back - j.calm - stalled(first.back); took > bound { //mutant:judge-name-may-taken-late
+		} else if took := first.back - max(j.calm, asked) - stalled(first.back); took > bound { //mutant:judge-name-may-taken-late
 			j.wrong(n.Name, j.calm, first.back, []*claim{first}, "after the last fault it took %v until %s had it, and may take %v", took, first.who(first.token), bound)
 		}
 	}

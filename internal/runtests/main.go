@@ -1,5 +1,5 @@
-// Command runtests has gotestsum run the tests of one or more modules, side by
-// side, once each, and then says what gotestsum cannot: whether a test was
+// Command runtests has gotestsum run the tests of one or more modules, one after
+// the other, once each, and then says what gotestsum cannot: whether a test was
 // skipped that had to run.
 //
 //	go run ./internal/runtests [-strict] [-m DIR]... -- [go test flags]
@@ -16,7 +16,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"sync"
 )
 
 func main() {
@@ -39,14 +38,10 @@ func main() {
 	}
 
 	results := make([]*result, len(modules))
-	var running sync.WaitGroup
 	for i, module := range modules {
-		running.Go(func() {
-			run := gotestsum{tools: *tools, format: *format, events: filepath.Join(*dir, fileOf(module)), out: os.Stdout}
-			results[i] = run.tests(module, flag.Args())
-		})
+		run := gotestsum{tools: *tools, format: *format, events: filepath.Join(*dir, fileOf(module)), out: os.Stdout}
+		results[i] = run.tests(module, flag.Args())
 	}
-	running.Wait()
 	if !report(os.Stdout, *strict, results...) {
 		os.Exit(1)
 	}
@@ -61,8 +56,9 @@ func fileOf(dir string) string {
 }
 
 // longest are the packages whose tests take longest. They start first, or the
-// processors have nothing to do while the last one ends.
-var longest = []string{"cmd/holdfast", "prove", "pgstore", "redisstore", "redisstore/redlock", "mongostore", "zkstore", "store/storetest", "etcdstore"}
+// processors have nothing to do while the last one ends. The two heaviest, those of
+// the command and of prove, do not begin together.
+var longest = []string{"cmd/holdfast", "pgstore", "prove", "redisstore", "redisstore/redlock", "mongostore", "zkstore", "store/storetest", "etcdstore"}
 
 // A gotestsum is how the tests of a module are run.
 type gotestsum struct {
