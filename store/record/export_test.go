@@ -24,6 +24,15 @@ func (s *Store) LapseForTest(t testing.TB, server lapser) {
 	if err := s.Settle(ctx); err != nil {
 		t.Fatal(err)
 	}
+	// What the store has forgotten, as it was withdrawn and the answer was lost, is taken out too.
+	for r, err := range s.b.List(ctx, 0) {
+		if err == nil {
+			err = s.settleName(ctx, r.Name)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // LapseShortForTest ends the session of a TTL, and has the store find out.
@@ -59,3 +68,6 @@ func (s *Store) ReadsForTest(ctx context.Context, at string, r *Record, sent sto
 	}
 	s.watchAhead(a, sent)
 }
+
+// PatientForTest has a request take as long as a machine that stalls.
+func PatientForTest(d time.Duration) { longest = max(longest, d) }
