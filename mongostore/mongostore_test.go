@@ -85,7 +85,7 @@ func TestStoreOnAStandalone(t *testing.T) {
 func opener(t *testing.T, db *mongo.Database, o *Options) func(*testing.T) store.Store {
 	probe := storeOn(t, db, o)
 	defer probe.Close()
-	err := probe.Watch(t.Context(), me, func(store.Notification) {})
+	err := probe.Watch(t.Context(), me, func(store.Hint) {})
 	if err != nil && !errors.Is(err, store.ErrUnsupported) {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func opener(t *testing.T, db *mongo.Database, o *Options) func(*testing.T) store
 		}
 		return struct {
 			store.Store
-			store.Poller
+			store.Looker
 			store.Inspector
 			store.Checker
 		}{s, s, s, s}
