@@ -96,7 +96,7 @@ func (s *Store) askIn(ctx context.Context, m *localClaim, c *store.Claim, long, 
 		calls[short.ID] = short.State().Calls
 	}
 	got := &asking{}
-	o := &op{short: short}
+	o := &op{short: short, asks: true}
 	if !c.Try {
 		o.claim = c
 	}
@@ -133,7 +133,7 @@ func (s *Store) askIn(ctx context.Context, m *localClaim, c *store.Claim, long, 
 	// may not have seen the note, and who comes later is not to overtake it.
 	for tried := 0; err == nil && o.rests; tried++ {
 		if err = sleep(ctx, s.crowded(c.Name, tried)); err == nil {
-			o = &op{short: short, claim: o.claim, apply: o.apply, insists: true}
+			o = &op{short: short, asks: true, claim: o.claim, apply: o.apply, insists: true}
 			err = s.do(ctx, c.Name, o)
 		}
 		if err != nil && !store.Definite(err) {

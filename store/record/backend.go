@@ -62,7 +62,8 @@ type Swap struct {
 	Data []byte // never empty
 
 	// Idle says that nothing but the newest token is left. The record may be
-	// deleted once it was idle for Backend.Traits().Retention.
+	// deleted once it was idle for Backend.Traits().Retention: with its inbox, or
+	// while that is empty. A note that outlived the marks of its record would be new.
 	Idle bool
 
 	// Notifications are to be delivered to other processes once the record is

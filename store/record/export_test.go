@@ -59,3 +59,6 @@ func (s *Store) ReadsForTest(ctx context.Context, at string, r *Record, sent sto
 	}
 	s.watchAhead(a, sent)
 }
+
+// PatientForTest has a request take as long as a machine that stalls.
+func PatientForTest(d time.Duration) { longest = max(longest, d) }

@@ -15,6 +15,7 @@ import (
 
 func TestMain(m *testing.M) {
 	flag.Set("test.parallel", "48") // most of them wait most of the time
+	record.PatientForTest(patience)
 	goleak.VerifyTestMain(m)
 }
 

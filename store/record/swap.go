@@ -186,7 +186,7 @@ func (s *Store) usable(n *name, b *base) bool {
 func (s *Store) begin(ctx context.Context, n *name, b *base, batch []*op) error {
 	blind := !n.met && (!s.traits.Clock || s.clockKnown()) && n.pending == nil && len(n.late) == 0 && len(batch) > 0
 	for _, o := range batch {
-		blind = blind && o.claim != nil && !o.claim.Try
+		blind = blind && o.asks
 	}
 	if n.met = true; blind {
 		*b = base{known: true, inbox: true, sent: store.Now()}

@@ -82,7 +82,9 @@ func (s *Set) Known(id ID) (left time.Duration, known bool) {
 		return 0, true
 	}
 	seen := s.others.alive[id]
-	if left = seen.until.Sub(now); left > 0 && now < seen.heard.Add(trusted) { //mutant:session-trusted-for-its-ttl
+	w := s.watches[id]
+	watched := w != nil && w.waits                                                          // its end is told at once
+	if left = seen.until.Sub(now); left > 0 && (watched || now < seen.heard.Add(trusted)) { //mutant:session-trusted-for-its-ttl
 		return left, true
 	}
 	return 0, false
@@ -111,6 +113,7 @@ func (s *Set) Ask(ctx context.Context, ids []ID) error {
 // A watch waits for the end of a session of another process.
 type watch struct {
 	told   map[any]func() // by who wants to know
+	waits  bool           // the server has been asked to tell, and nothing has gone wrong since
 	cancel context.CancelFunc
 }
 
@@ -150,7 +153,9 @@ func (s *Set) Unwatch(id ID, key any) {
 func (s *Set) await(ctx context.Context, id ID, w *watch) {
 	defer w.cancel()
 	for failed := 0; ctx.Err() == nil; {
+		s.waiting(w, true)
 		err := s.b.Await(ctx, id)
+		s.waiting(w, false)
 		if err == nil {
 			if err = s.sure(ctx, id); err == nil {
 				break
@@ -178,6 +183,12 @@ func (s *Set) await(ctx context.Context, id ID, w *watch) {
 	for _, told := range all {
 		told()
 	}
+}
+
+func (s *Set) waiting(w *watch, waits bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w.waits = waits
 }
 
 var errAlive = errors.New("the session has not ended")
