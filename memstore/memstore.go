@@ -144,7 +144,7 @@ func (s *Store) Look(ctx context.Context, c store.Claim) (store.Answer, error) {
 func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 	out := make([]store.Renewal, len(holds))
 	for i := range holds {
-		h := &holds[i]
+		h := &holds[i] //mutant:renewals-in-their-order
 		err := s.do(ctx, "renew", h.Name, func(now queue.Time, q *queue.Queue) (change queue.Change, err error) {
 			out[i], change = q.Renew(now, h) //mutant:renewal-wakes-nobody
 			return change, nil

@@ -273,3 +273,36 @@ func TestWhereNobodyCanListenWatchSaysSo(t *testing.T) {
 		t.Errorf("with NoListen: %v", err)
 	}
 }
+
+// Which of two sources an UPDATE takes for a row is the planner's choice: of two
+// renewals of one hold the later counts, whichever plan it makes.
+func TestAHoldThatOneRenewalNamesTwiceHasTheLaterOwnerUnderEachPlan(t *testing.T) {
+	t.Parallel()
+	addr := sharedAddr(t)
+	schema := apart(t, addr)
+	for _, joins := range []string{"nestloop", "mergejoin", "hashjoin"} {
+		t.Run(joins, func(t *testing.T) {
+			s := tableOn(t, poolOn(t, addr, func(c *pgxpool.Config) {
+				c.ConnConfig.RuntimeParams["jit"] = "off"
+				for _, kind := range []string{"nestloop", "mergejoin", "hashjoin"} {
+					c.ConnConfig.RuntimeParams["enable_"+kind] = map[bool]string{true: "on", false: "off"}[kind == joins]
+				}
+			}), &Options{Schema: schema})
+			defer s.Close()
+			h := mustHold(t, s, mutex(joins))
+			var holds []store.Hold
+			for pid := range 5 {
+				h.Owner = store.Owner{Host: "h", PID: pid + 1}.String()
+				holds = append(holds, h)
+			}
+			for i, r := range s.Renew(t.Context(), holds) {
+				if r.Err != nil {
+					t.Errorf("renewal %d: %v", i, r.Err)
+				}
+			}
+			if got := state(t, s, joins).Entries[0].Owner.PID; got != len(holds) {
+				t.Errorf("the owner is the one of renewal %d, want the one of the last, %d", got, len(holds))
+			}
+		})
+	}
+}

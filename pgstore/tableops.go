@@ -105,15 +105,20 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 	var names, ids, tokens, ttls, used, owners array
 	var batch []int // the holds in the arrays
 	left := []int{} // those that have a statement of their own
+	named := map[string]bool{}
 	for i, h := range holds {
 		out[i].TTL = h.TTL
 		if out[i].Err = bounds.CheckRenewal(&h); out[i].Err != nil {
 			continue
 		}
-		if h.NewID != (store.ID{}) {
+		// One statement changes a row once, and which of two it takes is open: the
+		// first of a name is in the batch, so that they are done in their order.
+		if h.NewID != (store.ID{}) || named[h.Name] {
+			named[h.Name] = true
 			left = append(left, i)
 			continue
 		}
+		named[h.Name] = true
 		batch = append(batch, i)
 		names.bytes(h.Name)
 		ids.bytes(string(h.ID[:]))

@@ -84,7 +84,8 @@ type Store interface {
 
 	// Renew pushes the expiry of holds forward, many at once and in as few
 	// round trips as there are servers. The result has one Renewal for each
-	// hold, in the same order. One hold's failure does not touch another's.
+	// hold, in the same order. One hold's failure does not touch another's, and
+	// the holds of one name are renewed in their order.
 	// It never creates an entry, and never moves an expiry back. When ctx ends
 	// it returns at once: what was answered by then has its answer, and all else
 	// is unclear, so that one server or row that hangs costs no other hold.

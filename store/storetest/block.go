@@ -157,6 +157,24 @@ var blockPromises = []promise{
 			t.Fatalf("it is listed as %+v, want the owner %+v", e, who)
 		}
 	}},
+	{name: "a_hold_that_one_renewal_names_twice_has_the_later_owner", needs: inspect, run: func(t *trial) {
+		a, name := t.client(), t.name()
+		h := a.take(a.lock(name))
+		others := []store.Hold{a.take(a.lock(t.name())).Hold, a.take(a.lock(t.name())).Hold}
+		for pid := range 10 {
+			who := store.Owner{Host: "web-3", PID: pid, Program: "x"}
+			first, later := h.Hold, h.Hold
+			first.Owner, later.Owner = store.Owner{Host: "not this"}.String(), who.String()
+			for i, r := range a.Renew(t.ctx, []store.Hold{others[0], first, others[1], later}) {
+				if r.Err != nil {
+					t.Fatalf("hold %d: %v", i, r.Err)
+				}
+			}
+			if e, ok := t.entry(name, h.ID); !ok || e.Owner != who {
+				t.Fatalf("it is listed as %+v, want the owner %+v", e, who)
+			}
+		}
+	}},
 	{name: "Block_is_what_the_hold_may_be_broken_by", needs: append(append(blocks, byToken...), store.PromiseInspect), run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		for _, of := range []int64{0, 5, 9} {

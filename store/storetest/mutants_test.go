@@ -155,6 +155,7 @@ var mutants = []broken{
 	{"a_token_outside_the_block_is_used", []mutant.Edit{mutant.At("token-outside-block-used", mutant.Cond("e.Token < h.Used && h.Used < e.Token+2*int64(e.N)"))}},
 	{"a_renewal_forgets_the_owner", []mutant.Edit{mutant.At("renewal-forgets-owner", mutant.Value("h.Owner"))}},
 	{"a_renewal_keeps_the_first_owner", []mutant.Edit{mutant.At("renewal-forgets-owner", mutant.Value("cmp.Or(e.Owner, h.Owner)"))}},
+	{"holds_of_one_name_are_renewed_backwards", []mutant.Edit{mutant.At("renewals-in-their-order", mutant.After("i = len(holds) - 1 - i\nh = &holds[i]"))}},
 
 	// Other ids.
 	{"an_adopted_hold_keeps_its_id_too", []mutant.Edit{mutant.At("adopted-hold-keeps-id", mutant.Stmt("if e.ID != id {\nq.Entries = append(q.Entries, *e)\nq.Entries[len(q.Entries)-1].ID = id\n}"))}},
