@@ -457,9 +457,12 @@ func (d *duel) note(now queue.Time, o op, out outcome) {
 func (d *duel) fail(format string, args ...any) {
 	d.t.Helper()
 	var of []string
-	last := d.history[len(d.history)-1]
-	name := last[strings.Index(last, "name "):]
-	name = name[:strings.Index(name, ",")+1]
+	name := "" // of all names, if the newest step is of none
+	if len(d.history) > 0 {
+		if _, after, ok := strings.Cut(d.history[len(d.history)-1], "name "); ok {
+			name, _, _ = strings.Cut(after, ",")
+		}
+	}
 	for i := len(d.history) - 1; i >= 0 && len(of) < 15; i-- {
 		if strings.Contains(d.history[i], name) {
 			of = append(of, d.history[i])
