@@ -20,10 +20,10 @@
 // The whole rule: order, minimum hold, lock delay, slots, upgrades, strictly
 // increasing tokens, in blocks too. Expiries are on the clock of the host that counts since boot and
 // cannot be set. The hold of a process that was killed comes free at once, as
-// does a killed waiter's place; that of a process that is stopped lives on to
+// does a killed waiter's position; that of a process that is stopped lives on to
 // its TTL, and so does a hold that was detached from its process.
 //
-// A reboot drops all holds and places. Containers of one host may have boot ids
+// A reboot drops all holds and positions. Containers of one host may have boot ids
 // of their own: that alone drops nothing, and an owner that can be seen to live
 // keeps what it has in any case. Tokens are never smaller than the wall
 // clock, so they go on growing even if the files are lost, unless the clock was
@@ -35,7 +35,7 @@
 //
 // One thing outlives a TTL: a process stopped (SIGSTOP, a debugger, a frozen
 // container) within the few microseconds in which it has a state file locked.
-// Then every operation on that name ends as unclear, naming the process, until
+// Then every operation on that name ends as indeterminate, naming the process, until
 // it goes on or is ended. Other names are not touched.
 //
 // # Requirements
@@ -106,7 +106,7 @@ type Store struct {
 
 var _ interface {
 	store.Store
-	store.Looker
+	store.Poller
 	store.Inspector
 	store.Checker
 } = (*Store)(nil)
@@ -164,7 +164,7 @@ func (s *Store) Describe() store.Description {
 		Store:  s.String(),
 		MinTTL: 100 * time.Millisecond, MaxTTL: 365 * 24 * time.Hour, Tick: time.Microsecond,
 		Tokens:  "when the state file was lost or deleted, or unused for a day, and the wall clock was set back since",
-		Loses:   "a reboot of the host drops every hold and place",
+		Loses:   "a reboot of the host drops every hold and position",
 		Forgets: []store.Accident{store.AccidentWipe},
 		Crash:   crash,
 	}

@@ -76,7 +76,7 @@ func (s *Store) do(ctx context.Context, op, name string, create bool, f change) 
 }
 
 // try is do without waiting: errBusy if another is inside.
-func (s *Store) try(name string, create bool, f change) ([]store.Hint, error) {
+func (s *Store) try(name string, create bool, f change) ([]store.Notification, error) {
 	fl, err := s.enter(name, create)
 	if err != nil {
 		if !create && errors.Is(err, fs.ErrNotExist) {

@@ -26,21 +26,21 @@ type document struct {
 }
 
 type entry struct {
-	ID      string        `bson:"id"`
-	Weight  int64         `bson:"weight"`
-	Want    int64         `bson:"want"`
-	Turn    int64         `bson:"turn"`
-	N       int64         `bson:"n"`
-	Granted bool          `bson:"granted"`
-	Shown   bool          `bson:"shown"`
-	Broken  string        `bson:"broken"`
-	Token   int64         `bson:"token"`
-	Fence   int64         `bson:"fence"`
-	Since   bson.DateTime `bson:"since"`
-	Expires bson.DateTime `bson:"expires"`
-	Keep    int64         `bson:"keep"`
-	Delay   int64         `bson:"delay"`
-	Owner   string        `bson:"owner"`
+	ID           string        `bson:"id"`
+	Weight       int64         `bson:"weight"`
+	Want         int64         `bson:"want"`
+	Turn         int64         `bson:"turn"`
+	N            int64         `bson:"n"`
+	Granted      bool          `bson:"granted"`
+	Shown        bool          `bson:"shown"`
+	Broken       string        `bson:"broken"`
+	Token        int64         `bson:"token"`
+	UpgradeToken int64         `bson:"fence"`
+	Since        bson.DateTime `bson:"since"`
+	Expires      bson.DateTime `bson:"expires"`
+	MinHold      int64         `bson:"keep"`
+	LockDelay    int64         `bson:"delay"`
+	Owner        string        `bson:"owner"`
 }
 
 // fields is what a reply has of a document. A server that repeats its answer to
@@ -81,7 +81,7 @@ func (s *Store) parse(name string, raw bson.Raw) (r row, err error) {
 	}
 	us := int64(d.Now) * 1000
 	r = row{now: queue.Time{Clock: us, Wall: us}, call: d.Op.Call, timed: timed, ok: d.Op.OK, why: d.Op.Why}
-	r.q = queue.Queue{Limit: int32(d.Limit), Last: d.Last}
+	r.q = queue.Queue{Last: d.Last, OneLimit: true}
 	for i := range d.Entries {
 		e := &d.Entries[i]
 		id, err := store.ParseID(e.ID)
@@ -89,9 +89,9 @@ func (s *Store) parse(name string, raw bson.Raw) (r row, err error) {
 			return r, s.corrupt(name)
 		}
 		q := queue.Entry{
-			ID: id, Weight: int32(e.Weight), Want: int32(e.Want), Turn: int32(e.Turn), N: uint16(e.N), Granted: e.Granted, Shown: e.Shown,
-			Token: e.Token, Fence: e.Fence, Since: int64(e.Since) * 1000, Expires: int64(e.Expires) * 1000,
-			Keep: e.Keep * 1000, Delay: e.Delay * 1000, Owner: e.Owner,
+			ID: id, Limit: int32(d.Limit), Weight: int32(e.Weight), Want: int32(e.Want), Turn: int32(e.Turn), N: uint16(e.N), Granted: e.Granted, Shown: e.Shown,
+			Token: e.Token, UpgradeToken: e.UpgradeToken, Since: int64(e.Since) * 1000, Expires: int64(e.Expires) * 1000,
+			MinHold: e.MinHold * 1000, LockDelay: e.LockDelay * 1000, Owner: e.Owner,
 		}
 		if e.Broken != "" {
 			q.Broken = &e.Broken

@@ -64,10 +64,10 @@ func stored(t *testing.T, s *Store, name string) bson.Raw {
 	return append(bson.Raw{}, cursor.Current...)
 }
 
-func isUnclear(t *testing.T, err error) {
+func isIndeterminate(t *testing.T, err error) {
 	t.Helper()
 	if !errors.Is(err, store.ErrUnavailable) || store.Definite(err) {
-		t.Fatalf("%v, want an unclear one that matches ErrUnavailable", err)
+		t.Fatalf("%v, want an indeterminate one that matches ErrUnavailable", err)
 	}
 }
 
@@ -104,13 +104,13 @@ func TestALostRefusalIsAskedForAgain(t *testing.T) {
 }
 
 // A standalone keeps no answers.
-func TestALostReplyOfAStandaloneIsUnclearAndRepeatedByItsID(t *testing.T) {
+func TestALostReplyOfAStandaloneIsIndeterminateAndRepeatedByItsID(t *testing.T) {
 	t.Parallel()
 	s, server := newSim(t, mongosim.Options{Standalone: true})
 	c := mutex("n")
 	server.Fault("findAndModify", mongosim.Fault{Cut: true})
 	_, err := s.Ask(t.Context(), c)
-	isUnclear(t, err)
+	isIndeterminate(t, err)
 	h := storetest.MustHold(t, s, c)
 	if st := storetest.MustList(t, s, "n"); len(st.Entries) != 1 || st.Entries[0].Token != h.Token {
 		t.Errorf("%+v, want one entry with token %d", st, h.Token)
@@ -127,20 +127,20 @@ func TestWhatWasNotDoneIsDoneByTheNewPrimary(t *testing.T) {
 }
 
 // The write is there, and nobody knows whether it stays.
-func TestAWriteConcernErrorIsUnclear(t *testing.T) {
+func TestAWriteConcernErrorIsIndeterminate(t *testing.T) {
 	t.Parallel()
 	s, server := newSim(t, mongosim.Options{})
 	late := mongosim.Fault{Code: 64, Name: "WriteConcernFailed"}
 	c := mutex("n")
 	server.Fault("findAndModify", late)
 	_, err := s.Ask(t.Context(), c)
-	isUnclear(t, err)
+	isIndeterminate(t, err)
 	h := storetest.MustHold(t, s, c)
 	server.Fault("findAndModify", late)
-	isUnclear(t, s.Renew(t.Context(), []store.Hold{h})[0].Err)
+	isIndeterminate(t, s.Renew(t.Context(), []store.Hold{h})[0].Err)
 	mustRenew(t, s, h)
 	server.Fault("findAndModify", late)
-	isUnclear(t, s.Release(t.Context(), h))
+	isIndeterminate(t, s.Release(t.Context(), h))
 	if err := s.Release(t.Context(), h); !errors.Is(err, store.ErrLost) {
 		t.Errorf("released again: %v, want ErrLost", err)
 	}
@@ -158,7 +158,7 @@ func TestTwoFirstClaimsThatMeetAreRepeated(t *testing.T) {
 		server.Fault("findAndModify", twice)
 	}
 	_, err := s.Ask(t.Context(), mutex("m"))
-	isUnclear(t, err)
+	isIndeterminate(t, err)
 }
 
 func TestErrorsOfTheServerAreTold(t *testing.T) {
@@ -296,7 +296,7 @@ func TestAForeignDocumentIsLeftAlone(t *testing.T) {
 		claim := mutex(name)
 		h := store.Hold{Name: name, ID: claim.ID, Token: 1, TTL: time.Minute}
 		_, ask := s.Ask(t.Context(), claim)
-		_, look := s.Look(t.Context(), claim)
+		_, look := s.Poll(t.Context(), claim)
 		_, change := s.Change(t.Context(), h, 1, store.Full)
 		for what, err := range map[string]error{
 			"ask": ask, "look": look, "change": change, "release": s.Release(t.Context(), h), "renew": s.Renew(t.Context(), []store.Hold{h})[0].Err,
@@ -483,7 +483,7 @@ func TestEveryWriteIsAcknowledgedByAMajorityAndItsJournals(t *testing.T) {
 func TestAStandaloneWakesNobodyAndLocks(t *testing.T) {
 	t.Parallel()
 	s, _ := newSim(t, mongosim.Options{Standalone: true})
-	if err := s.Watch(t.Context(), me, func(store.Hint) {}); !errors.Is(err, store.ErrUnsupported) {
+	if err := s.Watch(t.Context(), me, func(store.Notification) {}); !errors.Is(err, store.ErrUnsupported) {
 		t.Errorf("watch: %v, want ErrUnsupported", err)
 	}
 	h, other := storetest.MustHold(t, s, mutex("n")), storetest.MustHold(t, s, mutex("m"))
@@ -496,7 +496,7 @@ func TestAStandaloneWakesNobodyAndLocks(t *testing.T) {
 	if err := s.Release(t.Context(), h); err != nil {
 		t.Fatal(err)
 	}
-	if a, err := s.Look(t.Context(), waits); err != nil || !a.Granted || a.Token <= h.Token {
+	if a, err := s.Poll(t.Context(), waits); err != nil || !a.Granted || a.Token <= h.Token {
 		t.Errorf("the one who waits sees %+v, %v, after token %d", a, err, h.Token)
 	}
 	if err := s.Release(t.Context(), store.Hold{Name: "n", ID: waits.ID}); err != nil {
@@ -508,7 +508,7 @@ func TestAStandaloneWakesNobodyAndLocks(t *testing.T) {
 	read := mutex("n")
 	read.Weight = store.Upgradeable
 	up := storetest.MustHold(t, s, read)
-	if a, err := s.Change(t.Context(), up, 1, store.Full); err != nil || !a.Granted || a.Fence <= up.Token {
+	if a, err := s.Change(t.Context(), up, 1, store.Full); err != nil || !a.Granted || a.UpgradeToken <= up.Token {
 		t.Errorf("upgraded: %+v, %v", a, err)
 	}
 	for name, n := range map[string]int{"n": 1, "m": 0} {
@@ -522,8 +522,8 @@ func TestAStandaloneWakesNobodyAndLocks(t *testing.T) {
 func TestABrokenStreamIsOpenedAgain(t *testing.T) {
 	t.Parallel()
 	s, server := newSim(t, mongosim.Options{})
-	hints := make(chan store.Hint, 10)
-	if err := s.Watch(t.Context(), me, func(h store.Hint) { hints <- h }); err != nil {
+	notifications := make(chan store.Notification, 10)
+	if err := s.Watch(t.Context(), me, func(h store.Notification) { notifications <- h }); err != nil {
 		t.Fatal(err)
 	}
 	server.Fault("getMore", mongosim.Fault{Before: true, Code: 280, Name: "ChangeStreamFatalError"})
@@ -538,8 +538,8 @@ func TestABrokenStreamIsOpenedAgain(t *testing.T) {
 	zero := false
 	for !zero {
 		select {
-		case h := <-hints:
-			zero = h == store.Hint{}
+		case h := <-notifications:
+			zero = h == store.Notification{}
 		case <-time.After(patience):
 			t.Fatal("nobody was told to look")
 		}

@@ -27,7 +27,7 @@
 // Every operation may be repeated, by the driver (retryable writes) and by the
 // engine. Two first claims of a name can meet: the one that the unique index of
 // _id refuses is repeated, at most three times. A write that was done and not
-// acknowledged (a write concern error) counts as unclear.
+// acknowledged (a write concern error) counts as indeterminate.
 //
 // Tokens of a name strictly increase as long as its document is there, and
 // beyond that as long as the clock of the server is not behind the newest one.
@@ -125,7 +125,7 @@ type Store struct {
 var _ interface {
 	store.Store
 	store.Watcher
-	store.Looker
+	store.Poller
 	store.Inspector
 	store.Checker
 } = (*Store)(nil)
@@ -167,6 +167,10 @@ func (s *Store) Describe() store.Description {
 			"is ahead can end a lease early for others",
 		Forgets: []store.Accident{store.AccidentWipe, store.AccidentClockStep},
 		Crash:   store.CrashTTL,
+		Lacks: map[store.Promise]string{
+			store.PromiseTotals: "it keeps one number of slots a name",
+			store.PromiseGiveUp: "it does not keep what a waiter asks the holders for",
+		},
 	}
 }
 

@@ -85,7 +85,7 @@ func TestStoreOnAStandalone(t *testing.T) {
 func opener(t *testing.T, db *mongo.Database, o *Options) func(*testing.T) store.Store {
 	probe := storeOn(t, db, o)
 	defer probe.Close()
-	err := probe.Watch(t.Context(), me, func(store.Hint) {})
+	err := probe.Watch(t.Context(), me, func(store.Notification) {})
 	if err != nil && !errors.Is(err, store.ErrUnsupported) {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func opener(t *testing.T, db *mongo.Database, o *Options) func(*testing.T) store
 		}
 		return struct {
 			store.Store
-			store.Looker
+			store.Poller
 			store.Inspector
 			store.Checker
 		}{s, s, s, s}

@@ -39,7 +39,7 @@ func TestTheTestsCatchEachMutant(t *testing.T) {
 		{"an upgrade does not wait for readers", same, "mongo-upgrade-wait-readers", mutant.Expr(`cond(lte("$t.up", "$t.limit"), upgraded, asTheyAre)`)},
 		{"what is over is not written", same, "mongo-over-written", mutant.Expr(`set("t.wrote", or("$t.wrote", gt("$t.r.last", "$t.last")))`)},
 		{"a reason is forgotten", same, "mongo-reason-forgotten", mutant.Expr(`object("call", "$t.p.call", "ok", ok, "why", "")`)},
-		{"a place is not kept", same, "mongo-place-kept", mutant.Expr(`edited("$$e", "expires", "$$e.expires")`)},
+		{"a position is not kept", same, "mongo-place-kept", mutant.Expr(`edited("$$e", "expires", "$$e.expires")`)},
 		{"a try passes those who wait", same, "mongo-try-passes-those-wait", mutant.Expr(`and(eq("$t.up", long(0)), lte(add("$t.held", "$t.p.weight"), "$t.p.limit"))`)},
 		{"a try passes an upgrade", promise + "Upgrade_that_is_pending_keeps_all_others_out", "mongo-try-passes-those-wait", mutant.Expr(`and(not("$t.waits"), lte(add("$t.held", "$t.p.weight"), "$t.p.limit"))`)},
 		{"a second entry is appended to a lost one", same, "mongo-second-entry-appended-lost", mutant.Expr(`set("t.joins", and(not("$t.ok"), "$t.fits", or("$t.room", not("$t.p.try"))))`)},
@@ -67,7 +67,7 @@ func TestTheTestsCatchEachMutant(t *testing.T) {
 		{"renewals go one by one", "TestManyRenewalsAreTwoRoundTrips", "mongo-renewals-go", mutant.Cond("len(holds) > 1000")},
 		{"a newer form is read", "TestAForeignDocumentIsLeftAlone", "mongo-newer-form-read", mutant.Cond("WAS+1")},
 		{"nobody is told after a break", "TestABrokenStreamIsOpenedAgain", "mongo-nobody-told-after-break", mutant.Stmt("for {\n\tif stream != nil {\n\t\tpause = leastPause\n\t\ts.deliver(stream, p, sink)\n\t}\n\tselect {\n\tcase <-s.ctx.Done():\n\t\treturn\n\tcase <-time.After(pause/2 + rand.N(pause)):\n\t}\n\tpause = min(2*pause, mostPause)\n\tif stream, err = s.watch(s.ctx); err != nil {\n\t\tstream = nil\n\t\tcontinue\n\t}\n}")},
-		{"hints of others are delivered", same, "mongo-hints-others-delivered", mutant.Cond("err == nil && h.ID.Process() != (store.Process{})")},
+		{"notifications of others are delivered", same, "mongo-hints-others-delivered", mutant.Cond("err == nil && h.ID.Process() != (store.Process{})")},
 		{"one member's word is enough", "TestEveryWriteIsAcknowledgedByAMajorityAndItsJournals", "mongo-member-word-enough", mutant.Value("1")},
 		{"the index is made at each ask", "TestTheIndexIsMadeOnceAndBesideTheLocking", "mongo-index-made-each-ask", mutant.Cond("s.indexed.Swap(false)")},
 	} {

@@ -34,7 +34,7 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 	}
 	// What the server has done is in the document, and what to answer is what
 	// the rule would answer now to the same claim.
-	a, err := r.q.Look(r.now, c.Name, &c)
+	a, err := r.q.Poll(r.now, c.Name, &c)
 	if err != nil {
 		return store.Answer{}, err
 	}
@@ -44,8 +44,8 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 	return a, nil
 }
 
-// Look implements [store.Looker].
-func (s *Store) Look(ctx context.Context, c store.Claim) (store.Answer, error) {
+// Poll implements [store.Poller].
+func (s *Store) Poll(ctx context.Context, c store.Claim) (store.Answer, error) {
 	if err := checkClaim(&c); err != nil {
 		return store.Answer{}, err
 	}
@@ -56,7 +56,7 @@ func (s *Store) Look(ctx context.Context, c store.Claim) (store.Answer, error) {
 		}
 		r = got.row
 	}
-	return r.q.Look(r.now, c.Name, &c)
+	return r.q.Poll(r.now, c.Name, &c)
 }
 
 // Change implements [store.Store].

@@ -202,7 +202,7 @@ func TestALeaseOutlivesAStepDown(t *testing.T) {
 		if r.Err == nil {
 			break
 		}
-		if isUnclear(t, r.Err); time.Now().After(end) {
+		if isIndeterminate(t, r.Err); time.Now().After(end) {
 			t.Fatal(r.Err)
 		}
 	}
@@ -217,7 +217,7 @@ func TestALeaseOutlivesAStepDown(t *testing.T) {
 	if next := storetest.MustHold(t, s, mutex("n2")); next.Token <= 0 {
 		t.Errorf("%+v", next)
 	}
-	for _, id := range []store.Claim{waits, mutex("n")} { // its place may have lapsed
+	for _, id := range []store.Claim{waits, mutex("n")} { // its position may have lapsed
 		if a, err := s.Ask(t.Context(), id); err == nil && a.Granted {
 			if a.Token <= h.Token {
 				t.Errorf("token %d after %d", a.Token, h.Token)
@@ -264,13 +264,13 @@ func TestFaultsOfTheServerAreMet(t *testing.T) {
 					t.Error(err) // the driver asks again
 				}
 			} else {
-				isUnclear(t, err)
+				isIndeterminate(t, err)
 			}
 		})
 	})
 	t.Run("a majority has not confirmed it", func(t *testing.T) {
 		fail(t, "writeConcernError", object("code", int32(64), "errmsg", "waiting for replication timed out"))
-		ask(t, "unconfirmed", func(err error) { isUnclear(t, err) })
+		ask(t, "unconfirmed", func(err error) { isIndeterminate(t, err) })
 	})
 	t.Run("it is no longer primary", func(t *testing.T) {
 		if !set {
@@ -364,7 +364,7 @@ func TestTheRightsThatAreListedSuffice(t *testing.T) {
 	mustRenew(t, s, h, other)
 	waits := mutex("n")
 	storetest.MustAsk(t, s, waits)
-	if _, err := s.Look(t.Context(), waits); err != nil {
+	if _, err := s.Poll(t.Context(), waits); err != nil {
 		t.Error(err)
 	}
 	if st := storetest.MustList(t, s, "n"); len(st.Entries) != 2 {
@@ -383,7 +383,7 @@ func TestTheRightsThatAreListedSuffice(t *testing.T) {
 	}
 	s.tasks.Wait() // the index is not made, and nothing comes of that
 	if watches {
-		if err := s.Watch(t.Context(), me, func(store.Hint) {}); !errors.Is(err, store.ErrDenied) {
+		if err := s.Watch(t.Context(), me, func(store.Notification) {}); !errors.Is(err, store.ErrDenied) {
 			t.Errorf("watch: %v, want ErrDenied", err)
 		}
 	}
@@ -395,7 +395,7 @@ func TestTheRightsThatAreListedSuffice(t *testing.T) {
 
 	more := as("all", "find", "insert", "update", "changeStream", "createIndex")
 	if watches {
-		hints := watching(t, more)
+		notifications := watching(t, more)
 		h, waits := storetest.MustHold(t, more, mutex("w")), mutex("w")
 		storetest.MustAsk(t, more, waits)
 		if err := more.Release(t.Context(), h); err != nil {
@@ -403,8 +403,8 @@ func TestTheRightsThatAreListedSuffice(t *testing.T) {
 		}
 		for heard := false; !heard; {
 			select {
-			case hint := <-hints:
-				heard = hint.ID == waits.ID
+			case notification := <-notifications:
+				heard = notification.ID == waits.ID
 			case <-time.After(patience):
 				t.Fatal("nobody was woken")
 			}

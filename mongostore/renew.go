@@ -128,7 +128,7 @@ func (r *row) renewal(h *store.Hold, call call) store.Renewal {
 		}
 		return store.Renewal{Err: r.lost(id, call), TTL: h.TTL}
 	}
-	return store.Renewal{TTL: h.TTL, Weight: int64(e.Weight), Want: int64(e.Want), Fence: e.Fence}
+	return store.Renewal{TTL: h.TTL, Weight: int64(e.Weight), Want: int64(e.Want), UpgradeToken: e.UpgradeToken}
 }
 
 // within is a context that ends when the nth part of what is left of ctx is

@@ -142,7 +142,7 @@ func settling() bson.A {
 		"in", cond("$$this.granted", stays("$$value.stop"),
 			cond(and(not("$$value.stop"), lte(held, "$t.limit")), granted, stays(literal(true)))), //mutant:mongo-small-pass-wide
 	))
-	// The own fence is news for the others' entries alone; there is one at most.
+	// The own upgrade token is news for the others' entries alone; there is one at most.
 	upgraded := object(
 		"out", each("$t.kept", cond(isUpgrading(), edited("$$e", "weight", "$$e.want", "fence", next("$t.last")), "$$e")),
 		"last", next("$t.last"),
@@ -193,7 +193,7 @@ func operation(id, ok any, own bson.A) bson.A {
 func askPipeline(claim *store.Claim, c call) bson.A {
 	return append(bson.A{c.opening(object(
 		"id", claim.ID.String(), "limit", claim.Limit, "weight", claim.Weight, "try", claim.Try, "n", int64(claim.Tokens()),
-		"ttl", millis(claim.TTL), "place", millis(claim.Place), "keep", millis(claim.Keep), "delay", millis(claim.Delay), "owner", claim.Owner,
+		"ttl", millis(claim.TTL), "place", millis(claim.PositionTTL), "keep", millis(claim.MinHold), "delay", millis(claim.LockDelay), "owner", claim.Owner,
 	))}, askStages()...)
 }
 

@@ -150,16 +150,16 @@ func kind(t testing.TB, client *mongo.Client) (replicaSet, routed bool) {
 	return hello.Set != "", hello.Message == "isdbgrid"
 }
 
-// watching has a store tell its hints to a channel, or skips.
-func watching(t testing.TB, s *Store) chan store.Hint {
+// watching has a store tell its notifications to a channel, or skips.
+func watching(t testing.TB, s *Store) chan store.Notification {
 	t.Helper()
-	hints := make(chan store.Hint, 100)
-	err := s.Watch(t.Context(), me, func(h store.Hint) { hints <- h })
+	notifications := make(chan store.Notification, 100)
+	err := s.Watch(t.Context(), me, func(h store.Notification) { notifications <- h })
 	if errors.Is(err, store.ErrUnsupported) {
 		t.Skipf("this MongoDB server does not let the tests watch: %v", err)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return hints
+	return notifications
 }

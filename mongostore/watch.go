@@ -27,7 +27,7 @@ const (
 
 // The field woke has a line for each claim that the newest change of the
 // document has granted, other than the caller's own: id, first token, size of
-// the block. An upgrade has the token 0, and its fence. It is a field at the top
+// the block. An upgrade has the token 0, and its upgrade token. It is a field at the top
 // and a string, because of a change some versions of the server tell the whole
 // document, and others what is different.
 var wakes = bson.A{
@@ -40,7 +40,7 @@ var wakes = bson.A{
 
 // Watch implements [store.Watcher]: one change stream, until Close. An error
 // matches store.ErrUnsupported on a standalone server, which has none.
-func (s *Store) Watch(ctx context.Context, p store.Process, sink func(store.Hint)) error {
+func (s *Store) Watch(ctx context.Context, p store.Process, sink func(store.Notification)) error {
 	stream, err := s.watch(ctx)
 	if err != nil {
 		return s.failed("watch for wake-ups", err)
@@ -62,7 +62,7 @@ func (s *Store) Watch(ctx context.Context, p store.Process, sink func(store.Hint
 				stream = nil
 				continue
 			}
-			sink(store.Hint{}) // some may have been missed
+			sink(store.Notification{}) // some may have been missed
 		} //mutant:mongo-nobody-told-after-break
 	})
 	return nil
@@ -74,7 +74,7 @@ func (s *Store) watch(ctx context.Context) (*mongo.ChangeStream, error) {
 }
 
 // deliver delivers what a stream tells, until it breaks or the store is closed.
-func (s *Store) deliver(stream *mongo.ChangeStream, p store.Process, sink func(store.Hint)) {
+func (s *Store) deliver(stream *mongo.ChangeStream, p store.Process, sink func(store.Notification)) {
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
@@ -88,14 +88,14 @@ func (s *Store) deliver(stream *mongo.ChangeStream, p store.Process, sink func(s
 			woke, _ = e.Lookup("updateDescription", "updatedFields", "woke").StringValueOK()
 		}
 		for line := range strings.Lines(woke) {
-			if h, err := parseHint(name, line); err == nil && h.ID.Process() == p { //mutant:mongo-hints-others-delivered
+			if h, err := parseNotification(name, line); err == nil && h.ID.Process() == p { //mutant:mongo-hints-others-delivered
 				sink(h)
 			}
 		}
 	}
 }
 
-func parseHint(name, line string) (h store.Hint, err error) {
+func parseNotification(name, line string) (h store.Notification, err error) {
 	part := strings.Fields(line)
 	if len(part) != 3 {
 		return h, fmt.Errorf("%d parts", len(part))

@@ -89,7 +89,7 @@ func TestWhenAnAnswerIsLostNothingIsSentTwiceAndTheRepeatIsRight(t *testing.T) {
 				l.only.Store(&statement)
 				l.arm.Store(true)
 				if err := f(); !errors.Is(err, store.ErrUnavailable) || store.Definite(err) {
-					t.Errorf("%s: %v, want unclear", what, err)
+					t.Errorf("%s: %v, want indeterminate", what, err)
 				}
 				if l.cuts.Load() != cuts+1 {
 					t.Errorf("%s: %d answers were lost", what, l.cuts.Load()-cuts)
@@ -100,7 +100,7 @@ func TestWhenAnAnswerIsLostNothingIsSentTwiceAndTheRepeatIsRight(t *testing.T) {
 			lose("ask", insert, func() error { _, err := s.Ask(t.Context(), claim); return err })
 			h := mustHold(t, s, claim) // it has been ours all the time
 			if c.waits {
-				lose("ask for a place", "rest=x", func() error { _, err := s.Ask(t.Context(), waits); return err })
+				lose("ask for a position", "rest=x", func() error { _, err := s.Ask(t.Context(), waits); return err })
 				mustAsk(t, s, waits)
 			}
 			want := 1
@@ -164,7 +164,7 @@ func TestWhatNobodyElseWantsTakesOneRoundTrip(t *testing.T) {
 	c := mutex("n")
 	c.Try = true
 	trips("a refused try", 2, func() { mustAsk(t, s, c) })
-	trips("look", 1, func() { s.Look(t.Context(), c) })
+	trips("look", 1, func() { s.Poll(t.Context(), c) })
 	release := func() {
 		if err := s.Release(t.Context(), h); err != nil {
 			t.Error(err)
@@ -217,7 +217,7 @@ func TestAStatementThatIsCancelledHalfWayHoldsNobodyUpAndCanBeTakenBack(t *testi
 		err := f(ctx)
 		cancel()
 		if !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%s: %v, want unclear, at its deadline", what, err)
+			t.Errorf("%s: %v, want indeterminate, at its deadline", what, err)
 		}
 	}
 	if st := state(t, s, "n"); len(st.Entries) != 1 { // who reads waits for nobody
@@ -275,7 +275,7 @@ func TestALockedRowKeepsNoOtherHoldFromBeingRenewed(t *testing.T) {
 		})
 		cancel() // answers may be under way
 		for i, r := range <-answers {
-			if unclear := errors.Is(r.Err, store.ErrUnavailable); i == 17 && !unclear || !unclear && r.Err != nil {
+			if indeterminate := errors.Is(r.Err, store.ErrUnavailable); i == 17 && !indeterminate || !indeterminate && r.Err != nil {
 				t.Errorf("renewal %d: %v", i, r.Err)
 			}
 		}
@@ -334,7 +334,7 @@ func TestAStoppedProcessThatHasTheTurnKeepsNobodyOut(t *testing.T) {
 	if err := s.Release(ctx, h); err != nil {
 		t.Fatal(err)
 	}
-	if a, err := s.Look(t.Context(), w); err != nil || !a.Granted {
+	if a, err := s.Poll(t.Context(), w); err != nil || !a.Granted {
 		t.Errorf("the next sees %+v, %v", a, err)
 	}
 }
@@ -380,7 +380,7 @@ func killAll(t *testing.T, root *sql.DB, user string) (n int) {
 	return n
 }
 
-// No connection is a part of a hold or a place.
+// No connection is a part of a hold or a position.
 func TestKilledConnectionsLoseNothing(t *testing.T) {
 	t.Parallel()
 	server := testserver.MariaDB(t)
@@ -404,7 +404,7 @@ func TestKilledConnectionsLoseNothing(t *testing.T) {
 		killed += killAll(t, root, "locks")
 		again("the hold is renewed", func() error { return s.Renew(t.Context(), []store.Hold{h})[0].Err })
 		killed += killAll(t, root, "locks")
-		again("the place is kept", func() error {
+		again("the position is kept", func() error {
 			a, err := s.Ask(t.Context(), w)
 			if a.Granted {
 				t.Fatal("granted beside a holder")
@@ -419,7 +419,7 @@ func TestKilledConnectionsLoseNothing(t *testing.T) {
 	again("the waiter is granted", func() error {
 		a, err := s.Ask(t.Context(), w)
 		if err == nil && !a.Granted {
-			err = s.Release(t.Context(), h) // it was unclear
+			err = s.Release(t.Context(), h) // it was indeterminate
 			if err == nil || errors.Is(err, store.ErrLost) {
 				return errors.New("again")
 			}
@@ -449,7 +449,7 @@ func TestARestartUnderLoadForgetsNothing(t *testing.T) {
 			for i := 0; ctx.Err() == nil; i++ {
 				n := (g + i) % len(inside)
 				c := mutex(fmt.Sprint("load/", n))
-				c.TTL, c.Place = time.Hour, time.Second // a hold that is lost stays in the way
+				c.TTL, c.PositionTTL = time.Hour, time.Second // a hold that is lost stays in the way
 				a := try(ctx, s, c)
 				if !a.Granted {
 					continue
@@ -496,7 +496,7 @@ func TestARestartUnderLoadForgetsNothing(t *testing.T) {
 	wg.Wait()
 }
 
-// try asks until the answer is clear, and takes back what stays unclear or
+// try asks until the answer is clear, and takes back what stays indeterminate or
 // waits.
 func try(ctx context.Context, s *Store, c store.Claim) (a store.Answer) {
 	for range 10 {

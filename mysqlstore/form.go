@@ -40,11 +40,11 @@ type row struct {
 // scan reads a row of statements.all. The name is read even if there is an
 // error.
 func (s *Store) scan(rows *sql.Rows) (r row, err error) {
-	var autocommit, f, total, flag, block int64
+	var autocommit, f, total, limit, flag, block int64
 	var name, id, broken, owner, rest []byte
 	var e queue.Entry
-	err = rows.Scan(&r.now.Clock, &autocommit, &name, &f, &r.rev, &r.q.Last, &total, &r.q.Limit, &id, &e.Weight, &e.Want, &e.Turn, &block, &flag,
-		&e.Token, &e.Fence, &e.Since, &e.Expires, &e.Keep, &e.Delay, &broken, &owner, &rest)
+	err = rows.Scan(&r.now.Clock, &autocommit, &name, &f, &r.rev, &r.q.Last, &total, &limit, &id, &e.Weight, &e.Want, &e.Turn, &block, &flag,
+		&e.Token, &e.UpgradeToken, &e.Since, &e.Expires, &e.MinHold, &e.LockDelay, &broken, &owner, &rest)
 	r.name, r.now.Wall = string(name), r.now.Clock
 	switch {
 	case err != nil:
@@ -72,8 +72,12 @@ func (s *Store) scan(rows *sql.Rows) (r row, err error) {
 	if err != nil || int64(len(r.q.Entries)) != total || flag >= noFlag {
 		return r, s.corrupt(r.name)
 	}
+	if limit > store.Full {
+		return r, s.corrupt(r.name)
+	}
+	r.q.SetLimit(int32(limit))
 	for i := range r.q.Entries {
-		if e := &r.q.Entries[i]; e.Weight < 1 || r.q.Limit < e.Weight || r.q.Limit > store.Full || e.Granted && e.Token < 1 {
+		if e := &r.q.Entries[i]; e.Weight < 1 || e.Limit < e.Weight || e.Granted && e.Token < 1 {
 			return r, s.corrupt(r.name)
 		}
 	}
@@ -103,7 +107,7 @@ func appendRest(b []byte, entries []queue.Entry) []byte {
 			b = le.AppendUint32(b, n)
 		}
 		b = append(b, byte(flags(e)))
-		for _, n := range [...]int64{e.Token, e.Fence, e.Since, e.Expires, e.Keep, e.Delay} {
+		for _, n := range [...]int64{e.Token, e.UpgradeToken, e.Since, e.Expires, e.MinHold, e.LockDelay} {
 			b = le.AppendUint64(b, uint64(n))
 		}
 		for _, s := range [...]string{e.Reason(), e.Owner} {
@@ -135,7 +139,7 @@ func parseRest(all []queue.Entry, b []byte) ([]queue.Entry, error) {
 		}
 		e.N, e.Granted, e.Shown = uint16(n), f&flagGranted != 0, f&flagShown != 0
 		b = b[17:]
-		for _, n := range [...]*int64{&e.Token, &e.Fence, &e.Since, &e.Expires, &e.Keep, &e.Delay} {
+		for _, n := range [...]*int64{&e.Token, &e.UpgradeToken, &e.Since, &e.Expires, &e.MinHold, &e.LockDelay} {
 			*n = int64(le.Uint64(b))
 			b = b[8:]
 		}

@@ -52,7 +52,7 @@ func TestWhatIsBehindTheFirstEntryIsReadAsItWasWritten(t *testing.T) {
 			e := queue.Entry{
 				ID: store.Process{byte(i)}.NewID(), Weight: int32(num()), Want: int32(num()), Turn: int32(num()), N: uint16(num()),
 				Granted: rapid.Bool().Draw(t, "granted"), Shown: rapid.Bool().Draw(t, "shown"),
-				Token: num(), Fence: num(), Since: num(), Expires: num(), Keep: num(), Delay: num(),
+				Token: num(), UpgradeToken: num(), Since: num(), Expires: num(), MinHold: num(), LockDelay: num(),
 				Owner: rapid.StringN(0, -1, 300).Draw(t, "owner"),
 			}
 			if r := rapid.StringN(0, -1, 200).Draw(t, "reason"); r != "" {
@@ -119,7 +119,7 @@ func TestARowThatIsNotOursIsReportedAndLeftAlone(t *testing.T) {
 				"ask":    func() error { _, err := s.Ask(t.Context(), claim); return err },
 				"try":    func() error { _, err := s.Ask(t.Context(), try); return err },
 				"new":    func() error { _, err := s.Ask(t.Context(), mutex(name)); return err },
-				"look":   func() error { _, err := s.Look(t.Context(), claim); return err },
+				"look":   func() error { _, err := s.Poll(t.Context(), claim); return err },
 				"renew":  func() error { return s.Renew(t.Context(), []store.Hold{hold})[0].Err },
 				"many":   func() error { return s.Renew(t.Context(), []store.Hold{hold, {Name: "x", TTL: time.Second}})[0].Err },
 				"change": func() error { _, err := s.Change(t.Context(), hold, 1, store.Full); return err },
@@ -171,7 +171,7 @@ func TestANameIsForgottenADayAfterItsLastEntry(t *testing.T) {
 	defer s.Close()
 	ctx := context.Background()
 	idle, dead, kept, used, many := mutex("idle"), mutex("dead"), mutex("kept"), mutex("used"), mutex("many")
-	dead.TTL, kept.Keep, kept.Delay = time.Hour, 2*day, time.Hour
+	dead.TTL, kept.MinHold, kept.LockDelay = time.Hour, 2*day, time.Hour
 	if err := s.Release(ctx, mustHold(t, s, idle)); err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func TestANameIsForgottenADayAfterItsLastEntry(t *testing.T) {
 	mustHold(t, s, used)
 	h = mustHold(t, s, many)
 	mustAsk(t, s, mutex("many"))
-	if err := s.Release(ctx, h); err != nil { // the other has it for the time of its place
+	if err := s.Release(ctx, h); err != nil { // the other has it for the time of its position
 		t.Fatal(err)
 	}
 	start := now
@@ -211,7 +211,7 @@ func TestANameIsForgottenADayAfterItsLastEntry(t *testing.T) {
 	}
 	check(day-time.Second, "dead", "idle", "kept", "many", "used")
 	check(day, "dead", "kept", "many", "used")
-	check(day+many.Place, "dead", "kept", "used")
+	check(day+many.PositionTTL, "dead", "kept", "used")
 	check(day+time.Minute+time.Second, "dead", "kept")
 	check(day+time.Hour-time.Second, "dead", "kept")
 	check(day+time.Hour, "kept")

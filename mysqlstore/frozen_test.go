@@ -74,7 +74,7 @@ func TestAReleaseReturnsAtTheEndOfItsContextWhateverIsNotAnswered(t *testing.T) 
 				}
 			}}
 			s := storeOn(t, freezingDB(t, f), &other.o)
-			if _, err := s.Look(t.Context(), mutex("n")); err != nil { // it has looked at the table
+			if _, err := s.Poll(t.Context(), mutex("n")); err != nil { // it has looked at the table
 				t.Fatal(err)
 			}
 			f.left.Store(int64(i + 1))

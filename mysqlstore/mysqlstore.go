@@ -123,7 +123,7 @@ type Store struct {
 
 var _ interface {
 	store.Store
-	store.Looker
+	store.Poller
 	store.Inspector
 	store.Checker
 } = (*Store)(nil)
@@ -169,6 +169,10 @@ func (s *Store) Describe() store.Description {
 			"innodb_flush_log_at_trx_commit is not 1; then two may hold a name until the TTL of the first is over",
 		Forgets: []store.Accident{store.AccidentWipe, store.AccidentFailOver, store.AccidentClockStep},
 		Crash:   store.CrashTTL,
+		Lacks: map[store.Promise]string{
+			store.PromiseTotals: "it keeps one number of slots a name",
+			store.PromiseGiveUp: "it does not keep what a waiter asks the holders for",
+		},
 	}
 }
 

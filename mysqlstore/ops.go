@@ -42,6 +42,7 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (a store.Answer, err err
 			return false, err
 		}
 		return s.apply(ctx, on, &r, func() (change queue.Change, err error) {
+			c.GiveUp = "" // which is not stored
 			a, change, err = r.q.Ask(r.now, c.Name, &c)
 			return change, err
 		})
@@ -52,8 +53,8 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (a store.Answer, err err
 	return a, nil
 }
 
-// Look implements [store.Looker].
-func (s *Store) Look(ctx context.Context, c store.Claim) (a store.Answer, err error) {
+// Poll implements [store.Poller].
+func (s *Store) Poll(ctx context.Context, c store.Claim) (a store.Answer, err error) {
 	if err := bounds.CheckClaim(&c); err != nil {
 		return a, err
 	}
@@ -63,7 +64,7 @@ func (s *Store) Look(ctx context.Context, c store.Claim) (a store.Answer, err er
 	}
 	r, err := s.read(ctx, s.db, c.Name)
 	if err == nil {
-		a, err = r.q.Look(r.now, c.Name, &c)
+		a, err = r.q.Poll(r.now, c.Name, &c)
 	}
 	if err != nil {
 		return store.Answer{}, s.failed(what, err)

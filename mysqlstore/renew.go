@@ -87,7 +87,7 @@ func (s *Store) renewAll(ctx context.Context, ttl int64, holds []store.Hold, par
 	if err := s.rows(ctx, s.db, s.sql.read(names...), func(r row, err error) error {
 		if err == nil && r.rev == rev && len(r.q.Entries) == 1 {
 			e := &r.q.Entries[0]
-			renewed[key{r.name, e.ID, e.Token}] = store.Renewal{Weight: int64(e.Weight), Want: int64(e.Want), Fence: e.Fence}
+			renewed[key{r.name, e.ID, e.Token}] = store.Renewal{Weight: int64(e.Weight), Want: int64(e.Want), UpgradeToken: e.UpgradeToken}
 		}
 		return nil
 	}); err != nil {

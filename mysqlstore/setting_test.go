@@ -58,7 +58,7 @@ func exercise(t *testing.T, s *Store) {
 	if err := s.Release(ctx, h); err != nil {
 		t.Fatal(err)
 	}
-	l, err := s.Look(ctx, w)
+	l, err := s.Poll(ctx, w)
 	if err != nil || !l.Granted || l.Token <= h.Token {
 		t.Fatalf("the waiter sees %+v, %v, after token %d", l, err, h.Token)
 	}
@@ -122,7 +122,7 @@ func exercise(t *testing.T, s *Store) {
 	if err := s.Release(ctx, reader); err != nil {
 		t.Fatal(err)
 	}
-	if r := s.Renew(ctx, []store.Hold{up})[0]; r.Err != nil || r.Weight != store.Full || r.Fence <= reader.Token {
+	if r := s.Renew(ctx, []store.Hold{up})[0]; r.Err != nil || r.Weight != store.Full || r.UpgradeToken <= reader.Token {
 		t.Fatalf("upgraded: %+v", r)
 	}
 	if err := s.BreakHold(ctx, store.Break{Name: "rw", ID: up.ID, Token: up.Token, Reason: "it's 'broken'\\"}); err != nil {
@@ -243,7 +243,7 @@ func TestAConnectionWithoutAutocommitIsRefusedAndNothingIsWritten(t *testing.T) 
 		"ask for a name never used":   func() error { _, err := s.Ask(t.Context(), mutex("new")); return err },
 		"ask for an idle name":        func() error { _, err := s.Ask(t.Context(), mutex("idle")); return err },
 		"ask for a name that is held": func() error { _, err := s.Ask(t.Context(), mutex("held")); return err },
-		"look":                        func() error { _, err := s.Look(t.Context(), mutex("held")); return err },
+		"look":                        func() error { _, err := s.Poll(t.Context(), mutex("held")); return err },
 		"renew":                       func() error { return s.Renew(t.Context(), []store.Hold{held})[0].Err },
 		"renew, alone":                func() error { return s.Renew(t.Context(), []store.Hold{sole})[0].Err },
 		"renew many":                  func() error { return s.Renew(t.Context(), []store.Hold{sole, idle})[0].Err },

@@ -81,7 +81,7 @@ func (s *statements) granted(c *store.Claim, now string) []assignment {
 		{"rev", number(newRev())}, {"since", now}, {"expires", now + "+" + number(micros(c.TTL))},
 		{"lim", number(c.Limit)}, {"id", text(c.ID[:])}, {"weight", number(c.Weight)}, {"want", number(c.Weight)},
 		{"turn", "0"}, {"block", number(int64(c.Tokens()))}, {"flags", number(flagGranted)}, {"fence", "0"},
-		{"keep", number(micros(c.Keep))}, {"delay", number(micros(c.Delay))},
+		{"keep", number(micros(c.MinHold))}, {"delay", number(micros(c.LockDelay))},
 		{"broken", "NULL"}, {"owner", text(c.Owner)}, {"rest", "NULL"}, {"total", "1"},
 	}
 }
@@ -271,10 +271,10 @@ func (s *statements) write(name string, rev int64, q *queue.Queue, rest []byte, 
 	} else {
 		e := &q.Entries[0]
 		for _, a := range []assignment{
-			{"lim", number(int64(q.Limit))}, {"id", text(e.ID[:])}, {"weight", number(int64(e.Weight))}, {"want", number(int64(e.Want))},
+			{"lim", number(int64(q.Limit()))}, {"id", text(e.ID[:])}, {"weight", number(int64(e.Weight))}, {"want", number(int64(e.Want))},
 			{"turn", number(int64(e.Turn))}, {"block", number(int64(e.N))}, {"flags", number(flags(e))}, {"token", number(e.Token)},
-			{"fence", number(e.Fence)}, {"since", number(e.Since)}, {"expires", number(e.Expires)}, {"keep", number(e.Keep)},
-			{"delay", number(e.Delay)}, {"broken", text(e.Reason())}, {"owner", text(e.Owner)}, {"rest", text(rest)},
+			{"fence", number(e.UpgradeToken)}, {"since", number(e.Since)}, {"expires", number(e.Expires)}, {"keep", number(e.MinHold)},
+			{"delay", number(e.LockDelay)}, {"broken", text(e.Reason())}, {"owner", text(e.Owner)}, {"rest", text(rest)},
 		} {
 			b.WriteString("," + a.column + "=" + a.value)
 		}

@@ -96,7 +96,7 @@ func (r *row) over() bool {
 		}
 		for i := range r.q.Entries {
 			e := &r.q.Entries[i]
-			end = max(end, e.Expires+e.Delay, e.Since+e.Keep)
+			end = max(end, e.Expires+e.LockDelay, e.Since+e.MinHold)
 		}
 	}
 	return end+store.TokenRetention.Microseconds() <= r.now.Clock

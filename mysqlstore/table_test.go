@@ -241,11 +241,11 @@ func TestBadInputIsToldBeforeAnythingIsWritten(t *testing.T) {
 			_, err := good.Ask(t.Context(), c)
 			return err
 		},
-		"a lock delay": func() error { c := mutex("n"); c.Delay = -1; _, err := good.Ask(t.Context(), c); return err },
+		"a lock delay": func() error { c := mutex("n"); c.LockDelay = -1; _, err := good.Ask(t.Context(), c); return err },
 		"the owner": func() error {
 			c := mutex("n")
 			c.Owner = strings.Repeat("o", 1025)
-			_, err := good.Look(t.Context(), c)
+			_, err := good.Poll(t.Context(), c)
 			return err
 		},
 		"a long TTL": func() error {

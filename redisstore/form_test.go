@@ -109,7 +109,7 @@ func TestWhatIsNotOursIsReportedAndLeftAlone(t *testing.T) {
 			for op, f := range map[string]func() error{
 				"ask":    func() error { _, err := s.Ask(t.Context(), claim); return err },
 				"try":    func() error { _, err := s.Ask(t.Context(), try); return err },
-				"look":   func() error { _, err := s.Look(t.Context(), claim); return err },
+				"look":   func() error { _, err := s.Poll(t.Context(), claim); return err },
 				"renew":  func() error { return s.Renew(t.Context(), []store.Hold{hold})[0].Err },
 				"change": func() error { _, err := s.Change(t.Context(), hold, 1, store.Full); return err },
 				"adopt": func() error {
@@ -196,12 +196,12 @@ func remembered(t *testing.T, s *Store, retention time.Duration) {
 	}
 
 	long := mutex("long")
-	long.Keep, long.Delay = 100*time.Hour, 10*time.Hour
+	long.MinHold, long.LockDelay = 100*time.Hour, 10*time.Hour
 	h = mustHold(t, s, long)
 	check("with a minimum hold", long.Name, retention+100*time.Hour)
 	waits := mutex(long.Name)
 	mustAsk(t, s, waits)
-	check("somebody waits", long.Name, retention+long.TTL+long.Delay) // the minimum does not count before it was shown
+	check("somebody waits", long.Name, retention+long.TTL+long.LockDelay) // the minimum does not count before it was shown
 	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; err != nil {
 		t.Fatal(err)
 	}
@@ -262,9 +262,9 @@ func TestPrefixesAreApart(t *testing.T) {
 	}
 }
 
-// A place that was kept before blocks were drawn says that none are to be: one
+// A position that was kept before blocks were drawn says that none are to be: one
 // token it is.
-func TestAPlaceOfAnOlderVersionIsGrantedOneToken(t *testing.T) {
+func TestAPositionOfAnOlderVersionIsGrantedOneToken(t *testing.T) {
 	s := newShared(t)
 	h := mustHold(t, s, mutex("older"))
 	w := mutex(h.Name)
@@ -292,10 +292,10 @@ func TestAPlaceOfAnOlderVersionIsGrantedOneToken(t *testing.T) {
 	}
 }
 
-func TestAHintIsReadWithItsBlockOrWithout(t *testing.T) {
+func TestANotificationIsReadWithItsBlockOrWithout(t *testing.T) {
 	s := newShared(t)
 	id := me.NewID()
-	for payload, want := range map[string]store.Hint{
+	for payload, want := range map[string]store.Notification{
 		"17 " + id.String() + " " + s.key("a b"):   {Name: "a b", ID: id, Token: 17, N: 1},
 		"17+64 " + id.String() + " " + s.key("a"):  {Name: "a", ID: id, Token: 17, N: 64},
 		"0 " + id.String() + " " + s.key("a"):      {Name: "a", ID: id},
@@ -305,7 +305,7 @@ func TestAHintIsReadWithItsBlockOrWithout(t *testing.T) {
 		"17 " + id.String()[1:] + " " + s.key("a"): {},
 		"17 " + id.String():                        {},
 	} {
-		if h, ok := s.hint(payload); h != want && ok || ok != (want != store.Hint{}) {
+		if h, ok := s.notification(payload); h != want && ok || ok != (want != store.Notification{}) {
 			t.Errorf("%q is read as %+v, %v, want %+v", payload, h, ok, want)
 		}
 	}

@@ -34,8 +34,8 @@ func TestOnAFullServerLeasesAreRenewedAndGivenBack(t *testing.T) {
 			direct := clientOf(t, server.Addr)
 			s := storeOn(t, user(t, server, "locks", rights(t)...), nil)
 			defer s.Close()
-			hints := make(chan store.Hint, 100)
-			if err := s.Watch(t.Context(), me, func(h store.Hint) { hints <- h }); err != nil {
+			notifications := make(chan store.Notification, 100)
+			if err := s.Watch(t.Context(), me, func(h store.Notification) { notifications <- h }); err != nil {
 				t.Fatal(err)
 			}
 			lone, crowded, waits := mustHold(t, s, mutex("lone")), mustHold(t, s, mutex("crowded")), mutex("crowded")
@@ -59,7 +59,7 @@ func TestOnAFullServerLeasesAreRenewedAndGivenBack(t *testing.T) {
 					}
 					a, err := s.Ask(t.Context(), c)
 					if !errors.Is(err, store.ErrUnavailable) || store.Definite(err) || !strings.Contains(err.Error(), "maxmemory") {
-						t.Errorf("an ask for %q, try %v: %+v, %v, want unclear, and why", name, try, a, err)
+						t.Errorf("an ask for %q, try %v: %+v, %v, want indeterminate, and why", name, try, a, err)
 					}
 				}
 			}
@@ -111,7 +111,7 @@ func TestOnAFullServerLeasesAreRenewedAndGivenBack(t *testing.T) {
 			}
 			until(t, "the waiter is woken", func() bool {
 				select {
-				case h := <-hints:
+				case h := <-notifications:
 					return h.ID == waits.ID
 				default:
 					return false

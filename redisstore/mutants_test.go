@@ -28,11 +28,11 @@ func TestTheTestsCatchEachMutantOfTheFleet(t *testing.T) {
 		{"a refusal needs replicas", tooFew, "redis-confirms-what-gives", mutant.Return("true || WAS")},
 		{"replicas are asked by another connection", "TestAReplicaThatHangsConfirmsNothing", "redis-wait-on-its-connection", mutant.Stmt("to.server.Process(ctx, wait)")},
 		{"replicas are waited for longer than the client waits", "TestTheWaitForReplicasEndsBeforeTheClientGivesUp", "redis-wait-bounded", mutant.Value("4 * t")},
-		{"a hint tells what no replica may have", "TestAHintCarriesNoGrantWhereReplicasMustConfirm", "redis-hint-without-grant", mutant.Cond("s.replicas > 1")},
+		{"a notification tells what no replica may have", "TestANotificationCarriesNoGrantWhereReplicasMustConfirm", "redis-hint-without-grant", mutant.Cond("s.replicas > 1")},
 		{"a mailbox is content with a ping", "TestAMailboxAtAPrimaryThatWasCutOffIsOpenedAtTheNewOne", "redis-mailbox-at-primary", mutant.Value("sub.Ping(ctx, message.Name())")},
 		{"what scripts may not is said by older servers alone", "TestEachListedRightIsNeeded/Redis_8", "redis-denied-texts",
 			mutant.Cond(`has("NOPERM", "NOAUTH", "WRONGPASS", "ERR invalid password", "ERR AUTH ", "No permissions", "The user executing the script")`)},
-		{"an idle name is kept for a day", "TestANameIsRememberedForAsLongAsSaidAfterItsLastEntry", "redis-name-remembered", mutant.Value("store.TokenRetention + max(c.TTL+c.Delay, c.Keep) + time.Millisecond")},
+		{"an idle name is kept for a day", "TestANameIsRememberedForAsLongAsSaidAfterItsLastEntry", "redis-name-remembered", mutant.Value("store.TokenRetention + max(c.TTL+c.LockDelay, c.MinHold) + time.Millisecond")},
 		{"nobody looks who has taken over", "TestAFailOverOfAClusterServerLosesNoLeaseThatItsReplicaHasHeardOf", "redis-fail-over-looked-for", mutant.Delete()},
 		// Of the scripts.
 		{"what is there already is given unwritten", written, "redis-give-writes", mutant.Delete()},

@@ -18,8 +18,8 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 	}
 	key := s.key(c.Name)
 	ttl := micros(c.TTL)
-	keep := s.retention + max(c.TTL+c.Delay, c.Keep) + time.Millisecond //mutant:redis-name-remembered
-	place := strconv.FormatInt(micros(c.Place), 10)
+	keep := s.retention + max(c.TTL+c.LockDelay, c.MinHold) + time.Millisecond //mutant:redis-name-remembered
+	place := strconv.FormatInt(micros(c.PositionTTL), 10)
 	if c.Try {
 		place = "t" + place
 	}
@@ -65,7 +65,7 @@ func refused(s string) (a store.Answer, ok bool) {
 	if err != nil {
 		return a, false
 	}
-	_, entries, err := parseEntries(s[n:])
+	entries, err := parseEntries(s[n:])
 	if err != nil {
 		return a, false
 	}
@@ -79,15 +79,15 @@ func refused(s string) (a store.Answer, ok bool) {
 // stands reads how a hold stands, and returns what follows that.
 func stands(a *store.Answer, s string) (rest string, ok bool) {
 	var h struct {
-		Last, Token, Fence float64
-		Weight, Want       uint32
-		N                  uint16
+		Last, Token, UpgradeToken float64
+		Weight, Want              uint32
+		N                         uint16
 	}
 	n, err := binary.Decode([]byte(s), le, &h)
 	if err != nil {
 		return "", false
 	}
-	a.Last, a.Token, a.Fence = int64(h.Last), int64(h.Token), int64(h.Fence)
+	a.Last, a.Token, a.UpgradeToken = int64(h.Last), int64(h.Token), int64(h.UpgradeToken)
 	a.Weight, a.Want, a.N = int64(h.Weight), int64(h.Want), int(h.N)
 	return s[n:], true
 }
@@ -127,7 +127,7 @@ func (s *Store) renewed(ctx context.Context, cmd *command, h *store.Hold) store.
 	var a store.Answer
 	if answer[0] == 'H' {
 		if rest, ok := stands(&a, answer[1:]); ok && rest == "" {
-			return store.Renewal{TTL: h.TTL, Weight: a.Weight, Want: a.Want, Fence: a.Fence}
+			return store.Renewal{TTL: h.TTL, Weight: a.Weight, Want: a.Want, UpgradeToken: a.UpgradeToken}
 		}
 	}
 	return store.Renewal{Err: s.strange("renew", h.Name, answer), TTL: h.TTL}
@@ -216,8 +216,8 @@ func (s *Store) BreakHold(ctx context.Context, b store.Break) error {
 	return s.done(ctx, cmd, "break", b.Name)
 }
 
-// Look implements [store.Looker].
-func (s *Store) Look(ctx context.Context, c store.Claim) (store.Answer, error) {
+// Poll implements [store.Poller].
+func (s *Store) Poll(ctx context.Context, c store.Claim) (store.Answer, error) {
 	if err := bounds.CheckClaim(&c); err != nil {
 		return store.Answer{}, err
 	}
@@ -227,7 +227,7 @@ func (s *Store) Look(ctx context.Context, c store.Claim) (store.Answer, error) {
 	if err != nil {
 		return store.Answer{}, err
 	}
-	return q.Look(now, c.Name, &c)
+	return q.Poll(now, c.Name, &c)
 }
 
 // view reads what the view script answers.

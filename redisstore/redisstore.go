@@ -18,7 +18,7 @@
 //	keep                    float64, microseconds
 //	length of owner         uint16
 //	length of broken        uint8
-//	delay, fence            float64 each
+//	delay, upgrade token            float64 each
 //	limit, weight, want, turn   uint32 each; want is above weight while an
 //	                        upgrade is pending; turn is counted by the owner:
 //	                        changes of weight, or tokens used of a block
@@ -28,7 +28,7 @@
 //	owner, broken
 //
 // A key lives until a day after the last of its entries is over, or for as long
-// as [Options].TokenRetention says, by its expiry in Redis. Hints are published to the channel of the prefix, "hint:"
+// as [Options].TokenRetention says, by its expiry in Redis. Notifications are published to the channel of the prefix, "notification:"
 // and the first half of the waiter's id, as "token id key"; behind the token of
 // a block are "+" and its size, and of an upgrade the token is 0.
 //
@@ -69,7 +69,7 @@
 //
 // On a Cluster each name is one slot, and all of it moves with that. Commands
 // follow redirects, and are joined by server: one that is away holds up nothing
-// of the others. Replicas are never asked, whatever the client's options say. Hints come by way of any one server,
+// of the others. Replicas are never asked, whatever the client's options say. Notifications come by way of any one server,
 // and by way of another soon after that has left. When a server does not answer,
 // the client is made to find out at once which has taken its place. Behind
 // Sentinel that is for go-redis to do. It sticks to a Sentinel that hangs for as
@@ -152,7 +152,7 @@ type Options struct {
 
 	// Replicas is how many replicas must have confirmed a grant, a renewal or a
 	// change of weight before it is told (WAIT). If they have not within half a
-	// second the outcome is unclear: it is asked for again, and in the end given
+	// second the outcome is indeterminate: it is asked for again, and in the end given
 	// back. With 0, the default, none is waited for. With the number of all
 	// replicas, a fail-over to any of them loses no hold that was told; with
 	// fewer, one to a replica that had not confirmed still can.
@@ -203,7 +203,7 @@ type Store struct {
 var _ interface {
 	store.Store
 	store.Watcher
-	store.Looker
+	store.Poller
 	store.Inspector
 	store.Checker
 } = (*Store)(nil)
@@ -333,11 +333,15 @@ func (s *Store) Describe() store.Description {
 			"an eviction or a FLUSHALL everything; then two may hold a name until the TTL of the first is over",
 		Forgets: []store.Accident{store.AccidentRestart, store.AccidentWipe, store.AccidentFailOver, store.AccidentClockStep},
 		Crash:   store.CrashTTL,
+		Lacks: map[store.Promise]string{
+			store.PromiseTotals: "it keeps one number of slots a name",
+			store.PromiseGiveUp: "it does not keep what a waiter asks the holders for",
+		},
 	}
 	if s.replicas > 0 {
 		d.Loses = fmt.Sprintf("a fail-over to a replica that is not among the %d which have confirmed a grant can lose it, a restart what was not synced to disk, "+
 			"an eviction or a FLUSHALL everything; then two may hold a name until the TTL of the first is over", s.replicas)
-		d.Lacks = map[store.Promise]string{store.PromiseHintToken: "replicas have not confirmed what a hint would tell"}
+		d.Lacks[store.PromiseNotificationToken] = "replicas have not confirmed what a notification would tell"
 	}
 	return d
 }

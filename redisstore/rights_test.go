@@ -87,7 +87,7 @@ func eachRightIsNeeded(t *testing.T, server *testserver.Server) {
 		uses[right] = lock
 	}
 	for _, right := range []string{"&holdfast:*", "+subscribe"} {
-		uses[right] = func(t *testing.T, s *Store) error { return s.Watch(t.Context(), me, func(store.Hint) {}) }
+		uses[right] = func(t *testing.T, s *Store) error { return s.Watch(t.Context(), me, func(store.Notification) {}) }
 	}
 	uses["+scan"] = func(t *testing.T, s *Store) (err error) {
 		for _, err = range s.List(t.Context(), "") {
@@ -115,7 +115,7 @@ func eachRightIsNeeded(t *testing.T, server *testserver.Server) {
 	}
 }
 
-func TestWithoutTheRightToPublishLocksWorkAndWaitersLook(t *testing.T) {
+func TestWithoutTheRightToPublishLocksWorkAndWaitersPoll(t *testing.T) {
 	t.Parallel()
 	server := testserver.Redis(t)
 	all := slices.DeleteFunc(rights(t), func(r string) bool { return r == "+publish" })

@@ -74,7 +74,7 @@ func TestAnAskThatIsRepeatedLeavesNoNode(t *testing.T) {
 			s := closing(t, storeOn(t, &breaks, addr))
 			mustHold(t, s, kept) // the session lasts
 			if _, err := s.Ask(t.Context(), claim); err == nil || store.Definite(err) || !lost.Load() {
-				t.Fatalf("the ask: %v, want it unclear", err)
+				t.Fatalf("the ask: %v, want it indeterminate", err)
 			}
 			var a store.Answer
 			until(t, "the repeated ask is answered", func() bool {

@@ -97,10 +97,10 @@ func (s *Store) append(ctx context.Context, c *store.Claim, m *mine) (store.Answ
 	}
 	for range attempts {
 		s.mu.Lock()
-		sess, unclear := m.sess, m.unclear
+		sess, indeterminate := m.sess, m.indeterminate
 		made := m.path != "" //mutant:zk-node-made-once
 		s.mu.Unlock()
-		if !unclear && !made {
+		if !indeterminate && !made {
 			var err error
 			if sess, err = s.session(ctx, c.TTL); err != nil {
 				return s.noAnswer(m, err)
@@ -116,7 +116,7 @@ func (s *Store) append(ctx context.Context, c *store.Claim, m *mine) (store.Answ
 				return s.noAnswer(m, store.ErrLost)
 			}
 		}
-		if c.Try || unclear || made {
+		if c.Try || indeterminate || made {
 			v, err := s.look(ctx, sess, c.Name)
 			if err != nil {
 				return s.noAnswer(m, err)
@@ -125,7 +125,7 @@ func (s *Store) append(ctx context.Context, c *store.Claim, m *mine) (store.Answ
 				s.placed(m, own.path)
 				return s.stands(ctx, c, m, sess, v)
 			}
-			if made && !unclear { // somebody has deleted it
+			if made && !indeterminate { // somebody has deleted it
 				s.lost(m)
 				return store.Answer{}, store.ErrLost
 			}
@@ -147,7 +147,7 @@ func (s *Store) append(ctx context.Context, c *store.Claim, m *mine) (store.Answ
 			s.mu.Lock()
 			known := m.state == gone // by another operation, or a renewal
 			m.into(nil)
-			m.unclear = false // nothing that was asked in it can be there, or come
+			m.indeterminate = false // nothing that was asked in it can be there, or come
 			s.unplaced(m)
 			s.died(sess)
 			s.mu.Unlock()
@@ -159,7 +159,7 @@ func (s *Store) append(ctx context.Context, c *store.Claim, m *mine) (store.Answ
 			return s.noAnswer(m, err)
 		case err != nil:
 			s.mu.Lock()
-			m.unclear = true
+			m.indeterminate = true
 			s.mu.Unlock()
 			return store.Answer{}, err
 		}
@@ -285,7 +285,7 @@ func (v *view) has(path string) bool {
 func (s *Store) noAnswer(m *mine, err error) (store.Answer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !m.unclear && m.path == "" {
+	if !m.indeterminate && m.path == "" {
 		s.forget(m)
 	}
 	return store.Answer{}, err
@@ -318,7 +318,7 @@ func (s *Store) answer(ctx context.Context, c *store.Claim, m *mine, v *view) (s
 		if m.state == asked {
 			m.state = placed
 		}
-		m.ends = max(m.ends, store.Now().Add(c.Place))
+		m.ends = max(m.ends, store.Now().Add(c.PositionTTL))
 		s.watchFor(m, v, r)
 		s.mu.Unlock()
 		a, err := s.holders(ctx, sess, v, r)
@@ -337,7 +337,7 @@ func (s *Store) answer(ctx context.Context, c *store.Claim, m *mine, v *view) (s
 	if err := s.draw(ctx, m, v, r); err != nil {
 		return store.Answer{}, err
 	}
-	if err := s.fence(ctx, m, v, r); err != nil {
+	if err := s.upgradeToken(ctx, m, v, r); err != nil {
 		return store.Answer{}, err
 	}
 	s.mu.Lock()
@@ -351,9 +351,9 @@ func (s *Store) answer(ctx context.Context, c *store.Claim, m *mine, v *view) (s
 	}
 	a := store.Answer{
 		Granted: true, Token: m.token, N: m.n, TTL: min(c.TTL, m.sess.lasts), From: m.sess.renewed,
-		Weight: r.weight, Want: r.wants(), Fence: m.fence,
+		Weight: r.weight, Want: r.wants(), UpgradeToken: m.upgradeToken,
 	}
-	a.Last = max(v.last(), a.Token+int64(a.N)-1, a.Fence)
+	a.Last = max(v.last(), a.Token+int64(a.N)-1, a.UpgradeToken)
 	return a, nil
 }
 

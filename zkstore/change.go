@@ -68,7 +68,7 @@ func (s *Store) change(ctx context.Context, h *store.Hold, turn int32, weight in
 		}
 		ops := s.step(m, v, r)
 		if len(ops) == 0 {
-			if err := s.fence(ctx, m, v, r); err != nil {
+			if err := s.upgradeToken(ctx, m, v, r); err != nil {
 				return store.Answer{}, err
 			}
 			return s.changed(ctx, m, v, r, weight)
@@ -110,10 +110,10 @@ func (s *Store) step(m *mine, v *view, r *row) []any {
 	return nil
 }
 
-// fence draws the number of an upgrade that has room, and stores it before its
+// upgradeToken draws the number of an upgrade that has room, and stores it before its
 // owner is told. Whoever was in with the hold has looked at an earlier transaction
 // than the one that has removed it.
-func (s *Store) fence(ctx context.Context, m *mine, v *view, r *row) error {
+func (s *Store) upgradeToken(ctx context.Context, m *mine, v *view, r *row) error {
 	if !r.upgraded {
 		if !r.upgrading() {
 			m.drawn = false
@@ -123,13 +123,13 @@ func (s *Store) fence(ctx context.Context, m *mine, v *view, r *row) error {
 	if m.drawn {
 		return nil
 	}
-	fence := v.rev * maxBlock
-	if _, err := s.rewrite(ctx, m, func(v *value) { v.Fence = fence }); err != nil {
+	upgradeToken := v.rev * maxBlock
+	if _, err := s.rewrite(ctx, m, func(v *value) { v.UpgradeToken = upgradeToken }); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m.fence, m.drawn = fence, true
+	m.upgradeToken, m.drawn = upgradeToken, true
 	return nil
 }
 
@@ -148,7 +148,7 @@ func (s *Store) changed(ctx context.Context, m *mine, v *view, r *row, weight in
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a.Token, a.N, a.Weight, a.Want, a.Fence = m.token, m.n, r.weight, r.wants(), m.fence
-	a.Last = max(a.Last, a.Token+int64(a.N)-1, a.Fence)
+	a.Token, a.N, a.Weight, a.Want, a.UpgradeToken = m.token, m.n, r.weight, r.wants(), m.upgradeToken
+	a.Last = max(a.Last, a.Token+int64(a.N)-1, a.UpgradeToken)
 	return a, nil
 }

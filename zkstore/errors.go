@@ -47,9 +47,9 @@ var bounds = store.Bounds{Min: minTTL, Max: maxTTL, On: "ZooKeeper"}
 func checkClaim(c *store.Claim) error {
 	const session = "ZooKeeper deletes what a session kept as soon as the session is over"
 	switch {
-	case c.Keep > 0:
+	case c.MinHold > 0:
 		return fmt.Errorf("%w: %q: a minimum hold: %s", store.ErrUnsupported, c.Name, session)
-	case c.Delay > 0:
+	case c.LockDelay > 0:
 		return fmt.Errorf("%w: %q: a lock delay: %s", store.ErrUnsupported, c.Name, session)
 	}
 	return bounds.CheckClaim(c)

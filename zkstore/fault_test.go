@@ -54,11 +54,11 @@ func TestALostMemberIsSurvived(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	const ttl = time.Minute
-	keeper := storeOn(t, nil, addrs...)
-	here, there := lockerOf(t, ttl, keeper), lockerOn(t, ttl, addrs...)
+	s := storeOn(t, nil, addrs...)
+	here, there := lockerOf(t, ttl, s), lockerOn(t, ttl, addrs...)
 	kept := lockWhenItCan(t, ctx, here, "kept")
 	leads := func() int { return testserver.ZooKeeperLeader(t, members) }
-	ours := func() int { return slices.Index(addrs, connectedTo(keeper)) }
+	ours := func() int { return slices.Index(addrs, connectedTo(s)) }
 	for _, c := range []struct {
 		what   string
 		which  func() int
@@ -203,14 +203,14 @@ func TestAHolderThatIsCutOffIsLostBeforeTheNextIsIn(t *testing.T) {
 }
 
 // A connection that breaks and comes back keeps holds, places and watches.
-func TestABrokenConnectionKeepsHoldsAndPlaces(t *testing.T) {
+func TestABrokenConnectionKeepsHoldsAndPositions(t *testing.T) {
 	t.Parallel()
 	addr, o := testserver.SharedZooKeeper(t), apart()
 	link := testserver.NewLink(t, addr)
 	here := closing(t, storeOn(t, o, addr))
 	there := closing(t, storeOn(t, o, link.Addr()))
-	var hints atomic.Int32
-	if err := there.Watch(t.Context(), me, func(store.Hint) { hints.Add(1) }); err != nil {
+	var notifications atomic.Int32
+	if err := there.Watch(t.Context(), me, func(store.Notification) { notifications.Add(1) }); err != nil {
 		t.Fatal(err)
 	}
 	kept := mustHold(t, there, mutex("kept"))
@@ -224,7 +224,7 @@ func TestABrokenConnectionKeepsHoldsAndPlaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	link.Mend()
-	until(t, "the waiter is woken", func() bool { return hints.Load() > 0 })
+	until(t, "the waiter is woken", func() bool { return notifications.Load() > 0 })
 	if !mustAsk(t, there, waits).Granted {
 		t.Error("it was woken and is not granted")
 	}
@@ -246,7 +246,7 @@ func TestALostAnswerFindsItsNodeAgain(t *testing.T) {
 		_, err := there.Ask(ctx, c)
 		cancel()
 		if err == nil || store.Definite(err) {
-			t.Fatalf("ask without an answer: %v, want it unclear", err)
+			t.Fatalf("ask without an answer: %v, want it indeterminate", err)
 		}
 		link.Cut()
 		link.Mend()
@@ -280,7 +280,7 @@ func TestAnAskThatSlipsInLateIsGoneAgain(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	if _, err := a.Ask(ctx, late); err == nil || store.Definite(err) {
-		t.Errorf("ask of a frozen server: %v, want it unclear", err)
+		t.Errorf("ask of a frozen server: %v, want it indeterminate", err)
 	}
 	short, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
@@ -331,7 +331,7 @@ func TestASessionInWhichAnAskWasLostEndsWithWhatItHas(t *testing.T) {
 	})
 	cancel()
 	if err := <-asked; err == nil || store.Definite(err) {
-		t.Fatalf("ask on a silent link: %v, want it unclear", err)
+		t.Fatalf("ask on a silent link: %v, want it indeterminate", err)
 	}
 	link.Cut()
 	link.Mend()
@@ -371,7 +371,7 @@ func TestAReleaseThatWasNotAnsweredIsDoneAllTheSame(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if err := s.Release(ctx, hold); err == nil || store.Definite(err) {
-		t.Fatalf("release on a silent link: %v, want it unclear", err)
+		t.Fatalf("release on a silent link: %v, want it indeterminate", err)
 	}
 	if mustAsk(t, other, mutexTry("a")).Granted {
 		t.Fatal("it was done") // this would show nothing

@@ -74,15 +74,15 @@ func millis(d time.Duration) (ms int64)      { return int64((d + time.Millisecon
 
 // A value is what is stored in an entry.
 type value struct {
-	V     int    `json:"v"`
-	Owner string `json:"owner,omitempty"`
-	TTL   int64  `json:"ttl"`             // milliseconds
-	Asked int64  `json:"asked"`           // by the owner's wall clock, in microseconds; for people
-	N     int    `json:"n,omitempty"`     // the size of the block of tokens, if not 1
-	Token int64  `json:"token,omitempty"` // 0: that of the node's creation, or not stored yet
-	Used  int64  `json:"used,omitempty"`  // the newest of the block that was told to be used
-	Fence int64  `json:"fence,omitempty"` // drawn by the newest upgrade that was granted
-	Break string `json:"broken,omitempty"`
+	V            int    `json:"v"`
+	Owner        string `json:"owner,omitempty"`
+	TTL          int64  `json:"ttl"`             // milliseconds
+	Asked        int64  `json:"asked"`           // by the owner's wall clock, in microseconds; for people
+	N            int    `json:"n,omitempty"`     // the size of the block of tokens, if not 1
+	Token        int64  `json:"token,omitempty"` // 0: that of the node's creation, or not stored yet
+	Used         int64  `json:"used,omitempty"`  // the newest of the block that was told to be used
+	UpgradeToken int64  `json:"fence,omitempty"` // drawn by the newest upgrade that was granted
+	Break        string `json:"broken,omitempty"`
 }
 
 func (v *value) bytes() []byte {
@@ -309,7 +309,7 @@ func tokenOf(r *row) int64 { return cmp.Or(r.Token, r.created*maxBlock) }
 func (v *view) last() (last int64) {
 	for i := range v.rows {
 		if r := &v.rows[i]; r.granted {
-			last = max(last, tokenOf(r)+int64(max(r.N, 1))-1, r.Fence)
+			last = max(last, tokenOf(r)+int64(max(r.N, 1))-1, r.UpgradeToken)
 		}
 	}
 	return last
@@ -332,7 +332,7 @@ func (r *row) show() store.Entry {
 	}
 	if r.granted {
 		e.Age = max(0, time.Duration(time.Now().UnixMicro()-r.Asked)*time.Microsecond)
-		e.Token, e.N, e.Fence = tokenOf(r), max(r.N, 1), r.Fence
+		e.Token, e.N, e.UpgradeToken = tokenOf(r), max(r.N, 1), r.UpgradeToken
 		e.Used = max(e.Token, r.Used)
 	}
 	return e

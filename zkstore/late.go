@@ -18,7 +18,7 @@ type lateAsk struct {
 // Its session takes no new claims, so that it ends, with whatever was made, as soon as
 // it keeps none. Until then late asks are searched for. s.mu is held.
 func (s *Store) expectLate(m *mine) {
-	if !m.unclear || m.sess == nil { //mutant:zk-late-ask-retires-session
+	if !m.indeterminate || m.sess == nil { //mutant:zk-late-ask-retires-session
 		return
 	}
 	m.sess.late = append(m.sess.late, lateAsk{m.name, m.id})

@@ -28,7 +28,7 @@ func TestALateAskIsTakenOutBesideAnotherClaim(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if _, err := s.Ask(ctx, late); err == nil || store.Definite(err) {
-		t.Fatalf("ask on a silent link: %v, want it unclear", err)
+		t.Fatalf("ask on a silent link: %v, want it indeterminate", err)
 	}
 	link.Cut()
 	link.Mend()
@@ -66,7 +66,7 @@ func TestALostClaimIsNotAskedForInTheNextSession(t *testing.T) {
 	}
 }
 
-// So can it while its place is looked at: the claim is lost, whatever the look shows,
+// So can it while its position is looked at: the claim is lost, whatever the look shows,
 // as all that the session has is about to be deleted.
 func TestAWaiterWhoseSessionEndedMeanwhileIsLost(t *testing.T) {
 	t.Parallel()

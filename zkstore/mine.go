@@ -32,8 +32,8 @@ type mine struct {
 	drop  bool          // to be deleted, however often that takes
 	left  bool          // its owner has given it back
 
-	unclear bool            // an ask for it was not answered, and may slip in at any time
-	stray   <-chan struct{} // closed when the request has ended that was not waited for
+	indeterminate bool            // an ask for it was not answered, and may slip in at any time
+	stray         <-chan struct{} // closed when the request has ended that was not waited for
 
 	token int64         // of the grant; 0: not granted, as far as its owner knows
 	n     int           // the size of the block, also while it waits
@@ -44,10 +44,10 @@ type mine struct {
 	stored  int32 // its version
 	created int64
 
-	turn  int32 // of the newest change
-	full  bool  // that was an upgrade
-	drawn bool  // it was granted, and fence is its own
-	fence int64 // drawn by the newest upgrade that was granted
+	turn         int32 // of the newest change
+	full         bool  // that was an upgrade
+	drawn        bool  // it was granted, and the upgrade token is its own
+	upgradeToken int64 // drawn by the newest upgrade that was granted
 
 	watching *watching
 }

@@ -39,7 +39,7 @@ func TestTheTestsCatchEachMutantOfZooKeeper(t *testing.T) {
 		{"a number at the end of the counter is good", counter, "zk-counter-used-up", mutant.Return("seq < 0")},
 		{"a name that is in use is counted anew", "TestANameIsRefusedBeforeItsCounterIsAtItsEnd", "zk-name-not-empty", mutant.Cond("WAS, errors.Is(err, zk.ErrNotEmpty)")},
 		{"what was lost while it was asked for is asked for in the next session", "TestALostClaimIsNotAskedForInTheNextSession", "zk-lost-asked-in-next", mutant.Value("m.state == gone && false")},
-		{"what was lost while its place was looked at waits on", "TestAWaiterWhoseSessionEndedMeanwhileIsLost", "zk-lost-waits-on", mutant.Cond("false")},
+		{"what was lost while its position was looked at waits on", "TestAWaiterWhoseSessionEndedMeanwhileIsLost", "zk-lost-waits-on", mutant.Cond("false")},
 		{"nobody searches for late asks", "TestALateAskIsTakenOutBesideAnotherClaim", "zk-late-asks-searched", mutant.Cond("false")},
 		{"an ask that is repeated makes another node", repeated, "zk-node-made-once", mutant.Value("false")},
 		{"a try that is refused when it is repeated has a place", repeated, "zk-refused-try-goes", mutant.Cond("true")},

@@ -152,7 +152,7 @@ func TestMoreReadersThanATransactionHasTokensFor(t *testing.T) {
 func TestAWaiterWatchesOnlyTheEntryInItsWay(t *testing.T) {
 	t.Parallel()
 	s := closing(t, storeOn(t, apart(), testserver.SharedZooKeeper(t)))
-	if err := s.Watch(t.Context(), me, func(store.Hint) {}); err != nil {
+	if err := s.Watch(t.Context(), me, func(store.Notification) {}); err != nil {
 		t.Fatal(err)
 	}
 	mustHold(t, s, mutex("a"))
@@ -185,8 +185,8 @@ func TestAWaiterHearsWhatHappenedWhileItWasCutOff(t *testing.T) {
 	addr, o := testserver.SharedZooKeeper(t), apart()
 	link := testserver.NewLink(t, addr)
 	other, s := closing(t, storeOn(t, o, addr)), closing(t, storeOn(t, o, link.Addr()))
-	hints := make(chan store.Hint, 10)
-	if err := s.Watch(t.Context(), me, func(h store.Hint) { hints <- h }); err != nil {
+	notifications := make(chan store.Notification, 10)
+	if err := s.Watch(t.Context(), me, func(h store.Notification) { notifications <- h }); err != nil {
 		t.Fatal(err)
 	}
 	hold := mustHold(t, other, mutex("a"))
@@ -202,9 +202,9 @@ func TestAWaiterHearsWhatHappenedWhileItWasCutOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	link.Mend()
-	until(t, "it is told", func() bool { return len(hints) > 0 })
-	if h := <-hints; h.Name != "a" || h.ID != c.ID {
-		t.Errorf("the hint is for %+v", h)
+	until(t, "it is told", func() bool { return len(notifications) > 0 })
+	if h := <-notifications; h.Name != "a" || h.ID != c.ID {
+		t.Errorf("the notification is for %+v", h)
 	}
 	if !mustAsk(t, s, c).Granted {
 		t.Error("it is not granted what is free")

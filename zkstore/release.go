@@ -94,12 +94,12 @@ func (s *Store) remove(ctx context.Context, m *mine) (was bool, err error) {
 		return false, err
 	}
 	s.mu.Lock()
-	sess, path, unclear, upgrade := m.sess, m.path, m.unclear, m.turn > 0
+	sess, path, indeterminate, upgrade := m.sess, m.path, m.indeterminate, m.turn > 0
 	s.mu.Unlock()
 	if sess == nil {
 		return false, nil
 	}
-	if path != "" && !unclear && !upgrade {
+	if path != "" && !indeterminate && !upgrade {
 		return s.removed(s.run(ctx, m, func() error { return sess.conn.Delete(path, -1) }))
 	}
 	for range attempts {

@@ -121,7 +121,7 @@ func (s *Store) renewOne(ctx context.Context, m *mine, h *store.Hold) store.Rene
 			out.Err = store.ErrLost
 			return out
 		}
-		if out.Err = s.fence(ctx, m, v, r); out.Err != nil {
+		if out.Err = s.upgradeToken(ctx, m, v, r); out.Err != nil {
 			return out
 		}
 		if out.Weight, out.Want = r.weight, r.wants(); r.upgrading() && !r.upgraded {
@@ -142,7 +142,7 @@ func (s *Store) renewOne(ctx context.Context, m *mine, h *store.Hold) store.Rene
 		return out
 	}
 	m.ends = max(m.ends, store.Now().Add(h.TTL))
-	out.TTL, out.From, out.Fence = min(h.TTL, m.sess.lasts), m.sess.renewed, m.fence
+	out.TTL, out.From, out.UpgradeToken = min(h.TTL, m.sess.lasts), m.sess.renewed, m.upgradeToken
 	return out
 }
 

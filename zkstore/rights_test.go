@@ -89,8 +89,8 @@ func TestBadInputIsAnErrorBeforeAnyIO(t *testing.T) {
 		}
 	}
 	for what, spoil := range map[string]func(*store.Claim){
-		"a lock delay":   func(c *store.Claim) { c.Delay = time.Second },
-		"a minimum hold": func(c *store.Claim) { c.Keep = time.Second },
+		"a lock delay":   func(c *store.Claim) { c.LockDelay = time.Second },
+		"a minimum hold": func(c *store.Claim) { c.MinHold = time.Second },
 	} {
 		c := ok
 		spoil(&c)
@@ -132,7 +132,7 @@ func TestATTLThatTheServerDoesNotGrantIsAnErrorThatSaysSo(t *testing.T) {
 		4 * time.Second: 3 * time.Second, 10 * time.Second: 9 * time.Second, maxTTL: maxTTL - time.Second,
 	} {
 		c := mutex(ttl.String())
-		c.TTL, c.Place = ttl, time.Second
+		c.TTL, c.PositionTTL = ttl, time.Second
 		var a store.Answer
 		until(t, "it is answered", func() bool { // a short session is over when the machine stalls
 			var err error

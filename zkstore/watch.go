@@ -19,7 +19,7 @@ const (
 
 // Watch implements [store.Watcher]. From now on each claim that waits watches
 // the entry that is in its way, and that alone where there is one.
-func (s *Store) Watch(_ context.Context, _ store.Process, sink func(store.Hint)) error {
+func (s *Store) Watch(_ context.Context, _ store.Process, sink func(store.Notification)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sink = sink
@@ -72,7 +72,7 @@ func (s *Store) watchFor(m *mine, v *view, r *row) {
 		}
 		s.mu.Unlock()
 		if live {
-			sink(store.Hint{Name: name, ID: id})
+			sink(store.Notification{Name: name, ID: id})
 		}
 	})
 }
@@ -101,9 +101,9 @@ func (s *Store) watch(ctx context.Context, sess *session, w *watching, name stri
 		events, err := s.watchOne(ctx, sess, at.watched)
 		if err == nil {
 			// What came before the watch was there is seen now.
-			hint, next, err := s.news(ctx, sess, name, id, at, upgrade)
+			notification, next, err := s.news(ctx, sess, name, id, at, upgrade)
 			switch {
-			case hint:
+			case notification:
 				sess.wire.unexpect(at.watched, events)
 				return true
 			case err == nil && next.path != at.path:
@@ -168,7 +168,7 @@ func (s *Store) watchOne(ctx context.Context, sess *session, at watched) (<-chan
 
 // news reports whether the claim should be asked for, and else what to watch from
 // now on.
-func (s *Store) news(ctx context.Context, sess *session, name string, id store.ID, at target, upgrade bool) (hint bool, next target, err error) {
+func (s *Store) news(ctx context.Context, sess *session, name string, id store.ID, at target, upgrade bool) (notification bool, next target, err error) {
 	ctx, cancel := bound(ctx)
 	defer cancel()
 	v, err := s.look(ctx, sess, name)

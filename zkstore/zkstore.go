@@ -62,7 +62,7 @@
 // again, as ZooKeeper itself does when nobody has used the name for a minute.
 //
 // There is no minimum hold and no lock delay, as nothing of ours outlives a
-// session, and for the same reason no hold goes over to another process. A place in the queue
+// session, and for the same reason no hold goes over to another process. A position in the queue
 // is kept until the session ends, if its process dies. A hold is matched by its id,
 // as ids are random and never used again, and by its token as far as that is stored.
 //
@@ -143,13 +143,13 @@ type Store struct {
 	paths    map[string]*mine           // those of them that have a node
 	tending  bool
 	wake     chan struct{} // to tend at once
-	sink     func(store.Hint)
+	sink     func(store.Notification)
 }
 
 var _ interface {
 	store.Store
 	store.Watcher
-	store.Looker
+	store.Poller
 	store.Inspector
 	store.Checker
 } = (*Store)(nil)
@@ -229,14 +229,16 @@ func (s *Store) Describe() store.Description {
 		Forgets: []store.Accident{store.AccidentWipe},
 		Crash:   store.CrashTTL,
 		Lacks: map[store.Promise]string{
-			store.PromiseMinHold:   session,
-			store.PromiseLockDelay: session,
-			store.PromiseDetach:    session,
-			store.PromisePlaceTime: "a place is kept until the session of its process ends, which is after at most the TTL",
-			store.PromiseMatch:     "a hold is matched by its id, which is random and never used again; by its token too as far as that is stored",
-			store.PromiseUntil:     "who waits is told when the obstacle has gone",
-			store.PromiseExpiry:    "the claims of one process and TTL have one session, which is renewed for all of them",
-			store.PromiseHintToken: "the token is the transaction of the look that shows the grant",
+			store.PromiseMinHold:           session,
+			store.PromiseLockDelay:         session,
+			store.PromiseDetach:            session,
+			store.PromisePositionTTL:       "a position is kept until the session of its process ends, which is after at most the TTL",
+			store.PromiseMatch:             "a hold is matched by its id, which is random and never used again; by its token too as far as that is stored",
+			store.PromiseUntil:             "who waits is told when the obstacle has gone",
+			store.PromiseExpiry:            "the claims of one process and TTL have one session, which is renewed for all of them",
+			store.PromiseNotificationToken: "the token is the transaction of the look that shows the grant",
+			store.PromiseTotals:            "it keeps one number of slots a name",
+			store.PromiseGiveUp:            "it does not keep what a waiter asks the holders for",
 		},
 	}
 }

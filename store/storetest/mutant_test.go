@@ -151,7 +151,7 @@ type result struct {
 var step = regexp.MustCompile(`step (\d+) at`)
 
 // patience is for how long a mutant may keep a test waiting. It is less than a
-// third of a place: one that wakes nobody is not saved by the safety look. The right
+// third of a position: one that wakes nobody is not saved by the safety poll. The right
 // store may take longer: on a machine that stalls no test fails that has nothing wrong
 // in it.
 const patience = "HOLDFAST_TEST_PATIENCE=3s"
