@@ -108,8 +108,8 @@ func TestAnAskThatItsRecordHasNoRoomForSaysSo(t *testing.T) {
 		t.Fatalf("another's ask: %v", err)
 	}
 	late.givesUp(c)
-	q.waits(waits[0]) // who is in keeps its place
-	p.releases(h)     // and makes room
+	q.waits(waits[0])            // who is in keeps its place
+	p.releases(h)                // and makes room
 	late.waits(late.claim(wide)) // though it remembers the record as it was
 	if a := q.ask(waits[0]); !a.Granted {
 		t.Fatalf("the first who waits: %+v", a)
