@@ -164,7 +164,7 @@ func (s *Store) tooLarge(n *name, b *base, size int) error {
 		b.Inbox, b.More = b.Inbox[:len(b.Inbox)/2], true
 		return nil
 	}
-	err := fmt.Errorf("%w: too many wait for %q: its record would have %d bytes, and %s keeps %d", store.ErrUnavailable, n.at, size, s.d.Store, s.traits.MaxRecord)
+	err := fmt.Errorf("too many wait: its record would have %d bytes, at most %d are kept", size, s.traits.MaxRecord)
 	asks := false
 	s.finishSome(n, err, func(o *op) bool {
 		asks = asks || o.claim != nil
