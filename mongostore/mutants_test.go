@@ -76,5 +76,5 @@ func TestTheTestsCatchEachMutant(t *testing.T) {
 		})
 	}
 	// Each is found within some hundred steps, on the average: by this many for sure.
-	mutant.Catch(t, all, "HOLDFAST_TEST_MONGODB="+standIn, "HOLDFAST_TEST_PATIENCE=3s", "HOLDFAST_TEST_STEPS=20000")
+	mutant.Catch(t, all, "HOLDFAST_TEST_MONGODB="+standIn, "HOLDFAST_TEST_PATIENCE=3s", "HOLDFAST_TEST_STEPS=8000")
 }

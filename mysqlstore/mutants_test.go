@@ -69,5 +69,5 @@ func TestTheTestsCatchEachMutantOfTheStatements(t *testing.T) {
 			return ""
 		}})
 	}
-	mutant.Catch(t, all, "HOLDFAST_TEST_MYSQL="+sharedDSN(t), "HOLDFAST_TEST_STEPS=20000", "HOLDFAST_TEST_PATIENCE=5s")
+	mutant.Catch(t, all, "HOLDFAST_TEST_MYSQL="+sharedDSN(t), "HOLDFAST_TEST_STEPS=8000", "HOLDFAST_TEST_PATIENCE=5s")
 }

@@ -33,5 +33,5 @@ func TestTheTestsCatchEachMutantOfTheTable(t *testing.T) {
 		all = append(all, mutant.Broken{Name: m.name, Pkg: "pgstore", Test: "Test" + m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}, Hangs: slices.Contains(hanging, m.name)})
 	}
 	all = append(all, brokenTable()...)
-	mutant.Catch(t, all, pgtest.AddrEnv+"="+sharedAddr(t), "HOLDFAST_TEST_STEPS=20000", pgtest.PatienceEnv+"=5s")
+	mutant.Catch(t, all, pgtest.AddrEnv+"="+sharedAddr(t), "HOLDFAST_TEST_STEPS=5000", pgtest.PatienceEnv+"=5s")
 }

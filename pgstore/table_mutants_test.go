@@ -9,6 +9,7 @@ import (
 // Tests that catch many mutants of the statements.
 const (
 	short    = "TestTheShortestStatementsKeepToTheRule"
+	promise  = "TestTable/promise/"
 	same     = "TestTableDifferential"
 	oneOrTwo = "TestAnOperationIsOneStatementAndTwoBesideOthers"
 	crash    = "TestWhatWasGrantedAndRenewedOutlivesACrashOfTheServer"
@@ -34,20 +35,20 @@ var tableMutants = []struct {
 	{"a known name that is held is granted", oneOrTwo, []mutant.Edit{mutant.At("pg-ask-idle", mutant.Delete())}},
 	{"a token of a known name is the last one again", short, []mutant.Edit{mutant.At("pg-ask-idle-token", mutant.Line("greatest(t.last, now) AS first"))}},
 	{"a hand-over does not wait for the disk", crash, []mutant.Edit{mutant.At("pg-release-next-durable", mutant.Line("true"))}},
-	{"any token gives back beside others", same, []mutant.Edit{mutant.At("pg-release-token", mutant.Line("OR a.token <> 0"))}},
+	{"any token gives back beside others", promise + "a_release_with_a_wrong_token_is_lost_and_frees_nothing", []mutant.Edit{mutant.At("pg-release-token", mutant.Line("OR a.token <> 0"))}},
 	{"a broken hold is renewed", short, []mutant.Edit{mutant.At("pg-renew-fast-broken", mutant.Delete())}},
-	{"a broken hold is renewed beside others", same, []mutant.Edit{mutant.At("pg-renew-broken", mutant.Delete()), mutant.At("pg-renew-broken-changed", mutant.Delete()), mutant.At("pg-change-broken", mutant.Delete())}},
-	{"an expired hold is renewed", same, []mutant.Edit{mutant.At("pg-renew-expired", mutant.Delete())}},
-	{"a renewal moves the expiry back", same, []mutant.Edit{mutant.At("pg-renew-fast-expiry", mutant.Line("expires[p(t.id, h.id)] = greatest(0, {now} + h.ttl),"))}},
-	{"a writer is let in as a reader", same, []mutant.Edit{mutant.At("pg-weight", mutant.Line("sum(CASE WHEN d.token = 0 THEN 1 ELSE 0 END)"))}},
-	{"who holds takes no room", same, []mutant.Edit{mutant.At("pg-held", mutant.Line("coalesce(sum(weight) FILTER (WHERE token < 0), 0) AS held,"))}},
-	{"a minimum hold is given back", same, []mutant.Edit{mutant.At("pg-release-fast-keep", mutant.Line("AND since[1] + 0 <= {now}")), mutant.At("pg-release-next-keep", mutant.Line("AND since[1] + 0 <= {now}"))}},
-	{"a minimum hold ends with the lease", same, []mutant.Edit{mutant.At("pg-keep", mutant.Line("CASE WHEN c.shown THEN c.since END"))}},
-	{"nothing is kept back after an expiry", same, []mutant.Edit{mutant.At("pg-delay", mutant.Line("c.expires,"))}},
-	{"what is given back is kept back", same, []mutant.Edit{mutant.At("pg-release-delay", mutant.Line("e.delay AS delay,"))}},
-	{"an upgrade is not wanted", same, []mutant.Edit{mutant.At("pg-want", mutant.Line("CASE WHEN m.m THEN least(e.weight, $5::int) ELSE e.want END AS want,"))}},
-	{"others pass an upgrade", same, []mutant.Edit{mutant.At("pg-upgrading", mutant.Delete())}},
-	{"a refused try takes a place", same, []mutant.Edit{mutant.At("pg-try", mutant.Line("OR v.try AND false"))}},
+	{"a broken hold is renewed beside others", promise + "Adopt_of_a_broken_hold_is_lost_and_the_reason_is_told", []mutant.Edit{mutant.At("pg-renew-broken", mutant.Delete()), mutant.At("pg-renew-broken-changed", mutant.Delete()), mutant.At("pg-change-broken", mutant.Delete())}},
+	{"an expired hold is renewed", promise + "the_renewal_of_an_expired_hold_is_lost_and_does_not_bring_it_back", []mutant.Edit{mutant.At("pg-renew-expired", mutant.Delete())}},
+	{"a renewal moves the expiry back", promise + "a_shorter_renewal_moves_no_expiry_back", []mutant.Edit{mutant.At("pg-renew-fast-expiry", mutant.Line("expires[p(t.id, h.id)] = greatest(0, {now} + h.ttl),"))}},
+	{"a writer is let in as a reader", promise + "Upgrade_passes_all_that_wait", []mutant.Edit{mutant.At("pg-weight", mutant.Line("sum(CASE WHEN d.token = 0 THEN 1 ELSE 0 END)"))}},
+	{"who holds takes no room", promise + "tokens_grow_along_the_queue", []mutant.Edit{mutant.At("pg-held", mutant.Line("coalesce(sum(weight) FILTER (WHERE token < 0), 0) AS held,"))}},
+	{"a minimum hold is given back", promise + "an_early_release_keeps_the_name_taken", []mutant.Edit{mutant.At("pg-release-fast-keep", mutant.Line("AND since[1] + 0 <= {now}")), mutant.At("pg-release-next-keep", mutant.Line("AND since[1] + 0 <= {now}"))}},
+	{"a minimum hold ends with the lease", promise + "a_hold_that_expired_once_shown_is_in_the_way_for_its_minimum", []mutant.Edit{mutant.At("pg-keep", mutant.Line("CASE WHEN c.shown THEN c.since END"))}},
+	{"nothing is kept back after an expiry", promise + "an_expired_hold_closes_the_name_for_its_lock_delay", []mutant.Edit{mutant.At("pg-delay", mutant.Line("c.expires,"))}},
+	{"what is given back is kept back", promise + "a_release_has_no_lock_delay", []mutant.Edit{mutant.At("pg-release-delay", mutant.Line("e.delay AS delay,"))}},
+	{"an upgrade is not wanted", promise + "Upgrade_is_listed", []mutant.Edit{mutant.At("pg-want", mutant.Line("CASE WHEN m.m THEN least(e.weight, $5::int) ELSE e.want END AS want,"))}},
+	{"others pass an upgrade", promise + "Upgrade_that_is_pending_keeps_all_others_out", []mutant.Edit{mutant.At("pg-upgrading", mutant.Delete())}},
+	{"a refused try takes a place", promise + "a_readers_short_ttl_never_cuts_anothers", []mutant.Edit{mutant.At("pg-try", mutant.Line("OR v.try AND false"))}},
 	{"a refused try comes to the row's lock", "TestARefusedTryWritesNothing", []mutant.Edit{mutant.At("pg-refused-try", mutant.Line("AND (id = '{}' AND form <> 1)"))}},
 	{"a row is decided on as it was before the wait", "TestWhoWaitedForTheRowDecidesOnWhatIsThereThen", []mutant.Edit{mutant.At("pg-row-lock", mutant.Delete())}},
 	{"who is not granted is woken too", "TestOnlyWhoIsGrantedIsWoken", []mutant.Edit{mutant.At("pg-woken", mutant.Line("true"))}},

@@ -206,7 +206,7 @@ var patience = func() time.Duration {
 	if d, err := time.ParseDuration(os.Getenv("HOLDFAST_TEST_PATIENCE")); err == nil {
 		return d
 	}
-	return time.Minute
+	return 3 * time.Minute
 }()
 
 // beat FILE is a program that writes into the file the time since the boot when
@@ -274,14 +274,32 @@ func code(ts *testscript.TestScript, _ bool, args []string) {
 
 // eventually PROGRAM ARG... runs the program until it exits with 0.
 func eventually(ts *testscript.TestScript, _ bool, args []string) {
+	there := len(args) == 3 && args[0] == "test" && args[1] == "-e" // no process for each look
 	for end, pause := time.Now().Add(patience), 5*time.Millisecond; ; time.Sleep(pause) {
-		pause = min(2*pause, 50*time.Millisecond)
-		got := exitCode(ts, ts.Exec(args[0], args[1:]...))
+		pause = min(2*pause, 100*time.Millisecond)
+		got := 1
+		if !there {
+			got = exitCode(ts, ts.Exec(args[0], args[1:]...))
+		} else if _, err := os.Stat(ts.MkAbs(args[2])); err == nil {
+			got = 0
+		}
 		if got == 0 {
 			return
 		}
 		if time.Now().After(end) {
+			tellFiles(ts)
 			ts.Fatalf("%q: exit code %d still after %v", args, got, patience)
+		}
+	}
+}
+
+// tellFiles logs what is in the script's directory.
+func tellFiles(ts *testscript.TestScript) {
+	files, err := os.ReadDir(ts.MkAbs("."))
+	ts.Check(err)
+	for _, f := range files {
+		if f.Type().IsRegular() {
+			ts.Logf("%s:\n%s", f.Name(), ts.ReadFile(f.Name()))
 		}
 	}
 }

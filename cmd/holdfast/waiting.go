@@ -18,14 +18,15 @@ const (
 )
 
 // A watch looks into the queue that we wait in, and tells what it sees: with -v
-// and --json at the start and each minute, at a terminal each second, else
-// nothing. It only reads; the engine does the waiting.
+// and --json at the start, each minute and when the store answers at last, at a
+// terminal each second, else nothing. It only reads; the engine does the waiting.
 type watch struct {
 	j     *job
 	in    store.Inspector // nil: this store cannot be looked into
 	owner holdfast.Owner  // as the store shows it
 	start time.Time
 	told  time.Time // zero: not yet
+	known bool      // what was told then: the store had answered
 }
 
 // watch begins to watch, and returns how to end that.
@@ -62,8 +63,8 @@ func (w *watch) run(ctx context.Context) {
 		}
 		q := w.look(ctx)
 		now := time.Now()
-		if (w.j.json || w.j.verbose) && q.waits() && now.Sub(w.told) >= tellsAgain {
-			w.told = now
+		if (w.j.json || w.j.verbose) && w.due(q, now) {
+			w.told, w.known = now, q.known
 			stderr.waits(q.record(w.text(q, now)))
 		}
 		if stderr.screen != nil && now.Sub(w.start) >= nextLook {
@@ -71,6 +72,13 @@ func (w *watch) run(ctx context.Context) {
 		}
 		pause = min(2*pause, nextLook)
 	}
+}
+
+// due reports whether the queue is to be told now: at the start, each minute, and as
+// soon as a store answers of which it was told that it does not.
+func (w *watch) due(q *queue, now time.Time) bool {
+	answers := q.known && !w.known && !w.told.IsZero()
+	return q.waits() && (now.Sub(w.told) >= tellsAgain || answers) //mutant:cmd-answer-told
 }
 
 // A queue is what others have of a name, seen from our position.
