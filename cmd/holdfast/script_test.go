@@ -192,7 +192,7 @@ func TestCommandOnRedlock(t *testing.T) {
 			defer c.Close()
 			nodes, clients, urls = append(nodes, s), append(clients, c), append(urls, "redis://"+s.Addr)
 		}
-		if err := redlock.Trust(context.Background(), clients, &redlock.Options{Timeout: patience}); err != nil {
+		if err := redlock.Trust(context.Background(), clients, &redlock.Options{Timeout: time.Minute}); err != nil {
 			env.T().Fatal(err)
 		}
 		env.Setenv("HOLDFAST_STORE", "redlock:"+strings.Join(urls, ",")+"?timeout=10s")
