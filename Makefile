@@ -25,8 +25,9 @@ help: ## say what there is to make
 servers: ## install the servers that the tests start; HOLDFAST_TEST_INSTALL=no only looks
 	@scripts/servers
 
+# One package at a time: each starts servers and processes enough for all processors.
 test: servers ## run all tests, on real servers, under the race detector
-	$(GO) run ./internal/runtests $(REPORT) $(MODULES:%=-m %) -- -mod=mod -p 2 -race -vet=off -ldflags=-w -timeout 30m $(TESTFLAGS)
+	$(GO) run ./internal/runtests $(REPORT) $(MODULES:%=-m %) -- -mod=mod -p 1 -race -vet=off -ldflags=-w -timeout 30m $(TESTFLAGS)
 
 check: platforms lint format modules generated ## all that needs no test: builds, vet, linter, format, modules
 

@@ -55,11 +55,6 @@ func fileOf(dir string) string {
 	return filepath.Base(dir) + ".json"
 }
 
-// longest are the packages whose tests take longest. They start first, or the
-// processors have nothing to do while the last one ends. The two heaviest, those of
-// the command and of prove, do not begin together.
-var longest = []string{"cmd/holdfast", "pgstore", "prove", "redisstore", "redisstore/redlock", "mongostore", "zkstore", "store/storetest", "etcdstore"}
-
 // A gotestsum is how the tests of a module are run.
 type gotestsum struct {
 	tools  string // go.mod that has it
@@ -70,15 +65,7 @@ type gotestsum struct {
 
 // tests runs all tests of the module in dir, and reads what came of them.
 func (g *gotestsum) tests(dir string, flags []string) *result {
-	packages := slices.DeleteFunc(slices.Clone(longest), func(p string) bool {
-		_, err := os.Stat(filepath.Join(dir, p))
-		return err != nil
-	})
-	for i := range packages {
-		packages[i] = "./" + packages[i]
-	}
-	packages = append(packages, "./...") // go test takes each once, where it is named first
-	test := slices.Concat([]string{"go", "-C", dir, "test", "-json"}, flags, packages)
+	test := slices.Concat([]string{"go", "-C", dir, "test", "-json"}, flags, []string{"./..."})
 	// Raw, as it has no flag for the directory.
 	own := []string{"tool", "-modfile=" + g.tools, "gotestsum", "--format=" + g.format, "--format-icons=text", "--format-hide-empty-pkg",
 		"--hide-summary=skipped", "--jsonfile=" + g.events, "--raw-command", "--"}
