@@ -137,7 +137,8 @@ type Notification struct {
 
 	// Token and N: the claim was granted with these, and is kept by Session. It
 	// is the grant only while Session is the claim's present one (law 6).
-	// Token 0: the claim has another entry ahead of it now, which is kept by
+	// Token 0, N 1: its note was taken into the record, where Session keeps it.
+	// Token 0, N 0: the claim has another entry ahead of it now, which is kept by
 	// Session (law 9); or, if that is zero, has to be asked for anew.
 	Token   int64
 	N       int

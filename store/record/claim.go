@@ -34,6 +34,8 @@ type localClaim struct {
 	watched []session.ID  // those ahead of it
 	also    []session.ID  // that were told to be, and when; no record read since has told
 	alsoAt  store.Instant
+	takenIn session.ID    // its entry was in the record under this one, as a notification said
+	rest    chan struct{} // closed when its ask need not wait for that any more; nil: no ask does
 	unsure  bool // an ask was not answered: its entry may be in any session
 	failed  int  // times that it could not be taken out
 

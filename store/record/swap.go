@@ -253,9 +253,13 @@ func (s *Store) swap(ctx context.Context, w *Swap) (Outcome, error) {
 
 // rests reports whether nothing need be written now: all that was asked for are in the
 // inbox, among others, and nobody was granted. Of the many that come at once some take in
-// all: each goes on after a while, and then insists.
+// all: each goes on after a while, and then insists. In a crowd it is as a rule who releases
+// that takes them in, and says so.
 func (s *Store) rests(n *name, a *applied, b *base, batch []*op) bool {
-	if len(a.granted) > 0 || len(batch) == 0 || len(b.Inbox) <= len(batch) {
+	if len(a.granted) > 0 || len(batch) == 0 {
+		return false
+	}
+	if crowd := s.traits.Notifies && len(a.q.Entries) > fewCome; !crowd && len(b.Inbox) <= len(batch) {
 		return false
 	}
 	for i, o := range batch {
