@@ -14,6 +14,9 @@ type lapser interface {
 	Lapse(ids ...session.ID)
 }
 
+// DoubtForTest has the store ask for the life of a session each time that it matters.
+func (s *Store) DoubtForTest() { s.sessions.Trust(0) }
+
 // LapseForTest ends the sessions of the store, and returns when what they kept is gone. The
 // store has found out by then.
 func (s *Store) LapseForTest(t testing.TB, server lapser) {

@@ -45,6 +45,7 @@ func TestTheTestsCatchEachMutantOfTheLaws(t *testing.T) {
 		{"who is ahead is told in vain meanwhile", "TestWhoIsToldOfAnotherAheadMeanwhileWatchesThatToo", "record-ahead-is-told-meanwhile", mutant.Stmt("m.also, m.alsoAt = append(m.also, n.Session), 0")},
 		{"the clock is ahead of the server", "TestTheClockIsNotAheadOfTheServer", "record-clock-ahead-of-the-server", mutant.Value("now, heard.Add(-time.Minute)")},
 		{"the clock is behind what is stored", "TestTheClockIsNotBehindWhatIsStored", "record-clock-behind-what-is-stored", mutant.Delete()},
+		{"a life is trusted by who trusts none", "TestWhoTrustsNoLifePassesOverAllThatEndedAtOneMoment", "session-trusts-as-set", mutant.Delete()},
 		{"a minimum hold needs a clock", "TestAMinimumHoldNeedsNoClockOfTheServer", "record-minimum-hold-without-clock", mutant.Value("0")},
 	} {
 		all = append(all, mutant.Broken{Name: m.name, Pkg: "store/record", Test: m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})
