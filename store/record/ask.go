@@ -97,7 +97,7 @@ func (s *Store) askIn(ctx context.Context, m *localClaim, c *store.Claim, long, 
 		calls[short.ID] = short.State().Calls
 	}
 	got := &asking{}
-	o := &op{short: short}
+	o := &op{short: short, asks: true}
 	if !c.Try {
 		o.claim = c
 	}
@@ -147,7 +147,7 @@ func (s *Store) askIn(ctx context.Context, m *localClaim, c *store.Claim, long, 
 			break
 		}
 		if err == nil {
-			o = &op{short: short, claim: o.claim, apply: o.apply, insists: true}
+			o = &op{short: short, asks: true, claim: o.claim, apply: o.apply, insists: true}
 			err = s.do(ctx, c.Name, o)
 		}
 		if err != nil && !store.Definite(err) {

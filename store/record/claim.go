@@ -36,8 +36,8 @@ type localClaim struct {
 	alsoAt  store.Instant
 	takenIn session.ID    // its entry was in the record under this one, as a notification said
 	rest    chan struct{} // closed when its ask need not wait for that any more; nil: no ask does
-	unsure  bool // an ask was not answered: its entry may be in any session
-	failed  int  // times that it could not be taken out
+	unsure  bool          // an ask was not answered: its entry may be in any session
+	failed  int           // times that it could not be taken out
 
 	keep  time.Duration // its minimum hold, where that is a session of its own
 	since store.Instant // when its owner was told of the grant

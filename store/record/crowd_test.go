@@ -35,7 +35,9 @@ func TestACrowdCostsFewRequestsALock(t *testing.T) {
 					c := m.Client()
 					c.Fates(func(q recordtest.Request) recordtest.Fate {
 						if q.Op != recordtest.OpNotify && t.Context().Err() != context.Canceled {
-							counts.Add(string(q.Op))
+							if q.Op != recordtest.OpSwap {
+								counts.Add(string(q.Op))
+							}
 							time.Sleep(crowdTrip / 2)
 							turn <- struct{}{}
 							time.Sleep(crowdTurn)
@@ -44,10 +46,33 @@ func TestACrowdCostsFewRequestsALock(t *testing.T) {
 						}
 						return recordtest.Answered
 					})
-					return record.WatchStore{Store: record.New(c)}
+					return record.WatchStore{Store: record.New(told{c, counts})}
 				})
 				_ = each
 			})
 		})
 	}
+}
+
+// A told client counts the swaps by what came of them.
+type told struct {
+	*recordtest.Client
+	counts *recordtest.Counts
+}
+
+func (c told) Swap(ctx context.Context, w *record.Swap) (record.Outcome, error) {
+	o, err := c.Client.Swap(ctx, w)
+	switch {
+	case o.Done && len(w.Old.Inbox) > 0:
+		c.counts.Add("swap takes in")
+	case o.Done:
+		c.counts.Add("swap done")
+	case o.Joined:
+		c.counts.Add("swap joins")
+	case w.Join != nil:
+		c.counts.Add("swap refused, not joined")
+	default:
+		c.counts.Add("swap refused")
+	}
+	return o, err
 }

@@ -61,6 +61,10 @@ func (s *Store) change(ctx context.Context, n *name) error {
 		same, rests := bytes.Equal(data, b.Data) && len(b.Inbox) == 0, s.rests(n, a, &b, batch)
 		switch {
 		case force:
+		case needShort(a, batch): // nothing is answered, so nothing need be written or read
+			n.base = b
+			s.done(n, a, batch, b.sent, nil)
+			return nil
 		case len(batch) == 0 && len(a.granted) == 0: // nobody is helped
 			return nil
 		case !same && !rests:
@@ -186,7 +190,7 @@ func (s *Store) usable(n *name, b *base) bool {
 func (s *Store) begin(ctx context.Context, n *name, b *base, batch []*op) error {
 	blind := !n.met && (!s.traits.Clock || s.clockKnown()) && n.pending == nil && len(n.late) == 0 && len(batch) > 0
 	for _, o := range batch {
-		blind = blind && o.claim != nil && !o.claim.Try
+		blind = blind && o.asks
 	}
 	if n.met = true; blind {
 		*b = base{known: true, inbox: true, sent: store.Now()}
@@ -256,10 +260,9 @@ func (s *Store) swap(ctx context.Context, w *Swap) (Outcome, error) {
 // all: each goes on after a while, and then insists. In a crowd it is as a rule who releases
 // that takes them in, and says so.
 func (s *Store) rests(n *name, a *applied, b *base, batch []*op) bool {
-	if len(a.granted) > 0 || len(batch) == 0 {
-		return false
-	}
-	if crowd := s.traits.Notifies && len(a.q.Entries) > fewCome; !crowd && len(b.Inbox) <= len(batch) {
+	// In a crowd a grant of another is left to its owner, who has seen it, too, and to who made room.
+	crowd := s.traits.Notifies && len(a.q.Entries) > fewCome
+	if len(batch) == 0 || !crowd && (len(a.granted) > 0 || len(b.Inbox) <= len(batch)) {
 		return false
 	}
 	for i, o := range batch {
@@ -271,6 +274,11 @@ func (s *Store) rests(n *name, a *applied, b *base, batch []*op) bool {
 		}
 	}
 	return true
+}
+
+// needShort reports whether all that is asked for has to wait, and has no session to wait in.
+func needShort(a *applied, batch []*op) bool {
+	return len(batch) > 0 && !slices.ContainsFunc(a.told, func(err error) bool { return err != errNeedsShort })
 }
 
 // holdsNote reports whether a note of the claim is in the inbox.
@@ -291,7 +299,7 @@ func (s *Store) join(n *name, a *applied, w *Swap, batch []*op) *session.Session
 	}
 	in := batch[0].short
 	for i, o := range batch {
-		if o.claim == nil || o.short == nil || o.short != in || n.noted[o.claim.ID] || a.told[i] != nil {
+		if o.claim == nil || o.short == nil || o.short != in || n.noted[o.claim.ID] || a.stored[o.claim.ID] || a.told[i] != nil {
 			return nil
 		}
 	}
@@ -334,7 +342,9 @@ func (s *Store) done(n *name, a *applied, batch []*op, sent store.Instant, goesO
 	for i, o := range batch {
 		o.told = a.told[i]
 	}
-	s.watchAhead(a, sent)
+	if len(batch) == 0 || !batch[0].rests { // else what is ahead is told, or read, once it is in the record
+		s.watchAhead(a, sent)
+	}
 	s.finishSome(n, nil, goesOn)
 }
 
