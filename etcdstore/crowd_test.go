@@ -46,9 +46,9 @@ func kindOf(method string, req, reply any) string {
 	case len(tx.Compare) == 0 && tx.Success[0].GetRequestRange() != nil:
 		return "load"
 	case len(tx.Compare) == 0:
-		return "letters"
+		return "begin or letters"
 	case len(tx.Compare) == 1:
-		return "base or call"
+		return "base"
 	case r.GetSucceeded():
 		return "swap done"
 	case tx.Failure[0].GetRequestTxn() != nil:

@@ -289,3 +289,14 @@ type Backend interface {
 	// Traits does no I/O.
 	Traits() Traits
 }
+
+// A Peeker is a Backend that reads the record and the inbox in requests of their own. It tells one without
+// the other where that costs less than Load. Both tell what Load would.
+type Peeker interface {
+	// Peek is Load without the inbox.
+	Peek(ctx context.Context, name string) (Record, error)
+
+	// Oldest is the first note of the inbox, or one that was taken in a moment ago; the zero Note if
+	// there is none.
+	Oldest(ctx context.Context, name string) (Note, error)
+}

@@ -98,7 +98,7 @@ func (s *Store) change(ctx context.Context, n *name) error {
 			for _, one := range batch {
 				n.noted[one.claim.ID] = true
 			}
-			if !o.Told && n.crowd > fewCome { // in a while most are in the record, by no request of their own
+			if !o.Told && s.othersTakeIn(ctx, n, batch) {
 				for _, one := range batch {
 					one.rests = true
 				}
@@ -176,6 +176,26 @@ func (s *Store) tooLarge(n *name, b *base, size int) error {
 	return nil
 }
 
+// othersTakeIn reports whether it is for others to take in the notes that a batch has left: in a crowd, where
+// in a while most are in the record by no request of their own, and where an older note is there.
+func (s *Store) othersTakeIn(ctx context.Context, n *name, batch []*op) bool {
+	if n.crowd > fewCome {
+		return true
+	}
+	p, ok := s.b.(Peeker)
+	if !ok || !s.traits.Notifies {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, longest)
+	defer cancel()
+	oldest, err := p.Oldest(ctx, n.at)
+	if err != nil {
+		return false // what follows fails, too
+	}
+	note, ok := parseNote(n.at, oldest.Data)
+	return ok && !slices.ContainsFunc(batch, func(o *op) bool { return o.claim.ID == note.claim.ID })
+}
+
 // usable reports whether a write may depend on the base. A claim whose note may be in an
 // inbox that is not known writes only on what was read since (law 4).
 func (s *Store) usable(n *name, b *base) bool {
@@ -197,9 +217,18 @@ func (s *Store) begin(ctx context.Context, n *name, b *base, batch []*op) error 
 		return nil
 	}
 	sent := store.Now()
-	r, err := s.read(ctx, n.at)
+	p, peeks := s.b.(Peeker)
+	peeks = peeks && n.pending == nil && len(n.late)+len(n.noted) == 0 && len(batch) > 0
+	for _, o := range batch {
+		peeks = peeks && o.asks && !o.insists //mutant:record-insists-on-a-peek
+	}
+	load := s.b.Load
+	if peeks {
+		load = p.Peek
+	}
+	r, err := s.readBy(ctx, n.at, load)
 	if err == nil {
-		*b = base{Record: r, known: true, inbox: true, sent: sent, fresh: true}
+		*b = base{Record: r, known: true, inbox: !peeks, sent: sent, fresh: true}
 	}
 	return err
 }
@@ -230,11 +259,13 @@ func (s *Store) void(ctx context.Context, n *name, b *base) error {
 }
 
 // read reads a record from the server.
-func (s *Store) read(ctx context.Context, at string) (Record, error) {
+func (s *Store) read(ctx context.Context, at string) (Record, error) { return s.readBy(ctx, at, s.b.Load) }
+
+func (s *Store) readBy(ctx context.Context, at string, load func(context.Context, string) (Record, error)) (Record, error) {
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
 	sent := store.Now()
-	r, err := s.b.Load(ctx, at)
+	r, err := load(ctx, at)
 	heard := store.Now()
 	if err == nil {
 		s.took(heard.Sub(sent))
@@ -384,6 +415,9 @@ func (s *Store) crowded(at string, tried int) time.Duration {
 		many = n.crowd
 	}
 	s.mu.Unlock()
+	if s.traits.Notifies {
+		many = max(many, 4*fewCome) // as a rule a notification comes before that
+	}
 	trip := s.roundTrip() * time.Duration(1+min(many, 400)/4) << min(tried, 4)
 	return min(trip+rand.N(2*trip), time.Second)
 }
