@@ -2,6 +2,7 @@ package record
 
 import (
 	"context"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -154,8 +155,11 @@ func (s *Store) takeIn(v *view, inbox []Note) (granted []store.Notification, tak
 }
 
 // maxMarks is how many marks of sessions without an entry a record has before whoever
-// writes asks whether some of them can go.
-const maxMarks = 64
+// writes asks whether some of them can go: marksAsked, whichever, as most of a crowd live.
+const (
+	maxMarks   = 64
+	marksAsked = 2
+)
 
 // unknown is the sessions that matter and of which it is not known whether they live: those of
 // the holders, if anybody waits for them. To ask about each waiter would be
@@ -163,6 +167,7 @@ const maxMarks = 64
 // in a crowd leave the holders to the first of them, as each watches the session ahead of
 // its own (law 9); and who asks again, to find out, asks for what it should be watching.
 func (s *Store) unknown(v *view, asked map[session.ID]bool) (ids []session.ID) {
+	first := len(asked) == 0
 	waits := v.refused || v.all
 	crowd := s.reportsEnd && len(v.q.Entries) > fewCome
 	for i := range v.q.Entries {
@@ -186,9 +191,9 @@ func (s *Store) unknown(v *view, asked map[session.ID]bool) (ids []session.ID) {
 			ids = s.unheard(ids, v.in[e.ID], asked)
 		}
 	}
-	if len(v.marks) > maxMarks+len(v.q.Entries) {
-		for _, m := range v.marks[:maxMarks/4] {
-			ids = s.unheard(ids, m.in, asked)
+	if first && len(v.marks) > maxMarks+len(v.q.Entries) {
+		for range marksAsked {
+			ids = s.unheard(ids, v.marks[rand.N(len(v.marks))].in, asked)
 		}
 	}
 	return ids

@@ -147,7 +147,9 @@ func (s *Store) askIn(ctx context.Context, m *localClaim, c *store.Claim, long, 
 			break
 		}
 		if err == nil {
-			o = &op{short: short, asks: true, claim: o.claim, apply: o.apply, insists: true}
+			_, peeks := s.b.(Peeker)
+			looks := peeks && tried < looksFirst
+			o = &op{short: short, asks: true, claim: o.claim, apply: o.apply, insists: !looks, looks: looks}
 			err = s.do(ctx, c.Name, o)
 		}
 		if err != nil && !store.Definite(err) {
@@ -172,6 +174,10 @@ func (s *Store) askIn(ctx context.Context, m *localClaim, c *store.Claim, long, 
 	}
 	return s.answer(ctx, m, c, got, calls, flight)
 }
+
+// looksFirst is how often who waits for its note to be taken in looks for itself in the record alone, before it
+// reads the inbox and takes in all that is there.
+const looksFirst = 2
 
 // awaitTakenIn waits for a notification that the note of a claim was taken in, for so long. That
 // serves for a reading if the claim has asked once, so that what may be there of it is that note alone.

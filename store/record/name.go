@@ -62,6 +62,7 @@ type op struct {
 	claim   *store.Claim // of an ask that may wait: it may be left as a note
 	short   *session.Session
 	insists bool     // its claim is to be in the record: a note is not enough
+	looks   bool     // it finds out whether its claim is in the record, and does no more
 	finds   store.ID // nothing may be left of this claim, not even a note
 
 	done  chan struct{}

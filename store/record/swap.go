@@ -34,7 +34,7 @@ func (s *Store) change(ctx context.Context, n *name) error {
 		if err := s.void(ctx, n, &b); err != nil {
 			return err
 		}
-		if !s.usable(n, &b) || !b.fresh && slices.ContainsFunc(batch, func(o *op) bool { return o.insists }) {
+		if !s.usable(n, &b) || !b.fresh && slices.ContainsFunc(batch, func(o *op) bool { return o.insists || o.looks }) {
 			if err := s.begin(ctx, n, &b, batch); err != nil {
 				return err
 			}
@@ -63,6 +63,13 @@ func (s *Store) change(ctx context.Context, n *name) error {
 		case force:
 		case needShort(a, batch): // nothing is answered, so nothing need be written or read
 			n.base = b
+			s.done(n, a, batch, b.sent, nil)
+			return nil
+		case !b.inbox && looksInVain(a, batch): // it may be in the inbox, which is not known
+			for _, o := range batch {
+				o.rests = true
+			}
+			n.base = base{}
 			s.done(n, a, batch, b.sent, nil)
 			return nil
 		case len(batch) == 0 && len(a.granted) == 0: // nobody is helped
@@ -218,9 +225,9 @@ func (s *Store) begin(ctx context.Context, n *name, b *base, batch []*op) error 
 	}
 	sent := store.Now()
 	p, peeks := s.b.(Peeker)
-	peeks = peeks && n.pending == nil && len(n.late)+len(n.noted) == 0 && len(batch) > 0
+	peeks = peeks && n.pending == nil && len(n.late) == 0 && len(batch) > 0
 	for _, o := range batch {
-		peeks = peeks && o.asks && !o.insists //mutant:record-insists-on-a-peek
+		peeks = peeks && (o.looks || o.asks && !o.insists && len(n.noted) == 0)
 	}
 	load := s.b.Load
 	if peeks {
@@ -310,6 +317,11 @@ func (s *Store) rests(n *name, a *applied, b *base, batch []*op) bool {
 // needShort reports whether all that is asked for has to wait, and has no session to wait in.
 func needShort(a *applied, batch []*op) bool {
 	return len(batch) > 0 && !slices.ContainsFunc(a.told, func(err error) bool { return err != errNeedsShort })
+}
+
+// looksInVain reports whether a claim is looked for in the record that is not there.
+func looksInVain(a *applied, batch []*op) bool {
+	return slices.ContainsFunc(batch, func(o *op) bool { return o.looks && !a.stored[o.claim.ID] }) //mutant:record-looks-and-writes
 }
 
 // holdsNote reports whether a note of the claim is in the inbox.
