@@ -266,7 +266,9 @@ func (s *Store) void(ctx context.Context, n *name, b *base) error {
 }
 
 // read reads a record from the server.
-func (s *Store) read(ctx context.Context, at string) (Record, error) { return s.readBy(ctx, at, s.b.Load) }
+func (s *Store) read(ctx context.Context, at string) (Record, error) {
+	return s.readBy(ctx, at, s.b.Load)
+}
 
 func (s *Store) readBy(ctx context.Context, at string, load func(context.Context, string) (Record, error)) (Record, error) {
 	ctx, cancel := context.WithTimeout(ctx, longest)
