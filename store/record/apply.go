@@ -191,7 +191,7 @@ func (s *Store) unknown(v *view, asked map[session.ID]bool) (ids []session.ID) {
 			ids = s.unheard(ids, v.in[e.ID], asked)
 		}
 	}
-	if first && len(v.marks) > maxMarks+len(v.q.Entries) {
+	if first && len(v.marks) > maxMarks+len(v.q.Entries) { //mutant:record-marks-are-few
 		for range marksAsked {
 			ids = s.unheard(ids, v.marks[rand.N(len(v.marks))].in, asked)
 		}

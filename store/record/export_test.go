@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/queue"
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
@@ -51,6 +52,28 @@ func (s *Store) WaitingForTest(at string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.names[at].waiting)
+}
+
+// SweepForTest has the next sweep be due.
+func (s *Store) SweepForTest() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sweepAt = store.Now()
+	s.poke()
+}
+
+// MarksForTest is how many marks a record has, and EntriesForTest how many entries.
+func MarksForTest(data []byte) int { return len(mustDecode(data).marks) }
+
+// EntriesForTest is how many entries a record has.
+func EntriesForTest(data []byte) int { return len(mustDecode(data).q.Entries) }
+
+func mustDecode(data []byte) *view {
+	v, err := decode("", data, queue.Time{})
+	if err != nil {
+		panic(err)
+	}
+	return v
 }
 
 // NotifyForTest delivers a notification.
