@@ -140,7 +140,7 @@ func (s *Store) askIn(ctx context.Context, m *localClaim, c *store.Claim, long, 
 	// may not have seen the note, and who comes later is not to overtake it.
 	for tried := 0; err == nil && o.rests; tried++ {
 		var in bool
-		if in, err = s.awaitTakenIn(ctx, m, short, to == nil, s.crowded(c.Name, tried)); in {
+		if in, err = s.awaitTakenIn(ctx, m, short, s.crowded(c.Name, tried)); in {
 			if got.in, got.there = short.ID, true; got.a.Granted {
 				got.a = store.Answer{} // on what was not the newest
 			}
@@ -180,15 +180,13 @@ func (s *Store) askIn(ctx context.Context, m *localClaim, c *store.Claim, long, 
 const looksFirst = 2
 
 // awaitTakenIn waits for a notification that the note of a claim was taken in, for so long. That
-// serves for a reading if the claim has asked once, so that what may be there of it is that note alone.
-func (s *Store) awaitTakenIn(ctx context.Context, m *localClaim, in *session.Session, once bool, patience time.Duration) (taken bool, err error) {
+// serves for a reading: an entry that was there stays until its owner takes it out, or its session ends.
+func (s *Store) awaitTakenIn(ctx context.Context, m *localClaim, in *session.Session, patience time.Duration) (taken bool, err error) {
 	rest := make(chan struct{})
 	s.mu.Lock()
-	if once && !m.unsure { //mutant:record-taken-in-though-unsure
-		m.into(in)
-		m.rest = rest
-		m.rested()
-	}
+	m.into(in)
+	m.rest = rest
+	m.rested()
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
