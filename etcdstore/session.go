@@ -49,7 +49,10 @@ func (b *backend) Begin(ctx context.Context, id session.ID, ttl time.Duration) (
 		_, _ = b.client.Revoke(ctx, leaseOf(id)) // else it ends by itself
 		return 0, fmt.Errorf("%w: a TTL of %v: %s grants %v; the least that it grants is one and a half of its election timeout", store.ErrInvalid, ttl, b.address, granted)
 	}
-	if _, err = b.baseWith(ctx, clientv3.OpPut(b.sessionKey(id), "", clientv3.WithLease(leaseOf(id)))); err == nil {
+	key := b.sessionKey(id)
+	isNew := clientv3.Compare(clientv3.CreateRevision(key), "=", 0) // one that comes twice is no call
+	begun := clientv3.OpTxn([]clientv3.Cmp{isNew}, []clientv3.Op{clientv3.OpPut(key, "", clientv3.WithLease(leaseOf(id)))}, nil)
+	if _, err = b.baseWith(ctx, begun); err == nil {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		if b.began.ttl < ttl {
