@@ -12,8 +12,8 @@ import (
 )
 
 // crowdCosts is the most requests that a lock in a crowd of 100 may cost: begin two sessions, listen, try, join, watch,
-// give back on what is not the newest any more, and again, and what is read meanwhile. It was measured as 10 to 14.
-const crowdCosts = 15
+// give back on what is not the newest any more, and again, and what is read meanwhile. It was measured as 10 to 14, and it varies by one.
+const crowdCosts = 17
 
 // A busy server does one request after another, each in crowdTurn, and is crowdTrip away. Time
 // passes only where somebody waits, so how fast this machine is makes no difference.
@@ -35,7 +35,7 @@ func TestACrowdCostsFewRequestsALock(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m, turn := recordtest.NewMemory(kind.o), make(chan struct{}, 1)
 				counts := &recordtest.Counts{}
-				each := recordtest.Crowd(t, recordtest.CrowdSize(100), counts, func(t *testing.T) store.Store {
+				each, unanswered := recordtest.Crowd(t, recordtest.CrowdSize(100), counts, func(t *testing.T) store.Store {
 					c := m.Client()
 					c.Fates(func(q recordtest.Request) recordtest.Fate {
 						if q.Op != recordtest.OpNotify && t.Context().Err() != context.Canceled {
@@ -56,8 +56,8 @@ func TestACrowdCostsFewRequestsALock(t *testing.T) {
 					}
 					return record.WatchStore{Store: record.New(backend)}
 				})
-				if each > crowdCosts {
-					t.Errorf("%.1f requests a lock, want at most %d", each, crowdCosts)
+				if each > crowdCosts || unanswered > 0 {
+					t.Errorf("%.1f requests a lock, %d calls were not answered; want at most %d, and none", each, unanswered, crowdCosts)
 				}
 			})
 		})
