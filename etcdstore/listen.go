@@ -32,7 +32,7 @@ func (b *backend) letters(ctx context.Context, all []record.Notification) (puts 
 	if len(all) == 0 {
 		return nil, nil
 	}
-	lease, err := b.mail.get(ctx)
+	lease, err := b.mailLease(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -46,14 +46,16 @@ type backend struct {
 	idle, mail *sharedLease
 	retention  time.Duration
 
+	asks  chan struct{} // for the base, one at a time
 	mu    sync.Mutex
 	known string                      // the base, once it was read
+	began ownLease                    // that of the longest session that was begun here, as far as it lives
 	slots map[string]map[string]int64 // see inbox.go
 }
 
 func newBackend(client *clientv3.Client, prefix string, retention time.Duration) *backend {
 	b := &backend{
-		client: client, prefix: prefix, address: "etcd at " + strings.Join(client.Endpoints(), ", "), slots: map[string]map[string]int64{},
+		client: client, prefix: prefix, asks: make(chan struct{}, 1), address: "etcd at " + strings.Join(client.Endpoints(), ", "), slots: map[string]map[string]int64{},
 		retention: retention, idle: newSharedLease(client, retention), mail: newSharedLease(client, mailTime),
 	}
 	b.ctx, b.end = context.WithCancel(context.Background())
@@ -83,16 +85,28 @@ func (b *backend) txn(ctx context.Context, when []clientv3.Cmp, then, or []clien
 
 // base is what the base key holds: the version of the form, and a random number, drawn when the key was written. It is
 // part of each version of a record, as etcd counts its revisions from one again after it has lost its data.
-func (b *backend) base(ctx context.Context) (string, error) {
-	b.mu.Lock()
-	base := b.known
-	b.mu.Unlock()
+func (b *backend) base(ctx context.Context) (string, error) { return b.baseWith(ctx) }
+
+// baseWith is base, and does what is to be done besides, in the same request if it needs one.
+func (b *backend) baseWith(ctx context.Context, besides ...clientv3.Op) (base string, err error) {
+	if base = b.knownBase(); base == "" {
+		select {
+		case b.asks <- struct{}{}:
+			defer func() { <-b.asks }()
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+		base = b.knownBase() // another has asked meanwhile
+	}
 	if base != "" {
-		return base, nil
+		if len(besides) > 0 {
+			_, err = b.txn(ctx, nil, besides, nil)
+		}
+		return base, err
 	}
 	base, key := fmt.Sprintf("%d:%s", form, rand.Text()), b.baseKey()
 	r, err := b.txn(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", 0)},
-		[]clientv3.Op{clientv3.OpPut(key, base)}, []clientv3.Op{clientv3.OpGet(key)})
+		append([]clientv3.Op{clientv3.OpPut(key, base)}, besides...), append([]clientv3.Op{clientv3.OpGet(key)}, besides...))
 	if err != nil {
 		return "", err
 	}
@@ -110,6 +124,12 @@ func (b *backend) base(ctx context.Context) (string, error) {
 	defer b.mu.Unlock()
 	b.known = base
 	return base, nil
+}
+
+func (b *backend) knownBase() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.known
 }
 
 func (b *backend) isBase(base string) clientv3.Cmp {
@@ -186,6 +206,7 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 	case errors.Is(err, rpctypes.ErrLeaseNotFound): // nothing was applied
 		b.idle.forget() //mutant:etcd-lease-gone
 		b.mail.forget()
+		b.ended(0)
 		b.joined(join, 0)
 		return out, nil
 	case err != nil:

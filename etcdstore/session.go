@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -48,8 +49,43 @@ func (b *backend) Begin(ctx context.Context, id session.ID, ttl time.Duration) (
 		_, _ = b.client.Revoke(ctx, leaseOf(id)) // else it ends by itself
 		return 0, fmt.Errorf("%w: a TTL of %v: %s grants %v; the least that it grants is one and a half of its election timeout", store.ErrInvalid, ttl, b.address, granted)
 	}
-	_, err = b.client.Put(ctx, b.sessionKey(id), "", clientv3.WithLease(leaseOf(id)))
+	key := b.sessionKey(id)
+	isNew := clientv3.Compare(clientv3.CreateRevision(key), "=", 0) // one that comes twice is no call
+	begun := clientv3.OpTxn([]clientv3.Cmp{isNew}, []clientv3.Op{clientv3.OpPut(key, "", clientv3.WithLease(leaseOf(id)))}, nil)
+	if _, err = b.baseWith(ctx, begun); err == nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.began.ttl < ttl {
+			b.began = ownLease{leaseOf(id), ttl}
+		}
+	}
 	return ttl, err
+}
+
+// An ownLease is that of a session which this process has begun. Letters are on it: so they need none of their own.
+type ownLease struct {
+	id  clientv3.LeaseID
+	ttl time.Duration
+}
+
+// ended notes that a lease of ours may be gone; 0: whichever it is.
+func (b *backend) ended(id clientv3.LeaseID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if id == 0 || b.began.id == id {
+		b.began = ownLease{}
+	}
+}
+
+// mailLease is a lease for letters. They serve those who listen now, so it need not last.
+func (b *backend) mailLease(ctx context.Context) (clientv3.LeaseID, error) {
+	b.mu.Lock()
+	id := b.began.id
+	b.mu.Unlock()
+	if id != 0 {
+		return id, nil
+	}
+	return b.mail.get(ctx)
 }
 
 // Renew implements [session.Backend]. It keeps the lease alive, and reads the key meanwhile. A member that
@@ -160,40 +196,54 @@ func (b *backend) Call(ctx context.Context, id session.ID) error {
 // ttlPatience bounds how long Left waits for what is not needed to be safe.
 const ttlPatience = time.Second
 
-// Left implements [session.Backend]. Whether it is over says the key; for how long it goes on is asked meanwhile.
+// Left implements [session.Backend]. That a session has ended says its key alone: who leads no more may not know of its lease.
+// That it lives says the lease, too: while there is that the key is there, or nobody renews the session any more.
 func (b *backend) Left(ctx context.Context, ids []session.ID) ([]time.Duration, error) {
 	left := make([]time.Duration, len(ids))
 	soon, cancel := context.WithTimeout(ctx, ttlPatience)
 	defer cancel()
-	for from := 0; from < len(ids); from += maxOps {
-		some, left := ids[from:min(from+maxOps, len(ids))], left[from:]
-		var gets []clientv3.Op
+	for some := range slices.Chunk(indexes(len(ids)), maxOps) {
 		var asking sync.WaitGroup
-		for i, id := range some {
-			gets = append(gets, clientv3.OpGet(b.sessionKey(id), clientv3.WithKeysOnly()))
+		for _, i := range some {
 			asking.Go(func() {
-				left[i] = time.Millisecond
-				if t, err := b.client.TimeToLive(soon, leaseOf(id)); err == nil && t.TTL > 0 {
+				if t, err := b.client.TimeToLive(soon, leaseOf(ids[i])); err == nil && t.TTL > 0 {
 					left[i] = time.Duration(t.TTL) * time.Second
 				}
 			})
 		}
-		r, err := b.txn(ctx, nil, gets, nil)
 		asking.Wait()
+		var gets []clientv3.Op
+		some = slices.DeleteFunc(some, func(i int) bool { return left[i] > 0 })
+		for _, i := range some {
+			gets = append(gets, clientv3.OpGet(b.sessionKey(ids[i]), clientv3.WithKeysOnly()))
+		}
+		if len(gets) == 0 {
+			continue
+		}
+		r, err := b.txn(ctx, nil, gets, nil)
 		if err != nil {
 			return nil, err
 		}
-		for i := range some {
-			if len(r.Responses[i].GetResponseRange().Kvs) == 0 { //mutant:etcd-left-without-key
-				left[i] = 0
+		for k, i := range some {
+			if len(r.Responses[k].GetResponseRange().Kvs) > 0 { //mutant:etcd-left-without-key
+				left[i] = time.Millisecond
 			}
 		}
 	}
 	return left, nil
 }
 
+func indexes(n int) []int {
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
 // End implements [session.Backend].
 func (b *backend) End(ctx context.Context, id session.ID) error {
+	b.ended(leaseOf(id))
 	_, err := b.client.Revoke(ctx, leaseOf(id))
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
 		return nil

@@ -109,6 +109,39 @@ func (b *backend) Load(ctx context.Context, name string) (record.Record, error) 
 	}
 }
 
+// Peek implements [record.Peeker].
+func (b *backend) Peek(ctx context.Context, name string) (record.Record, error) {
+	k, err := b.prepared(ctx, false)
+	if err != nil || k == nil {
+		return record.Record{}, b.failed(err)
+	}
+	m, err := b.get(ctx, k, keyOf(name))
+	if err != nil {
+		return record.Record{}, b.failed(err)
+	}
+	b.passed(name, parseMark(m.header.Get(taken)))
+	return recordOf(k, m), nil
+}
+
+// Oldest implements [record.Peeker].
+func (b *backend) Oldest(ctx context.Context, name string) (record.Note, error) {
+	k, err := b.prepared(ctx, false)
+	if err != nil || k == nil {
+		return record.Note{}, b.failed(err)
+	}
+	in := b.inbox(name)
+	for seq := in.taken.seq; ; {
+		m, err := b.next(ctx, k, seq, noteKeys(name))
+		if err != nil || m.seq == 0 {
+			return record.Note{}, b.failed(err)
+		}
+		if some := unpack(m.data); len(some) > 0 {
+			return some[0], nil
+		}
+		seq = m.seq + 1 // it is a marker
+	}
+}
+
 func recordOf(k *bucket, m message) record.Record {
 	return record.Record{Data: m.data, Version: version{k.made, m.seq, parseMark(m.header.Get(taken))}.String(), Now: k.now()}
 }

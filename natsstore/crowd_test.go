@@ -1,70 +1,59 @@
 package natsstore
 
 import (
-	"errors"
-	"sync"
-	"sync/atomic"
+	"strings"
 	"testing"
-	"time"
 
-	"github.com/holdfast-go/holdfast"
+	"github.com/nats-io/nats.go"
+
 	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record/recordtest"
 )
 
-// Many processes come at once for one name: each gets it, and no two are in it together. On a machine that
-// is too slow for them some may have to ask again.
-func TestManyComeAtOnce(t *testing.T) {
-	t.Parallel()
-	crowd := 100
-	if testing.Short() {
-		crowd = 40
-	}
+// Many processes come at once for one name. What each costs the server does not grow with how many
+// they are.
+func TestACrowdCostsFewRequestsALock(t *testing.T) {
 	addr, o := testserver.SharedNATS(t), apart()
-	var stores []*Store
-	var lockers []*holdfast.Locker
-	for range crowd {
-		s := storeOn(t, connect(t, addr), o)
-		l, err := holdfast.New(s, &holdfast.Options{TTL: time.Minute})
+	counts := &recordtest.Counts{}
+	ear := connect(t, addr)
+	for _, subject := range []string{"$JS.API.*.*.KV_" + o.Bucket, "$JS.API.*.*.*.KV_" + o.Bucket, "$KV." + o.Bucket + ".>", "holdfast.hint." + o.Bucket + ".>"} {
+		sub, err := ear.Subscribe(subject, func(m *nats.Msg) { counts.Add(kindOf(m, o.Bucket)) })
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { l.Close() })
-		stores, lockers = append(stores, s), append(lockers, l)
+		if err := sub.SetPendingLimits(-1, -1); err != nil {
+			t.Fatal(err)
+		}
 	}
-	before := uint64(0)
-	for _, s := range stores {
-		before += s.b.nc.Stats().OutMsgs
+	if err := ear.Flush(); err != nil {
+		t.Fatal(err)
 	}
-	ctx := t.Context()
-	begin := time.Now()
-	var inside, failed atomic.Int64
-	var all sync.WaitGroup
-	for _, l := range lockers {
-		all.Go(func() {
-			var lease *holdfast.Lease
-			for lease == nil {
-				var err error
-				if lease, err = l.Mutex("crowd").Lock(ctx); err == nil {
-					break
-				}
-				if failed.Add(1); !errors.Is(err, holdfast.ErrUnavailable) || ctx.Err() != nil {
-					t.Errorf("Lock: %v", err)
-					return
-				}
-			}
-			if inside.Add(1) != 1 && lease.Valid() {
-				t.Error("two are in it")
-			}
-			time.Sleep(time.Millisecond)
-			inside.Add(-1)
-			released(t, lease)
-		})
+	recordtest.Crowd(t, recordtest.CrowdSize(100), counts, func(t *testing.T) store.Store {
+		return storeOn(t, connect(t, addr), o)
+	})
+}
+
+// kindOf names a request.
+func kindOf(m *nats.Msg, bucket string) string {
+	at, body := m.Subject, string(m.Data)
+	key, isKey := strings.CutPrefix(at, "$KV."+bucket+".")
+	_, of, _ := strings.Cut(body, "$KV."+bucket+".")
+	switch {
+	case strings.HasPrefix(key, "n."):
+		return "swap"
+	case strings.HasPrefix(key, "j."):
+		return "join"
+	case isKey:
+		return "session"
+	case strings.HasPrefix(at, "holdfast."):
+		return "notification"
+	case strings.Contains(at, ".MSG.GET.") && strings.HasPrefix(of, "n."):
+		return "load record"
+	case strings.Contains(at, ".MSG.GET.") && strings.HasPrefix(of, "j."):
+		return "load note"
+	case strings.Contains(at, ".MSG.GET."):
+		return "left"
 	}
-	all.Wait()
-	took := time.Since(begin)
-	sent := uint64(0)
-	for _, s := range stores {
-		sent += s.b.nc.Stats().OutMsgs
-	}
-	t.Logf("%d processes: %v, %d failures, %.1f messages a lock", crowd, took.Round(time.Millisecond), failed.Load(), float64(sent-before)/float64(crowd))
+	return strings.ToLower(strings.TrimSuffix(strings.TrimPrefix(at, "$JS.API.STREAM."), ".KV_"+bucket))
 }

@@ -2,6 +2,7 @@ package record
 
 import (
 	"context"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -15,6 +16,7 @@ type applied struct {
 	*view
 	granted []store.Notification // others that were granted, of this process too
 	ahead   []Notification
+	taken   []store.ID        // claims of which notes were taken in
 	told    []error           // by operation
 	gone    map[store.ID]bool // they were in the record or the inbox, and are not any more
 }
@@ -31,7 +33,7 @@ func (s *Store) apply(ctx context.Context, at string, rec *Record, batch []*op) 
 		before := v.neighbors()
 		s.settle(v)
 		a := &applied{view: v, told: make([]error, len(batch)), gone: map[store.ID]bool{}}
-		granted := s.takeIn(v, rec.Inbox)
+		granted, taken := s.takeIn(v, rec.Inbox)
 		were := slices.Clone(v.q.Entries)
 		for i, o := range batch {
 			var change queue.Change
@@ -52,7 +54,7 @@ func (s *Store) apply(ctx context.Context, at string, rec *Record, batch []*op) 
 		}
 		unknown := s.unknown(v, asked)
 		if len(unknown) == 0 {
-			a.ahead = v.news(before)
+			a.ahead, a.taken = v.news(before, taken), taken
 			return a, nil
 		}
 		if err := s.sessions.Ask(ctx, unknown); err != nil {
@@ -121,7 +123,7 @@ func (s *Store) settle(v *view) {
 // came (law 13), and says who was granted so. A note is taken in once: not if its claim
 // is in the record, nor if it is void or was taken in before (laws 3, 12), nor if its
 // session has ended.
-func (s *Store) takeIn(v *view, inbox []Note) (granted []store.Notification) {
+func (s *Store) takeIn(v *view, inbox []Note) (granted []store.Notification, taken []store.ID) {
 	for i := range inbox {
 		n, ok := parseNote(v.name, inbox[i].Data)
 		if !ok {
@@ -141,7 +143,7 @@ func (s *Store) takeIn(v *view, inbox []Note) (granted []store.Notification) {
 		if err != nil {
 			continue // its owner is told when it asks again
 		}
-		v.in[n.claim.ID] = n.in
+		v.in[n.claim.ID], taken = n.in, append(taken, n.claim.ID)
 		if s.bySession() {
 			v.wishes(n.claim.ID, v.find(n.claim.ID))
 		}
@@ -149,24 +151,36 @@ func (s *Store) takeIn(v *view, inbox []Note) (granted []store.Notification) {
 			granted = append(granted, store.Notification{Name: v.name, ID: n.claim.ID, Token: a.Token, N: a.N})
 		}
 	}
-	return granted
+	return granted, taken
 }
 
 // maxMarks is how many marks of sessions without an entry a record has before whoever
-// writes asks whether some of them can go.
-const maxMarks = 64
+// writes asks whether some of them can go: marksAsked, whichever, as most of a crowd live.
+const (
+	maxMarks   = 64
+	marksAsked = 2
+)
 
 // unknown is the sessions that matter and of which it is not known whether they live: those of
 // the holders, if anybody waits for them. To ask about each waiter would be
-// quadratic in a crowd; one that is granted is a holder.
+// quadratic in a crowd; one that is granted is a holder. Where ends are reported, those who wait
+// in a crowd leave the holders to the first of them, as each watches the session ahead of
+// its own (law 9); and who asks again, to find out, asks for what it should be watching.
 func (s *Store) unknown(v *view, asked map[session.ID]bool) (ids []session.ID) {
+	first := len(asked) == 0
 	waits := v.refused || v.all
+	crowd := s.reportsEnd && len(v.q.Entries) > fewCome
 	for i := range v.q.Entries {
 		e := &v.q.Entries[i]
-		waits = waits || !e.Granted || e.Want > e.Weight
+		waits = waits || !crowd && !e.Granted || e.Want > e.Weight
 	}
 	if !waits {
-		return nil
+		for _, id := range v.again { //mutant:record-who-asks-again-asks-for-nobody
+			for _, in := range v.blocking(id) {
+				ids = s.unheard(ids, in, asked)
+			}
+		}
+		return ids
 	}
 	for i := range v.q.Entries {
 		e := &v.q.Entries[i]
@@ -177,9 +191,9 @@ func (s *Store) unknown(v *view, asked map[session.ID]bool) (ids []session.ID) {
 			ids = s.unheard(ids, v.in[e.ID], asked)
 		}
 	}
-	if len(v.marks) > maxMarks+len(v.q.Entries) { //mutant:record-marks-are-few
-		for _, m := range v.marks[:maxMarks/4] {
-			ids = s.unheard(ids, m.in, asked)
+	if first && len(v.marks) > maxMarks+len(v.q.Entries) { //mutant:record-marks-are-few
+		for range marksAsked {
+			ids = s.unheard(ids, v.marks[rand.N(len(v.marks))].in, asked)
 		}
 	}
 	return ids
@@ -229,16 +243,17 @@ func (v *view) s(e *queue.Entry) session.ID {
 	return v.in[e.ID]
 }
 
-// news is for each that waits and has another entry directly ahead of it than before
-// (law 9): whose session it is now.
-func (v *view) news(before map[store.ID]session.ID) (all []Notification) {
+// news is for each that waits and has another entry directly ahead of it than before, or whose note was
+// taken in (law 9): whose session it is now.
+func (v *view) news(before map[store.ID]session.ID, taken []store.ID) (all []Notification) {
 	for i := range v.q.Entries {
 		e := &v.q.Entries[i]
 		if e.Granted || i == 0 {
 			continue
 		}
 		ahead := v.s(&v.q.Entries[i-1])
-		if was, waited := before[e.ID]; waited && was != ahead {
+		was, waited := before[e.ID]
+		if waited && was != ahead || !waited && slices.Contains(taken, e.ID) {
 			all = append(all, Notification{Name: v.name, ID: e.ID, Session: ahead})
 		}
 	}

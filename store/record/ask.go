@@ -97,15 +97,21 @@ func (s *Store) askIn(ctx context.Context, m *localClaim, c *store.Claim, long, 
 		calls[short.ID] = short.State().Calls
 	}
 	got := &asking{}
-	o := &op{short: short}
+	o := &op{short: short, asks: true}
 	if !c.Try {
 		o.claim = c
 	}
 	o.apply = func(v *view) (change queue.Change, err error) {
 		*got = asking{}
 		got.a, change, err = v.q.Ask(v.now, c.Name, c)
-		v.refused = v.refused || !got.a.Granted
 		e := v.find(c.ID)
+		switch crowd := s.reportsEnd && len(v.q.Entries) > fewCome; {
+		case got.a.Granted:
+		case c.Try || !crowd:
+			v.refused = true
+		case v.stored[c.ID]:
+			v.again = append(v.again, c.ID)
+		}
 		if err != nil || e == nil {
 			return change, err
 		}
@@ -133,8 +139,17 @@ func (s *Store) askIn(ctx context.Context, m *localClaim, c *store.Claim, long, 
 	// Who waits goes on until its own entry is in the record (law 9): whoever made room
 	// may not have seen the note, and who comes later is not to overtake it.
 	for tried := 0; err == nil && o.rests; tried++ {
-		if err = sleep(ctx, s.crowded(c.Name, tried)); err == nil {
-			o = &op{short: short, claim: o.claim, apply: o.apply, insists: true}
+		var in bool
+		if in, err = s.awaitTakenIn(ctx, m, short, s.crowded(c.Name, tried)); in {
+			if got.in, got.there = short.ID, true; got.a.Granted {
+				got.a = store.Answer{} // on what was not the newest
+			}
+			break
+		}
+		if err == nil {
+			_, peeks := s.b.(Peeker)
+			looks := peeks && tried < looksFirst
+			o = &op{short: short, asks: true, claim: o.claim, apply: o.apply, insists: !looks, looks: looks}
 			err = s.do(ctx, c.Name, o)
 		}
 		if err != nil && !store.Definite(err) {
@@ -158,6 +173,36 @@ func (s *Store) askIn(ctx context.Context, m *localClaim, c *store.Claim, long, 
 		return got.a, err
 	}
 	return s.answer(ctx, m, c, got, calls, flight)
+}
+
+// looksFirst is how often who waits for its note to be taken in looks for itself in the record alone, before it
+// reads the inbox and takes in all that is there.
+const looksFirst = 2
+
+// awaitTakenIn waits for a notification that the note of a claim was taken in, for so long. That
+// serves for a reading: an entry that was there stays until its owner takes it out, or its session ends.
+func (s *Store) awaitTakenIn(ctx context.Context, m *localClaim, in *session.Session, patience time.Duration) (taken bool, err error) {
+	rest := make(chan struct{})
+	s.mu.Lock()
+	m.into(in)
+	m.rest = rest
+	m.rested()
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		m.rest = nil
+		s.mu.Unlock()
+	}()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-rest:
+		return true, nil
+	case <-timer.C:
+		return false, nil
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
 }
 
 // longer is the session that a claim goes into which is asked for again for longer than
@@ -199,6 +244,9 @@ func (s *Store) answer(ctx context.Context, m *localClaim, c *store.Claim, got *
 	m.calls = calls[sess.ID] // not known: its next renewal reads
 	a := got.a
 	a.From = st.Renewed
+	if a.Until > time.Duration(unending)*time.Microsecond/2 {
+		a.Until = 0 // nobody has asked
+	}
 	if m.waits = !a.Granted; m.waits {
 		m.ends = max(m.ends, store.Now().Add(c.PositionTTL))
 	} else {

@@ -137,7 +137,8 @@ type Notification struct {
 
 	// Token and N: the claim was granted with these, and is kept by Session. It
 	// is the grant only while Session is the claim's present one (law 6).
-	// Token 0: the claim has another entry ahead of it now, which is kept by
+	// Token 0, N 1: its note was taken into the record, where Session keeps it.
+	// Token 0, N 0: the claim has another entry ahead of it now, which is kept by
 	// Session (law 9); or, if that is zero, has to be asked for anew.
 	Token   int64
 	N       int
@@ -287,4 +288,15 @@ type Backend interface {
 
 	// Traits does no I/O.
 	Traits() Traits
+}
+
+// A Peeker is a Backend that reads the record and the inbox in requests of their own. It tells one without
+// the other where that costs less than Load. Both tell what Load would.
+type Peeker interface {
+	// Peek is Load without the inbox.
+	Peek(ctx context.Context, name string) (Record, error)
+
+	// Oldest is the first note of the inbox, or one that was taken in a moment ago; the zero Note if
+	// there is none.
+	Oldest(ctx context.Context, name string) (Note, error)
 }

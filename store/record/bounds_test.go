@@ -171,7 +171,7 @@ func TestTheMarksOfSessionsThatHaveEndedAreFew(t *testing.T) {
 	q.client.Cut()
 	m.Lapse(q.Sessions()...)
 	next.waits(next.claim())
-	for i := range many / 10 {
+	for i := range many / 2 {
 		p.changes(h, many+i)
 	}
 	if n := record.MarksForTest(next.stored().Data); n > 70 {

@@ -34,6 +34,7 @@ type view struct {
 	stored  map[store.ID]bool // the entries of the record itself, not of the inbox
 	had     bool              // something was written before
 	refused bool              // somebody was: it matters whether the holders live
+	again   []store.ID        // those that wait in the record and ask again
 	all     bool              // it matters of all entries whether they live
 }
 

@@ -54,6 +54,10 @@ func TestTheTestsCatchEachMutantOfTheLaws(t *testing.T) {
 		{"all notes go in at once", "TestNotesThatTheRecordHasNoRoomForStayInTheInbox", "record-fewer-notes", mutant.Cond("WAS && false")},
 		{"nobody asks for the sessions of marks", "TestTheMarksOfSessionsThatHaveEndedAreFew", "record-marks-are-few", mutant.Cond("WAS && false")},
 		{"a note is left that nobody waits for", "TestANoteThatNobodyWaitsForIsTakenInAllTheSame", "record-note-is-taken-in-later", mutant.Delete()},
+		{"nobody is told that its note was taken in", "TestWhoseNoteIsTakenInIsToldAndReadsNothing", "record-taken-in-is-told", mutant.Delete()},
+		{"a note under another session is taken for the present one", "TestANoteTakenInUnderAnotherSessionIsNotHeeded", "record-taken-in-under-another-session", mutant.Cond("m.rest != nil")},
+		{"who looks in the record alone writes it", "TestWhoLooksInTheRecordAloneOvertakesNobody", "record-looks-and-writes", mutant.Return("false")},
+		{"who asks again in a crowd asks for nobody", "TestWhoAsksAgainInACrowdFindsThatTheHolderHasEnded", "record-who-asks-again-asks-for-nobody", mutant.Value("v.again[:0]")},
 		{"a minimum hold needs a clock", "TestAMinimumHoldNeedsNoClockOfTheServer", "record-minimum-hold-without-clock", mutant.Value("0")},
 	} {
 		all = append(all, mutant.Broken{Name: m.name, Pkg: "store/record", Test: m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})

@@ -58,9 +58,11 @@ type late struct {
 type op struct {
 	apply   func(*view) (queue.Change, error)
 	gives   bool         // it makes room for others: it goes first, and waits less
+	asks    bool         // it is an ask
 	claim   *store.Claim // of an ask that may wait: it may be left as a note
 	short   *session.Session
 	insists bool     // its claim is to be in the record: a note is not enough
+	looks   bool     // it finds out whether its claim is in the record, and does no more
 	finds   store.ID // nothing may be left of this claim, not even a note
 
 	done  chan struct{}

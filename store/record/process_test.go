@@ -48,7 +48,13 @@ const at = "name"
 func start(t *testing.T, m *recordtest.Memory, watches bool) *process {
 	t.Helper()
 	c := m.Client()
-	p := &process{t: t, Store: record.New(c), client: c, id: store.NewProcess()}
+	return startOn(t, c, c, watches)
+}
+
+// startOn starts a process whose store has the client as its backend, or what is made of it.
+func startOn(t *testing.T, c *recordtest.Client, b record.Backend, watches bool) *process {
+	t.Helper()
+	p := &process{t: t, Store: record.New(b), client: c, id: store.NewProcess()}
 	t.Cleanup(func() {
 		c.Fates(nil)
 		if err := p.Close(); err != nil {

@@ -34,7 +34,7 @@ func (s *Store) change(ctx context.Context, n *name) error {
 		if err := s.void(ctx, n, &b); err != nil {
 			return err
 		}
-		if !s.usable(n, &b) || !b.fresh && slices.ContainsFunc(batch, func(o *op) bool { return o.insists }) {
+		if !s.usable(n, &b) || !b.fresh && slices.ContainsFunc(batch, func(o *op) bool { return o.insists || o.looks }) {
 			if err := s.begin(ctx, n, &b, batch); err != nil {
 				return err
 			}
@@ -65,6 +65,17 @@ func (s *Store) change(ctx context.Context, n *name) error {
 		same, rests := bytes.Equal(data, b.Data) && len(b.Inbox) == 0, s.rests(n, a, &b, batch)
 		switch {
 		case force:
+		case needShort(a, batch): // nothing is answered, so nothing need be written or read
+			n.base = b
+			s.done(n, a, batch, b.sent, nil)
+			return nil
+		case !b.inbox && looksInVain(a, batch): // it may be in the inbox, which is not known
+			for _, o := range batch {
+				o.rests = true
+			}
+			n.base = base{}
+			s.done(n, a, batch, b.sent, nil)
+			return nil
 		case len(batch) == 0 && len(a.granted) == 0: // nobody is helped
 			return nil
 		case !same && !rests:
@@ -98,7 +109,7 @@ func (s *Store) change(ctx context.Context, n *name) error {
 			for _, one := range batch {
 				n.noted[one.claim.ID] = true
 			}
-			if !o.Told && n.crowd > fewCome { // in a while most are in the record, by no request of their own
+			if !o.Told && s.othersTakeIn(ctx, n, batch) {
 				for _, one := range batch {
 					one.rests = true
 				}
@@ -176,6 +187,26 @@ func (s *Store) tooLarge(n *name, b *base, size int) error {
 	return nil
 }
 
+// othersTakeIn reports whether it is for others to take in the notes that a batch has left: in a crowd, where
+// in a while most are in the record by no request of their own, and where an older note is there.
+func (s *Store) othersTakeIn(ctx context.Context, n *name, batch []*op) bool {
+	if n.crowd > fewCome {
+		return true
+	}
+	p, ok := s.b.(Peeker)
+	if !ok || !s.traits.Notifies {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, longest)
+	defer cancel()
+	oldest, err := p.Oldest(ctx, n.at)
+	if err != nil {
+		return false // what follows fails, too
+	}
+	note, ok := parseNote(n.at, oldest.Data)
+	return ok && !slices.ContainsFunc(batch, func(o *op) bool { return o.claim.ID == note.claim.ID })
+}
+
 // usable reports whether a write may depend on the base. A claim whose note may be in an
 // inbox that is not known writes only on what was read since (law 4).
 func (s *Store) usable(n *name, b *base) bool {
@@ -190,16 +221,25 @@ func (s *Store) usable(n *name, b *base) bool {
 func (s *Store) begin(ctx context.Context, n *name, b *base, batch []*op) error {
 	blind := !n.met && (!s.traits.Clock || s.clockKnown()) && n.pending == nil && len(n.late) == 0 && len(batch) > 0
 	for _, o := range batch {
-		blind = blind && o.claim != nil && !o.claim.Try
+		blind = blind && o.asks
 	}
 	if n.met = true; blind {
 		*b = base{known: true, inbox: true, sent: store.Now()}
 		return nil
 	}
 	sent := store.Now()
-	r, err := s.read(ctx, n.at)
+	p, peeks := s.b.(Peeker)
+	peeks = peeks && n.pending == nil && len(n.late) == 0 && len(batch) > 0
+	for _, o := range batch {
+		peeks = peeks && (o.looks || o.asks && !o.insists && len(n.noted) == 0)
+	}
+	load := s.b.Load
+	if peeks {
+		load = p.Peek
+	}
+	r, err := s.readBy(ctx, n.at, load)
 	if err == nil {
-		*b = base{Record: r, known: true, inbox: true, sent: sent, fresh: true}
+		*b = base{Record: r, known: true, inbox: !peeks, sent: sent, fresh: true}
 	}
 	return err
 }
@@ -231,10 +271,14 @@ func (s *Store) void(ctx context.Context, n *name, b *base) error {
 
 // read reads a record from the server.
 func (s *Store) read(ctx context.Context, at string) (Record, error) {
+	return s.readBy(ctx, at, s.b.Load)
+}
+
+func (s *Store) readBy(ctx context.Context, at string, load func(context.Context, string) (Record, error)) (Record, error) {
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
 	sent := store.Now()
-	r, err := s.b.Load(ctx, at)
+	r, err := load(ctx, at)
 	heard := store.Now()
 	if err == nil {
 		s.took(heard.Sub(sent))
@@ -257,9 +301,12 @@ func (s *Store) swap(ctx context.Context, w *Swap) (Outcome, error) {
 
 // rests reports whether nothing need be written now: all that was asked for are in the
 // inbox, among others, and nobody was granted. Of the many that come at once some take in
-// all: each goes on after a while, and then insists.
+// all: each goes on after a while, and then insists. In a crowd it is as a rule who releases
+// that takes them in, and says so.
 func (s *Store) rests(n *name, a *applied, b *base, batch []*op) bool {
-	if len(a.granted) > 0 || len(batch) == 0 || len(b.Inbox) <= len(batch) {
+	// In a crowd a grant of another is left to its owner, who has seen it, too, and to who made room.
+	crowd := s.traits.Notifies && len(a.q.Entries) > fewCome
+	if len(batch) == 0 || !crowd && (len(a.granted) > 0 || len(b.Inbox) <= len(batch)) {
 		return false
 	}
 	for i, o := range batch {
@@ -271,6 +318,16 @@ func (s *Store) rests(n *name, a *applied, b *base, batch []*op) bool {
 		}
 	}
 	return true
+}
+
+// needShort reports whether all that is asked for has to wait, and has no session to wait in.
+func needShort(a *applied, batch []*op) bool {
+	return len(batch) > 0 && !slices.ContainsFunc(a.told, func(err error) bool { return err != errNeedsShort })
+}
+
+// looksInVain reports whether a claim is looked for in the record that is not there.
+func looksInVain(a *applied, batch []*op) bool {
+	return slices.ContainsFunc(batch, func(o *op) bool { return o.looks && !a.stored[o.claim.ID] }) //mutant:record-looks-and-writes
 }
 
 // holdsNote reports whether a note of the claim is in the inbox.
@@ -291,7 +348,7 @@ func (s *Store) join(n *name, a *applied, w *Swap, batch []*op) *session.Session
 	}
 	in := batch[0].short
 	for i, o := range batch {
-		if o.claim == nil || o.short == nil || o.short != in || n.noted[o.claim.ID] || a.told[i] != nil {
+		if o.claim == nil || o.short == nil || o.short != in || n.noted[o.claim.ID] || a.stored[o.claim.ID] || a.told[i] != nil {
 			return nil
 		}
 	}
@@ -334,7 +391,9 @@ func (s *Store) done(n *name, a *applied, batch []*op, sent store.Instant, goesO
 	for i, o := range batch {
 		o.told = a.told[i]
 	}
-	s.watchAhead(a, sent)
+	if len(batch) == 0 || !batch[0].rests { // else what is ahead is told, or read, once it is in the record
+		s.watchAhead(a, sent)
+	}
 	s.finishSome(n, nil, goesOn)
 }
 
@@ -374,6 +433,9 @@ func (s *Store) crowded(at string, tried int) time.Duration {
 		many = n.crowd
 	}
 	s.mu.Unlock()
+	if s.traits.Notifies {
+		many = max(many, 4*fewCome) // as a rule a notification comes before that
+	}
 	trip := s.roundTrip() * time.Duration(1+min(many, 400)/4) << min(tried, 4)
 	return min(trip+rand.N(2*trip), time.Second)
 }

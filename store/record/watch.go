@@ -31,10 +31,15 @@ func (s *Store) notified(n Notification) {
 	case n.ID == (store.ID{}):
 	case m == nil || m.name != n.Name:
 		sink = nil // it has gone
-	case n.Token != 0:
-		if m.waits && m.gone == nil {
+	case n.Token != 0 || n.N != 0:
+		if n.Token != 0 && (m.waits || m.rest != nil) && m.gone == nil {
 			m.heard = &n
 		}
+		if n.Token == 0 {
+			sink = nil // it waits still
+		}
+		m.takenIn = n.Session
+		m.rested()
 	case n.Session != (session.ID{}):
 		sink = nil // it is for us: another is ahead of it now
 		if m.gone == nil && m.token == 0 {
@@ -50,7 +55,17 @@ func (s *Store) notified(n Notification) {
 	}
 }
 
-// notifications is what a write has to tell: who was granted, and who has another ahead.
+// rested has the ask of a claim go on that waits for its note to be taken in, if it was: under the
+// session of that note, and not of one before. Store.mu is held.
+func (m *localClaim) rested() {
+	if m.rest != nil && m.sess != nil && m.takenIn == m.sess.ID { //mutant:record-taken-in-under-another-session
+		close(m.rest)
+		m.rest = nil
+	}
+}
+
+// notifications is what a write has to tell: who was granted, who has another ahead, and whose
+// note was taken in.
 func (a *applied) notifications() (all []Notification) {
 	for _, h := range a.granted {
 		n := Notification{Name: h.Name, ID: h.ID, Token: h.Token, N: h.N}
@@ -58,6 +73,11 @@ func (a *applied) notifications() (all []Notification) {
 			n.Session = a.in[h.ID]
 		}
 		all = append(all, n)
+	}
+	for _, id := range a.taken {
+		if e := a.find(id); e != nil && !e.Granted {
+			all = append(all, Notification{Name: a.name, ID: id, N: 1, Session: a.in[id]}) //mutant:record-taken-in-is-told
+		}
 	}
 	return append(all, a.ahead...)
 }
@@ -74,7 +94,7 @@ func (s *Store) elsewhere(a *applied) (all []Notification) {
 		if p == (store.Process{}) || s.sink != nil && p == s.process {
 			continue
 		}
-		if n.Token == 0 && n.Session != (session.ID{}) && !s.reportsEnd {
+		if n.Token == 0 && n.N == 0 && n.Session != (session.ID{}) && !s.reportsEnd {
 			continue // it could do nothing with it
 		}
 		all = append(all, n)

@@ -6,9 +6,12 @@ import "slices"
 func (o *one) load() {
 	if !o.halves {
 		o.step("reads", false, func(to *state, c *claim) {
+			comes := c.at == wants
 			c.starts()
 			c.seen = to.inbox
-			to.read(o.rules, o.i)
+			if to.read(o.rules, o.i); comes && o.unasked {
+				c.over = 0
+			}
 			to.decide(o.rules, o.i)
 		})
 		return

@@ -85,6 +85,13 @@ func parts() []part {
 			laws:  tellBehind | heedBusy,
 		},
 		{
+			about: "… and who has joined is told that its note was taken in, and need not read",
+			runs:  []run{with(rules{patient: true, told: true}, byCall, 2, small), with(rules{patient: true, next: true, told: true, unasked: true}, byCall, 3, faults{deaths: 1})},
+			more:  []run{with(rules{patient: true, told: true}, byMark, 2, usual), with(rules{patient: true, next: true, told: true, unasked: true}, byMark, 3, faults{deaths: 1}), with(rules{patient: true, told: true}, byCall, 3, faults{lapses: 1})},
+			wide:  []run{with(rules{patient: true, next: true, told: true, unasked: true}, byCall, 3, faults{deaths: 1, lapses: 1})},
+			laws:  toldSession,
+		},
+		{
 			about: "Who waits is in a short session, a hold moves to a long one (law 10)",
 			runs:  []run{with(rules{moves: true}, noJoin, 2, usual), with(rules{moves: true}, noJoin, 2, faults{silent: 1, lapses: 2})},
 			more:  []run{with(rules{moves: true}, byCall, 2, usual), with(rules{moves: true}, byMark, 2, usual), with(rules{moves: true}, noJoin, 2, many)},

@@ -41,6 +41,7 @@ const (
 	wantReads
 	callAfter
 	polls
+	toldSession // law 9
 	fromSending // laws 1 and 2, of a session
 	finalEnd
 	renewRefused
@@ -87,6 +88,7 @@ var says = map[law]string{
 	downFirst:    "an upgrade is over for its owner before the way back is sent",
 	wantReads:    "who has an upgrade pending reads with each renewal",
 	callAfter:    "who breaks a hold calls its session after the write",
+	toldSession:  "who has joined is told that its note was taken in only under its present session",
 	fromSending:  "a renewal counts from its sending",
 	finalEnd:     "the end of a session is made final before anybody relies on it",
 	renewRefused: "a renewal of a session that was ended is refused, however long it has waited",
@@ -120,6 +122,8 @@ type rules struct {
 	hogs          bool // A keeps what it has until it loses it, or has its upgrade
 	moves         bool // the first session is short, for who waits; a hold moves to the second, which is long
 	either        bool // … and an ask may be made in the long one first
+	told          bool // who has joined may be told that its note was taken in, late or never, and then need not read
+	unasked       bool // who comes asks for nobody's life, as it will watch
 	notifications bool // notifications may be late, doubled or lost; else they are true
 	keeps         bool // there are none: a grant that another operation of the process sees is kept for the next ask
 	shared        bool // A and B are of one process

@@ -90,6 +90,10 @@ func (s *state) write(r *rules, who int, now record, takes list) {
 		if e.claim == nobody || int(e.claim) == who {
 			continue
 		}
+		if r.told && at < 0 && !e.is(granted) {
+			s.told |= bit(keyOf(int(e.claim), e.session%2))
+			s.c[e.claim].ahead = 0 // until it is told, or reads
+		}
 		if r.notifications && e.is(granted) && (at < 0 || !was.e[at].is(granted)) {
 			s.notifications |= bit(keyOf(int(e.claim), e.session%2))
 		}
@@ -111,7 +115,7 @@ func (s *state) write(r *rules, who int, now record, takes list) {
 // directly ahead of it now.
 func (c *claim) heed(r *rules, session int8) {
 	switch {
-	case c.at == waits && c.in:
+	case c.at == waits && (c.in || r.told):
 		c.ahead = session + 1
 	case c.at == wants && r.has(heedBusy):
 		c.reads = true // what is under way may have read what was before
@@ -257,10 +261,10 @@ func (s *state) server(r *rules, step func(what string, who int, fault bool, cha
 			to.tidy(r)
 		})
 	}
-	if s.left.drops > 0 && s.notifications|s.news != 0 {
+	if s.left.drops > 0 && s.notifications|s.news|s.told != 0 {
 		step("all notifications under way are lost", operator, true, func(to *state) {
 			to.left.drops--
-			to.notifications, to.news = 0, 0
+			to.notifications, to.news, to.told = 0, 0, 0
 		})
 	}
 	for _, k := range s.inbox.k[:s.inbox.n] {

@@ -359,3 +359,22 @@ func (c *Client) SessionTraits() session.Traits {
 	o := &c.m.o
 	return session.Traits{Life: session.ByServer, MinTTL: o.MinTTL, MaxTTL: o.MaxTTL, Tick: o.Tick, ReportsEnd: !o.Silent}
 }
+
+// Peeking is the client of a server of Halves as a [record.Peeker], too.
+func (c *Client) Peeking() record.Backend { return peeking{c} }
+
+type peeking struct{ *Client }
+
+// Peek implements [record.Peeker].
+func (c peeking) Peek(ctx context.Context, name string) (record.Record, error) {
+	return send(ctx, c.Client, Request{Op: OpLoad, Name: name}, func() record.Record { return c.m.load(name, true, false) })
+}
+
+// Oldest implements [record.Peeker].
+func (c peeking) Oldest(ctx context.Context, name string) (record.Note, error) {
+	r, err := send(ctx, c.Client, Request{Op: OpInbox, Name: name}, func() record.Record { return c.m.load(name, false, true) })
+	if err != nil || len(r.Inbox) == 0 {
+		return record.Note{}, err
+	}
+	return r.Inbox[0], nil
+}
