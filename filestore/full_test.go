@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -108,15 +109,24 @@ func onFullDisk(s *Store, fill func() error) error {
 func fullable(t *testing.T) (full *bool) {
 	full = new(bool)
 	write := writeSlot
-	written := map[string]bool{}
+	written := map[string]map[int64]bool{}
 	set(t, &writeSlot, func(f *os.File, b []byte, at int64) error {
 		const size = 1 << 12
+		info, err := f.Stat()
+		if err != nil {
+			return err
+		}
+		blocks := written[f.Name()]
+		if blocks == nil {
+			blocks = map[int64]bool{}
+			written[f.Name()] = blocks
+		}
+		maps.DeleteFunc(blocks, func(block int64, _ bool) bool { return block*size >= info.Size() }) // it was cut off
 		for block := at / size; block <= (at+int64(len(b))-1)/size; block++ {
-			key := fmt.Sprint(f.Name(), block)
-			if *full && !written[key] {
+			if *full && !blocks[block] {
 				return &os.PathError{Op: "write", Path: f.Name(), Err: syscall.ENOSPC}
 			}
-			written[key] = true
+			blocks[block] = true
 		}
 		return write(f, b, at)
 	})
@@ -129,6 +139,65 @@ func TestAFullDiskEndsNoHold(t *testing.T) {
 	full := fullable(t)
 	if err := onFullDisk(s, func() error { *full = true; return nil }); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// The last release cuts the file of a name to its first page, whoever has
+// reserved more: that is then reserved again.
+func TestANameAtRestTakesOnePage(t *testing.T) {
+	dir := t.TempDir()
+	s, other := open(t, dir), open(t, dir)
+	defer s.Close()
+	defer other.Close()
+	full := fullable(t)
+	atRest := func(name, after string) {
+		t.Helper()
+		info, err := os.Stat(s.path(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if took := info.Sys().(*syscall.Stat_t).Blocks * 512; info.Size() > page || took > page {
+			t.Fatalf("%s after %s: %d bytes long, and takes %d", name, after, info.Size(), took)
+		}
+	}
+	h := lockSoon(t, s, "one")
+	atRest("one", "a grant")
+	if err := s.Release(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	atRest("one", "a release")
+	crowd := func() (holds []store.Hold) {
+		c := lockOf(store.NewProcess(), "many")
+		c.Limit, c.Weight, c.Owner = 12, 1, strings.Repeat("x", store.MaxOwner)
+		for range c.Limit {
+			c.ID = c.ID.Process().NewID()
+			a, err := s.Ask(t.Context(), c)
+			if err != nil || !a.Granted {
+				t.Fatalf("%+v, %v", a, err)
+			}
+			holds = append(holds, store.Hold{Name: c.Name, ID: c.ID, Token: a.Token, TTL: c.TTL})
+		}
+		return holds
+	}
+	for _, last := range []*Store{s, other, s} {
+		holds := crowd()
+		*full = true
+		for i := range holds {
+			if err := s.Renew(t.Context(), holds[i:i+1])[0].Err; err != nil {
+				t.Fatalf("renewal %d: %v", i, err)
+			}
+		}
+		for i, h := range holds {
+			by := s
+			if i == len(holds)-1 {
+				by = last
+			}
+			if err := by.Release(t.Context(), h); err != nil {
+				t.Fatal(err)
+			}
+		}
+		*full = false
+		atRest("many", "a crowd")
 	}
 }
 
@@ -145,7 +214,7 @@ func TestARenewalIsWrittenThoughNoRoomWasReserved(t *testing.T) {
 	defer later.Close()
 	write := writeSlot
 	set(t, &writeSlot, func(f *os.File, b []byte, at int64) error {
-		if at%stride > 0 {
+		if at%near > 0 {
 			return syscall.ENOSPC
 		}
 		return write(f, b, at)
