@@ -48,9 +48,9 @@ func fill(path string) error {
 func onFullDisk(s *Store, fill func() error) error {
 	ctx := context.Background()
 	p := store.NewProcess()
-	// So many that their record is of one page at first, and of two later.
+	// So many that their record ends in the first page, and needs all of two more later.
 	slot := lockOf(p, "job")
-	slot.Limit, slot.Weight, slot.Owner = 12, 1, "x"
+	slot.Limit, slot.Weight, slot.Owner = 17, 1, "x"
 	var holds []store.Hold
 	for range slot.Limit {
 		slot.ID = p.NewID()
@@ -168,7 +168,7 @@ func TestANameAtRestTakesOnePage(t *testing.T) {
 	atRest("one", "a release")
 	crowd := func() (holds []store.Hold) {
 		c := lockOf(store.NewProcess(), "many")
-		c.Limit, c.Weight, c.Owner = 12, 1, strings.Repeat("x", store.MaxOwner)
+		c.Limit, c.Weight, c.Owner = 17, 1, "x"
 		for range c.Limit {
 			c.ID = c.ID.Process().NewID()
 			a, err := s.Ask(t.Context(), c)
