@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,7 +19,7 @@ import (
 
 func init() {
 	roles["fill the disk"] = func(s *Store, _ string) error {
-		return onFullDisk(s, func() error { return fill(filepath.Join(s.dir, "filler")) })
+		return onFullDisk(s, 12, func() error { return fill(filepath.Join(s.dir, "filler")) })
 	}
 }
 
@@ -43,14 +44,13 @@ func fill(path string) error {
 	}
 }
 
-// onFullDisk has several hold a name, fills the disk, and returns what does not
+// onFullDisk has so many hold a name, fills the disk, and returns what does not
 // go on as it must.
-func onFullDisk(s *Store, fill func() error) error {
+func onFullDisk(s *Store, holders int64, fill func() error) error {
 	ctx := context.Background()
 	p := store.NewProcess()
-	// So many that their record ends in the first page, and needs all of two more later.
 	slot := lockOf(p, "job")
-	slot.Limit, slot.Weight, slot.Owner = 17, 1, "x"
+	slot.Limit, slot.Weight, slot.Owner = holders, 1, "x"
 	var holds []store.Hold
 	for range slot.Limit {
 		slot.ID = p.NewID()
@@ -89,6 +89,12 @@ func onFullDisk(s *Store, fill func() error) error {
 			if err := s.Renew(ctx, holds[i:i+1])[0].Err; err != nil {
 				return fmt.Errorf("renewal of hold %d: %w", i, err)
 			}
+		}
+	}
+	for _, h := range holds {
+		b := store.Break{Name: h.Name, ID: h.ID, Token: h.Token, Reason: strings.Repeat("z", store.MaxReason)}
+		if err := s.BreakHold(ctx, b); err != nil {
+			return fmt.Errorf("break: %w", err)
 		}
 	}
 	for i := range holds {
@@ -134,11 +140,16 @@ func fullable(t *testing.T) (full *bool) {
 }
 
 func TestAFullDiskEndsNoHold(t *testing.T) {
-	s := open(t, t.TempDir())
-	defer s.Close()
-	full := fullable(t)
-	if err := onFullDisk(s, func() error { *full = true; return nil }); err != nil {
-		t.Fatal(err)
+	// In so many that each slot is once the one that room was reserved in last.
+	for _, holders := range []int64{12, 24} {
+		t.Run(strconv.Itoa(int(holders)), func(t *testing.T) {
+			s := open(t, t.TempDir())
+			defer s.Close()
+			full := fullable(t)
+			if err := onFullDisk(s, holders, func() error { *full = true; return nil }); err != nil {
+				t.Fatal(err)
+			}
+		})
 	}
 }
 
@@ -183,6 +194,7 @@ func TestANameAtRestTakesOnePage(t *testing.T) {
 		holds := crowd()
 		*full = true
 		for i := range holds {
+			holds[i].Owner = strings.Repeat("x", store.MaxOwner)
 			if err := s.Renew(t.Context(), holds[i:i+1])[0].Err; err != nil {
 				t.Fatalf("renewal %d: %v", i, err)
 			}
