@@ -4,9 +4,10 @@
 // # Stored form
 //
 // In the directory n one state file a name, its name in base32 (a long one cut
-// and hashed). The file has two slots a mebibyte apart; a record is written
-// over the older one under flock(2), so that a process killed at any instant
-// leaves the old state or the new one. A record has a magic, a version, a
+// and hashed). The file has two slots; a record is written over the older one
+// under flock(2), so that a process killed at any instant leaves the old state or
+// the new one. A name at rest takes one page, 4 KiB; the records of long queues go on
+// farther behind. A record has a magic, a version, a
 // CRC-32C, a sequence number, the name, the id of the boot, and the queue. A
 // file unused for a day is removed by whoever happens to look.
 //

@@ -15,9 +15,14 @@ import (
 // with the higher sequence number is the state; the next one is written over
 // the other. So a process killed while it writes leaves the old state or the
 // new one.
+//
+// The beginnings of both slots share the file's first page, which is all that a
+// name at rest has. What is longer goes on far behind.
 const (
-	slots  = 2
-	stride = 1 << 20 // from slot to slot, and the length of the longest record
+	slots   = 2
+	page    = 4096 // file systems give room in no smaller pieces
+	near    = page / slots
+	longest = 1 << 20 // of all records
 
 	// A record is a head and a body. The head is the magic, the CRC-32C of all
 	// that follows it, the version of the form, the length of the body and the
@@ -33,12 +38,20 @@ const (
 	entryFixed = 16 + 5*4 + 1 + 6*8 + 2 + 2 + 2
 )
 
-// roomFor is the room to reserve for a record with so many entries: that of the
-// longest, in whole pages, for files get no room in smaller pieces.
+// roomFor is the room to reserve in each slot for a record with so many entries:
+// that of the longest, which is in the first page or takes whole pages more.
 func roomFor(name, boot string, entries int) int {
-	const page = 4096
-	longest := headSize + 2 + len(name) + 2 + len(boot) + 8 + 4 + entries*(entryFixed+store.MaxOwner+store.MaxReason) //mutant:file-room-of-entries
-	return min((longest+page-1)/page*page, stride)
+	most := headSize + 2 + len(name) + 2 + len(boot) + 8 + 4 + entries*(entryFixed+store.MaxOwner+store.MaxReason+store.MaxReason) //mutant:file-room-of-entries
+	more := (max(most-near, 0) + page - 1) / page * page
+	return min(near+more, longest)
+}
+
+// place is where byte i of a slot is in the file, and how many follow it there.
+func place(slot, i int) (at int64, follow int) {
+	if i < near {
+		return int64(slot*near + i), near - i
+	}
+	return int64((slot+1)*longest + i - near), longest - i
 }
 
 // The flags of an entry.
@@ -79,7 +92,7 @@ func parseHead(b []byte) (h head, ok bool) {
 	length := binary.LittleEndian.Uint32(b[8:])
 	h.seq = binary.LittleEndian.Uint64(b[12:])
 	h.length = int(length)
-	return h, length <= stride-uint32(headSize)
+	return h, length <= longest-uint32(headSize)
 }
 
 // appendRecord appends the record of a queue to b.

@@ -152,6 +152,30 @@ func (s *stored) edit(f func([]byte) []byte) *Store {
 	return later
 }
 
+// fileOf is a file with a record in its first slot.
+func fileOf(record []byte) []byte {
+	if len(record) <= near {
+		return record
+	}
+	at, _ := place(0, near)
+	b := append(make([]byte, 0, 2*longest), record[:near]...)
+	return append(b[:at], record[near:]...)
+}
+
+// slotOf is what a file has in a slot.
+func slotOf(file []byte, slot int) (b []byte) {
+	for len(b) < longest {
+		at, follow := place(slot, len(b))
+		from := min(int(at), len(file))
+		part := file[from:min(from+follow, len(file))]
+		b = append(b, part...)
+		if len(part) < follow {
+			break
+		}
+	}
+	return b
+}
+
 func (s *stored) bytes() []byte {
 	s.t.Helper()
 	b, err := os.ReadFile(s.path("name"))
@@ -254,10 +278,10 @@ func TestATornSlotLeavesTheStateBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	later := s.edit(func(b []byte) []byte { // the renewal is in the second slot
-		if h, ok := parseHead(b[stride:]); !ok || h.seq != 2 {
+		if h, ok := parseHead(b[near:]); !ok || h.seq != 2 {
 			t.Fatalf("head %+v, %v", h, ok)
 		}
-		b[stride+headSize] ^= 1
+		b[near+headSize] ^= 1
 		return b
 	})
 	if err := later.Renew(t.Context(), []store.Hold{s.hold})[0].Err; err != nil {
@@ -289,13 +313,13 @@ func TestAFullQueueIsAnErrorAndChangesNothing(t *testing.T) {
 	p := s.hold.ID.Process()
 	c := store.Claim{Name: "name", Limit: store.Full, Weight: 1, TTL: time.Hour, PositionTTL: time.Hour, Owner: strings.Repeat("x", store.MaxOwner)}
 	var q queue.Queue
-	for len(appendRecord(nil, 1, "name", s.boot, &q)) <= stride {
+	for len(appendRecord(nil, 1, "name", s.boot, &q)) <= longest {
 		for range 100 {
 			q.Entries = append(q.Entries, queue.Entry{ID: p.NewID(), Limit: store.Full, Weight: 1, Expires: 1 << 60, Owner: c.Owner})
 		}
 	}
 	q.Entries = q.Entries[:len(q.Entries)-100]
-	later := s.edit(func([]byte) []byte { return appendRecord(nil, 1, "name", s.boot, &q) })
+	later := s.edit(func([]byte) []byte { return fileOf(appendRecord(nil, 1, "name", s.boot, &q)) })
 	var err error
 	asked := 0
 	for ; err == nil && asked < 200; asked++ {
