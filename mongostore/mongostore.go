@@ -104,7 +104,10 @@ type Options struct {
 }
 
 // A Store keeps locks in a collection. Its methods are safe for concurrent use.
-type Store struct{ record.WatchStore }
+type Store struct {
+	record.WatchStore
+	b *backend
+}
 
 // New returns a Store in the database, whose client stays the caller's: it is
 // never closed here, and must be open for as long as the Store is used. The
@@ -118,7 +121,7 @@ func New(db *mongo.Database, o *Options) (*Store, error) {
 	return storeOf(b), nil
 }
 
-func storeOf(b *backend) *Store { return &Store{record.WatchStore{Store: record.New(b)}} }
+func storeOf(b *backend) *Store { return &Store{record.WatchStore{Store: record.New(b)}, b} }
 
 func newBackend(db *mongo.Database, o *Options) (*backend, error) {
 	if db == nil {
