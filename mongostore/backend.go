@@ -185,7 +185,7 @@ func (b *backend) find(ctx context.Context, id bson.Binary) (bson.Raw, error) {
 		} `bson:"cursor"`
 	}
 	err := b.run(ctx, object("find", b.locks.Name(), "filter", object("_id", id), "limit", 1, "singleBatch", true,
-		"readConcern", object("level", level)), &reply) //mutant:mongo-read-of-one-who-was-replaced
+		"readConcern", object("level", level)), &reply)
 	if err != nil || len(reply.Cursor.FirstBatch) == 0 {
 		return nil, b.failed(err)
 	}
@@ -194,10 +194,10 @@ func (b *backend) find(ctx context.Context, id bson.Binary) (bson.Raw, error) {
 
 // parse reads a document.
 func (b *backend) parse(what string, raw bson.Raw) (d stored, err error) {
-	if v, ok := raw.Lookup("v").AsInt64OK(); ok && v > form { // whatever else is in it
+	if v, ok := raw.Lookup("v").AsInt64OK(); ok && v > form { //mutant:mongo-newer-form
 		return d, store.NewerFormError(fmt.Sprintf("%s in %s", what, b.address), int(v), form)
 	}
-	if err = bson.Unmarshal(raw, &d); err != nil || d.V != form {
+	if err = bson.Unmarshal(raw, &d); err != nil || d.V != form { //mutant:mongo-foreign-document
 		err = fmt.Errorf("%w: the document of %s in %s is not of holdfast, or is damaged: it was left alone", store.ErrCorrupt, what, b.address)
 	}
 	return d, err
@@ -214,7 +214,7 @@ func (d *stored) read(now int64) record.Record {
 
 // Load implements [record.Backend].
 func (b *backend) Load(ctx context.Context, name string) (r record.Record, err error) {
-	if err = b.prepare(ctx); err != nil && !errors.Is(err, store.ErrDenied) { // who may not write may look
+	if err = b.prepare(ctx); err != nil && !errors.Is(err, store.ErrDenied) { //mutant:mongo-reader-looks
 		return r, err
 	}
 	raw, err := b.find(ctx, nameID(name))
@@ -243,7 +243,7 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 		}
 	}
 	query := object("_id", nameID(s.Name), "v", int32(form), "rev", old) //mutant:mongo-swap-depends
-	update := object("$currentDate", now)
+	update := object("$currentDate", now) //mutant:mongo-swap-leaves-notes
 	if s.Idle {
 		set = append(set, bson.E{Key: expires, Value: date(b.time().latest(), b.retention+slack)}) //mutant:mongo-idle-is-kept
 	} else {
@@ -293,31 +293,36 @@ func (b *backend) List(ctx context.Context, unwritten time.Duration) iter.Seq2[r
 		if unwritten > 0 {
 			filter = append(filter, bson.E{Key: "at", Value: object("$lt", date(b.time().latest(), -unwritten))}) //mutant:mongo-young-listed
 		}
-		cursor, err := b.locks.Database().RunCommandCursor(mongo.NewSessionContext(ctx, nil), object("find", b.locks.Name(), "filter", filter),
-			options.RunCmd().SetReadPreference(readpref.Primary()))
-		if err != nil {
-			yield(record.Named{}, b.failed(err))
-			return
-		}
-		defer cursor.Close(context.WithoutCancel(ctx))
-		for cursor.Next(ctx) {
-			_, id := cursor.Current.Lookup("_id").Binary()
-			if len(id) == 0 || id[0] != 'n' {
-				continue
+		if err := b.each(ctx, filter, func(id []byte, raw bson.Raw) bool {
+			if id[0] != 'n' {
+				return true
 			}
 			one := record.Named{Name: string(id[1:])}
-			d, err := b.parse(fmt.Sprintf("%q", one.Name), cursor.Current)
+			d, err := b.parse(fmt.Sprintf("%q", one.Name), raw)
 			if err == nil {
 				one.Record = d.read(b.time().earliest())
 			}
-			if !yield(one, err) {
-				return
-			}
-		}
-		if err := cursor.Err(); err != nil {
+			return yield(one, err)
+		}); err != nil {
 			yield(record.Named{}, b.failed(err))
 		}
 	}
+}
+
+// each reads the documents of ours that a filter matches, until f returns false. What it reads may be old.
+func (b *backend) each(ctx context.Context, filter bson.D, f func(id []byte, raw bson.Raw) bool) error {
+	cursor, err := b.locks.Database().RunCommandCursor(mongo.NewSessionContext(ctx, nil), object("find", b.locks.Name(), "filter", filter),
+		options.RunCmd().SetReadPreference(readpref.Primary()))
+	if err != nil {
+		return err
+	}
+	defer cursor.Close(context.WithoutCancel(ctx))
+	for cursor.Next(ctx) {
+		if _, id, ok := cursor.Current.Lookup("_id").BinaryOK(); ok && len(id) > 0 && !f(id, cursor.Current) {
+			return nil
+		}
+	}
+	return cursor.Err()
 }
 
 // index makes the TTL index, once and beside the locking, which needs it not: a server that cannot, or may not, keeps

@@ -41,7 +41,7 @@ func (b *backend) hello(ctx context.Context) (h hello, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.level = "local"; h.Set != "" || h.Message == "isdbgrid" {
-		b.level = "linearizable"
+		b.level = "linearizable" //mutant:mongo-level
 	}
 	if !b.fit { // better than none: through a mongos it is that one's
 		b.clock = clock{int64(h.Time) * 1000, sent, store.Now()}
@@ -52,9 +52,10 @@ func (b *backend) hello(ctx context.Context) (h hello, err error) {
 // kind is what a server is, as far as it tells; the error says that it cannot be used, whatever a trial shows.
 func (b *backend) kind(h hello) (what string, err error) {
 	never := func(why string) error { return fmt.Errorf("%w: %s %s", store.ErrUnsupported, b.address, why) }
+	if h.Set == "globaldb" || strings.Contains(h.Primary+h.Me, ".mongo.cosmos.azure.com") { //mutant:mongo-cosmos-is-refused
+		return "", never("is Azure Cosmos DB: it acknowledges a write before a majority has it, and where more than one region may write, the last write wins, so two would hold a lock: use MongoDB, or another store")
+	}
 	switch {
-	case h.Set == "globaldb" || strings.Contains(h.Primary+h.Me, ".mongo.cosmos.azure.com"):
-		return "", never("is Azure Cosmos DB: it acknowledges a write before a majority has it, and where more than one region may write, the last write wins, so two would hold a lock: use MongoDB, or another store") //mutant:mongo-cosmos-is-refused
 	case h.Wire < leastWire:
 		return "", never(fmt.Sprintf("speaks version %d of the protocol, and locks need %d: use MongoDB 4.4 or newer", h.Wire, leastWire))
 	case len(h.Inside.Engine.Value)+len(h.Inside.Engine1.Value) > 0:

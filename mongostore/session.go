@@ -8,9 +8,6 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
-	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/session"
@@ -115,10 +112,10 @@ func (b *backend) over() bson.D {
 // Await implements [session.Backend].
 func (b *backend) Await(context.Context, session.ID) error { return store.ErrUnsupported }
 
-// abreast is how many sessions are looked at closely at a time.
+// abreast is how many sessions are looked at closely at a time, and without a reading before.
 const abreast = 8
 
-// Left implements [session.Backend]. One reading shows which of them have time left for sure, by what the server's clock can
+// Left implements [session.Backend]. Of many, one reading shows which have time left for sure, by what the server's clock can
 // show at most; the others are looked at one by one.
 func (b *backend) Left(ctx context.Context, ids []session.ID) ([]time.Duration, error) {
 	if len(ids) == 0 {
@@ -127,13 +124,12 @@ func (b *backend) Left(ctx context.Context, ids []session.ID) ([]time.Duration, 
 	if err := b.prepare(ctx); err != nil {
 		return nil, err
 	}
-	all := make(bson.A, len(ids))
-	for i, id := range ids {
-		all[i] = sessionID(id)
-	}
-	ends, err := b.ends(ctx, all)
-	if err != nil {
-		return nil, b.failed(err)
+	var ends map[session.ID]int64
+	if len(ids) > abreast {
+		var err error
+		if ends, err = b.ends(ctx, ids); err != nil {
+			return nil, b.failed(err)
+		}
 	}
 	out, errs := make([]time.Duration, len(ids)), make([]error, len(ids))
 	var looking sync.WaitGroup
@@ -152,24 +148,20 @@ func (b *backend) Left(ctx context.Context, ids []session.ID) ([]time.Duration, 
 	return out, errors.Join(errs...)
 }
 
-// ends is when sessions end that nobody renews, in microseconds, as far as one reading shows. It may be an old one.
-func (b *backend) ends(ctx context.Context, ids bson.A) (map[session.ID]int64, error) {
-	cursor, err := b.locks.Database().RunCommandCursor(mongo.NewSessionContext(ctx, nil),
-		object("find", b.locks.Name(), "filter", object("_id", object("$in", ids), "over", false)), options.RunCmd().SetReadPreference(readpref.Primary()))
-	if err != nil {
-		return nil, err
+// ends is when sessions end that nobody renews, in microseconds, as far as one reading shows.
+func (b *backend) ends(ctx context.Context, ids []session.ID) (map[session.ID]int64, error) {
+	all := make(bson.A, len(ids))
+	for i, id := range ids {
+		all[i] = sessionID(id)
 	}
-	defer cursor.Close(context.WithoutCancel(ctx))
 	ends := map[session.ID]int64{}
-	for cursor.Next(ctx) {
-		d, err := b.parse("a session", cursor.Current)
-		if err != nil {
-			return nil, err
+	err := b.each(ctx, object("_id", object("$in", all), "over", false), func(id []byte, raw bson.Raw) bool {
+		if d, err := b.parse("a session", raw); err == nil && len(id) == 1+len(session.ID{}) { // else it is looked at closely
+			ends[session.ID(id[1:])] = (int64(d.At) + d.TTL) * 1000
 		}
-		_, id := cursor.Current.Lookup("_id").Binary()
-		ends[session.ID(id[1:])] = (int64(d.At) + d.TTL) * 1000
-	}
-	return ends, cursor.Err()
+		return true
+	})
+	return ends, err
 }
 
 // left looks at one session closely. The server dates the look, in the step that shows the last renewal. If the time has

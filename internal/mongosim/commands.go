@@ -71,7 +71,14 @@ func (s *Server) answer(command bson.D) (reply bson.D, ok bool) {
 	}
 	name := command[0].Key
 	s.sent[name]++
-	f, faulty := s.fault(name)
+	f, faulty := s.fault(command)
+	if f.Late || f.Again {
+		s.kept = append(s.kept, command)
+		if f.Late {
+			return nil, false
+		}
+		faulty = false
+	}
 	switch {
 	case faulty && f.Before && f.Cut:
 		return nil, false

@@ -60,6 +60,7 @@ type Server struct {
 	collections map[string][]bson.D // by namespace, in the order of their making
 	indexes     map[string][]bson.D
 	faults      []fault
+	kept        []bson.D // commands on their way
 	events      []event
 	forgotten   int               // events before these
 	streams     map[int64]*stream // open cursors of change streams
@@ -140,6 +141,9 @@ type Fault struct {
 	// Cut closes the connection instead of a reply: Before the command is run,
 	// or after it was.
 	Cut, Before bool
+	// Late closes the connection instead of a reply, and has the command run with Deliver;
+	// Again has it run and answered, and run once more with Deliver.
+	Late, Again bool
 	// Code and Name are an error: with Before instead of running the command,
 	// else a write concern error behind a write that was done.
 	Code int32
@@ -151,7 +155,18 @@ type fault struct {
 	command string
 }
 
-// Fault has the next command of that name go wrong, once.
+// Deliver runs the commands that were kept on their way.
+func (s *Server) Deliver() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, command := range s.kept {
+		s.run(command[0].Key, command)
+	}
+	s.kept = nil
+}
+
+// Fault has the next command of that name go wrong, once; or, with the name of an operator, the next update
+// that has it.
 func (s *Server) Fault(command string, f Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,9 +174,9 @@ func (s *Server) Fault(command string, f Fault) {
 }
 
 // fault takes the fault that the command is to meet.
-func (s *Server) fault(command string) (Fault, bool) {
+func (s *Server) fault(command bson.D) (Fault, bool) {
 	for i, f := range s.faults {
-		if f.command == command {
+		if f.command == command[0].Key || !isMissing(at(command, []string{"update", f.command})) {
 			s.faults = slices.Delete(s.faults, i, i+1)
 			return f.Fault, true
 		}

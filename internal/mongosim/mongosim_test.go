@@ -316,3 +316,31 @@ func TestAStreamThatIsTooFarBehindIsLost(t *testing.T) {
 		t.Errorf("%v, want 286", r)
 	}
 }
+
+// A command that is late is run with Deliver, one that comes again is run twice.
+func TestACommandIsLateOrComesAgain(t *testing.T) {
+	s := Start(t, Options{})
+	ask(t, s, modify(d("$inc", d("x", int64(1)))))
+	s.Fault("findAndModify", Fault{Again: true})
+	if r := ask(t, s, modify(d("$inc", d("x", int64(1))))); at(r, []string{"value", "x"}) != int64(2) {
+		t.Error(r)
+	}
+	s.Fault("$inc", Fault{Late: true}) // and not that of another operator
+	ask(t, s, modify(set("y", true)))
+	c, err := net.Dial("tcp", s.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(30 * time.Second))
+	c.Write(message(opMsg, 7, 0, encode(modify(d("$inc", d("x", int64(1)))))))
+	if n, err := c.Read(make([]byte, 1)); err == nil {
+		t.Errorf("%d bytes of a reply", n)
+	}
+	for _, want := range []int64{2, 4, 4} {
+		if r := ask(t, s, find(d())); at(found(r)[0], []string{"x"}) != want {
+			t.Errorf("%v, want %d", r, want)
+		}
+		s.Deliver()
+	}
+}
