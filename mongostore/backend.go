@@ -243,7 +243,7 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 		}
 	}
 	query := object("_id", nameID(s.Name), "v", int32(form), "rev", old) //mutant:mongo-swap-depends
-	update := object("$currentDate", now) //mutant:mongo-swap-leaves-notes
+	update := object("$currentDate", now)                                //mutant:mongo-swap-leaves-notes
 	if s.Idle {
 		set = append(set, bson.E{Key: expires, Value: date(b.time().latest(), b.retention+slack)}) //mutant:mongo-idle-is-kept
 	} else {

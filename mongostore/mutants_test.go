@@ -26,15 +26,15 @@ func TestTheTestsCatchEachMutant(t *testing.T) {
 		do               mutant.Op
 	}{
 		{"a swap depends on no version", promise + "a_swap_on_an_older_version_is_refused", "mongo-swap-depends", mutant.Value(`object("_id", nameID(s.Name), "v", int32(form))`)},
-		{"a note is taken in that has gone", promise + "a_swap_with_a_note_that_was_taken_in_is_refused", "mongo-note-is-there", mutant.Stmt(`_ = query`)},
-		{"a note stays when it was taken in", promise + "a_done_swap_takes_in_its_notes", "mongo-note-goes", mutant.Delete()},
+		{"a note is taken in that has gone", promise + "a_swap_whose_notes_were_taken_in_is_refused", "mongo-note-is-there", mutant.Stmt(`_ = query`)},
+		{"a note stays when it was taken in", promise + "a_swap_takes_in_the_notes_of_its_inbox_and_no_other", "mongo-note-goes", mutant.Delete()},
 		{"all notes go with a swap", promise + "a_join_disturbs_no_swap_under_way", "mongo-swap-leaves-notes", mutant.Value(`object("$currentDate", now, "$pull", object("inbox", object("key", object("$exists", true))))`)},
 		{"one member's word is enough", sure, "mongo-one-member-is-enough", mutant.Value(`object("w", int32(1), "j", true)`)},
 		{"a journal is not waited for", sure, "mongo-one-member-is-enough", mutant.Value(`object("w", "majority", "j", false)`)},
 		{"a primary that was replaced is read", sure, "mongo-level", mutant.Value(`"local"`)},
 		{"that a session has gone is not confirmed", sure, "mongo-end-is-confirmed", mutant.Stmt("raw, err := bson.Raw(nil), error(nil)")},
 		{"an end is not final", promise + "a_session_that_was_ended_has_ended_for_all", "mongo-end-is-final", mutant.Return(`object("_id", sessionID(id), "v", int32(form))`)},
-		{"an end is not made final", promise + "no_renewal_is_answered_once_Left_said_it_has_ended", "mongo-end-is-made-final", mutant.Stmt("return 0, nil")},
+		{"an end is not made final", promise + "no_renewal_is_answered_once_Left_said_it_has_ended", "mongo-end-is-made-final", mutant.Stmt("ended, err := d, error(nil)\n_ = unrenewed")},
 		{"a session that is renewed meanwhile is ended", "TestASessionThatIsRenewedMeanwhileIsNotEnded", "mongo-renewed-meanwhile", mutant.Value("living(id)")},
 		{"that dates are cut is forgotten", "TestARenewalThatComesLateRevivesNoEndedSession", "mongo-dates-are-cut", mutant.Return("ttl, nil")},
 		{"a session is kept for a day whatever its TTL", "TestWhatLivesIsNotDeleted", "mongo-session-is-kept", mutant.Value(`object("ttl", ttl.Milliseconds(), expires, date(b.time().latest(), b.retention+slack))`)},
