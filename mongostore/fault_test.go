@@ -371,7 +371,8 @@ func TestABrokenStreamIsOpenedAgain(t *testing.T) {
 	}
 }
 
-// A list of notifications that is as it was is no change for a server: it is told all the same.
+// A list of notifications that is as it was is no change for a server: it is told all the same; and who listens
+// hears what is his.
 func TestTheSameNotificationComesWithEachSwap(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
@@ -385,7 +386,7 @@ func TestTheSameNotificationComesWithEachSwap(t *testing.T) {
 	}
 	n := record.Notification{Name: "n", ID: me.NewID()}
 	for i := range 3 {
-		mustSwap(t, s.b, "n", fmt.Sprint(i), n)
+		mustSwap(t, s.b, "n", fmt.Sprint(i), record.Notification{Name: "n", ID: store.NewProcess().NewID(), Token: 1}, n)
 		select {
 		case got := <-heard:
 			if got != n {

@@ -186,8 +186,9 @@ func (b *backend) left(ctx context.Context, id session.ID) (time.Duration, error
 		if left := time.Duration(int64(d.At)+d.TTL-int64(d.Seen)) * time.Millisecond; left > 0 {
 			return left, nil
 		}
-		ended, err := b.modify(ctx, append(living(id), bson.E{Key: "at", Value: d.At}), b.over(), false) //mutant:mongo-renewed-meanwhile
-		if err != nil || ended != nil {                                                                  //mutant:mongo-end-is-made-final
+		unrenewed := append(living(id), bson.E{Key: "at", Value: d.At}) //mutant:mongo-renewed-meanwhile
+		ended, err := b.modify(ctx, unrenewed, b.over(), false)         //mutant:mongo-end-is-made-final
+		if err != nil || ended != nil {
 			return 0, err
 		}
 	}
