@@ -36,8 +36,9 @@
 // the clock was set back as well.
 //
 // Compaction, a change of leader and the loss of a member are survived by each hold that can be renewed in time. No
-// request is sent twice unless etcd says that it was not applied. A process notices that all data was deleted
-// with its next write.
+// request is sent twice unless etcd says that it was not applied, but for the renewal of a session: that is sent to the
+// next member too where one has not answered within a second, so that one that hangs costs no session. A process
+// notices that all data was deleted with its next write.
 //
 // A record has at most 1 MiB, which is some 10,000 entries. etcd has no clock that its clients can read: so there is no
 // lock delay, and a minimum hold is a session of its own, in whole seconds.

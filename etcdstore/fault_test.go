@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/session"
 )
 
 // lockerOn is a process with a client of its own on the members.
@@ -114,6 +115,40 @@ func TestALostMemberIsSurvived(t *testing.T) {
 			}
 			release(kept)
 		})
+	}
+}
+
+// The client has the members take turns, and a frozen one stays connected for ten seconds at least: each renewal
+// is answered all the same, for a TTL may be shorter than that.
+func TestARenewalGoesToAnotherMemberWhereOneDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	members := testserver.EtcdCluster(t, 3)
+	var addrs []string
+	for _, m := range members {
+		addrs = append(addrs, m.Addr)
+	}
+	b := newBackend(clientWith(t, clientv3.Config{Endpoints: addrs}), DefaultPrefix, store.TokenRetention)
+	t.Cleanup(func() { b.Close() })
+	id := session.NewID()
+	until(t, "a session has begun", func() bool {
+		id = session.NewID()
+		_, err := b.Begin(t.Context(), id, time.Hour)
+		return err == nil
+	})
+	for range 2 * len(members) { // it is connected to each
+		if _, err := b.Renew(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	frozen := members[(testserver.EtcdLeader(t, members)+1)%len(members)]
+	frozen.Freeze()
+	defer frozen.Thaw()
+	for range 2 * len(members) {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		if _, err := b.Renew(ctx, id); err != nil {
+			t.Error(err)
+		}
+		cancel()
 	}
 }
 

@@ -52,12 +52,39 @@ func (b *backend) Begin(ctx context.Context, id session.ID, ttl time.Duration) (
 	return ttl, err
 }
 
-// Renew implements [session.Backend]. It keeps the lease alive, and reads the key meanwhile. The client's own
-// KeepAliveOnce asks again without a pause while there is no connection.
+// Renew implements [session.Backend]. It keeps the lease alive, and reads the key meanwhile. A member that
+// does not answer is connected for the client until its keep-alive has found out, which is longer than most TTLs,
+// and has its turn of the requests: so both are sent again, to the next.
 func (b *backend) Renew(ctx context.Context, id session.ID) (calls int64, err error) {
 	defer func() { err = failed(err) }()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	var kept int64
+	var notKept error
+	keeping := make(chan struct{})
+	go func() {
+		defer close(keeping)
+		kept, notKept = elsewhere(ctx, func(ctx context.Context) (int64, error) { return b.keepAlive(ctx, id) })
+	}()
+	r, err := elsewhere(ctx, func(ctx context.Context) (*clientv3.GetResponse, error) {
+		return b.client.Get(ctx, b.sessionKey(id))
+	})
+	if err != nil {
+		cancel()
+	}
+	<-keeping
+	if err := cmp.Or(err, notKept); err != nil {
+		return 0, err
+	}
+	if kept <= 0 || len(r.Kvs) == 0 { //mutant:etcd-renewed-without-key
+		return 0, store.ErrLost
+	}
+	return r.Kvs[0].Version - 1, nil
+}
+
+// keepAlive keeps the lease of a session alive, and returns its TTL. The client's own KeepAliveOnce asks again
+// without a pause while there is no connection.
+func (b *backend) keepAlive(ctx context.Context, id session.ID) (ttl int64, err error) {
 	stream, err := b.leases().LeaseKeepAlive(clientv3.WithRequireLeader(ctx))
 	if err == nil {
 		err = stream.Send(&pb.LeaseKeepAliveRequest{ID: int64(leaseOf(id))})
@@ -65,18 +92,62 @@ func (b *backend) Renew(ctx context.Context, id session.ID) (calls int64, err er
 	if err != nil {
 		return 0, rpctypes.Error(err)
 	}
-	r, err := b.client.Get(ctx, b.sessionKey(id))
-	if err != nil {
-		return 0, err
-	}
 	kept, err := stream.Recv()
 	if err != nil {
 		return 0, rpctypes.Error(err)
 	}
-	if _ = stream.CloseSend(); kept.TTL <= 0 || len(r.Kvs) == 0 { //mutant:etcd-renewed-without-key
-		return 0, store.ErrLost
+	_ = stream.CloseSend()
+	return kept.TTL, nil
+}
+
+// How long a member has for its answer before the next is asked too: a part of the time that there is, and no
+// more than a second.
+const (
+	turns      = 6
+	turnAtMost = time.Second
+)
+
+// elsewhere sends a request that may come twice, and once more each time that nothing has answered for a
+// while. The client has the members take turns. It returns the first answer, or the last error once all have failed.
+func elsewhere[T any](ctx context.Context, send func(context.Context) (T, error)) (none T, err error) {
+	type answer struct {
+		it  T
+		err error
 	}
-	return r.Kvs[0].Version - 1, nil
+	turn := turnAtMost
+	if deadline, is := ctx.Deadline(); is {
+		turn = min(turn, time.Until(deadline)/turns)
+	}
+	var sent sync.WaitGroup
+	defer sent.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	answers, under := make(chan answer), 0
+	again := func() {
+		under++
+		sent.Go(func() {
+			it, err := send(ctx)
+			select {
+			case answers <- answer{it, err}:
+			case <-ctx.Done():
+			}
+		})
+	}
+	again()
+	next := time.NewTicker(max(turn, time.Millisecond))
+	defer next.Stop()
+	for {
+		select {
+		case a := <-answers:
+			if under--; a.err == nil || under == 0 {
+				return a.it, a.err
+			}
+		case <-next.C:
+			again() //mutant:etcd-renewed-elsewhere
+		case <-ctx.Done():
+			return none, ctx.Err()
+		}
+	}
 }
 
 // Call implements [session.Backend].

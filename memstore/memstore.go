@@ -304,7 +304,7 @@ func (s *Store) change(name string, f func(queue.Time, *queue.Queue) queue.Chang
 		}
 		s.free = nil
 		n.Last, n.Entries = s.last, n.one[:0] //mutant:token-starts-again-idle
-		s.names[name] = n                     //mutant:two-first-ones-once
+		s.names[name] = n
 		s.most = max(s.most, len(s.names))
 	}
 	change := f(s.now(), &n.Queue)

@@ -177,7 +177,7 @@ func (s *Store) unknown(v *view, asked map[session.ID]bool) (ids []session.ID) {
 			ids = s.unheard(ids, v.in[e.ID], asked)
 		}
 	}
-	if len(v.marks) > maxMarks+len(v.q.Entries) {
+	if len(v.marks) > maxMarks+len(v.q.Entries) { //mutant:record-marks-are-few
 		for _, m := range v.marks[:maxMarks/4] {
 			ids = s.unheard(ids, m.in, asked)
 		}

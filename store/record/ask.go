@@ -138,7 +138,7 @@ func (s *Store) askIn(ctx context.Context, m *localClaim, c *store.Claim, long, 
 			err = s.do(ctx, c.Name, o)
 		}
 		if err != nil && !store.Definite(err) {
-			s.settleLater(c.Name)
+			s.settleLater(c.Name) //mutant:record-note-is-taken-in-later
 		}
 	}
 	switch {

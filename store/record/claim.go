@@ -197,7 +197,7 @@ func (s *Store) due(now store.Instant) (next store.Instant) {
 	next = now.Add(time.Second)
 	if now >= s.sweepAt {
 		s.sweepAt = now.Add(sweepEvery)
-		s.tasks.Go(func() { s.sweep(s.ctx, sweepAge) })
+		s.tasks.Go(func() { s.sweep(s.ctx, sweepAge) }) //mutant:record-sweep-begins
 	}
 	if s.settling {
 		return now.Add(20 * time.Millisecond)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/queue"
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
@@ -13,6 +14,9 @@ import (
 type lapser interface {
 	Lapse(ids ...session.ID)
 }
+
+// DoubtForTest has the store ask for the life of a session each time that it matters.
+func (s *Store) DoubtForTest() { s.sessions.Trust(0) }
 
 // LapseForTest ends the sessions of the store, and returns when what they kept is gone. The
 // store has found out by then.
@@ -48,6 +52,28 @@ func (s *Store) WaitingForTest(at string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.names[at].waiting)
+}
+
+// SweepForTest has the next sweep be due.
+func (s *Store) SweepForTest() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sweepAt = store.Now()
+	s.poke()
+}
+
+// MarksForTest is how many marks a record has, and EntriesForTest how many entries.
+func MarksForTest(data []byte) int { return len(mustDecode(data).marks) }
+
+// EntriesForTest is how many entries a record has.
+func EntriesForTest(data []byte) int { return len(mustDecode(data).q.Entries) }
+
+func mustDecode(data []byte) *view {
+	v, err := decode("", data, queue.Time{})
+	if err != nil {
+		panic(err)
+	}
+	return v
 }
 
 // NotifyForTest delivers a notification.

@@ -85,6 +85,26 @@ func TestNobodyIsPassedOverWhoseSessionWasNotMadeOver(t *testing.T) {
 	}
 }
 
+// The comparison with the rule ends all sessions of a process at one moment. Who trusts for a second
+// that one of them lives, and has heard that another has ended, grants what the dead waited for: then the
+// lock delay of that blocks the name, as it does after any hold whose owner has died.
+func TestWhoTrustsNoLifePassesOverAllThatEndedAtOneMoment(t *testing.T) {
+	t.Parallel()
+	m := recordtest.NewMemory(recordtest.Options{Silent: true})
+	p, q := start(t, m, false), start(t, m, false)
+	q.DoubtForTest()
+	h := p.takes(p.claim())
+	dead := p.claim(func(c *store.Claim) { c.LockDelay = time.Minute })
+	p.waits(dead)
+	c := q.claim()
+	q.waits(c)
+	q.lists(h.ID, dead.ID, c.ID) // so that it has heard of the life of each
+	m.Lapse(p.Sessions()...)
+	if a := q.ask(c); !a.Granted {
+		t.Fatalf("refused: %+v", a)
+	}
+}
+
 // Law 3.
 func TestASwapThatWasNotAnsweredIsNotDoneOnceItsClaimIsGivenUp(t *testing.T) {
 	t.Parallel()

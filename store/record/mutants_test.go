@@ -17,6 +17,7 @@ func TestTheTestsCatchEachMutantOfTheLaws(t *testing.T) {
 		broken  = "TestABreakIsHeardByWhoWasGrantedByANotification"
 		granted = "TestANotificationIsTheGrantWithoutARead"
 		moves   = "TestAHoldLeavesTheShortSessionWithItsFirstRenewal"
+		swept   = "TestWhatACrashedHolderLeftIsTakenOutThoughNobodyComes"
 		lasts   = "TestAGrantLastsNoLongerThanItsSession"
 	)
 	var all []mutant.Broken
@@ -45,6 +46,14 @@ func TestTheTestsCatchEachMutantOfTheLaws(t *testing.T) {
 		{"who is ahead is told in vain meanwhile", "TestWhoIsToldOfAnotherAheadMeanwhileWatchesThatToo", "record-ahead-is-told-meanwhile", mutant.Stmt("m.also, m.alsoAt = append(m.also, n.Session), 0")},
 		{"the clock is ahead of the server", "TestTheClockIsNotAheadOfTheServer", "record-clock-ahead-of-the-server", mutant.Value("now, heard.Add(-time.Minute)")},
 		{"the clock is behind what is stored", "TestTheClockIsNotBehindWhatIsStored", "record-clock-behind-what-is-stored", mutant.Delete()},
+		{"a life is trusted by who trusts none", "TestWhoTrustsNoLifePassesOverAllThatEndedAtOneMoment", "session-trusts-as-set", mutant.Delete()},
+		{"a sweep settles nothing", swept, "record-sweep-settles", mutant.Delete()},
+		{"nobody sweeps", swept, "record-sweep-begins", mutant.Delete()},
+		{"a record may have any size", "TestAnAskThatItsRecordHasNoRoomForSaysSo", "record-max-record", mutant.Cond("WAS && false")},
+		{"what is remembered has no room", "TestAnAskThatItsRecordHasNoRoomForSaysSo", "record-too-large-as-remembered", mutant.Cond("WAS && false")},
+		{"all notes go in at once", "TestNotesThatTheRecordHasNoRoomForStayInTheInbox", "record-fewer-notes", mutant.Cond("WAS && false")},
+		{"nobody asks for the sessions of marks", "TestTheMarksOfSessionsThatHaveEndedAreFew", "record-marks-are-few", mutant.Cond("WAS && false")},
+		{"a note is left that nobody waits for", "TestANoteThatNobodyWaitsForIsTakenInAllTheSame", "record-note-is-taken-in-later", mutant.Delete()},
 		{"a minimum hold needs a clock", "TestAMinimumHoldNeedsNoClockOfTheServer", "record-minimum-hold-without-clock", mutant.Value("0")},
 	} {
 		all = append(all, mutant.Broken{Name: m.name, Pkg: "store/record", Test: m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})

@@ -146,6 +146,6 @@ func (s *Store) sweep(ctx context.Context, age time.Duration) {
 			continue
 		}
 		names++
-		_ = s.settleName(ctx, r.Name) // what fails is tried again
+		_ = s.settleName(ctx, r.Name) // what fails is tried again //mutant:record-sweep-settles
 	}
 }

@@ -39,7 +39,10 @@ func slow(o recordtest.Options) recordtest.Options {
 
 // storeOn is a store on a new connection.
 func storeOn(m *recordtest.Memory, o recordtest.Options) store.Store {
-	s := record.New(m.Client())
+	return watching(record.New(m.Client()), o)
+}
+
+func watching(s *record.Store, o recordtest.Options) store.Store {
 	if o.Quiet {
 		return s
 	}
@@ -67,7 +70,9 @@ func TestTheStoreDoesWhatTheRuleSays(t *testing.T) {
 				Open: func(t *testing.T) func() store.Store {
 					m := recordtest.NewMemory(slow(kind.o))
 					return func() store.Store {
-						s := storeOn(m, kind.o)
+						of := record.New(m.Client())
+						of.DoubtForTest() // else a waiter whose session has ended is granted, and its lock delay blocks
+						s := watching(of, kind.o)
 						backings[s] = m
 						return s
 					}

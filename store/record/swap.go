@@ -52,7 +52,11 @@ func (s *Store) change(ctx context.Context, n *name) error {
 		}
 		s.prune(a.view)
 		data := a.encode(force || len(b.Inbox) > 0)
-		if len(data) > s.traits.MaxRecord {
+		if len(data) > s.traits.MaxRecord { //mutant:record-max-record
+			if !b.fresh { //mutant:record-too-large-as-remembered
+				b.known = false // some may have gone since
+				continue
+			}
 			if err := s.tooLarge(n, &b, len(data)); err != nil {
 				return err
 			}
@@ -156,11 +160,11 @@ func (s *Store) swapped(n *name, a *applied, b *base, w *Swap, o *Outcome, sent 
 // tooLarge has less go into a record that would not fit: fewer notes, and then no more
 // of those that ask.
 func (s *Store) tooLarge(n *name, b *base, size int) error {
-	if len(b.Inbox) > 0 {
+	if len(b.Inbox) > 0 { //mutant:record-fewer-notes
 		b.Inbox, b.More = b.Inbox[:len(b.Inbox)/2], true
 		return nil
 	}
-	err := fmt.Errorf("%w: too many wait for %q: its record would have %d bytes, and %s keeps %d", store.ErrUnavailable, n.at, size, s.d.Store, s.traits.MaxRecord)
+	err := fmt.Errorf("too many wait: its record would have %d bytes, at most %d are kept", size, s.traits.MaxRecord)
 	asks := false
 	s.finishSome(n, err, func(o *op) bool {
 		asks = asks || o.claim != nil

@@ -52,8 +52,8 @@ type Traits struct {
 	ReportsEnd bool
 }
 
-// A Backend keeps sessions on a server. It sends each request once, and never
-// retries, sleeps or logs. Its methods are safe for concurrent use, and return when
+// A Backend keeps sessions on a server. It sends each request once (Renew may come to
+// several members of a cluster), and never retries, sleeps or logs. Its methods are safe for concurrent use, and return when
 // ctx ends.
 //
 // An error that is definite ([store.Definite]) says that nothing was or will be

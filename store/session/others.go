@@ -24,6 +24,15 @@ type sight struct {
 // trusted is for how long it is believed that a session lives: it may be ended early.
 const trusted = time.Second
 
+// Trust sets for how long it is believed that a session of another process lives, a second unless
+// set. It is for tests that end several sessions of a process, and compare what is granted next with
+// what would be if all had heard of all at one moment.
+func (s *Set) Trust(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.trusts = d //mutant:session-trusts-as-set
+}
+
 // kept is for how long it is remembered that a session ended. Its entries are taken
 // out by then, or asked about again.
 const kept = 10 * time.Minute
@@ -82,7 +91,7 @@ func (s *Set) Known(id ID) (left time.Duration, known bool) {
 		return 0, true
 	}
 	seen := s.others.alive[id]
-	if left = seen.until.Sub(now); left > 0 && now < seen.heard.Add(trusted) { //mutant:session-trusted-for-its-ttl
+	if left = seen.until.Sub(now); left > 0 && now < seen.heard.Add(s.trusts) { //mutant:session-trusted-for-its-ttl
 		return left, true
 	}
 	return 0, false

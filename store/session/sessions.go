@@ -33,6 +33,7 @@ type Set struct {
 	own     map[ID]*Session            // all of ours that the server may think alive
 	trip    time.Duration              // how long a renewal takes, of late
 	others  others
+	trusts  time.Duration // for how long it is believed that another's session lives
 	watches map[ID]*watch
 }
 
@@ -42,7 +43,7 @@ type Set struct {
 func NewSet(b Backend, ended func()) *Set {
 	s := &Set{
 		b: b, traits: b.SessionTraits(), ended: ended, wake: make(chan struct{}, 1),
-		present: map[time.Duration]*Session{}, own: map[ID]*Session{}, watches: map[ID]*watch{},
+		present: map[time.Duration]*Session{}, own: map[ID]*Session{}, watches: map[ID]*watch{}, trusts: trusted,
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	return s

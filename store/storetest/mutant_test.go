@@ -107,6 +107,8 @@ func buildMutants(t *testing.T) *mutant.Set {
 const newAt = `package memstore
 
 import (
+	"sync"
+
 	rule "github.com/holdfast-go/holdfast/store/queue"
 	"github.com/holdfast-go/holdfast/` + copies + `store/queue"
 )
@@ -114,6 +116,19 @@ import (
 // NewAt is newAt, with the time of the package that is not mutated.
 func NewAt(now func() rule.Time) *Store {
 	return newAt(func() queue.Time { return queue.Time(now()) })
+}
+
+var came = struct {
+	sync.Mutex
+	of map[string]int
+}{of: map[string]int{}}
+
+// comes counts those who come to a name.
+func comes(name string) int {
+	came.Lock()
+	defer came.Unlock()
+	came.of[name]++
+	return came.of[name]
 }
 `
 

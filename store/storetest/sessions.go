@@ -170,6 +170,7 @@ func (d *duel) heard(woken []store.Notification) {
 				select {
 				case <-s.news:
 				case <-limit:
+					d.compare(d.clock(), h.Name) // if that differs it says more
 					d.fail("after %v no notification has come for %v on %q", patience, h.ID, h.Name)
 				}
 			}

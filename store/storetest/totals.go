@@ -37,11 +37,13 @@ var totalPromises = []promise{
 	}},
 	{name: "a_waiter_is_granted_only_under_the_totals_of_all_holders", needs: totals, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
-		small, large := a.take(a.slots(name, 3, 1)), a.take(a.slots(name, 5, 2))
+		small, large, newest := a.take(a.slots(name, 3, 1)), a.take(a.slots(name, 5, 1)), a.take(a.slots(name, 5, 1))
 		w := b.slots(name, 5, 3)
 		b.refused(w)
 		large.release()
-		b.refused(w) // four would be held, and one counts on three
+		b.refused(w) // five would be held, and one counts on three
+		newest.release()
+		b.refused(w)
 		small.release()
 		b.take(w)
 	}},

@@ -325,8 +325,10 @@ func callsCounted(t *trial) {
 		last = calls
 	}
 	calling.Wait()
-	if calls := t.renew(a, id); calls < processes*each {
-		t.Errorf("Renew: %d calls, want %d", calls, processes*each)
+	for range 2 { // it is told each time
+		if calls := t.renew(a, id); calls < processes*each {
+			t.Errorf("Renew: %d calls, want %d", calls, processes*each)
+		}
 	}
 }
 
