@@ -138,15 +138,17 @@ func TestAForeignDocumentIsLeftAlone(t *testing.T) {
 		was := documentOf(t, s, name)
 		claim := mutex(name)
 		h := store.Hold{Name: name, ID: claim.ID, Token: 1, TTL: time.Minute}
-		_, ask := s.Ask(t.Context(), claim)
-		_, look := s.Poll(t.Context(), mutex(name))
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		_, ask := s.Ask(ctx, claim)
+		_, look := s.Poll(ctx, mutex(name))
 		for what, err := range map[string]error{
-			"ask": ask, "look": look, "break": s.BreakHold(t.Context(), store.Break{Name: name, ID: h.ID, Token: 1}),
+			"ask": ask, "look": look, "break": s.BreakHold(ctx, store.Break{Name: name, ID: h.ID, Token: 1}),
 		} {
 			if !errors.Is(err, c.want) {
 				t.Errorf("%v: %s: %v, want %v", c.d, what, err, c.want)
 			}
 		}
+		cancel()
 		if now := documentOf(t, s, name); string(now) != string(was) {
 			t.Errorf("%v has become %v", was, now)
 		}
