@@ -1,0 +1,570 @@
+package mysqlstore
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/session"
+)
+
+// A link drops connections when their server has answered: what was asked is
+// done, and nobody is told.
+type link struct {
+	arm  atomic.Bool
+	only atomic.Pointer[string] // statements that have this in them; nil: all
+	cuts atomic.Int64
+	sent atomic.Int64 // what the client has sent
+}
+
+type linked struct {
+	net.Conn
+	l   *link
+	cut bool
+}
+
+func (c *linked) Write(b []byte) (int, error) {
+	c.l.sent.Add(1)
+	if only := c.l.only.Load(); len(b) > 10 && (only == nil || bytes.Contains(b, []byte(*only))) && c.l.arm.CompareAndSwap(true, false) {
+		c.cut = true
+	}
+	return c.Conn.Write(b)
+}
+
+func (c *linked) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if c.cut && err == nil {
+		c.l.cuts.Add(1)
+		c.Conn.Close()
+		return 0, errors.New("the answer is lost")
+	}
+	return n, err
+}
+
+func linkedDB(t *testing.T, dsn string) (*link, *sql.DB) {
+	t.Helper()
+	l := &link{}
+	c, err := mysql.ParseDSN(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Logger = &mysql.NopLogger{}
+	c.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+		return &linked{Conn: conn, l: l}, err
+	}
+	connector, err := mysql.NewConnector(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := sql.OpenDB(connector)
+	t.Cleanup(func() { db.Close() })
+	return l, db
+}
+
+func TestWhenAnAnswerIsLostNothingIsSentTwiceAndTheRepeatIsRight(t *testing.T) {
+	t.Parallel()
+	l, db := linkedDB(t, sharedDSN(t))
+	s := storeOn(t, db, apart())
+	defer s.Close()
+	for _, c := range []struct {
+		name  string
+		waits bool // somebody waits, so the row is read and written
+	}{{"alone", false}, {"with a waiter", true}} {
+		t.Run(c.name, func(t *testing.T) {
+			lose := func(what, statement string, f func() error) {
+				t.Helper()
+				cuts := l.cuts.Load()
+				l.only.Store(&statement)
+				l.arm.Store(true)
+				if err := f(); !errors.Is(err, store.ErrUnavailable) || store.Definite(err) {
+					t.Errorf("%s: %v, want indeterminate", what, err)
+				}
+				if l.cuts.Load() != cuts+1 {
+					t.Errorf("%s: %d answers were lost", what, l.cuts.Load()-cuts)
+				}
+			}
+			swap := "INSERT INTO " + s.b.records
+			claim, waits := mutex(c.name), mutex(c.name)
+			lose("ask", swap, func() error { _, err := s.Ask(t.Context(), claim); return err })
+			h := mustHold(t, s, claim) // it has been ours all the time
+			swap = "UPDATE " + s.b.records
+			if c.waits {
+				lose("ask for a position", swap, func() error { _, err := s.Ask(t.Context(), waits); return err })
+				mustAsk(t, s, waits)
+			}
+			want := 1
+			if c.waits {
+				want = 2
+			}
+			if n := len(state(t, s, c.name).Entries); n != want {
+				t.Errorf("%d entries, want %d", n, want)
+			}
+			h.Used = h.Token
+			lose("change of the owner", swap, func() error { h.Owner = "new"; return s.Renew(t.Context(), []store.Hold{h})[0].Err })
+			if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; err != nil {
+				t.Errorf("the repeated renewal: %v", err)
+			}
+			lose("release", swap, func() error { return s.Release(t.Context(), h) })
+			if err := s.Release(t.Context(), h); err != nil && !errors.Is(err, store.ErrLost) {
+				t.Errorf("the repeated release: %v, want nil, or lost as it is no longer there", err)
+			}
+			if a := mustAsk(t, s, waits); !a.Granted || a.Token <= h.Token {
+				t.Errorf("the next gets %+v after token %d", a, h.Token)
+			}
+			lose("release of whatever there is", swap, func() error {
+				return s.Release(t.Context(), store.Hold{Name: h.Name, ID: waits.ID})
+			})
+			if err := s.Release(t.Context(), store.Hold{Name: h.Name, ID: waits.ID}); err != nil {
+				t.Errorf("the repeated release of whatever there is: %v", err)
+			}
+			if n := len(state(t, s, c.name).Entries); n != 0 {
+				t.Errorf("%d entries, want none", n)
+			}
+		})
+	}
+}
+
+// Where nobody else wants the name taking it and giving it back are one statement each, and a renewal is one for all
+// that the process has, also for a driver that would prepare what has parameters.
+func TestWhatNobodyElseWantsTakesOneRoundTrip(t *testing.T) {
+	l, db := linkedDB(t, sharedDSN(t))
+	s := storeOn(t, db, apart())
+	defer s.Close()
+	s.b.sweepAt = store.Now().Add(time.Hour)
+	mustHold(t, s, mutex("first")) // looks at the tables, begins the sessions, and connects
+	mustAsk(t, s, mutex("first"))
+	trips := func(what string, want int64, f func()) {
+		t.Helper()
+		var took int64
+		for range 10 { // a session may be renewed meanwhile
+			before := l.sent.Load()
+			f()
+			if took = l.sent.Load() - before; took == want {
+				return
+			}
+		}
+		t.Errorf("%s: %d round trips, want %d", what, took, want)
+	}
+	for range 2 {
+		c := mutex("n")
+		var h store.Hold
+		trips("ask and release", 2, func() {
+			c.ID = me.NewID()
+			h = mustHold(t, s, c)
+			if err := s.Release(t.Context(), h); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	held := mutex("held")
+	h := mustHold(t, s, held)
+	renew := func(holds ...store.Hold) func() {
+		return func() {
+			for _, r := range s.Renew(t.Context(), holds) {
+				if r.Err != nil || r.Weight != store.Full {
+					t.Error(r)
+				}
+			}
+		}
+	}
+	trips("renew", 1, renew(h))
+	try := mutex("held")
+	try.Try = true
+	trips("a refused try", 1, func() { mustAsk(t, s, try) })
+	trips("look", 1, func() { s.Poll(t.Context(), try) })
+	var holds []store.Hold
+	for i := range 300 {
+		holds = append(holds, mustHold(t, s, mutex(fmt.Sprint("many/", i))))
+	}
+	trips("renew 300", 1, renew(holds...))
+}
+
+// lockRow has a row locked by somebody else's transaction until end is called.
+func lockRow(t *testing.T, dsn, where string) (end func()) {
+	t.Helper()
+	tx, err := dbOn(t, dsn).BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := tx.QueryContext(t.Context(), "SELECT * FROM "+where+" FOR UPDATE")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !rows.Next() {
+		t.Fatal("there is no such row")
+	}
+	rows.Close()
+	return sync.OnceFunc(func() { tx.Rollback() })
+}
+
+// waiting is how many statements that begin so wait for a lock, or are under way.
+func waiting(t *testing.T, dsn, begins string) (n int) {
+	t.Helper()
+	if err := dbOn(t, dsn).QueryRowContext(t.Context(), "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE ?", begins+"%").Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// A statement that waits in the server when its caller leaves may be done later
+// still: what it leaves can be taken back by its id.
+func TestAStatementThatIsCancelledHalfWayHoldsNobodyUpAndCanBeTakenBack(t *testing.T) {
+	s := newShared(t)
+	h := mustHold(t, s, mutex("n"))
+	other := storeOn(t, dbOn(t, sharedDSN(t)), &s.b.o)
+	defer other.Close()
+	w := mutex("n")
+	unlock := lockRow(t, sharedDSN(t), s.b.records+" WHERE name='n'")
+	defer unlock()
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	_, err := other.Ask(ctx, w)
+	cancel()
+	if !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("ask: %v, want indeterminate, at its deadline", err)
+	}
+	if st := state(t, s, "n"); len(st.Entries) != 1 { // who reads waits for nobody
+		t.Errorf("listed: %+v", st)
+	}
+	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; err != nil {
+		t.Errorf("renewal of a hold whose row is locked: %v", err)
+	}
+	unlock()
+	until(t, "nothing but the hold is left", func() bool {
+		if err := other.Release(t.Context(), store.Hold{Name: "n", ID: w.ID}); err != nil {
+			t.Fatal(err)
+		}
+		st := state(t, s, "n")
+		return waiting(t, sharedDSN(t), "UPDATE "+s.b.records) == 0 && len(st.Entries) == 1 && st.Entries[0].ID == h.ID
+	})
+	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; err != nil {
+		t.Error(err)
+	}
+}
+
+// onBoth runs f on the server that the tests share and on a MySQL server, unless
+// that is the one they share.
+func onBoth(t *testing.T, f func(t *testing.T, dsn string)) {
+	t.Run("shared", func(t *testing.T) { f(t, sharedDSN(t)) })
+	t.Run("MySQL 9.7", func(t *testing.T) { f(t, testserver.MariaDBDSN(testserver.SharedMySQL9(t))) })
+}
+
+// One row that somebody has locked keeps the other holds from nothing: a renewal writes the row of the session.
+func TestALockedRowKeepsNoOtherHoldFromBeingRenewed(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, dsn string) {
+		s := storeOn(t, dbOn(t, dsn), apart())
+		defer s.Close()
+		var holds []store.Hold
+		for i := range 40 {
+			holds = append(holds, mustHold(t, s, mutex(fmt.Sprint(i))))
+		}
+		unlock := lockRow(t, dsn, s.b.records+" WHERE name='17'")
+		defer unlock()
+		for i, r := range s.Renew(t.Context(), holds) {
+			if r.Err != nil {
+				t.Errorf("renewal %d: %v", i, r.Err)
+			}
+		}
+		for i := range holds {
+			if i != 17 {
+				if err := s.Release(t.Context(), holds[i]); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	})
+}
+
+// A session whose row somebody has locked keeps no other from being renewed, ended or judged.
+func TestALockedSessionKeepsNoOtherFromAnything(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, dsn string) {
+		b := backendOn(t, dsn, apart())
+		defer b.Close()
+		var ids []session.ID
+		for range 10 {
+			id := session.NewID()
+			if _, err := b.Begin(t.Context(), id, time.Hour); err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, id)
+		}
+		mustExec(t, b.db, "UPDATE "+b.sessions+" SET expires=1 WHERE id IN ("+text(ids[4][:])+","+text(ids[5][:])+")")
+		unlock := lockRow(t, dsn, b.sessions+" WHERE id="+text(ids[4][:]))
+		defer unlock()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		b.sweep(ctx) // it waits for the one that is locked
+		cancel()
+		for i, id := range ids {
+			if i == 4 || i == 5 {
+				continue
+			}
+			if _, err := b.Renew(t.Context(), id); err != nil {
+				t.Errorf("renewal %d: %v", i, err)
+			}
+		}
+		if left, err := b.Left(t.Context(), ids[5:]); err != nil || left[0] > 0 || left[1] <= 0 {
+			t.Errorf("left: %v, %v", left, err)
+		}
+		if _, err := b.Begin(t.Context(), session.NewID(), time.Hour); err != nil {
+			t.Error(err)
+		}
+		if err := b.End(t.Context(), ids[9]); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// One row that somebody has locked keeps nobody from the other names whose rows are deleted with it.
+func TestALockedRowKeepsNobodyFromNamesThatAreDeleted(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, dsn string) {
+		s := storeOn(t, dbOn(t, dsn), apart())
+		defer s.Close()
+		for i := range 10 {
+			if err := s.Release(t.Context(), mustHold(t, s, mutex(fmt.Sprint(i)))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		mustExec(t, s.b.db, "UPDATE "+s.b.records+" SET written=1")
+		unlock := lockRow(t, dsn, s.b.records+" WHERE name='7'")
+		defer unlock()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		s.b.sweep(ctx) // at best it deletes all but one
+		cancel()
+		for i := range 10 {
+			if i != 7 {
+				mustHold(t, s, mutex(fmt.Sprint(i)))
+			}
+		}
+	})
+}
+
+// killAll ends every connection of the user but our own.
+func killAll(t *testing.T, root *sql.DB, user string) (n int) {
+	t.Helper()
+	rows, err := root.QueryContext(t.Context(), "SELECT ID FROM information_schema.PROCESSLIST WHERE USER=? AND ID<>CONNECTION_ID()", user)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, id)
+	}
+	rows.Close()
+	for _, id := range ids {
+		if _, err := root.ExecContext(t.Context(), fmt.Sprint("KILL ", id)); err == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// No connection is a part of a hold or a position.
+func TestKilledConnectionsLoseNothing(t *testing.T) {
+	t.Parallel()
+	server := testserver.MariaDB(t)
+	root := dbOn(t, testserver.MariaDBDSN(server.Addr))
+	s := storeOn(t, user(t, server, "locks", &Options{Table: DefaultTable}, rights(t)...), nil)
+	defer s.Close()
+	again := func(what string, f func() error) { // as the engine does
+		t.Helper()
+		until(t, what, func() bool {
+			err := f()
+			if err != nil && store.Definite(err) {
+				t.Fatalf("%s: %v", what, err)
+			}
+			return err == nil
+		})
+	}
+	h, w := mustHold(t, s, mutex("n")), mutex("n")
+	mustAsk(t, s, w)
+	killed := 0
+	for range 5 {
+		killed += killAll(t, root, "locks")
+		again("the hold is renewed", func() error { return s.Renew(t.Context(), []store.Hold{h})[0].Err })
+		killed += killAll(t, root, "locks")
+		again("the position is kept", func() error {
+			a, err := s.Ask(t.Context(), w)
+			if a.Granted {
+				t.Fatal("granted beside a holder")
+			}
+			return err
+		})
+	}
+	killAll(t, root, "locks")
+	if err := s.Release(t.Context(), h); err != nil && !errors.Is(err, store.ErrUnavailable) {
+		t.Fatal(err)
+	}
+	again("the waiter is granted", func() error {
+		a, err := s.Ask(t.Context(), w)
+		if err == nil && !a.Granted {
+			err = s.Release(t.Context(), h) // it was indeterminate
+			if err == nil || errors.Is(err, store.ErrLost) {
+				return errors.New("again")
+			}
+		}
+		return err
+	})
+	if killed < 10 {
+		t.Errorf("only %d connections were killed", killed)
+	}
+}
+
+// A server that is restarted, or killed, under load: no two hold at a time, and
+// tokens only grow.
+func TestARestartUnderLoadForgetsNothing(t *testing.T) {
+	t.Parallel()
+	server := testserver.MariaDB(t)
+	dsn := with(testserver.MariaDBDSN(server.Addr), "timeout=5s")
+	var inside [3]atomic.Int64
+	var last [3]atomic.Int64
+	var grants atomic.Int64
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for g := range 6 {
+		s := storeOn(t, dbOn(t, dsn), nil)
+		defer s.Close()
+		wg.Go(func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				n := (g + i) % len(inside)
+				c := mutex(fmt.Sprint("load/", n))
+				c.TTL, c.PositionTTL = time.Hour, time.Second // a hold that is lost stays in the way
+				a := try(ctx, s, c)
+				if !a.Granted {
+					continue
+				}
+				grants.Add(1)
+				if inside[n].Add(1) != 1 {
+					t.Errorf("two are inside %s", c.Name)
+				}
+				if before := last[n].Swap(a.Token); before >= a.Token {
+					t.Errorf("token %d after %d", a.Token, before)
+				}
+				time.Sleep(time.Millisecond)
+				inside[n].Add(-1)
+				for {
+					err := s.Release(context.Background(), store.Hold{Name: c.Name, ID: c.ID, Token: a.Token})
+					if err == nil || errors.Is(err, store.ErrLost) { // the one before has done it
+						break
+					}
+					if store.Definite(err) {
+						t.Error(err)
+						return
+					}
+					time.Sleep(5 * time.Millisecond)
+				}
+			}
+		})
+	}
+	more := func() {
+		t.Helper()
+		have := grants.Load()
+		until(t, "it goes on", func() bool { return grants.Load() > have+20 })
+	}
+	more()
+	for i := range 4 {
+		if i%2 == 0 {
+			server.Kill()
+		} else {
+			server.Stop()
+		}
+		server.Restart()
+		more()
+	}
+	stop()
+	wg.Wait()
+}
+
+// try asks until the answer is clear, and takes back what stays indeterminate or
+// waits.
+func try(ctx context.Context, s *Store, c store.Claim) (a store.Answer) {
+	for range 10 {
+		one, cancel := context.WithTimeout(ctx, 2*time.Second)
+		var err error
+		a, err = s.Ask(one, c)
+		cancel()
+		if err == nil && a.Granted {
+			return a
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	for s.Release(context.Background(), store.Hold{Name: c.Name, ID: c.ID}) != nil {
+		time.Sleep(5 * time.Millisecond)
+	}
+	return store.Answer{}
+}
+
+// A statement-based log is one that InnoDB cannot keep under READ COMMITTED.
+func TestAStatementBinlogWorksOrIsToldAsThat(t *testing.T) {
+	t.Parallel()
+	server := testserver.MariaDB(t, "--log-bin", "--binlog-format=STATEMENT")
+	s := storeOn(t, dbOn(t, testserver.MariaDBDSN(server.Addr)), nil)
+	defer s.Close()
+	exercise(t, s)
+	rc := storeOn(t, dbOn(t, with(testserver.MariaDBDSN(server.Addr), "tx_isolation='READ-COMMITTED'")), nil)
+	defer rc.Close()
+	if _, err := rc.Ask(t.Context(), mutex("other")); !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "binlog_format") {
+		t.Errorf("under READ COMMITTED: %v", err)
+	}
+}
+
+func TestTheCheckTellsWhatItFinds(t *testing.T) {
+	t.Parallel()
+	server := testserver.MariaDB(t, "--log-bin", "--binlog-format=MIXED")
+	root := dbOn(t, testserver.MariaDBDSN(server.Addr))
+	s := storeOn(t, root, nil)
+	defer s.Close()
+	finds := func(about string, level store.Level, says string) {
+		t.Helper()
+		for _, f := range s.Check(t.Context()) {
+			if f.About == about {
+				if f.Level() != level || !strings.Contains(f.Text()+f.Run, says) {
+					t.Errorf("%s: %s: %s %q, want %s: %s", about, f.Level(), f.Text(), f.Run, level, says)
+				}
+				return
+			}
+		}
+		t.Errorf("nothing about %s", about)
+	}
+	finds("version", store.LevelOK, "MariaDB 1")
+	finds("role", store.LevelOK, "takes writes")
+	finds("clock", store.LevelOK, "this host's")
+	finds("autocommit", store.LevelOK, "1")
+	finds("table", store.LevelOK, "CREATE TABLE")
+	if err := root.QueryRowContext(t.Context(), "SELECT 1 FROM "+DefaultTable).Scan(new(int)); !is(err, noSuchTable) {
+		t.Errorf("the check made the table: %v", err)
+	}
+	mustHold(t, s, mutex("n"))
+	finds("table", store.LevelOK, "there")
+	finds("disk", store.LevelWarning, "SET GLOBAL sync_binlog = 1;")
+	mustExec(t, root, "SET GLOBAL sync_binlog = 1;")
+	finds("disk", store.LevelOK, "")
+	mustExec(t, root, "SET GLOBAL innodb_flush_log_at_trx_commit = 2")
+	finds("disk", store.LevelWarning, "SET GLOBAL innodb_flush_log_at_trx_commit = 1;")
+	for version, old := range map[string]bool{
+		"10.5.9-MariaDB": true, "10.6.0-MariaDB-log": false, "10.11.19-MariaDB-0+deb12u1": false, "11.4.2-MariaDB": false,
+		"5.7.44-log": true, "8.0.36": false, "9.1.0": false, "": false, "x": false,
+	} {
+		if (tooOld(version) != "") != old {
+			t.Errorf("%q too old: %q", version, tooOld(version))
+		}
+	}
+}

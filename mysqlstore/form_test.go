@@ -1,0 +1,280 @@
+package mysqlstore
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record"
+	"github.com/holdfast-go/holdfast/store/session"
+)
+
+// Names that a collation would take for one.
+func TestNamesAreBytes(t *testing.T) {
+	s := newShared(t)
+	names := []string{"a", "A", "a ", "a  ", " a", "ä", "a\u0308", "é", "e", "ß", "ss", "a\x00", "a\x00b", "a\\", "a'b", `a"b`, "a\nb", "🔒",
+		strings.Repeat("n", 511), strings.Repeat("n", 512)}
+	held := map[string]store.Hold{}
+	for _, name := range names {
+		held[name] = mustHold(t, s, mutex(name))
+	}
+	for _, name := range names {
+		if st := state(t, s, name); len(st.Entries) != 1 || st.Entries[0].ID != held[name].ID || st.Name != name {
+			t.Errorf("%q is listed as %+v", name, st)
+		}
+	}
+	n := 0
+	for st, err := range s.List(t.Context(), "") {
+		if n++; err != nil || len(st.Entries) != 1 || st.Entries[0].ID != held[st.Name].ID {
+			t.Errorf("the list has %+v, %v", st, err)
+		}
+	}
+	if n != len(names) {
+		t.Errorf("the list has %d names of %d", n, len(names))
+	}
+	for _, name := range []string{"", strings.Repeat("n", 513)} {
+		if _, err := s.Ask(t.Context(), mutex(name)); !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("a name of %d bytes: %v", len(name), err)
+		}
+	}
+}
+
+func TestTheInboxIsReadAsItWasWritten(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var notes []record.Note
+		for range rapid.IntRange(0, 5).Draw(t, "notes") {
+			notes = append(notes, record.Note{Key: rapid.StringN(0, -1, 40).Draw(t, "key"), Data: rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, "data")})
+		}
+		taken := int64(rapid.Uint32().Draw(t, "taken"))
+		b := append([]byte{0}, pack(notes)...)
+		have, err := unpack(taken, b)
+		if err != nil || len(have) != len(notes) {
+			t.Fatalf("%d notes, %v, want %d", len(have), err, len(notes))
+		}
+		next := taken
+		for i := range have {
+			if have[i].Key != notes[i].Key || string(have[i].Data) != string(notes[i].Data) {
+				t.Fatalf("%+v, want %+v", have[i], notes[i])
+			}
+			at := parseVersion(have[i].Version)
+			if at.rev != next {
+				t.Fatalf("note %d begins at %d, and the one before ended at %d", i, at.rev, next)
+			}
+			next = at.taken
+		}
+		if next != taken+int64(len(b)-1) {
+			t.Fatalf("the last ends at %d of %d", next, taken+int64(len(b)-1))
+		}
+		cut := rapid.IntRange(0, len(b)-1).Draw(t, "cut")
+		if have, err := unpack(taken, b[:cut]); err == nil && len(have) == len(notes) && len(notes) > 0 {
+			t.Fatalf("cut to %d of %d bytes: %+v", cut, len(b), have)
+		}
+	})
+}
+
+func TestARowThatIsNotOursIsReportedAndLeftAlone(t *testing.T) {
+	s := newShared(t)
+	good := mutex("good")
+	mustHold(t, s, good)
+	for what, c := range map[string]struct {
+		set  string
+		want error
+	}{
+		"of a newer form":     {"form=3", store.ErrUnsupported},
+		"of an older form":    {"form=1", store.ErrCorrupt},
+		"with torn data":      {"data=LEFT(data,LENGTH(data)-1)", store.ErrCorrupt},
+		"with other data":     {"data=x'ff00'", store.ErrUnsupported},
+		"with no data":        {"data=x'00'", store.ErrCorrupt},
+		"with a torn inbox":   {"inbox=x'000573'", store.ErrCorrupt},
+		"with no inbox":       {"inbox=x''", store.ErrCorrupt},
+		"of a newer one, too": {"form=30000,idle=0", store.ErrUnsupported},
+	} {
+		t.Run(what, func(t *testing.T) {
+			name := "a row " + what
+			claim, waits := mutex(name), mutex(name)
+			hold := mustHold(t, s, claim)
+			mustAsk(t, s, waits)
+			mustExec(t, s.b.db, "UPDATE "+s.b.records+" SET "+c.set+",rev=rev+1 WHERE name="+text(name))
+			before := dump(t, s)
+			other := hold
+			other.Owner = "other"
+			if err := s.Renew(t.Context(), []store.Hold{other})[0].Err; !errors.Is(err, c.want) {
+				t.Errorf("renew: %v, want %v", err, c.want)
+			}
+			try := claim
+			try.Try = true
+			for op, f := range map[string]func() error{
+				"ask":    func() error { _, err := s.Ask(t.Context(), claim); return err },
+				"try":    func() error { _, err := s.Ask(t.Context(), try); return err },
+				"new":    func() error { _, err := s.Ask(t.Context(), mutex(name)); return err },
+				"look":   func() error { _, err := s.Poll(t.Context(), claim); return err },
+				"change": func() error { _, err := s.Change(t.Context(), hold, 1, store.Full); return err },
+				"break": func() error {
+					return s.BreakHold(t.Context(), store.Break{Name: name, ID: claim.ID, Token: hold.Token})
+				},
+				"list": func() (err error) {
+					for _, err = range s.List(t.Context(), name) {
+					}
+					return err
+				},
+				"release":     func() error { return s.Release(t.Context(), store.Hold{Name: name, ID: waits.ID, Token: 7}) },
+				"release all": func() error { return s.Release(t.Context(), store.Hold{Name: name, ID: me.NewID()}) },
+			} {
+				if op == "new" && !strings.HasPrefix(c.set, "form") {
+					continue // it may leave a note, before it has read the row
+				}
+				if err := f(); !errors.Is(err, c.want) || !store.Definite(err) {
+					t.Errorf("%s: %v, want %v", op, err, c.want)
+				} else if !strings.Contains(err.Error(), what) {
+					t.Errorf("%s: the error does not name the row: %v", op, err)
+				}
+				if after := dump(t, s); after != before {
+					t.Fatalf("%s changed the table from\n%s\nto\n%s", op, before, after)
+				}
+			}
+			// Blindly, as somebody does who has not met the name.
+			join := record.Join{Session: session.NewID(), Notes: []record.Note{{Key: "k", Data: []byte("d")}}}
+			if strings.HasPrefix(c.set, "form") {
+				for _, version := range []string{"", "1-0"} {
+					out, err := s.b.Swap(t.Context(), &record.Swap{Name: name, Old: record.Record{Version: version}, Data: []byte("x"), Join: &join})
+					if out.Done || out.Joined {
+						t.Errorf("a blind swap on version %q: %+v, %v", version, out, err)
+					}
+				}
+			}
+			if after := dump(t, s); after != before {
+				t.Fatalf("a blind swap changed the table from\n%s\nto\n%s", before, after)
+			}
+			var found, others bool
+			for st, err := range s.List(t.Context(), "") {
+				found = found || st.Name == name && errors.Is(err, c.want)
+				others = others || st.Name == good.Name && err == nil
+			}
+			if !found || !others {
+				t.Errorf("in the list of all names: this one %v, another %v", found, others)
+			}
+			mustExec(t, s.b.db, "DELETE FROM "+s.b.records+" WHERE name="+text(name))
+		})
+	}
+}
+
+func TestANameIsForgottenADayAfterItsLastEntry(t *testing.T) {
+	const day = store.TokenRetention
+	now := time.Now().UnixMicro()
+	b := backendOn(t, sharedDSN(t), apart())
+	b.clock = func() int64 { return now }
+	b.sweepAt = store.Now().Add(time.Hour)
+	s := storeOf(b)
+	defer s.Close()
+	if err := s.Release(t.Context(), mustHold(t, s, mutex("idle"))); err != nil {
+		t.Fatal(err)
+	}
+	mustHold(t, s, mutex("used"))
+	start := now
+	check := func(after time.Duration, want int) {
+		t.Helper()
+		now = start + after.Microseconds()
+		if err := b.sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var n int
+		if err := b.db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM "+b.records).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		if n != want {
+			t.Errorf("after %v there are %d names, want %d", after, n, want)
+		}
+	}
+	check(day-time.Second, 2)
+	check(day+2*day/units, 1)
+	check(30*day, 1) // it has an entry
+	var n int
+	if err := b.db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM "+b.sessions).Scan(&n); err != nil || n != 0 {
+		t.Errorf("%d sessions are left, %v", n, err)
+	}
+}
+
+// Names that nobody has written for long are found without going through all.
+func TestWhatCrashedHoldersLeftIsListedByItsAge(t *testing.T) {
+	b := backendOn(t, sharedDSN(t), apart())
+	s := storeOf(b)
+	defer s.Close()
+	for i := range page + 20 {
+		mustHold(t, s, mutex(fmt.Sprintf("old/%04d", i)))
+	}
+	mustHold(t, s, mutex("new"))
+	mustExec(t, b.db, "UPDATE "+b.records+" SET written=1 WHERE name LIKE 'old/%'")
+	for age, want := range map[time.Duration]int{0: page + 21, 2 * time.Hour: page + 20} {
+		names := map[string]bool{}
+		for n, err := range b.List(t.Context(), age) {
+			if err != nil || names[n.Name] {
+				t.Fatalf("%q: %v, %v", n.Name, err, names[n.Name])
+			}
+			names[n.Name] = true
+		}
+		if len(names) != want {
+			t.Errorf("of age %v there are %d names, want %d", age, len(names), want)
+		}
+	}
+}
+
+// A clock that is set back: tokens increase still.
+func TestTokensGrowThoughTheClockGoesBack(t *testing.T) {
+	now := time.Now().UnixMicro()
+	var last int64
+	o := apart()
+	for range 5 {
+		b := backendOn(t, sharedDSN(t), o)
+		b.clock = func() int64 { return now }
+		s := storeOf(b)
+		h := mustHold(t, s, mutex("n"))
+		if h.Token <= last {
+			t.Errorf("token %d after %d", h.Token, last)
+		}
+		last = h.Token
+		if err := s.Release(t.Context(), h); err != nil {
+			t.Fatal(err)
+		}
+		s.Close()
+		now -= time.Hour.Microseconds()
+	}
+}
+
+// A clock that is set back makes no session shorter.
+func TestARenewalMovesNoExpiryBack(t *testing.T) {
+	now := time.Now().UnixMicro()
+	b := backendOn(t, sharedDSN(t), apart())
+	defer b.Close()
+	b.clock = func() int64 { return now }
+	id := session.NewID()
+	if _, err := b.Begin(t.Context(), id, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	now -= (30 * time.Second).Microseconds() // or a renewal that was sent then comes now
+	for range 2 {
+		if _, err := b.Renew(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left, err := b.Left(t.Context(), []session.ID{id}); err != nil || left[0] != 90*time.Second {
+		t.Errorf("it goes on for %v, %v, want 1m30s", left, err)
+	}
+}
+
+func TestTablesAreApart(t *testing.T) {
+	db := dbOn(t, sharedDSN(t))
+	a, b := storeOn(t, db, apart()), storeOn(t, db, apart())
+	defer a.Close()
+	defer b.Close()
+	ha, hb := mustHold(t, a, mutex("n")), mustHold(t, b, mutex("n"))
+	for s, h := range map[*Store]store.Hold{a: ha, b: hb} {
+		if st := state(t, s, "n"); len(st.Entries) != 1 || st.Entries[0].ID != h.ID {
+			t.Errorf("table %s has %+v", s.b.o.Table, st)
+		}
+	}
+}

@@ -1,0 +1,335 @@
+package mysqlstore
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record"
+	"github.com/holdfast-go/holdfast/store/session"
+	"github.com/holdfast-go/holdfast/store/storetest"
+)
+
+// with adds parameters to a DSN: those that the driver does not know are
+// settings of the session.
+func with(dsn string, params ...string) string {
+	for _, p := range params {
+		key, value, _ := strings.Cut(p, "=")
+		sep := "?"
+		if strings.Contains(dsn, "?") {
+			sep = "&"
+		}
+		dsn += sep + key + "=" + url.QueryEscape(value)
+	}
+	return dsn
+}
+
+// isolation is the session setting of the isolation level, which MariaDB has
+// under another name.
+func isolation(t testing.TB, dsn, level string) string {
+	t.Helper()
+	var version string
+	if err := dbOn(t, dsn).QueryRowContext(t.Context(), "SELECT @@version").Scan(&version); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(version, "MariaDB") {
+		return "tx_isolation='" + level + "'"
+	}
+	return "transaction_isolation='" + level + "'"
+}
+
+// exercise does everything once that a store can.
+func exercise(t *testing.T, s *Store) {
+	t.Helper()
+	ctx := t.Context()
+	h, w := mustHold(t, s, mutex("n")), mutex("n")
+	w.Owner = ""
+	for range 2 {
+		if a := mustAsk(t, s, w); a.Granted || a.Holding != 1 || a.Holders[0].ID != h.ID {
+			t.Fatalf("beside a holder: %+v", a)
+		}
+	}
+	if st := state(t, s, "n"); len(st.Entries) != 2 {
+		t.Fatalf("listed: %+v", st)
+	}
+	if err := s.Release(ctx, h); err != nil {
+		t.Fatal(err)
+	}
+	l, err := s.Poll(ctx, w)
+	if err != nil || !l.Granted || l.Token <= h.Token {
+		t.Fatalf("the waiter sees %+v, %v, after token %d", l, err, h.Token)
+	}
+	a := mustAsk(t, s, w)
+	if !a.Granted || a.Token != l.Token {
+		t.Fatalf("the waiter gets %+v, saw %+v", a, l)
+	}
+	next := store.Hold{Name: "n", ID: w.ID, Token: a.Token, TTL: time.Hour, Used: a.Token}
+	if r := s.Renew(ctx, []store.Hold{next}); r[0].Err != nil || r[0].Weight != store.Full {
+		t.Fatalf("renewed: %+v", r)
+	}
+	if e := state(t, s, "n").Entries[0]; e.Expires < 59*time.Minute {
+		t.Fatalf("renewed, and listed as %+v", e)
+	}
+	next.TTL = time.Minute
+	if err := s.Release(ctx, next); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Release(ctx, next); !errors.Is(err, store.ErrLost) {
+		t.Fatalf("released twice: %v", err)
+	}
+	block := mutex("n")
+	block.Block = 10
+	a = mustAsk(t, s, block)
+	if !a.Granted || a.N != 10 || a.Token <= next.Token || a.Last != a.Token+9 {
+		t.Fatalf("a block: %+v", a)
+	}
+	for _, used := range []int64{5, 2} {
+		if r := s.Renew(ctx, []store.Hold{{Name: "n", ID: block.ID, Token: a.Token, TTL: time.Minute, Used: a.Token + used}})[0]; r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		if e := state(t, s, "n").Entries[0]; e.Used != a.Token+5 {
+			t.Fatalf("told of the block %d, which is listed as %+v", used, e)
+		}
+	}
+	if err := s.Release(ctx, store.Hold{Name: "n", ID: block.ID, Token: a.Token, Used: a.Token + 3}); err != nil {
+		t.Fatal(err)
+	}
+	if next := mustHold(t, s, mutex("n")); next.Token <= a.Token+3 {
+		t.Fatalf("after a block of which all but %d was given back: %+v", a.Token+3, next)
+	} else if err := s.Release(ctx, next); err != nil {
+		t.Fatal(err)
+	}
+
+	var holds []store.Hold
+	for i := range 5 {
+		holds = append(holds, mustHold(t, s, mutex(fmt.Sprint("many/", i))))
+	}
+	holds[2].Token++
+	for i, r := range s.Renew(ctx, holds) {
+		if lost := errors.Is(r.Err, store.ErrLost); lost != (i == 2) || !lost && (r.Err != nil || r.Weight != store.Full) {
+			t.Fatalf("renewal %d of many: %+v", i, r)
+		}
+	}
+	u := mutex("rw")
+	u.Weight = store.Upgradeable
+	up := mustHold(t, s, u)
+	r := mutex("rw")
+	r.Weight = 1
+	reader := mustHold(t, s, r)
+	if a, err := s.Change(ctx, up, 1, store.Full); err != nil || a.Granted || a.Want != store.Full {
+		t.Fatalf("upgrade beside a reader: %+v, %v", a, err)
+	}
+	if err := s.Release(ctx, reader); err != nil {
+		t.Fatal(err)
+	}
+	if r := s.Renew(ctx, []store.Hold{up})[0]; r.Err != nil || r.Weight != store.Full || r.UpgradeToken <= reader.Token {
+		t.Fatalf("upgraded: %+v", r)
+	}
+	if err := s.BreakHold(ctx, store.Break{Name: "rw", ID: up.ID, Token: up.Token, Reason: "it's 'broken'\\"}); err != nil {
+		t.Fatal(err)
+	}
+	var lost *store.LostError
+	if r := s.Renew(ctx, []store.Hold{up})[0]; !errors.As(r.Err, &lost) || lost.Reason != "it's 'broken'\\" {
+		t.Fatalf("broken: %+v", r)
+	}
+	names := map[string]bool{}
+	for st, err := range s.List(ctx, "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		names[st.Name] = true
+	}
+	if len(names) != 6 || names["n"] {
+		t.Fatalf("listed: %v", names)
+	}
+	alone := mustHold(t, s, mutex("alone"))
+	if err := s.BreakHold(ctx, store.Break{Name: "alone", ID: alone.ID, Token: alone.Token, Reason: "it hangs"}); err != nil {
+		t.Fatal(err)
+	}
+	if r := s.Renew(ctx, []store.Hold{alone})[0]; !errors.As(r.Err, &lost) || lost.Reason != "it hangs" {
+		t.Fatalf("broken, and nobody waits: %+v", r)
+	}
+}
+
+// What a user has set for his connections is his business.
+func TestItWorksHoweverTheConnectionsAreSet(t *testing.T) {
+	strange := "sql_mode='ANSI_QUOTES,PIPES_AS_CONCAT,IGNORE_SPACE,HIGH_NOT_PRECEDENCE,NO_BACKSLASH_ESCAPES,NO_UNSIGNED_SUBTRACTION,PAD_CHAR_TO_FULL_LENGTH,REAL_AS_FLOAT,ONLY_FULL_GROUP_BY'"
+	for name, params := range map[string][]string{
+		"as they come":                 {},
+		"no sql_mode":                  {"sql_mode=''"},
+		"a strict one":                 {"sql_mode='TRADITIONAL'"},
+		"a strange one":                {strange},
+		"parameters interpolated":      {"interpolateParams=true"},
+		"times parsed, rows found":     {"parseTime=true", "clientFoundRows=true", "loc=Asia/Kathmandu", "time_zone='-11:00'"},
+		"another character set":        {"charset=latin1"},
+		"a collation that merges more": {"collation=utf8mb4_unicode_ci", "charset=utf8mb4"},
+		"serializable":                 {isolation(t, sharedDSN(t), "SERIALIZABLE")},
+		"read committed":               {isolation(t, sharedDSN(t), "READ-COMMITTED")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := storeOn(t, dbOn(t, with(sharedDSN(t), params...)), apart())
+			defer s.Close()
+			exercise(t, s)
+		})
+	}
+	t.Run("a pool of one connection", func(t *testing.T) {
+		db := dbOn(t, sharedDSN(t))
+		db.SetMaxOpenConns(1)
+		s := storeOn(t, db, apart())
+		defer s.Close()
+		exercise(t, s)
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				for range 25 {
+					c := mutex("crowd")
+					c.Try = true
+					a, err := s.Ask(t.Context(), c)
+					if err == nil && a.Granted {
+						err = s.Release(t.Context(), store.Hold{Name: c.Name, ID: c.ID, Token: a.Token})
+					}
+					if err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
+
+// MariaDB's own modes turn empty strings into NULL, and make the assignments of
+// a statement all at once.
+func TestItWorksInTheModesOfMariaDBAlone(t *testing.T) {
+	for _, mode := range []string{"SIMULTANEOUS_ASSIGNMENT", "EMPTY_STRING_IS_NULL", "ORACLE", "MSSQL"} {
+		t.Run(mode, func(t *testing.T) {
+			db := dbOn(t, with(sharedDSN(t), "sql_mode='"+mode+"'"))
+			if err := db.PingContext(t.Context()); is(err, 1231) {
+				return // MySQL has none of these
+			}
+			s := storeOn(t, db, apart())
+			defer s.Close()
+			exercise(t, s)
+		})
+	}
+}
+
+// The whole suite as an unkind user has set it: each read of an ordinary
+// transaction would lock, nothing is interpolated, and rows affected lie.
+func TestTheSuitePassesUnderSerializable(t *testing.T) {
+	db := dbOn(t, with(sharedDSN(t), isolation(t, sharedDSN(t), "SERIALIZABLE"), "clientFoundRows=true", "sql_mode='TRADITIONAL'"))
+	o := apart()
+	storetest.Run(t, func(t *testing.T) store.Store { return storeOn(t, db, o) })
+}
+
+// What is written without autocommit vanishes with the connection, or is there for others when somebody commits.
+func TestAConnectionWithoutAutocommitIsRefusedAndNothingIsWritten(t *testing.T) {
+	refusesAll(t, "autocommit=1", "autocommit=0")
+}
+
+// What is read without having been committed may never be true.
+func TestAConnectionThatReadsWhatIsNotCommittedIsRefused(t *testing.T) {
+	onBoth(t, func(t *testing.T, dsn string) {
+		b := backendOn(t, with(dsn, isolation(t, dsn, "READ-UNCOMMITTED")), apart())
+		defer b.Close()
+		for what, f := range map[string]func() error{
+			"load": func() error { _, err := b.Load(t.Context(), "n"); return err },
+			"left": func() error { _, err := b.Left(t.Context(), []session.ID{{1}}); return err },
+			"list": func() (err error) {
+				for _, err = range b.List(t.Context(), 0) {
+				}
+				return err
+			},
+		} {
+			if what == "list" {
+				mustExec(t, dbOn(t, dsn), "INSERT INTO "+b.records+" VALUES (x'61',2,1,0,0,0,x'01',x'00')")
+			}
+			if err := f(); !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "READ UNCOMMITTED") {
+				t.Errorf("%s: %v, want an error that says what to do", what, err)
+			}
+		}
+	})
+}
+
+// refusesAll checks that everything fails on connections that are set so, and says what to do.
+func refusesAll(t *testing.T, says string, params ...string) {
+	t.Helper()
+	good := newShared(t)
+	held, idle := mustHold(t, good, mutex("held")), mustHold(t, good, mutex("idle"))
+	mustAsk(t, good, mutex("held"))
+	if err := good.Release(t.Context(), idle); err != nil {
+		t.Fatal(err)
+	}
+	before := dump(t, good)
+	db := dbOn(t, with(sharedDSN(t), params...))
+	db.SetMaxOpenConns(1)
+	b, err := newBackend(db, &good.b.o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := storeOf(b)
+	defer s.Close()
+	id := good.Sessions()[0]
+	for what, f := range map[string]func() error{
+		"ask for a name never used":   func() error { _, err := s.Ask(t.Context(), mutex("new")); return err },
+		"ask for an idle name":        func() error { _, err := s.Ask(t.Context(), mutex("idle")); return err },
+		"ask for a name that is held": func() error { _, err := s.Ask(t.Context(), mutex("held")); return err },
+		"look":                        func() error { _, err := s.Poll(t.Context(), mutex("held")); return err },
+		"release":                     func() error { return s.Release(t.Context(), held) },
+		"break": func() error {
+			return s.BreakHold(t.Context(), store.Break{Name: "held", ID: held.ID, Token: held.Token})
+		},
+		"begin": func() error { _, err := b.Begin(t.Context(), session.NewID(), time.Minute); return err },
+		"renew": func() error { _, err := b.Renew(t.Context(), id); return err },
+		"call":  func() error { return b.Call(t.Context(), id) },
+		"end":   func() error { return b.End(t.Context(), id) },
+		"left":  func() error { _, err := b.Left(t.Context(), []session.ID{id}); return err },
+	} {
+		if err := f(); !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want an error that says what to do", what, err)
+		}
+	}
+	old := good.b
+	for _, version := range []string{"", "1-0"} {
+		out, err := b.Swap(t.Context(), &record.Swap{Name: "swapped", Old: record.Record{Version: version}, Data: []byte("x")})
+		if err == nil && out.Done {
+			t.Errorf("a swap on version %q: %+v", version, out)
+		}
+	}
+	r, err := old.Load(t.Context(), "held")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := b.Swap(t.Context(), &record.Swap{Name: "held", Old: r, Data: []byte("x")}); err == nil && out.Done {
+		t.Errorf("a swap: %+v", out)
+	}
+	mustExec(t, db, "COMMIT")
+	if after := dump(t, good); after != before {
+		t.Errorf("the table was\n%s\nand is\n%s", before, after)
+	}
+}
+
+// dump is all that is in the table.
+func dump(t testing.TB, s *Store) string {
+	t.Helper()
+	var b strings.Builder
+	rows, err := s.b.db.QueryContext(t.Context(), "SELECT name,form,rev,taken,idle,HEX(data),HEX(inbox) FROM "+s.b.records+" ORDER BY name")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var name, form, rev, taken, idle, data, inbox string
+		if err := rows.Scan(&name, &form, &rev, &taken, &idle, &data, &inbox); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&b, "%q %s %s %s %s %s %s\n", name, form, rev, taken, idle, data, inbox)
+	}
+	return b.String()
+}
