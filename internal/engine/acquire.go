@@ -105,14 +105,19 @@ func (r *request) pollStore(ctx context.Context) (bool, error) {
 		return true, nil
 	}
 	claim := r.claim
-	return run(r, ctx, func(stop <-chan struct{}) (room bool) {
+	type poll struct {
+		a   store.Answer
+		err error
+	}
+	out, err := run(r, ctx, func(stop <-chan struct{}) (out poll) {
 		defer r.e.polls.enter(r.e, stop)()
-		r.e.bounded(longestCall, func(ctx context.Context) {
-			a, err := poller.Poll(ctx, claim)
-			room = err == nil && a.Granted || store.Definite(err)
-		})
-		return room
+		r.e.bounded(longestCall, func(ctx context.Context) { out.a, out.err = poller.Poll(ctx, claim) })
+		return out
 	})
+	if err == nil && out.err == nil && !out.a.Granted {
+		r.moved(&out.a)
+	}
+	return out.err == nil && out.a.Granted || store.Definite(out.err), err
 }
 
 // grantedBy makes a lease of a notification that carries the grant, if it may be used

@@ -20,6 +20,8 @@ type pace struct {
 	refused  *refused                // what the store answered last, maybe to another claim in the local queue; nil: nothing yet
 	notified chan store.Notification // nil: not listening
 	poll     time.Duration           // the next pause, where no notifications come
+	ahead    int                     // how many waited ahead when the store last told
+	movedAt  clock.Instant           // since when it is so many; 0: not told yet
 	ends     clock.Instant           // when the context ends; 0: not known
 	last     bool                    // the last ask before that was sent
 }
@@ -44,6 +46,33 @@ func (p *pace) refuse(a *store.Answer, sent clock.Instant) {
 		p.since = a.From
 	}
 	p.refused = &refused{*a, time.Now()}
+	p.moved(a)
+}
+
+// moved notes how many wait ahead. Who has just come pauses first for a part of the time that the holder has had, times
+// those ahead; and when some of those have gone, for about half of the time that the rest will take, going by that. So
+// who is next polls often, and a crowd behind seldom.
+func (p *pace) moved(a *store.Answer) {
+	now := p.e.now()
+	switch ahead := a.Waiting; {
+	case p.movedAt == 0:
+		first := p.s.PollMin
+		for i := range a.Holders {
+			first = max(first, min(a.Holders[i].Age/8, p.s.PollMax))
+		}
+		p.poll = min(first*time.Duration(1+ahead), p.mostPause(ahead)) //mutant:polls-by-position
+	case ahead < p.ahead:
+		turn := now.Sub(p.movedAt) / time.Duration(p.ahead-ahead)
+		p.poll = min(max(turn*time.Duration(1+2*ahead)/4, p.s.PollMin), p.mostPause(ahead))
+	case ahead == p.ahead:
+		return
+	}
+	p.ahead, p.movedAt = a.Waiting, now
+}
+
+// mostPause is the longest pause with so many ahead.
+func (p *pace) mostPause(ahead int) time.Duration {
+	return max(min(p.s.PollMax*time.Duration(1+ahead), p.s.positionTTL/3), p.s.PollMax)
 }
 
 // rest sleeps until it is time to ask again: until nextAsk, or for a while that
@@ -56,7 +85,7 @@ func (p *pace) rest(ctx context.Context, polls bool) (notification *store.Notifi
 	}
 	if polling && polls { //mutant:all-look
 		next = min(next, p.e.now().Add(jitter(p.poll)))
-		p.poll = min(p.poll*3/2, p.s.PollMax) //mutant:polls-back-off
+		p.poll = min(p.poll*3/2, p.mostPause(p.ahead)) //mutant:polls-back-off
 	}
 	if notification, err = p.sleep(ctx, next); notification != nil {
 		p.poll = p.s.PollMin // something has changed
