@@ -16,7 +16,7 @@ import (
 // half.
 const (
 	magic    = "hf"
-	version  = 1
+	version  = 2
 	headSize = len(magic) + 1 + 8
 )
 
@@ -73,7 +73,7 @@ func (s *Store) parse(key, value string) (q queue.Queue, err error) {
 		return q, s.corrupt(key)
 	}
 	if v := value[len(magic)]; v != '0'+version {
-		return q, s.newer(key, v)
+		return q, s.otherForm(key, v)
 	}
 	q.Last = float(value[len(magic)+1:])
 	q.OneLimit = true

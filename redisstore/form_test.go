@@ -216,7 +216,7 @@ func TestTokensGoOnWhenTheClockOfTheServerIsBehind(t *testing.T) {
 	t.Parallel()
 	server := testserver.Redis(t)
 	now := time.Now().UnixMicro()
-	s, err := newStore(clientOf(t, server.Addr), nil, func() int64 { return now })
+	s, err := newStore(clientOf(t, server.Addr), nil, func() int64 { return now }, usual)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -213,7 +213,7 @@ var _ interface {
 // own options (timeouts, TLS, database) apply. New does no I/O. The error
 // matches store.ErrInvalid or store.ErrUnsupported.
 func New(client redis.UniversalClient, o *Options) (*Store, error) {
-	return newStore(client, o, nil)
+	return newStore(client, o, nil, usual)
 }
 
 func init() {
@@ -262,7 +262,7 @@ func Open(url string, o *Options) (*Store, error) {
 	return s, nil
 }
 
-func newStore(client redis.UniversalClient, o *Options, clock func() int64) (*Store, error) {
+func newStore(client redis.UniversalClient, o *Options, clock func() int64, sh shape) (*Store, error) {
 	if err := checkClient(client); err != nil {
 		return nil, err
 	}
@@ -284,8 +284,8 @@ func newStore(client redis.UniversalClient, o *Options, clock func() int64) (*St
 	case o.Dialer != nil:
 		return nil, fmt.Errorf("%w: Options.Dialer of a Redis store is for Open: the client that New is given has its own", store.ErrInvalid)
 	}
-	if s.scripts = live(); clock != nil || s.retention != store.TokenRetention {
-		s.scripts = load(s.retention, clock != nil)
+	if s.scripts = live(); clock != nil || s.retention != store.TokenRetention || sh != usual {
+		s.scripts = load(s.retention, clock != nil, sh)
 	}
 	s.ctx, s.end = context.WithCancel(context.Background())
 	return s, nil
