@@ -20,6 +20,6 @@ if not e then return done(lost) end
 if e.weight == weight then
 	return give('G' .. told(e)) --mutant:redis-change-gives
 end
-local below = tail
-if granted < n then below = nth(granted + 1) end
-return done('R' .. told(e) .. obstacles(below, e))
+local next = nil
+if granted < n then next = nth(granted + 1) end
+return done('R' .. told(e) .. obstacles(next, e))

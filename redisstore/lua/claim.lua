@@ -10,7 +10,7 @@ if own then
 	end
 	if not own.granted then push(own, position) end
 	settle(own.id)
-	if not own.granted then return done('R' .. obstacles(own.place)) end
+	if not own.granted then return done('R' .. obstacles(own)) end
 	push(own, ARGV[2])
 	return give('G' .. told(own))
 end
@@ -24,7 +24,7 @@ if room then
 	add(new)
 	return give(new.token)
 end
-if try ~= '' then return done('R' .. obstacles(tail)) end
+if try ~= '' then return done('R' .. obstacles(nil)) end
 new.granted, new.expires = false, now + position
 add(new)
-return done('R' .. obstacles(new.place))
+return done('R' .. obstacles(new))

@@ -1,48 +1,48 @@
 -- The rule of package queue, and the stored form. Before it: s is the string
 -- that is stored, or false, and now is the server's time in µs.
 --
--- What is read and written does not grow with the queue: an entry is found by
--- its id, and what has to be known of the others (how many are ahead, whose end
--- is first, who is next) by a tree over their order.
-local FAN, FEW = FANOUT, FEWEST -- children of a node; the most entries of a string
-local NODE = '<' .. string.rep('d', FAN) .. string.rep('I4', FAN)
-local HEAD = '<c3dI4dI4I4dddBB'
+-- Up to FEW entries are a string, which is read and written whole (line.lua).
+-- More are a hash, of which an operation reads and writes what it needs, however
+-- many there are (tree.lua).
+local FEW, NEVER = FEWEST, math.huge
 local FIXED = '<dddc32dHBddI4I4I4I4HB'
-local NEVER = math.huge
 
 local last, limit, held, granted, n = 0, 0, 0, 0, 0 -- newest token; weight and number of holds; number of entries
 local first = NEVER -- the earliest end of an entry
-local tail, levels = 0, 1 -- the next place in the order, and the height of the tree
-local covered = 0 -- up to when the key is known to live, less RETENTION
 local upgrader = '' -- the id of the hold that wants more
 local big = false -- it is kept as a hash
-local wrote, added, longer, freed, woken = false, false, false, false, {}
-local entries, ids, nodes, unread = {}, {}, {}, {} -- by id, by place, by field: what was read; nodes as they came
-local changed, dirty, gone = {}, {}, {} -- entries, nodes, fields
+local wrote, added, freed = false, false, false
+local entries, line = {}, {} -- what was read: by id; of a string in the order
+local changed, gone, woken = {}, {}, {}
 
 local function damaged() error('holdfast: damaged', 0) end
 
 local function parse(s, p)
-	local flags, owner, broken, e = nil, nil, nil, {}
-	e.token, e.since, e.expires, e.id, e.keep, owner, broken, e.delay, e.fence,
-		e.limit, e.weight, e.want, e.turn, e.n, flags, p = struct.unpack(FIXED, s, p)
-	local after = p + owner + broken
+	local token, since, expires, id, keep, owner, broken, delay, fence, limit, weight, want, turn, n, flags, tail = struct.unpack(FIXED, s, p)
+	local reason = tail + owner
+	local after = reason + broken
 	if after > #s + 1 or flags > 3 then damaged() end
-	e.owner = string.sub(s, p, p + owner - 1)
-	e.broken = string.sub(s, p + owner, after - 1)
-	e.granted, e.shown = flags % 2 == 1, flags >= 2
-	-- What of it is in granted and held.
-	e.ones, e.heavy = 0, 0
-	if e.granted then e.ones, e.heavy = 1, e.weight end
+	local e = {
+		token = token, since = since, expires = expires, id = id, keep = keep, delay = delay, fence = fence, limit = limit, weight = weight,
+		want = want, turn = turn, n = n, granted = flags % 2 == 1, shown = flags >= 2, owner = string.sub(s, tail, reason - 1),
+		broken = broken > 0 and string.sub(s, reason, after - 1) or '',
+		raw = string.sub(s, p, after - 1), -- until it is changed
+		ones = 0, heavy = 0, -- what of it is in granted and in held
+		place = 0, over = NEVER, changed = false,
+	}
+	if e.granted then e.ones, e.heavy = 1, weight end
 	return e, after
 end
 
 local function raw(e)
-	local flags = 0
-	if e.granted then flags = 1 end
-	if e.shown then flags = flags + 2 end
-	return struct.pack(FIXED, e.token, e.since, e.expires, e.id, e.keep, #e.owner, #e.broken, e.delay, e.fence,
-		e.limit, e.weight, e.want, e.turn, e.n, flags) .. e.owner .. e.broken
+	if not e.raw then
+		local flags = 0
+		if e.granted then flags = 1 end
+		if e.shown then flags = flags + 2 end
+		e.raw = struct.pack(FIXED, e.token, e.since, e.expires, e.id, e.keep, #e.owner, #e.broken, e.delay, e.fence,
+			e.limit, e.weight, e.want, e.turn, e.n, flags) .. e.owner .. e.broken
+	end
+	return e.raw
 end
 
 -- The instant at which e is out of the way, unless it is renewed.
@@ -53,152 +53,15 @@ local function ends(e)
 	return x
 end
 
--- A stored entry of a hash: its place, then as in a string.
-local function unpacked(v)
-	if #v < 110 then damaged() end
-	local e, after = parse(v, 9)
-	if after ~= #v + 1 then damaged() end
-	e.place = struct.unpack('<d', v)
-	entries[e.id], ids[e.place] = e, e.id
-	return e
-end
-
--- The node of a level, 0 that of the entries: of each child the earliest end,
--- then of each how many there are.
-local function node(l, i)
-	local f = 't' .. l .. ':' .. i
-	local t = nodes[f]
-	if not t then
-		local v = unread[f]
-		if v == nil then v = big and redis.call('HMGET', KEYS[1], f)[1] end
-		t = {}
-		if v then
-			if #v ~= 12 * FAN then damaged() end
-			t = { struct.unpack(NODE, v) }
-		else
-			for j = 1, FAN do t[j], t[FAN + j] = NEVER, 0 end
-		end
-		t.f, nodes[f] = f, t
-	end
-	return t
-end
-
--- Reads the nodes above a place at once.
-local function path(place)
-	local some = {}
-	for l = 0, levels - 1 do
-		place = math.floor(place / FAN)
-		local f = 't' .. l .. ':' .. place
-		if not nodes[f] and unread[f] == nil then some[#some + 1] = f end
-	end
-	if #some == 0 then return end
-	local v = redis.call('HMGET', KEYS[1], unpack(some))
-	for j, f in ipairs(some) do unread[f] = v[j] end
-end
-
-local function mark(t)
-	if not t.dirty then t.dirty, dirty[#dirty + 1] = true, t end
-end
-
--- Has the entry at the place end at x; c is 0 if there is none any more.
-local function set(place, x, c)
-	if big then path(place) end
-	for l = 0, levels - 1 do
-		local i = math.floor(place / FAN)
-		local j, t = place - i * FAN + 1, node(l, i)
-		if t[j] == x and t[FAN + j] == c then return end -- so nothing is different above
-		t[j], t[FAN + j] = x, c
-		mark(t)
-		x, c = NEVER, 0
-		for j = 1, FAN do
-			if t[j] < x then x = t[j] end
-			c = c + t[FAN + j]
-		end
-		place = i
-	end
-	first, n = x, c
-end
-
--- The earliest end of those whose place is below one, and how many they are.
-local function ahead(l, i, below)
-	local t, x, c = node(l, i), NEVER, 0
-	local wide = FAN ^ l
-	for j = 1, FAN do
-		local from = (i * FAN + j - 1) * wide
-		if from >= below then break end
-		local y, some = t[j], t[FAN + j]
-		if some > 0 and from + wide > below then y, some = ahead(l - 1, i * FAN + j - 1, below) end
-		if y < x then x = y end
-		c = c + some
-	end
-	return x, c
-end
-
--- The place of the k-th entry.
-local function nth(k)
-	local i = 0
-	for l = levels - 1, 0, -1 do
-		local t, j = node(l, i), 1
-		while k > t[FAN + j] do
-			k, j = k - t[FAN + j], j + 1
-			if j > FAN then damaged() end
-		end
-		i = i * FAN + j - 1
-	end
-	return i
-end
-
--- The place of an entry that is over, if first is past.
-local function over()
-	local i = 0
-	for l = levels - 1, 0, -1 do
-		local t, j = node(l, i), 1
-		while t[j] > now do
-			j = j + 1
-			if j > FAN then damaged() end
-		end
-		i = i * FAN + j - 1
-	end
-	return i
-end
-
-local function find(id)
-	local e = entries[id]
-	if e == nil then
-		local v = big and redis.call('HMGET', KEYS[1], id)[1]
-		e = v and unpacked(v)
-		entries[id] = e
-	end
-	return e or nil
-end
-
-local function at(place)
-	return find(ids[place] or redis.call('HMGET', KEYS[1], '#' .. place)[1] or damaged()) or damaged()
-end
-
+--@ save.lua
+--@ line.lua
+--@ tree.lua
 if s then
 	if string.sub(s, 1, 2) ~= 'hf' or #s < 11 then return 'C' end
 	if string.sub(s, 3, 3) ~= '2' then return 'V' .. string.sub(s, 3, 3) end
-	local ok = pcall(function()
-		last = struct.unpack('<d', s, 4)
-		local p, t = 12, node(0, 0)
-		while p <= #s do
-			local e
-			e, p = parse(s, p)
-			local x = ends(e)
-			e.place, entries[e.id], ids[tail], limit = tail, e, e.id, e.limit
-			tail, n = tail + 1, n + 1
-			t[tail], t[FAN + tail] = x, 1
-			granted, held = granted + e.ones, held + e.heavy
-			if x < first then first = x end
-			if e.granted and e.want > e.weight then upgrader = e.id end
-			if tail > FEW then error() end
-		end
-	end)
-	if not ok then return 'C' end
+	if not pcall(load) then return 'C' end
 else
-	local id = string.sub(ARGV[1], 1, 32)
-	local v = redis.pcall('HMGET', KEYS[1], 'h', id)
+	local v = redis.pcall('HMGET', KEYS[1], 'h', string.sub(ARGV[1], 1, 32))
 	if v.err then
 		if string.find(v.err, 'WRONGTYPE', 1, true) then return 'C' end
 		return v
@@ -206,14 +69,9 @@ else
 	if v[1] then
 		if string.sub(v[1], 1, 2) ~= 'hf' or #v[1] < 3 then return 'C' end
 		if string.sub(v[1], 3, 3) ~= '2' then return 'V' .. string.sub(v[1], 3, 3) end
-		local ok = pcall(function()
-			local _, wants, p
-			_, last, limit, held, granted, n, tail, first, covered, levels, wants, p = struct.unpack(HEAD, v[1])
-			upgrader = string.sub(v[1], p, p + wants - 1)
-		end)
-		if not ok then return 'C' end
 		big = true
-		entries[id] = v[2] and unpacked(v[2])
+		tree(v[1])
+		if v[2] then unpacked(v[2]) end
 	elseif redis.call('EXISTS', KEYS[1]) == 1 then
 		return 'C'
 	end
@@ -224,16 +82,14 @@ local function keep(e)
 	local ones, heavy = 0, 0
 	if e.granted then ones, heavy = 1, e.weight end
 	granted, held = granted + ones - e.ones, held + heavy - e.heavy
-	if heavy < e.heavy then freed = true end
-	e.ones, e.heavy = ones, heavy
+	if heavy < e.heavy then freed = true end --mutant:redis-room-freed
+	e.ones, e.heavy, e.raw = ones, heavy, false
 	if e.granted and e.want > e.weight then
 		upgrader = e.id
 	elseif upgrader == e.id then
-		upgrader, freed = '', true
+		upgrader, freed = '', true --mutant:redis-upgrade-freed
 	end
-	local x = ends(e)
-	if x > covered then covered, longer = x + 60000000, true end -- not each time
-	set(e.place, x, 1)
+	set(e, ends(e))
 	if not e.changed then e.changed, changed[#changed + 1] = true, e end
 	wrote = true
 end
@@ -241,30 +97,23 @@ end
 local function drop(e)
 	granted, held = granted - e.ones, held - e.heavy
 	if upgrader == e.id then upgrader = '' end
-	set(e.place, NEVER, 0)
-	gone[#gone + 1], gone[#gone + 2] = e.id, '#' .. e.place
-	entries[e.id], ids[e.place], e.dropped = false, nil, true
-	wrote, freed = true, true
+	entries[e.id] = false
+	set(e, NEVER)
+	if not e.changed then e.changed, changed[#changed + 1] = true, e end
+	wrote, freed = true, true --mutant:redis-drop-freed
 end
 
 -- Puts a new entry behind all.
 local function add(e)
-	if tail == FAN ^ levels then
-		local t = node(levels, 0)
-		t[1], t[FAN + 1] = first, n
-		mark(t)
-		levels = levels + 1
-	end
-	e.place, e.ones, e.heavy, e.moved = tail, 0, 0, true
-	entries[e.id], ids[tail] = e, e.id
-	tail, limit, added = tail + 1, e.limit, true --mutant:redis-ask-adds
+	e.ones, e.heavy, entries[e.id], limit = 0, 0, e, e.limit
+	added = true --mutant:redis-ask-adds
+	append(e)
 	keep(e)
 end
 
 local function rename(e, id)
-	gone[#gone + 1] = e.id
 	if upgrader == e.id then upgrader = id end
-	entries[e.id], entries[id], ids[e.place] = false, e, id
+	gone[#gone + 1], entries[e.id], entries[id] = e.id, false, e
 	e.id, e.moved = id, true
 end
 
@@ -298,21 +147,21 @@ local function upgrading()
 end
 
 -- Drops what is over and gives room in order. A grant of the entry of self is
--- no one else's news. Who is next has not fitted since anything came free, nor
--- does now.
+-- no one else's news. If nothing came free then who is next does not fit, as he
+-- did not before.
 local function settle(self)
-	while first <= now do drop(at(over())) end
+	while first <= now do drop(over()) end
 	local e = upgrading()
 	if e then -- before all that wait
 		if held - e.weight + e.want > limit then return end
 		e.weight, e.fence = e.want, draw(1)
 		keep(e)
 		if e.id ~= self then wake(e, '0') end
-	elseif upgrader == '' and not freed then
+	elseif upgrader == '' and not freed then --mutant:redis-void-upgrade
 		return
 	end
 	while granted < n do
-		e = at(nth(granted + 1))
+		e = nth(granted + 1)
 		if held + e.weight > limit then break end
 		grant(e)
 		keep(e)
@@ -322,74 +171,18 @@ local function settle(self)
 			wake(e, token)
 		end
 	end
-	freed = false
-end
-
---@ save.lua
-
--- Writes what was changed to the hash. A string becomes one: the first write is
--- one that a full server refuses.
-local function scatter()
-	if not big then
-		redis.call('SET', KEYS[1], s, 'KEEPTTL')
-		redis.call('DEL', KEYS[1])
-		changed, longer = {}, true
-		for place = 0, tail - 1 do
-			local e = ids[place] and entries[ids[place]]
-			if e then
-				changed[#changed + 1], e.moved = e, true
-				covered = math.max(covered, ends(e))
-			end
-		end
-		for _, t in pairs(nodes) do mark(t) end
-		gone = {}
-	end
-	local ms = string.format('%.0f', RETENTION + math.ceil((covered - now) / 1000))
-	local out = { 'h', struct.pack(HEAD, 'hf2', last, limit, held, granted, n, tail, first, covered, levels, #upgrader) .. upgrader }
-	local function put(field, value)
-		out[#out + 1], out[#out + 2] = field, value
-		if #out > 500 then
-			save(added, ms, 'HSET', KEYS[1], unpack(out))
-			out = {}
-		end
-	end
-	for _, e in ipairs(changed) do
-		if not e.dropped then
-			put(e.id, struct.pack('<d', e.place) .. raw(e))
-			if e.moved then put('#' .. e.place, e.id) end
-		end
-	end
-	for _, t in ipairs(dirty) do
-		local some = 0
-		for j = 1, FAN do some = some + t[FAN + j] end
-		if some > 0 then
-			put(t.f, struct.pack(NODE, unpack(t, 1, 2 * FAN)))
-		else
-			gone[#gone + 1] = t.f
-		end
-	end
-	if #out > 0 then save(added, ms, 'HSET', KEYS[1], unpack(out)) end
-	for j = 1, #gone, 500 do redis.call('HDEL', KEYS[1], unpack(gone, j, math.min(j + 499, #gone))) end
-	if longer then redis.call('PEXPIRE', KEYS[1], ms) end
 end
 
 -- Stores what was changed (RETENTION is how long the token outlives the last
 -- entry, in ms), wakes those who were granted, and answers.
 local function done(answer)
-	if wrote and (n == 0 or not big and n <= FEW) then
-		local out, left = { struct.pack('<c3d', 'hf2', last) }, 0
-		if n == 0 then tail = 0 end
-		for place = 0, tail - 1 do
-			local e = ids[place] and entries[ids[place]]
-			if e then
-				out[#out + 1] = raw(e)
-				if ends(e) - now > left then left = ends(e) - now end
-			end
+	if wrote then
+		if n == 0 or not big and n <= FEW then
+			write()
+		else
+			if not big then tree() end
+			scatter()
 		end
-		local ms = RETENTION + math.ceil(left / 1000) --mutant:redis-retention
-		save(added, ms, 'SET', KEYS[1], table.concat(out), 'PX', string.format('%.0f', ms))
-	elseif wrote then
-		scatter()
 	end
 	for _, e in ipairs(woken) do
 		-- Last, and not fatal: a script that fails is not undone, and a waiter
@@ -428,43 +221,21 @@ local function told(e)
 	return struct.pack('<dddI4I4H', last, e.token, e.fence, e.weight, e.want, e.n)
 end
 
--- What a refusal tells of those below a place, but for the hold own.
-local function obstacles(below, own)
-	local holding = granted
+-- What a refusal tells of those ahead of e, or of all; but for the hold own.
+local function obstacles(e, own)
+	local holding, x, c = granted, nil, nil
 	if own then
-		set(own.place, NEVER, 0)
+		set(own, NEVER)
 		holding = holding - 1
 	end
-	local x, c = first, n
-	if below < tail then x, c = ahead(levels - 1, 0, below) end
-	if own then set(own.place, ends(own), 1) end
+	if e then x, c = ahead(e) else x, c = first, n end
+	if own then set(own, ends(own)) end
 	-- Its want keeps more out than its weight, and ends sooner.
-	local e = upgrading()
-	if e and e ~= own and e.expires < x then x = e.expires end
+	local up = upgrading()
+	if up and up ~= own and up.expires < x then x = up.expires end
 	local left = 0
 	if c > 0 then left = x - now end
-	local some, fields, of, out = {}, {}, {}, {}
-	for k = 1, granted do
-		local place = nth(k)
-		if not own or place ~= own.place then some[#some + 1] = place end
-		if #some == 8 then break end
-	end
-	for _, place in ipairs(some) do
-		if not ids[place] then fields[#fields + 1], of[#of + 1] = '#' .. place, place end
-	end
-	if #fields > 0 then
-		for j, id in ipairs(redis.call('HMGET', KEYS[1], unpack(fields))) do ids[of[j]] = id or damaged() end
-	end
-	fields, of = {}, {}
-	for j, place in ipairs(some) do
-		e = entries[ids[place]]
-		out[j] = e and raw(e)
-		if not e then fields[#fields + 1], of[#of + 1] = ids[place], j end
-	end
-	if #fields > 0 then
-		for j, v in ipairs(redis.call('HMGET', KEYS[1], unpack(fields))) do out[of[j]] = string.sub(v or damaged(), 9) end
-	end
-	return struct.pack('<dddI4I4', now, last, left, holding, c - holding) .. table.concat(out)
+	return struct.pack('<dddI4I4', now, last, left, holding, c - holding) .. holders(own)
 end
 
 -- Ends e for its owner: it goes, unless it is a hold whose token was shown and
