@@ -134,7 +134,6 @@ local function draw(n)
 end
 
 local function grant(e)
-	if e.n == 0 then e.n = 1 end
 	e.granted, e.since, e.token = true, now, draw(e.n)
 end
 

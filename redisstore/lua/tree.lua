@@ -167,7 +167,10 @@ local function tree(head)
 			if not e then fields[#fields + 1], of[#of + 1] = ids[p], j end
 		end
 		if #fields > 0 then
-			for j, v in ipairs(redis.call('HMGET', KEYS[1], unpack(fields))) do out[of[j]] = string.sub(v or damaged(), 9) end
+			for j, v in ipairs(redis.call('HMGET', KEYS[1], unpack(fields))) do
+				if not v or #v < 110 then damaged() end
+				out[of[j]] = string.sub(v, 9)
+			end
 		end
 		return table.concat(out)
 	end
