@@ -86,7 +86,7 @@ type crowd struct {
 	has  []store.Hold // of those that were granted
 }
 
-func gather(b *testing.B, s *Store, name string, n int, weight int64) *crowd {
+func gather(b testing.TB, s *Store, name string, n int, weight int64) *crowd {
 	c := &crowd{s: s, name: name}
 	if weight > 1 {
 		first := mutex(name)
@@ -111,22 +111,22 @@ func (c *crowd) step() int {
 
 func (c *crowd) next() store.Claim { return c.all[c.step()] }
 
-func (c *crowd) asks(b *testing.B) { mustAsk(b, c.s, c.next()) }
+func (c *crowd) asks(b testing.TB) { mustAsk(b, c.s, c.next()) }
 
-func (c *crowd) tries(b *testing.B) {
+func (c *crowd) tries(b testing.TB) {
 	try := mutex(c.name)
 	try.Try = true
 	mustAsk(b, c.s, try)
 }
 
-func (c *crowd) reads(b *testing.B) {
+func (c *crowd) reads(b testing.TB) {
 	if _, err := c.s.Poll(b.Context(), c.next()); err != nil {
 		b.Fatal(err)
 	}
 }
 
 // turns gives back and lets the next in, who asks, and comes again behind all.
-func (c *crowd) turns(b *testing.B) {
+func (c *crowd) turns(b testing.TB) {
 	if err := c.s.Release(b.Context(), c.hold); err != nil {
 		b.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func (c *crowd) turns(b *testing.B) {
 	mustAsk(b, c.s, next)
 }
 
-func (c *crowd) renews(b *testing.B) {
+func (c *crowd) renews(b testing.TB) {
 	if r := c.s.Renew(b.Context(), []store.Hold{c.has[c.step()]})[0]; r.Err != nil {
 		b.Fatal(r.Err)
 	}

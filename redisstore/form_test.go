@@ -252,6 +252,36 @@ func remembered(t *testing.T, s *Store, retention time.Duration) {
 		t.Fatal(err)
 	}
 	check("released, and in the way", long.Name, retention+100*time.Hour)
+
+	many := mutex("many")
+	many.Limit, many.Weight, many.TTL = 1000, 1, time.Hour
+	var holds []store.Hold
+	for range usual.fewest + 1 {
+		many.ID = me.NewID()
+		holds = append(holds, mustHold(t, s, many))
+	}
+	between := func(what string, least, most time.Duration) {
+		t.Helper()
+		if d := left(many.Name); d <= least-patience || d > most+time.Second {
+			t.Errorf("%s: the key lives for %v, want %v to %v", what, d, least, most)
+		}
+	}
+	between("many", retention+time.Hour, retention+time.Hour+time.Minute)
+	for i := range holds {
+		holds[i].TTL = 2 * time.Hour
+	}
+	for _, r := range s.Renew(t.Context(), holds) {
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	between("many, renewed", retention+2*time.Hour, retention+2*time.Hour+time.Minute)
+	for _, err := range s.ReleaseAll(t.Context(), holds) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	between("many, released", retention, retention+2*time.Hour)
 }
 
 func TestTokensGoOnWhenTheClockOfTheServerIsBehind(t *testing.T) {

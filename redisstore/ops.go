@@ -261,7 +261,7 @@ func undrawn(a *store.Answer, newest int64) {
 		a.Token, a.N = 0, 0 //mutant:redis-poll-token
 	}
 	if a.UpgradeToken > newest {
-		a.UpgradeToken = 0 //mutant:redis-poll-upgrade
+		a.UpgradeToken = 0
 	}
 	for i := range a.Holders {
 		h := &a.Holders[i]

@@ -34,7 +34,7 @@ type scripts struct{ ask, poll, release, renew, change, brk, view script }
 type shape struct{ fanout, fewest int }
 
 // usual is of every Store but those of tests, which make trees that are higher.
-var usual = shape{fanout: 16, fewest: 12}
+var usual = shape{fanout: 16, fewest: 12} //mutant:redis-few
 
 // live are the scripts of every Store that keeps tokens for as long as most do.
 // They are made when the first Store is, for programs that have none pay for

@@ -12,8 +12,8 @@ if s and #s >= 113 and string.sub(s, 1, 3) == 'hf2' and ARGV[5] == '' and ARGV[6
 	if #s == 113 + owner and broken == 0 and id == ARGV[1] and token == tonumber(ARGV[2]) and expires > now and want == weight and tonumber(ARGV[4]) <= token then
 		if now + ARGV[3] > expires then expires = now + ARGV[3] end
 		local left = math.max(expires + delay, since + keep) - now
-		local answer = redis.pcall('SET', KEYS[1], string.sub(s, 1, 27) .. struct.pack('<d', expires) .. string.sub(s, 36, 112) .. '\3' .. string.sub(s, 114),
-			'PX', string.format('%.0f', RETENTION + math.ceil(left / 1000))) --mutant:redis-renew-alone
+		local value = string.sub(s, 1, 27) .. struct.pack('<d', expires) .. string.sub(s, 36, 112) .. '\3' .. string.sub(s, 114)
+		local answer = redis.pcall('SET', KEYS[1], value, 'PX', string.format('%.0f', RETENTION + math.ceil(left / 1000))) --mutant:redis-renew-alone
 		if not answer.err then return 'H' .. struct.pack('<dddI4I4H', last, token, fence, weight, want, n) end -- else save finds out why
 	end
 end

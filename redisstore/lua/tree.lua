@@ -80,7 +80,7 @@ local function tree(head)
 			local i = math.floor(place / FAN)
 			local j, t = place - i * FAN + 1, node(l, i)
 			if t[j] == x and t[FAN + j] == c then return end -- so nothing is different above
-			t[j], t[FAN + j] = x, c
+			t[j], t[FAN + j] = x, c --mutant:redis-tree-counts
 			mark(t)
 			x, c = NEVER, 0
 			for k = 1, FAN do
@@ -97,7 +97,7 @@ local function tree(head)
 			local t = node(levels, 0)
 			t[1], t[FAN + 1] = first, n
 			mark(t)
-			levels = levels + 1
+			levels = levels + 1 --mutant:redis-tree-grows
 		end
 		e.place, e.moved, ids[tail] = tail, true, e.id
 		tail = tail + 1
@@ -108,7 +108,7 @@ local function tree(head)
 		local wide = FAN ^ l
 		for j = 1, FAN do
 			local from = (i * FAN + j - 1) * wide
-			if from >= place then break end
+			if from >= place then break end --mutant:redis-tree-ahead
 			local y, some = t[j], t[FAN + j]
 			if some > 0 and from + wide > place then y, some = below(l - 1, i * FAN + j - 1, place) end
 			if y < x then x = y end
