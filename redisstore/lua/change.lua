@@ -21,5 +21,5 @@ if e.weight == weight then
 	return give('G' .. told(e)) --mutant:redis-change-gives
 end
 local next = nil
-if granted < n then next = nth(granted + 1) end
+if granted < n then next = nth(granted + 1, 1) end
 return done('R' .. told(e) .. obstacles(next, e))

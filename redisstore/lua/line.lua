@@ -26,7 +26,7 @@ local ahead = function(e)
 	return x, c
 end
 
--- The k-th entry.
+-- The k-th entry, of which some are wanted from there on.
 local nth = function(k)
 	for i = 1, #line do
 		if line[i].over < NEVER then k = k - 1 end
@@ -34,11 +34,13 @@ local nth = function(k)
 	end
 end
 
--- One that is over, if first is past.
+-- Some that are over, at least one if first is past.
 local over = function()
+	local out = {}
 	for i = 1, #line do
-		if line[i].over <= now then return line[i] end
+		if line[i].over <= now then out[#out + 1] = line[i] end
 	end
+	return out
 end
 
 -- The first holds but own, as stored.

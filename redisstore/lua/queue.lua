@@ -149,7 +149,9 @@ end
 -- no one else's news. If nothing came free then who is next does not fit, as he
 -- did not before.
 local function settle(self)
-	while first <= now do drop(over()) end
+	while first <= now do
+		for _, e in ipairs(over()) do drop(e) end
+	end
 	local e = upgrading()
 	if e then -- before all that wait
 		if held - e.weight + e.want > limit then return end
@@ -159,8 +161,9 @@ local function settle(self)
 	elseif upgrader == '' and not freed then --mutant:redis-void-upgrade
 		return
 	end
+	local some = 1 -- to be let in: more are read at once as more are
 	while granted < n do
-		e = nth(granted + 1)
+		e, some = nth(granted + 1, some), math.min(2 * some, 100)
 		if held + e.weight > limit then break end
 		grant(e)
 		keep(e)

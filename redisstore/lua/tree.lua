@@ -67,14 +67,32 @@ local function tree(head)
 		return e or nil
 	end
 
-	local function at(place)
-		return find(ids[place] or redis.call('HMGET', KEYS[1], '#' .. place)[1] or damaged()) or damaged()
+	-- Reads the ids at some places at once.
+	local function learn(places)
+		local fields, of = {}, {}
+		for _, p in ipairs(places) do
+			if not ids[p] then fields[#fields + 1], of[#of + 1] = '#' .. p, p end
+		end
+		if #fields == 0 then return end
+		for j, id in ipairs(redis.call('HMGET', KEYS[1], unpack(fields))) do ids[of[j]] = id or damaged() end
+	end
+
+	-- The same of the entries.
+	local function fetch(places)
+		learn(places)
+		local fields = {}
+		for _, p in ipairs(places) do
+			if entries[ids[p]] == nil then fields[#fields + 1] = ids[p] end
+		end
+		if #fields == 0 then return end
+		for _, v in ipairs(redis.call('HMGET', KEYS[1], unpack(fields))) do unpacked(v or damaged()) end
 	end
 
 	set = function(e, x)
 		local c, place = 1, e.place
+		if x == e.over then return end
 		if x == NEVER then c = 0 elseif x > covered then covered, longer = x + 60000000, true end -- not each time
-		if big then path(place) end
+		if big and not nodes['t0:' .. math.floor(place / FAN)] then path(place) end
 		e.over = x
 		for l = 0, levels - 1 do
 			local i = math.floor(place / FAN)
@@ -132,36 +150,44 @@ local function tree(head)
 		return i
 	end
 
-	nth = function(k) return at(place(k)) end
+	nth = function(k, some)
+		local p = place(k)
+		if not ids[p] or entries[ids[p]] == nil then
+			local places = { p }
+			for j = k + 1, math.min(k + some - 1, n) do places[#places + 1] = place(j) end
+			fetch(places)
+		end
+		return entries[ids[p]] or damaged()
+	end
+
+	local function due(l, i, places)
+		local t = node(l, i)
+		for j = 1, FAN do
+			local p = i * FAN + j - 1
+			if t[j] <= now and #places < 100 then
+				if l == 0 then places[#places + 1] = p else due(l - 1, p, places) end
+			end
+		end
+	end
 
 	over = function()
-		local i = 0
-		for l = levels - 1, 0, -1 do
-			local t, j = node(l, i), 1
-			while t[j] > now do
-				j = j + 1
-				if j > FAN then damaged() end
-			end
-			i = i * FAN + j - 1
-		end
-		return at(i)
+		local places, out = {}, {}
+		due(levels - 1, 0, places)
+		fetch(places)
+		for j, p in ipairs(places) do out[j] = entries[ids[p]] or damaged() end
+		if #out == 0 then damaged() end
+		return out
 	end
 
 	holders = function(own)
-		local some, fields, of, out = {}, {}, {}, {}
+		local places, fields, of, out = {}, {}, {}, {}
 		for k = 1, granted do
 			local p = place(k)
-			if not own or p ~= own.place then some[#some + 1] = p end
-			if #some == 8 then break end
+			if not own or p ~= own.place then places[#places + 1] = p end
+			if #places == 8 then break end
 		end
-		for _, p in ipairs(some) do
-			if not ids[p] then fields[#fields + 1], of[#of + 1] = '#' .. p, p end
-		end
-		if #fields > 0 then
-			for j, id in ipairs(redis.call('HMGET', KEYS[1], unpack(fields))) do ids[of[j]] = id or damaged() end
-		end
-		fields, of = {}, {}
-		for j, p in ipairs(some) do
+		learn(places)
+		for j, p in ipairs(places) do
 			local e = entries[ids[p]]
 			out[j] = e and raw(e)
 			if not e then fields[#fields + 1], of[#of + 1] = ids[p], j end
@@ -223,9 +249,10 @@ local function tree(head)
 	changed, gone, first, n = {}, {}, NEVER, 0
 	for _, e in ipairs(line) do
 		if e.over < NEVER then
-			changed[#changed + 1] = e
+			local x = e.over
+			changed[#changed + 1], e.over = e, NEVER
 			append(e)
-			set(e, e.over)
+			set(e, x)
 		end
 	end
 end
