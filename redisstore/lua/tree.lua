@@ -126,9 +126,9 @@ local function tree(head)
 		local wide = FAN ^ l
 		for j = 1, FAN do
 			local from = (i * FAN + j - 1) * wide
-			if from >= place then break end --mutant:redis-tree-ahead
+			if from >= place then break end
 			local y, some = t[j], t[FAN + j]
-			if some > 0 and from + wide > place then y, some = below(l - 1, i * FAN + j - 1, place) end
+			if some > 0 and from + wide > place then y, some = below(l - 1, i * FAN + j - 1, place) end --mutant:redis-tree-ahead
 			if y < x then x = y end
 			c = c + some
 		end
