@@ -12,8 +12,9 @@ import (
 	"github.com/holdfast-go/holdfast/store/queue"
 )
 
-// The stored form, which the package comment tells; lua/queue.lua is its other
-// half.
+// The stored form, which the package comment tells; lua/line.lua (a string) and
+// lua/tree.lua (a hash) are its other half. A hash is read here as the string that
+// it would be: view.lua answers so.
 const (
 	magic    = "hf"
 	version  = 2
