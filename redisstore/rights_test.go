@@ -98,11 +98,10 @@ func eachRightIsNeeded(t *testing.T, server *testserver.Server) {
 			return err
 		}
 	}
-	many, admin := mutex("of many"), clientOf(t, server.Addr)
-	all2 := storeOn(t, admin, nil)
+	many, whole := mutex("of many"), storeOn(t, clientOf(t, server.Addr), nil)
 	for range usual.fewest + 1 {
 		many.ID = me.NewID()
-		mustAsk(t, all2, many)
+		mustAsk(t, whole, many)
 	}
 	uses["+hgetall"] = func(t *testing.T, s *Store) (err error) {
 		for _, err = range s.List(t.Context(), many.Name) {

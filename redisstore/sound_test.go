@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/queue"
 )
 
@@ -149,5 +148,3 @@ func stored(t testing.TB, s *Store, name string, sh shape) (q queue.Queue, form 
 	}
 	return q, form
 }
-
-var _ store.Store = (*Store)(nil)
