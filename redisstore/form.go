@@ -12,11 +12,12 @@ import (
 	"github.com/holdfast-go/holdfast/store/queue"
 )
 
-// The stored form, which the package comment tells; lua/queue.lua is its other
-// half.
+// The stored form, which the package comment tells; lua/line.lua (a string) and
+// lua/tree.lua (a hash) are its other half. A hash is read here as the string that
+// it would be: view.lua answers so.
 const (
 	magic    = "hf"
-	version  = 1
+	version  = 2
 	headSize = len(magic) + 1 + 8
 )
 
@@ -73,7 +74,7 @@ func (s *Store) parse(key, value string) (q queue.Queue, err error) {
 		return q, s.corrupt(key)
 	}
 	if v := value[len(magic)]; v != '0'+version {
-		return q, s.newer(key, v)
+		return q, s.otherForm(key, v)
 	}
 	q.Last = float(value[len(magic)+1:])
 	q.OneLimit = true

@@ -137,7 +137,7 @@ func TestTheTokenGoesDownAcrossAFailOverOnlyIfTheRecordIsLostAndTheClockIsBehind
 				t.Parallel()
 				c := newCouple(t)
 				now := time.Now().UnixMicro()
-				before, err := newStore(clientOf(t, c.primary.Addr), nil, func() int64 { return now })
+				before, err := newStore(clientOf(t, c.primary.Addr), nil, func() int64 { return now }, usual)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -158,7 +158,7 @@ func TestTheTokenGoesDownAcrossAFailOverOnlyIfTheRecordIsLostAndTheClockIsBehind
 						return now - hour
 					}
 					return now + 1
-				})
+				}, usual)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -191,7 +191,7 @@ func TestScale_AThousandWaitersKeepTheirPositionsInBatchesAndDoNothingElse(t *te
 		t.Errorf("%d asks took %d round trips", asks, batches)
 	}
 	expected := []string{
-		"evalsha", "get", "set", "time", "publish", // ours, and what our scripts call
+		"evalsha", "mget", "exists", "set", "time", "publish", // ours, and what our scripts call
 		"info",                            // the test's
 		"ping", "hello", "client|setinfo", // of the client's, on a connection that is idle or new
 	}
