@@ -79,17 +79,16 @@
 package zkstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record"
 	"github.com/holdfast-go/holdfast/store/scheme"
 )
 
@@ -101,9 +100,6 @@ const (
 	minTTL = time.Second
 	maxTTL = 20 * 24 * time.Hour // ZooKeeper counts milliseconds in 32 bits
 )
-
-// maxBlock is how many tokens a transaction gives.
-const maxBlock = 64
 
 // Options of a Store. Nil, and zero fields, mean the defaults.
 type Options struct {
@@ -125,39 +121,22 @@ type Auth struct{ Scheme, Secret string }
 
 // A Store keeps locks in ZooKeeper. Its methods are safe for concurrent use.
 type Store struct {
-	servers []string
-	o       Options
-	address string // for people
-	path    string
-
-	ctx   context.Context // of all that outlives a call, ended by Close
-	end   context.CancelFunc
-	tasks sync.WaitGroup
-
-	dialed atomic.Pointer[error] // how the newest connection came out
-
-	mu       sync.Mutex
-	sessions map[time.Duration]*session // the present one for each TTL
-	retired  map[*session]bool          // those that end when what they keep has ended
-	mine     map[store.ID]*mine         // the claims of this process
-	paths    map[string]*mine           // those of them that have a node
-	tending  bool
-	wake     chan struct{} // to tend at once
-	sink     func(store.Notification)
+	record.WatchStore
+	backend *backend
 }
-
-var _ interface {
-	store.Store
-	store.Watcher
-	store.Poller
-	store.Inspector
-	store.Checker
-} = (*Store)(nil)
 
 // New returns a Store on the members of one ensemble, each host:port. It does no I/O: the
 // first operation connects. The driver's own connection cannot be shared, as each has a
 // session of its own, whose timeout is the TTL. The error matches store.ErrInvalid.
 func New(servers []string, o *Options) (*Store, error) {
+	b, err := open(servers, o)
+	if err != nil {
+		return nil, err
+	}
+	return &Store{record.WatchStore{Store: record.New(b)}, b}, nil
+}
+
+func open(servers []string, given *Options) (*backend, error) {
 	if len(servers) == 0 {
 		return nil, fmt.Errorf("%w: no ZooKeeper server is named", store.ErrInvalid)
 	}
@@ -166,33 +145,26 @@ func New(servers []string, o *Options) (*Store, error) {
 			return nil, fmt.Errorf("%w: ZooKeeper server %q: want host:port", store.ErrInvalid, server)
 		}
 	}
-	s := &Store{
-		servers: servers, address: "ZooKeeper at " + strings.Join(servers, ", "), path: DefaultPath,
-		sessions: map[time.Duration]*session{}, retired: map[*session]bool{},
-		mine: map[store.ID]*mine{}, paths: map[string]*mine{}, wake: make(chan struct{}, 1),
+	var o Options
+	if given != nil {
+		o = *given
 	}
-	if o != nil {
-		s.o = *o
-	}
-	if s.o.Path != "" {
-		s.path = s.o.Path
-	}
-	if err := checkPath(s.path); err != nil {
+	path := cmp.Or(o.Path, DefaultPath)
+	if err := checkPath(path); err != nil {
 		return nil, err
 	}
-	if s.path == "/" {
-		s.path = ""
+	if path == "/" {
+		path = ""
 	}
-	if s.o.ACL == nil {
-		if s.o.ACL = zk.WorldACL(zk.PermAll); len(s.o.Auth) > 0 {
-			s.o.ACL = zk.AuthACL(zk.PermAll) //mutant:zk-nodes-ours-alone
+	if o.ACL == nil {
+		if o.ACL = zk.WorldACL(zk.PermAll); len(o.Auth) > 0 {
+			o.ACL = zk.AuthACL(zk.PermAll) //mutant:zk-nodes-ours-alone
 		}
 	}
-	if s.o.Dial == nil {
-		s.o.Dial = (&net.Dialer{}).DialContext
+	if o.Dial == nil {
+		o.Dial = (&net.Dialer{}).DialContext
 	}
-	s.ctx, s.end = context.WithCancel(context.Background())
-	return s, nil
+	return newBackend(servers, &o, path), nil
 }
 
 func init() {
@@ -218,44 +190,13 @@ func Open(url string) (*Store, error) {
 	return New(servers, o)
 }
 
-// Describe implements [store.Store].
-func (s *Store) Describe() store.Description {
-	const session = "nothing that is kept for a process outlives its session of ZooKeeper's"
+// Describe implements [record.Backend].
+func (b *backend) Describe() store.Description {
 	return store.Description{
-		Store:  s.address,
-		MinTTL: minTTL, MaxTTL: maxTTL, Tick: time.Millisecond, MaxBlock: maxBlock,
-		Tokens:  "after all of ZooKeeper's data was deleted, or put back from a backup",
+		Store:   b.address,
+		Tokens:  "after all of ZooKeeper's data was deleted, or put back from a backup, and its clock was set back as well",
 		Loses:   "all locks when all data is deleted, or put back from a backup",
 		Forgets: []store.Accident{store.AccidentWipe},
 		Crash:   store.CrashTTL,
-		Lacks: map[store.Promise]string{
-			store.PromiseMinHold:           session,
-			store.PromiseLockDelay:         session,
-			store.PromiseDetach:            session,
-			store.PromisePositionTTL:       "a position is kept until the session of its process ends, which is after at most the TTL",
-			store.PromiseMatch:             "a hold is matched by its id, which is random and never used again; by its token too as far as that is stored",
-			store.PromiseUntil:             "who waits is told when the obstacle has gone",
-			store.PromiseExpiry:            "the claims of one process and TTL have one session, which is renewed for all of them",
-			store.PromiseNotificationToken: "the token is the transaction of the look that shows the grant",
-			store.PromiseTotals:            "it keeps one number of slots a name",
-			store.PromiseGiveUp:            "it does not keep what a waiter asks the holders for",
-		},
 	}
-}
-
-// Close implements [store.Store]: it ends the sessions, and with them all that
-// they keep.
-func (s *Store) Close() error {
-	s.end()
-	s.mu.Lock()
-	all := s.open()
-	s.mu.Unlock()
-	var closing sync.WaitGroup
-	for _, sess := range all {
-		// What cannot be ended now ends with its TTL.
-		closing.Go(sess.close)
-	}
-	closing.Wait()
-	s.tasks.Wait()
-	return nil
 }
