@@ -107,20 +107,27 @@ func (b *backend) start(d *data) {
 			if err := l.greet(c); err != nil {
 				return nil, err
 			}
-			err := b.made(c, func() error {
-				_, err := c.Create(node, nil, zk.FlagEphemeral, b.o.ACL)
+			var dates *zk.Stat
+			err := b.made(c, func() (err error) {
+				if _, _, err = c.Get(b.path + "/n"); err == nil {
+					_, dates, err = c.Get(b.path + "/i")
+				}
 				return err
-			}, "n", "s", "m", "i", "r")
+			})
+			if err == nil {
+				err = b.made(c, func() error {
+					_, err := c.Create(node, nil, zk.FlagEphemeral, b.o.ACL)
+					return err
+				})
+			}
 			if err != nil {
 				return nil, err
 			}
 			sent := store.Now()
 			written, err := c.Set(node, nil, -1)
-			if err != nil {
-				return nil, err
+			if err == nil {
+				b.hear(written, sent)
 			}
-			b.hear(written, sent)
-			_, dates, err := c.Get(b.path + "/i")
 			return dates, err
 		})
 		if err == nil {
@@ -140,14 +147,14 @@ func (b *backend) start(d *data) {
 // startPatience bounds the beginning of a connection. Tests replace it.
 var startPatience = startTimeout
 
-// made runs f until no node is missing for it; what may be is made: below the path, and the path itself.
-func (b *backend) made(c *zk.Conn, f func() error, below ...string) (err error) {
+// made runs f until no node is missing for it, and makes those that all others are below.
+func (b *backend) made(c *zk.Conn, f func() error) (err error) {
 	for range attempts {
 		if err = f(); !errors.Is(err, zk.ErrNoNode) {
 			return err
 		}
-		for _, dir := range below {
-			if err := b.makePath(c, b.path+"/"+dir, zk.FlagPersistent); err != nil {
+		for _, dir := range []string{"/i", "/m", "/n", "/r", "/s"} {
+			if err := b.makePath(c, b.path+dir, zk.FlagPersistent); err != nil {
 				return err
 			}
 		}

@@ -229,7 +229,7 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 			return out, nil
 		case failed < 0 || !missing && !errors.Is(err, zk.ErrBadVersion):
 			return out, b.failed(err)
-		case failed == 0: // all was deleted
+		case failed == 0, s.Old.Version == "" && failed == made && errors.Is(err, zk.ErrNoNode): // all was deleted
 			d.end() //mutant:zk-all-was-deleted
 			return out, nil
 		case failed == 1:
@@ -237,8 +237,6 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 		case failed > set: // who is to be told has gone
 			told = nil
 			continue
-		case s.Old.Version == "" && failed == made && errors.Is(err, zk.ErrNoNode):
-			_, err = ask(ctx, d.link, func(c *zk.Conn) (struct{}, error) { return struct{}{}, b.makePath(c, b.path+"/n", zk.FlagPersistent) })
 		case s.Old.Version == "" && failed == made+1 && marked:
 			marked, err = b.makeDue(ctx, d, marker, err)
 		default:

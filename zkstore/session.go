@@ -36,7 +36,7 @@ func (b *backend) renewalNode(id session.ID) string { return b.path + "/r/" + id
 // late at the most. The tick is not told, but it is 2 s by default, and half the least timeout:
 // what of it may be more than a second is asked for less.
 func asks(ttl time.Duration) time.Duration {
-	return (ttl - min(max(ttl/2-time.Second, 0), time.Second)).Truncate(time.Millisecond) //mutant:zk-less-asked-than-ttl
+	return (ttl - min(max(ttl/2-time.Second, 0), time.Second) + time.Millisecond - 1).Truncate(time.Millisecond) //mutant:zk-less-asked-than-ttl
 }
 
 // counts is for how much of its timeout a session can be counted on after a write that
@@ -46,9 +46,6 @@ func counts(timeout time.Duration) time.Duration { return timeout * 3 / 4 } //mu
 
 // Begin implements [session.Backend].
 func (b *backend) Begin(ctx context.Context, id session.ID, ttl time.Duration) (_ time.Duration, err error) {
-	if ttl < minTTL || ttl > maxTTL {
-		return 0, fmt.Errorf("%w: a session of %v on ZooKeeper", store.ErrInvalid, ttl)
-	}
 	timeout := asks(ttl) //mutant:zk-timeout-asked-for
 	l, err := b.connect(timeout, ttl)
 	if err != nil {
@@ -71,7 +68,7 @@ func (b *backend) Begin(ctx context.Context, id session.ID, ttl time.Duration) (
 				err = all[i].Error
 			}
 			return err
-		}, "s", "r")
+		})
 	})
 	if err != nil {
 		return 0, b.failed(err)

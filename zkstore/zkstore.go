@@ -198,5 +198,8 @@ func (b *backend) Describe() store.Description {
 		Loses:   "all locks when all data is deleted, or put back from a backup",
 		Forgets: []store.Accident{store.AccidentWipe},
 		Crash:   store.CrashTTL,
+		Lacks: map[store.Promise]string{
+			store.PromiseUntil: "what is told is when the session of the holder ends, which is up to a second before its TTL does",
+		},
 	}
 }

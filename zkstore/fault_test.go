@@ -1,0 +1,480 @@
+package zkstore
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/session"
+)
+
+// lockerOn is a process of its own on the members.
+func lockerOn(t *testing.T, ttl time.Duration, members ...string) *holdfast.Locker {
+	t.Helper()
+	return lockerOf(t, ttl, storeOn(t, nil, members...))
+}
+
+func lockerOf(t *testing.T, ttl time.Duration, s *Store) *holdfast.Locker {
+	t.Helper()
+	l, err := holdfast.New(s, &holdfast.Options{TTL: ttl, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// A hold lasts, and waiters get in, whatever happens to one member of three: it
+// is killed, stops for longer than an election, or cannot be reached any more; be it
+// the leader, or the one that the holder is connected to.
+func TestALostMemberIsSurvived(t *testing.T) {
+	t.Parallel()
+	members := testserver.ZooKeeperEnsemble(t, 3)
+	leader := testserver.ZooKeeperLeader(t, members)
+	members[0], members[leader] = members[leader], members[0] // whom the holder is connected to first
+	var links []*testserver.Link
+	var addrs []string
+	for _, m := range members {
+		links = append(links, testserver.NewLink(t, m.Addr))
+		addrs = append(addrs, links[len(links)-1].Addr())
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	const ttl = time.Minute
+	s := storeOn(t, nil, addrs...)
+	here, there := lockerOf(t, ttl, s), lockerOn(t, ttl, addrs...)
+	kept := lockWhenItCan(t, ctx, here, "kept")
+	leads := func() int { return testserver.ZooKeeperLeader(t, members) }
+	ours := func() int { return slices.Index(addrs, connectedTo(s)) }
+	for _, c := range []struct {
+		what   string
+		which  func() int
+		strike func(*testserver.Server, *testserver.Link)
+		mend   func(*testserver.Server, *testserver.Link)
+	}{
+		{"the leader, which is the holder's, is frozen", ours, freeze, thaw},
+		{"the holder's is cut off", ours, cut, mend},
+		{"the holder's is killed", ours, kill, restart},
+		{"the leader is killed", leads, kill, restart},
+	} {
+		began := time.Now()
+		held := lockWhenItCan(t, ctx, here, "handed")
+		var next *holdfast.Lease
+		var waiting sync.WaitGroup
+		waiting.Go(func() { next = lockWhenItCan(t, ctx, there, "handed") })
+		waitsFor(t, here, "handed")
+		i := c.which()
+		c.strike(members[i], links[i])
+		released(t, held)
+		if waiting.Wait(); t.Failed() {
+			t.FailNow()
+		}
+		if next.Token() <= held.Token() {
+			t.Errorf("%s: token %d after %d", c.what, next.Token(), held.Token())
+		}
+		until(t, "the hold that was kept all the time is renewed", func() bool {
+			err := kept.Renew(ctx, ttl)
+			if errors.Is(err, holdfast.ErrLost) {
+				t.Fatalf("%s: %v", c.what, err)
+			}
+			return err == nil
+		})
+		released(t, next)
+		c.mend(members[i], links[i])
+		t.Logf("%s: %v", c.what, time.Since(began).Round(time.Millisecond))
+	}
+	released(t, kept)
+	withoutTheOthers(t, members)
+}
+
+// withoutTheOthers ends the ensemble: all but one member freeze. What counts from a write
+// that was answered is lost in time, though that one goes on answering reads.
+func withoutTheOthers(t *testing.T, members []*testserver.Server) {
+	alone := (testserver.ZooKeeperLeader(t, members) + 1) % len(members)
+	s := closing(t, storeOn(t, apart(), members[alone].Addr))
+	c := mutex("a")
+	c.TTL = 4 * time.Second
+	var hold store.Hold
+	until(t, "there is a quorum again", func() bool {
+		a, err := s.Ask(t.Context(), c)
+		hold = store.Hold{Name: c.Name, ID: c.ID, Token: a.Token, TTL: c.TTL}
+		return err == nil && a.Granted
+	})
+	for i, m := range members {
+		if i != alone {
+			m.Freeze()
+			defer m.Thaw()
+		}
+	}
+	frozen := store.Now()
+	until(t, "the hold is lost", func() bool {
+		r := s.Renew(t.Context(), []store.Hold{hold})[0]
+		if r.From > frozen {
+			t.Fatalf("a hold counts from %v after the others were gone", r.From.Sub(frozen))
+		}
+		return errors.Is(r.Err, store.ErrLost)
+	})
+}
+
+func cut(_ *testserver.Server, l *testserver.Link)     { l.Cut() }
+func mend(_ *testserver.Server, l *testserver.Link)    { l.Mend() }
+func freeze(s *testserver.Server, _ *testserver.Link)  { s.Freeze() }
+func thaw(s *testserver.Server, _ *testserver.Link)    { s.Thaw() }
+func kill(s *testserver.Server, _ *testserver.Link)    { s.Kill() }
+func restart(s *testserver.Server, _ *testserver.Link) { s.Restart() }
+
+// lockWhenItCan takes the name however long there is no leader, or the machine stalls. If
+// it cannot, that is told, and is the end of its goroutine.
+func lockWhenItCan(t *testing.T, ctx context.Context, l *holdfast.Locker, name string) *holdfast.Lease {
+	for {
+		lease, err := l.Mutex(name).Lock(ctx)
+		if err == nil {
+			return lease
+		}
+		if !errors.Is(err, holdfast.ErrUnavailable) || ctx.Err() != nil {
+			t.Error(err)
+			runtime.Goexit()
+		}
+	}
+}
+
+// released gives the hold back. While there is no leader that may not be answered; it
+// is done all the same, soon after there is one.
+func released(t *testing.T, l *holdfast.Lease) {
+	t.Helper()
+	if err := l.Release(); err != nil && !errors.Is(err, holdfast.ErrUnavailable) {
+		t.Fatal(err)
+	}
+}
+
+// connectedTo is the member that a session of the store's is connected to.
+func connectedTo(s *Store) string {
+	s.backend.mu.Lock()
+	defer s.backend.mu.Unlock()
+	for _, o := range s.backend.own {
+		return o.conn.Server()
+	}
+	return ""
+}
+
+// waitsFor returns when somebody waits for the name.
+func waitsFor(t *testing.T, l *holdfast.Locker, name string) {
+	t.Helper()
+	until(t, "somebody waits for "+name, func() bool {
+		_, err := l.Mutex(name).TryLock(t.Context())
+		var held *holdfast.HeldError
+		return errors.As(err, &held) && held.Waiting > 0 || errors.Is(err, holdfast.ErrDeadlock)
+	})
+}
+
+// A holder that is cut off is told in time: before another is in. So is one whose
+// link goes silent without being cut.
+func TestAHolderThatIsCutOffIsLostBeforeTheNextIsIn(t *testing.T) {
+	t.Parallel()
+	for name, strike := range map[string]func(*testserver.Link){"cut": (*testserver.Link).Cut, "silent": (*testserver.Link).Hush} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			addr, o := testserver.SharedZooKeeper(t), apart()
+			link := testserver.NewLink(t, addr)
+			far, near := lockerOf(t, 3*time.Second, storeOn(t, o, link.Addr())), lockerOf(t, 3*time.Second, storeOn(t, o, addr))
+			lease := lockWhenItCan(t, t.Context(), far, "a")
+			strike(link)
+			next := lockWhenItCan(t, t.Context(), near, "a")
+			if lease.Valid() {
+				t.Error("the next is in, and the first thinks that it holds the name")
+			}
+			if next.Token() <= lease.Token() {
+				t.Errorf("token %d after %d", next.Token(), lease.Token())
+			}
+			released(t, next)
+			link.Mend()
+		})
+	}
+}
+
+// A connection that breaks and comes back keeps holds, places and watches.
+func TestABrokenConnectionKeepsHoldsAndPositions(t *testing.T) {
+	t.Parallel()
+	addr, o := testserver.SharedZooKeeper(t), apart()
+	link := testserver.NewLink(t, addr)
+	here := closing(t, storeOn(t, o, addr))
+	there := closing(t, storeOn(t, o, link.Addr()))
+	var notifications atomic.Int32
+	if err := there.Watch(t.Context(), me, func(store.Notification) { notifications.Add(1) }); err != nil {
+		t.Fatal(err)
+	}
+	kept := mustHold(t, there, mutex("kept"))
+	hold := mustHold(t, here, mutex("a"))
+	waits := mutex("a")
+	if mustAsk(t, there, waits).Granted {
+		t.Fatal("two hold it")
+	}
+	link.Cut()
+	if err := here.Release(t.Context(), hold); err != nil {
+		t.Fatal(err)
+	}
+	link.Mend()
+	until(t, "the waiter is woken", func() bool { return notifications.Load() > 0 })
+	if !mustAsk(t, there, waits).Granted {
+		t.Error("it was woken and is not granted")
+	}
+	if r := there.Renew(t.Context(), []store.Hold{kept})[0]; r.Err != nil {
+		t.Errorf("the hold that was there all the time: %v", r.Err)
+	}
+}
+
+// The answer to an ask is lost: asked for again, it finds its node.
+func TestALostAnswerFindsItsNodeAgain(t *testing.T) {
+	t.Parallel()
+	link := testserver.NewLink(t, testserver.SharedZooKeeper(t))
+	there := closing(t, storeOn(t, apart(), link.Addr()))
+	mustHold(t, there, mutex("warm"))
+	for range 5 {
+		c := mutex("a")
+		link.Mute() // what is asked for arrives, and no answer does
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		_, err := there.Ask(ctx, c)
+		cancel()
+		if err == nil || store.Definite(err) {
+			t.Fatalf("ask without an answer: %v, want it indeterminate", err)
+		}
+		link.Cut()
+		link.Mend()
+		var a store.Answer
+		until(t, "it is answered", func() bool {
+			var err error
+			a, err = there.Ask(t.Context(), c)
+			return err == nil
+		})
+		if !a.Granted {
+			t.Fatalf("not granted: %+v", a)
+		}
+		if st := entriesOf(t, there, "a"); len(st.Entries) != 1 || st.Entries[0].ID != c.ID {
+			t.Fatalf("listed as %+v, want one entry", st.Entries)
+		}
+		if err := there.Release(t.Context(), store.Hold{Name: "a", ID: c.ID, Token: a.Token}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// What was asked for, was never answered, and was given up is gone before long,
+// though it slips in later.
+func TestAnAskThatSlipsInLateIsGoneAgain(t *testing.T) {
+	t.Parallel()
+	s := testserver.ZooKeeper(t)
+	a, b := closing(t, storeOn(t, nil, s.Addr)), closing(t, storeOn(t, nil, s.Addr))
+	mustHold(t, a, mutex("warm")) // the session is there
+	s.Freeze()
+	late := mutex("a")
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	if _, err := a.Ask(ctx, late); err == nil || store.Definite(err) {
+		t.Errorf("ask of a frozen server: %v, want it indeterminate", err)
+	}
+	short, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	if err := a.Release(short, store.Hold{Name: "a", ID: late.ID}); err == nil {
+		t.Error("a frozen server has answered")
+	}
+	s.Thaw()
+	until(t, "the name is free", func() bool {
+		r, err := b.Ask(t.Context(), mutexTry("a"))
+		return err == nil && r.Granted
+	})
+	until(t, "nothing of it is left", func() bool {
+		st := entriesOf(t, b, "a")
+		return len(st.Entries) == 1 && st.Entries[0].ID != late.ID
+	})
+	// Others keep what they had.
+	if st := entriesOf(t, b, "warm"); len(st.Entries) != 1 {
+		t.Errorf("the hold beside it is lost: %+v", st)
+	}
+}
+
+// A release that was not answered is done as soon as it can be: the hold does not go on
+// for the rest of its TTL in a process that lives.
+func TestAReleaseThatWasNotAnsweredIsDoneAllTheSame(t *testing.T) {
+	t.Parallel()
+	addr, o := testserver.SharedZooKeeper(t), apart()
+	link := testserver.NewLink(t, addr)
+	s, other := closing(t, storeOn(t, o, link.Addr())), closing(t, storeOn(t, o, addr))
+	hold := mustHold(t, s, mutex("a"))
+	link.Hush()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := s.Release(ctx, hold); err == nil || store.Definite(err) {
+		t.Fatalf("release on a silent link: %v, want it indeterminate", err)
+	}
+	if mustAsk(t, other, mutexTry("a")).Granted {
+		t.Fatal("it was done") // this would show nothing
+	}
+	link.Cut()
+	link.Mend()
+	until(t, "the name is free", func() bool { return mustAsk(t, other, mutexTry("a")).Granted })
+}
+
+func mutexTry(name string) store.Claim {
+	c := mutex(name)
+	c.Try = true
+	return c
+}
+
+const crashTTL = 5 * time.Second
+
+// The process of a holder is killed: the name is free within its TTL and a
+// second, though the server ends sessions every two seconds, as it does by default. A
+// machine may stall while that is timed: one time of three will do.
+func TestACrashedHolderIsGoneWithinTheTTLAndASecond(t *testing.T) {
+	t.Parallel()
+	addr := testserver.ZooKeeper(t, "tickTime=2000", "minSessionTimeout=4000").Addr
+	// The least that the server grants is enough, though it is more than is asked for.
+	least := mutex("least")
+	least.TTL = 4 * time.Second
+	mustHold(t, closing(t, storeOn(t, nil, addr)), least)
+	near := lockerOf(t, crashTTL, storeOn(t, nil, addr))
+	for range 3 {
+		took := crash(t, "zk://"+addr, near)
+		t.Logf("in after %v", took.Round(time.Millisecond))
+		if took <= crashTTL+time.Second {
+			return
+		}
+	}
+	t.Errorf("the next was in later than that three times, the TTL is %v", crashTTL)
+}
+
+// crash returns how long after the end of its holder the name was taken.
+func crash(t *testing.T, url string, near *holdfast.Locker) time.Duration {
+	cmd := exec.Command(os.Args[0], "-test.run=TestHelperHolds$")
+	cmd.Env = append(os.Environ(), "HOLDFAST_TEST_HOLD="+url)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	if _, err := io.ReadFull(out, make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the name is held, or was lost as the machine stalled", func() bool {
+		lease, err := near.Mutex("a").TryLock(t.Context())
+		if err == nil {
+			released(t, lease)
+		}
+		return err == nil || errors.Is(err, holdfast.ErrHeld)
+	})
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	killed := time.Now()
+	lease := lockWhenItCan(t, t.Context(), near, "a")
+	took := time.Since(killed)
+	released(t, lease)
+	return took
+}
+
+// TestHelperHolds is the holder that is killed.
+func TestHelperHolds(t *testing.T) {
+	url := os.Getenv("HOLDFAST_TEST_HOLD")
+	if url == "" {
+		return
+	}
+	s, err := Open(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := holdfast.New(s, &holdfast.Options{TTL: crashTTL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lockWhenItCan(t, t.Context(), l, "a")
+	os.Stdout.Write([]byte("x"))
+	select {}
+}
+
+// A member that takes connections and says nothing is not waited for as long as the
+// driver would: several times the TTL.
+func TestAMemberThatHangsIsPassedOver(t *testing.T) {
+	t.Parallel()
+	s, hold, used, other := onTwoLinks(t)
+	other.Hush()
+	used.Cut() // to the other, which hangs, and back
+	used.Mend()
+	renewedAgain(t, s, hold)
+	other.Mend()
+}
+
+// onTwoLinks is a store that comes to its server by two links, and a hold of it that lasts
+// for sixteen seconds.
+func onTwoLinks(t *testing.T) (s *Store, hold store.Hold, used, other *testserver.Link) {
+	addr := testserver.SharedZooKeeper(t)
+	used, other = testserver.NewLink(t, addr), testserver.NewLink(t, addr)
+	s = closing(t, storeOn(t, apart(), used.Addr(), other.Addr()))
+	c := mutex("a")
+	c.TTL = 24 * time.Second
+	hold = mustHold(t, s, c)
+	if connectedTo(s) == other.Addr() {
+		used, other = other, used
+	}
+	return s, hold, used, other
+}
+
+// renewedAgain returns when a write that was sent from now on was answered.
+func renewedAgain(t *testing.T, s *Store, hold store.Hold) {
+	t.Helper()
+	now := store.Now()
+	until(t, "it is renewed by another member", func() bool {
+		r := s.Renew(t.Context(), []store.Hold{hold})[0]
+		if errors.Is(r.Err, store.ErrLost) {
+			t.Fatalf("lost after %v", store.Now().Sub(now))
+		}
+		return r.Err == nil && r.From > now
+	})
+}
+
+// A member that is silent from one moment to the next is left for another in time,
+// however lately it was heard.
+func TestASilentMemberIsLeftBeforeTheHoldIsOver(t *testing.T) {
+	t.Parallel()
+	s, hold, used, _ := onTwoLinks(t)
+	time.Sleep(4 * time.Second) // of the sixteen that the last write counts for
+	entriesOf(t, s, "a")        // heard, and no write
+	used.Hush()
+	renewedAgain(t, s, hold)
+	used.Mend()
+}
+
+// A session is shown to be there by a write: a member that the others have left goes on
+// answering reads for a while, and they prove nothing.
+func TestASessionIsProvedByAWrite(t *testing.T) {
+	t.Parallel()
+	b := backendOn(t, apart(), testserver.SharedZooKeeper(t))
+	defer b.Close()
+	id := session.NewID()
+	if _, err := b.Begin(t.Context(), id, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	for written := range int32(3) {
+		_, stat, err := connOf(t, b.servers[0]).Get(b.renewalNode(id))
+		if err != nil || stat.Version != written {
+			t.Fatalf("after %d renewals it is at version %d: %v", written, stat.Version, err)
+		}
+		if _, err := b.Renew(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,50 @@
+package zkstore
+
+import (
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// Each event wakes those that it is for, once; a new connection wakes all, as the server has
+// forgotten what it watched.
+func TestAnEventWakesWhoExpectsIt(t *testing.T) {
+	t.Parallel()
+	data, children, other := watched{"/a", false}, watched{"/a", true}, watched{"/b", false}
+	for _, c := range []struct {
+		what  string
+		event zk.Event
+		woken []watched
+	}{
+		{"data changed", zk.Event{Type: zk.EventNodeDataChanged, Path: "/a"}, []watched{data}},
+		{"children changed", zk.Event{Type: zk.EventNodeChildrenChanged, Path: "/a"}, []watched{children}},
+		{"deleted", zk.Event{Type: zk.EventNodeDeleted, Path: "/a"}, []watched{data, children}},
+		{"disconnected", zk.Event{Type: zk.EventSession, State: zk.StateDisconnected}, nil},
+		{"a new connection", zk.Event{Type: zk.EventSession, State: zk.StateHasSession}, []watched{data, children, other}},
+		{"expired", zk.Event{Type: zk.EventSession, State: zk.StateExpired}, []watched{data, children, other}},
+	} {
+		w := newWire(nil, 0)
+		got := map[watched]<-chan zk.Event{}
+		for _, what := range []watched{data, children, other} {
+			got[what] = w.expect(what)
+		}
+		left := w.expect(data)
+		w.unexpect(data, left)
+		w.heard(c.event)
+		w.heard(c.event)
+		for _, what := range c.woken {
+			if len(got[what]) != 1 {
+				t.Errorf("%s: %v has %d events", c.what, what, len(got[what]))
+			}
+			delete(got, what)
+		}
+		for what, events := range got {
+			if len(events) > 0 {
+				t.Errorf("%s: %v is woken", c.what, what)
+			}
+		}
+		if len(left) > 0 {
+			t.Errorf("%s: it is woken though it expects nothing any more", c.what)
+		}
+	}
+}
