@@ -198,7 +198,8 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 				return b.refused(ctx, d, s)
 			}
 		}
-		ops := []any{exists(d.node), &zk.CheckVersionRequest{Path: b.path + "/i", Version: e.version}} //mutant:zk-swap-in-its-epoch
+		ops := []any{exists(d.node)}                                                        //mutant:zk-swap-after-a-wipe
+		ops = append(ops, &zk.CheckVersionRequest{Path: b.path + "/i", Version: e.version}) //mutant:zk-swap-in-its-epoch
 		made := len(ops)
 		if s.Old.Version == "" {
 			if ops = append(ops, b.create(path, "", zk.FlagPersistent)); marked {

@@ -73,7 +73,8 @@ func (b *backend) Begin(ctx context.Context, id session.ID, ttl time.Duration) (
 	if err != nil {
 		return 0, b.failed(err)
 	}
-	switch grants := l.timeout(); { //mutant:zk-session-grants
+	grants := l.timeout() //mutant:zk-session-grants
+	switch {
 	case grants > ttl: //mutant:zk-session-too-long
 		err = fmt.Errorf("%w: a TTL of %v: the least that %s grants is %v (two of its ticks, or its minSessionTimeout)", store.ErrInvalid, ttl, b.address, grants)
 	case grants < timeout:
@@ -115,8 +116,8 @@ func (b *backend) Renew(ctx context.Context, id session.ID) (calls int64, err er
 	sent := store.Now()
 	// The data stays what it is: the timeout.
 	write := &zk.SetDataRequest{Path: b.renewalNode(id), Data: []byte(strconv.FormatInt(o.timeout().Milliseconds(), 10)), Version: -1}
-	all, failed, err := multi(ctx, o.link, &zk.CheckVersionRequest{Path: b.callsNode(id), Version: known}, write)
-	if failed == 0 && errors.Is(err, zk.ErrBadVersion) { // it was called
+	all, failed, err := multi(ctx, o.link, &zk.CheckVersionRequest{Path: b.callsNode(id), Version: known}, write) //mutant:zk-renewal-tells-calls
+	if failed == 0 && errors.Is(err, zk.ErrBadVersion) {                                                          // it was called
 		sent = store.Now()
 		if all, _, err = multi(ctx, o.link, write); err == nil {
 			var g got
