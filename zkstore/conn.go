@@ -276,8 +276,8 @@ type link struct {
 // two of these.
 const ownBuffer = record.MaxNotes * (record.MaxNote*4/3 + 3*store.MaxName + 1<<10)
 
-// connect begins to connect. lapses is as in wire.
-func (b *backend) connect(timeout, lapses time.Duration) (*link, error) {
+// connect begins to connect. lapses is as in wire; over is called once it is over.
+func (b *backend) connect(timeout, lapses time.Duration, over func()) (*link, error) {
 	l := &link{wire: newWire(b, lapses)}
 	send, receive := 5<<18, 0 // as much as there is
 	if lapses > 0 {
@@ -295,6 +295,7 @@ func (b *backend) connect(timeout, lapses time.Duration) (*link, error) {
 	}
 	b.tasks.Go(func() { // so that nothing of it runs once it is over
 		<-l.ended
+		over()
 		l.mu.Lock()
 		if l.wire.conn != nil {
 			l.wire.conn.Close()

@@ -99,7 +99,7 @@ func (b *backend) connected(ctx context.Context) (*data, error) {
 func (b *backend) start(d *data) {
 	ctx, cancel := context.WithTimeout(b.ctx, startPatience)
 	defer cancel()
-	l, err := b.connect(dataTimeout, 0)
+	l, err := b.connect(dataTimeout, 0, func() {})
 	if err == nil {
 		node := b.path + "/r/" + session.NewID().String()
 		var read *zk.Stat

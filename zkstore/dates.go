@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math/rand/v2"
 	"path"
 	"slices"
 	"strconv"
@@ -185,7 +186,30 @@ func (b *backend) sweep(ctx context.Context, d *data, unwritten time.Duration, y
 			return err
 		}
 	}
-	return b.delete(ctx, d, idles, &e)
+	if err := b.delete(ctx, d, idles, &e); err != nil {
+		return err
+	}
+	return b.undelivered(ctx, d)
+}
+
+// undelivered deletes what a process that is not there any more has not read: of one mailbox, by chance.
+func (b *backend) undelivered(ctx context.Context, d *data) error {
+	all, err := b.children(ctx, d, b.path+"/m")
+	if err != nil || len(all.nodes) == 0 {
+		return err
+	}
+	box := b.path + "/m/" + all.nodes[rand.N(len(all.nodes))]
+	in, err := b.children(ctx, d, box)
+	if err != nil || slices.Contains(in.nodes, here[1:]) { //mutant:zk-letters-of-the-living
+		return err
+	}
+	for _, letter := range in.nodes {
+		_, _, err := multi(ctx, d.link, &zk.DeleteRequest{Path: box + "/" + letter, Version: -1})
+		if err = ignoring(err); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // delete deletes records, with their markers, as long as nobody has written them. With that begins another epoch.

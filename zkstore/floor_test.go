@@ -3,8 +3,11 @@ package zkstore
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/store"
@@ -272,5 +275,39 @@ func TestTheServersClockIsNotTakenToBeAhead(t *testing.T) {
 		if wall := time.Now().UnixMicro(); now > wall || latest < wall-100_000 { // it is of this machine
 			t.Errorf("it is taken to be %d to %d µs ahead", now-wall, latest-wall)
 		}
+	}
+}
+
+// Letters that a process had not read when it died are thrown away, and those of one that is there are not.
+func TestLettersOfTheDeadAreThrownAway(t *testing.T) {
+	t.Parallel()
+	addr, o := testserver.SharedZooKeeper(t), apart()
+	b, c := opened(t, o, addr), connOf(t, addr)
+	dead, lives := store.NewProcess(), store.NewProcess()
+	b.mustLoad(t, "a") // the path is there
+	for _, p := range []store.Process{dead, lives} {
+		for _, node := range []string{b.mailbox(p), b.mailbox(p) + "/lx", b.mailbox(p) + here} {
+			if p == dead && strings.HasSuffix(node, here) {
+				continue
+			}
+			if err := b.makePath(c, node, zk.FlagPersistent); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	until(t, "those of the dead are thrown away", func() bool {
+		if err := sweep(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		there, _, err := c.Exists(b.mailbox(dead) + "/lx")
+		return err == nil && !there
+	})
+	for range 20 {
+		if err := sweep(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if there, _, err := c.Exists(b.mailbox(lives) + "/lx"); err != nil || !there {
+		t.Errorf("that of one that is there is gone: %v", err)
 	}
 }

@@ -51,6 +51,7 @@ func TestTheTestsCatchEachMutantOfZooKeeper(t *testing.T) {
 		{"a note needs a record", "TestANoteOfANameThatWasDeletedMeanwhileIsLeft", "zk-note-without-record", mutant.Delete()},
 		{"who has gone has all miss their notifications", suite + "who_does_not_listen_delays_nobody", "zk-told-one-by-one", mutant.Delete()},
 		{"nobody looks once a mailbox is made anew", "TestWhoListensLooksOnceItsSessionHasEnded", "zk-nobody-looks-once-watch", mutant.Delete()},
+		{"letters of those who listen are thrown away", "TestLettersOfTheDeadAreThrownAway", "zk-letters-of-the-living", mutant.Cond("err != nil")},
 		{"the clock is taken to have gone on since we asked", "TestTheServersClockIsNotTakenToBeAhead", "zk-clock-ahead", mutant.Stmt("b.clock = clock{written.Mtime * 1000, sent, sent}")},
 		{"a member that falls silent is waited for", "TestASilentMemberIsLeftBeforeTheHoldIsOver", "zk-silent-member-dropped", mutant.Delete()},
 		{"a new connection wakes nobody", "TestAnEventWakesWhoExpectsIt", "zk-new-connection-wakes", mutant.Cond("false")},

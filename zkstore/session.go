@@ -46,16 +46,12 @@ func counts(timeout time.Duration) time.Duration { return timeout * 3 / 4 } //mu
 
 // Begin implements [session.Backend].
 func (b *backend) Begin(ctx context.Context, id session.ID, ttl time.Duration) (_ time.Duration, err error) {
-	timeout := asks(ttl) //mutant:zk-timeout-asked-for
-	l, err := b.connect(timeout, ttl)
+	b.tasks.Go(func() { _, _ = b.connected(b.ctx) }) // it will be needed
+	timeout := asks(ttl)                             //mutant:zk-timeout-asked-for
+	l, err := b.connect(timeout, ttl, func() { b.disown(id) })
 	if err != nil {
 		return 0, b.failed(err)
 	}
-	defer func() {
-		if err != nil {
-			l.end()
-		}
-	}()
 	_, err = ask(ctx, l, func(c *zk.Conn) (struct{}, error) {
 		if err := l.greet(c); err != nil {
 			return struct{}{}, err
@@ -71,6 +67,7 @@ func (b *backend) Begin(ctx context.Context, id session.ID, ttl time.Duration) (
 		})
 	})
 	if err != nil {
+		l.end()
 		return 0, b.failed(err)
 	}
 	grants := l.timeout() //mutant:zk-session-grants
@@ -82,6 +79,9 @@ func (b *backend) Begin(ctx context.Context, id session.ID, ttl time.Duration) (
 	default:
 		b.mu.Lock()
 		defer b.mu.Unlock()
+		if l.over() {
+			return 0, zk.ErrSessionExpired
+		}
 		b.own[id] = &own{link: l}
 		return counts(grants), nil
 	}
@@ -130,7 +130,6 @@ func (b *backend) Renew(ctx context.Context, id session.ID) (calls int64, err er
 	}
 	switch {
 	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrSessionExpired):
-		b.disown(id)
 		o.end()
 		return 0, store.ErrLost
 	case err != nil:
