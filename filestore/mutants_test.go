@@ -45,7 +45,7 @@ var mutants = []mutant.Broken{
 	one("a part has its name before its mode", "TestWhatIsSeenInASharedDirectoryCanBeUsedByAll", "file-dir-temporary-name", mutant.Value("path")),
 	one("what was left of a maker stays", "TestACleanUpRemovesNamesUnusedForADayAndNoOthers", "file-temporary-cleaned", mutant.Delete()),
 	one("a shared directory that was removed is made private", "TestASharedDirectoryThatWasRemovedIsNotMadePrivate", "file-shared-dir-removed", mutant.Cond(`s.shared && s.dir == ""`)),
-	one("a directory that is removed is made once more", "TestADirectoryThatIsRemovedIsNoError", "file-dir-made-again", mutant.Cond("n < 1 && errors.Is(err, fs.ErrNotExist)")),
+	one("a directory that is removed is made once more", "TestADirectoryThatIsRemovedAgainAndAgainIsMade", "file-dir-made-again", mutant.Cond("n < 1 && errors.Is(err, fs.ErrNotExist)")),
 
 	// The way to the directory.
 	one("nobody looks at the way", parentTest, "file-way-checked", mutant.Cond(`err != nil && dir == ""`)),
