@@ -17,12 +17,12 @@ func ExampleNew() {
 		return
 	}
 	defer db.Close()
-	store, err := mysqlstore.New(db, nil)
+	keeper, err := mysqlstore.New(db, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	locks, err := holdfast.New(store, nil)
+	locks, err := holdfast.New(keeper, nil)
 	if err != nil {
 		fmt.Println(err)
 		return

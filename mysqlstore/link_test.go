@@ -10,24 +10,18 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// linkTo is the way to a server by a link of its own.
-func linkTo(t testing.TB, dsn string) (linked string, link *testserver.Link) {
-	t.Helper()
-	c, err := mysql.ParseDSN(dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	link = testserver.NewLink(t, c.Addr)
-	c.Addr = link.Addr()
-	return c.FormatDSN(), link
-}
-
 // Connections fall silent and are reset while they are used.
 func TestFaults(t *testing.T) {
 	t.Parallel()
-	dsn, o := sharedDSN(t), apart()
+	c, err := mysql.ParseDSN(sharedDSN(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr, o := c.Addr, apart()
 	storetest.Faults(t, storetest.Linked{Open: func(t *testing.T) (store.Store, storetest.Link) {
-		linked, link := linkTo(t, dsn)
-		return storeOn(t, dbOn(t, linked), o), link
+		link := testserver.NewLink(t, addr)
+		linked := c.Clone()
+		linked.Addr = link.Addr()
+		return storeOn(t, dbOn(t, linked.FormatDSN()), o), link
 	}})
 }

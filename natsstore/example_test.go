@@ -22,12 +22,12 @@ func ExampleNew() {
 		return
 	}
 	defer nc.Close()
-	store, err := natsstore.New(nc, nil)
+	keeper, err := natsstore.New(nc, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	locks, err := holdfast.New(store, nil)
+	locks, err := holdfast.New(keeper, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -53,12 +53,12 @@ func ExampleOptions() {
 		return
 	}
 	defer nc.Close()
-	store, err := natsstore.New(nc, &natsstore.Options{Bucket: "jobs", Replicas: 1}) // there: 3
+	keeper, err := natsstore.New(nc, &natsstore.Options{Bucket: "jobs", Replicas: 1}) // there: 3
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	locks, err := holdfast.New(store, &holdfast.Options{TTL: 10 * time.Second})
+	locks, err := holdfast.New(keeper, &holdfast.Options{TTL: 10 * time.Second})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -54,13 +54,13 @@ func OpenConfig(c *nats.Options, o *Options) (*Store, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%w: connect to NATS at %s: %w", store.ErrUnavailable, hosts(c.Servers), err)
 	}
-	b, err := newBackend(nc, o)
+	s, err := New(nc, o)
 	if err != nil {
 		nc.Close()
 		return nil, err
 	}
-	b.opened, b.dialed = true, &dialed
-	return storeOf(b), nil
+	s.own, s.dialed = true, &dialed
+	return s, nil
 }
 
 // ParseURL is what Open makes of its URL. The error matches store.ErrInvalid and

@@ -17,7 +17,7 @@ type notifications struct {
 	watcher store.Watcher // nil: this store cannot wake anybody
 
 	mu         sync.Mutex
-	waiting    map[store.ID]chan store.Notification
+	waiting    map[store.ID]chan store.Hint
 	subscribed bool
 	under      chan struct{} // closed when the subscribing under way ends; nil: none is
 	again      clock.Instant // after a failure: not before
@@ -37,7 +37,7 @@ const (
 func (h *notifications) init(e *engine) {
 	h.e = e
 	h.watcher, _ = e.store.(store.Watcher)
-	h.waiting = map[store.ID]chan store.Notification{}
+	h.waiting = map[store.ID]chan store.Hint{}
 }
 
 // ready reports whether notifications come.
@@ -99,8 +99,8 @@ func (h *notifications) watch(s *settings, under chan struct{}) {
 	told = told && h.noNotify //mutant:nobody-can-listen-said
 	h.under = nil
 	if err == nil {
-		for _, ch := range h.waiting { // who has polled until now polls once more
-			put(ch, store.Notification{}) //mutant:subscribed-again-looked
+		for _, ch := range h.waiting { // who has polled until now looks once more
+			put(ch, store.Hint{}) //mutant:subscribed-again-looked
 		}
 	}
 	h.mu.Unlock()
@@ -119,7 +119,7 @@ func (h *notifications) stop() {
 }
 
 // add registers a waiter. The channel has room for one notification, the newest.
-func (h *notifications) add(id store.ID, ch chan store.Notification) {
+func (h *notifications) add(id store.ID, ch chan store.Hint) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.waiting[id] = ch
@@ -132,36 +132,36 @@ func (h *notifications) remove(id store.ID) {
 }
 
 // deliver is what the store calls. It never blocks.
-func (h *notifications) deliver(notification store.Notification) {
+func (h *notifications) deliver(hint store.Hint) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if notification.ID == (store.ID{}) {
+	if hint.ID == (store.ID{}) {
 		for _, ch := range h.waiting {
-			put(ch, notification)
+			put(ch, hint)
 		}
 	}
-	if ch := h.waiting[notification.ID]; ch != nil { //mutant:wake-ups-lost-nobody
-		put(ch, notification)
+	if ch := h.waiting[hint.ID]; ch != nil { //mutant:wake-ups-lost-nobody
+		put(ch, hint)
 	}
 }
 
 // put replaces what is in ch, except that a notification without a token does not
 // replace one that has it.
-func put(ch chan store.Notification, notification store.Notification) {
+func put(ch chan store.Hint, hint store.Hint) {
 	select {
-	case ch <- notification:
+	case ch <- hint:
 		return
 	default:
 	}
-	if notification.Token == 0 {
-		return // whatever is in there causes a poll as well
+	if hint.Token == 0 {
+		return // whatever is in there causes a look as well
 	}
 	select {
 	case <-ch:
 	default:
 	}
 	select {
-	case ch <- notification:
+	case ch <- hint:
 	default:
 	}
 }

@@ -1,0 +1,236 @@
+package zkstore
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A state of a claim, as far as its process knows.
+type state int
+
+const (
+	asked  state = iota // sent, and not answered
+	placed              // it waits
+	held                // its owner was told that it is granted
+	gone                // it was lost, or its time was over; its owner has not heard
+)
+
+// mine is a claim of this process. It is guarded by Store.mu; what the contract
+// says is asked for one after the other is changed by that operation alone.
+type mine struct {
+	name  string
+	id    store.ID
+	path  string // its node, once it is known
+	limit int64
+	asked int64 // the weight in the node's name
+	sess  *session
+	state state
+	ends  store.Instant // deleted then, unless it is renewed
+	busy  int           // operations under way
+	drop  bool          // to be deleted, however often that takes
+	left  bool          // its owner has given it back
+
+	unclear bool            // an ask for it was not answered, and may slip in at any time
+	stray   <-chan struct{} // closed when the request has ended that was not waited for
+
+	token int64         // of the grant; 0: not granted, as far as its owner knows
+	n     int           // the size of the block, also while it waits
+	tell  store.Instant // when to store the token, which others cannot know; 0: it is no secret
+
+	read    bool  // value is what is stored
+	value   value // as it was read
+	stored  int32 // its version
+	created int64
+
+	turn  int32 // of the newest change
+	full  bool  // that was an upgrade
+	drawn bool  // it was granted, and fence is its own
+	fence int64 // drawn by the newest upgrade that was granted
+
+	watching *watching
+}
+
+// hold begins an operation on a claim of ours; nil if there is none of the id.
+func (s *Store) hold(id store.ID) *mine {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.mine[id]
+	if m != nil {
+		m.busy++
+	}
+	return m
+}
+
+// done ends an operation on a claim of ours.
+func (s *Store) done(m *mine) {
+	if m == nil {
+		return
+	}
+	s.mu.Lock()
+	m.busy--
+	s.mu.Unlock()
+}
+
+// add notes a claim of ours, which is busy.
+func (s *Store) add(m *mine) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m.busy++
+	s.mine[m.id] = m
+}
+
+// into puts the claim into a session. s.mu is held.
+func (m *mine) into(sess *session) {
+	if m.sess != nil {
+		m.sess.keeps--
+	}
+	if m.sess = sess; sess != nil {
+		sess.keeps++
+	}
+}
+
+// placed notes where the node of the claim is.
+func (s *Store) placed(m *mine, path string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m.path != path {
+		s.unplaced(m)
+	}
+	m.path = path
+	s.paths[path] = m
+}
+
+// unplaced notes that the claim has not the node any more that it had. s.mu is held.
+func (s *Store) unplaced(m *mine) {
+	if s.paths[m.path] == m {
+		delete(s.paths, m.path)
+	}
+	m.path, m.read = "", false
+}
+
+// settled waits for the request on the claim that was not waited for: what is asked for
+// next must not overtake it.
+func (s *Store) settled(ctx context.Context, m *mine) error {
+	s.mu.Lock()
+	stray := m.stray
+	s.mu.Unlock()
+	if stray == nil {
+		return nil
+	}
+	select {
+	case <-stray:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m.stray == stray {
+		m.stray = nil
+	}
+	return nil
+}
+
+// run runs one request that changes something of the claim.
+func (s *Store) run(ctx context.Context, m *mine, f func() error) error {
+	if err := s.settled(ctx, m); err != nil {
+		return err
+	}
+	stray, err := s.await(ctx, f)
+	if stray != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		m.stray = stray
+		if m.sess != nil && !m.sess.dead && s.ctx.Err() == nil {
+			s.renew(m.sess) // to see whether its member answers anybody
+		}
+	}
+	return err
+}
+
+// forget forgets a claim of ours: nothing of it is stored any more. s.mu is held.
+func (s *Store) forget(m *mine) {
+	m.unwatch()
+	m.into(nil)
+	if s.mine[m.id] == m {
+		delete(s.mine, m.id)
+	}
+	if s.paths[m.path] == m {
+		delete(s.paths, m.path)
+	}
+}
+
+// lost notes that a claim of ours is gone for its owner, and forgets it when he
+// has heard.
+func (s *Store) lost(m *mine) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lose(m)
+}
+
+// lose is lost. s.mu is held.
+func (s *Store) lose(m *mine) {
+	m.unwatch()
+	m.state = gone
+	// Who asks for it until then is told; no process asks that late.
+	m.ends = store.Now().Add(time.Minute)
+}
+
+// overdue is what becomes of a claim whose time is over: it is deleted, by its
+// own process, as it has not crashed. s.mu is held.
+func (s *Store) overdue(m *mine) {
+	if m.state == gone && !m.drop {
+		s.forget(m)
+		return
+	}
+	s.lose(m)
+	m.drop = true
+	m.busy++
+	s.tasks.Go(func() {
+		ctx, cancel := context.WithTimeout(s.ctx, longestCall)
+		defer cancel()
+		_, err := s.remove(ctx, m)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		m.busy--
+		if err != nil && m.sess != nil && !m.sess.dead {
+			m.ends = store.Now().Add(200 * time.Millisecond)
+		} else {
+			s.dropped(m)
+		}
+		s.poke()
+	})
+}
+
+// tellAfter is how long a token that others cannot know stays so: a hold that
+// does not last that long costs no write.
+const tellAfter = time.Second
+
+// told stores the token of a hold, if it does not follow from the node. s.mu is held.
+func (s *Store) told(m *mine) {
+	m.tell = 0
+	m.busy++
+	s.tasks.Go(func() {
+		defer s.done(m)
+		ctx, cancel := context.WithTimeout(s.ctx, longestCall)
+		defer cancel()
+		if s.own(ctx, m) != nil {
+			return // the next renewal does it
+		}
+		s.mu.Lock()
+		token := m.token
+		same := tokenOf(&row{value: m.value, created: m.created}) == token
+		s.mu.Unlock()
+		if !same {
+			_, _ = s.rewrite(ctx, m, func(v *value) { v.Token = token })
+		}
+	})
+}
+
+// dropped notes that the node of the claim was deleted. s.mu is held.
+func (s *Store) dropped(m *mine) {
+	m.drop = false
+	s.expectLate(m)
+	m.into(nil)
+}
