@@ -7,6 +7,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -280,12 +281,13 @@ func TestAHoldThatOneRenewalNamesTwiceHasTheLaterOwnerUnderEachPlan(t *testing.T
 	t.Parallel()
 	addr := sharedAddr(t)
 	schema := apart(t, addr)
-	for _, joins := range []string{"nestloop", "mergejoin", "hashjoin"} {
+	kinds := []string{"nestloop", "mergejoin", "hashjoin"}
+	for _, joins := range kinds {
 		t.Run(joins, func(t *testing.T) {
 			s := tableOn(t, poolOn(t, addr, func(c *pgxpool.Config) {
 				c.ConnConfig.RuntimeParams["jit"] = "off"
-				for _, kind := range []string{"nestloop", "mergejoin", "hashjoin"} {
-					c.ConnConfig.RuntimeParams["enable_"+kind] = map[bool]string{true: "on", false: "off"}[kind == joins]
+				for _, kind := range kinds {
+					c.ConnConfig.RuntimeParams["enable_"+kind] = strconv.FormatBool(kind == joins)
 				}
 			}), &Options{Schema: schema})
 			defer s.Close()

@@ -113,12 +113,12 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 		}
 		// One statement changes a row once, and which of two it takes is open: the
 		// first of a name is in the batch, so that they are done in their order.
-		if h.NewID != (store.ID{}) || named[h.Name] {
-			named[h.Name] = true
+		again := named[h.Name]
+		named[h.Name] = true
+		if again || h.NewID != (store.ID{}) {
 			left = append(left, i)
 			continue
 		}
-		named[h.Name] = true
 		batch = append(batch, i)
 		names.bytes(h.Name)
 		ids.bytes(string(h.ID[:]))

@@ -45,8 +45,8 @@ var mutants = []mutant.Broken{
 	one("what was there before is killed", "TestWhatWasThereBeforeIsNotKilled", "front-spared", mutant.Value("nil")),
 	one("a daemon is ended with the command", "TestADaemonIsLeftAloneAtTheEnd", "run-command-ended", mutant.Stmt("s.ended, s.dying = &e, true")),
 	one("the lock is given back when the command's first process has ended", "TestWhatTheCommandLeavesInItsGroupIsEnded", "run-done-when-group-gone", mutant.Cond("s.ended != nil")),
-
 	one("an answer after a silence is told a minute later", "TestWaitingIsToldAtOnceWhenTheStoreAnswersAtLast", "cmd-answer-told", mutant.Return("q.waits() && (now.Sub(w.told) >= tellsAgain || answers && w.known)")),
+
 	broken("nobody acts for a stopped engine, neither front nor kernel", "TestAStoppedEngineEndsTheCommandBeforeSomebodyElseGetsIn/file",
 		mutant.At("front-board-over", mutant.Cond("false")),
 		mutant.At("front-killtimer-set", mutant.Cond("true"))),
