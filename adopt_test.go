@@ -230,7 +230,7 @@ func TestAdopt_ACancelledOneIsGivenBack(t *testing.T) {
 	})
 }
 
-func TestAdopt_WhatStaysUnclearIsTold(t *testing.T) {
+func TestAdopt_WhatStaysIndeterminateIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, s, nil)
@@ -385,7 +385,7 @@ func TestAdopt_ARefIsText(t *testing.T) {
 func TestAdopt_OfALeaseThatWasHandedOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		one, two := locker(t, withHints{s}, nil), locker(t, linkTo(t, s.mem), nil)
+		one, two := locker(t, withNotifications{s}, nil), locker(t, linkTo(t, s.mem), nil)
 		first, err := one.Mutex("a").Lock(t.Context())
 		is(t, err, nil)
 		all := inLine(t, one, 2)

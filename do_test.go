@@ -202,15 +202,15 @@ func TestDo_SaysWhetherFnWasCalled(t *testing.T) {
 			is      []error
 			isNot   []error
 		}{
-			"fn succeeded":                      {ran: true},
-			"fn failed":                         {returns: mine, ran: true, is: []error{mine}},
-			"the store does not answer":         {prepare: func(s *link) { down(s, errLink) }, is: []error{ErrUnavailable, errLink}},
-			"denied":                            {prepare: func(s *link) { down(s, store.ErrDenied) }, is: []error{ErrDenied}},
-			"the context had ended":             {cancel: true, is: []error{context.Canceled}},
-			"fn succeeded, the release unclear": {prepare: loseReleases, ran: true, isNot: []error{ErrUnavailable, errLink, ErrLost}},
-			"fn failed, the release unclear":    {prepare: loseReleases, returns: mine, ran: true, is: []error{mine}, isNot: []error{ErrUnavailable, errLink}},
-			"fn's own call was not run":         {returns: notRun(fmt.Errorf("inner: %w", ErrUnavailable)), ran: true, is: []error{ErrUnavailable}},
-			"that, and the release was unclear": {prepare: loseReleases, returns: notRun(mine), ran: true, is: []error{mine}, isNot: []error{ErrUnavailable}},
+			"fn succeeded":              {ran: true},
+			"fn failed":                 {returns: mine, ran: true, is: []error{mine}},
+			"the store does not answer": {prepare: func(s *link) { down(s, errLink) }, is: []error{ErrUnavailable, errLink}},
+			"denied":                    {prepare: func(s *link) { down(s, store.ErrDenied) }, is: []error{ErrDenied}},
+			"the context had ended":     {cancel: true, is: []error{context.Canceled}},
+			"fn succeeded, the release indeterminate": {prepare: loseReleases, ran: true, isNot: []error{ErrUnavailable, errLink, ErrLost}},
+			"fn failed, the release indeterminate":    {prepare: loseReleases, returns: mine, ran: true, is: []error{mine}, isNot: []error{ErrUnavailable, errLink}},
+			"fn's own call was not run":               {returns: notRun(fmt.Errorf("inner: %w", ErrUnavailable)), ran: true, is: []error{ErrUnavailable}},
+			"that, and the release was indeterminate": {prepare: loseReleases, returns: notRun(mine), ran: true, is: []error{mine}, isNot: []error{ErrUnavailable}},
 		} {
 			t.Run(name+"/"+how, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -233,9 +233,9 @@ func TestDo_SaysWhetherFnWasCalled(t *testing.T) {
 					isNot(t, err, c.isNot...)
 					same(t, fmt.Sprintf("%v matches ErrNotRun", err), errors.Is(err, ErrNotRun), !c.ran)
 					after := (*ReleaseError)(nil)
-					unclear := strings.Contains(how, "the release")
-					same(t, fmt.Sprintf("%v is a *ReleaseError", err), errors.As(err, &after), unclear)
-					if unclear {
+					indeterminate := strings.Contains(how, "the release")
+					same(t, fmt.Sprintf("%v is a *ReleaseError", err), errors.As(err, &after), indeterminate)
+					if indeterminate {
 						same(t, "what fn returned", after.Err, c.returns)
 						is(t, after.Lease, ErrUnavailable, errLink)
 					}

@@ -2,8 +2,8 @@
 // named thing: across goroutines, processes and machines, on the store that
 // you already run.
 //
-//	keeper, err := redisstore.New(client, nil)
-//	locks, err := holdfast.New(keeper, nil)
+//	store, err := redisstore.New(client, nil)
+//	locks, err := holdfast.New(store, nil)
 //	lease, err := locks.Mutex("invoice/42").Lock(ctx) // ctx bounds the waiting only
 //	if err != nil {
 //		return err
@@ -28,7 +28,7 @@
 // Inside a process claims on a name are served in the order of arrival.
 // Between processes the order is that of the claims that each process has in the
 // store's queue. Readers, and slots of a semaphore, that fit together under the
-// limit have places of their own there, up to 64 of a process. Of claims that
+// limit have positions of their own there, up to 64 of a process. Of claims that
 // exclude each other a process has one there, the first; the others follow it,
 // so that processes take turns. So one that has k such claims of its own
 // process before it can be passed by k claims of each other process that came

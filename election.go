@@ -63,7 +63,7 @@ func (e *Election) Lead(ctx context.Context, fn func(context.Context) error) err
 	}
 }
 
-// A Leader is who leads an election, as the store knew it at a look. The zero
+// A Leader is who leads an election, as the store knew it at a read. The zero
 // Leader is nobody. Its times are this machine's, computed from what the store
 // said.
 type Leader struct {

@@ -15,7 +15,7 @@ import (
 )
 
 // withList is a link over which names can be listed as well.
-type withList struct{ withHints }
+type withList struct{ withNotifications }
 
 func (s withList) List(ctx context.Context, name string) iter.Seq2[store.State, error] {
 	return func(yield func(store.State, error) bool) {
@@ -34,8 +34,10 @@ func (s withList) List(ctx context.Context, name string) iter.Seq2[store.State, 
 
 func (s withList) BreakHold(ctx context.Context, b store.Break) error { return s.mem.BreakHold(ctx, b) }
 
-// listed is a link to a memory store, with hints and lists.
-func listed(t testing.TB, mem *memstore.Store) withList { return withList{withHints{linkTo(t, mem)}} }
+// listed is a link to a memory store, with notifications and lists.
+func listed(t testing.TB, mem *memstore.Store) withList {
+	return withList{withNotifications{linkTo(t, mem)}}
+}
 
 // candidate is a locker of its own on the store, that calls itself so.
 func candidate(t testing.TB, mem *memstore.Store, note string) *Locker {
@@ -340,7 +342,7 @@ func TestElection_ObserveEndsAtTheNewest(t *testing.T) {
 	})
 }
 
-func TestElection_ObserveLooksInGrowingPauses(t *testing.T) {
+func TestElection_ObserveReadsInGrowingPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := listed(t, memstore.New())
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)

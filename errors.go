@@ -25,15 +25,16 @@ var (
 	ErrClosed = store.ErrClosed
 	// ErrDeadlock: the claim would wait for a lease that its own context has.
 	ErrDeadlock = store.ErrDeadlock
-	// ErrMismatch: the name is in use with another limit, as a lock or as a
-	// semaphore of another size.
+	// ErrMismatch: the name is in use as a lock and asked for as a semaphore, or
+	// the reverse; or, on a store that keeps one size a name, as a semaphore of
+	// another size.
 	ErrMismatch = store.ErrMismatch
 	// ErrUnsupported: this store cannot do that, or what is stored was written
 	// by a newer version.
 	ErrUnsupported = store.ErrUnsupported
 	// ErrInvalid: a mistake in the call, found before anything was sent.
 	ErrInvalid = store.ErrInvalid
-	// ErrUnavailable: the store gave no answer, or it is unclear what happened.
+	// ErrUnavailable: the store gave no answer, or it is indeterminate what happened.
 	// What may have been left behind is gone after the TTL at the latest.
 	ErrUnavailable = store.ErrUnavailable
 	// ErrDenied: the store refuses this user.

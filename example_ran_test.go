@@ -12,8 +12,8 @@ import (
 // An error of a Do says whether the function was called: only then would
 // another try be a second run.
 func ExampleReleaseError() {
-	keeper := memstore.New()
-	locks, err := holdfast.New(keeper, nil)
+	store := memstore.New()
+	locks, err := holdfast.New(store, nil)
 	if err != nil {
 		panic(err)
 	}
@@ -39,7 +39,7 @@ func ExampleReleaseError() {
 
 	denied := fmt.Errorf("%w: the server has become read-only", holdfast.ErrDenied)
 	for _, fails := range []string{"", "release", "ask"} {
-		keeper.Fail(func(op, _ string) error {
+		store.Fail(func(op, _ string) error {
 			if op == fails {
 				return denied
 			}
@@ -47,7 +47,7 @@ func ExampleReleaseError() {
 		})
 		report(locks.Mutex("invoices "+fails).Do(context.Background(), sendInvoices))
 	}
-	keeper.Fail(nil)
+	store.Fail(nil)
 	// Output:
 	// the invoices are on their way
 	// done

@@ -253,8 +253,8 @@ func ExampleLocker_All() {
 // A job that is begun by one process and finished by another, with the name
 // taken all the time, and one token for both.
 func ExampleLease_Detach() {
-	keeper := memstore.New()
-	first, err := holdfast.New(keeper, nil)
+	store := memstore.New()
+	first, err := holdfast.New(store, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -273,7 +273,7 @@ func ExampleLease_Detach() {
 	text := ref.String() // by a file, a queue, an argument
 	first.Close()        // and that process ends
 
-	second, err := holdfast.New(keeper, nil)
+	second, err := holdfast.New(store, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -300,9 +300,9 @@ func ExampleLease_Detach() {
 
 // One of the candidates leads; when it resigns, or is lost, the next one does.
 func ExampleElection() {
-	keeper := memstore.New()
+	store := memstore.New()
 	candidate := func(name string) *holdfast.Election {
-		locks, err := holdfast.New(keeper, &holdfast.Options{Note: name})
+		locks, err := holdfast.New(store, &holdfast.Options{Note: name})
 		if err != nil {
 			panic(err)
 		}
@@ -501,8 +501,8 @@ func (r *register) write(token int64, value string) error {
 }
 
 func ExampleLease_Token() {
-	keeper := memstore.New()
-	locks, err := holdfast.New(keeper, nil)
+	store := memstore.New()
+	locks, err := holdfast.New(store, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -516,7 +516,7 @@ func ExampleLease_Token() {
 		fmt.Println(err)
 		return
 	}
-	keeper.Break("shared") // slow is stopped, and its time runs out
+	store.Break("shared") // slow is stopped, and its time runs out
 	next, err := locks.Mutex("shared").Lock(ctx)
 	if err != nil {
 		fmt.Println(err)

@@ -42,14 +42,14 @@ type link struct {
 	mem  *memstore.Store
 	desc store.Description
 
-	mu    sync.Mutex
-	calls []*call
-	count map[string]int // of calls of each op
-	busy  map[store.ID]*call
-	fate  func(*call) fate              // what becomes of a call; nil: it works
-	hint  func(store.Hint) []store.Hint // what becomes of a hint; nil: it arrives
+	mu           sync.Mutex
+	calls        []*call
+	count        map[string]int // of calls of each op
+	busy         map[store.ID]*call
+	fate         func(*call) fate                              // what becomes of a call; nil: it works
+	notification func(store.Notification) []store.Notification // what becomes of a notification; nil: it arrives
 
-	sink func(store.Hint) // of the engine that watches
+	sink func(store.Notification) // of the engine that watches
 
 	once sync.Once
 	end  chan struct{} // closed when the test ends: then nothing hangs any more
@@ -101,11 +101,11 @@ func (s *link) on(f func(*call) fate) {
 	s.fate = f
 }
 
-// onHint decides about each hint from now on.
-func (s *link) onHint(f func(store.Hint) []store.Hint) {
+// onNotification decides about each notification from now on.
+func (s *link) onNotification(f func(store.Notification) []store.Notification) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.hint = f
+	s.notification = f
 }
 
 // made returns the calls so far, of the given ops or all.
@@ -295,31 +295,31 @@ func (s *link) Close() error                { return nil }
 
 func (s *link) letGo() { s.once.Do(func() { close(s.end) }) }
 
-// withHints is a link that can wake waiters.
-type withHints struct{ *link }
+// withNotifications is a link that can wake waiters.
+type withNotifications struct{ *link }
 
-func (s withHints) Watch(ctx context.Context, p store.Process, sink func(store.Hint)) error {
+func (s withNotifications) Watch(ctx context.Context, p store.Process, sink func(store.Notification)) error {
 	return s.do(ctx, &call{op: "watch"}, nil, func(fate) error {
 		s.mu.Lock()
 		s.sink = sink
 		s.mu.Unlock()
-		return s.mem.Watch(ctx, p, func(h store.Hint) {
+		return s.mem.Watch(ctx, p, func(h store.Notification) {
 			s.mu.Lock()
-			hint := s.hint
+			notification := s.notification
 			s.mu.Unlock()
-			if hint == nil {
+			if notification == nil {
 				sink(h)
 				return
 			}
-			for _, h := range hint(h) {
+			for _, h := range notification(h) {
 				sink(h)
 			}
 		})
 	})
 }
 
-// tell delivers a hint of the test's making.
-func (s *link) tell(h store.Hint) {
+// tell delivers a notification of the test's making.
+func (s *link) tell(h store.Notification) {
 	s.mu.Lock()
 	sink := s.sink
 	s.mu.Unlock()
@@ -327,14 +327,14 @@ func (s *link) tell(h store.Hint) {
 	synctest.Wait()
 }
 
-// withLooks is a link over which one can look without asking, and that wakes
+// withPolls is a link over which one can look without asking, and that wakes
 // nobody.
-type withLooks struct{ *link }
+type withPolls struct{ *link }
 
-func (s withLooks) Look(ctx context.Context, c store.Claim) (a store.Answer, err error) {
-	of := &call{op: "look", name: c.Name, id: c.ID, claim: c}
+func (s withPolls) Poll(ctx context.Context, c store.Claim) (a store.Answer, err error) {
+	of := &call{op: "poll", name: c.Name, id: c.ID, claim: c}
 	err = s.do(ctx, of, []store.ID{c.ID}, func(fate) (err error) {
-		a, err = s.mem.Look(ctx, c)
+		a, err = s.mem.Poll(ctx, c)
 		return err
 	})
 	return a, err
@@ -512,7 +512,7 @@ func other(t testing.TB, mem *memstore.Store, name string, ttl time.Duration) *a
 	t.Helper()
 	o := &another{t: t, mem: mem, c: store.Claim{
 		Name: name, ID: store.NewProcess().NewID(), Limit: store.Full, Weight: store.Full,
-		TTL: ttl, Place: min(ttl, store.MaxPlace), Owner: Owner{Host: "elsewhere", PID: 1}.String(),
+		TTL: ttl, PositionTTL: min(ttl, store.MaxPositionTTL), Owner: Owner{Host: "elsewhere", PID: 1}.String(),
 	}}
 	o.ask()
 	return o
@@ -535,8 +535,8 @@ func (o *another) release() {
 	}
 }
 
-// drop is onHint for hints that never arrive.
-func drop(store.Hint) []store.Hint { return nil }
+// drop is onNotification for notifications that never arrive.
+func drop(store.Notification) []store.Notification { return nil }
 
 // skewed is a store of one name whose clock is off.
 type skewed struct {

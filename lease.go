@@ -102,7 +102,7 @@ func (l *Lease) Release() error { return l.engine().Release() }
 // once, and whatever comes of the call; the store keeps the name taken as long
 // as it had said before, or until Release.
 //
-// It is tried again while it is unclear, until ctx ends or the lease runs out.
+// It is tried again while it is indeterminate, until ctx ends or the lease runs out.
 // ctx bounds the waiting only. Errors: ErrInvalid, ErrUnsupported on a store
 // without deadlines, ErrReleased, ErrLost if the
 // lease is lost, then or before: it does not come back; or one that matches the

@@ -43,7 +43,7 @@ const (
 	// counts from the call.
 	EventRefused
 	// EventFailed: a claim ended without a hold, and no answer of the store says
-	// that others were ahead: Err matches ErrUnavailable if it is unclear what
+	// that others were ahead: Err matches ErrUnavailable if it is indeterminate what
 	// became of it, the context's error if that ended it before the store had
 	// answered, or another of the Err values. After counts from the call.
 	EventFailed
@@ -55,7 +55,7 @@ const (
 	// was due.
 	EventRenewalFailed
 	// EventReleased: a hold was given back, detached or handed on. After is how
-	// long it was held. Err is nil, or says that it is unclear whether the store
+	// long it was held. Err is nil, or says that it is indeterminate whether the store
 	// has heard of it: then the name is free after the TTL at the latest.
 	EventReleased
 	// EventLost: a hold was lost, or its release found that it had been. Err

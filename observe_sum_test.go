@@ -53,7 +53,7 @@ func addUp(t *testing.T, round int, log io.Writer) map[EventKind]int {
 		}
 		return f
 	})
-	locks := locker(t, withHints{s}, &Options{TTL: time.Second, Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), Observer: func(e Event) {
+	locks := locker(t, withNotifications{s}, &Options{TTL: time.Second, Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), Observer: func(e Event) {
 		mu.Lock()
 		defer mu.Unlock()
 		told[e.Kind]++
@@ -122,7 +122,7 @@ func TestObserver_WhatIsLostOnItsWayAddsUp(t *testing.T) {
 		for range 300 {
 			synctest.Test(t, func(t *testing.T) {
 				var handed, over atomic.Int32
-				locks := locker(t, withHints{newLink(t)}, &Options{Observer: func(e Event) {
+				locks := locker(t, withNotifications{newLink(t)}, &Options{Observer: func(e Event) {
 					switch e.Kind {
 					case EventHandedOver:
 						handed.Add(1)

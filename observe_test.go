@@ -110,7 +110,7 @@ func TestObserver_IsToldOfTheWaitAndOfARefusal(t *testing.T) {
 	})
 }
 
-func TestObserver_IsToldWhenItIsUnclear(t *testing.T) {
+func TestObserver_IsToldWhenItIsIndeterminate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, locks, o := observed(t, nil)
 		l := lock(t, locks, "b")
@@ -361,7 +361,7 @@ func TestLog_ALossIsAnErrorAFailedRenewalAWarningTheRestDebug(t *testing.T) {
 		s.mem.Break("two")
 		<-two.Lost()
 		synctest.Wait()                  // it is told after that
-		three := lock(t, locks, "three") // unclear whether it was released
+		three := lock(t, locks, "three") // indeterminate whether it was released
 		s.on(func(c *call) fate { return fate{fail: errLink} })
 		is(t, three.Release(), ErrUnavailable)
 		s.on(nil)

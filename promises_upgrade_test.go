@@ -83,8 +83,8 @@ func eachUpgradeable(t *testing.T, f func(*testing.T, *Locker)) {
 		synctest.Test(t, func(t *testing.T) { f(t, locker(t, memstore.New(), &Options{Logger: debugging})) })
 	})
 	for what, wrap := range map[string]func(*link) store.Store{
-		"with hints": func(s *link) store.Store { return withHints{s} },
-		"polled":     func(s *link) store.Store { return s },
+		"with notifications": func(s *link) store.Store { return withNotifications{s} },
+		"polled":             func(s *link) store.Store { return s },
 	} {
 		t.Run("over a link, "+what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -179,7 +179,7 @@ func TestUpgrade_B24_WaitsForTheReadersAndOneReleaseFreesAll(t *testing.T) {
 		release(t, u.Lease)
 		w := writer.got()
 		if w.Token() <= u.Token() {
-			t.Fatalf("the next writer's token %d is not larger than the fence %d", w.Token(), u.Token())
+			t.Fatalf("the next writer's token %d is not larger than the upgrade token %d", w.Token(), u.Token())
 		}
 		reader.waiting()
 		release(t, w)

@@ -176,8 +176,8 @@ func TestRenewByHand_NotOursIsLostAtOnce(t *testing.T) {
 	})
 }
 
-// B74, B76: an unclear outcome is tried again, and is no loss.
-func TestRenewByHand_AnUnclearOneIsTriedAgain(t *testing.T) {
+// B74, B76: an indeterminate outcome is tried again, and is no loss.
+func TestRenewByHand_AnIndeterminateOneIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		l := byHandLease(t, s)
@@ -241,10 +241,10 @@ func TestRenewByHand_WhoLeavesDoesNotWaitForTheStore(t *testing.T) {
 }
 
 // Rule 5.
-func TestRenewByHand_AHintGrantsNothing(t *testing.T) {
+func TestRenewByHand_ANotificationGrantsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		locks := locker(t, withHints{s}, &Options{NoRenew: true})
+		locks := locker(t, withNotifications{s}, &Options{NoRenew: true})
 		o := other(t, s.mem, "a", time.Hour)
 		w := waits(t, locks.Mutex("a").Lock)
 		time.Sleep(3 * time.Second)
@@ -252,7 +252,7 @@ func TestRenewByHand_AHintGrantsNothing(t *testing.T) {
 		o.release()
 		now := time.Now()
 		l := w.got()
-		same(t, "asks after the hint", len(s.made("ask"))-calls, 1)
+		same(t, "asks after the notification", len(s.made("ask"))-calls, 1)
 		same(t, "deadline", l.Deadline(), ends(now, 30*time.Second))
 		same(t, "in the store", stored(s.mem, "a").Entries[0].Expires, 30*time.Second)
 		time.Sleep(29 * time.Second)

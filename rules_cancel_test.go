@@ -51,7 +51,7 @@ func TestOperationsOnOneClaimNeverOverlap_ACancelledWaitLeavesNothing(t *testing
 		s := newLink(t)
 		s.on(func(c *call) fate { return fate{back: 100 * time.Millisecond} })
 		o := other(t, s.mem, "a", time.Hour)
-		locks := locker(t, withHints{s}, nil)
+		locks := locker(t, withNotifications{s}, nil)
 		w := waits(t, locks.Mutex("a").Lock)
 		time.Sleep(time.Second)
 		same(t, "entries", len(stored(s.mem, "a").Entries), 2)
@@ -70,19 +70,19 @@ func TestOperationsOnOneClaimNeverOverlap_ACancelledWaitLeavesNothing(t *testing
 
 // A cancelled wait is withdrawn while a look is under way: after the look, and
 // once.
-func TestOperationsOnOneClaimNeverOverlap_ACancelledLook(t *testing.T) {
+func TestOperationsOnOneClaimNeverOverlap_ACancelledPoll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.on(func(c *call) fate {
-			if c.op == "look" {
+			if c.op == "poll" {
 				return fate{back: 300 * time.Millisecond}
 			}
 			return fate{}
 		})
 		other(t, s.mem, "a", time.Hour)
-		w := waits(t, locker(t, withLooks{s}, nil).Mutex("a").Lock)
+		w := waits(t, locker(t, withPolls{s}, nil).Mutex("a").Lock)
 		time.Sleep(100 * time.Millisecond)
-		same(t, "looks under way", s.underway("look"), 1)
+		same(t, "looks under way", s.underway("poll"), 1)
 		w.cancel()
 		w.failed(context.Canceled, ErrHeld)
 		time.Sleep(time.Second)
@@ -91,13 +91,13 @@ func TestOperationsOnOneClaimNeverOverlap_ACancelledLook(t *testing.T) {
 	})
 }
 
-// A withdrawal that is unclear is repeated; what it does not reach dies with
+// A withdrawal that is indeterminate is repeated; what it does not reach dies with
 // its time.
 func TestOperationsOnOneClaimNeverOverlap_WhatCannotBeWithdrawnDies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		o := other(t, s.mem, "a", time.Hour)
-		w := waits(t, locker(t, withHints{s}, nil).Mutex("a").Lock)
+		w := waits(t, locker(t, withNotifications{s}, nil).Mutex("a").Lock)
 		s.on(func(*call) fate { return fate{fail: errLink} })
 		w.cancel()
 		w.failed(context.Canceled)
@@ -115,16 +115,16 @@ func TestOperationsOnOneClaimNeverOverlap_WhatCannotBeWithdrawnDies(t *testing.T
 // Everything at once, with delays and losses and callers that leave: the link
 // fails the test when two operations of one claim overlap.
 func TestOperationsOnOneClaimNeverOverlap_InAStorm(t *testing.T) {
-	for _, kind := range []string{"hints", "looks", "neither"} {
+	for _, kind := range []string{"notifications", "looks", "neither"} {
 		t.Run(kind, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				link := newLink(t)
 				var s store.Store = link
 				switch kind {
-				case "hints":
-					s = withHints{link}
+				case "notifications":
+					s = withNotifications{link}
 				case "looks":
-					s = withLooks{link}
+					s = withPolls{link}
 				}
 				link.on(func(c *call) fate {
 					f := fate{there: time.Duration(rand.IntN(20)) * time.Millisecond, back: time.Duration(rand.IntN(20)) * time.Millisecond}

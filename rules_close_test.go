@@ -285,7 +285,7 @@ type watched struct {
 	by map[store.Process]bool
 }
 
-func (s *watched) Watch(ctx context.Context, p store.Process, sink func(store.Hint)) error {
+func (s *watched) Watch(ctx context.Context, p store.Process, sink func(store.Notification)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.by[p] = true

@@ -280,20 +280,20 @@ func TestEndless_ARefusalTellsNoTimesThatNobodyKnows(t *testing.T) {
 	})
 }
 
-// What of a hold is told by a hint is a place's time, and it has no such.
-func TestEndless_AHintIsOnlyALook(t *testing.T) {
+// What of a hold is told by a notification is a position's time, and it has no such.
+func TestEndless_ANotificationIsOnlyAPoll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSession(t)
 		s2 := struct {
 			*session
 			store.Watcher
-		}{s, withHints{s.link}}
+		}{s, withNotifications{s.link}}
 		l := lock(t, locker(t, s2, nil), "a")
 		w := waits(t, locker(t, s2, nil).Mutex("a").Lock)
 		before := len(s.made("ask"))
 		release(t, l)
 		got := w.got()
-		same(t, "asks after the hint", len(s.made("ask"))-before, 1)
+		same(t, "asks after the notification", len(s.made("ask"))-before, 1)
 		release(t, got)
 	})
 }

@@ -44,7 +44,7 @@ func readersBesideWriters(t *testing.T, lockers int) (reads, writes, calls int) 
 		for range lockers {
 			l := linkTo(t, s.mem)
 			slow(l, readTrip)
-			locks = append(locks, locker(t, withHints{l}, nil))
+			locks = append(locks, locker(t, withNotifications{l}, nil))
 			defer func() { calls += len(l.made()) }()
 		}
 		var read, written atomic.Int64
@@ -100,7 +100,7 @@ func TestRule6_ClaimsThatFitTogetherAreSentTogether(t *testing.T) {
 			time.AfterFunc(trip-1, asks.out)
 			return fate{there: trip / 2, back: trip / 2}
 		})
-		locks := locker(t, withHints{s}, nil)
+		locks := locker(t, withNotifications{s}, nil)
 		start := time.Now()
 		var all []*waiter
 		for range 100 {
@@ -122,12 +122,12 @@ func TestRule6_ClaimsThatFitTogetherAreSentTogether(t *testing.T) {
 	})
 }
 
-// However many wait, no more than that have a place in the store.
-func TestRule6_PlacesOfOneProcessAreBounded(t *testing.T) {
+// However many wait, no more than that have a position in the store.
+func TestRule6_PositionsOfOneProcessAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		o := other(t, s.mem, "a", time.Hour)
-		locks := locker(t, withHints{s}, nil)
+		locks := locker(t, withNotifications{s}, nil)
 		var all []*waiter
 		for range 200 {
 			all = append(all, waits(t, locks.RWMutex("a").RLock))
@@ -149,7 +149,7 @@ func TestRule6_PlacesOfOneProcessAreBounded(t *testing.T) {
 func TestRule6_SlotsThatAreWaitedForAreServedInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		locks := locker(t, withHints{s}, nil)
+		locks := locker(t, withNotifications{s}, nil)
 		first, err := locks.Semaphore("a", 3).Acquire(t.Context(), 3)
 		if err != nil {
 			t.Fatal(err)
@@ -169,7 +169,7 @@ func TestRule6_SlotsThatAreWaitedForAreServedInOrder(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		same(t, "entries", len(stored(s.mem, "a").Entries), 1+3)
 		release(t, first)
-		time.Sleep(time.Second) // the next three have their places
+		time.Sleep(time.Second) // the next three have their positions
 		for i, w := range all {
 			l := w.got()
 			release(t, l)
@@ -189,7 +189,7 @@ func TestRule6_SlotsThatAreWaitedForAreServedInOrder(t *testing.T) {
 func TestRule6_ReadersDoNotPassAWriterOfTheirProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		locks := locker(t, withHints{s}, nil)
+		locks := locker(t, withNotifications{s}, nil)
 		rw := locks.RWMutex("a")
 		var readers []*waiter
 		for range 3 {
@@ -210,20 +210,20 @@ func TestRule6_ReadersDoNotPassAWriterOfTheirProcess(t *testing.T) {
 	})
 }
 
-// Where nobody is woken one of them looks for all, and when it got in the next
+// Where nobody is woken one of them polls for all, and when it got in the next
 // ask at once.
-func TestRule6_OneLooksForAllThatFitTogether(t *testing.T) {
+func TestRule6_OnePollsForAllThatFitTogether(t *testing.T) {
 	looks := func(readers int) (n int, took time.Duration) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newLink(t)
 			o := other(t, s.mem, "a", time.Hour)
-			locks := locker(t, withLooks{s}, nil)
+			locks := locker(t, withPolls{s}, nil)
 			var all []*waiter
 			for range readers {
 				all = append(all, waits(t, locks.RWMutex("a").RLock))
 			}
 			time.Sleep(time.Minute)
-			n = len(s.made("look"))
+			n = len(s.made("poll"))
 			o.release()
 			freed := time.Now()
 			for _, w := range all {
@@ -245,11 +245,11 @@ func TestRule6_OneLooksForAllThatFitTogether(t *testing.T) {
 }
 
 // When the one that looks gives up, another does.
-func TestRule6_AnotherLooksWhenTheOneThatDidHasLeft(t *testing.T) {
+func TestRule6_AnotherPollsWhenTheOneThatDidHasLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		o := other(t, s.mem, "a", time.Hour)
-		locks := locker(t, withLooks{s}, nil)
+		locks := locker(t, withPolls{s}, nil)
 		all := []*waiter{waits(t, locks.RWMutex("a").RLock), waits(t, locks.RWMutex("a").RLock), waits(t, locks.RWMutex("a").RLock)}
 		all[0].cancel()
 		all[0].failed(context.Canceled, ErrHeld)
@@ -285,7 +285,7 @@ func TestRule6_AnotherLimitIsToldAtOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newLink(t)
-				locks := locker(t, withHints{s}, nil)
+				locks := locker(t, withNotifications{s}, nil)
 				prepare(t, s, locks)
 				w := waits(t, func(ctx context.Context) (*Lease, error) { return locks.Semaphore("a", 5).Acquire(ctx, 1) })
 				start := time.Now()
@@ -302,7 +302,7 @@ func TestRule6_AnotherLimitIsToldAtOnce(t *testing.T) {
 func TestRule5_PollsOfManyNamesGoABatchAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		locks := locker(t, withHints{s}, nil)
+		locks := locker(t, withNotifications{s}, nil)
 		const names = 10_000
 		for i := range names {
 			other(t, s.mem, fmt.Sprint(i), time.Hour)
@@ -326,16 +326,16 @@ func TestRule5_PollsOfManyNamesGoABatchAtATime(t *testing.T) {
 		})
 		time.Sleep(third * 12 / 10)
 		if n.Load() < names {
-			t.Fatalf("%d places were kept, of %d", n.Load(), names)
+			t.Fatalf("%d positions were kept, of %d", n.Load(), names)
 		}
 		t.Logf("%d asks, at most %d at a time", n.Load(), asks.top.Load())
 		if top := asks.top.Load(); top > engine.MostPolls {
 			t.Errorf("%d asks at a time", top)
 		}
-		s.tell(store.Hint{}) // look, all of you
+		s.tell(store.Notification{}) // look, all of you
 		time.Sleep(time.Second)
 		if top := asks.top.Load(); top > engine.MostPolls {
-			t.Errorf("%d asks at a time after a hint for all", top)
+			t.Errorf("%d asks at a time after a notification for all", top)
 		}
 		s.on(nil)
 		cancel()
@@ -347,7 +347,7 @@ func TestRule5_PollsOfManyNamesGoABatchAtATime(t *testing.T) {
 func TestRule5_PollsThatAreNotAnsweredDelayNoOthersForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		locks := locker(t, withHints{s}, nil)
+		locks := locker(t, withNotifications{s}, nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		var waiting sync.WaitGroup
 		for i := range 3 * engine.MostPolls {
@@ -372,7 +372,7 @@ func TestRule5_PollsThatAreNotAnsweredDelayNoOthersForLong(t *testing.T) {
 				continue
 			}
 			if gap := c.sent.Sub(last); gap > third+2*time.Second {
-				t.Fatalf("its place was not asked for in %v", gap)
+				t.Fatalf("its position was not asked for in %v", gap)
 			}
 			last = c.sent
 		}

@@ -25,7 +25,7 @@ func TestRule6_OneWaiterAProcessAndNameAsksTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		o := other(t, s.mem, "a", time.Hour)
-		locks := locker(t, withHints{s}, nil)
+		locks := locker(t, withNotifications{s}, nil)
 		all := inLine(t, locks, 50)
 		time.Sleep(time.Minute)
 		same(t, "entries", len(stored(s.mem, "a").Entries), 2)
@@ -46,7 +46,7 @@ func TestRule6_OneNameDoesNotWaitForAnother(t *testing.T) { // B2
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		other(t, s.mem, "a", time.Hour)
-		locks := locker(t, withHints{s}, nil)
+		locks := locker(t, withNotifications{s}, nil)
 		w := waits(t, locks.Mutex("a").Lock)
 		release(t, lock(t, locks, "b"))
 		w.waiting()
@@ -57,7 +57,7 @@ func TestRule6_FirstInFirstOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		o := other(t, s.mem, "a", time.Hour)
-		all := inLine(t, locker(t, withHints{s}, nil), 20)
+		all := inLine(t, locker(t, withNotifications{s}, nil), 20)
 		o.release()
 		for i, w := range all {
 			l := w.got()
@@ -74,8 +74,8 @@ func TestRule6_ProcessesTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		o := other(t, s.mem, "a", time.Hour)
-		a := inLine(t, locker(t, withHints{s}, &Options{HandOver: &HandOver{}}), 5)
-		b := inLine(t, locker(t, withHints{s}, &Options{HandOver: &HandOver{}}), 5)
+		a := inLine(t, locker(t, withNotifications{s}, &Options{HandOver: &HandOver{}}), 5)
+		b := inLine(t, locker(t, withNotifications{s}, &Options{HandOver: &HandOver{}}), 5)
 		o.release()
 		for i := range a {
 			for _, w := range []*waiter{a[i], b[i]} {
@@ -87,11 +87,11 @@ func TestRule6_ProcessesTakeTurns(t *testing.T) {
 	})
 }
 
-func TestRule6_ACancelledHeadLeavesItsPlaceToTheNext(t *testing.T) {
+func TestRule6_ACancelledHeadLeavesItsPositionToTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		o := other(t, s.mem, "a", time.Hour)
-		locks := locker(t, withHints{s}, nil)
+		locks := locker(t, withNotifications{s}, nil)
 		all := inLine(t, locks, 4)
 		all[0].cancel()
 		all[0].failed(context.Canceled, ErrHeld)
@@ -111,7 +111,7 @@ func TestRule6_ACancelledHeadLeavesItsPlaceToTheNext(t *testing.T) {
 func TestRule6_WhoIsLetInAndHasLeftPassesItOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		locks := locker(t, withHints{s}, nil)
+		locks := locker(t, withNotifications{s}, nil)
 		for range 100 {
 			o := other(t, s.mem, "a", time.Hour)
 			all := inLine(t, locks, 4)
@@ -135,7 +135,7 @@ func TestRule6_AHundredWaitersLeaveTogetherAndNothingIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		other(t, s.mem, "a", time.Hour)
-		locks := locker(t, withHints{s}, nil)
+		locks := locker(t, withNotifications{s}, nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		var all []*waiter
 		for range 100 {
@@ -161,7 +161,7 @@ func TestRule6_AWaitAtTheGateIsBoundedAndSaysWhoHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		other(t, s.mem, "a", time.Hour)
-		locks := locker(t, withHints{s}, nil)
+		locks := locker(t, withNotifications{s}, nil)
 		head := waits(t, locks.Mutex("a").Lock)
 		start := time.Now()
 		_, err := locks.With(&Options{Wait: 200 * time.Millisecond}).Mutex("a").Lock(t.Context())
@@ -176,7 +176,7 @@ func TestRule6_ATryIsNeverHeldUpByTheGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		other(t, s.mem, "a", time.Hour)
-		locks := locker(t, withHints{s}, nil)
+		locks := locker(t, withNotifications{s}, nil)
 		inLine(t, locks, 3)
 		start := time.Now()
 		_, err := locks.Mutex("a").TryLock(t.Context())
@@ -188,7 +188,7 @@ func TestRule6_ATryIsNeverHeldUpByTheGate(t *testing.T) {
 func TestRule6_NothingIsKeptForNamesThatNobodyWaitsFor(t *testing.T) { // B117
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		locks := locker(t, withHints{s}, nil)
+		locks := locker(t, withNotifications{s}, nil)
 		for i := range 1000 {
 			name := fmt.Sprint(i)
 			o := other(t, s.mem, name, time.Hour)

@@ -31,7 +31,7 @@ func (w *waiter) handed() *Lease {
 func TestHandOver_GoesToTheNextWithoutAWordToTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		locks := locker(t, withHints{s}, nil)
+		locks := locker(t, withNotifications{s}, nil)
 		l := lock(t, locks, "a")
 		first, token := l.ID(), l.Token()
 		all := inLine(t, locks, 10)
@@ -59,7 +59,7 @@ func TestHandOver_GoesToTheNextWithoutAWordToTheStore(t *testing.T) {
 func TestHandOver_TokensIncreaseAcrossProcessesHandOversAndUpgrades(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		locks, elsewhere := locker(t, withHints{s}, nil), locker(t, withHints{linkTo(t, s.mem)}, nil)
+		locks, elsewhere := locker(t, withNotifications{s}, nil), locker(t, withNotifications{linkTo(t, s.mem)}, nil)
 		newest := int64(0)
 		larger := func(token int64) {
 			t.Helper()
@@ -102,9 +102,9 @@ func TestHandOver_AnotherProcessGetsInWithinTheTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, o := range []*Options{nil, {HandOver: &HandOver{Times: 5, For: time.Hour}}} {
 			s := newLink(t)
-			locks := locker(t, withHints{s}, o)
+			locks := locker(t, withNotifications{s}, o)
 			l := lock(t, locks, "a")
-			elsewhere := waits(t, locker(t, withHints{linkTo(t, s.mem)}, nil).Mutex("a").Lock)
+			elsewhere := waits(t, locker(t, withNotifications{linkTo(t, s.mem)}, nil).Mutex("a").Lock)
 			all := inLine(t, locks, 100)
 			most := 64
 			if o != nil {
@@ -132,9 +132,9 @@ func TestHandOver_AnotherProcessGetsInWithinTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		start := time.Now()
-		locks := locker(t, withHints{s}, nil)
+		locks := locker(t, withNotifications{s}, nil)
 		l := lock(t, locks, "a")
-		elsewhere := waits(t, locker(t, withHints{linkTo(t, s.mem)}, nil).Mutex("a").Lock)
+		elsewhere := waits(t, locker(t, withNotifications{linkTo(t, s.mem)}, nil).Mutex("a").Lock)
 		all := inLine(t, locks, 5)
 		time.Sleep(30 * time.Millisecond)
 		release(t, l)
@@ -144,7 +144,7 @@ func TestHandOver_AnotherProcessGetsInWithinTheTime(t *testing.T) {
 		l = all[1].handed()
 		same(t, "asks", len(s.made("ask")), 0)
 		time.Sleep(time.Millisecond)
-		synctest.Wait() // the next goes and asks for a place, behind the other
+		synctest.Wait() // the next goes and asks for a position, behind the other
 		same(t, "asks", len(s.made("ask")), 1)
 		same(t, "asked at", s.made("ask")[0].sent.Sub(start), 50*time.Millisecond)
 		release(t, l)
@@ -163,7 +163,7 @@ func TestHandOver_TheDeadlineIsInherited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		start := time.Now()
-		locks := locker(t, withHints{s}, &Options{TTL: 6 * time.Second, HandOver: &HandOver{Times: 64, For: time.Minute}})
+		locks := locker(t, withNotifications{s}, &Options{TTL: 6 * time.Second, HandOver: &HandOver{Times: 64, For: time.Minute}})
 		l := lock(t, locks, "a")
 		all := inLine(t, locks, 2)
 		time.Sleep(time.Second)
@@ -184,7 +184,7 @@ func TestHandOver_OnlyWhileMoreThanHalfOfTheTTLIsLeft(t *testing.T) {
 		s := newLink(t)
 		start := time.Now()
 		s.renewalsFail(start.Add(3500 * time.Millisecond))
-		locks := locker(t, withHints{s}, &Options{TTL: 6 * time.Second, HandOver: &HandOver{Times: 64, For: time.Minute}})
+		locks := locker(t, withNotifications{s}, &Options{TTL: 6 * time.Second, HandOver: &HandOver{Times: 64, For: time.Minute}})
 		l := lock(t, locks, "a")
 		all := inLine(t, locks, 4)
 		time.Sleep(2900 * time.Millisecond)
@@ -209,7 +209,7 @@ func TestHandOver_OnlyWhileMoreThanHalfOfTheTTLIsLeft(t *testing.T) {
 func TestHandOver_EachLeaseIsItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		locks := locker(t, withHints{s}, nil)
+		locks := locker(t, withNotifications{s}, nil)
 		l := lock(t, locks, "a")
 		ctx := l.Context(t.Context())
 		next := waits(t, locks.Mutex("a").Lock)
@@ -235,7 +235,7 @@ func TestHandOver_ALossGoesToTheLeaseThatHasTheName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		var log bytes.Buffer
-		locks := locker(t, withHints{s}, &Options{
+		locks := locker(t, withNotifications{s}, &Options{
 			TTL: 9 * time.Second, HandOver: &HandOver{Times: 64, For: time.Minute},
 			Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		})
@@ -282,7 +282,7 @@ func TestHandOver_AfterALossNothingIsHandedOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newLink(t)
-				locks := locker(t, withHints{s}, &Options{TTL: 6 * time.Second, HandOver: &HandOver{Times: 64, For: time.Hour}})
+				locks := locker(t, withNotifications{s}, &Options{TTL: 6 * time.Second, HandOver: &HandOver{Times: 64, For: time.Hour}})
 				l := lock(t, locks, "a")
 				all := inLine(t, locks, 2)
 				end(s)
@@ -315,7 +315,7 @@ func TestHandOver_NothingIsHandedOnWhileAReleaseIsUnderWay(t *testing.T) {
 			}
 			return fate{}
 		})
-		locks := locker(t, withHints{s}, &Options{TTL: 6 * time.Second})
+		locks := locker(t, withNotifications{s}, &Options{TTL: 6 * time.Second})
 		l := lock(t, locks, "a")
 		done := make(chan error)
 		go func() { done <- l.Release() }()
@@ -342,7 +342,7 @@ func TestHandOver_WhoAsksForSomethingElseAsksTheStore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newLink(t)
-				locks := locker(t, withHints{s}, nil)
+				locks := locker(t, withNotifications{s}, nil)
 				asksItself(t, s, locks, locks.With(o).Mutex("a").Lock)
 			})
 		})
@@ -350,7 +350,7 @@ func TestHandOver_WhoAsksForSomethingElseAsksTheStore(t *testing.T) {
 	t.Run("a reader", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newLink(t)
-			locks := locker(t, withHints{s}, nil)
+			locks := locker(t, withNotifications{s}, nil)
 			asksItself(t, s, locks, locks.RWMutex("a").RLock)
 		})
 	})
@@ -371,7 +371,7 @@ func asksItself(t *testing.T, s *link, locks *Locker, other func(context.Context
 			l = w.handed()
 		}
 		synctest.Wait()
-		same(t, "entries", len(stored(s.mem, "a").Entries), 2) // it has asked for a place
+		same(t, "entries", len(stored(s.mem, "a").Entries), 2) // it has asked for a position
 		release(t, l)
 		mine := w.got()
 		if mine.ID() == l.ID() {
@@ -389,7 +389,7 @@ func asksItself(t *testing.T, s *link, locks *Locker, other func(context.Context
 func TestHandOver_ItsOwnerAndTokenReachTheStoreWithTheNextRenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		locks := locker(t, withHints{s}, &Options{Note: "the first"})
+		locks := locker(t, withNotifications{s}, &Options{Note: "the first"})
 		l := lock(t, locks, "a")
 		next := waits(t, locks.With(&Options{Note: "the second", Wait: time.Minute, RenewEvery: time.Second}).Mutex("a").Lock)
 		release(t, l)
@@ -407,7 +407,7 @@ func TestHandOver_ItsOwnerAndTokenReachTheStoreWithTheNextRenewal(t *testing.T) 
 func TestHandOver_MaxHoldIsEachLeasesOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		locks := locker(t, withHints{s}, &Options{MaxHold: 30 * time.Millisecond})
+		locks := locker(t, withNotifications{s}, &Options{MaxHold: 30 * time.Millisecond})
 		l := lock(t, locks, "a")
 		all := inLine(t, locks, 2)
 		time.Sleep(20 * time.Millisecond)
@@ -429,7 +429,7 @@ func TestHandOver_MaxHoldIsEachLeasesOwn(t *testing.T) {
 func TestHandOver_OffWhenItsBoundsAreZero(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		locks := locker(t, withHints{s}, &Options{HandOver: &HandOver{}})
+		locks := locker(t, withNotifications{s}, &Options{HandOver: &HandOver{}})
 		l := lock(t, locks, "a")
 		next := waits(t, locks.Mutex("a").Lock)
 		same(t, "entries", len(stored(s.mem, "a").Entries), 2)
@@ -448,7 +448,7 @@ func TestHandOver_OffWhenItsBoundsAreZero(t *testing.T) {
 func TestHandOver_WhoGivesUpIsToldWhoHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		locks := locker(t, withHints{s}, &Options{Note: "me"})
+		locks := locker(t, withNotifications{s}, &Options{Note: "me"})
 		l := lock(t, locks, "a")
 		next := waits(t, locks.Mutex("a").Lock)
 		time.Sleep(10 * time.Millisecond)
@@ -472,7 +472,7 @@ func TestHandOver_CancelledInTheSameMomentLosesNothing(t *testing.T) {
 		for _, inProcess := range []bool{false, true} {
 			s := newLink(t)
 			s.desc.InProcess = inProcess
-			locks := locker(t, withHints{s}, nil)
+			locks := locker(t, withNotifications{s}, nil)
 			granted, cancelled := 0, 0
 			for range 1000 {
 				l := lock(t, locks, "a")
@@ -503,7 +503,7 @@ func TestHandOver_CancelledInTheSameMomentLosesNothing(t *testing.T) {
 func TestHandOver_WhatAWaiterThatHasLeftIsHandedGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		locks := locker(t, withHints{s}, nil)
+		locks := locker(t, withNotifications{s}, nil)
 		l := lock(t, locks, "a")
 		all := inLine(t, locks, 3)
 		for _, w := range all[:2] { // the first is handed it, and passes it on to the next, and so on
@@ -529,7 +529,7 @@ func TestHandOver_WhatAWaiterThatHasLeftIsHandedGoesOn(t *testing.T) {
 func TestHandOver_CloseEndsTheChain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		locks, err := New(withHints{s}, &Options{Logger: slog.New(slog.DiscardHandler)})
+		locks, err := New(withNotifications{s}, &Options{Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -553,7 +553,7 @@ func TestHandOver_CloseEndsTheChain(t *testing.T) {
 func TestHandOver_ATryIsRefusedWhileTheNameGoesRound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		locks := locker(t, withHints{s}, nil)
+		locks := locker(t, withNotifications{s}, nil)
 		l := lock(t, locks, "a")
 		for range 10 {
 			next := waits(t, locks.Mutex("a").Lock)
@@ -569,7 +569,7 @@ func TestHandOver_ATryIsRefusedWhileTheNameGoesRound(t *testing.T) {
 func TestHandOver_ASemaphoreIsHandedOnOnlyAsAWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		sem := locker(t, withHints{s}, nil).Semaphore("a", 3)
+		sem := locker(t, withNotifications{s}, nil).Semaphore("a", 3)
 		all := func(ctx context.Context) (*Lease, error) { return sem.Acquire(ctx, 3) }
 		l, err := all(t.Context())
 		if err != nil {
@@ -592,7 +592,7 @@ func TestHandOver_ASemaphoreIsHandedOnOnlyAsAWhole(t *testing.T) {
 func TestHandOver_NothingIsHandedOnThatIsLostDuringItsRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		locks := locker(t, withHints{s}, &Options{TTL: 6 * time.Second, HandOver: &HandOver{Times: 64, For: time.Hour}})
+		locks := locker(t, withNotifications{s}, &Options{TTL: 6 * time.Second, HandOver: &HandOver{Times: 64, For: time.Hour}})
 		l := lock(t, locks, "a")
 		next := waits(t, locks.Mutex("a").Lock)
 		give := l.engine().Probe().Leave() // the first half of its release
@@ -610,7 +610,7 @@ func TestHandOver_NothingIsHandedOnThatIsLostDuringItsRelease(t *testing.T) {
 func TestHandOver_NothingIsHandedOnOnceTheLockerCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		locks := locker(t, withHints{s}, nil)
+		locks := locker(t, withNotifications{s}, nil)
 		l := lock(t, locks, "a")
 		next := waits(t, locks.Mutex("a").Lock)
 		give := l.engine().Probe().Leave()
@@ -624,13 +624,13 @@ func TestHandOver_NothingIsHandedOnOnceTheLockerCloses(t *testing.T) {
 }
 
 // When the bounds are reached the next asks in the same moment in which the
-// release is sent; in memory right after it, as then no place is needed.
+// release is sent; in memory right after it, as then no position is needed.
 func TestHandOver_ThenReleaseAndAskGoTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, inProcess := range []bool{false, true} {
 			s := newLink(t)
 			s.desc.InProcess = inProcess
-			locks := locker(t, withHints{s}, &Options{HandOver: &HandOver{Times: 2, For: time.Second}})
+			locks := locker(t, withNotifications{s}, &Options{HandOver: &HandOver{Times: 2, For: time.Second}})
 			if !inProcess {
 				locks.engine.Subscribe(t.Context()) // as the first who has to wait there would
 			}
@@ -664,7 +664,7 @@ func TestHandOver_ThenReleaseAndAskGoTogether(t *testing.T) {
 func TestHandOver_WhatIsLeftOfABlockIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		locks := locker(t, withHints{s}, nil)
+		locks := locker(t, withNotifications{s}, nil)
 		l := lock(t, locks, "a")
 		next := waits(t, locks.Mutex("a").Lock)
 		same(t, "block", stored(s.mem, "a").Last-l.Token(), 63)
@@ -680,7 +680,7 @@ func TestHandOver_WhatIsLeftOfABlockIsGivenBack(t *testing.T) {
 func TestHandOver_WhatIsRenewedByHandIsNotHandedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		locks := locker(t, withHints{s}, nil)
+		locks := locker(t, withNotifications{s}, nil)
 		l := lock(t, locks, "a")
 		next := waits(t, locks.Mutex("a").Lock)
 		if err := l.Renew(t.Context(), time.Second); err != nil {
@@ -701,7 +701,7 @@ func TestHandOver_EachLeaseIsObserved(t *testing.T) {
 		var mu sync.Mutex
 		var seen []string
 		start := time.Now()
-		locks := locker(t, withHints{s}, &Options{Observer: func(e Event) {
+		locks := locker(t, withNotifications{s}, &Options{Observer: func(e Event) {
 			mu.Lock()
 			defer mu.Unlock()
 			seen = append(seen, fmt.Sprint(e.Kind, " ", e.Token-start.UnixMicro(), " ", e.After))
@@ -724,7 +724,7 @@ func TestHandOver_EachLeaseIsObserved(t *testing.T) {
 func TestHandOver_NotOfSeveralNamesWithoutRenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		locks := locker(t, withHints{s}, nil)
+		locks := locker(t, withNotifications{s}, nil)
 		all, err := locks.With(&Options{NoRenew: true}).All(locks.Mutex("a"), locks.Mutex("b")).Lock(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -744,7 +744,7 @@ func TestHandOver_NotOfSeveralNamesWithoutRenewal(t *testing.T) {
 func TestHandOver_NotOfALeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		locks := locker(t, withHints{s}, nil)
+		locks := locker(t, withNotifications{s}, nil)
 		term, err := locks.With(&Options{Note: "first"}).Election("a").Campaign(t.Context())
 		if err != nil {
 			t.Fatal(err)

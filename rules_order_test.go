@@ -29,7 +29,7 @@ func turns(t *testing.T, processes, claims int, o *Options, held func(*testing.T
 		for p := range processes {
 			l := linkTo(t, mem)
 			slow(l, 2*time.Millisecond)
-			locks := locker(t, withHints{l}, o)
+			locks := locker(t, withNotifications{l}, o)
 			for range claims {
 				n := len(all)
 				all = append(all, turn{process: p, came: n})
@@ -108,12 +108,12 @@ func TestRule6_WhoCanBePassedByHowMany(t *testing.T) {
 	}
 }
 
-// Claims that fit together have places of their own in the store, up to 64 of a
+// Claims that fit together have positions of their own in the store, up to 64 of a
 // process: those are served in the order of arrival, across processes.
-func TestRule6_SlotsHaveTheirOwnPlacesAcrossProcesses(t *testing.T) {
+func TestRule6_SlotsHaveTheirOwnPositionsAcrossProcesses(t *testing.T) {
 	acquire := func(ctx context.Context, l *Locker) (*Lease, error) { return l.Semaphore("a", 64).Acquire(ctx, 1) }
 	full := func(t *testing.T, mem *memstore.Store) func() {
-		before := locker(t, withHints{linkTo(t, mem)}, nil)
+		before := locker(t, withNotifications{linkTo(t, mem)}, nil)
 		var held []*Lease
 		for range 64 {
 			l, err := acquire(t.Context(), before)

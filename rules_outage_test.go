@@ -29,7 +29,7 @@ func TestOutage_AllWhoWaitForTheNameAreToldAtOnce(t *testing.T) {
 		s := newLink(t)
 		down(s, errLink)
 		start := time.Now()
-		all := inLine(t, locker(t, withHints{s}, nil), 20)
+		all := inLine(t, locker(t, withNotifications{s}, nil), 20)
 		for _, w := range all {
 			w.failed(ErrUnavailable, errLink)
 			isNot(t, w.err, context.DeadlineExceeded, context.Canceled, ErrHeld)
@@ -41,12 +41,12 @@ func TestOutage_AllWhoWaitForTheNameAreToldAtOnce(t *testing.T) {
 	})
 }
 
-// Also those who wait behind one that has a place, when that has lapsed.
-func TestOutage_WhoWaitsBehindAPlaceIsToldWhenItHasLapsed(t *testing.T) {
+// Also those who wait behind one that has a position, when that has lapsed.
+func TestOutage_WhoWaitsBehindAPositionIsToldWhenItHasLapsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		other(t, s.mem, "a", time.Hour)
-		locks := locker(t, withHints{s}, nil)
+		locks := locker(t, withNotifications{s}, nil)
 		all := inLine(t, locks, 20)
 		start := time.Now()
 		down(s, errLink)
@@ -55,7 +55,7 @@ func TestOutage_WhoWaitsBehindAPlaceIsToldWhenItHasLapsed(t *testing.T) {
 			isNot(t, w.err, context.DeadlineExceeded, context.Canceled)
 			same(t, "told with the others", w.at, all[0].at)
 		}
-		if d := all[0].at.Sub(start); d > store.MaxPlace || d < store.MaxPlace/2 {
+		if d := all[0].at.Sub(start); d > store.MaxPositionTTL || d < store.MaxPositionTTL/2 {
 			t.Fatalf("told after %v", d)
 		}
 		s.on(nil)
@@ -70,7 +70,7 @@ func TestOutage_ThatEndsInTimeIsNotTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		o := other(t, s.mem, "a", time.Hour)
-		all := inLine(t, locker(t, withHints{s}, nil), 5)
+		all := inLine(t, locker(t, withNotifications{s}, nil), 5)
 		down(s, errLink)
 		time.Sleep(8 * time.Second)
 		s.on(nil)
@@ -84,11 +84,11 @@ func TestOutage_ThatEndsInTimeIsNotTold(t *testing.T) {
 
 // A deadline that passes during an outage: both match. In the line too.
 func TestOutage_TheCallersDeadlineAndTheCauseBothMatch(t *testing.T) {
-	for _, how := range []string{"at once", "with a place"} {
+	for _, how := range []string{"at once", "with a position"} {
 		t.Run(how, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newLink(t)
-				locks := locker(t, withHints{s}, &Options{Wait: 8 * time.Second})
+				locks := locker(t, withNotifications{s}, &Options{Wait: 8 * time.Second})
 				if how == "at once" {
 					locks = locks.With(&Options{Wait: 2 * time.Second})
 					down(s, errLink)
@@ -146,7 +146,7 @@ func TestOutage_ThatIsOverIsNotTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		other(t, s.mem, "a", time.Hour)
-		all := inLine(t, locker(t, withHints{s}, &Options{Wait: 30 * time.Second}), 2)
+		all := inLine(t, locker(t, withNotifications{s}, &Options{Wait: 30 * time.Second}), 2)
 		down(s, errLink)
 		time.Sleep(7 * time.Second)
 		s.on(nil)
@@ -163,7 +163,7 @@ func TestOutage_ANextWaiterKnowsTheLastAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		other(t, s.mem, "a", time.Hour)
-		locks := locker(t, withHints{s}, nil)
+		locks := locker(t, withNotifications{s}, nil)
 		first := waits(t, locks.With(&Options{Wait: 30 * time.Second}).Mutex("a").Lock)
 		next := waits(t, locks.With(&Options{Wait: 30*time.Second + engine.SilentFor/2}).Mutex("a").Lock)
 		time.Sleep(29 * time.Second)
@@ -237,12 +237,12 @@ func TestOutage_TheNewestCauseIsTold(t *testing.T) {
 	})
 }
 
-// Nobody listens: that is soon clear. Who has a place keeps it all the same.
+// Nobody listens: that is soon clear. Who has a position keeps it all the same.
 func TestOutage_AClosedPortIsToldWithinASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		down(s, fmt.Errorf("ask: %w", errRefused))
-		locks := locker(t, withHints{s}, nil)
+		locks := locker(t, withNotifications{s}, nil)
 		start := time.Now()
 		_, err := locks.Mutex("a").TryLock(t.Context())
 		is(t, err, ErrUnavailable, syscall.ECONNREFUSED)
@@ -263,11 +263,11 @@ func TestOutage_AClosedPortIsToldWithinASecond(t *testing.T) {
 	})
 }
 
-func TestOutage_WhoHasAPlaceKeepsItWhileThePortIsClosed(t *testing.T) {
+func TestOutage_WhoHasAPositionKeepsItWhileThePortIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		o := other(t, s.mem, "a", time.Hour)
-		w := waits(t, locker(t, withHints{s}, nil).Mutex("a").Lock)
+		w := waits(t, locker(t, withNotifications{s}, nil).Mutex("a").Lock)
 		down(s, errRefused)
 		time.Sleep(9 * time.Second)
 		w.waiting()
@@ -281,7 +281,7 @@ func TestOutage_WhoHasAPlaceKeepsItWhileThePortIsClosed(t *testing.T) {
 func TestOutage_OfAnUpgradeIsToldWithTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		locks := locker(t, withHints{s}, nil)
+		locks := locker(t, withNotifications{s}, nil)
 		up, err := locks.RWMutex("a").UpgradeableRLock(t.Context())
 		if err != nil {
 			t.Fatal(err)

@@ -29,7 +29,7 @@ func take(t testing.TB, ctx context.Context, lock func(context.Context) (*Lease,
 func TestReentry_WhatALeaseCoversIsEnteredAgainAtNoRoundTrip(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		locks := reentrant(t, withHints{s})
+		locks := reentrant(t, withNotifications{s})
 		rw, m := locks.RWMutex("a"), locks.Mutex("a")
 		for what, c := range map[string]struct {
 			outer, inner func(context.Context) (*Lease, error)
@@ -72,7 +72,7 @@ func TestReentry_WhatALeaseCoversIsEnteredAgainAtNoRoundTrip(t *testing.T) {
 func TestReentry_WhatALeaseDoesNotCoverIsADeadlockAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		locks := reentrant(t, withHints{s})
+		locks := reentrant(t, withNotifications{s})
 		rw, sem := locks.RWMutex("a"), locks.Semaphore("s", 3)
 		r := take(t, t.Context(), rw.RLock)
 		slots := take(t, t.Context(), func(ctx context.Context) (*Lease, error) { return sem.Acquire(ctx, 2) })
@@ -107,7 +107,7 @@ func TestReentry_WhatALeaseDoesNotCoverIsADeadlockAtOnce(t *testing.T) {
 func TestReentry_SlotsAreAskedForAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		sem := reentrant(t, withHints{s}).Semaphore("s", 3)
+		sem := reentrant(t, withNotifications{s}).Semaphore("s", 3)
 		one := take(t, t.Context(), func(ctx context.Context) (*Lease, error) { return sem.Acquire(ctx, 1) })
 		two := take(t, one.Context(t.Context()), func(ctx context.Context) (*Lease, error) { return sem.Acquire(ctx, 2) })
 		if one.ID() == two.ID() || one.Token() == two.Token() {
@@ -124,7 +124,7 @@ func TestReentry_SlotsAreAskedForAnew(t *testing.T) {
 func TestReentry_NotAskedForIsADeadlockThatSaysHow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		plain := locker(t, withHints{s}, nil)
+		plain := locker(t, withNotifications{s}, nil)
 		l := lock(t, plain, "a")
 		ctx := l.Context(t.Context())
 		_, err := plain.Mutex("a").Lock(ctx)
@@ -145,7 +145,7 @@ func TestReentry_NotAskedForIsADeadlockThatSaysHow(t *testing.T) {
 func TestReentry_AReaderEntersAgainWhileAWriterWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		locks := reentrant(t, withHints{s})
+		locks := reentrant(t, withNotifications{s})
 		rw := locks.RWMutex("a")
 		r := take(t, t.Context(), rw.RLock)
 		writer := waits(t, rw.Lock)
@@ -162,7 +162,7 @@ func TestReentry_AReaderEntersAgainWhileAWriterWaits(t *testing.T) {
 func TestReentry_TheLastReleaseGivesTheNameBackInWhateverOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		m := reentrant(t, withHints{s}).Mutex("a")
+		m := reentrant(t, withNotifications{s}).Mutex("a")
 		outer := take(t, t.Context(), m.Lock)
 		outerCtx := outer.Context(t.Context())
 		inner := take(t, outerCtx, m.Lock)
@@ -281,7 +281,7 @@ func TestReentry_CloseEndsAllLeasesAndGivesBackOnce(t *testing.T) {
 func TestReentry_FanOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		plain := locker(t, withHints{s}, nil)
+		plain := locker(t, withNotifications{s}, nil)
 		for _, again := range []bool{false, true} {
 			m := plain.With(&Options{Reentrant: again}).Mutex("a")
 			var inside, refused atomic.Int64
@@ -324,7 +324,7 @@ func TestReentry_FanOut(t *testing.T) {
 // Raced: whoever enters while the others leave is in, or has a hold of his own.
 func TestReentry_EnteringAsTheLastOneLeavesLosesNothing(t *testing.T) {
 	s := newLink(t)
-	m := reentrant(t, withHints{s}).Mutex("a")
+	m := reentrant(t, withNotifications{s}).Mutex("a")
 	for range 300 {
 		outer := take(t, t.Context(), m.Lock)
 		ctx := context.WithoutCancel(outer.Context(t.Context()))
@@ -359,7 +359,7 @@ func TestReentry_EnteringAsTheLastOneLeavesLosesNothing(t *testing.T) {
 func TestReentry_TheLastReleaseHandsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		m := reentrant(t, withHints{s}).Mutex("a")
+		m := reentrant(t, withNotifications{s}).Mutex("a")
 		outer := take(t, t.Context(), m.Lock)
 		inner := take(t, outer.Context(t.Context()), m.Lock)
 		next := waits(t, m.Lock)

@@ -301,7 +301,7 @@ func TestRule8_CloseGivesBackAllAndEndsAllWaits(t *testing.T) { // B66, B121
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.on(func(c *call) fate { return fate{there: 10 * time.Millisecond, back: 10 * time.Millisecond} })
-		locks := locker(t, withHints{s}, nil)
+		locks := locker(t, withNotifications{s}, nil)
 		var leases []*Lease
 		var ends []context.Context
 		for i := range 100 {
@@ -392,7 +392,7 @@ func TestRule8_CloseWaitsForWhatIsUnderWay(t *testing.T) {
 func TestRule8_CloseEndsAWaitWhoseContextNeverEnds(t *testing.T) {
 	for what, f := range map[string]fate{
 		"refused":         {},
-		"unclear":         {fail: errLink},
+		"indeterminate":   {fail: errLink},
 		"on its way":      {there: time.Second},
 		"on its way back": {back: time.Second},
 	} {
@@ -408,7 +408,7 @@ func TestRule8_CloseEndsAWaitWhoseContextNeverEnds(t *testing.T) {
 					}
 					return f
 				})
-				locks := locker(t, withHints{s}, nil)
+				locks := locker(t, withNotifications{s}, nil)
 				w := waits(t, func(context.Context) (*Lease, error) { return locks.Mutex("a").Lock(context.Background()) })
 				time.Sleep(500 * time.Millisecond)
 				if err := locks.Close(); err != nil {
@@ -469,7 +469,7 @@ func TestRule8_NoGoroutineIsLeftAfterClose(t *testing.T) {
 			}
 			return fate{}
 		})
-		locks, err := New(withHints{s}, &Options{Logger: slog.New(slog.DiscardHandler)})
+		locks, err := New(withNotifications{s}, &Options{Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -71,7 +71,7 @@ func TestRule3_WhatIsGrantedForLessIsRenewedSooner(t *testing.T) {
 }
 
 // B74, B76.
-func TestRule3_AnUnclearRenewalIsRetriedUntilTheDeadline(t *testing.T) {
+func TestRule3_AnIndeterminateRenewalIsRetriedUntilTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		start := time.Now()
@@ -79,7 +79,7 @@ func TestRule3_AnUnclearRenewalIsRetriedUntilTheDeadline(t *testing.T) {
 		s.renewalsFail(start.Add(28*time.Second + 800*time.Millisecond))
 		time.Sleep(29*time.Second + 650*time.Millisecond)
 		if !l.Valid() || over(l.Lost()) {
-			t.Fatal("an unclear renewal was taken for a loss")
+			t.Fatal("an indeterminate renewal was taken for a loss")
 		}
 		tries := s.made("renew")
 		last := tries[len(tries)-1]
@@ -103,7 +103,7 @@ func TestRule3_AnUnclearRenewalIsRetriedUntilTheDeadline(t *testing.T) {
 }
 
 // B76.
-func TestRule3_UnclearUntilTheDeadlineIsLost(t *testing.T) {
+func TestRule3_IndeterminateUntilTheDeadlineIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		start := time.Now()

@@ -35,7 +35,7 @@ func (s *shutting) ended(t testing.TB) bool {
 func TestShutdown_WaitsForLeasesAndRenewsThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		l := opened(t, withHints{s}, nil)
+		l := opened(t, withNotifications{s}, nil)
 		one, two := lock(t, l, "a"), lock(t, l, "b")
 		w := waits(t, l.Mutex("a").Lock)
 		down := shuts(t.Context(), l)
@@ -200,7 +200,7 @@ func TestShutdown_WaitsForNoLeaseThatIsOver(t *testing.T) {
 func TestShutdown_ALeaderLeadsToTheEndAndNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		l := opened(t, withHints{s}, nil)
+		l := opened(t, withNotifications{s}, nil)
 		end := make(chan struct{})
 		led := make(chan error, 2)
 		lead := func() {

@@ -36,7 +36,7 @@ func mixed(t *testing.T, lockers int, each mixture, looks bool, bound time.Durat
 			links = append(links, l)
 			var s store.Store = l
 			if looks {
-				s = withLooks{l}
+				s = withPolls{l}
 			}
 			rw := locker(t, s, nil).RWMutex("a")
 			work := func(n int, do func() error) {

@@ -21,7 +21,7 @@ func TestUpgrade_B27_TheHoldIsRenewedMeanwhileAndAfterwards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.on(func(*call) fate { return fate{there: 50 * time.Millisecond, back: 50 * time.Millisecond} })
-		locks := locker(t, withHints{s}, &Options{TTL: 3 * time.Second})
+		locks := locker(t, withNotifications{s}, &Options{TTL: 3 * time.Second})
 		u := upgradeableLease(t, locks.RWMutex("a"))
 		reader := take(t, t.Context(), locks.RWMutex("a").RLock)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -67,7 +67,7 @@ func TestUpgrade_ARenewalAndAChangeDoNotOverlap(t *testing.T) {
 func TestUpgrade_ACancelledOneIsChangedBackUntilThatIsAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		locks := locker(t, withHints{s}, nil)
+		locks := locker(t, withNotifications{s}, nil)
 		rw := locks.RWMutex("a")
 		reader := take(t, t.Context(), rw.RLock)
 		u := upgradeableLease(t, rw)
@@ -139,17 +139,17 @@ func TestUpgrade_AGrantThatNobodyWaitsForIsChangedBack(t *testing.T) {
 	})
 }
 
-// Rule 5: a hint causes a look, whatever it says.
-func TestUpgrade_AHintGrantsNothingAndCausesALook(t *testing.T) {
+// Rule 5: a notification causes a poll, whatever it says.
+func TestUpgrade_ANotificationGrantsNothingAndCausesAPoll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		rw := locker(t, withHints{s}, nil).RWMutex("a")
+		rw := locker(t, withNotifications{s}, nil).RWMutex("a")
 		reader := take(t, t.Context(), rw.RLock)
 		u := upgradeableLease(t, rw)
 		up := upgrading(t, u)
 		changes := s.turns()
 		token := u.Token()
-		s.tell(store.Hint{Name: "a", ID: u.engine().Probe().Hold().ID, Token: token + 1000, N: 1})
+		s.tell(store.Notification{Name: "a", ID: u.engine().Probe().Hold().ID, Token: token + 1000, N: 1})
 		up.waiting()
 		same(t, "token", u.Token(), token)
 		same(t, "changes", s.turns(), changes+" 1up")
@@ -162,8 +162,8 @@ func TestUpgrade_AHintGrantsNothingAndCausesALook(t *testing.T) {
 	})
 }
 
-// Rule 5: subscribe, then look.
-func TestUpgrade_LooksOnceItIsSubscribed(t *testing.T) {
+// Rule 5: subscribe, then poll.
+func TestUpgrade_PollsOnceItIsSubscribed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.on(func(c *call) fate {
@@ -172,7 +172,7 @@ func TestUpgrade_LooksOnceItIsSubscribed(t *testing.T) {
 			}
 			return fate{}
 		})
-		rw := locker(t, withHints{s}, nil).RWMutex("a")
+		rw := locker(t, withNotifications{s}, nil).RWMutex("a")
 		reader := take(t, t.Context(), rw.TryRLock)
 		u := upgradeableLease(t, rw)
 		up := upgrading(t, u)
@@ -185,11 +185,11 @@ func TestUpgrade_LooksOnceItIsSubscribed(t *testing.T) {
 	})
 }
 
-func TestUpgrade_WithoutAHintItLooksAtAThirdOfThePlace(t *testing.T) {
+func TestUpgrade_WithoutANotificationItPollsAtAThirdOfThePosition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		s.onHint(drop)
-		rw := locker(t, withHints{s}, nil).RWMutex("a")
+		s.onNotification(drop)
+		rw := locker(t, withNotifications{s}, nil).RWMutex("a")
 		reader := take(t, t.Context(), rw.RLock)
 		u := upgradeableLease(t, rw)
 		up := upgrading(t, u)
@@ -225,7 +225,7 @@ func TestUpgrade_AnAnswerAfterTheDeadlineRevivesNothing(t *testing.T) {
 func TestUpgrade_LostWhileItWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		rw := locker(t, withHints{s}, nil).RWMutex("a")
+		rw := locker(t, withNotifications{s}, nil).RWMutex("a")
 		reader := take(t, t.Context(), rw.RLock)
 		u := upgradeableLease(t, rw)
 		up := upgrading(t, u)
@@ -241,7 +241,7 @@ func TestUpgrade_LostWhileItWaits(t *testing.T) {
 	})
 }
 
-func TestUpgrade_AnUnclearOneIsTriedAgainThenChangedBack(t *testing.T) {
+func TestUpgrade_AnIndeterminateOneIsTriedAgainThenChangedBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		rw := locker(t, s, nil).RWMutex("a")
@@ -254,8 +254,8 @@ func TestUpgrade_AnUnclearOneIsTriedAgainThenChangedBack(t *testing.T) {
 		})
 		upgradeNow(t, u)
 		same(t, "changes", s.turns(), "1up 1up 1up 1up")
-		if st := stored(s.mem, "a"); st.Entries[0].Fence != u.Token() || st.Last != u.Token() {
-			t.Fatalf("token %d, the store has %d of %d", u.Token(), st.Entries[0].Fence, st.Last)
+		if st := stored(s.mem, "a"); st.Entries[0].UpgradeToken != u.Token() || st.Last != u.Token() {
+			t.Fatalf("token %d, the store has %d of %d", u.Token(), st.Entries[0].UpgradeToken, st.Last)
 		}
 		downgrade(t, u)
 
@@ -357,7 +357,7 @@ func TestUpgrade_ReleaseAndCloseEndIt(t *testing.T) {
 	for _, closes := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newLink(t)
-			locks := locker(t, withHints{s}, nil)
+			locks := locker(t, withNotifications{s}, nil)
 			reader := other(t, s.mem, "a", time.Hour)
 			reader.release()
 			reader.c.ID, reader.c.Weight = store.NewProcess().NewID(), 1
@@ -384,7 +384,7 @@ func TestUpgrade_ReleaseAndCloseEndIt(t *testing.T) {
 func TestUpgrade_WhoWouldWaitForItselfIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		locks := reentrant(t, withHints{s})
+		locks := reentrant(t, withNotifications{s})
 		rw := locks.RWMutex("a")
 		r := take(t, t.Context(), rw.RLock)
 		_, err := rw.UpgradeableRLock(r.Context(t.Context()))
@@ -453,7 +453,7 @@ func TestDowngrade_CountsBeforeItIsSent(t *testing.T) {
 func TestDowngrade_IsRepeatedUntilItIsAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		locks := locker(t, withHints{s}, nil)
+		locks := locker(t, withNotifications{s}, nil)
 		u := upgradeableLease(t, locks.RWMutex("a"))
 		upgradeNow(t, u)
 		reader := waits(t, locks.RWMutex("a").RLock)
@@ -553,7 +553,7 @@ func TestUpgrade_Reentry(t *testing.T) {
 func TestUpgrade_APendingOneDiesWithItsHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		locks := locker(t, withHints{s}, nil)
+		locks := locker(t, withNotifications{s}, nil)
 		reader := take(t, t.Context(), locks.RWMutex("a").RLock)
 		u := upgradeableLease(t, locker(t, linkTo(t, s.mem), nil).RWMutex("a"))
 		died := time.Now()
@@ -576,7 +576,7 @@ func TestUpgrade_APendingOneDiesWithItsHolder(t *testing.T) {
 func TestUpgrade_InAStorm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		locks := locker(t, withHints{s}, &Options{TTL: 5 * time.Second})
+		locks := locker(t, withNotifications{s}, &Options{TTL: 5 * time.Second})
 		rw := locks.RWMutex("a")
 		random := func(c *call) fate {
 			if c.op == "release" || c.op == "withdraw" { // else what is left is no one's fault

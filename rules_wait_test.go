@@ -14,9 +14,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-const third = store.MaxPlace / 3 // of a place's time
+const third = store.MaxPositionTTL / 3 // of a position's time
 
-func TestRule5_SubscribeThenLook(t *testing.T) {
+func TestRule5_SubscribeThenPoll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		o := other(t, s.mem, "a", time.Hour)
@@ -26,9 +26,9 @@ func TestRule5_SubscribeThenLook(t *testing.T) {
 			}
 			return fate{}
 		})
-		w := waits(t, locker(t, withHints{s}, nil).Mutex("a").Lock)
+		w := waits(t, locker(t, withNotifications{s}, nil).Mutex("a").Lock)
 		time.Sleep(500 * time.Millisecond)
-		o.release() // the hint of this goes nowhere
+		o.release() // the notification of this goes nowhere
 		w.got()
 		same(t, "calls", s.ops(), "try watch ask")
 		watch, ask := s.made("watch")[0], s.made("ask")[0]
@@ -41,7 +41,7 @@ func TestRule5_SubscribeThenLook(t *testing.T) {
 func TestRule5_ANameThatIsFreeNeedsNoSubscription(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		locks := locker(t, withHints{s}, nil)
+		locks := locker(t, withNotifications{s}, nil)
 		for range 3 {
 			l, err := locks.Mutex("a").Lock(t.Context())
 			if err != nil {
@@ -57,7 +57,7 @@ func TestRule5_OneSubscriptionForAllWaiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.on(func(c *call) fate { return fate{back: 50 * time.Millisecond} })
-		locks := locker(t, withHints{s}, nil)
+		locks := locker(t, withNotifications{s}, nil)
 		var others []*another
 		var waiters []*waiter
 		for i := range 100 {
@@ -76,7 +76,7 @@ func TestRule5_OneSubscriptionForAllWaiters(t *testing.T) {
 	})
 }
 
-func TestRule5_ASubscriptionThatFailedIsTriedAgainAndThenLooked(t *testing.T) {
+func TestRule5_ASubscriptionThatFailedIsTriedAgainAndThenPolled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		o := other(t, s.mem, "a", time.Hour)
@@ -89,7 +89,7 @@ func TestRule5_ASubscriptionThatFailedIsTriedAgainAndThenLooked(t *testing.T) {
 			}
 			return fate{}
 		})
-		locks := locker(t, withHints{s}, &Options{PollMin: 4 * time.Second, PollMax: 4 * time.Second})
+		locks := locker(t, withNotifications{s}, &Options{PollMin: 4 * time.Second, PollMax: 4 * time.Second})
 		w := waits(t, locks.Mutex("a").Lock)
 		time.Sleep(12 * time.Second)
 		watches := s.made("watch")
@@ -107,7 +107,7 @@ func TestRule5_ASubscriptionThatFailedIsTriedAgainAndThenLooked(t *testing.T) {
 		asked := len(s.made("ask"))
 		o.release()
 		w.got()
-		same(t, "asks after the hint", len(s.made("ask")), asked)
+		same(t, "asks after the notification", len(s.made("ask")), asked)
 	})
 }
 
@@ -123,7 +123,7 @@ func TestRule5_WhereNobodyCanListenItIsSaidOnceAndTriedSeldom(t *testing.T) {
 			}
 			return fate{}
 		})
-		locks := locker(t, withHints{s}, &Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		locks := locker(t, withNotifications{s}, &Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		w := waits(t, locks.Mutex("a").Lock)
 		time.Sleep(engine.NoNotifyFor - time.Second)
 		same(t, "subscriptions", len(s.made("watch")), 1)
@@ -139,7 +139,7 @@ func TestRule5_WhereNobodyCanListenItIsSaidOnceAndTriedSeldom(t *testing.T) {
 
 // A try is for who may be woken later: where nobody can, it would be one more
 // statement for each claim that is refused.
-func TestRule5_WhereNobodyCanListenThePlaceIsAskedForAtOnce(t *testing.T) {
+func TestRule5_WhereNobodyCanListenThePositionIsAskedForAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		other(t, s.mem, "a", time.Hour)
@@ -150,7 +150,7 @@ func TestRule5_WhereNobodyCanListenThePlaceIsAskedForAtOnce(t *testing.T) {
 			}
 			return fate{}
 		})
-		locks := locker(t, withHints{s}, &Options{PollMin: time.Minute, PollMax: time.Minute, Logger: slog.New(slog.DiscardHandler)})
+		locks := locker(t, withNotifications{s}, &Options{PollMin: time.Minute, PollMax: time.Minute, Logger: slog.New(slog.DiscardHandler)})
 		for _, want := range []string{"try watch ask", "try watch ask withdraw ask"} {
 			w := waits(t, locks.With(nil).Mutex("a").Lock)
 			synctest.Wait()
@@ -169,31 +169,31 @@ func TestRule5_WhereNobodyCanListenThePlaceIsAskedForAtOnce(t *testing.T) {
 	})
 }
 
-func TestRule5_AHintCausesALook(t *testing.T) {
+func TestRule5_ANotificationCausesAPoll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		other(t, s.mem, "a", time.Hour)
-		w := waits(t, locker(t, withHints{s}, nil).Mutex("a").Lock)
+		w := waits(t, locker(t, withNotifications{s}, nil).Mutex("a").Lock)
 		asked := len(s.made("ask"))
 		id := s.made("ask")[0].id
-		for i, h := range []store.Hint{{}, {Name: "a", ID: id}, {Name: "a", ID: id, Token: 1}} {
+		for i, h := range []store.Notification{{}, {Name: "a", ID: id}, {Name: "a", ID: id, Token: 1}} {
 			time.Sleep(time.Second)
 			s.tell(h)
 			same(t, "asks", len(s.made("ask")), asked+i+1)
 		}
-		s.tell(store.Hint{Name: "a", ID: store.NewProcess().NewID(), Token: 1 << 62})
-		same(t, "asks after a hint for somebody else", len(s.made("ask")), asked+3)
+		s.tell(store.Notification{Name: "a", ID: store.NewProcess().NewID(), Token: 1 << 62})
+		same(t, "asks after a notification for somebody else", len(s.made("ask")), asked+3)
 		w.waiting()
 		w.cancel()
 		w.failed(context.Canceled, ErrHeld)
 	})
 }
 
-func TestRule5_AHintMayCarryTheGrant(t *testing.T) {
+func TestRule5_ANotificationMayCarryTheGrant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		o := other(t, s.mem, "a", time.Hour)
-		w := waits(t, locker(t, withHints{s}, nil).Mutex("a").Lock)
+		w := waits(t, locker(t, withNotifications{s}, nil).Mutex("a").Lock)
 		asked := time.Now()
 		time.Sleep(2 * time.Second)
 		o.release()
@@ -201,7 +201,7 @@ func TestRule5_AHintMayCarryTheGrant(t *testing.T) {
 		same(t, "calls", s.ops(), "try watch ask")
 		same(t, "granted", w.at.Sub(asked), 2*time.Second)
 		same(t, "token", l.Token(), stored(s.mem, "a").Entries[0].Token)
-		same(t, "deadline", l.Deadline(), ends(asked, store.MaxPlace))
+		same(t, "deadline", l.Deadline(), ends(asked, store.MaxPositionTTL))
 		time.Sleep(third - 2*time.Second)
 		synctest.Wait()
 		same(t, "calls", s.ops(), "try watch ask renew")
@@ -211,9 +211,9 @@ func TestRule5_AHintMayCarryTheGrant(t *testing.T) {
 	})
 }
 
-// A place that a session keeps lasts from the session's last renewal, which can be
-// older than the ask. So does the lease that a hint makes of it.
-func TestRule5_AHintedLeaseCountsFromWhenThePlaceDoes(t *testing.T) {
+// A position that a session keeps lasts from the session's last renewal, which can be
+// older than the ask. So does the lease that a notification makes of it.
+func TestRule5_ANotifiedLeaseCountsFromWhenThePositionDoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.on(func(*call) fate {
@@ -221,19 +221,19 @@ func TestRule5_AHintedLeaseCountsFromWhenThePlaceDoes(t *testing.T) {
 			return fate{answer: func(a *store.Answer) { a.From = renewed }}
 		})
 		o := other(t, s.mem, "a", time.Hour)
-		w := waits(t, locker(t, withHints{s}, nil).Mutex("a").Lock)
+		w := waits(t, locker(t, withNotifications{s}, nil).Mutex("a").Lock)
 		asked := time.Now()
 		time.Sleep(time.Second)
 		o.release()
 		l := w.got()
 		same(t, "calls", s.ops(), "try watch ask")
 		same(t, "granted", w.at.Sub(asked), time.Second)
-		same(t, "deadline", l.Deadline(), ends(asked.Add(-2*time.Second), store.MaxPlace))
+		same(t, "deadline", l.Deadline(), ends(asked.Add(-2*time.Second), store.MaxPositionTTL))
 		release(t, l)
 	})
 }
 
-// The answer to the second ask is slow, so that the hint is read late.
+// The answer to the second ask is slow, so that the notification is read late.
 func slowSecondAsk(s *link, d time.Duration) {
 	s.on(func(c *call) fate {
 		if c.op == "ask" && c.n == 1 {
@@ -243,12 +243,12 @@ func slowSecondAsk(s *link, d time.Duration) {
 	})
 }
 
-func TestRule5_AHintedLeaseIsRenewedAtOnceWhenAThirdIsPast(t *testing.T) {
+func TestRule5_ANotifiedLeaseIsRenewedAtOnceWhenAThirdIsPast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		slowSecondAsk(s, 4*time.Second)
 		o := other(t, s.mem, "a", time.Hour)
-		w := waits(t, locker(t, withHints{s}, nil).Mutex("a").Lock)
+		w := waits(t, locker(t, withNotifications{s}, nil).Mutex("a").Lock)
 		time.Sleep(5 * time.Second)
 		o.release()
 		w.got()
@@ -259,12 +259,12 @@ func TestRule5_AHintedLeaseIsRenewedAtOnceWhenAThirdIsPast(t *testing.T) {
 	})
 }
 
-func TestRule5_AHintIsUsedWithoutALookOnlyWhileHalfThePlaceIsLeft(t *testing.T) {
+func TestRule5_ANotificationIsUsedWithoutAPollOnlyWhileHalfThePositionIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		slowSecondAsk(s, 5100*time.Millisecond)
 		o := other(t, s.mem, "a", time.Hour)
-		w := waits(t, locker(t, withHints{s}, nil).Mutex("a").Lock)
+		w := waits(t, locker(t, withNotifications{s}, nil).Mutex("a").Lock)
 		time.Sleep(5 * time.Second)
 		o.release()
 		l := w.got()
@@ -273,15 +273,15 @@ func TestRule5_AHintIsUsedWithoutALookOnlyWhileHalfThePlaceIsLeft(t *testing.T) 
 	})
 }
 
-// A hint about an earlier grant, or a false one.
-func TestRule5_AHintWithAnOldTokenIsOnlyALook(t *testing.T) {
+// A notification about an earlier grant, or a false one.
+func TestRule5_ANotificationWithAnOldTokenIsOnlyAPoll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		o := other(t, s.mem, "a", time.Hour)
-		w := waits(t, locker(t, withHints{s}, nil).Mutex("a").Lock)
+		w := waits(t, locker(t, withNotifications{s}, nil).Mutex("a").Lock)
 		ask := s.made("ask")[0]
 		for _, token := range []int64{o.a.Token, o.a.Token - 1, 1} {
-			s.tell(store.Hint{Name: "a", ID: ask.id, Token: token})
+			s.tell(store.Notification{Name: "a", ID: ask.id, Token: token})
 			w.waiting()
 		}
 		same(t, "asks", len(s.made("ask")), 4)
@@ -322,24 +322,24 @@ func TestRule5_MinHoldIsShownBeforeTheCallerHasTheLease(t *testing.T) {
 	})
 }
 
-func TestRule5_AHintDoesNotSpareTheMinHoldItsRenewal(t *testing.T) {
+func TestRule5_ANotificationDoesNotSpareTheMinHoldItsRenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		o := other(t, s.mem, "a", time.Hour)
-		w := waits(t, locker(t, withHints{s}, &Options{MinHold: time.Minute}).Mutex("a").Lock)
+		w := waits(t, locker(t, withNotifications{s}, &Options{MinHold: time.Minute}).Mutex("a").Lock)
 		o.release()
 		w.got()
 		same(t, "calls", s.ops(), "try watch ask ask renew")
 	})
 }
 
-func TestRule5_TheSafetyLookIsAtAThirdOfThePlace(t *testing.T) {
+func TestRule5_TheSafetyPollIsAtAThirdOfThePosition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		s.onHint(drop)
+		s.onNotification(drop)
 		start := time.Now()
 		o := other(t, s.mem, "a", time.Hour)
-		w := waits(t, locker(t, withHints{s}, nil).Mutex("a").Lock)
+		w := waits(t, locker(t, withNotifications{s}, nil).Mutex("a").Lock)
 		time.Sleep(4*third + time.Second)
 		want := fmt.Sprint([]time.Duration{0, third, 2 * third, 3 * third, 4 * third})
 		same(t, "asks", fmt.Sprint(sent(s.made("ask"), start)), want)
@@ -348,17 +348,17 @@ func TestRule5_TheSafetyLookIsAtAThirdOfThePlace(t *testing.T) {
 		}
 		o.release()
 		w.got()
-		same(t, "granted though no hint came", w.at.Sub(start), 5*third)
+		same(t, "granted though no notification came", w.at.Sub(start), 5*third)
 	})
 }
 
 // Waiters for many names ask at the same instants, so that a store can take what
-// they ask in one batch; none of them more often than at a third of the place's
+// they ask in one batch; none of them more often than at a third of the position's
 // time, and none much later.
-func TestRule5_PlacesAreKeptTogether(t *testing.T) {
+func TestRule5_PositionsAreKeptTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		locks := locker(t, withHints{s}, nil)
+		locks := locker(t, withNotifications{s}, nil)
 		const third = 10 * time.Second / 3
 		for i := range 200 {
 			name := fmt.Sprint(i)
@@ -386,20 +386,20 @@ func TestRule5_PlacesAreKeptTogether(t *testing.T) {
 	})
 }
 
-func TestRule5_LooksAtTheEndOfTheObstacleAhead(t *testing.T) {
+func TestRule5_PollsAtTheEndOfTheObstacleAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		s.onHint(drop)
+		s.onNotification(drop)
 		start := time.Now()
 		other(t, s.mem, "a", 2*time.Second) // and dies
-		w := waits(t, locker(t, withHints{s}, nil).Mutex("a").Lock)
+		w := waits(t, locker(t, withNotifications{s}, nil).Mutex("a").Lock)
 		w.got()
 		same(t, "granted", w.at.Sub(start), 2*time.Second)
 		same(t, "asks", len(s.made("ask")), 2)
 	})
 }
 
-func TestRule5_AnUnclearAskIsRepeatedThenWithdrawn(t *testing.T) {
+func TestRule5_AnIndeterminateAskIsRepeatedThenWithdrawn(t *testing.T) {
 	for ttl, longest := range map[time.Duration]time.Duration{30 * time.Second: 5 * time.Second, 2 * time.Second: 2 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newLink(t)
@@ -429,7 +429,7 @@ func TestRule5_AnUnclearAskIsRepeatedThenWithdrawn(t *testing.T) {
 	}
 }
 
-func TestRule5_AnAskThatIsNotAnsweredIsUnclear(t *testing.T) {
+func TestRule5_AnAskThatIsNotAnsweredIsIndeterminate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.on(func(c *call) fate {
@@ -459,9 +459,9 @@ func TestRule5_AKeptPlaceIsAskedForUntilItWouldLapse(t *testing.T) {
 		})
 		start := time.Now()
 		other(t, s.mem, "a", time.Hour)
-		w := waits(t, locker(t, withHints{s}, nil).Mutex("a").Lock)
+		w := waits(t, locker(t, withNotifications{s}, nil).Mutex("a").Lock)
 		w.failed(ErrUnavailable)
-		if d := w.at.Sub(start); d > store.MaxPlace || d < store.MaxPlace*9/10 {
+		if d := w.at.Sub(start); d > store.MaxPositionTTL || d < store.MaxPositionTTL*9/10 {
 			t.Fatalf("gave up after %v", d)
 		}
 		synctest.Wait()
@@ -469,7 +469,7 @@ func TestRule5_AKeptPlaceIsAskedForUntilItWouldLapse(t *testing.T) {
 	})
 }
 
-func TestRule5_ADefiniteErrorLeavesNoPlaceBehind(t *testing.T) {
+func TestRule5_ADefiniteErrorLeavesNoPositionBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.on(func(c *call) fate {
@@ -479,7 +479,7 @@ func TestRule5_ADefiniteErrorLeavesNoPlaceBehind(t *testing.T) {
 			return fate{}
 		})
 		other(t, s.mem, "a", time.Hour)
-		w := waits(t, locker(t, withHints{s}, nil).Mutex("a").Lock)
+		w := waits(t, locker(t, withNotifications{s}, nil).Mutex("a").Lock)
 		w.failed(ErrCorrupt)
 		synctest.Wait()
 		same(t, "entries left", len(stored(s.mem, "a").Entries), 1)
@@ -488,12 +488,12 @@ func TestRule5_ADefiniteErrorLeavesNoPlaceBehind(t *testing.T) {
 
 // By our own clock: the store may have dropped it already, or have granted it
 // to a waiter that did not look in time.
-func TestRule5_APlaceThatLapsedIsAskedForWithANewID(t *testing.T) {
+func TestRule5_APositionThatLapsedIsAskedForWithANewID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		s.onHint(drop)
+		s.onNotification(drop)
 		o := other(t, s.mem, "a", time.Hour)
-		w := waits(t, locker(t, withHints{s}, nil).Mutex("a").Lock)
+		w := waits(t, locker(t, withNotifications{s}, nil).Mutex("a").Lock)
 		suspend(11 * time.Second)
 		time.Sleep(third)
 		synctest.Wait()
@@ -504,14 +504,14 @@ func TestRule5_APlaceThatLapsedIsAskedForWithANewID(t *testing.T) {
 		}
 		same(t, "withdrawn", s.made("withdraw")[0].id, asks[0].id)
 		same(t, "waiting", len(stored(s.mem, "a").Entries), 2)
-		s.onHint(nil)
+		s.onNotification(nil)
 		o.release()
-		w.got() // hints reach the new id
+		w.got() // notifications reach the new id
 	})
 }
 
-// B16 of section 16: a place removed from outside.
-func TestRule5_APlaceThatIsLostIsAskedForWithANewID(t *testing.T) {
+// B16 of section 16: a position removed from outside.
+func TestRule5_APositionThatIsLostIsAskedForWithANewID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.on(func(c *call) fate {
@@ -521,7 +521,7 @@ func TestRule5_APlaceThatIsLostIsAskedForWithANewID(t *testing.T) {
 			return fate{}
 		})
 		o := other(t, s.mem, "a", time.Hour)
-		w := waits(t, locker(t, withHints{s}, nil).Mutex("a").Lock)
+		w := waits(t, locker(t, withNotifications{s}, nil).Mutex("a").Lock)
 		time.Sleep(third)
 		synctest.Wait()
 		asks := s.made("ask")
@@ -536,7 +536,7 @@ func TestRule5_APlaceThatIsLostIsAskedForWithANewID(t *testing.T) {
 	})
 }
 
-func TestRule5_AStoreThatLosesEveryPlaceIsUnavailable(t *testing.T) {
+func TestRule5_AStoreThatLosesEveryPositionIsUnavailable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.on(func(c *call) fate {
@@ -556,7 +556,7 @@ func TestRule5_PollsBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		o := other(t, s.mem, "a", time.Hour)
-		w := waits(t, locker(t, s, nil).Mutex("a").Lock) // no hints, no looks
+		w := waits(t, locker(t, s, nil).Mutex("a").Lock) // no notifications, no looks
 		time.Sleep(10 * time.Second)
 		asks := s.made("ask")
 		pause, differ := 10*time.Millisecond, false
@@ -580,16 +580,16 @@ func TestRule5_PollsBackOff(t *testing.T) {
 	})
 }
 
-func TestRule5_PollsLookAndAskOnlyWhenThereIsRoomOrAThirdIsOver(t *testing.T) {
+func TestRule5_PollsReadAndAskOnlyWhenThereIsRoomOrAThirdIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		start := time.Now()
 		o := other(t, s.mem, "a", time.Hour)
-		w := waits(t, locker(t, withLooks{s}, nil).Mutex("a").Lock)
+		w := waits(t, locker(t, withPolls{s}, nil).Mutex("a").Lock)
 		time.Sleep(3*third + time.Second)
 		want := fmt.Sprint([]time.Duration{0, third, 2 * third, 3 * third})
 		same(t, "asks", fmt.Sprint(sent(s.made("ask"), start)), want)
-		if looks := len(s.made("look")); looks < 15 {
+		if looks := len(s.made("poll")); looks < 15 {
 			t.Fatalf("%d looks", looks)
 		}
 		o.release()
@@ -604,13 +604,13 @@ func TestRule5_PollsLookAndAskOnlyWhenThereIsRoomOrAThirdIsOver(t *testing.T) {
 
 // B115.
 func TestRule5_ALastAskBeforeTheContextEnds(t *testing.T) {
-	for _, hints := range []bool{true, false} {
+	for _, notifications := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			link := newLink(t)
-			link.onHint(drop)
+			link.onNotification(drop)
 			var s store.Store = link
-			if hints {
-				s = withHints{link}
+			if notifications {
+				s = withNotifications{link}
 			}
 			start := time.Now()
 			o := other(t, link.mem, "a", time.Hour)
@@ -625,7 +625,7 @@ func TestRule5_ALastAskBeforeTheContextEnds(t *testing.T) {
 }
 
 // B109, B115, B95: however long the pause of polls is.
-func TestRule5_AWaitEndsWithItsContextAndKeepsItsPlaceUntilThen(t *testing.T) {
+func TestRule5_AWaitEndsWithItsContextAndKeepsItsPositionUntilThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		start := time.Now()
@@ -640,23 +640,23 @@ func TestRule5_AWaitEndsWithItsContextAndKeepsItsPlaceUntilThen(t *testing.T) {
 		for i, c := range asks {
 			same(t, "id", c.id, asks[0].id)
 			if i > 0 && c.sent.Sub(asks[i-1].sent) > time.Second {
-				t.Fatal("the place was not kept")
+				t.Fatal("the position was not kept")
 			}
 		}
 	})
 }
 
-// B35: the hint that carries the grant and the end of the context come at once.
+// B35: the notification that carries the grant and the end of the context come at once.
 func TestRule5_AfterTheEndOfItsContextNothingIsGranted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		locks := locker(t, withHints{s}, nil)
+		locks := locker(t, withNotifications{s}, nil)
 		cancelled := 0
 		for range 100 {
-			s.onHint(nil)
+			s.onNotification(nil)
 			o := other(t, s.mem, "a", time.Hour)
 			w := waits(t, locks.Mutex("a").Lock)
-			s.onHint(func(h store.Hint) []store.Hint {
+			s.onNotification(func(h store.Notification) []store.Notification {
 				s.sink(h)
 				w.cancel() // before the waiter can have run, nearly always
 				return nil

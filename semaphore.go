@@ -12,8 +12,11 @@ import (
 // do not wait for each other; see Order in the package documentation. It keeps
 // no state of its own and is safe for concurrent use.
 //
-// The number of slots must be the same for all who use the name at a time:
-// another, or a lock of this name, is ErrMismatch while anybody holds or waits.
+// The number of slots should be the same for all who use the name. While two are
+// in use, as in a rolling deploy, a claim is granted only if it fits under the
+// smaller one, and what is held stays held. Only the memory and the file store
+// can do that; on others another number is ErrMismatch while anybody holds or
+// waits. A lock of this name is ErrMismatch on every store.
 type Semaphore struct{ slots engine.Target }
 
 // Semaphore returns the semaphore of the name with n slots, 1 to 2³⁰−1. A bad

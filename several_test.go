@@ -135,7 +135,7 @@ func TestSeveral_AreTakenInOrderOfTheirBytesAndReleasedInReverse(t *testing.T) {
 func TestSeveral_B41_WhatWasHadIsGivenBackOnceIfTheNextOneFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		locks := locker(t, withHints{s}, nil)
+		locks := locker(t, withNotifications{s}, nil)
 		s.on(func(c *call) fate {
 			if c.name == "c" && c.op != "withdraw" {
 				return fate{fail: ErrDenied}
@@ -164,7 +164,7 @@ func TestSeveral_B46_ARefusedSetLeavesNoTrace(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newLink(t)
 			s.on(func(*call) fate { return fate{there: time.Millisecond, back: time.Millisecond} })
-			locks := locker(t, withHints{s}, nil)
+			locks := locker(t, withNotifications{s}, nil)
 			one, three := all(t, locks, "1", "2"), all(t, locks, "3", "4")
 			refused := func(names ...string) {
 				t.Helper()
@@ -189,7 +189,7 @@ func TestSeveral_B43_OneWaitForAll(t *testing.T) {
 			s := newLink(t)
 			a := other(t, s.mem, "a", time.Hour)
 			other(t, s.mem, "b", time.Hour)
-			locks, ctx, o := locker(t, withHints{s}, nil), t.Context(), &Options{}
+			locks, ctx, o := locker(t, withNotifications{s}, nil), t.Context(), &Options{}
 			if how == "Wait" {
 				o.Wait = time.Second
 			} else {
@@ -312,7 +312,7 @@ func TestSeveral_TheDeadlineIsTheEarliestAndEachHasItsToken(t *testing.T) {
 func TestSeveral_ANameBeforeOneThatIsHeldIsOnlyTried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		locks := locker(t, withHints{s}, nil)
+		locks := locker(t, withNotifications{s}, nil)
 		b, d := lock(t, locks, "b"), lock(t, locks, "d")
 		under := b.Context(d.Context(t.Context()))
 		o := other(t, s.mem, "c", time.Hour)
@@ -368,7 +368,7 @@ func TestSeveral_MinHold_IsShownWhenAllAreThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.on(func(*call) fate { return fate{there: time.Millisecond, back: time.Millisecond} })
-		locks := locker(t, withHints{s}, nil)
+		locks := locker(t, withNotifications{s}, nil)
 		o := other(t, s.mem, "b", time.Hour)
 		w, leases := waitsAll(t, locks.With(&Options{MinHold: 2 * time.Hour}).All(mutexes(locks, "a", "b", "c")...))
 		time.Sleep(30 * time.Minute)
@@ -401,7 +401,7 @@ func TestSeveral_MinHold_ARollBackKeepsNone(t *testing.T) {
 	for _, how := range []string{"cancelled", "denied", "lost"} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newLink(t)
-			locks := locker(t, withHints{s}, nil)
+			locks := locker(t, withNotifications{s}, nil)
 			o := other(t, s.mem, "c", 2*time.Hour)
 			w, _ := waitsAll(t, locks.With(&Options{MinHold: time.Hour}).All(mutexes(locks, "a", "b", "c")...))
 			time.Sleep(10 * time.Minute) // many TTLs
@@ -436,7 +436,7 @@ func TestSeveral_MinHold_WhatTheStoreForgetsIsNotMadeAgain(t *testing.T) {
 	for _, taken := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newLink(t)
-			locks := locker(t, withHints{s}, nil)
+			locks := locker(t, withNotifications{s}, nil)
 			other(t, s.mem, "b", time.Hour)
 			w, _ := waitsAll(t, locks.With(&Options{MinHold: time.Hour}).All(mutexes(locks, "a", "b")...))
 			s.mem.Break("a")
@@ -460,7 +460,7 @@ func TestSeveral_MinHold_WhatTheStoreForgetsIsNotMadeAgain(t *testing.T) {
 func TestSeveral_MinHold_CancelledWhileItIsShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		locks := locker(t, withHints{s}, nil)
+		locks := locker(t, withNotifications{s}, nil)
 		hang := make(chan struct{})
 		s.on(func(c *call) fate {
 			if c.op == "renew" {
@@ -484,7 +484,7 @@ func TestSeveral_MinHold_CancelledWhileItIsShown(t *testing.T) {
 func TestSeveral_MaxHold_CountsFromWhenAllAreThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		locks := locker(t, withHints{s}, nil)
+		locks := locker(t, withNotifications{s}, nil)
 		o := other(t, s.mem, "b", time.Hour)
 		_, leases := waitsAll(t, locks.With(&Options{MaxHold: time.Minute}).All(mutexes(locks, "a", "b")...))
 		time.Sleep(10 * time.Minute)
@@ -509,7 +509,7 @@ func TestSeveral_OneLostWhileItWaitsForTheOthersEndsTheWait(t *testing.T) {
 	for _, o := range []*Options{nil, {MinHold: time.Hour}} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newLink(t)
-			locks := locker(t, withHints{s}, nil)
+			locks := locker(t, withNotifications{s}, nil)
 			other(t, s.mem, "c", time.Hour)
 			w, _ := waitsAll(t, locks.With(o).All(mutexes(locks, "a", "b", "c")...))
 			time.Sleep(time.Minute)
@@ -534,7 +534,7 @@ func TestSeveral_OneLostWhileItWaitsForTheOthersEndsTheWait(t *testing.T) {
 func TestSeveral_NoRenew_CountsFromWhenAllAreThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		locks := locker(t, withHints{s}, nil)
+		locks := locker(t, withNotifications{s}, nil)
 		o := other(t, s.mem, "b", time.Hour)
 		_, leases := waitsAll(t, locks.With(&Options{NoRenew: true}).All(mutexes(locks, "a", "b", "c")...))
 		time.Sleep(10 * time.Minute)
@@ -563,7 +563,7 @@ func TestSeveral_OppositeOrdersNeverWaitForEachOther(t *testing.T) {
 		var inside [5]atomic.Int64
 		var wg sync.WaitGroup
 		for range 8 {
-			locks := locker(t, withHints{linkTo(t, mem)}, nil)
+			locks := locker(t, withNotifications{linkTo(t, mem)}, nil)
 			for range 2 {
 				wg.Go(func() {
 					for range 20 {
@@ -602,7 +602,7 @@ func TestSeveral_ACancelledWaitLeavesNothing(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newLink(t)
 			s.on(func(*call) fate { return fate{there: time.Millisecond, back: time.Millisecond} })
-			locks := locker(t, withHints{s}, nil)
+			locks := locker(t, withNotifications{s}, nil)
 			var got, not int
 			for i := range 40 {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*500*time.Microsecond+1)
@@ -629,7 +629,7 @@ func TestSeveral_CloseEndsTheWaitAndGivesBackWhatWasHad(t *testing.T) {
 	for _, o := range []*Options{nil, {MinHold: time.Hour}} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newLink(t)
-			locks := locker(t, withHints{s}, nil)
+			locks := locker(t, withNotifications{s}, nil)
 			b := other(t, s.mem, "b", time.Hour)
 			w, _ := waitsAll(t, locks.With(o).All(mutexes(locks, "a", "b")...))
 			if err := locks.Close(); err != nil {
@@ -654,7 +654,7 @@ func TestSeveral_CloseAtAnyMomentLeavesNothing(t *testing.T) {
 			for i := range 40 {
 				s := linkTo(t, mem)
 				s.on(func(*call) fate { return fate{there: time.Millisecond, back: time.Millisecond} })
-				locks := locker(t, withHints{s}, nil)
+				locks := locker(t, withNotifications{s}, nil)
 				closed := make(chan struct{})
 				time.AfterFunc(time.Duration(i)*500*time.Microsecond+1, func() {
 					defer close(closed)
@@ -729,7 +729,7 @@ func TestSeveral_WhatTheCallerHasAlreadyIsEnteredAgain(t *testing.T) {
 	for _, o := range []*Options{{Reentrant: true}, {Reentrant: true, MinHold: time.Second, MaxHold: time.Hour}} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newLink(t)
-			locks := locker(t, withHints{s}, nil)
+			locks := locker(t, withNotifications{s}, nil)
 			b := lock(t, locks, "b")
 			under := b.Context(t.Context())
 			three := locks.With(o).All(mutexes(locks, "a", "b", "c")...)

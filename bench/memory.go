@@ -131,7 +131,7 @@ func bytesPerName(ctx context.Context, s setup) error {
 	for i := range names {
 		if _, err := st.Ask(ctx, store.Claim{
 			Name: fmt.Sprintf("bench/%08d", i), ID: p.NewID(), Limit: store.Full, Weight: store.Full,
-			TTL: ttl, Place: store.MaxPlace,
+			TTL: ttl, PositionTTL: store.MaxPositionTTL,
 		}); err != nil {
 			return err
 		}

@@ -62,7 +62,7 @@ type lockBareInsert struct{ c *mongo.Collection }
 func openBareInsert(uri string) (locks, error) {
 	journal := true
 	durable := &writeconcern.WriteConcern{W: writeconcern.WCMajority, Journal: &journal}
-	client, err := mongo.Connect(options.Client().ApplyURI(uri).SetWriteConcern(durable))
+	client, err := mongo.Connect(options.Client().ApplyURI(uri).SetWriteConcern(durable).SetRetryWrites(false)) // as ours
 	if err != nil {
 		return nil, err
 	}

@@ -194,7 +194,7 @@ func manyWait(ctx context.Context, s setup, db *sql.DB, dsn string) error {
 			before, err := questions(ctx, db)
 			if err == nil {
 				begun := time.Now()
-				time.Sleep(min(24*s.slice, 7*time.Second)) // two thirds of a place's time
+				time.Sleep(min(24*s.slice, 7*time.Second)) // two thirds of a position's time
 				var after float64
 				after, err = questions(ctx, db)
 				before = (after - before) / time.Since(begun).Seconds()

@@ -253,7 +253,7 @@ func waiters(ctx context.Context, s setup, rdb, theirs *redis.Client, trips *rou
 	for _, lease := range held {
 		wg.Go(func() { l.Mutex(lease.Name()).Lock(waiting) })
 	}
-	if err := sleep(ctx, s.ttl); err != nil { // all have a place, and have kept it
+	if err := sleep(ctx, s.ttl); err != nil { // all have a position, and have kept it
 		return err
 	}
 	var mailboxes []string
@@ -282,7 +282,7 @@ func waiters(ctx context.Context, s setup, rdb, theirs *redis.Client, trips *rou
 	}
 	third := min(s.ttl, 10*time.Second).Seconds() / 3
 	fmt.Fprintf(s.out, "\n%d goroutines that wait for as many names held elsewhere: %d B of heap each with their stacks not counted, %d subscription, "+
-		"%.2f commands for each name in a third of its place's time, %.1f round trips/s\n",
+		"%.2f commands for each name in a third of its position's time, %.1f round trips/s\n",
 		n, bytes, len(mailboxes), float64(after-commands)/seconds*third/float64(n), float64(trips.n.Load()-sentTrips)/seconds)
 	stop()
 	wg.Wait()

@@ -12,15 +12,15 @@ import (
 // askMember bounds how long one member is waited for.
 const askMember = 2 * time.Second
 
-// Check implements [store.Checker]: it asks each member that the client knows.
-func (s *Store) Check(ctx context.Context) (all []store.Finding) {
-	endpoints := s.client.Endpoints()
+// Check implements [record.Backend]: it asks each member that the client knows.
+func (b *backend) Check(ctx context.Context) (all []store.Finding) {
+	endpoints := b.client.Endpoints()
 	answered := 0
 	for _, endpoint := range endpoints {
 		member := endpoint[strings.Index(endpoint, "://")+1:]
 		f := store.Finding{About: "member " + strings.TrimLeft(member, ":/")}
 		asked, cancel := context.WithTimeout(ctx, askMember)
-		status, err := s.client.Status(asked, endpoint)
+		status, err := b.client.Status(asked, endpoint)
 		cancel()
 		switch {
 		case err != nil:
@@ -42,11 +42,11 @@ func (s *Store) Check(ctx context.Context) (all []store.Finding) {
 		all = append(all, f)
 	}
 	if answered == 0 {
-		all = append(all, store.Finding{About: "cluster", Err: fmt.Errorf("%w: no member of %s answers with a leader", store.ErrUnavailable, s.address)})
+		all = append(all, store.Finding{About: "cluster", Err: fmt.Errorf("%w: no member of %s answers with a leader", store.ErrUnavailable, b.address)})
 	}
 	// The right to write is the right to lock, and this key is needed anyway.
-	if _, err := s.base(ctx); err != nil {
-		all = append(all, store.Finding{About: "key " + s.baseKey(), Err: s.failed("read the floor of all tokens", err)})
+	if _, err := b.base(ctx); err != nil {
+		all = append(all, store.Finding{About: "key " + b.baseKey(), Err: known(err)})
 	}
 	return all
 }

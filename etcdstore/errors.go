@@ -26,39 +26,28 @@ var denied = []error{
 	rpctypes.ErrInvalidAuthToken, rpctypes.ErrPermissionNotGranted,
 }
 
-// failed makes an error of the client or the server one for people. What is
-// one of ours already stays what it is.
-func (s *Store) failed(what string, err error) error {
-	if err == store.ErrLost {
-		return err
-	}
-	if lost := (*store.LostError)(nil); errors.As(err, &lost) {
-		return err
-	}
-	if mismatch := (*store.MismatchError)(nil); errors.As(err, &mismatch) {
+// failed makes what the client says an error of package store, if it is a definite one.
+func failed(err error) error {
+	if err == nil || store.Definite(err) {
 		return err
 	}
 	code := status.Code(err)
 	err = dialed(err)
 	switch {
-	case store.Definite(err):
-		return fmt.Errorf("%s on %s: %w", what, s.address, err)
 	case slices.ContainsFunc(denied, func(d error) bool { return errors.Is(err, d) }), code == codes.PermissionDenied, code == codes.Unauthenticated:
-		return fmt.Errorf("%w: %s on %s: %w (the package comment of etcdstore has the rights that suffice)", store.ErrDenied, what, s.address, err)
+		return fmt.Errorf("%w: %w (the package comment of etcdstore has the rights that suffice)", store.ErrDenied, err)
 	case code == codes.Unimplemented:
-		return fmt.Errorf("%w: %s on %s: etcd 3.4 or newer is needed: %w", store.ErrUnsupported, what, s.address, err)
+		return fmt.Errorf("%w: etcd 3.4 or newer is needed: %w", store.ErrUnsupported, err)
 	}
-	return fmt.Errorf("%w: %s on %s: %w", store.ErrUnavailable, what, s.address, err)
+	return err
 }
 
-// bounds are what the stored form has room for.
-var bounds = store.Bounds{Min: minTTL, Max: maxTTL, On: "etcd"}
-
-func checkClaim(c *store.Claim) error {
-	if c.Delay > 0 {
-		return fmt.Errorf("%w: %q: a lock delay: etcd deletes what a session kept as soon as the session is over", store.ErrUnsupported, c.Name)
+// known is failed for what no store has done.
+func known(err error) error {
+	if err = failed(err); !store.Definite(err) {
+		err = fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	}
-	return bounds.CheckClaim(c)
+	return err
 }
 
 // ParseURL is what Open makes of its URL. The error matches store.ErrInvalid and

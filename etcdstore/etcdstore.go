@@ -2,59 +2,46 @@
 //
 // # Stored form
 //
-// A key an entry, below a prefix ("holdfast/" unless Options say otherwise):
+// All keys are below a prefix ("holdfast/" unless Options say otherwise):
 //
-//	holdfast/n/NAME/LIMIT/WEIGHT/ID      an entry: LIMIT and WEIGHT are 8 hexadecimal digits, ID is 32: of the
-//	                                     claim, or of one before it that had the key
-//	holdfast/n/NAME/LIMIT/WEIGHT/ID+     its minimum hold, once the owner has shown the token
-//	holdfast/base                        the version of the form, a colon, and the floor of all tokens
+//	holdfast/base                     the version of the form, a colon, and a random number
+//	holdfast/n/NAME                   the record of a name: its newest token, and its entries in order
+//	holdfast/w/NAME/SESSION-NUMBER    a note: a claim that waits to be taken into the record
+//	holdfast/s/SESSION                a session; the version of the key counts the calls of its owner
+//	holdfast/m/PROCESS                the newest notifications for a process
 //
-// In a name the bytes "/" and "%" are written as "%2F" and "%25". The order of
-// the entries of a name is the order in which their keys were created. Who is
-// granted is not stored: it follows from the entries, and whoever looks comes to
-// the same. A value is one JSON object; it begins with the version of the form,
-// "v", and has the owner, the TTL in seconds, and what else somebody must know
-// who did not write it.
+// In a name the bytes "/" and "%" are written as "%2F" and "%25". Records and notes have the form of package
+// store/record. A record is changed as package store/queue says, by a transaction that etcd does only if nobody has
+// written the record since it was read, and if the notes that it takes in are still there.
 //
-// The key of an entry is attached to a lease of etcd's: that of its process and
-// TTL, which is the session; that of a hold which was broken or detached is one
-// of its own, and so is that of a minimum hold. Nothing is left when the lease
-// is over.
+// A session is a lease with the same number, as 16 hexadecimal digits, but for the first bit. Its key and its notes are
+// attached to it. Records that nobody uses are deleted after a day, by a lease that they share, and notifications
+// after some minutes.
 //
 // # Guarantees
 //
-// Order, slots, upgrades, minimum hold, blocks of at most 64 tokens, and hand-over
-// to another process, as the rule says. A process has one session for each TTL that
-// its claims have, and renews it once for all of them every third of the TTL, as
-// long as it is open. What a claim holds lasts as long as the session, counted
-// from the sending of its last answered renewal, and at most for its own TTL
-// since it was last renewed: what is not renewed any more is deleted by its own
-// process, if that lives; so is what was given back, or given up, and etcd did not
-// answer. A claim begins with a session that was renewed within the last tenth of
-// the TTL. An ask that was not answered is repeated in the same session; one that
-// arrives after its claim was given up is deleted within a quarter of the TTL.
+// Order, slots, upgrades, minimum hold, blocks of tokens, hand-over to another process, and match by token, as the rule
+// says.
+// Joining a queue conflicts with nobody. A process has one session for each TTL that its claims have, and a short one
+// for what waits, and renews it once for all of them as long as it is open. What a claim holds lasts as long as the session,
+// counted from the sending of its last answered renewal, and at most for its own TTL since it was last renewed.
 //
-// TTLs are whole seconds, rounded up; the least is one and a half of the server's
-// election timeout, 2 s unless its operator says otherwise. A TTL that the server does
-// not grant is an error that says so. What a crashed process held comes free when
-// etcd has noticed: up to half a second after the TTL, and after a change of
-// leader up to a TTL and an election later.
+// TTLs are whole seconds, rounded up; the least is one and a half of the server's election timeout, 2 s unless its
+// operator says otherwise. A TTL that the server does not grant is an error that says so. What a crashed process
+// held comes free when etcd has noticed, up to half a second after the TTL, and after a change of leader up to a TTL
+// and an election later. Who waits watches the session of the entry ahead, and is granted at once then.
 //
-// A token is the floor, plus 64 times the revision of the store at the look that
-// showed the grant, plus a count. Tokens of a name strictly increase, even when all of
-// etcd's data was deleted: the floor is such that the first is the time, in
-// microseconds, and etcd does not get to 15,000 revisions a second. They repeat
-// after a restore from a backup, unless it was restored with
-// --bump-revision, or the key of the floor was deleted after it. List shows a
-// smaller token for a hold that waited for its grant, for its first second.
+// A token is the time at which it was drawn, in microseconds, by the clock of the process that drew it, or one more
+// than the newest of the name. So the tokens of a name increase, also after etcd's data was deleted or restored from a backup, unless
+// the clock was set back as well.
 //
-// Compaction, a change of leader and the loss of a member are survived by each hold
-// that can be renewed in time. No operation is sent twice unless etcd says that
-// it was not applied.
+// Compaction, a change of leader and the loss of a member are survived by each hold that can be renewed in time. No
+// request is sent twice unless etcd says that it was not applied, but for the renewal of a session: that is sent to the
+// next member too where one has not answered within a second, so that one that hangs costs no session. A process
+// notices that all data was deleted with its next write.
 //
-// It keeps no lock delay; a place in the queue is kept until the session ends,
-// if its process dies; a hold is matched by its id, as ids are random and never used again, and
-// by its token as far as that is stored.
+// A record has at most 1 MiB, which is some 10,000 entries. etcd has no clock that its clients can read: so there is no
+// lock delay, and a minimum hold is a session of its own, in whole seconds.
 //
 // # Requirements
 //
@@ -77,32 +64,27 @@
 package etcdstore
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record"
 	"github.com/holdfast-go/holdfast/store/scheme"
 )
 
 // DefaultPrefix begins the keys unless Options say otherwise.
 const DefaultPrefix = "holdfast/"
 
-// The range of TTLs and minimum holds. Which TTL is the least depends on the
-// server; none grants less than a second.
+// The range of TTLs. Which is the least depends on the server; none grants less than a second.
 const (
 	minTTL = time.Second
 	maxTTL = 365 * 24 * time.Hour
 )
-
-// maxBlock is how many tokens a revision gives.
-const maxBlock = 64
 
 // Options of a Store. Nil, and zero fields, mean the defaults.
 type Options struct {
@@ -113,35 +95,7 @@ type Options struct {
 }
 
 // A Store keeps locks in etcd. Its methods are safe for concurrent use.
-type Store struct {
-	client  *clientv3.Client
-	own     bool   // opened by us, so closed by us
-	address string // for people
-	prefix  string
-	longest time.Duration // bounds one operation: longestCall, but for tests
-
-	ctx   context.Context // of all that outlives a call, ended by Close
-	end   context.CancelFunc
-	tasks sync.WaitGroup
-
-	mu       sync.Mutex
-	floor    *floor
-	sessions map[time.Duration]*session // the present one for each TTL
-	retired  map[*session]bool          // those that end when what they keep has ended
-	mine     map[store.ID]*mine         // the claims of this process
-	spares   spares
-	tending  bool
-	wake     chan struct{} // to tend at once
-	sink     func(store.Hint)
-}
-
-var _ interface {
-	store.Store
-	store.Watcher
-	store.Looker
-	store.Inspector
-	store.Checker
-} = (*Store)(nil)
+type Store struct{ record.WatchStore }
 
 // New returns a Store on the client, which stays the caller's: it is never
 // closed here, and must be open for as long as the Store is used. New does no
@@ -150,16 +104,17 @@ func New(client *clientv3.Client, o *Options) (*Store, error) {
 	if client == nil {
 		return nil, fmt.Errorf("%w: the etcd client is nil", store.ErrInvalid)
 	}
-	s := &Store{
-		client: client, prefix: DefaultPrefix, longest: longestCall, address: "etcd at " + strings.Join(client.Endpoints(), ", "),
-		sessions: map[time.Duration]*session{}, retired: map[*session]bool{}, mine: map[store.ID]*mine{}, spares: spares{of: map[string][]string{}},
-		wake: make(chan struct{}, 1),
-	}
+	return newStore(client, o, false), nil
+}
+
+func newStore(client *clientv3.Client, o *Options, own bool) *Store {
+	prefix := DefaultPrefix
 	if o != nil && o.Prefix != "" {
-		s.prefix = o.Prefix
+		prefix = o.Prefix
 	}
-	s.ctx, s.end = context.WithCancel(context.Background())
-	return s, nil
+	b := newBackend(client, prefix, store.TokenRetention)
+	b.own = own
+	return &Store{record.WatchStore{Store: record.New(b)}}
 }
 
 func init() {
@@ -192,60 +147,31 @@ func OpenConfig(config *clientv3.Config, o *Options) (*Store, error) {
 	c.DialOptions = append(slices.Clone(c.DialOptions), grpc.WithChainUnaryInterceptor(loginSoon))
 	client, err := clientv3.New(c)
 	if err != nil {
-		s := Store{address: "etcd at " + strings.Join(config.Endpoints, ", ")}
-		return nil, s.failed("log in", err)
+		return nil, fmt.Errorf("log in on etcd at %s: %w", strings.Join(config.Endpoints, ", "), known(err))
 	}
-	s, err := New(client, o)
-	if err != nil {
-		client.Close()
-		return nil, err
-	}
-	s.own = true
-	return s, nil
+	return newStore(client, o, true), nil
 }
 
-// Describe implements [store.Store].
-func (s *Store) Describe() store.Description {
+// Describe implements [record.Backend].
+func (b *backend) Describe() store.Description {
 	return store.Description{
-		Store:  s.address,
-		MinTTL: minTTL, MaxTTL: maxTTL, Tick: time.Second, MaxBlock: maxBlock,
-		Tokens: "after a restore from a backup without --bump-revision, unless the key " + s.baseKey() + " is deleted after it; " +
-			"a wipe does no harm",
+		Store:   b.address,
+		Tokens:  "after all data was deleted, or restored from a backup, and the clock of a process was set back as well",
 		Loses:   "what was written since the backup that a restore takes, and with all data all locks",
 		Forgets: []store.Accident{store.AccidentWipe},
 		Crash:   store.CrashTTL,
 		Lacks: map[store.Promise]string{
-			store.PromiseLockDelay: "etcd deletes what a session kept as soon as the session is over",
-			store.PromisePlaceTime: "a place is kept until the session of its process ends, which is after at most the TTL",
-			store.PromiseMatch:     "a hold is matched by its id, which is random and never used again; by its token too as far as that is stored",
-			store.PromiseUntil:     "who waits is told when the obstacle has gone",
-			store.PromiseExpiry:    "the claims of one process and TTL have one session, which is renewed for all of them",
-			store.PromiseHintToken: "the token is the revision of the look that shows the grant",
+			store.PromiseLockDelay: "etcd has no clock that its clients can read",
 		},
 	}
 }
 
-// closePatience bounds how long Close waits for etcd to end the sessions.
-const closePatience = 2 * time.Second
-
-// Close implements [store.Store]: it ends the sessions, and with them all that
-// they keep. The client of New stays open.
-func (s *Store) Close() (err error) {
-	s.end()
-	s.tasks.Wait()
-	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
-	defer cancel()
-	var revoking sync.WaitGroup
-	s.mu.Lock()
-	all := s.open()
-	s.mu.Unlock()
-	for _, sess := range all {
-		// What cannot be ended now ends with its TTL.
-		revoking.Go(func() { _, _ = s.client.Revoke(ctx, sess.lease) })
+// Close implements [record.Backend].
+func (b *backend) Close() error {
+	b.end()
+	b.tasks.Wait()
+	if b.own {
+		return b.client.Close()
 	}
-	revoking.Wait()
-	if s.own {
-		err = s.client.Close()
-	}
-	return err
+	return nil
 }

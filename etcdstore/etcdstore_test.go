@@ -66,19 +66,15 @@ func openURL(t testing.TB, url string) *Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.longest = patience
 	return closing(t, s)
 }
 
-// storeOn returns a store of which each operation is done once, however slow the
-// machine is: there is no engine that asks again.
 func storeOn(t testing.TB, client *clientv3.Client, o *Options) *Store {
 	t.Helper()
 	s, err := New(client, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.longest = patience
 	return s
 }
 
@@ -136,25 +132,27 @@ func TestDifferential(t *testing.T) {
 // endSessions does what etcd does with leases that it has not heard of.
 func endSessions(t testing.TB, s *Store) {
 	t.Helper()
-	s.mu.Lock()
-	all := s.open()
-	var own []*mine
-	for _, m := range s.mine {
-		own = append(own, m)
+	revoke(t, s)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+	defer cancel()
+	if err := s.Settle(ctx); err != nil {
+		t.Fatal(err)
 	}
-	s.mu.Unlock()
-	for _, m := range own { // what was broken has a lease of its own, of one TTL
-		v, err := s.look(context.WithoutCancel(t.Context()), m.name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if r := v.find(m.id); r != nil && r.Break != "" {
-			all = append(all, &session{lease: clientv3.LeaseID(r.lease)})
-		}
-	}
-	for _, sess := range all {
-		if _, err := s.client.Revoke(context.WithoutCancel(t.Context()), sess.lease); err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) {
+}
+
+// revoke is endSessions of which the store has not heard yet.
+func revoke(t testing.TB, s *Store) {
+	t.Helper()
+	client := clientOf(t, testserver.SharedEtcd(t))
+	for _, id := range s.Sessions() {
+		if _, err := client.Revoke(context.WithoutCancel(t.Context()), leaseOf(id)); err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) {
 			t.Fatal(err)
 		}
 	}
+}
+
+func mutexTry(name string) store.Claim {
+	c := mutex(name)
+	c.Try = true
+	return c
 }

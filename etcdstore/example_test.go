@@ -25,12 +25,12 @@ func ExampleNew() {
 		return
 	}
 	defer client.Close()
-	keeper, err := etcdstore.New(client, nil)
+	store, err := etcdstore.New(client, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	locks, err := holdfast.New(keeper, nil)
+	locks, err := holdfast.New(store, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -58,12 +58,12 @@ func ExampleOptions() {
 	defer client.Close()
 	client.KV = namespace.NewKV(client.KV, "team-a/")
 	client.Watcher = namespace.NewWatcher(client.Watcher, "team-a/")
-	keeper, err := etcdstore.New(client, &etcdstore.Options{Prefix: "jobs/"})
+	store, err := etcdstore.New(client, &etcdstore.Options{Prefix: "jobs/"})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	locks, err := holdfast.New(keeper, &holdfast.Options{TTL: 10 * time.Second})
+	locks, err := holdfast.New(store, &holdfast.Options{TTL: 10 * time.Second})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -1,7 +1,6 @@
 package etcdstore
 
 import (
-	"sync"
 	"testing"
 	"time"
 
@@ -16,7 +15,7 @@ func TestASessionCountsFromTheSendingOfItsRenewal(t *testing.T) {
 	server := testserver.Etcd(t)
 	client := clientOf(t, server.Addr)
 	s := closing(t, storeOn(t, client, nil))
-	if _, err := s.base(t.Context()); err != nil { // it is connected
+	if err := s.Release(t.Context(), mustHold(t, s, mutex("warm"))); err != nil { // it is connected
 		t.Fatal(err)
 	}
 	const hang = 300 * time.Millisecond
@@ -41,17 +40,16 @@ func TestASessionCountsFromTheSendingOfItsRenewal(t *testing.T) {
 		t.Errorf("%s counts from %v after it was asked for", what, late)
 	}
 	c := mutex("a")
+	var token int64
 	counts("a new session", func() store.Instant {
 		ttl := c.TTL + time.Second // each has its own
 		c = mutex("a" + ttl.String())
 		c.TTL = ttl
-		return mustAsk(t, s, c).From
+		a := mustAsk(t, s, c)
+		token = a.Token
+		return a.From
 	})
 	counts("a renewed session", func() store.Instant {
-		s.mu.Lock()
-		sess, token := s.mine[c.ID].sess, s.mine[c.ID].token
-		sess.renewed -= store.Instant(sess.ttl / 5) // so that it is due
-		s.mu.Unlock()
 		r := s.Renew(t.Context(), []store.Hold{{Name: c.Name, ID: c.ID, Token: token, TTL: c.TTL}})[0]
 		if r.Err != nil {
 			t.Fatal(r.Err)
@@ -62,7 +60,7 @@ func TestASessionCountsFromTheSendingOfItsRenewal(t *testing.T) {
 
 // A writer that has waited while another hold was upgraded has the larger token,
 // though its entry is the older one.
-func TestTheTokenIsOfTheLookThatShowedTheGrant(t *testing.T) {
+func TestAWaiterIsGrantedATokenAboveTheUpgrades(t *testing.T) {
 	t.Parallel()
 	s := closing(t, storeOn(t, clientOf(t, testserver.SharedEtcd(t)), apart()))
 	up, waits := mutex("a"), mutex("a")
@@ -73,44 +71,14 @@ func TestTheTokenIsOfTheLookThatShowedTheGrant(t *testing.T) {
 	}
 	mustHold(t, s, mutex("b")) // so that the revision goes on
 	a, err := s.Change(t.Context(), hold, 1, store.Full)
-	if err != nil || a.Fence <= hold.Token {
+	if err != nil || a.UpgradeToken <= hold.Token {
 		t.Fatalf("upgrade: %+v, %v", a, err)
 	}
 	if err := s.Release(t.Context(), hold); err != nil {
 		t.Fatal(err)
 	}
-	if next := mustAsk(t, s, waits); !next.Granted || next.Token <= a.Fence {
-		t.Errorf("after the fence %d the writer has %+v", a.Fence, next)
-	}
-}
-
-// A server that has lost all its data counts its revisions from one.
-func TestTokensBeginWithTheTime(t *testing.T) {
-	t.Parallel()
-	client := clientOf(t, testserver.SharedEtcd(t))
-	const revisions = 1000 // of 64 tokens each, which are microseconds
-	var others sync.WaitGroup
-	for range 8 {
-		others.Go(func() {
-			for range revisions / 8 {
-				if _, err := client.Put(t.Context(), "of others", ""); err != nil {
-					t.Error(err)
-					return
-				}
-			}
-		})
-	}
-	others.Wait()
-	for range 20 { // if it takes so long that it tells nothing
-		before := time.Now().UnixMicro()
-		token := mustHold(t, closing(t, storeOn(t, client, apart())), mutex("a")).Token
-		now := time.Now().UnixMicro()
-		if token > now+100*maxBlock {
-			t.Fatalf("the first token is %d, at %d", token, now)
-		}
-		if now-before < revisions*maxBlock/2 {
-			return
-		}
+	if next := mustAsk(t, s, waits); !next.Granted || next.Token <= a.UpgradeToken {
+		t.Errorf("after the upgrade token %d the writer has %+v", a.UpgradeToken, next)
 	}
 }
 

@@ -1,322 +1,274 @@
 package etcdstore
 
 import (
+	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"maps"
-	"math/rand/v2"
 	"slices"
+	"sync"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
 
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// longestCall bounds one operation. A member that hangs answers none, and keeps
-// its connection until gRPC has missed it, for more than ten seconds; the next
-// attempt goes to another member. All operations may be repeated.
-const longestCall = 2 * time.Second
+// A session is a lease, and a key on it whose version counts the calls. The key is put once: when it has gone it
+// does not come back, and the session has ended for good.
 
-// bound is a context for one operation.
-func (s *Store) bound(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, s.longest)
+// SessionTraits implements [session.Backend].
+func (b *backend) SessionTraits() session.Traits {
+	return session.Traits{Life: session.ByServer, MinTTL: minTTL, MaxTTL: maxTTL, Tick: time.Second, ReportsEnd: true}
 }
 
-// A session is a lease of etcd's that keeps claims of this process. What is in
-// it is guarded by Store.mu, but for lease and ttl, which are set before others
-// see it.
-type session struct {
-	ttl     time.Duration
-	lease   clientv3.LeaseID
-	renewed store.Instant // when the last renewal that was answered had been sent
-	dead    bool
-	keeps   int           // claims of mine that are in it
-	flight  *flight       // the renewal under way
-	again   store.Instant // after a renewal that failed: not before
-	failed  int           // renewals since the last that was answered
-	ready   chan struct{} // closed when it has its lease, or never will
-	err     error         // why it never will
+func (b *backend) sessionKey(id session.ID) string { return b.prefix + "s/" + id.String() }
 
-	late     []lateAsk     // that may yet arrive
-	search   store.Instant // when to search for them next
-	searches bool          // one is under way
+// leaseOf is the lease of a session, which everybody knows.
+func leaseOf(id session.ID) clientv3.LeaseID {
+	return clientv3.LeaseID(max(1, binary.BigEndian.Uint64(id[:])&(1<<63-1)))
 }
 
-// A flight is a renewal of a session under way; many wait for it.
-type flight struct {
-	done chan struct{}
-	err  error // set before done is closed
-}
+func (b *backend) leases() pb.LeaseClient { return pb.NewLeaseClient(b.client.ActiveConnection()) }
 
-// over is when the session is over for sure as far as we know.
-func (sess *session) over() store.Instant { return sess.renewed.Add(sess.ttl) }
-
-// open is all sessions that may have a lease. s.mu is held.
-func (s *Store) open() []*session {
-	all := slices.Collect(maps.Keys(s.retired))
-	for _, sess := range s.sessions {
-		if sess.lease != 0 {
-			all = append(all, sess)
+// Begin implements [session.Backend].
+func (b *backend) Begin(ctx context.Context, id session.ID, ttl time.Duration) (_ time.Duration, err error) {
+	ctx, end := untilUnreachable(ctx, b.client)
+	defer func() { err = failed(end(err)) }()
+	// The client's own Grant has the server choose the lease, and asks twice.
+	r, err := b.leases().LeaseGrant(ctx, &pb.LeaseGrantRequest{ID: int64(leaseOf(id)), TTL: int64(ttl / time.Second)}, grpc.WaitForReady(true))
+	if err != nil {
+		return 0, rpctypes.Error(err)
+	}
+	if granted := time.Duration(r.TTL) * time.Second; granted != ttl { //mutant:etcd-another-ttl-asked-taken
+		_, _ = b.client.Revoke(ctx, leaseOf(id)) // else it ends by itself
+		return 0, fmt.Errorf("%w: a TTL of %v: %s grants %v; the least that it grants is one and a half of its election timeout", store.ErrInvalid, ttl, b.address, granted)
+	}
+	key := b.sessionKey(id)
+	isNew := clientv3.Compare(clientv3.CreateRevision(key), "=", 0) // one that comes twice is no call
+	begun := clientv3.OpTxn([]clientv3.Cmp{isNew}, []clientv3.Op{clientv3.OpPut(key, "", clientv3.WithLease(leaseOf(id)))}, nil)
+	if _, err = b.baseWith(ctx, begun); err == nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.began.ttl < ttl {
+			b.began = ownLease{leaseOf(id), ttl}
 		}
+	}
+	return ttl, err
+}
+
+// An ownLease is that of a session which this process has begun. Letters are on it: so they need none of their own.
+type ownLease struct {
+	id  clientv3.LeaseID
+	ttl time.Duration
+}
+
+// ended notes that a lease of ours may be gone; 0: whichever it is.
+func (b *backend) ended(id clientv3.LeaseID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if id == 0 || b.began.id == id {
+		b.began = ownLease{}
+	}
+}
+
+// mailLease is a lease for letters. They serve those who listen now, so it need not last.
+func (b *backend) mailLease(ctx context.Context) (clientv3.LeaseID, error) {
+	b.mu.Lock()
+	id := b.began.id
+	b.mu.Unlock()
+	if id != 0 {
+		return id, nil
+	}
+	return b.mail.get(ctx)
+}
+
+// Renew implements [session.Backend]. It keeps the lease alive, and reads the key meanwhile. A member that
+// does not answer is connected for the client until its keep-alive has found out, which is longer than most TTLs,
+// and has its turn of the requests: so both are sent again, to the next.
+func (b *backend) Renew(ctx context.Context, id session.ID) (calls int64, err error) {
+	defer func() { err = failed(err) }()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var kept int64
+	var notKept error
+	keeping := make(chan struct{})
+	go func() {
+		defer close(keeping)
+		kept, notKept = elsewhere(ctx, func(ctx context.Context) (int64, error) { return b.keepAlive(ctx, id) })
+	}()
+	r, err := elsewhere(ctx, func(ctx context.Context) (*clientv3.GetResponse, error) {
+		return b.client.Get(ctx, b.sessionKey(id))
+	})
+	if err != nil {
+		cancel()
+	}
+	<-keeping
+	if err := cmp.Or(err, notKept); err != nil {
+		return 0, err
+	}
+	if kept <= 0 || len(r.Kvs) == 0 { //mutant:etcd-renewed-without-key
+		return 0, store.ErrLost
+	}
+	return r.Kvs[0].Version - 1, nil
+}
+
+// keepAlive keeps the lease of a session alive, and returns its TTL. The client's own KeepAliveOnce asks again
+// without a pause while there is no connection.
+func (b *backend) keepAlive(ctx context.Context, id session.ID) (ttl int64, err error) {
+	stream, err := b.leases().LeaseKeepAlive(clientv3.WithRequireLeader(ctx))
+	if err == nil {
+		err = stream.Send(&pb.LeaseKeepAliveRequest{ID: int64(leaseOf(id))})
+	}
+	if err != nil {
+		return 0, rpctypes.Error(err)
+	}
+	kept, err := stream.Recv()
+	if err != nil {
+		return 0, rpctypes.Error(err)
+	}
+	_ = stream.CloseSend()
+	return kept.TTL, nil
+}
+
+// How long a member has for its answer before the next is asked too: a part of the time that there is, and no
+// more than a second.
+const (
+	turns      = 6
+	turnAtMost = time.Second
+)
+
+// elsewhere sends a request that may come twice, and once more each time that nothing has answered for a
+// while. The client has the members take turns. It returns the first answer, or the last error once all have failed.
+func elsewhere[T any](ctx context.Context, send func(context.Context) (T, error)) (none T, err error) {
+	type answer struct {
+		it  T
+		err error
+	}
+	turn := turnAtMost
+	if deadline, is := ctx.Deadline(); is {
+		turn = min(turn, time.Until(deadline)/turns)
+	}
+	var sent sync.WaitGroup
+	defer sent.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	answers, under := make(chan answer), 0
+	again := func() {
+		under++
+		sent.Go(func() {
+			it, err := send(ctx)
+			select {
+			case answers <- answer{it, err}:
+			case <-ctx.Done():
+			}
+		})
+	}
+	again()
+	next := time.NewTicker(max(turn, time.Millisecond))
+	defer next.Stop()
+	for {
+		select {
+		case a := <-answers:
+			if under--; a.err == nil || under == 0 {
+				return a.it, a.err
+			}
+		case <-next.C:
+			again() //mutant:etcd-renewed-elsewhere
+		case <-ctx.Done():
+			return none, ctx.Err()
+		}
+	}
+}
+
+// Call implements [session.Backend].
+func (b *backend) Call(ctx context.Context, id session.ID) error {
+	key := b.sessionKey(id)
+	_, err := b.txn(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.Version(key), ">", 0)}, []clientv3.Op{clientv3.OpPut(key, "", clientv3.WithIgnoreLease())}, nil)
+	return err
+}
+
+// ttlPatience bounds how long Left waits for what is not needed to be safe.
+const ttlPatience = time.Second
+
+// Left implements [session.Backend]. That a session has ended says its key alone: who leads no more may not know of its lease.
+// That it lives says the lease, too: while there is that the key is there, or nobody renews the session any more.
+func (b *backend) Left(ctx context.Context, ids []session.ID) ([]time.Duration, error) {
+	left := make([]time.Duration, len(ids))
+	soon, cancel := context.WithTimeout(ctx, ttlPatience)
+	defer cancel()
+	for some := range slices.Chunk(indexes(len(ids)), maxOps) {
+		var asking sync.WaitGroup
+		for _, i := range some {
+			asking.Go(func() {
+				if t, err := b.client.TimeToLive(soon, leaseOf(ids[i])); err == nil && t.TTL > 0 {
+					left[i] = time.Duration(t.TTL) * time.Second
+				}
+			})
+		}
+		asking.Wait()
+		var gets []clientv3.Op
+		some = slices.DeleteFunc(some, func(i int) bool { return left[i] > 0 })
+		for _, i := range some {
+			gets = append(gets, clientv3.OpGet(b.sessionKey(ids[i]), clientv3.WithKeysOnly()))
+		}
+		if len(gets) == 0 {
+			continue
+		}
+		r, err := b.txn(ctx, nil, gets, nil)
+		if err != nil {
+			return nil, err
+		}
+		for k, i := range some {
+			if len(r.Responses[k].GetResponseRange().Kvs) > 0 { //mutant:etcd-left-without-key
+				left[i] = time.Millisecond
+			}
+		}
+	}
+	return left, nil
+}
+
+func indexes(n int) []int {
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i
 	}
 	return all
 }
 
-// whole is the TTL in what etcd counts in.
-func whole(ttl time.Duration) time.Duration {
-	return (ttl + time.Second - 1) / time.Second * time.Second
-}
-
-// session returns the present session for the TTL, and begins one if there is
-// none.
-func (s *Store) session(ctx context.Context, ttl time.Duration) (*session, error) {
-	sess := s.warm(ttl)
-	select {
-	case <-sess.ready:
-		return sess, sess.err
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-s.ctx.Done():
-		return nil, s.ctx.Err()
-	}
-}
-
-// warm is the present session for the TTL, which may not be ready yet.
-func (s *Store) warm(ttl time.Duration) *session {
-	ttl = whole(ttl)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	sess := s.sessions[ttl]
-	if sess != nil && sess.lease != 0 && (sess.dead || store.Now() >= sess.over()) {
-		s.died(sess)
-		sess = nil
-	}
-	if sess == nil {
-		sess = &session{ttl: ttl, ready: make(chan struct{})}
-		s.sessions[ttl] = sess
-		s.tasks.Go(func() { s.begin(sess) })
-	}
-	return sess
-}
-
-// begin grants the lease of a new session.
-func (s *Store) begin(sess *session) {
-	ctx, cancel := s.bound(s.ctx)
-	defer cancel()
-	sent := store.Now()
-	lease, err := s.lease(ctx, sess.ttl)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if sess.err = err; err != nil {
-		if s.sessions[sess.ttl] == sess {
-			delete(s.sessions, sess.ttl)
-		}
-	} else {
-		sess.lease, sess.renewed = lease, sent //mutant:etcd-new-session-counts-answer
-		if !s.tending {
-			s.tending = true
-			s.tasks.Go(s.tend)
-		}
-		s.poke()
-	}
-	close(sess.ready)
-}
-
-// lease grants a lease of exactly this TTL.
-func (s *Store) lease(ctx context.Context, ttl time.Duration) (clientv3.LeaseID, error) {
-	r, err := s.client.Grant(ctx, int64(ttl/time.Second))
-	if err != nil {
-		return 0, err
-	}
-	if granted := time.Duration(r.TTL) * time.Second; granted != ttl { //mutant:etcd-another-ttl-asked-taken
-		_, _ = s.client.Revoke(ctx, r.ID) // else it ends by itself
-		return 0, fmt.Errorf("%w: a TTL of %v: %s grants %v; the least that it grants is one and a half of its election timeout", store.ErrInvalid, ttl, s.address, granted)
-	}
-	return r.ID, nil
-}
-
-// fresh returns a renewal to wait for, or nil if the session was renewed a
-// moment ago.
-func (s *Store) fresh(sess *session) *flight {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if sess.flight == nil && store.Now() < sess.renewed.Add(sess.ttl/10) {
+// End implements [session.Backend].
+func (b *backend) End(ctx context.Context, id session.ID) error {
+	b.ended(leaseOf(id))
+	_, err := b.client.Revoke(ctx, leaseOf(id))
+	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
 		return nil
 	}
-	return s.renew(sess)
+	return failed(err)
 }
 
-// renew begins to renew the session, or joins who does. s.mu is held.
-func (s *Store) renew(sess *session) *flight {
-	if sess.flight != nil {
-		return sess.flight
-	}
-	f := &flight{done: make(chan struct{})}
-	sess.flight = f
-	s.tasks.Go(func() {
-		ctx, cancel := context.WithTimeout(s.ctx, min(max(sess.ttl/6, time.Second/2), s.longest))
-		defer cancel()
-		sent := store.Now()
-		err := s.keepAlive(ctx, sess.lease)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		sess.flight = nil
-		switch f.err = err; {
-		case err == nil:
-			sess.renewed, sess.failed = sent, 0 //mutant:etcd-session-counts-answer
-		case errors.Is(err, rpctypes.ErrLeaseNotFound):
-			s.died(sess)
-		default:
-			sess.failed++
-			pause := min(sess.ttl/12, (20*time.Millisecond)<<min(sess.failed, 6))
-			sess.again = store.Now().Add(pause/2 + rand.N(pause))
-		}
-		close(f.done)
-		s.poke()
-	})
-	return f
-}
-
-// keepAlive renews a lease by one question and one answer. The client's own
-// KeepAliveOnce asks again without a pause while there is no connection.
-func (s *Store) keepAlive(ctx context.Context, id clientv3.LeaseID) error {
-	ctx, cancel := context.WithCancel(ctx)
+// Await implements [session.Backend]. A watch that begins with a revision waits for a turn of the server's, up to 100 ms.
+// So it begins without one, and once it is there a reading shows what was missed.
+func (b *backend) Await(ctx context.Context, id session.ID) error {
+	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()
-	stream, err := pb.NewLeaseClient(s.client.ActiveConnection()).LeaseKeepAlive(clientv3.WithRequireLeader(ctx))
-	if err != nil {
-		return rpctypes.Error(err)
-	}
-	if err := stream.Send(&pb.LeaseKeepAliveRequest{ID: int64(id)}); err != nil {
-		return rpctypes.Error(err)
-	}
-	r, err := stream.Recv()
-	if err != nil {
-		return rpctypes.Error(err)
-	}
-	_ = stream.CloseSend()
-	if r.TTL <= 0 {
-		return rpctypes.ErrLeaseNotFound
-	}
-	return nil
-}
-
-// died notes that the session is over: all that was in it is lost. s.mu is held.
-func (s *Store) died(sess *session) {
-	if sess.dead {
-		return
-	}
-	sess.dead = true
-	if s.sessions[sess.ttl] == sess {
-		delete(s.sessions, sess.ttl)
-	}
-	for _, m := range s.mine {
-		if m.sess == sess && m.state != gone {
-			s.lose(m)
+	defer context.AfterFunc(b.ctx, cancel)()
+	for r := range b.client.Watch(ctx, b.sessionKey(id), clientv3.WithCreatedNotify(), clientv3.WithFilterPut()) {
+		if err := r.Err(); err != nil || len(r.Events) > 0 {
+			return failed(err)
 		}
-	}
-	// By our clock it is over; etcd may not think so yet.
-	s.retired[sess] = true
-	s.poke()
-}
-
-// retire has new claims begin with another session; this one ends with what
-// it keeps. s.mu is held.
-func (s *Store) retire(sess *session) {
-	if s.sessions[sess.ttl] == sess {
-		delete(s.sessions, sess.ttl)
-	}
-	s.retired[sess] = true
-	s.poke()
-}
-
-// revoke ends sessions that keep nothing any more. What cannot be reached ends
-// with its TTL.
-func (s *Store) revoke(sess *session) {
-	ctx, cancel := s.bound(s.ctx)
-	defer cancel()
-	_, err := s.client.Revoke(ctx, sess.lease)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	sess.flight = nil
-	if err == nil || errors.Is(err, rpctypes.ErrLeaseNotFound) || store.Now() > sess.over().Add(2*sess.ttl) {
-		delete(s.retired, sess)
-	} else {
-		sess.again = store.Now().Add(time.Second)
-	}
-	s.poke()
-}
-
-// poke has what is due looked at anew. It may be called with s.mu held.
-func (s *Store) poke() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
-}
-
-// tend renews the sessions and deletes what was not renewed, until Close.
-func (s *Store) tend() {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-s.ctx.Done():
-			return
-		case <-timer.C:
-		case <-s.wake:
-		}
-		// Not more often than this, however much there is to do.
-		next := s.due(store.Now())
-		timer.Reset(max(next.Sub(store.Now()), 20*time.Millisecond))
-	}
-}
-
-// due begins what is due, and returns when to look again at the latest. A timer
-// stands still while the machine is suspended, so that is soon.
-func (s *Store) due(now store.Instant) (next store.Instant) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	next = now.Add(time.Second)
-	at := func(when store.Instant) bool {
-		if when > now {
-			next = min(next, when)
-		}
-		return when <= now
-	}
-	for _, sess := range s.open() {
-		switch {
-		case sess.flight != nil:
-		case sess.dead || s.retired[sess] && sess.keeps == 0:
-			if at(sess.again) {
-				sess.flight = &flight{}
-				s.tasks.Go(func() { s.revoke(sess) })
-			}
-		case now >= sess.over():
-			s.died(sess)
-			next = now
-		default:
-			at(sess.over())
-			if len(sess.late) > 0 && !sess.searches && at(sess.search) { //mutant:etcd-nobody-searches-late-asks
-				sess.searches = true
-				s.tasks.Go(func() { s.searchLate(sess) })
-			}
-			if at(max(sess.renewed.Add(sess.ttl/3), sess.again)) {
-				s.renew(sess)
+		if r.Created { //mutant:etcd-ended-before-the-watch
+			now, err := b.client.Get(ctx, b.sessionKey(id), clientv3.WithKeysOnly())
+			if err != nil || len(now.Kvs) == 0 {
+				return failed(err)
 			}
 		}
 	}
-	for _, m := range s.mine {
-		switch {
-		case m.busy > 0:
-		case at(m.ends):
-			s.overdue(m)
-		case m.tell != 0 && m.state == held && at(m.tell):
-			s.told(m)
-		}
-	}
-	return next
+	return cmp.Or(ctx.Err(), errWatch)
 }
+
+var errWatch = errors.New("the watch has ended")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
@@ -32,14 +33,14 @@ type unreachable struct{ error }
 // untilUnreachable returns a context that ends early where no member can be
 // connected to. end ends it, and returns how the operation came out: err, or why no
 // member could be connected to, if that has ended it and err is not definite.
-func (s *Store) untilUnreachable(parent context.Context) (ctx context.Context, end func(err error) error) {
+func untilUnreachable(parent context.Context, client *clientv3.Client) (ctx context.Context, end func(err error) error) {
 	ctx, cancel := context.WithCancelCause(parent)
 	var check func()
 	check = func() {
 		if ctx.Err() != nil {
 			return
 		}
-		if why := s.whyUnreachable(ctx); why != nil { //mutant:etcd-unreachable
+		if why := whyUnreachable(ctx, client); why != nil { //mutant:etcd-unreachable
 			cancel(unreachable{why})
 			return
 		}
@@ -58,8 +59,8 @@ func (s *Store) untilUnreachable(parent context.Context) (ctx context.Context, e
 
 // whyUnreachable is why no member can be connected to, or nil if one can, or it is
 // not known yet.
-func (s *Store) whyUnreachable(ctx context.Context) error {
-	conn := s.client.ActiveConnection()
+func whyUnreachable(ctx context.Context, client *clientv3.Client) error {
+	conn := client.ActiveConnection()
 	if conn.GetState() != connectivity.TransientFailure {
 		return nil
 	}

@@ -27,6 +27,8 @@ func TestAnAskWhereNobodyListensSaysSo(t *testing.T) {
 	s := closing(t, storeOn(t, clientOf(t, testserver.ClosedPort(t), testserver.ClosedPort(t)), nil))
 	_, err := s.Ask(t.Context(), mutexTry("a"))
 	refused(t, "of two members", err)
+	_, err = s.Poll(t.Context(), mutexTry("a"))
+	refused(t, "of two members, a look", err)
 	s = closing(t, storeOn(t, clientOf(t, testserver.ClosedPort(t), testserver.SharedEtcd(t)), apart()))
 	mustHold(t, s, mutex("a"))
 }

@@ -42,7 +42,7 @@ var owners = []struct {
 	}, true},
 	{"released, in its minimum hold", func(t *testing.T, other *Store) {
 		c := lockOf(store.NewProcess(), "name")
-		c.Keep = time.Hour
+		c.MinHold = time.Hour
 		a, err := other.Ask(t.Context(), c)
 		if err != nil || !a.Granted {
 			t.Fatalf("%+v, %v", a, err)

@@ -167,7 +167,7 @@ func TestADirectoryThatIsRemovedIsNoError(t *testing.T) {
 		wg.Go(func() {
 			for !enough() && time.Now().Before(deadline) {
 				p := store.NewProcess() // whose FIFOs are made anew
-				err := s.Watch(t.Context(), p, func(store.Hint) {})
+				err := s.Watch(t.Context(), p, func(store.Notification) {})
 				if err != nil {
 					fail("watch", err)
 				}

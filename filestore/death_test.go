@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/queue"
 )
 
-// lockSoon waits for the name by hints alone, no longer than a test may.
+// lockSoon waits for the name by notifications alone, no longer than a test may.
 func lockSoon(t *testing.T, s *Store, name string) store.Hold {
 	t.Helper()
 	w, err := newWaiter(s)
@@ -90,7 +90,7 @@ func TestAKilledHolderFreesTheNameAtOnce(t *testing.T) {
 			t.Fatal("granted beside a living holder")
 		}
 		look := func() bool {
-			a, err := s.Look(t.Context(), lockOf(store.NewProcess(), "tried"))
+			a, err := s.Poll(t.Context(), lockOf(store.NewProcess(), "tried"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -101,7 +101,7 @@ func TestAKilledHolderFreesTheNameAtOnce(t *testing.T) {
 		}
 		h.kill()
 		if !look() {
-			t.Fatal("a look sees a dead holder in the way")
+			t.Fatal("a poll sees a dead holder in the way")
 		}
 		if !free(t, s, "tried") {
 			t.Fatal("refused for a dead holder")
@@ -146,7 +146,7 @@ func TestAKilledHolderFreesTheNameAtOnce(t *testing.T) {
 	})
 }
 
-func TestAKilledWaiterFreesItsPlaceAtOnce(t *testing.T) {
+func TestAKilledWaiterFreesItsPositionAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	defer s.Close()
@@ -157,7 +157,7 @@ func TestAKilledWaiterFreesItsPlaceAtOnce(t *testing.T) {
 	third := start(t, "hold", dir, "name")
 	third.says("waiting")
 	waiting(t, s, "name", 2)
-	// The third watches the second, and drops its place.
+	// The third watches the second, and drops its position.
 	second.kill()
 	waiting(t, s, "name", 1)
 	first.end()
@@ -284,7 +284,7 @@ func TestAClosedStoreFreesWhatItHeld(t *testing.T) {
 	}
 }
 
-// A place that lapsed is lost for its owner, also if the holder has died
+// A position that lapsed is lost for its owner, also if the holder has died
 // meanwhile and the name is free: the same id is never a second entry.
 func TestALapsedPlaceIsLostThoughTheHolderIsDead(t *testing.T) {
 	dir := t.TempDir()
@@ -292,7 +292,7 @@ func TestALapsedPlaceIsLostThoughTheHolderIsDead(t *testing.T) {
 	defer s.Close()
 	lockSoon(t, other, "name")
 	c := lockOf(store.NewProcess(), "name")
-	c.Place = time.Minute
+	c.PositionTTL = time.Minute
 	if a, err := s.Ask(t.Context(), c); err != nil || a.Granted {
 		t.Fatalf("%+v, %v", a, err)
 	}
@@ -312,13 +312,13 @@ func TestALapsedPlaceIsLostThoughTheHolderIsDead(t *testing.T) {
 }
 
 // Nobody waits for the death of one who is dead, though what it held is in the
-// way for the lock delay: the hint of it would come again and again.
+// way for the lock delay: the notification of it would come again and again.
 func TestTheLockDelayOfADeadHolderIsWaitedForQuietly(t *testing.T) {
 	dir := t.TempDir()
 	s, other := open(t, dir), open(t, dir)
 	defer s.Close()
 	c := lockOf(store.NewProcess(), "name")
-	c.Delay = time.Hour
+	c.LockDelay = time.Hour
 	if a, err := other.Ask(t.Context(), c); err != nil || !a.Granted {
 		t.Fatalf("%+v, %v", a, err)
 	}
@@ -331,7 +331,7 @@ func TestTheLockDelayOfADeadHolderIsWaitedForQuietly(t *testing.T) {
 		t.Fatal(err)
 	}
 	other.Close()
-	soon(t, "the death is told", func() bool { return len(w.hints) > 0 })
+	soon(t, "the death is told", func() bool { return len(w.notifications) > 0 })
 	a, err := s.Ask(t.Context(), waits)
 	if err != nil || a.Granted || a.Until < 50*time.Minute {
 		t.Fatalf("%+v, %v, want refused for the lock delay", a, err)

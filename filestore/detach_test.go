@@ -67,11 +67,11 @@ func TestAnUpgradeIsGrantedWhenTheReaderInItsWayIsKilled(t *testing.T) {
 	for what, looks := range map[string]func(*Store, store.Hold) (bool, error){
 		"by a renewal": func(s *Store, h store.Hold) (bool, error) {
 			r := s.Renew(context.Background(), []store.Hold{h})[0]
-			return r.Weight == store.Full && r.Fence > h.Token, r.Err
+			return r.Weight == store.Full && r.UpgradeToken > h.Token, r.Err
 		},
 		"by the change repeated": func(s *Store, h store.Hold) (bool, error) {
 			a, err := s.Change(context.Background(), h, 1, store.Full)
-			return a.Granted && a.Fence > h.Token, err
+			return a.Granted && a.UpgradeToken > h.Token, err
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -102,7 +102,7 @@ func TestAnUpgradeIsGrantedWhenTheReaderInItsWayIsKilled(t *testing.T) {
 			defer stop()
 			for {
 				select {
-				case <-w.hints:
+				case <-w.notifications:
 				case <-ctx.Done():
 					t.Fatal("nobody told the upgrader")
 				}

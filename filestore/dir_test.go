@@ -129,7 +129,7 @@ func TestADirectoryThatOthersCanWriteToIsRefused(t *testing.T) {
 			t.Fatalf("%v, want ErrDenied", err)
 		}
 	})
-	t.Run("a place that cannot be written to", func(t *testing.T) {
+	t.Run("a position that cannot be written to", func(t *testing.T) {
 		parent := mkdir(t, 0o500)
 		if os.Geteuid() == 0 {
 			parent = "/proc" // root can write anywhere else

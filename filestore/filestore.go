@@ -4,9 +4,10 @@
 // # Stored form
 //
 // In the directory n one state file a name, its name in base32 (a long one cut
-// and hashed). The file has two slots a mebibyte apart; a record is written
-// over the older one under flock(2), so that a process killed at any instant
-// leaves the old state or the new one. A record has a magic, a version, a
+// and hashed). The file has two slots; a record is written over the older one
+// under flock(2), so that a process killed at any instant leaves the old state or
+// the new one. A name at rest takes one page, 4 KiB; the records of long queues go on
+// farther behind. A record has a magic, a version, a
 // CRC-32C, a sequence number, the name, the id of the boot, and the queue. A
 // file unused for a day is removed by whoever happens to look.
 //
@@ -20,10 +21,10 @@
 // The whole rule: order, minimum hold, lock delay, slots, upgrades, strictly
 // increasing tokens, in blocks too. Expiries are on the clock of the host that counts since boot and
 // cannot be set. The hold of a process that was killed comes free at once, as
-// does a killed waiter's place; that of a process that is stopped lives on to
+// does a killed waiter's position; that of a process that is stopped lives on to
 // its TTL, and so does a hold that was detached from its process.
 //
-// A reboot drops all holds and places. Containers of one host may have boot ids
+// A reboot drops all holds and positions. Containers of one host may have boot ids
 // of their own: that alone drops nothing, and an owner that can be seen to live
 // keeps what it has in any case. Tokens are never smaller than the wall
 // clock, so they go on growing even if the files are lost, unless the clock was
@@ -35,7 +36,7 @@
 //
 // One thing outlives a TTL: a process stopped (SIGSTOP, a debugger, a frozen
 // container) within the few microseconds in which it has a state file locked.
-// Then every operation on that name ends as unclear, naming the process, until
+// Then every operation on that name ends as indeterminate, naming the process, until
 // it goes on or is ended. Other names are not touched.
 //
 // # Requirements
@@ -106,7 +107,7 @@ type Store struct {
 
 var _ interface {
 	store.Store
-	store.Looker
+	store.Poller
 	store.Inspector
 	store.Checker
 } = (*Store)(nil)
@@ -164,7 +165,7 @@ func (s *Store) Describe() store.Description {
 		Store:  s.String(),
 		MinTTL: 100 * time.Millisecond, MaxTTL: 365 * 24 * time.Hour, Tick: time.Microsecond,
 		Tokens:  "when the state file was lost or deleted, or unused for a day, and the wall clock was set back since",
-		Loses:   "a reboot of the host drops every hold and place",
+		Loses:   "a reboot of the host drops every hold and position",
 		Forgets: []store.Accident{store.AccidentWipe},
 		Crash:   crash,
 	}

@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,7 +19,7 @@ import (
 
 func init() {
 	roles["fill the disk"] = func(s *Store, _ string) error {
-		return onFullDisk(s, func() error { return fill(filepath.Join(s.dir, "filler")) })
+		return onFullDisk(s, 12, func() error { return fill(filepath.Join(s.dir, "filler")) })
 	}
 }
 
@@ -42,14 +44,13 @@ func fill(path string) error {
 	}
 }
 
-// onFullDisk has several hold a name, fills the disk, and returns what does not
+// onFullDisk has so many hold a name, fills the disk, and returns what does not
 // go on as it must.
-func onFullDisk(s *Store, fill func() error) error {
+func onFullDisk(s *Store, holders int64, fill func() error) error {
 	ctx := context.Background()
 	p := store.NewProcess()
-	// So many that their record is of one page at first, and of two later.
 	slot := lockOf(p, "job")
-	slot.Limit, slot.Weight, slot.Owner = 12, 1, "x"
+	slot.Limit, slot.Weight, slot.Owner = holders, 1, "x"
 	var holds []store.Hold
 	for range slot.Limit {
 		slot.ID = p.NewID()
@@ -90,6 +91,12 @@ func onFullDisk(s *Store, fill func() error) error {
 			}
 		}
 	}
+	for _, h := range holds {
+		b := store.Break{Name: h.Name, ID: h.ID, Token: h.Token, Reason: strings.Repeat("z", store.MaxReason)}
+		if err := s.BreakHold(ctx, b); err != nil {
+			return fmt.Errorf("break: %w", err)
+		}
+	}
 	for i := range holds {
 		if err := s.Release(ctx, holds[i]); err != nil {
 			return fmt.Errorf("release of hold %d: %w", i, err)
@@ -108,15 +115,24 @@ func onFullDisk(s *Store, fill func() error) error {
 func fullable(t *testing.T) (full *bool) {
 	full = new(bool)
 	write := writeSlot
-	written := map[string]bool{}
+	written := map[string]map[int64]bool{}
 	set(t, &writeSlot, func(f *os.File, b []byte, at int64) error {
 		const size = 1 << 12
+		info, err := f.Stat()
+		if err != nil {
+			return err
+		}
+		blocks := written[f.Name()]
+		if blocks == nil {
+			blocks = map[int64]bool{}
+			written[f.Name()] = blocks
+		}
+		maps.DeleteFunc(blocks, func(block int64, _ bool) bool { return block*size >= info.Size() }) // it was cut off
 		for block := at / size; block <= (at+int64(len(b))-1)/size; block++ {
-			key := fmt.Sprint(f.Name(), block)
-			if *full && !written[key] {
+			if *full && !blocks[block] {
 				return &os.PathError{Op: "write", Path: f.Name(), Err: syscall.ENOSPC}
 			}
-			written[key] = true
+			blocks[block] = true
 		}
 		return write(f, b, at)
 	})
@@ -124,11 +140,76 @@ func fullable(t *testing.T) (full *bool) {
 }
 
 func TestAFullDiskEndsNoHold(t *testing.T) {
-	s := open(t, t.TempDir())
+	// In so many that each slot is once the one that room was reserved in last.
+	for _, holders := range []int64{12, 24} {
+		t.Run(strconv.Itoa(int(holders)), func(t *testing.T) {
+			s := open(t, t.TempDir())
+			defer s.Close()
+			full := fullable(t)
+			if err := onFullDisk(s, holders, func() error { *full = true; return nil }); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// The last release cuts the file of a name to its first page, whoever has
+// reserved more: that is then reserved again.
+func TestANameAtRestTakesOnePage(t *testing.T) {
+	dir := t.TempDir()
+	s, other := open(t, dir), open(t, dir)
 	defer s.Close()
+	defer other.Close()
 	full := fullable(t)
-	if err := onFullDisk(s, func() error { *full = true; return nil }); err != nil {
+	atRest := func(name, after string) {
+		t.Helper()
+		info, err := os.Stat(s.path(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if took := info.Sys().(*syscall.Stat_t).Blocks * 512; info.Size() > page || took > page {
+			t.Fatalf("%s after %s: %d bytes long, and takes %d", name, after, info.Size(), took)
+		}
+	}
+	h := lockSoon(t, s, "one")
+	atRest("one", "a grant")
+	if err := s.Release(t.Context(), h); err != nil {
 		t.Fatal(err)
+	}
+	atRest("one", "a release")
+	crowd := func() (holds []store.Hold) {
+		c := lockOf(store.NewProcess(), "many")
+		c.Limit, c.Weight, c.Owner = 17, 1, "x"
+		for range c.Limit {
+			c.ID = c.ID.Process().NewID()
+			a, err := s.Ask(t.Context(), c)
+			if err != nil || !a.Granted {
+				t.Fatalf("%+v, %v", a, err)
+			}
+			holds = append(holds, store.Hold{Name: c.Name, ID: c.ID, Token: a.Token, TTL: c.TTL})
+		}
+		return holds
+	}
+	for _, last := range []*Store{s, other, s} {
+		holds := crowd()
+		*full = true
+		for i := range holds {
+			holds[i].Owner = strings.Repeat("x", store.MaxOwner)
+			if err := s.Renew(t.Context(), holds[i:i+1])[0].Err; err != nil {
+				t.Fatalf("renewal %d: %v", i, err)
+			}
+		}
+		for i, h := range holds {
+			by := s
+			if i == len(holds)-1 {
+				by = last
+			}
+			if err := by.Release(t.Context(), h); err != nil {
+				t.Fatal(err)
+			}
+		}
+		*full = false
+		atRest("many", "a crowd")
 	}
 }
 
@@ -145,7 +226,7 @@ func TestARenewalIsWrittenThoughNoRoomWasReserved(t *testing.T) {
 	defer later.Close()
 	write := writeSlot
 	set(t, &writeSlot, func(f *os.File, b []byte, at int64) error {
-		if at%stride > 0 {
+		if at%near > 0 {
 			return syscall.ENOSPC
 		}
 		return write(f, b, at)

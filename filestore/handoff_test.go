@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Each of two processes waits for nothing but the other's hint.
-func TestTwoProcessesHandANameOverByHintsAlone(t *testing.T) {
+// Each of two processes waits for nothing but the other's notification.
+func TestTwoProcessesHandANameOverByNotificationsAlone(t *testing.T) {
 	d := newDuet(t)
 	last := int64(0)
 	for range 200 {

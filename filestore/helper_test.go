@@ -164,28 +164,28 @@ func untilStdinEnds() error {
 // waiting or granted.
 func lockOf(p store.Process, name string) store.Claim {
 	return store.Claim{Name: name, ID: p.NewID(), Limit: store.Full, Weight: store.Full,
-		TTL: time.Hour, Place: time.Hour,
+		TTL: time.Hour, PositionTTL: time.Hour,
 		Owner: store.Owner{Host: "web-3", PID: os.Getpid(), Program: "backup.sh"}.String()}
 }
 
-// A waiter is a process of a Store that waits for nothing but hints.
+// A waiter is a process of a Store that waits for nothing but notifications.
 type waiter struct {
-	s     *Store
-	p     store.Process
-	hints chan store.Hint
+	s             *Store
+	p             store.Process
+	notifications chan store.Notification
 }
 
 func newWaiter(s *Store) (*waiter, error) {
-	w := &waiter{s: s, p: store.NewProcess(), hints: make(chan store.Hint, 1)}
-	return w, s.Watch(context.Background(), w.p, func(h store.Hint) {
+	w := &waiter{s: s, p: store.NewProcess(), notifications: make(chan store.Notification, 1)}
+	return w, s.Watch(context.Background(), w.p, func(h store.Notification) {
 		select {
-		case w.hints <- h:
+		case w.notifications <- h:
 		default: // one is there already
 		}
 	})
 }
 
-// lock waits for the claim by hints alone. waiting is called when it has a
+// lock waits for the claim by notifications alone. waiting is called when it has a
 // place.
 func (w *waiter) lock(ctx context.Context, c store.Claim, waiting func()) (store.Hold, error) {
 	for first := true; ; first = false {
@@ -200,7 +200,7 @@ func (w *waiter) lock(ctx context.Context, c store.Claim, waiting func()) (store
 			waiting()
 		}
 		select {
-		case <-w.hints:
+		case <-w.notifications:
 		case <-ctx.Done():
 			return store.Hold{}, ctx.Err()
 		}
@@ -296,7 +296,7 @@ func holdAndFork(s *Store, name string) error {
 	})
 }
 
-// changeForEver takes a place and gives it up again, as fast as it can, and
+// changeForEver takes a position and gives it up again, as fast as it can, and
 // says after each which record it has seen written.
 func changeForEver(s *Store, name string) error {
 	p := store.NewProcess()

@@ -131,9 +131,11 @@ func (b *battered) check(seen uint64) error {
 		return fmt.Errorf("of %d entries %d are left", len(b.ids), len(left))
 	}
 	if raw, err := os.ReadFile(f.Name()); err == nil {
-		for at := 0; at < len(raw); at += stride {
-			if _, ok := parseHead(raw[at:]); ok && !whole(raw[at:]) {
-				b.torn++
+		for i := range slots {
+			if one := slotOf(raw, i); len(one) >= headSize {
+				if _, ok := parseHead(one); ok && !whole(one) {
+					b.torn++
+				}
 			}
 		}
 	}

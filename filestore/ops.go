@@ -55,8 +55,8 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (a store.Answer, err err
 	return a, err
 }
 
-// Look implements [store.Looker].
-func (s *Store) Look(ctx context.Context, c store.Claim) (a store.Answer, err error) {
+// Poll implements [store.Poller].
+func (s *Store) Poll(ctx context.Context, c store.Claim) (a store.Answer, err error) {
 	if err := bounds.CheckClaim(&c); err != nil {
 		return a, err
 	}
@@ -67,7 +67,7 @@ func (s *Store) Look(ctx context.Context, c store.Claim) (a store.Answer, err er
 	now := s.now()
 	dead := s.deadAhead(now, q, c.ID)
 	lapse(now, q, func(p store.Process) bool { return slices.Contains(dead, p) })
-	return q.Look(now, c.Name, &c)
+	return q.Poll(now, c.Name, &c)
 }
 
 // Renew implements [store.Store]. A name whose file another has locked does
@@ -231,10 +231,10 @@ func join(changes ...queue.Change) (all queue.Change) {
 	return all
 }
 
-// withoutOwn is the changes as one, less the hints for the caller itself.
+// withoutOwn is the changes as one, less the notifications for the caller itself.
 func withoutOwn(id store.ID, changes ...queue.Change) queue.Change {
 	all := join(changes...)
-	all.Woken = slices.DeleteFunc(all.Woken, func(h store.Hint) bool { return h.ID == id })
+	all.Woken = slices.DeleteFunc(all.Woken, func(h store.Notification) bool { return h.ID == id })
 	return all
 }
 

@@ -24,8 +24,8 @@ var _ store.Watcher = (*Store)(nil)
 type process struct {
 	alive   *os.File // the FIFO whose last writer's end is the death of the process
 	entries int      // those asked for and not known to be gone
-	mailbox *os.File // the FIFO that hints come through, once it watches
-	sink    func(store.Hint)
+	mailbox *os.File // the FIFO that notifications come through, once it watches
+	sink    func(store.Notification)
 }
 
 // The endings of the FIFOs of a process.
@@ -179,26 +179,26 @@ func readFIFO(path string) life {
 	return unknown
 }
 
-// A hint in a mailbox is its length in two bytes, the id, the token, the size
+// A notification in a mailbox is its length in two bytes, the id, the token, the size
 // of its block in two bytes unless that is 1, and the name; or, of a name too
 // long for that, its state file. Written at once, and no longer than this, it
 // is never mixed with others or cut.
 const (
-	maxHint   = 512 // POSIX promises no more, and macOS keeps to that
-	hintHead  = 2 + len(store.ID{}) + 8
-	blockSize = 2
-	hintFile  = 1 << 15 // in the length: it is the state file
-	hintBlock = 1 << 14 // in the length: there is the size of a block
+	maxNotification   = 512 // POSIX promises no more, and macOS keeps to that
+	notificationHead  = 2 + len(store.ID{}) + 8
+	blockSize         = 2
+	notificationFile  = 1 << 15 // in the length: it is the state file
+	notificationBlock = 1 << 14 // in the length: there is the size of a block
 )
 
 // wake tells the waiters who were granted. Errors do not matter, for they look
 // of themselves now and then; but one who is dead must not keep the name.
-func (s *Store) wake(ctx context.Context, woken []store.Hint) {
+func (s *Store) wake(ctx context.Context, woken []store.Notification) {
 	for _, h := range woken {
 		p := h.ID.Process()
 		s.mu.Lock()
 		pr := s.procs[p]
-		var sink func(store.Hint)
+		var sink func(store.Notification)
 		if pr != nil {
 			sink = pr.sink
 		}
@@ -213,26 +213,26 @@ func (s *Store) wake(ctx context.Context, woken []store.Hint) {
 	}
 }
 
-// post puts the hint in the mailbox of a process, and reports whether anybody
+// post puts the notification in the mailbox of a process, and reports whether anybody
 // reads there.
-func (s *Store) post(p store.Process, h store.Hint) bool {
+func (s *Store) post(p store.Process, h store.Notification) bool {
 	fd, err := openFIFO(s.fifo(p, wakeFIFO), unix.O_WRONLY)
 	if err != nil {
 		return false
 	}
 	defer unix.Close(fd)
-	var buf [maxHint]byte
-	unix.Write(fd, appendHint(buf[:0], h)) // full: it has enough to look at
+	var buf [maxNotification]byte
+	unix.Write(fd, appendNotification(buf[:0], h)) // full: it has enough to look at
 	return true
 }
 
-func appendHint(b []byte, h store.Hint) []byte {
-	flag, size := 0, hintHead
+func appendNotification(b []byte, h store.Notification) []byte {
+	flag, size := 0, notificationHead
 	if h.N > 1 {
-		flag, size = hintBlock, hintHead+blockSize
+		flag, size = notificationBlock, notificationHead+blockSize
 	}
-	if size+len(h.Name) > maxHint {
-		h.Name, flag = fileName(h.Name), flag|hintFile
+	if size+len(h.Name) > maxNotification {
+		h.Name, flag = fileName(h.Name), flag|notificationFile
 	}
 	b = binary.LittleEndian.AppendUint16(b, uint16(size+len(h.Name)|flag))
 	b = append(b, h.ID[:]...)
@@ -243,28 +243,28 @@ func appendHint(b []byte, h store.Hint) []byte {
 	return append(b, h.Name...)
 }
 
-// parseHints calls sink for each whole hint in b and returns what is left.
+// parseNotifications calls sink for each whole notification in b and returns what is left.
 // What cannot be read is left out, and all are told to look.
-func (s *Store) parseHints(b []byte, sink func(store.Hint)) (left []byte) {
+func (s *Store) parseNotifications(b []byte, sink func(store.Notification)) (left []byte) {
 	for len(b) >= 2 {
 		n := int(binary.LittleEndian.Uint16(b))
-		isFile, isBlock, start := n&hintFile != 0, n&hintBlock != 0, hintHead
+		isFile, isBlock, start := n&notificationFile != 0, n&notificationBlock != 0, notificationHead
 		if isBlock {
 			start += blockSize
 		}
-		n &^= hintFile | hintBlock
-		if n < start || n > maxHint {
-			sink(store.Hint{})
+		n &^= notificationFile | notificationBlock
+		if n < start || n > maxNotification {
+			sink(store.Notification{})
 			return nil
 		}
 		if n > len(b) {
 			break
 		}
-		var h store.Hint
+		var h store.Notification
 		h.ID = store.ID(b[2:])
 		h.Token = int64(binary.LittleEndian.Uint64(b[2+len(h.ID):]))
 		if isBlock {
-			h.N = int(binary.LittleEndian.Uint16(b[hintHead:]))
+			h.N = int(binary.LittleEndian.Uint16(b[notificationHead:]))
 		} else if h.Token != 0 {
 			h.N = 1
 		}
@@ -275,7 +275,7 @@ func (s *Store) parseHints(b []byte, sink func(store.Hint)) (left []byte) {
 				name, _ = s.nameOf(filepath.Join(s.dir, namesDir, h.Name))
 			}
 			if h.Name = name; name == "" {
-				h = store.Hint{}
+				h = store.Notification{}
 			}
 		}
 		sink(h)
@@ -285,7 +285,7 @@ func (s *Store) parseHints(b []byte, sink func(store.Hint)) (left []byte) {
 }
 
 // Watch implements [store.Watcher].
-func (s *Store) Watch(_ context.Context, p store.Process, sink func(store.Hint)) error {
+func (s *Store) Watch(_ context.Context, p store.Process, sink func(store.Notification)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	pr, err := s.own(p)
@@ -307,11 +307,11 @@ func (s *Store) Watch(_ context.Context, p store.Process, sink func(store.Hint))
 
 const (
 	mailboxSize = 64 << 10 // what a FIFO holds at most; on macOS mostly 16 KiB
-	// With so much in it a mailbox may have been full, and turned hints away.
+	// With so much in it a mailbox may have been full, and turned notifications away.
 	nearlyFull = 12 << 10
 )
 
-// receive hands the hints of a mailbox to the sink until the mailbox is closed.
+// receive hands the notifications of a mailbox to the sink until the mailbox is closed.
 func (s *Store) receive(pr *process, mailbox *os.File) {
 	buf := make([]byte, mailboxSize)
 	kept := 0
@@ -323,10 +323,10 @@ func (s *Store) receive(pr *process, mailbox *os.File) {
 		s.mu.Lock()
 		sink := pr.sink
 		s.mu.Unlock()
-		left := s.parseHints(buf[:kept+n], sink)
+		left := s.parseNotifications(buf[:kept+n], sink)
 		kept = copy(buf, left)
 		if n >= nearlyFull {
-			sink(store.Hint{})
+			sink(store.Notification{})
 		}
 	}
 }

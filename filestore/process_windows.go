@@ -24,13 +24,13 @@ func (s *Store) Presence(store.Process) (*os.File, error) {
 	return nil, fmt.Errorf("%w: %s does not see deaths on Windows", store.ErrUnsupported, s)
 }
 
-func (s *Store) live(store.Process) error               { return nil }
-func (s *Store) count(store.Process, bool, int)         {}
-func (s *Store) end(store.Process, *process)            {}
-func (s *Store) dead(store.Process) bool                { return false }
-func (s *Store) living(store.Process) bool              { return false } // cannot be seen
-func (s *Store) wake(context.Context, []store.Hint)     {}
-func (s *Store) lookOut(store.Process, []store.Process) {}
-func isLink(error) bool                                 { return false }
+func (s *Store) live(store.Process) error                   { return nil }
+func (s *Store) count(store.Process, bool, int)             {}
+func (s *Store) end(store.Process, *process)                {}
+func (s *Store) dead(store.Process) bool                    { return false }
+func (s *Store) living(store.Process) bool                  { return false } // cannot be seen
+func (s *Store) wake(context.Context, []store.Notification) {}
+func (s *Store) lookOut(store.Process, []store.Process)     {}
+func isLink(error) bool                                     { return false }
 
 func cleanProcess(string) {}

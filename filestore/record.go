@@ -15,37 +15,50 @@ import (
 // with the higher sequence number is the state; the next one is written over
 // the other. So a process killed while it writes leaves the old state or the
 // new one.
+//
+// The beginnings of both slots share the file's first page, which is all that a
+// name at rest has. What is longer goes on far behind.
 const (
-	slots  = 2
-	stride = 1 << 20 // from slot to slot, and the length of the longest record
+	slots   = 2
+	page    = 4096 // file systems give room in no smaller pieces
+	near    = page / slots
+	longest = 1 << 20 // of all records
 
 	// A record is a head and a body. The head is the magic, the CRC-32C of all
 	// that follows it, the version of the form, the length of the body and the
 	// sequence number: the same in every version, so that a newer one can be
 	// named.
 	magic    = "holdfast"
-	version  = 1
+	version  = 2
 	headSize = len(magic) + 4 + 4 + 4 + 8
 
-	// The body of version 1 is the name, the boot id (each with its length in
-	// two bytes before it), the limit, the newest token, the number of entries,
-	// and the entries. All numbers are little-endian.
-	entryFixed = 16 + 4*4 + 1 + 6*8 + 2 + 2
+	// The body of version 2 is the name, the boot id (each with its length in
+	// two bytes before it), the newest token, the number of entries, and the
+	// entries. All numbers are little-endian. Version 1 was never released.
+	entryFixed = 16 + 5*4 + 1 + 6*8 + 2 + 2 + 2
 )
 
-// roomFor is the room to reserve for a record with so many entries: that of the
-// longest, in whole pages, for files get no room in smaller pieces.
+// roomFor is the room to reserve in each slot for a record with so many entries:
+// that of the longest, which is in the first page or takes whole pages more.
 func roomFor(name, boot string, entries int) int {
-	const page = 4096
-	longest := headSize + 2 + len(name) + 2 + len(boot) + 4 + 8 + 4 + entries*(entryFixed+store.MaxOwner+store.MaxReason) //mutant:file-room-of-entries
-	return min((longest+page-1)/page*page, stride)
+	most := headSize + 2 + len(name) + 2 + len(boot) + 8 + 4 + entries*(entryFixed+store.MaxOwner+store.MaxReason+store.MaxReason) //mutant:file-room-of-entries
+	more := (max(most-near, 0) + page - 1) / page * page
+	return min(near+more, longest)
+}
+
+// place is where byte i of a slot is in the file, and how many follow it there.
+func place(slot, i int) (at int64, follow int) {
+	if i < near {
+		return int64(slot*near + i), near - i
+	}
+	return int64((slot+1)*longest + i - near), longest - i
 }
 
 // The flags of an entry.
 const (
 	flagGranted = 1 << iota
 	flagShown
-	noFlag // the first that version 1 does not know
+	noFlag // the first that version 2 does not know
 )
 
 // castagnoli is made by its first use: it takes longer than all else that
@@ -79,7 +92,7 @@ func parseHead(b []byte) (h head, ok bool) {
 	length := binary.LittleEndian.Uint32(b[8:])
 	h.seq = binary.LittleEndian.Uint64(b[12:])
 	h.length = int(length)
-	return h, length <= stride-uint32(headSize)
+	return h, length <= longest-uint32(headSize)
 }
 
 // appendRecord appends the record of a queue to b.
@@ -93,13 +106,12 @@ func appendRecord(b []byte, seq uint64, name, boot string, q *queue.Queue) []byt
 	b = le.AppendUint64(b, seq)
 	b = appendString(b, name)
 	b = appendString(b, boot)
-	b = le.AppendUint32(b, uint32(q.Limit))
 	b = le.AppendUint64(b, uint64(q.Last))
 	b = le.AppendUint32(b, uint32(len(q.Entries)))
 	for i := range q.Entries {
 		e := &q.Entries[i]
 		b = append(b, e.ID[:]...)
-		for _, n := range [...]uint32{uint32(e.Weight), uint32(e.Want), uint32(e.Turn), uint32(e.N)} {
+		for _, n := range [...]uint32{uint32(e.Limit), uint32(e.Weight), uint32(e.Want), uint32(e.Turn), uint32(e.N)} {
 			b = le.AppendUint32(b, n)
 		}
 		var flags byte
@@ -110,11 +122,12 @@ func appendRecord(b []byte, seq uint64, name, boot string, q *queue.Queue) []byt
 			flags |= flagShown
 		}
 		b = append(b, flags)
-		for _, n := range [...]int64{e.Token, e.Fence, e.Since, e.Expires, e.Keep, e.Delay} {
+		for _, n := range [...]int64{e.Token, e.UpgradeToken, e.Since, e.Expires, e.MinHold, e.LockDelay} {
 			b = le.AppendUint64(b, uint64(n))
 		}
 		b = appendString(b, e.Reason())
 		b = appendString(b, e.Owner)
+		b = appendString(b, e.Asks())
 	}
 	rec := b[start:]
 	le.PutUint32(rec[len(magic)+8:], uint32(len(rec)-headSize))
@@ -142,12 +155,11 @@ func parseRecord(b []byte, q *queue.Queue) (name, boot []byte, err error) {
 	if h.version > version {
 		return nil, nil, versionError(h.version)
 	}
-	if h.version < 1 {
+	if h.version < version {
 		return nil, nil, errBadRecord
 	}
 	r := reader{b: b[headSize:]}
 	name, boot = r.string(), r.string()
-	q.Limit = int32(r.u32())
 	q.Last = int64(r.u64())
 	count := int(r.u32())
 	if r.bad || count > len(r.b)/entryFixed || q.Last < 0 {
@@ -160,12 +172,12 @@ func parseRecord(b []byte, q *queue.Queue) (name, boot []byte, err error) {
 	for range count {
 		var e queue.Entry
 		r.entry(&e)
-		if e.Weight < 1 || q.Limit < e.Weight || e.Granted && e.Token < 1 {
+		if e.Weight < 1 || e.Limit < e.Weight || e.Limit > store.Full || e.Granted && e.Token < 1 {
 			return nil, nil, errBadRecord
 		}
 		q.Entries = append(q.Entries, e)
 	}
-	if r.bad || len(r.b) > 0 || q.Limit > store.Full {
+	if r.bad || len(r.b) > 0 {
 		return nil, nil, errBadRecord
 	}
 	return name, boot, nil
@@ -195,7 +207,7 @@ func (r *reader) string() []byte { return r.take(int(r.u16())) }
 
 func (r *reader) entry(e *queue.Entry) {
 	e.ID = store.ID(r.take(len(e.ID)))
-	for _, n := range [...]*int32{&e.Weight, &e.Want, &e.Turn} {
+	for _, n := range [...]*int32{&e.Limit, &e.Weight, &e.Want, &e.Turn} {
 		*n = int32(r.u32())
 	}
 	n := r.u32()
@@ -204,11 +216,14 @@ func (r *reader) entry(e *queue.Entry) {
 	flags := r.take(1)[0]
 	r.bad = r.bad || flags >= noFlag
 	e.Granted, e.Shown = flags&flagGranted != 0, flags&flagShown != 0
-	for _, n := range [...]*int64{&e.Token, &e.Fence, &e.Since, &e.Expires, &e.Keep, &e.Delay} {
+	for _, n := range [...]*int64{&e.Token, &e.UpgradeToken, &e.Since, &e.Expires, &e.MinHold, &e.LockDelay} {
 		*n = int64(r.u64())
 	}
 	if reason := string(r.string()); reason != "" {
 		e.Broken = &reason
 	}
 	e.Owner = string(r.string())
+	if reason := string(r.string()); reason != "" {
+		e.GiveUp = &reason
+	}
 }

@@ -19,24 +19,27 @@ import (
 func anyQueue(t *rapid.T) *queue.Queue {
 	i32 := rapid.Int32()
 	i64 := rapid.Int64()
-	q := &queue.Queue{Limit: rapid.Int32Range(1, store.Full).Draw(t, "limit"), Last: rapid.Int64Min(0).Draw(t, "last")}
+	q := &queue.Queue{Last: rapid.Int64Min(0).Draw(t, "last")}
 	for range rapid.IntRange(0, 5).Draw(t, "entries") {
+		limit := rapid.Int32Range(1, store.Full).Draw(t, "limit")
 		q.Entries = append(q.Entries, queue.Entry{
-			ID:      store.ID(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "id")),
-			Weight:  rapid.Int32Range(1, q.Limit).Draw(t, "weight"),
-			Want:    i32.Draw(t, "want"),
-			Turn:    i32.Draw(t, "turn"),
-			N:       rapid.Uint16().Draw(t, "n"),
-			Granted: rapid.Bool().Draw(t, "granted"),
-			Shown:   rapid.Bool().Draw(t, "shown"),
-			Broken:  rapid.Ptr(rapid.StringN(1, -1, store.MaxReason), true).Draw(t, "broken"),
-			Token:   rapid.Int64Min(1).Draw(t, "token"),
-			Fence:   i64.Draw(t, "fence"),
-			Since:   i64.Draw(t, "since"),
-			Expires: i64.Draw(t, "expires"),
-			Keep:    i64.Draw(t, "keep"),
-			Delay:   i64.Draw(t, "delay"),
-			Owner:   rapid.StringN(-1, -1, store.MaxOwner).Draw(t, "owner"),
+			Limit:        limit,
+			GiveUp:       rapid.Ptr(rapid.StringN(1, -1, store.MaxReason), true).Draw(t, "give up"),
+			ID:           store.ID(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "id")),
+			Weight:       rapid.Int32Range(1, limit).Draw(t, "weight"),
+			Want:         i32.Draw(t, "want"),
+			Turn:         i32.Draw(t, "turn"),
+			N:            rapid.Uint16().Draw(t, "n"),
+			Granted:      rapid.Bool().Draw(t, "granted"),
+			Shown:        rapid.Bool().Draw(t, "shown"),
+			Broken:       rapid.Ptr(rapid.StringN(1, -1, store.MaxReason), true).Draw(t, "broken"),
+			Token:        rapid.Int64Min(1).Draw(t, "token"),
+			UpgradeToken: i64.Draw(t, "fence"),
+			Since:        i64.Draw(t, "since"),
+			Expires:      i64.Draw(t, "expires"),
+			MinHold:      i64.Draw(t, "keep"),
+			LockDelay:    i64.Draw(t, "delay"),
+			Owner:        rapid.StringN(-1, -1, store.MaxOwner).Draw(t, "owner"),
 		})
 	}
 	return q
@@ -55,7 +58,7 @@ func TestARecordHasEveryFieldOfTheQueue(t *testing.T) {
 		if err != nil || string(gotName) != name || string(boot) != "boot" {
 			t.Fatalf("name %q, boot %q, %v", gotName, boot, err)
 		}
-		if got.Limit != want.Limit || got.Last != want.Last || len(got.Entries) != len(want.Entries) {
+		if got.Last != want.Last || len(got.Entries) != len(want.Entries) {
 			t.Fatalf("got %+v, want %+v", got, *want)
 		}
 		for i := range got.Entries {
@@ -67,7 +70,7 @@ func TestARecordHasEveryFieldOfTheQueue(t *testing.T) {
 			t.Fatalf("head %+v, %v", h, ok)
 		}
 	})
-	if n := reflect.TypeFor[queue.Entry]().NumField() + reflect.TypeFor[queue.Queue]().NumField(); n != 15+3 {
+	if n := reflect.TypeFor[queue.Entry]().NumField() + reflect.TypeFor[queue.Queue]().NumField(); n != 17+3 {
 		t.Fatalf("queue has %d fields: put the new ones in the record, in anyQueue, and the number here", n)
 	}
 }
@@ -86,7 +89,7 @@ func TestAChangedBitIsFound(t *testing.T) {
 
 // Whatever is in a file, with a right checksum too, is decoded within bounds.
 func FuzzParseRecord(f *testing.F) {
-	q := queue.Queue{Limit: 3, Last: 9, Entries: []queue.Entry{{Weight: 1, Owner: "x"}, {Weight: 2, Granted: true, Token: 9}}}
+	q := queue.Queue{Last: 9, Entries: []queue.Entry{{Limit: 3, Weight: 1, Owner: "x", GiveUp: new("y")}, {Limit: 3, Weight: 2, Granted: true, Token: 9}}}
 	f.Add(appendRecord(nil, 7, "name", "boot", &q))
 	f.Add(appendRecord(nil, 0, "", "", &queue.Queue{}))
 	f.Add([]byte(magic))
@@ -125,7 +128,7 @@ type stored struct {
 func newStored(t *testing.T) *stored {
 	s := open(t, t.TempDir())
 	t.Cleanup(func() { s.Close() })
-	c := store.Claim{Name: "name", ID: store.NewProcess().NewID(), Limit: store.Full, Weight: store.Full, TTL: time.Hour, Place: time.Hour}
+	c := store.Claim{Name: "name", ID: store.NewProcess().NewID(), Limit: store.Full, Weight: store.Full, TTL: time.Hour, PositionTTL: time.Hour}
 	a, err := s.Ask(t.Context(), c)
 	if err != nil || !a.Granted {
 		t.Fatalf("%+v, %v", a, err)
@@ -147,6 +150,30 @@ func (s *stored) edit(f func([]byte) []byte) *Store {
 	later := open(s.t, s.dir)
 	s.t.Cleanup(func() { later.Close() })
 	return later
+}
+
+// fileOf is a file with a record in its first slot.
+func fileOf(record []byte) []byte {
+	if len(record) <= near {
+		return record
+	}
+	at, _ := place(0, near)
+	b := append(make([]byte, 0, 2*longest), record[:near]...)
+	return append(b[:at], record[near:]...)
+}
+
+// slotOf is what a file has in a slot.
+func slotOf(file []byte, slot int) (b []byte) {
+	for len(b) < longest {
+		at, follow := place(slot, len(b))
+		from := min(int(at), len(file))
+		part := file[from:min(from+follow, len(file))]
+		b = append(b, part...)
+		if len(part) < follow {
+			break
+		}
+	}
+	return b
 }
 
 func (s *stored) bytes() []byte {
@@ -175,10 +202,10 @@ func (s *stored) refuses(later *Store, want error, words ...string) {
 		}
 	}
 	ctx := s.t.Context()
-	c := store.Claim{Name: "name", ID: store.NewProcess().NewID(), Limit: store.Full, Weight: store.Full, TTL: time.Hour, Place: time.Hour}
+	c := store.Claim{Name: "name", ID: store.NewProcess().NewID(), Limit: store.Full, Weight: store.Full, TTL: time.Hour, PositionTTL: time.Hour}
 	_, err := later.Ask(ctx, c)
 	check("ask", err)
-	_, err = later.Look(ctx, c)
+	_, err = later.Poll(ctx, c)
 	check("look", err)
 	check("renew", later.Renew(ctx, []store.Hold{s.hold})[0].Err)
 	adopted := s.hold
@@ -226,7 +253,7 @@ func TestACorruptFileIsReportedAndLeftAlone(t *testing.T) {
 		}
 		later := open(t, s.dir)
 		defer later.Close()
-		if _, err := later.Ask(t.Context(), store.Claim{Name: "name", ID: s.hold.ID, Limit: 1, Weight: 1, TTL: time.Hour, Place: time.Hour}); err == nil || !strings.Contains(err.Error(), s.path("name")) {
+		if _, err := later.Ask(t.Context(), store.Claim{Name: "name", ID: s.hold.ID, Limit: 1, Weight: 1, TTL: time.Hour, PositionTTL: time.Hour}); err == nil || !strings.Contains(err.Error(), s.path("name")) {
 			t.Fatalf("%v, want an error that names the file", err)
 		}
 	})
@@ -241,7 +268,7 @@ func TestANewerFormIsRefusedNamingBoth(t *testing.T) {
 		seal(b)
 		return b
 	})
-	s.refuses(later, store.ErrUnsupported, "form 2", "up to 1")
+	s.refuses(later, store.ErrUnsupported, "form 3", "up to 2")
 }
 
 // A torn slot is as if it had never been written.
@@ -251,10 +278,10 @@ func TestATornSlotLeavesTheStateBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	later := s.edit(func(b []byte) []byte { // the renewal is in the second slot
-		if h, ok := parseHead(b[stride:]); !ok || h.seq != 2 {
+		if h, ok := parseHead(b[near:]); !ok || h.seq != 2 {
 			t.Fatalf("head %+v, %v", h, ok)
 		}
-		b[stride+headSize] ^= 1
+		b[near+headSize] ^= 1
 		return b
 	})
 	if err := later.Renew(t.Context(), []store.Hold{s.hold})[0].Err; err != nil {
@@ -274,7 +301,7 @@ func TestAFileHalfOnDiskFromBeforeTheBootIsANewOne(t *testing.T) {
 	if err := os.Chtimes(s.path("name"), time.Time{}, boot.Add(-time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	c := store.Claim{Name: "name", ID: store.NewProcess().NewID(), Limit: store.Full, Weight: store.Full, TTL: time.Hour, Place: time.Hour}
+	c := store.Claim{Name: "name", ID: store.NewProcess().NewID(), Limit: store.Full, Weight: store.Full, TTL: time.Hour, PositionTTL: time.Hour}
 	a, err := later.Ask(t.Context(), c)
 	if err != nil || !a.Granted || a.Token <= s.hold.Token {
 		t.Fatalf("%+v, %v, want granted with a token above %d", a, err, s.hold.Token)
@@ -284,15 +311,15 @@ func TestAFileHalfOnDiskFromBeforeTheBootIsANewOne(t *testing.T) {
 func TestAFullQueueIsAnErrorAndChangesNothing(t *testing.T) {
 	s := newStored(t)
 	p := s.hold.ID.Process()
-	c := store.Claim{Name: "name", Limit: store.Full, Weight: 1, TTL: time.Hour, Place: time.Hour, Owner: strings.Repeat("x", store.MaxOwner)}
+	c := store.Claim{Name: "name", Limit: store.Full, Weight: 1, TTL: time.Hour, PositionTTL: time.Hour, Owner: strings.Repeat("x", store.MaxOwner)}
 	var q queue.Queue
-	for q.Limit = store.Full; len(appendRecord(nil, 1, "name", s.boot, &q)) <= stride; {
+	for len(appendRecord(nil, 1, "name", s.boot, &q)) <= longest {
 		for range 100 {
-			q.Entries = append(q.Entries, queue.Entry{ID: p.NewID(), Weight: 1, Expires: 1 << 60, Owner: c.Owner})
+			q.Entries = append(q.Entries, queue.Entry{ID: p.NewID(), Limit: store.Full, Weight: 1, Expires: 1 << 60, Owner: c.Owner})
 		}
 	}
 	q.Entries = q.Entries[:len(q.Entries)-100]
-	later := s.edit(func([]byte) []byte { return appendRecord(nil, 1, "name", s.boot, &q) })
+	later := s.edit(func([]byte) []byte { return fileOf(appendRecord(nil, 1, "name", s.boot, &q)) })
 	var err error
 	asked := 0
 	for ; err == nil && asked < 200; asked++ {
@@ -337,7 +364,7 @@ func TestFileNames(t *testing.T) {
 func TestBadClaimsAreRefusedBeforeAnythingIsWritten(t *testing.T) {
 	s := open(t, t.TempDir())
 	defer s.Close()
-	good := store.Claim{Name: "name", ID: store.NewProcess().NewID(), Limit: 3, Weight: 2, TTL: time.Hour, Place: time.Hour}
+	good := store.Claim{Name: "name", ID: store.NewProcess().NewID(), Limit: 3, Weight: 2, TTL: time.Hour, PositionTTL: time.Hour}
 	for what, spoil := range map[string]func(*store.Claim){
 		"no name":          func(c *store.Claim) { c.Name = "" },
 		"a long name":      func(c *store.Claim) { c.Name = strings.Repeat("x", store.MaxName+1) },

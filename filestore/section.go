@@ -43,6 +43,7 @@ type file struct {
 	next  int         // the slot to write
 	size  int         // of the newest valid record
 	room  int         // in each slot, known to be reserved
+	short bool        // it is known to have one page
 	buf   []byte
 }
 
@@ -76,7 +77,7 @@ func (s *Store) do(ctx context.Context, op, name string, create bool, f change) 
 }
 
 // try is do without waiting: errBusy if another is inside.
-func (s *Store) try(name string, create bool, f change) ([]store.Hint, error) {
+func (s *Store) try(name string, create bool, f change) ([]store.Notification, error) {
 	fl, err := s.enter(name, create)
 	if err != nil {
 		if !create && errors.Is(err, fs.ErrNotExist) {
@@ -236,18 +237,16 @@ func (fl *file) unchanged() bool {
 		return false
 	}
 	var b [headSize]byte
-	n, err := fl.f.ReadAt(b[:], int64(fl.next)*stride)
+	at, _ := place(fl.next, 0)
+	n, err := fl.f.ReadAt(b[:], at)
 	h, ok := parseHead(b[:n])
 	return err == nil && ok && h.seq < fl.seq
 }
 
-// firstRead is read of each slot at first: all of most records.
-const firstRead = 4096
-
 // read finds the state in a file, and the name that it is of: an empty one if
 // it was never used, or not since a power cut.
 func (s *Store) read(fl *file) (name string, err error) {
-	fl.fresh = false
+	fl.fresh, fl.short = false, false
 	found, err := s.pick(fl)
 	if err != nil || found == nil {
 		fl.q = queue.Queue{Entries: fl.q.Entries[:0]}
@@ -270,20 +269,21 @@ type record struct{ name, boot []byte }
 // the higher sequence number. Without one the result is nil: a file never used,
 // or one that a power cut left behind.
 func (s *Store) pick(fl *file) (found *record, err error) {
-	if cap(fl.buf) < slots*firstRead {
-		fl.buf = make([]byte, slots*firstRead)
+	if cap(fl.buf) < page {
+		fl.buf = make([]byte, page)
 	}
+	first := fl.buf[:page]
+	n, err := fl.f.ReadAt(first, 0)
+	if err != nil && err != io.EOF {
+		return nil, err
+	}
+	clear(first[n:])
 	var parts [slots][]byte
 	var heads [slots]head
 	order := [slots]int{-1, -1} // the slots that look like records, the newest first
 	used := false
 	for i := range slots {
-		b := fl.buf[i*firstRead : (i+1)*firstRead : (i+1)*firstRead]
-		n, err := fl.f.ReadAt(b, int64(i)*stride)
-		if err != nil && err != io.EOF {
-			return nil, err
-		}
-		parts[i] = b[:n]
+		parts[i] = first[i*near : (i+1)*near : (i+1)*near]
 		h, ok := parseHead(parts[i])
 		heads[i] = h
 		switch {
@@ -302,13 +302,14 @@ func (s *Store) pick(fl *file) (found *record, err error) {
 			continue
 		}
 		b := parts[i]
-		if size := headSize + heads[i].length; size > len(b) && len(b) == firstRead {
-			b = make([]byte, size)
-			n, err := fl.f.ReadAt(b, int64(i)*stride)
-			if err != nil && err != io.EOF {
+		if size := headSize + heads[i].length; size > near {
+			b = append(make([]byte, 0, size), b...)[:size]
+			at, _ := place(i, near)
+			if n, err := fl.f.ReadAt(b[near:], at); err == io.EOF {
+				b = b[:near+n]
+			} else if err != nil {
 				return nil, err
 			}
-			b = b[:n]
 		}
 		name, boot, err := parseRecord(b, &fl.q)
 		if err == nil {
@@ -332,21 +333,30 @@ func (s *Store) pick(fl *file) (found *record, err error) {
 // only written if there is room for all that can become of the entries.
 func (s *Store) write(fl *file, comes bool) error {
 	fl.buf = appendRecord(fl.buf[:0], fl.seq+1, fl.name, s.boot, &fl.q)
-	if len(fl.buf) > stride {
+	if len(fl.buf) > longest {
 		return fmt.Errorf("%w: the queue is full: %d entries are more than its file has room for", store.ErrUnavailable, len(fl.q.Entries))
 	}
-	room := max(fl.room, roomFor(fl.name, s.boot, len(fl.q.Entries)))
-	if err := fl.reserve(room); err != nil {
-		if comes { //mutant:file-room-needed-to-come
-			return err
-		}
-		room = fl.room
-	}
-	if err := writeSlot(fl.f, fl.buf, int64(fl.next)*stride); err != nil {
+	if err := fl.reserve(roomFor(fl.name, s.boot, len(fl.q.Entries))); err != nil && comes { //mutant:file-room-needed-to-come
 		return err
 	}
-	fl.fresh, fl.seq, fl.next, fl.size, fl.room = true, fl.seq+1, (fl.next+1)%slots, len(fl.buf), room
+	if err := fl.put(fl.next, 0, fl.buf); err != nil {
+		return err
+	}
+	fl.fresh, fl.seq, fl.next, fl.size = true, fl.seq+1, (fl.next+1)%slots, len(fl.buf)
+	if len(fl.q.Entries) == 0 && !fl.short { //mutant:file-page-at-rest
+		fl.cut()
+	}
 	return nil
+}
+
+// cut gives back what a longer record had, which is nobody's any more. It need not
+// succeed.
+func (fl *file) cut() {
+	info, err := fl.f.Stat()
+	if err != nil || info.Size() > page && fl.f.Truncate(page) != nil {
+		return
+	}
+	fl.short, fl.room = true, min(fl.room, near)
 }
 
 // reserve has the file system give room to both slots before the record in buf
@@ -354,19 +364,42 @@ func (s *Store) write(fl *file, comes bool) error {
 // still be written. It does so by writing zeros behind the two records, which
 // every file system heeds and no reader minds.
 func (fl *file) reserve(room int) error {
-	if room == fl.room { //mutant:file-room-reserved
+	if fl.room > near { // known by its length: somebody may have cut it since
+		info, err := fl.f.Stat()
+		if err != nil {
+			return err
+		}
+		if end, _ := place(slots-1, fl.room); info.Size() < end { //mutant:file-room-cut
+			fl.room = 0
+		}
+	}
+	if room <= fl.room { //mutant:file-room-reserved
 		return nil
 	}
 	zeros := make([]byte, room)
 	newest := (fl.next + 1) % slots
 	for slot, used := range map[int]int{newest: fl.size, fl.next: len(fl.buf)} { //mutant:file-room-of-slots
 		if used < room {
-			if err := writeSlot(fl.f, zeros[used:], int64(slot)*stride+int64(used)); err != nil {
+			if err := fl.put(slot, used, zeros[used:]); err != nil {
 				return err
 			}
 		}
 	}
+	fl.room, fl.short = room, false
 	return nil
+}
+
+// put writes b into a slot, from its byte i on. The beginning is written last: it
+// says what there is.
+func (fl *file) put(slot, i int, b []byte) error {
+	at, follow := place(slot, i)
+	if len(b) > follow {
+		if err := fl.put(slot, i+follow, b[follow:]); err != nil {
+			return err
+		}
+		b = b[:follow]
+	}
+	return writeSlot(fl.f, b, at)
 }
 
 // writeSlot is a variable so that a test can show what a worse way loses.

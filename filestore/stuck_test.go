@@ -16,7 +16,7 @@ import (
 )
 
 // The one case that outlives a TTL.
-func TestAProcessStoppedInsideTheSectionIsUnclearAndNamed(t *testing.T) {
+func TestAProcessStoppedInsideTheSectionIsIndeterminateAndNamed(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	defer s.Close()
@@ -25,10 +25,10 @@ func TestAProcessStoppedInsideTheSectionIsUnclearAndNamed(t *testing.T) {
 
 	h := start(t, "hold and stop", dir, "name")
 	h.says("inside")
-	isUnclear := func(what string, err error) {
+	isIndeterminate := func(what string, err error) {
 		t.Helper()
 		if !errors.Is(err, store.ErrUnavailable) || store.Definite(err) {
-			t.Fatalf("%s: %v, want it unclear", what, err)
+			t.Fatalf("%s: %v, want it indeterminate", what, err)
 		}
 		if pid := fmt.Sprintf("process %d (", h.cmd.Process.Pid); runtime.GOOS == "linux" && (!strings.Contains(err.Error(), pid) || !strings.Contains(err.Error(), "which is stopped")) {
 			t.Fatalf("%s: %q does not name %q as stopped", what, err, pid)
@@ -43,10 +43,10 @@ func TestAProcessStoppedInsideTheSectionIsUnclearAndNamed(t *testing.T) {
 	ctx, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer stop()
 	_, err := s.Ask(ctx, lockOf(store.NewProcess(), "name"))
-	isUnclear("ask", err)
+	isIndeterminate("ask", err)
 	ctx, stop = context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer stop()
-	isUnclear("release", s.Release(ctx, stuck))
+	isIndeterminate("release", s.Release(ctx, stuck))
 
 	// It keeps nobody from another name, not even in one batch.
 	other.TTL *= 2
@@ -65,8 +65,8 @@ func TestAProcessStoppedInsideTheSectionIsUnclearAndNamed(t *testing.T) {
 	})
 	stop()
 	out := <-done
-	isUnclear("renew", out[0].Err)
-	isUnclear("renew", out[2].Err)
+	isIndeterminate("renew", out[0].Err)
+	isIndeterminate("renew", out[2].Err)
 	if out[1].Err != nil {
 		t.Fatalf("renew of another name: %v", out[1].Err)
 	}

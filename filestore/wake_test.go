@@ -16,16 +16,16 @@ import (
 	"pgregory.net/rapid"
 )
 
-// However a mailbox is cut into pieces, whole hints come out of it.
-func TestHintsComeThroughAMailboxWhole(t *testing.T) {
+// However a mailbox is cut into pieces, whole notifications come out of it.
+func TestNotificationsComeThroughAMailboxWhole(t *testing.T) {
 	s := open(t, t.TempDir())
 	defer s.Close()
 	rapid.Check(t, func(t *rapid.T) {
-		var sent, got []store.Hint
+		var sent, got []store.Notification
 		var b []byte
 		for range rapid.IntRange(0, 20).Draw(t, "hints") {
-			h := store.Hint{
-				Name:  rapid.StringN(1, -1, maxHint-hintHead-blockSize).Draw(t, "name"),
+			h := store.Notification{
+				Name:  rapid.StringN(1, -1, maxNotification-notificationHead-blockSize).Draw(t, "name"),
 				ID:    store.NewProcess().NewID(),
 				Token: rapid.Int64().Draw(t, "token"),
 			}
@@ -33,12 +33,12 @@ func TestHintsComeThroughAMailboxWhole(t *testing.T) {
 				h.N = rapid.SampledFrom([]int{1, 1, 2, 64, store.MaxBlock}).Draw(t, "block")
 			}
 			sent = append(sent, h)
-			b = appendHint(b, h)
+			b = appendNotification(b, h)
 		}
 		var kept []byte
 		for len(b) > 0 {
 			n := rapid.IntRange(1, len(b)).Draw(t, "piece")
-			kept = bytes.Clone(s.parseHints(append(kept, b[:n]...), func(h store.Hint) { got = append(got, h) }))
+			kept = bytes.Clone(s.parseNotifications(append(kept, b[:n]...), func(h store.Notification) { got = append(got, h) }))
 			b = b[n:]
 		}
 		if !slices.Equal(got, sent) || len(kept) > 0 {
@@ -47,36 +47,36 @@ func TestHintsComeThroughAMailboxWhole(t *testing.T) {
 	})
 }
 
-func TestAHintIsNeverTooLongToBeWrittenAtOnce(t *testing.T) {
+func TestANotificationIsNeverTooLongToBeWrittenAtOnce(t *testing.T) {
 	for n := range store.MaxName + 1 {
 		for _, block := range []int{0, 1, 2} {
-			if got := len(appendHint(nil, store.Hint{Name: strings.Repeat("x", n), N: block})); got > maxHint {
-				t.Fatalf("a name of %d bytes makes a hint of %d", n, got)
+			if got := len(appendNotification(nil, store.Notification{Name: strings.Repeat("x", n), N: block})); got > maxNotification {
+				t.Fatalf("a name of %d bytes makes a notification of %d", n, got)
 			}
 		}
 	}
 }
 
 // Nonsense in a mailbox makes everybody look and does no harm.
-func FuzzParseHints(f *testing.F) {
+func FuzzParseNotifications(f *testing.F) {
 	s := open(f, f.TempDir())
 	f.Cleanup(func() { s.Close() })
-	f.Add(appendHint(nil, store.Hint{Name: "name", Token: 1}))
-	f.Add(appendHint(nil, store.Hint{Name: strings.Repeat("x", store.MaxName), Token: 1}))
-	f.Add(appendHint(nil, store.Hint{Name: "name", Token: 1, N: 64}))
-	f.Add([]byte{byte(hintHead), hintFile >> 8, 0})
-	f.Add(append([]byte{byte(hintHead), hintBlock >> 8}, make([]byte, hintHead)...))
+	f.Add(appendNotification(nil, store.Notification{Name: "name", Token: 1}))
+	f.Add(appendNotification(nil, store.Notification{Name: strings.Repeat("x", store.MaxName), Token: 1}))
+	f.Add(appendNotification(nil, store.Notification{Name: "name", Token: 1, N: 64}))
+	f.Add([]byte{byte(notificationHead), notificationFile >> 8, 0})
+	f.Add(append([]byte{byte(notificationHead), notificationBlock >> 8}, make([]byte, notificationHead)...))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		n := 0
-		left := s.parseHints(b, func(store.Hint) { n++ })
-		if len(left) > len(b) || len(left) >= maxHint || n == 0 && len(left) < len(b) {
-			t.Fatalf("%d bytes left of %d after %d hints", len(left), len(b), n)
+		left := s.parseNotifications(b, func(store.Notification) { n++ })
+		if len(left) > len(b) || len(left) >= maxNotification || n == 0 && len(left) < len(b) {
+			t.Fatalf("%d bytes left of %d after %d notifications", len(left), len(b), n)
 		}
 	})
 }
 
-// A mailbox that was full has turned hints away: everybody looks.
-func TestAFullMailboxMakesEverybodyLook(t *testing.T) {
+// A mailbox that was full has turned notifications away: everybody looks.
+func TestAFullMailboxMakesEverybodyPoll(t *testing.T) {
 	dir := t.TempDir()
 	s, other := open(t, dir), open(t, dir)
 	defer s.Close()
@@ -86,20 +86,20 @@ func TestAFullMailboxMakesEverybodyLook(t *testing.T) {
 	seen := 0
 	all := false
 	mu.Lock() // the sink does not get on until the mailbox is full
-	err := s.Watch(t.Context(), p, func(h store.Hint) {
+	err := s.Watch(t.Context(), p, func(h store.Notification) {
 		mu.Lock()
 		defer mu.Unlock()
 		seen++
-		all = all || h == store.Hint{}
+		all = all || h == store.Notification{}
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := store.Hint{Name: strings.Repeat("x", 400), ID: p.NewID(), Token: 1}
+	h := store.Notification{Name: strings.Repeat("x", 400), ID: p.NewID(), Token: 1}
 	if !other.post(p, h) {
 		t.Fatal("nobody reads the mailbox")
 	}
-	for range 2 * mailboxSize / len(appendHint(nil, h)) {
+	for range 2 * mailboxSize / len(appendNotification(nil, h)) {
 		other.post(p, h)
 	}
 	mu.Unlock()
@@ -138,14 +138,14 @@ func TestALimitOfOpenFilesIsToldAndDoesNoHarm(t *testing.T) {
 		full = append(full, f)
 	}
 	_, err = s.Ask(t.Context(), lockOf(store.NewProcess(), "other"))
-	errWatch := s.Watch(context.Background(), store.NewProcess(), func(store.Hint) {})
+	errWatch := s.Watch(context.Background(), store.NewProcess(), func(store.Notification) {})
 	errHeld := s.Release(t.Context(), h) // its file is open
 	for _, f := range full {
 		f.Close()
 	}
 	for what, err := range map[string]error{"ask": err, "watch": errWatch} {
 		if err == nil || store.Definite(err) || !strings.Contains(err.Error(), "too many open files") {
-			t.Errorf("%s: %v, want it unclear, with the limit told", what, err)
+			t.Errorf("%s: %v, want it indeterminate, with the limit told", what, err)
 		}
 	}
 	if errHeld != nil {

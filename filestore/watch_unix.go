@@ -22,9 +22,9 @@ type watch struct {
 // others are found when a waiter looks of itself.
 const maxWatches = 256
 
-// A waiter asks again within a place's time, so a watch not asked for as long
+// A waiter asks again within a position's time, so a watch not asked for as long
 // as that serves nobody. It is a variable so that a test need not wait.
-var watchIdle = store.MaxPlace
+var watchIdle = store.MaxPositionTTL
 
 func (w *watch) close() { w.f.Close() }
 
@@ -61,9 +61,9 @@ func (s *Store) lookOut(waiter store.Process, whom []store.Process) {
 func (s *Store) await(p store.Process, w *watch) {
 	died := s.ends(w)
 	s.mu.Lock()
-	delete(s.watches, p) // before the hint: who looks then must find the dead
+	delete(s.watches, p) // before the notification: who looks then must find the dead
 	w.close()
-	var sinks []func(store.Hint)
+	var sinks []func(store.Notification)
 	for _, pr := range s.procs {
 		if died && pr.sink != nil {
 			sinks = append(sinks, pr.sink)
@@ -71,7 +71,7 @@ func (s *Store) await(p store.Process, w *watch) {
 	}
 	s.mu.Unlock()
 	for _, sink := range sinks {
-		sink(store.Hint{})
+		sink(store.Notification{})
 	}
 }
 

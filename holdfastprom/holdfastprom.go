@@ -2,7 +2,7 @@
 //
 //	metrics := holdfastprom.New(nil)
 //	prometheus.MustRegister(metrics)
-//	locks, err := holdfast.New(keeper, &holdfast.Options{Observer: metrics.Observe})
+//	locks, err := holdfast.New(store, &holdfast.Options{Observer: metrics.Observe})
 //
 // # Metrics
 //
@@ -16,7 +16,7 @@
 //
 // All have the label store, which is what the store says of itself, as "redis
 // at 10.0.0.1:6379". The operation is claim, renewal or release. The reason is
-// unclear (the store gave no answer, or it is not clear what it did), denied,
+// indeterminate (the store gave no answer, or it is not clear what it did), denied,
 // corrupt, mismatch or other. A renewal that failed is repeated, so it costs
 // nothing yet; each attempt counts. A claim whose caller cancelled it before the
 // store had answered counts as nothing.
@@ -159,7 +159,7 @@ func (s *series) fail(operation string, err error) {
 const unclear = "unclear"
 
 // reason is one of few. A claim whose time was over before the store had
-// answered is unclear too.
+// answered is indeterminate too.
 func reason(err error) string {
 	for _, r := range []struct {
 		err  error

@@ -11,7 +11,7 @@ import (
 func claim(name string) store.Claim {
 	return store.Claim{
 		Name: name, ID: store.Process{1}.NewID(), Limit: store.Full, Weight: store.Full,
-		TTL: 30e9, Place: 10e9, Owner: "host\t1\tprogram\t\t",
+		TTL: 30e9, PositionTTL: 10e9, Owner: "host\t1\tprogram\t\t",
 	}
 }
 

@@ -29,15 +29,15 @@ func importAll(ctx context.Context, step func()) error {
 // that takes no time: the memory store and the lease live in its virtual time.
 func TestExampleAJobStopsWhenItsLeaseIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		keeper := memstore.New()
-		locks, err := holdfast.New(keeper, nil)
+		store := memstore.New()
+		locks, err := holdfast.New(store, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer locks.Close()
 
 		steps := 0
-		time.AfterFunc(12*time.Second, func() { keeper.Break("import") })
+		time.AfterFunc(12*time.Second, func() { store.Break("import") })
 		err = locks.Mutex("import").Do(t.Context(), func(ctx context.Context) error {
 			return importAll(ctx, func() { steps++ })
 		})
@@ -55,8 +55,8 @@ func TestExampleAJobStopsWhenItsLeaseIsLost(t *testing.T) {
 // run out, and no longer.
 func TestExampleAJobStopsBeforeItsLeaseRunsOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		keeper := memstore.New()
-		locks, err := holdfast.New(keeper, &holdfast.Options{TTL: 30 * time.Second})
+		store := memstore.New()
+		locks, err := holdfast.New(store, &holdfast.Options{TTL: 30 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,8 +65,8 @@ func TestExampleAJobStopsBeforeItsLeaseRunsOut(t *testing.T) {
 		start := time.Now()
 		away := errors.New("the store is away")
 		err = locks.Mutex("import").Do(t.Context(), func(ctx context.Context) error {
-			keeper.Fail(func(op, name string) error { return away })
-			defer keeper.Fail(nil)
+			store.Fail(func(op, name string) error { return away })
+			defer store.Fail(nil)
 			return importAll(ctx, func() {})
 		})
 		if !errors.Is(err, holdfast.ErrLost) {

@@ -47,7 +47,7 @@ type Store struct {
 	last  int64  // the newest token of all idle names
 	now   func() queue.Time
 	fail  func(op, name string) error
-	sinks map[store.Process]func(store.Hint)
+	sinks map[store.Process]func(store.Notification)
 }
 
 // named is the queue of a name in use, with room for the one entry that most
@@ -60,7 +60,7 @@ type named struct {
 var _ interface {
 	store.Store
 	store.Unwatcher
-	store.Looker
+	store.Poller
 	store.Inspector
 	store.Checker
 } = (*Store)(nil)
@@ -79,7 +79,7 @@ func New() *Store {
 func newAt(now func() queue.Time) *Store {
 	return &Store{
 		names: map[string]*named{}, sweep: minSweep, now: now,
-		sinks: map[store.Process]func(store.Hint){},
+		sinks: map[store.Process]func(store.Notification){},
 	}
 }
 
@@ -89,7 +89,7 @@ const minSweep = 1024
 
 // Fail makes every later operation for which f returns an error fail with that
 // error before anything is done, as an unreachable server would; nil ends it.
-// op is "ask", "look", "renew", "change", "release", "list" or "break". f is called with
+// op is "ask", "poll", "renew", "change", "release", "list" or "break". f is called with
 // the store locked and must not use it. It is for tests of what a caller does
 // when its store is away.
 func (s *Store) Fail(f func(op, name string) error) {
@@ -126,18 +126,18 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (a store.Answer, err err
 	return a, err
 }
 
-// Look implements [store.Looker].
-func (s *Store) Look(ctx context.Context, c store.Claim) (store.Answer, error) {
+// Poll implements [store.Poller].
+func (s *Store) Poll(ctx context.Context, c store.Claim) (store.Answer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.away(ctx, "look", c.Name); err != nil {
+	if err := s.away(ctx, "poll", c.Name); err != nil {
 		return store.Answer{}, err
 	}
 	n := s.names[c.Name]
 	if n == nil {
 		n = &named{Queue: queue.Queue{Last: s.last}}
 	}
-	return n.Look(s.now(), c.Name, &c)
+	return n.Poll(s.now(), c.Name, &c)
 }
 
 // Renew implements [store.Store].
@@ -185,7 +185,7 @@ func (s *Store) ReleaseAll(ctx context.Context, holds []store.Hold) []error {
 }
 
 // Watch implements [store.Watcher].
-func (s *Store) Watch(ctx context.Context, p store.Process, sink func(store.Hint)) error {
+func (s *Store) Watch(ctx context.Context, p store.Process, sink func(store.Notification)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := ctx.Err(); err != nil {
@@ -304,7 +304,7 @@ func (s *Store) change(name string, f func(queue.Time, *queue.Queue) queue.Chang
 		}
 		s.free = nil
 		n.Last, n.Entries = s.last, n.one[:0] //mutant:token-starts-again-idle
-		s.names[name] = n                     //mutant:two-first-ones-once
+		s.names[name] = n
 		s.most = max(s.most, len(s.names))
 	}
 	change := f(s.now(), &n.Queue)

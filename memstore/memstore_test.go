@@ -114,9 +114,9 @@ func TestAbandonedNamesAreForgotten(t *testing.T) {
 
 func TestForgettingNamesWakesThoseWhoseTurnItIs(t *testing.T) {
 	s, pass := clocked()
-	var hints []store.Hint
+	var notifications []store.Notification
 	w := claim("contended")
-	if err := s.Watch(t.Context(), w.ID.Process(), func(h store.Hint) { hints = append(hints, h) }); err != nil {
+	if err := s.Watch(t.Context(), w.ID.Process(), func(h store.Notification) { notifications = append(notifications, h) }); err != nil {
 		t.Fatal(err)
 	}
 	dead := claim("contended")
@@ -127,11 +127,11 @@ func TestForgettingNamesWakesThoseWhoseTurnItIs(t *testing.T) {
 	for i := range minSweep {
 		take(t, s, claim(fmt.Sprint("name ", i)))
 	}
-	if len(hints) != 1 || hints[0].ID != w.ID || hints[0].Token == 0 {
-		t.Fatalf("hints %+v, want one for the waiter", hints)
+	if len(notifications) != 1 || notifications[0].ID != w.ID || notifications[0].Token == 0 {
+		t.Fatalf("notifications %+v, want one for the waiter", notifications)
 	}
-	if h := take(t, s, w); h.Token != hints[0].Token {
-		t.Fatalf("token %d, and %d in the hint", h.Token, hints[0].Token)
+	if h := take(t, s, w); h.Token != notifications[0].Token {
+		t.Fatalf("token %d, and %d in the notification", h.Token, notifications[0].Token)
 	}
 }
 
@@ -170,8 +170,8 @@ func TestFailMakesEachOperationFailAndDoesNothing(t *testing.T) {
 	if _, err := s.Ask(ctx, other); !errors.Is(err, away) {
 		t.Errorf("ask: %v", err)
 	}
-	if _, err := s.Look(ctx, other); !errors.Is(err, away) {
-		t.Errorf("look: %v", err)
+	if _, err := s.Poll(ctx, other); !errors.Is(err, away) {
+		t.Errorf("poll: %v", err)
 	}
 	if r := s.Renew(ctx, []store.Hold{h}); !errors.Is(r[0].Err, away) {
 		t.Errorf("renew: %v", r)
@@ -187,7 +187,7 @@ func TestFailMakesEachOperationFailAndDoesNothing(t *testing.T) {
 	if err := s.BreakHold(ctx, store.Break{Name: "name", ID: h.ID, Token: h.Token}); !errors.Is(err, away) {
 		t.Errorf("break: %v", err)
 	}
-	if want := []string{"ask other", "look other", "renew name", "release name", "list name", "break name"}; !slices.Equal(seen, want) {
+	if want := []string{"ask other", "poll other", "renew name", "release name", "list name", "break name"}; !slices.Equal(seen, want) {
 		t.Errorf("called for %q, want %q", seen, want)
 	}
 	s.Fail(nil)
@@ -226,8 +226,8 @@ func TestBreakLosesEveryHoldOfTheNameAndLetsTheNextIn(t *testing.T) {
 	w, later := claim("name"), claim("name")
 	waits(t, s, w)
 	waits(t, s, later)
-	var hints []store.Hint
-	if err := s.Watch(ctx, w.ID.Process(), func(h store.Hint) { hints = append(hints, h) }); err != nil {
+	var notifications []store.Notification
+	if err := s.Watch(ctx, w.ID.Process(), func(h store.Notification) { notifications = append(notifications, h) }); err != nil {
 		t.Fatal(err)
 	}
 	s.Break("name")
@@ -236,8 +236,8 @@ func TestBreakLosesEveryHoldOfTheNameAndLetsTheNextIn(t *testing.T) {
 	if !errors.Is(r[0].Err, store.ErrLost) || !errors.Is(r[1].Err, store.ErrLost) || r[2].Err != nil {
 		t.Errorf("renewals %+v, want the first two lost", r)
 	}
-	if len(hints) != 1 || hints[0].ID != w.ID {
-		t.Fatalf("hints %+v, want one, for the first that waits", hints)
+	if len(notifications) != 1 || notifications[0].ID != w.ID {
+		t.Fatalf("notifications %+v, want one, for the first that waits", notifications)
 	}
 	h := take(t, s, w)
 	waits(t, s, later)

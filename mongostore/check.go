@@ -2,11 +2,13 @@ package mongostore
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
+	"sync"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -14,59 +16,188 @@ import (
 // leastWire is the version of the protocol of MongoDB 4.4.
 const leastWire = 9
 
-// Check implements [store.Checker]. It takes two round trips.
-func (s *Store) Check(ctx context.Context) []store.Finding {
-	ctx = mongo.NewSessionContext(ctx, nil)
-	var hello struct {
-		Wire    int           `bson:"maxWireVersion"`
-		Set     string        `bson:"setName"`
-		Message string        `bson:"msg"`
-		Time    bson.DateTime `bson:"localTime"`
-	}
-	sent := time.Now()
-	if err := s.locks.Database().RunCommand(ctx, object("hello", 1)).Decode(&hello); err != nil {
-		return []store.Finding{{About: "server", Err: s.failed("ask who it is", err)}}
-	}
-	took := time.Since(sent)
-	all := []store.Finding{s.checkServer(hello.Wire, hello.Set, hello.Message), checkClock(hello.Time.Time().Sub(sent.Add(took/2)), took/2)}
-	return append(all, s.checkCollection(ctx))
+// clockAge is for how long the server's clock is taken to go as ours does.
+const clockAge = 5 * time.Minute
+
+// What a server says of itself.
+type hello struct {
+	Wire    int           `bson:"maxWireVersion"`
+	Set     string        `bson:"setName"`
+	Message string        `bson:"msg"`
+	Primary string        `bson:"primary"`
+	Me      string        `bson:"me"`
+	Time    bson.DateTime `bson:"localTime"`
+	Inside  struct {
+		Engine  bson.RawValue `bson:"documentdb_versions"`
+		Engine1 bson.RawValue `bson:"cosmos_versions"`
+	} `bson:"internal"`
 }
 
-// checkCollection tells whether this user may read the collection, and whether
-// that tells names apart by their bytes. Every collation has these two for the
-// same; a $facet makes a document where there may be none.
-func (s *Store) checkCollection(ctx context.Context) store.Finding {
-	f := store.Finding{About: "collection", Found: s.locks.Name() + ": this user may read it"}
-	nothing := object("$match", object("_id", ""))
-	cursor, err := s.locks.Aggregate(ctx, bson.A{nothing, object("$facet", object("none", bson.A{nothing})), set("same", eq("\u00e9", "e\u0301"))})
-	if err == nil {
-		defer cursor.Close(context.WithoutCancel(ctx))
-		for cursor.Next(ctx) {
-			if same, _ := cursor.Current.Lookup("same").BooleanOK(); same {
-				f.Err = fmt.Errorf("%w: the collection %s has a collation, for which different names are the same: make it anew, without one", store.ErrUnsupported, s.locks.Name())
+func (b *backend) hello(ctx context.Context) (h hello, err error) {
+	sent := store.Now()
+	if err = b.run(ctx, object("hello", 1), &h); err != nil {
+		return h, b.failed(err)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.level = "local"; h.Set != "" || h.Message == "isdbgrid" {
+		b.level = "linearizable" //mutant:mongo-level
+	}
+	if !b.fit { // better than none: through a mongos it is that one's
+		b.clock = clock{int64(h.Time) * 1000, sent, store.Now()}
+	}
+	return h, nil
+}
+
+// kind is what a server is, as far as it tells; the error says that it cannot be used, whatever a trial shows.
+func (b *backend) kind(h hello) (what string, err error) {
+	never := func(why string) error { return fmt.Errorf("%w: %s %s", store.ErrUnsupported, b.address, why) }
+	if h.Set == "globaldb" || strings.Contains(h.Primary+h.Me, ".mongo.cosmos.azure.com") { //mutant:mongo-cosmos-is-refused
+		return "", never("is Azure Cosmos DB: it acknowledges a write before a majority has it, and where more than one region may write, the last write wins, so two would hold a lock: use MongoDB, or another store")
+	}
+	switch {
+	case h.Wire < leastWire:
+		return "", never(fmt.Sprintf("speaks version %d of the protocol, and locks need %d: use MongoDB 4.4 or newer", h.Wire, leastWire))
+	case len(h.Inside.Engine.Value)+len(h.Inside.Engine1.Value) > 0:
+		return "DocumentDB, an engine on PostgreSQL: what was tried works; waiters look now and then, and how safe it is against a crash or a fail-over is that PostgreSQL's matter", nil
+	case h.Message == "isdbgrid":
+		return "a sharded cluster: each shard judges by its own clock", nil
+	case h.Set != "":
+		return "replica set " + h.Set, nil
+	}
+	return "a standalone: waiters look now and then, and what its disk loses is lost; make it a replica set, of one member if need be", nil
+}
+
+// prepare makes sure, once, that the server does what locks need, and that its clock was read of late. With an error that matches
+// store.ErrDenied a Load works still.
+func (b *backend) prepare(ctx context.Context) error {
+	ready := func() bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return b.fit && store.Now() < b.clock.heard.Add(clockAge)
+	}
+	if ready() {
+		return nil
+	}
+	select {
+	case b.trying <- struct{}{}:
+		defer func() { <-b.trying }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if ready() {
+		return nil
+	}
+	h, err := b.hello(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := b.kind(h); err != nil {
+		return err
+	}
+	if err := b.try(ctx); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.fit = true
+	return nil
+}
+
+// racers are how many write at once in a trial.
+const racers = 4
+
+// try has the server do what locks need, in a document of ours: of those who make it one is told that he has, of those who
+// change it from there one is told so, what he has written is there, and what the others have is not.
+func (b *backend) try(ctx context.Context) error {
+	trial := binary('t', newRev().Data)
+	made, err := b.race(ctx, "make", func(i int, rev bson.Binary) (*stored, error) {
+		return b.modify(ctx, object("_id", trial, "v", int32(form), "rev", rev), object("$currentDate", now, "$set", object("data", rev)), true)
+	})
+	if err != nil {
+		return err
+	}
+	next, err := b.race(ctx, "change", func(i int, rev bson.Binary) (*stored, error) {
+		note := object("key", string(rune('a'+i)), "data", rev)
+		return b.modify(ctx, object("_id", trial, "v", int32(form), "rev", made), object("$currentDate", now,
+			"$set", object("rev", rev, expires, date(b.time().latest(), time.Minute)), "$unset", object("data", ""), "$push", object("inbox", object("$each", bson.A{note}))), false)
+	})
+	if err != nil {
+		return err
+	}
+	// What is pulled leaves what else was pushed.
+	query := object("_id", trial, "v", int32(form), "rev", next)
+	last := bson.A{object("key", "z", "data", next)}
+	if _, err := b.modify(ctx, query, object("$push", object("inbox", object("$each", last))), false); err != nil {
+		return err
+	}
+	if _, err := b.modify(ctx, append(query, bson.E{Key: "inbox.key", Value: object("$all", bson.A{"z"})}), object("$currentDate", now,
+		"$pull", object("inbox", object("key", object("$in", bson.A{"z"}))), "$inc", object("calls", int64(1))), false); err != nil {
+		return err
+	}
+	raw, err := b.find(ctx, trial)
+	if err != nil {
+		return err
+	}
+	d, err := b.parse("a trial", raw)
+	if err != nil || string(d.Rev.Data) != string(next.Data) || len(d.Inbox) != 1 || string(d.Inbox[0].Data) != string(next.Data) || len(d.Data) > 0 || d.Calls != 1 || d.At <= 0 { //mutant:mongo-trial-is-read
+		return b.unfit("does not have what was written last")
+	}
+	return nil
+}
+
+func (b *backend) unfit(why string) error {
+	return fmt.Errorf("%w: %s is not safe for locks, two could hold one: it %s; use MongoDB, or another store", store.ErrUnsupported, b.address, why)
+}
+
+// race has some write at once, and returns the number of the one who was told that he did.
+func (b *backend) race(ctx context.Context, what string, write func(i int, rev bson.Binary) (*stored, error)) (won bson.Binary, err error) {
+	var all sync.WaitGroup
+	var revs [racers]bson.Binary
+	var found [racers]*stored
+	var errs [racers]error
+	for i := range racers {
+		revs[i] = newRev()
+		all.Go(func() { found[i], errs[i] = write(i, revs[i]) })
+	}
+	all.Wait()
+	winners := 0
+	for i, d := range found {
+		if d != nil {
+			winners++
+			won = revs[i]
+			if string(d.Rev.Data) != string(won.Data) {
+				winners = racers
 			}
 		}
-		err = cursor.Err()
 	}
-	if err != nil {
-		f.Err = s.failed("look at the collection", err)
+	if err := errors.Join(errs[:]...); err != nil {
+		return won, err
 	}
-	return f
+	if winners != 1 { //mutant:mongo-one-wins
+		return won, b.unfit(fmt.Sprintf("told %d of %d writers that they did %s a document that only one of them may %s", winners, racers, what, what))
+	}
+	return won, nil
 }
 
-func (s *Store) checkServer(wire int, set, message string) store.Finding {
-	f := store.Finding{About: "server"}
-	switch {
-	case wire < leastWire:
-		f.Err = fmt.Errorf("%w: %s speaks version %d of the protocol, and locks need %d: use MongoDB 4.4 or newer", store.ErrUnsupported, s.address, wire, leastWire)
-	case message == "isdbgrid":
-		f.Found = "a sharded cluster: each mongos judges by its own clock"
-	case set != "":
-		f.Found = "replica set " + set
-	default:
-		f.Found, f.Warning = "a standalone: waiters look now and then, and what its disk loses is lost; make it a replica set, of one member if need be", true
+// Check implements [record.Backend]. It writes a document for the trial, which the TTL index has deleted.
+func (b *backend) Check(ctx context.Context) []store.Finding {
+	sent := store.Now()
+	wall := time.Now()
+	h, err := b.hello(ctx)
+	if err != nil {
+		return []store.Finding{{About: "server", Err: err}}
 	}
-	return f
+	took := store.Now().Sub(sent)
+	f := store.Finding{About: "server"}
+	f.Found, f.Err = b.kind(h)
+	f.Warning = h.Set == "" && h.Message != "isdbgrid"
+	all := []store.Finding{f, checkClock(h.Time.Time().Sub(wall.Add(took/2)), took/2)}
+	f = store.Finding{About: "collection", Found: b.locks.Name() + ": of those who write at once one has done it"}
+	if f.Err = b.try(ctx); f.Err != nil {
+		f.Found = ""
+	}
+	return append(all, f)
 }
 
 // checkClock tells how far the server's clock is from this host's, which was

@@ -1,7 +1,6 @@
 package mongostore
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -20,15 +19,14 @@ const (
 	unauthorized         = 13
 	authenticationFailed = 18
 	illegalOperation     = 20
+	commandNotFound      = 59
 	invalidOptions       = 72
 	invalidNamespace     = 73
-	invalidOperator      = 168
+	notSupported         = 115
 	duplicateKey         = 11000
 	tooLarge             = 17419
-	undefinedVariable    = 17276
 	unknownStage         = 40324
 	noChangeStreams      = 40573
-	noVariable           = 51144
 )
 
 // hasCode reports whether the server answered a command with one of these
@@ -46,39 +44,33 @@ func hasCode(err error, codes ...int) bool {
 	return false
 }
 
-// failed makes an error of the driver or the server one for people. what was
-// tried names the name. Errors of package store are that already.
-func (s *Store) failed(what string, err error) error {
-	if strings.Contains(err.Error(), "connection refused") && !errors.Is(err, syscall.ECONNREFUSED) {
-		err = fmt.Errorf("%w: %w", syscall.ECONNREFUSED, err) // the driver keeps only the text of that
-	}
-	tell := func(kind error, advice string) error {
-		return fmt.Errorf("%w: %s on %s: %w%s", kind, what, s.address, err, advice)
-	}
+// failed makes an error of the driver or the server one for people, and says of some that they are definite.
+func (b *backend) failed(err error) error {
+	tell := func(kind error, advice string) error { return fmt.Errorf("%w: %s: %w%s", kind, b.address, err, advice) }
 	switch {
-	case store.Definite(err):
+	case err == nil || store.Definite(err):
 		return err
+	case strings.Contains(err.Error(), "connection refused") && !errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("%w: %w", syscall.ECONNREFUSED, err) // the driver keeps only the text of that
 	case hasCode(err, unauthorized, authenticationFailed):
 		return tell(store.ErrDenied, " (the package comment of mongostore lists the rights that suffice)")
 	case hasCode(err, badValue) && strings.Contains(err.Error(), "'j'"):
 		return tell(store.ErrUnsupported, ": the server keeps no journal: use the storage engine WiredTiger")
-	case hasCode(err, failedToParse, invalidOptions, invalidOperator, unknownStage):
+	case hasCode(err, noChangeStreams, notSupported, unknownStage):
+		return tell(store.ErrUnsupported, ": a server without change streams, as a standalone, wakes nobody: waiters look now and then")
+	case hasCode(err, failedToParse, invalidOptions, commandNotFound):
 		return tell(store.ErrUnsupported, ": the server does not understand what locks need: use MongoDB 4.4 or newer")
-	case hasCode(err, noChangeStreams):
-		return tell(store.ErrUnsupported, ": a standalone server wakes nobody: waiters look now and then")
 	case hasCode(err, illegalOperation):
 		return tell(store.ErrUnsupported, "")
 	case hasCode(err, invalidNamespace):
 		return tell(store.ErrInvalid, ": name another database or collection")
 	case hasCode(err, duplicateKey):
-		return tell(store.ErrUnavailable, ": the collection has a collation or another unique index: locks need one without")
+		return fmt.Errorf("%w: the collection has another unique index: locks need one without", err)
 	case hasCode(err, tooLarge):
-		return tell(store.ErrUnavailable, ": too many claims of one name")
+		return fmt.Errorf("%w: too many wait for one name", err)
 	}
-	return tell(store.ErrUnavailable, "")
+	return err
 }
-
-// What follows finds what the document has no room for, before any I/O.
 
 func checkNamespace(db, name string) error {
 	bad := strings.ContainsAny(name, "$\x00") || strings.HasPrefix(name, "system.") || strings.HasPrefix(name, ".") || !utf8.ValidString(name)
@@ -86,31 +78,4 @@ func checkNamespace(db, name string) error {
 		return fmt.Errorf("%w: the collection %.40q: want no $ and no zero byte in it, no system. in front, and with the database at most 120 bytes", store.ErrInvalid, name)
 	}
 	return nil
-}
-
-var bounds = store.Bounds{Min: minTTL, Max: maxTTL, On: "MongoDB"}
-
-func checkName(name string) error {
-	if err := store.CheckName(name); err != nil {
-		return err
-	}
-	if !utf8.ValidString(name) {
-		return fmt.Errorf("%w: the name %.40q is no UTF-8, as a string of MongoDB must be", store.ErrInvalid, name)
-	}
-	return nil
-}
-
-func checkOwner(name, owner string) error {
-	if !utf8.ValidString(owner) {
-		return fmt.Errorf("%w: %q: the owner is no UTF-8, as a string of MongoDB must be", store.ErrInvalid, name)
-	}
-	return nil
-}
-
-func checkClaim(c *store.Claim) error {
-	return cmp.Or(bounds.CheckClaim(c), checkName(c.Name), checkOwner(c.Name, c.Owner))
-}
-
-func checkRenewal(h *store.Hold) error {
-	return cmp.Or(bounds.CheckRenewal(h), checkName(h.Name), checkOwner(h.Name, h.Owner))
 }

@@ -19,12 +19,12 @@ func ExampleNew() {
 		return
 	}
 	defer client.Disconnect(context.Background())
-	keeper, err := mongostore.New(client.Database("shop"), nil)
+	store, err := mongostore.New(client.Database("shop"), nil)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	locks, err := holdfast.New(keeper, nil)
+	locks, err := holdfast.New(store, nil)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -4,31 +4,33 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/event"
-	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
-	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
 	"github.com/holdfast-go/holdfast/internal/mongosim"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record"
+	"github.com/holdfast-go/holdfast/store/session"
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-const retryable = "RetryableWriteError"
-
-// newSim returns a Store on a stand-in of its own, and the stand-in.
+// newSim returns a Store on a stand-in of its own, which it has tried, and the stand-in.
 func newSim(t *testing.T, o mongosim.Options) (*Store, *mongosim.Server) {
 	t.Helper()
 	server := mongosim.Start(t, o)
+	return simStore(t, server), server
+}
+
+// simStore is one more, as another process has it.
+func simStore(t *testing.T, server *mongosim.Server) *Store {
+	t.Helper()
 	s := storeOn(t, clientOf(t, server.URI()).Database(database), nil)
 	t.Cleanup(func() { s.Close() })
-	return s, server
+	tried(t, s.b)
+	return s
 }
 
 func mustRenew(t *testing.T, s *Store, holds ...store.Hold) {
@@ -40,155 +42,301 @@ func mustRenew(t *testing.T, s *Store, holds ...store.Hold) {
 	}
 }
 
-// put makes a document as somebody else may have.
-func put(t *testing.T, s *Store, d bson.D) {
-	t.Helper()
-	_, err := s.locks.FindOneAndUpdate(t.Context(), object("_id", d[0].Value), bson.A{object("$replaceWith", literal(d))},
-		options.FindOneAndUpdate().SetUpsert(true).SetReturnDocument(options.After)).Raw()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// stored is the document of a name, whole.
-func stored(t *testing.T, s *Store, name string) bson.Raw {
-	t.Helper()
-	cursor, err := s.locks.Aggregate(t.Context(), bson.A{object("$match", object("_id", name))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cursor.Close(t.Context())
-	if !cursor.Next(t.Context()) {
-		return nil
-	}
-	return append(bson.Raw{}, cursor.Current...)
-}
-
-func isUnclear(t *testing.T, err error) {
+func isIndeterminate(t *testing.T, err error) {
 	t.Helper()
 	if !errors.Is(err, store.ErrUnavailable) || store.Definite(err) {
-		t.Fatalf("%v, want an unclear one that matches ErrUnavailable", err)
+		t.Fatalf("%v, want an indeterminate one that matches ErrUnavailable", err)
 	}
 }
 
-// The write was done, its reply was lost, and the driver asks again: the server
-// answers from what it has kept.
-func TestALostReplyOfAReplicaSetIsAskedForAgain(t *testing.T) {
+func isFree(t *testing.T, s *Store, name string) {
+	t.Helper()
+	c := mutex(name)
+	c.Try = true
+	a := storetest.MustAsk(t, s, c)
+	if !a.Granted {
+		t.Fatalf("%q is not free: %+v, %+v", name, a, storetest.MustList(t, s, name))
+	}
+	if err := s.Release(t.Context(), store.Hold{Name: name, ID: c.ID, Token: a.Token}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Whatever the client has for retryWrites: what was not answered is asked for anew by its id, and is there once.
+func TestAnAskThatWasNotAnsweredIsRepeatedByItsID(t *testing.T) {
+	t.Parallel()
+	for what, f := range map[string]mongosim.Fault{
+		"the reply is lost": {Cut: true}, "the request is lost": {Cut: true, Before: true}, "a majority has not confirmed it": {Code: 64, Name: "WriteConcernFailed"},
+		"it is no longer primary": {Before: true, Code: 10107, Name: "NotWritablePrimary"}, "it shuts down": {Before: true, Code: 91, Name: "ShutdownInProgress"},
+		"it steps down": {Code: 11602, Name: "InterruptedDueToReplStateChange"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			s, server := newSim(t, mongosim.Options{})
+			storetest.MustHold(t, s, mutex("before")) // in a session that is there
+			c := mutex("n")
+			server.Fault("$unset", f) // of a swap
+			_, err := s.Ask(t.Context(), c)
+			isIndeterminate(t, err)
+			h := storetest.MustHold(t, s, c)
+			if st := storetest.MustList(t, s, "n"); len(st.Entries) != 1 || st.Entries[0].Token != h.Token {
+				t.Errorf("%+v, want one entry with token %d", st, h.Token)
+			}
+			mustRenew(t, s, h)
+			server.Fault("$set", f)
+			if err := s.Release(t.Context(), h); err != nil {
+				isIndeterminate(t, err)
+				if err := s.Release(t.Context(), h); err != nil && !errors.Is(err, store.ErrLost) {
+					t.Fatal(err)
+				}
+			}
+			isFree(t, simStore(t, server), "n")
+		})
+	}
+}
+
+// The driver repeats writes of its own accord, unless it is given whole commands.
+func TestEachCommandIsSentOnce(t *testing.T) {
 	t.Parallel()
 	s, server := newSim(t, mongosim.Options{})
-	server.Fault("findAndModify", mongosim.Fault{Cut: true})
-	h := storetest.MustHold(t, s, mutex("n"))
-	if n := server.Written(); n != 1 {
-		t.Errorf("%d writes, want 1", n)
+	r, err := s.b.Load(t.Context(), "n")
+	if err != nil {
+		t.Fatal(err)
 	}
-	server.Fault("findAndModify", mongosim.Fault{Cut: true})
-	mustRenew(t, s, h)
-	server.Fault("findAndModify", mongosim.Fault{Cut: true})
-	if err := s.Release(t.Context(), h); err != nil {
+	for command, try := range map[string]func() error{
+		"findAndModify": func() error {
+			_, err := s.b.Swap(t.Context(), &record.Swap{Name: "n", Old: r, Data: []byte("x")})
+			return err
+		},
+		"find": func() error { _, err := s.b.Load(t.Context(), "n"); return err },
+	} {
+		for _, f := range []mongosim.Fault{{Cut: true}, {Cut: true, Before: true}, {Before: true, Code: 10107, Name: "NotWritablePrimary"}} {
+			was := server.Sent(command)
+			server.Fault(command, f)
+			if err := try(); err == nil || store.Definite(err) {
+				t.Errorf("%s with %+v: %v", command, f, err)
+			}
+			if n := server.Sent(command) - was; n != 1 {
+				t.Errorf("%s with %+v: sent %d times", command, f, n)
+			}
+		}
+	}
+}
+
+// A swap that was held up on its way, the first of a name too, is not done once another was.
+func TestASwapThatComesLateIsNotDone(t *testing.T) {
+	t.Parallel()
+	s, server := newSim(t, mongosim.Options{})
+	for _, first := range []string{"", "x"} {
+		name := "n" + first
+		if first != "" {
+			mustSwap(t, s.b, name, "x")
+		}
+		r, err := s.b.Load(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		server.Fault("$unset", mongosim.Fault{Late: true})
+		if _, err := s.b.Swap(t.Context(), &record.Swap{Name: name, Old: r, Data: []byte("late")}); err == nil || store.Definite(err) {
+			t.Fatalf("%v, want an indeterminate error", err)
+		}
+		mustSwap(t, s.b, name, "newer")
+		server.Deliver()
+		if now, err := s.b.Load(t.Context(), name); err != nil || string(now.Data) != "newer" {
+			t.Errorf("%q, %v", now.Data, err)
+		}
+	}
+}
+
+// mustSwap writes a name.
+func mustSwap(t *testing.T, b *backend, name, data string, all ...record.Notification) {
+	t.Helper()
+	r, err := b.Load(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := b.Swap(t.Context(), &record.Swap{Name: name, Old: r, Data: []byte(data), Notifications: all}); err != nil || !out.Done {
+		t.Fatalf("%+v, %v", out, err)
+	}
+}
+
+// A note that comes once more, after it was taken in and its claim was released, brings nothing back: nor does one
+// that comes late, after its claim was given up.
+func TestALateCopyOfANoteBringsNothingBack(t *testing.T) {
+	t.Parallel()
+	for what, f := range map[string]mongosim.Fault{"again": {Again: true}, "late": {Late: true}} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			one, server := newSim(t, mongosim.Options{})
+			two, three := simStore(t, server), simStore(t, server)
+			h := storetest.MustHold(t, one, mutex("n"))
+			c := mutex("n")
+			storetest.MustHold(t, one, mutex("other"))
+			storetest.MustAsk(t, two, mutex("other")) // from here on it begins with a swap as if there was no record
+			server.Fault("$push", f)
+			switch a, err := two.Ask(t.Context(), c); {
+			case f.Late:
+				isIndeterminate(t, err)
+			case err != nil || a.Granted:
+				t.Fatalf("%+v, %v", a, err)
+			}
+			if err := one.Release(t.Context(), h); err != nil {
+				t.Fatal(err)
+			}
+			gone := store.Hold{Name: "n", ID: c.ID}
+			if f.Again {
+				a := storetest.MustAsk(t, two, c)
+				if gone.Token = a.Token; !a.Granted {
+					t.Fatalf("%+v", a)
+				}
+			}
+			if err := two.Release(t.Context(), gone); err != nil && !errors.Is(err, store.ErrLost) {
+				t.Fatal(err)
+			}
+			was := server.Written()
+			server.Deliver()
+			if server.Written() != was+1 {
+				t.Fatal("the note has not come")
+			}
+			isFree(t, three, "n")
+			isFree(t, two, "n")
+			if st := storetest.MustList(t, three, "n"); len(st.Entries) > 0 {
+				t.Errorf("%+v", st)
+			}
+		})
+	}
+}
+
+// A clock that a test sets.
+type handClock struct{ ahead atomic.Int64 }
+
+func (c *handClock) now() time.Time          { return time.Now().Add(time.Duration(c.ahead.Load())) }
+func (c *handClock) advance(d time.Duration) { c.ahead.Add(int64(d)) }
+
+func TestARenewalThatComesLateRevivesNoEndedSession(t *testing.T) {
+	t.Parallel()
+	var clock handClock
+	s, server := newSim(t, mongosim.Options{Clock: clock.now})
+	id := mustBegin(t, s.b, time.Minute)
+	server.Fault("$currentDate", mongosim.Fault{Late: true})
+	if _, err := s.b.Renew(t.Context(), id); err == nil || store.Definite(err) {
+		t.Fatal(err)
+	}
+	clock.advance(2 * time.Minute)
+	other := simStore(t, server)
+	if left := mustLeft(t, other.b, id); left > 0 {
+		t.Fatal(left)
+	}
+	server.Deliver()
+	if left := mustLeft(t, other.b, id); left > 0 {
+		t.Errorf("%v are left", left)
+	}
+	if _, err := s.b.Renew(t.Context(), id); !errors.Is(err, store.ErrLost) {
+		t.Errorf("%v, want ErrLost", err)
+	}
+}
+
+func mustBegin(t *testing.T, b *backend, ttl time.Duration) session.ID {
+	t.Helper()
+	id := session.ID(newRev().Data)
+	if lasts, err := b.Begin(t.Context(), id, ttl); err != nil || lasts != ttl-time.Millisecond {
+		t.Fatalf("%v, %v", lasts, err)
+	}
+	return id
+}
+
+func mustLeft(t *testing.T, b *backend, id session.ID) time.Duration {
+	t.Helper()
+	left, err := b.Left(t.Context(), []session.ID{id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return left[0]
+}
+
+// Between the look at a session whose time has passed and the write that ends it, its owner renews it.
+func TestASessionThatIsRenewedMeanwhileIsNotEnded(t *testing.T) {
+	t.Parallel()
+	var clock handClock
+	s, server := newSim(t, mongosim.Options{Clock: clock.now})
+	id := mustBegin(t, s.b, time.Minute)
+	clock.advance(2 * time.Minute)
+	renewed := false
+	other := storeOn(t, monitored(t, server.URI(), func(e *event.CommandStartedEvent) {
+		if over, _ := e.Command.Lookup("update", "$set", "over").BooleanOK(); over && !renewed {
+			renewed = true
+			if _, err := s.b.Renew(context.Background(), id); err != nil {
+				t.Error(err)
+			}
+		}
+	}), nil)
+	defer other.Close()
+	if left := mustLeft(t, other.b, id); left <= 0 || !renewed {
+		t.Errorf("%v are left, renewed: %v", left, renewed)
+	}
+	if _, err := s.b.Renew(t.Context(), id); err != nil {
 		t.Error(err)
 	}
 }
 
-// A refusal changes nothing, so a server keeps no answer of it, and comes to it
-// again.
-func TestALostRefusalIsAskedForAgain(t *testing.T) {
+// The TTL index deletes no session that may yet be renewed, nor a name that was used again.
+func TestWhatLivesIsNotDeleted(t *testing.T) {
 	t.Parallel()
-	s, server := newSim(t, mongosim.Options{})
-	storetest.MustHold(t, s, mutex("n"))
-	c := mutex("n")
-	c.Try = true
-	server.Fault("findAndModify", mongosim.Fault{Cut: true})
-	if a, err := s.Ask(t.Context(), c); err != nil || a.Granted || a.Holding != 1 || a.Until <= 0 {
-		t.Errorf("%+v, %v, want refused by one", a, err)
+	var clock handClock
+	s, server := newSim(t, mongosim.Options{Clock: clock.now})
+	s.b.indexed.Store(false)
+	id := mustBegin(t, s.b, 10*24*time.Hour)
+	s.b.tasks.Wait() // the index
+	if n := len(server.Indexes(database + "." + DefaultCollection)); n != 1 {
+		t.Fatalf("%d indexes", n)
 	}
-}
-
-// A standalone keeps no answers.
-func TestALostReplyOfAStandaloneIsUnclearAndRepeatedByItsID(t *testing.T) {
-	t.Parallel()
-	s, server := newSim(t, mongosim.Options{Standalone: true})
-	c := mutex("n")
-	server.Fault("findAndModify", mongosim.Fault{Cut: true})
-	_, err := s.Ask(t.Context(), c)
-	isUnclear(t, err)
-	h := storetest.MustHold(t, s, c)
-	if st := storetest.MustList(t, s, "n"); len(st.Entries) != 1 || st.Entries[0].Token != h.Token {
-		t.Errorf("%+v, want one entry with token %d", st, h.Token)
+	for range 3 {
+		clock.advance(9 * 24 * time.Hour)
+		for range 2 { // with the first it hears of the clock
+			if _, err := s.b.Renew(t.Context(), id); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
-}
-
-func TestWhatWasNotDoneIsDoneByTheNewPrimary(t *testing.T) {
-	t.Parallel()
-	s, server := newSim(t, mongosim.Options{})
-	server.Fault("findAndModify", mongosim.Fault{Before: true, Code: 10107, Name: "NotWritablePrimary", Labels: []string{retryable}})
-	storetest.MustHold(t, s, mutex("n"))
-	server.Fault("findAndModify", mongosim.Fault{Before: true, Cut: true})
-	storetest.MustHold(t, s, mutex("m"))
-}
-
-// The write is there, and nobody knows whether it stays.
-func TestAWriteConcernErrorIsUnclear(t *testing.T) {
-	t.Parallel()
-	s, server := newSim(t, mongosim.Options{})
-	late := mongosim.Fault{Code: 64, Name: "WriteConcernFailed"}
-	c := mutex("n")
-	server.Fault("findAndModify", late)
-	_, err := s.Ask(t.Context(), c)
-	isUnclear(t, err)
-	h := storetest.MustHold(t, s, c)
-	server.Fault("findAndModify", late)
-	isUnclear(t, s.Renew(t.Context(), []store.Hold{h})[0].Err)
-	mustRenew(t, s, h)
-	server.Fault("findAndModify", late)
-	isUnclear(t, s.Release(t.Context(), h))
-	if err := s.Release(t.Context(), h); !errors.Is(err, store.ErrLost) {
-		t.Errorf("released again: %v, want ErrLost", err)
+	clock.advance(12 * 24 * time.Hour)
+	if left := mustLeft(t, s.b, id); left > 0 {
+		t.Errorf("%v are left", left)
 	}
-}
-
-func TestTwoFirstClaimsThatMeetAreRepeated(t *testing.T) {
-	t.Parallel()
-	s, server := newSim(t, mongosim.Options{})
-	twice := mongosim.Fault{Before: true, Code: 11000, Name: "DuplicateKey"}
-	for range attempts - 1 {
-		server.Fault("findAndModify", twice)
+	clock.advance(2 * 24 * time.Hour)
+	if raw, err := s.b.find(t.Context(), sessionID(id)); err != nil || raw != nil {
+		t.Errorf("%v, %v, want it deleted", raw, err)
 	}
-	storetest.MustHold(t, s, mutex("n"))
-	for range attempts {
-		server.Fault("findAndModify", twice)
-	}
-	_, err := s.Ask(t.Context(), mutex("m"))
-	isUnclear(t, err)
 }
 
 func TestErrorsOfTheServerAreTold(t *testing.T) {
 	t.Parallel()
 	s, server := newSim(t, mongosim.Options{})
 	for code, want := range map[int32]error{
-		unauthorized: store.ErrDenied, authenticationFailed: store.ErrDenied, unknownStage: store.ErrUnsupported, invalidOperator: store.ErrUnsupported,
-		tooLarge: store.ErrUnavailable, 11602: store.ErrUnavailable,
+		unauthorized: store.ErrDenied, authenticationFailed: store.ErrDenied, unknownStage: store.ErrUnsupported, failedToParse: store.ErrUnsupported,
+		commandNotFound: store.ErrUnsupported, invalidNamespace: store.ErrInvalid, tooLarge: store.ErrUnavailable, 91: store.ErrUnavailable, 11602: store.ErrUnavailable,
 	} {
 		server.Fault("findAndModify", mongosim.Fault{Before: true, Code: code, Name: "x"})
 		if _, err := s.Ask(t.Context(), mutex("n")); !errors.Is(err, want) {
 			t.Errorf("%d: %v, want %v", code, err, want)
 		}
 	}
-	if server.Written() != 0 {
-		t.Error("something was written")
+	if st := storetest.MustList(t, s, "n"); len(st.Entries) > 0 {
+		t.Errorf("%+v", st)
 	}
 }
 
-func TestManyRenewalsAreTwoRoundTrips(t *testing.T) {
+func TestManyHoldsAreRenewedByOneRequest(t *testing.T) {
 	t.Parallel()
 	s, server := newSim(t, mongosim.Options{})
 	var holds []store.Hold
 	for i := range 100 {
 		holds = append(holds, storetest.MustHold(t, s, mutex(fmt.Sprint("n", i))))
 	}
-	one, two, three := server.Sent("findAndModify"), server.Sent("update"), server.Sent("aggregate")
+	mustRenew(t, s, holds...) // each moves to the long session
+	was := server.Sent("findAndModify") + server.Sent("find")
 	mustRenew(t, s, holds...)
-	if one, two, three = server.Sent("findAndModify")-one, server.Sent("update")-two, server.Sent("aggregate")-three; one != 0 || two != 1 || three != 1 {
-		t.Errorf("%d findAndModify, %d update, %d aggregate", one, two, three)
+	if n := server.Sent("findAndModify") + server.Sent("find") - was; n > 2 {
+		t.Errorf("%d requests", n)
 	}
 	// Of one that is lost the others hear nothing.
 	if err := s.BreakHold(t.Context(), store.Break{Name: "n7", ID: holds[7].ID, Token: holds[7].Token, Reason: "why"}); err != nil {
@@ -196,324 +344,8 @@ func TestManyRenewalsAreTwoRoundTrips(t *testing.T) {
 	}
 	for i, r := range s.Renew(t.Context(), holds) {
 		var lost *store.LostError
-		if i == 7 && (!errors.As(r.Err, &lost) || lost.Reason != "why") || i != 7 && (r.Err != nil || r.Weight != store.Full || r.Want != store.Full) {
+		if i == 7 && (!errors.As(r.Err, &lost) || lost.Reason != "why") || i != 7 && r.Err != nil {
 			t.Errorf("%d: %+v", i, r)
-		}
-	}
-	holds = append(holds[:7], holds[8:]...)
-	// A bulk that fails is done one by one.
-	for _, f := range []mongosim.Fault{{Before: true, Code: 10107, Name: "NotWritablePrimary"}, {Code: 64, Name: "WriteConcernFailed"}} {
-		server.Fault("update", f)
-		mustRenew(t, s, holds...)
-	}
-}
-
-func TestARefusedTryWritesNothing(t *testing.T) {
-	t.Parallel()
-	s, server := newSim(t, mongosim.Options{})
-	storetest.MustHold(t, s, mutex("n"))
-	was := server.Written()
-	c := mutex("n")
-	c.Try = true
-	if a, err := s.Ask(t.Context(), c); err != nil || a.Granted {
-		t.Fatalf("%+v, %v", a, err)
-	}
-	c.Limit, c.Weight = 3, 1
-	if _, err := s.Ask(t.Context(), c); !errors.Is(err, store.ErrMismatch) {
-		t.Fatal(err)
-	}
-	if n := server.Written() - was; n != 0 {
-		t.Errorf("%d writes", n)
-	}
-}
-
-// It is not known of every version that a projection knows the time.
-func TestWhereAReplyHasNoTimeARefusalIsReadOnceMore(t *testing.T) {
-	t.Parallel()
-	s, server := newSim(t, mongosim.Options{Timeless: true})
-	h := storetest.MustHold(t, s, mutex("n"))
-	mustRenew(t, s, h)
-	c := mutex("n")
-	c.Try = true
-	reads := server.Sent("aggregate")
-	if a, err := s.Ask(t.Context(), c); err != nil || a.Granted || a.Until <= 0 || a.Until > time.Minute {
-		t.Errorf("%+v, %v, want refused for a minute at most", a, err)
-	}
-	if n := server.Sent("aggregate") - reads; n != 1 {
-		t.Errorf("%d reads, want 1", n)
-	}
-	if err := s.Release(t.Context(), h); err != nil {
-		t.Error(err)
-	}
-	if err := s.Release(t.Context(), h); !errors.Is(err, store.ErrLost) {
-		t.Errorf("released again: %v", err)
-	}
-}
-
-// Whether it comes to that before it writes or behind it, each operation is done
-// once.
-func TestWhereTheFirstReplyHasNoTimeTheOperationIsDoneOnce(t *testing.T) {
-	t.Parallel()
-	s, server := newSim(t, mongosim.Options{})
-	server.Fault("findAndModify", mongosim.Fault{Before: true, Code: noVariable, Name: "Location51144"})
-	storetest.MustHold(t, s, mutex("n"))
-	if n := server.Written(); n != 1 {
-		t.Errorf("%d writes, want 1", n)
-	}
-	s, _ = newSim(t, mongosim.Options{Timeless: true})
-	h := storetest.MustHold(t, s, mutex("n"))
-	s.timeless.Store(false)
-	if err := s.Release(t.Context(), h); err != nil {
-		t.Errorf("release: %v", err)
-	}
-	if st := storetest.MustList(t, s, "n"); len(st.Entries) != 0 {
-		t.Errorf("released, and there is %+v", st)
-	}
-	s.timeless.Store(false)
-	if err := s.Release(t.Context(), h); !errors.Is(err, store.ErrLost) {
-		t.Errorf("released again: %v, want ErrLost", err)
-	}
-}
-
-// Somebody else's document, and that of a newer holdfast, stay as they are.
-func TestAForeignDocumentIsLeftAlone(t *testing.T) {
-	t.Parallel()
-	s := newStore(t)
-	for i, c := range []struct {
-		d    bson.D
-		want error
-	}{
-		{object("_id", "", "lockedAt", "host"), store.ErrCorrupt},
-		{object("_id", "", "v", "1"), store.ErrCorrupt},
-		{object("_id", "", "entries", "x", "t", bson.A{1}, "fencingToken", "y", "limit", bson.D{}), store.ErrCorrupt},
-		{object("_id", "", "entries", bson.A{object("expires", "z", "granted", true)}), store.ErrCorrupt},
-		{object("_id", "", "v", int64(2), "entries", bson.A{}), store.ErrUnsupported},
-	} {
-		name := fmt.Sprint("n", i)
-		c.d[0].Value = name
-		put(t, s, c.d)
-		was := stored(t, s, name)
-		claim := mutex(name)
-		h := store.Hold{Name: name, ID: claim.ID, Token: 1, TTL: time.Minute}
-		_, ask := s.Ask(t.Context(), claim)
-		_, look := s.Look(t.Context(), claim)
-		_, change := s.Change(t.Context(), h, 1, store.Full)
-		for what, err := range map[string]error{
-			"ask": ask, "look": look, "change": change, "release": s.Release(t.Context(), h), "renew": s.Renew(t.Context(), []store.Hold{h})[0].Err,
-			"break": s.BreakHold(t.Context(), store.Break{Name: name, ID: h.ID, Token: 1}),
-		} {
-			if !errors.Is(err, c.want) {
-				t.Errorf("%v: %s: %v, want %v", c.d, what, err, c.want)
-			}
-		}
-		if now := stored(t, s, name); string(now) != string(was) {
-			t.Errorf("%v has become %v", was, now)
-		}
-	}
-	n := 0
-	for _, err := range s.List(t.Context(), "") {
-		if err != nil {
-			n++
-		}
-	}
-	if n != 4 { // one has no entries
-		t.Errorf("the list has %d errors", n)
-	}
-}
-
-// Whether somebody has deleted it, or all of them: here the store looks where
-// there are none.
-func TestADeletedDocumentIsALossAndTheNameIsFree(t *testing.T) {
-	t.Parallel()
-	s := newStore(t)
-	h, other := storetest.MustHold(t, s, mutex("n")), storetest.MustHold(t, s, mutex("m"))
-	was := s.locks
-	s.tasks.Wait() // the index
-	t.Cleanup(func() { was.Drop(context.Background()) })
-	s.locks = newStore(t).locks
-	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; !errors.Is(err, store.ErrLost) {
-		t.Errorf("renewed: %v, want ErrLost", err)
-	}
-	for i, r := range s.Renew(t.Context(), []store.Hold{h, other}) {
-		if !errors.Is(r.Err, store.ErrLost) {
-			t.Errorf("%d of two renewed: %v, want ErrLost", i, r.Err)
-		}
-	}
-	if next := storetest.MustHold(t, s, mutex("n")); next.Token <= h.Token {
-		t.Errorf("token %d after %d", next.Token, h.Token)
-	}
-	if err := s.Release(t.Context(), h); !errors.Is(err, store.ErrLost) {
-		t.Errorf("released: %v, want ErrLost", err)
-	}
-	if st := storetest.MustList(t, s, "n"); len(st.Entries) != 1 {
-		t.Errorf("%+v", st)
-	}
-}
-
-// Whoever looks into the collection finds what the package comment says.
-func TestTheStoredFormIsWhatIsDocumented(t *testing.T) {
-	t.Parallel()
-	s := newStore(t)
-	h := storetest.MustHold(t, s, mutex("n"))
-	time.Sleep(2 * time.Millisecond) // what comes next has another instant
-	storetest.MustAsk(t, s, mutex("n"))
-	first := stored(t, s, "n")
-	var fields []string
-	elements, err := first.Elements()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range elements {
-		fields = append(fields, e.Key())
-	}
-	if got, want := fmt.Sprint(fields), "[_id v limit fencingToken acquiredAt expiresAt at entries woke op]"; got != want {
-		t.Errorf("fields %s, want %s", got, want)
-	}
-	entries, err := first.Lookup("entries").Array().Values()
-	if err != nil || len(entries) != 2 {
-		t.Fatalf("entries %v, %v", entries, err)
-	}
-	held := entries[0].Document()
-	if v, token := first.Lookup("v").Int64(), first.Lookup("fencingToken").Int64(); v != form || token != h.Token || held.Lookup("token").Int64() != h.Token {
-		t.Errorf("v %d, fencingToken %d, want %d and %d: %v", v, token, form, h.Token, first)
-	}
-	// A day after the last of the entries is over, the one with the TTL of a minute.
-	acquired, ends, over := first.Lookup("acquiredAt").Time(), first.Lookup("expiresAt").Time(), held.Lookup("expires").Time()
-	if over.Sub(acquired) != h.TTL || ends.Sub(over) != store.TokenRetention || !held.Lookup("since").Time().Equal(acquired) {
-		t.Errorf("acquired %v, over %v, deleted at %v", acquired, over, ends)
-	}
-	// A renewal draws no token, and so acquires nothing.
-	mustRenew(t, s, h)
-	if then := stored(t, s, "n"); !then.Lookup("acquiredAt").Time().Equal(acquired) {
-		t.Errorf("acquiredAt has become %v", then.Lookup("acquiredAt"))
-	}
-	if err := s.Release(t.Context(), h); err != nil {
-		t.Fatal(err)
-	}
-	if then := stored(t, s, "n"); then.Lookup("fencingToken").Int64() <= h.Token || then.Lookup("acquiredAt").Time().Before(acquired) {
-		t.Errorf("the grant of the next has left %v", then)
-	}
-}
-
-// The document stays, for a day and with its token, and the server is told to
-// delete it then.
-func TestAReleaseKeepsTheTokenForADay(t *testing.T) {
-	t.Parallel()
-	s := newStore(t)
-	before := time.Now().Add(-time.Minute) // the server's clock may be another
-	h := storetest.MustHold(t, s, mutex("n"))
-	if err := s.Release(t.Context(), h); err != nil {
-		t.Fatal(err)
-	}
-	d := stored(t, s, "n")
-	if end, ok := d.Lookup("expiresAt").TimeOK(); !ok || end.Before(before.Add(store.TokenRetention)) {
-		t.Errorf("expiresAt is %v", d.Lookup("expiresAt"))
-	}
-	if token := d.Lookup("fencingToken").Int64(); token != h.Token {
-		t.Errorf("token %d is kept, want %d", token, h.Token)
-	}
-	if next := storetest.MustHold(t, s, mutex("n")); next.Token <= h.Token {
-		t.Errorf("token %d after %d", next.Token, h.Token)
-	}
-}
-
-func TestTheIndexIsMadeOnceAndBesideTheLocking(t *testing.T) {
-	t.Parallel()
-	s, server := newSim(t, mongosim.Options{})
-	server.Fault("createIndexes", mongosim.Fault{Before: true, Code: unauthorized, Name: "Unauthorized"})
-	storetest.MustHold(t, s, mutex("n")) // whose failure is no failure of the lock
-	s.tasks.Wait()
-	second := storeOn(t, s.locks.Database().Client().Database(database), nil)
-	defer second.Close()
-	storetest.MustHold(t, second, mutex("m"))
-	storetest.MustHold(t, second, mutex("o"))
-	second.tasks.Wait()
-	if n := server.Sent("createIndexes"); n != 2 {
-		t.Errorf("sent %d times, want once by each store", n)
-	}
-	all := server.Indexes("holdfast_test." + DefaultCollection)
-	if len(all) != 1 || fmt.Sprint(all[0]) != fmt.Sprint(object("key", object("expiresAt", 1), "expireAfterSeconds", 0, "name", indexName)) {
-		t.Errorf("%v", all)
-	}
-}
-
-// Whatever the client would do.
-func TestEveryWriteIsAcknowledgedByAMajorityAndItsJournals(t *testing.T) {
-	t.Parallel()
-	var mu sync.Mutex
-	var sent []string
-	client, err := mongo.Connect(options.Client().ApplyURI(serverURI(t)).SetWriteConcern(writeconcern.W1()).SetMonitor(&event.CommandMonitor{
-		Started: func(_ context.Context, e *event.CommandStartedEvent) {
-			if e.CommandName == "findAndModify" || e.CommandName == "update" {
-				mu.Lock()
-				defer mu.Unlock()
-				sent = append(sent, e.CommandName+" "+e.Command.Lookup("writeConcern").String())
-			}
-		},
-	}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { client.Disconnect(context.Background()) })
-	s := storeOn(t, client.Database(database), apart())
-	t.Cleanup(func() { s.Close() })
-	h, other := storetest.MustHold(t, s, mutex("n")), storetest.MustHold(t, s, mutex("m"))
-	mustRenew(t, s, h, other)
-	if err := s.Release(t.Context(), h); err != nil {
-		t.Fatal(err)
-	}
-	mu.Lock()
-	defer mu.Unlock()
-	if len(sent) != 4 {
-		t.Errorf("%d writes, want 4", len(sent))
-	}
-	for _, w := range sent {
-		var wc struct {
-			W string
-			J bool
-		}
-		name, concern, _ := strings.Cut(w, " ")
-		if err := bson.UnmarshalExtJSON([]byte(concern), false, &wc); err != nil || wc.W != "majority" || !wc.J {
-			t.Errorf("%s with write concern %s", name, concern)
-		}
-	}
-}
-
-// Each operation is a write that is no retryable one, or a read.
-func TestAStandaloneWakesNobodyAndLocks(t *testing.T) {
-	t.Parallel()
-	s, _ := newSim(t, mongosim.Options{Standalone: true})
-	if err := s.Watch(t.Context(), me, func(store.Hint) {}); !errors.Is(err, store.ErrUnsupported) {
-		t.Errorf("watch: %v, want ErrUnsupported", err)
-	}
-	h, other := storetest.MustHold(t, s, mutex("n")), storetest.MustHold(t, s, mutex("m"))
-	mustRenew(t, s, h, other)
-	mustRenew(t, s, h)
-	waits := mutex("n")
-	if storetest.MustAsk(t, s, waits).Granted {
-		t.Error("two hold it")
-	}
-	if err := s.Release(t.Context(), h); err != nil {
-		t.Fatal(err)
-	}
-	if a, err := s.Look(t.Context(), waits); err != nil || !a.Granted || a.Token <= h.Token {
-		t.Errorf("the one who waits sees %+v, %v, after token %d", a, err, h.Token)
-	}
-	if err := s.Release(t.Context(), store.Hold{Name: "n", ID: waits.ID}); err != nil {
-		t.Error(err)
-	}
-	if err := s.BreakHold(t.Context(), store.Break{Name: "m", ID: other.ID, Token: other.Token, Now: true}); err != nil {
-		t.Error(err)
-	}
-	read := mutex("n")
-	read.Weight = store.Upgradeable
-	up := storetest.MustHold(t, s, read)
-	if a, err := s.Change(t.Context(), up, 1, store.Full); err != nil || !a.Granted || a.Fence <= up.Token {
-		t.Errorf("upgraded: %+v, %v", a, err)
-	}
-	for name, n := range map[string]int{"n": 1, "m": 0} {
-		if st := storetest.MustList(t, s, name); len(st.Entries) != n {
-			t.Errorf("%q has %+v, want %d entries", name, st, n)
 		}
 	}
 }
@@ -522,26 +354,69 @@ func TestAStandaloneWakesNobodyAndLocks(t *testing.T) {
 func TestABrokenStreamIsOpenedAgain(t *testing.T) {
 	t.Parallel()
 	s, server := newSim(t, mongosim.Options{})
-	hints := make(chan store.Hint, 10)
-	if err := s.Watch(t.Context(), me, func(h store.Hint) { hints <- h }); err != nil {
+	heard := make(chan record.Notification, 10)
+	if err := s.b.Listen(t.Context(), me, func(n record.Notification) { heard <- n }); err != nil {
 		t.Fatal(err)
 	}
 	server.Fault("getMore", mongosim.Fault{Before: true, Code: 280, Name: "ChangeStreamFatalError"})
 	server.Fault("aggregate", mongosim.Fault{Before: true, Code: 91, Name: "ShutdownInProgress"})
-	h, waits := storetest.MustHold(t, s, mutex("other")), mutex("other") // an event ends the getMore under way
-	if _, err := s.Ask(t.Context(), waits); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Release(t.Context(), h); err != nil {
-		t.Fatal(err)
-	}
-	zero := false
-	for !zero {
+	n := record.Notification{Name: "n", ID: me.NewID(), Token: 1, N: 1}
+	mustSwap(t, s.b, "n", "x", n) // an event ends the getMore under way
+	for got := (record.Notification{Name: "none"}); got != (record.Notification{}); {
 		select {
-		case h := <-hints:
-			zero = h == store.Hint{}
+		case got = <-heard:
 		case <-time.After(patience):
 			t.Fatal("nobody was told to look")
+		}
+	}
+}
+
+// A list of notifications that is as it was is no change for a server: it is told all the same; and who listens
+// hears what is his.
+func TestTheSameNotificationComesWithEachSwap(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	heard := make(chan record.Notification, 10)
+	err := s.b.Listen(t.Context(), me, func(n record.Notification) { heard <- n })
+	if errors.Is(err, store.ErrUnsupported) {
+		t.Skipf("this MongoDB server does not let the tests watch: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := record.Notification{Name: "n", ID: me.NewID()}
+	for i := range 3 {
+		mustSwap(t, s.b, "n", fmt.Sprint(i), record.Notification{Name: "n", ID: store.NewProcess().NewID(), Token: 1}, n)
+		select {
+		case got := <-heard:
+			if got != n {
+				t.Errorf("%+v, want %+v", got, n)
+			}
+		case <-time.After(patience):
+			t.Fatalf("the notification of swap %d has not come", i)
+		}
+	}
+}
+
+// A standalone has no change streams, no linearizable reads and no retryable writes.
+func TestAStandaloneWakesNobodyAndLocks(t *testing.T) {
+	t.Parallel()
+	for _, o := range []mongosim.Options{{Standalone: true}, {Standalone: true, Engine: mongosim.NoChangeStreams}} {
+		s, _ := newSim(t, o)
+		if err := s.Watch(t.Context(), me, func(store.Notification) {}); !errors.Is(err, store.ErrUnsupported) {
+			t.Errorf("watch: %v, want ErrUnsupported", err)
+		}
+		h := storetest.MustHold(t, s, mutex("n"))
+		mustRenew(t, s, h)
+		waits := mutex("n")
+		if storetest.MustAsk(t, s, waits).Granted {
+			t.Error("two hold it")
+		}
+		if err := s.Release(t.Context(), h); err != nil {
+			t.Fatal(err)
+		}
+		if a, err := s.Poll(t.Context(), waits); err != nil || !a.Granted || a.Token <= h.Token {
+			t.Errorf("the one who waits sees %+v, %v, after token %d", a, err, h.Token)
 		}
 	}
 }

@@ -5,9 +5,6 @@ import (
 	"net"
 	"testing"
 
-	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
-
 	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/storetest"
@@ -24,14 +21,10 @@ func (d linkDialer) DialContext(ctx context.Context, network, _ string) (net.Con
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	uri, o := serverURI(t), apart()
-	at := options.Client().ApplyURI(uri)
 	storetest.Faults(t, storetest.Linked{Open: func(t *testing.T) (store.Store, storetest.Link) {
-		link := testserver.NewLink(t, at.Hosts[0])
-		client, err := mongo.Connect(options.Client().ApplyURI(uri).SetDialer(linkDialer{link}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { client.Disconnect(context.Background()) })
-		return storeOn(t, client.Database(database), o), link
+		db, link := linkedTo(t, uri)
+		s := storeOn(t, db, o)
+		tried(t, s.b)
+		return s, link
 	}})
 }

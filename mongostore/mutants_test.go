@@ -7,74 +7,54 @@ import (
 	"github.com/holdfast-go/holdfast/internal/mutant"
 )
 
-// The store with one thing wrong fails a test.
+// The backend with one of its rules broken fails a test.
 func TestTheTestsCatchEachMutant(t *testing.T) {
 	t.Parallel()
 	if uri := os.Getenv("HOLDFAST_TEST_MONGODB"); uri != "" && uri != standIn {
 		t.Skip("the mutants are tried on the stand-in, and a server is named: HOLDFAST_TEST_MONGODB")
 	}
 	const (
-		same    = "TestDifferential"
-		promise = "TestStore/promise/"
+		promise = "TestBackend/promise/"
+		sure    = "TestEveryWriteIsAcknowledgedByAMajorityAndEachReadIsSureOfIt"
+		unsafe  = "TestAServerThatIsNotSafeIsRefused"
+		form    = "TestTheStoredFormIsWhatIsDocumented"
+		foreign = "TestAForeignDocumentIsLeftAlone"
 	)
 	var all []mutant.Broken
 	for _, m := range []struct {
 		name, test, mark string
 		do               mutant.Op
 	}{
-		{"who expires at this instant lives", same, "mongo-expires-this-instant-lives", mutant.Return(`op("$gte", "$$e.expires", "$t.now")`)},
-		{"a broken hold is whole", same, "mongo-broken-hold-whole", mutant.Return(`eq("", "")`)},
-		{"a hold is matched by its id alone", same, "mongo-hold-matched-id-alone", mutant.Return(`and("$$e.granted", gt("$$e.token", "$t.zero"))`)},
-		{"an upgrade outlives its hold", promise + "Upgrade_pending_is_void_while_its_expired_hold_is_in_the_way", "mongo-upgrade-outlives-hold", mutant.Return(`and("$$e.granted", gt("$$e.want", "$$e.weight"))`)},
-		{"there is no lock delay", same, "mongo-lock-delay", mutant.Expr(`most("$$e.expires", cond("$$e.shown", add("$$e.since", "$$e.keep"), "$$e.expires"))`)},
-		{"there is no minimum hold", same, "mongo-lock-delay", mutant.Expr(`most(add("$$e.expires", "$$e.delay"), "$$e.expires")`)},
-		{"a minimum hold counts unshown", same, "mongo-lock-delay", mutant.Expr(`most(add("$$e.expires", "$$e.delay"), add("$$e.since", "$$e.keep"))`)},
-		{"a token is the one before", same, "mongo-token-before", mutant.Return(`most(last, "$t.us")`)},
-		{"a token does not begin with the time", same, "mongo-token-before", mutant.Return("add(last, long(1))")},
-		{"the tokens of an idle name are forgotten", same, "mongo-tokens-idle-name-forgotten", mutant.Expr("cond(ours, long(0), long(0))")},
-		{"one's own grant is news", same, "mongo-own-grant-news", mutant.Return(`cond(eq(id, ""), list, text(list, id, " ", digits(token), " ", digits(n), "\n"))`)},
-		{"a block is one token", same, "mongo-block-token", mutant.Expr(`"$$first"`)},
-		{"the small pass the wide", same, "mongo-small-pass-wide", mutant.Expr(`cond(and(not("$$value.stop"), lte(held, "$t.limit")), granted, stays(literal(false)))`)},
-		{"an upgrade waits behind the queue", promise + "Upgrade_passes_all_that_wait", "mongo-upgrade-waits-behind-queue", mutant.Expr(`and(WAS, not("$t.waits"))`)},
-		{"an upgrade does not wait for readers", same, "mongo-upgrade-wait-readers", mutant.Expr(`cond(lte("$t.up", "$t.limit"), upgraded, asTheyAre)`)},
-		{"what is over is not written", same, "mongo-over-written", mutant.Expr(`set("t.wrote", or("$t.wrote", gt("$t.r.last", "$t.last")))`)},
-		{"a reason is forgotten", same, "mongo-reason-forgotten", mutant.Expr(`object("call", "$t.p.call", "ok", ok, "why", "")`)},
-		{"a place is not kept", same, "mongo-place-kept", mutant.Expr(`edited("$$e", "expires", "$$e.expires")`)},
-		{"a try passes those who wait", same, "mongo-try-passes-those-wait", mutant.Expr(`and(eq("$t.up", long(0)), lte(add("$t.held", "$t.p.weight"), "$t.p.limit"))`)},
-		{"a try passes an upgrade", promise + "Upgrade_that_is_pending_keeps_all_others_out", "mongo-try-passes-those-wait", mutant.Expr(`and(not("$t.waits"), lte(add("$t.held", "$t.p.weight"), "$t.p.limit"))`)},
-		{"a second entry is appended to a lost one", same, "mongo-second-entry-appended-lost", mutant.Expr(`set("t.joins", and(not("$t.ok"), "$t.fits", or("$t.room", not("$t.p.try"))))`)},
-		{"limits do not matter", same, "mongo-limits-matter", mutant.Expr("literal(true)")},
-		{"a try waits", same, "mongo-second-entry-appended-lost", mutant.Expr(`set("t.joins", and(not("$t.known"), "$t.fits", literal(true)))`)},
-		{"a repeated ask does not push", same, "mongo-repeated-ask-push", mutant.Expr(`each("$t.r.out", cond(and(isOwn(), "$t.ok", "$$e.granted"), edited("$$e", "expires", "$$e.expires"), "$$e"))`)},
-		{"a renewal moves the expiry back", same, "mongo-renewal-moves-expiry-back", mutant.Expr(`add("$t.now", "$t.p.ttl")`)},
-		{"a renewal does not show the token", same, "mongo-renewal-show-token", mutant.Expr(`"$$e.shown"`)},
-		{"a renewal forgets the owner", same, "mongo-renewal-forgets-owner", mutant.Expr(`"$t.p.owner"`)},
-		{"the newest token used goes back", promise + "Block_used_is_listed_as_the_largest_that_a_renewal_told", "mongo-newest-token-used-goes", mutant.Expr(`cond(used, subtract("$t.p.used", "$$e.token"), "$$e.turn")`)},
-		{"a renewal is not repeated under the new id", promise + "Adopt_is_for_one_and_may_be_repeated", "mongo-renewal-repeated-under-new", mutant.Expr(`"$t.p.id"`)},
-		{"an old turn undoes a new one", promise + "Upgrade_late_copies_undo_nothing", "mongo-old-turn-undoes-new", mutant.Expr(`op("$gte", "$t.p.turn", "$$e.turn")`)},
-		{"any hold can be upgraded", same, "mongo-any-hold-can-upgraded", mutant.Expr("literal(true)")},
-		{"a way back waits", promise + "Upgrade_cancelled_after_its_grant_gives_the_weight_back", "mongo-way-back-waits", mutant.Expr(`edited("$$e", "turn", "$t.p.turn", "want", "$t.p.weight", "weight", "$$e.weight")`)},
-		{"a release frees a minimum hold", same, "mongo-release-frees-minimum-hold", mutant.Value(`and(literal(false), "$$e.shown", gt(add("$$e.since", "$$e.keep"), "$t.now"))`)},
-		{"a released minimum hold has a delay", same, "mongo-released-minimum-hold-delay", mutant.Expr(`set("t.list", ifOwn("$t.list", "expires", "$t.now"))`)},
-		{"a break needs no token", same, "mongo-break-needs-token", mutant.Expr(`gt("$t.p.token", long(0))`)},
-		{"a break keeps the minimum hold", same, "mongo-break-keeps-minimum-hold", mutant.Expr(`set("t.list", ifOwn("$t.list", "want", "$$e.weight", "broken", "$t.p.reason"))`)},
-		{"a break leaves an upgrade pending", promise + "Upgrade_pending_is_void_once_broken", "mongo-break-keeps-minimum-hold", mutant.Expr(`set("t.list", ifOwn("$t.list", "broken", "$t.p.reason", "keep", long(0)))`)},
-		{"a document goes with its lease", "TestAReleaseKeepsTheTokenForADay", "mongo-document-goes-lease", mutant.Expr(`add(most("$t.now", mostOf(each("$t.out", ends()))), long(1))`)},
-		{"each write acquires", "TestTheStoredFormIsWhatIsDocumented", "mongo-each-write-acquires", mutant.Expr(`"$t.now"`)},
-		{"a foreign document is written", "TestAForeignDocumentIsLeftAlone", "mongo-foreign-document-written", mutant.Expr(`and("$t.wrote")`)},
-		{"racing first claims fail", "TestTwoFirstClaimsThatMeetAreRepeated", "mongo-racing-first-claims-fail", mutant.Stmt("default: // somebody else was the first at this name\n\treturn r, false, s.failed(what, err)")},
-		{"a server that tells no time is asked for it again", "TestWhereTheFirstReplyHasNoTimeTheOperationIsDoneOnce", "mongo-server-tells-time-asked", mutant.Expr("s.timeless.Store(false)")},
-		{"renewals go one by one", "TestManyRenewalsAreTwoRoundTrips", "mongo-renewals-go", mutant.Cond("len(holds) > 1000")},
-		{"a newer form is read", "TestAForeignDocumentIsLeftAlone", "mongo-newer-form-read", mutant.Cond("WAS+1")},
-		{"nobody is told after a break", "TestABrokenStreamIsOpenedAgain", "mongo-nobody-told-after-break", mutant.Stmt("for {\n\tif stream != nil {\n\t\tpause = leastPause\n\t\ts.deliver(stream, p, sink)\n\t}\n\tselect {\n\tcase <-s.ctx.Done():\n\t\treturn\n\tcase <-time.After(pause/2 + rand.N(pause)):\n\t}\n\tpause = min(2*pause, mostPause)\n\tif stream, err = s.watch(s.ctx); err != nil {\n\t\tstream = nil\n\t\tcontinue\n\t}\n}")},
-		{"hints of others are delivered", same, "mongo-hints-others-delivered", mutant.Cond("err == nil && h.ID.Process() != (store.Process{})")},
-		{"one member's word is enough", "TestEveryWriteIsAcknowledgedByAMajorityAndItsJournals", "mongo-member-word-enough", mutant.Value("1")},
-		{"the index is made at each ask", "TestTheIndexIsMadeOnceAndBesideTheLocking", "mongo-index-made-each-ask", mutant.Cond("s.indexed.Swap(false)")},
+		{"a swap depends on no version", promise + "a_swap_on_an_older_version_is_refused", "mongo-swap-depends", mutant.Value(`object("_id", nameID(s.Name), "v", int32(form), "rev", old)[:2]`)},
+		{"a note is taken in that has gone", promise + "a_swap_whose_notes_were_taken_in_is_refused", "mongo-note-is-there", mutant.Stmt(`_ = query`)},
+		{"a note stays when it was taken in", promise + "a_swap_takes_in_the_notes_of_its_inbox_and_no_other", "mongo-note-goes", mutant.Delete()},
+		{"all notes go with a swap", promise + "a_join_disturbs_no_swap_under_way", "mongo-swap-leaves-notes", mutant.Value(`object("$currentDate", now, "$pull", object("inbox", object("key", object("$exists", true))))`)},
+		{"one member's word is enough", sure, "mongo-one-member-is-enough", mutant.Value(`object("w", int32(1), "j", true)`)},
+		{"a journal is not waited for", sure, "mongo-one-member-is-enough", mutant.Value(`object("w", "majority", "j", false)`)},
+		{"a primary that was replaced is read", sure, "mongo-level", mutant.Value(`"local"`)},
+		{"that a session has gone is not confirmed", sure, "mongo-end-is-confirmed", mutant.Stmt("raw, err := bson.Raw(nil), error(nil)")},
+		{"an end is not final", promise + "a_session_that_was_ended_has_ended_for_all", "mongo-end-is-final", mutant.Return(`object("_id", sessionID(id), "v", int32(form))`)},
+		{"an end is not made final", promise + "no_renewal_is_answered_once_Left_said_it_has_ended", "mongo-end-is-made-final", mutant.Stmt("ended, err := d, error(nil)\n_ = unrenewed")},
+		{"a session that is renewed meanwhile is ended", "TestASessionThatIsRenewedMeanwhileIsNotEnded", "mongo-renewed-meanwhile", mutant.Value("living(id)")},
+		{"that dates are cut is forgotten", "TestARenewalThatComesLateRevivesNoEndedSession", "mongo-dates-are-cut", mutant.Return("ttl, nil")},
+		{"a session is kept for a day whatever its TTL", "TestWhatLivesIsNotDeleted", "mongo-session-is-kept", mutant.Value(`object("ttl", ttl.Milliseconds(), expires, date(b.time().latest(), b.retention+slack))`)},
+		{"an idle name is deleted at once", promise + "an_idle_record_is_there_for_its_retention", "mongo-idle-is-kept", mutant.Stmt(`set = append(set, bson.E{Key: expires, Value: date(b.time().latest(), 0)})`)},
+		{"a name that is used again is deleted", promise + "a_record_that_is_used_again_stays", "mongo-used-again-stays", mutant.Stmt("_ = update")},
+		{"what is young is listed as old", "TestYoungNamesAreNotListedAsOld", "mongo-young-listed", mutant.Delete()},
+		{"a server that lets two win is good enough", unsafe, "mongo-one-wins", mutant.Cond("winners < 1")},
+		{"what is there after a trial is not read", unsafe, "mongo-trial-is-read", mutant.Cond("err != nil || d.V != form")},
+		{"Cosmos DB is good enough", unsafe, "mongo-cosmos-is-refused", mutant.Cond("false")},
+		{"who may not write may not look", "TestWhoMayNotWriteCanLook", "mongo-reader-looks", mutant.Cond("err != nil")},
+		{"a newer form is read", foreign, "mongo-newer-form", mutant.Cond("WAS && false")},
+		{"a foreign document is read", foreign, "mongo-foreign-document", mutant.Cond("err != nil")},
+		{"the index is made with each swap", "TestTheIndexIsMadeOnceAndBesideTheLocking", "mongo-index-made-each-swap", mutant.Cond("b.indexed.Swap(false)")},
+		{"nobody is told after a break", "TestABrokenStreamIsOpenedAgain", "mongo-nobody-told-after-break", mutant.Delete()},
+		{"notifications as they were are no change", "TestTheSameNotificationComesWithEachSwap", "mongo-same-letter-again", mutant.Value(`letter{processOf(n.ID.Process()), bson.Binary{Data: n.ID[:]}, bson.Binary{Data: n.Session[:]}, n.Token, int32(n.N), bson.Binary{}}`)},
+		{"notifications of others are delivered", "TestTheSameNotificationComesWithEachSwap", "mongo-letters-of-others", mutant.Cond("len(l.ID.Data) > 0")},
 	} {
 		all = append(all, mutant.Broken{
 			Name: m.name, Pkg: "mongostore", Test: m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)},
 		})
 	}
-	// Each is found within some hundred steps, on the average: by this many for sure.
-	mutant.Catch(t, all, "HOLDFAST_TEST_MONGODB="+standIn, "HOLDFAST_TEST_PATIENCE=3s", "HOLDFAST_TEST_STEPS=8000")
+	mutant.Catch(t, all, "HOLDFAST_TEST_MONGODB="+standIn, "HOLDFAST_TEST_PATIENCE=5s")
 }

@@ -73,14 +73,14 @@ func Open(rawURL string, dial func(ctx context.Context, network, addr string) (n
 	if err != nil {
 		return nil, bad("the driver does not like it")
 	}
-	s, err := New(client.Database(database), &o)
+	b, err := newBackend(client.Database(database), &o)
 	if err != nil {
 		client.Disconnect(context.Background())
 		return nil, err
 	}
-	s.own = client
-	s.address = fmt.Sprintf("MongoDB at %s, collection %s of database %s", hosts[strings.LastIndex(hosts, "@")+1:], s.locks.Name(), database)
-	return s, nil
+	b.opened = client
+	b.address = fmt.Sprintf("MongoDB at %s, collection %s of database %s", hosts[strings.LastIndex(hosts, "@")+1:], b.locks.Name(), database)
+	return storeOf(b), nil
 }
 
 // selection is how long the driver looks for a server that will do, unless the

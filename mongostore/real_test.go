@@ -15,10 +15,8 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
-	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/store"
@@ -29,31 +27,25 @@ import (
 // has read the manual. On a server that does not let a test do what it has to,
 // that one is skipped. These run one after another, as some make the server fail.
 
-// One inserts, and the unique index of _id refuses the others: they come to the
-// document that is there then.
+// One makes the document, and the unique index of _id refuses the others: they leave a note in it.
 func TestFirstClaimsOfANameThatMeetAreAllAnswered(t *testing.T) {
 	const claims, rounds = 32, 3
-	var refused atomic.Int64
-	client, err := mongo.Connect(options.Client().ApplyURI(serverURI(t)).SetMaxPoolSize(claims).SetMonitor(&event.CommandMonitor{
-		Failed: func(_ context.Context, e *event.CommandFailedEvent) {
-			if e.CommandName == "findAndModify" && mongo.IsDuplicateKeyError(e.Failure) {
-				refused.Add(1)
-			}
-		},
-	}))
-	if err != nil {
-		t.Fatal(err)
+	client := clientOf(t, serverURI(t))
+	o := apart()
+	var stores []*Store
+	for range claims {
+		s := storeOn(t, client.Database(database), o)
+		t.Cleanup(func() { drop(s) })
+		tried(t, s.b)
+		stores = append(stores, s)
 	}
-	t.Cleanup(func() { client.Disconnect(context.Background()) })
-	s := storeOn(t, client.Database(database), apart())
-	t.Cleanup(func() { drop(s) })
 	for round := range rounds {
 		name := fmt.Sprint("n", round)
 		var granted atomic.Int64
 		var all sync.WaitGroup
 		start := make(chan struct{})
-		for range claims {
-			c := mutex(name)
+		for _, s := range stores {
+			c := storetest.Mutex(store.NewProcess(), name)
 			all.Go(func() {
 				<-start
 				a, err := s.Ask(t.Context(), c)
@@ -67,67 +59,9 @@ func TestFirstClaimsOfANameThatMeetAreAllAnswered(t *testing.T) {
 		}
 		close(start)
 		all.Wait()
-		if st := storetest.MustList(t, s, name); granted.Load() != 1 || len(st.Entries) != claims {
+		if st := storetest.MustList(t, stores[0], name); granted.Load() != 1 || len(st.Entries) != claims {
 			t.Errorf("%d granted, %d entries, want 1 and %d", granted.Load(), len(st.Entries), claims)
 		}
-	}
-	t.Logf("%d duplicate keys in %d first claims", refused.Load(), claims*rounds)
-}
-
-// drop closes the store of a test, and removes its collection.
-func drop(s *Store) {
-	s.Close() // or the index would make it again
-	s.locks.Drop(context.Background())
-}
-
-// The server takes a document that is as it was for no change: those who watch
-// hear of the next one first.
-func TestARefusalIsNoChangeForThoseWhoWatch(t *testing.T) {
-	s := newStore(t)
-	h := storetest.MustHold(t, s, mutex("n"))
-	stream, err := s.locks.Clone(options.Collection().SetReadConcern(readconcern.Majority())).Watch(t.Context(), bson.A{})
-	if hasCode(err, noChangeStreams) {
-		t.Skipf("this MongoDB server does not let the tests watch: %v", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stream.Close(context.Background())
-	for _, c := range []store.Claim{mutex("n"), mutex("n")} {
-		c.Try = true
-		if a := storetest.MustAsk(t, s, c); a.Granted || a.Until <= 0 || a.Until > time.Minute {
-			t.Fatalf("%+v, want refused for a minute at most", a)
-		}
-	}
-	wrong := h
-	wrong.Token++
-	if err := s.Release(t.Context(), wrong); !errors.Is(err, store.ErrLost) {
-		t.Fatal(err)
-	}
-	storetest.MustHold(t, s, mutex("other"))
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	if !stream.Next(ctx) {
-		t.Fatal(stream.Err())
-	}
-	if name, _ := stream.Current.Lookup("documentKey", "_id").StringValueOK(); name != "other" {
-		t.Errorf("the first change is of %q: %v", name, stream.Current)
-	}
-}
-
-// Where it does not, a refusal costs one read more, and works.
-func TestAReplyOfTheServerKnowsItsTime(t *testing.T) {
-	client := realClient(t)
-	s := storeOn(t, client.Database(database), apart())
-	t.Cleanup(func() { drop(s) })
-	h := storetest.MustHold(t, s, mutex("n"))
-	c := mutex("n")
-	c.Try = true
-	if a := storetest.MustAsk(t, s, c); a.Granted || a.Until <= 0 || a.Until > h.TTL {
-		t.Errorf("%+v, want refused for %v at most", a, h.TTL)
-	}
-	if s.timeless.Load() {
-		t.Log("a projection of findAndModify does not know $$NOW here: a refusal is read once more")
 	}
 }
 
@@ -140,23 +74,24 @@ func TestTheServerDeletesWhatNobodyHasUsedForADay(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.tasks.Wait() // until there is the index
-	old := bson.A{set("expiresAt", literal(bson.NewDateTimeFromTime(time.Now().Add(-48*time.Hour))))}
-	if err := s.locks.FindOneAndUpdate(t.Context(), object("_id", "idle"), old, options.FindOneAndUpdate().SetReturnDocument(options.After)).Err(); err != nil {
+	s.b.tasks.Wait() // until there is the index
+	old := object("$set", object(expires, bson.NewDateTimeFromTime(time.Now().Add(-48*time.Hour))))
+	if _, err := s.b.modify(t.Context(), object("_id", nameID("idle")), old, false); err != nil {
 		t.Fatal(err)
 	}
 	// It looks each minute, unless it was told otherwise.
-	for end := time.Now().Add(2*time.Minute + patience); stored(t, s, "idle") != nil; time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(2*time.Minute + patience); documentOf(t, s, "idle") != nil; time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("it is still there")
 		}
 	}
-	if stored(t, s, "used") == nil {
+	if documentOf(t, s, "used") == nil {
 		t.Error("what was used just now is gone too")
 	}
 }
 
-func TestACollectionWithACollationIsTold(t *testing.T) {
+// Names and sessions are binary, which no collation has a say in.
+func TestACollectionWithACollationTellsNamesApart(t *testing.T) {
 	db := realClient(t).Database(database)
 	for strength := 1; strength <= 5; strength++ {
 		o := apart()
@@ -164,19 +99,10 @@ func TestACollectionWithACollationIsTold(t *testing.T) {
 			t.Skipf("this MongoDB server does not let the tests make a collection with a collation: %v", err)
 		}
 		s := storeOn(t, db, o)
-		found := s.Check(t.Context())
-		if last := found[len(found)-1]; last.About != "collection" || !errors.Is(last.Err, store.ErrUnsupported) {
-			t.Errorf("strength %d: %+v", strength, last)
+		for _, name := range []string{"\u00e9", "e\u0301", "e", "E"} {
+			storetest.MustHold(t, s, mutex(name))
 		}
 		drop(s)
-	}
-	s := storeOn(t, db, apart())
-	t.Cleanup(func() { drop(s) })
-	storetest.MustHold(t, s, mutex("n"))
-	for _, f := range s.Check(t.Context()) {
-		if f.Err != nil {
-			t.Errorf("%+v", f)
-		}
 	}
 }
 
@@ -191,6 +117,7 @@ func TestALeaseOutlivesAStepDown(t *testing.T) {
 	c := mutex("n")
 	c.TTL = 10 * time.Minute
 	h := storetest.MustHold(t, s, c)
+	mustRenew(t, s, h)
 	waits := mutex("n")
 	storetest.MustAsk(t, s, waits)
 	command(t, client.Database("admin"), object("replSetStepDown", int32(5), "secondaryCatchUpPeriodSecs", int32(1), "force", true))
@@ -202,7 +129,7 @@ func TestALeaseOutlivesAStepDown(t *testing.T) {
 		if r.Err == nil {
 			break
 		}
-		if isUnclear(t, r.Err); time.Now().After(end) {
+		if isIndeterminate(t, r.Err); time.Now().After(end) {
 			t.Fatal(r.Err)
 		}
 	}
@@ -217,7 +144,7 @@ func TestALeaseOutlivesAStepDown(t *testing.T) {
 	if next := storetest.MustHold(t, s, mutex("n2")); next.Token <= 0 {
 		t.Errorf("%+v", next)
 	}
-	for _, id := range []store.Claim{waits, mutex("n")} { // its place may have lapsed
+	for _, id := range []store.Claim{waits, mutex("n")} { // its position may have lapsed
 		if a, err := s.Ask(t.Context(), id); err == nil && a.Granted {
 			if a.Token <= h.Token {
 				t.Errorf("token %d after %d", a.Token, h.Token)
@@ -236,7 +163,7 @@ func TestFaultsOfTheServerAreMet(t *testing.T) {
 	s := storeOn(t, client.Database(database), apart())
 	t.Cleanup(func() { drop(s) })
 	storetest.MustHold(t, s, mutex("there")) // the collection is made, and the index
-	s.tasks.Wait()
+	s.b.tasks.Wait()
 	fail := func(t *testing.T, data ...any) {
 		command(t, client.Database("admin"), object("configureFailPoint", "failCommand", "mode", object("times", int32(1)),
 			"data", append(object("failCommands", bson.A{"findAndModify"}), object(data...)...)))
@@ -256,33 +183,19 @@ func TestFaultsOfTheServerAreMet(t *testing.T) {
 			t.Errorf("%+v, %+v, want one entry, granted", a, st)
 		}
 	}
-	t.Run("the connection is cut", func(t *testing.T) {
-		fail(t, "closeConnection", true)
-		ask(t, "cut", func(err error) {
-			if set || routed {
-				if err != nil {
-					t.Error(err) // the driver asks again
-				}
-			} else {
-				isUnclear(t, err)
+	for what, data := range map[string][]any{
+		"the connection is cut":           {"closeConnection", true},
+		"a majority has not confirmed it": {"writeConcernError", object("code", int32(64), "errmsg", "waiting for replication timed out")},
+		"it is no longer primary":         {"errorCode", int32(10107)},
+	} {
+		t.Run(what, func(t *testing.T) {
+			if !set && !routed && what == "it is no longer primary" {
+				t.Skip("this MongoDB server does not let the tests have it step down: it is no replica set")
 			}
+			fail(t, data...)
+			ask(t, what, func(err error) { isIndeterminate(t, err) })
 		})
-	})
-	t.Run("a majority has not confirmed it", func(t *testing.T) {
-		fail(t, "writeConcernError", object("code", int32(64), "errmsg", "waiting for replication timed out"))
-		ask(t, "unconfirmed", func(err error) { isUnclear(t, err) })
-	})
-	t.Run("it is no longer primary", func(t *testing.T) {
-		if !set {
-			t.Skip("this MongoDB server does not let the tests have it step down: it is no replica set")
-		}
-		fail(t, "errorCode", int32(10107), "errorLabels", bson.A{retryable})
-		ask(t, "moved", func(err error) {
-			if err != nil {
-				t.Error(err) // the driver asks again
-			}
-		})
-	})
+	}
 }
 
 // Every router has a clock of its own, and the names are the same.
@@ -320,8 +233,8 @@ func TestTwoRoutersAgree(t *testing.T) {
 		if storetest.MustAsk(t, b, c).Granted {
 			t.Error("two hold it")
 		}
-		mustRenew(t, b, h)
-		if err := b.Release(t.Context(), h); err != nil {
+		mustRenew(t, a, h)
+		if err := a.Release(t.Context(), h); err != nil {
 			t.Error(err)
 		}
 		a, b = b, a
@@ -356,7 +269,7 @@ func TestTheRightsThatAreListedSuffice(t *testing.T) {
 	t.Cleanup(func() { db.Collection(o.Collection).Drop(context.Background()) })
 
 	s := as("locks", "find", "insert", "update")
-	if err := s.locks.Drop(t.Context()); err == nil {
+	if err := s.b.locks.Drop(t.Context()); err == nil {
 		t.Skip("this MongoDB server does not let the tests show rights: it has no access control, all may do all")
 	}
 	h, other := storetest.MustHold(t, s, mutex("n")), storetest.MustHold(t, s, mutex("m"))
@@ -364,7 +277,7 @@ func TestTheRightsThatAreListedSuffice(t *testing.T) {
 	mustRenew(t, s, h, other)
 	waits := mutex("n")
 	storetest.MustAsk(t, s, waits)
-	if _, err := s.Look(t.Context(), waits); err != nil {
+	if _, err := s.Poll(t.Context(), waits); err != nil {
 		t.Error(err)
 	}
 	if st := storetest.MustList(t, s, "n"); len(st.Entries) != 2 {
@@ -381,9 +294,9 @@ func TestTheRightsThatAreListedSuffice(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 	}
-	s.tasks.Wait() // the index is not made, and nothing comes of that
+	s.b.tasks.Wait() // the index is not made, and nothing comes of that
 	if watches {
-		if err := s.Watch(t.Context(), me, func(store.Hint) {}); !errors.Is(err, store.ErrDenied) {
+		if err := s.Watch(t.Context(), me, func(store.Notification) {}); !errors.Is(err, store.ErrDenied) {
 			t.Errorf("watch: %v, want ErrDenied", err)
 		}
 	}
@@ -395,7 +308,10 @@ func TestTheRightsThatAreListedSuffice(t *testing.T) {
 
 	more := as("all", "find", "insert", "update", "changeStream", "createIndex")
 	if watches {
-		hints := watching(t, more)
+		notifications := make(chan store.Notification, 100)
+		if err := more.Watch(t.Context(), me, func(h store.Notification) { notifications <- h }); err != nil {
+			t.Fatal(err)
+		}
 		h, waits := storetest.MustHold(t, more, mutex("w")), mutex("w")
 		storetest.MustAsk(t, more, waits)
 		if err := more.Release(t.Context(), h); err != nil {
@@ -403,8 +319,8 @@ func TestTheRightsThatAreListedSuffice(t *testing.T) {
 		}
 		for heard := false; !heard; {
 			select {
-			case hint := <-hints:
-				heard = hint.ID == waits.ID
+			case notification := <-notifications:
+				heard = notification.ID == waits.ID
 			case <-time.After(patience):
 				t.Fatal("nobody was woken")
 			}

@@ -2,7 +2,6 @@ package mongostore
 
 import (
 	"context"
-	"errors"
 	"os"
 	"sync"
 	"testing"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/mongosim"
 	"github.com/holdfast-go/holdfast/internal/testserver"
-	"github.com/holdfast-go/holdfast/store"
 )
 
 // The tests run on the server that HOLDFAST_TEST_MONGODB names; else on a mongod
@@ -148,18 +146,4 @@ func kind(t testing.TB, client *mongo.Client) (replicaSet, routed bool) {
 		t.Fatal(err)
 	}
 	return hello.Set != "", hello.Message == "isdbgrid"
-}
-
-// watching has a store tell its hints to a channel, or skips.
-func watching(t testing.TB, s *Store) chan store.Hint {
-	t.Helper()
-	hints := make(chan store.Hint, 100)
-	err := s.Watch(t.Context(), me, func(h store.Hint) { hints <- h })
-	if errors.Is(err, store.ErrUnsupported) {
-		t.Skipf("this MongoDB server does not let the tests watch: %v", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return hints
 }

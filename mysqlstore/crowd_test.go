@@ -98,7 +98,7 @@ func TestOfACrowdOfProcessesOneHoldsAtATimeAndTokensGrow(t *testing.T) {
 	var ends []func() error
 	for range 10 {
 		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), workerEnv+"="+sharedDSN(t)+" "+s.o.Table)
+		cmd.Env = append(os.Environ(), workerEnv+"="+sharedDSN(t)+" "+s.b.o.Table)
 		cmd.Stderr = os.Stderr
 		in, err := cmd.StdinPipe()
 		if err != nil {

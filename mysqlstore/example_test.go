@@ -17,12 +17,12 @@ func ExampleNew() {
 		return
 	}
 	defer db.Close()
-	keeper, err := mysqlstore.New(db, nil)
+	store, err := mysqlstore.New(db, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	locks, err := holdfast.New(keeper, nil)
+	locks, err := holdfast.New(store, nil)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -17,6 +17,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/session"
 )
 
 // A link drops connections when their server has answered: what was asked is
@@ -89,18 +90,19 @@ func TestWhenAnAnswerIsLostNothingIsSentTwiceAndTheRepeatIsRight(t *testing.T) {
 				l.only.Store(&statement)
 				l.arm.Store(true)
 				if err := f(); !errors.Is(err, store.ErrUnavailable) || store.Definite(err) {
-					t.Errorf("%s: %v, want unclear", what, err)
+					t.Errorf("%s: %v, want indeterminate", what, err)
 				}
 				if l.cuts.Load() != cuts+1 {
 					t.Errorf("%s: %d answers were lost", what, l.cuts.Load()-cuts)
 				}
 			}
-			const insert, update = "INSERT INTO", "UPDATE "
+			swap := "INSERT INTO " + s.b.records
 			claim, waits := mutex(c.name), mutex(c.name)
-			lose("ask", insert, func() error { _, err := s.Ask(t.Context(), claim); return err })
+			lose("ask", swap, func() error { _, err := s.Ask(t.Context(), claim); return err })
 			h := mustHold(t, s, claim) // it has been ours all the time
+			swap = "UPDATE " + s.b.records
 			if c.waits {
-				lose("ask for a place", "rest=x", func() error { _, err := s.Ask(t.Context(), waits); return err })
+				lose("ask for a position", swap, func() error { _, err := s.Ask(t.Context(), waits); return err })
 				mustAsk(t, s, waits)
 			}
 			want := 1
@@ -110,96 +112,111 @@ func TestWhenAnAnswerIsLostNothingIsSentTwiceAndTheRepeatIsRight(t *testing.T) {
 			if n := len(state(t, s, c.name).Entries); n != want {
 				t.Errorf("%d entries, want %d", n, want)
 			}
-			renewal := "shown"
-			if renewal = "broken IS NULL"; c.waits {
-				renewal = "rest=x"
-			}
-			lose("renew", renewal, func() error { return s.Renew(t.Context(), []store.Hold{h})[0].Err })
+			h.Used = h.Token
+			lose("change of the owner", swap, func() error { h.Owner = "new"; return s.Renew(t.Context(), []store.Hold{h})[0].Err })
 			if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; err != nil {
 				t.Errorf("the repeated renewal: %v", err)
 			}
-			release := "total=0"
-			if c.waits {
-				release = "rest=NULL"
-			}
-			lose("release", release, func() error { return s.Release(t.Context(), h) })
-			if err := s.Release(t.Context(), h); !errors.Is(err, store.ErrLost) {
-				t.Errorf("the repeated release: %v, want lost: it is no longer there", err)
+			lose("release", swap, func() error { return s.Release(t.Context(), h) })
+			if err := s.Release(t.Context(), h); err != nil && !errors.Is(err, store.ErrLost) {
+				t.Errorf("the repeated release: %v, want nil, or lost as it is no longer there", err)
 			}
 			if a := mustAsk(t, s, waits); !a.Granted || a.Token <= h.Token {
 				t.Errorf("the next gets %+v after token %d", a, h.Token)
 			}
-			lose("release of whatever there is", update, func() error {
+			lose("release of whatever there is", swap, func() error {
 				return s.Release(t.Context(), store.Hold{Name: h.Name, ID: waits.ID})
 			})
 			if err := s.Release(t.Context(), store.Hold{Name: h.Name, ID: waits.ID}); err != nil {
 				t.Errorf("the repeated release of whatever there is: %v", err)
 			}
+			if n := len(state(t, s, c.name).Entries); n != 0 {
+				t.Errorf("%d entries, want none", n)
+			}
 		})
 	}
 }
 
-// Where nobody else wants the name each operation is one round trip, also for a
-// driver that would prepare what has parameters.
+// Where nobody else wants the name taking it and giving it back are one statement each, and a renewal is one for all
+// that the process has, also for a driver that would prepare what has parameters.
 func TestWhatNobodyElseWantsTakesOneRoundTrip(t *testing.T) {
 	l, db := linkedDB(t, sharedDSN(t))
 	s := storeOn(t, db, apart())
 	defer s.Close()
-	s.swept.next = time.Now().Add(time.Hour)
-	mustHold(t, s, mutex("first")) // looks at the table, and connects
+	s.b.sweepAt = store.Now().Add(time.Hour)
+	mustHold(t, s, mutex("first")) // looks at the tables, begins the sessions, and connects
+	mustAsk(t, s, mutex("first"))
 	trips := func(what string, want int64, f func()) {
 		t.Helper()
-		before := l.sent.Load()
-		if f(); l.sent.Load()-before != want {
-			t.Errorf("%s: %d round trips, want %d", what, l.sent.Load()-before, want)
+		var took int64
+		for range 10 { // a session may be renewed meanwhile
+			before := l.sent.Load()
+			f()
+			if took = l.sent.Load() - before; took == want {
+				return
+			}
+		}
+		t.Errorf("%s: %d round trips, want %d", what, took, want)
+	}
+	for range 2 {
+		c := mutex("n")
+		var h store.Hold
+		trips("ask and release", 2, func() {
+			c.ID = me.NewID()
+			h = mustHold(t, s, c)
+			if err := s.Release(t.Context(), h); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	held := mutex("held")
+	h := mustHold(t, s, held)
+	renew := func(holds ...store.Hold) func() {
+		return func() {
+			for _, r := range s.Renew(t.Context(), holds) {
+				if r.Err != nil || r.Weight != store.Full {
+					t.Error(r)
+				}
+			}
 		}
 	}
-	var h store.Hold
-	trips("ask for a name never used", 1, func() { h = mustHold(t, s, mutex("n")) })
-	trips("renew", 1, func() {
-		if r := s.Renew(t.Context(), []store.Hold{h})[0]; r.Err != nil {
-			t.Error(r.Err)
-		}
-	})
-	c := mutex("n")
-	c.Try = true
-	trips("a refused try", 2, func() { mustAsk(t, s, c) })
-	trips("look", 1, func() { s.Look(t.Context(), c) })
-	release := func() {
-		if err := s.Release(t.Context(), h); err != nil {
-			t.Error(err)
-		}
-	}
-	trips("release", 1, release)
-	trips("ask for an idle name", 1, func() { h = mustHold(t, s, mutex("n")) })
-	mustAsk(t, s, mutex("n"))
-	trips("release to a waiter", 3, release)
+	trips("renew", 1, renew(h))
+	try := mutex("held")
+	try.Try = true
+	trips("a refused try", 1, func() { mustAsk(t, s, try) })
+	trips("look", 1, func() { s.Poll(t.Context(), try) })
 	var holds []store.Hold
 	for i := range 300 {
 		holds = append(holds, mustHold(t, s, mutex(fmt.Sprint("many/", i))))
 	}
-	trips("renew 300", 2, func() {
-		for _, r := range s.Renew(t.Context(), holds) {
-			if r.Err != nil || r.Weight != store.Full {
-				t.Error(r)
-			}
-		}
-	})
+	trips("renew 300", 1, renew(holds...))
 }
 
 // lockRow has a row locked by somebody else's transaction until end is called.
-func lockRow(t *testing.T, dsn string, s *Store, name string) (end func()) {
+func lockRow(t *testing.T, dsn, where string) (end func()) {
 	t.Helper()
 	tx, err := dbOn(t, dsn).BeginTx(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, err := tx.QueryContext(t.Context(), s.sql.read(name)+" FOR UPDATE")
+	rows, err := tx.QueryContext(t.Context(), "SELECT * FROM "+where+" FOR UPDATE")
 	if err != nil {
 		t.Fatal(err)
 	}
+	if !rows.Next() {
+		t.Fatal("there is no such row")
+	}
 	rows.Close()
-	return func() { tx.Rollback() }
+	return sync.OnceFunc(func() { tx.Rollback() })
+}
+
+// waiting is how many statements that begin so wait for a lock, or are under way.
+func waiting(t *testing.T, dsn, begins string) (n int) {
+	t.Helper()
+	if err := dbOn(t, dsn).QueryRowContext(t.Context(), "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE ?", begins+"%").Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // A statement that waits in the server when its caller leaves may be done later
@@ -207,33 +224,30 @@ func lockRow(t *testing.T, dsn string, s *Store, name string) (end func()) {
 func TestAStatementThatIsCancelledHalfWayHoldsNobodyUpAndCanBeTakenBack(t *testing.T) {
 	s := newShared(t)
 	h := mustHold(t, s, mutex("n"))
+	other := storeOn(t, dbOn(t, sharedDSN(t)), &s.b.o)
+	defer other.Close()
 	w := mutex("n")
-	unlock := lockRow(t, sharedDSN(t), s, "n")
-	for what, f := range map[string]func(context.Context) error{
-		"ask":   func(ctx context.Context) error { _, err := s.Ask(ctx, w); return err },
-		"renew": func(ctx context.Context) error { return s.Renew(ctx, []store.Hold{h})[0].Err },
-	} {
-		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-		err := f(ctx)
-		cancel()
-		if !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%s: %v, want unclear, at its deadline", what, err)
-		}
+	unlock := lockRow(t, sharedDSN(t), s.b.records+" WHERE name='n'")
+	defer unlock()
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	_, err := other.Ask(ctx, w)
+	cancel()
+	if !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("ask: %v, want indeterminate, at its deadline", err)
 	}
 	if st := state(t, s, "n"); len(st.Entries) != 1 { // who reads waits for nobody
 		t.Errorf("listed: %+v", st)
 	}
+	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; err != nil {
+		t.Errorf("renewal of a hold whose row is locked: %v", err)
+	}
 	unlock()
 	until(t, "nothing but the hold is left", func() bool {
-		if err := s.Release(t.Context(), store.Hold{Name: "n", ID: w.ID}); err != nil {
-			t.Fatal(err)
-		}
-		var waiting int // statements of ours that are still under way in the server
-		if err := s.db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE ?", "%UPDATE%"+s.o.Table+"%").Scan(&waiting); err != nil {
+		if err := other.Release(t.Context(), store.Hold{Name: "n", ID: w.ID}); err != nil {
 			t.Fatal(err)
 		}
 		st := state(t, s, "n")
-		return waiting <= 1 && len(st.Entries) == 1 && st.Entries[0].ID == h.ID // that one asks
+		return waiting(t, sharedDSN(t), "UPDATE "+s.b.records) == 0 && len(st.Entries) == 1 && st.Entries[0].ID == h.ID
 	})
 	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; err != nil {
 		t.Error(err)
@@ -247,7 +261,7 @@ func onBoth(t *testing.T, f func(t *testing.T, dsn string)) {
 	t.Run("MySQL 9.7", func(t *testing.T) { f(t, testserver.MariaDBDSN(testserver.SharedMySQL9(t))) })
 }
 
-// One row that somebody has locked keeps the other holds from nothing.
+// One row that somebody has locked keeps the other holds from nothing: a renewal writes the row of the session.
 func TestALockedRowKeepsNoOtherHoldFromBeingRenewed(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, dsn string) {
@@ -256,104 +270,87 @@ func TestALockedRowKeepsNoOtherHoldFromBeingRenewed(t *testing.T) {
 		var holds []store.Hold
 		for i := range 40 {
 			holds = append(holds, mustHold(t, s, mutex(fmt.Sprint(i))))
-			holds[i].TTL = time.Hour
 		}
-		unlock := lockRow(t, dsn, s, "17")
+		unlock := lockRow(t, dsn, s.b.records+" WHERE name='17'")
 		defer unlock()
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		answers := make(chan []store.Renewal, 1)
-		go func() { answers <- s.Renew(ctx, holds) }()
-		until(t, "all others are renewed", func() bool {
-			renewed := 0
-			for st, err := range s.List(t.Context(), "") {
-				if err == nil && st.Entries[0].Expires > time.Hour/2 {
-					renewed++
-				}
-			}
-			return renewed == len(holds)-1
-		})
-		cancel() // answers may be under way
-		for i, r := range <-answers {
-			if unclear := errors.Is(r.Err, store.ErrUnavailable); i == 17 && !unclear || !unclear && r.Err != nil {
+		for i, r := range s.Renew(t.Context(), holds) {
+			if r.Err != nil {
 				t.Errorf("renewal %d: %v", i, r.Err)
 			}
 		}
+		for i := range holds {
+			if i != 17 {
+				if err := s.Release(t.Context(), holds[i]); err != nil {
+					t.Error(err)
+				}
+			}
+		}
 	})
 }
 
-// One row that somebody has locked keeps nobody from the other names whose rows
-// are deleted with it.
+// A session whose row somebody has locked keeps no other from being renewed, ended or judged.
+func TestALockedSessionKeepsNoOtherFromAnything(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, dsn string) {
+		b := backendOn(t, dsn, apart())
+		defer b.Close()
+		var ids []session.ID
+		for range 10 {
+			id := session.NewID()
+			if _, err := b.Begin(t.Context(), id, time.Hour); err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, id)
+		}
+		mustExec(t, b.db, "UPDATE "+b.sessions+" SET expires=1 WHERE id IN ("+text(ids[4][:])+","+text(ids[5][:])+")")
+		unlock := lockRow(t, dsn, b.sessions+" WHERE id="+text(ids[4][:]))
+		defer unlock()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		b.sweep(ctx) // it waits for the one that is locked
+		cancel()
+		for i, id := range ids {
+			if i == 4 || i == 5 {
+				continue
+			}
+			if _, err := b.Renew(t.Context(), id); err != nil {
+				t.Errorf("renewal %d: %v", i, err)
+			}
+		}
+		if left, err := b.Left(t.Context(), ids[5:]); err != nil || left[0] > 0 || left[1] <= 0 {
+			t.Errorf("left: %v, %v", left, err)
+		}
+		if _, err := b.Begin(t.Context(), session.NewID(), time.Hour); err != nil {
+			t.Error(err)
+		}
+		if err := b.End(t.Context(), ids[9]); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// One row that somebody has locked keeps nobody from the other names whose rows are deleted with it.
 func TestALockedRowKeepsNobodyFromNamesThatAreDeleted(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, dsn string) {
-		s := storeAt(t, dbOn(t, dsn), apart(), func() int64 { return time.Now().Add(48 * time.Hour).UnixMicro() })
+		s := storeOn(t, dbOn(t, dsn), apart())
 		defer s.Close()
-		earlier := storeOn(t, dbOn(t, dsn), &s.o)
-		defer earlier.Close()
 		for i := range 10 {
-			if err := earlier.Release(t.Context(), mustHold(t, earlier, mutex(fmt.Sprint(i)))); err != nil {
+			if err := s.Release(t.Context(), mustHold(t, s, mutex(fmt.Sprint(i)))); err != nil {
 				t.Fatal(err)
 			}
 		}
-		unlock := lockRow(t, dsn, s, "7")
+		mustExec(t, s.b.db, "UPDATE "+s.b.records+" SET written=1")
+		unlock := lockRow(t, dsn, s.b.records+" WHERE name='7'")
 		defer unlock()
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
-		s.sweepPage(ctx) // at best it deletes all but one
-		ctx, cancel = context.WithTimeout(t.Context(), 20*time.Second)
-		defer cancel()
-		for i := range 7 {
-			if a, err := s.Ask(ctx, mutex(fmt.Sprint(i))); err != nil || !a.Granted {
-				t.Fatalf("ask for %d: %+v, %v", i, a, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		s.b.sweep(ctx) // at best it deletes all but one
+		cancel()
+		for i := range 10 {
+			if i != 7 {
+				mustHold(t, s, mutex(fmt.Sprint(i)))
 			}
 		}
 	})
-}
-
-// Who has the turn at a name and stops there keeps nobody from it.
-func TestAStoppedProcessThatHasTheTurnKeepsNobodyOut(t *testing.T) {
-	t.Parallel()
-	s := newShared(t)
-	other := storeOn(t, dbOn(t, sharedDSN(t)), &s.o)
-	defer other.Close()
-	h := mustHold(t, s, mutex("n"))
-	turn, err := other.turn(t.Context(), "n")
-	if err != nil || turn.lock == "" {
-		t.Fatal(err, turn)
-	}
-	defer turn.end(t.Context())
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	w := mutex("n")
-	if a, err := s.Ask(ctx, w); err != nil || a.Granted {
-		t.Fatalf("ask: %+v, %v", a, err)
-	}
-	ctx, cancel = context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	if err := s.Release(ctx, h); err != nil {
-		t.Fatal(err)
-	}
-	if a, err := s.Look(t.Context(), w); err != nil || !a.Granted {
-		t.Errorf("the next sees %+v, %v", a, err)
-	}
-}
-
-// A connection goes back to the pool without the turn.
-func TestTheTurnIsGivenBack(t *testing.T) {
-	db := dbOn(t, sharedDSN(t))
-	db.SetMaxOpenConns(1)
-	s := storeOn(t, db, apart())
-	defer s.Close()
-	turn, err := s.turn(t.Context(), "n")
-	if err != nil || turn.lock == "" {
-		t.Fatal(err, turn)
-	}
-	turn.end(t.Context())
-	var free int
-	if err := dbOn(t, sharedDSN(t)).QueryRowContext(t.Context(), "SELECT IS_FREE_LOCK("+s.sql.turn("n")+")").Scan(&free); err != nil || free != 1 {
-		t.Errorf("free: %d, %v", free, err)
-	}
 }
 
 // killAll ends every connection of the user but our own.
@@ -380,7 +377,7 @@ func killAll(t *testing.T, root *sql.DB, user string) (n int) {
 	return n
 }
 
-// No connection is a part of a hold or a place.
+// No connection is a part of a hold or a position.
 func TestKilledConnectionsLoseNothing(t *testing.T) {
 	t.Parallel()
 	server := testserver.MariaDB(t)
@@ -404,7 +401,7 @@ func TestKilledConnectionsLoseNothing(t *testing.T) {
 		killed += killAll(t, root, "locks")
 		again("the hold is renewed", func() error { return s.Renew(t.Context(), []store.Hold{h})[0].Err })
 		killed += killAll(t, root, "locks")
-		again("the place is kept", func() error {
+		again("the position is kept", func() error {
 			a, err := s.Ask(t.Context(), w)
 			if a.Granted {
 				t.Fatal("granted beside a holder")
@@ -419,7 +416,7 @@ func TestKilledConnectionsLoseNothing(t *testing.T) {
 	again("the waiter is granted", func() error {
 		a, err := s.Ask(t.Context(), w)
 		if err == nil && !a.Granted {
-			err = s.Release(t.Context(), h) // it was unclear
+			err = s.Release(t.Context(), h) // it was indeterminate
 			if err == nil || errors.Is(err, store.ErrLost) {
 				return errors.New("again")
 			}
@@ -449,7 +446,7 @@ func TestARestartUnderLoadForgetsNothing(t *testing.T) {
 			for i := 0; ctx.Err() == nil; i++ {
 				n := (g + i) % len(inside)
 				c := mutex(fmt.Sprint("load/", n))
-				c.TTL, c.Place = time.Hour, time.Second // a hold that is lost stays in the way
+				c.TTL, c.PositionTTL = time.Hour, time.Second // a hold that is lost stays in the way
 				a := try(ctx, s, c)
 				if !a.Granted {
 					continue
@@ -496,7 +493,7 @@ func TestARestartUnderLoadForgetsNothing(t *testing.T) {
 	wg.Wait()
 }
 
-// try asks until the answer is clear, and takes back what stays unclear or
+// try asks until the answer is clear, and takes back what stays indeterminate or
 // waits.
 func try(ctx context.Context, s *Store, c store.Claim) (a store.Answer) {
 	for range 10 {

@@ -1,7 +1,6 @@
 package mysqlstore
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -11,7 +10,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/holdfast-go/holdfast/store"
-	"github.com/holdfast-go/holdfast/store/queue"
+	"github.com/holdfast-go/holdfast/store/record"
+	"github.com/holdfast-go/holdfast/store/session"
 )
 
 // Names that a collation would take for one.
@@ -44,44 +44,37 @@ func TestNamesAreBytes(t *testing.T) {
 	}
 }
 
-func TestWhatIsBehindTheFirstEntryIsReadAsItWasWritten(t *testing.T) {
+func TestTheInboxIsReadAsItWasWritten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var all []queue.Entry
-		for i := range rapid.IntRange(0, 5).Draw(t, "entries") {
-			num := func() int64 { return rapid.Int64().Draw(t, "n") }
-			e := queue.Entry{
-				ID: store.Process{byte(i)}.NewID(), Weight: int32(num()), Want: int32(num()), Turn: int32(num()), N: uint16(num()),
-				Granted: rapid.Bool().Draw(t, "granted"), Shown: rapid.Bool().Draw(t, "shown"),
-				Token: num(), Fence: num(), Since: num(), Expires: num(), Keep: num(), Delay: num(),
-				Owner: rapid.StringN(0, -1, 300).Draw(t, "owner"),
-			}
-			if r := rapid.StringN(0, -1, 200).Draw(t, "reason"); r != "" {
-				e.Broken = &r
-			}
-			all = append(all, e)
+		var notes []record.Note
+		for range rapid.IntRange(0, 5).Draw(t, "notes") {
+			notes = append(notes, record.Note{Key: rapid.StringN(0, -1, 40).Draw(t, "key"), Data: rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, "data")})
 		}
-		b := appendRest(nil, all)
-		have, err := parseRest(nil, b)
-		if err != nil || fmt.Sprintf("%+v", reasons(have)) != fmt.Sprintf("%+v", reasons(all)) {
-			t.Fatalf("%+v, %v, want %+v", have, err, all)
+		taken := int64(rapid.Uint32().Draw(t, "taken"))
+		b := append([]byte{0}, pack(notes)...)
+		have, err := unpack(taken, b)
+		if err != nil || len(have) != len(notes) {
+			t.Fatalf("%d notes, %v, want %d", len(have), err, len(notes))
 		}
-		if len(b) > 0 {
-			cut := rapid.IntRange(1, len(b)-1).Draw(t, "cut")
-			if have, err := parseRest(nil, b[:cut]); err == nil && len(have) == len(all) {
-				t.Fatalf("cut to %d of %d bytes: %+v", cut, len(b), have)
+		next := taken
+		for i := range have {
+			if have[i].Key != notes[i].Key || string(have[i].Data) != string(notes[i].Data) {
+				t.Fatalf("%+v, want %+v", have[i], notes[i])
 			}
+			at := parseVersion(have[i].Version)
+			if at.rev != next {
+				t.Fatalf("note %d begins at %d, and the one before ended at %d", i, at.rev, next)
+			}
+			next = at.taken
+		}
+		if next != taken+int64(len(b)-1) {
+			t.Fatalf("the last ends at %d of %d", next, taken+int64(len(b)-1))
+		}
+		cut := rapid.IntRange(0, len(b)-1).Draw(t, "cut")
+		if have, err := unpack(taken, b[:cut]); err == nil && len(have) == len(notes) && len(notes) > 0 {
+			t.Fatalf("cut to %d of %d bytes: %+v", cut, len(b), have)
 		}
 	})
-}
-
-// reasons are entries without pointers.
-func reasons(all []queue.Entry) (out []string) {
-	for _, e := range all {
-		reason := e.Reason()
-		e.Broken = nil
-		out = append(out, fmt.Sprintf("%+v %q", e, reason))
-	}
-	return out
 }
 
 func TestARowThatIsNotOursIsReportedAndLeftAlone(t *testing.T) {
@@ -92,44 +85,35 @@ func TestARowThatIsNotOursIsReportedAndLeftAlone(t *testing.T) {
 		set  string
 		want error
 	}{
-		"of a newer form":       {"form=2", store.ErrUnsupported},
-		"of a newer form, idle": {"form=2, total=-1", store.ErrUnsupported},
-		"of no form":            {"form=0", store.ErrCorrupt},
-		"with too few entries":  {"total=3", store.ErrCorrupt},
-		"with too many":         {"total=1", store.ErrCorrupt},
-		"with half an id":       {"id=x'0102'", store.ErrCorrupt},
-		"with strange flags":    {"flags=8", store.ErrCorrupt},
-		"with a torn rest":      {"rest=LEFT(rest, LENGTH(rest)-1)", store.ErrCorrupt},
-		"with another rest":     {"rest=x'ff00'", store.ErrCorrupt},
-		"with no weight":        {"weight=0", store.ErrCorrupt},
-		"with too much weight":  {"weight=lim+1", store.ErrCorrupt},
-		"with no token":         {"token=0", store.ErrCorrupt},
-		"with no number":        {"rev=0", store.ErrCorrupt},
+		"of a newer form":     {"form=3", store.ErrUnsupported},
+		"of an older form":    {"form=1", store.ErrCorrupt},
+		"with torn data":      {"data=LEFT(data,LENGTH(data)-1)", store.ErrCorrupt},
+		"with other data":     {"data=x'ff00'", store.ErrUnsupported},
+		"with no data":        {"data=x'00'", store.ErrCorrupt},
+		"with a torn inbox":   {"inbox=x'000573'", store.ErrCorrupt},
+		"with no inbox":       {"inbox=x''", store.ErrCorrupt},
+		"of a newer one, too": {"form=30000,idle=0", store.ErrUnsupported},
 	} {
 		t.Run(what, func(t *testing.T) {
 			name := "a row " + what
 			claim, waits := mutex(name), mutex(name)
 			hold := mustHold(t, s, claim)
 			mustAsk(t, s, waits)
-			mustExec(t, s.db, "UPDATE "+s.sql.table+" SET "+c.set+" WHERE name="+text(name))
+			mustExec(t, s.b.db, "UPDATE "+s.b.records+" SET "+c.set+",rev=rev+1 WHERE name="+text(name))
 			before := dump(t, s)
+			other := hold
+			other.Owner = "other"
+			if err := s.Renew(t.Context(), []store.Hold{other})[0].Err; !errors.Is(err, c.want) {
+				t.Errorf("renew: %v, want %v", err, c.want)
+			}
 			try := claim
 			try.Try = true
 			for op, f := range map[string]func() error{
 				"ask":    func() error { _, err := s.Ask(t.Context(), claim); return err },
 				"try":    func() error { _, err := s.Ask(t.Context(), try); return err },
 				"new":    func() error { _, err := s.Ask(t.Context(), mutex(name)); return err },
-				"look":   func() error { _, err := s.Look(t.Context(), claim); return err },
-				"renew":  func() error { return s.Renew(t.Context(), []store.Hold{hold})[0].Err },
-				"many":   func() error { return s.Renew(t.Context(), []store.Hold{hold, {Name: "x", TTL: time.Second}})[0].Err },
+				"look":   func() error { _, err := s.Poll(t.Context(), claim); return err },
 				"change": func() error { _, err := s.Change(t.Context(), hold, 1, store.Full); return err },
-				"adopt": func() error {
-					other := hold
-					other.NewID = me.NewID()
-					return s.Renew(t.Context(), []store.Hold{other})[0].Err
-				},
-				"release":     func() error { return s.Release(t.Context(), store.Hold{Name: name, ID: waits.ID, Token: 7}) },
-				"release all": func() error { return s.Release(t.Context(), store.Hold{Name: name, ID: claim.ID}) },
 				"break": func() error {
 					return s.BreakHold(t.Context(), store.Break{Name: name, ID: claim.ID, Token: hold.Token})
 				},
@@ -138,9 +122,11 @@ func TestARowThatIsNotOursIsReportedAndLeftAlone(t *testing.T) {
 					}
 					return err
 				},
+				"release":     func() error { return s.Release(t.Context(), store.Hold{Name: name, ID: waits.ID, Token: 7}) },
+				"release all": func() error { return s.Release(t.Context(), store.Hold{Name: name, ID: me.NewID()}) },
 			} {
-				if op == "renew" && c.set == "total=1" || op == "many" && c.set == "total=1" {
-					continue // it has no way to see that
+				if op == "new" && !strings.HasPrefix(c.set, "form") {
+					continue // it may leave a note, before it has read the row
 				}
 				if err := f(); !errors.Is(err, c.want) || !store.Definite(err) {
 					t.Errorf("%s: %v, want %v", op, err, c.want)
@@ -151,15 +137,28 @@ func TestARowThatIsNotOursIsReportedAndLeftAlone(t *testing.T) {
 					t.Fatalf("%s changed the table from\n%s\nto\n%s", op, before, after)
 				}
 			}
-			var found, other bool
+			// Blindly, as somebody does who has not met the name.
+			join := record.Join{Session: session.NewID(), Notes: []record.Note{{Key: "k", Data: []byte("d")}}}
+			if strings.HasPrefix(c.set, "form") {
+				for _, version := range []string{"", "1-0"} {
+					out, err := s.b.Swap(t.Context(), &record.Swap{Name: name, Old: record.Record{Version: version}, Data: []byte("x"), Join: &join})
+					if out.Done || out.Joined {
+						t.Errorf("a blind swap on version %q: %+v, %v", version, out, err)
+					}
+				}
+			}
+			if after := dump(t, s); after != before {
+				t.Fatalf("a blind swap changed the table from\n%s\nto\n%s", before, after)
+			}
+			var found, others bool
 			for st, err := range s.List(t.Context(), "") {
 				found = found || st.Name == name && errors.Is(err, c.want)
-				other = other || st.Name == good.Name && err == nil
+				others = others || st.Name == good.Name && err == nil
 			}
-			if !found || !other {
-				t.Errorf("in the list of all names: this one %v, another %v", found, other)
+			if !found || !others {
+				t.Errorf("in the list of all names: this one %v, another %v", found, others)
 			}
-			mustExec(t, s.db, "DELETE FROM "+s.sql.table+" WHERE name="+text(name))
+			mustExec(t, s.b.db, "DELETE FROM "+s.b.records+" WHERE name="+text(name))
 		})
 	}
 }
@@ -167,92 +166,72 @@ func TestARowThatIsNotOursIsReportedAndLeftAlone(t *testing.T) {
 func TestANameIsForgottenADayAfterItsLastEntry(t *testing.T) {
 	const day = store.TokenRetention
 	now := time.Now().UnixMicro()
-	s := storeAt(t, dbOn(t, sharedDSN(t)), apart(), func() int64 { return now })
+	b := backendOn(t, sharedDSN(t), apart())
+	b.clock = func() int64 { return now }
+	b.sweepAt = store.Now().Add(time.Hour)
+	s := storeOf(b)
 	defer s.Close()
-	ctx := context.Background()
-	idle, dead, kept, used, many := mutex("idle"), mutex("dead"), mutex("kept"), mutex("used"), mutex("many")
-	dead.TTL, kept.Keep, kept.Delay = time.Hour, 2*day, time.Hour
-	if err := s.Release(ctx, mustHold(t, s, idle)); err != nil {
+	if err := s.Release(t.Context(), mustHold(t, s, mutex("idle"))); err != nil {
 		t.Fatal(err)
 	}
-	mustHold(t, s, dead)
-	h := mustHold(t, s, kept)
-	if r := s.Renew(ctx, []store.Hold{h})[0]; r.Err != nil {
-		t.Fatal(r.Err)
-	}
-	mustHold(t, s, used)
-	h = mustHold(t, s, many)
-	mustAsk(t, s, mutex("many"))
-	if err := s.Release(ctx, h); err != nil { // the other has it for the time of its place
-		t.Fatal(err)
-	}
+	mustHold(t, s, mutex("used"))
 	start := now
-	left := func() (all []string) {
-		t.Helper()
-		for range 3 {
-			if _, err := s.sweepPage(ctx); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := s.rows(ctx, s.db, s.sql.page("", "1=1", 100), func(r row, err error) error {
-			all = append(all, r.name)
-			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
-		return all
-	}
-	check := func(after time.Duration, want ...string) {
+	check := func(after time.Duration, want int) {
 		t.Helper()
 		now = start + after.Microseconds()
-		if have := left(); fmt.Sprint(have) != fmt.Sprint(want) {
-			t.Errorf("after %v there are %q, want %q", after, have, want)
-		}
-	}
-	check(day-time.Second, "dead", "idle", "kept", "many", "used")
-	check(day, "dead", "kept", "many", "used")
-	check(day+many.Place, "dead", "kept", "used")
-	check(day+time.Minute+time.Second, "dead", "kept")
-	check(day+time.Hour-time.Second, "dead", "kept")
-	check(day+time.Hour, "kept")
-	check(3*day-time.Second, "kept")
-	check(3 * day)
-}
-
-// Rows are swept from the name that was used on, and then from the first.
-func TestSweepingGoesRound(t *testing.T) {
-	s := newShared(t)
-	for i := range page + 20 {
-		h := mustHold(t, s, mutex(fmt.Sprintf("old/%04d", i)))
-		if err := s.Release(t.Context(), h); err != nil {
+		if err := b.sweep(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-	}
-	mustHold(t, s, mutex("p/held"))
-	long := store.TokenRetention + time.Minute
-	mustExec(t, s.db, fmt.Sprintf("UPDATE %s SET expires=expires-%d WHERE total=0", s.sql.table, long.Microseconds()))
-	s.swept.mu.Lock()
-	s.swept.after, s.swept.next = "old/0300", time.Now()
-	s.swept.mu.Unlock()
-	s.sweep("p/held")
-	until(t, "only the name that is held is left", func() bool {
 		var n int
-		if err := s.db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM "+s.sql.table).Scan(&n); err != nil {
+		if err := b.db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM "+b.records).Scan(&n); err != nil {
 			t.Fatal(err)
 		}
-		return n == 1
-	})
-	if st := state(t, s, "p/held"); len(st.Entries) != 1 {
-		t.Errorf("the name that is held: %+v", st)
+		if n != want {
+			t.Errorf("after %v there are %d names, want %d", after, n, want)
+		}
+	}
+	check(day-time.Second, 2)
+	check(day+2*day/units, 1)
+	check(30*day, 1) // it has an entry
+	var n int
+	if err := b.db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM "+b.sessions).Scan(&n); err != nil || n != 0 {
+		t.Errorf("%d sessions are left, %v", n, err)
 	}
 }
 
-func TestTokensGoOnWhenTheClockOfTheServerIsBehind(t *testing.T) {
-	now := time.Now().UnixMicro()
-	s := storeAt(t, dbOn(t, sharedDSN(t)), apart(), func() int64 { return now })
+// Names that nobody has written for long are found without going through all.
+func TestWhatCrashedHoldersLeftIsListedByItsAge(t *testing.T) {
+	b := backendOn(t, sharedDSN(t), apart())
+	s := storeOf(b)
 	defer s.Close()
+	for i := range page + 20 {
+		mustHold(t, s, mutex(fmt.Sprintf("old/%04d", i)))
+	}
+	mustHold(t, s, mutex("new"))
+	mustExec(t, b.db, "UPDATE "+b.records+" SET written=1 WHERE name LIKE 'old/%'")
+	for age, want := range map[time.Duration]int{0: page + 21, 2 * time.Hour: page + 20} {
+		names := map[string]bool{}
+		for n, err := range b.List(t.Context(), age) {
+			if err != nil || names[n.Name] {
+				t.Fatalf("%q: %v, %v", n.Name, err, names[n.Name])
+			}
+			names[n.Name] = true
+		}
+		if len(names) != want {
+			t.Errorf("of age %v there are %d names, want %d", age, len(names), want)
+		}
+	}
+}
+
+// A clock that is set back: tokens increase still.
+func TestTokensGrowThoughTheClockGoesBack(t *testing.T) {
+	now := time.Now().UnixMicro()
 	var last int64
+	o := apart()
 	for range 5 {
+		b := backendOn(t, sharedDSN(t), o)
+		b.clock = func() int64 { return now }
+		s := storeOf(b)
 		h := mustHold(t, s, mutex("n"))
 		if h.Token <= last {
 			t.Errorf("token %d after %d", h.Token, last)
@@ -261,7 +240,29 @@ func TestTokensGoOnWhenTheClockOfTheServerIsBehind(t *testing.T) {
 		if err := s.Release(t.Context(), h); err != nil {
 			t.Fatal(err)
 		}
+		s.Close()
 		now -= time.Hour.Microseconds()
+	}
+}
+
+// A clock that is set back makes no session shorter.
+func TestARenewalMovesNoExpiryBack(t *testing.T) {
+	now := time.Now().UnixMicro()
+	b := backendOn(t, sharedDSN(t), apart())
+	defer b.Close()
+	b.clock = func() int64 { return now }
+	id := session.NewID()
+	if _, err := b.Begin(t.Context(), id, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	now -= (30 * time.Second).Microseconds() // or a renewal that was sent then comes now
+	for range 2 {
+		if _, err := b.Renew(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left, err := b.Left(t.Context(), []session.ID{id}); err != nil || left[0] != 90*time.Second {
+		t.Errorf("it goes on for %v, %v, want 1m30s", left, err)
 	}
 }
 
@@ -273,7 +274,7 @@ func TestTablesAreApart(t *testing.T) {
 	ha, hb := mustHold(t, a, mutex("n")), mustHold(t, b, mutex("n"))
 	for s, h := range map[*Store]store.Hold{a: ha, b: hb} {
 		if st := state(t, s, "n"); len(st.Entries) != 1 || st.Entries[0].ID != h.ID {
-			t.Errorf("table %s has %+v", s.o.Table, st)
+			t.Errorf("table %s has %+v", s.b.o.Table, st)
 		}
 	}
 }

@@ -10,18 +10,24 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// Connections fall silent and are reset while they are used.
-func TestFaults(t *testing.T) {
-	t.Parallel()
-	c, err := mysql.ParseDSN(sharedDSN(t))
+// linkTo is the way to a server by a link of its own.
+func linkTo(t testing.TB, dsn string) (linked string, link *testserver.Link) {
+	t.Helper()
+	c, err := mysql.ParseDSN(dsn)
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr, o := c.Addr, apart()
+	link = testserver.NewLink(t, c.Addr)
+	c.Addr = link.Addr()
+	return c.FormatDSN(), link
+}
+
+// Connections fall silent and are reset while they are used.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	dsn, o := sharedDSN(t), apart()
 	storetest.Faults(t, storetest.Linked{Open: func(t *testing.T) (store.Store, storetest.Link) {
-		link := testserver.NewLink(t, addr)
-		linked := c.Clone()
-		linked.Addr = link.Addr()
-		return storeOn(t, dbOn(t, linked.FormatDSN()), o), link
+		linked, link := linkTo(t, dsn)
+		return storeOn(t, dbOn(t, linked), o), link
 	}})
 }

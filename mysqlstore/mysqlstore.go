@@ -1,44 +1,44 @@
-// Package mysqlstore keeps locks in a table of MariaDB or MySQL, by way of
+// Package mysqlstore keeps locks in two tables of MariaDB or MySQL, by way of
 // github.com/go-sql-driver/mysql.
 //
 // # Stored form
 //
-// A row a name in one table, holdfast_locks unless [Options] say otherwise;
-// [Schema] is the statement that makes it. Names are VARBINARY, so case, accents
-// and trailing blanks count. The columns are the newest token, the number of
-// entries (total; 0 is an idle name, whose other columns mean nothing), and the
-// fields of the first entry, which is all there is of a name that nobody waits
-// for. The entries behind it are in the column rest, in a form that begins with
-// its version. Instants are microseconds since 1970 by the server's clock. Each
-// write gives the row another random number (rev). The column form is the
-// version of it all, 1; a row of a newer one is left alone.
+// A row a name in one table, holdfast_locks unless [Options] say otherwise, and a
+// row a session in another, which has the same name and "_sessions" behind it. [Schema] is
+// the statements that make them. Names are VARBINARY, so case, accents and
+// trailing blanks count. The record of a name has the form of package store/record. Each write
+// gives it another random number (rev). Who comes to wait while somebody else writes
+// adds a note to the column inbox, and that changes no number; the next who writes takes the notes
+// in. A session has its expiry by the server's clock, in microseconds since 1970,
+// and how often its owner was called. The column form is the version of it all, 2; a row
+// of a newer one is left alone.
 //
-// A row is deleted about a day after the last of its entries was over, in small
-// steps beside the locking.
+// A name's row is deleted about a day after its last hold ended, and a session's after its end,
+// in small steps beside the locking.
 //
 // # Guarantees
 //
-// The whole rule: order, minimum hold, lock delay, slots, upgrades, blocks of
+// The rule: order, minimum hold, lock delay, slots, upgrades, blocks of
 // tokens. Time is the server's (UTC_TIMESTAMP(6)). Tokens of a name strictly
 // increase as long as its row is there, and beyond that as long as the clock of
 // the server is not behind the newest token.
 //
-// Every statement is a transaction of its own, and no row is locked for longer
-// than one statement: a process that stops at any point holds up nobody.
-// Taking, renewing and giving back a name that nobody else wants are one
-// statement each, which decides by the clock of the server and tells by
-// LAST_INSERT_ID how it came out; the numbers of rows affected, which a
-// connection's clientFoundRows changes, mean nothing. Where somebody else is
-// there the row is read, what is to become of it is computed by the rule itself
-// (package store/queue), and it is written if nobody has written it since; if
-// somebody has, all that is repeated, at most three times. So is what the server
-// did not apply: a deadlock (1213), a lock wait that took too long (1205), a
-// record that has changed (1020).
+// Every statement is a transaction of its own, and writes one row: a process that
+// stops at any point holds up nobody, and a row that somebody has locked delays only that
+// name, or the renewals of that session. All that a statement decides on is in the row that it writes, so it
+// is right under every isolation level that reads what was committed. A lock and an
+// unlock are two statements where nobody else wants the name. A process has one session for each
+// TTL of its claims, and a short one for what waits, and renews each by one statement,
+// however many names they keep.
 //
-// It works under every isolation level and sql_mode, with interpolateParams,
-// parseTime and clientFoundRows either way, and with a pool of one connection:
-// no statement has parameters. A connection with autocommit=0 is refused
-// (store.ErrUnsupported), and nothing is written on it.
+// The number of a record decides who may write it. Who lost such a race, or was told that the
+// server did not apply the statement (a deadlock, 1213; a lock wait that took too long, 1205;
+// a record that has changed, 1020), goes on as long as its context has.
+//
+// It works with every sql_mode, with interpolateParams, parseTime and
+// clientFoundRows either way, and with a pool of one connection: no statement has
+// parameters. A connection with autocommit=0, or with READ UNCOMMITTED, is refused
+// (store.ErrUnsupported), and nothing is written without autocommit.
 //
 // Waiters look, reading only, in growing pauses: nothing wakes them
 // (docs/decisions says why).
@@ -60,16 +60,15 @@
 // connections go to the primary: a proxy that sends reads elsewhere (read/write
 // split) must be told not to. Statement-based replication works under
 // REPEATABLE READ; with binlog_format=STATEMENT and READ COMMITTED InnoDB
-// refuses every write, ours too. On MySQL leave binlog_format at ROW, its
-// default: a log of statements cannot repeat that locked rows were left out.
+// refuses every write, ours too.
 //
 // # Rights
 //
-// These grants on the table suffice:
+// These grants on both tables suffice:
 //
 //	SELECT, INSERT, UPDATE   to lock
-//	DELETE                   to delete idle rows; without, they stay
-//	CREATE                   to make the table at first use; without, have somebody run Schema
+//	DELETE                   to delete rows that are used no more; without, they stay
+//	CREATE                   to make the tables at first use; without, have somebody run Schema
 package mysqlstore
 
 import (
@@ -81,6 +80,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record"
 )
 
 // DefaultTable is the table unless Options say otherwise.
@@ -92,78 +92,79 @@ const (
 	maxTTL = 365 * 24 * time.Hour
 )
 
-// Options of a Store. Nil, and zero fields, mean the defaults. A name is 1 to 64
-// letters, digits and underscores of ASCII, and does not begin with a digit.
+// Options of a Store. Nil, and zero fields, mean the defaults. A name is made of letters, digits
+// and underscores of ASCII, and does not begin with a digit.
 type Options struct {
-	// Database has the table; if empty, it is the one that the connections are
-	// in.
+	// Database has the tables; if empty, it is the one that the connections are
+	// in. At most 64 bytes.
 	Database string
-	// Table keeps the locks; DefaultTable if empty. Stores with different tables
-	// have nothing to do with each other.
+	// Table keeps the locks, and another with "_sessions" behind its name the sessions;
+	// DefaultTable if empty. Stores with different tables have nothing to do with each
+	// other. At most 55 bytes.
 	Table string
 }
 
-// A Store keeps locks in a table. Its methods are safe for concurrent use.
+// A Store keeps locks in two tables. Its methods are safe for concurrent use.
 type Store struct {
-	db      *sql.DB
-	own     bool   // opened by us, so closed by us
-	address string // for people
-	o       Options
-	sql     statements
+	*record.Store
+	b *backend
+}
 
-	checked  atomic.Bool   // the table is there and is ours
-	checking chan struct{} // has room for the one call that looks at the table
+// A backend is a record.Backend in two tables.
+type backend struct {
+	db                *sql.DB
+	own               bool   // opened by us, so closed by us
+	address           string // for people
+	o                 Options
+	records, sessions string // the tables, in SQL
+	retention         time.Duration
+	clock             func() int64 // nil but in tests: the server's clock
+
+	checked  atomic.Bool   // the tables are there and are ours
+	checking chan struct{} // has room for the one call that looks at them
 
 	ctx   context.Context // of the sweeping, ended by Close
 	end   context.CancelFunc
 	tasks sync.WaitGroup
-	swept sweeper
-	seen  seen
+
+	mu      sync.Mutex
+	sweepAt store.Instant // when to go on; 0: not yet known
 }
 
-var _ interface {
-	store.Store
-	store.Looker
-	store.Inspector
-	store.Checker
-} = (*Store)(nil)
+var _ record.Backend = (*backend)(nil)
 
 // New returns a Store on the database, which stays the caller's: it is never
 // closed here, and must be open for as long as the Store is used. Its driver has
-// to be github.com/go-sql-driver/mysql. New does no I/O: the table is looked at,
+// to be github.com/go-sql-driver/mysql. New does no I/O: the tables are looked at,
 // or made, by the first operation. The error matches store.ErrInvalid.
 func New(db *sql.DB, o *Options) (*Store, error) {
-	return newStore(db, o, nil)
+	b, err := newBackend(db, o)
+	if err != nil {
+		return nil, err
+	}
+	return storeOf(b), nil
 }
 
-func newStore(db *sql.DB, o *Options, clock func() int64) (*Store, error) {
+func storeOf(b *backend) *Store { return &Store{record.New(b), b} }
+
+func newBackend(db *sql.DB, o *Options) (*backend, error) {
 	if db == nil {
 		return nil, fmt.Errorf("%w: the database is nil", store.ErrInvalid)
 	}
-	s := &Store{db: db, o: Options{Table: DefaultTable}, checking: make(chan struct{}, 1)}
-	if o != nil {
-		s.o.Database = o.Database
-		if o.Table != "" {
-			s.o.Table = o.Table
-		}
+	all, err := o.filled()
+	b := &backend{db: db, o: all, records: all.quoted(&tables[0]), sessions: all.quoted(&tables[1]), retention: store.TokenRetention, checking: make(chan struct{}, 1)}
+	b.address = "MySQL or MariaDB, table " + all.Table
+	if all.Database != "" {
+		b.address += " of database " + all.Database
 	}
-	if err := s.o.check(); err != nil {
-		return nil, err
-	}
-	s.address = "MySQL or MariaDB, table " + s.o.Table
-	if s.o.Database != "" {
-		s.address += " of database " + s.o.Database
-	}
-	s.sql = statements{table: s.o.quoted(), clock: clock}
-	s.ctx, s.end = context.WithCancel(context.Background())
-	return s, nil
+	b.ctx, b.end = context.WithCancel(context.Background())
+	return b, err
 }
 
-// Describe implements [store.Store].
-func (s *Store) Describe() store.Description {
+// Describe implements [record.Backend].
+func (b *backend) Describe() store.Description {
 	return store.Description{
-		Store:  s.address,
-		MinTTL: minTTL, MaxTTL: maxTTL, Tick: time.Microsecond,
+		Store:  b.address,
 		Tokens: "when the name's row is lost and the clock of the server that answers is behind the newest token",
 		Loses: "a fail-over to a replica that is not synchronous can lose the newest grants, and so can a crash of a server whose " +
 			"innodb_flush_log_at_trx_commit is not 1; then two may hold a name until the TTL of the first is over",
@@ -172,12 +173,12 @@ func (s *Store) Describe() store.Description {
 	}
 }
 
-// Close implements [store.Store]. The database of New stays open.
-func (s *Store) Close() (err error) {
-	s.end()
-	s.tasks.Wait()
-	if s.own {
-		err = s.db.Close()
+// Close implements [record.Backend]. The database of New stays open.
+func (b *backend) Close() error {
+	b.end()
+	b.tasks.Wait()
+	if b.own {
+		return b.db.Close()
 	}
-	return err
+	return nil
 }

@@ -1,10 +1,12 @@
 package mysqlstore
 
 import (
+	"context"
 	"database/sql"
 	"flag"
 	"fmt"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -13,7 +15,8 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/store"
-	"github.com/holdfast-go/holdfast/store/queue"
+	"github.com/holdfast-go/holdfast/store/record"
+	"github.com/holdfast-go/holdfast/store/record/recordtest"
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
@@ -26,7 +29,7 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	if os.Getenv("HOLDFAST_TEST_STEPS") == "" {
-		os.Setenv("HOLDFAST_TEST_STEPS", "5000")
+		os.Setenv("HOLDFAST_TEST_STEPS", "2000")
 	}
 	flag.Set("test.parallel", "4") // they mostly wait; the command line comes before
 	goleak.VerifyTestMain(testserver.Main{M: m})
@@ -120,34 +123,69 @@ func TestStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) store.Store { return storeOn(t, db, nil) })
 }
 
-// storeAt has another clock than the server's, and sweeps nothing by itself: that
-// would read the clock beside the test.
-func storeAt(t testing.TB, db *sql.DB, o *Options, clock func() int64) *Store {
+// backendOn is a backend with tables that are there.
+func backendOn(t testing.TB, dsn string, o *Options) *backend {
 	t.Helper()
-	s, err := newStore(db, o, clock)
+	b, err := newBackend(dbOn(t, dsn), o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.swept.next = time.Now().Add(time.Hour)
-	return s
+	if err := b.prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestBackend(t *testing.T) {
+	t.Parallel()
+	dsn, o := sharedDSN(t), apart()
+	recordtest.Run(t, recordtest.Subject{
+		Open: func(t *testing.T) record.Backend { return backendOn(t, dsn, o) },
+		Linked: func(t *testing.T) (record.Backend, storetest.Link) {
+			linked, link := linkTo(t, dsn)
+			return backendOn(t, linked, o), link
+		},
+		Freeze: func(t *testing.T) (record.Backend, func()) {
+			server := testserver.MariaDB(t)
+			t.Cleanup(server.Thaw)
+			return backendOn(t, testserver.MariaDBDSN(server.Addr), nil), server.Freeze
+		},
+		Brief: func(t *testing.T) record.Backend {
+			b := backendOn(t, dsn, o)
+			b.retention = time.Second
+			ctx, cancel := context.WithCancel(t.Context())
+			var sweeping sync.WaitGroup
+			sweeping.Go(func() {
+				for ; ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
+					if err := b.sweep(ctx); err != nil && ctx.Err() == nil {
+						t.Error(err)
+					}
+				}
+			})
+			t.Cleanup(func() { cancel(); sweeping.Wait() })
+			return b
+		},
+	})
 }
 
 func TestDifferential(t *testing.T) {
 	t.Parallel()
-	storetest.Differential(t, storetest.Clocked{
-		Open: func(t *testing.T, clock func() queue.Time) func() store.Store {
-			db, o := dbOn(t, sharedDSN(t)), apart()
-			return func() store.Store {
-				s := storeAt(t, db, o, func() int64 { return clock().Clock })
-				return s
-			}
+	dsn := sharedDSN(t)
+	storetest.DifferentialBySession(t, storetest.Sessioned{
+		Open: func(t *testing.T) func() store.Store {
+			o := apart()
+			return func() store.Store { return storeOn(t, dbOn(t, dsn), o) }
 		},
-		Stored: func(t *testing.T, s store.Store, name string) queue.Queue {
-			r, err := s.(*Store).read(t.Context(), s.(*Store).db, name)
-			if err != nil {
+		End: func(t *testing.T, s store.Store) {
+			ours := s.(*Store)
+			for _, id := range ours.Sessions() {
+				if err := ours.b.End(t.Context(), id); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := ours.Settle(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			return r.q
 		},
 	})
 }

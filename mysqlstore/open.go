@@ -33,7 +33,7 @@ func Open(rawURL string, o *Options) (*Store, error) {
 		return nil, badURL("the driver does not like its parameters")
 	}
 	db := sql.OpenDB(connector)
-	s, err := New(db, options)
+	b, err := newBackend(db, options)
 	if err != nil {
 		db.Close()
 		return nil, err
@@ -42,9 +42,9 @@ func Open(rawURL string, o *Options) (*Store, error) {
 	db.SetMaxOpenConns(32)
 	db.SetMaxIdleConns(32)
 	db.SetConnMaxIdleTime(time.Minute)
-	s.own = true
-	s.address = fmt.Sprintf("MySQL or MariaDB at %s, database %s, table %s", c.Addr, c.DBName, s.o.Table)
-	return s, nil
+	b.own = true
+	b.address = fmt.Sprintf("MySQL or MariaDB at %s, database %s, table %s", c.Addr, c.DBName, b.o.Table)
+	return storeOf(b), nil
 }
 
 func badURL(format string, args ...any) error {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record"
+	"github.com/holdfast-go/holdfast/store/session"
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
@@ -29,10 +31,10 @@ func with(dsn string, params ...string) string {
 
 // isolation is the session setting of the isolation level, which MariaDB has
 // under another name.
-func isolation(t testing.TB, level string) string {
+func isolation(t testing.TB, dsn, level string) string {
 	t.Helper()
 	var version string
-	if err := dbOn(t, sharedDSN(t)).QueryRowContext(t.Context(), "SELECT @@version").Scan(&version); err != nil {
+	if err := dbOn(t, dsn).QueryRowContext(t.Context(), "SELECT @@version").Scan(&version); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Contains(version, "MariaDB") {
@@ -58,7 +60,7 @@ func exercise(t *testing.T, s *Store) {
 	if err := s.Release(ctx, h); err != nil {
 		t.Fatal(err)
 	}
-	l, err := s.Look(ctx, w)
+	l, err := s.Poll(ctx, w)
 	if err != nil || !l.Granted || l.Token <= h.Token {
 		t.Fatalf("the waiter sees %+v, %v, after token %d", l, err, h.Token)
 	}
@@ -73,6 +75,7 @@ func exercise(t *testing.T, s *Store) {
 	if e := state(t, s, "n").Entries[0]; e.Expires < 59*time.Minute {
 		t.Fatalf("renewed, and listed as %+v", e)
 	}
+	next.TTL = time.Minute
 	if err := s.Release(ctx, next); err != nil {
 		t.Fatal(err)
 	}
@@ -96,8 +99,10 @@ func exercise(t *testing.T, s *Store) {
 	if err := s.Release(ctx, store.Hold{Name: "n", ID: block.ID, Token: a.Token, Used: a.Token + 3}); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := s.read(ctx, s.db, "n"); err != nil || r.q.Last != a.Token+3 || len(r.q.Entries) != 0 {
-		t.Fatalf("given back: %+v, %v", r, err)
+	if next := mustHold(t, s, mutex("n")); next.Token <= a.Token+3 {
+		t.Fatalf("after a block of which all but %d was given back: %+v", a.Token+3, next)
+	} else if err := s.Release(ctx, next); err != nil {
+		t.Fatal(err)
 	}
 
 	var holds []store.Hold
@@ -122,7 +127,7 @@ func exercise(t *testing.T, s *Store) {
 	if err := s.Release(ctx, reader); err != nil {
 		t.Fatal(err)
 	}
-	if r := s.Renew(ctx, []store.Hold{up})[0]; r.Err != nil || r.Weight != store.Full || r.Fence <= reader.Token {
+	if r := s.Renew(ctx, []store.Hold{up})[0]; r.Err != nil || r.Weight != store.Full || r.UpgradeToken <= reader.Token {
 		t.Fatalf("upgraded: %+v", r)
 	}
 	if err := s.BreakHold(ctx, store.Break{Name: "rw", ID: up.ID, Token: up.Token, Reason: "it's 'broken'\\"}); err != nil {
@@ -163,9 +168,8 @@ func TestItWorksHoweverTheConnectionsAreSet(t *testing.T) {
 		"times parsed, rows found":     {"parseTime=true", "clientFoundRows=true", "loc=Asia/Kathmandu", "time_zone='-11:00'"},
 		"another character set":        {"charset=latin1"},
 		"a collation that merges more": {"collation=utf8mb4_unicode_ci", "charset=utf8mb4"},
-		"serializable":                 {isolation(t, "SERIALIZABLE")},
-		"read uncommitted":             {isolation(t, "READ-UNCOMMITTED")},
-		"read committed":               {isolation(t, "READ-COMMITTED")},
+		"serializable":                 {isolation(t, sharedDSN(t), "SERIALIZABLE")},
+		"read committed":               {isolation(t, sharedDSN(t), "READ-COMMITTED")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := storeOn(t, dbOn(t, with(sharedDSN(t), params...)), apart())
@@ -219,43 +223,91 @@ func TestItWorksInTheModesOfMariaDBAlone(t *testing.T) {
 // The whole suite as an unkind user has set it: each read of an ordinary
 // transaction would lock, nothing is interpolated, and rows affected lie.
 func TestTheSuitePassesUnderSerializable(t *testing.T) {
-	db := dbOn(t, with(sharedDSN(t), isolation(t, "SERIALIZABLE"), "clientFoundRows=true", "sql_mode='TRADITIONAL'"))
+	db := dbOn(t, with(sharedDSN(t), isolation(t, sharedDSN(t), "SERIALIZABLE"), "clientFoundRows=true", "sql_mode='TRADITIONAL'"))
 	o := apart()
 	storetest.Run(t, func(t *testing.T) store.Store { return storeOn(t, db, o) })
 }
 
-// What is written without autocommit vanishes with the connection, or is there
-// for others when somebody commits.
+// What is written without autocommit vanishes with the connection, or is there for others when somebody commits.
 func TestAConnectionWithoutAutocommitIsRefusedAndNothingIsWritten(t *testing.T) {
+	refusesAll(t, "autocommit=1", "autocommit=0")
+}
+
+// What is read without having been committed may never be true.
+func TestAConnectionThatReadsWhatIsNotCommittedIsRefused(t *testing.T) {
+	onBoth(t, func(t *testing.T, dsn string) {
+		b := backendOn(t, with(dsn, isolation(t, dsn, "READ-UNCOMMITTED")), apart())
+		defer b.Close()
+		for what, f := range map[string]func() error{
+			"load": func() error { _, err := b.Load(t.Context(), "n"); return err },
+			"left": func() error { _, err := b.Left(t.Context(), []session.ID{{1}}); return err },
+			"list": func() (err error) {
+				for _, err = range b.List(t.Context(), 0) {
+				}
+				return err
+			},
+		} {
+			if what == "list" {
+				mustExec(t, dbOn(t, dsn), "INSERT INTO "+b.records+" VALUES (x'61',2,1,0,0,0,x'01',x'00')")
+			}
+			if err := f(); !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "READ UNCOMMITTED") {
+				t.Errorf("%s: %v, want an error that says what to do", what, err)
+			}
+		}
+	})
+}
+
+// refusesAll checks that everything fails on connections that are set so, and says what to do.
+func refusesAll(t *testing.T, says string, params ...string) {
+	t.Helper()
 	good := newShared(t)
 	held, idle := mustHold(t, good, mutex("held")), mustHold(t, good, mutex("idle"))
 	mustAsk(t, good, mutex("held"))
-	sole := mustHold(t, good, mutex("sole"))
 	if err := good.Release(t.Context(), idle); err != nil {
 		t.Fatal(err)
 	}
 	before := dump(t, good)
-	db := dbOn(t, with(sharedDSN(t), "autocommit=0"))
+	db := dbOn(t, with(sharedDSN(t), params...))
 	db.SetMaxOpenConns(1)
-	s := storeOn(t, db, &good.o)
+	b, err := newBackend(db, &good.b.o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := storeOf(b)
 	defer s.Close()
+	id := good.Sessions()[0]
 	for what, f := range map[string]func() error{
 		"ask for a name never used":   func() error { _, err := s.Ask(t.Context(), mutex("new")); return err },
 		"ask for an idle name":        func() error { _, err := s.Ask(t.Context(), mutex("idle")); return err },
 		"ask for a name that is held": func() error { _, err := s.Ask(t.Context(), mutex("held")); return err },
-		"look":                        func() error { _, err := s.Look(t.Context(), mutex("held")); return err },
-		"renew":                       func() error { return s.Renew(t.Context(), []store.Hold{held})[0].Err },
-		"renew, alone":                func() error { return s.Renew(t.Context(), []store.Hold{sole})[0].Err },
-		"renew many":                  func() error { return s.Renew(t.Context(), []store.Hold{sole, idle})[0].Err },
+		"look":                        func() error { _, err := s.Poll(t.Context(), mutex("held")); return err },
 		"release":                     func() error { return s.Release(t.Context(), held) },
-		"release, alone":              func() error { return s.Release(t.Context(), sole) },
 		"break": func() error {
 			return s.BreakHold(t.Context(), store.Break{Name: "held", ID: held.ID, Token: held.Token})
 		},
+		"begin": func() error { _, err := b.Begin(t.Context(), session.NewID(), time.Minute); return err },
+		"renew": func() error { _, err := b.Renew(t.Context(), id); return err },
+		"call":  func() error { return b.Call(t.Context(), id) },
+		"end":   func() error { return b.End(t.Context(), id) },
+		"left":  func() error { _, err := b.Left(t.Context(), []session.ID{id}); return err },
 	} {
-		if err := f(); !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "autocommit=1") {
+		if err := f(); !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want an error that says what to do", what, err)
 		}
+	}
+	old := good.b
+	for _, version := range []string{"", "1-0"} {
+		out, err := b.Swap(t.Context(), &record.Swap{Name: "swapped", Old: record.Record{Version: version}, Data: []byte("x")})
+		if err == nil && out.Done {
+			t.Errorf("a swap on version %q: %+v", version, out)
+		}
+	}
+	r, err := old.Load(t.Context(), "held")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := b.Swap(t.Context(), &record.Swap{Name: "held", Old: r, Data: []byte("x")}); err == nil && out.Done {
+		t.Errorf("a swap: %+v", out)
 	}
 	mustExec(t, db, "COMMIT")
 	if after := dump(t, good); after != before {
@@ -267,11 +319,17 @@ func TestAConnectionWithoutAutocommitIsRefusedAndNothingIsWritten(t *testing.T) 
 func dump(t testing.TB, s *Store) string {
 	t.Helper()
 	var b strings.Builder
-	if err := s.rows(t.Context(), s.db, s.sql.page("", "1=1", 1000), func(r row, err error) error {
-		fmt.Fprintf(&b, "%q %d %+v %v\n", r.name, r.rev, r.q, err)
-		return nil
-	}); err != nil {
+	rows, err := s.b.db.QueryContext(t.Context(), "SELECT name,form,rev,taken,idle,HEX(data),HEX(inbox) FROM "+s.b.records+" ORDER BY name")
+	if err != nil {
 		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var name, form, rev, taken, idle, data, inbox string
+		if err := rows.Scan(&name, &form, &rev, &taken, &idle, &data, &inbox); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&b, "%q %s %s %s %s %s %s\n", name, form, rev, taken, idle, data, inbox)
 	}
 	return b.String()
 }

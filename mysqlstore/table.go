@@ -3,138 +3,129 @@ package mysqlstore
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// form is the version of the stored form.
-const form = 1
+// A column is one of a table, with its type.
+type column struct{ name, kind string }
 
-// columns are those of the table, in order, with their types.
-var columns = []struct{ name, kind string }{
-	{"name", "varbinary(512) NOT NULL PRIMARY KEY"},
-	{"form", "smallint NOT NULL"},
-	{"rev", "bigint NOT NULL"},    // another random number by each write
-	{"newest", "bigint NOT NULL"}, // the newest token drawn
-	{"total", "int NOT NULL"},     // how many entries there are; of the first:
-	{"lim", "int NOT NULL"},
-	{"id", "varbinary(16) NOT NULL"},
-	{"weight", "int NOT NULL"},
-	{"want", "int NOT NULL"},
-	{"turn", "int NOT NULL"},
-	{"block", "int NOT NULL"}, // of tokens
-	{"flags", "int NOT NULL"},
-	{"token", "bigint NOT NULL"},
-	{"fence", "bigint NOT NULL"},
-	{"since", "bigint NOT NULL"},
-	{"expires", "bigint NOT NULL"}, // of an idle name: since when it is
-	{"keep", "bigint NOT NULL"},
-	{"delay", "bigint NOT NULL"},
-	{"broken", "varbinary(255) NULL"},
-	{"owner", "varbinary(1024) NULL"},
-	{"rest", "mediumblob NULL"}, // the entries behind the first
+// A table has its columns, of which the first is its key.
+type table struct {
+	suffix  string // behind Options.Table
+	columns []column
+	index   string
 }
 
-// The longest that the columns have room for.
-const (
-	maxBroken = 255
-	maxRest   = 1<<24 - 1
-)
+var tables = []table{
+	{"", []column{
+		{"name", "varbinary(512) NOT NULL"},
+		{"form", "smallint NOT NULL"},
+		{"rev", "bigint NOT NULL"},   // another random number by each swap
+		{"taken", "bigint NOT NULL"}, // bytes of notes that were taken in
+		{"idle", "tinyint NOT NULL"},
+		{"written", "bigint NOT NULL"}, // when, about
+		{"data", "mediumblob NOT NULL"},
+		{"inbox", "mediumblob NOT NULL"},
+	}, ",\n  KEY `written` (`written`)"},
+	{"_sessions", []column{
+		{"id", "varbinary(8) NOT NULL"},
+		{"expires", "bigint NOT NULL"}, // 0: it has ended for good
+		{"ttl", "bigint NOT NULL"},
+		{"calls", "bigint NOT NULL"},
+	}, ""},
+}
 
-// Schema is the statement that makes the table, if it is not there: for who has
-// a user that may not. The error matches store.ErrInvalid.
+// Schema is the statements that make the tables, those that are not there: for who has a user that may not. There is a
+// semicolon behind each. The error matches store.ErrInvalid.
 func Schema(o *Options) (string, error) {
-	all := Options{Table: DefaultTable}
-	if o != nil {
-		all.Database = o.Database
-		if o.Table != "" {
-			all.Table = o.Table
-		}
+	all, err := o.filled()
+	var statements strings.Builder
+	for _, t := range tables {
+		statements.WriteString(t.schema(&all) + ";\n")
 	}
-	return all.schema(), all.check()
+	return statements.String(), err
 }
 
-func (o *Options) schema() string {
+func (t *table) schema(o *Options) string {
 	var b strings.Builder
-	b.WriteString("CREATE TABLE IF NOT EXISTS " + o.quoted() + " (\n")
-	for i, c := range columns {
-		b.WriteString("  `" + c.name + "` " + c.kind)
-		if i < len(columns)-1 {
-			b.WriteString(",")
-		}
-		b.WriteString("\n")
+	b.WriteString("CREATE TABLE IF NOT EXISTS " + o.quoted(t) + " (\n")
+	for _, c := range t.columns {
+		b.WriteString("  `" + c.name + "` " + c.kind + ",\n")
 	}
-	b.WriteString(") ENGINE=InnoDB ROW_FORMAT=DYNAMIC")
-	return b.String()
+	return b.String() + "  PRIMARY KEY (`" + t.columns[0].name + "`)" + t.index + "\n) ENGINE=InnoDB ROW_FORMAT=DYNAMIC"
 }
 
-func (o *Options) quoted() string {
+func (o *Options) quoted(t *table) string {
+	name := "`" + o.Table + t.suffix + "`"
 	if o.Database != "" {
-		return "`" + o.Database + "`.`" + o.Table + "`"
+		name = "`" + o.Database + "`." + name
 	}
-	return "`" + o.Table + "`"
+	return name
 }
 
-func (o *Options) check() error {
-	if o.Database != "" && !identifier(o.Database) {
-		return fmt.Errorf("%w: %.70q as the database of a MySQL store: want 1 to 64 letters, digits and underscores, not first a digit", store.ErrInvalid, o.Database)
+var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// filled are the options with their defaults.
+func (o *Options) filled() (all Options, err error) {
+	if o != nil {
+		all = *o
 	}
-	if !identifier(o.Table) {
-		return fmt.Errorf("%w: %.70q as the table of a MySQL store: want 1 to 64 letters, digits and underscores, not first a digit", store.ErrInvalid, o.Table)
+	if all.Table == "" {
+		all.Table = DefaultTable
 	}
-	return nil
+	if all.Database != "" && (!identifier.MatchString(all.Database) || len(all.Database) > 64) {
+		err = fmt.Errorf("%w: %.70q as the database of a MySQL store: want 1 to 64 letters, digits and underscores, not first a digit", store.ErrInvalid, all.Database)
+	} else if !identifier.MatchString(all.Table) || len(all.Table) > 55 {
+		err = fmt.Errorf("%w: %.70q as the table of a MySQL store: want 1 to 55 letters, digits and underscores, not first a digit", store.ErrInvalid, all.Table)
+	}
+	return all, err
 }
 
-func identifier(s string) bool {
-	for i := range len(s) {
-		switch c := s[i]; {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', c == '_':
-		case '0' <= c && c <= '9' && i > 0:
-		default:
-			return false
-		}
-	}
-	return 1 <= len(s) && len(s) <= 64
-}
-
-// prepare sees to it, once, that the table is there and is ours. what was to be
-// done names the name.
-func (s *Store) prepare(ctx context.Context, what string) error {
-	if s.checked.Load() {
+// prepare sees to it, once, that the tables are there and are ours.
+func (b *backend) prepare(ctx context.Context) error {
+	if b.checked.Load() {
 		return nil
 	}
 	select {
-	case s.checking <- struct{}{}:
+	case b.checking <- struct{}{}:
 	case <-ctx.Done():
-		return s.failed(what, ctx.Err()) //mutant:mysql-first-call-waits-for-no-other
+		return ctx.Err() //mutant:mysql-first-call-waits-for-no-other
 	}
-	defer func() { <-s.checking }()
-	if s.checked.Load() {
+	defer func() { <-b.checking }()
+	if b.checked.Load() {
 		return nil
 	}
-	err := s.checkTable(ctx)
-	if is(err, noSuchTable) {
-		if _, err = s.db.ExecContext(ctx, s.o.schema()); err == nil {
-			err = s.checkTable(ctx)
-		} else if is(err, tableDenied) {
-			return fmt.Errorf("%w: %s on %s: the table is not there, and this user may not make it: have somebody run what mysqlstore.Schema says (%w)",
-				store.ErrDenied, what, s.address, err)
+	for i := range tables {
+		t := &tables[i]
+		err := b.checkTable(ctx, t)
+		if is(err, noSuchTable) {
+			if _, err = b.db.ExecContext(ctx, t.schema(&b.o)); err == nil {
+				err = b.checkTable(ctx, t)
+			} else if is(err, tableDenied) {
+				return fmt.Errorf("%w: the table %s is not there, and this user may not make it: have somebody run what mysqlstore.Schema says (%w)", store.ErrDenied, b.o.quoted(t), err)
+			}
+		}
+		if err != nil {
+			return b.failed(err)
 		}
 	}
-	if err != nil {
-		return s.failed(what, err)
-	}
-	s.checked.Store(true)
+	b.checked.Store(true)
 	return nil
 }
 
-// checkTable looks at the table, and writes nothing. SHOW CREATE TABLE is one
-// round trip, and makes no temporary table in the server.
-func (s *Store) checkTable(ctx context.Context) error {
+// checkTable looks at a table, and writes nothing. SHOW CREATE TABLE is one round trip, and makes no temporary table in
+// the server.
+func (b *backend) checkTable(ctx context.Context, t *table) error {
 	var name, made string
-	if err := s.db.QueryRowContext(ctx, "SHOW CREATE TABLE "+s.o.quoted()).Scan(&name, &made); err != nil {
+	if err := b.db.QueryRowContext(ctx, "SHOW CREATE TABLE "+b.o.quoted(t)).Scan(&name, &made); err != nil {
 		return err
+	}
+	notOurs := func(why string, args ...any) error {
+		return fmt.Errorf("%w: the table %s of %s: "+why+": it is not of this holdfast and was left alone; use another (Options.Table), or drop it if nobody needs it",
+			append([]any{store.ErrCorrupt, b.o.quoted(t), b.address}, args...)...)
 	}
 	have := map[string]string{}
 	key, engine := "", ""
@@ -149,39 +140,24 @@ func (s *Store) checkTable(ctx context.Context) error {
 			have[column] = kind
 		}
 	}
-	for _, want := range columns {
-		words, has := strings.Fields(want.kind), strings.Fields(have[want.name])
-		if len(has) == 0 {
-			return s.notOurs("it has no column " + want.name)
+	for _, want := range t.columns {
+		kind, _, _ := strings.Cut(have[want.name]+" ", " ")
+		if kind == "" {
+			return notOurs("it has no column %s", want.name)
 		}
-		kind := has[0]
 		if !strings.HasPrefix(kind, "var") {
 			kind, _, _ = strings.Cut(kind, "(") // a width of integers means nothing, and MySQL tells none
 		}
-		if null := !strings.Contains(have[want.name], "not null"); kind != words[0] || null != (words[1] == "NULL") {
-			return s.notOurs(fmt.Sprintf("its column %s is %s, not %s", want.name, have[want.name], want.kind))
+		if kind+" NOT NULL" != want.kind || !strings.Contains(have[want.name], "not null") {
+			return notOurs("its column %s is %s, not %s", want.name, have[want.name], want.kind)
 		}
 	}
-	if key != "(name)" {
-		return s.notOurs(fmt.Sprintf("its primary key is %q, not the column name", key))
+	if key != "("+t.columns[0].name+")" {
+		return notOurs("its primary key is %q, not the column %s", key, t.columns[0].name)
 	}
-	// Anything else forgets what it was told, or has no transactions. Some modes
-	// tell no engine.
+	// Anything else forgets what it was told, or has no transactions. Some modes tell no engine.
 	if engine != "" && engine != "innodb" {
-		return s.notOurs("it is kept by " + engine + ", not by InnoDB")
+		return notOurs("it is kept by %s, not by InnoDB", engine)
 	}
 	return nil
-}
-
-// database is the database, in SQL.
-func (o *Options) database() string {
-	if o.Database != "" {
-		return "'" + o.Database + "'"
-	}
-	return "DATABASE()"
-}
-
-func (s *Store) notOurs(why string) error {
-	return fmt.Errorf("%w: %s: %s: the table is not of this holdfast and was left alone; use another (Options.Table), or drop it if nobody needs it",
-		store.ErrCorrupt, s.address, why)
 }

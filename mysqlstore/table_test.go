@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/session"
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
@@ -44,7 +45,9 @@ func user(t *testing.T, server *testserver.Server, name string, o *Options, righ
 	root := dbOn(t, testserver.MariaDBDSN(server.Addr))
 	mustExec(t, root, "CREATE OR REPLACE USER '"+name+"'@'%' IDENTIFIED BY '"+secret+"'")
 	if len(rights) > 0 {
-		mustExec(t, root, "GRANT "+strings.Join(rights, ",")+" ON locks."+o.Table+" TO '"+name+"'@'%'")
+		for i := range tables {
+			mustExec(t, root, "GRANT "+strings.Join(rights, ",")+" ON locks."+o.Table+tables[i].suffix+" TO '"+name+"'@'%'")
+		}
 	} else {
 		mustExec(t, root, "GRANT SHOW VIEW ON locks.* TO '"+name+"'@'%'")
 	}
@@ -57,7 +60,14 @@ func makeTable(t *testing.T, server *testserver.Server, o *Options) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mustExec(t, dbOn(t, testserver.MariaDBDSN(server.Addr)), schema)
+	execAll(t, dbOn(t, testserver.MariaDBDSN(server.Addr)), schema)
+}
+
+func execAll(t testing.TB, db *sql.DB, schema string) {
+	t.Helper()
+	for _, statement := range strings.SplitAfter(strings.TrimSpace(schema), ";\n") {
+		mustExec(t, db, statement)
+	}
 }
 
 func TestRights(t *testing.T) {
@@ -72,7 +82,7 @@ func TestRights(t *testing.T) {
 		})
 		s := storeOn(t, db, o)
 		defer s.Close()
-		if _, err := s.sweepPage(t.Context()); err != nil {
+		if err := s.b.sweep(t.Context()); err != nil {
 			t.Errorf("sweeping: %v", err)
 		}
 		for _, f := range s.Check(t.Context()) {
@@ -87,11 +97,8 @@ func TestRights(t *testing.T) {
 		s := storeOn(t, user(t, server, "less", o, all[:3]...), o)
 		defer s.Close()
 		exercise(t, s)
-		mustExec(t, dbOn(t, testserver.MariaDBDSN(server.Addr)), "UPDATE made SET expires=1 WHERE total=0")
-		s.swept.mu.Lock()
-		defer s.swept.mu.Unlock()
-		s.swept.after = ""
-		if _, err := s.sweepPage(t.Context()); !is(err, tableDenied) {
+		mustExec(t, dbOn(t, testserver.MariaDBDSN(server.Addr)), "UPDATE made SET written=1")
+		if err := s.b.sweep(t.Context()); !is(err, tableDenied) {
 			t.Errorf("sweeping: %v", err)
 		}
 	})
@@ -128,7 +135,7 @@ func TestRights(t *testing.T) {
 			}
 			db := user(t, server, "poor", o, some...)
 			if some != nil {
-				mustExec(t, dbOn(t, testserver.MariaDBDSN(server.Addr)), "DROP TABLE somebodys")
+				mustExec(t, dbOn(t, testserver.MariaDBDSN(server.Addr)), "DROP TABLE somebodys,somebodys_sessions")
 			}
 			s := storeOn(t, db, o)
 			defer s.Close()
@@ -137,7 +144,7 @@ func TestRights(t *testing.T) {
 			}
 			found := s.Check(t.Context())
 			last := found[len(found)-1]
-			if last.Level() != store.LevelFailure || !strings.Contains(last.Run, "CREATE TABLE") || !strings.Contains(last.Run, "GRANT") {
+			if last.Level() != store.LevelFailure || !strings.Contains(last.Run, "CREATE TABLE") || !strings.Contains(last.Run, "GRANT") || !strings.Contains(last.Run, "_sessions") {
 				t.Errorf("the check finds %+v", last)
 			}
 		}
@@ -156,13 +163,14 @@ func TestRights(t *testing.T) {
 func TestATableThatIsNotOursIsReportedAndLeftAlone(t *testing.T) {
 	db := dbOn(t, sharedDSN(t))
 	for what, c := range map[string]struct{ from, to string }{
-		"no column total":                     {"  `total` int NOT NULL,\n", ""},
+		"it has no column taken":              {"  `taken` bigint NOT NULL,\n", ""},
+		"it has no column calls":              {"  `calls` bigint NOT NULL,\n", ""},
 		"its column name is varbinary(100)":   {"varbinary(512)", "varbinary(100)"},
 		"its column name is varchar(512)":     {"varbinary(512)", "varchar(512)"},
-		"its column token is int":             {"`token` bigint NOT NULL", "`token` int NOT NULL"},
-		"its column since is bigint":          {"`since` bigint NOT NULL", "`since` bigint NULL"},
-		"its primary key is \"\"":             {" PRIMARY KEY", ""},
-		"its primary key is \"(name,x)\"":     {"`rest` mediumblob NULL\n", "`rest` mediumblob NULL, `x` int NOT NULL, PRIMARY KEY (`name`,`x`)\n"},
+		"its column rev is int":               {"`rev` bigint NOT NULL", "`rev` int NOT NULL"},
+		"its column expires is bigint":        {"`expires` bigint NOT NULL", "`expires` bigint NULL"},
+		"its primary key is \"\"":             {",\n  PRIMARY KEY (`name`)", ""},
+		"its primary key is \"(name,rev)\"":   {"PRIMARY KEY (`name`)", "PRIMARY KEY (`name`,`rev`)"},
 		"it is kept by myisam, not by InnoDB": {"ENGINE=InnoDB", "ENGINE=MyISAM"},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -170,10 +178,7 @@ func TestATableThatIsNotOursIsReportedAndLeftAlone(t *testing.T) {
 			s := storeOn(t, db, o)
 			defer s.Close()
 			schema, _ := Schema(o)
-			if strings.Contains(what, "x)") {
-				schema = strings.Replace(schema, " PRIMARY KEY", "", 1)
-			}
-			mustExec(t, db, strings.Replace(schema, c.from, c.to, 1))
+			execAll(t, db, strings.Replace(schema, c.from, c.to, 1))
 			for range 2 {
 				if _, err := s.Ask(t.Context(), mutex("n")); !errors.Is(err, store.ErrCorrupt) || !strings.Contains(err.Error(), what) {
 					t.Errorf("ask: %v, want %q", err, what)
@@ -184,7 +189,7 @@ func TestATableThatIsNotOursIsReportedAndLeftAlone(t *testing.T) {
 				t.Errorf("the check finds %+v", last)
 			}
 			var n int
-			if err := db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM "+s.sql.table).Scan(&n); err != nil || n != 0 {
+			if err := db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM "+s.b.records).Scan(&n); err != nil || n != 0 {
 				t.Errorf("%d rows, %v", n, err)
 			}
 		})
@@ -195,17 +200,14 @@ func TestATableThatIsNotOursIsReportedAndLeftAlone(t *testing.T) {
 func TestATableThatGoesAwayIsMadeAgainAndOneThatChangesIsReported(t *testing.T) {
 	s := newShared(t)
 	h := mustHold(t, s, mutex("n"))
-	mustExec(t, s.db, "DROP TABLE "+s.sql.table)
-	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; !errors.Is(err, store.ErrUnavailable) {
-		t.Errorf("renewal as the table is gone: %v", err)
-	}
+	mustExec(t, s.b.db, "DROP TABLE "+s.b.records+","+s.b.sessions)
 	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; !errors.Is(err, store.ErrLost) {
-		t.Errorf("renewal in a new table: %v", err)
+		t.Errorf("renewal as the table is gone: %v", err)
 	}
 	if next := mustHold(t, s, mutex("n")); next.Token <= h.Token {
 		t.Errorf("token %d after %d", next.Token, h.Token)
 	}
-	mustExec(t, s.db, "ALTER TABLE "+s.sql.table+" DROP COLUMN total")
+	mustExec(t, s.b.db, "ALTER TABLE "+s.b.records+" DROP COLUMN taken")
 	for range 2 {
 		if _, err := s.Ask(t.Context(), mutex("n")); !errors.Is(err, store.ErrCorrupt) {
 			t.Errorf("ask: %v", err)
@@ -215,7 +217,7 @@ func TestATableThatGoesAwayIsMadeAgainAndOneThatChangesIsReported(t *testing.T) 
 
 func TestBadInputIsToldBeforeAnythingIsWritten(t *testing.T) {
 	dsn := sharedDSN(t)
-	for _, bad := range []Options{{Table: "1a"}, {Table: "a b"}, {Table: "a`b"}, {Table: "ä"}, {Table: strings.Repeat("a", 65)}, {Database: "a.b"}, {Database: "'"}} {
+	for _, bad := range []Options{{Table: "1a"}, {Table: "a b"}, {Table: "a`b"}, {Table: "ä"}, {Table: strings.Repeat("a", 56)}, {Database: "a.b"}, {Database: "'"}} {
 		if _, err := New(dbOn(t, dsn), &bad); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("%+v: %v", bad, err)
 		}
@@ -241,11 +243,11 @@ func TestBadInputIsToldBeforeAnythingIsWritten(t *testing.T) {
 			_, err := good.Ask(t.Context(), c)
 			return err
 		},
-		"a lock delay": func() error { c := mutex("n"); c.Delay = -1; _, err := good.Ask(t.Context(), c); return err },
+		"a lock delay": func() error { c := mutex("n"); c.LockDelay = -1; _, err := good.Ask(t.Context(), c); return err },
 		"the owner": func() error {
 			c := mutex("n")
 			c.Owner = strings.Repeat("o", 1025)
-			_, err := good.Look(t.Context(), c)
+			_, err := good.Poll(t.Context(), c)
 			return err
 		},
 		"a long TTL": func() error {
@@ -264,7 +266,7 @@ func TestBadInputIsToldBeforeAnythingIsWritten(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if good.checked.Load() {
+	if good.b.checked.Load() {
 		t.Error("the server was asked")
 	}
 }
@@ -275,16 +277,21 @@ func TestAReadOnlyServerIsToldAsThatAndNothingIsWritten(t *testing.T) {
 	root := dbOn(t, testserver.MariaDBDSN(server.Addr))
 	s := storeOn(t, user(t, server, "locks", &Options{Table: DefaultTable}, rights(t)...), nil)
 	defer s.Close()
-	h := mustHold(t, s, mutex("n"))
+	h, gives := mustHold(t, s, mutex("n")), mustHold(t, s, mutex("gives"))
 	mustExec(t, root, "SET GLOBAL read_only=1")
 	for what, f := range map[string]func() error{
 		"ask":     func() error { _, err := s.Ask(t.Context(), mutex("other")); return err },
-		"renew":   func() error { return s.Renew(t.Context(), []store.Hold{h})[0].Err },
-		"release": func() error { return s.Release(t.Context(), h) },
+		"begin":   func() error { _, err := s.b.Begin(t.Context(), session.NewID(), time.Minute); return err },
+		"renew":   func() error { _, err := s.b.Renew(t.Context(), s.Sessions()[0]); return err },
+		"release": func() error { return s.Release(t.Context(), gives) },
 	} {
-		if err := f(); !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "read-only") {
+		if err := f(); err == nil || store.Definite(err) || !strings.Contains(err.Error(), "read-only") {
 			t.Errorf("%s: %v", what, err)
 		}
+	}
+	sent := store.Now()
+	if r := s.Renew(t.Context(), []store.Hold{h})[0]; r.Err == nil && r.From >= sent {
+		t.Error("a hold is renewed from now on")
 	}
 	if f := s.Check(t.Context()); f[1].Level() != store.LevelFailure {
 		t.Errorf("the check finds %+v", f)

@@ -11,115 +11,113 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/holdfast-go/holdfast/store"
-	"github.com/holdfast-go/holdfast/store/queue"
 )
 
 // markers is how long NATS keeps the marker of a key whose TTL is over.
 const markers = time.Minute
 
-// A bucket is what was found when it was last looked at.
+// A bucket is what was found when it was last read.
 type bucket struct {
 	stream jetstream.Stream
+	made   int64         // when, in nanoseconds since 1970
 	server int64         // the server's clock, in microseconds since 1970
-	at     store.Instant // when we heard that
+	sent   store.Instant // when we asked for that
+	heard  store.Instant // when we heard it
 }
 
 // now is the present on the server's clock, as far as we know, and never ahead of it:
 // else a token could be larger than those that others draw in the next bucket.
-func (b *bucket) now() queue.Time {
-	us := b.server + store.Now().Sub(b.at).Microseconds()
-	return queue.Time{Clock: us, Wall: us}
-}
+func (k *bucket) now() int64 { return k.server + store.Now().Sub(k.heard).Microseconds() }
 
-func (s *Store) streamName() string        { return "KV_" + s.o.Bucket }
-func (s *Store) subject(key string) string { return "$KV." + s.o.Bucket + "." + key }
+// latest is the most that the server's clock can show now.
+func (k *bucket) latest() int64 { return k.server + store.Now().Sub(k.sent).Microseconds() }
+
+func (b *backend) streamName() string        { return "KV_" + b.o.Bucket }
+func (b *backend) subject(key string) string { return "$KV." + b.o.Bucket + "." + key }
 
 // writeTo is where the message for a key is sent.
-func (s *Store) writeTo(key string) string {
-	if s.o.Domain == "" { //mutant:nats-domain-written
-		return s.subject(key)
+func (b *backend) writeTo(key string) string {
+	if b.o.Domain == "" { //mutant:nats-domain-written
+		return b.subject(key)
 	}
-	return "$JS." + s.o.Domain + ".API." + s.subject(key)
+	return "$JS." + b.o.Domain + ".API." + b.subject(key)
 }
 
-// prepare is prepared for who writes: it makes a bucket that is not there.
-func (s *Store) prepare(ctx context.Context) (*bucket, error) { return s.prepared(ctx, true) }
+// clockAge is for how long the server's clock is taken to go as ours does.
+const clockAge = 5 * time.Minute
 
-// prepared looks at the bucket after each new connection. Without makes it is nil if
-// there is none. What is remembered of one that was deleted would mean something else in
-// the next: it may count to the same numbers.
-func (s *Store) prepared(ctx context.Context, makes bool) (*bucket, error) {
-	links := s.nc.Stats().Reconnects
-	s.mu.Lock()
-	b := s.bucket
-	if s.links != links {
-		b = nil
+// prepare is prepared for a write: it makes a bucket that is not there.
+func (b *backend) prepare(ctx context.Context) (*bucket, error) { return b.prepared(ctx, true) }
+
+// present is the bucket as it was read on this connection, or nil.
+func (b *backend) present(links uint64) *bucket {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if k := b.bucket; k != nil && b.links == links && store.Now() < k.heard.Add(clockAge) {
+		return k
 	}
-	s.mu.Unlock()
-	if b != nil {
-		return b, nil
+	return nil
+}
+
+// prepared reads the bucket after each new connection. Without makes it is nil if
+// there is none.
+func (b *backend) prepared(ctx context.Context, makes bool) (*bucket, error) {
+	links := b.nc.Stats().Reconnects
+	if k := b.present(links); k != nil {
+		return k, nil
 	}
 	select {
-	case s.preparing <- struct{}{}:
-		defer func() { <-s.preparing }()
+	case b.preparing <- struct{}{}:
+		defer func() { <-b.preparing }()
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, b.unread(ctx.Err())
 	}
-	s.mu.Lock()
-	b = s.bucket
-	if s.links != links {
-		b = nil
+	if k := b.present(links); k != nil {
+		return k, nil
 	}
-	s.mu.Unlock()
-	if b != nil {
-		return b, nil
-	}
-	stream, err := s.lookAtBucket(ctx, makes)
+	sent := store.Now()
+	stream, err := b.readBucket(ctx, makes)
 	heard := store.Now() //mutant:nats-clock-taken-stood-still
 	switch {
 	case !makes && isNotFound(err):
 		return nil, nil
 	case err != nil:
-		return nil, s.unread(err)
+		return nil, b.unread(err)
 	}
 	info := stream.CachedInfo()
-	if err := s.suits(&info.Config); err != nil {
+	if err := b.suits(&info.Config); err != nil {
 		return nil, err
 	}
-	b = &bucket{stream, info.TimeStamp.UnixMicro(), heard}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.bucket, s.links = b, links
-	clear(s.known) //mutant:nats-remembered-outlives-connection
-	if !s.made.Equal(info.Created) {
-		s.made = info.Created
-		clear(s.alive)
-	}
-	return b, nil
+	k := &bucket{stream, info.Created.UnixNano(), info.TimeStamp.UnixMicro(), sent, heard}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.bucket, b.links = k, links
+	clear(b.inboxes) // it may be another bucket
+	return k, nil
 }
 
-func (s *Store) lookAtBucket(ctx context.Context, makes bool) (jetstream.Stream, error) {
-	stream, err := s.js.Stream(ctx, s.streamName())
+func (b *backend) readBucket(ctx context.Context, makes bool) (jetstream.Stream, error) {
+	stream, err := b.js.Stream(ctx, b.streamName())
 	if !makes || !isNotFound(err) {
 		return stream, err
 	}
 	// What nats.go calls a bucket, but for direct gets. It counts from the time on, in
 	// milliseconds, so that what is known of one that was deleted is no revision of
 	// the next.
-	stream, err = s.js.CreateStream(ctx, jetstream.StreamConfig{
-		Name: s.streamName(), Description: "locks of holdfast", Subjects: []string{s.subject(">")},
-		Storage: jetstream.FileStorage, Replicas: s.o.Replicas, FirstSeq: uint64(time.Now().UnixMilli()), Discard: jetstream.DiscardNew, Duplicates: 2 * time.Minute, //mutant:nats-bucket-made-again-counts
+	stream, err = b.js.CreateStream(ctx, jetstream.StreamConfig{
+		Name: b.streamName(), Description: "locks of holdfast", Subjects: []string{b.subject(">")},
+		Storage: jetstream.FileStorage, Replicas: b.o.Replicas, FirstSeq: uint64(time.Now().UnixMilli()), Discard: jetstream.DiscardNew, Duplicates: 2 * time.Minute, //mutant:nats-bucket-made-again-counts
 		MaxMsgsPerSubject: 1, MaxMsgs: -1, MaxBytes: -1, MaxMsgSize: -1, MaxConsumers: -1,
 		AllowRollup: true, DenyDelete: true, AllowMsgTTL: true, SubjectDeleteMarkerTTL: markers,
 	})
 	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // made a moment ago, with other replicas
-		stream, err = s.js.Stream(ctx, s.streamName())
+		stream, err = b.js.Stream(ctx, b.streamName())
 	}
 	return stream, err
 }
 
 // suits says what is wrong with a bucket.
-func (s *Store) suits(c *jetstream.StreamConfig) error {
+func (b *backend) suits(c *jetstream.StreamConfig) error {
 	why := ""
 	switch {
 	case !c.AllowMsgTTL: //mutant:nats-bucket-need-ttls
@@ -133,54 +131,64 @@ func (s *Store) suits(c *jetstream.StreamConfig) error {
 	default:
 		return nil
 	}
-	return fmt.Errorf("%w: %s cannot keep locks: %s; or use another (Options.Bucket)", store.ErrUnsupported, s.address, why)
+	return fmt.Errorf("%w: %s cannot keep locks: %s; or use another (Options.Bucket)", store.ErrUnsupported, b.address, why)
 }
 
-// forget has the bucket looked at anew.
-func (s *Store) forget() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.bucket = nil
-	clear(s.known)
+// forget has the bucket read anew.
+func (b *backend) forget() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.bucket = nil
+	clear(b.inboxes)
 }
 
 // A message is the newest of a key. A zero seq: there is none; no data: it was
 // deleted, or its TTL is over.
 type message struct {
-	seq  uint64
-	data []byte
-	at   time.Time
+	key    string
+	seq    uint64
+	data   []byte
+	header nats.Header
+	at     time.Time
 }
 
 // get reads a key from the server that leads the bucket.
-func (s *Store) get(ctx context.Context, key string) (message, error) {
-	b, err := s.prepare(ctx)
-	if err != nil {
-		return message{}, err
-	}
-	m, err := b.stream.GetLastMsgForSubject(ctx, s.subject(key))
+func (b *backend) get(ctx context.Context, k *bucket, key string) (message, error) {
+	m, err := k.stream.GetLastMsgForSubject(ctx, b.subject(key))
+	return b.read(m, err)
+}
+
+// next reads the first message from seq on of the keys that match.
+func (b *backend) next(ctx context.Context, k *bucket, seq uint64, keys string) (message, error) {
+	m, err := k.stream.GetMsg(ctx, max(seq, 1), jetstream.WithGetMsgSubject(b.subject(keys)))
+	return b.read(m, err)
+}
+
+func (b *backend) read(m *jetstream.RawStreamMsg, err error) (message, error) {
 	switch {
 	case errors.Is(err, jetstream.ErrMsgNotFound):
 		return message{}, nil
 	case err != nil:
-		return message{}, s.unread(s.noStream(err))
-	case m.Header.Get(jetstream.MarkerReasonHeader) != "" || m.Header.Get("KV-Operation") != "":
-		return message{seq: m.Sequence, at: m.Time}, nil
+		return message{}, b.unread(b.noStream(err))
 	}
-	return message{m.Sequence, m.Data, m.Time}, nil
+	out := message{key: strings.TrimPrefix(m.Subject, b.subject("")), seq: m.Sequence, at: m.Time}
+	if m.Header.Get(jetstream.MarkerReasonHeader) == "" && m.Header.Get("KV-Operation") == "" {
+		out.data, out.header = m.Data, m.Header
+	}
+	return out, nil
 }
 
 // put writes a key if its newest message is still the expected one; ok says
 // whether it was. It is sent once. A ttl of 0 means for ever.
-func (s *Store) put(ctx context.Context, key string, data []byte, expected uint64, ttl time.Duration) (seq uint64, ok bool, err error) {
-	if _, err := s.prepare(ctx); err != nil {
+func (b *backend) put(ctx context.Context, m message, expected uint64, ttl time.Duration) (seq uint64, ok bool, err error) {
+	if _, err := b.prepare(ctx); err != nil {
 		return 0, false, err
 	}
 	opts := append(make([]jetstream.PublishOpt, 0, 3), jetstream.WithExpectLastSequencePerSubject(expected), jetstream.WithRetryAttempts(0)) //mutant:nats-write-depend-read
 	if ttl > 0 {
 		opts = append(opts, jetstream.WithMsgTTL(ttl))
 	}
-	ack, err := s.js.Publish(ctx, s.writeTo(key), data, opts...)
+	ack, err := b.js.PublishMsg(ctx, &nats.Msg{Subject: b.writeTo(m.key), Data: m.data, Header: m.header}, opts...)
 	var refused *jetstream.APIError
 	switch {
 	case err == nil:
@@ -189,31 +197,31 @@ func (s *Store) put(ctx context.Context, key string, data []byte, expected uint6
 		refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant):
 		return 0, false, nil
 	}
-	if last := s.nc.LastError(); s.violated(last) { // it may be of another request
+	if last := b.nc.LastError(); b.violated(last) { // it may be of another request
 		err = fmt.Errorf("%w (%v)", err, last)
 	}
-	return 0, false, s.noStream(err)
+	return 0, false, b.noStream(err)
 }
 
 // violated reports whether the error is that a request about the bucket is not allowed.
-func (s *Store) violated(err error) bool {
-	return errors.Is(err, nats.ErrPermissionViolation) && (strings.Contains(err.Error(), s.streamName()) || strings.Contains(err.Error(), s.subject("")))
+func (b *backend) violated(err error) bool {
+	return errors.Is(err, nats.ErrPermissionViolation) && (strings.Contains(err.Error(), b.streamName()) || strings.Contains(err.Error(), b.subject("")))
 }
 
 // unread is why something was not read. NATS tells who may not on the connection, and
 // leaves the request without an answer.
-func (s *Store) unread(err error) error {
-	last := s.nc.LastError()
-	if errors.Is(err, context.DeadlineExceeded) && s.violated(last) || !s.nc.IsConnected() && errors.Is(last, nats.ErrAuthorization) {
+func (b *backend) unread(err error) error {
+	last := b.nc.LastError()
+	if errors.Is(err, context.DeadlineExceeded) && b.violated(last) || !b.nc.IsConnected() && errors.Is(last, nats.ErrAuthorization) {
 		return fmt.Errorf("%w: %w", store.ErrDenied, last)
 	}
 	return err
 }
 
 // noStream forgets a bucket that is not there.
-func (s *Store) noStream(err error) error {
+func (b *backend) noStream(err error) error {
 	if errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, jetstream.ErrStreamNotFound) {
-		s.forget()
+		b.forget()
 	}
 	return err
 }

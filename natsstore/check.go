@@ -3,28 +3,32 @@ package natsstore
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Check implements [store.Checker].
-func (s *Store) Check(ctx context.Context) (all []store.Finding) {
-	if !s.nc.IsConnected() {
-		return []store.Finding{{About: "connection", Err: fmt.Errorf("%w: there is no connection to %s", store.ErrUnavailable, s.address)}}
+// checkPatience bounds Check: a server that hangs answers nothing.
+const checkPatience = 4 * time.Second
+
+// Check implements [record.Backend].
+func (b *backend) Check(ctx context.Context) (all []store.Finding) {
+	if !b.nc.IsConnected() {
+		return []store.Finding{{About: "connection", Err: fmt.Errorf("%w: there is no connection to %s", store.ErrUnavailable, b.address)}}
 	}
-	all = append(all, store.Finding{About: "server", Found: "NATS " + s.nc.ConnectedServerVersion() + " at " + hosts([]string{s.nc.ConnectedUrlRedacted()})})
-	ctx, cancel := bound(ctx)
+	all = append(all, store.Finding{About: "server", Found: "NATS " + b.nc.ConnectedServerVersion() + " at " + hosts([]string{b.nc.ConnectedUrlRedacted()})})
+	ctx, cancel := context.WithTimeout(ctx, checkPatience)
 	defer cancel()
-	f := store.Finding{About: "bucket " + s.o.Bucket}
-	stream, err := s.js.Stream(ctx, s.streamName())
+	f := store.Finding{About: "bucket " + b.o.Bucket}
+	stream, err := b.js.Stream(ctx, b.streamName())
 	switch {
 	case isNotFound(err):
-		f.Found = fmt.Sprintf("it is not there: the first claim makes it, on %s", servers(s.o.Replicas))
+		f.Found = fmt.Sprintf("it is not there: the first claim makes it, on %s", servers(b.o.Replicas))
 	case err != nil:
-		f.Err = s.failed("look at the bucket", err)
+		f.Err = b.failed(err)
 	default:
 		info := stream.CachedInfo()
-		if f.Err = s.suits(&info.Config); f.Err != nil {
+		if f.Err = b.suits(&info.Config); f.Err != nil {
 			break
 		}
 		f.Found = "kept by " + servers(info.Config.Replicas)

@@ -15,34 +15,27 @@ import (
 
 func isNotFound(err error) bool { return errors.Is(err, jetstream.ErrStreamNotFound) }
 
-// failed makes an error of the client or the server one for people. What is
-// one of ours already stays what it is.
-func (s *Store) failed(what string, err error) error {
-	if err == store.ErrLost {
-		return err
-	}
-	if lost := (*store.LostError)(nil); errors.As(err, &lost) {
-		return err
-	}
-	if mismatch := (*store.MismatchError)(nil); errors.As(err, &mismatch) {
-		return err
-	}
+// failed makes an error of the client or the server one for people, and says
+// of some that they are definite.
+func (b *backend) failed(err error) error {
 	switch {
+	case err == nil, errors.Is(err, store.ErrLost):
+		return err
 	case store.Definite(err):
-		return fmt.Errorf("%s on %s: %w", what, s.address, err)
+		return fmt.Errorf("%s: %w", b.address, err)
 	case errors.Is(err, nats.ErrPermissionViolation), errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired):
-		return fmt.Errorf("%w: %s on %s: %w (the package comment of natsstore has the rights that suffice)", store.ErrDenied, what, s.address, err)
+		return fmt.Errorf("%w: %s: %w (the package comment of natsstore has the rights that suffice)", store.ErrDenied, b.address, err)
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
-		return fmt.Errorf("%w: %s on %s: %w: its operator can give it some", store.ErrUnsupported, what, s.address, err)
+		return fmt.Errorf("%w: %s: %w: its operator can enable it", store.ErrUnsupported, b.address, err)
 	case errors.Is(err, nats.ErrReconnectBufExceeded): // which is how the driver says it
-		if s.dialed != nil && s.dialed.Load() != nil {
-			err = *s.dialed.Load()
+		if b.dialed != nil && b.dialed.Load() != nil {
+			err = *b.dialed.Load()
 		}
-		return fmt.Errorf("%w: %s on %s: there is no connection at the moment: %w", store.ErrUnavailable, what, s.address, err)
+		return fmt.Errorf("there is no connection at the moment: %w", err)
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabled): // so says a cluster without a leader, too
-		return fmt.Errorf("%w: %s on %s: nobody answers for JetStream: its servers have no leader, or were started without -js: %w", store.ErrUnavailable, what, s.address, err)
+		return fmt.Errorf("nobody answers for JetStream: its servers have no leader, or were started without -js: %w", err)
 	}
-	return fmt.Errorf("%w: %s on %s: %w", store.ErrUnavailable, what, s.address, err)
+	return err
 }
 
 // hosts is where servers are, without user and password.
@@ -57,8 +50,6 @@ func hosts(urls []string) string {
 	slices.Sort(all) // the driver shuffles them
 	return strings.Join(all, ", ")
 }
-
-// What follows finds what the stored form has no room for, before any I/O.
 
 func (o *Options) check() error {
 	for i := range len(o.Bucket) {
@@ -75,14 +66,4 @@ func (o *Options) check() error {
 		return fmt.Errorf("%w: %d replicas of a bucket of NATS: want 1 to 5", store.ErrInvalid, o.Replicas)
 	}
 	return nil
-}
-
-// bounds are those of a claim.
-var bounds = store.Bounds{Min: minTTL, Max: maxTTL, On: "NATS"}
-
-func checkClaim(c *store.Claim) error {
-	if c.Delay > 0 {
-		return fmt.Errorf("%w: %q: a lock delay: NATS does not tell for long when a session ended", store.ErrUnsupported, c.Name)
-	}
-	return bounds.CheckClaim(c)
 }

@@ -22,12 +22,12 @@ func ExampleNew() {
 		return
 	}
 	defer nc.Close()
-	keeper, err := natsstore.New(nc, nil)
+	store, err := natsstore.New(nc, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	locks, err := holdfast.New(keeper, nil)
+	locks, err := holdfast.New(store, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -53,12 +53,12 @@ func ExampleOptions() {
 		return
 	}
 	defer nc.Close()
-	keeper, err := natsstore.New(nc, &natsstore.Options{Bucket: "jobs", Replicas: 1}) // there: 3
+	store, err := natsstore.New(nc, &natsstore.Options{Bucket: "jobs", Replicas: 1}) // there: 3
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	locks, err := holdfast.New(keeper, &holdfast.Options{TTL: 10 * time.Second})
+	locks, err := holdfast.New(store, &holdfast.Options{TTL: 10 * time.Second})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -3,7 +3,6 @@ package natsstore
 import (
 	"context"
 	"flag"
-	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -13,13 +12,11 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/store"
-	"github.com/holdfast-go/holdfast/store/queue"
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
 func TestMain(m *testing.M) {
 	flag.Set("test.parallel", "12") // most of them wait most of the time
-	longestCall = patience          // a machine may stall
 	goleak.VerifyTestMain(testserver.Main{M: m})
 }
 
@@ -123,37 +120,24 @@ func TestDifferential(t *testing.T) {
 // then somebody who comes does with the names.
 func endSessions(t testing.TB, s *Store) {
 	t.Helper()
-	ctx := context.WithoutCancel(t.Context())
-	s.mu.Lock()
-	var names []string
-	for _, m := range s.mine {
-		names = append(names, m.name)
-	}
-	all := s.open()
-	for _, sess := range all {
-		// The TTL has begun before NATS had begun to count it, so it is over by now.
-		sess.renewed = store.Now().Add(-sess.ttl)
-	}
-	s.mu.Unlock()
-	for _, sess := range all {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+	defer cancel()
+	for _, id := range s.Sessions() {
 		for done := false; !done; {
-			m, err := s.get(ctx, sessionKey(sess.id))
+			k, err := s.b.prepare(ctx)
+			var m message
 			if err == nil {
-				done, err = s.closeKey(ctx, sess.id, m.seq)
+				m, err = s.b.get(ctx, k, sessionKey(id))
+			}
+			if err == nil {
+				done, err = s.b.closeKey(ctx, id, m.seq)
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	other := storeOn(t, s.nc, &s.o)
-	defer other.Close()
-	for _, name := range names {
-		err := other.change(ctx, name, how{evict: true}, func(r *record) (queue.Change, error) {
-			return r.q.Release(r.now, &store.Hold{Name: name})
-		})
-		if err != nil {
-			t.Fatal(fmt.Errorf("%q: %w", name, err))
-		}
+	if err := s.Settle(ctx); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -54,13 +54,13 @@ func OpenConfig(c *nats.Options, o *Options) (*Store, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%w: connect to NATS at %s: %w", store.ErrUnavailable, hosts(c.Servers), err)
 	}
-	s, err := New(nc, o)
+	b, err := newBackend(nc, o)
 	if err != nil {
 		nc.Close()
 		return nil, err
 	}
-	s.own, s.dialed = true, &dialed
-	return s, nil
+	b.opened, b.dialed = true, &dialed
+	return storeOf(b), nil
 }
 
 // ParseURL is what Open makes of its URL. The error matches store.ErrInvalid and

@@ -20,7 +20,7 @@ import (
 // "other" who has none of them.
 func withUsers(t *testing.T) string {
 	t.Helper()
-	locks := `"$KV.holdfast.>", "$JS.API.STREAM.INFO.KV_holdfast", "$JS.API.STREAM.MSG.GET.KV_holdfast", "holdfast.hint.holdfast.*"`
+	locks := `"$KV.holdfast.>", "$JS.API.STREAM.INFO.KV_holdfast", "$JS.API.STREAM.MSG.GET.KV_holdfast", "$JS.API.STREAM.PURGE.KV_holdfast", "holdfast.hint.holdfast.*"`
 	user := func(name, publish string) string {
 		return fmt.Sprintf(`{ user: %s, password: secret, permissions: { publish: [%s], subscribe: ["_INBOX.>", "holdfast.hint.holdfast.*"] } }`, name, publish)
 	}
@@ -42,12 +42,12 @@ func TestTheLeastRightsSuffice(t *testing.T) {
 	addr := withUsers(t)
 	storetest.MustHold(t, openAs(t, "maker", addr), storetest.Mutex(me, "made"))
 	a, b := openAs(t, "locks", addr), openAs(t, "locks", addr)
-	woken := make(chan store.Hint, 10)
-	if err := b.Watch(t.Context(), me, func(h store.Hint) { woken <- h }); err != nil {
+	woken := make(chan store.Notification, 10)
+	if err := b.Watch(t.Context(), me, func(h store.Notification) { woken <- h }); err != nil {
 		t.Fatal(err)
 	}
 	c := storetest.Mutex(me, "a")
-	c.Keep = time.Second
+	c.MinHold = time.Second
 	hold, waits := storetest.MustHold(t, a, c), storetest.Mutex(me, "a")
 	if r := a.Renew(t.Context(), []store.Hold{hold})[0]; r.Err != nil { // and its minimum hold
 		t.Fatal(r.Err)
@@ -61,7 +61,7 @@ func TestTheLeastRightsSuffice(t *testing.T) {
 	select {
 	case h := <-woken:
 		if h.ID != waits.ID || h.Name != "a" || h.Token <= hold.Token {
-			t.Errorf("hint %+v", h)
+			t.Errorf("notification %+v", h)
 		}
 	case <-time.After(patience):
 		t.Fatal("the waiter is not woken")
@@ -141,21 +141,16 @@ func TestBadInputIsAnErrorBeforeAnyIO(t *testing.T) {
 		"a short TTL":        func(c *store.Claim) { c.TTL = 999 * time.Millisecond },
 		"a long TTL":         func(c *store.Claim) { c.TTL = maxTTL + 1 },
 		"a long owner":       func(c *store.Claim) { c.Owner = strings.Repeat("x", 1<<16) },
-		"a negative minimum": func(c *store.Claim) { c.Keep = -1 },
+		"a negative minimum": func(c *store.Claim) { c.MinHold = -1 },
 	} {
 		c := ok
 		spoil(&c)
 		if _, err := s.Ask(t.Context(), c); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("%s: ask: %v, want ErrInvalid", what, err)
 		}
-		if _, err := s.Look(t.Context(), c); !errors.Is(err, store.ErrInvalid) {
+		if _, err := s.Poll(t.Context(), c); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("%s: look: %v, want ErrInvalid", what, err)
 		}
-	}
-	delayed := ok
-	delayed.Delay = time.Second
-	if _, err := s.Ask(t.Context(), delayed); !errors.Is(err, store.ErrUnsupported) {
-		t.Errorf("a lock delay: %v, want ErrUnsupported", err)
 	}
 	if r := s.Renew(t.Context(), []store.Hold{{Name: "a", ID: ok.ID, Token: 1}})[0]; !errors.Is(r.Err, store.ErrInvalid) {
 		t.Errorf("renewal for no time: %v, want ErrInvalid", r.Err)
@@ -167,12 +162,12 @@ func TestBadInputIsAnErrorBeforeAnyIO(t *testing.T) {
 		t.Errorf("no connection: %v, want ErrInvalid", err)
 	}
 	for _, o := range []Options{{Bucket: "a.b"}, {Bucket: "ü"}, {Domain: "a.b"}, {Replicas: 6}, {Replicas: -1}} {
-		if _, err := New(s.nc, &o); !errors.Is(err, store.ErrInvalid) {
+		if _, err := New(s.b.nc, &o); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("%+v: %v, want ErrInvalid", o, err)
 		}
 	}
 	if _, err := s.Ask(t.Context(), ok); err == nil || store.Definite(err) {
-		t.Errorf("with no server there: %v, want it unclear", err)
+		t.Errorf("with no server there: %v, want it indeterminate", err)
 	}
 }
 
@@ -183,15 +178,15 @@ func TestARefusedTryWritesNothing(t *testing.T) {
 	for range s.List(t.Context(), "") {
 		t.Error("there is something in no bucket")
 	}
-	if _, err := s.Look(t.Context(), storetest.Mutex(me, "a")); err != nil {
+	if _, err := s.Poll(t.Context(), storetest.Mutex(me, "a")); err != nil {
 		t.Error(err)
 	}
-	if _, err := s.js.Stream(t.Context(), s.streamName()); !isNotFound(err) {
+	if _, err := s.b.js.Stream(t.Context(), s.b.streamName()); !isNotFound(err) {
 		t.Errorf("the bucket was made by looking: %v", err)
 	}
 	storetest.MustHold(t, s, storetest.Mutex(me, "a"))
 	last := func() uint64 {
-		stream, err := s.js.Stream(t.Context(), s.streamName())
+		stream, err := s.b.js.Stream(t.Context(), s.b.streamName())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -218,23 +213,22 @@ func TestForeignAndNewerRecordsAreLeftAlone(t *testing.T) {
 		value string
 		want  error
 	}{
-		"a": {"nonsense", store.ErrCorrupt},
-		"b": {`{"v":2}`, store.ErrUnsupported},
-		"c": {`{"last":5}`, store.ErrCorrupt},
-		"d": {`{"v":1,"limit":1,"last":5,"entries":[{"id":"xyz","session":"s","weight":1}]}`, store.ErrCorrupt},
-		"e": {`{"v":2,"entries":"others than now"}`, store.ErrUnsupported},
+		"a": {"\x01nonsense", store.ErrCorrupt},
+		"b": {"\x7fnewer", store.ErrUnsupported},
+		"c": {"\x00", store.ErrCorrupt},
+		"d": {`{"v":1}`, store.ErrUnsupported},
 	} {
-		if _, err := s.js.Publish(t.Context(), s.subject(keyOf(name)), []byte(c.value)); err != nil {
+		if _, err := s.b.js.Publish(t.Context(), s.b.subject(keyOf(name)), []byte(c.value)); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := s.Ask(t.Context(), storetest.Mutex(me, name)); !errors.Is(err, c.want) || !strings.Contains(err.Error(), `"`+name+`"`) {
 			t.Errorf("%s: ask: %v, want %v with the name", name, err, c.want)
 		}
-		if m, err := s.get(t.Context(), keyOf(name)); err != nil || string(m.data) != c.value {
-			t.Errorf("%s is not what it was: %s, %v", name, m.data, err)
+		if r, err := s.b.Load(t.Context(), name); err != nil || string(r.Data) != c.value {
+			t.Errorf("%s is not what it was: %s, %v", name, r.Data, err)
 		}
 	}
-	if _, err := s.js.Publish(t.Context(), s.subject("n.a=zz"), []byte("x")); err != nil {
+	if _, err := s.b.js.Publish(t.Context(), s.b.subject("n.a=zz"), []byte("x")); err != nil {
 		t.Fatal(err)
 	}
 	corrupt, fine := 0, 0
@@ -248,8 +242,8 @@ func TestForeignAndNewerRecordsAreLeftAlone(t *testing.T) {
 			t.Errorf("listed %+v, %v", st, err)
 		}
 	}
-	if fine != 1 || corrupt != 6 {
-		t.Errorf("%d names listed and %d told as not ours, want 1 and 6", fine, corrupt)
+	if fine != 1 || corrupt != 5 {
+		t.Errorf("%d names listed and %d told as not ours, want 1 and 5", fine, corrupt)
 	}
 }
 
@@ -266,21 +260,21 @@ func TestABucketThatWouldLoseLocksIsRefused(t *testing.T) {
 		o := apart()
 		c := jetstream.KeyValueConfig{Bucket: o.Bucket, LimitMarkerTTL: time.Minute}
 		spoil(&c)
-		if _, err := s.js.CreateKeyValue(t.Context(), c); err != nil {
+		if _, err := s.b.js.CreateKeyValue(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
 		if what != "a plain bucket" { // but for direct gets
-			stream, err := s.js.Stream(t.Context(), "KV_"+o.Bucket)
+			stream, err := s.b.js.Stream(t.Context(), "KV_"+o.Bucket)
 			if err != nil {
 				t.Fatal(err)
 			}
 			no := stream.CachedInfo().Config
 			no.AllowDirect = false
-			if _, err := s.js.UpdateStream(t.Context(), no); err != nil {
+			if _, err := s.b.js.UpdateStream(t.Context(), no); err != nil {
 				t.Fatal(err)
 			}
 		}
-		_, err := closing(t, storeOn(t, s.nc, o)).Ask(t.Context(), storetest.Mutex(me, "a"))
+		_, err := closing(t, storeOn(t, s.b.nc, o)).Ask(t.Context(), storetest.Mutex(me, "a"))
 		if !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), o.Bucket) {
 			t.Errorf("%s: %v, want ErrUnsupported naming it", what, err)
 		}

@@ -1,15 +1,18 @@
 package natsstore
 
 import (
-	"encoding/json"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record"
+	"github.com/holdfast-go/holdfast/store/session"
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
@@ -17,7 +20,7 @@ import (
 func twins(t *testing.T) (a, b *Store) {
 	t.Helper()
 	a = newShared(t)
-	return a, closing(t, storeOn(t, connect(t, testserver.SharedNATS(t)), &a.o))
+	return a, closing(t, storeOn(t, connect(t, testserver.SharedNATS(t)), &a.b.o))
 }
 
 func try(name string) store.Claim {
@@ -26,61 +29,23 @@ func try(name string) store.Claim {
 	return c
 }
 
-// An ask that was not answered may be on its way still when its owner withdraws it,
-// and nothing of it is there: it cannot be done any more then.
-func TestAnAskThatWasWithdrawnCannotBeDoneAnyMore(t *testing.T) {
-	t.Parallel()
-	a, b := twins(t)
-	old := storetest.MustHold(t, b, storetest.Mutex(me, "used"))
-	if err := b.Release(t.Context(), old); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"used", "never used"} {
-		for what, withdraw := range map[string]func(*mine) error{
-			"given back": func(m *mine) error { return a.Release(t.Context(), store.Hold{Name: m.name, ID: m.id}) },
-			"overdue":    func(m *mine) error { return a.expire(t.Context(), m) },
-		} {
-			name := name
-			if name == "never used" {
-				name += ", " + what
-			}
-			before, err := a.get(t.Context(), keyOf(name))
-			if err != nil {
-				t.Fatal(err)
-			}
-			m := &mine{name: name, id: me.NewID(), unclear: true, ends: store.Now().Add(time.Hour)}
-			a.add(m)
-			a.done(m)
-			if err := withdraw(m); err != nil {
-				t.Fatal(err)
-			}
-			// The ask arrives.
-			if _, ok, err := a.put(t.Context(), keyOf(name), []byte(`{"v":1,"last":1}`), before.seq, 0); ok || err != nil {
-				t.Errorf("%s, %s: it was done (%v)", name, what, err)
-			}
-			if err := b.Release(t.Context(), storetest.MustHold(t, b, storetest.Mutex(me, name))); err != nil {
-				t.Error(err)
-			}
-		}
-	}
+// backends are two processes on one bucket, without a store on top.
+func backends(t *testing.T) (a, b *backend) {
+	t.Helper()
+	addr, o := testserver.SharedNATS(t), apart()
+	a, b = backendOn(t, addr, o), backendOn(t, addr, o)
+	t.Cleanup(func() { a.Close() })
+	t.Cleanup(func() { b.Close() })
+	return a, b
 }
 
-// What is remembered of a name may only be written upon: whoever gives no answer but of
-// what is there now.
-func TestNothingIsAnsweredOfWhatIsRemembered(t *testing.T) {
-	t.Parallel()
-	a, b := twins(t)
-	hold := storetest.MustHold(t, a, storetest.Mutex(me, "a"))
-	if storetest.MustAsk(t, b, try("a")).Granted {
-		t.Fatal("two hold it")
-	}
-	if err := a.Release(t.Context(), hold); err != nil {
+func mustPrepare(t *testing.T, b *backend) *bucket {
+	t.Helper()
+	k, err := b.prepare(t.Context())
+	if err != nil {
 		t.Fatal(err)
 	}
-	storetest.MustHold(t, b, try("a"))
-	if storetest.MustAsk(t, a, try("a")).Granted { // it remembers that it gave it back
-		t.Error("two hold it")
-	}
+	return k
 }
 
 // A bucket that was deleted and made again counts to other numbers: what was known of a
@@ -89,7 +54,7 @@ func TestWhatIsKnownOfADeletedBucketIsNoRevisionOfTheNext(t *testing.T) {
 	t.Parallel()
 	a, b := twins(t)
 	hold := storetest.MustHold(t, a, storetest.Mutex(me, "a"))
-	if err := a.js.DeleteStream(t.Context(), a.streamName()); err != nil {
+	if err := a.b.js.DeleteStream(t.Context(), a.b.streamName()); err != nil {
 		t.Fatal(err)
 	}
 	next := storetest.MustHold(t, b, storetest.Mutex(me, "a"))
@@ -103,200 +68,37 @@ func TestWhatIsKnownOfADeletedBucketIsNoRevisionOfTheNext(t *testing.T) {
 
 // Nor is it after a new connection, of a bucket that somebody else has made, who
 // counts from one.
-func TestWhatIsKnownIsForgottenWithTheConnection(t *testing.T) {
+func TestAVersionIsOfOneBucket(t *testing.T) {
 	t.Parallel()
-	a, b := twins(t)
-	hold := storetest.MustHold(t, a, storetest.Mutex(me, "a"))
-	a.mu.Lock()
-	seq := a.known["a"].seq
-	a.mu.Unlock()
-	stream, err := a.js.Stream(t.Context(), a.streamName())
-	if err != nil {
-		t.Fatal(err)
+	a, b := backends(t)
+	out, err := a.Swap(t.Context(), &record.Swap{Name: "a", Data: []byte("old")})
+	if err != nil || !out.Done {
+		t.Fatalf("%+v, %v", out, err)
 	}
-	same := stream.CachedInfo().Config
+	seq := parseVersion(out.Now.Version).seq
+	same := mustPrepare(t, a).stream.CachedInfo().Config
 	if err := a.js.DeleteStream(t.Context(), a.streamName()); err != nil {
 		t.Fatal(err)
 	}
-	same.FirstSeq = seq - 1 // the session comes first
+	same.FirstSeq = seq
 	if _, err := a.js.CreateStream(t.Context(), same); err != nil {
 		t.Fatal(err)
 	}
 	b.forget()
-	next := storetest.MustHold(t, b, storetest.Mutex(me, "a"))
-	b.mu.Lock()
-	if b.known["a"].seq != seq {
-		t.Errorf("the new hold has revision %d, want %d: this shows nothing", b.known["a"].seq, seq)
+	next, err := b.Swap(t.Context(), &record.Swap{Name: "a", Data: []byte("new")})
+	if err != nil || !next.Done || parseVersion(next.Now.Version).seq != seq {
+		t.Fatalf("%+v, %v, want it done as %d", next, err, seq) // else this shows nothing
 	}
-	b.mu.Unlock()
 	links := a.nc.Stats().Reconnects
 	if err := a.nc.ForceReconnect(); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "it is connected again", func() bool { return a.nc.Stats().Reconnects > links && a.nc.IsConnected() })
-	if err := a.Release(t.Context(), hold); !errors.Is(err, store.ErrLost) {
-		t.Errorf("the release of what is gone: %v, want ErrLost", err)
+	if late, err := a.Swap(t.Context(), &record.Swap{Name: "a", Old: out.Now, Data: []byte("late")}); err != nil || late.Done {
+		t.Errorf("a Swap on a version of a bucket that is no more: %+v, %v", late, err)
 	}
-	if st := storetest.MustList(t, b, "a"); len(st.Entries) != 1 || st.Entries[0].Token != next.Token {
-		t.Errorf("there is %+v, want the new hold", st.Entries)
-	}
-}
-
-// A write is sent once: one that is sent again by itself is done later than we know.
-func TestAWriteIsSentOnce(t *testing.T) {
-	t.Parallel()
-	s := newShared(t)
-	storetest.MustHold(t, s, storetest.Mutex(me, "a"))
-	if err := s.js.DeleteStream(t.Context(), s.streamName()); err != nil {
-		t.Fatal(err)
-	}
-	before := s.nc.Stats().OutMsgs
-	if _, ok, err := s.put(t.Context(), keyOf("b"), []byte("x"), 0, 0); ok || err == nil {
-		t.Fatalf("written into no bucket: %v, %v", ok, err)
-	}
-	if n := s.nc.Stats().OutMsgs - before; n != 1 {
-		t.Errorf("%d messages were sent, want one", n)
-	}
-}
-
-// The TTL of a session counts from the sending of its last renewal, not from the
-// answer.
-func TestASessionCountsFromTheSendingOfItsRenewal(t *testing.T) {
-	t.Parallel()
-	server := testserver.NATS(t, "")
-	s := closing(t, storeOn(t, connect(t, server.Addr), nil))
-	hold := storetest.MustHold(t, s, storetest.Mutex(me, "a"))
-	s.mu.Lock()
-	sess := s.mine[hold.ID].sess
-	sent := s.nc.Stats().OutMsgs
-	s.mu.Unlock()
-	server.Freeze()
-	s.mu.Lock()
-	f := s.renew(sess)
-	s.mu.Unlock()
-	until(t, "it is sent", func() bool { return s.nc.Stats().OutMsgs > sent })
-	time.Sleep(10 * time.Millisecond)
-	answered := store.Now()
-	server.Thaw()
-	if <-f.done; f.err != nil {
-		t.Fatal(f.err)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if sess.renewed >= answered {
-		t.Error("it counts from the answer")
-	}
-}
-
-// A place lasts as long as the session, which may have been renewed a while before
-// the ask. Who is granted by a hint counts from there.
-func TestAPlaceCountsFromTheSessionsRenewal(t *testing.T) {
-	t.Parallel()
-	s := newShared(t)
-	held, waits := storetest.Mutex(me, "a"), storetest.Mutex(me, "a")
-	held.TTL, waits.TTL = time.Hour, time.Hour
-	storetest.MustHold(t, s, held) // the session is not renewed for a tenth of the TTL from here on
-	before := store.Now()
-	if a := storetest.MustAsk(t, s, waits); a.Granted || a.From == 0 || a.From > before {
-		t.Errorf("the session was renewed before %v: %+v", before, a)
-	}
-}
-
-// What is taken for the server's clock is not ahead of it, however late its answer
-// came: tokens that are drawn after the bucket was made again would be smaller.
-func TestTheServersClockIsNotTakenToBeAhead(t *testing.T) {
-	t.Parallel()
-	server := testserver.NATS(t, "")
-	nc := connect(t, server.Addr)
-	s := closing(t, storeOn(t, nc, nil))
-	if _, err := closing(t, storeOn(t, nc, nil)).prepare(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	sent := nc.Stats().OutMsgs
-	server.Freeze()
-	done := make(chan error, 1)
-	go func() {
-		_, err := s.prepare(t.Context())
-		done <- err
-	}()
-	until(t, "it is asked for", func() bool { return nc.Stats().OutMsgs > sent })
-	time.Sleep(50 * time.Millisecond)
-	server.Thaw()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
-	guess := s.bucket.now().Clock
-	if ahead := guess - time.Now().UnixMicro(); ahead > 0 { // its host is this one
-		t.Errorf("it is taken to be %d µs ahead of what it is", ahead)
-	}
-}
-
-// NATS cuts TTLs to whole seconds: what is told is never more than what it keeps.
-func TestATTLIsRoundedUp(t *testing.T) {
-	t.Parallel()
-	s := newShared(t)
-	c := storetest.Mutex(me, "a")
-	c.TTL, c.Place = 1500*time.Millisecond, time.Second
-	hold := storetest.MustHold(t, s, c)
-	s.mu.Lock()
-	id := s.mine[hold.ID].sess.id
-	s.mu.Unlock()
-	v, _, err := s.lookAtSession(t.Context(), id)
-	if err != nil || v.TTL != 2 {
-		t.Errorf("its session lasts %d s (%v), want 2", v.TTL, err)
-	}
-}
-
-// What a crashed process has left is taken out though nobody asks for the name
-// again; what lives, and what is not ours, is left alone.
-func TestWhatCrashedHoldersLeftIsSwept(t *testing.T) {
-	t.Parallel()
-	a, b := twins(t)
-	dead := storetest.MustHold(t, a, storetest.Mutex(me, "left"))
-	storetest.MustHold(t, b, storetest.Mutex(me, "kept"))
-	if _, err := a.js.Publish(t.Context(), a.subject("n.foreign"), []byte("x")); err != nil {
-		t.Fatal(err)
-	}
-	a.mu.Lock()
-	sess := a.mine[dead.ID].sess
-	a.mu.Unlock()
-	stream, err := a.js.Stream(t.Context(), a.streamName())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := stream.Purge(t.Context(), jetstream.WithPurgeSubject(a.subject(sessionKey(sess.id)))); err != nil {
-		t.Fatal(err)
-	}
-	entries := func(name string) int {
-		m, err := b.get(t.Context(), keyOf(name))
-		var n storedName
-		if err == nil {
-			err = json.Unmarshal(m.data, &n)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		return len(n.Entries)
-	}
-	sweeper := closing(t, storeOn(t, b.nc, &a.o)) // without a session it has no sweeps of its own
-	if more, err := sweeper.sweepNext(t.Context(), time.Hour); more || err != nil {
-		t.Errorf("what is young: %v, %v", more, err)
-	}
-	if n := entries("left"); n != 1 {
-		t.Errorf("%d entries of what is young, want 1", n)
-	}
-	steps := 0
-	for more := true; more; steps++ {
-		if more, err = sweeper.sweepNext(t.Context(), 0); err != nil {
-			t.Fatal(err)
-		}
-	}
-	// left, kept, foreign, left again as it was rewritten, and the end
-	if left, kept := entries("left"), entries("kept"); left != 0 || kept != 1 || steps != 5 {
-		t.Errorf("after %d steps %d entries of the dead and %d of the living, want none and 1 after 5", steps, left, kept)
-	}
-	if m, err := b.get(t.Context(), "n.foreign"); err != nil || string(m.data) != "x" {
-		t.Errorf("what is not ours: %q, %v", m.data, err)
+	if r, _ := loaded(t, b, "a"); string(r.Data) != "new" {
+		t.Errorf("there is %q", r.Data)
 	}
 }
 
@@ -305,30 +107,292 @@ func TestAHoldIsLostWithItsSession(t *testing.T) {
 	t.Parallel()
 	a, b := twins(t)
 	hold := storetest.MustHold(t, a, storetest.Mutex(me, "a"))
-	a.mu.Lock()
-	sess := a.mine[hold.ID].sess
-	sess.renewed = sess.renewed.Add(-sess.ttl / 5) // so that it is renewed with the hold
-	a.mu.Unlock()
-	if _, err := b.prepare(t.Context()); err != nil {
+	a.b.mu.Lock()
+	var ids []session.ID
+	for id := range a.b.own {
+		ids = append(ids, id)
+	}
+	a.b.mu.Unlock()
+	for _, id := range ids {
+		_, m, err := b.b.stored(t.Context(), mustPrepare(t, b.b), sessionKey(id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ok, err := b.b.closeKey(t.Context(), id, m.seq); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+	}
+	until(t, "the holder is told", func() bool {
+		return errors.Is(a.Renew(t.Context(), []store.Hold{hold})[0].Err, store.ErrLost)
+	})
+	storetest.MustHold(t, b, storetest.Mutex(me, "a"))
+}
+
+// A write is sent once: one that is sent again by itself is done later than we know.
+func TestAWriteIsSentOnce(t *testing.T) {
+	t.Parallel()
+	b, _ := backends(t)
+	if err := b.js.DeleteStream(t.Context(), b.streamName()); err != nil {
 		t.Fatal(err)
 	}
-	if ok, err := b.closeKey(t.Context(), sess.id, sess.seq); !ok || err != nil {
-		t.Fatal(ok, err)
+	before := b.nc.Stats().OutMsgs
+	if out, err := b.Swap(t.Context(), &record.Swap{Name: "b", Data: []byte("x")}); out.Done || err == nil {
+		t.Fatalf("written into no bucket: %+v, %v", out, err)
 	}
-	if r := a.Renew(t.Context(), []store.Hold{hold})[0]; !errors.Is(r.Err, store.ErrLost) {
-		t.Errorf("renewed: %+v, want ErrLost", r)
+	if n := b.nc.Stats().OutMsgs - before; n != 1 {
+		t.Errorf("%d messages were sent, want one", n)
 	}
 }
 
-// nextHint waits for one.
-func nextHint(t *testing.T, hints <-chan store.Hint) store.Hint {
+// What is taken for the server's clock is not ahead of it, however late its answer
+// came: tokens that are drawn after the bucket was made again would be smaller.
+func TestTheServersClockIsNotTakenToBeAhead(t *testing.T) {
+	t.Parallel()
+	server := testserver.NATS(t, "")
+	backendOn(t, server.Addr, nil).Close()
+	nc := connect(t, server.Addr)
+	b, err := newBackend(nc, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := nc.Stats().OutMsgs
+	server.Freeze()
+	done := make(chan error, 1)
+	go func() {
+		_, err := b.prepare(t.Context())
+		done <- err
+	}()
+	until(t, "it is asked for", func() bool { return nc.Stats().OutMsgs > sent })
+	time.Sleep(50 * time.Millisecond)
+	server.Thaw()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	guess := b.bucket.now()
+	if ahead := guess - time.Now().UnixMicro(); ahead > 0 { // its host is this one
+		t.Errorf("it is taken to be %d µs ahead of what it is", ahead)
+	}
+}
+
+// begun is a session of the backend.
+func begun(t *testing.T, b *backend) session.ID {
+	t.Helper()
+	id := session.ID(store.NewProcess())
+	if _, err := b.Begin(t.Context(), id, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// purge does what NATS does when the TTL of a key is over.
+func purge(t *testing.T, b *backend, key string) {
+	t.Helper()
+	if err := mustPrepare(t, b).stream.Purge(t.Context(), jetstream.WithPurgeSubject(b.subject(key))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Whoever finds a session gone closes it before its entries are taken: a renewal
+// that was on its way then does not bring it back.
+func TestASessionThatWasFoundGoneIsNeverRenewedAgain(t *testing.T) {
+	t.Parallel()
+	a, b := backends(t)
+	id := begun(t, a)
+	purge(t, a, sessionKey(id))
+	if left, err := b.Left(t.Context(), []session.ID{id}); err != nil || left[0] > 0 {
+		t.Errorf("Left of a session whose key is gone: %v, %v", left, err)
+	}
+	v, m, err := b.stored(t.Context(), mustPrepare(t, b), sessionKey(id))
+	if err != nil || m.data == nil || !v.Closed {
+		t.Fatalf("its key: %+v, %v, want it closed", v, err)
+	}
+	if _, err := a.Renew(t.Context(), id); !errors.Is(err, store.ErrLost) {
+		t.Errorf("its renewal: %v, want it lost", err)
+	}
+}
+
+// A renewal of a session that was not answered may have been done: it goes on from
+// there.
+func TestARenewalOfASessionThatWasNotAnsweredIsFoundAgain(t *testing.T) {
+	t.Parallel()
+	b, _ := backends(t)
+	id := begun(t, b)
+	o := b.ofOwn(id)
+	value := stored{TTL: 60, Count: 1}
+	if _, ok, err := b.put(t.Context(), message{key: sessionKey(id), data: value.bytes()}, o.seq, time.Minute); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	o.indeterminate = true // the answer is lost
+	if _, err := b.Renew(t.Context(), id); err != nil {
+		t.Errorf("the next renewal: %v", err)
+	}
+}
+
+// One that comes late, after the key was read, is no end.
+func TestARenewalThatComesLateEndsNoSession(t *testing.T) {
+	t.Parallel()
+	b, _ := backends(t)
+	id := begun(t, b)
+	o := b.ofOwn(id)
+	o.seq, o.indeterminate = o.seq+1, true // as if it had been read, and written since
+	k := mustPrepare(t, b)
+	if err := b.renewKey(t.Context(), k, id, o); err != nil {
+		t.Errorf("the next renewal: %v", err)
+	}
+	o.seq--
+	if err := b.renewKey(t.Context(), k, id, o); !errors.Is(err, store.ErrLost) {
+		t.Errorf("a renewal of what somebody else has written: %v, want it lost", err)
+	}
+}
+
+// The key of the calls lasts for a few TTLs only; what its owner has read is not forgotten.
+func TestCallsAreCountedThoughTheirKeyIsGone(t *testing.T) {
+	t.Parallel()
+	a, b := backends(t)
+	id := begun(t, a)
+	calls := func(want int64) {
+		t.Helper()
+		for range 2 { // the second says what the first has read
+			if n, err := a.Renew(t.Context(), id); err != nil || n != want {
+				t.Fatalf("Renew: %d calls, %v, want %d", n, err, want)
+			}
+		}
+	}
+	for want := int64(1); want < 4; want++ {
+		if err := b.Call(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		calls(want)
+		purge(t, a, callKey(id))
+		calls(want)
+	}
+}
+
+// noted has a note in the inbox of a name.
+func noted(t *testing.T, b *backend, name, key string) {
+	t.Helper()
+	s := &record.Swap{Name: name, Data: []byte("refused"), Join: &record.Join{Notes: []record.Note{{Key: key, Data: []byte(key)}}}}
+	if out, err := b.Swap(t.Context(), s); err != nil || !out.Joined {
+		t.Fatalf("join: %+v, %v", out, err)
+	}
+}
+
+func loaded(t *testing.T, b *backend, name string) (r record.Record, keys []string) {
+	t.Helper()
+	r, err := b.Load(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range r.Inbox {
+		keys = append(keys, n.Key)
+	}
+	return r, keys
+}
+
+// What is taken in is left out by all, though it is not deleted yet.
+func TestWhatIsTakenInIsLeftOutBeforeItIsDeleted(t *testing.T) {
+	t.Parallel()
+	a, b := backends(t)
+	if _, err := a.Swap(t.Context(), &record.Swap{Name: "a", Data: []byte("x")}); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"1", "2", "3"} {
+		noted(t, a, "a", key)
+	}
+	r, keys := loaded(t, a, "a")
+	if !slices.Equal(keys, []string{"1", "2", "3"}) {
+		t.Fatalf("notes %v", keys)
+	}
+	// The first two, by a process that cannot delete them.
+	second := parseMark(r.Inbox[1].Version)
+	m := message{key: keyOf("a"), data: []byte("y"), header: nats.Header{taken: {mark{second.seq, second.n + 1}.String()}}}
+	if _, ok, err := a.put(t.Context(), m, parseVersion(r.Version).seq, 0); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	for _, from := range []*backend{a, b} {
+		if _, keys := loaded(t, from, "a"); !slices.Equal(keys, []string{"3"}) {
+			t.Errorf("notes %v, want the third", keys)
+		}
+	}
+	// Nor does a swap take them in once more.
+	now, _ := loaded(t, b, "a")
+	now.Inbox = r.Inbox
+	if out, err := b.Swap(t.Context(), &record.Swap{Name: "a", Old: now, Data: []byte("z")}); err != nil || out.Done {
+		t.Errorf("notes are taken in twice: %+v, %v", out, err)
+	}
+}
+
+// What is taken in is deleted soon.
+func TestWhatIsTakenInIsDeleted(t *testing.T) {
+	t.Parallel()
+	a, b := backends(t)
+	if _, err := a.Swap(t.Context(), &record.Swap{Name: "a", Data: []byte("x")}); err != nil {
+		t.Fatal(err)
+	}
+	noted(t, b, "a", "1")
+	noted(t, b, "a", "2")
+	r, _ := loaded(t, a, "a")
+	noted(t, b, "a", "3")
+	if out, err := a.Swap(t.Context(), &record.Swap{Name: "a", Old: r, Data: []byte("y")}); err != nil || !out.Done {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	until(t, "the notes are deleted that were taken in, and no other", func() bool {
+		info, err := mustPrepare(t, a).stream.Info(t.Context(), jetstream.WithSubjectFilter(a.subject("j.>")))
+		return err == nil && len(info.State.Subjects) == 1 && info.State.Subjects[a.subject(noteKey("a", "3"))] == 1
+	})
+}
+
+// What crashed processes have left in names that nobody uses is found: the names in the order in
+// which they were last written, until one is young.
+func TestOldNamesAreListed(t *testing.T) {
+	t.Parallel()
+	a, b := backends(t)
+	for _, name := range []string{"first", "second", "third", "second"} {
+		r, _ := loaded(t, a, name)
+		if out, err := a.Swap(t.Context(), &record.Swap{Name: name, Old: r, Data: []byte(name)}); err != nil || !out.Done {
+			t.Fatalf("%+v, %v", out, err)
+		}
+	}
+	var names []string
+	for r, err := range b.List(t.Context(), time.Nanosecond) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, r.Name)
+	}
+	if !slices.Equal(names, []string{"first", "third", "second"}) {
+		t.Errorf("listed %v", names)
+	}
+	for r := range b.List(t.Context(), time.Hour) {
+		t.Errorf("%q is listed, which is young", r.Name)
+	}
+}
+
+// NATS cuts TTLs to whole seconds: what is told is never more than what it keeps.
+func TestATTLIsRoundedUp(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	c := storetest.Mutex(me, "a")
+	c.TTL, c.PositionTTL = 1500*time.Millisecond, time.Second
+	storetest.MustHold(t, s, c)
+	s.b.mu.Lock()
+	defer s.b.mu.Unlock()
+	for _, o := range s.b.own {
+		if o.ttl != time.Second && o.ttl != 2*time.Second {
+			t.Errorf("a session lasts %v", o.ttl)
+		}
+	}
+}
+
+// nextNotification waits for one.
+func nextNotification(t *testing.T, notifications <-chan store.Notification) store.Notification {
 	t.Helper()
 	select {
-	case h := <-hints:
+	case h := <-notifications:
 		return h
 	case <-time.After(patience):
-		t.Fatalf("after %v no hint", patience)
-		return store.Hint{}
+		t.Fatalf("after %v no notification", patience)
+		return store.Notification{}
 	}
 }
 
@@ -340,7 +404,7 @@ func TestABucketBehindALeafNode(t *testing.T) {
 	hold := storetest.MustHold(t, here, storetest.Mutex(me, "a"))
 	far := closing(t, storeOn(t, connect(t, leaf.Addr), &Options{Domain: "hub"}))
 	p := store.NewProcess()
-	hints := make(chan store.Hint, 10)
+	notifications := make(chan store.Notification, 10)
 	var waits store.Claim
 	until(t, "the leaf has found the hub", func() bool {
 		waits = storetest.Mutex(p, "a")
@@ -350,17 +414,17 @@ func TestABucketBehindALeafNode(t *testing.T) {
 		}
 		return err == nil
 	})
-	if err := far.Watch(t.Context(), p, func(h store.Hint) { hints <- h }); err != nil {
+	if err := far.Watch(t.Context(), p, func(h store.Notification) { notifications <- h }); err != nil {
 		t.Fatal(err)
 	}
-	if h := nextHint(t, hints); h != (store.Hint{}) { // the hub knows of it
-		t.Errorf("hint %+v", h)
+	if h := nextNotification(t, notifications); h != (store.Notification{}) { // the hub knows of it
+		t.Errorf("notification %+v", h)
 	}
 	if err := here.Release(t.Context(), hold); err != nil {
 		t.Fatal(err)
 	}
-	if h := nextHint(t, hints); h.ID != waits.ID || h.Token <= hold.Token {
-		t.Errorf("hint %+v", h)
+	if h := nextNotification(t, notifications); h.ID != waits.ID || h.Token <= hold.Token {
+		t.Errorf("notification %+v", h)
 	}
 	if !storetest.MustAsk(t, far, waits).Granted {
 		t.Error("woken, and not granted")

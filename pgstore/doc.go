@@ -21,12 +21,12 @@
 // the name is idle: id, weight, want (above weight while an upgrade is pending),
 // turn (counted by the owner: changes of weight, or tokens used of a block), n
 // (the size of the block of tokens; while waiting, how many are wanted), shown,
-// token (0 while waiting), fence, since, expires, keep, delay, broken (why;
+// token (0 while waiting), upgrade token, since, expires, keep, delay, broken (why;
 // empty if it is not) and owner. Instants are microseconds of the server's clock
 // since 1970, durations microseconds.
 //
 // A row that nobody has used for a day is deleted by whoever uses the table
-// later, some at a time and beside other work, as fast as such rows are found. Hints are notifications on the
+// later, some at a time and beside other work, as fast as such rows are found. Notifications are notifications on the
 // channel "holdfast_" and the first half of the waiter's id: the token and the
 // size of its block (0 and 0 of an upgrade), the id, and the name in
 // hexadecimal.

@@ -74,7 +74,7 @@ type Store struct {
 var _ interface {
 	store.Store
 	store.Watcher
-	store.Looker
+	store.Poller
 	store.Inspector
 	store.Checker
 } = (*Store)(nil)
@@ -175,6 +175,10 @@ func (s *Store) Describe() store.Description {
 			"received, unless it is a synchronous one; then two may hold a name until the TTL of the first is over",
 		Forgets: []store.Accident{store.AccidentWipe, store.AccidentFailOver, store.AccidentClockStep},
 		Crash:   store.CrashTTL,
+		Lacks: map[store.Promise]string{
+			store.PromiseTotals: "it keeps one number of slots a name",
+			store.PromiseGiveUp: "it does not keep what a waiter asks the holders for",
+		},
 	}
 }
 

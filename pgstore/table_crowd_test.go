@@ -62,7 +62,7 @@ func worker(url string) error {
 	return byClaims(ctx, s)
 }
 
-// byLocker takes the name as users do, woken by hints.
+// byLocker takes the name as users do, woken by notifications.
 func byLocker(ctx context.Context, s *Store) error {
 	locks, err := holdfast.New(s, &holdfast.Options{TTL: minTTL, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -98,7 +98,7 @@ func never() bool { return false }
 func byClaims(ctx context.Context, s *Store) error {
 	for n := 0; ctx.Err() == nil; n++ {
 		c := mutex("hot")
-		c.TTL, c.Place = minTTL, minTTL
+		c.TTL, c.PositionTTL = minTTL, minTTL
 		h := store.Hold{Name: c.Name, TTL: c.TTL}
 		var sent time.Time
 		for h.Token == 0 {

@@ -18,29 +18,29 @@ import (
 )
 
 // mailboxOf subscribes and returns what arrives.
-func mailboxOf(t *testing.T, s *Store) (next func() store.Hint) {
+func mailboxOf(t *testing.T, s *Store) (next func() store.Notification) {
 	t.Helper()
-	hints := make(chan store.Hint, 100)
-	if err := s.Watch(t.Context(), me, func(h store.Hint) { hints <- h }); err != nil {
+	notifications := make(chan store.Notification, 100)
+	if err := s.Watch(t.Context(), me, func(h store.Notification) { notifications <- h }); err != nil {
 		t.Fatal(err)
 	}
-	return func() store.Hint {
+	return func() store.Notification {
 		t.Helper()
 		select {
-		case h := <-hints:
+		case h := <-notifications:
 			return h
 		case <-time.After(patience):
-			t.Fatalf("no hint within %v", patience)
-			return store.Hint{}
+			t.Fatalf("no notification within %v", patience)
+			return store.Notification{}
 		}
 	}
 }
 
-// handOver passes a name on, and expects the hint for it; another name, if it
+// handOver passes a name on, and expects the notification for it; another name, if it
 // hears that some may be missing.
-func handOver(t *testing.T, s *Store, what string, next func() store.Hint) {
+func handOver(t *testing.T, s *Store, what string, next func() store.Notification) {
 	t.Helper()
-	var before []string // names whose hint may still come after the zero hint
+	var before []string // names whose notification may still come after the zero notification
 	for {
 		name := what + " " + store.NewProcess().String()
 		h, w := mustHold(t, s, mutex(name)), mutex(name)
@@ -54,12 +54,12 @@ func handOver(t *testing.T, s *Store, what string, next func() store.Hint) {
 		for slices.Contains(before, got.Name) {
 			got = next()
 		}
-		if got == (store.Hint{}) {
+		if got == (store.Notification{}) {
 			before = append(before, name)
 			continue
 		}
 		if got.Name != name || got.ID != w.ID || got.Token <= h.Token {
-			t.Errorf("hint %+v, want one for %v of %q", got, w.ID, name)
+			t.Errorf("notification %+v, want one for %v of %q", got, w.ID, name)
 		}
 		return
 	}
@@ -82,13 +82,13 @@ func TestOnlyWhoIsGrantedIsWoken(t *testing.T) {
 		}
 		got := next()
 		if got.ID != c.ID || got.Token <= h.Token {
-			t.Fatalf("after %d hand-overs comes the hint %+v, want one for %v with a token", i, got, c.ID)
+			t.Fatalf("after %d hand-overs comes the notification %+v, want one for %v with a token", i, got, c.ID)
 		}
 		h = store.Hold{Name: "n", ID: c.ID, Token: got.Token}
 	}
 }
 
-func TestAMailboxIsOpenedAgainAfterABreakAndTellsThatHintsMayBeMissing(t *testing.T) {
+func TestAMailboxIsOpenedAgainAfterABreakAndTellsThatNotificationsMayBeMissing(t *testing.T) {
 	t.Parallel()
 	server := testserver.Postgres(t, "-c", "idle_session_timeout=300ms")
 	direct := poolOn(t, server.Addr)
@@ -106,11 +106,11 @@ func TestAMailboxIsOpenedAgainAfterABreakAndTellsThatHintsMayBeMissing(t *testin
 	if n := pgtest.One[int](t, direct, kill); n < 1 {
 		t.Fatalf("%d backends were killed", n)
 	}
-	if got := next(); got != (store.Hint{}) {
-		t.Errorf("after the break came %+v, want the zero hint", got)
+	if got := next(); got != (store.Notification{}) {
+		t.Errorf("after the break came %+v, want the zero notification", got)
 	}
 	found := func() bool {
-		_, err := s.Look(t.Context(), mutex("x"))
+		_, err := s.Poll(t.Context(), mutex("x"))
 		return err == nil
 	}
 	until(t, "the pool has replaced what was killed", found)
@@ -118,8 +118,8 @@ func TestAMailboxIsOpenedAgainAfterABreakAndTellsThatHintsMayBeMissing(t *testin
 
 	server.Kill()
 	server.Restart()
-	if got := next(); got != (store.Hint{}) {
-		t.Errorf("after the restart came %+v, want the zero hint", got)
+	if got := next(); got != (store.Notification{}) {
+		t.Errorf("after the restart came %+v, want the zero notification", got)
 	}
 	until(t, "the pool has found the server again", found)
 	handOver(t, s, "after a restart", next)
@@ -141,7 +141,7 @@ func TestWhatWasGrantedAndRenewedOutlivesACrashOfTheServer(t *testing.T) {
 		server.Kill()
 		server.Restart()
 		until(t, "the pool has found the server again", func() bool {
-			_, err := s.Look(t.Context(), mutex("x"))
+			_, err := s.Poll(t.Context(), mutex("x"))
 			return err == nil
 		})
 	}
@@ -182,7 +182,7 @@ func TestWhatWasGrantedAndRenewedOutlivesACrashOfTheServer(t *testing.T) {
 	}
 	token := pgtest.One[int64](t, poolOf(s), "SELECT token[1] FROM "+tableOf(s)+" WHERE name = 'passed on'")
 	crash()
-	// It is for the time of a place, which may be over by now.
+	// It is for the time of a position, which may be over by now.
 	if now := pgtest.One[int64](t, poolOf(s), "SELECT token[1] FROM "+tableOf(s)+" WHERE name = 'passed on' AND id[1] = $1", waits.ID[:]); now != token || token == 0 {
 		t.Errorf("granted by a release just before the crash: token %d, was %d", now, token)
 	}

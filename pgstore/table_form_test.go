@@ -35,7 +35,7 @@ func everything(t *testing.T, s *Store, name string) map[string]func() error {
 	return map[string]func() error{
 		"ask":     func() error { _, err := s.Ask(t.Context(), claim); return err },
 		"try":     func() error { _, err := s.Ask(t.Context(), try); return err },
-		"look":    func() error { _, err := s.Look(t.Context(), claim); return err },
+		"look":    func() error { _, err := s.Poll(t.Context(), claim); return err },
 		"renew":   func() error { return s.Renew(t.Context(), []store.Hold{hold})[0].Err },
 		"change":  func() error { _, err := s.Change(t.Context(), hold, 1, store.Full); return err },
 		"release": func() error { return s.Release(t.Context(), hold) },
@@ -179,26 +179,26 @@ func TestBadInputIsRefusedBeforeAnythingIsSent(t *testing.T) {
 	s := tableOn(t, poolOn(t, "127.0.0.1:1"), nil) // nobody is there
 	defer s.Close()
 	for what, edit := range map[string]func(*store.Claim){
-		"no name":          func(c *store.Claim) { c.Name = "" },
-		"a long name":      func(c *store.Claim) { c.Name = strings.Repeat("x", store.MaxName+1) },
-		"no limit":         func(c *store.Claim) { c.Limit = 0 },
-		"too high a limit": func(c *store.Claim) { c.Limit = store.Full + 1 },
-		"no weight":        func(c *store.Claim) { c.Weight = 0 },
-		"too much weight":  func(c *store.Claim) { c.Limit, c.Weight = 3, 4 },
-		"no TTL":           func(c *store.Claim) { c.TTL = 0 },
-		"too short a TTL":  func(c *store.Claim) { c.TTL = minTTL - 1 },
-		"too long a TTL":   func(c *store.Claim) { c.TTL = maxTTL + 1 },
-		"a negative place": func(c *store.Claim) { c.Place = -1 },
-		"a negative keep":  func(c *store.Claim) { c.Keep = -1 },
-		"too long a delay": func(c *store.Claim) { c.Delay = maxTTL + 1 },
-		"an endless owner": func(c *store.Claim) { c.Owner = strings.Repeat("x", 1<<16) },
+		"no name":             func(c *store.Claim) { c.Name = "" },
+		"a long name":         func(c *store.Claim) { c.Name = strings.Repeat("x", store.MaxName+1) },
+		"no limit":            func(c *store.Claim) { c.Limit = 0 },
+		"too high a limit":    func(c *store.Claim) { c.Limit = store.Full + 1 },
+		"no weight":           func(c *store.Claim) { c.Weight = 0 },
+		"too much weight":     func(c *store.Claim) { c.Limit, c.Weight = 3, 4 },
+		"no TTL":              func(c *store.Claim) { c.TTL = 0 },
+		"too short a TTL":     func(c *store.Claim) { c.TTL = minTTL - 1 },
+		"too long a TTL":      func(c *store.Claim) { c.TTL = maxTTL + 1 },
+		"a negative position": func(c *store.Claim) { c.PositionTTL = -1 },
+		"a negative keep":     func(c *store.Claim) { c.MinHold = -1 },
+		"too long a delay":    func(c *store.Claim) { c.LockDelay = maxTTL + 1 },
+		"an endless owner":    func(c *store.Claim) { c.Owner = strings.Repeat("x", 1<<16) },
 	} {
 		c := mutex("n")
 		edit(&c)
 		if _, err := s.Ask(t.Context(), c); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("ask with %s: %v", what, err)
 		}
-		if _, err := s.Look(t.Context(), c); !errors.Is(err, store.ErrInvalid) {
+		if _, err := s.Poll(t.Context(), c); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("look with %s: %v", what, err)
 		}
 	}
@@ -351,9 +351,9 @@ func TestRowsThatNobodyNeedsAreDroppedAndOthersAreNot(t *testing.T) {
 	if err := s.Release(t.Context(), h); err != nil {
 		t.Fatal(err)
 	}
-	held.TTL, held.Delay = time.Hour, time.Hour
+	held.TTL, held.LockDelay = time.Hour, time.Hour
 	mustHold(t, s, held)
-	long.Keep = 100 * time.Hour
+	long.MinHold = 100 * time.Hour
 	h = mustHold(t, s, long)
 	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; err != nil {
 		t.Fatal(err)
@@ -391,9 +391,9 @@ func TestRowsThatNobodyNeedsAreDroppedAndOthersAreNot(t *testing.T) {
 	}
 }
 
-func TestAHintIsReadAsItIsSent(t *testing.T) {
+func TestANotificationIsReadAsItIsSent(t *testing.T) {
 	id := me.NewID()
-	for payload, want := range map[string]store.Hint{
+	for payload, want := range map[string]store.Notification{
 		"17 1 " + id.String() + " 612062":   {Name: "a b", ID: id, Token: 17, N: 1},
 		"17 64 " + id.String() + " 61":      {Name: "a", ID: id, Token: 17, N: 64},
 		"0 0 " + id.String() + " 61":        {Name: "a", ID: id},
@@ -404,7 +404,7 @@ func TestAHintIsReadAsItIsSent(t *testing.T) {
 		"17 1 " + id.String() + " 6":        {},
 		"17 1 " + id.String() + " 61 again": {},
 	} {
-		if h, ok := hint(payload); h != want && ok || ok != (want != store.Hint{}) {
+		if h, ok := notification(payload); h != want && ok || ok != (want != store.Notification{}) {
 			t.Errorf("%q is read as %+v, %v, want %+v", payload, h, ok, want)
 		}
 	}

@@ -140,8 +140,8 @@ func TestListenNamesTheServerItselfBesideAPooler(t *testing.T) {
 	o := &Options{Schema: apart(t, addr), Listen: addr}
 	s := tableOn(t, poolOn(t, bouncer.Addr), o)
 	defer s.Close()
-	hints := make(chan store.Hint, 10)
-	if err := s.Watch(t.Context(), me, func(h store.Hint) { hints <- h }); err != nil {
+	notifications := make(chan store.Notification, 10)
+	if err := s.Watch(t.Context(), me, func(h store.Notification) { notifications <- h }); err != nil {
 		t.Fatal(err)
 	}
 	h := mustHold(t, s, mutex("n"))
@@ -152,12 +152,12 @@ func TestListenNamesTheServerItselfBesideAPooler(t *testing.T) {
 		t.Fatal(err)
 	}
 	select {
-	case hint := <-hints:
-		if hint.ID != next.ID || hint.Token == 0 {
-			t.Errorf("%+v", hint)
+	case notification := <-notifications:
+		if notification.ID != next.ID || notification.Token == 0 {
+			t.Errorf("%+v", notification)
 		}
 	case <-time.After(patience):
-		t.Error("no hint")
+		t.Error("no notification")
 	}
 	for _, bad := range []string{"host", "host:", ":1", "host:x", "host:0", "host:70000"} {
 		if _, err := New(poolOf(s), &Options{Listen: bad}); !errors.Is(err, store.ErrInvalid) {

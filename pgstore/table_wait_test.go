@@ -151,7 +151,7 @@ func TestARowThatSomebodyKeepsLockedHoldsUpItsOwnNameAlone(t *testing.T) {
 	cancel()
 	for i, r := range <-answers {
 		if i == 1 && (r.Err == nil || store.Definite(r.Err)) {
-			t.Errorf("the name whose row is locked: %v, want unclear", r.Err)
+			t.Errorf("the name whose row is locked: %v, want indeterminate", r.Err)
 		} else if i != 1 && r.Err != nil {
 			t.Errorf("%q: %v", holds[i].Name, r.Err)
 		}
@@ -160,7 +160,7 @@ func TestARowThatSomebodyKeepsLockedHoldsUpItsOwnNameAlone(t *testing.T) {
 
 // Who leaves while his statement waits hears that it is not clear what became
 // of it, and asking again clears it.
-func TestAStatementThatIsCancelledHalfWayIsUnclearAndCanBeRepeated(t *testing.T) {
+func TestAStatementThatIsCancelledHalfWayIsIndeterminateAndCanBeRepeated(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	h := mustHold(t, s, mutex("n"))
@@ -191,7 +191,7 @@ func TestAStatementThatIsCancelledHalfWayIsUnclearAndCanBeRepeated(t *testing.T)
 		until(t, "it waits for the row", func() bool { return waitingForRows(t, s) == 1 })
 		leave(ctx, cancel)
 		if err := <-failed; err == nil || store.Definite(err) {
-			t.Errorf("%s: %v, want unclear", what, err)
+			t.Errorf("%s: %v, want indeterminate", what, err)
 		}
 		cancel()
 		free()
@@ -199,7 +199,7 @@ func TestAStatementThatIsCancelledHalfWayIsUnclearAndCanBeRepeated(t *testing.T)
 			t.Errorf("%s, and it is asked again: %+v", what, a)
 		}
 		if st := state(t, s, "n"); len(st.Entries) != 2 {
-			t.Errorf("%s: there are %d entries, want the hold and one place", what, len(st.Entries))
+			t.Errorf("%s: there are %d entries, want the hold and one position", what, len(st.Entries))
 		}
 	}
 	if err := s.Release(t.Context(), h); err != nil {
@@ -267,7 +267,7 @@ func TestARefusedTryWritesNothing(t *testing.T) {
 				t.Fatalf("%+v", a)
 			}
 		}
-		if _, err := s.Look(t.Context(), try); err != nil {
+		if _, err := s.Poll(t.Context(), try); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -392,7 +392,7 @@ func TestAnOperationIsOneStatementAndTwoBesideOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	left := claim(store.Full)
-	left.Place = time.Microsecond // over before anything else comes
+	left.PositionTTL = time.Microsecond // over before anything else comes
 	mustAsk(t, s, left)
 	s.ways.set("n", next)
 	is(2, "give back before one who has left", release(h))

@@ -24,7 +24,7 @@ import (
 // unwoken is a Store whose waiters are not woken.
 type unwoken struct {
 	store.Store
-	store.Looker
+	store.Poller
 	store.Inspector
 }
 
@@ -39,7 +39,7 @@ func TestTableThroughPgBouncer(t *testing.T) {
 	})
 	s := tableOn(t, pool, nil)
 	defer s.Close()
-	if err := s.Watch(t.Context(), me, func(store.Hint) {}); !errors.Is(err, store.ErrUnsupported) {
+	if err := s.Watch(t.Context(), me, func(store.Notification) {}); !errors.Is(err, store.ErrUnsupported) {
 		t.Errorf("nobody can listen through it: %v", err)
 	}
 	if f := pgtest.One[int](t, poolOn(t, server.Addr), "SELECT count(*)::int FROM pg_stat_activity WHERE backend_type = 'client backend' AND application_name <> ''"); f > 5 {
@@ -270,7 +270,7 @@ func TestWhereNobodyCanListenWatchSaysSo(t *testing.T) {
 	addr := sharedAddr(t)
 	s := tableOn(t, poolOn(t, addr), &Options{NoListen: true})
 	defer s.Close()
-	if err := s.Watch(t.Context(), me, func(store.Hint) {}); !errors.Is(err, store.ErrUnsupported) {
+	if err := s.Watch(t.Context(), me, func(store.Notification) {}); !errors.Is(err, store.ErrUnsupported) {
 		t.Errorf("with NoListen: %v", err)
 	}
 }

@@ -32,25 +32,25 @@ type found struct {
 
 // A row is one entry of a found, with what is told of all of them.
 type row struct {
-	now, form, last, lim                      int64
-	sane                                      bool
-	id, broken, owner                         []byte
-	weight, want, turn, n                     int64
-	shown                                     bool
-	token, fence, since, expires, keep, delay int64
+	now, form, last, lim                             int64
+	sane                                             bool
+	id, broken, owner                                []byte
+	weight, want, turn, n                            int64
+	shown                                            bool
+	token, upgradeToken, since, expires, keep, delay int64
 }
 
 // dests is where to scan a row to.
 func (r *row) dests() []any {
 	return []any{&r.now, &r.form, &r.sane, &r.last, &r.lim,
-		&r.id, &r.weight, &r.want, &r.turn, &r.n, &r.shown, &r.token, &r.fence, &r.since, &r.expires, &r.keep, &r.delay, &r.broken, &r.owner}
+		&r.id, &r.weight, &r.want, &r.turn, &r.n, &r.shown, &r.token, &r.upgradeToken, &r.since, &r.expires, &r.keep, &r.delay, &r.broken, &r.owner}
 }
 
 // add takes a row in.
 func (f *found) add(r *row) {
 	f.there = true
 	f.now, f.form, f.sane = r.now, r.form, r.sane
-	f.q.Last, f.q.Limit = r.last, int32(r.lim)
+	f.q.Last, f.q.OneLimit = r.last, true
 	if r.id == nil {
 		return // there is none
 	}
@@ -59,9 +59,9 @@ func (f *found) add(r *row) {
 		f.bad = fmt.Errorf("the id %x, a block of %d", r.id, r.n)
 	}
 	e := queue.Entry{
-		ID: id, Weight: int32(r.weight), Want: int32(r.want), Turn: int32(r.turn), N: uint16(r.n),
-		Granted: r.token != 0, Shown: r.shown, Token: r.token, Fence: r.fence, Since: r.since, Expires: r.expires,
-		Keep: r.keep, Delay: r.delay, Owner: string(r.owner),
+		ID: id, Limit: int32(r.lim), Weight: int32(r.weight), Want: int32(r.want), Turn: int32(r.turn), N: uint16(r.n),
+		Granted: r.token != 0, Shown: r.shown, Token: r.token, UpgradeToken: r.upgradeToken, Since: r.since, Expires: r.expires,
+		MinHold: r.keep, LockDelay: r.delay, Owner: string(r.owner),
 	}
 	if reason := string(r.broken); reason != "" {
 		e.Broken = &reason

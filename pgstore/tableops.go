@@ -17,8 +17,8 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 	}
 	defer s.sweep()
 	name, n := []byte(c.Name), c.Tokens()
-	args := []any{name, c.ID[:], c.Limit, c.Weight, int64(n), micros(c.TTL), micros(c.Keep), micros(c.Delay), []byte(c.Owner)}
-	kept := micros(store.TokenRetention + max(c.TTL+c.Delay, c.Keep))
+	args := []any{name, c.ID[:], c.Limit, c.Weight, int64(n), micros(c.TTL), micros(c.MinHold), micros(c.LockDelay), []byte(c.Owner)}
+	kept := micros(store.TokenRetention + max(c.TTL+c.LockDelay, c.MinHold))
 	for range repeats {
 		token, err := s.askFree(ctx, c.Name, append(args[:len(args):len(args)], kept))
 		if err != nil {
@@ -40,7 +40,7 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 				return a, err
 			}
 		}
-		f, err := s.act(ctx, "ask for", c.Name, s.do.ask, append(args[:len(args):len(args)], micros(c.Place), c.Try)...)
+		f, err := s.act(ctx, "ask for", c.Name, s.do.ask, append(args[:len(args):len(args)], micros(c.PositionTTL), c.Try)...)
 		if err != nil {
 			return store.Answer{}, err
 		}
@@ -48,7 +48,7 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 			if err := f.lost(); err != nil {
 				return store.Answer{}, err
 			}
-			return f.q.Look(f.time(), c.Name, &c)
+			return f.q.Poll(f.time(), c.Name, &c)
 		}
 		// It was dropped, as nobody had used it for a day.
 		s.seen.set(c.Name, false)
@@ -86,8 +86,8 @@ func (s *Store) askFree(ctx context.Context, name string, args []any) (token int
 	return token, nil
 }
 
-// Look implements [store.Looker].
-func (s *Store) Look(ctx context.Context, c store.Claim) (store.Answer, error) {
+// Poll implements [store.Poller].
+func (s *Store) Poll(ctx context.Context, c store.Claim) (store.Answer, error) {
 	if err := bounds.CheckClaim(&c); err != nil {
 		return store.Answer{}, err
 	}
@@ -95,7 +95,7 @@ func (s *Store) Look(ctx context.Context, c store.Claim) (store.Answer, error) {
 	if err != nil {
 		return store.Answer{}, err
 	}
-	return f.q.Look(f.time(), c.Name, &c)
+	return f.q.Poll(f.time(), c.Name, &c)
 }
 
 // Renew implements [store.Store]. All that need nothing but a later expiry are
@@ -131,16 +131,16 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 		done := map[int]bool{}
 		args := []any{names.text(), ids.text(), tokens.text(), ttls.text(), used.text(), owners.text()}
 		err := s.run(ctx, s.do.renewFast, args, func() { clear(done) }, func(scan func(...any) error) error {
-			var i, weight, want, fence int64
+			var i, weight, want, upgradeToken int64
 			var durable *string
-			if err := scan(&i, &weight, &want, &fence, &durable); err != nil {
+			if err := scan(&i, &weight, &want, &upgradeToken, &durable); err != nil {
 				return err
 			}
 			if i < 1 || int(i) > len(batch) {
 				return fmt.Errorf("hold %d of %d was renewed", i, len(batch))
 			}
 			r := &out[batch[i-1]]
-			r.Weight, r.Want, r.Fence = weight, want, fence
+			r.Weight, r.Want, r.UpgradeToken = weight, want, upgradeToken
 			done[batch[i-1]] = true
 			return nil
 		})

@@ -35,7 +35,7 @@ const (
 // until Close. An error matches store.ErrUnsupported where there cannot be one:
 // Options.NoListen, a driver that cannot, a pooler in between that hands the
 // connection to others.
-func (s *Store) Watch(ctx context.Context, p store.Process, sink func(store.Hint)) error {
+func (s *Store) Watch(ctx context.Context, p store.Process, sink func(store.Notification)) error {
 	if s.noListen {
 		return fmt.Errorf("%w: listen on %s: Options.NoListen is set", store.ErrUnsupported, s.address)
 	}
@@ -64,11 +64,11 @@ func (s *Store) Watch(ctx context.Context, p store.Process, sink func(store.Hint
 	return s.failed("listen", err)
 }
 
-// A mailbox is where the hints for one process arrive.
+// A mailbox is where the notifications for one process arrive.
 type mailbox struct {
 	s       *Store
 	channel string
-	sink    func(store.Hint)
+	sink    func(store.Notification)
 }
 
 // run keeps the mailbox open until ctx ends; of the first attempt it tells the
@@ -80,7 +80,7 @@ func (m *mailbox) run(ctx context.Context, open chan<- error) {
 		err := m.read(ctx, func() {
 			pause = leastPause
 			if opened {
-				m.sink(store.Hint{}) // some may have been missed
+				m.sink(store.Notification{}) // some may have been missed
 				return
 			}
 			opened = true
@@ -100,7 +100,7 @@ func (m *mailbox) run(ctx context.Context, open chan<- error) {
 }
 
 // read delivers what arrives on one connection, until it breaks or ctx ends.
-// It calls listening once hints come.
+// It calls listening once notifications come.
 func (m *mailbox) read(ctx context.Context, listening func()) error {
 	config, err := m.s.listenConfig(ctx)
 	if err != nil {
@@ -144,7 +144,7 @@ func (m *mailbox) read(ctx context.Context, listening func()) error {
 			}
 			continue
 		}
-		if h, ok := hint(n); ok {
+		if h, ok := notification(n); ok {
 			m.sink(h)
 		}
 	}
@@ -224,9 +224,9 @@ func (m *mailbox) echo(ctx context.Context, conn *pgx.Conn, within time.Duration
 	return nil
 }
 
-// hint reads a notification: token and how many, both 0 of an upgrade, the id,
+// notification reads a notification: token and how many, both 0 of an upgrade, the id,
 // and the name in hexadecimal.
-func hint(payload string) (h store.Hint, ok bool) {
+func notification(payload string) (h store.Notification, ok bool) {
 	part := strings.Split(payload, " ")
 	if len(part) != 4 {
 		return h, false
@@ -238,5 +238,5 @@ func hint(payload string) (h store.Hint, ok bool) {
 	if errors.Join(err1, err2, err3, err4) != nil {
 		return h, false
 	}
-	return store.Hint{Name: string(name), ID: id, Token: token, N: n}, true
+	return store.Notification{Name: string(name), ID: id, Token: token, N: n}, true
 }

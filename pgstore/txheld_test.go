@@ -71,7 +71,7 @@ func TestHeldTx_OnlyAHoldThatLastsPasses(t *testing.T) {
 		}
 		lost("broken", heldLease{"n", h.Token})
 		c = mutex("short")
-		c.Delay = time.Hour // it blocks the name when it has expired
+		c.LockDelay = time.Hour // it blocks the name when it has expired
 		h = mustHold(t, s, c)
 		now.Add((c.TTL - time.Millisecond).Microseconds())
 		held("a millisecond before the end", heldLease{"short", h.Token})

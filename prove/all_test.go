@@ -281,7 +281,7 @@ func (r *records) write(t *testing.T) {
 	before, rest, ok := strings.Cut(string(text), begin)
 	_, after, ok2 := strings.Cut(rest, end)
 	if !ok || !ok2 {
-		t.Fatalf("%s has no place for the figures", path)
+		t.Fatalf("%s has no position for the figures", path)
 	}
 	var b strings.Builder
 	for _, dense := range []bool{false, true} {

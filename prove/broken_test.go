@@ -58,20 +58,20 @@ func BrokenClock() time.Duration {
 func is(name string) string { return "store.Broken(\"" + name + "\")" }
 
 const (
-	noCompare    = "no compare on release"
-	noExpiry     = "no expiry after a crash"
-	ownClock     = "the clients' own clocks"
-	recreates    = "a renewal that re-creates"
-	releaseOther = "a cancelled wait releases another's lock"
-	noWakeUp     = "wake-ups are lost, and nobody looks"
-	sameToken    = "tokens that repeat after a wipe"
-	afterReply   = "the deadline counts from the reply"
-	leftBehind   = "a cancelled wait leaves its place behind"
-	noReaders    = "a writer does not see readers"
-	upgradeBlind = "an upgrade does not see readers"
-	staleHint    = "a hint grants, however old it is"
-	otherBoot    = "another boot id is a reboot"
-	handedSame   = "handed over in the process with the same token"
+	noCompare         = "no compare on release"
+	noExpiry          = "no expiry after a crash"
+	ownClock          = "the clients' own clocks"
+	recreates         = "a renewal that re-creates"
+	releaseOther      = "a cancelled wait releases another's lock"
+	noWakeUp          = "wake-ups are lost, and nobody looks"
+	sameToken         = "tokens that repeat after a wipe"
+	afterReply        = "the deadline counts from the reply"
+	leftBehind        = "a cancelled wait leaves its place behind"
+	noReaders         = "a writer does not see readers"
+	upgradeBlind      = "an upgrade does not see readers"
+	staleNotification = "a notification grants, however old it is"
+	otherBoot         = "another boot id is a reboot"
+	handedSame        = "handed over in the process with the same token"
 )
 
 var brokenLocks = []brokenLock{
@@ -86,7 +86,7 @@ var brokenLocks = []brokenLock{
 		mutant.At("clients-own-clocks", mutant.Value("(clock() + store.BrokenClock()).Microseconds()")),
 	}},
 	{recreates, "file", "mutex", []Fault{stopLong}, "", 1, false, []mutant.Edit{
-		mutant.At("renewal-re-creates", mutant.After("if err != nil && "+is(recreates)+" {\n\t\tif i < 0 {\n\t\t\tq.Entries, i = append(q.Entries, Entry{ID: id, Weight: q.Limit, Want: q.Limit, N: 1, Granted: true, Token: h.Token}), len(q.Entries)\n\t\t}\n\t\terr = nil\n\t}")),
+		mutant.At("renewal-re-creates", mutant.After("if err != nil && "+is(recreates)+" {\n\t\tif i < 0 {\n\t\t\tq.Entries, i = append(q.Entries, Entry{ID: id, Limit: store.Full, Weight: store.Full, Want: store.Full, N: 1, Granted: true, Token: h.Token}), len(q.Entries)\n\t\t}\n\t\terr = nil\n\t}")),
 		mutant.At("renewal-re-creates-too", mutant.Cond("WAS && !"+is(recreates))),
 		mutant.At("answer-after-deadline-revives", mutant.Cond("WAS && !"+is(recreates))),
 		mutant.At("seen-over-revived", mutant.Cond(is(recreates)+" || WAS")),
@@ -121,8 +121,8 @@ var brokenLocks = []brokenLock{
 	{otherBoot, "file", "mutex", []Fault{contained}, "", 1, false, []mutant.Edit{
 		mutant.At("file-other-boot", mutant.Before("if string(found.boot) != s.boot && "+is(otherBoot)+" {\n\t\tfl.q.Entries = fl.q.Entries[:0]\n\t}")),
 	}},
-	{staleHint, "file", "mutex", []Fault{stopLong}, "", 1, false, []mutant.Edit{
-		mutant.At("hint-old-token-grants", mutant.After("if "+is(staleHint)+" && h.ID == r.claim.ID && h.Token > 0 && !r.s.NoRenew {\n\t\treturn r.lease(h.Token, h.N, r.e.now(), r.s.TTL, r.s.TTL/3)\n\t}")),
+	{staleNotification, "file", "mutex", []Fault{stopLong}, "", 1, false, []mutant.Edit{
+		mutant.At("hint-old-token-grants", mutant.After("if "+is(staleNotification)+" && h.ID == r.claim.ID && h.Token > 0 && !r.s.NoRenew {\n\t\treturn r.lease(h.Token, h.N, r.e.now(), r.s.TTL, r.s.TTL/3)\n\t}")),
 	}},
 }
 

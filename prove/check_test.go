@@ -25,7 +25,7 @@ func ms(n int) time.Duration { return time.Duration(n) * time.Millisecond }
 // done in the end, and each name was taken then.
 func newScript() *script {
 	s := &script{ops: map[int]int{}}
-	s.Run = Run{Format: format, TTL: ms(500), Place: ms(500), Names: []Name{{"a", "rw", store.Full}, {"s", "slots", 3}}, Forgets: []Fault{wiped}}
+	s.Run = Run{Format: format, TTL: ms(500), PositionTTL: ms(500), Names: []Name{{"a", "rw", store.Full}, {"s", "slots", 3}}, Forgets: []Fault{wiped}}
 	for p := 1; p <= 3; p++ {
 		s.add(0, Event{Do: started, Proc: p})
 		s.add(20_000, Event{Do: finished, Proc: p})
@@ -89,7 +89,7 @@ func (l *line) release(at, returned int) *line {
 
 func (l *line) not(at int, err string) *line { return l.add(at, Event{Do: not, Err: err}) }
 
-// placed is a place that was answered at at and first asked for at sent.
+// placed is a position that was answered at at and first asked for at sent.
 func (l *line) placed(sent, at int) *line {
 	id := fmt.Sprintf("%d-%d", l.p, l.op)
 	l.sent = ms(sent)
@@ -442,14 +442,14 @@ var lackingHistories = []struct {
 		s.lock(1, 10).got(11, 0).release(20, 21)
 		s.lock(2, 12).got(16, 0).release(30, 31)
 	}},
-	{"of two that are in together the later one looked first", []store.Promise{store.PromiseHintToken}, 0, nil, func(s *script) {
+	{"of two that are in together the later one looked first", []store.Promise{store.PromiseNotificationToken}, 0, nil, func(s *script) {
 		s.lock(1, 10).got(11, 1).release(100, 101)
 		a := s.rlock(2, 12).placed(12, 14)
 		b := s.rlock(3, 15).placed(15, 18)
 		b.got(102, 2).release(120, 121)
 		a.got(103, 3).release(120, 122)
 	}},
-	{"of two that exclude each other the later one was first", []store.Promise{store.PromiseHintToken}, order, nil, func(s *script) {
+	{"of two that exclude each other the later one was first", []store.Promise{store.PromiseNotificationToken}, order, nil, func(s *script) {
 		s.lock(1, 10).got(11, 1).release(100, 101)
 		a := s.lock(2, 12).placed(12, 14)
 		b := s.lock(3, 15).placed(15, 18)

@@ -45,7 +45,7 @@ type job struct {
 }
 
 // A child is one process that works with the locks, or a group of goroutines in
-// its place.
+// its position.
 type child struct {
 	job
 	inside   bool       // it is goroutines in its parent
@@ -162,7 +162,7 @@ func (c *child) run(open func() error, orders *bufio.Scanner) error {
 
 // on opens a locker on the store.
 func (c *child) on(s store.Store) (err error) {
-	c.seen = newRecorder(s, c.job.Run.Place, c.now, c.tell)
+	c.seen = newRecorder(s, c.job.Run.PositionTTL, c.now, c.tell)
 	c.locks, err = holdfast.New(c.seen.store(), &holdfast.Options{
 		TTL: c.Run.lease(), Logger: slog.New(slog.DiscardHandler),
 	})

@@ -77,7 +77,7 @@ var voids = map[Fault][]check{
 
 // voided reports whether the fault voids the check on the store of the run.
 func (r *Run) voided(f Fault, c check) bool {
-	if slices.Contains(r.Survives, f) && c != order { // a place in the queue is granted by nobody
+	if slices.Contains(r.Survives, f) && c != order { // a position in the queue is granted by nobody
 		return false
 	}
 	return slices.Contains(r.Forgets, f) && slices.Contains(voids[f], c) //mutant:judge-everything-excused

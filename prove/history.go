@@ -53,27 +53,27 @@ import (
 
 // A Run is what a history is of: its first line.
 type Run struct {
-	Format    int                      `json:"holdfast_history"` // of the file: 1
-	Store     string                   `json:"store"`            // Description.Store: never a password
-	Scheme    string                   `json:"scheme"`
-	Tokens    string                   `json:"tokens,omitempty"`   // Description.Tokens: when a token may be smaller than one before
-	Forgets   []Fault                  `json:"forgets"`            // after these the store may have granted a name twice
-	Survives  []Fault                  `json:"survives,omitempty"` // of those: as this store is set up it has not, and only places are forgotten
-	Lacks     map[store.Promise]string `json:"lacks,omitempty"`    // Description.Lacks: what needs it is left out
-	Unchecked []string                 `json:"unchecked"`          // what is not checked on this store, and why
-	Seed      uint64                   `json:"seed"`
-	For       time.Duration            `json:"for"`
-	TTL       time.Duration            `json:"ttl"`
-	Place     time.Duration            `json:"place"` // how long a place lasts without being asked for
-	Processes int                      `json:"processes"`
-	Mode      string                   `json:"mode"`
-	Names     []Name                   `json:"names"`
-	Peer      bool                     `json:"peer,omitempty"`   // these are another library's locks
-	Silent    bool                     `json:"silent,omitempty"` // which tell their users no deadline: a hold lasts until it is released, or its loss told
-	Dense     bool                     `json:"dense,omitempty"`  // see Options
-	Wide      bool                     `json:"wide,omitempty"`   // see Options
-	Faults    []Fault                  `json:"faults"`           // that were asked for
-	Floor     int                      `json:"floor"`            // fewer grants than that are no proof
+	Format      int                      `json:"holdfast_history"` // of the file: 1
+	Store       string                   `json:"store"`            // Description.Store: never a password
+	Scheme      string                   `json:"scheme"`
+	Tokens      string                   `json:"tokens,omitempty"`   // Description.Tokens: when a token may be smaller than one before
+	Forgets     []Fault                  `json:"forgets"`            // after these the store may have granted a name twice
+	Survives    []Fault                  `json:"survives,omitempty"` // of those: as this store is set up it has not, and only places are forgotten
+	Lacks       map[store.Promise]string `json:"lacks,omitempty"`    // Description.Lacks: what needs it is left out
+	Unchecked   []string                 `json:"unchecked"`          // what is not checked on this store, and why
+	Seed        uint64                   `json:"seed"`
+	For         time.Duration            `json:"for"`
+	TTL         time.Duration            `json:"ttl"`
+	PositionTTL time.Duration            `json:"place"` // how long a position lasts without being asked for
+	Processes   int                      `json:"processes"`
+	Mode        string                   `json:"mode"`
+	Names       []Name                   `json:"names"`
+	Peer        bool                     `json:"peer,omitempty"`   // these are another library's locks
+	Silent      bool                     `json:"silent,omitempty"` // which tell their users no deadline: a hold lasts until it is released, or its loss told
+	Dense       bool                     `json:"dense,omitempty"`  // see Options
+	Wide        bool                     `json:"wide,omitempty"`   // see Options
+	Faults      []Fault                  `json:"faults"`           // that were asked for
+	Floor       int                      `json:"floor"`            // fewer grants than that are no proof
 	// Driver is how much longer than its context a release may take because
 	// the driver does not heed one while it reads.
 	Driver time.Duration `json:"driver"`
@@ -106,7 +106,7 @@ const (
 	over     Kind = "over"     // a bare timer for the deadline has fired, By late, and the lease is not valid
 	lost     Kind = "lost"     // the loss was told
 	use      Kind = "use"      // of the registers, by the hold: Token, Write, Weight above 0 if it has the whole; and what the parent made of it: Refused, Harm
-	placed   Kind = "placed"   // the claim ID, first sent at Sent, has a place in the queue
+	placed   Kind = "placed"   // the claim ID, first sent at Sent, has a position in the queue
 	stall    Kind = "stall"    // a bare timer of the process was late, or the parent slow to hear it, or the store to answer the parent, By
 	finished Kind = "finished" // the process has ended its work and closed its locker
 	dialled  Kind = "dialled"  // the process connects to an address for the first time: Text

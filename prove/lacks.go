@@ -41,7 +41,7 @@ func (r *Run) lease() time.Duration {
 }
 
 // release is how long a release or a downgrade may take, without a slack: it is
-// asked for, and once more if that is unclear.
+// asked for, and once more if that is indeterminate.
 func (r *Run) release() time.Duration {
 	const most = 5 * time.Second
 	if r.lacks(store.PromiseDeadline) {

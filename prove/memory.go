@@ -31,7 +31,7 @@ type callLink struct {
 	rng    *rand.Rand
 	hits   int
 	mended chan struct{}
-	sink   func(store.Hint)
+	sink   func(store.Notification)
 }
 
 func newCallLink(s *memstore.Store, seed uint64) *callLink {
@@ -44,7 +44,7 @@ func (l *callLink) strike(f Fault, delay time.Duration) {
 	l.fault, l.delay, l.hits, l.mended = f, delay, 0, make(chan struct{})
 }
 
-// mend ends the fault. Hints that were lost in it are made up for.
+// mend ends the fault. Notifications that were lost in it are made up for.
 func (l *callLink) mend() int {
 	l.mu.Lock()
 	on, hits, sink := l.fault != "", l.hits, l.sink
@@ -57,7 +57,7 @@ func (l *callLink) mend() int {
 		return 0
 	}
 	if sink != nil {
-		sink(store.Hint{})
+		sink(store.Notification{})
 	}
 	return hits
 }
@@ -118,8 +118,8 @@ func (l *callLink) Ask(ctx context.Context, c store.Claim) (a store.Answer, err 
 	return a, err
 }
 
-func (l *callLink) Look(ctx context.Context, c store.Claim) (a store.Answer, err error) {
-	err = l.call(ctx, func() error { a, err = l.Store.Look(context.Background(), c); return err })
+func (l *callLink) Poll(ctx context.Context, c store.Claim) (a store.Answer, err error) {
+	err = l.call(ctx, func() error { a, err = l.Store.Poll(context.Background(), c); return err })
 	return a, err
 }
 
@@ -154,13 +154,13 @@ func (l *callLink) ReleaseAll(ctx context.Context, holds []store.Hold) (out []er
 	return out
 }
 
-// Watch implements [store.Watcher]: hints do not come over a link that passes
+// Watch implements [store.Watcher]: notifications do not come over a link that passes
 // no replies.
-func (l *callLink) Watch(ctx context.Context, p store.Process, sink func(store.Hint)) error {
+func (l *callLink) Watch(ctx context.Context, p store.Process, sink func(store.Notification)) error {
 	l.mu.Lock()
 	l.sink = sink
 	l.mu.Unlock()
-	return l.Store.Watch(ctx, p, func(h store.Hint) {
+	return l.Store.Watch(ctx, p, func(h store.Notification) {
 		l.mu.Lock()
 		lose := l.fault == cut || l.fault == halfCut
 		l.hits += count(lose)

@@ -55,7 +55,7 @@ func TestAJudgeWithSomethingWrongIsCaught(t *testing.T) {
 		wrong{"a claim may never be answered", "judge-claim-may-never-answered", mutant.Cond("c.back < 0 && c.died == never && l.to != never")},
 		wrong{"anything may be left", "judge-anything-may-left", mutant.Cond("e.Entries < 0")},
 		wrong{"the last may be the first", "judge-last-may-first", mutant.Cond("first != nil && c.sent < 0")},
-		wrong{"who comes before another has a place is before it", "judge-last-may-first", mutant.Cond("first != nil && j.placed[first.id].Sent < c.sent")},
+		wrong{"who comes before another has a position is before it", "judge-last-may-first", mutant.Cond("first != nil && j.placed[first.id].Sent < c.sent")},
 		wrong{"a call may take for ever", "judge-call-may-take-ever", mutant.Cond("took > 100*(bound+slack)")},
 		wrong{"a call is late though its process stood still", "judge-call-may-take-ever", mutant.Value("until - from")},
 		wrong{"an upgrade may take for ever", "judge-upgrade-may-take-ever", mutant.Stmt(`_ = append(c.changes, change{"the upgrade", e.At, never, e.Bound})`)},
@@ -88,7 +88,7 @@ func TestAJudgeWithSomethingWrongIsCaught(t *testing.T) {
 	for test, m := range map[string]wrong{
 		"TestALeaseThatWasOverBeforeItCouldBeReadIsNotTakenForLonger": {"a deadline that could not be read is believed", "judge-deadline-could-read-believed", mutant.Cond("!ahead && h.until < 0")},
 		"TestAParentThatIsSlowToHearIsAStall":                         {"a parent that is slow is no stall", "judge-parent-slow-stall", mutant.Cond("now < began")},
-		"TestOfAStoreWithoutPlacesItIsKnownWhoWaited":                 {"who waits without a place is not noted", "judge-waits-without-place-noted", mutant.Cond("err != nil || c.Try")},
+		"TestOfAStoreWithoutPositionsItIsKnownWhoWaited":              {"who waits without a position is not noted", "judge-waits-without-place-noted", mutant.Cond("err != nil || c.Try")},
 		"TestAPageOfManyGrantsStaysSmallAndShowsEachMoment":           {"each bar is drawn", "judge-each-bar-drawn", mutant.Cond(`o.Class == "" && b.X < o.X+o.W && b.X+b.W <= o.X+2*thin && o.W < 2*thin`)},
 		"TestAConnectionPastTheProxiesFailsTheRun":                    {"nobody looks where connections go", "judge-nobody-looks-where-connections", mutant.Cond("!c.own(addr) && told[addr]")},
 		"TestWhatAStoreLacksIsNotInTheWorkload":                       {"names of slots on a store without", "judge-names-slots-store-without", mutant.Return("len(r.leftOut(func(l leaving) bool { return l.mode == mode+mode })) == 0")},

@@ -119,9 +119,9 @@ func (j *judge) register() {
 }
 
 // order: of two that waited for a name, or of one that waited and one that came
-// after it, the first to have a place was granted first. Tokens are drawn in
+// after it, the first to have a position was granted first. Tokens are drawn in
 // the order of the grants. Where each owner draws its own (the store lacks
-// PromiseDrawn or PromiseHintToken), those that a release has let in together do so in any order:
+// PromiseDrawn or PromiseNotificationToken), those that a release has let in together do so in any order:
 // then only two that exclude each other are judged.
 func (j *judge) order() {
 	excused := j.voids(order)
@@ -135,13 +135,13 @@ func (j *judge) order() {
 			}
 		}
 		// From the largest token down: whoever has a smaller one than a claim
-		// must not have come after that claim had its place.
+		// must not have come after that claim had its position.
 		firsts := map[int64]*claim{} // of those with larger tokens, by weight, the one that had its place first
 		for _, c := range slices.Backward(claims) {
 			j.Judged++
 			var first *claim
 			for w, f := range firsts {
-				if (j.Run.lacks(store.PromiseDrawn) || j.Run.lacks(store.PromiseHintToken)) && w+c.weight <= c.limit {
+				if (j.Run.lacks(store.PromiseDrawn) || j.Run.lacks(store.PromiseNotificationToken)) && w+c.weight <= c.limit {
 					continue
 				}
 				if first == nil || j.placed[f.id].At < j.placed[first.id].At {

@@ -215,7 +215,7 @@ func takeOnce(ctx context.Context, m *holdfast.Mutex) error {
 
 // lasts sets the TTL.
 func (r *run) lasts(ttl time.Duration) {
-	r.o.TTL, r.run.TTL, r.run.Place = ttl, ttl, min(ttl, store.MaxPlace)
+	r.o.TTL, r.run.TTL, r.run.PositionTTL = ttl, ttl, min(ttl, store.MaxPositionTTL)
 }
 
 // ownName is one that no process wants.

@@ -270,8 +270,8 @@ func TestTheTTLIsOneThatTheServerGrants(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.close()
-	if want := 2 * time.Second; r.run.TTL != want || o.TTL != want || r.run.Place != want {
-		t.Errorf("TTL %v and %v, place %v, want %v", r.run.TTL, o.TTL, r.run.Place, want)
+	if want := 2 * time.Second; r.run.TTL != want || o.TTL != want || r.run.PositionTTL != want {
+		t.Errorf("TTL %v and %v, place %v, want %v", r.run.TTL, o.TTL, r.run.PositionTTL, want)
 	}
 	o.TTL = time.Second
 	r = &run{o: o}

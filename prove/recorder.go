@@ -9,7 +9,7 @@ import (
 )
 
 // A recorder stands between the engine and the store and notes when a claim was
-// first sent and when it had its place: who came first is known from nothing
+// first sent and when it had its position: who came first is known from nothing
 // else.
 type recorder struct {
 	store.Store
@@ -27,7 +27,7 @@ type recorder struct {
 // asked is what is known of a claim until it is released.
 type asked struct {
 	first time.Duration // when it was first sent
-	kept  time.Duration // until when its place is kept at least; 0: it has none
+	kept  time.Duration // until when its position is kept at least; 0: it has none
 }
 
 func newRecorder(s store.Store, place time.Duration, now func() time.Duration, tell func(Event)) *recorder {
@@ -39,14 +39,14 @@ func newRecorder(s store.Store, place time.Duration, now func() time.Duration, t
 // uses.
 func (r *recorder) store() store.Store {
 	watcher, watches := r.Store.(store.Watcher)
-	looker, looks := r.Store.(store.Looker)
+	poller, looks := r.Store.(store.Poller)
 	switch {
 	case watches && looks:
 		return struct {
 			*recorder
 			store.Watcher
-			store.Looker
-		}{r, watcher, looker}
+			store.Poller
+		}{r, watcher, poller}
 	case watches:
 		return struct {
 			*recorder
@@ -55,13 +55,13 @@ func (r *recorder) store() store.Store {
 	case looks:
 		return struct {
 			*recorder
-			store.Looker
-		}{r, looker}
+			store.Poller
+		}{r, poller}
 	}
 	return r
 }
 
-// Ask implements [store.Store]. A place that may have lapsed is a new one when
+// Ask implements [store.Store]. A position that may have lapsed is a new one when
 // it is answered: the claim may be at the end of the queue.
 func (r *recorder) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 	sent := r.now()

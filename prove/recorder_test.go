@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A teller is a store of which nobody has a place, and that tells losses.
+// A teller is a store of which nobody has a position, and that tells losses.
 type teller struct {
 	*memstore.Store
 	told func(store.ID, error)
@@ -24,7 +24,7 @@ func (s *teller) Describe() store.Description {
 	return d
 }
 
-func TestOfAStoreWithoutPlacesItIsKnownWhoWaited(t *testing.T) {
+func TestOfAStoreWithoutPositionsItIsKnownWhoWaited(t *testing.T) {
 	s := &teller{Store: memstore.New()}
 	defer s.Close()
 	var events []Event
@@ -32,7 +32,7 @@ func TestOfAStoreWithoutPlacesItIsKnownWhoWaited(t *testing.T) {
 	p := store.NewProcess()
 	ids := []store.ID{p.NewID(), p.NewID()}
 	claim := func(n int) store.Claim {
-		return store.Claim{Name: "a", ID: ids[n], Limit: store.Full, Weight: store.Full, Try: true, TTL: time.Minute, Place: time.Second, Block: 1}
+		return store.Claim{Name: "a", ID: ids[n], Limit: store.Full, Weight: store.Full, Try: true, TTL: time.Minute, PositionTTL: time.Second, Block: 1}
 	}
 	for n := range ids {
 		if a, err := r.store().Ask(context.Background(), claim(n)); err != nil || a.Granted != (n == 0) {

@@ -145,7 +145,7 @@ func (p *couple) replace() (mend func()) {
 
 // upgraded are the upgrade tokens of those who are upgraded, by the primary's
 // word.
-func (p *couple) upgraded() (fences []int64) {
+func (p *couple) upgraded() (upgradeTokens []int64) {
 	s, err := redisstore.Open("redis://"+p.primary.Addr, nil)
 	if err != nil {
 		p.t.Error(err)
@@ -158,12 +158,12 @@ func (p *couple) upgraded() (fences []int64) {
 			return nil
 		}
 		for _, e := range state.Entries {
-			if e.Weight == store.Full && e.Fence != 0 {
-				fences = append(fences, e.Fence)
+			if e.Weight == store.Full && e.UpgradeToken != 0 {
+				upgradeTokens = append(upgradeTokens, e.UpgradeToken)
 			}
 		}
 	}
-	return fences
+	return upgradeTokens
 }
 
 // newest are servers whose WAIT speaks of its own connection alone.

@@ -41,7 +41,7 @@ func TestOnAClusterTheWholeContractHolds(t *testing.T) {
 	t.Cleanup(func() { least.Close() })
 	l := storeOn(t, least, nil)
 	defer l.Close()
-	if err := l.Watch(t.Context(), me, func(store.Hint) {}); err != nil {
+	if err := l.Watch(t.Context(), me, func(store.Notification) {}); err != nil {
 		t.Errorf("with the least rights: %v", err)
 	}
 	for i := range 20 {

@@ -159,7 +159,7 @@ func TestNothingIsToldAsOursThatAReplicaWhichHangsHasNot(t *testing.T) {
 			g.each(t, func(what string, tell func(*Store) error) {
 				fresh := confirmed(t, open(), 1)
 				fresh.confirmTime = 100 * time.Millisecond
-				unclear(t, what, tell(fresh))
+				indeterminate(t, what, tell(fresh))
 				thaw()
 				until(t, what+" is confirmed", func() bool { return tell(s) == nil })
 				freeze()

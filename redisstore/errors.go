@@ -34,6 +34,9 @@ func (s *Store) failed(what string, err error) error {
 	case has("CROSSSLOT", "unknown command", "Unknown Redis command", "syntax error"):
 		return fmt.Errorf("%w: %s on %s: the server cannot run the script (Redis %d.%d or newer is needed): %w", store.ErrUnsupported, what, s.address, needMajor, needMinor, err)
 	}
+	if has("holdfast: damaged") {
+		return fmt.Errorf("%w: %s on %s: the key holds a value that is damaged: it was left alone; delete it if nobody needs it", store.ErrCorrupt, what, s.address)
+	}
 	if has("OOM command not allowed") {
 		err = fmt.Errorf("%w (the server's memory is full, so nothing new can be locked until it has some again or its maxmemory is raised; what is held can be renewed and released, by a user who may use PEXPIRE)", err)
 	}
@@ -44,8 +47,13 @@ func (s *Store) corrupt(key string) error {
 	return fmt.Errorf("%w: key %q on %s holds a value that is not of holdfast, or is damaged: it was left alone; delete it if nobody needs it", store.ErrCorrupt, key, s.address)
 }
 
-func (s *Store) newer(key string, version byte) error {
-	return store.NewerFormError(fmt.Sprintf("key %q on %s", key, s.address), int(version)-'0', int(1))
+// otherForm is the error of a value of another stored form than ours.
+func (s *Store) otherForm(key string, have byte) error {
+	where := fmt.Sprintf("key %q on %s", key, s.address)
+	if have >= '0' && have < '0'+version {
+		return fmt.Errorf("%w: %s is of stored form %d, which was never released, and this program knows %d: it was left alone; delete it once no older program uses it", store.ErrUnsupported, where, have-'0', version)
+	}
+	return store.NewerFormError(where, int(have)-'0', version)
 }
 
 // bounds are what the stored form has room for.

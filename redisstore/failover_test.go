@@ -145,7 +145,7 @@ func TestNoReplicaIsAskedWhateverTheClientsRouting(t *testing.T) {
 	for i := range 50 {
 		c := mutex(fmt.Sprint("name ", i))
 		h := mustHold(t, s, c)
-		if a, err := s.Look(t.Context(), mutex(c.Name)); err != nil || a.Granted {
+		if a, err := s.Poll(t.Context(), mutex(c.Name)); err != nil || a.Granted {
 			t.Errorf("a look: %+v, %v", a, err)
 		}
 		if r := s.Renew(t.Context(), []store.Hold{h, h}); r[0].Err != nil || r[1].Err != nil {
@@ -277,14 +277,14 @@ func TestASentinelThatHangsKeepsNobodyFromTheNewPrimary(t *testing.T) {
 
 // The primary changes its place with the replica by an operator's order: all
 // stay alive, and connections to the old one stay open.
-func TestWhenAnOperatorSwapsPrimaryAndReplicaLocksAndHintsGoOn(t *testing.T) {
+func TestWhenAnOperatorSwapsPrimaryAndReplicaLocksAndNotificationsGoOn(t *testing.T) {
 	t.Parallel()
 	c, url, watching := sentinels(t)
 	s := openAt(t, url)
 	defer s.Close()
 	s.pingEvery = 200 * time.Millisecond
-	hints := make(chan store.Hint, 1000)
-	if err := s.Watch(t.Context(), me, func(h store.Hint) { hints <- h }); err != nil {
+	notifications := make(chan store.Notification, 1000)
+	if err := s.Watch(t.Context(), me, func(h store.Notification) { notifications <- h }); err != nil {
 		t.Fatal(err)
 	}
 	h := mustHold(t, s, mutex("n"))
@@ -311,8 +311,8 @@ func TestWhenAnOperatorSwapsPrimaryAndReplicaLocksAndHintsGoOn(t *testing.T) {
 	woken := false
 	until(t, "the waiter is woken, or told to look", func() bool {
 		select {
-		case got := <-hints:
-			woken = got == store.Hint{} || got.ID == w.ID
+		case got := <-notifications:
+			woken = got == store.Notification{} || got.ID == w.ID
 		default:
 		}
 		return woken
@@ -334,8 +334,8 @@ func TestAMailboxAtAPrimaryThatWasCutOffIsOpenedAtTheNewOne(t *testing.T) {
 	defer s.Close()
 	s.pingEvery = 3 * time.Second // a ping is answered in that: it is not for want of an answer
 	mustHold(t, s, mutex("before"))
-	hints := make(chan store.Hint, 1000)
-	if err := s.Watch(t.Context(), me, func(h store.Hint) { hints <- h }); err != nil {
+	notifications := make(chan store.Notification, 1000)
+	if err := s.Watch(t.Context(), me, func(h store.Notification) { notifications <- h }); err != nil {
 		t.Fatal(err)
 	}
 	c.cut(t)
@@ -347,21 +347,21 @@ func TestAMailboxAtAPrimaryThatWasCutOffIsOpenedAtTheNewOne(t *testing.T) {
 		t.Fatalf("CLIENT KILL: %d, %v", n, err)
 	}
 	select {
-	case h := <-hints:
-		if h != (store.Hint{}) {
-			t.Errorf("hint %+v, want the zero hint", h)
+	case h := <-notifications:
+		if h != (store.Notification{}) {
+			t.Errorf("notification %+v, want the zero notification", h)
 		}
 	case <-time.After(patience):
-		t.Fatal("no hint")
+		t.Fatal("no notification")
 	}
 	h, w := mustHold(t, s, mutex("n")), mutex("n")
 	mustAsk(t, s, w)
 	if err := s.Release(t.Context(), h); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "hints arrive", func() bool {
+	until(t, "notifications arrive", func() bool {
 		select {
-		case got := <-hints:
+		case got := <-notifications:
 			return got.ID == w.ID
 		default:
 			return false
@@ -370,7 +370,7 @@ func TestAMailboxAtAPrimaryThatWasCutOffIsOpenedAtTheNewOne(t *testing.T) {
 }
 
 // Who waits while no server answers is told so in time, and later gets in.
-func TestWhileNoPrimaryAnswersATryIsUnclear(t *testing.T) {
+func TestWhileNoPrimaryAnswersATryIsIndeterminate(t *testing.T) {
 	t.Parallel()
 	c := newCouple(t)
 	sentinel := testserver.RedisCalmSentinels(t, c.primary, 1)[0]

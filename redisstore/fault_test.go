@@ -64,7 +64,7 @@ func TestWhenAnAnswerIsLostNothingIsSentTwiceAndTheRepeatIsRight(t *testing.T) {
 		before := runs(t, direct)
 		p.dropAnswers(1)
 		if err := f(); !errors.Is(err, store.ErrUnavailable) || store.Definite(err) {
-			t.Errorf("%s: %v, want unclear", what, err)
+			t.Errorf("%s: %v, want indeterminate", what, err)
 		}
 		if n := runs(t, direct) - before; n != 1 {
 			t.Errorf("%s was run %d times", what, n)
@@ -111,7 +111,7 @@ func TestWhenTheAnswersOfAPipelineAreLostEveryRepeatIsRight(t *testing.T) {
 	p.dropAnswers(1)
 	for i, r := range s.Renew(t.Context(), holds) {
 		if !errors.Is(r.Err, store.ErrUnavailable) {
-			t.Errorf("renewal %d: %v, want unclear", i, r.Err)
+			t.Errorf("renewal %d: %v, want indeterminate", i, r.Err)
 		}
 	}
 	if n := runs(t, direct) - before; n != len(holds) {
@@ -135,7 +135,7 @@ func TestAFrozenServerHoldsUpNobodyBeyondItsContext(t *testing.T) {
 
 	server.Freeze()
 	claims := make([]store.Claim, 200)
-	granted, unclear := make([]bool, len(claims)), 0
+	granted, indeterminate := make([]bool, len(claims)), 0
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for i := range claims {
@@ -154,13 +154,13 @@ func TestAFrozenServerHoldsUpNobodyBeyondItsContext(t *testing.T) {
 			}
 			granted[i] = a.Granted
 			if err != nil {
-				unclear++
+				indeterminate++
 			}
 		})
 	}
 	wg.Wait() // though nothing has been answered
-	if unclear != len(claims) {
-		t.Errorf("%d of %d asks of a frozen server were unclear", unclear, len(claims))
+	if indeterminate != len(claims) {
+		t.Errorf("%d of %d asks of a frozen server were indeterminate", indeterminate, len(claims))
 	}
 	server.Thaw()
 

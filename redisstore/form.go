@@ -12,11 +12,12 @@ import (
 	"github.com/holdfast-go/holdfast/store/queue"
 )
 
-// The stored form, which the package comment tells; lua/queue.lua is its other
-// half.
+// The stored form, which the package comment tells; lua/line.lua (a string) and
+// lua/tree.lua (a hash) are its other half. A hash is read here as the string that
+// it would be: view.lua answers so.
 const (
 	magic    = "hf"
-	version  = 1
+	version  = 2
 	headSize = len(magic) + 1 + 8
 )
 
@@ -26,10 +27,10 @@ var le = binary.LittleEndian
 type entry struct {
 	Token, Since, Expires     float64
 	ID                        [32]byte
-	Keep                      float64
+	MinHold                   float64
 	Owner                     uint16 // length
 	Broken                    uint8  // length
-	Delay, Fence              float64
+	LockDelay, UpgradeToken   float64
 	Limit, Weight, Want, Turn uint32
 	N                         uint16
 	Flags                     uint8
@@ -46,11 +47,11 @@ const (
 func claimed(c *store.Claim) string {
 	b := make([]byte, 0, entrySize+len(c.Owner))
 	b = hex.AppendEncode(b, c.ID[:])
-	b = appendFloat(b, micros(c.Keep))
+	b = appendFloat(b, micros(c.MinHold))
 	b = le.AppendUint16(b, uint16(len(c.Owner)))
 	b = append(b, 0) // broken
-	b = appendFloat(b, micros(c.Delay))
-	b = appendFloat(b, 0) // fence
+	b = appendFloat(b, micros(c.LockDelay))
+	b = appendFloat(b, 0) // upgrade token
 	b = le.AppendUint32(b, uint32(c.Limit))
 	b = le.AppendUint32(b, uint32(c.Weight))
 	b = le.AppendUint32(b, uint32(c.Weight)) // want
@@ -73,38 +74,38 @@ func (s *Store) parse(key, value string) (q queue.Queue, err error) {
 		return q, s.corrupt(key)
 	}
 	if v := value[len(magic)]; v != '0'+version {
-		return q, s.newer(key, v)
+		return q, s.otherForm(key, v)
 	}
 	q.Last = float(value[len(magic)+1:])
-	q.Limit, q.Entries, err = parseEntries(value[headSize:])
+	q.OneLimit = true
+	q.Entries, err = parseEntries(value[headSize:])
 	if err != nil {
 		return queue.Queue{}, s.corrupt(key)
 	}
 	return q, nil
 }
 
-func parseEntries(s string) (limit int32, all []queue.Entry, err error) {
+func parseEntries(s string) (all []queue.Entry, err error) {
 	for len(s) > 0 {
 		var e entry
 		if _, err := binary.Decode([]byte(s[:min(len(s), entrySize)]), le, &e); err != nil {
-			return 0, nil, err
+			return nil, err
 		}
 		s = s[entrySize:]
 		owner := int(e.Owner)
 		end := owner + int(e.Broken)
 		if len(s) < end {
-			return 0, nil, fmt.Errorf("%d bytes behind an entry that says %d", len(s), end)
+			return nil, fmt.Errorf("%d bytes behind an entry that says %d", len(s), end)
 		}
 		id, err := store.ParseID(string(e.ID[:]))
 		if err != nil {
-			return 0, nil, err
+			return nil, err
 		}
-		limit = int32(e.Limit)
 		all = append(all, queue.Entry{
-			ID: id, Weight: int32(e.Weight), Want: int32(e.Want), Turn: int32(e.Turn), N: e.N,
+			ID: id, Limit: int32(e.Limit), Weight: int32(e.Weight), Want: int32(e.Want), Turn: int32(e.Turn), N: e.N,
 			Granted: e.Flags&flagGranted != 0, Shown: e.Flags&flagShown != 0,
-			Token: int64(e.Token), Fence: int64(e.Fence), Since: int64(e.Since), Expires: int64(e.Expires),
-			Keep: int64(e.Keep), Delay: int64(e.Delay),
+			Token: int64(e.Token), UpgradeToken: int64(e.UpgradeToken), Since: int64(e.Since), Expires: int64(e.Expires),
+			MinHold: int64(e.MinHold), LockDelay: int64(e.LockDelay),
 			Owner: s[:owner],
 		})
 		if reason := s[owner:end]; reason != "" {
@@ -112,7 +113,7 @@ func parseEntries(s string) (limit int32, all []queue.Entry, err error) {
 		}
 		s = s[end:]
 	}
-	return limit, all, nil
+	return all, nil
 }
 
 // micros rounds up, so that no hold is shorter than was asked for.

@@ -72,11 +72,17 @@ func TestWhatIsNotOursIsReportedAndLeftAlone(t *testing.T) {
 		"a value cut off":           {good[:len(good)-1], store.ErrCorrupt},
 		"a head cut off":            {good[:10], store.ErrCorrupt},
 		"a value with a tail":       {good + "x", store.ErrCorrupt},
-		"a newer form":              {"hf2" + good[3:], store.ErrUnsupported},
-		"a newer form, idle":        {"hf2" + good[3:11], store.ErrUnsupported},
+		"a newer form":              {"hf3" + good[3:], store.ErrUnsupported},
+		"a newer form, idle":        {"hf3" + good[3:11], store.ErrUnsupported},
+		"the form before":           {"hf1" + good[3:], store.ErrUnsupported},
+		"the form before, idle":     {"hf1" + good[3:11], store.ErrUnsupported},
 		"a form of other versions":  {"hf:" + good[3:], store.ErrUnsupported},
 		"a list":                    {"list", store.ErrCorrupt},
 		"a hash":                    {"hash", store.ErrCorrupt},
+		"a head of somebody else":   {"h:hello", store.ErrCorrupt},
+		"an empty head":             {"h:", store.ErrCorrupt},
+		"a head that is cut off":    {"h:hf2" + good[3:11], store.ErrCorrupt},
+		"a head of a newer form":    {"h:hf3" + good[3:11], store.ErrUnsupported},
 	} {
 		t.Run(what, func(t *testing.T) {
 			name := "not ours: " + what
@@ -89,10 +95,12 @@ func TestWhatIsNotOursIsReportedAndLeftAlone(t *testing.T) {
 				return v
 			}
 			var err error
-			switch c.value {
-			case "list":
+			switch head, many := strings.CutPrefix(c.value, "h:"); {
+			case many:
+				err = s.client.HSet(t.Context(), key, "h", head, me.NewID().String(), "").Err()
+			case c.value == "list":
 				err = s.client.RPush(t.Context(), key, "x").Err()
-			case "hash":
+			case c.value == "hash":
 				err = s.client.HSet(t.Context(), key, "x", "y").Err()
 			default:
 				err = s.client.Set(t.Context(), key, c.value, 0).Err()
@@ -109,7 +117,7 @@ func TestWhatIsNotOursIsReportedAndLeftAlone(t *testing.T) {
 			for op, f := range map[string]func() error{
 				"ask":    func() error { _, err := s.Ask(t.Context(), claim); return err },
 				"try":    func() error { _, err := s.Ask(t.Context(), try); return err },
-				"look":   func() error { _, err := s.Look(t.Context(), claim); return err },
+				"look":   func() error { _, err := s.Poll(t.Context(), claim); return err },
 				"renew":  func() error { return s.Renew(t.Context(), []store.Hold{hold})[0].Err },
 				"change": func() error { _, err := s.Change(t.Context(), hold, 1, store.Full); return err },
 				"adopt": func() error {
@@ -143,6 +151,40 @@ func TestWhatIsNotOursIsReportedAndLeftAlone(t *testing.T) {
 			}
 			if !found || !other {
 				t.Errorf("in the list of all names: this one %v, another %v", found, other)
+			}
+		})
+	}
+}
+
+// What is damaged in a hash is told by whoever comes to it, who writes nothing.
+func TestADamagedHashIsReportedAndLeftAlone(t *testing.T) {
+	s := newShared(t)
+	for what, damage := range map[string]func(key string, hold store.Hold) error{
+		"a node cut off":   func(key string, _ store.Hold) error { return s.client.HSet(t.Context(), key, "t0:0", "x").Err() },
+		"an entry cut off": func(key string, h store.Hold) error { return s.client.HSet(t.Context(), key, h.ID.String(), "x").Err() },
+		"no such entry":    func(key string, h store.Hold) error { return s.client.HDel(t.Context(), key, h.ID.String()).Err() },
+		"no such place":    func(key string, h store.Hold) error { return s.client.HDel(t.Context(), key, "#0").Err() },
+		"a node of nobody": func(key string, h store.Hold) error {
+			return s.client.HSet(t.Context(), key, "t0:0", strings.Repeat("\x00", 12*usual.fanout)).Err()
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			name := "damaged: " + what
+			h := mustHold(t, s, mutex(name))
+			for range usual.fewest {
+				mustAsk(t, s, mutex(name))
+			}
+			if err := damage(s.key(name), h); err != nil {
+				t.Fatal(err)
+			}
+			before := s.client.Dump(t.Context(), s.key(name)).Val()
+			try := mutex(name)
+			try.Try = true
+			if _, err := s.Ask(t.Context(), try); !errors.Is(err, store.ErrCorrupt) || !strings.Contains(err.Error(), what) {
+				t.Errorf("a try: %v", err)
+			}
+			if after := s.client.Dump(t.Context(), s.key(name)).Val(); after != before {
+				t.Error("it was changed")
 			}
 		})
 	}
@@ -196,12 +238,12 @@ func remembered(t *testing.T, s *Store, retention time.Duration) {
 	}
 
 	long := mutex("long")
-	long.Keep, long.Delay = 100*time.Hour, 10*time.Hour
+	long.MinHold, long.LockDelay = 100*time.Hour, 10*time.Hour
 	h = mustHold(t, s, long)
 	check("with a minimum hold", long.Name, retention+100*time.Hour)
 	waits := mutex(long.Name)
 	mustAsk(t, s, waits)
-	check("somebody waits", long.Name, retention+long.TTL+long.Delay) // the minimum does not count before it was shown
+	check("somebody waits", long.Name, retention+long.TTL+long.LockDelay) // the minimum does not count before it was shown
 	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; err != nil {
 		t.Fatal(err)
 	}
@@ -210,13 +252,43 @@ func remembered(t *testing.T, s *Store, retention time.Duration) {
 		t.Fatal(err)
 	}
 	check("released, and in the way", long.Name, retention+100*time.Hour)
+
+	many := mutex("many")
+	many.Limit, many.Weight, many.TTL = 1000, 1, time.Hour
+	var holds []store.Hold
+	for range usual.fewest + 1 {
+		many.ID = me.NewID()
+		holds = append(holds, mustHold(t, s, many))
+	}
+	between := func(what string, least, most time.Duration) {
+		t.Helper()
+		if d := left(many.Name); d <= least-patience || d > most+time.Second {
+			t.Errorf("%s: the key lives for %v, want %v to %v", what, d, least, most)
+		}
+	}
+	between("many", retention+time.Hour, retention+time.Hour+time.Minute)
+	for i := range holds {
+		holds[i].TTL = 2 * time.Hour
+	}
+	for _, r := range s.Renew(t.Context(), holds) {
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	between("many, renewed", retention+2*time.Hour, retention+2*time.Hour+time.Minute)
+	for _, err := range s.ReleaseAll(t.Context(), holds) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	between("many, released", retention, retention+2*time.Hour)
 }
 
 func TestTokensGoOnWhenTheClockOfTheServerIsBehind(t *testing.T) {
 	t.Parallel()
 	server := testserver.Redis(t)
 	now := time.Now().UnixMicro()
-	s, err := newStore(clientOf(t, server.Addr), nil, func() int64 { return now })
+	s, err := newStore(clientOf(t, server.Addr), nil, func() int64 { return now }, usual)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,40 +334,10 @@ func TestPrefixesAreApart(t *testing.T) {
 	}
 }
 
-// A place that was kept before blocks were drawn says that none are to be: one
-// token it is.
-func TestAPlaceOfAnOlderVersionIsGrantedOneToken(t *testing.T) {
-	s := newShared(t)
-	h := mustHold(t, s, mutex("older"))
-	w := mutex(h.Name)
-	mustAsk(t, s, w)
-	key := s.key(h.Name)
-	b := []byte(s.client.Get(t.Context(), key).Val())
-	owner := int(le.Uint16(b[headSize+64:]))
-	n := b[headSize+entrySize+owner+99:]
-	if le.Uint16(n) != 1 {
-		t.Fatalf("the waiting entry is to draw %d", le.Uint16(n))
-	}
-	le.PutUint16(n, 0)
-	if err := s.client.Set(t.Context(), key, b, 0).Err(); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Release(t.Context(), h); err != nil {
-		t.Fatal(err)
-	}
-	a := mustAsk(t, s, w)
-	if !a.Granted || a.N != 1 || a.Last != a.Token || a.Token <= h.Token {
-		t.Fatalf("granted %+v after token %d", a, h.Token)
-	}
-	if err := s.Release(t.Context(), store.Hold{Name: h.Name, ID: w.ID, Token: a.Token}); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func TestAHintIsReadWithItsBlockOrWithout(t *testing.T) {
+func TestANotificationIsReadWithItsBlockOrWithout(t *testing.T) {
 	s := newShared(t)
 	id := me.NewID()
-	for payload, want := range map[string]store.Hint{
+	for payload, want := range map[string]store.Notification{
 		"17 " + id.String() + " " + s.key("a b"):   {Name: "a b", ID: id, Token: 17, N: 1},
 		"17+64 " + id.String() + " " + s.key("a"):  {Name: "a", ID: id, Token: 17, N: 64},
 		"0 " + id.String() + " " + s.key("a"):      {Name: "a", ID: id},
@@ -305,7 +347,7 @@ func TestAHintIsReadWithItsBlockOrWithout(t *testing.T) {
 		"17 " + id.String()[1:] + " " + s.key("a"): {},
 		"17 " + id.String():                        {},
 	} {
-		if h, ok := s.hint(payload); h != want && ok || ok != (want != store.Hint{}) {
+		if h, ok := s.notification(payload); h != want && ok || ok != (want != store.Notification{}) {
 			t.Errorf("%q is read as %+v, %v, want %+v", payload, h, ok, want)
 		}
 	}

@@ -34,8 +34,8 @@ func TestOnAFullServerLeasesAreRenewedAndGivenBack(t *testing.T) {
 			direct := clientOf(t, server.Addr)
 			s := storeOn(t, user(t, server, "locks", rights(t)...), nil)
 			defer s.Close()
-			hints := make(chan store.Hint, 100)
-			if err := s.Watch(t.Context(), me, func(h store.Hint) { hints <- h }); err != nil {
+			notifications := make(chan store.Notification, 100)
+			if err := s.Watch(t.Context(), me, func(h store.Notification) { notifications <- h }); err != nil {
 				t.Fatal(err)
 			}
 			lone, crowded, waits := mustHold(t, s, mutex("lone")), mustHold(t, s, mutex("crowded")), mutex("crowded")
@@ -50,7 +50,40 @@ func TestOnAFullServerLeasesAreRenewedAndGivenBack(t *testing.T) {
 				t.Fatal(err)
 			}
 
+			line, tree := []store.Hold{}, []store.Hold{} // one entry less than a hash has, and one
+			for i := range usual.fewest + 1 {
+				one := mutex("tree")
+				one.Limit, one.Weight = 1000, 1
+				tree = append(tree, mustHold(t, s, one))
+				if one.Name = "line"; i < usual.fewest {
+					line = append(line, mustHold(t, s, one))
+				}
+			}
+
 			fill(t, direct, true)
+			for _, name := range []string{"line", "tree"} {
+				one := mutex(name)
+				one.Limit, one.Weight = 1000, 1
+				before := direct.Dump(t.Context(), s.key(name)).Val()
+				if a, err := s.Ask(t.Context(), one); !errors.Is(err, store.ErrUnavailable) || store.Definite(err) {
+					t.Errorf("one more of many, %s: %+v, %v", name, a, err)
+				}
+				if after := direct.Dump(t.Context(), s.key(name)).Val(); after != before {
+					t.Errorf("one more of many, %s: it was written", name)
+				}
+			}
+			for _, holds := range [][]store.Hold{line, tree} {
+				for _, r := range s.Renew(t.Context(), holds) {
+					if r.Err != nil {
+						t.Errorf("renewal of one of many: %v", r.Err)
+					}
+				}
+				for _, err := range s.ReleaseAll(t.Context(), holds) {
+					if err != nil {
+						t.Errorf("release of one of many: %v", err)
+					}
+				}
+			}
 			for _, try := range []bool{false, true} {
 				for _, name := range []string{"new", "idle", "lone"} {
 					c := mutex(name)
@@ -59,7 +92,7 @@ func TestOnAFullServerLeasesAreRenewedAndGivenBack(t *testing.T) {
 					}
 					a, err := s.Ask(t.Context(), c)
 					if !errors.Is(err, store.ErrUnavailable) || store.Definite(err) || !strings.Contains(err.Error(), "maxmemory") {
-						t.Errorf("an ask for %q, try %v: %+v, %v, want unclear, and why", name, try, a, err)
+						t.Errorf("an ask for %q, try %v: %+v, %v, want indeterminate, and why", name, try, a, err)
 					}
 				}
 			}
@@ -111,7 +144,7 @@ func TestOnAFullServerLeasesAreRenewedAndGivenBack(t *testing.T) {
 			}
 			until(t, "the waiter is woken", func() bool {
 				select {
-				case h := <-hints:
+				case h := <-notifications:
 					return h.ID == waits.ID
 				default:
 					return false

@@ -14,6 +14,11 @@ func TestTheTestsCatchEachMutantOfTheFleet(t *testing.T) {
 		tooFew  = "TestNothingIsToldAsOursThatTooFewReplicasConfirm"
 		written = "TestEachAnswerThatGivesSomethingIsWrittenForIt"
 		full    = "TestOnAFullServerLeasesAreRenewedAndGivenBack/Redis"
+		trees   = "TestDifferential/{2_1}"
+		lines   = "TestDifferential/{16_12}"
+		room    = "TestRoomThatComesWithoutAnEndIsGiven"
+		kept    = "TestANameIsRememberedForAsLongAsSaidAfterItsLastEntry"
+		steps   = "TestNoOperationCostsMoreBecauseMoreAreWaiting"
 	)
 	var all []mutant.Broken
 	for _, m := range []struct {
@@ -28,18 +33,31 @@ func TestTheTestsCatchEachMutantOfTheFleet(t *testing.T) {
 		{"a refusal needs replicas", tooFew, "redis-confirms-what-gives", mutant.Return("true || WAS")},
 		{"replicas are asked by another connection", "TestAReplicaThatHangsConfirmsNothing", "redis-wait-on-its-connection", mutant.Stmt("to.server.Process(ctx, wait)")},
 		{"replicas are waited for longer than the client waits", "TestTheWaitForReplicasEndsBeforeTheClientGivesUp", "redis-wait-bounded", mutant.Value("4 * t")},
-		{"a hint tells what no replica may have", "TestAHintCarriesNoGrantWhereReplicasMustConfirm", "redis-hint-without-grant", mutant.Cond("s.replicas > 1")},
+		{"a notification tells what no replica may have", "TestANotificationCarriesNoGrantWhereReplicasMustConfirm", "redis-hint-without-grant", mutant.Cond("s.replicas > 1")},
 		{"a mailbox is content with a ping", "TestAMailboxAtAPrimaryThatWasCutOffIsOpenedAtTheNewOne", "redis-mailbox-at-primary", mutant.Value("sub.Ping(ctx, message.Name())")},
 		{"what scripts may not is said by older servers alone", "TestEachListedRightIsNeeded/Redis_8", "redis-denied-texts",
 			mutant.Cond(`has("NOPERM", "NOAUTH", "WRONGPASS", "ERR invalid password", "ERR AUTH ", "No permissions", "The user executing the script")`)},
-		{"an idle name is kept for a day", "TestANameIsRememberedForAsLongAsSaidAfterItsLastEntry", "redis-name-remembered", mutant.Value("store.TokenRetention + max(c.TTL+c.Delay, c.Keep) + time.Millisecond")},
+		{"an idle name is kept for a day", kept, "redis-name-remembered", mutant.Value("store.TokenRetention + max(c.TTL+c.LockDelay, c.MinHold) + time.Millisecond")},
 		{"nobody looks who has taken over", "TestAFailOverOfAClusterServerLosesNoLeaseThatItsReplicaHasHeardOf", "redis-fail-over-looked-for", mutant.Delete()},
 		// Of the scripts.
 		{"what is there already is given unwritten", written, "redis-give-writes", mutant.Delete()},
 		{"an upgrade that is there is given unwritten", written, "redis-change-gives", mutant.Line("return done('G' .. told(e))")},
 		{"a lone hold is not given back to a full server", full, "redis-release-alone", mutant.Line("local answer = redis.call('SET', KEYS[1], head, 'KEEPTTL')")},
-		{"a full server lets others wait", full, "redis-ask-adds", mutant.Line("wrote = true")},
-		{"all tokens are kept for a day", "TestANameIsRememberedForAsLongAsSaidAfterItsLastEntry", "redis-retention", mutant.Line("local ms = 86400000 + math.ceil(left / 1000)")},
+		{"a full server lets others wait", full, "redis-ask-adds", mutant.Line("added = false")},
+		{"all tokens are kept for a day", kept, "redis-retention", mutant.Line("local ms = 86400000 + math.ceil(left / 1000)")},
+		{"a name is kept as one string", steps, "redis-few", mutant.Line("var usual = shape{fanout: 16, fewest: 1 << 30}")},
+		{"a full server lets others wait where a string becomes a hash", full, "redis-grows-refused", mutant.Delete()},
+		{"a lone hold is not renewed on a full server", full, "redis-renew-alone", mutant.Line("local answer = redis.call('SET', KEYS[1], value, 'PX', string.format('%.0f', RETENTION + math.ceil(left / 1000)))")},
+		{"a hash is kept for ever", kept, "redis-hash-kept", mutant.Delete()},
+		{"a downgrade lets nobody in", room, "redis-room-freed", mutant.Delete()},
+		{"an upgrade that is given up lets nobody in", room, "redis-upgrade-freed", mutant.Line("upgrader = ''")},
+		{"who goes lets nobody in", lines, "redis-drop-freed", mutant.Line("wrote = true")},
+		{"an upgrade that its hold outlived lets nobody in", room, "redis-void-upgrade", mutant.Line("elseif not freed then")},
+		{"a tree counts who has left", trees, "redis-tree-counts", mutant.Line("t[j], t[FAN + j] = x, 1")},
+		{"a tree does not grow", trees, "redis-tree-grows", mutant.Delete()},
+		{"a claim is behind those behind it", trees, "redis-tree-ahead", mutant.Delete()},
+		{"a poll tells the token of a grant to come", room, "redis-poll-token", mutant.Delete()},
+		{"a poll tells the newest token as it will be", lines, "redis-poll-newest", mutant.Delete()},
 		{"a full server loses what is held", full, "redis-full-renews", mutant.Delete()},
 	} {
 		all = append(all, mutant.Broken{Name: m.name, Pkg: "redisstore", Test: m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})

@@ -52,7 +52,7 @@ func TestNoErrorShowsThePassword(t *testing.T) {
 		for _, err := range s.List(t.Context(), "") {
 			none(what+", list", err, want)
 		}
-		none(what+", watch", s.Watch(t.Context(), me, func(store.Hint) {}), want)
+		none(what+", watch", s.Watch(t.Context(), me, func(store.Notification) {}), want)
 	}
 	use("wrong password", "redis://locks:"+escaped+"x@"+server.Addr, store.ErrDenied)
 	use("wrong user", "redis://nobody:"+escaped+"@"+server.Addr, store.ErrDenied)
@@ -109,26 +109,26 @@ func TestBadInputIsRefusedBeforeAnythingIsSent(t *testing.T) {
 	s := storeOn(t, clientOf(t, "127.0.0.1:1"), nil) // nobody is there
 	defer s.Close()
 	for what, edit := range map[string]func(*store.Claim){
-		"no name":          func(c *store.Claim) { c.Name = "" },
-		"a long name":      func(c *store.Claim) { c.Name = strings.Repeat("x", store.MaxName+1) },
-		"no limit":         func(c *store.Claim) { c.Limit = 0 },
-		"too high a limit": func(c *store.Claim) { c.Limit = store.Full + 1 },
-		"no weight":        func(c *store.Claim) { c.Weight = 0 },
-		"too much weight":  func(c *store.Claim) { c.Limit, c.Weight = 3, 4 },
-		"no TTL":           func(c *store.Claim) { c.TTL = 0 },
-		"too short a TTL":  func(c *store.Claim) { c.TTL = minTTL - 1 },
-		"too long a TTL":   func(c *store.Claim) { c.TTL = maxTTL + 1 },
-		"a negative place": func(c *store.Claim) { c.Place = -1 },
-		"a negative keep":  func(c *store.Claim) { c.Keep = -1 },
-		"too long a delay": func(c *store.Claim) { c.Delay = maxTTL + 1 },
-		"an endless owner": func(c *store.Claim) { c.Owner = strings.Repeat("x", 1<<16) },
+		"no name":             func(c *store.Claim) { c.Name = "" },
+		"a long name":         func(c *store.Claim) { c.Name = strings.Repeat("x", store.MaxName+1) },
+		"no limit":            func(c *store.Claim) { c.Limit = 0 },
+		"too high a limit":    func(c *store.Claim) { c.Limit = store.Full + 1 },
+		"no weight":           func(c *store.Claim) { c.Weight = 0 },
+		"too much weight":     func(c *store.Claim) { c.Limit, c.Weight = 3, 4 },
+		"no TTL":              func(c *store.Claim) { c.TTL = 0 },
+		"too short a TTL":     func(c *store.Claim) { c.TTL = minTTL - 1 },
+		"too long a TTL":      func(c *store.Claim) { c.TTL = maxTTL + 1 },
+		"a negative position": func(c *store.Claim) { c.PositionTTL = -1 },
+		"a negative keep":     func(c *store.Claim) { c.MinHold = -1 },
+		"too long a delay":    func(c *store.Claim) { c.LockDelay = maxTTL + 1 },
+		"an endless owner":    func(c *store.Claim) { c.Owner = strings.Repeat("x", 1<<16) },
 	} {
 		c := mutex("n")
 		edit(&c)
 		if _, err := s.Ask(t.Context(), c); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("ask with %s: %v", what, err)
 		}
-		if _, err := s.Look(t.Context(), c); !errors.Is(err, store.ErrInvalid) {
+		if _, err := s.Poll(t.Context(), c); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("look with %s: %v", what, err)
 		}
 	}

@@ -16,14 +16,7 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 	if err := bounds.CheckClaim(&c); err != nil {
 		return store.Answer{}, err
 	}
-	key := s.key(c.Name)
-	ttl := micros(c.TTL)
-	keep := s.retention + max(c.TTL+c.Delay, c.Keep) + time.Millisecond //mutant:redis-name-remembered
-	place := strconv.FormatInt(micros(c.Place), 10)
-	if c.Try {
-		place = "t" + place
-	}
-	cmd := s.command(&s.scripts.ask, key, claimed(&c), strconv.FormatInt(ttl, 10), strconv.FormatInt(keep.Milliseconds(), 10), place)
+	cmd := s.asking(&s.scripts.ask, &c)
 	s.start(ctx, cmd)
 	answer, err := s.outcome(ctx, cmd, "ask for", c.Name)
 	if err != nil {
@@ -35,6 +28,21 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 			Granted: true, Token: token, N: n, TTL: c.TTL, Weight: c.Weight, Want: c.Weight, Last: token + int64(n) - 1,
 		}, nil
 	}
+	return s.answered(answer, "ask for", &c)
+}
+
+// asking is the script that asks for the claim, or the one that polls.
+func (s *Store) asking(sc *script, c *store.Claim) *command {
+	keep := s.retention + max(c.TTL+c.LockDelay, c.MinHold) + time.Millisecond //mutant:redis-name-remembered
+	position := strconv.FormatInt(micros(c.PositionTTL), 10)
+	if c.Try {
+		position = "t" + position
+	}
+	return s.command(sc, s.key(c.Name), claimed(c), strconv.FormatInt(micros(c.TTL), 10), strconv.FormatInt(keep.Milliseconds(), 10), position)
+}
+
+// answered reads what the ask script answers, but for a new grant.
+func (s *Store) answered(answer, what string, c *store.Claim) (store.Answer, error) {
 	rest := answer[1:]
 	switch answer[0] {
 	case 'G':
@@ -51,7 +59,7 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 			return store.Answer{}, &store.MismatchError{Have: have, Want: c.Limit}
 		}
 	}
-	return store.Answer{}, s.strange("ask for", c.Name, answer)
+	return store.Answer{}, s.strange(what, c.Name, answer)
 }
 
 // refused reads the answer of a refusal: some numbers, and the first of those
@@ -65,7 +73,7 @@ func refused(s string) (a store.Answer, ok bool) {
 	if err != nil {
 		return a, false
 	}
-	_, entries, err := parseEntries(s[n:])
+	entries, err := parseEntries(s[n:])
 	if err != nil {
 		return a, false
 	}
@@ -79,15 +87,15 @@ func refused(s string) (a store.Answer, ok bool) {
 // stands reads how a hold stands, and returns what follows that.
 func stands(a *store.Answer, s string) (rest string, ok bool) {
 	var h struct {
-		Last, Token, Fence float64
-		Weight, Want       uint32
-		N                  uint16
+		Last, Token, UpgradeToken float64
+		Weight, Want              uint32
+		N                         uint16
 	}
 	n, err := binary.Decode([]byte(s), le, &h)
 	if err != nil {
 		return "", false
 	}
-	a.Last, a.Token, a.Fence = int64(h.Last), int64(h.Token), int64(h.Fence)
+	a.Last, a.Token, a.UpgradeToken = int64(h.Last), int64(h.Token), int64(h.UpgradeToken)
 	a.Weight, a.Want, a.N = int64(h.Weight), int64(h.Want), int(h.N)
 	return s[n:], true
 }
@@ -127,7 +135,7 @@ func (s *Store) renewed(ctx context.Context, cmd *command, h *store.Hold) store.
 	var a store.Answer
 	if answer[0] == 'H' {
 		if rest, ok := stands(&a, answer[1:]); ok && rest == "" {
-			return store.Renewal{TTL: h.TTL, Weight: a.Weight, Want: a.Want, Fence: a.Fence}
+			return store.Renewal{TTL: h.TTL, Weight: a.Weight, Want: a.Want, UpgradeToken: a.UpgradeToken}
 		}
 	}
 	return store.Renewal{Err: s.strange("renew", h.Name, answer), TTL: h.TTL}
@@ -216,18 +224,54 @@ func (s *Store) BreakHold(ctx context.Context, b store.Break) error {
 	return s.done(ctx, cmd, "break", b.Name)
 }
 
-// Look implements [store.Looker].
-func (s *Store) Look(ctx context.Context, c store.Claim) (store.Answer, error) {
+// Poll implements [store.Poller].
+func (s *Store) Poll(ctx context.Context, c store.Claim) (store.Answer, error) {
 	if err := bounds.CheckClaim(&c); err != nil {
 		return store.Answer{}, err
 	}
-	cmd := s.command(&s.scripts.view, s.key(c.Name))
+	const what = "look at"
+	cmd := s.asking(&s.scripts.poll, &c)
 	s.start(ctx, cmd)
-	now, q, err := s.view(ctx, cmd, "look at", c.Name)
+	answer, err := s.outcome(ctx, cmd, what, c.Name)
 	if err != nil {
 		return store.Answer{}, err
 	}
-	return q.Look(now, c.Name, &c)
+	if len(answer) < 10 || answer[0] != 'P' {
+		return store.Answer{}, s.strange(what, c.Name, answer)
+	}
+	newest := float(answer[1:])
+	if answer = answer[9:]; answer == "N" {
+		return store.Answer{Granted: true, TTL: c.TTL, Weight: c.Weight, Want: c.Weight, Last: newest}, nil
+	}
+	if err := s.refusal(answer, cmd.key()); err != nil {
+		return store.Answer{}, err
+	}
+	a, err := s.answered(answer, what, &c)
+	if err != nil {
+		return store.Answer{}, err
+	}
+	undrawn(&a, newest)
+	return a, nil
+}
+
+// undrawn takes from the answer what only the ask that has to follow draws.
+func undrawn(a *store.Answer, newest int64) {
+	a.Last = newest //mutant:redis-poll-newest
+	if a.Token > newest {
+		a.Token, a.N = 0, 0 //mutant:redis-poll-token
+	}
+	if a.UpgradeToken > newest {
+		a.UpgradeToken = 0
+	}
+	for i := range a.Holders {
+		h := &a.Holders[i]
+		if h.Token > newest {
+			h.Token, h.N, h.Used = 0, 0, 0
+		}
+		if h.UpgradeToken > newest {
+			h.UpgradeToken = 0
+		}
+	}
 }
 
 // view reads what the view script answers.
@@ -250,20 +294,25 @@ func (s *Store) outcome(ctx context.Context, cmd *command, what, name string) (s
 	if err != nil {
 		return "", s.failed(fmt.Sprintf("%s %q", what, name), err)
 	}
+	return answer, s.refusal(answer, cmd.key())
+}
+
+// refusal is the error that each script may answer.
+func (s *Store) refusal(answer, key string) error {
 	switch answer[0] {
 	case 'L':
 		if reason := answer[1:]; reason != "" {
-			return "", &store.LostError{Reason: reason}
+			return &store.LostError{Reason: reason}
 		}
-		return "", store.ErrLost
+		return store.ErrLost
 	case 'C':
-		return "", s.corrupt(cmd.key())
+		return s.corrupt(key)
 	case 'V':
 		if len(answer) == 2 {
-			return "", s.newer(cmd.key(), answer[1])
+			return s.otherForm(key, answer[1])
 		}
 	}
-	return answer, nil
+	return nil
 }
 
 // done is the outcome of a script that has nothing to tell.

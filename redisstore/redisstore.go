@@ -4,11 +4,14 @@
 //
 // # Stored form
 //
-// A string key a name: the prefix, then the name between braces, so that a
+// A key a name: the prefix, then the name between braces, so that a
 // name is one slot of a cluster ("holdfast:{invoice/42}"). In a name the bytes
 // "%", "{" and "}" are written as "%25", "%7B" and "%7D".
 //
-// The value begins with "hf" and the version of the form, "1". The newest
+// The key is a string as long as the name has few entries, twelve at most, and a
+// hash from then on until nobody has the name or waits for it.
+//
+// The string begins with "hf" and the version of the form, "2". The newest
 // token follows, then the entries in their order; none, when the name is idle.
 // Numbers are little-endian; instants are microseconds of the server's clock.
 // An entry is
@@ -18,7 +21,7 @@
 //	keep                    float64, microseconds
 //	length of owner         uint16
 //	length of broken        uint8
-//	delay, fence            float64 each
+//	delay, upgrade token            float64 each
 //	limit, weight, want, turn   uint32 each; want is above weight while an
 //	                        upgrade is pending; turn is counted by the owner:
 //	                        changes of weight, or tokens used of a block
@@ -27,8 +30,21 @@
 //	flags                   uint8: 1 granted, 2 shown
 //	owner, broken
 //
+// The hash has the field "h": what the string begins with, then the limit
+// (uint32), the weight of all holds (float64), the number of holds and of entries
+// (uint32), the place of the next entry, the earliest end of an entry and the
+// instant up to when the key lives, less the retention (float64), the height of
+// the tree and the length of an id (uint8), and the id of the hold whose upgrade
+// is pending, if one is. Each entry is the field of its id: its place (float64), which grows in
+// the order of the queue, and the entry as above. The field "#" and the place has
+// the id. The fields "t", a level, ":" and a number are the nodes of a tree over
+// the places, 16 children each: of each child the earliest end of an entry
+// (float64), then of each how many entries there are (uint32). So an operation
+// reads and writes its own entry, the nodes above it, and those whom it lets in,
+// however many wait.
+//
 // A key lives until a day after the last of its entries is over, or for as long
-// as [Options].TokenRetention says, by its expiry in Redis. Hints are published to the channel of the prefix, "hint:"
+// as [Options].TokenRetention says, by its expiry in Redis; a hash up to a minute longer. Notifications are published to the channel of the prefix, "hint:"
 // and the first half of the waiter's id, as "token id key"; behind the token of
 // a block are "+" and its size, and of an upgrade the token is 0.
 //
@@ -69,7 +85,7 @@
 //
 // On a Cluster each name is one slot, and all of it moves with that. Commands
 // follow redirects, and are joined by server: one that is away holds up nothing
-// of the others. Replicas are never asked, whatever the client's options say. Hints come by way of any one server,
+// of the others. Replicas are never asked, whatever the client's options say. Notifications come by way of any one server,
 // and by way of another soon after that has left. When a server does not answer,
 // the client is made to find out at once which has taken its place. Behind
 // Sentinel that is for go-redis to do. It sticks to a Sentinel that hangs for as
@@ -100,8 +116,9 @@
 // A user who may do just this can do all of it, here with the default prefix:
 //
 //	resetkeys ~holdfast:* resetchannels &holdfast:* -@all
-//	+evalsha +eval +get +set +time +publish   to lock
-//	+pexpire                                  to renew and release while the server's memory is full
+//	+evalsha +eval +mget +exists +set +time +publish   to lock
+//	+hmget +hset +hdel +del +pexpire          once many wait for a name, or have it
+//	+hgetall                                  to list such a name
 //	+subscribe +ping                          to be woken; without, waiters look now and then
 //	+scan                                     to list all names
 //	+info                                     for what is checked at start; without, less is
@@ -152,7 +169,7 @@ type Options struct {
 
 	// Replicas is how many replicas must have confirmed a grant, a renewal or a
 	// change of weight before it is told (WAIT). If they have not within half a
-	// second the outcome is unclear: it is asked for again, and in the end given
+	// second the outcome is indeterminate: it is asked for again, and in the end given
 	// back. With 0, the default, none is waited for. With the number of all
 	// replicas, a fail-over to any of them loses no hold that was told; with
 	// fewer, one to a replica that had not confirmed still can.
@@ -203,7 +220,7 @@ type Store struct {
 var _ interface {
 	store.Store
 	store.Watcher
-	store.Looker
+	store.Poller
 	store.Inspector
 	store.Checker
 } = (*Store)(nil)
@@ -213,7 +230,7 @@ var _ interface {
 // own options (timeouts, TLS, database) apply. New does no I/O. The error
 // matches store.ErrInvalid or store.ErrUnsupported.
 func New(client redis.UniversalClient, o *Options) (*Store, error) {
-	return newStore(client, o, nil)
+	return newStore(client, o, nil, usual)
 }
 
 func init() {
@@ -262,7 +279,7 @@ func Open(url string, o *Options) (*Store, error) {
 	return s, nil
 }
 
-func newStore(client redis.UniversalClient, o *Options, clock func() int64) (*Store, error) {
+func newStore(client redis.UniversalClient, o *Options, clock func() int64, sh shape) (*Store, error) {
 	if err := checkClient(client); err != nil {
 		return nil, err
 	}
@@ -284,8 +301,8 @@ func newStore(client redis.UniversalClient, o *Options, clock func() int64) (*St
 	case o.Dialer != nil:
 		return nil, fmt.Errorf("%w: Options.Dialer of a Redis store is for Open: the client that New is given has its own", store.ErrInvalid)
 	}
-	if s.scripts = live(); clock != nil || s.retention != store.TokenRetention {
-		s.scripts = load(s.retention, clock != nil)
+	if s.scripts = live(); clock != nil || s.retention != store.TokenRetention || sh != usual {
+		s.scripts = load(s.retention, clock != nil, sh)
 	}
 	s.ctx, s.end = context.WithCancel(context.Background())
 	return s, nil
@@ -333,11 +350,15 @@ func (s *Store) Describe() store.Description {
 			"an eviction or a FLUSHALL everything; then two may hold a name until the TTL of the first is over",
 		Forgets: []store.Accident{store.AccidentRestart, store.AccidentWipe, store.AccidentFailOver, store.AccidentClockStep},
 		Crash:   store.CrashTTL,
+		Lacks: map[store.Promise]string{
+			store.PromiseTotals: "it keeps one number of slots a name",
+			store.PromiseGiveUp: "it does not keep what a waiter asks the holders for",
+		},
 	}
 	if s.replicas > 0 {
 		d.Loses = fmt.Sprintf("a fail-over to a replica that is not among the %d which have confirmed a grant can lose it, a restart what was not synced to disk, "+
 			"an eviction or a FLUSHALL everything; then two may hold a name until the TTL of the first is over", s.replicas)
-		d.Lacks = map[store.Promise]string{store.PromiseHintToken: "replicas have not confirmed what a hint would tell"}
+		d.Lacks[store.PromiseNotificationToken] = "replicas have not confirmed what a notification would tell"
 	}
 	return d
 }

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -113,28 +114,35 @@ func TestStore(t *testing.T) {
 
 func TestDifferential(t *testing.T) {
 	t.Parallel()
-	storetest.Differential(t, storetest.Clocked{
-		Open: func(t *testing.T, clock func() queue.Time) func() store.Store {
-			client := clientOf(t, testserver.Redis(t).Addr)
-			return func() store.Store {
-				s, err := newStore(client, nil, func() int64 { return clock().Clock })
-				if err != nil {
-					t.Fatal(err)
+	// Trees that are high with few entries; those of users, with few entries too; and
+	// what users have, which are strings here.
+	for _, sh := range []shape{{2, 1}, {usual.fanout, 2}, usual} {
+		t.Run(fmt.Sprint(sh), func(t *testing.T) {
+			t.Parallel()
+			forms := map[string]int{}
+			storetest.Differential(t, storetest.Clocked{
+				Open: func(t *testing.T, clock func() queue.Time) func() store.Store {
+					client := clientOf(t, testserver.Redis(t).Addr)
+					return func() store.Store {
+						s, err := newStore(client, nil, func() int64 { return clock().Clock }, sh)
+						if err != nil {
+							t.Fatal(err)
+						}
+						return s
+					}
+				},
+				Stored: func(t *testing.T, s store.Store, name string) queue.Queue {
+					q, form := stored(t, s.(*Store), name, sh)
+					forms[form]++
+					return q
+				},
+			})
+			t.Log(forms)
+			for _, form := range []string{"string", "hash"} {
+				if forms[form] < 100 && (form == "string" || sh != usual) {
+					t.Errorf("%d times a %s was compared: too few to say anything", forms[form], form)
 				}
-				return s
 			}
-		},
-		Stored: func(t *testing.T, s store.Store, name string) queue.Queue {
-			r := s.(*Store)
-			value, err := r.client.Get(t.Context(), r.key(name)).Result()
-			if err != nil && err != redis.Nil {
-				t.Fatal(err)
-			}
-			q, err := r.parse(r.key(name), value)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return q
-		},
-	})
+		})
+	}
 }

@@ -137,7 +137,7 @@ func TestTheTokenGoesDownAcrossAFailOverOnlyIfTheRecordIsLostAndTheClockIsBehind
 				t.Parallel()
 				c := newCouple(t)
 				now := time.Now().UnixMicro()
-				before, err := newStore(clientOf(t, c.primary.Addr), nil, func() int64 { return now })
+				before, err := newStore(clientOf(t, c.primary.Addr), nil, func() int64 { return now }, usual)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -158,7 +158,7 @@ func TestTheTokenGoesDownAcrossAFailOverOnlyIfTheRecordIsLostAndTheClockIsBehind
 						return now - hour
 					}
 					return now + 1
-				})
+				}, usual)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -192,10 +192,10 @@ func soonHold(t testing.TB, s *Store, c store.Claim) store.Hold {
 	return h
 }
 
-func unclear(t testing.TB, what string, err error) {
+func indeterminate(t testing.TB, what string, err error) {
 	t.Helper()
 	if !errors.Is(err, store.ErrUnavailable) || store.Definite(err) {
-		t.Errorf("%s: %v, want unclear", what, err)
+		t.Errorf("%s: %v, want indeterminate", what, err)
 		return
 	}
 	if !strings.Contains(err.Error(), "replicas that must confirm") {
@@ -226,22 +226,22 @@ func TestNothingIsToldAsOursThatTooFewReplicasConfirm(t *testing.T) {
 	c2.Try = true
 	for _, claim := range []store.Claim{c1, c2} {
 		_, err := s.Ask(t.Context(), claim)
-		unclear(t, fmt.Sprintf("an ask, try %v", claim.Try), err)
+		indeterminate(t, fmt.Sprintf("an ask, try %v", claim.Try), err)
 		_, err = s.Ask(t.Context(), claim)
-		unclear(t, "the repeated ask", err)
+		indeterminate(t, "the repeated ask", err)
 	}
 	for _, r := range s.Renew(t.Context(), holds) {
-		unclear(t, "a renewal in a batch", r.Err)
+		indeterminate(t, "a renewal in a batch", r.Err)
 	}
-	unclear(t, "a renewal", s.Renew(t.Context(), []store.Hold{held})[0].Err)
+	indeterminate(t, "a renewal", s.Renew(t.Context(), []store.Hold{held})[0].Err)
 	_, err := s.Change(t.Context(), up, 1, store.Full)
-	unclear(t, "an upgrade", err)
+	indeterminate(t, "an upgrade", err)
 
 	// What gives nothing to who asks is told as ever, and so is what is lost.
 	if a, err := s.Ask(t.Context(), waits); err != nil || a.Granted {
 		t.Errorf("a refusal: %+v, %v", a, err)
 	}
-	if _, err := s.Look(t.Context(), mutex("held")); err != nil {
+	if _, err := s.Poll(t.Context(), mutex("held")); err != nil {
 		t.Errorf("a look: %v", err)
 	}
 	if err := s.Renew(t.Context(), []store.Hold{{Name: "held", ID: me.NewID(), Token: 1, TTL: time.Minute}})[0].Err; !errors.Is(err, store.ErrLost) {
@@ -256,7 +256,7 @@ func TestNothingIsToldAsOursThatTooFewReplicasConfirm(t *testing.T) {
 		t.Errorf("a release: %v", err)
 	}
 	_, err = s.Ask(t.Context(), waits)
-	unclear(t, "the ask of one whom the release has let in", err)
+	indeterminate(t, "the ask of one whom the release has let in", err)
 
 	// A replica of the right number is one, and not two.
 	more := confirmed(t, clientOf(t, c.primary.Addr), 2)
@@ -266,7 +266,7 @@ func TestNothingIsToldAsOursThatTooFewReplicasConfirm(t *testing.T) {
 		return err == nil && a.Granted
 	})
 	_, err = more.Ask(t.Context(), mutex("two replicas"))
-	unclear(t, "an ask for two of one replica", err)
+	indeterminate(t, "an ask for two of one replica", err)
 	if !strings.Contains(err.Error(), "1 of the 2") {
 		t.Errorf("the error does not tell how many: %v", err)
 	}
@@ -282,7 +282,7 @@ func TestAReplicaThatHangsConfirmsNothing(t *testing.T) {
 	defer c.replica.Thaw()
 	claim := mutex("n")
 	_, err := s.Ask(t.Context(), claim)
-	unclear(t, "an ask", err)
+	indeterminate(t, "an ask", err)
 	c.replica.Thaw()
 	until(t, "the replica goes on, and confirms", func() bool {
 		a, err := s.Ask(t.Context(), claim)
@@ -290,15 +290,15 @@ func TestAReplicaThatHangsConfirmsNothing(t *testing.T) {
 	})
 }
 
-// A hint that carried the grant would tell of what no replica may have.
-func TestAHintCarriesNoGrantWhereReplicasMustConfirm(t *testing.T) {
+// A notification that carried the grant would tell of what no replica may have.
+func TestANotificationCarriesNoGrantWhereReplicasMustConfirm(t *testing.T) {
 	t.Parallel()
 	c := newCouple(t)
 	for n, carries := range []bool{true, false} {
 		s := confirmed(t, clientOf(t, c.primary.Addr), n)
-		hints := make(chan store.Hint, 10)
+		notifications := make(chan store.Notification, 10)
 		p := store.NewProcess()
-		if err := s.Watch(t.Context(), p, func(h store.Hint) { hints <- h }); err != nil {
+		if err := s.Watch(t.Context(), p, func(h store.Notification) { notifications <- h }); err != nil {
 			t.Fatal(err)
 		}
 		name := fmt.Sprint("name ", n)
@@ -309,12 +309,12 @@ func TestAHintCarriesNoGrantWhereReplicasMustConfirm(t *testing.T) {
 			t.Fatal(err)
 		}
 		select {
-		case got := <-hints:
+		case got := <-notifications:
 			if got.ID != w.ID || got.Name != name || (got.Token != 0) != carries || (got.N != 0) != carries {
-				t.Errorf("%d replicas: hint %+v", n, got)
+				t.Errorf("%d replicas: notification %+v", n, got)
 			}
 		case <-time.After(patience):
-			t.Fatal("no hint")
+			t.Fatal("no notification")
 		}
 	}
 }
@@ -343,7 +343,7 @@ func TestAPrimaryThatNobodyFollowsGrantsNothingThatReplicasMustConfirm(t *testin
 	c.primary.Restart()
 	stale := confirmed(t, clientOf(t, c.primary.Addr), 1)
 	_, err = stale.Ask(t.Context(), mutex("n"))
-	unclear(t, "an ask of the stale primary", err)
+	indeterminate(t, "an ask of the stale primary", err)
 	careless := confirmed(t, clientOf(t, c.primary.Addr), 0)
 	mustHold(t, careless, mutex("m")) // this is what the option is against
 
@@ -372,7 +372,7 @@ func TestTheWaitForReplicasEndsBeforeTheClientGivesUp(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	_, err := s.Ask(ctx, mutex("n"))
-	unclear(t, "an ask", err)
+	indeterminate(t, "an ask", err)
 }
 
 func TestWithoutTheRightToWaitReplicasAreNotAskedInVain(t *testing.T) {

@@ -280,8 +280,8 @@ func TestAMailboxAtAServerThatLeavesItsClusterIsOpenedElsewhere(t *testing.T) {
 	s := storeOn(t, clusterClient(t, masters), nil)
 	defer s.Close()
 	s.pingEvery = 200 * time.Millisecond
-	hints := make(chan store.Hint, 1000)
-	if err := s.Watch(t.Context(), me, func(h store.Hint) { hints <- h }); err != nil {
+	notifications := make(chan store.Notification, 1000)
+	if err := s.Watch(t.Context(), me, func(h store.Notification) { notifications <- h }); err != nil {
 		t.Fatal(err)
 	}
 	r := newResharder(t, masters)
@@ -302,8 +302,8 @@ func TestAMailboxAtAServerThatLeavesItsClusterIsOpenedElsewhere(t *testing.T) {
 		t.Helper()
 		until(t, what+" all are told to look", func() bool {
 			select {
-			case h := <-hints:
-				return h == store.Hint{}
+			case h := <-notifications:
+				return h == store.Notification{}
 			default:
 				return false
 			}
@@ -335,17 +335,17 @@ func TestAMailboxAtAServerThatLeavesItsClusterIsOpenedElsewhere(t *testing.T) {
 	until(t, "the hold is given back", func() bool { return s.Release(t.Context(), h) == nil })
 	until(t, "the waiter is woken, or told to look", func() bool {
 		select {
-		case got := <-hints:
-			return got.ID == next.ID || got == store.Hint{}
+		case got := <-notifications:
+			return got.ID == next.ID || got == store.Notification{}
 		default:
 			return false
 		}
 	})
 
-	// One that dies takes its part of the names with it. Hints of the others
+	// One that dies takes its part of the names with it. Notifications of the others
 	// still arrive.
-	for len(hints) > 0 {
-		<-hints
+	for len(notifications) > 0 {
+		<-notifications
 	}
 	masters[at()].Kill()
 	told("after the server died")

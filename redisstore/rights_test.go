@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -83,11 +84,32 @@ func eachRightIsNeeded(t *testing.T, server *testserver.Server) {
 		}
 		return s.Release(t.Context(), store.Hold{Name: c.Name, ID: c.ID, Token: a.Token})
 	}
-	for _, right := range []string{"~holdfast:*", "+evalsha", "+eval", "+get", "+set", "+time"} {
+	for _, right := range []string{"~holdfast:*", "+evalsha", "+eval", "+mget", "+exists", "+set", "+time"} {
 		uses[right] = lock
 	}
+	for i, right := range []string{"+hmget", "+hset", "+hdel", "+del", "+pexpire"} {
+		uses[right] = func(t *testing.T, s *Store) (err error) {
+			name := fmt.Sprint("many ", i)
+			for c := mutex(name); err == nil; c.ID = me.NewID() {
+				if _, err = s.Ask(t.Context(), c); err == nil && len(state(t, s, name).Entries) > usual.fewest {
+					return s.Release(t.Context(), store.Hold{Name: name, ID: c.ID})
+				}
+			}
+			return err
+		}
+	}
+	many, whole := mutex("of many"), storeOn(t, clientOf(t, server.Addr), nil)
+	for range usual.fewest + 1 {
+		many.ID = me.NewID()
+		mustAsk(t, whole, many)
+	}
+	uses["+hgetall"] = func(t *testing.T, s *Store) (err error) {
+		for _, err = range s.List(t.Context(), many.Name) {
+		}
+		return err
+	}
 	for _, right := range []string{"&holdfast:*", "+subscribe"} {
-		uses[right] = func(t *testing.T, s *Store) error { return s.Watch(t.Context(), me, func(store.Hint) {}) }
+		uses[right] = func(t *testing.T, s *Store) error { return s.Watch(t.Context(), me, func(store.Notification) {}) }
 	}
 	uses["+scan"] = func(t *testing.T, s *Store) (err error) {
 		for _, err = range s.List(t.Context(), "") {
@@ -115,7 +137,7 @@ func eachRightIsNeeded(t *testing.T, server *testserver.Server) {
 	}
 }
 
-func TestWithoutTheRightToPublishLocksWorkAndWaitersLook(t *testing.T) {
+func TestWithoutTheRightToPublishLocksWorkAndWaitersPoll(t *testing.T) {
 	t.Parallel()
 	server := testserver.Redis(t)
 	all := slices.DeleteFunc(rights(t), func(r string) bool { return r == "+publish" })

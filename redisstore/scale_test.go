@@ -145,9 +145,9 @@ func raise(v *atomic.Int64, n int64) {
 }
 
 // A thousand waiters for as many names that are held elsewhere share one
-// subscription, and ask for their places a third of the places' time after the
+// subscription, and ask for their positions a third of the positions' time after the
 // last time and not before, many in one batch. Nothing else is sent.
-func TestScale_AThousandWaitersKeepTheirPlacesInBatchesAndDoNothingElse(t *testing.T) {
+func TestScale_AThousandWaitersKeepTheirPositionsInBatchesAndDoNothingElse(t *testing.T) {
 	t.Parallel()
 	const n, third = 1000, 2 * time.Second
 	server := testserver.Redis(t)
@@ -176,7 +176,7 @@ func TestScale_AThousandWaitersKeepTheirPlacesInBatchesAndDoNothingElse(t *testi
 	}
 	see := redis.NewClient(&redis.Options{Addr: server.Addr})
 	defer see.Close()
-	until(t, "all have a place", func() bool { return commands(t, see)["evalsha"] >= 3*n }) // a lock, a try and a place each
+	until(t, "all have a position", func() bool { return commands(t, see)["evalsha"] >= 3*n }) // a lock, a try and a position each
 	time.Sleep(third)
 
 	start, sent, before := time.Now(), trips.n.Load(), commands(t, see)
@@ -191,7 +191,7 @@ func TestScale_AThousandWaitersKeepTheirPlacesInBatchesAndDoNothingElse(t *testi
 		t.Errorf("%d asks took %d round trips", asks, batches)
 	}
 	expected := []string{
-		"evalsha", "get", "set", "time", "publish", // ours, and what our scripts call
+		"evalsha", "mget", "exists", "set", "time", "publish", // ours, and what our scripts call
 		"info",                            // the test's
 		"ping", "hello", "client|setinfo", // of the client's, on a connection that is idle or new
 	}

@@ -27,20 +27,27 @@ type script struct {
 	gives string // first bytes of the answers that give something to their owner
 }
 
-type scripts struct{ ask, release, renew, change, brk, view script }
+type scripts struct{ ask, poll, release, renew, change, brk, view script }
+
+// A shape is what the stored form of a name depends on: how many children a node
+// has, and up to how many entries are kept in a string.
+type shape struct{ fanout, fewest int }
+
+// usual is of every Store but those of tests, which make trees that are higher.
+var usual = shape{fanout: 16, fewest: 12} //mutant:redis-few
 
 // live are the scripts of every Store that keeps tokens for as long as most do.
 // They are made when the first Store is, for programs that have none pay for
 // what is done before main.
-var live = sync.OnceValue(func() *scripts { return load(store.TokenRetention, false) })
+var live = sync.OnceValue(func() *scripts { return load(store.TokenRetention, false, usual) })
 
 // load makes the scripts for a retention of tokens. The server spends nothing
 // on a number that is a part of the text. clocked scripts have the time, in µs,
 // as their last argument instead of the server's: for tests that compare them
 // with package queue.
-func load(retention time.Duration, clocked bool) *scripts {
+func load(retention time.Duration, clocked bool, sh shape) *scripts {
 	ms := (retention + time.Millisecond - 1) / time.Millisecond
-	edits := []string{"RETENTION", strconv.FormatInt(int64(ms), 10)}
+	edits := []string{"RETENTION", strconv.FormatInt(int64(ms), 10), "FANOUT", strconv.Itoa(sh.fanout), "FEWEST", strconv.Itoa(sh.fewest)}
 	if clocked {
 		edits = append(edits, "redis.call('TIME')", "{ 0, ARGV[#ARGV] }")
 	}
@@ -51,9 +58,9 @@ func load(retention time.Duration, clocked bool) *scripts {
 		return script{name: name, text: text, sha: hex.EncodeToString(sum[:]), gives: gives}
 	}
 	return &scripts{
-		ask:     one("ask", "G0123456789"), //mutant:redis-grants-confirmed
-		renew:   one("renew", "H"),         //mutant:redis-renewals-confirmed
-		change:  one("change", "G"),        //mutant:redis-upgrades-confirmed
-		release: one("release", ""), brk: one("break", ""), view: one("view", ""),
+		ask:    one("ask", "G0123456789"), //mutant:redis-grants-confirmed
+		renew:  one("renew", "H"),         //mutant:redis-renewals-confirmed
+		change: one("change", "G"),        //mutant:redis-upgrades-confirmed
+		poll:   one("poll", ""), release: one("release", ""), brk: one("break", ""), view: one("view", ""),
 	}
 }

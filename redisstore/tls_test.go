@@ -90,9 +90,9 @@ func overTLSAll(t *testing.T, url, instead string) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	hints := make(chan store.Hint, 100)
+	notifications := make(chan store.Notification, 100)
 	until(t, url+": a mailbox is open", func() bool {
-		err = s.Watch(t.Context(), me, func(h store.Hint) { hints <- h })
+		err = s.Watch(t.Context(), me, func(h store.Notification) { notifications <- h })
 		return err == nil
 	})
 	for i := range 6 {
@@ -105,10 +105,10 @@ func overTLSAll(t *testing.T, url, instead string) {
 		}
 		for woken := false; !woken; {
 			select {
-			case h := <-hints:
+			case h := <-notifications:
 				woken = h.ID == w.ID
 			case <-time.After(patience):
-				t.Fatalf("%s: no hint", url)
+				t.Fatalf("%s: no notification", url)
 			}
 		}
 		if err := s.Release(t.Context(), store.Hold{Name: w.Name, ID: w.ID}); err != nil {
@@ -136,7 +136,7 @@ func TestAHandshakeThatHangsIsGivenUp(t *testing.T) {
 	}
 	defer s.Close()
 	watched := make(chan error, 1)
-	go func() { watched <- s.Watch(t.Context(), me, func(store.Hint) {}) }()
+	go func() { watched <- s.Watch(t.Context(), me, func(store.Notification) {}) }()
 	select {
 	case err := <-watched:
 		if err == nil {

@@ -131,7 +131,7 @@ func TestNoErrorShowsAPasswordOfAClusterOrASentinel(t *testing.T) {
 		}
 		for what, f := range map[string]func() error{
 			"ask":   func() error { _, err := s.Ask(t.Context(), mutex("n")); return err },
-			"watch": func() error { return s.Watch(t.Context(), me, func(store.Hint) {}) },
+			"watch": func() error { return s.Watch(t.Context(), me, func(store.Notification) {}) },
 			"check": func() error { return s.Check(t.Context())[0].Err },
 		} {
 			none(what, f())

@@ -26,7 +26,7 @@ const (
 // Watch implements [store.Watcher]: one subscription, on a connection of its
 // own, until Close. An error matches store.ErrDenied if the user may not
 // subscribe.
-func (s *Store) Watch(ctx context.Context, p store.Process, sink func(store.Hint)) error {
+func (s *Store) Watch(ctx context.Context, p store.Process, sink func(store.Notification)) error {
 	open := make(chan error, 1)
 	w := &mailbox{s: s, channel: s.channel(p), sink: sink}
 	watching, stop := context.WithCancel(s.ctx)
@@ -49,11 +49,11 @@ func (s *Store) Watch(ctx context.Context, p store.Process, sink func(store.Hint
 	return nil
 }
 
-// A mailbox is where the hints for one process arrive.
+// A mailbox is where the notifications for one process arrive.
 type mailbox struct {
 	s       *Store
 	channel string
-	sink    func(store.Hint)
+	sink    func(store.Notification)
 	alive   atomic.Bool // a sign of life has come since the last ping
 }
 
@@ -66,7 +66,7 @@ func (w *mailbox) run(ctx context.Context, open chan<- error) {
 		err := w.read(ctx, func() {
 			pause = leastPause
 			if opened {
-				w.sink(store.Hint{}) // some may have been missed
+				w.sink(store.Notification{}) // some may have been missed
 			}
 			opened = true
 			select {
@@ -108,7 +108,7 @@ func (w *mailbox) read(ctx context.Context, subscribed func()) error {
 		case *redis.Subscription:
 			subscribed()
 		case *redis.Message:
-			if h, ok := w.s.hint(m.Payload); ok {
+			if h, ok := w.s.notification(m.Payload); ok {
 				w.sink(h)
 			}
 		}
@@ -161,9 +161,9 @@ type once struct{ redis.Cmder }
 
 func (once) NoRetry() bool { return true }
 
-// hint reads a message: token (with "+" and the size of its block, unless that
+// notification reads a message: token (with "+" and the size of its block, unless that
 // is 1), id and key. A grant that replicas have not confirmed is not told.
-func (s *Store) hint(payload string) (h store.Hint, ok bool) {
+func (s *Store) notification(payload string) (h store.Notification, ok bool) {
 	part := strings.SplitN(payload, " ", 3)
 	if len(part) != 3 {
 		return h, false
@@ -189,5 +189,5 @@ func (s *Store) hint(payload string) (h store.Hint, ok bool) {
 	if s.replicas > 0 { //mutant:redis-hint-without-grant
 		token, n = 0, 0
 	}
-	return store.Hint{Name: name, ID: id, Token: token, N: n}, ok
+	return store.Notification{Name: name, ID: id, Token: token, N: n}, ok
 }

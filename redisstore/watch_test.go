@@ -12,25 +12,25 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-func TestAMailboxIsOpenedAgainAfterABreakAndTellsThatHintsMayBeMissing(t *testing.T) {
+func TestAMailboxIsOpenedAgainAfterABreakAndTellsThatNotificationsMayBeMissing(t *testing.T) {
 	t.Parallel()
 	server := testserver.Redis(t)
 	direct := clientOf(t, server.Addr)
 	p := newProxy(t, server.Addr)
 	s := storeOn(t, clientOf(t, p.addr), nil)
 	defer s.Close()
-	hints := make(chan store.Hint, 100)
-	if err := s.Watch(t.Context(), me, func(h store.Hint) { hints <- h }); err != nil {
+	notifications := make(chan store.Notification, 100)
+	if err := s.Watch(t.Context(), me, func(h store.Notification) { notifications <- h }); err != nil {
 		t.Fatal(err)
 	}
-	next := func() store.Hint {
+	next := func() store.Notification {
 		t.Helper()
 		select {
-		case h := <-hints:
+		case h := <-notifications:
 			return h
 		case <-time.After(patience):
-			t.Fatalf("no hint within %v", patience)
-			return store.Hint{}
+			t.Fatalf("no notification within %v", patience)
+			return store.Notification{}
 		}
 	}
 	handOver := func(name string) {
@@ -43,25 +43,25 @@ func TestAMailboxIsOpenedAgainAfterABreakAndTellsThatHintsMayBeMissing(t *testin
 			t.Fatal(err)
 		}
 		if got := next(); got.Name != name || got.ID != w.ID || got.Token <= h.Token {
-			t.Errorf("hint %+v, want one for %v of %q", got, w.ID, name)
+			t.Errorf("notification %+v, want one for %v of %q", got, w.ID, name)
 		}
 	}
 	handOver("before")
 	if n, err := direct.Do(t.Context(), "CLIENT", "KILL", "TYPE", "pubsub").Int(); err != nil || n != 1 {
 		t.Fatalf("CLIENT KILL: %d, %v", n, err)
 	}
-	if got := next(); got != (store.Hint{}) {
-		t.Errorf("after the break came %+v, want the zero hint", got)
+	if got := next(); got != (store.Notification{}) {
+		t.Errorf("after the break came %+v, want the zero notification", got)
 	}
 	handOver("after")
 
 	server.Kill()
 	server.Restart()
-	if got := next(); got != (store.Hint{}) {
-		t.Errorf("after the restart came %+v, want the zero hint", got)
+	if got := next(); got != (store.Notification{}) {
+		t.Errorf("after the restart came %+v, want the zero notification", got)
 	}
 	until(t, "the client has found the server again", func() bool {
-		_, err := s.Look(t.Context(), mutex("x"))
+		_, err := s.Poll(t.Context(), mutex("x"))
 		return err == nil
 	})
 	handOver("after a restart")
@@ -83,8 +83,8 @@ func aSilentMailbox(t *testing.T, protocol int) {
 	s := storeOn(t, clientOf(t, p.addr, func(o *redis.Options) { o.Protocol, o.ReadTimeout = protocol, 3*time.Second }), nil)
 	defer s.Close()
 	s.pingEvery = 4 * time.Second // a machine that stands still for a while answers in that
-	hints := make(chan store.Hint, 100)
-	until(t, "a mailbox is open", func() bool { return s.Watch(t.Context(), me, func(h store.Hint) { hints <- h }) == nil })
+	notifications := make(chan store.Notification, 100)
+	until(t, "a mailbox is open", func() bool { return s.Watch(t.Context(), me, func(h store.Notification) { notifications <- h }) == nil })
 	tries := func() (n int) {
 		info, err := clientOf(t, server.Addr).Info(t.Context(), "commandstats").Result()
 		if err != nil {
@@ -98,7 +98,7 @@ func aSilentMailbox(t *testing.T, protocol int) {
 	begun := tries()
 	until(t, "the mailbox has been tried some times", func() bool { return tries() >= begun+2 })
 	select {
-	case h := <-hints:
+	case h := <-notifications:
 		t.Errorf("protocol %d: in a silent mailbox arrived %+v", protocol, h)
 	default:
 	}
@@ -107,11 +107,11 @@ func aSilentMailbox(t *testing.T, protocol int) {
 	until(t, "the mailbox is given up for another", func() bool { return p.accepted.Load() > opened })
 	server.Thaw()
 	select {
-	case h := <-hints:
-		if h != (store.Hint{}) {
-			t.Errorf("protocol %d: after the break came %+v, want the zero hint", protocol, h)
+	case h := <-notifications:
+		if h != (store.Notification{}) {
+			t.Errorf("protocol %d: after the break came %+v, want the zero notification", protocol, h)
 		}
 	case <-time.After(patience):
-		t.Errorf("protocol %d: no hint within %v", protocol, patience)
+		t.Errorf("protocol %d: no notification within %v", protocol, patience)
 	}
 }

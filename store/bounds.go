@@ -24,14 +24,14 @@ func CheckName(name string) error {
 	return nil
 }
 
-// CheckClaim finds what no Ask or Look can be for.
+// CheckClaim finds what no Ask or Poll can be for.
 func (b *Bounds) CheckClaim(c *Claim) error {
 	if c.Limit < 1 || c.Limit > Full || c.Weight < 1 || c.Weight > c.Limit {
 		return fmt.Errorf("%w: %q: weight %d under a limit of %d: want 1 <= weight <= limit <= %d", ErrInvalid, c.Name, c.Weight, c.Limit, int64(Full))
 	}
-	return cmp.Or(CheckName(c.Name), checkOwner(c.Name, c.Owner),
-		b.check(c.Name, "a TTL", c.TTL, b.Min), b.check(c.Name, "a place", c.Place, 0),
-		b.check(c.Name, "a minimum hold", c.Keep, 0), b.check(c.Name, "a lock delay", c.Delay, 0))
+	return cmp.Or(CheckName(c.Name), checkOwner(c.Name, c.Owner), checkGiveUp(c.Name, c.GiveUp),
+		b.check(c.Name, "a TTL", c.TTL, b.Min), b.check(c.Name, "a position", c.PositionTTL, 0),
+		b.check(c.Name, "a minimum hold", c.MinHold, 0), b.check(c.Name, "a lock delay", c.LockDelay, 0))
 }
 
 // CheckRenewal finds what no Renew can be for.
@@ -63,6 +63,13 @@ func (b *Bounds) check(name, what string, d, least time.Duration) error {
 func checkOwner(name, owner string) error {
 	if len(owner) > MaxOwner {
 		return fmt.Errorf("%w: %q: the owner has %d bytes, at most %d are allowed", ErrInvalid, name, len(owner), MaxOwner)
+	}
+	return nil
+}
+
+func checkGiveUp(name, reason string) error {
+	if len(reason) > MaxReason {
+		return fmt.Errorf("%w: %q: the reason to give up has %d bytes, at most %d are allowed", ErrInvalid, name, len(reason), MaxReason)
 	}
 	return nil
 }

@@ -11,27 +11,28 @@ import (
 
 func TestBounds_WhatIsOutsideIsInvalidAndWhatIsInsideIsNot(t *testing.T) {
 	b := &store.Bounds{Min: time.Second, Max: time.Hour, On: "here"}
-	claim := store.Claim{Name: strings.Repeat("n", store.MaxName), Limit: store.Full, Weight: store.Full, TTL: time.Second, Place: time.Second,
-		Keep: time.Hour, Delay: time.Hour, Owner: strings.Repeat("o", store.MaxOwner)}
+	claim := store.Claim{Name: strings.Repeat("n", store.MaxName), Limit: store.Full, Weight: store.Full, TTL: time.Second, PositionTTL: time.Second,
+		MinHold: time.Hour, LockDelay: time.Hour, Owner: strings.Repeat("o", store.MaxOwner), GiveUp: strings.Repeat("r", store.MaxReason)}
 	hold := store.Hold{Name: claim.Name, TTL: time.Hour, Owner: claim.Owner}
 	if err := errors.Join(b.CheckClaim(&claim), b.CheckRenewal(&hold), store.CheckChange(claim.Name, 1, store.Full)); err != nil {
 		t.Error(err)
 	}
 	for what, f := range map[string]func(c *store.Claim){
-		"no name":             func(c *store.Claim) { c.Name = "" },
-		"a long name":         func(c *store.Claim) { c.Name += "n" },
-		"a long owner":        func(c *store.Claim) { c.Owner += "o" },
-		"no limit":            func(c *store.Claim) { c.Limit = 0 },
-		"a limit above Full":  func(c *store.Claim) { c.Limit++ },
-		"no weight":           func(c *store.Claim) { c.Weight = 0 },
-		"more than the limit": func(c *store.Claim) { c.Weight++ },
-		"a short TTL":         func(c *store.Claim) { c.TTL-- },
-		"a long TTL":          func(c *store.Claim) { c.TTL = time.Hour + 1 },
-		"a negative place":    func(c *store.Claim) { c.Place = -1 },
-		"a negative keep":     func(c *store.Claim) { c.Keep = -1 },
-		"a long keep":         func(c *store.Claim) { c.Keep++ },
-		"a negative delay":    func(c *store.Claim) { c.Delay = -1 },
-		"a long delay":        func(c *store.Claim) { c.Delay++ },
+		"no name":                 func(c *store.Claim) { c.Name = "" },
+		"a long name":             func(c *store.Claim) { c.Name += "n" },
+		"a long owner":            func(c *store.Claim) { c.Owner += "o" },
+		"a long reason":           func(c *store.Claim) { c.GiveUp += "r" },
+		"no limit":                func(c *store.Claim) { c.Limit = 0 },
+		"a limit above Full":      func(c *store.Claim) { c.Limit++ },
+		"no weight":               func(c *store.Claim) { c.Weight = 0 },
+		"more than the limit":     func(c *store.Claim) { c.Weight++ },
+		"a short TTL":             func(c *store.Claim) { c.TTL-- },
+		"a long TTL":              func(c *store.Claim) { c.TTL = time.Hour + 1 },
+		"a negative position":     func(c *store.Claim) { c.PositionTTL = -1 },
+		"a negative minimum hold": func(c *store.Claim) { c.MinHold = -1 },
+		"a long minimum hold":     func(c *store.Claim) { c.MinHold++ },
+		"a negative delay":        func(c *store.Claim) { c.LockDelay = -1 },
+		"a long delay":            func(c *store.Claim) { c.LockDelay++ },
 	} {
 		c := claim
 		if f(&c); !errors.Is(b.CheckClaim(&c), store.ErrInvalid) {

@@ -13,16 +13,16 @@ var (
 	ErrReleased    = errors.New("released")              // this lease was given back before
 	ErrClosed      = errors.New("closed")                // the locker was closed
 	ErrDeadlock    = errors.New("deadlock")              // it would wait for itself
-	ErrMismatch    = errors.New("another limit")         // the name is in use with another limit
+	ErrMismatch    = errors.New("another limit")         // the name is in use as a lock, or as a semaphore, and asked for as the other; see Claim.Limit
 	ErrUnsupported = errors.New("unsupported")           // this store cannot do that
 	ErrInvalid     = errors.New("invalid")               // a caller's mistake, found before any I/O
-	ErrUnavailable = errors.New("store unavailable")     // no answer, or unclear what happened
+	ErrUnavailable = errors.New("store unavailable")     // no answer, or an indeterminate outcome
 	ErrDenied      = errors.New("not allowed")           // the store refuses this user
 	ErrCorrupt     = errors.New("stored state unusable") // what is stored is not ours, or broken
 )
 
 // Definite reports whether err says for sure that the operation was not
-// applied. Any other error is unclear.
+// applied. Any other error is indeterminate.
 func Definite(err error) bool {
 	for _, d := range []error{ErrLost, ErrMismatch, ErrInvalid, ErrDenied, ErrCorrupt, ErrUnsupported} {
 		if errors.Is(err, d) {

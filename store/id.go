@@ -7,7 +7,7 @@ import (
 )
 
 // A Process is the first half of the ids of all claims of one engine. Stores
-// send hints to it. The zero Process is nobody's: a hold with an id of it has
+// send notifications to it. The zero Process is nobody's: a hold with an id of it has
 // been detached from its process, and ends with its TTL alone.
 type Process [8]byte
 

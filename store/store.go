@@ -18,18 +18,18 @@
 // A store asks once. It never waits for another claim, retries, sleeps, logs,
 // or starts a goroutine per lock; the engine does the waiting, the retrying
 // and the logging. An attempt that the server says was not applied (a
-// deadlock, a lost compare-and-swap) may be repeated inside the store without
-// sleeping: at most three times, or two dozen where the server queues nobody and
-// each time means that another has come through.
+// deadlock) may be repeated inside the store without sleeping, three times at
+// most. A lost compare-and-swap may be repeated for as long as the context
+// lasts, with a back-off: see store/record.
 //
 // A call returns when its context ends, even if the server is frozen: it accepts
 // connections and answers nothing. A store may not be able to promise that because its
 // driver does not heed contexts; its documentation then says how long a call can take.
 //
 // Every operation has one of three outcomes: granted; refused or lost; or
-// unclear, when it may or may not have happened. Unclear is any error that
+// indeterminate, when it may or may not have happened. Indeterminate is any error that
 // matches none of the definite ones in this package. Everything may be
-// repeated with the same id after an unclear outcome.
+// repeated with the same id after an indeterminate outcome.
 //
 // The store's clock judges expiry inside the store, the engine's clock judges
 // the deadline outside; the two are never compared, so everything that crosses
@@ -57,9 +57,9 @@ const (
 	MaxSlots = Full - 1
 	// MaxName is the length of the longest name, in bytes.
 	MaxName = 512
-	// MaxPlace is the longest time that a place in the queue is kept at a
+	// MaxPositionTTL is the longest time that a position in the queue is kept at a
 	// time, so that a dead waiter falls out sooner than a dead holder.
-	MaxPlace = 10 * time.Second
+	MaxPositionTTL = 10 * time.Second
 	// TokenRetention is how long the newest token of a name outlives the last
 	// entry. A store may have an option for another time. One that seeds tokens
 	// by a clock must keep them for longer than that clock can go back.
@@ -77,9 +77,15 @@ type Store interface {
 	//
 	// A refusal is an Answer, not an error. Errors: ErrLost if an entry of
 	// this id is there but expired, broken or given back (the engine takes a
-	// new id); ErrMismatch (as *MismatchError) if entries of another limit are
-	// in the way or waiting; ErrInvalid, ErrDenied, ErrCorrupt and
-	// ErrUnsupported, with nothing written; any other error is unclear.
+	// new id); ErrMismatch (as *MismatchError) if the name is in use as a lock
+	// and asked for as a semaphore, or the reverse; ErrInvalid, ErrDenied, ErrCorrupt and
+	// ErrUnsupported, with nothing written; any other error is indeterminate.
+	//
+	// The limits of a semaphore may differ, as when a new version with another
+	// total is rolled out. A claim is granted if it fits under its own limit and
+	// under those of all that hold the name: what is held never exceeds the
+	// total of anybody who holds. What is held stays held. On a store that lacks
+	// PromiseTotals any other limit is ErrMismatch.
 	Ask(ctx context.Context, c Claim) (Answer, error)
 
 	// Renew pushes the expiry of holds forward, many at once and in as few
@@ -88,7 +94,7 @@ type Store interface {
 	// the holds of one name are renewed in their order.
 	// It never creates an entry, and never moves an expiry back. When ctx ends
 	// it returns at once: what was answered by then has its answer, and all else
-	// is unclear, so that one server or row that hangs costs no other hold.
+	// is indeterminate, so that one server or row that hangs costs no other hold.
 	//
 	// The same write keeps what else the Hold carries: the newest token in use
 	// of its block, another Owner, and another id, NewID, under which alone the
@@ -109,10 +115,10 @@ type Store interface {
 	// granted, nor any claim that comes; readers that are in stay in. A pending
 	// upgrade ends with a grant, a cancel, the expiry of the hold, its release
 	// or a break. When it is granted, by whatever operation gave the room, a
-	// token is drawn, the fence; the token of the grant stays the identity of
-	// the hold. The owner gets a Hint without a token then, and is told by the
+	// token is drawn, the upgrade token; the token of the grant stays the identity of
+	// the hold. The owner gets a Notification without a token then, and is told by the
 	// answer to its next Renew or Change. A way back gives room at once, in one
-	// write with letting others in; the fence stays.
+	// write with letting others in; the upgrade token stays.
 	//
 	// The owner counts its changes from 1 on in turn. One whose turn is not
 	// above the newest applied is answered, and not applied: so each may be
@@ -123,7 +129,7 @@ type Store interface {
 	// upgrade not granted the fields of a refusal tell who else is in the way.
 	// Errors: ErrLost as of a renewal; ErrInvalid if the hold was not granted
 	// as Upgradeable, or by CheckChange; ErrDenied, ErrCorrupt and
-	// ErrUnsupported, with nothing applied; any other is unclear.
+	// ErrUnsupported, with nothing applied; any other is indeterminate.
 	Change(ctx context.Context, h Hold, turn int32, weight int64) (Answer, error)
 
 	// Release gives a hold back and wakes those that are granted by it. It
@@ -140,7 +146,7 @@ type Store interface {
 	// there are servers: a process that ends gives back all it has. The result
 	// has one error for each hold, in the same order, and one hold's failure
 	// does not touch another's. When ctx ends it returns at once: what was
-	// answered by then has its answer, and all else is unclear.
+	// answered by then has its answer, and all else is indeterminate.
 	ReleaseAll(ctx context.Context, holds []Hold) []error
 
 	// Describe says what this store promises. It does no I/O.
@@ -153,15 +159,15 @@ type Store interface {
 
 // A Watcher is a store that can wake waiters. Stores without it are polled.
 type Watcher interface {
-	// Watch begins to deliver the hints for the claims of process p to sink,
+	// Watch begins to deliver the notifications for the claims of process p to sink,
 	// until Close, and returns once none can be missed any more. It is called
 	// once for a process that has come to wait. sink does not block and is
 	// safe for concurrent use. ctx bounds the call, not the watching. After a
 	// break in the connection the store subscribes again by itself and then
-	// delivers the zero Hint, which means: look, all of you. An error that
+	// delivers the zero Notification, which means: poll, all of you. An error that
 	// matches ErrUnsupported says that nobody can be woken here, which is not
 	// likely to change: it is tried again seldom.
-	Watch(ctx context.Context, p Process, sink func(Hint)) error
+	Watch(ctx context.Context, p Process, sink func(Notification)) error
 }
 
 // An Unwatcher is a Watcher that outlives those who use it, so that its Close
@@ -174,13 +180,13 @@ type Unwatcher interface {
 	Unwatch(p Process)
 }
 
-// A Looker is a store that can be asked without writing. Waiting by polling is
+// A Poller is a store that can be asked without writing. Waiting by polling is
 // cheaper with it.
-type Looker interface {
-	// Look answers what Ask would answer, and writes nothing. Granted in the
+type Poller interface {
+	// Poll answers what Ask would answer, and writes nothing. Granted in the
 	// answer means only that there is room: an Ask has to follow. No token is
 	// told that has not been drawn: it is 0 then, and Last is the newest drawn.
-	Look(ctx context.Context, c Claim) (Answer, error)
+	Poll(ctx context.Context, c Claim) (Answer, error)
 }
 
 // An Inspector is a store whose entries can be listed and broken by an
@@ -196,7 +202,7 @@ type Inspector interface {
 	// lost, with the reason; its minimum hold is void; the next gets in when
 	// it has expired and its lock delay is over. With now set all that is
 	// dropped and the next gets in at once: only the token protects then.
-	// token may be any of the hold's block or its newest fence. If there is no
+	// token may be any of the hold's block or its newest upgrade token. If there is no
 	// such hold: ErrLost.
 	BreakHold(ctx context.Context, b Break) error
 }
@@ -221,21 +227,30 @@ type LossTeller interface {
 type Claim struct {
 	Name   string
 	ID     ID
-	Limit  int64 // 1 … Full, shared by all entries of the name
+	Limit  int64 // 1 … Full; see Ask for names that are used with several
 	Weight int64 // 1 … Limit
 	Try    bool  // append only if granted at once
 
-	TTL   time.Duration // how long a hold lasts without renewal; 0 where it has no deadline
-	Place time.Duration // how long a place lasts without being asked for: at most MaxPlace and TTL
-	Keep  time.Duration // minimum hold: counts from the grant, once the owner has shown the token, unless that is withdrawn (Release with token 0); 0 for none
-	Delay time.Duration // lock delay: how long the name stays closed after an expiry; 0 for none
+	TTL         time.Duration // how long a hold lasts without renewal; 0 where it has no deadline
+	PositionTTL time.Duration // how long a position lasts without being asked for: at most MaxPositionTTL and TTL
+	MinHold     time.Duration // minimum hold: counts from the grant, once the owner has shown the token, unless that is withdrawn (Release with token 0); 0 for none
+	LockDelay   time.Duration // lock delay: how long the name stays closed after an expiry; 0 for none
 
 	// Block is how many tokens the grant is to draw, so that the owner can hand
 	// the name on inside its process, each time with a larger token. 0 is 1,
 	// and so is any of a claim of less than the limit; the most is MaxBlock.
 	Block int
 
-	Owner string // Owner.String of the one who asks, opaque to the store
+	// GiveUp asks those that hold the name to give it up, and says why, in at
+	// most MaxReason bytes; empty: it does not ask. It counts while the claim
+	// waits, as the newest ask says; of a claim that is granted, or of a try that
+	// is refused, nothing is asked. Every hold that is in the way is asked: its
+	// owner gets a Notification without a token, and each renewal says why.
+	// Nothing else comes of it: to give up, or not, is up to the owner. A store
+	// that lacks PromiseGiveUp ignores it.
+	GiveUp string
+
+	Owner string // Owner.String of the caller, opaque to the store
 }
 
 // Tokens is how many tokens a grant of the claim draws, from 1 to MaxBlock.
@@ -271,13 +286,13 @@ type Answer struct {
 	Token int64         // the fencing token, drawn when it was granted; the same for each repeated ask
 	N     int           // how many were drawn: the block is Token … Token+N−1, and the owner's alone
 	TTL   time.Duration // how long the hold lasts from From
-	From  Instant       // when the TTL (of a claim that waits: its Place) began at the latest; zero: just before the call, as the caller measured it
+	From  Instant       // when the TTL (of a claim that waits: its PositionTTL) began at the latest; zero: just before the call, as the caller measured it
 
-	Weight int64 // of the hold
-	Want   int64 // above Weight while an upgrade is pending; else Weight
-	Fence  int64 // the token that the newest upgrade drew, larger than Token; 0: none was granted
+	Weight       int64 // of the hold
+	Want         int64 // above Weight while an upgrade is pending; else Weight
+	UpgradeToken int64 // the token that the newest upgrade drew, larger than Token; 0: none was granted
 
-	// Last is the newest token drawn for the name, whoever drew it. A hint
+	// Last is the newest token drawn for the name, whoever drew it. A notification
 	// with a token not above it is stale.
 	Last int64
 
@@ -292,22 +307,25 @@ type Answer struct {
 const MaxHolders = 8
 
 // A Renewal tells how the renewal of one hold came out: nil, ErrLost (as
-// *LostError if a reason is known), or unclear.
+// *LostError if a reason is known), or indeterminate.
 type Renewal struct {
 	Err  error
 	TTL  time.Duration // as in Answer
 	From Instant       // as in Answer
 
-	Weight, Want, Fence int64 // as in Answer
+	Weight, Want, UpgradeToken int64 // as in Answer
+
+	GiveUp string // why the first waiter that asks the holders to give up does so; empty: none asks
 }
 
-// A Hint wakes a waiter. It may be false, late, doubled or missing, and moves
-// no expiry. With a Token it says that this id was granted with that token; of
-// an upgrade it has none. The zero Hint is for all.
-type Hint struct {
+// A Notification wakes a waiter, or the owner of a hold. It may be false, late,
+// doubled or missing, and moves no expiry. With a Token it says that this id was
+// granted with that token; of an upgrade, and of a hold that is asked to be given
+// up, it has none. The zero Notification is for all.
+type Notification struct {
 	Name  string
 	ID    ID
-	Token int64 // 0: only look, or renew what may have been upgraded
+	Token int64 // 0: only poll; or renew a hold, and the answer tells what is new
 	N     int   // of the block, as in Answer; 0 without a Token
 }
 
@@ -326,7 +344,7 @@ const MaxReason = 200
 // A State is one name as List shows it.
 type State struct {
 	Name    string
-	Limit   int64
+	Limit   int64   // of the entries; the smallest, if a semaphore is in use with several
 	Last    int64   // the newest token drawn
 	Entries []Entry // in order: those granted or in the way, and those waiting
 }
@@ -334,25 +352,26 @@ type State struct {
 // An Entry is one claim in a queue, as others see it. The durations are
 // relative to the moment the store answered, by the store's clock.
 type Entry struct {
-	ID      ID // of the zero Process: detached, on its way to another process
-	Weight  int64
-	Want    int64 // above Weight while an upgrade is pending; else Weight
-	Granted bool
-	Token   int64         // 0 while waiting
-	N       int           // of the block; 0 while waiting
-	Used    int64         // the newest token of the block that was told to be handed out; 0 while waiting
-	Fence   int64         // as in Answer
-	Age     time.Duration // since the grant; 0 while waiting
-	Expires time.Duration // until it expires unless renewed; not above 0: expired, and only in the way
-	Ends    time.Duration // until it is out of the way unless renewed: its expiry, minimum hold or delay, whichever is latest
-	Broken  string        // the reason of a BreakHold, or empty
-	Owner   Owner
+	ID           ID // of the zero Process: detached, on its way to another process
+	Weight       int64
+	Want         int64 // above Weight while an upgrade is pending; else Weight
+	Granted      bool
+	Token        int64         // 0 while waiting
+	N            int           // of the block; 0 while waiting
+	Used         int64         // the newest token of the block that was told to be handed out; 0 while waiting
+	UpgradeToken int64         // as in Answer
+	Age          time.Duration // since the grant; 0 while waiting
+	Expires      time.Duration // until it expires unless renewed; not above 0: expired, and only in the way
+	Ends         time.Duration // until it is out of the way unless renewed: its expiry, minimum hold or delay, whichever is latest
+	Broken       string        // the reason of a BreakHold, or empty
+	GiveUp       string        // why this waiter asks the holders to give up, or empty
+	Owner        Owner
 }
 
 // Has reports whether the token is any that the hold may be known by: one of
-// its block, or its newest fence.
+// its block, or its newest upgrade token.
 func (e *Entry) Has(token int64) bool {
-	return e.Granted && token > 0 && (token == e.Fence || e.Token <= token && token < e.Token+int64(e.N))
+	return e.Granted && token > 0 && (token == e.UpgradeToken || e.Token <= token && token < e.Token+int64(e.N))
 }
 
 // A Description is what a store promises.
@@ -410,23 +429,25 @@ type Promise string
 // The promises that a store may lack. Whatever is not listed here, every store
 // must do.
 const (
-	PromiseMinHold   Promise = "minimum hold"
-	PromiseLockDelay Promise = "lock delay"
-	PromiseSlots     Promise = "slots"
-	PromiseMatch     Promise = "a hold is matched by its token"
-	PromisePlaceTime Promise = "a dead waiter falls out in the place's time"
-	PromiseInspect   Promise = "list and break"
-	PromiseUntil     Promise = "a refusal tells the end of the obstacle"
-	PromiseUpgrade   Promise = "upgrade and downgrade" // without it Change is ErrUnsupported
-	PromiseBlock     Promise = "a grant draws a block of tokens"
-	PromiseDetach    Promise = "a hold is handed to another process"           // without it a renewal with NewID is ErrUnsupported
-	PromiseOrder     Promise = "first come, first served"                      // without it an ask is a try, and nobody has a place
-	PromiseDeadline  Promise = "a loss is foreseen"                            // without it a hold ends with the session that has it, and its owner notices that after the fact: the store is a LossTeller
-	PromiseTokens    Promise = "fencing tokens"                                // without it the token of a grant only tells one hold from another
-	PromiseHolders   Promise = "a refusal tells all of the holders"            // without it a refusal may name nobody, and what it tells of times is 0
-	PromiseExpiry    Promise = "a hold has an expiry of its own"               // without it claims last as long as a session of their process, which is renewed for all of them at once
-	PromiseHintToken Promise = "a hint tells the token"                        // without it a hint only causes a look
-	PromiseDrawn     Promise = "a release draws the tokens of those it grants" // without it one who was granted so is a place until it asks again
+	PromiseMinHold           Promise = "minimum hold"
+	PromiseLockDelay         Promise = "lock delay"
+	PromiseSlots             Promise = "slots"
+	PromiseMatch             Promise = "a hold is matched by its token"
+	PromisePositionTTL       Promise = "a dead waiter leaves the queue within its position's TTL"
+	PromiseInspect           Promise = "list and break"
+	PromiseUntil             Promise = "a refusal tells the end of the obstacle"
+	PromiseUpgrade           Promise = "upgrade and downgrade" // without it Change is ErrUnsupported
+	PromiseBlock             Promise = "a grant draws a block of tokens"
+	PromiseDetach            Promise = "a hold is handed to another process"           // without it a renewal with NewID is ErrUnsupported
+	PromiseOrder             Promise = "first come, first served"                      // without it an ask is a try, and nobody has a position
+	PromiseDeadline          Promise = "a loss is foreseen"                            // without it a hold ends with the session that has it, and its owner notices that after the fact: the store is a LossTeller
+	PromiseTokens            Promise = "fencing tokens"                                // without it the token of a grant only tells one hold from another
+	PromiseHolders           Promise = "a refusal tells all of the holders"            // without it a refusal may name nobody, and what it tells of times is 0
+	PromiseExpiry            Promise = "a hold has an expiry of its own"               // without it claims last as long as a session of their process, which is renewed for all of them at once
+	PromiseNotificationToken Promise = "a notification carries the token"              // without it a notification only causes a poll
+	PromiseTotals            Promise = "a semaphore with several totals"               // without it another limit is ErrMismatch
+	PromiseGiveUp            Promise = "a waiter asks the holders to give up"          // without it Claim.GiveUp is ignored
+	PromiseDrawn             Promise = "a release draws the tokens of those it grants" // without it one who was granted so is a waiter until it asks again
 )
 
 // An Instant is a moment on this process's clock, which counts the time that

@@ -101,7 +101,7 @@ func TestAForeignOwnerIsReadAsFarAsItGoes(t *testing.T) {
 	}
 }
 
-// An error that is not definite is unclear: the claim may be there, and what
+// An error that is not definite is indeterminate: the claim may be there, and what
 // was asked is repeated or given back.
 func TestOnlyWhatWasSurelyNotAppliedIsDefinite(t *testing.T) {
 	for _, err := range []error{
@@ -109,7 +109,7 @@ func TestOnlyWhatWasSurelyNotAppliedIsDefinite(t *testing.T) {
 		ErrInvalid, ErrDenied, ErrCorrupt, ErrUnsupported, NewerFormError("key x", 2, 1), fmt.Errorf("ask: %w", ErrDenied),
 	} {
 		if !Definite(err) {
-			t.Errorf("%v is unclear, want definite", err)
+			t.Errorf("%v is indeterminate, want definite", err)
 		}
 	}
 	for _, err := range []error{
@@ -117,7 +117,7 @@ func TestOnlyWhatWasSurelyNotAppliedIsDefinite(t *testing.T) {
 		fmt.Errorf("%w: %w", ErrUnavailable, context.Canceled),
 	} {
 		if Definite(err) {
-			t.Errorf("%v is definite, want unclear", err)
+			t.Errorf("%v is definite, want indeterminate", err)
 		}
 	}
 }

@@ -14,12 +14,12 @@ import (
 // askMember bounds how long one member is waited for.
 const askMember = 2 * time.Second
 
-// Check implements [store.Checker]: it asks each member by name, and begins a
-// session.
-func (s *Store) Check(ctx context.Context) (all []store.Finding) {
-	for _, member := range s.servers {
+// Check implements [record.Backend]: it asks each member by name, and connects, which takes
+// the rights that a lock takes.
+func (b *backend) Check(ctx context.Context) (all []store.Finding) {
+	for _, member := range b.servers {
 		f := store.Finding{About: "member " + member}
-		said, err := s.says(ctx, member)
+		said, err := b.says(ctx, member)
 		switch version, mode := field(said, "Zookeeper version: "), field(said, "Mode: "); {
 		case err != nil:
 			f.Warning, f.Found = true, "no answer: "+err.Error()
@@ -33,17 +33,20 @@ func (s *Store) Check(ctx context.Context) (all []store.Finding) {
 		}
 		all = append(all, f)
 	}
-	if _, err := s.anySession(ctx); err != nil {
-		all = append(all, store.Finding{About: "session", Err: s.failed("begin a session", err)})
+	if _, err := b.connected(ctx); err != nil {
+		if !store.Definite(err) {
+			err = fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+		}
+		all = append(all, store.Finding{About: "session", Err: fmt.Errorf("begin a session on %s: %w", b.address, err)})
 	}
 	return all
 }
 
 // says is what a member answers to ZooKeeper's word srvr.
-func (s *Store) says(ctx context.Context, member string) (string, error) {
+func (b *backend) says(ctx context.Context, member string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, askMember)
 	defer cancel()
-	c, err := s.o.Dial(ctx, "tcp", member)
+	c, err := b.o.Dial(ctx, "tcp", member)
 	if err != nil {
 		return "", err
 	}
@@ -54,14 +57,14 @@ func (s *Store) says(ctx context.Context, member string) (string, error) {
 	if _, err := io.WriteString(c, "srvr"); err != nil {
 		return "", err
 	}
-	b, err := io.ReadAll(io.LimitReader(c, 16<<10))
-	if len(b) > 0 {
+	said, err := io.ReadAll(io.LimitReader(c, 16<<10))
+	if len(said) > 0 {
 		err = nil // some links end without a farewell
 	}
 	if err != nil {
 		return "", fmt.Errorf("it does not answer to srvr: %w", err)
 	}
-	return string(b), nil
+	return string(said), nil
 }
 
 // field is what a line that begins so goes on with.

@@ -5,26 +5,46 @@ import (
 	"encoding/binary"
 	"errors"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record"
 )
 
-// A wire is the connection under a session, which the driver makes anew when it
+// A wire is the connection under a session of ZooKeeper's, which the driver makes anew when it
 // breaks. It reads along what the driver does not tell: the timeout that the server
-// grants; and it keeps the driver from what it must not do: begin another
-// session when this one has expired, and wait long for a member that hangs.
+// grants, and the newest transaction that it has heard of; and it keeps the driver from what it must not do: begin
+// another session when this one has expired, and wait long for a member that hangs.
 type wire struct {
-	s *Store
+	b *backend
+
+	// lapses is set for a session of ours: it lasts from one renewal to the next, so the
+	// driver's pings do not pass, and it connects again only for a request.
+	lapses time.Duration
 
 	mu      sync.Mutex
 	conn    net.Conn
 	granted time.Duration // 0: not known yet
-	closed  bool          // no more connections
+	zxid    uint64        // the newest that was heard
+	heardAt store.Instant // when anything was heard last
+	wanted  int           // requests under way
+	changed chan struct{} // closed when wanted or ended changes
+	ended   chan struct{} // closed with the session: no more connections
 
 	asked    map[watched]int             // reads that watch, under way
+	fresh    map[watched]int             // reads of what is newest, under way
 	expected map[watched][]chan zk.Event // who waits for something to happen
+}
+
+func newWire(b *backend, lapses time.Duration) *wire {
+	return &wire{
+		b: b, lapses: lapses, changed: make(chan struct{}), ended: make(chan struct{}),
+		asked: map[watched]int{}, fresh: map[watched]int{}, expected: map[watched][]chan zk.Event{},
+	}
 }
 
 var errEnded = errors.New("the session is over")
@@ -34,55 +54,88 @@ var errEnded = errors.New("the session is over")
 const longestGreeting = 3 * time.Second
 
 func (w *wire) dial(network, address string, timeout time.Duration) (net.Conn, error) {
-	w.mu.Lock()
-	closed := w.closed
-	w.mu.Unlock()
-	if closed {
+	if !w.mayDial() {
 		return nil, errEnded
 	}
-	ctx, cancel := context.WithTimeout(w.s.ctx, timeout)
+	ctx, cancel := context.WithTimeout(w.b.ctx, timeout)
 	defer cancel()
-	c, err := w.s.o.Dial(ctx, network, address)
-	w.s.dialed.Store(&err)
+	c, err := w.b.o.Dial(ctx, network, address)
+	w.b.dialed.Store(&err)
 	if err != nil {
 		return nil, err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.closed {
+	if w.over() {
 		c.Close()
 		return nil, errEnded
 	}
-	g := &greeted{Conn: c, w: w}
-	w.conn = g
-	return g, nil
+	w.conn = &greeted{Conn: c, w: w}
+	return w.conn, nil
 }
 
-// cut ends the connection for good.
-func (w *wire) cut() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.closed = true
-	if w.conn != nil {
-		w.conn.Close()
+// mayDial waits until there is a request to connect for: a new connection renews the session.
+// One that nobody has asked for anything for its time is over.
+func (w *wire) mayDial() bool {
+	late := make(<-chan time.Time)
+	if w.lapses > 0 {
+		timer := time.NewTimer(w.lapses)
+		defer timer.Stop()
+		late = timer.C
+	}
+	for {
+		w.mu.Lock()
+		wanted, changed := w.wanted > 0 || w.lapses == 0, w.changed //mutant:zk-reconnect-renews
+		w.mu.Unlock()
+		if wanted {
+			return !w.over()
+		}
+		select {
+		case <-changed:
+		case <-w.ended:
+			return false
+		case <-late:
+			w.end()
+			return false
+		}
 	}
 }
 
-// drop has the driver connect anew, to the next member: the one that it has is silent.
-// The driver would wait for two thirds of the timeout.
-func (w *wire) drop() {
+// want says that requests have begun, or ended.
+func (w *wire) want(n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.conn != nil {
-		w.conn.Close()
+	w.wanted += n
+	close(w.changed)
+	w.changed = make(chan struct{})
+}
+
+func (w *wire) over() bool {
+	select {
+	case <-w.ended:
+		return true
+	default:
+		return false
 	}
 }
 
-// expire keeps the driver from beginning another session.
-func (w *wire) expire() {
+// end ends the connection for good, and leaves the session to its time.
+func (w *wire) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.closed = true
+	if !w.over() {
+		close(w.ended)
+	}
+}
+
+// drop has the driver connect anew, to the next member, if nothing was heard since: the one that it has is
+// silent. The driver would wait for two thirds of the timeout.
+func (w *wire) drop(since store.Instant) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.conn != nil && w.heardAt < since {
+		w.conn.Close()
+	}
 }
 
 func (w *wire) timeout() time.Duration {
@@ -91,16 +144,22 @@ func (w *wire) timeout() time.Duration {
 	return w.granted
 }
 
-// A greeted connection begins with the server's answer: its length, the version of the
-// protocol, and the timeout, four bytes each. Only one of the driver's goroutines
-// reads at a time, and one writes.
+// newest is the newest transaction that was heard of.
+func (w *wire) newest() uint64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.zxid
+}
+
+// A greeted connection reads along. Each message begins with its length and 12 bytes: of the first, the greeting, the
+// version of the protocol and the timeout; of an answer its number and the newest transaction. Only one of the driver's
+// goroutines reads at a time, and one writes.
 type greeted struct {
 	net.Conn
-	w    *wire
-	head [12]byte
-	n    int
-
-	asked bool // for the greeting
+	w         *wire
+	head      [16]byte
+	at, size  int  // in the message, and of it
+	asked, is bool // for the greeting; it was heard
 }
 
 func (c *greeted) Write(b []byte) (int, error) {
@@ -108,26 +167,56 @@ func (c *greeted) Write(b []byte) (int, error) {
 		c.asked = true
 		return c.Conn.Write(b)
 	}
-	return c.Conn.Write(c.w.outgoing(b))
+	out := c.w.outgoing(b)
+	if len(out) == 0 {
+		return len(b), nil
+	}
+	if _, err := c.Conn.Write(out); err != nil {
+		return 0, err
+	}
+	return len(b), nil
 }
 
 func (c *greeted) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	if c.n < len(c.head) && n > 0 {
-		if c.n += copy(c.head[c.n:], b[:n]); c.n == len(c.head) {
-			if ms := binary.BigEndian.Uint32(c.head[8:]); ms > 0 { // 0: there is no such session any more
-				c.w.mu.Lock()
-				c.w.granted = time.Duration(ms) * time.Millisecond
-				c.w.mu.Unlock()
+	for rest := b[:n]; len(rest) > 0; {
+		if c.at >= len(c.head) {
+			k := min(c.size-c.at, len(rest))
+			if c.at, rest = c.at+k, rest[k:]; c.at == c.size {
+				c.at = 0
 			}
+			continue
+		}
+		k := copy(c.head[c.at:], rest)
+		if c.at, rest = c.at+k, rest[k:]; c.at == len(c.head) {
+			c.size = 4 + int(binary.BigEndian.Uint32(c.head[:]))
+			c.begins()
 		}
 	}
 	return n, err
 }
 
+// begins is called when the beginning of a message is there.
+func (c *greeted) begins() {
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
+	c.w.heardAt = store.Now()
+	switch {
+	case !c.is:
+		c.is = true
+		if ms := binary.BigEndian.Uint32(c.head[8:]); ms > 0 { // 0: there is no such session any more
+			c.w.granted = time.Duration(ms) * time.Millisecond
+		}
+	case int32(binary.BigEndian.Uint32(c.head[4:])) >= 0: // else it is an event
+		c.w.zxid = max(c.w.zxid, binary.BigEndian.Uint64(c.head[8:]))
+	}
+}
+
 func (c *greeted) SetReadDeadline(t time.Time) error {
-	if latest := time.Now().Add(longestGreeting); c.n == 0 && (t.IsZero() || t.After(latest)) { //mutant:zk-greeting-bounded
+	if latest := time.Now().Add(longestGreeting); !c.is && (t.IsZero() || t.After(latest)) { //mutant:zk-greeting-bounded
 		t = latest
+	} else if c.is && c.w.lapses > 0 {
+		t = time.Time{} // nobody pings: it is silent between two requests
 	}
 	return c.Conn.SetReadDeadline(t)
 }
@@ -176,26 +265,97 @@ type quiet struct{}
 
 func (quiet) Printf(string, ...any) {}
 
-// connect begins to connect; events is called for all that happens, and must not
-// block.
-func (s *Store) connect(timeout time.Duration, w *wire, events func(zk.Event)) (*zk.Conn, <-chan zk.Event, error) {
-	return zk.Connect(s.servers, timeout, zk.WithDialer(w.dial), zk.WithHostProvider(&hosts{}), zk.WithEventCallback(events), zk.WithLogger(quiet{}), zk.WithLogInfo(false))
+// A link is a session of ZooKeeper's, and its connection.
+type link struct {
+	*wire
+	conn   *zk.Conn
+	events <-chan zk.Event // closed when the driver has ended
 }
 
-// await runs one request of the driver's, which knows no contexts. When ctx ends
-// it returns, and the request goes on: stray is closed when that has come to its
-// end. If there is none, stray is nil.
-func (s *Store) await(ctx context.Context, f func() error) (stray <-chan struct{}, err error) {
-	done := make(chan struct{})
-	result := make(chan error, 1)
-	s.tasks.Go(func() {
-		defer close(done)
-		result <- f()
+// ownBuffer is enough for all that goes over the connection of a session of ours: the largest join. The driver has
+// two of these.
+const ownBuffer = record.MaxNotes * (record.MaxNote*4/3 + 3*store.MaxName + 1<<10)
+
+// connect begins to connect. lapses is as in wire; over is called once it is over.
+func (b *backend) connect(timeout, lapses time.Duration, over func()) (*link, error) {
+	l := &link{wire: newWire(b, lapses)}
+	send, receive := 5<<18, 0 // as much as there is
+	if lapses > 0 {
+		send, receive = ownBuffer, ownBuffer
+	}
+	var err error
+	l.conn, l.events, err = zk.Connect(b.servers, timeout, zk.WithMaxConnBufferSize(send), zk.WithMaxBufferSize(receive), zk.WithDialer(l.dial), zk.WithHostProvider(&hosts{}), zk.WithEventCallback(func(e zk.Event) {
+		l.heard(e)
+		if e.State == zk.StateExpired {
+			l.end()
+		}
+	}), zk.WithLogger(quiet{}), zk.WithLogInfo(false))
+	if err != nil {
+		return nil, err
+	}
+	b.tasks.Go(func() { // so that nothing of it runs once it is over
+		<-l.ended
+		over()
+		l.mu.Lock()
+		if l.wire.conn != nil {
+			l.wire.conn.Close()
+		}
+		l.mu.Unlock()
+		l.conn.Close()
+		for range l.events {
+		}
+	})
+	return l, nil
+}
+
+// farewell ends the session, if that can be said now; else it ends with its time.
+func (l *link) farewell() {
+	l.conn.Close()
+	l.end()
+}
+
+// ask runs one request of the driver's, which knows no contexts. When ctx ends
+// it returns, and the request goes on.
+func ask[T any](ctx context.Context, l *link, f func(*zk.Conn) (T, error)) (answer T, err error) {
+	if err := ctx.Err(); err != nil {
+		return answer, err
+	}
+	type result struct {
+		answer T
+		err    error
+	}
+	done := make(chan result, 1)
+	sent := store.Now()
+	l.want(1)
+	l.b.tasks.Go(func() {
+		defer l.want(-1)
+		answer, err := f(l.conn)
+		done <- result{answer, err}
 	})
 	select {
-	case err := <-result:
-		return nil, err
+	case r := <-done:
+		return r.answer, r.err
 	case <-ctx.Done():
-		return done, ctx.Err()
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			l.drop(sent) //mutant:zk-silent-member-dropped
+		}
+		return answer, ctx.Err()
+	case <-l.ended:
+		return answer, zk.ErrSessionExpired
 	}
+}
+
+// greet tells who we are.
+func (l *link) greet(c *zk.Conn) error {
+	for _, a := range l.b.o.Auth { //mutant:zk-session-authenticates
+		if err := c.AddAuth(a.Scheme, []byte(a.Secret)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// firstFailed is the operation for which a transaction was not applied, or -1.
+func firstFailed(all []zk.MultiResponse) int {
+	return slices.IndexFunc(all, func(r zk.MultiResponse) bool { return r.Error != nil })
 }

@@ -17,42 +17,18 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// failed makes an error of the driver or the server one for people. What is
-// one of ours already stays what it is.
-func (s *Store) failed(what string, err error) error {
-	if err == store.ErrLost {
-		return err
-	}
-	if lost := (*store.LostError)(nil); errors.As(err, &lost) {
-		return err
-	}
-	if mismatch := (*store.MismatchError)(nil); errors.As(err, &mismatch) {
-		return err
-	}
+// failed makes what the driver or the server says an error of package store, if it is a definite one.
+func (b *backend) failed(err error) error {
 	switch {
-	case store.Definite(err):
-		return fmt.Errorf("%s on %s: %w", what, s.address, err)
+	case err == nil || store.Definite(err):
+		return err
 	case errors.Is(err, zk.ErrNoAuth), errors.Is(err, zk.ErrAuthFailed), errors.Is(err, zk.ErrInvalidACL):
-		return fmt.Errorf("%w: %s on %s: %w (the package comment of zkstore has the rights that suffice)", store.ErrDenied, what, s.address, err)
+		return fmt.Errorf("%w: %w (the package comment of zkstore has the rights that suffice)", store.ErrDenied, err)
 	}
-	if last := s.dialed.Load(); last != nil && *last != nil && errors.Is(err, zk.ErrNoServer) {
+	if last := b.dialed.Load(); last != nil && *last != nil && errors.Is(err, zk.ErrNoServer) {
 		err = fmt.Errorf("%w: %w", err, *last) // the driver does not say why
 	}
-	return fmt.Errorf("%w: %s on %s: %w", store.ErrUnavailable, what, s.address, err)
-}
-
-// bounds are what the stored form has room for.
-var bounds = store.Bounds{Min: minTTL, Max: maxTTL, On: "ZooKeeper"}
-
-func checkClaim(c *store.Claim) error {
-	const session = "ZooKeeper deletes what a session kept as soon as the session is over"
-	switch {
-	case c.Keep > 0:
-		return fmt.Errorf("%w: %q: a minimum hold: %s", store.ErrUnsupported, c.Name, session)
-	case c.Delay > 0:
-		return fmt.Errorf("%w: %q: a lock delay: %s", store.ErrUnsupported, c.Name, session)
-	}
-	return bounds.CheckClaim(c)
+	return err
 }
 
 // checkPath finds what ZooKeeper takes for no path.

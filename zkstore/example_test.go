@@ -13,7 +13,7 @@ import (
 func ExampleNew() {
 	addr, stop := exampleServer()
 	defer stop()
-	keeper, err := zkstore.New([]string{addr}, &zkstore.Options{
+	store, err := zkstore.New([]string{addr}, &zkstore.Options{
 		Path: "/team/locks",
 		Auth: []zkstore.Auth{{Scheme: "digest", Secret: "team:secret"}},
 	})
@@ -21,7 +21,7 @@ func ExampleNew() {
 		fmt.Println(err)
 		return
 	}
-	locks, err := holdfast.New(keeper, nil)
+	locks, err := holdfast.New(store, nil)
 	if err != nil {
 		fmt.Println(err)
 		return

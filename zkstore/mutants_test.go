@@ -7,20 +7,19 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
-// The store with one thing wrong that is ZooKeeper's alone fails a test. What the rule
-// itself is comes out in storetest.
+// The backend with one thing wrong fails a test. What every backend promises comes out in
+// recordtest, and what every store promises in storetest.
 func TestTheTestsCatchEachMutantOfZooKeeper(t *testing.T) {
 	t.Parallel()
 	testserver.SharedZooKeeper(t) // and theirs
 	const (
-		counter   = "TestNoTwoHoldANameWhoseCounterIsAtItsEnd"
 		granted   = "TestATTLThatTheServerDoesNotGrantIsAnErrorThatSaysSo"
 		atDefault = "TestACrashedHolderIsGoneWithinTheTTLAndASecond"
-		readers   = "TestMoreReadersThanATransactionHasTokensFor"
-		tidied    = "TestANodeOfANameIsTidiedUpAndMadeAgain"
-		lostAsk   = "TestASessionInWhichAnAskWasLostEndsWithWhatItHas"
-		repeated  = "TestAnAskThatIsRepeatedLeavesNoNode"
 		rights    = "TestTheRightsOfItsPathSuffice"
+		deletion  = "TestAVersionFromBeforeADeletionIsNone"
+		foreign   = "TestForeignAndNewerNodesAreLeftAlone"
+		members   = "TestWhatOneMemberHasAnsweredIsReadFromAll"
+		suite     = "TestBackend/promise/"
 	)
 	var all []mutant.Broken
 	for _, m := range []struct {
@@ -28,39 +27,44 @@ func TestTheTestsCatchEachMutantOfZooKeeper(t *testing.T) {
 		do               mutant.Op
 	}{
 		{"the whole timeout counts", granted, "zk-timeout-that-counts", mutant.Return("timeout")},
-		{"what the server grants is not read", granted, "zk-session-grants", mutant.Value("asks(sess.ttl)")},
-		{"the whole TTL is asked for", granted, "zk-timeout-asked-for", mutant.Expr("sess.ttl")},
-		{"less is asked for where ticks are short", granted, "zk-less-asked-than-ttl", mutant.Return("wholeMS(ttl - time.Second/2)")},
-		{"a session longer than was asked for is none", atDefault, "zk-session-too-long", mutant.Cond("sess.grants > asks(sess.ttl)")},
-		{"a session is proved by a read", "TestASessionIsProvedByAWrite", "zk-renewal-writes", mutant.Stmt("_, _, err := sess.conn.Exists(sess.node)")},
-		{"what was not given back for sure is left", "TestAReleaseThatWasNotAnsweredIsDoneAllTheSame", "zk-release-unanswered", mutant.First("return err")},
-		{"a session goes on after a lost ask", lostAsk, "zk-late-ask-retires-session", mutant.Cond("true")},
-		{"a session without claims goes on", lostAsk, "zk-retired-session-ends", mutant.Cond("sess.dead")},
-		{"a number at the end of the counter is good", counter, "zk-counter-used-up", mutant.Return("seq < 0")},
-		{"a name that is in use is counted anew", "TestANameIsRefusedBeforeItsCounterIsAtItsEnd", "zk-name-not-empty", mutant.Cond("WAS, errors.Is(err, zk.ErrNotEmpty)")},
-		{"what was lost while it was asked for is asked for in the next session", "TestALostClaimIsNotAskedForInTheNextSession", "zk-lost-asked-in-next", mutant.Value("m.state == gone && false")},
-		{"what was lost while its place was looked at waits on", "TestAWaiterWhoseSessionEndedMeanwhileIsLost", "zk-lost-waits-on", mutant.Cond("false")},
-		{"nobody searches for late asks", "TestALateAskIsTakenOutBesideAnotherClaim", "zk-late-asks-searched", mutant.Cond("false")},
-		{"an ask that is repeated makes another node", repeated, "zk-node-made-once", mutant.Value("false")},
-		{"a try that is refused when it is repeated has a place", repeated, "zk-refused-try-goes", mutant.Cond("true")},
-		{"numbers never begin again", "TestANameIsRefusedBeforeItsCounterIsAtItsEnd", "zk-counter-starts-again", mutant.Return("zk.ErrNotEmpty")},
-		{"those in together share a token", readers, "zk-token-of-rank", mutant.Value("v.rev*maxBlock + 0*rank + 1")},
-		{"a transaction has tokens for all", readers, "zk-tokens-of-a-transaction", mutant.Cond("true")},
-		{"the token is that of the entry", tidied, "zk-token-of-look", mutant.Value("int64(r.seq+1) * maxBlock")},
-		{"the node of a name stays", tidied, "zk-name-is-container", mutant.Value("s.makePath(sess.conn, dir, zk.FlagPersistent)")},
-		{"all is watched", "TestAWaiterWatchesOnlyTheEntryInItsWay", "zk-watch-obstacle", mutant.Cond("b != nil && false")},
+		{"what the server grants is not read", granted, "zk-session-grants", mutant.Value("timeout")},
+		{"the whole TTL is asked for", granted, "zk-timeout-asked-for", mutant.Value("ttl")},
+		{"less is asked for where ticks are short", granted, "zk-less-asked-than-ttl", mutant.Return("ttl - time.Second/2")},
+		{"a session longer than was asked for is none", atDefault, "zk-session-too-long", mutant.Cond("grants > timeout")},
+		{"a session is proved by a read", "TestASessionIsProvedByAWrite", "zk-renewal-tells-calls", mutant.Value("multi(ctx, o.link, exists(b.renewalNode(id)), &zk.SetDataRequest{Path: b.path + \"/r\", Version: -1})")},
+		{"a renewal does not heed calls", suite + "a_renewal_tells_how_often_its_session_was_called", "zk-renewal-tells-calls", mutant.Value("multi(ctx, o.link, exists(b.callsNode(id)), write)")},
+		{"pings renew a session", suite + "a_session_that_is_not_renewed_ends", "zk-pings-pass", mutant.Cond("false")},
+		{"a new connection renews a session", "TestASessionThatIsNotRenewedEndsThoughItsConnectionBreaks", "zk-reconnect-renews", mutant.Stmt("wanted, changed := true, w.changed")},
+		{"that a session is not there may be old", members, "zk-end-is-fresh", mutant.Cond("false")},
+		{"what is read may be old", members, "zk-read-is-fresh", mutant.Cond("false")},
+		{"a version is good in any epoch", suite + "no_version_comes_back_with_a_name_that_was_deleted", "zk-version-of-another-epoch", mutant.Cond("g.stat == nil")},
+		{"a swap is good in any epoch", deletion, "zk-swap-in-its-epoch", mutant.Value("append(ops, exists(b.path+\"/i\"))")},
+		{"a deletion begins no epoch", deletion, "zk-deleted-in-an-epoch", mutant.Value("[]any{exists(b.path + \"/i\")}")},
+		{"a swap is good after a wipe", "TestAVersionFromBeforeAllWasDeletedIsNone", "zk-swap-after-a-wipe", mutant.Value("[]any{exists(b.path + \"/i\")}")},
+		{"a wipe is not noticed", "TestAWipeIsToldAndTheNextGetsIn", "zk-all-was-deleted", mutant.Delete()},
+		{"a version that is none is written", "TestAVersionThatWouldBeNoneIsPassedOver", "zk-version-that-is-none", mutant.Delete()},
+		{"what has just become idle is deleted", "TestWhatHasJustBecomeIdleStays", "zk-idle-is-kept", mutant.Cond("free")},
+		{"notes stay", suite + "a_swap_takes_in_the_notes_of_its_inbox_and_no_other", "zk-note-goes", mutant.Delete()},
+		{"the inbox is not read", suite + "a_refused_swap_joins", "zk-inbox-is-read", mutant.Cond("false")},
+		{"notes are in any order", "TestNotesAreInTheOrderInWhichTheyCame", "zk-note-order", mutant.Return("fmt.Sprintf(\"%016x-%02x-%s-%s\", 1, place, n.Key, letters.EncodeToString(n.Data))")},
+		{"a join does not heed calls", suite + "a_join_with_an_older_count_of_calls_is_not_done", "zk-join-uncalled", mutant.Value("append([]any{exists(b.callsNode(s.Join.Session))}, parent...)")},
+		{"a note needs a record", "TestANoteOfANameThatWasDeletedMeanwhileIsLeft", "zk-note-without-record", mutant.Delete()},
+		{"who has gone has all miss their notifications", suite + "who_does_not_listen_delays_nobody", "zk-told-one-by-one", mutant.Delete()},
+		{"nobody looks once a mailbox is made anew", "TestWhoListensLooksOnceItsSessionHasEnded", "zk-nobody-looks-once-watch", mutant.Delete()},
+		{"letters of those who listen are thrown away", "TestLettersOfTheDeadAreThrownAway", "zk-letters-of-the-living", mutant.Cond("err != nil")},
+		{"the clock is taken to have gone on since we asked", "TestTheServersClockIsNotTakenToBeAhead", "zk-clock-ahead", mutant.Stmt("b.clock = clock{written.Mtime * 1000, sent, sent}")},
 		{"a member that falls silent is waited for", "TestASilentMemberIsLeftBeforeTheHoldIsOver", "zk-silent-member-dropped", mutant.Delete()},
 		{"a new connection wakes nobody", "TestAnEventWakesWhoExpectsIt", "zk-new-connection-wakes", mutant.Cond("false")},
-		{"what is read is not watched", "TestAWaiterWatchesOnlyTheEntryInItsWay", "zk-read-watches", mutant.Value("w.asked[what] > 9")},
+		{"what is read is not watched", "TestAWaiterWatchesOnlyTheEntryInItsWay", "zk-read-watches", mutant.Stmt("asked, fresh := w.asked[what] > 9, w.fresh[what] > 0")},
 		{"anybody may read", rights, "zk-nodes-ours-alone", mutant.Stmt("_ = zk.AuthACL")},
-		{"nobody is told who we are", rights, "zk-session-authenticates", mutant.Value("s.o.Auth[:0]")},
-		{"two names have one node", "TestNoTwoNamesHaveTheSameNode", "zk-escape-two-digits", mutant.Stmt(`fmt.Fprintf(&b, "%%%X", c)`)},
-		{"what is foreign is passed over", "TestForeignAndNewerNodesAreLeftAlone", "zk-foreign-entry-refused", mutant.Delete()},
+		{"nobody is told who we are", rights, "zk-session-authenticates", mutant.Value("l.b.o.Auth[:0]")},
+		{"two names have one node", "TestNoTwoNamesHaveTheSameNode", "zk-escape-two-digits", mutant.Stmt("b.Write([]byte{'%', hexDigits[c&15]})")},
+		{"what is foreign is read", foreign, "zk-foreign-record-refused", mutant.Cond("false")},
 	} {
 		all = append(all, mutant.Broken{Name: m.name, Pkg: "zkstore", Test: m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})
 	}
 	all = append(all, mutant.Broken{Name: "a member that hangs is waited for", Pkg: "zkstore", Test: "TestAMemberThatHangsIsPassedOver", Edits: []mutant.Edit{
-		mutant.At("zk-greeting-bounded", mutant.Cond("c.n < 0 && (t.IsZero() || t.After(latest))")),
+		mutant.At("zk-greeting-bounded", mutant.Cond("c.w == nil && (t.IsZero() || t.After(latest))")),
 		mutant.At("zk-silent-member-dropped", mutant.Delete()),
 	}})
 	mutant.Catch(t, all, "HOLDFAST_TEST_PATIENCE=5s")

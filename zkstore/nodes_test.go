@@ -3,11 +3,10 @@ package zkstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,201 +14,10 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record"
+	"github.com/holdfast-go/holdfast/store/session"
+	"github.com/holdfast-go/holdfast/store/storetest"
 )
-
-// The node of a name goes when nobody has used it for a while, and is made again by
-// whoever comes then, with all above it that somebody has deleted. Tokens go on.
-func TestANodeOfANameIsTidiedUpAndMadeAgain(t *testing.T) {
-	t.Parallel()
-	s := closing(t, storeOn(t, apart(), testserver.SharedZooKeeper(t)))
-	c := connOf(t, s.servers[0])
-	first := mustHold(t, s, mutex("a"))
-	if err := s.Release(t.Context(), first); err != nil {
-		t.Fatal(err)
-	}
-	until(t, "the node of the name is deleted", func() bool {
-		there, _, err := c.Exists(s.nameNode("a"))
-		return err == nil && !there
-	})
-	if st := entriesOf(t, s, ""); st.Name != "" {
-		t.Errorf("listed is %+v, want nothing", st)
-	}
-	second := mustHold(t, s, mutex("a"))
-	if err := s.Release(t.Context(), second); err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range []string{s.nameNode("a"), s.path + "/n"} {
-		if err := c.Delete(path, -1); err != nil && !errors.Is(err, zk.ErrNoNode) { // an empty one may have been tidied up
-			t.Fatal(err)
-		}
-	}
-	third := mustHold(t, s, mutex("a"))
-	if second.Token <= first.Token || third.Token <= second.Token {
-		t.Errorf("tokens %d, %d, %d do not increase", first.Token, second.Token, third.Token)
-	}
-}
-
-// However often the node of a name is deleted between two requests, one at a time
-// has the name.
-func TestANodeOfANameMayGoAtAnyTime(t *testing.T) {
-	t.Parallel()
-	addr, o := testserver.SharedZooKeeper(t), apart()
-	c := connOf(t, addr)
-	node := storeOn(t, o, addr).nameNode("a")
-	end := make(chan struct{})
-	var deleting, working sync.WaitGroup
-	var deleted int
-	deleting.Go(func() {
-		for {
-			select {
-			case <-end:
-				return
-			case <-time.After(time.Millisecond):
-			}
-			if c.Delete(node, -1) == nil {
-				deleted++
-			}
-		}
-	})
-	var inside atomic.Int32
-	var last atomic.Int64
-	for range 3 {
-		l := lockerOf(t, time.Minute, storeOn(t, o, addr))
-		working.Go(func() {
-			for range 20 {
-				lease := lockWhenItCan(t, t.Context(), l, "a")
-				if n := inside.Add(1); n != 1 {
-					t.Errorf("%d have it", n)
-				}
-				if before := last.Swap(lease.Token()); before >= lease.Token() {
-					t.Errorf("token %d after %d", lease.Token(), before)
-				}
-				inside.Add(-1)
-				if err := lease.Release(); err != nil {
-					t.Error(err)
-				}
-				time.Sleep(time.Millisecond) // now and then nobody has it
-			}
-		})
-	}
-	working.Wait()
-	close(end)
-	deleting.Wait()
-	if deleted == 0 {
-		t.Error("it was never deleted")
-	}
-}
-
-// A transaction has 63 tokens for those who see at the same one that they are
-// granted; who is one too many spends one of his own.
-func TestMoreReadersThanATransactionHasTokensFor(t *testing.T) {
-	t.Parallel()
-	s := closing(t, storeOn(t, apart(), testserver.SharedZooKeeper(t)))
-	hold := mustHold(t, s, mutex("a"))
-	var readers []store.Claim
-	for range maxBlock + 6 {
-		c := mutex("a")
-		c.Weight = 1
-		if mustAsk(t, s, c).Granted {
-			t.Fatal("a reader beside a writer")
-		}
-		readers = append(readers, c)
-	}
-	if err := s.Release(t.Context(), hold); err != nil {
-		t.Fatal(err)
-	}
-	newest, shared := hold.Token, int64(0)
-	seen := map[int64]bool{}
-	var holds []store.Hold
-	for _, c := range readers {
-		a := mustAsk(t, s, c)
-		if !a.Granted || a.Token <= hold.Token || seen[a.Token] {
-			t.Fatalf("%+v after token %d, or a second time", a, hold.Token)
-		}
-		if rev := a.Token / maxBlock; a.Token%maxBlock != 0 && shared == 0 {
-			shared = rev
-		} else if a.Token%maxBlock != 0 && rev != shared {
-			t.Fatalf("token %d is of transaction %d, and all have looked at %d", a.Token, rev, shared)
-		}
-		seen[a.Token], newest = true, max(newest, a.Token)
-		holds = append(holds, store.Hold{Name: "a", ID: c.ID, Token: a.Token, TTL: c.TTL})
-	}
-	writer := mutex("a")
-	if mustAsk(t, s, writer).Granted {
-		t.Fatal("a writer beside readers")
-	}
-	for _, h := range holds {
-		if err := s.Release(t.Context(), h); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if a := mustAsk(t, s, writer); !a.Granted || a.Token <= newest {
-		t.Errorf("%+v after token %d", a, newest)
-	}
-}
-
-// Who waits watches the entry that is in its way, and nothing else.
-func TestAWaiterWatchesOnlyTheEntryInItsWay(t *testing.T) {
-	t.Parallel()
-	s := closing(t, storeOn(t, apart(), testserver.SharedZooKeeper(t)))
-	if err := s.Watch(t.Context(), me, func(store.Hint) {}); err != nil {
-		t.Fatal(err)
-	}
-	mustHold(t, s, mutex("a"))
-	const waiting = 9
-	for range waiting {
-		mustAsk(t, s, mutex("a"))
-	}
-	until(t, "each is watched by the next", func() bool { return watches(t, s, "a") == waiting })
-}
-
-// watches is how many entries of a name somebody watches. Nothing else of the store's is watched.
-func watches(t *testing.T, s *Store, name string) (n int) {
-	t.Helper()
-	for line := range strings.Lines(says(t, s.servers[0], "wchp")) {
-		path := strings.TrimSpace(line)
-		switch {
-		case strings.HasPrefix(path, s.nameNode(name)+"/"):
-			n++
-		case strings.HasPrefix(path, s.path+"/"):
-			t.Fatalf("%s is watched", path)
-		}
-	}
-	return n
-}
-
-// A server forgets with a connection what it watches. Who waits watches anew, and hears of what
-// happened meanwhile.
-func TestAWaiterHearsWhatHappenedWhileItWasCutOff(t *testing.T) {
-	t.Parallel()
-	addr, o := testserver.SharedZooKeeper(t), apart()
-	link := testserver.NewLink(t, addr)
-	other, s := closing(t, storeOn(t, o, addr)), closing(t, storeOn(t, o, link.Addr()))
-	hints := make(chan store.Hint, 10)
-	if err := s.Watch(t.Context(), me, func(h store.Hint) { hints <- h }); err != nil {
-		t.Fatal(err)
-	}
-	hold := mustHold(t, other, mutex("a"))
-	c := mutex("a")
-	c.TTL = 20 * time.Second // its session lasts
-	if mustAsk(t, s, c).Granted {
-		t.Fatal("two hold it")
-	}
-	until(t, "it watches", func() bool { return watches(t, other, "a") == 1 })
-	link.Cut()
-	until(t, "the server has forgotten that", func() bool { return watches(t, other, "a") == 0 })
-	if err := other.Release(t.Context(), hold); err != nil {
-		t.Fatal(err)
-	}
-	link.Mend()
-	until(t, "it is told", func() bool { return len(hints) > 0 })
-	if h := <-hints; h.Name != "a" || h.ID != c.ID {
-		t.Errorf("the hint is for %+v", h)
-	}
-	if !mustAsk(t, s, c).Granted {
-		t.Error("it is not granted what is free")
-	}
-}
 
 // says is what a server answers to one of its four letter words.
 func says(t *testing.T, addr, word string) string {
@@ -281,5 +89,281 @@ func wipe(t *testing.T, c *zk.Conn, path string) {
 	}
 	if err := c.Delete(path, -1); err != nil && !errors.Is(err, zk.ErrNoNode) {
 		t.Fatal(err)
+	}
+}
+
+// What is not of holdfast, of a newer one or of an older one, is told and left alone.
+func TestForeignAndNewerNodesAreLeftAlone(t *testing.T) {
+	t.Parallel()
+	addr, o := testserver.SharedZooKeeper(t), apart()
+	s := closing(t, storeOn(t, o, addr))
+	mustHold(t, s, mutex("a")) // so that the path is there
+	c := connOf(t, addr)
+	for name, x := range map[string]struct {
+		data, child string
+		want        error
+	}{
+		"foreign": {"{}", "", store.ErrCorrupt},
+		"newer":   {"\x03\x00x", "", store.ErrUnsupported},
+		"damaged": {"\x02", "", store.ErrCorrupt},
+		"older":   {"", "v1-0123456789abcdef0123456789abcdef-00000001-00000001-0000000000", store.ErrCorrupt},
+		"note":    {"", "0000000000000001-00-k-%", store.ErrCorrupt},
+	} {
+		path := s.backend.nameNode(name)
+		for node, data := range map[string]string{path: x.data, path + "/" + x.child: ""} {
+			if _, err := c.Create(path, []byte(x.data), 0, zk.WorldACL(zk.PermAll)); err != nil && !errors.Is(err, zk.ErrNodeExists) {
+				t.Fatal(err)
+			}
+			if node == path || x.child == "" {
+				continue
+			}
+			if _, err := c.Create(node, []byte(data), 0, zk.WorldACL(zk.PermAll)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, claim := range []store.Claim{mutex(name), mutexTry(name)} {
+			if _, err := s.Ask(t.Context(), claim); !errors.Is(err, x.want) || !strings.Contains(err.Error(), path) {
+				t.Errorf("%s: ask: %v, want %v with the node", name, err, x.want)
+			}
+		}
+		if data, stat, err := c.Get(path); err != nil || string(data) != x.data || stat.Version != 0 {
+			t.Errorf("%s: left is %q at version %d, %v; want what was there", name, data, stat.Version, err)
+		}
+	}
+}
+
+// A server forgets with a connection what it watches. Who waits watches anew, and hears of what
+// happened meanwhile: of a grant by its letter, which is there still, and of a session that has ended.
+func TestAWaiterHearsWhatHappenedWhileItWasCutOff(t *testing.T) {
+	t.Parallel()
+	for _, dies := range []bool{false, true} {
+		addr, o := testserver.SharedZooKeeper(t), apart()
+		link := testserver.NewLink(t, addr)
+		other, s := closing(t, storeOn(t, o, addr)), closing(t, storeOn(t, o, link.Addr()))
+		notifications := make(chan store.Notification, 10)
+		if err := s.Watch(t.Context(), me, func(h store.Notification) { notifications <- h }); err != nil {
+			t.Fatal(err)
+		}
+		hold := mustHold(t, other, mutex("a"))
+		c := mutex("a")
+		c.TTL, c.PositionTTL = 30*time.Second, store.MaxPositionTTL // its session lasts
+		if mustAsk(t, s, c).Granted {
+			t.Fatal("two hold it")
+		}
+		until(t, "it watches", func() bool { return watches(t, other, "/s/") > 0 })
+		link.Cut()
+		until(t, "the server has forgotten that", func() bool { return watches(t, other, "/s/") == 0 })
+		if dies {
+			for _, id := range other.Sessions() {
+				endSession(t, addr, other.backend.ofOwn(id).conn)
+			}
+		} else if err := other.Release(t.Context(), hold); err != nil {
+			t.Fatal(err)
+		}
+		link.Mend()
+		until(t, "it is told", func() bool { return len(notifications) > 0 })
+		if h := <-notifications; h.Name != "a" || h.ID != c.ID || h.Token == 0 {
+			t.Errorf("the notification is for %+v", h)
+		}
+		if !mustAsk(t, s, c).Granted {
+			t.Error("it is not granted what is free")
+		}
+	}
+}
+
+// watches is how many nodes below somebody watches.
+func watches(t *testing.T, s *Store, below string) (n int) {
+	t.Helper()
+	for line := range strings.Lines(says(t, s.backend.servers[0], "wchp")) {
+		if strings.HasPrefix(strings.TrimSpace(line), s.backend.path+below) {
+			n++
+		}
+	}
+	return n
+}
+
+// Who waits watches the session of the one ahead, and no other node.
+func TestAWaiterWatchesOnlyTheEntryInItsWay(t *testing.T) {
+	t.Parallel()
+	addr, o := testserver.SharedZooKeeper(t), apart()
+	first := closing(t, storeOn(t, o, addr))
+	mustHold(t, first, mutex("a"))
+	const waiting = 4
+	for range waiting {
+		s, p := closing(t, storeOn(t, o, addr)), store.NewProcess()
+		if err := s.Watch(t.Context(), p, func(store.Notification) {}); err != nil {
+			t.Fatal(err)
+		}
+		mustAsk(t, s, storetest.Mutex(p, "a"))
+	}
+	until(t, "each is watched by the next", func() bool { return watches(t, first, "/s/") == waiting })
+	if n := watches(t, first, "/"); n != waiting { // the server does not tell who watches children
+		t.Errorf("%d nodes are watched, want %d", n, waiting)
+	}
+}
+
+// What nobody has used for its time is deleted with all that is left of it, and what is in use stays, and is looked at
+// later; a name that is made again goes on with larger tokens.
+func TestWhatNobodyUsesIsDeletedAndMadeAgain(t *testing.T) {
+	t.Parallel()
+	addr, o := testserver.SharedZooKeeper(t), apart()
+	s := closing(t, storeOn(t, o, addr))
+	s.backend.retention = 200 * time.Millisecond
+	c := connOf(t, addr)
+	used, first := mustHold(t, s, mutex("used")), mustHold(t, s, mutex("a"))
+	if err := s.Release(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	names := func() (names []string) {
+		names, _, err := c.Children(o.Path + "/n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return names
+	}
+	until(t, "the node of the name is deleted", func() bool {
+		if err := sweep(t.Context(), s.backend); err != nil {
+			t.Fatal(err)
+		}
+		return len(names()) == 1
+	})
+	if have := names(); have[0] != "used" {
+		t.Errorf("left is %q", have)
+	}
+	now, _ := s.backend.now()
+	until(t, "what is in use is to be looked at in a day", func() bool {
+		if err := sweep(t.Context(), s.backend); err != nil {
+			t.Fatal(err)
+		}
+		dates, _, err := c.Children(o.Path + "/i")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(dates) == 1 && dates[0] > fmt.Sprintf("%013d", now/1000+inUse.Milliseconds()/2) // empty ones are tidied up
+	})
+	if r := s.Renew(t.Context(), []store.Hold{used})[0]; r.Err != nil {
+		t.Error(r.Err)
+	}
+	if second := mustHold(t, s, mutex("a")); second.Token <= first.Token {
+		t.Errorf("token %d after %d", second.Token, first.Token)
+	}
+}
+
+// -1 is no version for ZooKeeper, but whatever is there. A record is not written on it, however often it is written.
+func TestAVersionThatWouldBeNoneIsPassedOver(t *testing.T) {
+	t.Parallel()
+	server := countedServer(t)
+	b := backendOn(t, nil, server.Addr)
+	defer b.Close()
+	swap := func(old record.Record, data string) (out record.Outcome) {
+		t.Helper()
+		until(t, "it is answered", func() bool {
+			var err error
+			out, err = b.Swap(t.Context(), &record.Swap{Name: "a", Old: old, Data: []byte(data)})
+			return err == nil
+		})
+		return out
+	}
+	load := func() (r record.Record) {
+		t.Helper()
+		until(t, "it is read", func() bool {
+			var err error
+			r, err = b.Load(t.Context(), "a")
+			return err == nil
+		})
+		return r
+	}
+	if !swap(record.Record{}, "one").Done {
+		t.Fatal("the first is refused")
+	}
+	server.set(t, b.nameNode("a"), -3)
+	seen := map[string]bool{}
+	var olds []record.Record
+	for i := range 5 {
+		old := load()
+		if version, _ := parseVersion(old.Version); version == -1 || seen[old.Version] {
+			t.Fatalf("write %d is of version %q", i, old.Version)
+		}
+		seen[old.Version], olds = true, append(olds, old)
+		if !swap(old, fmt.Sprint(i)).Done {
+			t.Fatalf("write %d is refused", i)
+		}
+		for _, late := range olds {
+			if swap(late, "late").Done {
+				t.Fatalf("a swap on version %q is done after write %d", late.Version, i)
+			}
+		}
+	}
+	if version, _ := parseVersion(load().Version); version < 0 {
+		t.Errorf("it is at version %d: this shows nothing", version)
+	}
+}
+
+// A name can be deleted between a swap that is refused and the join that follows: the note is left all the same, below a
+// node that is no record.
+func TestANoteOfANameThatWasDeletedMeanwhileIsLeft(t *testing.T) {
+	t.Parallel()
+	b := backendOn(t, apart(), testserver.SharedZooKeeper(t))
+	defer b.Close()
+	id := session.NewID()
+	if _, err := b.Begin(t.Context(), id, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	d, err := b.connected(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &record.Swap{Name: "a", Data: []byte("x"), Join: &record.Join{Session: id, Notes: []record.Note{{Key: "k", Data: []byte("note")}}}}
+	if joined, err := b.join(t.Context(), d, s); err != nil || !joined {
+		t.Fatalf("a join where nothing is: %v, %v", joined, err)
+	}
+	r, err := b.Load(t.Context(), "a")
+	if err != nil || len(r.Data) > 0 || r.Version == "" || len(r.Inbox) != 1 || r.Inbox[0].Key != "k" {
+		t.Fatalf("%+v, %v, want the note, a version and no data", r, err)
+	}
+	for n := range b.List(t.Context(), 0) {
+		t.Errorf("listed is %+v, want nothing", n)
+	}
+	if out, err := b.Swap(t.Context(), &record.Swap{Name: "a", Data: []byte("y")}); err != nil || out.Done {
+		t.Errorf("a swap on no version: %+v, %v", out, err)
+	}
+	out, err := b.Swap(t.Context(), &record.Swap{Name: "a", Old: r, Data: []byte("z")})
+	if err != nil || !out.Done {
+		t.Fatalf("a swap on what is there: %+v, %v", out, err)
+	}
+	if r, err = b.Load(t.Context(), "a"); err != nil || string(r.Data) != "z" || len(r.Inbox) > 0 {
+		t.Errorf("%+v, %v, want the record", r, err)
+	}
+}
+
+// A session that nobody renews ends, though its process lives and its connection breaks: neither pings nor a new
+// connection renew it.
+func TestASessionThatIsNotRenewedEndsThoughItsConnectionBreaks(t *testing.T) {
+	t.Parallel()
+	addr, o := testserver.SharedZooKeeper(t), apart()
+	link := testserver.NewLink(t, addr)
+	b, other := backendOn(t, o, link.Addr()), backendOn(t, o, addr)
+	defer b.Close()
+	defer other.Close()
+	id := session.NewID()
+	begun := store.Now()
+	const ttl = 4 * time.Second
+	if _, err := b.Begin(t.Context(), id, ttl); err != nil {
+		t.Fatal(err)
+	}
+	for b.ofOwn(id) != nil {
+		left, err := other.Left(t.Context(), []session.ID{id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left[0] <= 0 {
+			break
+		}
+		if store.Now() > begun.Add(patience) {
+			t.Fatal("it goes on")
+		}
+		time.Sleep(300 * time.Millisecond)
+		link.Cut()
+		link.Mend()
 	}
 }

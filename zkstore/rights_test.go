@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/session"
 )
 
 // In a path that is its user's alone a store does all of it, makes nothing that others
@@ -88,16 +89,6 @@ func TestBadInputIsAnErrorBeforeAnyIO(t *testing.T) {
 			t.Errorf("%s: ask: %v, want ErrInvalid", what, err)
 		}
 	}
-	for what, spoil := range map[string]func(*store.Claim){
-		"a lock delay":   func(c *store.Claim) { c.Delay = time.Second },
-		"a minimum hold": func(c *store.Claim) { c.Keep = time.Second },
-	} {
-		c := ok
-		spoil(&c)
-		if _, err := s.Ask(t.Context(), c); !errors.Is(err, store.ErrUnsupported) {
-			t.Errorf("%s: %v, want ErrUnsupported", what, err)
-		}
-	}
 	if r := s.Renew(t.Context(), []store.Hold{{Name: "a", ID: ok.ID, Token: 1}})[0]; !errors.Is(r.Err, store.ErrInvalid) {
 		t.Errorf("renewal for no time: %v, want ErrInvalid", r.Err)
 	}
@@ -120,7 +111,7 @@ func TestATTLThatTheServerDoesNotGrantIsAnErrorThatSaysSo(t *testing.T) {
 	for ttl, want := range map[time.Duration]time.Duration{minTTL - 100*time.Millisecond: minTTL, maxTTL + time.Hour: maxTTL} {
 		var err error
 		until(t, "it is not granted", func() bool { // the driver gives such a short one up before long
-			_, err = s.session(t.Context(), ttl)
+			_, err = s.backend.Begin(t.Context(), session.NewID(), ttl)
 			return err == nil || store.Definite(err)
 		})
 		if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "grants is "+want.String()) {
@@ -132,7 +123,7 @@ func TestATTLThatTheServerDoesNotGrantIsAnErrorThatSaysSo(t *testing.T) {
 		4 * time.Second: 3 * time.Second, 10 * time.Second: 9 * time.Second, maxTTL: maxTTL - time.Second,
 	} {
 		c := mutex(ttl.String())
-		c.TTL, c.Place = ttl, time.Second
+		c.TTL, c.PositionTTL = ttl, time.Second
 		var a store.Answer
 		until(t, "it is answered", func() bool { // a short session is over when the machine stalls
 			var err error
@@ -146,39 +137,6 @@ func TestATTLThatTheServerDoesNotGrantIsAnErrorThatSaysSo(t *testing.T) {
 		})
 		if !a.Granted || a.TTL != session*3/4 {
 			t.Errorf("a TTL of %v: %+v, want it granted, and three quarters of %v told", ttl, a, session)
-		}
-	}
-}
-
-func TestForeignAndNewerNodesAreLeftAlone(t *testing.T) {
-	t.Parallel()
-	addr, o := testserver.SharedZooKeeper(t), apart()
-	s := closing(t, storeOn(t, o, addr))
-	c := connOf(t, addr)
-	for name, x := range map[string]struct {
-		node string
-		want error
-	}{
-		"foreign": {"lock-0000000001", store.ErrCorrupt},
-		"newer":   {"v2-whatever", store.ErrUnsupported},
-		"damaged": {nodesOf(me.NewID()) + "zz", store.ErrCorrupt},
-	} {
-		hold := mustHold(t, s, mutex(name)) // so that its node is there
-		path := s.nameNode(name) + "/" + x.node
-		if _, err := c.Create(path, []byte("x"), 0, zk.WorldACL(zk.PermAll)); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Release(t.Context(), hold); err != nil {
-			t.Fatal(err)
-		}
-		for _, claim := range []store.Claim{mutex(name), mutexTry(name)} {
-			if _, err := s.Ask(t.Context(), claim); !errors.Is(err, x.want) || !strings.Contains(err.Error(), path) {
-				t.Errorf("%s: ask: %v, want %v with the node", name, err, x.want)
-			}
-		}
-		children, _, err := c.Children(s.nameNode(name))
-		if err != nil || len(children) != 1 || children[0] != x.node {
-			t.Errorf("%s: left are %q, %v; want what was there", name, children, err)
 		}
 	}
 }

@@ -23,24 +23,31 @@ type watched struct {
 const (
 	opCreate          = 1
 	opGetData         = 4
+	opSync            = 9
+	opPing            = 11
 	opGetChildren2    = 12
 	opCreateContainer = 19
 )
 
 // asking runs a read of what, Get or Children, as one that has the server watch it from then
-// on: [Store.event] hears what happens to it.
-func (w *wire) asking(what watched, read func() error) error {
+// on: wire.heard hears what happens to it.
+func (w *wire) asking(what watched, read func() error) error { return w.marked(w.asked, what, read) }
+
+// reading runs a Get of a path that tells what is newest: the member asks the leader first.
+func (w *wire) reading(path string, read func() error) error {
+	return w.marked(w.fresh, watched{path, false}, read)
+}
+
+// marked runs a read that is in the set meanwhile.
+func (w *wire) marked(set map[watched]int, what watched, read func() error) error {
 	w.mu.Lock()
-	if w.asked == nil {
-		w.asked = map[watched]int{}
-	}
-	w.asked[what]++
+	set[what]++
 	w.mu.Unlock()
 	defer func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if w.asked[what]--; w.asked[what] == 0 {
-			delete(w.asked, what)
+		if set[what]--; set[what] == 0 {
+			delete(set, what)
 		}
 	}()
 	return read()
@@ -53,9 +60,6 @@ func (w *wire) expect(what watched) <-chan zk.Event {
 	events := make(chan zk.Event, 1)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.expected == nil {
-		w.expected = map[watched][]chan zk.Event{}
-	}
 	w.expected[what] = append(w.expected[what], events)
 	return events
 }
@@ -70,15 +74,20 @@ func (w *wire) unexpect(what watched, events <-chan zk.Event) {
 }
 
 // outgoing returns what is sent instead of b, one request of the driver's. A read that shall
-// watch gets its last byte set, the flag of the watch. A node that is made with the flag of
+// watch gets its last byte set, the flag of the watch; before one that shall tell what is newest goes a sync, whose
+// number is one of those that the driver passes over. A node that is made with the flag of
 // a container, the last four bytes, becomes the operation that makes containers: the driver's
-// own function for that reads a result, when it is closed, that may still be written.
+// own function for that reads a result, when it is closed, that may still be written. The pings of a session that lapses
+// do not pass.
 func (w *wire) outgoing(b []byte) []byte {
 	const (
 		operation = 8  // after length and number of the request
 		length    = 12 // of the path
 		path      = 16
 	)
+	if len(b) == length && w.lapses > 0 && binary.BigEndian.Uint32(b[operation:]) == opPing { //mutant:zk-pings-pass
+		return nil
+	}
 	if len(b) < path+4 {
 		return b
 	}
@@ -95,15 +104,25 @@ func (w *wire) outgoing(b []byte) []byte {
 		}
 		what := watched{string(b[path:end]), op == opGetChildren2}
 		w.mu.Lock()
-		asked := w.asked[what] > 0 //mutant:zk-read-watches
+		asked, fresh := w.asked[what] > 0, w.fresh[what] > 0 //mutant:zk-read-watches
 		w.mu.Unlock()
+		var sync []byte
+		if fresh { //mutant:zk-read-is-fresh
+			sync = slices.Clone(b[:end])
+			binary.BigEndian.PutUint32(sync, uint32(end-4))
+			binary.BigEndian.PutUint32(sync[4:], syncNumber)
+			binary.BigEndian.PutUint32(sync[operation:], opSync)
+		}
+		b = append(sync, b...)
 		if asked {
-			b = slices.Clone(b)
-			b[end] = 1
+			b[len(b)-1] = 1
 		}
 	}
 	return b
 }
+
+// syncNumber is that of each sync: -9.
+const syncNumber = 1<<32 - 9
 
 // heard wakes those whom an event is for. It does not block.
 func (w *wire) heard(e zk.Event) {

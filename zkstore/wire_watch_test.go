@@ -23,7 +23,7 @@ func TestAnEventWakesWhoExpectsIt(t *testing.T) {
 		{"a new connection", zk.Event{Type: zk.EventSession, State: zk.StateHasSession}, []watched{data, children, other}},
 		{"expired", zk.Event{Type: zk.EventSession, State: zk.StateExpired}, []watched{data, children, other}},
 	} {
-		var w wire
+		w := newWire(nil, 0)
 		got := map[watched]<-chan zk.Event{}
 		for _, what := range []watched{data, children, other} {
 			got[what] = w.expect(what)

@@ -2,94 +2,90 @@
 //
 // # Stored form
 //
-// A node an entry, below a path ("/holdfast" unless Options say otherwise):
+// All nodes are below a path ("/holdfast" unless Options say otherwise):
 //
-//	/holdfast/n/NAME/v1-ID-LIMIT-WEIGHT-SEQUENCE    an entry: ID is 32 hexadecimal digits, LIMIT and WEIGHT are 8
-//	/holdfast/n/NAME/v1-ID-freeze                   its upgrade was asked for: nobody is granted from now on
-//	/holdfast/n/NAME/v1-ID-upto-SEQUENCE            its upgrade waits until those that were granted up to here have gone
-//	/holdfast/s/RANDOM                              a session, written to each time that it is renewed
+//	/holdfast/n/NAME                                the record of a name: its newest token, and its entries in order
+//	/holdfast/n/NAME/TRANSACTION-PLACE-KEY-NOTE     a note: a claim that waits to be taken into the record
+//	/holdfast/s/SESSION                             a session; the version of the node counts the calls of its owner
+//	/holdfast/r/SESSION                             the same session: its timeout, written at each renewal
+//	/holdfast/r/RANDOM                              a process, and when it last asked for the server's clock
+//	/holdfast/m/PROCESS/here                        a process that listens
+//	/holdfast/m/PROCESS/lLETTER                     a notification for it
+//	/holdfast/i/DATE/NAME                           a name that is to be looked at then, in milliseconds since 1970
 //
-// v1 is the version of the form. Of a name all bytes but letters, digits, "_", "-" and
-// "~" are written as %XX. The order of the entries of a name is that of their
-// sequence numbers. Who is granted is not stored: it follows
-// from the nodes, and whoever looks comes to the same. The data of an entry
-// is one JSON object with what is for people, and with what an operator has
-// written into it.
+// Of a name all bytes but letters, digits, "_", "-" and "~" are written as %XX. A record begins with the version of the
+// form, a byte of 2, and a byte that is 1 if nobody uses the name; the rest, and a note, has the form of package
+// store/record. Notes and letters are URL-safe base64. Sessions, their notes, and what says that a
+// process is there are ephemeral, and each mailbox and each date is a container.
 //
-// All of these are ephemeral. The node of a name is a container, which ZooKeeper
-// deletes when it has been empty for a minute.
+// A record is changed as package store/queue says, by a transaction that ZooKeeper does only if nobody has written the
+// record since it was read, and if the notes that it takes in are still there. A record that nobody has used for ten
+// minutes is deleted by a process that looks at its date, once a minute. Each deletion writes to the node
+// i: what was read before is good for no write that comes later, as ZooKeeper counts the versions of a node that
+// is made again from the beginning.
 //
 // # Guarantees
 //
-// Order, slots, upgrades, and blocks of at most 64 tokens, as the rule says. A process has
-// one session of ZooKeeper's for each TTL that its claims have, over a connection of
-// its own, and renews it by one write for all of them, every third of the TTL, as
-// long as it is open.
+// Order, slots, upgrades, minimum hold, lock delay, blocks of tokens, hand-over to another process, and match by token,
+// as the rule says. Joining a queue conflicts with nobody. A process has a connection for what it reads and writes, and for each TTL that
+// its claims have one with a session of ZooKeeper's, and a short one for what waits; it renews each session by one write for all
+// that it keeps, every quarter of its timeout, as long as it is open. Nothing else keeps such a session alive: no ping, and no new
+// connection.
 //
 // What a crashed process held comes free when ZooKeeper has ended its session: at the
 // first tick of the server (every 2 s unless its operator says otherwise) after the timeout of the session since
 // it was heard of last. That timeout is a second less than the TTL (less than that for TTLs below 4 s, and nothing
 // for those up to 2 s), so that the name is free within the TTL and a second, unless ticks are longer than 2 s; for
 // TTLs in the second above the least that the server grants, within the TTL and a tick. After a change of
-// leader that is up to a TTL later, as the new one counts anew.
+// leader that is up to a TTL later, as the new one counts anew. Who waits watches the session of the entry ahead,
+// and is granted at once then.
 //
 // The owner is told three quarters of that timeout: a lease lasts for so long
-// from the sending of the last write that was answered. A member that was cut off from the
+// from the sending of the last renewal that was answered. A member that was cut off from the
 // others answers reads and pings for a while, so they prove nothing; and whom it has
 // heard of it tells the leader half a tick later, or never if it dies before, which the last
 // quarter is for, as no timeout is shorter than two ticks. A server whose minSessionTimeout is less than
-// two of its ticks breaks that for TTLs below two ticks. A claim
-// that is not renewed for its TTL is deleted by its own process, if that lives.
+// two of its ticks breaks that for TTLs below two ticks.
 //
 // A TTL that the server does not grant is an error that says so. It grants
 // from 2 to 20 of its ticks: 4 s to 40 s unless its operator says otherwise.
 //
-// A token is 64 times the id of the transaction that was the last to add or
-// remove a node of the name, at the look that showed the grant, plus a count. Tokens of
-// a name strictly increase, over changes of leader and when the node of the name was
-// deleted and made again. They start again when all of ZooKeeper's data was deleted or put
-// back from a backup. List shows a smaller token for a hold that waited for its
-// grant, and for a reader or a slot, for its first second.
+// A token is the time at which it was drawn, in microseconds, by the clock of the server that leads, as far as the
+// process has heard of it, or one more than the newest of the name. So the tokens of a name increase, also after all data was deleted or
+// put back from a backup, unless the clock was set back as well; and when a member leads whose clock is more than ten
+// minutes behind, on a name that nobody has used for as long. Minimum hold and lock delay run by that clock.
 //
 // A connection that breaks and comes back, to any member, within the TTL keeps
-// everything. No operation is sent twice unless ZooKeeper says that it was not applied, but for
-// the release: what was given back, or given up, and was not answered is deleted as soon as a
-// member answers.
+// everything, and loses no notification. No operation is sent twice unless ZooKeeper says that it was not applied. What is read is as new
+// as the newest write that was answered by any member, but through one that led and has been cut off from the others, for
+// as long as it has not noticed; nobody holds anything by such a reading, as a session counts from a write.
 //
-// ZooKeeper numbers the claims of a name, and at 2147483647 it repeats numbers. A claim
-// whose number is 2,000,000,000 or more is refused with store.ErrUnsupported as long as
-// anybody holds the name or waits for it; the first after that starts the numbers
-// again, as ZooKeeper itself does when nobody has used the name for a minute.
-//
-// There is no minimum hold and no lock delay, as nothing of ours outlives a
-// session, and for the same reason no hold goes over to another process. A place in the queue
-// is kept until the session ends, if its process dies. A hold is matched by its id,
-// as ids are random and never used again, and by its token as far as that is stored.
+// A record has at most 550,000 bytes, which is some 5,000 entries. There is no sequence number that could come to its end.
 //
 // # Requirements
 //
-// ZooKeeper 3.5.1 or newer, for its containers.
+// ZooKeeper 3.5.1 or newer, for its containers; tested on 3.8.0. jute.maxbuffer is at least what it is by default, 1 MB.
+// A process has three connections, or one more for each further TTL: with many processes on one host, which its members
+// see by one address, maxClientCnxns (60 by default) has to be raised.
 //
 // # Rights
 //
-// Who may read, create and delete below the path, and write its own nodes and those of the
-// names, can do all of it. Nodes are made with Options.ACL: by default
+// Who may read, write, create and delete below the path can do all of it. Nodes are made with Options.ACL: by default
 // all that everybody may, or with Auth all that its user may, and nobody else. If the path is
 // there already, nothing above it is read or written.
 package zkstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record"
 	"github.com/holdfast-go/holdfast/store/scheme"
 )
 
@@ -101,9 +97,6 @@ const (
 	minTTL = time.Second
 	maxTTL = 20 * 24 * time.Hour // ZooKeeper counts milliseconds in 32 bits
 )
-
-// maxBlock is how many tokens a transaction gives.
-const maxBlock = 64
 
 // Options of a Store. Nil, and zero fields, mean the defaults.
 type Options struct {
@@ -125,39 +118,22 @@ type Auth struct{ Scheme, Secret string }
 
 // A Store keeps locks in ZooKeeper. Its methods are safe for concurrent use.
 type Store struct {
-	servers []string
-	o       Options
-	address string // for people
-	path    string
-
-	ctx   context.Context // of all that outlives a call, ended by Close
-	end   context.CancelFunc
-	tasks sync.WaitGroup
-
-	dialed atomic.Pointer[error] // how the newest connection came out
-
-	mu       sync.Mutex
-	sessions map[time.Duration]*session // the present one for each TTL
-	retired  map[*session]bool          // those that end when what they keep has ended
-	mine     map[store.ID]*mine         // the claims of this process
-	paths    map[string]*mine           // those of them that have a node
-	tending  bool
-	wake     chan struct{} // to tend at once
-	sink     func(store.Hint)
+	record.WatchStore
+	backend *backend
 }
-
-var _ interface {
-	store.Store
-	store.Watcher
-	store.Looker
-	store.Inspector
-	store.Checker
-} = (*Store)(nil)
 
 // New returns a Store on the members of one ensemble, each host:port. It does no I/O: the
 // first operation connects. The driver's own connection cannot be shared, as each has a
 // session of its own, whose timeout is the TTL. The error matches store.ErrInvalid.
 func New(servers []string, o *Options) (*Store, error) {
+	b, err := open(servers, o)
+	if err != nil {
+		return nil, err
+	}
+	return &Store{record.WatchStore{Store: record.New(b)}, b}, nil
+}
+
+func open(servers []string, given *Options) (*backend, error) {
 	if len(servers) == 0 {
 		return nil, fmt.Errorf("%w: no ZooKeeper server is named", store.ErrInvalid)
 	}
@@ -166,33 +142,26 @@ func New(servers []string, o *Options) (*Store, error) {
 			return nil, fmt.Errorf("%w: ZooKeeper server %q: want host:port", store.ErrInvalid, server)
 		}
 	}
-	s := &Store{
-		servers: servers, address: "ZooKeeper at " + strings.Join(servers, ", "), path: DefaultPath,
-		sessions: map[time.Duration]*session{}, retired: map[*session]bool{},
-		mine: map[store.ID]*mine{}, paths: map[string]*mine{}, wake: make(chan struct{}, 1),
+	var o Options
+	if given != nil {
+		o = *given
 	}
-	if o != nil {
-		s.o = *o
-	}
-	if s.o.Path != "" {
-		s.path = s.o.Path
-	}
-	if err := checkPath(s.path); err != nil {
+	path := cmp.Or(o.Path, DefaultPath)
+	if err := checkPath(path); err != nil {
 		return nil, err
 	}
-	if s.path == "/" {
-		s.path = ""
+	if path == "/" {
+		path = ""
 	}
-	if s.o.ACL == nil {
-		if s.o.ACL = zk.WorldACL(zk.PermAll); len(s.o.Auth) > 0 {
-			s.o.ACL = zk.AuthACL(zk.PermAll) //mutant:zk-nodes-ours-alone
+	if o.ACL == nil {
+		if o.ACL = zk.WorldACL(zk.PermAll); len(o.Auth) > 0 {
+			o.ACL = zk.AuthACL(zk.PermAll) //mutant:zk-nodes-ours-alone
 		}
 	}
-	if s.o.Dial == nil {
-		s.o.Dial = (&net.Dialer{}).DialContext
+	if o.Dial == nil {
+		o.Dial = (&net.Dialer{}).DialContext
 	}
-	s.ctx, s.end = context.WithCancel(context.Background())
-	return s, nil
+	return newBackend(servers, &o, path), nil
 }
 
 func init() {
@@ -218,42 +187,16 @@ func Open(url string) (*Store, error) {
 	return New(servers, o)
 }
 
-// Describe implements [store.Store].
-func (s *Store) Describe() store.Description {
-	const session = "nothing that is kept for a process outlives its session of ZooKeeper's"
+// Describe implements [record.Backend].
+func (b *backend) Describe() store.Description {
 	return store.Description{
-		Store:  s.address,
-		MinTTL: minTTL, MaxTTL: maxTTL, Tick: time.Millisecond, MaxBlock: maxBlock,
-		Tokens:  "after all of ZooKeeper's data was deleted, or put back from a backup",
+		Store:   b.address,
+		Tokens:  "after all of ZooKeeper's data was deleted, or put back from a backup, and its clock was set back as well",
 		Loses:   "all locks when all data is deleted, or put back from a backup",
 		Forgets: []store.Accident{store.AccidentWipe},
 		Crash:   store.CrashTTL,
 		Lacks: map[store.Promise]string{
-			store.PromiseMinHold:   session,
-			store.PromiseLockDelay: session,
-			store.PromiseDetach:    session,
-			store.PromisePlaceTime: "a place is kept until the session of its process ends, which is after at most the TTL",
-			store.PromiseMatch:     "a hold is matched by its id, which is random and never used again; by its token too as far as that is stored",
-			store.PromiseUntil:     "who waits is told when the obstacle has gone",
-			store.PromiseExpiry:    "the claims of one process and TTL have one session, which is renewed for all of them",
-			store.PromiseHintToken: "the token is the transaction of the look that shows the grant",
+			store.PromiseUntil: "what is told is when the session of the holder ends, which is up to a second before its TTL does",
 		},
 	}
-}
-
-// Close implements [store.Store]: it ends the sessions, and with them all that
-// they keep.
-func (s *Store) Close() error {
-	s.end()
-	s.mu.Lock()
-	all := s.open()
-	s.mu.Unlock()
-	var closing sync.WaitGroup
-	for _, sess := range all {
-		// What cannot be ended now ends with its TTL.
-		closing.Go(sess.close)
-	}
-	closing.Wait()
-	s.tasks.Wait()
-	return nil
 }

@@ -9,7 +9,6 @@ import (
 	"net"
 	"os"
 	"reflect"
-	"sync"
 	"testing"
 	"time"
 
@@ -22,8 +21,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	flag.Set("test.parallel", "12")                // most of them wait most of the time
-	longestCall, longestStart = patience, patience // a machine may stall
+	flag.Set("test.parallel", "12") // most of them wait most of the time
+	startPatience = patience        // a machine may stall
 	goleak.VerifyTestMain(testserver.Main{M: m})
 }
 
@@ -141,39 +140,22 @@ func TestDifferential(t *testing.T) {
 	storetest.DifferentialBySession(t, storetest.Sessioned{
 		Open: func(t *testing.T) func() store.Store {
 			o := apart()
-			o.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-				ending.RLock()
-				defer ending.RUnlock()
-				return (&net.Dialer{}).DialContext(ctx, network, address)
-			}
 			return func() store.Store { return storeOn(t, o, testserver.SharedZooKeeper(t)) }
 		},
 		End: func(t *testing.T, s store.Store) { endSessions(t, s.(*Store)) },
 	})
 }
 
-// ending keeps the driver from coming back while a session is being ended.
-var ending sync.RWMutex
-
-// endSessions does what ZooKeeper does with sessions that it has not heard of, and
-// returns when the store has heard of it, which is when the driver has tried to go on.
+// endSessions does what ZooKeeper does with sessions that it has not heard of.
 func endSessions(t testing.TB, s *Store) {
 	t.Helper()
-	s.mu.Lock()
-	all := s.open()
-	s.mu.Unlock()
-	for _, sess := range all {
-		ending.Lock()
-		sess.wire.mu.Lock()
-		sess.wire.conn.Close()
-		sess.wire.mu.Unlock()
-		endSession(t, s.servers[0], sess.conn)
-		ending.Unlock()
-		until(t, "the end of a session is known", func() bool {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			return sess.dead
-		})
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+	defer cancel()
+	for _, id := range s.Sessions() {
+		endSession(t, s.backend.servers[0], s.backend.ofOwn(id).conn)
+	}
+	if err := s.Settle(ctx); err != nil {
+		t.Fatal(err)
 	}
 }
 

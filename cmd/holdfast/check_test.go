@@ -22,7 +22,7 @@ func TestCheckTakesAnyTokenOfTheBlockAndTheNewestFence(t *testing.T) {
 	defer s.Close()
 	take := func(name string, weight int64, block int) store.Hold {
 		t.Helper()
-		c := store.Claim{Name: name, ID: store.NewProcess().NewID(), Limit: store.Full, Weight: weight, TTL: time.Hour, Place: time.Second, Block: block}
+		c := store.Claim{Name: name, ID: store.NewProcess().NewID(), Limit: store.Full, Weight: weight, TTL: time.Hour, PositionTTL: time.Second, Block: block}
 		a, err := s.Ask(t.Context(), c)
 		if err != nil || !a.Granted {
 			t.Fatalf("%+v, %v", a, err)
@@ -52,8 +52,8 @@ func TestCheckTakesAnyTokenOfTheBlockAndTheNewestFence(t *testing.T) {
 		t.Fatalf("%+v, %v", a, err)
 	}
 	check(up, up.Token, true)
-	check(up, a.Fence, true)
-	check(up, a.Fence+1, false)
+	check(up, a.UpgradeToken, true)
+	check(up, a.UpgradeToken+1, false)
 	check(up, 1, false)
 
 	// A list tells the newest of them.
@@ -61,7 +61,7 @@ func TestCheckTakesAnyTokenOfTheBlockAndTheNewestFence(t *testing.T) {
 	if err := s.Renew(t.Context(), []store.Hold{block})[0].Err; err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]int64{"block": block.Token + 3, "upgraded": a.Fence, "plain": 0}
+	want := map[string]int64{"block": block.Token + 3, "upgraded": a.UpgradeToken, "plain": 0}
 	take("plain", store.Full, 10)
 	for state, err := range s.List(t.Context(), "") {
 		if err != nil {

@@ -120,15 +120,15 @@ func (d *diagnosis) try(ctx context.Context, s store.Store, desc store.Descripti
 		f.About = about
 		d.find(f)
 	}
-	if l, ok := s.(store.Looker); ok {
+	if l, ok := s.(store.Poller); ok {
 		within("looking at a name", func(ctx context.Context) store.Finding {
 			ttl := min(max(desc.MinTTL, 30*time.Second), desc.MaxTTL)
 			claim := store.Claim{
 				Name: "holdfast-doctor", ID: me.NewID(), Limit: store.Full, Weight: store.Full,
-				Try: true, TTL: ttl, Place: min(ttl, store.MaxPlace),
+				Try: true, TTL: ttl, PositionTTL: min(ttl, store.MaxPositionTTL),
 			}
 			begin := time.Now()
-			if _, err := l.Look(ctx, claim); err != nil {
+			if _, err := l.Poll(ctx, claim); err != nil {
 				return store.Finding{Err: err}
 			}
 			return store.Finding{Found: "answered in " + time.Since(begin).Round(10*time.Microsecond).String()}
@@ -139,7 +139,7 @@ func (d *diagnosis) try(ctx context.Context, s store.Store, desc store.Descripti
 	}
 	if w, ok := s.(store.Watcher); ok {
 		within("waking those who wait", func(ctx context.Context) store.Finding {
-			if err := w.Watch(ctx, me, func(store.Hint) {}); err != nil {
+			if err := w.Watch(ctx, me, func(store.Notification) {}); err != nil {
 				return store.Finding{Warning: true, Found: "they look now and then instead, as they cannot be told: " + err.Error()}
 			}
 			return store.Finding{Found: "they are told"}

@@ -12,7 +12,7 @@ import (
 // docs/operate.md tells operators what to do about each.
 const (
 	exitUsage       = 64                 // a mistake of the caller
-	exitUnavailable = 69                 // the store did not answer, or what happened is unclear
+	exitUnavailable = 69                 // the store did not answer, or what happened is indeterminate
 	exitInternal    = front.ExitInternal // 70: a mistake of ours, or stored state that is unusable
 	exitHeld        = 75                 // not obtained: somebody else has it
 	exitLost        = front.ExitLost     // 76: lost while the command ran

@@ -12,7 +12,7 @@ import (
 
 // The events of run --json: all there are. docs/stability.md promises them.
 const (
-	eventWaiting = "waiting" // we have a place in the queue; again each minute
+	eventWaiting = "waiting" // we have a position in the queue; again each minute
 	eventHeld    = "held"    // the lock is ours and the command is about to start
 	eventRefused = "refused" // somebody else has it and we do not wait, or no longer
 	eventLost    = "lost"    // the lock is lost, or could not be renewed: the command is ended

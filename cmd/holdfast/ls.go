@@ -138,7 +138,7 @@ func linesOf(states []store.State, now time.Time) (lines []line) {
 				ID: e.ID.String(), Token: e.Token, Weight: e.Weight, Limit: s.Limit,
 				Owner: ownerOf(e.Owner), Expires: e.Expires.Milliseconds(), Broken: e.Broken,
 			}
-			if newest := max(e.Used, e.Fence); newest > e.Token {
+			if newest := max(e.Used, e.UpgradeToken); newest > e.Token {
 				l.Newest = newest
 			}
 			l.Upgrade = e.Want > e.Weight

@@ -97,7 +97,7 @@ func (j *job) refused(err error) error {
 	return &exitError{j.conflict, errors.New(message)}
 }
 
-// closeWithin waits until a place that was given up is given back, but not for
+// closeWithin waits until a position that was given up is given back, but not for
 // long: a store that does not answer must not hold up who has given up. What is
 // left in it is gone after the TTL.
 func closeWithin(d time.Duration, locks *holdfast.Locker) {

@@ -23,7 +23,7 @@ func TestTheCommandIsKilledStrictlyBeforeTheDeadline(t *testing.T) {
 		{ttl: 3600 * s, grace: 10 * s, span: 3600 * s, term: 11 * s, kill: 1 * s},
 		{ttl: 12 * s, grace: 4 * s, span: 12 * s, term: 4600 * ms, kill: 600 * ms},
 		{ttl: 2 * s, grace: 666 * ms, span: 2 * s, term: 866 * ms, kill: 200 * ms},
-		// Granted by another's release, not renewed yet: what is left of a place.
+		// Granted by another's release, not renewed yet: what is left of a position.
 		{ttl: 30 * s, grace: 10 * s, span: 9 * s, term: 3450 * ms, kill: 450 * ms},
 		{ttl: 2 * s, grace: 666 * ms, span: 900 * ms, term: 450 * ms, kill: 200 * ms},
 		// Of a store that gives three quarters of the TTL.

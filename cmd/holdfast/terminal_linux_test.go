@@ -235,7 +235,7 @@ func TestCtrlCEndsAScriptAroundUs(t *testing.T) {
 	}
 }
 
-func TestCtrlCWhileWaitingGivesUpThePlace(t *testing.T) {
+func TestCtrlCWhileWaitingGivesUpThePosition(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	s.types("holdfast run x -- sh -c 'until [ -e out ]; do sleep 0.1; done' &\n")

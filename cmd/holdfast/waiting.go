@@ -12,7 +12,7 @@ import (
 
 // When what is known of the queue is told.
 const (
-	firstLook  = 50 * time.Millisecond // doubled until our place is seen
+	firstLook  = 50 * time.Millisecond // doubled until our position is seen
 	nextLook   = time.Second           // and until the status line is shown
 	tellsAgain = time.Minute
 )
@@ -81,7 +81,7 @@ func (w *watch) due(q *queue, now time.Time) bool {
 	return q.waits() && (now.Sub(w.told) >= tellsAgain || answers) //mutant:cmd-answer-told
 }
 
-// A queue is what others have of a name, seen from our place.
+// A queue is what others have of a name, seen from our position.
 type queue struct {
 	name    string
 	known   bool // the store could be looked into
@@ -95,7 +95,7 @@ type queue struct {
 func (q *queue) waits() bool { return !q.known || q.placed }
 
 // look looks into the queue of the name that we wait for: of several the one of
-// which we have a place, or the first.
+// which we have a position, or the first.
 func (w *watch) look(ctx context.Context) *queue {
 	ctx, cancel := context.WithTimeout(ctx, nextLook)
 	defer cancel()

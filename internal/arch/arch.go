@@ -57,6 +57,8 @@ var rules = map[string]rule{
 	".":              {core, []string{sys}},
 	"store":          {core, []string{sys}},
 	"store/queue":    {core, []string{sys}},
+	"store/session":  {core, nil},
+	"store/record":   {core, nil},
 	"store/scheme":   {core, nil}, // where stores register their URLs
 	"store/embedded": {core, nil}, // reads scripts and statements
 	"internal/clock": {core, []string{sys}},
@@ -93,7 +95,9 @@ var rules = map[string]rule{
 
 	"cmd/holdfast/internal/front": {top, []string{sys}}, // of the command; it knows no store
 
+	"store/record/model":      {support, nil}, // a command that no other package needs
 	"store/storetest":         {support, nil},
+	"store/record/recordtest": {support, nil},
 	"internal/arch":           {support, nil},
 	"internal/mongosim":       {support, []string{mongo}},
 	"internal/mutant":         {support, nil},

@@ -17,7 +17,7 @@ type request struct {
 	w       *Target
 	claim   store.Claim
 	began   clock.Instant // when the caller asked, if there is an observer
-	queued  bool          // the newest ask that was answered left a place in the queue
+	queued  bool          // the newest ask that was answered left a position in the queue
 	p       *waiter       // in the local queue; nil: past it
 	away    *trouble      // what the operation under way meets
 	outage  error         // the store's, if that has ended the wait
@@ -34,7 +34,7 @@ func newRequest(w *Target, began clock.Instant, p *waiter) *request {
 	}
 	r.claim = store.Claim{
 		Name: w.name, ID: r.e.process.NewID(), Limit: w.limit, Weight: w.weight,
-		TTL: r.s.TTL, Place: r.s.positionTTL, Keep: r.s.MinHold, Delay: r.s.LockDelay, Block: w.block(), Owner: r.s.owner,
+		TTL: r.s.TTL, PositionTTL: r.s.positionTTL, MinHold: r.s.MinHold, LockDelay: r.s.LockDelay, Block: w.block(), Owner: r.s.owner,
 	}
 	return r
 }
@@ -43,7 +43,7 @@ func newRequest(w *Target, began clock.Instant, p *waiter) *request {
 func (r *request) wait(ctx context.Context) (*Lease, error) {
 	r.endsWith(ctx)
 	// A name that is free needs no subscription: where there is none yet, the
-	// first ask is a try, and the place is asked for once notifications cannot be
+	// first ask is a try, and the position is asked for once notifications cannot be
 	// missed any more. Where none can be made a try would be in vain.
 	r.claim.Try = r.e.notifications.toCome()
 	if !r.claim.Try {
@@ -70,17 +70,17 @@ func (r *request) wait(ctx context.Context) (*Lease, error) {
 }
 
 // pause returns when it is time to ask again: at a notification, or at nextAsk. Where
-// no notifications come it looks in growing pauses whether there is room. A notification may
+// no notifications come it polls in growing pauses. A notification may
 // carry the grant itself.
 func (r *request) pause(ctx context.Context) (*Lease, error) {
 	for {
-		hint, polling, err := r.rest(ctx, r.e.queues.leads(r.p))
+		notification, polling, err := r.rest(ctx, r.e.queues.leads(r.p))
 		switch {
 		case err != nil:
 			r.withdraw() //mutant:cancelled-wait-leaves-place
 			return nil, r.gaveUp(err)
-		case hint != nil:
-			return r.grantedBy(hint)
+		case notification != nil:
+			return r.grantedBy(notification)
 		case !polling || r.e.now() >= r.nextAsk():
 			return nil, nil
 		}
@@ -97,34 +97,39 @@ func (r *request) gaveUp(err error) error {
 	return r.w.gaveUp(err, r.refused, r.away.now(r.e))
 }
 
-// pollStore looks whether an ask is worth while. An error means that the wait is
+// pollStore reports whether an ask is worth while. An error means that the wait is
 // over.
 func (r *request) pollStore(ctx context.Context) (bool, error) {
-	looker, ok := r.e.store.(store.Looker)
+	poller, ok := r.e.store.(store.Poller)
 	if !ok {
 		return true, nil
 	}
 	claim := r.claim
-	return run(r, ctx, func(stop <-chan struct{}) (room bool) {
+	type poll struct {
+		a   store.Answer
+		err error
+	}
+	out, err := run(r, ctx, func(stop <-chan struct{}) (out poll) {
 		defer r.e.polls.enter(r.e, stop)()
-		r.e.bounded(longestCall, func(ctx context.Context) {
-			a, err := looker.Look(ctx, claim)
-			room = err == nil && a.Granted || store.Definite(err)
-		})
-		return room
+		r.e.bounded(longestCall, func(ctx context.Context) { out.a, out.err = poller.Poll(ctx, claim) })
+		return out
 	})
+	if err == nil && out.err == nil && !out.a.Granted {
+		r.moved(&out.a)
+	}
+	return out.err == nil && out.a.Granted || store.Definite(out.err), err
 }
 
 // grantedBy makes a lease of a notification that carries the grant, if it may be used
 // without asking: its token is newer than all that the newest answer knew, so
-// it is not about an earlier grant; and half of the place's time, which is all
-// that the store has granted, is left. The lease counts from when the place does:
+// it is not about an earlier grant; and half of the position's time, which is all
+// that the store has granted, is left. The lease counts from when the position does:
 // from the sending of the ask for it, or, where a session keeps it, from the session's
 // last renewal before. A minimum hold has to be shown first, and what
 // is not renewed, or has no deadline, needs more than that time.
-func (r *request) grantedBy(h *store.Hint) (*Lease, error) {
+func (r *request) grantedBy(h *store.Notification) (*Lease, error) {
 	fresh := h.Token > r.refused.answer.Last && r.e.now() < r.since.Add(r.s.positionTTL/2) //mutant:hint-old-token-grants
-	if h.ID != r.claim.ID || !fresh || r.claim.Keep > 0 || r.s.NoRenew || r.e.endless {    //mutant:hint-spares-minimum-hold
+	if h.ID != r.claim.ID || !fresh || r.claim.MinHold > 0 || r.s.NoRenew || r.e.endless { //mutant:hint-spares-minimum-hold
 		return nil, nil
 	}
 	return r.lease(h.Token, h.N, r.since, r.s.positionTTL, r.s.positionTTL/3) //mutant:hint-counts-arrival
@@ -141,7 +146,7 @@ func (r *request) ask(ctx context.Context) (*Lease, error) {
 			return nil, r.gaveUp(err)
 		}
 		if r.queued && r.e.now() >= r.sent.Add(r.s.positionTTL) { //mutant:place-lapsed-asked-old
-			r.newID() // the place has lapsed
+			r.newID() // the position has lapsed
 		}
 		r.isLast()
 		if r.e.endless {
@@ -156,9 +161,9 @@ func (r *request) ask(ctx context.Context) (*Lease, error) {
 			r.newID()
 			continue
 		case errors.Is(out.err, store.ErrLost):
-			return nil, r.w.errorf(fmt.Errorf("%w: the store drops our place again and again", store.ErrUnavailable))
+			return nil, r.w.errorf(fmt.Errorf("%w: the store drops our queue position again and again", store.ErrUnavailable))
 		case out.err != nil:
-			if r.queued || r.claim.Keep > 0 || !store.Definite(out.err) { // something may be there //mutant:unclear-ask-withdrawn
+			if r.queued || r.claim.MinHold > 0 || !store.Definite(out.err) { // something may be there //mutant:unclear-ask-withdrawn
 				r.withdraw()
 			}
 			if store.Definite(out.err) {
@@ -210,7 +215,7 @@ func (r *request) leaseOf(granted store.Hold, n int, from clock.Instant, ttl, re
 		now := r.e.now()
 		h.handOver = handOver{left: n - 1, since: now, until: now.Add(r.s.HandOver.For), ttl: r.s.TTL, delay: r.s.LockDelay}
 	}
-	if r.w.part && r.claim.Keep > 0 {
+	if r.w.part && r.claim.MinHold > 0 {
 		h.unshown = &r.claim
 	}
 	if r.claim.Limit == store.Full && r.claim.Weight == store.Upgradeable {

@@ -14,7 +14,7 @@ type op struct {
 	e     *engine
 	claim store.Claim
 	part  bool // it is shown when all names are there
-	poll  bool // it has a place, which this keeps
+	poll  bool // it has a position, which this keeps
 	bound time.Duration
 	away  *trouble
 }
@@ -27,7 +27,7 @@ type outcome struct {
 }
 
 // op is the next ask. While it is indeterminate it is repeated for at most five
-// seconds or a TTL, and less where nobody listens; a kept place until it would
+// seconds or a TTL, and less where nobody listens; a kept position until it would
 // lapse, if that is longer.
 func (r *request) op() op {
 	o := op{e: r.e, claim: r.claim, part: r.w.part, poll: r.queued, bound: r.s.askFor(), away: r.away}
@@ -51,7 +51,7 @@ func (o op) do(stop <-chan struct{}) (out outcome) {
 		o.away.met(err)
 		return err
 	})
-	if out.err != nil || !out.answer.Granted || o.claim.Keep == 0 || o.part || ended(stop) { //mutant:minimum-hold-shown-once
+	if out.err != nil || !out.answer.Granted || o.claim.MinHold == 0 || o.part || ended(stop) { //mutant:minimum-hold-shown-once
 		return out
 	}
 	hold := store.Hold{Name: o.claim.Name, ID: o.claim.ID, Token: out.answer.Token, TTL: o.claim.TTL}
@@ -66,7 +66,7 @@ func (o op) do(stop <-chan struct{}) (out outcome) {
 const closedFor = 900 * time.Millisecond
 
 // worthIt says after each failure whether to ask again after a pause: not where
-// nobody has listened for a while, unless a place is to be kept.
+// nobody has listened for a while, unless a position is to be kept.
 func (o op) worthIt() func(error, time.Duration) bool {
 	if o.poll || o.e.desc.InProcess { //mutant:place-where-nobody-listens
 		return nil
@@ -184,7 +184,7 @@ func (r *request) newID() {
 
 func (r *request) listen() {
 	if r.notified == nil {
-		r.notified = make(chan store.Hint, 1)
+		r.notified = make(chan store.Notification, 1)
 	}
 	r.e.notifications.add(r.claim.ID, r.notified)
 }

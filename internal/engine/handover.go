@@ -106,7 +106,7 @@ func (h *hold) give(seen bool) error {
 	case done:
 		return nil
 	case leaving && h.e.desc.InProcess: //mutant:release-first-then-ask
-		defer g.left(h.Name) // when the name is free: then no place is needed
+		defer g.left(h.Name) // when the name is free: then no position is needed
 	case leaving:
 		// The next asks while the release is on its way. Whichever is there
 		// first, those who wait in the store get in before it.

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A Leader is who leads an election, as the store knew it at a look.
+// A Leader is who leads an election, as the store knew it at a read.
 type Leader struct {
 	store.Owner
 	ID      string
@@ -47,7 +47,7 @@ func (w *Target) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 type observation struct {
 	w       *Target
 	leader  Leader // seen last
-	err     error  // how the last look failed
+	err     error  // how the last read failed
 	hasRead bool
 	poll    time.Duration // the last pause
 }
@@ -91,7 +91,7 @@ func (o *observation) leads(st *store.State) (Leader, error) {
 		}
 		if e.Granted && e.Weight == store.Full && e.Expires > 0 { //mutant:expired-leader-leads
 			return Leader{
-				Owner: e.Owner, ID: e.ID.String(), Token: max(e.Token, e.Used, e.Fence),
+				Owner: e.Owner, ID: e.ID.String(), Token: max(e.Token, e.Used, e.UpgradeToken),
 				Since: now.Add(-e.Age), Expires: now.Add(e.Expires),
 			}, nil
 		}
@@ -99,7 +99,7 @@ func (o *observation) leads(st *store.State) (Leader, error) {
 	return Leader{}, nil
 }
 
-// isNews notes what a look has shown and reports whether it is to be told.
+// isNews notes what a read has shown and reports whether it is to be told.
 func (o *observation) isNews(seen Leader, err error) bool {
 	was := o.leader
 	same := o.hasRead && (o.err == nil) == (err == nil) &&
@@ -111,7 +111,7 @@ func (o *observation) isNews(seen Leader, err error) bool {
 	return !same //mutant:each-look-told
 }
 
-// pause is how long to wait before the next look.
+// pause is how long to wait before the next read.
 func (o *observation) pause() time.Duration {
 	s := o.w.l.s
 	o.poll = min(max(o.poll*3/2, s.PollMin), s.PollMax) //mutant:looks-back-off

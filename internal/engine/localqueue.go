@@ -20,7 +20,7 @@ type localQueues struct {
 }
 
 const (
-	// mostInside is how many claims of a process and name have a place in the
+	// mostInside is how many claims of a process and name have a position in the
 	// store, or ask for one, at most.
 	mostInside = 64
 	// mostSent is how many of those are not answered yet, at most.
@@ -29,7 +29,7 @@ const (
 
 // A localQueue is there while somebody is inside it or in line, or the name is held by
 // a hold that may be handed on. All its claims have the same limit: one with
-// another limit asks the store past the local queue, and is told the mistake.
+// another limit asks the store past the local queue, which knows if it is a mistake.
 type localQueue struct {
 	name        string
 	limit       int64
@@ -57,11 +57,11 @@ type waiter struct {
 	err        error         // the store was away for those inside
 	prev, next *waiter       // in line
 
-	away    trouble         // what its asks meet
-	refused *refused        // how the store last answered those ahead of it
-	sent    bool            // inside, and without a place yet
-	woken   bool            // since it was refused last
-	wake    chan store.Hint // of its request, once that was refused
+	away    trouble                 // what its asks meet
+	refused *refused                // how the store last answered those ahead of it
+	sent    bool                    // inside, and without a position yet
+	woken   bool                    // since it was refused last
+	wake    chan store.Notification // of its request, once that was refused
 }
 
 // A refused is an answer of the store with the instant it came.
@@ -177,10 +177,10 @@ func (g *localQueues) admitNext(at *localQueue) {
 }
 
 // hasRoom reports whether the target fits beside those inside. Once one had to
-// wait in the store the rest are sent one after another, so that their places
+// wait in the store the rest are sent one after another, so that their positions
 // there are in the order of arrival; until one is granted at once. Readers get
 // in all together, whatever their order. Where nobody is woken, only claims of one
-// weight are inside together: one of them looks for all, and room for a reader says
+// weight are inside together: one of them polls for all, and room for a reader says
 // nothing of room for an upgradeable lock, nor who of them is ahead in the store.
 func (at *localQueue) hasRoom(w *Target, woken bool) bool {
 	switch {
@@ -205,9 +205,9 @@ func (at *localQueue) admit(p *waiter) {
 	at.sent++
 }
 
-// answered notes that the store has refused the claim, which has a place there
+// answered notes that the store has refused the claim, which has a position there
 // if placed. wake is what wakes its request.
-func (g *localQueues) answered(p *waiter, r *refused, placed bool, wake chan store.Hint) {
+func (g *localQueues) answered(p *waiter, r *refused, queued bool, wake chan store.Notification) {
 	if p == nil {
 		return
 	}
@@ -215,7 +215,7 @@ func (g *localQueues) answered(p *waiter, r *refused, placed bool, wake chan sto
 	defer g.mu.Unlock()
 	p.queue.refused, p.queue.met = r, nil
 	p.woken, p.wake = false, wake
-	if placed && p.sent {
+	if queued && p.sent {
 		p.sent = false
 		p.queue.sent--
 		p.queue.queued = true
@@ -223,7 +223,7 @@ func (g *localQueues) answered(p *waiter, r *refused, placed bool, wake chan sto
 	}
 }
 
-// leads reports whether the claim is the one of those inside that looks whether
+// leads reports whether the claim is the one of those inside that polls whether
 // there is room, where nobody is woken. All have the same weight there: waiters
 // that are woken once always are.
 func (g *localQueues) leads(p *waiter) bool {
@@ -270,7 +270,7 @@ func (g *localQueues) keep(w *Target, h *hold, p *waiter) bool {
 
 // leave takes out one that was inside, and admits the next. One that was
 // granted has the two behind it ask, where nobody is woken; in place of one that
-// has left the next looks whether there is room.
+// has left the next polls whether there is room.
 func (g *localQueues) leave(p *waiter, granted bool, away error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -297,7 +297,7 @@ func (g *localQueues) leave(p *waiter, granted bool, away error) {
 		for _, q := range at.inside {
 			if n > 0 && q.wake != nil && !q.woken { //mutant:nobody-told-one-is-in
 				q.woken = true
-				put(q.wake, store.Hint{})
+				put(q.wake, store.Notification{})
 				n--
 			}
 		}

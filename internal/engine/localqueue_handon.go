@@ -5,7 +5,7 @@ import "time"
 // What a local queue does with a hold that may be handed on inside the process.
 
 // waitsForHold reports whether the first in line waits for a hold that it will
-// be handed. One that will not be does not wait: it asks the store for a place.
+// be handed. One that will not be does not wait: it asks the store for a position.
 // g.mu is held.
 func (g *localQueues) waitsForHold(at *localQueue) bool {
 	if at.hold == nil {

@@ -17,7 +17,7 @@ type notifications struct {
 	watcher store.Watcher // nil: this store cannot wake anybody
 
 	mu         sync.Mutex
-	waiting    map[store.ID]chan store.Hint
+	waiting    map[store.ID]chan store.Notification
 	subscribed bool
 	under      chan struct{} // closed when the subscribing under way ends; nil: none is
 	again      clock.Instant // after a failure: not before
@@ -37,7 +37,7 @@ const (
 func (h *notifications) init(e *engine) {
 	h.e = e
 	h.watcher, _ = e.store.(store.Watcher)
-	h.waiting = map[store.ID]chan store.Hint{}
+	h.waiting = map[store.ID]chan store.Notification{}
 }
 
 // ready reports whether notifications come.
@@ -99,8 +99,8 @@ func (h *notifications) watch(s *settings, under chan struct{}) {
 	told = told && h.noNotify //mutant:nobody-can-listen-said
 	h.under = nil
 	if err == nil {
-		for _, ch := range h.waiting { // who has polled until now looks once more
-			put(ch, store.Hint{}) //mutant:subscribed-again-looked
+		for _, ch := range h.waiting { // who has polled until now polls once more
+			put(ch, store.Notification{}) //mutant:subscribed-again-looked
 		}
 	}
 	h.mu.Unlock()
@@ -119,7 +119,7 @@ func (h *notifications) stop() {
 }
 
 // add registers a waiter. The channel has room for one notification, the newest.
-func (h *notifications) add(id store.ID, ch chan store.Hint) {
+func (h *notifications) add(id store.ID, ch chan store.Notification) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.waiting[id] = ch
@@ -132,36 +132,36 @@ func (h *notifications) remove(id store.ID) {
 }
 
 // deliver is what the store calls. It never blocks.
-func (h *notifications) deliver(hint store.Hint) {
+func (h *notifications) deliver(notification store.Notification) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if hint.ID == (store.ID{}) {
+	if notification.ID == (store.ID{}) {
 		for _, ch := range h.waiting {
-			put(ch, hint)
+			put(ch, notification)
 		}
 	}
-	if ch := h.waiting[hint.ID]; ch != nil { //mutant:wake-ups-lost-nobody
-		put(ch, hint)
+	if ch := h.waiting[notification.ID]; ch != nil { //mutant:wake-ups-lost-nobody
+		put(ch, notification)
 	}
 }
 
 // put replaces what is in ch, except that a notification without a token does not
 // replace one that has it.
-func put(ch chan store.Hint, hint store.Hint) {
+func put(ch chan store.Notification, notification store.Notification) {
 	select {
-	case ch <- hint:
+	case ch <- notification:
 		return
 	default:
 	}
-	if hint.Token == 0 {
-		return // whatever is in there causes a look as well
+	if notification.Token == 0 {
+		return // whatever is in there causes a poll as well
 	}
 	select {
 	case <-ch:
 	default:
 	}
 	select {
-	case ch <- hint:
+	case ch <- notification:
 	default:
 	}
 }

@@ -14,14 +14,16 @@ type pace struct {
 	e *engine
 	s *settings
 
-	sent     clock.Instant   // when the newest ask that was answered was sent
-	since    clock.Instant   // from when its queue position lasts, for sure
-	took     time.Duration   // how long that took
-	refused  *refused        // what the store answered last, maybe to another claim in the local queue; nil: nothing yet
-	notified chan store.Hint // nil: not listening
-	poll     time.Duration   // the next pause, where no notifications come
-	ends     clock.Instant   // when the context ends; 0: not known
-	last     bool            // the last ask before that was sent
+	sent     clock.Instant           // when the newest ask that was answered was sent
+	since    clock.Instant           // from when its queue position lasts, for sure
+	took     time.Duration           // how long that took
+	refused  *refused                // what the store answered last, maybe to another claim in the local queue; nil: nothing yet
+	notified chan store.Notification // nil: not listening
+	poll     time.Duration           // the next pause, where no notifications come
+	ahead    int                     // how many waited ahead when the store last told
+	movedAt  clock.Instant           // since when it is so many; 0: not told yet
+	ends     clock.Instant           // when the context ends; 0: not known
+	last     bool                    // the last ask before that was sent
 }
 
 func newPace(w *Target) pace { return pace{e: w.l.e, s: w.l.s, poll: w.l.s.PollMin} }
@@ -44,27 +46,54 @@ func (p *pace) refuse(a *store.Answer, sent clock.Instant) {
 		p.since = a.From
 	}
 	p.refused = &refused{*a, time.Now()}
+	p.moved(a)
+}
+
+// moved notes how many wait ahead. Who has just come pauses first for a part of the time that the holder has had, times
+// those ahead; and when some of those have gone, for about half of the time that the rest will take, going by that. So
+// who is next polls often, and a crowd behind seldom.
+func (p *pace) moved(a *store.Answer) {
+	now := p.e.now()
+	switch ahead := a.Waiting; {
+	case p.movedAt == 0:
+		first := p.s.PollMin
+		for i := range a.Holders {
+			first = max(first, min(a.Holders[i].Age/8, p.s.PollMax))
+		}
+		p.poll = min(first*time.Duration(1+ahead), p.mostPause(ahead)) //mutant:polls-by-position
+	case ahead < p.ahead:
+		turn := now.Sub(p.movedAt) / time.Duration(p.ahead-ahead)
+		p.poll = min(max(turn*time.Duration(1+2*ahead)/4, p.s.PollMin), p.mostPause(ahead))
+	case ahead == p.ahead:
+		return
+	}
+	p.ahead, p.movedAt = a.Waiting, now
+}
+
+// mostPause is the longest pause with so many ahead.
+func (p *pace) mostPause(ahead int) time.Duration {
+	return max(min(p.s.PollMax*time.Duration(1+ahead), p.s.positionTTL/3), p.s.PollMax)
 }
 
 // rest sleeps until it is time to ask again: until nextAsk, or for a while that
-// grows where no notifications come (polling) and the caller is the one that looks. It
+// grows where no notifications come (polling) and the caller is the one that polls. It
 // returns a notification that came before that, or nil, or an error if the wait is over.
-func (p *pace) rest(ctx context.Context, looks bool) (hint *store.Hint, polling bool, err error) {
+func (p *pace) rest(ctx context.Context, polls bool) (notification *store.Notification, polling bool, err error) {
 	next := p.nextAsk()
 	if polling = !p.e.notifications.ready(); polling {
 		p.e.notifications.begin(p.s) // again, if that failed a while ago
 	}
-	if polling && looks { //mutant:all-look
+	if polling && polls { //mutant:all-look
 		next = min(next, p.e.now().Add(jitter(p.poll)))
-		p.poll = min(p.poll*3/2, p.s.PollMax) //mutant:polls-back-off
+		p.poll = min(p.poll*3/2, p.mostPause(p.ahead)) //mutant:polls-back-off
 	}
-	if hint, err = p.sleep(ctx, next); hint != nil {
+	if notification, err = p.sleep(ctx, next); notification != nil {
 		p.poll = p.s.PollMin // something has changed
 	}
-	return hint, polling, err
+	return notification, polling, err
 }
 
-// polls bounds how many asks and looks of those that wait already are on their
+// polls bounds how many asks and polls of those that wait already are on their
 // way at a time.
 type polls chan struct{}
 
@@ -72,7 +101,7 @@ const (
 	// mostPolls is as many as a batch has.
 	mostPolls = batchSize
 	// longestTurn is how long one waits for others to be answered: what a server
-	// does not answer delays no place on another for long.
+	// does not answer delays no position on another for long.
 	longestTurn = time.Second
 )
 
@@ -99,7 +128,7 @@ func (p polls) enter(e *engine, stop <-chan struct{}) (leave func()) {
 }
 
 // nextAsk is when to ask again if nothing is heard: at the end of the first
-// obstacle ahead, after a third of the place's time, or just before the
+// obstacle ahead, after a third of the position's time, or just before the
 // context ends, whichever is first.
 func (p *pace) nextAsk() clock.Instant {
 	at := p.e.together(p.sent.Add(p.s.positionTTL/3), p.s.positionTTL/30) //mutant:safety-look
@@ -120,7 +149,7 @@ func (p *pace) lastAsk() clock.Instant {
 }
 
 // sleep returns a notification, or nil at the instant, or an error if the wait is over.
-func (p *pace) sleep(ctx context.Context, until clock.Instant) (*store.Hint, error) {
+func (p *pace) sleep(ctx context.Context, until clock.Instant) (*store.Notification, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}

@@ -93,7 +93,7 @@ func (p Probe) HandOnTo(w *Target) bool { return p.l.hold.e.sched.handOn(p.l.hol
 // Options are the Locker's, with the defaults.
 func (l *Locker) Options() Options { return l.s.Options }
 
-// PositionTTL is for how long a place in the queue is asked for at a time.
+// PositionTTL is for how long a position in the queue is asked for at a time.
 func (l *Locker) PositionTTL() time.Duration { return l.s.positionTTL }
 
 // Waiters is how much is kept for those who wait.

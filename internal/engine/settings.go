@@ -39,7 +39,7 @@ const (
 type settings struct {
 	Options
 	owner       string        // Owner and Note as stores keep them
-	positionTTL time.Duration // how long a place is kept at a time
+	positionTTL time.Duration // how long a position is kept at a time
 }
 
 // settle fills in the defaults and checks the whole against the store.
@@ -59,9 +59,9 @@ func (o *Options) settle(d *store.Description) (*settings, error) {
 		s.Owner.Note = s.Note
 	}
 	s.owner = s.Owner.String()
-	s.positionTTL = min(store.MaxPlace, s.TTL)
+	s.positionTTL = min(store.MaxPositionTTL, s.TTL)
 	if endless(d) {
-		s.positionTTL = store.MaxPlace //mutant:place-lapses-once
+		s.positionTTL = store.MaxPositionTTL //mutant:place-lapses-once
 	}
 	return s, s.check(d)
 }

@@ -224,7 +224,7 @@ func (u *upgrade) wait(ctx context.Context) (back bool, err error) {
 		if u.try {
 			return true, w.refusal(&a, u.refused.when, nil) //mutant:try-upgrade-stays-pending
 		}
-		if !subscribed { // then look: notifications cannot be missed any more
+		if !subscribed { // then poll: notifications cannot be missed any more
 			u.e.notifications.subscribe(ctx, u.s)
 			u.listen()
 			subscribed = true
@@ -237,7 +237,7 @@ func (u *upgrade) wait(ctx context.Context) (back bool, err error) {
 }
 
 func (u *upgrade) listen() {
-	u.notified = make(chan store.Hint, 1)
+	u.notified = make(chan store.Notification, 1)
 	u.e.notifications.add(u.c.h.ID, u.notified)
 }
 
@@ -250,7 +250,7 @@ func (u *upgrade) granted(a *store.Answer) bool {
 	if u.gone || u.l.state != held { //mutant:upgrade-granted-left
 		return false
 	}
-	u.c.upgradeToken.Store(a.Fence)
+	u.c.upgradeToken.Store(a.UpgradeToken)
 	u.c.full = true
 	u.l.weight.Store(store.Full)
 	u.ok = true

@@ -32,7 +32,7 @@ func (e *answered) reply() bson.D {
 }
 
 // always are the fields that any command may have besides its own.
-var always = []string{"$db", "lsid", "txnNumber", "writeConcern", "readConcern", "maxTimeMS", "$clusterTime", "$readPreference", "apiVersion"}
+var always = []string{"$db", "lsid", "writeConcern", "readConcern", "maxTimeMS", "$clusterTime", "$readPreference", "apiVersion"}
 
 // A call is a command with its fields.
 type call struct {
@@ -52,7 +52,7 @@ var commands = map[string]struct {
 	"ping":          {func(*call) bson.D { return nil }, nil},
 	"endSessions":   {func(*call) bson.D { return nil }, nil},
 	"findAndModify": {(*call).findAndModify, []string{"query", "update", "new", "upsert", "fields"}},
-	"update":        {(*call).update, []string{"updates", "ordered"}},
+	"find":          {(*call).find, []string{"filter", "limit", "singleBatch"}},
 	"insert":        {(*call).insert, []string{"documents", "ordered"}},
 	"delete":        {(*call).delete, []string{"deletes", "ordered"}},
 	"aggregate":     {(*call).aggregate, []string{"pipeline", "cursor"}},
@@ -71,16 +71,19 @@ func (s *Server) answer(command bson.D) (reply bson.D, ok bool) {
 	}
 	name := command[0].Key
 	s.sent[name]++
-	f, faulty := s.fault(name)
+	f, faulty := s.fault(command)
+	if f.Late || f.Again {
+		s.kept = append(s.kept, command)
+		if f.Late {
+			return nil, false
+		}
+		faulty = false
+	}
 	switch {
 	case faulty && f.Before && f.Cut:
 		return nil, false
 	case faulty && f.Before:
-		e := failed(f.Code, f.Name, "the fault that was asked for")
-		if f.Labels != nil {
-			e.fields = bson.D{{Key: "errorLabels", Value: labels(f.Labels)}}
-		}
-		return e.reply(), true
+		return failed(f.Code, f.Name, "the fault that was asked for").reply(), true
 	}
 	s.wait(command)
 	reply = s.run(name, command)
@@ -91,19 +94,8 @@ func (s *Server) answer(command bson.D) (reply bson.D, ok bool) {
 		reply = append(reply, bson.E{Key: "writeConcernError", Value: bson.D{
 			{Key: "code", Value: f.Code}, {Key: "codeName", Value: f.Name}, {Key: "errmsg", Value: "the fault that was asked for"},
 		}})
-		if f.Labels != nil {
-			reply = append(reply, bson.E{Key: "errorLabels", Value: labels(f.Labels)})
-		}
 	}
 	return reply, true
-}
-
-func labels(all []string) bson.A {
-	out := bson.A{}
-	for _, l := range all {
-		out = append(out, l)
-	}
-	return out
 }
 
 func (s *Server) run(name string, command bson.D) (reply bson.D) {
@@ -128,44 +120,28 @@ func (s *Server) run(name string, command bson.D) (reply bson.D) {
 		}
 	}
 	c := &call{D: command, s: s, now: bson.NewDateTimeFromTime(s.o.Clock())}
-	if reply, ok := c.again(); ok {
-		return reply
-	}
+	s.expire(c.now)
 	return append(known.run(c), bson.E{Key: "ok", Value: 1.0})
 }
 
-// retryable is the session and the number of a retryable write; ok is false of
-// other commands.
-func (c *call) retryable() (session string, number int64, ok bool) {
-	number, ok = field(c.D, "txnNumber").(int64)
-	if !ok {
-		return "", 0, false
-	}
-	if c.s.o.Standalone {
-		panic(failed(20, "IllegalOperation", "Transaction numbers are only allowed on a replica set member or mongos"))
-	}
-	id, _ := field(c.D, "lsid").(bson.D)
-	return string(encode(id)), number, true
-}
-
-// again is the reply to a retryable write that was done before. One that
-// changed nothing is done anew.
-func (c *call) again() (bson.D, bool) {
-	session, number, ok := c.retryable()
-	if !ok {
-		return nil, false
-	}
-	w, ok := c.s.writes[session]
-	if ok && number < w.number {
-		panic(failed(225, "TransactionTooOld", "a newer write of the session has begun"))
-	}
-	return append(slices.Clone(w.reply), bson.E{Key: "ok", Value: 1.0}), ok && number == w.number
-}
-
-// keep keeps the reply to a retryable write that changed something.
-func (c *call) keep(reply bson.D) {
-	if session, number, ok := c.retryable(); ok {
-		c.s.writes[session] = write{number, reply}
+// expire deletes what the TTL indexes are for.
+func (s *Server) expire(now bson.DateTime) {
+	for ns, indexes := range s.indexes {
+		for _, index := range indexes {
+			seconds, is := number(field(index, "expireAfterSeconds"))
+			keys, _ := field(index, "key").(bson.D)
+			if !is || len(keys) != 1 {
+				continue
+			}
+			s.collections[ns] = slices.DeleteFunc(s.collections[ns], func(d bson.D) bool {
+				at, is := field(d, keys[0].Key).(bson.DateTime)
+				over := is && at+bson.DateTime(seconds*1000) <= now
+				if over {
+					s.changed(ns, d, nil)
+				}
+				return over
+			})
+		}
 	}
 }
 
@@ -192,22 +168,22 @@ func (c *call) hello() bson.D {
 		d = append(d, bson.E{Key: "setName", Value: "sim"}, bson.E{Key: "setVersion", Value: int32(1)}, bson.E{Key: "hosts", Value: bson.A{c.s.Addr}},
 			bson.E{Key: "me", Value: c.s.Addr}, bson.E{Key: "primary", Value: c.s.Addr}, bson.E{Key: "secondary", Value: false})
 	}
-	return d
+	return append(d, c.s.o.Hello...)
 }
 
-// modify runs an update pipeline over the first document that the filter
-// matches. after is nil if there was none, and none was made.
-func (c *call) modify(filter, pipeline value, upsert bool) (before, after bson.D) {
+// modify updates the first document that the filter matches. after is nil if there
+// was none, and none was made.
+func (c *call) modify(filter, update value, upsert bool) (before, after bson.D) {
 	ns := c.namespace()
+	if c.s.o.Engine == FiltersByID {
+		filter = bson.D{{Key: "_id", Value: at(filter, []string{"_id"})}}
+	}
 	match := parseQuery(filter)
 	for i, d := range c.s.collections[ns] {
 		if !match(d) {
 			continue
 		}
-		out := run(pipeline, d, c.now)
-		if compare(field(out, "_id"), field(d, "_id")) != 0 {
-			panic(failed(66, "ImmutableField", "Performing an update on the path '_id' would modify the immutable field '_id'"))
-		}
+		out := c.apply(update, d)
 		if same(d, out) {
 			return d, d
 		}
@@ -225,16 +201,23 @@ func (c *call) modify(filter, pipeline value, upsert bool) (before, after bson.D
 		}
 		seed = append(seed, f)
 	}
-	out := run(pipeline, seed, c.now)
-	id := field(out, "_id")
+	id := field(seed, "_id")
 	if isMissing(id) {
 		panic(refuse("an upsert without _id"))
 	}
-	out = append(bson.D{{Key: "_id", Value: id}}, with(out, "_id", missing{})...)
-	for _, d := range c.s.collections[ns] {
-		if compare(field(d, "_id"), id) == 0 {
-			panic(duplicate(ns, id))
+	out := c.apply(update, seed)
+	for i, d := range c.s.collections[ns] {
+		if compare(field(d, "_id"), id) != 0 {
+			continue
 		}
+		switch c.s.o.Engine {
+		case UpsertsReplace:
+			c.s.collections[ns][i] = out
+			return nil, out
+		case UpsertsBothWin:
+			return nil, out
+		}
+		panic(duplicate(ns, id))
 	}
 	c.s.collections[ns] = append(c.s.collections[ns], out)
 	c.s.changed(ns, nil, out)
@@ -256,128 +239,43 @@ func (c *call) findAndModify() bson.D {
 	if before == nil && after != nil {
 		last = append(last, bson.E{Key: "upserted", Value: field(after, "_id")})
 	}
-	reply := func(d value) bson.D {
-		return bson.D{{Key: "lastErrorObject", Value: last}, {Key: "value", Value: d}}
-	}
-	if after == nil {
-		return reply(nil)
-	}
-	if before == nil || !same(before, after) {
-		c.keep(reply(after)) // whole, without the projection
-	}
-	if fields := field(c.D, "fields"); !isMissing(fields) {
-		if c.s.o.Timeless { // what was written stays
-			panic(failed(51144, "Location51144", "Builtin variable '$$NOW' is not available"))
+	var v value
+	if after != nil {
+		v = after
+		if fields := field(c.D, "fields"); !isMissing(fields) {
+			v = project(fields, after)
 		}
-		after = project(fields, after, c.now)
 	}
-	return reply(after)
+	return bson.D{{Key: "lastErrorObject", Value: last}, {Key: "value", Value: v}}
 }
 
-func (c *call) update() bson.D {
-	updates, _ := field(c.D, "updates").(bson.A)
-	if truth(field(c.D, "ordered")) {
-		panic(refuse("updates in order"))
-	}
-	n, modified := 0, 0
-	errs := bson.A{}
-	for i, u := range updates {
-		u := u.(bson.D)
-		for _, f := range u {
-			if f.Key != "q" && f.Key != "u" {
-				panic(refuse("an update with %s", f.Key))
-			}
+// find is what a filter matches, in one batch.
+func (c *call) find() bson.D {
+	if level := at(field(c.D, "readConcern"), []string{"level"}); !isMissing(level) && level != "local" {
+		switch {
+		case level != "linearizable":
+			panic(refuse("the read concern %v", level))
+		case c.s.o.Standalone:
+			panic(failed(123, "NotAReplicaSet", "node needs to be a replica set member to use read concern"))
 		}
-		func() {
-			defer func() {
-				switch r := recover().(type) {
-				case nil:
-				case *answered:
-					errs = append(errs, append(bson.D{{Key: "index", Value: int32(i)}, {Key: "code", Value: r.code}, {Key: "errmsg", Value: r.text}}, r.fields...))
-				default:
-					panic(r)
-				}
-			}()
-			before, after := c.modify(field(u, "q"), field(u, "u"), false)
-			n += bit(after != nil)
-			modified += bit(after != nil && !same(before, after))
-		}()
 	}
-	reply := bson.D{{Key: "n", Value: int32(n)}, {Key: "nModified", Value: int32(modified)}}
-	if len(errs) > 0 {
-		reply = append(reply, bson.E{Key: "writeErrors", Value: errs})
+	match, batch := parseQuery(field(c.D, "filter")), bson.A{}
+	limit, limited := number(field(c.D, "limit"))
+	for _, d := range c.s.collections[c.namespace()] {
+		if match(d) && (!limited || len(batch) < int(limit)) {
+			batch = append(batch, d)
+		}
 	}
-	if modified > 0 {
-		c.keep(reply)
-	}
-	return reply
+	return bson.D{{Key: "cursor", Value: bson.D{{Key: "firstBatch", Value: batch}, {Key: "id", Value: int64(0)}, {Key: "ns", Value: c.namespace()}}}}
 }
 
-// aggregate is a filter, and fields computed for what it matches, in one batch.
+// aggregate opens a change stream.
 func (c *call) aggregate() bson.D {
 	stages, _ := field(c.D, "pipeline").(bson.A)
 	if st, ok := c.watch(stages); ok {
 		return st
 	}
-	found := c.s.collections[c.namespace()]
-	for _, st := range stages {
-		stage, _ := st.(bson.D)
-		if len(stage) != 1 {
-			panic(failed(40323, "Location40323", "A pipeline stage specification object must contain exactly one field."))
-		}
-		if stage[0].Key == "$facet" {
-			found = []bson.D{facet(stage[0].Value, found)}
-			continue
-		}
-		var out []bson.D
-		match := func(bson.D) bool { return true }
-		if stage[0].Key == "$match" {
-			match = parseQuery(stage[0].Value)
-		}
-		for _, d := range found {
-			if !match(d) {
-				continue
-			}
-			if stage[0].Key != "$match" {
-				d = run(bson.A{stage}, d, c.now)
-			}
-			out = append(out, d)
-		}
-		found = out
-	}
-	batch := bson.A{}
-	for _, d := range found {
-		batch = append(batch, d)
-	}
-	return bson.D{{Key: "cursor", Value: bson.D{{Key: "firstBatch", Value: batch}, {Key: "id", Value: int64(0)}, {Key: "ns", Value: c.namespace()}}}}
-}
-
-// facet makes one document of what there is, also of nothing: a list for each of
-// its pipelines, which are filters here.
-func facet(arg value, found []bson.D) bson.D {
-	spec, is := arg.(bson.D)
-	if !is || len(spec) == 0 {
-		panic(failed(40169, "Location40169", "the $facet specification must be a non-empty object"))
-	}
-	out := bson.D{}
-	for _, f := range spec {
-		stages, _ := f.Value.(bson.A)
-		if len(stages) != 1 {
-			panic(refuse("a $facet of other than one stage"))
-		}
-		stage, _ := stages[0].(bson.D)
-		if len(stage) != 1 || stage[0].Key != "$match" {
-			panic(refuse("a $facet with another stage than $match"))
-		}
-		match, list := parseQuery(stage[0].Value), bson.A{}
-		for _, d := range found {
-			if match(d) {
-				list = append(list, d)
-			}
-		}
-		out = append(out, bson.E{Key: f.Key, Value: list})
-	}
-	return out
+	panic(refuse("an aggregate that is no change stream"))
 }
 
 func (c *call) createIndexes() bson.D {

@@ -29,9 +29,7 @@ func (c *call) insert() bson.D {
 	}
 	c.s.collections[ns] = append(c.s.collections[ns], d)
 	c.s.changed(ns, nil, d)
-	reply := bson.D{{Key: "n", Value: int32(1)}}
-	c.keep(reply)
-	return reply
+	return bson.D{{Key: "n", Value: int32(1)}}
 }
 
 func (c *call) delete() bson.D {
@@ -53,9 +51,7 @@ func (c *call) delete() bson.D {
 		if match(d) {
 			c.s.collections[ns] = slices.Delete(c.s.collections[ns], i, i+1)
 			c.s.changed(ns, d, nil)
-			reply := bson.D{{Key: "n", Value: int32(1)}}
-			c.keep(reply)
-			return reply
+			return bson.D{{Key: "n", Value: int32(1)}}
 		}
 	}
 	return bson.D{{Key: "n", Value: int32(0)}}

@@ -2,14 +2,15 @@
 // mongostore: no package that can be used where they run brings a real one.
 //
 // It speaks the wire protocol, so the driver is the real one. It knows the
-// commands, stages and operators that mongostore sends, and the two by which a
+// commands and operators that mongostore sends, and the two by which a
 // document is made and deleted, as MongoDB 4.4 does, and
 // was written from what MongoDB's manual says of them, and not from what
-// mongostore needs. Whatever else it is sent it refuses loudly, with an error
+// mongostore needs. Whatever else it is sent, a retryable write too, it refuses loudly, with an error
 // that begins "mongosim does not know". It shows what the documentation says,
 // and no more: that mongostore works with it proves nothing of a real server.
 //
-// Commands run one at a time. $$NOW is the clock of Options.
+// Commands run one at a time. What a TTL index has deleted is gone at once, where a
+// server takes a minute. $currentDate is the clock of Options.
 package mongosim
 
 import (
@@ -25,11 +26,25 @@ import (
 // Options of a Server. The zero Options are a replica set of one member, with
 // the clock of this machine.
 type Options struct {
-	Standalone bool             // no replica set: no retryable writes, no change streams
-	Clock      func() time.Time // what $$NOW is, cut to milliseconds
-	Timeless   bool             // a projection of findAndModify does not know $$NOW, found out after the write
-	Deltas     bool             // change streams tell what changed, as 5.0 does; else the whole document, as 4.4
+	Standalone bool             // no replica set: no change streams, no linearizable reads
+	Clock      func() time.Time // what $currentDate is, cut to milliseconds
+	Hello      bson.D           // what else it says of itself
+	Engine     Engine           // what it does wrong
 }
+
+// An Engine is what a server does wrong that says it was MongoDB.
+type Engine int
+
+// The kinds of Engine. Each is a fault that was seen on a relative of MongoDB.
+const (
+	_               Engine = iota
+	UpsertsReplace         // an upsert that meets another document replaces it, and says so to nobody
+	UpsertsBothWin         // an upsert that meets another document says that it was made
+	FiltersByID            // an update looks at the _id of its filter alone
+	PushesReplace          // $push makes a list of its own
+	NoDates                // $currentDate is not known
+	NoChangeStreams        // code 115
+)
 
 // A Server keeps documents in memory. Its methods are safe for concurrent use.
 type Server struct {
@@ -44,8 +59,8 @@ type Server struct {
 	conns       map[net.Conn]bool
 	collections map[string][]bson.D // by namespace, in the order of their making
 	indexes     map[string][]bson.D
-	writes      map[string]write // the newest retryable write of each session that changed something
 	faults      []fault
+	kept        []bson.D // commands on their way
 	events      []event
 	forgotten   int               // events before these
 	streams     map[int64]*stream // open cursors of change streams
@@ -77,7 +92,7 @@ func Serve(addr string, o Options) (*Server, error) {
 	}
 	s := &Server{
 		Addr: l.Addr().String(), o: o, listener: l, conns: map[net.Conn]bool{}, collections: map[string][]bson.D{},
-		indexes: map[string][]bson.D{}, writes: map[string]write{}, streams: map[int64]*stream{}, news: make(chan struct{}), sent: map[string]int{},
+		indexes: map[string][]bson.D{}, streams: map[int64]*stream{}, news: make(chan struct{}), sent: map[string]int{},
 	}
 	s.serving.Go(s.accept)
 	return s, nil
@@ -121,22 +136,18 @@ func (s *Server) Indexes(namespace string) []bson.D {
 	return slices.Clone(s.indexes[namespace])
 }
 
-// A write is what a server keeps of one, to answer its repetition.
-type write struct {
-	number int64
-	reply  bson.D
-}
-
 // A Fault is what goes wrong with a command.
 type Fault struct {
 	// Cut closes the connection instead of a reply: Before the command is run,
 	// or after it was.
 	Cut, Before bool
+	// Late closes the connection instead of a reply, and has the command run with Deliver;
+	// Again has it run and answered, and run once more with Deliver.
+	Late, Again bool
 	// Code and Name are an error: with Before instead of running the command,
 	// else a write concern error behind a write that was done.
-	Code   int32
-	Name   string
-	Labels []string
+	Code int32
+	Name string
 }
 
 type fault struct {
@@ -144,7 +155,18 @@ type fault struct {
 	command string
 }
 
-// Fault has the next command of that name go wrong, once.
+// Deliver runs the commands that were kept on their way.
+func (s *Server) Deliver() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, command := range s.kept {
+		s.run(command[0].Key, command)
+	}
+	s.kept = nil
+}
+
+// Fault has the next command of that name go wrong, once; or, with the name of an operator, the next update
+// that has it.
 func (s *Server) Fault(command string, f Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,9 +174,9 @@ func (s *Server) Fault(command string, f Fault) {
 }
 
 // fault takes the fault that the command is to meet.
-func (s *Server) fault(command string) (Fault, bool) {
+func (s *Server) fault(command bson.D) (Fault, bool) {
 	for i, f := range s.faults {
-		if f.command == command {
+		if f.command == command[0].Key || !isMissing(at(command, []string{"update", f.command})) {
 			s.faults = slices.Delete(s.faults, i, i+1)
 			return f.Fault, true
 		}

@@ -44,12 +44,25 @@ func ask(t *testing.T, s *Server, command bson.D) bson.D {
 	return decode(b.Bytes()[21:])
 }
 
-// modify is a findAndModify of the document n.
-func modify(pipeline a, with ...any) bson.D {
-	return append(d("findAndModify", "c", "query", d("_id", "n"), "update", pipeline, "new", true, "upsert", true), append(d(with...), d("$db", "db")...)...)
+// d is a document of keys and values in turn.
+func d(pairs ...any) bson.D {
+	out := bson.D{}
+	for i := 0; i < len(pairs); i += 2 {
+		out = append(out, bson.E{Key: pairs[i].(string), Value: pairs[i+1]})
+	}
+	return out
 }
 
-func set(pairs ...any) a { return a{d("$set", d(pairs...))} }
+type a = bson.A
+
+const now = bson.DateTime(1_700_000_000_123)
+
+// modify is a findAndModify of the document n.
+func modify(update bson.D, with ...any) bson.D {
+	return append(d("findAndModify", "c", "query", d("_id", "n"), "update", update, "new", true, "upsert", true), append(d(with...), d("$db", "db")...)...)
+}
+
+func set(pairs ...any) bson.D { return d("$set", d(pairs...)) }
 
 func TestFindAndModifyAnswersAsTheManualSays(t *testing.T) {
 	s := Start(t, Options{})
@@ -80,20 +93,32 @@ func TestFindAndModifyAnswersAsTheManualSays(t *testing.T) {
 func TestAnErrorHasItsCodeAndChangesNothing(t *testing.T) {
 	s := Start(t, Options{})
 	ask(t, s, modify(set("x", "text")))
-	for want, command := range map[int32]bson.D{
-		16554: modify(set("x", d("$add", a{"$x", int32(1)}))), 66: modify(set("_id", "other")), 40228: modify(a{d("$replaceWith", "$no")}),
-		59: d("dropDatabase", int32(1), "$db", "db"), 43: d("getMore", int64(9), "collection", "c", "$db", "db"),
+	for i, c := range []struct {
+		want    int32
+		command bson.D
+	}{
+		{14, modify(d("$inc", d("x", int64(1))))}, {66, modify(set("_id", "other"))}, {40, modify(d("$set", d("x", "y"), "$unset", d("x", "")))},
+		{2, modify(d("$push", d("x", d("$each", a{int32(1)}))))}, {9, modify(d("$set", "x"))}, {2, find(d("x", d("$in", "y")))},
+		{59, d("dropDatabase", int32(1), "$db", "db")}, {43, d("getMore", int64(9), "collection", "c", "$db", "db")},
+		{11000, d("findAndModify", "c", "query", d("_id", "n", "x", "other"), "update", set("y", true), "new", true, "upsert", true, "$db", "db")},
 	} {
-		if r := ask(t, s, command); field(r, "code") != want || field(r, "ok") != 0.0 {
-			t.Errorf("%v, want code %d", r, want)
+		if r := ask(t, s, c.command); field(r, "code") != c.want || field(r, "ok") != 0.0 {
+			t.Errorf("%d: %v, want code %d", i, r, c.want)
 		}
 	}
 	for what, command := range map[string]bson.D{
 		"findAndModify with sort": modify(set("x", int32(1)), "sort", d("x", int32(1))), "findAndModify with let": modify(set("x", int32(1)), "let", d()),
-		"stage $unset": modify(a{d("$unset", "x")}), "no pipeline": d("findAndModify", "c", "query", d(), "update", d("$set", d("x", int32(1))), "new", true, "$db", "db"),
+		"findAndModify with txnNumber": modify(set("x", int32(1)), "txnNumber", int64(1)), "no operators": modify(d("x", int32(1))),
+		"the operator $max": modify(d("$max", d("x", int32(1)))), "the path x.y": modify(set("x.y", int32(1))), "the condition $ne": find(d("x", d("$ne", "y"))),
+		"a pipeline":       d("findAndModify", "c", "query", d(), "update", a{set("x", int32(1))}, "new", true, "$db", "db"),
+		"no change stream": d("aggregate", "c", "pipeline", a{d("$match", d())}, "cursor", d(), "$db", "db"), "as it was": d("findAndModify", "c", "query", d(), "update", set("x", int32(1)), "$db", "db"),
 	} {
-		if r := ask(t, s, command); !strings.Contains(field(r, "errmsg").(string), "mongosim does not know") || !strings.Contains(field(r, "errmsg").(string), what) {
-			t.Errorf("%s: %v", what, r)
+		text, _ := field(ask(t, s, command), "errmsg").(string)
+		if what == "a pipeline" {
+			what = "no operators"
+		}
+		if !strings.Contains(text, "mongosim does not know") || !strings.Contains(text, what) {
+			t.Errorf("%s: %s", what, text)
 		}
 	}
 	if s.Written() != 1 {
@@ -101,102 +126,179 @@ func TestAnErrorHasItsCodeAndChangesNothing(t *testing.T) {
 	}
 }
 
-// One that changed something is answered from what is kept, whole; one that
-// changed nothing is done anew.
-func TestARepeatedWriteIsDoneOnce(t *testing.T) {
+// find is one of all that a filter matches.
+func find(filter bson.D, with ...any) bson.D {
+	return append(d("find", "c", "filter", filter, "$db", "db"), d(with...)...)
+}
+
+func found(r bson.D) a {
+	batch, _ := at(r, []string{"cursor", "firstBatch"}).(a)
+	return batch
+}
+
+func TestEachOperatorDoesWhatTheManualSays(t *testing.T) {
+	s := Start(t, Options{Clock: func() time.Time { return time.UnixMicro(1_700_000_000_123_999) }})
+	one, two := d("k", "1"), d("k", "2")
+	for _, c := range []struct {
+		update bson.D
+		want   bson.D
+	}{
+		{d("$set", d("x", int32(1), "y", "y"), "$currentDate", d("at", true)), d("_id", "n", "x", int32(1), "y", "y", "at", now)}, // cut to milliseconds
+		{d("$unset", d("y", "", "no", "")), d("_id", "n", "x", int32(1), "at", now)},
+		{d("$inc", d("x", int64(2), "z", int64(1))), d("_id", "n", "x", int64(3), "at", now, "z", int64(1))},
+		{d("$unset", d("x", "", "at", "", "z", "")), d("_id", "n")},
+		{d("$pull", d("l", d("k", "1"))), d("_id", "n")},
+		{d("$push", d("l", d("$each", a{one, two}))), d("_id", "n", "l", a{one, two})},
+		{d("$push", d("l", d("$each", a{one, one}))), d("_id", "n", "l", a{one, two, one, one})}, // behind, and twice
+		{d("$pull", d("l", d("k", d("$in", a{"1", "3"})))), d("_id", "n", "l", a{two})},          // each of them
+	} {
+		if r := ask(t, s, modify(c.update)); !reflect.DeepEqual(field(r, "value"), value(c.want)) {
+			t.Errorf("%v: %v, want %v", c.update, r, c.want)
+		}
+	}
+}
+
+func TestAFilterMatchesWhatTheManualSays(t *testing.T) {
 	s := Start(t, Options{})
-	count := func(n int64) bson.D {
-		return ask(t, s, modify(set("x", d("$add", a{d("$ifNull", a{"$x", int32(0)}), int32(1)})), "fields", d("no", int32(1)),
-			"lsid", d("id", bson.Binary{Subtype: 4, Data: make([]byte, 16)}), "txnNumber", n))
+	ask(t, s, modify(set("x", int32(5), "s", "5", "b", bson.Binary{Data: []byte{1, 2}}, "at", now, "l", a{d("k", "1"), d("k", "2")})))
+	for _, c := range []struct {
+		filter  bson.D
+		matches bool
+	}{
+		{d("x", int64(5)), true}, {d("x", "5"), false}, {d("x", int32(5), "s", "6"), false}, {d("no", "5"), false},
+		{d("b", bson.Binary{Data: []byte{1, 2}}), true}, {d("b", bson.Binary{Data: []byte{1}}), false}, {d("b", bson.Binary{Subtype: 5, Data: []byte{1, 2}}), false},
+		{d("x", d("$in", a{int32(1), int32(5)})), true}, {d("x", d("$in", a{})), false},
+		{d("l.k", "2"), true}, {d("l.k", d("$all", a{"2", "1"})), true}, {d("l.k", d("$all", a{"1", "3"})), false}, {d("l.k", d("$all", a{})), false},
+		{d("x", d("$gt", int32(4))), true}, {d("x", d("$gt", int32(5))), false}, {d("s", d("$gt", int32(4))), false}, // of one type only
+		{d("at", d("$lt", now+1)), true}, {d("at", d("$lt", now)), false}, {d("no", d("$lt", now)), false},
+		{d("x", d("$exists", true)), true}, {d("no", d("$exists", true)), false}, {d("no", d("$exists", false)), true}, {d("x", d("$exists", false)), false},
+		{d("$or", a{d("x", int32(1)), d("s", "5")}), true}, {d("$or", a{d("x", int32(1)), d("s", "1")}), false},
+	} {
+		if r := ask(t, s, find(c.filter)); (len(found(r)) == 1) != c.matches || field(r, "ok") != 1.0 {
+			t.Errorf("%v: %v, want matched: %v", c.filter, r, c.matches)
+		}
 	}
-	if first := count(1); !reflect.DeepEqual(field(first, "value"), value(d("_id", "n"))) {
-		t.Error(first)
+}
+
+// An upsert makes what its filter says, or meets another.
+func TestAnUpsertIsMadeOnce(t *testing.T) {
+	s := Start(t, Options{})
+	upsert := func(x int32) bson.D {
+		return ask(t, s, d("findAndModify", "c", "query", d("_id", "n", "x", x), "update", d("$set", d("y", x)), "new", true, "upsert", true, "$db", "db"))
 	}
-	if again := count(1); !reflect.DeepEqual(field(again, "value"), value(d("_id", "n", "x", int32(1)))) {
-		t.Error(again)
+	if r := upsert(1); !reflect.DeepEqual(field(r, "value"), value(d("_id", "n", "x", int32(1), "y", int32(1)))) {
+		t.Error(r)
 	}
-	count(2)
-	if s.Written() != 2 {
+	if r := upsert(1); !reflect.DeepEqual(at(r, []string{"lastErrorObject", "updatedExisting"}), true) {
+		t.Error(r)
+	}
+	if r := upsert(2); field(r, "code") != int32(11000) {
+		t.Error(r)
+	}
+	if s.Written() != 1 {
 		t.Errorf("%d writes", s.Written())
 	}
-	alone := Start(t, Options{Standalone: true})
-	if r := ask(t, alone, modify(set("x", int32(1)), "txnNumber", int64(1))); field(r, "code") != int32(20) {
+}
+
+func TestALinearizableReadNeedsAReplicaSet(t *testing.T) {
+	for standalone, want := range map[bool]any{false: 1.0, true: 0.0} {
+		if r := ask(t, Start(t, Options{Standalone: standalone}), find(d(), "readConcern", d("level", "linearizable"))); field(r, "ok") != want {
+			t.Errorf("standalone %v: %v", standalone, r)
+		}
+	}
+}
+
+func TestATTLIndexDeletesWhatIsOver(t *testing.T) {
+	clock := time.UnixMilli(int64(now))
+	s := Start(t, Options{Clock: func() time.Time { return clock }})
+	for id, at := range map[string]any{"over": now, "stays": now + 1, "none": "text"} {
+		ask(t, s, d("findAndModify", "c", "query", d("_id", id), "update", set("end", at), "new", true, "upsert", true, "$db", "db"))
+	}
+	if r := ask(t, s, find(d())); len(found(r)) != 3 {
+		t.Error(r)
+	}
+	ask(t, s, d("createIndexes", "c", "indexes", a{d("key", d("end", int32(1)), "name", "i", "expireAfterSeconds", int32(0))}, "$db", "db"))
+	if r := ask(t, s, find(d("_id", "over"))); len(found(r)) != 0 {
+		t.Error(r)
+	}
+	if r := ask(t, s, find(d())); len(found(r)) != 2 {
+		t.Error(r)
+	}
+	clock = clock.Add(time.Millisecond)
+	if r := ask(t, s, find(d())); len(found(r)) != 1 {
 		t.Error(r)
 	}
 }
 
-// Of a change 4.4 tells the document, and 5.0 what is different.
+// What a relative of MongoDB was seen to do wrong, or does not have.
+func TestAnEngineHasItsFault(t *testing.T) {
+	other := d("findAndModify", "c", "query", d("_id", "n", "x", "other"), "update", set("y", true), "new", true, "upsert", true, "$db", "db")
+	for engine, c := range map[Engine]struct {
+		command bson.D
+		there   bson.D // after it
+		code    any
+	}{
+		UpsertsReplace:  {other, d("_id", "n", "x", "other", "y", true), missing{}},
+		UpsertsBothWin:  {other, d("_id", "n", "x", "x"), missing{}},
+		FiltersByID:     {other, d("_id", "n", "x", "x", "y", true), missing{}},
+		NoDates:         {modify(d("$currentDate", d("at", true))), d("_id", "n", "x", "x"), int32(9)},
+		NoChangeStreams: {d("aggregate", "c", "pipeline", a{d("$changeStream", d())}, "cursor", d(), "$db", "db"), d("_id", "n", "x", "x"), int32(115)},
+	} {
+		s := Start(t, Options{Engine: engine})
+		ask(t, s, modify(set("x", "x")))
+		if r := ask(t, s, c.command); field(r, "code") != c.code {
+			t.Errorf("%d: %v, want %v", engine, r, c.code)
+		}
+		if r := ask(t, s, find(d())); !reflect.DeepEqual(found(r), a{c.there}) {
+			t.Errorf("%d: %v, want %v", engine, r, c.there)
+		}
+	}
+	s := Start(t, Options{Engine: PushesReplace})
+	for _, x := range []string{"1", "2"} {
+		ask(t, s, modify(d("$push", d("l", d("$each", a{x})))))
+	}
+	if r := ask(t, s, find(d())); !reflect.DeepEqual(at(r, []string{"cursor", "firstBatch", "l"}), a{a{"2"}}) {
+		t.Error(r)
+	}
+}
+
+// Of a change a stream tells what is different.
 func TestAChangeStreamTellsWhatChanges(t *testing.T) {
-	for deltas, want := range map[bool][]string{false: {"insert 1", "replace 2", "replace 2"}, true: {"insert 1", "update 2", "update "}} {
-		s := Start(t, Options{Deltas: deltas})
-		client, err := mongo.Connect(options.Client().ApplyURI(s.URI()))
-		if err != nil {
-			t.Fatal(err)
+	s := Start(t, Options{})
+	client, err := mongo.Connect(options.Client().ApplyURI(s.URI()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Disconnect(context.Background()) })
+	c := client.Database("db").Collection("c")
+	stream, err := c.Watch(t.Context(), a{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Close(context.Background())
+	for _, pairs := range [][]any{{"x", int32(1)}, {"x", int32(2)}, {"x", int32(2)} /* no change */, {"y", int32(3)}} {
+		ask(t, s, modify(set(pairs...)))
+	}
+	for _, want := range []string{"insert 1", "update 2", "update "} {
+		if !stream.Next(t.Context()) {
+			t.Fatal(stream.Err())
 		}
-		t.Cleanup(func() { client.Disconnect(context.Background()) })
-		c := client.Database("db").Collection("c")
-		change := func(pairs ...any) {
-			if _, err := c.FindOneAndUpdate(t.Context(), d("_id", "n"), set(pairs...), options.FindOneAndUpdate().SetUpsert(true).SetReturnDocument(options.After)).Raw(); err != nil {
-				t.Fatal(err)
-			}
+		e := decode(stream.Current)
+		x := at(e, []string{"fullDocument", "x"})
+		if isMissing(x) {
+			x = at(e, []string{"updateDescription", "updatedFields", "x"})
 		}
-		stream, err := c.Watch(t.Context(), a{})
-		if err != nil {
-			t.Fatal(err)
+		have := field(e, "operationType").(string) + " "
+		if n, is := number(x); is {
+			have += string(rune('0' + n))
 		}
-		defer stream.Close(context.Background())
-		change("x", int32(1))
-		change("x", int32(2))
-		change("x", int32(2)) // no change
-		change("y", int32(3))
-		for _, w := range want {
-			if !stream.Next(t.Context()) {
-				t.Fatal(stream.Err())
-			}
-			e := decode(stream.Current)
-			x := at(e, []string{"fullDocument", "x"})
-			if isMissing(x) {
-				x = at(e, []string{"updateDescription", "updatedFields", "x"})
-			}
-			have := field(e, "operationType").(string) + " "
-			if n, is := number(x); is {
-				have += string(rune('0' + n))
-			}
-			if have != w {
-				t.Errorf("%s, want %s: %v", have, w, e)
-			}
+		if have != want {
+			t.Errorf("%s, want %s: %v", have, want, e)
 		}
 	}
 	alone := Start(t, Options{Standalone: true})
 	if r := ask(t, alone, d("aggregate", "c", "pipeline", a{d("$changeStream", d())}, "cursor", d(), "$db", "db")); field(r, "code") != int32(40573) {
 		t.Error(r)
-	}
-}
-
-func TestTheClockIsThatOfTheOptions(t *testing.T) {
-	s := Start(t, Options{Clock: func() time.Time { return time.UnixMicro(1_700_000_000_123_999) }})
-	r := ask(t, s, modify(set("x", "$$NOW")))
-	if x := at(r, []string{"value", "x"}); x != now {
-		t.Errorf("%v, want it cut to milliseconds", x)
-	}
-}
-
-// Of each session a server keeps the newest retryable write.
-func TestOfASessionTheNewestWriteIsKept(t *testing.T) {
-	s := Start(t, Options{})
-	write := func(number int64, of int32) bson.D {
-		return ask(t, s, modify(set("x", of), "lsid", d("id", "one"), "txnNumber", number))
-	}
-	write(1, 1)
-	write(2, 2)
-	if r := write(2, 9); field(field(r, "value").(bson.D), "x") != int32(2) {
-		t.Errorf("repeated: %v", r)
-	}
-	if r := write(1, 9); field(r, "code") != int32(225) {
-		t.Errorf("an old one: %v, want 225", r)
-	}
-	if s.Written() != 2 {
-		t.Errorf("%d writes, want 2", s.Written())
 	}
 }
 
@@ -215,14 +317,30 @@ func TestAStreamThatIsTooFarBehindIsLost(t *testing.T) {
 	}
 }
 
-// A $facet makes a document where there is none.
-func TestAFacetIsOneDocument(t *testing.T) {
+// A command that is late is run with Deliver, one that comes again is run twice.
+func TestACommandIsLateOrComesAgain(t *testing.T) {
 	s := Start(t, Options{})
-	for _, want := range []bson.D{d("none", a{}), d("none", a{d("_id", "n", "x", int32(1))})} {
-		r := ask(t, s, d("aggregate", "c", "pipeline", a{d("$facet", d("none", a{d("$match", d("_id", "n"))}))}, "cursor", d(), "$db", "db"))
-		if batch := field(field(r, "cursor").(bson.D), "firstBatch"); !reflect.DeepEqual(batch, value(a{want})) {
-			t.Errorf("%v, want %v", batch, want)
+	ask(t, s, modify(d("$inc", d("x", int64(1)))))
+	s.Fault("findAndModify", Fault{Again: true})
+	if r := ask(t, s, modify(d("$inc", d("x", int64(1))))); at(r, []string{"value", "x"}) != int64(2) {
+		t.Error(r)
+	}
+	s.Fault("$inc", Fault{Late: true}) // and not that of another operator
+	ask(t, s, modify(set("y", true)))
+	c, err := net.Dial("tcp", s.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(30 * time.Second))
+	c.Write(message(opMsg, 7, 0, encode(modify(d("$inc", d("x", int64(1)))))))
+	if n, err := c.Read(make([]byte, 1)); err == nil {
+		t.Errorf("%d bytes of a reply", n)
+	}
+	for _, want := range []int64{2, 4, 4} {
+		if r := ask(t, s, find(d())); at(found(r)[0], []string{"x"}) != want {
+			t.Errorf("%v, want %d", r, want)
 		}
-		ask(t, s, modify(set("x", int32(1))))
+		s.Deliver()
 	}
 }

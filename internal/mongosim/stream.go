@@ -39,8 +39,6 @@ func (s *Server) changed(ns string, before, after bson.D) {
 		e = append(e, bson.E{Key: "operationType", Value: "delete"})
 	case before == nil:
 		e = append(e, bson.E{Key: "operationType", Value: "insert"}, bson.E{Key: "fullDocument", Value: after})
-	case !s.o.Deltas:
-		e = append(e, bson.E{Key: "operationType", Value: "replace"}, bson.E{Key: "fullDocument", Value: after})
 	default:
 		changed, removed := bson.D{}, bson.A{}
 		for _, f := range after {
@@ -81,6 +79,9 @@ func (c *call) watch(stages bson.A) (reply bson.D, ok bool) {
 	if len(first) != 1 || first[0].Key != "$changeStream" {
 		return nil, false
 	}
+	if c.s.o.Engine == NoChangeStreams {
+		panic(failed(115, "CommandNotSupported", "Change streams are not supported"))
+	}
 	if c.s.o.Standalone {
 		panic(failed(40573, "Location40573", "The $changeStream stage is only supported on replica sets"))
 	}
@@ -114,7 +115,7 @@ func (c *call) watch(stages bson.A) (reply bson.D, ok bool) {
 }
 
 // more is what there is on a stream.
-func (s *Server) more(st *stream, now bson.DateTime) bson.A {
+func (s *Server) more(st *stream) bson.A {
 	out := bson.A{}
 	for _, e := range s.behind(st) {
 		if e.namespace != st.namespace || st.match != nil && !st.match(e.D) {
@@ -122,7 +123,7 @@ func (s *Server) more(st *stream, now bson.DateTime) bson.A {
 		}
 		d := e.D
 		if st.project != nil {
-			d = project(st.project, d, now)
+			d = project(st.project, d)
 		}
 		out = append(out, d)
 	}
@@ -140,7 +141,7 @@ func (s *Server) behind(st *stream) []event {
 
 func (c *call) batch(id int64, as string) bson.D {
 	st := c.s.streams[id]
-	batch := c.s.more(st, c.now)
+	batch := c.s.more(st)
 	return bson.D{{Key: "cursor", Value: bson.D{
 		{Key: as, Value: batch}, {Key: "id", Value: id}, {Key: "ns", Value: st.namespace}, {Key: "postBatchResumeToken", Value: resumeToken(st.next)},
 	}}}

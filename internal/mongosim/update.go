@@ -1,107 +1,108 @@
 package mongosim
 
 import (
+	"slices"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// run runs the stages of an update over a document, all at one time.
-func run(pipeline value, d bson.D, now bson.DateTime) bson.D {
-	stages, is := pipeline.(bson.A)
-	if !is {
-		panic(refuse("an update that is no pipeline"))
+// apply is the document as an update makes it: operators, each on fields of the top.
+func (c *call) apply(update value, d bson.D) bson.D {
+	operators, is := update.(bson.D)
+	if !is || len(operators) == 0 || !strings.HasPrefix(operators[0].Key, "$") {
+		panic(refuse("an update that has no operators"))
 	}
-	for _, st := range stages {
-		stage, is := st.(bson.D)
-		if !is || len(stage) != 1 {
-			panic(failed(40323, "Location40323", "A pipeline stage specification object must contain exactly one field."))
+	changed := map[string]bool{}
+	for _, op := range operators {
+		fields, is := op.Value.(bson.D)
+		if !is {
+			panic(failed(9, "FailedToParse", "Modifiers operate on fields but we found type %T instead", op.Value))
 		}
-		s := scope{root: d, now: now}
-		switch arg := stage[0].Value; stage[0].Key {
-		case "$set", "$addFields":
-			d = s.fields(arg)
-		case "$replaceWith":
-			out, is := s.eval(arg).(bson.D)
-			if !is {
-				panic(failed(40228, "Location40228", "'replacement document' must evaluate to an object"))
+		for _, f := range fields {
+			switch {
+			case strings.Contains(f.Key, "."):
+				panic(refuse("an update of the path %s", f.Key))
+			case changed[f.Key]:
+				panic(failed(40, "ConflictingUpdateOperators", "Updating the path '%s' would create a conflict at '%s'", f.Key, f.Key))
 			}
-			d = out
-		default:
-			panic(refuse("the stage %s", stage[0].Key))
+			changed[f.Key] = true
+			was := field(d, f.Key)
+			next := c.operator(op.Key, was, f.Value)
+			if f.Key == "_id" && compare(was, next) != 0 {
+				panic(failed(66, "ImmutableField", "Performing an update on the path '_id' would modify the immutable field '_id'"))
+			}
+			d = with(d, f.Key, next)
 		}
 	}
 	return d
 }
 
-// An assignment is a path of a $set and the value for it.
-type assignment struct {
-	path  []string
-	value value
-}
-
-// fields is the stage $set: every expression sees the document as it came in.
-func (s scope) fields(arg value) bson.D {
-	spec, is := arg.(bson.D)
-	if !is || len(spec) == 0 {
-		panic(failed(40272, "Location40272", "$set specification stage must be an object that is not empty"))
-	}
-	var all []assignment
-	s.assignments(nil, spec, &all)
-	for i, a := range all {
-		for _, b := range all[:i] {
-			n := min(len(a.path), len(b.path))
-			if strings.Join(a.path[:n], ".") == strings.Join(b.path[:n], ".") {
-				panic(failed(40176, "Location40176", "specification contains two conflicting paths: %v and %v", b.path, a.path))
+// operator is the value that an operator makes of one.
+func (c *call) operator(op string, was, arg value) value {
+	switch op {
+	case "$set":
+		return arg
+	case "$unset":
+		return missing{}
+	case "$inc":
+		n, is := arg.(int64)
+		if !is {
+			panic(refuse("$inc by a %T", arg))
+		}
+		if isMissing(was) {
+			return n
+		}
+		have, is := number(was)
+		if !is {
+			panic(failed(14, "TypeMismatch", "Cannot apply $inc to a value of non-numeric type"))
+		}
+		return have + n
+	case "$currentDate":
+		if c.s.o.Engine == NoDates {
+			panic(failed(9, "FailedToParse", "Unknown modifier: $currentDate"))
+		}
+		if arg != true {
+			panic(refuse("$currentDate of %v", arg))
+		}
+		return c.now
+	case "$push":
+		each, _ := at(arg, []string{"$each"}).(bson.A)
+		if of, is := arg.(bson.D); !is || len(of) != 1 || each == nil {
+			panic(refuse("$push without $each alone"))
+		}
+		if c.s.o.Engine == PushesReplace {
+			return each
+		}
+		return append(slices.Clone(list(op, was)), each...)
+	case "$pull":
+		if isMissing(was) {
+			return was
+		}
+		of, is := arg.(bson.D)
+		if !is {
+			panic(refuse("$pull of a %T", arg))
+		}
+		match, out := parseQuery(of), bson.A{}
+		for _, e := range list(op, was) {
+			if d, is := e.(bson.D); !is || !match(d) {
+				out = append(out, e)
 			}
 		}
+		return out
 	}
-	d := s.root
-	for _, a := range all {
-		d = assign(d, a.path, a.value)
-	}
-	return d
+	panic(refuse("the operator %s", op))
 }
 
-// assignments evaluates what a $set says. An object that is no operator is a
-// specification of what is in it.
-func (s scope) assignments(above []string, spec bson.D, all *[]assignment) {
-	for _, f := range spec {
-		path := append(append([]string{}, above...), parts(f.Key)...)
-		if inner, is := f.Value.(bson.D); is && (len(inner) == 0 || !strings.HasPrefix(inner[0].Key, "$")) {
-			if len(inner) == 0 {
-				panic(failed(40180, "Location40180", "an empty object is not a valid value"))
-			}
-			s.assignments(path, inner, all)
-			continue
-		}
-		*all = append(*all, assignment{path, s.eval(f.Value)})
+func list(op string, was value) bson.A {
+	all, is := was.(bson.A)
+	if !is && !isMissing(was) {
+		panic(failed(2, "BadValue", "%s needs an array", op))
 	}
+	return all
 }
 
-// assign sets a path. What is in the way and no object becomes one.
-func assign(d bson.D, path []string, v value) bson.D {
-	if len(path) == 1 {
-		return with(d, path[0], v)
-	}
-	var inner bson.D
-	switch x := field(d, path[0]).(type) {
-	case bson.D:
-		inner = x
-	case bson.A:
-		// It applies to each element then.
-		out := bson.A{}
-		for _, e := range x {
-			of, _ := e.(bson.D)
-			out = append(out, assign(of, path[1:], v))
-		}
-		return with(d, path[0], out)
-	}
-	return with(d, path[0], assign(inner, path[1:], v))
-}
-
-// A query is a filter: equalities on _id, one of a list of them, and a field
-// that is not a value.
+// A query is a filter.
 type query func(d bson.D) bool
 
 func parseQuery(filter value) query {
@@ -118,7 +119,7 @@ func parseQuery(filter value) query {
 		if strings.HasPrefix(f.Key, "$") {
 			panic(refuse("the filter %s", f.Key))
 		}
-		all = append(all, condition(parts(f.Key), f.Value))
+		all = append(all, condition(strings.Split(f.Key, "."), f.Value))
 	}
 	return func(d bson.D) bool {
 		for _, q := range all {
@@ -160,29 +161,30 @@ func condition(key []string, want value) query {
 	if len(of) != 1 {
 		panic(refuse("two conditions on %v", key))
 	}
-	switch op, arg := of[0].Key, of[0].Value; op {
-	case "$in":
-		list, is := arg.(bson.A)
-		if !is {
-			panic(failed(2, "BadValue", "$in needs an array"))
+	op, arg := of[0].Key, of[0].Value
+	var values bson.A
+	switch op {
+	case "$in", "$all":
+		if values, is = arg.(bson.A); !is {
+			panic(failed(2, "BadValue", "%s needs an array", op))
 		}
-		return func(d bson.D) bool {
-			for _, v := range list {
-				if equals(at(d, key), v) {
-					return true
-				}
-			}
-			return false
-		}
-	case "$gt":
-		return func(d bson.D) bool { // of the same type only
-			v := at(d, key)
-			return rank(v) == rank(arg) && compare(v, arg) > 0
-		}
-	case "$ne":
-		return func(d bson.D) bool { return !equals(at(d, key), arg) }
+	case "$gt", "$lt", "$exists":
 	default:
 		panic(refuse("the condition %s", op))
+	}
+	return func(d bson.D) bool {
+		have := at(d, key)
+		switch op {
+		case "$in":
+			return slices.ContainsFunc(values, func(v value) bool { return equals(have, v) })
+		case "$all": // of nothing it matches nothing
+			return len(values) > 0 && !slices.ContainsFunc(values, func(v value) bool { return !equals(have, v) })
+		case "$gt": // of the same type only
+			return rank(have) == rank(arg) && compare(have, arg) > 0
+		case "$lt":
+			return rank(have) == rank(arg) && compare(have, arg) < 0
+		}
+		return arg == !isMissing(have) // $exists
 	}
 }
 
@@ -192,50 +194,33 @@ func equals(have, want value) bool {
 		return true
 	}
 	list, is := have.(bson.A)
-	if !is {
-		return false
-	}
-	for _, v := range list {
-		if compare(v, want) == 0 {
-			return true
-		}
-	}
-	return false
+	return is && slices.ContainsFunc(list, func(v value) bool { return compare(v, want) == 0 })
 }
 
-// project is a projection of fields to include, or to compute; _id is included.
-func project(spec value, d bson.D, now bson.DateTime) bson.D {
+// project is a projection of fields to include; _id is included.
+func project(spec value, d bson.D) bson.D {
 	fields, is := spec.(bson.D)
 	if !is {
 		panic(refuse("a projection that is no document"))
 	}
 	out := bson.D{{Key: "_id", Value: field(d, "_id")}}
-	s := scope{root: d, now: now}
-	for _, e := range d { // in the order of the document
-		if v, is := number(field(fields, e.Key)); is && v == 1 && e.Key != "_id" {
-			out = append(out, e)
-		}
-	}
 	for _, f := range fields {
-		if path := parts(f.Key); len(path) > 1 {
-			if f.Value != int32(1) {
-				panic(refuse("a projection of %s by %T", f.Key, f.Value))
-			}
-			if v := at(d, path); !isMissing(v) {
-				out = assign(out, path, v)
-			}
-			continue
+		if f.Value != int32(1) || f.Key == "_id" {
+			panic(refuse("a projection of %s by %v", f.Key, f.Value))
 		}
-		switch f.Value.(type) {
-		case bson.D, string:
-			out = with(out, f.Key, s.eval(f.Value))
-		case int32:
-			if f.Value != int32(1) {
-				panic(refuse("a projection that leaves out"))
-			}
-		default:
-			panic(refuse("a projection by %T", f.Value))
+		path := strings.Split(f.Key, ".")
+		if v := at(d, path); !isMissing(v) {
+			out = assign(out, path, v)
 		}
 	}
 	return out
+}
+
+// assign sets a path. What is in the way becomes an object.
+func assign(d bson.D, path []string, v value) bson.D {
+	if len(path) == 1 {
+		return with(d, path[0], v)
+	}
+	inner, _ := field(d, path[0]).(bson.D)
+	return with(d, path[0], assign(inner, path[1:], v))
 }

@@ -1,21 +1,18 @@
 package mongosim
 
 import (
+	"bytes"
 	"cmp"
-	"sync"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
 // A value is what the driver's package bson decodes into interfaces: nil, bool,
-// int32, int64, string, bson.DateTime, bson.D, bson.A; or missing, which is no
+// int32, int64, string, bson.Binary, bson.DateTime, bson.D, bson.A; or missing, which is no
 // value at all: a field that is not there.
 type value = any
 
 type missing struct{}
-
-// nullish reports whether the value is null or missing.
-func nullish(v value) bool { return v == nil || isMissing(v) }
 
 func isMissing(v value) bool { _, is := v.(missing); return is }
 
@@ -35,6 +32,8 @@ func rank(v value) int {
 		return 4
 	case bson.A:
 		return 5
+	case bson.Binary:
+		return 6
 	case bool:
 		return 8
 	case bson.DateTime:
@@ -66,6 +65,9 @@ func compare(a, b value) int {
 		return cmp.Compare(x, y)
 	case string:
 		return cmp.Compare(a, b.(string)) // bytes: there is no collation
+	case bson.Binary: // first by length
+		b := b.(bson.Binary)
+		return cmp.Or(cmp.Compare(len(a.Data), len(b.Data)), cmp.Compare(a.Subtype, b.Subtype), bytes.Compare(a.Data, b.Data))
 	case bson.DateTime:
 		return cmp.Compare(a, b.(bson.DateTime))
 	case bool:
@@ -192,42 +194,10 @@ func decode(b []byte) bson.D {
 	return d
 }
 
-// decoded has documents by their bytes: of a pipeline most stages are the same in
-// every call. Nothing that was decoded is ever changed.
-var decoded struct {
-	sync.Mutex
-	docs map[string]bson.D
-}
-
-const (
-	worthKeeping = 256 // bytes of a document
-	mostDecoded  = 256 // documents; then all are forgotten
-)
-
-func decodeOnce(b []byte) bson.D {
-	if len(b) < worthKeeping {
-		return decode(b)
-	}
-	decoded.Lock()
-	d, ok := decoded.docs[string(b)]
-	decoded.Unlock()
-	if ok {
-		return d
-	}
-	d = decode(b)
-	decoded.Lock()
-	defer decoded.Unlock()
-	if decoded.docs == nil || len(decoded.docs) >= mostDecoded {
-		decoded.docs = map[string]bson.D{}
-	}
-	decoded.docs[string(b)] = d
-	return d
-}
-
 func decodeValue(v bson.RawValue) value {
 	switch v.Type {
 	case bson.TypeEmbeddedDocument:
-		return decodeOnce(v.Value)
+		return decode(v.Value)
 	case bson.TypeArray:
 		elements := decode(v.Value)
 		list := make(bson.A, len(elements))
@@ -243,6 +213,9 @@ func decodeValue(v bson.RawValue) value {
 		return v.Int32()
 	case bson.TypeBoolean:
 		return v.Boolean()
+	case bson.TypeBinary:
+		subtype, data := v.Binary()
+		return bson.Binary{Subtype: subtype, Data: data}
 	case bson.TypeDateTime:
 		return bson.DateTime(v.DateTime())
 	case bson.TypeNull:
@@ -283,6 +256,9 @@ func identical(a, b value) bool {
 			}
 		}
 		return true
+	case bson.Binary:
+		b, is := b.(bson.Binary)
+		return is && a.Subtype == b.Subtype && bytes.Equal(a.Data, b.Data)
 	case nil, bool, int32, int64, float64, string, bson.DateTime:
 		return a == b
 	}

@@ -23,7 +23,7 @@ const longest = 3 * time.Second
 // Where nobody listens a caller is told so soon, with the cause, whatever the
 // driver does by itself. It takes about 0.6 s, which is logged; the bound here is
 // for a machine with much else to do, and well under the five seconds for which
-// an unclear ask is repeated.
+// an indeterminate ask is repeated.
 func TestAClosedPortIsToldSoonOnEachStore(t *testing.T) {
 	for name, urlAt := range map[string]string{
 		"Redis":              "redis://%s",

@@ -174,7 +174,7 @@ func TestUpgrade_OnEachStore(t *testing.T) {
 		if u.Token() <= read || u.Token() <= after.Token() || u.ID() != id {
 			t.Fatalf("token %d after %d and %d, id %s after %s", u.Token(), read, after.Token(), u.ID(), id)
 		}
-		if e := p.entries(t, "a"); len(e) != 1 || e[0].Weight != store.Full || e[0].Fence != u.Token() {
+		if e := p.entries(t, "a"); len(e) != 1 || e[0].Weight != store.Full || e[0].UpgradeToken != u.Token() {
 			t.Fatalf("the store has %+v", e)
 		}
 		// The token of the grant is the hold's identity still: renewals go on.
@@ -208,7 +208,7 @@ func TestUpgrade_OnEachStore(t *testing.T) {
 		fence := u.Token()
 		release(t, u.Lease)
 		if w := lease(there.Lock(ctx)); w.Token() <= fence {
-			t.Fatalf("the next writer has token %d, the fence was %d", w.Token(), fence)
+			t.Fatalf("the next writer has token %d, the upgrade token was %d", w.Token(), fence)
 		}
 	})
 }

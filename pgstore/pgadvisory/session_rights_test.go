@@ -35,15 +35,15 @@ func TestSession_RightsThatSuffice(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	denied := func(hint string) {
+	denied := func(notification string) {
 		t.Helper()
 		u := newUser(t, pool, &Options{Tokens: true, Schema: schema})
 		found := u.Check(t.Context())
-		if _, err := u.Ask(t.Context(), u.claim("a", 1)); !errors.Is(err, store.ErrDenied) || !strings.Contains(err.Error(), hint) {
-			t.Fatalf("%v, want ErrDenied with %q", err, hint)
+		if _, err := u.Ask(t.Context(), u.claim("a", 1)); !errors.Is(err, store.ErrDenied) || !strings.Contains(err.Error(), notification) {
+			t.Fatalf("%v, want ErrDenied with %q", err, notification)
 		}
-		if f := found[len(found)-1]; !errors.Is(f.Err, store.ErrDenied) && !strings.Contains(hint, "package comment") {
-			t.Fatalf("Check has found %+v, and it was denied for %q", found, hint)
+		if f := found[len(found)-1]; !errors.Is(f.Err, store.ErrDenied) && !strings.Contains(notification, "package comment") {
+			t.Fatalf("Check has found %+v, and it was denied for %q", found, notification)
 		}
 	}
 	plain, other := newUser(t, pool, nil), newUser(t, admin, nil)

@@ -1,7 +1,7 @@
 -- Changes the weight of an upgradeable hold.
 -- ARGV: 1 id; 2 token; 3 turn; 4 weight.
 -- Answers 'G' or 'R', how the hold stands, and of a refusal who is in the way.
-local s = redis.call('GET', KEYS[1])
+local s = redis.call('MGET', KEYS[1])[1]
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 --@ queue.lua
@@ -11,17 +11,15 @@ if e and (e.limit ~= 1073741824 or (e.weight ~= 536870913 and e.fence == 0)) the
 	e, lost = nil, 'I' -- not granted as upgradeable
 end
 if e and turn > e.turn then -- else a copy of one that was answered before
-	e.turn, e.want, e.raw = turn, weight, nil
+	e.turn, e.want = turn, weight
 	if e.want < e.weight then e.weight = e.want end
-	wrote = true
+	keep(e)
 end
 settle(ARGV[1])
 if not e then return done(lost) end
 if e.weight == weight then
 	return give('G' .. told(e)) --mutant:redis-change-gives
 end
-local others = {}
-for _, o in ipairs(q) do
-	if o.granted and o ~= e then others[#others + 1] = o end
-end
-return done('R' .. told(e) .. obstacles(others))
+local next = nil
+if granted < n then next = nth(granted + 1, 1) end
+return done('R' .. told(e) .. obstacles(next, e))

@@ -1,20 +1,36 @@
--- The rule of package queue, and the stored form. Before it: s is what is
--- stored, or false, and now is the server's time in µs.
-local last, q, wrote, woken = 0, {}, false, {}
-local added = false -- an entry: that may be refused for want of memory
-local held, waiting, upgrading = 0, 0, nil -- of q, after settle
+-- The rule of package queue, and the stored form. Before it: s is the string
+-- that is stored, or false, and now is the server's time in µs.
+--
+-- Up to FEW entries are a string, which is read and written whole (line.lua).
+-- More are a hash, of which an operation reads and writes what it needs, however
+-- many there are (tree.lua).
+local FEW, NEVER = FEWEST, math.huge
 local FIXED = '<dddc32dHBddI4I4I4I4HB'
 
+local last, limit, held, granted, n = 0, 0, 0, 0, 0 -- newest token; weight and number of holds; number of entries
+local first = NEVER -- the earliest end of an entry
+local upgrader = '' -- the id of the hold that wants more
+local big = false -- it is kept as a hash
+local wrote, added, freed = false, false, false
+local entries, line = {}, {} -- what was read: by id; of a string in the order
+local changed, gone, woken = {}, {}, {}
+
+local function damaged() error('holdfast: damaged', 0) end
+
 local function parse(s, p)
-	local from, flags, owner, broken, e = p, nil, nil, nil, {}
-	e.token, e.since, e.expires, e.id, e.keep, owner, broken, e.delay, e.fence,
-		e.limit, e.weight, e.want, e.turn, e.n, flags, p = struct.unpack(FIXED, s, p)
-	local after = p + owner + broken
-	if after > #s + 1 or flags > 3 then error('cut off') end
-	e.owner = string.sub(s, p, p + owner - 1)
-	e.broken = string.sub(s, p + owner, after - 1)
-	e.granted, e.shown = flags % 2 == 1, flags >= 2
-	e.raw = string.sub(s, from, after - 1) -- until e is changed
+	local token, since, expires, id, keep, owner, broken, delay, fence, limit, weight, want, turn, n, flags, tail = struct.unpack(FIXED, s, p)
+	local reason = tail + owner
+	local after = reason + broken
+	if after > #s + 1 or flags > 3 then damaged() end
+	local e = {
+		token = token, since = since, expires = expires, id = id, keep = keep, delay = delay, fence = fence, limit = limit, weight = weight,
+		want = want, turn = turn, n = n, granted = flags % 2 == 1, shown = flags >= 2, owner = string.sub(s, tail, reason - 1),
+		broken = broken > 0 and string.sub(s, reason, after - 1) or '',
+		raw = string.sub(s, p, after - 1), -- until it is changed
+		ones = 0, heavy = 0, -- what of it is in granted and in held
+		place = 0, over = NEVER, changed = false,
+	}
+	if e.granted then e.ones, e.heavy = 1, weight end
 	return e, after
 end
 
@@ -29,26 +45,6 @@ local function raw(e)
 	return e.raw
 end
 
-local function parseall()
-	last = struct.unpack('<d', s, 4)
-	local p = 12
-	while p <= #s do
-		q[#q + 1], p = parse(s, p)
-	end
-end
-
-if s then
-	if string.sub(s, 1, 2) ~= 'hf' or #s < 11 then return 'C' end
-	if string.sub(s, 3, 3) ~= '1' then return 'V' .. string.sub(s, 3, 3) end
-	if not pcall(parseall) then return 'C' end
-end
-
-local function find(id)
-	for i, e in ipairs(q) do
-		if e.id == id then return e, i end
-	end
-end
-
 -- The instant at which e is out of the way, unless it is renewed.
 local function ends(e)
 	if not e.granted then return e.expires end
@@ -57,78 +53,138 @@ local function ends(e)
 	return x
 end
 
+--@ save.lua
+--@ line.lua
+--@ tree.lua
+if s then
+	if string.sub(s, 1, 2) ~= 'hf' or #s < 11 then return 'C' end
+	if string.sub(s, 3, 3) ~= '2' then return 'V' .. string.sub(s, 3, 3) end
+	if not pcall(load) then return 'C' end
+else
+	local v = redis.pcall('HMGET', KEYS[1], 'h', string.sub(ARGV[1], 1, 32))
+	if v.err then
+		if string.find(v.err, 'WRONGTYPE', 1, true) then return 'C' end
+		return v
+	end
+	if v[1] then
+		if string.sub(v[1], 1, 2) ~= 'hf' or #v[1] < 3 then return 'C' end
+		if string.sub(v[1], 3, 3) ~= '2' then return 'V' .. string.sub(v[1], 3, 3) end
+		big = true
+		tree(v[1])
+		if v[2] then unpacked(v[2]) end
+	elseif redis.call('EXISTS', KEYS[1]) == 1 then
+		return 'C'
+	end
+end
+
+-- Has all that is kept of the whole follow from e, which was changed.
+local function keep(e)
+	local ones, heavy = 0, 0
+	if e.granted then ones, heavy = 1, e.weight end
+	granted, held = granted + ones - e.ones, held + heavy - e.heavy
+	if heavy < e.heavy then freed = true end --mutant:redis-room-freed
+	e.ones, e.heavy, e.raw = ones, heavy, false
+	if e.granted and e.want > e.weight then
+		upgrader = e.id
+	elseif upgrader == e.id then
+		upgrader, freed = '', true --mutant:redis-upgrade-freed
+	end
+	set(e, ends(e))
+	if not e.changed then e.changed, changed[#changed + 1] = true, e end
+	wrote = true
+end
+
+local function drop(e)
+	granted, held = granted - e.ones, held - e.heavy
+	if upgrader == e.id then upgrader = '' end
+	entries[e.id] = false
+	set(e, NEVER)
+	if not e.changed then e.changed, changed[#changed + 1] = true, e end
+	wrote, freed = true, true --mutant:redis-drop-freed
+end
+
+-- Puts a new entry behind all.
+local function add(e)
+	e.ones, e.heavy, entries[e.id], limit = 0, 0, e, e.limit
+	added = true --mutant:redis-ask-adds
+	append(e)
+	keep(e)
+end
+
+local function rename(e, id)
+	if upgrader == e.id then upgrader = id end
+	gone[#gone + 1], entries[e.id], entries[id] = e.id, false, e
+	e.id, e.moved = id, true
+end
+
 -- Makes e expire not before µs from now.
 local function push(e, us)
-	if now + us > e.expires then e.expires, e.raw = now + us, nil end
-	wrote = true
+	if now + us > e.expires then
+		e.expires = now + us
+		keep(e)
+	end
 end
 
 -- Draws n tokens and returns the first.
 local function draw(n)
-	local first = last + 1
-	if now > first then first = now end
-	last = first + n - 1
-	return first
+	local token = last + 1
+	if now > token then token = now end
+	last, wrote = token + n - 1, true
+	return token
 end
 
 local function grant(e)
-	if e.n == 0 then e.n = 1 end
-	e.granted, e.since, e.token, e.raw = true, now, draw(e.n), nil
-	wrote = true
+	e.granted, e.since, e.token = true, now, draw(e.n)
 end
 
--- Whether an upgrade of e is pending.
-local function wants(e) return e.granted and e.want > e.weight and e.expires > now end
+local function wake(e, token) woken[#woken + 1] = { id = e.id, token = token } end
+
+-- The hold with a pending upgrade, or nil.
+local function upgrading()
+	local e = upgrader ~= '' and find(upgrader)
+	if e and e.expires > now then return e end
+end
 
 -- Drops what is over and gives room in order. A grant of the entry of self is
--- no one else's news.
+-- no one else's news. If nothing came free then who is next does not fit, as he
+-- did not before.
 local function settle(self)
-	local kept = {}
-	held, waiting, upgrading = 0, 0, nil
-	for _, e in ipairs(q) do
-		if ends(e) > now then
-			kept[#kept + 1] = e
-			if e.granted then held = held + e.weight else waiting = waiting + 1 end
-			if wants(e) then upgrading = e end
-		end
+	while first <= now do
+		for _, e in ipairs(over()) do drop(e) end
 	end
-	if #kept < #q then q, wrote = kept, true end
-	if upgrading then -- before all that wait
-		local e = upgrading
-		if held - e.weight + e.want > e.limit then return end
-		held, upgrading = held - e.weight + e.want, nil
-		e.weight, e.fence, e.raw = e.want, draw(1), nil
-		wrote = true
-		if e.id ~= self then woken[#woken + 1] = { id = e.id, token = '0' } end
+	local e = upgrading()
+	if e then -- before all that wait
+		if held - e.weight + e.want > limit then return end
+		e.weight, e.fence = e.want, draw(1)
+		keep(e)
+		if e.id ~= self then wake(e, '0') end
+	elseif upgrader == '' and not freed then --mutant:redis-void-upgrade
+		return
 	end
-	for _, e in ipairs(q) do
-		if waiting == 0 then break end
-		if not e.granted then
-			if held + e.weight > e.limit then break end
-			grant(e)
-			held, waiting = held + e.weight, waiting - 1
-			if e.id ~= self then
-				local token = string.format('%.0f', e.token)
-				if e.n > 1 then token = token .. '+' .. e.n end
-				woken[#woken + 1] = { id = e.id, token = token }
-			end
+	local some = 1 -- to be let in: more are read at once as more are
+	while granted < n do
+		e, some = nth(granted + 1, some), math.min(2 * some, 100)
+		if held + e.weight > limit then break end
+		grant(e)
+		keep(e)
+		if e.id ~= self then
+			local token = string.format('%.0f', e.token)
+			if e.n > 1 then token = token .. '+' .. e.n end
+			wake(e, token)
 		end
 	end
 end
-
---@ save.lua
 
 -- Stores what was changed (RETENTION is how long the token outlives the last
 -- entry, in ms), wakes those who were granted, and answers.
 local function done(answer)
 	if wrote then
-		local out, left = { struct.pack('<c3d', 'hf1', last) }, 0
-		for _, e in ipairs(q) do
-			out[#out + 1] = raw(e)
-			if ends(e) - now > left then left = ends(e) - now end
+		if n == 0 or not big and n <= FEW then
+			write()
+		else
+			if not big then tree() end
+			scatter()
 		end
-		local ms = RETENTION + math.ceil(left / 1000) --mutant:redis-retention
-		save(table.concat(out), string.format('%.0f', ms), added)
 	end
 	for _, e in ipairs(woken) do
 		-- Last, and not fatal: a script that fails is not undone, and a waiter
@@ -167,29 +223,26 @@ local function told(e)
 	return struct.pack('<dddI4I4H', last, e.token, e.fence, e.weight, e.want, e.n)
 end
 
--- What a refusal tells of those ahead.
-local function obstacles(ahead)
-	local first, holding, before, holders = nil, 0, 0, {}
-	for _, e in ipairs(ahead) do
-		local x = ends(e)
-		-- Its want keeps more out than its weight, and ends sooner.
-		if wants(e) and e.expires < x then x = e.expires end
-		if not first or x < first then first = x end
-		if e.granted then
-			holding = holding + 1
-			if holding <= 8 then holders[holding] = raw(e) end
-		else
-			before = before + 1
-		end
+-- What a refusal tells of those ahead of e, or of all; but for the hold own.
+local function obstacles(e, own)
+	local holding, x, c = granted, nil, nil
+	if own then
+		set(own, NEVER)
+		holding = holding - 1
 	end
+	if e then x, c = ahead(e) else x, c = first, n end
+	if own then set(own, ends(own)) end
+	-- Its want keeps more out than its weight, and ends sooner.
+	local up = upgrading()
+	if up and up ~= own and up.expires < x then x = up.expires end
 	local left = 0
-	if first then left = first - now end
-	return struct.pack('<dddI4I4', now, last, left, holding, before) .. table.concat(holders)
+	if c > 0 then left = x - now end
+	return struct.pack('<dddI4I4', now, last, left, holding, c - holding) .. holders(own)
 end
 
--- Ends e for its owner: settle drops it, unless it is a hold whose token was
--- shown and whose minimum hold is not over. There is no lock delay then.
+-- Ends e for its owner: it goes, unless it is a hold whose token was shown and
+-- whose minimum hold is not over. There is no lock delay then.
 local function leave(e)
-	e.expires, e.delay, e.raw = now, 0, nil
-	wrote = true
+	e.expires, e.delay = now, 0
+	if ends(e) > now then keep(e) else drop(e) end
 end

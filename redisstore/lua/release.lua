@@ -1,9 +1,9 @@
 -- Gives a hold back, or with token 0 whatever the id has.
 -- ARGV: 1 id; 2 token; 3 the newest token used of its block, or 0.
-local s = redis.call('GET', KEYS[1])
+local s = redis.call('MGET', KEYS[1])[1]
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
-if s and #s >= 113 and string.sub(s, 1, 3) == 'hf1' then
+if s and #s >= 113 and string.sub(s, 1, 3) == 'hf2' then
 	-- Nobody else is there, and nothing stays in the way. What follows the
 	-- helpers says the same, more slowly.
 	local token, since, expires, id, keep, owner, broken = struct.unpack('<dddc32dHB', s, 12)
@@ -12,7 +12,7 @@ if s and #s >= 113 and string.sub(s, 1, 3) == 'hf1' then
 		if ARGV[3] ~= '0' then
 			local used, after = tonumber(ARGV[3]), token + struct.unpack('<H', s, 111)
 			if used >= token and used < after and struct.unpack('<d', s, 4) == after - 1 then
-				head = struct.pack('<c3d', 'hf1', used)
+				head = struct.pack('<c3d', 'hf2', used)
 			end
 		end
 		local answer = redis.pcall('SET', KEYS[1], head, 'KEEPTTL') --mutant:redis-release-alone

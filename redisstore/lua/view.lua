@@ -1,5 +1,25 @@
--- Answers the server's time in µs and what is stored. Writes nothing.
-local s = redis.call('GET', KEYS[1])
+-- Answers the server's time in µs, and what is stored: of a hash what a string
+-- of it would be. Writes nothing.
+local s = redis.call('MGET', KEYS[1])[1]
 local t = redis.call('TIME')
 if s == '' then s = '?' end -- something is there, and it is not ours
+if not s then
+	local v = redis.pcall('HGETALL', KEYS[1])
+	if v.err then
+		if not string.find(v.err, 'WRONGTYPE', 1, true) then return v end
+		v = { '', '' }
+	end
+	local head, all, ok = '', {}, true
+	for i = 1, #v, 2 do
+		if v[i] == 'h' then head = v[i + 1] end
+		if #v[i] == 32 then
+			all[#all + 1] = v[i + 1]
+			ok = ok and #v[i + 1] >= 110
+		end
+	end
+	if string.sub(head, 1, 3) ~= 'hf2' then all = {} elseif #head < 57 or not ok then head, all = '?', {} end
+	table.sort(all, function(a, b) return struct.unpack('<d', a) < struct.unpack('<d', b) end)
+	for i, e in ipairs(all) do all[i] = string.sub(e, 9) end
+	s = #v > 0 and string.sub(head .. '?', 1, 11) .. table.concat(all)
+end
 return struct.pack('<d', t[1] * 1000000 + t[2]) .. (s or '')

@@ -13,11 +13,11 @@ const (
 	// maxRounds bounds how often an ask goes out again at once because it has
 	// room on enough nodes, and its number was too small or too large for them.
 	maxRounds = 4
-	// splitPlace is how long a try that is divided among nodes keeps its place,
+	// splitPlace is how long a try that is divided among nodes keeps its position,
 	// while those that came first come to win.
 	splitPlace = time.Second
 	// splitLook is when a claim that some nodes grant, and no other holds, asks
-	// again even if no hint comes.
+	// again even if no notification comes.
 	splitLook = 20 * time.Millisecond
 )
 
@@ -44,7 +44,7 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 	case err == nil && (a.Granted || !cl.Try):
 		return a, nil
 	case err != nil && placed && !store.Definite(err):
-		return a, err // the engine says when a place is given up
+		return a, err // the engine says when a position is given up
 	}
 	// Nothing is to be left: a minority that keeps a grant would close its nodes
 	// to others.
@@ -85,7 +85,7 @@ func (s *Store) acquire(ctx context.Context, cl *claim, need int) (store.Answer,
 	for round, again := 1, 0; ; round++ {
 		s.propose(cl)
 		sent := store.Now()
-		place, mode := cl.Place, ""
+		place, mode := cl.PositionTTL, ""
 		switch {
 		case cl.Try && !split:
 			mode = "t"
@@ -123,12 +123,12 @@ func (s *Store) acquire(ctx context.Context, cl *claim, need int) (store.Answer,
 			again++
 			continue
 		case t.onlyClocks(need): //mutant:redlock-only-clocks
-			return store.Answer{}, s.unclear("ask for", cl.Name, len(t.accepted), need, append(t.errs, t.astray...))
+			return store.Answer{}, s.indeterminate("ask for", cl.Name, len(t.accepted), need, append(t.errs, t.astray...))
 		case t.answered() < need: //mutant:redlock-few-answers
-			return store.Answer{}, s.unclear("ask for", cl.Name, t.answered(), need, t.errs)
+			return store.Answer{}, s.indeterminate("ask for", cl.Name, t.answered(), need, t.errs)
 		}
 		if cl.Try && !t.decided(cl, need) && store.Now().Sub(begun) < min(s.timeout, cl.TTL/2) {
-			// Several tried at once and none has enough: each takes a place, and
+			// Several tried at once and none has enough: each takes a position, and
 			// whoever sees one that came before it gives up.
 			split = true
 			if round > 2 {
@@ -154,8 +154,8 @@ func (s *Store) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// unclear is the error of an operation that fewer than needed nodes answered.
-func (s *Store) unclear(what, name string, done, needed int, errs []error) error {
+// indeterminate is the error of an operation that fewer than needed nodes answered.
+func (s *Store) indeterminate(what, name string, done, needed int, errs []error) error {
 	err := s.tooFew(what, name, done, needed, errs)
 	if seconds, soon := s.waitsFor(needed); soon {
 		return fmt.Errorf("%w: in %d s enough nodes may grant again: %w", store.ErrUnavailable, seconds, err)
@@ -180,7 +180,7 @@ func (s *Store) askAll(ctx context.Context, cl *claim, place time.Duration, mode
 }
 
 func (s *Store) askCall(cl *claim, place time.Duration, mode string) []any {
-	keep := store.TokenRetention + max(cl.TTL+cl.Delay, cl.Keep) + time.Millisecond
+	keep := store.TokenRetention + max(cl.TTL+cl.LockDelay, cl.MinHold) + time.Millisecond
 	return s.scripts.ask.call(2, s.key(cl.Name), s.record(), pack(&cl.Claim, cl.order, cl.p), strconv.FormatInt(micros(cl.TTL), 10),
 		strconv.FormatInt(micros(place), 10), strconv.FormatInt(keep.Milliseconds(), 10), openRecord(s.maxTTL), mode)
 }

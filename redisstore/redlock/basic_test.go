@@ -77,8 +77,8 @@ func TestWhatIsNotUnderstoodIsAnErrorBeforeAnyIO(t *testing.T) {
 		"no name":            func(c *store.Claim) { c.Name = "" },
 		"a long TTL":         func(c *store.Claim) { c.TTL = DefaultMaxTTL + 1 },
 		"a short TTL":        func(c *store.Claim) { c.TTL = minTTL - 1 },
-		"a long minimum":     func(c *store.Claim) { c.Keep = DefaultMaxTTL + 1 },
-		"a long lock delay":  func(c *store.Claim) { c.Delay = DefaultMaxTTL + 1 },
+		"a long minimum":     func(c *store.Claim) { c.MinHold = DefaultMaxTTL + 1 },
+		"a long lock delay":  func(c *store.Claim) { c.LockDelay = DefaultMaxTTL + 1 },
 		"a weight too large": func(c *store.Claim) { c.Weight = store.Full + 1 },
 	} {
 		c := mutex("x")

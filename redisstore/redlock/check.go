@@ -45,7 +45,7 @@ func (s *Store) Check(ctx context.Context) (all []store.Finding) {
 	nodes := store.Finding{About: "nodes", Found: fmt.Sprintf("%d of %d are in use, %d are needed", len(s.nodes)-len(errs), len(s.nodes), need)}
 	switch {
 	case len(s.nodes)-len(errs) < need:
-		nodes.Err = s.unclear("look at", "the nodes", len(s.nodes)-len(errs), need, errs)
+		nodes.Err = s.indeterminate("look at", "the nodes", len(s.nodes)-len(errs), need, errs)
 	case grant < need:
 		nodes.Err = fmt.Errorf("%w: %s: only %d of %d nodes can grant what is new, %d are needed: the others are away, full or read-only", store.ErrUnavailable, s.address, grant, len(s.nodes), need)
 	}

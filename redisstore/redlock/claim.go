@@ -11,7 +11,7 @@ import (
 
 // A claim is what a Store has to remember of one that it asked for: its order,
 // which is one for all nodes, and the newest number it asked with. The engine
-// never runs two operations of one claim at a time, so but for what hints read
+// never runs two operations of one claim at a time, so but for what notifications read
 // (under claims.mu) nothing is guarded.
 type claim struct {
 	store.Claim
@@ -20,15 +20,15 @@ type claim struct {
 	p     int64         // the newest number asked with, the token if it is granted
 	told  int64         // the largest token that a node told of
 	sent  atomic.Uint32 // a bit for each node that an ask was sent to
-	place store.Instant // until when its place lasts
+	place store.Instant // until when its position lasts
 
 	held     bool // it was granted, with the token p
 	since    store.Instant
 	deadline store.Instant // of the hold
 
-	hinted  int64  // the number that a hint was passed on for
-	hinting int64  // the number that hints have come for,
-	hints   uint32 // and of which nodes, a bit for each
+	notified      int64  // the number that a notification was passed on for
+	notifying     int64  // the number that notifications have come for,
+	notifications uint32 // and of which nodes, a bit for each
 }
 
 type claims struct {
@@ -37,7 +37,7 @@ type claims struct {
 	swept int // how many there were after the last sweep
 }
 
-// begin is the record of the claim, a new one if there is none. A place that
+// begin is the record of the claim, a new one if there is none. A position that
 // has lapsed begins again at the end.
 func (s *Store) begin(c *store.Claim) *claim {
 	now := store.Now()

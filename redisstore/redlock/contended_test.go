@@ -11,7 +11,7 @@ import (
 )
 
 // Eight claimants on five nodes, of which up to two are dead: each has its turn,
-// in the order of their places, so the shares are equal, and nobody is ever
+// in the order of their positions, so the shares are equal, and nobody is ever
 // stuck. What is counted is turns of others while one waits: how soon each comes
 // again is the machine's affair.
 func TestEightClaimantsOnFiveNodesShareAlikeAndAreNeverStuck(t *testing.T) {
@@ -35,8 +35,8 @@ func TestEightClaimantsOnFiveNodesShareAlikeAndAreNeverStuck(t *testing.T) {
 			s := trusting(t, clientsOf(t, nodes...), o)
 			t.Cleanup(func() { s.Close() })
 			me := store.NewProcess()
-			wake := make(chan store.Hint, 1)
-			if err := s.Watch(t.Context(), me, func(h store.Hint) {
+			wake := make(chan store.Notification, 1)
+			if err := s.Watch(t.Context(), me, func(h store.Notification) {
 				select {
 				case wake <- h:
 				default:

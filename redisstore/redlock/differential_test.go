@@ -190,13 +190,13 @@ func outcome(err error) string {
 
 func (d *whole) ask(o *owning, had remembered) {
 	c := mutex(d.name)
-	c.ID, c.TTL, c.Place = o.id, 50*time.Second, 8*time.Second
+	c.ID, c.TTL, c.PositionTTL = o.id, 50*time.Second, 8*time.Second
 	c.Weight, c.Block, c.Owner = []int64{1, 1, store.Full, store.Full, store.Upgradeable}[d.rng.IntN(5)], d.rng.IntN(9), strings.Repeat("o", d.rng.IntN(4))
 	if d.rng.IntN(25) == 0 {
 		c.Limit, c.Weight = 1, 1
 	}
 	if d.rng.IntN(3) == 0 {
-		c.Keep, c.Delay = time.Duration(d.rng.IntN(60_000_000))*time.Microsecond, time.Duration(d.rng.IntN(9_000_000))*time.Microsecond
+		c.MinHold, c.LockDelay = time.Duration(d.rng.IntN(60_000_000))*time.Microsecond, time.Duration(d.rng.IntN(9_000_000))*time.Microsecond
 	}
 	c.Try = d.rng.IntN(4) == 0
 	sent := exchanges(o.s)
@@ -217,13 +217,13 @@ func (d *whole) ask(o *owning, had remembered) {
 		d.model.last = d.now
 	}
 	o.p = max(d.now, d.model.last+1, o.p+1)
-	e := entry{id: o.id, order: o.order, p: o.p, limit: c.Limit, weight: c.Weight, n: c.Tokens(), owner: c.Owner, keep: micros(c.Keep), delay: micros(c.Delay)}
+	e := entry{id: o.id, order: o.order, p: o.p, limit: c.Limit, weight: c.Weight, n: c.Tokens(), owner: c.Owner, keep: micros(c.MinHold), delay: micros(c.LockDelay)}
 	mode, what := "", "ask "
 	if c.Try {
 		mode, what = "t", "try "
 	}
 	was := slices.Clone(d.model.q)
-	want := d.model.ask(d.now, e, micros(c.TTL), micros(c.Place), mode)
+	want := d.model.ask(d.now, e, micros(c.TTL), micros(c.PositionTTL), mode)
 	d.model.there = true
 	switch got := outcome(err); {
 	case want == 'O':

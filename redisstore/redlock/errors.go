@@ -55,7 +55,7 @@ func (s *Store) tooFew(what, name string, done, needed int, nodes []error) error
 			}
 		}
 	}
-	for _, err := range nodes { // a definite cause must not make an unclear error definite
+	for _, err := range nodes { // a definite cause must not make an indeterminate error definite
 		if e.kind == store.ErrUnavailable && store.Definite(err) {
 			var of *NodeError
 			if errors.As(err, &of) {

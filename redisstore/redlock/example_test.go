@@ -21,32 +21,32 @@ func ExampleNew() {
 		defer c.Close()
 		clients = append(clients, c)
 	}
-	keeper, err := redlock.New(clients, nil)
+	s, err := redlock.New(clients, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	locks, err := holdfast.New(keeper, nil)
+	locks, err := holdfast.New(s, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	defer locks.Close()
-	fmt.Println(keeper.Describe().Store)
+	fmt.Println(s.Describe().Store)
 	// Output: Redlock on 10.0.0.1:6379, 10.0.1.1:6379, 10.0.2.1:6379
 }
 
 // What a claim may not be longer than is MaxTTL, one number for all clients.
 func ExampleOpen() {
-	keeper, err := redlock.Open("redlock:redis://10.0.0.1,redis://10.0.1.1,redis://10.0.2.1?max-ttl=20s", nil)
+	s, err := redlock.Open("redlock:redis://10.0.0.1,redis://10.0.1.1,redis://10.0.2.1?max-ttl=20s", nil)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	defer keeper.Close()
-	_, err = keeper.Ask(context.Background(), store.Claim{
+	defer s.Close()
+	_, err = s.Ask(context.Background(), store.Claim{
 		Name: "invoice/42", ID: store.NewProcess().NewID(), Limit: store.Full, Weight: store.Full, TTL: time.Minute,
 	})
-	fmt.Println(keeper.Describe().MaxTTL, errors.Is(err, store.ErrInvalid))
+	fmt.Println(s.Describe().MaxTTL, errors.Is(err, store.ErrInvalid))
 	// Output: 20s true
 }

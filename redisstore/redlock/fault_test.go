@@ -185,14 +185,14 @@ func TestTwoNodesOfThreeThatAreFrozenAreUnavailableAndNothingIsLost(t *testing.T
 	_, err := s.Ask(t.Context(), c)
 	var of *NodeError
 	if !errors.Is(err, store.ErrUnavailable) || store.Definite(err) {
-		t.Errorf("ask: %v, want unclear", err)
+		t.Errorf("ask: %v, want indeterminate", err)
 	}
 	until(t, "an error names a frozen node", func() bool {
 		_, err := s.Ask(t.Context(), mutex("y"))
 		return errors.As(err, &of) && (of.Node == servers[0].Addr || of.Node == servers[2].Addr)
 	})
 	if err := s.Renew(t.Context(), []store.Hold{held})[0].Err; !errors.Is(err, store.ErrUnavailable) || store.Definite(err) {
-		t.Errorf("renew: %v, want unclear", err)
+		t.Errorf("renew: %v, want indeterminate", err)
 	}
 	if err := s.Release(t.Context(), store.Hold{Name: "held", ID: me.NewID()}); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("release that a majority did not hear: %v, want ErrUnavailable", err)
@@ -249,7 +249,7 @@ func forgets(t *testing.T, how string, most time.Duration, others func(ask func(
 	t.Helper()
 	servers, s := nodes(t, 3, Options{MaxTTL: most})
 	claim := mutex("x")
-	claim.TTL, claim.Place, claim.Try = most, most, true // a place with the third would close that to others
+	claim.TTL, claim.PositionTTL, claim.Try = most, most, true // a place with the third would close that to others
 	third := trusting(t, clientsOf(t, servers[2].Addr), &Options{MaxTTL: most})
 	defer third.Close()
 	occupant := mustHold(t, third, claim)
@@ -324,7 +324,7 @@ func TestTooFewNodesThatMayGrantIsAnErrorThatTellsTheSeconds(t *testing.T) {
 	}
 	defer s.Close()
 	c := mutex("x")
-	c.TTL, c.Place = 2*time.Second, 2*time.Second
+	c.TTL, c.PositionTTL = 2*time.Second, 2*time.Second
 	until(t, "they grant", func() bool { a, err := s.Ask(t.Context(), c); return err == nil && a.Granted })
 
 	// Another client, with another maximum.
@@ -357,7 +357,7 @@ func TestFlushedScriptsOfANodeThatHasNotForgottenAreLoadedAgain(t *testing.T) {
 	servers, s := nodes(t, 3, Options{MaxTTL: time.Second})
 	time.Sleep(2100 * time.Millisecond) // they are up for long enough then
 	c := mutex("x")
-	c.TTL, c.Place = time.Second, time.Second
+	c.TTL, c.PositionTTL = time.Second, time.Second
 	for _, server := range servers {
 		if err := clientsOf(t, server.Addr)[0].ScriptFlush(t.Context()).Err(); err != nil {
 			t.Fatal(err)
@@ -420,7 +420,7 @@ func TestAGrantSlowerThanItsTTLIsNoneAndIsGivenBack(t *testing.T) {
 		servers, s := nodes(t, n, Options{Timeout: patience})
 		free(t, s, "x") // so that there is a newest token
 		c := mutex("x")
-		c.TTL, c.Place = 300*time.Millisecond, 300*time.Millisecond
+		c.TTL, c.PositionTTL = 300*time.Millisecond, 300*time.Millisecond
 		for _, server := range servers {
 			server.Freeze()
 		}

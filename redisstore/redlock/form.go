@@ -27,10 +27,10 @@ var le = binary.LittleEndian
 type fixed struct {
 	Since, Expires, Order, P float64
 	ID                       [32]byte
-	Keep                     float64
+	MinHold                  float64
 	Owner                    uint16 // length
 	Broken                   uint8  // length
-	Delay                    float64
+	LockDelay                float64
 	Limit, Weight, Used      uint32
 	N                        uint16
 	Flags                    uint8
@@ -39,7 +39,7 @@ type fixed struct {
 const (
 	fixedSize    = 98
 	flagGranted  = 1 // it has room here
-	flagShown    = 2 // the owner has used the token, so Keep counts
+	flagShown    = 2 // the owner has used the token, so MinHold counts
 	flagAccepted = 4 // and P was above last: the node's vote for its owner
 )
 
@@ -64,10 +64,10 @@ func pack(c *store.Claim, order, p int64) string {
 	b = appendFloat(b, order)
 	b = appendFloat(b, p)
 	b = hex.AppendEncode(b, c.ID[:])
-	b = appendFloat(b, micros(c.Keep))
+	b = appendFloat(b, micros(c.MinHold))
 	b = le.AppendUint16(b, uint16(len(c.Owner)))
 	b = append(b, 0) // broken
-	b = appendFloat(b, micros(c.Delay))
+	b = appendFloat(b, micros(c.LockDelay))
 	b = le.AppendUint32(b, uint32(c.Limit))
 	b = le.AppendUint32(b, uint32(c.Weight))
 	b = le.AppendUint32(b, 0) // used
@@ -105,7 +105,7 @@ func parseEntries(s string) (all []entry, err error) {
 		all = append(all, entry{
 			id: id, order: int64(f.Order), p: int64(f.P), limit: int64(f.Limit), weight: int64(f.Weight), n: int(f.N), used: int64(f.Used),
 			granted: f.Flags&flagGranted != 0, shown: f.Flags&flagShown != 0, accepted: f.Flags&flagAccepted != 0,
-			since: int64(f.Since), expires: int64(f.Expires), keep: int64(f.Keep), delay: int64(f.Delay),
+			since: int64(f.Since), expires: int64(f.Expires), keep: int64(f.MinHold), delay: int64(f.LockDelay),
 			owner: s[:owner], broken: s[owner:end],
 		})
 		s = s[end:]

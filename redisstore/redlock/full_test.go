@@ -63,7 +63,7 @@ func TestOnFullNodesLeasesAreRenewedAndGivenBack(t *testing.T) {
 				}
 				a, err := s.Ask(t.Context(), claim)
 				if !errors.Is(err, store.ErrUnavailable) || store.Definite(err) || !strings.Contains(err.Error(), "maxmemory") {
-					t.Errorf("an ask for %q, try %v: %+v, %v, want unclear, and why", c.name, c.try, a, err)
+					t.Errorf("an ask for %q, try %v: %+v, %v, want indeterminate, and why", c.name, c.try, a, err)
 				}
 			}
 			renew := func(s *Store) {

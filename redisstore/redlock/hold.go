@@ -162,7 +162,7 @@ func (s *Store) renewed(h *store.Hold, cl *claim, c *count, m *mending, sent, no
 		}
 		return r
 	case c.done < need:
-		r.Err = s.unclear("renew", h.Name, c.done, need, c.errs)
+		r.Err = s.indeterminate("renew", h.Name, c.done, need, c.errs)
 		if cl != nil && cl.held && cl.p == h.Token && now < cl.deadline { //mutant:redlock-missing-votes-in-time
 			// With the votes of those that lack it the next renewal can be enough.
 			m.begin(cl, h.TTL) //mutant:redlock-missing-votes-given
@@ -203,8 +203,8 @@ func (s *Store) renewed(h *store.Hold, cl *claim, c *count, m *mending, sent, no
 func (s *Store) adopt(h *store.Hold, e *entry, sent store.Instant) *claim {
 	cl := &claim{
 		Claim: store.Claim{
-			Name: h.Name, ID: e.id, Limit: e.limit, Weight: e.weight, TTL: h.TTL, Place: min(h.TTL, store.MaxPlace),
-			Keep: duration(e.keep), Delay: duration(e.delay), Block: e.n, Owner: e.owner,
+			Name: h.Name, ID: e.id, Limit: e.limit, Weight: e.weight, TTL: h.TTL, PositionTTL: min(h.TTL, store.MaxPositionTTL),
+			MinHold: duration(e.keep), LockDelay: duration(e.delay), Block: e.n, Owner: e.owner,
 		},
 		order: e.order, p: e.p, held: true, since: sent, deadline: sent.Add(h.TTL - drift(h.TTL)),
 	}
@@ -239,7 +239,7 @@ func (m *mending) begin(cl *claim, ttl time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	whole := claim{Claim: cl.Claim, order: cl.order, p: cl.p}
-	whole.TTL, whole.Keep = ttl, max(cl.Keep-store.Now().Sub(cl.since), 0)
+	whole.TTL, whole.MinHold = ttl, max(cl.MinHold-store.Now().Sub(cl.since), 0)
 	m.whole = &whole
 	cl.sent.Store(math.MaxUint32) // its release goes everywhere
 	m.mend()
@@ -250,7 +250,7 @@ func (m *mending) mend() {
 		return
 	}
 	for _, n := range m.nodes {
-		args := n.s.askCall(m.whole, min(m.whole.TTL, store.MaxPlace), "r")
+		args := n.s.askCall(m.whole, min(m.whole.TTL, store.MaxPositionTTL), "r")
 		n.send(&job{n: n, id: m.whole.ID, sc: &n.s.scripts.ask, args: args})
 	}
 	m.nodes = nil
@@ -302,7 +302,7 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 	case free() >= need:
 		return nil
 	}
-	return s.unclear("release", h.Name, free(), need, c.errs)
+	return s.indeterminate("release", h.Name, free(), need, c.errs)
 }
 
 // releasesAtOnce is how many releases of one call are under way at a time. What goes

@@ -75,7 +75,7 @@ func (s *Store) keys(ctx context.Context) ([]string, error) {
 		}
 	}
 	if done := len(s.nodes) - len(errs); done < need {
-		return nil, s.unclear("list the names of", s.prefix, done, need, errs)
+		return nil, s.indeterminate("list the names of", s.prefix, done, need, errs)
 	}
 	return slices.Sorted(maps.Keys(seen)), nil
 }
@@ -166,7 +166,7 @@ func (s *Store) states(ctx context.Context, keys []string, yield func(store.Stat
 			continue
 		}
 		if names[i].answers < need {
-			if !yield(store.State{Name: name}, s.unclear("look at", name, names[i].answers, need, names[i].errs)) {
+			if !yield(store.State{Name: name}, s.indeterminate("look at", name, names[i].answers, need, names[i].errs)) {
 				return false
 			}
 			continue
@@ -303,5 +303,5 @@ func (s *Store) BreakHold(ctx context.Context, b store.Break) error {
 	case c.done+c.lost >= need: // where it is not, it has no vote
 		return nil
 	}
-	return s.unclear("break", b.Name, c.done, need, c.errs)
+	return s.indeterminate("break", b.Name, c.done, need, c.errs)
 }

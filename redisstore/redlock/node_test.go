@@ -19,7 +19,7 @@ import (
 
 // Random operations on one node and on the model, at the same moment by the same
 // clock: the same answers, the same stored entries to the last field, the same
-// hints.
+// notifications.
 func TestEveryNodeAnswersAsTheModel(t *testing.T) {
 	t.Parallel()
 	seed, steps := uint64(rand.Uint32()), 8_000
@@ -119,11 +119,11 @@ func (d *compared) step(name string, m *model) {
 		}
 		weight := []int64{1, limit, limit, store.Upgradeable}[d.rng.IntN(4)]
 		c := store.Claim{
-			Name: name, ID: id, Limit: limit, Weight: min(weight, limit), TTL: 2 * time.Second, Place: time.Second,
+			Name: name, ID: id, Limit: limit, Weight: min(weight, limit), TTL: 2 * time.Second, PositionTTL: time.Second,
 			Owner: strings.Repeat("o", d.rng.IntN(4)), Block: d.rng.IntN(12),
 		}
 		if d.rng.IntN(4) == 0 {
-			c.Keep, c.Delay = time.Duration(d.rng.IntN(3_000_000))*time.Microsecond, time.Duration(d.rng.IntN(600_000))*time.Microsecond
+			c.MinHold, c.LockDelay = time.Duration(d.rng.IntN(3_000_000))*time.Microsecond, time.Duration(d.rng.IntN(600_000))*time.Microsecond
 		}
 		mode := []string{"", "", "", "t", "r"}[d.rng.IntN(5)]
 		order := d.now - int64(d.rng.IntN(3))*1000
@@ -131,12 +131,12 @@ func (d *compared) step(name string, m *model) {
 			order = m.q[i].order
 		}
 		cl := &claim{Claim: c, order: order, p: p}
-		sc, args = &d.s.scripts.ask, d.s.askCall(cl, c.Place, mode)
+		sc, args = &d.s.scripts.ask, d.s.askCall(cl, c.PositionTTL, mode)
 		e := entry{
-			id: id, order: order, p: p, limit: c.Limit, weight: c.Weight, n: c.Tokens(), owner: c.Owner, keep: micros(c.Keep), delay: micros(c.Delay),
+			id: id, order: order, p: p, limit: c.Limit, weight: c.Weight, n: c.Tokens(), owner: c.Owner, keep: micros(c.MinHold), delay: micros(c.LockDelay),
 		}
 		own := m.find(id) >= 0
-		want = m.ask(d.now, e, micros(c.TTL), micros(c.Place), mode)
+		want = m.ask(d.now, e, micros(c.TTL), micros(c.PositionTTL), mode)
 		what, detail = "ask", fmt.Sprintf("%+v mode %q", e, mode)
 		switch {
 		case mode == "t" && want == 'R' && !own:
@@ -234,10 +234,10 @@ func (d *compared) step(name string, m *model) {
 		if err != nil {
 			d.Fatal(err)
 		}
-		h, p, ok := d.s.hint(msg.Payload)
+		h, p, ok := d.s.notification(msg.Payload)
 		i := slices.Index(want2, h.ID)
 		if !ok || i < 0 || h.Name != name || m.q[m.find(h.ID)].p != p {
-			d.fail("a hint %q, want one of %v", msg.Payload, want2)
+			d.fail("a notification %q, want one of %v", msg.Payload, want2)
 		}
 		want2 = slices.Delete(want2, i, i+1)
 	}

@@ -7,7 +7,7 @@
 // and, with each ask, a fresh number that is its token if a majority accepts
 // it. Only a claim's own newer ask takes a grant of it away, so what several
 // nodes granted to several claims comes together by their asking again; that is
-// what a hint here means, and it never carries a grant.
+// what a notification here means, and it never carries a grant.
 //
 // # Stored form
 //
@@ -57,7 +57,7 @@
 // their order; those of two clients that begin within a second (and the time of
 // a round trip) of each other can change places, and no others, as long as most
 // nodes have clocks that agree. A claim can also be passed by one that had a
-// majority before the first one had reached most nodes. A place that lapsed, as
+// majority before the first one had reached most nodes. A position that lapsed, as
 // its owner stood still for too long, begins again at the end. A try does not
 // wait, so it has no place to keep.
 //
@@ -434,9 +434,11 @@ func (s *Store) Describe() store.Description {
 		Forgets: []store.Accident{store.AccidentFailOver, store.AccidentClockStep},
 		Crash:   store.CrashTTL,
 		Lacks: map[store.Promise]string{
-			store.PromiseUpgrade:   noUpgrade,
-			store.PromiseDrawn:     ownNumber,
-			store.PromiseHintToken: ownNumber,
+			store.PromiseUpgrade:           noUpgrade,
+			store.PromiseDrawn:             ownNumber,
+			store.PromiseNotificationToken: ownNumber,
+			store.PromiseTotals:            "it keeps one number of slots a name",
+			store.PromiseGiveUp:            "it does not keep what a waiter asks the holders for",
 		},
 	}
 	if _, err := s.quorum(2); err != nil {

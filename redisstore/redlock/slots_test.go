@@ -81,7 +81,7 @@ func TestOnFiveNodesThreeSlotsAreHeldByThree(t *testing.T) {
 			switch {
 			case dead == 2:
 				if !errors.Is(err, store.ErrUnavailable) || store.Definite(err) {
-					t.Errorf("three of five nodes in reach, of which it takes four: %+v, %v, want unclear", a, err)
+					t.Errorf("three of five nodes in reach, of which it takes four: %+v, %v, want indeterminate", a, err)
 				}
 			case err != nil:
 				t.Errorf("claimant %d, of five nodes %d dead: %v", i, dead, err)

@@ -35,7 +35,7 @@ type refusal struct {
 	places         []place // the first of those that wait ahead
 }
 
-// A place is where a claim waits.
+// A position is where a claim waits.
 type place struct {
 	order int64
 	id    store.ID

@@ -24,8 +24,8 @@ func TestOverTLSTheNodesCertificatesAreChecked(t *testing.T) {
 				t.Fatal(err)
 			}
 			allUp(t, s)
-			hints := make(chan store.Hint, 100)
-			if err := s.Watch(t.Context(), me, func(h store.Hint) { hints <- h }); err != nil {
+			notifications := make(chan store.Notification, 100)
+			if err := s.Watch(t.Context(), me, func(h store.Notification) { notifications <- h }); err != nil {
 				t.Fatal(err)
 			}
 			h, w := mustHold(t, s, mutex("n")), mutex("n")
@@ -36,9 +36,9 @@ func TestOverTLSTheNodesCertificatesAreChecked(t *testing.T) {
 				t.Error(err)
 			}
 			select {
-			case <-hints:
+			case <-notifications:
 			case <-time.After(patience):
-				t.Error("no hint")
+				t.Error("no notification")
 			}
 			if err := s.Release(t.Context(), store.Hold{Name: w.Name, ID: w.ID}); err != nil {
 				t.Error(err)

@@ -92,12 +92,12 @@ func TestARenewalThatIsToldAfterTheOldDeadlineIsALossAndMendsNothing(t *testing.
 	}
 }
 
-// A hint is one to ask again: the number of a claim that waits is no token.
-func TestAHintNeverCarriesAToken(t *testing.T) {
+// A notification is one to ask again: the number of a claim that waits is no token.
+func TestANotificationNeverCarriesAToken(t *testing.T) {
 	t.Parallel()
 	_, s := nodes(t, 3, Options{})
-	hints := make(chan store.Hint, 100)
-	if err := s.Watch(t.Context(), me, func(h store.Hint) { hints <- h }); err != nil {
+	notifications := make(chan store.Notification, 100)
+	if err := s.Watch(t.Context(), me, func(h store.Notification) { notifications <- h }); err != nil {
 		t.Fatal(err)
 	}
 	h := mustHold(t, s, mutex("x"))
@@ -112,11 +112,11 @@ func TestAHintNeverCarriesAToken(t *testing.T) {
 	defer timer.Stop()
 	for {
 		select {
-		case hint := <-hints:
-			if hint.Token != 0 || hint.N != 0 {
-				t.Errorf("a hint carries a token: %+v", hint)
+		case notification := <-notifications:
+			if notification.Token != 0 || notification.N != 0 {
+				t.Errorf("a notification carries a token: %+v", notification)
 			}
-			if hint.ID != waits.ID {
+			if notification.ID != waits.ID {
 				continue
 			}
 			if a := mustAsk(t, s, waits); !a.Granted || a.Token <= h.Token {
@@ -124,7 +124,7 @@ func TestAHintNeverCarriesAToken(t *testing.T) {
 			}
 			return
 		case <-timer.C:
-			t.Fatal("no hint")
+			t.Fatal("no notification")
 		}
 	}
 }

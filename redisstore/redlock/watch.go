@@ -26,10 +26,10 @@ const (
 
 // Watch implements [store.Watcher]: one subscription a node, each on a
 // connection of its own, until Close. It returns once a majority hear; the
-// others follow, and then tell everybody to look. A hint is passed on if it is
+// others follow, and then tell everybody to look. A notification is passed on if it is
 // about the newest number that its claim was asked with, once for each, and
 // never carries a token.
-func (s *Store) Watch(ctx context.Context, p store.Process, sink func(store.Hint)) error {
+func (s *Store) Watch(ctx context.Context, p store.Process, sink func(store.Notification)) error {
 	need := len(s.nodes)/2 + 1
 	if err := s.ready(ctx, need); err != nil {
 		return s.ended("subscribe to", s.channel(p), err)
@@ -37,8 +37,8 @@ func (s *Store) Watch(ctx context.Context, p store.Process, sink func(store.Hint
 	open := make(chan error, len(s.nodes))
 	watching, stop := context.WithCancel(s.ctx)
 	for _, n := range s.nodes {
-		w := &mailbox{n: n, channel: s.channel(p), sink: func(h store.Hint, p int64) {
-			if h == (store.Hint{}) || s.fresh(h, p, n, sink) {
+		w := &mailbox{n: n, channel: s.channel(p), sink: func(h store.Notification, p int64) {
+			if h == (store.Notification{}) || s.fresh(h, p, n, sink) {
 				sink(h)
 			}
 		}}
@@ -88,27 +88,27 @@ func withoutNil(errs []error) (out []error) {
 	return out
 }
 
-// gather is how long a hint waits for those of other nodes, which a release
+// gather is how long a notification waits for those of other nodes, which a release
 // sends at the same time: who asks at the first would be refused by the others.
 const gather = time.Millisecond
 
-// fresh reports whether a hint about the number p is news to its claim. What is
+// fresh reports whether a notification about the number p is news to its claim. What is
 // about an older number is not: the newer ask has seen it, or is hinted by
 // itself. One is passed on when enough nodes have sent it, or a moment later.
-func (s *Store) fresh(h store.Hint, p int64, n *node, sink func(store.Hint)) bool {
+func (s *Store) fresh(h store.Notification, p int64, n *node, sink func(store.Notification)) bool {
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
 	cl := s.claims.of[h.ID]
-	if cl == nil || cl.held || cl.p != p || cl.hinted == p {
+	if cl == nil || cl.held || cl.p != p || cl.notified == p {
 		return false
 	}
-	if cl.hinting != p {
-		cl.hinting, cl.hints = p, 0
+	if cl.notifying != p {
+		cl.notifying, cl.notifications = p, 0
 		time.AfterFunc(gather, func() {
 			s.claims.mu.Lock()
-			late := !cl.held && cl.p == p && cl.hinted != p
+			late := !cl.held && cl.p == p && cl.notified != p
 			if late {
-				cl.hinted = p
+				cl.notified = p
 			}
 			s.claims.mu.Unlock()
 			if late && s.ctx.Err() == nil {
@@ -116,19 +116,19 @@ func (s *Store) fresh(h store.Hint, p int64, n *node, sink func(store.Hint)) boo
 			}
 		})
 	}
-	cl.hints |= 1 << n.i
-	if bits.OnesCount32(cl.hints) <= len(s.nodes)/2 {
+	cl.notifications |= 1 << n.i
+	if bits.OnesCount32(cl.notifications) <= len(s.nodes)/2 {
 		return false
 	}
-	cl.hinted = p
+	cl.notified = p
 	return true
 }
 
-// A mailbox is where the hints of one node for one process arrive.
+// A mailbox is where the notifications of one node for one process arrive.
 type mailbox struct {
 	n       *node
 	channel string
-	sink    func(h store.Hint, p int64)
+	sink    func(h store.Notification, p int64)
 	alive   atomic.Bool // a sign of life has come since the last ping
 }
 
@@ -141,7 +141,7 @@ func (w *mailbox) run(ctx context.Context, open chan<- error) {
 			first = false
 			open <- err
 		} else if err == nil {
-			w.sink(store.Hint{}, 0) // some may have been missed
+			w.sink(store.Notification{}, 0) // some may have been missed
 		}
 	}
 	for pause := leastReopen; ; pause = min(2*pause, mostReopen) {
@@ -190,7 +190,7 @@ func (w *mailbox) read(ctx context.Context, subscribed func()) error {
 		case *redis.Subscription:
 			subscribed()
 		case *redis.Message:
-			if h, p, ok := w.n.s.hint(m.Payload); ok {
+			if h, p, ok := w.n.s.notification(m.Payload); ok {
 				w.sink(h, p)
 			}
 		}
@@ -214,8 +214,8 @@ func (w *mailbox) ping(ctx context.Context, sub *redis.PubSub) {
 	}
 }
 
-// hint reads a message: the number, the id and the key.
-func (s *Store) hint(payload string) (h store.Hint, p int64, ok bool) {
+// notification reads a message: the number, the id and the key.
+func (s *Store) notification(payload string) (h store.Notification, p int64, ok bool) {
 	part := strings.SplitN(payload, " ", 3)
 	if len(part) != 3 {
 		return h, 0, false
@@ -229,5 +229,5 @@ func (s *Store) hint(payload string) (h store.Hint, p int64, ok bool) {
 		return h, 0, false
 	}
 	name, ok := s.name(part[2])
-	return store.Hint{Name: name, ID: id}, p, ok //mutant:redlock-hint-without-number
+	return store.Notification{Name: name, ID: id}, p, ok //mutant:redlock-hint-without-number
 }

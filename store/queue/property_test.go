@@ -35,7 +35,7 @@ func TestProperties(t *testing.T) {
 			"withdraw": w.withdraw,
 			"break":    w.breaking,
 			"death":    w.death,
-			"look":     w.look,
+			"poll":     w.poll,
 			"time":     w.time,
 			"":         w.check,
 		})
@@ -78,8 +78,8 @@ func (w *world) do(t *rapid.T, self store.ID, act func(*queue.Queue) (any, queue
 	}
 
 	// Tokens are drawn when something is granted, and always larger than any
-	// that was used. There is a hint for each grant, but for the caller's own.
-	var hints []store.Hint
+	// that was used. There is a notification for each grant, but for the caller's own.
+	var notifications []store.Notification
 	drawn, pending, granted := w.q.Last, false, 0
 	for i := range w.q.Entries {
 		e := &w.q.Entries[i]
@@ -97,39 +97,43 @@ func (w *world) do(t *rapid.T, self store.ID, act func(*queue.Queue) (any, queue
 			if e.Token <= w.most {
 				t.Fatalf("token %d after %d", e.Token, w.most)
 			}
-			if e.N == 0 || e.N > 1 && int64(e.Weight) != int64(w.q.Limit) {
+			if e.N == 0 || e.N > 1 && e.Weight != e.Limit {
 				t.Fatalf("a block of %d for a part of the limit: %+v", e.N, e)
 			}
 			granted++
 			w.most = e.Token + int64(e.N) - 1
 			if !mine {
-				hints = append(hints, store.Hint{Name: "n", ID: e.ID, Token: e.Token, N: int(e.N)})
+				notifications = append(notifications, store.Notification{Name: "n", ID: e.ID, Token: e.Token, N: int(e.N)})
 			}
-		case was != nil && e.Fence != was.Fence:
-			if e.Fence <= w.most || e.Weight != store.Full || e.Want != e.Weight || was.Weight == e.Weight {
+		case was != nil && e.UpgradeToken != was.UpgradeToken:
+			if e.UpgradeToken <= w.most || e.Weight != store.Full || e.Want != e.Weight || was.Weight == e.Weight {
 				t.Fatalf("upgraded from %+v to %+v, after token %d", was, e, w.most)
 			}
-			w.most = e.Fence
+			w.most = e.UpgradeToken
 			if !mine {
-				hints = append(hints, store.Hint{Name: "n", ID: e.ID})
+				notifications = append(notifications, store.Notification{Name: "n", ID: e.ID})
 			}
 		case was != nil && e.Weight > was.Weight:
-			t.Fatalf("more weight and no fence: %+v, %+v", was, e)
+			t.Fatalf("more weight and no upgrade token: %+v, %+v", was, e)
 		}
 		// Nobody moves another's expiry, or takes part of its claim.
 		if was != nil && !mine {
 			same := *was
 			same.Granted, same.Since, same.Token, same.N = e.Granted, e.Since, e.Token, max(was.N, 1)
-			if e.Fence != was.Fence {
-				same.Weight, same.Fence = e.Weight, e.Fence
+			if e.UpgradeToken != was.UpgradeToken {
+				same.Weight, same.UpgradeToken = e.Weight, e.UpgradeToken
+			}
+			if e.Granted {
+				same.GiveUp = nil // it has what it waited for
 			}
 			if !reflect.DeepEqual(*e, same) {
 				t.Fatalf("another's entry went from %+v to %+v", was, e)
 			}
 		}
 	}
-	if !slices.Equal(hints, change.Woken) {
-		t.Fatalf("granted %+v, hints %+v", hints, change.Woken)
+	notifications = append(notifications, w.asked(before, self)...)
+	if !slices.Equal(notifications, change.Woken) {
+		t.Fatalf("granted %+v, notifications %+v", notifications, change.Woken)
 	}
 	if pending && granted > 0 {
 		t.Fatalf("granted past a pending upgrade: %+v", w.q)
@@ -152,10 +156,37 @@ func (w *world) do(t *rapid.T, self store.ID, act func(*queue.Queue) (any, queue
 	return out, err
 }
 
+// asked is whom a waiter has asked to give up, if it has just begun to ask or
+// says why in other words: all that hold the name and can hear it.
+func (w *world) asked(before queue.Queue, self store.ID) (all []store.Notification) {
+	e, was := find(w.q, self), find(before, self)
+	if e == nil || e.Granted || e.GiveUp == nil || was != nil && was.Asks() == e.Asks() {
+		return nil
+	}
+	for i := range w.q.Entries {
+		if h := &w.q.Entries[i]; h.Granted && h.Broken == nil && h.Expires > w.now.Clock {
+			all = append(all, store.Notification{Name: "n", ID: h.ID})
+		}
+	}
+	return all
+}
+
+// asks is the reason of the first that waits and asks the holders to give up.
+func (w *world) asks() string {
+	for i := range w.q.Entries {
+		if e := &w.q.Entries[i]; !e.Granted && e.GiveUp != nil {
+			return e.Asks()
+		}
+	}
+	return ""
+}
+
+var reasons = []string{"", "", "", "a newer version waits", "please"}
+
 func (w *world) ask(t *rapid.T) {
 	limit := rapid.SampledFrom([]int64{store.Full, store.Full, 3, 2}).Draw(t, "limit")
 	if len(w.q.Entries) > 0 && rapid.IntRange(0, 9).Draw(t, "same") > 0 {
-		limit = int64(w.q.Limit)
+		limit = int64(rapid.SampledFrom(w.q.Entries).Draw(t, "of").Limit)
 	}
 	weights := []int64{1, limit}
 	if limit == store.Full {
@@ -166,25 +197,26 @@ func (w *world) ask(t *rapid.T) {
 	c := &claimed{came: w.came, Claim: store.Claim{
 		Name: "n", ID: store.Process{byte(w.came % 3)}.NewID(), Limit: limit,
 		Weight: rapid.SampledFrom(weights).Draw(t, "weight"), Try: rapid.Bool().Draw(t, "try"),
-		TTL: us(ttl), Place: us(rapid.IntRange(1, ttl).Draw(t, "place")),
-		Block: rapid.SampledFrom([]int{0, 1, 4, 10, store.MaxBlock + 1}).Draw(t, "block"),
-		Owner: fmt.Sprint("owner ", w.came), Keep: us(rapid.SampledFrom([]int{0, 0, 5, 30}).Draw(t, "keep")), Delay: us(rapid.SampledFrom([]int{0, 0, 5}).Draw(t, "delay")),
+		TTL: us(ttl), PositionTTL: us(rapid.IntRange(1, ttl).Draw(t, "place")),
+		Block: rapid.SampledFrom([]int{0, 1, 4, 10, store.MaxBlock + 1}).Draw(t, "block"), GiveUp: rapid.SampledFrom(reasons).Draw(t, "give up"),
+		Owner: fmt.Sprint("owner ", w.came), MinHold: us(rapid.SampledFrom([]int{0, 0, 5, 30}).Draw(t, "keep")), LockDelay: us(rapid.SampledFrom([]int{0, 0, 5}).Draw(t, "delay")),
 	}}
 	// Whether it must be granted is known from the outside: what is in the
 	// way after the time that passed, and whether anybody still waits.
 	settled := w.settled()
-	var held int64
+	held, least := int64(0), limit
 	waiting := false
 	for _, e := range settled.Entries {
 		if e.Granted {
 			held += int64(e.Weight)
+			least = min(least, int64(e.Limit))
 		}
 		waiting = waiting || !e.Granted || wants(&e, w.now)
 	}
 	out, err := w.do(t, c.ID, func(q *queue.Queue) (any, queue.Change, error) { return q.Ask(w.now, "n", &c.Claim) })
-	if len(settled.Entries) > 0 && int64(settled.Limit) != limit {
-		if !errors.Is(err, store.ErrMismatch) {
-			t.Fatalf("limit %d where %d is in use: %v", limit, settled.Limit, err)
+	if have := settled.Limit(); len(settled.Entries) > 0 && (have == store.Full) != (limit == store.Full) {
+		if m := new(store.MismatchError); !errors.As(err, &m) || m.Have != int64(have) || m.Want != limit {
+			t.Fatalf("limit %d where %d is in use: %v", limit, have, err)
 		}
 		return
 	}
@@ -192,19 +224,19 @@ func (w *world) ask(t *rapid.T) {
 		t.Fatalf("ask: %v", err)
 	}
 	a := out.(store.Answer)
-	if want := !waiting && held+c.Weight <= limit; a.Granted != want {
-		t.Fatalf("weight %d of %d, %d in the way, somebody waits %v: granted %v", c.Weight, limit, held, waiting, a.Granted)
+	if want := !waiting && held+c.Weight <= least; a.Granted != want {
+		t.Fatalf("weight %d of %d, of which %d may be used, %d in the way, somebody waits %v: granted %v", c.Weight, limit, least, held, waiting, a.Granted)
 	}
 	if there := find(w.q, c.ID) != nil; there != (a.Granted || !c.Try) {
 		t.Fatalf("granted %v, try %v: it has an entry: %v", a.Granted, c.Try, there)
 	}
 	if a.Granted || !c.Try {
 		c.token = a.Token
-		e, lasts := find(w.q, c.ID), c.Place
+		e, lasts := find(w.q, c.ID), c.PositionTTL
 		if a.Granted {
 			lasts = c.TTL
 		}
-		if a.Granted && (a.N != c.Tokens() || a.Weight != c.Weight || a.Want != c.Weight || a.Fence != 0) {
+		if a.Granted && (a.N != c.Tokens() || a.Weight != c.Weight || a.Want != c.Weight || a.UpgradeToken != 0) {
 			t.Fatalf("asked for %+v and granted %+v", c, a)
 		}
 		if e.Expires != w.now.Clock+lasts.Microseconds() || e.Owner != c.Owner {
@@ -285,6 +317,7 @@ func (w *world) again(t *rapid.T) {
 		t.Skip("it would be a new claim") // of an id the queue has forgotten
 	}
 	was, alive := *e, w.alive(c) != nil
+	c.GiveUp = rapid.SampledFrom(reasons).Draw(t, "give up")
 	out, err := w.do(t, c.ID, func(q *queue.Queue) (any, queue.Change, error) { return q.Ask(w.now, "n", &c.Claim) })
 	if !alive || was.Broken != nil {
 		w.lost(t, err, "ask of an expired or broken entry")
@@ -300,7 +333,10 @@ func (w *world) again(t *rapid.T) {
 	if n := count(w.q, c.ID); n != 1 {
 		t.Fatalf("asked again, it has %d entries", n)
 	}
-	w.pushed(t, c, was, map[bool]time.Duration{true: c.TTL, false: c.Place}[a.Granted])
+	if e := find(w.q, c.ID); !e.Granted && e.Asks() != c.GiveUp || e.Granted && e.GiveUp != nil {
+		t.Fatalf("asked again with the reason %q, the entry is %+v", c.GiveUp, e)
+	}
+	w.pushed(t, c, was, map[bool]time.Duration{true: c.TTL, false: c.PositionTTL}[a.Granted])
 	w.told(t, a, c.ID)
 }
 
@@ -360,7 +396,7 @@ func (w *world) renew(t *rapid.T) {
 	if e.Owner != h.Owner || e.Turn != turn {
 		t.Fatalf("renewed by %+v from %+v to %+v", h, was, e)
 	}
-	if r := out.(store.Renewal); r.TTL != h.TTL || r.Weight != int64(e.Weight) || r.Want != int64(e.Want) || r.Fence != e.Fence {
+	if r := out.(store.Renewal); r.TTL != h.TTL || r.Weight != int64(e.Weight) || r.Want != int64(e.Want) || r.UpgradeToken != e.UpgradeToken || r.GiveUp != w.asks() {
 		t.Fatalf("told %+v of %+v", r, e)
 	}
 }
@@ -418,10 +454,10 @@ func (w *world) change(t *rapid.T) {
 		alone = alone && (o.ID == c.ID || !o.Granted || end(o) <= w.now.Clock)
 	}
 	e = find(w.q, c.ID)
-	want.Want, want.Weight, want.Fence = asked, min(was.Weight, asked), e.Fence // fences are checked in do
+	want.Want, want.Weight, want.UpgradeToken = asked, min(was.Weight, asked), e.UpgradeToken // upgrade tokens are checked in do
 	if alone && want.Want > want.Weight {
 		want.Weight = want.Want
-		if e.Fence == was.Fence {
+		if e.UpgradeToken == was.UpgradeToken {
 			t.Fatalf("nobody is in the way of an upgrade that is not granted: %+v", e)
 		}
 	}
@@ -430,7 +466,7 @@ func (w *world) change(t *rapid.T) {
 	}
 	a := out.(store.Answer)
 	told := store.Answer{
-		Granted: int64(e.Weight) == weight, Token: e.Token, N: int(e.N), Weight: int64(e.Weight), Want: int64(e.Want), Fence: e.Fence, Last: w.q.Last,
+		Granted: int64(e.Weight) == weight, Token: e.Token, N: int(e.N), Weight: int64(e.Weight), Want: int64(e.Want), UpgradeToken: e.UpgradeToken, Last: w.q.Last,
 		Holding: a.Holding, Holders: a.Holders, Until: a.Until,
 	}
 	if !reflect.DeepEqual(a, told) || !a.Granted && e.Want > e.Weight && (a.Holding == 0 || a.Until == 0 || a.Holders[0].ID == c.ID) {
@@ -506,7 +542,7 @@ func (w *world) release(t *rapid.T) {
 	if err != nil {
 		t.Fatalf("release of %+v: %v", was, err)
 	}
-	w.gone(t, c, was.Since+was.Keep > w.now.Clock)
+	w.gone(t, c, was.Since+was.MinHold > w.now.Clock)
 }
 
 // gone checks that an entry was given back: out of the queue, or in the way for
@@ -557,7 +593,7 @@ func (w *world) breaking(t *rapid.T) {
 	if err != nil {
 		t.Fatalf("break: %v", err)
 	}
-	was.Broken, was.Keep, was.Want = &b.Reason, 0, was.Weight
+	was.Broken, was.MinHold, was.Want = &b.Reason, 0, was.Weight
 	e = find(w.q, c.ID)
 	switch {
 	case b.Now || end(&was) <= w.now.Clock:
@@ -589,30 +625,30 @@ func (w *world) death(t *rapid.T) {
 		if e.Granted && !was.Granted {
 			w.most = max(w.most, e.Token+int64(e.N)-1)
 		}
-		w.most = max(w.most, e.Fence)
+		w.most = max(w.most, e.UpgradeToken)
 	}
 	if !change.Wrote && !reflect.DeepEqual(normal(before), normal(w.q)) {
 		t.Fatal("it changed the queue and does not say so")
 	}
 }
 
-// look checks that Look and State change nothing, and that Look is what Ask
+// poll checks that Poll and State change nothing, and that Poll is what Ask
 // then says.
-func (w *world) look(t *rapid.T) {
+func (w *world) poll(t *rapid.T) {
 	c := w.pick(t)
 	before := clone(w.q)
-	look, lookErr := w.q.Look(w.now, "n", &c.Claim)
+	poll, pollErr := w.q.Poll(w.now, "n", &c.Claim)
 	w.q.State(w.now, "n")
 	if !reflect.DeepEqual(before, clone(w.q)) {
 		t.Fatalf("looking changed it from\n%+v\nto\n%+v", before, w.q)
 	}
 	ask, _, askErr := before.Ask(w.now, "n", &c.Claim)
-	if !reflect.DeepEqual(lookErr, askErr) || look.Granted != ask.Granted || look.Until != ask.Until ||
-		look.Holding != ask.Holding || look.Waiting != ask.Waiting {
-		t.Fatalf("look %+v, %v\nask %+v, %v", look, lookErr, ask, askErr)
+	if !reflect.DeepEqual(pollErr, askErr) || poll.Granted != ask.Granted || poll.Until != ask.Until ||
+		poll.Holding != ask.Holding || poll.Waiting != ask.Waiting {
+		t.Fatalf("poll %+v, %v\nask %+v, %v", poll, pollErr, ask, askErr)
 	}
-	if look.Last > w.q.Last || look.Token > w.q.Last {
-		t.Fatalf("look tells a token that was not drawn: %+v", look)
+	if poll.Last > w.q.Last || poll.Token > w.q.Last {
+		t.Fatalf("poll tells a token that was not drawn: %+v", poll)
 	}
 }
 
@@ -625,7 +661,7 @@ func (w *world) time(t *rapid.T) {
 // check is what holds at all times, once what is over has been dropped.
 func (w *world) check(t *rapid.T) {
 	q := w.settled()
-	var held int64
+	held, least := int64(0), int32(store.Full)
 	var waits *queue.Entry
 	order, upgrading := 0, false
 	for i := range q.Entries {
@@ -641,6 +677,13 @@ func (w *world) check(t *rapid.T) {
 				t.Fatalf("granted behind one that waits:\n%+v\n%+v", waits, e)
 			}
 			held += int64(e.Weight)
+			least = min(least, e.Limit)
+			if e.GiveUp != nil {
+				t.Fatalf("a holder asks others to give up: %+v", e)
+			}
+			if (e.Limit == store.Full) != (q.Entries[0].Limit == store.Full) {
+				t.Fatalf("a lock and a semaphore are held together: %+v", q.Entries)
+			}
 			if wants(e, w.now) {
 				if upgrading {
 					t.Fatalf("two upgrades are pending: %+v", q.Entries)
@@ -658,28 +701,28 @@ func (w *world) check(t *rapid.T) {
 			waits = e
 		}
 	}
-	if len(q.Entries) > 0 && held > int64(q.Limit) {
-		t.Fatalf("%d granted of %d: %+v", held, q.Limit, q.Entries)
+	if held > int64(least) {
+		t.Fatalf("%d granted where one counts on %d at most: %+v", held, least, q.Entries)
 	}
 	if upgrading && held == store.Upgradeable {
 		t.Fatalf("nobody is in the way of an upgrade that is pending: %+v", q.Entries)
 	}
-	if waits != nil && !upgrading && held+int64(waits.Weight) <= int64(q.Limit) {
+	if waits != nil && !upgrading && held+int64(waits.Weight) <= int64(min(least, waits.Limit)) {
 		t.Fatalf("it fits and waits: %+v beside %d", waits, held)
 	}
 }
 
-// end is when an entry is out of the way, said once more: a place at its
+// end is when an entry is out of the way, said once more: a position at its
 // expiry; a hold when its lock delay after the expiry, and its minimum hold if
 // its token was ever shown, are both over.
 func end(e *queue.Entry) int64 {
 	switch {
 	case !e.Granted:
 		return e.Expires
-	case e.Shown && e.Since+e.Keep > e.Expires+e.Delay:
-		return e.Since + e.Keep
+	case e.Shown && e.Since+e.MinHold > e.Expires+e.LockDelay:
+		return e.Since + e.MinHold
 	}
-	return e.Expires + e.Delay
+	return e.Expires + e.LockDelay
 }
 
 // leaveAll checks that nothing is left once all have left and every minimum
@@ -690,7 +733,7 @@ func (w *world) leaveAll() {
 	}
 	for i := range w.q.Entries {
 		e := &w.q.Entries[i]
-		if kept := e.Shown && e.Since+e.Keep > w.now.Clock; e.Expires > w.now.Clock || !kept && e.Expires+e.Delay <= w.now.Clock {
+		if kept := e.Shown && e.Since+e.MinHold > w.now.Clock; e.Expires > w.now.Clock || !kept && e.Expires+e.LockDelay <= w.now.Clock {
 			w.t.Fatalf("all have left, and there is %+v", e)
 		}
 	}
@@ -726,7 +769,7 @@ func clone(q queue.Queue) queue.Queue {
 // normal is the queue without what means nothing when it is empty.
 func normal(q queue.Queue) queue.Queue {
 	if len(q.Entries) == 0 {
-		q.Limit, q.Entries = 0, nil
+		q.Entries = nil
 	}
 	return q
 }

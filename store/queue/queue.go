@@ -29,30 +29,62 @@ func At(t time.Time) Time { return Time{Clock: t.UnixMicro(), Wall: t.UnixMicro(
 
 // A Queue is the state of one name. The zero Queue is a name never used.
 type Queue struct {
-	Limit   int32 // of all entries; meaningless when there are none
-	Last    int64 // the newest token drawn
-	Entries []Entry
+	Last     int64 // the newest token drawn
+	Entries  []Entry
+	OneLimit bool // the store keeps one limit a name (it lacks store.PromiseTotals): any other is a mismatch
 }
 
-// An Entry is a claim in the queue. Its place among the entries is its order.
+// Limit is the limit of the entries, the smallest if they have several; 0 if
+// there are none.
+func (q *Queue) Limit() (least int32) {
+	for i := range q.Entries {
+		if e := &q.Entries[i]; least == 0 || e.Limit < least {
+			least = e.Limit
+		}
+	}
+	return least
+}
+
+// SetLimit gives all entries the limit, for a store that keeps one a name.
+func (q *Queue) SetLimit(limit int32) {
+	q.OneLimit = true
+	for i := range q.Entries {
+		q.Entries[i].Limit = limit
+	}
+}
+
+// GiveUp is the reason of the first waiter that asks the holders to give up, or
+// empty. A store whose renewals do not read the queue tells it to them.
+func (q *Queue) GiveUp() string {
+	for i := range q.Entries {
+		if e := &q.Entries[i]; e.GiveUp != nil {
+			return *e.GiveUp
+		}
+	}
+	return ""
+}
+
+// An Entry is a claim in the queue. Its index among the entries is its order.
 // Instants are on Time.Clock, durations in microseconds. Granted, it is a hold;
 // else it waits.
 type Entry struct {
-	ID      store.ID
-	Weight  int32
-	Want    int32  // weight asked for by an upgrade; else Weight
-	Turn    int32  // counted up by the owner: changes of weight; with a block, how many of it are used besides the first
-	N       uint16 // tokens drawn at the grant: Token … Token+N−1; while waiting, how many to draw
-	Granted bool
-	Shown   bool    // the owner has used the token, so Keep counts
-	Broken  *string // why an operator broke it; nil: nobody has. A pointer, for it is rare, and an entry small
-	Token   int64   // of the grant: the identity of the hold
-	Fence   int64   // drawn by an upgrade, or 0
-	Since   int64   // the instant of the grant
-	Expires int64
-	Keep    int64  // minimum hold
-	Delay   int64  // lock delay
-	Owner   string // store.Owner.String
+	ID           store.ID
+	Limit        int32 // that its claim was asked for with: entries of a semaphore may differ in it
+	Weight       int32
+	Want         int32  // weight asked for by an upgrade; else Weight
+	Turn         int32  // counted up by the owner: changes of weight; with a block, how many of it are used besides the first
+	N            uint16 // tokens drawn at the grant: Token … Token+N−1; while waiting, how many to draw
+	Granted      bool
+	Shown        bool    // the owner has used the token, so MinHold counts
+	Broken       *string // why an operator broke it; nil: nobody has. A pointer, for it is rare, and an entry small
+	Token        int64   // of the grant: the identity of the hold
+	UpgradeToken int64   // drawn by an upgrade, or 0
+	Since        int64   // the instant of the grant
+	Expires      int64
+	MinHold      int64   // minimum hold
+	LockDelay    int64   // lock delay
+	Owner        string  // store.Owner.String
+	GiveUp       *string // of a waiter: why it asks the holders to give up; nil: it does not. A pointer like Broken
 }
 
 // Reason is why an operator broke the entry, or empty.
@@ -63,19 +95,33 @@ func (e *Entry) Reason() string {
 	return *e.Broken
 }
 
+// Asks is why the waiter asks the holders to give up, or empty.
+func (e *Entry) Asks() string {
+	if e.GiveUp == nil {
+		return ""
+	}
+	return *e.GiveUp
+}
+
+func (e *Entry) ask(reason string) {
+	if e.GiveUp = nil; reason != "" {
+		e.GiveUp = &reason
+	}
+}
+
 // live reports whether the entry has not expired.
 func (e *Entry) live(now Time) bool { return e.Expires > now.Clock }
 
 // end is the instant at which the entry is out of the way, unless it is
-// renewed: for a place its expiry; for a hold the later of its expiry with the
+// renewed: for a position its expiry; for a hold the later of its expiry with the
 // lock delay, and of its minimum hold if the owner has shown the token.
 func (e *Entry) end() int64 {
 	if !e.Granted {
 		return e.Expires //mutant:lock-delay-place
 	}
-	end := e.Expires + e.Delay //mutant:lock-delay-ignored
-	if e.Shown {               //mutant:minimum-hold-kept-expired
-		end = max(end, e.Since+e.Keep)
+	end := e.Expires + e.LockDelay //mutant:lock-delay-ignored
+	if e.Shown {                   //mutant:minimum-hold-kept-expired
+		end = max(end, e.Since+e.MinHold)
 	}
 	return end
 }
@@ -86,8 +132,8 @@ func (e *Entry) wants(now Time) bool { return e.Granted && e.Want > e.Weight && 
 
 // A Change tells what an operation did to the queue besides its answer.
 type Change struct {
-	Wrote bool         // the queue differs from before and must be stored
-	Woken []store.Hint // waiting entries that were granted, other than the caller's own
+	Wrote bool                 // the queue differs from before and must be stored
+	Woken []store.Notification // those other than the caller that were granted, or upgraded, or are asked to give up
 }
 
 // Ask appends the claim, or refreshes the entry of its id. See
@@ -101,8 +147,11 @@ func (q *Queue) Ask(now Time, name string, c *store.Claim) (store.Answer, Change
 			err := lost(e) // before settle moves the entries
 			return store.Answer{}, q.settle(now, name, c.ID), err
 		}
+		asks := false
 		if !e.Granted {
-			e.Expires = max(e.Expires, now.Clock+micros(c.Place)) //mutant:repeated-ask-moves-end
+			e.Expires = max(e.Expires, now.Clock+micros(c.PositionTTL)) //mutant:repeated-ask-moves-end
+			asks = e.Asks() != c.GiveUp                                 //mutant:give-up-asked-once
+			e.ask(c.GiveUp)                                             //mutant:give-up-asked-later
 		}
 		change := q.settle(now, name, c.ID)
 		change.Wrote = true
@@ -110,35 +159,39 @@ func (q *Queue) Ask(now Time, name string, c *store.Claim) (store.Answer, Change
 		if q.Entries[i].Granted {
 			return q.granted(now, i, c), change, nil
 		}
+		if asks {
+			q.askHolders(now, name, i, &change)
+		}
 		return q.refused(now, i), change, nil
 	}
 	change := q.settle(now, name, c.ID)
-	if len(q.Entries) > 0 && int64(q.Limit) != c.Limit { //mutant:different-limit-accepted
-		return store.Answer{}, change, &store.MismatchError{Have: int64(q.Limit), Want: c.Limit}
+	if have := int64(q.Limit()); q.mismatch(have, c.Limit) { //mutant:different-limit-accepted
+		return store.Answer{}, change, &store.MismatchError{Have: have, Want: c.Limit}
 	}
-	held, waiting, upgrading := q.weights(now)
-	room := waiting == 0 && !upgrading && held+c.Weight <= c.Limit //mutant:reader-passes-waiting-writer
-	if c.Try && !room {                                            //mutant:refused-try-leaves-entry
+	held, least, waiting, upgrading := q.weights(now)
+	room := waiting == 0 && !upgrading && held+c.Weight <= min(least, c.Limit) //mutant:reader-passes-waiting-writer
+	if c.Try && !room {                                                        //mutant:refused-try-leaves-entry
 		return q.refused(now, len(q.Entries)), change, nil
 	}
-	q.Limit = int32(c.Limit) //mutant:last-first-out
 	q.Entries = append(q.Entries, Entry{
-		ID: c.ID, Weight: int32(c.Weight), Want: int32(c.Weight), N: uint16(c.Tokens()), //mutant:block-readers
-		Expires: now.Clock, Keep: micros(c.Keep), Delay: micros(c.Delay), Owner: c.Owner, //mutant:owner-kept
+		ID: c.ID, Limit: int32(c.Limit), Weight: int32(c.Weight), Want: int32(c.Weight), N: uint16(c.Tokens()), //mutant:block-readers
+		Expires: now.Clock, MinHold: micros(c.MinHold), LockDelay: micros(c.LockDelay), Owner: c.Owner, //mutant:owner-kept
 	})
-	change.Wrote = true
+	change.Wrote = true //mutant:last-first-out
 	i := len(q.Entries) - 1
 	if room {
 		q.grant(now, i)
 		return q.granted(now, i, c), change, nil
 	}
-	q.Entries[i].Expires = now.Clock + micros(c.Place) //mutant:cancelled-wait-leaves-place-behind-too
+	q.Entries[i].Expires = now.Clock + micros(c.PositionTTL) //mutant:cancelled-wait-leaves-place-behind-too
+	q.Entries[i].ask(c.GiveUp)
+	q.askHolders(now, name, i, &change)
 	return q.refused(now, i), change, nil
 }
 
-// Look answers what Ask would answer and changes nothing. A token or fence that
+// Poll answers what Ask would answer and changes nothing. A token or upgrade token that
 // is only drawn by the ask that has to follow is not told.
-func (q *Queue) Look(now Time, name string, c *store.Claim) (store.Answer, error) { //mutant:look-appends
+func (q *Queue) Poll(now Time, name string, c *store.Claim) (store.Answer, error) { //mutant:look-appends
 	copied := *q
 	copied.Entries = append(make([]Entry, 0, len(q.Entries)+1), q.Entries...)
 	a, _, err := copied.Ask(now, name, c)
@@ -149,16 +202,16 @@ func (q *Queue) Look(now Time, name string, c *store.Claim) (store.Answer, error
 	if a.Token > q.Last {
 		a.Token, a.N = 0, 0
 	}
-	if a.Fence > q.Last {
-		a.Fence = 0
+	if a.UpgradeToken > q.Last {
+		a.UpgradeToken = 0
 	}
 	for i := range a.Holders {
 		h := &a.Holders[i]
 		if h.Token > q.Last {
 			h.Token, h.N, h.Used = 0, 0, 0
 		}
-		if h.Fence > q.Last {
-			h.Fence = 0
+		if h.UpgradeToken > q.Last {
+			h.UpgradeToken = 0
 		}
 	}
 	return a, nil
@@ -186,8 +239,10 @@ func (q *Queue) Renew(now Time, h *store.Hold) (store.Renewal, Change) {
 	e.ID = id                //mutant:adopted-hold-keeps-id
 	change := q.settle(now, h.Name, id)
 	change.Wrote = true
-	e = &q.Entries[q.find(id)]                                                                             // settle may have moved it
-	return store.Renewal{TTL: h.TTL, Weight: int64(e.Weight), Want: int64(e.Want), Fence: e.Fence}, change //mutant:renewal-tells-fence
+	e = &q.Entries[q.find(id)]                                                                                 // settle may have moved it
+	r := store.Renewal{TTL: h.TTL, Weight: int64(e.Weight), Want: int64(e.Want), UpgradeToken: e.UpgradeToken} //mutant:renewal-tells-fence
+	r.GiveUp = q.GiveUp()                                                                                      //mutant:renewal-tells-give-up
+	return r, change
 }
 
 // Change changes the weight of an upgradeable hold. See [store.Store.Change].
@@ -259,7 +314,7 @@ func (q *Queue) Break(now Time, b *store.Break) (Change, error) {
 		e := &q.Entries[i]
 		reason := cmp.Or(b.Reason, "no reason given") //mutant:break-forgets-reason
 		e.Broken = &reason
-		e.Keep = 0        //mutant:break-leaves-minimum-hold
+		e.MinHold = 0     //mutant:break-leaves-minimum-hold
 		e.Want = e.Weight // nobody could be told of the upgrade //mutant:upgrade-pending-outlives-break
 	}
 	change := q.settle(now, b.Name, b.ID)
@@ -285,7 +340,7 @@ func (q *Queue) Expire(now Time, name string, dead func(store.Process) bool) Cha
 // State is the queue as List shows it. Entries that are out of the way are not
 // in it, though they may not have been dropped yet.
 func (q *Queue) State(now Time, name string) store.State {
-	s := store.State{Name: name, Limit: int64(q.Limit), Last: q.Last}
+	s := store.State{Name: name, Limit: int64(q.Limit()), Last: q.Last}
 	for i := range q.Entries {
 		if e := &q.Entries[i]; e.end() > now.Clock {
 			s.Entries = append(s.Entries, e.show(now))
@@ -308,12 +363,12 @@ func (q *Queue) settle(now Time, name string, self store.ID) (change Change) {
 		q.Entries = kept
 		change.Wrote = true
 	}
-	held, waiting, upgrading := q.weights(now)
+	held, least, waiting, upgrading := q.weights(now)
 	if upgrading { // before all that wait; there is one at most //mutant:upgrade-lets-waiters-while
 		if !q.upgrade(now, name, self, held, &change) { //mutant:upgrade-waits-behind-those
 			return change
 		}
-		held = int64(q.Limit)
+		held = store.Full
 	}
 	for i := range q.Entries {
 		if waiting == 0 {
@@ -323,7 +378,8 @@ func (q *Queue) settle(now Time, name string, self store.ID) (change Change) {
 		if e.Granted {
 			continue
 		}
-		if held+int64(e.Weight) > int64(q.Limit) { //mutant:limit-more-release
+		least = min(least, int64(e.Limit)) //mutant:release-heeds-own-limit
+		if held+int64(e.Weight) > least {  //mutant:limit-more-release
 			break //mutant:release-skips-blocked
 		}
 		q.grant(now, i)         //mutant:grant-another-lasts-ttl
@@ -331,7 +387,7 @@ func (q *Queue) settle(now Time, name string, self store.ID) (change Change) {
 		waiting--
 		change.Wrote = true
 		if e.ID != self { //mutant:wakes-nobody
-			change.Woken = append(change.Woken, store.Hint{Name: name, ID: e.ID, Token: e.Token, N: int(e.N)}) //mutant:block-told-hints
+			change.Woken = append(change.Woken, store.Notification{Name: name, ID: e.ID, Token: e.Token, N: int(e.N)}) //mutant:block-told-hints
 		}
 	}
 	return change
@@ -342,6 +398,7 @@ func (q *Queue) settle(now Time, name string, self store.ID) (change Change) {
 func (q *Queue) grant(now Time, i int) {
 	e := &q.Entries[i]
 	e.Granted, e.Since, e.N = true, now.Clock, max(e.N, 1)
+	e.GiveUp = nil             //mutant:granted-asks-no-more
 	e.Token = q.draw(now, e.N) //mutant:token-drawn-append
 }
 
@@ -353,29 +410,54 @@ func (q *Queue) draw(now Time, n uint16) int64 {
 }
 
 // upgrade grants the pending upgrade if there is room, and reports whether it
-// did. Its owner learns the fence from a renewal: no hint carries it.
+// did. Its owner learns the upgrade token from a renewal: no notification carries it.
 func (q *Queue) upgrade(now Time, name string, self store.ID, held int64, change *Change) bool {
 	for i := range q.Entries {
 		e := &q.Entries[i]
 		if !e.wants(now) {
 			continue
 		}
-		if held-int64(e.Weight)+int64(e.Want) > int64(q.Limit) { //mutant:upgrade-see-readers
+		if held-int64(e.Weight)+int64(e.Want) > store.Full { //mutant:upgrade-see-readers
 			return false
 		}
-		e.Weight, e.Fence = e.Want, q.draw(now, 1) //mutant:upgrade-replaces-token-grant
+		e.Weight, e.UpgradeToken = e.Want, q.draw(now, 1) //mutant:upgrade-replaces-token-grant
 		change.Wrote = true
 		if e.ID != self { //mutant:upgrade-wakes-nobody
-			change.Woken = append(change.Woken, store.Hint{Name: name, ID: e.ID}) //mutant:upgrade-told-token
+			change.Woken = append(change.Woken, store.Notification{Name: name, ID: e.ID}) //mutant:upgrade-told-token
 		}
 	}
 	return true
 }
 
+// mismatch reports whether a claim with the limit cannot be beside entries with
+// the other: one is a lock, the other a semaphore. What is held of a semaphore
+// never exceeds the limit of any that holds it, so limits may differ.
+func (q *Queue) mismatch(have, limit int64) bool {
+	if have == 0 || have == limit {
+		return false
+	}
+	return q.OneLimit || have == store.Full || limit == store.Full //mutant:lock-beside-semaphore
+}
+
+// askHolders notifies the holds that the waiter at i asks to give up, if it
+// does. As with an upgrade there is no token in it: the owner renews, and is
+// told why.
+func (q *Queue) askHolders(now Time, name string, i int, change *Change) {
+	if q.Entries[i].GiveUp == nil {
+		return
+	}
+	for j := range q.Entries {
+		if e := &q.Entries[j]; e.Granted && e.Broken == nil && e.live(now) { //mutant:give-up-asks-those-alive
+			change.Woken = append(change.Woken, store.Notification{Name: name, ID: e.ID}) //mutant:give-up-notifies
+		}
+	}
+}
+
 // upgradeable reports whether the weight of the hold may be changed: it was
 // granted as upgradeable, so it is that, or an upgrade of it was granted.
 func (q *Queue) upgradeable(i int) bool {
-	return q.Limit == store.Full && (q.Entries[i].Weight == store.Upgradeable || q.Entries[i].Fence != 0) //mutant:change-slots
+	e := &q.Entries[i]
+	return e.Limit == store.Full && (e.Weight == store.Upgradeable || e.UpgradeToken != 0) //mutant:change-slots
 }
 
 // granted pushes the expiry of a hold whose owner is asking, and answers.
@@ -389,7 +471,7 @@ func (q *Queue) granted(now Time, i int, c *store.Claim) store.Answer {
 
 // tell answers how the hold stands.
 func (e *Entry) tell(a *store.Answer) {
-	a.Token, a.N, a.Weight, a.Want, a.Fence = e.Token, int(e.N), int64(e.Weight), int64(e.Want), e.Fence
+	a.Token, a.N, a.Weight, a.Want, a.UpgradeToken = e.Token, int(e.N), int64(e.Weight), int64(e.Want), e.UpgradeToken
 }
 
 // inTheWay answers who is in the way of an upgrade: all holds but the own.
@@ -435,9 +517,9 @@ func (q *Queue) refused(now Time, i int) store.Answer {
 // was shown stays in the way until its minimum hold is over: gone for its
 // owner, and with no lock delay.
 func (q *Queue) leave(now Time, i int) {
-	e := &q.Entries[i]                                      //mutant:lock-delay-after-release
-	if e.Granted && e.Shown && e.Since+e.Keep > now.Clock { //mutant:minimum-hold-ignored-release
-		e.Expires, e.Delay = now.Clock, 0 //mutant:minimum-hold-ignored-expiry
+	e := &q.Entries[i]                                         //mutant:lock-delay-after-release
+	if e.Granted && e.Shown && e.Since+e.MinHold > now.Clock { //mutant:minimum-hold-ignored-release
+		e.Expires, e.LockDelay = now.Clock, 0 //mutant:minimum-hold-ignored-expiry
 		return
 	}
 	q.drop(i)
@@ -480,19 +562,21 @@ func (q *Queue) find(id store.ID) int {
 	return -1
 }
 
-// weights returns the sum of what is in the way, how many wait, and whether an
-// upgrade is pending.
-func (q *Queue) weights(now Time) (held int64, waiting int, upgrading bool) {
+// weights returns the sum of what is in the way, the smallest limit of that, how
+// many wait, and whether an upgrade is pending.
+func (q *Queue) weights(now Time) (held, least int64, waiting int, upgrading bool) {
+	least = store.Full
 	for i := range q.Entries {
 		e := &q.Entries[i] //mutant:writer-see-readers
 		if e.Granted {
+			least = min(least, int64(e.Limit)) //mutant:smaller-total-heeded
 			held += int64(e.Weight)
 			upgrading = upgrading || e.wants(now)
 		} else {
 			waiting++
 		}
 	}
-	return held, waiting, upgrading
+	return held, least, waiting, upgrading
 }
 
 // has reports whether e is a hold and the token any of it.
@@ -503,9 +587,9 @@ func (e *Entry) has(now Time, token int64) bool {
 
 func (e *Entry) show(now Time) store.Entry {
 	s := store.Entry{
-		ID: e.ID, Weight: int64(e.Weight), Want: int64(e.Want), Granted: e.Granted, Token: e.Token, Fence: e.Fence,
+		ID: e.ID, Weight: int64(e.Weight), Want: int64(e.Want), Granted: e.Granted, Token: e.Token, UpgradeToken: e.UpgradeToken,
 		Expires: duration(e.Expires - now.Clock), Ends: duration(e.end() - now.Clock),
-		Broken: e.Reason(), Owner: store.ParseOwner(e.Owner),
+		Broken: e.Reason(), GiveUp: e.Asks(), Owner: store.ParseOwner(e.Owner),
 	}
 	if !e.wants(now) { //mutant:list-shows-want-expired
 		s.Want = s.Weight

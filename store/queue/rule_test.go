@@ -1,6 +1,7 @@
 package queue_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,7 +15,7 @@ import (
 )
 
 // The rule, by example. A line is: seconds | who | what | what comes of it,
-// with those that it wakes. A TTL is 30 s and a place 10 s unless told.
+// with those that it wakes. A TTL is 30 s and a position 10 s unless told.
 var examples = []struct{ promise, story string }{
 	{"one at a time, in the order they came", `
 		0 | a | write         | granted
@@ -60,12 +61,68 @@ var examples = []struct{ promise, story string }{
 		0 | b | try read      | granted
 		0 | v | try upgradeable | refused
 		0 | w | try write     | refused`},
-	{"another limit is a mistake while anybody holds, waits or is in the way", `
+	{"a lock and a semaphore are a mistake while anybody holds, waits or is in the way", `
 		0 | a | 1 of 3        | granted
-		0 | b | 1 of 2        | mismatch
 		0 | b | try write     | mismatch
 		0 | a | release       | ok
-		0 | b | write         | granted`},
+		0 | b | write         | granted
+		0 | c | 1 of 3        | mismatch`},
+	{"while two totals are in use a claim has to fit the smaller", `
+		0 | a | 2 of 5        | granted
+		0 | b | 1 of 3        | granted
+		0 | c | try 1 of 5    | refused
+		0 | c | 1 of 5        | waits
+		1 | b | release       | ok, wakes c
+		1 | d | 2 of 5        | granted`},
+	{"what is held stays held when the total falls", `
+		0 | a | 4 of 5        | granted
+		0 | b | 1 of 3        | waits
+		5 | a | renew         | ok
+		6 | b | again         | waits
+		7 | a | release       | ok, wakes b`},
+	{"a waiter is granted when it fits the smaller total", `
+		0 | a | 1 of 3        | granted
+		0 | b | 2 of 5        | granted
+		0 | c | 3 of 5        | waits
+		1 | b | release       | ok
+		2 | a | release       | ok, wakes c`},
+	{"a claim of more than the smaller total waits until nobody counts on that", `
+		0 | a | 1 of 3        | granted
+		0 | b | 5 of 5        | waits
+		0 | c | 1 of 3        | waits
+		1 | a | release       | ok, wakes b
+		2 | b | release       | ok, wakes c`},
+	{"a waiter asks the holder to give up, until it leaves", `
+		0 | a | write         | granted
+		0 | b | write asking  | waits, wakes a
+		0 | b | again         | waits
+		1 | a | renew         | ok, asked to give up
+		1 | b | withdraw      | ok
+		2 | a | renew         | ok`},
+	{"a waiter begins to ask later, and every holder hears it", `
+		0 | a | read          | granted
+		0 | b | read          | granted
+		0 | w | write         | waits
+		1 | b | renew         | ok
+		1 | w | again asking  | waits, wakes a b
+		2 | a | renew         | ok, asked to give up
+		2 | b | renew         | ok, asked to give up`},
+	{"who has been granted asks nobody any more", `
+		0 | a | write         | granted
+		0 | b | write asking  | waits, wakes a
+		1 | a | release       | ok, wakes b
+		1 | b | again         | granted
+		1 | c | write         | waits
+		2 | b | renew         | ok`},
+	{"a try asks nobody to give up", `
+		0 | a | write            | granted
+		0 | b | try write asking | refused
+		1 | a | renew            | ok`},
+	{"who has lost its hold is not asked to give up", `
+		0  | a | read ttl=5   | granted
+		0  | b | read         | granted
+		0  | a | break        | ok
+		1  | w | write asking | waits, wakes b`},
 	{"an abandoned hold comes free at its TTL, and its owner is told", `
 		0  | a | write        | granted
 		0  | b | write        | waits
@@ -89,18 +146,18 @@ var examples = []struct{ promise, story string }{
 		0  | b | write        | waits
 		5  | c | try write    | refused, wakes b
 		5  | b | again        | granted`},
-	{"a dead waiter falls out in the time of its place", `
+	{"a dead waiter falls out in the time of its position", `
 		0  | a | write        | granted
 		0  | b | write        | waits
 		5  | c | write        | waits
 		10 | a | renew        | ok
 		11 | c | again        | waits
 		12 | a | release      | ok, wakes c`},
-	{"a place asked for too late is lost", `
+	{"a position asked for too late is lost", `
 		0  | a | write        | granted
 		0  | b | write        | waits
 		10 | b | again        | lost`},
-	{"a grant nobody looks at keeps the time of its place", `
+	{"a grant nobody looks at keeps the time of its position", `
 		0  | a | write        | granted
 		0  | b | write        | waits
 		9  | a | release      | ok, wakes b
@@ -419,6 +476,9 @@ func (s *scene) do(t *testing.T, at, who, what string) string {
 		var r store.Renewal
 		r, change = s.q.Renew(now, &h)
 		err = r.Err
+		if r.GiveUp != "" {
+			result = "ok, asked to give up"
+		}
 	case "upgrade", "cancel", "downgrade":
 		s.turns[who]++
 		turn, weight := s.turns[who], int64(store.Upgradeable)
@@ -449,6 +509,7 @@ func (s *scene) do(t *testing.T, at, who, what string) string {
 		claim := opts
 		if verb == "again" {
 			claim = s.claims[who]
+			claim.GiveUp = cmp.Or(opts.GiveUp, claim.GiveUp)
 		}
 		claim.ID = id
 		s.claims[who] = claim
@@ -492,8 +553,12 @@ func (s *scene) do(t *testing.T, at, who, what string) string {
 // is what else is told.
 func (s *scene) parse(t *testing.T, what string) (verb string, c store.Claim, more map[string]string) {
 	t.Helper()
-	c = store.Claim{Name: "n", Limit: store.Full, TTL: 30 * time.Second, Place: 10 * time.Second}
+	c = store.Claim{Name: "n", Limit: store.Full, TTL: 30 * time.Second, PositionTTL: 10 * time.Second}
 	for _, word := range strings.Fields(what) {
+		if word == "asking" {
+			c.GiveUp = "please"
+			continue
+		}
 		key, value, isOption := strings.Cut(word, "=")
 		if !isOption {
 			verb = strings.TrimSpace(verb + " " + word)
@@ -510,11 +575,11 @@ func (s *scene) parse(t *testing.T, what string) (verb string, c store.Claim, mo
 		d := time.Duration(n) * time.Second
 		switch key {
 		case "ttl":
-			c.TTL, c.Place = d, min(d, c.Place)
+			c.TTL, c.PositionTTL = d, min(d, c.PositionTTL)
 		case "keep":
-			c.Keep = d
+			c.MinHold = d
 		case "delay":
-			c.Delay = d
+			c.LockDelay = d
 		default:
 			t.Fatalf("option %q", word)
 		}
@@ -548,7 +613,7 @@ type numbers struct {
 
 func (n *numbers) ask(weight int64, block int) (*store.Claim, store.Answer) {
 	n.t.Helper()
-	c := &store.Claim{Name: "n", ID: store.NewProcess().NewID(), Limit: store.Full, Weight: weight, TTL: time.Minute, Place: time.Minute, Block: block}
+	c := &store.Claim{Name: "n", ID: store.NewProcess().NewID(), Limit: store.Full, Weight: weight, TTL: time.Minute, PositionTTL: time.Minute, Block: block}
 	return c, n.again(c)
 }
 
@@ -612,9 +677,9 @@ func TestABlockIsDrawnAtTheGrantAndCountedBack(t *testing.T) {
 	n.check("only the first was used", n.q.Last, a.Token)
 }
 
-// A place that was kept before blocks were drawn says that none are to be: one
+// A position that was kept before blocks were drawn says that none are to be: one
 // token it is.
-func TestAPlaceOfAnOlderVersionIsGrantedOneToken(t *testing.T) {
+func TestAPositionOfAnOlderVersionIsGrantedOneToken(t *testing.T) {
 	n := &numbers{t: t, now: queue.Time{Wall: 1000}}
 	c, a := n.ask(store.Full, 1)
 	w, _ := n.ask(store.Full, 1)
@@ -650,7 +715,7 @@ func TestTheNewestTokenUsedIsShownAndNeverGoesBack(t *testing.T) {
 
 // An upgrade draws a token of its own, larger than all before; the token of the
 // grant stays what the hold is known by, and a way back keeps the newest.
-func TestAnUpgradeDrawsAFenceAndKeepsTheToken(t *testing.T) {
+func TestAnUpgradeDrawsAnUpgradeTokenAndKeepsTheToken(t *testing.T) {
 	n := &numbers{t: t, now: queue.Time{Wall: 1000}}
 	u, a := n.ask(store.Upgradeable, 10)
 	n.check("the block of an upgradeable read", a.N, 1)
@@ -668,28 +733,28 @@ func TestAnUpgradeDrawsAFenceAndKeepsTheToken(t *testing.T) {
 	}
 	a = change(1, store.Full)
 	n.check("granted beside a reader", a.Granted, false)
-	n.check("its fence", a.Fence, int64(0))
+	n.check("its upgrade token", a.UpgradeToken, int64(0))
 	n.check("who is in the way", a.Holders[0].ID, r.ID)
 	n.check("how many are", a.Holding, 1)
 	n.check("until", a.Until, time.Minute)
 	n.release(r, reader.Token, 0)
 	if _, err := n.q.Release(n.now, &store.Hold{Name: "n", ID: u.ID, Token: 1002}); err == nil {
-		t.Error("the fence is the identity of the hold")
+		t.Error("the upgrade token is the identity of the hold")
 	}
 	renewal, _ := n.q.Renew(n.now, &h)
 	n.check("renewed after the grant", renewal.Err, nil)
-	n.check("the fence that the renewal tells", renewal.Fence, int64(1002))
+	n.check("the upgrade token that the renewal tells", renewal.UpgradeToken, int64(1002))
 	n.check("the weight that it tells", renewal.Weight, int64(store.Full))
 	n.check("the want that it tells", renewal.Want, int64(store.Full))
-	n.check("upgraded twice, the fence", change(2, store.Full).Fence, int64(1002))
+	n.check("upgraded twice, the upgrade token", change(2, store.Full).UpgradeToken, int64(1002))
 	a = change(3, store.Upgradeable)
 	n.check("the weight after a downgrade", a.Weight, int64(store.Upgradeable))
-	n.check("the fence after a downgrade", a.Fence, int64(1002))
-	n.check("the fence of another upgrade", change(4, store.Full).Fence, int64(1003))
+	n.check("the upgrade token after a downgrade", a.UpgradeToken, int64(1002))
+	n.check("the upgrade token of another upgrade", change(4, store.Full).UpgradeToken, int64(1003))
 	e := n.q.State(n.now, "n").Entries[0]
-	n.check("known by its fence", e.Has(1003), true)
+	n.check("known by its upgrade token", e.Has(1003), true)
 	n.check("known by one between", e.Has(1002), false)
 	if _, err := n.q.Break(n.now, &store.Break{Name: "n", ID: u.ID, Token: 1003}); err != nil {
-		t.Error("a break by the fence:", err)
+		t.Error("a break by the upgrade token:", err)
 	}
 }

@@ -150,11 +150,11 @@ var adoptPromises = []promise{
 	}},
 	{name: "Adopt_keeps_the_rest_of_the_hold", needs: append(detaches, store.PromiseInspect, store.PromiseMinHold), run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
-		h := a.take(a.lock(name, keep(t.long), owned(store.Owner{Host: "web-3", PID: 1, Program: "x"})))
+		h := a.take(a.lock(name, withMinHold(t.long), owned(store.Owner{Host: "web-3", PID: 1, Program: "x"})))
 		was, _ := t.entry(name, h.ID)
 		k := b.adopt(h)
 		e, ok := t.entry(name, k.ID)
-		if !ok || e.Weight != was.Weight || e.Token != was.Token || e.N != was.N || e.Owner != was.Owner || e.Age < was.Age || e.Fence != was.Fence {
+		if !ok || e.Weight != was.Weight || e.Token != was.Token || e.N != was.N || e.Owner != was.Owner || e.Age < was.Age || e.UpgradeToken != was.UpgradeToken {
 			t.Fatalf("adopted, it is listed as %+v, was %+v", e, was)
 		}
 		k.release()
@@ -168,12 +168,12 @@ var adoptPromises = []promise{
 		k := b.adopt(u)
 		k.tells(store.Upgradeable, store.Full)
 		r.release()
-		t.until("the adopter has its hint", func() bool { return len(b.got(k.ID)) > 0 })
+		t.until("the adopter has its notification", func() bool { return len(b.got(k.ID)) > 0 })
 		k.tells(store.Full, store.Full)
 		k.back(2)
 		k.stale(1, store.Full)
-		if hints := a.got(u.ID); len(hints) != 0 {
-			t.Fatalf("hints %+v for an id that is gone", hints)
+		if notifications := a.got(u.ID); len(notifications) != 0 {
+			t.Fatalf("notifications %+v for an id that is gone", notifications)
 		}
 	}},
 }

@@ -69,7 +69,7 @@ var blockPromises = []promise{
 			w := b.lock(name, block(n))
 			b.refused(w)
 			h.release()
-			k := b.woken(w) // it compares the hint with the answer
+			k := b.woken(w) // it compares the notification with the answer
 			if k.n != n {
 				t.Fatalf("a block of %d, want %d", k.n, n)
 			}
@@ -93,7 +93,7 @@ var blockPromises = []promise{
 		a, b := t.client(), t.client()
 		for _, used := range []int64{0, 3, 8, 9} {
 			name := t.name()
-			h := a.drawn(a.lock(name, block(10), keep(t.long)), 10)
+			h := a.drawn(a.lock(name, block(10), withMinHold(t.long)), 10)
 			h.Used = h.Token + used
 			h.release()
 			if st, ok := t.state(name); !ok || st.Last != h.Used { // the minimum hold keeps it listed
@@ -106,7 +106,7 @@ var blockPromises = []promise{
 	{name: "Block_of_which_nothing_or_nonsense_is_told_is_not_given_back", needs: append(blocks, store.PromiseInspect, store.PromiseMinHold), run: func(t *trial) {
 		a := t.client()
 		for _, off := range []int64{-1, 10, 1000, 0} {
-			h := a.drawn(a.lock(t.name(), block(10), keep(t.long)), 10)
+			h := a.drawn(a.lock(t.name(), block(10), withMinHold(t.long)), 10)
 			if off != 0 {
 				h.Used = h.Token + off
 			}
@@ -118,7 +118,7 @@ var blockPromises = []promise{
 	}},
 	{name: "Block_given_back_is_not_the_holds_any_more", needs: append(append(blocks, byToken...), store.PromiseInspect, store.PromiseMinHold), run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
-		h := a.drawn(a.lock(name, block(10), keep(t.long)), 10)
+		h := a.drawn(a.lock(name, block(10), withMinHold(t.long)), 10)
 		h.Used = h.Token + 3
 		h.release()
 		by := *h

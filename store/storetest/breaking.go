@@ -67,12 +67,12 @@ var breakPromises = []promise{
 	}},
 	{name: "a_break_of_a_minimum_hold_ends_it", needs: []store.Promise{store.PromiseInspect, store.PromiseMinHold}, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
-		h := a.take(a.lock(name, keep(t.long)))
+		h := a.take(a.lock(name, withMinHold(t.long)))
 		h.release()
 		b.refused(b.lock(name, try))
 		t.breaks(b, h, "because", false)
 		b.take(b.lock(name, try)).release()
-		h = a.take(a.lock(name, keep(t.long)))
+		h = a.take(a.lock(name, withMinHold(t.long)))
 		h.renewed()
 		t.breaks(b, h, "because", false)
 		h.release()
@@ -80,7 +80,7 @@ var breakPromises = []promise{
 	}},
 	{name: "a_break_leaves_the_lock_delay", needs: []store.Promise{store.PromiseInspect, store.PromiseLockDelay}, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
-		h := a.take(a.lock(name, delay(t.long), ttl(t.short)))
+		h := a.take(a.lock(name, withLockDelay(t.long), ttl(t.short)))
 		t.expired(h.claim)
 		t.breaks(b, h, "because", false)
 		b.refused(b.lock(name, try))
@@ -176,7 +176,7 @@ var breakPromises = []promise{
 		if !e1.Granted || e1.Token != one.Token || e1.Weight != 1 || !e2.Granted || e2.Token != two.Token || e2.Owner != who {
 			t.Fatalf("holds %+v and %+v", e1, e2)
 		}
-		if e3.Granted || e3.Token != 0 || e3.Weight != store.Full || e3.Expires > w.Place+t.d.Tick && !t.lacks(store.PromisePlaceTime) || e3.Expires <= 0 || e3.Ends != e3.Expires {
+		if e3.Granted || e3.Token != 0 || e3.Weight != store.Full || e3.Expires > w.PositionTTL+t.d.Tick && !t.lacks(store.PromisePositionTTL) || e3.Expires <= 0 || e3.Ends != e3.Expires {
 			t.Fatalf("waiting %+v", e3)
 		}
 	}},

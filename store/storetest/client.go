@@ -20,9 +20,9 @@ type client struct {
 	store.Store
 	proc store.Process
 
-	mu    sync.Mutex
-	hints []store.Hint           // but the zero ones
-	waits map[store.ID]time.Time // when a waiting claim was asked for last
+	mu            sync.Mutex
+	notifications []store.Notification   // but the zero ones
+	waits         map[store.ID]time.Time // when a waiting claim was asked for last
 }
 
 // client opens one more store object.
@@ -40,18 +40,18 @@ func (t *trial) client() *client {
 	return c
 }
 
-// watch begins to collect the hints of the client's claims.
+// watch begins to collect the notifications of the client's claims.
 func (c *client) watch() *client {
 	c.t.Helper()
 	w, ok := c.Store.(store.Watcher)
 	if !ok {
 		c.t.Fatal("not a Watcher")
 	}
-	err := w.Watch(c.t.ctx, c.proc, func(h store.Hint) {
+	err := w.Watch(c.t.ctx, c.proc, func(h store.Notification) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if h != (store.Hint{}) {
-			c.hints = append(c.hints, h)
+		if h != (store.Notification{}) {
+			c.notifications = append(c.notifications, h)
 		}
 	})
 	if err != nil {
@@ -60,12 +60,12 @@ func (c *client) watch() *client {
 	return c
 }
 
-// got returns the hints that came for the id.
-func (c *client) got(id store.ID) []store.Hint {
+// got returns the notifications that came for the id.
+func (c *client) got(id store.ID) []store.Notification {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var of []store.Hint
-	for _, h := range c.hints {
+	var of []store.Notification
+	for _, h := range c.notifications {
 		if h.ID == id {
 			of = append(of, h)
 		}
@@ -85,12 +85,16 @@ func random() string {
 // With these a claim differs from the plain one.
 func try(c *store.Claim) { c.Try = true }
 func ttl(d time.Duration) func(*store.Claim) {
-	return func(c *store.Claim) { c.TTL, c.Place = d, min(d, c.Place) }
+	return func(c *store.Claim) { c.TTL, c.PositionTTL = d, min(d, c.PositionTTL) }
 }
-func placed(d time.Duration) func(*store.Claim) { return func(c *store.Claim) { c.Place = d } }
-func keep(d time.Duration) func(*store.Claim)   { return func(c *store.Claim) { c.Keep = d } }
-func delay(d time.Duration) func(*store.Claim)  { return func(c *store.Claim) { c.Delay = d } }
-func owned(o store.Owner) func(c *store.Claim)  { return func(c *store.Claim) { c.Owner = o.String() } }
+func withPositionTTL(d time.Duration) func(*store.Claim) {
+	return func(c *store.Claim) { c.PositionTTL = d }
+}
+func withMinHold(d time.Duration) func(*store.Claim) { return func(c *store.Claim) { c.MinHold = d } }
+func withLockDelay(d time.Duration) func(*store.Claim) {
+	return func(c *store.Claim) { c.LockDelay = d }
+}
+func owned(o store.Owner) func(c *store.Claim) { return func(c *store.Claim) { c.Owner = o.String() } }
 func (c *client) lock(name string, with ...func(*store.Claim)) store.Claim {
 	return c.slots(name, store.Full, store.Full, with...)
 }
@@ -102,7 +106,7 @@ func (c *client) read(name string, with ...func(*store.Claim)) store.Claim {
 func (c *client) slots(name string, limit, weight int64, with ...func(*store.Claim)) store.Claim {
 	claim := store.Claim{
 		Name: name, ID: c.proc.NewID(), Limit: limit, Weight: weight,
-		TTL: c.t.long, Place: cmp.Or(min(c.t.long, store.MaxPlace), store.MaxPlace),
+		TTL: c.t.long, PositionTTL: cmp.Or(min(c.t.long, store.MaxPositionTTL), store.MaxPositionTTL),
 		Owner: store.Owner{Host: "here", PID: 4711, Program: "storetest"}.String(),
 	}
 	for _, f := range with {
@@ -111,13 +115,13 @@ func (c *client) slots(name string, limit, weight int64, with ...func(*store.Cla
 	return claim
 }
 
-// askKept asks. A waiter whose place may have lapsed, as the machine was slow, ends the trial.
+// askKept asks. A waiter whose position may have lapsed, as the machine was slow, ends the trial.
 func (c *client) askKept(claim store.Claim) (store.Answer, error) {
 	c.mu.Lock()
 	last, waits := c.waits[claim.ID]
 	c.mu.Unlock()
 	a, err := c.Ask(c.t.ctx, claim)
-	if errors.Is(err, store.ErrLost) && waits && time.Since(last) > claim.Place {
+	if errors.Is(err, store.ErrLost) && waits && time.Since(last) > claim.PositionTTL {
 		panic(tooSlow)
 	}
 	return a, err
@@ -164,9 +168,9 @@ func checkAnswer(t *trial, claim store.Claim, a store.Answer) {
 		t.Fatalf("granted for %v, want at least the %v asked for", a.TTL, claim.TTL)
 	case a.Granted && a.TTL >= claim.TTL+t.d.Tick && a.From == 0:
 		t.Fatalf("granted for %v, want %v rounded up to a multiple of %v", a.TTL, claim.TTL, t.d.Tick)
-	case !a.Granted && !claim.Try && a.From == 0 && t.lacks(store.PromiseExpiry) && !t.lacks(store.PromiseHintToken):
+	case !a.Granted && !claim.Try && a.From == 0 && t.lacks(store.PromiseExpiry) && !t.lacks(store.PromiseNotificationToken):
 		// Who hears of a grant by its token counts from then, not from the ask.
-		t.Fatal("waits, and is not told from when its session keeps the place")
+		t.Fatal("waits, and is not told from when its session keeps the position")
 	case !a.Granted && a.Token != 0:
 		t.Fatalf("refused with token %d", a.Token)
 	case !a.Granted && a.Holding+a.Waiting == 0:
@@ -349,7 +353,7 @@ func (t *trial) entry(name string, id store.ID) (store.Entry, bool) {
 func (t *trial) expired(claim store.Claim) {
 	t.Helper()
 	if t.lacks(store.PromiseInspect) {
-		d := max(claim.TTL, claim.Place)
+		d := max(claim.TTL, claim.PositionTTL)
 		time.Sleep(d + d/8 + 2*t.d.Tick + 50*time.Millisecond) // the store's clock may be a little slow
 		return
 	}

@@ -43,12 +43,12 @@ type Clocked struct {
 }
 
 // Differential runs random operations against the store and against package
-// queue, one by one and at the same moment, and compares answers, hints and
+// queue, one by one and at the same moment, and compares answers, notifications and
 // entries after each: HOLDFAST_TEST_STEPS of them, 10,000 unless told, from
 // HOLDFAST_TEST_SEED, else a random one. When chance has not brought about
 // enough of what matters by then it goes on, and fails if four times as many
 // steps do not either. A store that matches a hold without its
-// token, or keeps a place for longer than it was asked to, is too far from the
+// token, or keeps a position for longer than it was asked to, is too far from the
 // rule to be compared.
 func Differential(t *testing.T, c Clocked) { t.Helper(); differential(t, c, nil) }
 
@@ -111,7 +111,7 @@ type duel struct {
 	// Of a store that is compared by its sessions:
 	c2      *Sessioned // else nil
 	learned map[store.ID]*pairing
-	drawn   map[fenced]*pairing
+	drawn   map[drawnBy]*pairing
 	order   map[string][]*pairing // all tokens of a name
 }
 
@@ -119,9 +119,9 @@ type duel struct {
 type side struct {
 	store.Store
 	proc store.Process
-	want []store.Hint // what the model says it was sent
+	want []store.Notification // what the model says it was sent
 	mu   sync.Mutex
-	got  []store.Hint
+	got  []store.Notification
 	news chan struct{}
 
 	read, heeded int // of got: before the present operation; and answered by an ask
@@ -134,7 +134,7 @@ func newDuel(t *testing.T, c Clocked, by *Sessioned, seed uint64) *duel {
 		time: queue.Time{Clock: 1_700_000_000_000_000, Wall: 1_700_000_000_000_000},
 	}
 	if d.c2 = by; by != nil {
-		d.learned, d.drawn, d.order = map[store.ID]*pairing{}, map[fenced]*pairing{}, map[string][]*pairing{}
+		d.learned, d.drawn, d.order = map[store.ID]*pairing{}, map[drawnBy]*pairing{}, map[string][]*pairing{}
 	}
 	if c.TwoClocks {
 		d.time.Clock = -5_000_000 // such a clock may begin anywhere
@@ -153,7 +153,7 @@ func newDuel(t *testing.T, c Clocked, by *Sessioned, seed uint64) *duel {
 				t.Fatalf("Watch: %v", err)
 			}
 		} else if i == 0 {
-			t.Log("the store is no Watcher: hints are not compared")
+			t.Log("the store is no Watcher: notifications are not compared")
 		}
 	}
 	d.d = d.sides[0].Describe()
@@ -162,6 +162,7 @@ func newDuel(t *testing.T, c Clocked, by *Sessioned, seed uint64) *duel {
 		d.unit = (max(d.d.MinTTL, 10*time.Minute) + d.d.Tick - 1) / d.d.Tick * d.d.Tick
 	}
 	d.model = newModel(c.OneFloor)
+	d.model.oneLimit, d.model.nobodyAsks = d.lacks(store.PromiseTotals), d.lacks(store.PromiseGiveUp)
 	d.subjects()
 	return d
 }
@@ -183,8 +184,8 @@ func (d *duel) advance(by time.Duration) {
 	}
 }
 
-func (s *side) hear(h store.Hint) {
-	if h == (store.Hint{}) {
+func (s *side) hear(h store.Notification) {
+	if h == (store.Notification{}) {
 		return
 	}
 	s.mu.Lock()
@@ -215,7 +216,7 @@ func (d *duel) do(o op) {
 	if !reflect.DeepEqual(have, want) {
 		d.fail("the store answers\n%s\nthe model answers\n%s", have, want)
 	}
-	d.hints(woken)
+	d.notifications(woken)
 	for _, name := range o.names() {
 		d.compare(now, name)
 	}
@@ -239,8 +240,8 @@ func (d *duel) send(o op) outcome {
 	case "ask":
 		a, err := s.Ask(ctx, o.claim)
 		return plain(a, err)
-	case "look":
-		a, err := s.Store.(store.Looker).Look(ctx, o.claim)
+	case "poll":
+		a, err := s.Store.(store.Poller).Poll(ctx, o.claim)
 		return plain(a, err)
 	case "renew":
 		var out outcome
@@ -276,7 +277,7 @@ func told(r store.Renewal) store.Renewal {
 	if r.Err != nil {
 		return store.Renewal{}
 	}
-	return store.Renewal{Weight: r.Weight, Want: r.Want, Fence: r.Fence}
+	return store.Renewal{Weight: r.Weight, Want: r.Want, UpgradeToken: r.UpgradeToken, GiveUp: r.GiveUp}
 }
 
 // plain drops what a store is free in.
@@ -309,8 +310,8 @@ func errorText(err error) string {
 	return "neither lost nor a mismatch: " + err.Error()
 }
 
-// hints waits for those that the model sent, and compares.
-func (d *duel) hints(woken []store.Hint) {
+// notifications waits for those that the model sent, and compares.
+func (d *duel) notifications(woken []store.Notification) {
 	d.t.Helper()
 	if _, ok := d.sides[0].Store.(store.Watcher); !ok {
 		return
@@ -332,7 +333,7 @@ func (d *duel) hints(woken []store.Hint) {
 			got := slices.Clone(s.got[begun:])
 			s.mu.Unlock()
 			want := slices.Clone(s.want[begun:])
-			byToken := func(a, b store.Hint) int {
+			byToken := func(a, b store.Notification) int {
 				return cmp.Or(cmp.Compare(a.Token, b.Token), bytes.Compare(a.ID[:], b.ID[:]))
 			}
 			slices.SortFunc(got, byToken)
@@ -341,12 +342,12 @@ func (d *duel) hints(woken []store.Hint) {
 				break
 			}
 			if len(got) >= len(want) {
-				d.fail("process %v got hints\n%+v\nthe model sends it\n%+v", s.proc, got, want)
+				d.fail("process %v got notifications\n%+v\nthe model sends it\n%+v", s.proc, got, want)
 			}
 			select {
 			case <-s.news:
 			case <-limit:
-				d.fail("after %v process %v got hints\n%+v\nthe model sends it\n%+v", patience, s.proc, got, want)
+				d.fail("after %v process %v got notifications\n%+v\nthe model sends it\n%+v", patience, s.proc, got, want)
 			}
 		}
 	}
@@ -376,8 +377,8 @@ func (d *duel) compare(now queue.Time, name string) {
 	if d.c.Stored != nil {
 		have, want := d.c.Stored(d.t, d.sides[0].Store, name), *q
 		for _, q := range []*queue.Queue{&have, &want} {
-			if len(q.Entries) == 0 {
-				q.Limit, q.Entries = 0, nil
+			if q.OneLimit = false; len(q.Entries) == 0 {
+				q.Entries = nil
 			}
 		}
 		if !reflect.DeepEqual(have, want) {
@@ -394,7 +395,7 @@ func normal(s store.State) store.State {
 	return s
 }
 
-// last checks at the end that no hint is on its way that should not be: each
+// last checks at the end that no notification is on its way that should not be: each
 // process is sent one more, and it is the next to arrive.
 func (d *duel) last() {
 	d.t.Helper()
@@ -413,7 +414,7 @@ func (d *duel) last() {
 		d.do(op{kind: "release", side: i, holds: []store.Hold{{Name: name, ID: waits.ID, Token: d.model.token(name, waits.ID)}}})
 		s.mu.Lock()
 		if len(s.got) > len(s.want) && d.c2 == nil {
-			d.fail("process %v got %d hints, the model sent it %d", s.proc, len(s.got), len(s.want))
+			d.fail("process %v got %d notifications, the model sent it %d", s.proc, len(s.got), len(s.want))
 		}
 		s.mu.Unlock()
 	}

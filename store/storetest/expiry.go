@@ -118,7 +118,7 @@ var expiryPromises = []promise{
 		a, name := t.client(), t.name()
 		h := a.take(a.lock(name))
 		shorter := h.claim
-		shorter.TTL, shorter.Place = t.short, t.short
+		shorter.TTL, shorter.PositionTTL = t.short, t.short
 		a.take(shorter)
 		t.outlives(h)
 	}},

@@ -95,7 +95,7 @@ func (t *trial) linked(c Linked) (store.Store, Link, store.Process) {
 // lasting is a claim that lasts for so long.
 func (t *trial) lasting(p store.Process, name string, d time.Duration) store.Claim {
 	claim := Mutex(p, name)
-	claim.TTL, claim.Place = d, min(d, claim.Place)
+	claim.TTL, claim.PositionTTL = d, min(d, claim.PositionTTL)
 	return claim
 }
 

@@ -74,7 +74,7 @@ func frozenAtFirst(t *trial, c Linked, after int) {
 		all.Go(func() { f.callAll(s, proc, patient.Name) })
 	}
 	if w, ok := s.(store.Watcher); ok {
-		f.returns("Watch", func(ctx context.Context) { w.Watch(ctx, proc, func(store.Hint) {}) })
+		f.returns("Watch", func(ctx context.Context) { w.Watch(ctx, proc, func(store.Notification) {}) })
 	}
 	all.Wait()
 }
@@ -91,8 +91,8 @@ func (f *frozen) callAll(s store.Store, p store.Process, name string) {
 			hold.Token = a.Token
 		}
 	})
-	if l, ok := s.(store.Looker); ok {
-		f.returns("Look", func(ctx context.Context) { l.Look(ctx, claim) })
+	if l, ok := s.(store.Poller); ok {
+		f.returns("Poll", func(ctx context.Context) { l.Poll(ctx, claim) })
 	}
 	if in, ok := s.(store.Inspector); ok {
 		f.returns("List", func(ctx context.Context) {

@@ -112,6 +112,7 @@ func (d *duel) turn() {
 		d.do(op{kind: "ask", side: d.fresh(s), claim: s.claims[len(s.claims)-1].Claim})
 	case n < 43:
 		d.counts["repeats"]++
+		d.maybeAsks(&k.Claim)
 		d.do(op{kind: "ask", side: k.side, claim: k.Claim})
 	case n < 56:
 		d.do(d.renewal())
@@ -122,7 +123,7 @@ func (d *duel) turn() {
 	case n < 86:
 		d.do(op{kind: "release", side: k.side, holds: []store.Hold{d.hold(k)}})
 	case n < 93:
-		d.look(s, k)
+		d.poll(s, k)
 	default:
 		d.breaking(k)
 	}
@@ -131,7 +132,7 @@ func (d *duel) turn() {
 // over reports whether the operation asks for a claim that has come to its end,
 // on a store that remembers that for longer than the model does.
 func (d *duel) over(o op) bool {
-	return d.c2 != nil && (o.kind == "ask" || o.kind == "look") && d.model.entry(o.claim.Name, o.claim.ID) == nil
+	return d.c2 != nil && (o.kind == "ask" || o.kind == "poll") && d.model.entry(o.claim.Name, o.claim.ID) == nil
 }
 
 // known is a claim for the name that was sent before; found is false when
@@ -168,9 +169,9 @@ func (d *duel) fresh(s *subject) int {
 	c := d.claim(side, s.name, limit, weight)
 	c.Try = d.chance(40)
 	c.TTL = d.some(1, 6)
-	c.Place = min(d.some(1, 4), c.TTL, store.MaxPlace)
+	c.PositionTTL = min(d.some(1, 4), c.TTL, store.MaxPositionTTL)
 	if d.c2 != nil {
-		c.Place = c.TTL // no time passes
+		c.PositionTTL = c.TTL // no time passes
 	}
 	if d.chance(70) && !d.lacks(store.PromiseBlock) {
 		c.Block = []int{2, 5, 64, store.MaxBlock + 1}[d.rng.IntN(4)]
@@ -183,10 +184,10 @@ func (d *duel) fresh(s *subject) int {
 		often = 4
 	}
 	if d.chance(often) && !d.lacks(store.PromiseMinHold) {
-		c.Keep = d.some(1, 8)
+		c.MinHold = d.some(1, 8)
 	}
 	if d.chance(30) && !d.lacks(store.PromiseLockDelay) {
-		c.Delay = d.some(1, 4)
+		c.LockDelay = d.some(1, 4)
 	}
 	if d.chance(30) && len(s.claims) > 0 { // an owner that looks like another entry
 		other := s.claims[d.rng.IntN(len(s.claims))]
@@ -196,6 +197,10 @@ func (d *duel) fresh(s *subject) int {
 		}
 		c.Owner = store.Owner{Host: "h", PID: side, Program: note, Note: note + "|" + note}.String()
 	}
+	if c.Limit < store.MaxSlots && d.chance(25) && !d.lacks(store.PromiseTotals) { // of a version with one slot more
+		c.Limit++
+	}
+	d.maybeAsks(&c)
 	if len(s.claims) > 12 {
 		i := slices.IndexFunc(s.claims, func(k known) bool { return d.model.entry(s.name, k.ID) == nil })
 		s.claims = slices.Delete(s.claims, max(i, 0), max(i, 0)+1)
@@ -204,13 +209,20 @@ func (d *duel) fresh(s *subject) int {
 	return side
 }
 
+// maybeAsks has the claim ask the holders to give up, now and then.
+func (d *duel) maybeAsks(c *store.Claim) {
+	if c.GiveUp = ""; d.chance(20) {
+		c.GiveUp = "reason " + strings.Repeat("ü'", d.rng.IntN(20))
+	}
+}
+
 func (d *duel) claim(side int, name string, limit, weight int64) store.Claim {
-	place := min(6*d.unit, store.MaxPlace)
+	place := min(6*d.unit, store.MaxPositionTTL)
 	if d.c2 != nil {
 		place = 6 * d.unit
 	}
 	return store.Claim{
-		Name: name, ID: d.id(side), Limit: limit, Weight: weight, TTL: 6 * d.unit, Place: place,
+		Name: name, ID: d.id(side), Limit: limit, Weight: weight, TTL: 6 * d.unit, PositionTTL: place,
 		Owner: store.Owner{Host: "host", PID: side, Program: "differential"}.String(),
 	}
 }
@@ -355,8 +367,8 @@ func (d *duel) renewal() op {
 	return o
 }
 
-func (d *duel) look(s *subject, k known) {
-	if _, ok := d.sides[0].Store.(store.Looker); !ok {
+func (d *duel) poll(s *subject, k known) {
+	if _, ok := d.sides[0].Store.(store.Poller); !ok {
 		d.do(op{kind: "ask", side: k.side, claim: k.Claim})
 		return
 	}
@@ -365,7 +377,7 @@ func (d *duel) look(s *subject, k known) {
 		k = s.claims[len(s.claims)-1]
 		k.side = side
 	}
-	d.do(op{kind: "look", side: k.side, claim: k.Claim})
+	d.do(op{kind: "poll", side: k.side, claim: k.Claim})
 }
 
 func (d *duel) breaking(k known) {
@@ -376,7 +388,7 @@ func (d *duel) breaking(k known) {
 	h := d.hold(k)
 	b := store.Break{Name: h.Name, ID: h.ID, Token: h.Token, Now: d.chance(50)}
 	if e := d.model.entry(k.Name, k.ID); e != nil && d.chance(30) {
-		b.Token = cmp.Or(e.Fence, h.Used, h.Token)
+		b.Token = cmp.Or(e.UpgradeToken, h.Used, h.Token)
 	}
 	if d.c2 != nil { // it is known by its id alone
 		b.Token = max(1, d.model.token(k.Name, b.ID))
@@ -393,7 +405,7 @@ func (d *duel) count(now queue.Time, o op) {
 	for i, name := range o.names() {
 		var id store.ID
 		switch o.kind {
-		case "ask", "look":
+		case "ask", "poll":
 			id = o.claim.ID
 		case "break":
 			id = o.broken.ID
@@ -408,11 +420,13 @@ func (d *duel) count(now queue.Time, o op) {
 			meets("expiry at this very instant", e.Expires == now.Clock)
 			meets("late "+o.kind+" by the owner", own && e.Expires <= now.Clock)
 			held := e.Granted && e.Expires <= now.Clock
-			meets("in the way for a minimum hold", held && e.Shown && e.Since+e.Keep > now.Clock)
-			meets("in the way for a lock delay", held && e.Expires+e.Delay > now.Clock)
+			meets("in the way for a minimum hold", held && e.Shown && e.Since+e.MinHold > now.Clock)
+			meets("in the way for a lock delay", held && e.Expires+e.LockDelay > now.Clock)
 			meets("met a broken hold", e.Broken != nil)
 			meets("met a pending upgrade", e.Granted && e.Want > e.Weight && e.Expires > now.Clock)
 			meets("met a pending upgrade that has expired", e.Granted && e.Want > e.Weight && e.Expires <= now.Clock)
+			meets("met one that asks to give up", !e.Granted && e.GiveUp != nil)
+			meets("met two totals", e.Limit < store.Full && o.kind == "ask" && o.claim.Limit < store.Full && e.Limit != int32(o.claim.Limit))
 			meets("met one that waits for a block", !e.Granted && e.N > 1)
 			if own && len(o.holds) > 0 {
 				h := o.holds[i]
@@ -484,6 +498,8 @@ func (d *duel) floors() map[string]float64 {
 		},
 		store.PromiseBlock:  {"met one that waits for a block", "release that tells what of a block was used", "renew that tells what of a block was used"},
 		store.PromiseDetach: {"holds with another id"},
+		store.PromiseGiveUp: {"met one that asks to give up"},
+		store.PromiseTotals: {"met two totals"},
 	} {
 		if !d.lacks(promise) {
 			for _, name := range names {

@@ -134,15 +134,15 @@ var grantPromises = []promise{
 		if passed := time.Since(early.before); r.Until > sooner+t.d.Tick || r.Until < sooner-passed-t.d.Tick {
 			t.Fatalf("until %v, want that of the hold that expires in %v, less %v passed", r.Until, sooner, passed)
 		}
-		if t.lacks(store.PromisePlaceTime) {
+		if t.lacks(store.PromisePositionTTL) {
 			return
 		}
-		w := b.lock(name) // a place is shorter than that hold
+		w := b.lock(name) // a position is shorter than that hold
 		before := time.Now()
 		b.refused(w)
 		r = a.refused(a.lock(name, try))
-		if passed := time.Since(before); r.Until > w.Place+t.d.Tick || r.Until < min(w.Place, sooner)-passed-t.d.Tick {
-			t.Fatalf("until %v, want that of the place ahead, kept for %v, less %v passed", r.Until, w.Place, passed)
+		if passed := time.Since(before); r.Until > w.PositionTTL+t.d.Tick || r.Until < min(w.PositionTTL, sooner)-passed-t.d.Tick {
+			t.Fatalf("until %v, want that of the position ahead, kept for %v, less %v passed", r.Until, w.PositionTTL, passed)
 		}
 	}},
 	{name: "the_least_and_the_greatest_ttl_are_granted", needs: deadlines, run: func(t *trial) {
@@ -153,32 +153,32 @@ var grantPromises = []promise{
 			}
 		}
 	}},
-	{name: "an_ask_with_an_ended_context_is_unclear_and_can_be_repeated", run: func(t *trial) {
+	{name: "an_ask_with_an_ended_context_is_indeterminate_and_can_be_repeated", run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		claim := a.lock(name)
 		r, err := a.Ask(t.ended(), claim)
-		t.unclear(err, "ask with an ended context: "+fmt.Sprint(r))
+		t.indeterminate(err, "ask with an ended context: "+fmt.Sprint(r))
 		h := a.take(claim)
 		t.entries(name, h.ID)
 		h.release()
 		b.take(b.lock(name, try)).release()
 	}},
-	{name: "a_renewal_with_an_ended_context_is_unclear_and_can_be_repeated", run: func(t *trial) {
+	{name: "a_renewal_with_an_ended_context_is_indeterminate_and_can_be_repeated", run: func(t *trial) {
 		a, one, two := t.client(), t.name(), t.name()
 		h, k := a.take(a.lock(one)), a.take(a.lock(two))
 		out := a.Renew(t.ended(), []store.Hold{h.Hold, k.Hold})
 		if len(out) != 2 {
 			t.Fatalf("%d renewals for two holds", len(out))
 		}
-		t.unclear(out[0].Err, "renew with an ended context")
-		t.unclear(out[1].Err, "renew with an ended context")
+		t.indeterminate(out[0].Err, "renew with an ended context")
+		t.indeterminate(out[1].Err, "renew with an ended context")
 		h.renewed()
 		k.renewed()
 	}},
-	{name: "a_release_with_an_ended_context_is_unclear_and_can_be_repeated", run: func(t *trial) {
+	{name: "a_release_with_an_ended_context_is_indeterminate_and_can_be_repeated", run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		h := a.take(a.lock(name))
-		t.unclear(a.Release(t.ended(), h.Hold), "release with an ended context")
+		t.indeterminate(a.Release(t.ended(), h.Hold), "release with an ended context")
 		if err := a.Release(t.ctx, h.Hold); err != nil && !errors.Is(err, store.ErrLost) {
 			t.Fatalf("release again: %v, want nil, or ErrLost if it was done before", err)
 		}
@@ -193,9 +193,9 @@ func (t *trial) ended() context.Context {
 	return ctx
 }
 
-func (t *trial) unclear(err error, what string) {
+func (t *trial) indeterminate(err error, what string) {
 	t.Helper()
 	if err == nil || store.Definite(err) {
-		t.Fatalf("%s: %v, want an error that leaves it unclear", what, err)
+		t.Fatalf("%s: %v, want an error that leaves it indeterminate", what, err)
 	}
 }

@@ -31,18 +31,18 @@ func TestTheSuiteSuitsACoarseStore(t *testing.T) {
 	storetest.Run(t, func(*testing.T) store.Store { return s })
 }
 
-// A bare store is nothing but a Store: it has no hints, no Look and no List. It
+// A bare store is nothing but a Store: it has no notifications, no Poll and no List. It
 // keeps neither minimum hold nor lock delay, knows no slots and no ends, and
-// keeps a dead waiter's place for ever; it compares no tokens, draws them one by
+// keeps a dead waiter's position for ever; it compares no tokens, draws them one by
 // one, changes no weight and no id.
 type bare struct{ rest store.Store }
 
 func (s bare) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
-	c.Keep, c.Delay, c.Block = 0, 0, 0
+	c.MinHold, c.LockDelay, c.Block = 0, 0, 0
 	if c.Limit != store.Full {
 		return store.Answer{}, store.ErrUnsupported
 	}
-	c.Place = time.Hour
+	c.PositionTTL = time.Hour
 	a, err := s.rest.Ask(ctx, c)
 	a.Until = 0
 	return a, err
@@ -77,8 +77,8 @@ func (s bare) Describe() store.Description {
 	d.Lacks = map[store.Promise]string{}
 	for _, p := range []store.Promise{
 		store.PromiseMinHold, store.PromiseLockDelay, store.PromiseSlots, store.PromiseMatch,
-		store.PromisePlaceTime, store.PromiseInspect, store.PromiseUntil,
-		store.PromiseUpgrade, store.PromiseBlock, store.PromiseDetach, store.PromiseExpiry, store.PromiseHintToken, store.PromiseDrawn,
+		store.PromisePositionTTL, store.PromiseInspect, store.PromiseUntil,
+		store.PromiseUpgrade, store.PromiseBlock, store.PromiseDetach, store.PromiseExpiry, store.PromiseNotificationToken, store.PromiseDrawn,
 	} {
 		d.Lacks[p] = "it is a test"
 	}
@@ -90,7 +90,7 @@ func (s bare) Describe() store.Description {
 type endless struct{ rest store.Store }
 
 func (s endless) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
-	c.TTL, c.Place, c.Try = time.Hour, time.Hour, true
+	c.TTL, c.PositionTTL, c.Try = time.Hour, time.Hour, true
 	a, err := bare(s).Ask(ctx, c)
 	if a.TTL, a.Holders = 0, nil; !a.Granted {
 		a.Last = 0
@@ -124,7 +124,7 @@ func (s endless) Describe() store.Description {
 	d := bare(s).Describe()
 	d.MinTTL, d.MaxTTL, d.Tick = 0, 0, 0
 	delete(d.Lacks, store.PromiseMatch)
-	for _, p := range []store.Promise{store.PromiseDeadline, store.PromiseOrder, store.PromiseTokens, store.PromiseHolders} {
+	for _, p := range []store.Promise{store.PromiseDeadline, store.PromiseOrder, store.PromiseGiveUp, store.PromiseTokens, store.PromiseHolders} {
 		d.Lacks[p] = "it is a test"
 	}
 	return d

@@ -118,8 +118,8 @@ var matchPromises = []promise{
 			t.isLost(b.renew(store.Hold{Name: name, ID: w.ID, Token: token, TTL: t.long}), "renew of a waiting entry")
 		}
 		t.entries(name, h.ID, w.ID)
-		if e, ok := t.entry(name, w.ID); ok && (e.Granted || e.Token != 0 || e.Expires > w.Place+t.d.Tick && !t.lacks(store.PromisePlaceTime)) {
-			t.Fatalf("the waiting entry is %+v, want it as it was, with at most %v left", e, w.Place)
+		if e, ok := t.entry(name, w.ID); ok && (e.Granted || e.Token != 0 || e.Expires > w.PositionTTL+t.d.Tick && !t.lacks(store.PromisePositionTTL)) {
+			t.Fatalf("the waiting entry is %+v, want it as it was, with at most %v left", e, w.PositionTTL)
 		}
 		if r := c.refused(c.lock(name, try)); r.Holding != 1 || r.Waiting != 1 {
 			t.Fatalf("%d hold and %d wait, want 1 and 1", r.Holding, r.Waiting)
@@ -127,12 +127,12 @@ var matchPromises = []promise{
 		h.release()
 		b.take(w).release()
 	}},
-	{name: "a_renewal_keeps_no_place", needs: []store.Promise{store.PromisePlaceTime}, run: func(t *trial) {
+	{name: "a_renewal_keeps_no_position", needs: []store.Promise{store.PromisePositionTTL}, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		h := a.take(a.lock(name))
-		w := b.lock(name, placed(t.short))
+		w := b.lock(name, withPositionTTL(t.short))
 		last := b.refused(w).Last
-		t.until("the place has lapsed", func() bool {
+		t.until("the position has lapsed", func() bool {
 			t.isLost(b.renew(store.Hold{Name: name, ID: w.ID, Token: last, TTL: t.long}), "renew of a waiting entry")
 			return a.refused(a.lock(name, try)).Waiting == 0
 		})
@@ -187,7 +187,7 @@ var matchPromises = []promise{
 		h := a.take(a.lock(name))
 		w := b.lock(name)
 		b.refused(w)
-		b.withdraw(w) // a place
+		b.withdraw(w) // a position
 		b.withdraw(w)
 		t.entries(name, h.ID)
 		w = b.lock(name)

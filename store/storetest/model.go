@@ -10,7 +10,7 @@ import (
 
 // An op is one operation, as it is sent to the store and to the model.
 type op struct {
-	kind   string // ask, look, renew, change, release or break
+	kind   string // ask, poll, renew, change, release or break
 	side   int    // the process that sends it
 	claim  store.Claim
 	holds  []store.Hold
@@ -21,7 +21,7 @@ type op struct {
 
 func (o op) names() (names []string) {
 	switch o.kind {
-	case "ask", "look":
+	case "ask", "poll":
 		return []string{o.claim.Name}
 	case "break":
 		return []string{o.broken.Name}
@@ -34,10 +34,10 @@ func (o op) names() (names []string) {
 
 func (o op) String() string {
 	switch o.kind {
-	case "ask", "look":
+	case "ask", "poll":
 		c := o.claim
-		return fmt.Sprintf("%s name %q, id %v weight %d of %d try %v ttl %v place %v keep %v delay %v block %d owner %q",
-			o.kind, c.Name, c.ID, c.Weight, c.Limit, c.Try, c.TTL, c.Place, c.Keep, c.Delay, c.Block, c.Owner)
+		return fmt.Sprintf("%s name %q, id %v weight %d of %d try %v ttl %v position %v min hold %v lock delay %v block %d give up %q owner %q",
+			o.kind, c.Name, c.ID, c.Weight, c.Limit, c.Try, c.TTL, c.PositionTTL, c.MinHold, c.LockDelay, c.Block, c.GiveUp, c.Owner)
 	case "break":
 		b := o.broken
 		return fmt.Sprintf("break name %q, id %v token %d now %v", b.Name, b.ID, b.Token, b.Now)
@@ -58,6 +58,9 @@ type model struct {
 	names    map[string]*queue.Queue
 	oneFloor bool
 	floor    int64 // of all idle names, with oneFloor
+
+	oneLimit   bool // the store lacks PromiseTotals
+	nobodyAsks bool // it lacks PromiseGiveUp
 }
 
 func newModel(oneFloor bool) *model {
@@ -67,7 +70,7 @@ func newModel(oneFloor bool) *model {
 func (m *model) queue(name string) *queue.Queue {
 	q := m.names[name]
 	if q == nil {
-		q = &queue.Queue{}
+		q = &queue.Queue{OneLimit: m.oneLimit}
 		m.names[name] = q
 	}
 	if m.oneFloor && len(q.Entries) == 0 {
@@ -77,7 +80,7 @@ func (m *model) queue(name string) *queue.Queue {
 }
 
 // do says what the operation answers, and whom it wakes.
-func (m *model) do(now queue.Time, o op) (out outcome, woken []store.Hint) {
+func (m *model) do(now queue.Time, o op) (out outcome, woken []store.Notification) {
 	done := func(name string, change queue.Change, err error) {
 		woken = append(woken, change.Woken...)
 		out.Errs = append(out.Errs, errorText(err))
@@ -89,10 +92,13 @@ func (m *model) do(now queue.Time, o op) (out outcome, woken []store.Hint) {
 	var err error
 	switch o.kind {
 	case "ask":
+		if m.nobodyAsks {
+			o.claim.GiveUp = ""
+		}
 		out.Answer, change, err = m.queue(o.claim.Name).Ask(now, o.claim.Name, &o.claim)
 		done(o.claim.Name, change, err)
-	case "look":
-		out.Answer, err = m.queue(o.claim.Name).Look(now, o.claim.Name, &o.claim)
+	case "poll":
+		out.Answer, err = m.queue(o.claim.Name).Poll(now, o.claim.Name, &o.claim)
 		done(o.claim.Name, change, err)
 	case "renew":
 		for _, h := range o.holds {

@@ -107,6 +107,8 @@ func buildMutants(t *testing.T) *mutant.Set {
 const newAt = `package memstore
 
 import (
+	"sync"
+
 	rule "github.com/holdfast-go/holdfast/store/queue"
 	"github.com/holdfast-go/holdfast/` + copies + `store/queue"
 )
@@ -114,6 +116,19 @@ import (
 // NewAt is newAt, with the time of the package that is not mutated.
 func NewAt(now func() rule.Time) *Store {
 	return newAt(func() queue.Time { return queue.Time(now()) })
+}
+
+var came = struct {
+	sync.Mutex
+	of map[string]int
+}{of: map[string]int{}}
+
+// comes counts those who come to a name.
+func comes(name string) int {
+	came.Lock()
+	defer came.Unlock()
+	came.of[name]++
+	return came.of[name]
 }
 `
 
@@ -151,7 +166,7 @@ type result struct {
 var step = regexp.MustCompile(`step (\d+) at`)
 
 // patience is for how long a mutant may keep a test waiting. It is less than a
-// third of a place: one that wakes nobody is not saved by the safety look. The right
+// third of a position: one that wakes nobody is not saved by the safety poll. The right
 // store may take longer: on a machine that stalls no test fails that has nothing wrong
 // in it.
 const patience = "HOLDFAST_TEST_PATIENCE=3s"

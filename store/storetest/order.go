@@ -20,7 +20,7 @@ var orderPromises = []promise{
 			clients, claims = append(clients, c), append(claims, claim)
 		}
 		for i, c := range clients {
-			for j := len(clients) - 1; j >= i; j-- { // the last one looks first
+			for j := len(clients) - 1; j >= i; j-- { // the last one polls first
 				if a := clients[j].refused(claims[j]); a.Waiting != j-i {
 					t.Fatalf("waiter %d is told of %d ahead, want %d", j, a.Waiting, j-i)
 				}

@@ -126,8 +126,8 @@ var releasePromises = []promise{
 		a.releaseAll(held...)
 		for i, w := range first {
 			h := b.woken(w)
-			if early := c.got(second[i].ID); len(early) != 0 && !t.lacks(store.PromiseHintToken) {
-				t.Fatalf("hints %+v for one that still waits", early)
+			if early := c.got(second[i].ID); len(early) != 0 && !t.lacks(store.PromiseNotificationToken) {
+				t.Fatalf("notifications %+v for one that still waits", early)
 			}
 			if h.Token <= held[i].Token && !t.lacks(store.PromiseTokens) {
 				t.Fatalf("token %d after %d", h.Token, held[i].Token)
@@ -138,7 +138,7 @@ var releasePromises = []promise{
 	}},
 	{name: "ReleaseAll_keeps_minimum_holds", needs: minHold, run: func(t *trial) {
 		a, b := t.client(), t.client()
-		kept, free := a.take(a.lock(t.name(), keep(t.long))), a.take(a.lock(t.name()))
+		kept, free := a.take(a.lock(t.name(), withMinHold(t.long))), a.take(a.lock(t.name()))
 		kept.renewed() // which shows the token
 		a.releaseAll(kept, free)
 		b.refused(b.lock(kept.Name, try))

@@ -30,7 +30,7 @@ type Sessioned struct {
 // In place of the clock the sessions of a process end now and then, and each is
 // told by name what it lost. No time passes that anybody counts. Tokens are
 // compared by their order: that of grants which exclude each other is the model's,
-// and no two are the same. A hint may come that the model does not send, but each
+// and no two are the same. A notification may come that the model does not send, but each
 // that it sends must come.
 func DifferentialBySession(t *testing.T, c Sessioned) {
 	t.Helper()
@@ -52,7 +52,7 @@ func (d *duel) endSession() {
 	s := d.sides[side]
 	d.begun()
 	var lost []known
-	var woken []store.Hint
+	var woken []store.Notification
 	now := d.clock()
 	for _, name := range d.names {
 		q := d.model.queue(name.name)
@@ -71,7 +71,7 @@ func (d *duel) endSession() {
 	d.counts["sessions ended"]++
 	d.note(now, op{kind: "release", holds: []store.Hold{{Name: "all of process " + s.proc.String()}}}, outcome{})
 	d.c2.End(d.t, s.Store)
-	d.hints(woken)
+	d.notifications(woken)
 	for i, k := range lost {
 		hold := store.Hold{Name: k.Name, ID: k.ID, TTL: d.unit}
 		if p := d.learned[k.ID]; p != nil {
@@ -102,7 +102,7 @@ func (d *duel) clear(s *subject) bool {
 	return false
 }
 
-// begun notes how many hints each has got before an operation.
+// begun notes how many notifications each has got before an operation.
 func (d *duel) begun() {
 	for _, s := range d.sides {
 		s.mu.Lock()
@@ -111,13 +111,13 @@ func (d *duel) begun() {
 	}
 }
 
-// heed asks for every claim for which a hint has come, as whoever gets one does.
+// heed asks for every claim for which a notification has come, as whoever gets one does.
 func (d *duel) heed() {
 	d.t.Helper()
 	for i, s := range d.sides {
 		for {
 			s.mu.Lock()
-			var h store.Hint
+			var h store.Notification
 			if s.heeded < len(s.got) {
 				h = s.got[s.heeded]
 				s.heeded++
@@ -132,13 +132,13 @@ func (d *duel) heed() {
 }
 
 // knows reports whether the claim is one that is still asked for.
-func (d *duel) knows(h store.Hint) bool {
+func (d *duel) knows(h store.Notification) bool {
 	return slices.ContainsFunc(d.names, func(s *subject) bool {
 		return slices.ContainsFunc(s.claims, func(k known) bool { return k.ID == h.ID })
 	})
 }
 
-func (d *duel) heedOne(side int, h store.Hint) {
+func (d *duel) heedOne(side int, h store.Notification) {
 	d.t.Helper()
 	for _, name := range d.names {
 		for _, k := range name.claims {
@@ -150,8 +150,8 @@ func (d *duel) heedOne(side int, h store.Hint) {
 	}
 }
 
-// heard waits for the hints that the model sent.
-func (d *duel) heard(woken []store.Hint) {
+// heard waits for the notifications that the model sent.
+func (d *duel) heard(woken []store.Notification) {
 	d.t.Helper()
 	for _, h := range woken {
 		for _, s := range d.sides {
@@ -162,7 +162,7 @@ func (d *duel) heard(woken []store.Hint) {
 			for came := false; !came; {
 				s.mu.Lock()
 				// One that came before, and was not heeded yet, does as well.
-				came = slices.ContainsFunc(s.got[min(s.read, s.heeded):], func(g store.Hint) bool { return g.ID == h.ID && g.Name == h.Name })
+				came = slices.ContainsFunc(s.got[min(s.read, s.heeded):], func(g store.Notification) bool { return g.ID == h.ID && g.Name == h.Name })
 				s.mu.Unlock()
 				if came {
 					break
@@ -170,7 +170,8 @@ func (d *duel) heard(woken []store.Hint) {
 				select {
 				case <-s.news:
 				case <-limit:
-					d.fail("after %v no hint has come for %v on %q", patience, h.ID, h.Name)
+					d.compare(d.clock(), h.Name) // if that differs it says more
+					d.fail("after %v no notification has come for %v on %q", patience, h.ID, h.Name)
 				}
 			}
 		}
@@ -192,10 +193,28 @@ func (d *duel) translated(o op) op {
 	}
 	if p := d.learned[o.broken.ID]; p != nil {
 		o.broken.Token = p.store
-	} else if d.c2 != nil && o.kind == "break" { // nobody was told it: one that the store cannot rule out
-		o.broken.Token = math.MaxInt64
+	} else if d.c2 != nil && o.kind == "break" { // nobody was told it: what an operator sees of it
+		o.broken.Token = cmp.Or(d.listed(o.broken.Name, o.broken.ID), math.MaxInt64) // or one that the store cannot rule out
 	}
 	return o
+}
+
+// listed is the token that the store lists of a hold, or 0.
+func (d *duel) listed(name string, id store.ID) int64 {
+	d.t.Helper()
+	if in, ok := d.sides[0].Store.(store.Inspector); ok {
+		for st, err := range in.List(d.ctx, name) {
+			if err != nil {
+				d.fail("list of %q: %v", name, err)
+			}
+			for i := range st.Entries {
+				if e := &st.Entries[i]; e.ID == id {
+					return e.Token
+				}
+			}
+		}
+	}
+	return 0
 }
 
 // learn compares what the store and the model have drawn for a claim.
@@ -204,7 +223,7 @@ func (d *duel) learn(name string, id store.ID, weight, limit, model, have, n int
 	if model == 0 || have == 0 {
 		return
 	}
-	key := fenced{id, model}
+	key := drawnBy{id, model}
 	if was := d.drawn[key]; was != nil {
 		if was.store != have {
 			d.fail("%v had token %d, and now %d", id, was.store, have)
@@ -234,8 +253,8 @@ func (d *duel) learn(name string, id store.ID, weight, limit, model, have, n int
 	d.counts["tokens compared"]++
 }
 
-// A fenced is a token of a claim, or a fence.
-type fenced struct {
+// A fenced is a token of a claim, or an upgrade token.
+type drawnBy struct {
 	id    store.ID
 	model int64
 }
@@ -264,10 +283,10 @@ func (d *duel) level(o op, have, want *outcome) {
 		}
 		weight := d.weightOf(name, id)
 		d.learn(name, id, weight, limit, want.Answer.Token, have.Answer.Token, int64(want.Answer.N))
-		d.learn(name, id, store.Full, limit, want.Answer.Fence, have.Answer.Fence, 1)
+		d.learn(name, id, store.Full, limit, want.Answer.UpgradeToken, have.Answer.UpgradeToken, 1)
 	case "renew":
 		for i := range have.Renewals {
-			d.learn(o.holds[i].Name, cmp.Or(o.holds[i].NewID, o.holds[i].ID), store.Full, store.Full, want.Renewals[i].Fence, have.Renewals[i].Fence, 1)
+			d.learn(o.holds[i].Name, cmp.Or(o.holds[i].NewID, o.holds[i].ID), store.Full, store.Full, want.Renewals[i].UpgradeToken, have.Renewals[i].UpgradeToken, 1)
 		}
 	}
 	// A session may count for less than its server's time-out.
@@ -276,10 +295,10 @@ func (d *duel) level(o op, have, want *outcome) {
 	}
 	for _, out := range []*outcome{have, want} {
 		a := &out.Answer
-		a.Token, a.Last, a.Until, a.Fence = 0, 0, 0, min(a.Fence, 1)
+		a.Token, a.Last, a.Until, a.UpgradeToken = 0, 0, 0, min(a.UpgradeToken, 1)
 		out.Renewals = slices.Clone(out.Renewals)
 		for i := range out.Renewals {
-			out.Renewals[i].Fence = min(out.Renewals[i].Fence, 1)
+			out.Renewals[i].UpgradeToken = min(out.Renewals[i].UpgradeToken, 1)
 		}
 		if a.Holders = timeless(a.Holders); a.Holding > store.MaxHolders {
 			a.Holders = nil // which of them are told is the store's choice
@@ -292,7 +311,7 @@ func (d *duel) inherit(id, from store.ID) {
 	d.learned[id] = d.learned[from]
 	for key, p := range d.drawn {
 		if key.id == from {
-			d.drawn[fenced{id, key.model}] = p
+			d.drawn[drawnBy{id, key.model}] = p
 		}
 	}
 }
@@ -310,12 +329,12 @@ func (d *duel) weightOf(name string, id store.ID) int64 {
 }
 
 // timeless is the entries without what a session does not tell of them: a
-// fence is stored when its owner has heard; and holds are in no promised order.
+// upgrade token is stored when its owner has heard; and holds are in no promised order.
 func timeless(entries []store.Entry) []store.Entry {
 	entries = slices.Clone(entries)
 	for i := range entries {
 		e := &entries[i]
-		e.Token, e.Used, e.Fence = min(e.Token, 1), 0, 0
+		e.Token, e.Used, e.UpgradeToken = min(e.Token, 1), 0, 0
 		e.Age, e.Expires, e.Ends = 0, 0, 0
 	}
 	slices.SortStableFunc(entries, func(a, b store.Entry) int {

@@ -70,9 +70,9 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 						t.Skip("the store is no Watcher: waiters poll it")
 					}
 				}
-				if p.look {
-					if _, ok := tr.client().Store.(store.Looker); !ok {
-						t.Skip("the store is no Looker: waiters ask it")
+				if p.poll {
+					if _, ok := tr.client().Store.(store.Poller); !ok {
+						t.Skip("the store is no Poller: waiters ask it")
 					}
 				}
 				if p.check {
@@ -99,7 +99,7 @@ type promise struct {
 	run   func(*trial)
 	needs []store.Promise
 	watch bool // needs a Watcher
-	look  bool // needs a Looker
+	poll  bool // needs a Poller
 	check bool // needs a Checker
 }
 
@@ -122,8 +122,8 @@ func (p *promise) inTime(t *trial) bool {
 // promises is all of them, in the order of the files they are in.
 func promises() (all []promise) {
 	for _, some := range [][]promise{
-		grantPromises, orderPromises, slotPromises, placePromises, matchPromises, expiryPromises,
-		keepPromises, breakPromises, tokenPromises, namePromises, hintPromises, lookPromises,
+		grantPromises, orderPromises, slotPromises, totalPromises, giveUpPromises, positionPromises, matchPromises, expiryPromises,
+		minHoldPromises, breakPromises, tokenPromises, namePromises, notificationPromises, pollPromises,
 		upgradePromises, blockPromises, adoptPromises, releasePromises, crowdPromises, checkPromises,
 	} {
 		all = append(all, some...)
@@ -166,7 +166,7 @@ type trial struct {
 	open  func(t *testing.T) store.Store
 	d     store.Description
 	ctx   context.Context
-	short time.Duration // of holds and places that are to expire
+	short time.Duration // of holds and positions that are to expire
 	long  time.Duration // of those that are not
 	eyes  *client       // looks without taking part; nil until used
 }

@@ -60,12 +60,12 @@ var upgradePromises = []promise{
 		one, two := b.take(b.read(name)), b.take(b.read(name))
 		u.pending(1)
 		one.release()
-		if r := u.tells(store.Upgradeable, store.Full); r.Fence != 0 {
-			t.Fatalf("fence %d before the upgrade was granted", r.Fence)
+		if r := u.tells(store.Upgradeable, store.Full); r.UpgradeToken != 0 {
+			t.Fatalf("upgrade token %d before the upgrade was granted", r.UpgradeToken)
 		}
 		two.release()
-		if r := u.tells(store.Full, store.Full); r.Fence <= two.Token {
-			t.Fatalf("fence %d after token %d", r.Fence, two.Token)
+		if r := u.tells(store.Full, store.Full); r.UpgradeToken <= two.Token {
+			t.Fatalf("upgrade token %d after token %d", r.UpgradeToken, two.Token)
 		}
 		b.refused(b.read(name, try))
 	}},
@@ -78,11 +78,11 @@ var upgradePromises = []promise{
 		t.entries(name, u.ID, r.ID)
 		r.release()
 		first := u.upgraded(1)
-		if again := u.upgraded(1); again.Fence != first.Fence {
-			t.Fatalf("fence %d, and %d when it was asked for again", first.Fence, again.Fence)
+		if again := u.upgraded(1); again.UpgradeToken != first.UpgradeToken {
+			t.Fatalf("upgrade token %d, and %d when it was asked for again", first.UpgradeToken, again.UpgradeToken)
 		}
-		if again := u.upgraded(2); again.Fence != first.Fence {
-			t.Fatalf("fence %d, and %d when what was upgraded was upgraded again", first.Fence, again.Fence)
+		if again := u.upgraded(2); again.UpgradeToken != first.UpgradeToken {
+			t.Fatalf("upgrade token %d, and %d when what was upgraded was upgraded again", first.UpgradeToken, again.UpgradeToken)
 		}
 		t.entries(name, u.ID)
 	}},
@@ -128,46 +128,46 @@ var upgradePromises = []promise{
 		u := a.take(a.upgradeable(name))
 		r := b.take(b.read(name))
 		r.release()
-		fence := u.upgraded(1).Fence
-		if fence <= max(u.Token, r.Token) {
-			t.Fatalf("fence %d after tokens %d and %d", fence, u.Token, r.Token)
+		upgradeToken := u.upgraded(1).UpgradeToken
+		if upgradeToken <= max(u.Token, r.Token) {
+			t.Fatalf("upgrade token %d after tokens %d and %d", upgradeToken, u.Token, r.Token)
 		}
 		wrong := u.Hold
-		wrong.Token = fence
-		t.isLost(a.renew(wrong), "renewal with the fence for the token")
-		t.isLost(a.Release(t.ctx, wrong), "release with the fence for the token")
+		wrong.Token = upgradeToken
+		t.isLost(a.renew(wrong), "renewal with the upgrade token for the token")
+		t.isLost(a.Release(t.ctx, wrong), "release with the upgrade token for the token")
 		_, err := a.Change(t.ctx, wrong, 2, store.Upgradeable)
-		t.isLost(err, "change with the fence for the token")
+		t.isLost(err, "change with the upgrade token for the token")
 		u.renewed()
 		if again := a.take(u.claim); again.Token != u.Token {
 			t.Fatalf("asked again, the token is %d, was %d", again.Token, u.Token)
 		}
 		u.release()
-		if w := b.take(b.lock(name)); w.Token <= fence {
-			t.Fatalf("token %d after fence %d", w.Token, fence)
+		if w := b.take(b.lock(name)); w.Token <= upgradeToken {
+			t.Fatalf("token %d after upgrade token %d", w.Token, upgradeToken)
 		}
 	}},
 	{name: "Upgrade_again_draws_another_fence", needs: upgrades, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		u := a.take(a.upgradeable(name))
-		first := u.upgraded(1).Fence
+		first := u.upgraded(1).UpgradeToken
 		u.back(2)
 		r := b.take(b.read(name))
 		r.release()
-		second := u.upgraded(3).Fence
+		second := u.upgraded(3).UpgradeToken
 		if r.Token <= first || second <= r.Token {
-			t.Fatalf("fence %d, a reader's token %d, fence %d", first, r.Token, second)
+			t.Fatalf("upgrade token %d, a reader's token %d, upgrade token %d", first, r.Token, second)
 		}
 	}},
 	{name: "Downgrade_keeps_the_fence", needs: upgrades, run: func(t *trial) {
 		a, name := t.client(), t.name()
 		u := a.take(a.upgradeable(name))
-		fence := u.upgraded(1).Fence
-		if told := u.back(2).Fence; told != fence {
-			t.Fatalf("fence %d after a downgrade, was %d", told, fence)
+		upgradeToken := u.upgraded(1).UpgradeToken
+		if told := u.back(2).UpgradeToken; told != upgradeToken {
+			t.Fatalf("upgrade token %d after a downgrade, was %d", told, upgradeToken)
 		}
-		if told := u.tells(store.Upgradeable, store.Upgradeable).Fence; told != fence {
-			t.Fatalf("fence %d of a renewal after a downgrade, was %d", told, fence)
+		if told := u.tells(store.Upgradeable, store.Upgradeable).UpgradeToken; told != upgradeToken {
+			t.Fatalf("upgrade token %d of a renewal after a downgrade, was %d", told, upgradeToken)
 		}
 	}},
 	{name: "Upgrade_cancelled_lets_those_in_that_fit", needs: upgrades, run: func(t *trial) {
@@ -216,8 +216,8 @@ var upgradePromises = []promise{
 		u.tells(store.Upgradeable, store.Upgradeable)
 		b.take(b.read(name, try)).release()
 
-		fence := u.upgraded(3).Fence
-		if a := u.change(2, store.Upgradeable); a.Granted || a.Weight != store.Full || a.Fence != fence {
+		upgradeToken := u.upgraded(3).UpgradeToken
+		if a := u.change(2, store.Upgradeable); a.Granted || a.Weight != store.Full || a.UpgradeToken != upgradeToken {
 			t.Fatalf("a late cancel: %+v, want it answered and not applied", a)
 		}
 		b.refused(b.read(name, try))
@@ -257,7 +257,7 @@ var upgradePromises = []promise{
 	{name: "Upgrade_pending_is_void_while_its_expired_hold_is_in_the_way", needs: append(upgrades, store.PromiseLockDelay), run: func(t *trial) {
 		a, b, c, name := t.client(), t.client(), t.client(), t.name()
 		b.take(b.read(name))
-		u := a.take(a.upgradeable(name, ttl(t.short), delay(t.long)))
+		u := a.take(a.upgradeable(name, ttl(t.short), withLockDelay(t.long)))
 		a.asksUpgrade(u)
 		t.expired(u.claim)
 		c.take(c.read(name, try))
@@ -266,7 +266,7 @@ var upgradePromises = []promise{
 	{name: "Upgrade_pending_is_not_listed_once_its_hold_has_expired", needs: append(upgrades, store.PromiseLockDelay, store.PromiseInspect), run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		b.take(b.read(name))
-		u := a.take(a.upgradeable(name, ttl(t.short), delay(t.long)))
+		u := a.take(a.upgradeable(name, ttl(t.short), withLockDelay(t.long)))
 		a.asksUpgrade(u)
 		t.expired(u.claim)
 		if e, ok := t.entry(name, u.ID); !ok || e.Want != store.Upgradeable || e.Weight != store.Upgradeable {
@@ -276,7 +276,7 @@ var upgradePromises = []promise{
 	{name: "Upgrade_pending_is_waited_for_until_its_hold_expires", needs: append(upgrades, store.PromiseLockDelay, store.PromiseUntil), run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		b.take(b.read(name))
-		u := a.take(a.upgradeable(name, ttl(t.short), delay(t.long)))
+		u := a.take(a.upgradeable(name, ttl(t.short), withLockDelay(t.long)))
 		a.asksUpgrade(u)
 		if r := b.ask(b.read(name, try)); !r.Granted && r.Until > t.short+t.d.Tick {
 			t.Fatalf("until %v, want the end of the upgrade, %v at most", r.Until, t.short)
@@ -284,7 +284,7 @@ var upgradePromises = []promise{
 	}},
 	{name: "Upgrade_of_an_expired_hold_that_is_in_the_way_is_lost", needs: append(upgrades, store.PromiseLockDelay), run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
-		u := a.take(a.upgradeable(name, ttl(t.short), delay(t.long)))
+		u := a.take(a.upgradeable(name, ttl(t.short), withLockDelay(t.long)))
 		t.expired(u.claim)
 		for turn, weight := range []int64{store.Full, store.Upgradeable} {
 			_, err := a.Change(t.ctx, u.Hold, int32(turn+1), weight)
@@ -396,19 +396,19 @@ var upgradePromises = []promise{
 		u := a.take(a.upgradeable(name))
 		r := b.take(b.read(name))
 		u.pending(1)
-		if e, ok := t.entry(name, u.ID); !ok || e.Weight != store.Upgradeable || e.Want != store.Full || e.Fence != 0 {
+		if e, ok := t.entry(name, u.ID); !ok || e.Weight != store.Upgradeable || e.Want != store.Full || e.UpgradeToken != 0 {
 			t.Fatalf("pending, it is listed as %+v", e)
 		}
 		if e, ok := t.entry(name, r.ID); !ok || e.Weight != 1 || e.Want != 1 {
 			t.Fatalf("the reader is listed as %+v", e)
 		}
 		r.release()
-		fence := u.upgraded(1).Fence
+		upgradeToken := u.upgraded(1).UpgradeToken
 		e, ok := t.entry(name, u.ID)
-		if !ok || e.Weight != store.Full || e.Want != store.Full || e.Fence != fence || e.Token != u.Token || !e.Has(fence) || !e.Has(u.Token) {
+		if !ok || e.Weight != store.Full || e.Want != store.Full || e.UpgradeToken != upgradeToken || e.Token != u.Token || !e.Has(upgradeToken) || !e.Has(u.Token) {
 			t.Fatalf("upgraded, it is listed as %+v", e)
 		}
-		for _, token := range []int64{fence - 1, fence + 1} {
+		for _, token := range []int64{upgradeToken - 1, upgradeToken + 1} {
 			if token != u.Token && e.Has(token) {
 				t.Fatalf("%+v has token %d", e, token)
 			}
@@ -418,7 +418,7 @@ var upgradePromises = []promise{
 		a, b, name := t.client(), t.client(), t.name()
 		u := a.take(a.upgradeable(name))
 		by := *u
-		by.Token = u.upgraded(1).Fence
+		by.Token = u.upgraded(1).UpgradeToken
 		t.breaks(b, &by, "because", false)
 		t.isLost(u.push(t.long), "renewal of a broken hold")
 		by.Token = u.Token
@@ -427,7 +427,7 @@ var upgradePromises = []promise{
 	}},
 	{name: "Upgrade_keeps_the_minimum_hold", needs: append(upgrades, store.PromiseMinHold), run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
-		u := a.take(a.upgradeable(name, keep(t.long)))
+		u := a.take(a.upgradeable(name, withMinHold(t.long)))
 		u.renewed()
 		u.upgraded(1)
 		u.release()
@@ -440,10 +440,10 @@ var upgradePromises = []promise{
 		u.pending(1)
 		one.release()
 		two.release()
-		t.until("the upgrader has its hint", func() bool { return len(a.got(u.ID)) > 0 })
+		t.until("the upgrader has its notification", func() bool { return len(a.got(u.ID)) > 0 })
 		u.tells(store.Full, store.Full)
-		if hints := a.got(u.ID); len(hints) != 1 || hints[0] != (store.Hint{Name: name, ID: u.ID}) {
-			t.Fatalf("hints %+v, want one, without a token", hints)
+		if notifications := a.got(u.ID); len(notifications) != 1 || notifications[0] != (store.Notification{Name: name, ID: u.ID}) {
+			t.Fatalf("notifications %+v, want one, without a token", notifications)
 		}
 	}},
 	{name: "Upgrade_cancelled_wakes_those_in_that_fit", needs: upgrades, watch: true, run: func(t *trial) {
@@ -457,7 +457,7 @@ var upgradePromises = []promise{
 		u.back(2)
 		c.woken(one)
 		if early := c.got(w.ID); len(early) > 0 {
-			t.Fatalf("hints %+v for one that still waits", early)
+			t.Fatalf("notifications %+v for one that still waits", early)
 		}
 	}},
 	{name: "Downgrade_lets_readers_in_and_nobody_between", needs: upgrades, run: func(t *trial) {
@@ -510,7 +510,7 @@ var upgradePromises = []promise{
 		b.woken(one).release()
 		b.woken(two).release()
 		if early := b.got(w.ID); len(early) > 0 {
-			t.Fatalf("hints %+v for one that still waits", early)
+			t.Fatalf("notifications %+v for one that still waits", early)
 		}
 		u.release()
 		b.woken(w)
@@ -549,7 +549,7 @@ func (h *held) change(turn int32, weight int64) store.Answer {
 	switch {
 	case a.Granted != (a.Weight == weight):
 		t.Fatalf("asked for %d, and told %+v", weight, a)
-	case a.Token != h.Token || a.N != 1 || a.Want < a.Weight || a.Last < max(a.Token, a.Fence) || a.Fence != 0 && a.Fence <= a.Token:
+	case a.Token != h.Token || a.N != 1 || a.Want < a.Weight || a.Last < max(a.Token, a.UpgradeToken) || a.UpgradeToken != 0 && a.UpgradeToken <= a.Token:
 		t.Fatalf("token %d, and told %+v", h.Token, a)
 	case a.TTL != 0 || a.From != 0 || a.Waiting != 0:
 		t.Fatalf("it moves no expiry and passes all that wait, and told %+v", a)
@@ -563,7 +563,7 @@ func (h *held) change(turn int32, weight int64) store.Answer {
 func (h *held) upgraded(turn int32) store.Answer {
 	h.c.t.Helper()
 	a := h.change(turn, store.Full)
-	if !a.Granted || a.Want != store.Full || a.Fence == 0 {
+	if !a.Granted || a.Want != store.Full || a.UpgradeToken == 0 {
 		h.c.t.Fatalf("upgrade: %+v, want it granted", a)
 	}
 	return a
@@ -602,7 +602,7 @@ func (h *held) tells(weight, want int64) store.Renewal {
 	t := h.c.t
 	t.Helper()
 	r := h.c.Renew(t.ctx, []store.Hold{h.Hold})[0]
-	if r.Err != nil || r.Weight != weight || r.Want != want || r.Fence != 0 && r.Fence <= h.Token {
+	if r.Err != nil || r.Weight != weight || r.Want != want || r.UpgradeToken != 0 && r.UpgradeToken <= h.Token {
 		t.Fatalf("renewal: %+v, want a weight of %d that wants %d", r, weight, want)
 	}
 	return r

@@ -119,7 +119,8 @@ local function done(answer)
 			local x = ends(e) - now
 			if x > left then left = x end
 		end
-		save(table.concat(out), string.format('%.0f', 86400000 + math.ceil(left / 1000)), added)
+		local ms = string.format('%.0f', 86400000 + math.ceil(left / 1000))
+		save(added, ms, 'SET', KEYS[1], table.concat(out), 'PX', ms)
 	end
 	for i = 1, #woken do
 		local e = woken[i]

@@ -1,0 +1,167 @@
+package etcdstore
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record"
+	"github.com/holdfast-go/holdfast/store/session"
+)
+
+// lossyBackend is a backend with a session, whose transactions can be lost, and come again.
+func lossyBackend(t *testing.T, addr, prefix string) (*backend, *replaying, session.ID) {
+	t.Helper()
+	client := clientOf(t, addr)
+	kv := &replaying{KV: client.KV}
+	client.KV = kv
+	b := newBackend(client, prefix, store.TokenRetention)
+	t.Cleanup(func() { b.Close() })
+	id := session.NewID()
+	if _, err := b.Begin(t.Context(), id, lateTTL); err != nil {
+		t.Fatal(err)
+	}
+	return b, kv, id
+}
+
+func (b *backend) mustSwap(t *testing.T, s *record.Swap) record.Outcome {
+	t.Helper()
+	out, err := b.Swap(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// notesWith is a swap that is refused, as the name is written, and joins.
+func notesWith(id session.ID, keys ...string) *record.Swap {
+	j := &record.Join{Session: id}
+	for _, k := range keys {
+		j.Notes = append(j.Notes, record.Note{Key: k, Data: []byte("of " + k)})
+	}
+	return &record.Swap{Name: "a", Data: []byte("x"), Join: j}
+}
+
+// etcd remembers each key that there ever was until it is compacted, and whoever
+// reads an inbox goes through all of them.
+func TestANameThatIsJoinedOverAndOverHasFewKeys(t *testing.T) {
+	t.Parallel()
+	b, _, id := lossyBackend(t, testserver.SharedEtcd(t), apart().Prefix)
+	rec := b.mustSwap(t, &record.Swap{Name: "a", Data: []byte("x")}).Now
+	before, err := b.client.Get(t.Context(), "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const joins = 20
+	for i := range joins {
+		out := b.mustSwap(t, notesWith(id, fmt.Sprint("n", i, "a"), fmt.Sprint("n", i, "b")))
+		if !out.Joined || len(out.Now.Inbox) != 2 {
+			t.Fatalf("join %d: %+v", i, out)
+		}
+		if out = b.mustSwap(t, &record.Swap{Name: "a", Old: out.Now, Data: []byte("y")}); !out.Done {
+			t.Fatal("a swap on what is there is refused")
+		}
+		rec = out.Now
+	}
+	if len(rec.Inbox) != 0 || len(b.slots) != 0 {
+		t.Errorf("notes %v, slots %v are left", rec.Inbox, b.slots)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	keys, puts := map[string]bool{}, 0
+	for r := range b.client.Watch(ctx, b.inboxKey("a"), clientv3.WithPrefix(), clientv3.WithFilterDelete(), clientv3.WithRev(before.Header.Revision)) {
+		for _, e := range r.Events {
+			keys[string(e.Kv.Key)] = true
+			puts++
+		}
+		if puts >= 2*joins {
+			break
+		}
+	}
+	if puts != 2*joins || len(keys) != 2 {
+		t.Errorf("%d notes, two at once, had %d keys: want %d notes and 2 keys", puts, len(keys), 2*joins)
+	}
+}
+
+// A join that was not answered may be done at any time until it is void: another note in its slot would be lost.
+func TestASlotWhoseJoinWasNotAnsweredIsNotUsedAgain(t *testing.T) {
+	t.Parallel()
+	b, kv, id := lossyBackend(t, testserver.SharedEtcd(t), apart().Prefix)
+	b.mustSwap(t, &record.Swap{Name: "a", Data: []byte("x")})
+	kv.loses(1, true)
+	if _, err := b.Swap(t.Context(), notesWith(id, "late")); err == nil {
+		t.Fatal("a join that was lost is answered")
+	}
+	if out := b.mustSwap(t, notesWith(id, "next")); !out.Joined || len(out.Now.Inbox) != 1 {
+		t.Fatalf("the next join: %+v", out)
+	}
+	if out := b.mustSwap(t, notesWith(id, "third")); !out.Joined || len(out.Now.Inbox) != 2 { // the inbox was read meanwhile
+		t.Fatalf("the third join: %+v", out)
+	}
+	kv.again(t)
+	r, err := b.Load(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var have []string
+	for _, n := range r.Inbox {
+		have = append(have, n.Key)
+	}
+	if all := strings.Join(have, " "); !strings.Contains(all, "next") || !strings.Contains(all, "late") || !strings.Contains(all, "third") {
+		t.Errorf("there are the notes %v, want those of all joins", have)
+	}
+}
+
+// etcd counts its revisions from one again when all its data was lost: a record of the new one has the revision that
+// a record of the old one had.
+func TestAVersionFromBeforeAllWasLostIsNone(t *testing.T) {
+	t.Parallel()
+	prefix := apart().Prefix
+	var all [2]record.Record
+	var backends [2]*backend
+	for i := range all {
+		b := newBackend(clientOf(t, testserver.Etcd(t).Addr), prefix, store.TokenRetention)
+		defer b.Close()
+		all[i], backends[i] = b.mustSwap(t, &record.Swap{Name: "a", Data: []byte("x")}).Now, b
+	}
+	rev, _, _ := strings.Cut(all[0].Version, " ")
+	if !strings.HasPrefix(all[1].Version, rev+" ") {
+		t.Fatalf("versions %q and %q: this shows nothing", all[0].Version, all[1].Version)
+	}
+	if out := backends[1].mustSwap(t, &record.Swap{Name: "a", Old: all[0], Data: []byte("old")}); out.Done {
+		t.Error("a swap on a version of another etcd is done")
+	}
+	// A process that has not heard thinks that it still is the old one.
+	backends[1].known = backends[0].known
+	if out := backends[1].mustSwap(t, &record.Swap{Name: "a", Old: all[0], Data: []byte("old")}); out.Done {
+		t.Error("a swap on a version of another etcd is done, as nobody has noticed")
+	}
+	if out := backends[1].mustSwap(t, &record.Swap{Name: "a", Old: all[1], Data: []byte("new")}); !out.Done {
+		t.Error("a swap on what is there is refused after that")
+	}
+}
+
+// What was not applied as a lease of ours is gone is refused, and done the next time.
+func TestALeaseThatIsGoneCostsOneRefusal(t *testing.T) {
+	t.Parallel()
+	b, _, _ := lossyBackend(t, testserver.SharedEtcd(t), apart().Prefix)
+	rec := b.mustSwap(t, &record.Swap{Name: "a", Data: []byte("x"), Idle: true}).Now
+	if _, err := b.client.Revoke(t.Context(), b.idle.id); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 {
+		out := b.mustSwap(t, &record.Swap{Name: "b", Data: []byte("x"), Idle: true})
+		if out.Done != (i == 1) {
+			t.Fatalf("swap %d: %+v", i, out)
+		}
+	}
+	r, err := b.Load(t.Context(), "a")
+	if err != nil || r.Version == rec.Version {
+		t.Errorf("the idle record: %+v, %v, want that its lease has taken it", r, err)
+	}
+}

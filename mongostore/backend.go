@@ -1,0 +1,341 @@
+package mongostore
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record"
+	"github.com/holdfast-go/holdfast/store/session"
+)
+
+// form is the version of the stored form.
+const form = 2
+
+// maxRecord leaves room for notes and notifications in the 16 MiB of a document.
+const maxRecord = 4 << 20
+
+// maxInbox is how many notes one Load returns.
+const maxInbox = 1000
+
+// expires is the field that the TTL index is on. slack is how much later than it has to be it is: the server's clock is
+// not known to the millisecond.
+const (
+	expires   = "expiresAt"
+	indexName = "expiresAt_ttl"
+	slack     = 5 * time.Second
+)
+
+// A backend is a record.Backend in a collection of MongoDB.
+type backend struct {
+	locks     *mongo.Collection
+	opened    *mongo.Client // by us, so closed by us; else nil
+	address   string        // for people
+	retention time.Duration
+
+	ctx     context.Context // of what outlives a call, ended by Close
+	end     context.CancelFunc
+	tasks   sync.WaitGroup
+	indexed atomic.Bool // the index was seen to
+
+	trying chan struct{} // has room for one, who tries the server
+	mu     sync.Mutex
+	level  string // the read concern of a Load; "": the server was not asked yet
+	fit    bool   // the server has passed the trial
+	clock  clock
+	ttls   map[session.ID]time.Duration // of our own
+}
+
+// A clock is the server's, as it was read last: in microseconds since 1970, at some moment between two of ours.
+type clock struct {
+	server      int64
+	sent, heard store.Instant
+}
+
+// earliest and latest are the least and the most that it can show now.
+func (c clock) earliest() int64 { return c.server + store.Now().Sub(c.heard).Microseconds() }
+func (c clock) latest() int64   { return c.server + store.Now().Sub(c.sent).Microseconds() + 1000 }
+
+// A stored document is that of a name, or of a session.
+type stored struct {
+	V     int64         `bson:"v"`
+	Rev   bson.Binary   `bson:"rev"` // random, another with each swap
+	Data  []byte        `bson:"data"`
+	Inbox []note        `bson:"inbox"`
+	At    bson.DateTime `bson:"at"` // of the last swap, or renewal
+
+	TTL   int64         `bson:"ttl"` // of a session, in milliseconds
+	Calls int64         `bson:"calls"`
+	Over  bool          `bson:"over"`
+	Seen  bson.DateTime `bson:"seen"` // when somebody last looked at a session
+}
+
+type note struct {
+	Key  string `bson:"key"`
+	Data []byte `bson:"data"`
+}
+
+// object is a document of keys and values in turn.
+func object(pairs ...any) bson.D {
+	d := make(bson.D, 0, len(pairs)/2)
+	for i := 0; i < len(pairs); i += 2 {
+		d = append(d, bson.E{Key: pairs[i].(string), Value: pairs[i+1]})
+	}
+	return d
+}
+
+// The _id of a document is binary: so a collation changes nothing, and a name is any bytes.
+func binary(kind byte, id []byte) bson.Binary { return bson.Binary{Data: append([]byte{kind}, id...)} }
+
+func nameID(name string) bson.Binary { return binary('n', []byte(name)) }
+
+func date(us int64, after time.Duration) bson.DateTime {
+	return bson.DateTime((us + after.Microseconds()) / 1000)
+}
+
+func newRev() bson.Binary {
+	rev := make([]byte, 12)
+	rand.Read(rev) // never fails
+	return bson.Binary{Data: rev}
+}
+
+func revOf(version string) bson.Binary { return bson.Binary{Data: []byte(version)} }
+
+// now has the server write when it does so.
+var now = object("at", true)
+
+// durable is what each write waits for, whatever the client's write concern is.
+var durable = object("w", "majority", "j", true) //mutant:mongo-one-member-is-enough
+
+// Traits implements [record.Backend].
+func (b *backend) Traits() record.Traits {
+	return record.Traits{Void: record.VoidByMark, Notifies: true, Clock: true, MaxRecord: maxRecord, Retention: b.retention}
+}
+
+// run sends one command to the primary, once. The driver repeats none that it is given whole, whatever the client's
+// retryWrites: what was not answered is the caller's to find out about.
+func (b *backend) run(ctx context.Context, command bson.D, reply any) error {
+	// A session of the caller's would have us be part of his transaction.
+	ctx = mongo.NewSessionContext(ctx, nil)
+	return b.locks.Database().RunCommand(ctx, command, options.RunCmd().SetReadPreference(readpref.Primary())).Decode(reply)
+}
+
+// modify updates the one document that the query matches, and returns it as it is then, or those fields: nil if none did, or
+// if upsert met another. A majority has it in its journal before that is answered.
+func (b *backend) modify(ctx context.Context, query, update bson.D, upsert bool, fields ...any) (*stored, error) {
+	var reply struct {
+		Value *stored `bson:"value"`
+	}
+	command := object("findAndModify", b.locks.Name(), "query", query, "update", update, "new", true, "upsert", upsert, "writeConcern", durable)
+	if len(fields) > 0 {
+		command = append(command, bson.E{Key: "fields", Value: object(fields...)})
+	}
+	sent := store.Now()
+	err := b.run(ctx, command, &reply)
+	switch {
+	case upsert && hasCode(err, duplicateKey):
+		return nil, nil
+	case err != nil:
+		return nil, b.failed(err)
+	}
+	if d := reply.Value; d != nil && update[0].Key == "$currentDate" {
+		at := d.At
+		if d.Seen > 0 && update[0].Value.(bson.D)[0].Key == "seen" {
+			at = d.Seen
+		}
+		b.heard(at, sent)
+	}
+	return reply.Value, nil
+}
+
+// heard notes what the server's clock showed after a request was sent.
+func (b *backend) heard(at bson.DateTime, sent store.Instant) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.clock = clock{int64(at) * 1000, sent, store.Now()}
+}
+
+func (b *backend) time() clock {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.clock
+}
+
+// find reads one document, as the newest write that a majority has confirmed left it: the primary answers once it has made
+// sure that it is primary still. A read of another kind may come from one that has been replaced and does not know.
+func (b *backend) find(ctx context.Context, id bson.Binary) (bson.Raw, error) {
+	b.mu.Lock()
+	level := b.level
+	b.mu.Unlock()
+	var reply struct {
+		Cursor struct {
+			FirstBatch []bson.Raw `bson:"firstBatch"`
+		} `bson:"cursor"`
+	}
+	err := b.run(ctx, object("find", b.locks.Name(), "filter", object("_id", id), "limit", 1, "singleBatch", true,
+		"readConcern", object("level", level)), &reply)
+	if err != nil || len(reply.Cursor.FirstBatch) == 0 {
+		return nil, b.failed(err)
+	}
+	return reply.Cursor.FirstBatch[0], nil
+}
+
+// parse reads a document.
+func (b *backend) parse(what string, raw bson.Raw) (d stored, err error) {
+	if v, ok := raw.Lookup("v").AsInt64OK(); ok && v > form { //mutant:mongo-newer-form
+		return d, store.NewerFormError(fmt.Sprintf("%s in %s", what, b.address), int(v), form)
+	}
+	if err = bson.Unmarshal(raw, &d); err != nil || d.V != form { //mutant:mongo-foreign-document
+		err = fmt.Errorf("%w: the document of %s in %s is not of holdfast, or is damaged: it was left alone", store.ErrCorrupt, what, b.address)
+	}
+	return d, err
+}
+
+// read is the record of a document.
+func (d *stored) read(now int64) record.Record {
+	r := record.Record{Data: d.Data, Version: string(d.Rev.Data), Now: now, More: len(d.Inbox) > maxInbox}
+	for _, n := range d.Inbox[:min(len(d.Inbox), maxInbox)] {
+		r.Inbox = append(r.Inbox, record.Note{Key: n.Key, Data: n.Data, Version: n.Key})
+	}
+	return r
+}
+
+// Load implements [record.Backend].
+func (b *backend) Load(ctx context.Context, name string) (r record.Record, err error) {
+	if err = b.prepare(ctx); err != nil && !errors.Is(err, store.ErrDenied) { //mutant:mongo-reader-looks
+		return r, err
+	}
+	raw, err := b.find(ctx, nameID(name))
+	if err != nil || raw == nil {
+		return record.Record{Now: b.time().earliest()}, err
+	}
+	d, err := b.parse(fmt.Sprintf("%q", name), raw)
+	if err != nil {
+		return r, err
+	}
+	return d.read(b.time().earliest()), nil
+}
+
+// Swap implements [record.Backend]: an update that depends on the random number of the swap before, and on the notes that
+// it takes in. What is new depends on its own number: so it meets no other, and is not done twice.
+func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome, err error) {
+	if err = b.prepare(ctx); err != nil {
+		return out, err
+	}
+	b.index()
+	rev, old := newRev(), revOf(s.Old.Version)
+	set := object("rev", rev, "data", bson.Binary{Data: s.Data}, "woke", letters(rev, s.Notifications))
+	if s.Old.Version == "" {
+		if old = rev; utf8.ValidString(s.Name) {
+			set = append(set, bson.E{Key: "name", Value: s.Name}) // for people
+		}
+	}
+	query := object("_id", nameID(s.Name), "v", int32(form), "rev", old) //mutant:mongo-swap-depends
+	update := object("$currentDate", now)                                //mutant:mongo-swap-leaves-notes
+	if s.Idle {
+		set = append(set, bson.E{Key: expires, Value: date(b.time().latest(), b.retention+slack)}) //mutant:mongo-idle-is-kept
+	} else {
+		update = append(update, bson.E{Key: "$unset", Value: object(expires, "")}) //mutant:mongo-used-again-stays
+	}
+	if len(s.Old.Inbox) > 0 {
+		keys := make(bson.A, len(s.Old.Inbox))
+		for i := range keys {
+			keys[i] = s.Old.Inbox[i].Version
+		}
+		query = append(query, bson.E{Key: "inbox.key", Value: object("$all", keys)})                              //mutant:mongo-note-is-there
+		update = append(update, bson.E{Key: "$pull", Value: object("inbox", object("key", object("$in", keys)))}) //mutant:mongo-note-goes
+	}
+	d, err := b.modify(ctx, query, append(update, bson.E{Key: "$set", Value: set}), s.Old.Version == "", "rev", 1, "inbox", 1, "at", 1)
+	switch {
+	case err != nil:
+		return out, err
+	case d == nil && s.Join != nil:
+		return b.join(ctx, s.Name, s.Join.Notes)
+	case d == nil:
+		return out, nil
+	}
+	return record.Outcome{Done: true, Told: true, Inbox: true, Now: d.read(int64(d.At) * 1000)}, nil
+}
+
+// join appends to the inbox, which depends on nothing but that the name is there, and leaves its number as it is.
+func (b *backend) join(ctx context.Context, name string, notes []record.Note) (out record.Outcome, err error) {
+	each := make(bson.A, len(notes))
+	for i, n := range notes {
+		each[i] = object("key", n.Key, "data", bson.Binary{Data: n.Data})
+	}
+	d, err := b.modify(ctx, object("_id", nameID(name), "v", int32(form)), object("$push", object("inbox", object("$each", each))), false)
+	if err != nil || d == nil {
+		return out, err
+	}
+	return record.Outcome{Joined: true, Told: true, Inbox: true, Now: d.read(b.time().earliest())}, nil
+}
+
+// List implements [record.Backend].
+func (b *backend) List(ctx context.Context, unwritten time.Duration) iter.Seq2[record.Named, error] {
+	return func(yield func(record.Named, error) bool) {
+		if err := b.prepare(ctx); err != nil && !errors.Is(err, store.ErrDenied) {
+			yield(record.Named{}, err)
+			return
+		}
+		filter := object("v", object("$gt", int32(1)), "rev", object("$exists", true), expires, object("$exists", false))
+		if unwritten > 0 {
+			filter = append(filter, bson.E{Key: "at", Value: object("$lt", date(b.time().latest(), -unwritten))}) //mutant:mongo-young-listed
+		}
+		if err := b.each(ctx, filter, func(id []byte, raw bson.Raw) bool {
+			if id[0] != 'n' {
+				return true
+			}
+			one := record.Named{Name: string(id[1:])}
+			d, err := b.parse(fmt.Sprintf("%q", one.Name), raw)
+			if err == nil {
+				one.Record = d.read(b.time().earliest())
+			}
+			return yield(one, err)
+		}); err != nil {
+			yield(record.Named{}, b.failed(err))
+		}
+	}
+}
+
+// each reads the documents of ours that a filter matches, until f returns false. What it reads may be old.
+func (b *backend) each(ctx context.Context, filter bson.D, f func(id []byte, raw bson.Raw) bool) error {
+	cursor, err := b.locks.Database().RunCommandCursor(mongo.NewSessionContext(ctx, nil), object("find", b.locks.Name(), "filter", filter),
+		options.RunCmd().SetReadPreference(readpref.Primary()))
+	if err != nil {
+		return err
+	}
+	defer cursor.Close(context.WithoutCancel(ctx))
+	for cursor.Next(ctx) {
+		if _, id, ok := cursor.Current.Lookup("_id").BinaryOK(); ok && len(id) > 0 && !f(id, cursor.Current) {
+			return nil
+		}
+	}
+	return cursor.Err()
+}
+
+// index makes the TTL index, once and beside the locking, which needs it not: a server that cannot, or may not, keeps
+// what nobody uses.
+func (b *backend) index() {
+	if b.indexed.Swap(true) { //mutant:mongo-index-made-each-swap
+		return
+	}
+	b.tasks.Go(func() {
+		ctx, cancel := context.WithTimeout(b.ctx, 30*time.Second)
+		defer cancel()
+		var reply bson.Raw
+		_ = b.run(ctx, object("createIndexes", b.locks.Name(), "indexes",
+			bson.A{object("key", object(expires, int32(1)), "name", indexName, "expireAfterSeconds", int32(0))}), &reply)
+	})
+}

@@ -1,0 +1,98 @@
+package mongostore
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/holdfast-go/holdfast/internal/mongosim"
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store/record"
+	"github.com/holdfast-go/holdfast/store/record/recordtest"
+	"github.com/holdfast-go/holdfast/store/storetest"
+)
+
+func backendOn(t testing.TB, db *mongo.Database, o *Options) *backend {
+	t.Helper()
+	b, err := newBackend(db, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// linkedTo is a database by way of a link, on a client that ends with the test. The server was tried
+// before, so that what goes wrong on the link is the request that is tested.
+func linkedTo(t testing.TB, uri string) (*mongo.Database, *testserver.Link) {
+	t.Helper()
+	link := testserver.NewLink(t, options.Client().ApplyURI(uri).Hosts[0])
+	client, err := mongo.Connect(options.Client().ApplyURI(uri).SetDialer(linkDialer{link}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Disconnect(context.Background()) })
+	return client.Database(database), link
+}
+
+func tried(t testing.TB, b *backend) *backend {
+	t.Helper()
+	if err := b.prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.indexed.Store(true)
+	return b
+}
+
+func TestBackend(t *testing.T) {
+	t.Parallel()
+	uri, o := serverURI(t), apart()
+	// Some tests have hundreds of processes on this client, each with a stream that has a connection.
+	client, err := mongo.Connect(options.Client().ApplyURI(uri).SetMaxPoolSize(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Disconnect(context.Background()) })
+	db := client.Database(database)
+	t.Cleanup(func() { db.Collection(o.Collection).Drop(context.Background()) })
+	linked := func(t *testing.T) (*backend, *testserver.Link) {
+		db, link := linkedTo(t, uri)
+		return tried(t, backendOn(t, db, o)), link
+	}
+	recordtest.Run(t, recordtest.Subject{
+		Open: func(t *testing.T) record.Backend { return backendOn(t, db, o) },
+		Linked: func(t *testing.T) (record.Backend, storetest.Link) {
+			b, link := linked(t)
+			return b, link
+		},
+		Freeze: func(t *testing.T) (record.Backend, func()) {
+			b, link := linked(t)
+			return b, link.Hush
+		},
+		// What the TTL index has deleted is gone at once on the stand-in, and after a minute on a server.
+		Brief: func(t *testing.T) record.Backend {
+			b := backendOn(t, db, o)
+			b.retention = time.Second
+			return b
+		},
+	})
+}
+
+// All of it works where nobody can be woken, and no read is linearizable.
+func TestBackendOnAStandalone(t *testing.T) {
+	t.Parallel()
+	uri := mongosim.Start(t, mongosim.Options{Standalone: true}).URI()
+	db := clientOf(t, uri).Database(database)
+	recordtest.Run(t, recordtest.Subject{Open: func(t *testing.T) record.Backend { return alone{backendOn(t, db, nil)} }})
+}
+
+// alone says beforehand what Listen would say.
+type alone struct{ *backend }
+
+func (a alone) Traits() record.Traits {
+	t := a.backend.Traits()
+	t.Notifies = false
+	return t
+}

@@ -1,0 +1,173 @@
+package mysqlstore
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record"
+	"github.com/holdfast-go/holdfast/store/session"
+)
+
+// atEachLevel runs f under each isolation level that is taken, on both servers.
+func atEachLevel(t *testing.T, f func(t *testing.T, b *backend, dsn string)) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, dsn string) {
+		for _, level := range []string{"READ-COMMITTED", "REPEATABLE-READ", "SERIALIZABLE"} {
+			t.Run(level, func(t *testing.T) {
+				b := backendOn(t, with(dsn, isolation(t, dsn, level)), apart())
+				defer b.Close()
+				f(t, b, dsn)
+			})
+		}
+	})
+}
+
+// A statement that has waited for a row reads that row as it is then, and everything else as it was when the statement
+// began (decision 23). So the end of a session is decided by a statement on its own row, whichever comes first: a renewal
+// that was done while it waited is heeded.
+func TestAnEndThatWaitsForARenewalDoesNotHappen(t *testing.T) {
+	atEachLevel(t, func(t *testing.T, b *backend, dsn string) {
+		id, now := session.NewID(), time.Now().UnixMicro()
+		if _, err := b.Begin(t.Context(), id, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		late := &backend{db: b.db, o: b.o, records: b.records, sessions: b.sessions, checking: b.checking, clock: func() int64 { return now + (90 * time.Second).Microseconds() }}
+		late.checked.Store(true)
+		// Somebody has the row, for a renewal.
+		tx, err := dbOn(t, dsn).BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tx.Rollback()
+		if _, err := tx.ExecContext(t.Context(), "UPDATE "+b.sessions+" SET expires=expires+3600000000 WHERE id="+text(id[:])); err != nil {
+			t.Fatal(err)
+		}
+		var left []time.Duration
+		var judging sync.WaitGroup
+		judging.Go(func() {
+			if left, err = late.Left(t.Context(), []session.ID{id}); err != nil {
+				t.Error(err)
+			}
+		})
+		until(t, "it waits for the row", func() bool { return waiting(t, dsn, "UPDATE "+b.sessions+" SET expires=0") == 1 })
+		if err := tx.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		if judging.Wait(); len(left) != 1 || left[0] <= time.Minute {
+			t.Errorf("left: %v, of a session that was renewed", left)
+		}
+		if _, err := b.Renew(t.Context(), id); err != nil {
+			t.Errorf("its renewal: %v", err)
+		}
+	})
+}
+
+// The other way around: a renewal that waited while the end was made final is lost.
+func TestARenewalThatWaitsForTheEndIsLost(t *testing.T) {
+	atEachLevel(t, func(t *testing.T, b *backend, dsn string) {
+		id := session.NewID()
+		if _, err := b.Begin(t.Context(), id, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		tx, err := dbOn(t, dsn).BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tx.Rollback()
+		if _, err := tx.ExecContext(t.Context(), "UPDATE "+b.sessions+" SET expires=0 WHERE id="+text(id[:])); err != nil {
+			t.Fatal(err)
+		}
+		var renewing sync.WaitGroup
+		var renewed error
+		renewing.Go(func() { _, renewed = b.Renew(t.Context(), id) })
+		until(t, "it waits for the row", func() bool { return waiting(t, dsn, "UPDATE "+b.sessions+" SET expires=GREATEST") == 1 })
+		if err := tx.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		if renewing.Wait(); !errors.Is(renewed, store.ErrLost) {
+			t.Errorf("the renewal: %v, want lost", renewed)
+		}
+		if left, err := b.Left(t.Context(), []session.ID{id}); err != nil || left[0] > 0 {
+			t.Errorf("left: %v, %v", left, err)
+		}
+	})
+}
+
+// A swap that waited while another was done is refused, and joins in the same statement; so does the first of a name.
+func TestASwapThatWaitsForAnotherIsRefusedAndJoins(t *testing.T) {
+	atEachLevel(t, func(t *testing.T, b *backend, dsn string) {
+		for name, version := range map[string]string{"first": "", "next": "7-0"} {
+			tx, err := dbOn(t, dsn).BeginTx(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tx.Rollback()
+			if version != "" {
+				mustExec(t, dbOn(t, dsn), fmt.Sprintf("INSERT INTO %s VALUES (%s,%d,7,0,0,0,x'01',x'00')", b.records, text(name), form))
+			}
+			if _, err := tx.ExecContext(t.Context(), fmt.Sprintf("REPLACE INTO %s VALUES (%s,%d,8,0,0,0,x'02',x'00')", b.records, text(name), form)); err != nil {
+				t.Fatal(err)
+			}
+			var swapping sync.WaitGroup
+			var out record.Outcome
+			swapping.Go(func() {
+				var err error
+				if out, err = b.Swap(t.Context(), &record.Swap{
+					Name: name, Old: record.Record{Version: version}, Data: []byte{3}, Join: &record.Join{Notes: []record.Note{{Key: "k", Data: []byte("d")}}},
+				}); err != nil {
+					t.Error(err)
+				}
+			})
+			until(t, "it waits for the row", func() bool {
+				return waiting(t, dsn, "UPDATE "+b.records)+waiting(t, dsn, "INSERT INTO "+b.records) == 1
+			})
+			if err := tx.Commit(); err != nil {
+				t.Fatal(err)
+			}
+			swapping.Wait()
+			r, err := b.Load(t.Context(), name)
+			if err != nil || out.Done || !out.Joined || string(r.Data) != "\x02" || len(r.Inbox) != 1 || r.Inbox[0].Key != "k" {
+				t.Errorf("%s: %+v, and there is %+v, %v", name, out, r, err)
+			}
+		}
+	})
+}
+
+// What the server says it has not applied is refused, and no error.
+func TestADeadlockOrALockTimeoutIsARefusal(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, dsn string) {
+		b := backendOn(t, with(dsn, "innodb_lock_wait_timeout=1"), apart())
+		defer b.Close()
+		if out, err := b.Swap(t.Context(), &record.Swap{Name: "n", Data: []byte{1}}); err != nil || !out.Done {
+			t.Fatal(out, err)
+		}
+		old, err := b.Load(t.Context(), "n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		unlock := lockRow(t, dsn, b.records+" WHERE name='n'")
+		defer unlock()
+		out, err := b.Swap(t.Context(), &record.Swap{Name: "n", Old: old, Data: []byte{2}, Join: &record.Join{Notes: []record.Note{{Key: "k"}}}})
+		if err != nil || out.Done || out.Joined || out.Told {
+			t.Errorf("a swap that waits for too long: %+v, %v, want it refused", out, err)
+		}
+		unlock()
+		if out, err = b.Swap(t.Context(), &record.Swap{Name: "n", Old: old, Data: []byte{2}}); err != nil || !out.Done || !out.Inbox {
+			t.Errorf("the next: %+v, %v", out, err)
+		}
+	})
+	for _, number := range []uint16{deadlock, recordChanged} { // which cannot be had at will
+		if !is(fmt.Errorf("so: %w", sqlError(number)), deadlock, lockWaitTimeout, recordChanged) {
+			t.Errorf("%d is another error", number)
+		}
+	}
+}
+
+func sqlError(number uint16) error { return &mysql.MySQLError{Number: number} }

@@ -1,0 +1,159 @@
+package mysqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/session"
+)
+
+// A session is a row: when it expires on the server's clock, or 0 once that is final. Every statement that decides on a
+// session writes its row, so it reads it as it is once it has it locked.
+
+// SessionTraits implements [session.Backend].
+func (b *backend) SessionTraits() session.Traits {
+	return session.Traits{Life: session.ByServerClock, MinTTL: minTTL, MaxTTL: maxTTL, Tick: time.Microsecond}
+}
+
+// Begin implements [session.Backend].
+func (b *backend) Begin(ctx context.Context, id session.ID, ttl time.Duration) (time.Duration, error) {
+	if err := b.prepare(ctx); err != nil {
+		return 0, err
+	}
+	b.sweepInTime()
+	us := number(ttl.Microseconds())
+	_, n, err := b.tell(ctx, "INSERT INTO "+b.sessions+" (id,expires,ttl,calls) SELECT "+text(id[:])+","+b.now()+"+"+us+","+us+",0 FROM DUAL WHERE 1=1"+commits)
+	switch {
+	case is(err, duplicate):
+		return 0, fmt.Errorf("%w: session %v was begun before", store.ErrInvalid, id)
+	case err == nil && n == 0:
+		err = b.unfit(0)
+	}
+	return ttl, err
+}
+
+// Renew implements [session.Backend]. Of two renewals the older may be done last, so an expiry is never moved back.
+func (b *backend) Renew(ctx context.Context, id session.ID) (calls int64, err error) {
+	if err := b.prepare(ctx); err != nil {
+		return 0, err
+	}
+	b.sweepInTime()
+	now, of := b.now(), " WHERE id="+text(id[:])
+	told, _, err := b.tell(ctx, "UPDATE "+b.sessions+" SET expires=GREATEST(expires,"+now+"+ttl),calls=LAST_INSERT_ID(calls+1)-1"+of+" AND expires>"+now+commits) //mutant:mysql-renewed-when-over
+	if err != nil || told > 0 {
+		return told - 1, err
+	}
+	var fits, there int64
+	err = b.db.QueryRowContext(ctx, "SELECT "+fit+",(SELECT COUNT(*) FROM "+b.sessions+of+" AND expires>"+now+")").Scan(&fits, &there)
+	switch {
+	case err != nil:
+		return 0, b.failed(err)
+	case fits == 1 && there > 0:
+		return 0, errors.New("the session was not renewed, though it is there")
+	}
+	return 0, first(b.unfit(fits), store.ErrLost)
+}
+
+func first(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write changes a session that may be there.
+func (b *backend) write(ctx context.Context, id session.ID, set string) error {
+	if err := b.prepare(ctx); err != nil {
+		return err
+	}
+	_, n, err := b.tell(ctx, "UPDATE "+b.sessions+" SET "+set+" WHERE id="+text(id[:])+commits)
+	if err != nil || n > 0 {
+		return err
+	}
+	var fits int64 // or it is not there
+	if err := b.db.QueryRowContext(ctx, "SELECT "+fit).Scan(&fits); err != nil {
+		return b.failed(err)
+	}
+	return b.unfit(fits)
+}
+
+// Call implements [session.Backend].
+func (b *backend) Call(ctx context.Context, id session.ID) error {
+	return b.write(ctx, id, "calls=calls+1")
+}
+
+// End implements [session.Backend].
+func (b *backend) End(ctx context.Context, id session.ID) error { return b.write(ctx, id, "expires=0") }
+
+// Left implements [session.Backend]. What has expired is made final by a statement that writes its row, as a renewal may
+// be under way.
+func (b *backend) Left(ctx context.Context, ids []session.ID) ([]time.Duration, error) {
+	if err := b.prepare(ctx); err != nil {
+		return nil, err
+	}
+	for {
+		left, lapsed, err := b.look(ctx, ids)
+		if err != nil {
+			return nil, err
+		}
+		again := false
+		for id := range lapsed {
+			_, n, err := b.tell(ctx, "UPDATE "+b.sessions+" SET expires=0 WHERE id="+text(id[:])+" AND expires<="+b.now()+" AND expires<>0"+commits) //mutant:mysql-end-is-final
+			if err != nil {
+				return nil, err
+			}
+			again = again || n == 0 // somebody else has written it
+		}
+		if !again {
+			return left, nil
+		}
+	}
+}
+
+// look reads for how long the sessions go on, and which have expired, but not for good. One that is not there has ended.
+func (b *backend) look(ctx context.Context, ids []session.ID) (left []time.Duration, lapsed map[session.ID]bool, err error) {
+	if len(ids) == 0 {
+		return nil, nil, nil
+	}
+	var in []string
+	for i := range ids {
+		in = append(in, text(ids[i][:]))
+	}
+	rows, err := b.db.QueryContext(ctx, "SELECT "+fit+",id,expires,expires-"+b.now()+" FROM (SELECT 1 AS one) AS o LEFT JOIN "+b.sessions+" ON id IN ("+strings.Join(in, ",")+")")
+	if err != nil {
+		return nil, nil, b.failed(err)
+	}
+	defer rows.Close()
+	goesOn := map[session.ID]int64{}
+	lapsed = map[session.ID]bool{}
+	for rows.Next() {
+		var fits int64
+		var id []byte
+		var expires, us sql.NullInt64
+		if err := rows.Scan(&fits, &id, &expires, &us); err != nil {
+			return nil, nil, b.failed(err)
+		}
+		if err := b.unfit(fits); err != nil {
+			return nil, nil, err
+		}
+		if len(id) == len(session.ID{}) && expires.Int64 > 0 {
+			if goesOn[session.ID(id)] = us.Int64; us.Int64 <= 0 {
+				lapsed[session.ID(id)] = true
+			}
+		}
+	}
+	for _, id := range ids {
+		left = append(left, max(0, time.Duration(goesOn[id])*time.Microsecond))
+	}
+	return left, lapsed, b.failed(rows.Err())
+}
+
+// Await implements [session.Backend].
+func (b *backend) Await(context.Context, session.ID) error { return store.ErrUnsupported }

@@ -1,0 +1,103 @@
+package natsstore
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record"
+	"github.com/holdfast-go/holdfast/store/session"
+)
+
+// A notification is a message to the mailbox of a process: the id, the token, how many, the
+// session, and the name. It is sent once the record is stored.
+const notificationHead = 16 + 8 + 2 + 8
+
+func (b *backend) mailbox(p store.Process) string {
+	return "holdfast.hint." + b.o.Bucket + "." + p.String()
+}
+
+// notify sends notifications. One that is lost is made up for by the waiter's own poll.
+func (b *backend) notify(all []record.Notification) {
+	for _, n := range all {
+		text := append(make([]byte, 0, notificationHead+len(n.Name)), n.ID[:]...)
+		text = binary.BigEndian.AppendUint64(text, uint64(n.Token))
+		text = binary.BigEndian.AppendUint16(text, uint16(n.N))
+		text = append(append(text, n.Session[:]...), n.Name...)
+		_ = b.nc.Publish(b.mailbox(n.ID.Process()), text)
+	}
+}
+
+func parseNotification(text []byte) (n record.Notification, ok bool) {
+	if len(text) <= notificationHead {
+		return n, false
+	}
+	n.ID = store.ID(text[:16])
+	n.Token = int64(binary.BigEndian.Uint64(text[16:]))
+	n.N = int(binary.BigEndian.Uint16(text[24:]))
+	n.Session = session.ID(text[26:34])
+	n.Name = string(text[notificationHead:])
+	return n, true
+}
+
+// Listen implements [record.Backend].
+func (b *backend) Listen(ctx context.Context, p store.Process, sink func(record.Notification)) error {
+	ctx, cancel := context.WithTimeout(ctx, checkPatience) // the driver asks for one
+	defer cancel()
+	if _, err := b.prepared(ctx, false); err != nil {
+		return b.failed(err)
+	}
+	sub, err := b.nc.Subscribe(b.mailbox(p), func(m *nats.Msg) {
+		if n, ok := parseNotification(m.Data); ok {
+			sink(n)
+		}
+	})
+	if err == nil {
+		if err = b.nc.FlushWithContext(ctx); err != nil {
+			_ = sub.Unsubscribe()
+		}
+	}
+	if err != nil {
+		return b.failed(fmt.Errorf("subscribe to %s: %w", b.mailbox(p), err))
+	}
+	connected := b.nc.StatusChanged(nats.CONNECTED)
+	b.tasks.Go(func() {
+		defer b.nc.RemoveStatusListener(connected)
+		defer func() { _ = sub.Unsubscribe() }()
+		known := b.spreads() //mutant:nats-nobody-looks-once-others
+		for {
+			select {
+			case <-b.ctx.Done():
+				return
+			case _, open := <-connected:
+				if !open { // the connection was closed for good
+					<-b.ctx.Done()
+					return
+				}
+				sink(record.Notification{}) // what was sent meanwhile is lost
+				known = b.spreads()
+			case <-known:
+				sink(record.Notification{}) // so is what was sent by way of others until they knew of us
+				known = nil
+			}
+		}
+	})
+	return nil
+}
+
+// spreadTime is how long the servers of a cluster take at the most, on a healthy
+// network, to tell each other of a subscription.
+const spreadTime = 500 * time.Millisecond
+
+// spreads fires when the servers know of a subscription that was made just now; it is
+// nil, and never does, where there is one server: that knows at once.
+func (b *backend) spreads() <-chan time.Time {
+	if b.nc.ConnectedClusterName() == "" && b.o.Domain == "" {
+		return nil
+	}
+	return time.After(spreadTime)
+}

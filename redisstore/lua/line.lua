@@ -1,0 +1,82 @@
+-- The order of few entries: all were read, and are in line. tree.lua has the same
+-- functions for many.
+local find = function(id) return entries[id] or nil end
+
+-- Has e end at x; it is gone if that is NEVER.
+local set = function(e, x)
+	e.over, first, n = x, NEVER, 0
+	for i = 1, #line do
+		local o = line[i]
+		if o.over < first then first = o.over end
+		if o.over < NEVER then n = n + 1 end
+	end
+end
+
+local append = function(e) line[#line + 1] = e end
+
+-- The earliest end of those ahead of e, and how many they are.
+local ahead = function(e)
+	local x, c = NEVER, 0
+	for i = 1, #line do
+		local o = line[i]
+		if o == e then break end
+		if o.over < x then x = o.over end
+		if o.over < NEVER then c = c + 1 end
+	end
+	return x, c
+end
+
+-- The k-th entry, of which some are wanted from there on.
+local nth = function(k)
+	for i = 1, #line do
+		if line[i].over < NEVER then k = k - 1 end
+		if k == 0 then return line[i] end
+	end
+end
+
+-- Some that are over, at least one if first is past.
+local over = function()
+	local out = {}
+	for i = 1, #line do
+		if line[i].over <= now then out[#out + 1] = line[i] end
+	end
+	return out
+end
+
+-- The first holds but own, as stored.
+local holders = function(own)
+	local out = {}
+	for i = 1, #line do
+		local e = line[i]
+		if e.granted and e ~= own and e.over < NEVER and #out < 8 then out[#out + 1] = raw(e) end
+	end
+	return table.concat(out)
+end
+
+local function load()
+	last = struct.unpack('<d', s, 4)
+	local p, e = 12, nil
+	while p <= #s do
+		e, p = parse(s, p)
+		e.over = ends(e)
+		entries[e.id], limit, n = e, e.limit, n + 1
+		line[n] = e
+		granted, held = granted + e.ones, held + e.heavy
+		if e.over < first then first = e.over end
+		if e.granted and e.want > e.weight then upgrader = e.id end
+	end
+end
+
+local function write()
+	local out, left = { struct.pack('<c3d', 'hf2', last) }, 0
+	for i = 1, #line do
+		local e = line[i]
+		if e.over < NEVER then
+			out[#out + 1] = raw(e)
+			if e.over - now > left then left = e.over - now end
+		end
+	end
+	local ms = RETENTION + math.ceil(left / 1000) --mutant:redis-retention
+	ms = string.format('%.0f', ms)
+	save(added, ms, 'SET', KEYS[1], table.concat(out), 'PX', ms)
+end

@@ -1,0 +1,150 @@
+package redisstore
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/store/queue"
+)
+
+// head is the field "h" of a hash, less the id of the hold that wants more.
+type head struct {
+	Magic                [3]byte
+	Last                 float64
+	Limit                uint32
+	Held                 float64
+	Granted, N           uint32
+	Tail, First, Covered float64
+	Levels, Upgrader     uint8
+}
+
+// stored reads what the server keeps of a name, says in which form, and holds what
+// is derived (sums, the tree, the index) to what it is derived from.
+func stored(t testing.TB, s *Store, name string, sh shape) (q queue.Queue, form string) {
+	t.Helper()
+	key := s.key(name)
+	form, err := s.client.Type(t.Context(), key).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	switch form {
+	case "none":
+		return queue.Queue{OneLimit: true}, form
+	case "string":
+		q, err = s.parse(key, s.client.Get(t.Context(), key).Val())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(q.Entries) > sh.fewest {
+			t.Fatalf("a string has %d entries", len(q.Entries))
+		}
+		return q, form
+	}
+	fields, err := s.client.HGetAll(t.Context(), key).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var h head
+	n, err := binary.Decode([]byte(fields["h"]), le, &h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	upgrader := fields["h"][n:]
+	delete(fields, "h")
+	type placed struct {
+		place int
+		e     queue.Entry
+	}
+	var all []placed
+	for f, v := range fields {
+		if len(f) != 32 {
+			continue
+		}
+		some, err := parseEntries(v[8:])
+		if err != nil || len(some) != 1 || some[0].ID.String() != f {
+			t.Fatalf("field %q: %+v, %v", f, some, err)
+		}
+		all = append(all, placed{int(float(v)), some[0]})
+		delete(fields, f)
+	}
+	slices.SortFunc(all, func(a, b placed) int { return a.place - b.place })
+	q.Last, q.OneLimit = int64(h.Last), true
+	want := head{Magic: h.Magic, Last: h.Last, Limit: h.Limit, Tail: h.Tail, First: math.Inf(1), Covered: h.Covered, Levels: h.Levels, Upgrader: h.Upgrader, N: uint32(len(all))}
+	wants := ""
+	tree := make([]map[int][]float64, h.Levels) // by level and node: ends, then numbers
+	for _, p := range all {
+		e := p.e
+		q.Entries = append(q.Entries, e)
+		end := float64(e.Expires)
+		if e.Granted {
+			want.Granted++
+			want.Held += float64(e.Weight)
+			if e.Want > e.Weight {
+				wants = e.ID.String()
+			}
+			if end += float64(e.LockDelay); e.Shown {
+				end = max(end, float64(e.Since+e.MinHold))
+			}
+		}
+		want.First = min(want.First, end)
+		if want.Covered < end || p.place >= int(h.Tail) || int64(e.Limit) != int64(h.Limit) {
+			t.Fatalf("entry at %d: %+v in %+v", p.place, e, h)
+		}
+		index := "#" + strconv.Itoa(p.place)
+		if fields[index] != e.ID.String() {
+			t.Fatalf("%s is %q, want %v", index, fields[index], e.ID)
+		}
+		delete(fields, index)
+		child := p.place
+		for l := range tree {
+			if tree[l] == nil {
+				tree[l] = map[int][]float64{}
+			}
+			node := tree[l][child/sh.fanout]
+			if node == nil {
+				for range sh.fanout {
+					node = append(node, math.Inf(1))
+				}
+				node = append(node, make([]float64, sh.fanout)...)
+				tree[l][child/sh.fanout] = node
+			}
+			node[child%sh.fanout] = min(node[child%sh.fanout], end)
+			node[sh.fanout+child%sh.fanout]++
+			child /= sh.fanout
+		}
+		if child != 0 {
+			t.Fatalf("place %d is outside a tree of %d levels", p.place, h.Levels)
+		}
+	}
+	if h != want || upgrader != wants {
+		t.Fatalf("the head is %+v %q, want %+v %q", h, upgrader, want, wants)
+	}
+	for l, nodes := range tree {
+		for i, want := range nodes {
+			f := fmt.Sprintf("t%d:%d", l, i)
+			ends, numbers := make([]float64, sh.fanout), make([]uint32, sh.fanout)
+			n, err := binary.Decode([]byte(fields[f]), le, ends)
+			if err == nil {
+				_, err = binary.Decode([]byte(fields[f])[n:], le, numbers)
+			}
+			if err != nil {
+				t.Fatalf("field %q: %q: %v", f, fields[f], err)
+			}
+			for _, n := range numbers {
+				ends = append(ends, float64(n))
+			}
+			if !slices.Equal(ends, want) {
+				t.Fatalf("field %q: %v, want %v", f, ends, want)
+			}
+			delete(fields, f)
+		}
+	}
+	if len(fields) > 0 {
+		t.Fatalf("fields that nothing needs: %q", fields)
+	}
+	return q, form
+}

@@ -1,0 +1,346 @@
+package record
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/queue"
+	"github.com/holdfast-go/holdfast/store/session"
+)
+
+// errNeedsShort says that a claim has to wait, and has no session to wait in.
+var errNeedsShort = errors.New("no session to wait in has begun")
+
+// An asking is what one run of an ask has set.
+type asking struct {
+	a     store.Answer
+	in    session.ID // that keeps the entry
+	there bool       // there is an entry
+}
+
+// Ask implements [store.Store].
+func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
+	c.GiveUp = "" // see PromiseGiveUp of the description
+	if err := s.checkClaim(&c); err != nil {
+		return store.Answer{}, err
+	}
+	m := s.enter(c.Name, c.ID, true)
+	defer s.exit(m)
+	if err := s.isGone(m); err != nil {
+		return store.Answer{}, s.whyGone(ctx, m, err)
+	}
+	if a, ok := s.fromNotification(m, &c); ok {
+		return a, nil
+	}
+	a, err := s.ask(ctx, m, &c)
+	if err != nil {
+		return store.Answer{}, s.failed("ask for", c.Name, err)
+	}
+	return a, nil
+}
+
+// placeTTL is the TTL of the session for those who wait (law 10): a dead one blocks for
+// no more than store.MaxPositionTTL, which is the most that a claim may ask for, or the least
+// that the server keeps.
+func (s *Store) placeTTL(c *store.Claim) time.Duration {
+	return min(max(c.PositionTTL, s.d.MinTTL), c.TTL) //mutant:record-waiter-in-the-long-session
+}
+
+func (s *Store) ask(ctx context.Context, m *localClaim, c *store.Claim) (store.Answer, error) {
+	long, err := s.sessions.Present(ctx, c.TTL)
+	if err != nil {
+		s.unsent(m)
+		return store.Answer{}, err
+	}
+	short := s.sessions.Begun(s.placeTTL(c))
+	for {
+		s.mu.Lock()
+		if m.sess == nil {
+			m.into(long)
+		}
+		s.mu.Unlock()
+		if a, err := s.askIn(ctx, m, c, long, short); err != errNeedsShort {
+			return a, err
+		}
+		if short, err = s.sessions.Present(ctx, s.placeTTL(c)); err != nil {
+			s.unsent(m)
+			return store.Answer{}, err
+		}
+	}
+}
+
+// unsent forgets a claim that has no session, if nothing of it was sent.
+func (s *Store) unsent(m *localClaim) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m.sess == nil && m.token == 0 {
+		s.forget(m)
+	}
+}
+
+// askIn asks once. An entry that is new goes into the long session if it is granted, and
+// into the short one if it waits. One that is there stays where it is: whatever was
+// asked for before, in whichever session, is what the record says it is (law 1).
+func (s *Store) askIn(ctx context.Context, m *localClaim, c *store.Claim, long, short *session.Session) (store.Answer, error) {
+	flight := long.Fresh()
+	if m.waits && short != nil {
+		flight = short.Fresh()
+	}
+	to, err := s.longer(ctx, m, long, short)
+	if err != nil {
+		return store.Answer{}, err
+	}
+	calls := map[session.ID]int64{long.ID: long.State().Calls}
+	if short != nil {
+		calls[short.ID] = short.State().Calls
+	}
+	got := &asking{}
+	o := &op{short: short, asks: true}
+	if !c.Try {
+		o.claim = c
+	}
+	o.apply = func(v *view) (change queue.Change, err error) {
+		*got = asking{}
+		got.a, change, err = v.q.Ask(v.now, c.Name, c)
+		e := v.find(c.ID)
+		switch crowd := s.reportsEnd && len(v.q.Entries) > fewCome; {
+		case got.a.Granted:
+		case c.Try || !crowd:
+			v.refused = true
+		case v.stored[c.ID]:
+			v.again = append(v.again, c.ID)
+		}
+		if err != nil || e == nil {
+			return change, err
+		}
+		if s.bySession() {
+			v.wishes(c.ID, e)
+		}
+		in, known := v.in[c.ID]
+		switch {
+		case known && to != nil:
+			in = to.ID
+		case known:
+		case e.Granted:
+			in = long.ID
+		case short == nil:
+			gone, _ := v.q.Release(v.now, &store.Hold{Name: c.Name, ID: c.ID})
+			change.Woken = append(change.Woken, gone.Woken...)
+			return change, errNeedsShort
+		default:
+			in = short.ID
+		}
+		v.in[c.ID], got.in, got.there = in, in, true
+		return change, nil
+	}
+	err = s.do(ctx, c.Name, o)
+	// Who waits goes on until its own entry is in the record (law 9): whoever made room
+	// may not have seen the note, and who comes later is not to overtake it.
+	for tried := 0; err == nil && o.rests; tried++ {
+		var in bool
+		if in, err = s.awaitTakenIn(ctx, m, short, s.crowded(c.Name, tried)); in {
+			if got.in, got.there = short.ID, true; got.a.Granted {
+				got.a = store.Answer{} // on what was not the newest
+			}
+			break
+		}
+		if err == nil {
+			_, peeks := s.b.(Peeker)
+			looks := peeks && tried < looksFirst
+			o = &op{short: short, asks: true, claim: o.claim, apply: o.apply, insists: !looks, looks: looks}
+			err = s.do(ctx, c.Name, o)
+		}
+		if err != nil && !store.Definite(err) {
+			s.settleLater(c.Name) //mutant:record-note-is-taken-in-later
+		}
+	}
+	switch {
+	case err == errNeedsShort:
+		return store.Answer{}, err
+	case errors.Is(err, store.ErrLost):
+		broken := (*store.LostError)(nil)
+		s.lost(m, err, errors.As(err, &broken))
+		return store.Answer{}, err
+	case err != nil && !store.Definite(err):
+		s.mu.Lock()
+		m.unsure, m.ends = true, max(m.ends, store.Now().Add(c.TTL))
+		s.mu.Unlock()
+		return store.Answer{}, err
+	case err != nil || !got.there:
+		s.nothing(m)
+		return got.a, err
+	}
+	return s.answer(ctx, m, c, got, calls, flight)
+}
+
+// looksFirst is how often who waits for its note to be taken in looks for itself in the record alone, before it
+// reads the inbox and takes in all that is there.
+const looksFirst = 2
+
+// awaitTakenIn waits for a notification that the note of a claim was taken in, for so long. That
+// serves for a reading: an entry that was there stays until its owner takes it out, or its session ends.
+func (s *Store) awaitTakenIn(ctx context.Context, m *localClaim, in *session.Session, patience time.Duration) (taken bool, err error) {
+	rest := make(chan struct{})
+	s.mu.Lock()
+	m.into(in)
+	m.rest = rest
+	m.rested()
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		m.rest = nil
+		s.mu.Unlock()
+	}()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-rest:
+		return true, nil
+	case <-timer.C:
+		return false, nil
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+}
+
+// longer is the session that a claim goes into which is asked for again for longer than
+// before, or nil.
+func (s *Store) longer(ctx context.Context, m *localClaim, long, short *session.Session) (*session.Session, error) {
+	s.mu.Lock()
+	was, held := m.sess, m.token != 0
+	s.mu.Unlock()
+	to := short
+	if held {
+		to = long
+	}
+	if was == nil || to == nil || !held && !m.waits || was.TTL >= to.TTL {
+		return nil, nil
+	}
+	return to, s.moves(ctx, m, was, to)
+}
+
+// answer is what an ask is told whose entry is in the record or the inbox: it counts from the last
+// answered renewal of the session that keeps the entry (law 1).
+func (s *Store) answer(ctx context.Context, m *localClaim, c *store.Claim, got *asking, calls map[session.ID]int64, flight *session.Flight) (store.Answer, error) {
+	sess := s.sessions.Own(got.in) //mutant:record-grant-counts-from-another-session
+	if sess == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		m.lose(store.ErrLost)
+		s.poke()
+		return store.Answer{}, store.ErrLost
+	}
+	st := sess.Wait(ctx, flight)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m.moving, m.unsure = nil, false
+	m.into(sess)
+	if m.check(); m.gone != nil {
+		s.poke()
+		return store.Answer{}, store.ErrLost
+	}
+	m.calls = calls[sess.ID] // not known: its next renewal reads
+	a := got.a
+	a.From = st.Renewed
+	if a.Until > time.Duration(unending)*time.Microsecond/2 {
+		a.Until = 0 // nobody has asked
+	}
+	if m.waits = !a.Granted; m.waits {
+		m.ends = max(m.ends, store.Now().Add(c.PositionTTL))
+	} else {
+		a.TTL = min(c.TTL, st.Lasts) //mutant:record-grant-outlasts-its-session
+		s.granted(m, c, &a)
+	}
+	s.poke()
+	return a, nil
+}
+
+// granted notes what the owner of a claim is told. Store.mu is held.
+func (s *Store) granted(m *localClaim, c *store.Claim, a *store.Answer) {
+	if m.token == 0 {
+		m.since = store.Now()
+		if s.bySession() {
+			m.keep = c.MinHold
+		}
+	}
+	m.waits, m.heard = false, nil
+	m.owner, m.used, m.token, m.reads = c.Owner, a.Token, a.Token, c.MinHold > 0 || a.Want > a.Weight
+	m.told = store.Renewal{Weight: a.Weight, Want: a.Want, UpgradeToken: a.UpgradeToken}
+	m.ends = max(m.ends, store.Now().Add(c.TTL))
+	s.unwatch(m)
+}
+
+// fromNotification is the answer to an ask that a notification has answered: it is the
+// grant, without a read to confirm it, as the claim still waits and the session is its
+// present one, which is renewed (law 6). It counts from the session's last renewal,
+// never from this ask (law 1).
+func (s *Store) fromNotification(m *localClaim, c *store.Claim) (a store.Answer, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := m.heard
+	m.heard = nil                                                        // whoever asks again reads
+	if n == nil || !m.waits || m.sess == nil || n.Session != m.sess.ID { //mutant:record-notification-of-another-session
+		return a, false
+	}
+	st := m.sess.State()
+	if st.Over || st.Failing {
+		return a, false
+	}
+	a = store.Answer{
+		Granted: true, Token: n.Token, N: n.N, TTL: min(c.TTL, st.Lasts), From: st.Renewed, //mutant:record-notification-counts-from-the-ask
+		Weight: c.Weight, Want: c.Weight, Last: n.Token + int64(n.N) - 1,
+	}
+	// m.calls stays what it was when the record was read: whoever has called since
+	// may have broken it.
+	s.granted(m, c, &a)
+	return a, true
+}
+
+// Poll implements [store.Poller].
+func (s *Store) Poll(ctx context.Context, c store.Claim) (store.Answer, error) {
+	if err := s.checkClaim(&c); err != nil {
+		return store.Answer{}, err
+	}
+	m := s.enter(c.Name, c.ID, false)
+	defer s.exit(m)
+	v, err := s.look(ctx, c.Name)
+	if err != nil {
+		return store.Answer{}, s.failed("look at", c.Name, err)
+	}
+	if err := s.isGone(m); err != nil {
+		return store.Answer{}, s.whyGone(ctx, m, err)
+	}
+	a, err := v.q.Poll(v.now, c.Name, &c)
+	if err != nil {
+		return store.Answer{}, err
+	}
+	if sess := s.sessions.Own(v.in[c.ID]); sess != nil {
+		a.From = sess.State().Renewed
+	}
+	return a, nil
+}
+
+// look is the record of a name as it is now; of all its entries it is known
+// whether they live.
+func (s *Store) look(ctx context.Context, at string) (*view, error) {
+	r, err := s.read(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	return s.viewOf(ctx, at, &r)
+}
+
+func (s *Store) viewOf(ctx context.Context, at string, r *Record) (*view, error) {
+	ctx, cancel := context.WithTimeout(ctx, longest)
+	defer cancel()
+	a, err := s.apply(ctx, at, r, []*op{{apply: func(v *view) (queue.Change, error) {
+		v.all = true
+		return queue.Change{}, nil
+	}}})
+	if err != nil {
+		return nil, err
+	}
+	return a.view, nil
+}

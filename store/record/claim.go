@@ -1,0 +1,261 @@
+package record
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/queue"
+	"github.com/holdfast-go/holdfast/store/session"
+)
+
+// A localClaim is a claim of this process. It is guarded by Store.mu; what the contract
+// says is asked for one after the other is changed by that operation alone.
+type localClaim struct {
+	name string
+	id   store.ID
+
+	sess   *session.Session // that keeps its entry; nil: not known
+	moving *session.Session // a move of its hold to this one was not answered (law 10)
+	gone   error            // why it is lost for its owner; nil: it is not
+	waits  bool             // its owner was told that it waits, and has not begun to give up
+	drop   bool             // to be taken out of the record, however often that takes
+	taking bool             // that is under way
+	busy   int              // operations under way
+	ends   store.Instant    // ended then, unless it is renewed
+
+	calls   int64         // of its session, when its record was read last
+	reads   bool          // its renewals have something to read or to write
+	heard   *Notification // that told of its grant
+	token   int64         // of its grant, once its owner was told; 0 before
+	used    int64
+	owner   string
+	told    store.Renewal // how it stands, as its owner was told
+	watched []session.ID  // those ahead of it
+	also    []session.ID  // that were told to be, and when; no record read since has told
+	alsoAt  store.Instant
+	takenIn session.ID    // its entry was in the record under this one, as a notification said
+	rest    chan struct{} // closed when its ask need not wait for that any more; nil: no ask does
+	unsure  bool          // an ask was not answered: its entry may be in any session
+	failed  int           // times that it could not be taken out
+
+	keep  time.Duration // its minimum hold, where that is a session of its own
+	since store.Instant // when its owner was told of the grant
+	shown bool          // the minimum hold has begun
+}
+
+// enter begins an operation on a claim of this process, or returns nil if there is no such
+// claim; with makes it makes one.
+func (s *Store) enter(at string, id store.ID, makes bool) *localClaim {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.claims[id]
+	if m == nil && makes {
+		m = &localClaim{name: at, id: id, ends: store.Now()}
+		s.claims[id] = m
+	}
+	if m != nil {
+		m.busy++
+	}
+	return m
+}
+
+// exit ends what enter began.
+func (s *Store) exit(m *localClaim) {
+	if m == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m.busy--
+}
+
+// into notes which session keeps the claim. Store.mu is held.
+func (m *localClaim) into(sess *session.Session) {
+	if m.sess == sess {
+		return
+	}
+	if m.sess != nil {
+		m.sess.Leave()
+	}
+	if m.sess = sess; sess != nil {
+		sess.Enter()
+	}
+}
+
+// forget notes that nothing of the claim is stored any more. Store.mu is held.
+func (s *Store) forget(m *localClaim) {
+	if m == nil {
+		return
+	}
+	m.into(nil)
+	s.unwatch(m)
+	if s.claims[m.id] == m {
+		delete(s.claims, m.id)
+	}
+}
+
+// nothing is forget, with the lock.
+func (s *Store) nothing(m *localClaim) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forget(m)
+}
+
+// remembered is for how long who asks for a claim that is lost is told why.
+const remembered = time.Minute
+
+// lose notes that the claim is gone for its owner. What is left of it is taken out by
+// a write, under whichever session it is (law 10). Store.mu is held.
+func (m *localClaim) lose(why error) {
+	if m.gone == nil {
+		m.gone, m.drop, m.waits, m.ends = why, true, false, store.Now()
+	}
+}
+
+// check finds out whether the session of the claim has ended: then the claim is lost, with
+// all others that it keeps (law 2). A hold whose move was not answered ends with
+// the earlier of the two (law 10). Store.mu is held.
+func (m *localClaim) check() {
+	if m.gone != nil {
+		return
+	}
+	if m.sess != nil && m.sess.Over() || m.moving != nil && m.moving.Over() {
+		m.lose(store.ErrLost)
+	}
+}
+
+// isGone is why a claim of ours is lost, or nil.
+func (s *Store) isGone(m *localClaim) error {
+	if m == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m.check()
+	if m.gone != nil && m.drop {
+		s.poke()
+	}
+	return m.gone
+}
+
+// lost notes that an operation was told that the claim is lost. there: it blocks still,
+// as it was broken.
+func (s *Store) lost(m *localClaim, why error, there bool) {
+	if m == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m.gone != nil {
+		return
+	}
+	m.gone, m.waits = why, false
+	if there {
+		m.ends = max(m.ends, store.Now()) // it is ended when it would have been
+		m.drop = true
+	} else {
+		m.ends = store.Now().Add(remembered)
+	}
+}
+
+// whyGone is why a claim is lost. If it was broken and blocks still the reason is looked
+// up: somebody may have broken it since, or again.
+func (s *Store) whyGone(ctx context.Context, m *localClaim, why error) error {
+	v, err := s.look(ctx, m.name)
+	if err != nil {
+		return why
+	}
+	if e := v.find(m.id); e != nil && e.Broken != nil {
+		return &store.LostError{Reason: e.Reason()}
+	}
+	return store.ErrLost
+}
+
+// tend ends what was not renewed, until Close.
+func (s *Store) tend() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-timer.C:
+		case <-s.wake:
+		}
+		next := s.due(store.Now())
+		timer.Reset(max(next.Sub(store.Now()), 10*time.Millisecond)) // not more often, however much there is to do
+	}
+}
+
+// maxAbreast is how many requests are on their way at once for one call.
+const maxAbreast = 64
+
+// due begins what is due, and returns when to look again at the latest. A timer stands
+// still while the machine is suspended, so that is soon.
+func (s *Store) due(now store.Instant) (next store.Instant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next = now.Add(time.Second)
+	if now >= s.sweepAt {
+		s.sweepAt = now.Add(sweepEvery)
+		s.tasks.Go(func() { s.sweep(s.ctx, sweepAge) }) //mutant:record-sweep-begins
+	}
+	if s.settling {
+		return now.Add(20 * time.Millisecond)
+	}
+	begun := 0
+	for _, m := range s.claims {
+		m.check()
+		switch {
+		case m.busy > 0 || m.taking:
+		case m.ends > now:
+			next = min(next, m.ends)
+		case m.gone != nil && !m.drop:
+			s.forget(m)
+		case begun == maxAbreast: // the next time
+			next = now
+		default:
+			m.lose(store.ErrLost)
+			m.drop, m.taking = true, true
+			begun++
+			s.tasks.Go(func() { s.takeOut(m) })
+		}
+	}
+	return next
+}
+
+// takeOut ends a claim of ours whose time is over, as its process has not crashed, or that
+// could not be given back.
+func (s *Store) takeOut(m *localClaim) {
+	ctx, cancel := context.WithTimeout(s.ctx, longest)
+	defer cancel()
+	err := s.do(ctx, m.name, &op{gives: true, finds: m.id, apply: func(v *view) (queue.Change, error) {
+		if e := v.find(m.id); e != nil {
+			e.Expires = min(e.Expires, v.now.Clock)
+		}
+		return v.q.Release(v.now, &store.Hold{Name: m.name})
+	}})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m.taking = false
+	now := store.Now()
+	if err != nil && !m.forGood(now) {
+		m.failed++
+		m.ends = now.Add(min((100*time.Millisecond)<<min(m.failed, 6), 5*time.Second))
+	} else {
+		m.drop, m.ends, m.moving = false, now.Add(remembered), nil
+		m.into(nil)
+	}
+	s.poke()
+}
+
+// forGood reports whether the claim needs no taking out any more: its session ended
+// long ago. Store.mu is held.
+func (m *localClaim) forGood(now store.Instant) bool {
+	if m.unsure || m.moving != nil || m.sess == nil {
+		return false
+	}
+	st := m.sess.State()
+	return st.Over && now > st.Renewed.Add(st.Lasts+m.sess.TTL)
+}

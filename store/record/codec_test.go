@@ -1,0 +1,117 @@
+package record
+
+import (
+	"errors"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/queue"
+	"github.com/holdfast-go/holdfast/store/session"
+)
+
+// full is a record with all that one can have.
+func full(now queue.Time) *view {
+	why, asks := "why", "asks"
+	p := store.NewProcess()
+	ids := []store.ID{p.NewID(), p.NewID(), p.NewID()}
+	v := &view{
+		now: now, in: map[store.ID]session.ID{}, kept: map[store.ID]session.ID{ids[1]: session.NewID()}, wish: map[store.ID]int64{ids[2]: 7},
+		marks: []mark{{session.NewID(), 12}},
+		q: queue.Queue{Last: 99, Entries: []queue.Entry{
+			{ID: ids[0], Limit: store.Full, Weight: store.Upgradeable, Want: store.Full, Turn: 3, N: 2, Granted: true, Shown: true, Broken: &why, Token: 5, UpgradeToken: 6, Since: now.Clock - 9, Expires: now.Clock + unending, MinHold: 4, LockDelay: 8, Owner: "owner"},
+			{ID: ids[1], Limit: store.Full - 1, Weight: 1, Want: 1, N: 1, Granted: true, Token: 7, Since: now.Clock - 8, Expires: now.Clock - 1, MinHold: 1},
+			{ID: ids[2], Limit: store.Full, Weight: 1, Want: 1, N: 4, Expires: now.Clock + unending, GiveUp: &asks},
+		}},
+	}
+	for _, id := range ids {
+		v.in[id] = session.NewID()
+	}
+	return v
+}
+
+func TestARecordComesBackAsItWasWritten(t *testing.T) {
+	t.Parallel()
+	v := full(queue.At(time.Now()))
+	back, err := decode("name", v.encode(false), v.now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := v.q
+	want.Entries[1].MinHold, want.Entries[2].MinHold = 0, 7 // that of the second is a session's
+	if !reflect.DeepEqual(back.q, want) || !reflect.DeepEqual(back.in, v.in) || !reflect.DeepEqual(back.kept, v.kept) || !reflect.DeepEqual(back.marks, v.marks) {
+		t.Fatalf("it has come back as\n%+v\nwant\n%+v", back, v)
+	}
+}
+
+func TestADamagedRecordIsCorruptAndANewerOneUnsupported(t *testing.T) {
+	t.Parallel()
+	v := full(queue.At(time.Now()))
+	data := v.encode(false)
+	for n := 1; n < len(data); n++ {
+		if _, err := decode("name", data[:n], v.now); !errors.Is(err, store.ErrCorrupt) {
+			t.Fatalf("%d of %d bytes: %v", n, len(data), err)
+		}
+	}
+	if _, err := decode("name", append(data, 0), v.now); !errors.Is(err, store.ErrCorrupt) {
+		t.Fatalf("a byte more: %v", err)
+	}
+	data[0]++
+	if _, err := decode("name", data, v.now); !errors.Is(err, store.ErrUnsupported) {
+		t.Fatalf("newer: %v", err)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add(full(queue.At(time.Now())).encode(false))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		_, _ = decode("name", data, queue.At(time.Now()))
+		_, _ = parseNote("name", data)
+		ParseNotifications(data, func(Notification) {})
+	})
+}
+
+// Law 5.
+func TestTheClockIsNotBehindWhatIsStored(t *testing.T) {
+	t.Parallel()
+	v := full(queue.At(time.Now()))
+	late := queue.Time{Clock: v.now.Clock - 1000, Wall: v.now.Wall}
+	back, err := decode("name", v.encode(false), late)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if back.now.Clock < v.now.Clock-1 {
+		t.Fatalf("the clock is %d behind an instant that is stored", v.now.Clock-1-back.now.Clock)
+	}
+}
+
+// Law 5.
+func TestTheClockIsNotAheadOfTheServer(t *testing.T) {
+	t.Parallel()
+	s := &Store{}
+	const now = 1_700_000_000_000_000
+	heard := store.Now()
+	s.hear(now, heard)
+	s.hear(now-5_000_000, store.Now()) // a slower reply tells less
+	if have := s.present().Clock; have < now || have > now+store.Now().Sub(heard).Microseconds() {
+		t.Fatalf("the clock is %d µs ahead of what the server can show", have-now)
+	}
+}
+
+func TestNotificationsComeBackAsTheyWereWritten(t *testing.T) {
+	t.Parallel()
+	want := []Notification{
+		{Name: "a", ID: store.NewProcess().NewID(), Token: 5, N: 2, Session: session.NewID()},
+		{Name: "b\x00", ID: store.NewProcess().NewID()},
+	}
+	b := AppendNotifications(nil, want)
+	for n := range len(b) {
+		ParseNotifications(b[:n], func(Notification) {})
+	}
+	var have []Notification
+	ParseNotifications(b, func(n Notification) { have = append(have, n) })
+	if !reflect.DeepEqual(have, want) {
+		t.Fatalf("%+v, want %+v", have, want)
+	}
+}

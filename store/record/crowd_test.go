@@ -1,0 +1,93 @@
+package record_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record"
+	"github.com/holdfast-go/holdfast/store/record/recordtest"
+)
+
+// crowdCosts is the most requests that a lock in a crowd of 100 may cost: begin two sessions, listen, try, join, watch,
+// give back on what is not the newest any more, and again, and what is read meanwhile. It was measured as 10 to 14, and it varies by one.
+const crowdCosts = 17
+
+// A busy server does one request after another, each in crowdTurn, and is crowdTrip away. Time
+// passes only where somebody waits, so how fast this machine is makes no difference.
+const (
+	crowdTurn = 50 * time.Microsecond
+	crowdTrip = time.Millisecond
+)
+
+// Many processes come at once for one name. What each costs the server does not grow with how many
+// they are.
+func TestACrowdCostsFewRequestsALock(t *testing.T) {
+	t.Parallel()
+	for _, kind := range servers {
+		if kind.o.Quiet {
+			continue // who waits polls there
+		}
+		t.Run(kind.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				m, turn := recordtest.NewMemory(kind.o), make(chan struct{}, 1)
+				counts := &recordtest.Counts{}
+				each, unanswered := recordtest.Crowd(t, recordtest.CrowdSize(100), counts, func(t *testing.T) store.Store {
+					c := m.Client()
+					c.Fates(func(q recordtest.Request) recordtest.Fate {
+						if q.Op != recordtest.OpNotify && t.Context().Err() != context.Canceled {
+							if q.Op != recordtest.OpSwap {
+								counts.Add(string(q.Op))
+							}
+							time.Sleep(crowdTrip / 2)
+							turn <- struct{}{}
+							time.Sleep(crowdTurn)
+							<-turn
+							time.Sleep(crowdTrip / 2)
+						}
+						return recordtest.Answered
+					})
+					backend := record.Backend(told{c, counts})
+					if kind.o.Halves {
+						backend = peeking{told{c, counts}, c.Peeking().(record.Peeker)}
+					}
+					return record.WatchStore{Store: record.New(backend)}
+				})
+				if each > crowdCosts || unanswered > 0 {
+					t.Errorf("%.1f requests a lock, %d calls were not answered; want at most %d, and none", each, unanswered, crowdCosts)
+				}
+			})
+		})
+	}
+}
+
+type peeking struct {
+	told
+	record.Peeker
+}
+
+// A told client counts the swaps by what came of them.
+type told struct {
+	*recordtest.Client
+	counts *recordtest.Counts
+}
+
+func (c told) Swap(ctx context.Context, w *record.Swap) (record.Outcome, error) {
+	o, err := c.Client.Swap(ctx, w)
+	switch {
+	case o.Done && len(w.Old.Inbox) > 0:
+		c.counts.Add("swap takes in")
+	case o.Done:
+		c.counts.Add("swap done")
+	case o.Joined:
+		c.counts.Add("swap joins")
+	case w.Join != nil:
+		c.counts.Add("swap refused, not joined")
+	default:
+		c.counts.Add("swap refused")
+	}
+	return o, err
+}

@@ -1,0 +1,99 @@
+package record
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/queue"
+	"github.com/holdfast-go/holdfast/store/session"
+)
+
+// A lapser ends sessions, as a server does with those that it has not heard of.
+type lapser interface {
+	Lapse(ids ...session.ID)
+}
+
+// DoubtForTest has the store ask for the life of a session each time that it matters.
+func (s *Store) DoubtForTest() { s.sessions.Trust(0) }
+
+// LapseForTest ends the sessions of the store, and returns when what they kept is gone. The
+// store has found out by then.
+func (s *Store) LapseForTest(t testing.TB, server lapser) {
+	t.Helper()
+	server.Lapse(s.Sessions()...)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 30*time.Second)
+	defer cancel()
+	if err := s.Settle(ctx); err != nil {
+		t.Fatal(err)
+	}
+	// What the store has forgotten, as it was withdrawn and the answer was lost, is taken out too.
+	for r, err := range s.b.List(ctx, 0) {
+		if err == nil {
+			err = s.settleName(ctx, r.Name)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// LapseShortForTest ends the session of a TTL, and has the store find out.
+func (s *Store) LapseShortForTest(server lapser, ttl time.Duration) {
+	if sess := s.sessions.Begun(ttl); sess != nil {
+		server.Lapse(sess.ID)
+		sess.Wait(context.Background(), sess.Renew())
+	}
+}
+
+// WaitingForTest is how many operations wait for the worker of a name.
+func (s *Store) WaitingForTest(at string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.names[at].waiting)
+}
+
+// SweepForTest has the next sweep be due.
+func (s *Store) SweepForTest() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sweepAt = store.Now()
+	s.poke()
+}
+
+// MarksForTest is how many marks a record has, and EntriesForTest how many entries.
+func MarksForTest(data []byte) int { return len(mustDecode(data).marks) }
+
+// EntriesForTest is how many entries a record has.
+func EntriesForTest(data []byte) int { return len(mustDecode(data).q.Entries) }
+
+func mustDecode(data []byte) *view {
+	v, err := decode("", data, queue.Time{})
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// NotifyForTest delivers a notification.
+func (s *Store) NotifyForTest(n Notification) { s.notified(n) }
+
+// ToldForTest reports whether the claim was told that another is ahead of it.
+func (s *Store) ToldForTest(id store.ID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.claims[id].also) > 0
+}
+
+// ReadsForTest has the store take in a record that was read by a request sent then.
+func (s *Store) ReadsForTest(ctx context.Context, at string, r *Record, sent store.Instant) {
+	a, err := s.apply(ctx, at, r, nil)
+	if err != nil {
+		panic(err)
+	}
+	s.watchAhead(a, sent)
+}
+
+// PatientForTest has a request take as long as a machine that stalls.
+func PatientForTest(d time.Duration) { longest = max(longest, d) }

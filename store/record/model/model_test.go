@@ -1,0 +1,50 @@
+package main
+
+import (
+	"bytes"
+	"testing"
+)
+
+func TestNothingGoesWrongUnderAllLaws(t *testing.T) {
+	states := 0
+	for _, p := range parts() {
+		t.Run(p.about, func(t *testing.T) {
+			for _, r := range p.runs {
+				res := r.explore()
+				t.Logf("%v: %d states", r, res.states)
+				if states += res.states; res.wrong != "" {
+					t.Errorf("%v: %s\n%s", r, res.wrong, history(&res))
+				}
+			}
+		})
+	}
+	t.Logf("%d states in all", states)
+}
+
+func TestEachDroppedLawIsCaught(t *testing.T) {
+	dropped := law(0)
+	for i, p := range parts() {
+		dropped |= p.laws
+		for _, l := range p.laws.each() {
+			t.Run(p.about+"/without: "+l.String(), func(t *testing.T) {
+				res, r := p.without(l)
+				if res.wrong == "" {
+					t.Fatal("nothing goes wrong without it in part", i+1)
+				}
+				t.Logf("%v, %d states: %s\n%s", r, res.states, res.wrong, history(&res))
+				if history(&res) == "" {
+					t.Error("there is no history of it")
+				}
+			})
+		}
+	}
+	for _, l := range law(all &^ dropped).each() {
+		t.Errorf("no part drops the law that %v", l)
+	}
+}
+
+func history(res *result) string {
+	var out bytes.Buffer
+	res.tell(&out)
+	return out.String()
+}

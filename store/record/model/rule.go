@@ -1,0 +1,148 @@
+package main
+
+// An act is what an operation does to the record.
+type act uint8
+
+const (
+	ask act = iota
+	leave
+	move
+	upgrade
+	cancel
+	detach
+	adopt
+)
+
+// An edit is all that the next record follows from.
+type edit struct {
+	act   act
+	who   int
+	local int8    // the session, of the claim's process
+	takes list    // notes that are taken in
+	over  uint8   // sessions that are passed over
+	void  [2]int8 // with byMark: the number up to which joins are to be marked void, under the first and the second session
+}
+
+// apply is what a client makes of a record that it has read.
+func (r *rules) apply(q record, ed edit) record {
+	if !r.has(keepMark) {
+		q.marks = [2 * maxClaims]int8{}
+	}
+	for k := range q.marks {
+		if ed.over&bit(k) != 0 {
+			q.marks[k] = 0 // no join of that session is taken in anyway
+		}
+	}
+	for i := int(q.n) - 1; i >= 0; i-- {
+		e := q.e[i]
+		if ed.over&bit(e.session) != 0 && !(ed.act == ask && int(e.claim) == ed.who) {
+			q.drop(i)
+		}
+	}
+	for _, k := range ed.takes.k[:ed.takes.n] {
+		session := r.sessionOf(k)
+		if ed.over&bit(session) != 0 || q.void(r, k) {
+			continue
+		}
+		if r.scheme == byMark && r.has(markTaken) {
+			q.marks[session] = k.number()
+		}
+		if q.find(k.claim()) < 0 {
+			q.e[q.n] = entry{claim: int8(k.claim()), session: session}
+			q.n++
+		}
+	}
+	for local, number := range ed.void {
+		if s := r.session(ed.who, int8(local)); ed.over&bit(s) == 0 {
+			q.marks[s] = max(q.marks[s], number)
+		}
+	}
+	r.act(&q, ed)
+	r.settle(&q)
+	return q
+}
+
+// act does what the operation is for.
+func (r *rules) act(q *record, ed edit) {
+	mine, session := q.find(ed.who), r.session(ed.who, ed.local)
+	switch {
+	case ed.act == ask && mine < 0:
+		q.e[q.n] = entry{claim: int8(ed.who), session: session}
+		if q.n++; !r.has(behind) {
+			q.e[0], q.e[q.n-1] = q.e[q.n-1], q.e[0]
+		}
+	case ed.act == leave:
+		if mine >= 0 {
+			q.drop(mine)
+		}
+	case ed.act == adopt:
+		if at := q.find(nobody); at >= 0 {
+			if q.e[at].claim = int8(ed.who); r.has(adoptSession) {
+				q.e[at].session = session
+			}
+		}
+	case mine < 0:
+	case ed.act == ask || ed.act == move:
+		q.e[mine].session = session
+	case ed.act == upgrade:
+		if e := &q.e[mine]; !e.is(full) && !e.is(broken) {
+			e.flags |= wanting
+		}
+	case ed.act == cancel:
+		q.e[mine].flags &^= wanting | full
+	case ed.act == detach:
+		q.e[mine].claim, q.e[mine].session = nobody, detached
+	}
+}
+
+// settle gives room in order: to a pending upgrade before all that wait; the
+// first that does not fit stops the rest.
+func (r *rules) settle(q *record) {
+	held := int8(0)
+	for _, e := range q.e[:q.n] {
+		if e.is(granted) {
+			held += r.weighs(e)
+		}
+	}
+	for i := range q.e[:q.n] {
+		if e := &q.e[i]; e.is(wanting) {
+			if held-r.weighs(*e)+r.limit > r.limit {
+				return
+			}
+			e.flags = e.flags&^wanting | full
+			return
+		}
+	}
+	for i := range q.e[:q.n] {
+		e := &q.e[i]
+		if e.is(granted) {
+			continue
+		}
+		if held+r.weighs(*e) > r.limit {
+			return
+		}
+		e.flags |= granted
+		held += r.weighs(*e)
+	}
+}
+
+func (r *rules) weighs(e entry) int8 {
+	switch {
+	case e.is(full):
+		return r.limit
+	case e.claim == nobody:
+		return r.weight[0] // who hands a hold on is A
+	}
+	return r.weight[e.claim]
+}
+
+// helps reports whether a record gives anybody room who had none in the one before.
+func helps(was, now *record) bool {
+	for _, e := range now.e[:now.n] {
+		at := was.find(int(e.claim))
+		if e.flags&(granted|full) != 0 && (at < 0 || e.flags&^was.e[at].flags&(granted|full) != 0) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,66 @@
+package record_test
+
+import (
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/mutant"
+)
+
+// The store with one thing wrong fails a test. What the rule itself is comes out in
+// storetest.
+func TestTheTestsCatchEachMutantOfTheLaws(t *testing.T) {
+	t.Parallel()
+	const (
+		late    = "TestASwapThatWasNotAnsweredIsNotDoneOnceItsClaimIsGivenUp"
+		join    = "TestAJoinThatWasNotAnsweredIsNotDoneOnceItsClaimIsGivenUp"
+		twice   = "TestAJoinThatIsDoneTwiceIsTakenInOnce"
+		broken  = "TestABreakIsHeardByWhoWasGrantedByANotification"
+		granted = "TestANotificationIsTheGrantWithoutARead"
+		moves   = "TestAHoldLeavesTheShortSessionWithItsFirstRenewal"
+		swept   = "TestWhatACrashedHolderLeftIsTakenOutThoughNobodyComes"
+		lasts   = "TestAGrantLastsNoLongerThanItsSession"
+	)
+	var all []mutant.Broken
+	for _, m := range []struct {
+		name, test, mark string
+		do               mutant.Op
+	}{
+		{"a late swap is left", late, "record-late-swap-is-left", mutant.Value("false")},
+		{"one limit for all entries", "TestARecordComesBackAsItWasWritten", "record-one-limit-for-all", mutant.Stmt("set(e.GiveUp != nil, hasOther)")},
+		{"a late join is left", join, "record-late-join-is-left", mutant.Stmt("_ = l")},
+		{"a note comes back", twice, "record-note-comes-back", mutant.Cond("false")},
+		{"a note that is taken in leaves no mark", twice, "record-note-taken-in-leaves-no-mark", mutant.Delete()},
+		{"a mark goes before its session", join, "record-mark-goes-before-its-session", mutant.Cond("!known && left > 0")},
+		{"a long inbox is none without the note", "TestAClaimThatGivesUpLeavesNoNoteInALongInbox", "record-leaves-unseen-note", mutant.Value("false")},
+		{"what is remembered is answered", "TestAnAnswerIsNeverWhatIsRemembered", "record-remembered-is-answered", mutant.Line("case false:")},
+		{"what was abandoned is done later", "TestAnAskThatWasAbandonedIsNotDoneBehindItsRelease", "record-abandoned-is-done-later", mutant.Delete()},
+		{"a grant counts from another session", "TestAGrantCountsFromTheSessionOfItsEntry", "record-grant-counts-from-another-session", mutant.Value("s.sessions.Begun(c.TTL)")},
+		{"a grant outlasts its session", lasts, "record-grant-outlasts-its-session", mutant.Value("c.TTL")},
+		{"who waits is in the long session", lasts, "record-waiter-in-the-long-session", mutant.Return("c.TTL")},
+		{"a notification of another session is a grant", "TestANotificationOfAnotherSessionIsNoGrant", "record-notification-of-another-session", mutant.Cond("n == nil || !m.waits || m.sess == nil")},
+		{"a notification counts from the ask", granted, "record-notification-counts-from-the-ask", mutant.Line("Granted: true, Token: n.Token, N: n.N, TTL: min(c.TTL, st.Lasts), From: store.Now(),")},
+		{"a break calls nobody", broken, "record-break-calls-nobody", mutant.Delete()},
+		{"a call is not heeded", broken, "record-call-is-not-heeded", mutant.Cond("st.Failing")},
+		{"a hold stays in the short session", moves, "record-hold-stays-in-the-short-session", mutant.Line("false {")},
+		{"a release that was not answered is left", "TestAReleaseThatWasNotAnsweredIsDoneAllTheSame", "record-release-unanswered-is-left", mutant.Line("case false:")},
+		{"who is ahead is told in vain meanwhile", "TestWhoIsToldOfAnotherAheadMeanwhileWatchesThatToo", "record-ahead-is-told-meanwhile", mutant.Stmt("m.also, m.alsoAt = append(m.also, n.Session), 0")},
+		{"the clock is ahead of the server", "TestTheClockIsNotAheadOfTheServer", "record-clock-ahead-of-the-server", mutant.Value("now, heard.Add(-time.Minute)")},
+		{"the clock is behind what is stored", "TestTheClockIsNotBehindWhatIsStored", "record-clock-behind-what-is-stored", mutant.Delete()},
+		{"a life is trusted by who trusts none", "TestWhoTrustsNoLifePassesOverAllThatEndedAtOneMoment", "session-trusts-as-set", mutant.Delete()},
+		{"a sweep settles nothing", swept, "record-sweep-settles", mutant.Delete()},
+		{"nobody sweeps", swept, "record-sweep-begins", mutant.Delete()},
+		{"a record may have any size", "TestAnAskThatItsRecordHasNoRoomForSaysSo", "record-max-record", mutant.Cond("WAS && false")},
+		{"what is remembered has no room", "TestAnAskThatItsRecordHasNoRoomForSaysSo", "record-too-large-as-remembered", mutant.Cond("WAS && false")},
+		{"all notes go in at once", "TestNotesThatTheRecordHasNoRoomForStayInTheInbox", "record-fewer-notes", mutant.Cond("WAS && false")},
+		{"nobody asks for the sessions of marks", "TestTheMarksOfSessionsThatHaveEndedAreFew", "record-marks-are-few", mutant.Cond("WAS && false")},
+		{"a note is left that nobody waits for", "TestANoteThatNobodyWaitsForIsTakenInAllTheSame", "record-note-is-taken-in-later", mutant.Delete()},
+		{"nobody is told that its note was taken in", "TestWhoseNoteIsTakenInIsToldAndReadsNothing", "record-taken-in-is-told", mutant.Delete()},
+		{"a note under another session is taken for the present one", "TestANoteTakenInUnderAnotherSessionIsNotHeeded", "record-taken-in-under-another-session", mutant.Cond("m.rest != nil")},
+		{"who looks in the record alone writes it", "TestWhoLooksInTheRecordAloneOvertakesNobody", "record-looks-and-writes", mutant.Return("false")},
+		{"who asks again in a crowd asks for nobody", "TestWhoAsksAgainInACrowdFindsThatTheHolderHasEnded", "record-who-asks-again-asks-for-nobody", mutant.Value("v.again[:0]")},
+		{"a minimum hold needs a clock", "TestAMinimumHoldNeedsNoClockOfTheServer", "record-minimum-hold-without-clock", mutant.Value("0")},
+	} {
+		all = append(all, mutant.Broken{Name: m.name, Pkg: "store/record", Test: m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})
+	}
+	mutant.Catch(t, all, "HOLDFAST_TEST_PATIENCE=5s")
+}

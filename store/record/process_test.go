@@ -1,0 +1,206 @@
+package record_test
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record"
+	"github.com/holdfast-go/holdfast/store/record/recordtest"
+)
+
+// patience bounds the waiting for what must happen.
+var patience = func() time.Duration {
+	if d, err := time.ParseDuration(os.Getenv("HOLDFAST_TEST_PATIENCE")); err == nil {
+		return d
+	}
+	return 30 * time.Second
+}()
+
+// until polls for something that must happen.
+func until(t testing.TB, what string, f func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !f(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("after %v still not: %s", patience, what)
+		}
+	}
+}
+
+// A process has a store of its own on a server.
+type process struct {
+	t *testing.T
+	*record.Store
+	client *recordtest.Client
+	id     store.Process
+
+	mu            sync.Mutex
+	notifications []store.Notification
+}
+
+const at = "name"
+
+// start starts a process, which hears notifications if watches says so.
+func start(t *testing.T, m *recordtest.Memory, watches bool) *process {
+	t.Helper()
+	c := m.Client()
+	return startOn(t, c, c, watches)
+}
+
+// startOn starts a process whose store has the client as its backend, or what is made of it.
+func startOn(t *testing.T, c *recordtest.Client, b record.Backend, watches bool) *process {
+	t.Helper()
+	p := &process{t: t, Store: record.New(b), client: c, id: store.NewProcess()}
+	t.Cleanup(func() {
+		c.Fates(nil)
+		if err := p.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	if watches {
+		err := record.WatchStore{Store: p.Store}.Watch(t.Context(), p.id, func(h store.Notification) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.notifications = append(p.notifications, h)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return p
+}
+
+// claim is for all of the name: a minute, and ten seconds for a position.
+func (p *process) claim(with ...func(*store.Claim)) store.Claim {
+	c := store.Claim{Name: at, ID: p.id.NewID(), Limit: store.Full, Weight: store.Full, TTL: time.Minute, PositionTTL: store.MaxPositionTTL}
+	for _, f := range with {
+		f(&c)
+	}
+	return c
+}
+
+func try(c *store.Claim) { c.Try = true }
+
+func lasting(d time.Duration) func(*store.Claim) {
+	return func(c *store.Claim) { c.TTL, c.PositionTTL = d, min(d, store.MaxPositionTTL) }
+}
+
+func (p *process) ask(c store.Claim) store.Answer {
+	p.t.Helper()
+	a, err := p.Ask(p.t.Context(), c)
+	if err != nil {
+		p.t.Fatalf("ask: %v", err)
+	}
+	return a
+}
+
+func (p *process) takes(c store.Claim) store.Hold {
+	p.t.Helper()
+	a := p.ask(c)
+	if !a.Granted {
+		p.t.Fatalf("refused: %+v", a)
+	}
+	return store.Hold{Name: c.Name, ID: c.ID, Token: a.Token, TTL: c.TTL}
+}
+
+func (p *process) waits(c store.Claim) store.Answer {
+	p.t.Helper()
+	a := p.ask(c)
+	if a.Granted {
+		p.t.Fatal("granted, want refused")
+	}
+	return a
+}
+
+// unanswered asks, and gets no answer.
+func (p *process) unanswered(c store.Claim) {
+	p.t.Helper()
+	if a, err := p.Ask(p.t.Context(), c); !errors.Is(err, store.ErrUnavailable) {
+		p.t.Fatalf("ask: %+v, %v, want no answer", a, err)
+	}
+}
+
+func (p *process) releases(h store.Hold) {
+	p.t.Helper()
+	if err := p.Release(p.t.Context(), h); err != nil {
+		p.t.Fatalf("release: %v", err)
+	}
+}
+
+func (p *process) givesUp(c store.Claim) {
+	p.t.Helper()
+	p.releases(store.Hold{Name: c.Name, ID: c.ID})
+}
+
+func (p *process) renews(h store.Hold) store.Renewal {
+	p.t.Helper()
+	return p.Renew(p.t.Context(), []store.Hold{h})[0]
+}
+
+func (p *process) heard(id store.ID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.ContainsFunc(p.notifications, func(h store.Notification) bool { return h.ID == id })
+}
+
+// entries is the ids that are listed.
+func (p *process) entries() (ids []store.ID) {
+	p.t.Helper()
+	for st, err := range p.List(p.t.Context(), at) {
+		if err != nil {
+			p.t.Fatalf("list: %v", err)
+		}
+		for i := range st.Entries {
+			ids = append(ids, st.Entries[i].ID)
+		}
+	}
+	return ids
+}
+
+func (p *process) lists(want ...store.ID) {
+	p.t.Helper()
+	if have := p.entries(); !slices.Equal(have, want) {
+		p.t.Fatalf("listed are\n%v, want\n%v", have, want)
+	}
+}
+
+// once has the nth request of a kind from now on, counted from 1, meet its fate, and the others
+// be answered.
+func (p *process) once(op recordtest.Op, n int, fate recordtest.Fate) {
+	var mu sync.Mutex
+	p.client.Fates(func(q recordtest.Request) recordtest.Fate {
+		mu.Lock()
+		defer mu.Unlock()
+		if q.Op == op {
+			if n--; n == 0 {
+				return fate
+			}
+		}
+		return recordtest.Answered
+	})
+}
+
+// all has all requests of some kinds meet a fate.
+func (p *process) all(fate recordtest.Fate, ops ...recordtest.Op) {
+	p.client.Fates(func(q recordtest.Request) recordtest.Fate {
+		if slices.Contains(ops, q.Op) {
+			return fate
+		}
+		return recordtest.Answered
+	})
+}
+
+// voids are the two ways in which a join is made void.
+var voids = []struct {
+	name string
+	o    recordtest.Options
+	join recordtest.Op // the request that leaves the note
+}{
+	{"by_call", recordtest.Options{}, recordtest.OpSwap},
+	{"by_call_apart", recordtest.Options{Apart: true, Halves: true}, recordtest.OpJoin},
+	{"by_mark", recordtest.Options{Void: record.VoidByMark, Apart: true}, recordtest.OpJoin},
+}

@@ -1,0 +1,205 @@
+package record
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/session"
+)
+
+// longest bounds one request to the server: one that hangs answers none. All operations
+// may be repeated. Tests replace it.
+var longest = 4 * time.Second
+
+// A Store is a [store.Store] on a Backend: also a Poller, an Inspector and a Checker.
+// Its methods are safe for concurrent use.
+type Store struct {
+	b        Backend
+	traits   Traits
+	d        store.Description
+	bounds   store.Bounds
+	sessions *session.Set
+
+	reportsEnd bool // of sessions
+
+	ctx   context.Context // of all that outlives a call, ended by Close
+	stop  context.CancelFunc
+	tasks sync.WaitGroup
+	wake  chan struct{} // something may be due
+
+	mu       sync.Mutex
+	closed   bool
+	settling bool // nothing is taken out meanwhile
+	names    map[string]*name
+	claims   map[store.ID]*localClaim // of this process
+	trip     time.Duration            // the measured round trip
+	clock    int64                    // the server's, in microseconds
+	clockAt  store.Instant            // when it was at least that; 0: never heard
+	process  store.Process            // whose notifications are delivered
+	sink     func(store.Notification) // nil: nobody watches
+	sweepAt  store.Instant            // the next sweep
+}
+
+// A WatchStore is a Store that is also a [store.Watcher], for backends that notify.
+type WatchStore struct{ *Store }
+
+var _ interface {
+	store.Store
+	store.Poller
+	store.Inspector
+	store.Checker
+	store.Watcher
+} = WatchStore{}
+
+// New returns a Store on the backend, which is closed with it. It does no I/O.
+func New(b Backend) *Store {
+	s := &Store{
+		b: b, traits: b.Traits(), wake: make(chan struct{}, 1),
+		names: map[string]*name{}, claims: map[store.ID]*localClaim{},
+	}
+	s.d = describe(b)
+	s.bounds = store.Bounds{Min: s.d.MinTTL, Max: s.d.MaxTTL, On: s.d.Store}
+	s.reportsEnd = b.SessionTraits().ReportsEnd
+	s.sessions = session.NewSet(b, s.poke)
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	s.sweepAt = store.Now().Add(sweepEvery)
+	if rand.N(sweepOdds) == 0 {
+		s.sweepAt = store.Now().Add(time.Second)
+	}
+	s.tasks.Go(s.tend)
+	return s
+}
+
+// describe is what the backend says, and what follows from its traits.
+func describe(b Backend) store.Description {
+	d, t, st := b.Describe(), b.Traits(), b.SessionTraits()
+	d.MinTTL, d.MaxTTL, d.Tick = st.MinTTL, st.MaxTTL, st.Tick
+	lacks := map[store.Promise]string{
+		store.PromisePositionTTL: "a place is kept until the session of its process ends, which is after at most ten seconds",
+		store.PromiseExpiry:      "the claims of one process and TTL have one session, which is renewed for all of them",
+	}
+	lacks[store.PromiseGiveUp] = "the holders are not told yet what a waiter asks them for"
+	if !t.Clock {
+		lacks[store.PromiseLockDelay] = "the server does not tell its clock"
+	}
+	maps.Copy(lacks, d.Lacks)
+	d.Lacks = lacks
+	return d
+}
+
+// Describe implements [store.Store].
+func (s *Store) Describe() store.Description {
+	d := s.d
+	d.Lacks = maps.Clone(d.Lacks)
+	return d
+}
+
+// Check implements [store.Checker].
+func (s *Store) Check(ctx context.Context) []store.Finding { return s.b.Check(ctx) }
+
+// Sessions are the IDs of the sessions of this process that may be alive, but for those of holds that
+// were detached. It does no I/O. It is for tests that end them on the server; then [Store.Settle] follows.
+func (s *Store) Sessions() []session.ID { return s.sessions.IDs() }
+
+// Settle renews all sessions, so that the store hears which of them have ended, and then takes out what
+// they kept, as if it had heard of all at one moment.
+func (s *Store) Settle(ctx context.Context) error {
+	s.mu.Lock()
+	s.settling = true
+	names := map[string]bool{}
+	for _, m := range s.claims {
+		names[m.name] = true
+	}
+	s.mu.Unlock()
+	for _, id := range s.sessions.IDs() {
+		if sess := s.sessions.Own(id); sess != nil {
+			sess.Wait(ctx, sess.Renew())
+		}
+	}
+	s.mu.Lock()
+	s.settling = false
+	s.mu.Unlock()
+	for name := range names {
+		if err := s.settleName(ctx, name); err != nil {
+			return fmt.Errorf("settle %q: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// closePatience bounds how long Close waits for the sessions to be ended.
+const closePatience = 2 * time.Second
+
+// Close implements [store.Store]: it ends the sessions, and with them all that they
+// keep.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.stop()
+	s.tasks.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
+	defer cancel()
+	s.sessions.Close(ctx)
+	return s.b.Close()
+}
+
+// failed makes an error of the server one for people. What says that the claim is lost, or asked
+// for with another limit, stays what it is.
+func (s *Store) failed(what, at string, err error) error {
+	lost, mismatch := (*store.LostError)(nil), (*store.MismatchError)(nil)
+	switch {
+	case err == nil || err == store.ErrLost || errors.As(err, &lost) || errors.As(err, &mismatch):
+		return err
+	case store.Definite(err):
+		return fmt.Errorf("%s %q on %s: %w", what, at, s.d.Store, err)
+	}
+	return fmt.Errorf("%w: %s %q on %s: %w", store.ErrUnavailable, what, at, s.d.Store, err)
+}
+
+// checkClaim finds what the store cannot keep, before any I/O.
+func (s *Store) checkClaim(c *store.Claim) error {
+	if err := s.bounds.CheckClaim(c); err != nil {
+		return err
+	}
+	for _, p := range []struct {
+		promise store.Promise
+		d       time.Duration
+	}{{store.PromiseMinHold, c.MinHold}, {store.PromiseLockDelay, c.LockDelay}} {
+		if why, lacks := s.d.Lacks[p.promise]; lacks && p.d > 0 {
+			return fmt.Errorf("%w: %q: a %s: %s", store.ErrUnsupported, c.Name, p.promise, why)
+		}
+	}
+	return nil
+}
+
+// took notes how long a request was on its way.
+func (s *Store) took(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.trip == 0 {
+		s.trip = d
+	}
+	s.trip += (d - s.trip) / 8
+}
+
+// roundTrip is how long a request takes, of late.
+func (s *Store) roundTrip() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return min(max(s.trip, 50*time.Microsecond), time.Second)
+}
+
+// poke has what is due looked at anew. It may be called with any lock held.
+func (s *Store) poke() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,380 @@
+package recordtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record"
+	"github.com/holdfast-go/holdfast/store/session"
+)
+
+// A Fate is what becomes of one request.
+type Fate int
+
+// The kinds of Fate. Who sends a request that is not answered gets [ErrNoAnswer] at once.
+const (
+	Answered   Fate = iota // it is done, and answered
+	Lost                   // it is never done, and not answered
+	Unanswered             // it is done, and not answered
+	Late                   // it is not answered, and is done with Memory.Deliver
+	Twice                  // it is done and answered, and done once more with Memory.Deliver
+	Hangs                  // it is never done, and not answered until its context ends
+)
+
+// ErrNoAnswer is what becomes of a request that is not answered. It is not definite.
+var ErrNoAnswer = errors.New("the server has not answered")
+
+// An Op says what a request is.
+type Op string
+
+// The requests of a Client. A Join is one only where Options say that it is apart, and so is an
+// Inbox where the two halves of a Load are; a Notify is the delivery of one notification.
+const (
+	OpLoad   Op = "load"
+	OpInbox  Op = "inbox"
+	OpSwap   Op = "swap"
+	OpJoin   Op = "join"
+	OpList   Op = "list"
+	OpListen Op = "listen"
+	OpNotify Op = "notify"
+	OpBegin  Op = "begin"
+	OpRenew  Op = "renew"
+	OpCall   Op = "call"
+	OpLeft   Op = "left"
+	OpEnd    Op = "end"
+	OpAwait  Op = "await"
+)
+
+// A Request is on its way to the server, or is a notification on its way back.
+type Request struct {
+	Op           Op
+	Name         string               // of a load, inbox, swap, join
+	Session      session.ID           // of a begin, renew, call, end, await
+	Swap         *record.Swap         // of a swap and a join; not to be changed
+	Notification *record.Notification // of a notify; not to be changed
+}
+
+// A Client is the connection of one process to a Memory. It is a [record.Backend], and
+// closing it leaves the Memory as it is.
+type Client struct {
+	m     *Memory
+	ctx   context.Context // ended by Close
+	close context.CancelFunc
+	link  link
+
+	mu   sync.Mutex
+	fate func(Request) Fate
+	cut  bool
+}
+
+var _ record.Backend = (*Client)(nil)
+
+// Client returns a new connection.
+func (m *Memory) Client() *Client {
+	c := &Client{m: m}
+	c.ctx, c.close = context.WithCancel(context.Background())
+	return c
+}
+
+// Fates has f called for each request of this client, and each notification to it, before
+// anything is done; nil: all are answered. f may block, and may use the server by way of other
+// clients: so a test does what it wants at a point between two requests.
+func (c *Client) Fates(f func(Request) Fate) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.fate = f
+}
+
+// Cut cuts the connection: requests are lost, and so are notifications, until Mend.
+func (c *Client) Cut() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cut = true
+}
+
+// Mend connects again.
+func (c *Client) Mend() {
+	c.mu.Lock()
+	c.cut = false
+	c.mu.Unlock()
+	c.again()
+}
+
+// again tells all who listen that the connection was made anew.
+func (c *Client) again() {
+	c.m.mu.Lock()
+	var all []*listener
+	for l := range c.m.listening {
+		if l.client == c {
+			all = append(all, l)
+		}
+	}
+	c.m.mu.Unlock()
+	for _, l := range all { //mutant:recordtest-connected-again
+		l.sink(record.Notification{})
+	}
+}
+
+func (c *Client) met(q Request) Fate {
+	c.mu.Lock()
+	fate, cut := c.fate, c.cut
+	c.mu.Unlock()
+	if cut {
+		return Lost
+	}
+	if fate == nil {
+		return Answered
+	}
+	return fate(q)
+}
+
+// send has a request done at the server, or whatever its fate is.
+func send[T any](ctx context.Context, c *Client, q Request, do func() T) (out T, err error) {
+	if err := ctx.Err(); err != nil { //mutant:recordtest-context-first
+		return out, err
+	}
+	again := func() { do() }
+	fate := c.met(q)
+	switch fate {
+	case Lost:
+		return out, ErrNoAnswer
+	case Late:
+		c.m.keep(again)
+		return out, ErrNoAnswer
+	case Hangs:
+		<-ctx.Done() //mutant:recordtest-context
+		return out, ctx.Err()
+	case Twice:
+		c.m.keep(again)
+	}
+	if err := c.link.request(ctx, again); err != nil {
+		return out, err
+	}
+	done := do()
+	if err := c.link.answer(ctx); err != nil { //mutant:recordtest-answer-lost
+		return out, err
+	}
+	if fate == Unanswered {
+		return out, ErrNoAnswer
+	}
+	return done, nil
+}
+
+// hear delivers a notification, or whatever its fate is.
+func (c *Client) hear(l *listener, n record.Notification) {
+	q := Request{Op: OpNotify, Name: n.Name, Notification: &n}
+	fate := c.met(q)
+	if c.link.deaf() {
+		return
+	}
+	deliver := func() {
+		c.m.mu.Lock()
+		there := c.m.listening[l]
+		c.m.mu.Unlock()
+		if there {
+			l.sink(n) //mutant:recordtest-notification-whole
+		}
+	}
+	switch fate {
+	case Answered, Unanswered:
+		deliver()
+	case Late:
+		c.m.keep(deliver)
+	case Twice:
+		deliver()
+		c.m.keep(deliver)
+	}
+}
+
+// failed is the error of a request that was answered with one.
+func failed(err, answer error) error {
+	if err != nil {
+		return err
+	}
+	return answer
+}
+
+// Load implements [record.Backend].
+func (c *Client) Load(ctx context.Context, name string) (record.Record, error) {
+	if !c.m.o.Halves {
+		return send(ctx, c, Request{Op: OpLoad, Name: name}, func() record.Record { return c.m.load(name, true, true) })
+	}
+	first, err := send(ctx, c, Request{Op: OpInbox, Name: name}, func() record.Record { return c.m.load(name, false, true) })
+	if err != nil {
+		return first, err
+	}
+	r, err := send(ctx, c, Request{Op: OpLoad, Name: name}, func() record.Record { return c.m.load(name, true, false) })
+	if err != nil {
+		return r, err
+	}
+	r.Inbox, r.More = first.Inbox, first.More //mutant:recordtest-inbox-first
+	return r, nil
+}
+
+// Swap implements [record.Backend].
+func (c *Client) Swap(ctx context.Context, s *record.Swap) (record.Outcome, error) {
+	if len(s.Data) == 0 || len(s.Data) > c.m.o.MaxRecord || s.Join != nil && len(s.Join.Notes) > record.MaxNotes { //mutant:recordtest-max-record
+		return record.Outcome{}, fmt.Errorf("%w: a record of %d bytes", store.ErrInvalid, len(s.Data))
+	}
+	out, err := send(ctx, c, Request{Op: OpSwap, Name: s.Name, Swap: s}, func() record.Outcome { return c.m.write(s, !c.m.o.Apart) })
+	if err != nil || out.Done || s.Join == nil || !c.m.o.Apart { //mutant:recordtest-done-joins-not
+		return out, err
+	}
+	return send(ctx, c, Request{Op: OpJoin, Name: s.Name, Swap: s}, func() record.Outcome { return c.m.apart(s.Name, s.Join) })
+}
+
+// Listen implements [record.Backend].
+func (c *Client) Listen(ctx context.Context, p store.Process, sink func(record.Notification)) error {
+	if c.m.o.Quiet {
+		return store.ErrUnsupported //mutant:recordtest-quiet
+	}
+	_, err := send(ctx, c, Request{Op: OpListen}, func() bool {
+		c.m.mu.Lock()
+		defer c.m.mu.Unlock()
+		if c.ctx.Err() == nil {
+			c.m.listening[&listener{c, p, sink}] = true //mutant:recordtest-listens
+		}
+		return true
+	})
+	return err
+}
+
+// List implements [record.Backend].
+func (c *Client) List(ctx context.Context, unwritten time.Duration) iter.Seq2[record.Named, error] {
+	return func(yield func(record.Named, error) bool) {
+		all, err := send(ctx, c, Request{Op: OpList}, func() []string { return c.m.old(unwritten) })
+		if err != nil {
+			yield(record.Named{}, err)
+			return
+		}
+		for _, name := range all { //mutant:recordtest-lists-all
+			if !yield(record.Named{Name: name, Record: c.m.load(name, true, true)}, nil) { //mutant:recordtest-list-ends
+				return
+			}
+		}
+	}
+}
+
+// Begin implements [session.Backend].
+func (c *Client) Begin(ctx context.Context, id session.ID, ttl time.Duration) (time.Duration, error) {
+	answer, err := send(ctx, c, Request{Op: OpBegin, Session: id}, func() error { return c.m.begin(id, ttl) })
+	return ttl, failed(err, answer) //mutant:recordtest-lasts
+}
+
+// Renew implements [session.Backend].
+func (c *Client) Renew(ctx context.Context, id session.ID) (int64, error) {
+	type answer struct {
+		calls int64
+		err   error
+	}
+	a, err := send(ctx, c, Request{Op: OpRenew, Session: id}, func() (a answer) {
+		a.calls, a.err = c.m.renew(id)
+		return a
+	})
+	return a.calls, failed(err, a.err)
+}
+
+// Call implements [session.Backend].
+func (c *Client) Call(ctx context.Context, id session.ID) error {
+	_, err := send(ctx, c, Request{Op: OpCall, Session: id}, func() bool { c.m.call(id); return true })
+	return err
+}
+
+// Left implements [session.Backend].
+func (c *Client) Left(ctx context.Context, ids []session.ID) ([]time.Duration, error) {
+	return send(ctx, c, Request{Op: OpLeft}, func() []time.Duration { return c.m.left(ids) })
+}
+
+// End implements [session.Backend].
+func (c *Client) End(ctx context.Context, id session.ID) error {
+	_, err := send(ctx, c, Request{Op: OpEnd, Session: id}, func() bool { c.m.stop(id); return true })
+	return err
+}
+
+// Await implements [session.Backend].
+func (c *Client) Await(ctx context.Context, id session.ID) error {
+	if c.m.o.Silent {
+		return store.ErrUnsupported //mutant:recordtest-silent
+	}
+	if _, err := send(ctx, c, Request{Op: OpAwait, Session: id}, func() bool { return true }); err != nil {
+		return err
+	}
+	for {
+		ended, until := c.m.ending(id)
+		timer := time.NewTimer(until.Sub(store.Now())) //mutant:recordtest-await-lapse
+		select {
+		case <-ended:
+			timer.Stop()
+			return nil
+		case <-timer.C:
+		case <-ctx.Done(): //mutant:recordtest-await-context
+			timer.Stop()
+			return ctx.Err()
+		case <-c.ctx.Done(): //mutant:recordtest-close-ends-await
+			timer.Stop()
+			return fmt.Errorf("%w: this connection", store.ErrClosed)
+		}
+	}
+}
+
+// Describe implements [record.Backend].
+func (c *Client) Describe() store.Description {
+	return store.Description{
+		Store: "the memory of a test", Loses: "all, with the process", Crash: store.CrashTTL,
+		Forgets: []store.Accident{store.AccidentRestart, store.AccidentWipe},
+	}
+}
+
+// Check implements [record.Backend].
+func (c *Client) Check(context.Context) []store.Finding {
+	return []store.Finding{{About: "memory", Found: "it is there"}}
+}
+
+// Close implements [record.Backend].
+func (c *Client) Close() error {
+	c.close() //mutant:recordtest-close
+	c.m.mu.Lock()
+	defer c.m.mu.Unlock()
+	for l := range c.m.listening {
+		if l.client == c { //mutant:recordtest-close-ends-listen
+			delete(c.m.listening, l)
+		}
+	}
+	return nil
+}
+
+// Traits implements [record.Backend].
+func (c *Client) Traits() record.Traits {
+	o := &c.m.o
+	return record.Traits{Void: o.Void, Notifies: !o.Quiet, Clock: !o.Blind, MaxRecord: o.MaxRecord, Retention: o.Retention} //mutant:recordtest-traits
+}
+
+// SessionTraits implements [session.Backend].
+func (c *Client) SessionTraits() session.Traits {
+	o := &c.m.o
+	return session.Traits{Life: session.ByServer, MinTTL: o.MinTTL, MaxTTL: o.MaxTTL, Tick: o.Tick, ReportsEnd: !o.Silent}
+}
+
+// Peeking is the client of a server of Halves as a [record.Peeker], too.
+func (c *Client) Peeking() record.Backend { return peeking{c} }
+
+type peeking struct{ *Client }
+
+// Peek implements [record.Peeker].
+func (c peeking) Peek(ctx context.Context, name string) (record.Record, error) {
+	return send(ctx, c.Client, Request{Op: OpLoad, Name: name}, func() record.Record { return c.m.load(name, true, false) })
+}
+
+// Oldest implements [record.Peeker].
+func (c peeking) Oldest(ctx context.Context, name string) (record.Note, error) {
+	r, err := send(ctx, c.Client, Request{Op: OpInbox, Name: name}, func() record.Record { return c.m.load(name, false, true) })
+	if err != nil || len(r.Inbox) == 0 {
+		return record.Note{}, err
+	}
+	return r.Inbox[0], nil
+}

@@ -1,0 +1,123 @@
+package recordtest
+
+import (
+	"time"
+
+	"github.com/holdfast-go/holdfast/store/record"
+)
+
+var listPromises = []promise{
+	{name: "each name that was written is listed once", run: listsAll},
+	{name: "what is not written is not listed", run: listsNothingElse},
+	{name: "what was not written for long is listed", run: listsUnwritten},
+	{name: "a listing ends when nobody wants more", run: listEnds},
+}
+
+// listed gives f what is listed. Others use the server as well.
+func (t *trial) listed(b record.Backend, f func(map[string]record.Record)) {
+	t.Helper()
+	f(t.list(b, 0))
+}
+
+func (t *trial) list(b record.Backend, unwritten time.Duration) map[string]record.Record {
+	t.Helper()
+	all := map[string]record.Record{}
+	for r, err := range b.List(t.ctx, unwritten) {
+		if err != nil {
+			t.Errorf("List: %q: %v", r.Name, err)
+			continue
+		}
+		if _, twice := all[r.Name]; twice {
+			t.Errorf("List: %q is there twice", r.Name)
+		}
+		all[r.Name] = r.Record
+	}
+	return all
+}
+
+func listsAll(t *trial) {
+	a, b := t.open(), t.open()
+	want := map[string]record.Record{}
+	for _, one := range odd {
+		name := fresh() + one
+		want[name] = t.write(a, name, "data of "+name)
+	}
+	for range 30 {
+		name := fresh()
+		want[name] = t.write(a, name, "data of "+name)
+	}
+	id := t.session(a)
+	for name := range want {
+		t.joined(a, name, id, note("n"))
+		break
+	}
+	all := t.list(b, 0)
+	for name, was := range want {
+		if r, there := all[name]; !there {
+			t.Errorf("List: %q is not there", name)
+		} else if string(r.Data) != string(was.Data) || r.Version != was.Version {
+			t.Errorf("List: %q: %s, want %s", name, describe(r), describe(was))
+		}
+	}
+	// What it tells serves as Old.
+	for name := range want {
+		if out := t.swap(b, record.Swap{Name: name, Old: record.Record{Version: all[name].Version}, Data: []byte("x")}); !out.Done {
+			t.Error("a Swap on what was listed is refused")
+		}
+		break
+	}
+}
+
+func listsNothingElse(t *trial) {
+	a, b, read, idle := t.open(), t.open(), fresh(), fresh()
+	t.load(a, read)
+	t.idle(a, idle)
+	all := t.list(b, 0)
+	if r, there := all[read]; there {
+		t.Errorf("List: a name that was only read: %s", describe(r))
+	}
+	if r, there := all[idle]; there && !has(r, "idle") {
+		t.Errorf("List: an idle record: %s", describe(r))
+	}
+	t.write(a, idle, "used")
+	if r := t.list(b, 0)[idle]; !has(r, "used") {
+		t.Errorf("List: a record that was idle and is used: %s", describe(r))
+	}
+}
+
+func listsUnwritten(t *trial) {
+	a, b := t.open(), t.open()
+	names := []string{fresh(), fresh(), fresh()}
+	for _, name := range names {
+		t.write(a, name, name)
+	}
+	t.until("what was written is old enough to be listed", func() bool {
+		all := t.list(b, time.Millisecond)
+		for _, name := range names {
+			if !has(all[name], name) {
+				return false
+			}
+		}
+		return true
+	})
+	for name, r := range t.list(b, 24*time.Hour) {
+		for _, ours := range names {
+			if name == ours && !has(r, name) { // it may be left out
+				t.Errorf("List: %q: %s", name, describe(r))
+			}
+		}
+	}
+}
+
+func listEnds(t *trial) {
+	b := t.open()
+	t.write(b, fresh(), "x")
+	t.write(b, fresh(), "x")
+	for r, err := range b.List(t.ctx, 0) { // to yield once more would panic
+		if err != nil {
+			t.Errorf("List: %q: %v", r.Name, err)
+		}
+		break
+	}
+	t.write(b, fresh(), "y")
+}

@@ -1,0 +1,381 @@
+package recordtest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record"
+	"github.com/holdfast-go/holdfast/store/session"
+)
+
+var sessionPromises = []promise{
+	{name: "a session that is renewed goes on", run: renewedGoesOn},
+	{name: "a session ends no earlier than it lasts", run: endsNoEarlier},
+	{name: "a session that was renewed lasts from there on", run: lastsFromRenewal},
+	{name: "a session that is not renewed ends", run: lapses},
+	{name: "sessions are begun with each TTL of the range", run: eachTTL},
+	{name: "the end of a session ends no other", run: endsNoOther},
+	{name: "a renewal of a session that was ended is lost", run: renewEnded},
+	{name: "a renewal of a session that has lapsed is lost", run: renewLapsed},
+	{name: "a renewal of no session is lost and begins none", run: renewNothing},
+	{name: "a renewal that was given up does no harm", run: renewGivenUp},
+	{name: "a renewal whose reply is lost does no harm", run: renewMuted, linked: true},
+	{name: "a renewal tells how often its session was called", run: renewTellsCalls},
+	{name: "calls of many processes are all counted", run: callsCounted},
+	{name: "a call does not renew", run: callDoesNotRenew},
+	{name: "a call of an ended session is no error", run: callEnded},
+	{name: "a call of no session begins none", run: callNothing},
+	{name: "a session whose begin was not answered ends", run: beginMuted, linked: true},
+}
+
+// end ends a session.
+func (t *trial) end(b record.Backend, id session.ID) {
+	t.Helper()
+	if err := b.End(t.ctx, id); err != nil {
+		t.Fatalf("End: %v", err)
+	}
+}
+
+// lapsed waits until a session has ended by itself.
+func (t *trial) lapsed(b record.Backend, id session.ID, ttl time.Duration) {
+	t.Helper()
+	t.untilWithin(patience+2*max(ttl, t.sessions.MinTTL), "a session that nobody renews has ended", func() bool { return t.left(b, id) <= 0 })
+}
+
+// short is for sessions that are to end: long enough to be told from none.
+func (t *trial) short() time.Duration {
+	return min(max(t.sessions.MinTTL, time.Second), t.sessions.MaxTTL)
+}
+
+// beginShort is begin of a short session; it was sent then, and lasts from there.
+func (t *trial) beginShort(b record.Backend) (id session.ID, sent store.Instant, lasts time.Duration) {
+	t.Helper()
+	id = newSession()
+	ttl := t.short() - t.short()%t.sessions.Tick
+	sent = store.Now()
+	lasts, err := b.Begin(t.ctx, id, ttl)
+	if err != nil {
+		t.Fatalf("Begin: %v", err)
+	}
+	return id, sent, lasts
+}
+
+// A renewal may come too late on a machine that stalls, which the clock tells.
+func renewedGoesOn(t *trial) {
+	a, b := t.open(), t.open()
+	for range 10 {
+		if t.goesOn(a, b) {
+			return
+		}
+	}
+	t.Skip("this machine is too busy: each time a renewal came too late")
+}
+
+func (t *trial) goesOn(a, b record.Backend) bool {
+	t.Helper()
+	id, sent, lasts := t.beginShort(a)
+	defer t.end(a, id)
+	for begin := sent; sent < begin.Add(3*t.short()); time.Sleep(lasts / 6) {
+		next := store.Now()
+		_, err := a.Renew(t.ctx, id)
+		if store.Now() >= sent.Add(lasts) {
+			return false
+		}
+		if err != nil {
+			t.Fatalf("Renew, %v after the one before was sent, of a session that lasts %v: %v", next.Sub(sent), lasts, err)
+		}
+		sent = next
+		left := t.left(b, id)
+		if store.Now() < sent.Add(lasts) && left <= 0 {
+			t.Fatalf("Left of a session that is renewed: %v", left)
+		}
+	}
+	return true
+}
+
+// small is what Left may say of a session of which the server does not tell how long it goes on.
+const small = 100 * time.Millisecond
+
+// goes waits for the end of a session, and checks that it comes no earlier than at until, nor
+// than Left has said.
+func (t *trial) goes(b record.Backend, id session.ID, until store.Instant) {
+	t.Helper()
+	said := store.Instant(0)
+	deadline := store.Now().Add(2*t.short() + patience)
+	for {
+		sent := store.Now()
+		left := t.left(b, id)
+		heard := store.Now()
+		if left <= 0 {
+			if heard < until {
+				t.Errorf("it has ended %v too early", until.Sub(heard))
+			}
+			if heard < said {
+				t.Errorf("it has ended %v earlier than Left has said", said.Sub(heard))
+			}
+			return
+		}
+		if left > small {
+			said = max(said, sent.Add(left))
+		}
+		if heard > deadline {
+			t.Fatal("a session that nobody renews goes on")
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func endsNoEarlier(t *trial) {
+	a, b := t.open(), t.open()
+	id, sent, lasts := t.beginShort(a)
+	t.goes(b, id, sent.Add(lasts))
+}
+
+func lastsFromRenewal(t *trial) {
+	a, b := t.open(), t.open()
+	id, sent, lasts := t.beginShort(a)
+	for range 5 {
+		time.Sleep(lasts / 3)
+		next := store.Now()
+		if _, err := a.Renew(t.ctx, id); err != nil {
+			break // it was late
+		}
+		sent = next
+	}
+	t.goes(b, id, sent.Add(lasts))
+}
+
+func lapses(t *trial) {
+	a, b := t.open(), t.open()
+	id, _, _ := t.beginShort(a)
+	t.lapsed(b, id, t.short())
+	t.lapsed(a, id, t.short())
+	t.never("a session is there again", func() bool { return t.left(b, id) > 0 })
+}
+
+func eachTTL(t *trial) {
+	b, s := t.open(), t.sessions
+	for _, ttl := range []time.Duration{s.MinTTL, s.MinTTL + s.Tick, 2 * s.MinTTL, 7 * s.Tick, s.MaxTTL / 2, s.MaxTTL - s.Tick, s.MaxTTL} {
+		if ttl -= ttl % s.Tick; ttl < s.MinTTL || ttl > s.MaxTTL {
+			continue
+		}
+		id := newSession()
+		lasts, err := b.Begin(t.ctx, id, ttl)
+		if err != nil {
+			t.Errorf("Begin with a TTL of %v: %v", ttl, err)
+			continue
+		}
+		if lasts <= 0 || lasts > ttl {
+			t.Errorf("Begin with a TTL of %v: it lasts %v", ttl, lasts)
+		}
+		t.end(b, id)
+	}
+}
+
+func endsNoOther(t *trial) {
+	a, b := t.open(), t.open()
+	lives, beside := t.session(a), t.session(b)
+	short, _, _ := t.beginShort(a)
+	ended := t.session(a)
+	t.end(a, ended)
+	t.lapsed(b, short, t.short())
+	for _, id := range []session.ID{lives, beside} {
+		if left := t.left(b, id); left <= 0 {
+			t.Errorf("Left of a session beside others that have ended: %v", left)
+		}
+	}
+	t.renew(a, lives)
+	t.renew(b, beside)
+}
+
+func (t *trial) lost(b record.Backend, id session.ID) {
+	t.Helper()
+	if _, err := b.Renew(t.ctx, id); !errors.Is(err, store.ErrLost) {
+		t.Errorf("Renew of a session that has ended: %v, want store.ErrLost", err)
+	}
+}
+
+func renewEnded(t *trial) {
+	a, b := t.open(), t.open()
+	id := t.session(a)
+	t.renew(a, id)
+	t.end(a, id)
+	for range 3 {
+		t.lost(a, id)
+	}
+	if left := t.left(b, id); left > 0 {
+		t.Errorf("Left, after renewals that were lost: %v", left)
+	}
+}
+
+func renewLapsed(t *trial) {
+	a, b := t.open(), t.open()
+	id, _, _ := t.beginShort(a)
+	t.lapsed(b, id, t.short())
+	for range 3 {
+		t.lost(a, id)
+	}
+	if left := t.left(b, id); left > 0 {
+		t.Errorf("Left, after renewals that were lost: %v", left)
+	}
+}
+
+func renewNothing(t *trial) {
+	a, b := t.open(), t.open()
+	id := newSession()
+	t.lost(a, id)
+	t.lost(a, id)
+	if left := t.left(b, id); left > 0 {
+		t.Errorf("Left of a session that was never begun: %v", left)
+	}
+}
+
+// Contexts that end at any time of a renewal.
+func renewGivenUp(t *trial) {
+	a, b := t.open(), t.open()
+	id := t.session(a)
+	for i := range 30 {
+		ctx, cancel := context.WithTimeout(t.ctx, time.Duration(i)*50*time.Microsecond)
+		if _, err := a.Renew(ctx, id); errors.Is(err, store.ErrLost) {
+			t.Fatalf("Renew, after some that were given up: %v", err)
+		}
+		cancel()
+	}
+	t.renew(a, id)
+	t.renew(a, id)
+	if left := t.left(b, id); left <= 0 {
+		t.Errorf("Left: %v", left)
+	}
+}
+
+func renewMuted(t *trial) {
+	b := t.open()
+	a, link := t.linked()
+	id := t.session(a)
+	t.renew(a, id)
+	for range 2 {
+		link.MuteAfter(0)
+		t.unanswered(link, func(ctx context.Context) error {
+			_, err := a.Renew(ctx, id)
+			return err
+		})
+		link.Reset()
+		t.until("a renewal is answered, after one whose reply was lost", func() bool {
+			ctx, cancel := context.WithTimeout(t.ctx, 2*time.Second)
+			defer cancel()
+			_, err := a.Renew(ctx, id)
+			if errors.Is(err, store.ErrLost) {
+				t.Fatalf("Renew, after one whose reply was lost: %v", err)
+			}
+			return err == nil
+		})
+	}
+	if left := t.left(b, id); left <= 0 {
+		t.Errorf("Left: %v", left)
+	}
+}
+
+func renewTellsCalls(t *trial) {
+	a, b := t.open(), t.open()
+	id, other := t.session(a), t.session(a)
+	for want := range int64(4) {
+		for range 2 { // it tells them again
+			if calls := t.renew(a, id); calls != want {
+				t.Errorf("Renew: %d calls, want %d", calls, want)
+			}
+		}
+		t.called([]record.Backend{a, b}[want%2], id)
+	}
+	if calls := t.renew(a, other); calls != 0 {
+		t.Errorf("Renew: %d calls of a session that was not called", calls)
+	}
+}
+
+func callsCounted(t *trial) {
+	a := t.open()
+	id := t.session(a)
+	var calling sync.WaitGroup
+	const processes, each = 4, 8
+	for range processes {
+		b := t.open()
+		calling.Go(func() {
+			for range each {
+				for { // it may race with a renewal
+					err := b.Call(t.ctx, id)
+					if err == nil {
+						break
+					}
+					if store.Definite(err) || t.ctx.Err() != nil {
+						t.Errorf("Call: %v", err)
+						return
+					}
+				}
+			}
+		})
+	}
+	last := int64(0)
+	for range 10 {
+		calls := t.renew(a, id)
+		if calls < last {
+			t.Errorf("Renew: %d calls, after %d", calls, last)
+		}
+		last = calls
+	}
+	calling.Wait()
+	for range 2 { // it is told each time
+		if calls := t.renew(a, id); calls < processes*each {
+			t.Errorf("Renew: %d calls, want %d", calls, processes*each)
+		}
+	}
+}
+
+func callDoesNotRenew(t *trial) {
+	a, b := t.open(), t.open()
+	id, _, lasts := t.beginShort(a)
+	t.untilWithin(patience+2*t.short(), "a session that is called and not renewed ends", func() bool {
+		t.called(b, id)
+		time.Sleep(lasts / 10)
+		return t.left(b, id) <= 0
+	})
+}
+
+func callEnded(t *trial) {
+	a, b := t.open(), t.open()
+	id := t.session(a)
+	t.end(a, id)
+	t.called(a, id)
+	t.called(b, id)
+	if left := t.left(b, id); left > 0 {
+		t.Errorf("Left of an ended session, after a Call: %v", left)
+	}
+	t.lost(a, id)
+}
+
+func callNothing(t *trial) {
+	a, b := t.open(), t.open()
+	id := newSession()
+	t.called(a, id)
+	if left := t.left(b, id); left > 0 {
+		t.Errorf("Left of a session that was never begun, after a Call: %v", left)
+	}
+	t.lost(a, id)
+}
+
+func beginMuted(t *trial) {
+	b := t.open()
+	a, link := t.linked()
+	link.MuteAfter(0)
+	id := newSession()
+	ttl := t.short() - t.short()%t.sessions.Tick
+	t.unanswered(link, func(ctx context.Context) error {
+		_, err := a.Begin(ctx, id, ttl)
+		return err
+	})
+	link.Reset()
+	link.Deliver()
+	t.lapsed(b, id, ttl)
+	t.never("a session is there again", func() bool { return t.left(b, id) > 0 })
+}

@@ -1,0 +1,421 @@
+package recordtest
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record"
+	"github.com/holdfast-go/holdfast/store/session"
+)
+
+// Options say what kind of server a Memory is. The zero Options are of one that can
+// do all: one request for a swap and its join, void by call, notifications, a clock, and
+// a report of the end of a session.
+type Options struct {
+	Void   record.Void // VoidByCall if zero
+	Apart  bool        // the join is a request of its own, sent after the swap was refused
+	Halves bool        // Load reads the inbox and the record in two requests
+	Quiet  bool        // no notifications: waiters poll
+	Blind  bool        // no clock: Record.Now is 0
+	Silent bool        // the end of a session is not reported
+
+	MinTTL, MaxTTL, Tick time.Duration // 10 ms, an hour and a millisecond if zero
+	MaxRecord            int           // 1 MiB if zero
+	Retention            time.Duration // store.TokenRetention if zero
+}
+
+// A Memory is a server in this process. [Memory.Client] connects to it. It keeps every
+// promise of a record.Backend, and the tests of this package are tested with it. Its
+// methods are safe for concurrent use.
+type Memory struct {
+	o       Options
+	started store.Instant
+	epoch   int64 // the clock at started, in microseconds since 1970
+
+	mu        sync.Mutex
+	ahead     time.Duration // by Advance
+	version   uint64        // the newest of any name and any note: none is used twice
+	names     map[string]*name
+	sessions  map[session.ID]*life
+	listening map[*listener]bool
+	kept      []func() // requests that are still under way
+}
+
+// A name is a record and its inbox.
+type name struct {
+	data    []byte
+	version string
+	idle    bool
+	written time.Duration // Memory.age then
+	inbox   []left
+}
+
+// A left note is of a session.
+type left struct {
+	record.Note
+	by session.ID
+}
+
+// A life is a session. One that has ended stays, so that it is not begun again.
+type life struct {
+	ttl     time.Duration
+	expires store.Instant
+	calls   int64
+	over    bool
+	ended   chan struct{} // closed with over
+}
+
+// A listener is what one Listen began.
+type listener struct {
+	client  *Client
+	process store.Process
+	sink    func(record.Notification)
+}
+
+// maxInbox is how many notes a Load returns at the most.
+const maxInbox = record.MaxNotes
+
+// NewMemory returns an empty server.
+func NewMemory(o Options) *Memory {
+	if o.Void == 0 {
+		o.Void = record.VoidByCall
+	}
+	if o.MinTTL == 0 {
+		o.MinTTL = 10 * time.Millisecond
+	}
+	if o.MaxTTL == 0 {
+		o.MaxTTL = time.Hour
+	}
+	if o.Tick == 0 {
+		o.Tick = time.Millisecond
+	}
+	if o.MaxRecord == 0 {
+		o.MaxRecord = 1 << 20
+	}
+	if o.Retention == 0 {
+		o.Retention = store.TokenRetention
+	}
+	return &Memory{
+		o: o, started: store.Now(), epoch: time.Now().UnixMicro(),
+		names: map[string]*name{}, sessions: map[session.ID]*life{}, listening: map[*listener]bool{},
+	}
+}
+
+// Advance sets the server's clock ahead, by which idle records are kept and swept. Sessions
+// go on as before.
+func (m *Memory) Advance(d time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ahead += d
+}
+
+// Lapse ends sessions as if nobody had renewed them for their TTL. So a test need not
+// wait for the end of a process that it has stopped.
+func (m *Memory) Lapse(ids ...session.ID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, id := range ids {
+		if l := m.sessions[id]; l != nil {
+			m.end(id, l)
+		}
+	}
+}
+
+// Sessions returns the sessions that live, in no order.
+func (m *Memory) Sessions() (ids []session.ID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for id := range m.sessions {
+		if m.lives(id) != nil {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// Deliver does the requests that are under way still (fates Late and Twice), in the order in
+// which they were sent, and returns how many they were.
+func (m *Memory) Deliver() int {
+	m.mu.Lock()
+	kept := m.kept
+	m.kept = nil
+	m.mu.Unlock()
+	for _, do := range kept {
+		do()
+	}
+	return len(kept)
+}
+
+func (m *Memory) keep(do func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.kept = append(m.kept, do)
+}
+
+// age is the server's clock. m.mu is held, as in all that follow.
+func (m *Memory) age() time.Duration { return store.Now().Sub(m.started) + m.ahead }
+
+func (m *Memory) clock() int64 {
+	if m.o.Blind {
+		return 0
+	}
+	return m.epoch + m.age().Microseconds() //mutant:recordtest-clock
+}
+
+func (m *Memory) next() string {
+	m.version++
+	return strconv.FormatUint(m.version, 10)
+}
+
+// at returns a name, without what was idle for too long.
+func (m *Memory) at(what string) *name {
+	n := m.names[what] //mutant:recordtest-name-as-given
+	if n == nil {
+		return &name{}
+	}
+	if n.idle && m.age() >= n.written+m.o.Retention { //mutant:recordtest-retention
+		n.data, n.version, n.idle = nil, "", false //mutant:recordtest-version-after-retention
+	}
+	return n
+}
+
+// made is at, of a name that is about to be changed.
+func (m *Memory) made(what string) *name {
+	n := m.at(what)
+	m.names[what] = n
+	return n
+}
+
+// lives is a session that has not ended, or nil.
+func (m *Memory) lives(id session.ID) *life {
+	l := m.sessions[id]
+	if l == nil || l.over {
+		return nil
+	}
+	if store.Now() >= l.expires { //mutant:recordtest-session-expires
+		m.end(id, l)
+		return nil
+	}
+	return l
+}
+
+// end ends a session, for good, and takes what it has left in inboxes where a late join of it
+// is impossible.
+func (m *Memory) end(id session.ID, l *life) {
+	if l.over {
+		return
+	}
+	l.over = true  //mutant:recordtest-end-is-final
+	close(l.ended) //mutant:recordtest-end-told
+	if m.o.Void == record.VoidByMark {
+		return
+	}
+	for _, n := range m.names {
+		n.inbox = slices.DeleteFunc(n.inbox, func(x left) bool { return x.by == id }) //mutant:recordtest-end-removes-own-notes
+	}
+}
+
+// begin is Begin at the server.
+func (m *Memory) begin(id session.ID, ttl time.Duration) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if ttl < m.o.MinTTL || ttl > m.o.MaxTTL || ttl%m.o.Tick != 0 { //mutant:recordtest-ttl-range
+		return fmt.Errorf("%w: a TTL of %v", store.ErrInvalid, ttl)
+	}
+	if m.sessions[id] != nil {
+		return fmt.Errorf("%w: session %v was begun before", store.ErrInvalid, id)
+	}
+	m.sessions[id] = &life{ttl: ttl, expires: store.Now().Add(ttl), ended: make(chan struct{})}
+	return nil
+}
+
+// renew is Renew at the server.
+func (m *Memory) renew(id session.ID) (calls int64, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	l := m.lives(id) //mutant:recordtest-renew-of-living
+	if l == nil {    //mutant:recordtest-renew-of-nothing
+		return 0, store.ErrLost
+	}
+	l.expires = store.Now().Add(l.ttl) //mutant:recordtest-renew
+	return l.calls, nil                //mutant:recordtest-renew-tells-calls
+}
+
+// call is Call at the server.
+func (m *Memory) call(id session.ID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if l := m.lives(id); l != nil { //mutant:recordtest-call-of-nothing
+		l.calls++ //mutant:recordtest-call
+	}
+}
+
+// left is Left at the server. A session that was never begun is not begun any more after it.
+func (m *Memory) left(ids []session.ID) []time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := make([]time.Duration, len(ids))
+	for i, id := range ids { //mutant:recordtest-left-in-order
+		if l := m.lives(id); l != nil { //mutant:recordtest-left-of-living
+			out[i] = max(l.expires.Sub(store.Now()), 1) //mutant:recordtest-left
+		} else if m.sessions[id] == nil { //mutant:recordtest-left-of-nothing
+			m.sessions[id] = &life{over: true, ended: closed}
+		}
+	}
+	return out
+}
+
+var closed = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// stop is End at the server.
+func (m *Memory) stop(id session.ID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if l := m.sessions[id]; l != nil {
+		m.end(id, l) //mutant:recordtest-end
+	}
+}
+
+// ending is closed when the session has ended; until is when it does so by itself.
+func (m *Memory) ending(id session.ID) (ended <-chan struct{}, until store.Instant) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if l := m.lives(id); l != nil {
+		return l.ended, l.expires
+	}
+	return closed, 0 //mutant:recordtest-await-ended
+}
+
+// load is Load at the server; of its two halves one, if it is of halves.
+func (m *Memory) load(what string, record, inbox bool) (r loaded) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.read(m.at(what), record, inbox)
+}
+
+type loaded = record.Record
+
+func (m *Memory) read(n *name, record, inbox bool) (r loaded) {
+	if r.Now = m.clock(); record {
+		r.Data, r.Version = bytes.Clone(n.data), n.version //mutant:recordtest-load-data
+	}
+	if inbox {
+		r.Inbox = m.inbox(n)
+		r.More = len(n.inbox) > maxInbox //mutant:recordtest-more
+	}
+	return r
+}
+
+func (m *Memory) inbox(n *name) (notes []record.Note) {
+	for _, x := range n.inbox[:min(len(n.inbox), maxInbox)] { //mutant:recordtest-oldest-notes
+		x.Data = bytes.Clone(x.Data)
+		notes = append(notes, x.Note) //mutant:recordtest-notes-in-order
+	}
+	return notes
+}
+
+// write is Swap at the server; joins says that a refused one joins in the same request.
+func (m *Memory) write(s *record.Swap, joins bool) (out record.Outcome) {
+	m.mu.Lock()
+	n := m.at(s.Name)
+	if n.version != s.Old.Version || !n.has(s.Old.Inbox) { //mutant:recordtest-swap-depends
+		out.Told, out.Inbox = true, true
+		if joins && s.Join != nil { //mutant:recordtest-refused-joins
+			out.Joined = m.join(s.Name, s.Join)
+		}
+		out.Now = m.read(m.at(s.Name), true, true) //mutant:recordtest-refused-tells
+		m.mu.Unlock()                              //mutant:recordtest-refused-notifies
+		return out
+	}
+	n = m.made(s.Name)
+	n.data, n.version = bytes.Clone(s.Data), m.next() //mutant:recordtest-new-version
+	n.idle, n.written = s.Idle, m.age()               //mutant:recordtest-idle
+	for _, note := range s.Old.Inbox {                //mutant:recordtest-takes-in
+		n.inbox = slices.DeleteFunc(n.inbox, func(x left) bool { return x.Version == note.Version })
+	}
+	out = record.Outcome{Done: true, Told: true, Inbox: true, Now: m.read(n, false, true)}
+	out.Now.Version = n.version //mutant:recordtest-done-tells-version
+	m.mu.Unlock()
+	m.notify(s.Notifications)
+	return out
+}
+
+// has reports whether all the notes are there still.
+func (n *name) has(notes []record.Note) bool {
+	for _, note := range notes {
+		if !slices.ContainsFunc(n.inbox, func(x left) bool { return x.Version == note.Version }) {
+			return false
+		}
+	}
+	return true
+}
+
+// apart is the join of a refused swap, as a request of its own.
+func (m *Memory) apart(what string, j *record.Join) (out record.Outcome) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out.Joined, out.Inbox = m.join(what, j), true
+	out.Now = m.read(m.at(what), false, true)
+	return out
+}
+
+// join leaves the notes, and reports whether it did.
+func (m *Memory) join(what string, j *record.Join) bool {
+	if m.o.Void == record.VoidByCall { //mutant:recordtest-join-depends
+		l := m.lives(j.Session) //mutant:recordtest-join-session
+		if l == nil {           //mutant:recordtest-join-of-ended
+			return false
+		}
+		if l.calls != j.Calls { //mutant:recordtest-join-of-called
+			return false
+		}
+	}
+	n := m.made(what)              //mutant:recordtest-joins-name
+	for _, note := range j.Notes { //mutant:recordtest-joins-all
+		if slices.ContainsFunc(n.inbox, func(x left) bool { return x.Key == note.Key }) { //mutant:recordtest-join-again
+			continue // it was done before
+		}
+		note.Data, note.Version = bytes.Clone(note.Data), m.next()
+		n.inbox = append(n.inbox, left{note, j.Session}) //mutant:recordtest-joins-behind
+	}
+	return true
+}
+
+// notify delivers what is for processes that listen, on connections that stand.
+func (m *Memory) notify(all []record.Notification) {
+	for _, n := range all { //mutant:recordtest-notifies-all
+		m.mu.Lock()
+		var to []*listener
+		for l := range m.listening {
+			if l.process == n.ID.Process() { //mutant:recordtest-notifies-process
+				to = append(to, l)
+			}
+		}
+		m.mu.Unlock()
+		for _, l := range to { //mutant:recordtest-notifies-those
+			l.client.hear(l, n)
+		}
+	}
+}
+
+// old returns the names, with when each was written.
+func (m *Memory) old(unwritten time.Duration) (all []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for what := range m.names {
+		n := m.at(what)
+		if n.data != nil && !n.idle && m.age() >= n.written+unwritten { //mutant:recordtest-lists
+			all = append(all, what)
+		}
+	}
+	return all
+}

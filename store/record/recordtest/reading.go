@@ -1,0 +1,293 @@
+package recordtest
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record"
+)
+
+var readPromises = []promise{
+	{name: "a name never written reads as nothing", run: readsNothing},
+	{name: "to read a name writes nothing", run: readWritesNothing},
+	{name: "every process reads what was just written", run: readsNewest},
+	{name: "every process reads the notes just left", run: readsNotes},
+	{name: "notes are read in the order they came", run: notesInOrder},
+	{name: "of many notes the oldest are read and More is true", run: oldestNotes},
+	{name: "data comes back byte for byte", run: dataAsWritten},
+	{name: "notes come back byte for byte", run: notesAsWritten},
+	{name: "names of any bytes are kept apart", run: namesApart},
+	{name: "a note is in the inbox or taken in", run: noteSomewhere},
+	{name: "the clock is that of the server", run: clockOfServer, clock: true},
+}
+
+func readsNothing(t *trial) {
+	b := t.open()
+	if r := t.load(b, fresh()); len(r.Data) > 0 || len(r.Inbox) > 0 {
+		t.Errorf("Load: %s", describe(r))
+	}
+}
+
+func readWritesNothing(t *trial) {
+	a, b, name := t.open(), t.open(), fresh()
+	before := t.load(a, name)
+	for range 3 {
+		if r := t.load(b, name); r.Version != before.Version {
+			t.Errorf("Load has made version %q of %q", r.Version, before.Version)
+		}
+	}
+	t.listed(a, func(all map[string]record.Record) {
+		if _, there := all[name]; there {
+			t.Error("a name that was read is listed")
+		}
+	})
+	if out := t.swap(a, record.Swap{Name: name, Old: before, Data: []byte("x")}); !out.Done {
+		t.Error("a Swap on what was read of nothing is refused")
+	}
+}
+
+func readsNewest(t *trial) {
+	a, name := t.open(), fresh()
+	others := []record.Backend{t.open(), t.open()}
+	for _, data := range []string{"one", "two", "three", "four"} {
+		was := t.write(a, name, data)
+		for _, b := range others {
+			if r := t.load(b, name); !has(r, data) || r.Version != was.Version {
+				t.Errorf("Load: %s, want %q, which was written", describe(r), data)
+			}
+		}
+		a, others[0] = others[0], a
+	}
+}
+
+func readsNotes(t *trial) {
+	a, b, name := t.open(), t.open(), fresh()
+	t.write(a, name, "x")
+	n := note("n")
+	t.joined(a, name, t.session(a), n)
+	for _, r := range []record.Record{t.load(b, name), t.load(a, name)} {
+		if len(r.Inbox) != 1 || r.Inbox[0].Key != n.Key {
+			t.Errorf("Load: notes %v, want %v", keys(r.Inbox), n.Key)
+		}
+	}
+}
+
+func notesInOrder(t *trial) {
+	a, b, name := t.open(), t.open(), fresh()
+	t.write(a, name, "x")
+	ofA, ofB := t.session(a), t.session(b)
+	var all []record.Note
+	for i := range 12 {
+		n := note("n")
+		if all = append(all, n); i%2 == 0 {
+			t.joined(a, name, ofA, n)
+		} else {
+			t.joined(b, name, ofB, n)
+		}
+	}
+	if r := t.load(b, name); !slices.Equal(keys(r.Inbox), keys(all)) {
+		t.Errorf("Load: notes %v, want %v", keys(r.Inbox), keys(all))
+	}
+}
+
+func oldestNotes(t *trial) {
+	a, name := t.open(), fresh()
+	t.write(a, name, "x")
+	id := t.session(a)
+	var all, taken []string
+	for range 5 {
+		var some []record.Note
+		for range record.MaxNotes {
+			some = append(some, note("n"))
+		}
+		t.joined(a, name, id, some...)
+		all = append(all, keys(some)...)
+	}
+	for len(taken) < len(all) {
+		r := t.load(a, name)
+		if n := len(r.Inbox); n < min(record.MaxNotes, len(all)-len(taken)) {
+			t.Fatalf("Load: %d notes of %d that are there, want at least %d", n, len(all)-len(taken), record.MaxNotes)
+		}
+		if more := len(taken)+len(r.Inbox) < len(all); r.More != more {
+			t.Fatalf("Load: %d notes of %d, and More is %v", len(r.Inbox), len(all)-len(taken), r.More)
+		}
+		taken = append(taken, keys(r.Inbox)...)
+		if out := t.swap(a, record.Swap{Name: name, Old: r, Data: []byte("y")}); !out.Done {
+			t.Fatal("a Swap on what was just read is refused")
+		}
+	}
+	if !slices.Equal(taken, all) {
+		t.Errorf("the notes were taken in as %v, want %v", taken, all)
+	}
+}
+
+// odd is bytes that a server may take for something else.
+var odd = []string{
+	"\x00", "a\x00b", "\xff\xfe\x80", "a/b", "a.b", ".", "..", "*", ">", "a b", "a ", " a", "a\t", "a\n", "%41", "=41", "_", "é", "e\u0301",
+	"'", `"`, `\`, "$a", "{}", "--", ";",
+}
+
+func dataAsWritten(t *trial) {
+	a, b, name := t.open(), t.open(), fresh()
+	every := make([]byte, 256)
+	for i := range every {
+		every[i] = byte(i)
+	}
+	for _, data := range append(slices.Clone(odd), string(every), strings.Repeat("x", min(10_000, t.traits.MaxRecord)), strings.Repeat("y", t.traits.MaxRecord)) {
+		t.write(a, name, data)
+		if r := t.load(b, name); !has(r, data) {
+			t.Errorf("Load: %.40q (%d bytes), want %.40q (%d bytes)", r.Data, len(r.Data), data, len(data))
+		}
+	}
+}
+
+func notesAsWritten(t *trial) {
+	a, b, name := t.open(), t.open(), fresh()
+	t.write(a, name, "x")
+	id := t.session(a)
+	var all []record.Note
+	for _, data := range append(slices.Clone(odd), strings.Repeat("n", record.MaxNote)) {
+		all = append(all, note(data))
+	}
+	long := note("long")
+	long.Key = strings.Repeat("0z", record.MaxKey/2)
+	all = append(all, long)
+	t.joined(a, name, id, all...)
+	r := t.load(b, name)
+	if len(r.Inbox) != len(all) {
+		t.Fatalf("Load: %d notes, want %d", len(r.Inbox), len(all))
+	}
+	versions := map[string]bool{}
+	for i, n := range r.Inbox {
+		if n.Key != all[i].Key || !bytes.Equal(n.Data, all[i].Data) {
+			t.Errorf("Load: a note %q with %.40q, want %q with %.40q", n.Key, n.Data, all[i].Key, all[i].Data)
+		}
+		versions[n.Version] = true
+	}
+	if len(versions) != len(all) {
+		t.Errorf("%d notes have %d versions", len(all), len(versions))
+	}
+}
+
+func namesApart(t *trial) {
+	a, b, base := t.open(), t.open(), fresh()
+	names := []string{base, base + "x", base + "X", base + "\x00", base + "\x00\x00", base + "x/", base + "x.y"}
+	for _, one := range odd {
+		names = append(names, base+one, base+one+base)
+	}
+	long := base + strings.Repeat("n", store.MaxName-len(base)-1)
+	names = append(names, long+"a", long+"b", long+"A", long+"\xff")
+	slices.Sort(names)
+	names = slices.Compact(names)
+	before := map[string]record.Record{}
+	for _, name := range names {
+		before[name] = t.load(a, name)
+		if len(before[name].Data) > 0 {
+			t.Fatalf("Load of %.60q, which nobody has written: %s", name, describe(before[name]))
+		}
+	}
+	for _, name := range names {
+		if out := t.swap(a, record.Swap{Name: name, Old: before[name], Data: []byte(name)}); !out.Done {
+			t.Fatalf("a Swap of %.60q on what was there is refused: another name has it", name)
+		}
+	}
+	id := t.session(a)
+	for _, name := range names {
+		t.joined(a, name, id, note(name))
+	}
+	for _, name := range names {
+		r := t.load(b, name)
+		if !has(r, name) || len(r.Inbox) != 1 || string(r.Inbox[0].Data) != name {
+			t.Errorf("Load of %.60q: %s, want what was written of it", name, describe(r))
+		}
+	}
+}
+
+// One process takes in notes as they come, another reads meanwhile: whatever was there
+// before the reading is in it, in one place or the other.
+func noteSomewhere(t *trial) {
+	a, b, c, name := t.open(), t.open(), t.open(), fresh()
+	t.write(a, name, ".")
+	id := t.session(a)
+	const notes = record.MaxNotes // a Load may return no more
+	answered := make(chan record.Note, notes)
+	failed := make(chan error, 2)
+	go func() { // leaves notes
+		defer close(answered)
+		for range notes {
+			n := note("n")
+			s := t.joining(name, id, 0, n)
+			if out, err := a.Swap(t.ctx, &s); err != nil || !out.Joined {
+				failed <- err
+				return
+			}
+			answered <- n
+		}
+	}()
+	stop := make(chan struct{})
+	taking := make(chan struct{})
+	go func() { // takes them in
+		defer close(taking)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			r, err := c.Load(t.ctx, name)
+			if err != nil {
+				failed <- err
+				return
+			}
+			if len(r.Inbox) > 0 {
+				if _, err := c.Swap(t.ctx, &record.Swap{Name: name, Old: r, Data: []byte(string(r.Data) + strings.Join(keys(r.Inbox), ".") + ".")}); err != nil {
+					failed <- err
+					return
+				}
+			}
+		}
+	}()
+	for n := range answered {
+		r := t.load(b, name)
+		if !slices.Contains(keys(r.Inbox), n.Key) && !strings.Contains(string(r.Data), n.Key) {
+			t.Errorf("a note that was answered is neither in the inbox nor taken in")
+			break
+		}
+	}
+	close(stop)
+	<-taking
+	for range answered {
+	}
+	select {
+	case err := <-failed:
+		t.Errorf("meanwhile: %v", err)
+	default:
+	}
+}
+
+// Whatever the server's clock is, it goes on as ours does, and is the same for all.
+func clockOfServer(t *trial) {
+	a, b, name := t.open(), t.open(), fresh()
+	const behind = 10_000_000 // µs
+	first, begin := t.load(a, name).Now, store.Now()
+	if first <= 0 {
+		t.Fatalf("Load: Now is %d", first)
+	}
+	for i := range 10 {
+		from := []record.Backend{a, b}[i%2]
+		sent := store.Now()
+		now := t.load(from, name).Now
+		// first was read before begin, and may have been behind then.
+		if late := first + sent.Sub(begin).Microseconds() - now; late > behind {
+			t.Errorf("Load: Now is %d µs behind", late)
+		}
+		if ahead := now - (first + store.Now().Sub(begin).Microseconds()); ahead > behind {
+			t.Errorf("Load: Now is %d µs ahead", ahead)
+		}
+		if i == 0 {
+			t.write(a, name, "x")
+		}
+	}
+}

@@ -1,0 +1,367 @@
+// Package recordtest tests a record.Backend: each sentence of what record.Backend and
+// session.Backend promise is a named subtest, without a store on top.
+//
+// The test of a backend has one call:
+//
+//	func TestBackend(t *testing.T) {
+//		recordtest.Run(t, recordtest.Subject{Open: func(t *testing.T) record.Backend { return newBackend(t) }})
+//	}
+//
+// [Memory] is a backend in this process that keeps every promise, and that can be
+// told what becomes of each request: lost, late, done twice, or done and not answered.
+package recordtest
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record"
+	"github.com/holdfast-go/holdfast/store/session"
+	"github.com/holdfast-go/holdfast/store/storetest"
+)
+
+// A Subject is a backend to be tested. What is nil cannot be tested: those subtests are skipped,
+// and say so.
+type Subject struct {
+	// Open returns one more backend on the same server, as another process has it. Run closes
+	// it. Names and sessions are random, so the server need not be empty.
+	Open func(t *testing.T) record.Backend
+
+	// Linked is Open, by way of a link of its own.
+	Linked func(t *testing.T) (record.Backend, storetest.Link)
+
+	// Freeze is Open on a server that answers nothing from when freeze is called on, and
+	// until the test ends.
+	Freeze func(t *testing.T) (b record.Backend, freeze func())
+
+	// Brief is Open of backends whose Retention is as short as the server allows, on a server of
+	// their own if need be.
+	Brief func(t *testing.T) record.Backend
+}
+
+// Run tests every promise, each in a parallel subtest, and returns when all have ended.
+func Run(t *testing.T, s Subject) {
+	t.Helper()
+	first := s.Open(t)
+	traits, sessions := first.Traits(), first.SessionTraits()
+	if err := first.Close(); err != nil {
+		t.Fatalf("Close of a backend just opened: %v", err)
+	}
+	if sessions.MinTTL <= 0 || sessions.Tick <= 0 || sessions.MaxTTL < sessions.MinTTL || sessions.MinTTL%sessions.Tick != 0 || sessions.MaxTTL%sessions.Tick != 0 {
+		t.Fatalf("SessionTraits: MinTTL %v, MaxTTL %v, Tick %v", sessions.MinTTL, sessions.MaxTTL, sessions.Tick)
+	}
+	if traits.MaxRecord <= 0 || traits.Retention <= 0 {
+		t.Fatalf("Traits: MaxRecord %d, Retention %v", traits.MaxRecord, traits.Retention)
+	}
+	t.Run("promise", func(t *testing.T) {
+		seen := map[string]bool{}
+		for _, some := range [][]promise{
+			readPromises, swapPromises, retentionPromises, joinPromises, voidPromises, lateJoinPromises, notifyPromises, listPromises,
+			sessionPromises, endPromises, leftPromises, closePromises,
+		} {
+			for _, p := range some {
+				if seen[p.name] {
+					t.Fatalf("two promises are called %q", p.name)
+				}
+				seen[p.name] = true
+				t.Run(p.name, func(t *testing.T) {
+					t.Parallel()
+					if why := p.skips(s, traits, sessions); why != "" {
+						t.Skip(why)
+					}
+					p.run(&trial{T: t, s: s, traits: traits, sessions: sessions, ctx: t.Context()})
+				})
+			}
+		}
+	})
+}
+
+// A promise is one subtest.
+type promise struct {
+	name   string
+	run    func(*trial)
+	void   record.Void // only where joins are void so
+	notify bool        // needs notifications
+	clock  bool        // needs a clock
+	linked bool        // needs Subject.Linked
+	frozen bool        // needs Subject.Freeze
+	brief  bool        // needs Subject.Brief
+	await  bool        // needs ReportsEnd
+}
+
+// skips says why the promise is not to be tested, or "".
+func (p *promise) skips(s Subject, traits record.Traits, sessions session.Traits) string {
+	switch {
+	case p.void != 0 && p.void != traits.Void:
+		return "joins are void in the other way"
+	case p.notify && !traits.Notifies:
+		return "the backend has no notifications: waiters poll"
+	case p.clock && !traits.Clock:
+		return "the backend has no clock"
+	case p.await && !sessions.ReportsEnd:
+		return "the backend does not report the end of a session"
+	case p.linked && s.Linked == nil:
+		return "the subject has no link"
+	case p.frozen && s.Freeze == nil:
+		return "the subject cannot be frozen"
+	case p.brief && s.Brief == nil:
+		return "the subject has no short retention"
+	}
+	return ""
+}
+
+// patience bounds every wait for something that must happen. A test that finds
+// mutants cannot wait that long for each of them.
+var patience = func() time.Duration {
+	if d, err := time.ParseDuration(os.Getenv("HOLDFAST_TEST_PATIENCE")); err == nil {
+		return d
+	}
+	return 30 * time.Second
+}()
+
+// moment is for how long a test watches that something does not happen. It proves nothing, and
+// a right backend passes however long it is.
+const moment = 50 * time.Millisecond
+
+// A trial is one subtest.
+type trial struct {
+	*testing.T
+	s        Subject
+	traits   record.Traits
+	sessions session.Traits
+	ctx      context.Context
+}
+
+// open returns one more backend, which is closed with the test.
+func (t *trial) open() record.Backend {
+	t.Helper()
+	return t.closing(t.s.Open(t.T))
+}
+
+func (t *trial) closing(b record.Backend) record.Backend {
+	t.Helper()
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return b
+}
+
+// linked is open by way of a link.
+func (t *trial) linked() (record.Backend, storetest.Link) {
+	t.Helper()
+	b, link := t.s.Linked(t.T)
+	t.Cleanup(func() { b.Close() }) // on a link that was reset it may fail
+	return b, link
+}
+
+func random() string {
+	b := make([]byte, 8)
+	rand.Read(b) // never fails
+	return hex.EncodeToString(b)
+}
+
+// fresh is a name that nobody has used.
+func fresh() string { return "recordtest-" + random() }
+
+func newSession() (id session.ID) {
+	rand.Read(id[:]) // never fails
+	return id
+}
+
+// until waits for what must happen.
+func (t *trial) until(what string, f func() bool) {
+	t.Helper()
+	t.untilWithin(patience, what, f)
+}
+
+func (t *trial) untilWithin(within time.Duration, what string, f func() bool) {
+	t.Helper()
+	pause := time.Millisecond
+	for deadline := time.Now().Add(within); !f(); time.Sleep(pause) {
+		if time.Now().After(deadline) {
+			t.Fatalf("after %v still not: %s", within, what)
+		}
+		pause = min(pause*3/2, 20*time.Millisecond)
+	}
+}
+
+// call runs f with a context that ends once the link has kept something from its end, and
+// returns f's error, which says that there was no answer.
+func (t *trial) unanswered(link storetest.Link, f func(ctx context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.ctx)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- f(ctx) }()
+	t.until("the request is lost on its way", func() bool { return link.Met() > 0 })
+	cancel()
+	select {
+	case err := <-done:
+		if err == nil || store.Definite(err) {
+			t.Fatalf("a request that was not answered: %v, want an error that is not definite", err)
+		}
+	case <-time.After(patience):
+		t.Fatal("a call goes on after its context has ended")
+	}
+}
+
+// load reads a name.
+func (t *trial) load(b record.Backend, name string) record.Record {
+	t.Helper()
+	r, err := b.Load(t.ctx, name)
+	if err != nil {
+		t.Fatalf("Load: %v", err)
+	}
+	return r
+}
+
+// swap sends a swap that must be answered.
+func (t *trial) swap(b record.Backend, s record.Swap) record.Outcome {
+	t.Helper()
+	out, err := b.Swap(t.ctx, &s)
+	if err != nil {
+		t.Fatalf("Swap: %v", err)
+	}
+	if out.Done && out.Joined {
+		t.Fatal("a Swap is done, and joined")
+	}
+	return out
+}
+
+// write is a swap that must be done; it returns what is there then. Whatever is in the
+// inbox stays.
+func (t *trial) write(b record.Backend, name, data string) record.Record {
+	t.Helper()
+	old := t.load(b, name)
+	old.Inbox = nil
+	if out := t.swap(b, record.Swap{Name: name, Old: old, Data: []byte(data)}); !out.Done {
+		t.Fatalf("a Swap of %q on version %q, which is there, is refused", data, old.Version)
+	}
+	r := t.load(b, name)
+	if string(r.Data) != data {
+		t.Fatalf("Load: %.40q, want %.40q, which was written", r.Data, data)
+	}
+	return r
+}
+
+// note is one with a key that nobody has used.
+func note(data string) record.Note { return record.Note{Key: random(), Data: []byte(data)} }
+
+// a session that outlasts the test, unless the machine stalls for most of a minute.
+func (t *trial) session(b record.Backend) session.ID {
+	t.Helper()
+	return t.begin(b, min(time.Minute, t.sessions.MaxTTL))
+}
+
+// begin begins a session, which ends with the test at the latest.
+func (t *trial) begin(b record.Backend, ttl time.Duration) session.ID {
+	t.Helper()
+	id := newSession()
+	ttl = max(ttl, t.sessions.MinTTL)
+	ttl -= ttl % t.sessions.Tick
+	lasts, err := b.Begin(t.ctx, id, ttl)
+	if err != nil {
+		t.Fatalf("Begin: %v", err)
+	}
+	if lasts <= 0 || lasts > ttl {
+		t.Fatalf("Begin with a TTL of %v: it lasts %v", ttl, lasts)
+	}
+	ctx := context.WithoutCancel(t.ctx)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		_ = b.End(ctx, id)
+	})
+	return id
+}
+
+// calls is what the owner of a session knows of its counter.
+func (t *trial) renew(b record.Backend, id session.ID) (calls int64) {
+	t.Helper()
+	calls, err := b.Renew(t.ctx, id)
+	if err != nil {
+		t.Fatalf("Renew: %v", err)
+	}
+	return calls
+}
+
+// join has notes left in the inbox of a name that has a record.
+func (t *trial) join(b record.Backend, name string, id session.ID, calls int64, notes ...record.Note) record.Outcome {
+	t.Helper()
+	out := t.swap(b, t.joining(name, id, calls, notes...))
+	if out.Done {
+		t.Fatal("a Swap on no version is done, though there is a record")
+	}
+	return out
+}
+
+// joined is join, which must be done.
+func (t *trial) joined(b record.Backend, name string, id session.ID, notes ...record.Note) {
+	t.Helper()
+	if !t.join(b, name, id, 0, notes...).Joined {
+		t.Fatal("a Join whose Swap was refused is not done")
+	}
+}
+
+// joining is a Swap that is refused where there is a record, and joins.
+func (t *trial) joining(name string, id session.ID, calls int64, notes ...record.Note) record.Swap {
+	return record.Swap{Name: name, Data: []byte("refused"), Join: &record.Join{Session: id, Calls: calls, Notes: notes}}
+}
+
+// keys are those of notes, in order.
+func keys(notes []record.Note) []string {
+	all := make([]string, len(notes))
+	for i := range notes {
+		all[i] = notes[i].Key
+	}
+	return all
+}
+
+// left is for how long a session goes on.
+func (t *trial) left(b record.Backend, id session.ID) time.Duration {
+	t.Helper()
+	all, err := b.Left(t.ctx, []session.ID{id})
+	if err != nil {
+		t.Fatalf("Left: %v", err)
+	}
+	if len(all) != 1 {
+		t.Fatalf("Left of one session: %v", all)
+	}
+	return all[0]
+}
+
+// has reports whether Data is what was written.
+func has(r record.Record, data string) bool { return string(r.Data) == data }
+
+func describe(r record.Record) string {
+	return fmt.Sprintf("%.40q as version %q with notes %v", r.Data, r.Version, keys(r.Inbox))
+}
+
+// swapping is a Swap for unanswered.
+func swapping(b record.Backend, name string, old record.Record, data string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := b.Swap(ctx, &record.Swap{Name: name, Old: old, Data: []byte(data)})
+		return err
+	}
+}
+
+// never watches for a moment that something does not happen.
+func (t *trial) never(what string, f func() bool) {
+	t.Helper()
+	for end := time.Now().Add(moment); ; time.Sleep(5 * time.Millisecond) {
+		if f() {
+			t.Fatalf("%s", what)
+		}
+		if time.Now().After(end) {
+			return
+		}
+	}
+}

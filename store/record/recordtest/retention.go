@@ -1,0 +1,112 @@
+package recordtest
+
+import (
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record"
+)
+
+var retentionPromises = []promise{
+	{name: "an idle record is there for its retention", run: idleStays, brief: true},
+	{name: "a record that is used again stays", run: usedAgainStays, brief: true},
+	{name: "no version comes back with a name that was deleted", run: deletedVersions, brief: true},
+	{name: "an idle record is swapped as any other", run: idleSwapped},
+}
+
+// idle writes a record that may be deleted, and returns what is there and when it was sent.
+func (t *trial) idle(b record.Backend, name string) (r record.Record, sent store.Instant) {
+	t.Helper()
+	old := t.load(b, name)
+	sent = store.Now()
+	out := t.swap(b, record.Swap{Name: name, Old: old, Data: []byte("idle"), Idle: true})
+	if !out.Done {
+		t.Fatal("an idle Swap on what is there is refused")
+	}
+	if !out.Told {
+		out.Now.Version = t.load(b, name).Version
+	}
+	return record.Record{Version: out.Now.Version}, sent
+}
+
+// deleted waits until an idle record is deleted. A server that is slower than
+// this test has patience for has nothing to be tested here.
+func (t *trial) deleted(b record.Backend, name string, retention time.Duration) {
+	t.Helper()
+	for deadline := time.Now().Add(retention + patience); len(t.load(b, name).Data) > 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Skip("the server keeps an idle record for longer")
+		}
+	}
+}
+
+func idleStays(t *trial) {
+	b, name := t.closing(t.s.Brief(t.T)), fresh()
+	retention := b.Traits().Retention
+	_, sent := t.idle(b, name)
+	for {
+		r := t.load(b, name)
+		heard := store.Now()
+		if len(r.Data) > 0 {
+			if heard.Sub(sent) > retention+patience {
+				return // it may stay
+			}
+			time.Sleep(10 * time.Millisecond)
+			continue
+		}
+		if kept := heard.Sub(sent); kept < retention {
+			t.Errorf("an idle record was deleted after %v, want %v at least", kept, retention)
+		}
+		return
+	}
+}
+
+// The one that was idle before is used again; when the later one is deleted, its time would be over.
+func usedAgainStays(t *trial) {
+	b, used, idle := t.closing(t.s.Brief(t.T)), fresh(), fresh()
+	t.idle(b, used)
+	t.write(b, used, "used")
+	t.idle(b, idle)
+	t.deleted(b, idle, b.Traits().Retention)
+	t.never("a record that is used is deleted", func() bool { return !has(t.load(b, used), "used") })
+}
+
+func deletedVersions(t *trial) {
+	b, name := t.closing(t.s.Brief(t.T)), fresh()
+	seen := map[string]bool{}
+	for range 5 {
+		seen[t.write(b, name, "before").Version] = true
+	}
+	idle, _ := t.idle(b, name)
+	seen[idle.Version] = true
+	t.deleted(b, name, b.Traits().Retention)
+	if out := t.swap(b, record.Swap{Name: name, Old: idle, Data: []byte("late")}); out.Done {
+		t.Error("a Swap is done on a version that was deleted")
+	}
+	for range 8 {
+		r := t.write(b, name, "after")
+		if seen[r.Version] {
+			t.Fatalf("version %q is there again, after the name was deleted", r.Version)
+		}
+		for version := range seen {
+			if out := t.swap(b, record.Swap{Name: name, Old: record.Record{Version: version}, Data: []byte("late")}); out.Done {
+				t.Fatalf("a Swap is done on version %q, from before the name was deleted", version)
+			}
+		}
+	}
+}
+
+func idleSwapped(t *trial) {
+	a, b, name := t.open(), t.open(), fresh()
+	t.write(a, name, "x")
+	old, _ := t.idle(a, name)
+	if r := t.load(b, name); !has(r, "idle") || r.Version != old.Version {
+		t.Errorf("Load: %s, want %q as version %q", describe(r), "idle", old.Version)
+	}
+	if out := t.swap(b, record.Swap{Name: name, Data: []byte("y")}); out.Done {
+		t.Error("a Swap on no version is done, where there is an idle record")
+	}
+	if out := t.swap(b, record.Swap{Name: name, Old: old, Data: []byte("y")}); !out.Done {
+		t.Error("a Swap on an idle record is refused")
+	}
+}

@@ -1,0 +1,151 @@
+package record
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/queue"
+	"github.com/holdfast-go/holdfast/store/session"
+)
+
+// Release implements [store.Store].
+func (s *Store) Release(ctx context.Context, h store.Hold) error {
+	if err := store.CheckName(h.Name); err != nil {
+		return err
+	}
+	m := s.enter(h.Name, h.ID, false)
+	defer s.exit(m)
+	why := s.isGone(m)
+	if m != nil {
+		s.mu.Lock()
+		m.waits, m.heard = false, nil // who has begun to give up is granted nothing (law 6)
+		s.mu.Unlock()
+	}
+	sent := h
+	if broken := (*store.LostError)(nil); errors.As(why, &broken) {
+		why = nil // it can be given back
+	} else if why != nil {
+		sent.Token = 0 // what is left of it
+	}
+	kept, err := session.ID{}, error(nil)
+	if sent.Token != 0 {
+		if kept, err = s.beginKeep(ctx, m); err != nil {
+			return s.failed("release", h.Name, err)
+		}
+	}
+	there := new(bool)
+	err = s.do(ctx, h.Name, &op{gives: true, finds: h.ID, apply: func(v *view) (queue.Change, error) {
+		if e := v.find(h.ID); e != nil && sent.Token != 0 && e.Token == sent.Token {
+			v.keep(h.ID, kept)
+		}
+		change, err := v.q.Release(v.now, &sent)
+		e := v.find(h.ID)
+		*there = e != nil && e.Expires > v.now.Clock
+		return change, err
+	}})
+	if m != nil {
+		s.mu.Lock()
+		switch {
+		case err != nil && !store.Definite(err): // it is tried again until it is done, or its session has ended //mutant:record-release-unanswered-is-left
+			m.lose(store.ErrLost)
+			m.drop, m.ends = true, store.Now()
+			s.poke()
+		case !*there:
+			s.forget(m)
+		}
+		s.mu.Unlock()
+	}
+	if err == nil && h.Token != 0 && why != nil {
+		return s.whyGone(ctx, m, why)
+	}
+	return s.failed("release", h.Name, err)
+}
+
+// ReleaseAll implements [store.Store].
+func (s *Store) ReleaseAll(ctx context.Context, holds []store.Hold) []error {
+	out := make([]error, len(holds))
+	store.EachName(holds, maxAbreast, func(i int) { out[i] = s.Release(ctx, holds[i]) })
+	return out
+}
+
+// BreakHold implements [store.Inspector].
+func (s *Store) BreakHold(ctx context.Context, b store.Break) error {
+	if err := store.CheckName(b.Name); err != nil {
+		return err
+	}
+	if len(b.Reason) > store.MaxReason {
+		return fmt.Errorf("%w: the reason has %d bytes, at most %d are allowed", store.ErrInvalid, len(b.Reason), store.MaxReason)
+	}
+	in := new(session.ID)
+	err := s.do(ctx, b.Name, &op{gives: true, apply: func(v *view) (queue.Change, error) {
+		*in = v.in[b.ID]
+		v.refused = true
+		return v.q.Break(v.now, &b)
+	}})
+	if err == nil {
+		err = s.sessions.Call(ctx, *in) // so its owner's next renewal reads //mutant:record-break-calls-nobody
+	}
+	return s.failed("break", b.Name, err)
+}
+
+// List implements [store.Inspector].
+func (s *Store) List(ctx context.Context, at string) iter.Seq2[store.State, error] {
+	return func(yield func(store.State, error) bool) {
+		all := s.b.List(ctx, 0)
+		if at != "" {
+			if err := store.CheckName(at); err != nil {
+				yield(store.State{Name: at}, err)
+				return
+			}
+			all = func(yield func(Named, error) bool) {
+				r, err := s.read(ctx, at)
+				yield(Named{at, r}, err)
+			}
+		}
+		for r, err := range all {
+			st := store.State{Name: r.Name}
+			if err == nil {
+				var v *view
+				if v, err = s.viewOf(ctx, r.Name, &r.Record); err == nil {
+					st = v.q.State(v.now, r.Name)
+				}
+			}
+			if (err != nil || len(st.Entries) > 0) && !yield(st, s.failed("list", r.Name, err)) {
+				return
+			}
+		}
+	}
+}
+
+// What crashed holders left in names that nobody has asked for since is taken out.
+const (
+	sweepEvery = time.Minute
+	sweepOdds  = 8              // of a process that has just come one in so many sweeps; it may not live for a minute
+	sweepAge   = 24 * time.Hour // of the newest write to a record
+	sweepMost  = 100            // names at a time
+	sweepLimit = 10 * time.Second
+)
+
+// sweep settles the names that nobody has written for long.
+func (s *Store) sweep(ctx context.Context, age time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, sweepLimit)
+	defer cancel()
+	names := 0
+	for r, err := range s.b.List(ctx, age) {
+		if err != nil && ctx.Err() != nil || names == sweepMost {
+			return // it is tried again in a while, or by another process
+		}
+		if err != nil || len(r.Data) == 0 { // it is not ours
+			continue
+		}
+		if v, err := decode(r.Name, r.Data, s.present()); err != nil || len(v.q.Entries) == 0 {
+			continue
+		}
+		names++
+		_ = s.settleName(ctx, r.Name) // what fails is tried again //mutant:record-sweep-settles
+	}
+}

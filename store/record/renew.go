@@ -1,0 +1,321 @@
+package record
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/queue"
+	"github.com/holdfast-go/holdfast/store/session"
+)
+
+// Renew implements [store.Store]: one renewal of each session that has any of the holds. A
+// record is read only if something may have become of the hold, which the call counter
+// of its session tells, and written only with what its owner tells anew.
+func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
+	out := make([]store.Renewal, len(holds))
+	if err := ctx.Err(); err != nil {
+		for i := range holds {
+			out[i].Err = s.failed("renew", holds[i].Name, err)
+		}
+		return out
+	}
+	s.renewSessions(ctx, holds)
+	of := map[string][]int{} // what is of one name is done in its order
+	for i := range holds {
+		h := &holds[i]
+		if out[i].Err = s.checkRenewal(h); out[i].Err != nil {
+			continue
+		}
+		if r, done := s.unchanged(h); done && len(of[h.Name]) == 0 {
+			out[i] = r
+			continue
+		}
+		of[h.Name] = append(of[h.Name], i)
+	}
+	room := make(chan struct{}, maxAbreast)
+	var all sync.WaitGroup
+	for _, some := range of {
+		room <- struct{}{}
+		all.Go(func() {
+			defer func() { <-room }()
+			for _, i := range some {
+				out[i] = s.renewOne(ctx, &holds[i])
+				out[i].Err = s.failed("renew", holds[i].Name, out[i].Err)
+			}
+		})
+	}
+	all.Wait()
+	return out
+}
+
+func (s *Store) checkRenewal(h *store.Hold) error {
+	if err := s.bounds.CheckRenewal(h); err != nil {
+		return err
+	}
+	if why, lacks := s.d.Lacks[store.PromiseDetach]; lacks && h.NewID != (store.ID{}) {
+		return fmt.Errorf("%w: %s", store.ErrUnsupported, why)
+	}
+	return nil
+}
+
+// renewSessions renews the sessions that keep the holds.
+func (s *Store) renewSessions(ctx context.Context, holds []store.Hold) {
+	all := map[*session.Session]bool{}
+	s.mu.Lock()
+	for i := range holds {
+		if m := s.claims[holds[i].ID]; m != nil && m.sess != nil && m.gone == nil {
+			all[m.sess] = true
+		}
+	}
+	s.mu.Unlock()
+	session.RenewAll(ctx, all)
+}
+
+// unchanged is the renewal of a hold with whose record there is nothing to be done: its
+// session is renewed, and nobody has called.
+func (s *Store) unchanged(h *store.Hold) (r store.Renewal, done bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.claims[h.ID]
+	if m == nil || m.sess == nil || m.moving != nil || m.reads || m.token == 0 || m.token != h.Token || m.name != h.Name ||
+		h.NewID != (store.ID{}) || h.Used > m.used || h.Owner != "" && h.Owner != m.owner ||
+		m.sess.TTL < h.TTL { //mutant:record-hold-stays-in-the-short-session
+		return r, false
+	}
+	if m.check(); m.gone != nil {
+		return r, false
+	}
+	st := m.sess.State()
+	if st.Failing || st.Calls != m.calls { //mutant:record-call-is-not-heeded
+		return r, false
+	}
+	m.ends = max(m.ends, store.Now().Add(h.TTL))
+	r = m.told
+	r.TTL, r.From = min(h.TTL, st.Lasts), st.Renewed
+	return r, true
+}
+
+// A renewing is what one run of a renewal has set.
+type renewing struct {
+	r      store.Renewal
+	before session.ID // that kept the hold
+	there  bool       // there is an entry of the id before
+	reads  bool       // there is something for the next renewal to write or to read
+	wish   int64      // a minimum hold that has not begun
+}
+
+func (s *Store) renewOne(ctx context.Context, h *store.Hold) store.Renewal {
+	adopts := h.NewID != (store.ID{})
+	m := s.enter(h.Name, h.ID, false)
+	defer s.exit(m)
+	if err := s.isGone(m); err != nil {
+		return store.Renewal{Err: s.whyGone(ctx, m, err)}
+	}
+	if m == nil && !adopts {
+		return store.Renewal{Err: store.ErrLost}
+	}
+	if adopts && h.NewID.Process() == (store.Process{}) {
+		return s.detach(ctx, m, h)
+	}
+	sess, err := s.sessionFor(ctx, m, h, adopts)
+	if err != nil {
+		return store.Renewal{Err: err}
+	}
+	flight, calls := sess.Fresh(), sess.State().Calls
+	kept, err := s.beginKeep(ctx, m)
+	if err != nil {
+		return store.Renewal{Err: err}
+	}
+	got := &renewing{}
+	if err = s.show(ctx, m, h, sess.ID, kept, got); err != nil {
+		return store.Renewal{Err: s.notRenewed(m, got, err)}
+	}
+	if adopts && got.before != sess.ID {
+		// Whoever comes with the id before has to read.
+		if err := s.sessions.Call(ctx, got.before); err != nil {
+			return store.Renewal{Err: err}
+		}
+	}
+	st := sess.Wait(ctx, flight)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if adopts {
+		s.forget(m)
+		id := h.NewID
+		if m = s.claims[id]; m == nil {
+			m = &localClaim{name: h.Name, id: id}
+			s.claims[id] = m
+		}
+	}
+	m.moving, m.shown = nil, true
+	m.into(sess)
+	if m.check(); m.gone != nil {
+		s.poke()
+		return store.Renewal{Err: store.ErrLost}
+	}
+	out := got.r
+	out.TTL, out.From = min(h.TTL, st.Lasts), st.Renewed
+	m.waits, m.calls, m.reads, m.ends = false, calls, got.reads, max(m.ends, store.Now().Add(h.TTL))
+	m.owner, m.used, m.token, m.told = cmp.Or(h.Owner, m.owner), max(m.used, h.Used, h.Token), h.Token, out
+	s.poke()
+	return out
+}
+
+// show writes a renewal. The minimum hold of a hold that comes from another process and was not
+// shown there begins now: how long ago it was granted nobody here knows.
+func (s *Store) show(ctx context.Context, m *localClaim, h *store.Hold, in, kept session.ID, got *renewing) error {
+	err := s.do(ctx, h.Name, s.renewal(h, in, kept, m == nil, got))
+	if err == errNeedsKeep {
+		if kept, err = s.keepFor(ctx, time.Duration(got.wish)*time.Microsecond); err == nil {
+			err = s.do(ctx, h.Name, s.renewal(h, in, kept, false, got))
+		}
+	}
+	return err
+}
+
+// renewal writes what the owner of a hold tells, and the session that keeps it from now on.
+func (s *Store) renewal(h *store.Hold, in, kept session.ID, adopted bool, got *renewing) *op {
+	return &op{apply: func(v *view) (change queue.Change, err error) {
+		*got = renewing{wish: v.wish[h.ID]}
+		if e := v.find(h.ID); adopted && got.wish > 0 && e.Token == h.Token && e.Broken == nil {
+			return change, errNeedsKeep
+		}
+		got.r, change = v.q.Renew(v.now, h)
+		id := cmp.Or(h.NewID, h.ID)
+		if e := v.find(id); got.r.Err == nil && e != nil {
+			was, known := v.in[h.ID]
+			if !known {
+				was = v.in[id] // it was done before, and the reply was lost
+			}
+			got.before = was
+			delete(v.in, h.ID)
+			v.in[id] = in
+			if by, is := v.kept[h.ID]; is {
+				delete(v.kept, h.ID)
+				v.kept[id] = by
+			}
+			if got.wish > 0 {
+				delete(v.wish, h.ID)
+				v.wish[id] = got.wish
+			}
+			v.keep(id, kept)
+			got.reads = e.Want > e.Weight
+		}
+		got.there = v.find(h.ID) != nil
+		return change, got.r.Err
+	}}
+}
+
+// notRenewed notes why a renewal failed.
+func (s *Store) notRenewed(m *localClaim, got *renewing, err error) error {
+	if errors.Is(err, store.ErrLost) {
+		broken := (*store.LostError)(nil)
+		if is := errors.As(err, &broken); is || !got.there {
+			s.lost(m, err, is && got.there)
+		}
+	}
+	return err
+}
+
+// sessionFor is the session that is to keep the hold: the one that does, if it is long
+// enough; else the present one for the TTL, to which the hold moves (law 10).
+func (s *Store) sessionFor(ctx context.Context, m *localClaim, h *store.Hold, adopts bool) (*session.Session, error) {
+	var was *session.Session
+	if m != nil {
+		s.mu.Lock()
+		was = m.sess
+		s.mu.Unlock()
+	}
+	if !adopts && was != nil && was.TTL >= h.TTL {
+		return was, nil
+	}
+	sess, err := s.sessions.Present(ctx, h.TTL)
+	if err != nil || adopts || was == nil || was == sess {
+		return sess, err
+	}
+	return sess, s.moves(ctx, m, was, sess)
+}
+
+// moves has a claim go into a longer session with the write that follows (law 10). Until
+// that is answered the claim ends with the earlier of the two; so that this is no
+// earlier than its owner was told, the longer one is renewed first.
+func (s *Store) moves(ctx context.Context, m *localClaim, from, to *session.Session) error {
+	before := from.State()
+	if st := to.State(); st.Renewed.Add(st.Lasts) < before.Renewed.Add(before.Lasts) {
+		if st = to.Wait(ctx, to.Renew()); st.Over || st.Renewed.Add(st.Lasts) < before.Renewed.Add(before.Lasts) {
+			return fmt.Errorf("%w: a session of %v could not be renewed", store.ErrUnavailable, to.TTL)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m.moving = to
+	return nil
+}
+
+// detach gives a hold an id that is nobody's, and a session of its own, which nobody renews: so
+// it outlives its process.
+func (s *Store) detach(ctx context.Context, m *localClaim, h *store.Hold) store.Renewal {
+	id := session.NewID()
+	ttl := s.ticks(h.TTL)
+	sent := store.Now()
+	lasts, err := s.b.Begin(ctx, id, ttl)
+	if err != nil {
+		return store.Renewal{Err: err}
+	}
+	kept, err := s.beginKeep(ctx, m)
+	if err != nil {
+		return store.Renewal{Err: err}
+	}
+	got := &renewing{}
+	if err := s.show(ctx, m, h, id, kept, got); err != nil {
+		return store.Renewal{Err: s.notRenewed(m, got, err)}
+	}
+	if m == nil { // another's: it has to read
+		if err := s.sessions.Call(ctx, got.before); err != nil {
+			return store.Renewal{Err: err}
+		}
+	} else {
+		s.nothing(m)
+	}
+	out := got.r
+	out.TTL, out.From = min(h.TTL, lasts), sent
+	return out
+}
+
+func (s *Store) ticks(ttl time.Duration) time.Duration {
+	t := s.b.SessionTraits()
+	return t.Ticks(ttl)
+}
+
+// Change implements [store.Store].
+func (s *Store) Change(ctx context.Context, h store.Hold, turn int32, weight int64) (store.Answer, error) {
+	if err := store.CheckChange(h.Name, turn, weight); err != nil {
+		return store.Answer{}, err
+	}
+	m := s.enter(h.Name, h.ID, false)
+	defer s.exit(m)
+	if err := s.isGone(m); err != nil {
+		return store.Answer{}, s.whyGone(ctx, m, err)
+	}
+	if m != nil {
+		s.mu.Lock()
+		m.reads = true // its next renewal tells how it stands
+		s.mu.Unlock()
+	}
+	got := &asking{}
+	err := s.do(ctx, h.Name, &op{apply: func(v *view) (change queue.Change, err error) {
+		*got = asking{}
+		got.a, change, err = v.q.Change(v.now, &h, turn, weight)
+		v.refused = v.refused || !got.a.Granted
+		return change, err
+	}})
+	if err != nil {
+		return store.Answer{}, s.failed("change the weight of", h.Name, err)
+	}
+	return got.a, nil
+}

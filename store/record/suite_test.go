@@ -1,0 +1,90 @@
+package record_test
+
+import (
+	"flag"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record"
+	"github.com/holdfast-go/holdfast/store/record/recordtest"
+	"github.com/holdfast-go/holdfast/store/storetest"
+)
+
+func TestMain(m *testing.M) {
+	flag.Set("test.parallel", "48") // most of them wait most of the time
+	record.PatientForTest(patience)
+	goleak.VerifyTestMain(m)
+}
+
+// servers are the kinds of server that there are.
+var servers = []struct {
+	name string
+	o    recordtest.Options
+}{
+	{"one_request", recordtest.Options{}},
+	{"join_apart", recordtest.Options{Apart: true, Halves: true}},
+	{"void_by_mark", recordtest.Options{Void: record.VoidByMark, Apart: true}},
+	{"quiet", recordtest.Options{Quiet: true, Silent: true}},
+	{"no_clock", recordtest.Options{Blind: true, Silent: true}},
+}
+
+// slow is for a machine that stalls.
+func slow(o recordtest.Options) recordtest.Options {
+	o.MinTTL = 4 * time.Second
+	return o
+}
+
+// storeOn is a store on a new connection.
+func storeOn(m *recordtest.Memory, o recordtest.Options) store.Store {
+	return watching(record.New(m.Client()), o)
+}
+
+func watching(s *record.Store, o recordtest.Options) store.Store {
+	if o.Quiet {
+		return s
+	}
+	return record.WatchStore{Store: s}
+}
+
+func TestTheStoreKeepsThePromisesOfAllStores(t *testing.T) {
+	t.Parallel()
+	for _, kind := range servers {
+		t.Run(kind.name, func(t *testing.T) {
+			t.Parallel()
+			m := recordtest.NewMemory(slow(kind.o))
+			storetest.Run(t, func(t *testing.T) store.Store { return storeOn(m, kind.o) })
+		})
+	}
+}
+
+func TestTheStoreDoesWhatTheRuleSays(t *testing.T) {
+	t.Parallel()
+	for _, kind := range servers {
+		t.Run(kind.name, func(t *testing.T) {
+			t.Parallel()
+			backings := map[store.Store]*recordtest.Memory{}
+			storetest.DifferentialBySession(t, storetest.Sessioned{
+				Open: func(t *testing.T) func() store.Store {
+					m := recordtest.NewMemory(slow(kind.o))
+					return func() store.Store {
+						of := record.New(m.Client())
+						of.DoubtForTest() // else a waiter whose session has ended is granted, and its lock delay blocks
+						s := watching(of, kind.o)
+						backings[s] = m
+						return s
+					}
+				},
+				End: func(t *testing.T, s store.Store) {
+					of := s
+					if w, ok := s.(record.WatchStore); ok {
+						of = w.Store
+					}
+					of.(*record.Store).LapseForTest(t, backings[s])
+				},
+			})
+		})
+	}
+}

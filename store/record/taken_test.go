@@ -1,0 +1,140 @@
+package record_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record"
+	"github.com/holdfast-go/holdfast/store/record/recordtest"
+	"github.com/holdfast-go/holdfast/store/session"
+)
+
+// resting returns a process whose ask rests, as the note of another is older than its own, and what is
+// told once that ask is answered. All of it is in a bubble, where time passes only while nothing else is to be done.
+// reads counts what it has sent to the server since.
+func resting(t *testing.T, o recordtest.Options, apart bool) (p, holder *process, h store.Hold, c store.Claim, answered chan store.Answer, reads *atomic.Int32) {
+	m := recordtest.NewMemory(o)
+	client := m.Client()
+	backend := record.Backend(client)
+	if apart {
+		backend = client.Peeking()
+	}
+	p, holder = startOn(t, client, backend, true), start(t, m, false)
+	away := start(t, m, false)
+	h = holder.takes(holder.claim())
+	p.givesUpWaiting()
+	away.givesUpWaiting()
+	holder.changes(h, 1) // so that what they remember is old
+	away.joinsAndHangs(apart)
+	reads = new(atomic.Int32)
+	joined := false
+	client.Fates(func(q recordtest.Request) recordtest.Fate {
+		switch q.Op {
+		case recordtest.OpSwap, recordtest.OpLoad, recordtest.OpInbox, recordtest.OpJoin:
+			if joined {
+				reads.Add(1)
+			}
+			joined = joined || q.Op == recordtest.OpJoin || q.Op == recordtest.OpSwap && !apart
+			time.Sleep(time.Millisecond) // so that it waits for longer than that
+		}
+		return recordtest.Answered
+	})
+	c, answered = p.claim(), make(chan store.Answer, 1)
+	go func() {
+		a, err := p.Ask(context.WithoutCancel(t.Context()), c)
+		if err != nil {
+			t.Errorf("ask: %v", err)
+		}
+		answered <- a
+	}()
+	until(t, "its note is there", func() bool { return len(holder.stored().Inbox) == 2 })
+	time.Sleep(2 * time.Millisecond) // for the answers to it
+	synctest.Wait()
+	reads.Store(0)
+	return p, holder, h, c, answered, reads
+}
+
+// Who has left a note need not read the record to know that it is in.
+func TestWhoseNoteIsTakenInIsToldAndReadsNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, holder, h, _, answered, reads := resting(t, recordtest.Options{}, false)
+		holder.changes(h, 2) // its answer tells what is in the inbox
+		holder.changes(h, 3)
+		synctest.Wait()
+		select {
+		case a := <-answered:
+			if a.Granted || a.From == 0 {
+				t.Errorf("%+v", a)
+			}
+		default:
+			t.Error("it is not told that its note was taken in")
+		}
+		if n := reads.Load(); n != 0 {
+			t.Errorf("it has sent %d requests", n)
+		}
+	})
+}
+
+// A note under a session that has ended keeps nothing: who has joined again has to be told of the present one.
+func TestANoteTakenInUnderAnotherSessionIsNotHeeded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p, _, _, c, answered, reads := resting(t, recordtest.Options{}, false)
+		p.NotifyForTest(record.Notification{Name: at, ID: c.ID, N: 1, Session: session.NewID()})
+		synctest.Wait()
+		select {
+		case a := <-answered:
+			t.Errorf("answered after %d requests: %+v", reads.Load(), a)
+		default:
+			<-answered
+		}
+		if reads.Load() == 0 {
+			t.Error("it has not read that it is in the record")
+		}
+	})
+}
+
+// The record and the inbox are read apart. Who looks for itself in the record alone writes nothing, as it does not know who
+// came before.
+func TestWhoLooksInTheRecordAloneOvertakesNobody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		o := recordtest.Options{Void: record.VoidByMark, Apart: true, Halves: true}
+		_, holder, h, c, answered, reads := resting(t, o, true)
+		<-answered
+		if n := reads.Load(); n < 4 {
+			t.Errorf("%d requests: it has not looked, and then read and written", n)
+		}
+		if all := holder.entries(); len(all) != 3 || all[0] != h.ID || all[2] != c.ID {
+			t.Errorf("there are %v, want the holder, another, and %v", all, c.ID)
+		}
+	})
+}
+
+// In a crowd each leaves it to the server to report the end of who is ahead of it. If that fails, it finds out when it asks
+// again.
+func TestWhoAsksAgainInACrowdFindsThatTheHolderHasEnded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{})
+		p, q := start(t, m, false), start(t, m, false)
+		q.takes(q.claim())
+		p.all(recordtest.Hangs, recordtest.OpAwait)
+		first := p.claim()
+		p.waits(first)
+		for range 9 {
+			p.waits(p.claim())
+		}
+		q.client.Cut()
+		m.Lapse(q.Sessions()...)
+		time.Sleep(2 * time.Second) // what was heard of it before is not believed for longer
+		if a := p.ask(first); !a.Granted {
+			t.Errorf("%+v, want it granted: who held it is gone", a)
+		}
+	})
+}

@@ -1,0 +1,177 @@
+package record
+
+import (
+	"bytes"
+	"context"
+	"slices"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/session"
+)
+
+// Watch implements [store.Watcher].
+func (w WatchStore) Watch(ctx context.Context, p store.Process, sink func(store.Notification)) error {
+	s := w.Store
+	if err := s.b.Listen(ctx, p, s.notified); err != nil {
+		return s.failed("listen for", "notifications", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.process, s.sink = p, sink
+	return nil
+}
+
+// notified takes a notification. It may be false, late or doubled: it is noted for the claim
+// if it waits, and it is the grant only if the session is the claim's present one (law 6).
+func (s *Store) notified(n Notification) {
+	s.mu.Lock()
+	sink := s.sink
+	m := s.claims[n.ID]
+	switch {
+	case n.ID == (store.ID{}):
+	case m == nil || m.name != n.Name:
+		sink = nil // it has gone
+	case n.Token != 0 || n.N != 0:
+		if n.Token != 0 && (m.waits || m.rest != nil) && m.gone == nil {
+			m.heard = &n
+		}
+		if n.Token == 0 {
+			sink = nil // it waits still
+		}
+		m.takenIn = n.Session
+		m.rested()
+	case n.Session != (session.ID{}):
+		sink = nil // it is for us: another is ahead of it now
+		if m.gone == nil && m.token == 0 {
+			// An operation under way may have seen the record as it was before, or as it
+			// was after: so this is watched besides whatever that says.
+			m.also, m.alsoAt = append(m.also, n.Session), store.Now() //mutant:record-ahead-is-told-meanwhile
+			s.watch(m, append(slices.Clone(m.watched), n.Session))
+		}
+	}
+	s.mu.Unlock()
+	if sink != nil {
+		sink(store.Notification{Name: n.Name, ID: n.ID, Token: n.Token, N: n.N})
+	}
+}
+
+// rested has the ask of a claim go on that waits for its note to be taken in, if it was: under the
+// session of that note, and not of one before. Store.mu is held.
+func (m *localClaim) rested() {
+	if m.rest != nil && m.sess != nil && m.takenIn == m.sess.ID { //mutant:record-taken-in-under-another-session
+		close(m.rest)
+		m.rest = nil
+	}
+}
+
+// notifications is what a write has to tell: who was granted, who has another ahead, and whose
+// note was taken in.
+func (a *applied) notifications() (all []Notification) {
+	for _, h := range a.granted {
+		n := Notification{Name: h.Name, ID: h.ID, Token: h.Token, N: h.N}
+		if h.Token != 0 {
+			n.Session = a.in[h.ID]
+		}
+		all = append(all, n)
+	}
+	for _, id := range a.taken {
+		if e := a.find(id); e != nil && !e.Granted {
+			all = append(all, Notification{Name: a.name, ID: id, N: 1, Session: a.in[id]}) //mutant:record-taken-in-is-told
+		}
+	}
+	return append(all, a.ahead...)
+}
+
+// elsewhere is the notifications for other processes.
+func (s *Store) elsewhere(a *applied) (all []Notification) {
+	if !s.traits.Notifies {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range a.notifications() {
+		p := n.ID.Process()
+		if p == (store.Process{}) || s.sink != nil && p == s.process {
+			continue
+		}
+		if n.Token == 0 && n.N == 0 && n.Session != (session.ID{}) && !s.reportsEnd {
+			continue // it could do nothing with it
+		}
+		all = append(all, n)
+	}
+	return all
+}
+
+// tellOwn delivers the notifications for this process: no server need do that.
+func (s *Store) tellOwn(a *applied) {
+	s.mu.Lock()
+	p, watched := s.process, s.sink != nil
+	s.mu.Unlock()
+	if !watched {
+		return
+	}
+	for _, n := range a.notifications() {
+		if n.ID.Process() == p {
+			s.notified(n)
+		}
+	}
+}
+
+// watchAhead has each claim of this process that waits watch the sessions of those ahead of
+// it (law 9), where the server reports the end of a session. sent is when the request
+// was sent that told the record: what was told since may be newer.
+func (s *Store) watchAhead(a *applied, sent store.Instant) {
+	if !s.reportsEnd {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range a.q.Entries {
+		e := &a.q.Entries[i]
+		m := s.claims[e.ID]
+		switch {
+		case m == nil:
+		case e.Granted || m.gone != nil:
+			s.unwatch(m)
+		default:
+			if m.alsoAt < sent {
+				m.also = nil
+			}
+			s.watch(m, append(a.blocking(e.ID), m.also...))
+		}
+	}
+}
+
+// watch has a claim watch these sessions alone. What is of this process is not watched: it
+// knows. Store.mu is held.
+func (s *Store) watch(m *localClaim, in []session.ID) {
+	slices.SortFunc(in, func(a, b session.ID) int { return bytes.Compare(a[:], b[:]) })
+	in = slices.Compact(in)
+	if slices.Equal(m.watched, in) {
+		return
+	}
+	s.unwatch(m)
+	m.watched = slices.Clone(in)
+	at := m.name
+	for _, id := range in {
+		if s.sessions.Own(id) == nil {
+			s.sessions.Watch(id, m.id, func() { s.endedAhead(at) })
+		}
+	}
+}
+
+// unwatch ends the watching of a claim. Store.mu is held.
+func (s *Store) unwatch(m *localClaim) {
+	for _, id := range m.watched {
+		s.sessions.Unwatch(id, m.id)
+	}
+	m.watched = nil
+}
+
+// endedAhead settles a name: the session of one that was ahead has ended. Who is
+// granted by it, here or elsewhere, is told.
+func (s *Store) endedAhead(at string) {
+	ctx, cancel := context.WithTimeout(s.ctx, longest)
+	defer cancel()
+	_ = s.settleName(ctx, at) // what fails is made up for by the waiter's own polls
+}

@@ -1,0 +1,29 @@
+package session_test
+
+import (
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/mutant"
+)
+
+// The sessions with one thing wrong fail a test.
+func TestTheTestsCatchEachMutantOfTheSessions(t *testing.T) {
+	t.Parallel()
+	var all []mutant.Broken
+	for _, m := range []struct {
+		name, test, mark string
+		do               mutant.Op
+	}{
+		{"a TTL is rounded down", "TestATTLIsRoundedUp", "session-ttl-rounded-down", mutant.Return("max(ttl/t.Tick*t.Tick, t.MinTTL)")},
+		{"a session is not over by the clock of its owner", "TestASessionEndsByTheClockOfItsOwner", "session-over-by-our-clock", mutant.Cond("false")},
+		{"a session counts from the answer", "TestASessionCountsFromTheSendingOfItsRenewal", "session-counts-from-answer", mutant.Value("max(sess.renewed, heard), max(sess.calls, calls), 0")},
+		{"a session outlives its end", "TestASessionThatTheServerEndedIsOver", "session-outlives-its-end", mutant.Delete()},
+		{"a session is renewed when it has ended", "TestASessionIsRenewedAsLongAsItKeepsSomething", "session-renewed-in-time", mutant.Cond("at(sess.end())")},
+		{"a renewal waits for its answer until the end", "TestALostReplyLeavesTimeToRenewAgain", "renewal-leaves-time-for-another", mutant.Return("lasts - lasts/renewPart")},
+		{"whoever is asked about is over", "TestOnlyASessionThatWasMadeOverIsOver", "session-end-is-final", mutant.Cond("false")},
+		{"a session is trusted for its TTL", "TestASessionOfAnotherIsAskedForAgainSoon", "session-trusted-for-its-ttl", mutant.Cond("left > 0")},
+	} {
+		all = append(all, mutant.Broken{Name: m.name, Pkg: "store/session", Test: m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})
+	}
+	mutant.Catch(t, all, "HOLDFAST_TEST_PATIENCE=5s")
+}

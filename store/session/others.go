@@ -1,0 +1,205 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// others is what this process knows of sessions of other processes.
+type others struct {
+	alive map[ID]sight
+	over  map[ID]store.Instant // they have ended for good; when we heard
+}
+
+// A sight is what the server told of a session that lived.
+type sight struct {
+	until store.Instant // it goes on until then, if nobody ends it
+	heard store.Instant
+}
+
+// trusted is for how long it is believed that a session lives: it may be ended early.
+const trusted = time.Second
+
+// Trust sets for how long it is believed that a session of another process lives, a second unless
+// set. It is for tests that end several sessions of a process, and compare what is granted next with
+// what would be if all had heard of all at one moment.
+func (s *Set) Trust(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.trusts = d //mutant:session-trusts-as-set
+}
+
+// kept is for how long it is remembered that a session ended. Its entries are taken
+// out by then, or asked about again.
+const kept = 10 * time.Minute
+
+// soon is how long a session goes on at least of which we know no more.
+const soon = 50 * time.Millisecond
+
+func (o *others) end(id ID, now store.Instant) {
+	if o.over == nil {
+		o.over = map[ID]store.Instant{}
+	}
+	o.over[id] = now
+	delete(o.alive, id)
+}
+
+func (o *others) live(id ID, until, now store.Instant) {
+	if o.alive == nil {
+		o.alive = map[ID]sight{}
+	}
+	if _, over := o.over[id]; !over { // that is for good
+		o.alive[id] = sight{until, now}
+	}
+}
+
+// forget drops what nobody will ask for.
+func (o *others) forget(now store.Instant) {
+	if len(o.alive)+len(o.over) < 1000 {
+		return
+	}
+	for id, seen := range o.alive {
+		if now > seen.heard.Add(kept) {
+			delete(o.alive, id)
+		}
+	}
+	for id, since := range o.over {
+		if now > since.Add(kept) {
+			delete(o.over, id)
+		}
+	}
+}
+
+// Known is for how long any session goes on at least, as far as this process knows
+// without asking. Not above 0: it has ended for good (law 2), or is one of ours
+// that is over for all that it keeps.
+func (s *Set) Known(id ID) (left time.Duration, known bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := store.Now()
+	if sess := s.own[id]; sess != nil {
+		if s.over(sess) {
+			return 0, true
+		}
+		return sess.end().Sub(now), true
+	}
+	if _, over := s.others.over[id]; over {
+		return 0, true
+	}
+	seen := s.others.alive[id]
+	if left = seen.until.Sub(now); left > 0 && now < seen.heard.Add(s.trusts) { //mutant:session-trusted-for-its-ttl
+		return left, true
+	}
+	return 0, false
+}
+
+// Ask asks the server whether sessions of others live. What has ended was made final
+// before it returns, in a request of its own (law 2).
+func (s *Set) Ask(ctx context.Context, ids []ID) error {
+	left, err := s.b.Left(ctx, ids)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := store.Now()
+	for i, id := range ids {
+		if left[i] > 0 { //mutant:session-end-is-final
+			s.others.live(id, now.Add(max(left[i], soon)), now)
+		} else {
+			s.others.end(id, now)
+		}
+	}
+	return nil
+}
+
+// A watch waits for the end of a session of another process.
+type watch struct {
+	told   map[any]func() // by who wants to know
+	cancel context.CancelFunc
+}
+
+// Watch has told called once the session has ended for good, or may have: who asked for
+// it gives a key, by which Unwatch takes it back. A second Watch with the same key
+// replaces the first. told is called without a lock, from a goroutine that Close
+// waits for. Without Traits.ReportsEnd nothing is ever told.
+func (s *Set) Watch(id ID, key any, told func()) {
+	if !s.traits.ReportsEnd {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := s.watches[id]
+	if w == nil {
+		ctx, cancel := context.WithCancel(s.ctx)
+		w = &watch{told: map[any]func(){}, cancel: cancel}
+		s.watches[id] = w
+		s.tasks.Go(func() { s.await(ctx, id, w) })
+	}
+	w.told[key] = told
+}
+
+// Unwatch takes back what Watch was given the key for.
+func (s *Set) Unwatch(id ID, key any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w := s.watches[id]; w != nil {
+		if delete(w.told, key); len(w.told) == 0 {
+			w.cancel()
+			delete(s.watches, id)
+		}
+	}
+}
+
+// await waits for the end of a session and makes sure of it.
+func (s *Set) await(ctx context.Context, id ID, w *watch) {
+	defer w.cancel()
+	for failed := 0; ctx.Err() == nil; {
+		err := s.b.Await(ctx, id)
+		if err == nil {
+			if err = s.sure(ctx, id); err == nil {
+				break
+			}
+		}
+		if errors.Is(err, store.ErrUnsupported) {
+			return
+		}
+		failed++
+		pause := min((50*time.Millisecond)<<min(failed, 8), 5*time.Second)
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause/2 + rand.N(pause/2)):
+		}
+	}
+	s.mu.Lock()
+	var all []func()
+	if s.watches[id] == w && ctx.Err() == nil {
+		delete(s.watches, id)
+		for _, told := range w.told {
+			all = append(all, told)
+		}
+	}
+	s.mu.Unlock()
+	for _, told := range all {
+		told()
+	}
+}
+
+var errAlive = errors.New("the session has not ended")
+
+// sure asks whether the session has ended, after it was said that it may have.
+func (s *Set) sure(ctx context.Context, id ID) error {
+	ctx, cancel := context.WithTimeout(ctx, longest)
+	defer cancel()
+	if err := s.Ask(ctx, []ID{id}); err != nil {
+		return err
+	}
+	if left, known := s.Known(id); known && left <= 0 {
+		return nil
+	}
+	return errAlive
+}

@@ -1,0 +1,203 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// The schedule of renewals, for a session that lasts d: one is sent after d/3 and has
+// d/6 for its answer, so that three fit before the end: a lost reply, or two, cost
+// no session.
+const (
+	renewPart  = 3
+	answerPart = 6
+)
+
+// patience is how long a renewal waits for its answer before the next is sent: on
+// a slow link longer, but never so long that no other fits.
+func patience(lasts, trip time.Duration) time.Duration {
+	return min(max(lasts/answerPart, 4*trip), lasts/4, longest) //mutant:renewal-leaves-time-for-another
+}
+
+// Renew sends a renewal, or joins the one under way.
+func (sess *Session) Renew() *Flight {
+	s := sess.set
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.renew(sess)
+}
+
+// Fresh returns a renewal to wait for, or nil if the session was renewed a moment ago.
+func (sess *Session) Fresh() *Flight {
+	s := sess.set
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if sess.flight == nil && store.Now() < sess.renewed.Add(sess.lasts/10) {
+		return nil
+	}
+	return s.renew(sess)
+}
+
+// Wait waits for the renewal, if there is one, and says how the session stands then. That
+// the renewal failed is no error: the one before counts.
+func (sess *Session) Wait(ctx context.Context, f *Flight) State {
+	if f != nil {
+		select {
+		case <-f.done:
+		case <-ctx.Done():
+		}
+	}
+	return sess.State()
+}
+
+// RenewAll renews the sessions by requests that are sent from now on: what was done to
+// any of them before is told.
+func RenewAll(ctx context.Context, all map[*Session]bool) {
+	for sess := range all {
+		sess.set.mu.Lock()
+		joined := sess.set.renewedSince(sess)
+		sess.set.mu.Unlock()
+		if joined == nil {
+			continue
+		}
+		select { // it was sent before
+		case <-joined.done:
+		case <-ctx.Done():
+			return
+		}
+	}
+	flights := make([]*Flight, 0, len(all))
+	for sess := range all {
+		flights = append(flights, sess.Renew())
+	}
+	for _, f := range flights {
+		select {
+		case <-f.done:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// renewedSince is the renewal under way, or nil. Set.mu is held.
+func (s *Set) renewedSince(sess *Session) *Flight { return sess.flight }
+
+// renew begins to renew the session, or joins who does. Set.mu is held.
+func (s *Set) renew(sess *Session) *Flight {
+	if sess.flight != nil {
+		return sess.flight
+	}
+	f := &Flight{done: make(chan struct{})}
+	if s.over(sess) || sess.ending {
+		f.err = store.ErrLost
+		close(f.done)
+		return f
+	}
+	sess.flight = f
+	wait := patience(sess.lasts, s.trip)
+	s.tasks.Go(func() {
+		ctx, cancel := context.WithTimeout(s.ctx, wait)
+		defer cancel()
+		sent := store.Now()
+		calls, err := s.b.Renew(ctx, sess.ID)
+		heard := store.Now()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		sess.flight = nil
+		switch f.err = err; {
+		case err == nil:
+			// It counts from the sending: the server began its TTL no earlier (law 1).
+			sess.renewed, sess.calls, sess.failed = max(sess.renewed, sent), max(sess.calls, calls), 0 //mutant:session-counts-from-answer
+			s.trip += (heard.Sub(sent) - s.trip) / 4
+			s.over(sess)
+		case errors.Is(err, store.ErrLost):
+			s.died(sess) //mutant:session-outlives-its-end
+		default:
+			sess.failed++
+			pause := min(sess.lasts/24, (10*time.Millisecond)<<min(sess.failed, 6))
+			sess.again = heard.Add(pause/2 + rand.N(pause/2+1))
+		}
+		close(f.done)
+		s.poke()
+	})
+	return f
+}
+
+// tend renews the sessions, and ends those that have ended for us or keep nothing
+// any more, until Close.
+func (s *Set) tend() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-timer.C:
+		case <-s.wake:
+		}
+		next := s.due(store.Now())
+		timer.Reset(max(next.Sub(store.Now()), 5*time.Millisecond)) // not more often, however much there is to do
+	}
+}
+
+// unused is how many TTLs a session that keeps nothing is renewed for.
+const unused = 2
+
+// due begins what is due, and returns when to look again at the latest. A timer
+// stands still while the machine is suspended, so that is soon.
+func (s *Set) due(now store.Instant) (next store.Instant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next = now.Add(time.Second)
+	at := func(when store.Instant) bool {
+		if when > now {
+			next = min(next, when)
+		}
+		return when <= now
+	}
+	for _, sess := range s.own {
+		idle := sess.claims == 0 && (sess.retired || at(sess.used.Add(unused*sess.TTL)))
+		switch {
+		case sess.ending || sess.flight != nil:
+		case s.over(sess) || idle:
+			if !idle && !at(sess.again) {
+				continue
+			}
+			s.finish(sess)
+		default:
+			at(sess.end())
+			if at(max(sess.renewed.Add(sess.lasts/renewPart), sess.again)) { //mutant:session-renewed-in-time
+				s.renew(sess)
+			}
+		}
+	}
+	s.others.forget(now)
+	return next
+}
+
+// finish ends a session of ours on the server, which may think it alive still. Set.mu
+// is held.
+func (s *Set) finish(sess *Session) {
+	sess.ending, sess.dead = true, true
+	if s.present[sess.TTL] == sess {
+		delete(s.present, sess.TTL)
+	}
+	s.tasks.Go(func() {
+		ctx, cancel := context.WithTimeout(s.ctx, longest)
+		defer cancel()
+		err := s.b.End(ctx, sess.ID)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if now := store.Now(); err == nil || now > sess.end().Add(2*sess.TTL) {
+			delete(s.own, sess.ID)
+			s.others.end(sess.ID, now)
+		} else {
+			sess.ending, sess.again = false, now.Add(time.Second)
+		}
+		s.poke()
+	})
+}

@@ -1,0 +1,333 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record/recordtest"
+	"github.com/holdfast-go/holdfast/store/session"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience bounds the waiting for what must happen.
+var patience = func() time.Duration {
+	if d, err := time.ParseDuration(os.Getenv("HOLDFAST_TEST_PATIENCE")); err == nil {
+		return d
+	}
+	return 30 * time.Second
+}()
+
+func until(t testing.TB, what string, f func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !f(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("after %v still not: %s", patience, what)
+		}
+	}
+}
+
+// open is the sessions of a process on a server.
+func open(t *testing.T, m *recordtest.Memory) (*session.Set, *recordtest.Client) {
+	t.Helper()
+	c := m.Client()
+	s := session.NewSet(c, func() {})
+	t.Cleanup(func() {
+		c.Fates(nil)
+		s.Close(context.WithoutCancel(t.Context()))
+		if err := c.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return s, c
+}
+
+func present(t *testing.T, s *session.Set, ttl time.Duration) *session.Session {
+	t.Helper()
+	sess, err := s.Present(t.Context(), ttl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sess
+}
+
+func TestATTLIsRoundedUp(t *testing.T) {
+	t.Parallel()
+	traits := session.Traits{MinTTL: 2 * time.Second, MaxTTL: time.Hour, Tick: time.Second}
+	for ttl, want := range map[time.Duration]time.Duration{
+		1: 2 * time.Second, 2 * time.Second: 2 * time.Second, 2*time.Second + 1: 3 * time.Second, time.Hour: time.Hour,
+	} {
+		if have := traits.Ticks(ttl); have != want {
+			t.Errorf("%v is %v, want %v", ttl, have, want)
+		}
+	}
+}
+
+func TestAProcessHasOneSessionForEachTTL(t *testing.T) {
+	t.Parallel()
+	m := recordtest.NewMemory(recordtest.Options{})
+	s, _ := open(t, m)
+	var all sync.WaitGroup
+	for i := range 20 {
+		all.Go(func() { present(t, s, time.Duration(1+i%2)*time.Minute) })
+	}
+	all.Wait()
+	if n := len(m.Sessions()); n != 2 {
+		t.Fatalf("%d sessions, want 2", n)
+	}
+}
+
+func TestASessionIsRenewedAsLongAsItKeepsSomething(t *testing.T) {
+	t.Parallel()
+	m := recordtest.NewMemory(recordtest.Options{})
+	s, c := open(t, m)
+	var renewals atomic.Int32
+	c.Fates(func(q recordtest.Request) recordtest.Fate {
+		if q.Op == recordtest.OpRenew {
+			renewals.Add(1)
+		}
+		return recordtest.Answered
+	})
+	until(t, "one is renewed several times", func() bool {
+		sess := present(t, s, 500*time.Millisecond)
+		sess.Enter()
+		defer sess.Leave()
+		renewals.Store(0)
+		until(t, "it is renewed, or this machine stalled", func() bool { return renewals.Load() > 6 || sess.Over() })
+		return !sess.Over()
+	})
+	until(t, "it has ended, as it keeps nothing", func() bool { return len(m.Sessions()) == 0 })
+}
+
+func TestASessionCountsFromTheSendingOfItsRenewal(t *testing.T) {
+	t.Parallel()
+	m := recordtest.NewMemory(recordtest.Options{})
+	s, c := open(t, m)
+	sess := present(t, s, time.Minute)
+	var met store.Instant
+	c.Fates(func(q recordtest.Request) recordtest.Fate {
+		if q.Op == recordtest.OpRenew {
+			met = store.Now()
+			time.Sleep(20 * time.Millisecond) // on its way
+		}
+		return recordtest.Answered
+	})
+	if st := sess.Wait(t.Context(), sess.Renew()); st.Renewed > met {
+		t.Fatalf("it counts from %v after it was sent", st.Renewed.Sub(met))
+	}
+}
+
+// A lost reply, or two, cost no session: each leaves time for another try.
+func TestALostReplyLeavesTimeToRenewAgain(t *testing.T) {
+	t.Parallel()
+	for _, d := range []time.Duration{time.Second, 10 * time.Second, time.Minute} {
+		for _, trip := range []time.Duration{0, d / 100, d / 20, d} {
+			left, tries := d-d/session.RenewPart, 0
+			for wait := session.PatienceForTest(d, trip); left >= wait; tries++ {
+				left -= wait + session.PauseForTest(d)
+			}
+			if tries < 2 {
+				t.Errorf("%d renewals fit into %v, each of %v, at %v for each", tries, d, session.PatienceForTest(d, trip), trip)
+			}
+		}
+	}
+}
+
+func TestASessionWhoseRenewalsHangIsRenewedAgainInTime(t *testing.T) {
+	t.Parallel()
+	m := recordtest.NewMemory(recordtest.Options{})
+	s, c := open(t, m)
+	sess := present(t, s, 12*time.Second)
+	sess.Enter()
+	var renewals atomic.Int32
+	c.Fates(func(q recordtest.Request) recordtest.Fate {
+		if q.Op == recordtest.OpRenew && renewals.Add(1) == 1 {
+			return recordtest.Hangs
+		}
+		return recordtest.Answered
+	})
+	before := sess.State().Renewed
+	until(t, "it was renewed after one that hung", func() bool { return sess.State().Renewed > before })
+	if renewals.Load() < 2 || sess.Over() {
+		t.Fatalf("%d renewals, over: %v", renewals.Load(), sess.Over())
+	}
+}
+
+func TestASessionEndsByTheClockOfItsOwner(t *testing.T) {
+	t.Parallel()
+	m := recordtest.NewMemory(recordtest.Options{})
+	s, c := open(t, m)
+	sess := present(t, s, 100*time.Millisecond)
+	sess.Enter()
+	c.Fates(func(q recordtest.Request) recordtest.Fate {
+		if q.Op == recordtest.OpRenew || q.Op == recordtest.OpEnd {
+			return recordtest.Hangs
+		}
+		return recordtest.Answered
+	})
+	until(t, "it is over", sess.Over)
+	if left, known := s.Known(sess.ID); !known || left > 0 {
+		t.Fatalf("known %v, left %v: its claims are lost", known, left)
+	}
+	if next := present(t, s, 100*time.Millisecond); next == sess {
+		t.Fatal("new claims go into a session that is over")
+	}
+}
+
+func TestASessionThatTheServerEndedIsOver(t *testing.T) {
+	t.Parallel()
+	m := recordtest.NewMemory(recordtest.Options{})
+	s, _ := open(t, m)
+	sess := present(t, s, time.Minute)
+	m.Lapse(sess.ID)
+	if st := sess.Wait(t.Context(), sess.Renew()); !st.Over {
+		t.Fatalf("%+v, want over", st)
+	}
+}
+
+func TestOnlyASessionThatWasMadeOverIsOver(t *testing.T) {
+	t.Parallel()
+	m := recordtest.NewMemory(recordtest.Options{})
+	s, _ := open(t, m)
+	other, _ := open(t, m)
+	lives, dead := present(t, other, time.Minute), present(t, other, 2*time.Minute)
+	m.Lapse(dead.ID)
+	if err := s.Ask(t.Context(), []session.ID{lives.ID, dead.ID}); err != nil {
+		t.Fatal(err)
+	}
+	if left, known := s.Known(lives.ID); !known || left <= 0 {
+		t.Fatalf("one that lives: %v, %v", left, known)
+	}
+	if left, known := s.Known(dead.ID); !known || left > 0 {
+		t.Fatalf("one that has ended: %v, %v", left, known)
+	}
+}
+
+func TestAWatchTellsOfTheEndOnceItIsSure(t *testing.T) {
+	t.Parallel()
+	m := recordtest.NewMemory(recordtest.Options{})
+	s, _ := open(t, m)
+	other, _ := open(t, m)
+	sess := present(t, other, time.Minute)
+	told := make(chan time.Duration, 1)
+	s.Watch(sess.ID, "key", func() {
+		left, _ := s.Known(sess.ID)
+		told <- left
+	})
+	s.Watch(sess.ID, "another", func() { t.Error("told after it was taken back") })
+	s.Unwatch(sess.ID, "another")
+	m.Lapse(sess.ID)
+	select {
+	case left := <-told:
+		if left > 0 {
+			t.Fatalf("told with %v left", left)
+		}
+	case <-time.After(patience):
+		t.Fatal("not told")
+	}
+}
+
+func TestACallIsToldByTheNextRenewal(t *testing.T) {
+	t.Parallel()
+	m := recordtest.NewMemory(recordtest.Options{})
+	s, _ := open(t, m)
+	other, _ := open(t, m)
+	sess := present(t, other, time.Minute)
+	if err := s.Call(t.Context(), sess.ID); err != nil {
+		t.Fatal(err)
+	}
+	session.RenewAll(t.Context(), map[*session.Session]bool{sess: true})
+	if st := sess.State(); st.Calls != 1 {
+		t.Fatalf("%+v, want one call", st)
+	}
+}
+
+// A clockless server is read and written by conditional writes alone.
+type clockless struct {
+	ttl    time.Duration
+	stamp  string
+	closes int
+	before func() // a close
+}
+
+func (c *clockless) ReadSession(context.Context, session.ID) (time.Duration, string, error) {
+	return c.ttl, c.stamp, nil
+}
+
+func (c *clockless) CloseSession(_ context.Context, _ session.ID, stamp string) (bool, error) {
+	if c.before != nil {
+		c.before()
+	}
+	if c.stamp != stamp {
+		return false, nil
+	}
+	c.stamp = ""
+	c.closes++
+	return true, nil
+}
+
+func TestASessionWithoutAClockEndsWhenItWasSeenUnchangedForItsTTL(t *testing.T) {
+	t.Parallel()
+	c := &clockless{ttl: 50 * time.Millisecond, stamp: "1"}
+	var u session.Unchanged
+	id := session.NewID()
+	left := func() time.Duration {
+		t.Helper()
+		all, err := u.Left(t.Context(), c, []session.ID{id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all[0]
+	}
+	if left() <= 0 {
+		t.Fatal("it ended when it was first seen")
+	}
+	c.before = func() { c.stamp = "2" } // renewed just before it would have been closed
+	until(t, "it was to be closed", func() bool { left(); return c.stamp == "2" })
+	if c.closes != 0 || left() <= 0 {
+		t.Fatal("a session that was renewed has ended")
+	}
+	c.before = nil
+	until(t, "it has ended", func() bool { return left() <= 0 })
+	if c.closes != 1 {
+		t.Fatalf("it was closed %d times, want once", c.closes)
+	}
+}
+
+// A session may be ended early, by its owner or by an operator.
+func TestASessionOfAnotherIsAskedForAgainSoon(t *testing.T) {
+	t.Parallel()
+	m := recordtest.NewMemory(recordtest.Options{})
+	s, _ := open(t, m)
+	other, _ := open(t, m)
+	sess := present(t, other, time.Hour)
+	if err := s.Ask(t.Context(), []session.ID{sess.ID}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it is not known any more whether it lives", func() bool {
+		_, known := s.Known(sess.ID)
+		return !known
+	})
+}
+
+func TestAnErrorOfTheReaderIsNoEnd(t *testing.T) {
+	t.Parallel()
+	m := recordtest.NewMemory(recordtest.Options{})
+	s, c := open(t, m)
+	c.Cut()
+	id := session.NewID()
+	if err := s.Ask(t.Context(), []session.ID{id}); !errors.Is(err, recordtest.ErrNoAnswer) {
+		t.Fatalf("%v, want no answer", err)
+	}
+	if _, known := s.Known(id); known {
+		t.Fatal("it is known what nobody has answered")
+	}
+}

@@ -1,0 +1,303 @@
+package session
+
+import (
+	"context"
+	"crypto/rand"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// longest bounds one request that nobody waits for by a context of their own. Tests
+// replace it.
+var longest = 4 * time.Second
+
+// A Set is the sessions of one process on one server. Its methods are safe for
+// concurrent use.
+type Set struct {
+	b      Backend
+	traits Traits
+	ended  func() // called, with mu held, when a session of this process is found to have ended
+
+	ctx   context.Context // of all that outlives a call, ended by Close
+	stop  context.CancelFunc
+	tasks sync.WaitGroup
+	wake  chan struct{} // something may be due
+	tends bool
+
+	mu      sync.Mutex
+	present map[time.Duration]*Session // by TTL: what new claims go into
+	own     map[ID]*Session            // all of ours that the server may think alive
+	trip    time.Duration              // how long a renewal takes, of late
+	others  others
+	trusts  time.Duration // for how long it is believed that another's session lives
+	watches map[ID]*watch
+}
+
+// NewSet returns a Set without sessions. ended is called when a session of this process
+// is found to have ended or was not renewed in time. It must not block, nor take a
+// lock or call the Set.
+func NewSet(b Backend, ended func()) *Set {
+	s := &Set{
+		b: b, traits: b.SessionTraits(), ended: ended, wake: make(chan struct{}, 1),
+		present: map[time.Duration]*Session{}, own: map[ID]*Session{}, watches: map[ID]*watch{}, trusts: trusted,
+	}
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	return s
+}
+
+// A Session is one of this process. What is unexported is guarded by Set.mu, but for
+// what does not change once it has begun.
+type Session struct {
+	ID  ID
+	TTL time.Duration // a multiple of the tick
+
+	set     *Set
+	lasts   time.Duration // what an answered renewal is worth
+	renewed store.Instant // when the last one that was answered had been sent
+	calls   int64
+	claims  int           // what is kept by it
+	used    store.Instant // when claims last was above 0
+	dead    bool
+	ending  bool          // End is under way, or was answered
+	retired bool          // no new claims go into it
+	flight  *Flight       // the renewal under way
+	again   store.Instant // after one that failed: not before
+	failed  int           // renewals since the last that was answered
+	joins   uint64        // notes that were numbered
+	ready   chan struct{} // closed when it has begun, or never will
+	err     error         // why it never will
+}
+
+// A Flight is a renewal under way; many wait for it.
+type Flight struct {
+	done chan struct{}
+	err  error // set before done is closed
+}
+
+// NewID returns a random ID.
+func NewID() (id ID) {
+	rand.Read(id[:]) // never fails
+	return id
+}
+
+// Ticks is the TTL as the server counts: rounded up to a multiple of the tick, and at
+// least MinTTL.
+func (t *Traits) Ticks(ttl time.Duration) time.Duration {
+	return max((ttl+t.Tick-1)/t.Tick*t.Tick, t.MinTTL) //mutant:session-ttl-rounded-down
+}
+
+// Present returns the present session for a TTL, and begins one if there is none.
+// The claim that goes into it calls Enter.
+func (s *Set) Present(ctx context.Context, ttl time.Duration) (*Session, error) {
+	sess := s.warm(s.traits.Ticks(ttl))
+	select {
+	case <-sess.ready:
+		return sess, sess.err
+	default:
+	}
+	select {
+	case <-sess.ready:
+		return sess, sess.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-s.ctx.Done():
+		return nil, s.ctx.Err()
+	}
+}
+
+// Begun is the present session for a TTL, or nil if none has begun. It does no I/O.
+func (s *Set) Begun(ttl time.Duration) *Session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sess := s.present[s.traits.Ticks(ttl)]
+	if sess == nil || s.own[sess.ID] != sess || s.over(sess) {
+		return nil
+	}
+	return sess
+}
+
+func (s *Set) warm(ttl time.Duration) *Session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sess := s.present[ttl]
+	if sess != nil && s.own[sess.ID] == sess && s.over(sess) {
+		sess = nil
+	}
+	if sess == nil {
+		sess = &Session{ID: NewID(), TTL: ttl, set: s, ready: make(chan struct{})}
+		s.present[ttl] = sess
+		s.tasks.Go(func() { s.begin(sess) })
+	}
+	sess.used = store.Now() // so that it does not end before the claim has entered
+	return sess
+}
+
+// begin begins a session. One whose Begin was not answered is never used, and ends
+// with its TTL.
+func (s *Set) begin(sess *Session) {
+	ctx, cancel := context.WithTimeout(s.ctx, longest)
+	defer cancel()
+	sent := store.Now()
+	lasts, err := s.b.Begin(ctx, sess.ID, sess.TTL)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if sess.err = err; err != nil {
+		if s.present[sess.TTL] == sess {
+			delete(s.present, sess.TTL)
+		}
+	} else {
+		sess.lasts, sess.renewed, sess.used = lasts, sent, sent
+		s.own[sess.ID] = sess
+		if !s.tends {
+			s.tends = true
+			s.tasks.Go(s.tend)
+		}
+		s.poke()
+	}
+	close(sess.ready)
+}
+
+// Own is the session of this process that has the ID, or nil if none that may be
+// alive has.
+func (s *Set) Own(id ID) *Session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.own[id]
+}
+
+// end is when the session is over for sure, as far as we know. Set.mu is held.
+func (sess *Session) end() store.Instant { return sess.renewed.Add(sess.lasts) }
+
+// over reports whether the session has ended, by the server's word or by our clock.
+// From the first time that it does it is over for all that it keeps (law 2): whoever
+// asks is told the same. Set.mu is held.
+func (s *Set) over(sess *Session) bool {
+	if !sess.dead && store.Now() >= sess.end() { //mutant:session-over-by-our-clock
+		s.died(sess)
+	}
+	return sess.dead
+}
+
+// died notes that a session has ended. Set.mu is held.
+func (s *Set) died(sess *Session) {
+	if sess.dead {
+		return
+	}
+	sess.dead = true
+	if s.present[sess.TTL] == sess {
+		delete(s.present, sess.TTL)
+	}
+	s.ended()
+	s.poke()
+}
+
+// A State is how a session of this process stands.
+type State struct {
+	Renewed store.Instant // when its last answered renewal was sent: what it keeps lasts from then
+	Lasts   time.Duration // for how long
+	Calls   int64         // as that told
+	Failing bool          // a renewal since was not answered
+	Over    bool
+}
+
+// State does no I/O.
+func (sess *Session) State() State {
+	s := sess.set
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	over := s.over(sess)
+	return State{sess.renewed, sess.lasts, sess.calls, sess.failed > 0, over}
+}
+
+// Over reports whether the session has ended, as far as this process knows.
+func (sess *Session) Over() bool {
+	sess.set.mu.Lock()
+	defer sess.set.mu.Unlock()
+	return sess.set.over(sess)
+}
+
+// Enter counts a claim that the session keeps; Leave ends that.
+func (sess *Session) Enter() { sess.count(1) }
+
+// Leave ends what Enter began.
+func (sess *Session) Leave() { sess.count(-1) }
+
+func (sess *Session) count(n int) {
+	s := sess.set
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sess.claims += n
+	sess.used = store.Now()
+}
+
+// Number is a number larger than each that it returned before.
+func (sess *Session) Number() uint64 {
+	s := sess.set
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sess.joins++
+	return sess.joins
+}
+
+// Retire has new claims go into another session. This one is renewed as long as it
+// keeps something, and then ended.
+func (sess *Session) Retire() {
+	s := sess.set
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sess.retired = true
+	if s.present[sess.TTL] == sess {
+		delete(s.present, sess.TTL)
+	}
+	s.poke()
+}
+
+// Call calls any session.
+func (s *Set) Call(ctx context.Context, id ID) error {
+	if err := s.b.Call(ctx, id); err != nil {
+		return err
+	}
+	if sess := s.Own(id); sess != nil {
+		// What we send from now on depends on the counter as it is now.
+		select {
+		case <-sess.Renew().done:
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+// Close ends the sessions, and with them all that they keep.
+func (s *Set) Close(ctx context.Context) {
+	s.stop()
+	s.tasks.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var ending sync.WaitGroup
+	for id, sess := range s.own {
+		sess.dead = true
+		ending.Go(func() { _ = s.b.End(ctx, id) }) // what cannot be ended now ends with its TTL
+	}
+	ending.Wait()
+	clear(s.own)
+	clear(s.present)
+}
+
+// poke has what is due looked at anew. It may be called with Set.mu held.
+func (s *Set) poke() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// IDs is the sessions of this process that the server may think alive.
+func (s *Set) IDs() []ID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.own))
+}

@@ -1,0 +1,88 @@
+package session
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A Reader reads and closes the records of sessions on a store without a clock.
+type Reader interface {
+	// ReadSession returns the session's TTL and its stamp, which each renewal
+	// changes. An empty stamp: it has ended, or was never begun.
+	ReadSession(ctx context.Context, id ID) (ttl time.Duration, stamp string, err error)
+
+	// CloseSession ends the session for good if its stamp is still this one.
+	// closed: it has ended, by this or by somebody else.
+	CloseSession(ctx context.Context, id ID, stamp string) (closed bool, err error)
+}
+
+// Unchanged is Left for sessions of Life ByOwnClock: a session has ended when its
+// record was seen unchanged for its TTL on the clock of this process, and is then
+// closed. The zero Unchanged is ready, and safe for concurrent use.
+type Unchanged struct {
+	mu   sync.Mutex
+	seen map[ID]sighting
+}
+
+// A sighting is a stamp, and when this process first saw it.
+type sighting struct {
+	stamp string
+	since store.Instant
+	last  store.Instant // when it was last asked for
+}
+
+// forgotten is when a session that nobody asks about is forgotten.
+const forgotten = time.Hour
+
+// Left is [Backend.Left].
+func (u *Unchanged) Left(ctx context.Context, r Reader, ids []ID) ([]time.Duration, error) {
+	left := make([]time.Duration, len(ids))
+	for i, id := range ids {
+		ttl, stamp, err := r.ReadSession(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		if stamp == "" {
+			continue
+		}
+		// The stamp was written before it was read: its TTL has begun by now.
+		if left[i] = ttl - u.age(id, stamp); left[i] > 0 {
+			continue
+		}
+		closed, err := r.CloseSession(ctx, id, stamp)
+		if err != nil {
+			return nil, err
+		}
+		if !closed { // it was renewed meanwhile
+			left[i] = ttl
+		}
+	}
+	return left, nil
+}
+
+// age is for how long the stamp was seen unchanged.
+func (u *Unchanged) age(id ID, stamp string) time.Duration {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	now := store.Now()
+	s, known := u.seen[id]
+	if !known || s.stamp != stamp {
+		s = sighting{stamp: stamp, since: now}
+	}
+	s.last = now
+	if u.seen == nil {
+		u.seen = map[ID]sighting{}
+	}
+	u.seen[id] = s
+	if len(u.seen) > 10_000 {
+		for other, s := range u.seen {
+			if now.Sub(s.last) > forgotten {
+				delete(u.seen, other)
+			}
+		}
+	}
+	return now.Sub(s.since)
+}

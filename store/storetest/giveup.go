@@ -1,0 +1,128 @@
+package storetest
+
+import (
+	"slices"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+var givesUp = []store.Promise{store.PromiseGiveUp}
+
+// asking has a claim ask the holders to give up.
+func asking(reason string) func(*store.Claim) {
+	return func(c *store.Claim) { c.GiveUp = reason }
+}
+
+var giveUpPromises = []promise{
+	{name: "a_renewal_says_why_a_waiter_asks_to_give_up", needs: givesUp, run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		h := a.take(a.lock(name))
+		h.asked("")
+		w := b.lock(name, asking("a newer version waits"))
+		b.refused(w)
+		h.asked("a newer version waits")
+		h.asked("a newer version waits")
+		b.withdraw(w)
+		h.asked("")
+	}},
+	{name: "a_waiter_can_ask_to_give_up_later_or_no_more", needs: givesUp, run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		h := a.take(a.lock(name))
+		w := b.lock(name)
+		b.refused(w)
+		h.asked("")
+		w.GiveUp = "it takes long"
+		b.refused(w)
+		h.asked("it takes long")
+		w.GiveUp = ""
+		b.refused(w)
+		h.asked("")
+	}},
+	{name: "the_first_waiter_that_asks_to_give_up_is_heard", needs: givesUp, run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		h := a.take(a.lock(name))
+		first, second := b.lock(name, asking("first")), b.lock(name, asking("second"))
+		b.refused(b.lock(name))
+		b.refused(first)
+		b.refused(second)
+		h.asked("first")
+		b.withdraw(first)
+		h.asked("second")
+	}},
+	{name: "a_try_asks_nobody_to_give_up", needs: givesUp, watch: true, run: func(t *trial) {
+		a, b, name := t.client().watch(), t.client().watch(), t.name()
+		h := a.take(a.lock(name))
+		b.refused(b.lock(name, try, asking("please")))
+		h.asked("")
+		w := b.lock(name)
+		b.refused(w)
+		h.release()
+		b.woken(w) // what was sent before it has come
+		if early := a.got(h.ID); len(early) != 0 {
+			t.Fatalf("notifications %+v of a try", early)
+		}
+	}},
+	{name: "who_is_granted_asks_nobody_to_give_up", needs: givesUp, run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		h := a.take(a.lock(name))
+		w := b.lock(name, asking("please"))
+		b.refused(w)
+		h.release()
+		b.take(w).asked("")
+	}},
+	{name: "a_holder_is_notified_that_a_waiter_asks_to_give_up", needs: givesUp, watch: true, run: func(t *trial) {
+		a, b, name := t.client().watch(), t.client(), t.name()
+		h := a.take(a.lock(name))
+		w := b.lock(name, asking("please"))
+		b.refused(w)
+		t.until("the holder has its notification", func() bool { return len(a.got(h.ID)) > 0 })
+		if all, want := a.got(h.ID), (store.Notification{Name: name, ID: h.ID}); all[0] != want {
+			t.Fatalf("notifications %+v, want %+v", all, want)
+		}
+		h.asked("please")
+	}},
+	{name: "a_holder_is_notified_once_of_who_asks_to_give_up", needs: givesUp, watch: true, run: func(t *trial) {
+		a, b, name := t.client().watch(), t.client().watch(), t.name()
+		h := a.take(a.lock(name))
+		w := b.lock(name, asking("please"))
+		b.refused(w)
+		b.refused(w)
+		b.refused(w)
+		h.release()
+		b.woken(w) // what was sent before it has come
+		if all := slices.Compact(a.got(h.ID)); len(a.got(h.ID)) > 1 {
+			t.Fatalf("%d notifications %+v of one waiter", len(a.got(h.ID)), all)
+		}
+	}},
+	{name: "every_holder_is_asked_to_give_up", needs: givesUp, watch: true, run: func(t *trial) {
+		a, b, c, name := t.client().watch(), t.client().watch(), t.client(), t.name()
+		one, two := a.take(a.read(name)), b.take(b.read(name))
+		c.refused(c.lock(name, asking("please")))
+		t.until("both have their notifications", func() bool { return len(a.got(one.ID)) > 0 && len(b.got(two.ID)) > 0 })
+		one.asked("please")
+		two.asked("please")
+	}},
+	{name: "a_list_shows_which_waiter_asks_to_give_up", needs: append(inspect, givesUp...), run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		h := a.take(a.lock(name))
+		w, x := b.lock(name), b.lock(name, asking("please ü"))
+		b.refused(w)
+		b.refused(x)
+		for id, want := range map[store.ID]string{h.ID: "", w.ID: "", x.ID: "please ü"} {
+			if e, ok := t.entry(name, id); !ok || e.GiveUp != want {
+				t.Fatalf("listed as %+v, %v, want the reason %q", e, ok, want)
+			}
+		}
+	}},
+}
+
+// asked renews the hold and checks why it is asked to be given up.
+func (h *held) asked(want string) {
+	t := h.c.t
+	t.Helper()
+	hold := h.Hold
+	hold.TTL = h.claim.TTL
+	if r := h.c.Renew(t.ctx, []store.Hold{hold})[0]; r.Err != nil || r.GiveUp != want {
+		t.Fatalf("renewal %+v, want it asked to give up for %q", r, want)
+	}
+}

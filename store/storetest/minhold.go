@@ -1,0 +1,222 @@
+package storetest
+
+import (
+	"errors"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+var (
+	minHold   = []store.Promise{store.PromiseMinHold}
+	lockDelay = []store.Promise{store.PromiseLockDelay}
+)
+
+// Minimum hold and lock delay: an expired or released entry that is gone for
+// its owner and still in the way.
+var minHoldPromises = []promise{
+	{name: "a_minimum_hold_is_void_until_the_owner_has_shown_the_token", needs: minHold, run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		claim := a.lock(name, withMinHold(t.long))
+		a.take(claim)
+		a.take(claim) // asking shows nothing
+		a.withdraw(claim)
+		b.take(b.lock(name, try)).release()
+		t.empty(name)
+	}},
+	// Its caller had gone when the token was shown: nobody ran.
+	{name: "a_minimum_hold_is_void_once_a_shown_hold_is_withdrawn", needs: minHold, run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		h := a.take(a.lock(name, withMinHold(t.long)))
+		h.renewed()
+		next := b.lock(name)
+		b.refused(next)
+		a.withdraw(h.claim)
+		b.take(next).release()
+		a.withdraw(h.claim) // again
+		t.empty(name)
+	}},
+	{name: "a_minimum_hold_is_void_for_a_waiter_that_died", needs: minHold, run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		h := a.take(a.lock(name))
+		dead := b.lock(name, withMinHold(t.long), ttl(t.short))
+		b.refused(dead)
+		h.release()
+		a.wait(a.lock(name)).release()
+		t.empty(name)
+	}},
+	{name: "a_minimum_hold_is_void_for_a_grant_that_expired_unseen", needs: minHold, run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		h := a.take(a.lock(name, withMinHold(t.long), ttl(t.short)))
+		t.expired(h.claim)
+		b.take(b.lock(name, try)).release()
+	}},
+	{name: "an_early_release_keeps_the_name_taken", needs: minHold, run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		h := a.take(a.lock(name, withMinHold(t.long)))
+		h.release()
+		r := b.refused(b.lock(name, try))
+		if e := r.Holders[0]; e.ID != h.ID || e.Expires > 0 || e.Ends <= 0 || e.Ends > t.long+t.d.Tick {
+			t.Fatalf("in the way is %+v, want the released hold, expired, for at most %v", e, t.long)
+		}
+		if !t.lacks(store.PromiseUntil) && (r.Until <= 0 || r.Until > t.long+t.d.Tick) {
+			t.Fatalf("until %v, want the end of the minimum hold, %v from the grant", r.Until, t.long)
+		}
+		b.refused(b.read(name))
+	}},
+	{name: "a_released_hold_in_the_way_is_gone_for_its_owner", needs: minHold, run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		h := a.take(a.lock(name, withMinHold(t.long)))
+		h.release()
+		for range 2 {
+			t.isLost(h.push(t.long), "renew after the release")
+			t.isLost(a.Release(t.ctx, h.Hold), "second release")
+			a.lost(h.claim)
+			a.withdraw(h.claim)
+		}
+		t.entries(name, h.ID)
+		b.refused(b.lock(name, try))
+	}},
+	{name: "a_minimum_hold_ends", needs: minHold, run: func(t *trial) {
+		a, b := t.client(), t.client()
+		d := t.ticks(2 * t.short)
+		released := a.take(a.lock(t.name(), withMinHold(d)))
+		released.release()
+		expires := a.take(a.lock(t.name(), withMinHold(d), ttl(t.short)))
+		shown := expires.push(t.short) == nil // else it was too late
+		next := b.wait(b.lock(released.Name))
+		t.least(released, d, next)
+		next = b.wait(b.lock(expires.Name))
+		if shown {
+			t.least(expires, d, next)
+		}
+	}},
+	{name: "a_hold_that_expired_once_shown_is_in_the_way_for_its_minimum", needs: minHold, run: func(t *trial) {
+		a, b := t.client(), t.client()
+		var h *held
+		t.until("a short hold was renewed in time", func() bool {
+			h = a.take(a.lock(t.name(), withMinHold(t.long), ttl(t.short)))
+			return h.push(t.short) == nil
+		})
+		t.expired(h.claim)
+		r := b.refused(b.lock(h.Name, try))
+		if e := r.Holders[0]; e.ID != h.ID || e.Expires > 0 || e.Ends <= 0 || e.Ends > t.long+t.d.Tick {
+			t.Fatalf("in the way is %+v, want the expired hold, for at most %v", e, t.long)
+		}
+		t.isLost(h.push(t.long), "renew of an expired hold")
+		t.isLost(a.Release(t.ctx, h.Hold), "release of an expired hold")
+		a.lost(h.claim)
+		a.withdraw(h.claim)
+		b.refused(b.lock(h.Name, try))
+	}},
+	{name: "a_minimum_hold_counts_from_the_grant_and_not_from_a_renewal", needs: minHold, run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		h := a.take(a.lock(name, withMinHold(t.long)))
+		t.pass()
+		h.renewed()
+		h.release()
+		if e := b.refused(b.lock(name, try)).Holders[0]; e.Ends > t.long-t.short+t.d.Tick {
+			t.Fatalf("in the way for %v more, want %v less than %v", e.Ends, t.short, t.long)
+		}
+	}},
+	{name: "a_minimum_hold_that_is_over_delays_no_release", needs: minHold, run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		h := a.take(a.lock(name, withMinHold(t.d.Tick)))
+		t.pass()
+		h.release()
+		b.take(b.lock(name, try)).release()
+		t.empty(name)
+	}},
+	{name: "a_renewed_hold_is_in_the_way_past_its_minimum", needs: minHold, run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		h := a.take(a.lock(name, withMinHold(t.short)))
+		h.renewed()
+		t.pass()
+		b.refused(b.lock(name, try))
+		h.renewed()
+	}},
+	{name: "a_kept_name_keeps_its_limit", needs: append(slots, minHold...), run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		h := a.take(a.slots(name, 3, 1, withMinHold(t.long)))
+		h.release()
+		t.mismatch(b, b.lock(name, try), 3)
+		b.take(b.slots(name, 3, 2, try))
+		b.refused(b.slots(name, 3, 1, try)) // it still weighs
+	}},
+	{name: "an_expired_hold_closes_the_name_for_its_lock_delay", needs: lockDelay, run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		h := a.take(a.lock(name, withLockDelay(t.long), ttl(t.short)))
+		t.expired(h.claim)
+		for range 2 {
+			// Of several nodes one may not think so yet: that leaves it indeterminate.
+			t.until("a renewal of an expired hold is lost", func() bool {
+				err := h.push(t.long)
+				if err == nil {
+					t.Fatal("an expired hold was renewed")
+				}
+				return errors.Is(err, store.ErrLost)
+			})
+			t.isLost(a.Release(t.ctx, h.Hold), "release of an expired hold")
+			a.lost(h.claim)
+			a.withdraw(h.claim)
+		}
+		r := b.refused(b.lock(name, try))
+		if e := r.Holders[0]; e.ID != h.ID || e.Expires > 0 || e.Ends <= 0 || e.Ends > t.long+t.d.Tick {
+			t.Fatalf("in the way is %+v, want the expired hold, for at most %v", e, t.long)
+		}
+		t.entries(name, h.ID)
+	}},
+	{name: "a_lock_delay_ends", needs: lockDelay, run: func(t *trial) {
+		a, b := t.client(), t.client()
+		h := a.take(a.lock(t.name(), withLockDelay(t.short), ttl(t.short)))
+		t.least(h, 2*t.short, b.wait(b.lock(h.Name)))
+	}},
+	{name: "a_grant_that_expired_unseen_has_its_lock_delay", needs: lockDelay, run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		h := a.take(a.lock(name))
+		dead := b.lock(name, withLockDelay(t.long), ttl(t.short))
+		if b.ask(dead).Granted {
+			t.Fatal("granted beside the holder")
+		}
+		h.release()
+		t.expired(dead)
+		if e, ok := t.entry(name, dead.ID); ok && e.Granted {
+			a.refused(a.lock(name, try)) // else its position had lapsed before the release
+		}
+	}},
+	{name: "a_release_has_no_lock_delay", needs: lockDelay, run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		a.take(a.lock(name, withLockDelay(t.long))).release()
+		h := b.take(b.lock(name, try, withLockDelay(t.long)))
+		b.withdraw(h.claim)
+		t.empty(name)
+	}},
+	{name: "a_lapsed_position_has_no_lock_delay", needs: append(lockDelay, store.PromisePositionTTL), run: func(t *trial) {
+		a, b, c, name := t.client(), t.client(), t.client(), t.name()
+		h := a.take(a.lock(name))
+		dead, next := b.lock(name, withPositionTTL(t.short), withLockDelay(t.long), withMinHold(t.long)), c.lock(name)
+		b.refused(dead)
+		t.expired(dead)
+		c.refused(next)
+		h.release()
+		c.take(next).release()
+		t.empty(name)
+	}},
+	{name: "a_delayed_name_keeps_its_limit", needs: append(slots, lockDelay...), run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		h := a.take(a.slots(name, 3, 1, withLockDelay(t.long), ttl(t.short)))
+		t.expired(h.claim)
+		t.mismatch(b, b.lock(name, try), 3)
+		b.refused(b.slots(name, 3, 3, try))
+		b.take(b.slots(name, 3, 2, try))
+	}},
+}
+
+// least checks that the next one came no sooner than d after the grant: since
+// before the ask of the first at least d has passed when the next is in.
+func (t *trial) least(first *held, d time.Duration, next *held) {
+	t.Helper()
+	if passed := next.after.Sub(first.before); passed < d-d/64 { // clocks differ a little
+		t.Fatalf("the next one was in %v after the first, want %v", passed, d)
+	}
+}

@@ -1,0 +1,133 @@
+package storetest
+
+import (
+	"errors"
+	"reflect"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+var pollPromises = []promise{
+	{name: "a_poll_agrees_with_the_ask_and_writes_nothing", poll: true, run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		claim := b.lock(name)
+		l := b.poll(claim)
+		if !l.Granted || l.Token != 0 {
+			t.Fatalf("poll at a free name: %+v, want room, and no token", l)
+		}
+		t.entries(name)
+		h := a.take(a.read(name))
+		l = b.poll(claim)
+		t.entries(name, h.ID)
+		r := b.refused(claim)
+		t.same(l, r)
+		t.same(b.poll(claim), b.refused(claim))
+		other := b.read(name, try)
+		t.same(b.poll(other), b.refused(other))
+		t.entries(name, h.ID, claim.ID)
+		if l := a.poll(h.claim); !l.Granted || l.Token != h.Token || l.Last < h.Token {
+			t.Fatalf("poll at the own hold: %+v, want token %d", l, h.Token)
+		}
+		h.release()
+		if l := b.poll(claim); !l.Granted {
+			t.Fatalf("poll after the release: %+v, want granted", l)
+		}
+		b.take(claim).release()
+		t.empty(name)
+	}},
+	{name: "a_poll_renews_no_hold", poll: true, needs: append(inspect, store.PromiseExpiry), run: func(t *trial) {
+		a, name := t.client(), t.name()
+		h := a.take(a.lock(name))
+		t.pass()
+		t.unmoved(name, h.ID, h.claim.TTL, func() { a.poll(h.claim) })
+	}},
+	{name: "a_poll_keeps_no_position", poll: true, needs: append(inspect, store.PromiseExpiry), run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		a.take(a.lock(name))
+		w := b.lock(name)
+		b.refused(w)
+		t.pass()
+		t.unmoved(name, w.ID, w.PositionTTL, func() { b.poll(w) })
+	}},
+	{name: "a_poll_at_an_expired_hold_is_lost", poll: true, run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		h := a.take(a.lock(name, ttl(t.short)))
+		t.until("the hold has expired", func() bool {
+			_, err := a.Store.(store.Poller).Poll(t.ctx, h.claim)
+			return errors.Is(err, store.ErrLost)
+		})
+		a.lost(h.claim)
+		b.take(b.lock(name, try)).release()
+	}},
+	{name: "a_poll_sees_room_behind_an_expired_hold_and_does_not_drop_it", poll: true, run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		h := a.take(a.lock(name, ttl(t.short)))
+		t.until("a poll sees room", func() bool { return b.poll(b.lock(name, try)).Granted })
+		a.lost(h.claim) // it was not forgotten
+		b.take(b.lock(name, try)).release()
+	}},
+	{name: "a_poll_draws_no_token", poll: true, run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		h := a.take(a.lock(name))
+		w := b.lock(name)
+		told := b.refused(w).Last
+		for range 3 {
+			b.poll(w)
+			b.poll(b.lock(name))
+		}
+		if l := b.poll(w); l.Last != told {
+			t.Fatalf("the newest token went from %d to %d", told, l.Last)
+		}
+		h.release()
+	}},
+	{name: "a_poll_of_another_limit_is_a_mismatch", poll: true, needs: slots, run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		a.take(a.slots(name, 3, 1))
+		_, err := b.Store.(store.Poller).Poll(t.ctx, b.lock(name))
+		if !errors.Is(err, store.ErrMismatch) {
+			t.Fatalf("poll with another limit: %v, want ErrMismatch", err)
+		}
+	}},
+}
+
+// unmoved checks that an entry which was to last so long, and was last asked for before a call
+// of pass, is not pushed by look. Where the machine has stood still between that and the list, for so long that
+// the list would be the same, it looks again.
+func (t *trial) unmoved(name string, id store.ID, lasts time.Duration, look func()) {
+	t.Helper()
+	for {
+		begun := time.Now()
+		look()
+		if e, ok := t.entry(name, id); !ok || e.Expires > lasts-t.short+t.d.Tick {
+			t.Fatalf("asked for %v more than %v ago, looked at since, and listed as %+v, %v", lasts, t.short, e, ok)
+		}
+		if time.Since(begun) < max(t.short-t.d.Tick, t.short/2) {
+			return
+		}
+	}
+}
+
+func (c *client) poll(claim store.Claim) store.Answer {
+	c.t.Helper()
+	a, err := c.Store.(store.Poller).Poll(c.t.ctx, claim)
+	if err != nil {
+		c.t.Fatalf("poll: %v, want an answer", err)
+	}
+	return a
+}
+
+// same checks that two refusals tell the same, but for the time that passed.
+func (t *trial) same(poll, ask store.Answer) {
+	t.Helper()
+	for _, a := range []*store.Answer{&poll, &ask} {
+		a.Until, a.From = 0, 0
+		for i := range a.Holders {
+			e := &a.Holders[i]
+			e.Age, e.Expires, e.Ends = 0, 0, 0
+		}
+	}
+	if !reflect.DeepEqual(poll, ask) {
+		t.Fatalf("poll %+v\nask  %+v", poll, ask)
+	}
+}

@@ -1,0 +1,62 @@
+package storetest
+
+import "github.com/holdfast-go/holdfast/store"
+
+var totals = []store.Promise{store.PromiseSlots, store.PromiseTotals}
+
+// A semaphore whose total changes in a rolling deploy is in use with two.
+var totalPromises = []promise{
+	{name: "beside_a_holder_of_a_smaller_total_a_try_has_to_fit_that", needs: totals, run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		small := a.take(a.slots(name, 3, 1))
+		b.refused(b.slots(name, 5, 3, try))
+		large := b.take(b.slots(name, 5, 2, try))
+		b.refused(b.slots(name, 5, 1, try))
+		small.release()
+		b.take(b.slots(name, 5, 3, try)).release()
+		large.release()
+		t.empty(name)
+	}},
+	{name: "a_try_of_a_smaller_total_has_to_fit_it", needs: totals, run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		large := a.take(a.slots(name, 5, 3))
+		b.refused(b.slots(name, 3, 1, try))
+		large.renewed()
+		b.take(b.slots(name, 4, 1, try))
+	}},
+	{name: "a_smaller_total_takes_nothing_from_those_who_hold", needs: totals, run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		large, one := a.take(a.slots(name, 5, 3)), a.take(a.slots(name, 5, 1))
+		w := b.slots(name, 3, 1)
+		b.refused(w)
+		one.release() // what settles the queue: three of three are still held
+		large.renewed()
+		b.refused(w)
+		large.release()
+		b.take(w)
+	}},
+	{name: "a_waiter_is_granted_only_under_the_totals_of_all_holders", needs: totals, run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		small, large, newest := a.take(a.slots(name, 3, 1)), a.take(a.slots(name, 5, 1)), a.take(a.slots(name, 5, 1))
+		w := b.slots(name, 5, 3)
+		b.refused(w)
+		large.release()
+		b.refused(w) // five would be held, and one counts on three
+		newest.release()
+		b.refused(w)
+		small.release()
+		b.take(w)
+	}},
+	{name: "a_claim_of_more_than_the_smaller_total_is_granted_after_it", needs: totals, run: func(t *trial) {
+		a, b, c, name := t.client(), t.client(), t.client(), t.name()
+		small := a.take(a.slots(name, 3, 1))
+		all, next := b.slots(name, 5, 5), c.slots(name, 3, 1)
+		b.refused(all)
+		c.refused(next)
+		small.release()
+		h := b.take(all)
+		c.refused(next)
+		h.release()
+		c.take(next)
+	}},
+}

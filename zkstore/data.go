@@ -1,0 +1,303 @@
+package zkstore
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/session"
+)
+
+// A backend is a record.Backend in ZooKeeper. What is not of a session of ours goes over one connection, which has a
+// session of ZooKeeper's that keeps nothing but a node, to be written to, and who listens.
+type backend struct {
+	servers   []string
+	o         Options
+	path      string
+	address   string // for people
+	retention time.Duration
+
+	ctx   context.Context // of all that outlives a call, ended by Close
+	end   context.CancelFunc
+	tasks sync.WaitGroup
+
+	dialed atomic.Pointer[error] // how the newest connection came out
+
+	mu    sync.Mutex
+	data  *data
+	own   map[session.ID]*own
+	clock clock
+}
+
+// A clock is what the server's showed, in an answer to what was sent and heard then.
+type clock struct {
+	at          int64 // in microseconds
+	sent, heard store.Instant
+}
+
+const (
+	dataTimeout  = 10 * time.Second // of the session of the connection
+	clockAge     = 10 * time.Second // for how long the server's clock is taken to go as ours does
+	startTimeout = 5 * time.Second  // for a member that answers
+	attempts     = 8                // at a transaction for which a node is missing that others delete when it is empty
+)
+
+// A data is the connection for what is not of a session of ours.
+type data struct {
+	*link
+	node  string        // of ours: with all data it goes
+	ready chan struct{} // closed when it is there, or never will be
+	err   error         // why it never will
+	mu    sync.Mutex
+	epoch epoch
+}
+
+// An epoch is the state of the node of all dates, which is written whenever records are deleted: what was read before is
+// no base for a write any more, as versions of a node that is made again begin anew.
+type epoch struct {
+	made    int64
+	version int32
+}
+
+func newBackend(servers []string, o *Options, path string) *backend {
+	b := &backend{
+		servers: servers, o: *o, path: path, address: "ZooKeeper at " + strings.Join(servers, ", "), retention: retention, own: map[session.ID]*own{},
+	}
+	b.ctx, b.end = context.WithCancel(context.Background())
+	return b
+}
+
+// connected returns the connection, and begins one if there is none.
+func (b *backend) connected(ctx context.Context) (*data, error) {
+	b.mu.Lock()
+	d := b.data
+	if d == nil || d.link != nil && d.over() {
+		d = &data{ready: make(chan struct{})}
+		b.data = d
+		b.tasks.Go(func() { b.start(d) })
+	}
+	b.mu.Unlock()
+	select {
+	case <-d.ready:
+		return d, d.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-b.ctx.Done():
+		return nil, b.ctx.Err()
+	}
+}
+
+// start connects, and writes to a node of its own: what is read from now on is no older than what was answered to anybody
+// before, whatever member it is.
+func (b *backend) start(d *data) {
+	ctx, cancel := context.WithTimeout(b.ctx, startPatience)
+	defer cancel()
+	l, err := b.connect(dataTimeout, 0, func() {})
+	if err == nil {
+		node := b.path + "/r/" + session.NewID().String()
+		var read *zk.Stat
+		read, err = ask(ctx, l, func(c *zk.Conn) (*zk.Stat, error) {
+			if err := l.greet(c); err != nil {
+				return nil, err
+			}
+			var dates *zk.Stat
+			err := b.made(c, func() (err error) {
+				if _, _, err = c.Get(b.path + "/n"); err == nil {
+					_, dates, err = c.Get(b.path + "/i")
+				}
+				return err
+			})
+			if err == nil {
+				err = b.made(c, func() error {
+					_, err := c.Create(node, nil, zk.FlagEphemeral, b.o.ACL)
+					return err
+				})
+			}
+			if err != nil {
+				return nil, err
+			}
+			sent := store.Now()
+			written, err := c.Set(node, nil, -1)
+			if err == nil {
+				b.hear(written, sent)
+			}
+			return dates, err
+		})
+		if err == nil {
+			d.node, d.epoch = node, epoch{read.Czxid, read.Version}
+		} else {
+			l.end()
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if d.link = l; err != nil {
+		d.err, b.data = b.failed(err), nil
+	}
+	close(d.ready)
+}
+
+// startPatience bounds the beginning of a connection. Tests replace it.
+var startPatience = startTimeout
+
+// made runs f until no node is missing for it, and makes those that all others are below.
+func (b *backend) made(c *zk.Conn, f func() error) (err error) {
+	for range attempts {
+		if err = f(); !errors.Is(err, zk.ErrNoNode) {
+			return err
+		}
+		for _, dir := range []string{"/i", "/m", "/n", "/r", "/s"} {
+			if err := b.makePath(c, b.path+dir, zk.FlagPersistent); err != nil {
+				return err
+			}
+		}
+	}
+	return err
+}
+
+// makePath makes a node and those above it that are not there. A container that
+// others delete when it is empty may be made again.
+func (b *backend) makePath(c *zk.Conn, path string, kind int32) (err error) {
+	for range attempts {
+		_, err = c.Create(path, nil, kind, b.o.ACL) // of a container, too: see wire.outgoing
+		above := path[:strings.LastIndexByte(path, '/')]
+		switch {
+		case errors.Is(err, zk.ErrNodeExists):
+			return nil
+		case !errors.Is(err, zk.ErrNoNode) || above == "":
+			return err
+		}
+		if err := b.makePath(c, above, zk.FlagPersistent); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// hear notes what the server's clock showed when a node was written.
+func (b *backend) hear(written *zk.Stat, sent store.Instant) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if sent >= b.clock.sent {
+		b.clock = clock{written.Mtime * 1000, sent, store.Now()} //mutant:zk-clock-ahead
+	}
+}
+
+// now is the present on the server's clock, as far as we know, and never ahead of it; latest is the most that it can
+// show.
+func (b *backend) now() (now, latest int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	at := store.Now()
+	return b.clock.at + at.Sub(b.clock.heard).Microseconds(), b.clock.at + 1000 + at.Sub(b.clock.sent).Microseconds()
+}
+
+// asks the clock anew, if that was long ago.
+func (b *backend) clocked(ctx context.Context, d *data) error {
+	b.mu.Lock()
+	known := store.Now() < b.clock.heard.Add(clockAge)
+	b.mu.Unlock()
+	if known {
+		return nil
+	}
+	sent := store.Now()
+	written, err := ask(ctx, d.link, func(c *zk.Conn) (*zk.Stat, error) { return c.Set(d.node, nil, -1) })
+	if errors.Is(err, zk.ErrNoNode) {
+		d.end() // all was deleted
+	}
+	if err == nil {
+		b.hear(written, sent)
+	}
+	return err
+}
+
+// A got is what was read of a node.
+type got struct {
+	data []byte
+	stat *zk.Stat // nil: it is not there
+}
+
+// get reads a node; fresh: as it is now, whatever was written elsewhere.
+func get(ctx context.Context, l *link, path string, fresh bool) (got, error) {
+	return ask(ctx, l, func(c *zk.Conn) (g got, err error) {
+		read := func() (err error) {
+			g.data, g.stat, err = c.Get(path)
+			return err
+		}
+		if fresh {
+			err = l.reading(path, read)
+		} else {
+			err = read()
+		}
+		if errors.Is(err, zk.ErrNoNode) {
+			return got{}, nil
+		}
+		return g, err
+	})
+}
+
+// multi sends a transaction. It returns which of its operations it was not applied for, or -1.
+func multi(ctx context.Context, l *link, ops ...any) (all []zk.MultiResponse, failed int, err error) {
+	all, err = ask(ctx, l, func(c *zk.Conn) ([]zk.MultiResponse, error) { return c.Multi(ops...) })
+	if failed = firstFailed(all); failed < 0 {
+		return all, -1, err
+	}
+	return all, failed, all[failed].Error
+}
+
+func exists(path string) any { return &zk.CheckVersionRequest{Path: path, Version: -1} }
+
+func (b *backend) create(path, data string, kind int32) any {
+	return &zk.CreateRequest{Path: path, Data: []byte(data), Acl: b.o.ACL, Flags: kind}
+}
+
+// epochNow is the epoch as it was read last; again reads it.
+func (d *data) epochNow() epoch {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.epoch
+}
+
+func (b *backend) epochAgain(ctx context.Context, d *data) error {
+	g, err := get(ctx, d.link, b.path+"/i", false)
+	if err != nil {
+		return err
+	}
+	if g.stat == nil { // all was deleted
+		d.end()
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.epoch = epoch{g.stat.Czxid, g.stat.Version}
+	return nil
+}
+
+func (e epoch) String() string {
+	return strconv.FormatInt(e.made, 36) + "-" + strconv.Itoa(int(e.version))
+}
+
+// Close implements [record.Backend]. Of the sessions of ours only those that End was called for are ended.
+func (b *backend) Close() error {
+	b.end()
+	b.mu.Lock()
+	d := b.data
+	for _, o := range b.own {
+		o.end()
+	}
+	b.mu.Unlock()
+	if d != nil {
+		if <-d.ready; d.err == nil {
+			d.farewell()
+		}
+	}
+	b.tasks.Wait()
+	return nil
+}

@@ -1,0 +1,268 @@
+package zkstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record"
+)
+
+// ZooKeeper deletes nothing by itself that has data. So for each record there is a marker below a date, at which somebody is
+// to look whether it can go: a sweep deletes those that are idle, and moves the marker of what is in use to a later date.
+
+const (
+	// retention is how long an idle record stays at least: far longer than a request can be under way, and than the clocks
+	// of two members of one ensemble differ.
+	retention = 10 * time.Minute
+	// inUse is how long nobody looks at what was found in use.
+	inUse = 24 * time.Hour
+	// batch is how many records are deleted by one transaction.
+	batch = 100
+)
+
+// due is the date in such a time, in milliseconds, rounded up so that there are few.
+func (b *backend) due(in time.Duration) int64 {
+	now, _ := b.now()
+	return b.dateOf(now/1000, in)
+}
+
+func (b *backend) dateOf(since int64, in time.Duration) int64 {
+	grain := max(b.retention.Milliseconds()/8, 1)
+	return (since+in.Milliseconds())/grain*grain + grain
+}
+
+func (b *backend) marker(date int64, name string) string {
+	return fmt.Sprintf("%s/i/%013d/%s", b.path, date, escape(name))
+}
+
+// makeDue makes the date of a marker that could not be made. It reports false if the marker is there already.
+func (b *backend) makeDue(ctx context.Context, d *data, marker string, why error) (bool, error) {
+	if errors.Is(why, zk.ErrNodeExists) {
+		return false, nil
+	}
+	_, err := ask(ctx, d.link, func(c *zk.Conn) (struct{}, error) {
+		return struct{}{}, b.makePath(c, path.Dir(marker), zk.FlagContainer)
+	})
+	return true, err
+}
+
+// List implements [record.Backend]. What was not written for long is found by its date.
+func (b *backend) List(ctx context.Context, unwritten time.Duration) iter.Seq2[record.Named, error] {
+	return func(yield func(record.Named, error) bool) {
+		d, err := b.connected(ctx)
+		if err == nil {
+			if err = b.clocked(ctx, d); err == nil && unwritten > 0 {
+				err = b.sweep(ctx, d, unwritten, yield)
+			} else if err == nil {
+				err = b.all(ctx, d, yield)
+			}
+		}
+		if err != nil && err != errEnough {
+			yield(record.Named{}, b.failed(err))
+		}
+	}
+}
+
+// errEnough says that no more is wanted.
+var errEnough = errors.New("enough")
+
+// A seen is a record that was looked at.
+type seen struct {
+	named  record.Named
+	got    got
+	err    error
+	marker string
+}
+
+// visit reads the records of nodes, many at a time, and calls f for each.
+func (b *backend) visit(ctx context.Context, d *data, nodes []string, below string, f func(*seen) error) error {
+	for some := range slices.Chunk(nodes, abreast) {
+		all := make([]seen, len(some))
+		var reading sync.WaitGroup
+		for i, node := range some {
+			reading.Go(func() {
+				s := &all[i]
+				s.marker = below + node
+				name, ok := unescape(node)
+				if s.named.Name = name; !ok {
+					s.named.Name = node
+					s.err = fmt.Errorf("%w: no name has the node %s on %s: it is not of holdfast", store.ErrCorrupt, s.marker, b.address)
+					return
+				}
+				s.named.Record, s.got, s.err = b.read(ctx, d, name, false)
+			})
+		}
+		reading.Wait()
+		for i := range all {
+			if err := f(&all[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (b *backend) all(ctx context.Context, d *data, yield func(record.Named, error) bool) error {
+	// What comes after it is as new.
+	if _, err := get(ctx, d.link, b.path+"/n", true); err != nil {
+		return err
+	}
+	in, err := b.children(ctx, d, b.path+"/n")
+	if err != nil {
+		return err
+	}
+	return b.visit(ctx, d, in.nodes, b.path+"/n/", func(s *seen) error {
+		if s.err == nil && (len(s.named.Data) == 0 || s.got.idle()) {
+			return nil
+		}
+		if !yield(s.named, b.failed(s.err)) {
+			return errEnough
+		}
+		return nil
+	})
+}
+
+// sweep yields what was not written for so long, and deletes what has been idle.
+func (b *backend) sweep(ctx context.Context, d *data, unwritten time.Duration, yield func(record.Named, error) bool) error {
+	dates, err := b.children(ctx, d, b.path+"/i")
+	if err != nil {
+		return err
+	}
+	slices.Sort(dates.nodes)
+	var idles []*seen
+	e := d.epochNow()
+	for _, date := range dates.nodes {
+		at, _ := strconv.ParseInt(date, 10, 64)
+		now, _ := b.now()
+		if now /= 1000; at > now && unwritten >= inUse {
+			break
+		}
+		below := b.path + "/i/" + date + "/"
+		in, err := b.children(ctx, d, strings.TrimSuffix(below, "/"))
+		if err != nil {
+			return err
+		}
+		err = b.visit(ctx, d, in.nodes, below, func(s *seen) error {
+			age := time.Duration(0)
+			if s.got.stat != nil {
+				age = time.Duration(now-s.got.stat.Mtime) * time.Millisecond
+			}
+			free := s.got.stat == nil || s.got.stat.NumChildren == 0 && (s.got.idle() || len(s.got.data) == 0)
+			switch {
+			case s.err != nil, !free && age >= unwritten:
+				if !yield(s.named, b.failed(s.err)) {
+					return errEnough
+				}
+			case at > now:
+			case free && (s.got.stat == nil || age >= b.retention): //mutant:zk-idle-is-kept
+				if idles = append(idles, s); len(idles) >= batch {
+					err := b.delete(ctx, d, idles, &e)
+					idles = nil
+					return err
+				}
+			default:
+				in := inUse
+				if free {
+					in = b.retention
+				}
+				return b.move(ctx, d, s, b.dateOf(cmp.Or(s.got.stat.Mtime, now), in))
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if err := b.delete(ctx, d, idles, &e); err != nil {
+		return err
+	}
+	return b.undelivered(ctx, d)
+}
+
+// undelivered deletes what a process that is not there any more has not read: of one mailbox, by chance.
+func (b *backend) undelivered(ctx context.Context, d *data) error {
+	all, err := b.children(ctx, d, b.path+"/m")
+	if err != nil || len(all.nodes) == 0 {
+		return err
+	}
+	box := b.path + "/m/" + all.nodes[rand.N(len(all.nodes))]
+	in, err := b.children(ctx, d, box)
+	if err != nil || slices.Contains(in.nodes, here[1:]) { //mutant:zk-letters-of-the-living
+		return err
+	}
+	for _, letter := range in.nodes {
+		_, _, err := multi(ctx, d.link, &zk.DeleteRequest{Path: box + "/" + letter, Version: -1})
+		if err = ignoring(err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// delete deletes records, with their markers, as long as nobody has written them. With that begins another epoch.
+func (b *backend) delete(ctx context.Context, d *data, idles []*seen, e *epoch) error {
+	for len(idles) > 0 {
+		ops := []any{&zk.SetDataRequest{Path: b.path + "/i", Version: e.version}} //mutant:zk-deleted-in-an-epoch
+		var of []int
+		for i, s := range idles {
+			if of = append(of, i); s.got.stat != nil {
+				of = append(of, i)
+				ops = append(ops, &zk.DeleteRequest{Path: b.nameNode(s.named.Name), Version: s.got.stat.Version})
+			}
+			ops = append(ops, &zk.DeleteRequest{Path: s.marker, Version: -1})
+		}
+		_, failed, err := multi(ctx, d.link, ops...)
+		switch {
+		case failed == 0: // others have deleted: what was read may be another by now
+			return b.epochAgain(ctx, d)
+		case err == nil:
+			e.version++
+			return nil
+		case failed < 0:
+			return err
+		}
+		idles = slices.Delete(idles, of[failed-1], of[failed-1]+1) // somebody needs it
+	}
+	return nil
+}
+
+// move has the marker of a record that stays be at a later date.
+func (b *backend) move(ctx context.Context, d *data, s *seen, date int64) error {
+	to := b.marker(date, s.named.Name)
+	for range 2 {
+		_, failed, err := multi(ctx, d.link, &zk.DeleteRequest{Path: s.marker, Version: -1}, b.create(to, "", zk.FlagPersistent))
+		if failed < 1 {
+			return ignoring(err)
+		}
+		there, err := b.makeDue(ctx, d, to, err)
+		if err != nil {
+			return err
+		}
+		if !there {
+			_, err := ask(ctx, d.link, func(c *zk.Conn) (struct{}, error) { return struct{}{}, c.Delete(s.marker, -1) })
+			return ignoring(err)
+		}
+	}
+	return nil
+}
+
+// ignoring is err, unless somebody else has done it.
+func ignoring(err error) error {
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,315 @@
+package zkstore
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record"
+	"github.com/holdfast-go/holdfast/store/session"
+)
+
+// opened is a backend that is closed with the test.
+func opened(t testing.TB, o *Options, servers ...string) *backend {
+	t.Helper()
+	b := backendOn(t, o, servers...)
+	t.Cleanup(func() { b.Close() })
+	return b
+}
+
+func (b *backend) mustLoad(t testing.TB, name string) record.Record {
+	t.Helper()
+	r, err := b.Load(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func (b *backend) mustSwap(t testing.TB, s *record.Swap) record.Outcome {
+	t.Helper()
+	out, err := b.Swap(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// mustWrite writes what is there anew, and returns its version.
+func (b *backend) mustWrite(t testing.TB, name, data string, idle bool) record.Record {
+	t.Helper()
+	out := b.mustSwap(t, &record.Swap{Name: name, Old: b.mustLoad(t, name), Data: []byte(data), Idle: idle})
+	if !out.Done {
+		t.Fatalf("a swap of %q on what is there is refused", data)
+	}
+	return out.Now
+}
+
+// mustBegin begins a session that outlasts the test.
+func (b *backend) mustBegin(t testing.TB) session.ID {
+	t.Helper()
+	id := session.NewID()
+	if _, err := b.Begin(t.Context(), id, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// What was answered by one member is read from every other at once, though that may not have heard of it yet: what is
+// written, and who is there.
+func TestWhatOneMemberHasAnsweredIsReadFromAll(t *testing.T) {
+	t.Parallel()
+	var all []*backend
+	for _, m := range testserver.ZooKeeperEnsemble(t, 3) {
+		all = append(all, opened(t, nil, m.Addr))
+	}
+	for _, b := range all {
+		until(t, "there is a quorum", func() bool {
+			_, err := b.Load(t.Context(), "a")
+			return err == nil
+		})
+	}
+	const rounds = 150
+	for i := range rounds {
+		from, id := all[i%3], session.NewID()
+		from.mustWrite(t, "a", fmt.Sprint(i), false)
+		for _, b := range all {
+			if r := b.mustLoad(t, "a"); string(r.Data) != fmt.Sprint(i) {
+				t.Fatalf("round %d: read is %q", i, r.Data)
+			}
+		}
+		if i%10 > 0 {
+			continue
+		}
+		if _, err := from.Begin(t.Context(), id, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range all {
+			if left, err := b.Left(t.Context(), []session.ID{id}); err != nil || left[0] <= 0 {
+				t.Fatalf("round %d: a session that has begun has %v left, %v", i, left, err)
+			}
+		}
+		if err := from.End(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A node that is made again counts its versions from the beginning. What was read before it was deleted is no base for a
+// write, also of a process that has not heard of that.
+func TestAVersionFromBeforeADeletionIsNone(t *testing.T) {
+	t.Parallel()
+	addr, o := testserver.SharedZooKeeper(t), apart()
+	b, late := opened(t, o, addr), opened(t, o, addr)
+	b.retention = 100 * time.Millisecond
+	olds := []record.Record{{}}
+	late.mustLoad(t, "a")
+	for i := range 3 {
+		b.mustWrite(t, "a", fmt.Sprint(i), i == 2)
+		olds = append(olds, late.mustLoad(t, "a"))
+	}
+	until(t, "it is deleted", func() bool {
+		if err := sweep(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		return b.mustLoad(t, "a").Version == ""
+	})
+	for i := range 3 {
+		b.mustWrite(t, "a", "new", false)
+		for _, old := range olds {
+			late := opened(t, o, addr) // it knows what late knows
+			if _, err := late.connected(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			late.data.epoch.version--
+			if out := late.mustSwap(t, &record.Swap{Name: "a", Old: old, Data: []byte("late")}); out.Done {
+				t.Errorf("after write %d a swap is done on version %q", i, old.Version)
+			}
+		}
+	}
+}
+
+// Nor is what was read before all was deleted, by whoever.
+func TestAVersionFromBeforeAllWasDeletedIsNone(t *testing.T) {
+	t.Parallel()
+	addr, o := testserver.SharedZooKeeper(t), apart()
+	late := opened(t, o, addr)
+	var olds []record.Record
+	for i := range 3 {
+		olds = append(olds, late.mustWrite(t, "a", fmt.Sprint(i), false))
+	}
+	wipe(t, connOf(t, addr), o.Path)
+	b := opened(t, o, addr)
+	for range olds {
+		b.mustWrite(t, "a", "new", false)
+		for range 2 {
+			for _, old := range olds {
+				if out, err := late.Swap(t.Context(), &record.Swap{Name: "a", Old: old, Data: []byte("late")}); err == nil && out.Done {
+					t.Errorf("a swap is done on version %q", old.Version)
+				}
+			}
+		}
+	}
+	until(t, "it goes on with what is there", func() bool {
+		r, err := late.Load(t.Context(), "a")
+		if err != nil {
+			return false
+		}
+		out, err := late.Swap(t.Context(), &record.Swap{Name: "a", Old: r, Data: []byte("next")})
+		return err == nil && out.Done
+	})
+}
+
+// A record that has just become idle stays, though it is time to look at it.
+func TestWhatHasJustBecomeIdleStays(t *testing.T) {
+	t.Parallel()
+	b := opened(t, apart(), testserver.SharedZooKeeper(t))
+	b.retention = 400 * time.Millisecond
+	for range 20 {
+		b.mustWrite(t, "a", "used", false)
+		date := b.due(b.retention)
+		until(t, "it is to be looked at", func() bool {
+			now, _ := b.now()
+			return now/1000 > date
+		})
+		sent := store.Now()
+		b.mustWrite(t, "a", "idle", true)
+		if err := sweep(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		data := b.mustLoad(t, "a").Data
+		if took := store.Now().Sub(sent); took > b.retention {
+			continue // the machine stalled
+		}
+		if string(data) != "idle" {
+			t.Errorf("it is deleted at once: %q", data)
+		}
+		return
+	}
+	t.Skip("this machine is too busy")
+}
+
+// Notes are in the order in which they came, from whichever process, and though the names of their nodes have no number of
+// the server's.
+func TestNotesAreInTheOrderInWhichTheyCame(t *testing.T) {
+	t.Parallel()
+	addr, o := testserver.SharedZooKeeper(t), apart()
+	all := []*backend{opened(t, o, addr), opened(t, o, addr)}
+	ids := []session.ID{all[0].mustBegin(t), all[1].mustBegin(t)}
+	all[0].mustWrite(t, "a", "x", false)
+	var want, have []string
+	for i := range 12 {
+		key := fmt.Sprintf("%c%d", 'z'-i, i)
+		out := all[i%2].mustSwap(t, &record.Swap{Name: "a", Data: []byte("y"), Join: &record.Join{
+			Session: ids[i%2], Notes: []record.Note{{Key: key}, {Key: key + "b"}},
+		}})
+		if !out.Joined {
+			t.Fatal("it has not joined")
+		}
+		want = append(want, key, key+"b")
+	}
+	for _, n := range all[0].mustLoad(t, "a").Inbox {
+		have = append(have, n.Key)
+	}
+	if !slices.Equal(have, want) {
+		t.Errorf("there are %v, want %v", have, want)
+	}
+}
+
+// Who listens has a mailbox as long as its session: when that has ended, all are told to look, and then to be told again.
+func TestWhoListensLooksOnceItsSessionHasEnded(t *testing.T) {
+	t.Parallel()
+	addr, o := testserver.SharedZooKeeper(t), apart()
+	a, b := opened(t, o, addr), opened(t, o, addr)
+	heard := make(chan record.Notification, 100)
+	p := store.NewProcess()
+	if err := a.Listen(t.Context(), p, func(n record.Notification) { heard <- n }); err != nil {
+		t.Fatal(err)
+	}
+	hears := func(want record.Notification) {
+		t.Helper()
+		for late := time.After(patience); ; { // what it has heard may come twice
+			select {
+			case n := <-heard:
+				if n == want {
+					return
+				}
+			case <-late:
+				t.Fatalf("after %v still not: it hears %+v", patience, want)
+			}
+		}
+	}
+	for i := range 3 {
+		n := record.Notification{Name: "a", ID: p.NewID(), Token: int64(i + 1), N: 1, Session: session.NewID()}
+		if out := b.mustSwap(t, &record.Swap{Name: "a", Old: b.mustLoad(t, "a"), Data: []byte("x"), Notifications: []record.Notification{n}}); !out.Done {
+			t.Fatal("a swap on what is there is refused")
+		}
+		hears(n)
+		d, err := a.connected(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		endSession(t, addr, d.conn)
+		hears(record.Notification{})
+	}
+}
+
+// However late an answer is, the server's clock is not taken to be ahead of what it showed.
+func TestTheServersClockIsNotTakenToBeAhead(t *testing.T) {
+	t.Parallel()
+	server := testserver.ZooKeeper(t)
+	b := opened(t, nil, server.Addr)
+	b.mustWrite(t, "a", "x", false)
+	for range 3 {
+		old := b.mustLoad(t, "a")
+		server.Freeze()
+		time.AfterFunc(300*time.Millisecond, server.Thaw)
+		if _, err := b.Swap(t.Context(), &record.Swap{Name: "a", Old: old, Data: []byte("y")}); err != nil {
+			t.Fatal(err)
+		}
+		now, latest := b.now()
+		if wall := time.Now().UnixMicro(); now > wall || latest < wall-100_000 { // it is of this machine
+			t.Errorf("it is taken to be %d to %d µs ahead", now-wall, latest-wall)
+		}
+	}
+}
+
+// Letters that a process had not read when it died are thrown away, and those of one that is there are not.
+func TestLettersOfTheDeadAreThrownAway(t *testing.T) {
+	t.Parallel()
+	addr, o := testserver.SharedZooKeeper(t), apart()
+	b, c := opened(t, o, addr), connOf(t, addr)
+	dead, lives := store.NewProcess(), store.NewProcess()
+	b.mustLoad(t, "a") // the path is there
+	for _, p := range []store.Process{dead, lives} {
+		for _, node := range []string{b.mailbox(p), b.mailbox(p) + "/lx", b.mailbox(p) + here} {
+			if p == dead && strings.HasSuffix(node, here) {
+				continue
+			}
+			if err := b.makePath(c, node, zk.FlagPersistent); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	until(t, "those of the dead are thrown away", func() bool {
+		if err := sweep(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		there, _, err := c.Exists(b.mailbox(dead) + "/lx")
+		return err == nil && !there
+	})
+	for range 20 {
+		if err := sweep(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if there, _, err := c.Exists(b.mailbox(lives) + "/lx"); err != nil || !there {
+		t.Errorf("that of one that is there is gone: %v", err)
+	}
+}

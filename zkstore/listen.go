@@ -1,0 +1,166 @@
+package zkstore
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record"
+	"github.com/holdfast-go/holdfast/store/session"
+)
+
+// Who listens has a mailbox, a node whose children are letters: all that a letter says is its name. It
+// watches the children, and deletes those that it has delivered when it looks the next time. Nobody writes to a mailbox whose
+// process is not there.
+
+const (
+	// A watch that broke is begun anew after a pause between these.
+	leastPause = 50 * time.Millisecond
+	mostPause  = 3 * time.Second
+	// lull is how long the newest letters stay.
+	lull = 5 * time.Second
+)
+
+func (b *backend) mailbox(p store.Process) string { return b.path + "/m/" + p.String() }
+
+// here is the node that says that somebody listens.
+const here = "/here"
+
+const letterHead = len(store.ID{}) + len(session.ID{}) + 8 + 8 + 2
+
+var letters = base64.RawURLEncoding
+
+// letter is the operations that write one.
+func (b *backend) letter(n *record.Notification) []any {
+	l := append(append(make([]byte, 0, letterHead+len(n.Name)), n.ID[:]...), n.Session[:]...)
+	l = binary.BigEndian.AppendUint64(l, rand.Uint64()) // no two are the same
+	l = binary.BigEndian.AppendUint64(l, uint64(n.Token))
+	l = append(binary.BigEndian.AppendUint16(l, uint16(n.N)), n.Name...)
+	box := b.mailbox(n.ID.Process())
+	return []any{exists(box + here), b.create(box+"/l"+letters.EncodeToString(l), "", zk.FlagPersistent)}
+}
+
+func parseLetter(node string) (n record.Notification, ok bool) {
+	text, is := strings.CutPrefix(node, "l")
+	l, err := letters.DecodeString(text)
+	if !is || err != nil || len(l) <= letterHead {
+		return n, false
+	}
+	n.ID, n.Session = store.ID(l[:16]), session.ID(l[16:24])
+	n.Token, n.N, n.Name = int64(binary.BigEndian.Uint64(l[32:])), int(binary.BigEndian.Uint16(l[40:])), string(l[letterHead:])
+	return n, true
+}
+
+// Listen implements [record.Backend].
+func (b *backend) Listen(ctx context.Context, p store.Process, sink func(record.Notification)) error {
+	begun := make(chan struct{})
+	b.tasks.Go(func() {
+		first := true
+		for pause := leastPause; b.ctx.Err() == nil; pause = min(2*pause, mostPause) {
+			_ = b.listen(p, sink, func() {
+				if pause = leastPause; first {
+					first = false
+					close(begun)
+				} else { // what came before the session ended is lost
+					sink(record.Notification{}) //mutant:zk-nobody-looks-once-watch
+				}
+			})
+			select {
+			case <-b.ctx.Done():
+			case <-time.After(pause/2 + rand.N(pause)):
+			}
+		}
+	})
+	select {
+	case <-begun:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-b.ctx.Done():
+		return b.ctx.Err()
+	}
+}
+
+// listen delivers what comes for a process, until the session ends. A new connection of the same session looks and watches
+// anew; there the letters are still.
+func (b *backend) listen(p store.Process, sink func(record.Notification), begun func()) error {
+	d, err := b.connected(b.ctx)
+	if err != nil {
+		return err
+	}
+	box := b.mailbox(p)
+	if _, err = ask(b.ctx, d.link, func(c *zk.Conn) (struct{}, error) {
+		err := b.made(c, func() error {
+			if err := b.makePath(c, box, zk.FlagContainer); err != nil {
+				return err
+			}
+			_, err := c.Create(box+here, nil, zk.FlagEphemeral, b.o.ACL)
+			return err
+		})
+		if _, stat, there := c.Exists(box + here); there == nil && errors.Is(err, zk.ErrNodeExists) && stat.EphemeralOwner == c.SessionID() {
+			err = nil // we have been here before
+		}
+		return struct{}{}, err
+	}); err != nil {
+		return err
+	}
+	what := watched{box, true}
+	delivered := map[string]bool{}
+	for told := false; ; {
+		var goes []any
+		for node := range delivered {
+			goes = append(goes, &zk.DeleteRequest{Path: box + "/" + node, Version: -1})
+		}
+		events := d.expect(what)
+		nodes, err := ask(b.ctx, d.link, func(c *zk.Conn) (nodes []string, err error) {
+			if len(goes) > 0 {
+				_, _ = c.Multi(goes...) // what is not done is done with the next
+			}
+			err = d.asking(what, func() (err error) {
+				nodes, _, err = c.Children(box)
+				return err
+			})
+			return nodes, err
+		})
+		if err != nil {
+			d.unexpect(what, events)
+			return err
+		}
+		there := map[string]bool{}
+		for _, node := range nodes {
+			n, ok := parseLetter(node)
+			if !ok {
+				continue
+			}
+			if there[node] = true; !delivered[node] {
+				sink(n)
+			}
+		}
+		delivered = there
+		if !told {
+			told = true
+			begun()
+		}
+		quiet := make(<-chan time.Time)
+		if len(delivered) > 0 {
+			quiet = time.After(lull)
+		}
+		select {
+		case e := <-events:
+			if e.Type == zk.EventNotWatching {
+				return zk.ErrSessionExpired
+			}
+		case <-quiet:
+			d.unexpect(what, events)
+		case <-b.ctx.Done():
+			return b.ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,310 @@
+package zkstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record"
+)
+
+// The node of a name has the record, behind a head of two bytes, and its children are the notes: all that a note says is its name. A
+// node without data was made as the parent of notes.
+
+const (
+	form      = 2 // the version of the stored form: the first byte of a record
+	idle      = 1 // in the second byte, where it is set
+	head      = 2
+	maxRecord = 550_000 // leaves room for notes and letters in the megabyte that ZooKeeper takes in a request
+	maxInbox  = 150_000 // bytes of the nodes that are deleted by one swap
+)
+
+// Traits implements [record.Backend].
+func (b *backend) Traits() record.Traits {
+	return record.Traits{Void: record.VoidByCall, Notifies: true, Clock: true, MaxRecord: maxRecord, Retention: b.retention}
+}
+
+const hexDigits = "0123456789ABCDEF"
+
+func plain(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-' || c == '~'
+}
+
+func escape(name string) string {
+	var b strings.Builder
+	for i := range len(name) {
+		if c := name[i]; plain(c) {
+			b.WriteByte(c)
+		} else {
+			b.Write([]byte{'%', hexDigits[c>>4], hexDigits[c&15]}) //mutant:zk-escape-two-digits
+		}
+	}
+	return b.String()
+}
+
+func unescape(node string) (name string, ok bool) {
+	var b []byte
+	for i := 0; i < len(node); i++ {
+		c := node[i]
+		if c == '%' && i+2 < len(node) {
+			high, low := strings.IndexByte(hexDigits, node[i+1]), strings.IndexByte(hexDigits, node[i+2])
+			c = byte(high<<4 | low&15)
+			i += 2
+		}
+		b = append(b, c)
+	}
+	return string(b), len(b) > 0 && escape(string(b)) == node
+}
+
+func (b *backend) nameNode(name string) string { return b.path + "/n/" + escape(name) }
+
+// A version is that of a record: the transaction that wrote it, and what ZooKeeper compares; read in an epoch.
+func versionOf(s *zk.Stat, e epoch) string {
+	return written(s) + strconv.Itoa(int(s.Version)) + "." + e.String()
+}
+
+func written(s *zk.Stat) string { return strconv.FormatInt(s.Mzxid, 36) + "." }
+
+func parseVersion(text string) (version int32, epoch string) {
+	parts := strings.Split(text+"..", ".")
+	n, _ := strconv.ParseInt(parts[1], 10, 32)
+	return int32(n), parts[2]
+}
+
+// Load implements [record.Backend].
+func (b *backend) Load(ctx context.Context, name string) (record.Record, error) {
+	d, err := b.connected(ctx)
+	if err == nil {
+		if err = b.clocked(ctx, d); err == nil {
+			r, _, err := b.read(ctx, d, name, true)
+			return r, b.failed(err)
+		}
+	}
+	return record.Record{}, b.failed(err)
+}
+
+// read reads a record and its inbox. A node tells how many children it has, so where it has none they are as of the same
+// moment. Else the children are read, and the record once more if it is another by then (law 11).
+func (b *backend) read(ctx context.Context, d *data, name string, fresh bool) (r record.Record, g got, err error) {
+	path, e := b.nameNode(name), d.epochNow()
+	if g, err = get(ctx, d.link, path, fresh); err != nil {
+		return r, g, err
+	}
+	r.Now, _ = b.now()
+	if g.stat == nil {
+		return r, g, nil
+	}
+	if g.stat.NumChildren > 0 { //mutant:zk-inbox-is-read
+		in, err := b.children(ctx, d, path)
+		if err != nil {
+			return r, g, err
+		}
+		if r.Inbox, r.More, err = notesOf(path, in.nodes); err != nil {
+			return r, g, err
+		}
+		if in.stat == nil || in.stat.Mzxid != g.stat.Mzxid {
+			if g, err = get(ctx, d.link, path, false); err != nil || g.stat == nil {
+				return record.Record{Now: r.Now}, g, err
+			}
+		}
+	}
+	r.Version = versionOf(g.stat, e)
+	if r.Data = g.data; len(g.data) == 0 {
+		return r, g, nil
+	}
+	switch {
+	case g.data[0] > form && g.data[0] < 16:
+		err = store.NewerFormError("node "+path+" on "+b.address, int(g.data[0]), form)
+	case g.data[0] != form || len(g.data) <= head:
+		err = fmt.Errorf("%w: node %s on %s is not of holdfast, or is damaged: it was left alone", store.ErrCorrupt, path, b.address)
+	}
+	if err != nil { //mutant:zk-foreign-record-refused
+		return record.Record{}, g, err
+	}
+	r.Data = g.data[head:]
+	return r, g, nil
+}
+
+func (g *got) idle() bool { return len(g.data) >= head && g.data[1] == idle }
+
+type children struct {
+	nodes []string
+	stat  *zk.Stat // nil: it is not there
+}
+
+func (b *backend) children(ctx context.Context, d *data, path string) (children, error) {
+	return ask(ctx, d.link, func(c *zk.Conn) (in children, err error) {
+		if in.nodes, in.stat, err = c.Children(path); errors.Is(err, zk.ErrNoNode) {
+			return children{}, nil
+		}
+		return in, err
+	})
+}
+
+// The node of a note is the newest transaction that whoever left it had heard of when its swap was refused, its place in the
+// join, its key and its data. Whoever begins to join later has heard of a later one.
+func noteNode(newest uint64, place int, n *record.Note) string {
+	return fmt.Sprintf("%016x-%02x-%s-%s", newest, place, n.Key, letters.EncodeToString(n.Data)) //mutant:zk-note-order
+}
+
+// notesOf is the notes of a name, in order: if they are too many for one swap, the oldest.
+func notesOf(path string, nodes []string) (notes []record.Note, more bool, err error) {
+	slices.Sort(nodes)
+	size := 0
+	for _, node := range nodes {
+		parts := strings.SplitN(node, "-", 4)
+		if len(parts) != 4 || len(parts[0]) != 16 {
+			return nil, false, fmt.Errorf("%w: node %s/%s is not of holdfast, or of an older one: it was left alone", store.ErrCorrupt, path, node)
+		}
+		data, err := letters.DecodeString(parts[3])
+		if err != nil {
+			return nil, false, fmt.Errorf("%w: node %s/%s is damaged: it was left alone", store.ErrCorrupt, path, node)
+		}
+		if size += len(path) + len(node); size > maxInbox && len(notes) >= record.MaxNotes {
+			return notes, true, nil
+		}
+		notes = append(notes, record.Note{Key: parts[2], Data: data, Version: node})
+	}
+	return notes, false, nil
+}
+
+// Swap implements [record.Backend].
+func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome, err error) {
+	d, err := b.connected(ctx)
+	if err != nil {
+		return out, b.failed(err)
+	}
+	version, in := parseVersion(s.Old.Version)
+	path, data := b.nameNode(s.Name), append([]byte{form, 0}, s.Data...)
+	if s.Idle {
+		data[1] = idle
+	}
+	marker := b.marker(b.due(b.retention), s.Name)
+	told, marked := s.Notifications, true
+	for range attempts {
+		e := d.epochNow()
+		if s.Old.Version != "" && in != e.String() { // somebody has deleted records; was it another by this name?
+			g, err := get(ctx, d.link, path, true)
+			if err != nil {
+				return out, b.failed(err)
+			}
+			if in = e.String(); g.stat == nil || !strings.HasPrefix(s.Old.Version, written(g.stat)) { //mutant:zk-version-of-another-epoch
+				return b.refused(ctx, d, s)
+			}
+		}
+		ops := []any{exists(d.node)}                                                        //mutant:zk-swap-after-a-wipe
+		ops = append(ops, &zk.CheckVersionRequest{Path: b.path + "/i", Version: e.version}) //mutant:zk-swap-in-its-epoch
+		made := len(ops)
+		if s.Old.Version == "" {
+			if ops = append(ops, b.create(path, "", zk.FlagPersistent)); marked {
+				ops = append(ops, b.create(marker, "", zk.FlagPersistent))
+			}
+		}
+		for i := range s.Old.Inbox {
+			ops = append(ops, &zk.DeleteRequest{Path: path + "/" + s.Old.Inbox[i].Version, Version: -1}) //mutant:zk-note-goes
+		}
+		if ops = append(ops, &zk.SetDataRequest{Path: path, Data: data, Version: version}); version == -2 { // -1 would be any version
+			ops = append(ops, &zk.SetDataRequest{Path: path, Data: data, Version: -1}) //mutant:zk-version-that-is-none
+		}
+		set := len(ops) - 1
+		for i := range told {
+			ops = append(ops, b.letter(&told[i])...)
+		}
+		sent := store.Now()
+		all, failed, err := multi(ctx, d.link, ops...)
+		missing := errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNodeExists)
+		switch {
+		case err == nil:
+			b.hear(all[set].Stat, sent)
+			if told == nil {
+				b.notify(d, s.Notifications)
+			}
+			out.Done, out.Told, out.Inbox = true, true, all[set].Stat.NumChildren == 0
+			out.Now.Version, out.Now.Now = versionOf(all[set].Stat, e), all[set].Stat.Mtime*1000
+			return out, nil
+		case failed < 0 || !missing && !errors.Is(err, zk.ErrBadVersion):
+			return out, b.failed(err)
+		case failed == 0, s.Old.Version == "" && failed == made && errors.Is(err, zk.ErrNoNode): // all was deleted
+			d.end() //mutant:zk-all-was-deleted
+			return out, nil
+		case failed == 1:
+			err = b.epochAgain(ctx, d)
+		case failed > set: // who is to be told has gone
+			told = nil
+			continue
+		case s.Old.Version == "" && failed == made+1 && marked:
+			marked, err = b.makeDue(ctx, d, marker, err)
+		default:
+			return b.refused(ctx, d, s)
+		}
+		if err != nil {
+			return out, b.failed(err)
+		}
+	}
+	return out, nil
+}
+
+// refused joins, or tells what is there.
+func (b *backend) refused(ctx context.Context, d *data, s *record.Swap) (out record.Outcome, err error) {
+	if s.Join != nil {
+		out.Joined, err = b.join(ctx, d, s)
+	} else if out.Now, _, err = b.read(ctx, d, s.Name, false); err == nil {
+		out.Told, out.Inbox = true, true
+	}
+	return out, b.failed(err)
+}
+
+// join leaves notes, by the connection of their session, with which they end. It depends on the session's calls.
+func (b *backend) join(ctx context.Context, d *data, s *record.Swap) (joined bool, err error) {
+	o := b.ofOwn(s.Join.Session)
+	if o == nil {
+		return false, nil
+	}
+	path, newest := b.nameNode(s.Name), d.newest()
+	parent := []any{}
+	for range attempts {
+		ops := append([]any{&zk.CheckVersionRequest{Path: b.callsNode(s.Join.Session), Version: int32(s.Join.Calls)}}, parent...) //mutant:zk-join-uncalled
+		for i := range s.Join.Notes {
+			ops = append(ops, b.create(path+"/"+noteNode(newest, i, &s.Join.Notes[i]), "", zk.FlagEphemeral))
+		}
+		_, failed, err := multi(ctx, o.link, ops...)
+		switch {
+		case err == nil:
+			return true, nil
+		case failed == 0 && (errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode)):
+			return false, nil
+		case errors.Is(err, zk.ErrSessionExpired): // what was left has gone with it
+			return false, nil
+		case failed < 0 || !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNodeExists):
+			return false, err
+		case errors.Is(err, zk.ErrNodeExists) && failed > len(parent): // it was left before
+			return true, nil
+		case errors.Is(err, zk.ErrNodeExists):
+			parent = nil
+		case len(parent) > 0: // there is no such date yet
+			if _, err := b.makeDue(ctx, d, parent[1].(*zk.CreateRequest).Path, err); err != nil {
+				return false, err
+			}
+		default: // the name was deleted meanwhile
+			parent = []any{b.create(path, "", zk.FlagPersistent), b.create(b.marker(b.due(b.retention), s.Name), "", zk.FlagPersistent)} //mutant:zk-note-without-record
+		}
+	}
+	return false, nil
+}
+
+// notify writes letters one by one: to some nobody listens.
+func (b *backend) notify(d *data, all []record.Notification) {
+	for i := range all {
+		b.tasks.Go(func() {
+			ctx, cancel := context.WithTimeout(b.ctx, startTimeout)
+			defer cancel()
+			_, _, _ = multi(ctx, d.link, b.letter(&all[i])...) //mutant:zk-told-one-by-one
+		})
+	}
+}
