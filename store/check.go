@@ -6,10 +6,11 @@ import "context"
 // may, which does no I/O: whether it will do, and what an operator should know.
 type Checker interface {
 	// Check looks at each server once and tells what it found, in the order in
-	// which a person would want to read it. It writes nothing, takes few round
-	// trips, and has looked at all that it can reach when something else is
-	// away. What this user may not ask for is told as that, and is no failure
-	// if locks work without it.
+	// which a person would want to read it. It writes no more than a first claim
+	// would (a key or a document of the store's own), takes few round trips, and
+	// has looked at all that it can reach when something else is away. What this
+	// user may not ask for is told as that, and is no failure if locks work
+	// without it.
 	//
 	// The engine calls it once for a Store, at the first claim and beside it,
 	// and logs what is not LevelOK as warnings: only what is worth a line in

@@ -4,8 +4,9 @@
 // limit stops the rest.
 //
 // It does no I/O and reads no clock: the time is passed in. The memory and the
-// file store keep their names with it, and every other store's script,
-// statement or recipe is tested against it step by step.
+// file store keep their names with it, and so does package store/record for the
+// stores on it. Every other store's script or statement is tested against it
+// step by step.
 //
 // A Queue is not safe for concurrent use.
 package queue

@@ -228,15 +228,15 @@ func (v *view) neighbors() map[store.ID]session.ID {
 	of := map[store.ID]session.ID{}
 	for i := range v.q.Entries {
 		if e := &v.q.Entries[i]; i > 0 && !e.Granted {
-			of[e.ID] = v.s(&v.q.Entries[i-1])
+			of[e.ID] = v.blocksWith(&v.q.Entries[i-1])
 		}
 	}
 	return of
 }
 
-// keeper is the session that an entry blocks with: of one that was given back or has expired,
+// blocksWith is the session that an entry blocks with: of one that was given back or has expired,
 // that of its minimum hold.
-func (v *view) s(e *queue.Entry) session.ID {
+func (v *view) blocksWith(e *queue.Entry) session.ID {
 	if by := v.keptBy(e); by != (session.ID{}) && e.Expires <= v.now.Clock {
 		return by
 	}
@@ -251,7 +251,7 @@ func (v *view) news(before map[store.ID]session.ID, taken []store.ID) (all []Not
 		if e.Granted || i == 0 {
 			continue
 		}
-		ahead := v.s(&v.q.Entries[i-1])
+		ahead := v.blocksWith(&v.q.Entries[i-1])
 		was, waited := before[e.ID]
 		if waited && was != ahead || !waited && slices.Contains(taken, e.ID) {
 			all = append(all, Notification{Name: v.name, ID: e.ID, Session: ahead})
@@ -276,7 +276,7 @@ func (v *view) blocking(id store.ID) (all []session.ID) {
 		}
 		for j := range v.q.Entries[:i] {
 			if h := &v.q.Entries[j]; len(all) < store.MaxHolders && (h.Expires > v.now.Clock || v.keptBy(h) != (session.ID{})) {
-				all = append(all, v.s(h))
+				all = append(all, v.blocksWith(h))
 			}
 		}
 		return all

@@ -3,6 +3,7 @@ package record
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -18,6 +19,7 @@ type asking struct {
 	a     store.Answer
 	in    session.ID // that keeps the entry
 	there bool       // there is an entry
+	owner string     // of the entry
 }
 
 // Ask implements [store.Store].
@@ -125,14 +127,14 @@ func (s *Store) askIn(ctx context.Context, m *localClaim, c *store.Claim, long, 
 		case known:
 		case e.Granted:
 			in = long.ID
-		case short == nil:
+		case short == nil || !short.Use(): //mutant:record-session-ends-meanwhile
 			gone, _ := v.q.Release(v.now, &store.Hold{Name: c.Name, ID: c.ID})
 			change.Woken = append(change.Woken, gone.Woken...)
 			return change, errNeedsShort
 		default:
 			in = short.ID
 		}
-		v.in[c.ID], got.in, got.there = in, in, true
+		v.in[c.ID], got.in, got.there, got.owner = in, in, true, e.Owner
 		return change, nil
 	}
 	err = s.do(ctx, c.Name, o)
@@ -148,7 +150,7 @@ func (s *Store) askIn(ctx context.Context, m *localClaim, c *store.Claim, long, 
 		}
 		if err == nil {
 			_, peeks := s.b.(Peeker)
-			looks := peeks && tried < looksFirst
+			looks := peeks && (tried < looksFirst || rand.N(max(oneOf>>(tried-looksFirst), 1)) > 0)
 			o = &op{short: short, asks: true, claim: o.claim, apply: o.apply, insists: !looks, looks: looks}
 			err = s.do(ctx, c.Name, o)
 		}
@@ -178,6 +180,10 @@ func (s *Store) askIn(ctx context.Context, m *localClaim, c *store.Claim, long, 
 // looksFirst is how often who waits for its note to be taken in looks for itself in the record alone, before it
 // reads the inbox and takes in all that is there.
 const looksFirst = 2
+
+// oneOf is of how many that have looked so often one reads the inbox, and the next time one of half as many: if the
+// owner of the oldest note is dead somebody has to, and if all of a crowd did at once none would be answered.
+const oneOf = 8
 
 // awaitTakenIn waits for a notification that the note of a claim was taken in, for so long. That
 // serves for a reading: an entry that was there stays until its owner takes it out, or its session ends.
@@ -223,7 +229,9 @@ func (s *Store) longer(ctx context.Context, m *localClaim, long, short *session.
 
 // answer is what an ask is told whose entry is in the record or the inbox: it counts from the last
 // answered renewal of the session that keeps the entry (law 1).
-func (s *Store) answer(ctx context.Context, m *localClaim, c *store.Claim, got *asking, calls map[session.ID]int64, flight *session.Flight) (store.Answer, error) {
+func (s *Store) answer(
+	ctx context.Context, m *localClaim, c *store.Claim, got *asking, calls map[session.ID]int64, flight *session.Flight,
+) (store.Answer, error) {
 	sess := s.sessions.Own(got.in) //mutant:record-grant-counts-from-another-session
 	if sess == nil {
 		s.mu.Lock()
@@ -235,7 +243,7 @@ func (s *Store) answer(ctx context.Context, m *localClaim, c *store.Claim, got *
 	st := sess.Wait(ctx, flight)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m.moving, m.unsure = nil, false
+	m.moving, m.unsure, m.owner = nil, false, got.owner //mutant:record-owner-of-the-entry
 	m.into(sess)
 	if m.check(); m.gone != nil {
 		s.poke()
@@ -266,7 +274,7 @@ func (s *Store) granted(m *localClaim, c *store.Claim, a *store.Answer) {
 		}
 	}
 	m.waits, m.heard = false, nil
-	m.owner, m.used, m.token, m.reads = c.Owner, a.Token, a.Token, c.MinHold > 0 || a.Want > a.Weight
+	m.used, m.token, m.reads = a.Token, a.Token, c.MinHold > 0 || a.Want > a.Weight
 	m.told = store.Renewal{Weight: a.Weight, Want: a.Want, UpgradeToken: a.UpgradeToken}
 	m.ends = max(m.ends, store.Now().Add(c.TTL))
 	s.unwatch(m)
@@ -282,6 +290,9 @@ func (s *Store) fromNotification(m *localClaim, c *store.Claim) (a store.Answer,
 	n := m.heard
 	m.heard = nil                                                        // whoever asks again reads
 	if n == nil || !m.waits || m.sess == nil || n.Session != m.sess.ID { //mutant:record-notification-of-another-session
+		return a, false
+	}
+	if m.moving != nil { // its entry may be in another session by now //mutant:record-notification-before-a-move
 		return a, false
 	}
 	st := m.sess.State()

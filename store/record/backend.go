@@ -296,7 +296,7 @@ type Peeker interface {
 	// Peek is Load without the inbox.
 	Peek(ctx context.Context, name string) (Record, error)
 
-	// Oldest is the first note of the inbox, or one that was taken in a moment ago; the zero Note if
+	// Oldest is the first note of the inbox, or one that was taken in a moment ago; the zero Note only if
 	// there is none.
 	Oldest(ctx context.Context, name string) (Note, error)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -154,29 +155,31 @@ func TestNotesThatTheRecordHasNoRoomForStayInTheInbox(t *testing.T) {
 // asks for some of those of others, once they are many.
 func TestTheMarksOfSessionsThatHaveEndedAreFew(t *testing.T) {
 	t.Parallel()
-	m := recordtest.NewMemory(recordtest.Options{Void: record.VoidByMark, Apart: true})
-	p, q, next := start(t, m, false), start(t, m, false), start(t, m, false)
-	h := p.takes(p.claim())
-	const many = 100
-	for i := range many {
-		q.givesUpWaiting()                                                       // so that it knows the record
-		p.changes(h, i)                                                          // as it is no more
-		c := q.claim(lasting(5*time.Second + time.Duration(i)*time.Millisecond)) // another session
-		q.waits(c)
-		q.givesUp(c)
-	}
-	if n := record.MarksForTest(next.stored().Data); n < many {
-		t.Fatalf("%d marks of %d sessions that live", n, many)
-	}
-	q.client.Cut()
-	m.Lapse(q.Sessions()...)
-	next.waits(next.claim())
-	for i := range many / 2 {
-		p.changes(h, many+i)
-	}
-	if n := record.MarksForTest(next.stored().Data); n > 70 {
-		t.Fatalf("%d marks of sessions that have ended", n)
-	}
+	synctest.Test(t, func(t *testing.T) { // in which none of the sessions runs out meanwhile
+		m := recordtest.NewMemory(recordtest.Options{Void: record.VoidByMark, Apart: true})
+		p, q, next := start(t, m, false), start(t, m, false), start(t, m, false)
+		h := p.takes(p.claim())
+		const many = 100
+		for i := range many {
+			q.givesUpWaiting()                                                       // so that it knows the record
+			p.changes(h, i)                                                          // as it is no more
+			c := q.claim(lasting(5*time.Second + time.Duration(i)*time.Millisecond)) // another session
+			q.waits(c)
+			q.givesUp(c)
+		}
+		if n := record.MarksForTest(next.stored().Data); n < many {
+			t.Fatalf("%d marks of %d sessions that live", n, many)
+		}
+		q.client.Cut()
+		m.Lapse(q.Sessions()...)
+		next.waits(next.claim())
+		for i := range many / 2 {
+			p.changes(h, many+i)
+		}
+		if n := record.MarksForTest(next.stored().Data); n > 70 {
+			t.Fatalf("%d marks of sessions that have ended", n)
+		}
+	})
 }
 
 // A note whose owner has gone while it rested among others is taken in by it all the same: at

@@ -15,14 +15,15 @@ type localClaim struct {
 	name string
 	id   store.ID
 
-	sess   *session.Session // that keeps its entry; nil: not known
-	moving *session.Session // a move of its hold to this one was not answered (law 10)
-	gone   error            // why it is lost for its owner; nil: it is not
-	waits  bool             // its owner was told that it waits, and has not begun to give up
-	drop   bool             // to be taken out of the record, however often that takes
-	taking bool             // that is under way
-	busy   int              // operations under way
-	ends   store.Instant    // ended then, unless it is renewed
+	sess    *session.Session // that keeps its entry; nil: not known
+	moving  *session.Session // a move of its hold to this one was not answered (law 10)
+	toCalls int64            // how often that had been called when the move began
+	gone    error            // why it is lost for its owner; nil: it is not
+	waits   bool             // its owner was told that it waits, and has not begun to give up
+	drop    bool             // to be taken out of the record, however often that takes
+	taking  bool             // that is under way
+	busy    int              // operations under way
+	ends    store.Instant    // ended then, unless it is renewed
 
 	calls   int64         // of its session, when its record was read last
 	reads   bool          // its renewals have something to read or to write

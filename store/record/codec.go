@@ -183,7 +183,10 @@ func (w *writer) entry(e *queue.Entry, limit int32, in int, kept session.ID, wis
 
 // decode reads what encode wrote, at an instant.
 func decode(name string, data []byte, now queue.Time) (*view, error) {
-	v := &view{name: name, now: now, in: map[store.ID]session.ID{}, kept: map[store.ID]session.ID{}, wish: map[store.ID]int64{}, stored: map[store.ID]bool{}}
+	v := &view{
+		name: name, now: now,
+		in: map[store.ID]session.ID{}, kept: map[store.ID]session.ID{}, wish: map[store.ID]int64{}, stored: map[store.ID]bool{},
+	}
 	if len(data) == 0 {
 		return v, nil
 	}
@@ -301,7 +304,8 @@ func parseNote(name string, data []byte) (n waiter, ok bool) {
 	n.claim.MinHold, n.claim.LockDelay = time.Duration(r.int())*time.Microsecond, time.Duration(r.int())*time.Microsecond
 	n.claim.Owner = r.text()
 	c := &n.claim
-	return n, !r.bad && len(r.b) == 0 && c.Limit >= 1 && c.Limit <= store.Full && c.Weight >= 1 && c.Weight <= c.Limit && len(c.Owner) <= store.MaxOwner
+	fits := c.Limit >= 1 && c.Limit <= store.Full && c.Weight >= 1 && c.Weight <= c.Limit && len(c.Owner) <= store.MaxOwner
+	return n, fits && !r.bad && len(r.b) == 0
 }
 
 // AppendNotifications appends the notifications to b, for one message to one process.

@@ -47,6 +47,9 @@ func (s *Store) LapseShortForTest(server lapser, ttl time.Duration) {
 	}
 }
 
+// SessionForTest is the present session for a TTL.
+func (s *Store) SessionForTest(ttl time.Duration) session.ID { return s.sessions.Begun(ttl).ID }
+
 // WaitingForTest is how many operations wait for the worker of a name.
 func (s *Store) WaitingForTest(at string) int {
 	s.mu.Lock()
@@ -97,3 +100,10 @@ func (s *Store) ReadsForTest(ctx context.Context, at string, r *Record, sent sto
 
 // PatientForTest has a request take as long as a machine that stalls.
 func PatientForTest(d time.Duration) { longest = max(longest, d) }
+
+// EndsForTest is when a claim of ours is taken out, unless it is renewed.
+func (s *Store) EndsForTest(id store.ID) store.Instant {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.claims[id].ends
+}

@@ -19,6 +19,7 @@ func TestTheTestsCatchEachMutantOfTheLaws(t *testing.T) {
 		moves   = "TestAHoldLeavesTheShortSessionWithItsFirstRenewal"
 		swept   = "TestWhatACrashedHolderLeftIsTakenOutThoughNobodyComes"
 		lasts   = "TestAGrantLastsNoLongerThanItsSession"
+		moving  = "TestAHoldWhoseMoveIsNotAnsweredIsRenewedInBothSessions"
 	)
 	var all []mutant.Broken
 	for _, m := range []struct {
@@ -38,10 +39,20 @@ func TestTheTestsCatchEachMutantOfTheLaws(t *testing.T) {
 		{"a grant outlasts its session", lasts, "record-grant-outlasts-its-session", mutant.Value("c.TTL")},
 		{"who waits is in the long session", lasts, "record-waiter-in-the-long-session", mutant.Return("c.TTL")},
 		{"a notification of another session is a grant", "TestANotificationOfAnotherSessionIsNoGrant", "record-notification-of-another-session", mutant.Cond("n == nil || !m.waits || m.sess == nil")},
+		{"a hold on its way is renewed for as long as one session", moving, "record-move-lasts-as-one", mutant.Return("m.renewedBy(h, to.Lasts, to.Renewed), true")},
+		{"a hold that its sessions keep is taken out", moving, "record-renewed-hold-is-taken-out", mutant.Delete()},
+		{"a hold on its way is renewed though it was broken", moving, "record-call-is-not-heeded-in-a-move", mutant.Cond("false")},
+		{"a hold on its way is renewed by a session that was not", moving, "record-move-is-not-fresh", mutant.Cond("false")},
+		{"an ask that is repeated tells the owner", "TestTheStoreKeepsThePromisesOfAllStores/one_request/promise/the_owner_that_was_told_last_by_a_renewal_is_listed", "record-owner-of-the-entry", mutant.Value("nil, false, c.Owner")},
+		{"a notification from before a move is a grant", "TestANotificationFromBeforeAMoveIsNoGrant", "record-notification-before-a-move", mutant.Cond("false")},
+		{"a session that keeps nothing ends as a waiter goes into it", "TestAWaiterGoesIntoNoSessionThatIsEnded", "record-session-ends-meanwhile", mutant.Cond("short == nil")},
+		{"who gives back does not read who waits", "TestNobodyIsPassedByTwoHoldsThatCameLater", "record-gives-back-unread", mutant.Cond("true")},
+		{"a free name is left to who waits longer", "TestWhoFindsTheNameFreeTakesInAllAtOnce", "record-leaves-it-to-others", mutant.Cond("!s.anotherIsOldest(ctx, n, batch)")},
+		{"the oldest note is left to others", "TestWhoseNoteIsTheOldestTakesInAll", "record-leaves-it-to-others", mutant.Cond("room(a, batch)")},
 		{"a notification counts from the ask", granted, "record-notification-counts-from-the-ask", mutant.Line("Granted: true, Token: n.Token, N: n.N, TTL: min(c.TTL, st.Lasts), From: store.Now(),")},
 		{"a break calls nobody", broken, "record-break-calls-nobody", mutant.Delete()},
 		{"a call is not heeded", broken, "record-call-is-not-heeded", mutant.Cond("st.Failing")},
-		{"a hold stays in the short session", moves, "record-hold-stays-in-the-short-session", mutant.Line("false {")},
+		{"a hold stays in the short session", moves, "record-hold-stays-in-the-short-session", mutant.Cond("m == nil || m.sess == nil || m.moving != nil || m.tellsAnew(h)")},
 		{"a release that was not answered is left", "TestAReleaseThatWasNotAnsweredIsDoneAllTheSame", "record-release-unanswered-is-left", mutant.Line("case false:")},
 		{"who is ahead is told in vain meanwhile", "TestWhoIsToldOfAnotherAheadMeanwhileWatchesThatToo", "record-ahead-is-told-meanwhile", mutant.Stmt("m.also, m.alsoAt = append(m.also, n.Session), 0")},
 		{"the clock is ahead of the server", "TestTheClockIsNotAheadOfTheServer", "record-clock-ahead-of-the-server", mutant.Value("now, heard.Add(-time.Minute)")},

@@ -1,6 +1,7 @@
 package record_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"slices"
@@ -192,6 +193,53 @@ func (p *process) all(fate recordtest.Fate, ops ...recordtest.Op) {
 		}
 		return recordtest.Answered
 	})
+}
+
+// takesAfter takes what it has waited for while another held it: its hold is in the session of those who wait.
+func (p *process) takesAfter(other *process) store.Hold {
+	p.t.Helper()
+	h := other.takes(other.claim())
+	c := p.claim()
+	p.waits(c)
+	other.releases(h)
+	return p.takes(c)
+}
+
+// givesUpWaiting waits once, so that the process has a session for that.
+func (p *process) givesUpWaiting() {
+	p.t.Helper()
+	c := p.claim()
+	p.waits(c)
+	p.givesUp(c)
+}
+
+// writes writes the record.
+func (p *process) writes(h store.Hold) {
+	p.t.Helper()
+	h.Owner = "another"
+	if r := p.renews(h); r.Err != nil {
+		p.t.Fatal(r.Err)
+	}
+}
+
+// joinsAndHangs leaves a note, and is away from then on.
+func (p *process) joinsAndHangs(apart bool) {
+	p.t.Helper()
+	ctx, cancel := context.WithCancel(p.t.Context())
+	joined := false
+	p.client.Fates(func(r recordtest.Request) recordtest.Fate {
+		switch {
+		case r.Op == recordtest.OpRenew:
+			return recordtest.Answered
+		case joined:
+			cancel()
+			return recordtest.Lost
+		}
+		joined = r.Op == recordtest.OpJoin || r.Op == recordtest.OpSwap && r.Swap.Join != nil && !apart
+		return recordtest.Answered
+	})
+	_, _ = p.Ask(ctx, p.claim())
+	cancel()
 }
 
 // voids are the two ways in which a join is made void.

@@ -81,7 +81,7 @@ func describe(b Backend) store.Description {
 	d, t, st := b.Describe(), b.Traits(), b.SessionTraits()
 	d.MinTTL, d.MaxTTL, d.Tick = st.MinTTL, st.MaxTTL, st.Tick
 	lacks := map[store.Promise]string{
-		store.PromisePositionTTL: "a place is kept until the session of its process ends, which is after at most ten seconds",
+		store.PromisePositionTTL: "a position is kept until the session of its process ends, which is after at most ten seconds",
 		store.PromiseExpiry:      "the claims of one process and TTL have one session, which is renewed for all of them",
 	}
 	lacks[store.PromiseGiveUp] = "the holders are not told yet what a waiter asks them for"

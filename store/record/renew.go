@@ -24,6 +24,7 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 		}
 		return out
 	}
+	began := store.Now()
 	s.renewSessions(ctx, holds)
 	of := map[string][]int{} // what is of one name is done in its order
 	for i := range holds {
@@ -44,7 +45,7 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 		all.Go(func() {
 			defer func() { <-room }()
 			for _, i := range some {
-				out[i] = s.renewOne(ctx, &holds[i])
+				out[i] = s.renewOne(ctx, &holds[i], began)
 				out[i].Err = s.failed("renew", holds[i].Name, out[i].Err)
 			}
 		})
@@ -70,6 +71,9 @@ func (s *Store) renewSessions(ctx context.Context, holds []store.Hold) {
 	for i := range holds {
 		if m := s.claims[holds[i].ID]; m != nil && m.sess != nil && m.gone == nil {
 			all[m.sess] = true
+			if m.moving != nil {
+				all[m.moving] = true
+			}
 		}
 	}
 	s.mu.Unlock()
@@ -82,9 +86,7 @@ func (s *Store) unchanged(h *store.Hold) (r store.Renewal, done bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := s.claims[h.ID]
-	if m == nil || m.sess == nil || m.moving != nil || m.reads || m.token == 0 || m.token != h.Token || m.name != h.Name ||
-		h.NewID != (store.ID{}) || h.Used > m.used || h.Owner != "" && h.Owner != m.owner ||
-		m.sess.TTL < h.TTL { //mutant:record-hold-stays-in-the-short-session
+	if m == nil || m.sess == nil || m.moving != nil || m.tellsAnew(h) || m.sess.TTL < h.TTL { //mutant:record-hold-stays-in-the-short-session
 		return r, false
 	}
 	if m.check(); m.gone != nil {
@@ -94,10 +96,46 @@ func (s *Store) unchanged(h *store.Hold) (r store.Renewal, done bool) {
 	if st.Failing || st.Calls != m.calls { //mutant:record-call-is-not-heeded
 		return r, false
 	}
-	m.ends = max(m.ends, store.Now().Add(h.TTL))
-	r = m.told
-	r.TTL, r.From = min(h.TTL, st.Lasts), st.Renewed
-	return r, true
+	return m.renewedBy(h, st.Lasts, st.Renewed), true
+}
+
+// tellsAnew reports whether a renewal has something to write, or to read, whatever keeps the hold.
+func (m *localClaim) tellsAnew(h *store.Hold) bool {
+	return m.reads || m.token == 0 || m.token != h.Token || m.name != h.Name ||
+		h.NewID != (store.ID{}) || h.Used > m.used || h.Owner != "" && h.Owner != m.owner
+}
+
+// renewedBy is the renewal of a hold that sessions keep, as it stood when its owner was told last. Store.mu is held.
+func (m *localClaim) renewedBy(h *store.Hold, lasts time.Duration, from store.Instant) store.Renewal {
+	m.ends = max(m.ends, store.Now().Add(h.TTL)) //mutant:record-renewed-hold-is-taken-out
+	r := m.told
+	r.TTL, r.From = min(h.TTL, lasts), from
+	return r
+}
+
+// stillMoving is the renewal of a hold whose move to a longer session was not answered, and is not now: whichever
+// of the two keeps it, it lasts as long as both do, if both were renewed since this renewal began, and nobody has
+// called either.
+func (s *Store) stillMoving(m *localClaim, h *store.Hold, began store.Instant, why error) (r store.Renewal, ok bool) {
+	if m == nil || errors.Is(why, store.ErrLost) || store.Definite(why) {
+		return r, false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m.moving == nil || m.tellsAnew(h) {
+		return r, false
+	}
+	if m.check(); m.gone != nil {
+		return r, false
+	}
+	from, to := m.sess.State(), m.moving.State()
+	if from.Renewed < began || to.Renewed < began { //mutant:record-move-is-not-fresh
+		return r, false
+	}
+	if from.Calls != m.calls || to.Calls != m.toCalls { //mutant:record-call-is-not-heeded-in-a-move
+		return r, false
+	}
+	return m.renewedBy(h, min(from.Lasts, to.Lasts), min(from.Renewed, to.Renewed)), true //mutant:record-move-lasts-as-one
 }
 
 // A renewing is what one run of a renewal has set.
@@ -109,7 +147,7 @@ type renewing struct {
 	wish   int64      // a minimum hold that has not begun
 }
 
-func (s *Store) renewOne(ctx context.Context, h *store.Hold) store.Renewal {
+func (s *Store) renewOne(ctx context.Context, h *store.Hold, began store.Instant) store.Renewal {
 	adopts := h.NewID != (store.ID{})
 	m := s.enter(h.Name, h.ID, false)
 	defer s.exit(m)
@@ -133,6 +171,9 @@ func (s *Store) renewOne(ctx context.Context, h *store.Hold) store.Renewal {
 	}
 	got := &renewing{}
 	if err = s.show(ctx, m, h, sess.ID, kept, got); err != nil {
+		if r, ok := s.stillMoving(m, h, began, err); ok {
+			return r
+		}
 		return store.Renewal{Err: s.notRenewed(m, got, err)}
 	}
 	if adopts && got.before != sess.ID {
@@ -253,7 +294,9 @@ func (s *Store) moves(ctx context.Context, m *localClaim, from, to *session.Sess
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m.moving = to
+	if m.moving != to {
+		m.moving, m.toCalls = to, to.State().Calls
+	}
 	return nil
 }
 

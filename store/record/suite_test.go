@@ -29,6 +29,7 @@ var servers = []struct {
 	{"void_by_mark", recordtest.Options{Void: record.VoidByMark, Apart: true}},
 	{"quiet", recordtest.Options{Quiet: true, Silent: true}},
 	{"no_clock", recordtest.Options{Blind: true, Silent: true}},
+	{"terse", terse},
 }
 
 // slow is for a machine that stalls.
@@ -37,9 +38,20 @@ func slow(o recordtest.Options) recordtest.Options {
 	return o
 }
 
+// terse is a server as NATS is: it tells little with its answers, and the record and the inbox are read apart.
+var terse = recordtest.Options{Void: record.VoidByMark, Apart: true, Halves: true, Terse: true}
+
 // storeOn is a store on a new connection.
 func storeOn(m *recordtest.Memory, o recordtest.Options) store.Store {
-	return watching(record.New(m.Client()), o)
+	return watching(record.New(backendOf(m.Client(), o)), o)
+}
+
+// backendOf is what a store has of a client.
+func backendOf(c *recordtest.Client, o recordtest.Options) record.Backend {
+	if o.Terse {
+		return c.Peeking()
+	}
+	return c
 }
 
 func watching(s *record.Store, o recordtest.Options) store.Store {
@@ -70,7 +82,7 @@ func TestTheStoreDoesWhatTheRuleSays(t *testing.T) {
 				Open: func(t *testing.T) func() store.Store {
 					m := recordtest.NewMemory(slow(kind.o))
 					return func() store.Store {
-						of := record.New(m.Client())
+						of := record.New(backendOf(m.Client(), kind.o))
 						of.DoubtForTest() // else a waiter whose session has ended is granted, and its lock delay blocks
 						s := watching(of, kind.o)
 						backings[s] = m

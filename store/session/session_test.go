@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -248,6 +249,31 @@ func TestACallIsToldByTheNextRenewal(t *testing.T) {
 	if st := sess.State(); st.Calls != 1 {
 		t.Fatalf("%+v, want one call", st)
 	}
+}
+
+// A renewal may be under way that was sent before.
+func TestACallOfAnOwnSessionIsKnownOnceItIsAnswered(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{})
+		s, c := open(t, m)
+		sess := present(t, s, time.Minute)
+		renewals := 0
+		c.Fates(func(q recordtest.Request) recordtest.Fate {
+			if q.Op == recordtest.OpRenew {
+				renewals++
+				time.Sleep(time.Second)
+			}
+			return recordtest.Answered
+		})
+		sess.Renew()
+		if err := s.Call(t.Context(), sess.ID); err != nil {
+			t.Fatal(err)
+		}
+		if renewals < 2 {
+			t.Errorf("%d renewals: how often it was called was asked before it was", renewals)
+		}
+	})
 }
 
 // A clockless server is read and written by conditional writes alone.

@@ -220,6 +220,19 @@ func (sess *Session) Over() bool {
 	return sess.set.over(sess)
 }
 
+// Use reports whether the session lives, and keeps it from being ended, as one that keeps nothing, until the claim that is
+// about to go into it can have entered.
+func (sess *Session) Use() bool {
+	s := sess.set
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over(sess) || sess.ending {
+		return false
+	}
+	sess.used = store.Now()
+	return true
+}
+
 // Enter counts a claim that the session keeps; Leave ends that.
 func (sess *Session) Enter() { sess.count(1) }
 
@@ -261,12 +274,8 @@ func (s *Set) Call(ctx context.Context, id ID) error {
 	if err := s.b.Call(ctx, id); err != nil {
 		return err
 	}
-	if sess := s.Own(id); sess != nil {
-		// What we send from now on depends on the counter as it is now.
-		select {
-		case <-sess.Renew().done:
-		case <-ctx.Done():
-		}
+	if sess := s.Own(id); sess != nil { // what we send from now on depends on the counter as it is now
+		RenewAll(ctx, map[*Session]bool{sess: true}) //mutant:session-call-is-known
 	}
 	return nil
 }

@@ -157,6 +157,20 @@ var blockPromises = []promise{
 			t.Fatalf("it is listed as %+v, want the owner %+v", e, who)
 		}
 	}},
+	{name: "the_owner_that_was_told_last_by_a_renewal_is_listed", needs: inspect, run: func(t *trial) {
+		a, name := t.client(), t.name()
+		h := a.take(a.lock(name))
+		first := h.claim.Owner
+		for _, who := range []string{store.Owner{Host: "web-3", PID: 1, Program: "x"}.String(), first} {
+			h.Owner = who
+			h.renewed()
+			h.Owner = ""
+			a.take(h.claim) // an ask that is repeated tells nothing new of the owner
+			if e, ok := t.entry(name, h.ID); !ok || e.Owner.String() != who {
+				t.Fatalf("it is listed as %+v, want the owner %q", e, who)
+			}
+		}
+	}},
 	{name: "a_hold_that_one_renewal_names_twice_has_the_later_owner", needs: inspect, run: func(t *trial) {
 		a, name := t.client(), t.name()
 		h := a.take(a.lock(name))

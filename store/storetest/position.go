@@ -154,7 +154,7 @@ var positionPromises = []promise{
 // is done again with twice the time.
 func (t *trial) stays(what string, begin func(d time.Duration), renew func(d time.Duration) error) {
 	t.Helper()
-	d := t.ticks(max(t.d.MinTTL, 400*time.Millisecond))
+	d := t.ticks(max(t.d.MinTTL, 400*time.Millisecond, t.short))
 	for range 12 {
 		start := time.Now()
 		begin(d)

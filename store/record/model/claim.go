@@ -292,8 +292,12 @@ func (o *one) begin() {
 	}
 	o.load()
 	cached := c.open == vNone && c.late == 0 && !(c.joined && o.has(ownRead))
+	if cached && c.at == wants && o.peeks {
+		o.peek()
+	}
 	switch {
 	case c.goal == adopting || c.goal == detaching:
+	case c.at == leaves && c.unread && o.has(takeFirst): // reads first who waits in the inbox
 	case cached && c.at == wants || cached && c.ver >= vNow:
 		o.swap() // on what it remembers, or on nothing
 	}
@@ -303,7 +307,7 @@ func (o *one) begin() {
 	for k := range o.n {
 		if mate := s.c[k]; k != o.i && o.of(k) == o.of(o.i) && mate.ver >= vNow && mate.step != halfway {
 			o.step("takes what its process remembers", false, func(_ *state, c *claim) {
-				c.base, c.ver, c.seen, c.over = mate.base, mate.ver, mate.seen, mate.over
+				c.base, c.ver, c.seen, c.over, c.unread = mate.base, mate.ver, mate.seen, mate.over, mate.unread
 			})
 		}
 	}

@@ -20,7 +20,9 @@
 //   - From every state the name becomes free again without a further fault: "THE NAME
 //     STAYS TAKEN".
 //   - Where nobody gives up, everybody gets in: "SOMEBODY WAITS FOREVER".
-//   - No entry is overtaken, and a note once at most.
+//   - No entry is overtaken, and a note once at most. Where who asks reads the record alone,
+//     a note is overtaken by one at most that is granted as it comes; others that come to wait may get
+//     in before it, until it is taken in.
 //   - Of one session, in parts 1 and 2: nobody passes over it while its owner counts
 //     on it, an owner that died is passed over, and one reply that is lost costs
 //     no session.

@@ -27,6 +27,16 @@ func (o *one) load() {
 	})
 }
 
+// peek reads the record alone, as who asks needs no more.
+func (o *one) peek() {
+	o.step("reads the record alone", false, func(to *state, c *claim) {
+		c.seen = list{}
+		to.read(o.rules, o.i)
+		c.unread = true
+		to.decide(o.rules, o.i)
+	})
+}
+
 // starts: who waits begins an operation by looking.
 func (c *claim) starts() {
 	if c.at == waits {
@@ -293,11 +303,11 @@ func (o *one) swap() {
 
 // swapped is what a claim makes of the answer that its swap was done.
 func (o *one) swapped(to *state, c *claim, ed edit) {
-	c.base, c.ver, c.seen = to.rec, to.ver, list{}
+	c.base, c.ver, c.seen, c.unread = to.rec, to.ver, list{}, o.peeks
 	if o.scheme == byMark && o.has(void) {
 		c.late, c.number = 0, [2]int8{} // they are marked
 	}
-	if c.over, c.joined, c.open = 0, false, vNone; o.order && o.has(tells) {
+	if c.over, c.joined, c.open = 0, false, vNone; o.order && o.has(tells) && !o.peeks {
 		c.seen = to.inbox
 	}
 	to.keepGrants(o.rules, o.i)

@@ -196,5 +196,12 @@ func parts() []part {
 			wide:  []run{with(rules{order: true, shared: true}, byCall, 3, one)},
 			laws:  behind | tells,
 		},
+		{
+			about: "… and who asks reads the record alone (NATS)",
+			runs:  []run{with(rules{order: true, shared: true, peeks: true}, byMark, 3, faults{})},
+			more:  []run{with(rules{order: true, shared: true, peeks: true}, byCall, 3, faults{}), with(rules{order: true, shared: true, peeks: true, water: true, halves: true}, byMark, 2, one)},
+			wide:  []run{with(rules{order: true, shared: true, peeks: true, water: true, halves: true}, byMark, 3, faults{lapses: 1})},
+			laws:  takeFirst,
+		},
 	}
 }

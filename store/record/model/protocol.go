@@ -42,6 +42,7 @@ const (
 	callAfter
 	polls
 	toldSession // law 9
+	takeFirst
 	fromSending // laws 1 and 2, of a session
 	finalEnd
 	renewRefused
@@ -89,6 +90,7 @@ var says = map[law]string{
 	wantReads:    "who has an upgrade pending reads with each renewal",
 	callAfter:    "who breaks a hold calls its session after the write",
 	toldSession:  "who has joined is told that its note was taken in only under its present session",
+	takeFirst:    "who gives back takes in first who has come by then",
 	fromSending:  "a renewal counts from its sending",
 	finalEnd:     "the end of a session is made final before anybody relies on it",
 	renewRefused: "a renewal of a session that was ended is refused, however long it has waited",
@@ -132,6 +134,7 @@ type rules struct {
 	water         bool // notes are passed by a watermark in the record, and purged later
 	leased        bool // the notes of a session that has ended are removed by the server
 	order         bool // who overtakes whom is counted
+	peeks         bool // who asks may read the record alone, and no answer to a swap tells the notes; counted is who is granted at once
 	upgrades      bool // A changes its weight to the limit, and back
 	detaches      bool // A hands its hold to B
 }

@@ -5,7 +5,7 @@ import "slices"
 // read gives a claim what is there now.
 func (s *state) read(r *rules, i int) {
 	c := &s.c[i]
-	c.base, c.ver, c.over, c.reads = s.rec, s.ver, s.ended, false
+	c.base, c.ver, c.over, c.reads, c.unread = s.rec, s.ver, s.ended, false, false
 	if c.open != s.ver {
 		c.open = vNone // what it depends on is gone
 	}
@@ -168,7 +168,7 @@ func (s *state) tidy(r *rules) {
 // clean drops what was read and serves for nothing more. An answer that it is to give still depends on it.
 func (c *claim) clean() {
 	if c.ver == vOld && c.step != halfway && (c.step != decided || c.plan == toSwap) {
-		c.base, c.seen, c.over = record{}, list{}, 0
+		c.base, c.seen, c.over, c.unread = record{}, list{}, 0, false
 	}
 }
 
@@ -208,6 +208,7 @@ func (s *state) overtaken(r *rules, was *record, notes *list) {
 			case int(e.claim) == i || after >= 0 && k > after: // not ahead of it
 			case before >= 0 && after >= 0 && (first < 0 || first > before):
 				s.behind[i] = tooMany
+			case r.peeks && !e.is(granted): // it was there before the note is taken in, which is all that is said of it
 			case before < 0 && first < 0 && noted < place(int(e.claim)):
 				s.behind[i]++
 			}

@@ -168,10 +168,11 @@ type claim struct {
 	plan plan
 	sess int8 // the session that it is asked for in, or holds in: the first or the second of its process
 
-	base record // what it has read or written last
-	ver  int8   // the version of that; vNone: nothing was read
-	seen list   // the notes that it has read with it
-	over uint8  // the sessions that it knew then to have ended
+	base   record // what it has read or written last
+	ver    int8   // the version of that; vNone: nothing was read
+	seen   list   // the notes that it has read with it
+	unread bool   // … it has read none: those that are there are not known
+	over   uint8  // the sessions that it knew then to have ended
 
 	open   int8    // the version that a swap depends on which was not answered; vNone: there is none
 	late   uint8   // the sessions under which a join was not answered, nor made void

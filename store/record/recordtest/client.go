@@ -218,6 +218,18 @@ func (c *Client) Load(ctx context.Context, name string) (record.Record, error) {
 
 // Swap implements [record.Backend].
 func (c *Client) Swap(ctx context.Context, s *record.Swap) (record.Outcome, error) {
+	out, err := c.swap(ctx, s)
+	switch {
+	case !c.m.o.Terse:
+	case out.Done:
+		out.Inbox, out.Now = false, record.Record{Version: out.Now.Version}
+	default:
+		out.Told, out.Inbox, out.Now = false, false, record.Record{}
+	}
+	return out, err
+}
+
+func (c *Client) swap(ctx context.Context, s *record.Swap) (record.Outcome, error) {
 	if len(s.Data) == 0 || len(s.Data) > c.m.o.MaxRecord || s.Join != nil && len(s.Join.Notes) > record.MaxNotes { //mutant:recordtest-max-record
 		return record.Outcome{}, fmt.Errorf("%w: a record of %d bytes", store.ErrInvalid, len(s.Data))
 	}
@@ -367,7 +379,7 @@ type peeking struct{ *Client }
 
 // Peek implements [record.Peeker].
 func (c peeking) Peek(ctx context.Context, name string) (record.Record, error) {
-	return send(ctx, c.Client, Request{Op: OpLoad, Name: name}, func() record.Record { return c.m.load(name, true, false) })
+	return send(ctx, c.Client, Request{Op: OpLoad, Name: name}, func() record.Record { return c.m.load(name, true, false) }) //mutant:recordtest-peeks
 }
 
 // Oldest implements [record.Peeker].
@@ -376,5 +388,5 @@ func (c peeking) Oldest(ctx context.Context, name string) (record.Note, error) {
 	if err != nil || len(r.Inbox) == 0 {
 		return record.Note{}, err
 	}
-	return r.Inbox[0], nil
+	return r.Inbox[0], nil //mutant:recordtest-oldest
 }

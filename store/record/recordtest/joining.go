@@ -514,9 +514,11 @@ func joinMuted(t *trial) {
 	})
 	link.Reset()
 	link.Deliver()
-	r := t.load(b, name)
-	if !has(r, "x") || len(r.Inbox) > 1 {
-		t.Errorf("Load: %s, want %q and at most the note", describe(r), "x")
-	}
-	t.never("a join is done by itself later", func() bool { return len(t.load(b, name).Inbox) != len(r.Inbox) })
+	// It may have been on its way until now.
+	joined := 0
+	t.never("a join that was not answered comes twice, goes, or changes the record", func() bool {
+		r, was := t.load(b, name), joined
+		joined = len(r.Inbox)
+		return !has(r, "x") || joined > 1 || joined < was
+	})
 }

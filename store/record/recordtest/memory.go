@@ -23,6 +23,7 @@ type Options struct {
 	Quiet  bool        // no notifications: waiters poll
 	Blind  bool        // no clock: Record.Now is 0
 	Silent bool        // the end of a session is not reported
+	Terse  bool        // the answer to a swap tells the version that it has made, and no more
 
 	MinTTL, MaxTTL, Tick time.Duration // 10 ms, an hour and a millisecond if zero
 	MaxRecord            int           // 1 MiB if zero

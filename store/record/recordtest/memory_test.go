@@ -25,11 +25,15 @@ func TestMain(m *testing.M) {
 // subject is a memory of the kind.
 func subject(o recordtest.Options) recordtest.Subject {
 	m := recordtest.NewMemory(o)
+	open := func(*testing.T) record.Backend { return m.Client() }
+	if o.Halves {
+		open = func(*testing.T) record.Backend { return m.Client().Peeking() }
+	}
 	brief := o
 	brief.Retention = 200 * time.Millisecond
 	short := recordtest.NewMemory(brief)
 	return recordtest.Subject{
-		Open: func(*testing.T) record.Backend { return m.Client() },
+		Open: open,
 		Linked: func(*testing.T) (record.Backend, storetest.Link) {
 			c := m.Client()
 			return c, c.Link()
@@ -47,7 +51,7 @@ func TestMemory(t *testing.T) { recordtest.Run(t, subject(recordtest.Options{}))
 // One that is as little as a server can be.
 func TestMemoryThatCanDoLittle(t *testing.T) {
 	recordtest.Run(t, subject(recordtest.Options{
-		Void: record.VoidByMark, Apart: true, Halves: true, Quiet: true, Blind: true, Silent: true, MaxRecord: 70_000,
+		Void: record.VoidByMark, Apart: true, Halves: true, Quiet: true, Blind: true, Silent: true, Terse: true, MaxRecord: 70_000,
 	}))
 }
 

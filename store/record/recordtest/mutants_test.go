@@ -41,6 +41,10 @@ func TestTheTestsCatchEachMutantOfAMemory(t *testing.T) {
 		{"the clock leaps", "the clock is that of the server", "recordtest-clock", mutant.Return("m.epoch + m.age().Microseconds() + int64(m.version)*60_000_000"), ""},
 		{"the clock stands still", "the clock is that of the server", "recordtest-clock", mutant.Return("0"), ""},
 
+		{"without the inbox a record is old", "without the inbox the record is read as ever", "recordtest-peeks", mutant.Before("if r := c.m.load(name, true, false); string(r.Data) == \"two\" {\nr.Data = []byte(\"one\")\nreturn r, nil\n}"), apart},
+		{"the newest note is told for the oldest", "the oldest note is there until it is taken in", "recordtest-oldest", mutant.Return("r.Inbox[len(r.Inbox)-1], nil"), apart},
+		{"one note alone is none", "the oldest note is there until it is taken in", "recordtest-oldest", mutant.Before("if len(r.Inbox) == 1 {\nreturn record.Note{}, nil\n}"), apart},
+
 		// Swapping
 		{"a swap on no version overwrites", "a swap on no version is done only where nothing is", "recordtest-swap-depends", mutant.Cond("s.Old.Version != \"\" && n.version != s.Old.Version || !n.has(s.Old.Inbox)"), ""},
 		{"a swap depends on no version", "a swap on an older version is refused", "recordtest-swap-depends", mutant.Cond("!n.has(s.Old.Inbox)"), ""},

@@ -21,6 +21,8 @@ var readPromises = []promise{
 	{name: "names of any bytes are kept apart", run: namesApart},
 	{name: "a note is in the inbox or taken in", run: noteSomewhere},
 	{name: "the clock is that of the server", run: clockOfServer, clock: true},
+	{name: "without the inbox the record is read as ever", run: peeksNewest, peeks: true},
+	{name: "the oldest note is there until it is taken in", run: oldestNote, peeks: true},
 }
 
 func readsNothing(t *trial) {
@@ -289,5 +291,59 @@ func clockOfServer(t *trial) {
 		if i == 0 {
 			t.write(a, name, "x")
 		}
+	}
+}
+
+func peeksNewest(t *trial) {
+	a, b, name := t.open(), t.open(), fresh()
+	for _, data := range []string{"one", "two", "three"} {
+		was := t.write(a, name, data)
+		r, err := b.(record.Peeker).Peek(t.ctx, name)
+		if err != nil || !has(r, data) || r.Version != was.Version {
+			t.Errorf("Peek: %s, %v, want %q, which was written", describe(r), err, data)
+		}
+		if t.traits.Clock && r.Now == 0 {
+			t.Error("Peek tells no clock")
+		}
+		a, b = b, a
+	}
+}
+
+func oldestNote(t *trial) {
+	a, b, name := t.open(), t.open(), fresh()
+	t.write(a, name, "x")
+	oldest := func(of record.Backend) record.Note {
+		t.Helper()
+		n, err := of.(record.Peeker).Oldest(t.ctx, name)
+		if err != nil {
+			t.Fatalf("Oldest: %v", err)
+		}
+		return n
+	}
+	if n := oldest(b); n.Key != "" || len(n.Data) > 0 {
+		t.Errorf("Oldest: %+v, of an inbox without a note", n)
+	}
+	all := []record.Note{note("first"), note("second"), note("third")}
+	for _, n := range all {
+		t.joined(a, name, t.session(a), n)
+	}
+	for _, of := range []record.Backend{a, b} {
+		if n := oldest(of); n.Key != all[0].Key || string(n.Data) != "first" {
+			t.Errorf("Oldest: %+v, want the first", n)
+		}
+	}
+	some := t.load(a, name)
+	some.Inbox = some.Inbox[:2]
+	if out := t.swap(a, record.Swap{Name: name, Old: some, Data: []byte("y")}); !out.Done {
+		t.Fatal("a Swap on what was just read is refused")
+	}
+	for _, of := range []record.Backend{a, b} {
+		t.until("the third is the oldest", func() bool { return oldest(of).Key == all[2].Key })
+	}
+	if out := t.swap(b, record.Swap{Name: name, Old: t.load(b, name), Data: []byte("z")}); !out.Done {
+		t.Fatal("a Swap on what was just read is refused")
+	}
+	for _, of := range []record.Backend{a, b} {
+		t.until("there is none", func() bool { return oldest(of).Key == "" })
 	}
 }

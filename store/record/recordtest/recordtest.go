@@ -50,6 +50,7 @@ func Run(t *testing.T, s Subject) {
 	t.Helper()
 	first := s.Open(t)
 	traits, sessions := first.Traits(), first.SessionTraits()
+	_, peeks := first.(record.Peeker)
 	if err := first.Close(); err != nil {
 		t.Fatalf("Close of a backend just opened: %v", err)
 	}
@@ -75,6 +76,9 @@ func Run(t *testing.T, s Subject) {
 					if why := p.skips(s, traits, sessions); why != "" {
 						t.Skip(why)
 					}
+					if p.peeks && !peeks {
+						t.Skip("the backend is no Peeker")
+					}
 					p.run(&trial{T: t, s: s, traits: traits, sessions: sessions, ctx: t.Context()})
 				})
 			}
@@ -93,6 +97,7 @@ type promise struct {
 	frozen bool        // needs Subject.Freeze
 	brief  bool        // needs Subject.Brief
 	await  bool        // needs ReportsEnd
+	peeks  bool        // needs a record.Peeker
 }
 
 // skips says why the promise is not to be tested, or "".
@@ -193,15 +198,21 @@ func (t *trial) untilWithin(within time.Duration, what string, f func() bool) {
 	}
 }
 
-// call runs f with a context that ends once the link has kept something from its end, and
-// returns f's error, which says that there was no answer.
+// unanswered runs f with a context that ends once the link has kept something from its end. f's
+// error must say that there was no answer.
 func (t *trial) unanswered(link storetest.Link, f func(ctx context.Context) error) {
+	t.Helper()
+	t.givenUp("the request is lost on its way", func() bool { return link.Met() > 0 }, f)
+}
+
+// givenUp is unanswered, with a context that ends once something is so.
+func (t *trial) givenUp(what string, once func() bool, f func(ctx context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.ctx)
 	defer cancel()
 	done := make(chan error, 1)
 	go func() { done <- f(ctx) }()
-	t.until("the request is lost on its way", func() bool { return link.Met() > 0 })
+	t.until(what, once)
 	cancel()
 	select {
 	case err := <-done:

@@ -1,0 +1,117 @@
+package record_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record"
+	"github.com/holdfast-go/holdfast/store/record/recordtest"
+)
+
+// Who asks writes on the record alone where that is enough, and so may come before one whose note is in the
+// inbox. But a process that takes the name and gives it back again and again does not keep the other out.
+func TestNobodyIsPassedByTwoHoldsThatCameLater(t *testing.T) {
+	t.Parallel()
+	for _, peeks := range []bool{true, false} {
+		t.Run(fmt.Sprintf("peeks_%v", peeks), func(t *testing.T) {
+			t.Parallel()
+			m := recordtest.NewMemory(terse)
+			c := m.Client()
+			backend := record.Backend(c)
+			if peeks {
+				backend = c.Peeking()
+			}
+			p, first := startOn(t, c, backend, false), start(t, m, false)
+			h := p.takes(p.claim(try))
+			first.givesUpWaiting()
+			p.releases(h)
+			h = p.takes(p.claim(try)) // so that what the other remembers is old
+			first.joinsAndHangs(true)
+			if n := len(p.stored().Inbox); n != 1 {
+				t.Fatalf("%d notes, want one", n)
+			}
+			p.releases(h)
+			if a := p.ask(p.claim(try)); a.Granted {
+				t.Error("one that came later is granted again, before one whose note was there")
+			}
+		})
+	}
+}
+
+// In a crowd each leaves it to the others to take in the notes; but if nobody holds the name there is nobody who gives it back.
+func TestWhoFindsTheNameFreeTakesInAllAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p, holder, _, c, answered, reads := resting(t, terse, true)
+		p.DoubtForTest()
+		if err := holder.Close(); err != nil { // its sessions end
+			t.Fatal(err)
+		}
+		if a := <-answered; a.Granted {
+			t.Errorf("%+v: there is an older note", a)
+		}
+		if n := reads.Load(); n != 4 {
+			t.Errorf("%d requests, want the record, both halves, and the write", n)
+		}
+		if all := p.entries(); len(all) != 2 || all[1] != c.ID {
+			t.Errorf("there are %v, want another and %v", all, c.ID)
+		}
+	})
+}
+
+// Of a crowd it is for one to take in all.
+func TestWhoseNoteIsTheOldestTakesInAll(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(terse)
+		c := m.Client()
+		p, q := startOn(t, c, c.Peeking(), true), start(t, m, false)
+		h := q.takes(q.claim())
+		for range 9 {
+			q.waits(q.claim())
+		}
+		p.givesUpWaiting()
+		q.changes(h, 1) // so that what it remembers is old
+		var mu sync.Mutex
+		reads := map[recordtest.Op]int{}
+		joined := false
+		c.Fates(func(r recordtest.Request) recordtest.Fate {
+			mu.Lock()
+			defer mu.Unlock()
+			if joined {
+				reads[r.Op]++
+			}
+			joined = joined || r.Op == recordtest.OpJoin
+			return recordtest.Answered
+		})
+		p.waits(p.claim())
+		mu.Lock()
+		defer mu.Unlock()
+		if reads[recordtest.OpInbox] != 2 || reads[recordtest.OpLoad] != 2 || reads[recordtest.OpSwap] != 1 {
+			t.Errorf("%v: want the record, the oldest note, both halves, and the write", reads)
+		}
+	})
+}
+
+// A session that keeps nothing any more is ended after a while.
+func TestAWaiterGoesIntoNoSessionThatIsEnded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{})
+		p, q := start(t, m, false), start(t, m, false)
+		q.takes(q.claim())
+		p.givesUpWaiting()
+		time.Sleep(2*store.MaxPositionTTL - time.Second) // in a second it would be
+		p.client.Fates(func(r recordtest.Request) recordtest.Fate {
+			if r.Op == recordtest.OpSwap {
+				time.Sleep(2 * time.Second)
+			}
+			return recordtest.Answered
+		})
+		p.waits(p.claim())
+	})
+}
