@@ -41,7 +41,7 @@ func TestBackend(t *testing.T) {
 
 // sweeping looks for what can be deleted all the time, and keeps nothing for long.
 func sweeping(b *backend) *backend {
-	b.retention = 500 * time.Millisecond
+	b.retention, b.inUse = 500*time.Millisecond, 500*time.Millisecond
 	b.tasks.Go(func() {
 		for b.ctx.Err() == nil {
 			sweep(b.ctx, b)

@@ -4,8 +4,9 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"io"
+	"log"
 	"net"
-	"slices"
 	"sync"
 	"time"
 
@@ -151,15 +152,37 @@ func (w *wire) newest() uint64 {
 	return w.zxid
 }
 
-// A greeted connection reads along. Each message begins with its length and 12 bytes: of the first, the greeting, the
-// version of the protocol and the timeout; of an answer its number and the newest transaction. Only one of the driver's
-// goroutines reads at a time, and one writes.
+// A greeted connection reads along. Only one of the driver's goroutines reads at a time, and one writes.
 type greeted struct {
 	net.Conn
 	w         *wire
-	head      [16]byte
-	at, size  int  // in the message, and of it
+	messages  messages
 	asked, is bool // for the greeting; it was heard
+}
+
+// messages are what a server sends. Each has 20 bytes or more: its length; then, of the first, the greeting, the version of
+// the protocol, the timeout and the session; of an answer its number, the newest transaction and the error.
+type messages struct {
+	head     [20]byte
+	at, size int // in the message, and of it
+}
+
+// pass goes on with b, and calls begins once the beginning of a message is there.
+func (m *messages) pass(b []byte, begins func(head []byte)) {
+	for len(b) > 0 {
+		if m.at >= len(m.head) {
+			k := min(m.size-m.at, len(b))
+			if m.at, b = m.at+k, b[k:]; m.at == m.size {
+				m.at = 0
+			}
+			continue
+		}
+		k := copy(m.head[m.at:], b)
+		if m.at, b = m.at+k, b[k:]; m.at == len(m.head) {
+			m.size = 4 + int(binary.BigEndian.Uint32(m.head[:]))
+			begins(m.head[:])
+		}
+	}
 }
 
 func (c *greeted) Write(b []byte) (int, error) {
@@ -179,36 +202,22 @@ func (c *greeted) Write(b []byte) (int, error) {
 
 func (c *greeted) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	for rest := b[:n]; len(rest) > 0; {
-		if c.at >= len(c.head) {
-			k := min(c.size-c.at, len(rest))
-			if c.at, rest = c.at+k, rest[k:]; c.at == c.size {
-				c.at = 0
-			}
-			continue
-		}
-		k := copy(c.head[c.at:], rest)
-		if c.at, rest = c.at+k, rest[k:]; c.at == len(c.head) {
-			c.size = 4 + int(binary.BigEndian.Uint32(c.head[:]))
-			c.begins()
-		}
-	}
+	c.messages.pass(b[:n], c.begins)
 	return n, err
 }
 
-// begins is called when the beginning of a message is there.
-func (c *greeted) begins() {
+func (c *greeted) begins(head []byte) {
 	c.w.mu.Lock()
 	defer c.w.mu.Unlock()
 	c.w.heardAt = store.Now()
 	switch {
 	case !c.is:
 		c.is = true
-		if ms := binary.BigEndian.Uint32(c.head[8:]); ms > 0 { // 0: there is no such session any more
+		if ms := binary.BigEndian.Uint32(head[8:]); ms > 0 { // 0: there is no such session any more
 			c.w.granted = time.Duration(ms) * time.Millisecond
 		}
-	case int32(binary.BigEndian.Uint32(c.head[4:])) >= 0: // else it is an event
-		c.w.zxid = max(c.w.zxid, binary.BigEndian.Uint64(c.head[8:]))
+	case int32(binary.BigEndian.Uint32(head[4:])) >= 0: // else it is an event
+		c.w.zxid = max(c.w.zxid, binary.BigEndian.Uint64(head[8:]))
 	}
 }
 
@@ -261,9 +270,7 @@ func (h *hosts) Connected() {
 }
 
 // quiet is a log of the driver's: what goes wrong is told by errors.
-type quiet struct{}
-
-func (quiet) Printf(string, ...any) {}
+var quiet = log.New(io.Discard, "", 0)
 
 // A link is a session of ZooKeeper's, and its connection.
 type link struct {
@@ -289,7 +296,7 @@ func (b *backend) connect(timeout, lapses time.Duration, over func()) (*link, er
 		if e.State == zk.StateExpired {
 			l.end()
 		}
-	}), zk.WithLogger(quiet{}), zk.WithLogInfo(false))
+	}), zk.WithLogger(quiet), zk.WithLogInfo(false))
 	if err != nil {
 		return nil, err
 	}
@@ -353,9 +360,4 @@ func (l *link) greet(c *zk.Conn) error {
 		}
 	}
 	return nil
-}
-
-// firstFailed is the operation for which a transaction was not applied, or -1.
-func firstFailed(all []zk.MultiResponse) int {
-	return slices.IndexFunc(all, func(r zk.MultiResponse) bool { return r.Error != nil })
 }

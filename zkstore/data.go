@@ -3,6 +3,7 @@ package zkstore
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,6 +24,7 @@ type backend struct {
 	path      string
 	address   string // for people
 	retention time.Duration
+	inUse     time.Duration
 
 	ctx   context.Context // of all that outlives a call, ended by Close
 	end   context.CancelFunc
@@ -68,7 +70,7 @@ type epoch struct {
 
 func newBackend(servers []string, o *Options, path string) *backend {
 	b := &backend{
-		servers: servers, o: *o, path: path, address: "ZooKeeper at " + strings.Join(servers, ", "), retention: retention, own: map[session.ID]*own{},
+		servers: servers, o: *o, path: path, address: "ZooKeeper at " + strings.Join(servers, ", "), retention: retention, inUse: inUse, own: map[session.ID]*own{},
 	}
 	b.ctx, b.end = context.WithCancel(context.Background())
 	return b
@@ -103,31 +105,21 @@ func (b *backend) start(d *data) {
 	if err == nil {
 		node := b.path + "/r/" + session.NewID().String()
 		var read *zk.Stat
-		read, err = ask(ctx, l, func(c *zk.Conn) (*zk.Stat, error) {
+		read, err = ask(ctx, l, func(c *zk.Conn) (dates *zk.Stat, err error) {
 			if err := l.greet(c); err != nil {
 				return nil, err
 			}
-			var dates *zk.Stat
-			err := b.made(c, func() (err error) {
-				if _, _, err = c.Get(b.path + "/n"); err == nil {
-					_, dates, err = c.Get(b.path + "/i")
+			err = b.made(c, func() (err error) {
+				if _, dates, err = c.Get(b.path + "/i"); err != nil {
+					return err
+				}
+				sent := store.Now()
+				all, _, err := outcome(c.Multi(exists(b.path+"/n"), exists(b.path+"/k"), b.create(node, "", zk.FlagEphemeral), &zk.SetDataRequest{Path: node, Version: -1}))
+				if err == nil {
+					b.hear(all[len(all)-1].Stat, sent)
 				}
 				return err
 			})
-			if err == nil {
-				err = b.made(c, func() error {
-					_, err := c.Create(node, nil, zk.FlagEphemeral, b.o.ACL)
-					return err
-				})
-			}
-			if err != nil {
-				return nil, err
-			}
-			sent := store.Now()
-			written, err := c.Set(node, nil, -1)
-			if err == nil {
-				b.hear(written, sent)
-			}
 			return dates, err
 		})
 		if err == nil {
@@ -153,7 +145,7 @@ func (b *backend) made(c *zk.Conn, f func() error) (err error) {
 		if err = f(); !errors.Is(err, zk.ErrNoNode) {
 			return err
 		}
-		for _, dir := range []string{"/i", "/m", "/n", "/r", "/s"} {
+		for _, dir := range []string{"/i", "/k", "/m", "/n", "/r", "/s"} {
 			if err := b.makePath(c, b.path+dir, zk.FlagPersistent); err != nil {
 				return err
 			}
@@ -218,6 +210,23 @@ func (b *backend) clocked(ctx context.Context, d *data) error {
 	return err
 }
 
+// abreast is how many requests are on their way at once for one call.
+const abreast = 32
+
+// each runs f for the numbers below n, many at a time.
+func each(n int, f func(i int)) {
+	var all sync.WaitGroup
+	room := make(chan struct{}, abreast)
+	for i := range n {
+		room <- struct{}{}
+		all.Go(func() {
+			defer func() { <-room }()
+			f(i)
+		})
+	}
+	all.Wait()
+}
+
 // A got is what was read of a node.
 type got struct {
 	data []byte
@@ -245,11 +254,14 @@ func get(ctx context.Context, l *link, path string, fresh bool) (got, error) {
 
 // multi sends a transaction. It returns which of its operations it was not applied for, or -1.
 func multi(ctx context.Context, l *link, ops ...any) (all []zk.MultiResponse, failed int, err error) {
-	all, err = ask(ctx, l, func(c *zk.Conn) ([]zk.MultiResponse, error) { return c.Multi(ops...) })
-	if failed = firstFailed(all); failed < 0 {
-		return all, -1, err
+	return outcome(ask(ctx, l, func(c *zk.Conn) ([]zk.MultiResponse, error) { return c.Multi(ops...) }))
+}
+
+func outcome(all []zk.MultiResponse, said error) (_ []zk.MultiResponse, failed int, err error) {
+	if failed = slices.IndexFunc(all, func(r zk.MultiResponse) bool { return r.Error != nil }); failed >= 0 {
+		said = all[failed].Error
 	}
-	return all, failed, all[failed].Error
+	return all, failed, said
 }
 
 func exists(path string) any { return &zk.CheckVersionRequest{Path: path, Version: -1} }

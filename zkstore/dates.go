@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -91,21 +90,17 @@ type seen struct {
 func (b *backend) visit(ctx context.Context, d *data, nodes []string, below string, f func(*seen) error) error {
 	for some := range slices.Chunk(nodes, abreast) {
 		all := make([]seen, len(some))
-		var reading sync.WaitGroup
-		for i, node := range some {
-			reading.Go(func() {
-				s := &all[i]
-				s.marker = below + node
-				name, ok := unescape(node)
-				if s.named.Name = name; !ok {
-					s.named.Name = node
-					s.err = fmt.Errorf("%w: no name has the node %s on %s: it is not of holdfast", store.ErrCorrupt, s.marker, b.address)
-					return
-				}
-				s.named.Record, s.got, s.err = b.read(ctx, d, name, false)
-			})
-		}
-		reading.Wait()
+		each(len(some), func(i int) {
+			s := &all[i]
+			s.marker = below + some[i]
+			name, ok := unescape(some[i])
+			if s.named.Name = name; !ok {
+				s.named.Name = some[i]
+				s.err = fmt.Errorf("%w: no name has the node %s on %s: it is not of holdfast", store.ErrCorrupt, s.marker, b.address)
+				return
+			}
+			s.named.Record, s.got, s.err = b.read(ctx, d, name, false)
+		})
 		for i := range all {
 			if err := f(&all[i]); err != nil {
 				return err
@@ -147,7 +142,7 @@ func (b *backend) sweep(ctx context.Context, d *data, unwritten time.Duration, y
 	for _, date := range dates.nodes {
 		at, _ := strconv.ParseInt(date, 10, 64)
 		now, _ := b.now()
-		if now /= 1000; at > now && unwritten >= inUse {
+		if now /= 1000; at > now && unwritten >= b.inUse {
 			break
 		}
 		below := b.path + "/i/" + date + "/"
@@ -174,7 +169,7 @@ func (b *backend) sweep(ctx context.Context, d *data, unwritten time.Duration, y
 					return err
 				}
 			default:
-				in := inUse
+				in := b.inUse
 				if free {
 					in = b.retention
 				}
@@ -215,18 +210,22 @@ func (b *backend) undelivered(ctx context.Context, d *data) error {
 // delete deletes records, with their markers, as long as nobody has written them. With that begins another epoch.
 func (b *backend) delete(ctx context.Context, d *data, idles []*seen, e *epoch) error {
 	for len(idles) > 0 {
-		ops := []any{&zk.SetDataRequest{Path: b.path + "/i", Version: e.version}} //mutant:zk-deleted-in-an-epoch
+		ops := []any{exists(d.node), &zk.SetDataRequest{Path: b.path + "/i", Version: e.version}} //mutant:zk-deleted-in-an-epoch
+		fixed := len(ops)
 		var of []int
 		for i, s := range idles {
 			if of = append(of, i); s.got.stat != nil {
-				of = append(of, i)
-				ops = append(ops, &zk.DeleteRequest{Path: b.nameNode(s.named.Name), Version: s.got.stat.Version})
+				of = append(of, i, i)
+				ops = append(ops, &zk.DeleteRequest{Path: b.nameNode(s.named.Name), Version: s.got.stat.Version}, &zk.DeleteRequest{Path: b.knownNode(s.named.Name), Version: -1})
 			}
 			ops = append(ops, &zk.DeleteRequest{Path: s.marker, Version: -1})
 		}
 		_, failed, err := multi(ctx, d.link, ops...)
 		switch {
-		case failed == 0: // others have deleted: what was read may be another by now
+		case failed == 0: // all was deleted
+			d.end()
+			return nil
+		case failed == 1: // others have deleted: what was read may be another by now
 			return b.epochAgain(ctx, d)
 		case err == nil:
 			e.version++
@@ -234,7 +233,7 @@ func (b *backend) delete(ctx context.Context, d *data, idles []*seen, e *epoch) 
 		case failed < 0:
 			return err
 		}
-		idles = slices.Delete(idles, of[failed-1], of[failed-1]+1) // somebody needs it
+		idles = slices.Delete(idles, of[failed-fixed], of[failed-fixed]+1) // somebody needs it
 	}
 	return nil
 }

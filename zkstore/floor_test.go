@@ -23,6 +23,15 @@ func opened(t testing.TB, o *Options, servers ...string) *backend {
 	return b
 }
 
+func (b *backend) mustConnect(t testing.TB) *data {
+	t.Helper()
+	d, err := b.connected(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
 func (b *backend) mustLoad(t testing.TB, name string) record.Record {
 	t.Helper()
 	r, err := b.Load(t.Context(), name)
@@ -84,13 +93,13 @@ func TestWhatOneMemberHasAnsweredIsReadFromAll(t *testing.T) {
 				t.Fatalf("round %d: read is %q", i, r.Data)
 			}
 		}
-		if i%10 > 0 {
+		if i%2 > 0 {
 			continue
 		}
 		if _, err := from.Begin(t.Context(), id, time.Minute); err != nil {
 			t.Fatal(err)
 		}
-		for _, b := range all {
+		for _, b := range []*backend{all[(i+1)%3], all[(i+2)%3], from} { // a member that has not heard of it is asked at once
 			if left, err := b.Left(t.Context(), []session.ID{id}); err != nil || left[0] <= 0 {
 				t.Fatalf("round %d: a session that has begun has %v left, %v", i, left, err)
 			}
@@ -110,6 +119,7 @@ func TestAVersionFromBeforeADeletionIsNone(t *testing.T) {
 	b.retention = 100 * time.Millisecond
 	olds := []record.Record{{}}
 	late.mustLoad(t, "a")
+	before := late.mustConnect(t).epochNow()
 	for i := range 3 {
 		b.mustWrite(t, "a", fmt.Sprint(i), i == 2)
 		olds = append(olds, late.mustLoad(t, "a"))
@@ -124,10 +134,7 @@ func TestAVersionFromBeforeADeletionIsNone(t *testing.T) {
 		b.mustWrite(t, "a", "new", false)
 		for _, old := range olds {
 			late := opened(t, o, addr) // it knows what late knows
-			if _, err := late.connected(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			late.data.epoch.version--
+			late.mustConnect(t).epoch = before
 			if out := late.mustSwap(t, &record.Swap{Name: "a", Old: old, Data: []byte("late")}); out.Done {
 				t.Errorf("after write %d a swap is done on version %q", i, old.Version)
 			}
@@ -170,29 +177,21 @@ func TestAVersionFromBeforeAllWasDeletedIsNone(t *testing.T) {
 func TestWhatHasJustBecomeIdleStays(t *testing.T) {
 	t.Parallel()
 	b := opened(t, apart(), testserver.SharedZooKeeper(t))
-	b.retention = 400 * time.Millisecond
-	for range 20 {
-		b.mustWrite(t, "a", "used", false)
-		date := b.due(b.retention)
-		until(t, "it is to be looked at", func() bool {
-			now, _ := b.now()
-			return now/1000 > date
-		})
-		sent := store.Now()
-		b.mustWrite(t, "a", "idle", true)
-		if err := sweep(t.Context(), b); err != nil {
-			t.Fatal(err)
-		}
-		data := b.mustLoad(t, "a").Data
-		if took := store.Now().Sub(sent); took > b.retention {
-			continue // the machine stalled
-		}
-		if string(data) != "idle" {
-			t.Errorf("it is deleted at once: %q", data)
-		}
-		return
+	b.retention = time.Millisecond
+	b.mustWrite(t, "a", "used", false)
+	date := b.due(b.retention)
+	until(t, "it is to be looked at", func() bool {
+		now, _ := b.now()
+		return now/1000 > date
+	})
+	b.retention = time.Hour
+	b.mustWrite(t, "a", "idle", true)
+	if err := sweep(t.Context(), b); err != nil {
+		t.Fatal(err)
 	}
-	t.Skip("this machine is too busy")
+	if data := b.mustLoad(t, "a").Data; string(data) != "idle" {
+		t.Errorf("it is deleted at once: %q", data)
+	}
 }
 
 // Notes are in the order in which they came, from whichever process, and though the names of their nodes have no number of
@@ -251,11 +250,7 @@ func TestWhoListensLooksOnceItsSessionHasEnded(t *testing.T) {
 			t.Fatal("a swap on what is there is refused")
 		}
 		hears(n)
-		d, err := a.connected(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		endSession(t, addr, d.conn)
+		endSession(t, addr, a.mustConnect(t).conn)
 		hears(record.Notification{})
 	}
 }

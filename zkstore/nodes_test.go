@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -214,8 +215,8 @@ func TestWhatNobodyUsesIsDeletedAndMadeAgain(t *testing.T) {
 	if err := s.Release(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}
-	names := func() (names []string) {
-		names, _, err := c.Children(o.Path + "/n")
+	names := func(below string) (names []string) {
+		names, _, err := c.Children(o.Path + below)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -225,20 +226,19 @@ func TestWhatNobodyUsesIsDeletedAndMadeAgain(t *testing.T) {
 		if err := sweep(t.Context(), s.backend); err != nil {
 			t.Fatal(err)
 		}
-		return len(names()) == 1
+		return len(names("/n")) == 1
 	})
-	if have := names(); have[0] != "used" {
-		t.Errorf("left is %q", have)
+	for _, below := range []string{"/n", "/k"} {
+		if have := names(below); !slices.Equal(have, []string{"used"}) {
+			t.Errorf("left below %s is %q", below, have)
+		}
 	}
 	now, _ := s.backend.now()
 	until(t, "what is in use is to be looked at in a day", func() bool {
 		if err := sweep(t.Context(), s.backend); err != nil {
 			t.Fatal(err)
 		}
-		dates, _, err := c.Children(o.Path + "/i")
-		if err != nil {
-			t.Fatal(err)
-		}
+		dates := names("/i")
 		return len(dates) == 1 && dates[0] > fmt.Sprintf("%013d", now/1000+inUse.Milliseconds()/2) // empty ones are tidied up
 	})
 	if r := s.Renew(t.Context(), []store.Hold{used})[0]; r.Err != nil {
@@ -303,18 +303,10 @@ func TestAVersionThatWouldBeNoneIsPassedOver(t *testing.T) {
 // node that is no record.
 func TestANoteOfANameThatWasDeletedMeanwhileIsLeft(t *testing.T) {
 	t.Parallel()
-	b := backendOn(t, apart(), testserver.SharedZooKeeper(t))
-	defer b.Close()
-	id := session.NewID()
-	if _, err := b.Begin(t.Context(), id, time.Minute); err != nil {
-		t.Fatal(err)
-	}
-	d, err := b.connected(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := opened(t, apart(), testserver.SharedZooKeeper(t))
+	id := b.mustBegin(t)
 	s := &record.Swap{Name: "a", Data: []byte("x"), Join: &record.Join{Session: id, Notes: []record.Note{{Key: "k", Data: []byte("note")}}}}
-	if joined, err := b.join(t.Context(), d, s); err != nil || !joined {
+	if joined, err := b.join(t.Context(), b.mustConnect(t), s); err != nil || !joined {
 		t.Fatalf("a join where nothing is: %v, %v", joined, err)
 	}
 	r, err := b.Load(t.Context(), "a")

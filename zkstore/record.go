@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,39 +31,32 @@ func (b *backend) Traits() record.Traits {
 	return record.Traits{Void: record.VoidByCall, Notifies: true, Clock: true, MaxRecord: maxRecord, Retention: b.retention}
 }
 
-const hexDigits = "0123456789ABCDEF"
+var inPath = strings.NewReplacer(".", "%2E", "+", "%20")
 
-func plain(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-' || c == '~'
-}
-
+// escape leaves letters, digits, "_", "-" and "~" as they are.
 func escape(name string) string {
-	var b strings.Builder
-	for i := range len(name) {
-		if c := name[i]; plain(c) {
-			b.WriteByte(c)
-		} else {
-			b.Write([]byte{'%', hexDigits[c>>4], hexDigits[c&15]}) //mutant:zk-escape-two-digits
-		}
-	}
-	return b.String()
+	return inPath.Replace(url.QueryEscape(name)) //mutant:zk-names-are-apart
 }
 
 func unescape(node string) (name string, ok bool) {
-	var b []byte
-	for i := 0; i < len(node); i++ {
-		c := node[i]
-		if c == '%' && i+2 < len(node) {
-			high, low := strings.IndexByte(hexDigits, node[i+1]), strings.IndexByte(hexDigits, node[i+2])
-			c = byte(high<<4 | low&15)
-			i += 2
-		}
-		b = append(b, c)
-	}
-	return string(b), len(b) > 0 && escape(string(b)) == node
+	name, err := url.QueryUnescape(node)
+	return name, err == nil && name != "" && escape(name) == node
 }
 
 func (b *backend) nameNode(name string) string { return b.path + "/n/" + escape(name) }
+
+// knownNode is made and deleted with the record, by the same transactions. Where only this one is there, somebody else has
+// deleted the record, and a claim that it had may go on: so no other is made.
+func (b *backend) knownNode(name string) string { return b.path + "/k/" + escape(name) }
+
+// begun is the operations that make the nodes of a name.
+func (b *backend) begun(name string) []any {
+	return []any{b.create(b.nameNode(name), "", zk.FlagPersistent), b.create(b.knownNode(name), "", zk.FlagPersistent)} //mutant:zk-record-is-known
+}
+
+func (b *backend) deletedByHand(name string) error {
+	return fmt.Errorf("%w: node %s on %s was deleted by hand, and who held the lock may hold it still: once nobody uses it, delete %s too", store.ErrCorrupt, b.nameNode(name), b.address, b.knownNode(name))
+}
 
 // A version is that of a record: the transaction that wrote it, and what ZooKeeper compares; read in an epoch.
 func versionOf(s *zk.Stat, e epoch) string {
@@ -180,7 +174,7 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 	if err != nil {
 		return out, b.failed(err)
 	}
-	version, in := parseVersion(s.Old.Version)
+	version, in := parseVersion(s.Old.Version) //mutant:zk-swap-on-its-version
 	path, data := b.nameNode(s.Name), append([]byte{form, 0}, s.Data...)
 	if s.Idle {
 		data[1] = idle
@@ -202,7 +196,7 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 		ops = append(ops, &zk.CheckVersionRequest{Path: b.path + "/i", Version: e.version}) //mutant:zk-swap-in-its-epoch
 		made := len(ops)
 		if s.Old.Version == "" {
-			if ops = append(ops, b.create(path, "", zk.FlagPersistent)); marked {
+			if ops = append(ops, b.begun(s.Name)...); marked {
 				ops = append(ops, b.create(marker, "", zk.FlagPersistent))
 			}
 		}
@@ -230,7 +224,7 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 			return out, nil
 		case failed < 0 || !missing && !errors.Is(err, zk.ErrBadVersion):
 			return out, b.failed(err)
-		case failed == 0, s.Old.Version == "" && failed == made && errors.Is(err, zk.ErrNoNode): // all was deleted
+		case failed == 0, s.Old.Version == "" && failed-made < 2 && errors.Is(err, zk.ErrNoNode): // all was deleted
 			d.end() //mutant:zk-all-was-deleted
 			return out, nil
 		case failed == 1:
@@ -238,7 +232,9 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 		case failed > set: // who is to be told has gone
 			told = nil
 			continue
-		case s.Old.Version == "" && failed == made+1 && marked:
+		case s.Old.Version == "" && failed == made+1:
+			return out, b.deletedByHand(s.Name)
+		case s.Old.Version == "" && failed == made+2 && marked:
 			marked, err = b.makeDue(ctx, d, marker, err)
 		default:
 			return b.refused(ctx, d, s)
@@ -285,14 +281,18 @@ func (b *backend) join(ctx context.Context, d *data, s *record.Swap) (joined boo
 			return false, err
 		case errors.Is(err, zk.ErrNodeExists) && failed > len(parent): // it was left before
 			return true, nil
-		case errors.Is(err, zk.ErrNodeExists):
-			parent = nil
-		case len(parent) > 0: // there is no such date yet
-			if _, err := b.makeDue(ctx, d, parent[1].(*zk.CreateRequest).Path, err); err != nil {
+		case errors.Is(err, zk.ErrNodeExists) && failed == 2:
+			return false, b.deletedByHand(s.Name)
+		case errors.Is(err, zk.ErrNodeExists): // the name is there again, or its marker is there still
+			parent = parent[:failed-1]
+		case failed == 3 && len(parent) == 3: // there is no such date yet
+			if _, err := b.makeDue(ctx, d, parent[2].(*zk.CreateRequest).Path, err); err != nil {
 				return false, err
 			}
+		case len(parent) > 0: // all was deleted
+			return false, nil
 		default: // the name was deleted meanwhile
-			parent = []any{b.create(path, "", zk.FlagPersistent), b.create(b.marker(b.due(b.retention), s.Name), "", zk.FlagPersistent)} //mutant:zk-note-without-record
+			parent = append(b.begun(s.Name), b.create(b.marker(b.due(b.retention), s.Name), "", zk.FlagPersistent)) //mutant:zk-note-without-record
 		}
 	}
 	return false, nil

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -57,12 +56,9 @@ func (b *backend) Begin(ctx context.Context, id session.ID, ttl time.Duration) (
 			return struct{}{}, err
 		}
 		return struct{}{}, b.made(c, func() error {
-			all, err := c.Multi(
+			_, _, err := outcome(c.Multi(
 				b.create(b.callsNode(id), "", zk.FlagEphemeral),
-				b.create(b.renewalNode(id), strconv.FormatInt(timeout.Milliseconds(), 10), zk.FlagEphemeral))
-			if i := firstFailed(all); i >= 0 {
-				err = all[i].Error
-			}
+				b.create(b.renewalNode(id), strconv.FormatInt(timeout.Milliseconds(), 10), zk.FlagEphemeral)))
 			return err
 		})
 	})
@@ -154,9 +150,6 @@ func (b *backend) Call(ctx context.Context, id session.ID) error {
 	return b.failed(err)
 }
 
-// abreast is how many requests are on their way at once for one call.
-const abreast = 32
-
 // Left implements [session.Backend]. A session whose node is gone was ended by the server, which makes it no more.
 func (b *backend) Left(ctx context.Context, ids []session.ID) ([]time.Duration, error) {
 	d, err := b.connected(ctx)
@@ -164,24 +157,16 @@ func (b *backend) Left(ctx context.Context, ids []session.ID) ([]time.Duration, 
 		return nil, err
 	}
 	left, errs := make([]time.Duration, len(ids)), make([]error, len(ids))
-	var all sync.WaitGroup
-	room := make(chan struct{}, abreast)
-	for i, id := range ids {
-		room <- struct{}{}
-		all.Go(func() {
-			defer func() { <-room }()
-			left[i], errs[i] = b.lasts(ctx, d, id)
-		})
-	}
-	all.Wait()
+	each(len(ids), func(i int) { left[i], errs[i] = b.lasts(ctx, d, ids[i]) })
 	return left, b.failed(errors.Join(errs...))
 }
 
-// lasts is how long a session goes on at least. That its node is not there may be old: it is read once more then.
+// lasts is how long a session goes on at least. That the node of its renewals is not there may be old, or somebody may have
+// deleted that: it has ended once the other has gone, too. With either of them gone nobody renews it.
 func (b *backend) lasts(ctx context.Context, d *data, id session.ID) (time.Duration, error) {
 	g, err := get(ctx, d.link, b.renewalNode(id), false)
 	if err == nil && g.stat == nil { //mutant:zk-end-is-fresh
-		g, err = get(ctx, d.link, b.renewalNode(id), true)
+		g, err = get(ctx, d.link, b.callsNode(id), true) //mutant:zk-both-nodes-gone
 	}
 	if err != nil || g.stat == nil {
 		return 0, err

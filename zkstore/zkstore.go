@@ -6,6 +6,7 @@
 //
 //	/holdfast/n/NAME                                the record of a name: its newest token, and its entries in order
 //	/holdfast/n/NAME/TRANSACTION-PLACE-KEY-NOTE     a note: a claim that waits to be taken into the record
+//	/holdfast/k/NAME                                that there is a record: made with it, and deleted with it
 //	/holdfast/s/SESSION                             a session; the version of the node counts the calls of its owner
 //	/holdfast/r/SESSION                             the same session: its timeout, written at each renewal
 //	/holdfast/r/RANDOM                              a process, and when it last asked for the server's clock
@@ -20,17 +21,32 @@
 //
 // A record is changed as package store/queue says, by a transaction that ZooKeeper does only if nobody has written the
 // record since it was read, and if the notes that it takes in are still there. A record that nobody has used for ten
-// minutes is deleted by a process that looks at its date, once a minute. Each deletion writes to the node
+// minutes is deleted by a process that looks at its date, once a minute: that is ten minutes after it was made, and a day after it was
+// found in use. Each deletion writes to the node
 // i: what was read before is good for no write that comes later, as ZooKeeper counts the versions of a node that
 // is made again from the beginning.
+//
+// # Deleting nodes by hand
+//
+// Do not: break a hold with the command (holdfast break) or [store.Inspector]. No single node that is deleted lets two hold a name.
+// Without its record a name is refused (store.ErrCorrupt), as who held it may hold it still: once nobody uses the name,
+// delete its node below k too. Without one of its two nodes a session is lost for its owner with the next renewal, and nobody gets
+// what it held before the other node has gone.
+//
+// Delete the node of a name below n and that below k, or both nodes of a session, and two can hold a name: of the first for as
+// long as its holder has it, of the second until the holder's next renewal. So it is if the whole path is deleted.
 //
 // # Guarantees
 //
 // Order, slots, upgrades, minimum hold, lock delay, blocks of tokens, hand-over to another process, and match by token,
-// as the rule says. Joining a queue conflicts with nobody. A process has a connection for what it reads and writes, and for each TTL that
-// its claims have one with a session of ZooKeeper's, and a short one for what waits; it renews each session by one write for all
-// that it keeps, every quarter of its timeout, as long as it is open. Nothing else keeps such a session alive: no ping, and no new
-// connection.
+// as the rule says. Joining a queue conflicts with nobody. For each TTL that its claims have a process has a session of
+// ZooKeeper's, and it renews each by one write for all that it keeps, every quarter of its timeout. Nothing else
+// keeps such a session alive: no ping, no read, and no new connection.
+//
+// So a process has three connections, or two if its TTLs are at most ten seconds: one for what it reads and writes; one for the session of what
+// it holds; and one for the session of what waits, which lasts for ten seconds at most, so that a waiter that crashed blocks nobody for longer. A session
+// of ZooKeeper's has one timeout, one connection at a time, and goes on as long as anything is sent over that. If what is read and written
+// shared the connection of a session, that would go on in a process that renews nothing any more.
 //
 // What a crashed process held comes free when ZooKeeper has ended its session: at the
 // first tick of the server (every 2 s unless its operator says otherwise) after the timeout of the session since
@@ -65,7 +81,7 @@
 // # Requirements
 //
 // ZooKeeper 3.5.1 or newer, for its containers; tested on 3.8.0. jute.maxbuffer is at least what it is by default, 1 MB.
-// A process has three connections, or one more for each further TTL: with many processes on one host, which its members
+// A process has up to three connections, and one more for each further TTL: with many processes on one host, which its members
 // see by one address, maxClientCnxns (60 by default) has to be raised.
 //
 // # Rights

@@ -1,0 +1,218 @@
+package zkstore
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/storetest"
+)
+
+// A fault is what an ask meets whose connection falls silent and is reset then.
+type fault struct {
+	waits  bool // somebody else holds the name: it leaves a note
+	itself bool // it does not arrive; else its answer does not
+}
+
+// eachFault runs f for each fault, on a store with a hold and a waiter beside, whose sessions go on, so that nothing ends with
+// them. It checks that the hold is there still.
+func eachFault(t *testing.T, f func(t *testing.T, at fault, s *Store, r *replay, other *Store)) {
+	t.Helper()
+	addr := testserver.SharedZooKeeper(t)
+	for _, at := range []fault{{false, false}, {false, true}, {true, false}, {true, true}} {
+		t.Run(fmt.Sprintf("%+v", at), func(t *testing.T) {
+			t.Parallel()
+			o := apart()
+			s, r := replayOn(t, o, addr)
+			other := closing(t, storeOn(t, o, addr))
+			warm := mustHold(t, s, mutex("warm"))
+			if mustAsk(t, s, mutex("warm")).Granted {
+				t.Fatal("two hold it")
+			}
+			if err := s.Release(t.Context(), mustHold(t, s, mutex("a"))); err != nil { // it asks for what it knows
+				t.Fatal(err)
+			}
+			f(t, at, s, r, other)
+			if h := s.Renew(t.Context(), []store.Hold{warm})[0]; h.Err != nil {
+				t.Errorf("the hold beside it: %v", h.Err)
+			}
+		})
+	}
+}
+
+// meets asks for the claim, which is not answered.
+func (at fault) meets(t *testing.T, s *Store, r *replay, c store.Claim) {
+	t.Helper()
+	path := s.backend.nameNode(c.Name)
+	if at.waits {
+		path += "/" // of its note
+	}
+	err := r.unanswered(t, &loss{of: path, itself: at.itself}, func() error {
+		_, err := s.Ask(t.Context(), c)
+		return err
+	})
+	if err == nil || store.Definite(err) {
+		t.Fatalf("an ask that was not answered: %v, want it indeterminate", err)
+	}
+}
+
+// isEmpty waits until nothing of the name is there.
+func isEmpty(t *testing.T, s *Store, name string) {
+	t.Helper()
+	until(t, "nothing of it is there: "+name, func() bool { return len(entriesOf(t, s, name).Entries) == 0 })
+}
+
+// An ask that was not answered can arrive at any time, also behind its withdrawal, and more than once. It is not done then, though
+// its session goes on with other claims of its process.
+func TestWhatArrivesBehindItsWithdrawalIsNotDone(t *testing.T) {
+	t.Parallel()
+	eachFault(t, func(t *testing.T, at fault, s *Store, r *replay, other *Store) {
+		var hold store.Hold
+		if at.waits {
+			hold = mustHold(t, other, storetest.Mutex(store.NewProcess(), "a"))
+		}
+		c := mutex("a")
+		at.meets(t, s, r, c)
+		withdrawn(t, s, store.Hold{Name: "a", ID: c.ID})
+		if r.again(t); at.waits {
+			if err := other.Release(t.Context(), hold); err != nil {
+				t.Fatal(err)
+			}
+			r.again(t)
+		}
+		if st := entriesOf(t, other, "a"); len(st.Entries) != 0 {
+			t.Errorf("what arrived late is there: %+v", st.Entries)
+		}
+		if in := other.backend.mustLoad(t, "a").Inbox; len(in) > 0 {
+			t.Errorf("there are notes: %+v", in)
+		}
+	})
+}
+
+// Asked for again, it is in the queue once, whatever arrived of it before, and what arrives of it later; and given back it is gone.
+func TestAnAskThatIsRepeatedIsInTheQueueOnce(t *testing.T) {
+	t.Parallel()
+	eachFault(t, func(t *testing.T, at fault, s *Store, r *replay, other *Store) {
+		var hold store.Hold
+		if at.waits {
+			hold = mustHold(t, other, storetest.Mutex(store.NewProcess(), "a"))
+		}
+		c := mutex("a")
+		at.meets(t, s, r, c)
+		repeated := func() (a store.Answer) {
+			t.Helper()
+			until(t, "the repeated ask is answered", func() bool {
+				var err error
+				if a, err = s.Ask(t.Context(), c); err != nil && store.Definite(err) {
+					t.Fatal("the repeated ask:", err)
+				}
+				return err == nil
+			})
+			return a
+		}
+		if a := repeated(); a.Granted == at.waits {
+			t.Fatalf("the repeated ask: %+v", a)
+		}
+		if r.again(t); at.waits {
+			if err := other.Release(t.Context(), hold); err != nil {
+				t.Fatal(err)
+			}
+		}
+		a := repeated()
+		if !a.Granted {
+			t.Fatalf("it is free: %+v", a)
+		}
+		r.again(t)
+		if st := entriesOf(t, other, "a"); len(st.Entries) != 1 || st.Entries[0].ID != c.ID {
+			t.Errorf("listed as %+v, want it once", st.Entries)
+		}
+		withdrawn(t, s, store.Hold{Name: "a", ID: c.ID, Token: a.Token})
+		r.again(t)
+		if next := mustAsk(t, other, mutexTry("a")); !next.Granted {
+			t.Errorf("it has been given back, and another is not granted it: %+v", next)
+		}
+	})
+}
+
+// A hold goes on under another id. The late ask for the old one does it no harm, and adds nothing.
+func TestALateAskDoesNoHarmToWhoAdoptedItsHold(t *testing.T) {
+	t.Parallel()
+	s, r := replayOn(t, apart(), testserver.SharedZooKeeper(t))
+	c := mutex("a")
+	fault{itself: true}.meets(t, s, r, c)
+	var a store.Answer
+	until(t, "the repeated ask is answered", func() bool {
+		var err error
+		a, err = s.Ask(t.Context(), c)
+		return err == nil
+	})
+	hold := store.Hold{Name: "a", ID: c.ID, Token: a.Token, NewID: me.NewID(), TTL: c.TTL}
+	if r := s.Renew(t.Context(), []store.Hold{hold})[0]; r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	hold.ID, hold.NewID = hold.NewID, store.ID{}
+	r.again(t)
+	if r := s.Renew(t.Context(), []store.Hold{hold})[0]; r.Err != nil {
+		t.Fatalf("the hold that was adopted: %v", r.Err)
+	}
+	if st := entriesOf(t, s, "a"); len(st.Entries) != 1 || st.Entries[0].ID != hold.ID {
+		t.Errorf("there is %+v, want the hold that was adopted", st.Entries)
+	}
+	if err := s.Release(t.Context(), hold); err != nil {
+		t.Fatal(err)
+	}
+	r.again(t)
+	isEmpty(t, s, "a")
+}
+
+// A session can end while a claim is asked for in it: what was granted then is nobody's, and goes.
+func TestAnAskWhoseSessionEndedMeanwhileLeavesNothing(t *testing.T) {
+	t.Parallel()
+	addr, o := testserver.SharedZooKeeper(t), apart()
+	s, r := replayOn(t, o, addr)
+	other := closing(t, storeOn(t, o, addr))
+	kept, c := mustHold(t, s, mutex("kept")), mutex("a")
+	ends := func() {
+		for _, id := range s.Sessions() {
+			endSession(t, addr, s.backend.ofOwn(id).conn)
+		}
+	}
+	_ = r.unanswered(t, &loss{of: s.backend.nameNode("a"), arrived: ends}, func() error {
+		_, err := s.Ask(t.Context(), c)
+		return err
+	})
+	until(t, "its owner is told that it is lost", func() bool {
+		_, err := s.Ask(t.Context(), c)
+		return errors.Is(err, store.ErrLost)
+	})
+	if h := s.Renew(t.Context(), []store.Hold{kept})[0]; !errors.Is(h.Err, store.ErrLost) {
+		t.Errorf("what its session kept: %v, want ErrLost", h.Err)
+	}
+	isEmpty(t, other, "a")
+	isEmpty(t, other, "kept")
+}
+
+// So can it while it waits: it is lost, and is granted nothing that the next session keeps.
+func TestAWaiterWhoseSessionEndedIsLost(t *testing.T) {
+	t.Parallel()
+	addr, o := testserver.SharedZooKeeper(t), apart()
+	s, other := closing(t, storeOn(t, o, addr)), closing(t, storeOn(t, o, addr))
+	hold := mustHold(t, other, storetest.Mutex(store.NewProcess(), "a"))
+	c := mutex("a")
+	if mustAsk(t, s, c).Granted {
+		t.Fatal("granted beside another")
+	}
+	endSessions(t, s)
+	if err := other.Release(t.Context(), hold); err != nil {
+		t.Fatal(err)
+	}
+	if a, err := s.Ask(t.Context(), c); !errors.Is(err, store.ErrLost) {
+		t.Errorf("asked again: %+v, %v, want ErrLost", a, err)
+	}
+	next := mustHold(t, other, storetest.Mutex(store.NewProcess(), "a"))
+	if next.Token <= hold.Token {
+		t.Errorf("token %d after %d", next.Token, hold.Token)
+	}
+}

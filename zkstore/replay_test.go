@@ -1,0 +1,216 @@
+package zkstore
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A replay keeps the transactions on names that a store sends, so that they can arrive once more. It can have one of them
+// meet silence, and reset its connection then.
+type replay struct {
+	mu    sync.Mutex
+	conns []*replayed // the newest last
+	sent  []*sent
+	loss  *loss
+}
+
+// A loss is what one transaction meets: it does not arrive, or its answer does not. Then its connection is silent.
+type loss struct {
+	of       string // what is in the transaction: a path
+	itself   bool
+	arrived  func() // called before the answer is lost, if that is not nil
+	met      chan struct{}
+	on       *replayed
+	answerOf uint32
+}
+
+// A sent transaction, of a session of ZooKeeper's.
+type sent struct {
+	session uint64
+	packet  []byte
+}
+
+// A replayed connection. What is not told otherwise is guarded by replay.mu.
+type replayed struct {
+	net.Conn
+	of       *replay
+	writing  sync.Mutex
+	messages messages // of the one who reads
+	session  uint64   // 0: not greeted yet
+	silent   bool
+	gone     chan struct{} // closed when it is
+	once     sync.Once
+	awaited  map[uint32]chan struct{} // by the numbers of what was sent once more
+}
+
+func (r *replay) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	c, err := (&net.Dialer{}).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	x := &replayed{Conn: c, of: r, gone: make(chan struct{}), awaited: map[uint32]chan struct{}{}}
+	r.conns = append(r.conns, x)
+	return x, nil
+}
+
+// replayOn is a store whose transactions can be lost, and come again.
+func replayOn(t testing.TB, o *Options, addr string) (*Store, *replay) {
+	t.Helper()
+	r, through := &replay{}, *o
+	through.Dial = r.dial
+	return closing(t, storeOn(t, &through, addr)), r
+}
+
+const opMulti = 14
+
+// Write is called for one request.
+func (x *replayed) Write(b []byte) (int, error) {
+	x.of.mu.Lock()
+	swallowed := x.silent
+	if len(b) > 12 && x.session != 0 && !swallowed && binary.BigEndian.Uint32(b[8:]) == opMulti && bytes.Contains(b, []byte("/n/")) {
+		x.of.sent = append(x.of.sent, &sent{x.session, bytes.Clone(b)})
+		if l := x.of.loss; l != nil && l.on == nil && bytes.Contains(b, []byte(l.of)) {
+			l.on, l.answerOf = x, binary.BigEndian.Uint32(b[4:])
+			if l.itself {
+				x.silent, swallowed = true, true
+				close(l.met)
+			}
+		}
+	}
+	x.of.mu.Unlock()
+	if swallowed {
+		return len(b), nil
+	}
+	x.writing.Lock()
+	defer x.writing.Unlock()
+	return x.Conn.Write(b)
+}
+
+func (x *replayed) Read(b []byte) (int, error) {
+	n, err := x.Conn.Read(b)
+	x.messages.pass(b[:n], x.begins)
+	x.of.mu.Lock()
+	silent := x.silent
+	x.of.mu.Unlock()
+	if silent {
+		<-x.gone
+		return 0, net.ErrClosed
+	}
+	return n, err
+}
+
+// begins notes the session of a greeting, and what is answered.
+func (x *replayed) begins(head []byte) {
+	x.of.mu.Lock()
+	defer x.of.mu.Unlock()
+	if x.session == 0 {
+		x.session = binary.BigEndian.Uint64(head[12:])
+		return
+	}
+	number := binary.BigEndian.Uint32(head[4:])
+	if answered := x.awaited[number]; answered != nil {
+		delete(x.awaited, number)
+		close(answered)
+	}
+	l := x.of.loss
+	if l == nil || l.on != x || l.answerOf != number || x.silent {
+		return
+	}
+	if l.arrived != nil {
+		x.of.mu.Unlock()
+		l.arrived()
+		x.of.mu.Lock()
+	}
+	x.silent = true
+	close(l.met)
+}
+
+func (x *replayed) Close() error {
+	x.once.Do(func() { close(x.gone) })
+	return x.Conn.Close()
+}
+
+// unanswered calls f, and has the next transaction with the path in it meet silence, be it that it does not arrive or that its
+// answer does not; then its connection is reset. It returns what f does.
+func (r *replay) unanswered(t testing.TB, l *loss, f func() error) error {
+	t.Helper()
+	l.met = make(chan struct{})
+	r.mu.Lock()
+	r.loss = l
+	r.mu.Unlock()
+	failed := make(chan error, 1)
+	go func() { failed <- f() }()
+	select {
+	case <-l.met:
+	case err := <-failed:
+		t.Fatalf("it was answered: %v", err)
+	case <-time.After(patience):
+		t.Fatalf("after %v nothing was sent for %s", patience, l.of)
+	}
+	r.mu.Lock()
+	x := l.on
+	r.loss = nil
+	r.mu.Unlock()
+	x.Close()
+	return <-failed
+}
+
+// again has all that was sent so far arrive once more, in its session, in its order, and returns when all was answered. It must be
+// that some of it is of a session that goes on.
+func (r *replay) again(t testing.TB) {
+	t.Helper()
+	r.mu.Lock()
+	all := slices.Clone(r.sent)
+	r.mu.Unlock()
+	arrived := 0
+	for i, s := range all {
+		number := 0x7fff0000 + uint32(i) // none of the driver's
+		packet := bytes.Clone(s.packet)
+		binary.BigEndian.PutUint32(packet[4:], number)
+		answered := make(chan struct{})
+		r.mu.Lock()
+		var x *replayed
+		for _, one := range r.conns {
+			if one.session == s.session {
+				x = one
+			}
+		}
+		x.awaited[number] = answered
+		r.mu.Unlock()
+		x.writing.Lock()
+		_, err := x.Conn.Write(packet)
+		x.writing.Unlock()
+		if err != nil {
+			continue // its session has ended, or lapses
+		}
+		select {
+		case <-answered:
+			arrived++
+		case <-x.gone:
+		case <-time.After(patience):
+			t.Fatalf("after %v what arrived late is not answered", patience)
+		}
+	}
+	if arrived == 0 {
+		t.Fatal("nothing has arrived once more") // this would show nothing
+	}
+}
+
+// withdrawn gives a claim up until that is answered.
+func withdrawn(t testing.TB, s *Store, h store.Hold) {
+	t.Helper()
+	until(t, "it is given up", func() bool {
+		err := s.Release(t.Context(), h)
+		return err == nil || store.Definite(err)
+	})
+}
