@@ -423,9 +423,10 @@ func (b *backend) listed(ctx context.Context, k *bucket, _ time.Duration, yield 
 // old is the names that were not written for so long. They are met in the order in which they
 // were last written: with the first that is young enough it is done.
 func (b *backend) old(ctx context.Context, k *bucket, age time.Duration, yield func(record.Named, error) bool) error {
+	begun := k.latest() // what is written meanwhile is met again, and is young
 	for seq := uint64(1); ; {
 		m, err := b.next(ctx, k, seq, "n.>")
-		if err != nil || m.seq == 0 || k.latest()-m.at.UnixMicro() < age.Microseconds() { //mutant:nats-young-listed
+		if err != nil || m.seq == 0 || begun-m.at.UnixMicro() < age.Microseconds() { //mutant:nats-young-listed
 			return err
 		}
 		if seq = m.seq + 1; !b.yield(k, m, yield) {

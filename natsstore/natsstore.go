@@ -15,7 +15,8 @@
 // has written the key since it was read. A waiter whose write was refused leaves a note, a message
 // of its own, which nobody else can be in the way of. A record has a header,
 // Holdfast-Taken, that says up to which message the notes are taken in; they are deleted
-// soon after that, and with an hour at the latest. A name that is idle is deleted after a day. Each process
+// soon after that, and after an hour at the latest. A name that is idle has the header Holdfast-Idle and is deleted
+// after a day. A notification is a message to holdfast.hint.BUCKET.PROCESS and is stored nowhere. Each process
 // sweeps: once a minute it takes the entries of ended sessions out of what nobody has
 // written for a day.
 //
@@ -65,8 +66,8 @@
 //
 // A user needs, with B for the bucket:
 //
-//	publish    $KV.B.>  $JS.API.STREAM.INFO.KV_B  $JS.API.STREAM.MSG.GET.KV_B  $JS.API.STREAM.PURGE.KV_B  holdfast.notification.B.*
-//	subscribe  _INBOX.>  holdfast.notification.B.*
+//	publish    $KV.B.>  $JS.API.STREAM.INFO.KV_B  $JS.API.STREAM.MSG.GET.KV_B  $JS.API.STREAM.PURGE.KV_B  holdfast.hint.B.*
+//	subscribe  _INBOX.>  holdfast.hint.B.*
 //
 // and, if it is to make the bucket, to publish to $JS.API.STREAM.CREATE.KV_B. With a
 // domain D they are $JS.D.API.$KV.B.> and $JS.D.API.STREAM…, notifications as above.

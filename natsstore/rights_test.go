@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -20,12 +21,29 @@ import (
 // "other" who has none of them.
 func withUsers(t *testing.T) string {
 	t.Helper()
-	locks := `"$KV.holdfast.>", "$JS.API.STREAM.INFO.KV_holdfast", "$JS.API.STREAM.MSG.GET.KV_holdfast", "$JS.API.STREAM.PURGE.KV_holdfast", "holdfast.hint.holdfast.*"`
+	locks, hears := listed(t, "publish"), listed(t, "subscribe")
 	user := func(name, publish string) string {
-		return fmt.Sprintf(`{ user: %s, password: secret, permissions: { publish: [%s], subscribe: ["_INBOX.>", "holdfast.hint.holdfast.*"] } }`, name, publish)
+		return fmt.Sprintf(`{ user: %s, password: secret, permissions: { publish: [%s], subscribe: [%s] } }`, name, publish, hears)
 	}
 	config := "authorization { users: [\n" + user("locks", locks) + "\n" + user("maker", locks+`, "$JS.API.STREAM.CREATE.KV_holdfast"`) + "\n" + user("other", `"elsewhere"`) + "\n] }"
 	return testserver.NATS(t, config).Addr
+}
+
+// listed is the subjects that the package comment lists for a right, for the bucket holdfast.
+func listed(t *testing.T, right string) string {
+	t.Helper()
+	source, err := os.ReadFile("natsstore.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(source)) {
+		if subjects, is := strings.CutPrefix(line, "//\t"+right+" "); is {
+			bucket := strings.NewReplacer("$KV.B.", "$KV.holdfast.", "KV_B", "KV_holdfast", "hint.B.", "hint.holdfast.")
+			return `"` + strings.Join(strings.Fields(bucket.Replace(subjects)), `", "`) + `"`
+		}
+	}
+	t.Fatalf("the package comment lists nothing to %s", right)
+	return ""
 }
 
 func openAs(t *testing.T, user, addr string) *Store {
