@@ -16,7 +16,7 @@
 //
 // A session is a lease with the same number, as 16 hexadecimal digits, but for the first bit. Its key and its notes are
 // attached to it. Records that nobody uses are deleted after a day, by a lease that they share, and notifications
-// after some minutes.
+// with a session of the process that sent them, or after some minutes.
 //
 // # Guarantees
 //

@@ -57,12 +57,17 @@ func TestBackend(t *testing.T) {
 	t.Cleanup(func() { client.Disconnect(context.Background()) })
 	db := client.Database(database)
 	t.Cleanup(func() { db.Collection(o.Collection).Drop(context.Background()) })
-	linked := func(t *testing.T) (*backend, *testserver.Link) {
+	recordtest.Run(t, subject(uri, db, o, func(b *backend) record.Backend { return b }))
+}
+
+// subject is the backend on a server, as it is made to look for the suite.
+func subject(uri string, db *mongo.Database, o *Options, as func(*backend) record.Backend) recordtest.Subject {
+	linked := func(t *testing.T) (record.Backend, *testserver.Link) {
 		db, link := linkedTo(t, uri)
-		return tried(t, backendOn(t, db, o)), link
+		return as(tried(t, backendOn(t, db, o))), link
 	}
-	recordtest.Run(t, recordtest.Subject{
-		Open: func(t *testing.T) record.Backend { return backendOn(t, db, o) },
+	return recordtest.Subject{
+		Open: func(t *testing.T) record.Backend { return as(backendOn(t, db, o)) },
 		Linked: func(t *testing.T) (record.Backend, storetest.Link) {
 			b, link := linked(t)
 			return b, link
@@ -75,17 +80,16 @@ func TestBackend(t *testing.T) {
 		Brief: func(t *testing.T) record.Backend {
 			b := backendOn(t, db, o)
 			b.retention = time.Second
-			return b
+			return as(b)
 		},
-	})
+	}
 }
 
 // All of it works where nobody can be woken, and no read is linearizable.
 func TestBackendOnAStandalone(t *testing.T) {
 	t.Parallel()
 	uri := mongosim.Start(t, mongosim.Options{Standalone: true}).URI()
-	db := clientOf(t, uri).Database(database)
-	recordtest.Run(t, recordtest.Subject{Open: func(t *testing.T) record.Backend { return alone{backendOn(t, db, nil)} }})
+	recordtest.Run(t, subject(uri, clientOf(t, uri).Database(database), nil, func(b *backend) record.Backend { return alone{b} }))
 }
 
 // alone says beforehand what Listen would say.

@@ -384,9 +384,9 @@ func TestTheSameNotificationComesWithEachSwap(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := record.Notification{Name: "n", ID: me.NewID()}
+	of, n := record.Notification{Name: "n", ID: store.NewProcess().NewID(), Token: 1}, record.Notification{Name: "n", ID: me.NewID()}
 	for i := range 3 {
-		mustSwap(t, s.b, "n", fmt.Sprint(i), record.Notification{Name: "n", ID: store.NewProcess().NewID(), Token: 1}, n)
+		mustSwap(t, s.b, "n", fmt.Sprint(i), of, n)
 		select {
 		case got := <-heard:
 			if got != n {

@@ -37,7 +37,7 @@
 // the newest one.
 //
 // On a replica set or a sharded cluster waiters are woken by a change stream, one a process, which tells a grant once a
-// majority has it. On a standalone, and for a user who may not watch, they look, in growing pauses.
+// majority has it. On a standalone, and for a user who may not watch, they poll, in growing pauses.
 //
 // Who comes from DistributedLock.MongoDB of .NET finds its options here: the collection in [Options]; the expiry, 30 s unless told
 // otherwise, in TTL of holdfast.Options, and the cadence of its extension, a third of that, in RenewEvery; the busy wait, 10 ms to

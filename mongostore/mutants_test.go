@@ -34,7 +34,7 @@ func TestTheTestsCatchEachMutant(t *testing.T) {
 		{"a primary that was replaced is read", sure, "mongo-level", mutant.Value(`"local"`)},
 		{"that a session has gone is not confirmed", sure, "mongo-end-is-confirmed", mutant.Stmt("raw, err := bson.Raw(nil), error(nil)")},
 		{"an end is not final", promise + "a_session_that_was_ended_has_ended_for_all", "mongo-end-is-final", mutant.Return(`object("_id", sessionID(id), "v", int32(form))`)},
-		{"an end is not made final", promise + "no_renewal_is_answered_once_Left_said_it_has_ended", "mongo-end-is-made-final", mutant.Stmt("ended, err := d, error(nil)\n_ = unrenewed")},
+		{"an end is not made final", "TestARenewalThatComesLateRevivesNoEndedSession", "mongo-end-is-made-final", mutant.Stmt("ended, err := d, error(nil)\n_ = unrenewed")},
 		{"a session that is renewed meanwhile is ended", "TestASessionThatIsRenewedMeanwhileIsNotEnded", "mongo-renewed-meanwhile", mutant.Value("living(id)")},
 		{"that dates are cut is forgotten", "TestARenewalThatComesLateRevivesNoEndedSession", "mongo-dates-are-cut", mutant.Return("ttl, nil")},
 		{"a session is kept for a day whatever its TTL", "TestWhatLivesIsNotDeleted", "mongo-session-is-kept", mutant.Value(`object("ttl", ttl.Milliseconds(), expires, date(b.time().latest(), b.retention+slack))`)},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -196,6 +197,43 @@ func TestANameIsForgottenADayAfterItsLastEntry(t *testing.T) {
 	var n int
 	if err := b.db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM "+b.sessions).Scan(&n); err != nil || n != 0 {
 		t.Errorf("%d sessions are left, %v", n, err)
+	}
+}
+
+// A name that somebody uses while it is being forgotten stays.
+func TestANameThatIsUsedMeanwhileIsNotForgotten(t *testing.T) {
+	now := time.Now().UnixMicro()
+	b := backendOn(t, sharedDSN(t), apart())
+	b.clock = func() int64 { return now }
+	b.sweepAt = store.Now().Add(time.Hour)
+	s := storeOf(b)
+	defer s.Close()
+	if err := s.Release(t.Context(), mustHold(t, s, mutex("a"))); err != nil {
+		t.Fatal(err)
+	}
+	now += (2 * store.TokenRetention).Microseconds()
+	tx, err := b.db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	if _, err := tx.ExecContext(t.Context(), "UPDATE "+b.records+" SET rev=rev+1"); err != nil {
+		t.Fatal(err)
+	}
+	var sweeping sync.WaitGroup
+	sweeping.Go(func() {
+		if err := b.sweep(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	until(t, "it waits for the row", func() bool { return waiting(t, sharedDSN(t), "DELETE FROM "+b.records) == 1 })
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	sweeping.Wait()
+	var n int
+	if err := b.db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM "+b.records).Scan(&n); err != nil || n != 1 {
+		t.Errorf("there are %d names, want 1: %v", n, err)
 	}
 }
 

@@ -23,13 +23,14 @@
 // increase as long as its row is there, and beyond that as long as the clock of
 // the server is not behind the newest token.
 //
-// Every statement is a transaction of its own, and writes one row: a process that
+// Every statement is a transaction of its own, and writes at most one row: a process that
 // stops at any point holds up nobody, and a row that somebody has locked delays only that
 // name, or the renewals of that session. All that a statement decides on is in the row that it writes, so it
 // is right under every isolation level that reads what was committed. A lock and an
 // unlock are two statements where nobody else wants the name. A process has one session for each
-// TTL of its claims, and a short one for what waits, and renews each by one statement,
-// however many names they keep.
+// TTL of its claims, and one of ten seconds at most for what waits, and renews each by one statement,
+// however many names they keep. What it holds lasts as long as the session, counted from the
+// sending of its last answered renewal.
 //
 // The number of a record decides who may write it. Who lost such a race, or was told that the
 // server did not apply the statement (a deadlock, 1213; a lock wait that took too long, 1205;
@@ -40,8 +41,9 @@
 // parameters. A connection with autocommit=0, or with READ UNCOMMITTED, is refused
 // (store.ErrUnsupported), and nothing is written without autocommit.
 //
-// Waiters look, reading only, in growing pauses: nothing wakes them
-// (docs/decisions says why).
+// Waiters poll, as nothing wakes them (decision 21 in docs/decisions says why): who is
+// next in growing pauses up to 800 ms, those far behind more seldom. A poll reads; it
+// writes only that a session has ended whose time was over.
 //
 // What a fail-over to an asynchronous replica loses is not kept: a grant that
 // the replica has not heard of can be given twice until the TTL of the first is

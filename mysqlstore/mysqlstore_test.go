@@ -138,7 +138,7 @@ func backendOn(t testing.TB, dsn string, o *Options) *backend {
 
 func TestBackend(t *testing.T) {
 	t.Parallel()
-	dsn, o := sharedDSN(t), apart()
+	dsn, o, brief := sharedDSN(t), apart(), apart()
 	recordtest.Run(t, recordtest.Subject{
 		Open: func(t *testing.T) record.Backend { return backendOn(t, dsn, o) },
 		Linked: func(t *testing.T) (record.Backend, storetest.Link) {
@@ -151,7 +151,7 @@ func TestBackend(t *testing.T) {
 			return backendOn(t, testserver.MariaDBDSN(server.Addr), nil), server.Freeze
 		},
 		Brief: func(t *testing.T) record.Backend {
-			b := backendOn(t, dsn, o)
+			b := backendOn(t, dsn, brief) // it sweeps all that is in the table
 			b.retention = time.Second
 			ctx, cancel := context.WithCancel(t.Context())
 			var sweeping sync.WaitGroup
