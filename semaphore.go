@@ -14,9 +14,9 @@ import (
 //
 // The number of slots should be the same for all who use the name. While two are
 // in use, as in a rolling deploy, a claim is granted only if it fits under the
-// smaller one, and what is held stays held. Only the memory and the file store
-// can do that; on others another number is ErrMismatch while anybody holds or
-// waits. A lock of this name is ErrMismatch on every store.
+// smaller one, and what is held stays held. Redis, Redlock and PostgreSQL cannot
+// do that: another number is ErrMismatch there while anybody holds or waits. A
+// lock of this name is ErrMismatch on every store.
 type Semaphore struct{ slots engine.Target }
 
 // Semaphore returns the semaphore of the name with n slots, 1 to 2³⁰−1. A bad

@@ -63,7 +63,7 @@ func (p *pace) moved(a *store.Answer) {
 		p.poll = min(first*time.Duration(1+ahead), p.mostPause(ahead)) //mutant:polls-by-position
 	case ahead < p.ahead:
 		turn := now.Sub(p.movedAt) / time.Duration(p.ahead-ahead)
-		p.poll = min(max(turn*time.Duration(1+2*ahead)/4, p.s.PollMin), p.mostPause(ahead))
+		p.poll = min(max(turn*time.Duration(1+2*ahead)/4, p.s.PollMin), p.mostPause(ahead)) //mutant:polls-by-the-pace-of-the-queue
 	case ahead == p.ahead:
 		return
 	}
