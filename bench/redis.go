@@ -12,7 +12,7 @@ import (
 )
 
 var onRedis = []contender{
-	{"holdfast", openOnRedis, []string{"get", "set", "del", "time", "publish", "pexpire"}},
+	{"holdfast", openOnRedis, []string{"get", "mget", "exists", "set", "del", "time", "publish", "pexpire", "hmget", "hset", "hdel", "hgetall"}},
 	{"redislock", openRedislock, []string{"get", "set", "del", "pexpire", "pttl", "exists"}},
 	{"redsync", openRedsync, []string{"get", "del"}}, // it sends SET itself
 	{"rueidislock", openRueidis, []string{"get", "set", "del", "pexpireat"}},

@@ -135,7 +135,7 @@ func byClaims(ctx context.Context, s *Store) error {
 
 // crowdFor is how long the crowd fights for one name; a minute tells more.
 func crowdFor(t *testing.T) time.Duration {
-	d, err := time.ParseDuration(cmp.Or(os.Getenv("HOLDFAST_TEST_CROWD"), "3s"))
+	d, err := time.ParseDuration(cmp.Or(os.Getenv("HOLDFAST_TEST_CROWD_FOR"), "3s"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func crowdFor(t *testing.T) time.Duration {
 }
 
 // Ten processes want one name, with the shortest TTL there is; some of them
-// are killed on the way, and others come. HOLDFAST_TEST_CROWD is for how long.
+// are killed on the way, and others come. HOLDFAST_TEST_CROWD_FOR is for how long.
 func TestNeverTwoOfACrowdOfProcessesHoldANameAndTokensGrow(t *testing.T) {
 	t.Parallel()
 	server := testserver.Postgres(t, "-c", "max_connections=200")

@@ -38,7 +38,7 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 		return s.askAgain(ctx, cl, &c)
 	}
 	placed := cl.place != 0
-	cl.Try = cl.Try && !placed // who has a place keeps it //mutant:redlock-try-keeps-its-position
+	cl.Try = cl.Try && !placed // who has a position keeps it //mutant:redlock-try-keeps-its-position
 	a, err := s.acquire(ctx, cl, need)
 	switch {
 	case err == nil && (a.Granted || !cl.Try):

@@ -211,7 +211,7 @@ func (d *whole) ask(o *owning, had remembered) {
 	if !had.there {
 		o.order = d.now
 	} else if had.placed {
-		c.Try = false // who has a place keeps it
+		c.Try = false // who has a position keeps it
 	}
 	if !d.model.there {
 		d.model.last = d.now

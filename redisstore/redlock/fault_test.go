@@ -249,7 +249,7 @@ func forgets(t *testing.T, how string, most time.Duration, others func(ask func(
 	t.Helper()
 	servers, s := nodes(t, 3, Options{MaxTTL: most})
 	claim := mutex("x")
-	claim.TTL, claim.PositionTTL, claim.Try = most, most, true // a place with the third would close that to others
+	claim.TTL, claim.PositionTTL, claim.Try = most, most, true // a position with the third would close that to others
 	third := trusting(t, clientsOf(t, servers[2].Addr), &Options{MaxTTL: most})
 	defer third.Close()
 	occupant := mustHold(t, third, claim)
