@@ -50,6 +50,7 @@ func (d *duel) endSession() {
 	d.t.Helper()
 	side := d.rng.IntN(len(d.sides))
 	s := d.sides[side]
+	d.withdraw(side)
 	d.begun()
 	var lost []known
 	var woken []store.Notification
@@ -85,6 +86,29 @@ func (d *duel) endSession() {
 	}
 	for _, name := range d.names {
 		d.compare(now, name.name)
+	}
+}
+
+// withdraw takes back what a process waits for where it has more than that. It may have it in several sessions, which do not
+// all end at once: another process that heard of the first could grant a claim in the second, whose lock delay then counts.
+func (d *duel) withdraw(side int) {
+	d.t.Helper()
+	for _, name := range d.names {
+		var all, waits []queue.Entry
+		for _, e := range d.model.queue(name.name).Entries {
+			if e.ID.Process() != d.sides[side].proc {
+				continue
+			}
+			if all = append(all, e); !e.Granted || e.Want > e.Weight {
+				waits = append(waits, e)
+			}
+		}
+		if len(all) < 2 {
+			continue
+		}
+		for i := range waits {
+			d.do(op{kind: "release", side: side, holds: []store.Hold{{Name: name.name, ID: waits[i].ID, Token: waits[i].Token, TTL: d.unit}}})
+		}
 	}
 }
 
