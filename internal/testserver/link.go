@@ -17,8 +17,10 @@ type Link struct {
 	mu    sync.Mutex
 	isCut bool
 	mode  silence
-	after int // pieces that still pass before the silence
-	met   int // pieces that it has kept from their end
+	after int           // pieces that still pass before the silence
+	met   int           // pieces that it has kept from their end
+	late  chan struct{} // closed once answers that are delayed may go on; nil: they are not
+	asked int           // pieces that came from clients since then
 	conns map[*joined]bool
 	tasks sync.WaitGroup
 }
@@ -122,6 +124,13 @@ func (t *tap) swallows(b []byte) bool {
 	k := t.k
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if late := k.late; t.from == all {
+		k.asked++
+	} else if late != nil {
+		k.mu.Unlock()
+		<-late
+		k.mu.Lock()
+	}
 	counted := answers // the direction whose first pieces pass
 	if k.mode == held {
 		counted = all
@@ -155,6 +164,28 @@ func (k *Link) MuteAfter(pieces int) { k.silence(answers, pieces) }
 // HoldAfter holds what is sent to the server, once so many more pieces have passed,
 // and swallows its answers then, until Mend or Reset.
 func (k *Link) HoldAfter(pieces int) { k.silence(held, pieces) }
+
+// Delay keeps the answers of the server back until Mend, and loses none.
+func (k *Link) Delay() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.late, k.asked = make(chan struct{}), 0
+}
+
+// Asked is how many pieces the clients have sent since Delay.
+func (k *Link) Asked() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.asked
+}
+
+// onTime lets go on what was delayed. Link.mu is held.
+func (k *Link) onTime() {
+	if k.late != nil {
+		close(k.late)
+		k.late = nil
+	}
+}
 
 func (k *Link) silence(mode silence, after int) {
 	k.mu.Lock()
@@ -211,6 +242,7 @@ func (k *Link) Cut() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.isCut = true
+	k.onTime()
 	for x := range k.conns {
 		x.client.Close()
 		x.server.Close()
@@ -223,6 +255,7 @@ func (k *Link) Mend() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.isCut, k.mode = false, 0
+	k.onTime()
 }
 
 // Links are the ways of a client to several servers.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -48,16 +49,34 @@ func sharedZooKeeper(t fataler) string {
 // once all of them serve.
 func ZooKeeperEnsemble(t testing.TB, n int) []*Server {
 	t.Helper()
-	settings := []string{"initLimit=25", "syncLimit=5"}
-	for i := range n {
-		var port [2]int
-		for j := range port {
+	return zooKeepers(t, n, []string{"initLimit=25", "syncLimit=5"}, func(_, _ int, addr string) string { return addr })
+}
+
+// LinkedZooKeepers is an ensemble in which ways[i][j] is the way of member i to j, if that leads. A member is not given up
+// for being late.
+func LinkedZooKeepers(t testing.TB, n int) (all []*Server, ways [][]*Link) {
+	t.Helper()
+	ways = make([][]*Link, n)
+	for i := range ways {
+		ways[i] = make([]*Link, n)
+	}
+	return zooKeepers(t, n, []string{"initLimit=25", "syncLimit=1000"}, func(i, j int, addr string) string {
+		ways[i][j] = NewLink(t, addr)
+		return ways[i][j].Addr()
+	}), ways
+}
+
+// zooKeepers is an ensemble, of which member i goes through the address that it is given to j, if that leads.
+func zooKeepers(t testing.TB, n int, settings []string, through func(i, j int, addr string) string) []*Server {
+	t.Helper()
+	ports := make([][2]int, n)
+	for i := range ports {
+		for j := range ports[i] {
 			var err error
-			if port[j], err = freePort(t); err != nil {
+			if ports[i][j], err = freePort(t); err != nil {
 				t.Fatal(err)
 			}
 		}
-		settings = append(settings, fmt.Sprintf("server.%d=127.0.0.1:%d:%d", i+1, port[0], port[1]))
 	}
 	all := make([]*Server, n)
 	failed := make(chan error, n)
@@ -73,7 +92,15 @@ func ZooKeeperEnsemble(t testing.TB, n int) []*Server {
 		if err := os.WriteFile(filepath.Join(dir, "data", "myid"), []byte(strconv.Itoa(i+1)), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if all[i], err = zooKeeperServer(t, dir, port, settings); err != nil {
+		members := slices.Clone(settings)
+		for j := range n {
+			addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[j][0]))
+			if i != j {
+				addr = through(i, j, addr)
+			}
+			members = append(members, fmt.Sprintf("server.%d=%s:%d", j+1, addr, ports[j][1]))
+		}
+		if all[i], err = zooKeeperServer(t, dir, port, members); err != nil {
 			t.Fatal(err)
 		}
 		go func() { failed <- all[i].start() }()
