@@ -179,6 +179,13 @@ func TestAHoldWhoseMoveIsNotAnsweredIsRenewedInBothSessions(t *testing.T) {
 			}
 		}
 		if !broken {
+			longer := k // a third session: which of them keeps it nobody knows
+			longer.TTL *= 2
+			for range 2 {
+				if r := q.renews(longer); r.Err == nil {
+					t.Fatalf("%+v, by a move to a third session that was not answered", r)
+				}
+			}
 			continue
 		}
 		if err := p.BreakHold(t.Context(), store.Break{Name: at, ID: k.ID, Token: k.Token, Reason: "test"}); err != nil {

@@ -41,6 +41,7 @@ func TestTheTestsCatchEachMutantOfTheLaws(t *testing.T) {
 		{"a notification of another session is a grant", "TestANotificationOfAnotherSessionIsNoGrant", "record-notification-of-another-session", mutant.Cond("n == nil || !m.waits || m.sess == nil")},
 		{"a hold on its way is renewed for as long as one session", moving, "record-move-lasts-as-one", mutant.Return("m.renewedBy(h, to.Lasts, to.Renewed), true")},
 		{"a hold that its sessions keep is taken out", moving, "record-renewed-hold-is-taken-out", mutant.Delete()},
+		{"a hold on its way to a third session is renewed in two", moving, "record-third-session-is-forgotten", mutant.Delete()},
 		{"a hold on its way is renewed though it was broken", moving, "record-call-is-not-heeded-in-a-move", mutant.Cond("false")},
 		{"a hold on its way is renewed by a session that was not", moving, "record-move-is-not-fresh", mutant.Cond("false")},
 		{"an ask that is repeated tells the owner", "TestTheStoreKeepsThePromisesOfAllStores/one_request/promise/the_owner_that_was_told_last_by_a_renewal_is_listed", "record-owner-of-the-entry", mutant.Value("nil, false, c.Owner")},

@@ -295,6 +295,7 @@ func (s *Store) moves(ctx context.Context, m *localClaim, from, to *session.Sess
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if m.moving != to {
+		m.reads = m.reads || m.moving != nil // it may be in a third one: only an answer tells //mutant:record-third-session-is-forgotten
 		m.moving, m.toCalls = to, to.State().Calls
 	}
 	return nil

@@ -63,7 +63,6 @@ type Session struct {
 	used    store.Instant // when claims last was above 0
 	dead    bool
 	ending  bool          // End is under way, or was answered
-	retired bool          // no new claims go into it
 	flight  *Flight       // the renewal under way
 	again   store.Instant // after one that failed: not before
 	failed  int           // renewals since the last that was answered
@@ -254,19 +253,6 @@ func (sess *Session) Number() uint64 {
 	defer s.mu.Unlock()
 	sess.joins++
 	return sess.joins
-}
-
-// Retire has new claims go into another session. This one is renewed as long as it
-// keeps something, and then ended.
-func (sess *Session) Retire() {
-	s := sess.set
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	sess.retired = true
-	if s.present[sess.TTL] == sess {
-		delete(s.present, sess.TTL)
-	}
-	s.poke()
 }
 
 // Call calls any session.
