@@ -213,21 +213,7 @@ func noteSomewhere(t *trial) {
 	a, b, c, name := t.open(), t.open(), t.open(), fresh()
 	t.write(a, name, ".")
 	id := t.session(a)
-	const notes = record.MaxNotes // a Load may return no more
-	answered := make(chan record.Note, notes)
-	failed := make(chan error, 2)
-	go func() { // leaves notes
-		defer close(answered)
-		for range notes {
-			n := note("n")
-			s := t.joining(name, id, 0, n)
-			if out, err := a.Swap(t.ctx, &s); err != nil || !out.Joined {
-				failed <- err
-				return
-			}
-			answered <- n
-		}
-	}()
+	failed := make(chan error, 1)
 	stop := make(chan struct{})
 	taking := make(chan struct{})
 	go func() { // takes them in
@@ -251,7 +237,9 @@ func noteSomewhere(t *trial) {
 			}
 		}
 	}()
-	for n := range answered {
+	for range record.MaxNotes { // a Load may return no more
+		n := note("n")
+		t.joined(a, name, id, n)
 		r := t.load(b, name)
 		if !slices.Contains(keys(r.Inbox), n.Key) && !strings.Contains(string(r.Data), n.Key) {
 			t.Errorf("a note that was answered is neither in the inbox nor taken in")
@@ -260,8 +248,6 @@ func noteSomewhere(t *trial) {
 	}
 	close(stop)
 	<-taking
-	for range answered {
-	}
 	select {
 	case err := <-failed:
 		t.Errorf("meanwhile: %v", err)
