@@ -253,15 +253,12 @@ func leftEndsRenewals(t *trial) {
 	for _, percent := range []time.Duration{60, 80, 95, 100} {
 		id, _, lasts := t.beginShort(a)
 		over := make(chan struct{}) // when Left has said so
+		var failed error            // or this
 		go func() {
 			defer close(over)
 			for {
 				left, err := b.Left(t.ctx, []session.ID{id})
-				if err != nil {
-					t.Errorf("Left: %v", err)
-					return
-				}
-				if left[0] <= 0 {
+				if failed = err; err != nil || left[0] <= 0 {
 					return
 				}
 				time.Sleep(time.Millisecond)
@@ -272,7 +269,7 @@ func leftEndsRenewals(t *trial) {
 			after := false
 			select {
 			case <-over:
-				after = true
+				after = failed == nil
 			default:
 			}
 			_, err := a.Renew(t.ctx, id)
@@ -288,6 +285,9 @@ func leftEndsRenewals(t *trial) {
 		case <-over:
 		case <-time.After(patience):
 			t.Fatalf("Left of a session that was ended says that it goes on")
+		}
+		if failed != nil {
+			t.Fatalf("Left: %v", failed)
 		}
 	}
 }
