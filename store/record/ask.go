@@ -86,8 +86,11 @@ func (s *Store) unsent(m *localClaim) {
 // into the short one if it waits. One that is there stays where it is: whatever was
 // asked for before, in whichever session, is what the record says it is (law 1).
 func (s *Store) askIn(ctx context.Context, m *localClaim, c *store.Claim, long, short *session.Session) (store.Answer, error) {
+	s.mu.Lock()
+	waits := m.waits
+	s.mu.Unlock()
 	flight := long.Fresh()
-	if m.waits && short != nil {
+	if waits && short != nil {
 		flight = short.Fresh()
 	}
 	to, err := s.longer(ctx, m, long, short)
