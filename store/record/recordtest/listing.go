@@ -49,6 +49,14 @@ func listsAll(t *trial) {
 		name := fresh()
 		want[name] = t.write(a, name, "data of "+name)
 	}
+	for range 250 { // more than a page of most servers
+		name := fresh()
+		out := t.swap(a, record.Swap{Name: name, Data: []byte("data of " + name)})
+		if !out.Told {
+			out.Now = t.load(a, name)
+		}
+		want[name] = record.Record{Data: []byte("data of " + name), Version: out.Now.Version}
+	}
 	id := t.session(a)
 	for name := range want {
 		t.joined(a, name, id, note("n"))
