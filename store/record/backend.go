@@ -245,7 +245,8 @@ type Named struct {
 // Listing
 //
 //  41. List yields each name whose record has Data and is not idle, once, as Load would
-//     return it; the Inbox may be left out. Idle records may be left out.
+//     return it; the Inbox may be left out. Idle records may be left out. Between two of
+//     them the caller may read and write names.
 //  42. List with unwritten > 0 yields at least the names that nobody has written for that long;
 //     others may be left out.
 //  43. What cannot be read is yielded as an error with its name, and the rest follows.

@@ -1,6 +1,8 @@
 package recordtest
 
 import (
+	"context"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store/record"
@@ -11,6 +13,7 @@ var listPromises = []promise{
 	{name: "what is not written is not listed", run: listsNothingElse},
 	{name: "what was not written for long is listed", run: listsUnwritten},
 	{name: "a listing ends when nobody wants more", run: listEnds},
+	{name: "a name is written while names are listed", run: listedAndWritten},
 }
 
 // listed gives f what is listed. Others use the server as well.
@@ -45,6 +48,14 @@ func listsAll(t *trial) {
 	for range 30 {
 		name := fresh()
 		want[name] = t.write(a, name, "data of "+name)
+	}
+	for range 250 { // more than a page of most servers
+		name := fresh()
+		out := t.swap(a, record.Swap{Name: name, Data: []byte("data of " + name)})
+		if !out.Told {
+			out.Now = t.load(a, name)
+		}
+		want[name] = record.Record{Data: []byte("data of " + name), Version: out.Now.Version}
 	}
 	id := t.session(a)
 	for name := range want {
@@ -120,4 +131,31 @@ func listEnds(t *trial) {
 		break
 	}
 	t.write(b, fresh(), "y")
+}
+
+// A backend that lists on its only connection, or in a transaction that stops others, never comes to the end.
+func listedAndWritten(t *trial) {
+	b := t.open()
+	names := []string{fresh(), fresh(), fresh()}
+	for _, name := range names {
+		t.write(b, name, "x")
+	}
+	ctx, cancel := context.WithTimeout(t.ctx, patience)
+	defer cancel()
+	for r, err := range b.List(t.ctx, 0) {
+		if err != nil {
+			t.Errorf("List: %q: %v", r.Name, err)
+		}
+		if !slices.Contains(names, r.Name) {
+			continue
+		}
+		if out, err := b.Swap(ctx, &record.Swap{Name: r.Name, Old: r.Record, Data: []byte("y")}); err != nil || !out.Done {
+			t.Fatalf("a Swap on what was listed, before the next name: %+v, %v", out, err)
+		}
+	}
+	for _, name := range names {
+		if r := t.load(b, name); !has(r, "y") {
+			t.Errorf("Load: %s, want %q, which was written while names were listed", describe(r), "y")
+		}
+	}
 }
