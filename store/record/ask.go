@@ -20,11 +20,11 @@ type asking struct {
 	in    session.ID // that keeps the entry
 	there bool       // there is an entry
 	owner string     // of the entry
+	asked bool       // a waiter asks the holders to give up
 }
 
 // Ask implements [store.Store].
 func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
-	c.GiveUp = "" // see PromiseGiveUp of the description
 	if err := s.checkClaim(&c); err != nil {
 		return store.Answer{}, err
 	}
@@ -40,7 +40,31 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 	if err != nil {
 		return store.Answer{}, s.failed("ask for", c.Name, err)
 	}
+	s.askHolders(ctx, m, &c, &a)
 	return a, nil
+}
+
+// askHolders calls those that a waiting claim asks to give up, each once: so their next renewals read why. What fails is
+// for the next ask of the claim, which it also finds the holders with that came meanwhile.
+func (s *Store) askHolders(ctx context.Context, m *localClaim, c *store.Claim, a *store.Answer) {
+	if a.Granted || c.Try || c.GiveUp == "" {
+		m.asked = nil
+		return
+	}
+	v, err := s.look(ctx, c.Name)
+	if err != nil {
+		return
+	}
+	called := map[session.ID]bool{}
+	for i := range v.q.Entries {
+		e := &v.q.Entries[i]
+		if in := v.in[e.ID]; e.Granted && !m.asked[e.ID] && (called[in] || s.sessions.Call(ctx, in) == nil) { //mutant:record-asked-to-give-up-unheard
+			if m.asked == nil {
+				m.asked = map[store.ID]bool{}
+			}
+			called[in], m.asked[e.ID] = true, true
+		}
+	}
 }
 
 // placeTTL is the TTL of the session for those who wait (law 10): a dead one blocks for
@@ -138,6 +162,7 @@ func (s *Store) askIn(ctx context.Context, m *localClaim, c *store.Claim, long, 
 			in = short.ID
 		}
 		v.in[c.ID], got.in, got.there, got.owner = in, in, true, e.Owner
+		got.asked = v.q.GiveUp() != ""
 		return change, nil
 	}
 	err = s.do(ctx, c.Name, o)
@@ -262,14 +287,14 @@ func (s *Store) answer(
 		m.ends = max(m.ends, store.Now().Add(c.PositionTTL))
 	} else {
 		a.TTL = min(c.TTL, st.Lasts) //mutant:record-grant-outlasts-its-session
-		s.granted(m, c, &a)
+		s.granted(m, c, &a, got.asked)
 	}
 	s.poke()
 	return a, nil
 }
 
-// granted notes what the owner of a claim is told. Store.mu is held.
-func (s *Store) granted(m *localClaim, c *store.Claim, a *store.Answer) {
+// granted notes what the owner of a claim is told. asked: its first renewal reads why it is to be given up. Store.mu is held.
+func (s *Store) granted(m *localClaim, c *store.Claim, a *store.Answer, asked bool) {
 	if m.token == 0 {
 		m.since = store.Now()
 		if s.bySession() {
@@ -277,7 +302,7 @@ func (s *Store) granted(m *localClaim, c *store.Claim, a *store.Answer) {
 		}
 	}
 	m.waits, m.heard = false, nil
-	m.used, m.token, m.reads = a.Token, a.Token, c.MinHold > 0 || a.Want > a.Weight
+	m.used, m.token, m.reads = a.Token, a.Token, asked || c.MinHold > 0 || a.Want > a.Weight //mutant:record-granted-while-asked
 	m.told = store.Renewal{Weight: a.Weight, Want: a.Want, UpgradeToken: a.UpgradeToken}
 	m.ends = max(m.ends, store.Now().Add(c.TTL))
 	s.unwatch(m)
@@ -308,7 +333,7 @@ func (s *Store) fromNotification(m *localClaim, c *store.Claim) (a store.Answer,
 	}
 	// m.calls stays what it was when the record was read: whoever has called since
 	// may have broken it.
-	s.granted(m, c, &a)
+	s.granted(m, c, &a, n.Asked)
 	return a, true
 }
 

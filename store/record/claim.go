@@ -35,10 +35,11 @@ type localClaim struct {
 	watched []session.ID  // those ahead of it
 	also    []session.ID  // that were told to be, and when; no record read since has told
 	alsoAt  store.Instant
-	takenIn session.ID    // its entry was in the record under this one, as a notification said
-	rest    chan struct{} // closed when its ask need not wait for that any more; nil: no ask does
-	unsure  bool          // an ask was not answered: its entry may be in any session
-	failed  int           // times that it could not be taken out
+	asked   map[store.ID]bool // holds of which the sessions were called, as this claim asks to give up; of its asks alone
+	takenIn session.ID        // its entry was in the record under this one, as a notification said
+	rest    chan struct{}     // closed when its ask need not wait for that any more; nil: no ask does
+	unsure  bool              // an ask was not answered: its entry may be in any session
+	failed  int               // times that it could not be taken out
 
 	keep  time.Duration // its minimum hold, where that is a session of its own
 	since store.Instant // when its owner was told of the grant

@@ -288,6 +288,7 @@ func (n *waiter) note() Note {
 		w.int(x)
 	}
 	w.text(c.Owner)
+	w.text(c.GiveUp) //mutant:record-note-without-reason
 	return Note{Key: fmt.Sprintf("%s%016x", n.in, n.number), Data: w}
 }
 
@@ -302,9 +303,9 @@ func parseNote(name string, data []byte) (n waiter, ok bool) {
 	n.in, n.number = session.ID(r.bytes(8)), uint64(r.int())
 	n.claim.Limit, n.claim.Weight, n.claim.Block = r.int(), r.int(), int(r.int())
 	n.claim.MinHold, n.claim.LockDelay = time.Duration(r.int())*time.Microsecond, time.Duration(r.int())*time.Microsecond
-	n.claim.Owner = r.text()
+	n.claim.Owner, n.claim.GiveUp = r.text(), r.text()
 	c := &n.claim
-	fits := c.Limit >= 1 && c.Limit <= store.Full && c.Weight >= 1 && c.Weight <= c.Limit && len(c.Owner) <= store.MaxOwner
+	fits := c.Limit >= 1 && c.Limit <= store.Full && c.Weight >= 1 && c.Weight <= c.Limit && len(c.Owner) <= store.MaxOwner && len(c.GiveUp) <= store.MaxReason
 	return n, fits && !r.bad && len(r.b) == 0
 }
 
@@ -318,6 +319,7 @@ func AppendNotifications(b []byte, some []Notification) []byte {
 		w.bytes(n.Session[:])
 		w.int(n.Token)
 		w.int(int64(n.N))
+		w.flag(n.Asked)
 		w.text(n.Name)
 	}
 	return w
@@ -328,7 +330,7 @@ func AppendNotifications(b []byte, some []Notification) []byte {
 func ParseNotifications(b []byte, sink func(Notification)) {
 	for r := (reader{b: b}); len(r.b) > 0 && !r.bad; {
 		known := r.byte() == form
-		n := Notification{ID: store.ID(r.bytes(16)), Session: session.ID(r.bytes(8)), Token: r.int(), N: int(r.int()), Name: r.text()}
+		n := Notification{ID: store.ID(r.bytes(16)), Session: session.ID(r.bytes(8)), Token: r.int(), N: int(r.int()), Asked: r.byte() != 0, Name: r.text()}
 		if !known || r.bad {
 			return
 		}
@@ -344,6 +346,13 @@ type writer []byte
 func (w *writer) byte(b byte)    { *w = append(*w, b) }
 func (w *writer) bytes(b []byte) { *w = append(*w, b...) }
 func (w *writer) int(n int64)    { *w = binary.AppendUvarint(*w, uint64(n)) }
+func (w *writer) flag(is bool) {
+	b := byte(0)
+	if is {
+		b = 1
+	}
+	w.byte(b)
+}
 func (w *writer) text(s string) {
 	w.int(int64(len(s)))
 	*w = append(*w, s...)

@@ -102,7 +102,7 @@ func TestTheClockIsNotAheadOfTheServer(t *testing.T) {
 func TestNotificationsComeBackAsTheyWereWritten(t *testing.T) {
 	t.Parallel()
 	want := []Notification{
-		{Name: "a", ID: store.NewProcess().NewID(), Token: 5, N: 2, Session: session.NewID()},
+		{Name: "a", ID: store.NewProcess().NewID(), Token: 5, N: 2, Session: session.NewID(), Asked: true},
 		{Name: "b\x00", ID: store.NewProcess().NewID()},
 	}
 	b := AppendNotifications(nil, want)

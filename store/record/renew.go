@@ -245,7 +245,7 @@ func (s *Store) renewal(h *store.Hold, in, kept session.ID, adopted bool, got *r
 				v.wish[id] = got.wish
 			}
 			v.keep(id, kept)
-			got.reads = e.Want > e.Weight
+			got.reads = e.Want > e.Weight || got.r.GiveUp != "" // so it is told when nobody asks any more //mutant:record-asked-reads-on
 		}
 		got.there = v.find(h.ID) != nil
 		return change, got.r.Err
