@@ -31,6 +31,21 @@ func TestANotificationIsTheGrantWithoutARead(t *testing.T) {
 	}
 }
 
+func TestWhoIsGrantedByANotificationHearsOfWhoAsksToGiveUp(t *testing.T) {
+	t.Parallel()
+	m := recordtest.NewMemory(recordtest.Options{})
+	p, q := start(t, m, true), start(t, m, true)
+	h := q.takes(q.claim())
+	c := p.claim(lasting(store.MaxPositionTTL)) // so that its session stays the same
+	p.waits(c)
+	q.waits(q.claim(func(c *store.Claim) { c.GiveUp = "please" }))
+	q.releases(h)
+	until(t, "the notification has come", func() bool { return p.heard(c.ID) })
+	if r := p.renews(p.takes(c)); r.GiveUp != "please" {
+		t.Fatalf("%+v, want the reason of who waits", r)
+	}
+}
+
 // Law 6.
 func TestABreakIsHeardByWhoWasGrantedByANotification(t *testing.T) {
 	t.Parallel()
