@@ -47,12 +47,12 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 // askHolders calls those that a waiting claim asks to give up, each once: so their next renewals read why. What fails is
 // for the next ask of the claim, which it also finds the holders with that came meanwhile.
 func (s *Store) askHolders(ctx context.Context, m *localClaim, c *store.Claim, a *store.Answer) {
-	if a.Granted || c.Try || c.GiveUp == "" {
+	if a.Granted || c.GiveUp == "" {
 		m.asked = nil
 		return
 	}
 	v, err := s.look(ctx, c.Name)
-	if err != nil {
+	if err != nil || v.find(c.ID) == nil { // it was a try
 		return
 	}
 	called := map[session.ID]bool{}
