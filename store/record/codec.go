@@ -3,6 +3,7 @@ package record
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -382,7 +383,7 @@ func (r *reader) byte() byte { return r.bytes(1)[0] }
 
 func (r *reader) int() int64 {
 	n, k := binary.Uvarint(r.b)
-	if r.bad || k <= 0 || n > 1<<62 {
+	if r.bad || k <= 0 || n > math.MaxInt64 {
 		r.bad, r.b = true, nil
 		return 0
 	}
