@@ -193,7 +193,7 @@ func TestOldRowsGoAsFastAsTheyCame(t *testing.T) {
 	for ; pgtest.One[int](t, poolOf(s), "SELECT count(*)::int FROM "+tableOf(s)) > 1; looks++ {
 		var gone int64
 		var err error
-		if gone, at, err = s.sweepPart(t.Context(), at); err != nil {
+		if gone, at, _, err = s.sweepPart(t.Context(), at); err != nil {
 			t.Fatal(err)
 		}
 		most = max(most, gone)
