@@ -157,7 +157,7 @@ func newStore(db db, o *Options, clock func() int64) (*Store, error) {
 	s.do = load(s.schema, s.table, clock != nil)
 	s.sweeper = sweeper{least: leastSweep, most: mostSweep}
 	s.ctx, s.end = context.WithCancel(context.Background())
-	s.claims.of, s.claims.wake = map[store.ID]*localClaim{}, make(chan struct{}, 1)
+	s.claims.of, s.claims.wake, s.claims.late = map[store.ID]*localClaim{}, make(chan struct{}, 1), mostLate
 	s.sessions = session.NewSet(sessionTable{s}, s.poke)
 	return s, nil
 }
@@ -201,6 +201,7 @@ const closePatience = 2 * time.Second
 func (s *Store) Close() error {
 	s.end()
 	s.tasks.Wait()
+	s.claims.tasks.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
 	defer cancel()
 	s.sessions.Close(ctx)

@@ -40,7 +40,9 @@ type claims struct {
 	mu    sync.Mutex
 	of    map[store.ID]*localClaim
 	tends bool
+	tasks sync.WaitGroup
 	wake  chan struct{} // something may be due
+	late  time.Duration // how late an ask may come to the server that takes a place
 
 	now   int64 // what the server's clock showed in an answer, in µs
 	heard store.Instant
@@ -49,7 +51,7 @@ type claims struct {
 const (
 	// remembered is for how long who asks for a claim that is lost is told so.
 	remembered = time.Minute
-	// mostLate is how late an ask may come to the server that takes a place.
+	// mostLate is claims.late: longer than any ask is waited for.
 	mostLate = 10 * time.Second
 )
 
@@ -73,11 +75,11 @@ func (s *Store) enter(name string, id store.ID, makes bool) *localClaim {
 	defer s.claims.mu.Unlock()
 	m := s.claims.of[id]
 	if m == nil && makes {
-		m = &localClaim{name: name, id: id, ends: store.Now().Add(remembered)}
+		m = &localClaim{name: name, id: id, ends: store.Now()}
 		s.claims.of[id] = m
 		if !s.claims.tends {
 			s.claims.tends = true
-			s.tasks.Go(s.tend)
+			s.claims.tasks.Go(s.tend)
 		}
 	}
 	if m != nil {
@@ -201,15 +203,19 @@ func (s *Store) due(now store.Instant) (next store.Instant) {
 		case m.busy > 0:
 		case m.ends > now:
 			next = min(next, m.ends)
-		case m.late == 0 && (over || m.sess == nil && m.to == nil):
-			s.forget(m) // what its session kept, or what has an expiry of its own, goes by itself
+		case m.late == 0 && over:
+			s.forget(m)
+		case m.late == 0 && m.sess == nil && m.to == nil: // it has an expiry of its own, and goes by itself
+			if now > m.ends.Add(remembered) {
+				s.forget(m)
+			}
 		case begun == renewers: // the next time
 			next = now
 		default:
 			begun++
 			m.busy++
 			m.left = true
-			s.tasks.Go(func() { s.takeOut(m) })
+			s.claims.tasks.Go(func() { s.takeOut(m) })
 		}
 	}
 	return next

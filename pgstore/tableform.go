@@ -187,7 +187,12 @@ func (a *array) bytes(b string) {
 	a.WriteString(`"\\x` + hex.EncodeToString([]byte(b)) + `"`)
 }
 
-func (a *array) text() string { return a.String() + "}" }
+func (a *array) text() string {
+	if a.Len() == 0 {
+		return "{}"
+	}
+	return a.String() + "}"
+}
 
 // micros rounds up, so that no hold is shorter than was asked for.
 func micros(d time.Duration) int64 { return int64((d + time.Microsecond - 1) / time.Microsecond) }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/session"
@@ -60,7 +61,7 @@ func (s *Store) askOnce(ctx context.Context, m *localClaim, c *store.Claim) (a s
 		}
 		if token != 0 {
 			a = store.Answer{Granted: true, Token: token, N: n, TTL: c.TTL, Weight: c.Weight, Want: c.Weight, Last: token + int64(n) - 1}
-			s.answered(m, c, &a, nil, 0, sent)
+			s.answered(m, c, &a, c.Owner, nil, 0, sent)
 			return a, true, nil
 		}
 	}
@@ -69,7 +70,15 @@ func (s *Store) askOnce(ctx context.Context, m *localClaim, c *store.Claim) (a s
 		flight = kept.Fresh()
 	}
 	var over over
-	if c.Try || kept != nil {
+	in, from, late := []byte{}, array{}, int64(0)
+	if to, maybe, err := s.longer(ctx, m, c); err != nil {
+		return a, false, err
+	} else if to != nil {
+		kept, flight, in = to.Session, to.flight, to.ID[:]
+		for _, id := range maybe {
+			from.bytes(string(id[:]))
+		}
+	} else if c.Try || kept != nil {
 		// What needs no write needs no lock: who is ahead now was there while
 		// we asked.
 		sent, calls := store.Now(), callsOf(kept)
@@ -89,7 +98,6 @@ func (s *Store) askOnce(ctx context.Context, m *localClaim, c *store.Claim) (a s
 		}
 		over.sessions = f.ended
 	}
-	in, late := []byte{}, int64(0)
 	if kept == nil && s.keeps() && !c.Try && c.PositionTTL >= minTTL {
 		if kept, err = s.sessions.Present(ctx, min(c.PositionTTL, c.TTL)); err != nil {
 			return a, false, s.failed(fmt.Sprintf("ask for %q", c.Name), err)
@@ -98,7 +106,7 @@ func (s *Store) askOnce(ctx context.Context, m *localClaim, c *store.Claim) (a s
 	}
 	for {
 		sent, calls := store.Now(), callsOf(kept)
-		f, err := s.act(ctx, "ask for", c.Name, over, s.do.ask, append(args, micros(c.PositionTTL), c.Try, in, late)...)
+		f, err := s.act(ctx, "ask for", c.Name, over, s.do.ask, append(args, micros(c.PositionTTL), c.Try, in, late, from.text())...)
 		switch {
 		case err != nil:
 			s.mayComeLate(m, late, err)
@@ -118,6 +126,9 @@ func (s *Store) askOnce(ctx context.Context, m *localClaim, c *store.Claim) (a s
 			continue
 		}
 		a, err = f.q.Poll(f.time(), c.Name, c)
+		if e == nil && again {
+			return a, true, s.overTaken(m)
+		}
 		if e == nil && err == nil && !c.Try { //mutant:pg-too-late-is-told
 			return a, false, fmt.Errorf("%w: ask for %q on %s: it came too late", store.ErrUnavailable, c.Name, s.address)
 		}
@@ -136,6 +147,22 @@ func (s *Store) keeper(m *localClaim) (sess *session.Session, again bool) {
 	return m.sess, m.sess != nil
 }
 
+// longer is the session that a hold moves to which is asked for again, and for longer than the session lasts that
+// keeps it; and those that it may be in. Nil: it stays.
+func (s *Store) longer(ctx context.Context, m *localClaim, c *store.Claim) (*keeper, []session.ID, error) {
+	s.claims.mu.Lock()
+	moves := m.token != 0 && m.sess != nil && m.sess.TTL < c.TTL
+	r := &renewal{h: &store.Hold{Name: c.Name, ID: c.ID, Token: m.token, TTL: c.TTL}, m: m}
+	s.claims.mu.Unlock()
+	if !moves {
+		return nil, nil, nil
+	}
+	if err := s.prepare(ctx, r, map[time.Duration]*keeper{}); err != nil {
+		return nil, nil, s.failed(fmt.Sprintf("ask for %q", c.Name), err)
+	}
+	return r.by, r.maybe, nil
+}
+
 func callsOf(sess *session.Session) int64 {
 	if sess == nil {
 		return 0
@@ -148,7 +175,7 @@ func callsOf(sess *session.Session) int64 {
 func (s *Store) tooLate() int64 {
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
-	return s.claims.serverNow() + micros(mostLate)
+	return s.claims.serverNow() + s.claims.late.Microseconds()
 }
 
 // mayComeLate notes that an ask was not answered, and may be done until it is too late: what
@@ -176,12 +203,13 @@ func (s *Store) overTaken(m *localClaim) error {
 func (s *Store) asked(
 	ctx context.Context, m *localClaim, c *store.Claim, f *found, a store.Answer, why error, kept *session.Session, flight *session.Flight, calls int64, sent store.Instant,
 ) (store.Answer, bool, error) {
-	if why != nil || f.entry(c.ID) == nil {
+	e := f.entry(c.ID)
+	if why != nil || e == nil {
 		return a, true, why
 	}
 	in, is := f.in[c.ID]
 	if !is {
-		s.answered(m, c, &a, nil, 0, sent)
+		s.answered(m, c, &a, e.Owner, nil, 0, sent)
 		return a, true, nil
 	}
 	sess := s.sessions.Own(in)
@@ -199,26 +227,24 @@ func (s *Store) asked(
 	if a.Granted {
 		a.TTL = min(c.TTL, st.Lasts) //mutant:pg-grant-outlasts-its-session
 	}
-	s.answered(m, c, &a, sess, calls, st.Renewed)
+	s.answered(m, c, &a, e.Owner, sess, calls, st.Renewed)
 	return a, true, nil
 }
 
 // answered notes what the owner of a claim is told, which counts from an instant.
-func (s *Store) answered(m *localClaim, c *store.Claim, a *store.Answer, sess *session.Session, calls int64, from store.Instant) {
+func (s *Store) answered(m *localClaim, c *store.Claim, a *store.Answer, owner string, sess *session.Session, calls int64, from store.Instant) {
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
 	m.into(sess)
 	m.calls = calls
 	lasts := c.PositionTTL
 	if a.Granted {
-		m.token, m.used, m.owner, lasts = a.Token, a.Token, c.Owner, a.TTL
+		m.token, m.used, m.owner, lasts = a.Token, a.Token, owner, a.TTL
 		m.reads = c.MinHold > 0 || a.Want > a.Weight // its minimum hold begins with its first renewal
 		m.told = store.Renewal{Weight: a.Weight, Want: a.Want, UpgradeToken: a.UpgradeToken}
 	}
 	m.until = max(m.until, from.Add(lasts))
-	if m.ends = max(m.until, store.Now().Add(lasts)); sess == nil {
-		m.ends = m.ends.Add(remembered)
-	}
+	m.ends = max(m.until, store.Now().Add(lasts))
 }
 
 // askFree runs the statement for a name that nobody uses, and makes the table

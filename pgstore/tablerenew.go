@@ -115,7 +115,7 @@ func (s *Store) unchanged(h *store.Hold) (r store.Renewal, done bool) {
 	defer s.claims.mu.Unlock()
 	m := s.claims.of[h.ID]
 	if m == nil || m.sess == nil || m.to != nil || m.sess.TTL < h.TTL || //mutant:pg-hold-stays-in-the-short-session
-		m.reads || m.token != h.Token || m.name != h.Name || h.NewID != (store.ID{}) || h.Used > m.used || h.Owner != "" && h.Owner != m.owner {
+		m.reads || m.token == 0 || m.token != h.Token || m.name != h.Name || h.NewID != (store.ID{}) || h.Used > m.used || h.Owner != "" && h.Owner != m.owner {
 		return r, false
 	}
 	st := m.sess.State()

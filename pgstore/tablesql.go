@@ -150,7 +150,7 @@ func assemble(clocked bool) *statements {
 	return &statements{
 		create: one("table", 0), createSessions: one("session_table", 0),
 		askFast: one("ask_fast", 10), askIdle: one("ask_idle", 10), releaseFast: one("release_fast", 5), releaseNext: one("release_next", 5), renewFast: one("renew_fast", 8), releaseAll: one("release_all", 5),
-		ask: one("ask", 14), renew: one("renew", 10), change: one("change", 6), release: one("release", 5), breaks: one("break", 6),
+		ask: one("ask", 15), renew: one("renew", 10), change: one("change", 6), release: one("release", 5), breaks: one("break", 6),
 		view: one("view", 1), held: one("held", 1), list: one("list", 2), sweep: one("sweep", 2),
 		session: sessions{
 			begin: one("session_begin", 2), renew: one("session_renew", 1), call: one("session_call", 1), end: one("session_end", 2),

@@ -1,3 +1,5 @@
 -- Deletes some of the sessions that have ended. A renewal finds none then.
-DELETE FROM {sessions} WHERE id IN (SELECT id FROM {sessions} WHERE expires <= {now} LIMIT 500 FOR UPDATE SKIP LOCKED)
-	AND expires <= {now} --mutant:pg-session-sweep
+DELETE FROM {sessions} WHERE id IN (
+	SELECT id FROM {sessions} WHERE
+		expires <= {now} --mutant:pg-session-sweep
+	LIMIT 500 FOR UPDATE SKIP LOCKED)
