@@ -366,11 +366,23 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 		sent.Token = 0 // what is left of it
 	}
 	err := s.release(ctx, &sent, s.lone(m))
-	s.leave(m, err == nil || store.Definite(err))
+	if err == nil || !store.Definite(err) || s.isToken(m, h.Token) { // else it was another's, so to say
+		s.leave(m, err == nil || store.Definite(err))
+	}
 	if err == nil && h.Token != sent.Token {
 		return why
 	}
 	return err
+}
+
+// isToken reports whether a claim was granted with the token.
+func (s *Store) isToken(m *localClaim, token int64) bool {
+	if m == nil {
+		return false
+	}
+	s.claims.mu.Lock()
+	defer s.claims.mu.Unlock()
+	return m.token == token
 }
 
 // lone reports whether no session keeps a claim: it has an expiry of its own.

@@ -85,6 +85,7 @@ type renewal struct {
 	by    *keeper      // nil: it has an expiry of its own from now on
 	maybe []session.ID // that it may be in
 	ended over         // sessions that may have kept it
+	moves bool         // no other that moves it is without an answer
 	sent  store.Instant
 	calls int64
 }
@@ -177,7 +178,6 @@ func (s *Store) prepare(ctx context.Context, r *renewal, keepers map[time.Durati
 		return nil // a hold on its way to another process outlives this one
 	case m == nil && !adopts:
 		return nil // whoever asked for it, it was not this Store
-	case adopts:
 	case to != nil && to.TTL >= h.TTL && !to.Over(): // a copy of that statement that comes late changes nothing
 		r.by = &keeper{to, to.Fresh()}
 	case to == nil && was != nil && was.TTL >= h.TTL:
@@ -206,8 +206,8 @@ func (s *Store) prepare(ctx context.Context, r *renewal, keepers map[time.Durati
 		}
 		if m != nil {
 			s.claims.mu.Lock()
-			m.to = r.by.Session
-			if !slices.Contains(m.maybe, r.by.ID) {
+			if m.to != r.by.Session {
+				m.to, r.moves = r.by.Session, m.to == nil
 				m.maybe = append(m.maybe, r.by.ID)
 			}
 			s.claims.mu.Unlock()
@@ -295,9 +295,12 @@ func (s *Store) renewOne(ctx context.Context, r *renewal) store.Renewal {
 	f, err := s.act(ctx, "renew", h.Name, r.ended, s.do.renew,
 		[]byte(h.Name), h.ID[:], h.Token, micros(h.TTL), h.Used, []byte(h.Owner), newID, []byte(r.in()), maybe.text())
 	if err = cmp.Or(err, lostOr(f)); err != nil {
-		if errors.Is(err, store.ErrLost) && r.m != nil {
+		if store.Definite(err) && r.m != nil {
 			s.claims.mu.Lock()
 			r.m.reads = true // if it was broken, it is taken out when it would have expired
+			if r.moves {
+				r.m.to, r.m.maybe = nil, nil
+			}
 			s.claims.mu.Unlock()
 		}
 		return store.Renewal{TTL: h.TTL, Err: err}
@@ -316,7 +319,7 @@ func (s *Store) renewOne(ctx context.Context, r *renewal) store.Renewal {
 		s.leave(r.m, true)
 		s.exit(r.m)
 		r.m = nil
-		if r.by == nil {
+		if h.NewID.Process() == (store.Process{}) {
 			return out
 		}
 	}
