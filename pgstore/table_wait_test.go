@@ -174,7 +174,6 @@ func TestAStatementThatIsCancelledHalfWayIsIndeterminateAndCanBeRepeated(t *test
 		}
 		return func() { tx.Rollback(context.Background()) }
 	}
-	claim := mutex("n")
 	for what, leave := range map[string]func(ctx context.Context, cancel func()){
 		"the caller leaves": func(_ context.Context, cancel func()) { cancel() },
 		"its backend is killed": func(context.Context, func()) {
@@ -184,6 +183,7 @@ func TestAStatementThatIsCancelledHalfWayIsIndeterminateAndCanBeRepeated(t *test
 			run(t, poolOf(s), "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1 || '%'", s.schema)
 		},
 	} {
+		claim := mutex("n")
 		free := block()
 		ctx, cancel := context.WithCancel(t.Context())
 		failed := make(chan error, 1)
@@ -200,6 +200,9 @@ func TestAStatementThatIsCancelledHalfWayIsIndeterminateAndCanBeRepeated(t *test
 		}
 		if st := state(t, s, "n"); len(st.Entries) != 2 {
 			t.Errorf("%s: there are %d entries, want the hold and one position", what, len(st.Entries))
+		}
+		if err := s.Release(t.Context(), store.Hold{Name: "n", ID: claim.ID}); err != nil {
+			t.Fatal(err)
 		}
 	}
 	if err := s.Release(t.Context(), h); err != nil {

@@ -149,7 +149,7 @@ func rights(t *testing.T) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, doc, _ = bytes.Cut(doc, []byte("here for the default table:"))
+	_, doc, _ = bytes.Cut(doc, []byte("here for the default tables:"))
 	doc, _, _ = bytes.Cut(doc, []byte("//\n// DELETE is for old rows"))
 	var list []string
 	for _, m := range regexp.MustCompile(`(?m)^//\t(GRANT .*)$`).FindAllStringSubmatch(string(doc), -1) {

@@ -214,7 +214,6 @@ func (s *Store) due(now store.Instant) (next store.Instant) {
 		default:
 			begun++
 			m.busy++
-			m.left = true
 			s.claims.tasks.Go(func() { s.takeOut(m) })
 		}
 	}
@@ -233,7 +232,11 @@ func (s *Store) takeOut(m *localClaim) {
 	defer s.claims.mu.Unlock()
 	m.busy--
 	if err == nil && last {
-		s.forget(m)
+		m.into(nil)
+		m.over, m.late, m.ends = true, 0, store.Now().Add(remembered)
+		if m.left {
+			s.forget(m)
+		}
 		return
 	}
 	m.tries++

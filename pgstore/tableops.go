@@ -360,17 +360,16 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 	m := s.enter(h.Name, h.ID, false)
 	defer s.exit(m)
 	why := s.gone(ctx, m)
-	broken := (*store.LostError)(nil)
-	sent := h
-	if why != nil && !errors.As(why, &broken) {
-		sent.Token = 0 // what is left of it
+	if broken := (*store.LostError)(nil); why != nil && !errors.As(why, &broken) {
+		err := s.settle(ctx, h.Name, h.ID) // what is left of it has expired //mutant:pg-expired-is-not-given-back
+		if s.leave(m, err == nil); err == nil && h.Token != 0 {
+			err = why
+		}
+		return err
 	}
-	err := s.release(ctx, &sent, s.lone(m))
+	err := s.release(ctx, &h, s.lone(m))
 	if err == nil || !store.Definite(err) || s.isToken(m, h.Token) { // else it was another's, so to say
 		s.leave(m, err == nil || store.Definite(err))
-	}
-	if err == nil && h.Token != sent.Token {
-		return why
 	}
 	return err
 }
