@@ -163,13 +163,12 @@ func TestARowThatSomebodyKeepsLockedHoldsUpItsOwnNameAlone(t *testing.T) {
 func TestAStatementThatIsCancelledHalfWayIsIndeterminateAndCanBeRepeated(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
-	h := mustHold(t, s, mutex("n"))
-	block := func() (free func()) {
+	block := func(name string) (free func()) {
 		tx, err := poolOf(s).Begin(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := tx.Exec(t.Context(), "SELECT FROM "+tableOf(s)+" FOR UPDATE"); err != nil {
+		if _, err := tx.Exec(t.Context(), "SELECT FROM "+tableOf(s)+" WHERE name = $1 FOR UPDATE", []byte(name)); err != nil {
 			t.Fatal(err)
 		}
 		return func() { tx.Rollback(context.Background()) }
@@ -183,8 +182,9 @@ func TestAStatementThatIsCancelledHalfWayIsIndeterminateAndCanBeRepeated(t *test
 			run(t, poolOf(s), "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1 || '%'", s.schema)
 		},
 	} {
-		claim := mutex("n")
-		free := block()
+		mustHold(t, s, mutex(what)) // a name for each: what was given up is taken out meanwhile
+		claim := mutex(what)
+		free := block(what)
 		ctx, cancel := context.WithCancel(t.Context())
 		failed := make(chan error, 1)
 		go func() { _, err := s.Ask(ctx, claim); failed <- err }()
@@ -198,15 +198,9 @@ func TestAStatementThatIsCancelledHalfWayIsIndeterminateAndCanBeRepeated(t *test
 		if a := mustAsk(t, s, claim); a.Granted || a.Holding != 1 {
 			t.Errorf("%s, and it is asked again: %+v", what, a)
 		}
-		if st := state(t, s, "n"); len(st.Entries) != 2 {
+		if st := state(t, s, what); len(st.Entries) != 2 {
 			t.Errorf("%s: there are %d entries, want the hold and one position", what, len(st.Entries))
 		}
-		if err := s.Release(t.Context(), store.Hold{Name: "n", ID: claim.ID}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := s.Release(t.Context(), h); err != nil {
-		t.Fatal(err)
 	}
 }
 
