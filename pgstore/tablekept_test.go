@@ -164,7 +164,7 @@ func TestWhatIsNotRenewedIsTakenOutOfALivingSession(t *testing.T) {
 	var holds []store.Hold
 	for _, name := range []string{"renewed", "left"} {
 		c := mutex(name)
-		c.TTL, c.PositionTTL = ttl, ttl
+		c.TTL, c.PositionTTL, c.LockDelay = ttl, ttl, 10*time.Millisecond
 		h := mustHold(t, s, c)
 		h.TTL = ttl
 		mustRenew(t, s, h)
@@ -239,6 +239,29 @@ func TestWhatAnEndedSessionKeptIsLost(t *testing.T) {
 	}
 	if st := state(t, s, "held"); len(st.Entries) != 0 {
 		t.Errorf("it is listed: %+v", st)
+	}
+}
+
+// Its row does not know yet that its session has ended.
+func TestAnExpiredHoldThatIsGivenBackKeepsItsMinimum(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	c := mutex("n")
+	c.MinHold = time.Hour
+	h := mustHold(t, s, c)
+	mustRenew(t, s, h)
+	sess := s.sessions.Own(sessionOf(t, s, "n", h.ID))
+	if err := (sessionTable{s}).End(t.Context(), sess.ID); err != nil {
+		t.Fatal(err)
+	}
+	sess.Wait(t.Context(), sess.Renew())
+	if err := s.Release(t.Context(), h); !errors.Is(err, store.ErrLost) {
+		t.Errorf("%v, want lost", err)
+	}
+	try := mutex("n")
+	try.Try = true
+	if a := mustAsk(t, second(t, s), try); a.Granted {
+		t.Errorf("within the minimum hold: %+v", a)
 	}
 }
 

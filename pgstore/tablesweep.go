@@ -3,6 +3,7 @@ package pgstore
 import (
 	"context"
 	"encoding/hex"
+	"math/rand/v2"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -18,6 +19,9 @@ const (
 	// they came, even when each name is used once.
 	leastSweep = 100 * time.Millisecond
 	mostSweep  = 5 * time.Minute
+	// Of a process that has just come one in so many deletes sessions that have ended:
+	// it may not live for that pause.
+	sweepOdds = 8
 )
 
 // A sweeper deletes the rows that nobody has used for a day, a part of the table
@@ -56,7 +60,9 @@ func (s *Store) sweep() {
 		for _, name := range kept {
 			_ = s.settle(ctx, name) // what fails is tried again
 		}
-		_ = s.run(ctx, s.do.session.sweep, nil, func() {}, nil)
+		if next != 0 || rand.N(sweepOdds) == 0 {
+			_ = s.run(ctx, s.do.session.sweep, nil, func() {}, nil)
+		}
 		s.at = behind
 		s.pause = s.nextPause(gone)
 		s.next.Store(int64(store.Now().Add(s.pause)))

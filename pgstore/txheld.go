@@ -69,23 +69,22 @@ func (s *Store) CheckTx(ctx context.Context, tx any, l TableLease) error {
 		return doing(err)
 	}
 	for _, e := range f.q.State(f.time(), name).Entries {
-		if !e.Has(token) || e.Expires <= 0 || e.Broken != "" { //mutant:pg-held-lasts
-			continue
-		}
-		in, kept := f.in[e.ID]
-		if !kept {
-			return nil
-		}
-		// A statement of its own, which sees the session as it is now. Whoever ends it from
-		// now on grants nothing before the transaction has ended.
-		lives := false
-		args[0] = in[:]
-		alive := func(scan func(...any) error) error { return scan(&lives) }
-		if err := query(s.do.session.held, alive); err != nil {
-			return doing(s.failed("look at a session", err))
-		}
-		if lives { //mutant:pg-held-session-lives
-			return nil
+		if e.Has(token) && e.Expires > 0 && e.Broken == "" { //mutant:pg-held-lasts
+			in, kept := f.in[e.ID]
+			if !kept {
+				return nil
+			}
+			// A statement of its own, which sees the session as it is now. Whoever ends it from
+			// now on grants nothing before the transaction has ended.
+			lives := false
+			args[0] = in[:]
+			alive := func(scan func(...any) error) error { return scan(&lives) }
+			if err := query(s.do.session.held, alive); err != nil {
+				return doing(s.failed("look at a session", err))
+			}
+			if lives { //mutant:pg-held-session-lives
+				return nil
+			}
 		}
 	}
 	return doing(fmt.Errorf("%w: the hold with token %d has ended; roll back", store.ErrLost, token))
