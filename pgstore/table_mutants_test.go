@@ -55,7 +55,7 @@ var tableMutants = []struct {
 	{"the release of what a session keeps does not wait for the disk", crash, []mutant.Edit{mutant.At("pg-release-kept-is-durable", mutant.Line("RETURNING false, CASE WHEN $5::boolean THEN set_config('synchronous_commit', 'off', true) ELSE set_config('synchronous_commit', 'off', true) END"))}},
 	{"what a session of another keeps is renewed", "TestAHoldThatASessionOfAnotherKeepsIsNotRenewed", []mutant.Edit{mutant.At("pg-renew-kept-by-another", mutant.Delete()), mutant.At("pg-renew-fast-kept-by-another", mutant.Delete())}},
 	{"what has ended is not written", "TestWhatIsNotRenewedIsTakenOutOfALivingSession", []mutant.Edit{mutant.At("pg-ended-is-written", mutant.Delete())}},
-	{"a row that a session keeps is swept", "TestAHoldThatIsOnlyRenewedByItsSessionIsNotSwept", []mutant.Edit{mutant.At("pg-sweep-kept", mutant.Delete())}},
+	{"a row that a session keeps is swept", "TestAHoldThatIsOnlyRenewedByItsSessionIsNotSwept", []mutant.Edit{mutant.At("pg-sweep-kept", mutant.Delete()), mutant.At("pg-sweep-kept-still", mutant.Delete())}},
 	{"a session that lapsed is renewed", "TestSessions/promise/a_renewal_of_a_session_that_has_lapsed_is_lost", []mutant.Edit{mutant.At("pg-session-renewed-when-over", mutant.Delete())}},
 	{"a session that was renewed meanwhile is ended", "TestASessionIsPassedOverOnlyOnceItsEndIsFinal", []mutant.Edit{mutant.At("pg-session-end-is-asked", mutant.Line("($2::boolean OR true)"))}},
 	{"a session that lives is deleted", "TestSessionsThatHaveEndedAreDeletedAndOthersAreNot", []mutant.Edit{mutant.At("pg-session-sweep", mutant.Line("expires IS NOT NULL"))}},

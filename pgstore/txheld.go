@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/session"
 )
 
 // A TableLease is what CheckTx has to know of a lease; a holdfast.Lease is one.
@@ -67,6 +68,11 @@ func (s *Store) CheckTx(ctx context.Context, tx any, l TableLease) error {
 	f, err := s.finish(f, query(s.do.held, add), "check", name)
 	if err != nil {
 		return doing(err)
+	}
+	for i := range f.q.Entries { // an end that is not known yet is no time that can be told
+		if e := &f.q.Entries[i]; f.in[e.ID] != (session.ID{}) {
+			e.Expires = f.now + micros(store.MaxPositionTTL)
+		}
 	}
 	for _, e := range f.q.State(f.time(), name).Entries {
 		if e.Has(token) && e.Expires > 0 && e.Broken == "" { //mutant:pg-held-lasts

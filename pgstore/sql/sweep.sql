@@ -16,7 +16,9 @@ WITH part AS MATERIALIZED (
 		AND '' = ALL (session) --mutant:pg-sweep-kept
 	FOR UPDATE SKIP LOCKED
 ), gone AS (
-	DELETE FROM {table} t USING idle WHERE t.name = idle.name AND t.kept < {now} AND '' = ALL (session) RETURNING 1
+	DELETE FROM {table} t USING idle WHERE t.name = idle.name AND t.kept < {now}
+		AND '' = ALL (session) --mutant:pg-sweep-kept-still
+	RETURNING 1
 )
 SELECT (SELECT count(*) FROM gone), CASE WHEN behind >= blocks THEN 0 ELSE behind END, (SELECT coalesce(string_agg(encode(name, 'hex'), ' '), '') FROM {table}
 	WHERE ctid >= (SELECT format('(%s,0)', begin) FROM part)::tid AND ctid < (SELECT format('(%s,0)', behind) FROM part)::tid
