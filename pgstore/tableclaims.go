@@ -239,6 +239,10 @@ func (s *Store) takeOut(m *localClaim) {
 		}
 		return
 	}
+	if err == nil { // what comes late by then is taken out then
+		m.ends = store.Now().Add(time.Duration(max(m.late-s.claims.serverNow(), 0))*time.Microsecond + 10*time.Millisecond)
+		return
+	}
 	m.tries++
 	m.ends = store.Now().Add(min((100*time.Millisecond)<<min(m.tries, 6), 5*time.Second))
 }
