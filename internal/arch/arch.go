@@ -37,6 +37,7 @@ const (
 	goredis = "github.com/redis/go-redis/v9"
 	pgx     = "github.com/jackc/pgx/v5"
 	mysql   = "github.com/go-sql-driver/mysql"
+	mssql   = "github.com/microsoft/go-mssqldb"
 	mongo   = "go.mongodb.org/mongo-driver/v2"
 	nats    = "github.com/nats-io/nats.go"
 	prom    = "github.com/prometheus/client_golang/prometheus"
@@ -73,6 +74,7 @@ var rules = map[string]rule{
 	"redisstore":         {store, []string{goredis}},
 	"redisstore/redlock": {store, []string{goredis}},
 	"mysqlstore":         {store, []string{mysql}},
+	"mssqlstore":         {store, []string{mssql}},
 	"mongostore":         {store, []string{mongo}},
 	"etcdstore":          {store, etcd},
 	"zkstore":            {store, []string{gozk}},
@@ -110,7 +112,7 @@ var rules = map[string]rule{
 
 // modules are the directories that will be modules of their own, with all that is
 // below them. What is below none is the root module's.
-var modules = []string{"redisstore", "pgstore", "mysqlstore", "mongostore", "etcdstore", "zkstore", "natsstore", "holdfastprom",
+var modules = []string{"redisstore", "pgstore", "mysqlstore", "mssqlstore", "mongostore", "etcdstore", "zkstore", "natsstore", "holdfastprom",
 	"open/all", "prove", "cmd/holdfast", "internal/mongosim"}
 
 // moduleOf returns the directory of the package's module; "": the root module.

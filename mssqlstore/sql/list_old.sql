@@ -1,0 +1,5 @@
+--@ head.sql
+--@ name.sql
+SELECT TOP (@page) @now,name,form,rev,taken,data,inbox FROM {locks} WHERE idle=0 AND name>@key
+AND written<=(@now-@age)/@tick*@tick --mutant:mssql-young-listed
+ORDER BY name;
