@@ -24,6 +24,14 @@ func init() {
 // parameter that is not known is refused: the driver would ignore it. Open does no I/O. The error matches store.ErrInvalid and does not
 // show the URL, which may hold a password.
 func Open(rawURL string, o *Options) (*Store, error) {
+	b, err := open(rawURL, o)
+	if err != nil {
+		return nil, err
+	}
+	return storeOf(b), nil
+}
+
+func open(rawURL string, o *Options) (*backend, error) {
 	config, options, err := parseURL(rawURL, o)
 	if err != nil {
 		return nil, err
@@ -41,7 +49,7 @@ func Open(rawURL string, o *Options) (*Store, error) {
 	db.SetConnMaxIdleTime(4 * time.Minute)
 	b.own = c
 	b.address = fmt.Sprintf("SQL Server at %s, database %s, table %s", serverOf(&config), config.Database, b.o.quoted(&tables[0]))
-	return storeOf(b), nil
+	return b, nil
 }
 
 func serverOf(c *msdsn.Config) string {

@@ -75,23 +75,28 @@ func (b *backend) Left(ctx context.Context, ids []session.ID) ([]time.Duration, 
 // maxIDs is how many a request asks about: it can have 2,100 arguments.
 const maxIDs = 1024
 
-// look reads the rows of sessions. A request asks about 1, 2, 4 … of them, the last again and again: so there are few
-// texts to compile.
+// leftFor is a request about some sessions: about 1, 2, 4 … of them, the last again and again. So there are few texts to
+// compile.
+func leftFor(b *backend, ids []session.ID) (statement string, args []any) {
+	statement, args = b.text("left")
+	n := 1
+	for n < len(ids) {
+		n *= 2
+	}
+	var names []string
+	for i := range n {
+		name := fmt.Sprint("i", i)
+		names, args = append(names, "@"+name), append(args, sql.Named(name, ids[min(i, len(ids)-1)][:]))
+	}
+	return strings.Replace(statement, "{ids}", strings.Join(names, ","), 1), args
+}
+
+// look reads the rows of sessions.
 func (b *backend) look(ctx context.Context, ids []session.ID) ([]row.Left, error) {
 	if err := b.prepare(ctx); err != nil {
 		return nil, err
 	}
-	statement, args := b.text("left")
-	var names []string
-	for n := 1; len(names) < len(ids); n *= 2 {
-		for i := len(names); i < n; i++ {
-			name := fmt.Sprint("i", i)
-			names = append(names, "@"+name)
-			id := ids[min(i, len(ids)-1)]
-			args = append(args, sql.Named(name, id[:]))
-		}
-	}
-	statement = strings.Replace(statement, "{ids}", strings.Join(names, ","), 1)
+	statement, args := leftFor(b, ids)
 	return ask(ctx, b, statement, args, func(rows *sql.Rows) (l row.Left, err error) {
 		var id []byte
 		err = rows.Scan(&id, &l.Expires, &l.For)

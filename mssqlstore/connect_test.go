@@ -1,0 +1,139 @@
+package mssqlstore
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store/session"
+)
+
+// mute is the URL of a port where connections are taken, and nothing is answered: a server that is frozen.
+func mute(t *testing.T) (url string, dialed *atomic.Int64) {
+	t.Helper()
+	at, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dialed = new(atomic.Int64)
+	ended := make(chan bool)
+	go func() {
+		defer close(ended)
+		for {
+			c, err := at.Accept()
+			if err != nil {
+				return
+			}
+			dialed.Add(1)
+			defer c.Close()
+		}
+	}()
+	t.Cleanup(func() { at.Close(); <-ended })
+	return "sqlserver://" + at.Addr().String() + "?database=d", dialed
+}
+
+func (c *connector) left() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.conns)
+}
+
+// The driver heeds no context while it logs in.
+func TestALoginThatIsNotAnsweredEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	url, dialed := mute(t)
+	for what, c := range map[string]struct {
+		limit time.Duration
+		want  error
+	}{"of the caller": {time.Hour, context.Canceled}, "of our own": {50 * time.Millisecond, errLogin}} {
+		config, _, err := parseURL(url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		own := newConnector(config, nil)
+		own.limit = c.limit
+		ctx, cancel := context.WithCancel(t.Context())
+		before := dialed.Load()
+		done := make(chan error, 1)
+		go func() { _, err := own.Connect(ctx); done <- err }()
+		until(t, "it has dialed", func() bool { return dialed.Load() > before && own.left() == 1 })
+		if what == "of the caller" {
+			cancel()
+		}
+		select {
+		case err := <-done:
+			if !errors.Is(err, c.want) || errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s: %v, want %v", what, err, c.want)
+			}
+		case <-time.After(patience):
+			t.Fatalf("%s: after %v it still waits", what, patience)
+		}
+		if n := own.left(); n != 0 {
+			t.Errorf("%s: %d connections are left", what, n)
+		}
+		cancel()
+	}
+}
+
+func TestACallReturnsWhenItsContextEndsThoughNobodyAnswers(t *testing.T) {
+	t.Parallel()
+	url, dialed := mute(t)
+	s, err := Open(url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { _, err := s.b.Load(ctx, "n"); done <- err }()
+	until(t, "it has dialed", func() bool { return dialed.Load() > 0 })
+	// A second waits for the first, which looks at the tables.
+	second := make(chan error, 1)
+	go func() { _, err := s.b.Left(ctx, []session.ID{{1}}); second <- err }()
+	cancel()
+	for range 2 {
+		select {
+		case err = <-done:
+		case err = <-second:
+		case <-time.After(patience):
+			t.Fatalf("after %v it still waits", patience)
+		}
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%v, want the context's error", err)
+		}
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- s.Close() }()
+	select {
+	case <-closed:
+	case <-time.After(patience):
+		t.Fatalf("after %v it is still not closed", patience)
+	}
+	if n := s.b.own.left(); n != 0 {
+		t.Errorf("%d connections are left", n)
+	}
+}
+
+// What Options.Dial makes is what the driver uses, and a failure to dial is told as it is.
+func TestConnectionsAreMadeByDial(t *testing.T) {
+	t.Parallel()
+	want := errors.New("no way")
+	var asked atomic.Pointer[string]
+	s, err := Open("sqlserver://192.0.2.1:1433?database=d", &Options{Dial: func(_ context.Context, network, address string) (net.Conn, error) {
+		at := network + " " + address
+		asked.Store(&at)
+		return nil, want
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := s.b.Load(t.Context(), "n"); !errors.Is(err, want) {
+		t.Errorf("%v, want what Dial said", err)
+	}
+	if at := asked.Load(); at == nil || *at != "tcp 192.0.2.1:1433" {
+		t.Errorf("it was asked for %v", at)
+	}
+}
