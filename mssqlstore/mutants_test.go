@@ -61,6 +61,7 @@ func TestTheTestsCatchEachMutantOnAServer(t *testing.T) {
 		{"a session that has ended is renewed", promise + "a_renewal_of_a_session_that_has_lapsed_is_lost", "mssql-renewed-when-over", mutant.Line(";")},
 		{"a renewal moves the expiry back", "TestARenewalMovesNoExpiryBack", "mssql-renewed-back", mutant.Line("expires=@now+ttl")},
 		{"an end is final though it was renewed meanwhile", "TestAnEndThatWaitsForARenewalDoesNotHappen", "mssql-end-is-final", mutant.Line(";")},
+		{"a row is believed whose statement failed", "TestARowIsNotBelievedWhoseStatementFailed", "mssql-answer-is-read-to-its-end", mutant.Stmt("_ = rows.Err()")},
 		{"names differ in zero bytes only", promise + "names_of_any_bytes_are_kept_apart", "mssql-terminator", mutant.Stmt(`name += "\x00"`)},
 	}, "HOLDFAST_TEST_SQLSERVER="+url)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,6 +15,8 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record"
+	"github.com/holdfast-go/holdfast/store/record/row"
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
@@ -280,5 +283,78 @@ func TestKilledConnectionsLoseNothing(t *testing.T) {
 	}
 	if killed == 0 {
 		t.Skip("this SQL Server does not let the tests kill connections")
+	}
+}
+
+// A process that is stopped while it takes an answer holds up nobody.
+func TestWhoStopsTakingAnAnswerHoldsUpNobody(t *testing.T) {
+	eachWay(t, func(t *testing.T, url string) {
+		o := apartOn(t, url)
+		b := openOn(t, url, o)
+		large := bytes.Repeat([]byte{'x'}, row.MaxRecord)
+		var names []string
+		for i := range 20 { // more than goes into the buffers between
+			names = append(names, fmt.Sprint("n", i))
+			if out, err := b.Swap(t.Context(), &record.Swap{Name: names[i], Data: large}); err != nil || !out.Done {
+				t.Fatal(out, err)
+			}
+		}
+		var stopped atomic.Bool
+		stall := make(chan bool)
+		slow := *o
+		slow.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			c, err := (&net.Dialer{}).DialContext(ctx, network, address)
+			return &stallingConn{c, &stopped, stall}, err
+		}
+		reader := openOn(t, url, &slow)
+		stopped.Store(true)
+		var reading sync.WaitGroup
+		reading.Go(func() {
+			for range reader.List(t.Context(), 0) {
+			}
+		})
+		defer reading.Wait()
+		defer close(stall)
+		until(t, "it is sent", func() bool {
+			var n int
+			if err := b.db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM sys.dm_exec_requests WHERE wait_type=N'ASYNC_NETWORK_IO'").Scan(&n); err != nil {
+				t.Skipf("this SQL Server does not let the tests see who waits: %v", err)
+			}
+			return n > 0
+		})
+		for _, name := range names {
+			r, err := b.Load(t.Context(), name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if out, err := b.Swap(t.Context(), &record.Swap{Name: name, Old: r, Data: []byte{'y'}}); err != nil || !out.Done {
+				t.Fatalf("%s: %+v, %v", name, out, err)
+			}
+		}
+	})
+}
+
+type stallingConn struct {
+	net.Conn
+	stopped *atomic.Bool
+	stall   chan bool
+}
+
+func (c *stallingConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if c.stopped.Load() {
+		<-c.stall
+	}
+	return n, err
+}
+
+// A row can come before its statement fails.
+func TestARowIsNotBelievedWhoseStatementFailed(t *testing.T) {
+	t.Parallel()
+	b := openOn(t, testserver.SQLServer(t), apart(t))
+	head, args := b.text("head")
+	rows, err := ask(t.Context(), b, head+"SELECT CAST(1 AS bigint); THROW 50001,N'of a test',1;", args, numbers(1))
+	if err == nil {
+		t.Errorf("%v is believed", rows)
 	}
 }

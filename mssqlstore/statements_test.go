@@ -29,11 +29,11 @@ var arguments = map[string]string{
 	"begin": "id ttl", "renew": "id", "call": "id", "end": "id", "expire": "id", "left": "", "columns": "table", "facts": "", "rights": "table schema",
 }
 
-var parts = []string{"head", "name", "join"}
+var parts = []string{"head", "name", "join", "rows"}
 
 var (
 	variable = regexp.MustCompile(`(^|[^@\w])@([a-z]\w*)`)
-	declared = regexp.MustCompile(`(?:DECLARE |,)@([a-z]\w*) (?:big)?(?:int|varbinary)`)
+	declared = regexp.MustCompile(`(?:DECLARE |,)@([a-z]\w*) (?:bigint|int|smallint|varbinary|TABLE)`)
 )
 
 func TestEachStatementHasItsVariables(t *testing.T) {
@@ -96,6 +96,20 @@ func TestNoStatementDependsOnHintsOrLocks(t *testing.T) {
 		for _, word := range []string{"UPDLOCK", "HOLDLOCK", "XLOCK", "NOLOCK", "READPAST", "ROWLOCK", "WITH", "MERGE", "SP_GETAPPLOCK", "OPENJSON", "BEGIN TRAN", "BEGIN TRANSACTION", "COMMIT", "WAITFOR", "OUTPUT", "GREATEST", "STRING_SPLIT"} {
 			if regexp.MustCompile(`\b` + word + `\b`).MatchString(strings.ToUpper(text)) {
 				t.Errorf("%s has %s in it:\n%s", name, word, text)
+			}
+		}
+	}
+}
+
+// A server sends an answer as fast as it is taken, and a SELECT may have its rows locked until then: a process that is stopped
+// would hold up the names that it reads.
+func TestNoAnswerHasRowsLocked(t *testing.T) {
+	t.Parallel()
+	b := unsent(t)
+	for name, text := range b.texts {
+		for statement := range strings.SplitSeq(text, ";\n") {
+			if strings.HasPrefix(statement, "SELECT ") && !strings.HasPrefix(statement, "SELECT @have=") && strings.Contains(statement, "holdfast_locks") {
+				t.Errorf("%s answers from a table:\n%s", name, statement)
 			}
 		}
 	}

@@ -1,2 +1,4 @@
 --@ head.sql
-SELECT TOP (@page) id,CAST(0 AS bigint) FROM {sessions} WHERE expires<=@now;
+--@ rows.sql
+INSERT INTO @rows (name,rev) SELECT TOP (@page) id,0 FROM {sessions} WHERE expires<=@now;
+SELECT name,rev FROM @rows;

@@ -1,2 +1,4 @@
 --@ head.sql
-SELECT id,expires,expires-@now FROM {sessions} WHERE id IN ({ids});
+--@ rows.sql
+INSERT INTO @rows (name,rev) SELECT id,expires FROM {sessions} WHERE id IN ({ids});
+SELECT name,rev,rev-@now FROM @rows;

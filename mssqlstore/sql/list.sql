@@ -1,3 +1,5 @@
 --@ head.sql
 --@ name.sql
-SELECT TOP (@page) @now,name,form,rev,taken,data,inbox FROM {locks} WHERE idle=0 AND name>@key ORDER BY name;
+--@ rows.sql
+INSERT INTO @rows SELECT TOP (@page) name,form,rev,taken,data,inbox FROM {locks} WHERE idle=0 AND name>@key ORDER BY name;
+SELECT @now,name,form,rev,taken,data,inbox FROM @rows ORDER BY name;

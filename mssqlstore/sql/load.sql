@@ -1,3 +1,6 @@
 --@ head.sql
 --@ name.sql
-SELECT @now,t.name,t.form,t.rev,t.taken,t.data,t.inbox FROM (SELECT 1 AS one) AS o LEFT JOIN {locks} AS t ON t.name=@key;
+-- Into variables first: what is answered has the row locked no more, however slowly it is taken.
+DECLARE @have smallint,@rev bigint,@taken bigint,@data varbinary(max),@inbox varbinary(max);
+SELECT @have=form,@rev=rev,@taken=taken,@data=data,@inbox=inbox FROM {locks} WHERE name=@key;
+SELECT @now,@key,@have,@rev,@taken,@data,@inbox;
