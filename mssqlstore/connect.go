@@ -45,7 +45,10 @@ func (c *conn) Close() error {
 	c.of.mu.Lock()
 	delete(c.of.conns, c)
 	c.of.mu.Unlock()
-	return c.Conn.Close()
+	if err := c.Conn.Close(); !errors.Is(err, net.ErrClosed) { // by cut
+		return err
+	}
+	return nil
 }
 
 // cut closes all connections.

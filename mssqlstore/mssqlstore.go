@@ -11,7 +11,7 @@
 // has the same name and "_sessions" behind it. [Schema] is the statements that make them. A name is VARBINARY, so no
 // collation has a say in it. A byte 1 is behind it, as SQL Server takes values for equal that differ in zero bytes at
 // the end. The record of a name has the form of package store/record. Each write gives it another
-// random number (rev). Who comes to wait while somebody else writes adds a note to the column inbox, and
+// random number (rev). Who comes to wait while somebody else writes adds a note to the column inbox (in hexadecimal), and
 // that changes no number; the next who writes takes the notes in. A session has its expiry by the server's clock, in
 // microseconds since 1970, and how often its owner was called. The column form is the version of it all, 1; a row of a
 // newer one is left alone.

@@ -136,12 +136,17 @@ func (b *backend) tell(ctx context.Context, name string, n int, args ...any) ([]
 // found reads a record with its name.
 func found(rows *sql.Rows) (n row.Found, err error) {
 	var now int64
-	var name, data, inbox []byte
+	var name, data []byte
 	var have, rev, taken sql.NullInt64
-	if err := rows.Scan(&now, &name, &have, &rev, &taken, &data, &inbox); err != nil {
+	var digits sql.NullString
+	if err := rows.Scan(&now, &name, &have, &rev, &taken, &data, &digits); err != nil {
 		return n, err
 	}
 	if rev.Valid {
+		inbox, err := hex.DecodeString(digits.String)
+		if err != nil {
+			inbox = nil // which is none of ours
+		}
 		r := row.Row{Form: have.Int64, Version: row.Version{Rev: rev.Int64, Taken: taken.Int64}, Data: data, Inbox: inbox}
 		n.Record, n.Err = r.Record(form)
 	}

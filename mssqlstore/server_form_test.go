@@ -172,8 +172,8 @@ func TestARowThatIsNotOursIsReportedAndLeftAlone(t *testing.T) {
 		"with torn data":      {"data=SUBSTRING(data,1,DATALENGTH(data)-1)", store.ErrCorrupt},
 		"with other data":     {"data=0xff00", store.ErrUnsupported},
 		"with no data":        {"data=0x00", store.ErrCorrupt},
-		"with a torn inbox":   {"inbox=0x000573", store.ErrCorrupt},
-		"with no inbox":       {"inbox=0x", store.ErrCorrupt},
+		"with a torn inbox":   {"inbox='000573'", store.ErrCorrupt},
+		"with no inbox":       {"inbox=''", store.ErrCorrupt},
 		"of a newer one, too": {"form=30000,idle=0", store.ErrUnsupported},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -401,11 +401,12 @@ func dump(t testing.TB, s *Store) string {
 	defer rows.Close()
 	for rows.Next() {
 		var form, rev, taken, idle int64
-		var name, data, inbox []byte
+		var name, data []byte
+		var inbox string
 		if err := rows.Scan(&name, &form, &rev, &taken, &idle, &data, &inbox); err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(&b, "%q %d %d %d %d %x %x\n", name, form, rev, taken, idle, data, inbox)
+		fmt.Fprintf(&b, "%q %d %d %d %d %x %s\n", name, form, rev, taken, idle, data, inbox)
 	}
 	return b.String()
 }

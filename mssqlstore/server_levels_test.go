@@ -252,7 +252,7 @@ func TestASwapThatWaitsForAnotherIsRefusedAndJoins(t *testing.T) {
 	eachWay(t, func(t *testing.T, url string) {
 		b := openOn(t, url, apartOn(t, url))
 		for name, version := range map[string]string{"first": "", "next": "7-0"} {
-			insert := "INSERT INTO " + b.o.quoted(&tables[0]) + " (name,form,rev,taken,idle,written,data,inbox) VALUES (0x" + fmt.Sprintf("%x01", name) + ",1,%d,0,0,0,0x01,0x00)"
+			insert := "INSERT INTO " + b.o.quoted(&tables[0]) + " (name,form,rev,taken,idle,written,data,inbox) VALUES (0x" + fmt.Sprintf("%x01", name) + ",1,%d,0,0,0,0x01,'00')"
 			tx, spid := begun(t, url)
 			statement := fmt.Sprintf(insert, 8)
 			if version != "" {

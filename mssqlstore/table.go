@@ -32,7 +32,7 @@ var tables = []table{
 		{"idle", "tinyint", 1},
 		{"written", "bigint", 8}, // when, about
 		{"data", "varbinary", -1},
-		{"inbox", "varbinary", -1},
+		{"inbox", "varchar", -1}, // in hexadecimal
 	}, ",\n  UNIQUE ([written],[name])"}, // in the order of written, to find what is old
 	{"_sessions", []column{
 		{"id", "varbinary", 8},
@@ -44,10 +44,10 @@ var tables = []table{
 
 func (c *column) sql() string {
 	switch {
+	case c.length < 0:
+		return c.kind + "(max)"
 	case c.kind != "varbinary":
 		return c.kind
-	case c.length < 0:
-		return "varbinary(max)"
 	}
 	return fmt.Sprintf("varbinary(%d)", c.length)
 }

@@ -1,2 +1,5 @@
 IF @told=0 AND @join=1
-UPDATE {locks} SET @told=1,inbox=inbox+CONVERT(varbinary(max),@notes,2) WHERE name=@key AND form=@form AND DATALENGTH(inbox)<@room;
+BEGIN
+UPDATE {locks} SET inbox=inbox+@notes WHERE name=@key AND form=@form AND DATALENGTH(inbox)<2*@room;
+IF @@ROWCOUNT=1 SET @told=1;
+END;
