@@ -15,12 +15,15 @@ import (
 // Dial connects to an address. It is called for each connection.
 type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-// A connector makes connections, and can break all of them. The driver heeds a context while it dials, and neither while it logs
-// in, nor for five seconds while it cancels what a frozen server does not confirm.
+// A connector makes connections, and can break all of them. The driver bounds the dialing, and neither the log-in, nor, for five
+// seconds, the cancelling of what a frozen server does not confirm.
 type connector struct {
 	*mssql.Connector
 	dial  Dial
 	limit time.Duration // to dial and log in
+
+	ctx context.Context // ended by cut
+	end context.CancelFunc
 
 	mu    sync.Mutex
 	conns map[*conn]bool
@@ -32,6 +35,7 @@ func newConnector(c msdsn.Config, dial Dial) *connector {
 	}
 	own := &connector{Connector: mssql.NewConnectorConfig(c), dial: dial, limit: 15 * time.Second, conns: map[*conn]bool{}}
 	own.Dialer = own
+	own.ctx, own.end = context.WithCancel(context.Background())
 	return own
 }
 
@@ -51,8 +55,9 @@ func (c *conn) Close() error {
 	return nil
 }
 
-// cut closes all connections.
+// cut closes all connections, and those that are being made.
 func (c *connector) cut() {
+	c.end()
 	c.mu.Lock()
 	all := c.conns
 	c.conns = map[*conn]bool{}
@@ -62,7 +67,7 @@ func (c *connector) cut() {
 	}
 }
 
-// A login is what Connect does once: its connections are closed when its context ends.
+// A login is what Connect does once: its connections are closed when its time is over.
 type login struct {
 	ctx   context.Context
 	mu    sync.Mutex
@@ -73,10 +78,12 @@ type loginKey struct{}
 
 var errLogin = errors.New("the server did not let us log in in time")
 
-// Connect implements [driver.Connector].
+// Connect implements [driver.Connector]. It goes on without its caller, who does not wait for it, and what it makes is for the next: were
+// it given up where a caller has less time than a log-in takes, none would ever be made.
 func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, c.limit, errLogin)
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), c.limit, errLogin) //mutant:mssql-login-outlives-its-caller
 	defer cancel()
+	defer context.AfterFunc(c.ctx, cancel)()
 	l := &login{ctx: ctx}
 	made, err := c.Connector.Connect(context.WithValue(ctx, loginKey{}, l))
 	l.mu.Lock()

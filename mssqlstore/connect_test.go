@@ -42,14 +42,18 @@ func (c *connector) left() int {
 	return len(c.conns)
 }
 
-// The driver heeds no context while it logs in.
-func TestALoginThatIsNotAnsweredEndsWithItsContext(t *testing.T) {
+// The driver bounds no log-in. A caller who has less time than it takes does not end it: the next has its connection.
+func TestALoginThatIsNotAnsweredEndsInTimeAndNotWithItsCaller(t *testing.T) {
 	t.Parallel()
 	url, dialed := mute(t)
 	for what, c := range map[string]struct {
 		limit time.Duration
+		end   func(*connector)
 		want  error
-	}{"of the caller": {time.Hour, context.Canceled}, "of our own": {50 * time.Millisecond, errLogin}} {
+	}{
+		"its time is over":    {50 * time.Millisecond, func(*connector) {}, errLogin},
+		"the store is closed": {time.Hour, (*connector).cut, context.Canceled},
+	} {
 		config, _, err := parseURL(url, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -57,25 +61,18 @@ func TestALoginThatIsNotAnsweredEndsWithItsContext(t *testing.T) {
 		own := newConnector(config, nil)
 		own.limit = c.limit
 		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
 		before := dialed.Load()
 		done := make(chan error, 1)
 		go func() { _, err := own.Connect(ctx); done <- err }()
 		until(t, "it has dialed", func() bool { return dialed.Load() > before })
-		if what == "of the caller" {
-			cancel()
-		}
-		select {
-		case err := <-done:
-			if !errors.Is(err, c.want) || errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("%s: %v, want %v", what, err, c.want)
-			}
-		case <-time.After(patience):
-			t.Fatalf("%s: after %v it still waits", what, patience)
+		c.end(own)
+		if err, ok := within(done); !ok || !errors.Is(err, c.want) || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %v (in time: %v), want %v", what, err, ok, c.want)
 		}
 		if n := own.left(); n != 0 {
 			t.Errorf("%s: %d connections are left", what, n)
 		}
-		cancel()
 	}
 }
 

@@ -37,7 +37,8 @@ func TestTheTestsCatchEachMutantWithoutAServer(t *testing.T) {
 		{"an open transaction is written in", sets, "mssql-commits", mutant.Line("IF 1=0")},
 		{"names differ in zero bytes only", "TestNamesThatDifferInZeroBytesAreDifferentKeys", "mssql-terminator", mutant.Stmt(`name += "\x00"`)},
 		{"a context is not heeded", "TestACallReturnsWhenItsContextEndsThoughNobodyAnswers", "mssql-context-is-heeded", mutant.Stmt("case <-b.ctx.Done():\nreturn nil, ctx.Err()")},
-		{"a login goes on behind its context", "TestALoginThatIsNotAnsweredEndsWithItsContext", "mssql-login-ends", mutant.Stmt("l.stops = append(l.stops, context.AfterFunc(l.ctx, func() {}))")},
+		{"a login ends with its caller", "TestALoginThatIsNotAnsweredEndsInTimeAndNotWithItsCaller", "mssql-login-outlives-its-caller", mutant.Value("context.WithTimeoutCause(ctx, c.limit, errLogin)")},
+		{"a login never ends", "TestALoginThatIsNotAnsweredEndsInTimeAndNotWithItsCaller", "mssql-login-ends", mutant.Stmt("l.stops = append(l.stops, context.AfterFunc(l.ctx, func() {}))")},
 	})
 }
 
