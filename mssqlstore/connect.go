@@ -1,6 +1,7 @@
 package mssqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
 	"errors"
@@ -91,13 +92,13 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 		stop() // before cancel
 	}
 	l.mu.Unlock()
-	if ctx.Err() == nil {
+	if c.ctx.Err() == nil && ctx.Err() == nil {
 		return made, err
 	}
 	if err == nil {
 		made.Close()
 	}
-	return nil, context.Cause(ctx)
+	return nil, cmp.Or(c.ctx.Err(), context.Cause(ctx))
 }
 
 // DialContext implements [mssql.Dialer]. It may be called for several addresses at once.

@@ -33,7 +33,7 @@ var parts = []string{"head", "name", "join", "rows"}
 
 var (
 	variable = regexp.MustCompile(`(^|[^@\w])@([a-z]\w*)`)
-	declared = regexp.MustCompile(`(?:DECLARE |,)@([a-z]\w*) (?:bigint|int|smallint|varbinary|TABLE)`)
+	declared = regexp.MustCompile(`(?:DECLARE |,)@([a-z]\w*) (?:bigint|int|smallint|varbinary|varchar|TABLE)`)
 )
 
 func TestEachStatementHasItsVariables(t *testing.T) {
