@@ -173,27 +173,10 @@ func (s *Store) whyGone(ctx context.Context, m *localClaim, why error) error {
 	return store.ErrLost
 }
 
-// tend ends what was not renewed, until Close.
-func (s *Store) tend() {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-s.ctx.Done():
-			return
-		case <-timer.C:
-		case <-s.wake:
-		}
-		next := s.due(store.Now())
-		timer.Reset(max(next.Sub(store.Now()), 10*time.Millisecond)) // not more often, however much there is to do
-	}
-}
-
 // maxAbreast is how many requests are on their way at once for one call.
 const maxAbreast = 64
 
-// due begins what is due, and returns when to look again at the latest. A timer stands
-// still while the machine is suspended, so that is soon.
+// due ends what was not renewed.
 func (s *Store) due(now store.Instant) (next store.Instant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

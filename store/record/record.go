@@ -72,7 +72,7 @@ func New(b Backend) *Store {
 	if rand.N(sweepOdds) == 0 {
 		s.sweepAt = store.Now().Add(time.Second)
 	}
-	s.tasks.Go(s.tend)
+	s.tasks.Go(func() { session.Tend(s.ctx, s.wake, 10*time.Millisecond, s.due) })
 	return s
 }
 

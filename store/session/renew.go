@@ -59,7 +59,7 @@ func (sess *Session) Wait(ctx context.Context, f *Flight) State {
 func RenewAll(ctx context.Context, all map[*Session]bool) {
 	for sess := range all {
 		sess.set.mu.Lock()
-		joined := sess.set.renewedSince(sess)
+		joined := sess.flight
 		sess.set.mu.Unlock()
 		if joined == nil {
 			continue
@@ -82,9 +82,6 @@ func RenewAll(ctx context.Context, all map[*Session]bool) {
 		}
 	}
 }
-
-// renewedSince is the renewal under way, or nil. Set.mu is held.
-func (s *Set) renewedSince(sess *Session) *Flight { return sess.flight }
 
 // renew begins to renew the session, or joins who does. Set.mu is held.
 func (s *Set) renew(sess *Session) *Flight {
@@ -127,28 +124,28 @@ func (s *Set) renew(sess *Session) *Flight {
 	return f
 }
 
-// tend renews the sessions, and ends those that have ended for us or keep nothing
-// any more, until Close.
-func (s *Set) tend() {
+// Tend does what is due, which tells when to look again at the latest, until ctx ends: at once, then, and when wake says
+// so, but never more often than each pause, however much there is to do.
+func Tend(ctx context.Context, wake <-chan struct{}, pause time.Duration, due func(now store.Instant) (next store.Instant)) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		select {
-		case <-s.ctx.Done():
+		case <-ctx.Done():
 			return
 		case <-timer.C:
-		case <-s.wake:
+		case <-wake:
 		}
-		next := s.due(store.Now())
-		timer.Reset(max(next.Sub(store.Now()), 5*time.Millisecond)) // not more often, however much there is to do
+		next := due(store.Now())
+		timer.Reset(max(next.Sub(store.Now()), pause))
 	}
 }
 
 // unused is how many TTLs a session that keeps nothing is renewed for.
 const unused = 2
 
-// due begins what is due, and returns when to look again at the latest. A timer
-// stands still while the machine is suspended, so that is soon.
+// due renews the sessions, and ends those that have ended for us or keep nothing any more. A timer stands still while the
+// machine is suspended, so it is called again soon.
 func (s *Set) due(now store.Instant) (next store.Instant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -153,7 +153,7 @@ func (s *Set) begin(sess *Session) {
 		s.own[sess.ID] = sess
 		if !s.tends {
 			s.tends = true
-			s.tasks.Go(s.tend)
+			s.tasks.Go(func() { Tend(s.ctx, s.wake, 5*time.Millisecond, s.due) })
 		}
 		s.poke()
 	}
