@@ -2,7 +2,6 @@ package etcdstore
 
 import (
 	"context"
-	"encoding/binary"
 	"math/rand/v2"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/record"
-	"github.com/holdfast-go/holdfast/store/session"
 )
 
 // Who listens watches one key, the mailbox of the process; each letter to it replaces the one before. A letter has one
@@ -25,8 +23,6 @@ const (
 // mailTime is how long a letter stays that nobody listens for.
 const mailTime = 5 * time.Minute
 
-const letterHead = len(store.ID{}) + len(session.ID{})
-
 // letters are the operations that write letters, one for each process.
 func (b *backend) letters(ctx context.Context, all []record.Notification) (puts []clientv3.Op, err error) {
 	if len(all) == 0 {
@@ -37,40 +33,14 @@ func (b *backend) letters(ctx context.Context, all []record.Notification) (puts 
 		return nil, err
 	}
 	letters := map[store.Process][]byte{}
-	for _, n := range all {
-		p := n.ID.Process()
-		l := append(append(letters[p], n.ID[:]...), n.Session[:]...)
-		for _, x := range []int64{n.Token, int64(n.N), int64(len(n.Name))} {
-			l = binary.AppendUvarint(l, uint64(x))
-		}
-		letters[p] = append(l, n.Name...)
+	for i := range all {
+		p := all[i].ID.Process()
+		letters[p] = record.AppendNotifications(letters[p], all[i:i+1])
 	}
 	for p, l := range letters {
 		puts = append(puts, clientv3.OpPut(b.mailbox(p), string(l), clientv3.WithLease(lease)))
 	}
 	return puts, nil
-}
-
-// deliver delivers what a letter has, up to where it is damaged.
-func deliver(letter []byte, sink func(record.Notification)) {
-	for len(letter) > letterHead {
-		n := record.Notification{ID: store.ID(letter[:16]), Session: session.ID(letter[16:letterHead])}
-		letter = letter[letterHead:]
-		var x [3]uint64
-		for i := range x {
-			k := 0
-			if x[i], k = binary.Uvarint(letter); k <= 0 {
-				return
-			}
-			letter = letter[k:]
-		}
-		if x[2] > uint64(len(letter)) {
-			return
-		}
-		n.Token, n.N, n.Name = int64(x[0]), int(x[1]), string(letter[:x[2]])
-		letter = letter[x[2]:]
-		sink(n)
-	}
 }
 
 // Listen implements [record.Backend].
@@ -86,7 +56,7 @@ func (b *backend) Listen(ctx context.Context, p store.Process, sink func(record.
 			sink(record.Notification{}) //mutant:etcd-nobody-looks-once-watch
 		}
 		for _, e := range r.Events {
-			deliver(e.Kv.Value, sink)
+			record.ParseNotifications(e.Kv.Value, sink)
 		}
 	}
 	b.tasks.Go(func() {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/record"
-	"github.com/holdfast-go/holdfast/store/session"
 )
 
 const (
@@ -27,17 +26,14 @@ const (
 // stream tells it once a majority has it. A list that is as it was would be no change: so each letter has the number of the swap.
 type letter struct {
 	Process bson.Binary `bson:"p"`
-	ID      bson.Binary `bson:"id"`
-	Session bson.Binary `bson:"s"`
-	Token   int64       `bson:"t"`
-	N       int32       `bson:"n"`
+	Text    bson.Binary `bson:"t"`
 	Rev     bson.Binary `bson:"rev"`
 }
 
 func letters(rev bson.Binary, all []record.Notification) []letter {
 	out := make([]letter, len(all))
-	for i, n := range all {
-		out[i] = letter{processOf(n.ID.Process()), bson.Binary{Data: n.ID[:]}, bson.Binary{Data: n.Session[:]}, n.Token, int32(n.N), rev} //mutant:mongo-same-letter-again
+	for i := range all {
+		out[i] = letter{processOf(all[i].ID.Process()), bson.Binary{Data: record.AppendNotifications(nil, all[i:i+1])}, rev} //mutant:mongo-same-letter-again
 	}
 	return out
 }
@@ -110,9 +106,11 @@ func (b *backend) deliver(stream *mongo.ChangeStream, p store.Process, sink func
 			continue // it is not of holdfast
 		}
 		for _, l := range append(e.Made.Woke, e.Change.To.Woke...) {
-			if len(l.ID.Data) == len(store.ID{}) && len(l.Session.Data) == len(session.ID{}) && store.ID(l.ID.Data).Process() == p { //mutant:mongo-letters-of-others
-				sink(record.Notification{Name: string(e.Key.ID.Data[1:]), ID: store.ID(l.ID.Data), Session: session.ID(l.Session.Data), Token: l.Token, N: int(l.N)})
-			}
+			record.ParseNotifications(l.Text.Data, func(n record.Notification) {
+				if n.ID.Process() == p { //mutant:mongo-letters-of-others
+					sink(n)
+				}
+			})
 		}
 	}
 }

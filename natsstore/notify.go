@@ -2,7 +2,6 @@ package natsstore
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"time"
 
@@ -10,12 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/record"
-	"github.com/holdfast-go/holdfast/store/session"
 )
-
-// A notification is a message to the mailbox of a process: the id, the token, how many, the
-// session, and the name. It is sent once the record is stored.
-const notificationHead = 16 + 8 + 2 + 8
 
 func (b *backend) mailbox(p store.Process) string {
 	return "holdfast.hint." + b.o.Bucket + "." + p.String()
@@ -23,25 +17,9 @@ func (b *backend) mailbox(p store.Process) string {
 
 // notify sends notifications. One that is lost is made up for by the waiter's own poll.
 func (b *backend) notify(all []record.Notification) {
-	for _, n := range all {
-		text := append(make([]byte, 0, notificationHead+len(n.Name)), n.ID[:]...)
-		text = binary.BigEndian.AppendUint64(text, uint64(n.Token))
-		text = binary.BigEndian.AppendUint16(text, uint16(n.N))
-		text = append(append(text, n.Session[:]...), n.Name...)
-		_ = b.nc.Publish(b.mailbox(n.ID.Process()), text)
+	for i := range all {
+		_ = b.nc.Publish(b.mailbox(all[i].ID.Process()), record.AppendNotifications(nil, all[i:i+1]))
 	}
-}
-
-func parseNotification(text []byte) (n record.Notification, ok bool) {
-	if len(text) <= notificationHead {
-		return n, false
-	}
-	n.ID = store.ID(text[:16])
-	n.Token = int64(binary.BigEndian.Uint64(text[16:]))
-	n.N = int(binary.BigEndian.Uint16(text[24:]))
-	n.Session = session.ID(text[26:34])
-	n.Name = string(text[notificationHead:])
-	return n, true
 }
 
 // Listen implements [record.Backend].
@@ -52,9 +30,7 @@ func (b *backend) Listen(ctx context.Context, p store.Process, sink func(record.
 		return b.failed(err)
 	}
 	sub, err := b.nc.Subscribe(b.mailbox(p), func(m *nats.Msg) {
-		if n, ok := parseNotification(m.Data); ok {
-			sink(n)
-		}
+		record.ParseNotifications(m.Data, sink)
 	})
 	if err == nil {
 		if err = b.nc.FlushWithContext(ctx); err != nil {

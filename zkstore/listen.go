@@ -13,7 +13,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/record"
-	"github.com/holdfast-go/holdfast/store/session"
 )
 
 // Who listens has a mailbox, a node whose children are letters: all that a letter says is its name. It
@@ -33,16 +32,12 @@ func (b *backend) mailbox(p store.Process) string { return b.path + "/m/" + p.St
 // here is the node that says that somebody listens.
 const here = "/here"
 
-const letterHead = len(store.ID{}) + len(session.ID{}) + 8 + 8 + 2
-
 var letters = base64.RawURLEncoding
 
 // letter is the operations that write one.
 func (b *backend) letter(n *record.Notification) []any {
-	l := append(append(make([]byte, 0, letterHead+len(n.Name)), n.ID[:]...), n.Session[:]...)
-	l = binary.BigEndian.AppendUint64(l, rand.Uint64()) // no two are the same
-	l = binary.BigEndian.AppendUint64(l, uint64(n.Token))
-	l = append(binary.BigEndian.AppendUint16(l, uint16(n.N)), n.Name...)
+	l := binary.BigEndian.AppendUint64(nil, rand.Uint64()) // no two are the same
+	l = record.AppendNotifications(l, []record.Notification{*n})
 	box := b.mailbox(n.ID.Process())
 	return []any{exists(box + here), b.create(box+"/l"+letters.EncodeToString(l), "", zk.FlagPersistent)}
 }
@@ -50,12 +45,10 @@ func (b *backend) letter(n *record.Notification) []any {
 func parseLetter(node string) (n record.Notification, ok bool) {
 	text, is := strings.CutPrefix(node, "l")
 	l, err := letters.DecodeString(text)
-	if !is || err != nil || len(l) <= letterHead {
-		return n, false
+	if is && err == nil && len(l) > 8 {
+		record.ParseNotifications(l[8:], func(one record.Notification) { n, ok = one, true })
 	}
-	n.ID, n.Session = store.ID(l[:16]), session.ID(l[16:24])
-	n.Token, n.N, n.Name = int64(binary.BigEndian.Uint64(l[32:])), int(binary.BigEndian.Uint16(l[40:])), string(l[letterHead:])
-	return n, true
+	return n, ok
 }
 
 // Listen implements [record.Backend].

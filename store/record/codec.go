@@ -316,7 +316,7 @@ func AppendNotifications(b []byte, some []Notification) []byte {
 		w.byte(form)
 		w.bytes(n.ID[:])
 		w.bytes(n.Session[:])
-		w.int(n.Token)
+		w.bytes(binary.BigEndian.AppendUint64(nil, uint64(n.Token)))
 		w.int(int64(n.N))
 		w.text(n.Name)
 	}
@@ -328,7 +328,7 @@ func AppendNotifications(b []byte, some []Notification) []byte {
 func ParseNotifications(b []byte, sink func(Notification)) {
 	for r := (reader{b: b}); len(r.b) > 0 && !r.bad; {
 		known := r.byte() == form
-		n := Notification{ID: store.ID(r.bytes(16)), Session: session.ID(r.bytes(8)), Token: r.int(), N: int(r.int()), Name: r.text()}
+		n := Notification{ID: store.ID(r.bytes(16)), Session: session.ID(r.bytes(8)), Token: int64(binary.BigEndian.Uint64(r.bytes(8))), N: int(r.int()), Name: r.text()}
 		if !known || r.bad {
 			return
 		}
