@@ -422,17 +422,18 @@ func onTwoLinks(t *testing.T) (s *Store, hold store.Hold, used, other *testserve
 	return s, hold, used, other
 }
 
-// renewedAgain returns when a write that was sent from now on was answered.
+// renewedAgain returns when a write that was sent from now on was answered: the hold is renewed by another
+// member, or it is lost in the end, however patient the test is.
 func renewedAgain(t *testing.T, s *Store, hold store.Hold) {
 	t.Helper()
-	now := store.Now()
-	until(t, "it is renewed by another member", func() bool {
-		r := s.Renew(t.Context(), []store.Hold{hold})[0]
-		if errors.Is(r.Err, store.ErrLost) {
+	for now := store.Now(); ; time.Sleep(5 * time.Millisecond) {
+		switch r := s.Renew(t.Context(), []store.Hold{hold})[0]; {
+		case errors.Is(r.Err, store.ErrLost):
 			t.Fatalf("lost after %v", store.Now().Sub(now))
+		case r.Err == nil && r.From > now:
+			return
 		}
-		return r.Err == nil && r.From > now
-	})
+	}
 }
 
 // A member that is silent from one moment to the next is left for another in time.

@@ -40,6 +40,7 @@ type joined struct {
 	client, server net.Conn
 	kept           [][]byte // sent to the server, and held
 	isReset        bool     // its client has gone, and what was held may yet arrive
+	isOver         bool     // its server has ended it, and its client has yet to hear
 }
 
 // NewLink makes one to an address, which ends with the test.
@@ -91,11 +92,24 @@ func (k *Link) carry(c net.Conn) {
 			s.Close()
 		}
 	})
-	both.Go(func() { io.Copy(&tap{k, x, c, answers}, s); c.Close() })
+	both.Go(func() {
+		io.Copy(&tap{k, x, c, answers}, s)
+		k.end(x)
+	})
 	both.Wait()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.conns, x)
+}
+
+// end tells the client that the server has ended the connection. A silence keeps that to itself, too: some
+// servers end a connection of which they hear nothing.
+func (k *Link) end(x *joined) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if x.isOver = k.mode != 0 && k.after == 0; !x.isOver {
+		x.client.Close()
+	}
 }
 
 // outlives reports whether the server's end is needed though the client has gone.
@@ -256,6 +270,11 @@ func (k *Link) Mend() {
 	defer k.mu.Unlock()
 	k.isCut, k.mode = false, 0
 	k.onTime()
+	for x := range k.conns {
+		if x.isOver {
+			x.client.Close()
+		}
+	}
 }
 
 // Links are the ways of a client to several servers.
