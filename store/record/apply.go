@@ -173,6 +173,9 @@ func (s *Store) unknown(v *view, asked map[session.ID]bool) (ids []session.ID) {
 	for i := range v.q.Entries {
 		e := &v.q.Entries[i]
 		waits = waits || !crowd && !e.Granted || e.Want > e.Weight
+		if v.asks && e.GiveUp != nil { //mutant:record-asked-by-the-dead
+			v.asks, ids = false, s.unheard(ids, v.in[e.ID], asked)
+		}
 	}
 	if !waits {
 		for _, id := range v.again { //mutant:record-who-asks-again-asks-for-nobody

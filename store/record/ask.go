@@ -20,11 +20,11 @@ type asking struct {
 	in    session.ID // that keeps the entry
 	there bool       // there is an entry
 	owner string     // of the entry
+	asked bool       // a waiter asks the holders to give up
 }
 
 // Ask implements [store.Store].
 func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
-	c.GiveUp = "" // see PromiseGiveUp of the description
 	if err := s.checkClaim(&c); err != nil {
 		return store.Answer{}, err
 	}
@@ -36,9 +36,15 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 	if a, ok := s.fromNotification(m, &c); ok {
 		return a, nil
 	}
+	if c.GiveUp == "" {
+		m.uncalled = nil
+	}
 	a, err := s.ask(ctx, m, &c)
 	if err != nil {
 		return store.Answer{}, s.failed("ask for", c.Name, err)
+	}
+	if c.GiveUp != "" {
+		s.askHolders(ctx, m, &c)
 	}
 	return a, nil
 }
@@ -138,6 +144,7 @@ func (s *Store) askIn(ctx context.Context, m *localClaim, c *store.Claim, long, 
 			in = short.ID
 		}
 		v.in[c.ID], got.in, got.there, got.owner = in, in, true, e.Owner
+		got.asked = v.q.GiveUp() != ""
 		return change, nil
 	}
 	err = s.do(ctx, c.Name, o)
@@ -263,7 +270,7 @@ func (s *Store) answer(
 	} else {
 		a.From = st.Renewed
 		a.TTL = min(c.TTL, st.Lasts) //mutant:record-grant-outlasts-its-session
-		s.granted(m, c, &a)
+		s.granted(m, c, &a, got.asked)
 	}
 	s.poke()
 	return a, nil
@@ -275,8 +282,8 @@ func placedFrom(st session.State, position time.Duration) store.Instant {
 	return st.Renewed.Add(min(st.Lasts-position, 0)) //mutant:record-position-outlasts-its-session
 }
 
-// granted notes what the owner of a claim is told. Store.mu is held.
-func (s *Store) granted(m *localClaim, c *store.Claim, a *store.Answer) {
+// granted notes what the owner of a claim is told. asked: a waiter asks to give it up. Store.mu is held.
+func (s *Store) granted(m *localClaim, c *store.Claim, a *store.Answer, asked bool) {
 	if m.token == 0 {
 		m.since = store.Now()
 		if s.bySession() {
@@ -284,7 +291,8 @@ func (s *Store) granted(m *localClaim, c *store.Claim, a *store.Answer) {
 		}
 	}
 	m.waits, m.heard = false, nil
-	m.used, m.token, m.reads = a.Token, a.Token, c.MinHold > 0 || a.Want > a.Weight
+	m.used, m.token, m.reads = a.Token, a.Token, c.MinHold > 0 || a.Want > a.Weight //mutant:record-asked-is-as-news
+	m.asked = asked                                                                 //mutant:record-granted-while-asked
 	m.told = store.Renewal{Weight: a.Weight, Want: a.Want, UpgradeToken: a.UpgradeToken}
 	m.ends = max(m.ends, store.Now().Add(c.TTL))
 	s.unwatch(m)
@@ -315,7 +323,7 @@ func (s *Store) fromNotification(m *localClaim, c *store.Claim) (a store.Answer,
 	}
 	// m.calls stays what it was when the record was read: whoever has called since
 	// may have broken it.
-	s.granted(m, c, &a)
+	s.granted(m, c, &a, n.Asked)
 	return a, true
 }
 

@@ -139,10 +139,11 @@ type Notification struct {
 	// is the grant only while Session is the claim's present one (law 6).
 	// Token 0, N 1: its note was taken into the record, where Session keeps it.
 	// Token 0, N 0: the claim has another entry ahead of it now, which is kept by
-	// Session (law 9); or, if that is zero, has to be asked for anew.
+	// Session (law 9); or, if that is zero, has to be asked for anew, or renewed if it is held.
 	Token   int64
 	N       int
 	Session session.ID
+	Asked   bool // with a token: a waiter asks the holders to give up
 }
 
 // A Named is a record and its name.

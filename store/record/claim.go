@@ -27,6 +27,7 @@ type localClaim struct {
 
 	calls   int64         // of its session, when its record was read last
 	reads   bool          // its renewals have something to read or to write
+	asked   bool          // a waiter asks to give it up, as far as we know: its renewals read why
 	heard   *Notification // that told of its grant
 	token   int64         // of its grant, once its owner was told; 0 before
 	used    int64
@@ -39,6 +40,8 @@ type localClaim struct {
 	rest    chan struct{} // closed when its ask need not wait for that any more; nil: no ask does
 	unsure  bool          // an ask was not answered: its entry may be in any session
 	failed  int           // times that it could not be taken out
+
+	uncalled map[session.ID]bool // of holders that it asks to give up, and that are to be called yet; nil: not known. Its asks alone use it
 
 	keep  time.Duration // its minimum hold, where that is a session of its own
 	since store.Instant // when its owner was told of the grant

@@ -36,6 +36,7 @@ type view struct {
 	refused bool              // somebody was: it matters whether the holders live
 	again   []store.ID        // those that wait in the record and ask again
 	all     bool              // it matters of all entries whether they live
+	asks    bool              // it matters of the first that asks the holders to give up
 }
 
 // A mark says up to which number the notes of a session are void, or were taken in.
@@ -288,6 +289,7 @@ func (n *waiter) note() Note {
 		w.int(x)
 	}
 	w.text(c.Owner)
+	w.text(c.GiveUp) //mutant:record-note-without-reason
 	return Note{Key: fmt.Sprintf("%s%016x", n.in, n.number), Data: w}
 }
 
@@ -302,9 +304,9 @@ func parseNote(name string, data []byte) (n waiter, ok bool) {
 	n.in, n.number = session.ID(r.bytes(8)), uint64(r.int())
 	n.claim.Limit, n.claim.Weight, n.claim.Block = r.int(), r.int(), int(r.int())
 	n.claim.MinHold, n.claim.LockDelay = time.Duration(r.int())*time.Microsecond, time.Duration(r.int())*time.Microsecond
-	n.claim.Owner = r.text()
+	n.claim.Owner, n.claim.GiveUp = r.text(), r.text()
 	c := &n.claim
-	fits := c.Limit >= 1 && c.Limit <= store.Full && c.Weight >= 1 && c.Weight <= c.Limit && len(c.Owner) <= store.MaxOwner
+	fits := c.Limit >= 1 && c.Limit <= store.Full && c.Weight >= 1 && c.Weight <= c.Limit && len(c.Owner) <= store.MaxOwner && len(c.GiveUp) <= store.MaxReason
 	return n, fits && !r.bad && len(r.b) == 0
 }
 
@@ -318,6 +320,11 @@ func AppendNotifications(b []byte, some []Notification) []byte {
 		w.bytes(n.Session[:])
 		w.bytes(binary.BigEndian.AppendUint64(nil, uint64(n.Token)))
 		w.int(int64(n.N))
+		asked := byte(0)
+		if n.Asked {
+			asked = 1
+		}
+		w.byte(asked)
 		w.text(n.Name)
 	}
 	return w
@@ -328,7 +335,7 @@ func AppendNotifications(b []byte, some []Notification) []byte {
 func ParseNotifications(b []byte, sink func(Notification)) {
 	for r := (reader{b: b}); len(r.b) > 0 && !r.bad; {
 		known := r.byte() == form
-		n := Notification{ID: store.ID(r.bytes(16)), Session: session.ID(r.bytes(8)), Token: int64(binary.BigEndian.Uint64(r.bytes(8))), N: int(r.int()), Name: r.text()}
+		n := Notification{ID: store.ID(r.bytes(16)), Session: session.ID(r.bytes(8)), Token: int64(binary.BigEndian.Uint64(r.bytes(8))), N: int(r.int()), Asked: r.byte() != 0, Name: r.text()}
 		if !known || r.bad {
 			return
 		}

@@ -99,10 +99,28 @@ func TestTheClockIsNotAheadOfTheServer(t *testing.T) {
 	}
 }
 
+func TestANoteComesBackAsItWasWritten(t *testing.T) {
+	t.Parallel()
+	ever := time.Duration(unending) * time.Microsecond
+	want := waiter{store.Claim{
+		Name: "a", ID: store.NewProcess().NewID(), TTL: ever, PositionTTL: ever, Limit: store.Full, Weight: store.Full, Block: 4,
+		MinHold: time.Second, LockDelay: time.Minute, Owner: "o", GiveUp: "please",
+	}, session.NewID(), 7}
+	n := want.note()
+	for k := range len(n.Data) {
+		if _, ok := parseNote("a", n.Data[:k]); ok {
+			t.Errorf("%d bytes of %d are a note", k, len(n.Data))
+		}
+	}
+	if have, ok := parseNote("a", n.Data); !ok || have != want {
+		t.Fatalf("%+v, want %+v", have, want)
+	}
+}
+
 func TestNotificationsComeBackAsTheyWereWritten(t *testing.T) {
 	t.Parallel()
 	want := []Notification{
-		{Name: "a", ID: store.NewProcess().NewID(), Token: 5, N: 2, Session: session.NewID()},
+		{Name: "a", ID: store.NewProcess().NewID(), Token: 5, N: 2, Session: session.NewID(), Asked: true},
 		{Name: "b\x00", ID: store.NewProcess().NewID()},
 	}
 	b := AppendNotifications(nil, want)

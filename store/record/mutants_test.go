@@ -20,6 +20,7 @@ func TestTheTestsCatchEachMutantOfTheLaws(t *testing.T) {
 		swept   = "TestWhatACrashedHolderLeftIsTakenOutThoughNobodyComes"
 		lasts   = "TestAGrantLastsNoLongerThanItsSession"
 		moving  = "TestAHoldWhoseMoveIsNotAnsweredIsRenewedInBothSessions"
+		suite   = "TestTheStoreKeepsThePromisesOfAllStores/"
 	)
 	var all []mutant.Broken
 	for _, m := range []struct {
@@ -47,7 +48,17 @@ func TestTheTestsCatchEachMutantOfTheLaws(t *testing.T) {
 		{"a hold on its way to a third session is renewed in two", moving, "record-third-session-is-forgotten", mutant.Delete()},
 		{"a hold on its way is renewed though it was broken", moving, "record-call-is-not-heeded-in-a-move", mutant.Cond("false")},
 		{"a hold on its way is renewed by a session that was not", moving, "record-move-is-not-fresh", mutant.Cond("false")},
-		{"an ask that is repeated tells the owner", "TestTheStoreKeepsThePromisesOfAllStores/one_request/promise/the_owner_that_was_told_last_by_a_renewal_is_listed", "record-owner-of-the-entry", mutant.Value("nil, false, c.Owner")},
+		{"an ask that is repeated tells the owner", suite + "one_request/promise/the_owner_that_was_told_last_by_a_renewal_is_listed", "record-owner-of-the-entry", mutant.Value("nil, false, c.Owner")},
+		{"a holder that is asked to give up is not called", suite + "no_clock/promise/a_renewal_says_why_a_waiter_asks_to_give_up", "record-asked-to-give-up-unheard", mutant.Delete()},
+		{"a holder that was asked to give up is not told that nobody asks any more", suite + "no_clock/promise/a_renewal_says_why_a_waiter_asks_to_give_up", "record-asked-reads-on", mutant.Stmt("m.asked = false")},
+		{"who is granted is not told that a waiter asks to give up", suite + "one_request/promise/who_is_granted_while_a_waiter_asks_is_asked_to_give_up_too", "record-granted-while-asked", mutant.Stmt("m.asked = false")},
+		{"a hold that is asked to be given up is not renewed in a move", "TestAHoldThatIsAskedToBeGivenUpIsRenewedInAMove", "record-asked-is-as-news", mutant.Stmt("m.used, m.token, m.reads = a.Token, a.Token, asked")},
+		{"a hold is lost by being asked", "TestAHoldThatIsAskedToBeGivenUpIsNotLostByThat", "record-asked-needs-an-answer", mutant.Return("store.Renewal{Err: err}")},
+		{"a call of a holder that failed is forgotten", "TestACallOfAHolderThatFailedIsMadeWithTheNextAsk", "record-call-that-failed-is-forgotten", mutant.Cond("s.sessions.Call(ctx, in) == nil || true")},
+		{"who is notified reads nothing", "TestWhoIsNotifiedReadsWhyItIsAskedToGiveUp", "record-asked-by-a-notification", mutant.Delete()},
+		{"the dead ask to give up", "TestTheDeadAskNobodyToGiveUp", "record-asked-by-the-dead", mutant.Cond("false")},
+		{"a notification does not tell that a waiter asks to give up", "TestWhoIsGrantedByANotificationHearsOfWhoAsksToGiveUp", "record-granted-while-asked-is-told", mutant.Stmt("n.Session = a.in[h.ID]")},
+		{"a note does not tell why it asks to give up", "TestANoteComesBackAsItWasWritten", "record-note-without-reason", mutant.Stmt("w.text(\"\")")},
 		{"a notification from before a move is a grant", "TestANotificationFromBeforeAMoveIsNoGrant", "record-notification-before-a-move", mutant.Cond("false")},
 		{"a session that keeps nothing ends as a waiter goes into it", "TestAWaiterGoesIntoNoSessionThatIsEnded", "record-session-ends-meanwhile", mutant.Cond("short == nil")},
 		{"who gives back does not read who waits", "TestNobodyIsPassedByTwoHoldsThatCameLater", "record-gives-back-unread", mutant.Cond("true")},

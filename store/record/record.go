@@ -84,7 +84,6 @@ func describe(b Backend) store.Description {
 		store.PromisePositionTTL: "a position is kept until the session of its process ends, which is after at most ten seconds",
 		store.PromiseExpiry:      "the claims of one process and TTL have one session, which is renewed for all of them",
 	}
-	lacks[store.PromiseGiveUp] = "the holders are not told yet what a waiter asks them for"
 	if !t.Clock {
 		lacks[store.PromiseLockDelay] = "the server does not tell its clock"
 	}

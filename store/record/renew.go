@@ -32,7 +32,7 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 		if out[i].Err = s.checkRenewal(h); out[i].Err != nil {
 			continue
 		}
-		if r, done := s.unchanged(h); done && len(of[h.Name]) == 0 {
+		if r, asked, done := s.unchanged(h); done && !asked && len(of[h.Name]) == 0 {
 			out[i] = r
 			continue
 		}
@@ -81,22 +81,22 @@ func (s *Store) renewSessions(ctx context.Context, holds []store.Hold) {
 }
 
 // unchanged is the renewal of a hold with whose record there is nothing to be done: its
-// session is renewed, and nobody has called.
-func (s *Store) unchanged(h *store.Hold) (r store.Renewal, done bool) {
+// session is renewed, and nobody has called. asked: a waiter may ask to give it up.
+func (s *Store) unchanged(h *store.Hold) (r store.Renewal, asked, done bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := s.claims[h.ID]
 	if m == nil || m.sess == nil || m.moving != nil || m.tellsAnew(h) || m.sess.TTL < h.TTL { //mutant:record-hold-stays-in-the-short-session
-		return r, false
+		return r, false, false
 	}
 	if m.check(); m.gone != nil {
-		return r, false
+		return r, false, false
 	}
 	st := m.sess.State()
 	if st.Failing || st.Calls != m.calls { //mutant:record-call-is-not-heeded
-		return r, false
+		return r, false, false
 	}
-	return m.renewedBy(h, st.Lasts, st.Renewed), true
+	return m.renewedBy(h, st.Lasts, st.Renewed), m.asked, true
 }
 
 // tellsAnew reports whether a renewal has something to write, or to read, whatever keeps the hold.
@@ -160,6 +160,9 @@ func (s *Store) renewOne(ctx context.Context, h *store.Hold, began store.Instant
 	if adopts && h.NewID.Process() == (store.Process{}) {
 		return s.detach(ctx, m, h)
 	}
+	if r, asked, done := s.unchanged(h); done && asked {
+		return s.why(ctx, m, h, r)
+	}
 	sess, err := s.sessionFor(ctx, m, h, adopts)
 	if err != nil {
 		return store.Renewal{Err: err}
@@ -202,6 +205,7 @@ func (s *Store) renewOne(ctx context.Context, h *store.Hold, began store.Instant
 	out := got.r
 	out.TTL, out.From = min(h.TTL, st.Lasts), st.Renewed
 	m.waits, m.calls, m.reads, m.ends = false, calls, got.reads, max(m.ends, store.Now().Add(h.TTL))
+	m.asked = out.GiveUp != "" // so it is told when nobody asks any more //mutant:record-asked-reads-on
 	m.owner, m.used, m.token, m.told = cmp.Or(h.Owner, m.owner), max(m.used, h.Used, h.Token), h.Token, out
 	s.poke()
 	return out
@@ -246,6 +250,7 @@ func (s *Store) renewal(h *store.Hold, in, kept session.ID, adopted bool, got *r
 			}
 			v.keep(id, kept)
 			got.reads = e.Want > e.Weight
+			v.asks = true
 		}
 		got.there = v.find(h.ID) != nil
 		return change, got.r.Err

@@ -51,6 +51,8 @@ func (s *Store) notified(n Notification) {
 			m.also, m.alsoAt = append(m.also, n.Session), store.Now() //mutant:record-ahead-is-told-meanwhile
 			s.watch(m, append(slices.Clone(m.watched), n.Session))
 		}
+	default:
+		m.asked = true // a waiter may ask to give it up //mutant:record-asked-by-a-notification
 	}
 	s.mu.Unlock()
 	if sink != nil {
@@ -73,7 +75,7 @@ func (a *applied) notifications() (all []Notification) {
 	for _, h := range a.granted {
 		n := Notification{Name: h.Name, ID: h.ID, Token: h.Token, N: h.N}
 		if h.Token != 0 {
-			n.Session = a.in[h.ID]
+			n.Session, n.Asked = a.in[h.ID], a.q.GiveUp() != "" //mutant:record-granted-while-asked-is-told
 		}
 		all = append(all, n)
 	}

@@ -111,7 +111,7 @@ type Backend interface {
 
 	// Call adds one to the call counter of any session. So its owner learns, with its
 	// next renewal, that it has to read what it holds: something of it was broken,
-	// adopted or upgraded. In a store whose joins are void by call, it also makes
+	// adopted or upgraded, or is asked to be given up. In a store whose joins are void by call, it also makes
 	// void each join that depends on the counter as it was before.
 	Call(ctx context.Context, id ID) error
 

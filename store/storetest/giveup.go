@@ -70,6 +70,15 @@ var giveUpPromises = []promise{
 		h.release()
 		b.take(w).asked("")
 	}},
+	{name: "who_is_granted_while_a_waiter_asks_is_asked_to_give_up_too", needs: givesUp, run: func(t *trial) {
+		a, b, c, name := t.client(), t.client(), t.client(), t.name()
+		h := a.take(a.lock(name))
+		second := b.lock(name, ttl(store.MaxPositionTTL)) // one session keeps it as it waits, and as it holds
+		b.refused(second)
+		c.refused(c.lock(name, asking("please")))
+		h.release()
+		b.take(second).asked("please")
+	}},
 	{name: "a_holder_is_notified_that_a_waiter_asks_to_give_up", needs: givesUp, watch: true, run: func(t *trial) {
 		a, b, name := t.client().watch(), t.client(), t.name()
 		h := a.take(a.lock(name))

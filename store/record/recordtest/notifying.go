@@ -82,7 +82,7 @@ func (t *trial) listen(b record.Backend) *ear {
 
 // granted is a notification of a grant.
 func granted(name string, p store.Process, token int64) record.Notification {
-	return record.Notification{Name: name, ID: p.NewID(), Token: token, N: 3, Session: newSession()}
+	return record.Notification{Name: name, ID: p.NewID(), Token: token, N: 3, Session: newSession(), Asked: true}
 }
 
 // notify is a swap with notifications that is done.
