@@ -78,11 +78,11 @@ import (
 	"database/sql"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/record"
+	"github.com/holdfast-go/holdfast/store/record/row"
 )
 
 // DefaultTable is the table unless Options say otherwise.
@@ -122,15 +122,13 @@ type backend struct {
 	retention         time.Duration
 	clock             func() int64 // nil but in tests: the server's clock
 
-	checked  atomic.Bool   // the tables are there and are ours
-	checking chan struct{} // has room for the one call that looks at them
+	checked *row.Once // the tables are there and are ours
 
 	ctx   context.Context // of the sweeping, ended by Close
 	end   context.CancelFunc
 	tasks sync.WaitGroup
 
-	mu      sync.Mutex
-	sweepAt store.Instant // when to go on; 0: not yet known
+	sweeps row.Sweeps
 }
 
 var _ record.Backend = (*backend)(nil)
@@ -154,7 +152,7 @@ func newBackend(db *sql.DB, o *Options) (*backend, error) {
 		return nil, fmt.Errorf("%w: the database is nil", store.ErrInvalid)
 	}
 	all, err := o.filled()
-	b := &backend{db: db, o: all, records: all.quoted(&tables[0]), sessions: all.quoted(&tables[1]), retention: store.TokenRetention, checking: make(chan struct{}, 1)}
+	b := &backend{db: db, o: all, records: all.quoted(&tables[0]), sessions: all.quoted(&tables[1]), retention: store.TokenRetention, checked: row.NewOnce()}
 	b.address = "MySQL or MariaDB, table " + all.Table
 	if all.Database != "" {
 		b.address += " of database " + all.Database

@@ -86,34 +86,23 @@ func (o *Options) filled() (all Options, err error) {
 
 // prepare sees to it, once, that the tables are there and are ours.
 func (b *backend) prepare(ctx context.Context) error {
-	if b.checked.Load() {
-		return nil
-	}
-	select {
-	case b.checking <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err() //mutant:mysql-first-call-waits-for-no-other
-	}
-	defer func() { <-b.checking }()
-	if b.checked.Load() {
-		return nil
-	}
-	for i := range tables {
-		t := &tables[i]
-		err := b.checkTable(ctx, t)
-		if is(err, noSuchTable) {
-			if _, err = b.db.ExecContext(ctx, t.schema(&b.o)); err == nil {
-				err = b.checkTable(ctx, t)
-			} else if is(err, tableDenied) {
-				return fmt.Errorf("%w: the table %s is not there, and this user may not make it: have somebody run what mysqlstore.Schema says (%w)", store.ErrDenied, b.o.quoted(t), err)
+	return b.checked.Do(ctx, func() error {
+		for i := range tables {
+			t := &tables[i]
+			err := b.checkTable(ctx, t)
+			if is(err, noSuchTable) {
+				if _, err = b.db.ExecContext(ctx, t.schema(&b.o)); err == nil {
+					err = b.checkTable(ctx, t)
+				} else if is(err, tableDenied) {
+					return fmt.Errorf("%w: the table %s is not there, and this user may not make it: have somebody run what mysqlstore.Schema says (%w)", store.ErrDenied, b.o.quoted(t), err)
+				}
+			}
+			if err != nil {
+				return b.failed(err)
 			}
 		}
-		if err != nil {
-			return b.failed(err)
-		}
-	}
-	b.checked.Store(true)
-	return nil
+		return nil
+	})
 }
 
 // checkTable looks at a table, and writes nothing. SHOW CREATE TABLE is one round trip, and makes no temporary table in

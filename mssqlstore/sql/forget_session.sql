@@ -1,0 +1,2 @@
+--@ head.sql
+DELETE FROM {sessions} WHERE id=@id AND expires<=@now;
