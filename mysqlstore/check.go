@@ -57,7 +57,7 @@ func (b *backend) checkVersion(f facts) store.Finding {
 
 func (b *backend) checkRole(f facts) store.Finding {
 	if f.readOnly != 0 {
-		return store.Finding{About: "role", Found: "read-only, as a replica is", Err: fmt.Errorf("%w: %s takes no writes: name the primary", store.ErrUnavailable, b.address)}
+		return store.Finding{About: "role", Found: "read-only, as a replica is", Err: fmt.Errorf("%w: %s takes no writes: name the primary", store.ErrUnavailable, b.Address)}
 	}
 	return store.Finding{About: "role", Found: "takes writes"}
 }
@@ -66,10 +66,10 @@ func (b *backend) checkDisk(f facts) store.Finding {
 	switch {
 	case f.flush != 1:
 		return store.Finding{About: "disk", Warning: true, Run: "SET GLOBAL innodb_flush_log_at_trx_commit = 1;",
-			Found: fmt.Sprintf("innodb_flush_log_at_trx_commit is %d: when %s or its machine fails it forgets who holds what, and two may hold a name until the TTL of the first is over; set it to 1", f.flush, b.address)}
+			Found: fmt.Sprintf("innodb_flush_log_at_trx_commit is %d: when %s or its machine fails it forgets who holds what, and two may hold a name until the TTL of the first is over; set it to 1", f.flush, b.Address)}
 	case f.binlog != 0 && f.sync != 1:
 		return store.Finding{About: "disk", Warning: true, Run: "SET GLOBAL sync_binlog = 1;",
-			Found: fmt.Sprintf("sync_binlog is %d: when the machine of %s fails it may forget who holds what, and two may hold a name until the TTL of the first is over; set it to 1", f.sync, b.address)}
+			Found: fmt.Sprintf("sync_binlog is %d: when the machine of %s fails it may forget who holds what, and two may hold a name until the TTL of the first is over; set it to 1", f.sync, b.Address)}
 	}
 	return store.Finding{About: "disk", Found: "waits for it"}
 }
@@ -100,7 +100,7 @@ func (b *backend) checkRights(ctx context.Context, f facts) store.Finding {
 			return store.Finding{About: about, Found: b.o.Table + " is made at the first use, as this user may", Run: schema}
 		case is(err, noSuchTable), is(err, tableDenied):
 			return store.Finding{About: about, Run: schema + grants,
-				Err: fmt.Errorf("%w: there is no table %s on %s that this user may use, or it has no right to make it (CREATE) that could be found: have somebody make it who may", store.ErrDenied, table, b.address)}
+				Err: fmt.Errorf("%w: there is no table %s on %s that this user may use, or it has no right to make it (CREATE) that could be found: have somebody make it who may", store.ErrDenied, table, b.Address)}
 		case err != nil:
 			return store.Finding{About: about, Err: row.Known(b.failed(err))}
 		}

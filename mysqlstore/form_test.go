@@ -135,7 +135,7 @@ func TestANameIsForgottenADayAfterItsLastEntry(t *testing.T) {
 	now := time.Now().UnixMicro()
 	b := backendOn(t, sharedDSN(t), apart())
 	b.clock = func() int64 { return now }
-	b.sweeps.Pause()
+	b.Sweeps.Pause()
 	s := storeOf(b)
 	defer s.Close()
 	if err := s.Release(t.Context(), mustHold(t, s, mutex("idle"))); err != nil {
@@ -171,7 +171,7 @@ func TestANameThatIsUsedMeanwhileIsNotForgotten(t *testing.T) {
 	now := time.Now().UnixMicro()
 	b := backendOn(t, sharedDSN(t), apart())
 	b.clock = func() int64 { return now }
-	b.sweeps.Pause()
+	b.Sweeps.Pause()
 	s := storeOf(b)
 	defer s.Close()
 	if err := s.Release(t.Context(), mustHold(t, s, mutex("a"))); err != nil {

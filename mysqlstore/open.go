@@ -43,7 +43,7 @@ func Open(rawURL string, o *Options) (*Store, error) {
 	db.SetMaxIdleConns(32)
 	db.SetConnMaxIdleTime(time.Minute)
 	b.own = true
-	b.address = fmt.Sprintf("MySQL or MariaDB at %s, database %s, table %s", c.Addr, c.DBName, b.o.Table)
+	b.Address = fmt.Sprintf("MySQL or MariaDB at %s, database %s, table %s", c.Addr, c.DBName, b.o.Table)
 	return storeOf(b), nil
 }
 

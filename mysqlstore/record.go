@@ -62,11 +62,6 @@ func (b *backend) tell(ctx context.Context, statement string) (told, changed int
 	return told, changed, nil
 }
 
-// Traits implements [record.Backend]. A join is void by mark, as it depends on no row but that of its name.
-func (b *backend) Traits() record.Traits {
-	return record.Traits{Void: record.VoidByMark, Clock: true, MaxRecord: row.MaxRecord, Retention: b.retention}
-}
-
 // columns are what read reads.
 func (b *backend) columns() string {
 	return "SELECT " + b.now() + "," + fit + ",name,form,rev,taken,data,inbox"
@@ -159,13 +154,8 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 
 // written is an instant in SQL, less some time, as the column written has it.
 func (b *backend) written(instant string, less time.Duration) string {
-	unit := number(row.Tick(b.retention))
+	unit := number(row.Tick(b.Retention))
 	return "((" + instant + "-" + number(less.Microseconds()) + ") DIV " + unit + "*" + unit + ")"
-}
-
-// Listen implements [record.Backend]. Decision 21 says why nothing is told.
-func (b *backend) Listen(context.Context, store.Process, func(record.Notification)) error {
-	return store.ErrUnsupported
 }
 
 // List implements [record.Backend].
@@ -186,27 +176,13 @@ func (b *backend) List(ctx context.Context, unwritten time.Duration) iter.Seq2[r
 	})
 }
 
-const (
-	sweepMost  = 500 // rows of each table at a time
-	sweepLimit = 10 * time.Second
-)
-
-// sweepInTime goes on with the sweeping if it is time to, beside the caller.
-func (b *backend) sweepInTime() {
-	if !b.sweeps.Due() {
-		return
-	}
-	b.tasks.Go(func() {
-		ctx, cancel := context.WithTimeout(b.ctx, sweepLimit)
-		defer cancel()
-		_ = b.sweep(ctx) // it is tried again in a while, or by another process
-	})
-}
+// sweepMost is how many rows of each table a sweep deletes.
+const sweepMost = 500
 
 // sweep deletes the records that were idle for too long, with their inboxes, and the sessions that have ended. Each is
 // deleted by a statement of its own: one that somebody has locked keeps no other locked.
 func (b *backend) sweep(ctx context.Context) error {
-	old := b.written(b.now(), b.retention)
+	old := b.written(b.now(), b.Retention)
 	for _, of := range []struct{ rows, remove string }{
 		{"SELECT HEX(name),rev FROM " + b.records + " WHERE idle=1 AND written<" + old, //mutant:mysql-sweep-old
 			"DELETE FROM " + b.records + " WHERE name=x'%s' AND rev=%d"}, //mutant:mysql-sweep-unwritten

@@ -16,17 +16,12 @@ import (
 // A session is a row: when it expires on the server's clock, or 0 once that is final. Every statement that decides on a
 // session writes its row, so it reads it as it is once it has it locked.
 
-// SessionTraits implements [session.Backend].
-func (b *backend) SessionTraits() session.Traits {
-	return session.Traits{Life: session.ByServerClock, MinTTL: minTTL, MaxTTL: maxTTL, Tick: time.Microsecond}
-}
-
 // Begin implements [session.Backend].
 func (b *backend) Begin(ctx context.Context, id session.ID, ttl time.Duration) (time.Duration, error) {
 	if err := b.prepare(ctx); err != nil {
 		return 0, err
 	}
-	b.sweepInTime()
+	b.SweepInTime(b.sweep)
 	us := number(ttl.Microseconds())
 	_, n, err := b.tell(ctx, "INSERT INTO "+b.sessions+" (id,expires,ttl,calls) SELECT "+text(id[:])+","+b.now()+"+"+us+","+us+",0 FROM DUAL WHERE 1=1"+commits)
 	switch {
@@ -43,7 +38,7 @@ func (b *backend) Renew(ctx context.Context, id session.ID) (calls int64, err er
 	if err := b.prepare(ctx); err != nil {
 		return 0, err
 	}
-	b.sweepInTime()
+	b.SweepInTime(b.sweep)
 	now, of := b.now(), " WHERE id="+text(id[:])
 	told, _, err := b.tell(ctx, "UPDATE "+b.sessions+" SET expires=GREATEST(expires,"+now+"+ttl),calls=LAST_INSERT_ID(calls+1)-1"+of+" AND expires>"+now+commits) //mutant:mysql-renewed-when-over
 	if err != nil || told > 0 {
@@ -131,6 +126,3 @@ func (b *backend) look(ctx context.Context, ids []session.ID) (all []row.Left, e
 	}
 	return all, b.failed(rows.Err())
 }
-
-// Await implements [session.Backend].
-func (b *backend) Await(context.Context, session.ID) error { return store.ErrUnsupported }
