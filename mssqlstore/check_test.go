@@ -42,27 +42,3 @@ func TestWhatALookAtTheServerTellsIsJudged(t *testing.T) {
 		}
 	}
 }
-
-// there, SELECT, INSERT, UPDATE, DELETE; CREATE TABLE, ALTER on the schema.
-func TestRightsAreJudgedAsTheServerTellsThem(t *testing.T) {
-	t.Parallel()
-	for what, c := range map[string]struct {
-		has   []int64
-		there bool
-		ok    bool
-	}{
-		"all":                        {[]int64{1, 1, 1, 1, 1, 0, 0}, true, true},
-		"no DELETE":                  {[]int64{1, 1, 1, 1, 0, 0, 0}, true, true},
-		"no SELECT":                  {[]int64{1, 0, 1, 1, 1, 1, 1}, true, false},
-		"no INSERT":                  {[]int64{1, 1, 0, 1, 1, 1, 1}, true, false},
-		"no UPDATE":                  {[]int64{1, 1, 1, 0, 1, 1, 1}, true, false},
-		"to be made":                 {[]int64{0, 0, 0, 0, 0, 1, 1}, false, true},
-		"not to be made":             {[]int64{0, 0, 0, 0, 0, 0, 1}, false, false},
-		"not to be made in a schema": {[]int64{0, 0, 0, 0, 0, 1, 0}, false, false},
-	} {
-		err := mayUse("[dbo].[t]", c.has, c.there)
-		if (err == nil) != c.ok || err != nil && !errors.Is(err, store.ErrDenied) {
-			t.Errorf("%s: %v", what, err)
-		}
-	}
-}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
@@ -36,43 +37,19 @@ func mute(t *testing.T) (url string, dialed *atomic.Int64) {
 	return "sqlserver://" + at.Addr().String() + "?database=d", dialed
 }
 
-func (c *connector) left() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.conns)
-}
-
-// The driver bounds no log-in. A caller who has less time than it takes does not end it: the next has its connection.
-func TestALoginThatIsNotAnsweredEndsInTimeAndNotWithItsCaller(t *testing.T) {
+// The driver heeds no context while it logs in.
+func TestAServerThatIsSilentIsGivenUpInTime(t *testing.T) {
 	t.Parallel()
 	url, dialed := mute(t)
-	for what, c := range map[string]struct {
-		limit time.Duration
-		end   func(*connector)
-		want  error
-	}{
-		"its time is over":    {50 * time.Millisecond, func(*connector) {}, errLogin},
-		"the store is closed": {time.Hour, (*connector).cut, context.Canceled},
-	} {
-		config, _, err := parseURL(url, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		own := newConnector(config, nil)
-		own.limit = c.limit
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		before := dialed.Load()
-		done := make(chan error, 1)
-		go func() { _, err := own.Connect(ctx); done <- err }()
-		until(t, "it has dialed", func() bool { return dialed.Load() > before })
-		c.end(own)
-		if err, ok := within(done); !ok || !errors.Is(err, c.want) || errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%s: %v (in time: %v), want %v", what, err, ok, c.want)
-		}
-		if n := own.left(); n != 0 {
-			t.Errorf("%s: %d connections are left", what, n)
-		}
+	s, err := Open(url+"&connection+timeout=1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	done := make(chan error, 1)
+	go func() { _, err := s.b.Load(t.Context(), "n"); done <- err }()
+	if err, ok := within(done); !ok || err == nil || store.Definite(err) || dialed.Load() == 0 {
+		t.Errorf("%v (in time: %v) after %d connections, want that nothing is known", err, ok, dialed.Load())
 	}
 }
 
@@ -112,9 +89,6 @@ func TestACallReturnsWhenItsContextEndsThoughNobodyAnswers(t *testing.T) {
 			go func() { closed <- s.Close() }()
 			if _, ok := within(closed); !ok {
 				t.Errorf("after %v it is still not closed", patience)
-			}
-			if s.b.own != nil && s.b.own.left() != 0 {
-				t.Errorf("%d connections are left", s.b.own.left())
 			}
 		})
 	}

@@ -48,7 +48,7 @@ func (b *backend) failed(err error) error {
 	case err == nil || store.Definite(err):
 		return err
 	case is(err, noSuchTable, badColumn, noDefault):
-		b.checked.Done.Store(false) // somebody has changed it since
+		b.Checked.Done.Store(false) // somebody has changed it since
 	}
 	switch {
 	case is(err, cannotOpen): // behind it comes 18456, which is no definite answer then

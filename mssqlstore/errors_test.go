@@ -26,8 +26,8 @@ func TestAnErrorNumberIsTheErrorOfTheContract(t *testing.T) {
 		// Nothing can be said for sure: the server has not done it now, and may yet, or may be asked again.
 		208: nil, 1205: nil, 1222: nil, 2601: nil, 2627: nil, 3906: nil, 3960: nil, 4060: nil, 40613: nil,
 	} {
-		b := &backend{checked: row.NewOnce()}
-		b.checked.Done.Store(true)
+		b := &backend{Base: row.NewBase("", "")}
+		b.Checked.Done.Store(true)
 		err := b.failed(fmt.Errorf("so: %w", sqlError(number)))
 		for _, s := range sentinels {
 			if errors.Is(err, s) != (s == want) {
@@ -37,7 +37,7 @@ func TestAnErrorNumberIsTheErrorOfTheContract(t *testing.T) {
 		if !is(err, number) {
 			t.Errorf("%d is lost: %v", number, err)
 		}
-		if again := number == 207 || number == 208 || number == 515; b.checked.Done.Load() == again {
+		if again := number == 207 || number == 208 || number == 515; b.Checked.Done.Load() == again {
 			t.Errorf("%d: the tables are looked at again: %v, want %v", number, !again, again)
 		}
 		if twice := b.failed(err); store.Definite(err) && twice != err {
@@ -54,7 +54,7 @@ func TestADatabaseThatStartsIsNoWrongPassword(t *testing.T) {
 	t.Parallel()
 	first, last := mssql.Error{Number: 4060}, mssql.Error{Number: 18456}
 	last.All = []mssql.Error{first, last}
-	b := &backend{checked: row.NewOnce()}
+	b := &backend{Base: row.NewBase("", "")}
 	if err := b.failed(last); store.Definite(err) {
 		t.Errorf("%v is definite", err)
 	}

@@ -37,8 +37,12 @@ func TestTheTestsCatchEachMutantWithoutAServer(t *testing.T) {
 		{"an open transaction is written in", sets, "mssql-commits", mutant.Line("IF 1=0")},
 		{"names differ in zero bytes only", "TestNamesThatDifferInZeroBytesAreDifferentKeys", "mssql-terminator", mutant.Stmt(`name += "\x00"`)},
 		{"a context is not heeded", "TestACallReturnsWhenItsContextEndsThoughNobodyAnswers", "mssql-context-is-heeded", mutant.Stmt("case <-b.ctx.Done():\nreturn nil, ctx.Err()")},
-		{"a login ends with its caller", "TestALoginThatIsNotAnsweredEndsInTimeAndNotWithItsCaller", "mssql-login-outlives-its-caller", mutant.Value("context.WithTimeoutCause(ctx, c.limit, errLogin)")},
-		{"a login never ends", "TestALoginThatIsNotAnsweredEndsInTimeAndNotWithItsCaller", "mssql-login-ends", mutant.Stmt("l.stops = append(l.stops, context.AfterFunc(l.ctx, func() {}))")},
+		{"a silent server is waited for", "TestEachRequestIsSentOnceAndASilentServerIsGivenUp", "mssql-silence-ends", mutant.Value("cmp.Or(c.ConnTimeout, 0*time.Second)")},
+		{"a session lasts no longer than its owner counts on", "TestASessionIsKeptForLongerThanTheClockStandsStill", "mssql-clock-steps", mutant.Return(`number("ttl", ttl.Microseconds())`)},
+		{"an answer without a row is believed", "TestAnAnswerWithoutItsRowIsNotBelieved", "mssql-one-row", mutant.Line("case len(all) > 1:")},
+		{"a row is believed whose statement failed", "TestARowIsNotBelievedWhoseStatementFails", "mssql-answer-is-read-to-its-end", mutant.Stmt("_ = rows.Err()")},
+		{"a lock timeout is an error", "TestWhatTheServerHasNotAppliedIsRefused", "mssql-not-applied", mutant.Line("case is(err, deadlock):")},
+		{"another table is taken for ours", "TestATableWithOtherColumnsIsNotOurs", "mssql-not-ours", mutant.Cond("want == name")},
 	})
 }
 

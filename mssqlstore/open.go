@@ -1,16 +1,22 @@
 package mssqlstore
 
 import (
+	"cmp"
+	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/microsoft/go-mssqldb"
 	"github.com/microsoft/go-mssqldb/msdsn"
 
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record/row"
 	"github.com/holdfast-go/holdfast/store/scheme"
 )
 
@@ -18,10 +24,20 @@ func init() {
 	scheme.Register(func(url string) (*Store, error) { return Open(url, nil) }, "sqlserver")
 }
 
+// Dial connects to an address. It is called for each connection.
+type Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+type dialer Dial
+
+// DialContext implements [mssql.Dialer].
+func (d dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	return d(ctx, network, address)
+}
+
 // Open returns a Store on connections of its own, which Close closes. The URL is
 // sqlserver://[user[:password]@]host[:port]?database=NAME, or sqlserver://host/INSTANCE?database=NAME, with the parameters
-// of the driver as its query ("encrypt=true"), and "schema=" and "table=" for the tables. A
-// parameter that is not known is refused: the driver would ignore it. Open does no I/O. The error matches store.ErrInvalid and does not
+// of the driver as its query ("encrypt=true"), and "schema=" and "table=" for the tables. Unknown parameters are
+// refused: the driver would ignore them. Open does no I/O. The error matches store.ErrInvalid and does not
 // show the URL, which may hold a password.
 func Open(rawURL string, o *Options) (*Store, error) {
 	b, err := open(rawURL, o)
@@ -36,27 +52,26 @@ func open(rawURL string, o *Options) (*backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := newConnector(config, options.Dial)
-	db := sql.OpenDB(c)
+	connector := mssql.NewConnectorConfig(config)
+	if options.Dial != nil {
+		connector.Dialer = dialer(options.Dial)
+	}
+	db := sql.OpenDB(connector)
 	b, err := newBackend(db, options)
 	if err != nil {
-		db.Close()
-		return nil, err
+		return nil, errors.Join(err, db.Close())
 	}
 	// As many as ask at a time, but no more than do a server good. A new one takes many times as long as a request.
 	db.SetMaxOpenConns(32)
 	db.SetMaxIdleConns(32)
 	db.SetConnMaxIdleTime(4 * time.Minute)
-	b.own = c
-	b.address = fmt.Sprintf("SQL Server at %s, database %s, table %s", serverOf(&config), config.Database, b.o.quoted(&tables[0]))
-	return b, nil
-}
-
-func serverOf(c *msdsn.Config) string {
-	if c.Instance != "" {
-		return c.Host + "\\" + c.Instance
+	b.Own = db
+	at := fmt.Sprintf("%s:%d", config.Host, config.Port)
+	if config.Instance != "" {
+		at = config.Host + "\\" + config.Instance
 	}
-	return fmt.Sprintf("%s:%d", c.Host, c.Port)
+	b.Address = fmt.Sprintf("SQL Server at %s, database %s, table %s", at, config.Database, b.o.locks())
+	return b, nil
 }
 
 func badURL(format string, args ...any) error {
@@ -74,57 +89,44 @@ var known = []string{
 
 // parseURL reads a URL as Open does: the driver's settings, and the options of New.
 func parseURL(rawURL string, o *Options) (c msdsn.Config, options *Options, err error) {
-	u, err := url.Parse(rawURL)
+	u, err := row.ParseURL(rawURL, badURL, "sqlserver")
 	if err != nil {
-		return c, nil, badURL("it cannot be read")
+		return c, nil, err
 	}
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
 		return c, nil, badURL("its parameters cannot be read")
 	}
+	lower := url.Values{}
+	for name, values := range query {
+		name = strings.ToLower(name)
+		switch {
+		case !slices.Contains(known, name):
+			return c, nil, badURL("there is no parameter %.40q", name)
+		case len(values) > 1 || lower.Has(name):
+			return c, nil, badURL("%s is there twice", name)
+		case values[0] == "":
+			return c, nil, badURL("%s= is empty", name)
+		}
+		lower.Set(name, values[0])
+	}
+	instance := strings.TrimPrefix(u.Path, "/")
+	switch {
+	case strings.Contains(instance, "/"), instance != "" && u.Port() != "":
+		return c, nil, badURL("its path is the name of an instance, which has no port; the database is ?database=NAME")
+	case !lower.Has(msdsn.Database):
+		return c, nil, badURL("it names no database: ?database=NAME")
+	case !strings.EqualFold(cmp.Or(lower.Get(msdsn.ApplicationIntent), "ReadWrite"), "ReadWrite"):
+		return c, nil, badURL("locks are written: they need the primary, with applicationintent=ReadWrite")
+	}
 	var all Options
 	if o != nil {
 		all = *o
 	}
-	lower := url.Values{}
-	for name, values := range query {
-		name = strings.ToLower(name)
-		if !slices.Contains(known, name) {
-			return c, nil, badURL("there is no parameter %.40q", name)
-		}
-		if len(values) > 1 || lower.Has(name) {
-			return c, nil, badURL("%s is there twice", name)
-		}
-		lower.Set(name, values[0])
-	}
-	for name, to := range map[string]*string{"schema": &all.Schema, "table": &all.Table} {
-		if lower.Has(name) && lower.Get(name) == "" {
-			return c, nil, badURL("%s= names none", name)
-		} else if lower.Has(name) {
-			*to = lower.Get(name)
-		}
-		lower.Del(name)
-	}
-	instance := strings.TrimPrefix(u.Path, "/")
-	switch {
-	case !strings.EqualFold(u.Scheme, "sqlserver"):
-		return c, nil, badURL("it does not begin with sqlserver://")
-	case u.Hostname() == "":
-		return c, nil, badURL("it has no host")
-	case strings.Contains(u.Host, ","):
-		return c, nil, badURL("it has several hosts, and a store is one server")
-	case strings.Contains(instance, "/"), instance != "" && u.Port() != "":
-		return c, nil, badURL("its path is the name of an instance, which has no port; the database is ?database=NAME")
-	case lower.Get(msdsn.Database) == "":
-		return c, nil, badURL("it names no database: ?database=NAME")
-	case u.Fragment != "":
-		return c, nil, badURL("write # as %%23")
-	case lower.Has(msdsn.ApplicationIntent) && !strings.EqualFold(lower.Get(msdsn.ApplicationIntent), "ReadWrite"):
-		return c, nil, badURL("locks are written: they need the primary, with applicationintent=ReadWrite")
-	}
-	if !lower.Has(msdsn.AppName) {
-		lower.Set(msdsn.AppName, "holdfast")
-	}
+	all.Schema, all.Table = cmp.Or(lower.Get("schema"), all.Schema), cmp.Or(lower.Get("table"), all.Table)
+	lower.Del("schema")
+	lower.Del("table")
+	lower.Set(msdsn.AppName, cmp.Or(lower.Get(msdsn.AppName), "holdfast"))
 	u.Scheme, u.RawQuery = "sqlserver", lower.Encode()
 	if c, err = msdsn.Parse(u.String()); err != nil {
 		return c, nil, badURL("its parameters are not those of the driver")
@@ -132,6 +134,7 @@ func parseURL(rawURL string, o *Options) (c msdsn.Config, options *Options, err 
 	if c.Port == 0 && c.Instance == "" {
 		c.Port = 1433
 	}
-	c.DisableRetry = true // each request is sent once
+	c.ConnTimeout = cmp.Or(c.ConnTimeout, 15*time.Second) //mutant:mssql-silence-ends
+	c.DisableRetry = true                                 // each request is sent once
 	return c, &all, nil
 }

@@ -96,7 +96,7 @@ func TestWhenAnAnswerIsLostNothingIsSentTwiceAndTheRepeatIsRight(t *testing.T) {
 			t.Errorf("%s: %d answers were lost", what, l.cuts.Load()-cuts)
 		}
 	}
-	table := s.b.o.quoted(&tables[0])
+	table := s.b.o.locks()
 	claim, waiter := mutex("n"), mutex("n")
 	lose("ask", "INSERT INTO "+table, func() error { _, err := s.Ask(t.Context(), claim); return err })
 	h := mustHold(t, s, claim) // it has been ours all the time
@@ -119,7 +119,7 @@ func TestWhenAnAnswerIsLostNothingIsSentTwiceAndTheRepeatIsRight(t *testing.T) {
 func TestWhatNobodyElseWantsTakesOneRoundTrip(t *testing.T) {
 	t.Parallel()
 	l, s := lossyStore(t)
-	s.b.sweeps.Pause()
+	s.b.Sweeps.Pause()
 	trips := func(what string, want int64, f func()) {
 		t.Helper()
 		var took int64
@@ -170,7 +170,7 @@ func TestARequestThatIsCancelledHalfWayHoldsNobodyUpAndCanBeTakenBack(t *testing
 	mustAsk(t, other, mutex("first"))
 	w := mutex("n")
 	tx, _ := begun(t, testserver.SQLServer(t))
-	if _, err := tx.ExecContext(t.Context(), "UPDATE "+s.b.o.quoted(&tables[0])+" SET idle=idle"); err != nil {
+	if _, err := tx.ExecContext(t.Context(), "UPDATE "+s.b.o.locks()+" SET idle=idle"); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -204,9 +204,9 @@ func TestALockedSessionKeepsNoOtherFromAnything(t *testing.T) {
 			}
 			ids = append(ids, id)
 		}
-		mustExec(t, b.db, fmt.Sprintf("UPDATE %s SET expires=1 WHERE id=0x%x", b.o.quoted(&tables[1]), ids[1][:]))
+		mustExec(t, b.db, fmt.Sprintf("UPDATE %s SET expires=1 WHERE id=0x%x", b.o.sessions(), ids[1][:]))
 		tx, _ := begun(t, url)
-		if _, err := tx.ExecContext(t.Context(), fmt.Sprintf("UPDATE %s SET calls=calls WHERE id=0x%x", b.o.quoted(&tables[1]), ids[0][:])); err != nil {
+		if _, err := tx.ExecContext(t.Context(), fmt.Sprintf("UPDATE %s SET calls=calls WHERE id=0x%x", b.o.sessions(), ids[0][:])); err != nil {
 			t.Fatal(err)
 		}
 		if left, err := b.Left(t.Context(), ids[1:3]); err != nil || left[0] > 0 || left[1] <= 0 {
@@ -353,7 +353,7 @@ func TestARowIsNotBelievedWhoseStatementFailed(t *testing.T) {
 	t.Parallel()
 	b := openOn(t, testserver.SQLServer(t), apart(t))
 	head, args := b.text("head")
-	rows, err := ask(t.Context(), b, head+"SELECT CAST(1 AS bigint); THROW 50001,N'of a test',1;", args, numbers(1))
+	rows, err := send(t.Context(), b, head+"SELECT CAST(1 AS bigint); THROW 50001,N'of a test',1;", args, numbers(1))
 	if err == nil {
 		t.Errorf("%v is believed", rows)
 	}

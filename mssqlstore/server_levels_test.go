@@ -147,7 +147,7 @@ func TestNothingIsReadThatWasNotCommitted(t *testing.T) {
 					t.Fatal(out, err)
 				}
 				tx, _ := begun(t, url)
-				if _, err := tx.ExecContext(t.Context(), "UPDATE "+b.o.quoted(&tables[0])+" SET data=0x6e6577"); err != nil {
+				if _, err := tx.ExecContext(t.Context(), "UPDATE "+b.o.locks()+" SET data=0x6e6577"); err != nil {
 					t.Fatal(err)
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -196,9 +196,9 @@ func TestAnEndThatWaitsForARenewalDoesNotHappen(t *testing.T) {
 		if _, err := b.Begin(t.Context(), id, time.Minute); err != nil {
 			t.Fatal(err)
 		}
-		late := &backend{db: b.db, o: b.o, texts: b.texts, checked: b.checked, retention: b.retention, clock: func() int64 { return now + (90 * time.Second).Microseconds() }}
+		late := &backend{Base: b.Base, db: b.db, o: b.o, in: b.in, clock: func() int64 { return now + (90 * time.Second).Microseconds() }}
 		tx, spid := begun(t, url)
-		if _, err := tx.ExecContext(t.Context(), "UPDATE "+b.o.quoted(&tables[1])+" SET expires=expires+3600000000"); err != nil {
+		if _, err := tx.ExecContext(t.Context(), "UPDATE "+b.o.sessions()+" SET expires=expires+3600000000"); err != nil {
 			t.Fatal(err)
 		}
 		var judging sync.WaitGroup
@@ -231,7 +231,7 @@ func TestARenewalThatWaitsForTheEndIsLost(t *testing.T) {
 			t.Fatal(err)
 		}
 		tx, spid := begun(t, url)
-		if _, err := tx.ExecContext(t.Context(), "UPDATE "+b.o.quoted(&tables[1])+" SET expires=0"); err != nil {
+		if _, err := tx.ExecContext(t.Context(), "UPDATE "+b.o.sessions()+" SET expires=0"); err != nil {
 			t.Fatal(err)
 		}
 		var renewing sync.WaitGroup
@@ -252,12 +252,12 @@ func TestASwapThatWaitsForAnotherIsRefusedAndJoins(t *testing.T) {
 	eachWay(t, func(t *testing.T, url string) {
 		b := openOn(t, url, apartOn(t, url))
 		for name, version := range map[string]string{"first": "", "next": "7-0"} {
-			insert := "INSERT INTO " + b.o.quoted(&tables[0]) + " (name,form,rev,taken,idle,written,data,inbox) VALUES (0x" + fmt.Sprintf("%x01", name) + ",1,%d,0,0,0,0x01,'00')"
+			insert := "INSERT INTO " + b.o.locks() + " (name,form,rev,taken,idle,written,data,inbox) VALUES (0x" + fmt.Sprintf("%x01", name) + ",1,%d,0,0,0,0x01,'00')"
 			tx, spid := begun(t, url)
 			statement := fmt.Sprintf(insert, 8)
 			if version != "" {
 				mustExec(t, plainOn(t, url), fmt.Sprintf(insert, 7))
-				statement = "UPDATE " + b.o.quoted(&tables[0]) + " SET rev=8 WHERE rev=7"
+				statement = "UPDATE " + b.o.locks() + " SET rev=8 WHERE rev=7"
 			}
 			if _, err := tx.ExecContext(t.Context(), statement); err != nil {
 				t.Fatal(err)
@@ -297,7 +297,7 @@ func TestALockTimeoutIsARefusal(t *testing.T) {
 			t.Fatal(err)
 		}
 		tx, _ := begun(t, url)
-		if _, err := tx.ExecContext(t.Context(), "UPDATE "+b.o.quoted(&tables[0])+" SET idle=idle"); err != nil {
+		if _, err := tx.ExecContext(t.Context(), "UPDATE "+b.o.locks()+" SET idle=idle"); err != nil {
 			t.Fatal(err)
 		}
 		out, err := b.Swap(t.Context(), &record.Swap{Name: "n", Old: old, Data: []byte{2}, Join: &record.Join{Notes: []record.Note{{Key: "k"}}}})

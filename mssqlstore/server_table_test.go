@@ -55,8 +55,8 @@ func user(t *testing.T, o *Options, make bool, rights ...string) *sql.DB {
 		}
 	})
 	if len(rights) > 0 {
-		for i := range tables {
-			mustExec(t, root, "GRANT "+strings.Join(rights, ",")+" ON "+all.quoted(&tables[i])+" TO "+name)
+		for _, table := range []string{all.locks(), all.sessions()} {
+			mustExec(t, root, "GRANT "+strings.Join(rights, ",")+" ON "+table+" TO "+name)
 		}
 	}
 	return initialized(t, at, "EXECUTE AS USER = '"+name+"'")
@@ -90,7 +90,7 @@ func TestRights(t *testing.T) {
 	t.Run("DELETE is needed only to clean up", func(t *testing.T) {
 		s := on(t, true, all[:3]...)
 		exercise(t, s)
-		mustExec(t, plainOn(t, testserver.SQLServer(t)), "UPDATE "+s.b.o.quoted(&tables[1])+" SET expires=0")
+		mustExec(t, plainOn(t, testserver.SQLServer(t)), "UPDATE "+s.b.o.sessions()+" SET expires=0")
 		if err := s.b.sweep(t.Context()); !errors.Is(err, store.ErrDenied) {
 			t.Errorf("sweeping: %v", err)
 		}
@@ -131,14 +131,15 @@ func TestATableThatIsNotOursIsReportedAndLeftAlone(t *testing.T) {
 	t.Parallel()
 	db := plainOn(t, testserver.SQLServer(t))
 	for what, c := range map[string]struct{ from, to string }{
-		"it has no column taken":             {"  [taken] bigint NOT NULL,\n", ""},
-		"it has no column calls":             {"  [calls] bigint NOT NULL,\n", ""},
-		"its column name is varbinary":       {"varbinary(513)", "varbinary(100)"},
-		"its column name is varchar":         {"varbinary(513)", "varchar(513)"},
-		"its column rev is int":              {"[rev] bigint NOT NULL", "[rev] int NOT NULL"},
-		"its column expires is bigint":       {"[expires] bigint NOT NULL", "[expires] bigint NULL"},
-		"its primary key is \"\"":            {"  PRIMARY KEY ([name]),\n", ""},
-		"its primary key is \"(name)(rev)\"": {"PRIMARY KEY ([name])", "PRIMARY KEY ([name],[rev])"},
+		`its column taken is ""`:                            {"[taken] bigint NOT NULL,\n", ""},
+		`its column calls is ""`:                            {",\n[calls] bigint NOT NULL\n", ""},
+		`its column name is "varbinary of 100 bytes, key"`:  {"varbinary(513)", "varbinary(100)"},
+		`its column name is "varchar of 513 bytes, key"`:    {"varbinary(513)", "varchar(513)"},
+		`its column rev is "int of 4 bytes"`:                {"[rev] bigint NOT NULL", "[rev] int NOT NULL"},
+		`its column expires is "bigint of 8 bytes or NULL"`: {"[expires] bigint NOT NULL", "[expires] bigint NULL"},
+		`its column name is "varbinary of 513 bytes"`:       {"(513) NOT NULL PRIMARY KEY", "(513) NOT NULL"},
+		`its column rev is "bigint of 8 bytes, key"`:        {" PRIMARY KEY,\n[form] smallint NOT NULL", ",\n[form] smallint NOT NULL,\nPRIMARY KEY ([name],[rev])"},
+		`its primary key has the column mine`:               {" PRIMARY KEY,\n[form] smallint NOT NULL", ",\n[mine] int NOT NULL,\n[form] smallint NOT NULL,\nPRIMARY KEY ([name],[mine])"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			o := apart(t)
@@ -167,7 +168,7 @@ func TestATableThatGoesAwayIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
 	h := mustHold(t, s, mutex("n"))
-	mustExec(t, s.b.db, "DROP TABLE "+s.b.o.quoted(&tables[0])+","+s.b.o.quoted(&tables[1]))
+	mustExec(t, s.b.db, "DROP TABLE "+s.b.o.locks()+","+s.b.o.sessions())
 	until(t, "the hold is lost", func() bool { return errors.Is(s.Renew(t.Context(), []store.Hold{h})[0].Err, store.ErrLost) })
 	var next store.Answer
 	until(t, "the name is free", func() bool {
@@ -236,7 +237,7 @@ func TestTheCheckTellsWhatItFinds(t *testing.T) {
 	finds("reading", "READ_COMMITTED_SNAPSHOT")
 	finds("disk", "")
 	finds("table", "CREATE TABLE")
-	if there, err := s.b.checkTable(t.Context(), &tables[0]); err != nil || there {
+	if there, err := s.b.checkTables(t.Context()); err != nil || there {
 		t.Errorf("the check made the table: %v, %v", there, err)
 	}
 	mustHold(t, s, mutex("n"))

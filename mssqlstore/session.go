@@ -16,17 +16,21 @@ import (
 // A session is a row: when it expires on the server's clock, or 0 once that is final. Every statement that decides on a
 // session writes its row, so it reads it as it is once it has it locked.
 
-// SessionTraits implements [session.Backend].
-func (b *backend) SessionTraits() session.Traits {
-	return session.Traits{Life: session.ByServerClock, MinTTL: minTTL, MaxTTL: maxTTL, Tick: time.Microsecond}
-}
-
 func idOf(id session.ID) sql.NamedArg { return sql.Named("id", id[:]) }
+
+// clockStep is more than the server's clock stands still: Windows moves it every 1 to 16 ms, and Microsoft names up to 55. A
+// renewal counts from the clock as it stood, which is so much before its owner sent it.
+const clockStep = 64 * time.Millisecond
+
+// lasting is the argument for how long a session is kept, which is longer than its owner counts on.
+func lasting(ttl time.Duration) sql.NamedArg {
+	return number("ttl", (ttl + clockStep).Microseconds()) //mutant:mssql-clock-steps
+}
 
 // Begin implements [session.Backend].
 func (b *backend) Begin(ctx context.Context, id session.ID, ttl time.Duration) (time.Duration, error) {
-	b.sweepInTime()
-	_, err := b.tell(ctx, "begin", 0, idOf(id), sql.Named("ttl", ttl.Microseconds()))
+	b.SweepInTime(b.sweep)
+	err := b.write(ctx, "begin", idOf(id), lasting(ttl))
 	if is(err, duplicateKey, duplicateRow) {
 		err = fmt.Errorf("%w: session %v was begun before", store.ErrInvalid, id)
 	}
@@ -34,46 +38,61 @@ func (b *backend) Begin(ctx context.Context, id session.ID, ttl time.Duration) (
 }
 
 // Renew implements [session.Backend]. Of two renewals the older may be done last, so an expiry is never moved back.
-func (b *backend) Renew(ctx context.Context, id session.ID) (calls int64, err error) {
-	b.sweepInTime()
-	told, err := b.tell(ctx, "renew", 1, idOf(id))
-	if err == nil && told[0] < 0 {
-		err = store.ErrLost
+func (b *backend) Renew(ctx context.Context, id session.ID) (int64, error) {
+	b.SweepInTime(b.sweep)
+	calls, err := one(ask(ctx, b, "renew", numbers(1), idOf(id)))
+	switch {
+	case err != nil:
+		return 0, err
+	case calls[0] < 0:
+		return 0, store.ErrLost
 	}
-	return told[0], err
+	return calls[0], nil
 }
 
 // Call implements [session.Backend].
 func (b *backend) Call(ctx context.Context, id session.ID) error {
-	_, err := b.tell(ctx, "call", 0, idOf(id))
-	return err
+	return b.write(ctx, "call", idOf(id))
 }
 
 // End implements [session.Backend].
 func (b *backend) End(ctx context.Context, id session.ID) error {
-	_, err := b.tell(ctx, "end", 0, idOf(id))
-	return err
+	return b.write(ctx, "end", idOf(id))
 }
 
 // Left implements [session.Backend].
 func (b *backend) Left(ctx context.Context, ids []session.ID) ([]time.Duration, error) {
 	return row.JudgeSessions(ids, func() (all []row.Left, err error) {
 		for some := range slices.Chunk(ids, maxIDs) {
-			rows, err := b.look(ctx, some)
-			if err != nil {
-				return nil, err
+			if err == nil {
+				var rows []row.Left
+				rows, err = b.look(ctx, some)
+				all = append(all, rows...)
 			}
-			all = append(all, rows...)
 		}
-		return all, nil
+		return all, err
 	}, func(id session.ID) (bool, error) {
-		n, err := b.tell(ctx, "expire", 1, idOf(id))
-		return n[0] > 0, err
+		n, err := one(ask(ctx, b, "expire", numbers(1), idOf(id)))
+		return err == nil && n[0] > 0, err
 	})
 }
 
 // maxIDs is how many a request asks about: it can have 2,100 arguments.
 const maxIDs = 1024
+
+// look reads the rows of sessions.
+func (b *backend) look(ctx context.Context, ids []session.ID) ([]row.Left, error) {
+	if err := b.prepare(ctx); err != nil {
+		return nil, err
+	}
+	statement, args := leftFor(b, ids)
+	return send(ctx, b, statement, args, func(rows *sql.Rows) (l row.Left, err error) {
+		var id []byte
+		err = rows.Scan(&id, &l.Expires, &l.For)
+		copy(l.ID[:], id) // a table that was made with ANSI_PADDING OFF keeps no zero bytes at the end
+		return l, err
+	})
+}
 
 // leftFor is a request about some sessions: about 1, 2, 4 … of them, the last again and again. So there are few texts to
 // compile.
@@ -90,20 +109,3 @@ func leftFor(b *backend, ids []session.ID) (statement string, args []any) {
 	}
 	return strings.Replace(statement, "{ids}", strings.Join(names, ","), 1), args
 }
-
-// look reads the rows of sessions.
-func (b *backend) look(ctx context.Context, ids []session.ID) ([]row.Left, error) {
-	if err := b.prepare(ctx); err != nil {
-		return nil, err
-	}
-	statement, args := leftFor(b, ids)
-	return ask(ctx, b, statement, args, func(rows *sql.Rows) (l row.Left, err error) {
-		var id []byte
-		err = rows.Scan(&id, &l.Expires, &l.For)
-		copy(l.ID[:], id) // a table that was made with ANSI_PADDING OFF keeps no zero bytes at the end
-		return l, err
-	})
-}
-
-// Await implements [session.Backend].
-func (b *backend) Await(context.Context, session.ID) error { return store.ErrUnsupported }

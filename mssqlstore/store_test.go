@@ -80,8 +80,8 @@ func apartOn(t testing.TB, url string) *Options {
 		}
 		defer db.Close()
 		all, _ := o.filled()
-		for i := range tables {
-			db.Exec("IF OBJECT_ID(N'" + all.quoted(&tables[i]) + "',N'U') IS NOT NULL DROP TABLE " + all.quoted(&tables[i]))
+		for _, table := range []string{all.locks(), all.sessions()} {
+			db.Exec("IF OBJECT_ID(N'" + table + "',N'U') IS NOT NULL DROP TABLE " + table)
 		}
 	})
 	return o
@@ -163,7 +163,7 @@ func TestBackend(t *testing.T) {
 		},
 		Brief: func(t *testing.T) record.Backend {
 			b := openOn(t, at, brief) // it sweeps all that is in the table
-			b.retention = time.Second
+			b.Retention = time.Second
 			ctx, cancel := context.WithCancel(t.Context())
 			var sweeping sync.WaitGroup
 			sweeping.Go(func() {

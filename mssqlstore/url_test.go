@@ -37,12 +37,14 @@ func TestAURLIsReadAsTheDriverReadsIt(t *testing.T) {
 	}
 }
 
-// The driver repeats a request that could not be sent unless it is told not to.
-func TestEachRequestIsSentOnce(t *testing.T) {
+// The driver repeats a request that could not be sent unless it is told not to, and waits for an answer without end.
+func TestEachRequestIsSentOnceAndASilentServerIsGivenUp(t *testing.T) {
 	t.Parallel()
-	c, _, err := parseURL("sqlserver://db?database=shop", nil)
-	if err != nil || !c.DisableRetry {
-		t.Errorf("%+v, %v", c, err)
+	for url, want := range map[string]time.Duration{"sqlserver://db?database=shop": 15 * time.Second, "sqlserver://db?database=shop&connection+timeout=7": 7 * time.Second} {
+		c, _, err := parseURL(url, nil)
+		if err != nil || !c.DisableRetry || c.ConnTimeout != want {
+			t.Errorf("%s: %+v, %v, want a timeout of %v", url, c, err, want)
+		}
 	}
 }
 
@@ -63,7 +65,7 @@ func TestAWrongURLSaysWhatIsWrongAndHidesThePassword(t *testing.T) {
 	for url, says := range map[string]string{
 		"sqlserver://u:secret@":                                               "no host",
 		"sqlserver://u:secret@host":                                           "no database",
-		"sqlserver://u:secret@host?database=":                                 "no database",
+		"sqlserver://u:secret@host?database=":                                 "is empty",
 		"sqlserver://u:secret@host:1433/db?database=d":                        "instance",
 		"sqlserver://u:secret@host/a/b?database=d":                            "instance",
 		"sqlserver://u:secret@a,b?database=d":                                 "several hosts",
@@ -72,7 +74,7 @@ func TestAWrongURLSaysWhatIsWrongAndHidesThePassword(t *testing.T) {
 		"sqlserver://u:secret@host?database=d&fedauth=ActiveDirectoryDefault": `no parameter "fedauth"`,
 		"sqlserver://u:secret@host?database=d&encrypt=secret":                 "not those of the driver",
 		"sqlserver://u:secret@host?database=d&Database=e":                     "twice",
-		"sqlserver://u:secret@host?database=d&table=":                         "names none",
+		"sqlserver://u:secret@host?database=d&table=":                         "is empty",
 		"sqlserver://u:secret@host?database=d&applicationintent=ReadOnly":     "primary",
 		"sqlserver://u:secret@host?database=d#secret":                         "%23",
 		"sqlserver://u:sec%ret@host?database=d":                               "cannot be read",

@@ -20,7 +20,7 @@ func TestTheTestsCatchEachMutantOfMySQL(t *testing.T) {
 	}{
 		{"what does not commit is written", "TestAConnectionWithoutAutocommitIsRefusedAndNothingIsWritten", "mysql-commits", mutant.Value(`" AND 1=1"`)},
 		{"what was not committed is read", "TestAConnectionThatReadsWhatIsNotCommittedIsRefused" + levels, "mysql-fit", mutant.Value(`"@@autocommit"`)},
-		{"a swap depends on no version", promise + "a_swap_on_an_older_version_is_refused", "mysql-swap-depends", mutant.Value(`"0<>" + number(old.rev)`)},
+		{"a swap depends on no version", promise + "a_swap_on_an_older_version_is_refused", "mysql-swap-depends", mutant.Value(`"0<>" + number(c.Old.Rev)`)},
 		{"a note is taken in that has gone", promise + "a_swap_whose_notes_were_taken_in_is_refused", "row-note-is-there", mutant.Cond("WAS && false")},
 		{"a note stays when it was taken in", promise + "a_swap_takes_in_the_notes_of_its_inbox_and_no_other", "mysql-notes-go", mutant.Line(`set("inbox", "inbox", joins) +`)},
 		{"a refused first swap tells that it is done", promise + "a_swap_on_no_version_is_done_only_where_nothing_is", "mysql-insert-tells", mutant.Line(`" ON DUPLICATE KEY UPDATE inbox=IF(" + room + "," + joins + ",inbox)"`)},

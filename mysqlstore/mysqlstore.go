@@ -107,7 +107,6 @@ type Store struct {
 type backend struct {
 	*row.Base
 	db                *sql.DB
-	own               bool // opened by us, so closed by us
 	o                 Options
 	records, sessions string       // the tables, in SQL
 	clock             func() int64 // nil but in tests: the server's clock
@@ -140,13 +139,4 @@ func newBackend(db *sql.DB, o *Options) (*backend, error) {
 	}
 	base := row.NewBase(address, "a fail-over to a replica that is not synchronous can lose the newest grants, and so can a crash of a server whose innodb_flush_log_at_trx_commit is not 1")
 	return &backend{Base: base, db: db, o: all, records: all.quoted(&tables[0]), sessions: all.quoted(&tables[1])}, err
-}
-
-// Close implements [record.Backend]. The database of New stays open.
-func (b *backend) Close() error {
-	b.Stop()
-	if b.own {
-		return b.db.Close()
-	}
-	return nil
 }

@@ -1,2 +1,3 @@
 --@ head.sql
-DELETE FROM {sessions} WHERE id=@id AND expires<=@now;
+--@ name.sql
+DELETE FROM {sessions} WHERE id=@key AND expires<=@now;

@@ -3,6 +3,7 @@ package row
 import (
 	"context"
 	"fmt"
+	"io"
 	"regexp"
 	"sync"
 	"time"
@@ -26,8 +27,9 @@ type Base struct {
 	Retention time.Duration // of idle records
 	Checked   *Once         // the tables are there and are ours
 	Sweeps    Sweeps
+	Own       io.Closer // the connections of Open, which Close closes; nil: they are the caller's
 
-	ctx   context.Context // of the sweeping, ended by Stop
+	ctx   context.Context // of the sweeping, ended by Close
 	end   context.CancelFunc
 	tasks sync.WaitGroup
 }
@@ -117,8 +119,12 @@ func (b *Base) SweepInTime(sweep func(context.Context) error) {
 	})
 }
 
-// Stop ends the sweep that is under way.
-func (b *Base) Stop() {
+// Close implements [record.Backend]. It ends the sweep that is under way.
+func (b *Base) Close() error {
 	b.end()
 	b.tasks.Wait()
+	if b.Own == nil {
+		return nil
+	}
+	return b.Own.Close()
 }
