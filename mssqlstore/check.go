@@ -1,6 +1,7 @@
 package mssqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -28,7 +29,21 @@ func (b *backend) Check(ctx context.Context) []store.Finding {
 	if err != nil {
 		return []store.Finding{{About: "server", Err: row.Known(err)}}
 	}
-	return []store.Finding{checkVersion(f), b.checkRole(f), b.checkDisk(f), checkReads(f), f.clock, b.checkRights(ctx, f)}
+	return []store.Finding{checkVersion(f), b.CheckRole(f.readOnly()), b.CheckDisk(f.forgets()), checkReads(f), f.clock, b.checkRights(ctx, f)}
+}
+
+func (f *facts) readOnly() string {
+	if f.update == "READ_WRITE" {
+		return ""
+	}
+	return cmp.Or(f.update, "read-only")
+}
+
+func (f *facts) forgets() (setting, run string) {
+	if f.delayed == 2 {
+		return "DELAYED_DURABILITY is FORCED", "ALTER DATABASE CURRENT SET DELAYED_DURABILITY = DISABLED;"
+	}
+	return "", ""
 }
 
 func (b *backend) facts(ctx context.Context) (f facts, err error) {
@@ -57,21 +72,6 @@ func checkVersion(f facts) store.Finding {
 	return found
 }
 
-func (b *backend) checkRole(f facts) store.Finding {
-	if f.update != "READ_WRITE" {
-		return store.Finding{About: "role", Found: f.update, Err: fmt.Errorf("%w: the database of %s takes no writes, as that of a replica: name the primary", store.ErrUnavailable, b.Address)}
-	}
-	return store.Finding{About: "role", Found: "takes writes"}
-}
-
-func (b *backend) checkDisk(f facts) store.Finding {
-	if f.delayed == 2 {
-		return store.Finding{About: "disk", Warning: true, Run: "ALTER DATABASE CURRENT SET DELAYED_DURABILITY = DISABLED;",
-			Found: fmt.Sprintf("DELAYED_DURABILITY is FORCED: when %s or its machine fails it forgets who holds what, and two may hold a name until the TTL of the first is over; disable it", b.Address)}
-	}
-	return store.Finding{About: "disk", Found: "waits for it"}
-}
-
 func checkReads(f facts) store.Finding {
 	if f.versions == 0 {
 		return store.Finding{About: "reading", Found: "READ_COMMITTED_SNAPSHOT is off: a read waits for whoever has the row locked"}
@@ -81,7 +81,6 @@ func checkReads(f facts) store.Finding {
 
 // checkRights tells whether the tables are there and are ours, and whether this user may do what locks need.
 func (b *backend) checkRights(ctx context.Context, f facts) store.Finding {
-	const about = "table"
 	schema, grants := b.o.schema(), ""
 	for _, table := range []string{b.o.locks(), b.o.sessions()} {
 		grants += "GRANT SELECT, INSERT, UPDATE, DELETE ON " + table + " TO [" + strings.ReplaceAll(f.user, "]", "]]") + "];\n"
@@ -93,19 +92,13 @@ func (b *backend) checkRights(ctx context.Context, f facts) store.Finding {
 		has, err = send(ctx, b, statement, append(append(args, b.o.named()...), sql.Named("schema", "["+b.o.Schema+"]")), numbers(7))
 	}
 	if err != nil {
-		return store.Finding{About: about, Err: row.Known(err)}
+		return store.Finding{About: "table", Err: row.Known(err)}
 	}
 	if err := mayUse(b.Address, has); err != nil {
-		return store.Finding{About: about, Err: err, Run: schema + grants}
+		return store.Finding{About: "table", Err: err, Run: schema + grants}
 	}
 	keeps := slices.ContainsFunc(has, func(r []int64) bool { return r[0] != 0 && r[4] == 0 })
-	switch {
-	case !there:
-		return store.Finding{About: about, Found: b.o.locks() + " is made at the first use, as this user may", Run: schema}
-	case keeps:
-		return store.Finding{About: about, Found: b.o.locks() + ": this user may not DELETE from it and from its sessions, so rows that are used no more stay", Run: grants}
-	}
-	return store.Finding{About: about, Found: b.o.locks() + ": there, and this user may do what locks need"}
+	return row.CheckTable(b.o.locks(), there, keeps, schema, grants)
 }
 
 // mayUse judges what sql/rights.sql told of each table.

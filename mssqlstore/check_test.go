@@ -1,10 +1,7 @@
 package mssqlstore
 
 import (
-	"errors"
 	"testing"
-
-	"github.com/holdfast-go/holdfast/store"
 )
 
 func TestAVersionThatIsTooOldIsWarnedOf(t *testing.T) {
@@ -24,16 +21,14 @@ func TestAVersionThatIsTooOldIsWarnedOf(t *testing.T) {
 
 func TestWhatALookAtTheServerTellsIsJudged(t *testing.T) {
 	t.Parallel()
-	b := unsent(t)
-	if f := b.checkRole(facts{update: "READ_ONLY"}); !errors.Is(f.Err, store.ErrUnavailable) {
-		t.Errorf("a replica: %+v", f)
-	}
-	if f := b.checkRole(facts{update: "READ_WRITE"}); f.Err != nil {
-		t.Errorf("a primary: %+v", f)
+	for update, writes := range map[string]bool{"READ_WRITE": true, "READ_ONLY": false, "": false} {
+		if f := (&facts{update: update}).readOnly(); (f == "") != writes {
+			t.Errorf("%q: %q", update, f)
+		}
 	}
 	for delayed, warns := range map[int]bool{0: false, 1: false, 2: true} {
-		if f := b.checkDisk(facts{delayed: delayed}); f.Warning != warns || warns != (f.Run != "") {
-			t.Errorf("delayed durability %d: %+v", delayed, f)
+		if setting, run := (&facts{delayed: delayed}).forgets(); (setting != "") != warns || (run != "") != warns {
+			t.Errorf("delayed durability %d: %q, %q", delayed, setting, run)
 		}
 	}
 	for versions := range 2 {

@@ -26,7 +26,7 @@ func (b *backend) Check(ctx context.Context) []store.Finding {
 	if err != nil {
 		return []store.Finding{{About: "server", Err: row.Known(b.failed(err))}}
 	}
-	return []store.Finding{b.checkVersion(f), b.checkRole(f), b.checkDisk(f), b.checkConnection(f), f.clock, b.checkRights(ctx, f)}
+	return []store.Finding{b.checkVersion(f), b.CheckRole(f.role()), b.CheckDisk(f.forgets()), b.checkConnection(f), f.clock, b.checkRights(ctx, f)}
 }
 
 func (b *backend) facts(ctx context.Context) (f facts, err error) {
@@ -55,23 +55,21 @@ func (b *backend) checkVersion(f facts) store.Finding {
 	return found
 }
 
-func (b *backend) checkRole(f facts) store.Finding {
+func (f *facts) role() string {
 	if f.readOnly != 0 {
-		return store.Finding{About: "role", Found: "read-only, as a replica is", Err: fmt.Errorf("%w: %s takes no writes: name the primary", store.ErrUnavailable, b.Address)}
+		return "read-only"
 	}
-	return store.Finding{About: "role", Found: "takes writes"}
+	return ""
 }
 
-func (b *backend) checkDisk(f facts) store.Finding {
+func (f *facts) forgets() (setting, run string) {
 	switch {
 	case f.flush != 1:
-		return store.Finding{About: "disk", Warning: true, Run: "SET GLOBAL innodb_flush_log_at_trx_commit = 1;",
-			Found: fmt.Sprintf("innodb_flush_log_at_trx_commit is %d: when %s or its machine fails it forgets who holds what, and two may hold a name until the TTL of the first is over; set it to 1", f.flush, b.Address)}
+		return fmt.Sprint("innodb_flush_log_at_trx_commit is ", f.flush, ", not 1"), "SET GLOBAL innodb_flush_log_at_trx_commit = 1;"
 	case f.binlog != 0 && f.sync != 1:
-		return store.Finding{About: "disk", Warning: true, Run: "SET GLOBAL sync_binlog = 1;",
-			Found: fmt.Sprintf("sync_binlog is %d: when the machine of %s fails it may forget who holds what, and two may hold a name until the TTL of the first is over; set it to 1", f.sync, b.Address)}
+		return fmt.Sprint("sync_binlog is ", f.sync, ", not 1"), "SET GLOBAL sync_binlog = 1;"
 	}
-	return store.Finding{About: "disk", Found: "waits for it"}
+	return "", ""
 }
 
 func (b *backend) checkConnection(f facts) store.Finding {
@@ -97,7 +95,7 @@ func (b *backend) checkRights(ctx context.Context, f facts) store.Finding {
 		err := b.checkTable(ctx, &tables[i])
 		switch {
 		case is(err, noSuchTable) && b.mayCreate(ctx, b.o.Table+tables[i].suffix):
-			return store.Finding{About: about, Found: b.o.Table + " is made at the first use, as this user may", Run: schema}
+			return row.CheckTable(b.o.Table, false, false, schema, grants)
 		case is(err, noSuchTable), is(err, tableDenied):
 			return store.Finding{About: about, Run: schema + grants,
 				Err: fmt.Errorf("%w: there is no table %s on %s that this user may use, or it has no right to make it (CREATE) that could be found: have somebody make it who may", store.ErrDenied, table, b.Address)}
@@ -117,10 +115,7 @@ func (b *backend) checkRights(ctx context.Context, f facts) store.Finding {
 		_, err = b.db.ExecContext(ctx, "DELETE FROM "+table+" WHERE 1=0")
 		keeps = keeps || is(err, tableDenied)
 	}
-	if keeps {
-		return store.Finding{About: about, Found: b.o.Table + ": this user may not DELETE from it and from its sessions, so rows that are used no more stay", Run: grants}
-	}
-	return store.Finding{About: about, Found: b.o.Table + ": there, and this user may do what locks need"}
+	return row.CheckTable(b.o.Table, true, keeps, schema, grants)
 }
 
 // mayCreate reports whether the user has a right to make the table that can be found. One by a role is not.

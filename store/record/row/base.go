@@ -81,7 +81,8 @@ func (b *Base) Prepare(ctx context.Context, check func() (bool, error), create f
 		if err = create(); err != nil {
 			return fmt.Errorf("a table is not there, or this user may not see it, and it cannot be made; if this user may not, have somebody run what Schema returns: %w", err)
 		}
-		if there, err = check(); err == nil && !there {
+		there, err = check()
+		if err == nil && !there { //mutant:row-made-is-checked
 			err = fmt.Errorf("%w: a table is there that this user may not see", store.ErrDenied)
 		}
 		return err
@@ -98,7 +99,7 @@ var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // CheckName checks a name that becomes a part of statements. It has at most so many bytes.
 func CheckName(what, name string, most int) error {
-	if !identifier.MatchString(name) || len(name) > most {
+	if !identifier.MatchString(name) || len(name) > most { //mutant:row-name-is-plain
 		return fmt.Errorf("%w: %.130q as %s: want 1 to %d letters, digits and underscores, not first a digit", store.ErrInvalid, name, what, most)
 	}
 	return nil
@@ -122,7 +123,7 @@ func (b *Base) SweepInTime(sweep func(context.Context) error) {
 // Close implements [record.Backend]. It ends the sweep that is under way.
 func (b *Base) Close() error {
 	b.end()
-	b.tasks.Wait()
+	b.tasks.Wait() //mutant:row-close-waits
 	if b.Own == nil {
 		return nil
 	}

@@ -23,6 +23,35 @@ func CheckClock(now int64, sent time.Time) store.Finding {
 	return store.Finding{About: "clock", Found: found}
 }
 
+// CheckRole is the finding of whether the server takes writes; readOnly is what it calls itself if not.
+func (b *Base) CheckRole(readOnly string) store.Finding {
+	if readOnly != "" {
+		return store.Finding{About: "role", Found: readOnly, Err: fmt.Errorf("%w: %s takes no writes, as a replica does not: name the primary", store.ErrUnavailable, b.Address)}
+	}
+	return store.Finding{About: "role", Found: "takes writes"}
+}
+
+// CheckDisk is the finding of whether the server waits for its disk; setting is why it does not, and run what changes that.
+func (b *Base) CheckDisk(setting, run string) store.Finding {
+	if setting != "" {
+		return store.Finding{About: "disk", Warning: true, Run: run,
+			Found: fmt.Sprintf("%s: when %s or its machine fails it may forget who holds what, and two may hold a name until the TTL of the first is over", setting, b.Address)}
+	}
+	return store.Finding{About: "disk", Found: "waits for it"}
+}
+
+// CheckTable is the finding of tables that are there, or that this user may make by schema. keeps says that it may not
+// delete, and grants is what changes that.
+func CheckTable(table string, there, keeps bool, schema, grants string) store.Finding {
+	switch {
+	case !there:
+		return store.Finding{About: "table", Found: table + " is made at the first use, as this user may", Run: schema}
+	case keeps:
+		return store.Finding{About: "table", Found: table + ": this user may not DELETE from it and from its sessions, so rows that are used no more stay", Run: grants}
+	}
+	return store.Finding{About: "table", Found: table + ": there, and this user may do what locks need"}
+}
+
 // Known is an error that says which it is: what is not definite is store.ErrUnavailable.
 func Known(err error) error {
 	if err != nil && !store.Definite(err) {
