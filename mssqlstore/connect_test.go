@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/microsoft/go-mssqldb"
+
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/session"
 )
@@ -37,7 +39,7 @@ func mute(t *testing.T) (url string, dialed *atomic.Int64) {
 	return "sqlserver://" + at.Addr().String() + "?database=d", dialed
 }
 
-// The driver heeds no context while it logs in.
+// The driver sets no limit to that itself.
 func TestAServerThatIsSilentIsGivenUpInTime(t *testing.T) {
 	t.Parallel()
 	url, dialed := mute(t)
@@ -50,6 +52,23 @@ func TestAServerThatIsSilentIsGivenUpInTime(t *testing.T) {
 	go func() { _, err := s.b.Load(t.Context(), "n"); done <- err }()
 	if err, ok := within(done); !ok || err == nil || store.Definite(err) || dialed.Load() == 0 {
 		t.Errorf("%v (in time: %v) after %d connections, want that nothing is known", err, ok, dialed.Load())
+	}
+}
+
+// A caller who has less time than a log-in takes does not end it: the next has its connection.
+func TestALogInGoesOnWithoutItsCaller(t *testing.T) {
+	t.Parallel()
+	url, dialed := mute(t)
+	config, _, err := parseURL(url+"&connection+timeout=1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	done := make(chan error, 1)
+	go func() { _, err := connector{mssql.NewConnectorConfig(config)}.Connect(ctx); done <- err }()
+	if err, ok := within(done); !ok || err == nil || errors.Is(err, context.Canceled) || dialed.Load() == 0 {
+		t.Errorf("%v (in time: %v) after %d connections, want the silence of the server", err, ok, dialed.Load())
 	}
 }
 

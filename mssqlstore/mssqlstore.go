@@ -35,9 +35,9 @@
 // # Requirements
 //
 // SQL Server 2016 or newer, or Azure SQL: the primary, and ordinary tables. Without encrypt=true in the URL the driver encrypts
-// only the log-in, and checks no certificate. It ignores contexts while it logs in, and waits up to five seconds for the server
-// to confirm a cancelled request: a call does not wait for that, but its connection does. [Open] bounds both by a "connection
-// timeout" of 15 seconds; set one for a pool that you give to [New].
+// only the log-in, and checks no certificate. It waits up to five seconds for the server to confirm a cancelled request, and
+// without limit for the first answers of a log-in: a call does not wait for that, but its connection does. [Open] sets a
+// "connection timeout" of 15 seconds; set one for a pool that you give to [New].
 //
 // # Rights
 //

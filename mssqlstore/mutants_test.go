@@ -37,6 +37,7 @@ func TestTheTestsCatchEachMutantWithoutAServer(t *testing.T) {
 		{"an open transaction is written in", sets, "mssql-commits", mutant.Line("IF 1=0")},
 		{"names differ in zero bytes only", "TestNamesThatDifferInZeroBytesAreDifferentKeys", "mssql-terminator", mutant.Stmt(`name += "\x00"`)},
 		{"a context is not heeded", "TestACallReturnsWhenItsContextEndsThoughNobodyAnswers", "mssql-context-is-heeded", mutant.Stmt("case <-context.Background().Done():\nreturn nil, ctx.Err()")},
+		{"a log-in ends with its caller", "TestALogInGoesOnWithoutItsCaller", "mssql-login-outlives-its-caller", mutant.Return("c.Connector.Connect(ctx)")},
 		{"a silent server is waited for", "TestEachRequestIsSentOnceAndASilentServerIsGivenUp", "mssql-silence-ends", mutant.Value("cmp.Or(c.ConnTimeout, 0*time.Second)")},
 		{"a session lasts no longer than its owner counts on", "TestASessionIsKeptForLongerThanTheClockStandsStill", "mssql-clock-steps", mutant.Return(`number("ttl", ttl.Microseconds())`)},
 		{"an answer without a row is believed", "TestAnAnswerWithoutItsRowIsNotBelieved", "mssql-one-row", mutant.Line("case len(all) > 1:")},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"net"
@@ -34,6 +35,15 @@ func (d dialer) DialContext(ctx context.Context, network, address string) (net.C
 	return d(ctx, network, address)
 }
 
+// A connector makes connections. A log-in goes on without its caller, and its connection is for the next call: a caller with
+// less time than a log-in takes would never get one.
+type connector struct{ *mssql.Connector }
+
+// Connect implements [driver.Connector].
+func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
+	return c.Connector.Connect(context.WithoutCancel(ctx)) //mutant:mssql-login-outlives-its-caller
+}
+
 // Open returns a Store on connections of its own, which Close closes. The URL is
 // sqlserver://[user[:password]@]host[:port]?database=NAME, or sqlserver://host/INSTANCE?database=NAME, with the parameters
 // of the driver as its query ("encrypt=true"), and "schema=" and "table=" for the tables. Unknown parameters are
@@ -52,11 +62,11 @@ func open(rawURL string, o *Options) (*backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	connector := mssql.NewConnectorConfig(config)
+	c := connector{mssql.NewConnectorConfig(config)}
 	if options.Dial != nil {
-		connector.Dialer = dialer(options.Dial)
+		c.Dialer = dialer(options.Dial)
 	}
-	db := sql.OpenDB(connector)
+	db := sql.OpenDB(c)
 	b, err := newBackend(db, options)
 	if err != nil {
 		return nil, errors.Join(err, db.Close())

@@ -40,7 +40,7 @@ func binary[S string | []byte](name string, b S) sql.NamedArg {
 }
 
 // send sends one request and reads the answer to its end, so no row is believed whose statement failed later.
-// The driver waits for the server even when ctx has ended, and logs in to the end; the caller does not wait for that.
+// The driver may wait for the server even when ctx has ended; the caller does not.
 func send[T any](ctx context.Context, b *backend, statement string, args []any, scan func(*sql.Rows) (T, error)) ([]T, error) {
 	type answer struct {
 		rows []T
