@@ -15,25 +15,26 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// An answering is a driver that answers each statement with the same rows, and then with an error, if there is one. It is no
+// An answering is a driver that answers each statement with rows, and then with an error, if there is one. It is no
 // server: it shows what is made of answers.
-type answering struct {
+type answering func(statement string) ([][]driver.Value, error)
+
+func (a answering) Connect(context.Context) (driver.Conn, error) { return a, nil }
+func (a answering) Driver() driver.Driver                        { return nil }
+func (a answering) Prepare(string) (driver.Stmt, error)          { return nil, errors.ErrUnsupported }
+func (a answering) Close() error                                 { return nil }
+func (a answering) Begin() (driver.Tx, error)                    { return nil, errors.ErrUnsupported }
+func (a answering) CheckNamedValue(*driver.NamedValue) error     { return nil }
+
+func (a answering) QueryContext(_ context.Context, statement string, _ []driver.NamedValue) (driver.Rows, error) {
+	rows, err := a(statement)
+	return &answer{rows, err}, nil
+}
+
+type answer struct {
 	rows [][]driver.Value
 	err  error
 }
-
-func (a *answering) Connect(context.Context) (driver.Conn, error) { return a, nil }
-func (a *answering) Driver() driver.Driver                        { return nil }
-func (a *answering) Prepare(string) (driver.Stmt, error)          { return nil, errors.ErrUnsupported }
-func (a *answering) Close() error                                 { return nil }
-func (a *answering) Begin() (driver.Tx, error)                    { return nil, errors.ErrUnsupported }
-func (a *answering) CheckNamedValue(*driver.NamedValue) error     { return nil }
-
-func (a *answering) QueryContext(context.Context, string, []driver.NamedValue) (driver.Rows, error) {
-	return &answer{rows: a.rows, err: a.err}, nil
-}
-
-type answer answering
 
 func (a *answer) Close() error { return nil }
 
@@ -56,9 +57,15 @@ func (a *answer) Next(to []driver.Value) error {
 	return io.EOF
 }
 
+// answered is a backend that is answered the same to each statement.
 func answered(t *testing.T, err error, rows ...[]driver.Value) *backend {
 	t.Helper()
-	db := sql.OpenDB(&answering{rows, err})
+	return answeredBy(t, func(string) ([][]driver.Value, error) { return rows, err })
+}
+
+func answeredBy(t *testing.T, a answering) *backend {
+	t.Helper()
+	db := sql.OpenDB(a)
 	t.Cleanup(func() { db.Close() })
 	b, failed := newBackend(db, nil)
 	if failed != nil {
@@ -149,17 +156,38 @@ func TestRightsAreJudgedAsTheServerTellsThem(t *testing.T) {
 	}
 }
 
-// The columns of both tables, as sql/columns.sql tells them.
+// ours is the columns of both tables, as sql/columns.sql tells them.
+var ours = [][]driver.Value{
+	{int64(0), "name", "varbinary", int64(513), false, int64(1)}, {int64(0), "form", "smallint", int64(2), false, int64(0)},
+	{int64(0), "rev", "bigint", int64(8), false, int64(0)}, {int64(0), "taken", "bigint", int64(8), false, int64(0)},
+	{int64(0), "idle", "tinyint", int64(1), false, int64(0)}, {int64(0), "written", "bigint", int64(8), false, int64(0)},
+	{int64(0), "data", "varbinary", int64(-1), false, int64(0)}, {int64(0), "inbox", "varchar", int64(-1), false, int64(0)},
+	{int64(1), "id", "varbinary", int64(8), false, int64(1)}, {int64(1), "expires", "bigint", int64(8), false, int64(0)},
+	{int64(1), "ttl", "bigint", int64(8), false, int64(0)}, {int64(1), "calls", "bigint", int64(8), false, int64(0)},
+}
+
+// What makes the tables stops where another process has made one meanwhile, and there may be another to make.
+func TestTablesAreMadeThoughAnotherProcessMakesThem(t *testing.T) {
+	t.Parallel()
+	made, sent := 0, 0
+	b := answeredBy(t, func(statement string) ([][]driver.Value, error) {
+		if !strings.Contains(statement, "CREATE TABLE") {
+			return [][][]driver.Value{nil, ours[:8], ours}[made], nil
+		}
+		if sent++; made < 2 {
+			made++
+			return nil, sqlError(2714)
+		}
+		return nil, nil
+	})
+	b.Checked.Done.Store(false)
+	if err := b.prepare(t.Context()); err != nil || sent != 3 {
+		t.Errorf("sent %d times: %v", sent, err)
+	}
+}
+
 func TestATableWithOtherColumnsIsNotOurs(t *testing.T) {
 	t.Parallel()
-	ours := [][]driver.Value{
-		{int64(0), "name", "varbinary", int64(513), false, int64(1)}, {int64(0), "form", "smallint", int64(2), false, int64(0)},
-		{int64(0), "rev", "bigint", int64(8), false, int64(0)}, {int64(0), "taken", "bigint", int64(8), false, int64(0)},
-		{int64(0), "idle", "tinyint", int64(1), false, int64(0)}, {int64(0), "written", "bigint", int64(8), false, int64(0)},
-		{int64(0), "data", "varbinary", int64(-1), false, int64(0)}, {int64(0), "inbox", "varchar", int64(-1), false, int64(0)},
-		{int64(1), "id", "varbinary", int64(8), false, int64(1)}, {int64(1), "expires", "bigint", int64(8), false, int64(0)},
-		{int64(1), "ttl", "bigint", int64(8), false, int64(0)}, {int64(1), "calls", "bigint", int64(8), false, int64(0)},
-	}
 	changed := func(i int, row ...driver.Value) [][]driver.Value {
 		all := append([][]driver.Value{}, ours...)
 		all[i] = row

@@ -43,6 +43,7 @@ func TestTheTestsCatchEachMutantWithoutAServer(t *testing.T) {
 		{"an answer without a row is believed", "TestAnAnswerWithoutItsRowIsNotBelieved", "mssql-one-row", mutant.Line("case len(all) > 1:")},
 		{"a row is believed whose statement failed", "TestARowIsNotBelievedWhoseStatementFails", "mssql-answer-is-read-to-its-end", mutant.Stmt("_ = rows.Err()")},
 		{"a lock timeout is an error", "TestWhatTheServerHasNotAppliedIsRefused", "mssql-not-applied", mutant.Line("case is(err, deadlock):")},
+		{"a table is left to another process", "TestTablesAreMadeThoughAnotherProcessMakesThem", "mssql-made-by-another", mutant.Cond("!is(err, alreadyThere) || made == 0")},
 		{"another table is taken for ours", "TestATableWithOtherColumnsIsNotOurs", "mssql-not-ours", mutant.Cond("want == name")},
 	})
 }
