@@ -92,6 +92,20 @@ func TestAnAnswerWithoutItsRowIsNotBelieved(t *testing.T) {
 	}
 }
 
+// What the server says nothing of may go on: only a row says that a session has ended.
+func TestASessionThatIsNotInTheAnswerHasNotEnded(t *testing.T) {
+	t.Parallel()
+	a, b := session.ID{1}, session.ID{2}
+	some := answered(t, nil, []driver.Value{a[:], int64(9), int64(5)})
+	if left, err := some.Left(t.Context(), []session.ID{a, b}); err == nil || store.Definite(err) {
+		t.Errorf("one of two: %v, %v, want that nothing is known", left, err)
+	}
+	both := answered(t, nil, []driver.Value{b[:], int64(0), int64(0)}, []driver.Value{a[:], int64(9), int64(5)})
+	if left, err := both.Left(t.Context(), []session.ID{a, b}); err != nil || left[0] != 5*time.Microsecond || left[1] != 0 {
+		t.Errorf("both: %v, %v", left, err)
+	}
+}
+
 // A row can come before its statement fails.
 func TestARowIsNotBelievedWhoseStatementFails(t *testing.T) {
 	t.Parallel()

@@ -41,6 +41,7 @@ func TestTheTestsCatchEachMutantWithoutAServer(t *testing.T) {
 		{"a silent server is waited for", "TestEachRequestIsSentOnceAndASilentServerIsGivenUp", "mssql-silence-ends", mutant.Value("cmp.Or(c.ConnTimeout, 0*time.Second)")},
 		{"a session lasts no longer than its owner counts on", "TestASessionIsKeptForLongerThanTheClockStandsStill", "mssql-clock-steps", mutant.Return(`number("ttl", ttl.Microseconds())`)},
 		{"an answer without a row is believed", "TestAnAnswerWithoutItsRowIsNotBelieved", "mssql-one-row", mutant.Line("case len(all) > 1:")},
+		{"a session that is not in the answer has ended", "TestASessionThatIsNotInTheAnswerHasNotEnded", "mssql-each-session-is-answered", mutant.Cond("WAS && len(all) == 0")},
 		{"a row is believed whose statement failed", "TestARowIsNotBelievedWhoseStatementFails", "mssql-answer-is-read-to-its-end", mutant.Stmt("_ = rows.Err()")},
 		{"a lock timeout is an error", "TestWhatTheServerHasNotAppliedIsRefused", "mssql-not-applied", mutant.Line("case is(err, deadlock):")},
 		{"a table is left to another process", "TestTablesAreMadeThoughAnotherProcessMakesThem", "mssql-made-by-another", mutant.Cond("!is(err, alreadyThere) || made == 0")},

@@ -77,8 +77,8 @@ func (b *backend) Left(ctx context.Context, ids []session.ID) ([]time.Duration, 
 	})
 }
 
-// maxIDs is how many a request asks about: it can have 2,100 arguments.
-const maxIDs = 1024
+// maxIDs is how many sessions a request asks about: it can have 2,100 arguments, and 1,000 rows of them.
+const maxIDs = 512
 
 // look reads the rows of sessions.
 func (b *backend) look(ctx context.Context, ids []session.ID) ([]row.Left, error) {
@@ -86,12 +86,18 @@ func (b *backend) look(ctx context.Context, ids []session.ID) ([]row.Left, error
 		return nil, err
 	}
 	statement, args := leftFor(b, ids)
-	return send(ctx, b, statement, args, func(rows *sql.Rows) (l row.Left, err error) {
+	all, err := send(ctx, b, statement, args, func(rows *sql.Rows) (l row.Left, err error) {
 		var id []byte
 		err = rows.Scan(&id, &l.Expires, &l.For)
-		copy(l.ID[:], id) // a table that was made with ANSI_PADDING OFF keeps no zero bytes at the end
+		copy(l.ID[:], id)
 		return l, err
 	})
+	for _, id := range ids {
+		if err == nil && !slices.ContainsFunc(all, func(l row.Left) bool { return l.ID == id }) { //mutant:mssql-each-session-is-answered
+			err = fmt.Errorf("the server's answer does not have the session %v", id)
+		}
+	}
+	return all, err
 }
 
 // leftFor is a request about some sessions: about 1, 2, 4 … of them, the last again and again. So there are few texts to
@@ -107,5 +113,5 @@ func leftFor(b *backend, ids []session.ID) (statement string, args []any) {
 		name := fmt.Sprint("i", i)
 		names, args = append(names, "@"+name), append(args, sql.Named(name, ids[min(i, len(ids)-1)][:]))
 	}
-	return strings.Replace(statement, "{ids}", strings.Join(names, ","), 1), args
+	return strings.NewReplacer("{ids}", strings.Join(names, ","), "{asked}", "("+strings.Join(names, "),(")+")").Replace(statement), args
 }
