@@ -1,6 +1,6 @@
-// Package row has what the backends of package record share whose server keeps all of a name in
-// one row of a table: the version of a record, and the inbox that is a column of its row. It is
-// for the stores of this project, and unstable: it may change in any release.
+// Package row has what the backends of package record share whose server keeps all of a name in one row of a table, and a
+// session in one row of another: the version of a record and the inbox beside it, the end of a session, the sweeping, and
+// what an operator is told. It is for the stores of this project, and unstable: it may change in any release.
 package row
 
 import (
