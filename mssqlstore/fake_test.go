@@ -138,6 +138,17 @@ func TestASwapIsWhatTheServerSaysOfIt(t *testing.T) {
 	}
 }
 
+// A clock that moves in steps is behind by up to one when a session begins or is renewed.
+func TestAnOwnerCountsOnAStepOfTheClockLess(t *testing.T) {
+	t.Parallel()
+	const step = time.Second / 64 // of Windows
+	for _, ttl := range []time.Duration{100 * time.Millisecond, time.Second, 365 * 24 * time.Hour} {
+		if lasts, err := answered(t, nil).Begin(t.Context(), session.ID{1}, ttl); err != nil || lasts > ttl-step || lasts < ttl-2*step {
+			t.Errorf("%v lasts %v, %v", ttl, lasts, err)
+		}
+	}
+}
+
 func TestARenewalOfASessionThatHasEndedIsLost(t *testing.T) {
 	t.Parallel()
 	for calls, want := range map[int64]error{-1: store.ErrLost, 0: nil, 7: nil} {

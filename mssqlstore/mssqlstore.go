@@ -16,8 +16,8 @@
 //
 // # Guarantees
 //
-// The whole rule, by the server's clock (SYSUTCDATETIME), which may advance in steps: a session lasts one step longer for others
-// than for its owner. Tokens of a name strictly increase while its row is there, and after that while the clock of the server is
+// The whole rule, by the server's clock (SYSUTCDATETIME). It may advance in steps of up to 16 ms: the owner of a session counts
+// on one step less than its TTL. Tokens of a name strictly increase while its row is there, and after that while the clock of the server is
 // not behind the newest token.
 //
 // Every statement is its own transaction and writes at most one row, if that row still has the number that was read. No

@@ -18,23 +18,18 @@ import (
 
 func idOf(id session.ID) sql.NamedArg { return sql.Named("id", id[:]) }
 
-// clockStep is more than the server's clock stands still: Windows moves it every 1 to 16 ms, and Microsoft names up to 55. A
-// renewal counts from the clock as it stood, which is so much before its owner sent it.
-const clockStep = 64 * time.Millisecond
+// clockStep is for how long the server's clock may stand still: Windows moves it every 1 to 15.625 ms.
+const clockStep = 16 * time.Millisecond
 
-// lasting is the argument for how long a session is kept, which is longer than its owner counts on.
-func lasting(ttl time.Duration) sql.NamedArg {
-	return number("ttl", (ttl + clockStep).Microseconds()) //mutant:mssql-clock-steps
-}
-
-// Begin implements [session.Backend].
+// Begin implements [session.Backend]. The server counts from its clock as it stood, which is up to a step before the owner sent
+// this or a renewal: so the owner counts on a step less.
 func (b *backend) Begin(ctx context.Context, id session.ID, ttl time.Duration) (time.Duration, error) {
 	b.SweepInTime(b.sweep)
-	err := b.write(ctx, "begin", idOf(id), lasting(ttl))
+	err := b.write(ctx, "begin", idOf(id), number("ttl", ttl.Microseconds()))
 	if is(err, duplicateKey, duplicateRow) {
 		err = fmt.Errorf("%w: session %v was begun before", store.ErrInvalid, id)
 	}
-	return ttl, err
+	return ttl - clockStep, err //mutant:mssql-clock-steps
 }
 
 // Renew implements [session.Backend]. Of two renewals the older may be done last, so an expiry is never moved back.
