@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record/row"
 )
 
 // facts are what one look at the server tells.
@@ -16,16 +17,16 @@ type facts struct {
 	now                           int64
 	readOnly, flush, binlog, sync int
 	fit                           int64
-	clockAhead, clockHalf         time.Duration
+	clock                         store.Finding
 }
 
 // Check implements [record.Backend].
 func (b *backend) Check(ctx context.Context) []store.Finding {
 	f, err := b.facts(ctx)
 	if err != nil {
-		return []store.Finding{{About: "server", Err: known(b.failed(err))}}
+		return []store.Finding{{About: "server", Err: row.Known(b.failed(err))}}
 	}
-	return []store.Finding{b.checkVersion(f), b.checkRole(f), b.checkDisk(f), b.checkConnection(f), checkClock(f), b.checkRights(ctx, f)}
+	return []store.Finding{b.checkVersion(f), b.CheckRole(f.role()), b.CheckDisk(f.forgets()), b.checkConnection(f), f.clock, b.checkRights(ctx, f)}
 }
 
 func (b *backend) facts(ctx context.Context) (f facts, err error) {
@@ -37,8 +38,7 @@ func (b *backend) facts(ctx context.Context) (f facts, err error) {
 	sent := time.Now()
 	err = b.db.QueryRowContext(ctx, "SELECT @@version, CURRENT_USER(), "+b.now()+", @@read_only, @@innodb_flush_log_at_trx_commit, @@log_bin, @@sync_binlog, "+fit).
 		Scan(&f.version, &f.user, &f.now, &f.readOnly, &f.flush, &f.binlog, &f.sync, &f.fit)
-	f.clockHalf = time.Since(sent) / 2
-	f.clockAhead = time.UnixMicro(f.now).Sub(sent.Add(f.clockHalf))
+	f.clock = row.CheckClock(f.now, sent)
 	return f, err
 }
 
@@ -55,23 +55,21 @@ func (b *backend) checkVersion(f facts) store.Finding {
 	return found
 }
 
-func (b *backend) checkRole(f facts) store.Finding {
+func (f *facts) role() string {
 	if f.readOnly != 0 {
-		return store.Finding{About: "role", Found: "read-only, as a replica is", Err: fmt.Errorf("%w: %s takes no writes: name the primary", store.ErrUnavailable, b.address)}
+		return "read-only"
 	}
-	return store.Finding{About: "role", Found: "takes writes"}
+	return ""
 }
 
-func (b *backend) checkDisk(f facts) store.Finding {
+func (f *facts) forgets() (setting, run string) {
 	switch {
 	case f.flush != 1:
-		return store.Finding{About: "disk", Warning: true, Run: "SET GLOBAL innodb_flush_log_at_trx_commit = 1;",
-			Found: fmt.Sprintf("innodb_flush_log_at_trx_commit is %d: when %s or its machine fails it forgets who holds what, and two may hold a name until the TTL of the first is over; set it to 1", f.flush, b.address)}
+		return fmt.Sprint("innodb_flush_log_at_trx_commit is ", f.flush, ", not 1"), "SET GLOBAL innodb_flush_log_at_trx_commit = 1;"
 	case f.binlog != 0 && f.sync != 1:
-		return store.Finding{About: "disk", Warning: true, Run: "SET GLOBAL sync_binlog = 1;",
-			Found: fmt.Sprintf("sync_binlog is %d: when the machine of %s fails it may forget who holds what, and two may hold a name until the TTL of the first is over; set it to 1", f.sync, b.address)}
+		return fmt.Sprint("sync_binlog is ", f.sync, ", not 1"), "SET GLOBAL sync_binlog = 1;"
 	}
-	return store.Finding{About: "disk", Found: "waits for it"}
+	return "", ""
 }
 
 func (b *backend) checkConnection(f facts) store.Finding {
@@ -79,20 +77,6 @@ func (b *backend) checkConnection(f facts) store.Finding {
 		return store.Finding{About: "autocommit", Err: err}
 	}
 	return store.Finding{About: "autocommit", Found: "1"}
-}
-
-// checkClock tells how far the server's clock is from this host's, which was
-// read to within half a round trip.
-func checkClock(f facts) store.Finding {
-	ahead, within := f.clockAhead.Round(100*time.Microsecond), max(f.clockHalf.Round(100*time.Microsecond), 100*time.Microsecond)
-	found := fmt.Sprintf("%v ahead of this host's, to within %v", ahead, within)
-	switch {
-	case ahead.Abs() <= within:
-		found = fmt.Sprintf("as this host's, to within %v", within)
-	case ahead < 0:
-		found = fmt.Sprintf("%v behind this host's, to within %v", -ahead, within)
-	}
-	return store.Finding{About: "clock", Found: found}
 }
 
 // checkRights tells whether the tables are there and are ours, and whether this user may do what locks need. Statements
@@ -111,17 +95,17 @@ func (b *backend) checkRights(ctx context.Context, f facts) store.Finding {
 		err := b.checkTable(ctx, &tables[i])
 		switch {
 		case is(err, noSuchTable) && b.mayCreate(ctx, b.o.Table+tables[i].suffix):
-			return store.Finding{About: about, Found: b.o.Table + " is made at the first use, as this user may", Run: schema}
+			return row.CheckTable(b.o.Table, false, false, schema, grants)
 		case is(err, noSuchTable), is(err, tableDenied):
 			return store.Finding{About: about, Run: schema + grants,
-				Err: fmt.Errorf("%w: there is no table %s on %s that this user may use, or it has no right to make it (CREATE) that could be found: have somebody make it who may", store.ErrDenied, table, b.address)}
+				Err: fmt.Errorf("%w: there is no table %s on %s that this user may use, or it has no right to make it (CREATE) that could be found: have somebody make it who may", store.ErrDenied, table, b.Address)}
 		case err != nil:
-			return store.Finding{About: about, Err: known(b.failed(err))}
+			return store.Finding{About: about, Err: row.Known(b.failed(err))}
 		}
 		column := tables[i].columns[0].name
 		for _, statement := range []string{"INSERT INTO " + table + " SELECT * FROM " + table + " WHERE 1=0", "UPDATE " + table + " SET " + column + "=" + column + " WHERE 1=0"} {
 			if _, err := b.db.ExecContext(ctx, statement); err != nil {
-				found := store.Finding{About: about, Err: known(b.failed(err))}
+				found := store.Finding{About: about, Err: row.Known(b.failed(err))}
 				if is(err, tableDenied, columnDenied) {
 					found.Run = grants
 				}
@@ -131,10 +115,7 @@ func (b *backend) checkRights(ctx context.Context, f facts) store.Finding {
 		_, err = b.db.ExecContext(ctx, "DELETE FROM "+table+" WHERE 1=0")
 		keeps = keeps || is(err, tableDenied)
 	}
-	if keeps {
-		return store.Finding{About: about, Found: b.o.Table + ": this user may not DELETE from it and from its sessions, so rows that are used no more stay", Run: grants}
-	}
-	return store.Finding{About: about, Found: b.o.Table + ": there, and this user may do what locks need"}
+	return row.CheckTable(b.o.Table, true, keeps, schema, grants)
 }
 
 // mayCreate reports whether the user has a right to make the table that can be found. One by a role is not.
@@ -148,14 +129,6 @@ func (b *backend) mayCreate(ctx context.Context, table string) bool {
 		"(SELECT COUNT(*) FROM information_schema.SCHEMA_PRIVILEGES WHERE PRIVILEGE_TYPE = 'CREATE' AND "+database+" LIKE TABLE_SCHEMA) + "+
 		"(SELECT COUNT(*) FROM information_schema.TABLE_PRIVILEGES WHERE PRIVILEGE_TYPE = 'CREATE' AND TABLE_SCHEMA = "+database+" AND TABLE_NAME = '"+table+"')").Scan(&n)
 	return err == nil && n > 0
-}
-
-// known is an error that says which it is.
-func known(err error) error {
-	if err != nil && !store.Definite(err) {
-		err = fmt.Errorf("%w: %w", store.ErrUnavailable, err)
-	}
-	return err
 }
 
 // tooOld is the oldest version that is known to do, if this one is older, else

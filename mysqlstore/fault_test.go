@@ -143,7 +143,7 @@ func TestWhatNobodyElseWantsTakesOneRoundTrip(t *testing.T) {
 	l, db := linkedDB(t, sharedDSN(t))
 	s := storeOn(t, db, apart())
 	defer s.Close()
-	s.b.sweepAt = store.Now().Add(time.Hour)
+	s.b.Sweeps.Pause()
 	mustHold(t, s, mutex("first")) // looks at the tables, begins the sessions, and connects
 	mustAsk(t, s, mutex("first"))
 	trips := func(what string, want int64, f func()) {

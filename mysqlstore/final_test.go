@@ -37,8 +37,7 @@ func TestAnEndThatWaitsForARenewalDoesNotHappen(t *testing.T) {
 		if _, err := b.Begin(t.Context(), id, time.Minute); err != nil {
 			t.Fatal(err)
 		}
-		late := &backend{db: b.db, o: b.o, records: b.records, sessions: b.sessions, checking: b.checking, clock: func() int64 { return now + (90 * time.Second).Microseconds() }}
-		late.checked.Store(true)
+		late := &backend{Base: b.Base, db: b.db, o: b.o, records: b.records, sessions: b.sessions, clock: func() int64 { return now + (90 * time.Second).Microseconds() }}
 		// Somebody has the row, for a renewal.
 		tx, err := dbOn(t, dsn).BeginTx(t.Context(), nil)
 		if err != nil {

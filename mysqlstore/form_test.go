@@ -8,10 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/record"
+	"github.com/holdfast-go/holdfast/store/record/row"
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
@@ -43,39 +42,6 @@ func TestNamesAreBytes(t *testing.T) {
 			t.Errorf("a name of %d bytes: %v", len(name), err)
 		}
 	}
-}
-
-func TestTheInboxIsReadAsItWasWritten(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var notes []record.Note
-		for range rapid.IntRange(0, 5).Draw(t, "notes") {
-			notes = append(notes, record.Note{Key: rapid.StringN(0, -1, 40).Draw(t, "key"), Data: rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, "data")})
-		}
-		taken := int64(rapid.Uint32().Draw(t, "taken"))
-		b := append([]byte{0}, pack(notes)...)
-		have, err := unpack(taken, b)
-		if err != nil || len(have) != len(notes) {
-			t.Fatalf("%d notes, %v, want %d", len(have), err, len(notes))
-		}
-		next := taken
-		for i := range have {
-			if have[i].Key != notes[i].Key || string(have[i].Data) != string(notes[i].Data) {
-				t.Fatalf("%+v, want %+v", have[i], notes[i])
-			}
-			at := parseVersion(have[i].Version)
-			if at.rev != next {
-				t.Fatalf("note %d begins at %d, and the one before ended at %d", i, at.rev, next)
-			}
-			next = at.taken
-		}
-		if next != taken+int64(len(b)-1) {
-			t.Fatalf("the last ends at %d of %d", next, taken+int64(len(b)-1))
-		}
-		cut := rapid.IntRange(0, len(b)-1).Draw(t, "cut")
-		if have, err := unpack(taken, b[:cut]); err == nil && len(have) == len(notes) && len(notes) > 0 {
-			t.Fatalf("cut to %d of %d bytes: %+v", cut, len(b), have)
-		}
-	})
 }
 
 func TestARowThatIsNotOursIsReportedAndLeftAlone(t *testing.T) {
@@ -169,7 +135,7 @@ func TestANameIsForgottenADayAfterItsLastEntry(t *testing.T) {
 	now := time.Now().UnixMicro()
 	b := backendOn(t, sharedDSN(t), apart())
 	b.clock = func() int64 { return now }
-	b.sweepAt = store.Now().Add(time.Hour)
+	b.Sweeps.Pause()
 	s := storeOf(b)
 	defer s.Close()
 	if err := s.Release(t.Context(), mustHold(t, s, mutex("idle"))); err != nil {
@@ -192,7 +158,7 @@ func TestANameIsForgottenADayAfterItsLastEntry(t *testing.T) {
 		}
 	}
 	check(day-time.Second, 2)
-	check(day+2*day/units, 1)
+	check(day+2*time.Duration(row.Tick(day))*time.Microsecond, 1)
 	check(30*day, 1) // it has an entry
 	var n int
 	if err := b.db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM "+b.sessions).Scan(&n); err != nil || n != 0 {
@@ -205,7 +171,7 @@ func TestANameThatIsUsedMeanwhileIsNotForgotten(t *testing.T) {
 	now := time.Now().UnixMicro()
 	b := backendOn(t, sharedDSN(t), apart())
 	b.clock = func() int64 { return now }
-	b.sweepAt = store.Now().Add(time.Hour)
+	b.Sweeps.Pause()
 	s := storeOf(b)
 	defer s.Close()
 	if err := s.Release(t.Context(), mustHold(t, s, mutex("a"))); err != nil {
@@ -242,12 +208,12 @@ func TestWhatCrashedHoldersLeftIsListedByItsAge(t *testing.T) {
 	b := backendOn(t, sharedDSN(t), apart())
 	s := storeOf(b)
 	defer s.Close()
-	for i := range page + 20 {
+	for i := range row.Page + 20 {
 		mustHold(t, s, mutex(fmt.Sprintf("old/%04d", i)))
 	}
 	mustHold(t, s, mutex("new"))
 	mustExec(t, b.db, "UPDATE "+b.records+" SET written=1 WHERE name LIKE 'old/%'")
-	for age, want := range map[time.Duration]int{0: page + 21, 2 * time.Hour: page + 20} {
+	for age, want := range map[time.Duration]int{0: row.Page + 21, 2 * time.Hour: row.Page + 20} {
 		names := map[string]bool{}
 		for n, err := range b.List(t.Context(), age) {
 			if err != nil || names[n.Name] {

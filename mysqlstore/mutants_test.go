@@ -20,11 +20,11 @@ func TestTheTestsCatchEachMutantOfMySQL(t *testing.T) {
 	}{
 		{"what does not commit is written", "TestAConnectionWithoutAutocommitIsRefusedAndNothingIsWritten", "mysql-commits", mutant.Value(`" AND 1=1"`)},
 		{"what was not committed is read", "TestAConnectionThatReadsWhatIsNotCommittedIsRefused" + levels, "mysql-fit", mutant.Value(`"@@autocommit"`)},
-		{"a swap depends on no version", promise + "a_swap_on_an_older_version_is_refused", "mysql-swap-depends", mutant.Value(`"0<>" + number(old.rev)`)},
-		{"a note is taken in that has gone", promise + "a_swap_whose_notes_were_taken_in_is_refused", "mysql-note-is-there", mutant.Cond("WAS && false")},
+		{"a swap depends on no version", promise + "a_swap_on_an_older_version_is_refused", "mysql-swap-depends", mutant.Value(`"0<>" + number(c.Old.Rev)`)},
+		{"a note is taken in that has gone", promise + "a_swap_whose_notes_were_taken_in_is_refused", "row-note-is-there", mutant.Cond("WAS && false")},
 		{"a note stays when it was taken in", promise + "a_swap_takes_in_the_notes_of_its_inbox_and_no_other", "mysql-notes-go", mutant.Line(`set("inbox", "inbox", joins) +`)},
 		{"a refused first swap tells that it is done", promise + "a_swap_on_no_version_is_done_only_where_nothing_is", "mysql-insert-tells", mutant.Line(`" ON DUPLICATE KEY UPDATE inbox=IF(" + room + "," + joins + ",inbox)"`)},
-		{"an inbox is told to be empty that is not", promise + "a_done_swap_tells_the_inbox_as_it_is", "mysql-inbox-is-empty", mutant.Value(`record.Outcome{Done: true, Told: true, Inbox: true}`)},
+		{"an inbox is told to be empty that is not", promise + "a_done_swap_tells_the_inbox_as_it_is", "row-inbox-is-empty", mutant.Value(`record.Outcome{Done: true, Told: true, Inbox: true}`)},
 		{"a lock timeout is an error", "TestADeadlockOrALockTimeoutIsARefusal" + levels, "mysql-not-applied", mutant.Line("case is(err, deadlock):")},
 		{"what was written just now is listed as old", "TestWhatCrashedHoldersLeftIsListedByItsAge", "mysql-young-listed", mutant.Delete()},
 		{"a name that was just used is forgotten", promise + "an_idle_record_is_there_for_its_retention", "mysql-sweep-old", mutant.Line(`{"SELECT HEX(name),rev FROM " + b.records + " WHERE idle=1 OR idle=1 AND written<" + old,`)},
@@ -34,7 +34,7 @@ func TestTheTestsCatchEachMutantOfMySQL(t *testing.T) {
 		{"a renewal moves the expiry back", "TestARenewalMovesNoExpiryBack", "mysql-renewed-when-over", mutant.Value(`b.tell(ctx, "UPDATE "+b.sessions+" SET expires="+now+"+ttl,calls=LAST_INSERT_ID(calls+1)-1"+of+" AND expires>"+now+commits)`)},
 		{"an end is not final", "TestAnEndThatWaitsForARenewalDoesNotHappen" + levels, "mysql-end-is-final", mutant.Value("int64(0), int64(id[0]&0)+1, error(nil)")},
 		{"an end is final though it was renewed meanwhile", "TestAnEndThatWaitsForARenewalDoesNotHappen" + levels, "mysql-end-is-final", mutant.Value(`b.tell(ctx, "UPDATE "+b.sessions+" SET expires=0 WHERE id="+text(id[:])+commits)`)},
-		{"whoever looks at the table is waited for", "TestFaults/fault/the_first_call_does_too/after_0", "mysql-first-call-waits-for-no-other", mutant.Stmt("b.checking <- struct{}{}")},
+		{"whoever looks at the table is waited for", "TestFaults/fault/the_first_call_does_too/after_0", "row-first-call-waits-for-no-other", mutant.Stmt("o.busy <- struct{}{}")},
 	} {
 		all = append(all, mutant.Broken{Name: m.name, Pkg: "mysqlstore", Test: m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})
 	}

@@ -74,25 +74,16 @@
 package mysqlstore
 
 import (
-	"context"
 	"database/sql"
 	"fmt"
-	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/record"
+	"github.com/holdfast-go/holdfast/store/record/row"
 )
 
 // DefaultTable is the table unless Options say otherwise.
 const DefaultTable = "holdfast_locks"
-
-// The range of TTLs, minimum holds and lock delays.
-const (
-	minTTL = 100 * time.Millisecond
-	maxTTL = 365 * 24 * time.Hour
-)
 
 // Options of a Store. Nil, and zero fields, mean the defaults. A name is made of letters, digits
 // and underscores of ASCII, and does not begin with a digit.
@@ -114,23 +105,11 @@ type Store struct {
 
 // A backend is a record.Backend in two tables.
 type backend struct {
+	*row.Base
 	db                *sql.DB
-	own               bool   // opened by us, so closed by us
-	address           string // for people
 	o                 Options
-	records, sessions string // the tables, in SQL
-	retention         time.Duration
+	records, sessions string       // the tables, in SQL
 	clock             func() int64 // nil but in tests: the server's clock
-
-	checked  atomic.Bool   // the tables are there and are ours
-	checking chan struct{} // has room for the one call that looks at them
-
-	ctx   context.Context // of the sweeping, ended by Close
-	end   context.CancelFunc
-	tasks sync.WaitGroup
-
-	mu      sync.Mutex
-	sweepAt store.Instant // when to go on; 0: not yet known
 }
 
 var _ record.Backend = (*backend)(nil)
@@ -154,33 +133,10 @@ func newBackend(db *sql.DB, o *Options) (*backend, error) {
 		return nil, fmt.Errorf("%w: the database is nil", store.ErrInvalid)
 	}
 	all, err := o.filled()
-	b := &backend{db: db, o: all, records: all.quoted(&tables[0]), sessions: all.quoted(&tables[1]), retention: store.TokenRetention, checking: make(chan struct{}, 1)}
-	b.address = "MySQL or MariaDB, table " + all.Table
+	address := "MySQL or MariaDB, table " + all.Table
 	if all.Database != "" {
-		b.address += " of database " + all.Database
+		address += " of database " + all.Database
 	}
-	b.ctx, b.end = context.WithCancel(context.Background())
-	return b, err
-}
-
-// Describe implements [record.Backend].
-func (b *backend) Describe() store.Description {
-	return store.Description{
-		Store:  b.address,
-		Tokens: "when the name's row is lost and the clock of the server that answers is behind the newest token",
-		Loses: "a fail-over to a replica that is not synchronous can lose the newest grants, and so can a crash of a server whose " +
-			"innodb_flush_log_at_trx_commit is not 1; then two may hold a name until the TTL of the first is over",
-		Forgets: []store.Accident{store.AccidentWipe, store.AccidentFailOver, store.AccidentClockStep},
-		Crash:   store.CrashTTL,
-	}
-}
-
-// Close implements [record.Backend]. The database of New stays open.
-func (b *backend) Close() error {
-	b.end()
-	b.tasks.Wait()
-	if b.own {
-		return b.db.Close()
-	}
-	return nil
+	base := row.NewBase(address, "a fail-over to a replica that is not synchronous can lose the newest grants, and so can a crash of a server whose innodb_flush_log_at_trx_commit is not 1")
+	return &backend{Base: base, db: db, o: all, records: all.quoted(&tables[0]), sessions: all.quoted(&tables[1])}, err
 }

@@ -152,7 +152,7 @@ func TestBackend(t *testing.T) {
 		},
 		Brief: func(t *testing.T) record.Backend {
 			b := backendOn(t, dsn, brief) // it sweeps all that is in the table
-			b.retention = time.Second
+			b.Retention = time.Second
 			ctx, cancel := context.WithCancel(t.Context())
 			var sweeping sync.WaitGroup
 			sweeping.Go(func() {

@@ -1,16 +1,17 @@
 package mysqlstore
 
 import (
+	"cmp"
 	"database/sql"
 	"fmt"
 	"net"
-	"net/url"
 	"strings"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record/row"
 	"github.com/holdfast-go/holdfast/store/scheme"
 )
 
@@ -42,8 +43,8 @@ func Open(rawURL string, o *Options) (*Store, error) {
 	db.SetMaxOpenConns(32)
 	db.SetMaxIdleConns(32)
 	db.SetConnMaxIdleTime(time.Minute)
-	b.own = true
-	b.address = fmt.Sprintf("MySQL or MariaDB at %s, database %s, table %s", c.Addr, c.DBName, b.o.Table)
+	b.Own = db
+	b.Address = fmt.Sprintf("MySQL or MariaDB at %s, database %s, table %s", c.Addr, c.DBName, b.o.Table)
 	return storeOf(b), nil
 }
 
@@ -54,12 +55,9 @@ func badURL(format string, args ...any) error {
 // ParseURL reads a URL as Open does, for who wants connections of his own: the
 // driver's settings, and the options of New. Its errors are those of Open.
 func ParseURL(rawURL string, o *Options) (*mysql.Config, *Options, error) {
-	u, err := url.Parse(rawURL)
+	u, err := row.ParseURL(rawURL, badURL, "mysql", "mariadb")
 	if err != nil {
-		return nil, nil, badURL("it cannot be read")
-	}
-	if s := strings.ToLower(u.Scheme); s != "mysql" && s != "mariadb" {
-		return nil, nil, badURL("it begins with neither mysql:// nor mariadb://")
+		return nil, nil, err
 	}
 	var all Options
 	if o != nil {
@@ -75,21 +73,10 @@ func ParseURL(rawURL string, o *Options) (*mysql.Config, *Options, error) {
 		}
 	}
 	database := strings.TrimPrefix(u.Path, "/")
-	switch {
-	case u.Hostname() == "":
-		return nil, nil, badURL("it has no host")
-	case strings.Contains(u.Host, ","):
-		return nil, nil, badURL("it has several hosts, and a store is one server")
-	case database == "" || strings.Contains(database, "/"):
+	if database == "" || strings.Contains(database, "/") {
 		return nil, nil, badURL("it names no database")
-	case u.Fragment != "":
-		return nil, nil, badURL("write # as %%23")
 	}
-	port := u.Port()
-	if port == "" {
-		port = "3306"
-	}
-	c, err := mysql.ParseDSN("tcp(" + net.JoinHostPort(u.Hostname(), port) + ")/?" + strings.Join(params, "&"))
+	c, err := mysql.ParseDSN("tcp(" + net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "3306")) + ")/?" + strings.Join(params, "&"))
 	if err != nil {
 		return nil, nil, badURL("its parameters are not those of the driver")
 	}

@@ -9,23 +9,19 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record/row"
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
 // A session is a row: when it expires on the server's clock, or 0 once that is final. Every statement that decides on a
 // session writes its row, so it reads it as it is once it has it locked.
 
-// SessionTraits implements [session.Backend].
-func (b *backend) SessionTraits() session.Traits {
-	return session.Traits{Life: session.ByServerClock, MinTTL: minTTL, MaxTTL: maxTTL, Tick: time.Microsecond}
-}
-
 // Begin implements [session.Backend].
 func (b *backend) Begin(ctx context.Context, id session.ID, ttl time.Duration) (time.Duration, error) {
 	if err := b.prepare(ctx); err != nil {
 		return 0, err
 	}
-	b.sweepInTime()
+	b.SweepInTime(b.sweep)
 	us := number(ttl.Microseconds())
 	_, n, err := b.tell(ctx, "INSERT INTO "+b.sessions+" (id,expires,ttl,calls) SELECT "+text(id[:])+","+b.now()+"+"+us+","+us+",0 FROM DUAL WHERE 1=1"+commits)
 	switch {
@@ -42,7 +38,7 @@ func (b *backend) Renew(ctx context.Context, id session.ID) (calls int64, err er
 	if err := b.prepare(ctx); err != nil {
 		return 0, err
 	}
-	b.sweepInTime()
+	b.SweepInTime(b.sweep)
 	now, of := b.now(), " WHERE id="+text(id[:])
 	told, _, err := b.tell(ctx, "UPDATE "+b.sessions+" SET expires=GREATEST(expires,"+now+"+ttl),calls=LAST_INSERT_ID(calls+1)-1"+of+" AND expires>"+now+commits) //mutant:mysql-renewed-when-over
 	if err != nil || told > 0 {
@@ -92,68 +88,41 @@ func (b *backend) Call(ctx context.Context, id session.ID) error {
 // End implements [session.Backend].
 func (b *backend) End(ctx context.Context, id session.ID) error { return b.write(ctx, id, "expires=0") }
 
-// Left implements [session.Backend]. What has expired is made final by a statement that writes its row, as a renewal may
-// be under way.
+// Left implements [session.Backend].
 func (b *backend) Left(ctx context.Context, ids []session.ID) ([]time.Duration, error) {
 	if err := b.prepare(ctx); err != nil {
 		return nil, err
 	}
-	for {
-		left, lapsed, err := b.look(ctx, ids)
-		if err != nil {
-			return nil, err
-		}
-		again := false
-		for id := range lapsed {
-			_, n, err := b.tell(ctx, "UPDATE "+b.sessions+" SET expires=0 WHERE id="+text(id[:])+" AND expires<="+b.now()+" AND expires<>0"+commits) //mutant:mysql-end-is-final
-			if err != nil {
-				return nil, err
-			}
-			again = again || n == 0 // somebody else has written it
-		}
-		if !again {
-			return left, nil
-		}
-	}
+	return row.JudgeSessions(ids, func() ([]row.Left, error) { return b.look(ctx, ids) }, func(id session.ID) (bool, error) {
+		_, n, err := b.tell(ctx, "UPDATE "+b.sessions+" SET expires=0 WHERE id="+text(id[:])+" AND expires<="+b.now()+" AND expires<>0"+commits) //mutant:mysql-end-is-final
+		return n > 0, err
+	})
 }
 
-// look reads for how long the sessions go on, and which have expired, but not for good. One that is not there has ended.
-func (b *backend) look(ctx context.Context, ids []session.ID) (left []time.Duration, lapsed map[session.ID]bool, err error) {
-	if len(ids) == 0 {
-		return nil, nil, nil
-	}
+// look reads the rows of sessions.
+func (b *backend) look(ctx context.Context, ids []session.ID) (all []row.Left, err error) {
 	var in []string
 	for i := range ids {
 		in = append(in, text(ids[i][:]))
 	}
 	rows, err := b.db.QueryContext(ctx, "SELECT "+fit+",id,expires,expires-"+b.now()+" FROM (SELECT 1 AS one) AS o LEFT JOIN "+b.sessions+" ON id IN ("+strings.Join(in, ",")+")")
 	if err != nil {
-		return nil, nil, b.failed(err)
+		return nil, b.failed(err)
 	}
 	defer rows.Close()
-	goesOn := map[session.ID]int64{}
-	lapsed = map[session.ID]bool{}
 	for rows.Next() {
 		var fits int64
 		var id []byte
 		var expires, us sql.NullInt64
 		if err := rows.Scan(&fits, &id, &expires, &us); err != nil {
-			return nil, nil, b.failed(err)
+			return nil, b.failed(err)
 		}
 		if err := b.unfit(fits); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		if len(id) == len(session.ID{}) && expires.Int64 > 0 {
-			if goesOn[session.ID(id)] = us.Int64; us.Int64 <= 0 {
-				lapsed[session.ID(id)] = true
-			}
+		if len(id) == len(session.ID{}) {
+			all = append(all, row.Left{ID: session.ID(id), Expires: expires.Int64, For: us.Int64})
 		}
 	}
-	for _, id := range ids {
-		left = append(left, max(0, time.Duration(goesOn[id])*time.Microsecond))
-	}
-	return left, lapsed, b.failed(rows.Err())
+	return all, b.failed(rows.Err())
 }
-
-// Await implements [session.Backend].
-func (b *backend) Await(context.Context, session.ID) error { return store.ErrUnsupported }

@@ -2,11 +2,9 @@ package mysqlstore
 
 import (
 	"context"
-	"fmt"
-	"regexp"
 	"strings"
 
-	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record/row"
 )
 
 // A column is one of a table, with its type.
@@ -66,8 +64,6 @@ func (o *Options) quoted(t *table) string {
 	return name
 }
 
-var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-
 // filled are the options with their defaults.
 func (o *Options) filled() (all Options, err error) {
 	if o != nil {
@@ -76,44 +72,32 @@ func (o *Options) filled() (all Options, err error) {
 	if all.Table == "" {
 		all.Table = DefaultTable
 	}
-	if all.Database != "" && (!identifier.MatchString(all.Database) || len(all.Database) > 64) {
-		err = fmt.Errorf("%w: %.70q as the database of a MySQL store: want 1 to 64 letters, digits and underscores, not first a digit", store.ErrInvalid, all.Database)
-	} else if !identifier.MatchString(all.Table) || len(all.Table) > 55 {
-		err = fmt.Errorf("%w: %.70q as the table of a MySQL store: want 1 to 55 letters, digits and underscores, not first a digit", store.ErrInvalid, all.Table)
+	err = row.CheckName("the table of a MySQL store", all.Table, 55)
+	if all.Database != "" {
+		err = first(row.CheckName("the database of a MySQL store", all.Database, 64), err)
 	}
 	return all, err
 }
 
-// prepare sees to it, once, that the tables are there and are ours.
+// prepare makes sure, once, that the tables are there and are ours.
 func (b *backend) prepare(ctx context.Context) error {
-	if b.checked.Load() {
-		return nil
-	}
-	select {
-	case b.checking <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err() //mutant:mysql-first-call-waits-for-no-other
-	}
-	defer func() { <-b.checking }()
-	if b.checked.Load() {
-		return nil
-	}
-	for i := range tables {
-		t := &tables[i]
-		err := b.checkTable(ctx, t)
-		if is(err, noSuchTable) {
-			if _, err = b.db.ExecContext(ctx, t.schema(&b.o)); err == nil {
-				err = b.checkTable(ctx, t)
-			} else if is(err, tableDenied) {
-				return fmt.Errorf("%w: the table %s is not there, and this user may not make it: have somebody run what mysqlstore.Schema says (%w)", store.ErrDenied, b.o.quoted(t), err)
+	return b.Prepare(ctx, func() (bool, error) {
+		for i := range tables {
+			if err := b.checkTable(ctx, &tables[i]); is(err, noSuchTable) {
+				return false, nil
+			} else if err != nil {
+				return false, b.failed(err)
 			}
 		}
-		if err != nil {
-			return b.failed(err)
+		return true, nil
+	}, func() error {
+		for i := range tables {
+			if _, err := b.db.ExecContext(ctx, tables[i].schema(&b.o)); err != nil {
+				return b.failed(err)
+			}
 		}
-	}
-	b.checked.Store(true)
-	return nil
+		return nil
+	})
 }
 
 // checkTable looks at a table, and writes nothing. SHOW CREATE TABLE is one round trip, and makes no temporary table in
@@ -122,10 +106,6 @@ func (b *backend) checkTable(ctx context.Context, t *table) error {
 	var name, made string
 	if err := b.db.QueryRowContext(ctx, "SHOW CREATE TABLE "+b.o.quoted(t)).Scan(&name, &made); err != nil {
 		return err
-	}
-	notOurs := func(why string, args ...any) error {
-		return fmt.Errorf("%w: the table %s of %s: "+why+": it is not of this holdfast and was left alone; use another (Options.Table), or drop it if nobody needs it",
-			append([]any{store.ErrCorrupt, b.o.quoted(t), b.address}, args...)...)
 	}
 	have := map[string]string{}
 	key, engine := "", ""
@@ -143,21 +123,21 @@ func (b *backend) checkTable(ctx context.Context, t *table) error {
 	for _, want := range t.columns {
 		kind, _, _ := strings.Cut(have[want.name]+" ", " ")
 		if kind == "" {
-			return notOurs("it has no column %s", want.name)
+			return b.NotOurs(b.o.quoted(t), "it has no column %s", want.name)
 		}
 		if !strings.HasPrefix(kind, "var") {
 			kind, _, _ = strings.Cut(kind, "(") // a width of integers means nothing, and MySQL tells none
 		}
 		if kind+" NOT NULL" != want.kind || !strings.Contains(have[want.name], "not null") {
-			return notOurs("its column %s is %s, not %s", want.name, have[want.name], want.kind)
+			return b.NotOurs(b.o.quoted(t), "its column %s is %s, not %s", want.name, have[want.name], want.kind)
 		}
 	}
 	if key != "("+t.columns[0].name+")" {
-		return notOurs("its primary key is %q, not the column %s", key, t.columns[0].name)
+		return b.NotOurs(b.o.quoted(t), "its primary key is %q, not the column %s", key, t.columns[0].name)
 	}
 	// Anything else forgets what it was told, or has no transactions. Some modes tell no engine.
 	if engine != "" && engine != "innodb" {
-		return notOurs("it is kept by %s, not by InnoDB", engine)
+		return b.NotOurs(b.o.quoted(t), "it is kept by %s, not by InnoDB", engine)
 	}
 	return nil
 }

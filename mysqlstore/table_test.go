@@ -266,7 +266,7 @@ func TestBadInputIsToldBeforeAnythingIsWritten(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if good.b.checked.Load() {
+	if good.b.Checked.Done.Load() {
 		t.Error("the server was asked")
 	}
 }

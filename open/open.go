@@ -44,6 +44,8 @@ func init() {
 //	                     tokens, from a sequence in ?schema=…
 //	mysql://…            package mysqlstore; mariadb:// too, with the parameters of
 //	                     go-sql-driver/mysql, and ?table=… for where
+//	sqlserver://…        package mssqlstore, with the parameters of go-mssqldb:
+//	                     ?database=… names the database, ?schema=…&table=… where
 //	mongodb://…          package mongostore; mongodb+srv:// too, with the connection
 //	                     strings of MongoDB, and ?collection=… for where
 //	etcd://HOST:PORT,…   package etcdstore; its Open has the options

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/mongosim"
 	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // A rightStore is one that must be proved.
@@ -36,6 +37,9 @@ var provable = []rightStore{
 	// nobody is beside another and that each is told in time.
 	{"PostgreSQL, sessions", func(t *testing.T) string { return sessions(testserver.SharedPostgres(t)) }, false},
 	{"MariaDB", func(t *testing.T) string { return "mariadb://root@" + testserver.SharedMariaDB(t) + "/locks" }, false},
+	{"SQL Server", func(t *testing.T) string {
+		return testserver.SQLServer(t, "table", "prove_"+store.NewProcess().String())
+	}, false},
 	{"etcd", func(t *testing.T) string { return "etcd://" + testserver.SharedEtcd(t) }, false},
 	{"ZooKeeper", func(t *testing.T) string { return "zk://" + testserver.SharedZooKeeper(t) }, false},
 	{"NATS", func(t *testing.T) string { return "nats://" + testserver.SharedNATS(t) }, false},

@@ -178,6 +178,14 @@ func TestCommandOnMariaDB(t *testing.T) {
 	}, slices.Concat(kept, shown)...)
 }
 
+func TestCommandOnSQLServer(t *testing.T) {
+	t.Parallel()
+	testserver.SQLServer(t)
+	runScripts(t, "sqlserver", func(env *testscript.Env) {
+		env.Setenv("HOLDFAST_STORE", testserver.SQLServer(env.T().(testing.TB), "table", "cli_"+store.NewProcess().String()))
+	}, slices.Concat(kept, shown)...)
+}
+
 // Three nodes a script, of which one can be killed. The timeout is long because a
 // loaded machine is no dead node.
 func TestCommandOnRedlock(t *testing.T) {

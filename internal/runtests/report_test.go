@@ -205,8 +205,9 @@ func TestAFailureThatIsKnownIsOneAllTheSame(t *testing.T) {
 
 func TestAStoreWithoutAServerIsNamedAtTheEnd(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	for uri, want := range map[string]string{"": "mongostore (on a stand-in, internal/mongosim)", "mongodb://host": "none"} {
+	for uri, want := range map[string]string{"": "mongostore (on a stand-in, internal/mongosim), mssqlstore (what needs no server)", "any://host": "none"} {
 		t.Setenv("HOLDFAST_TEST_MONGODB", uri)
+		t.Setenv("HOLDFAST_TEST_SQLSERVER", uri)
 		var out strings.Builder
 		report(&out, false, &result{passed: 1})
 		if line := "stores tested without a real server: " + want + "\n"; !strings.Contains(out.String(), line) {

@@ -8,11 +8,14 @@ import (
 
 // withoutServer is the stores whose server cannot be installed where the tests
 // run, each with what stands in for it, unless there is one after all.
-func withoutServer() []string {
-	if _, err := exec.LookPath("mongod"); err == nil || os.Getenv("HOLDFAST_TEST_MONGODB") != "" {
-		return nil
+func withoutServer() (all []string) {
+	if _, err := exec.LookPath("mongod"); err != nil && os.Getenv("HOLDFAST_TEST_MONGODB") == "" {
+		all = append(all, "mongostore (on a stand-in, internal/mongosim)")
 	}
-	return []string{"mongostore (on a stand-in, internal/mongosim)"}
+	if os.Getenv("HOLDFAST_TEST_SQLSERVER") == "" {
+		all = append(all, "mssqlstore (what needs no server)")
+	}
+	return all
 }
 
 // exceptions are the reasons for which a test may be skipped even in a strict
@@ -30,6 +33,8 @@ var exceptions = []struct {
 	{regexp.MustCompile(`only a MongoDB server shows it, and this is the stand-in: `), "what a stand-in for MongoDB cannot show"},
 	{regexp.MustCompile(`this MongoDB server does not let the tests `), "what the MongoDB server that is named is not set up for"},
 	{regexp.MustCompile(`HOLDFAST_TEST_MONGODB$`), "a test of the stand-in, or of being without a server, and one is named"},
+	{regexp.MustCompile(`no SQL Server is named: HOLDFAST_TEST_SQLSERVER$`), "a test on SQL Server, which cannot be installed here, and none is named"},
+	{regexp.MustCompile(`this SQL Server does not let the tests `), "what the SQL Server that is named is not set up for"},
 	{regexp.MustCompile(`no time namespace can be made here: `), "this machine lets nobody make a time namespace"},
 	{regexp.MustCompile(`no container can be made here: `), "this machine lets nobody make a mount namespace and mount in it"},
 	{regexp.MustCompile(`no PID namespace can be made here: `), "this machine lets nobody make a PID namespace"},

@@ -10,6 +10,7 @@
 package all
 
 import (
+	_ "github.com/holdfast-go/holdfast/mssqlstore"
 	_ "github.com/holdfast-go/holdfast/mysqlstore"
 	_ "github.com/holdfast-go/holdfast/pgstore"
 	_ "github.com/holdfast-go/holdfast/pgstore/pgadvisory"

@@ -33,6 +33,7 @@ func TestAClosedPortIsToldSoonOnEachStore(t *testing.T) {
 		"PostgreSQL":         "postgres://someone:secret@%s/db",
 		"PostgreSQL session": "postgres+session://someone:secret@%s/db",
 		"MySQL":              "mysql://someone:secret@%s/db",
+		"SQL Server":         "sqlserver://someone:secret@%s?database=db",
 		"MongoDB":            "mongodb://%s/db",
 		"etcd":               "etcd://%s",
 		"ZooKeeper":          "zk://%s",

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/filestore"
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/mongostore"
+	"github.com/holdfast-go/holdfast/mssqlstore"
 	"github.com/holdfast-go/holdfast/mysqlstore"
 	"github.com/holdfast-go/holdfast/natsstore"
 	"github.com/holdfast-go/holdfast/open"
@@ -44,10 +45,14 @@ func TestEachSchemeOpensItsStore(t *testing.T) {
 
 		"mysql://u:sec%2Fret@127.0.0.1:1/locks":                              "MySQL or MariaDB at 127.0.0.1:1, database locks, table holdfast_locks",
 		"mariadb://127.0.0.1/locks?parseTime=true&table=l&charset=utf8,big5": "MySQL or MariaDB at 127.0.0.1:3306, database locks, table l",
-		"redis+cluster://u:p@127.0.0.1:1,127.0.0.1:2?replicas=1":             "Redis cluster 127.0.0.1:1, 127.0.0.1:2",
-		"rediss+cluster://127.0.0.1:1":                                       "Redis cluster 127.0.0.1:1",
-		"redis+sentinel://:p@127.0.0.1:1,127.0.0.1:2/m":                      "Redis behind Sentinel 127.0.0.1:1, 127.0.0.1:2, master m, database 0",
-		"rediss+sentinel://127.0.0.1:1/m/2":                                  "Redis behind Sentinel 127.0.0.1:1, master m, database 2",
+
+		"sqlserver://u:sec%2Fret@127.0.0.1:1?database=locks&encrypt=true":           "SQL Server at 127.0.0.1:1, database locks, table [dbo].[holdfast_locks]",
+		"sqlserver://db/EXPRESS?Database=locks&schema=ops&table=l&Dial%20Timeout=3": "SQL Server at db\\EXPRESS, database locks, table [ops].[l]",
+
+		"redis+cluster://u:p@127.0.0.1:1,127.0.0.1:2?replicas=1": "Redis cluster 127.0.0.1:1, 127.0.0.1:2",
+		"rediss+cluster://127.0.0.1:1":                           "Redis cluster 127.0.0.1:1",
+		"redis+sentinel://:p@127.0.0.1:1,127.0.0.1:2/m":          "Redis behind Sentinel 127.0.0.1:1, 127.0.0.1:2, master m, database 0",
+		"rediss+sentinel://127.0.0.1:1/m/2":                      "Redis behind Sentinel 127.0.0.1:1, master m, database 2",
 
 		"postgres://u:secret@127.0.0.1:1/locks":                             "PostgreSQL at 127.0.0.1, port 1, database locks",
 		"postgresql://u@127.0.0.1/locks?schema=ops&table=l&sslmode=disable": "PostgreSQL at 127.0.0.1, port 5432, database locks",
@@ -70,7 +75,7 @@ func TestEachSchemeOpensItsStore(t *testing.T) {
 			if _, err := os.Stat(strings.TrimPrefix(want, "file:")); err != nil {
 				t.Errorf("%s: %v", url, err)
 			}
-		case *redisstore.Store, *pgstore.Store, *mysqlstore.Store, *mongostore.Store, *pgadvisory.Store, *etcdstore.Store, *zkstore.Store, *natsstore.Store:
+		case *redisstore.Store, *pgstore.Store, *mysqlstore.Store, *mssqlstore.Store, *mongostore.Store, *pgadvisory.Store, *etcdstore.Store, *zkstore.Store, *natsstore.Store:
 		default:
 			t.Errorf("%s is a %T", url, s)
 		}
@@ -101,6 +106,9 @@ func TestAWrongURLIsInvalidAndNotRepeated(t *testing.T) {
 		"nats://u:secret@host?ca=/no/such/file", "nats://u:secret@host?cert=/no/such/file", "nats:secret", "nats://host?replicas=6",
 		"mysql://u:secret@", "mysql://u:secret@host", "mysql://u:secret@host/a/b",
 		"mysql://u:secret@host/db?table=", "mysql://u:secret@host/db?table=a-b", "mysql://u:sec#ret@host/db", "mysql://u:secret@host/db?tls=secret", "mysql:secret",
+		"sqlserver://u:secret@?database=d", "sqlserver://u:secret@host", "sqlserver://u:secret@host:1433/db?database=d", "sqlserver://u:secret@host?database=", "sqlserver://u:secret@a,b?database=d",
+		"sqlserver://u:secret@host?database=d&encrpyt=true", "sqlserver://u:secret@host?database=d&encrypt=maybe", "sqlserver://u:secret@host?database=d&table=a-b", "sqlserver://u:secret@host?database=d&schema=",
+		"sqlserver://u:secret@host?database=d&applicationintent=ReadOnly", "sqlserver://u:sec%ret@host?database=d", "sqlserver://u:secret@host?database=d#x", "sqlserver://u:secret@host?database=d&Database=e", "sqlserver:secret",
 		"redis+cluster://u:secret@host,other:notaport", "redis+cluster://u:secret@host/1", "redis+sentinel://u:secret@host,other", "redis+sentinel://host/m?sentinel_password=secret&no-such=1",
 		"redis://u:sec ret@host", "rediss://u:secret@[::1", "redis:\x00secret",
 		"postgres://u:sec%ret@host", "postgres://u:secret@host:notaport", "postgres://u:secret@host/db?sslmode=no-such", "postgres://u:secret@host?%zz",

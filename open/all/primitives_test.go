@@ -44,6 +44,9 @@ func eachStore(t *testing.T, o *holdfast.Options, f func(*testing.T, *pair)) {
 		"mysql": func(t *testing.T) string {
 			return "mysql://root@" + testserver.SharedMariaDB(t) + "/locks?table=locks_" + store.NewProcess().String()
 		},
+		"sqlserver": func(t *testing.T) string {
+			return testserver.SQLServer(t, "table", "locks_"+store.NewProcess().String())
+		},
 	} {
 		t.Run(kind, func(t *testing.T) {
 			at := url(t)

@@ -1,0 +1,140 @@
+// Package mssqlstore keeps locks in two tables of SQL Server or Azure SQL, by way of
+// github.com/microsoft/go-mssqldb.
+//
+// It has not been run against a SQL Server yet: none can be installed where it is developed. To run all tests on yours, set
+// HOLDFAST_TEST_SQLSERVER to its URL. Decision 50 in docs/decisions lists what was taken from the manual.
+//
+// # Stored form
+//
+// One table has a row for each name, [dbo].[holdfast_locks] unless [Options] say otherwise. Another, with "_sessions" behind
+// its name, has a row for each session. [Schema] returns the statements that make them. A name is VARBINARY, so collations do
+// not matter; a byte 1 follows it, as SQL Server ignores zero bytes at the end of a value. The record of a name has the form of
+// package store/record. Each write gives it a new random number (rev). A waiter adds a note to the column inbox, in
+// hexadecimal, which does not change the number; the next write takes the notes in. A session has its expiry by the server's
+// clock, in microseconds since 1970, and a counter of calls. The column form is the version of all this, 1; rows with a newer one
+// are left alone. A name's row is deleted about a day after its last hold ended, a session's after its end.
+//
+// # Guarantees
+//
+// The whole rule, by the server's clock (SYSUTCDATETIME). It may advance in steps of up to 16 ms: the owner of a session counts
+// on one step less than its TTL. Tokens of a name strictly increase while its row is there, and after that while the clock of the server is
+// not behind the newest token.
+//
+// Every statement is its own transaction and writes at most one row, if that row still has the number that was read. No
+// hint and no application lock takes part. Each request sets what it depends on: READ COMMITTED, XACT_ABORT, no implicit
+// transactions, no ROWCOUNT, a LOCK_TIMEOUT of three seconds. It goes by sp_executesql, so a connection of yours keeps its own
+// settings. A connection with an open transaction is refused (store.ErrUnsupported). READ_COMMITTED_SNAPSHOT may be on or
+// off; if it is off, a read waits for whoever has the row locked.
+//
+// Errors 1205, 1222, 2627 and 3960 of a write are lost races. A call returns when its context ends; what was not
+// answered is indeterminate. Waiters poll: the next in growing pauses up to 800 ms, those far behind less often.
+//
+// A fail-over to a replica with asynchronous commit, and a crash under DELAYED_DURABILITY, can lose a grant. Then two may hold
+// the name until the TTL of the first is over. Check the token where that matters (package guard).
+//
+// # Requirements
+//
+// SQL Server 2016 or newer, or Azure SQL: the primary, and ordinary tables. Without encrypt=true in the URL the driver encrypts
+// only the log-in, and checks no certificate. It waits up to five seconds for the server to confirm a cancelled request, and
+// without limit for the first answers of a log-in: a call does not wait for that, but its connection does. [Open] sets a
+// "connection timeout" of 15 seconds; set one for a pool that you give to [New].
+//
+// # Rights
+//
+// These grants on both tables suffice:
+//
+//	SELECT, INSERT, UPDATE   to lock
+//	DELETE                   to delete old rows; without it they stay
+//
+// To make the tables at first use takes CREATE TABLE in the database and ALTER on the schema; without these, have somebody
+// run Schema.
+package mssqlstore
+
+import (
+	"database/sql"
+	"fmt"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record"
+	"github.com/holdfast-go/holdfast/store/record/row"
+)
+
+// DefaultTable and DefaultSchema are where the tables are unless Options say otherwise.
+const (
+	DefaultTable  = "holdfast_locks"
+	DefaultSchema = "dbo"
+)
+
+// Options of a Store. Nil, and zero fields, mean the defaults. A name is made of letters, digits
+// and underscores of ASCII, and does not begin with a digit.
+type Options struct {
+	// Schema has the tables; DefaultSchema if empty, even if the user has another. At most 128 bytes.
+	Schema string
+	// Table keeps the locks, and another with "_sessions" behind its name the sessions; DefaultTable if empty.
+	// Stores with different tables are independent. At most 119 bytes.
+	Table string
+	// Dial makes the connections of Open; nil: those of package net. New ignores it.
+	Dial Dial
+}
+
+// filled returns the options with their defaults.
+func (o *Options) filled() (all Options, err error) {
+	if o != nil {
+		all = *o
+	}
+	if all.Schema == "" {
+		all.Schema = DefaultSchema
+	}
+	if all.Table == "" {
+		all.Table = DefaultTable
+	}
+	if err = row.CheckName("the schema of a SQL Server store", all.Schema, 128); err == nil {
+		err = row.CheckName("the table of a SQL Server store", all.Table, 119)
+	}
+	return all, err
+}
+
+// locks and sessions are the tables, in SQL.
+func (o *Options) locks() string    { return "[" + o.Schema + "].[" + o.Table + "]" }
+func (o *Options) sessions() string { return "[" + o.Schema + "].[" + o.Table + "_sessions]" }
+
+// A Store keeps locks in two tables. Its methods are safe for concurrent use.
+type Store struct {
+	*record.Store
+	b *backend
+}
+
+// A backend is a record.Backend in two tables.
+type backend struct {
+	*row.Base
+	db    *sql.DB
+	o     Options
+	in    *strings.Replacer // of the tables, in statements
+	clock func() int64      // nil but in tests: the server's clock
+}
+
+var _ record.Backend = (*backend)(nil)
+
+// New returns a Store on the database, which stays the caller's: New never closes it, and it must be open while the Store is
+// used. Its driver has to be github.com/microsoft/go-mssqldb. New does no I/O: the first operation looks for
+// the tables, or makes them. The error matches store.ErrInvalid.
+func New(db *sql.DB, o *Options) (*Store, error) {
+	b, err := newBackend(db, o)
+	if err != nil {
+		return nil, err
+	}
+	return storeOf(b), nil
+}
+
+func storeOf(b *backend) *Store { return &Store{record.New(b), b} }
+
+func newBackend(db *sql.DB, o *Options) (*backend, error) {
+	if db == nil {
+		return nil, fmt.Errorf("%w: the database is nil", store.ErrInvalid)
+	}
+	all, err := o.filled()
+	base := row.NewBase("SQL Server, table "+all.locks(),
+		"a fail-over to a replica that commits asynchronously can lose the newest grants, and so can a crash of a server with DELAYED_DURABILITY")
+	return &backend{Base: base, db: db, o: all, in: strings.NewReplacer("{locks}", all.locks(), "{sessions}", all.sessions())}, err
+}

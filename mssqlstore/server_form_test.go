@@ -1,0 +1,412 @@
+package mssqlstore
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record"
+	"github.com/holdfast-go/holdfast/store/record/row"
+	"github.com/holdfast-go/holdfast/store/session"
+)
+
+// exercise does everything once that a store can.
+func exercise(t *testing.T, s *Store) {
+	t.Helper()
+	ctx := t.Context()
+	h, w := mustHold(t, s, mutex("n")), mutex("n")
+	w.Owner = ""
+	for range 2 {
+		if a := mustAsk(t, s, w); a.Granted || a.Holding != 1 || a.Holders[0].ID != h.ID {
+			t.Fatalf("beside a holder: %+v", a)
+		}
+	}
+	if st := state(t, s, "n"); len(st.Entries) != 2 {
+		t.Fatalf("listed: %+v", st)
+	}
+	if err := s.Release(ctx, h); err != nil {
+		t.Fatal(err)
+	}
+	l, err := s.Poll(ctx, w)
+	if err != nil || !l.Granted || l.Token <= h.Token {
+		t.Fatalf("the waiter sees %+v, %v, after token %d", l, err, h.Token)
+	}
+	a := mustAsk(t, s, w)
+	if !a.Granted || a.Token != l.Token {
+		t.Fatalf("the waiter gets %+v, saw %+v", a, l)
+	}
+	next := store.Hold{Name: "n", ID: w.ID, Token: a.Token, TTL: time.Hour, Used: a.Token}
+	if r := s.Renew(ctx, []store.Hold{next}); r[0].Err != nil || r[0].Weight != store.Full {
+		t.Fatalf("renewed: %+v", r)
+	}
+	if e := state(t, s, "n").Entries[0]; e.Expires < 59*time.Minute {
+		t.Fatalf("renewed, and listed as %+v", e)
+	}
+	next.TTL = time.Minute
+	if err := s.Release(ctx, next); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Release(ctx, next); !errors.Is(err, store.ErrLost) {
+		t.Fatalf("released twice: %v", err)
+	}
+	block := mutex("n")
+	block.Block = 10
+	a = mustAsk(t, s, block)
+	if !a.Granted || a.N != 10 || a.Token <= next.Token || a.Last != a.Token+9 {
+		t.Fatalf("a block: %+v", a)
+	}
+	for _, used := range []int64{5, 2} {
+		if r := s.Renew(ctx, []store.Hold{{Name: "n", ID: block.ID, Token: a.Token, TTL: time.Minute, Used: a.Token + used}})[0]; r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		if e := state(t, s, "n").Entries[0]; e.Used != a.Token+5 {
+			t.Fatalf("told of the block %d, which is listed as %+v", used, e)
+		}
+	}
+	if err := s.Release(ctx, store.Hold{Name: "n", ID: block.ID, Token: a.Token, Used: a.Token + 3}); err != nil {
+		t.Fatal(err)
+	}
+	if next := mustHold(t, s, mutex("n")); next.Token <= a.Token+3 {
+		t.Fatalf("after a block of which all but %d was given back: %+v", a.Token+3, next)
+	} else if err := s.Release(ctx, next); err != nil {
+		t.Fatal(err)
+	}
+
+	var holds []store.Hold
+	for i := range 5 {
+		holds = append(holds, mustHold(t, s, mutex(fmt.Sprint("many/", i))))
+	}
+	holds[2].Token++
+	for i, r := range s.Renew(ctx, holds) {
+		if lost := errors.Is(r.Err, store.ErrLost); lost != (i == 2) || !lost && (r.Err != nil || r.Weight != store.Full) {
+			t.Fatalf("renewal %d of many: %+v", i, r)
+		}
+	}
+	u := mutex("rw")
+	u.Weight = store.Upgradeable
+	up := mustHold(t, s, u)
+	r := mutex("rw")
+	r.Weight = 1
+	reader := mustHold(t, s, r)
+	if a, err := s.Change(ctx, up, 1, store.Full); err != nil || a.Granted || a.Want != store.Full {
+		t.Fatalf("upgrade beside a reader: %+v, %v", a, err)
+	}
+	if err := s.Release(ctx, reader); err != nil {
+		t.Fatal(err)
+	}
+	if r := s.Renew(ctx, []store.Hold{up})[0]; r.Err != nil || r.Weight != store.Full || r.UpgradeToken <= reader.Token {
+		t.Fatalf("upgraded: %+v", r)
+	}
+	if err := s.BreakHold(ctx, store.Break{Name: "rw", ID: up.ID, Token: up.Token, Reason: "it's 'broken'\\"}); err != nil {
+		t.Fatal(err)
+	}
+	var lost *store.LostError
+	if r := s.Renew(ctx, []store.Hold{up})[0]; !errors.As(r.Err, &lost) || lost.Reason != "it's 'broken'\\" {
+		t.Fatalf("broken: %+v", r)
+	}
+	names := map[string]bool{}
+	for st, err := range s.List(ctx, "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		names[st.Name] = true
+	}
+	if len(names) != 6 || names["n"] {
+		t.Fatalf("listed: %v", names)
+	}
+	alone := mustHold(t, s, mutex("alone"))
+	if err := s.BreakHold(ctx, store.Break{Name: "alone", ID: alone.ID, Token: alone.Token, Reason: "it hangs"}); err != nil {
+		t.Fatal(err)
+	}
+	if r := s.Renew(ctx, []store.Hold{alone})[0]; !errors.As(r.Err, &lost) || lost.Reason != "it hangs" {
+		t.Fatalf("broken, and nobody waits: %+v", r)
+	}
+}
+
+// Names that a collation would take for one.
+func TestNamesAreBytes(t *testing.T) {
+	s := newStore(t)
+	names := []string{"a", "A", "a ", "a  ", " a", "ä", "a\u0308", "é", "e", "ß", "ss", "a\x00", "a\x00b", "a\\", "a'b", `a"b`, "a\nb", "🔒",
+		strings.Repeat("n", 511), strings.Repeat("n", 512)}
+	held := map[string]store.Hold{}
+	for _, name := range names {
+		held[name] = mustHold(t, s, mutex(name))
+	}
+	for _, name := range names {
+		if st := state(t, s, name); len(st.Entries) != 1 || st.Entries[0].ID != held[name].ID || st.Name != name {
+			t.Errorf("%q is listed as %+v", name, st)
+		}
+	}
+	n := 0
+	for st, err := range s.List(t.Context(), "") {
+		if n++; err != nil || len(st.Entries) != 1 || st.Entries[0].ID != held[st.Name].ID {
+			t.Errorf("the list has %+v, %v", st, err)
+		}
+	}
+	if n != len(names) {
+		t.Errorf("the list has %d names of %d", n, len(names))
+	}
+	for _, name := range []string{"", strings.Repeat("n", 513)} {
+		if _, err := s.Ask(t.Context(), mutex(name)); !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("a name of %d bytes: %v", len(name), err)
+		}
+	}
+}
+
+func TestARowThatIsNotOursIsReportedAndLeftAlone(t *testing.T) {
+	s := newStore(t)
+	locks := s.b.o.locks()
+	good := mutex("good")
+	mustHold(t, s, good)
+	for what, c := range map[string]struct {
+		set  string
+		want error
+	}{
+		"of a newer form":     {"form=2", store.ErrUnsupported},
+		"of an older form":    {"form=0", store.ErrCorrupt},
+		"with torn data":      {"data=SUBSTRING(data,1,DATALENGTH(data)-1)", store.ErrCorrupt},
+		"with other data":     {"data=0xff00", store.ErrUnsupported},
+		"with no data":        {"data=0x00", store.ErrCorrupt},
+		"with a torn inbox":   {"inbox='000573'", store.ErrCorrupt},
+		"with no inbox":       {"inbox=''", store.ErrCorrupt},
+		"of a newer one, too": {"form=30000,idle=0", store.ErrUnsupported},
+	} {
+		t.Run(what, func(t *testing.T) {
+			name := "a row " + what
+			claim, waits := mutex(name), mutex(name)
+			hold := mustHold(t, s, claim)
+			mustAsk(t, s, waits)
+			mustExec(t, s.b.db, fmt.Sprintf("UPDATE %s SET %s,rev=rev+1 WHERE name=0x%x01", locks, c.set, name))
+			before := dump(t, s)
+			other := hold
+			other.Owner = "other"
+			if err := s.Renew(t.Context(), []store.Hold{other})[0].Err; !errors.Is(err, c.want) {
+				t.Errorf("renew: %v, want %v", err, c.want)
+			}
+			try := claim
+			try.Try = true
+			for op, f := range map[string]func() error{
+				"ask":    func() error { _, err := s.Ask(t.Context(), claim); return err },
+				"try":    func() error { _, err := s.Ask(t.Context(), try); return err },
+				"new":    func() error { _, err := s.Ask(t.Context(), mutex(name)); return err },
+				"look":   func() error { _, err := s.Poll(t.Context(), claim); return err },
+				"change": func() error { _, err := s.Change(t.Context(), hold, 1, store.Full); return err },
+				"break": func() error {
+					return s.BreakHold(t.Context(), store.Break{Name: name, ID: claim.ID, Token: hold.Token})
+				},
+				"list": func() (err error) {
+					for _, err = range s.List(t.Context(), name) {
+					}
+					return err
+				},
+				"release":     func() error { return s.Release(t.Context(), store.Hold{Name: name, ID: waits.ID, Token: 7}) },
+				"release all": func() error { return s.Release(t.Context(), store.Hold{Name: name, ID: me.NewID()}) },
+			} {
+				if op == "new" && !strings.HasPrefix(c.set, "form") {
+					continue // it may leave a note, before it has read the row
+				}
+				if err := f(); !errors.Is(err, c.want) || !store.Definite(err) {
+					t.Errorf("%s: %v, want %v", op, err, c.want)
+				} else if !strings.Contains(err.Error(), what) {
+					t.Errorf("%s: the error does not name the row: %v", op, err)
+				}
+				if after := dump(t, s); after != before {
+					t.Fatalf("%s changed the table from\n%s\nto\n%s", op, before, after)
+				}
+			}
+			// Blindly, as somebody does who has not met the name.
+			join := record.Join{Session: session.NewID(), Notes: []record.Note{{Key: "k", Data: []byte("d")}}}
+			if strings.HasPrefix(c.set, "form") {
+				for _, version := range []string{"", "1-0"} {
+					out, err := s.b.Swap(t.Context(), &record.Swap{Name: name, Old: record.Record{Version: version}, Data: []byte("x"), Join: &join})
+					if out.Done || out.Joined {
+						t.Errorf("a blind swap on version %q: %+v, %v", version, out, err)
+					}
+				}
+			}
+			if after := dump(t, s); after != before {
+				t.Fatalf("a blind swap changed the table from\n%s\nto\n%s", before, after)
+			}
+			var found, others bool
+			for st, err := range s.List(t.Context(), "") {
+				found = found || st.Name == name && errors.Is(err, c.want)
+				others = others || st.Name == good.Name && err == nil
+			}
+			if !found || !others {
+				t.Errorf("in the list of all names: this one %v, another %v", found, others)
+			}
+			mustExec(t, s.b.db, fmt.Sprintf("DELETE FROM %s WHERE name=0x%x01", locks, name))
+		})
+	}
+}
+
+func TestANameIsForgottenADayAfterItsLastEntry(t *testing.T) {
+	const day = store.TokenRetention
+	now := time.Now().UnixMicro()
+	b := openOn(t, testserver.SQLServer(t), apart(t))
+	b.clock = func() int64 { return now }
+	b.Sweeps.Pause()
+	s := storeOf(b)
+	defer s.Close()
+	if err := s.Release(t.Context(), mustHold(t, s, mutex("idle"))); err != nil {
+		t.Fatal(err)
+	}
+	mustHold(t, s, mutex("used"))
+	start := now
+	check := func(after time.Duration, want int) {
+		t.Helper()
+		now = start + after.Microseconds()
+		if err := b.sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var n int
+		if err := b.db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM "+b.o.locks()).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		if n != want {
+			t.Errorf("after %v there are %d names, want %d", after, n, want)
+		}
+	}
+	check(day-time.Second, 2)
+	check(day+2*time.Duration(row.Tick(day))*time.Microsecond, 1)
+	check(30*day, 1) // it has an entry
+	var n int
+	if err := b.db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM "+b.o.sessions()).Scan(&n); err != nil || n != 0 {
+		t.Errorf("%d sessions are left, %v", n, err)
+	}
+}
+
+// A name that somebody uses while it is being forgotten stays.
+func TestANameThatIsUsedMeanwhileIsNotForgotten(t *testing.T) {
+	eachWay(t, func(t *testing.T, url string) {
+		now := time.Now().UnixMicro()
+		b := openOn(t, url, apartOn(t, url))
+		b.clock = func() int64 { return now }
+		if out, err := b.Swap(t.Context(), &record.Swap{Name: "a", Data: []byte("x"), Idle: true}); err != nil || !out.Done {
+			t.Fatal(out, err)
+		}
+		now += (2 * store.TokenRetention).Microseconds()
+		tx, spid := begun(t, url)
+		if _, err := tx.ExecContext(t.Context(), fmt.Sprint("UPDATE ", b.o.locks(), " SET rev=rev+1,written=", now)); err != nil {
+			t.Fatal(err)
+		}
+		var sweeping sync.WaitGroup
+		sweeping.Go(func() {
+			if err := b.sweep(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+		waits(t, url, spid)
+		if err := tx.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		sweeping.Wait()
+		var n int
+		if err := b.db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM "+b.o.locks()).Scan(&n); err != nil || n != 1 {
+			t.Errorf("there are %d names, want 1: %v", n, err)
+		}
+	})
+}
+
+// Names that nobody has written for long are found without going through all.
+func TestWhatCrashedHoldersLeftIsListedByItsAge(t *testing.T) {
+	b := openOn(t, testserver.SQLServer(t), apart(t))
+	s := storeOf(b)
+	defer s.Close()
+	for i := range row.Page + 20 {
+		mustHold(t, s, mutex(fmt.Sprintf("old/%04d", i)))
+	}
+	mustHold(t, s, mutex("new"))
+	mustExec(t, b.db, "UPDATE "+b.o.locks()+" SET written=1 WHERE SUBSTRING(name,1,4)=0x6f6c642f")
+	for age, want := range map[time.Duration]int{0: row.Page + 21, 2 * time.Hour: row.Page + 20} {
+		names := map[string]bool{}
+		for n, err := range b.List(t.Context(), age) {
+			if err != nil || names[n.Name] {
+				t.Fatalf("%q: %v, %v", n.Name, err, names[n.Name])
+			}
+			names[n.Name] = true
+		}
+		if len(names) != want {
+			t.Errorf("of age %v there are %d names, want %d", age, len(names), want)
+		}
+	}
+}
+
+// A clock that is set back: tokens increase still.
+func TestTokensGrowThoughTheClockGoesBack(t *testing.T) {
+	now := time.Now().UnixMicro()
+	var last int64
+	o := apart(t)
+	for range 5 {
+		b := openOn(t, testserver.SQLServer(t), o)
+		b.clock = func() int64 { return now }
+		s := storeOf(b)
+		h := mustHold(t, s, mutex("n"))
+		if h.Token <= last {
+			t.Errorf("token %d after %d", h.Token, last)
+		}
+		last = h.Token
+		if err := s.Release(t.Context(), h); err != nil {
+			t.Fatal(err)
+		}
+		s.Close()
+		now -= time.Hour.Microseconds()
+	}
+}
+
+// A clock that is set back makes no session shorter.
+func TestARenewalMovesNoExpiryBack(t *testing.T) {
+	now := time.Now().UnixMicro()
+	b := openOn(t, testserver.SQLServer(t), apart(t))
+	defer b.Close()
+	b.clock = func() int64 { return now }
+	id := session.NewID()
+	if _, err := b.Begin(t.Context(), id, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	now -= (30 * time.Second).Microseconds() // or a renewal that was sent then comes now
+	for range 2 {
+		if _, err := b.Renew(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left, err := b.Left(t.Context(), []session.ID{id}); err != nil || left[0] != 90*time.Second {
+		t.Errorf("it goes on for %v, %v, want 1m30s", left, err)
+	}
+}
+
+func TestTablesAreApart(t *testing.T) {
+	a, b := newStore(t), newStore(t)
+	ha, hb := mustHold(t, a, mutex("n")), mustHold(t, b, mutex("n"))
+	for s, h := range map[*Store]store.Hold{a: ha, b: hb} {
+		if st := state(t, s, "n"); len(st.Entries) != 1 || st.Entries[0].ID != h.ID {
+			t.Errorf("table %s has %+v", s.b.o.Table, st)
+		}
+	}
+}
+
+// dump is all that is in the table.
+func dump(t testing.TB, s *Store) string {
+	t.Helper()
+	var b strings.Builder
+	rows, err := s.b.db.QueryContext(t.Context(), "SELECT name,form,rev,taken,idle,data,inbox FROM "+s.b.o.locks()+" ORDER BY name")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var form, rev, taken, idle int64
+		var name, data []byte
+		var inbox string
+		if err := rows.Scan(&name, &form, &rev, &taken, &idle, &data, &inbox); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&b, "%q %d %d %d %d %x %s\n", name, form, rev, taken, idle, data, inbox)
+	}
+	return b.String()
+}

@@ -1,0 +1,112 @@
+package mssqlstore
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record/row"
+	"github.com/holdfast-go/holdfast/store/session"
+)
+
+// A session is a row: when it expires on the server's clock, or 0 once that is final. Every statement that decides on a
+// session writes its row, so it reads it as it is once it has it locked.
+
+func idOf(id session.ID) sql.NamedArg { return sql.Named("id", id[:]) }
+
+// clockStep is for how long the server's clock may stand still: Windows moves it every 1 to 15.625 ms.
+const clockStep = 16 * time.Millisecond
+
+// Begin implements [session.Backend]. The server counts from its clock as it stood, which is up to a step before the owner sent
+// this or a renewal: so the owner counts on a step less.
+func (b *backend) Begin(ctx context.Context, id session.ID, ttl time.Duration) (time.Duration, error) {
+	b.SweepInTime(b.sweep)
+	err := b.write(ctx, "begin", idOf(id), number("ttl", ttl.Microseconds()))
+	if is(err, duplicateKey, duplicateRow) {
+		err = fmt.Errorf("%w: session %v was begun before", store.ErrInvalid, id)
+	}
+	return ttl - clockStep, err //mutant:mssql-clock-steps
+}
+
+// Renew implements [session.Backend]. Of two renewals the older may be done last, so an expiry is never moved back.
+func (b *backend) Renew(ctx context.Context, id session.ID) (int64, error) {
+	b.SweepInTime(b.sweep)
+	calls, err := one(ask(ctx, b, "renew", numbers(1), idOf(id)))
+	switch {
+	case err != nil:
+		return 0, err
+	case calls[0] < 0:
+		return 0, store.ErrLost
+	}
+	return calls[0], nil
+}
+
+// Call implements [session.Backend].
+func (b *backend) Call(ctx context.Context, id session.ID) error {
+	return b.write(ctx, "call", idOf(id))
+}
+
+// End implements [session.Backend].
+func (b *backend) End(ctx context.Context, id session.ID) error {
+	return b.write(ctx, "end", idOf(id))
+}
+
+// Left implements [session.Backend].
+func (b *backend) Left(ctx context.Context, ids []session.ID) ([]time.Duration, error) {
+	return row.JudgeSessions(ids, func() (all []row.Left, err error) {
+		for some := range slices.Chunk(ids, maxIDs) {
+			if err == nil {
+				var rows []row.Left
+				rows, err = b.look(ctx, some)
+				all = append(all, rows...)
+			}
+		}
+		return all, err
+	}, func(id session.ID) (bool, error) {
+		n, err := one(ask(ctx, b, "expire", numbers(1), idOf(id)))
+		return err == nil && n[0] > 0, err
+	})
+}
+
+// maxIDs is how many sessions a request asks about: it can have 2,100 arguments, and 1,000 rows of them.
+const maxIDs = 512
+
+// look reads the rows of sessions.
+func (b *backend) look(ctx context.Context, ids []session.ID) ([]row.Left, error) {
+	if err := b.prepare(ctx); err != nil {
+		return nil, err
+	}
+	statement, args := leftFor(b, ids)
+	all, err := send(ctx, b, statement, args, func(rows *sql.Rows) (l row.Left, err error) {
+		var id []byte
+		err = rows.Scan(&id, &l.Expires, &l.For)
+		copy(l.ID[:], id)
+		return l, err
+	})
+	for _, id := range ids {
+		if err == nil && !slices.ContainsFunc(all, func(l row.Left) bool { return l.ID == id }) { //mutant:mssql-each-session-is-answered
+			err = fmt.Errorf("the server's answer does not have the session %v", id)
+		}
+	}
+	return all, err
+}
+
+// leftFor is a request about some sessions: about 1, 2, 4 … of them, the last again and again. So there are few texts to
+// compile.
+func leftFor(b *backend, ids []session.ID) (statement string, args []any) {
+	statement, args = b.text("left")
+	n := 1
+	for n < len(ids) {
+		n *= 2
+	}
+	var names []string
+	for i := range n {
+		name := fmt.Sprint("i", i)
+		names, args = append(names, "@"+name), append(args, sql.Named(name, ids[min(i, len(ids)-1)][:]))
+	}
+	return strings.NewReplacer("{ids}", strings.Join(names, ","), "{asked}", "("+strings.Join(names, "),(")+")").Replace(statement), args
+}

@@ -1,0 +1,2 @@
+--@ head.sql
+INSERT INTO {sessions} (id,expires,ttl,calls) VALUES (@id,@now+@ttl,@ttl,0);

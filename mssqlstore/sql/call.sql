@@ -1,0 +1,2 @@
+--@ head.sql
+UPDATE {sessions} SET calls=calls+1 WHERE id=@id;

@@ -1,0 +1,2 @@
+--@ head.sql
+UPDATE {sessions} SET expires=0 WHERE id=@id;

@@ -1,0 +1,3 @@
+--@ head.sql
+--@ name.sql
+DELETE FROM {sessions} WHERE id=@key AND expires<=@now;

@@ -1,0 +1,1 @@
+DECLARE @key varbinary(513)=CONVERT(varbinary(513),@name,2);

@@ -1,0 +1,131 @@
+package row
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"regexp"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record"
+	"github.com/holdfast-go/holdfast/store/session"
+)
+
+// The range of TTLs, minimum holds and lock delays.
+const (
+	minTTL = 100 * time.Millisecond
+	maxTTL = 365 * 24 * time.Hour
+)
+
+// A Base is what the backends have in common that keep a row a name in one table and a row a session in another, and
+// whose server tells them its clock and nothing else. NewBase makes one.
+type Base struct {
+	Address   string        // for people
+	Loses     string        // how the server can lose grants
+	Retention time.Duration // of idle records
+	Checked   *Once         // the tables are there and are ours
+	Sweeps    Sweeps
+	Own       io.Closer // the connections of Open, which Close closes; nil: they are the caller's
+
+	ctx   context.Context // of the sweeping, ended by Close
+	end   context.CancelFunc
+	tasks sync.WaitGroup
+}
+
+// NewBase returns a Base whose tables nobody has looked at.
+func NewBase(address, loses string) *Base {
+	b := &Base{Address: address, Loses: loses, Retention: store.TokenRetention, Checked: NewOnce()}
+	b.ctx, b.end = context.WithCancel(context.Background())
+	return b
+}
+
+// Describe implements [record.Backend].
+func (b *Base) Describe() store.Description {
+	return store.Description{
+		Store:   b.Address,
+		Tokens:  "when the name's row is lost and the clock of the server that answers is behind the newest token",
+		Loses:   b.Loses + "; then two may hold a name until the TTL of the first is over",
+		Forgets: []store.Accident{store.AccidentWipe, store.AccidentFailOver, store.AccidentClockStep},
+		Crash:   store.CrashTTL,
+	}
+}
+
+// Traits implements [record.Backend]. A join is void by mark, as it depends on no row but that of its name.
+func (b *Base) Traits() record.Traits {
+	return record.Traits{Void: record.VoidByMark, Clock: true, MaxRecord: MaxRecord, Retention: b.Retention}
+}
+
+// SessionTraits implements [session.Backend].
+func (b *Base) SessionTraits() session.Traits {
+	return session.Traits{Life: session.ByServerClock, MinTTL: minTTL, MaxTTL: maxTTL, Tick: time.Microsecond}
+}
+
+// Listen implements [record.Backend]. Decisions 21 and 50 say why there are no notifications.
+func (b *Base) Listen(context.Context, store.Process, func(record.Notification)) error {
+	return store.ErrUnsupported
+}
+
+// Await implements [session.Backend].
+func (b *Base) Await(context.Context, session.ID) error { return store.ErrUnsupported }
+
+// Prepare makes sure, once, that the tables are there and are ours. check looks at them and reports whether all are
+// there; create makes those that are not.
+func (b *Base) Prepare(ctx context.Context, check func() (bool, error), create func() error) error {
+	return b.Checked.Do(ctx, func() error {
+		there, err := check()
+		if err != nil || there {
+			return err
+		}
+		if err = create(); err != nil {
+			return fmt.Errorf("a table is not there, or this user may not see it, and it cannot be made; if this user may not, have somebody run what Schema returns: %w", err)
+		}
+		there, err = check()
+		if err == nil && !there { //mutant:row-made-is-checked
+			err = fmt.Errorf("%w: a table is there that this user may not see", store.ErrDenied)
+		}
+		return err
+	})
+}
+
+// NotOurs is the error for a table of somebody else.
+func (b *Base) NotOurs(table, why string, args ...any) error {
+	return fmt.Errorf("%w: the table %s of %s: %s: it is not of this holdfast and was left alone; use another (Options.Table), or drop it if nobody needs it",
+		store.ErrCorrupt, table, b.Address, fmt.Sprintf(why, args...))
+}
+
+var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// CheckName checks a name that becomes a part of statements. It has at most so many bytes.
+func CheckName(what, name string, most int) error {
+	if !identifier.MatchString(name) || len(name) > most { //mutant:row-name-is-plain
+		return fmt.Errorf("%w: %.130q as %s: want 1 to %d letters, digits and underscores, not first a digit", store.ErrInvalid, name, what, most)
+	}
+	return nil
+}
+
+// sweepLimit is how long one sweep may take.
+const sweepLimit = 10 * time.Second
+
+// SweepInTime begins a sweep if one is due, beside the caller.
+func (b *Base) SweepInTime(sweep func(context.Context) error) {
+	if !b.Sweeps.Due() {
+		return
+	}
+	b.tasks.Go(func() {
+		ctx, cancel := context.WithTimeout(b.ctx, sweepLimit)
+		defer cancel()
+		_ = sweep(ctx) // a later sweep tries again, or that of another process
+	})
+}
+
+// Close implements [record.Backend]. It ends the sweep that is under way.
+func (b *Base) Close() error {
+	b.end()
+	b.tasks.Wait() //mutant:row-close-waits
+	if b.Own == nil {
+		return nil
+	}
+	return b.Own.Close()
+}

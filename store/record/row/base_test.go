@@ -1,0 +1,131 @@
+package row
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/mutant"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+func TestTablesAreMadeWhereTheyAreNotThere(t *testing.T) {
+	denied := errors.New("denied")
+	for what, c := range map[string]struct {
+		there []bool // what looks at them find
+		check error
+		make  error
+		want  error
+		calls string
+	}{
+		"there":          {[]bool{true}, nil, nil, nil, "look"},
+		"not there":      {[]bool{false, true}, nil, nil, nil, "look make look"},
+		"not ours":       {[]bool{true}, store.ErrCorrupt, nil, store.ErrCorrupt, "look"},
+		"not to be had":  {[]bool{false}, nil, denied, denied, "look make"},
+		"not to be seen": {[]bool{false, false}, nil, nil, store.ErrDenied, "look make look"},
+	} {
+		b, calls := NewBase("here", "it breaks"), []string{}
+		prepare := func() error {
+			return b.Prepare(t.Context(), func() (bool, error) {
+				calls = append(calls, "look")
+				there := c.there[min(len(calls)/2, len(c.there)-1)]
+				return there, c.check
+			}, func() error {
+				calls = append(calls, "make")
+				return c.make
+			})
+		}
+		if err := prepare(); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) || strings.Join(calls, " ") != c.calls {
+			t.Errorf("%s: %v by %q, want %v by %q", what, err, calls, c.want, c.calls)
+		}
+		if c.want == nil {
+			calls = nil
+			if err := prepare(); err != nil || len(calls) != 0 {
+				t.Errorf("%s, again: %v by %q", what, err, calls)
+			}
+		}
+	}
+}
+
+func TestANameInAStatementIsPlain(t *testing.T) {
+	for name, ok := range map[string]bool{"a": true, "_a1": true, "A" + strings.Repeat("b", 9): true, "": false, "1a": false, "a b": false, "a]b": false, "a`b": false, "ä": false, "A" + strings.Repeat("b", 10): false} {
+		if err := CheckName("the table", name, 10); (err == nil) != ok || err != nil && !errors.Is(err, store.ErrInvalid) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+func TestAURLNamesOneServer(t *testing.T) {
+	bad := func(format string, args ...any) error { return fmt.Errorf(format, args...) }
+	for rawURL, says := range map[string]string{
+		"A://u:secret@host/db": "", "b://host": "",
+		"a://u:sec%ret@host": "cannot be read", "c://u:secret@host": "a:// or b://", "a://u:secret@": "no host", "a://u:secret@x,y": "several hosts", "a://u:secret@host#secret": "%23",
+	} {
+		u, err := ParseURL(rawURL, bad, "a", "b")
+		if says == "" && (err != nil || u.Hostname() != "host") || says != "" && (err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "secret")) {
+			t.Errorf("%s: %v, %v, want %q", rawURL, u, err, says)
+		}
+	}
+}
+
+func TestTheDoctorIsToldWhatWasFound(t *testing.T) {
+	b := NewBase("here", "it breaks")
+	for readOnly, want := range map[string]error{"": nil, "READ_ONLY": store.ErrUnavailable} {
+		if f := b.CheckRole(readOnly); !errors.Is(f.Err, want) || f.Found == "" {
+			t.Errorf("%q: %+v", readOnly, f)
+		}
+	}
+	for setting, run := range map[string]string{"": "", "it is off": "SET it ON"} {
+		if f := b.CheckDisk(setting, run); f.Warning != (setting != "") || f.Run != run || !strings.Contains(f.Found, setting) {
+			t.Errorf("%q: %+v", setting, f)
+		}
+	}
+	for want, f := range map[string]store.Finding{"schema": CheckTable("t", false, false, "schema", "grants"), "grants": CheckTable("t", true, true, "schema", "grants"), "": CheckTable("t", true, false, "schema", "grants")} {
+		if f.Run != want || f.Err != nil || f.Warning {
+			t.Errorf("%q: %+v", want, f)
+		}
+	}
+}
+
+// Close waits for the sweep that is under way, which ends with it.
+func TestCloseEndsTheSweep(t *testing.T) {
+	b, begun, ended := NewBase("here", "it breaks"), make(chan bool), false
+	b.Sweeps.at = store.Now() // it is time to
+	b.SweepInTime(func(ctx context.Context) error {
+		close(begun)
+		<-ctx.Done()
+		time.Sleep(10 * time.Millisecond) // it takes a while
+		ended = true
+		return ctx.Err()
+	})
+	<-begun
+	b.SweepInTime(func(context.Context) error { t.Error("a second one at once"); return nil })
+	closes := 0
+	b.Own = closer(func() error { closes++; return nil })
+	if err := b.Close(); err != nil || !ended || closes != 1 {
+		t.Errorf("%v; the sweep has ended: %v; %d closed", err, ended, closes)
+	}
+}
+
+type closer func() error
+
+func (c closer) Close() error { return c() }
+
+func TestTheTestsCatchEachMutantOfBases(t *testing.T) {
+	t.Parallel()
+	var all []mutant.Broken
+	for _, m := range []struct {
+		name, test, mark string
+		do               mutant.Op
+	}{
+		{"tables that are not there are taken for made", "TestTablesAreMadeWhereTheyAreNotThere", "row-made-is-checked", mutant.Cond("err == nil && there")},
+		{"a name may be anything", "TestANameInAStatementIsPlain", "row-name-is-plain", mutant.Cond("len(name) > most")},
+		{"a sweep goes on", "TestCloseEndsTheSweep", "row-close-waits", mutant.Delete()},
+	} {
+		all = append(all, mutant.Broken{Name: m.name, Pkg: "store/record/row", Test: m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})
+	}
+	mutant.Catch(t, all)
+}

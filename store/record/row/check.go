@@ -1,0 +1,61 @@
+package row
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// CheckClock is the finding of how far the server's clock is from this host's: it told now, in microseconds since 1970,
+// at half the round trip of what was sent then and answered just now.
+func CheckClock(now int64, sent time.Time) store.Finding {
+	half := time.Since(sent) / 2
+	ahead := time.UnixMicro(now).Sub(sent.Add(half)).Round(100 * time.Microsecond)
+	within := max(half.Round(100*time.Microsecond), 100*time.Microsecond)
+	found := fmt.Sprintf("%v ahead of this host's, to within %v", ahead, within)
+	switch {
+	case ahead.Abs() <= within:
+		found = fmt.Sprintf("as this host's, to within %v", within)
+	case ahead < 0:
+		found = fmt.Sprintf("%v behind this host's, to within %v", -ahead, within)
+	}
+	return store.Finding{About: "clock", Found: found}
+}
+
+// CheckRole is the finding of whether the server takes writes; readOnly is what it calls itself if not.
+func (b *Base) CheckRole(readOnly string) store.Finding {
+	if readOnly != "" {
+		return store.Finding{About: "role", Found: readOnly, Err: fmt.Errorf("%w: %s takes no writes, as a replica does not: name the primary", store.ErrUnavailable, b.Address)}
+	}
+	return store.Finding{About: "role", Found: "takes writes"}
+}
+
+// CheckDisk is the finding of whether the server waits for its disk; setting is why it does not, and run what changes that.
+func (b *Base) CheckDisk(setting, run string) store.Finding {
+	if setting != "" {
+		return store.Finding{About: "disk", Warning: true, Run: run,
+			Found: fmt.Sprintf("%s: when %s or its machine fails it may forget who holds what, and two may hold a name until the TTL of the first is over", setting, b.Address)}
+	}
+	return store.Finding{About: "disk", Found: "waits for it"}
+}
+
+// CheckTable is the finding of tables that are there, or that this user may make by schema. keeps says that it may not
+// delete, and grants is what changes that.
+func CheckTable(table string, there, keeps bool, schema, grants string) store.Finding {
+	switch {
+	case !there:
+		return store.Finding{About: "table", Found: table + " is made at the first use, as this user may", Run: schema}
+	case keeps:
+		return store.Finding{About: "table", Found: table + ": this user may not DELETE from it and from its sessions, so rows that are used no more stay", Run: grants}
+	}
+	return store.Finding{About: "table", Found: table + ": there, and this user may do what locks need"}
+}
+
+// Known is an error that says which it is: what is not definite is store.ErrUnavailable.
+func Known(err error) error {
+	if err != nil && !store.Definite(err) {
+		err = fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	}
+	return err
+}

@@ -1,0 +1,143 @@
+package row
+
+import (
+	"context"
+	"iter"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record"
+	"github.com/holdfast-go/holdfast/store/session"
+)
+
+// A Found is a row of a list, or why it is not ours.
+type Found struct {
+	record.Named
+	Err error
+}
+
+// List yields what next has read of the names behind one, Page rows at a time, in the order of the names.
+// Nothing is under way when a row is yielded: the caller may want the connection for something else.
+func List(next func(after string) ([]Found, error)) iter.Seq2[record.Named, error] {
+	return func(yield func(record.Named, error) bool) {
+		for after := ""; ; {
+			all, err := next(after)
+			if err != nil {
+				yield(record.Named{}, err)
+				return
+			}
+			for i := range all {
+				if !yield(all[i].Named, all[i].Err) {
+					return
+				}
+				after = all[i].Name
+			}
+			if len(all) < Page {
+				return
+			}
+		}
+	}
+}
+
+// A Left is what the row of a session told: when it expires on the server's clock, 0 once that is final, and for how
+// long it goes on.
+type Left struct {
+	ID      session.ID
+	Expires int64
+	For     int64 // µs
+}
+
+// JudgeSessions is Left of [session.Backend]. look reads the rows that are there, as they are now; end makes the end of one
+// final, if it has expired still once the row is locked, and reports whether it did: a renewal may be under way.
+func JudgeSessions(ids []session.ID, look func() ([]Left, error), end func(session.ID) (bool, error)) ([]time.Duration, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	for {
+		rows, err := look()
+		if err != nil {
+			return nil, err
+		}
+		goesOn, again := map[session.ID]int64{}, false
+		for _, r := range rows {
+			if goesOn[r.ID] = r.For; r.Expires <= 0 {
+				goesOn[r.ID] = 0
+			} else if r.For <= 0 {
+				ended, err := end(r.ID) //mutant:row-end-is-final
+				if err != nil {
+					return nil, err
+				}
+				again = again || !ended // somebody else has written it
+			}
+		}
+		if again {
+			continue
+		}
+		left := make([]time.Duration, len(ids))
+		for i, id := range ids { // one that is not there has ended
+			left[i] = max(0, time.Duration(goesOn[id])*time.Microsecond)
+		}
+		return left, nil
+	}
+}
+
+const (
+	sweepEvery = time.Minute
+	sweepOdds  = 8 // of a process that has just come one in so many sweeps; it may not live for a minute
+)
+
+// Sweeps says when a process sweeps its tables. The zero value is ready.
+type Sweeps struct {
+	mu sync.Mutex
+	at store.Instant // 0: not yet known
+}
+
+// Due reports whether it is time to.
+func (s *Sweeps) Due() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now, first := store.Now(), s.at == 0
+	if now < s.at {
+		return false
+	}
+	s.at = now.Add(sweepEvery)
+	return !first || rand.N(sweepOdds) == 0
+}
+
+// Pause puts the next sweep off. It is for tests.
+func (s *Sweeps) Pause() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.at = store.Now().Add(time.Hour)
+}
+
+// A Once does something until it succeeds, and then not again unless Done is made false. NewOnce makes one.
+type Once struct {
+	Done atomic.Bool
+	busy chan struct{} // has room for the one call that does it
+}
+
+// NewOnce returns a Once that has done nothing.
+func NewOnce() *Once { return &Once{busy: make(chan struct{}, 1)} }
+
+// Do does it, unless it has been done. A call whose context ends waits for no other's.
+func (o *Once) Do(ctx context.Context, f func() error) error {
+	if o.Done.Load() {
+		return nil
+	}
+	select {
+	case o.busy <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err() //mutant:row-first-call-waits-for-no-other
+	}
+	defer func() { <-o.busy }()
+	if o.Done.Load() {
+		return nil
+	}
+	err := f()
+	o.Done.Store(err == nil)
+	return err
+}
