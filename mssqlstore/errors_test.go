@@ -26,7 +26,7 @@ func TestAnErrorNumberIsTheErrorOfTheContract(t *testing.T) {
 		// Nothing can be said for sure: the server has not done it now, and may yet, or may be asked again.
 		208: nil, 1205: nil, 1222: nil, 2601: nil, 2627: nil, 3906: nil, 3960: nil, 4060: nil, 40613: nil,
 	} {
-		b := &backend{Base: row.NewBase("", "")}
+		b := &backend{Base: row.NewBase("")}
 		b.Checked.Done.Store(true)
 		err := b.failed(fmt.Errorf("so: %w", sqlError(number)))
 		for _, s := range sentinels {
@@ -54,7 +54,7 @@ func TestADatabaseThatStartsIsNoWrongPassword(t *testing.T) {
 	t.Parallel()
 	first, last := mssql.Error{Number: 4060}, mssql.Error{Number: 18456}
 	last.All = []mssql.Error{first, last}
-	b := &backend{Base: row.NewBase("", "")}
+	b := &backend{Base: row.NewBase("")}
 	if err := b.failed(last); store.Definite(err) {
 		t.Errorf("%v is definite", err)
 	}

@@ -134,7 +134,10 @@ func newBackend(db *sql.DB, o *Options) (*backend, error) {
 		return nil, fmt.Errorf("%w: the database is nil", store.ErrInvalid)
 	}
 	all, err := o.filled()
-	base := row.NewBase("SQL Server, table "+all.locks(),
-		"a fail-over to a replica that commits asynchronously can lose the newest grants, and so can a crash of a server with DELAYED_DURABILITY")
-	return &backend{Base: base, db: db, o: all, in: strings.NewReplacer("{locks}", all.locks(), "{sessions}", all.sessions())}, err
+	return &backend{Base: row.NewBase("SQL Server, table " + all.locks()), db: db, o: all, in: strings.NewReplacer("{locks}", all.locks(), "{sessions}", all.sessions())}, err
+}
+
+// Describe implements [record.Backend].
+func (b *backend) Describe() store.Description {
+	return b.Description("a fail-over to a replica that commits asynchronously can lose the newest grants, and so can a crash of a server with DELAYED_DURABILITY")
 }

@@ -137,6 +137,11 @@ func newBackend(db *sql.DB, o *Options) (*backend, error) {
 	if all.Database != "" {
 		address += " of database " + all.Database
 	}
-	base := row.NewBase(address, "a fail-over to a replica that is not synchronous can lose the newest grants, and so can a crash of a server whose innodb_flush_log_at_trx_commit is not 1")
-	return &backend{Base: base, db: db, o: all, records: all.quoted(&tables[0]), sessions: all.quoted(&tables[1])}, err
+	return &backend{Base: row.NewBase(address), db: db, o: all, records: all.quoted(&tables[0]), sessions: all.quoted(&tables[1])}, err
+}
+
+// Describe implements [record.Backend].
+func (b *backend) Describe() store.Description {
+	return b.Description("a fail-over to a replica that is not synchronous can lose the newest grants, and so can a crash of a server whose " +
+		"innodb_flush_log_at_trx_commit is not 1")
 }

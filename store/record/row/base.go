@@ -23,7 +23,6 @@ const (
 // whose server tells them its clock and nothing else. NewBase makes one.
 type Base struct {
 	Address   string        // for people
-	Loses     string        // how the server can lose grants
 	Retention time.Duration // of idle records
 	Checked   *Once         // the tables are there and are ours
 	Sweeps    Sweeps
@@ -35,18 +34,18 @@ type Base struct {
 }
 
 // NewBase returns a Base whose tables nobody has looked at.
-func NewBase(address, loses string) *Base {
-	b := &Base{Address: address, Loses: loses, Retention: store.TokenRetention, Checked: NewOnce()}
+func NewBase(address string) *Base {
+	b := &Base{Address: address, Retention: store.TokenRetention, Checked: NewOnce()}
 	b.ctx, b.end = context.WithCancel(context.Background())
 	return b
 }
 
-// Describe implements [record.Backend].
-func (b *Base) Describe() store.Description {
+// Description is what Describe of a backend returns. loses is how the server loses grants that were answered.
+func (b *Base) Description(loses string) store.Description {
 	return store.Description{
 		Store:   b.Address,
 		Tokens:  "when the name's row is lost and the clock of the server that answers is behind the newest token",
-		Loses:   b.Loses + "; then two may hold a name until the TTL of the first is over",
+		Loses:   loses + "; then two may hold a name until the TTL of the first is over",
 		Forgets: []store.Accident{store.AccidentWipe, store.AccidentFailOver, store.AccidentClockStep},
 		Crash:   store.CrashTTL,
 	}

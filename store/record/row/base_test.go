@@ -27,7 +27,7 @@ func TestTablesAreMadeWhereTheyAreNotThere(t *testing.T) {
 		"not to be had":  {[]bool{false}, nil, denied, denied, "look make"},
 		"not to be seen": {[]bool{false, false}, nil, nil, store.ErrDenied, "look make look"},
 	} {
-		b, calls := NewBase("here", "it breaks"), []string{}
+		b, calls := NewBase("here"), []string{}
 		prepare := func() error {
 			return b.Prepare(t.Context(), func() (bool, error) {
 				calls = append(calls, "look")
@@ -72,7 +72,7 @@ func TestAURLNamesOneServer(t *testing.T) {
 }
 
 func TestTheDoctorIsToldWhatWasFound(t *testing.T) {
-	b := NewBase("here", "it breaks")
+	b := NewBase("here")
 	for readOnly, want := range map[string]error{"": nil, "READ_ONLY": store.ErrUnavailable} {
 		if f := b.CheckRole(readOnly); !errors.Is(f.Err, want) || f.Found == "" {
 			t.Errorf("%q: %+v", readOnly, f)
@@ -92,7 +92,7 @@ func TestTheDoctorIsToldWhatWasFound(t *testing.T) {
 
 // Close waits for the sweep that is under way, which ends with it.
 func TestCloseEndsTheSweep(t *testing.T) {
-	b, begun, ended := NewBase("here", "it breaks"), make(chan bool), false
+	b, begun, ended := NewBase("here"), make(chan bool), false
 	b.Sweeps.at = store.Now() // it is time to
 	b.SweepInTime(func(ctx context.Context) error {
 		close(begun)
