@@ -10,10 +10,11 @@ import (
 
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/queue"
+	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// form is the version of the stored form.
-const form = 1
+// form is the version of the stored form. The first had no sessions.
+const form = 2
 
 // A found is what a statement answers: what is stored of a name, and how the
 // operation came out.
@@ -26,6 +27,9 @@ type found struct {
 	form    int64
 	sane    bool // the arrays are of one length
 	q       queue.Queue
+	in      map[store.ID]session.ID // that keep entries
+	was     session.ID              // that kept the entry of the operation before it
+	ended   map[session.ID]bool     // of those: they have ended for good
 	name    []byte
 	bad     error // in an entry
 }
@@ -34,7 +38,7 @@ type found struct {
 type row struct {
 	now, form, last, lim                             int64
 	sane                                             bool
-	id, broken, owner                                []byte
+	id, broken, owner, session                       []byte
 	weight, want, turn, n                            int64
 	shown                                            bool
 	token, upgradeToken, since, expires, keep, delay int64
@@ -43,7 +47,7 @@ type row struct {
 // dests is where to scan a row to.
 func (r *row) dests() []any {
 	return []any{&r.now, &r.form, &r.sane, &r.last, &r.lim,
-		&r.id, &r.weight, &r.want, &r.turn, &r.n, &r.shown, &r.token, &r.upgradeToken, &r.since, &r.expires, &r.keep, &r.delay, &r.broken, &r.owner}
+		&r.id, &r.weight, &r.want, &r.turn, &r.n, &r.shown, &r.token, &r.upgradeToken, &r.since, &r.expires, &r.keep, &r.delay, &r.broken, &r.owner, &r.session}
 }
 
 // add takes a row in.
@@ -66,7 +70,25 @@ func (f *found) add(r *row) {
 	if reason := string(r.broken); reason != "" {
 		e.Broken = &reason
 	}
+	if len(r.session) == len(session.ID{}) {
+		if f.in == nil {
+			f.in = map[store.ID]session.ID{}
+		}
+		f.in[id] = session.ID(r.session)
+	} else if len(r.session) != 0 {
+		f.bad = fmt.Errorf("the session %x", r.session)
+	}
 	f.q.Entries = append(f.q.Entries, e)
+}
+
+// entry is the entry of an id, or nil.
+func (f *found) entry(id store.ID) *queue.Entry {
+	for i := range f.q.Entries {
+		if e := &f.q.Entries[i]; e.ID == id {
+			return e
+		}
+	}
+	return nil
 }
 
 func (f *found) time() queue.Time { return queue.Time{Clock: f.now, Wall: f.now} }
@@ -99,16 +121,20 @@ func (f *found) lost() error {
 	return store.ErrLost
 }
 
-// act runs one of the full statements. A row that is not there is no error, nor
-// is a table that is not.
-func (s *Store) act(ctx context.Context, what, name, statement string, args ...any) (*found, error) {
+// act runs one of the full statements. What is over has the sessions that have
+// ended for good, and claims of this process whose time is over. A row that is not
+// there is no error, nor is a table that is not.
+func (s *Store) act(ctx context.Context, what, name string, over over, statement string, args ...any) (*found, error) {
 	var f *found
+	args = append(args, over.text())
 	err := s.run(ctx, statement, args, func() { f = &found{} }, func(scan func(...any) error) error {
 		var r row
 		var durable int64
-		if err := scan(append([]any{&f.verdict, &f.reason, &f.woken, &durable}, r.dests()...)...); err != nil {
+		var was []byte
+		if err := scan(append([]any{&f.verdict, &f.reason, &was, &f.woken, &durable}, r.dests()...)...); err != nil {
 			return err
 		}
+		copy(f.was[:], was)
 		f.add(&r)
 		return nil
 	})
@@ -122,6 +148,7 @@ func (s *Store) finish(f *found, err error, what, name string) (*found, error) {
 	if err != nil {
 		return nil, s.failed(fmt.Sprintf("%s %q", what, name), err)
 	}
+	s.claims.hear(f.now)
 	return f, s.check(f, name)
 }
 
@@ -160,7 +187,12 @@ func (a *array) bytes(b string) {
 	a.WriteString(`"\\x` + hex.EncodeToString([]byte(b)) + `"`)
 }
 
-func (a *array) text() string { return a.String() + "}" }
+func (a *array) text() string {
+	if a.Len() == 0 {
+		return "{}"
+	}
+	return a.String() + "}"
+}
 
 // micros rounds up, so that no hold is shorter than was asked for.
 func micros(d time.Duration) int64 { return int64((d + time.Microsecond - 1) / time.Microsecond) }
