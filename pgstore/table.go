@@ -68,8 +68,8 @@ type Store struct {
 	ctx   context.Context // of what goes on in the background, ended by Close
 	end   context.CancelFunc
 	tasks sync.WaitGroup
-	seen  names[bool] // have a row
-	ways  names[way]  // how they are given back
+	seen  names[use] // how they were found
+	ways  names[way] // how they are given back
 	sweeper
 
 	sessions *session.Set

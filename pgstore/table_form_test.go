@@ -22,7 +22,21 @@ func run(t testing.TB, pool *pgxpool.Pool, statement string, args ...any) {
 	}
 }
 
-func poolOf(s *Store) *pgxpool.Pool { return s.db.(*pgxDB).pool }
+// poolOf is the pool under a store, whatever of a test is in between.
+func poolOf(s *Store) *pgxpool.Pool {
+	for at := s.db; ; {
+		switch d := at.(type) {
+		case *meddled:
+			at = d.db
+		case *counted:
+			at = d.db
+		case *tallied:
+			at = d.db
+		default:
+			return at.(*pgxDB).pool
+		}
+	}
+}
 
 func tableOf(s *Store) string { return connect.Quote(s.schema) + "." + connect.Quote(s.table) }
 

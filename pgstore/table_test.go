@@ -24,6 +24,7 @@ func newShared(t testing.TB) *Store {
 	t.Helper()
 	addr := sharedAddr(t)
 	s := tableOn(t, poolOn(t, addr), &Options{Schema: apart(t, addr)})
+	s.db = &meddled{db: s.db}
 	t.Cleanup(func() { s.Close() })
 	return s
 }

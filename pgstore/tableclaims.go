@@ -32,7 +32,8 @@ type localClaim struct {
 	token int64 // of its grant, once its owner was told; 0 before
 	used  int64
 	owner string
-	told  store.Renewal // how it stands, as its owner was told
+	told  store.Renewal       // how it stands, as its owner was told
+	heard *store.Notification // of its grant, while it waits
 }
 
 // claims are those of this process.
@@ -79,7 +80,7 @@ func (s *Store) enter(name string, id store.ID, makes bool) *localClaim {
 		s.claims.of[id] = m
 		if !s.claims.tends {
 			s.claims.tends = true
-			s.claims.tasks.Go(s.tend)
+			s.claims.tasks.Go(func() { session.Tend(s.ctx, s.claims.wake, 10*time.Millisecond, s.due) })
 		}
 	}
 	if m != nil {
@@ -171,22 +172,6 @@ func (s *Store) poke() {
 	select {
 	case s.claims.wake <- struct{}{}:
 	default:
-	}
-}
-
-// tend takes out what was not renewed, until Close.
-func (s *Store) tend() {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-s.ctx.Done():
-			return
-		case <-timer.C:
-		case <-s.claims.wake:
-		}
-		next := s.due(store.Now())
-		timer.Reset(max(next.Sub(store.Now()), 10*time.Millisecond)) // not more often, however much there is to do
 	}
 }
 

@@ -91,6 +91,16 @@ func (f *found) entry(id store.ID) *queue.Entry {
 	return nil
 }
 
+// isBehind reports whether an entry waits behind another that waits.
+func (f *found) isBehind(id store.ID) bool {
+	for i := range f.q.Entries {
+		if e := &f.q.Entries[i]; !e.Granted {
+			return e.ID != id && f.entry(id) != nil
+		}
+	}
+	return false
+}
+
 func (f *found) time() queue.Time { return queue.Time{Clock: f.now, Wall: f.now} }
 
 // check is an error if what is stored is not ours to work with.
@@ -152,15 +162,19 @@ func (s *Store) finish(f *found, err error, what, name string) (*found, error) {
 	return f, s.check(f, name)
 }
 
-// look reads what is stored of a name.
+// look reads what is stored of a name, and for how long the sessions of those that hold go on.
 func (s *Store) look(ctx context.Context, name string) (*found, error) {
 	var f *found
 	err := s.run(ctx, s.do.view, []any{[]byte(name)}, func() { f = &found{} }, func(scan func(...any) error) error {
 		var r row
-		if err := scan(r.dests()...); err != nil {
+		var left *int64
+		if err := scan(append(r.dests(), &left)...); err != nil {
 			return err
 		}
 		f.add(&r)
+		if left != nil && len(r.session) == len(session.ID{}) {
+			s.sessions.Saw(session.ID(r.session), time.Duration(*left)*time.Microsecond)
+		}
 		return nil
 	})
 	return s.finish(f, err, "look at", name)

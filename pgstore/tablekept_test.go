@@ -24,37 +24,30 @@ import (
 // meddled meets each statement before it is sent.
 type meddled struct {
 	db
-	meet atomic.Pointer[func(statement string) error]
+	meet atomic.Pointer[func(statement string, args []any) error]
 }
 
 func (m *meddled) query(ctx context.Context, statement string, args []any, how how, row func(scan func(...any) error) error) error {
 	if meet := m.meet.Load(); meet != nil {
-		if err := (*meet)(statement); err != nil {
+		if err := (*meet)(statement, args); err != nil {
 			return err
 		}
 	}
 	return m.db.query(ctx, statement, args, how, row)
 }
 
-// meddle has f meet each statement of the store from now on; it may keep it back, or fail it.
-func meddle(s *Store, f func(statement string) error) {
-	m, ok := s.db.(*meddled)
-	if !ok {
-		m = &meddled{db: s.db}
-		s.db = m
-	}
-	m.meet.Store(&f)
-}
+// meddle has f meet each statement of a store of newShared from now on; it may keep it back, or fail it.
+func meddle(s *Store, f func(statement string, args []any) error) { s.db.(*meddled).meet.Store(&f) }
 
 var errCut = errors.New("the link is cut")
 
 // dead has nothing more come from the store to the server: its process was killed.
-func dead(s *Store) { meddle(s, func(string) error { return errCut }) }
+func dead(s *Store) { meddle(s, func(string, []any) error { return errCut }) }
 
 // second is a store on the same table, as another process has it.
 func second(t *testing.T, s *Store) *Store {
 	t.Helper()
-	other, err := newStore(onPgx(sharedPool(s)), &Options{Schema: s.schema}, nil)
+	other, err := newStore(onPgx(poolOf(s)), &Options{Schema: s.schema}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,17 +55,10 @@ func second(t *testing.T, s *Store) *Store {
 	return other
 }
 
-func sharedPool(s *Store) *pgxpool.Pool {
-	if m, ok := s.db.(*meddled); ok {
-		return m.db.(*pgxDB).pool
-	}
-	return poolOf(s)
-}
-
 // version changes with each write of a name's row.
 func version(t *testing.T, s *Store, name string) string {
 	t.Helper()
-	return pgtest.One[string](t, sharedPool(s), "SELECT ctid::text || xmin FROM "+tableOf(s)+" WHERE name = $1", []byte(name))
+	return pgtest.One[string](t, poolOf(s), "SELECT ctid::text || xmin FROM "+tableOf(s)+" WHERE name = $1", []byte(name))
 }
 
 func TestWhatWaitsAndWhatIsRenewedIsNotWrittenAgain(t *testing.T) {
@@ -143,7 +129,9 @@ func TestTheHoldOfADeadProcessComesFreeWithItsSession(t *testing.T) {
 	}
 	defer locks.Close()
 	begun := time.Now()
-	lease, err := locks.Mutex("n").Lock(t.Context())
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	lease, err := locks.Mutex("n").Lock(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -294,7 +282,7 @@ func TestAHoldDoesNotMoveIntoASessionThatEndsBeforeIt(t *testing.T) {
 	if err != nil && !errors.Is(err, store.ErrUnavailable) {
 		t.Fatal(err)
 	}
-	meddle(s, func(statement string) error {
+	meddle(s, func(statement string, _ []any) error {
 		if statement == s.do.session.renew {
 			return errCut
 		}
@@ -305,7 +293,7 @@ func TestAHoldDoesNotMoveIntoASessionThatEndsBeforeIt(t *testing.T) {
 	if in := sessionOf(t, s, "n", h.ID); in != (session.ID{}) {
 		t.Errorf("it moved into %v, which ends before it (%v)", in, long.ID)
 	}
-	meddle(s, func(string) error { return nil })
+	meddle(s, func(string, []any) error { return nil })
 	mustRenew(t, s, h)
 	if in := sessionOf(t, s, "n", h.ID); in == (session.ID{}) {
 		t.Error("it does not move into a session that was renewed")
@@ -341,25 +329,23 @@ func TestAnAskThatComesLateIsTakenOut(t *testing.T) {
 	var late []any
 	var mu sync.Mutex
 	var asks, taken atomic.Int64
-	m := &kidnapper{db: s.db, statement: s.do.ask, take: func(args []any) bool {
-		mu.Lock()
-		defer mu.Unlock()
-		if asks.Add(1) == 1 {
-			late = args
-			return true
-		}
-		return false
-	}}
-	s.db = m
-	if _, err := s.Ask(t.Context(), claim); err == nil || store.Definite(err) {
-		t.Fatalf("an ask that was not answered: %v", err)
-	}
-	meddle(s, func(statement string) error {
-		if statement == s.do.release {
+	meddle(s, func(statement string, args []any) error {
+		switch statement {
+		case s.do.ask:
+			if asks.Add(1) == 1 {
+				mu.Lock()
+				defer mu.Unlock()
+				late = args
+				return errCut
+			}
+		case s.do.release:
 			taken.Add(1)
 		}
 		return nil
 	})
+	if _, err := s.Ask(t.Context(), claim); err == nil || store.Definite(err) {
+		t.Fatalf("an ask that was not answered: %v", err)
+	}
 	if err := s.Release(t.Context(), store.Hold{Name: "n", ID: claim.ID}); err != nil {
 		t.Fatal(err)
 	}
@@ -374,20 +360,6 @@ func TestAnAskThatComesLateIsTakenOut(t *testing.T) {
 		st := state(t, other, "n")
 		return len(st.Entries) == 1 && st.Entries[0].ID == h.ID
 	})
-}
-
-// kidnapper fails some statements of a kind, and has their arguments.
-type kidnapper struct {
-	db
-	statement string
-	take      func(args []any) bool
-}
-
-func (k *kidnapper) query(ctx context.Context, statement string, args []any, how how, row func(scan func(...any) error) error) error {
-	if statement == k.statement && k.take(args) {
-		return errCut
-	}
-	return k.db.query(ctx, statement, args, how, row)
 }
 
 // A name that nobody has written for a day is kept if a session keeps what is there, and settled if that has ended.
@@ -435,18 +407,22 @@ type tallied struct {
 }
 
 func (c *tallied) query(ctx context.Context, statement string, args []any, how how, row func(scan func(...any) error) error) error {
-	kind := "other"
-	for name, text := range map[string]string{
-		"ask free": c.do.askFast, "ask idle": c.do.askIdle, "ask": c.do.ask, "look": c.do.view, "renew": c.do.renewFast, "renew one": c.do.renew,
-		"release": c.do.releaseFast, "release next": c.do.releaseNext, "release full": c.do.release, "begin": c.do.session.begin,
-		"renew session": c.do.session.renew, "left": c.do.session.left, "end": c.do.session.end,
+	c.counts.Add(kindOf(c.do, statement))
+	return c.db.query(ctx, statement, args, how, row)
+}
+
+// kindOf says what a statement is.
+func kindOf(do *statements, statement string) string {
+	for kind, text := range map[string]string{
+		"ask free": do.askFast, "ask idle": do.askIdle, "ask": do.ask, "look": do.view, "renew": do.renewFast, "renew one": do.renew,
+		"release": do.releaseFast, "release next": do.releaseNext, "release full": do.release, "sweep": do.sweep, "begin": do.session.begin,
+		"renew session": do.session.renew, "left": do.session.left, "end": do.session.end, "sweep sessions": do.session.sweep,
 	} {
 		if statement == text {
-			kind = name
+			return kind
 		}
 	}
-	c.counts.Add(kind)
-	return c.db.query(ctx, statement, args, how, row)
+	return "other"
 }
 
 // With HOLDFAST_TEST_CROWD=300 it tells more.
@@ -514,14 +490,14 @@ func TestManyLeasesAreRenewedByFewStatements(t *testing.T) {
 		return true
 	})
 	begun, before := time.Now(), writes.n.Load()
-	row := version(t, &Store{db: &meddled{db: &pgxDB{pool: poolOfTallied(s)}}, schema: s.schema, table: s.table}, "lease 0")
+	row := version(t, s, "lease 0")
 	time.Sleep(ttl)
 	each := float64(writes.n.Load()-before) / time.Since(begun).Seconds()
 	t.Logf("%d leases: %.1f statements a second", n, each)
 	if each > 10 {
 		t.Errorf("%d leases: %.1f statements a second, want at most 10", n, each)
 	}
-	if now := version(t, &Store{db: &meddled{db: &pgxDB{pool: poolOfTallied(s)}}, schema: s.schema, table: s.table}, "lease 0"); now != row {
+	if now := version(t, s, "lease 0"); now != row {
 		t.Error("a row was written")
 	}
 	for _, lease := range leases {
@@ -529,10 +505,6 @@ func TestManyLeasesAreRenewedByFewStatements(t *testing.T) {
 			t.Fatal("a lease is lost")
 		}
 	}
-}
-
-func poolOfTallied(s *Store) *pgxpool.Pool {
-	return s.db.(*tallied).db.(*counted).db.(*pgxDB).pool
 }
 
 // Both tables are told to whoever makes them by hand.

@@ -16,7 +16,7 @@ func (s *Store) List(ctx context.Context, name string) iter.Seq2[store.State, er
 		if name != "" {
 			f, err := &found{}, store.CheckName(name)
 			if err == nil {
-				f, err = s.lookJudged(ctx, name, true)
+				f, err = s.lookJudged(ctx, name, everybodys)
 			}
 			if err != nil {
 				yield(store.State{Name: name}, err)
@@ -35,7 +35,7 @@ func (s *Store) List(ctx context.Context, name string) iter.Seq2[store.State, er
 				name := string(f.name)
 				err := s.check(f, name)
 				if err == nil {
-					err = s.judge(ctx, f, true)
+					err = s.judge(ctx, f, everybodys)
 				}
 				if err != nil {
 					if !yield(store.State{Name: name}, err) {

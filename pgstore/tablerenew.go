@@ -159,7 +159,7 @@ func (s *Store) prepare(ctx context.Context, r *renewal, keepers map[time.Durati
 	}
 	adopts := h.NewID != (store.ID{})
 	if adopts { // it may be another's, whose session has ended
-		f, err := s.lookJudged(ctx, h.Name, false)
+		f, err := s.lookJudged(ctx, h.Name, holders)
 		if err != nil {
 			return err
 		}

@@ -66,7 +66,7 @@ func (s *Store) where() string { return s.schema + "." + s.table }
 
 // create makes the tables. Somebody else may be making them too.
 func (s *Store) create(ctx context.Context) error {
-	for _, table := range []string{s.do.create, s.do.createSessions} {
+	for _, table := range []string{s.do.createSessions, s.do.create} { // where there is a name there is a place for its sessions
 		var err error
 		for range repeats {
 			err = s.send(ctx, table, nil, func() {}, nil)

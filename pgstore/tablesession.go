@@ -153,16 +153,24 @@ func (o over) text() string {
 	return a.text()
 }
 
-// judge gives each entry that a session keeps the time that this has left. Whether the sessions
-// of those that hold live is asked where this process does not know, and of those that
-// wait too, with all. What has ended is noted in f.ended: that was made final by a
-// statement before the one that decides on it.
-func (s *Store) judge(ctx context.Context, f *found, all bool) error {
+// whose sessions the server is asked about.
+type whose int
+
+const (
+	nobodys    whose = iota
+	holders          // of those that hold
+	everybodys       // and of those that wait
+)
+
+// judge gives each entry that a session keeps the time that this has left. Whether sessions
+// live is asked where this process does not know. What has ended is noted in f.ended: that was
+// made final by a statement before the one that decides on it.
+func (s *Store) judge(ctx context.Context, f *found, of whose) error {
 	var ask []session.ID
 	asked := map[session.ID]bool{}
 	for i := range f.q.Entries {
 		e := &f.q.Entries[i]
-		if in, kept := f.in[e.ID]; kept && !asked[in] && (e.Granted || all) { //mutant:pg-holders-are-asked-about
+		if in, kept := f.in[e.ID]; kept && !asked[in] && (of == everybodys || of == holders && e.Granted) { //mutant:pg-holders-are-asked-about
 			if _, known := s.sessions.Known(in); !known {
 				ask, asked[in] = append(ask, in), true
 			}
@@ -182,7 +190,7 @@ func (s *Store) judge(ctx context.Context, f *found, all bool) error {
 		}
 		left, known := s.sessions.Known(in)
 		switch {
-		case !known: // one that waits, which is kept for no longer than this; or it was heard of a moment ago
+		case !known: // nobody has asked: one that waits is kept for no longer than this
 			e.Expires = f.now + micros(store.MaxPositionTTL)
 		case left > 0:
 			e.Expires = f.now + micros(left)
@@ -197,10 +205,10 @@ func (s *Store) judge(ctx context.Context, f *found, all bool) error {
 }
 
 // lookJudged reads what is stored of a name, and knows of all its entries whether they live.
-func (s *Store) lookJudged(ctx context.Context, name string, all bool) (*found, error) {
+func (s *Store) lookJudged(ctx context.Context, name string, of whose) (*found, error) {
 	f, err := s.look(ctx, name)
 	if err == nil {
-		err = s.judge(ctx, f, all)
+		err = s.judge(ctx, f, of)
 	}
 	return f, err
 }
@@ -208,7 +216,7 @@ func (s *Store) lookJudged(ctx context.Context, name string, all bool) (*found, 
 // settle drops what is over of a name, and grants what fits then: also claims of ours that
 // nobody renews any more, if there are any.
 func (s *Store) settle(ctx context.Context, name string, claims ...store.ID) error {
-	f, err := s.lookJudged(ctx, name, true)
+	f, err := s.lookJudged(ctx, name, everybodys)
 	if err != nil {
 		return err
 	}

@@ -145,7 +145,11 @@ func (m *mailbox) read(ctx context.Context, listening func()) error {
 			continue
 		}
 		if h, ok := notification(n); ok {
-			m.sink(h)
+			if m.s.heard(&h) { // to ask costs nothing now, and what it says is newer
+				m.sink(store.Notification{Name: h.Name, ID: h.ID})
+			} else {
+				m.sink(h)
+			}
 		}
 	}
 }

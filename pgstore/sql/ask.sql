@@ -9,7 +9,10 @@
 		$6::bigint AS ttl, $11::boolean AS try, true AS tell,
 		coalesce(a.o, cardinality(t.id) + 1) AS own, a.broken AS reason,
 		CASE WHEN a.broken <> '' OR a.expires <= t.now THEN 'L' ELSE '' END AS verdict,
-		a.broken = '' AND a.expires > t.now IS TRUE AS changed
+		-- What a session keeps is not pushed forward, so a crowd that asks again writes nothing.
+		coalesce(a.broken = '' AND a.expires > t.now
+			AND (a.session = '' OR a.session = ANY ($14::text::bytea[])) --mutant:pg-asked-again-is-written
+			, false) AS changed
 	FROM t LEFT JOIN e a ON a.id = $2::bytea
 ), c AS MATERIALIZED (
 	SELECT e.o, e.id, e.weight, e.want, e.turn, e.n, e.shown, e.token, e.fence, e.since,
