@@ -80,7 +80,7 @@ func (s *Store) askOnce(ctx context.Context, m *localClaim, c *store.Claim) (a s
 		// What needs no write needs no lock: who is ahead now was there while
 		// we asked.
 		sent, calls := store.Now(), callsOf(kept)
-		f, err := s.lookJudged(ctx, c.Name, holders)
+		f, err := s.lookAhead(ctx, c.Name, c.ID)
 		if err != nil {
 			return a, false, err
 		}
@@ -89,29 +89,38 @@ func (s *Store) askOnce(ctx context.Context, m *localClaim, c *store.Claim) (a s
 		}
 		if e := f.entry(c.ID); e != nil && kept != nil {
 			// What was granted has its token; what waits still needs a write only to let it in.
-			if a, err = f.q.Poll(f.time(), c.Name, c); err != nil || e.Granted || !a.Granted && len(f.ended) == 0 {
+			if a, err = f.poll(c); err != nil || e.Granted || !a.Granted && len(f.ended) == 0 {
 				return s.asked(ctx, m, c, f, a, err, kept, nil, calls, sent)
 			}
 		} else if kept != nil {
 			return a, true, s.overTaken(m)
 		} else if a, change, err := f.q.Ask(f.time(), c.Name, c); !change.Wrote {
+			a.Waiting += f.skipped
 			return a, true, err
 		}
 		over.sessions = f.ended
 	}
-	if kept == nil && s.keeps() && !c.Try && c.PositionTTL >= minTTL {
+	joins := kept == nil && s.keeps() && !c.Try && c.PositionTTL >= minTTL
+	if joins {
 		if kept, err = s.sessions.Present(ctx, min(c.PositionTTL, c.TTL)); err != nil {
 			return a, false, s.failed(fmt.Sprintf("ask for %q", c.Name), err)
 		}
 		in, late = kept.ID[:], s.tooLate()
 	}
-	for {
+	for short := joins && c.Weight == c.Limit; ; short = false {
 		sent, calls := store.Now(), callsOf(kept)
-		f, err := s.act(ctx, "ask for", c.Name, over, s.do.ask, append(args, micros(c.PositionTTL), c.Try, in, late, from.text())...)
+		var f *found
+		if short {
+			f, err = s.read(ctx, "ask for", c.Name, s.do.askBehind, name, c.ID[:], c.Limit, int64(n), micros(c.MinHold), micros(c.LockDelay), []byte(c.Owner), in, late)
+		} else {
+			f, err = s.act(ctx, "ask for", c.Name, over, s.do.ask, append(args, micros(c.PositionTTL), c.Try, in, late, from.text())...)
+		}
 		switch {
 		case err != nil:
 			s.mayComeLate(m, late, err)
 			return a, false, err
+		case !f.there && short:
+			continue
 		case !f.there:
 			return a, false, nil
 		}
@@ -133,7 +142,7 @@ func (s *Store) askOnce(ctx context.Context, m *localClaim, c *store.Claim) (a s
 		if e != nil && e.Granted && len(f.q.Entries) == 1 {
 			s.seen.set(c.Name, idle) // when it is given back
 		}
-		a, err = f.q.Poll(f.time(), c.Name, c)
+		a, err = f.poll(c)
 		if e == nil && again {
 			return a, true, s.overTaken(m)
 		}
@@ -345,11 +354,11 @@ func (s *Store) Poll(ctx context.Context, c store.Claim) (store.Answer, error) {
 	if err := s.gone(ctx, m); err != nil {
 		return store.Answer{}, err
 	}
-	f, err := s.lookJudged(ctx, c.Name, holders)
+	f, err := s.lookAhead(ctx, c.Name, c.ID)
 	if err != nil {
 		return store.Answer{}, err
 	}
-	a, err := f.q.Poll(f.time(), c.Name, &c)
+	a, err := f.poll(&c)
 	if in, is := f.in[c.ID]; is && err == nil {
 		if sess := s.sessions.Own(in); sess != nil {
 			a.From = sess.State().Renewed

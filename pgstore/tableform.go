@@ -30,6 +30,7 @@ type found struct {
 	in      map[store.ID]session.ID // that keep entries
 	was     session.ID              // that kept the entry of the operation before it
 	ended   map[session.ID]bool     // of those: they have ended for good
+	skipped int                     // how many wait behind the first that waits, and ahead of a claim, and are not in q
 	name    []byte
 	bad     error // in an entry
 }
@@ -101,6 +102,15 @@ func (f *found) isBehind(id store.ID) bool {
 	return false
 }
 
+// poll is what a claim is told, from what is found.
+func (f *found) poll(c *store.Claim) (store.Answer, error) {
+	a, err := f.q.Poll(f.time(), c.Name, c)
+	if err == nil && !a.Granted {
+		a.Waiting += f.skipped
+	}
+	return a, err
+}
+
 func (f *found) time() queue.Time { return queue.Time{Clock: f.now, Wall: f.now} }
 
 // check is an error if what is stored is not ours to work with.
@@ -164,11 +174,26 @@ func (s *Store) finish(f *found, err error, what, name string) (*found, error) {
 
 // look reads what is stored of a name, and for how long the sessions of those that hold go on.
 func (s *Store) look(ctx context.Context, name string) (*found, error) {
+	return s.read(ctx, "look at", name, s.do.view, []byte(name))
+}
+
+// lookAhead reads what a claim has to know of those ahead of it, and knows of those that hold whether they live.
+func (s *Store) lookAhead(ctx context.Context, name string, id store.ID) (*found, error) {
+	f, err := s.read(ctx, "look at", name, s.do.ahead, []byte(name), id[:])
+	if err == nil {
+		err = s.judge(ctx, f, holders)
+	}
+	return f, err
+}
+
+// read runs a statement that tells entries of a name, and how many others wait ahead.
+func (s *Store) read(ctx context.Context, what, name, statement string, args ...any) (*found, error) {
 	var f *found
-	err := s.run(ctx, s.do.view, []any{[]byte(name)}, func() { f = &found{} }, func(scan func(...any) error) error {
+	err := s.run(ctx, statement, args, func() { f = &found{} }, func(scan func(...any) error) error {
 		var r row
 		var left *int64
-		if err := scan(append(r.dests(), &left)...); err != nil {
+		var durable *string
+		if err := scan(append(r.dests(), &left, &f.skipped, &durable)...); err != nil {
 			return err
 		}
 		f.add(&r)
@@ -177,7 +202,7 @@ func (s *Store) look(ctx context.Context, name string) (*found, error) {
 		}
 		return nil
 	})
-	return s.finish(f, err, "look at", name)
+	return s.finish(f, err, what, name)
 }
 
 // An array is an array of the server's as text, which every driver can send.

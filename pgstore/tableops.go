@@ -130,8 +130,9 @@ func (s *Store) release(ctx context.Context, h *store.Hold, lone bool) error {
 			return s.failed(fmt.Sprintf("%s %q", what, h.Name), err)
 		}
 		if done {
-			if !woke {
+			if s.seen.set(h.Name, inUse); !woke {
 				s.ways.set(h.Name, alone)
+				s.seen.set(h.Name, idle)
 			}
 			return nil
 		}

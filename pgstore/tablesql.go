@@ -28,11 +28,11 @@ const unending = 1 << 62
 // statements are the operations as the server runs them.
 type statements struct {
 	create, createSessions              string
-	askFast, askIdle                    string
+	askFast, askIdle, askBehind         string
 	releaseFast, releaseNext, renewFast string
 	releaseAll                          string
 	ask, renew, change, release, breaks string
-	view, held, list, sweep             string
+	view, ahead, held, list, sweep      string
 	session                             sessions
 }
 
@@ -45,8 +45,8 @@ const serverNow = `(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
 
 // all are the texts, for work on each of them.
 func (s *statements) all() []*string {
-	return []*string{&s.create, &s.createSessions, &s.askFast, &s.askIdle, &s.releaseFast, &s.releaseNext, &s.renewFast, &s.releaseAll,
-		&s.ask, &s.renew, &s.change, &s.release, &s.breaks, &s.view, &s.held, &s.list, &s.sweep,
+	return []*string{&s.create, &s.createSessions, &s.askFast, &s.askIdle, &s.askBehind, &s.releaseFast, &s.releaseNext, &s.renewFast, &s.releaseAll,
+		&s.ask, &s.renew, &s.change, &s.release, &s.breaks, &s.view, &s.ahead, &s.held, &s.list, &s.sweep,
 		&s.session.begin, &s.session.renew, &s.session.call, &s.session.end, &s.session.left, &s.session.sweep, &s.session.held}
 }
 
@@ -139,6 +139,9 @@ func assemble(clocked bool) *statements {
 			"{sane}", sane("found"), "{sane t}", sane("t"),
 			"{entry u}", entry("u"), "{entry x}", entry("x"),
 			"{unnest t}", unnest("t"),
+			// Of a crowd that waits nobody has to know but who is first, and how many the others ahead are.
+			"{ahead}", "(u.token <> 0 OR u.id = $2::bytea OR u.o = array_position(t.token, 0::bigint))",
+			"{skipped}", "(SELECT greatest(count(*) - 1, 0) FROM unnest(t.token[:coalesce(array_position(t.id, $2::bytea) - 1, cardinality(t.id))]) k WHERE k = 0)",
 			"{columns}", strings.Join(entryColumns, ", "), "{w columns}", columns("w"),
 			"{tails}", strings.Join(tails, ", "),
 			"{arrays}", each(",\n", func(c string) string {
@@ -149,9 +152,9 @@ func assemble(clocked bool) *statements {
 	}
 	return &statements{
 		create: one("table", 0), createSessions: one("session_table", 0),
-		askFast: one("ask_fast", 10), askIdle: one("ask_idle", 10), releaseFast: one("release_fast", 5), releaseNext: one("release_next", 5), renewFast: one("renew_fast", 8), releaseAll: one("release_all", 5),
+		askFast: one("ask_fast", 10), askIdle: one("ask_idle", 10), askBehind: one("ask_behind", 9), releaseFast: one("release_fast", 5), releaseNext: one("release_next", 5), renewFast: one("renew_fast", 8), releaseAll: one("release_all", 5),
 		ask: one("ask", 15), renew: one("renew", 10), change: one("change", 6), release: one("release", 5), breaks: one("break", 6),
-		view: one("view", 1), held: one("held", 1), list: one("list", 2), sweep: one("sweep", 2),
+		view: one("view", 1), ahead: one("ahead", 2), held: one("held", 1), list: one("list", 2), sweep: one("sweep", 2),
 		session: sessions{
 			begin: one("session_begin", 2), renew: one("session_renew", 1), call: one("session_call", 1), end: one("session_end", 2),
 			left: one("session_left", 1), sweep: one("session_sweep", 0), held: one("session_held", 1),
