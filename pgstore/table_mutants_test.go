@@ -12,6 +12,7 @@ const (
 	promise  = "TestTable/promise/"
 	same     = "TestTableDifferential"
 	oneOrTwo = "TestAnOperationIsOneStatementAndTwoBesideOthers"
+	behind   = "TestWhoComesBehindOthersWaitsOnlyIfItHasTo"
 	crash    = "TestWhatWasGrantedAndRenewedOutlivesACrashOfTheServer"
 )
 
@@ -59,6 +60,12 @@ var tableMutants = []struct {
 	{"a session that lapsed is renewed", "TestSessions/promise/a_renewal_of_a_session_that_has_lapsed_is_lost", []mutant.Edit{mutant.At("pg-session-renewed-when-over", mutant.Delete())}},
 	{"a session that was renewed meanwhile is ended", "TestASessionIsPassedOverOnlyOnceItsEndIsFinal", []mutant.Edit{mutant.At("pg-session-end-is-asked", mutant.Line("($2::boolean OR true)"))}},
 	{"a session that lives is deleted", "TestSessionsThatHaveEndedAreDeletedAndOthersAreNot", []mutant.Edit{mutant.At("pg-session-sweep", mutant.Line("expires IS NOT NULL"))}},
+	{"a lock is waited for as slots", behind, []mutant.Edit{mutant.At("pg-ask-behind-limit", mutant.Line("AND $3::int > 0"))}},
+	{"a name that is free is waited for", behind, []mutant.Edit{mutant.At("pg-ask-behind-nobody", mutant.Delete())}},
+	{"a claim waits twice", behind, []mutant.Edit{mutant.At("pg-ask-behind-itself", mutant.Delete())}},
+	{"what has expired is waited for", behind, []mutant.Edit{mutant.At("pg-ask-behind-expired", mutant.Delete())}},
+	{"an ask waits behind others however late", "TestAnAskThatComesTooLateTakesNoPlace", []mutant.Edit{mutant.At("pg-ask-behind-late", mutant.Line("AND $9::bigint > 0"))}},
+	{"who asks again behind others writes", "TestWhoAsksAgainBehindOthersWritesNothing", []mutant.Edit{mutant.At("pg-asked-again-is-written", mutant.Delete())}},
 	{"an ask takes a place however late", "TestAnAskThatComesTooLateTakesNoPlace", []mutant.Edit{mutant.At("pg-late-ask-is-void", mutant.Line("AND ($13::bigint > 0 OR true)"))}},
 	{"a grant does not wait for the disk", crash, []mutant.Edit{mutant.At("pg-durable", mutant.Line(`" set_config('synchronous_commit', 'off', true)"+`))}},
 }

@@ -45,79 +45,118 @@ func (s *Store) nothing(m *localClaim) {
 	}
 }
 
+// An asking is one ask on its way.
+type asking struct {
+	*Store
+	m     *localClaim
+	c     *store.Claim
+	args  []any            // what the statements that ask begin with
+	again bool             // a session keeps the claim already
+	kept  *session.Session // that keeps it, or is to keep it while it waits
+	joins bool             // it takes a place in kept, if it has to wait
+	to    *keeper          // the session that it moves to, or nil
+	maybe []session.ID     // those that it moves from
+	late  int64            // when it is too late to take a place
+	over  over
+}
+
 func (s *Store) askOnce(ctx context.Context, m *localClaim, c *store.Claim) (a store.Answer, done bool, err error) {
 	if a, ok := s.fromNotification(m, c); ok {
 		return a, true, nil
 	}
-	name, n := []byte(c.Name), c.Tokens()
-	args := []any{name, c.ID[:], c.Limit, c.Weight, int64(n), micros(c.TTL), micros(c.MinHold), micros(c.LockDelay), []byte(c.Owner)}
-	args = args[:len(args):len(args)]
-	kept := s.keeper(m)
-	again := kept != nil
-	if !again && s.seen.get(c.Name) != inUse { // what was in use is so still, most likely
-		sent := store.Now()
-		token, err := s.askFree(ctx, c.Name, append(args, micros(store.TokenRetention+max(c.TTL+c.LockDelay, c.MinHold))))
-		if err != nil {
-			return a, false, err
-		}
-		if token != 0 {
-			a = store.Answer{Granted: true, Token: token, N: n, TTL: c.TTL, Weight: c.Weight, Want: c.Weight, Last: token + int64(n) - 1}
-			s.answered(m, c, &a, c.Owner, nil, 0, sent)
-			return a, true, nil
+	k := asking{Store: s, m: m, c: c, args: []any{
+		[]byte(c.Name), c.ID[:], c.Limit, c.Weight, int64(c.Tokens()), micros(c.TTL), micros(c.MinHold), micros(c.LockDelay), []byte(c.Owner),
+	}}
+	k.args = k.args[:len(k.args):len(k.args)]
+	k.kept = s.keeper(m)
+	k.again = k.kept != nil
+	if !k.again && s.seen.get(c.Name) != inUse { // what was in use is so still, most likely
+		if a, done, err := k.free(ctx); done || err != nil {
+			return a, done, err
 		}
 	}
-	var over over
-	var flight *session.Flight
-	in, from, late := []byte{}, array{}, int64(0)
-	if to, maybe, err := s.longer(ctx, m, c); err != nil {
+	if k.to, k.maybe, err = s.longer(ctx, m, c); err != nil {
 		return a, false, err
-	} else if to != nil {
-		kept, flight, in = to.Session, to.flight, to.ID[:]
-		for _, id := range maybe {
-			from.bytes(string(id[:]))
-		}
-	} else if c.Try || kept != nil {
-		// What needs no write needs no lock: who is ahead now was there while
-		// we asked.
-		sent, calls := store.Now(), callsOf(kept)
-		f, err := s.lookAhead(ctx, c.Name, c.ID)
-		if err != nil {
-			return a, false, err
-		}
-		if !f.there && kept == nil {
-			return a, false, nil
-		}
-		if e := f.entry(c.ID); e != nil && kept != nil {
-			// What was granted has its token; what waits still needs a write only to let it in.
-			if a, err = f.poll(c); err != nil || e.Granted || !a.Granted && len(f.ended) == 0 {
-				return s.asked(ctx, m, c, f, a, err, kept, nil, calls, sent)
-			}
-		} else if kept != nil {
-			return a, true, s.overTaken(m)
-		} else if a, change, err := f.q.Ask(f.time(), c.Name, c); !change.Wrote {
-			a.Waiting += f.skipped
-			return a, true, err
-		}
-		over.sessions = f.ended
 	}
-	joins := kept == nil && s.keeps() && !c.Try && c.PositionTTL >= minTTL
-	if joins {
-		if kept, err = s.sessions.Present(ctx, min(c.PositionTTL, c.TTL)); err != nil {
+	switch {
+	case k.to != nil:
+		k.kept = k.to.Session
+	case c.Try || k.again:
+		if a, writes, err := k.look(ctx); err != nil || !writes {
+			return a, err == nil, err
+		}
+	case s.keeps() && c.PositionTTL >= minTTL:
+		if k.kept, err = s.sessions.Present(ctx, min(c.PositionTTL, c.TTL)); err != nil {
 			return a, false, s.failed(fmt.Sprintf("ask for %q", c.Name), err)
 		}
-		in, late = kept.ID[:], s.tooLate()
+		k.joins, k.late = true, s.tooLate()
 	}
-	for short := joins && c.Weight == c.Limit; ; short = false {
-		sent, calls := store.Now(), callsOf(kept)
+	return k.write(ctx)
+}
+
+// free asks for a name that nobody uses.
+func (k *asking) free(ctx context.Context) (a store.Answer, done bool, err error) {
+	c, sent := k.c, store.Now()
+	token, err := k.askFree(ctx, c.Name, append(k.args, micros(store.TokenRetention+max(c.TTL+c.LockDelay, c.MinHold))))
+	if err != nil || token == 0 {
+		return a, false, err
+	}
+	n := c.Tokens()
+	a = store.Answer{Granted: true, Token: token, N: n, TTL: c.TTL, Weight: c.Weight, Want: c.Weight, Last: token + int64(n) - 1}
+	k.answered(k.m, c, &a, c.Owner, nil, 0, sent)
+	return a, true, nil
+}
+
+// look answers what needs no write, and so no lock: who is ahead now was there while we asked.
+func (k *asking) look(ctx context.Context) (a store.Answer, writes bool, err error) {
+	c, sent, calls := k.c, store.Now(), callsOf(k.kept)
+	f, err := k.lookAhead(ctx, c.Name, c.ID)
+	if err != nil {
+		return a, false, err
+	}
+	k.over.sessions = f.ended
+	switch e := f.entry(c.ID); {
+	case k.again && e == nil:
+		return a, false, k.overTaken(k.m)
+	case k.again:
+		// What was granted has its token; what waits still needs a write only to let it in.
+		if a, err = f.poll(c); err == nil && !e.Granted && (a.Granted || len(f.ended) > 0) {
+			return a, true, nil
+		}
+		a, _, err = k.asked(ctx, k.m, c, f, a, err, k.kept, nil, calls, sent)
+		return a, false, err
+	default:
+		a, change, err := f.q.Ask(f.time(), c.Name, c)
+		a.Waiting += f.skipped
+		return a, err == nil && change.Wrote, err
+	}
+}
+
+// write asks by a statement that may write. What has ended and was in the way is made known to
+// the next.
+func (k *asking) write(ctx context.Context) (a store.Answer, done bool, err error) {
+	m, c := k.m, k.c
+	in, flight, from := []byte{}, (*session.Flight)(nil), array{}
+	switch {
+	case k.to != nil:
+		in, flight = k.to.ID[:], k.to.flight
+		for _, id := range k.maybe {
+			from.bytes(string(id[:]))
+		}
+	case k.joins:
+		in = k.kept.ID[:]
+	}
+	for short := k.joins && c.Weight == c.Limit; ; short = false {
+		sent, calls := store.Now(), callsOf(k.kept)
 		var f *found
 		if short {
-			f, err = s.read(ctx, "ask for", c.Name, s.do.askBehind, name, c.ID[:], c.Limit, int64(n), micros(c.MinHold), micros(c.LockDelay), []byte(c.Owner), in, late)
+			f, err = k.read(ctx, "ask for", c.Name, k.do.askBehind, []byte(c.Name), c.ID[:], c.Limit, int64(c.Tokens()), micros(c.MinHold), micros(c.LockDelay), []byte(c.Owner), in, k.late)
 		} else {
-			f, err = s.act(ctx, "ask for", c.Name, over, s.do.ask, append(args, micros(c.PositionTTL), c.Try, in, late, from.text())...)
+			f, err = k.act(ctx, "ask for", c.Name, k.over, k.do.ask, append(k.args, micros(c.PositionTTL), c.Try, in, k.late, from.text())...)
 		}
 		switch {
 		case err != nil:
-			s.mayComeLate(m, late, err)
+			k.mayComeLate(m, k.late, err)
 			return a, false, err
 		case !f.there && short:
 			continue
@@ -127,68 +166,30 @@ func (s *Store) askOnce(ctx context.Context, m *localClaim, c *store.Claim) (a s
 		if err := f.lost(); err != nil {
 			return a, true, err
 		}
-		whose := holders
+		whose := holders      //mutant:pg-next-asks-about-holders
 		if f.isBehind(c.ID) { // whoever is next asks, and this one when it asks again
 			whose = nobodys
 		}
-		if err := s.judge(ctx, f, whose); err != nil {
+		if err := k.judge(ctx, f, whose); err != nil {
 			return a, false, err
 		}
 		e := f.entry(c.ID)
 		if len(f.ended) > 0 && (e == nil || !e.Granted) { // they were in the way
-			over.sessions = f.ended
+			k.over.sessions = f.ended
 			continue
 		}
 		if e != nil && e.Granted && len(f.q.Entries) == 1 {
-			s.seen.set(c.Name, idle) // when it is given back
+			k.seen.set(c.Name, idle) // when it is given back
 		}
 		a, err = f.poll(c)
-		if e == nil && again {
-			return a, true, s.overTaken(m)
+		if e == nil && k.again {
+			return a, true, k.overTaken(m)
 		}
 		if e == nil && err == nil && !c.Try { //mutant:pg-too-late-is-told
-			return a, false, fmt.Errorf("%w: ask for %q on %s: it came too late", store.ErrUnavailable, c.Name, s.address)
+			return a, false, fmt.Errorf("%w: ask for %q on %s: it came too late", store.ErrUnavailable, c.Name, k.address)
 		}
-		return s.asked(ctx, m, c, f, a, err, kept, flight, calls, sent)
+		return k.asked(ctx, m, c, f, a, err, k.kept, flight, calls, sent)
 	}
-}
-
-// heard notes a notification that is the grant of a claim which waits, and reports whether it did:
-// then who asks again is answered by it.
-func (s *Store) heard(n *store.Notification) bool {
-	s.claims.mu.Lock()
-	defer s.claims.mu.Unlock()
-	m := s.claims.of[n.ID]
-	if m == nil || m.name != n.Name || n.Token == 0 || m.token != 0 || m.left {
-		return false
-	}
-	m.heard = n
-	return true
-}
-
-// fromNotification is the answer to an ask that a notification has answered (law 6 of the records): the
-// claim waits, so its entry is where its session keeps it, and the grant counts from the session's last
-// renewal. Its calls stay those before the row was read last, so who has broken it since is heard of.
-func (s *Store) fromNotification(m *localClaim, c *store.Claim) (a store.Answer, ok bool) {
-	s.claims.mu.Lock()
-	n, sess, calls := m.heard, m.sess, m.calls
-	m.heard = nil // whoever asks again reads
-	waits := m.token == 0 && !m.over
-	s.claims.mu.Unlock()
-	if n == nil || sess == nil || !waits {
-		return a, false
-	}
-	st := sess.State()
-	if st.Over || st.Failing {
-		return a, false
-	}
-	a = store.Answer{
-		Granted: true, Token: n.Token, N: n.N, TTL: min(c.TTL, st.Lasts), From: st.Renewed, //mutant:pg-notification-counts-from-the-ask
-		Weight: c.Weight, Want: c.Weight, Last: n.Token + int64(n.N) - 1,
-	}
-	s.waited(c.Name)
-	s.answered(m, c, &a, c.Owner, sess, calls, st.Renewed)
-	return a, true
 }
 
 // keeps reports whether sessions keep what waits and what is renewed. In tests that set

@@ -141,7 +141,7 @@ func assemble(clocked bool) *statements {
 			"{unnest t}", unnest("t"),
 			// Of a crowd that waits nobody has to know but who is first, and how many the others ahead are.
 			"{ahead}", "(u.token <> 0 OR u.id = $2::bytea OR u.o = array_position(t.token, 0::bigint))",
-			"{skipped}", "(SELECT greatest(count(*) - 1, 0) FROM unnest(t.token[:coalesce(array_position(t.id, $2::bytea) - 1, cardinality(t.id))]) k WHERE k = 0)",
+			"{skipped}", "(SELECT greatest(count(*) - 1, 0) FROM unnest(t.token[:coalesce(array_position(t.id, $2::bytea) - 1, cardinality(t.id))]) k WHERE k = 0)", //mutant:pg-those-ahead-are-counted
 			"{columns}", strings.Join(entryColumns, ", "), "{w columns}", columns("w"),
 			"{tails}", strings.Join(tails, ", "),
 			"{arrays}", each(",\n", func(c string) string {

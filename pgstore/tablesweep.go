@@ -19,8 +19,8 @@ const (
 	// they came, even when each name is used once.
 	leastSweep = 100 * time.Millisecond
 	mostSweep  = 5 * time.Minute
-	// Of a process that has just come one in so many deletes sessions that have ended:
-	// it may not live for that pause.
+	// Of processes that have just come one in so many looks at once, as it may not live for
+	// that pause. If all did, a crowd that comes would begin with that.
 	sweepOdds = 8
 )
 
@@ -47,7 +47,10 @@ func (s *Store) sweep() {
 	}
 	s.next.Store(int64(store.Now().Add(s.most)))
 	if next == 0 {
-		s.pause, s.at = s.most, -1
+		if s.pause, s.at = s.most, -1; rand.N(sweepOdds) > 0 {
+			s.looking.Store(false)
+			return
+		}
 	}
 	s.tasks.Go(func() {
 		defer s.looking.Store(false)
@@ -60,9 +63,7 @@ func (s *Store) sweep() {
 		for _, name := range kept {
 			_ = s.settle(ctx, name) // what fails is tried again
 		}
-		if next != 0 || rand.N(sweepOdds) == 0 {
-			_ = s.run(ctx, s.do.session.sweep, nil, func() {}, nil)
-		}
+		_ = s.run(ctx, s.do.session.sweep, nil, func() {}, nil)
 		s.at = behind
 		s.pause = s.nextPause(gone)
 		s.next.Store(int64(store.Now().Add(s.pause)))

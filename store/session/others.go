@@ -122,7 +122,7 @@ func (s *Set) Ask(ctx context.Context, ids []ID) error {
 func (s *Set) Saw(id ID, left time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if now := store.Now(); left > 0 && s.own[id] == nil { //mutant:session-seen-expired-is-over
+	if now := store.Now(); left > 0 && s.own[id] == nil {
 		s.others.live(id, now.Add(left), now)
 	}
 }
