@@ -53,6 +53,10 @@
 // with its session. Nobody passes over a session before its end was made final by a
 // statement on its row.
 //
+// Hundreds may wait for one name: each comes by a short statement that appends it, and is
+// let in by a notification, which the server delivers to every process that
+// waits for anything in the database.
+//
 // What was granted or renewed survives a crash of the server: such statements
 // wait for the disk, also where synchronous_commit is off. A release of a hold that was
 // never renewed, beside which nobody waits, does not: after a crash of the server the

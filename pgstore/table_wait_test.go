@@ -242,6 +242,7 @@ func TestARefusedTryWritesNothing(t *testing.T) {
 	t.Parallel()
 	server := testserver.Postgres(t, "-c", "wal_level=minimal", "-c", "max_wal_senders=0", "-c", "autovacuum=off")
 	s := tableOn(t, poolOn(t, server.Addr), nil)
+	s.db = &meddled{db: s.db}
 	defer s.Close()
 	h := mustHold(t, s, mutex("n"))
 	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; err != nil {
@@ -249,6 +250,17 @@ func TestARefusedTryWritesNothing(t *testing.T) {
 	}
 	mustAsk(t, s, mutex("n")) // who waits, too
 	s.tasks.Wait()            // the sweep at the beginning
+	meddle(s, func(statement string, _ []any) error {
+		if statement == s.do.session.renew {
+			return errCut // those write
+		}
+		return nil
+	})
+	for _, id := range s.sessions.IDs() {
+		if sess := s.sessions.Own(id); sess != nil {
+			sess.Wait(t.Context(), sess.Renew()) // one that was under way is done then
+		}
+	}
 	lsn := func() string { return pgtest.One[string](t, poolOf(s), "SELECT pg_current_wal_insert_lsn()::text") }
 	// What was written a moment before may come to the disk now.
 	before := lsn()
@@ -258,6 +270,7 @@ func TestARefusedTryWritesNothing(t *testing.T) {
 	stranger.next.Store(s.next.Load())
 	try := mutex("n")
 	for range 10 {
+		stranger.seen.set("n", unknown)
 		for _, s := range []*Store{s, stranger} {
 			try.Try, try.ID = true, me.NewID()
 			if a := mustAsk(t, s, try); a.Granted || a.Holding != 1 || a.Waiting != 1 {
