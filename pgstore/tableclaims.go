@@ -212,7 +212,7 @@ func (s *Store) takeOut(m *localClaim) {
 	s.claims.mu.Lock()
 	last := m.late == 0 || s.claims.serverNow() > m.late //mutant:pg-late-ask-is-awaited
 	s.claims.mu.Unlock()
-	err := s.settle(ctx, m.name, m.id)
+	err := s.drop(ctx, m.name, over{claims: []store.ID{m.id}})
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
 	m.busy--

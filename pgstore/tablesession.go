@@ -227,6 +227,11 @@ func (s *Store) settle(ctx context.Context, name string, claims ...store.ID) err
 			return nil
 		}
 	}
-	_, err = s.act(ctx, "settle", name, over{f.ended, claims}, s.do.release, []byte(name), make([]byte, len(store.ID{})), int64(0), int64(0))
+	return s.drop(ctx, name, over{f.ended, claims})
+}
+
+// drop drops what has come to its end, with all else that is over in its row, and grants what fits then.
+func (s *Store) drop(ctx context.Context, name string, over over) error {
+	_, err := s.act(ctx, "settle", name, over, s.do.release, []byte(name), make([]byte, len(store.ID{})), int64(0), int64(0))
 	return err
 }
