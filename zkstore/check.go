@@ -51,9 +51,7 @@ func (b *backend) says(ctx context.Context, member string) (string, error) {
 		return "", err
 	}
 	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(askMember)); err != nil {
-		return "", err
-	}
+	defer context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(0, 1)) })() // what is under way fails
 	if _, err := io.WriteString(c, "srvr"); err != nil {
 		return "", err
 	}

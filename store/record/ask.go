@@ -254,18 +254,25 @@ func (s *Store) answer(
 	}
 	m.calls = calls[sess.ID] // not known: its next renewal reads
 	a := got.a
-	a.From = st.Renewed
+	a.From = placedFrom(st, c.PositionTTL)
 	if a.Until > time.Duration(unending)*time.Microsecond/2 {
 		a.Until = 0 // nobody has asked
 	}
 	if m.waits = !a.Granted; m.waits {
 		m.ends = max(m.ends, store.Now().Add(c.PositionTTL))
 	} else {
+		a.From = st.Renewed
 		a.TTL = min(c.TTL, st.Lasts) //mutant:record-grant-outlasts-its-session
 		s.granted(m, c, &a)
 	}
 	s.poke()
 	return a, nil
+}
+
+// placedFrom is from when a position counts. Its owner takes it to last for all of its PositionTTL from then, and may be
+// granted in it by a notification alone; so that is no longer than its session lasts, which can be less than its TTL.
+func placedFrom(st session.State, position time.Duration) store.Instant {
+	return st.Renewed.Add(min(st.Lasts-position, 0)) //mutant:record-position-outlasts-its-session
 }
 
 // granted notes what the owner of a claim is told. Store.mu is held.
@@ -331,7 +338,7 @@ func (s *Store) Poll(ctx context.Context, c store.Claim) (store.Answer, error) {
 		return store.Answer{}, err
 	}
 	if sess := s.sessions.Own(v.in[c.ID]); sess != nil {
-		a.From = sess.State().Renewed
+		a.From = placedFrom(sess.State(), c.PositionTTL)
 	}
 	return a, nil
 }

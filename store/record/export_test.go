@@ -107,3 +107,10 @@ func (s *Store) EndsForTest(id store.ID) store.Instant {
 	defer s.mu.Unlock()
 	return s.claims[id].ends
 }
+
+// TogetherForTest reports whether two claims of ours are in one session.
+func (s *Store) TogetherForTest(a, b store.ID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.claims[a].sess == s.claims[b].sess
+}

@@ -48,12 +48,15 @@ func TestASessionThatRanOutIsOverForAllItsClaims(t *testing.T) {
 	t.Parallel()
 	m := recordtest.NewMemory(recordtest.Options{})
 	p, q := start(t, m, false), start(t, m, false)
-	const ttl = 200 * time.Millisecond
-	one := p.claim(lasting(ttl))
-	other := p.claim(lasting(ttl), func(c *store.Claim) { c.Name = "other" })
-	h, k := p.takes(one), p.takes(other)
+	var h, k store.Hold
+	together := false
+	for ttl := 200 * time.Millisecond; !together; ttl *= 2 { // more if the machine stalls between the two
+		h = p.takes(p.claim(lasting(ttl), func(c *store.Claim) { c.Name = "one of " + ttl.String() }))
+		k = p.takes(p.claim(lasting(ttl), func(c *store.Claim) { c.Name = "other of " + ttl.String() }))
+		together = p.TogetherForTest(h.ID, k.ID)
+	}
 	p.all(recordtest.Lost, recordtest.OpRenew, recordtest.OpEnd)
-	c := q.claim()
+	c := q.claim(func(c *store.Claim) { c.Name = h.Name })
 	until(t, "another is granted", func() bool { return q.ask(c).Granted })
 	for _, hold := range []store.Hold{h, k} {
 		if r := p.renews(hold); !errors.Is(r.Err, store.ErrLost) {

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/record"
 	"github.com/holdfast-go/holdfast/store/record/recordtest"
+	"github.com/holdfast-go/holdfast/store/session"
 )
 
 // patience bounds the waiting for what must happen.
@@ -73,6 +74,23 @@ func startOn(t *testing.T, c *recordtest.Client, b record.Backend, watches bool)
 		}
 	}
 	return p
+}
+
+// shortLived is a backend whose sessions last for less than their TTL, as those of ZooKeeper do.
+type shortLived struct{ *recordtest.Client }
+
+func (b shortLived) Begin(ctx context.Context, id session.ID, ttl time.Duration) (time.Duration, error) {
+	lasts, err := b.Client.Begin(ctx, id, ttl)
+	return shorter(lasts), err
+}
+
+func shorter(ttl time.Duration) time.Duration { return ttl * 3 / 4 }
+
+// startShort starts a process with such sessions, which hears notifications.
+func startShort(t *testing.T, m *recordtest.Memory) *process {
+	t.Helper()
+	c := m.Client()
+	return startOn(t, c, shortLived{c}, true)
 }
 
 // claim is for all of the name: a minute, and ten seconds for a position.
@@ -146,6 +164,22 @@ func (p *process) heard(id store.ID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.ContainsFunc(p.notifications, func(h store.Notification) bool { return h.ID == id })
+}
+
+// isTold fails the test unless the newest notification for a claim has the token.
+func (p *process) isTold(id store.ID, token int64) {
+	p.t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	told := int64(-1)
+	for _, n := range p.notifications {
+		if n.ID == id {
+			told = n.Token
+		}
+	}
+	if told != token {
+		p.t.Errorf("told of token %d, want %d (-1: not told)", told, token)
+	}
 }
 
 // entries is the ids that are listed.

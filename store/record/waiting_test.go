@@ -128,8 +128,38 @@ func TestANotificationOfAnotherSessionIsNoGrant(t *testing.T) {
 	c := p.claim()
 	p.waits(c)
 	p.NotifyForTest(record.Notification{Name: at, ID: c.ID, Token: 4711, N: 1, Session: session.NewID()})
+	p.isTold(c.ID, 0) // its owner would not ask
 	if a := p.ask(c); a.Granted {
 		t.Fatalf("%+v: that was in another session", a)
+	}
+}
+
+// Who waits may be granted by a notification, and then counts on its PositionTTL.
+func TestAPositionLastsNoLongerThanItsSession(t *testing.T) {
+	t.Parallel()
+	m := recordtest.NewMemory(recordtest.Options{})
+	p, q := startShort(t, m), start(t, m, true)
+	h := q.takes(q.claim())
+	c := p.claim()
+	asked := p.waits(c)
+	looked, err := p.Poll(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Its session was renewed before now.
+	latest := store.Now().Add(shorter(c.PositionTTL))
+	for _, a := range []store.Answer{asked, looked} {
+		if end := a.From.Add(c.PositionTTL); a.From == 0 || end > latest {
+			t.Errorf("a position lasts from %v until %v, its session until %v at the latest", a.From, end, latest)
+		}
+	}
+	q.releases(h)
+	until(t, "the grant is told", func() bool { return p.heard(c.ID) })
+	for st, err := range q.List(t.Context(), at) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.isTold(c.ID, st.Entries[0].Token)
 	}
 }
 
@@ -147,6 +177,7 @@ func TestANotificationFromBeforeAMoveIsNoGrant(t *testing.T) {
 	c.PositionTTL = store.MaxPositionTTL
 	p.unanswered(c)
 	p.NotifyForTest(record.Notification{Name: at, ID: c.ID, Token: 4711, N: 1, Session: before})
+	p.isTold(c.ID, 0)
 	if a := p.ask(c); a.Granted {
 		t.Fatalf("%+v: that was before it has moved", a)
 	}
@@ -183,7 +214,7 @@ func TestManyThatComeAtOnceAllGetIn(t *testing.T) {
 			t.Parallel()
 			m := recordtest.NewMemory(slow(kind.o))
 			const many = 60
-			var inside, requests atomic.Int32
+			var inside, requests, served atomic.Int32
 			var all sync.WaitGroup
 			for range many {
 				c := m.Client()
@@ -207,6 +238,7 @@ func TestManyThatComeAtOnceAllGetIn(t *testing.T) {
 								t.Error("two are inside")
 							}
 							inside.Add(-1)
+							served.Add(1)
 							if err := p.Release(t.Context(), store.Hold{Name: at, ID: c.ID, Token: a.Token}); err != nil {
 								t.Errorf("release: %v", err)
 							}
@@ -216,7 +248,13 @@ func TestManyThatComeAtOnceAllGetIn(t *testing.T) {
 							time.Sleep(10 * time.Millisecond)
 							continue
 						}
-						until(t, "it is told", func() bool { return p.heard(c.ID) })
+						for told := false; !told; { // the last as many times as long as one
+							before := served.Load()
+							until(t, "it is told, or another is served", func() bool {
+								told = p.heard(c.ID)
+								return told || served.Load() > before
+							})
+						}
 					}
 				})
 			}

@@ -25,7 +25,7 @@ func (w WatchStore) Watch(ctx context.Context, p store.Process, sink func(store.
 // if it waits, and it is the grant only if the session is the claim's present one (law 6).
 func (s *Store) notified(n Notification) {
 	s.mu.Lock()
-	sink := s.sink
+	sink, token, block := s.sink, n.Token, n.N
 	m := s.claims[n.ID]
 	switch {
 	case n.ID == (store.ID{}):
@@ -35,8 +35,11 @@ func (s *Store) notified(n Notification) {
 		if n.Token != 0 && (m.waits || m.rest != nil) && m.gone == nil {
 			m.heard = &n
 		}
-		if n.Token == 0 {
+		switch {
+		case n.Token == 0:
 			sink = nil // it waits still
+		case m.sess == nil || n.Session != m.sess.ID || m.moving != nil:
+			token, block = 0, 0 // whoever is woken reads //mutant:record-grant-told-of-another-session
 		}
 		m.takenIn = n.Session
 		m.rested()
@@ -51,7 +54,7 @@ func (s *Store) notified(n Notification) {
 	}
 	s.mu.Unlock()
 	if sink != nil {
-		sink(store.Notification{Name: n.Name, ID: n.ID, Token: n.Token, N: n.N})
+		sink(store.Notification{Name: n.Name, ID: n.ID, Token: token, N: block})
 	}
 }
 
