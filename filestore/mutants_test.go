@@ -22,6 +22,7 @@ const (
 	fullTest   = "TestAFullDiskEndsNoHold"
 	restTest   = "TestANameAtRestTakesOnePage"
 	parentTest = "TestADirectoryThatOthersCanReplaceIsRefused"
+	proofTest  = "TestACleanUpRemovesWhatDeadProcessesLeftAndNothingOfTheLiving"
 	swapTest   = "TestTheModeOfAFilePutInPlaceIsNotChanged"
 )
 
@@ -44,6 +45,9 @@ var mutants = []mutant.Broken{
 		mutant.At("file-mode-by-descriptor", mutant.Stmt("if err = linkTo(f, temp, path); err == nil {\nisMade(temp)\nerr = f.Chmod(mode)\n}"))),
 	one("a part has its name before its mode", "TestWhatIsSeenInASharedDirectoryCanBeUsedByAll", "file-dir-temporary-name", mutant.Value("path")),
 	one("what was left of a maker stays", "TestACleanUpRemovesNamesUnusedForADayAndNoOthers", "file-temporary-cleaned", mutant.Delete()),
+	one("a proof of death is removed before its use", proofTest, "file-proof-needed", mutant.Cond("WAS && e.Expires < 0")),
+	one("what has expired keeps a proof of death", proofTest, "file-proof-needed", mutant.Cond("e.Expires > 0")),
+	one("a file that cannot be read names nobody", "TestACleanUpKeepsProofsOfDeathBesideAFileItCannotRead", "file-proof-unread", mutant.Cond("WAS && q == nil")),
 	one("a shared directory that was removed is made private", "TestASharedDirectoryThatWasRemovedIsNotMadePrivate", "file-shared-dir-removed", mutant.Cond(`s.shared && s.dir == ""`)),
 	one("a directory that is removed is made once more", "TestADirectoryThatIsRemovedAgainAndAgainIsMade", "file-dir-made-again", mutant.Cond("n < 1 && errors.Is(err, fs.ErrNotExist)")),
 
