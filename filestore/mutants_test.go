@@ -57,6 +57,10 @@ var mutants = []mutant.Broken{
 	one("who may write is not asked", parentTest, "file-way-writable", mutant.Cond("WAS || perm != 0")),
 	one("a sticky directory is refused", parentTest, "file-way-writable", mutant.Cond("info.Mode()&fs.ModeSymlink != 0 || perm&0o002 == 0 && (perm&0o020 == 0 || trustedGroup(int(st.Gid), sharing))")),
 
+	// Many holds at once.
+	one("the holds of a name are not in their order", "TestABatchKeepsTheOrderOfOneName", "file-batch-in-order", mutant.Cond("WAS || name != \"\"")),
+	one("a name that is locked keeps the others waiting", "TestAProcessStoppedInsideTheSectionIsIndeterminateAndNamed", "file-batch-in-order", mutant.Cond("len(locked) == 0")),
+
 	// A full disk.
 	one("no room is reserved", fullTest, "file-room-reserved", mutant.Cond("room >= fl.room")),
 	one("a name at rest keeps its room", restTest, "file-page-at-rest", mutant.Cond("WAS && fl.room == 0")),
@@ -82,5 +86,5 @@ func TestAFileStoreWithOneWrongLineIsCaught(t *testing.T) {
 	if os.Geteuid() == 0 {
 		all = slices.Concat(mutants, mutantsForRoot)
 	}
-	mutant.Catch(t, all)
+	mutant.Catch(t, all, "HOLDFAST_TEST_PATIENCE=5s")
 }
