@@ -149,6 +149,7 @@ var engineMutants = []mutant.Broken{
 		mutant.At("handed-over-ever-too", mutant.Value("time.Hour")),
 	}},
 	hanging("nobody asks when the time is over", "TestHandOver_AnotherProcessGetsInWithinTheTime", "nobody-asks-time-over", mutant.Cond("!at.hold.suits(at.first.w)")),
+	one("a later hold's shorter time is not heeded", "TestHandOver_TheShorterTimeOfALaterHoldCounts", "armed-for-hold-before", mutant.Cond("at.armed != 0")),
 	one("handed over with a new deadline", "TestHandOver_TheDeadlineIsInherited", "handed-over-new-deadline", mutant.After("h.deadline = now.Add(h.granted)\n\th.until.Store(int64(h.deadline))")),
 	one("handed over with the dregs of its time", "TestHandOver_OnlyWhileMoreThanHalfOfTheTTLIsLeft", "handed-over-more-often", mutant.Cond("h.index < 0 || h.handOver.left == 0 || now >= h.handOver.until || s.e.isClosing()")),
 	one("a lease that was handed on is told of the loss", "TestHandOver_ALossGoesToTheLeaseThatHasTheName", "lease-handed-told-loss", mutant.Delete()),
