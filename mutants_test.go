@@ -304,6 +304,7 @@ var engineMutants = []mutant.Broken{
 		mutant.At("downgrade-counts-answered-too", mutant.Cond("false")),
 	}},
 	one("a downgrade takes the lock from another lease of the hold", "TestUpgrade_Reentry", "downgrade-counts-answered-too", mutant.Cond("false")),
+	one("a change that hangs leaves no time for a renewal", "TestUpgrade_AChangeThatHangsLeavesTimeForARenewal", "change-leaves-time-for-renewal", mutant.Line("h.e.bounded(min(longestCall, h.s.RenewEvery), func(ctx context.Context) {")),
 	one("a hold stays upgraded for nobody", "TestUpgrade_Reentry", "hold-stays-upgraded-nobody", mutant.Return("nil")),
 	one("an upgrade that the store forgot is still ours", "TestUpgrade_OneThatTheStoreForgotIsALoss", "upgrade-forgotten", mutant.Cond("true")),
 
