@@ -149,6 +149,7 @@ var engineMutants = []mutant.Broken{
 		mutant.At("handed-over-ever-too", mutant.Value("time.Hour")),
 	}},
 	hanging("nobody asks when the time is over", "TestHandOver_AnotherProcessGetsInWithinTheTime", "nobody-asks-time-over", mutant.Cond("!at.hold.suits(at.first.w)")),
+	one("a later hold's shorter time is not heeded", "TestHandOver_TheShorterTimeOfALaterHoldCounts", "armed-for-hold-before", mutant.Cond("at.armed != 0")),
 	one("handed over with a new deadline", "TestHandOver_TheDeadlineIsInherited", "handed-over-new-deadline", mutant.After("h.deadline = now.Add(h.granted)\n\th.until.Store(int64(h.deadline))")),
 	one("handed over with the dregs of its time", "TestHandOver_OnlyWhileMoreThanHalfOfTheTTLIsLeft", "handed-over-more-often", mutant.Cond("h.index < 0 || h.handOver.left == 0 || now >= h.handOver.until || s.e.isClosing()")),
 	one("a lease that was handed on is told of the loss", "TestHandOver_ALossGoesToTheLeaseThatHasTheName", "lease-handed-told-loss", mutant.Delete()),
@@ -303,6 +304,7 @@ var engineMutants = []mutant.Broken{
 		mutant.At("downgrade-counts-answered-too", mutant.Cond("false")),
 	}},
 	one("a downgrade takes the lock from another lease of the hold", "TestUpgrade_Reentry", "downgrade-counts-answered-too", mutant.Cond("false")),
+	one("a change that hangs leaves no time for a renewal", "TestUpgrade_AChangeThatHangsLeavesTimeForARenewal", "change-leaves-time-for-renewal", mutant.Line("h.e.bounded(min(longestCall, h.s.RenewEvery), func(ctx context.Context) {")),
 	one("a hold stays upgraded for nobody", "TestUpgrade_Reentry", "hold-stays-upgraded-nobody", mutant.Return("nil")),
 	one("an upgrade that the store forgot is still ours", "TestUpgrade_OneThatTheStoreForgotIsALoss", "upgrade-forgotten", mutant.Cond("true")),
 

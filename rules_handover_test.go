@@ -158,6 +158,40 @@ func TestHandOver_AnotherProcessGetsInWithinTheTime(t *testing.T) {
 	})
 }
 
+// Also of a hold that may be handed on for less than one before it.
+func TestHandOver_TheShorterTimeOfALaterHoldCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		locks := locker(t, withNotifications{s}, &Options{HandOver: &HandOver{Times: 2, For: time.Hour}})
+		first := lock(t, locks, "a")
+		second := waits(t, locks.Mutex("a").Lock)
+		brief := locks.With(&Options{HandOver: &HandOver{Times: 64, For: 50 * time.Millisecond}})
+		all := inLine(t, brief, 3)
+		release(t, first)
+		release(t, second.handed())
+		l := all[0].got()
+		if l.ID() == first.ID() {
+			t.Fatal("handed over more often than twice")
+		}
+		asks := len(s.made("ask"))
+		time.Sleep(49 * time.Millisecond)
+		synctest.Wait()
+		same(t, "asks", len(s.made("ask")), asks)
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		same(t, "entries", len(stored(s.mem, "a").Entries), 2) // ahead of whoever comes from elsewhere now
+		elsewhere := waits(t, locker(t, withNotifications{linkTo(t, s.mem)}, nil).Mutex("a").Lock)
+		release(t, l)
+		l = all[1].got()
+		elsewhere.waiting()
+		time.Sleep(time.Second)
+		release(t, l)
+		release(t, elsewhere.got())
+		release(t, all[2].got())
+		same(t, "kept for nobody", locks.kept(), 0)
+	})
+}
+
 // The store's own deadline is what counts: it is not told of the next one.
 func TestHandOver_TheDeadlineIsInherited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

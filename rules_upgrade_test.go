@@ -62,6 +62,25 @@ func TestUpgrade_ARenewalAndAChangeDoNotOverlap(t *testing.T) {
 	})
 }
 
+// Renewals are withheld while a change is under way. One that hangs, sent right
+// before a renewal is due, leaves time for that.
+func TestUpgrade_AChangeThatHangsLeavesTimeForARenewal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		u := upgradeableLease(t, locker(t, s, &Options{TTL: 10 * time.Second, RenewEvery: 5 * time.Second}).RWMutex("a"))
+		s.on(func(c *call) fate {
+			if c.op == "change" && c.n == 0 {
+				return fate{there: time.Hour} // as on a connection that is dead
+			}
+			return fate{}
+		})
+		time.Sleep(4990 * time.Millisecond)
+		upgradeNow(t, u)
+		same(t, "operations", s.ops(), "try change renew change")
+		release(t, u.Lease)
+	})
+}
+
 // A caller who leaves has his answer at once; the hold is changed back until
 // that is answered, and who waited gets in.
 func TestUpgrade_ACancelledOneIsChangedBackUntilThatIsAnswered(t *testing.T) {

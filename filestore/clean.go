@@ -34,17 +34,23 @@ func (s *Store) maybeClean(per int) {
 }
 
 // clean removes the state files of names unused for as long as their newest
-// token has to outlive them, and what processes dead as long have left.
+// token has to outlive them, and the FIFOs of dead processes, once they are as
+// old.
 func (s *Store) clean() {
 	before := time.Now().Add(-store.TokenRetention)
+	var proofs []string
 	for part, clean := range map[string]func(path string){
 		namesDir: func(path string) {
 			if isFileName(filepath.Base(path)) {
 				s.cleanName(path, before)
 			}
 		},
-		procsDir: cleanProcess,
-		".":      func(string) {},
+		procsDir: func(path string) {
+			if cleanProcess(path) {
+				proofs = append(proofs, path)
+			}
+		},
+		".": func(string) {},
 	} {
 		s.sample(part, func(path string) {
 			switch {
@@ -56,6 +62,7 @@ func (s *Store) clean() {
 			}
 		})
 	}
+	s.cleanProofs(proofs)
 }
 
 // sample calls f with files of a part of the directory, until Close.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/queue"
 )
 
 // age makes a file look unused for so long.
@@ -88,6 +89,8 @@ func TestACleanUpRemovesNamesUnusedForADayAndNoOthers(t *testing.T) {
 	}
 }
 
+// The FIFO of a dead process is the proof of its death. It goes once no entry
+// needs that any more: without it the name would stay taken until its TTL.
 func TestACleanUpRemovesWhatDeadProcessesLeftAndNothingOfTheLiving(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -96,30 +99,90 @@ func TestACleanUpRemovesWhatDeadProcessesLeftAndNothingOfTheLiving(t *testing.T)
 	living.says("holding")
 	dead.says("holding")
 	dead.kill()
-	procs := filepath.Join(dir, procsDir)
-	count := func(unused time.Duration) int {
+	leaves := func(want int, unused time.Duration, why string) {
 		t.Helper()
-		files, err := os.ReadDir(procs)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, f := range files {
-			age(t, filepath.Join(procs, f.Name()), unused)
-		}
+		ageAll(t, dir, unused)
 		s.clean()
-		if files, err = os.ReadDir(procs); err != nil {
+		if left := fifos(t, dir); len(left) != want {
+			t.Fatalf("%q left, want %d: %s", left, want, why)
+		}
+	}
+	isFree := func(name string) bool {
+		t.Helper()
+		other := open(t, dir)
+		defer other.Close() // with its FIFOs
+		return free(t, other, name)
+	}
+	const aDay = store.TokenRetention + time.Minute
+	leaves(4, time.Hour, "only an hour old")
+	leaves(3, aDay, "2 of the living, and the proof that b is free")
+	if isFree("a") {
+		t.Fatal("the living holder lost its name")
+	}
+	if !isFree("b") {
+		t.Fatal("a clean-up removed the proof that the holder is dead")
+	}
+	leaves(2, aDay, "those of the living")
+
+	// What has expired needs no proof.
+	dead = start(t, "hold", dir, "b")
+	dead.says("holding")
+	dead.kill()
+	leaves(3, aDay, "2 of the living, and the proof that b is free")
+	now := s.now
+	s.now = func() queue.Time {
+		later := now()
+		later.Clock += (2 * time.Hour).Microseconds()
+		return later
+	}
+	leaves(2, aDay, "those of the living, as the hold of b has expired")
+}
+
+// Who cannot read a state file does not know whom it names.
+func TestACleanUpKeepsProofsOfDeathBesideAFileItCannotRead(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	defer s.Close()
+	h := start(t, "hold", dir, "name")
+	h.says("holding")
+	h.kill()
+	record, err := os.ReadFile(s.path("name"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(b []byte) {
+		t.Helper()
+		if err := os.WriteFile(s.path("name"), b, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		return len(files)
 	}
-	if n := count(time.Hour); n != 4 {
-		t.Fatalf("%d FIFOs left after an hour, want 4", n)
+	write([]byte("what is this"))
+	ageAll(t, dir, 2*store.TokenRetention)
+	s.clean()
+	write(record)
+	if !free(t, s, "name") {
+		t.Fatal("a clean-up removed the proof that the holder is dead")
 	}
-	if n := count(store.TokenRetention + time.Minute); n != 2 {
-		t.Fatalf("%d FIFOs left after a day, want the 2 of the living", n)
+}
+
+// fifos are the names of the FIFOs of all processes.
+func fifos(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	files, err := os.ReadDir(filepath.Join(dir, procsDir))
+	if err != nil {
+		t.Fatal(err)
 	}
-	if free(t, s, "a") {
-		t.Fatal("the living holder lost its name")
+	for _, f := range files {
+		names = append(names, f.Name())
+	}
+	return names
+}
+
+// ageAll makes all FIFOs look unused for so long.
+func ageAll(t *testing.T, dir string, unused time.Duration) {
+	t.Helper()
+	for _, name := range fifos(t, dir) {
+		age(t, filepath.Join(dir, procsDir, name), unused)
 	}
 }
 

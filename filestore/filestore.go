@@ -13,8 +13,10 @@
 //
 // In the directory p each process has two FIFOs: P.live, which it has open as
 // long as it lives and nobody ever writes to, and P.wake, through which others
-// tell it of a grant. Do not delete these by hand; a state file may be deleted
-// at any time, its holder is then told that it has lost the name.
+// tell it of a grant. P.live of a process that died proves its death: it is removed
+// when it is a day old and the process has no entry left. Do not delete these by hand;
+// a state file may be deleted at any time, its holder is then told that it has lost
+// the name.
 //
 // # Guarantees
 //

@@ -70,15 +70,10 @@ func (s *Store) List(ctx context.Context, name string) iter.Seq2[store.State, er
 
 // nameOf reads whose the state file is.
 func (s *Store) nameOf(path string) (string, error) {
-	f, id, _, err := openState(path, false, s.fileMode)
+	name, _, err := s.glanceAt(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
-	if err != nil {
-		return "", s.told("list", "", path, err)
-	}
-	defer f.Close()
-	name, err := s.glance(&file{f: f, path: path, id: id})
 	if err == nil && name != "" && fileName(name) != filepath.Base(path) {
 		err = errOtherName
 	}
@@ -92,18 +87,12 @@ func (s *Store) nameOf(path string) (string, error) {
 // empty queue.
 func (s *Store) peek(ctx context.Context, op, name string) (*queue.Queue, error) {
 	path := s.path(name)
-	f, id, _, err := openState(path, false, s.fileMode)
+	found, q, err := s.glanceAt(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return &queue.Queue{}, nil
 	}
-	if err != nil {
-		return nil, s.told(op, name, path, err)
-	}
-	defer f.Close()
-	fl := &file{f: f, path: path, id: id}
-	found, err := s.glance(fl)
 	if err == errBadRecord { // it changes too fast, or is corrupt: the lock tells
-		q := new(queue.Queue)
+		q = new(queue.Queue)
 		return q, s.do(ctx, op, name, false, func(_ queue.Time, now *queue.Queue) queue.Change {
 			*q = *now
 			q.Entries = slices.Clone(now.Entries)
@@ -116,12 +105,24 @@ func (s *Store) peek(ctx context.Context, op, name string) (*queue.Queue, error)
 	if err != nil {
 		return nil, s.told(op, name, path, err)
 	}
-	return &fl.q, nil
+	return q, nil
 }
 
 // glances is how often a file is read anew without the lock when both slots
 // were caught while they were being written.
 const glances = 8
+
+// glanceAt is glance at the file that has this path, with its queue.
+func (s *Store) glanceAt(path string) (name string, q *queue.Queue, err error) {
+	f, id, _, err := openState(path, false, s.fileMode)
+	if err != nil {
+		return "", nil, err
+	}
+	defer f.Close()
+	fl := &file{f: f, path: path, id: id}
+	name, err = s.glance(fl)
+	return name, &fl.q, err
+}
 
 // glance reads a file without its lock, and returns the name that it is of; an
 // empty one if it was never used.

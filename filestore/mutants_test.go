@@ -22,6 +22,7 @@ const (
 	fullTest   = "TestAFullDiskEndsNoHold"
 	restTest   = "TestANameAtRestTakesOnePage"
 	parentTest = "TestADirectoryThatOthersCanReplaceIsRefused"
+	proofTest  = "TestACleanUpRemovesWhatDeadProcessesLeftAndNothingOfTheLiving"
 	swapTest   = "TestTheModeOfAFilePutInPlaceIsNotChanged"
 )
 
@@ -44,6 +45,9 @@ var mutants = []mutant.Broken{
 		mutant.At("file-mode-by-descriptor", mutant.Stmt("if err = linkTo(f, temp, path); err == nil {\nisMade(temp)\nerr = f.Chmod(mode)\n}"))),
 	one("a part has its name before its mode", "TestWhatIsSeenInASharedDirectoryCanBeUsedByAll", "file-dir-temporary-name", mutant.Value("path")),
 	one("what was left of a maker stays", "TestACleanUpRemovesNamesUnusedForADayAndNoOthers", "file-temporary-cleaned", mutant.Delete()),
+	one("a proof of death is removed before its use", proofTest, "file-proof-needed", mutant.Cond("WAS && e.Expires < 0")),
+	one("what has expired keeps a proof of death", proofTest, "file-proof-needed", mutant.Cond("e.Expires > 0")),
+	one("a file that cannot be read names nobody", "TestACleanUpKeepsProofsOfDeathBesideAFileItCannotRead", "file-proof-unread", mutant.Cond("WAS && q == nil")),
 	one("a shared directory that was removed is made private", "TestASharedDirectoryThatWasRemovedIsNotMadePrivate", "file-shared-dir-removed", mutant.Cond(`s.shared && s.dir == ""`)),
 	one("a directory that is removed is made once more", "TestADirectoryThatIsRemovedAgainAndAgainIsMade", "file-dir-made-again", mutant.Cond("n < 1 && errors.Is(err, fs.ErrNotExist)")),
 
@@ -52,6 +56,10 @@ var mutants = []mutant.Broken{
 	one("links are not followed", parentTest, "file-way-through-links", mutant.Cond(`WAS && dir == ""`)),
 	one("who may write is not asked", parentTest, "file-way-writable", mutant.Cond("WAS || perm != 0")),
 	one("a sticky directory is refused", parentTest, "file-way-writable", mutant.Cond("info.Mode()&fs.ModeSymlink != 0 || perm&0o002 == 0 && (perm&0o020 == 0 || trustedGroup(int(st.Gid), sharing))")),
+
+	// Many holds at once.
+	one("the holds of a name are not in their order", "TestABatchKeepsTheOrderOfOneName", "file-batch-in-order", mutant.Cond("WAS || name != \"\"")),
+	one("a name that is locked keeps the others waiting", "TestAProcessStoppedInsideTheSectionIsIndeterminateAndNamed", "file-batch-in-order", mutant.Cond("len(locked) == 0")),
 
 	// A full disk.
 	one("no room is reserved", fullTest, "file-room-reserved", mutant.Cond("room >= fl.room")),
@@ -78,5 +86,5 @@ func TestAFileStoreWithOneWrongLineIsCaught(t *testing.T) {
 	if os.Geteuid() == 0 {
 		all = slices.Concat(mutants, mutantsForRoot)
 	}
-	mutant.Catch(t, all)
+	mutant.Catch(t, all, "HOLDFAST_TEST_PATIENCE=5s")
 }

@@ -70,60 +70,83 @@ func (s *Store) Poll(ctx context.Context, c store.Claim) (a store.Answer, err er
 	return q.Poll(now, c.Name, &c)
 }
 
-// Renew implements [store.Store]. A name whose file another has locked does
-// not keep the others waiting.
+// Renew implements [store.Store].
 func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
-	const op = "renew"
 	out := make([]store.Renewal, len(holds))
-	todo := make([]int, len(holds))
-	for i := range holds {
-		todo[i] = i
-	}
-	if ctx.Err() != nil {
-		for i := range out {
-			out[i].Err = s.late(ctx, op, holds[i].Name)
+	errs := s.batch(ctx, "renew", holds, func(i int) error {
+		h := &holds[i]
+		if out[i].Err = bounds.CheckRenewal(h); out[i].Err != nil {
+			return nil
 		}
+		if h.NewID != (store.ID{}) {
+			if err := s.live(h.NewID.Process()); err != nil {
+				return err
+			}
+		}
+		var lookOut []store.Process
+		var moved bool
+		woken, err := s.try(h.Name, false, func(now queue.Time, q *queue.Queue) (change queue.Change) {
+			had := has(q, h.ID)
+			out[i], lookOut, change = s.renew(now, q, h)
+			moved = had && h.NewID != (store.ID{}) && out[i].Err == nil
+			s.count(h.NewID.Process(), moved, 1)
+			return change
+		})
+		if err != nil {
+			return err
+		}
+		s.count(h.ID.Process(), moved, -1)
+		s.wake(ctx, woken)
+		s.lookOut(cmp.Or(h.NewID, h.ID).Process(), lookOut)
+		return nil
+	})
+	for i, err := range errs {
+		out[i].Err = cmp.Or(err, out[i].Err)
+	}
+	return out
+}
+
+// batch calls try with the index of each hold, again while that is errBusy, and
+// returns the other errors as those of the operation. A name whose file another
+// has locked keeps no other waiting, and the holds of one name stay in their
+// order.
+func (s *Store) batch(ctx context.Context, op string, holds []store.Hold, try func(i int) error) []error {
+	out := make([]error, len(holds))
+	todo := make([]int, len(holds))
+	late := ctx.Err() != nil
+	for i := range holds {
+		if todo[i] = i; late {
+			out[i] = s.late(ctx, op, holds[i].Name)
+		}
+	}
+	if late {
 		return out
 	}
-	for try := (backoff{}); ; {
+	for pause := (backoff{}); ; {
 		busy := todo[:0]
+		var locked map[string]bool // the names of these
 		for _, i := range todo {
-			h := &holds[i]
-			if out[i].Err = bounds.CheckRenewal(h); out[i].Err != nil {
-				continue
+			name, err := holds[i].Name, errBusy
+			if !locked[name] { //mutant:file-batch-in-order
+				err = try(i)
 			}
-			if h.NewID != (store.ID{}) {
-				if err := s.live(h.NewID.Process()); err != nil {
-					out[i].Err = s.told(op, h.Name, s.path(h.Name), err)
-					continue
-				}
-			}
-			var lookOut []store.Process
-			var moved bool
-			woken, err := s.try(h.Name, false, func(now queue.Time, q *queue.Queue) (change queue.Change) {
-				had := has(q, h.ID)
-				out[i], lookOut, change = s.renew(now, q, h)
-				moved = had && h.NewID != (store.ID{}) && out[i].Err == nil
-				s.count(h.NewID.Process(), moved, 1)
-				return change
-			})
 			switch {
 			case err == errBusy:
+				if locked == nil {
+					locked = map[string]bool{}
+				}
+				locked[name] = true
 				busy = append(busy, i)
 			case err != nil:
-				out[i].Err = s.told(op, h.Name, s.path(h.Name), err)
-			default:
-				s.count(h.ID.Process(), moved, -1)
-				s.wake(ctx, woken)
-				s.lookOut(cmp.Or(h.NewID, h.ID).Process(), lookOut)
+				out[i] = s.told(op, name, s.path(name), err)
 			}
 		}
 		if todo = busy; len(todo) == 0 {
 			return out
 		}
-		if !try.wait(ctx) {
+		if !pause.wait(ctx) {
 			for _, i := range todo {
-				out[i].Err = s.stuck(op, holds[i].Name)
+				out[i] = s.stuck(op, holds[i].Name)
 			}
 			return out
 		}
@@ -174,29 +197,34 @@ func (s *Store) Change(ctx context.Context, h store.Hold, turn int32, weight int
 }
 
 // Release implements [store.Store].
-func (s *Store) Release(ctx context.Context, h store.Hold) (err error) {
-	if err := store.CheckName(h.Name); err != nil {
-		return err
-	}
-	var gone bool
-	err2 := s.do(ctx, "release", h.Name, false, func(now queue.Time, q *queue.Queue) (change queue.Change) {
-		had := has(q, h.ID)
-		change, err = q.Release(now, &h)
-		gone = had && !has(q, h.ID)
-		return change
-	})
-	if err2 != nil { //mutant:file-release-written-first
-		return err2
-	}
-	s.count(h.ID.Process(), gone, -1)
-	return err
+func (s *Store) Release(ctx context.Context, h store.Hold) error {
+	return s.ReleaseAll(ctx, []store.Hold{h})[0]
 }
 
 // ReleaseAll implements [store.Store].
 func (s *Store) ReleaseAll(ctx context.Context, holds []store.Hold) []error {
 	out := make([]error, len(holds))
-	for i, h := range holds {
-		out[i] = s.Release(ctx, h)
+	errs := s.batch(ctx, "release", holds, func(i int) error {
+		h := &holds[i]
+		if out[i] = store.CheckName(h.Name); out[i] != nil {
+			return nil
+		}
+		var gone bool
+		woken, err := s.try(h.Name, false, func(now queue.Time, q *queue.Queue) (change queue.Change) {
+			had := has(q, h.ID)
+			change, out[i] = q.Release(now, h)
+			gone = had && !has(q, h.ID)
+			return change
+		})
+		if err != nil { //mutant:file-release-written-first
+			return err
+		}
+		s.count(h.ID.Process(), gone, -1)
+		s.wake(ctx, woken)
+		return nil
+	})
+	for i, err := range errs {
+		out[i] = cmp.Or(err, out[i])
 	}
 	return out
 }

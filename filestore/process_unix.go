@@ -331,13 +331,12 @@ func (s *Store) receive(pr *process, mailbox *os.File) {
 	}
 }
 
-// cleanProcess removes a FIFO that nobody has open.
-func cleanProcess(path string) {
+// cleanProcess removes a mailbox that nobody reads, and reports whether the path
+// is that of a FIFO that proves a death.
+func cleanProcess(path string) (proof bool) {
 	switch {
 	case strings.HasSuffix(path, liveFIFO):
-		if readFIFO(path) == ended {
-			os.Remove(path)
-		}
+		return readFIFO(path) == ended
 	case strings.HasSuffix(path, wakeFIFO):
 		fd, err := openFIFO(path, unix.O_WRONLY)
 		if err == unix.ENXIO { // no reader
@@ -346,6 +345,7 @@ func cleanProcess(path string) {
 			unix.Close(fd)
 		}
 	}
+	return false
 }
 
 func isLink(err error) bool { return errors.Is(err, unix.ELOOP) }

@@ -33,4 +33,5 @@ func (s *Store) wake(context.Context, []store.Notification) {}
 func (s *Store) lookOut(store.Process, []store.Process)     {}
 func isLink(error) bool                                     { return false }
 
-func cleanProcess(string) {}
+func cleanProcess(string) bool        { return false }
+func (s *Store) cleanProofs([]string) {}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"strings"
 	"syscall"
@@ -71,6 +72,28 @@ func TestAProcessStoppedInsideTheSectionIsIndeterminateAndNamed(t *testing.T) {
 		t.Fatalf("renew of another name: %v", out[1].Err)
 	}
 
+	// Nor are the others kept from being given back.
+	ctx, stop = context.WithCancel(t.Context())
+	defer stop()
+	released := make(chan []error)
+	go func() { released <- s.ReleaseAll(ctx, []store.Hold{stuck, other, stuck}) }()
+	soon(t, "the other name is given back", func() bool {
+		for _, err := range s.List(t.Context(), "other") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			return false
+		}
+		return true
+	})
+	stop()
+	errs := <-released
+	isIndeterminate("release all", errs[0])
+	isIndeterminate("release all", errs[2])
+	if errs[1] != nil {
+		t.Fatalf("release of another name: %v", errs[1])
+	}
+
 	// Whether it goes on or dies, all is well again.
 	h.signal(syscall.SIGCONT)
 	h.says("waiting")
@@ -96,5 +119,50 @@ func TestAnEndedContextIsTold(t *testing.T) {
 	_, err := s.Ask(ctx, lockOf(store.NewProcess(), "name"))
 	if !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, context.Canceled) {
 		t.Fatalf("%v, want ErrUnavailable and the context's error", err)
+	}
+}
+
+// The holds of one name are renewed in their order, and given back so, though its
+// file comes free in the middle of the batch.
+func TestABatchKeepsTheOrderOfOneName(t *testing.T) {
+	s := open(t, t.TempDir())
+	defer s.Close()
+	first, other := lockSoon(t, s, "name"), lockSoon(t, s, "other")
+	last := first
+	first.TTL, last.TTL = 2*time.Hour, 3*time.Hour
+	file, err := os.OpenFile(s.path("name"), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	lockUntilOther := func() {
+		t.Helper()
+		if ok, err := tryLock(file.Fd()); !ok || err != nil {
+			t.Fatal("not locked:", err)
+		}
+		set(t, &inside, func() {
+			inside = nil
+			unlock(file.Fd())
+		})
+	}
+	lockUntilOther()
+	batch := []store.Hold{first, other, last}
+	for i, r := range s.Renew(t.Context(), batch) {
+		if r.Err != nil {
+			t.Fatalf("renewal %d: %v", i, r.Err)
+		}
+	}
+	for st, err := range s.List(t.Context(), "name") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left := st.Entries[0].Expires; left <= first.TTL {
+			t.Fatalf("the last renewal of a name left it %v, want %v", left, last.TTL)
+		}
+	}
+	lockUntilOther()
+	errs := s.ReleaseAll(t.Context(), batch)
+	if errs[0] != nil || errs[1] != nil || !errors.Is(errs[2], store.ErrLost) {
+		t.Fatalf("%v, want only the last to be lost", errs)
 	}
 }

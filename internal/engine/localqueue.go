@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -33,19 +34,19 @@ const (
 type localQueue struct {
 	name        string
 	limit       int64
-	inside      []*waiter   // in the order of arrival
-	weight      int64       // of all inside together, at most the limit
-	sent        int         // how many of them have not been answered
-	first, last *waiter     // in line
-	refused     *refused    // how the store last answered, for those in line
-	met         *error      // what the last that left had met, if nobody was answered since
-	hold        *hold       // what the first in line is handed when it is released
-	timer       *time.Timer // lets the first in when the hold may not be handed on any more
-	armed       bool
-	leaving     bool       // the hold is being given back: nobody is admitted
-	queued      bool       // the last that was answered had to wait
-	own         waiter     // the first that came: most local queues have no other
-	alone       [1]*waiter // what inside begins as
+	inside      []*waiter     // in the order of arrival
+	weight      int64         // of all inside together, at most the limit
+	sent        int           // how many of them have not been answered
+	first, last *waiter       // in line
+	refused     *refused      // how the store last answered, for those in line
+	met         *error        // what the last that left had met, if nobody was answered since
+	hold        *hold         // what the first in line is handed when it is released
+	timer       *time.Timer   // lets the first in when the hold may not be handed on any more
+	armed       clock.Instant // when the timer fires; 0: it does not
+	leaving     bool          // the hold is being given back: nobody is admitted
+	queued      bool          // the last that was answered had to wait
+	own         waiter        // the first that came: most local queues have no other
+	alone       [1]*waiter    // what inside begins as
 }
 
 // A waiter is a claim at a localQueue, in line and then inside.

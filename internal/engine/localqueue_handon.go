@@ -16,19 +16,19 @@ func (g *localQueues) waitsForHold(at *localQueue) bool {
 	case left <= 0 || !at.hold.suits(at.first.w): //mutant:nobody-asks-time-over
 		at.hold = nil
 		return false
-	case at.armed: // for this hold or one before it
+	case at.armed != 0 && at.armed <= at.hold.handOver.until: // soon enough, if for a hold before it //mutant:armed-for-hold-before
 	case at.timer == nil:
-		at.armed = true
+		at.armed = at.hold.handOver.until
 		at.timer = time.AfterFunc(left, func() {
 			g.mu.Lock()
 			defer g.mu.Unlock()
-			at.armed = false
+			at.armed = 0
 			if at.first != nil {
 				g.admitNext(at)
 			}
 		})
 	default:
-		at.armed = true
+		at.armed = at.hold.handOver.until
 		at.timer.Reset(left)
 	}
 	return true

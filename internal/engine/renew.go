@@ -34,9 +34,10 @@ func (h *hold) lane() lane {
 	return lane{h.s.callTime(), h.retries > 0} //mutant:unanswered-goes-with-rest
 }
 
-// callTime bounds the renewals of a hold: so that there is time for another one
-// before the hold is lost. It is rounded down to one of a few values, as holds
-// with different ones are not renewed in one call.
+// callTime bounds the renewals of a hold, and the changes that keep them waiting:
+// so that there is time for another renewal before the hold is lost. It is
+// rounded down to one of a few values, as holds with different ones are not
+// renewed in one call.
 func (s *settings) callTime() time.Duration {
 	d := min(longestCall, s.RenewEvery)
 	if s.TTL > 0 {

@@ -271,7 +271,7 @@ func (c *changer) send(weight int64, d time.Duration, stop <-chan struct{}, away
 		if lent == nil {
 			return fmt.Errorf("%w: it is over", store.ErrLost)
 		}
-		h.e.bounded(min(longestCall, h.s.RenewEvery), func(ctx context.Context) {
+		h.e.bounded(h.s.callTime(), func(ctx context.Context) { //mutant:change-leaves-time-for-renewal
 			sent = h.e.now() //mutant:each-repetition-act
 			a, err = h.e.store.Change(ctx, h.Hold, c.turn, weight)
 		})
