@@ -66,6 +66,8 @@ func TestTheTestsCatchEachMutantOfTheLaws(t *testing.T) {
 		{"the oldest note is left to others", "TestWhoseNoteIsTheOldestTakesInAll", "record-leaves-it-to-others", mutant.Cond("room(a, batch)")},
 		{"a notification counts from the ask", granted, "record-notification-counts-from-the-ask", mutant.Line("Granted: true, Token: n.Token, N: n.N, TTL: min(c.TTL, st.Lasts), From: store.Now(),")},
 		{"a break calls nobody", broken, "record-break-calls-nobody", mutant.Delete()},
+		{"a break drops a hold before its owner is called", "TestABreakNowThatIsRepeatedIsHeardByTheOwner", "record-break-drops-first", mutant.Stmt("mark.Now = b.Now")},
+		{"a break of what goes meanwhile fails", "TestABreakNowOfAHoldThatGoesMeanwhileIsDone", "record-break-gone-meanwhile", mutant.Delete()},
 		{"a call is not heeded", broken, "record-call-is-not-heeded", mutant.Cond("st.Failing")},
 		{"a hold stays in the short session", moves, "record-hold-stays-in-the-short-session", mutant.Cond("m == nil || m.sess == nil || m.moving != nil || m.tellsAnew(h)")},
 		{"a release that was not answered is left", "TestAReleaseThatWasNotAnsweredIsDoneAllTheSame", "record-release-unanswered-is-left", mutant.Line("case false:")},

@@ -81,16 +81,33 @@ func (s *Store) BreakHold(ctx context.Context, b store.Break) error {
 	if len(b.Reason) > store.MaxReason {
 		return fmt.Errorf("%w: the reason has %d bytes, at most %d are allowed", store.ErrInvalid, len(b.Reason), store.MaxReason)
 	}
+	// Its owner is called before anybody else gets in (law 14), so that a break that was not answered can be repeated until it is.
+	mark := b
+	mark.Now = false //mutant:record-break-drops-first
+	in, err := s.breaks(ctx, &mark)
+	if err == nil {
+		err = s.sessions.Call(ctx, in) // so its owner's next renewal reads //mutant:record-break-calls-nobody
+	}
+	if err == nil && b.Now {
+		if _, err = s.breaks(ctx, &b); errors.Is(err, store.ErrLost) {
+			err = nil // it has gone meanwhile //mutant:record-break-gone-meanwhile
+		}
+	}
+	return s.failed("break", b.Name, err)
+}
+
+// breaks breaks a hold, and returns the session that it is kept by.
+func (s *Store) breaks(ctx context.Context, b *store.Break) (session.ID, error) {
 	in := new(session.ID)
 	err := s.do(ctx, b.Name, &op{gives: true, apply: func(v *view) (queue.Change, error) {
 		*in = v.in[b.ID]
 		v.refused = true
-		return v.q.Break(v.now, &b)
+		return v.q.Break(v.now, b)
 	}})
-	if err == nil {
-		err = s.sessions.Call(ctx, *in) // so its owner's next renewal reads //mutant:record-break-calls-nobody
+	if err != nil {
+		return session.ID{}, err
 	}
-	return s.failed("break", b.Name, err)
+	return *in, nil
 }
 
 // List implements [store.Inspector].

@@ -63,6 +63,7 @@ func Faults(t *testing.T, c Linked) {
 			"an ask that was not answered is granted in the session it was sent in": repeatedAsk,
 			"an ask that arrives late goes beside another claim of its process":     lateAsk,
 			"an ask that is repeated leaves nothing beside another claim":           repeatedBeside,
+			"a break now that is repeated is heard by the owner":                    repeatedBreak,
 		}
 		if c.Waits == "" {
 			all["a call returns when its context ends, though the server is frozen"] = frozenServer
