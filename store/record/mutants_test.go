@@ -20,6 +20,8 @@ func TestTheTestsCatchEachMutantOfTheLaws(t *testing.T) {
 		swept   = "TestWhatACrashedHolderLeftIsTakenOutThoughNobodyComes"
 		lasts   = "TestAGrantLastsNoLongerThanItsSession"
 		moving  = "TestAHoldWhoseMoveIsNotAnsweredIsRenewedInBothSessions"
+		given   = "TestAnAdoptionThatIsGivenUpLeavesNothing"
+		adopted = "TestAnAdoptionOfAHoldInUseIsHeardByTheOwner"
 		suite   = "TestTheStoreKeepsThePromisesOfAllStores/"
 	)
 	var all []mutant.Broken
@@ -68,6 +70,11 @@ func TestTheTestsCatchEachMutantOfTheLaws(t *testing.T) {
 		{"a break calls nobody", broken, "record-break-calls-nobody", mutant.Delete()},
 		{"a break drops a hold before its owner is called", "TestABreakNowThatIsRepeatedIsHeardByTheOwner", "record-break-drops-first", mutant.Stmt("mark.Now = b.Now")},
 		{"a break of what goes meanwhile fails", "TestABreakNowOfAHoldThatGoesMeanwhileIsDone", "record-break-gone-meanwhile", mutant.Delete()},
+		{"a hold that may have another id is not read", "TestAHoldThatMayHaveAnotherIDIsReadAgain", "record-handed-on-is-read", mutant.Delete()},
+		{"an adoption that was not answered is forgotten", given, "record-adoption-is-not-sure", mutant.Stmt("s.forget(now)")},
+		{"an adoption that is refused later is forgotten", "TestAnAdoptionThatIsRefusedLaterLeavesNothing", "record-adoption-refused-later", mutant.Stmt("s.forget(now)")},
+		{"a hold goes to another process uncalled", adopted, "record-adopts-uncalled", mutant.Cond("false")},
+		{"a hold of another process is given back uncalled", adopted, "record-gives-back-uncalled", mutant.Cond("false")},
 		{"a call is not heeded", broken, "record-call-is-not-heeded", mutant.Cond("st.Failing")},
 		{"a hold stays in the short session", moves, "record-hold-stays-in-the-short-session", mutant.Cond("m == nil || m.sess == nil || m.moving != nil || m.tellsAnew(h)")},
 		{"a release that was not answered is left", "TestAReleaseThatWasNotAnsweredIsDoneAllTheSame", "record-release-unanswered-is-left", mutant.Line("case false:")},

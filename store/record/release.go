@@ -38,7 +38,7 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 		}
 	}
 	there := new(bool)
-	err = s.do(ctx, h.Name, &op{gives: true, finds: h.ID, apply: func(v *view) (queue.Change, error) {
+	err = s.gives(ctx, m, h.Name, h.ID, func(v *view) (queue.Change, error) {
 		if e := v.find(h.ID); e != nil && sent.Token != 0 && e.Token == sent.Token {
 			v.keep(h.ID, kept)
 		}
@@ -46,7 +46,7 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 		e := v.find(h.ID)
 		*there = e != nil && e.Expires > v.now.Clock
 		return change, err
-	}})
+	})
 	if m != nil {
 		s.mu.Lock()
 		switch {
@@ -64,6 +64,34 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 		return s.whyGone(ctx, m, why)
 	}
 	return s.failed("release", h.Name, err)
+}
+
+// errUncalled says that a session is to be called before what it keeps is given back.
+var errUncalled = errors.New("the owner was not called")
+
+// gives does what gives back all that an id has. What it was about to adopt another process may take for its own still: it goes
+// once the session that keeps it was called (law 14).
+func (s *Store) gives(ctx context.Context, m *localClaim, at string, id store.ID, apply func(*view) (queue.Change, error)) error {
+	s.mu.Lock()
+	unsure := m != nil && m.unsure
+	s.mu.Unlock()
+	for called := (session.ID{}); ; {
+		in := new(session.ID)
+		err := s.do(ctx, at, &op{gives: true, finds: id, apply: func(v *view) (queue.Change, error) {
+			*in = v.in[id]
+			if unsure && v.find(id) != nil && *in != called && s.sessions.Own(*in) == nil { //mutant:record-gives-back-uncalled
+				return queue.Change{}, errUncalled
+			}
+			return apply(v)
+		}})
+		if err != errUncalled {
+			return err
+		}
+		called = *in
+		if err := s.sessions.Call(ctx, called); err != nil {
+			return err
+		}
+	}
 }
 
 // ReleaseAll implements [store.Store].
