@@ -93,6 +93,7 @@ func TestTheTestsCatchEachMutantOfTheLaws(t *testing.T) {
 		{"a note under another session is taken for the present one", "TestANoteTakenInUnderAnotherSessionIsNotHeeded", "record-taken-in-under-another-session", mutant.Cond("m.rest != nil")},
 		{"who looks in the record alone writes it", "TestWhoLooksInTheRecordAloneOvertakesNobody", "record-looks-and-writes", mutant.Return("false")},
 		{"who asks again in a crowd asks for nobody", "TestWhoAsksAgainInACrowdFindsThatTheHolderHasEnded", "record-who-asks-again-asks-for-nobody", mutant.Value("v.again[:0]")},
+		{"who asks again in a crowd asks for a few holders", "TestADeadHolderAmongManyIsFound", "record-asks-for-all-holders", mutant.Value("v.blocking(id)[:store.MaxHolders]")},
 		{"a minimum hold needs a clock", "TestAMinimumHoldNeedsNoClockOfTheServer", "record-minimum-hold-without-clock", mutant.Value("0")},
 	} {
 		all = append(all, mutant.Broken{Name: m.name, Pkg: "store/record", Test: m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})
