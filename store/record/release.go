@@ -50,8 +50,8 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 	if m != nil {
 		s.mu.Lock()
 		switch {
-		// It is tried again until it is done, or its session has ended.
-		case err != nil && !store.Definite(err): //mutant:record-release-unanswered-is-left
+		// It is tried again until it is done, or its session has ended: what is refused is there still.
+		case err != nil && !errors.Is(err, store.ErrLost): //mutant:record-release-unanswered-is-left
 			m.lose(store.ErrLost)
 			m.drop, m.ends = true, store.Now()
 			s.poke()
