@@ -76,11 +76,18 @@ func (s *Store) present() queue.Time {
 	return queue.Time{Clock: us, Wall: us}
 }
 
-// clockKnown reports whether the server has told its clock.
+// The answer that tells most is the nearest to the server's clock for clockBest; what comes later is heeded even if it tells less: our
+// clock drifts, and that of the server may be set. Who has heard none for clockTrusted reads before it writes.
+const (
+	clockBest    = time.Second
+	clockTrusted = time.Minute
+)
+
+// clockKnown reports whether the server has told its clock of late.
 func (s *Store) clockKnown() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.clockAt != 0
+	return s.clockAt != 0 && store.Now() < s.clockAt.Add(clockTrusted) //mutant:record-clock-is-old
 }
 
 // hear notes what the server's clock showed in an answer that was heard at an
@@ -91,7 +98,8 @@ func (s *Store) hear(now int64, heard store.Instant) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.clockAt == 0 || now >= s.clock+heard.Sub(s.clockAt).Microseconds() { // the newest is the nearest
+	age := heard.Sub(s.clockAt)
+	if s.clockAt == 0 || age > clockBest || now >= s.clock+age.Microseconds() { //mutant:record-clock-is-never-set-back
 		s.clock, s.clockAt = now, heard //mutant:record-clock-ahead-of-the-server
 	}
 }

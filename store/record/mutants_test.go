@@ -85,6 +85,8 @@ func TestTheTestsCatchEachMutantOfTheLaws(t *testing.T) {
 		{"the note of a claim that is refused stays", "TestAFirstAskThatMismatchesLeavesNoNote", "record-refused-note-goes", mutant.Stmt("n.noted[one.claim.ID] = true")},
 		{"who is ahead is told in vain meanwhile", "TestWhoIsToldOfAnotherAheadMeanwhileWatchesThatToo", "record-ahead-is-told-meanwhile", mutant.Stmt("m.also, m.alsoAt = append(m.also, n.Session), 0")},
 		{"the clock is ahead of the server", "TestTheClockIsNotAheadOfTheServer", "record-clock-ahead-of-the-server", mutant.Value("now, heard.Add(-time.Minute)")},
+		{"the clock is never set back", "TestTheClockFollowsTheServerBack", "record-clock-is-never-set-back", mutant.Cond("s.clockAt == 0 || now >= s.clock+age.Microseconds()")},
+		{"an old clock is written by", "TestWhoHasHeardNoClockOfLateReadsFirst", "record-clock-is-old", mutant.Return("s.clockAt != 0")},
 		{"the clock is behind what is stored", "TestTheClockIsNotBehindWhatIsStored", "record-clock-behind-what-is-stored", mutant.Delete()},
 		{"a life is trusted by who trusts none", "TestWhoTrustsNoLifePassesOverAllThatEndedAtOneMoment", "session-trusts-as-set", mutant.Delete()},
 		{"a sweep settles nothing", swept, "record-sweep-settles", mutant.Delete()},
