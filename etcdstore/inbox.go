@@ -11,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/holdfast-go/holdfast/store/record"
+	"github.com/holdfast-go/holdfast/store/session"
 )
 
 // A note is a key below those of its name, its slot: the session, "-", and a number. etcd remembers each key that there
@@ -78,6 +79,9 @@ func (b *backend) joined(j *joining, rev int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, slot := range j.slots {
+		if _, is := b.slots[j.name][slot]; !is {
+			continue // its session has ended meanwhile
+		}
 		b.slots[j.name][slot] = rev
 		if rev == 0 {
 			b.free(j.name, slot)
@@ -89,6 +93,19 @@ func (b *backend) joined(j *joining, rev int64) {
 func (b *backend) free(name, slot string) {
 	if delete(b.slots[name], slot); len(b.slots[name]) == 0 {
 		delete(b.slots, name)
+	}
+}
+
+// forgetSlots forgets those of a session that joins nothing any more: no answer tells of the joins that were not answered.
+func (b *backend) forgetSlots(id session.ID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for name, taken := range b.slots {
+		for slot := range taken {
+			if strings.HasPrefix(slot, id.String()) {
+				b.free(name, slot) //mutant:etcd-slots-of-ended-session
+			}
+		}
 	}
 }
 

@@ -165,3 +165,23 @@ func TestALeaseThatIsGoneCostsOneRefusal(t *testing.T) {
 		t.Errorf("the idle record: %+v, %v, want that its lease has taken it", r, err)
 	}
 }
+
+// A join that is not answered takes its slots until its session has ended.
+func TestTheSlotsOfASessionThatHasEndedAreForgotten(t *testing.T) {
+	t.Parallel()
+	b, _, id := lossyBackend(t, testserver.SharedEtcd(t), apart().Prefix)
+	j := b.join(notesWith(id, "a", "b"), "base") // and it is not sent
+	if len(b.slots["a"]) != 2 {
+		t.Fatalf("slots %v", b.slots)
+	}
+	if err := b.End(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	if len(b.slots) != 0 {
+		t.Errorf("slots %v are left", b.slots)
+	}
+	b.joined(j, 7) // it is answered now
+	if len(b.slots) != 0 {
+		t.Errorf("slots %v are left", b.slots)
+	}
+}

@@ -45,6 +45,7 @@ func (b *backend) letters(ctx context.Context, all []record.Notification) (puts 
 
 // Listen implements [record.Backend].
 func (b *backend) Listen(ctx context.Context, p store.Process, sink func(record.Notification)) error {
+	listening, stop := context.WithCancel(b.ctx)
 	begun := make(chan struct{})
 	first := true
 	heard := func(r *clientv3.WatchResponse) {
@@ -60,8 +61,9 @@ func (b *backend) Listen(ctx context.Context, p store.Process, sink func(record.
 		}
 	}
 	b.tasks.Go(func() {
+		defer stop()
 		for pause := leastPause; ; pause = min(2*pause, mostPause) {
-			one, cancel := context.WithCancel(clientv3.WithRequireLeader(b.ctx))
+			one, cancel := context.WithCancel(clientv3.WithRequireLeader(listening))
 			for r := range b.client.Watch(one, b.mailbox(p), clientv3.WithCreatedNotify(), clientv3.WithFilterDelete()) {
 				if r.Err() != nil {
 					break // no leader, a member lost, a compaction
@@ -71,7 +73,7 @@ func (b *backend) Listen(ctx context.Context, p store.Process, sink func(record.
 			}
 			cancel()
 			select {
-			case <-b.ctx.Done():
+			case <-listening.Done():
 				return
 			case <-time.After(pause/2 + rand.N(pause)):
 			}
@@ -81,6 +83,7 @@ func (b *backend) Listen(ctx context.Context, p store.Process, sink func(record.
 	case <-begun:
 		return nil
 	case <-ctx.Done():
+		stop() //mutant:etcd-failed-listen-goes-on
 		return ctx.Err()
 	case <-b.ctx.Done():
 		return b.ctx.Err()

@@ -244,6 +244,7 @@ func indexes(n int) []int {
 // End implements [session.Backend].
 func (b *backend) End(ctx context.Context, id session.ID) error {
 	b.ended(leaseOf(id))
+	b.forgetSlots(id)
 	_, err := b.client.Revoke(ctx, leaseOf(id))
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
 		return nil

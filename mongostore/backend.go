@@ -55,7 +55,7 @@ type backend struct {
 	level  string // the read concern of a Load; "": the server was not asked yet
 	fit    bool   // the server has passed the trial
 	clock  clock
-	ttls   map[session.ID]time.Duration // of our own
+	own    map[session.ID]own
 }
 
 // A clock is the server's, as it was read last: in microseconds since 1970, at some moment between two of ours.

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/store/record"
 	"github.com/holdfast-go/holdfast/store/record/recordtest"
+	"github.com/holdfast-go/holdfast/store/session"
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
@@ -99,4 +100,34 @@ func (a alone) Traits() record.Traits {
 	t := a.backend.Traits()
 	t.Notifies = false
 	return t
+}
+
+// As of holds that were detached.
+func TestASessionThatNobodyRenewsIsForgotten(t *testing.T) {
+	t.Parallel()
+	client, err := mongo.Connect(options.Client().ApplyURI(serverURI(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Disconnect(context.Background()) })
+	b := backendOn(t, client.Database(database), apart())
+	t.Cleanup(func() { b.Close() })
+	begin := func() session.ID {
+		id := session.NewID()
+		if _, err := b.Begin(t.Context(), id, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	renewed, old := begin(), begin()
+	for id, o := range b.own {
+		b.own[id] = own{o.ttl, o.used.Add(-time.Hour)}
+	}
+	if _, err := b.Renew(t.Context(), renewed); err != nil {
+		t.Fatal(err)
+	}
+	begin()
+	if _, kept := b.own[old]; kept || len(b.own) != 2 || b.own[renewed].ttl != time.Minute {
+		t.Fatalf("%d sessions are kept, want the one that is renewed and the one that was just begun", len(b.own))
+	}
 }

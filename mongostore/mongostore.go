@@ -136,7 +136,7 @@ func newBackend(db *mongo.Database, o *Options) (*backend, error) {
 	}
 	b := &backend{
 		locks: db.Collection(name), address: fmt.Sprintf("MongoDB, collection %s of database %s", name, db.Name()),
-		retention: store.TokenRetention, trying: make(chan struct{}, 1), ttls: map[session.ID]time.Duration{},
+		retention: store.TokenRetention, trying: make(chan struct{}, 1), own: map[session.ID]own{},
 	}
 	b.ctx, b.end = context.WithCancel(context.Background())
 	return b, nil

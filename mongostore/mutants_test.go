@@ -38,6 +38,7 @@ func TestTheTestsCatchEachMutant(t *testing.T) {
 		{"a session that is renewed meanwhile is ended", "TestASessionThatIsRenewedMeanwhileIsNotEnded", "mongo-renewed-meanwhile", mutant.Value("living(id)")},
 		{"that dates are cut is forgotten", "TestARenewalThatComesLateRevivesNoEndedSession", "mongo-dates-are-cut", mutant.Return("ttl, nil")},
 		{"a session is kept for a day whatever its TTL", "TestWhatLivesIsNotDeleted", "mongo-session-is-kept", mutant.Value(`object("ttl", ttl.Milliseconds(), expires, date(b.time().latest(), b.retention+slack))`)},
+		{"a session that nobody renews is kept", "TestASessionThatNobodyRenewsIsForgotten", "mongo-ended-session-is-kept", mutant.Delete()},
 		{"an idle name is deleted at once", promise + "an_idle_record_is_there_for_its_retention", "mongo-idle-is-kept", mutant.Stmt(`set = append(set, bson.E{Key: expires, Value: date(b.time().latest(), 0)})`)},
 		{"a name that is used again is deleted", promise + "a_record_that_is_used_again_stays", "mongo-used-again-stays", mutant.Stmt("_ = update")},
 		{"what is young is listed as old", "TestYoungNamesAreNotListedAsOld", "mongo-young-listed", mutant.Delete()},

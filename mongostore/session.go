@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -41,6 +42,15 @@ func (b *backend) renew(ctx context.Context, id session.ID, ttl time.Duration, b
 	return b.modify(ctx, living(id), object("$currentDate", now, "$set", set), begins)
 }
 
+// An own session was begun by this process.
+type own struct {
+	ttl  time.Duration
+	used store.Instant // when it was begun, or a renewal was sent last
+}
+
+// forgotten is after how long, besides twice its TTL, a session is forgotten that nobody renews: that of a hold that was detached.
+const forgotten = time.Minute
+
 // Begin implements [session.Backend]. The server's dates are cut to milliseconds: by so much it may end early.
 func (b *backend) Begin(ctx context.Context, id session.ID, ttl time.Duration) (time.Duration, error) {
 	if err := b.prepare(ctx); err != nil {
@@ -56,19 +66,24 @@ func (b *backend) Begin(ctx context.Context, id session.ID, ttl time.Duration) (
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.ttls[id] = ttl
+	now := store.Now()
+	maps.DeleteFunc(b.own, func(_ session.ID, o own) bool { return now > o.used.Add(2*o.ttl+forgotten) }) //mutant:mongo-ended-session-is-kept
+	b.own[id] = own{ttl, now}
 	return ttl - time.Millisecond, nil //mutant:mongo-dates-are-cut
 }
 
 // Renew implements [session.Backend].
 func (b *backend) Renew(ctx context.Context, id session.ID) (int64, error) {
 	b.mu.Lock()
-	ttl, ours := b.ttls[id]
+	o, ours := b.own[id]
+	if ours {
+		b.own[id] = own{o.ttl, store.Now()}
+	}
 	b.mu.Unlock()
 	if !ours {
 		return 0, store.ErrLost
 	}
-	d, err := b.renew(ctx, id, ttl, false)
+	d, err := b.renew(ctx, id, o.ttl, false)
 	if err != nil {
 		return 0, err
 	}
@@ -82,7 +97,7 @@ func (b *backend) Renew(ctx context.Context, id session.ID) (int64, error) {
 func (b *backend) forget(id session.ID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.ttls, id)
+	delete(b.own, id)
 }
 
 // Call implements [session.Backend].

@@ -7,6 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/store/record"
 	"github.com/holdfast-go/holdfast/store/record/recordtest"
+	"github.com/holdfast-go/holdfast/store/session"
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
@@ -43,4 +44,28 @@ func TestBackend(t *testing.T) {
 			return b
 		},
 	})
+}
+
+// As of holds that were detached.
+func TestASessionThatNobodyRenewsIsForgotten(t *testing.T) {
+	t.Parallel()
+	b := backendOn(t, testserver.SharedNATS(t), apart())
+	t.Cleanup(func() { b.Close() })
+	begin := func() session.ID {
+		id := session.NewID()
+		if _, err := b.Begin(t.Context(), id, minTTL); err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	renewed, old := begin(), begin()
+	for _, o := range b.own {
+		o.used = o.used.Add(-time.Hour)
+	}
+	if _, err := b.Renew(t.Context(), renewed); err != nil {
+		t.Fatal(err)
+	}
+	if begin(); len(b.own) != 2 || b.own[renewed] == nil || b.own[old] != nil {
+		t.Fatalf("%d sessions are kept, want the one that is renewed and the one that was just begun", len(b.own))
+	}
 }

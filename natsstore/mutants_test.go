@@ -27,6 +27,7 @@ func TestTheTestsCatchEachMutantOfTheRecipe(t *testing.T) {
 		{"a session is not closed before its entries go", gone, "nats-session-closed-before-entries", mutant.Stmt("ok := true")},
 		{"a session that has ended is renewed", late, "nats-session-over-renewed", mutant.Return("nil")},
 		{"a renewal that was not answered is lost", "TestARenewalOfASessionThatWasNotAnsweredIsFoundAgain", "nats-renewal-answered-lost", mutant.Cond("false")},
+		{"a session that nobody renews is kept", "TestASessionThatNobodyRenewsIsForgotten", "nats-ended-session-is-kept", mutant.Delete()},
 		{"calls are forgotten with their key", "TestCallsAreCountedThoughTheirKeyIsGone", "nats-calls-forgotten", mutant.Value("calls")},
 		{"calls are counted anew with their key", "TestCallsAreCountedThoughTheirKeyIsGone", "nats-calls-counted", mutant.Value("stored{TTL: v.TTL, Calls: c.Calls + 1}")},
 		{"a bucket made again counts from one", "TestWhatIsKnownOfADeletedBucketIsNoRevisionOfTheNext", "nats-bucket-made-again-counts", mutant.Line("Storage: jetstream.FileStorage, Replicas: b.o.Replicas, Discard: jetstream.DiscardNew, Duplicates: 2 * time.Minute,")},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -46,6 +47,8 @@ type own struct {
 	count         int64
 	calls         int64
 	indeterminate bool // a renewal was not answered
+
+	used store.Instant // when a renewal was sent last; guarded by backend.mu
 }
 
 // SessionTraits implements [session.Backend].
@@ -68,14 +71,23 @@ func (b *backend) Begin(ctx context.Context, id session.ID, ttl time.Duration) (
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.own[id] = &own{ttl: ttl, seq: seq}
+	now := store.Now()
+	maps.DeleteFunc(b.own, func(_ session.ID, o *own) bool { return now > o.used.Add(2*o.ttl+forgotten) }) //mutant:nats-ended-session-is-kept
+	b.own[id] = &own{ttl: ttl, seq: seq, used: now}
 	return ttl, nil
 }
+
+// forgotten is after how long, besides twice its TTL, a session is forgotten that nobody renews: that of a hold that was detached.
+const forgotten = time.Minute
 
 func (b *backend) ofOwn(id session.ID) *own {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.own[id]
+	o := b.own[id]
+	if o != nil {
+		o.used = store.Now()
+	}
+	return o
 }
 
 func (b *backend) disown(id session.ID) {

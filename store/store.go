@@ -203,7 +203,8 @@ type Inspector interface {
 	// it has expired and its lock delay is over. With now set all that is
 	// dropped and the next gets in at once: only the token protects then.
 	// token may be any of the hold's block or its newest upgrade token. If there is no
-	// such hold: ErrLost.
+	// such hold: ErrLost. Once this has been answered, be it after an indeterminate outcome and
+	// with ErrLost, the owner's next renewal is lost.
 	BreakHold(ctx context.Context, b Break) error
 }
 

@@ -53,11 +53,13 @@ func parseLetter(node string) (n record.Notification, ok bool) {
 
 // Listen implements [record.Backend].
 func (b *backend) Listen(ctx context.Context, p store.Process, sink func(record.Notification)) error {
+	listening, stop := context.WithCancel(b.ctx)
 	begun := make(chan struct{})
 	b.tasks.Go(func() {
+		defer stop()
 		first := true
-		for pause := leastPause; b.ctx.Err() == nil; pause = min(2*pause, mostPause) {
-			_ = b.listen(p, sink, func() {
+		for pause := leastPause; listening.Err() == nil; pause = min(2*pause, mostPause) {
+			_ = b.listen(listening, p, sink, func() {
 				if pause = leastPause; first {
 					first = false
 					close(begun)
@@ -66,7 +68,7 @@ func (b *backend) Listen(ctx context.Context, p store.Process, sink func(record.
 				}
 			})
 			select {
-			case <-b.ctx.Done():
+			case <-listening.Done():
 			case <-time.After(pause/2 + rand.N(pause)):
 			}
 		}
@@ -75,21 +77,22 @@ func (b *backend) Listen(ctx context.Context, p store.Process, sink func(record.
 	case <-begun:
 		return nil
 	case <-ctx.Done():
+		stop() //mutant:zk-failed-listen-goes-on
 		return ctx.Err()
 	case <-b.ctx.Done():
 		return b.ctx.Err()
 	}
 }
 
-// listen delivers what comes for a process, until the session ends. A new connection of the same session looks and watches
+// listen delivers what comes for a process, until the session or the context ends. A new connection of the same session looks and watches
 // anew; there the letters are still.
-func (b *backend) listen(p store.Process, sink func(record.Notification), begun func()) error {
-	d, err := b.connected(b.ctx)
+func (b *backend) listen(ctx context.Context, p store.Process, sink func(record.Notification), begun func()) error {
+	d, err := b.connected(ctx)
 	if err != nil {
 		return err
 	}
 	box := b.mailbox(p)
-	if _, err = ask(b.ctx, d.link, func(c *zk.Conn) (struct{}, error) {
+	if _, err = ask(ctx, d.link, func(c *zk.Conn) (struct{}, error) {
 		err := b.made(c, func() error {
 			if err := b.makePath(c, box, zk.FlagContainer); err != nil {
 				return err
@@ -112,7 +115,7 @@ func (b *backend) listen(p store.Process, sink func(record.Notification), begun 
 			goes = append(goes, &zk.DeleteRequest{Path: box + "/" + node, Version: -1})
 		}
 		events := d.expect(what)
-		nodes, err := ask(b.ctx, d.link, func(c *zk.Conn) (nodes []string, err error) {
+		nodes, err := ask(ctx, d.link, func(c *zk.Conn) (nodes []string, err error) {
 			if len(goes) > 0 {
 				_, _ = c.Multi(goes...) // what is not done is done with the next
 			}
@@ -152,8 +155,9 @@ func (b *backend) listen(p store.Process, sink func(record.Notification), begun 
 			}
 		case <-quiet:
 			d.unexpect(what, events)
-		case <-b.ctx.Done():
-			return b.ctx.Err()
+		case <-ctx.Done():
+			d.unexpect(what, events)
+			return ctx.Err()
 		}
 	}
 }

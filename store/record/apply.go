@@ -76,11 +76,18 @@ func (s *Store) present() queue.Time {
 	return queue.Time{Clock: us, Wall: us}
 }
 
-// clockKnown reports whether the server has told its clock.
+// The answer that tells most is the nearest to the server's clock for clockBest; what comes later is heeded even if it tells less: our
+// clock drifts, and that of the server may be set. Who has heard none for clockTrusted reads before it writes.
+const (
+	clockBest    = time.Second
+	clockTrusted = time.Minute
+)
+
+// clockKnown reports whether the server has told its clock of late.
 func (s *Store) clockKnown() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.clockAt != 0
+	return s.clockAt != 0 && store.Now() < s.clockAt.Add(clockTrusted) //mutant:record-clock-is-old
 }
 
 // hear notes what the server's clock showed in an answer that was heard at an
@@ -91,7 +98,8 @@ func (s *Store) hear(now int64, heard store.Instant) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.clockAt == 0 || now >= s.clock+heard.Sub(s.clockAt).Microseconds() { // the newest is the nearest
+	age := heard.Sub(s.clockAt)
+	if s.clockAt == 0 || age > clockBest || now >= s.clock+age.Microseconds() { //mutant:record-clock-is-never-set-back
 		s.clock, s.clockAt = now, heard //mutant:record-clock-ahead-of-the-server
 	}
 }
@@ -161,11 +169,14 @@ const (
 	marksAsked = 2
 )
 
+// askedAgain is of how many sessions who asks again in a crowd asks at the most, of any if it waits for more.
+const askedAgain = 256
+
 // unknown is the sessions that matter and of which it is not known whether they live: those of
 // the holders, if anybody waits for them. To ask about each waiter would be
 // quadratic in a crowd; one that is granted is a holder. Where ends are reported, those who wait
 // in a crowd leave the holders to the first of them, as each watches the session ahead of
-// its own (law 9); and who asks again, to find out, asks for what it should be watching.
+// its own (law 9); and who asks again, to find out, asks for what it waits for.
 func (s *Store) unknown(v *view, asked map[session.ID]bool) (ids []session.ID) {
 	first := len(asked) == 0
 	waits := v.refused || v.all
@@ -179,8 +190,12 @@ func (s *Store) unknown(v *view, asked map[session.ID]bool) (ids []session.ID) {
 	}
 	if !waits {
 		for _, id := range v.again { //mutant:record-who-asks-again-asks-for-nobody
-			for _, in := range v.blocking(id) {
-				ids = s.unheard(ids, in, asked)
+			ahead := v.blocking(id) //mutant:record-asks-for-all-holders
+			rand.Shuffle(len(ahead), func(i, j int) { ahead[i], ahead[j] = ahead[j], ahead[i] })
+			for _, in := range ahead {
+				if len(asked) < askedAgain {
+					ids = s.unheard(ids, in, asked)
+				}
 			}
 		}
 		return ids
@@ -263,7 +278,7 @@ func (v *view) news(before map[store.ID]session.ID, taken []store.ID) (all []Not
 	return all
 }
 
-// blocking is the sessions that a waiting claim watches (law 9): that of the entry
+// blocking is the sessions that a waiting claim waits for (law 9): that of the entry
 // directly ahead; or, of the first that waits, those of all holders.
 func (v *view) blocking(id store.ID) (all []session.ID) {
 	for i := range v.q.Entries {
@@ -278,7 +293,7 @@ func (v *view) blocking(id store.ID) (all []session.ID) {
 			return []session.ID{v.in[v.q.Entries[i-1].ID]}
 		}
 		for j := range v.q.Entries[:i] {
-			if h := &v.q.Entries[j]; len(all) < store.MaxHolders && (h.Expires > v.now.Clock || v.keptBy(h) != (session.ID{})) {
+			if h := &v.q.Entries[j]; h.Expires > v.now.Clock || v.keptBy(h) != (session.ID{}) {
 				all = append(all, v.blocksWith(h))
 			}
 		}

@@ -148,9 +148,11 @@ func (s *Store) askIn(ctx context.Context, m *localClaim, c *store.Claim, long, 
 		return change, nil
 	}
 	err = s.do(ctx, c.Name, o)
+	noted := err != nil && store.Definite(err) && o.noted
 	// Who waits goes on until its own entry is in the record (law 9): whoever made room
 	// may not have seen the note, and who comes later is not to overtake it.
 	for tried := 0; err == nil && o.rests; tried++ {
+		noted = true
 		var in bool
 		if in, err = s.awaitTakenIn(ctx, m, short, s.crowded(c.Name, tried)); in {
 			if got.in, got.there = short.ID, true; got.a.Granted {
@@ -180,11 +182,29 @@ func (s *Store) askIn(ctx context.Context, m *localClaim, c *store.Claim, long, 
 		m.unsure, m.ends = true, max(m.ends, store.Now().Add(c.TTL))
 		s.mu.Unlock()
 		return store.Answer{}, err
-	case err != nil || !got.there:
+	case err != nil:
+		s.refused(m, noted)
+		return store.Answer{}, err
+	case !got.there:
 		s.nothing(m)
-		return got.a, err
+		return got.a, nil
 	}
 	return s.answer(ctx, m, c, got, calls, flight)
+}
+
+// refused notes that an ask has a definite error, so that this one has stored nothing. What those before have, or its own note, is
+// taken out; a hold stays.
+func (s *Store) refused(m *localClaim, noted bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case m.token != 0: //mutant:record-refused-hold-stays
+	case m.waits || m.unsure || noted: //mutant:record-refused-claim-goes
+		m.lose(store.ErrLost)
+		s.poke()
+	default:
+		s.forget(m)
+	}
 }
 
 // looksFirst is how often who waits for its note to be taken in looks for itself in the record alone, before it

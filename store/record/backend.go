@@ -234,7 +234,7 @@ type Named struct {
 //  34. No notification of a refused Swap is delivered. One of a Swap with an error
 //     is delivered only if that was done.
 //  35. When Listen has returned nil, no notification of a swap that begins then is missed, as
-//     long as the connection stands.
+//     long as the connection stands. One that has returned an error delivers nothing, and may be repeated.
 //  36. After a connection was lost and made again, the zero Notification is delivered, or all that
 //     came meanwhile is; and from then on 35 holds again.
 //  37. A Swap with many notifications (300, to 300 processes) is done, and all are delivered.
@@ -268,7 +268,7 @@ type Backend interface {
 	Swap(ctx context.Context, s *Swap) (Outcome, error)
 
 	// Listen delivers the notifications for a process to sink until Close, and returns
-	// once none can be missed any more. It is called at most once for a process. sink does not block
+	// once none can be missed any more. It is called for a process until it has returned nil. sink does not block
 	// and is safe for concurrent use. After a break of the connection the backend
 	// subscribes again by itself, and then delivers what came meanwhile, or the zero Notification.
 	Listen(ctx context.Context, p store.Process, sink func(Notification)) error

@@ -38,7 +38,7 @@ type localClaim struct {
 	alsoAt  store.Instant
 	takenIn session.ID    // its entry was in the record under this one, as a notification said
 	rest    chan struct{} // closed when its ask need not wait for that any more; nil: no ask does
-	unsure  bool          // an ask was not answered: its entry may be in any session
+	unsure  bool          // an ask or an adoption was not answered: its entry may be in any session
 	failed  int           // times that it could not be taken out
 
 	uncalled map[session.ID]bool // of holders that it asks to give up, and that are to be called yet; nil: not known. Its asks alone use it
@@ -217,12 +217,12 @@ func (s *Store) due(now store.Instant) (next store.Instant) {
 func (s *Store) takeOut(m *localClaim) {
 	ctx, cancel := context.WithTimeout(s.ctx, longest)
 	defer cancel()
-	err := s.do(ctx, m.name, &op{gives: true, finds: m.id, apply: func(v *view) (queue.Change, error) {
+	err := s.gives(ctx, m, m.name, m.id, func(v *view) (queue.Change, error) {
 		if e := v.find(m.id); e != nil {
 			e.Expires = min(e.Expires, v.now.Clock)
 		}
 		return v.q.Release(v.now, &store.Hold{Name: m.name})
-	}})
+	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m.taking = false

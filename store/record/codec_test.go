@@ -99,6 +99,24 @@ func TestTheClockIsNotAheadOfTheServer(t *testing.T) {
 	}
 }
 
+// Law 5: the clock of this host drifts, and that of the server is set.
+func TestTheClockFollowsTheServerBack(t *testing.T) {
+	t.Parallel()
+	s := &Store{}
+	heard := store.Now()
+	s.hear(1_700_000_000_000_000, heard)
+	for _, c := range []struct{ passed, server time.Duration }{
+		{30 * 24 * time.Hour, 30*24*time.Hour - 52*time.Second}, // 20 ppm
+		{2 * time.Second, -time.Hour},
+	} {
+		heard = heard.Add(c.passed)
+		server := s.clock + c.server.Microseconds()
+		if s.hear(server, heard); s.clock != server || s.clockAt != heard {
+			t.Fatalf("the clock is %v ahead of the server's", time.Duration(s.clock-server)*time.Microsecond+heard.Sub(s.clockAt))
+		}
+	}
+}
+
 func TestANoteComesBackAsItWasWritten(t *testing.T) {
 	t.Parallel()
 	ever := time.Duration(unending) * time.Microsecond

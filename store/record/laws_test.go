@@ -4,6 +4,7 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -246,4 +247,26 @@ func TestAMinimumHoldNeedsNoClockOfTheServer(t *testing.T) {
 	if a := q.ask(q.claim(try)); a.Granted {
 		t.Fatal("granted in the minimum hold of another")
 	}
+}
+
+// Law 5: who begins with a write on a name that it knows nothing of has heard of the server's clock of late.
+func TestWhoHasHeardNoClockOfLateReadsFirst(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{})
+		p := start(t, m, false)
+		p.takes(p.claim(func(c *store.Claim) { c.Name = "another" }))
+		loads := 0
+		p.client.Fates(func(r recordtest.Request) recordtest.Fate {
+			if r.Op == recordtest.OpLoad && r.Name == at {
+				loads++
+			}
+			return recordtest.Answered
+		})
+		time.Sleep(time.Hour)
+		p.takes(p.claim())
+		if loads == 0 {
+			t.Error("it has not read the server's clock for an hour, and writes by it")
+		}
+	})
 }

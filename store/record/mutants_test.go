@@ -20,6 +20,8 @@ func TestTheTestsCatchEachMutantOfTheLaws(t *testing.T) {
 		swept   = "TestWhatACrashedHolderLeftIsTakenOutThoughNobodyComes"
 		lasts   = "TestAGrantLastsNoLongerThanItsSession"
 		moving  = "TestAHoldWhoseMoveIsNotAnsweredIsRenewedInBothSessions"
+		given   = "TestAnAdoptionThatIsGivenUpLeavesNothing"
+		adopted = "TestAnAdoptionOfAHoldInUseIsHeardByTheOwner"
 		suite   = "TestTheStoreKeepsThePromisesOfAllStores/"
 	)
 	var all []mutant.Broken
@@ -65,12 +67,26 @@ func TestTheTestsCatchEachMutantOfTheLaws(t *testing.T) {
 		{"a free name is left to who waits longer", "TestWhoFindsTheNameFreeTakesInAllAtOnce", "record-leaves-it-to-others", mutant.Cond("!s.anotherIsOldest(ctx, n, batch)")},
 		{"the oldest note is left to others", "TestWhoseNoteIsTheOldestTakesInAll", "record-leaves-it-to-others", mutant.Cond("room(a, batch)")},
 		{"a notification counts from the ask", granted, "record-notification-counts-from-the-ask", mutant.Line("Granted: true, Token: n.Token, N: n.N, TTL: min(c.TTL, st.Lasts), From: store.Now(),")},
-		{"a break calls nobody", broken, "record-break-calls-nobody", mutant.Delete()},
+		{"a break calls nobody", broken, "record-break-calls-nobody", mutant.Stmt("_ = in")},
+		{"a break drops a hold before its owner is called", "TestABreakNowThatIsRepeatedIsHeardByTheOwner", "record-break-drops-first", mutant.Stmt("mark.Now = b.Now")},
+		{"a break of what goes meanwhile fails", "TestABreakNowOfAHoldThatGoesMeanwhileIsDone", "record-break-gone-meanwhile", mutant.Delete()},
+		{"a hold that may have another id is not read", "TestAHoldThatMayHaveAnotherIDIsReadAgain", "record-handed-on-is-read", mutant.Delete()},
+		{"an adoption that was not answered is forgotten", given, "record-adoption-is-not-sure", mutant.Stmt("s.forget(now)")},
+		{"an adoption that is refused later is forgotten", "TestAnAdoptionThatIsRefusedLaterLeavesNothing", "record-adoption-refused-later", mutant.Stmt("s.forget(now)")},
+		{"a hold goes to another process uncalled", adopted, "record-adopts-uncalled", mutant.Cond("false")},
+		{"a hold of another process is given back uncalled", adopted, "record-gives-back-uncalled", mutant.Cond("WAS && false")},
 		{"a call is not heeded", broken, "record-call-is-not-heeded", mutant.Cond("st.Failing")},
 		{"a hold stays in the short session", moves, "record-hold-stays-in-the-short-session", mutant.Cond("m == nil || m.sess == nil || m.moving != nil || m.tellsAnew(h)")},
 		{"a release that was not answered is left", "TestAReleaseThatWasNotAnsweredIsDoneAllTheSame", "record-release-unanswered-is-left", mutant.Line("case false:")},
+		{"a release that was refused is left", "TestAReleaseThatIsDeniedIsDoneLater", "record-release-unanswered-is-left", mutant.Line("case err != nil && !store.Definite(err):")},
+		{"a claim that waits is forgotten as it is refused", "TestAClaimThatWaitsAndIsDeniedGoes", "record-refused-claim-goes", mutant.Line("case m.unsure || noted:")},
+		{"a claim that was not answered is forgotten as it is refused", "TestAClaimThatWasNotAnsweredAndIsDeniedGoes", "record-refused-claim-goes", mutant.Line("case m.waits || noted:")},
+		{"a hold goes as it is refused", "TestAHoldThatIsAskedForAndDeniedStays", "record-refused-hold-stays", mutant.Line("case false:")},
+		{"the note of a claim that is refused stays", "TestAFirstAskThatMismatchesLeavesNoNote", "record-refused-note-goes", mutant.Stmt("n.noted[one.claim.ID] = true")},
 		{"who is ahead is told in vain meanwhile", "TestWhoIsToldOfAnotherAheadMeanwhileWatchesThatToo", "record-ahead-is-told-meanwhile", mutant.Stmt("m.also, m.alsoAt = append(m.also, n.Session), 0")},
 		{"the clock is ahead of the server", "TestTheClockIsNotAheadOfTheServer", "record-clock-ahead-of-the-server", mutant.Value("now, heard.Add(-time.Minute)")},
+		{"the clock is never set back", "TestTheClockFollowsTheServerBack", "record-clock-is-never-set-back", mutant.Cond("s.clockAt == 0 || now >= s.clock+age.Microseconds()")},
+		{"an old clock is written by", "TestWhoHasHeardNoClockOfLateReadsFirst", "record-clock-is-old", mutant.Return("s.clockAt != 0")},
 		{"the clock is behind what is stored", "TestTheClockIsNotBehindWhatIsStored", "record-clock-behind-what-is-stored", mutant.Delete()},
 		{"a life is trusted by who trusts none", "TestWhoTrustsNoLifePassesOverAllThatEndedAtOneMoment", "session-trusts-as-set", mutant.Delete()},
 		{"a sweep settles nothing", swept, "record-sweep-settles", mutant.Delete()},
@@ -84,6 +100,7 @@ func TestTheTestsCatchEachMutantOfTheLaws(t *testing.T) {
 		{"a note under another session is taken for the present one", "TestANoteTakenInUnderAnotherSessionIsNotHeeded", "record-taken-in-under-another-session", mutant.Cond("m.rest != nil")},
 		{"who looks in the record alone writes it", "TestWhoLooksInTheRecordAloneOvertakesNobody", "record-looks-and-writes", mutant.Return("false")},
 		{"who asks again in a crowd asks for nobody", "TestWhoAsksAgainInACrowdFindsThatTheHolderHasEnded", "record-who-asks-again-asks-for-nobody", mutant.Value("v.again[:0]")},
+		{"who asks again in a crowd asks for a few holders", "TestADeadHolderAmongManyIsFound", "record-asks-for-all-holders", mutant.Value("v.blocking(id)[:store.MaxHolders]")},
 		{"a minimum hold needs a clock", "TestAMinimumHoldNeedsNoClockOfTheServer", "record-minimum-hold-without-clock", mutant.Value("0")},
 	} {
 		all = append(all, mutant.Broken{Name: m.name, Pkg: "store/record", Test: m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})

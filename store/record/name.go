@@ -71,6 +71,7 @@ type op struct {
 	told  error // of apply
 	err   error // why it may not have been done
 	rests bool  // its claim is in the inbox only
+	noted bool  // a note of it was left
 }
 
 // do applies an operation to the record of a name, and returns when the change is

@@ -38,7 +38,7 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 		}
 	}
 	there := new(bool)
-	err = s.do(ctx, h.Name, &op{gives: true, finds: h.ID, apply: func(v *view) (queue.Change, error) {
+	err = s.gives(ctx, m, h.Name, h.ID, func(v *view) (queue.Change, error) {
 		if e := v.find(h.ID); e != nil && sent.Token != 0 && e.Token == sent.Token {
 			v.keep(h.ID, kept)
 		}
@@ -46,12 +46,12 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 		e := v.find(h.ID)
 		*there = e != nil && e.Expires > v.now.Clock
 		return change, err
-	}})
+	})
 	if m != nil {
 		s.mu.Lock()
 		switch {
-		// It is tried again until it is done, or its session has ended.
-		case err != nil && !store.Definite(err): //mutant:record-release-unanswered-is-left
+		// It is tried again until it is done, or its session has ended: what is refused is there still.
+		case err != nil && !errors.Is(err, store.ErrLost): //mutant:record-release-unanswered-is-left
 			m.lose(store.ErrLost)
 			m.drop, m.ends = true, store.Now()
 			s.poke()
@@ -64,6 +64,34 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 		return s.whyGone(ctx, m, why)
 	}
 	return s.failed("release", h.Name, err)
+}
+
+// errUncalled says that a session is to be called before what it keeps is given back.
+var errUncalled = errors.New("the owner was not called")
+
+// gives does what gives back all that an id has. What it was about to adopt another process may take for its own still: it goes
+// once the session that keeps it was called (law 14).
+func (s *Store) gives(ctx context.Context, m *localClaim, at string, id store.ID, apply func(*view) (queue.Change, error)) error {
+	s.mu.Lock()
+	unsure := m != nil && m.unsure
+	s.mu.Unlock()
+	for called := (session.ID{}); ; {
+		in := new(session.ID)
+		err := s.do(ctx, at, &op{gives: true, finds: id, apply: func(v *view) (queue.Change, error) {
+			*in = v.in[id]
+			if unsure && v.find(id) != nil && *in != called && s.sessions.Own(*in) == nil { //mutant:record-gives-back-uncalled
+				return queue.Change{}, errUncalled
+			}
+			return apply(v)
+		}})
+		if err != errUncalled {
+			return err
+		}
+		called = *in
+		if err := s.sessions.Call(ctx, called); err != nil {
+			return err
+		}
+	}
 }
 
 // ReleaseAll implements [store.Store].
@@ -81,16 +109,33 @@ func (s *Store) BreakHold(ctx context.Context, b store.Break) error {
 	if len(b.Reason) > store.MaxReason {
 		return fmt.Errorf("%w: the reason has %d bytes, at most %d are allowed", store.ErrInvalid, len(b.Reason), store.MaxReason)
 	}
+	// Its owner is called before anybody else gets in (law 14), so that a break that was not answered can be repeated until it is.
+	mark := b
+	mark.Now = false //mutant:record-break-drops-first
+	in, err := s.breaks(ctx, &mark)
+	if err == nil {
+		err = s.sessions.Call(ctx, in) // so its owner's next renewal reads //mutant:record-break-calls-nobody
+	}
+	if err == nil && b.Now {
+		if _, err = s.breaks(ctx, &b); errors.Is(err, store.ErrLost) {
+			err = nil // it has gone meanwhile //mutant:record-break-gone-meanwhile
+		}
+	}
+	return s.failed("break", b.Name, err)
+}
+
+// breaks breaks a hold, and returns the session that it is kept by.
+func (s *Store) breaks(ctx context.Context, b *store.Break) (session.ID, error) {
 	in := new(session.ID)
 	err := s.do(ctx, b.Name, &op{gives: true, apply: func(v *view) (queue.Change, error) {
 		*in = v.in[b.ID]
 		v.refused = true
-		return v.q.Break(v.now, &b)
+		return v.q.Break(v.now, b)
 	}})
-	if err == nil {
-		err = s.sessions.Call(ctx, *in) // so its owner's next renewal reads //mutant:record-break-calls-nobody
+	if err != nil {
+		return session.ID{}, err
 	}
-	return s.failed("break", b.Name, err)
+	return *in, nil
 }
 
 // List implements [store.Inspector].

@@ -140,11 +140,11 @@ func (s *Store) stillMoving(m *localClaim, h *store.Hold, began store.Instant, w
 
 // A renewing is what one run of a renewal has set.
 type renewing struct {
-	r      store.Renewal
-	before session.ID // that kept the hold
-	there  bool       // there is an entry of the id before
-	reads  bool       // there is something for the next renewal to write or to read
-	wish   int64      // a minimum hold that has not begun
+	r     store.Renewal
+	calls session.ID // that keeps the hold still, and is to be called before another does (law 14)
+	there bool       // there is an entry of the id before
+	reads bool       // there is something for the next renewal to write or to read
+	wish  int64      // a minimum hold that has not begun
 }
 
 func (s *Store) renewOne(ctx context.Context, h *store.Hold, began store.Instant) store.Renewal {
@@ -157,46 +157,56 @@ func (s *Store) renewOne(ctx context.Context, h *store.Hold, began store.Instant
 	if m == nil && !adopts {
 		return store.Renewal{Err: store.ErrLost}
 	}
+	if adopts && m != nil {
+		s.mu.Lock()
+		m.reads = true // only a reading tells whether it has another id //mutant:record-handed-on-is-read
+		s.mu.Unlock()
+	}
 	if adopts && h.NewID.Process() == (store.Process{}) {
 		return s.detach(ctx, m, h)
 	}
 	if r, asked, done := s.unchanged(h); done && asked {
 		return s.why(ctx, m, h, r)
 	}
-	sess, err := s.sessionFor(ctx, m, h, adopts)
+	now := m // the claim from now on
+	if adopts {
+		now = s.enter(h.Name, h.NewID, true)
+		defer s.exit(now)
+		if err := s.isGone(now); err != nil {
+			return store.Renewal{Err: s.whyGone(ctx, now, err)}
+		}
+	}
+	sess, err := s.sessionFor(ctx, now, h)
+	var kept session.ID
+	if err == nil {
+		kept, err = s.beginKeep(ctx, m)
+	}
 	if err != nil {
+		s.unsent(now)
 		return store.Renewal{Err: err}
+	}
+	if adopts {
+		s.adopting(now, h, sess)
 	}
 	flight, calls := sess.Fresh(), sess.State().Calls
-	kept, err := s.beginKeep(ctx, m)
-	if err != nil {
-		return store.Renewal{Err: err}
-	}
 	got := &renewing{}
 	if err = s.show(ctx, m, h, sess.ID, kept, got); err != nil {
 		if r, ok := s.stillMoving(m, h, began, err); ok {
 			return r
 		}
-		return store.Renewal{Err: s.notRenewed(m, got, err)}
-	}
-	if adopts && got.before != sess.ID {
-		// Whoever comes with the id before has to read.
-		if err := s.sessions.Call(ctx, got.before); err != nil {
-			return store.Renewal{Err: err}
+		if adopts {
+			s.notAdopted(now, got, err)
 		}
+		return store.Renewal{Err: s.notRenewed(m, got, err)}
 	}
 	st := sess.Wait(ctx, flight)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if adopts {
 		s.forget(m)
-		id := h.NewID
-		if m = s.claims[id]; m == nil {
-			m = &localClaim{name: h.Name, id: id}
-			s.claims[id] = m
-		}
+		m = now
 	}
-	m.moving, m.shown = nil, true
+	m.moving, m.shown, m.unsure = nil, true, false
 	m.into(sess)
 	if m.check(); m.gone != nil {
 		s.poke()
@@ -212,22 +222,31 @@ func (s *Store) renewOne(ctx context.Context, h *store.Hold, began store.Instant
 }
 
 // show writes a renewal. The minimum hold of a hold that comes from another process and was not
-// shown there begins now: how long ago it was granted nobody here knows.
+// shown there begins now: how long ago it was granted nobody here knows. What comes from a process that may have
+// it still gets its new id first, and goes to another session once its own was called (law 14).
 func (s *Store) show(ctx context.Context, m *localClaim, h *store.Hold, in, kept session.ID, got *renewing) error {
-	err := s.do(ctx, h.Name, s.renewal(h, in, kept, m == nil, got))
-	if err == errNeedsKeep {
-		if kept, err = s.keepFor(ctx, time.Duration(got.wish)*time.Microsecond); err == nil {
-			err = s.do(ctx, h.Name, s.renewal(h, in, kept, false, got))
+	for called := (session.ID{}); ; {
+		err := s.do(ctx, h.Name, s.renewal(h, in, kept, called, m == nil, got))
+		switch {
+		case err == errNeedsKeep:
+			kept, err = s.keepFor(ctx, time.Duration(got.wish)*time.Microsecond)
+		case err == nil && got.calls != (session.ID{}):
+			called = got.calls
+			err = s.sessions.Call(ctx, called)
+		default:
+			return err
+		}
+		if err != nil {
+			return err
 		}
 	}
-	return err
 }
 
 // renewal writes what the owner of a hold tells, and the session that keeps it from now on.
-func (s *Store) renewal(h *store.Hold, in, kept session.ID, adopted bool, got *renewing) *op {
+func (s *Store) renewal(h *store.Hold, in, kept, called session.ID, adopted bool, got *renewing) *op {
 	return &op{apply: func(v *view) (change queue.Change, err error) {
 		*got = renewing{wish: v.wish[h.ID]}
-		if e := v.find(h.ID); adopted && got.wish > 0 && e.Token == h.Token && e.Broken == nil {
+		if e := v.find(h.ID); adopted && got.wish > 0 && kept == (session.ID{}) && e.Token == h.Token && e.Broken == nil {
 			return change, errNeedsKeep
 		}
 		got.r, change = v.q.Renew(v.now, h)
@@ -237,9 +256,12 @@ func (s *Store) renewal(h *store.Hold, in, kept session.ID, adopted bool, got *r
 			if !known {
 				was = v.in[id] // it was done before, and the reply was lost
 			}
-			got.before = was
+			to := in
+			if adopted && h.ID.Process() != (store.Process{}) && was != in && was != called { //mutant:record-adopts-uncalled
+				to, got.calls = was, was
+			}
 			delete(v.in, h.ID)
-			v.in[id] = in
+			v.in[id] = to
 			if by, is := v.kept[h.ID]; is {
 				delete(v.kept, h.ID)
 				v.kept[id] = by
@@ -270,18 +292,15 @@ func (s *Store) notRenewed(m *localClaim, got *renewing, err error) error {
 
 // sessionFor is the session that is to keep the hold: the one that does, if it is long
 // enough; else the present one for the TTL, to which the hold moves (law 10).
-func (s *Store) sessionFor(ctx context.Context, m *localClaim, h *store.Hold, adopts bool) (*session.Session, error) {
-	var was *session.Session
-	if m != nil {
-		s.mu.Lock()
-		was = m.sess
-		s.mu.Unlock()
-	}
-	if !adopts && was != nil && was.TTL >= h.TTL {
+func (s *Store) sessionFor(ctx context.Context, m *localClaim, h *store.Hold) (*session.Session, error) {
+	s.mu.Lock()
+	was := m.sess
+	s.mu.Unlock()
+	if was != nil && was.TTL >= h.TTL {
 		return was, nil
 	}
 	sess, err := s.sessions.Present(ctx, h.TTL)
-	if err != nil || adopts || was == nil || was == sess {
+	if err != nil || was == nil || was == sess {
 		return sess, err
 	}
 	return sess, s.moves(ctx, m, was, sess)
@@ -304,36 +323,6 @@ func (s *Store) moves(ctx context.Context, m *localClaim, from, to *session.Sess
 		m.moving, m.toCalls = to, to.State().Calls
 	}
 	return nil
-}
-
-// detach gives a hold an id that is nobody's, and a session of its own, which nobody renews: so
-// it outlives its process.
-func (s *Store) detach(ctx context.Context, m *localClaim, h *store.Hold) store.Renewal {
-	id := session.NewID()
-	ttl := s.ticks(h.TTL)
-	sent := store.Now()
-	lasts, err := s.b.Begin(ctx, id, ttl)
-	if err != nil {
-		return store.Renewal{Err: err}
-	}
-	kept, err := s.beginKeep(ctx, m)
-	if err != nil {
-		return store.Renewal{Err: err}
-	}
-	got := &renewing{}
-	if err := s.show(ctx, m, h, id, kept, got); err != nil {
-		return store.Renewal{Err: s.notRenewed(m, got, err)}
-	}
-	if m == nil { // another's: it has to read
-		if err := s.sessions.Call(ctx, got.before); err != nil {
-			return store.Renewal{Err: err}
-		}
-	} else {
-		s.nothing(m)
-	}
-	out := got.r
-	out.TTL, out.From = min(h.TTL, lasts), sent
-	return out
 }
 
 func (s *Store) ticks(ttl time.Duration) time.Duration {

@@ -116,7 +116,7 @@ func (s *Store) change(ctx context.Context, n *name) error {
 			continue
 		case o.Joined:
 			for _, one := range batch {
-				n.noted[one.claim.ID] = true
+				n.noted[one.claim.ID], one.noted = true, true //mutant:record-refused-note-goes
 			}
 			if !o.Told && s.othersTakeIn(ctx, n, batch) {
 				for _, one := range batch {

@@ -138,3 +138,30 @@ func TestWhoAsksAgainInACrowdFindsThatTheHolderHasEnded(t *testing.T) {
 		}
 	})
 }
+
+// In a crowd who waits at the head finds any holder that has ended, however many there are.
+func TestADeadHolderAmongManyIsFound(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{})
+		const slots = 20
+		slot := func(c *store.Claim) { c.Limit, c.Weight = slots, 1 }
+		var holders []*process
+		for range slots {
+			q := start(t, m, false)
+			q.takes(q.claim(slot))
+			holders = append(holders, q)
+		}
+		p := start(t, m, false)
+		p.all(recordtest.Hangs, recordtest.OpAwait)
+		first := p.claim(slot)
+		p.waits(first)
+		dead := holders[14]
+		dead.client.Cut()
+		m.Lapse(dead.Sessions()...)
+		time.Sleep(2 * time.Second) // what was heard of it before is not believed for longer
+		if a := p.ask(first); !a.Granted {
+			t.Errorf("%+v, want it granted: a holder is gone", a)
+		}
+	})
+}

@@ -142,7 +142,8 @@ func (s *Store) watchAhead(a *applied, sent store.Instant) {
 			if m.alsoAt < sent {
 				m.also = nil
 			}
-			s.watch(m, append(a.blocking(e.ID), m.also...))
+			ahead := a.blocking(e.ID)
+			s.watch(m, append(ahead[:min(len(ahead), store.MaxHolders)], m.also...)) // of more its polls ask
 		}
 	}
 }

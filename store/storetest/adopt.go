@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"errors"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -199,4 +200,34 @@ func (c *client) goOn(h *held, id store.ID) *held {
 	k := *h
 	k.c, k.ID, k.claim.ID = c, id, id
 	return &k
+}
+
+// An adoption is not answered, nor repeated, and nor does what gives it up get through, while its process holds something else.
+// It ends with its TTL.
+func unansweredAdoption(t *trial, c Linked, after int) {
+	if why, lacks := t.d.Lacks[store.PromiseDetach]; lacks {
+		t.Skipf("the store lacks %q: %s", store.PromiseDetach, why)
+	}
+	here, link, proc := t.linked(c)
+	there, _, other := t.linked(c)
+	defer t.keep(here, proc)()
+	claim := t.lasting(other, t.name(), t.lastsLong())
+	h := store.Hold{Name: claim.Name, ID: claim.ID, Token: t.granted(there, claim).Token, TTL: claim.TTL, NewID: store.Process{}.NewID()}
+	if err := there.Renew(t.ctx, []store.Hold{h})[0].Err; err != nil {
+		t.Fatalf("detaching: %v", err)
+	}
+	h.ID, h.NewID = h.NewID, proc.NewID()
+	link.MuteAfter(after)
+	ctx, cancel := context.WithCancel(t.ctx)
+	defer cancel()
+	adopted := make(chan struct{})
+	go func() {
+		defer close(adopted)
+		here.Renew(ctx, []store.Hold{h})
+	}()
+	t.fallSilent(link)
+	link.Reset()
+	cancel() // some drivers do not heed a reset
+	<-adopted
+	t.isFree(there, other, h.Name)
 }

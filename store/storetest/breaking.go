@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"errors"
 	"strings"
 
@@ -224,4 +225,50 @@ func (t *trial) breaks(c *client, h *held, reason string, now bool) {
 	if err := c.breakHold(h, reason, now); err != nil {
 		t.Fatalf("break: %v", err)
 	}
+}
+
+// An operator breaks a hold, so that the next gets in at once, and is not answered. It is repeated until it is: then the owner's
+// next renewal is lost.
+func repeatedBreak(t *trial, c Linked, after int) {
+	if why, lacks := t.d.Lacks[store.PromiseInspect]; lacks {
+		t.Skipf("the store lacks %q: %s", store.PromiseInspect, why)
+	}
+	here, _, proc := t.linked(c)
+	there, link, _ := t.linked(c)
+	claim := t.lasting(proc, t.name(), t.lastsLong())
+	h := store.Hold{Name: claim.Name, ID: claim.ID, Token: t.granted(here, claim).Token, TTL: claim.TTL}
+	renewed := func() (err error) {
+		t.until("a renewal is answered", func() bool {
+			ctx, cancel := t.once()
+			defer cancel()
+			err = here.Renew(ctx, []store.Hold{h})[0].Err
+			return err == nil || store.Definite(err)
+		})
+		return err
+	}
+	if err := renewed(); err != nil {
+		t.Skipf("this machine is too busy: the hold is lost before it is broken: %v", err)
+	}
+	operator := there.(store.Inspector)
+	MustList(t, operator, h.Name) // so that it has done what it does only once
+	link.MuteAfter(after)
+	ctx, cancel := context.WithCancel(t.ctx)
+	defer cancel()
+	b := store.Break{Name: h.Name, ID: h.ID, Token: h.Token, Now: true}
+	broken := make(chan struct{})
+	go func() {
+		defer close(broken)
+		operator.BreakHold(ctx, b)
+	}()
+	t.fallSilent(link)
+	link.Reset()
+	cancel() // some drivers do not heed a reset
+	<-broken
+	t.until("the break is answered", func() bool {
+		ctx, cancel := t.once()
+		defer cancel()
+		err := operator.BreakHold(ctx, b)
+		return err == nil || store.Definite(err)
+	})
+	t.isLost(renewed(), "renewal of a hold that was removed")
 }

@@ -63,6 +63,8 @@ func Faults(t *testing.T, c Linked) {
 			"an ask that was not answered is granted in the session it was sent in": repeatedAsk,
 			"an ask that arrives late goes beside another claim of its process":     lateAsk,
 			"an ask that is repeated leaves nothing beside another claim":           repeatedBeside,
+			"a break now that is repeated is heard by the owner":                    repeatedBreak,
+			"an adoption that was not answered ends with its TTL":                   unansweredAdoption,
 		}
 		if c.Waits == "" {
 			all["a call returns when its context ends, though the server is frozen"] = frozenServer

@@ -67,5 +67,6 @@
 // is a write of its own, with all that comes between. An inbox that is read in part
 // (Record.More). That a record is too large. Back-off, and starvation by an unending
 // stream of others. A break that drops the hold at once, which lets two in by
-// design. An operator who is killed between a break and its call.
+// design. An operator who is killed between a break and its call. The adoption of a
+// hold that was not handed on.
 package main

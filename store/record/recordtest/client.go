@@ -245,14 +245,21 @@ func (c *Client) Listen(ctx context.Context, p store.Process, sink func(record.N
 	if c.m.o.Quiet {
 		return store.ErrUnsupported //mutant:recordtest-quiet
 	}
+	l := &listener{client: c, process: p, sink: sink}
 	_, err := send(ctx, c, Request{Op: OpListen}, func() bool {
 		c.m.mu.Lock()
 		defer c.m.mu.Unlock()
-		if c.ctx.Err() == nil {
-			c.m.listening[&listener{c, p, sink}] = true //mutant:recordtest-listens
+		if c.ctx.Err() == nil && !l.failed {
+			c.m.listening[l] = true //mutant:recordtest-listens
 		}
 		return true
 	})
+	if err != nil {
+		c.m.mu.Lock()
+		defer c.m.mu.Unlock()
+		l.failed = true
+		delete(c.m.listening, l) //mutant:recordtest-failed-listen-ends
+	}
 	return err
 }
 

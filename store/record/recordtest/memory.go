@@ -76,6 +76,7 @@ type listener struct {
 	client  *Client
 	process store.Process
 	sink    func(record.Notification)
+	failed  bool // its Listen was not answered
 }
 
 // maxInbox is how many notes a Load returns at the most.

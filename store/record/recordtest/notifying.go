@@ -19,6 +19,7 @@ var notifyPromises = []promise{
 	{name: "a refused swap notifies nobody", run: refusedNotifies, notify: true},
 	{name: "no notification is missed once Listen has returned", run: notifiedAtOnce, notify: true},
 	{name: "after a new connection all are told to look", run: notifiedAgain, notify: true, linked: true},
+	{name: "a Listen that failed delivers nothing and can be repeated", run: listenRepeated, notify: true, linked: true},
 	{name: "three hundred processes are notified by one swap", run: notifiedCrowd, notify: true},
 	{name: "who does not listen delays nobody", run: notifiedDeaf, notify: true},
 	{name: "nobody hears of another process", run: notifiedApart, notify: true},
@@ -245,6 +246,26 @@ func notifiedAgain(t *trial) {
 		t.notify(b, name, n)
 		t.hears(e, n)
 	}
+}
+
+func listenRepeated(t *trial) {
+	b, name := t.open(), fresh()
+	a, link := t.linked()
+	t.load(a, name) // so that it is connected
+	p := store.NewProcess()
+	failed, e := &ear{p: p}, &ear{p: p}
+	link.MuteAfter(0)
+	t.unanswered(link, func(ctx context.Context) error { return a.Listen(ctx, p, failed.sink) })
+	link.Reset()
+	t.until("Listen is answered", func() bool {
+		ctx, cancel := context.WithTimeout(t.ctx, patience/4)
+		defer cancel()
+		return a.Listen(ctx, p, e.sink) == nil
+	})
+	n := granted(name, p, 1)
+	t.notify(b, name, n)
+	t.hears(e, n)
+	t.never("a Listen that failed delivers a notification", func() bool { return failed.heard(n) > 0 })
 }
 
 func notifiedCrowd(t *trial) {
