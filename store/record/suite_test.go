@@ -100,3 +100,18 @@ func TestTheStoreDoesWhatTheRuleSays(t *testing.T) {
 		})
 	}
 }
+
+// Connections fall silent and are reset while they are used.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	for _, kind := range servers {
+		t.Run(kind.name, func(t *testing.T) {
+			t.Parallel()
+			m := recordtest.NewMemory(slow(kind.o))
+			storetest.Faults(t, storetest.Linked{Open: func(t *testing.T) (store.Store, storetest.Link) {
+				c := m.Client()
+				return watching(record.New(backendOf(c, kind.o)), kind.o), c.Link()
+			}})
+		})
+	}
+}
