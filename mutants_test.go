@@ -18,13 +18,6 @@ func inside(name, test, mark string, do mutant.Op) mutant.Broken {
 	return b
 }
 
-// hanging is one that asks without end at one instant, or waits for itself.
-func hanging(name, test, mark string, do mutant.Op) mutant.Broken {
-	b := one(name, test, mark, do)
-	b.Hangs = true
-	return b
-}
-
 var engineMutants = []mutant.Broken{
 	// Rule 1.
 	one("the deadline of a grant counts from the reply", "TestRule1_ClockBeforeTheCall", "deadline-grant-counts-reply", mutant.Swap()),
@@ -49,7 +42,7 @@ var engineMutants = []mutant.Broken{
 	one("not ours is asked for again", "TestRule3_NotYoursIsLostAtOnce", "ours-asked-again", mutant.Cond("false")),
 	one("an indeterminate renewal is a loss", "TestRule3_AnIndeterminateRenewalIsRetriedUntilTheDeadline", "ours-asked-again", mutant.Stmt("default:\nreturn store.ErrLost")),
 	one("an indeterminate renewal is tried again a renewal later", "TestRule3_AnIndeterminateRenewalIsRetriedUntilTheDeadline", "unclear-renewal-tried-again", mutant.Value("now.Add(h.s.RenewEvery + 0*pause)")),
-	hanging("MaxHold is ignored", "TestMaxHold_IsLostAndGivenBackAtItsEnd", "maxhold-ignored", mutant.Cond("false")),
+	one("MaxHold is ignored", "TestMaxHold_IsLostAndGivenBackAtItsEnd", "maxhold-ignored", mutant.Cond("false")),
 
 	one("each lease warns of an outage", "TestRule3_AnOutageIsOneWarning", "each-lease-warns-outage", mutant.Stmt("level = slog.LevelWarn")),
 	one("one warning for ever", "TestRule3_AnOutageIsOneWarning", "warning-ever", mutant.Delete()),
@@ -148,7 +141,7 @@ var engineMutants = []mutant.Broken{
 		mutant.At("handed-over-more-often", mutant.Cond("h.index < 0 || h.handOver.left == 0 || h.deadline.Sub(now) <= h.granted/2 || s.e.isClosing()")),
 		mutant.At("handed-over-ever-too", mutant.Value("time.Hour")),
 	}},
-	hanging("nobody asks when the time is over", "TestHandOver_AnotherProcessGetsInWithinTheTime", "nobody-asks-time-over", mutant.Cond("!at.hold.suits(at.first.w)")),
+	one("nobody asks when the time is over", "TestHandOver_AnotherProcessGetsInWithinTheTime", "nobody-asks-time-over", mutant.Cond("!at.hold.suits(at.first.w)")),
 	one("a later hold's shorter time is not heeded", "TestHandOver_TheShorterTimeOfALaterHoldCounts", "armed-for-hold-before", mutant.Cond("at.armed != 0")),
 	one("handed over with a new deadline", "TestHandOver_TheDeadlineIsInherited", "handed-over-new-deadline", mutant.After("h.deadline = now.Add(h.granted)\n\th.until.Store(int64(h.deadline))")),
 	one("handed over with the dregs of its time", "TestHandOver_OnlyWhileMoreThanHalfOfTheTTLIsLeft", "handed-over-more-often", mutant.Cond("h.index < 0 || h.handOver.left == 0 || now >= h.handOver.until || s.e.isClosing()")),
@@ -265,7 +258,7 @@ var engineMutants = []mutant.Broken{
 	one("a loss is not told", "TestObserver_IsToldOfEachLossOnce", "loss-told", mutant.Delete()),
 	one("a hold that MaxHold ended is told as released too", "TestObserver_IsToldOfEachLossOnce", "hold-maxhold-ended-told", mutant.Expr("s.e.work.Go(func() { h.release() })")),
 	one("a loss that the release finds is a release", "TestObserver_IsToldOfALossThatTheReleaseFinds", "loss-release-finds-release", mutant.Stmt("_ = EventLost")),
-	hanging("the observer is called with the lock held", "TestObserver_IsCalledWithoutALock", "renewal-answered-never-late", mutant.Stmt("reported := h.renewalReport(1, err)\n\treported.s.notify(reported.e)")),
+	one("the observer is called with the lock held", "TestObserver_IsCalledWithoutALock", "renewal-answered-never-late", mutant.Stmt("reported := h.renewalReport(1, err)\n\treported.s.notify(reported.e)")),
 	one("a loss that the release finds is no error", "TestLog_ALossIsAnErrorAFailedRenewalAWarningTheRestDebug", "loss-release-finds-error", mutant.Cond("errors.Is(err, store.ErrHeld)")),
 
 	// Election.
@@ -359,9 +352,9 @@ var engineMutants = []mutant.Broken{
 	one("Shutdown renews nothing", "TestShutdown_WaitsForLeasesAndRenewsThem", "shutdown-renews-nothing", mutant.Cond("len(s.holds) == 0 || s.e.isClosing()")),
 	one("Shutdown waits for no Do", "TestShutdown_WaitsForADoWhoseLeaseIsOver", "shutdown-waits", mutant.Cond("e.isClosing() && len(e.sched.holds) == 0")),
 	one("Shutdown does not see the last Do end", "TestShutdown_WaitsForADoWhoseLeaseIsOver", "shutdown-see-last-end", mutant.Cond("e.running.Add(-1) < 0")),
-	hanging("Shutdown waits beyond its context", "TestShutdown_WhenItsContextEndsClosesAllTheSame", "shutdown-waits-beyond-context", mutant.Expr("<-context.Background().Done()")),
+	one("Shutdown waits beyond its context", "TestShutdown_WhenItsContextEndsClosesAllTheSame", "shutdown-waits-beyond-context", mutant.Expr("<-context.Background().Done()")),
 	one("Shutdown waits beside Close", "TestShutdown_ACloseBesideItEndsTheWaiting", "shutdown-waits-beside-close", mutant.Delete()),
-	hanging("in Shutdown a downgrade is tried without a pause", "TestShutdown_ADowngradeGoesOn", "shutdown-downgrade-tried-without", mutant.Stmt("_ = c.h.e.pause(c.h.e.life, jitter(500*time.Millisecond))")),
+	one("in Shutdown a downgrade is tried without a pause", "TestShutdown_ADowngradeGoesOn", "shutdown-downgrade-tried-without", mutant.Stmt("_ = c.h.e.pause(c.h.e.life, jitter(500*time.Millisecond))")),
 	one("a loss that is asked for late", "TestSeveral_LostAskedForLate", "lost-asked-late", mutant.Line("case 77:")),
 	one("Close does not end the waits", "TestRule8_CloseGivesBackAllAndEndsAllWaits", "close-end-waits", mutant.Delete()),
 
@@ -373,4 +366,6 @@ var engineMutants = []mutant.Broken{
 }
 
 // Each rule's test fails when the rule is broken.
-func TestTheTestsCatchEachMutantOfTheEngine(t *testing.T) { mutant.Catch(t, engineMutants) }
+func TestTheTestsCatchEachMutantOfTheEngine(t *testing.T) {
+	mutant.Catch(t, engineMutants, bound+"=10s")
+}

@@ -258,7 +258,7 @@ func TestObserver_IsNotToldOfMistakes(t *testing.T) {
 // The observer may use whatever has a lock inside, or take its time: no lock of
 // the engine is held meanwhile.
 func TestObserver_IsCalledWithoutALock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bounded(t, func(t *testing.T) {
 		s := newLink(t)
 		var locks *Locker
 		var kinds sync.Map

@@ -129,7 +129,7 @@ func TestHandOver_AnotherProcessGetsInWithinTheTimes(t *testing.T) {
 }
 
 func TestHandOver_AnotherProcessGetsInWithinTheTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bounded(t, func(t *testing.T) {
 		s := newLink(t)
 		start := time.Now()
 		locks := locker(t, withNotifications{s}, nil)

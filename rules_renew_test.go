@@ -359,7 +359,7 @@ func TestRule4_WhatEndsBeforeItsBatchIsSentIsNotRenewed(t *testing.T) {
 }
 
 func TestMaxHold_IsLostAndGivenBackAtItsEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bounded(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, s, &Options{MaxHold: 65 * time.Second})
 		start := time.Now()

@@ -90,7 +90,7 @@ func TestShutdown_WaitsForADoWhoseLeaseIsOver(t *testing.T) {
 }
 
 func TestShutdown_WhenItsContextEndsClosesAllTheSame(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bounded(t, func(t *testing.T) {
 		s := newLink(t)
 		l := opened(t, s, nil)
 		lease := lock(t, l, "a")
@@ -229,7 +229,7 @@ func TestShutdown_ALeaderLeadsToTheEndAndNobodyElse(t *testing.T) {
 // A downgrade that is not answered is asked for again, also in a Shutdown, and
 // not without a pause.
 func TestShutdown_ADowngradeGoesOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bounded(t, func(t *testing.T) {
 		s := newLink(t)
 		l := opened(t, s, nil)
 		lease, err := l.RWMutex("a").UpgradeableRLock(t.Context())

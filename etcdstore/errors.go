@@ -115,7 +115,7 @@ func ParseURL(s string) (*clientv3.Config, *Options, error) {
 		config.TLS.ServerName = files.ServerName
 	}
 	for host := range strings.SplitSeq(u.Host, ",") {
-		if host == "" || host[0] == ':' { // not this host in its place, where everybody would be alone
+		if host == "" || host[0] == ':' { // not this host in its place, where everybody would be alone //mutant:etcd-url-names-each-host
 			return nil, nil, bad("it names no host, or an empty one: want etcd://host:port,host:port")
 		}
 		if strings.ContainsAny(host, "@?/") {

@@ -17,6 +17,8 @@ func TestTheTestsCatchEachMutantOfEtcd(t *testing.T) {
 		slot     = "TestASlotWhoseJoinWasNotAnsweredIsNotUsedAgain"
 		lost     = "TestAVersionFromBeforeAllWasLostIsNone"
 		unheard  = "TestAnAskWhereNobodyListensSaysSo"
+		arrives  = "TestFaults/fault/an_ask_that_arrives_late_goes_beside_another_claim_of_its_process"
+		session  = "TestFaults/fault/an_ask_that_was_not_answered_is_granted_in_the_session_it_was_sent_in"
 	)
 	var all []mutant.Broken
 	for _, m := range []struct {
@@ -46,6 +48,9 @@ func TestTheTestsCatchEachMutantOfEtcd(t *testing.T) {
 		{"nobody looks once the watch is there again", "TestAWaiterSurvivesCompactionAndALostWatch", "etcd-nobody-looks-once-watch", mutant.Delete()},
 		{"an ask waits though no member can be connected to", unheard, "etcd-unreachable", mutant.Cond("WAS && false")},
 		{"why no member can be connected to is text alone", unheard, "etcd-dial-cause", mutant.Return("&dialError{text, errors.New(cause.Error())}")},
+		{"a late swap is left", arrives, "record-late-swap-is-left", mutant.Value("false")},
+		{"a late join is left", arrives, "record-late-join-is-called", mutant.Cond("WAS && false")},
+		{"a grant counts from another session", session, "record-grant-counts-from-another-session", mutant.Value("s.sessions.Begun(c.TTL)")},
 		{"a login waits though no member can be connected to", "TestALoginWhereNobodyListensSaysSo", "etcd-login-soon", mutant.Delete()},
 	} {
 		all = append(all, mutant.Broken{Name: m.name, Pkg: "etcdstore", Test: m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})

@@ -184,8 +184,12 @@ const sweepMost = 500
 func (b *backend) sweep(ctx context.Context) error {
 	old := b.written(b.now(), b.Retention)
 	for _, of := range []struct{ rows, remove string }{
-		{"SELECT HEX(name),rev FROM " + b.records + " WHERE idle=1 AND written<" + old, //mutant:mysql-sweep-old
-			"DELETE FROM " + b.records + " WHERE name=x'%s' AND rev=%d"}, //mutant:mysql-sweep-unwritten
+		{"SELECT HEX(name),rev FROM " + b.records + " WHERE " +
+			"idle=1" + //mutant:mysql-sweep-idle
+			" AND " +
+			"written<" + old, //mutant:mysql-sweep-old
+			"DELETE FROM " + b.records + " WHERE name=x'%s' AND " +
+				"rev=%d"}, //mutant:mysql-sweep-unwritten
 		{"SELECT HEX(id),0 FROM " + b.sessions + " WHERE expires<=" + b.now(),
 			"DELETE FROM " + b.sessions + " WHERE id=x'%s' AND expires<=" + b.now() + "+%d"},
 	} {
@@ -204,7 +208,7 @@ func (b *backend) sweep(ctx context.Context) error {
 		}
 		rows.Close()
 		err = first(err, rows.Err())
-		for _, statement := range all {
+		for _, statement := range all { //mutant:mysql-swept-one-by-one
 			if err == nil {
 				_, _, err = b.tell(ctx, statement+commits)
 			}

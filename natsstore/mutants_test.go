@@ -13,11 +13,13 @@ func TestTheTestsCatchEachMutantOfTheRecipe(t *testing.T) {
 	t.Parallel()
 	testserver.SharedNATS(t) // and theirs
 	const (
-		gone   = "TestASessionThatWasFoundGoneIsNeverRenewedAgain"
-		late   = "TestARenewalThatComesLateEndsNoSession"
-		unfit  = "TestABucketThatWouldLoseLocksIsRefused"
-		passed = "TestWhatIsTakenInIsLeftOutBeforeItIsDeleted"
-		suite  = "TestBackend/promise/"
+		gone    = "TestASessionThatWasFoundGoneIsNeverRenewedAgain"
+		late    = "TestARenewalThatComesLateEndsNoSession"
+		unfit   = "TestABucketThatWouldLoseLocksIsRefused"
+		passed  = "TestWhatIsTakenInIsLeftOutBeforeItIsDeleted"
+		suite   = "TestBackend/promise/"
+		arrives = "TestFaults/fault/an_ask_that_arrives_late_goes_beside_another_claim_of_its_process"
+		sent    = "TestFaults/fault/an_ask_that_was_not_answered_is_granted_in_the_session_it_was_sent_in"
 	)
 	var all []mutant.Broken
 	for _, m := range []struct {
@@ -47,6 +49,9 @@ func TestTheTestsCatchEachMutantOfTheRecipe(t *testing.T) {
 		{"what was taken in is taken in once more", passed, "nats-notes-taken-in-twice", mutant.Cond("m.seq == 0")},
 		{"what was taken in stays", "TestWhatIsTakenInIsDeleted", "nats-taken-in-is-deleted", mutant.Stmt("_, _ = ctx, k")},
 		{"more than was taken in is deleted", "TestWhatIsTakenInIsDeleted", "nats-taken-in-is-deleted", mutant.Stmt("_ = k.stream.Purge(ctx, jetstream.WithPurgeSubject(b.subject(noteKeys(name))))")},
+		{"a late swap is left", arrives, "record-late-swap-is-left", mutant.Value("false")},
+		{"a late join is left", arrives, "record-late-join-is-left", mutant.Stmt("_ = l")},
+		{"a grant counts from another session", sent, "record-grant-counts-from-another-session", mutant.Value("s.sessions.Begun(c.TTL)")},
 		{"that there are more notes is not told", suite + "of_many_notes_the_oldest_are_read_and_More_is_true", "nats-more-notes", mutant.Value("false")},
 	} {
 		all = append(all, mutant.Broken{

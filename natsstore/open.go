@@ -71,7 +71,7 @@ func ParseURL(rawURL string) (*nats.Options, *Options, error) {
 	}
 	// A url.URL has one host.
 	scheme, rest, ok := strings.Cut(rawURL, "://")
-	if !ok {
+	if !ok { //mutant:nats-url-has-a-host
 		return nil, nil, bad("want nats://host:port")
 	}
 	end := len(rest)
@@ -132,7 +132,7 @@ func ParseURL(rawURL string) (*nats.Options, *Options, error) {
 	}
 	c.Secure = c.Secure || u.Scheme == "nats+tls"
 	for host := range strings.SplitSeq(rest[at:end], ",") {
-		if host == "" || host[0] == ':' { // not this host in its place, where everybody would be alone
+		if host == "" || host[0] == ':' { // not this host in its place, where everybody would be alone //mutant:nats-url-names-each-host
 			return nil, nil, bad("it names no host, or an empty one: want nats://host:port,host:port")
 		}
 		if _, _, err := net.SplitHostPort(host); err != nil {

@@ -136,7 +136,7 @@ func file(rawURL string) (*filestore.Store, error) {
 		}
 	}
 	switch {
-	case u.Opaque != "" && !filepath.IsAbs(filepath.FromSlash(dir)): // it is absolute on Windows alone: file:C:/DIR
+	case u.Opaque != "" && !filepath.IsAbs(filepath.FromSlash(dir)): // it is absolute on Windows alone: file:C:/DIR //mutant:open-relative-directory
 		return nil, bad("its directory depends on where the program is started, and with it who shares the locks: write file:/DIR, with the whole path")
 	case u.Host != "":
 		return nil, bad("%q is read as a host, and files have none: write file:/DIR, with the whole path", u.Host)

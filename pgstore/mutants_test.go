@@ -1,7 +1,6 @@
 package pgstore
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/mutant"
@@ -12,7 +11,6 @@ import (
 // are in brokenTable.
 func TestTheTestsCatchEachMutantOfTheTable(t *testing.T) {
 	t.Parallel()
-	hanging := []string{"a renewal waits for the pool", "a release waits for the pool"}
 	var all []mutant.Broken
 	for _, m := range []struct {
 		name, test, mark string
@@ -30,7 +28,7 @@ func TestTheTestsCatchEachMutantOfTheTable(t *testing.T) {
 		{"the check gives up behind a pooler", "TheCheckWorksBehindPgBouncer", "pg-check-behind-pooler", mutant.Value(`s.db.query(ctx, "SELECT 1", nil, how{}, none)`)},
 		{"the pooler is asked to listen", "ListenNamesTheServerItselfBesideAPooler", "pg-listen-host", mutant.Cond("true")},
 	} {
-		all = append(all, mutant.Broken{Name: m.name, Pkg: "pgstore", Test: "Test" + m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}, Hangs: slices.Contains(hanging, m.name)})
+		all = append(all, mutant.Broken{Name: m.name, Pkg: "pgstore", Test: "Test" + m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})
 	}
 	all = append(all, brokenTable()...)
 	mutant.Catch(t, all, pgtest.AddrEnv+"="+sharedAddr(t), "HOLDFAST_TEST_STEPS=5000", pgtest.PatienceEnv+"=5s")

@@ -39,6 +39,7 @@ var tableMutants = []struct {
 	{"a broken hold is renewed", short, []mutant.Edit{mutant.At("pg-renew-fast-broken", mutant.Delete())}},
 	{"a broken hold is renewed beside others", promise + "Adopt_of_a_broken_hold_is_lost_and_the_reason_is_told", []mutant.Edit{mutant.At("pg-renew-broken", mutant.Delete()), mutant.At("pg-renew-broken-changed", mutant.Delete()), mutant.At("pg-change-broken", mutant.Delete())}},
 	{"an expired hold is renewed", promise + "the_renewal_of_an_expired_hold_is_lost_and_does_not_bring_it_back", []mutant.Edit{mutant.At("pg-renew-expired", mutant.Delete())}},
+	{"a renewal waits for a row that is locked", "TestARowThatSomebodyKeepsLockedHoldsUpItsOwnNameAlone", []mutant.Edit{mutant.At("pg-renew-fast-skips", mutant.Line("FOR UPDATE"))}},
 	{"a renewal moves the expiry back", promise + "a_shorter_renewal_moves_no_expiry_back", []mutant.Edit{mutant.At("pg-renew-fast-expiry", mutant.Line("expires[p(t.id, h.id)] = greatest(0, {now} + h.ttl),"))}},
 	{"a writer is let in as a reader", promise + "Upgrade_passes_all_that_wait", []mutant.Edit{mutant.At("pg-weight", mutant.Line("sum(CASE WHEN d.token = 0 THEN 1 ELSE 0 END)"))}},
 	{"who holds takes no room", promise + "tokens_grow_along_the_queue", []mutant.Edit{mutant.At("pg-held", mutant.Line("coalesce(sum(weight) FILTER (WHERE token < 0), 0) AS held,"))}},
@@ -52,7 +53,7 @@ var tableMutants = []struct {
 	{"a refused try comes to the row's lock", "TestARefusedTryWritesNothing", []mutant.Edit{mutant.At("pg-refused-try", mutant.Line("AND (id = '{}' AND form <> 1)"))}},
 	{"a row is decided on as it was before the wait", "TestWhoWaitedForTheRowDecidesOnWhatIsThereThen", []mutant.Edit{mutant.At("pg-row-lock", mutant.Delete())}},
 	{"who is not granted is woken too", "TestOnlyWhoIsGrantedIsWoken", []mutant.Edit{mutant.At("pg-woken", mutant.Line("true"))}},
-	{"a grant does not wait for the disk", crash, []mutant.Edit{mutant.At("pg-durable", mutant.Line(`" set_config('synchronous_commit', 'off', true)"+`))}},
+	{"a grant does not wait for the disk", crash, []mutant.Edit{mutant.At("pg-durable", mutant.Line(`"'off'"+`))}},
 }
 
 // brokenTable are the mutants of the statements.

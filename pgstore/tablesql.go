@@ -120,8 +120,9 @@ func assemble(clocked bool) *statements {
 			"{now}", now,
 			"{day}", fmt.Sprintf("%d::bigint", store.TokenRetention.Microseconds()),
 			"{durable}", "CASE WHEN current_setting('synchronous_commit') = 'off' THEN"+
-				" set_config('synchronous_commit', 'on', true)"+ //mutant:pg-durable
-				" END",
+				" set_config('synchronous_commit', "+
+				"'on'"+ //mutant:pg-durable
+				", true) END",
 			"{sane}", sane("found"), "{sane t}", sane("t"),
 			"{entry u}", entry("u"), "{entry x}", entry("x"),
 			"{unnest t}", unnest("t"),

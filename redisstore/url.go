@@ -52,7 +52,7 @@ func openURL(rawURL string, dial dialer) (t target, err error) {
 	if err != nil {
 		return t, fmt.Errorf("%w: the Redis URL cannot be read: want %s, with special characters of the password as %%XX", store.ErrInvalid, form)
 	}
-	if kind == "" && (u.Hostname() == "" || strings.Contains(u.Host, ",")) { // go-redis takes this host in its place, where everybody would be alone
+	if kind == "" && (u.Hostname() == "" || strings.Contains(u.Host, ",")) { // go-redis takes this host in its place, where everybody would be alone //mutant:redis-url-names-a-host
 		return t, fmt.Errorf("%w: the Redis URL names no host, or several: want %s, or for a cluster redis+cluster://host:port,host:port", store.ErrInvalid, form)
 	}
 	p := &urlParts{u: u, hosts: hosts, query: u.Query(), dial: dial}
@@ -226,7 +226,7 @@ var notForLocks = []string{
 func (p *urlParts) rest(port string) (string, error) {
 	for i, h := range p.hosts {
 		u, err := url.Parse("redis://" + h)
-		if err != nil || u.Hostname() == "" || u.User != nil {
+		if err != nil || u.Hostname() == "" || u.User != nil { //mutant:redis-url-names-each-host
 			return "", fmt.Errorf("a host of it is empty or cannot be read: want ://host:port,host:port")
 		}
 		p.hosts[i] = net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), port))

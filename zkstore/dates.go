@@ -211,6 +211,9 @@ func (b *backend) undelivered(ctx context.Context, d *data) error {
 func (b *backend) delete(ctx context.Context, d *data, idles []*seen, e *epoch) error {
 	for len(idles) > 0 {
 		ops := []any{exists(d.node), &zk.SetDataRequest{Path: b.path + "/i", Version: e.version}} //mutant:zk-deleted-in-an-epoch
+		if e.version == -2 { // at -1 any version would do for a swap
+			ops = append(ops, &zk.SetDataRequest{Path: b.path + "/i", Version: -1}) //mutant:zk-epoch-that-is-none
+		}
 		fixed := len(ops)
 		var of []int
 		for i, s := range idles {
@@ -228,7 +231,9 @@ func (b *backend) delete(ctx context.Context, d *data, idles []*seen, e *epoch) 
 		case failed == 1: // others have deleted: what was read may be another by now
 			return b.epochAgain(ctx, d)
 		case err == nil:
-			e.version++
+			if e.version++; e.version == -1 {
+				e.version = 0
+			}
 			return nil
 		case failed < 0:
 			return err

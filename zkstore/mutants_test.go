@@ -48,6 +48,7 @@ func TestTheTestsCatchEachMutantOfZooKeeper(t *testing.T) {
 		{"a record that was deleted by hand is begun anew", "TestARecordThatWasDeletedByHandIsNotBegunAnew", "zk-record-is-known", mutant.Return("[]any{b.create(b.nameNode(name), \"\", zk.FlagPersistent), exists(b.path + \"/k\")}")},
 		{"a session has ended once one of its nodes is gone", "TestASessionHasEndedOnceBothItsNodesAreGone", "zk-both-nodes-gone", mutant.Stmt("g, err = get(ctx, d.link, b.renewalNode(id), true)")},
 		{"a version that is none is written", "TestAVersionThatWouldBeNoneIsPassedOver", "zk-version-that-is-none", mutant.Delete()},
+		{"an epoch is of a version that is none", "TestAnEpochThatWouldBeNoneIsPassedOver", "zk-epoch-that-is-none", mutant.Delete()},
 		{"what has just become idle is deleted", "TestWhatHasJustBecomeIdleStays", "zk-idle-is-kept", mutant.Cond("free")},
 		{"notes stay", suite + "a_swap_takes_in_the_notes_of_its_inbox_and_no_other", "zk-note-goes", mutant.Stmt("_ = i")},
 		{"the inbox is not read", suite + "a_refused_swap_joins", "zk-inbox-is-read", mutant.Cond("false")},

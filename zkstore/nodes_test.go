@@ -299,6 +299,42 @@ func TestAVersionThatWouldBeNoneIsPassedOver(t *testing.T) {
 	}
 }
 
+// Nor is an epoch of it: each swap would be done in that, also one on what was read before a deletion.
+func TestAnEpochThatWouldBeNoneIsPassedOver(t *testing.T) {
+	t.Parallel()
+	server, o := countedServer(t), apart()
+	deletes := func() *backend {
+		b := opened(t, o, server.Addr)
+		b.retention = 100 * time.Millisecond
+		return b
+	}
+	deletes().mustWrite(t, "a", "0", true)
+	server.set(t, o.Path+"/i", -3)
+	b, c := deletes(), connOf(t, server.Addr)
+	for i := range 5 {
+		late := opened(t, o, server.Addr)
+		old, before := late.mustLoad(t, "a"), late.mustConnect(t).epochNow()
+		if before.version == -1 || i == 4 && before.version < 0 {
+			t.Fatalf("the node of all dates is at version %d after %d deletions", before.version, i)
+		}
+		until(t, "it is deleted", func() bool {
+			if err := sweep(t.Context(), b); err != nil {
+				t.Fatal(err)
+			}
+			return b.mustLoad(t, "a").Version == ""
+		})
+		b.mustWrite(t, "a", "new", true)
+		out := late.mustSwap(t, &record.Swap{Name: "a", Old: old, Data: []byte("late")})
+		if out.Done {
+			t.Fatalf("a swap is done on version %q, from before deletion %d", old.Version, i)
+		}
+		_, stat, err := c.Exists(o.Path + "/i")
+		if err != nil || stat.Version == before.version {
+			t.Fatalf("deletion %d was in no epoch of its own: %+v, %v", i, stat, err)
+		}
+	}
+}
+
 // A name can be deleted between a swap that is refused and the join that follows: the note is left all the same, below a
 // node that is no record.
 func TestANoteOfANameThatWasDeletedMeanwhileIsLeft(t *testing.T) {

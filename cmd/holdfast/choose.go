@@ -43,7 +43,7 @@ func (u *storeURL) String() string { return string(*u) }
 func (u *storeURL) Type() string   { return "string" }
 
 func (u *storeURL) Set(url string) error {
-	if blank(url) {
+	if blank(url) { //mutant:run-empty-store-flag
 		return errors.New("it is empty: write the URL of a store, or leave the flag out")
 	}
 	*u = storeURL(url)
@@ -64,7 +64,7 @@ func choose(flag storeURL) (choice, error) {
 		return choice{}, fmt.Errorf("%w: HOLDFAST_STORE is set, and empty: set it to the URL of a store, or unset it", holdfast.ErrInvalid)
 	case hasEnv:
 		return choice{env, "HOLDFAST_STORE", true}, nil
-	case hasFile && blank(file):
+	case hasFile && blank(file): //mutant:run-empty-store-file
 		return choice{}, fmt.Errorf("%w: HOLDFAST_STORE_FILE is set, and empty: set it to a file with the URL of a store in one line, or unset it", holdfast.ErrInvalid)
 	case hasFile:
 		url, err := oneLine(file)

@@ -16,18 +16,15 @@ type Broken struct {
 	Pkg   string // where the test is, by its path in the module
 	Test  string // with its subtests, if it is one of them: Test/sub
 	Edits []Edit
-	// Hangs says that its test ends by its time alone, as no clock of a test
-	// can bound it: it is given less, and four times what it takes without.
-	Hangs bool
 	// Says returns what is wrong with a failure of the test, or "". It is nil if
 	// each failure will do.
 	Says func(r *Run) string
 }
 
-// For how long a test may run with a mutant, with one that hangs, and with none.
-// Out of time is no catch: on a busy machine a test with servers of its own takes
-// minutes, whatever it has in it.
-var limit, hangLimit, controlLimit = 5 * time.Minute, 10 * time.Second, 5 * time.Minute
+// For how long a test may run, with a mutant and with none. Out of time is no catch:
+// on a busy machine a test with servers of its own takes minutes, whatever it has in
+// it. A test that a mutant keeps waiting bounds its wait itself.
+var limit = 5 * time.Minute
 
 // failFast: the first failure is enough.
 var failFast = []string{"-test.failfast"}
@@ -86,11 +83,7 @@ func (s *Set) catch(t *testing.T, i int, c *controls, env []string) {
 		t.Errorf("%s catches nothing: with no mutant alive %s", b.Test, why)
 		return
 	}
-	within := limit
-	if b.Hangs { // for so long that without a mutant it ends well before
-		within = max(hangLimit, 4*took)
-	}
-	run := s.Run(t, i, b.Test, within, failFast, patient(env, took)...)
+	run := s.Run(t, i, b.Test, limit, failFast, patient(env, took)...)
 	if why := s.missed(run, b); why != "" {
 		t.Errorf("%s %s\n%s", b.Test, why, run.Output)
 	}
@@ -118,8 +111,6 @@ func (s *Set) missed(run *Run, b Broken) string {
 	switch {
 	case run.NoServer != "":
 		return "had no server, which is no catch: " + run.NoServer
-	case run.TimedOut && b.Hangs && run.Began(test):
-		return ""
 	case run.TimedOut:
 		return "ran out of time, which is no catch"
 	case slices.Contains(run.Failed, test):
@@ -183,7 +174,7 @@ func (c *controls) wrong(t testing.TB, b Broken) (took time.Duration, why string
 		c.of[b.Test] = one
 	}
 	c.mu.Unlock()
-	one.once.Do(func() { one.run = c.set.Run(t, None, b.Test, controlLimit, failFast, patient(c.env, 0)...) })
+	one.once.Do(func() { one.run = c.set.Run(t, None, b.Test, limit, failFast, patient(c.env, 0)...) })
 	if one.run == nil {
 		return 0, "it could not be built"
 	}

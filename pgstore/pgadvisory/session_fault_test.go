@@ -462,7 +462,9 @@ func TestSession_OnAServerOfItsOwn(t *testing.T) {
 		u.patience = 300 * time.Millisecond // to take it may last longer
 		server.Freeze()
 		defer server.Thaw()
-		if r := u.Renew(t.Context(), []store.Hold{h}); r[0].Err == nil || store.Definite(r[0].Err) && !errors.Is(r[0].Err, store.ErrLost) {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		if r := u.Renew(ctx, []store.Hold{h}); r[0].Err == nil || store.Definite(r[0].Err) && !errors.Is(r[0].Err, store.ErrLost) {
 			t.Errorf("renewed: %+v", r)
 		}
 		u.told(h)

@@ -71,9 +71,11 @@ func (s *Store) hangUp(conn *pgconn.PgConn) {
 // than we need to notice the same.
 const setup = `SELECT pg_backend_pid(), pg_is_in_recovery();
 SELECT set_config(name, v.value, false) FROM pg_settings JOIN (VALUES
-	('idle_session_timeout', '0'), ('statement_timeout', '0'), ('default_transaction_read_only', 'off'),
+	` +
+	"('idle_session_timeout', '0'), " + //mutant:pg-session-settings
+	`('statement_timeout', '0'), ('default_transaction_read_only', 'off'),
 	('tcp_keepalives_idle', '10'), ('tcp_keepalives_interval', '5'), ('tcp_keepalives_count', '3'), ('tcp_user_timeout', '25000')
-) v (name, value) USING (name)` //mutant:pg-session-settings
+) v (name, value) USING (name)`
 
 // opening is what is done, for errors.
 const opening = "open a session"

@@ -121,15 +121,22 @@ func (k Key) inTx(write bool) inTx {
 	args = append(args, strings.TrimPrefix(k.String(), keyPrefix))
 	const have = "coalesce(nullif(current_setting('holdfast.locks', true), ''), ' ')"
 	key := fmt.Sprintf("$%d::text || ' '", n+1)
-	mark := "set_config('holdfast.locks', " + have + " || " + key + ", true)" //mutant:pg-tx-locks-known
+	mark := "set_config('holdfast.locks', " + have + " || " + key + ", " +
+		"true" + //mutant:pg-tx-locks-known
+		")"
 	// CASE fixes the order in which the functions are called.
 	return inTx{
-		try: "SELECT CASE WHEN position(' ' || " + key + " IN " + have + ") > 0 THEN 'own'" + //mutant:pg-tx-own
-			" WHEN pg_try_advisory_xact_lock" + shared + "(" + k.params() + ") THEN left(" + mark + ", 0) || 'got'" +
+		try: "SELECT CASE WHEN position(' ' || " + key + " IN " + have + ")" +
+			" > 0" + //mutant:pg-tx-own
+			" THEN 'own' WHEN pg_try_advisory_xact_lock" + shared + "(" + k.params() + ") THEN left(" + mark + ", 0) || 'got'" +
 			" ELSE 'held ' || current_setting('lock_timeout') END",
-		wait: fmt.Sprintf("SELECT CASE WHEN set_config('lock_timeout', $%d::text, true) <> '' THEN"+ //mutant:pg-tx-lock-timeout-during
+		wait: fmt.Sprintf("SELECT CASE WHEN set_config('lock_timeout', "+
+			"$%d::text"+ //mutant:pg-tx-lock-timeout-during
+			", true) <> '' THEN"+
 			" CASE WHEN pg_advisory_xact_lock%s(%s)::text = '' THEN"+
-			" left(%s || set_config('lock_timeout', $%d::text, true), 0) || 'got' END END", n+2, shared, k.params(), mark, n+3), //mutant:pg-tx-lock-timeout-after
+			" left(%s || "+
+			"set_config('lock_timeout', $%d::text, true)"+ //mutant:pg-tx-lock-timeout-after
+			", 0) || 'got' END END", n+2, shared, k.params(), mark, n+3),
 		args: args,
 	}
 }

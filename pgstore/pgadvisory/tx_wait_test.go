@@ -146,7 +146,9 @@ func TestTx_TimeoutsOfTheTransaction(t *testing.T) {
 		if _, err := b.One("SELECT set_config('lock_timeout', '1', true) || set_config('statement_timeout', '2000', true)"); err != nil {
 			t.Fatal(err)
 		}
-		err := LockTx(t.Context(), b.Tx, name)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		err := LockTx(ctx, b.Tx, name)
 		if !errors.Is(err, store.ErrHeld) || !strings.Contains(err.Error(), "statement timeout") {
 			t.Fatal(err)
 		}
@@ -155,7 +157,7 @@ func TestTx_TimeoutsOfTheTransaction(t *testing.T) {
 		}
 		pid := b.PID(t)
 		waited := make(chan error, 1)
-		go func() { waited <- LockTx(t.Context(), b.Tx, name) }()
+		go func() { waited <- LockTx(ctx, b.Tx, name) }()
 		queued(t, pool, pid)
 		if err := a.End(); err != nil {
 			t.Fatal(err)

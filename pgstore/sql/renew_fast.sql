@@ -7,7 +7,8 @@ WITH h AS MATERIALIZED (
 	SELECT * FROM unnest($1::text::bytea[], $2::text::bytea[], $3::text::bigint[], $4::text::bigint[], $5::text::bigint[], $6::text::bytea[])
 		WITH ORDINALITY AS h(name, id, token, ttl, used, owner, i)
 ), free AS MATERIALIZED (
-	SELECT t.name FROM {table} t WHERE t.name IN (SELECT name FROM h) FOR UPDATE SKIP LOCKED
+	SELECT t.name FROM {table} t WHERE t.name IN (SELECT name FROM h)
+	FOR UPDATE SKIP LOCKED --mutant:pg-renew-fast-skips
 )
 UPDATE {table} AS t SET
 	kept = greatest(t.kept, {now} + h.ttl + t.delay[p(t.id, h.id)] + {day}),

@@ -82,7 +82,7 @@ func (s *Store) void(ctx context.Context, n *name, b *base) error {
 	}
 	for len(n.late) > 0 {
 		l := n.late[0]
-		if !l.in.Over() {
+		if !l.in.Over() { //mutant:record-late-join-is-called
 			ctx, cancel := context.WithTimeout(ctx, longest)
 			err := s.sessions.Call(ctx, l.in.ID)
 			cancel()

@@ -23,6 +23,8 @@ func TestTheTestsCatchEachMutantOfTheLaws(t *testing.T) {
 		given   = "TestAnAdoptionThatIsGivenUpLeavesNothing"
 		adopted = "TestAnAdoptionOfAHoldInUseIsHeardByTheOwner"
 		suite   = "TestTheStoreKeepsThePromisesOfAllStores/"
+		arrives = "/fault/an_ask_that_arrives_late_goes_beside_another_claim_of_its_process"
+		session = "/fault/an_ask_that_was_not_answered_is_granted_in_the_session_it_was_sent_in"
 	)
 	var all []mutant.Broken
 	for _, m := range []struct {
@@ -101,6 +103,11 @@ func TestTheTestsCatchEachMutantOfTheLaws(t *testing.T) {
 		{"who looks in the record alone writes it", "TestWhoLooksInTheRecordAloneOvertakesNobody", "record-looks-and-writes", mutant.Return("false")},
 		{"who asks again in a crowd asks for nobody", "TestWhoAsksAgainInACrowdFindsThatTheHolderHasEnded", "record-who-asks-again-asks-for-nobody", mutant.Value("v.again[:0]")},
 		{"who asks again in a crowd asks for a few holders", "TestADeadHolderAmongManyIsFound", "record-asks-for-all-holders", mutant.Value("v.blocking(id)[:store.MaxHolders]")},
+		{"a late swap is left on a link", "TestFaults/one_request" + arrives, "record-late-swap-is-left", mutant.Value("false")},
+		{"a late swap is left on a link, with marks", "TestFaults/terse" + arrives, "record-late-swap-is-left", mutant.Value("false")},
+		{"a late join is left on a link", "TestFaults/void_by_mark" + arrives, "record-late-join-is-left", mutant.Stmt("_ = l")},
+		{"a late join is not called", "TestFaults/join_apart" + arrives, "record-late-join-is-called", mutant.Cond("WAS && false")},
+		{"a grant counts from another session on a link", "TestFaults/one_request" + session, "record-grant-counts-from-another-session", mutant.Value("s.sessions.Begun(c.TTL)")},
 		{"a minimum hold needs a clock", "TestAMinimumHoldNeedsNoClockOfTheServer", "record-minimum-hold-without-clock", mutant.Value("0")},
 	} {
 		all = append(all, mutant.Broken{Name: m.name, Pkg: "store/record", Test: m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})

@@ -106,7 +106,7 @@ func (s *Set) renew(sess *Session) *Flight {
 		defer s.mu.Unlock()
 		sess.flight = nil
 		switch f.err = err; {
-		case err == nil:
+		case err == nil: //mutant:session-renewed-if-answered
 			// It counts from the sending: the server began its TTL no earlier (law 1).
 			sess.renewed, sess.calls, sess.failed = max(sess.renewed, sent), max(sess.calls, calls), 0 //mutant:session-counts-from-answer
 			s.trip += (heard.Sub(sent) - s.trip) / 4

@@ -68,7 +68,7 @@ func frozenAtFirst(t *trial, c Linked, after int) {
 	defer cancel()
 	patient := t.lasting(proc, t.name(), t.lasts())
 	calling.Go(func() { s.Ask(ctx, patient) })
-	t.fallSilent(link)
+	t.fallSilent(link, after, over(&calling))
 	var all sync.WaitGroup
 	for range callers {
 		all.Go(func() { f.callAll(s, proc, patient.Name) })

@@ -73,9 +73,8 @@ var modelled = map[string]string{
 }
 
 // unlinked are the stores that are on no network, and one whose holds end with
-// their connection: the suite of faults has nothing to ask of it. store/record is
-// tested on a backend in memory; the faults are for the backends of servers.
-var unlinked = []string{"memstore", "filestore", "pgstore/pgadvisory", "store/record"}
+// their connection: the suite of faults has nothing to ask of it.
+var unlinked = []string{"memstore", "filestore", "pgstore/pgadvisory"}
 
 // inspect finds the packages that have a method Describe of a store, and says
 // what their tests leave out. Below internal, in prove and in recordtest are none:

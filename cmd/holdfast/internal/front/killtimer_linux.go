@@ -63,7 +63,9 @@ func killGroupWithUs(group int) (release func(), err error) {
 	}
 	for _, fd := range ends {
 		for _, set := range []struct{ command, value int }{
-			{unix.F_SETSIG, int(unix.SIGKILL)}, {unix.F_SETOWN, -group}, {unix.F_SETFL, unix.O_NONBLOCK | unix.O_ASYNC}, //mutant:front-group-killed-with-us
+			{unix.F_SETSIG, int(unix.SIGKILL)},
+			{unix.F_SETOWN, -group}, //mutant:front-group-killed-with-us
+			{unix.F_SETFL, unix.O_NONBLOCK | unix.O_ASYNC},
 		} {
 			if _, err := unix.FcntlInt(uintptr(fd), set.command, set.value); err != nil {
 				release()

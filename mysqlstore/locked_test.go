@@ -1,0 +1,249 @@
+package mysqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/session"
+	"github.com/holdfast-go/holdfast/store/storetest"
+)
+
+// lockRow has a row locked by somebody else's transaction until end is called.
+func lockRow(t *testing.T, dsn, where string) (end func()) {
+	t.Helper()
+	tx, err := dbOn(t, dsn).BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := tx.QueryContext(t.Context(), "SELECT * FROM "+where+" FOR UPDATE")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !rows.Next() {
+		t.Fatal("there is no such row")
+	}
+	rows.Close()
+	return sync.OnceFunc(func() { tx.Rollback() })
+}
+
+// waiting is how many statements that begin so wait for a lock, or are under way.
+func waiting(t *testing.T, dsn, begins string) (n int) {
+	t.Helper()
+	if err := dbOn(t, dsn).QueryRowContext(t.Context(), "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE ?", begins+"%").Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// A statement that waits in the server when its caller leaves may be done later
+// still: what it leaves can be taken back by its id.
+func TestAStatementThatIsCancelledHalfWayHoldsNobodyUpAndCanBeTakenBack(t *testing.T) {
+	s := newShared(t)
+	h := mustHold(t, s, mutex("n"))
+	other := storeOn(t, dbOn(t, sharedDSN(t)), &s.b.o)
+	defer other.Close()
+	w := mutex("n")
+	unlock := lockRow(t, sharedDSN(t), s.b.records+" WHERE name='n'")
+	defer unlock()
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	_, err := other.Ask(ctx, w)
+	cancel()
+	if !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("ask: %v, want indeterminate, at its deadline", err)
+	}
+	if st := state(t, s, "n"); len(st.Entries) != 1 { // who reads waits for nobody
+		t.Errorf("listed: %+v", st)
+	}
+	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; err != nil {
+		t.Errorf("renewal of a hold whose row is locked: %v", err)
+	}
+	unlock()
+	until(t, "nothing but the hold is left", func() bool {
+		if err := other.Release(t.Context(), store.Hold{Name: "n", ID: w.ID}); err != nil {
+			t.Fatal(err)
+		}
+		st := state(t, s, "n")
+		return waiting(t, sharedDSN(t), "UPDATE "+s.b.records) == 0 && len(st.Entries) == 1 && st.Entries[0].ID == h.ID
+	})
+	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; err != nil {
+		t.Error(err)
+	}
+}
+
+// onBoth runs f on the server that the tests share and on a MySQL server, unless
+// that is the one they share.
+func onBoth(t *testing.T, f func(t *testing.T, dsn string)) {
+	t.Run("shared", func(t *testing.T) { f(t, sharedDSN(t)) })
+	t.Run("MySQL 9.7", func(t *testing.T) { f(t, testserver.MariaDBDSN(testserver.SharedMySQL9(t))) })
+}
+
+// One row that somebody has locked keeps the other holds from nothing: a renewal writes the row of the session.
+func TestALockedRowKeepsNoOtherHoldFromBeingRenewed(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, dsn string) {
+		s := storeOn(t, dbOn(t, dsn), apart())
+		defer s.Close()
+		var holds []store.Hold
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		for i := range 40 {
+			holds = append(holds, mustHold(t, s, mutex(fmt.Sprint(i))))
+		}
+		unlock := lockRow(t, dsn, s.b.records+" WHERE name='17'")
+		defer unlock()
+		for i, r := range s.Renew(ctx, holds) {
+			if r.Err != nil {
+				t.Errorf("renewal %d: %v", i, r.Err)
+			}
+		}
+		for i := range holds {
+			if i != 17 {
+				if err := s.Release(ctx, holds[i]); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	})
+}
+
+// A session whose row somebody has locked keeps no other from being renewed, ended or judged.
+func TestALockedSessionKeepsNoOtherFromAnything(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, dsn string) {
+		b := backendOn(t, dsn, apart())
+		defer b.Close()
+		var ids []session.ID
+		for range 10 {
+			id := session.NewID()
+			if _, err := b.Begin(t.Context(), id, time.Hour); err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, id)
+		}
+		mustExec(t, b.db, "UPDATE "+b.sessions+" SET expires=1 WHERE id IN ("+text(ids[4][:])+","+text(ids[5][:])+")")
+		unlock := lockRow(t, dsn, b.sessions+" WHERE id="+text(ids[4][:]))
+		defer unlock()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		b.sweep(ctx) // it waits for the one that is locked
+		cancel()
+		ctx, cancel = context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		for i, id := range ids {
+			if i == 4 || i == 5 {
+				continue
+			}
+			if _, err := b.Renew(ctx, id); err != nil {
+				t.Errorf("renewal %d: %v", i, err)
+			}
+		}
+		if left, err := b.Left(ctx, ids[5:]); err != nil || left[0] > 0 || left[1] <= 0 {
+			t.Errorf("left: %v, %v", left, err)
+		}
+		if _, err := b.Begin(ctx, session.NewID(), time.Hour); err != nil {
+			t.Error(err)
+		}
+		if err := b.End(ctx, ids[9]); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// One row that somebody has locked keeps nobody from the other names whose rows are deleted with it.
+func TestALockedRowKeepsNobodyFromNamesThatAreDeleted(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, dsn string) {
+		s := storeOn(t, dbOn(t, dsn), apart())
+		defer s.Close()
+		for i := range 10 {
+			if err := s.Release(t.Context(), mustHold(t, s, mutex(fmt.Sprint(i)))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		mustExec(t, s.b.db, "UPDATE "+s.b.records+" SET written=1")
+		unlock := lockRow(t, dsn, s.b.records+" WHERE name='7'")
+		defer unlock()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		s.b.sweep(ctx) // at best it deletes all but one
+		cancel()
+		for i := range 10 {
+			if i != 7 {
+				mustHold(t, s, mutex(fmt.Sprint(i)))
+			}
+		}
+	})
+}
+
+// The session of a process is one row, too, by which it holds all that it has asked for with that TTL. If somebody has
+// that row locked, its owner is told of the loss by the deadline, nobody else gets what it held before, and another
+// process renews what it holds.
+func TestAHoldWhoseSessionIsLockedIsLostByItsDeadline(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, dsn string) {
+		o := apart()
+		s, other := storeOn(t, dbOn(t, dsn), o), storeOn(t, dbOn(t, dsn), o)
+		defer s.Close()
+		defer other.Close()
+		them := store.NewProcess()
+		mine, theirs := mutex("a"), storetest.Mutex(them, "b")
+		mine.TTL, theirs.TTL = 4*time.Second, time.Hour
+		kept := mustHold(t, other, theirs)
+		a := mustAsk(t, s, mine)
+		if !a.Granted || len(s.Sessions()) != 1 {
+			t.Fatalf("%+v, in sessions %v", a, s.Sessions())
+		}
+		h, until := store.Hold{Name: "a", ID: mine.ID, Token: a.Token, TTL: mine.TTL}, a.From.Add(a.TTL)
+		unlock := lockRow(t, dsn, s.b.sessions+" WHERE id="+text(s.Sessions()[0][:]))
+		defer unlock()
+		soon := func(f func(context.Context) error) error {
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			return f(ctx)
+		}
+		tries := func() (b store.Answer, err error) {
+			try := storetest.Mutex(them, "a")
+			try.Try = true
+			err = soon(func(ctx context.Context) (err error) { b, err = other.Ask(ctx, try); return err })
+			return b, err
+		}
+		for began := time.Now(); ; {
+			if time.Since(began) > patience {
+				t.Fatalf("its owner is not told that it is lost in %v", patience)
+			}
+			late, r := store.Now() > until, store.Renewal{}
+			err := soon(func(ctx context.Context) error { r = s.Renew(ctx, []store.Hold{h})[0]; return r.Err })
+			if errors.Is(err, store.ErrLost) {
+				break
+			} else if late {
+				t.Fatalf("renewed past its deadline: %+v, want lost", r)
+			} else if err == nil {
+				until = max(until, r.From.Add(r.TTL))
+			}
+			if b, err := tries(); err == nil && b.Granted {
+				t.Fatalf("another was granted it %v before the deadline of who holds it", until.Sub(store.Now()))
+			}
+			if err := other.Renew(t.Context(), []store.Hold{kept})[0].Err; err != nil {
+				t.Fatalf("another process: %v", err)
+			}
+		}
+		unlock()
+		for deadline := time.Now().Add(patience); ; {
+			if b, err := tries(); err == nil && b.Granted {
+				if b.Token <= h.Token {
+					t.Errorf("token %d after %d", b.Token, h.Token)
+				}
+				break
+			} else if time.Now().After(deadline) {
+				t.Fatalf("nobody is granted what was lost: %+v, %v", b, err)
+			}
+		}
+		if r := s.Renew(t.Context(), []store.Hold{h})[0]; !errors.Is(r.Err, store.ErrLost) {
+			t.Errorf("renewed once the row is free: %+v, want lost", r)
+		}
+	})
+}

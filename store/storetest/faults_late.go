@@ -1,0 +1,103 @@
+package storetest
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Asks are held on their way, their connection is reset, and their owners give up.
+// Only then do they arrive. Their process goes on holding something else, and waiting
+// for something else. Whatever they have become, their names are free before long.
+func lateAsk(t *trial, c Linked, after int) {
+	here, link, proc := t.linked(c)
+	there, _, other := t.linked(c)
+	t.warm(there, other)
+	defer t.keep(here, proc, there, other)()
+	l := &lateAsks{t, link, here, there, proc, other}
+	for i := range exchanges {
+		l.round(after + i*exchanges)
+	}
+}
+
+type lateAsks struct {
+	*trial
+	link        Link
+	here, there store.Store
+	proc, other store.Process
+}
+
+// round has asks arrive late, after so many pieces: tries of names that are free, and asks of
+// names that are held, though their store object has last seen them free.
+func (t *lateAsks) round(after int) {
+	var late []store.Claim
+	var held []store.Hold
+	for i := range beside {
+		one := t.lasting(t.proc, t.name(), t.lastsLong())
+		late = append(late, one)
+		first := t.lasting(t.proc, one.Name, t.lastsLong())
+		t.given(t.here, store.Hold{Name: one.Name, ID: first.ID, Token: t.granted(t.here, first).Token})
+		if i%2 == 0 {
+			late[i].Try = true
+		} else {
+			theirs := t.lasting(t.other, one.Name, t.long)
+			held = append(held, store.Hold{Name: one.Name, ID: theirs.ID, Token: t.granted(t.there, theirs).Token})
+		}
+	}
+	t.link.HoldAfter(after)
+	var waiting sync.WaitGroup
+	var mu sync.Mutex
+	tokens := map[store.ID]int64{}
+	asking, cancel := context.WithCancel(t.ctx)
+	defer cancel()
+	for _, one := range late {
+		waiting.Go(func() {
+			if a, err := t.here.Ask(asking, one); err == nil && a.Granted {
+				mu.Lock()
+				defer mu.Unlock()
+				tokens[one.ID] = a.Token
+			}
+		})
+	}
+	t.fallSilent(t.link, after, over(&waiting))
+	t.link.Reset()
+	cancel() // not before: what is cancelled on its way is not done
+	waiting.Wait()
+	for _, one := range late {
+		t.given(t.here, store.Hold{Name: one.Name, ID: one.ID, Token: tokens[one.ID]})
+	}
+	t.link.Deliver()
+	// Where sessions keep the claims, what is done now would stay for as long as its session goes on.
+	if n := t.landed(late); n > 0 && t.lacks(store.PromiseExpiry) {
+		t.Errorf("%d of %d asks were done after they had been given up, in a session that goes on", n, len(late))
+	} else {
+		t.Logf("%d of %d asks were seen to arrive after they had been given up", n, len(late))
+	}
+	for _, h := range held {
+		t.given(t.there, h)
+	}
+	for _, one := range late {
+		t.isFree(t.there, t.other, one.Name)
+	}
+}
+
+// landed is how many of the claims are seen to be there within a while. Whether any is
+// depends on the store and its server.
+func (t *lateAsks) landed(late []store.Claim) int {
+	in, ok := t.there.(store.Inspector)
+	if !ok {
+		return 0
+	}
+	seen := map[store.ID]bool{}
+	for deadline := time.Now().Add(silent); time.Now().Before(deadline) && len(seen) < len(late); {
+		for _, one := range late {
+			if slices.ContainsFunc(MustList(t.T, in, one.Name).Entries, func(e store.Entry) bool { return e.ID == one.ID }) {
+				seen[one.ID] = true
+			}
+		}
+	}
+	return len(seen)
+}
