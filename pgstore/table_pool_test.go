@@ -55,6 +55,10 @@ func TestAPoolThatOthersHaveEmptiedKeepsNoHoldFromBeingRenewed(t *testing.T) {
 			}
 			t.Cleanup(func() { s.Close() })
 			h := mustHold(t, s, mutex("n"))
+			var several []store.Hold
+			for _, name := range []string{"a", "b", "c"} {
+				several = append(several, mustHold(t, s, mutex(name)))
+			}
 			s.tasks.Wait() // the sweep at the beginning
 			c.empty(t)
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -64,6 +68,9 @@ func TestAPoolThatOthersHaveEmptiedKeepsNoHoldFromBeingRenewed(t *testing.T) {
 			}
 			if err := s.Release(ctx, h); err != nil {
 				t.Fatal("the release:", err)
+			}
+			if err := errors.Join(s.ReleaseAll(ctx, several)...); err != nil {
+				t.Fatal("the release of several, as by Close:", err)
 			}
 		})
 	}
