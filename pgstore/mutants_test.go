@@ -28,6 +28,7 @@ func TestTheTestsCatchEachMutantOfTheTable(t *testing.T) {
 		{"a release of several waits for the pool", "APoolThatOthersHaveEmptiedKeepsNoHoldFromBeingRenewed", "pg-urgent-statements", mutant.Cond("s.renewFast, s.renew, s.releaseFast, s.releaseNext, s.release, s.change")},
 		{"a renewal waits for a connection of pgx that does not come", "AConnectionThatDoesNotComeKeepsNoHoldFromBeingRenewed", "pg-pool-soon", mutant.Value("context.WithCancel(ctx)")},
 		{"a renewal waits for a connection of database/sql that does not come", "AConnectionThatDoesNotComeKeepsNoHoldFromBeingRenewed", "pg-sql-pool-soon", mutant.Value("context.WithCancel(ctx)")},
+		{"no transaction is a panic", "HeldTx_OnlyAHoldThatLastsPasses", "pg-held-tx-nil", mutant.Cond("false")},
 		{"the pause stays long", "OldRowsGoAsFastAsTheyCame", "pg-sweep-pause-shortens", mutant.Cond("false")},
 		{"the pause stays short", "OldRowsGoAsFastAsTheyCame", "pg-sweep-pause-grows", mutant.Return("min(w.pause, w.most)")},
 		{"the check gives up behind a pooler", "TheCheckWorksBehindPgBouncer", "pg-check-behind-pooler", mutant.Value(`s.db.query(ctx, "SELECT 1", nil, how{}, none)`)},
