@@ -66,6 +66,11 @@ func TestTheTestsCatchEachMutantOfRedlock(t *testing.T) {
 		{"a release counts nodes that cannot grant", "TestAReleaseWaitsForTheNodesThatTheNextNeeds", "redlock-released-for-the-next", mutant.Cond("free() > was")},
 		{"a node that was full once is full for good", "TestANodeThatTakesNoWritesIsLeftInPeace/full", "redlock-full-no-more", mutant.Delete()},
 		{"a list shows what an older renewal told", "TestWhatARenewalToldAMajorityIsListed", "redlock-newest-renewal-listed", mutant.Cond("false")},
+		{"a clock that is ahead grants", "TestTheCheckFindsNodesWhoseClocksGrantNothing", "redlock-check-clock-ahead", mutant.Cond("false")},
+		{"a clock that is behind grants", "TestTheCheckFindsNodesWhoseClocksGrantNothing", "redlock-check-clock-behind", mutant.Cond("false")},
+		{"a node whose clock is off counts as one that grants", "TestTheCheckFindsNodesWhoseClocksGrantNothing", "redlock-check-clock-grants", mutant.Delete()},
+		{"clocks are compared with this host's", "TestTheCheckFindsNodesWhoseClocksGrantNothing", "redlock-check-clock-median", mutant.Value("ahead[len(ahead)/2] * 0")},
+		{"clocks that are apart are not found", "TestTheCheckFindsNodesWhoseClocksGrantNothing", "redlock-check-clocks-apart", mutant.Cond("apart < 0")},
 		{"one server has two votes", "TestTwoClientsOfOneServerAreNotTwoNodes", "redlock-one-server-one-vote", mutant.Cond("same && false")},
 		// Of the scripts.
 		{"a number need not be above the newest", model, "redlock-above-newest", mutant.Delete()},
