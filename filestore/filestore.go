@@ -57,7 +57,7 @@
 // a directory, not a link, that this user owns and no other can write to. Nor may
 // others be able to put another in its place: each directory on the way to it,
 // through links too, must belong to root or this user, and be sticky if others
-// can write to it, as /tmp is (root's group, the group that shares the directory
+// can write to it by its mode or, on Linux, its ACL, as /tmp is (root's group, the group that shares the directory
 // and this user's own group, of the same name and number, are no others). To
 // share it between users, make it yourself with mode 2770 and the users' group,
 // owned by root (or by the only user): every member can then take, block and
