@@ -75,7 +75,7 @@ func judgeClocks(nodes []*node, found []checked) (all []store.Finding) {
 		return nil
 	}
 	slices.Sort(ahead)
-	median := ahead[len(ahead)/2] //mutant:redlock-check-clock-median
+	median := ahead[len(ahead)/2]                                     //mutant:redlock-check-clock-median
 	if other := ahead[(len(ahead)-1)/2]; other.Abs() < median.Abs() { // of two, that nearer to our own
 		median = other
 	}
