@@ -172,6 +172,19 @@ func TestADirectoryOfMode2770IsSharedByItsGroup(t *testing.T) {
 	}
 }
 
+func TestAFileSystemThatWritesNothingInPlaceIsWarnedOf(t *testing.T) {
+	kind := "ext"
+	set(t, &statfs, func(string) (string, bool, error) { return kind, true, nil })
+	s := open(t, t.TempDir())
+	defer s.Close()
+	for name, warns := range map[string]bool{"ext": false, "xfs": false, "tmpfs": false, "btrfs": true, "zfs": true, "bcachefs": true} {
+		kind = name
+		if f := finding(t, s, "file system"); f.Warning != warns || f.Err != nil || !strings.HasPrefix(f.Found, kind+", ") || strings.Contains(f.Found, "full") != warns {
+			t.Errorf("%s: %s: %q", kind, f.Level(), f.Text())
+		}
+	}
+}
+
 func TestAFileSystemThatHostsShareIsRefused(t *testing.T) {
 	set(t, &statfs, func(string) (string, bool, error) { return "NFS", false, nil })
 	dir := t.TempDir()

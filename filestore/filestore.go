@@ -34,7 +34,8 @@
 //
 // A disk that is full refuses new claims and ends no hold: room for all that can
 // become of an entry is reserved before it is made. File systems that write
-// nothing in place (btrfs, ZFS, bcachefs, APFS) cannot promise that.
+// nothing in place (btrfs, ZFS, bcachefs, APFS) cannot promise that; [Store.Check]
+// warns of the first three. A name has room for some 1,400 holders and waiters.
 //
 // One thing outlives a TTL: a process stopped (SIGSTOP, a debugger, a frozen
 // container) within the few microseconds in which it has a state file locked.
@@ -59,7 +60,7 @@
 // a directory, not a link, that this user owns and no other can write to. Nor may
 // others be able to put another in its place: each directory on the way to it,
 // through links too, must belong to root or this user, and be sticky if others
-// can write to it, as /tmp is (root's group, the group that shares the directory
+// can write to it by its mode or, on Linux, its ACL, as /tmp is (root's group, the group that shares the directory
 // and this user's own group, of the same name and number, are no others). To
 // share it between users, make it yourself with mode 2770 and the users' group,
 // owned by root (or by the only user): every member can then take, block and
@@ -73,6 +74,7 @@ import (
 	"io/fs"
 	"math"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -173,6 +175,10 @@ func (s *Store) Describe() store.Description {
 	}
 }
 
+// writesElsewhere are the kinds of file systems that give what is written over a
+// new place: what was reserved does not help there.
+var writesElsewhere = []string{"btrfs", "zfs", "bcachefs"}
+
 // Check implements [store.Checker]. That the directory will do was found out by
 // Open.
 func (s *Store) Check(context.Context) []store.Finding {
@@ -186,6 +192,10 @@ func (s *Store) Check(context.Context) []store.Finding {
 	case err == nil:
 		kind, _, _ := statfs(s.dir)
 		fs.Found = kind + ", of this host alone"
+		if slices.Contains(writesElsewhere, kind) { //mutant:file-writes-elsewhere
+			fs.Warning = true
+			fs.Found += "; it writes nothing in place, so a renewal needs free space too: when the disk is full, leases are lost; take a directory on another kind of file system (/run is a tmpfs), or keep space free"
+		}
 	case errors.Is(err, store.ErrUnsupported): // Open would have refused it
 		fs.Warning, fs.Found = true, "trusted as told, though "+err.Error()
 	default:

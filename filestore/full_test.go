@@ -13,8 +13,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/queue"
 )
 
 func init() {
@@ -257,5 +259,41 @@ func TestAReleaseThatIsNotWrittenLeavesAnEntryWithAnOwner(t *testing.T) {
 	s.Close()
 	if !free(t, other, "name") {
 		t.Fatal("the entry blocks, though its owner has gone")
+	}
+}
+
+// A claim is refused, not what becomes of it later: an owner that grows and a reason
+// find room in each record that somebody was admitted to.
+func TestWhoIsAdmittedToALongQueueCanBeRenewedAndBroken(t *testing.T) {
+	s := newStored(t)
+	p, reason, owner := s.hold.ID.Process(), strings.Repeat("r", store.MaxReason), strings.Repeat("x", store.MaxOwner)
+	q := queue.Queue{Last: 1 << 50}
+	for mostFor("name", s.boot, len(q.Entries)+3) <= longest {
+		q.Entries = append(q.Entries, queue.Entry{ID: p.NewID(), Limit: store.Full, Weight: 1, Want: 1, N: 1, Granted: true, Shown: true,
+			Token: int64(len(q.Entries) + 1), Since: 1, Expires: 1 << 60, Owner: owner, Broken: &reason, GiveUp: &reason})
+	}
+	later := s.edit(func([]byte) []byte { return fileOf(appendRecord(nil, 1, "name", s.boot, &q)) })
+	var holds []store.Hold
+	var err error
+	for err == nil && len(holds) < 100 {
+		c := store.Claim{Name: "name", ID: p.NewID(), Limit: store.Full, Weight: 1, TTL: time.Hour, PositionTTL: time.Hour}
+		var a store.Answer
+		if a, err = later.Ask(t.Context(), c); err == nil {
+			if !a.Granted {
+				t.Fatalf("%+v, want granted", a)
+			}
+			holds = append(holds, store.Hold{Name: c.Name, ID: c.ID, Token: a.Token, TTL: c.TTL, Owner: owner})
+		}
+	}
+	if !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "full") || len(holds) == 0 {
+		t.Fatalf("after %d more: %v, want the queue full", len(holds), err)
+	}
+	for i, h := range holds {
+		if err := later.Renew(t.Context(), holds[i:i+1])[0].Err; err != nil {
+			t.Fatalf("the renewal of %d of %d with a longer owner: %v", i, len(holds), err)
+		}
+		if err := later.BreakHold(t.Context(), store.Break{Name: "name", ID: h.ID, Token: h.Token, Reason: reason}); err != nil {
+			t.Fatalf("the break of %d of %d: %v", i, len(holds), err)
+		}
 	}
 }

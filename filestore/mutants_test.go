@@ -62,12 +62,14 @@ var mutants = []mutant.Broken{
 	one("a name that is locked keeps the others waiting", "TestAProcessStoppedInsideTheSectionIsIndeterminateAndNamed", "file-batch-in-order", mutant.Cond("len(locked) == 0")),
 
 	// A full disk.
+	one("a claim is admitted by what it is now", "TestWhoIsAdmittedToALongQueueCanBeRenewedAndBroken", "file-queue-full", mutant.Cond("len(fl.buf) > longest")),
+	one("what writes nothing in place is as good", "TestAFileSystemThatWritesNothingInPlaceIsWarnedOf", "file-writes-elsewhere", mutant.Cond("s.shared && !s.shared")),
 	one("no room is reserved", fullTest, "file-room-reserved", mutant.Cond("room >= fl.room")),
 	one("a name at rest keeps its room", restTest, "file-page-at-rest", mutant.Cond("WAS && fl.room == 0")),
 	one("room that another cut is taken to be there", restTest, "file-room-cut", mutant.Cond("WAS && room == 0")),
 	one("only the slot that is written has room", fullTest, "file-room-of-slots", mutant.Value("map[int]int{newest: room, fl.next: len(fl.buf)}")),
 	one("only the other slot has room", fullTest, "file-room-of-slots", mutant.Value("map[int]int{newest: fl.size, fl.next: room}")),
-	one("no room for a longer owner", fullTest, "file-room-of-entries", mutant.Value("headSize + 2 + len(name) + 2 + len(boot) + 8 + 4 + entries*entryFixed")),
+	one("no room for a longer owner", fullTest, "file-room-of-entries", mutant.Return("headSize + 2 + len(name) + 2 + len(boot) + 8 + 4 + entries*entryFixed")),
 	one("who comes is written though no room was reserved", fullTest, "file-room-needed-to-come", mutant.Cond("WAS && fl.room < 0")),
 	one("a renewal fails for want of room for others", "TestARenewalIsWrittenThoughNoRoomWasReserved", "file-room-needed-to-come", mutant.Cond("err != nil && (comes || fl.room >= 0)")),
 	one("an entry is gone before that is written", "TestAReleaseThatIsNotWrittenLeavesAnEntryWithAnOwner", "file-release-written-first", mutant.Swap()),

@@ -21,7 +21,7 @@ import (
 // the way to it, from the root on and through links: he could put another in its
 // place, and those who have the one and those who have the other would hold the
 // same names. Nobody else is root, this user, and the group that shares the
-// directory. A sticky directory, as /tmp, lets others make files and move none
+// directory, whether its mode or, on Linux, its ACL lets them write. A sticky directory, as /tmp, lets others make files and move none
 // of ours. What is missing on the way will be made, and be ours.
 func checkParents(dir string) error {
 	const maxLinks = 40 // as Linux has it
@@ -73,10 +73,28 @@ func checkParent(dir, at string, info fs.FileInfo, sharing int) error {
 	}
 	perm := info.Mode().Perm()
 	if info.Mode()&(fs.ModeSticky|fs.ModeSymlink) != 0 || perm&0o002 == 0 && (perm&0o020 == 0 || trustedGroup(int(st.Gid), sharing)) { //mutant:file-way-writable
-		return nil
+		return checkACL(dir, at, info, sharing)
 	}
 	return fmt.Errorf("%w: the directory %s could be replaced by another: others can write to %s on the way to it (mode %#o): "+
 		"chmod go-w %s, or chmod +t it, or name another directory", store.ErrDenied, dir, at, perm, at)
+}
+
+// checkACL refuses a directory on the way to which somebody else may write by name.
+// It can have an ACL that lets him only if its mode has the group write, for these
+// bits are the most that a named one has.
+func checkACL(dir, at string, info fs.FileInfo, sharing int) error {
+	if info.Mode()&(fs.ModeSticky|fs.ModeSymlink) != 0 || info.Mode().Perm()&0o020 == 0 { //mutant:file-way-acl
+		return nil
+	}
+	who, err := namedWriter(at, func(uid int) bool { return uid == 0 || uid == os.Geteuid() }, func(gid int) bool { return trustedGroup(gid, sharing) })
+	if err != nil {
+		return fmt.Errorf("%w: the directory %s may be one that others can replace: %s on the way to it: %w", store.ErrDenied, dir, at, err)
+	}
+	if who != "" {
+		return fmt.Errorf("%w: the directory %s could be replaced by another: %s can write to %s on the way to it by its ACL: "+
+			"take that away (setfacl), or chmod +t it, or name another directory", store.ErrDenied, dir, who, at)
+	}
+	return nil
 }
 
 // trustedGroup reports whether the members of the group may write on the way:

@@ -38,11 +38,16 @@ const (
 	entryFixed = 16 + 5*4 + 1 + 6*8 + 2 + 2 + 2
 )
 
+// mostFor is the length of the longest record with so many entries: whatever is
+// renewed or broken, its owner and its reasons can be as long as they may.
+func mostFor(name, boot string, entries int) int {
+	return headSize + 2 + len(name) + 2 + len(boot) + 8 + 4 + entries*(entryFixed+store.MaxOwner+store.MaxReason+store.MaxReason) //mutant:file-room-of-entries
+}
+
 // roomFor is the room to reserve in each slot for a record with so many entries:
 // that of the longest, which is in the first page or takes whole pages more.
 func roomFor(name, boot string, entries int) int {
-	most := headSize + 2 + len(name) + 2 + len(boot) + 8 + 4 + entries*(entryFixed+store.MaxOwner+store.MaxReason+store.MaxReason) //mutant:file-room-of-entries
-	more := (max(most-near, 0) + page - 1) / page * page
+	more := (max(mostFor(name, boot, entries)-near, 0) + page - 1) / page * page
 	return min(near+more, longest)
 }
 

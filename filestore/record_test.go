@@ -313,12 +313,9 @@ func TestAFullQueueIsAnErrorAndChangesNothing(t *testing.T) {
 	p := s.hold.ID.Process()
 	c := store.Claim{Name: "name", Limit: store.Full, Weight: 1, TTL: time.Hour, PositionTTL: time.Hour, Owner: strings.Repeat("x", store.MaxOwner)}
 	var q queue.Queue
-	for len(appendRecord(nil, 1, "name", s.boot, &q)) <= longest {
-		for range 100 {
-			q.Entries = append(q.Entries, queue.Entry{ID: p.NewID(), Limit: store.Full, Weight: 1, Expires: 1 << 60, Owner: c.Owner})
-		}
+	for mostFor("name", s.boot, len(q.Entries)+100) <= longest {
+		q.Entries = append(q.Entries, queue.Entry{ID: p.NewID(), Limit: store.Full, Weight: 1, Expires: 1 << 60, Owner: c.Owner})
 	}
-	q.Entries = q.Entries[:len(q.Entries)-100]
 	later := s.edit(func([]byte) []byte { return fileOf(appendRecord(nil, 1, "name", s.boot, &q)) })
 	var err error
 	asked := 0

@@ -333,7 +333,7 @@ func (s *Store) pick(fl *file) (found *record, err error) {
 // only written if there is room for all that can become of the entries.
 func (s *Store) write(fl *file, comes bool) error {
 	fl.buf = appendRecord(fl.buf[:0], fl.seq+1, fl.name, s.boot, &fl.q)
-	if len(fl.buf) > longest {
+	if len(fl.buf) > longest || comes && mostFor(fl.name, s.boot, len(fl.q.Entries)) > longest { //mutant:file-queue-full
 		return fmt.Errorf("%w: the queue is full: %d entries are more than its file has room for", store.ErrUnavailable, len(fl.q.Entries))
 	}
 	if err := fl.reserve(roomFor(fl.name, s.boot, len(fl.q.Entries))); err != nil && comes { //mutant:file-room-needed-to-come

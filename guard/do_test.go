@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -127,5 +129,53 @@ func TestGuard_AForgottenNameBeginsAnew(t *testing.T) {
 		}
 		fine(t, s.check(t, writer(1)))
 		stale(t, s.check(t, made{"other", 29, holdfast.ModeWrite}), 29, 30)
+	})
+}
+
+// Two transactions that wait for each other's rows: the server ends one of them.
+func TestGuard_DoBeginsAnewAfterADeadlock(t *testing.T) {
+	onServers(t, func(t *testing.T, s server) {
+		mustExec := func(query string) {
+			t.Helper()
+			_, err := s.db.ExecContext(t.Context(), query)
+			fine(t, err)
+		}
+		mustExec(`INSERT INTO account VALUES (2, 0, 'nobody')`)
+		names, ready := [2]string{"a", "b"}, [2]chan bool{make(chan bool, 2), make(chan bool, 2)}
+		for _, name := range names { // their fences are there, so nobody waits for those
+			fine(t, s.check(t, made{name, 1, holdfast.ModeWrite}))
+		}
+		var runs, ended [2]int
+		var errs [2]error
+		var both sync.WaitGroup
+		for i := range 2 {
+			both.Go(func() {
+				defer func() { ready[i] <- true }() // also without a first update
+				errs[i] = s.Do(t.Context(), s.db, nil, made{names[i], 2, holdfast.ModeWrite}, func(ctx context.Context, tx *sql.Tx) error {
+					runs[i]++
+					for step, id := range [2]int{1 + i, 2 - i} { // each has one row when it wants the other's
+						if _, err := tx.ExecContext(ctx, fmt.Sprint("UPDATE account SET balance = balance + 1 WHERE id = ", id)); err != nil {
+							ended[i]++
+							return fmt.Errorf("update: %w", err)
+						}
+						if step == 0 && runs[i] == 1 {
+							ready[i] <- true
+							<-ready[1-i]
+						}
+					}
+					return nil
+				})
+			})
+		}
+		both.Wait()
+		fine(t, errors.Join(errs[:]...))
+		if runs[0]+runs[1] < 3 || ended[0]+ended[1] == 0 {
+			t.Errorf("%v runs, %v of them ended: there was no deadlock", runs, ended)
+		}
+		var sum int
+		fine(t, s.db.QueryRowContext(t.Context(), "SELECT SUM(balance) FROM account").Scan(&sum))
+		if sum != 4 {
+			t.Errorf("%d updates landed, want 4", sum)
+		}
 	})
 }

@@ -40,6 +40,7 @@ func TestTheTestsCatchEachMutantOfTheGuards(t *testing.T) {
 		{"a reader who is first locks nothing", "OnServersAReadersWriteDoesNotLandAfterANewerHolders", "guard-first-reader-locks", mutant.Cond("true")},
 
 		{"a conflict ends a Do", "DoBeginsAnewAfterAConflict", "guard-conflicts", mutant.Cond(`"none"`)},
+		{"a deadlock ends a Do", "DoBeginsAnewAfterADeadlock", "guard-conflicts", mutant.Cond(`"none"`)},
 		{"a Do begins anew without end", "DoBeginsAnewAfterAConflict", "guard-tries-end", mutant.Cond("try == doTries+1 || !conflict(err)")},
 		{"a Do checks nothing", "DoCommitsOrLeavesNothing", "guard-do-checks", mutant.Cond("false")},
 		{"a Do commits what failed", "DoCommitsOrLeavesNothing", "guard-do-rolls-back", mutant.First("tx.Commit()")},

@@ -29,7 +29,8 @@ func (b *backend) Check(ctx context.Context) []store.Finding {
 	if err != nil {
 		return []store.Finding{{About: "server", Err: row.Known(err)}}
 	}
-	return []store.Finding{checkVersion(f), b.CheckRole(f.readOnly()), b.CheckDisk(f.forgets()), checkReads(f), f.clock, b.checkRights(ctx, f)}
+	all := []store.Finding{checkVersion(f), b.CheckRole(f.readOnly()), b.CheckDisk(f.forgets()), checkReads(f), f.clock, b.checkRights(ctx, f)}
+	return append(all, b.CheckPool(b.db.Stats().MaxOpenConnections)...) //mutant:mssql-pool-warned
 }
 
 func (f *facts) readOnly() string {

@@ -1,6 +1,8 @@
 package mssqlstore
 
 import (
+	"database/sql/driver"
+	"strings"
 	"testing"
 )
 
@@ -34,6 +36,26 @@ func TestWhatALookAtTheServerTellsIsJudged(t *testing.T) {
 	for versions := range 2 {
 		if f := checkReads(facts{versions: versions}); f.Warning || f.Err != nil || f.Found == "" {
 			t.Errorf("versions %d: %+v", versions, f)
+		}
+	}
+}
+
+func TestTheCheckWarnsOfAPoolThatOthersCanEmpty(t *testing.T) {
+	t.Parallel()
+	b := answeredBy(t, func(statement string) ([][]driver.Value, error) {
+		if strings.Contains(statement, "is_read_committed_snapshot_on") {
+			return [][]driver.Value{{int64(5), "16.0.1000.6", int64(3), "dbo", "READ_WRITE", int64(0), int64(1)}}, nil
+		}
+		return ours, nil
+	})
+	for most, warns := range map[int]bool{0: false, 5: true} {
+		b.db.SetMaxOpenConns(most)
+		warned := false
+		for _, f := range b.Check(t.Context()) {
+			warned = warned || f.About == "pool" && f.Warning
+		}
+		if warned != warns {
+			t.Errorf("the bound %d: warned: %v", most, warned)
 		}
 	}
 }

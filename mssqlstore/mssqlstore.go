@@ -118,7 +118,8 @@ type backend struct {
 var _ record.Backend = (*backend)(nil)
 
 // New returns a Store on the database, which stays the caller's: New never closes it, and it must be open while the Store is
-// used. Its driver has to be github.com/microsoft/go-mssqldb. New does no I/O: the first operation looks for
+// used. If it has a bound (SetMaxOpenConns) and others use it up, no lease is renewed: give the locks a pool of their
+// own. Its driver has to be github.com/microsoft/go-mssqldb. New does no I/O: the first operation looks for
 // the tables, or makes them. The error matches store.ErrInvalid.
 func New(db *sql.DB, o *Options) (*Store, error) {
 	b, err := newBackend(db, o)

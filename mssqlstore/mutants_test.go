@@ -45,6 +45,7 @@ func TestTheTestsCatchEachMutantWithoutAServer(t *testing.T) {
 		{"a row is believed whose statement failed", "TestARowIsNotBelievedWhoseStatementFails", "mssql-answer-is-read-to-its-end", mutant.Stmt("_ = rows.Err()")},
 		{"a lock timeout is an error", "TestWhatTheServerHasNotAppliedIsRefused", "mssql-not-applied", mutant.Line("case is(err, deadlock):")},
 		{"a table is left to another process", "TestTablesAreMadeThoughAnotherProcessMakesThem", "mssql-made-by-another", mutant.Cond("!is(err, alreadyThere) || made == 0")},
+		{"no pool is warned of", "TestTheCheckWarnsOfAPoolThatOthersCanEmpty", "mssql-pool-warned", mutant.Return("all")},
 		{"another table is taken for ours", "TestATableWithOtherColumnsIsNotOurs", "mssql-not-ours", mutant.Cond("want == name")},
 	})
 }

@@ -26,7 +26,8 @@ func (b *backend) Check(ctx context.Context) []store.Finding {
 	if err != nil {
 		return []store.Finding{{About: "server", Err: row.Known(b.failed(err))}}
 	}
-	return []store.Finding{b.checkVersion(f), b.CheckRole(f.role()), b.CheckDisk(f.forgets()), b.checkConnection(f), f.clock, b.checkRights(ctx, f)}
+	all := []store.Finding{b.checkVersion(f), b.CheckRole(f.role()), b.CheckDisk(f.forgets()), b.checkConnection(f), f.clock, b.checkRights(ctx, f)}
+	return append(all, b.CheckPool(b.db.Stats().MaxOpenConnections)...) //mutant:mysql-pool-warned
 }
 
 func (b *backend) facts(ctx context.Context) (f facts, err error) {

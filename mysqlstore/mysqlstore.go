@@ -116,8 +116,9 @@ type backend struct {
 var _ record.Backend = (*backend)(nil)
 
 // New returns a Store on the database, which stays the caller's: it is never
-// closed here, and must be open for as long as the Store is used. Its driver has
-// to be github.com/go-sql-driver/mysql. New does no I/O: the tables are looked at,
+// closed here, and must be open for as long as the Store is used. If it has a bound
+// (SetMaxOpenConns) and others use it up, no lease is renewed: give the locks a pool of
+// their own. Its driver has to be github.com/go-sql-driver/mysql. New does no I/O: the tables are looked at,
 // or made, by the first operation. The error matches store.ErrInvalid.
 func New(db *sql.DB, o *Options) (*Store, error) {
 	b, err := newBackend(db, o)

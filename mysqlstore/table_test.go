@@ -301,3 +301,32 @@ func TestAReadOnlyServerIsToldAsThatAndNothingIsWritten(t *testing.T) {
 		t.Errorf("renewal once it takes writes again: %v", err)
 	}
 }
+
+func TestTheCheckWarnsOfAPoolThatOthersCanEmpty(t *testing.T) {
+	t.Parallel()
+	db := dbOn(t, sharedDSN(t))
+	s := storeOn(t, db, apart())
+	defer s.Close()
+	own, err := Open("mysql://"+strings.NewReplacer("tcp(", "", ")", "").Replace(sharedDSN(t)), apart())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.Close()
+	for what, c := range map[string]struct {
+		s     *Store
+		most  int
+		warns bool
+	}{"no bound": {s, 0, false}, "a bound": {s, 5, true}, "its own": {own, 0, false}} {
+		db.SetMaxOpenConns(c.most)
+		warned := false
+		for _, f := range c.s.Check(t.Context()) {
+			warned = warned || f.About == "pool" && f.Warning
+			if f.Err != nil {
+				t.Errorf("%s: %+v", what, f)
+			}
+		}
+		if warned != c.warns {
+			t.Errorf("%s: warned: %v", what, warned)
+		}
+	}
+}

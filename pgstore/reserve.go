@@ -31,7 +31,7 @@ type reserve struct {
 // are in use. config is that of the pool.
 func (r *reserve) acquire(ctx context.Context, pool *pgxpool.Pool, config func() *pgxpool.Config) (*pgxpool.Conn, error) {
 	if in := pool.Stat(); in.AcquiredConns() < in.MaxConns() {
-		soon, cancel := context.WithTimeout(ctx, reserveAfter)
+		soon, cancel := context.WithTimeout(ctx, reserveAfter) //mutant:pg-pool-soon
 		conn, err := pool.Acquire(soon)
 		cancel()
 		if err == nil || ctx.Err() != nil || soon.Err() == nil {

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -55,6 +57,10 @@ func TestAPoolThatOthersHaveEmptiedKeepsNoHoldFromBeingRenewed(t *testing.T) {
 			}
 			t.Cleanup(func() { s.Close() })
 			h := mustHold(t, s, mutex("n"))
+			var several []store.Hold
+			for _, name := range []string{"a", "b", "c"} {
+				several = append(several, mustHold(t, s, mutex(name)))
+			}
 			s.tasks.Wait() // the sweep at the beginning
 			c.empty(t)
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -64,6 +70,57 @@ func TestAPoolThatOthersHaveEmptiedKeepsNoHoldFromBeingRenewed(t *testing.T) {
 			}
 			if err := s.Release(ctx, h); err != nil {
 				t.Fatal("the release:", err)
+			}
+			if err := errors.Join(s.ReleaseAll(ctx, several)...); err != nil {
+				t.Fatal("the release of several, as by Close:", err)
+			}
+		})
+	}
+}
+
+// A pool can seem to have a connection and give none: another was faster, or it
+// opens a new one and that takes long.
+func TestAConnectionThatDoesNotComeKeepsNoHoldFromBeingRenewed(t *testing.T) {
+	t.Parallel()
+	addr := sharedAddr(t)
+	for what, open := range map[string]func(pool *pgxpool.Pool, o *Options) (s *Store, drop func(), err error){
+		"pgx": func(pool *pgxpool.Pool, o *Options) (*Store, func(), error) {
+			s, err := New(pool, o)
+			return s, pool.Reset, err
+		},
+		"database/sql": func(pool *pgxpool.Pool, o *Options) (*Store, func(), error) {
+			db := stdlib.OpenDB(*pool.Config().ConnConfig)
+			t.Cleanup(func() { db.Close() })
+			db.SetMaxOpenConns(3)
+			s, err := NewDB(db, o)
+			return s, func() { db.SetMaxIdleConns(-1) }, err
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			var stalls atomic.Bool // the next dial
+			pool := poolOn(t, addr, func(c *pgxpool.Config) {
+				dial := c.ConnConfig.DialFunc
+				c.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+					if stalls.CompareAndSwap(true, false) {
+						<-ctx.Done()
+						return nil, ctx.Err()
+					}
+					return dial(ctx, network, address)
+				}
+			})
+			s, drop, err := open(pool, &Options{Schema: apart(t, addr)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { s.Close() })
+			h := mustHold(t, s, mutex("n"))
+			s.tasks.Wait() // the sweep at the beginning
+			drop()
+			stalls.Store(true)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			if r := s.Renew(ctx, []store.Hold{h})[0]; r.Err != nil || stalls.Load() {
+				t.Fatalf("a renewal: %v (nobody has dialed: %v)", r.Err, stalls.Load())
 			}
 		})
 	}
@@ -169,8 +226,8 @@ func TestListenNamesTheServerItselfBesideAPooler(t *testing.T) {
 // What the driver is told is what the URL says.
 func TestSettingsOfAURLReachTheServerAsTheyAreWritten(t *testing.T) {
 	t.Parallel()
-	c, o, err := ParseURL(testserver.PostgresURL(sharedAddr(t)) + pgtest.Settings + "&sch%65ma=s&table=t&listen=h:1")
-	if err != nil || o.Schema != "s" || o.Table != "t" || o.Listen != "h:1" {
+	c, o, err := ParseURL(testserver.PostgresURL(sharedAddr(t)) + pgtest.Settings + "&sch%65ma=s%20t&table=t+u&listen=h:1")
+	if err != nil || o.Schema != "s t" || o.Table != "t+u" || o.Listen != "h:1" {
 		t.Fatalf("%+v, %v", o, err)
 	}
 	pgtest.HasSettings(t, c.ConnConfig)

@@ -40,7 +40,7 @@ func (s *Store) Check(ctx context.Context) []store.Finding {
 		return []store.Finding{{About: "server", Err: s.failed("look at the server", err)}}
 	}
 	all := []store.Finding{s.checkVersion(f), s.checkRole(f), s.checkDisk(f), checkIsolation(f), s.checkClock(f), s.checkTable(f)}
-	if n := s.db.bounded(); n > 0 {
+	if n := s.db.bounded(); n > 0 { //mutant:pg-pool-warned
 		all = append(all, store.Finding{About: "pool", Warning: true, Found: fmt.Sprintf("this pool has at most %d connections (SetMaxOpenConns), and its driver lets "+
 			"holdfast open none beside it: when others keep all of them in use for longer than a TTL, every lease of this process is lost; give the locks a pool of their own, or use the driver of pgx", n)})
 	}

@@ -45,7 +45,7 @@ func (s *statements) all() []*string {
 // waits for long: it renews or gives back.
 func (s *statements) urgent(statement string) bool {
 	switch statement {
-	case s.renewFast, s.renew, s.releaseFast, s.releaseNext, s.release, s.change: //mutant:pg-urgent-statements
+	case s.renewFast, s.renew, s.releaseFast, s.releaseNext, s.release, s.releaseAll, s.change: //mutant:pg-urgent-statements
 		return true
 	}
 	return false

@@ -3,6 +3,8 @@ package pgstore
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
+	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -40,10 +42,19 @@ func (d *sqlDB) config(ctx context.Context) (*pgx.ConnConfig, error) {
 
 func (d *sqlDB) query(ctx context.Context, statement string, args []any, how how, row func(func(...any) error) error) error {
 	plain := !d.pgx || d.plain.Load() // as this one is sent: others may find out meanwhile
+	var on sqlConn = d.pool
 	if how.urgent {
-		if conn := d.inReserve(ctx); conn != nil {
-			defer conn.Release()
-			return pgxQuery(ctx, conn.Conn(), pgx.QueryExecModeExec, statement, args, how.pinned, row)
+		own, theirs, err := d.acquire(ctx)
+		if err != nil {
+			return err
+		}
+		if own != nil {
+			defer own.Release()
+			return pgxQuery(ctx, own.Conn(), pgx.QueryExecModeExec, statement, args, how.pinned, row)
+		}
+		if theirs != nil {
+			defer theirs.Close()
+			on = theirs
 		}
 	}
 	if d.pgx && plain {
@@ -52,19 +63,28 @@ func (d *sqlDB) query(ctx context.Context, statement string, args []any, how how
 	if d.pgx && d.known.Load() == nil {
 		args = append([]any{&connect.Finder{Found: func(c *pgx.Conn) { d.known.Store(c.Config()) }}}, args...)
 	}
-	err := d.send(ctx, statement, args, how.pinned, row)
-	if !plain && unprepared(err) {
+	err := sendSQL(ctx, on, statement, args, how.pinned, row)
+	switch {
+	case !plain && unprepared(err):
 		d.plain.Store(true)
+		err = notRun{err}
+	case errors.Is(err, driver.ErrBadConn): // the pool repeats that by itself, a connection of it does not
 		err = notRun{err}
 	}
 	return err
 }
 
-func (d *sqlDB) send(ctx context.Context, statement string, args []any, pinned bool, row func(func(...any) error) error) error {
+// A sqlConn is a pool of database/sql, or a connection out of it.
+type sqlConn interface {
+	QueryContext(ctx context.Context, statement string, args ...any) (*sql.Rows, error)
+	BeginTx(ctx context.Context, o *sql.TxOptions) (*sql.Tx, error)
+}
+
+func sendSQL(ctx context.Context, on sqlConn, statement string, args []any, pinned bool, row func(func(...any) error) error) error {
 	if !pinned {
-		return eachSQL(ctx, d.pool.QueryContext, statement, args, row)
+		return eachSQL(ctx, on.QueryContext, statement, args, row)
 	}
-	tx, err := d.pool.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	tx, err := on.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return err
 	}
@@ -89,13 +109,21 @@ func eachSQL(ctx context.Context, query func(context.Context, string, ...any) (*
 	return rows.Err()
 }
 
-// inReserve returns a connection out of the reserve if all of the pool are in
-// use; nil: the pool will do, or there is no other.
-func (d *sqlDB) inReserve(ctx context.Context) *pgxpool.Conn {
-	in := d.pool.Stats()
-	known := d.known.Load()
-	if known == nil || in.MaxOpenConnections == 0 || in.InUse < in.MaxOpenConnections {
-		return nil
+// acquire returns a connection for an urgent statement: own is out of the reserve,
+// theirs out of the pool. Neither: the statement waits for the pool, as nobody can
+// use that up, or as there is no reserve to be had.
+func (d *sqlDB) acquire(ctx context.Context) (own *pgxpool.Conn, theirs *sql.Conn, err error) {
+	in, known := d.pool.Stats(), d.known.Load()
+	if known == nil || in.MaxOpenConnections == 0 {
+		return nil, nil, nil
+	}
+	if in.InUse < in.MaxOpenConnections {
+		soon, cancel := context.WithTimeout(ctx, reserveAfter) //mutant:pg-sql-pool-soon
+		theirs, err = d.pool.Conn(soon)
+		cancel()
+		if err == nil || ctx.Err() != nil || soon.Err() == nil {
+			return nil, theirs, err
+		}
 	}
 	return d.reserve.conn(ctx, func() *pgxpool.Config {
 		c, err := pgxpool.ParseConfig("")
@@ -104,5 +132,5 @@ func (d *sqlDB) inReserve(ctx context.Context) *pgxpool.Conn {
 		}
 		c.ConnConfig = known.Copy()
 		return c
-	})
+	}), nil, nil
 }

@@ -56,10 +56,12 @@ func (s *Store) CheckTx(ctx context.Context, tx any, l TableLease) error {
 	case pgx.Tx:
 		err = each(ctx, tx.Query, s.do.held, args, add)
 	case *sql.Tx:
+		if tx == nil { //mutant:pg-held-tx-nil
+			return doing(noTx(tx))
+		}
 		err = eachSQL(ctx, tx.QueryContext, s.do.held, args, add)
 	default:
-		err = fmt.Errorf("%w: want a pgx.Tx or a *sql.Tx, got %T", store.ErrInvalid, tx)
-		return doing(err)
+		return doing(noTx(tx))
 	}
 	if f, err = s.finish(f, err, "check", name); err != nil {
 		return doing(err)
@@ -70,4 +72,8 @@ func (s *Store) CheckTx(ctx context.Context, tx any, l TableLease) error {
 		}
 	}
 	return doing(fmt.Errorf("%w: the hold with token %d has ended; roll back", store.ErrLost, token))
+}
+
+func noTx(tx any) error {
+	return fmt.Errorf("%w: want a pgx.Tx or a *sql.Tx, got %T", store.ErrInvalid, tx)
 }

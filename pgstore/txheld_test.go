@@ -1,6 +1,7 @@
 package pgstore
 
 import (
+	"database/sql"
 	"errors"
 	"sync/atomic"
 	"testing"
@@ -77,8 +78,10 @@ func TestHeldTx_OnlyAHoldThatLastsPasses(t *testing.T) {
 		held("a millisecond before the end", heldLease{"short", h.Token})
 		now.Add(time.Millisecond.Microseconds())
 		lost("expired", heldLease{"short", h.Token})
-		if err := s.CheckTx(t.Context(), "no transaction", heldLease{"n", 1}); !errors.Is(err, store.ErrInvalid) {
-			t.Error(err)
+		for _, none := range []any{"no transaction", nil, (*sql.Tx)(nil)} {
+			if err := s.CheckTx(t.Context(), none, heldLease{"n", 1}); !errors.Is(err, store.ErrInvalid) {
+				t.Errorf("%T: %v", none, err)
+			}
 		}
 	})
 }

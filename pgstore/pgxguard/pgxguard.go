@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -32,7 +33,7 @@ func Check(ctx context.Context, tx pgx.Tx, l guard.Lease) error {
 // Forget is [guard.Dialect.Forget] of guard.PostgreSQL: it deletes the fence of a
 // name together with what its lock protects.
 func Forget(ctx context.Context, tx pgx.Tx, name string) error {
-	return guard.PostgreSQL.ForgetTx(ctx, onPgx{tx}, name)
+	return guard.PostgreSQL.ForgetTx(ctx, onPgx{tx}, name) //mutant:pgxguard-forgets
 }
 
 // A Beginner begins transactions: a [github.com/jackc/pgx/v5/pgxpool.Pool] or a
@@ -43,25 +44,38 @@ type Beginner interface {
 
 // Do is [guard.Dialect.Do] of guard.PostgreSQL: it runs fn in a guarded
 // transaction, anew after a serialization failure or a deadlock, up to ten times.
-// A panic of fn rolls the transaction back.
+// A panic of fn rolls the transaction back. A roll-back waits for a server that does
+// not answer for 5 s at most.
 func Do(ctx context.Context, db Beginner, o pgx.TxOptions, l guard.Lease, fn func(ctx context.Context, tx pgx.Tx) error) error {
 	return guard.Retry(ctx, l, func(ctx context.Context) error {
 		tx, err := db.BeginTx(ctx, o)
 		if err != nil {
 			return fmt.Errorf("guard %q: begin: %w", l.Name(), err)
 		}
-		defer tx.Rollback(context.WithoutCancel(ctx)) // nothing, once it is committed
-		if err := Check(ctx, tx, l); err != nil {
+		defer rollback(ctx, tx)                   //mutant:pgxguard-rolls-back
+		if err := Check(ctx, tx, l); err != nil { //mutant:pgxguard-checks
 			return err
 		}
-		if err := fn(ctx, tx); err != nil {
+		if err := fn(ctx, tx); err != nil { //mutant:pgxguard-heeds-fn
 			return err
 		}
-		if err := tx.Commit(ctx); err != nil {
+		if err := tx.Commit(ctx); err != nil { //mutant:pgxguard-commits
 			return fmt.Errorf("guard %q: commit: %w", l.Name(), err)
 		}
 		return nil
 	})
+}
+
+// rollbackLimit is how long a roll-back waits for the server. Then the connection
+// is closed, with which the server rolls back by itself.
+const rollbackLimit = 5 * time.Second
+
+// rollback does nothing once the transaction is committed. It is also for one
+// whose context has ended.
+func rollback(ctx context.Context, tx pgx.Tx) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackLimit) //mutant:pgxguard-rollback-limit
+	defer cancel()
+	_ = tx.Rollback(ctx)
 }
 
 // onPgx is a guard.Tx.

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -15,7 +16,9 @@ import (
 	"github.com/holdfast-go/holdfast/guard"
 	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/pgstore/internal/pgtest"
 	"github.com/holdfast-go/holdfast/pgstore/pgxguard"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 func TestMain(m *testing.M) { os.Exit(testserver.Main{M: m}.Run()) }
@@ -52,8 +55,13 @@ func stale(t testing.TB, err error, token, fence int64) {
 // database is a schema of its own, with the fences and a table of one row.
 func database(t testing.TB) *pgxpool.Pool {
 	t.Helper()
+	return databaseOn(t, testserver.SharedPostgres(t))
+}
+
+func databaseOn(t testing.TB, addr string) *pgxpool.Pool {
+	t.Helper()
 	name := fmt.Sprintf("pgxguard_%x", rand.Uint64())
-	pool, err := pgxpool.New(t.Context(), testserver.PostgresURL(testserver.SharedPostgres(t))+"&search_path="+name)
+	pool, err := pgxpool.New(t.Context(), testserver.PostgresURL(addr)+"&search_path="+name)
 	fine(t, err)
 	t.Cleanup(pool.Close)
 	for _, q := range []string{
@@ -136,6 +144,43 @@ func TestGuard_DoOnPgxBeginsAnewAfterAConflict(t *testing.T) {
 	fine(t, do(t, pool, writer(10), set("usable"))) // what was rolled back raised no fence
 	if in := pool.Stat().AcquiredConns(); in != 0 {
 		t.Errorf("%d connections were not given back", in)
+	}
+}
+
+func TestGuard_OnPgxACommitThatFailsIsAnError(t *testing.T) {
+	pool := database(t)
+	_, err := pool.Exec(t.Context(), "CREATE TABLE once (n int UNIQUE DEFERRABLE INITIALLY DEFERRED)")
+	fine(t, err)
+	err = do(t, pool, writer(10), func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, "INSERT INTO once VALUES (1), (1)")
+		return err
+	})
+	if store.SQLState(err) != "23505" {
+		t.Errorf("%v, want what is in the way of the commit", err)
+	}
+}
+
+// A server that stands still does not keep Do.
+func TestGuard_OnPgxAFrozenServerEndsARollback(t *testing.T) {
+	t.Parallel()
+	server := testserver.Postgres(t)
+	pool := databaseOn(t, server.Addr)
+	wrong, done := errors.New("wrong"), make(chan error, 1)
+	ctx := t.Context()
+	go func() {
+		done <- pgxguard.Do(ctx, pool, pgx.TxOptions{}, writer(10), func(context.Context, pgx.Tx) error {
+			server.Freeze()
+			return wrong
+		})
+	}()
+	defer server.Thaw()
+	select {
+	case err := <-done:
+		if err != wrong {
+			t.Error(err)
+		}
+	case <-time.After(pgtest.Patience):
+		t.Error("it waits for the server")
 	}
 }
 

@@ -135,11 +135,11 @@ func Check(ctx context.Context, client redis.Scripter, l guard.Lease, key string
 // [guard.Dialect.Forget] for when that is safe. Errors: holdfast.ErrInvalid if the
 // key can have no fence, with nothing sent; else the client's.
 func Forget(ctx context.Context, client redis.Cmdable, name, key string) error {
-	fence, err := fenceKey(name, []string{key})
+	fence, err := fenceKey(name, []string{key}) //mutant:redisguard-forgotten-name
 	if err != nil {
 		return err
 	}
-	return client.Del(ctx, fence).Err()
+	return client.Del(ctx, fence).Err() //mutant:redisguard-forgets
 }
 
 // fenceKey is where the fence of the name is kept for the keys.

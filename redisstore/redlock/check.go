@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -36,6 +37,7 @@ func (s *Store) Check(ctx context.Context) (all []store.Finding) {
 		found[i].all = []store.Finding{{About: "node " + n.address, Warning: true, Found: "not in use: " + away.Error()}}
 	}
 	looking.Wait()
+	clocks := judgeClocks(s.nodes, found)
 	grant := 0
 	for _, f := range found {
 		if f.grants {
@@ -47,18 +49,61 @@ func (s *Store) Check(ctx context.Context) (all []store.Finding) {
 	case len(s.nodes)-len(errs) < need:
 		nodes.Err = s.indeterminate("look at", "the nodes", len(s.nodes)-len(errs), need, errs)
 	case grant < need:
-		nodes.Err = fmt.Errorf("%w: %s: only %d of %d nodes can grant what is new, %d are needed: the others are away, full or read-only", store.ErrUnavailable, s.address, grant, len(s.nodes), need)
+		nodes.Err = fmt.Errorf("%w: %s: only %d of %d nodes can grant what is new, %d are needed: the others are away, full or read-only, or their clocks are too far from the others'", store.ErrUnavailable, s.address, grant, len(s.nodes), need)
 	}
 	all = append(all, nodes)
 	if n := len(s.nodes); n%2 == 0 {
 		all = append(all, store.Finding{About: "number of nodes", Warning: true, Found: fmt.Sprintf("%d nodes can do without no more than %d can: take one away, or one more", n, n-1)})
 	}
-	var clocks []time.Duration
 	for _, f := range found {
 		all = append(all, f.all...)
-		clocks = append(clocks, f.ahead)
 	}
-	if apart := slices.Max(clocks) - slices.Min(clocks); len(errs) == 0 && apart > time.Second {
+	return append(all, clocks...)
+}
+
+// judgeClocks adds to what was found of each node whether its clock lets it grant,
+// and returns what is to be said of all clocks that could be read. Claims are
+// asked for with numbers by the median of the nodes' clocks.
+func judgeClocks(nodes []*node, found []checked) (all []store.Finding) {
+	var ahead []time.Duration
+	for i := range found {
+		if found[i].clock {
+			ahead = append(ahead, found[i].ahead)
+		}
+	}
+	if len(ahead) == 0 {
+		return nil
+	}
+	slices.Sort(ahead)
+	median := ahead[len(ahead)/2]                                     //mutant:redlock-check-clock-median
+	if other := ahead[(len(ahead)-1)/2]; other.Abs() < median.Abs() { // of two, that nearer to our own
+		median = other
+	}
+	for i := range found {
+		f := &found[i]
+		if !f.clock {
+			continue
+		}
+		off, within := f.ahead-median, max(f.within, 100*time.Microsecond).Round(100*time.Microsecond)
+		says := store.Finding{About: "clock of " + nodes[i].address, Found: fmt.Sprintf("%v ahead of this host's, to within %v", f.ahead.Round(100*time.Microsecond), within)}
+		why := ""
+		switch {
+		case off > reach: //mutant:redlock-check-clock-ahead
+			why = fmt.Sprintf("%v ahead of most nodes', so its tokens cannot be followed", off.Round(100*time.Millisecond))
+		case off < -tooFar: //mutant:redlock-check-clock-behind
+			why = fmt.Sprintf("%v behind most nodes', so it accepts no token", -off.Round(100*time.Millisecond))
+		}
+		if why != "" {
+			f.grants = false //mutant:redlock-check-clock-grants
+			says.Warning, says.Found = true, says.Found+"; "+why+": it grants nothing new; have it set by NTP"
+		}
+		f.all = append(f.all, says)
+	}
+	if ahead[0] > reach || ahead[len(ahead)-1] < -reach {
+		all = append(all, store.Finding{About: "clock of this host", Warning: true,
+			Found: fmt.Sprintf("%v away from the nodes', by which it is corrected: have it set by NTP", median.Abs().Round(100*time.Millisecond))})
+	}
+	if apart := ahead[len(ahead)-1] - ahead[0]; apart > time.Second { //mutant:redlock-check-clocks-apart
 		all = append(all, store.Finding{About: "clocks", Warning: true,
 			Found: fmt.Sprintf("the nodes' clocks are up to %v apart: claims that wait are served by them; have them set by NTP", apart.Round(100*time.Millisecond))})
 	}
@@ -68,8 +113,10 @@ func (s *Store) Check(ctx context.Context) (all []store.Finding) {
 // A checked is what a check found out about a node.
 type checked struct {
 	all    []store.Finding
-	ahead  time.Duration // of its clock, ahead of ours
-	grants bool          // it can grant what is new
+	grants bool // it can grant what is new
+	clock  bool // its clock could be read
+
+	ahead, within time.Duration // how far its clock is ahead of ours, and to within what
 }
 
 // check asks a node that is in use for all that can be asked of it.
@@ -83,9 +130,13 @@ func (n *node) check(ctx context.Context) (found checked) {
 	sent := time.Now()
 	pipe.Exec(ctx) // each command has its own error
 	took := time.Since(sent)
+	theirs, noClock := clock.Result()
+	found.clock, found.ahead, found.within = noClock == nil, theirs.Sub(sent.Add(took/2)), took/2
 	info, err := asked.Result()
-	if err != nil {
+	if err = cmp.Or(err, noClock); err != nil {
 		found.all = []store.Finding{{About: "node " + n.address, Warning: true, Found: n.failed(err).Error()}}
+	}
+	if info == "" {
 		return found
 	}
 	version := store.Finding{About: "version" + of, Found: redisinfo.Version(info)}
@@ -108,19 +159,6 @@ func (n *node) check(ctx context.Context) (found checked) {
 		role.Found += "; it is read-only, so it grants, renews and releases nothing"
 	}
 	found.grants = !full && !readOnly
-	found.all = []store.Finding{version, role, saved, policy, memory}
-	theirs, err := clock.Result()
-	if err != nil {
-		found.all = append(found.all, store.Finding{About: "clock" + of, Warning: true, Found: n.failed(err).Error()})
-		return found
-	}
-	found.ahead = theirs.Sub(sent.Add(took / 2))
-	ahead := found.ahead
-	f := store.Finding{About: "clock" + of, Found: fmt.Sprintf("%v ahead of this host's, to within %v", ahead.Round(100*time.Microsecond), max(took/2, 100*time.Microsecond).Round(100*time.Microsecond))}
-	if ahead.Abs() > reach {
-		f.Warning = true
-		f.Found += ": it refuses this host's numbers, or is refused, if most others are not like it; have it set by NTP"
-	}
-	found.all = append(found.all, f)
+	found.all = append(found.all, version, role, saved, policy, memory)
 	return found
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -46,4 +47,59 @@ func TestTheCheckFindsNodesThatGrantNothingNew(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A node whose clock is so far from most others' that no claim gets its vote counts
+// for as little as a full one, and clocks are compared also while a node is away.
+func TestTheCheckFindsNodesWhoseClocksGrantNothing(t *testing.T) {
+	t.Parallel()
+	servers, set, open := nodesWithClock(t, 3)
+	s := open()
+	check := func(what string, fails, apart, host bool, off ...bool) {
+		t.Helper()
+		found := map[string]store.Finding{}
+		for _, f := range s.Check(t.Context()) {
+			found[f.About] = f
+		}
+		if f := found["nodes"]; (f.Err != nil) != fails || fails && !errors.Is(f.Err, store.ErrUnavailable) {
+			t.Errorf("%s: nodes: %s %q", what, f.Level(), f.Text())
+		}
+		if f := found["clocks"]; f.Warning != apart {
+			t.Errorf("%s: clocks: %s %q", what, f.Level(), f.Text())
+		}
+		if f := found["clock of this host"]; f.Warning != host {
+			t.Errorf("%s: this host's clock: %s %q", what, f.Level(), f.Text())
+		}
+		for i, off := range off {
+			if f := found["clock of "+servers[i].Addr]; f.Warning != off {
+				t.Errorf("%s: node %d: %s %q", what, i, f.Level(), f.Text())
+			}
+		}
+	}
+	check("all are right", false, false, false, false, false, false)
+	set(time.Minute)
+	check("this host is wrong", false, false, true, false, false, false)
+	set(0)
+	servers[2].SetClock(-5 * time.Second)
+	check("one is a little behind", false, true, false, false, false, false)
+	servers[2].SetClock(-time.Minute)
+	check("one is behind", false, true, false, false, false, true)
+	servers[2].SetClock(time.Minute)
+	check("one is ahead", false, true, false, false, false, true)
+	servers[1].SetClock(-time.Minute)
+	check("two are wrong", true, true, false, false, true, true)
+	servers[1].SetClock(0)
+	servers[2].SetClock(0)
+	servers[0].Kill()
+	until(t, "it is out of use", func() bool {
+		c := mutex("n")
+		c.Try = true
+		if a, err := s.Ask(t.Context(), c); err == nil && a.Granted {
+			_ = s.Release(t.Context(), store.Hold{Name: "n", ID: c.ID, Token: a.Token})
+		}
+		return nodesUp(s) == 2
+	})
+	check("one is away", false, false, false)
+	servers[2].SetClock(time.Minute)
+	check("one is away, and another ahead", true, true, false, false, false, true)
 }

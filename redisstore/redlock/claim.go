@@ -20,6 +20,7 @@ type claim struct {
 	p     int64         // the newest number asked with, the token if it is granted
 	told  int64         // the largest token that a node told of
 	sent  atomic.Uint32 // a bit for each node that an ask was sent to
+	full  atomic.Uint32 // a bit for each node that refused the newest ask, as its memory is full
 	place store.Instant // until when its position lasts
 
 	held     bool // it was granted, with the token p
@@ -103,6 +104,22 @@ func (s *Store) propose(cl *claim) {
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
 	cl.p = p
+}
+
+// newTo reports whether the node has nothing of the claim, as far as is known: it
+// was not sent an ask, or had no memory for it.
+func (c *claim) newTo(n *node) bool {
+	return c == nil || c.sent.Load()&(1<<n.i) == 0 || c.full.Load()&(1<<n.i) != 0 //mutant:redlock-refused-is-new
+}
+
+// refusedBy notes whether the node had no memory for the ask that it answered with
+// err.
+func (c *claim) refusedBy(n *node, err error) {
+	if err != nil && full(err) {
+		c.full.Or(1 << n.i)
+	} else {
+		c.full.And(^uint32(1 << n.i))
+	}
 }
 
 // number is the newest number that the claim of the id was asked for with, or

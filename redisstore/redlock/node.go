@@ -81,7 +81,7 @@ type job struct {
 	mends *mending      // of a renewal: what a node lacks is given back to it
 
 	left  bool // it is not to be sent any more; guarded by n.mu
-	first bool // the first ask of its claim that the node is sent
+	first bool // an ask of a claim that is new to the node
 }
 
 // A reply is what became of a job.
@@ -143,7 +143,7 @@ func (n *node) queue(j *job) (answer string, err error, over bool) {
 			return "", errNotYet, true
 		}
 		return "", n.err, true
-	case n.full != nil && j.isAsk() && (j.claim == nil || j.claim.sent.Load()&(1<<n.i) == 0) && time.Now().Before(n.again): //mutant:redlock-full-node-paused
+	case n.full != nil && j.isAsk() && j.claim.newTo(n) && time.Now().Before(n.again): //mutant:redlock-full-node-paused
 		return "", n.full, true // what it has already goes on, as that needs no memory
 	case len(l.waiting) >= most, l.flying && len(l.waiting) > 0 && !j.isRelease() && time.Since(l.since) > n.s.timeout:
 		n.owe(j)
@@ -203,7 +203,8 @@ func (n *node) fly(l *lane) bool {
 			if j.left {
 				left = append(left, j)
 			} else if j.claim != nil && j.isAsk() {
-				j.first = j.claim.sent.Or(1<<n.i)&(1<<n.i) == 0
+				j.first = j.claim.newTo(n) //mutant:redlock-refused-grant
+				j.claim.sent.Or(1 << n.i)
 			}
 			return j.left
 		})
@@ -278,6 +279,9 @@ func (n *node) exchange(l *lane, jobs []*job) {
 		if err == nil && answer == "" {
 			err = n.strange(answer)
 		}
+		if j.claim != nil && j.isAsk() {
+			j.claim.refusedBy(n, err)
+		}
 		if err != nil {
 			if full(err) {
 				n.fills(err, !j.isAsk())
@@ -305,9 +309,9 @@ func (n *node) gone(err error) bool {
 		n.lose(errors.New("it was restarted, or its scripts were flushed"))
 		return true
 	}
-	for _, kind := range []string{"LOADING", "READONLY", "MASTERDOWN", "BUSY", "OOM", "MISCONF"} {
+	for _, kind := range []string{"LOADING", "READONLY", "MASTERDOWN", "BUSY", "OOM", "MISCONF", "NOREPLICAS"} { //mutant:redlock-refusing-kinds
 		if strings.HasPrefix(text, kind) {
-			n.refuses(err)
+			n.refuses(err) //mutant:redlock-refusing-node-leaves
 			return true
 		}
 	}

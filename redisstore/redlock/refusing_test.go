@@ -15,13 +15,15 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A node that takes no writes, as it is full or read-only, is asked now and then
+// A node that takes no writes, as it is full, read-only or without the replicas
+// that it should have, is asked now and then
 // whether it takes them again, not as fast as it answers; and is used again then.
 func TestANodeThatTakesNoWritesIsLeftInPeace(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, refusal, on, off string }{
 		{"full", "OOM", "CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0"},
 		{"read-only", "READONLY", "REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE"},
+		{"without replicas", "NOREPLICAS", "CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -81,5 +83,79 @@ func TestANodeThatTakesNoWritesIsLeftInPeace(t *testing.T) {
 				return nodesUp(s) == 3 && len(left) <= headSize && s.nodes[2].grants()
 			})
 		})
+	}
+}
+
+// Nor do those hurry a full node who wait already, and which it had no memory for:
+// one ask each pause, however many they are. And their grants show that it has
+// memory again.
+func TestWaitersThatAFullNodeRefusedLeaveItInPeace(t *testing.T) {
+	t.Parallel()
+	servers, s := nodes(t, 3, Options{})
+	s.straggle = patience
+	admin, n := clientsOf(t, servers[2].Addr)[0], s.nodes[2]
+	asks := func() int {
+		t.Helper()
+		info, err := admin.Info(t.Context(), "commandstats").Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, calls, _ := strings.Cut(redisinfo.Field(info, "cmdstat_evalsha"), "calls=")
+		calls, _, _ = strings.Cut(calls, ",")
+		count, err := strconv.Atoi(calls)
+		if err != nil {
+			t.Fatalf("%v in %s", err, info)
+		}
+		return count
+	}
+	tell(t, admin, "CONFIG SET maxmemory 1")
+	h := mustHold(t, s, mutex("n"))
+	idle(t, s)
+	waits := make([]store.Claim, 50)
+	for i := range waits {
+		waits[i] = mutex("n")
+	}
+	askAll := func(before func()) {
+		t.Helper()
+		for _, c := range waits {
+			before()
+			if a, err := s.Ask(t.Context(), c); err != nil || a.Granted {
+				t.Fatalf("%+v, %v", a, err)
+			}
+			idle(t, s)
+		}
+	}
+	was := asks()
+	askAll(func() { // each is sent, and refused
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.again = time.Time{}
+	})
+	if sent := asks() - was; sent < len(waits) {
+		t.Fatalf("only %d of %d were refused", sent, len(waits))
+	}
+	was, begun := asks(), time.Now()
+	for range 4 {
+		askAll(func() {})
+	}
+	// The time is measured by, not waited for.
+	if sent, pauses := asks()-was, int(time.Since(begun)/fullPause); sent > pauses+2 {
+		t.Errorf("a full node was asked %d times in %d pauses", sent, pauses)
+	}
+	tell(t, admin, "CONFIG SET maxmemory 0")
+	if err := s.Release(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the pause is over", func() bool {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		return !time.Now().Before(n.again)
+	})
+	if a, err := s.Ask(t.Context(), waits[0]); err != nil || !a.Granted {
+		t.Fatalf("%+v, %v", a, err)
+	}
+	idle(t, s)
+	if !n.grants() {
+		t.Error("a node that has granted what it had no memory for counts as full")
 	}
 }

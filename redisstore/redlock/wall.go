@@ -13,9 +13,12 @@ import (
 const margin = 20 * time.Millisecond
 
 // reach is how far ahead of our clock a node's newest token is followed. Nodes
-// refuse a number 10 s ahead of theirs: a client with a wrong clock must not
-// carry the tokens away.
-const reach = 8 * time.Second
+// refuse a number that is ahead of their clock by tooFar, as AHEAD in lua/ask.lua: a
+// client with a wrong clock must not carry the tokens away.
+const (
+	reach  = 8 * time.Second
+	tooFar = 10 * time.Second
+)
 
 // astray is how far our clock may be from that of most nodes without being
 // corrected: what is learned of a clock is no more exact than a round trip, and

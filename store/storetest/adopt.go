@@ -210,7 +210,7 @@ func unansweredAdoption(t *trial, c Linked, after int) {
 	}
 	here, link, proc := t.linked(c)
 	there, _, other := t.linked(c)
-	defer t.keep(here, proc)()
+	defer t.keep(here, proc, there, other)()
 	claim := t.lasting(other, t.name(), t.lastsLong())
 	h := store.Hold{Name: claim.Name, ID: claim.ID, Token: t.granted(there, claim).Token, TTL: claim.TTL, NewID: store.Process{}.NewID()}
 	if err := there.Renew(t.ctx, []store.Hold{h})[0].Err; err != nil {
@@ -225,7 +225,7 @@ func unansweredAdoption(t *trial, c Linked, after int) {
 		defer close(adopted)
 		here.Renew(ctx, []store.Hold{h})
 	}()
-	t.fallSilent(link)
+	t.fallSilent(link, after, adopted)
 	link.Reset()
 	cancel() // some drivers do not heed a reset
 	<-adopted

@@ -260,7 +260,7 @@ func repeatedBreak(t *trial, c Linked, after int) {
 		defer close(broken)
 		operator.BreakHold(ctx, b)
 	}()
-	t.fallSilent(link)
+	t.fallSilent(link, after, broken)
 	link.Reset()
 	cancel() // some drivers do not heed a reset
 	<-broken

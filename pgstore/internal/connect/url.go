@@ -25,11 +25,11 @@ func ParseURL(rawURL string, schemes []string, ours ...string) (*pgxpool.Config,
 	for setting := range strings.SplitSeq(query, "&") {
 		key, value, _ := strings.Cut(setting, "=")
 		if name, err := url.PathUnescape(key); err == nil && slices.Contains(ours, name) {
-			if own[name], err = url.PathUnescape(value); err != nil {
+			if own[name], err = url.PathUnescape(value); err != nil { //mutant:pg-url-own
 				return nil, nil, errURL
 			}
 		} else if setting != "" {
-			theirs = append(theirs, setting)
+			theirs = append(theirs, setting) //mutant:pg-url-as-written
 		}
 	}
 	if !namesHost(where, theirs) {

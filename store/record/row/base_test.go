@@ -83,6 +83,16 @@ func TestTheDoctorIsToldWhatWasFound(t *testing.T) {
 			t.Errorf("%q: %+v", setting, f)
 		}
 	}
+	for most, warns := range map[int]bool{0: false, 5: true} {
+		if f := b.CheckPool(most); (len(f) == 1 && f[0].Warning && f[0].About == "pool" && strings.Contains(f[0].Found, "at most 5 ")) != warns || len(f) != 0 != warns {
+			t.Errorf("a pool of the caller's with the bound %d: %+v", most, f)
+		}
+	}
+	own := NewBase("here")
+	own.Own = closer(func() error { return nil })
+	if f := own.CheckPool(5); f != nil {
+		t.Errorf("a pool of our own: %+v", f)
+	}
 	for want, f := range map[string]store.Finding{"schema": CheckTable("t", false, false, "schema", "grants"), "grants": CheckTable("t", true, true, "schema", "grants"), "": CheckTable("t", true, false, "schema", "grants")} {
 		if f.Run != want || f.Err != nil || f.Warning {
 			t.Errorf("%q: %+v", want, f)
@@ -123,6 +133,9 @@ func TestTheTestsCatchEachMutantOfBases(t *testing.T) {
 	}{
 		{"tables that are not there are taken for made", "TestTablesAreMadeWhereTheyAreNotThere", "row-made-is-checked", mutant.Cond("err == nil && there")},
 		{"a name may be anything", "TestANameInAStatementIsPlain", "row-name-is-plain", mutant.Cond("len(name) > most")},
+		{"no pool is warned of", "TestTheDoctorIsToldWhatWasFound", "row-pool-warned", mutant.Cond("true")},
+		{"a pool without a bound is warned of", "TestTheDoctorIsToldWhatWasFound", "row-pool-warned", mutant.Cond("b.Own != nil")},
+		{"a pool of our own is warned of", "TestTheDoctorIsToldWhatWasFound", "row-pool-warned", mutant.Cond("most == 0")},
 		{"a sweep goes on", "TestCloseEndsTheSweep", "row-close-waits", mutant.Delete()},
 	} {
 		all = append(all, mutant.Broken{Name: m.name, Pkg: "store/record/row", Test: m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})

@@ -40,6 +40,16 @@ func (b *Base) CheckDisk(setting, run string) store.Finding {
 	return store.Finding{About: "disk", Found: "waits for it"}
 }
 
+// CheckPool warns of a pool of the caller's with a bound, which is the most connections that it may have, or 0: others of
+// the program can use such a pool up. It returns nothing of a pool that is the store's own.
+func (b *Base) CheckPool(most int) []store.Finding {
+	if b.Own != nil || most == 0 { //mutant:row-pool-warned
+		return nil
+	}
+	return []store.Finding{{About: "pool", Warning: true, Found: fmt.Sprintf("this pool has at most %d connections (SetMaxOpenConns): when others keep all of them in use for longer than a TTL, "+
+		"every lease of this process is lost; give the locks a pool of their own", most)}}
+}
+
 // CheckTable is the finding of tables that are there, or that this user may make by schema. keeps says that it may not
 // delete, and grants is what changes that.
 func CheckTable(table string, there, keeps bool, schema, grants string) store.Finding {
