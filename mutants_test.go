@@ -116,6 +116,9 @@ var engineMutants = []mutant.Broken{
 	one("what is not answered holds up all others", "TestRule5_PollsThatAreNotAnsweredDelayNoOthersForLong", "unanswered-hold-up-others", mutant.Value("time.NewTimer(time.Hour)")),
 
 	// An outage.
+	one("a loss told to a renewal matches a context", "TestOutage_ALossMatchesNoContextOfTheEngine", "context-loss-renewal", mutant.Delete()),
+	one("a loss told to an upgrade matches a context", "TestOutage_ALossMatchesNoContextOfTheEngine", "context-loss-change", mutant.Delete()),
+	one("a loss told to Close matches a context", "TestOutage_ALossMatchesNoContextOfTheEngine", "context-loss-close", mutant.Stmt("c.over(r, err)")),
 	one("an outage is told to one after another", "TestOutage_AllWhoWaitForTheNameAreToldAtOnce", "outage-one-after-another", mutant.Cond("false")),
 	one("an outage is not told with the deadline", "TestOutage_TheCallersDeadlineAndTheCauseBothMatch", "outage-with-deadline", mutant.Cond("err != nil && false")),
 	one("the cause leaves with who has met it", "TestOutage_ACancelledCallerIsToldTheCause", "cause-leaves-with-one", mutant.Delete()),
@@ -326,6 +329,7 @@ var engineMutants = []mutant.Broken{
 	one("a deadline where there is none", "TestEndless_LastsUntilItIsReleased", "deadline-where-none", mutant.Cond("false")),
 	one("a deadline is told where there is none", "TestEndless_LastsUntilItIsReleased", "deadline-told-where-none", mutant.Cond("false")),
 	one("a token that is none is told", "TestEndless_LastsUntilItIsReleased", "token-none-told", mutant.Cond("lacks && false")),
+	one("a loss that the store tells matches a context", "TestEndless_ALossThatIsToldMatchesNoContext", "loss-store-tells-told", mutant.Stmt("h.lose(why)")),
 	one("a loss that the store tells is not told", "TestEndless_ALossThatIsToldEndsTheLeaseAtOnce", "loss-store-tells-told", mutant.Stmt("_ = why")),
 	one("a loss told early is found at the next look", "TestEndless_ALossToldBeforeTheGrantIsReadIsFoundAtOnce", "loss-told-early-found", mutant.Cond("false")),
 	one("a loss told early is not counted", "TestEndless_ALossToldBeforeTheGrantIsReadIsFoundAtOnce", "loss-told-early-counted", mutant.Delete()),

@@ -189,6 +189,7 @@ func TestOutage_AContextOfTheEngineIsNotTheCallers(t *testing.T) {
 		"definite":      fmt.Errorf("%w: %w", store.ErrDenied, context.Canceled),
 		"with a cause":  fmt.Errorf("pool: %w: %w", context.DeadlineExceeded, errLink),
 		"of a net.Conn": &net.OpError{Op: "read", Net: "tcp", Err: os.ErrDeadlineExceeded},
+		"a loss":        fmt.Errorf("%w: %w", store.ErrLost, context.DeadlineExceeded),
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -212,6 +213,56 @@ func TestOutage_AContextOfTheEngineIsNotTheCallers(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The same of a loss, however the store tells it.
+func TestOutage_ALossMatchesNoContextOfTheEngine(t *testing.T) {
+	lost := fmt.Errorf("%w: the session has ended: %w: %w", ErrLost, context.DeadlineExceeded, errLink)
+	none := func(t *testing.T, all ...error) {
+		t.Helper()
+		for _, err := range all {
+			is(t, err, ErrLost, errLink)
+			isNot(t, err, context.DeadlineExceeded, context.Canceled)
+		}
+	}
+	for op, end := range map[string]func(*testing.T, *Locker, *UpgradeableLease){
+		"renew":  func(*testing.T, *Locker, *UpgradeableLease) { time.Sleep(11 * time.Second) },
+		"change": func(t *testing.T, _ *Locker, l *UpgradeableLease) { none(t, l.Upgrade(t.Context())) },
+	} {
+		t.Run(op, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, locks, o := observed(t, nil)
+				l, err := locks.RWMutex("a").UpgradeableRLock(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx := l.Context(t.Context())
+				s.on(func(c *call) fate {
+					if c.op != op {
+						return fate{}
+					}
+					return fate{lose: lost, renew: func(_ int, r *store.Renewal) { r.Err = lost }}
+				})
+				end(t, locks, l)
+				none(t, o.last(t).Err, context.Cause(ctx), l.Release())
+				s.mem.Break("a")
+			})
+		})
+	}
+	t.Run("close", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s, locks, o := observed(t, nil)
+			lock(t, locks, "a")
+			s.on(func(c *call) fate {
+				return fate{back: time.Second, released: func(_ int, err *error) { *err = lost }}
+			})
+			time.AfterFunc(500*time.Millisecond, func() { suspend(time.Minute) }) // so it is no release that was repeated
+			if err := locks.Close(); err != nil {
+				t.Fatal(err)
+			}
+			none(t, o.last(t).Err)
+		})
+	})
 }
 
 // The newest cause is told, not that the last try had no time left.

@@ -284,7 +284,7 @@ func (c *closer) send(batch []*returning, bound time.Duration) {
 			if r.h.ownRelease(err, r.deadline) {
 				err = nil
 			}
-			c.over(r, err)
+			c.over(r, indeterminate(err)) //mutant:context-loss-close
 		default:
 			r.err, c.why = indeterminate(err), indeterminate(err)
 			if store.Definite(err) {

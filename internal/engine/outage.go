@@ -71,7 +71,7 @@ func endOfContext(err error) bool {
 }
 
 // indeterminate makes an error of the store one that matches ErrUnavailable, unless
-// it is definite. It never matches the error of a context: that would be of the
+// it is definite, as a loss is. It never matches the error of a context: that would be of the
 // engine's own bound or the driver's, which the caller knows nothing of.
 func indeterminate(err error) error {
 	if err == nil {

@@ -130,6 +130,7 @@ func (s *scheduler) returned(h *hold, lent chan struct{}, err error) error {
 	h.flight = nil
 	var why error
 	if errors.Is(err, store.ErrLost) {
+		err = indeterminate(err) //mutant:context-loss-change
 		h.reported, why = err, err
 	}
 	if h.deadline <= now { //mutant:upgrade-answered-after-deadline
