@@ -240,6 +240,8 @@ var engineMutants = []mutant.Broken{
 	one("lost while it waits, as it is not renewed", "TestSeveral_NoRenew_CountsFromWhenAllAreThere", "maxhold-counts-while-waits", mutant.Stmt("s.MaxHold = 0")),
 	one("renewed though nobody asked for it", "TestSeveral_NoRenew_CountsFromWhenAllAreThere", "renewed-though-nobody-asked", mutant.Cond("false")),
 	one("one name without its MaxHold", "TestSeveral_MaxHold_CountsFromWhenAllAreThere", "name-without-maxhold", mutant.Cond("false")),
+	one("Close between two names is a loss", "TestSeveral_CloseBetweenTwoNamesIsErrClosed", "close-between-names", mutant.Cond("false")),
+	one("Close between two names is the end of a context", "TestSeveral_CloseBetweenTwoNamesIsErrClosed", "close-between-names", mutant.Stmt("if t.e.isClosing() {\nreturn nil, err")),
 	one("a loss does not end the wait for the others", "TestSeveral_OneLostWhileItWaitsForTheOthersEndsTheWait", "loss-end-wait-others", mutant.Delete()),
 	one("left while it is shown", "TestSeveral_MinHold_CancelledWhileItIsShown", "left-while-shown", mutant.Delete()),
 

@@ -54,7 +54,10 @@ func (t *multiAcquire) next(ctx context.Context, w *Target, try bool) (*Lease, e
 	if err == nil {
 		return l, nil
 	}
-	if lost := t.lost(); lost != nil && ctx.Err() == nil && !t.e.isClosing() {
+	if lost := t.lost(); lost != nil && (ctx.Err() == nil || !errors.Is(err, ctx.Err())) { // and that has ended during
+		if t.e.isClosing() { //mutant:close-between-names
+			lost = w.errorf(store.ErrClosed)
+		}
 		return nil, lost
 	}
 	if held := HeldError(nil); !try && w.name < t.before && errors.As(err, &held) {
