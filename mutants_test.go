@@ -115,6 +115,10 @@ var engineMutants = []mutant.Broken{
 	one("all keep their positions at one instant", "TestRule5_PollsOfManyNamesGoABatchAtATime", "places-at-one-instant", mutant.Cond("false")),
 	one("what is not answered holds up all others", "TestRule5_PollsThatAreNotAnsweredDelayNoOthersForLong", "unanswered-hold-up-others", mutant.Value("time.NewTimer(time.Hour)")),
 
+	one("what was not used keeps its minimum", "TestMinHold_IsNotKeptForLeasesThatWereNotUsed", "unused-keeps-minimum", mutant.Delete()),
+	one("what was not used voids the minimum of others", "TestMinHold_IsKeptForWhoUsedAnotherLease", "unused-for-others", mutant.Cond("true")),
+	one("the last to leave speaks for all", "TestMinHold_IsKeptForWhoUsedAnotherLease", "unused-for-others", mutant.Cond("h.users == 1")),
+
 	// An outage.
 	one("a loss told to a renewal matches a context", "TestOutage_ALossMatchesNoContextOfTheEngine", "context-loss-renewal", mutant.Delete()),
 	one("a loss told to an upgrade matches a context", "TestOutage_ALossMatchesNoContextOfTheEngine", "context-loss-change", mutant.Delete()),
@@ -241,7 +245,7 @@ var engineMutants = []mutant.Broken{
 	one("renewed though nobody asked for it", "TestSeveral_NoRenew_CountsFromWhenAllAreThere", "renewed-though-nobody-asked", mutant.Cond("false")),
 	one("one name without its MaxHold", "TestSeveral_MaxHold_CountsFromWhenAllAreThere", "name-without-maxhold", mutant.Cond("false")),
 	one("Close between two names is a loss", "TestSeveral_CloseBetweenTwoNamesIsErrClosed", "close-between-names", mutant.Cond("false")),
-	one("Close between two names is the end of a context", "TestSeveral_CloseBetweenTwoNamesIsErrClosed", "close-between-names", mutant.Stmt("if t.e.isClosing() {\nreturn nil, err")),
+	one("Close between two names is the end of a context", "TestSeveral_CloseBetweenTwoNamesIsErrClosed", "close-between-names", mutant.Cond("func() bool { lost = err; return false }()")),
 	one("a loss does not end the wait for the others", "TestSeveral_OneLostWhileItWaitsForTheOthersEndsTheWait", "loss-end-wait-others", mutant.Delete()),
 	one("left while it is shown", "TestSeveral_MinHold_CancelledWhileItIsShown", "left-while-shown", mutant.Delete()),
 
