@@ -187,6 +187,8 @@ func (t *multiAcquire) settle(stop <-chan struct{}) (err error) {
 
 // settle gives a borrowed hold back to the scheduler, under the settings.
 func (h *hold) settle(s *settings) error {
+	h.e.sched.mu.Lock() // Close may look at it, which found it before it was borrowed
+	defer h.e.sched.mu.Unlock()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.flight = nil
@@ -201,7 +203,7 @@ func (h *hold) settle(s *settings) error {
 		h.renewAt = never
 		h.handOver.left = 0 // who waits for it has its leases renewed //mutant:several-names-without-renewal
 	}
-	if !h.e.sched.add(h, h.deadline, h.renewAt) {
+	if !h.e.sched.put(h, h.deadline, h.renewAt) {
 		return store.ErrClosed
 	}
 	return nil
@@ -232,6 +234,8 @@ func (t *multiAcquire) renew(own []*Lease, stop <-chan struct{}) error {
 	if err != nil {
 		return err
 	}
+	t.e.sched.mu.Lock()
+	defer t.e.sched.mu.Unlock()
 	for i, l := range own {
 		if why := l.hold.renewed(answers[i], sent, t.e.now()); why != nil {
 			return l.errorf(why)
