@@ -119,6 +119,9 @@ var engineMutants = []mutant.Broken{
 	one("what was not used voids the minimum of others", "TestMinHold_IsKeptForWhoUsedAnotherLease", "unused-for-others", mutant.Cond("true")),
 	one("the last to leave speaks for all", "TestMinHold_IsKeptForWhoUsedAnotherLease", "unused-for-others", mutant.Cond("h.users == 1")),
 
+	one("a reader passes the writers of its process", "TestRule6_WhoCanBePassedByHowManyReaders", "claims-that-fit", mutant.Cond("w.weight > 1 && at.weight+w.weight > at.limit || len(at.inside) >= mostInside || at.sent >= mostSent")),
+	one("who comes last gets in first, readers too", "TestRule6_WhoCanBePassedByHowManyReaders", "gate-lets-last-first", mutant.Value("at.last")),
+
 	// An outage.
 	one("a loss told to a renewal matches a context", "TestOutage_ALossMatchesNoContextOfTheEngine", "context-loss-renewal", mutant.Delete()),
 	one("a loss told to an upgrade matches a context", "TestOutage_ALossMatchesNoContextOfTheEngine", "context-loss-change", mutant.Delete()),
