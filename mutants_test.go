@@ -113,7 +113,9 @@ var engineMutants = []mutant.Broken{
 	one("one looks for claims of all weights", "TestRule6_ReadersAndUpgradesWhereNobodyIsWoken", "one-weight-inside", mutant.Cond("false")),
 	one("nobody is told that one got in", "TestRule6_OnePollsForAllThatFitTogether", "nobody-told-one-is-in", mutant.Cond("false")),
 	one("all keep their positions at one instant", "TestRule5_PollsOfManyNamesGoABatchAtATime", "places-at-one-instant", mutant.Cond("false")),
-	one("what is not answered holds up all others", "TestRule5_PollsThatAreNotAnsweredDelayNoOthersForLong", "unanswered-hold-up-others", mutant.Value("time.NewTimer(time.Hour)")),
+	one("what is not answered holds up all others", "TestRule5_PollsThatAreNotAnsweredDelayNoOthersForLong", "unanswered-hold-up-others", mutant.Value("time.AfterFunc(time.Hour, once)")),
+	one("who has left sends an ask", "TestRule5_PollsOfManyNamesGoABatchAtATime", "sent-for-nobody", mutant.Cond("false")),
+	one("what waits long for its turn goes beside it", "TestRule5_PollsOfManyNamesGoABatchAtATime/200ms", "unanswered-hold-up-others", mutant.Value("time.AfterFunc(100*time.Millisecond, once)")),
 
 	one("what was not used keeps its minimum", "TestMinHold_IsNotKeptForLeasesThatWereNotUsed", "unused-keeps-minimum", mutant.Delete()),
 	one("what was not used voids the minimum of others", "TestMinHold_IsKeptForWhoUsedAnotherLease", "unused-for-others", mutant.Cond("true")),
@@ -123,6 +125,12 @@ var engineMutants = []mutant.Broken{
 	one("who comes last gets in first, readers too", "TestRule6_WhoCanBePassedByHowManyReaders", "gate-lets-last-first", mutant.Value("at.last")),
 
 	// An outage.
+	one("who is inside is told of an outage by itself", "TestOutage_AllInsideAreToldAtOnce", "inside-one-after-another", mutant.Cond("false")),
+	one("a successor begins anew", "TestOutage_ASuccessorHasOnlyTheRest", "successor-begins-anew", mutant.Delete()),
+	one("the line behind a position is not told of a closed port", "TestOutage_AClosedPortIsToldToTheLineBehindAPosition", "line-behind-a-position", mutant.Delete()),
+	one("an upgrade tries a closed port as long as any", "TestOutage_AClosedPortIsToldToAdoptAndUpgrade", "upgrade-closed-port", mutant.Delete()),
+	one("an adoption tries a closed port as long as any", "TestOutage_AClosedPortIsToldToAdoptAndUpgrade", "adopt-closed-port", mutant.Expr("nil")),
+	one("an upgrade that waits is given up at a closed port", "TestOutage_AnUpgradeThatWaitsSurvivesAClosedPort", "upgrade-waits-closed-port", mutant.Cond("true")),
 	one("a loss told to a renewal matches a context", "TestOutage_ALossMatchesNoContextOfTheEngine", "context-loss-renewal", mutant.Delete()),
 	one("a loss told to an upgrade matches a context", "TestOutage_ALossMatchesNoContextOfTheEngine", "context-loss-change", mutant.Delete()),
 	one("a loss told to Close matches a context", "TestOutage_ALossMatchesNoContextOfTheEngine", "context-loss-close", mutant.Stmt("c.over(r, err)")),
@@ -136,7 +144,7 @@ var engineMutants = []mutant.Broken{
 	one("a context of the engine is told", "TestOutage_AContextOfTheEngineIsNotTheCallers", "context-of-engine", mutant.Return("target != context.Canceled && errors.Is(e.err, target)")),
 	one("a last try without time is the cause", "TestOutage_TheNewestCauseIsTold", "last-try-without-time", mutant.Cond("false")),
 	one("a closed port is asked for as long as any", "TestOutage_AClosedPortIsToldWithinASecond", "closed-port", mutant.Return("e.now().Add(pause) < end || true")),
-	one("a position is given up where nobody listens", "TestOutage_WhoHasAPositionKeepsItWhileThePortIsClosed", "place-where-nobody-listens", mutant.Cond("o.e.desc.InProcess")),
+	one("a position is given up where nobody listens", "TestOutage_WhoHasAPositionKeepsItWhileThePortIsClosed", "place-where-nobody-listens", mutant.Cond("true")),
 
 	// Whether fn was called.
 	one("that fn was not called is not told", "TestDo_SaysWhetherFnWasCalled", "not-run", mutant.Return("[]error{e.err}")),

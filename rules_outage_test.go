@@ -328,6 +328,188 @@ func TestOutage_WhoHasAPositionKeepsItWhileThePortIsClosed(t *testing.T) {
 	})
 }
 
+// So do all others that are there: those in line behind it are told, those who
+// come later too.
+func TestOutage_AClosedPortIsToldToTheLineBehindAPosition(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		o := other(t, s.mem, "a", time.Hour)
+		locks := locker(t, withNotifications{s}, nil)
+		first := waits(t, locks.Mutex("a").Lock)
+		line := inLine(t, locks, 5)
+		down(s, errRefused)
+		start := time.Now()
+		for _, w := range line {
+			w.failed(ErrUnavailable, syscall.ECONNREFUSED)
+			isNot(t, w.err, ErrHeld)
+			if d := w.at.Sub(start); d > third+third/10+time.Second {
+				t.Errorf("told after %v", d)
+			}
+		}
+		for range 3 { // the position is asked for still
+			start = time.Now()
+			w := waits(t, locks.Mutex("a").Lock)
+			w.failed(ErrUnavailable, syscall.ECONNREFUSED)
+			if d := w.at.Sub(start); d > time.Second {
+				t.Errorf("one that came then was told after %v", d)
+			}
+		}
+		first.waiting()
+		s.on(nil)
+		o.release()
+		release(t, first.got())
+	})
+}
+
+// A call that asks for no new hold is told as soon, if it waits for none.
+func TestOutage_AClosedPortIsToldToAdoptAndUpgrade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		locks := locker(t, withNotifications{s}, nil)
+		ref, err := lock(t, locks, "detached").Detach()
+		if err != nil {
+			t.Fatal(err)
+		}
+		up, err := locks.RWMutex("a").UpgradeableRLock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		down(s, errRefused)
+		for what, call := range map[string]func() error{
+			"Adopt":      func() error { _, err := locks.Adopt(t.Context(), ref); return err },
+			"Upgrade":    func() error { return up.Upgrade(t.Context()) },
+			"TryUpgrade": func() error { return up.TryUpgrade(t.Context()) },
+		} {
+			start := time.Now()
+			is(t, call(), ErrUnavailable, syscall.ECONNREFUSED)
+			if d := time.Since(start); d > time.Second {
+				t.Errorf("%s: told after %v", what, d)
+			}
+			if what != "Adopt" { // it is changed back before the next
+				s.on(nil)
+				time.Sleep(2 * time.Second)
+				down(s, errRefused)
+			}
+		}
+		s.on(nil)
+		time.Sleep(2 * time.Second)
+		release(t, up)
+	})
+}
+
+// While an upgrade waits for readers a restart of the server is survived.
+func TestOutage_AnUpgradeThatWaitsSurvivesAClosedPort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		up, err := locker(t, withNotifications{s}, nil).RWMutex("a").UpgradeableRLock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		reader, err := locker(t, linkTo(t, s.mem), nil).RWMutex("a").RLock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := waits(t, func(ctx context.Context) (*Lease, error) { return nil, up.Upgrade(ctx) })
+		time.Sleep(third)
+		down(s, errRefused)
+		time.Sleep(3 * time.Second)
+		s.on(nil)
+		w.waiting()
+		release(t, reader)
+		w.wait()
+		if w.err != nil {
+			t.Fatal(w.err)
+		}
+		release(t, up)
+	})
+}
+
+// Those that are inside together have no position yet: they are told with the
+// first of them, and not each after five seconds of its own.
+func TestOutage_AllInsideAreToldAtOnce(t *testing.T) {
+	type claimer = func(context.Context) (*Lease, error)
+	for name, claim := range map[string]func(*Locker) claimer{
+		"RLock": func(l *Locker) claimer { return l.RWMutex("a").RLock },
+		"Acquire": func(l *Locker) claimer {
+			return func(ctx context.Context) (*Lease, error) { return l.Semaphore("a", 1000).Acquire(ctx, 1) }
+		},
+	} {
+		for _, first := range []bool{false, true} { // the first cannot leave
+			t.Run(fmt.Sprint(name, first), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := newLink(t)
+					down(s, errLink)
+					locks := locker(t, withNotifications{s}, nil)
+					start := time.Now()
+					var all []*waiter
+					for i := range 40 { // 16 of them inside
+						how := claim(locks)
+						if i%2 == 1 || i == 0 && first {
+							how = func(context.Context) (*Lease, error) { return claim(locks)(context.Background()) }
+						}
+						all = append(all, waits(t, how))
+						time.Sleep(100 * time.Millisecond)
+					}
+					for _, w := range all {
+						w.failed(ErrUnavailable, errLink)
+						isNot(t, w.err, context.DeadlineExceeded, context.Canceled, ErrHeld)
+					}
+					for _, w := range all {
+						if w != all[0] || !first {
+							same(t, "told with the others", w.at, all[1].at)
+						} else if d := w.at.Sub(all[1].at); d > time.Second { // it ends by itself
+							t.Errorf("the first is told %v after the others", d)
+						}
+					}
+					if d := all[0].at.Sub(start); d > 5*time.Second {
+						t.Errorf("told after %v", d)
+					}
+					s.on(nil)
+					time.Sleep(time.Minute)
+					empty(t, s.mem)
+					same(t, "kept for nobody", locks.kept(), 0)
+				})
+			})
+		}
+	}
+}
+
+// Who comes in the place of one that has given up has the rest of its five
+// seconds, or what a closed port takes to be told.
+func TestOutage_ASuccessorHasOnlyTheRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		down(s, errLink)
+		locks := locker(t, withNotifications{s}, nil)
+		start := time.Now()
+		first := waits(t, locks.With(&Options{Wait: 4000 * time.Millisecond}).Mutex("a").Lock)
+		second := waits(t, locks.With(&Options{Wait: 4200 * time.Millisecond}).Mutex("a").Lock)
+		last := waits(t, locks.Mutex("a").Lock)
+		first.failed(context.DeadlineExceeded, ErrUnavailable, errLink)
+		second.failed(context.DeadlineExceeded, ErrUnavailable, errLink)
+		last.failed(ErrUnavailable, errLink)
+		if d := last.at.Sub(start); d > 5500*time.Millisecond {
+			t.Errorf("told after %v", d)
+		}
+		// After an answer the next has all of it.
+		s.on(nil)
+		o := other(t, s.mem, "a", time.Hour)
+		third := waits(t, locks.Mutex("a").Lock)
+		time.Sleep(time.Second)
+		third.cancel()
+		third.failed(context.Canceled, ErrHeld)
+		down(s, errLink)
+		start = time.Now()
+		fourth := waits(t, locks.Mutex("a").Lock)
+		fourth.failed(ErrUnavailable, errLink)
+		if d := fourth.at.Sub(start); d < 4*time.Second {
+			t.Errorf("told after %v", d)
+		}
+		s.on(nil)
+		o.release()
+	})
+}
+
 // The same of an upgrade.
 func TestOutage_OfAnUpgradeIsToldWithTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

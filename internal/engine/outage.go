@@ -20,6 +20,7 @@ import (
 type trouble struct {
 	newest atomic.Pointer[error] // since the store answered last
 	since  atomic.Int64          // when the operation under way began, an Instant; 0: none is
+	from   clock.Instant         // when the first one began that was not answered, here or before in the local queue; for the caller alone
 }
 
 // silentFor is how long an operation has been without an answer when that is

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/clock"
@@ -100,31 +101,28 @@ type polls chan struct{}
 const (
 	// mostPolls is as many as a batch has.
 	mostPolls = batchSize
-	// longestTurn is how long one waits for others to be answered: what a server
-	// does not answer delays no position on another for long.
-	longestTurn = time.Second
+	// longestTurn is for how long one counts: what a server does not answer gives
+	// its turn to the others, so that they keep their positions on other servers.
+	longestTurn = 500 * time.Millisecond
 )
 
-// enter waits for its turn. What it returns is called when the answer is there.
+// enter waits for its turn, or until stop: then there is nothing to send any more.
+// What it returns is called when the answer is there.
 func (p polls) enter(e *engine, stop <-chan struct{}) (leave func()) {
 	if e.desc.InProcess {
 		return func() {}
 	}
-	leave = func() { <-p }
 	select {
 	case p <- struct{}{}:
-		return leave
-	default:
-	}
-	late := time.NewTimer(jitter(longestTurn)) //mutant:unanswered-hold-up-others
-	defer late.Stop()
-	select {
-	case p <- struct{}{}:
-		return leave
-	case <-late.C:
 	case <-stop:
+		return func() {}
 	}
-	return func() {}
+	once := sync.OnceFunc(func() { <-p })
+	hangs := time.AfterFunc(longestTurn, once) //mutant:unanswered-hold-up-others
+	return func() {
+		hangs.Stop()
+		once()
+	}
 }
 
 // nextAsk is when to ask again if nothing is heard: at the end of the first
