@@ -18,6 +18,13 @@ func inside(name, test, mark string, do mutant.Op) mutant.Broken {
 	return b
 }
 
+// ofClock is one that a test of the clock catches.
+func ofClock(name, test, mark string) mutant.Broken {
+	b := one(name, test, mark, mutant.Line("case false:"))
+	b.Pkg = "internal/clock"
+	return b
+}
+
 // hanging is one that asks without end at one instant, or waits for itself.
 func hanging(name, test, mark string, do mutant.Op) mutant.Broken {
 	b := one(name, test, mark, do)
@@ -37,6 +44,12 @@ var engineMutants = []mutant.Broken{
 	one("a grant that comes too late is handed out", "TestRule1_AGrantAnsweredAfterItsOwnDeadlineIsAskedForAgain", "grant-comes-too-late", mutant.Cond("false && r.e.deadlineOf(from, out.answer.TTL) <= r.e.now()")),
 	one("the time suspended does not count", "TestRule1_TheTimeSuspendedCounts", "time-suspended-count", mutant.Value("clock.Awake")),
 	one("the clock is negative in a bubble", "TestRule1_TheBootClockStandsStillInABubble", "clock-negative-bubble", mutant.Return("Instant(time.Since(start))")),
+
+	ofClock("an instant after the last is before all", "TestInstants_AddStopsAtTheEnds", "add-past-last"),
+	ofClock("an instant before the first is after all", "TestInstants_AddStopsAtTheEnds", "add-past-first"),
+	ofClock("longer than the longest is negative", "TestInstants_SubStopsAtTheLongest", "sub-past-longest"),
+	ofClock("less than the least is positive", "TestInstants_SubStopsAtTheLongest", "sub-past-least"),
+	inside("a pause is under zero", "TestRule5_APauseIsNeverNegative", "pause-overflows", mutant.Cond("false")),
 
 	// Rule 2.
 	one("a renewal that hangs keeps the lease", "TestRule2_ATimerEndsTheLeaseThoughARenewalHangs", "renewal-hangs-keeps-lease", mutant.Line("if h.flight != nil {\n\t\tat = at.Add(time.Hour)\n\t} else {")),

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"math"
 	"sync"
 	"time"
 
@@ -61,10 +62,10 @@ func (p *pace) moved(a *store.Answer) {
 		for i := range a.Holders {
 			first = max(first, min(a.Holders[i].Age/8, p.s.PollMax))
 		}
-		p.poll = min(first*time.Duration(1+ahead), p.mostPause(ahead)) //mutant:polls-by-position
+		p.poll = min(times(first, 1+ahead), p.mostPause(ahead)) //mutant:polls-by-position
 	case ahead < p.ahead:
 		turn := now.Sub(p.movedAt) / time.Duration(p.ahead-ahead)
-		p.poll = min(max(turn*time.Duration(1+2*ahead)/4, p.s.PollMin), p.mostPause(ahead)) //mutant:polls-by-the-pace-of-the-queue
+		p.poll = min(max(times(turn, 1+2*ahead)/4, p.s.PollMin), p.mostPause(ahead)) //mutant:polls-by-the-pace-of-the-queue
 	case ahead == p.ahead:
 		return
 	}
@@ -73,7 +74,15 @@ func (p *pace) moved(a *store.Answer) {
 
 // mostPause is the longest pause with so many ahead.
 func (p *pace) mostPause(ahead int) time.Duration {
-	return max(min(p.s.PollMax*time.Duration(1+ahead), p.s.positionTTL/3), p.s.PollMax)
+	return max(min(times(p.s.PollMax, 1+ahead), p.s.positionTTL/3), p.s.PollMax)
+}
+
+// times is d, which is not negative, n times, or the longest there is.
+func times(d time.Duration, n int) time.Duration {
+	if d > math.MaxInt64/time.Duration(n) { //mutant:pause-overflows
+		return math.MaxInt64
+	}
+	return d * time.Duration(n)
 }
 
 // rest sleeps until it is time to ask again: until nextAsk, or for a while that
