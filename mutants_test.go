@@ -140,7 +140,7 @@ var engineMutants = []mutant.Broken{
 	// An outage.
 	one("who is inside is told of an outage by itself", "TestOutage_AllInsideAreToldAtOnce", "inside-one-after-another", mutant.Cond("false")),
 	one("a successor begins anew", "TestOutage_ASuccessorHasOnlyTheRest", "successor-begins-anew", mutant.Delete()),
-	one("the line behind a position is not told of a closed port", "TestOutage_AClosedPortIsToldToTheLineBehindAPosition", "line-behind-a-position", mutant.Delete()),
+	one("the line behind a position is not told of a closed port", "TestOutage_AClosedPortIsToldToTheLineBehindAPosition", "line-behind-a-position", mutant.Stmt("_ = e")),
 	one("an upgrade tries a closed port as long as any", "TestOutage_AClosedPortIsToldToAdoptAndUpgrade", "upgrade-closed-port", mutant.Delete()),
 	one("an adoption tries a closed port as long as any", "TestOutage_AClosedPortIsToldToAdoptAndUpgrade", "adopt-closed-port", mutant.Expr("nil")),
 	one("an upgrade that waits is given up at a closed port", "TestOutage_AnUpgradeThatWaitsSurvivesAClosedPort", "upgrade-waits-closed-port", mutant.Cond("true")),
@@ -396,6 +396,15 @@ var engineMutants = []mutant.Broken{
 	hanging("in Shutdown a downgrade is tried without a pause", "TestShutdown_ADowngradeGoesOn", "shutdown-downgrade-tried-without", mutant.Stmt("_ = c.h.e.pause(c.h.e.life, jitter(500*time.Millisecond))")),
 	one("a loss that is asked for late", "TestSeveral_LostAskedForLate", "lost-asked-late", mutant.Line("case 77:")),
 	one("Close does not end the waits", "TestRule8_CloseGivesBackAllAndEndsAllWaits", "close-end-waits", mutant.Delete()),
+
+	one("a panic of the observer goes further", "TestObserver_APanicCostsNoLease", "observer-panics", mutant.Delete()),
+	one("a panic of the observer goes further, handed over", "TestObserver_APanicAnywhereCostsNoLease/handed_over", "observer-panics", mutant.Delete()),
+	one("a panic of the observer goes further, lost", "TestObserver_APanicAnywhereCostsNoLease/lost", "observer-panics", mutant.Delete()),
+	one("a panic of the observer goes further, renewal failed", "TestObserver_APanicAnywhereCostsNoLease/renewal_failed", "observer-panics", mutant.Delete()),
+	one("a panic of the observer goes further, released", "TestObserver_APanicAnywhereCostsNoLease/released", "observer-panics", mutant.Delete()),
+	one("a nil pointer is a store", "TestNew_ANilStoreOfAnyTypeIsInvalid", "nil-store", mutant.Cond("v.Kind() == reflect.Pointer && false || s == nil")),
+	one("Close does not count what All has just got", "TestClose_CountsWhatAllHasJustGot", "borrowed-not-counted", mutant.Stmt("_ = err")),
+	one("what a store says at its end is told as it is", "TestClose_AStoreThatDoesNotCloseIsUnavailable", "close-error-of-the-store", mutant.Delete()),
 
 	// What a store finds at its server.
 	one("what is well is logged", "TestCheck_WhatAnOperatorShouldHearIsLoggedOnce", "well-logged", mutant.Cond("!e.isClosing()")),

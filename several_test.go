@@ -646,7 +646,6 @@ func TestSeveral_CloseEndsTheWaitAndGivesBackWhatWasHad(t *testing.T) {
 	}
 }
 
-// Whenever that is: also while what is had is made the caller's.
 // onLog is a log whose writer does something first.
 type onLog func(msg string)
 
@@ -689,6 +688,7 @@ func TestSeveral_CloseBetweenTwoNamesIsErrClosed(t *testing.T) {
 	}
 }
 
+// Whenever that is: also while what is had is made the caller's.
 func TestSeveral_CloseAtAnyMomentLeavesNothing(t *testing.T) {
 	for _, o := range []*Options{nil, {MinHold: time.Second}, {MaxHold: time.Hour}, {NoRenew: true}} {
 		synctest.Test(t, func(t *testing.T) {

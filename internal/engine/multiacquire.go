@@ -109,7 +109,12 @@ func (t *multiAcquire) giveBackUnrun() {
 	for _, l := range t.own {
 		l.hold.unrun.Store(true) //mutant:given-back-if-caller
 	}
-	giveBack(t.parts)
+	for _, l := range slices.Backward(t.parts) {
+		err := l.release()
+		if slices.Contains(t.own, l) {
+			t.e.beside.gaveBack(t.e, err) //mutant:borrowed-not-counted
+		}
+	}
 }
 
 // finish makes of the parts what the caller is to have, now that all names are
