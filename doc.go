@@ -34,11 +34,16 @@
 // process before it can be passed by k claims of each other process that came
 // later. With hand-over ([HandOver], which is on by default) a turn has up to 64
 // leases in place of one, and one turn more can come before: then it is up to
-// 64 × (k+1) of each other process.
+// 64 × (k+1) of each other process. Readers that follow each other in a process
+// are one turn, as are slots that fit together; then too one turn more can come
+// before, of up to 64 claims.
 //
 // Claims that fit together and are made within one round trip of each other are
 // sent at the same time, at most 16 of them: the store may take them in any
-// order. A store can lack order as a whole; its Describe says so.
+// order. While two numbers of slots are in use for one semaphore, claims with
+// another number than those in line ask the store by themselves: each has a
+// position of its own, and passes those of its process that have none yet. A
+// store can lack order as a whole; its Describe says so.
 //
 // # What a lease promises
 //

@@ -10,10 +10,10 @@ import (
 )
 
 // An Election is one name that at most one candidate leads at a time, wherever
-// the candidates are. It is the [Mutex] of the name: who holds it leads, and
-// candidates are served in the order in which they came (those of one process
-// one after another, see [Mutex.Lock]). A candidate is known
-// to others by Options.Owner and Options.Note. It keeps no state of its own and
+// the candidates are. It is the [Mutex] of the name: who holds it leads.
+// Candidates of one process are served in the order of arrival; processes take
+// turns, in the order in which the first candidate of each came (see
+// [Mutex.Lock]). A candidate is known to others by Options.Owner and Options.Note. It keeps no state of its own and
 // is safe for concurrent use.
 type Election struct{ claimed engine.Target }
 

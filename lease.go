@@ -77,7 +77,9 @@ func (l *Lease) Context(parent context.Context) context.Context { return l.engin
 // Valid is false and the contexts have ended. It takes no context and is
 // bounded: by a third of the TTL, five seconds at most, once a renewal that is
 // under way has ended (where a driver does not heed its context while it reads,
-// as go-redis does not, by its own timeouts if they are longer).
+// as go-redis does not, by its own timeouts if they are longer). Leases are renewed
+// many in one call, so a server that does not answer for one of them can keep a
+// release on another server waiting, for that call's bound, five seconds at most.
 //
 // While other leases of the same hold are held (Options.Reentrant) it ends this
 // one alone, sends nothing, and returns nil: the name stays taken. (If this one
@@ -103,6 +105,7 @@ func (l *Lease) Release() error { return l.engine().Release() }
 // as it had said before, or until Release.
 //
 // It is tried again while it is indeterminate, until ctx ends or the lease runs out.
+// It waits for a renewal that is under way, as Release does.
 // ctx bounds the waiting only. Errors: ErrInvalid, ErrUnsupported on a store
 // without deadlines, ErrReleased, ErrLost if the
 // lease is lost, then or before: it does not come back; or one that matches the

@@ -49,3 +49,9 @@ func (all *Leases) Context(parent context.Context) context.Context {
 // is false and the contexts have ended. It takes as long as the releases of the
 // names one after another. See [Lease.Release].
 func (all *Leases) Release() error { return all.engine().Release() }
+
+// ReleaseUnused is Release for a caller that did nothing under the leases, as
+// one whose work could not be started: no minimum hold (Options.MinHold) is kept
+// for them. A name that the caller holds by another lease too (Options.Reentrant)
+// is kept as Release keeps it.
+func (all *Leases) ReleaseUnused() error { return all.engine().ReleaseUnused() }

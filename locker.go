@@ -23,7 +23,7 @@ type Locker struct {
 // If the options are nonsense the error is ErrInvalid, or ErrUnsupported where
 // the store cannot do what they ask.
 func New(s store.Store, o *Options) (*Locker, error) {
-	if v := reflect.ValueOf(s); s == nil || v.Kind() == reflect.Pointer && v.IsNil() {
+	if v := reflect.ValueOf(s); s == nil || v.Kind() == reflect.Pointer && v.IsNil() { //mutant:nil-store
 		return nil, fmt.Errorf("%w: holdfast.New needs a store, got nil (%T)", ErrInvalid, s)
 	}
 	e, err := engine.Open(s, refused)
@@ -51,7 +51,7 @@ func (l *Locker) With(o *Options) *Locker {
 //
 // If leases were not given back, or it is not known, the error says how many;
 // it matches ErrUnavailable and the newest cause. The store lets them expire.
-// The error of closing the store is joined to it. Where a driver does not heed
+// The error of closing the store is joined to it, and matches ErrUnavailable too. Where a driver does not heed
 // its contexts, as go-redis does not while it reads, calls may still run when
 // Close returns; the error says so, and the store is closed behind them.
 //

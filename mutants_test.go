@@ -18,6 +18,13 @@ func inside(name, test, mark string, do mutant.Op) mutant.Broken {
 	return b
 }
 
+// ofClock is one that a test of the clock catches.
+func ofClock(name, test, mark string) mutant.Broken {
+	b := one(name, test, mark, mutant.Line("case false:"))
+	b.Pkg = "internal/clock"
+	return b
+}
+
 var engineMutants = []mutant.Broken{
 	// Rule 1.
 	one("the deadline of a grant counts from the reply", "TestRule1_ClockBeforeTheCall", "deadline-grant-counts-reply", mutant.Swap()),
@@ -30,6 +37,12 @@ var engineMutants = []mutant.Broken{
 	one("a grant that comes too late is handed out", "TestRule1_AGrantAnsweredAfterItsOwnDeadlineIsAskedForAgain", "grant-comes-too-late", mutant.Cond("false && r.e.deadlineOf(from, out.answer.TTL) <= r.e.now()")),
 	one("the time suspended does not count", "TestRule1_TheTimeSuspendedCounts", "time-suspended-count", mutant.Value("clock.Awake")),
 	one("the clock is negative in a bubble", "TestRule1_TheBootClockStandsStillInABubble", "clock-negative-bubble", mutant.Return("Instant(time.Since(start))")),
+
+	ofClock("an instant after the last is before all", "TestInstants_AddStopsAtTheEnds", "add-past-last"),
+	ofClock("an instant before the first is after all", "TestInstants_AddStopsAtTheEnds", "add-past-first"),
+	ofClock("longer than the longest is negative", "TestInstants_SubStopsAtTheLongest", "sub-past-longest"),
+	ofClock("less than the least is positive", "TestInstants_SubStopsAtTheLongest", "sub-past-least"),
+	inside("a pause is under zero", "TestRule5_APauseIsNeverNegative", "pause-overflows", mutant.Cond("false")),
 
 	// Rule 2.
 	one("a renewal that hangs keeps the lease", "TestRule2_ATimerEndsTheLeaseThoughARenewalHangs", "renewal-hangs-keeps-lease", mutant.Line("if h.flight != nil {\n\t\tat = at.Add(time.Hour)\n\t} else {")),
@@ -106,9 +119,27 @@ var engineMutants = []mutant.Broken{
 	one("one looks for claims of all weights", "TestRule6_ReadersAndUpgradesWhereNobodyIsWoken", "one-weight-inside", mutant.Cond("false")),
 	one("nobody is told that one got in", "TestRule6_OnePollsForAllThatFitTogether", "nobody-told-one-is-in", mutant.Cond("false")),
 	one("all keep their positions at one instant", "TestRule5_PollsOfManyNamesGoABatchAtATime", "places-at-one-instant", mutant.Cond("false")),
-	one("what is not answered holds up all others", "TestRule5_PollsThatAreNotAnsweredDelayNoOthersForLong", "unanswered-hold-up-others", mutant.Value("time.NewTimer(time.Hour)")),
+	one("what is not answered holds up all others", "TestRule5_PollsThatAreNotAnsweredDelayNoOthersForLong", "unanswered-hold-up-others", mutant.Value("time.AfterFunc(time.Hour, once)")),
+	one("who has left sends an ask", "TestRule5_PollsOfManyNamesGoABatchAtATime", "sent-for-nobody", mutant.Cond("false")),
+	one("what waits long for its turn goes beside it", "TestRule5_PollsOfManyNamesGoABatchAtATime/200ms", "unanswered-hold-up-others", mutant.Value("time.AfterFunc(100*time.Millisecond, once)")),
+
+	one("what was not used keeps its minimum", "TestMinHold_IsNotKeptForLeasesThatWereNotUsed", "unused-keeps-minimum", mutant.Delete()),
+	one("what was not used voids the minimum of others", "TestMinHold_IsKeptForWhoUsedAnotherLease", "unused-for-others", mutant.Cond("true")),
+	one("the last to leave speaks for all", "TestMinHold_IsKeptForWhoUsedAnotherLease", "unused-for-others", mutant.Cond("h.users == 1")),
+
+	one("a reader passes the writers of its process", "TestRule6_WhoCanBePassedByHowManyReaders", "claims-that-fit", mutant.Cond("w.weight > 1 && at.weight+w.weight > at.limit || len(at.inside) >= mostInside || at.sent >= mostSent")),
+	one("who comes last gets in first, readers too", "TestRule6_WhoCanBePassedByHowManyReaders", "gate-lets-last-first", mutant.Value("at.last")),
 
 	// An outage.
+	one("who is inside is told of an outage by itself", "TestOutage_AllInsideAreToldAtOnce", "inside-one-after-another", mutant.Cond("false")),
+	one("a successor begins anew", "TestOutage_ASuccessorHasOnlyTheRest", "successor-begins-anew", mutant.Delete()),
+	one("the line behind a position is not told of a closed port", "TestOutage_AClosedPortIsToldToTheLineBehindAPosition", "line-behind-a-position", mutant.Stmt("_ = e")),
+	one("an upgrade tries a closed port as long as any", "TestOutage_AClosedPortIsToldToAdoptAndUpgrade", "upgrade-closed-port", mutant.Delete()),
+	one("an adoption tries a closed port as long as any", "TestOutage_AClosedPortIsToldToAdoptAndUpgrade", "adopt-closed-port", mutant.Expr("nil")),
+	one("an upgrade that waits is given up at a closed port", "TestOutage_AnUpgradeThatWaitsSurvivesAClosedPort", "upgrade-waits-closed-port", mutant.Cond("true")),
+	one("a loss told to a renewal matches a context", "TestOutage_ALossMatchesNoContextOfTheEngine", "context-loss-renewal", mutant.Delete()),
+	one("a loss told to an upgrade matches a context", "TestOutage_ALossMatchesNoContextOfTheEngine", "context-loss-change", mutant.Delete()),
+	one("a loss told to Close matches a context", "TestOutage_ALossMatchesNoContextOfTheEngine", "context-loss-close", mutant.Stmt("c.over(r, err)")),
 	one("an outage is told to one after another", "TestOutage_AllWhoWaitForTheNameAreToldAtOnce", "outage-one-after-another", mutant.Cond("false")),
 	one("an outage is not told with the deadline", "TestOutage_TheCallersDeadlineAndTheCauseBothMatch", "outage-with-deadline", mutant.Cond("err != nil && false")),
 	one("the cause leaves with who has met it", "TestOutage_ACancelledCallerIsToldTheCause", "cause-leaves-with-one", mutant.Delete()),
@@ -119,7 +150,7 @@ var engineMutants = []mutant.Broken{
 	one("a context of the engine is told", "TestOutage_AContextOfTheEngineIsNotTheCallers", "context-of-engine", mutant.Return("target != context.Canceled && errors.Is(e.err, target)")),
 	one("a last try without time is the cause", "TestOutage_TheNewestCauseIsTold", "last-try-without-time", mutant.Cond("false")),
 	one("a closed port is asked for as long as any", "TestOutage_AClosedPortIsToldWithinASecond", "closed-port", mutant.Return("e.now().Add(pause) < end || true")),
-	one("a position is given up where nobody listens", "TestOutage_WhoHasAPositionKeepsItWhileThePortIsClosed", "place-where-nobody-listens", mutant.Cond("o.e.desc.InProcess")),
+	one("a position is given up where nobody listens", "TestOutage_WhoHasAPositionKeepsItWhileThePortIsClosed", "place-where-nobody-listens", mutant.Cond("true")),
 
 	// Whether fn was called.
 	one("that fn was not called is not told", "TestDo_SaysWhetherFnWasCalled", "not-run", mutant.Return("[]error{e.err}")),
@@ -231,6 +262,8 @@ var engineMutants = []mutant.Broken{
 	one("lost while it waits, as it is not renewed", "TestSeveral_NoRenew_CountsFromWhenAllAreThere", "maxhold-counts-while-waits", mutant.Stmt("s.MaxHold = 0")),
 	one("renewed though nobody asked for it", "TestSeveral_NoRenew_CountsFromWhenAllAreThere", "renewed-though-nobody-asked", mutant.Cond("false")),
 	one("one name without its MaxHold", "TestSeveral_MaxHold_CountsFromWhenAllAreThere", "name-without-maxhold", mutant.Cond("false")),
+	one("Close between two names is a loss", "TestSeveral_CloseBetweenTwoNamesIsErrClosed", "close-between-names", mutant.Cond("false")),
+	one("Close between two names is the end of a context", "TestSeveral_CloseBetweenTwoNamesIsErrClosed", "close-between-names", mutant.Cond("func() bool { lost = err; return false }()")),
 	one("a loss does not end the wait for the others", "TestSeveral_OneLostWhileItWaitsForTheOthersEndsTheWait", "loss-end-wait-others", mutant.Delete()),
 	one("left while it is shown", "TestSeveral_MinHold_CancelledWhileItIsShown", "left-while-shown", mutant.Delete()),
 
@@ -321,6 +354,7 @@ var engineMutants = []mutant.Broken{
 	one("a deadline where there is none", "TestEndless_LastsUntilItIsReleased", "deadline-where-none", mutant.Cond("false")),
 	one("a deadline is told where there is none", "TestEndless_LastsUntilItIsReleased", "deadline-told-where-none", mutant.Cond("false")),
 	one("a token that is none is told", "TestEndless_LastsUntilItIsReleased", "token-none-told", mutant.Cond("lacks && false")),
+	one("a loss that the store tells matches a context", "TestEndless_ALossThatIsToldMatchesNoContext", "loss-store-tells-told", mutant.Stmt("h.lose(why)")),
 	one("a loss that the store tells is not told", "TestEndless_ALossThatIsToldEndsTheLeaseAtOnce", "loss-store-tells-told", mutant.Stmt("_ = why")),
 	one("a loss told early is found at the next look", "TestEndless_ALossToldBeforeTheGrantIsReadIsFoundAtOnce", "loss-told-early-found", mutant.Cond("false")),
 	one("a loss told early is not counted", "TestEndless_ALossToldBeforeTheGrantIsReadIsFoundAtOnce", "loss-told-early-counted", mutant.Delete()),
@@ -357,6 +391,15 @@ var engineMutants = []mutant.Broken{
 	one("in Shutdown a downgrade is tried without a pause", "TestShutdown_ADowngradeGoesOn", "shutdown-downgrade-tried-without", mutant.Stmt("_ = c.h.e.pause(c.h.e.life, jitter(500*time.Millisecond))")),
 	one("a loss that is asked for late", "TestSeveral_LostAskedForLate", "lost-asked-late", mutant.Line("case 77:")),
 	one("Close does not end the waits", "TestRule8_CloseGivesBackAllAndEndsAllWaits", "close-end-waits", mutant.Delete()),
+
+	one("a panic of the observer goes further", "TestObserver_APanicCostsNoLease", "observer-panics", mutant.Delete()),
+	one("a panic of the observer goes further, handed over", "TestObserver_APanicAnywhereCostsNoLease/handed_over", "observer-panics", mutant.Delete()),
+	one("a panic of the observer goes further, lost", "TestObserver_APanicAnywhereCostsNoLease/lost", "observer-panics", mutant.Delete()),
+	one("a panic of the observer goes further, renewal failed", "TestObserver_APanicAnywhereCostsNoLease/renewal_failed", "observer-panics", mutant.Delete()),
+	one("a panic of the observer goes further, released", "TestObserver_APanicAnywhereCostsNoLease/released", "observer-panics", mutant.Delete()),
+	one("a nil pointer is a store", "TestNew_ANilStoreOfAnyTypeIsInvalid", "nil-store", mutant.Cond("v.Kind() == reflect.Pointer && false || s == nil")),
+	one("Close does not count what All has just got", "TestClose_CountsWhatAllHasJustGot", "borrowed-not-counted", mutant.Stmt("_ = err")),
+	one("what a store says at its end is told as it is", "TestClose_AStoreThatDoesNotCloseIsUnavailable", "close-error-of-the-store", mutant.Delete()),
 
 	// What a store finds at its server.
 	one("what is well is logged", "TestCheck_WhatAnOperatorShouldHearIsLoggedOnce", "well-logged", mutant.Cond("!e.isClosing()")),

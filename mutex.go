@@ -28,9 +28,11 @@ func (l *Locker) Mutex(name string) *Mutex {
 // if the store had answered that somebody is ahead (as a *HeldError, which says
 // who); ErrUnavailable with the newest cause if the store does not answer, be it
 // that ctx has ended or that the store was asked for long enough: 5 s at most, a
-// second where nobody listens at its address, and 10 s for one that had a position
-// in the queue. All who wait for the name in this process get that error at the
-// same time. ErrDeadlock if ctx comes from a lease of this name (but see
+// second where nobody listens at its address (unless the store has a client of
+// your own, whose settings say how long it dials), and 10 s for one that had a
+// position in the queue; one that waits behind such a claim of its process learns
+// that nobody listens when that one asks next, within 5 s. All others who wait for
+// the name in this process get that error at the same time. ErrDeadlock if ctx comes from a lease of this name (but see
 // Options.Reentrant); ErrMismatch, ErrDenied, ErrCorrupt, ErrUnsupported,
 // ErrInvalid and ErrClosed.
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) { return lockFor(ctx, &m.claimed) }

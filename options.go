@@ -30,7 +30,8 @@ type Options struct {
 	// as in Do. Default: no bound.
 	Wait time.Duration
 	// MinHold is how long the name stays taken from the grant on, even if it
-	// is released sooner, or its holder dies. Default 0.
+	// is released sooner, or its holder dies. [Leases.ReleaseUnused] ends it.
+	// Default 0.
 	MinHold time.Duration
 	// MaxHold is how long a lease may last: at its end it is lost, and given
 	// back. Default: no bound.

@@ -150,26 +150,76 @@ func TestClose_SaysHowManyWereNotGivenBack(t *testing.T) {
 		l := opened(t, s, nil)
 		takeMany(t, l, 2500)
 		denied := fmt.Errorf("%w: read-only", store.ErrDenied)
-		s.on(func(*call) fate {
+		s.on(func(c *call) fate {
 			return fate{released: func(i int, err *error) {
-				switch i % 100 {
-				case 7:
+				switch name := c.holds[i].Name; name[len(name)-2:] {
+				case "07":
 					*err = errLink
-				case 8:
+				case "08":
 					*err = denied
-				case 9:
+				case "09":
 					*err = store.ErrLost // our own, repeated by the driver
 				}
 			}}
 		})
 		err := closed(t, l, 5*time.Second)
 		is(t, err, ErrUnavailable, errClose)
-		if !strings.Contains(fmt.Sprint(err), "of 2500 leases") || strings.Contains(fmt.Sprint(err), "2500 of") {
+		if !strings.Contains(fmt.Sprint(err), ": 50 of 2500 leases") {
 			t.Errorf("Close: %v", err)
 		}
 		isNot(t, err, ErrLost)
 		is(t, l.Close(), errClose)
 	})
+}
+
+// Holds that All is just making the caller's are with nobody else.
+func TestClose_CountsWhatAllHasJustGot(t *testing.T) {
+	for failing, want := range map[bool]string{true: ": 3 of 3 leases", false: ""} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newLink(t)
+			l := opened(t, s, nil)
+			lock(t, l, "c")
+			s.on(func(c *call) fate {
+				switch {
+				case c.op == "renew":
+					return fate{back: time.Second}
+				case c.op == "withdraw" && failing:
+					return fate{fail: errLink}
+				case failing:
+					return releasesFail(c)
+				}
+				return fate{}
+			})
+			w, _ := waitsAll(t, l.With(&Options{MinHold: time.Hour}).All(mutexes(l, "a", "b")...))
+			time.Sleep(500 * time.Millisecond)
+			err := closed(t, l, 5*time.Second)
+			w.failed(ErrClosed)
+			if failing {
+				is(t, err, ErrUnavailable, errLink)
+			}
+			if got := fmt.Sprint(err); !strings.Contains(got, want) || failing != (err != nil) {
+				t.Errorf("Close: %v, want it to say %q", err, want)
+			}
+		})
+	}
+}
+
+// As every error that the store has caused.
+func TestClose_AStoreThatDoesNotCloseIsUnavailable(t *testing.T) {
+	for _, why := range []error{errLink, context.DeadlineExceeded} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &tellsClose{link: newLink(t), err: why}
+			err := opened(t, s, nil).Close()
+			is(t, err, ErrUnavailable)
+			if why == errLink {
+				is(t, err, why)
+			}
+			isNot(t, err, context.DeadlineExceeded)
+			if !strings.Contains(err.Error(), "close a link") {
+				t.Errorf("it does not say what was tried: %v", err)
+			}
+		})
+	}
 }
 
 func TestClose_ReleasesInBatches(t *testing.T) {

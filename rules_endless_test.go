@@ -111,6 +111,21 @@ func TestEndless_ALossThatIsToldEndsTheLeaseAtOnce(t *testing.T) {
 	})
 }
 
+// A driver's own timeout, which matches the end of a context, is not the caller's.
+func TestEndless_ALossThatIsToldMatchesNoContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSession(t)
+		l := lock(t, locker(t, s, nil), "a")
+		ctx := l.Context(t.Context())
+		s.mem.Break("a")
+		s.told(l.engine().Probe().Hold().ID, fmt.Errorf("%w: the session has ended: %w: %w", ErrLost, errLink, context.DeadlineExceeded))
+		for _, err := range []error{context.Cause(ctx), l.Release()} {
+			is(t, err, ErrLost, errLink)
+			isNot(t, err, context.DeadlineExceeded, context.Canceled)
+		}
+	})
+}
+
 // The connection breaks when the grant is on its way to us.
 func TestEndless_ALossToldBeforeTheGrantIsReadIsFoundAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

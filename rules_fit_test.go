@@ -300,6 +300,12 @@ func TestRule6_AnotherLimitIsToldAtOnce(t *testing.T) {
 
 // Those who wait for many names do not all send at one instant.
 func TestRule5_PollsOfManyNamesGoABatchAtATime(t *testing.T) {
+	for _, trip := range []time.Duration{10 * time.Millisecond, 200 * time.Millisecond} {
+		t.Run(trip.String(), func(t *testing.T) { pollsOfMany(t, trip) })
+	}
+}
+
+func pollsOfMany(t *testing.T, trip time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, withNotifications{s}, nil)
@@ -321,10 +327,10 @@ func TestRule5_PollsOfManyNamesGoABatchAtATime(t *testing.T) {
 			}
 			asks.in()
 			n.Add(1)
-			time.AfterFunc(10*time.Millisecond-1, asks.out)
-			return fate{back: 10 * time.Millisecond}
+			time.AfterFunc(trip-1, asks.out)
+			return fate{back: trip}
 		})
-		time.Sleep(third * 12 / 10)
+		time.Sleep(third + third/10 + names/engine.MostPolls*trip)
 		if n.Load() < names {
 			t.Fatalf("%d positions were kept, of %d", n.Load(), names)
 		}
@@ -333,13 +339,19 @@ func TestRule5_PollsOfManyNamesGoABatchAtATime(t *testing.T) {
 			t.Errorf("%d asks at a time", top)
 		}
 		s.tell(store.Notification{}) // look, all of you
-		time.Sleep(time.Second)
+		time.Sleep(names / engine.MostPolls * trip)
 		if top := asks.top.Load(); top > engine.MostPolls {
 			t.Errorf("%d asks at a time after a notification for all", top)
 		}
-		s.on(nil)
+		// Who leaves while it waits for its turn sends nothing but that.
+		s.tell(store.Notification{})
 		cancel()
 		waiting.Wait()
+		if top := asks.top.Load(); top > engine.MostPolls {
+			t.Errorf("%d asks at a time when all gave up", top)
+		}
+		s.on(nil)
+		time.Sleep(time.Second)
 	})
 }
 

@@ -105,3 +105,48 @@ func TestMinHold_CountsOnceTheCallerHasTheLease(t *testing.T) {
 		same(t, "free in", other(t, s.mem, "a", time.Minute).a.Until, time.Hour)
 	})
 }
+
+// A caller that has the leases and does nothing under them says so.
+func TestMinHold_IsNotKeptForLeasesThatWereNotUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		locks := locker(t, s, &Options{MinHold: time.Hour})
+		for _, names := range [][]string{{"a"}, {"a", "b"}} {
+			leases := all(t, locks, names...)
+			time.Sleep(time.Minute)
+			if err := leases.ReleaseUnused(); err != nil {
+				t.Fatal(err)
+			}
+			is(t, leases.Release(), ErrReleased)
+			empty(t, s.mem)
+		}
+	})
+}
+
+// That says nothing of what was done under other leases of the same hold.
+func TestMinHold_IsKeptForWhoUsedAnotherLease(t *testing.T) {
+	for _, how := range []string{"inner first", "inner last"} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newLink(t)
+			locks := locker(t, s, &Options{MinHold: time.Hour, Reentrant: true})
+			outer := lock(t, locks, "a")
+			inner, err := locks.All(locks.Mutex("a")).TryLock(outer.Context(t.Context()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if how == "inner last" {
+				release(t, outer)
+			}
+			if err := inner.ReleaseUnused(); err != nil {
+				t.Fatal(err)
+			}
+			if how == "inner first" {
+				release(t, outer)
+			}
+			if o := other(t, s.mem, "a", time.Minute); o.a.Granted {
+				t.Fatalf("%s: the outer lease was used, and kept no minimum", how)
+			}
+			time.Sleep(2 * time.Hour)
+		})
+	}
+}

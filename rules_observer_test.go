@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // An Observer that panics costs no lease, and leaves no name taken.
@@ -40,6 +41,55 @@ func TestObserver_APanicCostsNoLease(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Wherever it panics: what comes after it happens all the same.
+func TestObserver_APanicAnywhereCostsNoLease(t *testing.T) {
+	for _, at := range []EventKind{EventHandedOver, EventLost, EventRenewalFailed, EventReleased, EventFailed} {
+		t.Run(at.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newLink(t)
+				panics := 0
+				l := opened(t, withNotifications{s}, &Options{Observer: func(e Event) {
+					if e.Kind == at {
+						panics++
+						panic("the observer is broken")
+					}
+				}})
+				a, b, c := lock(t, l, "a"), lock(t, l, "b"), lock(t, l, "c")
+				w := waits(t, l.Mutex("a").Lock)
+				release(t, a) // handed over
+				a = w.got()
+				s.mem.Break("b")
+				s.on(func(c *call) fate {
+					if c.name == "failing" {
+						return fate{fail: ErrDenied}
+					}
+					return fate{renew: func(i int, r *store.Renewal) {
+						if c.holds[i].Name == "c" && c.n == 0 {
+							r.Err = errLink
+						}
+					}}
+				})
+				_, err := l.Mutex("failing").TryLock(t.Context())
+				is(t, err, ErrDenied)
+				time.Sleep(15 * time.Second) // b is lost, and the renewal of c fails once
+				if !a.Valid() || b.Valid() || !over(b.Lost()) || !c.Valid() {
+					t.Fatal("valid are:", a.Valid(), b.Valid(), c.Valid())
+				}
+				is(t, b.Release(), ErrLost)
+				release(t, c)
+				if err := l.Close(); err != nil { // which gives back a
+					t.Fatal("Close:", err)
+				}
+				is(t, a.Release(), ErrClosed)
+				empty(t, s.mem)
+				if panics == 0 {
+					t.Error("it was not called")
+				}
+			})
+		})
+	}
 }
 
 // Who asks late, after the loss and after the release of all, is told as well.

@@ -16,9 +16,10 @@ type turn struct{ process, came, served int }
 
 // turns has each process wait with as many claims, one process after the other,
 // for a name that held fills before, and returns them as they came. What held
-// returns empties it then. Each that is served does what use says.
+// returns empties it then. The claims of a process count from 0. Each that is
+// served does what use says.
 func turns(t *testing.T, processes, claims int, o *Options, held func(*testing.T, *memstore.Store) func(),
-	lock func(context.Context, *Locker) (*Lease, error), use func(*testing.T, *Lease)) (all []turn) {
+	lock func(ctx context.Context, l *Locker, i int) (*Lease, error), use func(*testing.T, *Lease)) (all []turn) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New()
 		free := held(t, mem)
@@ -30,11 +31,11 @@ func turns(t *testing.T, processes, claims int, o *Options, held func(*testing.T
 			l := linkTo(t, mem)
 			slow(l, 2*time.Millisecond)
 			locks := locker(t, withNotifications{l}, o)
-			for range claims {
+			for i := range claims {
 				n := len(all)
 				all = append(all, turn{process: p, came: n})
 				done.Go(func() {
-					lease, err := lock(context.WithoutCancel(t.Context()), locks)
+					lease, err := lock(context.WithoutCancel(t.Context()), locks, i)
 					if err != nil {
 						t.Error(err)
 						return
@@ -75,7 +76,7 @@ func passed(all []turn, one turn) (own, others int) {
 func TestRule6_WhoCanBePassedByHowMany(t *testing.T) {
 	const processes, claims = 3, 100
 	elsewhere := func(t *testing.T, mem *memstore.Store) func() { return other(t, mem, "a", time.Hour).release }
-	write := func(ctx context.Context, l *Locker) (*Lease, error) { return l.Mutex("a").Lock(ctx) }
+	write := func(ctx context.Context, l *Locker, _ int) (*Lease, error) { return l.Mutex("a").Lock(ctx) }
 	for name, c := range map[string]struct {
 		o       *Options
 		hold    time.Duration
@@ -108,15 +109,56 @@ func TestRule6_WhoCanBePassedByHowMany(t *testing.T) {
 	}
 }
 
+// Readers and writers: each process has four readers and then a writer, over and
+// over. Readers that come one after another are one turn of their process, and so
+// is a writer: one with g turns of its own process before it is passed by at most
+// g+1 turns of each other process.
+func TestRule6_WhoCanBePassedByHowManyReaders(t *testing.T) {
+	const processes, readers, claims = 3, 4, 100
+	elsewhere := func(t *testing.T, mem *memstore.Store) func() { return other(t, mem, "a", time.Hour).release }
+	writes := func(i int) bool { return i%(readers+1) == readers }
+	lock := func(ctx context.Context, l *Locker, i int) (*Lease, error) {
+		if writes(i) {
+			return l.RWMutex("a").Lock(ctx)
+		}
+		return l.RWMutex("a").RLock(ctx)
+	}
+	for name, o := range map[string]*Options{"hand-over off": {HandOver: &HandOver{}}, "hand-over": nil} {
+		t.Run(name, func(t *testing.T) {
+			all := turns(t, processes, claims, o, elsewhere, lock, func(_ *testing.T, l *Lease) {
+				time.Sleep(10 * time.Millisecond)
+				_ = l.Release()
+			})
+			most := map[bool]int{}
+			for i, one := range all {
+				i %= claims
+				own, others := passed(all, one)
+				most[writes(i)] = max(most[writes(i)], others)
+				before := i/(readers+1)*2 + i%(readers+1)/readers // turns of its process
+				inTurns := (before+2)/2*readers + (before+1)/2    // claims of one more, beginning with readers
+				if bound := (processes - 1) * inTurns; others > bound {
+					t.Errorf("one with %d turns of its process before it was passed by %d of others, the bound is %d", before, others, bound)
+				}
+				if beside := readers - 1; own > beside || own > 0 && writes(i) {
+					t.Errorf("passed by %d of its own process, and it writes: %v", own, writes(i))
+				}
+			}
+			t.Logf("of %d claims of %d processes the most passed reader was passed by %d of others, the most passed writer by %d", len(all), processes, most[false], most[true])
+		})
+	}
+}
+
 // Claims that fit together have positions of their own in the store, up to 64 of a
 // process: those are served in the order of arrival, across processes.
 func TestRule6_SlotsHaveTheirOwnPositionsAcrossProcesses(t *testing.T) {
-	acquire := func(ctx context.Context, l *Locker) (*Lease, error) { return l.Semaphore("a", 64).Acquire(ctx, 1) }
+	acquire := func(ctx context.Context, l *Locker, _ int) (*Lease, error) {
+		return l.Semaphore("a", 64).Acquire(ctx, 1)
+	}
 	full := func(t *testing.T, mem *memstore.Store) func() {
 		before := locker(t, withNotifications{linkTo(t, mem)}, nil)
 		var held []*Lease
 		for range 64 {
-			l, err := acquire(t.Context(), before)
+			l, err := acquire(t.Context(), before, 0)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -189,6 +189,7 @@ func TestOutage_AContextOfTheEngineIsNotTheCallers(t *testing.T) {
 		"definite":      fmt.Errorf("%w: %w", store.ErrDenied, context.Canceled),
 		"with a cause":  fmt.Errorf("pool: %w: %w", context.DeadlineExceeded, errLink),
 		"of a net.Conn": &net.OpError{Op: "read", Net: "tcp", Err: os.ErrDeadlineExceeded},
+		"a loss":        fmt.Errorf("%w: %w", store.ErrLost, context.DeadlineExceeded),
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -214,6 +215,56 @@ func TestOutage_AContextOfTheEngineIsNotTheCallers(t *testing.T) {
 	}
 }
 
+// The same of a loss, however the store tells it.
+func TestOutage_ALossMatchesNoContextOfTheEngine(t *testing.T) {
+	lost := fmt.Errorf("%w: the session has ended: %w: %w", ErrLost, context.DeadlineExceeded, errLink)
+	none := func(t *testing.T, all ...error) {
+		t.Helper()
+		for _, err := range all {
+			is(t, err, ErrLost, errLink)
+			isNot(t, err, context.DeadlineExceeded, context.Canceled)
+		}
+	}
+	for op, end := range map[string]func(*testing.T, *Locker, *UpgradeableLease){
+		"renew":  func(*testing.T, *Locker, *UpgradeableLease) { time.Sleep(11 * time.Second) },
+		"change": func(t *testing.T, _ *Locker, l *UpgradeableLease) { none(t, l.Upgrade(t.Context())) },
+	} {
+		t.Run(op, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, locks, o := observed(t, nil)
+				l, err := locks.RWMutex("a").UpgradeableRLock(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx := l.Context(t.Context())
+				s.on(func(c *call) fate {
+					if c.op != op {
+						return fate{}
+					}
+					return fate{lose: lost, renew: func(_ int, r *store.Renewal) { r.Err = lost }}
+				})
+				end(t, locks, l)
+				none(t, o.last(t).Err, context.Cause(ctx), l.Release())
+				s.mem.Break("a")
+			})
+		})
+	}
+	t.Run("close", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s, locks, o := observed(t, nil)
+			lock(t, locks, "a")
+			s.on(func(c *call) fate {
+				return fate{back: time.Second, released: func(_ int, err *error) { *err = lost }}
+			})
+			time.AfterFunc(500*time.Millisecond, func() { suspend(time.Minute) }) // so it is no release that was repeated
+			if err := locks.Close(); err != nil {
+				t.Fatal(err)
+			}
+			none(t, o.last(t).Err)
+		})
+	})
+}
+
 // The newest cause is told, not that the last try had no time left.
 func TestOutage_TheNewestCauseIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -237,43 +288,121 @@ func TestOutage_TheNewestCauseIsTold(t *testing.T) {
 	})
 }
 
-// Nobody listens: that is soon clear. Who has a position keeps it all the same.
-func TestOutage_AClosedPortIsToldWithinASecond(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newLink(t)
-		down(s, fmt.Errorf("ask: %w", errRefused))
-		locks := locker(t, withNotifications{s}, nil)
-		start := time.Now()
-		_, err := locks.Mutex("a").TryLock(t.Context())
-		is(t, err, ErrUnavailable, syscall.ECONNREFUSED)
-		tried := time.Since(start)
-		start = time.Now()
-		all := inLine(t, locks, 5)
-		for _, w := range all {
-			w.failed(ErrUnavailable, syscall.ECONNREFUSED)
+// Those that are inside together have no position yet: they are told with the
+// first of them, and not each after five seconds of its own.
+func TestOutage_AllInsideAreToldAtOnce(t *testing.T) {
+	type claimer = func(context.Context) (*Lease, error)
+	for name, claim := range map[string]func(*Locker) claimer{
+		"RLock": func(l *Locker) claimer { return l.RWMutex("a").RLock },
+		"Acquire": func(l *Locker) claimer {
+			return func(ctx context.Context) (*Lease, error) { return l.Semaphore("a", 1000).Acquire(ctx, 1) }
+		},
+	} {
+		for _, first := range []bool{false, true} { // the first cannot leave
+			t.Run(fmt.Sprint(name, first), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := newLink(t)
+					down(s, errLink)
+					locks := locker(t, withNotifications{s}, nil)
+					start := time.Now()
+					var all []*waiter
+					for i := range 40 { // 16 of them inside
+						how := claim(locks)
+						if i%2 == 1 || i == 0 && first {
+							how = func(context.Context) (*Lease, error) { return claim(locks)(context.Background()) }
+						}
+						all = append(all, waits(t, how))
+						time.Sleep(100 * time.Millisecond)
+					}
+					for _, w := range all {
+						w.failed(ErrUnavailable, errLink)
+						isNot(t, w.err, context.DeadlineExceeded, context.Canceled, ErrHeld)
+					}
+					for _, w := range all {
+						if w != all[0] || !first {
+							same(t, "told with the others", w.at, all[1].at)
+						} else if d := w.at.Sub(all[1].at); d > time.Second { // it ends by itself
+							t.Errorf("the first is told %v after the others", d)
+						}
+					}
+					if d := all[0].at.Sub(start); d > 5*time.Second {
+						t.Errorf("told after %v", d)
+					}
+					s.on(nil)
+					time.Sleep(time.Minute)
+					empty(t, s.mem)
+					same(t, "kept for nobody", locks.kept(), 0)
+				})
+			})
 		}
-		waited := all[4].at.Sub(start)
-		t.Logf("TryLock failed after %v, five Locks after %v, %d asks", tried, waited, len(s.made("try", "ask")))
-		if tried > time.Second || waited > time.Second {
-			t.Errorf("told after %v and %v", tried, waited)
-		}
-		if n := len(s.made("try")); n < 6 {
-			t.Errorf("%d tries: a restart of the server should be survived", n)
-		}
-	})
+	}
 }
 
-func TestOutage_WhoHasAPositionKeepsItWhileThePortIsClosed(t *testing.T) {
+// At one instant some give up, others get in for them, and the first is told: none
+// of them stays inside.
+func TestOutage_WhoGetsInAsItIsToldLeavesNothing(t *testing.T) {
+	for range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			s := newLink(t)
+			s.on(func(c *call) fate {
+				if c.op == "withdraw" {
+					return fate{}
+				}
+				return fate{there: time.Hour}
+			})
+			locks := locker(t, s, nil)
+			patient := func(ctx context.Context) (*Lease, error) { return locks.RWMutex("a").RLock(ctx) }
+			all := []*waiter{waits(t, patient)}
+			for range engine.MostSent - 1 {
+				all = append(all, waits(t, locks.With(&Options{Wait: 5 * time.Second}).RWMutex("a").RLock))
+			}
+			for range engine.MostInside {
+				all = append(all, waits(t, patient))
+			}
+			for _, w := range all {
+				w.wait()
+				is(t, w.err, ErrUnavailable)
+			}
+			time.Sleep(time.Minute)
+			same(t, "kept for nobody", locks.kept(), 0)
+			s.on(nil)
+		})
+	}
+}
+
+// Who comes in the place of one that has given up has the rest of its five
+// seconds, or what a closed port takes to be told.
+func TestOutage_ASuccessorHasOnlyTheRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
+		down(s, errLink)
+		locks := locker(t, withNotifications{s}, nil)
+		start := time.Now()
+		first := waits(t, locks.With(&Options{Wait: 4000 * time.Millisecond}).Mutex("a").Lock)
+		second := waits(t, locks.With(&Options{Wait: 4200 * time.Millisecond}).Mutex("a").Lock)
+		last := waits(t, locks.Mutex("a").Lock)
+		first.failed(context.DeadlineExceeded, ErrUnavailable, errLink)
+		second.failed(context.DeadlineExceeded, ErrUnavailable, errLink)
+		last.failed(ErrUnavailable, errLink)
+		if d := last.at.Sub(start); d > 5500*time.Millisecond {
+			t.Errorf("told after %v", d)
+		}
+		// After an answer the next has all of it.
+		s.on(nil)
 		o := other(t, s.mem, "a", time.Hour)
-		w := waits(t, locker(t, withNotifications{s}, nil).Mutex("a").Lock)
-		down(s, errRefused)
-		time.Sleep(9 * time.Second)
-		w.waiting()
+		third := waits(t, locks.Mutex("a").Lock)
+		time.Sleep(time.Second)
+		third.cancel()
+		third.failed(context.Canceled, ErrHeld)
+		down(s, errLink)
+		start = time.Now()
+		fourth := waits(t, locks.Mutex("a").Lock)
+		fourth.failed(ErrUnavailable, errLink)
+		if d := fourth.at.Sub(start); d < 4*time.Second {
+			t.Errorf("told after %v", d)
+		}
 		s.on(nil)
 		o.release()
-		w.got()
 	})
 }
 

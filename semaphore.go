@@ -16,7 +16,9 @@ import (
 // in use, as in a rolling deploy, a claim is granted only if it fits under the
 // smaller one, and what is held stays held. Redis, Redlock and PostgreSQL cannot
 // do that: another number is ErrMismatch there while anybody holds or waits. A
-// lock of this name is ErrMismatch on every store.
+// lock of this name is ErrMismatch on every store. Between claims of a process
+// with two numbers there is no order of arrival; see Order in the package
+// documentation.
 type Semaphore struct{ slots engine.Target }
 
 // Semaphore returns the semaphore of the name with n slots, 1 to 2³⁰−1. A bad

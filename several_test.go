@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -641,6 +642,48 @@ func TestSeveral_CloseEndsTheWaitAndGivesBackWhatWasHad(t *testing.T) {
 			empty(t, s.mem)
 			_, err := locks.All(mutexes(locks, "a", "b")...).Lock(t.Context())
 			is(t, err, ErrClosed)
+		})
+	}
+}
+
+// onLog is a log whose writer does something first.
+type onLog func(msg string)
+
+func (f onLog) Enabled(context.Context, slog.Level) bool { return true }
+func (f onLog) WithAttrs([]slog.Attr) slog.Handler       { return f }
+func (f onLog) WithGroup(string) slog.Handler            { return f }
+func (f onLog) Handle(_ context.Context, r slog.Record) error {
+	f(r.Message)
+	return nil
+}
+
+// Close ends what was had, and with that the wait for the others: the caller's
+// own context has not ended.
+func TestSeveral_CloseBetweenTwoNamesIsErrClosed(t *testing.T) {
+	for _, try := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newLink(t)
+			var locks *Locker
+			closed := make(chan error, 1)
+			locks = locker(t, withNotifications{s}, &Options{Logger: slog.New(onLog(func(msg string) {
+				if msg == "holdfast: granted" {
+					go func() { closed <- locks.Close() }()
+					synctest.Wait() // until it waits for our caller
+				}
+			}))})
+			ab := locks.All(mutexes(locks, "a", "b")...)
+			take := ab.Lock
+			if try {
+				take = ab.TryLock
+			}
+			_, err := take(t.Context())
+			is(t, err, ErrClosed)
+			isNot(t, err, context.Canceled, ErrLost, ErrUnavailable)
+			if err := <-closed; err != nil {
+				t.Error("Close:", err)
+			}
+			same(t, "asked for", fmt.Sprint(namesOf(s.made("try", "ask"))), "[a]")
+			empty(t, s.mem)
 		})
 	}
 }

@@ -57,8 +57,10 @@ func upgradeable(l *Lease, err error) (*UpgradeableLease, error) {
 // one that matches the context's error, and ErrHeld if the store had answered
 // that others are in (as a *HeldError); ErrInvalid if it is upgraded already;
 // ErrLost or ErrReleased if the lease is over, then or before; ErrDeadlock if
-// ctx comes from another lease that reads the name; ErrUnavailable, ErrDenied,
-// ErrCorrupt and ErrClosed.
+// ctx comes from another lease that reads the name; ErrUnavailable (within a
+// second where nobody listens at the store's address, unless it waits already),
+// ErrDenied, ErrCorrupt and ErrClosed. Like [Lease.Release] it waits for a renewal
+// that is under way.
 func (l *UpgradeableLease) Upgrade(ctx context.Context) error { return l.engine().Upgrade(ctx, false) }
 
 // TryUpgrade is Upgrade if no other reader is in; else a *HeldError says who is,

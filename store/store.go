@@ -440,7 +440,7 @@ const (
 	PromiseUpgrade           Promise = "upgrade and downgrade" // without it Change is ErrUnsupported
 	PromiseBlock             Promise = "a grant draws a block of tokens"
 	PromiseDetach            Promise = "a hold is handed to another process"           // without it a renewal with NewID is ErrUnsupported
-	PromiseOrder             Promise = "first come, first served"                      // without it an ask is a try, and nobody has a position
+	PromiseOrder             Promise = "claims are granted in the order of positions"  // without it an ask is a try, and nobody has a position
 	PromiseDeadline          Promise = "a loss is foreseen"                            // without it a hold ends with the session that has it, and its owner notices that after the fact: the store is a LossTeller
 	PromiseTokens            Promise = "fencing tokens"                                // without it the token of a grant only tells one hold from another
 	PromiseHolders           Promise = "a refusal tells all of the holders"            // without it a refusal may name nobody, and what it tells of times is 0

@@ -30,7 +30,7 @@ func (j *job) hold(leases *holdfast.Leases, in store.Store, chosen choice, signa
 	var err error
 	if s.group, err = start(j.path, j.argv, env); err != nil {
 		disarmFront()
-		leases.Release()
+		leases.ReleaseUnused() //mutant:run-unused-not-started
 		return &exitError{cannotRun(err), fmt.Errorf("%s: %w", j.argv[0], err)}
 	}
 	s.supervise()

@@ -83,6 +83,8 @@ var mutants = []mutant.Broken{
 	one("a skip is refused", "TestCommandOnFiles/one-of-twenty-runs-it", "run-skip-is-fine", mutant.Cond("false")),
 	one("a skip is told", "TestCommandOnFiles/one-of-twenty-runs-it", "run-skip-not-told", mutant.Return("&exitError{0, errors.New(message)}")),
 	one("the name is free when the job has ended", "TestCommandOnFiles/one-of-twenty-runs-it", "run-min-hold", mutant.Expr("0")),
+	one("a signal beside the grant keeps the minimum", "TestASignalBesideTheGrantKeepsNoMinimum", "run-unused-at-signal", mutant.Stmt("r.leases.Release()")),
+	one("what could not be started keeps the minimum", "TestCommandOnFiles/at-least-for-keeps-the-name", "run-unused-not-started", mutant.Stmt("leases.Release()")),
 	one("the command sees the password", "TestTheCommandFindsTheSameStoreButNoPassword", "run-password-withheld", mutant.Cond("false")),
 	one("a variable that is empty is not there", "TestAnEmptyStoreIsRefused", "run-empty-store-variable", mutant.Cond(`hasEnv && blank(env) && env != "" && env != " "`)),
 	one("a file variable that is empty is not there", "TestAnEmptyStoreIsRefused", "run-empty-store-file", mutant.Cond(`hasFile && blank(file) && file != "" && file != " "`)),

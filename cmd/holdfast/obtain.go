@@ -48,7 +48,7 @@ func (j *job) acquire(locks *holdfast.Locker, signals <-chan os.Signal) (*holdfa
 			}()
 			cancel()
 			if r := <-done; r.leases != nil {
-				r.leases.Release()
+				r.leases.ReleaseUnused() //mutant:run-unused-at-signal
 			}
 			return nil, &exitError{code: codeOfSignal(sig)}
 		}

@@ -36,8 +36,8 @@ func (p *program) proveCommand() *cobra.Command {
 		Long: `Run several processes against the store while they are frozen, killed, cut off
 and delayed, keep what each of them saw of its locks, and judge it: no two hold
 a name together, tokens grow, it is linearizable as a lock with leases, a loss
-is told in time, everything comes free in the end, first come is first served,
-and no call takes too long. What was proved, and under which faults, is printed.
+is told in time, everything comes free in the end, who has a queue position is
+served before those that come later, and no call takes too long. What was proved, and under which faults, is printed.
 
 It uses names of its own, below "holdfast-prove/", and leaves nothing behind. It
 makes work for the store: do not run it on one that others wait for.

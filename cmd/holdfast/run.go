@@ -23,8 +23,9 @@ func (p *program) runCommand() *cobra.Command {
 		Use:   "run [flags] NAME... [flags] -- COMMAND [ARG]...",
 		Short: "Run a command while holding a lock",
 		Long: `Run takes the lock NAME, runs the command, and gives the lock back when every
-process of the command's group has ended. Whoever comes while it is held waits
-in the order of arrival, unless -n or -w say otherwise. Of several NAMEs it takes
+process of the command's group has ended. Whoever comes while it is held waits,
+unless -n or -w say otherwise. Each run has a position in the queue, and these
+are served in the order in which they came. Of several NAMEs it takes
 all or none, in an order of its own, so that two who name them the other way
 round do not wait for each other; the flags count for each of them.
 

@@ -58,9 +58,9 @@ func Awake() Instant { return early + Instant(time.Since(start)) } //mutant:cloc
 func (i Instant) Add(d time.Duration) Instant {
 	sum := i + Instant(d)
 	switch {
-	case d > 0 && sum < i:
+	case d > 0 && sum < i: //mutant:add-past-last
 		return math.MaxInt64
-	case d < 0 && sum > i:
+	case d < 0 && sum > i: //mutant:add-past-first
 		return math.MinInt64
 	}
 	return sum
@@ -70,9 +70,9 @@ func (i Instant) Add(d time.Duration) Instant {
 func (i Instant) Sub(u Instant) time.Duration {
 	d := i - u
 	switch {
-	case i > u && d < 0:
+	case i > u && d < 0: //mutant:sub-past-longest
 		return math.MaxInt64
-	case i < u && d > 0:
+	case i < u && d > 0: //mutant:sub-past-least
 		return math.MinInt64
 	}
 	return time.Duration(d)

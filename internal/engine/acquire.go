@@ -111,6 +111,9 @@ func (r *request) pollStore(ctx context.Context) (bool, error) {
 	}
 	out, err := run(r, ctx, func(stop <-chan struct{}) (out poll) {
 		defer r.e.polls.enter(r.e, stop)()
+		if ended(stop) {
+			return out // which nobody reads
+		}
 		r.e.bounded(longestCall, func(ctx context.Context) { out.a, out.err = poller.Poll(ctx, claim) })
 		return out
 	})
@@ -153,8 +156,15 @@ func (r *request) ask(ctx context.Context) (*Lease, error) {
 			r.orphans = r.e.sched.orphaned()
 		}
 		out, err := run(r, ctx, r.op().do)
+		if err == errOutage {
+			r.outage = r.p.met
+			return nil, r.w.errorf(indeterminate(r.outage))
+		}
 		if err != nil {
 			return nil, r.gaveUp(err)
+		}
+		if out.err == nil || store.Definite(out.err) {
+			r.away.from = 0
 		}
 		switch {
 		case errors.Is(out.err, store.ErrLost) && again < 3:

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/clock"
@@ -17,6 +18,7 @@ type op struct {
 	poll  bool // it has a position, which this keeps
 	bound time.Duration
 	away  *trouble
+	p     *waiter // in the local queue; nil: past it
 }
 
 // An outcome is what became of an op.
@@ -27,12 +29,21 @@ type outcome struct {
 }
 
 // op is the next ask. While it is indeterminate it is repeated for at most five
-// seconds or a TTL, and less where nobody listens; a kept position until it would
-// lapse, if that is longer.
+// seconds or a TTL, and less where nobody listens, or where those before it were
+// not answered either; a kept position until it would lapse, if that is longer.
 func (r *request) op() op {
-	o := op{e: r.e, claim: r.claim, part: r.w.part, poll: r.queued, bound: r.s.askFor(), away: r.away}
+	o := op{e: r.e, claim: r.claim, part: r.w.part, poll: r.queued, bound: r.s.askFor(), away: r.away, p: r.p}
+	if r.e.desc.InProcess {
+		return o
+	}
+	now := r.e.now()
+	if r.away.from == 0 {
+		r.away.from = now
+	}
 	if r.queued {
-		o.bound = max(o.bound, r.sent.Add(r.s.positionTTL).Sub(r.e.now()))
+		o.bound = max(o.bound, r.sent.Add(r.s.positionTTL).Sub(now))
+	} else {
+		o.bound = min(o.bound, max(r.away.from.Add(o.bound).Sub(now), closedFor)) //mutant:successor-begins-anew
 	}
 	return o
 }
@@ -44,6 +55,10 @@ func (r *request) op() op {
 func (o op) do(stop <-chan struct{}) (out outcome) {
 	if o.poll { //mutant:places-at-one-instant
 		defer o.e.polls.enter(o.e, stop)()
+		if ended(stop) { //mutant:sent-for-nobody
+			out.err = context.Canceled // which nobody reads
+			return out
+		}
 	}
 	out.err = o.e.repeatWhile(o.worthIt(), o.bound, stop, func(ctx context.Context) (err error) {
 		out.sent = o.e.now()                          //mutant:deadline-grant-counts-reply
@@ -56,7 +71,7 @@ func (o op) do(stop <-chan struct{}) (out outcome) {
 	}
 	hold := store.Hold{Name: o.claim.Name, ID: o.claim.ID, Token: out.answer.Token, TTL: o.claim.TTL}
 	var r store.Renewal
-	r, out.sent = o.e.renewOne(o.bound, stop, hold, o.away)
+	r, out.sent = o.e.renewOne(o.worthIt(), o.bound, stop, hold, o.away)
 	out.answer.TTL, out.answer.From, out.err = r.TTL, r.From, r.Err
 	return out
 }
@@ -66,12 +81,29 @@ func (o op) do(stop <-chan struct{}) (out outcome) {
 const closedFor = 900 * time.Millisecond
 
 // worthIt says after each failure whether to ask again after a pause: not where
-// nobody has listened for a while, unless a position is to be kept.
+// nobody has listened for a while, unless a position is to be kept. Then those in
+// line behind it are told.
 func (o op) worthIt() func(error, time.Duration) bool {
-	if o.poll || o.e.desc.InProcess { //mutant:place-where-nobody-listens
+	listened := o.e.whileListened()
+	if !o.poll || listened == nil { //mutant:place-where-nobody-listens
+		return listened
+	}
+	e, p := o.e, o.p // o itself would be on the heap in every call
+	return func(err error, pause time.Duration) bool {
+		if p != nil && !listened(err, pause) {
+			e.queues.fail(p.queue, err) //mutant:line-behind-a-position
+		}
+		return true
+	}
+}
+
+// whileListened says after each failure from now on whether it is worth while to
+// go on after a pause: not where nobody has listened for a while. nil says so always.
+func (e *engine) whileListened() func(error, time.Duration) bool {
+	if e.desc.InProcess {
 		return nil
 	}
-	e, end := o.e, o.e.now().Add(closedFor) // o itself would be on the heap in every call
+	end := e.now().Add(closedFor)
 	return func(err error, pause time.Duration) bool {
 		return e.now().Add(pause) < end || !nobodyListens(err) //mutant:closed-port
 	}
@@ -88,10 +120,10 @@ func ended(stop <-chan struct{}) bool {
 }
 
 // renewOne renews a hold that the scheduler does not look after, until it is
-// clear what became of that, for at most d in all, or until stop. What it was
-// granted counts from the instant.
-func (e *engine) renewOne(d time.Duration, stop <-chan struct{}, h store.Hold, away *trouble) (r store.Renewal, from clock.Instant) {
-	r.Err = e.repeat(d, stop, func(ctx context.Context) error {
+// clear what became of that, for at most d in all, while worthIt says so, or until
+// stop. What it was granted counts from the instant.
+func (e *engine) renewOne(worthIt func(error, time.Duration) bool, d time.Duration, stop <-chan struct{}, h store.Hold, away *trouble) (r store.Renewal, from clock.Instant) {
+	r.Err = e.repeatWhile(worthIt, d, stop, func(ctx context.Context) error {
 		from = e.now() //mutant:adopted-answer
 		r = e.store.Renew(ctx, []store.Hold{h})[0]
 		away.met(r.Err)
@@ -107,7 +139,8 @@ func (e *engine) renewOne(d time.Duration, stop <-chan struct{}, h store.Hold, a
 // context ends can leave at once: the operation runs on, and when it has been
 // answered the claim is withdrawn. It is called directly where there is nothing
 // to leave for, which spares the change of goroutines: if the store is in this
-// process and so never blocks, or the context never ends.
+// process and so never blocks, or the context never ends and the claim was the
+// first to come, so that none inside is told of an outage before it.
 func run[T any](r *request, ctx context.Context, op func(stop <-chan struct{}) T) (out T, err error) {
 	if r.e.desc.InProcess {
 		out = op(ctx.Done())
@@ -118,7 +151,11 @@ func run[T any](r *request, ctx context.Context, op func(stop <-chan struct{}) T
 		return out, nil
 	}
 	r.away.began(r.e)
-	if ctx.Done() == nil {
+	var outage <-chan struct{}
+	if r.p != nil && !r.queued {
+		outage = r.p.outage
+	}
+	if ctx.Done() == nil && outage == nil {
 		defer r.away.ended()
 		if out = op(r.e.closing); r.e.isClosing() {
 			r.withdraw()
@@ -144,10 +181,16 @@ func run[T any](r *request, ctx context.Context, op func(stop <-chan struct{}) T
 		err = ctx.Err()
 	case <-r.e.closing:
 		err = store.ErrClosed
+	case <-outage:
+		err = errOutage
 	}
 	close(stop) //mutant:cancelled-ask-withdrawn-while
 	return out, err
 }
+
+// errOutage is told to one whose wait ends by the outage that another one inside
+// its local queue has met: the cause is in its waiter, as met.
+var errOutage = errors.New("outage")
 
 // withdraw gives back whatever the claim has. Nothing is asked for by this id
 // any more.

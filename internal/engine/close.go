@@ -99,7 +99,11 @@ func (e *engine) close() error {
 		e.sched.stop()
 		e.bounds.stop()
 		e.notifications.stop()
-		done <- e.store.Close()
+		err := e.store.Close()
+		if err != nil {
+			err = fmt.Errorf("close %s: %w", e.desc.Store, indeterminate(err)) //mutant:close-error-of-the-store
+		}
+		done <- err
 	}()
 	timer := time.NewTimer(closeTime) //mutant:close-takes-long-calls
 	defer timer.Stop()
@@ -185,15 +189,40 @@ func (c *closer) run() {
 func (c *closer) report() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	left := c.all - c.clear
+	b := &c.e.beside
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all, left := c.all+b.all, c.all-c.clear+b.left
 	if left == 0 { //mutant:close-tells-failure
 		return nil
 	}
-	why := c.why
+	why := cmp.Or(c.why, b.why)
 	if why == nil {
 		why = errNoTime
 	}
-	return fmt.Errorf("close %s: %w: %d of %d leases were not given back; their names come free when the store lets them expire: %w", c.e.desc.Store, store.ErrUnavailable, left, c.all, why)
+	return fmt.Errorf("close %s: %w: %d of %d leases were not given back; their names come free when the store lets them expire: %w", c.e.desc.Store, store.ErrUnavailable, left, all, why)
+}
+
+// beside is what All gives back beside Close, as it had it from the scheduler.
+type beside struct {
+	mu        sync.Mutex
+	all, left int
+	why       error // the newest cause of a failure
+}
+
+// gaveBack notes how the release of such a hold came out, if Close has begun and
+// has not found the hold itself.
+func (b *beside) gaveBack(e *engine, err error) {
+	if !e.isEnding() || errors.Is(err, store.ErrReleased) {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.all++
+	if err != nil && !errors.Is(err, store.ErrLost) {
+		b.left++
+		b.why = err
+	}
 }
 
 var errNoTime = fmt.Errorf("%w: there was no time left to give it back", store.ErrUnavailable)
@@ -284,7 +313,7 @@ func (c *closer) send(batch []*returning, bound time.Duration) {
 			if r.h.ownRelease(err, r.deadline) {
 				err = nil
 			}
-			c.over(r, err)
+			c.over(r, indeterminate(err)) //mutant:context-loss-close
 		default:
 			r.err, c.why = indeterminate(err), indeterminate(err)
 			if store.Definite(err) {

@@ -49,6 +49,7 @@ type engine struct {
 	drained  sync.Once     // closes idle
 	idle     chan struct{} // closed when nothing is held and no Do runs, once closing is
 	running  atomic.Int64  // how many calls of Do run their function
+	beside   beside        // what Close finds nothing of
 	callsEnd atomic.Int64  // an Instant: when the last call has to end; 0: not closing
 }
 

@@ -28,7 +28,7 @@ type hold struct {
 	// names yet. Else nil.
 	unshown *store.Claim
 
-	unrun atomic.Bool // its caller left before having it: no minimum hold is kept
+	unrun atomic.Bool // its caller left before having it, or did nothing under it: no minimum hold is kept
 
 	orphans uint64 // of the scheduler, when it was asked for
 

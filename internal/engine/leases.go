@@ -88,6 +88,26 @@ func (all *Leases) Context(parent context.Context) context.Context {
 // Release gives all names back, in reverse order.
 func (all *Leases) Release() error { return all.ReleaseBut(nil) }
 
+// ReleaseUnused is Release by a caller that did nothing under the leases.
+func (all *Leases) ReleaseUnused() error {
+	for _, l := range all.parts {
+		l.unused()
+	}
+	return all.Release()
+}
+
+// unused notes that nothing was done under the lease. It counts if the lease is
+// the only one of its hold that is left, and was the first: it says nothing of
+// what others did.
+func (l *Lease) unused() {
+	h := l.hold
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if l == &h.first && h.users == 1 { //mutant:unused-for-others
+		h.unrun.Store(true) //mutant:unused-keeps-minimum
+	}
+}
+
 // ReleaseBut is Release without the errors that match fine.
 func (all *Leases) ReleaseBut(fine error) error {
 	var failed []error

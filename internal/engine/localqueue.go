@@ -40,6 +40,7 @@ type localQueue struct {
 	first, last *waiter       // in line
 	refused     *refused      // how the store last answered, for those in line
 	met         *error        // what the last that left had met, if nobody was answered since
+	from        clock.Instant // since when it had not been answered
 	hold        *hold         // what the first in line is handed when it is released
 	timer       *time.Timer   // lets the first in when the hold may not be handed on any more
 	armed       clock.Instant // when the timer fires; 0: it does not
@@ -55,7 +56,9 @@ type waiter struct {
 	queue      *localQueue
 	admitted   chan struct{} // closed when it is admitted, or need not be
 	lease      *Lease        // it was handed the name, and does not ask
-	err        error         // the store was away for those inside
+	err        error         // the store was away for those inside, and it was in line
+	outage     chan struct{} // closed when another inside was told of an outage; nil: the first that came, and it cannot leave
+	met        error         // what that one met; for after outage
 	prev, next *waiter       // in line
 
 	away    trouble                 // what its asks meet
@@ -84,6 +87,9 @@ func (g *localQueues) enter(ctx context.Context, w *Target) (p *waiter, l *Lease
 		at = &localQueue{name: w.name, limit: w.limit}
 		g.m[w.name] = at
 		at.own = waiter{w: w, queue: at}
+		if ctx.Done() != nil && !g.e.desc.InProcess {
+			at.own.outage = make(chan struct{})
+		}
 		at.inside = at.alone[:0]
 		at.admit(&at.own)
 		g.mu.Unlock()
@@ -92,7 +98,7 @@ func (g *localQueues) enter(ctx context.Context, w *Target) (p *waiter, l *Lease
 		g.mu.Unlock()
 		return nil, nil, nil
 	}
-	p = &waiter{w: w, queue: at, admitted: make(chan struct{}), prev: at.last}
+	p = &waiter{w: w, queue: at, admitted: make(chan struct{}), outage: make(chan struct{}), prev: at.last}
 	if at.last == nil {
 		at.first = p
 	} else {
@@ -200,7 +206,8 @@ func (at *localQueue) hasRoom(w *Target, woken bool) bool {
 func (at *localQueue) admit(p *waiter) {
 	p.sent = true
 	p.away.newest.Store(at.met) //mutant:cause-leaves-with-one
-	p.refused = at.refused      //mutant:refusal-stays-at-gate
+	p.away.from = at.from
+	p.refused = at.refused //mutant:refusal-stays-at-gate
 	at.inside = append(at.inside, p)
 	at.weight += p.w.weight
 	at.sent++
@@ -214,7 +221,7 @@ func (g *localQueues) answered(p *waiter, r *refused, queued bool, wake chan sto
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	p.queue.refused, p.queue.met = r, nil
+	p.queue.refused, p.queue.met, p.queue.from = r, nil, 0
 	p.woken, p.wake = false, wake
 	if queued && p.sent {
 		p.sent = false
@@ -264,7 +271,7 @@ func (g *localQueues) keep(w *Target, h *hold, p *waiter) bool {
 	} else {
 		at.goOut(p)
 	}
-	at.hold, at.refused = h, nil
+	at.hold, at.refused, at.from = h, nil, 0
 	g.admitNext(at)
 	return true
 }
@@ -280,15 +287,19 @@ func (g *localQueues) leave(p *waiter, granted bool, away error) {
 		at.queued = false
 	}
 	at.goOut(p)
-	at.met = nil
+	at.met, at.from = nil, p.away.from
 	if err := p.away.now(g.e); err != nil {
 		met := err // err itself would be on the heap in every call
 		at.met = &met
 	}
-	for q := at.first; away != nil && q != nil; q = at.first { //mutant:outage-one-after-another
-		at.remove(q)
-		q.err = away
-		close(q.admitted)
+	if away != nil {
+		at.fail(away)
+		for _, q := range at.inside {
+			if q.sent && q.outage != nil && q.met == nil { //mutant:inside-one-after-another
+				q.met = away
+				close(q.outage)
+			}
+		}
 	}
 	if len(at.inside) > 0 && !g.e.notifications.ready() {
 		n := 1
@@ -304,6 +315,22 @@ func (g *localQueues) leave(p *waiter, granted bool, away error) {
 		}
 	}
 	g.admitNext(at)
+}
+
+// fail ends the wait of all in line.
+func (g *localQueues) fail(at *localQueue, away error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	at.fail(away)
+}
+
+// fail is that with g.mu held.
+func (at *localQueue) fail(away error) {
+	for q := at.first; q != nil; q = at.first { //mutant:outage-one-after-another
+		at.remove(q)
+		q.err = away
+		close(q.admitted)
+	}
 }
 
 func (at *localQueue) goOut(p *waiter) {

@@ -19,7 +19,7 @@ func (s *scheduler) reportLoss(id store.ID, why error) {
 	}
 	s.out(h)
 	s.mu.Unlock()
-	h.lose(why) //mutant:loss-store-tells-told
+	h.lose(indeterminate(why)) //mutant:loss-store-tells-told
 }
 
 // orphaned is how many losses were told of what was not looked after. A hold has

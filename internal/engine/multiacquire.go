@@ -54,7 +54,10 @@ func (t *multiAcquire) next(ctx context.Context, w *Target, try bool) (*Lease, e
 	if err == nil {
 		return l, nil
 	}
-	if lost := t.lost(); lost != nil && ctx.Err() == nil && !t.e.isClosing() {
+	if lost := t.lost(); lost != nil && (ctx.Err() == nil || !errors.Is(err, ctx.Err())) { // and that has ended during
+		if t.e.isClosing() { //mutant:close-between-names
+			lost = w.errorf(store.ErrClosed)
+		}
 		return nil, lost
 	}
 	if held := HeldError(nil); !try && w.name < t.before && errors.As(err, &held) {
@@ -106,7 +109,12 @@ func (t *multiAcquire) giveBackUnrun() {
 	for _, l := range t.own {
 		l.hold.unrun.Store(true) //mutant:given-back-if-caller
 	}
-	giveBack(t.parts)
+	for _, l := range slices.Backward(t.parts) {
+		err := l.release()
+		if slices.Contains(t.own, l) {
+			t.e.beside.gaveBack(t.e, err) //mutant:borrowed-not-counted
+		}
+	}
 }
 
 // finish makes of the parts what the caller is to have, now that all names are
@@ -184,6 +192,8 @@ func (t *multiAcquire) settle(stop <-chan struct{}) (err error) {
 
 // settle gives a borrowed hold back to the scheduler, under the settings.
 func (h *hold) settle(s *settings) error {
+	h.e.sched.mu.Lock() // Close may look at it, which found it before it was borrowed
+	defer h.e.sched.mu.Unlock()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.flight = nil
@@ -198,7 +208,7 @@ func (h *hold) settle(s *settings) error {
 		h.renewAt = never
 		h.handOver.left = 0 // who waits for it has its leases renewed //mutant:several-names-without-renewal
 	}
-	if !h.e.sched.add(h, h.deadline, h.renewAt) {
+	if !h.e.sched.put(h, h.deadline, h.renewAt) {
 		return store.ErrClosed
 	}
 	return nil
@@ -229,6 +239,8 @@ func (t *multiAcquire) renew(own []*Lease, stop <-chan struct{}) error {
 	if err != nil {
 		return err
 	}
+	t.e.sched.mu.Lock()
+	defer t.e.sched.mu.Unlock()
 	for i, l := range own {
 		if why := l.hold.renewed(answers[i], sent, t.e.now()); why != nil {
 			return l.errorf(why)

@@ -73,7 +73,7 @@ func (h *hold) age() time.Duration { return h.e.stamp(h.s).Sub(h.since) }
 // notify tells the observer, if there is one.
 func (s *settings) notify(e Event) {
 	if s.Observer != nil {
-		defer s.survive(e.Kind)
+		defer s.survive(e.Kind) //mutant:observer-panics
 		s.Observer(e)
 	}
 }

@@ -20,6 +20,7 @@ import (
 type trouble struct {
 	newest atomic.Pointer[error] // since the store answered last
 	since  atomic.Int64          // when the operation under way began, an Instant; 0: none is
+	from   clock.Instant         // when the first one began that was not answered, here or before in the local queue; for the caller alone
 }
 
 // silentFor is how long an operation has been without an answer when that is
@@ -71,7 +72,7 @@ func endOfContext(err error) bool {
 }
 
 // indeterminate makes an error of the store one that matches ErrUnavailable, unless
-// it is definite. It never matches the error of a context: that would be of the
+// it is definite, as a loss is. It never matches the error of a context: that would be of the
 // engine's own bound or the driver's, which the caller knows nothing of.
 func indeterminate(err error) error {
 	if err == nil {

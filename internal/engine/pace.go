@@ -2,6 +2,8 @@ package engine
 
 import (
 	"context"
+	"math"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/clock"
@@ -60,10 +62,10 @@ func (p *pace) moved(a *store.Answer) {
 		for i := range a.Holders {
 			first = max(first, min(a.Holders[i].Age/8, p.s.PollMax))
 		}
-		p.poll = min(first*time.Duration(1+ahead), p.mostPause(ahead)) //mutant:polls-by-position
+		p.poll = min(times(first, 1+ahead), p.mostPause(ahead)) //mutant:polls-by-position
 	case ahead < p.ahead:
 		turn := now.Sub(p.movedAt) / time.Duration(p.ahead-ahead)
-		p.poll = min(max(turn*time.Duration(1+2*ahead)/4, p.s.PollMin), p.mostPause(ahead)) //mutant:polls-by-the-pace-of-the-queue
+		p.poll = min(max(times(turn, 1+2*ahead)/4, p.s.PollMin), p.mostPause(ahead)) //mutant:polls-by-the-pace-of-the-queue
 	case ahead == p.ahead:
 		return
 	}
@@ -72,7 +74,15 @@ func (p *pace) moved(a *store.Answer) {
 
 // mostPause is the longest pause with so many ahead.
 func (p *pace) mostPause(ahead int) time.Duration {
-	return max(min(p.s.PollMax*time.Duration(1+ahead), p.s.positionTTL/3), p.s.PollMax)
+	return max(min(times(p.s.PollMax, 1+ahead), p.s.positionTTL/3), p.s.PollMax)
+}
+
+// times is d, which is not negative, n times, or the longest there is.
+func times(d time.Duration, n int) time.Duration {
+	if d > math.MaxInt64/time.Duration(n) { //mutant:pause-overflows
+		return math.MaxInt64
+	}
+	return d * time.Duration(n)
 }
 
 // rest sleeps until it is time to ask again: until nextAsk, or for a while that
@@ -100,31 +110,28 @@ type polls chan struct{}
 const (
 	// mostPolls is as many as a batch has.
 	mostPolls = batchSize
-	// longestTurn is how long one waits for others to be answered: what a server
-	// does not answer delays no position on another for long.
-	longestTurn = time.Second
+	// longestTurn is for how long one counts: what a server does not answer gives
+	// its turn to the others, so that they keep their positions on other servers.
+	longestTurn = 500 * time.Millisecond
 )
 
-// enter waits for its turn. What it returns is called when the answer is there.
+// enter waits for its turn, or until stop: then there is nothing to send any more.
+// What it returns is called when the answer is there.
 func (p polls) enter(e *engine, stop <-chan struct{}) (leave func()) {
 	if e.desc.InProcess {
 		return func() {}
 	}
-	leave = func() { <-p }
 	select {
 	case p <- struct{}{}:
-		return leave
-	default:
-	}
-	late := time.NewTimer(jitter(longestTurn)) //mutant:unanswered-hold-up-others
-	defer late.Stop()
-	select {
-	case p <- struct{}{}:
-		return leave
-	case <-late.C:
 	case <-stop:
+		return func() {}
 	}
-	return func() {}
+	once := sync.OnceFunc(func() { <-p })
+	hangs := time.AfterFunc(longestTurn, once) //mutant:unanswered-hold-up-others
+	return func() {
+		hangs.Stop()
+		once()
+	}
 }
 
 // nextAsk is when to ask again if nothing is heard: at the end of the first

@@ -106,7 +106,8 @@ func (s *scheduler) renew(b batch) {
 			answers[i].Err = err
 		}
 		if errors.Is(err, store.ErrLost) {
-			h.reported = err
+			err = indeterminate(err) //mutant:context-loss-renewal
+			answers[i].Err, h.reported = err, err
 		}
 		if h.index < 0 {
 			continue // over meanwhile: the answer revives nothing

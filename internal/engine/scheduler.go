@@ -60,13 +60,18 @@ func (s *scheduler) init(e *engine) {
 // add begins to look after a hold that is ours until deadline and is to be
 // renewed at renewAt. It returns false if the engine is closing.
 func (s *scheduler) add(h *hold, deadline, renewAt clock.Instant) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.put(h, deadline, renewAt)
+}
+
+// put is add. s.mu is held.
+func (s *scheduler) put(h *hold, deadline, renewAt clock.Instant) bool {
 	h.ends(deadline)
 	h.renewAt = renewAt
 	if h.s.MaxHold > 0 { //mutant:maxhold-ignored
 		h.endAt = s.e.now().Add(h.s.MaxHold)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.e.isClosing() {
 		h.index = -1
 		return false
@@ -130,6 +135,7 @@ func (s *scheduler) returned(h *hold, lent chan struct{}, err error) error {
 	h.flight = nil
 	var why error
 	if errors.Is(err, store.ErrLost) {
+		err = indeterminate(err) //mutant:context-loss-change
 		h.reported, why = err, err
 	}
 	if h.deadline <= now { //mutant:upgrade-answered-after-deadline

@@ -206,7 +206,12 @@ func (u *upgrade) wait(ctx context.Context) (back bool, err error) {
 	c.next()
 	for {
 		u.isLast()
-		a, sent, err := c.send(store.Full, u.s.askFor(), ctx.Done(), &u.away)
+		var worthIt func(error, time.Duration) bool
+		// One that was refused waits, and survives a restart of the server.
+		if u.refused == nil { //mutant:upgrade-waits-closed-port
+			worthIt = u.e.whileListened() //mutant:upgrade-closed-port
+		}
+		a, sent, err := c.send(worthIt, store.Full, u.s.askFor(), ctx.Done(), &u.away)
 		switch {
 		case ctx.Err() != nil && err != nil && !store.Definite(err):
 			return true, w.gaveUp(ctx.Err(), u.refused, err)
@@ -261,12 +266,12 @@ func (u *upgrade) granted(a *store.Answer) bool {
 func (c *changer) next() { c.turn, c.open = c.turn+1, false } //mutant:each-act-first
 
 // send sends the change of the newest turn until it is clear what became of it,
-// for at most d, or until stop.
-func (c *changer) send(weight int64, d time.Duration, stop <-chan struct{}, away *trouble) (a store.Answer, sent clock.Instant, err error) {
+// for at most d, while worthIt says so, or until stop.
+func (c *changer) send(worthIt func(error, time.Duration) bool, weight int64, d time.Duration, stop <-chan struct{}, away *trouble) (a store.Answer, sent clock.Instant, err error) {
 	h := c.h
 	away.began(h.e)
 	defer away.ended()
-	err = h.e.repeat(d, stop, func(context.Context) (err error) {
+	err = h.e.repeatWhile(worthIt, d, stop, func(context.Context) (err error) {
 		lent := h.e.sched.lend(h)
 		if lent == nil {
 			return fmt.Errorf("%w: it is over", store.ErrLost)

@@ -63,7 +63,7 @@ func databaseOn(t testing.TB, addr string) *pgxpool.Pool {
 	name := fmt.Sprintf("pgxguard_%x", rand.Uint64())
 	pool, err := pgxpool.New(t.Context(), testserver.PostgresURL(addr)+"&search_path="+name)
 	fine(t, err)
-	t.Cleanup(pool.Close)
+	t.Cleanup(func() { closed(t, pool) })
 	for _, q := range []string{
 		"CREATE SCHEMA " + name, pgxguard.Schema(), pgxguard.Schema(),
 		"CREATE TABLE account (who text NOT NULL)", "INSERT INTO account VALUES ('nobody')",
@@ -72,6 +72,20 @@ func databaseOn(t testing.TB, addr string) *pgxpool.Pool {
 		fine(t, err)
 	}
 	return pool
+}
+
+// closed closes the pool, which waits for connections that were not given back.
+func closed(t testing.TB, pool *pgxpool.Pool) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		pool.Close()
+	}()
+	select {
+	case <-done:
+	case <-time.After(pgtest.Patience):
+		t.Errorf("after %v a connection is not given back", pgtest.Patience)
+	}
 }
 
 func who(t testing.TB, pool *pgxpool.Pool) (who string) {
@@ -89,7 +103,9 @@ func set(who string) func(context.Context, pgx.Tx) error {
 
 func do(t testing.TB, pool *pgxpool.Pool, l guard.Lease, fn func(context.Context, pgx.Tx) error) error {
 	t.Helper()
-	return pgxguard.Do(t.Context(), pool, pgx.TxOptions{}, l, fn)
+	ctx, cancel := context.WithTimeout(t.Context(), pgtest.Patience)
+	defer cancel()
+	return pgxguard.Do(ctx, pool, pgx.TxOptions{}, l, fn)
 }
 
 func TestGuard_TheRuleIsKeptOnPgx(t *testing.T) {

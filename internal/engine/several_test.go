@@ -1,0 +1,41 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/memstore"
+)
+
+// Close may have found a hold before All took it from the scheduler, and look
+// at it when All gives it back. The race detector tells of what they share.
+func TestSettle_SharesAHoldWithClose(t *testing.T) {
+	e, err := newEngine(memstore.New(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.close()
+	s := &settings{Options: Options{TTL: time.Minute, RenewEvery: 20 * time.Second}}
+	s.HandOver = &HandOver{}
+	h := &hold{e: e, s: s}
+	if !e.sched.add(h, e.now().Add(time.Minute), e.now().Add(20*time.Second)) {
+		t.Fatal("closed")
+	}
+	borrowed, asked := make(chan struct{}), make(chan struct{})
+	e.sched.borrow(h, borrowed)
+	var flight <-chan struct{}
+	var deadline clock.Instant
+	h.finish(released, errClosed)
+	go func() {
+		defer close(asked)
+		flight, deadline = e.sched.remove(h)
+	}()
+	if err := h.settle(s); err != errClosed {
+		t.Fatal(err)
+	}
+	<-asked
+	if flight != nil && flight != borrowed || deadline == 0 {
+		t.Errorf("it is said to be under way, and not by All, or to have no deadline: %v", deadline)
+	}
+}

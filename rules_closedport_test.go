@@ -1,0 +1,148 @@
+package holdfast
+
+import (
+	"context"
+	"fmt"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Where nobody listens at the store's address the caller is told within a second.
+
+// Nobody listens: that is soon clear. Who has a position keeps it all the same.
+func TestOutage_AClosedPortIsToldWithinASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		down(s, fmt.Errorf("ask: %w", errRefused))
+		locks := locker(t, withNotifications{s}, nil)
+		start := time.Now()
+		_, err := locks.Mutex("a").TryLock(t.Context())
+		is(t, err, ErrUnavailable, syscall.ECONNREFUSED)
+		tried := time.Since(start)
+		start = time.Now()
+		all := inLine(t, locks, 5)
+		for _, w := range all {
+			w.failed(ErrUnavailable, syscall.ECONNREFUSED)
+		}
+		waited := all[4].at.Sub(start)
+		t.Logf("TryLock failed after %v, five Locks after %v, %d asks", tried, waited, len(s.made("try", "ask")))
+		if tried > time.Second || waited > time.Second {
+			t.Errorf("told after %v and %v", tried, waited)
+		}
+		if n := len(s.made("try")); n < 6 {
+			t.Errorf("%d tries: a restart of the server should be survived", n)
+		}
+	})
+}
+
+func TestOutage_WhoHasAPositionKeepsItWhileThePortIsClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		o := other(t, s.mem, "a", time.Hour)
+		w := waits(t, locker(t, withNotifications{s}, nil).Mutex("a").Lock)
+		down(s, errRefused)
+		time.Sleep(9 * time.Second)
+		w.waiting()
+		s.on(nil)
+		o.release()
+		w.got()
+	})
+}
+
+// So do all others that are there: those in line behind it are told, those who
+// come later too.
+func TestOutage_AClosedPortIsToldToTheLineBehindAPosition(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		o := other(t, s.mem, "a", time.Hour)
+		locks := locker(t, withNotifications{s}, nil)
+		first := waits(t, locks.Mutex("a").Lock)
+		line := inLine(t, locks, 5)
+		down(s, errRefused)
+		start := time.Now()
+		for _, w := range line {
+			w.failed(ErrUnavailable, syscall.ECONNREFUSED)
+			isNot(t, w.err, ErrHeld)
+			if d := w.at.Sub(start); d > third+third/10+time.Second {
+				t.Errorf("told after %v", d)
+			}
+		}
+		for range 3 { // the position is asked for still
+			start = time.Now()
+			w := waits(t, locks.Mutex("a").Lock)
+			w.failed(ErrUnavailable, syscall.ECONNREFUSED)
+			if d := w.at.Sub(start); d > time.Second {
+				t.Errorf("one that came then was told after %v", d)
+			}
+		}
+		first.waiting()
+		s.on(nil)
+		o.release()
+		release(t, first.got())
+	})
+}
+
+// A call that asks for no new hold is told as soon, if it waits for none.
+func TestOutage_AClosedPortIsToldToAdoptAndUpgrade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		locks := locker(t, withNotifications{s}, nil)
+		ref, err := lock(t, locks, "detached").Detach()
+		if err != nil {
+			t.Fatal(err)
+		}
+		up, err := locks.RWMutex("a").UpgradeableRLock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		down(s, errRefused)
+		for what, call := range map[string]func() error{
+			"Adopt":      func() error { _, err := locks.Adopt(t.Context(), ref); return err },
+			"Upgrade":    func() error { return up.Upgrade(t.Context()) },
+			"TryUpgrade": func() error { return up.TryUpgrade(t.Context()) },
+		} {
+			start := time.Now()
+			is(t, call(), ErrUnavailable, syscall.ECONNREFUSED)
+			if d := time.Since(start); d > time.Second {
+				t.Errorf("%s: told after %v", what, d)
+			}
+			if what != "Adopt" { // it is changed back before the next
+				s.on(nil)
+				time.Sleep(2 * time.Second)
+				down(s, errRefused)
+			}
+		}
+		s.on(nil)
+		time.Sleep(2 * time.Second)
+		release(t, up)
+	})
+}
+
+// While an upgrade waits for readers a restart of the server is survived.
+func TestOutage_AnUpgradeThatWaitsSurvivesAClosedPort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		up, err := locker(t, withNotifications{s}, nil).RWMutex("a").UpgradeableRLock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		reader, err := locker(t, linkTo(t, s.mem), nil).RWMutex("a").RLock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := waits(t, func(ctx context.Context) (*Lease, error) { return nil, up.Upgrade(ctx) })
+		time.Sleep(third)
+		down(s, errRefused)
+		time.Sleep(3 * time.Second)
+		s.on(nil)
+		w.waiting()
+		release(t, reader)
+		w.wait()
+		if w.err != nil {
+			t.Fatal(w.err)
+		}
+		release(t, up)
+	})
+}
