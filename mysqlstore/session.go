@@ -40,9 +40,9 @@ func (b *backend) Renew(ctx context.Context, id session.ID) (calls int64, err er
 	}
 	b.SweepInTime(b.sweep)
 	now, of := b.now(), " WHERE id="+text(id[:]) //mutant:mysql-session-by-its-key
-	told, _, err := b.tell(ctx, "UPDATE "+b.sessions+" SET calls=LAST_INSERT_ID(calls+1)-1,expires="+
+	told, _, err := b.tell(ctx, "UPDATE "+b.sessions+" SET expires="+
 		"GREATEST(expires,"+now+"+ttl)"+ //mutant:mysql-renewed-back
-		of+" AND "+
+		",calls=LAST_INSERT_ID(calls+1)-1"+of+" AND "+
 		"expires>"+now+ //mutant:mysql-renewed-when-over
 		commits)
 	if err != nil || told > 0 {
