@@ -90,7 +90,9 @@ func closed(t testing.TB, pool *pgxpool.Pool) {
 
 func who(t testing.TB, pool *pgxpool.Pool) (who string) {
 	t.Helper()
-	fine(t, pool.QueryRow(t.Context(), "SELECT who FROM account").Scan(&who))
+	ctx, cancel := context.WithTimeout(t.Context(), pgtest.Patience)
+	defer cancel()
+	fine(t, pool.QueryRow(ctx, "SELECT who FROM account").Scan(&who))
 	return who
 }
 
