@@ -211,7 +211,7 @@ func (b *backend) undelivered(ctx context.Context, d *data) error {
 func (b *backend) delete(ctx context.Context, d *data, idles []*seen, e *epoch) error {
 	for len(idles) > 0 {
 		ops := []any{exists(d.node), &zk.SetDataRequest{Path: b.path + "/i", Version: e.version}} //mutant:zk-deleted-in-an-epoch
-		if e.version == -2 { // at -1 any version would do for a swap
+		if e.version == -2 {                                                                      // at -1 any version would do for a swap
 			ops = append(ops, &zk.SetDataRequest{Path: b.path + "/i", Version: -1}) //mutant:zk-epoch-that-is-none
 		}
 		fixed := len(ops)
