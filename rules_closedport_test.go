@@ -133,11 +133,14 @@ func TestOutage_AnUpgradeThatWaitsSurvivesAClosedPort(t *testing.T) {
 			t.Fatal(err)
 		}
 		w := waits(t, func(ctx context.Context) (*Lease, error) { return nil, up.Upgrade(ctx) })
-		time.Sleep(third)
+		asked := len(s.made("change"))
 		down(s, errRefused)
-		time.Sleep(3 * time.Second)
-		s.on(nil)
+		for len(s.made("change")) == asked { // its next poll meets the closed port
+			time.Sleep(10 * time.Millisecond)
+		}
+		time.Sleep(2 * time.Second)
 		w.waiting()
+		s.on(nil)
 		release(t, reader)
 		w.wait()
 		if w.err != nil {
