@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/nats-io/nats.go"
@@ -19,31 +20,17 @@ import (
 const bareCreate = "create + delete"
 
 var onNATS = []contender{
-	{name: "holdfast", open: openOnNATS},
-	{name: bareCreate, open: openBareCreate},
+	onStore(openOnNATS),
+	{name: bareCreate, open: openBareCreate, alone: true},
 }
 
-type oursOnNATS struct {
-	ours
-	nc *nats.Conn
-}
-
-func openOnNATS(addr string) (locks, error) {
+func openOnNATS(addr string, o *holdfast.Options) (ours, error) {
 	nc, err := nats.Connect(addr)
 	if err != nil {
-		return nil, err
+		return ours{}, err
 	}
 	s, err := natsstore.New(nc, nil)
-	if err != nil {
-		return nil, err
-	}
-	l, err := holdfast.New(s, &holdfast.Options{TTL: ttl})
-	return oursOnNATS{ours{l}, nc}, err
-}
-
-func (o oursOnNATS) close() error {
-	defer o.nc.Close()
-	return o.ours.close()
+	return oursOn(s, err, o, nc.Close)
 }
 
 // lockBareCreate waits by trying again, so it is for names that nobody else wants.
@@ -83,10 +70,28 @@ func (l lockBareCreate) close() error {
 	return nil
 }
 
+func startNATS() (server *testserver.Server, stop func(), err error) {
+	dir, err := os.MkdirTemp("", "holdfast-bench-")
+	if err != nil {
+		return nil, nil, err
+	}
+	if server, err = testserver.StartNATS(dir, ""); err != nil {
+		os.RemoveAll(dir)
+		return nil, nil, err
+	}
+	return server, func() {
+		server.Stop()
+		os.RemoveAll(dir)
+	}, nil
+}
+
 func natsSuite(ctx context.Context, s setup) error {
-	addr, stopServer := testserver.ExampleNATS()
+	server, stopServer, err := startNATS()
+	if err != nil {
+		return err
+	}
 	defer stopServer()
-	addr = "nats://" + addr
+	addr := "nats://" + server.Addr
 	nc, err := nats.Connect(addr)
 	if err != nil {
 		return err

@@ -36,12 +36,17 @@ func redisVersion(ctx context.Context, rdb *redis.Client) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return redisTold(info, "redis_version")
+}
+
+// redisTold is what INFO says of one thing.
+func redisTold(info, what string) (string, error) {
 	for line := range strings.Lines(info) {
-		if v, ok := strings.CutPrefix(strings.TrimSpace(line), "redis_version:"); ok {
+		if v, ok := strings.CutPrefix(strings.TrimSpace(line), what+":"); ok {
 			return v, nil
 		}
 	}
-	return "", fmt.Errorf("INFO tells no version")
+	return "", fmt.Errorf("INFO does not have %s", what)
 }
 
 // sent is how many commands clients have sent, by the server's own count:

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Each server counts what a lock costs: a few requests, and a write at least.
+func TestServersCount(t *testing.T) {
+	t.Parallel()
+	err := eachStore(t.Context(), setup{out: t.Output()}, func(on served, at running) error {
+		if at.count == nil {
+			return nil
+		}
+		l, err := on.all[0].open(at.target)
+		if err != nil {
+			return err
+		}
+		defer l.close()
+		const pairs = 10
+		var costs measure
+		// Some servers add up what their connections counted a while later.
+		err = eventually(t.Context(), "what the server counts is plausible", func() bool {
+			costs, err = at.count.during(t.Context(), on.all[0], func() error {
+				for range pairs {
+					pair(t, l)
+				}
+				return nil
+			})
+			return err != nil || costs[requests] >= 2*pairs && costs[requests] < 50*pairs && costs[writes] >= pairs
+		})
+		t.Log(on.title, costs)
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// Who does not get the name in time has failed, whether it heeds its context or not.
+func TestWhoComesInVainHasFailed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, c := range onFiles {
+		t.Run(c.name, func(t *testing.T) {
+			var all []locks
+			for range 3 {
+				l, err := c.open(dir)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { l.close() })
+				all = append(all, l)
+			}
+			unlock, err := all[0].lock(context.Background(), "come")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if failed, _ := come(all[1:], "come", monotonic(), 100*time.Millisecond); failed != 2 {
+				t.Errorf("%d of 2 failed while the name was held", failed)
+			}
+			if err := unlock(); err != nil {
+				t.Fatal(err)
+			}
+			begin := monotonic()
+			if failed, last := come(all[:1], "come", begin, time.Minute); failed != 0 || last < begin {
+				t.Errorf("%d failed, the last had it at %d, they came at %d", failed, last, begin)
+			}
+		})
+	}
+}
+
+func TestUnknownStoreIsRefused(t *testing.T) {
+	s := setup{rounds: 1, slice: 1, turns: 1, held: 1, hot: 1, each: 1, ttl: 1, seeds: 1, proveFor: 1, on: []string{"redis", "nonsense"}}
+	if err := run(t.Context(), s, "hot"); err == nil || !strings.Contains(err.Error(), "file, redis, redlock") {
+		t.Errorf("got %v", err)
+	}
+}
