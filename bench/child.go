@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/exec"
 	"strings"
@@ -46,7 +47,7 @@ func monotonic() int64 {
 //	spin NAME MILLIS  locks and unlocks that long; answered by how often, and by
 //	                  1 if it stalled, else 0
 //	crowd NAME N MILLIS  the same on N goroutines at a time
-//	clients N         opens so many; answered once it has
+//	clients N         opens so many in place of its own; answered once it has
 //	come NAME INSTANT MILLIS  each of them locks once at the instant, within the
 //	                  time; answered by how many did not, and when the last did
 func child(args []string, in io.Reader, out io.Writer) error {
@@ -112,16 +113,22 @@ func child(args []string, in io.Reader, out io.Writer) error {
 			if _, err := fmt.Sscan(rest, &n); err != nil {
 				return err
 			}
-			if clients, err = openMore(c, args[2], clients, n); err != nil {
+			closeAll(clients)
+			slog.SetDefault(quiet) // a hundred times the same; what goes wrong is told once
+			if clients, err = openMany(c, args[2], n); err != nil {
 				return err
 			}
+			l = clients[0]
 			fmt.Fprintln(out)
 		case "come":
 			var at int64
 			if _, err := fmt.Sscan(rest, &name, &at, &millis); err != nil {
 				return err
 			}
-			failed, last := come(clients, name, at, time.Duration(millis)*time.Millisecond)
+			failed, last, why := come(clients, name, at, time.Duration(millis)*time.Millisecond)
+			for text, n := range why {
+				fmt.Fprintf(os.Stderr, "bench: %s on %s: %d of %d: %s\n", args[1], args[0], n, len(clients), text)
+			}
 			fmt.Fprintln(out, failed, last)
 		default:
 			return fmt.Errorf("what is %q?", lines.Text())

@@ -2,8 +2,7 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"os"
+	"maps"
 	"sync"
 	"time"
 )
@@ -11,11 +10,11 @@ import (
 // inLock is how long each of those who come at once has the name.
 const inLock = time.Millisecond
 
-// openMore opens clients until there are n, some at a time.
-func openMore(c contender, target string, have []locks, n int) ([]locks, error) {
-	all := append(have, make([]locks, max(n-len(have), 0))...)
-	_, err := each(len(all)-len(have), func(i int) (err error) {
-		all[len(have)+i], err = c.open(target)
+// openMany opens n clients, some at a time.
+func openMany(c contender, target string, n int) ([]locks, error) {
+	all := make([]locks, n)
+	_, err := each(n, func(i int) (err error) {
+		all[i], err = c.open(target)
 		return err
 	})
 	return all, err
@@ -33,14 +32,14 @@ func closeAll(all []locks) {
 }
 
 // come has each client lock the name at the instant, and tells how many of them
-// did not get it within the limit and when the last got it. What went wrong is
-// told on stderr, each thing once.
-func come(all []locks, name string, at int64, limit time.Duration) (failed int, last int64) {
+// did not get it within the limit, when the last got it, and what went wrong, each
+// thing with how often it did.
+func come(all []locks, name string, at int64, limit time.Duration) (failed int, last int64, why map[string]int) {
 	var (
-		mu   sync.Mutex
-		wg   sync.WaitGroup
-		had  int
-		told = map[string]int{}
+		mu    sync.Mutex
+		wg    sync.WaitGroup
+		had   int
+		wrong = map[string]int{}
 	)
 	for _, l := range all {
 		wg.Go(func() {
@@ -56,7 +55,7 @@ func come(all []locks, name string, at int64, limit time.Duration) (failed int, 
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
-				told[err.Error()]++
+				wrong[err.Error()]++
 				return
 			}
 			had, last = had+1, max(last, got)
@@ -70,8 +69,5 @@ func come(all []locks, name string, at int64, limit time.Duration) (failed int, 
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	for why, n := range told {
-		fmt.Fprintf(os.Stderr, "bench: %d of %d: %s\n", n, len(all), why)
-	}
-	return len(all) - had, last
+	return len(all) - had, last, maps.Clone(wrong)
 }

@@ -58,14 +58,14 @@ func TestWhoComesInVainHasFailed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if failed, _ := come(all[1:], "come", monotonic(), 100*time.Millisecond); failed != 2 {
+			if failed, _, _ := come(all[1:], "come", monotonic(), 100*time.Millisecond); failed != 2 {
 				t.Errorf("%d of 2 failed while the name was held", failed)
 			}
 			if err := unlock(); err != nil {
 				t.Fatal(err)
 			}
 			begin := monotonic()
-			if failed, last := come(all[:1], "come", begin, time.Minute); failed != 0 || last < begin {
+			if failed, last, _ := come(all[:1], "come", begin, time.Minute); failed != 0 || last < begin {
 				t.Errorf("%d failed, the last had it at %d, they came at %d", failed, last, begin)
 			}
 		})

@@ -105,25 +105,21 @@ func (p lockGetLock) close() error { return p.db.Close() }
 // startMariaDB starts a server that waits for its disk, in dir. The connections
 // interpolate parameters, which is good for all but ours, which has none.
 func startMariaDB(connections int) (dsn string, db *sql.DB, dir string, stop func(), err error) {
-	dir, clean, err := serverDir()
+	server, end, err := startIn(func(in string) (*testserver.Server, error) {
+		dir = in
+		return testserver.StartMariaDB(dir, "--innodb-flush-method=fsync", "--innodb-log-file-size=96M", fmt.Sprint("--max-connections=", connections))
+	})
 	if err != nil {
 		return "", nil, "", nil, err
 	}
-	server, err := testserver.StartMariaDB(dir, "--innodb-flush-method=fsync", "--innodb-log-file-size=96M", fmt.Sprint("--max-connections=", connections))
-	if err == nil {
-		dsn = testserver.MariaDBDSN(server.Addr, "interpolateParams=true")
-		if db, err = openMySQLPool(dsn); err != nil {
-			server.Stop()
-		}
-	}
-	if err != nil {
-		clean()
+	dsn = testserver.MariaDBDSN(server.Addr, "interpolateParams=true")
+	if db, err = openMySQLPool(dsn); err != nil {
+		end()
 		return "", nil, "", nil, err
 	}
 	return dsn, db, dir, func() {
 		db.Close()
-		server.Stop()
-		clean()
+		end()
 	}, nil
 }
 

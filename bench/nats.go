@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/nats-io/nats.go"
@@ -71,18 +70,7 @@ func (l lockBareCreate) close() error {
 }
 
 func startNATS() (server *testserver.Server, stop func(), err error) {
-	dir, err := os.MkdirTemp("", "holdfast-bench-")
-	if err != nil {
-		return nil, nil, err
-	}
-	if server, err = testserver.StartNATS(dir, ""); err != nil {
-		os.RemoveAll(dir)
-		return nil, nil, err
-	}
-	return server, func() {
-		server.Stop()
-		os.RemoveAll(dir)
-	}, nil
+	return startIn(func(dir string) (*testserver.Server, error) { return testserver.StartNATS(dir, "") })
 }
 
 func natsSuite(ctx context.Context, s setup) error {

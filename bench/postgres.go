@@ -102,40 +102,21 @@ func (p lockAdvisory) close() error { p.pool.Close(); return nil }
 // startPostgres starts a server that waits for its disk, as one that keeps anything
 // does, in dir.
 func startPostgres(ctx context.Context, connections int, args ...string) (addr string, conn *pgx.Conn, dir string, stop func(), err error) {
-	dir, clean, err := serverDir()
+	server, end, err := startIn(func(in string) (*testserver.Server, error) {
+		dir = in
+		return testserver.StartPostgres(dir, append(args, "-c", "fsync=on", "-c", fmt.Sprint("max_connections=", connections))...)
+	})
 	if err != nil {
 		return "", nil, "", nil, err
 	}
-	server, err := testserver.StartPostgres(dir, append(args, "-c", "fsync=on", "-c", fmt.Sprint("max_connections=", connections))...)
-	if err == nil {
-		if conn, err = pgx.Connect(ctx, testserver.PostgresURL(server.Addr)); err != nil {
-			server.Stop()
-		}
-	}
-	if err != nil {
-		clean()
+	if conn, err = pgx.Connect(ctx, testserver.PostgresURL(server.Addr)); err != nil {
+		end()
 		return "", nil, "", nil, err
 	}
 	return server.Addr, conn, dir, func() {
 		conn.Close(context.Background())
-		server.Stop()
-		clean()
+		end()
 	}, nil
-}
-
-// serverDir makes a directory for a server that may run as another user: what is
-// above it is opened to that user.
-func serverDir() (dir string, clean func(), err error) {
-	outer, err := os.MkdirTemp("", "holdfast-bench-")
-	if err != nil {
-		return "", nil, err
-	}
-	dir = filepath.Join(outer, "server")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		os.RemoveAll(outer)
-		return "", nil, err
-	}
-	return dir, func() { os.RemoveAll(outer) }, nil
 }
 
 func postgresSuite(ctx context.Context, s setup) error {

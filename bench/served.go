@@ -75,8 +75,13 @@ var stores = []served{
 		return running{addr, countEtcd(addr), end}, nil
 	}},
 	{"zk", "ZooKeeper", onZooKeeper, zkLock, func(context.Context) (running, error) {
-		addr, end := testserver.ExampleZooKeeper()
-		return running{addr, countZooKeeper(addr), end}, nil
+		server, end, err := startIn(func(dir string) (*testserver.Server, error) {
+			return testserver.StartZooKeeper(dir, "clientPortListenBacklog=4096")
+		})
+		if err != nil {
+			return running{}, err
+		}
+		return running{server.Addr, countZooKeeper(server.Addr), end}, nil
 	}},
 	{"nats", "NATS", onNATS, "", func(context.Context) (running, error) {
 		server, end, err := startNATS()
@@ -95,7 +100,7 @@ var stores = []served{
 }
 
 // forMany lets a Redis have some connections of each of a thousand clients.
-var forMany = []string{"--maxclients", "15000"}
+var forMany = []string{"--maxclients", "15000", "--tcp-backlog", "4096"}
 
 // wants reports whether the store is to be measured.
 func (s setup) wants(name string) bool { return len(s.on) == 0 || slices.Contains(s.on, name) }
