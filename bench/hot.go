@@ -11,30 +11,34 @@ import (
 func hot(ctx context.Context, s setup) error {
 	few := s
 	few.rounds, few.slice = min(s.rounds, 3), 10*s.slice // a slow store gives each process its turn some times
-	return eachStore(ctx, s, func(on served, at running) error {
-		cs, err := theFirst(ctx, on, at)
+	return eachStore(s, func(on served) error {
+		return on.during(ctx, func(at running) error { return hotName(ctx, few, on, at) })
+	})
+}
+
+func hotName(ctx context.Context, s setup, on served, at running) error {
+	cs := patient(on.all)
+	if err := tryOut(ctx, at, cs...); err != nil {
+		return err
+	}
+	var runners []runner
+	for _, c := range cs {
+		all, stop, err := startChildren(ctx, on.name, c, at.target, s.hot)
 		if err != nil {
 			return err
 		}
-		var runners []runner
-		for _, c := range cs {
-			all, stop, err := startChildren(ctx, on.name, c, at.target, s.hot)
-			if err != nil {
-				return err
-			}
-			defer stop()
-			runners = append(runners, runner{c.name, func(ctx context.Context) (measure, error) {
-				return spin(ctx, at.count, c, all, few.slice)
-			}})
-		}
-		return rounds(ctx, few, fmt.Sprintf("%s: one hot name, %d processes", on.title, s.hot), on.peer,
-			[]column{
-				{name: "locks/s", print: count, ratio: on.peer != ""},
-				{name: "requests/lock", print: decimals},
-				{name: "least/most a process", print: decimals},
-				{name: "stalled", print: count, sum: true},
-			}, runners)
-	})
+		defer stop()
+		runners = append(runners, runner{c.name, func(ctx context.Context) (measure, error) {
+			return spin(ctx, at.count, c, all, s.slice)
+		}})
+	}
+	return rounds(ctx, s, fmt.Sprintf("%s: one hot name, %d processes", on.title, s.hot), on.peer,
+		[]column{
+			{name: "locks/s", print: count, ratio: on.peer != ""},
+			{name: "requests/lock", print: decimals},
+			{name: "least/most a process", print: decimals},
+			{name: "stalled", print: count, sum: true},
+		}, runners)
 }
 
 // spin lets all children lock one name for d.

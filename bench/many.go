@@ -13,17 +13,18 @@ import (
 func many(ctx context.Context, s setup) error {
 	once := s
 	once.rounds = 1
-	return eachStore(ctx, s, func(on served, at running) error {
-		cs, err := theFirst(ctx, on, at)
-		if err != nil {
-			return err
-		}
+	return eachStore(s, func(on served) error {
 		for _, n := range s.comers {
 			limit := max(time.Minute, time.Duration(n)*180*time.Millisecond)
 			var runners []runner
-			for _, c := range cs {
-				runners = append(runners, runner{c.name, func(ctx context.Context) (measure, error) {
-					return comeAtOnce(ctx, s.hot, on, at, c, n, limit)
+			for _, c := range patient(on.all) {
+				runners = append(runners, runner{c.name, func(ctx context.Context) (m measure, err error) {
+					// What one has left behind on its server is none of the next one's.
+					err = on.during(ctx, func(at running) error {
+						m, err = comeAtOnce(ctx, s.hot, on, at, c, n, limit)
+						return err
+					})
+					return m, err
 				}})
 			}
 			title := fmt.Sprintf("%s: %d come at once for one name, in %d processes; failed has who did not get it within %v", on.title, n, s.hot, limit)
@@ -39,6 +40,9 @@ func many(ctx context.Context, s setup) error {
 
 // comeAtOnce has n clients come, in some processes.
 func comeAtOnce(ctx context.Context, processes int, on served, at running, c contender, n int, limit time.Duration) (measure, error) {
+	if err := tryOut(ctx, at, c); err != nil {
+		return nil, err
+	}
 	all, stop, err := startChildren(ctx, on.name, c, at.target, processes)
 	if err != nil {
 		return nil, err

@@ -28,8 +28,10 @@ func scale(ctx context.Context, s setup) error {
 	inMemory := onStore(func(_ string, o *holdfast.Options) (ours, error) { return oursOn(memstore.New(), nil, o, nil) })
 	err := holdMany(ctx, s, "memory", inMemory, "", nil, w)
 	if err == nil {
-		err = eachStore(ctx, s, func(on served, at running) error {
-			return holdMany(ctx, s, on.title, on.all[0], at.target, at.count, w)
+		err = eachStore(s, func(on served) error {
+			return on.during(ctx, func(at running) error {
+				return holdMany(ctx, s, on.title, on.all[0], at.target, at.count, w)
+			})
 		})
 	}
 	fmt.Fprintf(s.out, "\n%d leases held at once, TTL %v, after a whole TTL\n", s.held, s.ttl)

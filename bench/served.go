@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -105,36 +106,39 @@ var forMany = []string{"--maxclients", "15000", "--tcp-backlog", "4096"}
 // wants reports whether the store is to be measured.
 func (s setup) wants(name string) bool { return len(s.on) == 0 || slices.Contains(s.on, name) }
 
-// eachStore starts one store after the other, and measures on it.
-func eachStore(ctx context.Context, s setup, measure func(served, running) error) error {
+// eachStore measures on one store after the other.
+func eachStore(s setup, measure func(served) error) error {
 	for _, on := range stores {
 		if !s.wants(on.name) {
 			continue
 		}
-		at, err := on.start(ctx)
-		if err == errNoServer {
-			fmt.Fprintf(s.out, "\n%s: %v\n", on.title, err)
-			continue
-		}
-		if err == nil {
-			err = measure(on, at)
-			at.stop()
-		}
-		if err != nil {
+		switch err := measure(on); {
+		case errors.Is(err, errNoServer):
+			fmt.Fprintf(s.out, "\n%s: %v\n", on.title, errNoServer)
+		case err != nil:
 			return fmt.Errorf("%s: %w", on.title, err)
 		}
 	}
 	return nil
 }
 
-// theFirst locks and unlocks once with each that can wait: tables and scripts are
-// there before many come. It returns them.
-func theFirst(ctx context.Context, on served, at running) ([]contender, error) {
-	cs := patient(on.all)
+// during starts the store's servers for f.
+func (on served) during(ctx context.Context, f func(running) error) error {
+	at, err := on.start(ctx)
+	if err != nil {
+		return err
+	}
+	defer at.stop()
+	return f(at)
+}
+
+// tryOut locks and unlocks once with each: tables and scripts are there before
+// others come.
+func tryOut(ctx context.Context, at running, cs ...contender) error {
 	for _, c := range cs {
 		l, err := c.open(at.target)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", c.name, err)
+			return fmt.Errorf("%s: %w", c.name, err)
 		}
 		unlock, err := l.lock(ctx, "first")
 		if err == nil {
@@ -142,8 +146,8 @@ func theFirst(ctx context.Context, on served, at running) ([]contender, error) {
 		}
 		l.close()
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", c.name, err)
+			return fmt.Errorf("%s: %w", c.name, err)
 		}
 	}
-	return cs, nil
+	return nil
 }
