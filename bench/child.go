@@ -126,8 +126,8 @@ func child(args []string, in io.Reader, out io.Writer) error {
 				return err
 			}
 			failed, last, why := come(clients, name, at, time.Duration(millis)*time.Millisecond)
-			for text, n := range why {
-				fmt.Fprintf(os.Stderr, "bench: %s on %s: %d of %d: %s\n", args[1], args[0], n, len(clients), text)
+			for _, w := range why {
+				fmt.Fprintf(os.Stderr, "bench: %s on %s: %d of %d: %s\n", args[1], args[0], w.often, len(clients), w.first)
 			}
 			fmt.Fprintln(out, failed, last)
 		default:

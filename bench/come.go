@@ -2,7 +2,8 @@ package main
 
 import (
 	"context"
-	"maps"
+	"regexp"
+	"slices"
 	"sync"
 	"time"
 )
@@ -32,14 +33,12 @@ func closeAll(all []locks) {
 }
 
 // come has each client lock the name at the instant, and tells how many of them
-// did not get it within the limit, when the last got it, and what went wrong, each
-// thing with how often it did.
-func come(all []locks, name string, at int64, limit time.Duration) (failed int, last int64, why map[string]int) {
+// did not get it within the limit, when the last got it, and what went wrong.
+func come(all []locks, name string, at int64, limit time.Duration) (failed int, last int64, why []wrong) {
 	var (
-		mu    sync.Mutex
-		wg    sync.WaitGroup
-		had   int
-		wrong = map[string]int{}
+		mu  sync.Mutex
+		wg  sync.WaitGroup
+		had int
 	)
 	for _, l := range all {
 		wg.Go(func() {
@@ -55,7 +54,7 @@ func come(all []locks, name string, at int64, limit time.Duration) (failed int, 
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
-				wrong[err.Error()]++
+				why = add(why, err)
 				return
 			}
 			had, last = had+1, max(last, got)
@@ -69,5 +68,23 @@ func come(all []locks, name string, at int64, limit time.Duration) (failed int, 
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	return len(all) - had, last, maps.Clone(wrong)
+	return len(all) - had, last, slices.Clone(why)
+}
+
+// A wrong is what went wrong, if need be in other words of other processes.
+type wrong struct {
+	first error
+	often int
+}
+
+var numbers = regexp.MustCompile(`[0-9]+`)
+
+func add(all []wrong, err error) []wrong {
+	kind := func(err error) string { return numbers.ReplaceAllString(err.Error(), "") }
+	i := slices.IndexFunc(all, func(w wrong) bool { return kind(w.first) == kind(err) })
+	if i < 0 {
+		return append(all, wrong{err, 1})
+	}
+	all[i].often++
+	return all
 }
