@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redis/go-redis/v9/logging"
 	"golang.org/x/sys/unix"
 )
 
@@ -115,6 +116,7 @@ func child(args []string, in io.Reader, out io.Writer) error {
 			}
 			closeAll(clients)
 			slog.SetDefault(quiet) // a hundred times the same; what goes wrong is told once
+			logging.Disable()
 			if clients, err = openMany(c, args[2], n); err != nil {
 				return err
 			}

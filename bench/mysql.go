@@ -3,11 +3,12 @@ package main
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 
-	_ "github.com/go-sql-driver/mysql"
+	"github.com/go-sql-driver/mysql"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testserver"
@@ -54,11 +55,14 @@ func (p lockMySQLLease) lock(ctx context.Context, name string) (func() error, er
 	const value = "0123456789abcdef0123456789abcdef"
 	for {
 		result, err := p.db.ExecContext(ctx, `INSERT IGNORE INTO lease VALUES (?, ?, UTC_TIMESTAMP(6) + INTERVAL ? SECOND)`, name, value, int(ttl.Seconds()))
-		if err != nil {
+		var deadlock *mysql.MySQLError
+		if err != nil && !(errors.As(err, &deadlock) && deadlock.Number == 1213) { // which the server asks to try again
 			return nil, err
 		}
-		if n, _ := result.RowsAffected(); n == 1 {
-			break
+		if err == nil {
+			if n, _ := result.RowsAffected(); n == 1 {
+				break
+			}
 		}
 		select {
 		case <-time.After(10 * time.Millisecond):

@@ -93,7 +93,7 @@ func holdMany(ctx context.Context, s setup, title string, c contender, target st
 	if err != nil {
 		return err
 	}
-	if err := first.Release(); err != nil {
+	if _, err := giveAll([]*holdfast.Lease{first}); err != nil {
 		return err
 	}
 	rate := func(what string) string {
