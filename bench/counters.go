@@ -18,9 +18,8 @@ import (
 
 // What servers count, as far as each does.
 const (
-	requests = "requests"    // that clients have sent
-	writes   = "writes"      // changes of its data, or entries of its log
-	trips    = "round trips" // requests sent together are one
+	requests = "requests" // that clients have sent
+	writes   = "writes"   // changes of its data, or entries of its log
 )
 
 // A counter is what a server has counted until now. Of Redis the contender says
@@ -48,7 +47,6 @@ func (count counter) during(ctx context.Context, c contender, f func() error) (m
 
 // countRedis counts on all of the servers; the clients are for nothing else.
 func countRedis(clients ...*redis.Client) counter {
-	looks := 0.0
 	return func(ctx context.Context, c contender) (measure, error) {
 		m := measure{}
 		for _, rdb := range clients {
@@ -61,20 +59,16 @@ func countRedis(clients ...*redis.Client) counter {
 			if err != nil {
 				return nil, err
 			}
-			for what, told := range map[string]string{writes: "rdb_changes_since_last_save", trips: "total_reads_processed"} {
-				text, err := redisTold(info, told)
-				if err != nil {
-					return nil, err
-				}
-				n, err := strconv.ParseFloat(text, 64)
-				if err != nil {
-					return nil, fmt.Errorf("%s: %w", told, err)
-				}
-				m[what] += n
+			text, err := redisTold(info, "rdb_changes_since_last_save")
+			if err != nil {
+				return nil, err
 			}
-			looks += 2
+			changes, err := strconv.ParseFloat(text, 64)
+			if err != nil {
+				return nil, err
+			}
+			m[writes] += changes
 		}
-		m[trips] -= looks
 		return m, nil
 	}
 }

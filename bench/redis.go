@@ -29,7 +29,10 @@ const bare = "SET NX + delete"
 const reference = "redislock"
 
 func openOnRedis(addr string, o *holdfast.Options) (ours, error) {
-	rdb := redis.NewClient(&redis.Options{Addr: addr})
+	return oursOnClient(redis.NewClient(&redis.Options{Addr: addr}), o)
+}
+
+func oursOnClient(rdb *redis.Client, o *holdfast.Options) (ours, error) {
 	s, err := redisstore.New(rdb, nil)
 	return oursOn(s, err, o, func() { rdb.Close() })
 }

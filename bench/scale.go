@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,13 +25,17 @@ import (
 // them while a server is frozen; then what as many waiters cost.
 func scale(ctx context.Context, s setup) error {
 	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "\theap a lease\tgoroutines more\tlost\trequests/s\tof one for each renewal\twrites/s\tround trips/s\tprocessor\tlatest renewal\ttake all\tgive all back\t")
+	fmt.Fprintln(w, "\theap a lease\tgoroutines more\tlost\trequests/s\twrites/s\tround trips/s\t÷ one a renewal\tprocessor\tlatest renewal\ttake all\tgive all back\t")
 	inMemory := onStore(func(_ string, o *holdfast.Options) (ours, error) { return oursOn(memstore.New(), nil, o, nil) })
 	err := holdMany(ctx, s, "memory", inMemory, "", nil, w)
 	if err == nil {
 		err = eachStore(s, func(on served) error {
 			return on.during(ctx, func(at running) error {
-				return holdMany(ctx, s, on.title, on.all[0], at.target, at.count, w)
+				c, count := on.all[0], at.count
+				if on.name == "redis" {
+					c, count = countTrips(count)
+				}
+				return holdMany(ctx, s, on.title, c, at.target, count, w)
 			})
 		})
 	}
@@ -53,6 +58,38 @@ func scale(ctx context.Context, s setup) error {
 
 // quiet is for what is bound to happen.
 var quiet = slog.New(slog.DiscardHandler)
+
+// trips are round trips: a pipeline is one.
+const trips = "round trips"
+
+// countTrips is holdfast on Redis, on a client that counts its round trips.
+func countTrips(count counter) (contender, counter) {
+	var n roundTrips
+	c := onStore(func(addr string, o *holdfast.Options) (ours, error) {
+		rdb := redis.NewClient(&redis.Options{Addr: addr})
+		rdb.AddHook(&n)
+		return oursOnClient(rdb, o)
+	}, oursInRedis...)
+	return c, func(ctx context.Context, c contender) (measure, error) {
+		m, err := count(ctx, c)
+		if err == nil {
+			m[trips] = float64(n.n.Load())
+		}
+		return m, err
+	}
+}
+
+type roundTrips struct{ n atomic.Int64 }
+
+func (t *roundTrips) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (t *roundTrips) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error { t.n.Add(1); return next(ctx, cmd) }
+}
+
+func (t *roundTrips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error { t.n.Add(1); return next(ctx, cmds) }
+}
 
 // holdMany adds a row to the table.
 func holdMany(ctx context.Context, s setup, title string, c contender, target string, count counter, w *tabwriter.Writer) error {
@@ -103,11 +140,11 @@ func holdMany(ctx context.Context, s setup, title string, c contender, target st
 		return "-"
 	}
 	fewer := "-"
-	if n := costs[requests]; n > 0 {
-		fewer = fmt.Sprintf("1/%.0f", float64(s.held)/(s.ttl/3).Seconds()/(n/seconds))
+	if n := cmp.Or(costs[trips], costs[requests]); n > 0 {
+		fewer = fmt.Sprintf("%.2g", n/seconds/(float64(s.held)/(s.ttl/3).Seconds()))
 	}
 	fmt.Fprintf(w, "holdfast, %s\t%d B\t%d\t%d\t%s\t%s\t%s\t%s\t%.1f %%\t%s\t%s\t%s\t\n", title, moreBytes/int64(s.held), moreGoroutines, lost,
-		rate(requests), fewer, rate(writes), rate(trips), 100*share, time.Duration(latest.Load()).Round(time.Millisecond),
+		rate(requests), rate(writes), rate(trips), fewer, 100*share, time.Duration(latest.Load()).Round(time.Millisecond),
 		took.Round(time.Millisecond), gave.Round(time.Millisecond))
 	return nil
 }
@@ -208,7 +245,8 @@ func waiters(ctx context.Context, s setup, rdb *redis.Client, addr string) error
 	if err != nil {
 		return err
 	}
-	l, err := openOnRedis(addr, &holdfast.Options{TTL: s.ttl})
+	c, counted := countTrips(countRedis(rdb))
+	l, err := c.with(addr, &holdfast.Options{TTL: s.ttl})
 	if err != nil {
 		return err
 	}
@@ -235,7 +273,7 @@ func waiters(ctx context.Context, s setup, rdb *redis.Client, addr string) error
 	}
 	bytes := (heap() - before) / int64(n)
 	start := time.Now()
-	costs, err := countRedis(rdb).during(ctx, onRedis[0], func() error { return sleep(ctx, s.ttl) })
+	costs, err := counted.during(ctx, c, func() error { return sleep(ctx, s.ttl) })
 	if err != nil {
 		return err
 	}
