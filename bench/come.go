@@ -35,11 +35,13 @@ func closeAll(all []locks) {
 // come has each client lock the name at the instant, and tells how many of them
 // did not get it within the limit, when the last got it, and what went wrong.
 func come(all []locks, name string, at int64, limit time.Duration) (failed int, last int64, why []wrong) {
-	var (
-		mu  sync.Mutex
-		wg  sync.WaitGroup
-		had int
-	)
+	var mu sync.Mutex // of these; some are still under way when the limit is over
+	var came struct {
+		had  int
+		last int64
+		why  []wrong
+	}
+	var wg sync.WaitGroup
 	for _, l := range all {
 		wg.Go(func() {
 			time.Sleep(time.Duration(at - monotonic()))
@@ -54,10 +56,10 @@ func come(all []locks, name string, at int64, limit time.Duration) (failed int, 
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
-				why = add(why, err)
+				came.why = add(came.why, err)
 				return
 			}
-			had, last = had+1, max(last, got)
+			came.had, came.last = came.had+1, max(came.last, got)
 		})
 	}
 	done := make(chan struct{})
@@ -68,7 +70,7 @@ func come(all []locks, name string, at int64, limit time.Duration) (failed int, 
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	return len(all) - had, last, slices.Clone(why)
+	return len(all) - came.had, came.last, slices.Clone(came.why)
 }
 
 // A wrong is what went wrong, if need be in other words of other processes.

@@ -13,7 +13,6 @@ func TestServersCount(t *testing.T) {
 	t.Parallel()
 	for _, on := range stores {
 		t.Run(on.name, func(t *testing.T) {
-			t.Parallel()
 			if err := on.during(t.Context(), func(at running) error { return counts(t, on, at) }); errors.Is(err, errNoServer) {
 				t.Log(err)
 			} else if err != nil {
@@ -32,6 +31,7 @@ func counts(t *testing.T, on served, at running) error {
 		return err
 	}
 	defer l.close()
+	pair(t, l) // tables and streams
 	// Some servers add up later what their connections have counted.
 	late := eventually(t.Context(), "what the server counts is plausible", func() bool {
 		const pairs = 10
@@ -51,33 +51,41 @@ func counts(t *testing.T, on served, at running) error {
 // Who does not get the name in time has failed, whether it heeds its context or not.
 func TestWhoComesInVainHasFailed(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	for _, c := range onFiles {
-		t.Run(c.name, func(t *testing.T) {
-			var all []locks
-			for range 3 {
-				l, err := c.open(dir)
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { l.close() })
-				all = append(all, l)
-			}
-			unlock, err := all[0].lock(context.Background(), "come")
+	l, err := onFiles[0].open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.close() })
+	slot := make(chan struct{}, 1)
+	for name, l := range map[string]locks{"heeds": l, "does not": inProcess{func() { slot <- struct{}{} }, func() { <-slot }}} {
+		t.Run(name, func(t *testing.T) {
+			unlock, err := l.lock(context.Background(), "come")
 			if err != nil {
 				t.Fatal(err)
 			}
-			if failed, _, _ := come(all[1:], "come", monotonic(), 100*time.Millisecond); failed != 2 {
+			if failed, _, _ := come([]locks{l, l}, "come", monotonic(), 100*time.Millisecond); failed != 2 {
 				t.Errorf("%d of 2 failed while the name was held", failed)
 			}
 			if err := unlock(); err != nil {
 				t.Fatal(err)
 			}
 			begin := monotonic()
-			if failed, last, _ := come(all[:1], "come", begin, time.Minute); failed != 0 || last < begin {
-				t.Errorf("%d failed, the last had it at %d, they came at %d", failed, last, begin)
+			failed, last, why := come([]locks{l}, "come", begin, time.Minute)
+			if failed != 0 || last < begin || len(why) != 0 {
+				t.Errorf("%d failed, the last had it at %d, they came at %d: %v", failed, last, begin, why)
 			}
 		})
+	}
+}
+
+// What differs in its numbers only is told once.
+func TestTheSameIsToldOnce(t *testing.T) {
+	var all []wrong
+	for _, text := range []string{"process 12 is inside", "process 345 is inside", "refused"} {
+		all = add(all, errors.New(text))
+	}
+	if len(all) != 2 || all[0].often != 2 || all[1].often != 1 {
+		t.Errorf("got %v", all)
 	}
 }
 
