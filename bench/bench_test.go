@@ -35,11 +35,13 @@ func TestSuitesRun(t *testing.T) {
 		"etcd":     {"holdfast", etcdMutex, barePut, "hand-off p50", "locks/s"},
 		"zk":       {"holdfast", zkLock, bareNode, "hand-off p50", "locks/s"},
 		"nats":     {"holdfast", bareCreate, "hand-off p50"},
-		"redis":    {"holdfast", "redislock", "redsync", "rueidislock", "SET NX + delete", "PING", "commands/lock", "2 processes"},
+		"redis":    {"holdfast", "redislock", "redsync", "rueidislock", "SET NX + delete", "PING", "hand-off p50"},
 		"postgres": {"holdfast", "table lease", "advisory lock", "hand-off p50", "kB"},
 		"mysql":    {"holdfast", "table lease", "GET_LOCK", "hand-off p50", "statements/s"},
 		"crowd":    {"holdfast", "redislock", "redsync", "rueidislock", "100 goroutines of one process", "two processes of 50"},
-		"scale":    {"holdfast, memory", "holdfast, Redis", "frozen for half of the TTL: ", "for twice the TTL: 20 of 20 lost", "1 subscription"},
+		"many":     append(onAll(": 4 come at once for one name, in 2 processes"), "holdfast", "flock(2)", "redislock", "redsync", tableLease, "GET_LOCK", etcdMutex, zkLock, "requests/lock"),
+		"hot":      append(onAll(": one hot name, 2 processes"), "holdfast", "rueidislock", "redsync", "advisory lock", etcdMutex, zkLock, "requests/lock", "least/most"),
+		"scale":    {"holdfast, memory", "holdfast, Redis", "holdfast, Files", "holdfast, PostgreSQL", "holdfast, NATS", "writes/s", "frozen for half of the TTL: ", "for twice the TTL: 20 of 20 lost", "1 subscription"},
 		"command":  {"holdfast run x", "flock", "timeout", "process 1", "package initialisation"},
 		"faults":   {"| holdfast | ", "redislock", "redsync", "rueidislock"},
 		"fleet":    {"holdfast", "redislock", "redsync", "Redis Cluster of 3: one name", "Redis behind Sentinel: uncontended", "longest wait"},
@@ -50,7 +52,7 @@ func TestSuitesRun(t *testing.T) {
 				t.Parallel()
 			}
 			var out strings.Builder
-			s := setup{rounds: 1, slice: 20 * time.Millisecond, turns: 2, held: 20, pairs: 20, hot: 2, each: 2, ttl: 4 * time.Second, seeds: 1, proveFor: 2 * time.Second, out: &out}
+			s := setup{rounds: 1, slice: 20 * time.Millisecond, turns: 2, held: 20, pairs: 20, hot: 2, comers: []int{4}, each: 2, ttl: 4 * time.Second, seeds: 1, proveFor: 2 * time.Second, out: &out}
 			if err := run(t.Context(), s, name); err != nil {
 				t.Fatal(err)
 			}
@@ -62,6 +64,16 @@ func TestSuitesRun(t *testing.T) {
 			t.Log(out.String())
 		})
 	}
+}
+
+// onAll is what is said of each store that has a server here.
+func onAll(what string) (rows []string) {
+	for _, on := range stores {
+		if on.name != "mongo" {
+			rows = append(rows, on.title+what)
+		}
+	}
+	return rows
 }
 
 // The suite of MongoDB runs to its end, on a stand-in: that shows no more.
@@ -89,7 +101,7 @@ func TestTheSuiteOfMongoDBRuns(t *testing.T) {
 
 func TestUnknownSuiteIsRefused(t *testing.T) {
 	err := run(t.Context(), setup{rounds: 1, slice: 1, turns: 1, held: 1, hot: 1, each: 1, ttl: 1, seeds: 1, proveFor: 1}, "nonsense")
-	if err == nil || !strings.Contains(err.Error(), "memory, file, redis, postgres, mysql, redlock, fleet, etcd, zk, nats, mongo, crowd, scale, command, faults") {
+	if err == nil || !strings.Contains(err.Error(), "memory, file, redis, postgres, mysql, redlock, fleet, etcd, zk, nats, mongo, crowd, many, hot, scale, command, faults") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -6,11 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/redis/go-redis/v9/logging"
 	"golang.org/x/sys/unix"
 )
 
@@ -18,25 +21,12 @@ import (
 // own that locks as its parent says, line by line.
 const childArg = "child"
 
-// contenders has all that a child can be, by suite.
+// contenders has all that a child can be, by store.
 func contenders(suite string) ([]contender, error) {
-	switch suite {
-	case "redis":
-		return onRedis, nil
-	case "postgres":
-		return onPostgres, nil
-	case "etcd":
-		return onEtcd, nil
-	case "zk":
-		return onZooKeeper, nil
-	case "nats":
-		return onNATS, nil
-	case "mongo":
-		return onMongoDB, nil
-	case "mysql":
-		return onMySQL, nil
-	case "file":
-		return onFiles, nil
+	for _, s := range stores {
+		if s.name == suite {
+			return s.all, nil
+		}
 	}
 	return nil, fmt.Errorf("no contenders for %q", suite)
 }
@@ -58,6 +48,9 @@ func monotonic() int64 {
 //	spin NAME MILLIS  locks and unlocks that long; answered by how often, and by
 //	                  1 if it stalled, else 0
 //	crowd NAME N MILLIS  the same on N goroutines at a time
+//	clients N         opens so many in place of its own; answered once it has
+//	come NAME INSTANT MILLIS  each of them locks once at the instant, within the
+//	                  time; answered by how many did not, and when the last did
 func child(args []string, in io.Reader, out io.Writer) error {
 	if len(args) != 3 {
 		return fmt.Errorf("want suite, contender and target, got %q", args)
@@ -74,7 +67,8 @@ func child(args []string, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer l.close()
+	clients := []locks{l}
+	defer func() { closeAll(clients) }()
 	var unlock func() error
 	for lines := bufio.NewScanner(in); lines.Scan(); {
 		var name string
@@ -115,6 +109,29 @@ func child(args []string, in io.Reader, out io.Writer) error {
 				return err
 			}
 			fmt.Fprintln(out, c.n, c.stalled)
+		case "clients":
+			var n int
+			if _, err := fmt.Sscan(rest, &n); err != nil {
+				return err
+			}
+			closeAll(clients)
+			slog.SetDefault(quiet) // a hundred times the same; what goes wrong is told once
+			logging.Disable()
+			if clients, err = openMany(c, args[2], n); err != nil {
+				return err
+			}
+			l = clients[0]
+			fmt.Fprintln(out)
+		case "come":
+			var at int64
+			if _, err := fmt.Sscan(rest, &name, &at, &millis); err != nil {
+				return err
+			}
+			failed, last, why := come(clients, name, at, time.Duration(millis)*time.Millisecond)
+			for _, w := range why {
+				fmt.Fprintf(os.Stderr, "bench: %s on %s: %d of %d: %s\n", args[1], args[0], w.often, len(clients), w.first)
+			}
+			fmt.Fprintln(out, failed, last)
 		default:
 			return fmt.Errorf("what is %q?", lines.Text())
 		}
@@ -186,6 +203,26 @@ func startChild(ctx context.Context, suite string, c contender, target string) (
 		return nil, err
 	}
 	return &process{cmd, in, bufio.NewReader(out)}, nil
+}
+
+// startChildren starts n of them. stop ends all at the same time.
+func startChildren(ctx context.Context, suite string, c contender, target string, n int) (all []*process, stop func(), err error) {
+	stop = func() {
+		var wg sync.WaitGroup
+		for _, p := range all {
+			wg.Go(p.stop)
+		}
+		wg.Wait()
+	}
+	for range n {
+		p, err := startChild(ctx, suite, c, target)
+		if err != nil {
+			stop()
+			return nil, nil, fmt.Errorf("%s: %w", c.name, err)
+		}
+		all = append(all, p)
+	}
+	return all, stop, nil
 }
 
 // tell sends a line.

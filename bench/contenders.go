@@ -14,6 +14,7 @@ import (
 	"github.com/redis/rueidis/rueidislock"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // ttl is every contender's. It is long, so that no renewal falls into the
@@ -35,6 +36,27 @@ type contender struct {
 	// inner are the commands that its scripts call inside Redis. They are no
 	// commands that a client sent, though Redis counts them.
 	inner []string
+	// alone says that it is for names that nobody else wants.
+	alone bool
+	// with is open for holdfast with other options; nil: it is another's.
+	with func(target string, o *holdfast.Options) (ours, error)
+}
+
+// onStore is holdfast on a store.
+func onStore(with func(target string, o *holdfast.Options) (ours, error), inner ...string) contender {
+	return contender{name: "holdfast", inner: inner, with: with, open: func(target string) (locks, error) {
+		return with(target, &holdfast.Options{TTL: ttl})
+	}}
+}
+
+// patient are those of the contenders that can wait for a name.
+func patient(cs []contender) (some []contender) {
+	for _, c := range cs {
+		if !c.alone {
+			some = append(some, c)
+		}
+	}
+	return some
 }
 
 func named(cs []contender, name string) (contender, error) {
@@ -47,17 +69,37 @@ func named(cs []contender, name string) (contender, error) {
 }
 
 // ours is holdfast on any store.
-type ours struct{ l *holdfast.Locker }
+type ours struct {
+	*holdfast.Locker
+	end func() // closes the client of the store; nil: there is none
+}
+
+// oursOn locks on a store that has just been made. end closes its client.
+func oursOn(s store.Store, err error, o *holdfast.Options, end func()) (ours, error) {
+	var l *holdfast.Locker
+	if err == nil {
+		l, err = holdfast.New(s, o)
+	}
+	if err != nil && end != nil {
+		end()
+	}
+	return ours{l, end}, err
+}
 
 func (o ours) lock(ctx context.Context, name string) (func() error, error) {
-	lease, err := o.l.Mutex(name).Lock(ctx)
+	lease, err := o.Mutex(name).Lock(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return lease.Release, nil
 }
 
-func (o ours) close() error { return o.l.Close() }
+func (o ours) close() error {
+	if o.end != nil {
+		defer o.end()
+	}
+	return o.Close()
+}
 
 // lockRedislock waits by asking again each 10 ms: it has no wake-up, and
 // without a strategy it does not wait at all.

@@ -97,6 +97,7 @@ func crowds(ctx context.Context, s setup) error {
 	addr := server.Addr
 	rdb := redis.NewClient(&redis.Options{Addr: addr})
 	defer rdb.Close()
+	counted := countRedis(rdb)
 	var here, two []runner
 	for _, c := range onRedis {
 		l, err := c.open(addr)
@@ -105,31 +106,25 @@ func crowds(ctx context.Context, s setup) error {
 		}
 		defer l.close()
 		here = append(here, runner{c.name, func(ctx context.Context) (measure, error) {
-			before, err := sent(ctx, rdb, c.inner)
-			if err != nil {
-				return nil, err
-			}
-			came, err := crowd(l, "crowd", crowdAlone, s.slice)
-			if err != nil {
-				return nil, err
-			}
-			after, err := sent(ctx, rdb, c.inner)
+			var came crowded
+			costs, err := counted.during(ctx, c, func() (err error) {
+				came, err = crowd(l, "crowd", crowdAlone, s.slice)
+				return err
+			})
 			m := came.measure(s.slice)
-			m["commands/lock"] = float64(after-before) / float64(max(came.n, 1))
+			m.perLock(costs, came.n)
 			return m, err
 		}})
-		var pair [2]*process
-		for i := range pair {
-			if pair[i], err = startChild(ctx, "redis", c, addr); err != nil {
-				return fmt.Errorf("%s: %w", c.name, err)
-			}
-			defer pair[i].stop()
+		pair, end, err := startChildren(ctx, "redis", c, addr, 2)
+		if err != nil {
+			return err
 		}
+		defer end()
 		two = append(two, runner{c.name, func(context.Context) (measure, error) { return crowdPair(pair, s.slice) }})
 	}
 	title := fmt.Sprintf("Redis: one name, %d goroutines of one process", crowdAlone)
 	if err := rounds(ctx, s, title, bestPeer, append(crowdColumns,
-		column{name: "commands/lock", print: decimals}, column{name: "stalled", print: count, sum: true}), here); err != nil {
+		column{name: "requests/lock", print: decimals}, column{name: "stalled", print: count, sum: true}), here); err != nil {
 		return err
 	}
 	title = fmt.Sprintf("Redis: one name, two processes of %d goroutines", crowdOfTwo)
@@ -139,7 +134,7 @@ func crowds(ctx context.Context, s setup) error {
 	}, two)
 }
 
-func crowdPair(pair [2]*process, d time.Duration) (measure, error) {
+func crowdPair(pair []*process, d time.Duration) (measure, error) {
 	for _, p := range pair {
 		if err := p.tell("crowd crowd %d %d", crowdOfTwo, d.Milliseconds()); err != nil {
 			return nil, err

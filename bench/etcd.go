@@ -18,9 +18,9 @@ import (
 const etcdMutex = "concurrency.Mutex"
 
 var onEtcd = []contender{
-	{name: "holdfast", open: openOnEtcd},
+	onStore(openOnEtcd),
 	{name: etcdMutex, open: openEtcdMutex},
-	{name: barePut, open: openBarePut},
+	{name: barePut, open: openBarePut, alone: true},
 }
 
 // barePut is no lock: what one costs at least.
@@ -30,61 +30,44 @@ func etcdClient(addr string) (*clientv3.Client, error) {
 	return clientv3.New(clientv3.Config{Endpoints: []string{addr}, Logger: zap.NewNop()})
 }
 
-type oursOnEtcd struct {
-	ours
-	client *clientv3.Client
-}
-
-func openOnEtcd(addr string) (locks, error) {
+func openOnEtcd(addr string, o *holdfast.Options) (ours, error) {
 	c, err := etcdClient(addr)
 	if err != nil {
-		return nil, err
+		return ours{}, err
 	}
 	s, err := etcdstore.New(c, nil)
-	if err != nil {
-		return nil, err
-	}
-	l, err := holdfast.New(s, &holdfast.Options{TTL: ttl})
-	return oursOnEtcd{ours{l}, c}, err
-}
-
-func (o oursOnEtcd) close() error {
-	defer o.client.Close()
-	return o.ours.close()
+	return oursOn(s, err, o, func() { c.Close() })
 }
 
 // lockEtcdMutex is a session for each of few, and a Mutex each time: two of one
 // session would share their key, and both would have the lock.
 type lockEtcdMutex struct {
-	client   *clientv3.Client
-	sessions chan *concurrency.Session
+	client *clientv3.Client
+	idle   chan *concurrency.Session
 }
 
 func openEtcdMutex(addr string) (locks, error) {
 	c, err := etcdClient(addr)
-	if err != nil {
-		return nil, err
-	}
-	l := lockEtcdMutex{c, make(chan *concurrency.Session, crowdAlone)}
-	for range cap(l.sessions) {
-		s, err := concurrency.NewSession(c, concurrency.WithTTL(int(ttl/time.Second)))
-		if err != nil {
-			return nil, err
-		}
-		l.sessions <- s
-	}
-	return l, nil
+	return lockEtcdMutex{c, make(chan *concurrency.Session, crowdAlone)}, err
 }
 
 func (l lockEtcdMutex) lock(ctx context.Context, name string) (func() error, error) {
-	s := <-l.sessions
+	var s *concurrency.Session
+	select {
+	case s = <-l.idle:
+	default:
+		var err error
+		if s, err = concurrency.NewSession(l.client, concurrency.WithTTL(int(ttl/time.Second))); err != nil {
+			return nil, err
+		}
+	}
 	m := concurrency.NewMutex(s, name)
 	if err := m.Lock(ctx); err != nil {
-		l.sessions <- s
+		l.idle <- s
 		return nil, err
 	}
 	return func() error {
-		defer func() { l.sessions <- s }()
+		defer func() { l.idle <- s }()
 		return m.Unlock(context.Background())
 	}, nil
 }
@@ -123,11 +106,11 @@ func etcdSuite(ctx context.Context, s setup) error {
 	if err := uncontended(ctx, s, "etcd", etcdMutex, onEtcd, addr, 1, 64); err != nil {
 		return err
 	}
-	if err := handoff(ctx, s, "etcd", etcdMutex, "etcd", onEtcd[:2], addr); err != nil {
+	if err := handoff(ctx, s, "etcd", etcdMutex, "etcd", patient(onEtcd), addr); err != nil {
 		return err
 	}
 	var here []runner
-	for _, c := range onEtcd[:2] {
+	for _, c := range patient(onEtcd) {
 		l, err := c.open(addr)
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)

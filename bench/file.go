@@ -12,17 +12,13 @@ import (
 )
 
 var onFiles = []contender{
-	{name: "holdfast", open: openOnFiles},
+	onStore(openOnFiles),
 	{name: "flock(2)", open: openFlock},
 }
 
-func openOnFiles(dir string) (locks, error) {
+func openOnFiles(dir string, o *holdfast.Options) (ours, error) {
 	s, err := filestore.Open(filepath.Join(dir, "store"), nil)
-	if err != nil {
-		return nil, err
-	}
-	l, err := holdfast.New(s, &holdfast.Options{TTL: ttl})
-	return ours{l}, err
+	return oursOn(s, err, o, nil)
 }
 
 // flock is the bare system call on a file that is open already: no TTL, no

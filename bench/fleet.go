@@ -30,11 +30,7 @@ var onFleet = []struct {
 }{
 	{"holdfast", func(c redis.UniversalClient) (locks, error) {
 		s, err := redisstore.New(c, nil)
-		if err != nil {
-			return nil, err
-		}
-		l, err := holdfast.New(s, &holdfast.Options{TTL: ttl})
-		return ours{l}, err
+		return oursOn(s, err, &holdfast.Options{TTL: ttl}, nil)
 	}},
 	{"redislock", func(c redis.UniversalClient) (locks, error) {
 		return lockRedislock{client: redislock.New(c)}, nil

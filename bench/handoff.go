@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"time"
 )
@@ -12,23 +11,19 @@ import (
 // one process until the lock has returned in another that waits. stop ends the
 // processes.
 func handoffRunners(ctx context.Context, s setup, suite string, cs []contender, target string) (runners []runner, stop func(), err error) {
-	var all []*process
+	var stops []func()
 	stop = func() {
-		for _, p := range all {
-			p.stop()
+		for _, f := range stops {
+			f()
 		}
 	}
 	for _, c := range cs {
-		var two [2]*process
-		for i := range two {
-			p, err := startChild(ctx, suite, c, target)
-			if err != nil {
-				stop()
-				return nil, nil, fmt.Errorf("%s: %w", c.name, err)
-			}
-			two[i] = p
-			all = append(all, p)
+		two, end, err := startChildren(ctx, suite, c, target, 2)
+		if err != nil {
+			stop()
+			return nil, nil, err
 		}
+		stops = append(stops, end)
 		runners = append(runners, runner{c.name, func(ctx context.Context) (measure, error) {
 			return handoffs(ctx, two, s.turns)
 		}})
@@ -37,7 +32,7 @@ func handoffRunners(ctx context.Context, s setup, suite string, cs []contender, 
 }
 
 // handoffs passes one name between two processes.
-func handoffs(ctx context.Context, two [2]*process, turns int) (measure, error) {
+func handoffs(ctx context.Context, two []*process, turns int) (measure, error) {
 	holder, waiter := two[0], two[1]
 	if _, err := take(holder); err != nil {
 		return nil, err

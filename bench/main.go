@@ -1,7 +1,7 @@
 // Command bench measures holdfast against other lock libraries for Go and
 // against the bare system call, all in one run on one machine.
 //
-//	go -C bench run . [-rounds N] [-slice DUR] [memory | file | redis | redlock | fleet | etcd | zk | nats | mongo | postgres | mysql | crowd | scale | command | faults | all]
+//	go -C bench run . [-rounds N] [-slice DUR] [-on STORE,STORE] [memory | file | redis | redlock | fleet | etcd | zk | nats | mongo | postgres | mysql | crowd | many | hot | scale | command | faults | all]
 //
 // It starts its own servers on free ports. The contenders take turns, in
 // another order each round, so that whatever else the machine does hits all
@@ -23,6 +23,7 @@ import (
 	"os/signal"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -38,6 +39,8 @@ type setup struct {
 	held   int           // leases held at once, where that is measured
 	pairs  int           // on one name, after which the size of a table is told
 	hot    int           // processes that want one name at once
+	comers []int         // clients of them that come at once, one table after another
+	on     []string      // the stores of the suites of all stores; none: all
 	each   int           // goroutines of each of several clients that do
 	ttl    time.Duration // theirs: short, so that all are renewed while we look
 	seeds  int           // runs of each library under faults
@@ -66,6 +69,8 @@ var suites = []suite{
 	{"nats", natsSuite},
 	{"mongo", mongoSuite},
 	{"crowd", crowds},
+	{"many", many},
+	{"hot", hot},
 	{"scale", scale},
 	{"command", command},
 	{"faults", faults},
@@ -86,11 +91,16 @@ func main() {
 		}
 		return
 	}
-	s := setup{hot: 8, each: 16, out: os.Stdout}
+	s := setup{hot: 8, each: 16, comers: []int{300, 1000}, out: os.Stdout}
 	logging.Disable() // go-redis tells each attempt to connect to a dead node
 	flag.IntVar(&s.rounds, "rounds", 15, "how often each contender is measured")
 	flag.DurationVar(&s.slice, "slice", 300*time.Millisecond, "how long a contender is measured in a round")
 	flag.IntVar(&s.turns, "turns", 30, "hand-offs between two processes in a round")
+	flag.Func("comers", "clients that come at once, `N,N` (default 300,1000)", s.setComers)
+	flag.Func("on", "`STORES` for the suites many, hot and scale, with commas between them (default all)", func(text string) error {
+		s.on = strings.Split(text, ",")
+		return nil
+	})
 	flag.IntVar(&s.held, "held", 10_000, "leases held at once")
 	flag.IntVar(&s.pairs, "pairs", 200_000, "pairs on one name after which the size of a table is told; 0 for none")
 	flag.DurationVar(&s.ttl, "ttl", 6*time.Second, "the TTL of those leases; each is held for one")
@@ -111,11 +121,31 @@ func main() {
 	}
 }
 
+func (s *setup) setComers(text string) error {
+	s.comers = nil
+	for word := range strings.SplitSeq(text, ",") {
+		n, err := strconv.Atoi(word)
+		if err != nil || n < s.hot {
+			return fmt.Errorf("%q is no number of at least %d", word, s.hot)
+		}
+		s.comers = append(s.comers, n)
+	}
+	return nil
+}
+
 func run(ctx context.Context, s setup, which string) error {
 	if s.rounds < 1 || s.slice <= 0 || s.turns < 1 || s.held < 1 || s.hot < 1 || s.each < 1 || s.ttl <= 0 || s.seeds < 1 || s.proveFor <= 0 {
 		return errors.New("rounds, slice, turns, held, ttl, seeds and for must be above zero")
 	}
-	var names []string
+	var names, has []string
+	for _, one := range stores {
+		has = append(has, one.name)
+	}
+	for _, name := range s.on {
+		if !slices.Contains(has, name) {
+			return fmt.Errorf("no store %q: there are %s", name, strings.Join(has, ", "))
+		}
+	}
 	for _, suite := range suites {
 		names = append(names, suite.name)
 	}

@@ -84,7 +84,7 @@ func memoryCrowd(ctx context.Context, s setup) error {
 		name string
 		locks
 	}{
-		{"holdfast", ours{l}},
+		{"holdfast", ours{Locker: l}},
 		{"sync.Mutex", inProcess{mu.Lock, mu.Unlock}},
 		{oneSlot, inProcess{func() { slot <- struct{}{} }, func() { <-slot }}},
 	} {

@@ -22,37 +22,24 @@ const mongoEnv = "HOLDFAST_TEST_MONGODB"
 // has it in its journal, as with ours.
 const bareInsert = "insert + delete"
 
+var errNoServer = fmt.Errorf("not measured, as no server is named; name one in %s: mongodb://host:27017/", mongoEnv)
+
 var onMongoDB = []contender{
-	{name: "holdfast", open: openOnMongoDB},
-	{name: bareInsert, open: openBareInsert},
+	onStore(openOnMongoDB),
+	{name: bareInsert, open: openBareInsert, alone: true},
 }
 
 // mongoDatabase is all that the suite writes to, and is dropped by nobody: its
 // documents are few and small.
 const mongoDatabase = "holdfast_bench"
 
-func openOnMongoDB(uri string) (locks, error) {
+func openOnMongoDB(uri string, o *holdfast.Options) (ours, error) {
 	client, err := mongo.Connect(options.Client().ApplyURI(uri))
 	if err != nil {
-		return nil, err
+		return ours{}, err
 	}
 	s, err := mongostore.New(client.Database(mongoDatabase), nil)
-	if err != nil {
-		return nil, err
-	}
-	l, err := holdfast.New(s, &holdfast.Options{TTL: ttl})
-	return oursOnMongoDB{ours{l}, client}, err
-}
-
-type oursOnMongoDB struct {
-	ours
-	client *mongo.Client
-}
-
-func (o oursOnMongoDB) close() error {
-	err := o.ours.close()
-	_ = o.client.Disconnect(context.Background())
-	return err
+	return oursOn(s, err, o, func() { client.Disconnect(context.Background()) })
 }
 
 // lockBareInsert waits by trying again, so it is for names that nobody else
@@ -93,7 +80,7 @@ func (l lockBareInsert) close() error {
 func mongoSuite(ctx context.Context, s setup) error {
 	uri := os.Getenv(mongoEnv)
 	if uri == "" {
-		fmt.Fprintf(s.out, "\nMongoDB: not measured, as no server is named; name one in %s: mongodb://host:27017/\n", mongoEnv)
+		fmt.Fprintf(s.out, "\nMongoDB: %v\n", errNoServer)
 		return nil
 	}
 	client, err := mongo.Connect(options.Client().ApplyURI(uri))

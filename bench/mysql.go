@@ -3,13 +3,12 @@ package main
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
-	_ "github.com/go-sql-driver/mysql"
+	"github.com/go-sql-driver/mysql"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testserver"
@@ -17,9 +16,9 @@ import (
 )
 
 var onMySQL = []contender{
-	{"holdfast", openOnMySQL, nil},
-	{tableLease, openMySQLLease, nil},
-	{"GET_LOCK", openGetLock, nil},
+	onStore(openOnMySQL),
+	{name: tableLease, open: openMySQLLease},
+	{name: "GET_LOCK", open: openGetLock},
 }
 
 func openMySQLPool(dsn string) (*sql.DB, error) {
@@ -30,27 +29,13 @@ func openMySQLPool(dsn string) (*sql.DB, error) {
 	return db, err
 }
 
-type oursOnMySQL struct {
-	ours
-	db *sql.DB
-}
-
-func openOnMySQL(dsn string) (locks, error) {
+func openOnMySQL(dsn string, o *holdfast.Options) (ours, error) {
 	db, err := openMySQLPool(dsn)
 	if err != nil {
-		return nil, err
+		return ours{}, err
 	}
 	s, err := mysqlstore.New(db, nil)
-	if err != nil {
-		return nil, err
-	}
-	l, err := holdfast.New(s, &holdfast.Options{TTL: ttl})
-	return oursOnMySQL{ours{l}, db}, err
-}
-
-func (o oursOnMySQL) close() error {
-	defer o.db.Close()
-	return o.ours.close()
+	return oursOn(s, err, o, func() { db.Close() })
 }
 
 // lockMySQLLease inserts a row, and deletes it if it is still its own. It waits by
@@ -70,11 +55,14 @@ func (p lockMySQLLease) lock(ctx context.Context, name string) (func() error, er
 	const value = "0123456789abcdef0123456789abcdef"
 	for {
 		result, err := p.db.ExecContext(ctx, `INSERT IGNORE INTO lease VALUES (?, ?, UTC_TIMESTAMP(6) + INTERVAL ? SECOND)`, name, value, int(ttl.Seconds()))
-		if err != nil {
+		var deadlock *mysql.MySQLError
+		if err != nil && !(errors.As(err, &deadlock) && deadlock.Number == 1213) { // which the server asks to try again
 			return nil, err
 		}
-		if n, _ := result.RowsAffected(); n == 1 {
-			break
+		if err == nil {
+			if n, _ := result.RowsAffected(); n == 1 {
+				break
+			}
 		}
 		select {
 		case <-time.After(10 * time.Millisecond):
@@ -118,29 +106,33 @@ func (p lockGetLock) lock(ctx context.Context, name string) (func() error, error
 
 func (p lockGetLock) close() error { return p.db.Close() }
 
-// mysqlSuite measures on a server that waits for its disk. The connections
+// startMariaDB starts a server that waits for its disk, in dir. The connections
 // interpolate parameters, which is good for all but ours, which has none.
+func startMariaDB(connections int) (dsn string, db *sql.DB, dir string, stop func(), err error) {
+	server, end, err := startIn(func(in string) (*testserver.Server, error) {
+		dir = in
+		return testserver.StartMariaDB(dir, "--innodb-flush-method=fsync", "--innodb-log-file-size=96M", fmt.Sprint("--max-connections=", connections))
+	})
+	if err != nil {
+		return "", nil, "", nil, err
+	}
+	dsn = testserver.MariaDBDSN(server.Addr, "interpolateParams=true")
+	if db, err = openMySQLPool(dsn); err != nil {
+		end()
+		return "", nil, "", nil, err
+	}
+	return dsn, db, dir, func() {
+		db.Close()
+		end()
+	}, nil
+}
+
 func mysqlSuite(ctx context.Context, s setup) error {
-	outer, err := os.MkdirTemp("", "holdfast-bench-")
+	dsn, db, dir, stop, err := startMariaDB(500)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(outer)
-	dir := filepath.Join(outer, "mariadb")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return err
-	}
-	server, err := testserver.StartMariaDB(dir, "--innodb-flush-method=fsync", "--innodb-log-file-size=96M", "--max-connections=500")
-	if err != nil {
-		return err
-	}
-	defer server.Stop()
-	dsn := testserver.MariaDBDSN(server.Addr, "interpolateParams=true")
-	db, err := openMySQLPool(dsn)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
+	defer stop()
 	var version string
 	if err := db.QueryRowContext(ctx, "SELECT @@version").Scan(&version); err != nil {
 		return err

@@ -19,31 +19,17 @@ import (
 const bareCreate = "create + delete"
 
 var onNATS = []contender{
-	{name: "holdfast", open: openOnNATS},
-	{name: bareCreate, open: openBareCreate},
+	onStore(openOnNATS),
+	{name: bareCreate, open: openBareCreate, alone: true},
 }
 
-type oursOnNATS struct {
-	ours
-	nc *nats.Conn
-}
-
-func openOnNATS(addr string) (locks, error) {
+func openOnNATS(addr string, o *holdfast.Options) (ours, error) {
 	nc, err := nats.Connect(addr)
 	if err != nil {
-		return nil, err
+		return ours{}, err
 	}
 	s, err := natsstore.New(nc, nil)
-	if err != nil {
-		return nil, err
-	}
-	l, err := holdfast.New(s, &holdfast.Options{TTL: ttl})
-	return oursOnNATS{ours{l}, nc}, err
-}
-
-func (o oursOnNATS) close() error {
-	defer o.nc.Close()
-	return o.ours.close()
+	return oursOn(s, err, o, nc.Close)
 }
 
 // lockBareCreate waits by trying again, so it is for names that nobody else wants.
@@ -83,10 +69,17 @@ func (l lockBareCreate) close() error {
 	return nil
 }
 
+func startNATS() (server *testserver.Server, stop func(), err error) {
+	return startIn(func(dir string) (*testserver.Server, error) { return testserver.StartNATS(dir, "") })
+}
+
 func natsSuite(ctx context.Context, s setup) error {
-	addr, stopServer := testserver.ExampleNATS()
+	server, stopServer, err := startNATS()
+	if err != nil {
+		return err
+	}
 	defer stopServer()
-	addr = "nats://" + addr
+	addr := "nats://" + server.Addr
 	nc, err := nats.Connect(addr)
 	if err != nil {
 		return err

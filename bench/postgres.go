@@ -17,36 +17,22 @@ import (
 )
 
 var onPostgres = []contender{
-	{"holdfast", openOnPostgres, nil},
-	{tableLease, openTableLease, nil},
-	{"advisory lock", openAdvisory, nil},
+	onStore(openOnPostgres),
+	{name: tableLease, open: openTableLease},
+	{name: "advisory lock", open: openAdvisory},
 }
 
 // tableLease is no library: what most of them do in a table. It is what the ratios
 // of the PostgreSQL tables refer to.
 const tableLease = "table lease"
 
-type oursOnPostgres struct {
-	ours
-	pool *pgxpool.Pool
-}
-
-func openOnPostgres(url string) (locks, error) {
+func openOnPostgres(url string, o *holdfast.Options) (ours, error) {
 	pool, err := pgxpool.New(context.Background(), url)
 	if err != nil {
-		return nil, err
+		return ours{}, err
 	}
 	s, err := pgstore.New(pool, nil)
-	if err != nil {
-		return nil, err
-	}
-	l, err := holdfast.New(s, &holdfast.Options{TTL: ttl})
-	return oursOnPostgres{ours{l}, pool}, err
-}
-
-func (o oursOnPostgres) close() error {
-	defer o.pool.Close()
-	return o.ours.close()
+	return oursOn(s, err, o, pool.Close)
 }
 
 // lockTableLease inserts a row, and deletes it if it is still its own. It waits by
@@ -113,29 +99,33 @@ func (p lockAdvisory) lock(ctx context.Context, name string) (func() error, erro
 
 func (p lockAdvisory) close() error { p.pool.Close(); return nil }
 
-// postgresSuite measures on a server that waits for its disk, as one that keeps
-// anything does.
+// startPostgres starts a server that waits for its disk, as one that keeps anything
+// does, in dir.
+func startPostgres(ctx context.Context, connections int, args ...string) (addr string, conn *pgx.Conn, dir string, stop func(), err error) {
+	server, end, err := startIn(func(in string) (*testserver.Server, error) {
+		dir = in
+		return testserver.StartPostgres(dir, append(args, "-c", "fsync=on", "-c", fmt.Sprint("max_connections=", connections))...)
+	})
+	if err != nil {
+		return "", nil, "", nil, err
+	}
+	if conn, err = pgx.Connect(ctx, testserver.PostgresURL(server.Addr)); err != nil {
+		end()
+		return "", nil, "", nil, err
+	}
+	return server.Addr, conn, dir, func() {
+		conn.Close(context.Background())
+		end()
+	}, nil
+}
+
 func postgresSuite(ctx context.Context, s setup) error {
-	outer, err := os.MkdirTemp("", "holdfast-bench-")
+	addr, conn, dir, stop, err := startPostgres(ctx, 200)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(outer)
-	dir := filepath.Join(outer, "postgres")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return err
-	}
-	server, err := testserver.StartPostgres(dir, "-c", "fsync=on", "-c", "max_connections=200")
-	if err != nil {
-		return err
-	}
-	defer server.Stop()
-	url := testserver.PostgresURL(server.Addr, "pool_max_conns=16")
-	conn, err := pgx.Connect(ctx, testserver.PostgresURL(server.Addr))
-	if err != nil {
-		return err
-	}
-	defer conn.Close(ctx)
+	defer stop()
+	url := testserver.PostgresURL(addr, "pool_max_conns=16")
 	var version string
 	if err := conn.QueryRow(ctx, "SELECT current_setting('server_version')").Scan(&version); err != nil {
 		return err
@@ -148,7 +138,7 @@ func postgresSuite(ctx context.Context, s setup) error {
 	if err := uncontended(ctx, s, "PostgreSQL", tableLease, onPostgres, url, 1, 8); err != nil {
 		return err
 	}
-	if err := sessionPairs(ctx, s, testserver.PostgresURL(server.Addr)); err != nil {
+	if err := sessionPairs(ctx, s, testserver.PostgresURL(addr)); err != nil {
 		return err
 	}
 	if err := handoff(ctx, s, "PostgreSQL", tableLease, "postgres", onPostgres, url); err != nil {

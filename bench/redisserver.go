@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,17 +17,27 @@ import (
 // startRedis starts a redis-server on a free port of the loopback, without
 // persistence. stop ends it.
 func startRedis(args ...string) (s *testserver.Server, stop func(), err error) {
-	dir, err := os.MkdirTemp("", "holdfast-bench-")
+	return startIn(func(dir string) (*testserver.Server, error) { return testserver.StartRedis(dir, args...) })
+}
+
+// startIn starts a server in a directory that stop removes. The server may run as
+// another user: what is above the directory is opened to that user.
+func startIn(start func(dir string) (*testserver.Server, error)) (s *testserver.Server, stop func(), err error) {
+	outer, err := os.MkdirTemp("", "holdfast-bench-")
 	if err != nil {
 		return nil, nil, err
 	}
-	if s, err = testserver.StartRedis(dir, args...); err != nil {
-		os.RemoveAll(dir)
+	dir := filepath.Join(outer, "server")
+	if err = os.Mkdir(dir, 0o700); err == nil {
+		s, err = start(dir)
+	}
+	if err != nil {
+		os.RemoveAll(outer)
 		return nil, nil, err
 	}
 	return s, func() {
 		s.Stop()
-		os.RemoveAll(dir)
+		os.RemoveAll(outer)
 	}, nil
 }
 
@@ -36,12 +47,17 @@ func redisVersion(ctx context.Context, rdb *redis.Client) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return redisTold(info, "redis_version")
+}
+
+// redisTold is what INFO says of one thing.
+func redisTold(info, what string) (string, error) {
 	for line := range strings.Lines(info) {
-		if v, ok := strings.CutPrefix(strings.TrimSpace(line), "redis_version:"); ok {
+		if v, ok := strings.CutPrefix(strings.TrimSpace(line), what+":"); ok {
 			return v, nil
 		}
 	}
-	return "", fmt.Errorf("INFO tells no version")
+	return "", fmt.Errorf("INFO does not have %s", what)
 }
 
 // sent is how many commands clients have sent, by the server's own count:

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -68,24 +69,10 @@ func clientsOf(nodes []redlockNode, o redis.Options) (all manyClients) {
 	return all
 }
 
-type oursOnRedlock struct {
-	ours
-	clients manyClients
-}
-
-func (o oursOnRedlock) close() error {
-	defer o.clients.close()
-	return o.ours.close()
-}
-
-func openOurRedlock(nodes []redlockNode) (locks, error) {
+func openOurRedlock(nodes []redlockNode, o *holdfast.Options) (ours, error) {
 	clients := clientsOf(nodes, redis.Options{MaxRetries: -1, DialerRetries: 1})
 	s, err := redlock.New(clients, nil)
-	if err != nil {
-		return nil, err
-	}
-	l, err := holdfast.New(s, &holdfast.Options{TTL: ttl})
-	return oursOnRedlock{ours{l}, clients}, err
+	return oursOn(s, err, o, clients.close)
 }
 
 type redsyncOnRedlock struct {
@@ -107,25 +94,57 @@ func openRedsyncRedlock(nodes []redlockNode) (locks, error) {
 var onRedlock = []struct {
 	name string
 	open func([]redlockNode) (locks, error)
-}{{"holdfast", openOurRedlock}, {"redsync", openRedsyncRedlock}}
+}{
+	{"holdfast", func(nodes []redlockNode) (locks, error) { return openOurRedlock(nodes, &holdfast.Options{TTL: ttl}) }},
+	{"redsync", openRedsyncRedlock},
+}
+
+// onMajority is the same on healthy servers, whose addresses have commas between them.
+var onMajority = []contender{
+	onStore(func(target string, o *holdfast.Options) (ours, error) { return openOurRedlock(nodesAt(target), o) }, oursInRedis...),
+	{name: "redsync", inner: []string{"get", "del"}, open: func(target string) (locks, error) { return openRedsyncRedlock(nodesAt(target)) }},
+}
+
+func nodesAt(target string) (nodes []redlockNode) {
+	for addr := range strings.SplitSeq(target, ",") {
+		nodes = append(nodes, redlockNode{addr: addr})
+	}
+	return nodes
+}
+
+// startRedlock starts n servers that know nothing of each other, and clients of them.
+func startRedlock(ctx context.Context, n int, args ...string) (nodes []redlockNode, clients manyClients, stop func(), err error) {
+	var stops []func()
+	stop = func() {
+		for _, f := range stops {
+			f()
+		}
+	}
+	for range n {
+		server, end, err := startRedis(args...)
+		if err != nil {
+			stop()
+			return nil, nil, nil, err
+		}
+		stops = append(stops, end)
+		nodes = append(nodes, redlockNode{addr: server.Addr})
+	}
+	clients = clientsOf(nodes, redis.Options{})
+	if err = redlock.Trust(ctx, clients, nil); err != nil { // they are new, and nobody holds anything
+		clients.close()
+		stop()
+	}
+	return nodes, clients, stop, err
+}
 
 // redlockSuite measures majorities of independent servers.
 func redlockSuite(ctx context.Context, s setup) error {
-	var nodes []redlockNode
-	for range 5 {
-		server, stop, err := startRedis()
-		if err != nil {
-			return err
-		}
-		defer stop()
-		nodes = append(nodes, redlockNode{addr: server.Addr})
-	}
-	clients := clientsOf(nodes, redis.Options{})
-	err := redlock.Trust(ctx, clients, nil) // they are new, and nobody holds anything
-	clients.close()
+	nodes, clients, stop, err := startRedlock(ctx, 5)
 	if err != nil {
 		return err
 	}
+	defer stop()
+	clients.close()
 	slow, dead := slices.Clone(nodes[:3]), slices.Clone(nodes[:3])
 	slow[2].late = 50 * time.Millisecond
 	dead[2].addr = "127.0.0.1:1"

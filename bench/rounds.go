@@ -160,6 +160,8 @@ func count(v float64) string { return fmt.Sprintf("%.0f", v) }
 
 func decimals(v float64) string { return fmt.Sprintf("%.3f", v) }
 
+func seconds(ns float64) string { return fmt.Sprintf("%.2f s", ns/1e9) }
+
 // duration prints nanoseconds with three digits.
 func duration(ns float64) string {
 	d := time.Duration(ns)

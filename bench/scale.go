@@ -1,11 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -21,9 +21,28 @@ import (
 )
 
 // scale holds many leases at once in this process for a whole TTL, in which
-// each is renewed, and tells what they cost; then what becomes of them while
-// the server is frozen; then what as many waiters cost.
+// each is renewed, and tells what they cost, on each store; then what becomes of
+// them while a server is frozen; then what as many waiters cost.
 func scale(ctx context.Context, s setup) error {
+	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "\theap a lease\tgoroutines more\tlost\trequests/s\twrites/s\tround trips/s\t÷ one a renewal\tprocessor\tlatest renewal\ttake all\tgive all back\t")
+	inMemory := onStore(func(_ string, o *holdfast.Options) (ours, error) { return oursOn(memstore.New(), nil, o, nil) })
+	err := holdMany(ctx, s, "memory", inMemory, "", nil, w)
+	if err == nil {
+		err = eachStore(s, func(on served) error {
+			return on.during(ctx, func(at running) error {
+				c, count := on.all[0], at.count
+				if on.name == "redis" {
+					c, count = countTrips(count)
+				}
+				return holdMany(ctx, s, on.title, c, at.target, count, w)
+			})
+		})
+	}
+	fmt.Fprintf(s.out, "\n%d leases held at once, TTL %v, after a whole TTL\n", s.held, s.ttl)
+	if err := errors.Join(err, w.Flush()); err != nil || !s.wants("redis") {
+		return err
+	}
 	server, stop, err := startRedis()
 	if err != nil {
 		return err
@@ -31,50 +50,38 @@ func scale(ctx context.Context, s setup) error {
 	defer stop()
 	rdb := redis.NewClient(&redis.Options{Addr: server.Addr}) // ours, not theirs
 	defer rdb.Close()
-
-	fmt.Fprintf(s.out, "\n%d leases held at once, TTL %v, after a whole TTL\n", s.held, s.ttl)
-	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "\theap a lease\tgoroutines more\tlost\tcommands/s\tround trips/s\tof one EXPIRE each\tprocessor\tlatest renewal\ttake all\tgive all back\t")
-	var trips roundTrips
-	theirs := redis.NewClient(&redis.Options{Addr: server.Addr})
-	defer theirs.Close()
-	theirs.AddHook(&trips)
-	for _, c := range []struct {
-		name string
-		open func(*holdfast.Options) (*holdfast.Locker, error)
-	}{
-		{"holdfast, memory", func(o *holdfast.Options) (*holdfast.Locker, error) { return holdfast.New(memstore.New(), o) }},
-		{"holdfast, Redis", func(o *holdfast.Options) (*holdfast.Locker, error) { return newOnRedis(theirs, o) }},
-	} {
-		h := &holding{rdb: rdb, trips: &trips}
-		l, err := c.open(&holdfast.Options{TTL: s.ttl, Observer: h.observe, Logger: quiet})
-		if err != nil {
-			return err
-		}
-		err = h.measure(ctx, s, c.name, l, w)
-		l.Close()
-		if err != nil {
-			return fmt.Errorf("%s: %w", c.name, err)
-		}
-	}
-	if err := w.Flush(); err != nil {
+	if err := frozen(ctx, s, server, rdb); err != nil {
 		return err
 	}
-	if err := frozen(ctx, s, server, theirs); err != nil {
-		return err
-	}
-	return waiters(ctx, s, rdb, theirs, &trips)
+	return waiters(ctx, s, rdb, server.Addr)
 }
 
 // quiet is for what is bound to happen.
 var quiet = slog.New(slog.DiscardHandler)
 
-// roundTrips counts what a client sends: a pipeline is one.
+// trips are round trips: a pipeline is one.
+const trips = "round trips"
+
+// countTrips is holdfast on Redis, on a client that counts its round trips.
+func countTrips(count counter) (contender, counter) {
+	var n roundTrips
+	c := onStore(func(addr string, o *holdfast.Options) (ours, error) {
+		rdb := redis.NewClient(&redis.Options{Addr: addr})
+		rdb.AddHook(&n)
+		return oursOnClient(rdb, o)
+	}, oursInRedis...)
+	return c, func(ctx context.Context, c contender) (measure, error) {
+		m, err := count(ctx, c)
+		if err == nil {
+			m[trips] = float64(n.n.Load())
+		}
+		return m, err
+	}
+}
+
 type roundTrips struct{ n atomic.Int64 }
 
-func (t *roundTrips) DialHook(next redis.DialHook) redis.DialHook {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
-}
+func (t *roundTrips) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (t *roundTrips) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error { t.n.Add(1); return next(ctx, cmd) }
@@ -84,63 +91,60 @@ func (t *roundTrips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.P
 	return func(ctx context.Context, cmds []redis.Cmder) error { t.n.Add(1); return next(ctx, cmds) }
 }
 
-// A holding is many leases held at once.
-type holding struct {
-	rdb    *redis.Client
-	trips  *roundTrips
-	latest atomic.Int64 // by how much a renewal was late, at most
-}
-
-func (h *holding) observe(e holdfast.Event) {
-	for e.Kind == holdfast.EventRenewed {
-		have := h.latest.Load()
-		if int64(e.After) <= have || h.latest.CompareAndSwap(have, int64(e.After)) {
-			return
+// holdMany adds a row to the table.
+func holdMany(ctx context.Context, s setup, title string, c contender, target string, count counter, w *tabwriter.Writer) error {
+	var latest atomic.Int64 // by how much a renewal was late, at most
+	l, err := c.with(target, &holdfast.Options{TTL: s.ttl, Logger: quiet, Observer: func(e holdfast.Event) {
+		for e.Kind == holdfast.EventRenewed {
+			have := latest.Load()
+			if int64(e.After) <= have || latest.CompareAndSwap(have, int64(e.After)) {
+				return
+			}
 		}
+	}})
+	if err != nil {
+		return err
 	}
-}
-
-func (h *holding) measure(ctx context.Context, s setup, name string, l *holdfast.Locker, w *tabwriter.Writer) error {
+	defer l.close()
 	// One lease first, for what is made once.
 	first, err := l.Mutex("bench/first").Lock(ctx)
 	if err != nil {
 		return err
 	}
 	bytes, goroutines := heap(), runtime.NumGoroutine()
-	leases, took, err := takeAll(ctx, l, s.held)
+	leases, took, err := takeAll(ctx, l.Locker, s.held)
 	if err != nil {
 		return err
 	}
-	before, err := sent(ctx, h.rdb, onRedis[0].inner)
+	busy := processor()
+	start := time.Now()
+	costs, err := count.during(ctx, c, func() error { return sleep(ctx, s.ttl) })
 	if err != nil {
-		return err
-	}
-	start, busy, trips := time.Now(), processor(), h.trips.n.Load()
-	if err := sleep(ctx, s.ttl); err != nil {
 		return err
 	}
 	seconds := time.Since(start).Seconds()
 	share := (processor() - busy).Seconds() / seconds
-	tripsEach := float64(h.trips.n.Load()-trips) / seconds
-	after, err := sent(ctx, h.rdb, onRedis[0].inner)
-	if err != nil {
-		return err
-	}
 	lost := countLost(leases)
 	moreBytes, moreGoroutines := heap()-bytes, runtime.NumGoroutine()-goroutines
 	gave, err := giveAll(leases)
 	if err != nil {
 		return err
 	}
-	if err := first.Release(); err != nil {
+	if _, err := giveAll([]*holdfast.Lease{first}); err != nil {
 		return err
 	}
-	fewer := "-"
-	if tripsEach > 0 {
-		fewer = fmt.Sprintf("1/%.0f", float64(s.held)/(s.ttl/3).Seconds()/tripsEach)
+	rate := func(what string) string {
+		if n, ok := costs[what]; ok {
+			return fmt.Sprintf("%.1f", n/seconds)
+		}
+		return "-"
 	}
-	fmt.Fprintf(w, "%s\t%d B\t%d\t%d\t%.0f\t%.1f\t%s\t%.1f %%\t%s\t%s\t%s\t\n", name, moreBytes/int64(s.held), moreGoroutines, lost,
-		float64(after-before)/seconds, tripsEach, fewer, 100*share, time.Duration(h.latest.Load()).Round(time.Millisecond),
+	fewer := "-"
+	if n := cmp.Or(costs[trips], costs[requests]); n > 0 {
+		fewer = fmt.Sprintf("%.2g", n/seconds/(float64(s.held)/(s.ttl/3).Seconds()))
+	}
+	fmt.Fprintf(w, "holdfast, %s\t%d B\t%d\t%d\t%s\t%s\t%s\t%s\t%.1f %%\t%s\t%s\t%s\t\n", title, moreBytes/int64(s.held), moreGoroutines, lost,
+		rate(requests), rate(writes), rate(trips), fewer, 100*share, time.Duration(latest.Load()).Round(time.Millisecond),
 		took.Round(time.Millisecond), gave.Round(time.Millisecond))
 	return nil
 }
@@ -230,7 +234,7 @@ func frozen(ctx context.Context, s setup, server *testserver.Server, rdb *redis.
 
 // waiters waits with a goroutine for each of many names that are held
 // elsewhere.
-func waiters(ctx context.Context, s setup, rdb, theirs *redis.Client, trips *roundTrips) error {
+func waiters(ctx context.Context, s setup, rdb *redis.Client, addr string) error {
 	n := max(s.held/10, 1)
 	elsewhere, err := newOnRedis(rdb, &holdfast.Options{TTL: time.Hour})
 	if err != nil {
@@ -241,11 +245,12 @@ func waiters(ctx context.Context, s setup, rdb, theirs *redis.Client, trips *rou
 	if err != nil {
 		return err
 	}
-	l, err := newOnRedis(theirs, &holdfast.Options{TTL: s.ttl})
+	c, counted := countTrips(countRedis(rdb))
+	l, err := c.with(addr, &holdfast.Options{TTL: s.ttl})
 	if err != nil {
 		return err
 	}
-	defer l.Close()
+	defer l.close()
 	before := heap()
 	waiting, stop := context.WithCancel(ctx)
 	defer stop()
@@ -267,23 +272,16 @@ func waiters(ctx context.Context, s setup, rdb, theirs *redis.Client, trips *rou
 		return err
 	}
 	bytes := (heap() - before) / int64(n)
-	commands, err := sent(ctx, rdb, onRedis[0].inner)
+	start := time.Now()
+	costs, err := counted.during(ctx, c, func() error { return sleep(ctx, s.ttl) })
 	if err != nil {
-		return err
-	}
-	start, sentTrips := time.Now(), trips.n.Load()
-	if err := sleep(ctx, s.ttl); err != nil {
 		return err
 	}
 	seconds := time.Since(start).Seconds()
-	after, err := sent(ctx, rdb, onRedis[0].inner)
-	if err != nil {
-		return err
-	}
 	third := min(s.ttl, 10*time.Second).Seconds() / 3
 	fmt.Fprintf(s.out, "\n%d goroutines that wait for as many names held elsewhere: %d B of heap each with their stacks not counted, %d subscription, "+
 		"%.2f commands for each name in a third of its position's time, %.1f round trips/s\n",
-		n, bytes, len(mailboxes), float64(after-commands)/seconds*third/float64(n), float64(trips.n.Load()-sentTrips)/seconds)
+		n, bytes, len(mailboxes), costs[requests]/seconds*third/float64(n), costs[trips]/seconds)
 	stop()
 	wg.Wait()
 	return nil

@@ -6,15 +6,14 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/pgstore/pgadvisory"
 )
 
 // onSessions are those that keep all locks of a process on one connection.
 var onSessions = []contender{
-	{"holdfast", openOnSession, nil},
-	{"holdfast with tokens", openOnSessionWithTokens, nil},
-	{bareSession, openBareSession, nil},
+	{name: "holdfast", open: openOnSession},
+	{name: "holdfast with tokens", open: openOnSessionWithTokens},
+	{name: bareSession, open: openBareSession},
 }
 
 // bareSession is no library: the two functions of the server and nothing else.
@@ -29,11 +28,7 @@ func openOnSessionWithTokens(url string) (locks, error) {
 
 func openSessionWith(url string, o *pgadvisory.Options) (locks, error) {
 	s, err := pgadvisory.Open(url, o)
-	if err != nil {
-		return nil, err
-	}
-	l, err := holdfast.New(s, nil)
-	return ours{l}, err
+	return oursOn(s, err, nil, nil)
 }
 
 // lockSession is for one goroutine at a time, as its connection is.

@@ -16,21 +16,17 @@ import (
 const zkLock = "zk.Lock"
 
 var onZooKeeper = []contender{
-	{name: "holdfast", open: openOnZooKeeper},
+	onStore(openOnZooKeeper),
 	{name: zkLock, open: openZKLock},
-	{name: bareNode, open: openBareNode},
+	{name: bareNode, open: openBareNode, alone: true},
 }
 
 // bareNode is no lock: what one costs at least.
 const bareNode = "create + delete"
 
-func openOnZooKeeper(addr string) (locks, error) {
+func openOnZooKeeper(addr string, o *holdfast.Options) (ours, error) {
 	s, err := zkstore.New([]string{addr}, nil)
-	if err != nil {
-		return nil, err
-	}
-	l, err := holdfast.New(s, &holdfast.Options{TTL: ttl})
-	return ours{l}, err
+	return oursOn(s, err, o, nil)
 }
 
 func zkConn(addr string) (*zk.Conn, error) {
@@ -85,11 +81,11 @@ func zooKeeperSuite(ctx context.Context, s setup) error {
 	if err := uncontended(ctx, s, "ZooKeeper", zkLock, onZooKeeper, addr, 1, 64); err != nil {
 		return err
 	}
-	if err := handoff(ctx, s, "ZooKeeper", zkLock, "zk", onZooKeeper[:2], addr); err != nil {
+	if err := handoff(ctx, s, "ZooKeeper", zkLock, "zk", patient(onZooKeeper), addr); err != nil {
 		return err
 	}
 	var here []runner
-	for _, c := range onZooKeeper[:2] {
+	for _, c := range patient(onZooKeeper) {
 		l, err := c.open(addr)
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)

@@ -122,10 +122,16 @@ func natsServer(tb fataler, dir string, port int, name, config string) (*Server,
 		return nil, err
 	}
 	return &Server{
-		Addr: addr, tb: tb, dir: dir,
+		Addr: addr, Monitor: "127.0.0.1:" + strconv.Itoa(monitor), tb: tb, dir: dir,
 		command: func() *exec.Cmd { return exec.Command(program, "-c", file) },
 		ready:   func(string) error { return natsReady(monitor) },
 	}, nil
+}
+
+// StartNATS starts a NATS server with JetStream in a directory, for a program that is no
+// test. It stops with Stop; a failure of that panics.
+func StartNATS(dir, config string) (*Server, error) {
+	return startNATS(panicker{}, dir, config)
 }
 
 // natsReady says nil once the server is ready for clients and for JetStream.

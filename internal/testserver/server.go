@@ -30,6 +30,8 @@ type Server struct {
 	Addr string // host:port, the same after a Restart
 	PID  int    // of the running process, another one after a Restart
 
+	Monitor string // host:port of its HTTP monitoring, which only NATS has
+
 	tb      fataler
 	program string // of a Redis or Valkey server, for those that belong to it
 	command func() *exec.Cmd

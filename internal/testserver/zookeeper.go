@@ -143,6 +143,12 @@ func startZooKeeper(tb fataler, dir string, settings []string) (*Server, error) 
 	})
 }
 
+// StartZooKeeper starts a ZooKeeper server in a directory, for a program that is no test.
+// It stops with Stop; a failure of that panics.
+func StartZooKeeper(dir string, settings ...string) (*Server, error) {
+	return startZooKeeper(panicker{}, dir, settings)
+}
+
 // zooJars is where Debian has what the server is made of.
 const zooJars = "/usr/share/java"
 

@@ -1,0 +1,222 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
+)
+
+// What servers count, as far as each does.
+const (
+	requests = "requests" // that clients have sent
+	writes   = "writes"   // changes of its data, or entries of its log
+)
+
+// A counter is what a server has counted until now. Of Redis the contender says
+// which commands its scripts call. Nil counts nothing.
+type counter func(ctx context.Context, c contender) (measure, error)
+
+// during is what the server counts while f runs.
+func (count counter) during(ctx context.Context, c contender, f func() error) (measure, error) {
+	if count == nil {
+		return nil, f()
+	}
+	before, err := count(ctx, c)
+	if err == nil {
+		err = f()
+	}
+	if err != nil {
+		return nil, err
+	}
+	after, err := count(ctx, c)
+	for what := range after {
+		after[what] -= before[what]
+	}
+	return after, err
+}
+
+// countRedis counts on all of the servers; the clients are for nothing else.
+func countRedis(clients ...*redis.Client) counter {
+	return func(ctx context.Context, c contender) (measure, error) {
+		m := measure{}
+		for _, rdb := range clients {
+			n, err := sent(ctx, rdb, c.inner)
+			if err != nil {
+				return nil, err
+			}
+			m[requests] += float64(n)
+			info, err := rdb.Info(ctx).Result()
+			if err != nil {
+				return nil, err
+			}
+			text, err := redisTold(info, "rdb_changes_since_last_save")
+			if err != nil {
+				return nil, err
+			}
+			changes, err := strconv.ParseFloat(text, 64)
+			if err != nil {
+				return nil, err
+			}
+			m[writes] += changes
+		}
+		return m, nil
+	}
+}
+
+// countEtcd counts the messages of all calls and streams, and what was proposed to
+// the cluster.
+func countEtcd(addr string) counter {
+	return func(ctx context.Context, _ contender) (measure, error) {
+		body, err := get(ctx, "http://"+addr+"/metrics")
+		if err != nil {
+			return nil, err
+		}
+		defer body.Close()
+		m := measure{}
+		for lines := bufio.NewScanner(body); lines.Scan(); {
+			name, value, _ := strings.Cut(lines.Text(), " ")
+			name, _, _ = strings.Cut(name, "{")
+			what, ok := map[string]string{"grpc_server_msg_received_total": requests, "etcd_server_proposals_applied_total": writes}[name]
+			if !ok {
+				continue
+			}
+			if _, labelled, is := strings.Cut(lines.Text(), "} "); is {
+				value = labelled
+			}
+			n, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+			m[what] += n
+		}
+		return m, nil
+	}
+}
+
+func get(ctx context.Context, url string) (io.ReadCloser, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	if answer.StatusCode != http.StatusOK {
+		answer.Body.Close()
+		return nil, fmt.Errorf("%s: %s", url, answer.Status)
+	}
+	return answer.Body, nil
+}
+
+// countZooKeeper counts packets, pings among them, and transactions.
+func countZooKeeper(addr string) counter {
+	return func(ctx context.Context, _ contender) (measure, error) {
+		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+		if err != nil {
+			return nil, err
+		}
+		defer c.Close()
+		if _, err := io.WriteString(c, "srvr"); err != nil {
+			return nil, err
+		}
+		m := measure{}
+		lines := bufio.NewScanner(c)
+		for lines.Scan() {
+			what, value, _ := strings.Cut(lines.Text(), ": ")
+			column, ok := map[string]string{"Received": requests, "Zxid": writes}[what]
+			if !ok {
+				continue
+			}
+			n, err := strconv.ParseUint(value, 0, 64)
+			if err != nil {
+				return nil, fmt.Errorf("srvr: %s: %w", what, err)
+			}
+			m[column] = float64(n & (1<<32 - 1)) // above that is the epoch of the Zxid
+		}
+		return m, lines.Err()
+	}
+}
+
+// countNATS counts the messages that clients have sent, and those that all streams
+// have stored.
+func countNATS(monitor string) counter {
+	return func(ctx context.Context, _ contender) (measure, error) {
+		var vars struct {
+			InMsgs float64 `json:"in_msgs"`
+		}
+		var streams struct {
+			Accounts []struct {
+				Streams []struct {
+					State struct {
+						LastSeq float64 `json:"last_seq"`
+					} `json:"state"`
+				} `json:"stream_detail"`
+			} `json:"account_details"`
+		}
+		for path, into := range map[string]any{"/varz": &vars, "/jsz?streams=true": &streams} {
+			body, err := get(ctx, "http://"+monitor+path)
+			if err != nil {
+				return nil, err
+			}
+			err = json.NewDecoder(body).Decode(into)
+			body.Close()
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", path, err)
+			}
+		}
+		m := measure{requests: vars.InMsgs}
+		for _, a := range streams.Accounts {
+			for _, s := range a.Streams {
+				m[writes] += s.State.LastSeq
+			}
+		}
+		return m, nil
+	}
+}
+
+// countPostgres counts statements and rows written. The connection is for nothing
+// else.
+func countPostgres(conn *pgx.Conn) counter {
+	return func(ctx context.Context, _ contender) (measure, error) {
+		var statements, rows float64
+		err := conn.QueryRow(ctx, `SELECT (SELECT sum(calls) FROM pg_stat_statements)::float8,
+			(SELECT coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0) FROM pg_stat_user_tables)::float8`).Scan(&statements, &rows)
+		return measure{requests: statements, writes: rows}, err
+	}
+}
+
+// countMariaDB counts statements and rows written.
+func countMariaDB(db *sql.DB) counter {
+	return func(ctx context.Context, _ contender) (measure, error) {
+		rows, err := db.QueryContext(ctx, "SHOW GLOBAL STATUS WHERE Variable_name IN ('Questions', 'Handler_write', 'Handler_update', 'Handler_delete')")
+		if err != nil {
+			return nil, err
+		}
+		defer rows.Close()
+		m := measure{}
+		for rows.Next() {
+			var name string
+			var n float64
+			if err := rows.Scan(&name, &n); err != nil {
+				return nil, err
+			}
+			if name == "Questions" {
+				m[requests] = n
+			} else {
+				m[writes] += n
+			}
+		}
+		return m, rows.Err()
+	}
+}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// many lets many come at once for one name, on each store: each with a client of
+// its own, in some processes. Each has the name once, for a moment. It is told how
+// many did not get it, in minutes, when the last had it, and what that cost the
+// server.
+func many(ctx context.Context, s setup) error {
+	once := s
+	once.rounds = 1
+	return eachStore(s, func(on served) error {
+		for _, n := range s.comers {
+			limit := max(time.Minute, time.Duration(n)*180*time.Millisecond)
+			var runners []runner
+			for _, c := range patient(on.all) {
+				runners = append(runners, runner{c.name, func(ctx context.Context) (m measure, err error) {
+					// What one has left behind on its server is none of the next one's.
+					err = on.during(ctx, func(at running) error {
+						m, err = comeAtOnce(ctx, s.hot, on, at, c, n, limit)
+						return err
+					})
+					return m, err
+				}})
+			}
+			title := fmt.Sprintf("%s: %d come at once for one name, in %d processes; failed has who did not get it within %v", on.title, n, s.hot, limit)
+			if err := rounds(ctx, once, title, "", []column{
+				{name: "failed", print: count}, {name: "until the last had it", print: seconds}, {name: "requests/lock", print: decimals},
+			}, runners); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// comeAtOnce has n clients come, in some processes.
+func comeAtOnce(ctx context.Context, processes int, on served, at running, c contender, n int, limit time.Duration) (measure, error) {
+	if err := tryOut(ctx, at, c); err != nil {
+		return nil, err
+	}
+	all, stop, err := startChildren(ctx, on.name, c, at.target, processes)
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	for i, p := range all {
+		if err := p.tell("clients %d", n*(i+1)/processes-n*i/processes); err != nil {
+			return nil, err
+		}
+	}
+	for _, p := range all {
+		if err := p.hear(); err != nil {
+			return nil, err
+		}
+	}
+	failed, end := 0, int64(0)
+	var begin int64
+	costs, err := at.count.during(ctx, c, func() error {
+		begin = monotonic() + int64(100*time.Millisecond)
+		for _, p := range all {
+			if err := p.tell("come many-%d %d %d", begin, begin, limit.Milliseconds()); err != nil {
+				return err
+			}
+		}
+		for _, p := range all {
+			var some int
+			var last int64
+			if err := p.hear(&some, &last); err != nil {
+				return err
+			}
+			failed, end = failed+some, max(end, last)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	m := measure{"failed": float64(failed)}
+	if failed < n {
+		m["until the last had it"] = float64(end - begin)
+	}
+	m.perLock(costs, n-failed)
+	return m, nil
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Each server counts what a lock costs: a few requests, and a write at least.
+func TestServersCount(t *testing.T) {
+	t.Parallel()
+	for _, on := range stores {
+		t.Run(on.name, func(t *testing.T) {
+			if err := on.during(t.Context(), func(at running) error { return counts(t, on, at) }); errors.Is(err, errNoServer) {
+				t.Log(err)
+			} else if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func counts(t *testing.T, on served, at running) error {
+	if at.count == nil {
+		return nil
+	}
+	l, err := on.all[0].open(at.target)
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	pair(t, l) // tables and streams
+	// Some servers add up later what their connections have counted.
+	late := eventually(t.Context(), "what the server counts is plausible", func() bool {
+		const pairs = 10
+		costs, failed := at.count.during(t.Context(), on.all[0], func() error {
+			for range pairs {
+				pair(t, l)
+			}
+			return nil
+		})
+		t.Log(costs)
+		err = failed
+		return err != nil || costs[requests] >= 2*pairs && costs[requests] < 50*pairs && costs[writes] >= pairs
+	})
+	return errors.Join(err, late)
+}
+
+// Who does not get the name in time has failed, whether it heeds its context or not.
+func TestWhoComesInVainHasFailed(t *testing.T) {
+	t.Parallel()
+	l, err := onFiles[0].open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.close() })
+	slot := make(chan struct{}, 1)
+	for name, l := range map[string]locks{"heeds": l, "does not": inProcess{func() { slot <- struct{}{} }, func() { <-slot }}} {
+		t.Run(name, func(t *testing.T) {
+			unlock, err := l.lock(context.Background(), "come")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if failed, _, _ := come([]locks{l, l}, "come", monotonic(), 100*time.Millisecond); failed != 2 {
+				t.Errorf("%d of 2 failed while the name was held", failed)
+			}
+			if err := unlock(); err != nil {
+				t.Fatal(err)
+			}
+			begin := monotonic()
+			failed, last, why := come([]locks{l}, "come", begin, time.Minute)
+			if failed != 0 || last < begin || len(why) != 0 {
+				t.Errorf("%d failed, the last had it at %d, they came at %d: %v", failed, last, begin, why)
+			}
+		})
+	}
+}
+
+// What differs in its numbers only is told once.
+func TestTheSameIsToldOnce(t *testing.T) {
+	var all []wrong
+	for _, text := range []string{"process 12 is inside", "process 345 is inside", "refused"} {
+		all = add(all, errors.New(text))
+	}
+	if len(all) != 2 || all[0].often != 2 || all[1].often != 1 {
+		t.Errorf("got %v", all)
+	}
+}
+
+func TestUnknownStoreIsRefused(t *testing.T) {
+	s := setup{rounds: 1, slice: 1, turns: 1, held: 1, hot: 1, each: 1, ttl: 1, seeds: 1, proveFor: 1, on: []string{"redis", "nonsense"}}
+	if err := run(t.Context(), s, "hot"); err == nil || !strings.Contains(err.Error(), "file, redis, redlock") {
+		t.Errorf("got %v", err)
+	}
+}
