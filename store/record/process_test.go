@@ -260,8 +260,11 @@ func (p *process) writes(h store.Hold) {
 func (p *process) joinsAndHangs(apart bool) {
 	p.t.Helper()
 	ctx, cancel := context.WithCancel(p.t.Context())
+	var mu sync.Mutex
 	joined := false
 	p.client.Fates(func(r recordtest.Request) recordtest.Fate {
+		mu.Lock()
+		defer mu.Unlock()
 		switch {
 		case r.Op == recordtest.OpRenew:
 			return recordtest.Answered

@@ -32,7 +32,7 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 		if out[i].Err = s.checkRenewal(h); out[i].Err != nil {
 			continue
 		}
-		if r, asked, done := s.unchanged(h); done && !asked && len(of[h.Name]) == 0 {
+		if r, asked, done := s.unchanged(h, began); done && !asked && len(of[h.Name]) == 0 {
 			out[i] = r
 			continue
 		}
@@ -81,8 +81,8 @@ func (s *Store) renewSessions(ctx context.Context, holds []store.Hold) {
 }
 
 // unchanged is the renewal of a hold with whose record there is nothing to be done: its
-// session is renewed, and nobody has called. asked: a waiter may ask to give it up.
-func (s *Store) unchanged(h *store.Hold) (r store.Renewal, asked, done bool) {
+// session was renewed since this renewal began, and nobody has called. asked: a waiter may ask to give it up.
+func (s *Store) unchanged(h *store.Hold, began store.Instant) (r store.Renewal, asked, done bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := s.claims[h.ID]
@@ -93,7 +93,10 @@ func (s *Store) unchanged(h *store.Hold) (r store.Renewal, asked, done bool) {
 		return r, false, false
 	}
 	st := m.sess.State()
-	if st.Failing || st.Calls != m.calls { //mutant:record-call-is-not-heeded
+	if st.Failing || st.Renewed < began { //mutant:record-renewal-is-not-fresh
+		return r, false, false
+	}
+	if st.Calls != m.calls { //mutant:record-call-is-not-heeded
 		return r, false, false
 	}
 	return m.renewedBy(h, st.Lasts, st.Renewed), m.asked, true
@@ -165,7 +168,7 @@ func (s *Store) renewOne(ctx context.Context, h *store.Hold, began store.Instant
 	if adopts && h.NewID.Process() == (store.Process{}) {
 		return s.detach(ctx, m, h)
 	}
-	if r, asked, done := s.unchanged(h); done && asked {
+	if r, asked, done := s.unchanged(h, began); done && asked {
 		return s.why(ctx, m, h, r)
 	}
 	now := m // the claim from now on

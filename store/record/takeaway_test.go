@@ -1,6 +1,7 @@
 package record_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -215,4 +216,29 @@ func TestAnAdoptionThatIsRefusedLaterLeavesNothing(t *testing.T) {
 		t.Fatalf("%+v, want lost: it was broken", r)
 	}
 	until(t, "the next is granted", func() bool { return next.ask(next.claim(try)).Granted })
+}
+
+// The server does not answer for the session by the time that the caller has.
+func TestARenewalThatIsNotAnsweredInTimeIsNone(t *testing.T) {
+	t.Parallel()
+	m := recordtest.NewMemory(recordtest.Options{})
+	p, operator := start(t, m, false), start(t, m, false)
+	h := p.takes(p.claim())
+	if r := p.renews(h); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	if err := operator.BreakHold(t.Context(), store.Break{Name: at, ID: h.ID, Token: h.Token, Now: true}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	p.client.Fates(func(r recordtest.Request) recordtest.Fate {
+		if r.Op == recordtest.OpRenew {
+			cancel()
+			return recordtest.Hangs
+		}
+		return recordtest.Answered
+	})
+	if r := p.Renew(ctx, []store.Hold{h})[0]; r.Err == nil {
+		t.Fatalf("%+v, and nobody has answered: it was broken", r)
+	}
 }
