@@ -39,6 +39,7 @@ func At(mark string, do Op) Edit { return Edit{Mark: mark, Do: do} }
 type Op struct {
 	kind opKind
 	text string
+	cond string // of a script or a statement: it is done only where this holds as the program runs
 }
 
 type opKind int
@@ -59,38 +60,42 @@ const (
 var opNames = [...]string{"condition", "return", "assigned value", "expression", "statement", "statement", "statement", "block", "statement with one behind it", "line"}
 
 // Cond makes the condition of the if, the for or the case on the line another.
-func Cond(text string) Op { return Op{opCond, text} }
+func Cond(text string) Op { return Op{opCond, text, ""} }
 
 // Return makes the results of the return statement others.
-func Return(text string) Op { return Op{opReturn, text} }
+func Return(text string) Op { return Op{opReturn, text, ""} }
 
 // Value makes what is assigned another: to variables, a field, or in a range.
-func Value(text string) Op { return Op{opValue, text} }
+func Value(text string) Op { return Op{opValue, text, ""} }
 
 // Expr makes the largest expression another that is on the line as a whole, or
 // that begins behind the mark.
-func Expr(text string) Op { return Op{opExpr, text} }
+func Expr(text string) Op { return Op{opExpr, text, ""} }
 
 // Stmt replaces the statement.
-func Stmt(text string) Op { return Op{opStmt, text} }
+func Stmt(text string) Op { return Op{opStmt, text, ""} }
 
 // Delete removes the statement.
-func Delete() Op { return Op{opStmt, ""} }
+func Delete() Op { return Op{opStmt, "", ""} }
 
 // Before has statements run before the statement.
-func Before(text string) Op { return Op{opBefore, text} }
+func Before(text string) Op { return Op{opBefore, text, ""} }
 
 // After has statements run behind the statement.
-func After(text string) Op { return Op{opAfter, text} }
+func After(text string) Op { return Op{opAfter, text, ""} }
 
 // First has statements run at the start of the block that the line opens.
-func First(text string) Op { return Op{opFirst, text} }
+func First(text string) Op { return Op{opFirst, text, ""} }
 
 // Swap has the next statement run before this one.
-func Swap() Op { return Op{opSwap, ""} }
+func Swap() Op { return Op{opSwap, "", ""} }
 
 // Line replaces what is on the line before the mark.
-func Line(text string) Op { return Op{opLine, text} }
+func Line(text string) Op { return Op{opLine, text, ""} }
+
+// If does that to a line of a script or a statement only where the condition, in Go, holds as the
+// program runs. In Go itself the text of an operation can say so.
+func (op Op) If(cond string) Op { op.cond = cond; return op }
 
 // marks finds the file of each mark in the module. One that is there twice has
 // "".
@@ -165,6 +170,9 @@ type span struct {
 }
 
 func (s *source) do(op Op, mark *ast.Comment) (string, error) {
+	if op.cond != "" {
+		return "", fmt.Errorf("a condition is for scripts and statements, and %s is none", s.path)
+	}
 	line := s.line(mark.Pos())
 	if op.kind == opLine {
 		begin := s.at(s.fset.File(mark.Pos()).LineStart(line))

@@ -82,6 +82,7 @@ func TestAnOperationChangesWhatIsMarked(t *testing.T) {
 		{"loop", Cond("false"), "a < 3 &&\n\t\tb < 3 {", "false {"},
 		{"first", Cond("true"), "", "there is no condition at the mark, in line 14 of p.go"},
 		{"bigger", Return("0"), "", "there is no return at the mark"},
+		{"first", Delete().If("true"), "", "a condition is for scripts and statements"},
 		{"none", Delete(), "", "the mark mutant:none is not in p.go"},
 	} {
 		s, err := parse("p.go", marked)

@@ -243,7 +243,7 @@ func TestACopyDoesWhatItsFunctionDoes(t *testing.T) {
 		case do.kind == opStmt:
 			return Stmt("{ WAS }")
 		}
-		return Op{do.kind, "(WAS)"}
+		return Op{do.kind, "(WAS)", ""}
 	}
 	all := broken(same)
 	set := Build(t, "", all)

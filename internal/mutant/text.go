@@ -37,7 +37,11 @@ func (o *Overlay) inCode(edits []Edit) ([]Edit, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w, in %s", err, file)
 		}
-		all[i] = At(loader, Return(fmt.Sprintf("strings.Replace(WAS, %q, %q, 1)", old, new)))
+		is := fmt.Sprintf("strings.Replace(WAS, %q, %q, 1)", old, new)
+		if cond := e.Do.cond; cond != "" {
+			is = fmt.Sprintf("map[bool]string{false: WAS, true: %s}[%s]", is, cond)
+		}
+		all[i] = At(loader, Return(is))
 		all[i].Under = e.Under
 	}
 	return all, nil
@@ -45,7 +49,7 @@ func (o *Overlay) inCode(edits []Edit) ([]Edit, error) {
 
 // lineAt returns the line with the mark, and what the edit makes of it.
 func lineAt(text string, e Edit) (old, new string, err error) {
-	if e.Do.kind != opLine && e.Do != Delete() {
+	if e.Do.kind != opLine && e.Do.If("") != Delete() {
 		return "", "", fmt.Errorf("the line of the mark mutant:%s can be replaced or deleted, and no more", e.Mark)
 	}
 	for line := range strings.Lines(text) {

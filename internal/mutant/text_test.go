@@ -74,6 +74,7 @@ func Count() int {
 		{Name: "statement", Edits: []Edit{At("sql-one", Delete())}},
 		{Name: "statements", Edits: []Edit{At("sql-one", Line("SELECT 3")), At("sql-two", Line("WAS, 4"))}},
 		{Name: "code", Edits: []Edit{At("sum", Return("0"))}},
+		{Name: "where it holds", Edits: []Edit{At("sql-one", Delete().If(`name == "ask.sql"`)), At("sql-two", Delete().If("len(name) == 0"))}},
 	}
 	for i := range all {
 		all[i].Test = "TestCount"
@@ -82,7 +83,7 @@ func Count() int {
 	if len(set.own) > 0 {
 		t.Errorf("%d have a build of their own", len(set.own))
 	}
-	for i, want := range []string{"61", "49", "43", "0"} {
+	for i, want := range []string{"61", "49", "43", "0", "49"} {
 		if r := set.Run(t, i, "TestCount", limit, nil); !r.Met || !strings.Contains(string(r.Output), "p_test.go:7: "+want+"\n") {
 			t.Errorf("%s: met: %v, want %s:\n%s", all[i].Name, r.Met, want, r.Output)
 		}
