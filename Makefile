@@ -12,6 +12,8 @@ TOOL      := $(GO) tool -modfile=internal/tools/go.mod # not in ours: nobody who
 TESTFLAGS ?=
 # How many grants that were waited for make prove-all goes on for: on file, Redis, PostgreSQL and etcd; a tenth on the others.
 GRANTS    ?= 1000000
+# Which of its tests make prove-all runs.
+PROVE     ?= TestAll
 REPORT    ?=
 # The parts of make nightly, see scripts/nightly-parts; default all.
 PART      ?=
@@ -61,7 +63,7 @@ generated: ## fail if go generate would change a file
 	if [ "$$before" != "$$after" ]; then echo "go generate changed files: commit what it wrote"; git status --short; exit 1; fi
 
 prove-all: servers ## prove every store on many seeds, and that each broken lock is found; takes hours, and goes on where it stopped
-	HOLDFAST_PROVE_GRANTS=$(GRANTS) $(GO) test -tags proveall -run TestAll -parallel 4 -timeout 0 -v ./prove
+	HOLDFAST_PROVE_GRANTS=$(GRANTS) $(GO) test -tags proveall -run '$(PROVE)' -parallel 4 -timeout 0 -v ./prove
 
 nightly: servers ## what takes longer than CI should, for this commit; PART='scale tests' runs some of it; goes on where it stopped
 	@scripts/nightly $(PART)

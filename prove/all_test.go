@@ -4,9 +4,11 @@ package prove
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -25,13 +27,14 @@ const (
 	brokenSeeds = 10
 	rightFor    = 20 * time.Second
 	brokenFor   = 60 * time.Second
+	fewSeeds    = 3 // of what takes longer
 )
 
 // A record is one finished run, as a line of the file of records.
 type record struct {
 	Store  string         `json:"store,omitempty"`
 	Broken string         `json:"broken,omitempty"`
-	Dense  bool           `json:"dense,omitempty"`
+	Kind   string         `json:"kind,omitempty"` // of run; empty: the usual one
 	Seed   uint64         `json:"seed"`
 	Proved bool           `json:"proved"`
 	Why    string         `json:"why,omitempty"` // it was not
@@ -62,8 +65,10 @@ func readRecords(t *testing.T, path string) *records {
 	defer f.Close()
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		var x record
-		if err := json.Unmarshal(lines.Bytes(), &x); err != nil {
-			t.Fatalf("%s: %v", path, err)
+		in := json.NewDecoder(bytes.NewReader(lines.Bytes()))
+		in.DisallowUnknownFields()
+		if err := in.Decode(&x); err != nil {
+			t.Fatalf("%s is of another version, remove it: %v", path, err)
 		}
 		r.all = append(r.all, x)
 	}
@@ -74,7 +79,7 @@ func (r *records) has(want record) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.ContainsFunc(r.all, func(x record) bool {
-		return x.Store == want.Store && x.Broken == want.Broken && x.Dense == want.Dense && x.Seed == want.Seed
+		return x.Store == want.Store && x.Broken == want.Broken && x.Kind == want.Kind && x.Seed == want.Seed
 	})
 }
 
@@ -93,9 +98,9 @@ func (r *records) add(t *testing.T, x record) {
 }
 
 // sum adds up the runs of a right store.
-func (r *records) sum(store string, dense bool) (sum record, runs, proved, faults int) {
+func (r *records) sum(store, kind string) (sum record, runs, proved, faults int) {
 	for _, x := range r.all {
-		if x.Store != store || x.Broken != "" || x.Dense != dense {
+		if x.Store != store || x.Broken != "" || x.Kind != kind {
 			continue
 		}
 		runs, proved = runs+1, proved+count(x.Proved)
@@ -119,10 +124,10 @@ func start(t *testing.T) *records {
 }
 
 // urls starts the servers of the stores of which not all seeds have been run.
-func (r *records) urls(t *testing.T) map[string]string {
+func (r *records) urls(t *testing.T, kind string, seeds int) map[string]string {
 	all := map[string]string{}
 	for _, s := range provable {
-		if _, runs, _, _ := r.sum(s.name, false); runs < rightSeeds {
+		if _, runs, _, _ := r.sum(s.name, kind); runs < seeds && !s.absent() {
 			all[s.name] = s.url(t)
 		}
 	}
@@ -134,7 +139,7 @@ func (r *records) urls(t *testing.T) map[string]string {
 // as many as -parallel says: each spends most of its time waiting.
 func TestAllSeeds(t *testing.T) {
 	r := start(t)
-	bin, urls := buildBroken(t), r.urls(t)
+	bin, urls := buildBroken(t), r.urls(t, "", rightSeeds)
 	for seed := uint64(1); seed <= rightSeeds; seed++ {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			for _, s := range provable {
@@ -155,7 +160,75 @@ func TestAllSeeds(t *testing.T) {
 		})
 		r.write(t)
 	}
-	r.judge(t)
+	r.judge(t, bin)
+}
+
+// TestAllSeedsWide runs each store that has deadlines with many claims at once.
+func TestAllSeedsWide(t *testing.T) {
+	r := start(t)
+	urls := r.urls(t, "wide", fewSeeds)
+	r.each(t, func(t *testing.T, run func(string, func(*testing.T)), seed uint64) {
+		for _, s := range provable {
+			run(s.name, func(t *testing.T) {
+				x := record{Store: s.name, Kind: "wide", Seed: seed}
+				if s.absent() {
+					s.url(t)
+				}
+				if r.has(x) {
+					return
+				}
+				if o := s.wide(t, urls[s.name], seed); o != nil {
+					o.For, o.Processes = rightFor, 6
+					r.run(t, o, x)
+				}
+			})
+		}
+	})
+}
+
+// TestAllSeedsOfServers runs servers that are replaced, and servers that are full. Where one cannot be had its
+// runs are skipped.
+func TestAllSeedsOfServers(t *testing.T) {
+	r := start(t)
+	r.each(t, func(t *testing.T, run func(string, func(*testing.T)), seed uint64) {
+		for _, name := range slices.Sorted(maps.Keys(newest)) {
+			run(name+" is replaced", func(t *testing.T) {
+				x := record{Store: name, Kind: string(failover), Seed: seed}
+				if r.has(x) {
+					return
+				}
+				o := newCouple(t, newest[name]).replaced(seed)
+				o.For = rightFor
+				r.run(t, o, x)
+			})
+			run(name+" is full", func(t *testing.T) {
+				x := record{Store: name, Kind: string(full), Seed: seed}
+				if r.has(x) {
+					return
+				}
+				o := fullNow(t, newest[name], seed)
+				o.For = rightFor
+				if report := r.run(t, o, x); report != nil {
+					losesNothing(t, report)
+				}
+			})
+		}
+	})
+}
+
+// each runs what there is for each of a few seeds, side by side, and writes the figures after each.
+func (r *records) each(t *testing.T, all func(t *testing.T, run func(string, func(*testing.T)), seed uint64)) {
+	for seed := uint64(1); seed <= fewSeeds; seed++ {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			all(t, func(name string, f func(*testing.T)) {
+				t.Run(name, func(t *testing.T) {
+					t.Parallel()
+					f(t)
+				})
+			}, seed)
+		})
+		r.write(t)
+	}
 }
 
 // manyGrants are the stores of which each has to have HOLDFAST_PROVE_GRANTS grants that were waited for,
@@ -178,7 +251,7 @@ func TestAllGrants(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			url := s.url(t)
 			for seed := uint64(1); ; seed++ {
-				if sum, _, _, _ := r.sum(s.name, true); sum.Waits >= least {
+				if sum, _, _, _ := r.sum(s.name, "dense"); sum.Waits >= least {
 					return
 				}
 				r.dense(t, s.name, url, seed)
@@ -203,10 +276,13 @@ func TestAllOnOneName(t *testing.T) {
 func (r *records) dense(t *testing.T, name, url string, seed uint64) {
 	o := options(url, seed)
 	o.For, o.Dense, o.Processes, o.Names = rightFor, true, 8, 9
-	r.run(t, o, record{Store: name, Dense: true, Seed: seed})
+	r.run(t, o, record{Store: name, Kind: "dense", Seed: seed})
 }
 
 func (r *records) right(t *testing.T, s *rightStore, url, bin string, seed uint64) {
+	if s.absent() {
+		s.url(t)
+	}
 	o := s.options(url, bin, seed)
 	o.For, o.Processes = rightFor, 6
 	r.run(t, o, record{Store: s.name, Seed: seed})
@@ -215,23 +291,33 @@ func (r *records) right(t *testing.T, s *rightStore, url, bin string, seed uint6
 func (r *records) broken(t *testing.T, b *brokenLock, bin string, seed uint64) {
 	o := b.options(t, bin, seed)
 	o.Processes = 6
-	if !b.atEnd {
+	switch {
+	case !b.atEnd:
 		o.For = brokenFor
+	case b.wide:
+		o.For = brokenFor / 2
 	}
 	r.run(t, o, record{Store: b.on, Broken: b.name, Seed: seed})
 }
 
-func (r *records) run(t *testing.T, o *Options, x record) {
+// run makes a run that has not been made, and returns what came of it.
+func (r *records) run(t *testing.T, o *Options, x record) *Report {
 	if r.has(x) {
-		return
+		return nil
 	}
 	began := time.Now()
 	report, err := Prove(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.took(t, report, x, time.Since(began))
+	return report
+}
+
+// took notes a run that took so long.
+func (r *records) took(t *testing.T, report *Report, x record, d time.Duration) {
 	v, f := report.Verdict, &report.Verdict.Figures
-	x.Took, x.Proved, x.Grants, x.Waits, x.Losses, x.Caught, x.Faults = time.Since(began), v.Proved, f.Grants, f.Waits, f.Losses, f.Late, f.Faults
+	x.Took, x.Proved, x.Grants, x.Waits, x.Losses, x.Caught, x.Faults = d, v.Proved, f.Grants, f.Waits, f.Losses, f.Late, f.Faults
 	x.Handed = f.HandedOn
 	x.Why = strings.Join(v.TooLittle, "; ")
 	if len(v.Violations) > 0 {
@@ -241,7 +327,7 @@ func (r *records) run(t *testing.T, o *Options, x record) {
 		var text strings.Builder
 		report.Print(&text)
 		t.Errorf("%s, seed %d:\n%s", x.Store, x.Seed, text.String())
-		r.keep(t, report, fmt.Sprintf("%s-%v-%d", x.Store, x.Dense, x.Seed))
+		r.keep(t, report, fmt.Sprintf("%s-%s-%d", x.Store, x.Kind, x.Seed))
 	}
 	t.Logf("%s %s seed %d: proved %v, found by %d, %d grants, %v", x.Store, x.Broken, x.Seed, x.Proved, x.Found, x.Grants, x.Took)
 	r.add(t, x)
@@ -261,78 +347,21 @@ func (r *records) keep(t *testing.T, report *Report, name string) {
 }
 
 // judge fails the test for a broken lock that too few seeds found.
-func (r *records) judge(t *testing.T) {
+func (r *records) judge(t *testing.T, bin string) {
 	for _, b := range brokenLocks {
-		found := 0
-		for _, x := range r.all {
-			found += count(x.Broken == b.name && x.Found > 0)
-		}
-		if found < brokenSeeds-1 {
-			t.Errorf("%s: found from %d of %d seeds", b.name, found, brokenSeeds)
+		if found := r.found(b.name); found < brokenSeeds-1 {
+			t.Run(b.name, func(t *testing.T) {
+				b.options(t, bin, 1) // skipped where its server cannot be had
+				t.Errorf("found from %d of %d seeds", found, brokenSeeds)
+			})
 		}
 	}
 }
 
-const (
-	begin = "<!-- figures: written by make prove-all -->\n"
-	end   = "<!-- end of figures -->\n"
-)
-
-// write puts the figures between the marks of the page.
-func (r *records) write(t *testing.T) {
-	path := filepath.Join("..", "docs", "proof.md")
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
+// found is how many seeds found a broken lock.
+func (r *records) found(name string) (n int) {
+	for _, x := range r.all {
+		n += count(x.Broken == name && x.Found > 0)
 	}
-	before, rest, ok := strings.Cut(string(text), begin)
-	_, after, ok2 := strings.Cut(rest, end)
-	if !ok || !ok2 {
-		t.Fatalf("%s has no marks for the figures", path)
-	}
-	var b strings.Builder
-	for _, dense := range []bool{false, true} {
-		if dense {
-			b.WriteString("\nDense:\n")
-		}
-		b.WriteString("\n| store | runs | proved | grants | of them waited for | handed over in a process | losses told | late uses refused by the fence | faults |\n|---|---|---|---|---|---|---|---|---|\n")
-		for _, s := range provable {
-			if sum, runs, proved, faults := r.sum(s.name, dense); runs > 0 {
-				fmt.Fprintf(&b, "| %s | %d | %d | %d | %d | %d | %d | %d | %d |\n", s.name, runs, proved, sum.Grants, sum.Waits, sum.Handed, sum.Losses, sum.Caught, faults)
-			}
-		}
-	}
-	b.WriteString("\n| broken lock | on | under | found | in the median | by check |\n|---|---|---|---|---|---|\n")
-	for _, l := range brokenLocks {
-		var took []time.Duration
-		by := map[int]bool{}
-		runs := 0
-		for _, x := range r.all {
-			if x.Broken != l.name {
-				continue
-			}
-			if runs++; x.Found > 0 {
-				took, by[x.Found] = append(took, x.Took), true
-			}
-		}
-		if len(took) == 0 {
-			continue
-		}
-		slices.Sort(took)
-		var numbers []string
-		for _, c := range checks {
-			if by[int(c)] {
-				numbers = append(numbers, strconv.Itoa(int(c)))
-			}
-		}
-		under := join(slices.Compact(slices.Clone(l.faults)))
-		if l.server != "" {
-			under += ", " + string(l.server)
-		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %d of %d | %.1f s | %s |\n", l.name, l.on, under, len(took), runs, took[len(took)/2].Seconds(), strings.Join(numbers, ", "))
-	}
-	b.WriteString("\n")
-	if err := os.WriteFile(path, []byte(before+begin+b.String()+end+after), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	return n
 }

@@ -22,14 +22,18 @@ import (
 // A broken lock is ours with something wrong that was wrong in others.
 type brokenLock struct {
 	name   string
-	on     string // file or redis
+	on     string // file, redis, etcd or couple8
 	mode   string
 	faults []Fault
 	server Fault // that the store has, too
-	seed   uint64
-	atEnd  bool // only the end of the run shows it
+	wide   bool  // as in Options
+	atEnd  bool  // only the end of the run shows it
+	long   bool  // it takes a minute: for make nightly and make prove-all
 	edits  []mutant.Edit
 }
+
+// couple8 is a primary of Redis 8 and its replica, which takes its place again and again.
+const couple8 = "Redis 8 with a replica"
 
 // brokenFile is added to package store of the broken build. All broken locks
 // are in one binary: the environment says which of them it is.
@@ -54,6 +58,37 @@ func BrokenClock() time.Duration {
 }
 `
 
+// More files of the broken build. A session that is retired takes no new claims, and ends when it keeps nothing.
+var brokenFiles = map[string]string{
+	"store/broken.go": brokenFile,
+	"store/embedded/broken.go": `package embedded
+
+import "github.com/holdfast-go/holdfast/store"
+
+func broken(name string) bool { return store.Broken(name) }
+`,
+	"store/session/broken.go": `package session
+
+var retired = map[*Session]bool{}
+
+func (s *Set) Retire(sess *Session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.present[sess.TTL] == sess {
+		delete(s.present, sess.TTL)
+	}
+	retired[sess] = true
+	s.poke()
+}
+`,
+}
+
+// nightlyVar is the variable that is set where tests may take long.
+const nightlyVar = "HOLDFAST_NIGHTLY"
+
+// brokenRuns are found by tests of their own.
+var brokenRuns []brokenLock
+
 // is is the condition of an edit.
 func is(name string) string { return "store.Broken(\"" + name + "\")" }
 
@@ -72,56 +107,72 @@ const (
 	staleNotification = "a notification grants, however old it is"
 	otherBoot         = "another boot id is a reboot"
 	handedSame        = "handed over in the process with the same token"
+	otherSession      = "a grant counts from another session"
+	lateLeft          = "what came late is left"
+	unconfirmed       = "an upgrade that no replica has"
 )
 
 var brokenLocks = []brokenLock{
-	{noCompare, "file", "mutex", []Fault{stopLong}, "", 1, false, []mutant.Edit{
+	{name: noCompare, on: "file", mode: "mutex", faults: []Fault{stopLong}, edits: []mutant.Edit{
 		mutant.At("compare-release", mutant.After("for j := range q.Entries {\nif "+is(noCompare)+" && q.Entries[j].Granted {\n\ti, err = j, nil\n}\n\t}")),
 		mutant.At("release-sent-after-loss", mutant.Cond("WAS || "+is(noCompare))),
 	}},
-	{noExpiry, "file", "mutex", []Fault{kill}, "", 1, true, []mutant.Edit{
+	{name: noExpiry, on: "file", mode: "mutex", faults: []Fault{kill}, atEnd: true, edits: []mutant.Edit{
 		mutant.At("expiry-after-crash", mutant.Cond("WAS || "+is(noExpiry)+" && q.Entries[i].Granted")),
 	}},
-	{ownClock, "file", "mutex", []Fault{stopShort, restart}, "", 1, false, []mutant.Edit{
+	{name: ownClock, on: "file", mode: "mutex", faults: []Fault{stopShort, restart}, edits: []mutant.Edit{
 		mutant.At("clients-own-clocks", mutant.Value("(clock() + store.BrokenClock()).Microseconds()")),
 	}},
-	{recreates, "file", "mutex", []Fault{stopLong}, "", 1, false, []mutant.Edit{
+	{name: recreates, on: "file", mode: "mutex", faults: []Fault{stopLong}, edits: []mutant.Edit{
 		mutant.At("renewal-re-creates", mutant.After("if err != nil && "+is(recreates)+" {\n\t\tif i < 0 {\n\t\t\tq.Entries, i = append(q.Entries, Entry{ID: id, Limit: store.Full, Weight: store.Full, Want: store.Full, N: 1, Granted: true, Token: h.Token}), len(q.Entries)\n\t\t}\n\t\terr = nil\n\t}")),
 		mutant.At("renewal-re-creates-too", mutant.Cond("WAS && !"+is(recreates))),
 		mutant.At("answer-after-deadline-revives", mutant.Cond("WAS && !"+is(recreates))),
 		mutant.At("seen-over-revived", mutant.Cond(is(recreates)+" || WAS")),
 	}},
-	{releaseOther, "file", "mutex", []Fault{stopShort}, "", 1, false, []mutant.Edit{
+	{name: releaseOther, on: "file", mode: "mutex", faults: []Fault{stopShort}, edits: []mutant.Edit{
 		mutant.At("cancelled-waiter-stays", mutant.First("if "+is(releaseOther)+" {\n\ti = 0\n}")),
 	}},
-	{noWakeUp, "file", "mutex", []Fault{stopShort}, "", 1, true, []mutant.Edit{
+	{name: noWakeUp, on: "file", mode: "mutex", faults: []Fault{stopShort}, atEnd: true, edits: []mutant.Edit{
 		mutant.At("wake-ups-lost-nobody", mutant.Cond("WAS && !"+is(noWakeUp))),
 		mutant.At("safety-look", mutant.Before("if "+is(noWakeUp)+" {\nreturn p.sent.Add(time.Hour)\n\t}")),
 	}},
-	{sameToken, "file", "mutex", []Fault{stopShort}, wiped, 1, false, []mutant.Edit{
+	{name: sameToken, on: "file", mode: "mutex", faults: []Fault{stopShort}, server: wiped, edits: []mutant.Edit{
 		mutant.At("tokens-repeat-after-wipe", mutant.After("if "+is(sameToken)+" {\nfirst = q.Last + 1\n\t}")),
 	}},
-	{afterReply, "redis", "mutex", []Fault{latency, latency, latency, stopLong}, "", 1, false, []mutant.Edit{
+	{name: afterReply, on: "redis", mode: "mutex", faults: []Fault{latency, latency, latency, stopLong}, edits: []mutant.Edit{
 		mutant.At("deadline-counts-reply", mutant.After("if "+is(afterReply)+" {\nsent = now\n\t}")),
 		mutant.At("deadline-counts-reply-too", mutant.After("if "+is(afterReply)+" {\n\tout.sent = o.e.now()\n}")),
 	}},
-	{leftBehind, "file", "mutex", []Fault{stopShort}, "", 1, true, []mutant.Edit{
+	{name: leftBehind, on: "file", mode: "mutex", faults: []Fault{stopShort}, atEnd: true, edits: []mutant.Edit{
 		mutant.At("cancelled-wait-leaves-place-behind", mutant.First("if "+is(leftBehind)+" {\n\t\treturn\n\t}")),
 		mutant.At("cancelled-wait-leaves-place-behind-too", mutant.After("if "+is(leftBehind)+" {\nq.Entries[i].Expires = now.Clock + micros(time.Hour)\n\t}")),
 	}},
-	{noReaders, "file", "rw", []Fault{stopShort}, "", 1, false, []mutant.Edit{
+	{name: noReaders, on: "file", mode: "rw", faults: []Fault{stopShort}, edits: []mutant.Edit{
 		mutant.At("writer-see-readers", mutant.After("if e.Granted && e.Weight == 1 && "+is(noReaders)+" {\n\t\t\tcontinue\n\t\t}")),
 	}},
-	{upgradeBlind, "file", "rw", []Fault{stopShort}, "", 1, false, []mutant.Edit{
+	{name: upgradeBlind, on: "file", mode: "rw", faults: []Fault{stopShort}, edits: []mutant.Edit{
 		mutant.At("upgrade-see-readers", mutant.Cond("WAS && !"+is(upgradeBlind))),
 	}},
-	{handedSame, "file", "mutex", []Fault{stopShort}, "", 1, false, []mutant.Edit{
+	{name: handedSame, on: "file", mode: "mutex", faults: []Fault{stopShort}, edits: []mutant.Edit{
 		mutant.At("handed-over-same-token", mutant.Stmt("if !"+is(handedSame)+" {\n\tWAS\n}")),
 	}},
-	{otherBoot, "file", "mutex", []Fault{contained}, "", 1, false, []mutant.Edit{
+	{name: otherBoot, on: "file", mode: "mutex", faults: []Fault{contained}, edits: []mutant.Edit{
 		mutant.At("file-other-boot", mutant.Before("if string(found.boot) != s.boot && "+is(otherBoot)+" {\n\t\tfl.q.Entries = fl.q.Entries[:0]\n\t}")),
 	}},
-	{staleNotification, "file", "mutex", []Fault{stopLong}, "", 1, false, []mutant.Edit{
+	{name: otherSession, on: "etcd", mode: "mutex", faults: []Fault{silence}, wide: true, long: true, edits: []mutant.Edit{
+		mutant.At("record-ask-unanswered", mutant.After("if m.sess != nil && "+is(otherSession)+" {\n\ts.sessions.Retire(m.sess)\n\tm.into(nil)\n}")),
+		mutant.At("session-keeps-nothing", mutant.Value("WAS || sess.claims == 0 && retired[sess]")),
+		mutant.At("record-grant-counts-from-another-session", mutant.After("if "+is(otherSession)+" {\n\tsess = s.sessions.Begun(c.TTL)\n}")),
+	}},
+	{name: lateLeft, on: "etcd", mode: "mutex", faults: []Fault{late}, wide: true, atEnd: true, long: true, edits: []mutant.Edit{
+		mutant.At("record-late-swap-is-left", mutant.Value("WAS && !"+is(lateLeft))),
+		mutant.At("record-late-join-is-void", mutant.Before("if "+is(lateLeft)+" {\n\tn.late = nil\n}")),
+	}},
+	{name: unconfirmed, on: couple8, mode: "upgrade", server: failover, long: true, edits: []mutant.Edit{
+		mutant.At("redis-change-gives", mutant.Line("return done('G' .. told(e))").If("broken(\""+unconfirmed+"\")")),
+		mutant.At("upgrade-forgotten", mutant.Cond("WAS || "+is(unconfirmed))), // its owner would soon notice
+	}},
+	{name: staleNotification, on: "file", mode: "mutex", faults: []Fault{stopLong}, edits: []mutant.Edit{
 		mutant.At("hint-old-token-grants", mutant.After("if "+is(staleNotification)+" && h.ID == r.claim.ID && h.Token > 0 && !r.s.NoRenew {\n\t\treturn r.lease(h.Token, h.N, r.e.now(), r.s.TTL, r.s.TTL/3)\n\t}")),
 	}},
 }
@@ -195,7 +246,9 @@ func brokenIn(t *testing.T, o *mutant.Overlay) string {
 		edits = append(edits, b.edits...)
 	}
 	o.Edit(edits...)
-	o.Add("store/broken.go", brokenFile)
+	for path, text := range brokenFiles {
+		o.Add(path, text)
+	}
 	o.Add("internal/wall/wall.go", wallFile)
 	clocks := 0
 	for _, path := range ownFiles(t) {
@@ -236,14 +289,17 @@ func TestEachBrokenLockIsFound(t *testing.T) {
 	// again, with other faults and for longer.
 	controls := map[string]bool{}
 	for _, b := range brokenLocks {
+		if b.long && os.Getenv(nightlyVar) == "" {
+			continue
+		}
 		if right := b.right(); !controls[right.name] {
 			controls[right.name] = true
 			t.Run(right.name, func(t *testing.T) {
 				t.Parallel()
 				right.need(t)
-				v := prove(t, right.options(t, bin, right.seed)).Verdict
+				v := prove(t, right.options(t, bin, 1)).Verdict
 				for times := time.Duration(2); v.Figures.Grants == 0 && times <= 16; times *= 2 { // the machine stood still
-					o := right.options(t, bin, right.seed)
+					o := right.options(t, bin, 1)
 					o.For *= times
 					v = prove(t, o).Verdict
 				}
@@ -256,7 +312,7 @@ func TestEachBrokenLockIsFound(t *testing.T) {
 			t.Parallel()
 			b.need(t)
 			for try := range uint64(5) {
-				if c := b.find(t, bin, b.seed+try, 1<<try); c != 0 {
+				if c := b.find(t, bin, 1+try, 1<<try); c != 0 {
 					t.Logf("found by check %d", c)
 					return
 				}
@@ -278,6 +334,9 @@ func (b *brokenLock) need(t *testing.T) {
 func (b *brokenLock) right() *brokenLock {
 	r := *b
 	r.name = fmt.Sprintf("nothing is wrong on %s, %s, %v %v", b.on, b.mode, b.faults, b.server)
+	if b.wide {
+		r.name += ", wide"
+	}
 	if b.atEnd {
 		r.name += ", to its end"
 	}
@@ -307,9 +366,16 @@ func (b *brokenLock) find(t *testing.T, bin string, seed uint64, times time.Dura
 // options are those of a run with the broken lock, until it is found.
 func (b *brokenLock) options(t *testing.T, bin string, seed uint64) *Options {
 	var o *Options
-	if b.on == "redis" {
+	switch b.on {
+	case "redis":
 		o = options("redis://"+testserver.SharedRedis(t), seed)
-	} else {
+	case "etcd":
+		o = options("etcd://"+testserver.SharedEtcd(t), seed)
+	case couple8:
+		o = newCouple(t, testserver.Redis8).replaced(seed)
+		o.Stop, o.Command = true, commandOf(bin, b.name)
+		return o
+	default:
 		dir := t.TempDir()
 		o = options("file:"+dir, seed)
 		if b.server == wiped {
@@ -324,7 +390,9 @@ func (b *brokenLock) options(t *testing.T, bin string, seed uint64) *Options {
 	}
 	o.Mode, o.Names, o.Faults, o.Stop = b.mode, 2, b.faults, true
 	o.For = 9 * time.Second
-	if b.atEnd {
+	if b.wide {
+		widen(o)
+	} else if b.atEnd {
 		o.For = 1500 * time.Millisecond
 	}
 	o.Command = commandOf(bin, b.name)

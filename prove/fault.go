@@ -15,6 +15,9 @@ const (
 	contained Fault = "container" // on files: it has a boot id and PIDs of its own, from its start to its end
 )
 
+// A fault of `holdfast run`, which only tests can do.
+const stopBoth Fault = "run stopped" // SIGSTOP to both its processes, and not to its command, for more than the TTL
+
 // Faults of the link between a process and the store.
 const (
 	cut     Fault = "cut"      // connections are closed and none is made

@@ -40,6 +40,12 @@ func (r *run) finish(ctx context.Context) {
 	all.Wait()
 	close(stop)
 	beside.Wait()
+	r.empties(ctx)
+}
+
+// empties notes that the store has nothing left of the names, or what it has a bound later.
+func (r *run) empties(ctx context.Context) {
+	bound := takenBy(r.o.TTL)
 	in, ok := r.store.(store.Inspector)
 	if !ok || r.run.lacks(store.PromiseInspect) {
 		return

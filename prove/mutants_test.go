@@ -86,6 +86,7 @@ func TestAJudgeWithSomethingWrongIsCaught(t *testing.T) {
 		wrong{"a fault that was on is not shown", "judge-fault-over-shown", mutant.Value("inside || false")},
 	)
 	for test, m := range map[string]wrong{
+		"TestTheFaultsEndWhenAllThatIsLateHasArrived":                 {"the faults end before what is late has arrived", "prove-calm-after-late", mutant.Stmt("_ = by")},
 		"TestALeaseThatWasOverBeforeItCouldBeReadIsNotTakenForLonger": {"a deadline that could not be read is believed", "judge-deadline-could-read-believed", mutant.Cond("!ahead && h.until < 0")},
 		"TestAParentThatIsSlowToHearIsAStall":                         {"a parent that is slow is no stall", "judge-parent-slow-stall", mutant.Cond("now < began")},
 		"TestOfAStoreWithoutPositionsItIsKnownWhoWaited":              {"who waits without a position is not noted", "judge-waits-without-place-noted", mutant.Cond("err != nil || c.Try")},

@@ -207,25 +207,37 @@ func TestNoLeaseIsLostToAFullServer(t *testing.T) {
 	for name, start := range newest {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := start(t)
-			rdb := redis.NewClient(&redis.Options{Addr: s.Addr})
-			defer rdb.Close()
-			most := func(bytes string) {
-				if err := rdb.ConfigSet(context.Background(), "maxmemory", bytes).Err(); err != nil {
-					t.Error(err)
-				}
-			}
-			o := options("redis://"+s.Addr, 1)
-			o.Mode, o.TTL, o.For, o.Faults = "upgrade", 2*time.Second, 10*time.Second, []Fault{}
-			o.Server = map[Fault]func() func(){full: func() func() { most("1"); return func() { most("0") } }}
-			r := proved(t, o)
-			if lost := lostWithoutStall(r.history); len(lost) > 0 {
-				t.Errorf("%d leases were lost:\n%s", len(lost), strings.Join(lost, "\n"))
-			}
+			r := proved(t, fullNow(t, start, 1))
+			losesNothing(t, r)
 			if f := r.Verdict.Figures; f.Faults[string(full)] == 0 || f.Kept == 0 {
 				t.Errorf("%v, %d held past a renewal", f.Faults, f.Kept)
 			}
 		})
+	}
+}
+
+// fullNow are the options of a run on a server that is full again and again.
+func fullNow(t *testing.T, start func(testing.TB, ...string) *testserver.Server, seed uint64) *Options {
+	t.Helper()
+	s := start(t)
+	rdb := redis.NewClient(&redis.Options{Addr: s.Addr})
+	t.Cleanup(func() { rdb.Close() })
+	most := func(bytes string) {
+		if err := rdb.ConfigSet(context.Background(), "maxmemory", bytes).Err(); err != nil {
+			t.Error(err)
+		}
+	}
+	o := options("redis://"+s.Addr, seed)
+	o.Mode, o.TTL, o.For, o.Faults = "upgrade", 2*time.Second, 10*time.Second, []Fault{}
+	o.Server = map[Fault]func() func(){full: func() func() { most("1"); return func() { most("0") } }}
+	return o
+}
+
+// losesNothing fails the test for each lease that was lost in the run.
+func losesNothing(t *testing.T, r *Report) {
+	t.Helper()
+	if lost := lostWithoutStall(r.history); len(lost) > 0 {
+		t.Errorf("%d leases were lost:\n%s", len(lost), strings.Join(lost, "\n"))
 	}
 }
 

@@ -39,6 +39,7 @@ type run struct {
 	mu     sync.Mutex
 	events []Event
 	holds  map[int]int // of each process, now
+	lateBy time.Duration
 	file   *os.File
 	out    *json.Encoder
 	err    error // of the file
@@ -192,11 +193,16 @@ func (r *run) strikeAll(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			on.Wait()
+			r.arrived()
 			return
 		case <-time.After(gap):
 		}
-		if len(server) > 0 && rng.IntN(3) == 0 {
-			r.strikeServer(server[turn%len(server)], between(rng, r.o.TTL/10, 2*r.o.TTL))
+		if len(server) > 0 && (len(strokes) == 0 || rng.IntN(3) == 0) {
+			f, d := server[turn%len(server)], between(rng, r.o.TTL/10, 2*r.o.TTL)
+			if f == failover { // another is there already
+				d /= 4
+			}
+			r.strikeServer(f, d)
 			turn++
 			continue
 		}

@@ -18,9 +18,11 @@ type pair struct {
 }
 
 const (
-	// pieceGap is how long after one late piece the next arrives. Requests that
-	// arrive together with their cancellation would not be done at all.
-	pieceGap = 2 * time.Millisecond
+	// pieceGap is how long after one late piece the next arrives, if they are few. Requests that
+	// arrive close to their cancellation would not be done at all, on a busy machine.
+	pieceGap = 20 * time.Millisecond
+	// piecesFor is how long late pieces take to arrive at most.
+	piecesFor = 2 * time.Second
 	// lateFor is how long the server can work on late requests.
 	lateFor = 2 * time.Second
 )
@@ -52,6 +54,21 @@ func (p *proxy) resetStruck() {
 	clear(p.struck)
 }
 
+// arrivesBy notes by when all that is late has arrived.
+func (r *run) arrivesBy(at time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lateBy = max(r.lateBy, at)
+}
+
+// arrived waits until all that is late has arrived: only then the faults have ended.
+func (r *run) arrived() {
+	r.mu.Lock()
+	by := r.lateBy
+	r.mu.Unlock()
+	time.Sleep(by - r.now()) //mutant:prove-calm-after-late
+}
+
 // deliver sends the late requests of a pair whose client has gone, and leaves the
 // server the time to work on them.
 func (p *proxy) deliver(x *pair) {
@@ -65,11 +82,12 @@ func (p *proxy) deliver(x *pair) {
 		}
 	}
 	wait(x.delay)
+	gap := min(pieceGap, piecesFor/time.Duration(len(x.requests)))
 	for _, piece := range x.requests {
 		if _, err := x.server.Write(piece); err != nil {
 			return
 		}
-		wait(pieceGap)
+		wait(gap)
 	}
 	wait(lateFor)
 }

@@ -5,6 +5,8 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/clock"
 )
 
 // sink is a server that tells what it was sent, and answers each piece with a dot.
@@ -85,6 +87,18 @@ func met(p *proxy) {
 		p.mu.Lock()
 		hits = p.hits
 		p.mu.Unlock()
+	}
+}
+
+// The faults have ended when all that is late has arrived.
+func TestTheFaultsEndWhenAllThatIsLateHasArrived(t *testing.T) {
+	t.Parallel()
+	r := &run{zero: clock.Boot()}
+	by := r.now() + 100*time.Millisecond
+	r.arrivesBy(by)
+	r.arrivesBy(by - 50*time.Millisecond)
+	if r.arrived(); r.now() < by {
+		t.Error("they end before")
 	}
 }
 

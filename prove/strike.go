@@ -35,6 +35,7 @@ func (p *process) draw(f Fault, rng *rand.Rand) *stroke {
 		s.last = between(rng, 0, ttl/2)
 	case silence, late: // not for long: callers that go on asking are what it is for
 		s.last = between(rng, ttl/20, ttl/4)
+		s.delay *= 2 // of what is late: its caller has given up, and found nothing, by then
 	default:
 		s.last = between(rng, ttl/10, ttl*18/10)
 	}
@@ -107,6 +108,9 @@ func (p *process) suffer(s *stroke) (hits int, err error) {
 	p.onLinks = nil
 	for _, x := range p.links {
 		hits += x.mend()
+	}
+	if s.fault == late {
+		p.r.arrivesBy(p.r.now() + s.delay + piecesFor)
 	}
 	return hits, nil
 }

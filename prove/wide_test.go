@@ -3,28 +3,60 @@
 package prove
 
 import (
+	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
 )
 
-// Many claims at once, most of them soon given up, beside a hold that lasts as long
-// as its process; connections fall silent and are reset, and what was asked for on
-// them is answered by nobody, or arrives late.
+// widen has many claims be made at once.
+func widen(o *Options) {
+	o.Wide, o.Names, o.For, o.TTL = true, 60, 8*time.Second, 2*time.Second
+}
+
+// wide are the options of a run with many claims at once: connections fall silent and are reset, and what was asked for
+// on them is answered by nobody, or arrives late. A store without a network has all its faults. nil: the store has no deadlines.
+func (s *rightStore) wide(t *testing.T, url string, seed uint64) *Options {
+	t.Helper()
+	o := options(url, seed)
+	widen(o)
+	way := ways[schemeOf(url)]
+	if way.network {
+		o.Faults = []Fault{silence, late}
+	}
+	opened, err := way.open(url, dialDirect)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.Close()
+	d := opened.Describe()
+	if _, lacks := d.Lacks[store.PromiseDeadline]; lacks {
+		return nil
+	}
+	o.TTL = max(o.TTL, d.MinTTL)
+	return o
+}
+
+// usuallyWide are those whose sessions keep what a process has lost track of, and one that has none. The others take
+// long, and are for make nightly.
+var usuallyWide = []string{"Redis", "etcd", "ZooKeeper", "NATS"}
+
+// Many claims at once, most of them soon given up, beside a hold that lasts as long as its process.
 func TestManyClaimsBesideALastingHoldAreProved(t *testing.T) {
 	t.Parallel()
-	for name, url := range map[string]func(*testing.T) string{
-		"Redis":     func(t *testing.T) string { return "redis://" + testserver.SharedRedis(t) },
-		"etcd":      func(t *testing.T) string { return "etcd://" + testserver.SharedEtcd(t) },
-		"ZooKeeper": func(t *testing.T) string { return "zk://" + testserver.SharedZooKeeper(t) },
-		"NATS":      func(t *testing.T) string { return "nats://" + testserver.SharedNATS(t) },
-	} {
-		t.Run(name, func(t *testing.T) {
+	for _, s := range provable {
+		if os.Getenv(nightlyVar) == "" && !slices.Contains(usuallyWide, s.name) {
+			continue
+		}
+		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			o := options(url(t), 1)
-			o.Wide, o.Names, o.Faults, o.For, o.TTL = true, 60, []Fault{silence, late}, 8*time.Second, 2*time.Second
+			o := s.wide(t, s.url(t), 1)
+			if o == nil {
+				return
+			}
 			r := proved(t, o)
 			lasting := 0
 			for _, e := range r.history.Events {

@@ -179,7 +179,7 @@ func (s *Store) askIn(ctx context.Context, m *localClaim, c *store.Claim, long, 
 		return store.Answer{}, err
 	case err != nil && !store.Definite(err):
 		s.mu.Lock()
-		m.unsure, m.ends = true, max(m.ends, store.Now().Add(c.TTL))
+		m.unsure, m.ends = true, max(m.ends, store.Now().Add(c.TTL)) //mutant:record-ask-unanswered
 		s.mu.Unlock()
 		return store.Answer{}, err
 	case err != nil:

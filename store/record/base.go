@@ -77,7 +77,7 @@ func (s *Store) load(ctx context.Context, n *name, b *base) error {
 // void makes the joins that were not answered impossible, before the record is read (law
 // 3). By mark, that is done by the write that follows.
 func (s *Store) void(ctx context.Context, n *name, b *base) error {
-	if s.traits.Void != VoidByCall || len(n.late) == 0 {
+	if s.traits.Void != VoidByCall || len(n.late) == 0 { //mutant:record-late-join-is-void
 		return nil
 	}
 	for len(n.late) > 0 {

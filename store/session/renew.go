@@ -157,7 +157,7 @@ func (s *Set) due(now store.Instant) (next store.Instant) {
 		return when <= now
 	}
 	for _, sess := range s.own {
-		idle := sess.claims == 0 && at(sess.used.Add(unused*sess.TTL))
+		idle := sess.claims == 0 && at(sess.used.Add(unused*sess.TTL)) //mutant:session-keeps-nothing
 		switch {
 		case sess.ending || sess.flight != nil:
 		case s.over(sess) || idle:
