@@ -113,6 +113,15 @@ func (r *records) sum(store, kind string) (sum record, runs, proved, faults int)
 	return sum, runs, proved, faults
 }
 
+// elsewhere are the stores whose server cannot be started here, each with the variable that names one.
+var elsewhere = map[string]string{"SQL Server": "HOLDFAST_TEST_SQLSERVER"}
+
+// absent reports whether there is no server for the store: its url skips the test.
+func (s *rightStore) absent() bool {
+	named := elsewhere[s.name]
+	return named != "" && os.Getenv(named) == ""
+}
+
 // start reads what has been run, from the directory that is named in the
 // environment or from .prove.
 func start(t *testing.T) *records {

@@ -3,7 +3,6 @@
 package prove
 
 import (
-	"os"
 	"testing"
 	"time"
 
@@ -46,15 +45,6 @@ var provable = []rightStore{
 	{"NATS", func(t *testing.T) string { return "nats://" + testserver.SharedNATS(t) }, false},
 	// What it proves is the store, not the server: that is a stand-in.
 	{"MongoDB, a stand-in", func(t *testing.T) string { return mongosim.Start(t, mongosim.Options{}).URI() }, false},
-}
-
-// elsewhere are the stores whose server cannot be started here, each with the variable that names one.
-var elsewhere = map[string]string{"SQL Server": "HOLDFAST_TEST_SQLSERVER"}
-
-// absent reports whether there is no server for the store: its url skips the test.
-func (s *rightStore) absent() bool {
-	named := elsewhere[s.name]
-	return named != "" && os.Getenv(named) == ""
 }
 
 // options are those of a run with processes of the build whose clocks can be off.
