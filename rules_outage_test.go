@@ -338,6 +338,38 @@ func TestOutage_AllInsideAreToldAtOnce(t *testing.T) {
 	}
 }
 
+// At one instant some give up, others get in for them, and the first is told: none
+// of them stays inside.
+func TestOutage_WhoGetsInAsItIsToldLeavesNothing(t *testing.T) {
+	for range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			s := newLink(t)
+			s.on(func(c *call) fate {
+				if c.op == "withdraw" {
+					return fate{}
+				}
+				return fate{there: time.Hour}
+			})
+			locks := locker(t, s, nil)
+			patient := func(ctx context.Context) (*Lease, error) { return locks.RWMutex("a").RLock(ctx) }
+			all := []*waiter{waits(t, patient)}
+			for range engine.MostSent - 1 {
+				all = append(all, waits(t, locks.With(&Options{Wait: 5 * time.Second}).RWMutex("a").RLock))
+			}
+			for range engine.MostInside {
+				all = append(all, waits(t, patient))
+			}
+			for _, w := range all {
+				w.wait()
+				is(t, w.err, ErrUnavailable)
+			}
+			time.Sleep(time.Minute)
+			same(t, "kept for nobody", locks.kept(), 0)
+			s.on(nil)
+		})
+	}
+}
+
 // Who comes in the place of one that has given up has the rest of its five
 // seconds, or what a closed port takes to be told.
 func TestOutage_ASuccessorHasOnlyTheRest(t *testing.T) {

@@ -157,7 +157,7 @@ func (r *request) ask(ctx context.Context) (*Lease, error) {
 		}
 		out, err := run(r, ctx, r.op().do)
 		if err == errOutage {
-			r.outage = r.p.err
+			r.outage = r.p.met
 			return nil, r.w.errorf(indeterminate(r.outage))
 		}
 		if err != nil {

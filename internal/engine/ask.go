@@ -189,7 +189,7 @@ func run[T any](r *request, ctx context.Context, op func(stop <-chan struct{}) T
 }
 
 // errOutage is told to one whose wait ends by the outage that another one inside
-// its local queue has met: the cause is in its waiter.
+// its local queue has met: the cause is in its waiter, as met.
 var errOutage = errors.New("outage")
 
 // withdraw gives back whatever the claim has. Nothing is asked for by this id

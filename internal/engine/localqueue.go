@@ -56,8 +56,9 @@ type waiter struct {
 	queue      *localQueue
 	admitted   chan struct{} // closed when it is admitted, or need not be
 	lease      *Lease        // it was handed the name, and does not ask
-	err        error         // the store was away for those inside
-	outage     chan struct{} // closed when that is told to one that is inside; nil: the first that came, and it cannot leave
+	err        error         // the store was away for those inside, and it was in line
+	outage     chan struct{} // closed when another inside was told of an outage; nil: the first that came, and it cannot leave
+	met        error         // what that one met; for after outage
 	prev, next *waiter       // in line
 
 	away    trouble                 // what its asks meet
@@ -270,7 +271,7 @@ func (g *localQueues) keep(w *Target, h *hold, p *waiter) bool {
 	} else {
 		at.goOut(p)
 	}
-	at.hold, at.refused = h, nil
+	at.hold, at.refused, at.from = h, nil, 0
 	g.admitNext(at)
 	return true
 }
@@ -294,8 +295,8 @@ func (g *localQueues) leave(p *waiter, granted bool, away error) {
 	if away != nil {
 		at.fail(away)
 		for _, q := range at.inside {
-			if q.sent && q.outage != nil && q.err == nil { //mutant:inside-one-after-another
-				q.err = away
+			if q.sent && q.outage != nil && q.met == nil { //mutant:inside-one-after-another
+				q.met = away
 				close(q.outage)
 			}
 		}
