@@ -133,9 +133,9 @@ func TestOutage_AnUpgradeThatWaitsSurvivesAClosedPort(t *testing.T) {
 			t.Fatal(err)
 		}
 		w := waits(t, func(ctx context.Context) (*Lease, error) { return nil, up.Upgrade(ctx) })
-		time.Sleep(third)
+		time.Sleep(third / 2)
 		down(s, errRefused)
-		time.Sleep(3 * time.Second)
+		time.Sleep(third) // it asks in the middle of that
 		s.on(nil)
 		w.waiting()
 		release(t, reader)
