@@ -27,7 +27,8 @@ const (
 	brokenSeeds = 10
 	rightFor    = 20 * time.Second
 	brokenFor   = 60 * time.Second
-	fewSeeds    = 3 // of what takes longer
+	coupleFor   = 6 * time.Minute // it takes a fail-over at the right moment
+	fewSeeds    = 3               // of what takes longer
 )
 
 // A record is one finished run, as a line of the file of records.
@@ -301,6 +302,8 @@ func (r *records) broken(t *testing.T, b *brokenLock, bin string, seed uint64) {
 	o := b.options(t, bin, seed)
 	o.Processes = 6
 	switch {
+	case b.on == couple8:
+		o.For = coupleFor
 	case !b.atEnd:
 		o.For = brokenFor
 	case b.wide:
