@@ -22,8 +22,8 @@ import (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	flag.Set("test.parallel", "16") // most of them wait most of the time
-	debug.SetGCPercent(400)         // documents are made and thrown away
+	flag.Set("test.parallel", "8") // most of them wait, but the stand-in is in this process: with 16 a busy machine left asks without an answer
+	debug.SetGCPercent(400)        // documents are made and thrown away
 	if os.Getenv("HOLDFAST_TEST_STEPS") == "" {
 		os.Setenv("HOLDFAST_TEST_STEPS", "2000")
 	}

@@ -200,15 +200,15 @@ func TestAHoldWhoseSessionIsLockedIsLostByItsDeadline(t *testing.T) {
 		h, until := store.Hold{Name: "a", ID: mine.ID, Token: a.Token, TTL: mine.TTL}, a.From.Add(a.TTL)
 		unlock := lockRow(t, dsn, s.b.sessions+" WHERE id="+text(s.Sessions()[0][:]))
 		defer unlock()
-		soon := func(f func(context.Context) error) error {
-			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		within := func(d time.Duration, f func(context.Context) error) error {
+			ctx, cancel := context.WithTimeout(t.Context(), d)
 			defer cancel()
 			return f(ctx)
 		}
 		tries := func() (b store.Answer, err error) {
 			try := storetest.Mutex(them, "a")
 			try.Try = true
-			err = soon(func(ctx context.Context) (err error) { b, err = other.Ask(ctx, try); return err })
+			err = within(300*time.Millisecond, func(ctx context.Context) (err error) { b, err = other.Ask(ctx, try); return err })
 			return b, err
 		}
 		for began := time.Now(); ; {
@@ -216,7 +216,8 @@ func TestAHoldWhoseSessionIsLockedIsLostByItsDeadline(t *testing.T) {
 				t.Fatalf("its owner is not told that it is lost in %v", patience)
 			}
 			late, r := store.Now() > until, store.Renewal{}
-			err := soon(func(ctx context.Context) error { r = s.Renew(ctx, []store.Hold{h})[0]; return r.Err })
+			// Longer than the session waits for its own renewal: what the caller did not wait for counts for nothing.
+			err := within(mine.TTL/2, func(ctx context.Context) error { r = s.Renew(ctx, []store.Hold{h})[0]; return r.Err })
 			if errors.Is(err, store.ErrLost) {
 				break
 			} else if late {
