@@ -158,6 +158,7 @@ func newStore(db db, o *Options, clock func() int64) (*Store, error) {
 	s.sweeper = sweeper{least: leastSweep, most: mostSweep}
 	s.ctx, s.end = context.WithCancel(context.Background())
 	s.claims.of, s.claims.wake, s.claims.late = map[store.ID]*localClaim{}, make(chan struct{}, 1), mostLate
+	s.claims.patience = leftPatience
 	s.sessions = session.NewSet(sessionTable{s}, s.poke)
 	return s, nil
 }

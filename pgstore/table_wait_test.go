@@ -31,63 +31,72 @@ func TestWhoWaitedForTheRowDecidesOnWhatIsThereThen(t *testing.T) {
 		"a name that was free is taken meanwhile": {"", ""},
 		"a name that was taken is free meanwhile": {"taken", "id = '{}', weight = '{}', want = '{}', turn = '{}', n = '{}', shown = '{}', token = '{}', fence = '{}', since = '{}', expires = '{}', keep = '{}', delay = '{}', broken = '{}', owner = '{}', session = '{}', last = last + 3600000000"},
 	} {
-		t.Run(what, func(t *testing.T) {
-			name := what
-			h := mustHold(t, s, mutex(name)) // so that there is a row
-			if c.row == "" {
-				if err := s.Release(t.Context(), h); err != nil {
-					t.Fatal(err)
-				}
-			}
-			tx, err := poolOf(s).Begin(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer tx.Rollback(context.Background())
-			other := mutex(name)
-			if c.row == "" {
-				var token int64
-				var durable *string
-				if err := tx.QueryRow(t.Context(), s.do.askFast, []byte(name), other.ID[:], other.Limit, other.Weight, int64(1), int64(60e6), int64(0), int64(0), []byte("h"), int64(60e6)).Scan(&token, &durable); err != nil {
-					t.Fatal(err)
-				}
-				h.Token = token
-			} else if _, err := tx.Exec(t.Context(), "UPDATE "+tableOf(s)+" SET "+c.done+" WHERE name = $1", []byte(name)); err != nil {
-				t.Fatal(err)
-			}
-			answers := make(chan store.Answer, waiters)
-			for range waiters {
-				claim := mutex(name)
-				go func() {
-					a, err := s.Ask(t.Context(), claim)
-					if err != nil {
-						t.Error(err)
-					}
-					answers <- a
-				}()
-			}
-			until(t, "all wait for the row", func() bool { return waitingForRows(t, s) >= waiters })
-			if err := tx.Commit(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			granted := 0
-			if c.row != "" {
-				h.Token += time.Hour.Microseconds() // so much the clock is behind the newest token
-			}
-			for range waiters {
-				if a := <-answers; a.Granted {
-					if granted++; a.Token <= h.Token {
-						t.Errorf("token %d after %d", a.Token, h.Token)
+		for kind, mutex := range map[string]func(string) store.Claim{
+			"": mutex,
+			" slots": func(name string) store.Claim { // they do not come by the short statement
+				c := mutex(name)
+				c.Limit, c.Weight = 3, 2
+				return c
+			},
+		} {
+			t.Run(what+kind, func(t *testing.T) {
+				name := what + kind
+				h := mustHold(t, s, mutex(name)) // so that there is a row
+				if c.row == "" {
+					if err := s.Release(t.Context(), h); err != nil {
+						t.Fatal(err)
 					}
 				}
-			}
-			if want := map[bool]int{true: 1, false: 0}[c.row != ""]; granted != want {
-				t.Errorf("%d of those who waited were granted, want %d", granted, want)
-			}
-			if st := state(t, s, name); len(st.Entries) != map[bool]int{true: waiters, false: waiters + 1}[c.row != ""] {
-				t.Errorf("in the queue there are %+v", st.Entries)
-			}
-		})
+				tx, err := poolOf(s).Begin(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer tx.Rollback(context.Background())
+				other := mutex(name)
+				if c.row == "" {
+					var token int64
+					var durable *string
+					if err := tx.QueryRow(t.Context(), s.do.askFast, []byte(name), other.ID[:], other.Limit, other.Weight, int64(1), int64(60e6), int64(0), int64(0), []byte("h"), int64(60e6)).Scan(&token, &durable); err != nil {
+						t.Fatal(err)
+					}
+					h.Token = token
+				} else if _, err := tx.Exec(t.Context(), "UPDATE "+tableOf(s)+" SET "+c.done+" WHERE name = $1", []byte(name)); err != nil {
+					t.Fatal(err)
+				}
+				answers := make(chan store.Answer, waiters)
+				for range waiters {
+					claim := mutex(name)
+					go func() {
+						a, err := s.Ask(t.Context(), claim)
+						if err != nil {
+							t.Error(err)
+						}
+						answers <- a
+					}()
+				}
+				until(t, "all wait for the row", func() bool { return waitingForRows(t, s) >= waiters })
+				if err := tx.Commit(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				granted := 0
+				if c.row != "" {
+					h.Token += time.Hour.Microseconds() // so much the clock is behind the newest token
+				}
+				for range waiters {
+					if a := <-answers; a.Granted {
+						if granted++; a.Token <= h.Token {
+							t.Errorf("token %d after %d", a.Token, h.Token)
+						}
+					}
+				}
+				if want := map[bool]int{true: 1, false: 0}[c.row != ""]; granted != want {
+					t.Errorf("%d of those who waited were granted, want %d", granted, want)
+				}
+				if st := state(t, s, name); len(st.Entries) != map[bool]int{true: waiters, false: waiters + 1}[c.row != ""] {
+					t.Errorf("in the queue there are %+v", st.Entries)
+				}
+			})
+		}
 	}
 }
 

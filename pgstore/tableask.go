@@ -3,7 +3,6 @@ package pgstore
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/session"
@@ -22,6 +21,12 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 	if err := s.gone(ctx, m); err != nil {
 		return store.Answer{}, err
 	}
+	if h, moves := s.moves(m, &c); moves { //mutant:pg-asked-for-beside-a-move
+		if err := s.Renew(ctx, []store.Hold{h})[0].Err; err != nil {
+			return store.Answer{}, err
+		}
+	}
+	defer s.asks(m, &c)
 	for range repeats {
 		if a, done, err := s.askOnce(ctx, m, &c); done || err != nil {
 			if err != nil && store.Definite(err) || err == nil && !a.Granted && c.Try {
@@ -54,16 +59,11 @@ type asking struct {
 	again bool             // a session keeps the claim already
 	kept  *session.Session // that keeps it, or is to keep it while it waits
 	joins bool             // it takes a place in kept, if it has to wait
-	to    *keeper          // the session that it moves to, or nil
-	maybe []session.ID     // those that it moves from
 	late  int64            // when it is too late to take a place
 	over  over
 }
 
 func (s *Store) askOnce(ctx context.Context, m *localClaim, c *store.Claim) (a store.Answer, done bool, err error) {
-	if a, ok := s.fromNotification(m, c); ok {
-		return a, true, nil
-	}
 	k := asking{Store: s, m: m, c: c, args: []any{
 		[]byte(c.Name), c.ID[:], c.Limit, c.Weight, int64(c.Tokens()), micros(c.TTL), micros(c.MinHold), micros(c.LockDelay), []byte(c.Owner),
 	}}
@@ -75,12 +75,7 @@ func (s *Store) askOnce(ctx context.Context, m *localClaim, c *store.Claim) (a s
 			return a, done, err
 		}
 	}
-	if k.to, k.maybe, err = s.longer(ctx, m, c); err != nil {
-		return a, false, err
-	}
 	switch {
-	case k.to != nil:
-		k.kept = k.to.Session
 	case c.Try || k.again:
 		if a, writes, err := k.look(ctx); err != nil || !writes {
 			return a, err == nil, err
@@ -123,12 +118,15 @@ func (k *asking) look(ctx context.Context) (a store.Answer, writes bool, err err
 		if a, err = f.poll(c); err == nil && !e.Granted && (a.Granted || len(f.ended) > 0) {
 			return a, true, nil
 		}
-		a, _, err = k.asked(ctx, k.m, c, f, a, err, k.kept, nil, calls, sent)
+		a, _, err = k.asked(k.m, c, f, a, err, k.kept, calls, sent)
 		return a, false, err
 	default:
 		a, change, err := f.q.Ask(f.time(), c.Name, c)
+		if change.Wrote {
+			return a, true, nil
+		}
 		a.Waiting += f.skipped
-		return a, err == nil && change.Wrote, err
+		return a, false, err
 	}
 }
 
@@ -136,14 +134,15 @@ func (k *asking) look(ctx context.Context) (a store.Answer, writes bool, err err
 // the next.
 func (k *asking) write(ctx context.Context) (a store.Answer, done bool, err error) {
 	m, c := k.m, k.c
-	in, flight, from := []byte{}, (*session.Flight)(nil), array{}
-	switch {
-	case k.to != nil:
-		in, flight = k.to.ID[:], k.to.flight
-		for _, id := range k.maybe {
-			from.bytes(string(id[:]))
+	in, placed := []byte{}, false // placed: an entry may be in the session, and nobody knows of it
+	defer func() {
+		if k.joins && err != nil && (placed || !store.Definite(err)) { //mutant:pg-place-of-a-failed-ask-is-noted
+			k.mayComeLate(m, k.late)
 		}
-	case k.joins:
+	}()
+	if k.joins { // the session goes on for as long as this takes
+		k.kept.Enter()
+		defer k.kept.Leave()
 		in = k.kept.ID[:]
 	}
 	for short := k.joins && c.Weight == c.Limit; ; short = false {
@@ -152,11 +151,10 @@ func (k *asking) write(ctx context.Context) (a store.Answer, done bool, err erro
 		if short {
 			f, err = k.read(ctx, "ask for", c.Name, k.do.askBehind, []byte(c.Name), c.ID[:], c.Limit, int64(c.Tokens()), micros(c.MinHold), micros(c.LockDelay), []byte(c.Owner), in, k.late)
 		} else {
-			f, err = k.act(ctx, "ask for", c.Name, k.over, k.do.ask, append(k.args, micros(c.PositionTTL), c.Try, in, k.late, from.text())...)
+			f, err = k.act(ctx, "ask for", c.Name, k.over, k.do.ask, append(k.args, micros(c.PositionTTL), c.Try, in, k.late)...)
 		}
 		switch {
 		case err != nil:
-			k.mayComeLate(m, k.late, err)
 			return a, false, err
 		case !f.there && short:
 			continue
@@ -166,6 +164,7 @@ func (k *asking) write(ctx context.Context) (a store.Answer, done bool, err erro
 		if err := f.lost(); err != nil {
 			return a, true, err
 		}
+		placed = placed || f.in[c.ID] != (session.ID{})
 		whose := holders      //mutant:pg-next-asks-about-holders
 		if f.isBehind(c.ID) { // whoever is next asks, and this one when it asks again
 			whose = nobodys
@@ -182,13 +181,19 @@ func (k *asking) write(ctx context.Context) (a store.Answer, done bool, err erro
 			k.seen.set(c.Name, idle) // when it is given back
 		}
 		a, err = f.poll(c)
+		if err == nil && a.Granted && (e == nil || !e.Granted) { //mutant:pg-would-be-granted
+			if short { // what is ahead has expired since
+				continue
+			}
+			return store.Answer{}, false, fmt.Errorf("%w: ask for %q on %s: it was not let in, though there is room", store.ErrUnavailable, c.Name, k.address)
+		}
 		if e == nil && k.again {
 			return a, true, k.overTaken(m)
 		}
-		if e == nil && err == nil && !c.Try { //mutant:pg-too-late-is-told
+		if e == nil && err == nil && k.joins { //mutant:pg-too-late-is-told
 			return a, false, fmt.Errorf("%w: ask for %q on %s: it came too late", store.ErrUnavailable, c.Name, k.address)
 		}
-		return k.asked(ctx, m, c, f, a, err, k.kept, flight, calls, sent)
+		return k.asked(m, c, f, a, err, k.kept, calls, sent)
 	}
 }
 
@@ -203,20 +208,13 @@ func (s *Store) keeper(m *localClaim) *session.Session {
 	return m.sess
 }
 
-// longer is the session that a hold moves to which is asked for again, and for longer than the session lasts that
-// keeps it; and those that it may be in. Nil: it stays.
-func (s *Store) longer(ctx context.Context, m *localClaim, c *store.Claim) (*keeper, []session.ID, error) {
+// moves reports whether a hold that is asked for again has to move first: it is for longer than the session
+// lasts that keeps it; or a statement that moves it was not answered, and may be done after this ask.
+func (s *Store) moves(m *localClaim, c *store.Claim) (h store.Hold, moves bool) {
 	s.claims.mu.Lock()
-	moves := m.token != 0 && m.sess != nil && m.sess.TTL < c.TTL
-	r := &renewal{h: &store.Hold{Name: c.Name, ID: c.ID, Token: m.token, TTL: c.TTL}, m: m}
-	s.claims.mu.Unlock()
-	if !moves {
-		return nil, nil, nil
-	}
-	if err := s.prepare(ctx, r, map[time.Duration]*keeper{}); err != nil {
-		return nil, nil, s.failed(fmt.Sprintf("ask for %q", c.Name), err)
-	}
-	return r.by, r.maybe, nil
+	defer s.claims.mu.Unlock()
+	moves = m.token != 0 && (m.to != nil || m.sess != nil && m.sess.TTL < c.TTL)
+	return store.Hold{Name: c.Name, ID: c.ID, Token: m.token, TTL: c.TTL}, moves
 }
 
 func callsOf(sess *session.Session) int64 {
@@ -234,12 +232,9 @@ func (s *Store) tooLate() int64 {
 	return s.claims.serverNow() + s.claims.late.Microseconds()
 }
 
-// mayComeLate notes that an ask was not answered, and may be done until it is too late: what
+// mayComeLate notes that an ask was not answered, and may have been done or be done until it is too late: what
 // it brings then is nobody's, and no session's end would take it out.
-func (s *Store) mayComeLate(m *localClaim, late int64, err error) {
-	if store.Definite(err) {
-		return
-	}
+func (s *Store) mayComeLate(m *localClaim, late int64) {
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
 	m.late = max(m.late, late)
@@ -257,7 +252,7 @@ func (s *Store) overTaken(m *localClaim) error {
 // asked is the answer to an ask of which the entry is in f. It counts from the last answered renewal of the
 // session that keeps the entry, or from the ask.
 func (s *Store) asked(
-	ctx context.Context, m *localClaim, c *store.Claim, f *found, a store.Answer, why error, kept *session.Session, flight *session.Flight, calls int64, sent store.Instant,
+	m *localClaim, c *store.Claim, f *found, a store.Answer, why error, kept *session.Session, calls int64, sent store.Instant,
 ) (store.Answer, bool, error) {
 	e := f.entry(c.ID)
 	if why != nil || e == nil {
@@ -275,7 +270,7 @@ func (s *Store) asked(
 	if sess != kept {
 		calls = -1 // its next renewal reads
 	}
-	st := sess.Wait(ctx, flight)
+	st := sess.State()
 	if st.Over {
 		return store.Answer{}, true, s.overTaken(m)
 	}

@@ -2,10 +2,12 @@ package pgstore
 
 import (
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/pgstore/internal/pgtest"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -53,7 +55,11 @@ func TestWhoComesBehindOthersWaitsOnlyIfItHasTo(t *testing.T) {
 	if err := other.Release(t.Context(), free); err != nil {
 		t.Fatal(err)
 	}
-	if a, err := come("free"); err != nil || !a.Granted {
+	atOnce := func(name string) bool { // then no session keeps it
+		f, err := s.look(t.Context(), name)
+		return err == nil && len(f.q.Entries) == 1 && len(f.in) == 0
+	}
+	if a, err := come("free"); err != nil || !a.Granted || !atOnce("free") {
 		t.Errorf("a name that is free by now: %+v, %v", a, err)
 	}
 	c := mutex("expired")
@@ -63,7 +69,7 @@ func TestWhoComesBehindOthersWaitsOnlyIfItHasTo(t *testing.T) {
 		f, err := s.look(t.Context(), "expired")
 		return err == nil && f.q.Entries[0].Expires <= f.now
 	})
-	if a, err := come("expired"); err != nil || !a.Granted {
+	if a, err := come("expired"); err != nil || !a.Granted || !atOnce("expired") {
 		t.Errorf("behind a hold that has expired: %+v, %v", a, err)
 	}
 	slots := mutex("slots")
@@ -81,6 +87,65 @@ func TestWhoComesBehindOthersWaitsOnlyIfItHasTo(t *testing.T) {
 	}
 	if st := state(t, s, "twice"); len(st.Entries) != 2 {
 		t.Errorf("there are %d entries, want the hold and one position", len(st.Entries))
+	}
+}
+
+// A hold expires while the statement runs that appends a claim behind it. Nothing is granted but by a statement
+// that writes it: else two would have it, one of them without a token.
+func TestWhatExpiresWhileSomebodyComesBehindItIsNotGrantedWithoutAToken(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	c := mutex("n")
+	c.TTL = minTTL
+	h := mustHold(t, second(t, s), c)
+	until(t, "the hold has expired", func() bool {
+		f, err := s.look(t.Context(), "n")
+		return err == nil && f.q.Entries[0].Expires <= f.now
+	})
+	statement := strings.Replace(s.do.askBehind, "< ALL (expires)", "< ALL (expires) OR true", 1) // as it was when that looked
+	if statement == s.do.askBehind {
+		t.Fatal("the statement has other words")
+	}
+	s.do.askBehind = statement
+	s.seen.set("n", inUse)
+	waits := mutex("n")
+	a := mustAsk(t, s, waits)
+	if e := state(t, s, "n").Entries[0]; !a.Granted || a.Token <= h.Token || e.ID != waits.ID || e.Token != a.Token {
+		t.Errorf("%+v, and the store has %+v", a, e)
+	}
+}
+
+// An ask waits for the row for so long that it was given up, and whoever kept the row has changed nothing in it. It
+// takes no place then, though it came in time.
+func TestAnAskThatWaitedForTheRowTooLongTakesNoPlace(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	mustHold(t, second(t, s), mutex("n"))
+	mustAsk(t, s, mutex("n")) // it knows the time
+	s.claims.mu.Lock()
+	s.claims.late = 2 * time.Second
+	s.claims.mu.Unlock()
+	_, done := lock(t, s, tableOf(s)+" WHERE name = 'n'")
+	claim := mutex("n")
+	answered := make(chan error, 1)
+	go func() {
+		a, err := s.Ask(t.Context(), claim)
+		if err == nil {
+			t.Errorf("%+v", a)
+		}
+		answered <- err
+	}()
+	until(t, "the ask waits for the row", func() bool { return waitingForRows(t, s) >= 1 })
+	now := pgtest.One[int64](t, poolOf(s), "SELECT "+serverNow)
+	until(t, "it is too late", func() bool {
+		return pgtest.One[int64](t, poolOf(s), "SELECT "+serverNow) > now+2*time.Second.Microseconds()
+	})
+	done()
+	if err := <-answered; !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("%v, want that it came too late", err)
+	}
+	if st := state(t, s, "n"); len(st.Entries) != 2 {
+		t.Errorf("there are %+v", st.Entries)
 	}
 }
 
@@ -118,51 +183,49 @@ func TestWhoAsksAgainBehindOthersWritesNothing(t *testing.T) {
 	}
 }
 
-// The notification of a grant is the answer to the ask that follows it: no statement is sent, and the hold lasts as the
-// session does that keeps it.
-func TestAnAskThatANotificationHasAnsweredIsNotSent(t *testing.T) {
+// Who was granted by a notification asks for nothing: it gives back by the statement that lets in the next, and is
+// forgotten then, also if what it gives back was lost.
+func TestWhoIsGrantedByANotificationIsKnownWhenItGivesBack(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	other := second(t, s)
-	told := make(chan store.Notification, 10)
+	told := make(chan store.Notification, 1000)
 	if err := s.Watch(t.Context(), me, func(n store.Notification) { told <- n }); err != nil {
 		t.Fatal(err)
 	}
-	h, waits := mustHold(t, other, mutex("n")), mutex("n")
-	mustAsk(t, s, waits)
-	sess := s.sessions.Own(sessionOf(t, s, "n", waits.ID))
-	if err := other.Release(t.Context(), h); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case n := <-told:
-		if n.ID != waits.ID || n.Name != "n" {
+	for _, broken := range []bool{false, true} {
+		h, waits := mustHold(t, other, mutex("n")), mutex("n")
+		mustAsk(t, s, waits)
+		if err := other.Release(t.Context(), h); err != nil {
+			t.Fatal(err)
+		}
+		var n store.Notification
+		for n.ID != waits.ID { // those of other tests come, too
+			select {
+			case n = <-told:
+			case <-time.After(patience):
+				t.Fatal("no notification")
+			}
+		}
+		if n.Name != "n" || n.Token <= h.Token {
 			t.Fatalf("%+v", n)
 		}
-	case <-time.After(patience):
-		t.Fatal("no notification")
-	}
-	var sent atomic.Int64
-	meddle(s, func(statement string, _ []any) error {
-		if statement != s.do.session.renew {
-			sent.Add(1)
+		hold := store.Hold{Name: "n", ID: waits.ID, Token: n.Token, TTL: waits.TTL}
+		if !broken && s.ways.get("n") != next {
+			t.Error("it does not give back by the statement that lets in the next")
 		}
-		return nil
-	})
-	a := mustAsk(t, s, waits)
-	if !a.Granted || a.Token <= h.Token || a.From == 0 || a.From > sess.State().Renewed || a.TTL > store.MaxPositionTTL {
-		t.Errorf("%+v, of a session that was renewed at %v", a, sess.State().Renewed)
-	}
-	if n := sent.Load(); n != 0 {
-		t.Errorf("%d statements were sent", n)
-	}
-	meddle(s, func(string, []any) error { return nil })
-	hold := store.Hold{Name: "n", ID: waits.ID, Token: a.Token, TTL: waits.TTL}
-	if e := state(t, s, "n").Entries[0]; e.Token != a.Token || e.ID != waits.ID {
-		t.Errorf("the store has %+v", e)
-	}
-	mustRenew(t, s, hold)
-	if err := s.Release(t.Context(), hold); err != nil {
-		t.Fatal(err)
+		if broken {
+			if err := other.BreakHold(t.Context(), store.Break{Name: "n", ID: waits.ID, Token: n.Token, Now: true}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Release(t.Context(), hold); broken != errors.Is(err, store.ErrLost) {
+			t.Errorf("broken %v: %v", broken, err)
+		}
+		s.claims.mu.Lock()
+		if m := s.claims.of[waits.ID]; m != nil {
+			t.Errorf("broken %v: it is remembered: %+v", broken, m)
+		}
+		s.claims.mu.Unlock()
 	}
 }

@@ -22,7 +22,8 @@ type localClaim struct {
 	late  int64            // an ask was not answered that does nothing once it is this late on the server's clock; 0: none was
 	until store.Instant    // it lasts until then at least, as its owner was told
 	ends  store.Instant    // it is taken out then, unless it is renewed
-	over  bool             // its session has ended
+	over  bool             // its session has ended, or it was taken out
+	out   bool             // it is being taken out, as its time is over: it is lost from then on
 	left  bool             // its owner has given it up
 	busy  int              // operations under way
 	tries int              // to take it out
@@ -32,8 +33,8 @@ type localClaim struct {
 	token int64 // of its grant, once its owner was told; 0 before
 	used  int64
 	owner string
-	told  store.Renewal       // how it stands, as its owner was told
-	heard *store.Notification // of its grant, while it waits
+	told  store.Renewal // how it stands, as its owner was told
+	heard int64         // the token of its grant, as a notification told
 }
 
 // claims are those of this process.
@@ -43,7 +44,9 @@ type claims struct {
 	tends bool
 	tasks sync.WaitGroup
 	wake  chan struct{} // something may be due
-	late  time.Duration // how late an ask may come to the server that takes a place
+
+	late     time.Duration // how late an ask may come to the server that takes a place
+	patience time.Duration // with an owner who gave up a claim, and was not answered
 
 	now   int64 // what the server's clock showed in an answer, in µs
 	heard store.Instant
@@ -54,6 +57,8 @@ const (
 	remembered = time.Minute
 	// mostLate is claims.late: longer than any ask is waited for.
 	mostLate = 10 * time.Second
+	// leftPatience is claims.patience.
+	leftPatience = time.Second
 )
 
 // hear notes what the server's clock showed in an answer.
@@ -98,9 +103,11 @@ func (s *Store) exit(m *localClaim) {
 	m.busy--
 }
 
-// into notes what keeps the claim. claims.mu is held.
+// into notes what keeps the claim. A statement that was not answered may yet move it, unless this is where to. claims.mu is held.
 func (m *localClaim) into(sess *session.Session) {
-	m.to, m.maybe = nil, nil
+	if sess != nil && sess == m.to {
+		m.to, m.maybe = nil, nil
+	}
 	if m.sess == sess {
 		return
 	}
@@ -112,12 +119,15 @@ func (m *localClaim) into(sess *session.Session) {
 	}
 }
 
-// isOver reports whether the session of the claim has ended: then it is lost. claims.mu is held.
+// isOver reports whether the claim is lost: its session has ended, or its time was over. claims.mu is held.
 func (m *localClaim) isOver() bool {
 	if !m.over && m.sess != nil && m.sess.Over() { //mutant:pg-session-over-is-lost
-		m.over, m.ends = true, store.Now().Add(remembered)
+		m.over, m.ends = true, store.Now()
+		if m.to == nil { //mutant:pg-moved-out-of-an-ended-session
+			m.ends = m.ends.Add(remembered)
+		}
 	}
-	return m.over
+	return m.over || m.out //mutant:pg-being-taken-out-is-lost
 }
 
 // gone is why a claim is lost, or nil. If it was broken and is there still, that is the reason.
@@ -150,17 +160,30 @@ func (s *Store) leave(m *localClaim, done bool) {
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
 	m.left = true
-	late := m.late > s.claims.serverNow() //mutant:pg-late-ask-is-taken-out
-	if !late && (done || m.sess == nil && m.to == nil) {
+	late := m.late > s.claims.serverNow()                             //mutant:pg-late-ask-is-taken-out
+	if done && !late || m.sess == nil && m.to == nil && m.late == 0 { //mutant:pg-unanswered-ask-may-have-been-done
 		s.forget(m)
 		return
 	}
 	m.ends = store.Now()
+	if !done { // whoever repeats it comes before
+		m.ends = m.ends.Add(s.claims.patience)
+	}
 	s.poke()
+}
+
+// asks notes that a claim is asked for: its owner will ask again, or give it up.
+func (s *Store) asks(m *localClaim, c *store.Claim) {
+	s.claims.mu.Lock()
+	defer s.claims.mu.Unlock()
+	if !m.left && !m.isOver() {
+		m.ends = max(m.ends, store.Now().Add(c.PositionTTL)) //mutant:pg-unanswered-ask-is-taken-out-at-once
+	}
 }
 
 // forget is of a claim of which nothing is stored, or that goes by itself. claims.mu is held.
 func (s *Store) forget(m *localClaim) {
+	m.to = nil
 	m.into(nil)
 	if s.claims.of[m.id] == m {
 		delete(s.claims.of, m.id)
@@ -183,12 +206,12 @@ func (s *Store) due(now store.Instant) (next store.Instant) {
 	next = now.Add(time.Second)
 	begun := 0
 	for _, m := range s.claims.of {
-		over := m.isOver()
+		m.isOver()
 		switch {
 		case m.busy > 0:
 		case m.ends > now:
 			next = min(next, m.ends)
-		case m.late == 0 && over:
+		case m.late == 0 && m.over && m.to == nil:
 			s.forget(m)
 		case m.late == 0 && m.sess == nil && m.to == nil: // it has an expiry of its own, and goes by itself
 			if now > m.ends.Add(remembered) {
@@ -199,6 +222,7 @@ func (s *Store) due(now store.Instant) (next store.Instant) {
 		default:
 			begun++
 			m.busy++
+			m.out = !m.left
 			s.claims.tasks.Go(func() { s.takeOut(m) })
 		}
 	}
@@ -217,6 +241,7 @@ func (s *Store) takeOut(m *localClaim) {
 	defer s.claims.mu.Unlock()
 	m.busy--
 	if err == nil && last {
+		m.to, m.maybe = nil, nil
 		m.into(nil)
 		m.over, m.late, m.ends = true, 0, store.Now().Add(remembered)
 		if m.left {

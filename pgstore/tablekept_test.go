@@ -320,13 +320,14 @@ func TestAnAskThatComesLateIsTakenOut(t *testing.T) {
 	h := mustHold(t, other, mutex("n"))
 	mustAsk(t, s, mutex("other"))
 	claim := mutex("n")
+	s.seen.set("n", inUse)
 	s.claims.late = 2 * time.Second
 	var late []any
 	var mu sync.Mutex
 	var asks, taken atomic.Int64
 	meddle(s, func(statement string, args []any) error {
 		switch statement {
-		case s.do.ask:
+		case s.do.askBehind:
 			if asks.Add(1) == 1 {
 				mu.Lock()
 				defer mu.Unlock()
@@ -345,7 +346,7 @@ func TestAnAskThatComesLateIsTakenOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "it is taken out", func() bool { return taken.Load() > 1 })
-	if err := s.run(t.Context(), s.do.ask, late, func() {}, func(func(...any) error) error { return nil }); err != nil {
+	if err := s.run(t.Context(), s.do.askBehind, late, func() {}, func(func(...any) error) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	if st := state(t, s, "n"); len(st.Entries) == 1 {

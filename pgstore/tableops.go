@@ -98,7 +98,7 @@ func (s *Store) isToken(m *localClaim, token int64) bool {
 	}
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
-	return m.token == token
+	return m.token == token || m.heard == token
 }
 
 // lone reports whether no session keeps a claim: it has an expiry of its own.
@@ -167,11 +167,22 @@ func (s *Store) BreakHold(ctx context.Context, b store.Break) error {
 		return err
 	}
 	reason := cmp.Or(b.Reason, "no reason given")
-	f, err = s.act(ctx, "break", b.Name, over{sessions: f.ended}, s.do.breaks, []byte(b.Name), b.ID[:], b.Token, []byte(reason), b.Now)
-	if err = cmp.Or(err, lostOr(f)); err != nil {
-		return err
+	// It is marked, its owner is called, and only then is it dropped: whoever was not called would
+	// take it for his for as long as his session goes on. What fails is there still, to be broken again.
+	ended := over{sessions: f.ended}
+	drop := false //mutant:pg-dropped-before-the-call
+	for ; ; drop = true {
+		f, err = s.act(ctx, "break", b.Name, ended, s.do.breaks, []byte(b.Name), b.ID[:], b.Token, []byte(reason), drop)
+		if err = cmp.Or(err, lostOr(f)); err != nil {
+			if drop && errors.Is(err, store.ErrLost) { // its owner was faster
+				return nil
+			}
+			return err
+		}
+		if err := s.call(ctx, f.was); err != nil || drop || !b.Now {
+			return err
+		}
 	}
-	return s.call(ctx, f.was)
 }
 
 // call has the owner of what a session keeps, or kept a moment ago, read it with its next renewal.

@@ -82,7 +82,7 @@ type renewal struct {
 	i     int
 	h     *store.Hold
 	m     *localClaim
-	by    *keeper      // nil: it has an expiry of its own from now on
+	by    *keeper      // nil: it has an expiry of its own from now on, as when it is adopted
 	maybe []session.ID // that it may be in
 	ended over         // sessions that may have kept it
 	moves bool         // no other that moves it is without an answer
@@ -174,9 +174,9 @@ func (s *Store) prepare(ctx context.Context, r *renewal, keepers map[time.Durati
 		}
 	}
 	switch {
-	case !s.keeps() || adopts && h.NewID.Process() == (store.Process{}):
-		return nil // a hold on its way to another process outlives this one
-	case m == nil && !adopts:
+	case !s.keeps() || adopts:
+		return nil // on its way to another process it outlives this one, and what comes late goes by itself
+	case m == nil:
 		return nil // whoever asked for it, it was not this Store
 	case to != nil && to.TTL >= h.TTL && !to.Over(): // a copy of that statement that comes late changes nothing
 		r.by = &keeper{to, to.Fresh()}
@@ -310,7 +310,7 @@ func (s *Store) renewOne(ctx context.Context, r *renewal) store.Renewal {
 		return out
 	}
 	if h.NewID != (store.ID{}) {
-		if f.was != (session.ID{}) && (r.by == nil || f.was != r.by.ID) && r.m == nil {
+		if f.was != (session.ID{}) && r.m == nil {
 			// Whoever comes with the id before has to read.
 			if err := s.call(ctx, f.was); err != nil {
 				return store.Renewal{TTL: h.TTL, Err: err}

@@ -140,8 +140,7 @@ func assemble(clocked bool) *statements {
 			"{entry u}", entry("u"), "{entry x}", entry("x"),
 			"{unnest t}", unnest("t"),
 			// Of a crowd that waits nobody has to know but who is first, and how many the others ahead are.
-			"{ahead}", "(u.token <> 0 OR u.id = $2::bytea OR u.o = array_position(t.token, 0::bigint))",
-			"{skipped}", "(SELECT greatest(count(*) - 1, 0) FROM unnest(t.token[:coalesce(array_position(t.id, $2::bytea) - 1, cardinality(t.id))]) k WHERE k = 0)", //mutant:pg-those-ahead-are-counted
+			"{ahead}", "(u.token <> 0 OR u.id = $2::bytea OR u.o = w.first OR u.expires <= "+now+")",
 			"{columns}", strings.Join(entryColumns, ", "), "{w columns}", columns("w"),
 			"{tails}", strings.Join(tails, ", "),
 			"{arrays}", each(",\n", func(c string) string {
@@ -153,7 +152,7 @@ func assemble(clocked bool) *statements {
 	return &statements{
 		create: one("table", 0), createSessions: one("session_table", 0),
 		askFast: one("ask_fast", 10), askIdle: one("ask_idle", 10), askBehind: one("ask_behind", 9), releaseFast: one("release_fast", 5), releaseNext: one("release_next", 5), renewFast: one("renew_fast", 8), releaseAll: one("release_all", 5),
-		ask: one("ask", 15), renew: one("renew", 10), change: one("change", 6), release: one("release", 5), breaks: one("break", 6),
+		ask: one("ask", 14), renew: one("renew", 10), change: one("change", 6), release: one("release", 5), breaks: one("break", 6),
 		view: one("view", 1), ahead: one("ahead", 2), held: one("held", 1), list: one("list", 2), sweep: one("sweep", 2),
 		session: sessions{
 			begin: one("session_begin", 2), renew: one("session_renew", 1), call: one("session_call", 1), end: one("session_end", 2),

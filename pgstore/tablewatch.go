@@ -145,11 +145,8 @@ func (m *mailbox) read(ctx context.Context, listening func()) error {
 			continue
 		}
 		if h, ok := notification(n); ok {
-			if m.s.heard(&h) { // to ask costs nothing now, and what it says is newer
-				m.sink(store.Notification{Name: h.Name, ID: h.ID})
-			} else {
-				m.sink(h)
-			}
+			m.s.heard(&h)
+			m.sink(h)
 		}
 	}
 }
@@ -245,40 +242,13 @@ func notification(payload string) (h store.Notification, ok bool) {
 	return store.Notification{Name: string(name), ID: id, Token: token, N: n}, true
 }
 
-// heard notes a notification that is the grant of a claim which waits, and reports whether it did:
-// then who asks again is answered by it.
-func (s *Store) heard(n *store.Notification) bool {
+// heard notes that a claim was granted: its owner may take the notification for the answer, so this
+// store may be asked for nothing but what becomes of the hold.
+func (s *Store) heard(n *store.Notification) {
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
-	m := s.claims.of[n.ID]
-	if m == nil || m.name != n.Name || n.Token == 0 || m.token != 0 || m.left {
-		return false
+	if m := s.claims.of[n.ID]; m != nil && m.name == n.Name && n.Token != 0 {
+		m.heard = n.Token //mutant:pg-granted-by-a-notification
+		s.waited(n.Name)
 	}
-	m.heard = n
-	return true
-}
-
-// fromNotification is the answer to an ask that a notification has answered (law 6 of the records): the
-// claim waits, so its entry is where its session keeps it, and the grant counts from the session's last
-// renewal. Its calls stay those before the row was read last, so who has broken it since is heard of.
-func (s *Store) fromNotification(m *localClaim, c *store.Claim) (a store.Answer, ok bool) {
-	s.claims.mu.Lock()
-	n, sess, calls := m.heard, m.sess, m.calls //mutant:pg-notification-is-the-answer
-	m.heard = nil                              // whoever asks again reads
-	waits := m.token == 0 && !m.over
-	s.claims.mu.Unlock()
-	if n == nil || sess == nil || !waits {
-		return a, false
-	}
-	st := sess.State()
-	if st.Over || st.Failing {
-		return a, false
-	}
-	a = store.Answer{
-		Granted: true, Token: n.Token, N: n.N, TTL: min(c.TTL, st.Lasts), From: st.Renewed, //mutant:pg-notification-counts-from-the-ask
-		Weight: c.Weight, Want: c.Weight, Last: n.Token + int64(n.N) - 1,
-	}
-	s.waited(c.Name)
-	s.answered(m, c, &a, c.Owner, sess, calls, st.Renewed)
-	return a, true
 }

@@ -1,8 +1,7 @@
 -- Appends a claim, or refreshes the entry of its id. $1 to $9 as in
 -- ask_fast.sql; $10 how long to keep a place, or $12 the session that keeps it;
 -- $11 whether it is a try; $13 when it is too late to take a place in a session: by
--- then it may have been given up. A hold that one of the sessions $14 keeps moves to
--- $12.
+-- then it may have been given up.
 --@ entries.sql
 , v AS MATERIALIZED (
 	SELECT t.now, t.form, t.sane, t.last, t.lim, cardinality(t.id) AS count, $3::int AS newlim,
@@ -11,14 +10,13 @@
 		CASE WHEN a.broken <> '' OR a.expires <= t.now THEN 'L' ELSE '' END AS verdict,
 		-- What a session keeps is not pushed forward, so a crowd that asks again writes nothing.
 		coalesce(a.broken = '' AND a.expires > t.now
-			AND (a.session = '' OR a.session = ANY ($14::text::bytea[])) --mutant:pg-asked-again-is-written
+			AND a.session = '' --mutant:pg-asked-again-is-written
 			, false) AS changed
 	FROM t LEFT JOIN e a ON a.id = $2::bytea
 ), c AS MATERIALIZED (
 	SELECT e.o, e.id, e.weight, e.want, e.turn, e.n, e.shown, e.token, e.fence, e.since,
 		CASE WHEN e.o = v.own AND v.verdict = '' AND e.token = 0 THEN greatest(e.expires, v.now + $10::bigint) ELSE e.expires END AS expires,
-		e.keep, e.delay, e.broken, e.owner,
-		CASE WHEN e.o = v.own AND v.verdict = '' AND e.token <> 0 AND e.session = ANY ($14::text::bytea[]) THEN $12::bytea ELSE e.session END AS session, false AS gone, false AS fresh
+		e.keep, e.delay, e.broken, e.owner, e.session, false AS gone, false AS fresh
 	FROM e, v
 	UNION ALL
 	SELECT v.own, $2::bytea, $4::int, $4::int, 0, $5::int, false, 0, 0, 0,

@@ -141,19 +141,8 @@ func Tend(ctx context.Context, wake <-chan struct{}, pause time.Duration, due fu
 	}
 }
 
-// unused is how many TTLs a session that keeps nothing is renewed for, if it has kept several claims.
+// unused is how many TTLs a session that keeps nothing is renewed for.
 const unused = 2
-
-// lapses reports whether a session is renewed no more: it keeps nothing, and has kept one claim at most. Of those who
-// wait once in a while each would have it renewed for nothing. Set.mu is held.
-func (sess *Session) lapses(now store.Instant) bool {
-	return sess.claims == 0 && sess.uses <= 1 && now >= sess.used.Add(sess.lasts/renewPart) //mutant:session-of-one-claim-lapses
-}
-
-// spent reports whether so little is left of a session that keeps nothing that who needs one begins another. Set.mu is held.
-func (sess *Session) spent() bool {
-	return sess.claims == 0 && store.Now() >= sess.renewed.Add(sess.lasts/2) //mutant:session-about-to-lapse-is-left
-}
 
 // due renews the sessions, and ends those that have ended for us or keep nothing any more. A timer stands still while the
 // machine is suspended, so it is called again soon.
@@ -178,7 +167,7 @@ func (s *Set) due(now store.Instant) (next store.Instant) {
 			s.finish(sess)
 		default:
 			at(sess.end())
-			if !sess.lapses(now) && at(max(sess.renewed.Add(sess.lasts/renewPart), sess.again)) { //mutant:session-renewed-in-time
+			if at(max(sess.renewed.Add(sess.lasts/renewPart), sess.again)) { //mutant:session-renewed-in-time
 				s.renew(sess)
 			}
 		}

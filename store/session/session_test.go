@@ -108,45 +108,6 @@ func TestASessionIsRenewedAsLongAsItKeepsSomething(t *testing.T) {
 	until(t, "it has ended, as it keeps nothing", func() bool { return len(m.Sessions()) == 0 })
 }
 
-// Who waits once in a while would else have it renewed for nothing, again and again.
-func TestASessionThatHasKeptOneClaimIsLetLapse(t *testing.T) {
-	t.Parallel()
-	m := recordtest.NewMemory(recordtest.Options{})
-	s, c := open(t, m)
-	var renewals atomic.Int32
-	c.Fates(func(q recordtest.Request) recordtest.Fate {
-		if q.Op == recordtest.OpRenew {
-			renewals.Add(1)
-		}
-		return recordtest.Answered
-	})
-	sess := present(t, s, 500*time.Millisecond)
-	sess.Enter()
-	sess.Leave()
-	renewals.Store(0)
-	until(t, "it has ended", func() bool { return len(m.Sessions()) == 0 })
-	if n := renewals.Load(); n > 2 {
-		t.Errorf("it was renewed %d times, though nothing was kept by it", n)
-	}
-}
-
-// A claim that went into it would end with it if the next renewal was late.
-func TestASessionThatIsAboutToLapseTakesNoClaim(t *testing.T) {
-	t.Parallel()
-	s, _ := open(t, recordtest.NewMemory(recordtest.Options{}))
-	sess := present(t, s, time.Second)
-	until(t, "half of it is over", func() bool {
-		st := sess.State()
-		return store.Now() >= st.Renewed.Add(st.Lasts/2)
-	})
-	if s.Begun(time.Second) != nil {
-		t.Error("it is still what a claim goes into")
-	}
-	if next := present(t, s, time.Second); next == sess {
-		t.Error("a claim goes into it")
-	}
-}
-
 func TestASessionCountsFromTheSendingOfItsRenewal(t *testing.T) {
 	t.Parallel()
 	m := recordtest.NewMemory(recordtest.Options{})

@@ -60,7 +60,6 @@ type Session struct {
 	renewed store.Instant // when the last one that was answered had been sent
 	calls   int64
 	claims  int           // what is kept by it
-	uses    int           // what was kept by it, ever
 	used    store.Instant // when claims last was above 0
 	dead    bool
 	ending  bool          // End is under way, or was answered
@@ -114,7 +113,7 @@ func (s *Set) Begun(ttl time.Duration) *Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sess := s.present[s.traits.Ticks(ttl)]
-	if sess == nil || s.own[sess.ID] != sess || s.over(sess) || sess.spent() {
+	if sess == nil || s.own[sess.ID] != sess || s.over(sess) {
 		return nil
 	}
 	return sess
@@ -124,7 +123,7 @@ func (s *Set) warm(ttl time.Duration) *Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sess := s.present[ttl]
-	if sess != nil && s.own[sess.ID] == sess && (s.over(sess) || sess.spent()) {
+	if sess != nil && s.own[sess.ID] == sess && s.over(sess) {
 		sess = nil
 	}
 	if sess == nil {
@@ -133,7 +132,6 @@ func (s *Set) warm(ttl time.Duration) *Session {
 		s.tasks.Go(func() { s.begin(sess) })
 	}
 	sess.used = store.Now() // so that it does not end before the claim has entered
-	s.poke()                // it may be due for a renewal
 	return sess
 }
 
@@ -245,7 +243,6 @@ func (sess *Session) count(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sess.claims += n
-	sess.uses += max(n, 0)
 	sess.used = store.Now()
 }
 
