@@ -140,7 +140,7 @@ func assemble(clocked bool) *statements {
 			"{entry u}", entry("u"), "{entry x}", entry("x"),
 			"{unnest t}", unnest("t"),
 			// Of a crowd that waits nobody has to know but who is first, and how many the others ahead are.
-			"{ahead}", "(u.token <> 0 OR u.id = $2::bytea OR u.o = w.first OR u.expires <= "+now+")",
+			"{ahead}", "(u.token <> 0 OR u.session = '' OR u.id = $2::bytea OR u.o = w.first)",
 			"{columns}", strings.Join(entryColumns, ", "), "{w columns}", columns("w"),
 			"{tails}", strings.Join(tails, ", "),
 			"{arrays}", each(",\n", func(c string) string {

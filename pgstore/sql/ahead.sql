@@ -1,4 +1,4 @@
--- What is stored of a name, as far as a claim has to know: its own entry, those that hold, and for how
+-- What is stored of a name, as far as a claim has to know: its own entry, those that hold or have an expiry of their own, and for how
 -- long their sessions go on, and the first that waits. Of the others that wait ahead it
 -- tells how many. $1 name, $2 id. Writes nothing, and waits for nothing: so it sees all
 -- as it is at one moment.
