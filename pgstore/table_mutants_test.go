@@ -42,7 +42,7 @@ var tableMutants = []struct {
 	{"an expired hold is renewed", promise + "the_renewal_of_an_expired_hold_is_lost_and_does_not_bring_it_back", []mutant.Edit{mutant.At("pg-renew-expired", mutant.Delete())}},
 	{"a renewal moves the expiry back", promise + "a_shorter_renewal_moves_no_expiry_back", []mutant.Edit{mutant.At("pg-renew-fast-expiry", mutant.Line("greatest(0, {now} + h.ttl)"))}},
 	{"a writer is let in as a reader", promise + "Upgrade_passes_all_that_wait", []mutant.Edit{mutant.At("pg-weight", mutant.Line("sum(CASE WHEN d.token = 0 THEN 1 ELSE 0 END)"))}},
-	{"who holds takes no room", promise + "a_semaphore_grants_its_number_of_slots_and_no_more", []mutant.Edit{mutant.At("pg-held", mutant.Line("coalesce(sum(weight) FILTER (WHERE token < 0), 0) AS held,"))}},
+	{"who holds takes no room", promise + "a_crowd_on_a_semaphore_fills_it_and_no_more", []mutant.Edit{mutant.At("pg-held", mutant.Line("coalesce(sum(weight) FILTER (WHERE token < 0), 0) AS held,"))}},
 	{"a minimum hold is given back", promise + "an_early_release_keeps_the_name_taken", []mutant.Edit{mutant.At("pg-release-fast-keep", mutant.Line("AND since[1] + 0 <= {now}")), mutant.At("pg-release-next-keep", mutant.Line("AND since[1] + 0 <= {now}"))}},
 	{"a minimum hold ends with the lease", promise + "a_hold_that_expired_once_shown_is_in_the_way_for_its_minimum", []mutant.Edit{mutant.At("pg-keep", mutant.Line("CASE WHEN c.shown THEN c.since END"))}},
 	{"nothing is kept back after an expiry", promise + "an_expired_hold_closes_the_name_for_its_lock_delay", []mutant.Edit{mutant.At("pg-delay", mutant.Line("c.expires,"))}},

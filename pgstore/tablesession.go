@@ -53,7 +53,10 @@ func (s sessionTable) Begin(ctx context.Context, id session.ID, ttl time.Duratio
 	if code(err) == "23505" {
 		return 0, fmt.Errorf("%w: session %v was begun before", store.ErrInvalid, id)
 	}
-	return ttl, s.sessionFailed("begin", err)
+	if err != nil { // also that there is no table yet: a session without a row has ended, for others
+		return 0, s.failed("begin a session in "+s.where()+sessionsSuffix, err)
+	}
+	return ttl, nil
 }
 
 // Renew implements [session.Backend].
