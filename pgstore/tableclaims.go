@@ -130,6 +130,11 @@ func (m *localClaim) isOver() bool {
 	return m.over || m.out //mutant:pg-being-taken-out-is-lost
 }
 
+// goes reports whether what is stored of the claim has an expiry of its own, and goes by itself. claims.mu is held.
+func (m *localClaim) goes() bool {
+	return m.sess == nil && m.to == nil && m.late == 0 //mutant:pg-unanswered-ask-may-have-been-done
+}
+
 // gone is why a claim is lost, or nil. If it was broken and is there still, that is the reason.
 func (s *Store) gone(ctx context.Context, m *localClaim) error {
 	if m == nil {
@@ -160,8 +165,8 @@ func (s *Store) leave(m *localClaim, done bool) {
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
 	m.left = true
-	late := m.late > s.claims.serverNow()                             //mutant:pg-late-ask-is-taken-out
-	if done && !late || m.sess == nil && m.to == nil && m.late == 0 { //mutant:pg-unanswered-ask-may-have-been-done
+	late := m.late > s.claims.serverNow()                    //mutant:pg-late-ask-is-taken-out
+	if done && !late || m.goes() && store.Now() >= m.until { //mutant:pg-unanswered-release-is-repeated
 		s.forget(m)
 		return
 	}
@@ -213,7 +218,7 @@ func (s *Store) due(now store.Instant) (next store.Instant) {
 			next = min(next, m.ends)
 		case m.late == 0 && m.over && m.to == nil:
 			s.forget(m)
-		case m.late == 0 && m.sess == nil && m.to == nil: // it has an expiry of its own, and goes by itself
+		case m.goes() && (!m.left || now >= m.until):
 			if now > m.ends.Add(remembered) {
 				s.forget(m)
 			}

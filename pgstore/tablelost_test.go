@@ -231,3 +231,17 @@ func TestABreakThatCallsNobodyDropsNothing(t *testing.T) {
 		t.Errorf("%v, want lost", err)
 	}
 }
+
+// Whoever waits behind it has not to wait for its TTL.
+func TestAReleaseThatWasNotAnsweredIsMadeUpFor(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	h := mustHold(t, s, mutex("n"))
+	_, back := cut(s, &s.do.releaseFast)
+	if err := s.Release(t.Context(), h); err == nil || store.Definite(err) {
+		t.Fatalf("a release that was not answered: %v", err)
+	}
+	back()
+	until(t, "it is taken out", func() bool { return len(state(t, s, "n").Entries) == 0 })
+	until(t, "it is forgotten", func() bool { _, known := knows(s, h.ID); return !known })
+}
