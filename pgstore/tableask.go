@@ -1,6 +1,7 @@
 package pgstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -213,8 +214,8 @@ func (s *Store) keeper(m *localClaim) *session.Session {
 func (s *Store) moves(m *localClaim, c *store.Claim) (h store.Hold, moves bool) {
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
-	moves = m.token != 0 && (m.to != nil || m.sess != nil && m.sess.TTL < c.TTL)
-	return store.Hold{Name: c.Name, ID: c.ID, Token: m.token, TTL: c.TTL}, moves
+	h = store.Hold{Name: c.Name, ID: c.ID, Token: cmp.Or(m.token, m.heard), TTL: c.TTL}
+	return h, m.to != nil || m.token != 0 && m.sess != nil && m.sess.TTL < c.TTL
 }
 
 func callsOf(sess *session.Session) int64 {

@@ -103,11 +103,9 @@ func (s *Store) exit(m *localClaim) {
 	m.busy--
 }
 
-// into notes what keeps the claim. A statement that was not answered may yet move it, unless this is where to. claims.mu is held.
+// into notes what keeps the claim. claims.mu is held.
 func (m *localClaim) into(sess *session.Session) {
-	if sess != nil && sess == m.to {
-		m.to, m.maybe = nil, nil
-	}
+	m.to, m.maybe = nil, nil
 	if m.sess == sess {
 		return
 	}
@@ -188,7 +186,6 @@ func (s *Store) asks(m *localClaim, c *store.Claim) {
 
 // forget is of a claim of which nothing is stored, or that goes by itself. claims.mu is held.
 func (s *Store) forget(m *localClaim) {
-	m.to = nil
 	m.into(nil)
 	if s.claims.of[m.id] == m {
 		delete(s.claims.of, m.id)
@@ -246,7 +243,6 @@ func (s *Store) takeOut(m *localClaim) {
 	defer s.claims.mu.Unlock()
 	m.busy--
 	if err == nil && last {
-		m.to, m.maybe = nil, nil
 		m.into(nil)
 		m.over, m.late, m.ends = true, 0, store.Now().Add(remembered)
 		if m.left {
