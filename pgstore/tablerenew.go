@@ -197,7 +197,7 @@ func (s *Store) prepare(ctx context.Context, r *renewal, keepers map[time.Durati
 		ends := func(st session.State) store.Instant { return st.Renewed.Add(st.Lasts) }
 		if st := r.by.Wait(ctx, r.by.flight); st.Over || ends(st) < until { //mutant:pg-move-ends-a-hold-early
 			if st = r.by.Wait(ctx, r.by.Renew()); st.Over || ends(st) < until {
-				if was == nil && to == nil && !st.Over { // it lasts for longer than it is renewed for
+				if was == nil && to == nil { // it needs no session
 					r.by = nil
 					return nil
 				}
