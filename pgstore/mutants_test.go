@@ -34,6 +34,7 @@ func TestTheTestsCatchEachMutantOfTheTable(t *testing.T) {
 		{"what an unanswered ask has done is forgotten", "ThePlaceOfAnAskThatFailedIsTakenOut", "pg-unanswered-ask-may-have-been-done", mutant.Return("m.sess == nil && m.to == nil")},
 		{"a grant that only would be is told", "WhatExpiresWhileSomebodyComesBehindItIsNotGrantedWithoutAToken", "pg-would-be-granted", mutant.Cond("false")},
 		{"a release that was not answered is not repeated", "AReleaseThatWasNotAnsweredIsMadeUpFor", "pg-unanswered-release-is-repeated", mutant.Cond("done && !late || m.goes()")},
+		{"a session is renewed once for a renewal", "ARenewalOfASessionThatIsNotAnsweredIsSentAgain", "pg-session-renewed-once", mutant.Cond("try > 0")},
 		{"a hold is asked for beside its move", "AHoldThatMovesLateIsFollowed", "pg-asked-for-beside-a-move", mutant.Cond("moves && false")},
 		{"what moved out of an ended session stays", "AHoldThatMovedOutOfAnEndedSessionIsTakenOut", "pg-moved-out-of-an-ended-session", mutant.Cond("true")},
 		{"a broken hold is dropped before its owner is called", "ABreakThatCallsNobodyDropsNothing", "pg-dropped-before-the-call", mutant.Stmt("drop := b.Now")},

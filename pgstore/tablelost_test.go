@@ -245,3 +245,20 @@ func TestAReleaseThatWasNotAnsweredIsMadeUpFor(t *testing.T) {
 	until(t, "it is taken out", func() bool { return len(state(t, s, "n").Entries) == 0 })
 	until(t, "it is forgotten", func() bool { _, known := knows(s, h.ID); return !known })
 }
+
+// A session waits for the answer to a renewal for a part of its TTL only, so that another fits.
+func TestARenewalOfASessionThatIsNotAnsweredIsSentAgain(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	h, _ := kept(t, s, "n")
+	var sent atomic.Int64
+	meddle(s, func(statement string, _ []any) error {
+		if statement == s.do.session.renew && sent.Add(1) == 1 {
+			return errCut
+		}
+		return nil
+	})
+	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; err != nil || sent.Load() < 2 {
+		t.Errorf("%v, after %d renewals of its session", err, sent.Load())
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -96,7 +97,8 @@ type keeper struct {
 	flight *session.Flight
 }
 
-// renewSessions renews the sessions that keep the holds.
+// renewSessions renews the sessions that keep the holds: again if that is not answered, as a session waits for no answer
+// for long.
 func (s *Store) renewSessions(ctx context.Context, holds []store.Hold) {
 	all := map[*session.Session]bool{}
 	s.claims.mu.Lock()
@@ -106,7 +108,21 @@ func (s *Store) renewSessions(ctx context.Context, holds []store.Hold) {
 		}
 	}
 	s.claims.mu.Unlock()
-	session.RenewAll(ctx, all)
+	for try := 1; ; try++ {
+		session.RenewAll(ctx, all)
+		maps.DeleteFunc(all, func(sess *session.Session, _ bool) bool {
+			st := sess.State()
+			return st.Over || !st.Failing
+		})
+		if len(all) == 0 || try == repeats { //mutant:pg-session-renewed-once
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After((5 * time.Millisecond) << try):
+		}
+	}
 }
 
 // unchanged is the renewal of a hold with whose row there is nothing to be done: its session
