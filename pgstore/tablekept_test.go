@@ -110,7 +110,7 @@ func TestTheHoldOfADeadProcessComesFreeWithItsSession(t *testing.T) {
 	s := newShared(t)
 	other := second(t, s)
 	c := mutex("n")
-	c.TTL, c.PositionTTL, c.LockDelay = 500*time.Millisecond, 500*time.Millisecond, 100*time.Millisecond
+	c.TTL, c.PositionTTL, c.LockDelay = 3*time.Second, 3*time.Second, 100*time.Millisecond
 	h := mustHold(t, s, c)
 	h.TTL = c.TTL
 	mustRenew(t, s, h)
@@ -143,11 +143,11 @@ func TestTheHoldOfADeadProcessComesFreeWithItsSession(t *testing.T) {
 func TestWhatIsNotRenewedIsTakenOutOfALivingSession(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
-	const ttl = 2 * time.Second
+	const ttl = 20 * time.Second
 	var holds []store.Hold
 	for _, name := range []string{"renewed", "left"} {
 		c := mutex(name)
-		c.TTL, c.PositionTTL, c.LockDelay = ttl, ttl, 10*time.Millisecond
+		c.TTL, c.PositionTTL, c.LockDelay = ttl, store.MaxPositionTTL, 10*time.Millisecond
 		h := mustHold(t, s, c)
 		h.TTL = ttl
 		mustRenew(t, s, h)
@@ -155,6 +155,11 @@ func TestWhatIsNotRenewedIsTakenOutOfALivingSession(t *testing.T) {
 	}
 	waits := mutex("left")
 	mustAsk(t, second(t, s), waits)
+	s.claims.mu.Lock()
+	s.claims.of[holds[1].ID].ends, s.claims.of[holds[0].ID].ends = store.Now(), store.Now() // they would be over now
+	s.renewed(s.claims.of[holds[0].ID], ttl, store.Now())                                   // but for this
+	s.claims.mu.Unlock()
+	s.poke()
 	until(t, "the one that is not renewed has gone", func() bool {
 		if err := s.Renew(t.Context(), holds[:1])[0].Err; errors.Is(err, store.ErrLost) {
 			t.Fatalf("the one that is renewed: %v", err)
