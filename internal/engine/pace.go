@@ -65,7 +65,7 @@ func (p *pace) moved(a *store.Answer) {
 		p.poll = min(times(first, 1+ahead), p.mostPause(ahead)) //mutant:polls-by-position
 	case ahead < p.ahead:
 		turn := now.Sub(p.movedAt) / time.Duration(p.ahead-ahead)
-		p.poll = min(max(times(turn, 1+2*ahead)/4, p.s.PollMin), p.mostPause(ahead)) //mutant:polls-by-the-pace-of-the-queue
+		p.poll = min(max(times(turn, 1+2*ahead)/4, p.s.PollMin), p.poll, p.mostPause(ahead)) //mutant:polls-by-the-pace-of-the-queue
 	case ahead == p.ahead:
 		return
 	}

@@ -118,6 +118,8 @@ func (s *Store) askIn(ctx context.Context, m *localClaim, c *store.Claim, long, 
 		e := v.find(c.ID)
 		switch crowd := s.reportsEnd && len(v.q.Entries) > fewCome; {
 		case got.a.Granted:
+		case !v.stored[c.ID] && v.far(c.ID):
+			v.leaves = true
 		case c.Try || !crowd:
 			v.refused = true
 		case v.stored[c.ID]:
@@ -354,7 +356,7 @@ func (s *Store) Poll(ctx context.Context, c store.Claim) (store.Answer, error) {
 	}
 	m := s.enter(c.Name, c.ID, false)
 	defer s.exit(m)
-	v, err := s.look(ctx, c.Name)
+	v, err := s.look(ctx, c.Name, c.ID)
 	if err != nil {
 		return store.Answer{}, s.failed("look at", c.Name, err)
 	}
@@ -371,21 +373,22 @@ func (s *Store) Poll(ctx context.Context, c store.Claim) (store.Answer, error) {
 	return a, nil
 }
 
-// look is the record of a name as it is now; of all its entries it is known
-// whether they live.
-func (s *Store) look(ctx context.Context, at string) (*view, error) {
+// look is the record of a name as it is now, for a claim; of all its entries it is known whether they live, unless the claim
+// waits far behind.
+func (s *Store) look(ctx context.Context, at string, by store.ID) (*view, error) {
 	r, err := s.read(ctx, at)
 	if err != nil {
 		return nil, err
 	}
-	return s.viewOf(ctx, at, &r)
+	return s.viewOf(ctx, at, &r, by)
 }
 
-func (s *Store) viewOf(ctx context.Context, at string, r *Record) (*view, error) {
+func (s *Store) viewOf(ctx context.Context, at string, r *Record, by store.ID) (*view, error) {
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
 	a, err := s.apply(ctx, at, r, []*op{{apply: func(v *view) (queue.Change, error) {
-		v.all = true
+		v.leaves = v.far(by) //mutant:record-far-behind-asks-for-nobody
+		v.all = !v.leaves
 		return queue.Change{}, nil
 	}}})
 	if err != nil {
