@@ -180,9 +180,6 @@ const askedAgain = 256
 func (s *Store) unknown(v *view, asked map[session.ID]bool) (ids []session.ID) {
 	first := len(asked) == 0
 	waits := v.refused || v.all
-	if v.leaves && !waits {
-		return nil
-	}
 	crowd := s.reportsEnd && len(v.q.Entries) > fewCome
 	for i := range v.q.Entries {
 		e := &v.q.Entries[i]
@@ -218,21 +215,6 @@ func (s *Store) unknown(v *view, asked map[session.ID]bool) (ids []session.ID) {
 		}
 	}
 	return ids
-}
-
-// far reports whether a claim waits behind so many others that it leaves it to those to find out who lives. If none of them
-// lives either, it finds that out when it asks again.
-func (v *view) far(id store.ID) bool {
-	waiting := 0
-	for i := range v.q.Entries {
-		switch e := &v.q.Entries[i]; {
-		case e.ID == id:
-			return !e.Granted && waiting > fewCome
-		case !e.Granted:
-			waiting++
-		}
-	}
-	return false
 }
 
 // unheard adds a session of which nothing is known, once.

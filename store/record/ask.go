@@ -118,8 +118,6 @@ func (s *Store) askIn(ctx context.Context, m *localClaim, c *store.Claim, long, 
 		e := v.find(c.ID)
 		switch crowd := s.reportsEnd && len(v.q.Entries) > fewCome; {
 		case got.a.Granted:
-		case !v.stored[c.ID] && v.far(c.ID):
-			v.leaves = true
 		case c.Try || !crowd:
 			v.refused = true
 		case v.stored[c.ID]:
@@ -356,7 +354,7 @@ func (s *Store) Poll(ctx context.Context, c store.Claim) (store.Answer, error) {
 	}
 	m := s.enter(c.Name, c.ID, false)
 	defer s.exit(m)
-	v, err := s.look(ctx, c.Name, c.ID)
+	v, err := s.look(ctx, c.Name)
 	if err != nil {
 		return store.Answer{}, s.failed("look at", c.Name, err)
 	}
@@ -373,22 +371,21 @@ func (s *Store) Poll(ctx context.Context, c store.Claim) (store.Answer, error) {
 	return a, nil
 }
 
-// look is the record of a name as it is now, for a claim; of all its entries it is known whether they live, unless the claim
-// waits far behind.
-func (s *Store) look(ctx context.Context, at string, by store.ID) (*view, error) {
+// look is the record of a name as it is now; of all its entries it is known
+// whether they live.
+func (s *Store) look(ctx context.Context, at string) (*view, error) {
 	r, err := s.read(ctx, at)
 	if err != nil {
 		return nil, err
 	}
-	return s.viewOf(ctx, at, &r, by)
+	return s.viewOf(ctx, at, &r)
 }
 
-func (s *Store) viewOf(ctx context.Context, at string, r *Record, by store.ID) (*view, error) {
+func (s *Store) viewOf(ctx context.Context, at string, r *Record) (*view, error) {
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
 	a, err := s.apply(ctx, at, r, []*op{{apply: func(v *view) (queue.Change, error) {
-		v.leaves = v.far(by) //mutant:record-far-behind-asks-for-nobody
-		v.all = !v.leaves
+		v.all = true
 		return queue.Change{}, nil
 	}}})
 	if err != nil {

@@ -166,7 +166,7 @@ func (s *Store) lost(m *localClaim, why error, there bool) {
 // whyGone is why a claim is lost. If it was broken and blocks still the reason is looked
 // up: somebody may have broken it since, or again.
 func (s *Store) whyGone(ctx context.Context, m *localClaim, why error) error {
-	v, err := s.look(ctx, m.name, store.ID{})
+	v, err := s.look(ctx, m.name)
 	if err != nil {
 		return why
 	}

@@ -35,7 +35,6 @@ type view struct {
 	had     bool              // something was written before
 	refused bool              // somebody was: it matters whether the holders live
 	again   []store.ID        // those that wait in the record and ask again
-	leaves  bool              // who asks waits far behind, and leaves it to others to find out who lives
 	all     bool              // it matters of all entries whether they live
 	asks    bool              // it matters of the first that asks the holders to give up
 }
