@@ -237,7 +237,7 @@ func (s *Store) awaitTakenIn(ctx context.Context, m *localClaim, in *session.Ses
 	case <-timer.C:
 		return false, nil
 	case <-ctx.Done():
-		return false, ctx.Err()
+		return false, contended(ctx)
 	}
 }
 

@@ -2,6 +2,7 @@ package record
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -72,6 +73,7 @@ type op struct {
 	err   error // why it may not have been done
 	rests bool  // its claim is in the inbox only
 	noted bool  // a note of it was left
+	raced bool  // the server has answered, and another was first
 }
 
 // do applies an operation to the record of a name, and returns when the change is
@@ -108,7 +110,9 @@ func (s *Store) do(ctx context.Context, at string, o *op) error {
 	select {
 	case <-o.done:
 	case <-ctx.Done():
-		if s.leaveOp(n, o) {
+		if left, raced := s.leaveOp(n, o); left && raced {
+			return contended(ctx) //mutant:record-lost-races-are-no-outage
+		} else if left {
 			return ctx.Err()
 		}
 		<-o.done
@@ -119,14 +123,19 @@ func (s *Store) do(ctx context.Context, at string, o *op) error {
 	return o.told
 }
 
+// contended is the error of an operation whose context has ended while the server answered (law 7).
+func contended(ctx context.Context) error {
+	return fmt.Errorf("%w (%w)", store.ErrContended, ctx.Err())
+}
+
 // leaveOp takes an op back, or has the worker know that nobody waits for it. It reports
-// false if it was done meanwhile.
-func (s *Store) leaveOp(n *name, o *op) bool {
+// whether it did, as it was not done meanwhile, and whether it has lost a race.
+func (s *Store) leaveOp(n *name, o *op) (left, raced bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	select {
 	case <-o.done:
-		return false
+		return false, false
 	default:
 	}
 	o.left = true
@@ -135,7 +144,7 @@ func (s *Store) leaveOp(n *name, o *op) bool {
 	} else if n.left++; n.left >= len(n.batch) && n.cancel != nil {
 		n.cancel() // nobody waits for any of them
 	}
-	return true
+	return true, o.raced
 }
 
 // forgetSome keeps the names from growing without end. Store.mu is held.
