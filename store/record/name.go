@@ -60,6 +60,7 @@ type op struct {
 	apply   func(*view) (queue.Change, error)
 	gives   bool         // it makes room for others: it goes first, and waits less
 	asks    bool         // it is an ask
+	again   bool         // … of a claim that may be in the record
 	claim   *store.Claim // of an ask that may wait: it may be left as a note
 	short   *session.Session
 	insists bool     // its claim is to be in the record: a note is not enough
@@ -153,12 +154,17 @@ func (s *Store) forgetSome() {
 		return
 	}
 	for at, n := range s.names { // any
-		// What may still be done has to be remembered (law 3).
-		if n.users == 0 && !n.working && n.pending == nil && len(n.late) == 0 && len(n.noted) == 0 {
+		if s.mayForget(n) {
 			delete(s.names, at)
 			return
 		}
 	}
+}
+
+// mayForget reports whether nothing need be known of a name: what may still be done has to be remembered (law 3).
+// Store.mu is held.
+func (s *Store) mayForget(n *name) bool {
+	return n.users == 0 && !n.working && n.pending == nil && len(n.late) == 0 && len(n.noted) == 0
 }
 
 // work does what waits, until nothing does.
