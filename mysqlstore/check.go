@@ -90,9 +90,14 @@ func (b *backend) checkRights(ctx context.Context, f facts) store.Finding {
 		grants += "GRANT SELECT, INSERT, UPDATE, DELETE ON " + b.o.quoted(&tables[i]) + " TO '" + name + "'@'" + host + "';\n"
 		schema += tables[i].schema(&b.o) + ";\n"
 	}
-	keeps := false
+	var all, sets, rights []string
 	for i := range tables {
 		table := b.o.quoted(&tables[i])
+		all, sets = append(all, table), append(sets, table+"."+tables[i].columns[0].name+"="+table+"."+tables[i].columns[0].name)
+		rights = append(rights, "INSERT INTO "+table+" SELECT * FROM "+table+" WHERE 1=0")
+		if b.Checked.Done.Load() {
+			continue // by the first operation
+		}
 		err := b.checkTable(ctx, &tables[i])
 		switch {
 		case is(err, noSuchTable) && b.mayCreate(ctx, b.o.Table+tables[i].suffix):
@@ -103,20 +108,19 @@ func (b *backend) checkRights(ctx context.Context, f facts) store.Finding {
 		case err != nil:
 			return store.Finding{About: about, Err: row.Known(b.failed(err))}
 		}
-		column := tables[i].columns[0].name
-		for _, statement := range []string{"INSERT INTO " + table + " SELECT * FROM " + table + " WHERE 1=0", "UPDATE " + table + " SET " + column + "=" + column + " WHERE 1=0"} {
-			if _, err := b.db.ExecContext(ctx, statement); err != nil {
-				found := store.Finding{About: about, Err: row.Known(b.failed(err))}
-				if is(err, tableDenied, columnDenied) {
-					found.Run = grants
-				}
-				return found
-			}
-		}
-		_, err = b.db.ExecContext(ctx, "DELETE FROM "+table+" WHERE 1=0")
-		keeps = keeps || is(err, tableDenied)
 	}
-	return row.CheckTable(b.o.Table, true, keeps, schema, grants)
+	from := strings.Join(all, ",")
+	for _, statement := range append(rights, "UPDATE "+from+" SET "+strings.Join(sets, ",")+" WHERE 1=0") {
+		if _, err := b.db.ExecContext(ctx, statement); err != nil {
+			found := store.Finding{About: about, Err: row.Known(b.failed(err))}
+			if is(err, tableDenied, columnDenied) {
+				found.Run = grants
+			}
+			return found
+		}
+	}
+	_, err := b.db.ExecContext(ctx, "DELETE "+from+" FROM "+from+" WHERE 1=0")
+	return row.CheckTable(b.o.Table, true, is(err, tableDenied), schema, grants)
 }
 
 // mayCreate reports whether the user has a right to make the table that can be found. One by a role is not.

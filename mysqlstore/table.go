@@ -21,12 +21,11 @@ var tables = []table{
 	{"", []column{
 		{"name", "varbinary(512) NOT NULL"},
 		{"form", "smallint NOT NULL"},
-		{"rev", "bigint NOT NULL"},   // another random number by each swap
-		{"taken", "bigint NOT NULL"}, // bytes of notes that were taken in
+		{"rev", "bigint NOT NULL"}, // another random number by each swap
 		{"idle", "tinyint NOT NULL"},
-		{"written", "bigint NOT NULL"}, // when, about
+		{"written", "bigint NOT NULL"},   // when, about
+		{"taken", "mediumblob NOT NULL"}, // the notes that were taken in, if their rows may be there
 		{"data", "mediumblob NOT NULL"},
-		{"inbox", "mediumblob NOT NULL"},
 	}, ",\n  KEY `written` (`written`)"},
 	{"_sessions", []column{
 		{"id", "varbinary(8) NOT NULL"},
@@ -34,6 +33,11 @@ var tables = []table{
 		{"ttl", "bigint NOT NULL"},
 		{"calls", "bigint NOT NULL"},
 	}, ""},
+	{"_notes", []column{
+		{"id", "bigint NOT NULL AUTO_INCREMENT"},
+		{"name", "varbinary(512) NOT NULL"}, // empty: it was taken in
+		{"data", "mediumblob NOT NULL"},
+	}, ",\n  KEY `name` (`name`)"},
 }
 
 // Schema is the statements that make the tables, those that are not there: for who has a user that may not. There is a
@@ -128,7 +132,7 @@ func (b *backend) checkTable(ctx context.Context, t *table) error {
 		if !strings.HasPrefix(kind, "var") {
 			kind, _, _ = strings.Cut(kind, "(") // a width of integers means nothing, and MySQL tells none
 		}
-		if kind+" NOT NULL" != want.kind || !strings.Contains(have[want.name], "not null") {
+		if kind+" NOT NULL" != strings.TrimSuffix(want.kind, " AUTO_INCREMENT") || !strings.Contains(have[want.name], "not null") {
 			return b.NotOurs(b.o.quoted(t), "its column %s is %s, not %s", want.name, have[want.name], want.kind)
 		}
 	}
