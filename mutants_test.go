@@ -94,6 +94,7 @@ var engineMutants = []mutant.Broken{
 	one("polls do not back off", "TestRule5_PollsBackOff", "polls-back-off", mutant.Delete()),
 	one("who is behind many polls as often as who is next", "TestRule5_WhoWaitsBehindManyPollsSeldom", "polls-by-position", mutant.Value("p.s.PollMin")),
 	one("polls do not keep pace with the queue", "TestRule5_PollsKeepPaceWithTheQueue", "polls-by-the-pace-of-the-queue", mutant.Stmt("_ = turn")),
+	one("a poll that tells of the position spares no ask", "TestRule5_APollThatTellsOfThePositionSparesTheAsk", "poll-tells-of-the-position", mutant.Line("case false:")),
 	one("no last ask", "TestRule5_ALastAskBeforeTheContextEnds", "last-ask", mutant.Cond("false")),
 	one("a notification grants after the end of the context", "TestRule5_AfterTheEndOfItsContextNothingIsGranted", "hint-grants-after-end", mutant.Expr("nil")),
 	{Name: "an answer grants after the end of the context", Test: "TestRule5_AnAnswerInProcessAfterTheEndOfTheContextIsGivenBack", Edits: []mutant.Edit{

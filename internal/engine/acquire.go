@@ -106,18 +106,24 @@ func (r *request) pollStore(ctx context.Context) (bool, error) {
 	}
 	claim := r.claim
 	type poll struct {
-		a   store.Answer
-		err error
+		a    store.Answer
+		sent clock.Instant
+		err  error
 	}
 	out, err := run(r, ctx, func(stop <-chan struct{}) (out poll) {
 		defer r.e.polls.enter(r.e, stop)()
 		if ended(stop) {
 			return out // which nobody reads
 		}
+		out.sent = r.e.now()
 		r.e.bounded(longestCall, func(ctx context.Context) { out.a, out.err = poller.Poll(ctx, claim) })
 		return out
 	})
-	if err == nil && out.err == nil && !out.a.Granted {
+	switch {
+	case err != nil || out.err != nil || out.a.Granted:
+	case out.a.From != 0: // a session keeps the position, which is there: no ask need say so //mutant:poll-tells-of-the-position
+		r.refuse(&out.a, out.sent)
+	default:
 		r.moved(&out.a)
 	}
 	return out.err == nil && out.a.Granted || store.Definite(out.err), err
