@@ -53,7 +53,7 @@ func TestRule5_PausesGoByThePaceOfTheQueue(t *testing.T) {
 		if p.poll != c.pauses {
 			t.Errorf("%d ahead %v later: a pause of %v, want %v", c.ahead, c.after, p.poll, c.pauses)
 		}
-		if pause := p.pause(); (pause - c.pauses).Abs() > c.pauses*21/100 || c.ahead > 0 && (pause-c.pauses).Abs() > c.pauses*51/1000 {
+		if pause := p.pause(); (pause-c.pauses).Abs() > c.pauses*21/100 || c.ahead > 0 && (pause-c.pauses).Abs() > c.pauses*51/1000 {
 			t.Errorf("%d ahead: a pause of %v for one of %v", c.ahead, pause, c.pauses)
 		}
 	}

@@ -3,6 +3,7 @@ package record
 import (
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"time"
 
@@ -119,7 +120,7 @@ func (s *Store) askIn(ctx context.Context, m *localClaim, c *store.Claim, long, 
 		switch crowd := s.reportsEnd && len(v.q.Entries) > fewCome; {
 		case got.a.Granted:
 		case c.Try || !crowd:
-			v.refused = true
+			v.refuse(c)
 		case v.stored[c.ID]:
 			v.again = append(v.again, c.ID)
 		}
@@ -154,7 +155,7 @@ func (s *Store) askIn(ctx context.Context, m *localClaim, c *store.Claim, long, 
 	for tried := 0; err == nil && o.rests; tried++ {
 		noted = true
 		var in bool
-		if in, err = s.awaitTakenIn(ctx, m, short, s.crowded(c.Name, tried)); in {
+		if in, err = s.awaitTakenIn(ctx, m, short, s.crowded(c.Name, tried, got.a.Waiting)); in {
 			if got.in, got.there = short.ID, true; got.a.Granted {
 				got.a = store.Answer{} // on what was not the newest
 			}
@@ -354,7 +355,12 @@ func (s *Store) Poll(ctx context.Context, c store.Claim) (store.Answer, error) {
 	}
 	m := s.enter(c.Name, c.ID, false)
 	defer s.exit(m)
-	v, err := s.look(ctx, c.Name)
+	sent := store.Now()
+	r, err := s.read(ctx, c.Name)
+	var v *view
+	if err == nil {
+		v, err = s.viewOf(ctx, c.Name, &r, func(v *view) { v.refuse(&c) })
+	}
 	if err != nil {
 		return store.Answer{}, s.failed("look at", c.Name, err)
 	}
@@ -368,7 +374,31 @@ func (s *Store) Poll(ctx context.Context, c store.Claim) (store.Answer, error) {
 	if sess := s.sessions.Own(v.in[c.ID]); sess != nil {
 		a.From = placedFrom(sess.State(), c.PositionTTL)
 	}
+	s.polled(m, v, &r, sent)
 	return a, nil
+}
+
+// refuse notes that a claim is refused: it matters whether the holders live. What is left for later is so for who waits.
+func (v *view) refuse(c *store.Claim) {
+	if v.refused = true; c.Try { //mutant:record-left-by-a-try
+		v.lately = math.MaxInt64
+	}
+}
+
+// polled notes what a poll has read: that the claim was granted, which is as good as a notification of it (law 6); and the record, for
+// the write that follows, unless a note of this process may have come into the inbox since (law 4), or a write is under way.
+func (s *Store) polled(m *localClaim, v *view, r *Record, sent store.Instant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m == nil {
+		return
+	}
+	if e := v.find(m.id); m.waits && e != nil && e.Granted && e.Token <= v.drawn { //mutant:record-poll-finds-room
+		m.heard = &Notification{Name: m.name, ID: m.id, Token: e.Token, N: int(e.N), Session: v.in[m.id], Asked: v.q.GiveUp() != ""} //mutant:record-poll-finds-the-grant
+	}
+	if n := s.names[m.name]; n != nil && !n.working && n.base.sent <= sent && len(n.noted) == 0 { //mutant:record-poll-beside-a-note
+		n.base = base{Record: *r, known: true, inbox: true, sent: sent} //mutant:record-poll-is-remembered
+	}
 }
 
 // look is the record of a name as it is now; of all its entries it is known
@@ -378,14 +408,19 @@ func (s *Store) look(ctx context.Context, at string) (*view, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.viewOf(ctx, at, &r)
+	return s.viewOf(ctx, at, &r, wholly)
 }
 
-func (s *Store) viewOf(ctx context.Context, at string, r *Record) (*view, error) {
+// wholly has it known of all entries whether they live.
+func wholly(v *view) { v.all = true }
+
+// viewOf is what a record says; ask says of which entries it matters whether they live.
+func (s *Store) viewOf(ctx context.Context, at string, r *Record, ask func(*view)) (*view, error) {
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
 	a, err := s.apply(ctx, at, r, []*op{{apply: func(v *view) (queue.Change, error) {
-		v.all = true
+		v.reads = true
+		ask(v)
 		return queue.Change{}, nil
 	}}})
 	if err != nil {

@@ -72,6 +72,9 @@ type Swap struct {
 
 	// Join, if not nil, is done if the swap is refused.
 	Join *Join
+
+	// Lost says that a swap on Old was refused before. With a Join, a backend for which that is a request of its own need send no other.
+	Lost bool
 }
 
 // A Join leaves notes in the inbox of a name. It conflicts with nobody.
