@@ -131,6 +131,56 @@ func TestASwapWaitsForNoLockedRowAndJoins(t *testing.T) {
 	})
 }
 
+// Two swaps may count the notes of a name at the same time: a first write has no row to lock. None hides a note from the other.
+func TestACountHidesNoNoteFromAnother(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, dsn string) {
+		b := backendOn(t, dsn, apart())
+		defer b.Close()
+		join := &record.Join{Notes: []record.Note{{Key: "k", Data: []byte("d")}}}
+		for _, joined := range []bool{false, true} {
+			if out, err := b.Swap(t.Context(), &record.Swap{Name: "n", Data: []byte{1}, Join: join}); err != nil || out.Joined != joined {
+				t.Fatal(out, err)
+			}
+		}
+		old, err := b.Load(t.Context(), "n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		tx, err := dbOn(t, dsn).BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tx.Rollback()
+		rows, err := tx.QueryContext(t.Context(), "SELECT COUNT(*) FROM "+b.notes+" WHERE name='n' LOCK IN SHARE MODE")
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows.Close()
+		out, err := b.Swap(t.Context(), &record.Swap{Name: "n", Old: record.Record{Version: old.Version}, Data: []byte{2}})
+		if err != nil || !out.Done || out.Inbox {
+			t.Errorf("a swap beside another count: %+v, %v, want it done, and no word of the inbox", out, err)
+		}
+	})
+}
+
+// A swap that was refused before only joins.
+func TestALostSwapOnlyJoins(t *testing.T) {
+	b := backendOn(t, sharedDSN(t), apart())
+	defer b.Close()
+	join := &record.Join{Notes: []record.Note{{Key: "k", Data: []byte("d")}}}
+	out, err := b.Swap(t.Context(), &record.Swap{Name: "n", Data: []byte{1}, Join: join, Lost: true})
+	if err != nil || out.Done || !out.Joined {
+		t.Errorf("with a join: %+v, %v", out, err)
+	}
+	if r, err := b.Load(t.Context(), "n"); err != nil || len(r.Data) > 0 || len(r.Inbox) != 1 {
+		t.Errorf("there is %+v, %v", r, err)
+	}
+	if out, err := b.Swap(t.Context(), &record.Swap{Name: "n", Data: []byte{1}, Lost: true}); err != nil || !out.Done {
+		t.Errorf("without: %+v, %v", out, err)
+	}
+}
+
 // What the server says it has not applied is refused, and no error.
 func TestADeadlockOrALockTimeoutIsARefusal(t *testing.T) {
 	t.Parallel()

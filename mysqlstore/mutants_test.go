@@ -28,6 +28,8 @@ func TestTheTestsCatchEachMutantOfMySQL(t *testing.T) {
 		{"a note that was taken in counts", promise + "a_swap_takes_in_the_notes_of_its_inbox_and_no_other", "mysql-taken-in-counts-for-nothing", mutant.Cond("false")},
 		{"a swap waits for a locked row", "TestASwapWaitsForNoLockedRowAndJoins" + levels, "mysql-waits-for-no-row", mutant.Value(`""`)},
 		{"a swap waits for a locked row of MySQL", "TestASwapWaitsForNoLockedRowAndJoins/MySQL_9.7", "mysql-locks-what-is-free", mutant.Value(`"r.name="`)},
+		{"a count hides notes from another", "TestACountHidesNoNoteFromAnother" + levels, "mysql-counts-shared", mutant.Value(`"FOR UPDATE SKIP LOCKED"`)},
+		{"a lost swap is tried again", "TestALostSwapOnlyJoins", "mysql-lost-is-tried", mutant.Cond("err == nil")},
 		{"who is refused joins whatever the form", "TestARowThatIsNotOursIsReportedAndLeftAlone", "mysql-joins-its-form", mutant.Cond("s.Join != nil")},
 		{"a lock timeout is an error", "TestADeadlockOrALockTimeoutIsARefusal" + levels, "mysql-not-applied", mutant.Line("case is(err, deadlock):")},
 		{"what was written just now is listed as old", "TestWhatCrashedHoldersLeftIsListedByItsAge", "mysql-young-listed", mutant.Delete()},

@@ -67,11 +67,15 @@ func (b *backend) tell(ctx context.Context, statement string) (told, changed int
 // comment; free is for that.
 const hurries = "/*M! SET STATEMENT innodb_lock_wait_timeout=0 FOR */ " //mutant:mysql-waits-for-no-row
 
-// free joins the row of a name to an update, on MySQL, unless somebody has it locked; and isFree is the condition on the
-// name. MariaDB ignores these comments. Were the name itself the condition on MySQL, it would lock the row before it joins.
+// free is the row of a name, as r, which an update on MySQL finds by another reading of it, unless somebody has it locked; and isFree
+// is the condition on the name. MariaDB ignores these comments. Were the name itself the condition on MySQL, it would lock the row first.
 func (b *backend) free(name string) string {
-	return " /*!80001 JOIN (SELECT name AS unlocked FROM " + b.records + " WHERE name=" + text(name) + " LIMIT 1 FOR UPDATE SKIP LOCKED) AS f */"
+	return "/*!80001 (SELECT name AS unlocked FROM " + b.records + " WHERE name=" + text(name) + " LIMIT 1 FOR UPDATE SKIP LOCKED) AS f STRAIGHT_JOIN */ " +
+		b.records + " AS r /*!80001 FORCE INDEX (PRIMARY) */"
 }
+
+// skipsLocked ends a reading that locks what it reads, as others may at the same time, and leaves out what somebody writes.
+const skipsLocked = "/*!80001 FOR SHARE SKIP LOCKED *//*M! LOCK IN SHARE MODE SKIP LOCKED */" //mutant:mysql-counts-shared
 
 const isFree = "r.name/*!80001 =unlocked AND CONCAT(unlocked)*/=" //mutant:mysql-locks-what-is-free
 
@@ -91,7 +95,7 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 	}
 	told := int64(0)
 	old, next := parseVersion(s.Old.Version), version{rev: rand.Int64()>>1 | 1}
-	if next.taken, err = takenIn(old, s.Old.Inbox); err == nil {
+	if next.taken, err = takenIn(old, s.Old.Inbox); err == nil && (s.Join == nil || !s.Lost) { //mutant:mysql-lost-is-tried
 		told, _, err = b.tell(ctx, b.swap(s, old, next))
 	}
 	switch {
@@ -118,10 +122,11 @@ func (b *backend) swap(s *record.Swap, old, next version) string {
 		idle = "1"
 	}
 	written := b.written(b.now(), 0)
-	// What waits is counted with the row locked. A note whose transaction has not ended is skipped: it comes later.
+	// What waits is counted with the row locked. A note whose transaction has not ended is skipped: it comes later. The lock is shared,
+	// so that a first write, which has no row to lock, hides no note from another count.
 	tells := func(of string) string {
 		return number(next.rev) + "+0*LAST_INSERT_ID(" + number(doneEmpty) + "+(SELECT COUNT(*) FROM " + b.notes + " AS n WHERE n.name=" + of +
-			" AND n.id NOT IN (" + next.list() + ") FOR UPDATE SKIP LOCKED))"
+			" AND n.id NOT IN (" + next.list() + ") " + skipsLocked + "))"
 	}
 	returns := "LAST_INSERT_ID(IF(form=" + number(form) + "," + number(refusedOurs) + "," + number(refusedForm) + "))"
 	if s.Old.Version == "" {
@@ -129,7 +134,7 @@ func (b *backend) swap(s *record.Swap, old, next version) string {
 			idle + "," + written + "," + text(next.list()) + "," + text(s.Data) + "," + tells(text(s.Name)) + " FROM DUAL WHERE 1=1" + commits +
 			" ON DUPLICATE KEY UPDATE rev=rev+0*" + returns //mutant:mysql-insert-tells
 	}
-	return hurries + "UPDATE " + b.records + " AS r" + b.free(s.Name) + " SET idle=" + idle + ",written=" + written +
+	return hurries + "UPDATE " + b.free(s.Name) + " SET idle=" + idle + ",written=" + written +
 		",taken=" + text(next.list()) + //mutant:mysql-notes-go
 		",data=" + text(s.Data) + ",rev=" + tells("r.name") +
 		" WHERE " + isFree + text(s.Name) +
@@ -137,16 +142,20 @@ func (b *backend) swap(s *record.Swap, old, next version) string {
 		commits
 }
 
-// join adds notes. A swap that counts what is there keeps it waiting for a moment.
+// join adds notes. A swap that counts what is there keeps it waiting for a moment. What the server says it did not do is not sent again more
+// than twice.
 func (b *backend) join(ctx context.Context, name string, notes []record.Note) (bool, error) {
 	var rows []string
 	for i := range notes {
 		rows = append(rows, "SELECT "+text(name)+","+text(row.Pack(notes[i:i+1]))+" FROM DUAL WHERE 1=1"+commits)
 	}
-	for {
+	for tried := 1; ; tried++ {
 		_, n, err := b.tell(ctx, "INSERT INTO "+b.notes+" (name,data) "+strings.Join(rows, " UNION ALL "))
-		if !is(err, deadlock, lockWaitTimeout) || ctx.Err() != nil {
+		switch undone := is(err, deadlock, lockWaitTimeout); {
+		case !undone:
 			return err == nil && n > 0, err
+		case tried == 3:
+			return false, nil
 		}
 	}
 }
@@ -160,7 +169,7 @@ func (b *backend) discard(ctx context.Context, taken []int64) []int64 {
 	if len(taken) < discardFrom {
 		return taken
 	}
-	_, _, err := b.tell(ctx, "UPDATE "+b.notes+" SET name=LEFT(name,0) WHERE id IN ("+version{taken: taken}.list()+")"+commits)
+	_, _, err := b.tell(ctx, hurries+"UPDATE "+b.notes+" SET name=LEFT(name,0) WHERE id IN ("+version{taken: taken}.list()+")"+commits)
 	if err != nil {
 		return taken
 	}
@@ -191,11 +200,15 @@ func (b *backend) List(ctx context.Context, unwritten time.Duration) iter.Seq2[r
 	})
 }
 
-// sweepMost is how many rows of each table a sweep deletes.
-const sweepMost = 500
+// sweepMost is how many rows of each table a sweep deletes, and notesMost how many notes.
+const (
+	sweepMost = 500
+	notesMost = 10 * sweepMost
+)
 
 // sweep deletes the records that were idle for too long, with their notes, the sessions that have ended, and the notes that
-// were discarded. Each is deleted by a statement of its own: one that somebody has locked keeps no other locked.
+// were discarded. Each is deleted by a statement of its own: one that somebody has locked keeps no other locked. Of notes nobody
+// needs any more that matters not.
 func (b *backend) sweep(ctx context.Context) error {
 	old := b.written(b.now(), b.Retention)
 	for _, of := range []struct{ rows, remove string }{
@@ -207,10 +220,14 @@ func (b *backend) sweep(ctx context.Context) error {
 				"r.rev=%d"}, //mutant:mysql-sweep-unwritten
 		{"SELECT HEX(id),0 FROM " + b.sessions + " WHERE expires<=" + b.now(),
 			"DELETE FROM " + b.sessions + " WHERE id=x'%s' AND expires<=" + b.now() + "+%d"},
-		{"SELECT id,0 FROM " + b.notes + " WHERE name<x'00'", "DELETE FROM " + b.notes + " WHERE id=%s+%d"},
+		{"SELECT id,0 FROM " + b.notes + " WHERE name<x'00'", ""},
 	} {
-		var all []string
-		rows, err := b.db.QueryContext(ctx, of.rows+" LIMIT "+number(sweepMost))
+		var all, notes []string
+		most := sweepMost
+		if of.remove == "" {
+			most = notesMost
+		}
+		rows, err := b.db.QueryContext(ctx, of.rows+" LIMIT "+number(int64(most)))
 		if err != nil {
 			return b.failed(err)
 		}
@@ -220,10 +237,17 @@ func (b *backend) sweep(ctx context.Context) error {
 			if err = rows.Scan(&key, &rev); err != nil {
 				break
 			}
+			if of.remove == "" {
+				notes = append(notes, key)
+				continue
+			}
 			all = append(all, fmt.Sprintf(of.remove, key, rev))
 		}
 		rows.Close()
 		err = first(err, rows.Err())
+		if len(notes) > 0 {
+			all = append(all, "DELETE FROM "+b.notes+" WHERE id IN ("+strings.Join(notes, ",")+")")
+		}
 		for _, statement := range all { //mutant:mysql-swept-one-by-one
 			if err == nil {
 				_, _, err = b.tell(ctx, statement+commits)
