@@ -170,7 +170,8 @@ func TestATableThatIsNotOursIsReportedAndLeftAlone(t *testing.T) {
 		"its column rev is int":               {"`rev` bigint NOT NULL", "`rev` int NOT NULL"},
 		"its column expires is bigint":        {"`expires` bigint NOT NULL", "`expires` bigint NULL"},
 		"its primary key is \"\"":             {",\n  PRIMARY KEY (`name`)", ""},
-		"its primary key is \"(name,rev)\"":   {"PRIMARY KEY (`name`)", "PRIMARY KEY (`name`,`rev`)"},
+		"its primary key is \"name,rev\"":     {"PRIMARY KEY (`name`)", "PRIMARY KEY (`name`,`rev`)"},
+		"its column id is bigint NOT NULL,":   {" AUTO_INCREMENT", ""},
 		"it is kept by myisam, not by InnoDB": {"ENGINE=InnoDB", "ENGINE=MyISAM"},
 	} {
 		t.Run(what, func(t *testing.T) {
