@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -11,6 +12,9 @@ import (
 // The pause grows with how many are ahead, and goes past no bound by that: one
 // that is under zero is none.
 func TestRule5_APauseIsNeverNegative(t *testing.T) {
+	if d := times(MaxDuration, 1<<30); d != math.MaxInt64 {
+		t.Errorf("the longest, a billion times, is %v", d)
+	}
 	for _, poll := range []time.Duration{time.Millisecond, time.Hour, MaxDuration} {
 		for _, ahead := range []int{0, 1, 29, 30, 1 << 20, 1 << 30} {
 			now := clock.Instant(1)
