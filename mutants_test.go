@@ -92,7 +92,7 @@ var engineMutants = []mutant.Broken{
 	one("an indeterminate ask is not withdrawn", "TestRule5_AnIndeterminateAskIsRepeatedThenWithdrawn", "unclear-ask-withdrawn", mutant.Cond("false")),
 	one("a position that lapsed is asked for with its old id", "TestRule5_APositionThatLapsedIsAskedForWithANewID", "place-lapsed-asked-old", mutant.Stmt("if r.queued && r.e.now() >= r.sent.Add(r.s.positionTTL) {\n\t\n}")),
 	one("polls do not back off", "TestRule5_PollsBackOff", "polls-back-off", mutant.Delete()),
-	one("who is behind many polls as often as who is next", "TestRule5_WhoWaitsBehindManyPollsSeldom", "polls-by-position", mutant.Value("p.s.PollMin")),
+	inside("who is behind many polls as often as who is next", "TestRule5_PausesGoByThePaceOfTheQueue", "polls-by-position", mutant.Value("p.s.PollMin")),
 	one("polls do not keep pace with the queue", "TestRule5_PollsKeepPaceWithTheQueue", "polls-by-the-pace-of-the-queue", mutant.Stmt("_ = turn")),
 	inside("a pause goes by those that slept", "TestRule5_PausesGoByThePaceOfTheQueue", "polls-by-the-pace-of-the-queue", mutant.Value("times(turn, ahead)/4*3")),
 	inside("a pause is as short as those ahead are quick", "TestRule5_PausesGoByThePaceOfTheQueue", "polls-no-sooner", mutant.Value("min(p.poll, p.mostPause(ahead))")),
