@@ -235,7 +235,7 @@ func (c *Client) swap(ctx context.Context, s *record.Swap) (record.Outcome, erro
 	}
 	var out record.Outcome
 	var err error
-	if !s.Lost || s.Join == nil || !c.m.o.Apart {
+	if !s.Lost || s.Join == nil || !c.m.o.Apart { //mutant:recordtest-lost-joins
 		out, err = send(ctx, c, Request{Op: OpSwap, Name: s.Name, Swap: s}, func() record.Outcome { return c.m.write(s, !c.m.o.Apart) })
 	}
 	if err != nil || out.Done || s.Join == nil || !c.m.o.Apart { //mutant:recordtest-done-joins-not
