@@ -84,10 +84,28 @@ type withSession struct{ withPolls }
 func (s withSession) Poll(ctx context.Context, c store.Claim) (store.Answer, error) {
 	from := store.Now()
 	a, err := s.withPolls.Poll(ctx, c)
-	if !a.Granted {
-		a.From = from
+	if a.From = from; a.Granted {
+		a.TTL = c.TTL
 	}
 	return a, err
+}
+
+// A poll that finds the claim granted is as good as an ask, but where a minimum hold has to be shown.
+func TestRule5_APollThatFindsTheGrantIsTheGrant(t *testing.T) {
+	for minHold, want := range map[time.Duration]int{0: 1, time.Second: 2} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newLink(t)
+			o := other(t, s.mem, "a", time.Hour)
+			w := waits(t, locker(t, withSession{withPolls{s}}, &Options{MinHold: minHold}).Mutex("a").Lock)
+			time.Sleep(2 * time.Second)
+			o.release()
+			l := w.got()
+			if asks := len(s.made("ask")); asks != want {
+				t.Errorf("a minimum hold of %v: %d asks, want %d", minHold, asks, want)
+			}
+			release(t, l)
+		})
+	}
 }
 
 // Who polls, and is told by that since when its position lasts, need not ask to keep it.

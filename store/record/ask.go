@@ -371,10 +371,10 @@ func (s *Store) Poll(ctx context.Context, c store.Claim) (store.Answer, error) {
 	if err != nil {
 		return store.Answer{}, err
 	}
-	if sess := s.sessions.Own(v.in[c.ID]); sess != nil {
+	if sess := s.sessions.Own(v.in[c.ID]); sess != nil && !a.Granted {
 		a.From = placedFrom(sess.State(), c.PositionTTL)
 	}
-	s.polled(m, v, &r, sent)
+	s.polled(m, &c, &a, v, &r, sent)
 	return a, nil
 }
 
@@ -385,16 +385,19 @@ func (v *view) refuse(c *store.Claim) {
 	}
 }
 
-// polled notes what a poll has read: that the claim was granted, which is as good as a notification of it (law 6); and the record, for
-// the write that follows, unless a note of this process may have come into the inbox since (law 4), or a write is under way.
-func (s *Store) polled(m *localClaim, v *view, r *Record, sent store.Instant) {
+// polled notes what a poll has read. If the claim was granted that is the answer, under the conditions of law 6; and the record is what the
+// write that follows depends on, unless a note of this process may have come into the inbox since (law 4), or a write is under way.
+func (s *Store) polled(m *localClaim, c *store.Claim, a *store.Answer, v *view, r *Record, sent store.Instant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if m == nil {
 		return
 	}
-	if e := v.find(m.id); m.waits && e != nil && e.Granted && e.Token <= v.drawn { //mutant:record-poll-finds-room
-		m.heard = &Notification{Name: m.name, ID: m.id, Token: e.Token, N: int(e.N), Session: v.in[m.id], Asked: v.q.GiveUp() != ""} //mutant:record-poll-finds-the-grant
+	if a.Granted && m.waits && m.moving == nil && m.sess != nil && v.in[m.id] == m.sess.ID && a.Token <= v.drawn { //mutant:record-poll-finds-room
+		if st := m.sess.State(); !st.Over && !st.Failing {
+			a.From, a.TTL = st.Renewed, min(c.TTL, st.Lasts) //mutant:record-poll-finds-the-grant
+			s.granted(m, c, a, v.q.GiveUp() != "")
+		}
 	}
 	if n := s.names[m.name]; n != nil && !n.working && n.base.sent <= sent && len(n.noted) == 0 { //mutant:record-poll-beside-a-note
 		n.base = base{Record: *r, known: true, inbox: true, sent: sent} //mutant:record-poll-is-remembered

@@ -69,18 +69,12 @@ func TestAPollThatFindsTheGrantIsTheGrant(t *testing.T) {
 		q.releases(h)
 		time.Sleep(time.Second)
 		before := store.Now()
-		var k store.Hold
-		p.sendsOnly("a poll and the ask", func() {
-			if a := p.polls(c); !a.Granted || a.Token <= h.Token {
-				t.Fatalf("%+v, want granted", a)
-			}
-			a := p.ask(c)
-			if !a.Granted || a.TTL > store.MaxPositionTTL || a.From == 0 || a.From >= before {
-				t.Errorf("%+v, want granted, from the last renewal of its session, which was before %v", a, before)
-			}
-			k = store.Hold{Name: at, ID: c.ID, Token: a.Token}
-		}, recordtest.OpLoad)
-		p.sendsOnly("a release", func() { p.releases(k) }, recordtest.OpSwap)
+		var a store.Answer
+		p.sendsOnly("a poll", func() { a = p.polls(c) }, recordtest.OpLoad)
+		if !a.Granted || a.Token <= h.Token || a.TTL == 0 || a.TTL > store.MaxPositionTTL || a.From == 0 || a.From >= before {
+			t.Errorf("%+v, want granted, from the last renewal of its session, which was before %v", a, before)
+		}
+		p.sendsOnly("a release", func() { p.releases(store.Hold{Name: at, ID: c.ID, Token: a.Token}) }, recordtest.OpSwap)
 	})
 }
 
@@ -96,8 +90,8 @@ func TestAPollThatFindsRoomIsNoGrant(t *testing.T) {
 		q.client.Cut()
 		m.Lapse(q.Sessions()...)
 		time.Sleep(2 * time.Second)
-		if a := p.polls(c); !a.Granted {
-			t.Fatalf("%+v, want room", a)
+		if a := p.polls(c); !a.Granted || a.From != 0 {
+			t.Fatalf("%+v, want room, and no grant", a)
 		}
 		before := p.stored().Version
 		if p.takes(c); p.stored().Version == before {
@@ -114,9 +108,8 @@ func TestAPollIsNotRememberedWhileANoteMayBeThere(t *testing.T) {
 		p.waits(c)
 		q.releases(h)
 		p.NotedForTest(at, p.id.NewID())
-		p.polls(c)
-		k := p.takes(c)
-		if all := p.sends(func() { p.releases(k) }); all[0] != recordtest.OpLoad {
+		a := p.polls(c)
+		if all := p.sends(func() { p.releases(store.Hold{Name: at, ID: c.ID, Token: a.Token}) }); all[0] != recordtest.OpLoad {
 			t.Errorf("the release sends %v", all)
 		}
 	})
