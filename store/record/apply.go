@@ -219,13 +219,6 @@ func (s *Store) unknown(v *view, asked map[session.ID]bool) (ids []session.ID) {
 	return ids
 }
 
-// isLeft reports whether it is left for later whether a holder lives: it was granted a moment ago. One that is dead and has a lock
-// delay is not to be granted.
-func (v *view) isLeft(e *queue.Entry) bool {
-	return e.LockDelay == 0 && //mutant:record-left-with-a-delay
-		e.Token > v.lately //mutant:record-lately-all
-}
-
 // unheard adds a session of which nothing is known, once.
 func (s *Store) unheard(ids []session.ID, in session.ID, asked map[session.ID]bool) []session.ID {
 	if asked[in] {

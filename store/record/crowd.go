@@ -2,7 +2,6 @@ package record
 
 import (
 	"context"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -74,32 +73,6 @@ func room(a *applied, batch []*op) bool {
 		e := a.find(o.claim.ID)
 		return o.looks && !a.stored[o.claim.ID] && e != nil && e.Granted
 	})
-}
-
-// watched is how far apart two readings of a name are at most while somebody here waits and polls.
-const watched = 4 * time.Second
-
-// lately is the token above which those were drawn a moment ago that a name has, now that the newest is this one. Who waits and
-// polls need not ask whether their holders live: a name that goes from hand to hand has a living one as a rule, and if not the
-// next reading finds the same token.
-func (s *Store) lately(at string, token int64) int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := s.names[at]
-	if n == nil || s.traits.Notifies {
-		return math.MaxInt64
-	}
-	now := store.Now()
-	if token > n.token {
-		n.before, n.token, n.tokenAt = n.token, token, now
-		if n.seenAt == 0 || now > n.seenAt.Add(watched) { //mutant:record-lately-long-ago
-			n.before = math.MaxInt64
-		}
-	}
-	if n.seenAt = now; now >= n.tokenAt.Add(s.sessions.Trusted()/4) { //mutant:record-lately-for-good
-		return math.MaxInt64
-	}
-	return n.before
 }
 
 // sawCrowd notes how many hold or wait.
