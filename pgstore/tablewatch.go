@@ -145,6 +145,7 @@ func (m *mailbox) read(ctx context.Context, listening func()) error {
 			continue
 		}
 		if h, ok := notification(n); ok {
+			m.s.heard(&h)
 			m.sink(h)
 		}
 	}
@@ -239,4 +240,15 @@ func notification(payload string) (h store.Notification, ok bool) {
 		return h, false
 	}
 	return store.Notification{Name: string(name), ID: id, Token: token, N: n}, true
+}
+
+// heard notes that a claim was granted: its owner may take the notification for the answer, so this
+// store may be asked for nothing but what becomes of the hold.
+func (s *Store) heard(n *store.Notification) {
+	s.claims.mu.Lock()
+	defer s.claims.mu.Unlock()
+	if m := s.claims.of[n.ID]; m != nil && m.name == n.Name && n.Token != 0 {
+		m.heard = n.Token //mutant:pg-granted-by-a-notification
+		s.waited(n.Name)
+	}
 }
