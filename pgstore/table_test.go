@@ -105,7 +105,11 @@ func endAll(t *testing.T, s *Store) {
 	}
 	s.claims.mu.Unlock()
 	for name, ids := range of {
-		if err := s.settle(t.Context(), name, ids...); err != nil {
+		f, err := s.lookJudged(t.Context(), name, everybodys)
+		if err == nil {
+			err = s.drop(t.Context(), name, over{f.ended, ids})
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

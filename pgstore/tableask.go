@@ -275,9 +275,8 @@ func (s *Store) asked(
 	if st.Over {
 		return store.Answer{}, true, s.overTaken(m)
 	}
-	a.From = st.Renewed
-	if a.Granted {
-		a.TTL = min(c.TTL, st.Lasts) //mutant:pg-grant-outlasts-its-session
+	if a.From = placedFrom(&st, c); a.Granted {
+		a.From, a.TTL = st.Renewed, min(c.TTL, st.Lasts) //mutant:pg-grant-outlasts-its-session
 		s.waited(c.Name)
 	}
 	s.answered(m, c, &a, e.Owner, sess, calls, st.Renewed)
@@ -358,8 +357,14 @@ func (s *Store) Poll(ctx context.Context, c store.Claim) (store.Answer, error) {
 	a, err := f.poll(&c)
 	if in, is := f.in[c.ID]; is && err == nil {
 		if sess := s.sessions.Own(in); sess != nil {
-			a.From = sess.State().Renewed
+			st := sess.State()
+			a.From = placedFrom(&st, &c)
 		}
 	}
 	return a, err
+}
+
+// placedFrom is since when a position lasts for its PositionTTL: no longer than its session.
+func placedFrom(st *session.State, c *store.Claim) store.Instant {
+	return st.Renewed.Add(min(0, st.Lasts-c.PositionTTL)) //mutant:pg-position-outlasts-its-session
 }

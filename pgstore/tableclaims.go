@@ -18,7 +18,6 @@ type localClaim struct {
 
 	sess  *session.Session // that keeps its entry; nil: it has an expiry of its own
 	to    *session.Session // a statement that moves it into this one was not answered
-	maybe []session.ID     // those that it may be in besides, as such statements were not answered
 	late  int64            // an ask was not answered that does nothing once it is this late on the server's clock; 0: none was
 	until store.Instant    // it lasts until then at least, as its owner was told
 	ends  store.Instant    // it is taken out then, unless it is renewed
@@ -61,12 +60,16 @@ const (
 	leftPatience = time.Second
 )
 
+// clockBest is for how long the answer counts that told most. Our clock drifts, and the server's may be set.
+const clockBest = time.Second
+
 // hear notes what the server's clock showed in an answer.
 func (c *claims) hear(now int64) {
 	heard := store.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if now != 0 && (c.heard == 0 || now >= c.now+heard.Sub(c.heard).Microseconds()) {
+	age := heard.Sub(c.heard)
+	if now != 0 && (c.heard == 0 || age > clockBest || now >= c.now+age.Microseconds()) { //mutant:pg-clock-is-never-set-back
 		c.now, c.heard = now, heard
 	}
 }
@@ -105,7 +108,7 @@ func (s *Store) exit(m *localClaim) {
 
 // into notes what keeps the claim. claims.mu is held.
 func (m *localClaim) into(sess *session.Session) {
-	m.to, m.maybe = nil, nil
+	m.to = nil
 	if m.sess == sess {
 		return
 	}
@@ -117,9 +120,10 @@ func (m *localClaim) into(sess *session.Session) {
 	}
 }
 
-// isOver reports whether the claim is lost: its session has ended, or its time was over. claims.mu is held.
+// isOver reports whether the claim is lost: its session has ended, or the one that it may have moved to, or its time was over. claims.mu
+// is held.
 func (m *localClaim) isOver() bool {
-	if !m.over && m.sess != nil && m.sess.Over() { //mutant:pg-session-over-is-lost
+	if !m.over && (m.sess != nil && m.sess.Over() || m.to != nil && m.to.Over()) { //mutant:pg-session-over-is-lost
 		m.over, m.ends = true, store.Now()
 		if m.to == nil { //mutant:pg-moved-out-of-an-ended-session
 			m.ends = m.ends.Add(remembered)

@@ -226,6 +226,15 @@ func (a *array) bytes(b string) {
 	a.WriteString(`"\\x` + hex.EncodeToString([]byte(b)) + `"`)
 }
 
+// session adds the id of a session, or ” for none.
+func (a *array) session(id session.ID) {
+	if id == (session.ID{}) {
+		a.bytes("")
+		return
+	}
+	a.bytes(string(id[:]))
+}
+
 func (a *array) text() string {
 	if a.Len() == 0 {
 		return "{}"

@@ -1,9 +1,11 @@
 package pgstore
 
 import (
+	"context"
 	"errors"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -261,4 +263,114 @@ func TestARenewalOfASessionThatIsNotAnsweredIsSentAgain(t *testing.T) {
 	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; err != nil || sent.Load() < 2 {
 		t.Errorf("%v, after %d renewals of its session", err, sent.Load())
 	}
+}
+
+// A hold that its process uses is adopted by another: that has it once the owner was called, or nobody.
+func TestAnAdoptionOfAHoldInUseIsHeardByTheOwner(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"repeated", "given up"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			s := newShared(t)
+			h, in := kept(t, s, "n")
+			other := second(t, s)
+			other.db = &meddled{db: other.db}
+			_, back := cut(other, &other.do.session.call)
+			adopted := h
+			adopted.NewID = me.NewID()
+			goes := store.Hold{Name: h.Name, ID: adopted.NewID, Token: h.Token}
+			if r := other.Renew(t.Context(), []store.Hold{adopted})[0]; r.Err == nil || store.Definite(r.Err) {
+				t.Fatalf("an adoption whose call was not answered: %+v", r)
+			}
+			if err := other.Release(t.Context(), goes); err == nil || store.Definite(err) {
+				t.Fatalf("it is given back, and its owner does not know of it: %v", err)
+			}
+			if now := sessionOf(t, s, "n", adopted.NewID); now != in {
+				t.Fatalf("it is kept by %v, was by %v", now, in)
+			}
+			back()
+			if how == "repeated" {
+				mustRenew(t, other, adopted)
+			} else if err := other.Release(t.Context(), goes); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; !errors.Is(err, store.ErrLost) {
+				t.Errorf("%v, want lost", err)
+			}
+		})
+	}
+}
+
+// Its own process hands it on, and that is not answered.
+func TestAHoldThatMayHaveAnotherIDIsReadAgain(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	h, _ := kept(t, s, "n")
+	goes := h
+	goes.NewID = store.Process{}.NewID()
+	args, back := cut(s, &s.do.renew)
+	if r := s.Renew(t.Context(), []store.Hold{goes})[0]; r.Err == nil {
+		t.Fatalf("%+v, want no answer", r)
+	}
+	back()
+	late(t, s, s.do.renew, args())
+	if r := s.Renew(t.Context(), []store.Hold{h})[0]; !errors.Is(r.Err, store.ErrLost) {
+		t.Errorf("%+v, want lost: it has another id", r)
+	}
+}
+
+// The server does not answer for the session by the time that the caller has.
+func TestARenewalThatIsNotAnsweredInTimeIsNone(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	h, _ := kept(t, s, "n")
+	if err := second(t, s).BreakHold(t.Context(), store.Break{Name: "n", ID: h.ID, Token: h.Token, Now: true}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	silent := make(chan struct{})
+	defer close(silent)
+	meddle(s, func(statement string, _ []any) error {
+		if statement == s.do.session.renew {
+			cancel()
+			<-silent
+		}
+		return nil
+	})
+	if r := s.Renew(ctx, []store.Hold{h})[0]; r.Err == nil {
+		t.Errorf("%+v, and nobody has answered: it was broken", r)
+	}
+}
+
+// Whoever is granted by a notification alone has it for the time of its position.
+func TestAPositionLastsNoLongerThanItsSession(t *testing.T) {
+	t.Parallel()
+	now := store.Now()
+	for lasts, less := range map[time.Duration]time.Duration{4 * time.Second: 6 * time.Second, 10 * time.Second: 0, time.Minute: 0} {
+		from := placedFrom(&session.State{Renewed: now, Lasts: lasts}, &store.Claim{PositionTTL: 10 * time.Second})
+		if now.Sub(from) != less {
+			t.Errorf("of ten seconds in a session of %v it counts from %v before, want %v", lasts, now.Sub(from), less)
+		}
+	}
+}
+
+// Our clock drifts, and the server's may be set.
+func TestTheClockFollowsTheServerBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := &claims{}
+		server := int64(1_700_000_000_000_000)
+		c.hear(server)
+		for _, step := range []struct{ passed, server time.Duration }{
+			{30 * 24 * time.Hour, 30*24*time.Hour - 52*time.Second}, // 20 ppm
+			{2 * time.Second, -time.Hour},
+		} {
+			time.Sleep(step.passed)
+			server += step.server.Microseconds()
+			c.hear(server)
+			if ahead := c.serverNow() - server; ahead != 0 {
+				t.Errorf("it is %d µs ahead of the server's", ahead)
+			}
+		}
+	})
 }

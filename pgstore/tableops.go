@@ -78,17 +78,36 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 	defer s.exit(m)
 	why := s.gone(ctx, m)
 	if broken := (*store.LostError)(nil); why != nil && !errors.As(why, &broken) {
-		err := s.settle(ctx, h.Name, h.ID) // what is left of it has expired //mutant:pg-expired-is-not-given-back
+		err := s.drop(ctx, h.Name, over{claims: []store.ID{h.ID}}) // what is left of it has expired //mutant:pg-expired-is-not-given-back
 		if s.leave(m, err == nil); err == nil && h.Token != 0 {
 			err = why
 		}
 		return err
 	}
-	err := s.release(ctx, &h, s.lone(m))
+	var err error
+	if m == nil {
+		err = s.disown(ctx, h.Name, h.ID) //mutant:pg-gives-back-uncalled
+	}
+	if err == nil {
+		err = s.release(ctx, &h, s.lone(m))
+	}
 	if err == nil || !store.Definite(err) || s.isToken(m, h.Token) { // else it was another's, so to say
 		s.leave(m, err == nil || store.Definite(err))
 	}
 	return err
+}
+
+// disown calls the session of another that keeps what this process was about to adopt, before that is given back: its
+// owner may take it for its own still (law 14 of the records).
+func (s *Store) disown(ctx context.Context, name string, id store.ID) error {
+	f, err := s.look(ctx, name)
+	if err != nil {
+		return err
+	}
+	if in := f.in[id]; s.sessions.Own(in) == nil {
+		return s.call(ctx, in)
+	}
+	return nil
 }
 
 // isToken reports whether a claim was granted with the token.
@@ -108,7 +127,7 @@ func (s *Store) lone(m *localClaim) bool {
 	}
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
-	return m.sess == nil && m.to == nil
+	return m.goes()
 }
 
 func (s *Store) release(ctx context.Context, h *store.Hold, lone bool) error {

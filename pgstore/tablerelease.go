@@ -26,7 +26,7 @@ func (s *Store) ReleaseAll(ctx context.Context, holds []store.Hold) []error {
 		}
 		m := s.enter(h.Name, h.ID, false)
 		defer s.exit(m)
-		if s.gone(ctx, m) != nil {
+		if m == nil || s.gone(ctx, m) != nil {
 			continue
 		}
 		lone = lone && s.lone(m)

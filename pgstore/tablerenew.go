@@ -20,8 +20,8 @@ import (
 // All rows that need nothing else are written by one statement; the others by one each.
 func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 	out := make([]store.Renewal, len(holds))
+	began := store.Now()
 	s.renewSessions(ctx, holds)
-	all := make([]*renewal, len(holds))
 	var batch, left []*renewal // left: those that have a statement of their own
 	named := map[string]bool{}
 	keepers := map[time.Duration]*keeper{}
@@ -35,7 +35,7 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 		// first of a name is in the batch, so that they are done in their order.
 		again := named[h.Name]
 		if !again {
-			if r, done := s.unchanged(h); done {
+			if r, done := s.unchanged(h, began); done {
 				out[i] = r
 				continue
 			}
@@ -43,14 +43,13 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 		named[h.Name] = true
 		r := &renewal{i: i, h: h, m: s.enter(h.Name, h.ID, false)}
 		defer func() { s.exit(r.m) }()
-		all[i] = r
 		if err := s.gone(ctx, r.m); err != nil {
 			out[i].Err = err
 		} else if err := s.prepare(ctx, r, keepers); err != nil {
 			if out[i].Err = err; !store.Definite(err) {
 				out[i].Err = s.failed(fmt.Sprintf("renew %q", h.Name), err)
 			}
-		} else if again || h.NewID != (store.ID{}) || len(r.maybe) > 1 {
+		} else if again || h.NewID != (store.ID{}) {
 			left = append(left, r)
 		} else {
 			batch = append(batch, r)
@@ -83,8 +82,8 @@ type renewal struct {
 	i     int
 	h     *store.Hold
 	m     *localClaim
+	in    []session.ID // that it may be in: the first unless an unanswered statement has moved it
 	by    *keeper      // nil: it has an expiry of its own from now on, as when it is adopted
-	maybe []session.ID // that it may be in
 	ended over         // sessions that may have kept it
 	moves bool         // no other that moves it is without an answer
 	sent  store.Instant
@@ -125,9 +124,9 @@ func (s *Store) renewSessions(ctx context.Context, holds []store.Hold) {
 	}
 }
 
-// unchanged is the renewal of a hold with whose row there is nothing to be done: its session
-// is renewed, and nobody has called.
-func (s *Store) unchanged(h *store.Hold) (r store.Renewal, done bool) {
+// unchanged is the renewal of a hold with whose row there is nothing to be done: its session was renewed since this
+// renewal began, so whoever has called before was heard, and nobody has.
+func (s *Store) unchanged(h *store.Hold, began store.Instant) (r store.Renewal, done bool) {
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
 	m := s.claims.of[h.ID]
@@ -139,7 +138,7 @@ func (s *Store) unchanged(h *store.Hold) (r store.Renewal, done bool) {
 	if m.isOver() || st.Calls != m.calls { //mutant:pg-call-is-not-heeded
 		return r, false
 	}
-	if st.Failing {
+	if st.Failing || st.Renewed < began { //mutant:pg-renewal-is-not-fresh
 		return store.Renewal{TTL: h.TTL, Err: s.failed(fmt.Sprintf("renew %q", h.Name), errNotRenewed)}, true
 	}
 	r = m.told
@@ -156,50 +155,43 @@ func (s *Store) renewed(m *localClaim, ttl time.Duration, from store.Instant) {
 	m.ends = max(m.ends, store.Now().Add(ttl)) //mutant:pg-renewed-hold-is-taken-out
 }
 
-// prepare finds the session that is to keep a hold: the one that does, if it is long enough; else
-// the present one for the TTL. Until it is answered that the hold has moved there, it
-// ends with the earlier of the two; so that this is no earlier than its owner was told, the
-// new one is renewed first (law 10 of the records).
+// prepare finds the session that is to keep a hold: the one that does, if it is long enough; else the present one for
+// the TTL. Until it is answered that the hold has moved there, it ends with the earlier of the two; so that this is no
+// earlier than its owner was told, the new one is renewed first (law 10 of the records).
 func (s *Store) prepare(ctx context.Context, r *renewal, keepers map[time.Duration]*keeper) error {
 	h, m := r.h, r.m
 	var was, to *session.Session
 	var until store.Instant
+	adopts := h.NewID != (store.ID{})
 	if m != nil {
 		s.claims.mu.Lock()
-		was, to, until = m.sess, m.to, m.until
-		r.maybe = slices.Clone(m.maybe)
+		if was, to, until = m.sess, m.to, m.until; adopts {
+			m.reads = true // only its row tells whether it has another id //mutant:pg-handed-on-is-read
+		}
 		s.claims.mu.Unlock()
 	}
-	if was != nil {
-		r.maybe = append(r.maybe, was.ID)
+	for _, sess := range []*session.Session{was, to} {
+		if sess != nil {
+			r.in = append(r.in, sess.ID)
+		}
 	}
-	adopts := h.NewID != (store.ID{})
-	if adopts { // it may be another's, whose session has ended
+	if adopts && m == nil && h.ID.Process() != (store.Process{}) { // the session of the other may have ended
 		f, err := s.lookJudged(ctx, h.Name, holders)
 		if err != nil {
 			return err
 		}
-		if !f.there {
-			return store.ErrLost
-		}
 		r.ended.sessions = f.ended
-		for _, id := range []store.ID{h.ID, h.NewID} {
-			if in, is := f.in[id]; is {
-				r.maybe = append(r.maybe, in)
-			}
-		}
 	}
 	switch {
-	case !s.keeps() || adopts:
-		return nil // on its way to another process it outlives this one, and what comes late goes by itself
-	case m == nil:
-		return nil // whoever asked for it, it was not this Store
-	case to != nil && to.TTL >= h.TTL && !to.Over(): // a copy of that statement that comes late changes nothing
+	case !s.keeps() || adopts: // on its way to another process it outlives this one, and what comes late goes by itself
+		return nil
+	case m == nil: // whoever asked for it, it was not this Store
+		return nil
+	case to != nil: // a copy of that statement that comes late changes nothing
 		r.by = &keeper{to, to.Fresh()}
-	case to == nil && was != nil && was.TTL >= h.TTL:
+	case was != nil && was.TTL >= h.TTL:
 		r.by = &keeper{was, was.Fresh()}
-	}
-	if r.by == nil {
+	default:
 		if r.by = keepers[h.TTL]; r.by == nil || r.by.Over() {
 			sess, err := s.sessions.Present(ctx, h.TTL)
 			if err != nil {
@@ -220,25 +212,20 @@ func (s *Store) prepare(ctx context.Context, r *renewal, keepers map[time.Durati
 				return errNotRenewed
 			}
 		}
-		if m != nil {
-			s.claims.mu.Lock()
-			if m.to != r.by.Session {
-				m.to, r.moves = r.by.Session, m.to == nil
-				m.maybe = append(m.maybe, r.by.ID)
-			}
-			s.claims.mu.Unlock()
-		}
+		s.claims.mu.Lock()
+		m.to, r.moves = r.by.Session, to == nil
+		s.claims.mu.Unlock()
 	}
 	r.calls = r.by.State().Calls
 	return nil
 }
 
-// in is the session that keeps the hold from now on, as an argument.
-func (r *renewal) in() string {
+// to is the session that keeps the hold from now on, or zero.
+func (r *renewal) to() session.ID {
 	if r.by == nil {
-		return ""
+		return session.ID{}
 	}
-	return string(r.by.ID[:])
+	return r.by.ID
 }
 
 // renewBatch renews what needs nothing but a later expiry, or a session, by one statement,
@@ -255,12 +242,12 @@ func (s *Store) renewBatch(ctx context.Context, batch []*renewal, out []store.Re
 		ttls.number(micros(r.h.TTL))
 		used.number(r.h.Used)
 		owners.bytes(r.h.Owner)
-		in.bytes(r.in())
-		now := ""
-		if len(r.maybe) > 0 {
-			now = string(r.maybe[0][:])
+		in.session(r.to())
+		now := session.ID{}
+		if len(r.in) > 0 {
+			now = r.in[0]
 		}
-		kept.bytes(now)
+		kept.session(now)
 		r.sent = store.Now()
 	}
 	done := map[int]bool{}
@@ -293,45 +280,48 @@ func (s *Store) renewBatch(ctx context.Context, batch []*renewal, out []store.Re
 	return left
 }
 
+// renewOne renews a hold by the full statement. What comes from a process that may have it still gets its new id first, and
+// leaves the session of that once this was called (law 14 of the records).
 func (s *Store) renewOne(ctx context.Context, r *renewal) store.Renewal {
 	h := r.h
 	newID := []byte{}
 	if h.NewID != (store.ID{}) {
 		newID = h.NewID[:]
 	}
-	if r.by != nil {
-		r.maybe = append(r.maybe, r.by.ID)
+	by := r.to()
+	to := by[:]
+	if r.by == nil {
+		to = []byte{}
 	}
-	var maybe array
-	maybe.bytes("")
-	for _, id := range r.maybe {
-		maybe.bytes(string(id[:]))
-	}
-	r.sent = store.Now()
-	f, err := s.act(ctx, "renew", h.Name, r.ended, s.do.renew,
-		[]byte(h.Name), h.ID[:], h.Token, micros(h.TTL), h.Used, []byte(h.Owner), newID, []byte(r.in()), maybe.text())
-	if err = cmp.Or(err, lostOr(f)); err != nil {
-		if store.Definite(err) && r.m != nil {
-			s.claims.mu.Lock()
-			r.m.reads = true // if it was broken, it is taken out when it would have expired
-			if r.moves {
-				r.m.to, r.m.maybe = nil, nil
-			}
-			s.claims.mu.Unlock()
+	var f *found
+	for in := append(r.in, session.ID{}); ; {
+		var may array
+		for _, id := range in {
+			may.session(id)
 		}
-		return store.Renewal{TTL: h.TTL, Err: err}
+		var err error
+		r.sent = store.Now()
+		f, err = s.act(ctx, "renew", h.Name, r.ended, s.do.renew,
+			[]byte(h.Name), h.ID[:], h.Token, micros(h.TTL), h.Used, []byte(h.Owner), newID, to, may.text())
+		if err = cmp.Or(err, lostOr(f)); err != nil {
+			s.notRenewed(r, err)
+			return store.Renewal{TTL: h.TTL, Err: err}
+		}
+		other, kept := f.in[h.NewID]
+		if !kept {
+			break
+		}
+		err = s.call(ctx, other) //mutant:pg-adopts-uncalled
+		if err != nil {
+			return store.Renewal{TTL: h.TTL, Err: err}
+		}
+		in = append(in, other)
 	}
 	out, _ := f.q.Renew(f.time(), h)
 	if out.Err != nil {
 		return out
 	}
 	if h.NewID != (store.ID{}) {
-		if f.was != (session.ID{}) && r.m == nil {
-			// Whoever comes with the id before has to read.
-			if err := s.call(ctx, f.was); err != nil {
-				return store.Renewal{TTL: h.TTL, Err: err}
-			}
-		}
 		s.leave(r.m, true)
 		s.exit(r.m)
 		r.m = nil
@@ -340,6 +330,19 @@ func (s *Store) renewOne(ctx context.Context, r *renewal) store.Renewal {
 		}
 	}
 	return s.keptBy(ctx, r, out)
+}
+
+// notRenewed notes that a renewal by the full statement failed.
+func (s *Store) notRenewed(r *renewal, err error) {
+	if !store.Definite(err) || r.m == nil {
+		return
+	}
+	s.claims.mu.Lock()
+	defer s.claims.mu.Unlock()
+	r.m.reads = true // if it was broken, it is taken out when it would have expired
+	if r.moves {
+		r.m.to = nil
+	}
 }
 
 // keptBy is the answer to a renewal whose row was written: it counts from the last answered renewal

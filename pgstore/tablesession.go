@@ -194,15 +194,14 @@ func (s *Store) judge(ctx context.Context, f *found, of whose) error {
 		left, known := s.sessions.Known(in)
 		switch {
 		case !known: // nobody has asked: one that waits is kept for no longer than this
-			e.Expires = f.now + micros(store.MaxPositionTTL)
-		case left > 0:
-			e.Expires = f.now + micros(left)
-		default:
+			left = store.MaxPositionTTL
+		case left <= 0:
 			if f.ended == nil {
 				f.ended = map[session.ID]bool{}
 			}
-			f.ended[in], e.Expires = true, f.now
+			f.ended[in], left = true, 0
 		}
+		e.Expires = min(e.Expires, f.now+micros(left))
 	}
 	return nil
 }
@@ -216,21 +215,20 @@ func (s *Store) lookJudged(ctx context.Context, name string, of whose) (*found, 
 	return f, err
 }
 
-// settle drops what is over of a name, and grants what fits then: also claims of ours that
-// nobody renews any more, if there are any.
-func (s *Store) settle(ctx context.Context, name string, claims ...store.ID) error {
+// settle drops what is over of a name, and grants what fits then.
+func (s *Store) settle(ctx context.Context, name string) error {
 	f, err := s.lookJudged(ctx, name, everybodys)
 	if err != nil {
 		return err
 	}
-	if len(f.ended) == 0 && len(claims) == 0 {
+	if len(f.ended) == 0 {
 		now := f.time()
 		q := queue.Queue{Last: f.q.Last, Entries: f.q.Entries, OneLimit: true}
 		if c, _ := q.Release(now, &store.Hold{Name: name}); !c.Wrote { // nothing is over
 			return nil
 		}
 	}
-	return s.drop(ctx, name, over{f.ended, claims})
+	return s.drop(ctx, name, over{sessions: f.ended})
 }
 
 // drop drops what has come to its end, with all else that is over in its row, and grants what fits then.

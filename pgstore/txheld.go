@@ -74,7 +74,7 @@ func (s *Store) CheckTx(ctx context.Context, tx any, l TableLease) error {
 	}
 	for i := range f.q.Entries { // an end that is not known yet is no time that can be told
 		if e := &f.q.Entries[i]; f.in[e.ID] != (session.ID{}) {
-			e.Expires = f.now + micros(store.MaxPositionTTL)
+			e.Expires = min(e.Expires, f.now+micros(store.MaxPositionTTL))
 		}
 	}
 	for _, e := range f.q.State(f.time(), name).Entries {
