@@ -74,6 +74,7 @@ type Store struct {
 
 	sessions *session.Set
 	claims   claims
+	opening  opening
 }
 
 var _ interface {
@@ -158,7 +159,7 @@ func newStore(db db, o *Options, clock func() int64) (*Store, error) {
 	s.sweeper = sweeper{least: leastSweep, most: mostSweep}
 	s.ctx, s.end = context.WithCancel(context.Background())
 	s.claims.of, s.claims.wake, s.claims.late = map[store.ID]*localClaim{}, make(chan struct{}, 1), mostLate
-	s.claims.patience = leftPatience
+	s.claims.patience, s.opening.of = leftPatience, map[store.Process]*mailbox{}
 	s.sessions = session.NewSet(sessionTable{s}, s.poke)
 	return s, nil
 }

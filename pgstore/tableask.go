@@ -166,8 +166,8 @@ func (k *asking) write(ctx context.Context) (a store.Answer, done bool, err erro
 			return a, true, err
 		}
 		placed = placed || f.in[c.ID] != (session.ID{})
-		whose := holders      //mutant:pg-next-asks-about-holders
-		if f.isBehind(c.ID) { // whoever is next asks, and this one when it asks again
+		whose := holders                 //mutant:pg-next-asks-about-holders
+		if k.joins && f.isBehind(c.ID) { // whoever is next asks, and this one when it asks again //mutant:pg-who-asks-again-asks-about-holders
 			whose = nobodys
 		}
 		if err := k.judge(ctx, f, whose); err != nil {

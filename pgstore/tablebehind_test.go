@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/pgstore/internal/pgtest"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/session"
 )
 
 // Who waits is told of the holders and of how many wait ahead, though it reads no more of a crowd than that.
@@ -146,6 +147,35 @@ func TestAnAskThatWaitedForTheRowTooLongTakesNoPlace(t *testing.T) {
 	}
 	if st := state(t, s, "n"); len(st.Entries) != 2 {
 		t.Errorf("there are %+v", st.Entries)
+	}
+}
+
+// Processes have died that were ahead of it. Who asks again passes over all of them at once.
+func TestWhoAsksAgainPassesOverAllThatHaveDied(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	var dead []session.ID
+	for i := range 4 {
+		of := second(t, s)
+		if i == 0 {
+			_, in := kept(t, of, "n")
+			dead = append(dead, in)
+			continue
+		}
+		c := mutex("n")
+		mustAsk(t, of, c)
+		dead = append(dead, sessionOf(t, s, "n", c.ID))
+	}
+	waits := mutex("n")
+	mustAsk(t, s, waits)
+	for _, in := range dead {
+		if err := (sessionTable{s}).End(t.Context(), in); err != nil {
+			t.Fatal(err)
+		}
+	}
+	until(t, "it asks whether the holder lives", func() bool { _, known := s.sessions.Known(dead[0]); return !known })
+	if a := mustAsk(t, s, waits); !a.Granted {
+		t.Errorf("%+v", a)
 	}
 }
 
