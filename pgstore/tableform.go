@@ -174,7 +174,7 @@ func (s *Store) finish(f *found, err error, what, name string) (*found, error) {
 
 // look reads what is stored of a name, and for how long the sessions of those that hold go on.
 func (s *Store) look(ctx context.Context, name string) (*found, error) {
-	return s.read(ctx, "look at", name, s.do.view, []byte(name))
+	return s.read(ctx, "look at", name, s.do.ahead, []byte(name), []byte{})
 }
 
 // lookAhead reads what a claim has to know of those ahead of it, and knows of those that hold whether they live.

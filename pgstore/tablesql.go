@@ -32,12 +32,12 @@ type statements struct {
 	releaseFast, releaseNext, renewFast string
 	releaseAll                          string
 	ask, renew, change, release, breaks string
-	view, ahead, held, list, sweep      string
+	ahead, held, list, sweep            string
 	session                             sessions
 }
 
 // sessions are the statements about sessions.
-type sessions struct{ begin, renew, call, end, left, sweep, held string }
+type sessions struct{ begin, renew, call, end, left, sweep string }
 
 // serverNow is the time in µs. It is clock_timestamp, which goes on while a
 // statement waits for a row, and not now, which does not.
@@ -46,8 +46,8 @@ const serverNow = `(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
 // all are the texts, for work on each of them.
 func (s *statements) all() []*string {
 	return []*string{&s.create, &s.createSessions, &s.askFast, &s.askIdle, &s.askBehind, &s.releaseFast, &s.releaseNext, &s.renewFast, &s.releaseAll,
-		&s.ask, &s.renew, &s.change, &s.release, &s.breaks, &s.view, &s.ahead, &s.held, &s.list, &s.sweep,
-		&s.session.begin, &s.session.renew, &s.session.call, &s.session.end, &s.session.left, &s.session.sweep, &s.session.held}
+		&s.ask, &s.renew, &s.change, &s.release, &s.breaks, &s.ahead, &s.held, &s.list, &s.sweep,
+		&s.session.begin, &s.session.renew, &s.session.call, &s.session.end, &s.session.left, &s.session.sweep}
 }
 
 // schema is the SQL that makes the tables.
@@ -141,7 +141,7 @@ func assemble(clocked bool) *statements {
 			"{entry u}", entry("u"), "{entry x}", entry("x"),
 			"{unnest t}", unnest("t"),
 			// Of a crowd that waits nobody has to know but who is first, and how many the others ahead are.
-			"{ahead}", "(u.token <> 0 OR u.session = '' OR u.id = $2::bytea OR u.o = w.first)",
+			"{ahead}", "($2::bytea = '' OR u.token <> 0 OR u.session = '' OR u.id = $2::bytea OR u.o = w.first)",
 			"{columns}", strings.Join(entryColumns, ", "), "{w columns}", columns("w"),
 			"{tails}", strings.Join(tails, ", "),
 			"{arrays}", each(",\n", func(c string) string {
@@ -154,10 +154,10 @@ func assemble(clocked bool) *statements {
 		create: one("table", 0), createSessions: one("session_table", 0),
 		askFast: one("ask_fast", 10), askIdle: one("ask_idle", 10), askBehind: one("ask_behind", 9), releaseFast: one("release_fast", 5), releaseNext: one("release_next", 5), renewFast: one("renew_fast", 8), releaseAll: one("release_all", 5),
 		ask: one("ask", 14), renew: one("renew", 10), change: one("change", 6), release: one("release", 5), breaks: one("break", 6),
-		view: one("view", 1), ahead: one("ahead", 2), held: one("held", 1), list: one("list", 2), sweep: one("sweep", 2),
+		ahead: one("ahead", 2), held: one("held", 1), list: one("list", 2), sweep: one("sweep", 2),
 		session: sessions{
 			begin: one("session_begin", 2), renew: one("session_renew", 1), call: one("session_call", 1), end: one("session_end", 2),
-			left: one("session_left", 1), sweep: one("session_sweep", 0), held: one("session_held", 1),
+			left: one("session_left", 1), sweep: one("session_sweep", 0),
 		},
 	}
 }

@@ -85,13 +85,15 @@ func (s *Store) CheckTx(ctx context.Context, tx any, l TableLease) error {
 			}
 			// A statement of its own, which sees the session as it is now. Whoever ends it from
 			// now on grants nothing before the transaction has ended.
-			lives := false
-			args[0] = in[:]
-			alive := func(scan func(...any) error) error { return scan(&lives) }
-			if err := query(s.do.session.held, alive); err != nil {
+			var id []byte
+			var left, expires int64
+			var ids array
+			ids.session(in)
+			args[0] = ids.text()
+			if err := query(s.do.session.left, func(scan func(...any) error) error { return scan(&id, &left, &expires) }); err != nil {
 				return doing(s.failed("look at a session", err))
 			}
-			if lives { //mutant:pg-held-session-lives
+			if left > 0 { //mutant:pg-held-session-lives
 				return nil
 			}
 		}
