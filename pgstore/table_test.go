@@ -107,7 +107,10 @@ func endAll(t *testing.T, s *Store) {
 	for name, ids := range of {
 		f, err := s.lookJudged(t.Context(), name, everybodys)
 		if err == nil {
-			err = s.drop(t.Context(), name, over{f.ended, ids})
+			for _, id := range ids {
+				f.ended.add(id[:])
+			}
+			err = s.drop(t.Context(), name, f.ended)
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -110,7 +110,7 @@ func (k *asking) look(ctx context.Context) (a store.Answer, writes bool, err err
 	if err != nil {
 		return a, false, err
 	}
-	k.over.sessions = f.ended
+	k.over = f.ended
 	switch e := f.entry(c.ID); {
 	case k.again && e == nil:
 		return a, false, k.overTaken(k.m)
@@ -175,7 +175,7 @@ func (k *asking) write(ctx context.Context) (a store.Answer, done bool, err erro
 		}
 		e := f.entry(c.ID)
 		if len(f.ended) > 0 && (e == nil || !e.Granted) { // they were in the way
-			k.over.sessions = f.ended
+			k.over = f.ended
 			continue
 		}
 		if e != nil && e.Granted && len(f.q.Entries) == 1 {

@@ -242,7 +242,7 @@ func (s *Store) takeOut(m *localClaim) {
 	s.claims.mu.Lock()
 	last := m.late == 0 || s.claims.serverNow() > m.late //mutant:pg-late-ask-is-awaited
 	s.claims.mu.Unlock()
-	err := s.drop(ctx, m.name, over{claims: []store.ID{m.id}})
+	err := s.drop(ctx, m.name, over{string(m.id[:]): true})
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
 	m.busy--

@@ -29,7 +29,7 @@ type found struct {
 	q       queue.Queue
 	in      map[store.ID]session.ID // that keep entries
 	was     session.ID              // that kept the entry of the operation before it
-	ended   map[session.ID]bool     // of those: they have ended for good
+	ended   over                    // of those
 	skipped int                     // how many wait behind the first that waits, and ahead of a claim, and are not in q
 	name    []byte
 	bad     error // in an entry

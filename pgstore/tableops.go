@@ -25,7 +25,7 @@ func (s *Store) Change(ctx context.Context, h store.Hold, turn int32, weight int
 		m.reads = true // its next renewal tells how it stands
 		s.claims.mu.Unlock()
 	}
-	for over := (over{}); ; {
+	for over := (over)(nil); ; {
 		f, err := s.act(ctx, "change the weight of", h.Name, over, s.do.change, []byte(h.Name), h.ID[:], h.Token, int64(turn), weight)
 		if err = cmp.Or(err, lostOr(f)); err != nil {
 			return store.Answer{}, err
@@ -37,7 +37,7 @@ func (s *Store) Change(ctx context.Context, h store.Hold, turn int32, weight int
 			return store.Answer{}, err
 		}
 		if e := f.entry(h.ID); len(f.ended) > 0 && e != nil && e.Want > e.Weight { // they were in the way
-			over.sessions = f.ended
+			over = f.ended
 			continue
 		}
 		// It has been applied, so this only says how the hold stands.
@@ -78,7 +78,7 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 	defer s.exit(m)
 	why := s.gone(ctx, m)
 	if broken := (*store.LostError)(nil); why != nil && !errors.As(why, &broken) {
-		err := s.drop(ctx, h.Name, over{claims: []store.ID{h.ID}}) // what is left of it has expired //mutant:pg-expired-is-not-given-back
+		err := s.drop(ctx, h.Name, over{string(h.ID[:]): true}) // what is left of it has expired //mutant:pg-expired-is-not-given-back
 		if s.leave(m, err == nil); err == nil && h.Token != 0 {
 			err = why
 		}
@@ -156,7 +156,7 @@ func (s *Store) release(ctx context.Context, h *store.Hold, lone bool) error {
 			return nil
 		}
 	}
-	f, err := s.act(ctx, what, h.Name, over{}, s.do.release, args...)
+	f, err := s.act(ctx, what, h.Name, nil, s.do.release, args...)
 	if err == nil && h.Token != 0 {
 		switch {
 		case f.woken == 0:
@@ -188,7 +188,7 @@ func (s *Store) BreakHold(ctx context.Context, b store.Break) error {
 	reason := cmp.Or(b.Reason, "no reason given")
 	// It is marked, its owner is called, and only then is it dropped: whoever was not called would
 	// take it for his for as long as his session goes on. What fails is there still, to be broken again.
-	ended := over{sessions: f.ended}
+	ended := f.ended
 	drop := false //mutant:pg-dropped-before-the-call
 	for ; ; drop = true {
 		f, err = s.act(ctx, "break", b.Name, ended, s.do.breaks, []byte(b.Name), b.ID[:], b.Token, []byte(reason), drop)

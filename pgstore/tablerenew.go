@@ -84,7 +84,7 @@ type renewal struct {
 	m     *localClaim
 	in    []session.ID // that it may be in: the first unless an unanswered statement has moved it
 	by    *keeper      // nil: it has an expiry of its own from now on, as when it is adopted
-	ended over         // sessions that may have kept it
+	ended over         // what is known of those that may have kept it
 	moves bool         // no other that moves it is without an answer
 	sent  store.Instant
 	calls int64
@@ -180,7 +180,7 @@ func (s *Store) prepare(ctx context.Context, r *renewal, keepers map[time.Durati
 		if err != nil {
 			return err
 		}
-		r.ended.sessions = f.ended
+		r.ended = f.ended
 	}
 	switch {
 	case !s.keeps() || adopts: // on its way to another process it outlives this one, and what comes late goes by itself

@@ -137,21 +137,22 @@ func (s sessionTable) sessionFailed(what string, err error) error {
 	return s.failed(what+" a session in "+s.where()+sessionsSuffix, err)
 }
 
-// An over is what has come to its end: sessions, for good, and claims of this process
+// An over is the ids of what has come to its end: sessions, for good, and claims of this process
 // that sessions keep and whose time is over.
-type over struct {
-	sessions map[session.ID]bool
-	claims   []store.ID
+type over map[string]bool
+
+func (o *over) add(id []byte) {
+	if *o == nil {
+		*o = over{}
+	}
+	(*o)[string(id)] = true
 }
 
 // text is the argument of a full statement.
 func (o over) text() string {
 	var a array
-	for id := range o.sessions {
-		a.bytes(string(id[:]))
-	}
-	for i := range o.claims {
-		a.bytes(string(o.claims[i][:]))
+	for id := range o {
+		a.bytes(id)
 	}
 	return a.text()
 }
@@ -196,10 +197,8 @@ func (s *Store) judge(ctx context.Context, f *found, of whose) error {
 		case !known: // nobody has asked: one that waits is kept for no longer than this
 			left = store.MaxPositionTTL
 		case left <= 0:
-			if f.ended == nil {
-				f.ended = map[session.ID]bool{}
-			}
-			f.ended[in], left = true, 0
+			f.ended.add(in[:])
+			left = 0
 		}
 		e.Expires = min(e.Expires, f.now+micros(left))
 	}
@@ -228,7 +227,7 @@ func (s *Store) settle(ctx context.Context, name string) error {
 			return nil
 		}
 	}
-	return s.drop(ctx, name, over{sessions: f.ended})
+	return s.drop(ctx, name, f.ended)
 }
 
 // drop drops what has come to its end, with all else that is over in its row, and grants what fits then.
