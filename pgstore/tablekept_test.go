@@ -3,8 +3,6 @@ package pgstore
 import (
 	"context"
 	"errors"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -365,52 +363,4 @@ func TestAnAskThatComesLateIsTakenOut(t *testing.T) {
 		st := state(t, other, "n")
 		return len(st.Entries) == 1 && st.Entries[0].ID == h.ID
 	})
-}
-
-// A name that nobody has written for a day is kept if a session keeps what is there, and settled if that has ended.
-func TestAHoldThatIsOnlyRenewedByItsSessionIsNotSwept(t *testing.T) {
-	t.Parallel()
-	s := newShared(t)
-	h, in := kept(t, s, "n")
-	run(t, poolOf(s), "UPDATE "+tableOf(s)+" SET kept = 1")
-	sweep := func() []string {
-		t.Helper()
-		_, _, names, err := s.sweepPart(t.Context(), 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return names
-	}
-	names := sweep()
-	if !slices.Equal(names, []string{"n"}) {
-		t.Errorf("%q, want the name", names)
-	}
-	if err := s.settle(t.Context(), "n"); err != nil {
-		t.Fatal(err)
-	}
-	mustRenew(t, s, h)
-	if st := state(t, s, "n"); len(st.Entries) != 1 || st.Entries[0].ID != h.ID {
-		t.Fatalf("of the hold there is %+v", st)
-	}
-	if err := (sessionTable{s}).End(t.Context(), in); err != nil {
-		t.Fatal(err)
-	}
-	other := second(t, s)
-	if err := other.settle(t.Context(), "n"); err != nil {
-		t.Fatal(err)
-	}
-	if ids := pgtest.One[int](t, poolOf(s), "SELECT cardinality(id) FROM "+tableOf(s)+" WHERE name = 'n'"); ids != 0 {
-		t.Errorf("%d entries are left of a process that has died", ids)
-	}
-}
-
-// Both tables are told to whoever makes them by hand.
-func TestTheSchemaHasBothTables(t *testing.T) {
-	sql, err := Schema(&Options{Table: "mine"})
-	if err != nil || !strings.Contains(sql, `"mine" (`) || !strings.Contains(sql, `"mine_sessions" (`) {
-		t.Errorf("%q, %v", sql, err)
-	}
-	if _, err := Schema(&Options{Table: strings.Repeat("x", 55)}); !errors.Is(err, store.ErrInvalid) {
-		t.Errorf("a name that has no room for that of the sessions: %v", err)
-	}
 }
