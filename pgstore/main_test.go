@@ -21,13 +21,6 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	if what := os.Getenv(lockersEnv); what != "" {
-		if err := lockers(what); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
 	if os.Getenv("HOLDFAST_TEST_STEPS") == "" {
 		// A step of the comparison is some ten statements. What chance brings about
 		// seldom is tested by itself: TestTheShortestStatementsKeepToTheRule.
