@@ -92,6 +92,7 @@ func TestCheck_CutOffByCloseIsNotTold(t *testing.T) {
 		var log strings.Builder
 		locks := locker(t, s, &Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		lock(t, locks, "a")
+		synctest.Wait() // until the check is under way
 		if err := locks.Close(); err != nil || !ended {
 			t.Fatalf("Close: %v, and the check has ended: %v", err, ended)
 		}
