@@ -52,6 +52,7 @@ func TestTheTestsCatchEachMutantOfTheTable(t *testing.T) {
 		{"a call is not heeded", "ABrokenHoldIsLostThoughItsSessionGoesOn", "pg-call-is-not-heeded", mutant.Cond("m.isOver()")},
 		{"a renewed hold is taken out", "WhatIsNotRenewedIsTakenOutOfALivingSession", "pg-renewed-hold-is-taken-out", mutant.Delete()},
 		{"a hold moves into a session that ends before it", "AHoldDoesNotMoveIntoASessionThatEndsBeforeIt", "pg-move-ends-a-hold-early", mutant.Cond("st.Over")},
+		{"a grant that may come late is forgotten", "AGrantThatComesLateIsTakenOut", "pg-late-grant-is-taken-out", mutant.Delete()},
 		{"an ask that may come late is forgotten", "AnAskThatComesLateIsTakenOut", "pg-late-ask-is-taken-out", mutant.Stmt("late := false")},
 		{"an ask that may come late is not awaited", "AnAskThatComesLateIsTakenOut", "pg-late-ask-is-awaited", mutant.Stmt("last := true")},
 		{"an expired hold is given back", "AnExpiredHoldThatIsGivenBackKeepsItsMinimum", "pg-expired-is-not-given-back", mutant.Stmt("err := s.release(ctx, &store.Hold{Name: h.Name, ID: h.ID}, false)")},

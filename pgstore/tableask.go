@@ -94,6 +94,9 @@ func (s *Store) askOnce(ctx context.Context, m *localClaim, c *store.Claim) (a s
 func (k *asking) free(ctx context.Context) (a store.Answer, done bool, err error) {
 	c, sent := k.c, store.Now()
 	token, err := k.askFree(ctx, c.Name, append(k.args, micros(store.TokenRetention+max(c.TTL+c.LockDelay, c.MinHold))))
+	if err != nil && !store.Definite(err) { // what comes when it was given up would last for its TTL
+		k.mayComeLate(k.m, k.tooLate()) //mutant:pg-late-grant-is-taken-out
+	}
 	if err != nil || token == 0 {
 		return a, false, err
 	}
@@ -234,7 +237,8 @@ func (s *Store) tooLate() int64 {
 }
 
 // mayComeLate notes that an ask was not answered, and may have been done or be done until it is too late: what
-// it brings then is nobody's, and no session's end would take it out.
+// it brings then is nobody's, and no session's end would take it out. (Of a free name it may be done later still, and goes
+// with its TTL.)
 func (s *Store) mayComeLate(m *localClaim, late int64) {
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()

@@ -111,6 +111,29 @@ func TestAnAskThatWasNotAnsweredIsNotTakenOutAtOnce(t *testing.T) {
 	}
 }
 
+// Of a name that is free it would keep that for its TTL.
+func TestAGrantThatComesLateIsTakenOut(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	mustHold(t, s, mutex("other"))
+	mustAsk(t, s, mutex("other")) // it knows the time
+	s.claims.mu.Lock()
+	s.claims.late = 2 * time.Second
+	s.claims.mu.Unlock()
+	args, back := cut(s, &s.do.askFast)
+	claim := mutex("n")
+	claim.TTL = time.Hour
+	if _, err := s.Ask(t.Context(), claim); err == nil || store.Definite(err) {
+		t.Fatalf("an ask that was not answered: %v", err)
+	}
+	back()
+	if err := s.Release(t.Context(), store.Hold{Name: "n", ID: claim.ID}); err != nil {
+		t.Fatal(err)
+	}
+	late(t, s, s.do.askFast, args())
+	until(t, "what came late is taken out", func() bool { return len(state(t, s, "n").Entries) == 0 })
+}
+
 // An ask took a place and failed behind that; what gives it up is not answered either. The session goes on, so
 // it would stay for good.
 func TestThePlaceOfAnAskThatFailedIsTakenOut(t *testing.T) {
