@@ -19,6 +19,7 @@ type localClaim struct {
 	moving  *session.Session // a move of its hold to this one was not answered (law 10)
 	toCalls int64            // how often that had been called when the move began
 	gone    error            // why it is lost for its owner; nil: it is not
+	sent    bool             // it was asked for before: it may be in the record, whatever is known of the name
 	waits   bool             // its owner was told that it waits, and has not begun to give up
 	drop    bool             // to be taken out of the record, however often that takes
 	taking  bool             // that is under way
@@ -215,7 +216,7 @@ func (s *Store) due(now store.Instant) (next store.Instant) {
 // takeOut ends a claim of ours whose time is over, as its process has not crashed, or that
 // could not be given back.
 func (s *Store) takeOut(m *localClaim) {
-	ctx, cancel := context.WithTimeout(s.ctx, longest)
+	ctx, cancel := context.WithTimeout(s.ctx, s.takeOutPatience(m))
 	defer cancel()
 	err := s.gives(ctx, m, m.name, m.id, func(v *view) (queue.Change, error) {
 		if e := v.find(m.id); e != nil {
@@ -235,6 +236,18 @@ func (s *Store) takeOut(m *localClaim) {
 		m.into(nil)
 	}
 	s.poke()
+}
+
+// takeOutPatience is how long it is waited for what takes a claim out, before that is sent anew: others wait for its name, and one
+// request that got lost is not to keep it from them for much longer than the claim would have lasted.
+func (s *Store) takeOutPatience(m *localClaim) time.Duration {
+	trip := s.roundTrip()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m.sess == nil {
+		return longest
+	}
+	return min(max(m.sess.TTL/4, 8*trip), longest) //mutant:record-take-out-hangs
 }
 
 // forGood reports whether the claim needs no taking out any more: its session ended
