@@ -11,13 +11,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/mutant"
 )
 
-// Every package of the module that is a store runs the whole suite and the
+// Every package of all modules that is a store runs the whole suite and the
 // comparison, at the top of a test of its own, where no condition can leave
 // them out.
 func TestEveryStoreRunsTheWholeSuite(t *testing.T) {
-	stores, problems := inspect(t, moduleRoot(t))
+	stores, problems := inspect(t, mutant.Root(t))
 	t.Logf("stores: %s", strings.Join(stores, " "))
 	if !slices.Contains(stores, "memstore") {
 		t.Error("memstore is not found to be a store: the test is wrong")
@@ -46,7 +48,7 @@ func TestAStoreThatLeavesThemOutIsFound(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
-			for file, text := range map[string]string{"s/s.go": implements, "s/s_test.go": c.test, "other/other.go": "package other\n"} {
+			for file, text := range map[string]string{"s/s.go": implements, "s/s_test.go": c.test, "other/other.go": "package other\n", "s/go.mod": "module s\n"} {
 				path := filepath.Join(root, file)
 				if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 					t.Fatal(err)
@@ -92,11 +94,6 @@ func inspect(t *testing.T, root string) (stores, problems []string) {
 		}
 		if d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || d.Name() == "internal" || d.Name() == "recordtest" || path == filepath.Join(root, "prove")) {
 			return fs.SkipDir
-		}
-		if d.IsDir() && path != root {
-			if _, err := os.Stat(filepath.Join(path, "go.mod")); err == nil {
-				return fs.SkipDir // another module
-			}
 		}
 		if strings.HasSuffix(path, ".go") {
 			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)

@@ -1,8 +1,9 @@
 // Command platforms compiles nothing: it type-checks all packages of the
-// module, their tests and all that they import, for each GOOS/GOARCH that it is
-// given, and runs the analyses of go vet on them.
+// workspace, or else of the module, their tests and all that they import, for each GOOS/GOARCH that it is
+// given, and runs the analyses of go vet on them, and one more: that each imports only
+// what it may (imports.go).
 //
-//	go run ./internal/platforms windows/amd64 darwin/arm64 ...
+//	platforms windows/amd64 darwin/arm64 ...
 //
 // go vet does the same after it has compiled every dependency for that
 // platform, which takes minutes for each.
@@ -21,6 +22,10 @@ import (
 
 func main() {
 	debug.SetGCPercent(400) // it uses a gigabyte or so, and half the time
+	if err := guardImports(); err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
 	found := map[string]bool{}
 	for _, p := range os.Args[1:] {
 		for _, problem := range problems(p) {
@@ -35,6 +40,14 @@ func main() {
 	}
 }
 
+// everything is the pattern of what is looked at.
+func everything() string {
+	if _, err := os.Stat("go.work"); err == nil {
+		return "work"
+	}
+	return "./..."
+}
+
 // problems is what is wrong on a platform: that packages cannot be built, or
 // else what vet finds in those of the module.
 func problems(platform string) (all []string) {
@@ -46,7 +59,7 @@ func problems(platform string) (all []string) {
 		Mode:  packages.LoadAllSyntax | packages.NeedModule,
 		Tests: true,
 		Env:   append(os.Environ(), "GOOS="+goos, "GOARCH="+goarch, "CGO_ENABLED=0"),
-	}, "./...")
+	}, everything())
 	if err != nil {
 		return []string{err.Error()}
 	}
