@@ -35,7 +35,7 @@ func TestTheLeanProgramBecomesTheWholeOneForAStoreThatItLacks(t *testing.T) {
 		{with, "HOLDFAST_STORE=" + etcd, "run lean/a -n -- false", 1, ""},
 		{with, "A=b", "run lean/b -n --store " + etcd + " -- sh -c kill\t-TERM\t$$", 128 + 15, ""},
 		{with, "A=b", "run --store=" + etcd + " lean/b -n -- echo ran", 0, "ran\n"},
-		{with, "HOLDFAST_STORE=" + etcd, "ls lean/none", 0, ""},
+		{with, "HOLDFAST_STORE=" + etcd, "ls", 0, ""},
 		{with, "HOLDFAST_STORE=" + etcd, "run --nonsense lean/a -- true", exitUsage, "nonsense"},
 		{without, "HOLDFAST_STORE=" + etcd, "run lean/a -n -- echo ran", exitInternal, "/none/holdfast"},
 		{without, "HOLDFAST_STORE=" + files, "run lean/a -n -- echo ran", 0, "ran\n"},
