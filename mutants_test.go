@@ -146,6 +146,8 @@ var engineMutants = []mutant.Broken{
 	one("silence is no cause", "TestOutage_SilenceIsACauseAfterAWhile", "silence", mutant.Cond("d < 0")),
 	one("a moment's silence is an outage", "TestOutage_SilenceIsACauseAfterAWhile", "silence", mutant.Cond("d > 0")),
 	one("who is let in forgets the last answer", "TestOutage_ANextWaiterKnowsTheLastAnswer", "refusal-stays-at-gate", mutant.Delete()),
+	one("a lost race is silence", "TestOutage_LostRacesAreNone", "lost-races-are-no-silence", mutant.Delete()),
+	one("a lost race is an outage", "TestOutage_LostRacesAreNone", "lost-races-are-no-outage", mutant.Cond("false")),
 	one("an outage that is over is told", "TestOutage_ThatIsOverIsNotTold", "outage-over", mutant.Delete()),
 	one("a context of the engine is told", "TestOutage_AContextOfTheEngineIsNotTheCallers", "context-of-engine", mutant.Return("target != context.Canceled && errors.Is(e.err, target)")),
 	one("a last try without time is the cause", "TestOutage_TheNewestCauseIsTold", "last-try-without-time", mutant.Cond("false")),

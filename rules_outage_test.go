@@ -82,6 +82,34 @@ func TestOutage_ThatEndsInTimeIsNotTold(t *testing.T) {
 	})
 }
 
+// Law 7 of the records: a store that answers, though others are always first, is not away. Whoever waits waits on.
+func TestOutage_LostRacesAreNone(t *testing.T) {
+	for _, notifies := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newLink(t)
+			down(s, fmt.Errorf("ask: %w", store.ErrContended))
+			var locks *Locker
+			if locks = locker(t, s, nil); notifies {
+				locks = locker(t, withNotifications{s}, nil)
+			}
+			_, err := locks.Mutex("a").TryLock(t.Context()) // it does not wait
+			is(t, err, ErrUnavailable, store.ErrContended)
+			all := inLine(t, locks, 5)
+			hurried := waits(t, locks.With(&Options{Wait: 20 * time.Second}).Mutex("b").Lock)
+			hurried.failed(context.DeadlineExceeded)
+			isNot(t, hurried.err, ErrUnavailable)
+			time.Sleep(time.Minute)
+			s.on(nil)
+			for _, w := range all {
+				release(t, w.got())
+			}
+			time.Sleep(time.Minute)
+			same(t, "kept for nobody", locks.kept(), 0)
+			empty(t, s.mem)
+		})
+	}
+}
+
 // A deadline that passes during an outage: both match. In the line too.
 func TestOutage_TheCallersDeadlineAndTheCauseBothMatch(t *testing.T) {
 	for _, how := range []string{"at once", "with a position"} {

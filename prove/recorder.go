@@ -76,10 +76,13 @@ func (r *recorder) Ask(ctx context.Context, c store.Claim) (store.Answer, error)
 	if err != nil || c.Try && (!r.waits || answer.Granted) { //mutant:judge-waits-without-place-noted
 		return answer, err
 	}
-	now := r.now()
+	now, from := r.now(), sent
+	if answer.From != 0 { // its session was renewed before that, and ends sooner
+		from = now - store.Now().Sub(answer.From) //mutant:judge-place-counts-from-session
+	}
 	r.mu.Lock()
 	fresh := a.kept == 0 && !answer.Granted || a.kept != 0 && now >= a.kept
-	a.kept = sent + r.place
+	a.kept = from + r.place
 	first := a.first
 	r.mu.Unlock()
 	if fresh {

@@ -24,6 +24,45 @@ func (s *teller) Describe() store.Description {
 	return d
 }
 
+// An earlier is a store whose positions count from before the ask, as those do that a session keeps.
+type earlier struct {
+	*memstore.Store
+	by time.Duration
+}
+
+func (s *earlier) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
+	a, err := s.Store.Ask(ctx, c)
+	a.From = store.Now().Add(-s.by)
+	return a, err
+}
+
+func TestAPlaceThatCountsFromASessionMayLapseSooner(t *testing.T) {
+	s := &earlier{memstore.New(), 50 * time.Second}
+	defer s.Close()
+	var events []Event
+	now := time.Hour
+	r := newRecorder(s, time.Minute, func() time.Duration { return now }, func(e Event) { events = append(events, e) })
+	p := store.NewProcess()
+	ask := func(id store.ID) {
+		t.Helper()
+		c := store.Claim{Name: "a", ID: id, Limit: store.Full, Weight: store.Full, TTL: time.Hour, PositionTTL: time.Minute, Block: 1}
+		if _, err := r.store().Ask(context.Background(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask(p.NewID())
+	waits := p.NewID()
+	for _, step := range []struct {
+		after time.Duration
+		noted int
+	}{{0, 1}, {5 * time.Second, 1}, {15 * time.Second, 2}} {
+		now += step.after
+		if ask(waits); len(events) != step.noted {
+			t.Fatalf("after %v more: noted %d times: %+v", step.after, len(events), events)
+		}
+	}
+}
+
 func TestOfAStoreWithoutPositionsItIsKnownWhoWaited(t *testing.T) {
 	s := &teller{Store: memstore.New()}
 	defer s.Close()

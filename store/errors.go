@@ -21,6 +21,11 @@ var (
 	ErrCorrupt     = errors.New("stored state unusable") // what is stored is not ours, or broken
 )
 
+// ErrContended is what a store says of an ask whose context ended while the server answered all
+// the time, and others changed the name first each time. It is no outage, and it is
+// indeterminate: the claim may have left something. Whoever waits asks again with the same id.
+var ErrContended = errors.New("others changed the name first each time")
+
 // Definite reports whether err says for sure that the operation was not
 // applied. Any other error is indeterminate.
 func Definite(err error) bool {

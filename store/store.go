@@ -28,7 +28,8 @@
 //
 // Every operation has one of three outcomes: granted; refused or lost; or
 // indeterminate, when it may or may not have happened. Indeterminate is any error that
-// matches none of the definite ones in this package. Everything may be
+// matches none of the definite ones in this package; ErrContended is one that says
+// that the server is there. Everything may be
 // repeated with the same id after an indeterminate outcome.
 //
 // The store's clock judges expiry inside the store, the engine's clock judges

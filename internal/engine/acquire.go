@@ -17,7 +17,9 @@ type request struct {
 	w       *Target
 	claim   store.Claim
 	began   clock.Instant // when the caller asked, if there is an observer
+	stays   bool          // it waits, and so goes on while the store answers
 	queued  bool          // the newest ask that was answered left a position in the queue
+	asked   bool          // an ask since may have left something
 	p       *waiter       // in the local queue; nil: past it
 	away    *trouble      // what the operation under way meets
 	outage  error         // the store's, if that has ended the wait
@@ -42,6 +44,7 @@ func newRequest(w *Target, began clock.Instant, p *waiter) *request {
 // wait asks until the claim is granted or the wait is over.
 func (r *request) wait(ctx context.Context) (*Lease, error) {
 	r.endsWith(ctx)
+	r.stays = true
 	// A name that is free needs no subscription: where there is none yet, the
 	// first ask is a try, and the position is asked for once notifications cannot be
 	// missed any more. Where none can be made a try would be in vain.
@@ -57,9 +60,7 @@ func (r *request) wait(ctx context.Context) (*Lease, error) {
 		}
 		r.e.queues.answered(r.p, r.refused, r.queued, r.notified)
 		if r.claim.Try {
-			r.e.notifications.subscribe(ctx, r.s) //mutant:asked-before-subscribed
-			r.claim.Try = false
-			r.listen()
+			r.queue(ctx)
 			continue
 		}
 		l, err = r.pause(ctx)
@@ -67,6 +68,13 @@ func (r *request) wait(ctx context.Context) (*Lease, error) {
 			return l, err
 		}
 	}
+}
+
+// queue has the next ask be one for a position.
+func (r *request) queue(ctx context.Context) {
+	r.e.notifications.subscribe(ctx, r.s) //mutant:asked-before-subscribed
+	r.claim.Try = false
+	r.listen()
 }
 
 // pause returns when it is time to ask again: at a notification, or at nextAsk. Where
@@ -143,7 +151,7 @@ func (r *request) grantedBy(h *store.Notification) (*Lease, error) {
 func (r *request) ask(ctx context.Context) (*Lease, error) {
 	for again := 0; ; again++ {
 		if err := ctx.Err(); err != nil { // it ended in the local queue, or while we subscribed
-			if r.queued {
+			if r.queued || r.asked {
 				r.withdraw()
 			}
 			return nil, r.gaveUp(err)
@@ -163,7 +171,7 @@ func (r *request) ask(ctx context.Context) (*Lease, error) {
 		if err != nil {
 			return nil, r.gaveUp(err)
 		}
-		if out.err == nil || store.Definite(out.err) {
+		if answered(out.err) {
 			r.away.from = 0
 		}
 		switch {
@@ -172,6 +180,11 @@ func (r *request) ask(ctx context.Context) (*Lease, error) {
 			continue
 		case errors.Is(out.err, store.ErrLost):
 			return nil, r.w.errorf(fmt.Errorf("%w: the store drops our queue position again and again", store.ErrUnavailable))
+		case errors.Is(out.err, store.ErrContended) && r.stays: //mutant:lost-races-are-no-outage
+			if again, r.asked = -1, true; r.claim.Try {
+				r.queue(ctx)
+			}
+			continue
 		case out.err != nil:
 			if r.queued || r.claim.MinHold > 0 || !store.Definite(out.err) { // something may be there //mutant:unclear-ask-withdrawn
 				r.withdraw()

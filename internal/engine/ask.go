@@ -63,7 +63,7 @@ func (o op) do(stop <-chan struct{}) (out outcome) {
 	out.err = o.e.repeatWhile(o.worthIt(), o.bound, stop, func(ctx context.Context) (err error) {
 		out.sent = o.e.now()                          //mutant:deadline-grant-counts-reply
 		out.answer, err = o.e.store.Ask(ctx, o.claim) //mutant:deadline-counts-reply-too
-		o.away.met(err)
+		o.away.met(o.e, err)
 		return err
 	})
 	if out.err != nil || !out.answer.Granted || o.claim.MinHold == 0 || o.part || ended(stop) { //mutant:minimum-hold-shown-once
@@ -126,7 +126,7 @@ func (e *engine) renewOne(worthIt func(error, time.Duration) bool, d time.Durati
 	r.Err = e.repeatWhile(worthIt, d, stop, func(ctx context.Context) error {
 		from = e.now() //mutant:adopted-answer
 		r = e.store.Renew(ctx, []store.Hold{h})[0]
-		away.met(r.Err)
+		away.met(e, r.Err)
 		return r.Err
 	})
 	if r.From != 0 {

@@ -233,7 +233,7 @@ func (t *multiAcquire) renew(own []*Lease, stop <-chan struct{}) error {
 				err = own[i].errorf(why)
 			}
 		}
-		t.away.met(err)
+		t.away.met(t.e, err)
 		return err
 	})
 	if err != nil {

@@ -30,9 +30,17 @@ const silentFor = time.Second
 func (t *trouble) began(e *engine) { t.since.Store(int64(e.now())) }
 func (t *trouble) ended()          { t.since.Store(0) }
 
+// answered reports whether the store is there: it has answered, or others were first.
+func answered(err error) bool {
+	return err == nil || store.Definite(err) || errors.Is(err, store.ErrContended)
+}
+
 // met notes how an attempt came out.
-func (t *trouble) met(err error) {
-	if err == nil || store.Definite(err) {
+func (t *trouble) met(e *engine, err error) {
+	if answered(err) {
+		if t.since.Load() != 0 { // if its caller waits still
+			t.began(e) //mutant:lost-races-are-no-silence
+		}
 		if t.newest.Load() != nil {
 			t.newest.Store(nil) //mutant:outage-over
 		}

@@ -282,7 +282,7 @@ func (c *changer) send(worthIt func(error, time.Duration) bool, weight int64, d 
 		})
 		err = h.e.sched.returned(h, lent, err)
 		c.open = c.open || !store.Definite(err)
-		away.met(err)
+		away.met(h.e, err)
 		return err
 	})
 	return a, sent, err

@@ -93,7 +93,8 @@ func (s *Store) unsent(m *localClaim) {
 // asked for before, in whichever session, is what the record says it is (law 1).
 func (s *Store) askIn(ctx context.Context, m *localClaim, c *store.Claim, long, short *session.Session) (store.Answer, error) {
 	s.mu.Lock()
-	waits := m.waits
+	waits, again := m.waits, m.sent
+	m.sent = true
 	s.mu.Unlock()
 	flight := long.Fresh()
 	if waits && short != nil {
@@ -108,7 +109,7 @@ func (s *Store) askIn(ctx context.Context, m *localClaim, c *store.Claim, long, 
 		calls[short.ID] = short.State().Calls
 	}
 	got := &asking{}
-	o := &op{short: short, asks: true}
+	o := &op{short: short, asks: true, again: again}
 	if !c.Try {
 		o.claim = c
 	}
@@ -163,7 +164,7 @@ func (s *Store) askIn(ctx context.Context, m *localClaim, c *store.Claim, long, 
 		if err == nil {
 			_, peeks := s.b.(Peeker)
 			looks := peeks && (tried < looksFirst || rand.N(max(oneOf>>(tried-looksFirst), 1)) > 0)
-			o = &op{short: short, asks: true, claim: o.claim, apply: o.apply, insists: !looks, looks: looks}
+			o = &op{short: short, asks: true, again: true, claim: o.claim, apply: o.apply, insists: !looks, looks: looks}
 			err = s.do(ctx, c.Name, o)
 		}
 		if err != nil && !store.Definite(err) {
@@ -237,7 +238,7 @@ func (s *Store) awaitTakenIn(ctx context.Context, m *localClaim, in *session.Ses
 	case <-timer.C:
 		return false, nil
 	case <-ctx.Done():
-		return false, ctx.Err()
+		return false, contended(ctx)
 	}
 }
 

@@ -17,11 +17,12 @@ func (s *Store) usable(n *name, b *base) bool {
 }
 
 // begin reads the record, without the inbox where asks need no more; or, of a name that this process knows nothing of,
-// begins with a write as if nothing were stored: there may be nothing.
+// begins with a write as if nothing were stored: there may be nothing. Not so for a claim that was asked for before and may be
+// there: with a note in the inbox, too, a notification could answer for the record that was to be read (law 4).
 func (s *Store) begin(ctx context.Context, n *name, b *base, batch []*op) error {
 	blind := !n.met && (!s.traits.Clock || s.clockKnown()) && n.pending == nil && len(n.late) == 0 && len(batch) > 0
 	for _, o := range batch {
-		blind = blind && o.asks
+		blind = blind && o.asks && !o.again //mutant:record-asks-again-unread
 	}
 	if n.met = true; blind {
 		*b = base{known: true, inbox: true, sent: store.Now()}

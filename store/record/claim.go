@@ -19,6 +19,7 @@ type localClaim struct {
 	moving  *session.Session // a move of its hold to this one was not answered (law 10)
 	toCalls int64            // how often that had been called when the move began
 	gone    error            // why it is lost for its owner; nil: it is not
+	sent    bool             // it was asked for before: it may be in the record, whatever is known of the name
 	waits   bool             // its owner was told that it waits, and has not begun to give up
 	drop    bool             // to be taken out of the record, however often that takes
 	taking  bool             // that is under way

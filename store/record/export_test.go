@@ -50,6 +50,23 @@ func (s *Store) LapseShortForTest(server lapser, ttl time.Duration) {
 // SessionForTest is the present session for a TTL.
 func (s *Store) SessionForTest(ttl time.Duration) session.ID { return s.sessions.Begun(ttl).ID }
 
+// ForgetForTest has the store forget what it knows of all names that nobody uses, as it does once they are too many.
+func (s *Store) ForgetForTest() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for at, n := range s.names {
+		if s.mayForget(n) {
+			delete(s.names, at)
+		}
+	}
+}
+
+// HearForTest renews the session for a TTL.
+func (s *Store) HearForTest(ttl time.Duration) session.State {
+	sess := s.sessions.Begun(ttl)
+	return sess.Wait(context.Background(), sess.Renew())
+}
+
 // WaitingForTest is how many operations wait for the worker of a name.
 func (s *Store) WaitingForTest(at string) int {
 	s.mu.Lock()

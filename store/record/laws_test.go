@@ -1,7 +1,9 @@
 package record_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -141,6 +143,48 @@ func TestALostRaceIsNoOutage(t *testing.T) {
 	p.releases(h)
 	if races.Load() < 60 {
 		t.Fatalf("it lost %d races", races.Load())
+	}
+}
+
+// Law 7. Whoever waits is to go on, so it has to know an outage from a crowd.
+func TestAnAskThatLosesAllRacesSaysThatTheServerAnswers(t *testing.T) {
+	t.Parallel()
+	for _, answers := range []bool{true, false} {
+		t.Run(fmt.Sprintf("answers=%t", answers), func(t *testing.T) {
+			t.Parallel()
+			m := recordtest.NewMemory(recordtest.Options{})
+			p, q := start(t, m, false), start(t, m, false)
+			ctx, cancel := context.WithCancel(t.Context())
+			var swaps atomic.Int32
+			h := p.takes(p.claim(func(c *store.Claim) { c.Weight = 1 })) // so that the next begins in a session
+			p.client.Fates(func(req recordtest.Request) recordtest.Fate {
+				if req.Op != recordtest.OpSwap {
+					return recordtest.Answered
+				}
+				if n := swaps.Add(1); n == 10 || !answers {
+					cancel()
+				}
+				if !answers {
+					return recordtest.Lost
+				}
+				other := q.claim(try, func(c *store.Claim) { c.Weight = 1 })
+				if a, err := q.Ask(t.Context(), other); err != nil || !a.Granted {
+					t.Errorf("%+v, %v", a, err)
+				}
+				if err := q.Release(t.Context(), store.Hold{Name: at, ID: other.ID}); err != nil {
+					t.Error(err)
+				}
+				return recordtest.Answered
+			})
+			c := p.claim(try, func(c *store.Claim) { c.Weight = 1 })
+			_, err := p.Ask(ctx, c)
+			if errors.Is(err, store.ErrContended) != answers || errors.Is(err, store.ErrUnavailable) == answers || store.Definite(err) {
+				t.Fatalf("%v", err)
+			}
+			p.client.Fates(nil)
+			p.takes(c) // what it may have left is its own
+			p.releases(h)
+		})
 	}
 }
 

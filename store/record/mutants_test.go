@@ -31,6 +31,8 @@ func TestTheTestsCatchEachMutantOfTheLaws(t *testing.T) {
 		name, test, mark string
 		do               mutant.Op
 	}{
+		{"a claim of a forgotten name is joined again", "TestAClaimOfAForgottenNameIsReadBeforeItIsGranted", "record-asks-again-unread", mutant.Stmt("blind = blind && o.asks")},
+		{"lost races are an outage", "TestAnAskThatLosesAllRacesSaysThatTheServerAnswers", "record-lost-races-are-no-outage", mutant.Return("ctx.Err()")},
 		{"a late swap is left", late, "record-late-swap-is-left", mutant.Value("false")},
 		{"one limit for all entries", "TestARecordComesBackAsItWasWritten", "record-one-limit-for-all", mutant.Stmt("set(e.GiveUp != nil, hasOther)")},
 		{"a late join is left", join, "record-late-join-is-left", mutant.Stmt("_ = l")},

@@ -2,6 +2,7 @@ package record
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -59,6 +60,7 @@ type op struct {
 	apply   func(*view) (queue.Change, error)
 	gives   bool         // it makes room for others: it goes first, and waits less
 	asks    bool         // it is an ask
+	again   bool         // … of a claim that may be in the record
 	claim   *store.Claim // of an ask that may wait: it may be left as a note
 	short   *session.Session
 	insists bool     // its claim is to be in the record: a note is not enough
@@ -72,6 +74,7 @@ type op struct {
 	err   error // why it may not have been done
 	rests bool  // its claim is in the inbox only
 	noted bool  // a note of it was left
+	raced bool  // the server has answered, and another was first
 }
 
 // do applies an operation to the record of a name, and returns when the change is
@@ -108,7 +111,9 @@ func (s *Store) do(ctx context.Context, at string, o *op) error {
 	select {
 	case <-o.done:
 	case <-ctx.Done():
-		if s.leaveOp(n, o) {
+		if left, raced := s.leaveOp(n, o); left && raced {
+			return contended(ctx) //mutant:record-lost-races-are-no-outage
+		} else if left {
 			return ctx.Err()
 		}
 		<-o.done
@@ -119,14 +124,19 @@ func (s *Store) do(ctx context.Context, at string, o *op) error {
 	return o.told
 }
 
+// contended is the error of an operation whose context has ended while the server answered (law 7).
+func contended(ctx context.Context) error {
+	return fmt.Errorf("%w (%w)", store.ErrContended, ctx.Err())
+}
+
 // leaveOp takes an op back, or has the worker know that nobody waits for it. It reports
-// false if it was done meanwhile.
-func (s *Store) leaveOp(n *name, o *op) bool {
+// whether it did, as it was not done meanwhile, and whether it has lost a race.
+func (s *Store) leaveOp(n *name, o *op) (left, raced bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	select {
 	case <-o.done:
-		return false
+		return false, false
 	default:
 	}
 	o.left = true
@@ -135,7 +145,7 @@ func (s *Store) leaveOp(n *name, o *op) bool {
 	} else if n.left++; n.left >= len(n.batch) && n.cancel != nil {
 		n.cancel() // nobody waits for any of them
 	}
-	return true
+	return true, o.raced
 }
 
 // forgetSome keeps the names from growing without end. Store.mu is held.
@@ -144,12 +154,17 @@ func (s *Store) forgetSome() {
 		return
 	}
 	for at, n := range s.names { // any
-		// What may still be done has to be remembered (law 3).
-		if n.users == 0 && !n.working && n.pending == nil && len(n.late) == 0 && len(n.noted) == 0 {
+		if s.mayForget(n) {
 			delete(s.names, at)
 			return
 		}
 	}
+}
+
+// mayForget reports whether nothing need be known of a name: what may still be done has to be remembered (law 3).
+// Store.mu is held.
+func (s *Store) mayForget(n *name) bool {
+	return n.users == 0 && !n.working && n.pending == nil && len(n.late) == 0 && len(n.noted) == 0
 }
 
 // work does what waits, until nothing does.

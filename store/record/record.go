@@ -156,7 +156,7 @@ func (s *Store) failed(what, at string, err error) error {
 	switch {
 	case err == nil || err == store.ErrLost || errors.As(err, &lost) || errors.As(err, &mismatch):
 		return err
-	case store.Definite(err):
+	case store.Definite(err), errors.Is(err, store.ErrContended):
 		return fmt.Errorf("%s %q on %s: %w", what, at, s.d.Store, err)
 	}
 	return fmt.Errorf("%w: %s %q on %s: %w", store.ErrUnavailable, what, at, s.d.Store, err)

@@ -127,6 +127,7 @@ func (s *Store) change(ctx context.Context, n *name) error {
 				return nil
 			}
 		}
+		s.raced(batch)
 		paused := !o.Joined && (b.fresh || !o.Told)
 		if b = (base{}); o.Told {
 			b = base{Record: o.Now, known: true, inbox: true, sent: sent, fresh: true}
@@ -175,6 +176,15 @@ func (s *Store) swapped(n *name, a *applied, b *base, w *Swap, o *Outcome, sent 
 	s.tellOwn(a)
 	s.done(n, a, batch, sent, func(one *op) bool { return going[one] })
 	return n.base
+}
+
+// raced notes that the server has answered a batch, and that another was first.
+func (s *Store) raced(batch []*op) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range batch {
+		o.raced = true
+	}
 }
 
 // tooLarge has less go into a record that would not fit: fewer notes, and then no more

@@ -252,7 +252,7 @@ func (o *one) swap() {
 		q.takes = list{}
 	}
 	asks := ed.act == ask
-	q.joins = asks && o.scheme != noJoin && c.late == 0 && !s.inbox.of(o.i) && !o.apart
+	q.joins = asks && o.scheme != noJoin && c.late == 0 && !s.inbox.of(o.i) && !o.apart && c.mayJoin(o.rules, q.local)
 	q.called = s.p[o.of(o.i)].behind&bit(q.local) != 0
 	if q.joins && o.scheme == byMark {
 		q.number = s.p[o.of(o.i)].joins[q.local] + 1
@@ -283,7 +283,7 @@ func (o *one) swap() {
 		}
 		c.ver, c.base, c.seen, c.over = vOld, record{}, list{}, 0
 		switch c.step, c.plan = begins, undecided; {
-		case asks && o.scheme != noJoin && c.late == 0 && !to.inbox.of(o.i) && o.apart:
+		case asks && o.scheme != noJoin && c.late == 0 && !to.inbox.of(o.i) && o.apart && c.mayJoin(o.rules, q.local):
 			c.step = joins
 		case joined:
 			c.waitJoined(o.rules, q.local)
@@ -367,6 +367,9 @@ func (c *claim) waitJoined(r *rules, local int8) {
 	c.at, c.in, c.joined = waits, r.patient && !r.has(lookOn), r.shared
 	c.unsure |= bit(local)
 }
+
+// mayJoin: it leaves a note unless something of it may be in the record.
+func (c *claim) mayJoin(r *rules, local int8) bool { return !r.has(onceJoined) || c.unsure&bit(local) == 0 }
 
 // isLate: a join of it was not answered.
 func (c *claim) isLate(o *one, to *state, q *request) {

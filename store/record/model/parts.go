@@ -184,10 +184,10 @@ func parts() []part {
 		},
 		{
 			about: "An operator breaks the hold of A, which keeps it otherwise",
-			runs:  []run{with(rules{patient: true, hogs: true}, noJoin, 2, faults{silent: 1, breaks: 1})},
-			more:  []run{with(rules{patient: true, hogs: true}, byCall, 2, faults{silent: 1, breaks: 1})},
+			runs:  []run{with(rules{patient: true, hogs: true}, noJoin, 2, faults{silent: 1, breaks: 1}), with(rules{patient: true, hogs: true}, byCall, 2, faults{silent: 1, breaks: 1})},
+			more:  []run{with(rules{patient: true, hogs: true, apart: true}, byCall, 2, faults{silent: 1, breaks: 1}), with(rules{patient: true, hogs: true}, byMark, 2, faults{silent: 1, breaks: 1})},
 			wide:  []run{with(rules{patient: true, hogs: true}, byCall, 3, faults{silent: 1, breaks: 1})},
-			laws:  callAfter,
+			laws:  callAfter | onceJoined,
 		},
 		{
 			about: "Order",

@@ -41,6 +41,7 @@ const (
 	wantReads
 	callAfter
 	polls
+	onceJoined  // law 4
 	toldSession // law 9
 	takeFirst
 	fromSending // laws 1 and 2, of a session
@@ -89,6 +90,7 @@ var says = map[law]string{
 	downFirst:    "an upgrade is over for its owner before the way back is sent",
 	wantReads:    "who has an upgrade pending reads with each renewal",
 	callAfter:    "who breaks a hold calls its session after the write",
+	onceJoined:   "who may be in the record leaves no note",
 	toldSession:  "who has joined is told that its note was taken in only under its present session",
 	takeFirst:    "who gives back takes in first who has come by then",
 	fromSending:  "a renewal counts from its sending",
