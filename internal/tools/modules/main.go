@@ -2,6 +2,7 @@
 //
 //	modules list                the directory of each, the root first
 //	modules tidy [-diff]        make go.mod and go.sum of each what its code needs; or fail if one is not
+//	modules alone DIRS ARGS...  run go ARGS in the modules in DIRS, with commas between them, each with the versions that it asks for itself
 //	modules proxy DIR VERSION   write to DIR what a module proxy has of them, as if they were tagged
 //	modules tag [-do] VERSION   print what tags all of them alike, or do it
 //
@@ -43,6 +44,8 @@ func run(args []string) error {
 		return tidy(all, true)
 	case len(args) == 2 && args[0] == "tidy" && args[1] == "-diff":
 		return tidy(all, false)
+	case len(args) > 2 && args[0] == "alone":
+		return alone(all, args[1], args[2:])
 	case len(args) == 3 && args[0] == "proxy" && semver.Canonical(args[2]) == args[2]:
 		return proxy(all, args[1], args[2])
 	case len(args) == 2 && args[0] == "tag" && semver.Canonical(args[1]) == args[1]:
@@ -50,7 +53,7 @@ func run(args []string) error {
 	case len(args) == 3 && args[0] == "tag" && args[1] == "-do" && semver.Canonical(args[2]) == args[2]:
 		return tag(os.Stdout, all, args[2], true)
 	}
-	return fmt.Errorf("usage: modules list | tidy [-diff] | proxy DIR VERSION | tag [-do] VERSION; a version is like v1.2.3")
+	return fmt.Errorf("usage: modules list | tidy [-diff] | alone DIRS ARGS... | proxy DIR VERSION | tag [-do] VERSION; a version is like v1.2.3")
 }
 
 // own is the path of the root module; those of the others begin with it.

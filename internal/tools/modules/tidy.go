@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/mod/modfile"
@@ -41,24 +42,12 @@ func (m *module) tidy(all []*module, version string, write bool) (same bool, err
 		return false, err
 	}
 	defer os.RemoveAll(dir)
-	had := map[string][]byte{}
-	for _, name := range []string{"go.mod", "go.sum"} {
-		if had[name], err = os.ReadFile(filepath.Join(m.dir, name)); err != nil && !os.IsNotExist(err) {
-			return false, err
-		}
-	}
-	text, err := replaced(had["go.mod"], m, all)
+	had, err := m.copyTo(dir, all)
 	if err != nil {
 		return false, err
 	}
-	copied := filepath.Join(dir, "go.mod")
-	for name, text := range map[string][]byte{"go.mod": text, "go.sum": had["go.sum"]} {
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
-			return false, err
-		}
-	}
-	cmd := exec.Command("go", "mod", "tidy", "-modfile="+copied)
-	cmd.Dir, cmd.Env = m.dir, append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod")
+	cmd := m.command("go", "mod", "tidy", "-modfile="+filepath.Join(dir, "go.mod"))
+	cmd.Env = append(cmd.Env, "GOFLAGS=-mod=mod")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return false, fmt.Errorf("go mod tidy in %s: %w\n%s", m.dir, err, out)
 	}
@@ -84,6 +73,70 @@ func (m *module) tidy(all []*module, version string, write bool) (same bool, err
 		}
 	}
 	return same, nil
+}
+
+// copyTo copies go.mod, as replaced makes it, and go.sum to a directory, and returns what they were.
+func (m *module) copyTo(dir string, all []*module) (had map[string][]byte, err error) {
+	had = map[string][]byte{}
+	for _, name := range []string{"go.mod", "go.sum"} {
+		if had[name], err = os.ReadFile(filepath.Join(m.dir, name)); err != nil && !os.IsNotExist(err) {
+			return nil, err
+		}
+	}
+	text, err := replaced(had["go.mod"], m, all)
+	if err != nil {
+		return nil, err
+	}
+	for name, text := range map[string][]byte{"go.mod": text, "go.sum": had["go.sum"]} {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			return nil, err
+		}
+	}
+	return had, nil
+}
+
+// command is a command in the module, by itself: without the workspace.
+func (m *module) command(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(name, args...)
+	cmd.Dir, cmd.Env = m.dir, append(os.Environ(), "GOWORK=off")
+	return cmd
+}
+
+// alone runs the go command in modules by themselves: with the versions that their own go.mod asks for, and
+// with the modules of the repository as the tree has them.
+func alone(all []*module, dirs string, args []string) error {
+	var failed []string
+	for _, m := range all {
+		if !slices.Contains(strings.Split(dirs, ","), m.dir) {
+			continue
+		}
+		err := func() error {
+			dir, err := os.MkdirTemp("", "modules-")
+			if err != nil {
+				return err
+			}
+			defer os.RemoveAll(dir)
+			if _, err := m.copyTo(dir, all); err != nil {
+				return err
+			}
+			file := "-modfile=" + filepath.Join(dir, "go.mod")
+			tidy := m.command("go", "mod", "tidy", file) // what its sum lacks of the others' needs
+			if out, err := tidy.CombinedOutput(); err != nil {
+				return fmt.Errorf("go mod tidy: %w\n%s", err, out)
+			}
+			cmd := m.command("go", append([]string{args[0], file}, args[1:]...)...)
+			cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+			return cmd.Run()
+		}()
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "modules: in %s: %v\n", m.dir, err)
+			failed = append(failed, m.dir)
+		}
+	}
+	if len(failed) > 0 {
+		return fmt.Errorf("go %s fails in %s", args[0], strings.Join(failed, ", "))
+	}
+	return nil
 }
 
 // replaced is a go.mod in which the other modules are those of the tree.
