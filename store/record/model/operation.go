@@ -369,7 +369,9 @@ func (c *claim) waitJoined(r *rules, local int8) {
 }
 
 // mayJoin: it leaves a note unless something of it may be in the record.
-func (c *claim) mayJoin(r *rules, local int8) bool { return !r.has(onceJoined) || c.unsure&bit(local) == 0 }
+func (c *claim) mayJoin(r *rules, local int8) bool {
+	return !r.has(onceJoined) || c.unsure&bit(local) == 0
+}
 
 // isLate: a join of it was not answered.
 func (c *claim) isLate(o *one, to *state, q *request) {
