@@ -80,7 +80,7 @@ var rooms = []room{
 
 	// What only tests use, and the bench.
 	{[]string{"store/storetest"}, []string{"", "store", "store/queue"}},
-	{[]string{"store/storetest/contain"}, []string{sys}},
+	{[]string{"store/storetest/contain"}, []string{"store", sys}},
 	{[]string{"store/record/recordtest"}, []string{"", "store", "store/queue", "store/session", "store/record", "store/storetest"}},
 	{[]string{"internal/mongosim"}, []string{"go.mongodb.org/mongo-driver/v2/bson"}},
 	{[]string{"internal/testserver"}, []string{sys}},

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/mod/modfile"
 	"golang.org/x/tools/go/analysis/checker"
 	"golang.org/x/tools/go/packages"
 )
@@ -40,12 +41,23 @@ func main() {
 	}
 }
 
-// everything is the pattern of what is looked at.
-func everything() string {
-	if _, err := os.Stat("go.work"); err == nil {
-		return "work"
+// everything is the patterns of what is looked at: all modules of the workspace, where there is one. The bench is for
+// systems of the kind of Unix.
+func everything(goos string) (patterns []string) {
+	text, err := os.ReadFile("go.work")
+	if err != nil {
+		return []string{"./..."}
 	}
-	return "./..."
+	work, err := modfile.ParseWork("go.work", text, nil)
+	if err != nil {
+		return []string{"work"} // which says what is wrong
+	}
+	for _, use := range work.Use {
+		if use.Path != "./bench" || goos != "windows" {
+			patterns = append(patterns, strings.TrimSuffix(use.Path, "/")+"/...")
+		}
+	}
+	return patterns
 }
 
 // problems is what is wrong on a platform: that packages cannot be built, or
@@ -59,7 +71,7 @@ func problems(platform string) (all []string) {
 		Mode:  packages.LoadAllSyntax | packages.NeedModule,
 		Tests: true,
 		Env:   append(os.Environ(), "GOOS="+goos, "GOARCH="+goarch, "CGO_ENABLED=0"),
-	}, everything())
+	}, everything(goos)...)
 	if err != nil {
 		return []string{err.Error()}
 	}
