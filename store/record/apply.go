@@ -122,9 +122,15 @@ func (s *Store) settle(v *view) {
 			continue
 		}
 		if left, known := s.sessions.Known(v.in[e.ID]); known {
-			e.Expires = v.now.Clock + max(left.Microseconds(), 0)
+			e.Expires = v.now.Clock + leftOf(left)
 		}
 	}
+}
+
+// leftOf is what a session has left, on the clock of the record. One that lives has some left, however little: to pass over what it
+// keeps its end has to be final (law 2).
+func leftOf(d time.Duration) int64 {
+	return max(int64((d+time.Microsecond-1)/time.Microsecond), 0) //mutant:record-a-moment-left-is-none
 }
 
 // takeIn puts the notes behind the entries of the record, in the order in which they

@@ -216,7 +216,7 @@ func (s *Store) due(now store.Instant) (next store.Instant) {
 // takeOut ends a claim of ours whose time is over, as its process has not crashed, or that
 // could not be given back.
 func (s *Store) takeOut(m *localClaim) {
-	ctx, cancel := context.WithTimeout(s.ctx, longest)
+	ctx, cancel := context.WithTimeout(s.ctx, s.takeOutPatience(m))
 	defer cancel()
 	err := s.gives(ctx, m, m.name, m.id, func(v *view) (queue.Change, error) {
 		if e := v.find(m.id); e != nil {
@@ -236,6 +236,18 @@ func (s *Store) takeOut(m *localClaim) {
 		m.into(nil)
 	}
 	s.poke()
+}
+
+// takeOutPatience is how long it is waited for what takes a claim out, before that is sent anew: others wait for its name, and one
+// request that got lost is not to keep it from them for much longer than the claim would have lasted.
+func (s *Store) takeOutPatience(m *localClaim) time.Duration {
+	trip := s.roundTrip()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m.sess == nil {
+		return longest
+	}
+	return min(max(m.sess.TTL/4, 8*trip), longest) //mutant:record-take-out-hangs
 }
 
 // forGood reports whether the claim needs no taking out any more: its session ended

@@ -67,6 +67,9 @@ func (s *Store) HearForTest(ttl time.Duration) session.State {
 	return sess.Wait(context.Background(), sess.Renew())
 }
 
+// LeftForTest is what a session has left, on the clock of the record.
+func LeftForTest(d time.Duration) int64 { return leftOf(d) }
+
 // WaitingForTest is how many operations wait for the worker of a name.
 func (s *Store) WaitingForTest(at string) int {
 	s.mu.Lock()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record"
 	"github.com/holdfast-go/holdfast/store/record/recordtest"
 )
 
@@ -117,6 +118,16 @@ func TestAnAnswerIsNeverWhatIsRemembered(t *testing.T) {
 	q.releases(h)
 	if a := p.ask(c); !a.Granted {
 		t.Fatalf("%+v: that was so before", a)
+	}
+}
+
+// Law 2. A session of which it is known that it lives is not passed over, even if it has less left than the record's clock can tell.
+func TestASessionWithAMomentLeftIsNotPassedOver(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]int64{-time.Second: 0, -time.Nanosecond: 0, 0: 0, 1: 1, 999: 1, time.Microsecond: 1, time.Microsecond + 1: 2, time.Second: 1e6} {
+		if have := record.LeftForTest(d); have != want {
+			t.Errorf("with %v left: %d µs, want %d", d, have, want)
+		}
 	}
 }
 

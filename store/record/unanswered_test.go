@@ -7,8 +7,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/record"
 	"github.com/holdfast-go/holdfast/store/record/recordtest"
 )
@@ -207,4 +209,36 @@ func TestAClaimThatGivesUpLeavesNoNoteInALongInbox(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What takes out a claim that could not be given back is sent anew soon enough, if it gets lost itself: others wait for the name.
+func TestATakeOutThatHangsKeepsNobodyOutForLong(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const ttl = 2 * time.Second
+		m := recordtest.NewMemory(recordtest.Options{MinTTL: time.Second})
+		p, q := start(t, m, false), start(t, m, true)
+		p.takes(p.claim(lasting(ttl), func(c *store.Claim) { c.Name = "another" })) // so that its session goes on
+		h := p.takes(p.claim(lasting(ttl)))
+		c := q.claim()
+		q.waits(c)
+		var swaps, hung atomic.Int32
+		p.client.Fates(func(r recordtest.Request) recordtest.Fate {
+			switch {
+			case r.Op == recordtest.OpSwap && swaps.Add(1) == 1:
+				return recordtest.Lost
+			case swaps.Load() > 0 && (r.Op == recordtest.OpSwap || r.Op == recordtest.OpLoad) && hung.Add(1) == 1:
+				return recordtest.Hangs
+			}
+			return recordtest.Answered
+		})
+		began := time.Now()
+		if err := p.Release(t.Context(), h); err == nil {
+			t.Fatal("released, want no answer")
+		}
+		until(t, "who waits is told", func() bool { return q.heard(c.ID) })
+		if d := time.Since(began); d > ttl || hung.Load() < 2 {
+			t.Errorf("after %v, and %d requests of it; want it in %v, though one hangs", d, hung.Load(), ttl)
+		}
+	})
 }
