@@ -368,9 +368,10 @@ func (c *claim) waitJoined(r *rules, local int8) {
 	c.unsure |= bit(local)
 }
 
-// mayJoin: it leaves a note unless something of it may be in the record.
+// mayJoin: where an operator may break its hold it leaves a note unless something of it may be in the record. Elsewhere the model lets it
+// leave more than the code does.
 func (c *claim) mayJoin(r *rules, local int8) bool {
-	return !r.has(onceJoined) || c.unsure&bit(local) == 0
+	return !r.has(onceJoined) || r.bounds.breaks == 0 || c.unsure&bit(local) == 0
 }
 
 // isLate: a join of it was not answered.
