@@ -130,7 +130,7 @@ func (s *Store) settle(v *view) {
 // leftOf is what a session has left, on the clock of the record. One that lives has some left, however little: to pass over what it
 // keeps its end has to be final (law 2).
 func leftOf(d time.Duration) int64 {
-	return max(int64((d+time.Microsecond-1)/time.Microsecond), 0) //mutant:record-a-moment-left-is-none
+	return max(micros(d), 0) //mutant:record-a-moment-left-is-none
 }
 
 // takeIn puts the notes behind the entries of the record, in the order in which they

@@ -27,7 +27,7 @@ func (v *view) keptBy(e *queue.Entry) session.ID {
 // keepsOn has an entry block for as long as its minimum hold has left.
 func (v *view) keepsOn(e *queue.Entry, left time.Duration) {
 	e.Shown = true
-	e.MinHold = max(v.now.Clock+left.Microseconds()-e.Since, 0) //mutant:record-minimum-hold-without-clock
+	e.MinHold = max(v.now.Clock+leftOf(left)-e.Since, 0) //mutant:record-minimum-hold-without-clock
 }
 
 // bySession reports whether minimum holds are sessions here.
