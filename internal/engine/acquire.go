@@ -181,7 +181,8 @@ func (r *request) ask(ctx context.Context) (*Lease, error) {
 		case errors.Is(out.err, store.ErrLost):
 			return nil, r.w.errorf(fmt.Errorf("%w: the store drops our queue position again and again", store.ErrUnavailable))
 		case errors.Is(out.err, store.ErrContended) && r.stays: //mutant:lost-races-are-no-outage
-			if again, r.asked = -1, true; r.claim.Try {
+			r.asked, again = true, -1
+			if r.claim.Try {
 				r.queue(ctx)
 			}
 			continue

@@ -111,12 +111,9 @@ func (s *Store) do(ctx context.Context, at string, o *op) error {
 	select {
 	case <-o.done:
 	case <-ctx.Done():
-		if left, raced := s.leaveOp(n, o); left && raced {
-			return contended(ctx) //mutant:record-lost-races-are-no-outage
-		} else if left {
-			return ctx.Err()
+		if err := s.leaveOp(ctx, n, o); err != nil {
+			return err
 		}
-		<-o.done
 	}
 	if o.err != nil {
 		return o.err
@@ -129,14 +126,14 @@ func contended(ctx context.Context) error {
 	return fmt.Errorf("%w (%w)", store.ErrContended, ctx.Err())
 }
 
-// leaveOp takes an op back, or has the worker know that nobody waits for it. It reports
-// whether it did, as it was not done meanwhile, and whether it has lost a race.
-func (s *Store) leaveOp(n *name, o *op) (left, raced bool) {
+// leaveOp takes an op back, or has the worker know that nobody waits for it, as the context has ended. The
+// error says so; it is nil if the op was done meanwhile.
+func (s *Store) leaveOp(ctx context.Context, n *name, o *op) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	select {
 	case <-o.done:
-		return false, false
+		return nil
 	default:
 	}
 	o.left = true
@@ -145,7 +142,10 @@ func (s *Store) leaveOp(n *name, o *op) (left, raced bool) {
 	} else if n.left++; n.left >= len(n.batch) && n.cancel != nil {
 		n.cancel() // nobody waits for any of them
 	}
-	return true, o.raced
+	if o.raced {
+		return contended(ctx) //mutant:record-lost-races-are-no-outage
+	}
+	return ctx.Err()
 }
 
 // forgetSome keeps the names from growing without end. Store.mu is held.

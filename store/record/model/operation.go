@@ -252,7 +252,7 @@ func (o *one) swap() {
 		q.takes = list{}
 	}
 	asks := ed.act == ask
-	q.joins = asks && o.scheme != noJoin && c.late == 0 && !s.inbox.of(o.i) && !o.apart && c.mayJoin(o.rules, q.local)
+	q.joins = asks && !o.apart && o.mayJoin(s, c, q.local)
 	q.called = s.p[o.of(o.i)].behind&bit(q.local) != 0
 	if q.joins && o.scheme == byMark {
 		q.number = s.p[o.of(o.i)].joins[q.local] + 1
@@ -283,7 +283,7 @@ func (o *one) swap() {
 		}
 		c.ver, c.base, c.seen, c.over = vOld, record{}, list{}, 0
 		switch c.step, c.plan = begins, undecided; {
-		case asks && o.scheme != noJoin && c.late == 0 && !to.inbox.of(o.i) && o.apart && c.mayJoin(o.rules, q.local):
+		case asks && o.apart && o.mayJoin(to, c, q.local):
 			c.step = joins
 		case joined:
 			c.waitJoined(o.rules, q.local)
@@ -368,10 +368,11 @@ func (c *claim) waitJoined(r *rules, local int8) {
 	c.unsure |= bit(local)
 }
 
-// mayJoin: where an operator may break its hold it leaves a note unless something of it may be in the record. Elsewhere the model lets it
-// leave more than the code does.
-func (c *claim) mayJoin(r *rules, local int8) bool {
-	return !r.has(onceJoined) || r.bounds.breaks == 0 || c.unsure&bit(local) == 0
+// mayJoin reports whether a claim that asks may leave a note. Where an operator may break its hold it does unless something of it may be
+// in the record; elsewhere the model lets it leave more than the code does.
+func (o *one) mayJoin(s *state, c *claim, local int8) bool {
+	once := !o.has(onceJoined) || o.bounds.breaks == 0 || c.unsure&bit(local) == 0
+	return o.scheme != noJoin && c.late == 0 && !s.inbox.of(o.i) && once
 }
 
 // isLate: a join of it was not answered.
