@@ -454,8 +454,29 @@ func TestTwoClientsOfOneServerAreNotTwoNodes(t *testing.T) {
 	_, port, _ := net.SplitHostPort(server.Addr)
 	s := trusting(t, clientsOf(t, server.Addr, "localhost:"+port), apart())
 	defer s.Close()
-	if _, err := s.Ask(t.Context(), mutex("x")); !errors.Is(err, store.ErrInvalid) && !strings.Contains(fmt.Sprint(err), "same server") {
+	if _, err := s.Ask(t.Context(), mutex("x")); !errors.Is(err, store.ErrInvalid) || !strings.Contains(fmt.Sprint(err), "same server") {
 		t.Errorf("%v, want it to say that the servers are one", err)
+	}
+}
+
+func TestOfTwoClientsOfOneServerThatJoinAtOnceOneIsRefused(t *testing.T) {
+	t.Parallel()
+	clients := clientsOf(t, "127.0.0.1:1", "127.0.0.1:2") // never asked
+	for round := range 10_000 {
+		s, err := newStore(clients, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		errs := make(chan error)
+		for _, n := range s.nodes {
+			go func() { errs <- s.sameAs(n, "one") }()
+		}
+		if first, second := <-errs, <-errs; (first == nil) == (second == nil) {
+			t.Fatalf("round %d: %v and %v, want one of them refused", round, first, second)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -197,23 +197,18 @@ func (n *node) otherMaximum(have time.Duration) error {
 }
 
 // sameAs finds two clients that lead to one server: its vote would count twice.
+// Of two that are looked at in the same moment, one is first.
 func (s *Store) sameAs(n *node, runID string) error {
 	if runID == "" {
 		return nil
 	}
+	s.runs.Lock()
+	defer s.runs.Unlock()
 	for _, other := range s.nodes {
-		if other == n {
-			continue
-		}
-		other.mu.Lock()
-		same := other.runID == runID
-		other.mu.Unlock()
-		if same { //mutant:redlock-one-server-one-vote
+		if other != n && other.runID == runID { //mutant:redlock-one-server-one-vote
 			return fmt.Errorf("%w: it is the same server as %s: each node needs one of its own", store.ErrInvalid, other.address)
 		}
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
 	n.runID = runID
 	return nil
 }

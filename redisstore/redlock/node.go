@@ -26,12 +26,13 @@ type node struct {
 	address string
 	offset  atomic.Int64 // its clock less ours, in µs, as learned last
 
+	runID string // of its process, as found last; guarded by s.runs
+
 	mu       sync.Mutex
 	state    state
 	since    store.Instant // when it began to be looked at
 	err      error         // why it is not up
 	opens    store.Instant // when it may grant again, if that is known; else 0
-	runID    string        // of its process
 	lanes    [2]lane
 	fastest  [8]time.Duration // the newest exchanges
 	measured int
