@@ -66,19 +66,20 @@ func (n *node) join() {
 	}
 }
 
-// joined takes the node into use, and tells it what it missed.
+// joined takes the node into use, and tells it what it missed before anybody asks
+// it.
 func (n *node) joined() {
 	n.mu.Lock()
 	n.state, n.err, n.opens = up, nil, 0
 	owed := n.owed
 	n.owed = nil
-	n.mu.Unlock()
-	n.s.changed()
 	for _, j := range owed {
 		if j.owed > store.Now() {
-			n.send(j)
+			n.queue(j) // nobody waits for its outcome //mutant:redlock-told-before-asked
 		}
 	}
+	n.mu.Unlock()
+	n.s.changed()
 }
 
 // look finds out whether the node may be used: nil. All is asked on one

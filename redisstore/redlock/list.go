@@ -91,7 +91,7 @@ func (n *node) scan(ctx context.Context) (all []string, err error) {
 		var keys []string
 		keys, cursor, err = n.client.Scan(ctx, cursor, glob.Replace(n.s.prefix)+"{*}", scanPage).Result()
 		if err != nil {
-			n.gone(err)
+			n.gone(err, nil)
 			return nil, n.failed(err)
 		}
 		all = append(all, keys...)

@@ -39,7 +39,7 @@ func outlives(t *testing.T, n int, missed string) {
 	each(last, (*testserver.Server).Freeze)
 	if missed == "away" {
 		for _, node := range s.nodes[n-n/2:] {
-			node.lose(errNotYet) // it is looked at for as long as it is frozen
+			node.lose(errNotYet, nil) // it is looked at for as long as it is frozen
 		}
 	}
 	var holds []store.Hold

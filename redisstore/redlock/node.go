@@ -165,7 +165,7 @@ func (n *node) queue(j *job) (answer string, err error, over bool) {
 
 // owe keeps a release until the node is back. n.mu is held.
 func (n *node) owe(j *job) {
-	if j.isRelease() && j.owed != 0 && len(n.owed) < most {
+	if j != nil && j.isRelease() && j.owed != 0 && len(n.owed) < most {
 		again := *j
 		again.out = nil
 		n.owed = append(n.owed, &again) //mutant:redlock-owed-to-node
@@ -287,36 +287,33 @@ func (n *node) exchange(l *lane, jobs []*job) {
 			if full(err) {
 				n.fills(err, !j.isAsk())
 			}
-			if (!full(err) || !j.isAsk()) && n.gone(err) { //mutant:redlock-full-node-in-use
-				n.mu.Lock()
-				n.owe(j)
-				n.mu.Unlock()
+			if !full(err) || !j.isAsk() { //mutant:redlock-full-node-in-use
+				n.gone(err, j)
 			}
 		}
 		j.done(answer, err)
 	}
 }
 
-// gone reports whether after such an error the node has to be looked at before
-// it is used again, and has that done.
-func (n *node) gone(err error) bool {
+// gone has the node looked at before it is used again, if the error means that.
+// The job that had it is owed to the node then; nil: there is none.
+func (n *node) gone(err error, j *job) {
 	var server redis.Error
 	if !errors.As(err, &server) {
-		n.lose(err)
-		return true
+		n.lose(err, j)
+		return
 	}
 	text := err.Error()
 	if strings.HasPrefix(text, "NOSCRIPT") {
-		n.lose(errors.New("it was restarted, or its scripts were flushed"))
-		return true
+		n.lose(errors.New("it was restarted, or its scripts were flushed"), j)
+		return
 	}
 	for _, kind := range []string{"LOADING", "READONLY", "MASTERDOWN", "BUSY", "OOM", "MISCONF", "NOREPLICAS"} { //mutant:redlock-refusing-kinds
 		if strings.HasPrefix(text, kind) {
-			n.refuses(err) //mutant:redlock-refusing-node-leaves
-			return true
+			n.refuses(err, j) //mutant:redlock-refusing-node-leaves
+			return
 		}
 	}
-	return false
 }
 
 // full reports whether the node refused a command as its memory is full.
@@ -341,10 +338,10 @@ func (n *node) grants() bool {
 }
 
 // lose takes the node out of use until it has been looked at.
-func (n *node) lose(err error) {
+func (n *node) lose(err error, j *job) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.leave(unknown, err) {
+	if n.leave(unknown, err, j) {
 		n.s.tasks.Go(n.join)
 	}
 }
@@ -352,10 +349,10 @@ func (n *node) lose(err error) {
 // refuses takes a node out of use that answers, but refuses to work. It is looked
 // at after a pause: it may look fit and refuse again, as fast as it answers. And
 // nobody waits for that, as for one that is being looked at.
-func (n *node) refuses(err error) {
+func (n *node) refuses(err error, j *job) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if !n.leave(down, err) {
+	if !n.leave(down, err, j) {
 		return
 	}
 	n.s.tasks.Go(func() {
@@ -367,8 +364,10 @@ func (n *node) refuses(err error) {
 	})
 }
 
-// leave is what a node does that is in use; n.mu is held.
-func (n *node) leave(to state, err error) bool {
+// leave is what a node does that is in use; n.mu is held. What is owed to it is so
+// before it can be back.
+func (n *node) leave(to state, err error, j *job) bool {
+	n.owe(j)
 	if n.state != up || n.s.ctx.Err() != nil {
 		return false
 	}

@@ -86,11 +86,11 @@ func (t *tally) add(s *Store, cl *claim, r reply) {
 		t.have, _ = strconv.ParseInt(rest, 10, 64)
 	case kind == 'Q' && len(rest) == 8:
 		err := error(&quarantined{"it has been wiped, or was never used before", duration(float(rest))})
-		r.n.lose(err)
+		r.n.lose(err, nil)
 		t.errs = append(t.errs, r.n.failed(err))
 	case kind == 'X' && len(rest) == 8:
 		err := r.n.otherMaximum(duration(float(rest)))
-		r.n.lose(err)
+		r.n.lose(err, nil)
 		t.errs = append(t.errs, r.n.failed(err))
 	case kind == 'D':
 		t.errs = append(t.errs, r.n.corrupt(s.record()))

@@ -1,0 +1,96 @@
+package redlock
+
+import (
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// unsent returns a Store of one node that is up and sends nothing: what is to be
+// sent stays in its lanes.
+func unsent(t *testing.T) (*Store, *node) {
+	t.Helper()
+	s, err := newStore(clientsOf(t, "127.0.0.1:1"), nil, nil) // never asked
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	n := s.nodes[0]
+	n.state = up
+	for i := range n.lanes {
+		n.lanes[i].flying, n.lanes[i].since = true, time.Now()
+	}
+	return s, n
+}
+
+// waiting are the jobs in the node's lanes. n.mu is held.
+func (n *node) waiting() (all []*job) {
+	for i := range n.lanes {
+		all = append(all, n.lanes[i].waiting...)
+	}
+	return all
+}
+
+func releaseOf(n *node) *job {
+	return &job{n: n, id: me.NewID(), sc: &n.s.scripts.release, owed: store.Now().Add(time.Minute)}
+}
+
+// Who waits for a node asks it as soon as it is back, and must not be refused for a
+// hold that was released meanwhile.
+func TestANodeThatIsBackIsToldWhatItMissedBeforeItIsAsked(t *testing.T) {
+	t.Parallel()
+	s, n := unsent(t)
+	n.state, n.owed = unknown, []*job{releaseOf(n)}
+	s.mu.Lock() // whom changed would wake is woken behind this
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		n.joined()
+	}()
+	until(t, "the node is up", func() bool {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if n.state == up && len(n.waiting()) == 0 {
+			t.Error("the node can be asked, and has not been told yet")
+		}
+		return n.state == up
+	})
+	s.mu.Unlock()
+	<-done
+}
+
+// Releases that fail together are owed to the node, though it is found to be back
+// while they are looked at.
+func TestReleasesThatFailAsTheirNodeComesBackAreOwed(t *testing.T) {
+	t.Parallel()
+	for range 400 {
+		s, n := unsent(t)
+		jobs := make([]*job, 1000)
+		for i := range jobs {
+			jobs[i] = releaseOf(n)
+		}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			n.exchange(&lane{}, jobs) // nobody listens there
+		}()
+		for ended := false; !ended; {
+			select {
+			case <-done:
+				ended = true
+			default:
+			}
+			n.mu.Lock()
+			state, stranded := n.state, n.state == up && len(n.owed) > 0
+			n.mu.Unlock()
+			if stranded {
+				t.Fatal("the node is in use, and nobody tells it what it is owed")
+			}
+			if state != up {
+				n.joined()
+			}
+		}
+		s.end()
+	}
+}
