@@ -36,6 +36,33 @@ func releaseOf(n *node) *job {
 	return &job{n: n, id: me.NewID(), sc: &n.s.scripts.release, owed: store.Now().Add(time.Minute)}
 }
 
+// A slow node answers that it lacks a hold when the others have confirmed the
+// renewal long since, and the release has been queued behind that answer.
+func TestNoVoteIsGivenBackBehindItsRelease(t *testing.T) {
+	t.Parallel()
+	for _, released := range []bool{false, true} {
+		s, n := unsent(t)
+		c := mutex("x")
+		cl := s.begin(&c)
+		cl.held, cl.p = true, 1
+		var m mending
+		m.begin(cl, c.TTL)
+		if released {
+			s.releaseAll(store.Hold{Name: c.Name, ID: c.ID, Token: cl.p}, cl)
+		}
+		m.lacks(n)
+		votes := 0
+		for _, j := range n.waiting() {
+			if j.isAsk() {
+				votes++
+			}
+		}
+		if want := map[bool]int{false: 1}[released]; votes != want {
+			t.Errorf("released: %v: %d votes are given back, want %d", released, votes, want)
+		}
+	}
+}
+
 // Who waits for a node asks it as soon as it is back, and must not be refused for a
 // hold that was released meanwhile.
 func TestANodeThatIsBackIsToldWhatItMissedBeforeItIsAsked(t *testing.T) {

@@ -23,6 +23,8 @@ type claim struct {
 	full  atomic.Uint32 // a bit for each node that refused the newest ask, as its memory is full
 	place store.Instant // until when its position lasts
 
+	released atomic.Bool // its release is on its way: no node gets a vote any more
+
 	held     bool // it was granted, with the token p
 	since    store.Instant
 	deadline store.Instant // of the hold

@@ -223,7 +223,8 @@ func (s *Store) adopt(h *store.Hold, e *entry, sent store.Instant) *claim {
 type mending struct {
 	mu    sync.Mutex
 	nodes []*node // that lack it, and have not been mended
-	whole *claim  // once they may be mended
+	of    *claim
+	whole *claim // what of it they get, once they may be mended
 }
 
 // lacks is what a node's answer tells, be it late.
@@ -240,7 +241,7 @@ func (m *mending) begin(cl *claim, ttl time.Duration) {
 	defer m.mu.Unlock()
 	whole := claim{Claim: cl.Claim, order: cl.order, p: cl.p}
 	whole.TTL, whole.MinHold = ttl, max(cl.MinHold-store.Now().Sub(cl.since), 0)
-	m.whole = &whole
+	m.of, m.whole = cl, &whole
 	cl.sent.Store(math.MaxUint32) // its release goes everywhere
 	m.mend()
 }
@@ -251,7 +252,7 @@ func (m *mending) mend() {
 	}
 	for _, n := range m.nodes {
 		args := n.s.askCall(m.whole, min(m.whole.TTL, store.MaxPositionTTL), "r")
-		n.send(&job{n: n, id: m.whole.ID, sc: &n.s.scripts.ask, args: args})
+		n.send(&job{n: n, id: m.whole.ID, sc: &n.s.scripts.ask, args: args, vote: m.of})
 	}
 	m.nodes = nil
 }
@@ -327,6 +328,7 @@ func (s *Store) releaseAll(h store.Hold, cl *claim) <-chan reply {
 	older := ""
 	if cl != nil {
 		older = "older"
+		cl.released.Store(true)
 	}
 	args := s.scripts.release.call(1, s.key(h.Name), h.ID.String(), strconv.FormatInt(token, 10), used, older)
 	out := make(chan reply, len(s.nodes))

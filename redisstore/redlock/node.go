@@ -80,6 +80,7 @@ type job struct {
 	out   chan<- reply
 	owed  store.Instant // a release is tried until then
 	mends *mending      // of a renewal: what a node lacks is given back to it
+	vote  *claim        // of what gives it back: whose vote that is
 
 	left  bool // it is not to be sent any more; guarded by n.mu
 	first bool // an ask of a claim that is new to the node
@@ -112,6 +113,8 @@ var errNotYet = errors.New("it has not answered yet")
 
 var errBusy = errors.New("it is slow, and was left out")
 
+var errReleased = errors.New("the hold was released meanwhile")
+
 // send has the job done, and its outcome sent to its channel. It does not
 // block.
 func (n *node) send(j *job) {
@@ -138,6 +141,8 @@ func (n *node) queue(j *job) (answer string, err error, over bool) {
 		}
 	}
 	switch {
+	case j.vote != nil && j.vote.released.Load(): //mutant:redlock-no-vote-behind-release
+		return "", errReleased, true
 	case n.state != up:
 		n.owe(j)
 		if n.err == nil {
