@@ -91,7 +91,7 @@ func TestANodeThatIsBackIsToldWhatItMissedBeforeItIsAsked(t *testing.T) {
 // while they are looked at.
 func TestReleasesThatFailAsTheirNodeComesBackAreOwed(t *testing.T) {
 	t.Parallel()
-	for range 400 {
+	for range 200 {
 		s, n := unsent(t)
 		jobs := make([]*job, 1000)
 		for i := range jobs {
