@@ -399,3 +399,31 @@ func TestAWatchEndsWhenNobodyWantsIt(t *testing.T) {
 	}
 	soon(t, "the watch is over", func() bool { return watched() == 0 })
 }
+
+// A waiter that comes when a watch has just been given up has one of its own: no
+// other would notice the death.
+func TestAWatchThatIsGivenUpServesNobody(t *testing.T) {
+	dir := t.TempDir()
+	s, other := open(t, dir), open(t, dir)
+	defer s.Close()
+	defer other.Close()
+	lockSoon(t, other, "name")
+	w, err := newWaiter(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := other.anyProcess()
+	idle := &watch{used: time.Now().Add(-2 * watchIdle)}
+	s.mu.Lock()
+	s.watches[p] = idle
+	s.mu.Unlock()
+	if s.wanted(p, idle) {
+		t.Fatal("an idle watch is wanted")
+	}
+	s.lookOut(w.p, []store.Process{p})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if has := s.watches[p]; has == nil || has == idle {
+		t.Errorf("the waiter relies on the watch that was given up: %v", has == idle)
+	}
+}

@@ -3,20 +3,21 @@ package filestore
 import (
 	"time"
 
+	"github.com/holdfast-go/holdfast/store"
 	"golang.org/x/sys/unix"
 )
 
 // ends waits for the death of the watched process and reports it; false if the
 // store was closed or the watch is wanted no more. kqueue does not tell when
 // the last writer of a FIFO has gone, so it is looked at.
-func (s *Store) ends(w *watch) bool {
+func (s *Store) ends(p store.Process, w *watch) bool {
 	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()
 	raw, err := w.f.SyscallConn()
 	if err != nil {
 		return false
 	}
-	for s.wanted(w) {
+	for s.wanted(p, w) {
 		var n int
 		var readErr error
 		if raw.Control(func(fd uintptr) {

@@ -4,12 +4,14 @@ import (
 	"errors"
 	"os"
 	"time"
+
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // ends waits for the death of the watched process and reports it; false if the
 // watch was closed or is wanted no more. The runtime's poller tells the end of
 // the FIFO, so no thread is kept.
-func (s *Store) ends(w *watch) bool {
+func (s *Store) ends(p store.Process, w *watch) bool {
 	var b [1]byte
 	for {
 		w.f.SetReadDeadline(time.Now().Add(watchIdle))
@@ -18,7 +20,7 @@ func (s *Store) ends(w *watch) bool {
 		case errors.Is(err, os.ErrClosed):
 			return false
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			if !s.wanted(w) {
+			if !s.wanted(p, w) {
 				return false
 			}
 		case err != nil:

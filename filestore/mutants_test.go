@@ -57,6 +57,9 @@ var mutants = []mutant.Broken{
 	one("who may write is not asked", parentTest, "file-way-writable", mutant.Cond("WAS || perm != 0")),
 	one("a sticky directory is refused", parentTest, "file-way-writable", mutant.Cond("info.Mode()&fs.ModeSymlink != 0 || perm&0o002 == 0 && (perm&0o020 == 0 || trustedGroup(int(st.Gid), sharing))")),
 
+	// Deaths.
+	one("a watch that is given up serves the next waiter", "TestAWatchThatIsGivenUpServesNobody", "file-unwanted-watch-is-gone", mutant.Delete()),
+
 	// Many holds at once.
 	one("the holds of a name are not in their order", "TestABatchKeepsTheOrderOfOneName", "file-batch-in-order", mutant.Cond("WAS || name != \"\"")),
 	one("a name that is locked keeps the others waiting", "TestAProcessStoppedInsideTheSectionIsIndeterminateAndNamed", "file-batch-in-order", mutant.Cond("len(locked) == 0")),

@@ -59,9 +59,11 @@ func (s *Store) lookOut(waiter store.Process, whom []store.Process) {
 
 // await waits until p has died or nobody wants to know, or the store is closed.
 func (s *Store) await(p store.Process, w *watch) {
-	died := s.ends(w)
+	died := s.ends(p, w)
 	s.mu.Lock()
-	delete(s.watches, p) // before the notification: who looks then must find the dead
+	if s.watches[p] == w {
+		delete(s.watches, p) // before the notification: who looks then must find the dead
+	}
 	w.close()
 	var sinks []func(store.Notification)
 	for _, pr := range s.procs {
@@ -75,11 +77,16 @@ func (s *Store) await(p store.Process, w *watch) {
 	}
 }
 
-// wanted reports whether a waiter has asked for the watch of late.
-func (s *Store) wanted(w *watch) bool {
+// wanted reports whether a waiter has asked for the watch of late. One that is not
+// wanted is there no more: a waiter that comes now needs another.
+func (s *Store) wanted(p store.Process, w *watch) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return time.Since(w.used) < watchIdle
+	if time.Since(w.used) < watchIdle {
+		return true
+	}
+	delete(s.watches, p) //mutant:file-unwanted-watch-is-gone
+	return false
 }
 
 // bury ends the entries of a dead process in the queue of the name, and wakes
