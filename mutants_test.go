@@ -291,6 +291,8 @@ var engineMutants = []mutant.Broken{
 	one("what was over before it was seen is not told", "TestObserver_WhatIsLostOnItsWayAddsUp", "over-before-seen-told", mutant.Stmt("if over = true; over {\nreturn\n\t}")),
 	one("what was seen is not told as over", "TestObserver_EventsAddUp", "seen-told-over", mutant.Delete()),
 	one("a loss is not told", "TestObserver_IsToldOfEachLossOnce", "loss-told", mutant.Delete()),
+	inside("what MaxHold ends is given back beside its owner", "TestMaxHold_WhatItsOwnerGivesBackIsGivenBackOnce", "maxhold-given-back-twice", mutant.Cond("!h.finish(lost, why) && false")),
+	inside("what All has can be given back", "TestBorrow_WhoGivesItBackWaitsForTheBorrower", "borrowed-while-renewed", mutant.Delete()),
 	one("a hold that MaxHold ended is told as released too", "TestObserver_IsToldOfEachLossOnce", "hold-maxhold-ended-told", mutant.Expr("s.e.work.Go(func() { h.release() })")),
 	one("a loss that the release finds is a release", "TestObserver_IsToldOfALossThatTheReleaseFinds", "loss-release-finds-release", mutant.Stmt("_ = EventLost")),
 	one("the observer is called with the lock held", "TestObserver_IsCalledWithoutALock", "renewal-answered-never-late", mutant.Stmt("reported := h.renewalReport(1, err)\n\treported.s.notify(reported.e)")),

@@ -99,8 +99,10 @@ func (s *scheduler) renew(b batch) {
 	s.mu.Lock()
 	var seen []renewalReport
 	for i, h := range b.holds {
-		err := answers[i].Err //mutant:name-failure-fails-batch
-		h.flight = nil
+		err := answers[i].Err   //mutant:name-failure-fails-batch
+		if h.flight == b.done { // else All waits for this, and has it then
+			h.flight = nil
+		}
 		if err == nil && h.changer.forgotten(&answers[i]) {
 			err = errUpgradeForgotten
 			answers[i].Err = err

@@ -98,13 +98,14 @@ func (s *scheduler) remove(h *hold) (flight <-chan struct{}, deadline clock.Inst
 // borrow stops looking after a hold for its user, who renews it himself. Until
 // done is closed, whoever gives the hold back waits.
 func (s *scheduler) borrow(h *hold, done chan struct{}) {
-	flight, _ := s.remove(h)
+	s.mu.Lock()
+	s.out(h)
+	flight := h.flight
+	h.flight = done //mutant:borrowed-while-renewed
+	s.mu.Unlock()
 	if flight != nil {
 		<-flight
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	h.flight = done
 }
 
 // lend keeps renewals of the hold away while another operation on it is under
@@ -303,13 +304,13 @@ func (s *scheduler) end(h *hold, now clock.Instant) (tell func()) {
 	if _, deadline := s.remove(h); deadline > now {
 		why = errMaxHold
 	}
-	if h.finish(lost, why) {
-		tell = func() { h.ended(why) }
+	if !h.finish(lost, why) { //mutant:maxhold-given-back-twice
+		return nil // whoever has ended it gives it back
 	}
 	if why == errMaxHold {
 		s.e.work.Go(func() { h.giveBack() }) //mutant:hold-maxhold-ended-told
 	}
-	return tell
+	return func() { h.ended(why) }
 }
 
 func (s *scheduler) stop() {

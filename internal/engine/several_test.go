@@ -39,3 +39,43 @@ func TestSettle_SharesAHoldWithClose(t *testing.T) {
 		t.Errorf("it is said to be under way, and not by All, or to have no deadline: %v", deadline)
 	}
 }
+
+// While All waits for the renewal under way, whoever gives the hold back waits for
+// All, and not for that renewal: two operations on one hold never overlap.
+func TestBorrow_WhoGivesItBackWaitsForTheBorrower(t *testing.T) {
+	e, err := newEngine(memstore.New(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.close()
+	s := &settings{Options: Options{TTL: time.Minute, RenewEvery: 20 * time.Second, HandOver: &HandOver{}}}
+	h := &hold{e: e, s: s}
+	renewal, borrowed := make(chan struct{}), make(chan struct{})
+	h.flight = renewal
+	if !e.sched.add(h, e.now().Add(time.Minute), e.now().Add(20*time.Second)) {
+		t.Fatal("closed")
+	}
+	has := make(chan struct{})
+	go func() {
+		defer close(has)
+		e.sched.borrow(h, borrowed)
+	}()
+	for taken := false; !taken; {
+		e.sched.mu.Lock()
+		taken = h.index < 0
+		e.sched.mu.Unlock()
+	}
+	flight, _ := e.sched.remove(h)
+	if ended(has) {
+		t.Error("All has it while it is being renewed")
+	}
+	close(renewal)
+	<-has
+	if ended(flight) {
+		t.Error("it can be given back while All has it")
+	}
+	close(borrowed)
+	if !ended(flight) {
+		t.Error("it cannot be given back though All is done")
+	}
+}

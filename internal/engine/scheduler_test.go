@@ -1,0 +1,53 @@
+package engine
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// releases counts what is given back.
+type releases struct {
+	*memstore.Store
+	n atomic.Int64
+}
+
+func (s *releases) Release(ctx context.Context, h store.Hold) error {
+	s.n.Add(1)
+	return s.Store.Release(ctx, h)
+}
+
+// The scheduler has found that MaxHold is over, and its owner releases it before it
+// is ended: two operations on one hold never overlap.
+func TestMaxHold_WhatItsOwnerGivesBackIsGivenBackOnce(t *testing.T) {
+	s := &releases{Store: memstore.New()}
+	l, err := Open(s, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := l.With(Options{MaxHold: time.Hour}).Write("a")
+	lease, err := w.Try(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := lease.hold
+	if last, why := h.leave(lease); !last || why != nil {
+		t.Fatal(last, why)
+	}
+	if tell := l.e.sched.end(h, l.e.now()); tell != nil {
+		t.Error("it is told to be over though its owner has released it")
+	}
+	if err := h.give(true); err != nil {
+		t.Error(err)
+	}
+	if err := l.Close(); err != nil { // waits for what is under way
+		t.Error(err)
+	}
+	if n := s.n.Load(); n != 1 {
+		t.Errorf("given back %d times", n)
+	}
+}
