@@ -132,6 +132,7 @@ var engineMutants = []mutant.Broken{
 
 	// An outage.
 	one("who is inside is told of an outage by itself", "TestOutage_AllInsideAreToldAtOnce", "inside-one-after-another", mutant.Cond("false")),
+	inside("an outage ends what the store has answered", "TestOutage_EndsNoWaitThatTheStoreHasAnsweredSince", "outage-that-it-has-outlived", mutant.Cond("false")),
 	one("a successor begins anew", "TestOutage_ASuccessorHasOnlyTheRest", "successor-begins-anew", mutant.Delete()),
 	one("the line behind a position is not told of a closed port", "TestOutage_AClosedPortIsToldToTheLineBehindAPosition", "line-behind-a-position", mutant.Stmt("_ = e")),
 	one("an upgrade tries a closed port as long as any", "TestOutage_AClosedPortIsToldToAdoptAndUpgrade", "upgrade-closed-port", mutant.Delete()),

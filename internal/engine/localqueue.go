@@ -222,6 +222,9 @@ func (g *localQueues) answered(p *waiter, r *refused, queued bool, wake chan sto
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	p.queue.refused, p.queue.met, p.queue.from = r, nil, 0
+	if p.met != nil { // by one that was told of it when the answer had come //mutant:outage-that-it-has-outlived
+		p.met, p.outage = nil, make(chan struct{})
+	}
 	p.woken, p.wake = false, wake
 	if queued && p.sent {
 		p.sent = false
