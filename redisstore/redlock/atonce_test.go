@@ -121,3 +121,41 @@ func TestReleasesThatFailAsTheirNodeComesBackAreOwed(t *testing.T) {
 		s.end()
 	}
 }
+
+// Watch does not wait for a node that is slow. What that node has sent before it is
+// subscribed to there was missed, so that subscription has everybody poll.
+func TestAMailboxThatOpensBehindWatchHasEverybodyPoll(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name         string
+		late, failed bool
+		polls        int
+	}{
+		{"in time", false, false, 0},
+		{"late", true, false, 1},
+		{"late and in vain", true, true, 0},
+	} {
+		open, returned, polls := make(chan error), make(chan struct{}), 0
+		w := &mailbox{open: open, returned: returned, sink: func(h store.Notification, _ int64) {
+			if h == (store.Notification{}) {
+				polls++
+			}
+		}}
+		var err error
+		if c.failed {
+			err = errNotYet
+		}
+		if c.late {
+			close(returned)
+		} else {
+			go func() { <-open }()
+		}
+		w.tell(err)
+		if polls != c.polls {
+			t.Errorf("%s: everybody polls %d times, want %d", c.name, polls, c.polls)
+		}
+		if w.tell(nil); polls != c.polls+1 {
+			t.Errorf("%s, and opened again: everybody polls %d times, want %d", c.name, polls, c.polls+1)
+		}
+	}
+}

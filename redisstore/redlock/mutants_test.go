@@ -44,6 +44,7 @@ func TestTheTestsCatchEachMutantOfRedlock(t *testing.T) {
 		{"what has too few votes is given none", "TestALeaseOutlivesTheNodesThatGrantedIt/3_nodes,_some_slow", "redlock-missing-votes-given", mutant.Delete()},
 		{"votes are given back after the deadline", "TestNoVoteIsGivenBackAfterTheDeadline", "redlock-missing-votes-in-time", mutant.Cond("cl != nil && cl.held && cl.p == h.Token")},
 		{"a notification carries the number", "TestANotificationNeverCarriesAToken", "redlock-hint-without-number", mutant.Return("store.Notification{Name: name, ID: id, Token: p, N: 1}, p, ok")},
+		{"a mailbox that opens late has nobody poll", "TestAMailboxThatOpensBehindWatchHasEverybodyPoll", "redlock-opened-late", mutant.First("return")},
 		{"a node may grant as soon as it runs", forgets + "/restarted_with_an_old_record", "redlock-node-too-young", mutant.Value("0 * time.Duration(uptime)")},
 		{"a try gives up the place of its claim", majority, "redlock-try-keeps-its-position", mutant.Stmt("_ = placed")},
 		{"who asks again goes to the end", majority, "redlock-position-outlived", mutant.Cond("!cl.held && cl.place != 0 && now != 0")},

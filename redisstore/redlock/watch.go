@@ -34,15 +34,16 @@ func (s *Store) Watch(ctx context.Context, p store.Process, sink func(store.Noti
 	if err := s.ready(ctx, need); err != nil {
 		return s.ended("subscribe to", s.channel(p), err)
 	}
-	open := make(chan error, len(s.nodes))
+	open, returned := make(chan error), make(chan struct{})
+	defer close(returned)
 	watching, stop := context.WithCancel(s.ctx)
 	for _, n := range s.nodes {
-		w := &mailbox{n: n, channel: s.channel(p), sink: func(h store.Notification, p int64) {
+		w := &mailbox{n: n, channel: s.channel(p), open: open, returned: returned, sink: func(h store.Notification, p int64) {
 			if h == (store.Notification{}) || s.fresh(h, p, n, sink) {
 				sink(h)
 			}
 		}}
-		s.tasks.Go(func() { w.run(watching, open) })
+		s.tasks.Go(func() { w.run(watching) })
 	}
 	s.tasks.Go(func() { // only Close ends it once it works
 		<-watching.Done()
@@ -130,33 +131,43 @@ type mailbox struct {
 	channel string
 	sink    func(h store.Notification, p int64)
 	alive   atomic.Bool // a sign of life has come since the last ping
+
+	open     chan<- error    // takes the outcome of the first attempt,
+	returned <-chan struct{} // until Watch has returned
+	told     bool            // there is one
 }
 
-// run keeps the mailbox open until ctx ends; of the first attempt it tells the
-// outcome.
-func (w *mailbox) run(ctx context.Context, open chan<- error) {
-	first := true
-	tell := func(err error) {
-		if first {
-			first = false
-			open <- err
-		} else if err == nil {
-			w.sink(store.Notification{}, 0) // some may have been missed
-		}
-	}
+// run keeps the mailbox open until ctx ends.
+func (w *mailbox) run(ctx context.Context) {
 	for pause := leastReopen; ; pause = min(2*pause, mostReopen) {
 		err := w.read(ctx, func() {
 			pause = leastReopen
-			tell(nil)
+			w.tell(nil)
 		})
-		if first {
-			tell(w.n.failed(err))
+		if !w.told {
+			w.tell(w.n.failed(err))
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(pause/2 + rand.N(pause)):
 		}
+	}
+}
+
+// tell gives Watch the outcome of the first attempt. Once it waits for that no more,
+// a mailbox that opens tells everybody to poll: some may have been missed.
+func (w *mailbox) tell(err error) {
+	if !w.told {
+		w.told = true
+		select {
+		case w.open <- err:
+			return
+		case <-w.returned: //mutant:redlock-opened-late
+		}
+	}
+	if err == nil {
+		w.sink(store.Notification{}, 0)
 	}
 }
 
