@@ -79,6 +79,7 @@ var mutants = []mutant.Broken{
 	one("events do not name the hold", "TestCommandOnFiles/run-json-tells-what-happens", "run-events-name-hold", mutant.Value(`"", 0`)),
 	one("a loss is not told", "TestCommandOnFiles/run-json-tells-what-happens", "run-loss-told", mutant.Value("eventWarning")),
 	one("a refusal is not told", "TestCommandOnFiles/run-json-tells-what-happens", "run-refusal-told", mutant.Delete()),
+	one("a wait is told behind its refusal", "TestNothingIsToldOfAWaitBehindItsRefusal", "run-wait-told-as-over", mutant.Delete()),
 	one("the end is not told", "TestCommandOnFiles/run-json-tells-what-happens", "run-end-told", mutant.Cond("false")),
 	one("a skip is refused", "TestCommandOnFiles/one-of-twenty-runs-it", "run-skip-is-fine", mutant.Cond("false")),
 	one("a skip is told", "TestCommandOnFiles/one-of-twenty-runs-it", "run-skip-not-told", mutant.Return("&exitError{0, errors.New(message)}")),

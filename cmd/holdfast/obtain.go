@@ -32,6 +32,7 @@ func (j *job) acquire(locks *holdfast.Locker, signals <-chan os.Signal) (*holdfa
 	for {
 		select {
 		case r := <-done:
+			stderr.ends() // the watch tells nothing behind this //mutant:run-wait-told-as-over
 			return r.leases, j.refused(r.err)
 		case sig := <-signals:
 			if !slices.Contains(givesUp, sig) {

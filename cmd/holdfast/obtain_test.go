@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"log/slog"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,6 +39,28 @@ func TestASignalBesideTheGrantKeepsNoMinimum(t *testing.T) {
 			t.Fatalf("nothing ran under %q: %v", names, err)
 		}
 		l.Release()
+	}
+}
+
+// Who looks into the queue meanwhile may find out that we wait when we do no more.
+func TestNothingIsToldOfAWaitBehindItsRefusal(t *testing.T) {
+	was := stderr
+	defer func() { stderr = was }()
+	var told bytes.Buffer
+	j := &job{names: []string{"a"}, try: true, json: true, conflict: exitHeld}
+	stderr = &voice{to: &told, journal: newJournal(j)}
+	mem := memstore.New()
+	held, err := opened(t, mem, nil).Mutex("a").TryLock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Release()
+	if _, err := j.acquire(opened(t, mem, nil), nil); err == nil {
+		t.Fatal("obtained")
+	}
+	stderr.waits((&queue{name: "a"}).record("waiting for a"))
+	if lines := strings.Count(told.String(), "\n"); lines != 1 || !strings.Contains(told.String(), eventRefused) {
+		t.Errorf("%d lines, want the refusal alone:\n%s", lines, &told)
 	}
 }
 
