@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ func unsent(t *testing.T) (*Store, *node) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
+	s.first.Do(func() {}) // nor looked at
 	n := s.nodes[0]
 	n.state = up
 	for i := range n.lanes {
@@ -156,6 +158,50 @@ func TestAMailboxThatOpensBehindWatchHasEverybodyPoll(t *testing.T) {
 		}
 		if w.tell(nil); polls != c.polls+1 {
 			t.Errorf("%s, and opened again: everybody polls %d times, want %d", c.name, polls, c.polls+1)
+		}
+	}
+}
+
+// What is adopted goes by its new id from then on: its release must not overtake the
+// renewal that gives it that id. What is detached went by its old one.
+func TestARenewalThatMovesAHoldIsInTheLaneOfItsOwner(t *testing.T) {
+	t.Parallel()
+	even, odd := me.NewID(), me.NewID()
+	even[len(even)-1], odd[len(odd)-1] = 0, 1
+	nobodys := store.Process{}.NewID()
+	nobodys[len(nobodys)-1] = 0
+	for _, c := range []struct {
+		name string
+		hold store.Hold
+		in   int
+	}{
+		{"adopted", store.Hold{ID: nobodys, NewID: odd}, 1},
+		{"detached", store.Hold{ID: odd, NewID: nobodys}, 1},
+		{"renewed", store.Hold{ID: even}, 0},
+	} {
+		s, n := unsent(t)
+		c.hold.Name, c.hold.Token, c.hold.TTL = "x", 1, time.Minute
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			s.Renew(ctx, []store.Hold{c.hold})
+		}()
+		in := -1
+		until(t, "the renewal is in a lane", func() bool {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			for i := range n.lanes {
+				if len(n.lanes[i].waiting) > 0 {
+					in = i
+				}
+			}
+			return in >= 0
+		})
+		cancel()
+		<-done
+		if in != c.in {
+			t.Errorf("%s: in lane %d, want %d", c.name, in, c.in)
 		}
 	}
 }

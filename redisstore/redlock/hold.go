@@ -120,10 +120,14 @@ func (s *Store) renew(ctx context.Context, holds []store.Hold, shown string) []s
 		if h.NewID != (store.ID{}) {
 			newID = h.NewID.String()
 		}
+		by := h.ID // whose lane it is in: no operation that follows on the hold overtakes it
+		if h.NewID.Process() != (store.Process{}) {
+			by = h.NewID //mutant:redlock-adopted-in-its-lane
+		}
 		args := s.scripts.renew.call(1, s.key(h.Name), h.ID.String(), strconv.FormatInt(h.Token, 10), strconv.FormatInt(micros(h.TTL), 10),
 			strconv.FormatInt(h.Used, 10), newID, h.Owner, shown, tell)
 		for _, n := range s.nodes {
-			n.send(&job{n: n, id: h.ID, sc: &s.scripts.renew, args: args, index: i, out: replies, mends: &mends[i]})
+			n.send(&job{n: n, id: by, sc: &s.scripts.renew, args: args, index: i, out: replies, mends: &mends[i]})
 			expected++
 		}
 	}

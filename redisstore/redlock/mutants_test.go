@@ -41,6 +41,7 @@ func TestTheTestsCatchEachMutantOfRedlock(t *testing.T) {
 		{"a renewal counts after the deadline", overdue, "redlock-renewal-in-time", mutant.Cond("false")},
 		{"nothing is mended", "TestAVoteThatANodeHasLostIsGivenBackByARenewal", "redlock-lost-vote-repaired", mutant.Delete()},
 		{"a vote is given back behind its release", "TestNoVoteIsGivenBackBehindItsRelease", "redlock-no-vote-behind-release", mutant.Cond("j.vote != nil && j.vote.released.Load() && false")},
+		{"a release overtakes the adoption", "TestARenewalThatMovesAHoldIsInTheLaneOfItsOwner", "redlock-adopted-in-its-lane", mutant.Delete()},
 		{"what has too few votes is given none", "TestALeaseOutlivesTheNodesThatGrantedIt/3_nodes,_some_slow", "redlock-missing-votes-given", mutant.Delete()},
 		{"votes are given back after the deadline", "TestNoVoteIsGivenBackAfterTheDeadline", "redlock-missing-votes-in-time", mutant.Cond("cl != nil && cl.held && cl.p == h.Token")},
 		{"a notification carries the number", "TestANotificationNeverCarriesAToken", "redlock-hint-without-number", mutant.Return("store.Notification{Name: name, ID: id, Token: p, N: 1}, p, ok")},
