@@ -208,11 +208,17 @@ func (b *backend) violated(err error) bool {
 	return errors.Is(err, nats.ErrPermissionViolation) && (strings.Contains(err.Error(), b.streamName()) || strings.Contains(err.Error(), b.subject("")))
 }
 
+// mayNotRead is violated, of a request that reads. What is not written, or deleted, is told until the next connection, and says
+// nothing of a reading that gets no answer later.
+func (b *backend) mayNotRead(err error) bool {
+	return b.violated(err) && !strings.Contains(err.Error(), ".PURGE.") && !strings.Contains(err.Error(), b.subject("")) //mutant:nats-denied-by-an-older-write
+}
+
 // unread is why something was not read. NATS tells who may not on the connection, and
 // leaves the request without an answer.
 func (b *backend) unread(err error) error {
 	last := b.nc.LastError()
-	if errors.Is(err, context.DeadlineExceeded) && b.violated(last) || !b.nc.IsConnected() && errors.Is(last, nats.ErrAuthorization) {
+	if errors.Is(err, context.DeadlineExceeded) && b.mayNotRead(last) || !b.nc.IsConnected() && errors.Is(last, nats.ErrAuthorization) {
 		return fmt.Errorf("%w: %w", store.ErrDenied, last)
 	}
 	return err

@@ -49,6 +49,7 @@ func TestTheTestsCatchEachMutantOfTheRecipe(t *testing.T) {
 		{"what was taken in is taken in once more", passed, "nats-notes-taken-in-twice", mutant.Cond("m.seq == 0")},
 		{"what was taken in stays", "TestWhatIsTakenInIsDeleted", "nats-taken-in-is-deleted", mutant.Stmt("_, _ = ctx, k")},
 		{"more than was taken in is deleted", "TestWhatIsTakenInIsDeleted", "nats-taken-in-is-deleted", mutant.Stmt("_ = k.stream.Purge(ctx, jetstream.WithPurgeSubject(b.subject(noteKeys(name))))")},
+		{"who may not delete is denied a reading", "TestWhoMayNotDeleteNotesIsNotDeniedAReadingLater", "nats-denied-by-an-older-write", mutant.Return("b.violated(err)")},
 		{"a late swap is left", arrives, "record-late-swap-is-left", mutant.Value("false")},
 		{"a grant counts from another session", sent, "record-grant-counts-from-another-session", mutant.Value("s.sessions.Begun(c.TTL)")},
 		{"that there are more notes is not told", suite + "of_many_notes_the_oldest_are_read_and_More_is_true", "nats-more-notes", mutant.Value("false")},

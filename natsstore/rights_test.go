@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
@@ -142,6 +143,24 @@ func TestWhoMayNotIsToldSo(t *testing.T) {
 	if !errors.Is(err, store.ErrDenied) || strings.Contains(err.Error(), "swordfish") {
 		t.Errorf("a wrong password: %v, want an ErrDenied without it", err)
 	}
+}
+
+// NATS tells it once, and who asks for the newest error of the connection is told it still when something else gets no answer.
+func TestWhoMayNotDeleteNotesIsNotDeniedAReadingLater(t *testing.T) {
+	t.Parallel()
+	rights := strings.ReplaceAll(listed(t, "publish"), "STREAM.PURGE", "STREAM.CREATE")
+	server := testserver.NATS(t, fmt.Sprintf(`authorization { users: [ { user: keeps, password: secret, permissions: { publish: [%s], subscribe: [%s] } } ] }`, rights, listed(t, "subscribe")))
+	s := openAs(t, "keeps", server.Addr)
+	storetest.MustHold(t, s, storetest.Mutex(me, "a"))
+	s.b.took("a", mark{seq: 1})
+	until(t, "it is told that it may not", func() bool { return errors.Is(s.b.nc.LastError(), nats.ErrPermissionViolation) })
+	server.Freeze()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := s.Poll(ctx, storetest.Mutex(me, "a")); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrDenied) {
+		t.Errorf("a reading that gets no answer: %v, want ErrUnavailable", err)
+	}
+	server.Thaw()
 }
 
 func TestBadInputIsAnErrorBeforeAnyIO(t *testing.T) {

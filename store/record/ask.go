@@ -313,7 +313,7 @@ func (s *Store) granted(m *localClaim, c *store.Claim, a *store.Answer, asked bo
 	}
 	m.waits, m.heard = false, nil
 	m.used, m.token, m.reads = a.Token, a.Token, c.MinHold > 0 || a.Want > a.Weight //mutant:record-asked-is-as-news
-	m.asked = asked                                                                 //mutant:record-granted-while-asked
+	m.asked = m.asked || asked                                                      //mutant:record-granted-while-asked
 	m.told = store.Renewal{Weight: a.Weight, Want: a.Want, UpgradeToken: a.UpgradeToken}
 	m.ends = max(m.ends, store.Now().Add(c.TTL))
 	s.unwatch(m)

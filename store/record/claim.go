@@ -29,6 +29,7 @@ type localClaim struct {
 	calls   int64         // of its session, when its record was read last
 	reads   bool          // its renewals have something to read or to write
 	asked   bool          // a waiter asks to give it up, as far as we know: its renewals read why
+	askedAt store.Instant // when a notification said so last: what was read before does not tell
 	heard   *Notification // that told of its grant
 	token   int64         // of its grant, once its owner was told; 0 before
 	used    int64

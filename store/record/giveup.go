@@ -46,7 +46,7 @@ func (s *Store) askHolders(ctx context.Context, m *localClaim, c *store.Claim) {
 
 // why has a renewal of a hold that stands tell why a waiter asks to give it up. It writes nothing, and what fails is for the
 // next renewal: so no hold is lost by being asked.
-func (s *Store) why(ctx context.Context, m *localClaim, h *store.Hold, r store.Renewal) store.Renewal {
+func (s *Store) why(ctx context.Context, m *localClaim, h *store.Hold, r store.Renewal, began store.Instant) store.Renewal {
 	var now store.Renewal
 	rec, err := s.read(ctx, h.Name)
 	if err == nil {
@@ -62,6 +62,6 @@ func (s *Store) why(ctx context.Context, m *localClaim, h *store.Hold, r store.R
 	r.GiveUp = now.GiveUp
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m.told.GiveUp, m.asked = r.GiveUp, r.GiveUp != ""
+	m.told.GiveUp, m.asked = r.GiveUp, r.GiveUp != "" || m.askedAt >= began //mutant:record-asked-while-it-reads-why
 	return r
 }

@@ -1,10 +1,12 @@
 package record_test
 
 import (
+	"context"
 	"sync/atomic"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record"
 	"github.com/holdfast-go/holdfast/store/record/recordtest"
 )
 
@@ -134,4 +136,103 @@ func TestTheDeadAskNobodyToGiveUp(t *testing.T) {
 		m.Lapse(q.Sessions()...)
 		p.renewedAsked(h, "")
 	}
+}
+
+// pausing is a backend that stops, once, when the server has done a request, before its answer is there.
+type pausing struct {
+	*recordtest.Client
+	at atomic.Pointer[pause]
+}
+
+type pause struct {
+	op            recordtest.Op
+	begun, goesOn chan struct{}
+}
+
+// during does something, and another thing while that stops after a request.
+func (b *pausing) during(op recordtest.Op, do, meanwhile func()) {
+	p, done := &pause{op, make(chan struct{}), make(chan struct{})}, make(chan struct{})
+	b.at.Store(p)
+	go func() {
+		defer close(done)
+		do()
+	}()
+	defer func() { <-done }()
+	defer close(p.goesOn)
+	<-p.begun
+	meanwhile()
+}
+
+func (b *pausing) after(op recordtest.Op) {
+	if p := b.at.Load(); p != nil && p.op == op && b.at.CompareAndSwap(p, nil) {
+		close(p.begun)
+		<-p.goesOn
+	}
+}
+
+func (b *pausing) Load(ctx context.Context, name string) (record.Record, error) {
+	defer b.after(recordtest.OpLoad)
+	return b.Client.Load(ctx, name)
+}
+
+func (b *pausing) Swap(ctx context.Context, s *record.Swap) (record.Outcome, error) {
+	defer b.after(recordtest.OpSwap)
+	return b.Client.Swap(ctx, s)
+}
+
+// startPausing starts a process that can be stopped, and one whose calls are lost: so notifications alone tell who asks to
+// give up. asks has that one ask, until the first has its notification.
+func startPausing(t *testing.T) (b *pausing, p, q *process, asks func() store.Claim) {
+	t.Helper()
+	m := recordtest.NewMemory(recordtest.Options{})
+	b = &pausing{Client: m.Client()}
+	p, q = startOn(t, b.Client, b, true), start(t, m, true)
+	q.all(recordtest.Lost, recordtest.OpCall)
+	told := func() int {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return len(p.notifications)
+	}
+	return b, p, q, func() store.Claim {
+		t.Helper()
+		before, c := told(), q.claim(asking)
+		q.waits(c)
+		until(t, "the holder is told", func() bool { return told() > before })
+		return c
+	}
+}
+
+// Another begins to ask after a renewal has read, or written, and before that is told.
+func TestWhoIsNotifiedDuringARenewalReadsWithTheNext(t *testing.T) {
+	t.Parallel()
+	for _, op := range []recordtest.Op{recordtest.OpLoad, recordtest.OpSwap} {
+		b, p, q, asks := startPausing(t)
+		h := p.takes(p.claim())
+		if op == recordtest.OpLoad { // it reads why, and writes nothing
+			c := asks()
+			p.renewedAsked(h, "please")
+			q.givesUp(c)
+		} else {
+			h.Owner = "another"
+		}
+		b.during(op, func() { p.Renew(t.Context(), []store.Hold{h}) }, func() { asks() })
+		p.renewedAsked(h, "please")
+	}
+}
+
+// Another begins to ask after a claim was granted, and before its owner is told that.
+func TestWhoIsNotifiedBeforeItIsToldOfItsGrantReadsWhyItIsAskedToGiveUp(t *testing.T) {
+	t.Parallel()
+	b, p, _, asks := startPausing(t)
+	p.releases(p.takes(p.claim())) // so it writes with the first request
+	c := p.claim()
+	h := store.Hold{Name: c.Name, ID: c.ID, TTL: c.TTL}
+	b.during(recordtest.OpSwap, func() {
+		a, err := p.Ask(t.Context(), c)
+		if err != nil || !a.Granted {
+			t.Errorf("%+v, %v, want granted", a, err)
+		}
+		h.Token = a.Token
+	}, func() { asks() })
+	p.renewedAsked(h, "please")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/record"
 	"github.com/holdfast-go/holdfast/store/record/recordtest"
+	"github.com/holdfast-go/holdfast/store/session"
 )
 
 // Law 1.
@@ -52,16 +54,30 @@ func TestASessionThatRanOutIsOverForAllItsClaims(t *testing.T) {
 	t.Parallel()
 	m := recordtest.NewMemory(recordtest.Options{})
 	p, q := start(t, m, false), start(t, m, false)
+	takes := func(what string, ttl time.Duration) (h store.Hold, ok bool) {
+		t.Helper()
+		c := p.claim(lasting(ttl), func(c *store.Claim) { c.Name = what + " of " + ttl.String() })
+		a, err := p.Ask(t.Context(), c)
+		if err != nil && !errors.Is(err, store.ErrLost) {
+			t.Fatal(err)
+		}
+		return store.Hold{Name: c.Name, ID: c.ID, Token: a.Token, TTL: ttl}, a.Granted
+	}
 	var h, k store.Hold
 	together := false
-	for ttl := 200 * time.Millisecond; !together; ttl *= 2 { // more if the machine stalls between the two
-		h = p.takes(p.claim(lasting(ttl), func(c *store.Claim) { c.Name = "one of " + ttl.String() }))
-		k = p.takes(p.claim(lasting(ttl), func(c *store.Claim) { c.Name = "other of " + ttl.String() }))
-		together = p.TogetherForTest(h.ID, k.ID)
+	for ttl := 200 * time.Millisecond; !together; ttl *= 2 { // more if the machine stalls until both are granted, or between the two
+		var one, other bool
+		h, one = takes("one", ttl)
+		k, other = takes("other", ttl)
+		together = one && other && p.TogetherForTest(h.ID, k.ID)
 	}
 	p.all(recordtest.Lost, recordtest.OpRenew, recordtest.OpEnd)
 	c := q.claim(func(c *store.Claim) { c.Name = h.Name })
 	until(t, "another is granted", func() bool { return q.ask(c).Granted })
+	until(t, "the session has run out", func() bool { // it was renewed after the grant if the machine stalled, and the hold was not
+		lives := m.Sessions()
+		return !slices.ContainsFunc(p.Sessions(), func(id session.ID) bool { return slices.Contains(lives, id) })
+	})
 	for _, hold := range []store.Hold{h, k} {
 		if r := p.renews(hold); !errors.Is(r.Err, store.ErrLost) {
 			t.Fatalf("renewed: %+v, want lost: its session has run out", r)

@@ -169,7 +169,7 @@ func (s *Store) renewOne(ctx context.Context, h *store.Hold, began store.Instant
 		return s.detach(ctx, m, h)
 	}
 	if r, asked, done := s.unchanged(h, began); done && asked {
-		return s.why(ctx, m, h, r)
+		return s.why(ctx, m, h, r, began)
 	}
 	now := m // the claim from now on
 	if adopts {
@@ -218,7 +218,7 @@ func (s *Store) renewOne(ctx context.Context, h *store.Hold, began store.Instant
 	out := got.r
 	out.TTL, out.From = min(h.TTL, st.Lasts), st.Renewed
 	m.waits, m.calls, m.reads, m.ends = false, calls, got.reads, max(m.ends, store.Now().Add(h.TTL))
-	m.asked = out.GiveUp != "" // so it is told when nobody asks any more //mutant:record-asked-reads-on
+	m.asked = out.GiveUp != "" || m.askedAt >= began // so it is told when nobody asks any more //mutant:record-asked-reads-on
 	m.owner, m.used, m.token, m.told = cmp.Or(h.Owner, m.owner), max(m.used, h.Used, h.Token), h.Token, out
 	s.poke()
 	return out

@@ -52,7 +52,7 @@ func (s *Store) notified(n Notification) {
 			s.watch(m, append(slices.Clone(m.watched), n.Session))
 		}
 	default:
-		m.asked = true // a waiter may ask to give it up //mutant:record-asked-by-a-notification
+		m.asked, m.askedAt = true, store.Now() // a waiter may ask to give it up //mutant:record-asked-by-a-notification
 	}
 	s.mu.Unlock()
 	if sink != nil {

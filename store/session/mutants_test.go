@@ -19,6 +19,7 @@ func TestTheTestsCatchEachMutantOfTheSessions(t *testing.T) {
 		{"a session counts from the answer", "TestASessionCountsFromTheSendingOfItsRenewal", "session-counts-from-answer", mutant.Value("max(sess.renewed, heard), max(sess.calls, calls), 0")},
 		{"a session outlives its end", "TestASessionThatTheServerEndedIsOver", "session-outlives-its-end", mutant.Delete()},
 		{"a session is renewed when it has ended", "TestASessionIsRenewedAsLongAsItKeepsSomething", "session-renewed-in-time", mutant.Cond("at(sess.end())")},
+		{"a session that cannot be ended is ended again at once", "TestASessionThatCannotBeEndedIsEndedAgainAfterAPause", "session-ended-again-without-a-pause", mutant.Cond("idle || at(sess.again)")},
 		{"a renewal waits for its answer until the end", "TestALostReplyLeavesTimeToRenewAgain", "renewal-leaves-time-for-another", mutant.Return("lasts - lasts/renewPart")},
 		{"whoever is asked about is over", "TestOnlyASessionThatWasMadeOverIsOver", "session-end-is-final", mutant.Cond("false")},
 		{"what was asked before a call is known after it", "TestACallOfAnOwnSessionIsKnownOnceItIsAnswered", "session-call-is-known", mutant.Stmt("<-sess.Renew().done")},

@@ -161,10 +161,9 @@ func (s *Set) due(now store.Instant) (next store.Instant) {
 		switch {
 		case sess.ending || sess.flight != nil:
 		case s.over(sess) || idle:
-			if !idle && !at(sess.again) {
-				continue
+			if at(sess.again) { //mutant:session-ended-again-without-a-pause
+				s.finish(sess)
 			}
-			s.finish(sess)
 		default:
 			at(sess.end())
 			if at(max(sess.renewed.Add(sess.lasts/renewPart), sess.again)) { //mutant:session-renewed-in-time

@@ -357,3 +357,28 @@ func TestAnErrorOfTheReaderIsNoEnd(t *testing.T) {
 		t.Fatal("it is known what nobody has answered")
 	}
 }
+
+// Where a server refuses at once, as one that is down, it is not asked without a pause.
+func TestASessionThatCannotBeEndedIsEndedAgainAfterAPause(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{})
+		s, c := open(t, m)
+		var ends atomic.Int32
+		c.Fates(func(q recordtest.Request) recordtest.Fate {
+			if q.Op != recordtest.OpEnd {
+				return recordtest.Answered
+			}
+			if ends.Add(1) > 1000 { // else no time would ever pass here
+				return recordtest.Answered
+			}
+			return recordtest.Lost
+		})
+		const ttl = 10 * time.Second
+		present(t, s, ttl) // which keeps nothing
+		time.Sleep(6 * ttl)
+		if n := ends.Load(); n < 2 || n > 60 {
+			t.Errorf("it was sent %d times in %v that it is to end, want one in a second", n, 6*ttl)
+		}
+	})
+}
