@@ -48,7 +48,10 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 	}
 	// Nothing is to be left: a minority that keeps a grant would close its nodes
 	// to others.
-	s.giveBack(cl, err == nil) //mutant:redlock-late-grant-given-back
+	out := s.giveBack(cl) //mutant:redlock-late-grant-given-back
+	if err == nil {
+		s.givenBack(ctx, out, need)
+	}
 	s.claims.forget(c.ID)
 	return a, err
 }
@@ -250,12 +253,21 @@ func (s *Store) slow(missing uint32) bool {
 	return best > 0
 }
 
-// giveBack releases whatever the claim has anywhere; with wait it returns when
-// those nodes that answer soon have done so. The rest is told in the
-// background, and those that are away when they are back.
-func (s *Store) giveBack(cl *claim, wait bool) {
-	out := s.releaseAll(store.Hold{Name: cl.Name, ID: cl.ID}, cl)
-	if wait {
-		s.collect(s.ctx, out, len(s.nodes), s.straggle, func(reply) bool { return false }, nil, nil)
-	}
+// giveBack releases whatever the claim has anywhere, in the background; nodes that
+// are away are told when they are back.
+func (s *Store) giveBack(cl *claim) <-chan reply {
+	return s.releaseAll(store.Hold{Name: cl.Name, ID: cl.ID}, cl)
+}
+
+// givenBack waits until those nodes have released it that the next needs, and
+// others that answer soon.
+func (s *Store) givenBack(ctx context.Context, out <-chan reply, need int) {
+	open := 0
+	would := func() bool { return open >= need } //mutant:redlock-given-back-for-the-next
+	s.collect(ctx, out, len(s.nodes), s.timeout, func(r reply) bool {
+		if r.err == nil && r.n.grants() {
+			open++
+		}
+		return false
+	}, would, nil)
 }

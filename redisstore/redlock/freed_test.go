@@ -1,8 +1,13 @@
 package redlock
 
 import (
+	"context"
+	"net"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -19,18 +24,23 @@ func TestAReleaseWaitsForTheNodesThatTheNextNeeds(t *testing.T) {
 		{"never on the full one", "CONFIG SET maxmemory 1", false},
 		{"released on the full one", "CONFIG SET maxmemory 1", true},
 		{"never on the read-only one", "REPLICAOF 127.0.0.1 1", false},
+		{"never on the dead one", "", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			servers, s := nodes(t, 3, Options{})
 			good := clientsOf(t, servers[0].Addr)[0]
-			s.straggle = patience // for as long as the frozen one needs
+			s.straggle = time.Millisecond // it decides: with the others alone nobody can have it
 			var h store.Hold
 			if c.before {
 				h = mustHold(t, s, mutex("x"))
 				idle(t, s)
 			}
-			tell(t, clientsOf(t, servers[2].Addr)[0], c.on)
+			if c.on == "" {
+				servers[2].Kill()
+			} else {
+				tell(t, clientsOf(t, servers[2].Addr)[0], c.on)
+			}
 			until(t, "the node is seen to take no writes", func() bool {
 				free(t, s, "y")
 				return !s.nodes[2].grants()
@@ -68,5 +78,67 @@ func TestAReleaseWaitsForTheNodesThatTheNextNeeds(t *testing.T) {
 			}
 			free(t, s, "x")
 		})
+	}
+}
+
+// slowRelease keeps a release from its node for a second, or until its caller has
+// what it waited for.
+type slowRelease struct {
+	sha    string
+	asked  chan struct{} // closed by the caller
+	sooner atomic.Bool   // the caller had it before the node was told
+	met    atomic.Bool
+}
+
+func (h *slowRelease) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+}
+
+func (h *slowRelease) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (h *slowRelease) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if args := cmd.Args(); len(args) > 1 && args[1] == h.sha {
+			h.met.Store(true)
+			select {
+			case <-h.asked:
+				h.sooner.Store(true)
+			case <-time.After(time.Second):
+			}
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// Where one node of three is dead, the next owner needs both of the others. So a
+// try that one of them granted and the other refused is over when that grant is
+// given back, however slow its node is.
+func TestARefusedTryIsGivenBackByTheNodesThatTheNextNeeds(t *testing.T) {
+	t.Parallel()
+	servers, s := nodes(t, 3, Options{})
+	s.straggle = time.Millisecond
+	servers[2].Kill()
+	until(t, "the node is seen to be dead", func() bool {
+		free(t, s, "y")
+		return !s.nodes[2].grants()
+	})
+	mustHold(t, s, mutex("x"))
+	idle(t, s)
+	if err := clientsOf(t, servers[1].Addr)[0].Del(t.Context(), s.key("x")).Err(); err != nil { // so it grants the try
+		t.Fatal(err)
+	}
+	slow := &slowRelease{sha: s.scripts.release.sha, asked: make(chan struct{})}
+	s.nodes[1].client.AddHook(slow)
+	c := mutex("x")
+	c.Try = true
+	if a, err := s.Ask(t.Context(), c); err != nil || a.Granted {
+		t.Fatalf("%+v, %v, want it refused", a, err)
+	}
+	close(slow.asked)
+	idle(t, s)
+	if !slow.met.Load() || slow.sooner.Load() {
+		t.Errorf("met %v, and over before the next can have it: %v", slow.met.Load(), slow.sooner.Load())
 	}
 }

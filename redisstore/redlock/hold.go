@@ -161,7 +161,7 @@ func (s *Store) renewed(h *store.Hold, cl *claim, c *count, m *mending, sent, no
 		if cl != nil && cl.held && cl.p == h.Token {
 			s.claims.forget(h.ID)
 			if c.reason == "" {
-				s.giveBack(cl, false) // the votes that are left are of no use; of a broken hold the owner may still release
+				s.giveBack(cl) // the votes that are left are of no use; of a broken hold the owner may still release
 			}
 		}
 		return r
@@ -185,7 +185,7 @@ func (s *Store) renewed(h *store.Hold, cl *claim, c *count, m *mending, sent, no
 		// between. The engine has told the loss, or will.
 		r.Err = store.ErrLost
 		s.claims.forget(h.ID)
-		s.giveBack(cl, false)
+		s.giveBack(cl)
 		return r
 	}
 	if h.Owner != "" {
@@ -288,7 +288,7 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 	var c count
 	key := s.key(h.Name)
 	free := func() int { return c.done + c.lost }
-	open := 0 // nodes that can grant it to the next: who takes no writes has nothing to give
+	open := 0 // nodes that can grant it to the next, who is to have it at once: one that is away or takes no writes has nothing to give
 	s.collect(ctx, s.releaseAll(h, cl), len(s.nodes), s.timeout, func(r reply) bool {
 		was := free()
 		c.add(s, key, r)
@@ -296,7 +296,7 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 			open++
 		}
 		return open >= need || c.lost > len(s.nodes)-need
-	}, func() bool { return free() >= need }, nil)
+	}, nil, nil)
 	isLost := h.Token != 0 && c.lost > len(s.nodes)-need
 	if cl != nil && (isLost || free() >= need) {
 		s.claims.forget(h.ID)
