@@ -238,6 +238,25 @@ func TestARenewalThatComesLateRevivesNoEndedSession(t *testing.T) {
 	}
 }
 
+// The server cuts its dates to milliseconds.
+func TestASessionGoesOnForAsLongAsALookSays(t *testing.T) {
+	t.Parallel()
+	start := time.Now().Truncate(time.Millisecond)
+	var past atomic.Int64
+	s, _ := newSim(t, mongosim.Options{Clock: func() time.Time { return start.Add(time.Duration(past.Load())) }})
+	id := mustBegin(t, s.b, time.Minute)
+	for _, at := range []time.Duration{0, 900 * time.Microsecond, time.Minute - 1500*time.Microsecond, time.Minute - 100*time.Microsecond} {
+		past.Store(int64(at))
+		if left := mustLeft(t, s.b, id); left <= 0 || left > time.Minute-at {
+			t.Errorf("after %v: %v are left, want no more than %v", at, left, time.Minute-at)
+		}
+	}
+	past.Store(int64(time.Minute))
+	if left := mustLeft(t, s.b, id); left > 0 {
+		t.Errorf("at its end: %v are left", left)
+	}
+}
+
 func mustBegin(t *testing.T, b *backend, ttl time.Duration) session.ID {
 	t.Helper()
 	id := session.ID(newRev().Data)

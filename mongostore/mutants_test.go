@@ -37,6 +37,7 @@ func TestTheTestsCatchEachMutant(t *testing.T) {
 		{"an end is not made final", "TestARenewalThatComesLateRevivesNoEndedSession", "mongo-end-is-made-final", mutant.Stmt("ended, err := d, error(nil)\n_ = unrenewed")},
 		{"a session that is renewed meanwhile is ended", "TestASessionThatIsRenewedMeanwhileIsNotEnded", "mongo-renewed-meanwhile", mutant.Value("living(id)")},
 		{"that dates are cut is forgotten", "TestARenewalThatComesLateRevivesNoEndedSession", "mongo-dates-are-cut", mutant.Return("ttl, nil")},
+		{"that the date of a look is cut is forgotten", "TestASessionGoesOnForAsLongAsALookSays", "mongo-look-is-cut", mutant.Return("left, nil")},
 		{"a session is kept for a day whatever its TTL", "TestWhatLivesIsNotDeleted", "mongo-session-is-kept", mutant.Value(`object("ttl", ttl.Milliseconds(), expires, date(b.time().latest(), b.retention+slack))`)},
 		{"a session that nobody renews is kept", "TestASessionThatNobodyRenewsIsForgotten", "mongo-ended-session-is-kept", mutant.Delete()},
 		{"an idle name is deleted at once", promise + "an_idle_record_is_there_for_its_retention", "mongo-idle-is-kept", mutant.Stmt(`set = append(set, bson.E{Key: expires, Value: date(b.time().latest(), 0)})`)},

@@ -199,7 +199,7 @@ func (b *backend) left(ctx context.Context, id session.ID) (time.Duration, error
 			continue
 		}
 		if left := time.Duration(int64(d.At)+d.TTL-int64(d.Seen)) * time.Millisecond; left > 0 {
-			return left, nil
+			return max(left-time.Millisecond, time.Microsecond), nil // seen was cut to milliseconds: it may be so much later //mutant:mongo-look-is-cut
 		}
 		unrenewed := append(living(id), bson.E{Key: "at", Value: d.At}) //mutant:mongo-renewed-meanwhile
 		ended, err := b.modify(ctx, unrenewed, b.over(), false)         //mutant:mongo-end-is-made-final

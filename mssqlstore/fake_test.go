@@ -100,7 +100,7 @@ func TestASessionThatIsNotInTheAnswerHasNotEnded(t *testing.T) {
 	if left, err := some.Left(t.Context(), []session.ID{a, b}); err == nil || store.Definite(err) {
 		t.Errorf("one of two: %v, %v, want that nothing is known", left, err)
 	}
-	both := answered(t, nil, []driver.Value{b[:], int64(0), int64(0)}, []driver.Value{a[:], int64(9), int64(5)})
+	both := answered(t, nil, []driver.Value{b[:], int64(0), int64(0)}, []driver.Value{a[:], int64(9), 5 + clockStep.Microseconds()})
 	if left, err := both.Left(t.Context(), []session.ID{a, b}); err != nil || left[0] != 5*time.Microsecond || left[1] != 0 {
 		t.Errorf("both: %v, %v", left, err)
 	}

@@ -40,6 +40,7 @@ func TestTheTestsCatchEachMutantWithoutAServer(t *testing.T) {
 		{"a log-in ends with its caller", "TestALogInGoesOnWithoutItsCaller", "mssql-login-outlives-its-caller", mutant.Return("c.Connector.Connect(ctx)")},
 		{"a silent server is waited for", "TestEachRequestIsSentOnceAndASilentServerIsGivenUp", "mssql-silence-ends", mutant.Value("cmp.Or(c.ConnTimeout, 0*time.Second)")},
 		{"an owner counts on what a step of the clock takes", "TestAnOwnerCountsOnAStepOfTheClockLess", "mssql-clock-steps", mutant.Return("ttl, err")},
+		{"a look counts on what a step of the clock takes", "TestALookCountsOnAStepOfTheClockLess", "mssql-look-counts-a-step", mutant.Return("shown")},
 		{"an answer without a row is believed", "TestAnAnswerWithoutItsRowIsNotBelieved", "mssql-one-row", mutant.Line("case len(all) > 1:")},
 		{"a session that is not in the answer has ended", "TestASessionThatIsNotInTheAnswerHasNotEnded", "mssql-each-session-is-answered", mutant.Cond("WAS && len(all) == 0")},
 		{"a row is believed whose statement failed", "TestARowIsNotBelievedWhoseStatementFails", "mssql-answer-is-read-to-its-end", mutant.Stmt("_ = rows.Err()")},

@@ -258,3 +258,14 @@ func TestAClockOfATestIsAnArgument(t *testing.T) {
 		t.Errorf("%s with %v", text, args)
 	}
 }
+
+// A session is never said to go on for longer than it does, nor to be over before it is.
+func TestALookCountsOnAStepOfTheClockLess(t *testing.T) {
+	t.Parallel()
+	step := clockStep.Microseconds()
+	for shown, want := range map[int64]int64{-step: -step, 0: 0, 1: 1, step: 1, step + 1: 1, step + 7: 7, 60e6: 60e6 - step} {
+		if got := surely(shown); got != want {
+			t.Errorf("of %d µs: %d, want %d", shown, got, want)
+		}
+	}
+}
