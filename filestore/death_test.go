@@ -375,18 +375,28 @@ func TestAStoreThatHoldsNothingLeavesNoFIFO(t *testing.T) {
 	}
 }
 
-// A watch ends when nobody has asked for it in a while, and with its Store.
-func TestAWatchEndsWhenNobodyWantsIt(t *testing.T) {
+// beside starts two processes in a directory, of which the other has a hold, and a
+// waiter of the first.
+func beside(t *testing.T) (s, other *Store, w *waiter) {
+	t.Helper()
 	dir := t.TempDir()
-	set(t, &watchIdle, 50*time.Millisecond)
-	s, other := open(t, dir), open(t, dir)
-	defer s.Close()
-	defer other.Close()
+	s, other = open(t, dir), open(t, dir)
+	t.Cleanup(func() {
+		other.Close()
+		s.Close()
+	})
 	lockSoon(t, other, "name")
 	w, err := newWaiter(s)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return s, other, w
+}
+
+// A watch ends when nobody has asked for it in a while, and with its Store.
+func TestAWatchEndsWhenNobodyWantsIt(t *testing.T) {
+	set(t, &watchIdle, 50*time.Millisecond)
+	s, other, w := beside(t)
 	c := lockOf(w.p, "name")
 	if _, err := s.Ask(t.Context(), c); err != nil {
 		t.Fatal(err)
@@ -403,15 +413,7 @@ func TestAWatchEndsWhenNobodyWantsIt(t *testing.T) {
 // A waiter that comes when a watch has just been given up has one of its own: no
 // other would notice the death.
 func TestAWatchThatIsGivenUpServesNobody(t *testing.T) {
-	dir := t.TempDir()
-	s, other := open(t, dir), open(t, dir)
-	defer s.Close()
-	defer other.Close()
-	lockSoon(t, other, "name")
-	w, err := newWaiter(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, other, w := beside(t)
 	p := other.anyProcess()
 	idle := &watch{used: time.Now().Add(-2 * watchIdle)}
 	s.mu.Lock()

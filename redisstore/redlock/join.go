@@ -203,8 +203,8 @@ func (s *Store) sameAs(n *node, runID string) error {
 	if runID == "" {
 		return nil
 	}
-	s.runs.Lock()
-	defer s.runs.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, other := range s.nodes {
 		if other != n && other.runID == runID { //mutant:redlock-one-server-one-vote
 			return fmt.Errorf("%w: it is the same server as %s: each node needs one of its own", store.ErrInvalid, other.address)

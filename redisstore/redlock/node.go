@@ -26,7 +26,7 @@ type node struct {
 	address string
 	offset  atomic.Int64 // its clock less ours, in µs, as learned last
 
-	runID string // of its process, as found last; guarded by s.runs
+	runID string // of its process, as found last; guarded by s.mu
 
 	mu       sync.Mutex
 	state    state

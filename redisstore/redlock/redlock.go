@@ -199,8 +199,6 @@ type Store struct {
 
 	mu   sync.Mutex
 	news chan struct{} // closed when a node has become usable, or is found not to be
-
-	runs sync.Mutex // of the nodes' runID
 }
 
 var _ interface {
