@@ -19,7 +19,7 @@ func lateAsk(t *trial, c Linked, after int) {
 	defer t.keep(here, proc, there, other)()
 	l := &lateAsks{t, link, here, there, proc, other}
 	for i := range exchanges {
-		l.round(after + i*exchanges)
+		l.round(after+i*exchanges, (after+i)%2 == 1)
 	}
 }
 
@@ -31,8 +31,10 @@ type lateAsks struct {
 }
 
 // round has asks arrive late, after so many pieces: tries of names that are free, and asks of
-// names that are held, though their store object has last seen them free.
-func (t *lateAsks) round(after int) {
+// names that are held, though their store object has last seen them free. If known, all ask for
+// names that it has seen held, and whose queue has changed since: where a store needs several
+// requests for that, the second one is late for sure once a single piece has passed.
+func (t *lateAsks) round(after int, known bool) {
 	var late []store.Claim
 	var held []store.Hold
 	for i := range beside {
@@ -40,11 +42,14 @@ func (t *lateAsks) round(after int) {
 		late = append(late, one)
 		first := t.lasting(t.proc, one.Name, t.lastsLong())
 		t.given(t.here, store.Hold{Name: one.Name, ID: first.ID, Token: t.granted(t.here, first).Token})
-		if i%2 == 0 {
-			late[i].Try = true
-		} else {
-			theirs := t.lasting(t.other, one.Name, t.long)
-			held = append(held, store.Hold{Name: one.Name, ID: theirs.ID, Token: t.granted(t.there, theirs).Token})
+		if late[i].Try = !known && i%2 == 0; late[i].Try {
+			continue
+		}
+		theirs := t.lasting(t.other, one.Name, t.long)
+		held = append(held, store.Hold{Name: one.Name, ID: theirs.ID, Token: t.granted(t.there, theirs).Token})
+		if known {
+			t.givesUp(t.here, t.proc, one.Name)
+			t.givesUp(t.there, t.other, one.Name)
 		}
 	}
 	t.link.HoldAfter(after)
@@ -82,6 +87,22 @@ func (t *lateAsks) round(after int) {
 	for _, one := range late {
 		t.isFree(t.there, t.other, one.Name)
 	}
+}
+
+// givesUp has a claim of the process wait for the name, and give that up.
+func (t *lateAsks) givesUp(s store.Store, p store.Process, name string) {
+	t.Helper()
+	claim := t.lasting(p, name, t.lastsLong())
+	t.until("an ask is answered: "+name, func() bool {
+		ctx, cancel := t.once()
+		defer cancel()
+		a, err := s.Ask(ctx, claim)
+		if err == nil && a.Granted {
+			t.Fatalf("%q is granted: %+v", name, a)
+		}
+		return err == nil
+	})
+	t.given(s, store.Hold{Name: name, ID: claim.ID})
 }
 
 // landed is how many of the claims are seen to be there within a while. Whether any is
