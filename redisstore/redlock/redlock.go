@@ -37,7 +37,9 @@
 //
 // Order, minimum hold, lock delay, readers and writers, blocks of tokens. A
 // hold that waits for its turn is granted by its owner's next ask, not by the
-// release before it. A lease counts from before the first node was asked, less
+// release before it. A release has freed as many nodes as the next holder needs
+// once it returns, unless they take longer than Options.Timeout; a try that was
+// refused has too. A lease counts from before the first node was asked, less
 // what the nodes' clocks may run faster than ours. Its renewal counts when a
 // majority says so in one and the same renewal.
 //
