@@ -73,7 +73,9 @@ func (s *Store) exit(m *localClaim) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m.busy--
+	if m.busy--; m.drop {
+		s.poke() // while it was busy it was left alone //mutant:record-dropped-is-looked-at
+	}
 }
 
 // into notes which session keeps the claim. Store.mu is held.
@@ -139,9 +141,6 @@ func (s *Store) isGone(m *localClaim) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m.check()
-	if m.gone != nil && m.drop {
-		s.poke()
-	}
 	return m.gone
 }
 
@@ -231,7 +230,7 @@ func (s *Store) takeOut(m *localClaim) {
 	now := store.Now()
 	if err != nil && !m.forGood(now) {
 		m.failed++
-		m.ends = now.Add(min((100*time.Millisecond)<<min(m.failed, 6), 5*time.Second))
+		m.ends = now.Add(min((100*time.Millisecond)<<min(m.failed, 6), longestPause(m)))
 	} else {
 		m.drop, m.ends, m.moving = false, now.Add(remembered), nil
 		m.into(nil)
@@ -249,6 +248,16 @@ func (s *Store) takeOutPatience(m *localClaim) time.Duration {
 		return longest
 	}
 	return min(max(m.sess.TTL/4, 8*trip), longest) //mutant:record-take-out-hangs
+}
+
+// longestPause is the most between two tries to take a claim out: once the server answers again its name is free soon, for how long
+// it did not answer.
+func longestPause(m *localClaim) time.Duration {
+	const most = 5 * time.Second
+	if m.sess == nil {
+		return most
+	}
+	return min(max(m.sess.TTL/4, 100*time.Millisecond), most) //mutant:record-take-out-pauses
 }
 
 // forGood reports whether the claim needs no taking out any more: its session ended

@@ -53,8 +53,9 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 		// It is tried again until it is done, or its session has ended: what is refused is there still.
 		case err != nil && !errors.Is(err, store.ErrLost): //mutant:record-release-unanswered-is-left
 			m.lose(store.ErrLost)
-			m.drop, m.ends = true, store.Now()
-			s.poke()
+			if !m.drop || m.failed == 0 { // else that is tried already, again and again //mutant:record-release-unanswered-again
+				m.drop, m.ends = true, store.Now()
+			}
 		case !*there:
 			s.forget(m)
 		}

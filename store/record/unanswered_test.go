@@ -242,3 +242,89 @@ func TestATakeOutThatHangsKeepsNobodyOutForLong(t *testing.T) {
 		}
 	})
 }
+
+// Who gives a claim back in vain, again and again, puts off nothing by that: once the server answers, the name is free soon.
+func TestAReleaseThatIsTriedOftenIsDoneSoonAfterAnOutage(t *testing.T) {
+	t.Parallel()
+	for _, ttl := range []time.Duration{2 * time.Second, time.Minute} {
+		t.Run(fmt.Sprintf("a_TTL_of_%v", ttl), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				m := recordtest.NewMemory(recordtest.Options{MinTTL: time.Second})
+				p, q := start(t, m, false), start(t, m, true)
+				p.takes(p.claim(lasting(ttl), func(c *store.Claim) { c.Name = "another" })) // so that its session goes on
+				h := p.takes(p.claim(lasting(ttl)))
+				c := q.claim()
+				q.waits(c)
+				p.client.Cut()
+				const lasts = 800 * time.Millisecond
+				for range 100 {
+					if err := p.Release(t.Context(), h); err == nil {
+						t.Fatal("released, want no answer")
+					}
+					time.Sleep(lasts / 100)
+				}
+				p.client.Mend()
+				began := time.Now()
+				until(t, "who waits is told", func() bool { return q.heard(c.ID) })
+				if d := time.Since(began); d > lasts {
+					t.Errorf("after %v; it was away for no more than %v", d, lasts)
+				}
+			})
+		})
+	}
+}
+
+// However long the server was away, and whatever has failed meanwhile.
+func TestATakeOutPausesForNoMoreThanAQuarterOfTheTTL(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const ttl = 4 * time.Second
+		m := recordtest.NewMemory(recordtest.Options{MinTTL: time.Second})
+		p, q := start(t, m, false), start(t, m, true)
+		p.takes(p.claim(lasting(ttl), func(c *store.Claim) { c.Name = "another" })) // so that its session goes on
+		h := p.takes(p.claim(lasting(ttl)))
+		c := q.claim()
+		q.waits(c)
+		p.client.Fates(func(r recordtest.Request) recordtest.Fate { // its session is renewed
+			if r.Op == recordtest.OpSwap || r.Op == recordtest.OpLoad {
+				return recordtest.Lost
+			}
+			return recordtest.Answered
+		})
+		if err := p.Release(t.Context(), h); err == nil {
+			t.Fatal("released, want no answer")
+		}
+		time.Sleep(2 * ttl) // so that it has failed many times
+		q.waits(c)
+		p.client.Fates(nil)
+		began := time.Now()
+		until(t, "who waits is told", func() bool { return q.heard(c.ID) })
+		if d := time.Since(began); d > ttl/4 {
+			t.Errorf("after %v, want it in %v", d, ttl/4)
+		}
+	})
+}
+
+// What could not be given back is taken out as soon as its caller has been told, not when somebody happens to look.
+func TestAReleaseThatWasNotAnsweredIsDoneAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{})
+		p, q := start(t, m, false), start(t, m, true)
+		h := p.takes(p.claim())
+		c := q.claim()
+		q.waits(c)
+		p.once(recordtest.OpSwap, 1, recordtest.Lost)
+		synctest.Wait() // until nothing is due any more
+		began := time.Now()
+		if err := p.Release(t.Context(), h); err == nil {
+			t.Fatal("released, want no answer")
+		}
+		until(t, "who waits is told", func() bool { return q.heard(c.ID) })
+		if d := time.Since(began); d > 100*time.Millisecond {
+			t.Errorf("after %v, want it at once", d)
+
+		}
+	})
+}
