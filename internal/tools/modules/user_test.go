@@ -1,0 +1,195 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/mod/modfile"
+)
+
+// A user is somebody with a module of their own, who has the modules of the tree from a proxy, and no
+// workspace.
+type user struct {
+	t   *testing.T
+	dir string
+	env []string
+}
+
+const tried = "v0.1.0-tried"
+
+// packedTree packs the modules of the tree. Whatever else is needed comes from this machine's own cache, or as
+// the environment says.
+func packedTree(t *testing.T) (env []string) {
+	t.Helper()
+	t.Chdir("../../..")
+	all, err := find(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := t.TempDir()
+	if err := proxy(all, files, tried); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("go", "env", "GOMODCACHE", "GOPROXY").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	was := strings.Fields(string(out))
+	// A cache of its own, as that of the machine would have this version as it was the last time.
+	return append(os.Environ(), "GOWORK=off", "GOFLAGS=-modcacherw", "GONOSUMDB="+own, "GOMODCACHE="+t.TempDir(),
+		"GOPROXY=file://"+files+",file://"+was[0]+"/cache/download,"+was[1])
+}
+
+func newUser(t *testing.T, env []string, gomod, program string) *user {
+	t.Helper()
+	u := &user{t, t.TempDir(), env}
+	u.write("go.mod", "module example.org/app\n\ngo 1.26.0\n"+gomod)
+	u.write("main.go", program)
+	return u
+}
+
+func (u *user) write(name, text string) {
+	u.t.Helper()
+	if err := os.WriteFile(filepath.Join(u.dir, name), []byte(text), 0o600); err != nil {
+		u.t.Fatal(err)
+	}
+}
+
+func (u *user) do(args ...string) string {
+	u.t.Helper()
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Dir, cmd.Env = u.dir, u.env
+	var failed bytes.Buffer
+	cmd.Stderr = &failed
+	out, err := cmd.Output()
+	if err != nil {
+		u.t.Fatalf("%s: %v\n%s%s", strings.Join(args, " "), err, out, &failed)
+	}
+	return string(out)
+}
+
+// requires are the lines of go.mod, by module.
+func (u *user) requires() map[string]string {
+	u.t.Helper()
+	text, err := os.ReadFile(filepath.Join(u.dir, "go.mod"))
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	file, err := modfile.Parse("go.mod", text, nil)
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	if len(file.Replace) > 0 {
+		u.t.Errorf("it needs a replacement: %v", file.Replace)
+	}
+	all := map[string]string{}
+	for _, r := range file.Require {
+		all[r.Mod.Path] = r.Mod.Version
+	}
+	return all
+}
+
+// locks is a program that locks on a store, and says so.
+func locks(imports, open string) string {
+	return fmt.Sprintf(`package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/holdfast-go/holdfast"
+	%s
+)
+
+func main() {
+	s, err := %s
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer s.Close()
+	locks, err := holdfast.New(s, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer locks.Close()
+	l, err := locks.Mutex("a").Lock(context.Background())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer l.Release()
+	fmt.Println("locked", l.Name())
+}
+`, imports, open)
+}
+
+// What users add is the modules that they name, from a proxy and without a replace: a program on each builds, and
+// that in memory runs.
+func TestUsersGetEachModuleFromAProxy(t *testing.T) {
+	env := packedTree(t)
+	for name, program := range map[string]string{
+		"memstore":   locks(`"github.com/holdfast-go/holdfast/memstore"`, "memstore.New(), error(nil)"),
+		"redisstore": locks(`"github.com/holdfast-go/holdfast/redisstore"`, `redisstore.Open("redis://localhost:6379", nil)`),
+		"pgstore":    locks(`"github.com/holdfast-go/holdfast/pgstore"`, `pgstore.Open("postgres://localhost/app", nil)`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			u := newUser(t, env, "\nrequire "+own+" "+tried+"\n", program)
+			if name != "memstore" {
+				u.do("go", "get", own+"/"+name+"@"+tried)
+			}
+			u.do("go", "mod", "tidy")
+			u.do("go", "build", "-o", "app", ".")
+			if out := u.do("./app"); name == "memstore" && out != "locked a\n" {
+				t.Errorf("it says %q", out)
+			}
+			u.do("go", "vet", ".")
+		})
+	}
+}
+
+// A program on redisstore gets at most three modules more than one on redislock.
+func TestAProgramOnRedisGetsFewModules(t *testing.T) {
+	env := packedTree(t)
+	ours := newUser(t, env, "\nrequire (\n\t"+own+" "+tried+"\n\t"+own+"/redisstore "+tried+"\n)\n",
+		locks(`"github.com/holdfast-go/holdfast/redisstore"`, `redisstore.Open("redis://localhost:6379", nil)`))
+	ours.do("go", "mod", "tidy")
+	theirs := newUser(t, env, "", "package main\n\nimport (\n\t\"fmt\"\n\n\t\"github.com/bsm/redislock\"\n\t\"github.com/redis/go-redis/v9\"\n)\n\nfunc main() { fmt.Println(redislock.New(redis.NewClient(nil))) }\n")
+	theirs.do("go", "mod", "tidy")
+	have, least := ours.requires(), theirs.requires()
+	t.Logf("ours: %v", have)
+	t.Logf("redislock's: %v", least)
+	if len(have) > len(least)+3 {
+		t.Errorf("%d modules, and %d for one on redislock: want at most three more", len(have), len(least))
+	}
+}
+
+// Who has older versions of what other stores, or the metrics, need, keeps them.
+func TestARedisUserKeepsOlderVersionsOfWhatOthersNeed(t *testing.T) {
+	env := packedTree(t)
+	olds := map[string]string{
+		"google.golang.org/grpc":              "v1.70.0",
+		"github.com/jackc/pgx/v5":             "v5.7.2",
+		"github.com/prometheus/client_golang": "v1.20.5",
+		"github.com/spf13/cobra":              "v1.8.1",
+	}
+	var lines strings.Builder
+	for path, version := range olds {
+		fmt.Fprintf(&lines, "require %s %s\n", path, version)
+	}
+	u := newUser(t, env, "\n"+lines.String(), "package main\n\nfunc main() {}\n")
+	u.do("go", "get", own+"@"+tried, own+"/redisstore@"+tried)
+	have := u.requires()
+	for path, version := range olds {
+		if have[path] != version {
+			t.Errorf("%s was lifted from %s to %s", path, version, have[path])
+		}
+	}
+}
