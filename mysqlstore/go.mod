@@ -10,6 +10,5 @@ require (
 
 require (
 	filippo.io/edwards25519 v1.1.0 // indirect
-	go.yaml.in/yaml/v3 v3.0.6 // indirect
-	golang.org/x/sys v0.49.0 // indirect
+	golang.org/x/sys v0.1.0 // indirect
 )

@@ -18,7 +18,7 @@ require (
 	github.com/holdfast-go/holdfast/zkstore v0.0.0
 	github.com/jackc/pgx/v5 v5.9.2
 	github.com/redis/go-redis/v9 v9.17.3
-	golang.org/x/sys v0.49.0
+	golang.org/x/sys v0.45.0
 	google.golang.org/grpc v1.82.1
 )
 
@@ -54,7 +54,7 @@ require (
 	go.etcd.io/etcd/client/v3 v3.6.14 // indirect
 	go.mongodb.org/mongo-driver/v2 v2.4.2 // indirect
 	go.uber.org/multierr v1.11.0 // indirect
-	go.uber.org/zap v1.27.1 // indirect
+	go.uber.org/zap v1.27.0 // indirect
 	golang.org/x/crypto v0.51.0 // indirect
 	golang.org/x/net v0.55.0 // indirect
 	golang.org/x/sync v0.20.0 // indirect

@@ -8,7 +8,4 @@ require (
 	go.uber.org/goleak v1.3.0
 )
 
-require (
-	go.yaml.in/yaml/v3 v3.0.6 // indirect
-	golang.org/x/sys v0.49.0 // indirect
-)
+require golang.org/x/sys v0.1.0 // indirect
