@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,7 +13,7 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// tidy makes go.mod and go.sum of each module what its code needs, or says of which they are not.
+// tidy makes go.mod and go.sum of each module what its code needs, and go.work.sum what the workspace needs, or says which are not.
 func tidy(all []*module, write bool) error {
 	version, err := version()
 	if err != nil {
@@ -31,7 +32,10 @@ func tidy(all []*module, write bool) error {
 	if len(wrong) > 0 && !write {
 		return fmt.Errorf("go.mod or go.sum is not what the code needs in: %s", strings.Join(wrong, ", "))
 	}
-	return nil
+	if same, err := tidyWork(write); err != nil || same || write {
+		return err
+	}
+	return errors.New("go.work.sum is not what the workspace needs")
 }
 
 // tidy runs go mod tidy on copies of go.mod and go.sum, in which the modules of the repository are those

@@ -62,6 +62,25 @@ func TestAGoModThatIsNotTidyIsFoundAndMended(t *testing.T) {
 	}
 }
 
+func TestAGoWorkSumThatIsNotWhatIsNeededIsMended(t *testing.T) {
+	repository(t)
+	const junk = "golang.org/x/sys v0.1.0/go.mod h1:oPkhp1MJrh7nUepCBck5+mAzfO9JrbApNNgaTdGDITg=\n"
+	if err := os.WriteFile("go.work.sum", []byte(junk), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := run([]string{"tidy", "-diff"}); err == nil || !strings.Contains(err.Error(), "go.work.sum") {
+		t.Errorf("%v, want one that names the file", err)
+	}
+	for _, args := range [][]string{{"tidy"}, {"tidy", "-diff"}} {
+		if err := run(args); err != nil {
+			t.Errorf("%q: %v", args, err)
+		}
+	}
+	if is, err := os.ReadFile("go.work.sum"); err != nil || len(is) > 0 {
+		t.Errorf("it is %q (%v), want none", is, err)
+	}
+}
+
 func TestAModuleIsBuiltAloneWithTheOthersOfTheTree(t *testing.T) {
 	repository(t)
 	if err := run([]string{"alone", "a", "vet", "./..."}); err != nil {
@@ -114,7 +133,9 @@ func TestAllModulesAreTaggedAlike(t *testing.T) {
 	if err := run([]string{"tidy", "-diff"}); err != nil {
 		t.Error(err)
 	}
-	if out, err := exec.Command("go", "build", "work").CombinedOutput(); err != nil {
+	build := exec.Command("go", "build", "work")
+	build.Env = append(os.Environ(), "GOWORK=") // as found
+	if out, err := build.CombinedOutput(); err != nil {
 		t.Errorf("the workspace: %v\n%s", err, out)
 	}
 }

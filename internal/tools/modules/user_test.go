@@ -3,13 +3,16 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/semver"
 )
 
 // A user is somebody with a module of their own, who has the modules of the tree from a proxy, and no
@@ -35,13 +38,14 @@ func packedTree(t *testing.T) (env []string) {
 	if err := proxy(all, files, tried); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command("go", "env", "GOMODCACHE", "GOPROXY").Output()
+	out, err := exec.Command("go", "env", "GOMODCACHE", "GOPROXY", "GONOSUMDB").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	was := strings.Fields(string(out))
-	// A cache of its own, as that of the machine would have this version as it was the last time.
-	return append(os.Environ(), "GOWORK=off", "GOFLAGS=-modcacherw", "GONOSUMDB="+own, "GOMODCACHE="+t.TempDir(),
+	was := strings.Split(string(out), "\n")
+	// The module cache is temporary: that of the machine would keep an earlier tree as this version. With -trimpath the
+	// directory of a package is no part of what is built, so the build cache has the drivers the next time.
+	return append(os.Environ(), "GOWORK=off", "GOFLAGS=-modcacherw -trimpath", "GONOSUMDB="+own+","+was[2], "GOMODCACHE="+t.TempDir(),
 		"GOPROXY=file://"+files+",file://"+was[0]+"/cache/download,"+was[1])
 }
 
@@ -155,6 +159,20 @@ func TestUsersGetEachModuleFromAProxy(t *testing.T) {
 	}
 }
 
+// The installed command has the version that was asked for, and locks. The go command refuses to install from a module with a replace.
+func TestTheCommandIsInstalledFromAProxy(t *testing.T) {
+	bin, locks := t.TempDir(), t.TempDir()
+	u := &user{t, t.TempDir(), append(packedTree(t), "GOBIN="+bin, "HOLDFAST_STORE=file:"+locks)}
+	u.do("go", "install", own+"/cmd/holdfast@"+tried)
+	holdfast := filepath.Join(bin, "holdfast")
+	if out := u.do(holdfast, "version"); !strings.HasPrefix(out, "holdfast "+tried+" ") {
+		t.Errorf("its version is %q, want %s", out, tried)
+	}
+	if out := u.do(holdfast, "run", "demo", "--", "sh", "-c", "echo $HOLDFAST_TOKEN"); out != "1\n" {
+		t.Errorf("the command has the token %q, want 1", out)
+	}
+}
+
 // A program on redisstore gets at most three modules more than one on redislock.
 func TestAProgramOnRedisGetsFewModules(t *testing.T) {
 	env := packedTree(t)
@@ -171,6 +189,91 @@ func TestAProgramOnRedisGetsFewModules(t *testing.T) {
 	}
 }
 
+// A program on one of our modules gets no module in a newer version than a program on what that module imports directly: its
+// driver, what the root imports, and the libraries of their tests.
+func TestEachModuleAsksForNoMoreThanItsDriverDoes(t *testing.T) {
+	env := append(packedTree(t), "GOFLAGS=-modcacherw -mod=mod")
+	all, err := find(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range all {
+		if slices.Contains(unpublished, m.dir) || m.dir == "cmd/holdfast" { // a program, with the newest drivers
+			continue
+		}
+		t.Run(m.dir, func(t *testing.T) {
+			least := leastOf(t, env, all, m)
+			for path, version := range selected(t, env, map[string]string{m.path: tried}) {
+				if !isOwn(path) && semver.Compare(version, least[path]) > 0 {
+					t.Errorf("it asks for %s %s, and what it imports for %q", path, version, least[path])
+				}
+			}
+		})
+	}
+}
+
+// leastOf is what a program gets that requires what the module imports directly. What the module names as indirect is named there
+// in the version that results, as go mod tidy does it: so its own requirements count.
+func leastOf(t *testing.T, env []string, all []*module, m *module) map[string]string {
+	t.Helper()
+	requires := map[string]string{} // "": indirect
+	imports(t, all, m, requires)
+	for {
+		named := maps.Clone(requires)
+		maps.DeleteFunc(named, func(_, version string) bool { return version == "" })
+		least, grown := selected(t, env, named), false
+		for path, version := range requires {
+			if version == "" && least[path] != "" {
+				requires[path], grown = least[path], true
+			}
+		}
+		if !grown {
+			return least
+		}
+	}
+}
+
+// imports adds what the module, and those of the repository that it needs, require directly, and "" for the rest.
+func imports(t *testing.T, all []*module, m *module, requires map[string]string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(m.dir, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := modfile.Parse("go.mod", text, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range file.Require {
+		path := r.Mod.Path
+		switch i := slices.IndexFunc(all, func(m *module) bool { return m.path == path }); {
+		case i >= 0:
+			imports(t, all, all[i], requires)
+		case r.Indirect:
+			requires[path] = requires[path]
+		case semver.Compare(r.Mod.Version, requires[path]) > 0:
+			requires[path] = r.Mod.Version
+		}
+	}
+}
+
+// selected is every module that a program with these requirements is built with, and its version.
+func selected(t *testing.T, env []string, requires map[string]string) map[string]string {
+	t.Helper()
+	var lines strings.Builder
+	for path, version := range requires {
+		fmt.Fprintf(&lines, "require %s %s\n", path, version)
+	}
+	u := newUser(t, env, "\n"+lines.String(), "package main\n\nfunc main() {}\n")
+	all := map[string]string{}
+	for line := range strings.Lines(u.do("go", "list", "-m", "all")) {
+		if path, version, ok := strings.Cut(strings.TrimSpace(line), " "); ok {
+			all[path] = version
+		}
+	}
+	return all
+}
+
 // Who has older versions of what other stores, or the metrics, need, keeps them.
 func TestARedisUserKeepsOlderVersionsOfWhatOthersNeed(t *testing.T) {
 	env := packedTree(t)
@@ -179,6 +282,8 @@ func TestARedisUserKeepsOlderVersionsOfWhatOthersNeed(t *testing.T) {
 		"github.com/jackc/pgx/v5":             "v5.7.2",
 		"github.com/prometheus/client_golang": "v1.20.5",
 		"github.com/spf13/cobra":              "v1.8.1",
+		"github.com/stretchr/testify":         "v1.9.0",
+		"golang.org/x/sys":                    "v0.28.0",
 	}
 	var lines strings.Builder
 	for path, version := range olds {
