@@ -97,7 +97,7 @@ const workspace = "work"
 // no group, each as a failure.
 func groupsOf(root string, apart []string) (groups []*group, left []string, err error) {
 	if _, err := os.Stat(filepath.Join(root, "go.work")); err == nil {
-		g := &group{dir: root, packages: workspace}
+		g := &group{root, workspace, []string{"GOWORK="}} // the one above the directory, whatever our own environment says
 		groups = append(groups, g)
 		if left, err = leftOut(g, apart); err != nil {
 			return nil, nil, err
