@@ -39,7 +39,7 @@ func main() {
 	if err := os.MkdirAll(*dir, 0o755); err != nil {
 		failed(err)
 	}
-	program, err := buildGotestsum(*tools, *dir)
+	program, err := findGotestsum(*tools)
 	if err != nil {
 		failed(err)
 	}
@@ -58,17 +58,17 @@ func main() {
 	}
 }
 
-// buildGotestsum builds the program, as the module has it, in a directory.
-func buildGotestsum(module, dir string) (program string, err error) {
-	if program, err = filepath.Abs(filepath.Join(dir, "gotestsum")); err != nil {
-		return "", err
-	}
-	cmd := exec.Command("go", "-C", module, "build", "-o", program, "gotest.tools/gotestsum")
+// findGotestsum returns the program as the module has it. The go command builds it, and keeps it in its cache.
+func findGotestsum(module string) (program string, err error) {
+	cmd := exec.Command("go", "-C", module, "tool", "-n", "gotestsum")
 	cmd.Env = append(os.Environ(), "GOWORK=off")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build gotestsum: %w\n%s", err, out)
+	var says strings.Builder
+	cmd.Stderr = &says
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("build gotestsum: %w\n%s", err, says.String())
 	}
-	return program, nil
+	return strings.TrimSpace(string(out)), nil
 }
 
 // A group is what one run of go test tests.

@@ -252,7 +252,9 @@ func imports(t *testing.T, all []*module, m *module, requires map[string]string)
 		case i >= 0:
 			imports(t, all, all[i], requires)
 		case r.Indirect:
-			requires[path] = requires[path]
+			if _, ok := requires[path]; !ok {
+				requires[path] = ""
+			}
 		case semver.Compare(r.Mod.Version, requires[path]) > 0:
 			requires[path] = r.Mod.Version
 		}
