@@ -97,3 +97,22 @@ func TestEachImportThatNoRuleAllowsIsFound(t *testing.T) {
 		})
 	}
 }
+
+// A rule for what is gone would allow its imports to whoever has the name next.
+func TestEachRuleIsOfPackagesThatAreThere(t *testing.T) {
+	dirs := append(slices.Clone(free), stores...)
+	for _, r := range rooms {
+		dirs = append(dirs, r.dirs...)
+	}
+	for _, dir := range dirs {
+		dir, below := strings.CutSuffix(dir, "/...")
+		below = below || slices.Contains(free, dir)
+		found, err := filepath.Glob(filepath.Join("../../..", dir, "*.go"))
+		if below {
+			found, err = filepath.Glob(filepath.Join("../../..", dir, "*"))
+		}
+		if err != nil || len(found) == 0 {
+			t.Errorf("there is a rule for %q, and no such package (%v)", dir, err)
+		}
+	}
+}

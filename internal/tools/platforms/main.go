@@ -1,7 +1,7 @@
 // Command platforms compiles nothing: it type-checks all packages of the
 // workspace, or else of the module, their tests and all that they import, for each GOOS/GOARCH that it is
-// given, and runs the analyses of go vet on them, and one more: that each imports only
-// what it may (imports.go).
+// given, and runs the analyses of go vet on them, and two more: that each imports only
+// what it may (imports.go), and that none has a name that says nothing (names.go).
 //
 //	platforms windows/amd64 darwin/arm64 ...
 //
