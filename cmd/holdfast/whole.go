@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"runtime/debug"
 )
@@ -28,7 +27,7 @@ func wasHandedOver() {
 	}
 	os.Unsetenv(handedEnv)
 	if from != version() {
-		tell("%v", fmt.Errorf("%s of version %s has started this program, which is of version %s: install both from one package", os.Args[0], from, version()))
+		tell("%s of version %s has started this program, which is of version %s: install both from one package", os.Args[0], from, version())
 		quit(exitInternal)
 	}
 }

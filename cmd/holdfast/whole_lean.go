@@ -24,9 +24,13 @@ func handOver(args []string) {
 	if err != nil || cmd.ParseFlags(rest) != nil {
 		return // which is told when it is done again
 	}
-	chosen, err := choose(storeURL(root.PersistentFlags().Lookup("store").Value.String()))
-	if err != nil || !all.LeftOut(chosen.url) {
-		return
+	// What can be read only once is for the program that opens the store: the whole one has all of them.
+	chosen := choice{by: "HOLDFAST_STORE_FILE"}
+	if file, err := os.Stat(os.Getenv(chosen.by)); err != nil || file.Mode().IsRegular() {
+		chosen, err = choose(storeURL(root.PersistentFlags().Lookup("store").Value.String()))
+		if err != nil || !all.LeftOut(chosen.url) {
+			return
+		}
 	}
 	err = unix.Exec(whole, os.Args, append(os.Environ(), handedEnv+"="+version()))
 	tell("the store that %s names is for the whole program, %s: %v", chosen.by, whole, err)

@@ -55,3 +55,22 @@ func TestTheLeanProgramBecomesTheWholeOneForAStoreThatItLacks(t *testing.T) {
 		}
 	}
 }
+
+// The file that names the store may be one that can be read only once.
+func TestAPipeThatNamesTheStoreIsReadOnceByTheLeanProgram(t *testing.T) {
+	t.Parallel()
+	dir, err := plainCommand()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lean := filepath.Join(t.TempDir(), "holdfast")
+	if err := buildCommand("holdfast_lean", lean, "-X=main.whole="+filepath.Join(dir, "holdfast")); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(lean, "run", "lean/a", "-n", "--", "echo", "ran")
+	cmd.Env = append(os.Environ(), "HOLDFAST_STORE_FILE=/dev/stdin")
+	cmd.Stdin = strings.NewReader("file:" + t.TempDir() + "/locks\n")
+	if out, err := cmd.CombinedOutput(); err != nil || string(out) != "ran\n" {
+		t.Errorf("%v: %s", err, out)
+	}
+}
