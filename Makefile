@@ -7,6 +7,7 @@ PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 win
 WORK      := work # the pattern of all packages of go.work
 TOOLS     := internal/tools # the module of what looks at the code: not of go.work, as its dependencies are not those of holdfast
 BIN       := $(CURDIR)/.tests/bin
+TAGGED    := -tags holdfast_lean,proveall ./cmd/holdfast ./open/all ./prove # what has files that are left out without a tag
 
 # More flags for the tests: make test TESTFLAGS='-run TestRenewal -count 20',
 # and for internal/runtests: make test REPORT='-strict -format standard-verbose'.
@@ -42,6 +43,7 @@ tools:
 platforms: tools ## build and vet for this machine; type-check and vet for every operating system and processor, without cgo; who may import whom
 	$(GO) build $(WORK)
 	$(GO) vet $(WORK)
+	$(GO) vet $(TAGGED)
 	GOWORK=off $(GO) -C $(TOOLS) vet ./...
 	$(BIN)/platforms $(PLATFORMS)
 
@@ -52,6 +54,7 @@ $(PLATFORMS:%=build/%):
 
 lint: tools ## run staticcheck
 	$(BIN)/staticcheck $(WORK)
+	$(BIN)/staticcheck $(TAGGED)
 	cd $(TOOLS) && GOWORK=off $(BIN)/staticcheck ./...
 
 format: ## fail if gofmt would change a file
