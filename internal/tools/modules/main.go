@@ -118,11 +118,15 @@ func version() (string, error) {
 	return "", fmt.Errorf("go.work replaces no version of %s", own)
 }
 
-// at is the text of a go.mod in which the modules of the repository are named by the version.
+// at is the text of a go.mod in which the modules of the repository are named by the version. It has no replace, which
+// nobody who uses the module would have.
 func at(text []byte, version string) ([]byte, error) {
 	file, err := modfile.Parse("go.mod", text, nil)
 	if err != nil {
 		return nil, err
+	}
+	for _, r := range file.Replace {
+		return nil, fmt.Errorf("%s replaces %s, for itself and not for those who use it: remove that line", file.Module.Mod.Path, r.Old.Path)
 	}
 	for _, r := range slices.Clone(file.Require) {
 		if isOwn(r.Mod.Path) {

@@ -62,6 +62,22 @@ func TestAGoModThatIsNotTidyIsFoundAndMended(t *testing.T) {
 	}
 }
 
+func TestAGoModWithAReplaceIsRefused(t *testing.T) {
+	repository(t)
+	was, err := os.ReadFile("a/go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("a/go.mod", append(was, "replace golang.org/x/sys => golang.org/x/sys v0.20.0\n"...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"tidy", "-diff"}, {"tidy"}, {"tag", "v1.2.3"}} {
+		if err := run(args); err == nil || !strings.Contains(err.Error(), own+"/a replaces golang.org/x/sys") {
+			t.Errorf("%q: %v, want one that names the module and what it replaces", args, err)
+		}
+	}
+}
+
 func TestAGoWorkSumThatIsNotWhatIsNeededIsMended(t *testing.T) {
 	repository(t)
 	const junk = "golang.org/x/sys v0.1.0/go.mod h1:oPkhp1MJrh7nUepCBck5+mAzfO9JrbApNNgaTdGDITg=\n"
