@@ -4,8 +4,10 @@
 GO        ?= go
 GOFMT     := $(shell $(GO) env GOROOT)/bin/gofmt
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
-MODULES   := . bench
-TOOL      := $(GO) tool -modfile=internal/tools/go.mod # not in ours: nobody who uses holdfast needs these
+WORK      := work # the pattern of all packages of go.work
+TOOLS     := internal/tools # the module of what looks at the code: not of go.work, as its dependencies are not those of holdfast
+BIN       := $(CURDIR)/.tests/bin
+TAGGED    := -tags holdfast_lean,proveall ./cmd/holdfast ./open/all ./prove # what has files that are left out without a tag
 
 # More flags for the tests: make test TESTFLAGS='-run TestRenewal -count 20',
 # and for internal/runtests: make test REPORT='-strict -format standard-verbose'.
@@ -29,36 +31,41 @@ servers: ## install the servers that the tests start; HOLDFAST_TEST_INSTALL=no o
 
 # One package at a time: each starts servers and processes enough for all processors.
 test: servers ## run all tests, on real servers, under the race detector
-	$(GO) run ./internal/runtests $(REPORT) $(MODULES:%=-m %) -- -mod=mod -p 1 -race -vet=off -ldflags=-w -timeout 30m $(TESTFLAGS)
+	$(GO) run ./internal/runtests $(REPORT) -m $(TOOLS) -- -p 1 -race -vet=off -ldflags=-w -timeout 30m $(TESTFLAGS)
 
 check: platforms lint format modules generated ## all that needs no test: builds, vet, linter, format, modules
 
-platforms: ## build and vet for this machine; type-check and vet for every operating system and processor, without cgo
-	$(GO) build ./...
-	$(GO) vet ./...
-	$(GO) run ./internal/platforms $(PLATFORMS)
+.PHONY: tools
+tools:
+	@mkdir -p $(BIN)
+	@GOWORK=off GOBIN=$(BIN) $(GO) -C $(TOOLS) install tool ./...
+
+platforms: tools ## build and vet for this machine; type-check and vet for every operating system and processor, without cgo; who may import whom
+	$(GO) build $(WORK)
+	$(GO) vet $(WORK)
+	$(GO) vet $(TAGGED)
+	GOWORK=off $(GO) -C $(TOOLS) vet ./...
+	$(BIN)/platforms $(PLATFORMS)
 
 .PHONY: builds $(PLATFORMS:%=build/%)
 builds: $(PLATFORMS:%=build/%) ## build for every operating system and processor; takes minutes
 $(PLATFORMS:%=build/%):
-	GOOS=$(notdir $(@D)) GOARCH=$(@F) CGO_ENABLED=0 $(GO) build ./...
+	GOOS=$(notdir $(@D)) GOARCH=$(@F) CGO_ENABLED=0 $(GO) build $(filter-out $(if $(filter windows/,$(dir $(@:build/%=%))),./bench/...),$(patsubst %,%/...,$(shell $(GO) work edit -json | sed -n 's/.*"DiskPath": "\(.*\)".*/\1/p')))
 
-lint: ## run staticcheck
-	$(TOOL) staticcheck ./...
-	$(GO) -C bench vet -mod=mod ./...
+lint: tools ## run staticcheck
+	$(BIN)/staticcheck $(WORK)
+	$(BIN)/staticcheck $(TAGGED)
+	cd $(TOOLS) && GOWORK=off $(BIN)/staticcheck ./...
 
 format: ## fail if gofmt would change a file
 	@files=$$($(GOFMT) -l .); if [ -n "$$files" ]; then echo "gofmt -w these:"; echo "$$files"; exit 1; fi
 
-# Not for bench: tidy would want what the tests of all the peers import. It has
-# the drivers of all our stores, through prove: -mod=mod adds those that are new.
-modules: ## fail if go.mod or go.sum are not what the code needs
+modules: tools ## fail if a go.mod or go.sum is not what the code needs
 	$(GO) mod verify
-	$(GO) mod tidy -diff
-	$(GO) -C internal/tools mod tidy -diff
+	$(BIN)/modules tidy -diff
 
 generated: ## fail if go generate would change a file
-	@before=$$(git status --porcelain; git diff | cksum); $(GO) generate ./... && \
+	@before=$$(git status --porcelain; git diff | cksum); $(GO) generate $(WORK) && \
 	after=$$(git status --porcelain; git diff | cksum); \
 	if [ "$$before" != "$$after" ]; then echo "go generate changed files: commit what it wrote"; git status --short; exit 1; fi
 
@@ -69,4 +76,4 @@ nightly: servers ## what takes longer than CI should, for this commit; PART='sca
 	@scripts/nightly $(PART)
 
 bench: servers ## measure against other lock libraries, on one real server; takes minutes
-	$(GO) -C bench run -mod=mod . all
+	$(GO) -C bench run . all

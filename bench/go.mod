@@ -8,6 +8,15 @@ require (
 	github.com/go-sql-driver/mysql v1.10.1
 	github.com/go-zookeeper/zk v1.0.4
 	github.com/holdfast-go/holdfast v0.0.0
+	github.com/holdfast-go/holdfast/etcdstore v0.0.0
+	github.com/holdfast-go/holdfast/internal/mongosim v0.0.0
+	github.com/holdfast-go/holdfast/mongostore v0.0.0
+	github.com/holdfast-go/holdfast/mysqlstore v0.0.0
+	github.com/holdfast-go/holdfast/natsstore v0.0.0
+	github.com/holdfast-go/holdfast/pgstore v0.0.0
+	github.com/holdfast-go/holdfast/prove v0.0.0
+	github.com/holdfast-go/holdfast/redisstore v0.0.0
+	github.com/holdfast-go/holdfast/zkstore v0.0.0
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/nats-io/nats.go v1.55.0
 	github.com/redis/go-redis/v9 v9.23.0
@@ -29,6 +38,8 @@ require (
 	github.com/golang/protobuf v1.5.4 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/grpc-ecosystem/grpc-gateway/v2 v2.29.0 // indirect
+	github.com/holdfast-go/holdfast/mssqlstore v0.0.0 // indirect
+	github.com/holdfast-go/holdfast/open/all v0.0.0 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
@@ -54,5 +65,3 @@ require (
 	google.golang.org/grpc v1.83.2 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
 )
-
-replace github.com/holdfast-go/holdfast => ../

@@ -13,6 +13,10 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
+// wrongLastConstant is how newer servers say that the sequence is another than expected. Not every version of the client that will do
+// has a name for it.
+const wrongLastConstant jetstream.ErrorCode = 10164
+
 // markers is how long NATS keeps the marker of a key whose TTL is over.
 const markers = time.Minute
 
@@ -194,7 +198,7 @@ func (b *backend) put(ctx context.Context, m message, expected uint64, ttl time.
 	case err == nil:
 		return ack.Sequence, true, nil
 	case errors.As(err, &refused) && (refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
-		refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant):
+		refused.ErrorCode == wrongLastConstant):
 		return 0, false, nil
 	}
 	if last := b.nc.LastError(); b.violated(last) { // it may be of another request

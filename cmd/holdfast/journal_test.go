@@ -39,7 +39,7 @@ func events(ts *testscript.TestScript, _ bool, args []string) {
 			event += ":" + strconv.Itoa(*r.Code)
 		}
 		got = append(got, event)
-		ts.Check(whole(&r, &first, &last))
+		ts.Check(sound(&r, &first, &last))
 		last = r
 	}
 	if want := args[1:]; strings.Join(got, " ") != strings.Join(want, " ") {
@@ -47,8 +47,8 @@ func events(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// whole says what is wrong with a record, after those before it.
-func whole(r, first, last *record) error {
+// sound says what is wrong with a record, after those before it.
+func sound(r, first, last *record) error {
 	var wrong problems
 	at, err := time.Parse(time.RFC3339Nano, r.Time)
 	wrong.check(err == nil, "no time")

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"runtime/debug"
 	"slices"
 
 	"github.com/redis/go-redis/v9/logging"
@@ -22,7 +21,9 @@ import (
 func init() { runtime.LockOSThread() }
 
 func main() {
+	handOver(os.Args[1:])
 	enter()
+	wasHandedOver()
 	logging.Disable() // go-redis writes each attempt to stderr; the errors tell enough
 	quit(execute(os.Args[1:]))
 }
@@ -126,11 +127,7 @@ func versionCommand() *cobra.Command {
 		Short: "Tell the version",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			version := "unknown"
-			if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-				version = info.Main.Version
-			}
-			_, err := fmt.Printf("holdfast %s %s %s/%s\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Printf("holdfast %s %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return exit(err)
 		},
 	}

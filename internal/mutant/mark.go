@@ -97,11 +97,13 @@ func Line(text string) Op { return Op{opLine, text, ""} }
 // program runs. In Go itself the text of an operation can say so.
 func (op Op) If(cond string) Op { op.cond = cond; return op }
 
-// marks finds the file of each mark in the module. One that is there twice has
-// "".
+// marks finds the file of each mark in the module, and in the others if it is that of a
+// workspace. One that is there twice has "".
 func marks(root string) (map[string]string, error) {
 	files := map[string]string{}
-	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+	_, err := os.Stat(filepath.Join(root, "go.work"))
+	workspace := err == nil
+	err = filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -109,7 +111,7 @@ func marks(root string) (map[string]string, error) {
 		path = filepath.ToSlash(path)
 		if d.IsDir() {
 			_, other := os.Stat(filepath.Join(file, "go.mod"))
-			if path != "." && (strings.HasPrefix(d.Name(), ".") || other == nil || path == "internal/mutant") {
+			if path != "." && (strings.HasPrefix(d.Name(), ".") || other == nil && !workspace || path == "internal/mutant") {
 				return filepath.SkipDir
 			}
 			return nil

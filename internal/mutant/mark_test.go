@@ -158,6 +158,23 @@ func TestAMutantGoesWithItsMark(t *testing.T) {
 	}
 }
 
+// A test of one module of a workspace catches a mutant of another, as it is there that both are.
+func TestAMutantOfAnotherModuleOfTheWorkspaceIsCaught(t *testing.T) {
+	inModule(t, map[string]string{
+		"go.work":     "go 1.26\n\nuse (\n\t.\n\t./b\n)\n",
+		"go.mod":      "module sample\n\ngo 1.26\n",
+		"p.go":        "package p\n\nfunc Max(a, b int) int {\n\tif a < b { //mutant:greater\n\t\treturn b\n\t}\n\treturn a\n}\n",
+		"b/go.mod":    "module sample/b\n\ngo 1.26\n",
+		"b/b.go":      "package b\n\nimport p \"sample\"\n\nfunc Most(a, b int) int {\n\treturn p.Max(a, b) //mutant:most\n}\n",
+		"b/b_test.go": "package b\n\nimport \"testing\"\n\nfunc TestMost(t *testing.T) {\n\tif Most(1, 2) != 2 {\n\t\tt.Error(\"1\")\n\t}\n}\n",
+	})
+	t.Chdir("b")
+	Catch(t, []Broken{
+		{Name: "of the other", Pkg: "b", Test: "TestMost", Edits: []Edit{At("greater", Cond("false"))}},
+		{Name: "of its own", Pkg: "b", Test: "TestMost", Edits: []Edit{At("most", Return("1"))}},
+	})
+}
+
 // A mark that no mutant names is left over: it would say of its line that a
 // test is known to watch it.
 func TestEachMarkOfTheModuleIsNamedByAMutant(t *testing.T) {

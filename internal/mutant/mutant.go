@@ -31,7 +31,7 @@ type Edit struct {
 // for a build.
 type Overlay struct {
 	t    testing.TB
-	root string            // of the module
+	root string            // of the module, or of the workspace: the first module of that is there
 	dir  string            // where the files are
 	over map[string]string // path in the module → file
 
@@ -44,20 +44,31 @@ type Overlay struct {
 // module around it.
 func New(t testing.TB) *Overlay {
 	t.Helper()
-	root, err := os.Getwd()
+	root := Root(t)
+	find := func() (map[string]string, error) { return marks(root) }
+	return &Overlay{t: t, root: root, dir: t.TempDir(), over: map[string]string{}, marks: sync.OnceValues(find)}
+}
+
+// Root is the directory above the test that has all modules of a workspace, or, where
+// there is no workspace, the one of the module.
+func Root(t testing.TB) string {
+	t.Helper()
+	dir, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for {
-		if _, err := os.Stat(filepath.Join(root, "go.mod")); err == nil {
-			find := func() (map[string]string, error) { return marks(root) }
-			return &Overlay{t: t, root: root, dir: t.TempDir(), over: map[string]string{}, marks: sync.OnceValues(find)}
+	for _, file := range []string{"go.work", "go.mod"} {
+		for at := dir; ; at = filepath.Dir(at) {
+			if _, err := os.Stat(filepath.Join(at, file)); err == nil {
+				return at
+			}
+			if at == filepath.Dir(at) {
+				break
+			}
 		}
-		if root == filepath.Dir(root) {
-			t.Fatal("no go.mod above the test")
-		}
-		root = filepath.Dir(root)
 	}
+	t.Fatal("no go.mod above the test")
+	return ""
 }
 
 // copy returns an Overlay with the same files, to which others can be added.

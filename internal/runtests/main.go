@@ -1,10 +1,11 @@
-// Command runtests has gotestsum run the tests of one or more modules, one after
-// the other, once each, and then says what gotestsum cannot: whether a test was
-// skipped that had to run.
+// Command runtests has gotestsum run the tests of all modules, once each, and then
+// says what gotestsum cannot: whether a test was skipped that had to run, and
+// whether a package or a module was left out.
 //
 //	go run ./internal/runtests [-strict] [-m DIR]... -- [go test flags]
 //
-// With -strict a skip that is not on the list in skips.go is a failure: a test
+// The modules of the workspace are tested together, each -m by itself. With -strict a skip that
+// is not on the list in skips.go is a failure: a test
 // that did not run for want of a server has proved nothing. Whatever failed
 // makes the exit status 1, and nothing is run again.
 package main
@@ -16,69 +17,179 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 func main() {
 	strict := flag.Bool("strict", false, "a skip that is not on the list is a failure")
 	format := flag.String("format", "pkgname", "the `FORMAT` in which gotestsum prints")
-	dir := flag.String("json", ".tests", "`DIR` in which each event is kept, in a file for each module")
-	tools := flag.String("tools", "internal/tools/go.mod", "the go.mod `FILE` that has gotestsum")
-	var modules []string
-	flag.Func("m", "`DIR` of a module whose tests to run; may be repeated; default the current one", func(dir string) error {
-		modules = append(modules, dir)
+	dir := flag.String("json", ".tests", "`DIR` in which each event is kept, in a file for the workspace and for each module")
+	root := flag.String("root", ".", "`DIR` of the workspace, if there is one: of each module below it the tests must be run")
+	tools := flag.String("tools", "internal/tools", "`DIR` of the module that has gotestsum")
+	var apart []string
+	flag.Func("m", "`DIR` of a module beside the workspace whose tests to run; may be repeated", func(dir string) error {
+		apart = append(apart, dir)
 		return nil
 	})
 	flag.Parse()
-	if modules == nil {
-		modules = []string{"."}
-	}
-	if err := os.MkdirAll(*dir, 0o755); err != nil {
+	failed := func(err error) {
 		fmt.Fprintln(os.Stderr, "runtests:", err)
 		os.Exit(1)
 	}
-
-	results := make([]*result, len(modules))
-	for i, module := range modules {
-		run := gotestsum{tools: *tools, format: *format, events: filepath.Join(*dir, fileOf(module)), out: os.Stdout}
-		results[i] = run.tests(module, flag.Args())
+	if err := os.MkdirAll(*dir, 0o755); err != nil {
+		failed(err)
 	}
+	program, err := findGotestsum(*tools)
+	if err != nil {
+		failed(err)
+	}
+	groups, left, err := groupsOf(*root, apart)
+	if err != nil {
+		failed(err)
+	}
+	var results []*result
+	for _, g := range groups {
+		run := gotestsum{program: program, format: *format, events: filepath.Join(*dir, g.file()), out: os.Stdout}
+		results = append(results, run.tests(g, flag.Args()))
+	}
+	results[0].failures = append(results[0].failures, left...)
 	if !report(os.Stdout, *strict, results...) {
 		os.Exit(1)
 	}
 }
 
-// fileOf names the file with the events of the module in dir.
-func fileOf(dir string) string {
+// findGotestsum returns the program as the module has it. The go command builds it, and keeps it in its cache.
+func findGotestsum(module string) (program string, err error) {
+	cmd := exec.Command("go", "-C", module, "tool", "-n", "gotestsum")
+	cmd.Env = append(os.Environ(), "GOWORK=off")
+	var says strings.Builder
+	cmd.Stderr = &says
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("build gotestsum: %w\n%s", err, says.String())
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// A group is what one run of go test tests.
+type group struct {
+	dir      string
+	packages string   // the pattern
+	env      []string // besides our own
+}
+
+// file names the file with the events of the group.
+func (g *group) file() string {
+	if g.packages == workspace {
+		return "workspace.json"
+	}
+	dir := g.dir
 	if abs, err := filepath.Abs(dir); err == nil {
 		dir = abs
 	}
 	return filepath.Base(dir) + ".json"
 }
 
-// A gotestsum is how the tests of a module are run.
-type gotestsum struct {
-	tools  string // go.mod that has it
-	format string
-	events string // file for what go test -json prints
-	out    *os.File
+// workspace is the pattern of all packages of a workspace.
+const workspace = "work"
+
+// groupsOf are the workspace, if there is one, and the modules apart; and, if there is one, the modules below it that are in
+// no group, each as a failure.
+func groupsOf(root string, apart []string) (groups []*group, left []string, err error) {
+	if _, err := os.Stat(filepath.Join(root, "go.work")); err == nil {
+		g := &group{root, workspace, []string{"GOWORK="}} // the one above the directory, whatever our own environment says
+		groups = append(groups, g)
+		if left, err = leftOut(g, apart); err != nil {
+			return nil, nil, err
+		}
+	}
+	for _, dir := range apart {
+		groups = append(groups, &group{dir, "./...", []string{"GOWORK=off"}})
+	}
+	if groups == nil {
+		return nil, nil, fmt.Errorf("there is no workspace in %s, and no module is named", root)
+	}
+	return groups, left, nil
 }
 
-// tests runs all tests of the module in dir, and reads what came of them.
-func (g *gotestsum) tests(dir string, flags []string) *result {
-	test := slices.Concat([]string{"go", "-C", dir, "test", "-json"}, flags, []string{"./..."})
-	// Raw, as it has no flag for the directory.
-	own := []string{"tool", "-modfile=" + g.tools, "gotestsum", "--format=" + g.format, "--format-icons=text", "--format-hide-empty-pkg",
-		"--hide-summary=skipped", "--jsonfile=" + g.events, "--raw-command", "--"}
-	os.Remove(g.events) // what an earlier run left is no result of this one
-	cmd := exec.Command("go", append(own, test...)...)
-	cmd.Stdout, cmd.Stderr = g.out, g.out
-	ended := cmd.Run()
-	r, err := read(g.events)
+// leftOut are the modules below the workspace which are neither of it nor apart.
+func leftOut(work *group, apart []string) (left []string, err error) {
+	has, err := work.list("-m", "-f", "{{.Dir}}")
 	if err != nil {
-		r.failures = append(r.failures, fmt.Sprintf("tests in %s: %v", dir, err))
+		return nil, err
+	}
+	for _, dir := range apart {
+		abs, err := filepath.Abs(dir)
+		if err != nil {
+			return nil, err
+		}
+		has = append(has, abs)
+	}
+	err = filepath.WalkDir(work.dir, func(path string, d os.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != work.dir && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata"):
+			return filepath.SkipDir
+		case d.Name() != "go.mod":
+			return nil
+		}
+		dir, err := filepath.Abs(filepath.Dir(path))
+		if err == nil && !slices.Contains(has, dir) {
+			left = append(left, fmt.Sprintf("the module in %s is not tested: name it in go.work", filepath.Dir(path)))
+		}
+		return err
+	})
+	return left, err
+}
+
+// list is what go list prints of the group, by line.
+func (g *group) list(args ...string) (lines []string, err error) {
+	cmd := exec.Command("go", append([]string{"-C", g.dir, "list"}, args...)...)
+	cmd.Env, cmd.Stderr = append(os.Environ(), g.env...), os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list in %s: %w", g.dir, err)
+	}
+	return strings.Fields(string(out)), nil
+}
+
+// A gotestsum is how the tests of a group are run.
+type gotestsum struct {
+	program string
+	format  string
+	events  string // file for what go test -json prints
+	out     *os.File
+}
+
+// tests runs all tests of the group, and reads what came of them.
+func (s *gotestsum) tests(g *group, flags []string) *result {
+	test := slices.Concat([]string{"go", "-C", g.dir, "test", "-json"}, flags, []string{g.packages})
+	// Raw, as it has no flag for the directory.
+	own := []string{"--format=" + s.format, "--format-icons=text", "--format-hide-empty-pkg",
+		"--hide-summary=skipped", "--jsonfile=" + s.events, "--raw-command", "--"}
+	os.Remove(s.events) // what an earlier run left is no result of this one
+	cmd := exec.Command(s.program, append(own, test...)...)
+	cmd.Env = append(os.Environ(), g.env...)
+	cmd.Stdout, cmd.Stderr = s.out, s.out
+	ended := cmd.Run()
+	r, err := read(s.events)
+	if err != nil {
+		r.failures = append(r.failures, fmt.Sprintf("tests in %s: %v", g.dir, err))
 	}
 	if ended != nil && len(r.failures) == 0 {
-		r.failures = append(r.failures, fmt.Sprintf("tests in %s: no test failed, but gotestsum: %v", dir, ended))
+		r.failures = append(r.failures, fmt.Sprintf("tests in %s: no test failed, but gotestsum: %v", g.dir, ended))
+		return r
+	}
+	all, err := g.list("-f", "{{.ImportPath}} {{.Module.Path}}", g.packages)
+	if err != nil {
+		r.failures = append(r.failures, err.Error())
+	}
+	for i := 0; i+1 < len(all); i += 2 {
+		r.packages, r.modules[all[i+1]] = r.packages+1, true
+		if !r.ended[all[i]] && len(r.failures) == 0 {
+			r.failures = append(r.failures, all[i]+": it was not tested")
+		}
 	}
 	return r
 }

@@ -21,12 +21,17 @@ type event struct {
 	Output  string
 }
 
-// A result is what became of the tests of a module.
+// A result is what became of the tests of a group.
 type result struct {
 	passed   int
 	skips    []skip
-	failures []string // by name: tests, packages, or whatever else failed
+	failures []string        // by name: tests, packages, or whatever else failed
+	ended    map[string]bool // packages
+	packages int             // that there are
+	modules  map[string]bool
 }
+
+func newResult() *result { return &result{ended: map[string]bool{}, modules: map[string]bool{}} }
 
 // A skip is a test that did not run.
 type skip struct {
@@ -38,7 +43,7 @@ type skip struct {
 func read(file string) (*result, error) {
 	in, err := os.Open(file)
 	if err != nil {
-		return &result{}, err
+		return newResult(), err
 	}
 	defer in.Close()
 	return parse(in)
@@ -48,7 +53,7 @@ func read(file string) (*result, error) {
 // panicked, ran out of time, exited or did not build) counts as one failure,
 // and so does one that began and did not end.
 func parse(in io.Reader) (*result, error) {
-	r := &result{}
+	r := newResult()
 	failed := map[string]int{}    // tests, by package
 	running := map[string]bool{}  // packages
 	printed := map[event]string{} // by test that has not ended
@@ -75,6 +80,7 @@ func parse(in io.Reader) (*result, error) {
 		case e.Action != "pass" && e.Action != "fail" && e.Action != "skip":
 		case e.Test == "":
 			delete(running, e.Package)
+			r.ended[e.Package] = true
 			if e.Action == "fail" && failed[e.Package] == 0 {
 				r.failures = append(r.failures, e.Package)
 			}
@@ -111,11 +117,13 @@ func withoutFrames(printed string) string {
 // report prints the skips and the failures, each by name, and the counts, and
 // returns whether all is well.
 func report(out io.Writer, strict bool, results ...*result) bool {
-	all := &result{}
+	all := newResult()
 	for _, r := range results {
 		all.passed += r.passed
 		all.skips = append(all.skips, r.skips...)
 		all.failures = append(all.failures, r.failures...)
+		all.packages += r.packages
+		maps.Copy(all.modules, r.modules)
 	}
 	byReason := map[string][]skip{}
 	for _, s := range all.skips {
@@ -151,6 +159,7 @@ func report(out io.Writer, strict bool, results ...*result) bool {
 		}
 	}
 	fmt.Fprintln(out, "stores tested without a real server:", cmp.Or(strings.Join(withoutServer(), ", "), "none"))
+	fmt.Fprintf(out, "%d packages of %d modules\n", all.packages, len(all.modules))
 	fmt.Fprintf(out, "%d passed, %d failed, %d skipped\n", all.passed, failed, len(all.skips))
 	return failed == 0
 }

@@ -52,7 +52,7 @@ func runtests(t *testing.T, args ...string) (out string, exit int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(self, append([]string{"-tools", "../tools/go.mod", "-json", t.TempDir()}, args...)...)
+	cmd := exec.Command(self, append([]string{"-root", t.TempDir(), "-tools", "../tools", "-json", t.TempDir()}, args...)...)
 	cmd.Env = append(os.Environ(), selfEnv+"=1")
 	text, err := cmd.CombinedOutput()
 	if cmd.ProcessState == nil {
@@ -162,6 +162,54 @@ func TestModulesAreSummed(t *testing.T) {
 		out, exit := runtests(t, "-m", c.first, "-m", c.second, "--")
 		if exit != c.exit || !strings.HasSuffix(out, "\n"+c.last+"\n") {
 			t.Errorf("exit status %d, want %d and %q:\n%s", exit, c.exit, c.last, out)
+		}
+	}
+}
+
+// A workspace is tested as one, and each of its modules and packages is counted. What is left out
+// is a failure, by name.
+func TestWhatIsLeftOutIsAFailure(t *testing.T) {
+	t.Parallel()
+	a, beside := module(t, "a", "", good), module(t, "beside", "", good)
+	root := t.TempDir()
+	for _, dir := range []string{"a", "b", "b/c"} {
+		if err := os.CopyFS(filepath.Join(root, dir), os.DirFS(a)); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(root, dir, "go.mod"), []byte("module example.org/"+dir+"\n\ngo 1.26\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	whole := module(t, "whole", "", good)
+	for name, text := range map[string]string{"top.go": "package whole\n", "top_test.go": "package whole\nimport \"testing\"\n" + good} {
+		if err := os.WriteFile(filepath.Join(whole, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		uses string
+		args []string
+		exit int
+		says []string
+	}{
+		{"./a ./b ./b/c", []string{"-root", root, "-m", beside, "--"}, 0, []string{"4 packages of 4 modules\n4 passed, 0 failed"}},
+		{"./a ./b ./b/c", []string{"-root", root, "--"}, 0, []string{"3 packages of 3 modules\n"}},
+		{"./a ./b", []string{"-root", root, "--"}, 1, []string{"failed: the module in " + filepath.Join(root, "b", "c") + " is not tested"}},
+		{"./a ./b", []string{"-root", root, "-m", filepath.Join(root, "b", "c"), "--"}, 0, []string{"3 packages of 3 modules\n"}},
+		{"", []string{"-m", whole, "--"}, 0, []string{"2 packages of 1 modules\n2 passed"}},
+		{"", []string{"-m", whole, "--", "-args"}, 1, []string{"failed: example.org/whole/p: it was not tested\n"}}, // go test has no pattern then
+		{"", []string{"-root", a, "--"}, 1, []string{"there is no workspace in "}},
+	} {
+		if c.uses != "" {
+			if err := os.WriteFile(filepath.Join(root, "go.work"), []byte("go 1.26\n\nuse (\n"+strings.ReplaceAll(c.uses, " ", "\n")+"\n)\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		out, exit := runtests(t, c.args...)
+		for _, says := range c.says {
+			if exit != c.exit || !strings.Contains(out, says) {
+				t.Errorf("%s, %q: exit status %d, want %d and %q:\n%s", c.uses, c.args, exit, c.exit, says, out)
+			}
 		}
 	}
 }

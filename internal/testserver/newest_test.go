@@ -1,14 +1,10 @@
 package testserver
 
 import (
-	"database/sql"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	_ "github.com/go-sql-driver/mysql"
 )
 
 func TestTheNewestRedisAndValkeyAnswerAndAreFollowed(t *testing.T) {
@@ -28,41 +24,6 @@ func TestTheNewestRedisAndValkeyAnswerAndAreFollowed(t *testing.T) {
 				t.Errorf("after a restart it has %q", got)
 			}
 		})
-	}
-}
-
-func TestAMySQLServerAnswersStopsAndStartsAgainOnItsAddress(t *testing.T) {
-	s := MySQL9(t, "--max-connections=7")
-	for _, end := range []func(){s.Kill, s.Stop} {
-		db, err := sql.Open("mysql", MariaDBDSN(s.Addr))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var version, limit, timeout string
-		if err := db.QueryRow("SELECT @@version, @@max_connections, @@innodb_lock_wait_timeout").Scan(&version, &limit, &timeout); err != nil {
-			t.Fatal(err)
-		}
-		db.Close()
-		if !strings.HasPrefix(version, "9.") || limit != "7" || timeout != "50" {
-			t.Errorf("it says of itself %s, %s, %s", version, limit, timeout)
-		}
-		idle, err := net.Dial("tcp", s.Addr) // a client who stays does not keep it from ending
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer idle.Close()
-		pid := s.PID
-		end()
-		if err := mariaDBReady(s.Addr); err == nil {
-			t.Fatal("a server that has ended answered")
-		}
-		s.Restart()
-		if s.PID == pid {
-			t.Errorf("pid %d is that of the server that has ended", s.PID)
-		}
-	}
-	if a, b := SharedMySQL9(t), SharedMySQL9(t); a != b || a == s.Addr {
-		t.Errorf("two shared servers: %s and %s, beside %s", a, b, s.Addr)
 	}
 }
 

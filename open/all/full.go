@@ -10,3 +10,6 @@ import (
 	_ "github.com/holdfast-go/holdfast/mongostore"
 	_ "github.com/holdfast-go/holdfast/natsstore"
 )
+
+// LeftOut reports whether the driver for a URL was left out of this program by the build tag holdfast_lean.
+func LeftOut(string) bool { return false }

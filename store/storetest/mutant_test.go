@@ -3,7 +3,6 @@ package storetest_test
 import (
 	"cmp"
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -70,7 +69,7 @@ func buildMutants(t *testing.T) *mutant.Set {
 	begin := time.Now()
 	over := mutant.New(t)
 	for _, source := range []string{"store/queue", "memstore"} {
-		files, err := filepath.Glob(filepath.Join(moduleRoot(t), source, "*.go"))
+		files, err := filepath.Glob(filepath.Join(mutant.Root(t), source, "*.go"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("no sources in %s: %v", source, err)
 		}
@@ -211,22 +210,4 @@ func runMutant(t *testing.T, set *mutant.Set, i int, patience time.Duration) (r 
 		}
 	}
 	return r
-}
-
-// moduleRoot is the directory of go.mod.
-func moduleRoot(t *testing.T) string {
-	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir
-		}
-		if dir == filepath.Dir(dir) {
-			t.Fatal("no go.mod above the test")
-		}
-		dir = filepath.Dir(dir)
-	}
 }

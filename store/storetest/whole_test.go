@@ -11,13 +11,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/mutant"
 )
 
-// Every package of the module that is a store runs the whole suite and the
+// Every package of all modules that is a store runs the whole suite and the
 // comparison, at the top of a test of its own, where no condition can leave
 // them out.
 func TestEveryStoreRunsTheWholeSuite(t *testing.T) {
-	stores, problems := inspect(t, moduleRoot(t))
+	stores, problems := inspect(t, mutant.Root(t))
 	t.Logf("stores: %s", strings.Join(stores, " "))
 	if !slices.Contains(stores, "memstore") {
 		t.Error("memstore is not found to be a store: the test is wrong")
@@ -29,7 +31,7 @@ func TestEveryStoreRunsTheWholeSuite(t *testing.T) {
 
 func TestAStoreThatLeavesThemOutIsFound(t *testing.T) {
 	const implements = "package s\nfunc (s *S) Describe() store.Description { return d }\n"
-	const run, compare = "storetest.Run(t, open)", "storetest.Differential(t, clocked)\nstoretest.Faults(t, linked)"
+	const run, compare = "storetest.Run(t, open)", "storetest.Differential(t, clocked)\nstoretest.Faults(t, linked)\nmutant.Catch(t, all)"
 	test := func(body string) string { return "package s\nfunc TestStore(t *testing.T) {\n" + body + "\n}\n" }
 	for name, c := range map[string]struct {
 		test     string
@@ -37,16 +39,16 @@ func TestAStoreThatLeavesThemOutIsFound(t *testing.T) {
 	}{
 		"both":          {test(run + "\n" + compare), 0},
 		"in_subtests":   {test("for _, m := range modes {\nt.Run(m, func(t *testing.T) {\n" + run + "\n" + compare + "\n})\n}"), 0},
-		"by_session":    {test(run + "\nstoretest.DifferentialBySession(t, sessioned)\nstoretest.Faults(t, linked)"), 0},
-		"none":          {test(""), 3},
-		"one":           {test(run), 2},
+		"by_session":    {test(run + "\nstoretest.DifferentialBySession(t, sessioned)\nstoretest.Faults(t, linked)\nmutant.Catch(t, all)"), 0},
+		"none":          {test(""), 4},
+		"one":           {test(run), 3},
 		"conditional":   {test("if wanted {\n" + run + "\n}\n" + compare), 1},
 		"after_a_skip":  {test("if testing.Short() {\nt.Skip()\n}\n" + run + "\n" + compare), 0}, // a skip is told in the report
 		"not_in_a_test": {"package s\nfunc helper(t *testing.T) {\n" + run + "\n" + compare + "\n}\n", 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
-			for file, text := range map[string]string{"s/s.go": implements, "s/s_test.go": c.test, "other/other.go": "package other\n"} {
+			for file, text := range map[string]string{"s/s.go": implements, "s/s_test.go": c.test, "other/other.go": "package other\n", "s/go.mod": "module s\n"} {
 				path := filepath.Join(root, file)
 				if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 					t.Fatal(err)
@@ -76,6 +78,9 @@ var modelled = map[string]string{
 // their connection: the suite of faults has nothing to ask of it.
 var unlinked = []string{"memstore", "filestore", "pgstore/pgadvisory"}
 
+// mutated is the store on which the suites' own mutants are tried, in this package.
+const mutated = "memstore"
+
 // inspect finds the packages that have a method Describe of a store, and says
 // what their tests leave out. Below internal, in prove and in recordtest are none:
 // what looks like one there is laid around another, or is a backend of one.
@@ -92,11 +97,6 @@ func inspect(t *testing.T, root string) (stores, problems []string) {
 		}
 		if d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || d.Name() == "internal" || d.Name() == "recordtest" || path == filepath.Join(root, "prove")) {
 			return fs.SkipDir
-		}
-		if d.IsDir() && path != root {
-			if _, err := os.Stat(filepath.Join(path, "go.mod")); err == nil {
-				return fs.SkipDir // another module
-			}
 		}
 		if strings.HasSuffix(path, ".go") {
 			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
@@ -128,8 +128,13 @@ func inspect(t *testing.T, root string) (stores, problems []string) {
 				if file.test && f.Recv == nil && f.Name.Name == modelled[name] {
 					called["Differential"] = true
 				}
-				if file.test && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") {
+				switch of := map[string]bool{}; {
+				case !file.test || f.Recv != nil:
+				case strings.HasPrefix(f.Name.Name, "Test"):
 					calls(f.Body, called)
+				default: // it may be by way of a function of the tests that the mutants are tried
+					calls(f.Body, of)
+					called["Catch"] = called["Catch"] || of["Catch"]
 				}
 			}
 		}
@@ -139,6 +144,9 @@ func inspect(t *testing.T, root string) (stores, problems []string) {
 		stores = append(stores, name)
 		if slices.Contains(unlinked, name) {
 			called["Faults"] = true
+		}
+		if !called["Catch"] && name != mutated {
+			problems = append(problems, fmt.Sprintf("%s is a store, and its tests do not call mutant.Catch unconditionally", name))
 		}
 		for _, what := range []string{"Run", "Differential", "Faults"} {
 			if !called[what] && !called[what+"BySession"] {
@@ -157,7 +165,7 @@ func describes(f *ast.FuncDecl) bool {
 		selects(f.Type.Results.List[0].Type, "store", "Description")
 }
 
-// calls notes the functions of storetest that the block calls, leaving out
+// calls notes the functions of storetest that the block calls, and mutant.Catch, leaving out
 // what is behind a condition.
 func calls(block ast.Node, called map[string]bool) {
 	ast.Inspect(block, func(n ast.Node) bool {
@@ -165,7 +173,7 @@ func calls(block ast.Node, called map[string]bool) {
 		case *ast.IfStmt, *ast.SwitchStmt, *ast.TypeSwitchStmt, *ast.SelectStmt:
 			return false
 		case *ast.CallExpr:
-			if sel, ok := n.Fun.(*ast.SelectorExpr); ok && selects(n.Fun, "storetest", sel.Sel.Name) {
+			if sel, ok := n.Fun.(*ast.SelectorExpr); ok && (selects(n.Fun, "storetest", sel.Sel.Name) || selects(n.Fun, "mutant", "Catch")) {
 				called[sel.Sel.Name] = true
 			}
 		}

@@ -38,7 +38,7 @@ import (
 	"golang.org/x/tools/go/analysis/passes/waitgroup"
 )
 
-// vet is what go vet runs, without what is for cgo.
+// vet is what go vet runs, without what is for cgo, and names.
 var vet = []*analysis.Analyzer{
 	appends.Analyzer,
 	asmdecl.Analyzer,
@@ -74,4 +74,6 @@ var vet = []*analysis.Analyzer{
 	unsafeptr.Analyzer,
 	unusedresult.Analyzer,
 	waitgroup.Analyzer,
+
+	names,
 }

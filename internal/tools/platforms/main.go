@@ -1,8 +1,9 @@
 // Command platforms compiles nothing: it type-checks all packages of the
-// module, their tests and all that they import, for each GOOS/GOARCH that it is
-// given, and runs the analyses of go vet on them.
+// workspace, or else of the module, their tests and all that they import, for each GOOS/GOARCH that it is
+// given, and runs the analyses of go vet on them, and two more: that each imports only
+// what it may (imports.go), and that none has a name that says nothing (names.go).
 //
-//	go run ./internal/platforms windows/amd64 darwin/arm64 ...
+//	platforms windows/amd64 darwin/arm64 ...
 //
 // go vet does the same after it has compiled every dependency for that
 // platform, which takes minutes for each.
@@ -15,12 +16,17 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/mod/modfile"
 	"golang.org/x/tools/go/analysis/checker"
 	"golang.org/x/tools/go/packages"
 )
 
 func main() {
 	debug.SetGCPercent(400) // it uses a gigabyte or so, and half the time
+	if err := guardImports(); err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
 	found := map[string]bool{}
 	for _, p := range os.Args[1:] {
 		for _, problem := range problems(p) {
@@ -35,6 +41,25 @@ func main() {
 	}
 }
 
+// everything is the patterns of what is looked at: all modules of the workspace, where there is one. The bench is for
+// systems of the kind of Unix.
+func everything(goos string) (patterns []string) {
+	text, err := os.ReadFile("go.work")
+	if err != nil {
+		return []string{"./..."}
+	}
+	work, err := modfile.ParseWork("go.work", text, nil)
+	if err != nil {
+		return []string{"work"} // which says what is wrong
+	}
+	for _, use := range work.Use {
+		if use.Path != "./bench" || goos != "windows" {
+			patterns = append(patterns, strings.TrimSuffix(use.Path, "/")+"/...")
+		}
+	}
+	return patterns
+}
+
 // problems is what is wrong on a platform: that packages cannot be built, or
 // else what vet finds in those of the module.
 func problems(platform string) (all []string) {
@@ -46,7 +71,7 @@ func problems(platform string) (all []string) {
 		Mode:  packages.LoadAllSyntax | packages.NeedModule,
 		Tests: true,
 		Env:   append(os.Environ(), "GOOS="+goos, "GOARCH="+goarch, "CGO_ENABLED=0"),
-	}, "./...")
+	}, everything(goos)...)
 	if err != nil {
 		return []string{err.Error()}
 	}

@@ -1,4 +1,4 @@
-package guard_test
+package guardtest
 
 import (
 	"testing"
@@ -47,7 +47,7 @@ func TestTheTestsCatchEachMutantOfTheGuards(t *testing.T) {
 		{"a Do goes on without its lease", "DoEndsWithTheLease", "guard-do-ends-with-lease", mutant.Stmt("_ = lease.Context(ctx)")},
 		{"a name is not forgotten", "AForgottenNameBeginsAnew", "guard-forgets-name", mutant.Value(`tx.Exec(ctx, d.forget, []byte(name+"."))`)},
 	} {
-		all = append(all, mutant.Broken{Name: m.name, Pkg: "guard", Test: "TestGuard_" + m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})
+		all = append(all, mutant.Broken{Name: m.name, Pkg: "internal/guardtest", Test: "TestGuard_" + m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})
 	}
 	mutant.Catch(t, all)
 }

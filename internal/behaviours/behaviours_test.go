@@ -1,4 +1,4 @@
-package arch
+package behaviours
 
 import (
 	"fmt"
@@ -135,7 +135,7 @@ func checkBehaviours(page string, tests tests) (wrong []string) {
 	return wrong
 }
 
-// tests are the names of a module's tests, as far as its sources tell.
+// tests are the names of the tests of all modules, as far as their sources tell.
 type tests struct {
 	funcs    map[string]bool // TestX
 	subtests map[string]bool // what is given to t.Run, each promise of the conformance suite, each script
@@ -149,8 +149,8 @@ func findTests(t *testing.T, root string) tests {
 			return err
 		}
 		if d.IsDir() {
-			if _, err := os.Stat(filepath.Join(path, "go.mod")); err == nil && path != root || strings.HasPrefix(d.Name(), ".") && path != root {
-				return filepath.SkipDir // another module, or no source
+			if strings.HasPrefix(d.Name(), ".") && path != root {
+				return filepath.SkipDir // no source
 			}
 			return nil
 		}

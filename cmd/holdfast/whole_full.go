@@ -1,0 +1,5 @@
+//go:build !holdfast_lean || !(linux || darwin)
+
+package main
+
+func handOver([]string) {}

@@ -1,0 +1,76 @@
+//go:build linux || darwin
+
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+)
+
+// The lean program of a package goes on as the whole one where a store needs that, and only there.
+func TestTheLeanProgramBecomesTheWholeOneForAStoreThatItLacks(t *testing.T) {
+	t.Parallel()
+	dir, err := plainCommand()
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, with, without, alone := filepath.Join(dir, "holdfast"), filepath.Join(t.TempDir(), "holdfast"), filepath.Join(t.TempDir(), "holdfast"), filepath.Join(t.TempDir(), "holdfast")
+	for file, link := range map[string]string{with: "-X=main.whole=" + whole, without: "-X=main.whole=/none/holdfast", alone: ""} {
+		if err := buildCommand("holdfast_lean", file, link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	etcd, files := "etcd://"+testserver.SharedEtcd(t), "file:"+t.TempDir()+"/locks"
+	for _, c := range []struct {
+		program, env, args string
+		exit               int
+		says               string
+	}{
+		{with, "HOLDFAST_STORE=" + etcd, "run lean/a -n -- echo ran", 0, "ran\n"},
+		{with, "HOLDFAST_STORE=" + etcd, "run lean/a -n -- false", 1, ""},
+		{with, "A=b", "run lean/b -n --store " + etcd + " -- sh -c kill\t-TERM\t$$", 128 + 15, ""},
+		{with, "A=b", "run --store=" + etcd + " lean/b -n -- echo ran", 0, "ran\n"},
+		{with, "HOLDFAST_STORE=" + etcd, "ls", 0, ""},
+		{with, "HOLDFAST_STORE=" + etcd, "run --nonsense lean/a -- true", exitUsage, "nonsense"},
+		{without, "HOLDFAST_STORE=" + etcd, "run lean/a -n -- echo ran", exitInternal, "/none/holdfast"},
+		{without, "HOLDFAST_STORE=" + files, "run lean/a -n -- echo ran", 0, "ran\n"},
+		{without, "HOLDFAST_STORE=", "run lean/a -n -- echo ran", exitUsage, "HOLDFAST_STORE is set, and empty"},
+		{alone, "HOLDFAST_STORE=" + etcd, "run lean/a -n -- echo ran", exitUsage, "without the driver of etcd"},
+		{whole, handedEnv + "=v0.0.1", "ls --store " + files, exitInternal, "of version v0.0.1 has started this program"},
+	} {
+		var args []string
+		for _, arg := range strings.Split(c.args, " ") {
+			args = append(args, strings.ReplaceAll(arg, "\t", " "))
+		}
+		cmd := exec.Command(c.program, args...)
+		cmd.Env = append(os.Environ(), c.env)
+		out, err := cmd.CombinedOutput()
+		if code := cmd.ProcessState.ExitCode(); code != c.exit || !strings.Contains(string(out), c.says) {
+			t.Errorf("%s %s: exit code %d (%v), want %d and %q: %s", c.env, c.args, code, err, c.exit, c.says, out)
+		}
+	}
+}
+
+// The file that names the store may be one that can be read only once.
+func TestAPipeThatNamesTheStoreIsReadOnceByTheLeanProgram(t *testing.T) {
+	t.Parallel()
+	dir, err := plainCommand()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lean := filepath.Join(t.TempDir(), "holdfast")
+	if err := buildCommand("holdfast_lean", lean, "-X=main.whole="+filepath.Join(dir, "holdfast")); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(lean, "run", "lean/a", "-n", "--", "echo", "ran")
+	cmd.Env = append(os.Environ(), "HOLDFAST_STORE_FILE=/dev/stdin")
+	cmd.Stdin = strings.NewReader("file:" + t.TempDir() + "/locks\n")
+	if out, err := cmd.CombinedOutput(); err != nil || string(out) != "ran\n" {
+		t.Errorf("%v: %s", err, out)
+	}
+}

@@ -1,0 +1,77 @@
+package guardtest
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	_ "modernc.org/sqlite"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/guard"
+	"github.com/holdfast-go/holdfast/memstore"
+)
+
+// A job marks an invoice as sent. It is checked in the transaction that does so:
+// had it been stopped for so long that another has the lock, nothing would be
+// written.
+func Example() {
+	ctx := context.Background()
+	db, err := sql.Open("sqlite", ":memory:")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer db.Close()
+	db.SetMaxOpenConns(1) // each connection to :memory: is a database of its own
+	for _, q := range []string{guard.SQLite.Schema(), "CREATE TABLE invoice (id INTEGER, state TEXT)", "INSERT INTO invoice VALUES (42, 'new')"} {
+		if _, err := db.ExecContext(ctx, q); err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	locks, err := holdfast.New(memstore.New(), nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer locks.Close()
+
+	send := func(lease guard.Lease) error {
+		tx, err := db.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback()
+		if err := guard.SQLite.Check(ctx, tx, lease); err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, "UPDATE invoice SET state = 'sent' WHERE id = 42"); err != nil {
+			return err
+		}
+		return tx.Commit()
+	}
+	first, err := locks.Mutex("invoice/42").Lock(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("the holder:", send(first))
+	first.Release() // here: it goes on, and does not know that it has the lock no more
+
+	second, err := locks.Mutex("invoice/42").Lock(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("the next:", send(second))
+
+	err = send(first)
+	var stale *guard.StaleError
+	fmt.Println("the first, late:", errors.As(err, &stale), errors.Is(err, holdfast.ErrLost), stale.Fence == second.Token())
+	// Output:
+	// the holder: <nil>
+	// the next: <nil>
+	// the first, late: true true true
+}

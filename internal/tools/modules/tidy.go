@@ -1,0 +1,185 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/mod/modfile"
+)
+
+// tidy makes go.mod and go.sum of each module what its code needs, and go.work.sum what the workspace needs, or says which are not.
+func tidy(all []*module, write bool) error {
+	version, err := version()
+	if err != nil {
+		return err
+	}
+	var wrong []string
+	for _, m := range all {
+		same, err := m.tidy(all, version, write)
+		if err != nil {
+			return err
+		}
+		if !same {
+			wrong = append(wrong, m.dir)
+		}
+	}
+	if len(wrong) > 0 && !write {
+		return fmt.Errorf("go.mod or go.sum is not what the code needs in: %s", strings.Join(wrong, ", "))
+	}
+	if same, err := tidyWork(write); err != nil || same || write {
+		return err
+	}
+	return errors.New("go.work.sum is not what the workspace needs")
+}
+
+// tidy runs go mod tidy on copies of go.mod and go.sum, in which the modules of the repository are those
+// of the tree, and reports whether the result is what is there; with write it is then.
+func (m *module) tidy(all []*module, version string, write bool) (same bool, err error) {
+	dir, err := os.MkdirTemp("", "modules-")
+	if err != nil {
+		return false, err
+	}
+	defer os.RemoveAll(dir)
+	had, err := m.copyTo(dir, all)
+	if err != nil {
+		return false, err
+	}
+	cmd := m.command("go", "mod", "tidy", "-modfile="+filepath.Join(dir, "go.mod"))
+	cmd.Env = append(cmd.Env, "GOFLAGS=-mod=mod")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return false, fmt.Errorf("go mod tidy in %s: %w\n%s", m.dir, err, out)
+	}
+	has := map[string][]byte{}
+	for name := range had {
+		if has[name], err = os.ReadFile(filepath.Join(dir, name)); err != nil && !os.IsNotExist(err) {
+			return false, err
+		}
+	}
+	if has["go.mod"], err = restored(has["go.mod"], version); err != nil {
+		return false, err
+	}
+	same = true
+	for name, text := range has {
+		if bytes.Equal(text, had[name]) {
+			continue
+		}
+		if same = false; !write {
+			continue
+		}
+		if err := os.WriteFile(filepath.Join(m.dir, name), text, 0o644); err != nil {
+			return false, err
+		}
+	}
+	return same, nil
+}
+
+// copyTo copies go.mod, as replaced makes it, and go.sum to a directory, and returns what they were.
+func (m *module) copyTo(dir string, all []*module) (had map[string][]byte, err error) {
+	had = map[string][]byte{}
+	for _, name := range []string{"go.mod", "go.sum"} {
+		if had[name], err = os.ReadFile(filepath.Join(m.dir, name)); err != nil && !os.IsNotExist(err) {
+			return nil, err
+		}
+	}
+	text, err := replaced(had["go.mod"], m, all)
+	if err != nil {
+		return nil, err
+	}
+	for name, text := range map[string][]byte{"go.mod": text, "go.sum": had["go.sum"]} {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			return nil, err
+		}
+	}
+	return had, nil
+}
+
+// command is a command in the module, by itself: without the workspace.
+func (m *module) command(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(name, args...)
+	cmd.Dir, cmd.Env = m.dir, append(os.Environ(), "GOWORK=off")
+	return cmd
+}
+
+// alone runs the go command in modules by themselves: with the versions that their own go.mod asks for, and
+// with the modules of the repository as the tree has them.
+func alone(all []*module, dirs string, args []string) error {
+	var failed []string
+	for _, m := range all {
+		if !slices.Contains(strings.Split(dirs, ","), m.dir) {
+			continue
+		}
+		err := func() error {
+			dir, err := os.MkdirTemp("", "modules-")
+			if err != nil {
+				return err
+			}
+			defer os.RemoveAll(dir)
+			if _, err := m.copyTo(dir, all); err != nil {
+				return err
+			}
+			file := "-modfile=" + filepath.Join(dir, "go.mod")
+			tidy := m.command("go", "mod", "tidy", file) // what its sum lacks of the others' needs
+			if out, err := tidy.CombinedOutput(); err != nil {
+				return fmt.Errorf("go mod tidy: %w\n%s", err, out)
+			}
+			cmd := m.command("go", append([]string{args[0], file}, args[1:]...)...)
+			cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+			return cmd.Run()
+		}()
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "modules: in %s: %v\n", m.dir, err)
+			failed = append(failed, m.dir)
+		}
+	}
+	if len(failed) > 0 {
+		return fmt.Errorf("go %s fails in %s", args[0], strings.Join(failed, ", "))
+	}
+	return nil
+}
+
+// replaced is a go.mod in which the other modules are those of the tree.
+func replaced(text []byte, m *module, all []*module) ([]byte, error) {
+	file, err := modfile.Parse("go.mod", text, nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, other := range all {
+		if other == m {
+			continue
+		}
+		at, err := filepath.Abs(other.dir)
+		if err != nil {
+			return nil, err
+		}
+		if err := file.AddReplace(other.path, "", at, ""); err != nil {
+			return nil, err
+		}
+	}
+	return file.Format()
+}
+
+// restored is a go.mod without what replaced has added.
+func restored(text []byte, version string) ([]byte, error) {
+	file, err := modfile.Parse("go.mod", text, nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range append([]*modfile.Replace(nil), file.Replace...) {
+		if isOwn(r.Old.Path) {
+			if err := file.DropReplace(r.Old.Path, ""); err != nil {
+				return nil, err
+			}
+		}
+	}
+	file.Cleanup()
+	if text, err = file.Format(); err != nil {
+		return nil, err
+	}
+	return at(text, version)
+}

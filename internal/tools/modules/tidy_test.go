@@ -1,0 +1,157 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// repository is one of a root and a module a, which needs the root, in a directory of its own, in which the test is then.
+func repository(t *testing.T) {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"go.work":   "go 1.26.0\n\nuse (\n\t.\n\t./a\n)\n\nreplace (\n\t" + own + " v0.0.0 => ./\n\t" + own + "/a v0.0.0 => ./a\n)\n",
+		"go.mod":    "module " + own + "\n\ngo 1.26.0\n",
+		"root.go":   "package holdfast\n\nconst N = 1\n",
+		"a/go.mod":  "module " + own + "/a\n\ngo 1.26.0\n\nrequire " + own + " v0.0.0\n",
+		"a/a.go":    "package a\n\nimport \"" + own + "\"\n\nconst N = holdfast.N\n",
+		"bench/x":   "",
+		".x/go.mod": "module hidden\n",
+	} {
+		at := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(at, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(dir)
+}
+
+func TestAGoModThatIsNotTidyIsFoundAndMended(t *testing.T) {
+	repository(t)
+	if err := run([]string{"tidy", "-diff"}); err != nil {
+		t.Fatal(err)
+	}
+	const file = "a/go.mod"
+	was, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, text := range map[string]string{
+		"one too many": string(was) + "\nrequire golang.org/x/sys v0.20.0\n",
+		"one too few":  strings.Replace(string(was), "require "+own+" v0.0.0\n", "", 1),
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := run([]string{"tidy", "-diff"}); err == nil || !strings.Contains(err.Error(), "in: a") {
+			t.Errorf("%s: %v, want one that names the module", what, err)
+		}
+		if err := run([]string{"tidy"}); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		if is, err := os.ReadFile(file); err != nil || string(is) != string(was) {
+			t.Errorf("%s: then it is\n%s (%v), want\n%s", what, is, err, was)
+		}
+	}
+}
+
+func TestAGoModWithAReplaceIsRefused(t *testing.T) {
+	repository(t)
+	was, err := os.ReadFile("a/go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("a/go.mod", append(was, "replace golang.org/x/sys => golang.org/x/sys v0.20.0\n"...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"tidy", "-diff"}, {"tidy"}, {"tag", "v1.2.3"}} {
+		if err := run(args); err == nil || !strings.Contains(err.Error(), own+"/a replaces golang.org/x/sys") {
+			t.Errorf("%q: %v, want one that names the module and what it replaces", args, err)
+		}
+	}
+}
+
+func TestAGoWorkSumThatIsNotWhatIsNeededIsMended(t *testing.T) {
+	repository(t)
+	const junk = "golang.org/x/sys v0.1.0/go.mod h1:oPkhp1MJrh7nUepCBck5+mAzfO9JrbApNNgaTdGDITg=\n"
+	if err := os.WriteFile("go.work.sum", []byte(junk), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := run([]string{"tidy", "-diff"}); err == nil || !strings.Contains(err.Error(), "go.work.sum") {
+		t.Errorf("%v, want one that names the file", err)
+	}
+	for _, args := range [][]string{{"tidy"}, {"tidy", "-diff"}} {
+		if err := run(args); err != nil {
+			t.Errorf("%q: %v", args, err)
+		}
+	}
+	if is, err := os.ReadFile("go.work.sum"); err != nil || len(is) > 0 {
+		t.Errorf("it is %q (%v), want none", is, err)
+	}
+}
+
+func TestAModuleIsBuiltAloneWithTheOthersOfTheTree(t *testing.T) {
+	repository(t)
+	if err := run([]string{"alone", "a", "vet", "./..."}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("root.go", []byte("package holdfast\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := run([]string{"alone", ".,a", "vet", "./..."}); err == nil || !strings.Contains(err.Error(), "fails in a") {
+		t.Errorf("%v, want one that names the module", err)
+	}
+}
+
+// A release names all modules by its version, and tags each of them.
+func TestAllModulesAreTaggedAlike(t *testing.T) {
+	repository(t)
+	git := func(args ...string) string {
+		t.Helper()
+		out, err := exec.Command("git", append([]string{"-c", "user.name=a", "-c", "user.email=a@example.org"}, args...)...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("git %q: %v\n%s", args, err, out)
+		}
+		return string(out)
+	}
+	git("init", "-q")
+	git("add", "go.work", "go.mod", "root.go", "a", "bench")
+	git("commit", "-qm", "first")
+	for _, name := range []string{"AUTHOR", "COMMITTER"} {
+		t.Setenv("GIT_"+name+"_NAME", "a")
+		t.Setenv("GIT_"+name+"_EMAIL", "a@example.org")
+	}
+	if err := run([]string{"tag", "v1.2.3"}); err != nil || git("tag") != "" {
+		t.Fatalf("a dry run: %v, tags %q", err, git("tag"))
+	}
+	if err := run([]string{"tag", "-do", "v1.2.3"}); err == nil {
+		t.Fatal("there are files that are not committed, and it has tagged")
+	}
+	if err := os.RemoveAll(".x"); err != nil {
+		t.Fatal(err)
+	}
+	if err := run([]string{"tag", "-do", "v1.2.3"}); err != nil {
+		t.Fatal(err)
+	}
+	if tags := strings.Fields(git("tag")); !slices.Equal(tags, []string{"a/v1.2.3", "v1.2.3"}) || git("rev-parse", "v1.2.3^{}") != git("rev-parse", "HEAD") {
+		t.Errorf("tags: %q", tags)
+	}
+	if mod, err := os.ReadFile("a/go.mod"); err != nil || !strings.Contains(string(mod), own+" v1.2.3\n") {
+		t.Errorf("%s (%v)", mod, err)
+	}
+	if err := run([]string{"tidy", "-diff"}); err != nil {
+		t.Error(err)
+	}
+	build := exec.Command("go", "build", "work")
+	build.Env = append(os.Environ(), "GOWORK=") // as found
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Errorf("the workspace: %v\n%s", err, out)
+	}
+}

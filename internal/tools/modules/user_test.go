@@ -1,0 +1,304 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/semver"
+)
+
+// A user is somebody with a module of their own, who has the modules of the tree from a proxy, and no
+// workspace.
+type user struct {
+	t   *testing.T
+	dir string
+	env []string
+}
+
+const tried = "v0.1.0-tried"
+
+// packedTree packs the modules of the tree. Whatever else is needed comes from this machine's own cache, or as
+// the environment says.
+func packedTree(t *testing.T) (env []string) {
+	t.Helper()
+	t.Chdir("../../..")
+	all, err := find(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := t.TempDir()
+	if err := proxy(all, files, tried); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("go", "env", "GOMODCACHE", "GOPROXY", "GONOSUMDB").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	was := strings.Split(string(out), "\n")
+	// The module cache is temporary: that of the machine would keep an earlier tree as this version. With -trimpath the
+	// directory of a package is no part of what is built, so the build cache has the drivers the next time.
+	return append(os.Environ(), "GOWORK=off", "GOFLAGS=-modcacherw -trimpath", "GONOSUMDB="+own+","+was[2], "GOMODCACHE="+t.TempDir(),
+		"GOPROXY=file://"+files+",file://"+was[0]+"/cache/download,"+was[1])
+}
+
+func newUser(t *testing.T, env []string, gomod, program string) *user {
+	t.Helper()
+	u := &user{t, t.TempDir(), env}
+	u.write("go.mod", "module example.org/app\n\ngo 1.26.0\n"+gomod)
+	u.write("main.go", program)
+	return u
+}
+
+func (u *user) write(name, text string) {
+	u.t.Helper()
+	if err := os.WriteFile(filepath.Join(u.dir, name), []byte(text), 0o600); err != nil {
+		u.t.Fatal(err)
+	}
+}
+
+func (u *user) do(args ...string) string {
+	u.t.Helper()
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Dir, cmd.Env = u.dir, u.env
+	var failed bytes.Buffer
+	cmd.Stderr = &failed
+	out, err := cmd.Output()
+	if err != nil {
+		u.t.Fatalf("%s: %v\n%s%s", strings.Join(args, " "), err, out, &failed)
+	}
+	return string(out)
+}
+
+// requires are the lines of go.mod, by module.
+func (u *user) requires() map[string]string {
+	u.t.Helper()
+	text, err := os.ReadFile(filepath.Join(u.dir, "go.mod"))
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	file, err := modfile.Parse("go.mod", text, nil)
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	if len(file.Replace) > 0 {
+		u.t.Errorf("it needs a replacement: %v", file.Replace)
+	}
+	all := map[string]string{}
+	for _, r := range file.Require {
+		all[r.Mod.Path] = r.Mod.Version
+	}
+	return all
+}
+
+// locks is a program that locks on a store, and says so.
+func locks(imports, open string) string {
+	return fmt.Sprintf(`package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/holdfast-go/holdfast"
+	%s
+)
+
+func main() {
+	s, err := %s
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer s.Close()
+	locks, err := holdfast.New(s, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer locks.Close()
+	l, err := locks.Mutex("a").Lock(context.Background())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer l.Release()
+	fmt.Println("locked", l.Name())
+}
+`, imports, open)
+}
+
+// What users add is the modules that they name, from a proxy and without a replace: a program on each builds, and
+// that in memory runs.
+func TestUsersGetEachModuleFromAProxy(t *testing.T) {
+	env := packedTree(t)
+	for name, program := range map[string]string{
+		"memstore":   locks(`"github.com/holdfast-go/holdfast/memstore"`, "memstore.New(), error(nil)"),
+		"redisstore": locks(`"github.com/holdfast-go/holdfast/redisstore"`, `redisstore.Open("redis://localhost:6379", nil)`),
+		"pgstore":    locks(`"github.com/holdfast-go/holdfast/pgstore"`, `pgstore.Open("postgres://localhost/app", nil)`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			u := newUser(t, env, "\nrequire "+own+" "+tried+"\n", program)
+			if name != "memstore" {
+				u.do("go", "get", own+"/"+name+"@"+tried)
+			}
+			u.do("go", "mod", "tidy")
+			u.do("go", "build", "-o", "app", ".")
+			if out := u.do("./app"); name == "memstore" && out != "locked a\n" {
+				t.Errorf("it says %q", out)
+			}
+			u.do("go", "vet", ".")
+		})
+	}
+}
+
+// The installed command has the version that was asked for, and locks. The go command refuses to install from a module with a replace.
+func TestTheCommandIsInstalledFromAProxy(t *testing.T) {
+	bin, locks := t.TempDir(), t.TempDir()
+	u := &user{t, t.TempDir(), append(packedTree(t), "GOBIN="+bin, "HOLDFAST_STORE=file:"+locks)}
+	u.do("go", "install", own+"/cmd/holdfast@"+tried)
+	holdfast := filepath.Join(bin, "holdfast")
+	if out := u.do(holdfast, "version"); !strings.HasPrefix(out, "holdfast "+tried+" ") {
+		t.Errorf("its version is %q, want %s", out, tried)
+	}
+	out := u.do(holdfast, "run", "demo", "--", "sh", "-c", "echo $HOLDFAST_TOKEN")
+	if token, err := strconv.ParseUint(strings.TrimSpace(out), 10, 64); err != nil || token == 0 {
+		t.Errorf("the command has the token %q", out)
+	}
+}
+
+// A program on redisstore gets at most three modules more than one on redislock.
+func TestAProgramOnRedisGetsFewModules(t *testing.T) {
+	env := packedTree(t)
+	ours := newUser(t, env, "\nrequire (\n\t"+own+" "+tried+"\n\t"+own+"/redisstore "+tried+"\n)\n",
+		locks(`"github.com/holdfast-go/holdfast/redisstore"`, `redisstore.Open("redis://localhost:6379", nil)`))
+	ours.do("go", "mod", "tidy")
+	theirs := newUser(t, env, "", "package main\n\nimport (\n\t\"fmt\"\n\n\t\"github.com/bsm/redislock\"\n\t\"github.com/redis/go-redis/v9\"\n)\n\nfunc main() { fmt.Println(redislock.New(redis.NewClient(nil))) }\n")
+	theirs.do("go", "mod", "tidy")
+	have, least := ours.requires(), theirs.requires()
+	t.Logf("ours: %v", have)
+	t.Logf("redislock's: %v", least)
+	if len(have) > len(least)+3 {
+		t.Errorf("%d modules, and %d for one on redislock: want at most three more", len(have), len(least))
+	}
+}
+
+// A program on one of our modules gets no module in a newer version than a program on what that module imports directly: its
+// driver, what the root imports, and the libraries of their tests.
+func TestEachModuleAsksForNoMoreThanItsDriverDoes(t *testing.T) {
+	env := append(packedTree(t), "GOFLAGS=-modcacherw -mod=mod")
+	all, err := find(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range all {
+		if slices.Contains(unpublished, m.dir) || m.dir == "cmd/holdfast" { // a program, with the newest drivers
+			continue
+		}
+		t.Run(m.dir, func(t *testing.T) {
+			least := leastOf(t, env, all, m)
+			for path, version := range selected(t, env, map[string]string{m.path: tried}) {
+				if !isOwn(path) && semver.Compare(version, least[path]) > 0 {
+					t.Errorf("it asks for %s %s, and what it imports for %q", path, version, least[path])
+				}
+			}
+		})
+	}
+}
+
+// leastOf is what a program gets that requires what the module imports directly. What the module names as indirect is named there
+// in the version that results, as go mod tidy does it: so its own requirements count.
+func leastOf(t *testing.T, env []string, all []*module, m *module) map[string]string {
+	t.Helper()
+	requires := map[string]string{} // "": indirect
+	imports(t, all, m, requires)
+	for {
+		named := maps.Clone(requires)
+		maps.DeleteFunc(named, func(_, version string) bool { return version == "" })
+		least, grown := selected(t, env, named), false
+		for path, version := range requires {
+			if version == "" && least[path] != "" {
+				requires[path], grown = least[path], true
+			}
+		}
+		if !grown {
+			return least
+		}
+	}
+}
+
+// imports adds what the module, and those of the repository that it needs, require directly, and "" for the rest.
+func imports(t *testing.T, all []*module, m *module, requires map[string]string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(m.dir, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := modfile.Parse("go.mod", text, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range file.Require {
+		path := r.Mod.Path
+		switch i := slices.IndexFunc(all, func(m *module) bool { return m.path == path }); {
+		case i >= 0:
+			imports(t, all, all[i], requires)
+		case r.Indirect:
+			if _, ok := requires[path]; !ok {
+				requires[path] = ""
+			}
+		case semver.Compare(r.Mod.Version, requires[path]) > 0:
+			requires[path] = r.Mod.Version
+		}
+	}
+}
+
+// selected is every module that a program with these requirements is built with, and its version.
+func selected(t *testing.T, env []string, requires map[string]string) map[string]string {
+	t.Helper()
+	var lines strings.Builder
+	for path, version := range requires {
+		fmt.Fprintf(&lines, "require %s %s\n", path, version)
+	}
+	u := newUser(t, env, "\n"+lines.String(), "package main\n\nfunc main() {}\n")
+	all := map[string]string{}
+	for line := range strings.Lines(u.do("go", "list", "-m", "all")) {
+		if path, version, ok := strings.Cut(strings.TrimSpace(line), " "); ok {
+			all[path] = version
+		}
+	}
+	return all
+}
+
+// Who has older versions of what other stores, or the metrics, need, keeps them.
+func TestARedisUserKeepsOlderVersionsOfWhatOthersNeed(t *testing.T) {
+	env := packedTree(t)
+	olds := map[string]string{
+		"google.golang.org/grpc":              "v1.70.0",
+		"github.com/jackc/pgx/v5":             "v5.7.2",
+		"github.com/prometheus/client_golang": "v1.20.5",
+		"github.com/spf13/cobra":              "v1.8.1",
+		"github.com/stretchr/testify":         "v1.9.0",
+		"golang.org/x/sys":                    "v0.28.0",
+	}
+	var lines strings.Builder
+	for path, version := range olds {
+		fmt.Fprintf(&lines, "require %s %s\n", path, version)
+	}
+	u := newUser(t, env, "\n"+lines.String(), "package main\n\nfunc main() {}\n")
+	u.do("go", "get", own+"@"+tried, own+"/redisstore@"+tried)
+	have := u.requires()
+	for path, version := range olds {
+		if have[path] != version {
+			t.Errorf("%s was lifted from %s to %s", path, version, have[path])
+		}
+	}
+}

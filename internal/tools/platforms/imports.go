@@ -1,0 +1,157 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/OpenPeeDeeP/depguard/v2"
+)
+
+// Which package may import which, beside the standard library. What is of another module
+// go.mod says already; this keeps the core free of drivers that a module may have for its tests, and the
+// floors in order: a store knows the contract and not the engine, nobody knows what only some
+// users have, and of internal packages those of other modules are for tests and for bench.
+
+// own is the path of the root module.
+const own = "github.com/holdfast-go/holdfast"
+
+// A room is packages with the same rule.
+type room struct {
+	dirs []string // "": the root package; with /... what is below, too
+	may  []string // import: packages of the repository by their directories, others by their paths, both with /... for what is below
+}
+
+const (
+	goredis   = "github.com/redis/go-redis/v9/..."
+	pgx       = "github.com/jackc/pgx/v5/..."
+	mysql     = "github.com/go-sql-driver/mysql"
+	gozk      = "github.com/go-zookeeper/zk"
+	sys       = "golang.org/x/sys/..."
+	prom      = "github.com/prometheus/client_golang/prometheus"
+	porcupine = "github.com/anishathalye/porcupine"
+)
+
+// etcd is its driver, and what of its interfaces cannot be used without the driver's own dependencies:
+// messages, errors, a logger.
+var etcd = []string{"go.etcd.io/etcd/client/v3/...", "go.etcd.io/etcd/client/pkg/v3/...", "go.etcd.io/etcd/api/v3/...", "google.golang.org/grpc/...", "go.uber.org/zap"}
+
+// contract is what a store is written on.
+var contract = []string{"store", "store/queue", "store/session", "store/record", "store/record/row", "store/scheme", "store/embedded"}
+
+// stores is every store and what opens one.
+var stores = []string{"memstore", "filestore", "redisstore", "redisstore/redlock", "pgstore", "pgstore/pgadvisory", "mysqlstore", "mssqlstore", "mongostore", "etcdstore", "zkstore", "natsstore"}
+
+var rooms = []room{
+	// The core: what every user links.
+	{[]string{""}, []string{"store", "internal/engine"}},
+	{[]string{"internal/engine"}, []string{"store", "internal/clock"}},
+	{[]string{"internal/clock"}, []string{sys}},
+	{[]string{"store"}, []string{"internal/clock"}},
+	{[]string{"store/queue", "store/session", "store/scheme"}, []string{"store"}},
+	{[]string{"store/record"}, []string{"store", "store/queue", "store/session"}},
+	{[]string{"store/record/row"}, []string{"store", "store/session", "store/record"}},
+
+	// Stores, each with its own driver.
+	{[]string{"memstore"}, contract},
+	{[]string{"filestore"}, append([]string{sys}, contract...)},
+	{[]string{"redisstore/..."}, append([]string{goredis, "redisstore/internal/..."}, contract...)},
+	{[]string{"pgstore/..."}, append([]string{pgx, "pgstore/internal/connect"}, contract...)},
+	{[]string{"mysqlstore"}, append([]string{mysql}, contract...)},
+	{[]string{"mssqlstore"}, append([]string{"github.com/microsoft/go-mssqldb/..."}, contract...)},
+	{[]string{"mongostore"}, append([]string{"go.mongodb.org/mongo-driver/v2/..."}, contract...)},
+	{[]string{"etcdstore"}, append(etcd, contract...)},
+	{[]string{"zkstore"}, append([]string{gozk}, contract...)},
+	{[]string{"natsstore"}, append([]string{"github.com/nats-io/nats.go/..."}, contract...)},
+
+	// Beside the core, for those who want it, with any store.
+	{[]string{"guard"}, []string{"", "store"}},
+	{[]string{"redisstore/redisguard"}, []string{"", "guard", "store/embedded", goredis}},
+	{[]string{"pgstore/pgxguard"}, []string{"", "guard", pgx}},
+	{[]string{"holdfastprom"}, []string{"", prom}},
+
+	// What brings stores together.
+	{[]string{"open"}, []string{"store", "store/scheme", "memstore", "filestore"}},
+	{[]string{"open/all"}, append([]string{"open"}, stores...)},
+	{[]string{"prove"}, append(append([]string{"", "open", "open/all", "store", "store/storetest/contain", "internal/clock", porcupine, goredis, pgx, mysql, gozk, sys}, etcd...), stores...)},
+	{[]string{"cmd/holdfast"}, append([]string{"", "open", "open/all", "store", "prove", "internal/clock", "cmd/holdfast/internal/front",
+		"github.com/spf13/cobra", sys, goredis}, stores...)}, // goredis: to silence its own log
+	{[]string{"cmd/holdfast/internal/front"}, []string{"internal/clock", sys}}, // it knows no store
+
+	// What only tests use, and the bench.
+	{[]string{"store/storetest"}, []string{"", "store", "store/queue"}},
+	{[]string{"store/storetest/contain"}, []string{"store", sys}},
+	{[]string{"store/record/recordtest"}, []string{"", "store", "store/queue", "store/session", "store/record", "store/storetest"}},
+	{[]string{"internal/mongosim"}, []string{"go.mongodb.org/mongo-driver/v2/bson"}},
+	{[]string{"internal/testserver"}, []string{sys}},
+	{[]string{"pgstore/internal/pgtest"}, []string{pgx, "store", "internal/testserver"}},
+}
+
+// free are directories whose packages import what they like: no other package imports them.
+var free = []string{"bench", "internal/tools"}
+
+// imports are the rules for the linter, for the repository in a directory. What has no room may import
+// nothing but the standard library.
+func imports(root string) *depguard.LinterSettings {
+	root = filepath.ToSlash(root)
+	files := func(dir string) string {
+		dir, below := strings.CutSuffix(dir, "/...")
+		at := root
+		if dir != "" {
+			at += "/" + dir
+		}
+		if below {
+			return at + "/{**/,}*.go"
+		}
+		return at + "/*.go"
+	}
+	taken := []string{"!$test"} // by a room
+	for _, dir := range free {
+		taken = append(taken, "!"+files(dir+"/..."))
+	}
+	all := depguard.LinterSettings{}
+	// From the last to the first: a room with /... has what no room behind it has.
+	for i := len(rooms) - 1; i >= 0; i-- {
+		r := rooms[i]
+		list := &depguard.List{ListMode: "Strict", Allow: []string{"$gostd"}, Files: append([]string(nil), taken...)}
+		for _, dir := range r.dirs {
+			list.Files = append(list.Files, files(dir))
+			taken = append(taken, "!"+files(dir))
+		}
+		for _, path := range r.may {
+			path, below := strings.CutSuffix(path, "/...")
+			if first, _, _ := strings.Cut(path, "/"); !strings.Contains(first, ".") {
+				path = strings.TrimSuffix(own+"/"+path, "/")
+			}
+			list.Allow = append(list.Allow, path+"$")
+			if below {
+				list.Allow = append(list.Allow, path+"/")
+			}
+		}
+		name := strings.Join(r.dirs, ", ")
+		if name == "" {
+			name = "the root"
+		}
+		all[name] = list
+	}
+	all["without a rule in "+rulesFile] = &depguard.List{ListMode: "Strict", Allow: []string{"$gostd"}, Files: append(taken, root+"/**/*.go")}
+	return &all
+}
+
+const rulesFile = "internal/tools/platforms/imports.go"
+
+// guardImports adds the rules to the analyses, if this is the repository.
+func guardImports() error {
+	root, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(rulesFile); err != nil {
+		return nil // modules of its tests
+	}
+	a, err := depguard.NewAnalyzer(imports(root))
+	if err == nil {
+		vet = append(vet, a)
+	}
+	return err
+}

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A package with a name that says nothing is found, by its clause or by its directory, also where it has tests only. A sound name
+// that has such a word in it is none.
+func TestAPackageNameThatSaysNothingIsFound(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"go.mod":               "module sample\n\ngo 1.26\n",
+		"util/x.go":            "package rows\n",
+		"rows/x.go":            "package helpers\n",
+		"common/x_test.go":     "package common_test\n",
+		"commons/x.go":         "package commons\n",
+		"redisutil/x.go":       "package redisutil\n",
+		"util/inside/x.go":     "package inside\n",
+		"commons/x_test.go":    "package commons_test\n",
+		"redisutil/x2_test.go": "package redisutil\n",
+	} {
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(dir)
+	found := problems("linux/amd64")
+	for i, want := range []string{"common/x_test.go:1:9: the package name common says", "rows/x.go:1:9: the package name helpers says", "util/x.go:1:9: the package name util says"} {
+		if len(found) != 3 || !strings.Contains(found[i], want) {
+			t.Fatalf("found\n%s\nwant %q in line %d of 3", strings.Join(found, "\n"), want, i+1)
+		}
+	}
+}
