@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/OpenPeeDeeP/depguard/v2"
+	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/packages"
 )
 
 // Each planted import breaks a rule and is found; the sound ones beside it are not.
@@ -88,8 +90,8 @@ func TestEachImportThatNoRuleAllowsIsFound(t *testing.T) {
 				t.Fatal(err)
 			}
 			was := vet
-			vet = append(slices.Clone(vet[:0:0]), a)
-			defer func() { vet = was }()
+			vet, mode = []*analysis.Analyzer{a}, packages.LoadSyntax // the standard library is not looked at again and again
+			defer func() { vet, mode = was, packages.LoadAllSyntax }()
 			found := problems("linux/amd64")
 			if len(found) != want || want == 1 && !strings.Contains(found[0], "breach.go") {
 				t.Errorf("found %d: %s", len(found), strings.Join(found, "\n"))

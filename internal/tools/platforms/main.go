@@ -60,6 +60,9 @@ func everything(goos string) (patterns []string) {
 	return patterns
 }
 
+// mode is what is loaded of each package: all from the source, so that nothing is compiled.
+var mode = packages.LoadAllSyntax
+
 // problems is what is wrong on a platform: that packages cannot be built, or
 // else what vet finds in those of the module.
 func problems(platform string) (all []string) {
@@ -68,7 +71,7 @@ func problems(platform string) (all []string) {
 		return []string{"not of the form GOOS/GOARCH"}
 	}
 	pkgs, err := packages.Load(&packages.Config{
-		Mode:  packages.LoadAllSyntax | packages.NeedModule,
+		Mode:  mode | packages.NeedModule,
 		Tests: true,
 		Env:   append(os.Environ(), "GOOS="+goos, "GOARCH="+goarch, "CGO_ENABLED=0"),
 	}, everything(goos)...)
