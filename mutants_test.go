@@ -92,8 +92,14 @@ var engineMutants = []mutant.Broken{
 	one("an indeterminate ask is not withdrawn", "TestRule5_AnIndeterminateAskIsRepeatedThenWithdrawn", "unclear-ask-withdrawn", mutant.Cond("false")),
 	one("a position that lapsed is asked for with its old id", "TestRule5_APositionThatLapsedIsAskedForWithANewID", "place-lapsed-asked-old", mutant.Stmt("if r.queued && r.e.now() >= r.sent.Add(r.s.positionTTL) {\n\t\n}")),
 	one("polls do not back off", "TestRule5_PollsBackOff", "polls-back-off", mutant.Delete()),
-	one("who is behind many polls as often as who is next", "TestRule5_WhoWaitsBehindManyPollsSeldom", "polls-by-position", mutant.Value("p.s.PollMin")),
+	inside("who is behind many polls as often as who is next", "TestRule5_PausesGoByThePaceOfTheQueue", "polls-by-position", mutant.Value("p.s.PollMin")),
 	one("polls do not keep pace with the queue", "TestRule5_PollsKeepPaceWithTheQueue", "polls-by-the-pace-of-the-queue", mutant.Stmt("_ = turn")),
+	one("a poll that finds the grant spares the minimum hold", "TestRule5_APollThatFindsTheGrantIsTheGrant", "poll-spares-minimum-hold", mutant.Cond("a.From == 0 || r.e.deadlineOf(a.From, a.TTL) <= r.e.now()")),
+	one("a poll that finds the grant is asked again", "TestRule5_APollThatFindsTheGrantIsTheGrant", "poll-spares-minimum-hold", mutant.Cond("true")),
+	inside("a pause goes by those that slept", "TestRule5_PausesGoByThePaceOfTheQueue", "polls-by-the-pace-of-the-queue", mutant.Value("times(turn, ahead)/4*3")),
+	inside("a pause is as short as those ahead are quick", "TestRule5_PausesGoByThePaceOfTheQueue", "polls-no-sooner", mutant.Value("min(p.poll, p.mostPause(ahead))")),
+	inside("who goes by its position does so roughly", "TestRule5_PausesGoByThePaceOfTheQueue", "position-with-jitter", mutant.Cond("false")),
+	one("a poll that tells of the position spares no ask", "TestRule5_APollThatTellsOfThePositionSparesTheAsk", "poll-tells-of-the-position", mutant.Line("case false:")),
 	one("no last ask", "TestRule5_ALastAskBeforeTheContextEnds", "last-ask", mutant.Cond("false")),
 	one("a notification grants after the end of the context", "TestRule5_AfterTheEndOfItsContextNothingIsGranted", "hint-grants-after-end", mutant.Expr("nil")),
 	{Name: "an answer grants after the end of the context", Test: "TestRule5_AnAnswerInProcessAfterTheEndOfTheContextIsGivenBack", Edits: []mutant.Edit{
@@ -104,7 +110,7 @@ var engineMutants = []mutant.Broken{
 	// Operations on one claim never overlap.
 	one("a cancelled ask is not withdrawn", "TestOperationsOnOneClaimNeverOverlap_ACancelledAskIsWithdrawnWhenItWasAnswered", "cancelled-ask-withdrawn", mutant.Stmt("_ = bound\n\t_ = claim")),
 	one("a cancelled ask is withdrawn while it is in flight", "TestOperationsOnOneClaimNeverOverlap_ACancelledAskIsWithdrawnWhenItWasAnswered", "cancelled-ask-withdrawn-while", mutant.After("r.withdraw()")),
-	one("a cancelled look is withdrawn while it is in flight", "TestOperationsOnOneClaimNeverOverlap_ACancelledPoll", "cancelled-look-withdrawn-while", mutant.Stmt("if room, err := r.pollStore(ctx); err != nil {\n\tcontinue\n} else if room {\n\treturn nil, nil\n}")),
+	one("a cancelled look is withdrawn while it is in flight", "TestOperationsOnOneClaimNeverOverlap_ACancelledPoll", "cancelled-look-withdrawn-while", mutant.Stmt("if l, room, err := r.pollStore(ctx); err != nil {\n\tcontinue\n} else if l != nil || room {\n\treturn l, nil\n}")),
 	one("a cancelled wait leaves its place", "TestOperationsOnOneClaimNeverOverlap_ACancelledWaitLeavesNothing", "cancelled-wait-leaves-place", mutant.Delete()),
 
 	// Rule 6.

@@ -185,8 +185,10 @@ type Unwatcher interface {
 // cheaper with it.
 type Poller interface {
 	// Poll answers what Ask would answer, and writes nothing. Granted in the
-	// answer means only that there is room: an Ask has to follow. No token is
-	// told that has not been drawn: it is 0 then, and Last is the newest drawn.
+	// answer means only that there is room, and an Ask has to follow, unless From
+	// is set: then the claim that waited holds the name, as if an Ask had told that.
+	// No token is told that has not been drawn: it is 0 then, and Last is the newest
+	// drawn. Of a refusal From says that the position was there.
 	Poll(ctx context.Context, c Claim) (Answer, error)
 }
 

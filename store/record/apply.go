@@ -2,6 +2,7 @@ package record
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -30,6 +31,7 @@ func (s *Store) apply(ctx context.Context, at string, rec *Record, batch []*op) 
 		if err != nil {
 			return nil, err
 		}
+		v.lately = s.lately(at, v.drawn)
 		before := v.neighbors()
 		s.settle(v)
 		a := &applied{view: v, told: make([]error, len(batch)), gone: map[store.ID]bool{}}
@@ -172,7 +174,7 @@ func (s *Store) takeIn(v *view, inbox []Note) (granted []store.Notification, tak
 // writes asks whether some of them can go: marksAsked, whichever, as most of a crowd live.
 const (
 	maxMarks   = 64
-	marksAsked = 2
+	marksAsked = 8
 )
 
 // askedAgain is of how many sessions who asks again in a crowd asks at the most, of any if it waits for more.
@@ -211,11 +213,11 @@ func (s *Store) unknown(v *view, asked map[session.ID]bool) (ids []session.ID) {
 		if kept := v.keptBy(e); kept != (session.ID{}) {
 			ids = s.unheard(ids, kept, asked)
 		}
-		if (e.Granted || v.all) && e.Expires > v.now.Clock {
+		if (e.Granted && !v.isLeft(e) || v.all) && e.Expires > v.now.Clock {
 			ids = s.unheard(ids, v.in[e.ID], asked)
 		}
 	}
-	if first && len(v.marks) > maxMarks+len(v.q.Entries) { //mutant:record-marks-are-few
+	if first && !v.reads && len(v.marks) > maxMarks+len(v.q.Entries) && (v.lately == math.MaxInt64 || rand.N(marksAsked) == 0) { //mutant:record-marks-are-few
 		for range marksAsked {
 			ids = s.unheard(ids, v.marks[rand.N(len(v.marks))].in, asked)
 		}

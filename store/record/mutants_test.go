@@ -23,6 +23,7 @@ func TestTheTestsCatchEachMutantOfTheLaws(t *testing.T) {
 		given   = "TestAnAdoptionThatIsGivenUpLeavesNothing"
 		adopted = "TestAnAdoptionOfAHoldInUseIsHeardByTheOwner"
 		suite   = "TestTheStoreKeepsThePromisesOfAllStores/"
+		found   = "TestAPollThatFindsTheGrantIsTheGrant"
 		arrives = "/fault/an_ask_that_arrives_late_goes_beside_another_claim_of_its_process"
 		session = "/fault/an_ask_that_was_not_answered_is_granted_in_the_session_it_was_sent_in"
 	)
@@ -116,6 +117,17 @@ func TestTheTestsCatchEachMutantOfTheLaws(t *testing.T) {
 		{"a late join is left on a link", "TestFaults/void_by_mark" + arrives, "record-late-join-is-left", mutant.Stmt("_ = l")},
 		{"a late join is not called", "TestFaults/join_apart" + arrives, "record-late-join-is-called", mutant.Cond("WAS && false")},
 		{"a grant counts from another session on a link", "TestFaults/one_request" + session, "record-grant-counts-from-another-session", mutant.Value("s.sessions.Begun(c.TTL)")},
+		{"a poll that finds the grant is none", found, "record-poll-finds-the-grant", mutant.Stmt("a.TTL = min(c.TTL, st.Lasts)")},
+		{"what a poll has read is forgotten", found, "record-poll-is-remembered", mutant.Delete()},
+		{"room is a grant", "TestAPollThatFindsRoomIsNoGrant", "record-poll-finds-room", mutant.Cond("a.Granted && m.waits && m.moving == nil && m.sess != nil && v.in[m.id] == m.sess.ID")},
+		{"what a poll has read is remembered beside a note", "TestAPollIsNotRememberedWhileANoteMayBeThere", "record-poll-beside-a-note", mutant.Cond("n != nil && !n.working && n.base.sent <= sent")},
+		{"who polls asks for every new holder", "TestWhoPollsWhileANameIsPassedOnAsksForNoLife", "record-lately-all", mutant.Line("e.Token < 0")},
+		{"nobody asks for the holders of a name that is passed on", "TestADeadHolderIsFoundWhileOthersPassTheNameOn", "record-lately-all", mutant.Line("v.lately < math.MaxInt64")},
+		{"nobody asks for a holder that was new", "TestWhoPollsWhileANameIsPassedOnAsksForNoLife", "record-lately-for-good", mutant.Cond("false")},
+		{"what was seen long ago says that a name is passed on", "TestWhoPollsAfterAWhileAsksWhetherTheHolderLives", "record-lately-long-ago", mutant.Cond("n.seenAt == 0")},
+		{"a try asks for no life", "TestATryWhileANameIsPassedOnAsksWhetherTheHolderLives", "record-left-by-a-try", mutant.Stmt("v.refused = true")},
+		{"a dead waiter is granted, and its lock delay blocks", "TestADeadWaiterWithALockDelayIsNotGranted", "record-left-with-a-delay", mutant.Line("return true &&")},
+		{"who loses a race reads again", "TestWhoLosesTheRaceForAFreeNameLeavesANote", "record-who-loses-reads-again", mutant.Cond("WAS && false")},
 		{"a minimum hold needs a clock", "TestAMinimumHoldNeedsNoClockOfTheServer", "record-minimum-hold-without-clock", mutant.Value("0")},
 	} {
 		all = append(all, mutant.Broken{Name: m.name, Pkg: "store/record", Test: m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})

@@ -27,6 +27,10 @@ type name struct {
 	batch   []*op // that the worker has
 	left    int   // of the batch: nobody waits for them any more
 	crowd   int   // how many held or waited when that was last seen
+	token   int64 // the newest that was seen, and that before it
+	before  int64
+	tokenAt store.Instant // when it was seen first, and when the name was looked at last
+	seenAt  store.Instant
 	cancel  context.CancelFunc
 
 	// The worker's own.
@@ -45,6 +49,7 @@ type base struct {
 	inbox bool          // the inbox is known, too
 	sent  store.Instant // when the request was sent that told it
 	fresh bool          // it was read for the operations that are under way
+	lost  bool          // it is not the newest any more: of use for a note only
 }
 
 // A late join was not answered.

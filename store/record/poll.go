@@ -1,0 +1,127 @@
+package record
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/queue"
+)
+
+// Poll implements [store.Poller].
+func (s *Store) Poll(ctx context.Context, c store.Claim) (store.Answer, error) {
+	if err := s.checkClaim(&c); err != nil {
+		return store.Answer{}, err
+	}
+	m := s.enter(c.Name, c.ID, false)
+	defer s.exit(m)
+	sent := store.Now()
+	r, err := s.read(ctx, c.Name)
+	var v *view
+	if err == nil {
+		v, err = s.viewOf(ctx, c.Name, &r, func(v *view) { v.refuse(&c) })
+	}
+	if err != nil {
+		return store.Answer{}, s.failed("look at", c.Name, err)
+	}
+	if err := s.isGone(m); err != nil {
+		return store.Answer{}, s.whyGone(ctx, m, err)
+	}
+	a, err := v.q.Poll(v.now, c.Name, &c)
+	if err != nil {
+		return store.Answer{}, err
+	}
+	if sess := s.sessions.Own(v.in[c.ID]); sess != nil && !a.Granted {
+		a.From = placedFrom(sess.State(), c.PositionTTL)
+	}
+	s.polled(m, &c, &a, v, &r, sent)
+	return a, nil
+}
+
+// refuse notes that a claim is refused: it matters whether the holders live. What is left for later is so for who waits.
+func (v *view) refuse(c *store.Claim) {
+	if v.refused = true; c.Try { //mutant:record-left-by-a-try
+		v.lately = math.MaxInt64
+	}
+}
+
+// polled notes what a poll has read. If the claim was granted that is the answer, under the conditions of law 6; and the record is what the
+// write that follows depends on, unless a note of this process may have come into the inbox since (law 4), or a write is under way.
+func (s *Store) polled(m *localClaim, c *store.Claim, a *store.Answer, v *view, r *Record, sent store.Instant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m == nil {
+		return
+	}
+	if a.Granted && m.waits && m.moving == nil && m.sess != nil && v.in[m.id] == m.sess.ID && a.Token <= v.drawn { //mutant:record-poll-finds-room
+		if st := m.sess.State(); !st.Over && !st.Failing {
+			a.From, a.TTL = st.Renewed, min(c.TTL, st.Lasts) //mutant:record-poll-finds-the-grant
+			s.granted(m, c, a, v.q.GiveUp() != "")
+		}
+	}
+	if n := s.names[m.name]; n != nil && !n.working && n.base.sent <= sent && len(n.noted) == 0 { //mutant:record-poll-beside-a-note
+		n.base = base{Record: *r, known: true, inbox: true, sent: sent} //mutant:record-poll-is-remembered
+	}
+}
+
+// look is the record of a name as it is now; of all its entries it is known
+// whether they live.
+func (s *Store) look(ctx context.Context, at string) (*view, error) {
+	r, err := s.read(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	return s.viewOf(ctx, at, &r, wholly)
+}
+
+// wholly has it known of all entries whether they live.
+func wholly(v *view) { v.all = true }
+
+// viewOf is what a record says; ask says of which entries it matters whether they live.
+func (s *Store) viewOf(ctx context.Context, at string, r *Record, ask func(*view)) (*view, error) {
+	ctx, cancel := context.WithTimeout(ctx, longest)
+	defer cancel()
+	a, err := s.apply(ctx, at, r, []*op{{apply: func(v *view) (queue.Change, error) {
+		v.reads = true
+		ask(v)
+		return queue.Change{}, nil
+	}}})
+	if err != nil {
+		return nil, err
+	}
+	return a.view, nil
+}
+
+// watched is how far apart two readings of a name are at most while somebody here waits and polls.
+const watched = 4 * time.Second
+
+// lately is the token above which those were drawn a moment ago that a name has, now that the newest is this one. Who waits and
+// polls need not ask whether their holders live: a name that goes from hand to hand has a living one as a rule, and if not the
+// next reading finds the same token.
+func (s *Store) lately(at string, token int64) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.names[at]
+	if n == nil || s.traits.Notifies {
+		return math.MaxInt64
+	}
+	now := store.Now()
+	if token > n.token {
+		n.before, n.token, n.tokenAt = n.token, token, now
+		if n.seenAt == 0 || now > n.seenAt.Add(watched) { //mutant:record-lately-long-ago
+			n.before = math.MaxInt64
+		}
+	}
+	if n.seenAt = now; now >= n.tokenAt.Add(s.sessions.Trusted()/4) { //mutant:record-lately-for-good
+		return math.MaxInt64
+	}
+	return n.before
+}
+
+// isLeft reports whether it is left for later whether a holder lives: it was granted a moment ago. One that is dead and has a lock
+// delay is not to be granted.
+func (v *view) isLeft(e *queue.Entry) bool {
+	return e.LockDelay == 0 && //mutant:record-left-with-a-delay
+		e.Token > v.lately //mutant:record-lately-all
+}

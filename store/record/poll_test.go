@@ -1,0 +1,231 @@
+package record_test
+
+import (
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record"
+	"github.com/holdfast-go/holdfast/store/record/recordtest"
+)
+
+// Where nobody is notified, those who wait poll.
+
+// polling is a server that notifies nobody, and what MySQL tells.
+var polling = recordtest.Options{Void: record.VoidByMark, Apart: true, Quiet: true, Silent: true, Terse: true}
+
+func (p *process) polls(c store.Claim) store.Answer {
+	p.t.Helper()
+	a, err := p.Poll(p.t.Context(), c)
+	if err != nil {
+		p.t.Fatalf("poll: %v", err)
+	}
+	return a
+}
+
+// sends is the requests of a process while f runs, but for renewals.
+func (p *process) sends(f func()) (all []recordtest.Op) {
+	p.t.Helper()
+	var mu sync.Mutex
+	p.client.Fates(func(q recordtest.Request) recordtest.Fate {
+		mu.Lock()
+		defer mu.Unlock()
+		if q.Op != recordtest.OpRenew {
+			all = append(all, q.Op)
+		}
+		return recordtest.Answered
+	})
+	f()
+	p.client.Fates(nil)
+	return all
+}
+
+// sendsOnly fails the test unless these are the requests of f.
+func (p *process) sendsOnly(what string, f func(), want ...recordtest.Op) {
+	p.t.Helper()
+	if have := p.sends(f); !slices.Equal(have, want) {
+		p.t.Errorf("%s sends %v, want %v", what, have, want)
+	}
+}
+
+// bubble runs f in a bubble, with a server that notifies nobody and some processes on it.
+func bubble(t *testing.T, o recordtest.Options, f func(t *testing.T, m *recordtest.Memory, next func() *process)) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(o)
+		f(t, m, func() *process { return start(t, m, false) })
+	})
+}
+
+// Law 6: what a poll has read is as good as a notification. And law 4: it is what the write that follows depends on.
+func TestAPollThatFindsTheGrantIsTheGrant(t *testing.T) {
+	bubble(t, polling, func(t *testing.T, m *recordtest.Memory, next func() *process) {
+		p, q := next(), next()
+		h, c := q.takes(q.claim()), p.claim()
+		p.waits(c)
+		q.releases(h)
+		time.Sleep(time.Second)
+		before := store.Now()
+		var a store.Answer
+		p.sendsOnly("a poll", func() { a = p.polls(c) }, recordtest.OpLoad)
+		if !a.Granted || a.Token <= h.Token || a.TTL == 0 || a.TTL > store.MaxPositionTTL || a.From == 0 || a.From >= before {
+			t.Errorf("%+v, want granted, from the last renewal of its session, which was before %v", a, before)
+		}
+		p.sendsOnly("a release", func() { p.releases(store.Hold{Name: at, ID: c.ID, Token: a.Token}) }, recordtest.OpSwap)
+	})
+}
+
+// Law 6: only what was written is granted.
+func TestAPollThatFindsRoomIsNoGrant(t *testing.T) {
+	bubble(t, polling, func(t *testing.T, m *recordtest.Memory, next func() *process) {
+		p, q, r := next(), next(), next()
+		q.takes(q.claim())
+		c := p.claim()
+		r.givesUpWaiting()
+		p.waits(c)
+		r.joinsAndHangs(true) // the reading of the inbox grants what fits
+		q.client.Cut()
+		m.Lapse(q.Sessions()...)
+		time.Sleep(2 * time.Second)
+		if a := p.polls(c); !a.Granted || a.From != 0 {
+			t.Fatalf("%+v, want room, and no grant", a)
+		}
+		before := p.stored().Version
+		if p.takes(c); p.stored().Version == before {
+			t.Error("a grant that was not written")
+		}
+	})
+}
+
+// Law 4: whose note may be in the inbox writes only on what was read since.
+func TestAPollIsNotRememberedWhileANoteMayBeThere(t *testing.T) {
+	bubble(t, polling, func(t *testing.T, m *recordtest.Memory, next func() *process) {
+		p, q := next(), next()
+		h, c := q.takes(q.claim()), p.claim()
+		p.waits(c)
+		q.releases(h)
+		p.NotedForTest(at, p.id.NewID())
+		a := p.polls(c)
+		if all := p.sends(func() { p.releases(store.Hold{Name: at, ID: c.ID, Token: a.Token}) }); all[0] != recordtest.OpLoad {
+			t.Errorf("the release sends %v", all)
+		}
+	})
+}
+
+// While a name goes from hand to hand, who polls asks only after a moment whether its newest holder lives, and who gives back asks of nobody.
+func TestWhoPollsWhileANameIsPassedOnAsksForNoLife(t *testing.T) {
+	bubble(t, polling, func(t *testing.T, m *recordtest.Memory, next func() *process) {
+		p, q, r := next(), next(), next()
+		h, second, third := p.takes(p.claim()), q.claim(), r.claim()
+		q.waits(second)
+		r.waits(third)
+		p.sendsOnly("a release", func() { p.releases(h) }, recordtest.OpLoad, recordtest.OpSwap)
+		r.sendsOnly("the first poll", func() { r.polls(third) }, recordtest.OpLoad)
+		time.Sleep(200 * time.Millisecond)
+		r.sendsOnly("a poll soon", func() { r.polls(third) }, recordtest.OpLoad)
+		time.Sleep(100 * time.Millisecond)
+		r.sendsOnly("a poll later", func() { r.polls(third) }, recordtest.OpLoad, recordtest.OpLeft)
+	})
+}
+
+// Who has not looked at a name for a while does not know since when its holder has it.
+func TestWhoPollsAfterAWhileAsksWhetherTheHolderLives(t *testing.T) {
+	bubble(t, polling, func(t *testing.T, m *recordtest.Memory, next func() *process) {
+		p, r := next(), next()
+		r.releases(r.takes(r.claim()))
+		time.Sleep(time.Minute)
+		p.takes(p.claim())
+		r.sendsOnly("a poll", func() { r.polls(r.claim()) }, recordtest.OpLoad, recordtest.OpLeft)
+	})
+}
+
+// A try is not made again, so it asks.
+func TestATryWhileANameIsPassedOnAsksWhetherTheHolderLives(t *testing.T) {
+	bubble(t, polling, func(t *testing.T, m *recordtest.Memory, next func() *process) {
+		p, r := next(), next()
+		r.releases(r.takes(r.claim()))
+		p.takes(p.claim())
+		all := r.sends(func() { r.waits(r.claim(try)) })
+		if !slices.Contains(all, recordtest.OpLeft) {
+			t.Errorf("it sends %v", all)
+		}
+	})
+}
+
+// The dead are found all the same: those that were granted in a moment, and those that hold for longer at once.
+func TestTheDeadAreFoundWhileANameIsPassedOn(t *testing.T) {
+	bubble(t, polling, func(t *testing.T, m *recordtest.Memory, next func() *process) {
+		p, r := next(), next()
+		h, last := p.takes(p.claim()), r.claim()
+		for range 3 {
+			q := next()
+			q.waits(q.claim())
+			q.client.Cut()
+			m.Lapse(q.Sessions()...)
+		}
+		r.waits(last)
+		p.releases(h)
+		if r.polls(last).Granted {
+			t.Fatal("who gives back asks for lives")
+		}
+		time.Sleep(300 * time.Millisecond)
+		r.takes(last)
+	})
+}
+
+func TestADeadHolderIsFoundWhileOthersPassTheNameOn(t *testing.T) {
+	bubble(t, polling, func(t *testing.T, m *recordtest.Memory, next func() *process) {
+		p, q, r := next(), next(), next()
+		slots := func(n int64) func(*store.Claim) { return func(c *store.Claim) { c.Limit, c.Weight = 3, n } }
+		q.takes(q.claim(slots(1)))
+		r.waits(r.claim(slots(3), try))
+		q.client.Cut()
+		m.Lapse(q.Sessions()...)
+		time.Sleep(2 * time.Second)
+		p.takes(p.claim(slots(1)))
+		if a := r.polls(r.claim(slots(2))); !a.Granted {
+			t.Errorf("two of three slots, of which one is held and one by the dead: %+v", a)
+		}
+	})
+}
+
+// A hold has a lock delay, and a position has none: who gives back grants no dead waiter that would have one.
+func TestADeadWaiterWithALockDelayIsNotGranted(t *testing.T) {
+	bubble(t, polling, func(t *testing.T, m *recordtest.Memory, next func() *process) {
+		p, q, r := next(), next(), next()
+		h, last := p.takes(p.claim()), r.claim()
+		q.waits(q.claim(func(c *store.Claim) { c.LockDelay = time.Hour }))
+		q.client.Cut()
+		m.Lapse(q.Sessions()...)
+		r.waits(last)
+		p.releases(h)
+		r.takes(last)
+	})
+}
+
+// Who loses the race for a name that was free has to wait as a rule: it begins a session for that, and leaves a note without reading again.
+func TestWhoLosesTheRaceForAFreeNameLeavesANote(t *testing.T) {
+	bubble(t, polling, func(t *testing.T, m *recordtest.Memory, next func() *process) {
+		p, q := next(), next()
+		var all []recordtest.Op
+		q.client.Fates(func(r recordtest.Request) recordtest.Fate {
+			if all = append(all, r.Op); len(all) == 3 {
+				p.takes(p.claim())
+			}
+			return recordtest.Answered
+		})
+		c := q.claim()
+		q.waits(c)
+		q.client.Fates(nil)
+		want := []recordtest.Op{recordtest.OpBegin, recordtest.OpLoad, recordtest.OpSwap, recordtest.OpBegin, recordtest.OpJoin, recordtest.OpLoad}
+		if len(all) < len(want) || !slices.Equal(all[:len(want)], want) {
+			t.Errorf("it sends %v, want first %v", all, want)
+		}
+		if ids := q.entries(); len(ids) != 2 || ids[1] != c.ID {
+			t.Errorf("listed are %v", ids)
+		}
+	})
+}
