@@ -188,7 +188,8 @@ type Poller interface {
 	// answer means only that there is room, and an Ask has to follow, unless From
 	// is set: then the claim that waited holds the name, as if an Ask had told that.
 	// No token is told that has not been drawn: it is 0 then, and Last is the newest
-	// drawn. Of a refusal From says that the position was there.
+	// drawn. Of a refusal From says that the position is there, and is kept as if an
+	// Ask had told that.
 	Poll(ctx context.Context, c Claim) (Answer, error)
 }
 

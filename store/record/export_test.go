@@ -77,13 +77,6 @@ func (s *Store) WaitingForTest(at string) int {
 	return len(s.names[at].waiting)
 }
 
-// NotedForTest has a note of a claim be in the inbox of a name, as far as the store knows.
-func (s *Store) NotedForTest(at string, id store.ID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.names[at].noted[id] = true
-}
-
 // SweepForTest has the next sweep be due.
 func (s *Store) SweepForTest() {
 	s.mu.Lock()

@@ -22,12 +22,13 @@ const (
 type name struct {
 	at      string
 	users   int
-	working bool  // it has a worker
-	waiting []*op // for the worker
-	batch   []*op // that the worker has
-	left    int   // of the batch: nobody waits for them any more
-	crowd   int   // how many held or waited when that was last seen
-	token   int64 // the newest that was seen, and that before it
+	working bool          // it has a worker
+	rested  store.Instant // when that had nothing to do any more
+	waiting []*op         // for the worker
+	batch   []*op         // that the worker has
+	left    int           // of the batch: nobody waits for them any more
+	crowd   int           // how many held or waited when that was last seen
+	token   int64         // the newest that was seen, and that before it
 	before  int64
 	tokenAt store.Instant // when it was seen first, and when the name was looked at last
 	seenAt  store.Instant
@@ -179,7 +180,7 @@ func (s *Store) work(n *name) {
 		s.mu.Lock()
 		n.batch, n.left, n.cancel = nil, 0, cancel
 		if len(n.waiting) == 0 {
-			n.working = false
+			n.working, n.rested = false, store.Now()
 			s.mu.Unlock()
 			cancel()
 			return

@@ -32,10 +32,10 @@ func (s *Store) Poll(ctx context.Context, c store.Claim) (store.Answer, error) {
 	if err != nil {
 		return store.Answer{}, err
 	}
-	if sess := s.sessions.Own(v.in[c.ID]); sess != nil && !a.Granted {
-		a.From = placedFrom(sess.State(), c.PositionTTL)
+	if m != nil {
+		s.polled(m, &c, &a, v)
+		s.remember(c.Name, &r, sent)
 	}
-	s.polled(m, &c, &a, v, &r, sent)
 	return a, nil
 }
 
@@ -46,21 +46,31 @@ func (v *view) refuse(c *store.Claim) {
 	}
 }
 
-// polled notes what a poll has read. If the claim was granted that is the answer, under the conditions of law 6; and the record is what the
-// write that follows depends on, unless a note of this process may have come into the inbox since (law 4), or a write is under way.
-func (s *Store) polled(m *localClaim, c *store.Claim, a *store.Answer, v *view, r *Record, sent store.Instant) {
+// polled notes what a poll has found of a claim that waits: that it has its position still, or that it was granted, which is the answer
+// under the conditions of law 6. Only a token that was written is one: what fits, but was not written, is room.
+func (s *Store) polled(m *localClaim, c *store.Claim, a *store.Answer, v *view) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if m == nil {
+	if !m.waits || m.moving != nil || m.sess == nil || v.in[m.id] != m.sess.ID {
 		return
 	}
-	if a.Granted && m.waits && m.moving == nil && m.sess != nil && v.in[m.id] == m.sess.ID && a.Token <= v.drawn { //mutant:record-poll-finds-room
-		if st := m.sess.State(); !st.Over && !st.Failing {
-			a.From, a.TTL = st.Renewed, min(c.TTL, st.Lasts) //mutant:record-poll-finds-the-grant
-			s.granted(m, c, a, v.q.GiveUp() != "")
-		}
+	switch st := m.sess.State(); {
+	case st.Over || st.Failing:
+	case !a.Granted && (c.GiveUp == "" || m.uncalled != nil && len(m.uncalled) == 0): // else an ask has to call holders //mutant:record-poll-calls-nobody
+		a.From = placedFrom(st, c.PositionTTL)
+		m.ends = max(m.ends, store.Now().Add(c.PositionTTL)) //mutant:record-poll-keeps-the-position
+	case 0 < a.Token && a.Token <= v.drawn: //mutant:record-poll-finds-room
+		a.From, a.TTL = st.Renewed, min(c.TTL, st.Lasts) //mutant:record-poll-finds-the-grant
+		s.granted(m, c, a, v.q.GiveUp() != "")
 	}
-	if n := s.names[m.name]; n != nil && !n.working && n.base.sent <= sent && len(n.noted) == 0 { //mutant:record-poll-beside-a-note
+}
+
+// remember has the next write depend on what a poll has read, if nothing was done to the name since the poll was sent: a note that came later
+// is not in it (law 4).
+func (s *Store) remember(at string, r *Record, sent store.Instant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := s.names[at]; n != nil && !n.working && n.rested < sent { //mutant:record-poll-beside-a-note
 		n.base = base{Record: *r, known: true, inbox: true, sent: sent} //mutant:record-poll-is-remembered
 	}
 }

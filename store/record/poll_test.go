@@ -1,6 +1,7 @@
 package record_test
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"testing"
@@ -100,18 +101,90 @@ func TestAPollThatFindsRoomIsNoGrant(t *testing.T) {
 	})
 }
 
-// Law 4: whose note may be in the inbox writes only on what was read since.
-func TestAPollIsNotRememberedWhileANoteMayBeThere(t *testing.T) {
+// The same where nothing but the death of the holder makes room: no token is drawn then.
+func TestAPollThatFindsADeadHolderIsNoGrant(t *testing.T) {
+	bubble(t, polling, func(t *testing.T, m *recordtest.Memory, next func() *process) {
+		p, q := next(), next()
+		q.takes(q.claim())
+		c := p.claim()
+		p.waits(c)
+		q.client.Cut()
+		m.Lapse(q.Sessions()...)
+		time.Sleep(2 * time.Second)
+		if a := p.polls(c); !a.Granted || a.From != 0 || a.Token != 0 {
+			t.Fatalf("%+v, want room, and no grant", a)
+		}
+		p.takes(c)
+	})
+}
+
+// Who is told by polls that it has its position asks no more, so they keep it.
+func TestPollsKeepThePosition(t *testing.T) {
 	bubble(t, polling, func(t *testing.T, m *recordtest.Memory, next func() *process) {
 		p, q := next(), next()
 		h, c := q.takes(q.claim()), p.claim()
 		p.waits(c)
-		q.releases(h)
-		p.NotedForTest(at, p.id.NewID())
-		a := p.polls(c)
-		if all := p.sends(func() { p.releases(store.Hold{Name: at, ID: c.ID, Token: a.Token}) }); all[0] != recordtest.OpLoad {
-			t.Errorf("the release sends %v", all)
+		for end := store.Now().Add(40 * time.Second); store.Now() < end; time.Sleep(time.Second) {
+			if a := p.polls(c); a.Granted || a.From == 0 || a.From < store.Now().Add(-c.PositionTTL) {
+				t.Fatalf("%+v, want refused, and when its session was renewed", a)
+			}
 		}
+		p.lists(h.ID, c.ID)
+		time.Sleep(c.PositionTTL + time.Second) // it neither polls nor asks
+		p.lists(h.ID)
+	})
+}
+
+// Only an ask calls the holders that it asks to give up.
+func TestAPollOfWhoHasNotCalledTheHoldersSparesNoAsk(t *testing.T) {
+	bubble(t, polling, func(t *testing.T, m *recordtest.Memory, next func() *process) {
+		p, q := next(), next()
+		p.takes(p.claim())
+		c := q.claim(asking)
+		q.all(recordtest.Lost, recordtest.OpCall)
+		q.waits(c)
+		q.client.Fates(nil)
+		if a := q.polls(c); a.From != 0 {
+			t.Errorf("%+v, though a call has failed", a)
+		}
+		q.waits(c)
+		if a := q.polls(c); a.From == 0 {
+			t.Errorf("%+v, though all are called", a)
+		}
+	})
+}
+
+// A readLate has its reader hear only after a while.
+type readLate struct {
+	*recordtest.Client
+	late func()
+}
+
+func (b *readLate) Load(ctx context.Context, name string) (record.Record, error) {
+	r, err := b.Client.Load(ctx, name)
+	if late := b.late; late != nil {
+		b.late = nil
+		late()
+	}
+	return r, err
+}
+
+// Law 4: what was done since the poll was sent is not in what it has read, and may have left a note.
+func TestAPollIsNotRememberedIfTheNameWasWrittenMeanwhile(t *testing.T) {
+	bubble(t, polling, func(t *testing.T, m *recordtest.Memory, next func() *process) {
+		c := m.Client()
+		late := &readLate{Client: c}
+		p, q := startOn(t, c, late, false), next()
+		q.takes(q.claim())
+		x, y := p.claim(), p.claim()
+		p.waits(x)
+		time.Sleep(time.Second)
+		late.late = func() {
+			time.Sleep(time.Millisecond)
+			p.waits(y)
+		}
+		p.polls(x)
+		p.sendsOnly("an ask", func() { p.waits(p.claim()) }, recordtest.OpSwap) // on what it wrote for y
 	})
 }
 
