@@ -377,6 +377,7 @@ var engineMutants = []mutant.Broken{
 	one("a TTL is out of range", "TestEndless_WhatNeedsADeadlineIsUnsupported", "ttl-out-range", mutant.Cond("false")),
 	one("not renewed and endless", "TestEndless_WhatNeedsADeadlineIsUnsupported", "renewed-endless", mutant.Cond("false")),
 	one("renewed by hand for ever", "TestEndless_WhatNeedsADeadlineIsUnsupported", "renewed-hand-ever", mutant.Cond("false")),
+	one("an end is told that nobody knows", "TestHeldError_TellsNoEndThatNobodyKnows", "end-told-nobody-knows", mutant.Cond("true")),
 	one("times are told that nobody knows", "TestEndless_ARefusalTellsNoTimesThatNobodyKnows", "times-told-nobody-knows", mutant.Cond("true")),
 	one("a notification grants a position's time", "TestEndless_ANotificationIsOnlyAPoll", "hint-spares-minimum-hold", mutant.Cond("h.ID != r.claim.ID || !fresh || r.claim.MinHold > 0 || r.s.NoRenew")),
 

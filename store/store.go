@@ -355,7 +355,8 @@ type State struct {
 }
 
 // An Entry is one claim in a queue, as others see it. The durations are
-// relative to the moment the store answered, by the store's clock.
+// relative to the moment the store answered, by the store's clock. In a refusal
+// Expires and Ends may both be 0: not known.
 type Entry struct {
 	ID           ID // of the zero Process: detached, on its way to another process
 	Weight       int64

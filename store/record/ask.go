@@ -283,9 +283,7 @@ func (s *Store) answer(
 	m.calls = calls[sess.ID] // not known: its next renewal reads
 	a := got.a
 	a.From = placedFrom(st, c.PositionTTL)
-	if a.Until > time.Duration(unending)*time.Microsecond/2 {
-		a.Until = 0 // nobody has asked
-	}
+	unasked(&a)
 	if m.waits = !a.Granted; m.waits {
 		m.ends = max(m.ends, store.Now().Add(c.PositionTTL))
 	} else {
@@ -295,6 +293,19 @@ func (s *Store) answer(
 	}
 	s.poke()
 	return a, nil
+}
+
+// unasked takes from an answer the times that are not known, as nobody has asked whether the holders live.
+func unasked(a *store.Answer) {
+	const ever = time.Duration(unending) * time.Microsecond / 2
+	if a.Until > ever {
+		a.Until = 0
+	}
+	for i := range a.Holders {
+		if h := &a.Holders[i]; h.Ends > ever { //mutant:record-times-of-the-unasked
+			h.Expires, h.Ends = 0, 0
+		}
+	}
 }
 
 // placedFrom is from when a position counts. Its owner takes it to last for all of its PositionTTL from then, and may be

@@ -39,7 +39,7 @@ type view struct {
 	all     bool              // it matters of all entries whether they live
 	asks    bool              // it matters of the first that asks the holders to give up
 	reads   bool              // nothing is to be written
-	lately  int64             // holds with a greater token were granted a moment ago, see poll.go
+	lately  int64             // who was granted since then was so a moment ago, see poll.go
 }
 
 // A mark says up to which number the notes of a session are void, or were taken in.

@@ -28,10 +28,6 @@ type name struct {
 	batch   []*op         // that the worker has
 	left    int           // of the batch: nobody waits for them any more
 	crowd   int           // how many held or waited when that was last seen
-	token   int64         // the newest that was seen, and that before it
-	before  int64
-	tokenAt store.Instant // when it was seen first, and when the name was looked at last
-	seenAt  store.Instant
 	cancel  context.CancelFunc
 
 	// The worker's own.

@@ -3,7 +3,6 @@ package record
 import (
 	"context"
 	"math"
-	"time"
 
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/queue"
@@ -32,6 +31,7 @@ func (s *Store) Poll(ctx context.Context, c store.Claim) (store.Answer, error) {
 	if err != nil {
 		return store.Answer{}, err
 	}
+	unasked(&a)
 	if m != nil {
 		s.polled(m, &c, &a, v)
 		s.remember(c.Name, &r, sent)
@@ -103,35 +103,21 @@ func (s *Store) viewOf(ctx context.Context, at string, r *Record, ask func(*view
 	return a.view, nil
 }
 
-// watched is how far apart two readings of a name are at most while somebody here waits and polls.
-const watched = 4 * time.Second
-
-// lately is the token above which those were drawn a moment ago that a name has, now that the newest is this one. Who waits and
-// polls need not ask whether their holders live: a name that goes from hand to hand has a living one as a rule, and if not the
-// next reading finds the same token.
-func (s *Store) lately(at string, token int64) int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := s.names[at]
-	if n == nil || s.traits.Notifies {
-		return math.MaxInt64
-	}
-	now := store.Now()
-	if token > n.token {
-		n.before, n.token, n.tokenAt = n.token, token, now
-		if n.seenAt == 0 || now > n.seenAt.Add(watched) { //mutant:record-lately-long-ago
-			n.before = math.MaxInt64
+// lately is since when those were granted, on the clock of the record, of whom who waits and polls need not ask whether they live, if the
+// name goes from hand to hand: it has a living holder then as a rule, and if not a later reading finds it. Else it is never.
+func (s *Store) lately(v *view) int64 {
+	since := v.now.Clock - (s.sessions.Trusted() / 4).Microseconds() //mutant:record-lately-for-good
+	for i := range v.q.Entries {
+		if v.q.Entries[i].Since > since && s.traits.Clock && !s.traits.Notifies { //mutant:record-lately-alone
+			return since
 		}
 	}
-	if n.seenAt = now; now >= n.tokenAt.Add(s.sessions.Trusted()/4) { //mutant:record-lately-for-good
-		return math.MaxInt64
-	}
-	return n.before
+	return math.MaxInt64
 }
 
 // isLeft reports whether it is left for later whether a holder lives: it was granted a moment ago. One that is dead and has a lock
 // delay is not to be granted.
 func (v *view) isLeft(e *queue.Entry) bool {
 	return e.LockDelay == 0 && //mutant:record-left-with-a-delay
-		e.Token > v.lately //mutant:record-lately-all
+		e.Since > v.lately //mutant:record-lately-all
 }

@@ -204,14 +204,47 @@ func TestWhoPollsWhileANameIsPassedOnAsksForNoLife(t *testing.T) {
 	})
 }
 
-// Who has not looked at a name for a while does not know since when its holder has it.
-func TestWhoPollsAfterAWhileAsksWhetherTheHolderLives(t *testing.T) {
+// Of who was not asked about it is not known when it ends.
+func TestWhatEndsNobodyKnowsWhenIsNotTold(t *testing.T) {
 	bubble(t, polling, func(t *testing.T, m *recordtest.Memory, next func() *process) {
 		p, r := next(), next()
 		r.releases(r.takes(r.claim()))
-		time.Sleep(time.Minute)
+		p.takes(p.claim())
+		c := r.claim()
+		asked, polled := r.waits(c), r.polls(c)
+		time.Sleep(time.Second)
+		for i, a := range []store.Answer{asked, polled, r.polls(c)} {
+			h := a.Holders[0]
+			if known := i == 2; known != (a.Until > 0 && a.Until <= time.Minute) || known != (h.Expires > 0) || known != (h.Ends > 0) || h.Ends > time.Minute {
+				t.Errorf("%+v, want the times known: %v", a, known)
+			}
+		}
+	})
+}
+
+// Without a clock of the server nobody knows how long a name is held.
+func TestWhoPollsWithoutAClockAsksWhetherTheHolderLives(t *testing.T) {
+	bubble(t, recordtest.Options{Quiet: true, Silent: true, Blind: true}, func(t *testing.T, m *recordtest.Memory, next func() *process) {
+		p, r := next(), next()
 		p.takes(p.claim())
 		r.sendsOnly("a poll", func() { r.polls(r.claim()) }, recordtest.OpLoad, recordtest.OpLeft)
+	})
+}
+
+// Who has had a name for longer grants nobody dead.
+func TestWhoGivesBackAfterAWhileAsksWhetherTheNextLives(t *testing.T) {
+	bubble(t, polling, func(t *testing.T, m *recordtest.Memory, next func() *process) {
+		p, q, r := next(), next(), next()
+		h, last := p.takes(p.claim()), r.claim()
+		q.waits(q.claim())
+		r.waits(last)
+		q.client.Cut()
+		m.Lapse(q.Sessions()...)
+		time.Sleep(2 * time.Second)
+		p.releases(h)
+		if a := r.polls(last); !a.Granted || a.From == 0 {
+			t.Errorf("%+v, want granted", a)
+		}
 	})
 }
 
