@@ -100,6 +100,7 @@ var engineMutants = []mutant.Broken{
 	inside("a pause is as short as those ahead are quick", "TestRule5_PausesGoByThePaceOfTheQueue", "polls-no-sooner", mutant.Value("min(p.poll, p.mostPause(ahead))")),
 	inside("who goes by its position does so roughly", "TestRule5_PausesGoByThePaceOfTheQueue", "position-with-jitter", mutant.Cond("false")),
 	one("a poll that tells of the position spares no ask", "TestRule5_APollThatTellsOfThePositionSparesTheAsk", "poll-tells-of-the-position", mutant.Line("case false:")),
+	one("those in line are told of asks alone", "TestRule5_APollTellsThoseInLineWhoHolds", "poll-tells-those-in-line", mutant.Delete()),
 	one("no last ask", "TestRule5_ALastAskBeforeTheContextEnds", "last-ask", mutant.Cond("false")),
 	one("a notification grants after the end of the context", "TestRule5_AfterTheEndOfItsContextNothingIsGranted", "hint-grants-after-end", mutant.Expr("nil")),
 	{Name: "an answer grants after the end of the context", Test: "TestRule5_AnAnswerInProcessAfterTheEndOfTheContextIsGivenBack", Edits: []mutant.Edit{

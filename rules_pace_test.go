@@ -122,3 +122,26 @@ func TestRule5_APollThatTellsOfThePositionSparesTheAsk(t *testing.T) {
 		w.got()
 	})
 }
+
+// Those in line in the process learn from its polls who holds.
+func TestRule5_APollTellsThoseInLineWhoHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		first := other(t, s.mem, "a", time.Hour)
+		second := other(t, s.mem, "a", time.Hour) // waits
+		m := locker(t, withSession{withPolls{s}}, nil).Mutex("a")
+		inside := waits(t, m.Lock)
+		inLine := waits(t, func(ctx context.Context) (*Lease, error) {
+			ctx, cancel := context.WithTimeout(ctx, 6*time.Second)
+			defer cancel()
+			return m.Lock(ctx)
+		})
+		time.Sleep(2 * time.Second)
+		first.release()
+		second.ask()
+		inLine.wait()
+		same(t, "the holder", heldBy(t, inLine.err).ID, second.c.ID.String())
+		second.release()
+		inside.got()
+	})
+}

@@ -105,8 +105,8 @@ func (r *request) gaveUp(err error) error {
 	return r.w.gaveUp(err, r.refused, r.away.now(r.e))
 }
 
-// pollStore reports whether an ask is worth while; or it returns the lease, if the answer is the grant. An error means that the wait
-// is over.
+// pollStore reports whether an ask is worth while; or it returns the lease, if the answer is the grant. An error means that
+// the wait is over.
 func (r *request) pollStore(ctx context.Context) (l *Lease, room bool, err error) {
 	poller, ok := r.e.store.(store.Poller)
 	if !ok {
@@ -146,6 +146,7 @@ func (r *request) pollStore(ctx context.Context) (l *Lease, room bool, err error
 		return l, false, err
 	case a.From != 0: // a session keeps the position, which is there: no ask need say so //mutant:poll-tells-of-the-position
 		r.refuse(a, out.sent)
+		r.e.queues.answered(r.p, r.refused, r.queued, r.notified) //mutant:poll-tells-those-in-line
 	default:
 		r.moved(a)
 	}
