@@ -52,8 +52,8 @@ func TestARowThatIsNotOursIsReportedAndLeftAlone(t *testing.T) {
 		set  string
 		want error
 	}{
-		"of a newer form":     {"form=3", store.ErrUnsupported},
-		"of an older form":    {"form=1", store.ErrCorrupt},
+		"of a newer form":     {"form=4", store.ErrUnsupported},
+		"of an older form":    {"form=2", store.ErrCorrupt},
 		"with torn data":      {"data=LEFT(data,LENGTH(data)-1)", store.ErrCorrupt},
 		"with other data":     {"data=x'ff00'", store.ErrUnsupported},
 		"with no data":        {"data=x'00'", store.ErrCorrupt},

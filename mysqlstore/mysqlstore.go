@@ -11,11 +11,12 @@
 // gives it another random number (rev). A claim that comes while somebody else writes
 // leaves a note, which is an INSERT and touches no row that is there. The next write takes the notes
 // in: it lists their numbers in the column taken, and from then on they count for nothing. A session has its expiry by the server's clock, in microseconds since 1970,
-// and how often its owner was called. The column form is the version of it all, 2; a row
+// and how often its owner was called. The column form is the version of it all, 3; a row
 // of a newer one is left alone.
 //
 // A name's row is deleted about a day after its last hold ended, a session's after its end, and a note's after it was taken in,
-// in small steps beside the locking.
+// in small steps beside the locking. If you delete a name by hand, delete its rows in both tables: the row of the name lists which
+// notes count for nothing.
 //
 // # Guarantees
 //
@@ -24,7 +25,7 @@
 // increase as long as its row is there, and beyond that as long as the clock of
 // the server is not behind the newest token.
 //
-// Every statement is a transaction of its own, and writes at most one row: a process that
+// Every statement is a transaction of its own, and writes at most one row of a name or a session: a process that
 // stops at any point holds up nobody, and a row that somebody has locked delays only that
 // name, or the renewals of that session: of all that a process holds with one TTL. If it stays locked, those are lost at
 // their deadline, as in an outage. All that a statement decides on is in the row that it writes, so it

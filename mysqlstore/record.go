@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/record/row"
 )
 
-// form is the version of the stored form. That of earlier versions, 1, had other columns.
-const form = 2
+// form is the version of the stored form. The earlier ones, 1 and 2, had other columns.
+const form = 3
 
 // Statements have no parameters: a driver that prepares those would need more round trips, and one that does not
 // would depend on sql_mode and character set. Numbers are written as such and bytes in hexadecimal.

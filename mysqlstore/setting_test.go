@@ -248,7 +248,7 @@ func TestAConnectionThatReadsWhatIsNotCommittedIsRefused(t *testing.T) {
 			},
 		} {
 			if what == "list" {
-				mustExec(t, dbOn(t, dsn), "INSERT INTO "+b.records+" VALUES (x'61',2,1,0,0,'0',x'01')")
+				mustExec(t, dbOn(t, dsn), "INSERT INTO "+b.records+" VALUES (x'61',3,1,0,0,'0',x'01')")
 			}
 			if err := f(); !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "READ UNCOMMITTED") {
 				t.Errorf("%s: %v, want an error that says what to do", what, err)

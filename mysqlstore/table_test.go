@@ -164,6 +164,7 @@ func TestATableThatIsNotOursIsReportedAndLeftAlone(t *testing.T) {
 	db := dbOn(t, sharedDSN(t))
 	for what, c := range map[string]struct{ from, to string }{
 		"it has no column taken":              {"  `taken` mediumblob NOT NULL,\n", ""},
+		"its column taken is bigint":          {"`taken` mediumblob NOT NULL", "`taken` bigint NOT NULL"}, // as in form 2
 		"it has no column calls":              {"  `calls` bigint NOT NULL,\n", ""},
 		"its column name is varbinary(100)":   {"varbinary(512)", "varbinary(100)"},
 		"its column name is varchar(512)":     {"varbinary(512)", "varchar(512)"},
