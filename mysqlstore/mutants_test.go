@@ -19,6 +19,7 @@ func TestTheTestsCatchEachMutantOfMySQL(t *testing.T) {
 		do               mutant.Op
 	}{
 		{"what does not commit is written", "TestAConnectionWithoutAutocommitIsRefusedAndNothingIsWritten", "mysql-commits", mutant.Value(`" AND 1=1"`)},
+		{"a note that does not commit is left", "TestAConnectionWithoutAutocommitIsRefusedAndNothingIsWritten", "mysql-joins-commit", mutant.Stmt(`rows = append(rows, "("+text(name)+","+text(row.Pack(notes[i:i+1]))+")")`)},
 		{"what was not committed is read", "TestAConnectionThatReadsWhatIsNotCommittedIsRefused" + levels, "mysql-fit", mutant.Value(`"@@autocommit"`)},
 		{"a swap depends on no version", promise + "a_swap_on_an_older_version_is_refused", "mysql-swap-depends", mutant.Line(`" AND " + returns + ">0" +`)},
 		{"a note is taken in that has gone", promise + "a_swap_whose_notes_were_taken_in_is_refused", "mysql-note-is-there", mutant.Cond("WAS && false")},

@@ -281,7 +281,12 @@ func refusesAll(t *testing.T, says string, params ...string) {
 		"ask for an idle name":        func() error { _, err := s.Ask(t.Context(), mutex("idle")); return err },
 		"ask for a name that is held": func() error { _, err := s.Ask(t.Context(), mutex("held")); return err },
 		"look":                        func() error { _, err := s.Poll(t.Context(), mutex("held")); return err },
-		"release":                     func() error { return s.Release(t.Context(), held) },
+		"join": func() error {
+			join := &record.Join{Notes: []record.Note{{Key: "k", Data: []byte("d")}}}
+			_, err := b.Swap(t.Context(), &record.Swap{Name: "held", Old: record.Record{Version: "1-0"}, Data: []byte("x"), Join: join})
+			return err
+		},
+		"release": func() error { return s.Release(t.Context(), held) },
 		"break": func() error {
 			return s.BreakHold(t.Context(), store.Break{Name: "held", ID: held.ID, Token: held.Token})
 		},
