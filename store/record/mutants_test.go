@@ -121,6 +121,7 @@ func TestTheTestsCatchEachMutantOfTheLaws(t *testing.T) {
 		{"what a poll has read is forgotten", found, "record-poll-is-remembered", mutant.Delete()},
 		{"room is a grant", "TestAPollThatFindsRoomIsNoGrant", "record-poll-finds-room", mutant.Line("case 0 < a.Token:")},
 		{"room without a token is a grant", "TestAPollThatFindsADeadHolderIsNoGrant", "record-poll-finds-room", mutant.Line("case a.Granted && a.Token <= v.drawn:")},
+		{"a poll answers for an ask", "TestAPollAfterAnAskThatWasNotAnsweredSparesNoAsk", "record-poll-beside-an-ask", mutant.Cond("!m.waits || m.moving != nil || m.sess == nil || v.in[m.id] != m.sess.ID")},
 		{"polls keep no position", "TestPollsKeepThePosition", "record-poll-keeps-the-position", mutant.Delete()},
 		{"a poll spares the ask that calls", "TestAPollOfWhoHasNotCalledTheHoldersSparesNoAsk", "record-poll-calls-nobody", mutant.Line("case !a.Granted:")},
 		{"what a poll has read late is remembered", "TestAPollIsNotRememberedIfTheNameWasWrittenMeanwhile", "record-poll-beside-a-note", mutant.Cond("n != nil && !n.working")},

@@ -51,7 +51,7 @@ func (v *view) refuse(c *store.Claim) {
 func (s *Store) polled(m *localClaim, c *store.Claim, a *store.Answer, v *view) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !m.waits || m.moving != nil || m.sess == nil || v.in[m.id] != m.sess.ID {
+	if !m.waits || m.unsure || m.moving != nil || m.sess == nil || v.in[m.id] != m.sess.ID { //mutant:record-poll-beside-an-ask
 		return
 	}
 	switch st := m.sess.State(); {

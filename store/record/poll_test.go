@@ -135,6 +135,25 @@ func TestPollsKeepThePosition(t *testing.T) {
 	})
 }
 
+// Law 3: an ask that was not answered is asked again.
+func TestAPollAfterAnAskThatWasNotAnsweredSparesNoAsk(t *testing.T) {
+	bubble(t, polling, func(t *testing.T, m *recordtest.Memory, next func() *process) {
+		p, q := next(), next()
+		q.takes(q.claim())
+		c := p.claim()
+		p.waits(c)
+		p.once(recordtest.OpLoad, 1, recordtest.Lost)
+		p.unanswered(c)
+		if a := p.polls(c); a.From != 0 {
+			t.Errorf("%+v, and no ask was answered since", a)
+		}
+		p.waits(c)
+		if a := p.polls(c); a.From == 0 {
+			t.Errorf("%+v, though an ask was answered", a)
+		}
+	})
+}
+
 // Only an ask calls the holders that it asks to give up.
 func TestAPollOfWhoHasNotCalledTheHoldersSparesNoAsk(t *testing.T) {
 	bubble(t, polling, func(t *testing.T, m *recordtest.Memory, next func() *process) {
