@@ -30,7 +30,7 @@ func (s *Store) apply(ctx context.Context, at string, rec *Record, batch []*op) 
 		if err != nil {
 			return nil, err
 		}
-		v.lately = s.lately(v)
+		v.lately = s.lately(v, len(rec.Inbox) > 0)
 		before := v.neighbors()
 		s.settle(v)
 		a := &applied{view: v, told: make([]error, len(batch)), gone: map[store.ID]bool{}}

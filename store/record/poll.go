@@ -104,13 +104,16 @@ func (s *Store) viewOf(ctx context.Context, at string, r *Record, ask func(*view
 }
 
 // lately is since when those were granted, on the clock of the record, of whom who waits and polls need not ask whether they live, if the
-// name goes from hand to hand: it has a living holder then as a rule, and if not a later reading finds it. Else it is never.
-func (s *Store) lately(v *view) int64 {
-	since := v.now.Clock - (s.sessions.Trusted() / 4).Microseconds() //mutant:record-lately-for-good
+// name goes from hand to hand: somebody has got it a moment ago, and others wait. It has a living holder then as a rule, and if not a later
+// reading finds it. Else it is never.
+func (s *Store) lately(v *view, waits bool) int64 {
+	since, passed := v.now.Clock-(s.sessions.Trusted()/4).Microseconds(), false //mutant:record-lately-for-good
 	for i := range v.q.Entries {
-		if v.q.Entries[i].Since > since && s.traits.Clock && !s.traits.Notifies { //mutant:record-lately-alone
-			return since
-		}
+		e := &v.q.Entries[i]
+		passed, waits = passed || e.Since > since, waits || !e.Granted
+	}
+	if passed && waits && s.traits.Clock && !s.traits.Notifies { //mutant:record-lately-alone
+		return since
 	}
 	return math.MaxInt64
 }

@@ -226,16 +226,22 @@ func TestWhoPollsWhileANameIsPassedOnAsksForNoLife(t *testing.T) {
 // Of who was not asked about it is not known when it ends.
 func TestWhatEndsNobodyKnowsWhenIsNotTold(t *testing.T) {
 	bubble(t, polling, func(t *testing.T, m *recordtest.Memory, next func() *process) {
-		p, r := next(), next()
-		r.releases(r.takes(r.claim()))
-		p.takes(p.claim())
+		p, q, r := next(), next(), next()
+		slot := func(c *store.Claim) { c.Limit, c.Weight = store.Full, store.Upgradeable }
+		h, reads := p.takes(p.claim(slot)), q.claim(func(c *store.Claim) { c.Weight = 1 })
+		q.takes(reads)
+		first := q.waits(q.claim()) // there is no other that waits
 		c := r.claim()
 		asked, polled := r.waits(c), r.polls(c)
+		up, err := p.Change(t.Context(), h, 1, store.Full)
+		if err != nil {
+			t.Fatal(err)
+		}
 		time.Sleep(time.Second)
-		for i, a := range []store.Answer{asked, polled, r.polls(c)} {
+		for i, a := range []store.Answer{first, r.polls(c), asked, polled, up} {
 			h := a.Holders[0]
-			if known := i == 2; known != (a.Until > 0 && a.Until <= time.Minute) || known != (h.Expires > 0) || known != (h.Ends > 0) || h.Ends > time.Minute {
-				t.Errorf("%+v, want the times known: %v", a, known)
+			if known := i < 2; known != (a.Until > 0 && a.Until <= time.Minute) || known != (h.Expires > 0) || known != (h.Ends > 0) || h.Ends > time.Minute {
+				t.Errorf("%d: %+v, want the times known: %v", i, a, known)
 			}
 		}
 	})
@@ -244,8 +250,9 @@ func TestWhatEndsNobodyKnowsWhenIsNotTold(t *testing.T) {
 // Without a clock of the server nobody knows how long a name is held.
 func TestWhoPollsWithoutAClockAsksWhetherTheHolderLives(t *testing.T) {
 	bubble(t, recordtest.Options{Quiet: true, Silent: true, Blind: true}, func(t *testing.T, m *recordtest.Memory, next func() *process) {
-		p, r := next(), next()
+		p, q, r := next(), next(), next()
 		p.takes(p.claim())
+		q.waits(q.claim())
 		r.sendsOnly("a poll", func() { r.polls(r.claim()) }, recordtest.OpLoad, recordtest.OpLeft)
 	})
 }
@@ -270,9 +277,9 @@ func TestWhoGivesBackAfterAWhileAsksWhetherTheNextLives(t *testing.T) {
 // A try is not made again, so it asks.
 func TestATryWhileANameIsPassedOnAsksWhetherTheHolderLives(t *testing.T) {
 	bubble(t, polling, func(t *testing.T, m *recordtest.Memory, next func() *process) {
-		p, r := next(), next()
-		r.releases(r.takes(r.claim()))
+		p, q, r := next(), next(), next()
 		p.takes(p.claim())
+		q.waits(q.claim())
 		all := r.sends(func() { r.waits(r.claim(try)) })
 		if !slices.Contains(all, recordtest.OpLeft) {
 			t.Errorf("it sends %v", all)
@@ -303,16 +310,19 @@ func TestTheDeadAreFoundWhileANameIsPassedOn(t *testing.T) {
 
 func TestADeadHolderIsFoundWhileOthersPassTheNameOn(t *testing.T) {
 	bubble(t, polling, func(t *testing.T, m *recordtest.Memory, next func() *process) {
-		p, q, r := next(), next(), next()
-		slots := func(n int64) func(*store.Claim) { return func(c *store.Claim) { c.Limit, c.Weight = 3, n } }
-		q.takes(q.claim(slots(1)))
-		r.waits(r.claim(slots(3), try))
+		p, q, r, z := next(), next(), next(), next()
+		slot := func(c *store.Claim) { c.Limit, c.Weight = 2, 1 }
+		q.takes(q.claim(slot))
+		h, last := z.takes(z.claim(slot)), r.claim(slot)
+		p.waits(p.claim(slot))
+		r.waits(last)
 		q.client.Cut()
 		m.Lapse(q.Sessions()...)
-		time.Sleep(2 * time.Second)
-		p.takes(p.claim(slots(1)))
-		if a := r.polls(r.claim(slots(2))); !a.Granted {
-			t.Errorf("two of three slots, of which one is held and one by the dead: %+v", a)
+		time.Sleep(100 * time.Millisecond)
+		z.releases(h) // p has it for 200 ms when r polls, and q for 300
+		time.Sleep(200 * time.Millisecond)
+		if a := r.polls(last); !a.Granted {
+			t.Errorf("%+v, though one of two slots is held by the dead", a)
 		}
 	})
 }
