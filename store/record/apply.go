@@ -58,10 +58,17 @@ func (s *Store) apply(ctx context.Context, at string, rec *Record, batch []*op) 
 			a.ahead, a.taken = v.news(before, taken), taken
 			return a, nil
 		}
-		if err := s.sessions.Ask(ctx, unknown); err != nil {
+		if err := s.askLives(ctx, unknown); err != nil {
 			return nil, err
 		}
 	}
+}
+
+// askLives asks whether sessions of others live.
+func (s *Store) askLives(ctx context.Context, ids []session.ID) error {
+	ctx, cancel := context.WithTimeout(ctx, longest) //mutant:record-asks-for-lives-without-end
+	defer cancel()
+	return s.sessions.Ask(ctx, ids)
 }
 
 // present is the server's clock, as far as we know, and never ahead of it (law 5):

@@ -35,6 +35,7 @@ func TestTheTestsCatchEachMutantOfTheLaws(t *testing.T) {
 		{"a claim of a forgotten name is joined again", "TestAClaimOfAForgottenNameIsReadBeforeItIsGranted", "record-asks-again-unread", mutant.Stmt("blind = blind && o.asks")},
 		{"a moment that a session has left is none", "TestASessionWithAMomentLeftIsNotPassedOver", "record-a-moment-left-is-none", mutant.Return("max(d.Microseconds(), 0)")},
 		{"a take-out may hang", "TestATakeOutThatHangsKeepsNobodyOutForLong", "record-take-out-hangs", mutant.Return("max(time.Hour, trip)")},
+		{"whether others live may be asked without end", "TestAQuestionForLivesThatHangsEnds", "record-asks-for-lives-without-end", mutant.Value("context.WithCancel(ctx)")},
 		{"lost races are an outage", "TestAnAskThatLosesAllRacesSaysThatTheServerAnswers", "record-lost-races-are-no-outage", mutant.Return("ctx.Err()")},
 		{"a late swap is left", late, "record-late-swap-is-left", mutant.Value("false")},
 		{"one limit for all entries", "TestARecordComesBackAsItWasWritten", "record-one-limit-for-all", mutant.Stmt("set(e.GiveUp != nil, hasOther)")},

@@ -90,8 +90,6 @@ func wholly(v *view) { v.all = true }
 
 // viewOf is what a record says; ask says of which entries it matters whether they live.
 func (s *Store) viewOf(ctx context.Context, at string, r *Record, ask func(*view)) (*view, error) {
-	ctx, cancel := context.WithTimeout(ctx, longest)
-	defer cancel()
 	a, err := s.apply(ctx, at, r, []*op{{apply: func(v *view) (queue.Change, error) {
 		v.reads = true
 		ask(v)
