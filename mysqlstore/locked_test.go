@@ -54,8 +54,8 @@ func TestAnAskForALockedRowLeavesNothingWaitingInTheServer(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	_, err := other.Ask(ctx, w)
 	cancel()
-	if !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("ask: %v, want indeterminate, at its deadline", err)
+	if !errors.Is(err, store.ErrContended) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("ask: %v, want that the server answers, at its deadline", err)
 	}
 	if st := state(t, s, "n"); len(st.Entries) != 2 { // who reads waits for nobody, nor does who leaves a note
 		t.Errorf("listed: %+v", st)
