@@ -94,7 +94,9 @@ var engineMutants = []mutant.Broken{
 	one("polls do not back off", "TestRule5_PollsBackOff", "polls-back-off", mutant.Delete()),
 	inside("who is behind many polls as often as who is next", "TestRule5_PausesGoByThePaceOfTheQueue", "polls-by-position", mutant.Value("p.s.PollMin")),
 	one("polls do not keep pace with the queue", "TestRule5_PollsKeepPaceWithTheQueue", "polls-by-the-pace-of-the-queue", mutant.Stmt("_ = turn")),
-	one("a poll that finds the grant spares the minimum hold", "TestRule5_APollThatFindsTheGrantIsTheGrant", "poll-spares-minimum-hold", mutant.Cond("a.From == 0 || r.e.deadlineOf(a.From, a.TTL) <= r.e.now()")),
+	one("a poll that finds the grant spares the minimum hold", "TestRule5_APollThatFindsTheGrantIsTheGrant", "poll-spares-minimum-hold", mutant.Cond("a.From == 0 || r.s.NoRenew || r.e.deadlineOf(a.From, a.TTL) <= r.e.now()")),
+	one("a poll that finds the grant grants a session's time", "TestRenewByHand_WhoHasWaitedInASessionHasTheWholeTTL", "poll-spares-minimum-hold", mutant.Cond("a.From == 0 || r.claim.MinHold > 0 || r.e.deadlineOf(a.From, a.TTL) <= r.e.now()")),
+	one("an ask of who has waited grants a session's time", "TestRenewByHand_WhoHasWaitedInASessionHasTheWholeTTL", "lasts-as-a-position", mutant.Return("o.claim.MinHold > 0")),
 	one("a poll that finds the grant is asked again", "TestRule5_APollThatFindsTheGrantIsTheGrant", "poll-spares-minimum-hold", mutant.Cond("true")),
 	inside("a pause goes by those that slept", "TestRule5_PausesGoByThePaceOfTheQueue", "polls-by-the-pace-of-the-queue", mutant.Value("times(turn, ahead)/4*3")),
 	inside("a pause is as short as those ahead are quick", "TestRule5_PausesGoByThePaceOfTheQueue", "polls-no-sooner", mutant.Value("min(p.poll, p.mostPause(ahead))")),
@@ -263,7 +265,7 @@ var engineMutants = []mutant.Broken{
 	one("the last deadline", "TestSeveral_TheDeadlineIsTheEarliestAndEachHasItsToken", "last-deadline", mutant.Cond("d.After(first)")),
 	one("a name before one held is waited for", "TestSeveral_ANameBeforeOneThatIsHeldIsOnlyTried", "name-before-held-waited", mutant.Cond("try")),
 	one("a name before one released is only tried", "TestSeveral_ANameBeforeOneThatIsHeldIsOnlyTried", "name-before-released-only", mutant.Cond("l.hold.e == e")),
-	one("a minimum hold is shown at once", "TestSeveral_MinHold_IsShownWhenAllAreThere", "minimum-hold-shown-once", mutant.Cond("out.err != nil || !out.answer.Granted || o.claim.MinHold == 0 || ended(stop)")),
+	one("a minimum hold is shown at once", "TestSeveral_MinHold_IsShownWhenAllAreThere", "minimum-hold-shown-once", mutant.Cond("out.err != nil || !out.answer.Granted || !o.shows(&out.answer) || ended(stop)")),
 	one("a hold that waits is renewed", "TestSeveral_MinHold_IsShownWhenAllAreThere", "hold-waits-renewed", mutant.Cond("WAS && false")),
 	one("a roll-back shows the token", "TestSeveral_MinHold_ARollBackKeepsNone", "roll-back-shows-token", mutant.Cond("h.unrun.Load()")),
 	one("a minimum hold is never shown", "TestSeveral_MinHold_IsShownWhenAllAreThere", "minimum-hold-never-shown", mutant.Cond("false")),
@@ -278,7 +280,7 @@ var engineMutants = []mutant.Broken{
 	one("left while it is shown", "TestSeveral_MinHold_CancelledWhileItIsShown", "left-while-shown", mutant.Delete()),
 
 	// A minimum hold for which nobody ran.
-	one("shown though its caller has left", "TestMinHold_CallerLeftBeforeTheTokenIsShown", "minimum-hold-shown-once", mutant.Cond("out.err != nil || !out.answer.Granted || o.claim.MinHold == 0 || o.part")),
+	one("shown though its caller has left", "TestMinHold_CallerLeftBeforeTheTokenIsShown", "minimum-hold-shown-once", mutant.Cond("out.err != nil || !out.answer.Granted || !o.shows(&out.answer) || o.part")),
 	one("given back as if the caller had had it", "TestMinHold_CallerLeftWhileSeveralAreShown", "given-back-if-caller", mutant.Stmt("_ = l")),
 	one("a minimum hold is never kept", "TestMinHold_CountsOnceTheCallerHasTheLease", "roll-back-shows-token", mutant.Cond("true || h.unrun.Load()")),
 

@@ -134,8 +134,8 @@ func (r *request) pollStore(ctx context.Context) (l *Lease, room bool, err error
 	case out.err != nil:
 		return nil, store.Definite(out.err), nil
 	case a.Granted:
-		// A minimum hold has to be shown first, and what comes too late is asked for again.
-		if a.From == 0 || r.claim.MinHold > 0 || r.e.deadlineOf(a.From, a.TTL) <= r.e.now() { //mutant:poll-spares-minimum-hold
+		// A minimum hold has to be shown first, what nobody renews is to last for longer, and what comes too late is asked for again.
+		if a.From == 0 || r.claim.MinHold > 0 || r.s.NoRenew || r.e.deadlineOf(a.From, a.TTL) <= r.e.now() { //mutant:poll-spares-minimum-hold
 			return nil, true, nil
 		}
 		if err := ctx.Err(); err != nil { // after its end nothing is granted
