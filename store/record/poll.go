@@ -31,6 +31,7 @@ func (s *Store) Poll(ctx context.Context, c store.Claim) (store.Answer, error) {
 	if err != nil {
 		return store.Answer{}, err
 	}
+	queue.DrawnBy(&a, v.drawn) //mutant:record-poll-tells-what-is-not-drawn
 	unasked(&a)
 	if m != nil {
 		s.polled(m, &c, &a, v)
@@ -59,7 +60,7 @@ func (s *Store) polled(m *localClaim, c *store.Claim, a *store.Answer, v *view) 
 	case !a.Granted && (c.GiveUp == "" || m.uncalled != nil && len(m.uncalled) == 0): // else an ask has to call holders //mutant:record-poll-calls-nobody
 		a.From = placedFrom(st, c.PositionTTL)
 		m.ends = max(m.ends, store.Now().Add(c.PositionTTL)) //mutant:record-poll-keeps-the-position
-	case 0 < a.Token && a.Token <= v.drawn: //mutant:record-poll-finds-room
+	case a.Token > 0: //mutant:record-poll-finds-room
 		a.From, a.TTL = st.Renewed, min(c.TTL, st.Lasts) //mutant:record-poll-finds-the-grant
 		s.granted(m, c, a, v.q.GiveUp() != "")
 	}

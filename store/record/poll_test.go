@@ -83,7 +83,7 @@ func TestAPollThatFindsTheGrantIsTheGrant(t *testing.T) {
 func TestAPollThatFindsRoomIsNoGrant(t *testing.T) {
 	bubble(t, polling, func(t *testing.T, m *recordtest.Memory, next func() *process) {
 		p, q, r := next(), next(), next()
-		q.takes(q.claim())
+		h := q.takes(q.claim())
 		c := p.claim()
 		r.givesUpWaiting()
 		p.waits(c)
@@ -91,7 +91,7 @@ func TestAPollThatFindsRoomIsNoGrant(t *testing.T) {
 		q.client.Cut()
 		m.Lapse(q.Sessions()...)
 		time.Sleep(2 * time.Second)
-		if a := p.polls(c); !a.Granted || a.From != 0 {
+		if a := p.polls(c); !a.Granted || a.From != 0 || a.Token != 0 || a.N != 0 || a.Last != h.Token {
 			t.Fatalf("%+v, want room, and no grant", a)
 		}
 		before := p.stored().Version
