@@ -151,6 +151,29 @@ func TestHeldError_SaysWhoIsInTheWay(t *testing.T) {
 	})
 }
 
+// An unasked store has not asked whether the holders live.
+type unasked struct{ *link }
+
+func (s unasked) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
+	a, err := s.link.Ask(ctx, c)
+	for i := range a.Holders {
+		a.Holders[i].Expires, a.Holders[i].Ends = 0, 0
+	}
+	return a, err
+}
+
+func TestHeldError_TellsNoEndThatNobodyKnows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		other(t, s.mem, "a", time.Hour)
+		time.Sleep(9 * time.Second)
+		_, err := locker(t, unasked{s}, nil).Mutex("a").TryLock(t.Context())
+		if held := heldBy(t, err); held.Since.IsZero() || !held.Expires.IsZero() || !held.Ends.IsZero() || strings.Contains(err.Error(), "expires") {
+			t.Errorf("%+v: %v", held, err)
+		}
+	})
+}
+
 // Every form of Do, with a name that the store of the Locker has.
 func allDos(locks *Locker) map[string]func(context.Context, func() error) error {
 	rw := locks.RWMutex("a")

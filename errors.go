@@ -66,8 +66,8 @@ type HeldError struct {
 }
 
 // A Holder is one of those in the way. Its times are this machine's, computed
-// from what the store said was left. Of a store that knows no more than who
-// holds, all but the Owner is zero.
+// from what the store said was left. Expires and Ends are zero if the store has not
+// asked. Of a store that knows no more than who holds, all but the Owner is zero.
 type Holder struct {
 	Owner
 	ID      string
@@ -148,7 +148,10 @@ func refused(r engine.Refusal) engine.HeldError {
 		if !r.OwnersOnly { //mutant:times-told-nobody-knows
 			holder = Holder{
 				Owner: h.Owner, ID: h.ID.String(), Token: h.Token,
-				Since: r.When.Add(-h.Age), Expires: r.When.Add(h.Expires), Ends: r.When.Add(h.Ends),
+				Since: r.When.Add(-h.Age),
+			}
+			if h.Ends > 0 { //mutant:end-told-nobody-knows
+				holder.Expires, holder.Ends = r.When.Add(h.Expires), r.When.Add(h.Ends)
 			}
 		}
 		e.Holders = append(e.Holders, holder)

@@ -92,8 +92,17 @@ var engineMutants = []mutant.Broken{
 	one("an indeterminate ask is not withdrawn", "TestRule5_AnIndeterminateAskIsRepeatedThenWithdrawn", "unclear-ask-withdrawn", mutant.Cond("false")),
 	one("a position that lapsed is asked for with its old id", "TestRule5_APositionThatLapsedIsAskedForWithANewID", "place-lapsed-asked-old", mutant.Stmt("if r.queued && r.e.now() >= r.sent.Add(r.s.positionTTL) {\n\t\n}")),
 	one("polls do not back off", "TestRule5_PollsBackOff", "polls-back-off", mutant.Delete()),
-	one("who is behind many polls as often as who is next", "TestRule5_WhoWaitsBehindManyPollsSeldom", "polls-by-position", mutant.Value("p.s.PollMin")),
+	inside("who is behind many polls as often as who is next", "TestRule5_PausesGoByThePaceOfTheQueue", "polls-by-position", mutant.Value("p.s.PollMin")),
 	one("polls do not keep pace with the queue", "TestRule5_PollsKeepPaceWithTheQueue", "polls-by-the-pace-of-the-queue", mutant.Stmt("_ = turn")),
+	one("a poll that finds the grant spares the minimum hold", "TestRule5_APollThatFindsTheGrantIsTheGrant", "poll-spares-minimum-hold", mutant.Cond("a.From == 0 || r.s.NoRenew || r.e.deadlineOf(a.From, a.TTL) <= r.e.now()")),
+	one("a poll that finds the grant grants a session's time", "TestRenewByHand_WhoHasWaitedInASessionHasTheWholeTTL", "poll-spares-minimum-hold", mutant.Cond("a.From == 0 || r.claim.MinHold > 0 || r.e.deadlineOf(a.From, a.TTL) <= r.e.now()")),
+	one("an ask of who has waited grants a session's time", "TestRenewByHand_WhoHasWaitedInASessionHasTheWholeTTL", "lasts-as-a-position", mutant.Return("o.claim.MinHold > 0")),
+	one("a poll that finds the grant is asked again", "TestRule5_APollThatFindsTheGrantIsTheGrant", "poll-spares-minimum-hold", mutant.Cond("true")),
+	inside("a pause goes by those that slept", "TestRule5_PausesGoByThePaceOfTheQueue", "polls-by-the-pace-of-the-queue", mutant.Value("times(turn, ahead)/4*3")),
+	inside("a pause is as short as those ahead are quick", "TestRule5_PausesGoByThePaceOfTheQueue", "polls-no-sooner", mutant.Value("min(p.poll, p.mostPause(ahead))")),
+	inside("who goes by its position does so roughly", "TestRule5_PausesGoByThePaceOfTheQueue", "position-with-jitter", mutant.Cond("false")),
+	one("a poll that tells of the position spares no ask", "TestRule5_APollThatTellsOfThePositionSparesTheAsk", "poll-tells-of-the-position", mutant.Line("case false:")),
+	one("those in line are told of asks alone", "TestRule5_APollTellsThoseInLineWhoHolds", "poll-tells-those-in-line", mutant.Delete()),
 	one("no last ask", "TestRule5_ALastAskBeforeTheContextEnds", "last-ask", mutant.Cond("false")),
 	one("a notification grants after the end of the context", "TestRule5_AfterTheEndOfItsContextNothingIsGranted", "hint-grants-after-end", mutant.Expr("nil")),
 	{Name: "an answer grants after the end of the context", Test: "TestRule5_AnAnswerInProcessAfterTheEndOfTheContextIsGivenBack", Edits: []mutant.Edit{
@@ -104,7 +113,7 @@ var engineMutants = []mutant.Broken{
 	// Operations on one claim never overlap.
 	one("a cancelled ask is not withdrawn", "TestOperationsOnOneClaimNeverOverlap_ACancelledAskIsWithdrawnWhenItWasAnswered", "cancelled-ask-withdrawn", mutant.Stmt("_ = bound\n\t_ = claim")),
 	one("a cancelled ask is withdrawn while it is in flight", "TestOperationsOnOneClaimNeverOverlap_ACancelledAskIsWithdrawnWhenItWasAnswered", "cancelled-ask-withdrawn-while", mutant.After("r.withdraw()")),
-	one("a cancelled look is withdrawn while it is in flight", "TestOperationsOnOneClaimNeverOverlap_ACancelledPoll", "cancelled-look-withdrawn-while", mutant.Stmt("if room, err := r.pollStore(ctx); err != nil {\n\tcontinue\n} else if room {\n\treturn nil, nil\n}")),
+	one("a cancelled look is withdrawn while it is in flight", "TestOperationsOnOneClaimNeverOverlap_ACancelledPoll", "cancelled-look-withdrawn-while", mutant.Stmt("if l, room, err := r.pollStore(ctx); err != nil {\n\tcontinue\n} else if l != nil || room {\n\treturn l, nil\n}")),
 	one("a cancelled wait leaves its place", "TestOperationsOnOneClaimNeverOverlap_ACancelledWaitLeavesNothing", "cancelled-wait-leaves-place", mutant.Delete()),
 
 	// Rule 6.
@@ -256,7 +265,7 @@ var engineMutants = []mutant.Broken{
 	one("the last deadline", "TestSeveral_TheDeadlineIsTheEarliestAndEachHasItsToken", "last-deadline", mutant.Cond("d.After(first)")),
 	one("a name before one held is waited for", "TestSeveral_ANameBeforeOneThatIsHeldIsOnlyTried", "name-before-held-waited", mutant.Cond("try")),
 	one("a name before one released is only tried", "TestSeveral_ANameBeforeOneThatIsHeldIsOnlyTried", "name-before-released-only", mutant.Cond("l.hold.e == e")),
-	one("a minimum hold is shown at once", "TestSeveral_MinHold_IsShownWhenAllAreThere", "minimum-hold-shown-once", mutant.Cond("out.err != nil || !out.answer.Granted || o.claim.MinHold == 0 || ended(stop)")),
+	one("a minimum hold is shown at once", "TestSeveral_MinHold_IsShownWhenAllAreThere", "minimum-hold-shown-once", mutant.Cond("out.err != nil || !out.answer.Granted || !o.shows(&out.answer) || ended(stop)")),
 	one("a hold that waits is renewed", "TestSeveral_MinHold_IsShownWhenAllAreThere", "hold-waits-renewed", mutant.Cond("WAS && false")),
 	one("a roll-back shows the token", "TestSeveral_MinHold_ARollBackKeepsNone", "roll-back-shows-token", mutant.Cond("h.unrun.Load()")),
 	one("a minimum hold is never shown", "TestSeveral_MinHold_IsShownWhenAllAreThere", "minimum-hold-never-shown", mutant.Cond("false")),
@@ -271,7 +280,7 @@ var engineMutants = []mutant.Broken{
 	one("left while it is shown", "TestSeveral_MinHold_CancelledWhileItIsShown", "left-while-shown", mutant.Delete()),
 
 	// A minimum hold for which nobody ran.
-	one("shown though its caller has left", "TestMinHold_CallerLeftBeforeTheTokenIsShown", "minimum-hold-shown-once", mutant.Cond("out.err != nil || !out.answer.Granted || o.claim.MinHold == 0 || o.part")),
+	one("shown though its caller has left", "TestMinHold_CallerLeftBeforeTheTokenIsShown", "minimum-hold-shown-once", mutant.Cond("out.err != nil || !out.answer.Granted || !o.shows(&out.answer) || o.part")),
 	one("given back as if the caller had had it", "TestMinHold_CallerLeftWhileSeveralAreShown", "given-back-if-caller", mutant.Stmt("_ = l")),
 	one("a minimum hold is never kept", "TestMinHold_CountsOnceTheCallerHasTheLease", "roll-back-shows-token", mutant.Cond("true || h.unrun.Load()")),
 
@@ -371,6 +380,7 @@ var engineMutants = []mutant.Broken{
 	one("a TTL is out of range", "TestEndless_WhatNeedsADeadlineIsUnsupported", "ttl-out-range", mutant.Cond("false")),
 	one("not renewed and endless", "TestEndless_WhatNeedsADeadlineIsUnsupported", "renewed-endless", mutant.Cond("false")),
 	one("renewed by hand for ever", "TestEndless_WhatNeedsADeadlineIsUnsupported", "renewed-hand-ever", mutant.Cond("false")),
+	one("an end is told that nobody knows", "TestHeldError_TellsNoEndThatNobodyKnows", "end-told-nobody-knows", mutant.Cond("true")),
 	one("times are told that nobody knows", "TestEndless_ARefusalTellsNoTimesThatNobodyKnows", "times-told-nobody-knows", mutant.Cond("true")),
 	one("a notification grants a position's time", "TestEndless_ANotificationIsOnlyAPoll", "hint-spares-minimum-hold", mutant.Cond("h.ID != r.claim.ID || !fresh || r.claim.MinHold > 0 || r.s.NoRenew")),
 

@@ -71,7 +71,7 @@ type Options struct {
 	// PollMin and PollMax bound the pause between looks on a store that cannot
 	// wake waiters: it grows by half each time, and follows the pace of the queue.
 	// PollMax is for who is next; with others ahead it can be as many times that, up to
-	// a third of the time that a position is kept. Default 10 ms and 800 ms; at least 1 ms.
+	// a quarter of the time that a position is kept. Default 10 ms and 800 ms; at least 1 ms.
 	PollMin, PollMax time.Duration
 	// HandOver bounds how a name goes from one goroutine of this process to the
 	// next that waits for it, without a round trip. Nil keeps the parent's; the

@@ -377,3 +377,48 @@ func TestRenewByHand_InAStorm(t *testing.T) {
 		}
 	})
 }
+
+// In a session that keeps positions a grant lasts for as long as that: it is renewed before the caller has it, once.
+func TestRenewByHand_WhoHasWaitedInASessionHasTheWholeTTL(t *testing.T) {
+	for _, polls := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newLink(t)
+			o := other(t, s.mem, "a", time.Hour)
+			in := inSession{withSession{withPolls{s}}, map[store.ID]bool{}}
+			on := store.Store(in)
+			if !polls {
+				on = struct{ store.Store }{in}
+			}
+			w := waits(t, locker(t, on, &Options{NoRenew: true}).Mutex("a").Lock)
+			time.Sleep(3 * time.Second)
+			o.release()
+			l := w.got()
+			if left := time.Until(l.Deadline()); left < 25*time.Second {
+				t.Errorf("polls %v: it lasts for %v, want about 30 s", polls, left)
+			}
+			same(t, "in the store", stored(s.mem, "a").Entries[0].Expires, 30*time.Second)
+			release(t, l)
+		})
+	}
+}
+
+// An inSession is a store that grants who has waited for the time of a position.
+type inSession struct {
+	withSession
+	waited map[store.ID]bool
+}
+
+func (s inSession) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
+	a, err := s.withSession.Ask(ctx, c)
+	if a.Granted && s.waited[c.ID] {
+		a.TTL = min(a.TTL, store.MaxPositionTTL)
+	}
+	s.waited[c.ID] = s.waited[c.ID] || err == nil && !a.Granted
+	return a, err
+}
+
+func (s inSession) Poll(ctx context.Context, c store.Claim) (store.Answer, error) {
+	a, err := s.withSession.Poll(ctx, c)
+	a.TTL = min(a.TTL, store.MaxPositionTTL)
+	return a, err
+}

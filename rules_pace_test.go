@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // crowd has that many wait for a name that somebody else holds, each with a link of its own, in order.
@@ -71,8 +72,76 @@ func TestRule5_PollsKeepPaceWithTheQueue(t *testing.T) {
 				}
 			})
 		}
-		if all.Wait(); locked.Load() < 200 {
+		if all.Wait(); locked.Load() < 1000 {
 			t.Errorf("in a minute 8 that hold it for 20 ms each had it %d times", locked.Load())
 		}
+	})
+}
+
+// A withSession is a store whose polls tell that a session keeps the position.
+type withSession struct{ withPolls }
+
+func (s withSession) Poll(ctx context.Context, c store.Claim) (store.Answer, error) {
+	from := store.Now()
+	a, err := s.withPolls.Poll(ctx, c)
+	if a.From = from; a.Granted {
+		a.TTL = c.TTL
+	}
+	return a, err
+}
+
+// A poll that finds the claim granted is as good as an ask, but where a minimum hold has to be shown.
+func TestRule5_APollThatFindsTheGrantIsTheGrant(t *testing.T) {
+	for minHold, want := range map[time.Duration]int{0: 1, time.Second: 2} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newLink(t)
+			o := other(t, s.mem, "a", time.Hour)
+			w := waits(t, locker(t, withSession{withPolls{s}}, &Options{MinHold: minHold}).Mutex("a").Lock)
+			time.Sleep(2 * time.Second)
+			o.release()
+			l := w.got()
+			if asks := len(s.made("ask")); asks != want {
+				t.Errorf("a minimum hold of %v: %d asks, want %d", minHold, asks, want)
+			}
+			release(t, l)
+		})
+	}
+}
+
+// Who polls, and is told by that since when its position lasts, need not ask to keep it.
+func TestRule5_APollThatTellsOfThePositionSparesTheAsk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		o := other(t, s.mem, "a", time.Hour)
+		w := waits(t, locker(t, withSession{withPolls{s}}, nil).Mutex("a").Lock)
+		time.Sleep(9 * time.Second) // the position of memory has an end of its own
+		if asks, polls := len(s.made("ask")), len(s.made("poll")); asks != 1 || polls < 10 {
+			t.Errorf("%d asks and %d polls, want one ask", asks, polls)
+		}
+		o.release()
+		w.got()
+	})
+}
+
+// Those in line in the process learn from its polls who holds.
+func TestRule5_APollTellsThoseInLineWhoHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		first := other(t, s.mem, "a", time.Hour)
+		second := other(t, s.mem, "a", time.Hour) // waits
+		m := locker(t, withSession{withPolls{s}}, nil).Mutex("a")
+		inside := waits(t, m.Lock)
+		inLine := waits(t, func(ctx context.Context) (*Lease, error) {
+			ctx, cancel := context.WithTimeout(ctx, 6*time.Second)
+			defer cancel()
+			return m.Lock(ctx)
+		})
+		time.Sleep(2 * time.Second)
+		first.release()
+		second.ask()
+		inLine.wait()
+		same(t, "the holder", heldBy(t, inLine.err).ID, second.c.ID.String())
+		second.release()
+		inside.got()
 	})
 }

@@ -3,9 +3,9 @@ package mysqlstore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/record/row"
@@ -22,25 +22,12 @@ type facts struct {
 
 // Check implements [record.Backend].
 func (b *backend) Check(ctx context.Context) []store.Finding {
-	f, err := b.facts(ctx)
+	f, seen, err := b.inspect(ctx)
 	if err != nil {
 		return []store.Finding{{About: "server", Err: row.Known(b.failed(err))}}
 	}
-	all := []store.Finding{b.checkVersion(f), b.CheckRole(f.role()), b.CheckDisk(f.forgets()), b.checkConnection(f), f.clock, b.checkRights(ctx, f)}
+	all := []store.Finding{b.checkVersion(f), b.CheckRole(f.role()), b.CheckDisk(f.forgets()), b.checkConnection(f), f.clock, b.checkRights(ctx, f, seen)}
 	return append(all, b.CheckPool(b.db.Stats().MaxOpenConnections)...) //mutant:mysql-pool-warned
-}
-
-func (b *backend) facts(ctx context.Context) (f facts, err error) {
-	// Once before, so that to connect and log in is no part of the round trip by
-	// which the clock is read.
-	if _, err := b.db.ExecContext(ctx, "DO 1"); err != nil {
-		return f, err
-	}
-	sent := time.Now()
-	err = b.db.QueryRowContext(ctx, "SELECT @@version, CURRENT_USER(), "+b.now()+", @@read_only, @@innodb_flush_log_at_trx_commit, @@log_bin, @@sync_binlog, "+fit).
-		Scan(&f.version, &f.user, &f.now, &f.readOnly, &f.flush, &f.binlog, &f.sync, &f.fit)
-	f.clock = row.CheckClock(f.now, sent)
-	return f, err
 }
 
 func (b *backend) checkVersion(f facts) store.Finding {
@@ -80,55 +67,46 @@ func (b *backend) checkConnection(f facts) store.Finding {
 	return store.Finding{About: "autocommit", Found: "1"}
 }
 
-// checkRights tells whether the tables are there and are ours, and whether this user may do what locks need. Statements
-// that touch no row ask for the rights.
-func (b *backend) checkRights(ctx context.Context, f facts) store.Finding {
+// checkRights tells whether the tables are there and are ours, and whether this user may do what locks need. A statement
+// that touches no row asks for the right to delete, which no column has.
+func (b *backend) checkRights(ctx context.Context, f facts, seen []tableSeen) store.Finding {
 	const about = "table"
 	name, host, _ := strings.Cut(f.user, "@")
 	grants, schema := "", ""
+	var all []string
 	for i := range tables {
-		grants += "GRANT SELECT, INSERT, UPDATE, DELETE ON " + b.o.quoted(&tables[i]) + " TO '" + name + "'@'" + host + "';\n"
+		all = append(all, b.o.quoted(&tables[i]))
+		grants += "GRANT SELECT, INSERT, UPDATE, DELETE ON " + all[i] + " TO '" + name + "'@'" + host + "';\n"
 		schema += tables[i].schema(&b.o) + ";\n"
 	}
-	keeps := false
-	for i := range tables {
-		table := b.o.quoted(&tables[i])
-		err := b.checkTable(ctx, &tables[i])
-		switch {
-		case is(err, noSuchTable) && b.mayCreate(ctx, b.o.Table+tables[i].suffix):
-			return row.CheckTable(b.o.Table, false, false, schema, grants)
-		case is(err, noSuchTable), is(err, tableDenied):
-			return store.Finding{About: about, Run: schema + grants,
-				Err: fmt.Errorf("%w: there is no table %s on %s that this user may use, or it has no right to make it (CREATE) that could be found: have somebody make it who may", store.ErrDenied, table, b.Address)}
-		case err != nil:
-			return store.Finding{About: about, Err: row.Known(b.failed(err))}
-		}
-		column := tables[i].columns[0].name
-		for _, statement := range []string{"INSERT INTO " + table + " SELECT * FROM " + table + " WHERE 1=0", "UPDATE " + table + " SET " + column + "=" + column + " WHERE 1=0"} {
-			if _, err := b.db.ExecContext(ctx, statement); err != nil {
-				found := store.Finding{About: about, Err: row.Known(b.failed(err))}
-				if is(err, tableDenied, columnDenied) {
-					found.Run = grants
-				}
-				return found
+	missing, err := b.ours(seen)
+	switch {
+	case err != nil:
+		return store.Finding{About: about, Err: err}
+	case missing != nil && b.mayCreate(ctx, b.o.Table+missing.suffix):
+		return row.CheckTable(b.o.Table, false, false, schema, grants)
+	case missing != nil:
+		return store.Finding{About: about, Run: schema + grants,
+			Err: fmt.Errorf("%w: there is no table %s on %s that this user may use, or it has no right to make it (CREATE) that could be found: have somebody make it who may", store.ErrDenied, b.o.quoted(missing), b.Address)}
+	}
+	for i := range seen {
+		for _, right := range []string{"SELECT", "INSERT", "UPDATE"} {
+			if !slices.Contains(strings.Split(seen[i].rights, ","), right) {
+				return store.Finding{About: about, Run: grants, Err: fmt.Errorf("%w: this user has no right to %s in the table %s of %s", store.ErrDenied, right, all[i], b.Address)}
 			}
 		}
-		_, err = b.db.ExecContext(ctx, "DELETE FROM "+table+" WHERE 1=0")
-		keeps = keeps || is(err, tableDenied)
 	}
-	return row.CheckTable(b.o.Table, true, keeps, schema, grants)
+	from := strings.Join(all, ",")
+	_, err = b.db.ExecContext(ctx, "DELETE "+from+" FROM "+from+" WHERE 1=0")
+	return row.CheckTable(b.o.Table, true, is(err, tableDenied), schema, grants)
 }
 
 // mayCreate reports whether the user has a right to make the table that can be found. One by a role is not.
 func (b *backend) mayCreate(ctx context.Context, table string) bool {
-	database := "DATABASE()"
-	if b.o.Database != "" {
-		database = "'" + b.o.Database + "'"
-	}
 	var n int
 	err := b.db.QueryRowContext(ctx, "SELECT (SELECT COUNT(*) FROM information_schema.USER_PRIVILEGES WHERE PRIVILEGE_TYPE = 'CREATE') + "+
-		"(SELECT COUNT(*) FROM information_schema.SCHEMA_PRIVILEGES WHERE PRIVILEGE_TYPE = 'CREATE' AND "+database+" LIKE TABLE_SCHEMA) + "+
-		"(SELECT COUNT(*) FROM information_schema.TABLE_PRIVILEGES WHERE PRIVILEGE_TYPE = 'CREATE' AND TABLE_SCHEMA = "+database+" AND TABLE_NAME = '"+table+"')").Scan(&n)
+		"(SELECT COUNT(*) FROM information_schema.SCHEMA_PRIVILEGES WHERE PRIVILEGE_TYPE = 'CREATE' AND "+b.database()+" LIKE TABLE_SCHEMA) + "+
+		"(SELECT COUNT(*) FROM information_schema.TABLE_PRIVILEGES WHERE PRIVILEGE_TYPE = 'CREATE' AND TABLE_SCHEMA = "+b.database()+" AND TABLE_NAME = '"+table+"')").Scan(&n)
 	return err == nil && n > 0
 }
 

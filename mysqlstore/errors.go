@@ -16,6 +16,7 @@ const (
 	databaseDenied  = 1044
 	loginDenied     = 1045
 	noDatabase      = 1046
+	badNull         = 1048
 	unknownDatabase = 1049
 	badColumn       = 1054
 	duplicate       = 1062

@@ -1,6 +1,7 @@
 package mysqlstore
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -37,7 +38,7 @@ func TestAnEndThatWaitsForARenewalDoesNotHappen(t *testing.T) {
 		if _, err := b.Begin(t.Context(), id, time.Minute); err != nil {
 			t.Fatal(err)
 		}
-		late := &backend{Base: b.Base, db: b.db, o: b.o, records: b.records, sessions: b.sessions, clock: func() int64 { return now + (90 * time.Second).Microseconds() }}
+		late := &backend{Base: b.Base, db: b.db, o: b.o, records: b.records, sessions: b.sessions, notes: b.notes, clock: func() int64 { return now + (90 * time.Second).Microseconds() }}
 		// Somebody has the row, for a renewal.
 		tx, err := dbOn(t, dsn).BeginTx(t.Context(), nil)
 		if err != nil {
@@ -98,44 +99,86 @@ func TestARenewalThatWaitsForTheEndIsLost(t *testing.T) {
 	})
 }
 
-// A swap that waited while another was done is refused, and joins in the same statement; so does the first of a name.
-func TestASwapThatWaitsForAnotherIsRefusedAndJoins(t *testing.T) {
+// A swap of a name whose row somebody has locked does not wait for it: it is refused, and joins.
+func TestASwapWaitsForNoLockedRowAndJoins(t *testing.T) {
 	atEachLevel(t, func(t *testing.T, b *backend, dsn string) {
-		for name, version := range map[string]string{"first": "", "next": "7-0"} {
-			tx, err := dbOn(t, dsn).BeginTx(t.Context(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer tx.Rollback()
-			if version != "" {
-				mustExec(t, dbOn(t, dsn), fmt.Sprintf("INSERT INTO %s VALUES (%s,%d,7,0,0,0,x'01',x'00')", b.records, text(name), form))
-			}
-			if _, err := tx.ExecContext(t.Context(), fmt.Sprintf("REPLACE INTO %s VALUES (%s,%d,8,0,0,0,x'02',x'00')", b.records, text(name), form)); err != nil {
-				t.Fatal(err)
-			}
-			var swapping sync.WaitGroup
-			var out record.Outcome
-			swapping.Go(func() {
-				var err error
-				if out, err = b.Swap(t.Context(), &record.Swap{
-					Name: name, Old: record.Record{Version: version}, Data: []byte{3}, Join: &record.Join{Notes: []record.Note{{Key: "k", Data: []byte("d")}}},
-				}); err != nil {
-					t.Error(err)
-				}
-			})
-			until(t, "it waits for the row", func() bool {
-				return waiting(t, dsn, "UPDATE "+b.records)+waiting(t, dsn, "INSERT INTO "+b.records) == 1
-			})
-			if err := tx.Commit(); err != nil {
-				t.Fatal(err)
-			}
-			swapping.Wait()
-			r, err := b.Load(t.Context(), name)
-			if err != nil || out.Done || !out.Joined || string(r.Data) != "\x02" || len(r.Inbox) != 1 || r.Inbox[0].Key != "k" {
-				t.Errorf("%s: %+v, and there is %+v, %v", name, out, r, err)
-			}
+		old := record.Record{}
+		if out, err := b.Swap(t.Context(), &record.Swap{Name: "n", Data: []byte{1}}); err != nil || !out.Done {
+			t.Fatal(out, err)
+		} else {
+			old.Version = out.Now.Version
+		}
+		unlock := lockRow(t, dsn, b.records+" WHERE name='n'")
+		defer unlock()
+		ctx, cancel := context.WithTimeout(t.Context(), patience) // a server waits for 50 s
+		defer cancel()
+		s := record.Swap{Name: "n", Old: old, Data: []byte{2}}
+		if out, err := b.Swap(ctx, &s); err != nil || out.Done || out.Joined || out.Told {
+			t.Errorf("a swap of a locked row: %+v, %v, want it refused", out, err)
+		}
+		s.Join = &record.Join{Notes: []record.Note{{Key: "k", Data: []byte("d")}}}
+		if out, err := b.Swap(ctx, &s); err != nil || out.Done || !out.Joined {
+			t.Errorf("a swap of a locked row: %+v, %v, want it refused and joined", out, err)
+		}
+		unlock()
+		r, err := b.Load(t.Context(), "n")
+		if err != nil || r.Version != old.Version || len(r.Inbox) != 1 || r.Inbox[0].Key != "k" {
+			t.Errorf("there is %+v, %v", r, err)
+		}
+		if out, err := b.Swap(t.Context(), &record.Swap{Name: "n", Old: r, Data: []byte{2}}); err != nil || !out.Done || !out.Inbox {
+			t.Errorf("the next: %+v, %v", out, err)
 		}
 	})
+}
+
+// Two swaps may count the notes of a name at the same time: a first write has no row to lock. None hides a note from the other.
+func TestACountHidesNoNoteFromAnother(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, dsn string) {
+		b := backendOn(t, dsn, apart())
+		defer b.Close()
+		join := &record.Join{Notes: []record.Note{{Key: "k", Data: []byte("d")}}}
+		for _, joined := range []bool{false, true} {
+			if out, err := b.Swap(t.Context(), &record.Swap{Name: "n", Data: []byte{1}, Join: join}); err != nil || out.Joined != joined {
+				t.Fatal(out, err)
+			}
+		}
+		old, err := b.Load(t.Context(), "n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		tx, err := dbOn(t, dsn).BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tx.Rollback()
+		rows, err := tx.QueryContext(t.Context(), "SELECT COUNT(*) FROM "+b.notes+" WHERE name='n' LOCK IN SHARE MODE")
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows.Close()
+		out, err := b.Swap(t.Context(), &record.Swap{Name: "n", Old: record.Record{Version: old.Version}, Data: []byte{2}})
+		if err != nil || !out.Done || out.Inbox {
+			t.Errorf("a swap beside another count: %+v, %v, want it done, and no word of the inbox", out, err)
+		}
+	})
+}
+
+// A swap that was refused before only joins.
+func TestALostSwapOnlyJoins(t *testing.T) {
+	b := backendOn(t, sharedDSN(t), apart())
+	defer b.Close()
+	join := &record.Join{Notes: []record.Note{{Key: "k", Data: []byte("d")}}}
+	out, err := b.Swap(t.Context(), &record.Swap{Name: "n", Data: []byte{1}, Join: join, Lost: true})
+	if err != nil || out.Done || !out.Joined {
+		t.Errorf("with a join: %+v, %v", out, err)
+	}
+	if r, err := b.Load(t.Context(), "n"); err != nil || len(r.Data) > 0 || len(r.Inbox) != 1 {
+		t.Errorf("there is %+v, %v", r, err)
+	}
+	if out, err := b.Swap(t.Context(), &record.Swap{Name: "n", Data: []byte{1}, Lost: true}); err != nil || !out.Done {
+		t.Errorf("without: %+v, %v", out, err)
+	}
 }
 
 // What the server says it has not applied is refused, and no error.
@@ -153,7 +196,7 @@ func TestADeadlockOrALockTimeoutIsARefusal(t *testing.T) {
 		}
 		unlock := lockRow(t, dsn, b.records+" WHERE name='n'")
 		defer unlock()
-		out, err := b.Swap(t.Context(), &record.Swap{Name: "n", Old: old, Data: []byte{2}, Join: &record.Join{Notes: []record.Note{{Key: "k"}}}})
+		out, err := b.Swap(t.Context(), &record.Swap{Name: "n", Old: old, Data: []byte{2}})
 		if err != nil || out.Done || out.Joined || out.Told {
 			t.Errorf("a swap that waits for too long: %+v, %v, want it refused", out, err)
 		}

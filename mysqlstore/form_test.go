@@ -52,13 +52,13 @@ func TestARowThatIsNotOursIsReportedAndLeftAlone(t *testing.T) {
 		set  string
 		want error
 	}{
-		"of a newer form":     {"form=3", store.ErrUnsupported},
-		"of an older form":    {"form=1", store.ErrCorrupt},
+		"of a newer form":     {"form=4", store.ErrUnsupported},
+		"of an older form":    {"form=2", store.ErrCorrupt},
 		"with torn data":      {"data=LEFT(data,LENGTH(data)-1)", store.ErrCorrupt},
 		"with other data":     {"data=x'ff00'", store.ErrUnsupported},
 		"with no data":        {"data=x'00'", store.ErrCorrupt},
-		"with a torn inbox":   {"inbox=x'000573'", store.ErrCorrupt},
-		"with no inbox":       {"inbox=x''", store.ErrCorrupt},
+		"with a torn list":    {"taken='0,'", store.ErrCorrupt},
+		"with no list":        {"taken=LEFT(taken,0)", store.ErrCorrupt},
 		"of a newer one, too": {"form=30000,idle=0", store.ErrUnsupported},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -192,7 +192,7 @@ func TestANameThatIsUsedMeanwhileIsNotForgotten(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	until(t, "it waits for the row", func() bool { return waiting(t, sharedDSN(t), "DELETE FROM "+b.records) == 1 })
+	until(t, "it waits for the row", func() bool { return waiting(t, sharedDSN(t), "DELETE r,n FROM "+b.records) == 1 })
 	if err := tx.Commit(); err != nil {
 		t.Fatal(err)
 	}
@@ -280,5 +280,36 @@ func TestTablesAreApart(t *testing.T) {
 		if st := state(t, s, "n"); len(st.Entries) != 1 || st.Entries[0].ID != h.ID {
 			t.Errorf("table %s has %+v", s.b.o.Table, st)
 		}
+	}
+}
+
+// Notes that were taken in are not kept for as long as their name is used.
+func TestNotesThatWereTakenInAreDeleted(t *testing.T) {
+	b := backendOn(t, sharedDSN(t), apart())
+	defer b.Close()
+	b.Sweeps.Pause()
+	old := record.Record{}
+	for i := range discardFrom + 2 {
+		out, err := b.Swap(t.Context(), &record.Swap{Name: "n", Old: old, Data: []byte("x")})
+		if err != nil || !out.Done {
+			t.Fatal(out, err)
+		}
+		join := &record.Join{Notes: []record.Note{{Key: fmt.Sprint(i), Data: []byte("d")}}}
+		if out, err := b.Swap(t.Context(), &record.Swap{Name: "n", Data: []byte("x"), Join: join}); err != nil || !out.Joined {
+			t.Fatal(out, err)
+		}
+		if old, err = b.Load(t.Context(), "n"); err != nil || len(old.Inbox) != 1 || old.Inbox[0].Key != fmt.Sprint(i) {
+			t.Fatalf("note %d: %+v, %v", i, old, err)
+		}
+	}
+	if left := parseVersion(old.Version).taken; len(left) > 2 {
+		t.Errorf("the record lists notes %v", left)
+	}
+	if err := b.sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var n int
+	if err := b.db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM "+b.notes).Scan(&n); err != nil || n > 3 {
+		t.Errorf("%d notes are there, %v", n, err)
 	}
 }

@@ -1,20 +1,22 @@
-// Package mysqlstore keeps locks in two tables of MariaDB or MySQL, by way of
+// Package mysqlstore keeps locks in three tables of MariaDB or MySQL, by way of
 // github.com/go-sql-driver/mysql.
 //
 // # Stored form
 //
-// A row a name in one table, holdfast_locks unless [Options] say otherwise, and a
-// row a session in another, which has the same name and "_sessions" behind it. [Schema] is
+// A row a name in one table, holdfast_locks unless [Options] say otherwise; a
+// row a session in another, which has the same name and "_sessions" behind it; and a row a note in a third,
+// with "_notes". [Schema] is
 // the statements that make them. Names are VARBINARY, so case, accents and
 // trailing blanks count. The record of a name has the form of package store/record. Each write
-// gives it another random number (rev). Who comes to wait while somebody else writes
-// adds a note to the column inbox, and that changes no number; the next who writes takes the notes
-// in. A session has its expiry by the server's clock, in microseconds since 1970,
-// and how often its owner was called. The column form is the version of it all, 2; a row
+// gives it another random number (rev). A claim that comes while somebody else writes
+// leaves a note, which is an INSERT and touches no row that is there. The next write takes the notes
+// in: it lists their numbers in the column taken, and from then on they count for nothing. A session has its expiry by the server's clock, in microseconds since 1970,
+// and how often its owner was called. The column form is the version of it all, 3; a row
 // of a newer one is left alone.
 //
-// A name's row is deleted about a day after its last hold ended, and a session's after its end,
-// in small steps beside the locking.
+// A name's row is deleted about a day after its last hold ended, a session's after its end, and a note's after it was taken in,
+// in small steps beside the locking. If you delete a name by hand, delete its rows in both tables: the row of the name lists which
+// notes count for nothing.
 //
 // # Guarantees
 //
@@ -23,7 +25,7 @@
 // increase as long as its row is there, and beyond that as long as the clock of
 // the server is not behind the newest token.
 //
-// Every statement is a transaction of its own, and writes at most one row: a process that
+// Every statement is a transaction of its own, and writes at most one row of a name or a session: a process that
 // stops at any point holds up nobody, and a row that somebody has locked delays only that
 // name, or the renewals of that session: of all that a process holds with one TTL. If it stays locked, those are lost at
 // their deadline, as in an outage. All that a statement decides on is in the row that it writes, so it
@@ -33,7 +35,10 @@
 // however many names they keep. What it holds lasts as long as the session, counted from the
 // sending of its last answered renewal.
 //
-// The number of a record decides who may write it. Who lost such a race, or was told that the
+// The number of a record decides who may write it. A statement that writes a record waits for no lock on its row: of many that
+// come at once those that meet a locked row are refused and back off, and none waits in the server when its
+// caller has left. (On MySQL the first write of a name can wait, if its row was made at that moment.) Connections of [Open] wait for a
+// second for any other row; for a pool of your own, set innodb_lock_wait_timeout. Who lost such a race, or was told that the
 // server did not apply the statement (a deadlock, 1213; a lock wait that took too long, 1205;
 // a record that has changed, 1020), goes on as long as its context has.
 //
@@ -67,7 +72,7 @@
 //
 // # Rights
 //
-// These grants on both tables suffice:
+// These grants on the three tables suffice:
 //
 //	SELECT, INSERT, UPDATE   to lock
 //	DELETE                   to delete rows that are used no more; without, they stay
@@ -92,24 +97,25 @@ type Options struct {
 	// Database has the tables; if empty, it is the one that the connections are
 	// in. At most 64 bytes.
 	Database string
-	// Table keeps the locks, and another with "_sessions" behind its name the sessions;
-	// DefaultTable if empty. Stores with different tables have nothing to do with each
+	// Table keeps the locks, one with "_sessions" behind its name the sessions, and one with "_notes" the
+	// notes; DefaultTable if empty. Stores with different tables have nothing to do with each
 	// other. At most 55 bytes.
 	Table string
 }
 
-// A Store keeps locks in two tables. Its methods are safe for concurrent use.
+// A Store keeps locks in three tables. Its methods are safe for concurrent use.
 type Store struct {
 	*record.Store
 	b *backend
 }
 
-// A backend is a record.Backend in two tables.
+// A backend is a record.Backend in three tables.
 type backend struct {
 	*row.Base
 	db                *sql.DB
 	o                 Options
 	records, sessions string       // the tables, in SQL
+	notes             string       // of those who want a name
 	clock             func() int64 // nil but in tests: the server's clock
 }
 
@@ -139,7 +145,7 @@ func newBackend(db *sql.DB, o *Options) (*backend, error) {
 	if all.Database != "" {
 		address += " of database " + all.Database
 	}
-	return &backend{Base: row.NewBase(address), db: db, o: all, records: all.quoted(&tables[0]), sessions: all.quoted(&tables[1])}, err
+	return &backend{Base: row.NewBase(address), db: db, o: all, records: all.quoted(&tables[0]), sessions: all.quoted(&tables[1]), notes: all.quoted(&tables[2])}, err
 }
 
 // Describe implements [record.Backend].

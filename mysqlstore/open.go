@@ -52,6 +52,9 @@ func badURL(format string, args ...any) error {
 	return fmt.Errorf("%w: the MySQL URL: %s: want mysql://user:password@host:port/database, with special characters of the password as %%XX", store.ErrInvalid, fmt.Sprintf(format, args...))
 }
 
+// lockWait is the setting of for how many seconds a statement waits for a row that is locked.
+const lockWait = "innodb_lock_wait_timeout"
+
 // ParseURL reads a URL as Open does, for who wants connections of his own: the
 // driver's settings, and the options of New. Its errors are those of Open.
 func ParseURL(rawURL string, o *Options) (*mysql.Config, *Options, error) {
@@ -79,6 +82,12 @@ func ParseURL(rawURL string, o *Options) (*mysql.Config, *Options, error) {
 	c, err := mysql.ParseDSN("tcp(" + net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "3306")) + ")/?" + strings.Join(params, "&"))
 	if err != nil {
 		return nil, nil, badURL("its parameters are not those of the driver")
+	}
+	if c.Params == nil {
+		c.Params = map[string]string{}
+	}
+	if c.Params[lockWait] == "" {
+		c.Params[lockWait] = "1" // the server has 50 s, for which a statement waits on when its client has gone
 	}
 	c.DBName = database
 	c.User = u.User.Username()

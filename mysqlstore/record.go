@@ -2,11 +2,12 @@ package mysqlstore
 
 import (
 	"context"
-	"database/sql"
 	"encoding/hex"
 	"fmt"
 	"iter"
+	"math/rand/v2"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -14,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/record/row"
 )
 
-// form is the version of the stored form. That of earlier versions, 1, had other columns.
-const form = 2
+// form is the version of the stored form. The earlier ones, 1 and 2, had other columns.
+const form = 3
 
 // Statements have no parameters: a driver that prepares those would need more round trips, and one that does not
 // would depend on sql_mode and character set. Numbers are written as such and bytes in hexadecimal.
@@ -62,94 +63,120 @@ func (b *backend) tell(ctx context.Context, statement string) (told, changed int
 	return told, changed, nil
 }
 
-// columns are what read reads.
-func (b *backend) columns() string {
-	return "SELECT " + b.now() + "," + fit + ",name,form,rev,taken,data,inbox"
+// hurries has a statement wait for no lock, on MariaDB: then the server says that it did not apply it. MySQL ignores this
+// comment; free is for that.
+const hurries = "/*M! SET STATEMENT innodb_lock_wait_timeout=0 FOR */ " //mutant:mysql-waits-for-no-row
+
+// free is the row of a name, as r, which an update on MySQL finds by another reading of it, unless somebody has it locked; and isFree
+// is the condition on the name. MariaDB ignores these comments. Were the name itself the condition on MySQL, it would lock the row first.
+func (b *backend) free(name string) string {
+	return "/*!80001 (SELECT name AS unlocked FROM " + b.records + " WHERE name=" + text(name) + " LIMIT 1 FOR UPDATE SKIP LOCKED) AS f STRAIGHT_JOIN */ " +
+		b.records + " AS r /*!80001 FORCE INDEX (PRIMARY) */"
 }
 
-// read reads rows, to the end, and gives each to f.
-func (b *backend) read(ctx context.Context, query string, f func(row.Found)) error {
-	rows, err := b.db.QueryContext(ctx, query)
-	if err != nil {
-		return b.failed(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var n row.Found
-		var now, fits int64
-		var name, data, inbox []byte
-		var have, rev, taken sql.NullInt64
-		if err := rows.Scan(&now, &fits, &name, &have, &rev, &taken, &data, &inbox); err != nil {
-			return b.failed(err)
-		}
-		if err := b.unfit(fits); err != nil {
-			return err
-		}
-		if rev.Valid {
-			r := row.Row{Form: have.Int64, Version: row.Version{Rev: rev.Int64, Taken: taken.Int64}, Data: data, Inbox: inbox}
-			n.Record, n.Err = r.Record(form)
-		}
-		n.Name, n.Now = string(name), now
-		f(n)
-	}
-	return b.failed(rows.Err())
-}
+// skipsLocked ends a reading that locks what it reads, as others may at the same time, and leaves out what somebody writes.
+const skipsLocked = "/*!80001 FOR SHARE SKIP LOCKED *//*M! LOCK IN SHARE MODE SKIP LOCKED */" //mutant:mysql-counts-shared
 
-// Load implements [record.Backend].
-func (b *backend) Load(ctx context.Context, name string) (record.Record, error) {
-	if err := b.prepare(ctx); err != nil {
-		return record.Record{}, err
-	}
-	var found row.Found
-	err := b.read(ctx, b.columns()+" FROM (SELECT 1 AS one) AS o LEFT JOIN "+b.records+" ON name="+text(name), func(n row.Found) { found = n })
-	return found.Record, first(err, found.Err)
-}
+const isFree = "r.name/*!80001 =unlocked AND CONCAT(unlocked)*/=" //mutant:mysql-locks-what-is-free
 
-// Swap implements [record.Backend]: one statement on one row, which is also the join. All that it depends on is in that
-// row, which it reads as it is once it has locked it.
+// What a swap returns by LAST_INSERT_ID. 0: no such row is there, or it is locked.
+const (
+	refusedOurs = 1
+	refusedForm = 2 // the row is not of this form
+	doneEmpty   = 3 // and one more for each note that was not taken in
+)
+
+// Swap implements [record.Backend]: one statement that writes one row, and, where that was refused, another that adds rows
+// of notes. The first waits for nobody who has the row: of many it is the version that says who may write, so whoever has
+// to wait has lost. Nor does the second, as it touches no row that is there.
 func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome, err error) {
 	if err := b.prepare(ctx); err != nil {
 		return out, err
 	}
-	c := row.NewChange(&s.Old)
-	joins, room := "inbox", "0=1"
-	if s.Join != nil {
-		joins, room = "CONCAT(inbox,"+text(row.Pack(s.Join.Notes))+")", "form="+number(form)+" AND OCTET_LENGTH(inbox)<"+number(row.MaxInbox)
+	told := int64(0)
+	old, next := parseVersion(s.Old.Version), version{rev: rand.Int64()>>1 | 1}
+	if next.taken, err = takenIn(old, s.Old.Inbox); err == nil && (s.Join == nil || !s.Lost) { //mutant:mysql-lost-is-tried
+		told, _, err = b.tell(ctx, b.swap(s, old, next))
 	}
+	switch {
+	case err == errTakenIn, is(err, deadlock, lockWaitTimeout, recordChanged): //mutant:mysql-not-applied
+		err = nil
+	case err != nil:
+		return out, err
+	case told >= doneEmpty:
+		out = record.Outcome{Done: true, Told: true, Inbox: told == doneEmpty} //mutant:mysql-inbox-is-empty
+		next.taken = b.discard(ctx, next.taken)
+		out.Now.Version = next.String()
+		return out, nil
+	}
+	if s.Join != nil && told != refusedForm { //mutant:mysql-joins-its-form
+		out.Joined, err = b.join(ctx, s.Name, s.Join.Notes)
+	}
+	return out, err
+}
+
+// swap is the statement.
+func (b *backend) swap(s *record.Swap, old, next version) string {
 	idle := "0"
 	if s.Idle {
 		idle = "1"
 	}
 	written := b.written(b.now(), 0)
-	// It tells 1 where it has joined, and 2 and the length of the inbox where it is done.
-	var statement string
-	if c.First {
-		statement = "INSERT INTO " + b.records + " (name,form,taken,idle,written,data,inbox,rev) SELECT " + text(s.Name) + "," + number(form) + ",0*LAST_INSERT_ID(2)," +
-			idle + "," + written + "," + text(s.Data) + ",x'00'," + number(c.New.Rev) + " FROM DUAL WHERE 1=1" + commits +
-			" ON DUPLICATE KEY UPDATE taken=taken+0*LAST_INSERT_ID(IF(" + room + ",1,0)),inbox=IF(" + room + "," + joins + ",inbox)" //mutant:mysql-insert-tells
-	} else {
-		// Each assignment reads only columns that it or a later one assigns to: so it is the same whether the server makes
-		// them one after another or, as a sql_mode has it, all at once.
-		is := "rev=" + number(c.Old.Rev) //mutant:mysql-swap-depends
-		set := func(column, then, or string) string { return "," + column + "=IF(" + is + "," + then + "," + or + ")" }
-		statement = "UPDATE " + b.records + " SET taken=IF(" + is + "," + number(c.New.Taken) + ",taken)+0*LAST_INSERT_ID(IF(" + is + ",2+OCTET_LENGTH(inbox)-" + number(c.Cut) + ",1))" +
-			set("idle", idle, "idle") + set("written", written, "written") + set("data", text(s.Data), "data") +
-			set("inbox", "INSERT(inbox,1,"+number(c.Cut)+",x'00')", joins) + //mutant:mysql-notes-go
-			set("rev", number(c.New.Rev), "rev") +
-			" WHERE name=" + text(s.Name) + " AND (" + is + " OR " + room + ")" + commits
+	// What waits is counted with the row locked. A note whose transaction has not ended is skipped: it comes later. The lock is shared,
+	// so that a first write, which has no row to lock, hides no note from another count.
+	tells := func(of string) string {
+		return number(next.rev) + "+0*LAST_INSERT_ID(" + number(doneEmpty) + "+(SELECT COUNT(*) FROM " + b.notes + " AS n WHERE n.name=" + of +
+			" AND n.id NOT IN (" + next.list() + ") " + skipsLocked + "))"
 	}
-	told, _, err := b.tell(ctx, statement)
-	switch {
-	case is(err, deadlock, lockWaitTimeout, recordChanged): //mutant:mysql-not-applied
-		return out, nil
-	case err != nil:
-		return out, err
-	case told >= 2:
-		out = c.Done(told - 2)
-	default:
-		out.Joined = told == 1
+	returns := "LAST_INSERT_ID(IF(form=" + number(form) + "," + number(refusedOurs) + "," + number(refusedForm) + "))"
+	if s.Old.Version == "" {
+		return hurries + "INSERT INTO " + b.records + " (name,form,idle,written,taken,data,rev) SELECT " + text(s.Name) + "," + number(form) + "," +
+			idle + "," + written + "," + text(next.list()) + "," + text(s.Data) + "," + tells(text(s.Name)) + " FROM DUAL WHERE 1=1" + commits +
+			" ON DUPLICATE KEY UPDATE rev=rev+0*" + returns //mutant:mysql-insert-tells
 	}
-	return out, nil
+	return hurries + "UPDATE " + b.free(s.Name) + " SET idle=" + idle + ",written=" + written +
+		",taken=" + text(next.list()) + //mutant:mysql-notes-go
+		",data=" + text(s.Data) + ",rev=" + tells("r.name") +
+		" WHERE " + isFree + text(s.Name) +
+		" AND rev+0*" + returns + "=" + number(old.rev) + //mutant:mysql-swap-depends
+		commits
+}
+
+// join adds notes. A swap that counts what is there keeps it waiting for a moment. What the server says it did not do is not sent again more
+// than twice. It is VALUES, and no SELECT: their numbers are next to each other, so a replica that runs statements gives the same, and the
+// server locks no counter.
+func (b *backend) join(ctx context.Context, name string, notes []record.Note) (bool, error) {
+	var rows []string
+	for i := range notes {
+		rows = append(rows, "(IF(@@autocommit=1,"+text(name)+",NULL),"+text(row.Pack(notes[i:i+1]))+")") //mutant:mysql-joins-commit
+	}
+	for tried := 1; ; tried++ {
+		_, n, err := b.tell(ctx, "INSERT INTO "+b.notes+" (name,data) VALUES "+strings.Join(rows, ","))
+		switch undone := is(err, deadlock, lockWaitTimeout); {
+		case is(err, badNull):
+			return false, b.unfit(0)
+		case !undone:
+			return err == nil && n > 0, err
+		case tried == 3:
+			return false, nil
+		}
+	}
+}
+
+// discardFrom is how many notes that were taken in are left until whoever swaps discards them.
+const discardFrom = 16
+
+// discard takes notes that were taken in away from their name, once they are many, and returns those that are left. A sweep
+// deletes them. What fails is for the next swap.
+func (b *backend) discard(ctx context.Context, taken []int64) []int64 {
+	if len(taken) < discardFrom {
+		return taken
+	}
+	_, _, err := b.tell(ctx, hurries+"UPDATE "+b.notes+" SET name=LEFT(name,0) WHERE id IN ("+version{taken: taken}.list()+")"+commits)
+	if err != nil {
+		return taken
+	}
+	return nil
 }
 
 // written is an instant in SQL, less some time, as the column written has it.
@@ -171,16 +198,20 @@ func (b *backend) List(ctx context.Context, unwritten time.Duration) iter.Seq2[r
 		if unwritten > 0 {
 			where += " AND written<=" + b.written(b.now(), unwritten) //mutant:mysql-young-listed
 		}
-		err = b.read(ctx, b.columns()+where+" ORDER BY name LIMIT "+number(row.Page), func(n row.Found) { all = append(all, n) })
+		err = b.read(ctx, b.columns()+where+" ORDER BY name LIMIT "+number(row.Page), func(r *read) { all = append(all, r.Found) })
 		return all, err
 	})
 }
 
-// sweepMost is how many rows of each table a sweep deletes.
-const sweepMost = 500
+// sweepMost is how many rows of each table a sweep deletes, and notesMost how many notes.
+const (
+	sweepMost = 500
+	notesMost = 10 * sweepMost
+)
 
-// sweep deletes the records that were idle for too long, with their inboxes, and the sessions that have ended. Each is
-// deleted by a statement of its own: one that somebody has locked keeps no other locked.
+// sweep deletes the records that were idle for too long, with their notes, the sessions that have ended, and the notes that
+// were discarded. Each is deleted by a statement of its own: one that somebody has locked keeps no other locked. Of notes nobody
+// needs any more that matters not.
 func (b *backend) sweep(ctx context.Context) error {
 	old := b.written(b.now(), b.Retention)
 	for _, of := range []struct{ rows, remove string }{
@@ -188,13 +219,18 @@ func (b *backend) sweep(ctx context.Context) error {
 			"idle=1" + //mutant:mysql-sweep-idle
 			" AND " +
 			"written<" + old, //mutant:mysql-sweep-old
-			"DELETE FROM " + b.records + " WHERE name=x'%s' AND " +
-				"rev=%d"}, //mutant:mysql-sweep-unwritten
+			"DELETE r,n FROM " + b.records + " AS r LEFT JOIN " + b.notes + " AS n ON n.name=r.name WHERE r.name=x'%s' AND " +
+				"r.rev=%d"}, //mutant:mysql-sweep-unwritten
 		{"SELECT HEX(id),0 FROM " + b.sessions + " WHERE expires<=" + b.now(),
 			"DELETE FROM " + b.sessions + " WHERE id=x'%s' AND expires<=" + b.now() + "+%d"},
+		{"SELECT id,0 FROM " + b.notes + " WHERE name<x'00'", ""},
 	} {
-		var all []string
-		rows, err := b.db.QueryContext(ctx, of.rows+" LIMIT "+number(sweepMost))
+		var all, notes []string
+		most := sweepMost
+		if of.remove == "" {
+			most = notesMost
+		}
+		rows, err := b.db.QueryContext(ctx, of.rows+" LIMIT "+number(int64(most)))
 		if err != nil {
 			return b.failed(err)
 		}
@@ -204,10 +240,17 @@ func (b *backend) sweep(ctx context.Context) error {
 			if err = rows.Scan(&key, &rev); err != nil {
 				break
 			}
+			if of.remove == "" {
+				notes = append(notes, key)
+				continue
+			}
 			all = append(all, fmt.Sprintf(of.remove, key, rev))
 		}
 		rows.Close()
 		err = first(err, rows.Err())
+		if len(notes) > 0 {
+			all = append(all, "DELETE FROM "+b.notes+" WHERE id IN ("+strings.Join(notes, ",")+")")
+		}
 		for _, statement := range all { //mutant:mysql-swept-one-by-one
 			if err == nil {
 				_, _, err = b.tell(ctx, statement+commits)

@@ -248,7 +248,7 @@ func TestAConnectionThatReadsWhatIsNotCommittedIsRefused(t *testing.T) {
 			},
 		} {
 			if what == "list" {
-				mustExec(t, dbOn(t, dsn), "INSERT INTO "+b.records+" VALUES (x'61',2,1,0,0,0,x'01',x'00')")
+				mustExec(t, dbOn(t, dsn), "INSERT INTO "+b.records+" VALUES (x'61',3,1,0,0,'0',x'01')")
 			}
 			if err := f(); !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "READ UNCOMMITTED") {
 				t.Errorf("%s: %v, want an error that says what to do", what, err)
@@ -281,7 +281,12 @@ func refusesAll(t *testing.T, says string, params ...string) {
 		"ask for an idle name":        func() error { _, err := s.Ask(t.Context(), mutex("idle")); return err },
 		"ask for a name that is held": func() error { _, err := s.Ask(t.Context(), mutex("held")); return err },
 		"look":                        func() error { _, err := s.Poll(t.Context(), mutex("held")); return err },
-		"release":                     func() error { return s.Release(t.Context(), held) },
+		"join": func() error {
+			join := &record.Join{Notes: []record.Note{{Key: "k", Data: []byte("d")}}}
+			_, err := b.Swap(t.Context(), &record.Swap{Name: "held", Old: record.Record{Version: "1-0"}, Data: []byte("x"), Join: join})
+			return err
+		},
+		"release": func() error { return s.Release(t.Context(), held) },
 		"break": func() error {
 			return s.BreakHold(t.Context(), store.Break{Name: "held", ID: held.ID, Token: held.Token})
 		},
@@ -315,21 +320,21 @@ func refusesAll(t *testing.T, says string, params ...string) {
 	}
 }
 
-// dump is all that is in the table.
+// dump is all that is in the tables of names.
 func dump(t testing.TB, s *Store) string {
 	t.Helper()
 	var b strings.Builder
-	rows, err := s.b.db.QueryContext(t.Context(), "SELECT name,form,rev,taken,idle,HEX(data),HEX(inbox) FROM "+s.b.records+" ORDER BY name")
+	rows, err := s.b.db.QueryContext(t.Context(), "SELECT name,form,rev,taken,idle,HEX(data) FROM "+s.b.records+" UNION ALL SELECT name,0,id,'',0,HEX(data) FROM "+s.b.notes+" ORDER BY name,rev")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var name, form, rev, taken, idle, data, inbox string
-		if err := rows.Scan(&name, &form, &rev, &taken, &idle, &data, &inbox); err != nil {
+		var name, form, rev, taken, idle, data string
+		if err := rows.Scan(&name, &form, &rev, &taken, &idle, &data); err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(&b, "%q %s %s %s %s %s %s\n", name, form, rev, taken, idle, data, inbox)
+		fmt.Fprintf(&b, "%q %s %s %s %s %s\n", name, form, rev, taken, idle, data)
 	}
 	return b.String()
 }

@@ -2,7 +2,9 @@ package mysqlstore
 
 import (
 	"context"
+	"database/sql"
 	"strings"
+	"time"
 
 	"github.com/holdfast-go/holdfast/store/record/row"
 )
@@ -21,12 +23,11 @@ var tables = []table{
 	{"", []column{
 		{"name", "varbinary(512) NOT NULL"},
 		{"form", "smallint NOT NULL"},
-		{"rev", "bigint NOT NULL"},   // another random number by each swap
-		{"taken", "bigint NOT NULL"}, // bytes of notes that were taken in
+		{"rev", "bigint NOT NULL"}, // another random number by each swap
 		{"idle", "tinyint NOT NULL"},
-		{"written", "bigint NOT NULL"}, // when, about
+		{"written", "bigint NOT NULL"},   // when, about
+		{"taken", "mediumblob NOT NULL"}, // the notes that were taken in, if their rows may be there
 		{"data", "mediumblob NOT NULL"},
-		{"inbox", "mediumblob NOT NULL"},
 	}, ",\n  KEY `written` (`written`)"},
 	{"_sessions", []column{
 		{"id", "varbinary(8) NOT NULL"},
@@ -34,6 +35,11 @@ var tables = []table{
 		{"ttl", "bigint NOT NULL"},
 		{"calls", "bigint NOT NULL"},
 	}, ""},
+	{"_notes", []column{
+		{"id", "bigint NOT NULL AUTO_INCREMENT"},
+		{"name", "varbinary(512) NOT NULL"}, // empty: it was taken in
+		{"data", "mediumblob NOT NULL"},
+	}, ",\n  KEY `name` (`name`)"},
 }
 
 // Schema is the statements that make the tables, those that are not there: for who has a user that may not. There is a
@@ -82,14 +88,12 @@ func (o *Options) filled() (all Options, err error) {
 // prepare makes sure, once, that the tables are there and are ours.
 func (b *backend) prepare(ctx context.Context) error {
 	return b.Prepare(ctx, func() (bool, error) {
-		for i := range tables {
-			if err := b.checkTable(ctx, &tables[i]); is(err, noSuchTable) {
-				return false, nil
-			} else if err != nil {
-				return false, b.failed(err)
-			}
+		_, all, err := b.inspect(ctx)
+		if err != nil {
+			return false, b.failed(err)
 		}
-		return true, nil
+		missing, err := b.ours(all)
+		return missing == nil, err
 	}, func() error {
 		for i := range tables {
 			if _, err := b.db.ExecContext(ctx, tables[i].schema(&b.o)); err != nil {
@@ -100,44 +104,98 @@ func (b *backend) prepare(ctx context.Context) error {
 	})
 }
 
-// checkTable looks at a table, and writes nothing. SHOW CREATE TABLE is one round trip, and makes no temporary table in
-// the server.
-func (b *backend) checkTable(ctx context.Context, t *table) error {
-	var name, made string
-	if err := b.db.QueryRowContext(ctx, "SHOW CREATE TABLE "+b.o.quoted(t)).Scan(&name, &made); err != nil {
-		return err
+// A tableSeen is what a table is, as far as this user may see it.
+type tableSeen struct {
+	engine, key string
+	columns     map[string]string // their types; none: this user sees no such table
+	rights      string            // what it may do
+}
+
+// inspect asks for the facts and for what the tables are, and writes nothing.
+func (b *backend) inspect(ctx context.Context) (f facts, all []tableSeen, err error) {
+	conn, err := b.db.Conn(ctx) // so that to connect and log in is no part of the round trip by which the clock is read
+	if err != nil {
+		return f, nil, err
 	}
-	have := map[string]string{}
-	key, engine := "", ""
-	for line := range strings.Lines(made) {
-		// Identifiers are quoted as sql_mode says.
-		line = strings.ToLower(strings.NewReplacer("`", "", `"`, "", "[", "", "]", "").Replace(strings.Trim(line, " ,\r\n")))
-		if rest, ok := strings.CutPrefix(line, "primary key "); ok {
-			key = rest
-		} else if rest, ok := strings.CutPrefix(line, ")"); ok {
-			engine, _, _ = strings.Cut(strings.TrimPrefix(strings.TrimSpace(rest), "engine="), " ")
-		} else if column, kind, ok := strings.Cut(line, " "); ok {
-			have[column] = kind
+	defer conn.Close()
+	var of []string
+	for i := range tables {
+		is := func(in string) string {
+			return in + ".TABLE_SCHEMA=" + b.database() + " AND " + in + ".TABLE_NAME='" + b.o.Table + tables[i].suffix + "'"
+		}
+		of = append(of, "SELECT "+number(int64(i))+" AS i,ENGINE AS e,COLUMN_NAME AS n,COLUMN_TYPE AS k,IS_NULLABLE AS d,COLUMN_KEY AS p,EXTRA AS x,PRIVILEGES AS r "+
+			"FROM information_schema.TABLES AS t JOIN information_schema.COLUMNS AS c WHERE "+is("t")+" AND "+is("c"))
+	}
+	sent := time.Now()
+	rows, err := conn.QueryContext(ctx, "SELECT @@version,CURRENT_USER(),"+b.now()+",@@read_only,@@innodb_flush_log_at_trx_commit,@@log_bin,@@sync_binlog,"+fit+
+		",i,e,n,k,d,p,x,r FROM (SELECT 1 AS one) AS o LEFT JOIN ("+strings.Join(of, " UNION ALL ")+") AS s ON 1=1")
+	if err != nil {
+		return f, nil, err
+	}
+	defer rows.Close()
+	all = make([]tableSeen, len(tables))
+	for rows.Next() {
+		var i sql.NullInt64
+		var engine, name, kind, null, key, extra, rights sql.NullString
+		if err := rows.Scan(&f.version, &f.user, &f.now, &f.readOnly, &f.flush, &f.binlog, &f.sync, &f.fit, &i, &engine, &name, &kind, &null, &key, &extra, &rights); err != nil {
+			return f, nil, err
+		}
+		if f.clock.About == "" {
+			f.clock = row.CheckClock(f.now, sent)
+		}
+		if !i.Valid {
+			continue
+		}
+		t := &all[i.Int64]
+		if t.columns == nil {
+			t.engine, t.rights, t.columns = strings.ToLower(engine.String), strings.ToUpper(rights.String), map[string]string{}
+		}
+		is := strings.ToLower(kind.String)
+		if !strings.HasPrefix(is, "var") {
+			is, _, _ = strings.Cut(is, "(") // a width of integers means nothing, and MySQL tells none
+		}
+		if null.String == "NO" {
+			is += " NOT NULL"
+		}
+		t.columns[strings.ToLower(name.String)] = strings.TrimSpace(is + " " + strings.ToUpper(extra.String))
+		if key.String == "PRI" {
+			t.key = strings.TrimPrefix(t.key+","+name.String, ",")
 		}
 	}
-	for _, want := range t.columns {
-		kind, _, _ := strings.Cut(have[want.name]+" ", " ")
-		if kind == "" {
-			return b.NotOurs(b.o.quoted(t), "it has no column %s", want.name)
+	return f, all, rows.Err()
+}
+
+// ours reports whether the tables are ours, and which of them is missing, or nil.
+func (b *backend) ours(all []tableSeen) (missing *table, err error) {
+	for i := range tables {
+		t, have := &tables[i], &all[i]
+		if have.columns == nil {
+			missing = t
+			continue
 		}
-		if !strings.HasPrefix(kind, "var") {
-			kind, _, _ = strings.Cut(kind, "(") // a width of integers means nothing, and MySQL tells none
+		for _, want := range t.columns {
+			switch kind := have.columns[want.name]; kind {
+			case want.kind:
+			case "":
+				return missing, b.NotOurs(b.o.quoted(t), "it has no column %s", want.name)
+			default:
+				return missing, b.NotOurs(b.o.quoted(t), "its column %s is %s, not %s", want.name, kind, want.kind)
+			}
 		}
-		if kind+" NOT NULL" != want.kind || !strings.Contains(have[want.name], "not null") {
-			return b.NotOurs(b.o.quoted(t), "its column %s is %s, not %s", want.name, have[want.name], want.kind)
+		if have.key != t.columns[0].name {
+			return missing, b.NotOurs(b.o.quoted(t), "its primary key is %q, not the column %s", have.key, t.columns[0].name)
+		}
+		if have.engine != "innodb" { // anything else forgets what it was told, or has no transactions
+			return missing, b.NotOurs(b.o.quoted(t), "it is kept by %s, not by InnoDB", have.engine)
 		}
 	}
-	if key != "("+t.columns[0].name+")" {
-		return b.NotOurs(b.o.quoted(t), "its primary key is %q, not the column %s", key, t.columns[0].name)
+	return missing, nil
+}
+
+// database is the one that has the tables, in SQL.
+func (b *backend) database() string {
+	if b.o.Database == "" {
+		return "DATABASE()"
 	}
-	// Anything else forgets what it was told, or has no transactions. Some modes tell no engine.
-	if engine != "" && engine != "innodb" {
-		return b.NotOurs(b.o.quoted(t), "it is kept by %s, not by InnoDB", engine)
-	}
-	return nil
+	return "'" + b.o.Database + "'"
 }

@@ -135,7 +135,7 @@ func TestRights(t *testing.T) {
 			}
 			db := user(t, server, "poor", o, some...)
 			if some != nil {
-				mustExec(t, dbOn(t, testserver.MariaDBDSN(server.Addr)), "DROP TABLE somebodys,somebodys_sessions")
+				mustExec(t, dbOn(t, testserver.MariaDBDSN(server.Addr)), "DROP TABLE somebodys,somebodys_sessions,somebodys_notes")
 			}
 			s := storeOn(t, db, o)
 			defer s.Close()
@@ -163,14 +163,16 @@ func TestRights(t *testing.T) {
 func TestATableThatIsNotOursIsReportedAndLeftAlone(t *testing.T) {
 	db := dbOn(t, sharedDSN(t))
 	for what, c := range map[string]struct{ from, to string }{
-		"it has no column taken":              {"  `taken` bigint NOT NULL,\n", ""},
+		"it has no column taken":              {"  `taken` mediumblob NOT NULL,\n", ""},
+		"its column taken is bigint":          {"`taken` mediumblob NOT NULL", "`taken` bigint NOT NULL"}, // as in form 2
 		"it has no column calls":              {"  `calls` bigint NOT NULL,\n", ""},
 		"its column name is varbinary(100)":   {"varbinary(512)", "varbinary(100)"},
 		"its column name is varchar(512)":     {"varbinary(512)", "varchar(512)"},
 		"its column rev is int":               {"`rev` bigint NOT NULL", "`rev` int NOT NULL"},
 		"its column expires is bigint":        {"`expires` bigint NOT NULL", "`expires` bigint NULL"},
 		"its primary key is \"\"":             {",\n  PRIMARY KEY (`name`)", ""},
-		"its primary key is \"(name,rev)\"":   {"PRIMARY KEY (`name`)", "PRIMARY KEY (`name`,`rev`)"},
+		"its primary key is \"name,rev\"":     {"PRIMARY KEY (`name`)", "PRIMARY KEY (`name`,`rev`)"},
+		"its column id is bigint NOT NULL,":   {" AUTO_INCREMENT", ""},
 		"it is kept by myisam, not by InnoDB": {"ENGINE=InnoDB", "ENGINE=MyISAM"},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -200,7 +202,7 @@ func TestATableThatIsNotOursIsReportedAndLeftAlone(t *testing.T) {
 func TestATableThatGoesAwayIsMadeAgainAndOneThatChangesIsReported(t *testing.T) {
 	s := newShared(t)
 	h := mustHold(t, s, mutex("n"))
-	mustExec(t, s.b.db, "DROP TABLE "+s.b.records+","+s.b.sessions)
+	mustExec(t, s.b.db, "DROP TABLE "+s.b.records+","+s.b.sessions+","+s.b.notes)
 	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; !errors.Is(err, store.ErrLost) {
 		t.Errorf("renewal as the table is gone: %v", err)
 	}

@@ -90,6 +90,7 @@ func TestAJudgeWithSomethingWrongIsCaught(t *testing.T) {
 		"TestALeaseThatWasOverBeforeItCouldBeReadIsNotTakenForLonger": {"a deadline that could not be read is believed", "judge-deadline-could-read-believed", mutant.Cond("!ahead && h.until < 0")},
 		"TestAParentThatIsSlowToHearIsAStall":                         {"a parent that is slow is no stall", "judge-parent-slow-stall", mutant.Cond("now < began")},
 		"TestAPlaceThatCountsFromASessionMayLapseSooner":              {"a place counts from its ask", "judge-place-counts-from-session", mutant.Delete()},
+		"TestAPlaceThatPollsTellOfIsTheSame":                          {"polls keep no place", "judge-polls-keep-places", mutant.Cond("a != nil && false")},
 		"TestOfAStoreWithoutPositionsItIsKnownWhoWaited":              {"who waits without a position is not noted", "judge-waits-without-place-noted", mutant.Cond("err != nil || c.Try")},
 		"TestAPageOfManyGrantsStaysSmallAndShowsEachMoment":           {"each bar is drawn", "judge-each-bar-drawn", mutant.Cond(`o.Class == "" && b.X < o.X+o.W && b.X+b.W <= o.X+2*thin && o.W < 2*thin`)},
 		"TestAConnectionPastTheProxiesFailsTheRun":                    {"nobody looks where connections go", "judge-nobody-looks-where-connections", mutant.Cond("!c.own(addr) && told[addr]")},

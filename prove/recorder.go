@@ -39,13 +39,14 @@ func newRecorder(s store.Store, place time.Duration, now func() time.Duration, t
 // uses.
 func (r *recorder) store() store.Store {
 	watcher, watches := r.Store.(store.Watcher)
-	poller, looks := r.Store.(store.Poller)
+	of, looks := r.Store.(store.Poller)
+	poller := recordedPolls{of, r}
 	switch {
 	case watches && looks:
 		return struct {
 			*recorder
 			store.Watcher
-			store.Poller
+			recordedPolls
 		}{r, watcher, poller}
 	case watches:
 		return struct {
@@ -55,7 +56,7 @@ func (r *recorder) store() store.Store {
 	case looks:
 		return struct {
 			*recorder
-			store.Poller
+			recordedPolls
 		}{r, poller}
 	}
 	return r
@@ -89,6 +90,28 @@ func (r *recorder) Ask(ctx context.Context, c store.Claim) (store.Answer, error)
 		r.tell(Event{Do: placed, At: now, ID: c.ID.String(), Name: c.Name, Sent: first})
 	}
 	return answer, err
+}
+
+// recordedPolls are those of a recorder. One that tells of a position has found it, and keeps it as an ask does.
+type recordedPolls struct {
+	of store.Poller
+	r  *recorder
+}
+
+// Poll implements [store.Poller].
+func (p recordedPolls) Poll(ctx context.Context, c store.Claim) (store.Answer, error) {
+	answer, err := p.of.Poll(ctx, c)
+	if err != nil || answer.From == 0 {
+		return answer, err
+	}
+	now := p.r.now()
+	kept := now - store.Now().Sub(answer.From) + p.r.place
+	p.r.mu.Lock()
+	defer p.r.mu.Unlock()
+	if a := p.r.asks[c.ID]; a != nil { //mutant:judge-polls-keep-places
+		a.kept = max(a.kept, kept)
+	}
+	return answer, nil
 }
 
 // TellLosses implements [store.LossTeller] for those that are.

@@ -36,6 +36,38 @@ func (s *earlier) Ask(ctx context.Context, c store.Claim) (store.Answer, error) 
 	return a, err
 }
 
+func (s *earlier) Poll(ctx context.Context, c store.Claim) (store.Answer, error) {
+	a, err := s.Store.Poll(ctx, c)
+	a.From = store.Now().Add(-s.by)
+	return a, err
+}
+
+// Who polls, and is told that it has its place, does not ask.
+func TestAPlaceThatPollsTellOfIsTheSame(t *testing.T) {
+	s := &earlier{memstore.New(), 10 * time.Second}
+	defer s.Close()
+	var events []Event
+	now := time.Hour
+	r := newRecorder(s, time.Minute, func() time.Duration { return now }, func(e Event) { events = append(events, e) })
+	for range 2 {
+		c := store.Claim{Name: "a", ID: store.NewProcess().NewID(), Limit: store.Full, Weight: store.Full, TTL: time.Hour, PositionTTL: time.Minute, Block: 1}
+		for step := range 4 {
+			var err error
+			if now += 40 * time.Second; step%3 == 0 {
+				_, err = r.store().Ask(t.Context(), c)
+			} else {
+				_, err = r.store().(store.Poller).Poll(t.Context(), c)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if len(events) != 1 { // of who waits
+		t.Errorf("noted: %+v", events)
+	}
+}
+
 func TestAPlaceThatCountsFromASessionMayLapseSooner(t *testing.T) {
 	s := &earlier{memstore.New(), 50 * time.Second}
 	defer s.Close()

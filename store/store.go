@@ -185,8 +185,11 @@ type Unwatcher interface {
 // cheaper with it.
 type Poller interface {
 	// Poll answers what Ask would answer, and writes nothing. Granted in the
-	// answer means only that there is room: an Ask has to follow. No token is
-	// told that has not been drawn: it is 0 then, and Last is the newest drawn.
+	// answer means only that there is room, and an Ask has to follow, unless From
+	// is set: then the claim that waited holds the name, as if an Ask had told that.
+	// No token is told that has not been drawn: it is 0 then, and Last is the newest
+	// drawn. Of a refusal From says that the position is there, and is kept as if an
+	// Ask had told that.
 	Poll(ctx context.Context, c Claim) (Answer, error)
 }
 
@@ -352,7 +355,8 @@ type State struct {
 }
 
 // An Entry is one claim in a queue, as others see it. The durations are
-// relative to the moment the store answered, by the store's clock.
+// relative to the moment the store answered, by the store's clock. In a refusal
+// Expires and Ends may both be 0: not known.
 type Entry struct {
 	ID           ID // of the zero Process: detached, on its way to another process
 	Weight       int64

@@ -49,7 +49,7 @@ type holder struct {
 	Token   int64  `json:"token"`
 	Owner   owner  `json:"owner"`
 	Since   string `json:"since"`
-	Expires int64  `json:"expires_ms"` // until it is free, unless renewed
+	Expires int64  `json:"expires_ms"` // until it is free, unless renewed; 0: not known
 }
 
 // A journal makes the lines of one run.
@@ -101,7 +101,10 @@ func refusal(held *holdfast.HeldError, message string) record {
 		}
 		known := holder{ID: h.ID, Token: h.Token, Owner: ownerOf(h.Owner)}
 		if !h.Since.IsZero() { // else the store knows who holds, and no more //mutant:run-known-times-told
-			known.Since, known.Expires = h.Since.Format(time.RFC3339Nano), time.Until(ends).Milliseconds()
+			known.Since = h.Since.Format(time.RFC3339Nano)
+		}
+		if !ends.IsZero() { //mutant:run-known-ends-told
+			known.Expires = time.Until(ends).Milliseconds()
 		}
 		r.Holders = append(r.Holders, known)
 	}

@@ -8,9 +8,12 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/holdfast-go/holdfast"
 )
 
 // events FILE EVENT... reads what run --json wrote, which must be exactly these
@@ -44,6 +47,13 @@ func events(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	if want := args[1:]; strings.Join(got, " ") != strings.Join(want, " ") {
 		ts.Fatalf("events %q, want %q", got, want)
+	}
+}
+
+func TestARefusalTellsNoEndThatNobodyKnows(t *testing.T) {
+	held := &holdfast.HeldError{Holders: []holdfast.Holder{{Since: time.Now()}}}
+	if ms := refusal(held, "").Holders[0].Expires; ms != 0 {
+		t.Errorf("%d ms", ms)
 	}
 }
 

@@ -40,6 +40,7 @@ var mutants = []mutant.Broken{
 	one("a TTL for a store that has none", "TestSession_TheCommandIsToldOfNoTTLAndOfNoToken", "run-no-ttl", mutant.Delete()),
 	one("a token that is none is told", "TestSession_TheCommandIsToldOfNoTTLAndOfNoToken", "run-token-told", mutant.Cond("true")),
 	one("times are told that nobody knows", "TestSession_ARefusalSaysWho", "run-known-times-told", mutant.Cond("true")),
+	one("an end is told that nobody knows", "TestARefusalTellsNoEndThatNobodyKnows", "run-known-ends-told", mutant.Cond("true")),
 	one("what was there before is killed", "TestWhatWasThereBeforeIsNotKilled", "front-spared", mutant.Value("nil")),
 	one("a daemon is ended with the command", "TestADaemonIsLeftAloneAtTheEnd", "run-command-ended", mutant.Stmt("s.ended, s.dying = &e, true")),
 	one("the lock is given back when the command's first process has ended", "TestWhatTheCommandLeavesInItsGroupIsEnded", "run-done-when-group-gone", mutant.Cond("s.ended != nil")),

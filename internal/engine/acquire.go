@@ -92,10 +92,10 @@ func (r *request) pause(ctx context.Context) (*Lease, error) {
 		case !polling || r.e.now() >= r.nextAsk():
 			return nil, nil
 		}
-		if room, err := r.pollStore(ctx); err != nil { //mutant:cancelled-look-withdrawn-while
-			return nil, r.gaveUp(err) // run has the claim withdrawn
-		} else if room {
-			return nil, nil
+		if l, room, err := r.pollStore(ctx); err != nil { //mutant:cancelled-look-withdrawn-while
+			return nil, err // run has the claim withdrawn
+		} else if l != nil || room {
+			return l, nil
 		}
 	}
 }
@@ -105,30 +105,52 @@ func (r *request) gaveUp(err error) error {
 	return r.w.gaveUp(err, r.refused, r.away.now(r.e))
 }
 
-// pollStore reports whether an ask is worth while. An error means that the wait is
-// over.
-func (r *request) pollStore(ctx context.Context) (bool, error) {
+// pollStore reports whether an ask is worth while; or it returns the lease, if the answer is the grant. An error means that
+// the wait is over.
+func (r *request) pollStore(ctx context.Context) (l *Lease, room bool, err error) {
 	poller, ok := r.e.store.(store.Poller)
 	if !ok {
-		return true, nil
+		return nil, true, nil
 	}
 	claim := r.claim
 	type poll struct {
-		a   store.Answer
-		err error
+		a    store.Answer
+		sent clock.Instant
+		err  error
 	}
 	out, err := run(r, ctx, func(stop <-chan struct{}) (out poll) {
 		defer r.e.polls.enter(r.e, stop)()
 		if ended(stop) {
 			return out // which nobody reads
 		}
+		out.sent = r.e.now()
 		r.e.bounded(longestCall, func(ctx context.Context) { out.a, out.err = poller.Poll(ctx, claim) })
 		return out
 	})
-	if err == nil && out.err == nil && !out.a.Granted {
-		r.moved(&out.a)
+	a := &out.a
+	switch {
+	case err != nil:
+		return nil, false, r.gaveUp(err)
+	case out.err != nil:
+		return nil, store.Definite(out.err), nil
+	case a.Granted:
+		// A minimum hold has to be shown first, what nobody renews is to last for longer, and what comes too late is asked for again.
+		if a.From == 0 || r.claim.MinHold > 0 || r.s.NoRenew || r.e.deadlineOf(a.From, a.TTL) <= r.e.now() { //mutant:poll-spares-minimum-hold
+			return nil, true, nil
+		}
+		if err := ctx.Err(); err != nil { // after its end nothing is granted
+			r.withdraw()
+			return nil, false, r.gaveUp(err)
+		}
+		l, err = r.lease(a.Token, a.N, a.From, a.TTL, r.s.renewAfter(a.TTL))
+		return l, false, err
+	case a.From != 0: // a session keeps the position, which is there: no ask need say so //mutant:poll-tells-of-the-position
+		r.refuse(a, out.sent)
+		r.e.queues.answered(r.p, r.refused, r.queued, r.notified) //mutant:poll-tells-those-in-line
+	default:
+		r.moved(a)
 	}
-	return out.err == nil && out.a.Granted || store.Definite(out.err), err
+	return nil, false, nil
 }
 
 // grantedBy makes a lease of a notification that carries the grant, if it may be used

@@ -16,6 +16,7 @@ type op struct {
 	claim store.Claim
 	part  bool // it is shown when all names are there
 	poll  bool // it has a position, which this keeps
+	once  bool // nobody renews what it is granted
 	bound time.Duration
 	away  *trouble
 	p     *waiter // in the local queue; nil: past it
@@ -32,7 +33,7 @@ type outcome struct {
 // seconds or a TTL, and less where nobody listens, or where those before it were
 // not answered either; a kept position until it would lapse, if that is longer.
 func (r *request) op() op {
-	o := op{e: r.e, claim: r.claim, part: r.w.part, poll: r.queued, bound: r.s.askFor(), away: r.away, p: r.p}
+	o := op{e: r.e, claim: r.claim, part: r.w.part, poll: r.queued, once: r.s.NoRenew, bound: r.s.askFor(), away: r.away, p: r.p}
 	if r.e.desc.InProcess {
 		return o
 	}
@@ -66,7 +67,7 @@ func (o op) do(stop <-chan struct{}) (out outcome) {
 		o.away.met(o.e, err)
 		return err
 	})
-	if out.err != nil || !out.answer.Granted || o.claim.MinHold == 0 || o.part || ended(stop) { //mutant:minimum-hold-shown-once
+	if out.err != nil || !out.answer.Granted || !o.shows(&out.answer) || o.part || ended(stop) { //mutant:minimum-hold-shown-once
 		return out
 	}
 	hold := store.Hold{Name: o.claim.Name, ID: o.claim.ID, Token: out.answer.Token, TTL: o.claim.TTL}
@@ -74,6 +75,12 @@ func (o op) do(stop <-chan struct{}) (out outcome) {
 	r, out.sent = o.e.renewOne(o.worthIt(), o.bound, stop, hold, o.away)
 	out.answer.TTL, out.answer.From, out.err = r.TTL, r.From, r.Err
 	return out
+}
+
+// shows reports whether a grant is renewed before its owner has it: for its minimum hold; or as nobody renews it later, and who has waited
+// has it in the session that kept its position, which lasts for a shorter time.
+func (o *op) shows(a *store.Answer) bool {
+	return o.claim.MinHold > 0 || o.once && o.poll && a.TTL < o.claim.TTL //mutant:lasts-as-a-position
 }
 
 // closedFor is for how long an ask is repeated where nobody listens: the caller

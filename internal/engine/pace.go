@@ -51,35 +51,46 @@ func (p *pace) refuse(a *store.Answer, sent clock.Instant) {
 	p.moved(a)
 }
 
-// moved notes how many wait ahead. Who has just come pauses first for a part of the time that the holder has had, times
-// those ahead; and when some of those have gone, for about half of the time that the rest will take, going by that. So
-// who is next polls often, and a crowd behind seldom.
+// moved notes how many wait ahead. Who has just come pauses first for PollMin for each of them, or for a part of the time that
+// the holder has had. When some have gone it pauses for three quarters of the time that the others will take, going by that; but
+// that was more than it takes if some of them slept, so for no longer than the pause before, for as many. So a crowd behind
+// polls seldom, and who is next polls as soon as it is.
 func (p *pace) moved(a *store.Answer) {
-	now := p.e.now()
-	switch ahead := a.Waiting; {
+	now, ahead := p.e.now(), a.Waiting
+	switch {
 	case p.movedAt == 0:
-		first := p.s.PollMin
+		p.poll = times(p.s.PollMin, 1+ahead) //mutant:polls-by-position
 		for i := range a.Holders {
-			first = max(first, min(a.Holders[i].Age/8, p.s.PollMax))
+			p.poll = max(p.poll, min(a.Holders[i].Age/8, p.s.PollMax))
 		}
-		p.poll = min(times(first, 1+ahead), p.mostPause(ahead)) //mutant:polls-by-position
 	case ahead < p.ahead:
 		turn := now.Sub(p.movedAt) / time.Duration(p.ahead-ahead)
-		p.poll = min(max(times(turn, 1+2*ahead)/4, p.s.PollMin), p.mostPause(ahead)) //mutant:polls-by-the-pace-of-the-queue
+		p.poll = min(times(p.poll, 1+ahead)/time.Duration(1+p.ahead), times(turn, ahead)/4*3) //mutant:polls-by-the-pace-of-the-queue
 	case ahead == p.ahead:
 		return
 	}
-	p.ahead, p.movedAt = a.Waiting, now
+	p.poll = min(max(p.poll, p.s.PollMin), p.mostPause(ahead)) //mutant:polls-no-sooner
+	p.ahead, p.movedAt = ahead, now
 }
 
 // mostPause is the longest pause with so many ahead.
 func (p *pace) mostPause(ahead int) time.Duration {
-	return max(min(times(p.s.PollMax, 1+ahead), p.s.positionTTL/3), p.s.PollMax)
+	return max(min(times(p.s.PollMax, 1+ahead), p.s.positionTTL/4), p.s.PollMax)
+}
+
+// pause is how long the next pause is. Of those that go by their position no two have the same.
+func (p *pace) pause() time.Duration {
+	spread := jitter(p.poll)
+	if p.ahead > 0 { //mutant:position-with-jitter
+		spread = p.poll + (spread-p.poll)/4
+	}
+	p.poll = min(p.poll*3/2, p.mostPause(p.ahead)) //mutant:polls-back-off
+	return spread
 }
 
 // times is d, which is not negative, n times, or the longest there is.
 func times(d time.Duration, n int) time.Duration {
-	if d > math.MaxInt64/time.Duration(n) { //mutant:pause-overflows
+	if n > 0 && d > math.MaxInt64/time.Duration(n) { //mutant:pause-overflows
 		return math.MaxInt64
 	}
 	return d * time.Duration(n)
@@ -94,8 +105,7 @@ func (p *pace) rest(ctx context.Context, polls bool) (notification *store.Notifi
 		p.e.notifications.begin(p.s) // again, if that failed a while ago
 	}
 	if polling && polls { //mutant:all-look
-		next = min(next, p.e.now().Add(jitter(p.poll)))
-		p.poll = min(p.poll*3/2, p.mostPause(p.ahead)) //mutant:polls-back-off
+		next = min(next, p.e.now().Add(p.pause()))
 	}
 	if notification, err = p.sleep(ctx, next); notification != nil {
 		p.poll = p.s.PollMin // something has changed

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -11,6 +12,9 @@ import (
 // The pause grows with how many are ahead, and goes past no bound by that: one
 // that is under zero is none.
 func TestRule5_APauseIsNeverNegative(t *testing.T) {
+	if d := times(MaxDuration, 1<<30); d != math.MaxInt64 {
+		t.Errorf("the longest, a billion times, is %v", d)
+	}
 	for _, poll := range []time.Duration{time.Millisecond, time.Hour, MaxDuration} {
 		for _, ahead := range []int{0, 1, 29, 30, 1 << 20, 1 << 30} {
 			now := clock.Instant(1)
@@ -25,6 +29,36 @@ func TestRule5_APauseIsNeverNegative(t *testing.T) {
 			if most := p.mostPause(ahead); p.poll < poll || p.poll > most {
 				t.Errorf("PollMin %v, one of %d has gone: a pause of %v, want %v to %v", poll, ahead+1, p.poll, poll, most)
 			}
+		}
+	}
+}
+
+// Who is behind others pauses for three quarters of the time that they will take, going by those who have gone; but for as many at most half
+// as long again as before, as some may have been slow; and at least for PollMin.
+func TestRule5_PausesGoByThePaceOfTheQueue(t *testing.T) {
+	const ms = time.Millisecond
+	now := clock.Instant(1)
+	s := &settings{Options: Options{PollMin: 10 * ms, PollMax: 800 * ms}, positionTTL: store.MaxPositionTTL}
+	p := &pace{e: &engine{now: func() clock.Instant { return now }}, s: s}
+	for _, c := range []struct {
+		after  time.Duration
+		ahead  int
+		pauses time.Duration
+	}{
+		{0, 99, 1000 * ms},
+		{500 * ms, 49, 367500 * time.Microsecond}, // of 10 ms each
+		{200 * ms, 29, 217500 * time.Microsecond},
+		{4 * time.Second, 19, 217500 * time.Microsecond}, // a turn took 400 ms; two thirds of 217.5 ms, and half as long again
+		{40 * ms, 9, 27 * ms},
+		{10 * ms, 0, 10 * ms},
+	} {
+		now = now.Add(c.after)
+		p.moved(&store.Answer{Waiting: c.ahead})
+		if p.poll != c.pauses {
+			t.Errorf("%d ahead %v later: a pause of %v, want %v", c.ahead, c.after, p.poll, c.pauses)
+		}
+		if pause := p.pause(); (pause-c.pauses).Abs() > c.pauses*21/100 || c.ahead > 0 && (pause-c.pauses).Abs() > c.pauses*51/1000 {
+			t.Errorf("%d ahead: a pause of %v for one of %v", c.ahead, pause, c.pauses)
 		}
 	}
 }

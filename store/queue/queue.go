@@ -199,23 +199,28 @@ func (q *Queue) Poll(now Time, name string, c *store.Claim) (store.Answer, error
 	if err != nil {
 		return a, err
 	}
-	a.Last = q.Last //mutant:look-draws-token
-	if a.Token > q.Last {
+	DrawnBy(&a, q.Last) //mutant:look-draws-token
+	return a, nil
+}
+
+// DrawnBy takes from an answer the tokens that are larger than the last that was drawn.
+func DrawnBy(a *store.Answer, last int64) {
+	a.Last = last
+	if a.Token > last {
 		a.Token, a.N = 0, 0
 	}
-	if a.UpgradeToken > q.Last {
+	if a.UpgradeToken > last {
 		a.UpgradeToken = 0
 	}
 	for i := range a.Holders {
 		h := &a.Holders[i]
-		if h.Token > q.Last {
+		if h.Token > last {
 			h.Token, h.N, h.Used = 0, 0, 0
 		}
-		if h.UpgradeToken > q.Last {
+		if h.UpgradeToken > last {
 			h.UpgradeToken = 0
 		}
 	}
-	return a, nil
 }
 
 // Renew pushes the expiry of a hold forward, and keeps what else its owner

@@ -30,6 +30,7 @@ func (s *Store) apply(ctx context.Context, at string, rec *Record, batch []*op) 
 		if err != nil {
 			return nil, err
 		}
+		v.lately = s.lately(v, len(rec.Inbox) > 0)
 		before := v.neighbors()
 		s.settle(v)
 		a := &applied{view: v, told: make([]error, len(batch)), gone: map[store.ID]bool{}}
@@ -57,10 +58,17 @@ func (s *Store) apply(ctx context.Context, at string, rec *Record, batch []*op) 
 			a.ahead, a.taken = v.news(before, taken), taken
 			return a, nil
 		}
-		if err := s.sessions.Ask(ctx, unknown); err != nil {
+		if err := s.askLives(ctx, unknown); err != nil {
 			return nil, err
 		}
 	}
+}
+
+// askLives asks whether sessions of others live.
+func (s *Store) askLives(ctx context.Context, ids []session.ID) error {
+	ctx, cancel := context.WithTimeout(ctx, longest) //mutant:record-asks-for-lives-without-end
+	defer cancel()
+	return s.sessions.Ask(ctx, ids)
 }
 
 // present is the server's clock, as far as we know, and never ahead of it (law 5):
@@ -168,11 +176,11 @@ func (s *Store) takeIn(v *view, inbox []Note) (granted []store.Notification, tak
 	return granted, taken
 }
 
-// maxMarks is how many marks of sessions without an entry a record has before whoever
+// maxMarks is how many marks of sessions without an entry a record has before every other who
 // writes asks whether some of them can go: marksAsked, whichever, as most of a crowd live.
 const (
 	maxMarks   = 64
-	marksAsked = 2
+	marksAsked = 4
 )
 
 // askedAgain is of how many sessions who asks again in a crowd asks at the most, of any if it waits for more.
@@ -211,11 +219,11 @@ func (s *Store) unknown(v *view, asked map[session.ID]bool) (ids []session.ID) {
 		if kept := v.keptBy(e); kept != (session.ID{}) {
 			ids = s.unheard(ids, kept, asked)
 		}
-		if (e.Granted || v.all) && e.Expires > v.now.Clock {
+		if (e.Granted && !v.isLeft(e) || v.all) && e.Expires > v.now.Clock {
 			ids = s.unheard(ids, v.in[e.ID], asked)
 		}
 	}
-	if first && len(v.marks) > maxMarks+len(v.q.Entries) { //mutant:record-marks-are-few
+	if first && !v.reads && len(v.marks) > maxMarks+len(v.q.Entries) && rand.N(2) == 0 { //mutant:record-marks-are-few
 		for range marksAsked {
 			ids = s.unheard(ids, v.marks[rand.N(len(v.marks))].in, asked)
 		}

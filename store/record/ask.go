@@ -120,7 +120,7 @@ func (s *Store) askIn(ctx context.Context, m *localClaim, c *store.Claim, long, 
 		switch crowd := s.reportsEnd && len(v.q.Entries) > fewCome; {
 		case got.a.Granted:
 		case c.Try || !crowd:
-			v.refused = true
+			v.refuse(c)
 		case v.stored[c.ID]:
 			v.again = append(v.again, c.ID)
 		}
@@ -155,7 +155,7 @@ func (s *Store) askIn(ctx context.Context, m *localClaim, c *store.Claim, long, 
 	for tried := 0; err == nil && o.rests; tried++ {
 		noted = true
 		var in bool
-		if in, err = s.awaitTakenIn(ctx, m, short, s.crowded(c.Name, tried)); in {
+		if in, err = s.awaitTakenIn(ctx, m, short, s.crowded(c.Name, tried, got.a.Waiting)); in {
 			if got.in, got.there = short.ID, true; got.a.Granted {
 				got.a = store.Answer{} // on what was not the newest
 			}
@@ -283,9 +283,7 @@ func (s *Store) answer(
 	m.calls = calls[sess.ID] // not known: its next renewal reads
 	a := got.a
 	a.From = placedFrom(st, c.PositionTTL)
-	if a.Until > time.Duration(unending)*time.Microsecond/2 {
-		a.Until = 0 // nobody has asked
-	}
+	unasked(&a)
 	if m.waits = !a.Granted; m.waits {
 		m.ends = max(m.ends, store.Now().Add(c.PositionTTL))
 	} else {
@@ -295,6 +293,19 @@ func (s *Store) answer(
 	}
 	s.poke()
 	return a, nil
+}
+
+// unasked takes from an answer the times that are not known, as nobody has asked whether the holders live.
+func unasked(a *store.Answer) {
+	const ever = time.Duration(unending) * time.Microsecond / 2
+	if a.Until > ever {
+		a.Until = 0
+	}
+	for i := range a.Holders {
+		if h := &a.Holders[i]; h.Ends > ever { //mutant:record-times-of-the-unasked
+			h.Expires, h.Ends = 0, 0
+		}
+	}
 }
 
 // placedFrom is from when a position counts. Its owner takes it to last for all of its PositionTTL from then, and may be
@@ -346,51 +357,4 @@ func (s *Store) fromNotification(m *localClaim, c *store.Claim) (a store.Answer,
 	// may have broken it.
 	s.granted(m, c, &a, n.Asked)
 	return a, true
-}
-
-// Poll implements [store.Poller].
-func (s *Store) Poll(ctx context.Context, c store.Claim) (store.Answer, error) {
-	if err := s.checkClaim(&c); err != nil {
-		return store.Answer{}, err
-	}
-	m := s.enter(c.Name, c.ID, false)
-	defer s.exit(m)
-	v, err := s.look(ctx, c.Name)
-	if err != nil {
-		return store.Answer{}, s.failed("look at", c.Name, err)
-	}
-	if err := s.isGone(m); err != nil {
-		return store.Answer{}, s.whyGone(ctx, m, err)
-	}
-	a, err := v.q.Poll(v.now, c.Name, &c)
-	if err != nil {
-		return store.Answer{}, err
-	}
-	if sess := s.sessions.Own(v.in[c.ID]); sess != nil {
-		a.From = placedFrom(sess.State(), c.PositionTTL)
-	}
-	return a, nil
-}
-
-// look is the record of a name as it is now; of all its entries it is known
-// whether they live.
-func (s *Store) look(ctx context.Context, at string) (*view, error) {
-	r, err := s.read(ctx, at)
-	if err != nil {
-		return nil, err
-	}
-	return s.viewOf(ctx, at, &r)
-}
-
-func (s *Store) viewOf(ctx context.Context, at string, r *Record) (*view, error) {
-	ctx, cancel := context.WithTimeout(ctx, longest)
-	defer cancel()
-	a, err := s.apply(ctx, at, r, []*op{{apply: func(v *view) (queue.Change, error) {
-		v.all = true
-		return queue.Change{}, nil
-	}}})
-	if err != nil {
-		return nil, err
-	}
-	return a.view, nil
 }

@@ -72,6 +72,9 @@ type Swap struct {
 
 	// Join, if not nil, is done if the swap is refused.
 	Join *Join
+
+	// Lost says that a swap on Old was refused before. With a Join, a backend for which that is a request of its own need send no other.
+	Lost bool
 }
 
 // A Join leaves notes in the inbox of a name. It conflicts with nobody.
@@ -213,7 +216,7 @@ type Named struct {
 //
 //  23. A Join of a refused Swap is done whatever others do to the record at the
 //     time: it never fails because of them.
-//  24. A Join of a Swap that is done does nothing.
+//  24. A Join of a Swap that is done does nothing. That of a Swap that is Lost is done, unless the Swap is.
 //  25. Joined is true only if all notes of the Join are, or were, in the inbox. Not joined and
 //     no error: none is, nor ever will be.
 //  26. Notes of one Join are in the inbox in their order; a Join that begins after

@@ -32,11 +32,14 @@ type view struct {
 	marks []mark
 
 	stored  map[store.ID]bool // the entries of the record itself, not of the inbox
+	drawn   int64             // the newest token of the record itself
 	had     bool              // something was written before
 	refused bool              // somebody was: it matters whether the holders live
 	again   []store.ID        // those that wait in the record and ask again
 	all     bool              // it matters of all entries whether they live
 	asks    bool              // it matters of the first that asks the holders to give up
+	reads   bool              // nothing is to be written
+	lately  int64             // who was granted since then was so a moment ago, see poll.go
 }
 
 // A mark says up to which number the notes of a session are void, or were taken in.
@@ -198,6 +201,7 @@ func decode(name string, data []byte, now queue.Time) (*view, error) {
 	v.had = true
 	r := reader{b: data[1:], bad: data[0] != form}
 	v.q.Last = r.int()
+	v.drawn = v.q.Last
 	limit := int32(r.int())
 	sessions := make([]session.ID, r.count(8))
 	for i := range sessions {

@@ -16,7 +16,7 @@ const fewCome = 8
 // othersTakeIn reports whether it is for others to take in the notes that a batch has left: in a crowd, where
 // in a while most are in the record by no request of their own, and where an older note is there.
 func (s *Store) othersTakeIn(ctx context.Context, n *name, batch []*op) bool {
-	return n.crowd > fewCome || s.traits.Notifies && s.anotherIsOldest(ctx, n, batch)
+	return n.crowd > fewCome || !s.traits.Notifies || s.anotherIsOldest(ctx, n, batch)
 }
 
 // anotherIsOldest reports whether the oldest note in the inbox is there, and of no claim of the batch.
@@ -33,6 +33,11 @@ func (s *Store) anotherIsOldest(ctx context.Context, n *name, batch []*op) bool 
 	}
 	note, ok := parseNote(n.at, oldest.Data)
 	return ok && !slices.ContainsFunc(batch, func(o *op) bool { return o.claim != nil && o.claim.ID == note.claim.ID })
+}
+
+// alone reports whether each of a batch is an ask that may wait and has no session to wait in yet, of a store whose waiters poll.
+func (s *Store) alone(batch []*op) bool {
+	return !s.traits.Notifies && len(batch) > 0 && !slices.ContainsFunc(batch, func(o *op) bool { return o.claim == nil || o.short != nil })
 }
 
 // rests reports whether nothing need be written now: all that was asked for are in the
@@ -79,7 +84,7 @@ func (s *Store) sawCrowd(n *name, many int) {
 
 // crowded is how long one of many that have come at once leaves it to the others to take all
 // in: the longer, the more they are.
-func (s *Store) crowded(at string, tried int) time.Duration {
+func (s *Store) crowded(at string, tried, ahead int) time.Duration {
 	s.mu.Lock()
 	many := 0
 	if n := s.names[at]; n != nil {
@@ -88,6 +93,8 @@ func (s *Store) crowded(at string, tried int) time.Duration {
 	s.mu.Unlock()
 	if s.traits.Notifies {
 		many = max(many, 4*fewCome) // as a rule a notification comes before that
+	} else {
+		many = min(many, ahead)
 	}
 	trip := s.roundTrip() * time.Duration(1+min(many, 400)/4) << min(tried, 4)
 	return min(trip+rand.N(2*trip), time.Second)
@@ -102,7 +109,7 @@ func (s *Store) settleLater(at string) {
 		return
 	}
 	s.tasks.Go(func() {
-		for failed := 0; sleep(s.ctx, s.crowded(at, failed)) == nil; failed++ {
+		for failed := 0; sleep(s.ctx, s.crowded(at, failed, maxNames)) == nil; failed++ {
 			if s.settleName(s.ctx, at) == nil {
 				return
 			}

@@ -15,6 +15,9 @@ import (
 // give back on what is not the newest any more, and again, and what is read meanwhile. It was measured as 10 to 14, and it varies by one.
 const crowdCosts = 17
 
+// quietCosts is crowdCosts where nobody is notified: each polls, some two or three times. It was measured as 9 to 11.
+const quietCosts = 13
+
 // A busy server does one request after another, each in crowdTurn, and is crowdTrip away. Time
 // passes only where somebody waits, so how fast this machine is makes no difference.
 const (
@@ -27,8 +30,9 @@ const (
 func TestACrowdCostsFewRequestsALock(t *testing.T) {
 	t.Parallel()
 	for _, kind := range servers {
+		most := float64(crowdCosts)
 		if kind.o.Quiet {
-			continue // who waits polls there
+			most = quietCosts
 		}
 		t.Run(kind.name, func(t *testing.T) {
 			t.Parallel()
@@ -54,10 +58,10 @@ func TestACrowdCostsFewRequestsALock(t *testing.T) {
 					if kind.o.Halves {
 						backend = peeking{told{c, counts}, c.Peeking().(record.Peeker)}
 					}
-					return record.WatchStore{Store: record.New(backend)}
+					return watching(record.New(backend), kind.o)
 				})
-				if each > crowdCosts || unanswered > 0 {
-					t.Errorf("%.1f requests a lock, %d calls were not answered; want at most %d, and none", each, unanswered, crowdCosts)
+				if each > most || unanswered > 0 {
+					t.Errorf("%.1f requests a lock, %d calls were not answered; want at most %v, and none", each, unanswered, most)
 				}
 			})
 		})
@@ -82,6 +86,7 @@ func (c told) Swap(ctx context.Context, w *record.Swap) (record.Outcome, error) 
 		c.counts.Add("swap takes in")
 	case o.Done:
 		c.counts.Add("swap done")
+	case o.Joined && w.Lost:
 	case o.Joined:
 		c.counts.Add("swap joins")
 	case w.Join != nil:

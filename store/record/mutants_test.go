@@ -23,6 +23,7 @@ func TestTheTestsCatchEachMutantOfTheLaws(t *testing.T) {
 		given   = "TestAnAdoptionThatIsGivenUpLeavesNothing"
 		adopted = "TestAnAdoptionOfAHoldInUseIsHeardByTheOwner"
 		suite   = "TestTheStoreKeepsThePromisesOfAllStores/"
+		found   = "TestAPollThatFindsTheGrantIsTheGrant"
 		arrives = "/fault/an_ask_that_arrives_late_goes_beside_another_claim_of_its_process"
 		session = "/fault/an_ask_that_was_not_answered_is_granted_in_the_session_it_was_sent_in"
 	)
@@ -34,6 +35,7 @@ func TestTheTestsCatchEachMutantOfTheLaws(t *testing.T) {
 		{"a claim of a forgotten name is joined again", "TestAClaimOfAForgottenNameIsReadBeforeItIsGranted", "record-asks-again-unread", mutant.Stmt("blind = blind && o.asks")},
 		{"a moment that a session has left is none", "TestASessionWithAMomentLeftIsNotPassedOver", "record-a-moment-left-is-none", mutant.Return("max(d.Microseconds(), 0)")},
 		{"a take-out may hang", "TestATakeOutThatHangsKeepsNobodyOutForLong", "record-take-out-hangs", mutant.Return("max(time.Hour, trip)")},
+		{"whether others live may be asked without end", "TestAQuestionForLivesThatHangsEnds", "record-asks-for-lives-without-end", mutant.Value("context.WithCancel(ctx)")},
 		{"lost races are an outage", "TestAnAskThatLosesAllRacesSaysThatTheServerAnswers", "record-lost-races-are-no-outage", mutant.Return("ctx.Err()")},
 		{"a late swap is left", late, "record-late-swap-is-left", mutant.Value("false")},
 		{"one limit for all entries", "TestARecordComesBackAsItWasWritten", "record-one-limit-for-all", mutant.Stmt("set(e.GiveUp != nil, hasOther)")},
@@ -119,6 +121,24 @@ func TestTheTestsCatchEachMutantOfTheLaws(t *testing.T) {
 		{"a late join is left on a link", "TestFaults/void_by_mark" + arrives, "record-late-join-is-left", mutant.Stmt("_ = l")},
 		{"a late join is not called", "TestFaults/join_apart" + arrives, "record-late-join-is-called", mutant.Cond("WAS && false")},
 		{"a grant counts from another session on a link", "TestFaults/one_request" + session, "record-grant-counts-from-another-session", mutant.Value("s.sessions.Begun(c.TTL)")},
+		{"a poll that finds the grant is none", found, "record-poll-finds-the-grant", mutant.Stmt("a.TTL = min(c.TTL, st.Lasts)")},
+		{"what a poll has read is forgotten", found, "record-poll-is-remembered", mutant.Delete()},
+		{"room is a grant", "TestAPollThatFindsRoomIsNoGrant", "record-poll-tells-what-is-not-drawn", mutant.Delete()},
+		{"room without a token is a grant", "TestAPollThatFindsADeadHolderIsNoGrant", "record-poll-finds-room", mutant.Line("case a.Granted:")},
+		{"a poll answers for an ask", "TestAPollAfterAnAskThatWasNotAnsweredSparesNoAsk", "record-poll-beside-an-ask", mutant.Cond("!m.waits || m.moving != nil || m.sess == nil || v.in[m.id] != m.sess.ID")},
+		{"polls keep no position", "TestPollsKeepThePosition", "record-poll-keeps-the-position", mutant.Delete()},
+		{"a poll spares the ask that calls", "TestAPollOfWhoHasNotCalledTheHoldersSparesNoAsk", "record-poll-calls-nobody", mutant.Line("case !a.Granted:")},
+		{"what a poll has read late is remembered", "TestAPollIsNotRememberedIfTheNameWasWrittenMeanwhile", "record-poll-beside-a-note", mutant.Cond("n != nil && !n.working")},
+		{"who polls asks for every new holder", "TestWhoPollsWhileANameIsPassedOnAsksForNoLife", "record-lately-alone", mutant.Cond("WAS && false")},
+		{"nobody asks for the holders of a name that is passed on", "TestADeadHolderIsFoundWhileOthersPassTheNameOn", "record-lately-all", mutant.Line("v.lately < math.MaxInt64")},
+		{"nobody asks for a holder that was new", "TestWhoPollsWhileANameIsPassedOnAsksForNoLife", "record-lately-for-good", mutant.Value("int64(0), false")},
+		{"who has held for long asks for no life", "TestWhoGivesBackAfterAWhileAsksWhetherTheNextLives", "record-lately-alone", mutant.Cond("waits && s.traits.Clock && !s.traits.Notifies")},
+		{"nobody asks for a new holder for whom nobody waits", "TestWhatEndsNobodyKnowsWhenIsNotTold", "record-lately-alone", mutant.Cond("passed && s.traits.Clock && !s.traits.Notifies")},
+		{"nobody asks where the server tells no clock", "TestWhoPollsWithoutAClockAsksWhetherTheHolderLives", "record-lately-alone", mutant.Cond("passed && waits && !s.traits.Notifies")},
+		{"times are told that nobody knows", "TestWhatEndsNobodyKnowsWhenIsNotTold", "record-times-of-the-unasked", mutant.Cond("false")},
+		{"a try asks for no life", "TestATryWhileANameIsPassedOnAsksWhetherTheHolderLives", "record-left-by-a-try", mutant.Stmt("v.refused = true")},
+		{"a dead waiter is granted, and its lock delay blocks", "TestADeadWaiterWithALockDelayIsNotGranted", "record-left-with-a-delay", mutant.Line("return true &&")},
+		{"who loses a race reads again", "TestWhoLosesTheRaceForAFreeNameLeavesANote", "record-who-loses-reads-again", mutant.Cond("WAS && false")},
 		{"a minimum hold needs a clock", "TestAMinimumHoldNeedsNoClockOfTheServer", "record-minimum-hold-without-clock", mutant.Value("0")},
 	} {
 		all = append(all, mutant.Broken{Name: m.name, Pkg: "store/record", Test: m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})

@@ -22,11 +22,12 @@ const (
 type name struct {
 	at      string
 	users   int
-	working bool  // it has a worker
-	waiting []*op // for the worker
-	batch   []*op // that the worker has
-	left    int   // of the batch: nobody waits for them any more
-	crowd   int   // how many held or waited when that was last seen
+	working bool          // it has a worker
+	rested  store.Instant // when that had nothing to do any more
+	waiting []*op         // for the worker
+	batch   []*op         // that the worker has
+	left    int           // of the batch: nobody waits for them any more
+	crowd   int           // how many held or waited when that was last seen
 	cancel  context.CancelFunc
 
 	// The worker's own.
@@ -45,6 +46,7 @@ type base struct {
 	inbox bool          // the inbox is known, too
 	sent  store.Instant // when the request was sent that told it
 	fresh bool          // it was read for the operations that are under way
+	lost  bool          // it is not the newest any more: of use for a note only
 }
 
 // A late join was not answered.
@@ -174,7 +176,7 @@ func (s *Store) work(n *name) {
 		s.mu.Lock()
 		n.batch, n.left, n.cancel = nil, 0, cancel
 		if len(n.waiting) == 0 {
-			n.working = false
+			n.working, n.rested = false, store.Now()
 			s.mu.Unlock()
 			cancel()
 			return

@@ -157,7 +157,7 @@ func (s *Store) List(ctx context.Context, at string) iter.Seq2[store.State, erro
 			st := store.State{Name: r.Name}
 			if err == nil {
 				var v *view
-				if v, err = s.viewOf(ctx, r.Name, &r.Record); err == nil {
+				if v, err = s.viewOf(ctx, r.Name, &r.Record, wholly); err == nil {
 					st = v.q.State(v.now, r.Name)
 				}
 			}

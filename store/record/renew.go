@@ -358,5 +358,6 @@ func (s *Store) Change(ctx context.Context, h store.Hold, turn int32, weight int
 	if err != nil {
 		return store.Answer{}, s.failed("change the weight of", h.Name, err)
 	}
+	unasked(&got.a)
 	return got.a, nil
 }

@@ -30,6 +30,7 @@ var servers = []struct {
 	{"quiet", recordtest.Options{Quiet: true, Silent: true}},
 	{"no_clock", recordtest.Options{Blind: true, Silent: true}},
 	{"terse", terse},
+	{"polling", polling},
 }
 
 // slow is for a machine that stalls.

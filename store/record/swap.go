@@ -100,7 +100,7 @@ func (s *Store) change(ctx context.Context, n *name) error {
 			s.done(n, a, batch, b.sent, nil)
 			return nil
 		}
-		w := &Swap{Name: n.at, Old: b.Record, Data: data, Idle: len(a.q.Entries) == 0, Notifications: s.elsewhere(a)}
+		w := &Swap{Name: n.at, Old: b.Record, Lost: b.lost, Data: data, Idle: len(a.q.Entries) == 0, Notifications: s.elsewhere(a)}
 		in := s.join(n, a, w, batch)
 		sent := store.Now()
 		o, err := s.swap(ctx, w)
@@ -128,6 +128,13 @@ func (s *Store) change(ctx context.Context, n *name) error {
 			}
 		}
 		s.raced(batch)
+		if w.Join == nil && !o.Told && b.fresh && s.alone(batch) { //mutant:record-who-loses-reads-again
+			// It has to wait as a rule, and has no session for that. What it was asked on is enough to leave a note.
+			b.lost = true
+			n.base = b
+			s.finishBatch(n, errNeedsShort)
+			return nil
+		}
 		paused := !o.Joined && (b.fresh || !o.Told)
 		if b = (base{}); o.Told {
 			b = base{Record: o.Now, known: true, inbox: true, sent: sent, fresh: true}

@@ -242,3 +242,17 @@ func TestARenewalThatIsNotAnsweredInTimeIsNone(t *testing.T) {
 		t.Fatalf("%+v, and nobody has answered: it was broken", r)
 	}
 }
+
+// One request that is never answered holds up the name here no longer than any other: who settles it waits without end.
+func TestAQuestionForLivesThatHangsEnds(t *testing.T) {
+	bubble(t, polling, func(t *testing.T, m *recordtest.Memory, next func() *process) {
+		p, q := next(), next()
+		p.takes(p.claim())
+		q.once(recordtest.OpLeft, 1, recordtest.Hangs)
+		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
+		defer cancel()
+		if _, err := q.Ask(ctx, q.claim()); !errors.Is(err, store.ErrUnavailable) || ctx.Err() != nil {
+			t.Errorf("ask: %v, and its context %v, want no answer before that ends", err, ctx.Err())
+		}
+	})
+}

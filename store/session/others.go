@@ -33,6 +33,13 @@ func (s *Set) Trust(d time.Duration) {
 	s.trusts = d //mutant:session-trusts-as-set
 }
 
+// Trusted is for how long it is believed that a session of another process lives.
+func (s *Set) Trusted() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.trusts
+}
+
 // kept is for how long it is remembered that a session ended. Its entries are taken
 // out by then, or asked about again.
 const kept = 10 * time.Minute

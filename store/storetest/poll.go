@@ -81,6 +81,23 @@ var pollPromises = []promise{
 		}
 		h.release()
 	}},
+	{name: "a_position_that_polls_tell_of_outlives_its_time", poll: true, needs: order, run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		h := a.take(a.lock(name))
+		w := b.lock(name)
+		t.stays("a position", func(d time.Duration) {
+			b.withdraw(w)
+			w = b.lock(name, withPositionTTL(d))
+			b.refused(w)
+		}, func(time.Duration) error {
+			l, err := b.Store.(store.Poller).Poll(t.ctx, w)
+			if err == nil && l.From == 0 { // then asks keep it
+				_, err = b.Ask(t.ctx, w)
+			}
+			return err
+		})
+		t.entries(name, h.ID, w.ID)
+	}},
 	{name: "a_poll_of_another_limit_is_a_mismatch", poll: true, needs: slots, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		a.take(a.slots(name, 3, 1))

@@ -233,7 +233,11 @@ func (c *Client) swap(ctx context.Context, s *record.Swap) (record.Outcome, erro
 	if len(s.Data) == 0 || len(s.Data) > c.m.o.MaxRecord || s.Join != nil && len(s.Join.Notes) > record.MaxNotes { //mutant:recordtest-max-record
 		return record.Outcome{}, fmt.Errorf("%w: a record of %d bytes", store.ErrInvalid, len(s.Data))
 	}
-	out, err := send(ctx, c, Request{Op: OpSwap, Name: s.Name, Swap: s}, func() record.Outcome { return c.m.write(s, !c.m.o.Apart) })
+	var out record.Outcome
+	var err error
+	if !s.Lost || s.Join == nil || !c.m.o.Apart { //mutant:recordtest-lost-joins
+		out, err = send(ctx, c, Request{Op: OpSwap, Name: s.Name, Swap: s}, func() record.Outcome { return c.m.write(s, !c.m.o.Apart) })
+	}
 	if err != nil || out.Done || s.Join == nil || !c.m.o.Apart { //mutant:recordtest-done-joins-not
 		return out, err
 	}

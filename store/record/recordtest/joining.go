@@ -15,6 +15,7 @@ import (
 
 var joinPromises = []promise{
 	{name: "a refused swap joins", run: refusedJoins},
+	{name: "a swap that was refused before joins", run: lostJoins},
 	{name: "a done swap does not join", run: doneDoesNotJoin},
 	{name: "the largest join is done as a whole and in order", run: largestJoin},
 	{name: "a join changes no version", run: joinChangesNoVersion},
@@ -62,6 +63,20 @@ func refusedJoins(t *trial) {
 	}
 	if !has(r, "x") || r.Version != was.Version {
 		t.Errorf("Load: %s, want %s", describe(r), describe(was))
+	}
+}
+
+func lostJoins(t *trial) {
+	a, name := t.open(), fresh()
+	was := t.write(a, name, "x")
+	n := note("n")
+	s := t.joining(name, t.session(a), 0, n)
+	s.Lost = true
+	if out := t.swap(a, s); out.Done || !out.Joined {
+		t.Errorf("a Join of a Swap that was refused before: %+v", out)
+	}
+	if r := t.load(a, name); len(r.Inbox) != 1 || r.Inbox[0].Key != n.Key || !has(r, "x") || r.Version != was.Version {
+		t.Errorf("Load: %s, notes %v", describe(r), keys(r.Inbox))
 	}
 }
 

@@ -83,6 +83,7 @@ func TestTheTestsCatchEachMutantOfAMemory(t *testing.T) {
 		// Joining
 		{"a join leaves nothing", "a refused swap joins", "recordtest-joins-all", mutant.Value("j.Notes[:0]"), ""},
 		{"a join leaves the first note", "the largest join is done as a whole and in order", "recordtest-joins-all", mutant.Value("j.Notes[:1]"), ""},
+		{"a swap that was refused before does nothing", "a swap that was refused before joins", "recordtest-lost-joins", mutant.Before("if s.Lost {\nreturn out, nil\n}"), apart},
 		{"a done swap joins", "a done swap does not join", "recordtest-done-joins-not", mutant.Cond("err != nil || s.Join == nil || !c.m.o.Apart"), apart},
 		{"who joins goes first", "notes are read in the order they came", "recordtest-joins-behind", mutant.Stmt("n.inbox = append([]left{{note, j.Session}}, n.inbox...)"), ""},
 		{"a join makes a version", "a join changes no version", "recordtest-joins-behind", mutant.After("n.version = m.next()"), ""},

@@ -48,13 +48,18 @@ type Row struct {
 // Record is the row as a record, if it is of the form, which is the newest that there is. Now is left out.
 func (r *Row) Record(form int64) (record.Record, error) {
 	notes, err := Unpack(r.Taken, r.Inbox)
+	return record.Record{Data: r.Data, Version: r.Version.String(), Inbox: notes}, CheckForm(r.Form, form, err == nil)
+}
+
+// CheckForm is what is wrong with a row of a form, if the newest that there is is another. It is damaged unless whole.
+func CheckForm(have, form int64, whole bool) error {
 	switch {
-	case r.Form > form:
-		err = store.NewerFormError("its row", int(r.Form), int(form))
-	case err != nil || r.Form != form:
-		err = fmt.Errorf("%w: its row is not of holdfast, or is damaged: it was left alone; delete it if nobody needs it", store.ErrCorrupt)
+	case have > form:
+		return store.NewerFormError("its row", int(have), int(form))
+	case !whole || have != form:
+		return fmt.Errorf("%w: its row is not of holdfast, or is damaged: it was left alone; delete it, and its notes, if nobody needs it", store.ErrCorrupt)
 	}
-	return record.Record{Data: r.Data, Version: r.Version.String(), Inbox: notes}, err
+	return nil
 }
 
 // The inbox is a zero, so that it is never empty, and then the notes that were not taken in: key and data of each, behind

@@ -86,7 +86,7 @@ func JudgeSessions(ids []session.ID, look func() ([]Left, error), end func(sessi
 
 const (
 	sweepEvery = time.Minute
-	sweepOdds  = 8 // of a process that has just come one in so many sweeps; it may not live for a minute
+	sweepOdds  = 32 // of a process that has just come one in so many sweeps; it may not live for a minute, and leaves a few rows
 )
 
 // Sweeps says when a process sweeps its tables. The zero value is ready.
