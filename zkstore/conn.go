@@ -111,6 +111,27 @@ func (w *wire) want(n int) {
 	w.changed = make(chan struct{})
 }
 
+// rest waits until no request is under way, or for so long.
+func (w *wire) rest(ctx context.Context, patience time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		w.mu.Lock()
+		wanted, changed := w.wanted > 0, w.changed
+		w.mu.Unlock()
+		if !wanted {
+			return
+		}
+		select {
+		case <-changed:
+		case <-w.ended:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 func (w *wire) over() bool {
 	select {
 	case <-w.ended:

@@ -136,6 +136,24 @@ func (b *backend) start(d *data) {
 	close(d.ready)
 }
 
+// leave has what comes from now on connect anew, as all data was deleted. What is under way is answered on the old connection: of what
+// that was ended under nobody would know whether it was done.
+func (b *backend) leave(d *data) {
+	b.mu.Lock()
+	present := b.data == d
+	if present {
+		b.data = nil
+	}
+	b.mu.Unlock()
+	if !present {
+		return
+	}
+	b.tasks.Go(func() {
+		d.rest(b.ctx, dataTimeout) //mutant:zk-leaves-what-is-under-way
+		d.end()
+	})
+}
+
 // startPatience bounds the beginning of a connection. Tests replace it.
 var startPatience = startTimeout
 
@@ -202,7 +220,7 @@ func (b *backend) clocked(ctx context.Context, d *data) error {
 	sent := store.Now()
 	written, err := ask(ctx, d.link, func(c *zk.Conn) (*zk.Stat, error) { return c.Set(d.node, nil, -1) })
 	if errors.Is(err, zk.ErrNoNode) {
-		d.end() // all was deleted
+		b.leave(d) // all was deleted
 	}
 	if err == nil {
 		b.hear(written, sent)
@@ -283,7 +301,7 @@ func (b *backend) epochAgain(ctx context.Context, d *data) error {
 		return err
 	}
 	if g.stat == nil { // all was deleted
-		d.end()
+		b.leave(d)
 		return nil
 	}
 	d.mu.Lock()

@@ -226,7 +226,7 @@ func (b *backend) delete(ctx context.Context, d *data, idles []*seen, e *epoch) 
 		_, failed, err := multi(ctx, d.link, ops...)
 		switch {
 		case failed == 0: // all was deleted
-			d.end()
+			b.leave(d)
 			return nil
 		case failed == 1: // others have deleted: what was read may be another by now
 			return b.epochAgain(ctx, d)

@@ -43,6 +43,7 @@ func TestTheTestsCatchEachMutantOfZooKeeper(t *testing.T) {
 		{"a swap is good in any epoch", deletion, "zk-swap-in-its-epoch", mutant.Value("append(ops, exists(b.path+\"/i\"))")},
 		{"a deletion begins no epoch", deletion, "zk-deleted-in-an-epoch", mutant.Value("[]any{exists(d.node), exists(b.path + \"/i\")}")},
 		{"a swap is good after a wipe", "TestAVersionFromBeforeAllWasDeletedIsNone", "zk-swap-after-a-wipe", mutant.Value("[]any{exists(b.path + \"/i\")}")},
+		{"a wipe ends what is under way", "TestWhatIsUnderWayIsAnsweredThoughAllWasDeleted", "zk-leaves-what-is-under-way", mutant.Delete()},
 		{"a wipe is not noticed", "TestAWipeIsToldAndTheNextGetsIn", "zk-all-was-deleted", mutant.Delete()},
 		{"a swap is done on any version", late, "zk-swap-on-its-version", mutant.After("version = -1")},
 		{"a record that was deleted by hand is begun anew", "TestARecordThatWasDeletedByHandIsNotBegunAnew", "zk-record-is-known", mutant.Return("[]any{b.create(b.nameNode(name), \"\", zk.FlagPersistent), exists(b.path + \"/k\")}")},

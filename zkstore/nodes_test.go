@@ -52,6 +52,36 @@ func TestAWrongACLLeavesNothing(t *testing.T) {
 	}
 }
 
+// When all was deleted another connection is made; what is under way on the old one is answered all the same.
+func TestWhatIsUnderWayIsAnsweredThoughAllWasDeleted(t *testing.T) {
+	t.Parallel()
+	b := opened(t, apart(), testserver.SharedZooKeeper(t))
+	d := b.mustConnect(t)
+	begun, goes := make(chan struct{}), make(chan struct{})
+	answered := make(chan error, 1)
+	go func() {
+		_, err := ask(context.WithoutCancel(t.Context()), d.link, func(*zk.Conn) (int, error) {
+			close(begun)
+			<-goes
+			return 0, nil
+		})
+		answered <- err
+	}()
+	<-begun
+	b.leave(d)
+	if b.mustConnect(t) == d {
+		t.Error("it is the same connection")
+	}
+	if d.over() {
+		t.Error("the old connection has ended under a request")
+	}
+	close(goes)
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
+	<-d.ended
+}
+
 // Who deletes all that is there ends all holds; their owners are told, and the next
 // gets in, with a larger token as it is the same ZooKeeper.
 func TestAWipeIsToldAndTheNextGetsIn(t *testing.T) {

@@ -225,7 +225,7 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 		case failed < 0 || !missing && !errors.Is(err, zk.ErrBadVersion):
 			return out, b.failed(err)
 		case failed == 0, s.Old.Version == "" && failed-made < 2 && errors.Is(err, zk.ErrNoNode): // all was deleted
-			d.end() //mutant:zk-all-was-deleted
+			b.leave(d) //mutant:zk-all-was-deleted
 			return out, nil
 		case failed == 1:
 			err = b.epochAgain(ctx, d)
