@@ -130,33 +130,35 @@ func (b *backend) Renew(ctx context.Context, id session.ID) (calls int64, err er
 	return o.calls, nil
 }
 
-// renewKey writes the key once more. After a write that was not answered the key is read first:
-// it may have been done.
+// renewKey writes the key once more. After a write that was not answered the key is read first: it may have been done; and
+// if it is done only then, between the reading and the writing, both are done again.
 func (b *backend) renewKey(ctx context.Context, k *bucket, id session.ID, o *own) error {
-	if o.indeterminate { //mutant:nats-renewal-answered-lost
-		v, m, err := b.stored(ctx, k, sessionKey(id))
-		if err != nil {
+	for range maxRaces {
+		if o.indeterminate { //mutant:nats-renewal-answered-lost
+			v, m, err := b.stored(ctx, k, sessionKey(id))
+			if err != nil {
+				return err
+			}
+			if m.data == nil || v.Closed {
+				return store.ErrLost
+			}
+			o.seq = m.seq
+		}
+		o.count++
+		value := stored{TTL: int64(o.ttl / time.Second), Count: o.count, Calls: o.calls}
+		seq, ok, err := b.put(ctx, message{key: sessionKey(id), data: value.bytes()}, o.seq, o.ttl)
+		switch {
+		case err != nil:
+			o.indeterminate = true
 			return err
+		case ok:
+			o.seq, o.indeterminate = seq, false
+			return nil
+		case !o.indeterminate:
+			return store.ErrLost //mutant:nats-session-over-renewed
 		}
-		if m.data == nil || v.Closed {
-			return store.ErrLost
-		}
-		o.seq = m.seq
 	}
-	o.count++
-	value := stored{TTL: int64(o.ttl / time.Second), Count: o.count, Calls: o.calls}
-	seq, ok, err := b.put(ctx, message{key: sessionKey(id), data: value.bytes()}, o.seq, o.ttl)
-	switch {
-	case err != nil:
-		o.indeterminate = true
-		return err
-	case ok:
-		o.seq, o.indeterminate = seq, false
-		return nil
-	case o.indeterminate: // the one that was not answered has come in between
-		return fmt.Errorf("the renewal before came late")
-	}
-	return store.ErrLost //mutant:nats-session-over-renewed
+	return fmt.Errorf("renewals before came late, %d times", maxRaces)
 }
 
 // stored reads a key of a session.
