@@ -18,7 +18,7 @@ import (
 // Holds that are renewed by one call can be kept by a session: a key that is written
 // once for all of them, while their names are only read. A session is renewed only by a
 // call that renews every hold which it keeps, so the expiry of each is what it
-// would be by itself. See docs/decisions/0051-sessions-of-redis.md.
+// would be by itself. See docs/decisions/0053-sessions-of-redis.md.
 const (
 	// fewestTogether is how many holds a call renews at least, of one TTL, for a
 	// session to be worth it.
