@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// Every package of the module that is a store runs the whole suite and the
-// comparison, at the top of a test of its own, where no condition can leave
+// Every package of the module that is a store runs the whole suite, the
+// comparison, the faults and the killed processes, at the top of a test of its own, where no condition can leave
 // them out.
 func TestEveryStoreRunsTheWholeSuite(t *testing.T) {
 	stores, problems := inspect(t, moduleRoot(t))
@@ -29,7 +29,7 @@ func TestEveryStoreRunsTheWholeSuite(t *testing.T) {
 
 func TestAStoreThatLeavesThemOutIsFound(t *testing.T) {
 	const implements = "package s\nfunc (s *S) Describe() store.Description { return d }\n"
-	const run, compare = "storetest.Run(t, open)", "storetest.Differential(t, clocked)\nstoretest.Faults(t, linked)"
+	const run, compare = "storetest.Run(t, open)", "storetest.Differential(t, clocked)\nstoretest.Faults(t, linked)\nstoretest.Killed(t, killable)"
 	test := func(body string) string { return "package s\nfunc TestStore(t *testing.T) {\n" + body + "\n}\n" }
 	for name, c := range map[string]struct {
 		test     string
@@ -37,12 +37,12 @@ func TestAStoreThatLeavesThemOutIsFound(t *testing.T) {
 	}{
 		"both":          {test(run + "\n" + compare), 0},
 		"in_subtests":   {test("for _, m := range modes {\nt.Run(m, func(t *testing.T) {\n" + run + "\n" + compare + "\n})\n}"), 0},
-		"by_session":    {test(run + "\nstoretest.DifferentialBySession(t, sessioned)\nstoretest.Faults(t, linked)"), 0},
-		"none":          {test(""), 3},
-		"one":           {test(run), 2},
+		"by_session":    {test(run + "\nstoretest.DifferentialBySession(t, sessioned)\nstoretest.Faults(t, linked)\nstoretest.Killed(t, killable)"), 0},
+		"none":          {test(""), 4},
+		"one":           {test(run), 3},
 		"conditional":   {test("if wanted {\n" + run + "\n}\n" + compare), 1},
 		"after_a_skip":  {test("if testing.Short() {\nt.Skip()\n}\n" + run + "\n" + compare), 0}, // a skip is told in the report
-		"not_in_a_test": {"package s\nfunc helper(t *testing.T) {\n" + run + "\n" + compare + "\n}\n", 3},
+		"not_in_a_test": {"package s\nfunc helper(t *testing.T) {\n" + run + "\n" + compare + "\n}\n", 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
@@ -75,6 +75,10 @@ var modelled = map[string]string{
 // unlinked are the stores that are on no network, and one whose holds end with
 // their connection: the suite of faults has nothing to ask of it.
 var unlinked = []string{"memstore", "filestore", "pgstore/pgadvisory"}
+
+// unkilled are the stores whose memory ends with the process, and those that see at once that a process has ended, which
+// they have tests of their own for.
+var unkilled = []string{"memstore", "store/record", "filestore", "pgstore/pgadvisory"}
 
 // inspect finds the packages that have a method Describe of a store, and says
 // what their tests leave out. Below internal, in prove and in recordtest are none:
@@ -140,7 +144,10 @@ func inspect(t *testing.T, root string) (stores, problems []string) {
 		if slices.Contains(unlinked, name) {
 			called["Faults"] = true
 		}
-		for _, what := range []string{"Run", "Differential", "Faults"} {
+		if slices.Contains(unkilled, name) {
+			called["Killed"] = true
+		}
+		for _, what := range []string{"Run", "Differential", "Faults", "Killed"} {
 			if !called[what] && !called[what+"BySession"] {
 				problems = append(problems, fmt.Sprintf("%s is a store, and none of its tests calls storetest.%s unconditionally", name, what))
 			}
