@@ -280,7 +280,7 @@ func (s *Store) answer(
 		s.poke()
 		return store.Answer{}, store.ErrLost
 	}
-	m.calls = calls[sess.ID] // not known: its next renewal reads
+	m.calls = calls[sess.ID] // not known: its next renewal reads //mutant:record-called-while-it-asks
 	a := got.a
 	a.From = placedFrom(st, c.PositionTTL)
 	if a.Until > time.Duration(unending)*time.Microsecond/2 {
