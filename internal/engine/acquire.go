@@ -23,6 +23,7 @@ type request struct {
 	p       *waiter       // in the local queue; nil: past it
 	away    *trouble      // what the operation under way meets
 	outage  error         // the store's, if that has ended the wait
+	pos     ahead         // what the observer was told last
 	orphans uint64        // of the scheduler, before the newest ask
 }
 
@@ -59,6 +60,7 @@ func (r *request) wait(ctx context.Context) (*Lease, error) {
 			return l, err
 		}
 		r.e.queues.answered(r.p, r.refused, r.queued, r.notified, r.claim.GiveUp)
+		r.tellWaiting(&r.refused.answer)
 		if r.claim.Try {
 			r.queue(ctx)
 			continue
@@ -127,6 +129,7 @@ func (r *request) pollStore(ctx context.Context) (bool, error) {
 	})
 	if err == nil && out.err == nil && !out.a.Granted {
 		r.moved(&out.a)
+		r.tellWaiting(&out.a)
 	}
 	return out.err == nil && out.a.Granted || store.Definite(out.err), err
 }
