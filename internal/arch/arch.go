@@ -94,7 +94,7 @@ var rules = map[string]rule{
 	"open":         {top, nil},
 	"open/all":     {top, nil},
 	"prove":        {top, append([]string{porcupine, goredis, pgx, mysql, sys, gozk, nats}, etcd...)},
-	"cmd/holdfast": {top, []string{cobra, sys, goredis}}, // goredis: to silence its own log
+	"cmd/holdfast": {top, []string{cobra, "github.com/spf13/pflag", sys, goredis}}, // goredis: to silence its own log
 
 	"cmd/holdfast/internal/front": {top, []string{sys}}, // of the command; it knows no store
 
