@@ -30,7 +30,6 @@ func (s *Store) notAdopted(now *localClaim, got *renewing, err error) {
 		s.forget(now)
 	default: // it may have been done before
 		now.lose(store.ErrLost) //mutant:record-adoption-refused-later
-		s.poke()
 	}
 }
 

@@ -202,7 +202,6 @@ func (s *Store) refused(m *localClaim, noted bool) {
 	case m.token != 0: //mutant:record-refused-hold-stays
 	case m.waits || m.unsure || noted: //mutant:record-refused-claim-goes
 		m.lose(store.ErrLost)
-		s.poke()
 	default:
 		s.forget(m)
 	}
@@ -268,7 +267,6 @@ func (s *Store) answer(
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		m.lose(store.ErrLost)
-		s.poke()
 		return store.Answer{}, store.ErrLost
 	}
 	st := sess.Wait(ctx, flight)
@@ -277,7 +275,6 @@ func (s *Store) answer(
 	m.moving, m.unsure, m.owner = nil, false, got.owner //mutant:record-owner-of-the-entry
 	m.into(sess)
 	if m.check(); m.gone != nil {
-		s.poke()
 		return store.Answer{}, store.ErrLost
 	}
 	m.calls = calls[sess.ID] // not known: its next renewal reads

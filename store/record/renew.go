@@ -212,7 +212,6 @@ func (s *Store) renewOne(ctx context.Context, h *store.Hold, began store.Instant
 	m.moving, m.shown, m.unsure = nil, true, false
 	m.into(sess)
 	if m.check(); m.gone != nil {
-		s.poke()
 		return store.Renewal{Err: store.ErrLost}
 	}
 	out := got.r

@@ -211,17 +211,23 @@ func TestAClaimThatGivesUpLeavesNoNoteInALongInbox(t *testing.T) {
 	}
 }
 
+// holdsBeside is a process that holds a name beside another name, so that its session goes on, and one whose claim waits for the name.
+func holdsBeside(t *testing.T, ttl time.Duration) (p, q *process, h store.Hold, c store.Claim) {
+	t.Helper()
+	m := recordtest.NewMemory(recordtest.Options{MinTTL: time.Second})
+	p, q = start(t, m, false), start(t, m, true)
+	p.takes(p.claim(lasting(ttl), func(c *store.Claim) { c.Name = "another" }))
+	h, c = p.takes(p.claim(lasting(ttl))), q.claim()
+	q.waits(c)
+	return p, q, h, c
+}
+
 // What takes out a claim that could not be given back is sent anew soon enough, if it gets lost itself: others wait for the name.
 func TestATakeOutThatHangsKeepsNobodyOutForLong(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const ttl = 2 * time.Second
-		m := recordtest.NewMemory(recordtest.Options{MinTTL: time.Second})
-		p, q := start(t, m, false), start(t, m, true)
-		p.takes(p.claim(lasting(ttl), func(c *store.Claim) { c.Name = "another" })) // so that its session goes on
-		h := p.takes(p.claim(lasting(ttl)))
-		c := q.claim()
-		q.waits(c)
+		p, q, h, c := holdsBeside(t, ttl)
 		var swaps, hung atomic.Int32
 		p.client.Fates(func(r recordtest.Request) recordtest.Fate {
 			switch {
@@ -250,12 +256,7 @@ func TestAReleaseThatIsTriedOftenIsDoneSoonAfterAnOutage(t *testing.T) {
 		t.Run(fmt.Sprintf("a_TTL_of_%v", ttl), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				m := recordtest.NewMemory(recordtest.Options{MinTTL: time.Second})
-				p, q := start(t, m, false), start(t, m, true)
-				p.takes(p.claim(lasting(ttl), func(c *store.Claim) { c.Name = "another" })) // so that its session goes on
-				h := p.takes(p.claim(lasting(ttl)))
-				c := q.claim()
-				q.waits(c)
+				p, q, h, c := holdsBeside(t, ttl)
 				p.client.Cut()
 				const lasts = 800 * time.Millisecond
 				for range 100 {
@@ -280,12 +281,7 @@ func TestATakeOutPausesForNoMoreThanAQuarterOfTheTTL(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const ttl = 4 * time.Second
-		m := recordtest.NewMemory(recordtest.Options{MinTTL: time.Second})
-		p, q := start(t, m, false), start(t, m, true)
-		p.takes(p.claim(lasting(ttl), func(c *store.Claim) { c.Name = "another" })) // so that its session goes on
-		h := p.takes(p.claim(lasting(ttl)))
-		c := q.claim()
-		q.waits(c)
+		p, q, h, c := holdsBeside(t, ttl)
 		p.client.Fates(func(r recordtest.Request) recordtest.Fate { // its session is renewed
 			if r.Op == recordtest.OpSwap || r.Op == recordtest.OpLoad {
 				return recordtest.Lost
@@ -324,7 +320,6 @@ func TestAReleaseThatWasNotAnsweredIsDoneAtOnce(t *testing.T) {
 		until(t, "who waits is told", func() bool { return q.heard(c.ID) })
 		if d := time.Since(began); d > 100*time.Millisecond {
 			t.Errorf("after %v, want it at once", d)
-
 		}
 	})
 }
