@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -44,13 +43,7 @@ func TestEachImportThatNoRuleAllowsIsFound(t *testing.T) {
 			dir := t.TempDir()
 			write := func(file, text string) {
 				t.Helper()
-				at := filepath.Join(dir, file)
-				if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(at, []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				written(t, dir, map[string]string{file: text})
 			}
 			write("repo/go.mod", "module "+own+"\n\ngo 1.26\n\nrequire (\n\tgithub.com/redis/go-redis/v9 v9.0.0\n\tgithub.com/redis/go-redis/v99 v99.0.0\n)\n\nreplace (\n\tgithub.com/redis/go-redis/v9 => ../nine\n\tgithub.com/redis/go-redis/v99 => ../ninetynine\n)\n")
 			for path, module := range map[string]string{"nine": "v9", "ninetynine": "v99"} {

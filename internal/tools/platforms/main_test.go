@@ -7,11 +7,25 @@ import (
 	"testing"
 )
 
+// written writes files below a directory.
+func written(t *testing.T, dir string, files map[string]string) {
+	t.Helper()
+	for name, text := range files {
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // What is wrong on one platform alone is found there, in tests too, whatever
 // platform this is.
 func TestWhatIsWrongOnOnePlatformIsFoundThere(t *testing.T) {
 	dir := t.TempDir()
-	for name, text := range map[string]string{
+	written(t, dir, map[string]string{
 		"go.mod":            "module sample\n\ngo 1.26\n",
 		"sample.go":         "package sample\n\nvar N = size\n",
 		"size_windows.go":   "package sample\n\nconst size = \"windows\" + 1\n",
@@ -21,15 +35,7 @@ func TestWhatIsWrongOnOnePlatformIsFoundThere(t *testing.T) {
 		"on_linux_arm64.go": "package sample\n\nvar _ = missing\n",
 		"on_arm64_test.go":  "package sample\n\nvar _ = neither\n",
 		"other/other.go":    "package other\n\nimport \"sample\"\n\nvar N = sample.N\n",
-	} {
-		file := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	})
 	t.Chdir(dir)
 	for platform, want := range map[string]string{
 		"linux/amd64":   "",

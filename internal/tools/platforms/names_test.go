@@ -1,8 +1,6 @@
 package main
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -11,7 +9,7 @@ import (
 // that has such a word in it is none.
 func TestAPackageNameThatSaysNothingIsFound(t *testing.T) {
 	dir := t.TempDir()
-	for name, text := range map[string]string{
+	written(t, dir, map[string]string{
 		"go.mod":               "module sample\n\ngo 1.26\n",
 		"util/x.go":            "package rows\n",
 		"rows/x.go":            "package helpers\n",
@@ -21,15 +19,7 @@ func TestAPackageNameThatSaysNothingIsFound(t *testing.T) {
 		"util/inside/x.go":     "package inside\n",
 		"commons/x_test.go":    "package commons_test\n",
 		"redisutil/x2_test.go": "package redisutil\n",
-	} {
-		file := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	})
 	t.Chdir(dir)
 	found := problems("linux/amd64")
 	for i, want := range []string{"common/x_test.go:1:9: the package name common says", "rows/x.go:1:9: the package name helpers says", "util/x.go:1:9: the package name util says"} {
