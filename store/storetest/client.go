@@ -21,8 +21,8 @@ type client struct {
 	proc store.Process
 
 	mu            sync.Mutex
-	notifications []store.Notification   // but the zero ones
-	waits         map[store.ID]time.Time // when a waiting claim was asked for last
+	notifications []store.Notification       // but the zero ones
+	waits         map[store.ID]store.Instant // from when the position of a waiting claim counts
 }
 
 // client opens one more store object.
@@ -121,7 +121,7 @@ func (c *client) askKept(claim store.Claim) (store.Answer, error) {
 	last, waits := c.waits[claim.ID]
 	c.mu.Unlock()
 	a, err := c.Ask(c.t.ctx, claim)
-	if errors.Is(err, store.ErrLost) && waits && time.Since(last) > claim.PositionTTL {
+	if errors.Is(err, store.ErrLost) && waits && store.Now().Sub(last) > claim.PositionTTL {
 		panic(tooSlow)
 	}
 	return a, err
@@ -131,9 +131,9 @@ func (c *client) askKept(claim store.Claim) (store.Answer, error) {
 // it can take longer than the claim lasts.
 func (c *client) ask(claim store.Claim) store.Answer {
 	c.t.Helper()
-	before := time.Now()
+	before := store.Now()
 	a, err := c.askKept(claim)
-	if errors.Is(err, store.ErrLost) && time.Since(before) > claim.TTL/2 && c.t.lacks(store.PromiseExpiry) {
+	if errors.Is(err, store.ErrLost) && store.Now().Sub(before) > claim.TTL/2 && c.t.lacks(store.PromiseExpiry) {
 		panic(tooSlow)
 	}
 	if err != nil {
@@ -143,9 +143,9 @@ func (c *client) ask(claim store.Claim) store.Answer {
 	delete(c.waits, claim.ID)
 	if !a.Granted {
 		if c.waits == nil {
-			c.waits = map[store.ID]time.Time{}
+			c.waits = map[store.ID]store.Instant{}
 		}
-		c.waits[claim.ID] = before
+		c.waits[claim.ID] = cmp.Or(a.From, before)
 	}
 	c.mu.Unlock()
 	checkAnswer(c.t, claim, a)
@@ -187,8 +187,9 @@ type held struct {
 	c     *client
 	claim store.Claim
 	store.Hold
-	n             int       // tokens drawn
-	before, after time.Time // just before the ask was sent, and when it was answered
+	n             int           // tokens drawn
+	from          store.Instant // from when it counts, if not from before
+	before, after time.Time     // just before the ask was sent, and when it was answered
 }
 
 // take asks for what must be granted.
@@ -200,7 +201,7 @@ func (c *client) take(claim store.Claim) *held {
 		c.t.Fatalf("refused, want granted: %+v", a)
 	}
 	h := store.Hold{Name: claim.Name, ID: claim.ID, Token: a.Token, TTL: claim.TTL}
-	return &held{c: c, claim: claim, Hold: h, n: a.N, before: before, after: time.Now()}
+	return &held{c: c, claim: claim, Hold: h, n: a.N, from: a.From, before: before, after: time.Now()}
 }
 
 // refused asks for what must be refused.
@@ -231,11 +232,16 @@ func (h *held) push(d time.Duration) error {
 
 func (c *client) renew(h store.Hold) error {
 	c.t.Helper()
+	return c.renewal(h).Err
+}
+
+func (c *client) renewal(h store.Hold) store.Renewal {
+	c.t.Helper()
 	out := c.Renew(c.t.ctx, []store.Hold{h})
 	if len(out) != 1 {
 		c.t.Fatalf("%d renewals for one hold", len(out))
 	}
-	return out[0].Err
+	return out[0]
 }
 
 // renewed renews what must still be held.

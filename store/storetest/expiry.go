@@ -82,28 +82,33 @@ var expiryPromises = []promise{
 		a, b := t.client(), t.client()
 		var h *held
 		var name string
-		t.stays("a hold", func(d time.Duration) {
+		t.stays("a hold", func(d time.Duration) store.Instant {
 			name = t.name()
 			h = a.take(a.lock(name, ttl(d)))
-		}, func(d time.Duration) error {
-			if err := h.push(d); err != nil {
-				return err
+			return h.from
+		}, func(d time.Duration) (store.Instant, error) {
+			hold := h.Hold
+			hold.TTL = d
+			renewal := a.renewal(hold)
+			if renewal.Err != nil {
+				return renewal.From, renewal.Err
 			}
 			r, err := b.Ask(t.ctx, b.lock(name, try))
 			if err == nil && r.Granted {
 				err = errors.New("another was granted beside it")
 			}
-			return err
+			return renewal.From, err
 		})
 	}},
 	{name: "a_repeated_ask_renews_too", needs: deadlines, run: func(t *trial) {
 		a := t.client()
 		var h *held
-		t.stays("a hold", func(d time.Duration) {
+		t.stays("a hold", func(d time.Duration) store.Instant {
 			h = a.take(a.lock(t.name(), ttl(d)))
-		}, func(time.Duration) error {
-			_, err := a.Ask(t.ctx, h.claim)
-			return err
+			return h.from
+		}, func(time.Duration) (store.Instant, error) {
+			r, err := a.Ask(t.ctx, h.claim)
+			return r.From, err
 		})
 	}},
 	{name: "a_shorter_renewal_moves_no_expiry_back", needs: deadlines, run: func(t *trial) {

@@ -85,16 +85,17 @@ var pollPromises = []promise{
 		a, b, name := t.client(), t.client(), t.name()
 		h := a.take(a.lock(name))
 		w := b.lock(name)
-		t.stays("a position", func(d time.Duration) {
+		t.stays("a position", func(d time.Duration) store.Instant {
 			b.withdraw(w)
 			w = b.lock(name, withPositionTTL(d))
-			b.refused(w)
-		}, func(time.Duration) error {
+			return b.refused(w).From
+		}, func(time.Duration) (store.Instant, error) {
 			l, err := b.Store.(store.Poller).Poll(t.ctx, w)
 			if err == nil && l.From == 0 { // then asks keep it
-				_, err = b.Ask(t.ctx, w)
+				r, err := b.Ask(t.ctx, w)
+				return r.From, err
 			}
-			return err
+			return l.From, err
 		})
 		t.entries(name, h.ID, w.ID)
 	}},

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -87,17 +88,18 @@ var positionPromises = []promise{
 		a, b, c, name := t.client(), t.client(), t.client(), t.name()
 		h := a.take(a.lock(name))
 		var first store.Claim
-		t.stays("a position", func(d time.Duration) {
+		t.stays("a position", func(d time.Duration) store.Instant {
 			first = b.lock(name, withPositionTTL(d))
 			b.withdraw(first)
-			b.refused(first)
+			from := b.refused(first).From
 			c.refused(c.lock(name, withPositionTTL(d))) // one behind it, which is not renewed
-		}, func(time.Duration) error {
+			return from
+		}, func(time.Duration) (store.Instant, error) {
 			r, err := b.Ask(t.ctx, first)
 			if err == nil && r.Granted {
 				err = errors.New("granted beside the holder")
 			}
-			return err
+			return r.From, err
 		})
 		h.release()
 		if r, err := b.Ask(t.ctx, first); err != nil || !r.Granted {
@@ -149,27 +151,27 @@ var positionPromises = []promise{
 }
 
 // stays shows that something which lasts for d without renewal is there for
-// three times d when it is renewed. renew says what is wrong, if anything. A
+// three times d when it is renewed. begin and renew return from when the time counts as they
+// were told, if not from when they were called; renew says what is wrong, too, if anything. A
 // round in which this machine was too slow to renew in time proves nothing, and
 // is done again with twice the time.
-func (t *trial) stays(what string, begin func(d time.Duration), renew func(d time.Duration) error) {
+func (t *trial) stays(what string, begin func(d time.Duration) store.Instant, renew func(d time.Duration) (store.Instant, error)) {
 	t.Helper()
 	d := t.ticks(max(t.d.MinTTL, 400*time.Millisecond, t.short))
 	for range 12 {
-		start := time.Now()
-		begin(d)
-		for last := start; ; {
+		start := store.Now()
+		for last := cmp.Or(begin(d), start); ; {
 			time.Sleep(d / 8)
-			now := time.Now()
-			err := renew(d)
-			if time.Since(last) > d*3/4 {
-				break // too slow, whatever it said
+			sent := store.Now()
+			from, err := renew(d)
+			if store.Now().Sub(last) > d*3/4 {
+				break // too slow, whatever it said: an answer whose session was not renewed meanwhile counts from before
 			}
 			if err != nil {
-				t.Fatalf("%s of %v, renewed in time, after %v: %v", what, d, time.Since(start), err)
+				t.Fatalf("%s of %v, renewed in time, after %v: %v", what, d, store.Now().Sub(start), err)
 			}
-			last = now
-			if now.Sub(start) > 3*d {
+			last = cmp.Or(from, sent)
+			if sent.Sub(start) > 3*d {
 				return
 			}
 		}
