@@ -402,6 +402,29 @@ func TestRenewByHand_WhoHasWaitedInASessionHasTheWholeTTL(t *testing.T) {
 	}
 }
 
+// A store that compares and swaps can have a claim wait within its first ask: that is in the session that keeps positions, too.
+func TestRenewByHand_WhoHasWaitedWithinAnAskHasTheWholeTTL(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		on := struct{ store.Store }{askedInSession{newLink(t)}} // it notifies nobody, so the first ask may wait
+		l := take(t, t.Context(), locker(t, on, &Options{NoRenew: true}).Mutex("a").Lock)
+		if left := time.Until(l.Deadline()); left < 25*time.Second {
+			t.Errorf("it lasts for %v, want about 30 s", left)
+		}
+		release(t, l)
+	})
+}
+
+// An askedInSession is a store that grants for the time of a position who may wait, as it has waited.
+type askedInSession struct{ *link }
+
+func (s askedInSession) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
+	a, err := s.link.Ask(ctx, c)
+	if !c.Try {
+		a.TTL = min(a.TTL, store.MaxPositionTTL)
+	}
+	return a, err
+}
+
 // An inSession is a store that grants who has waited for the time of a position.
 type inSession struct {
 	withSession

@@ -78,9 +78,11 @@ func (o op) do(stop <-chan struct{}) (out outcome) {
 }
 
 // shows reports whether a grant is renewed before its owner has it: for its minimum hold; or as nobody renews it later, and who has waited
-// has it in the session that kept its position, which lasts for a shorter time.
+// has it in the session that kept its position, which lasts for a shorter time. Who has waited within one ask, in the store, is known by
+// that time alone.
 func (o *op) shows(a *store.Answer) bool {
-	return o.claim.MinHold > 0 || o.once && o.poll && a.TTL < o.claim.TTL //mutant:lasts-as-a-position
+	return o.claim.MinHold > 0 ||
+		o.once && a.TTL < o.claim.TTL && (o.poll || !o.claim.Try && a.TTL <= o.claim.PositionTTL) //mutant:lasts-as-a-position
 }
 
 // closedFor is for how long an ask is repeated where nobody listens: the caller
