@@ -141,12 +141,16 @@ func (w *wire) over() bool {
 	}
 }
 
-// end ends the connection for good, and leaves the session to its time.
+// end ends the connection for good, and leaves the session to its time. Nothing that is expected happens any more.
 func (w *wire) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.over() {
-		close(w.ended)
+	if w.over() {
+		return
+	}
+	close(w.ended)
+	for what := range w.expected {
+		w.wake(what, zk.Event{Type: zk.EventNotWatching}) //mutant:zk-end-wakes
 	}
 }
 

@@ -240,6 +240,21 @@ func TestNotesAreInTheOrderInWhichTheyCame(t *testing.T) {
 	}
 }
 
+// Who listens goes over to the connection that is made then, and says that something may have been missed.
+func TestWhoListensHearsAgainOnceItsConnectionIsLeft(t *testing.T) {
+	t.Parallel()
+	b := opened(t, apart(), testserver.SharedZooKeeper(t))
+	heard := make(chan record.Notification, 8)
+	if err := b.Listen(t.Context(), store.NewProcess(), func(n record.Notification) { heard <- n }); err != nil {
+		t.Fatal(err)
+	}
+	b.leave(b.mustConnect(t))
+	until(t, "it listens anew", func() bool { return len(heard) > 0 })
+	if n := <-heard; n != (record.Notification{}) {
+		t.Errorf("it hears %+v", n)
+	}
+}
+
 // Who listens has a mailbox as long as its session: when that has ended, all are told to look, and then to be told again.
 func TestWhoListensLooksOnceItsSessionHasEnded(t *testing.T) {
 	t.Parallel()

@@ -54,13 +54,15 @@ func (w *wire) marked(set map[watched]int, what watched, read func() error) erro
 }
 
 // expect is a channel that gets one event: what happened to what, that there is a new
-// connection (of type EventSession: the server watches no more), or EventNotWatching at
-// the end of the session. unexpect gives it back.
+// connection (of type EventSession: the server watches no more), or EventNotWatching once
+// the wire has ended. unexpect gives it back.
 func (w *wire) expect(what watched) <-chan zk.Event {
 	events := make(chan zk.Event, 1)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.expected[what] = append(w.expected[what], events)
+	if w.expected[what] = append(w.expected[what], events); w.over() {
+		w.wake(what, zk.Event{Type: zk.EventNotWatching}) //mutant:zk-expects-after-the-end
+	}
 	return events
 }
 
@@ -124,32 +126,29 @@ func (w *wire) outgoing(b []byte) []byte {
 // syncNumber is that of each sync: -9.
 const syncNumber = 1<<32 - 9
 
+// wake gives an event to those who expect something to happen to what. w.mu is held.
+func (w *wire) wake(what watched, e zk.Event) {
+	for _, events := range w.expected[what] {
+		events <- e // there is room: one event each
+	}
+	delete(w.expected, what)
+}
+
 // heard wakes those whom an event is for. It does not block.
 func (w *wire) heard(e zk.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	wake := func(what watched) {
-		for _, events := range w.expected[what] {
-			events <- e // there is room: one event each
-		}
-		delete(w.expected, what)
-	}
 	switch {
 	case e.Type == zk.EventNodeDeleted:
-		wake(watched{e.Path, false})
-		wake(watched{e.Path, true})
+		w.wake(watched{e.Path, false}, e)
+		w.wake(watched{e.Path, true}, e)
 	case e.Type == zk.EventNodeChildrenChanged:
-		wake(watched{e.Path, true})
+		w.wake(watched{e.Path, true}, e)
 	case e.Type == zk.EventNodeDataChanged:
-		wake(watched{e.Path, false})
+		w.wake(watched{e.Path, false}, e)
 	case e.State == zk.StateHasSession: //mutant:zk-new-connection-wakes
 		for what := range w.expected {
-			wake(what)
-		}
-	case e.State == zk.StateExpired:
-		e.Type = zk.EventNotWatching
-		for what := range w.expected {
-			wake(what)
+			w.wake(what, e)
 		}
 	}
 }

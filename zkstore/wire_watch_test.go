@@ -21,7 +21,6 @@ func TestAnEventWakesWhoExpectsIt(t *testing.T) {
 		{"deleted", zk.Event{Type: zk.EventNodeDeleted, Path: "/a"}, []watched{data, children}},
 		{"disconnected", zk.Event{Type: zk.EventSession, State: zk.StateDisconnected}, nil},
 		{"a new connection", zk.Event{Type: zk.EventSession, State: zk.StateHasSession}, []watched{data, children, other}},
-		{"expired", zk.Event{Type: zk.EventSession, State: zk.StateExpired}, []watched{data, children, other}},
 	} {
 		w := newWire(nil, 0)
 		got := map[watched]<-chan zk.Event{}
@@ -46,5 +45,27 @@ func TestAnEventWakesWhoExpectsIt(t *testing.T) {
 		if len(left) > 0 {
 			t.Errorf("%s: it is woken though it expects nothing any more", c.what)
 		}
+	}
+}
+
+// Whoever listens to a connection that has ended, as all data was deleted, would wait for ever: nothing happens on it any more.
+func TestTheEndOfAConnectionWakesWhoExpectsAnything(t *testing.T) {
+	t.Parallel()
+	w := newWire(nil, 0)
+	before := w.expect(watched{"/a", true})
+	w.end()
+	w.end()
+	for when, events := range map[string]<-chan zk.Event{"before": before, "since": w.expect(watched{"/b", false})} {
+		select {
+		case e := <-events:
+			if e.Type != zk.EventNotWatching {
+				t.Errorf("%s: %v, want EventNotWatching", when, e.Type)
+			}
+		default:
+			t.Errorf("%s: it is not woken", when)
+		}
+	}
+	if len(w.expected) > 0 {
+		t.Errorf("%d are expected still", len(w.expected))
 	}
 }
