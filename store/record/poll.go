@@ -104,9 +104,13 @@ func (s *Store) viewOf(ctx context.Context, at string, r *Record, ask func(*view
 
 // lately is since when those were granted, on the clock of the record, of whom who waits and polls need not ask whether they live, if the
 // name goes from hand to hand: somebody has got it a moment ago, and others wait. It has a living holder then as a rule, and if not a later
-// reading finds it. Else it is never.
+// reading finds it. Else it is never, and so it is where the record is ahead of the server's clock.
 func (s *Store) lately(v *view, waits bool) int64 {
-	since, passed := v.now.Clock-(s.sessions.Trusted()/4).Microseconds(), false //mutant:record-lately-for-good
+	moment := (s.sessions.Trusted() / 4).Microseconds()
+	if v.now.Clock-s.present().Clock > moment { // the server's clock was set back: a grant from before lies in the future //mutant:record-lately-by-a-clock-set-back
+		return math.MaxInt64
+	}
+	since, passed := v.now.Clock-moment, false //mutant:record-lately-for-good
 	for i := range v.q.Entries {
 		e := &v.q.Entries[i]
 		passed, waits = passed || e.Since > since, waits || !e.Granted

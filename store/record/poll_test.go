@@ -223,6 +223,31 @@ func TestWhoPollsWhileANameIsPassedOnAsksForNoLife(t *testing.T) {
 	})
 }
 
+// The server's clock is set back, so whoever is granted the name is so in the future: nobody takes that for a moment ago.
+func TestADeadHolderIsFoundThoughTheClockWasSetBack(t *testing.T) {
+	bubble(t, polling, func(t *testing.T, m *recordtest.Memory, next func() *process) {
+		p, q, r := next(), next(), next()
+		h, second, third := p.takes(p.claim()), q.claim(), r.claim()
+		q.waits(second)
+		r.waits(third)
+		m.Advance(-time.Hour)
+		for range 3 { // all hear of it
+			time.Sleep(2 * time.Second)
+			q.polls(second)
+			r.polls(third)
+		}
+		p.releases(h)
+		q.polls(second)
+		q.client.Cut()
+		m.Lapse(q.Sessions()...)
+		began := time.Now()
+		until(t, "who waits is granted", func() bool { return r.ask(third).Granted })
+		if d := time.Since(began); d > 2*time.Second {
+			t.Errorf("after %v", d)
+		}
+	})
+}
+
 // Of who was not asked about it is not known when it ends.
 func TestWhatEndsNobodyKnowsWhenIsNotTold(t *testing.T) {
 	bubble(t, polling, func(t *testing.T, m *recordtest.Memory, next func() *process) {
