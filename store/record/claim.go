@@ -2,6 +2,7 @@ package record
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -40,6 +41,7 @@ type localClaim struct {
 	alsoAt  store.Instant
 	takenIn session.ID    // its entry was in the record under this one, as a notification said
 	rest    chan struct{} // closed when its ask need not wait for that any more; nil: no ask does
+	back    *store.Hold   // as its owner gave it back, and was not answered; nil: it did not
 	unsure  bool          // an ask or an adoption was not answered: its entry may be in any session
 	failed  int           // times that it could not be taken out
 
@@ -214,16 +216,27 @@ func (s *Store) due(now store.Instant) (next store.Instant) {
 }
 
 // takeOut ends a claim of ours whose time is over, as its process has not crashed, or that
-// could not be given back.
+// could not be given back: that is given back as its owner said, so that it blocks for as long as if that had been answered.
 func (s *Store) takeOut(m *localClaim) {
 	ctx, cancel := context.WithTimeout(s.ctx, s.takeOutPatience(m))
 	defer cancel()
-	err := s.gives(ctx, m, m.name, m.id, func(v *view) (queue.Change, error) {
-		if e := v.find(m.id); e != nil {
-			e.Expires = min(e.Expires, v.now.Clock)
-		}
-		return v.q.Release(v.now, &store.Hold{Name: m.name})
-	})
+	s.mu.Lock()
+	back := m.back
+	s.mu.Unlock()
+	var err error
+	if back != nil { //mutant:record-given-back-is-taken-out
+		_, err = s.giveBack(ctx, m, back)
+	} else {
+		err = s.gives(ctx, m, m.name, m.id, func(v *view) (queue.Change, error) {
+			if e := v.find(m.id); e != nil {
+				e.Expires = min(e.Expires, v.now.Clock)
+			}
+			return v.q.Release(v.now, &store.Hold{Name: m.name})
+		})
+	}
+	if errors.Is(err, store.ErrLost) {
+		err = nil // it has gone, or has expired
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m.taking = false

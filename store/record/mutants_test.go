@@ -91,6 +91,8 @@ func TestTheTestsCatchEachMutantOfTheLaws(t *testing.T) {
 		{"a hold stays in the short session", moves, "record-hold-stays-in-the-short-session", mutant.Cond("m == nil || m.sess == nil || m.moving != nil || m.tellsAnew(h)")},
 		{"a release that was not answered is left", "TestAReleaseThatWasNotAnsweredIsDoneAllTheSame", "record-release-unanswered-is-left", mutant.Line("case false:")},
 		{"a release that is tried again brings its take-out forward", "TestAReleaseThatIsTriedOftenIsDoneSoonAfterAnOutage", "record-release-unanswered-again", mutant.Cond("true || WAS")},
+		{"a release that is repeated is of who never had it", "TestAReleaseThatIsRepeatedKeepsTheMinimumHold", "record-release-repeated-is-another", mutant.Delete()},
+		{"what was given back is taken out as if it had expired", "TestAReleaseThatWasNotAnsweredLeavesNoLockDelay", "record-given-back-is-taken-out", mutant.Cond("WAS && false")},
 		{"a take-out pauses for as long as it likes", "TestATakeOutPausesForNoMoreThanAQuarterOfTheTTL", "record-take-out-pauses", mutant.Return("most")},
 		{"what is to go is left until somebody looks", "TestAReleaseThatWasNotAnsweredIsDoneAtOnce", "record-dropped-is-looked-at", mutant.Delete()},
 		{"a release that was refused is left", "TestAReleaseThatIsDeniedIsDoneLater", "record-release-unanswered-is-left", mutant.Line("case err != nil && !store.Definite(err):")},

@@ -19,44 +19,33 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 	}
 	m := s.enter(h.Name, h.ID, false)
 	defer s.exit(m)
-	why := s.isGone(m)
+	why, given := s.isGone(m), false
 	if m != nil {
 		s.mu.Lock()
-		m.waits, m.heard = false, nil // who has begun to give up is granted nothing (law 6)
+		m.waits, m.heard = false, nil                                    // who has begun to give up is granted nothing (law 6)
+		given = h.Token != 0 && m.back != nil && m.back.Token == h.Token //mutant:record-release-repeated-is-another
 		s.mu.Unlock()
 	}
 	sent := h
-	if broken := (*store.LostError)(nil); errors.As(why, &broken) {
+	if broken := (*store.LostError)(nil); given || errors.As(why, &broken) {
 		why = nil // it can be given back
 	} else if why != nil {
 		sent.Token = 0 // what is left of it
 	}
-	kept, err := session.ID{}, error(nil)
-	if sent.Token != 0 {
-		if kept, err = s.beginKeep(ctx, m); err != nil {
-			return s.failed("release", h.Name, err)
-		}
-	}
-	there := new(bool)
-	err = s.gives(ctx, m, h.Name, h.ID, func(v *view) (queue.Change, error) {
-		if e := v.find(h.ID); e != nil && sent.Token != 0 && e.Token == sent.Token {
-			v.keep(h.ID, kept)
-		}
-		change, err := v.q.Release(v.now, &sent)
-		e := v.find(h.ID)
-		*there = e != nil && e.Expires > v.now.Clock
-		return change, err
-	})
+	there, err := s.giveBack(ctx, m, &sent)
 	if m != nil {
 		s.mu.Lock()
 		switch {
 		// It is tried again until it is done, or its session has ended: what is refused is there still.
 		case err != nil && !errors.Is(err, store.ErrLost): //mutant:record-release-unanswered-is-left
 			m.lose(store.ErrLost)
+			if why == nil || h.Token == 0 {
+				m.back = &sent
+			}
 			if !m.drop || m.failed == 0 { // else that is tried already, again and again //mutant:record-release-unanswered-again
 				m.drop, m.ends = true, store.Now()
 			}
-		case !*there:
+		case !there:
 			s.forget(m)
 		}
 		s.mu.Unlock()
@@ -65,6 +54,30 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 		return s.whyGone(ctx, m, why)
 	}
 	return s.failed("release", h.Name, err)
+}
+
+// giveBack does what a release says. there: something of the id has not expired. It does not say so after an error but store.ErrLost.
+func (s *Store) giveBack(ctx context.Context, m *localClaim, h *store.Hold) (there bool, err error) {
+	var kept session.ID
+	if h.Token != 0 {
+		if kept, err = s.beginKeep(ctx, m); err != nil {
+			return false, err
+		}
+	}
+	left := new(bool)
+	err = s.gives(ctx, m, h.Name, h.ID, func(v *view) (queue.Change, error) {
+		if e := v.find(h.ID); e != nil && h.Token != 0 && e.Token == h.Token {
+			v.keep(h.ID, kept)
+		}
+		change, err := v.q.Release(v.now, h)
+		e := v.find(h.ID)
+		*left = e != nil && e.Expires > v.now.Clock
+		return change, err
+	})
+	if err != nil && !errors.Is(err, store.ErrLost) {
+		return false, err
+	}
+	return *left, err
 }
 
 // errUncalled says that a session is to be called before what it keeps is given back.

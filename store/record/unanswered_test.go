@@ -323,3 +323,63 @@ func TestAReleaseThatWasNotAnsweredIsDoneAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// What gives back a hold again does what the first try was to do, and not what is done for who never had it.
+func TestAReleaseThatIsRepeatedKeepsTheMinimumHold(t *testing.T) {
+	t.Parallel()
+	for _, o := range []recordtest.Options{{}, {Blind: true}} {
+		for _, fate := range []recordtest.Fate{recordtest.Lost, recordtest.Unanswered, recordtest.Late} {
+			t.Run(fmt.Sprintf("blind_%v_fate_%d", o.Blind, fate), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					const keep = 20 * time.Second
+					m := recordtest.NewMemory(o)
+					p, q := start(t, m, false), start(t, m, false)
+					h := p.takes(p.claim(func(c *store.Claim) { c.MinHold = keep }))
+					began := time.Now()
+					if r := p.renews(h); r.Err != nil {
+						t.Fatal(r.Err)
+					}
+					p.once(recordtest.OpSwap, 1, fate)
+					if err := p.Release(t.Context(), h); err == nil {
+						t.Fatal("released, want no answer")
+					}
+					if err := p.Release(t.Context(), h); err != nil && fate != recordtest.Unanswered {
+						t.Errorf("again: %v", err)
+					}
+					until(t, "another is granted", func() bool { return q.ask(q.claim(try)).Granted })
+					if d := time.Since(began); d < keep || d > keep+time.Second {
+						t.Errorf("it is granted after %v, want %v", d, keep)
+					}
+				})
+			})
+		}
+	}
+}
+
+// Its owner has given it back, or never had it: it has not expired.
+func TestAReleaseThatWasNotAnsweredLeavesNoLockDelay(t *testing.T) {
+	t.Parallel()
+	for _, withdrawn := range []bool{false, true} {
+		t.Run(fmt.Sprintf("withdrawn_%v", withdrawn), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				m := recordtest.NewMemory(recordtest.Options{})
+				p, q := start(t, m, false), start(t, m, false)
+				h := p.takes(p.claim(func(c *store.Claim) { c.LockDelay = time.Minute }))
+				if withdrawn {
+					h.Token = 0
+				}
+				p.once(recordtest.OpSwap, 1, recordtest.Lost)
+				if err := p.Release(t.Context(), h); err == nil {
+					t.Fatal("released, want no answer")
+				}
+				began := time.Now()
+				until(t, "another is granted", func() bool { return q.ask(q.claim(try)).Granted })
+				if d := time.Since(began); d > time.Second {
+					t.Errorf("it is granted after %v", d)
+				}
+			})
+		})
+	}
+}
