@@ -66,7 +66,9 @@
 // on MySQL is tested on MySQL 9.7. To run all tests on a server, set
 // HOLDFAST_TEST_MYSQL to its DSN. The
 // connections go to the primary: a proxy that sends reads elsewhere (read/write
-// split) must be told not to. Statement-based replication works under
+// split) must be told not to. Of a cluster whose nodes all take writes (Galera, Group Replication), all
+// processes use one node at a time: another may be behind, and takes a session that it has not
+// heard of for one that has ended. Statement-based replication works under
 // REPEATABLE READ; with binlog_format=STATEMENT and READ COMMITTED InnoDB
 // refuses every write, ours too.
 //
