@@ -150,7 +150,7 @@ func (b *backend) leave(d *data) {
 	}
 	b.tasks.Go(func() {
 		d.rest(b.ctx, dataTimeout) //mutant:zk-leaves-what-is-under-way
-		d.end()
+		d.farewell()               // whoever listens makes its mailbox anew, where the old session may have one
 	})
 }
 
