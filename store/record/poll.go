@@ -107,16 +107,15 @@ func (s *Store) viewOf(ctx context.Context, at string, r *Record, ask func(*view
 // reading finds it. Else it is never, and so it is where the record is ahead of the server's clock.
 func (s *Store) lately(v *view, waits bool) int64 {
 	moment := (s.sessions.Trusted() / 4).Microseconds()
-	if v.now.Clock-s.present().Clock > moment { // the server's clock was set back: a grant from before lies in the future //mutant:record-lately-by-a-clock-set-back
-		return math.MaxInt64
-	}
 	since, passed := v.now.Clock-moment, false //mutant:record-lately-for-good
 	for i := range v.q.Entries {
 		e := &v.q.Entries[i]
 		passed, waits = passed || e.Since > since, waits || !e.Granted
 	}
 	if passed && waits && s.traits.Clock && !s.traits.Notifies { //mutant:record-lately-alone
-		return since
+		if v.now.Clock-s.present().Clock <= moment { // else it was set back: a grant from before lies in the future //mutant:record-lately-by-a-clock-set-back
+			return since
+		}
 	}
 	return math.MaxInt64
 }

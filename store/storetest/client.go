@@ -225,9 +225,15 @@ func (c *client) lost(claim store.Claim) {
 // push renews with a TTL, and returns what became of it.
 func (h *held) push(d time.Duration) error {
 	h.c.t.Helper()
+	return h.renewal(d).Err
+}
+
+// renewal renews with a TTL, and returns all that is told.
+func (h *held) renewal(d time.Duration) store.Renewal {
+	h.c.t.Helper()
 	hold := h.Hold
 	hold.TTL = d
-	return h.c.renew(hold)
+	return h.c.renewal(hold)
 }
 
 func (c *client) renew(h store.Hold) error {

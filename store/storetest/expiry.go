@@ -87,17 +87,15 @@ var expiryPromises = []promise{
 			h = a.take(a.lock(name, ttl(d)))
 			return h.from
 		}, func(d time.Duration) (store.Instant, error) {
-			hold := h.Hold
-			hold.TTL = d
-			renewal := a.renewal(hold)
-			if renewal.Err != nil {
-				return renewal.From, renewal.Err
+			renewed := h.renewal(d)
+			if renewed.Err != nil {
+				return 0, renewed.Err
 			}
 			r, err := b.Ask(t.ctx, b.lock(name, try))
 			if err == nil && r.Granted {
 				err = errors.New("another was granted beside it")
 			}
-			return renewal.From, err
+			return renewed.From, err
 		})
 	}},
 	{name: "a_repeated_ask_renews_too", needs: deadlines, run: func(t *trial) {

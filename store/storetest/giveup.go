@@ -129,9 +129,7 @@ var giveUpPromises = []promise{
 func (h *held) asked(want string) {
 	t := h.c.t
 	t.Helper()
-	hold := h.Hold
-	hold.TTL = h.claim.TTL
-	if r := h.c.Renew(t.ctx, []store.Hold{hold})[0]; r.Err != nil || r.GiveUp != want {
+	if r := h.renewal(h.claim.TTL); r.Err != nil || r.GiveUp != want {
 		t.Fatalf("renewal %+v, want it asked to give up for %q", r, want)
 	}
 }

@@ -601,7 +601,7 @@ func (h *held) stale(turn int32, weight int64) {
 func (h *held) tells(weight, want int64) store.Renewal {
 	t := h.c.t
 	t.Helper()
-	r := h.c.Renew(t.ctx, []store.Hold{h.Hold})[0]
+	r := h.c.renewal(h.Hold)
 	if r.Err != nil || r.Weight != weight || r.Want != want || r.UpgradeToken != 0 && r.UpgradeToken <= h.Token {
 		t.Fatalf("renewal: %+v, want a weight of %d that wants %d", r, weight, want)
 	}
