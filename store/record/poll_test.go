@@ -27,9 +27,11 @@ func (p *process) polls(c store.Claim) store.Answer {
 	return a
 }
 
-// sends is the requests of a process while f runs, but for renewals.
+// sends is the requests of a process while f runs, but for renewals. It waits for what the process does by itself at
+// this instant, as it may have begun to sweep.
 func (p *process) sends(f func()) (all []recordtest.Op) {
 	p.t.Helper()
+	synctest.Wait()
 	var mu sync.Mutex
 	p.client.Fates(func(q recordtest.Request) recordtest.Fate {
 		mu.Lock()
