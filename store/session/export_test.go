@@ -5,6 +5,13 @@ import "time"
 // RenewPart is of a session: after that part of it it is renewed.
 const RenewPart = renewPart
 
+// WatchedForTest is how many sessions of others are watched.
+func (s *Set) WatchedForTest() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.watches)
+}
+
 // PatienceForTest is how long a renewal waits for its answer.
 func PatienceForTest(lasts, trip time.Duration) time.Duration { return patience(lasts, trip) }
 

@@ -133,13 +133,17 @@ type watch struct {
 // Watch has told called once the session has ended for good, or may have: who asked for
 // it gives a key, by which Unwatch takes it back. A second Watch with the same key
 // replaces the first. told is called without a lock, from a goroutine that Close
-// waits for. Without Traits.ReportsEnd nothing is ever told.
+// waits for. Without Traits.ReportsEnd nothing is ever told. It may be called, in vain, while
+// the Set is closed, and after that: by a notification that comes late.
 func (s *Set) Watch(id ID, key any, told func()) {
 	if !s.traits.ReportsEnd {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.ctx.Err() != nil { // Close may be waiting for the goroutines that there are //mutant:session-closed-set-watches
+		return
+	}
 	w := s.watches[id]
 	if w == nil {
 		ctx, cancel := context.WithCancel(s.ctx)

@@ -236,6 +236,21 @@ func TestAWatchTellsOfTheEndOnceItIsSure(t *testing.T) {
 	}
 }
 
+// A notification may come while the store is closed, and has sessions watched. As Close waits for the
+// goroutines, one that began then was a panic now and then.
+func TestASetThatIsClosedWatchesNothing(t *testing.T) {
+	t.Parallel()
+	m := recordtest.NewMemory(recordtest.Options{})
+	s, _ := open(t, m)
+	other, _ := open(t, m)
+	sess := present(t, other, time.Minute)
+	s.Close(t.Context())
+	s.Watch(sess.ID, "key", func() { t.Error("told after Close") })
+	if n := s.WatchedForTest(); n != 0 {
+		t.Fatalf("%d sessions are watched", n)
+	}
+}
+
 func TestACallIsToldByTheNextRenewal(t *testing.T) {
 	t.Parallel()
 	m := recordtest.NewMemory(recordtest.Options{})

@@ -268,7 +268,9 @@ func (s *Set) Call(ctx context.Context, id ID) error {
 
 // Close ends the sessions, and with them all that they keep.
 func (s *Set) Close(ctx context.Context) {
-	s.stop()
+	s.mu.Lock()
+	s.stop() // from now on nobody outside begins a goroutine
+	s.mu.Unlock()
 	s.tasks.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
