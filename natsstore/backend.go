@@ -193,7 +193,7 @@ const (
 // gather reads all messages of an inbox: what there is, and then each, many at a time. What comes
 // meanwhile is behind them. It reports false if they are too many.
 func (b *backend) gather(ctx context.Context, k *bucket, keys string, in *inbox) (all bool, err error) {
-	info, err := k.stream.Info(ctx, jetstream.WithSubjectFilter(b.subject(keys)))
+	info, err := b.info(ctx, k, keys)
 	if err != nil {
 		return false, b.unread(b.noStream(err))
 	}
@@ -326,7 +326,9 @@ func (b *backend) took(name string, upTo mark) {
 	b.tasks.Go(func() {
 		ctx, cancel := context.WithTimeout(b.ctx, checkPatience)
 		defer cancel()
-		_ = k.stream.Purge(ctx, jetstream.WithPurgeSubject(b.subject(noteKeys(name))), jetstream.WithPurgeSequence(upTo.seq)) //mutant:nats-taken-in-is-deleted
+		_, _ = answered(ctx, b, func(ctx context.Context) (any, error) {
+			return nil, k.stream.Purge(ctx, jetstream.WithPurgeSubject(b.subject(noteKeys(name))), jetstream.WithPurgeSequence(upTo.seq)) //mutant:nats-taken-in-is-deleted
+		})
 	})
 }
 
@@ -404,7 +406,7 @@ var errEnough = fmt.Errorf("enough")
 
 // listed is all names, in order.
 func (b *backend) listed(ctx context.Context, k *bucket, _ time.Duration, yield func(record.Named, error) bool) error {
-	info, err := k.stream.Info(ctx, jetstream.WithSubjectFilter(b.subject("n.>")))
+	info, err := b.info(ctx, k, "n.>")
 	if err != nil {
 		return b.noStream(err)
 	}

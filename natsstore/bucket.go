@@ -101,23 +101,36 @@ func (b *backend) prepared(ctx context.Context, makes bool) (*bucket, error) {
 }
 
 func (b *backend) readBucket(ctx context.Context, makes bool) (jetstream.Stream, error) {
-	stream, err := b.js.Stream(ctx, b.streamName())
+	stream, err := b.stream(ctx)
 	if !makes || !isNotFound(err) {
 		return stream, err
 	}
 	// What nats.go calls a bucket, but for direct gets. It counts from the time on, in
 	// milliseconds, so that what is known of one that was deleted is no revision of
 	// the next.
-	stream, err = b.js.CreateStream(ctx, jetstream.StreamConfig{
-		Name: b.streamName(), Description: "locks of holdfast", Subjects: []string{b.subject(">")},
-		Storage: jetstream.FileStorage, Replicas: b.o.Replicas, FirstSeq: uint64(time.Now().UnixMilli()), Discard: jetstream.DiscardNew, Duplicates: 2 * time.Minute, //mutant:nats-bucket-made-again-counts
-		MaxMsgsPerSubject: 1, MaxMsgs: -1, MaxBytes: -1, MaxMsgSize: -1, MaxConsumers: -1,
-		AllowRollup: true, DenyDelete: true, AllowMsgTTL: true, SubjectDeleteMarkerTTL: markers,
+	stream, err = answered(ctx, b, func(ctx context.Context) (jetstream.Stream, error) {
+		return b.js.CreateStream(ctx, jetstream.StreamConfig{
+			Name: b.streamName(), Description: "locks of holdfast", Subjects: []string{b.subject(">")},
+			Storage: jetstream.FileStorage, Replicas: b.o.Replicas, FirstSeq: uint64(time.Now().UnixMilli()), Discard: jetstream.DiscardNew, Duplicates: 2 * time.Minute, //mutant:nats-bucket-made-again-counts
+			MaxMsgsPerSubject: 1, MaxMsgs: -1, MaxBytes: -1, MaxMsgSize: -1, MaxConsumers: -1,
+			AllowRollup: true, DenyDelete: true, AllowMsgTTL: true, SubjectDeleteMarkerTTL: markers,
+		})
 	})
 	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // made a moment ago, with other replicas
-		stream, err = b.js.Stream(ctx, b.streamName())
+		stream, err = b.stream(ctx)
 	}
 	return stream, err
+}
+
+func (b *backend) stream(ctx context.Context) (jetstream.Stream, error) {
+	return answered(ctx, b, func(ctx context.Context) (jetstream.Stream, error) { return b.js.Stream(ctx, b.streamName()) })
+}
+
+// info is that of the bucket, with the keys that match.
+func (b *backend) info(ctx context.Context, k *bucket, keys string) (*jetstream.StreamInfo, error) {
+	return answered(ctx, b, func(ctx context.Context) (*jetstream.StreamInfo, error) {
+		return k.stream.Info(ctx, jetstream.WithSubjectFilter(b.subject(keys)))
+	})
 }
 
 // suits says what is wrong with a bucket.
@@ -158,14 +171,16 @@ type message struct {
 
 // get reads a key from the server that leads the bucket.
 func (b *backend) get(ctx context.Context, k *bucket, key string) (message, error) {
-	m, err := k.stream.GetLastMsgForSubject(ctx, b.subject(key))
-	return b.read(m, err)
+	return b.read(answered(ctx, b, func(ctx context.Context) (*jetstream.RawStreamMsg, error) {
+		return k.stream.GetLastMsgForSubject(ctx, b.subject(key))
+	}))
 }
 
 // next reads the first message from seq on of the keys that match.
 func (b *backend) next(ctx context.Context, k *bucket, seq uint64, keys string) (message, error) {
-	m, err := k.stream.GetMsg(ctx, max(seq, 1), jetstream.WithGetMsgSubject(b.subject(keys)))
-	return b.read(m, err)
+	return b.read(answered(ctx, b, func(ctx context.Context) (*jetstream.RawStreamMsg, error) {
+		return k.stream.GetMsg(ctx, max(seq, 1), jetstream.WithGetMsgSubject(b.subject(keys)))
+	}))
 }
 
 func (b *backend) read(m *jetstream.RawStreamMsg, err error) (message, error) {
@@ -192,7 +207,9 @@ func (b *backend) put(ctx context.Context, m message, expected uint64, ttl time.
 	if ttl > 0 {
 		opts = append(opts, jetstream.WithMsgTTL(ttl))
 	}
-	ack, err := b.js.PublishMsg(ctx, &nats.Msg{Subject: b.writeTo(m.key), Data: m.data, Header: m.header}, opts...)
+	ack, err := answered(ctx, b, func(ctx context.Context) (*jetstream.PubAck, error) {
+		return b.js.PublishMsg(ctx, &nats.Msg{Subject: b.writeTo(m.key), Data: m.data, Header: m.header}, opts...)
+	})
 	var refused *jetstream.APIError
 	switch {
 	case err == nil:

@@ -20,7 +20,7 @@ func (b *backend) Check(ctx context.Context) (all []store.Finding) {
 	ctx, cancel := context.WithTimeout(ctx, checkPatience)
 	defer cancel()
 	f := store.Finding{About: "bucket " + b.o.Bucket}
-	stream, err := b.js.Stream(ctx, b.streamName())
+	stream, err := b.stream(ctx)
 	switch {
 	case isNotFound(err):
 		f.Found = fmt.Sprintf("it is not there: the first claim makes it, on %s", servers(b.o.Replicas))

@@ -20,6 +20,8 @@ func TestTheTestsCatchEachMutantOfTheRecipe(t *testing.T) {
 		suite   = "TestBackend/promise/"
 		arrives = "TestFaults/fault/an_ask_that_arrives_late_goes_beside_another_claim_of_its_process"
 		sent    = "TestFaults/fault/an_ask_that_was_not_answered_is_granted_in_the_session_it_was_sent_in"
+		ends    = "TestARequestEndsWithTheConnectionItWasSentOn"
+		heard   = "TestALossThatIsHeardLateEndsTheOldRequests"
 	)
 	var all []mutant.Broken
 	for _, m := range []struct {
@@ -47,11 +49,18 @@ func TestTheTestsCatchEachMutantOfTheRecipe(t *testing.T) {
 		{"a reading makes a bucket", "TestARefusedTryWritesNothing", "nats-looking-makes-bucket", mutant.Value("b.prepared(ctx, true)")},
 		{"what was taken in is read until it is deleted", passed, "nats-taken-in-is-left-out", mutant.Cond("n.Version != \"\"")},
 		{"what was taken in is taken in once more", passed, "nats-notes-taken-in-twice", mutant.Cond("m.seq == 0")},
-		{"what was taken in stays", "TestWhatIsTakenInIsDeleted", "nats-taken-in-is-deleted", mutant.Stmt("_, _ = ctx, k")},
-		{"more than was taken in is deleted", "TestWhatIsTakenInIsDeleted", "nats-taken-in-is-deleted", mutant.Stmt("_ = k.stream.Purge(ctx, jetstream.WithPurgeSubject(b.subject(noteKeys(name))))")},
+		{"what was taken in stays", "TestWhatIsTakenInIsDeleted", "nats-taken-in-is-deleted", mutant.Return("nil, ctx.Err()")},
+		{"more than was taken in is deleted", "TestWhatIsTakenInIsDeleted", "nats-taken-in-is-deleted", mutant.Return("nil, k.stream.Purge(ctx, jetstream.WithPurgeSubject(b.subject(noteKeys(name))))")},
 		{"who may not delete is denied a reading", "TestWhoMayNotDeleteNotesIsNotDeniedAReadingLater", "nats-denied-by-an-older-write", mutant.Return("b.violated(err)")},
 		{"a late swap is left", arrives, "record-late-swap-is-left", mutant.Value("false")},
 		{"a grant counts from another session", sent, "record-grant-counts-from-another-session", mutant.Value("s.sessions.Begun(c.TTL)")},
+		{"a request goes on without its connection", ends, "nats-request-ends-with-its-link", mutant.Stmt("_ = b.newestLink()")},
+		{"a request that was lost was canceled", ends, "nats-lost-is-not-canceled", mutant.Cond("false")},
+		{"a loss that is heard late ends a new request", "TestALossThatIsHeardLateEndsNoNewRequest", "nats-late-loss-ends-no-new-request", mutant.Cond("true")},
+		{"nobody hears of a loss", ends, "nats-late-loss-ends-no-new-request", mutant.Cond("false")},
+		{"a loss that is heard late ends nothing", heard, "nats-late-loss-ends-no-new-request", mutant.Cond("!b.nc.IsConnected()")},
+		{"a new link leaves the last as it is", heard, "nats-next-link-ends-the-last", mutant.Delete()},
+		{"a request without a connection is sent on one", "TestARequestWithoutAConnectionIsNotTakenForLost", "nats-request-without-a-link", mutant.Cond("false")},
 		{"that there are more notes is not told", suite + "of_many_notes_the_oldest_are_read_and_More_is_true", "nats-more-notes", mutant.Value("false")},
 	} {
 		all = append(all, mutant.Broken{

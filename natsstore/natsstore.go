@@ -133,6 +133,7 @@ type backend struct {
 	mu      sync.Mutex
 	bucket  *bucket // nil: not read since the connection was made
 	links   uint64  // how often the connection had been made anew then
+	link    link    // the newest one that a request was sent on
 	own     map[session.ID]*own
 	inboxes map[string]inbox
 }
@@ -158,7 +159,7 @@ func newBackend(nc *nats.Conn, o *Options) (*backend, error) {
 	}
 	b := &backend{
 		nc: nc, o: Options{Bucket: DefaultBucket, Replicas: 1}, retention: store.TokenRetention,
-		preparing: make(chan struct{}, 1), own: map[session.ID]*own{}, inboxes: map[string]inbox{},
+		preparing: make(chan struct{}, 1), own: map[session.ID]*own{}, inboxes: map[string]inbox{}, link: newLink(0),
 	}
 	if o != nil {
 		if o.Bucket != "" {
@@ -183,6 +184,7 @@ func newBackend(nc *nats.Conn, o *Options) (*backend, error) {
 	}
 	b.js = js
 	b.ctx, b.end = context.WithCancel(context.Background())
+	b.endLinks()
 	return b, nil
 }
 

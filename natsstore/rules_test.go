@@ -155,6 +155,7 @@ func TestTheServersClockIsNotTakenToBeAhead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { b.Close() })
 	sent := nc.Stats().OutMsgs
 	server.Freeze()
 	done := make(chan error, 1)
