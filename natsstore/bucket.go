@@ -13,9 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// wrongLastConstant is how newer servers say that the sequence is another than expected. Not every version of the client that will do
-// has a name for it.
-const wrongLastConstant jetstream.ErrorCode = 10164
+// wrongLastConstant is how a bucket with replicas says that the sequence is another than expected.
+const wrongLastConstant = jetstream.JSErrCodeStreamWrongLastSequenceConstant
 
 // markers is how long NATS keeps the marker of a key whose TTL is over.
 const markers = time.Minute

@@ -50,8 +50,8 @@ func (b *backend) newestLink() link {
 	return b.link
 }
 
-// endLinks has each link end once it is lost, until Close. nats.go drops a status if ten are unread, which does no harm:
-// each of them has us look at the present. It ends the requests on a connection that is closed by itself.
+// endLinks has each link end once it is lost, until Close. nats.go drops a status while ten are unread. That does no harm:
+// each of the ten has us look at the present. A connection that is closed for good needs none, as nats.go ends its requests.
 func (b *backend) endLinks() {
 	lost := b.nc.StatusChanged(nats.RECONNECTING)
 	b.tasks.Go(func() {
@@ -60,10 +60,7 @@ func (b *backend) endLinks() {
 			select {
 			case <-b.ctx.Done():
 				return
-			case _, open := <-lost:
-				if !open {
-					return
-				}
+			case <-lost:
 				b.endLost()
 			}
 		}

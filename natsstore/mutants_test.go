@@ -44,6 +44,7 @@ func TestTheTestsCatchEachMutantOfTheRecipe(t *testing.T) {
 		{"the clock is taken to have stood still until we heard", "TestTheServersClockIsNotTakenToBeAhead", "nats-clock-taken-stood-still", mutant.Value("WAS.Add(-time.Second)")},
 		{"what is granted is told to nobody", "TestABucketBehindALeafNode", "nats-granted-told-nobody", mutant.Expr("b.notify(s.Notifications[:0])")},
 		{"nobody looks once the others know of a mailbox", "TestABucketBehindALeafNode", "nats-nobody-looks-once-others", mutant.Stmt("var known <-chan time.Time")},
+		{"nobody polls after a reconnect", "TestAClosedStoreSilencesNoOtherOnItsConnection", "nats-reconnect-wakes", mutant.Delete()},
 		{"a domain is not written to", "TestABucketBehindALeafNode", "nats-domain-written", mutant.Cond("true")},
 		{"what is young is listed as old", "TestOldNamesAreListed", "nats-young-listed", mutant.Cond("err != nil || m.seq == 0 || begun < 0")},
 		{"a reading makes a bucket", "TestARefusedTryWritesNothing", "nats-looking-makes-bucket", mutant.Value("b.prepared(ctx, true)")},

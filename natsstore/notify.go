@@ -49,12 +49,8 @@ func (b *backend) Listen(ctx context.Context, p store.Process, sink func(record.
 			select {
 			case <-b.ctx.Done():
 				return
-			case _, open := <-connected:
-				if !open { // the connection was closed for good
-					<-b.ctx.Done()
-					return
-				}
-				sink(record.Notification{}) // what was sent meanwhile is lost
+			case <-connected:
+				sink(record.Notification{}) // what was sent meanwhile is lost //mutant:nats-reconnect-wakes
 				known = b.spreads()
 			case <-known:
 				sink(record.Notification{}) // so is what was sent by way of others until they knew of us

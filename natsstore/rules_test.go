@@ -439,33 +439,3 @@ func TestABucketBehindALeafNode(t *testing.T) {
 		t.Errorf("at the leaf: %+v", st.Entries)
 	}
 }
-
-// Who closes one Store silences no other on the same connection: they learn all the same that
-// it was made anew, and that what was sent meanwhile is lost.
-func TestAClosedStoreSilencesNoOtherOnItsConnection(t *testing.T) {
-	t.Parallel()
-	addr, o := testserver.SharedNATS(t), apart()
-	link := testserver.NewLink(t, addr)
-	nc := connect(t, link.Addr())
-	stays, goes := closing(t, storeOn(t, nc, o)), storeOn(t, nc, o)
-	look := make(chan store.Notification, 10)
-	for _, s := range []*Store{stays, goes} {
-		if err := s.Watch(t.Context(), store.NewProcess(), func(n store.Notification) {
-			if s == stays {
-				look <- n
-			}
-		}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := goes.Close(); err != nil {
-		t.Fatal(err)
-	}
-	for range 3 {
-		link.Cut()
-		link.Mend()
-		if n := nextNotification(t, look); n != (store.Notification{}) {
-			t.Errorf("notification %+v", n)
-		}
-	}
-}
