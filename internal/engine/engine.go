@@ -34,6 +34,7 @@ type engine struct {
 	polls         polls
 	sched         scheduler
 	bounds        bounds
+	leading       leading
 
 	first  sync.Once      // starts what is done once, at the first claim
 	work   sync.WaitGroup // every goroutine of the engine, and every call
