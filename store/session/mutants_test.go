@@ -23,6 +23,7 @@ func TestTheTestsCatchEachMutantOfTheSessions(t *testing.T) {
 		{"a renewal waits for its answer until the end", "TestALostReplyLeavesTimeToRenewAgain", "renewal-leaves-time-for-another", mutant.Return("lasts - lasts/renewPart")},
 		{"whoever is asked about is over", "TestOnlyASessionThatWasMadeOverIsOver", "session-end-is-final", mutant.Cond("false")},
 		{"what was asked before a call is known after it", "TestACallOfAnOwnSessionIsKnownOnceItIsAnswered", "session-call-is-known", mutant.Stmt("<-sess.Renew().done")},
+		{"a session has ended just now", "TestItIsKnownForHowLongASessionHasEnded", "session-ended-just-now", mutant.Return("end.heard.Sub(now), true")},
 		{"a session is trusted for its TTL", "TestASessionOfAnotherIsAskedForAgainSoon", "session-trusted-for-its-ttl", mutant.Cond("left > 0")},
 	} {
 		all = append(all, mutant.Broken{Name: m.name, Pkg: "store/session", Test: m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})
