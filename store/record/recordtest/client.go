@@ -33,28 +33,31 @@ var ErrNoAnswer = errors.New("the server has not answered")
 type Op string
 
 // The requests of a Client. A Join is one only where Options say that it is apart, and so is an
-// Inbox where the two halves of a Load are; a Notify is the delivery of one notification.
+// Inbox where the two halves of a Load are; a Notify is the delivery of one notification. Where sessions are judged by one's own clock a
+// Left is a ReadSession for each, and a CloseSession of what has ended.
 const (
-	OpLoad   Op = "load"
-	OpInbox  Op = "inbox"
-	OpSwap   Op = "swap"
-	OpJoin   Op = "join"
-	OpList   Op = "list"
-	OpListen Op = "listen"
-	OpNotify Op = "notify"
-	OpBegin  Op = "begin"
-	OpRenew  Op = "renew"
-	OpCall   Op = "call"
-	OpLeft   Op = "left"
-	OpEnd    Op = "end"
-	OpAwait  Op = "await"
+	OpLoad         Op = "load"
+	OpInbox        Op = "inbox"
+	OpSwap         Op = "swap"
+	OpJoin         Op = "join"
+	OpList         Op = "list"
+	OpListen       Op = "listen"
+	OpNotify       Op = "notify"
+	OpBegin        Op = "begin"
+	OpRenew        Op = "renew"
+	OpCall         Op = "call"
+	OpLeft         Op = "left"
+	OpReadSession  Op = "read session"
+	OpCloseSession Op = "close session"
+	OpEnd          Op = "end"
+	OpAwait        Op = "await"
 )
 
 // A Request is on its way to the server, or is a notification on its way back.
 type Request struct {
 	Op           Op
 	Name         string               // of a load, inbox, swap, join
-	Session      session.ID           // of a begin, renew, call, end, await
+	Session      session.ID           // of a begin, renew, call, end, await, read or close of a session
 	Swap         *record.Swap         // of a swap and a join; not to be changed
 	Notification *record.Notification // of a notify; not to be changed
 }
@@ -66,6 +69,8 @@ type Client struct {
 	ctx   context.Context // ended by Close
 	close context.CancelFunc
 	link  link
+
+	unchanged session.Unchanged
 
 	mu   sync.Mutex
 	fate func(Request) Fate
@@ -310,6 +315,9 @@ func (c *Client) Call(ctx context.Context, id session.ID) error {
 
 // Left implements [session.Backend].
 func (c *Client) Left(ctx context.Context, ids []session.ID) ([]time.Duration, error) {
+	if c.m.o.Life == session.ByOwnClock {
+		return c.unchanged.Left(ctx, c, ids)
+	}
 	return send(ctx, c, Request{Op: OpLeft}, func() []time.Duration { return c.m.left(ids) })
 }
 
@@ -380,24 +388,5 @@ func (c *Client) Traits() record.Traits {
 // SessionTraits implements [session.Backend].
 func (c *Client) SessionTraits() session.Traits {
 	o := &c.m.o
-	return session.Traits{Life: session.ByServer, MinTTL: o.MinTTL, MaxTTL: o.MaxTTL, Tick: o.Tick, ReportsEnd: !o.Silent}
-}
-
-// Peeking is the client of a server of Halves as a [record.Peeker], too.
-func (c *Client) Peeking() record.Backend { return peeking{c} }
-
-type peeking struct{ *Client }
-
-// Peek implements [record.Peeker].
-func (c peeking) Peek(ctx context.Context, name string) (record.Record, error) {
-	return send(ctx, c.Client, Request{Op: OpLoad, Name: name}, func() record.Record { return c.m.load(name, true, false) }) //mutant:recordtest-peeks
-}
-
-// Oldest implements [record.Peeker].
-func (c peeking) Oldest(ctx context.Context, name string) (record.Note, error) {
-	r, err := send(ctx, c.Client, Request{Op: OpInbox, Name: name}, func() record.Record { return c.m.load(name, false, true) })
-	if err != nil || len(r.Inbox) == 0 {
-		return record.Note{}, err
-	}
-	return r.Inbox[0], nil //mutant:recordtest-oldest
+	return session.Traits{Life: o.Life, MinTTL: o.MinTTL, MaxTTL: o.MaxTTL, Tick: o.Tick, ReportsEnd: !o.Silent}
 }
