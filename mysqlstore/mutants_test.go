@@ -45,6 +45,7 @@ func TestTheTestsCatchEachMutantOfMySQL(t *testing.T) {
 		{"a renewal that was not answered counts", "TestAHoldWhoseSessionIsLockedIsLostByItsDeadline/shared", "session-renewed-if-answered", mutant.Line("case !errors.Is(err, store.ErrLost):")},
 		{"an end is not final", "TestAnEndThatWaitsForARenewalDoesNotHappen" + levels, "mysql-end-is-final", mutant.Value("int64(0), int64(id[0]&0)+1, error(nil)")},
 		{"an end is final though it was renewed meanwhile", "TestAnEndThatWaitsForARenewalDoesNotHappen" + levels, "mysql-end-is-final", mutant.Value(`b.tell(ctx, "UPDATE "+b.sessions+" SET expires=0 WHERE id="+text(id[:])+commits)`)},
+		{"a Galera cluster is a server", "TestAGaleraClusterIsWarnedOf", "mysql-galera", mutant.Cond("true")},
 		{"no pool is warned of", "TestTheCheckWarnsOfAPoolThatOthersCanEmpty", "mysql-pool-warned", mutant.Return("all")},
 		{"whoever looks at the table is waited for", "TestFaults/fault/the_first_call_does_too/after_0", "row-first-call-waits-for-no-other", mutant.Stmt("o.busy <- struct{}{}")},
 	} {
