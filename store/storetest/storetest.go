@@ -70,6 +70,9 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 						t.Skip("the store is no Watcher: waiters poll it")
 					}
 				}
+				if p.names && !watchesNames(t, tr.client().Store) {
+					t.Skip("the store is no NameWatcher: observers poll it")
+				}
 				if p.poll {
 					if _, ok := tr.client().Store.(store.Poller); !ok {
 						t.Skip("the store is no Poller: waiters ask it")
@@ -99,6 +102,7 @@ type promise struct {
 	run   func(*trial)
 	needs []store.Promise
 	watch bool // needs a Watcher
+	names bool // needs a NameWatcher
 	poll  bool // needs a Poller
 	check bool // needs a Checker
 }
@@ -123,7 +127,7 @@ func (p *promise) inTime(t *trial) bool {
 func promises() (all []promise) {
 	for _, some := range [][]promise{
 		grantPromises, orderPromises, slotPromises, totalPromises, giveUpPromises, positionPromises, matchPromises, expiryPromises,
-		minHoldPromises, breakPromises, tokenPromises, namePromises, notificationPromises, pollPromises,
+		minHoldPromises, breakPromises, tokenPromises, namePromises, notificationPromises, watchNamePromises, pollPromises,
 		upgradePromises, blockPromises, adoptPromises, releasePromises, crowdPromises, checkPromises,
 	} {
 		all = append(all, some...)

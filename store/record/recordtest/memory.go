@@ -44,6 +44,7 @@ type Memory struct {
 	names     map[string]*name
 	sessions  map[session.ID]*life
 	listening map[*listener]bool
+	looking   map[*looker]bool
 	kept      []func() // requests that are still under way
 }
 
@@ -104,7 +105,7 @@ func NewMemory(o Options) *Memory {
 	}
 	return &Memory{
 		o: o, started: store.Now(), epoch: time.Now().UnixMicro(),
-		names: map[string]*name{}, sessions: map[session.ID]*life{}, listening: map[*listener]bool{},
+		names: map[string]*name{}, sessions: map[session.ID]*life{}, listening: map[*listener]bool{}, looking: map[*looker]bool{},
 	}
 }
 
@@ -348,6 +349,7 @@ func (m *Memory) write(s *record.Swap, joins bool) (out record.Outcome) {
 	out.Now.Version = n.version //mutant:recordtest-done-tells-version
 	m.mu.Unlock()
 	m.notify(s.Notifications)
+	m.looked(s.Name, nil) //mutant:recordtest-watched
 	return out
 }
 

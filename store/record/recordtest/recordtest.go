@@ -51,6 +51,7 @@ func Run(t *testing.T, s Subject) {
 	first := s.Open(t)
 	traits, sessions := first.Traits(), first.SessionTraits()
 	_, peeks := first.(record.Peeker)
+	_, watches := first.(record.NameWatcher)
 	if err := first.Close(); err != nil {
 		t.Fatalf("Close of a backend just opened: %v", err)
 	}
@@ -63,7 +64,7 @@ func Run(t *testing.T, s Subject) {
 	t.Run("promise", func(t *testing.T) {
 		seen := map[string]bool{}
 		for _, some := range [][]promise{
-			readPromises, swapPromises, retentionPromises, joinPromises, voidPromises, lateJoinPromises, notifyPromises, listPromises,
+			readPromises, swapPromises, retentionPromises, joinPromises, voidPromises, lateJoinPromises, notifyPromises, watchPromises, listPromises,
 			sessionPromises, endPromises, leftPromises, closePromises,
 		} {
 			for _, p := range some {
@@ -79,6 +80,9 @@ func Run(t *testing.T, s Subject) {
 					if p.peeks && !peeks {
 						t.Skip("the backend is no Peeker")
 					}
+					if p.watches && (!watches || !traits.Notifies) {
+						t.Skip("the backend is no NameWatcher")
+					}
 					p.run(&trial{T: t, s: s, traits: traits, sessions: sessions, ctx: t.Context()})
 				})
 			}
@@ -88,16 +92,17 @@ func Run(t *testing.T, s Subject) {
 
 // A promise is one subtest.
 type promise struct {
-	name   string
-	run    func(*trial)
-	void   record.Void // only where joins are void so
-	notify bool        // needs notifications
-	clock  bool        // needs a clock
-	linked bool        // needs Subject.Linked
-	frozen bool        // needs Subject.Freeze
-	brief  bool        // needs Subject.Brief
-	await  bool        // needs ReportsEnd
-	peeks  bool        // needs a record.Peeker
+	name    string
+	run     func(*trial)
+	void    record.Void // only where joins are void so
+	notify  bool        // needs notifications
+	clock   bool        // needs a clock
+	linked  bool        // needs Subject.Linked
+	frozen  bool        // needs Subject.Freeze
+	brief   bool        // needs Subject.Brief
+	await   bool        // needs ReportsEnd
+	peeks   bool        // needs a record.Peeker
+	watches bool        // needs a record.NameWatcher
 }
 
 // skips says why the promise is not to be tested, or "".
