@@ -52,8 +52,10 @@
 // writes only that a session has ended whose time was over.
 //
 // What a fail-over to an asynchronous replica loses is not kept: a grant that
-// the replica has not heard of can be given twice until the TTL of the first is
-// over. The same goes for a server whose innodb_flush_log_at_trx_commit is not
+// the replica has not received can be given twice. The first holder is not told, as
+// its renewal is that of its session: two may hold the name until one of them
+// gives it back. A release that the replica has not received is undone: the name stays taken while the process
+// that released it keeps its session. The same goes for a server whose innodb_flush_log_at_trx_commit is not
 // 1, after a crash. Check the token where that matters.
 //
 // The row of a lock cannot be checked in a transaction of the caller's, as that of

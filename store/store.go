@@ -399,7 +399,7 @@ type Description struct {
 	// Loses says what a wipe, a restart or a fail-over of the server loses.
 	Loses string
 	// Forgets has the accidents by which the store can come to grant a name
-	// twice, until the TTL of the first is over: Loses, for programs.
+	// twice: Loses, for programs.
 	Forgets []Accident
 	// Crash says when the hold of a crashed process comes free.
 	Crash Crash

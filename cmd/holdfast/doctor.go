@@ -192,7 +192,7 @@ func promises(d store.Description) [][2]string {
 		for _, a := range d.Forgets {
 			accidents = append(accidents, string(a))
 		}
-		all = append(all, [2]string{"two holders", "possible, until the TTL of the first is over, after: " + strings.Join(accidents, ", ")})
+		all = append(all, [2]string{"two holders", "possible, after: " + strings.Join(accidents, ", ")})
 	}
 	for _, p := range slices.Sorted(maps.Keys(d.Lacks)) {
 		all = append(all, [2]string{"lacks " + string(p), d.Lacks[p]})

@@ -45,7 +45,7 @@ func (b *Base) Description(loses string) store.Description {
 	return store.Description{
 		Store:   b.Address,
 		Tokens:  "when the name's row is lost and the clock of the server that answers is behind the newest token",
-		Loses:   loses + "; then two may hold a name until the TTL of the first is over",
+		Loses:   loses + "; then two may hold a name until one of them gives it back, as the first is not told",
 		Forgets: []store.Accident{store.AccidentWipe, store.AccidentFailOver, store.AccidentClockStep},
 		Crash:   store.CrashTTL,
 	}
