@@ -133,8 +133,8 @@ type watch struct {
 // Watch has told called once the session has ended for good, or may have: who asked for
 // it gives a key, by which Unwatch takes it back. A second Watch with the same key
 // replaces the first. told is called without a lock, from a goroutine that Close
-// waits for. Without Traits.ReportsEnd nothing is ever told. It may be called, in vain, while
-// the Set is closed, and after that: by a notification that comes late.
+// waits for. Without Traits.ReportsEnd nothing is ever told. A notification can come late,
+// so Watch may also be called during Close and after it: then it does nothing.
 func (s *Set) Watch(id ID, key any, told func()) {
 	if !s.traits.ReportsEnd {
 		return

@@ -236,16 +236,13 @@ func TestAWatchTellsOfTheEndOnceItIsSure(t *testing.T) {
 	}
 }
 
-// A notification may come while the store is closed, and has sessions watched. As Close waits for the
-// goroutines, one that began then was a panic now and then.
+// A notification that comes during Close may ask for a watch. Close waits for the goroutines
+// that there are: one more that began then was a panic now and then.
 func TestASetThatIsClosedWatchesNothing(t *testing.T) {
 	t.Parallel()
-	m := recordtest.NewMemory(recordtest.Options{})
-	s, _ := open(t, m)
-	other, _ := open(t, m)
-	sess := present(t, other, time.Minute)
+	s, _ := open(t, recordtest.NewMemory(recordtest.Options{}))
 	s.Close(t.Context())
-	s.Watch(sess.ID, "key", func() { t.Error("told after Close") })
+	s.Watch(session.NewID(), "key", func() { t.Error("told after Close") })
 	if n := s.WatchedForTest(); n != 0 {
 		t.Fatalf("%d sessions are watched", n)
 	}
