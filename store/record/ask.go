@@ -242,16 +242,22 @@ func (s *Store) awaitTakenIn(ctx context.Context, m *localClaim, in *session.Ses
 }
 
 // longer is the session that a claim goes into which is asked for again for longer than
-// before, or nil.
+// before, or which is in one that is suspect; or nil.
 func (s *Store) longer(ctx context.Context, m *localClaim, long, short *session.Session) (*session.Session, error) {
 	s.mu.Lock()
-	was, held := m.sess, m.token != 0
+	was, held, waits := m.sess, m.token != 0, m.waits
 	s.mu.Unlock()
-	to := short
+	if was == nil || !held && !waits {
+		return nil, nil
+	}
+	to, suspect := short, was.State().Suspect //mutant:record-position-in-a-suspect-session
 	if held {
 		to = long
 	}
-	if was == nil || to == nil || !held && !m.waits || was.TTL >= to.TTL {
+	switch {
+	case to == nil && suspect:
+		return nil, errNeedsShort
+	case to == nil || to == was || was.TTL > to.TTL || was.TTL == to.TTL && !suspect:
 		return nil, nil
 	}
 	return to, s.moves(ctx, m, was, to)

@@ -57,6 +57,7 @@ func (s *Store) polled(m *localClaim, c *store.Claim, a *store.Answer, v *view) 
 	}
 	switch st := m.sess.State(); {
 	case st.Over || st.Failing:
+	case !a.Granted && st.Suspect: // an ask has to put it into another session //mutant:record-poll-in-a-suspect-session
 	case !a.Granted && (c.GiveUp == "" || m.uncalled != nil && len(m.uncalled) == 0): // else an ask has to call holders //mutant:record-poll-calls-nobody
 		a.From = placedFrom(st, c.PositionTTL)
 		m.ends = max(m.ends, store.Now().Add(c.PositionTTL)) //mutant:record-poll-keeps-the-position

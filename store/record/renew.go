@@ -99,6 +99,9 @@ func (s *Store) unchanged(h *store.Hold, began store.Instant) (r store.Renewal, 
 	if st.Calls != m.calls { //mutant:record-call-is-not-heeded
 		return r, false, false
 	}
+	if st.Suspect { //mutant:record-suspect-is-not-heeded
+		return r, false, false
+	}
 	return m.renewedBy(h, st.Lasts, st.Renewed), m.asked, true
 }
 
@@ -293,15 +296,21 @@ func (s *Store) notRenewed(m *localClaim, got *renewing, err error) error {
 }
 
 // sessionFor is the session that is to keep the hold: the one that does, if it is long
-// enough; else the present one for the TTL, to which the hold moves (law 10).
+// enough and not suspect; else the present one for the TTL, to which the hold moves (law 10).
 func (s *Store) sessionFor(ctx context.Context, m *localClaim, h *store.Hold) (*session.Session, error) {
 	s.mu.Lock()
-	was := m.sess
+	was, ttl := m.sess, h.TTL
 	s.mu.Unlock()
-	if was != nil && was.TTL >= h.TTL {
-		return was, nil
+	if was != nil && was.TTL >= ttl {
+		if !was.State().Suspect {
+			return was, nil
+		}
+		ttl = was.TTL // else it could end before its owner was told
 	}
-	sess, err := s.sessions.Present(ctx, h.TTL)
+	sess, err := s.sessions.Present(ctx, ttl)
+	if err != nil && was != nil && was.TTL >= h.TTL {
+		return was, nil // it is as good as before //mutant:record-no-session-to-move-to
+	}
 	if err != nil || was == nil || was == sess {
 		return sess, err
 	}

@@ -127,3 +127,12 @@ type Backend interface {
 	// SessionTraits does no I/O.
 	SessionTraits() Traits
 }
+
+// A Replaceable is a Backend whose server can be followed by one that has forgotten some of what it had answered: a replica that
+// was promoted, or the server itself after a crash.
+type Replaceable interface {
+	// Server tells one server from another by a number: that of the server that has answered last, of all that have answered a
+	// Begin or a Renew. It is never 0 but before the first of these answers, and it stays the same as long as nothing can
+	// have been forgotten. It does no I/O, and it costs no request.
+	Server() int64
+}

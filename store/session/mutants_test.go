@@ -24,6 +24,8 @@ func TestTheTestsCatchEachMutantOfTheSessions(t *testing.T) {
 		{"whoever is asked about is over", "TestOnlyASessionThatWasMadeOverIsOver", "session-end-is-final", mutant.Cond("false")},
 		{"what was asked before a call is known after it", "TestACallOfAnOwnSessionIsKnownOnceItIsAnswered", "session-call-is-known", mutant.Stmt("<-sess.Renew().done")},
 		{"a closed set watches", "TestASetThatIsClosedWatchesNothing", "session-closed-set-watches", mutant.Cond("false")},
+		{"a session outlives its server", "TestASessionIsSuspectOnceItsServerWasReplaced", "session-of-a-replaced-server", mutant.Delete()},
+		{"a session of a server that was replaced takes more", "TestASessionIsSuspectOnceItsServerWasReplaced", "session-suspect-takes-more", mutant.Delete()},
 		{"a session is trusted for its TTL", "TestASessionOfAnotherIsAskedForAgainSoon", "session-trusted-for-its-ttl", mutant.Cond("left > 0")},
 	} {
 		all = append(all, mutant.Broken{Name: m.name, Pkg: "store/session", Test: m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})

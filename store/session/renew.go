@@ -110,6 +110,7 @@ func (s *Set) renew(sess *Session) *Flight {
 			// It counts from the sending: the server began its TTL no earlier (law 1).
 			sess.renewed, sess.calls, sess.failed = max(sess.renewed, sent), max(sess.calls, calls), 0 //mutant:session-counts-from-answer
 			s.trip += (heard.Sub(sent) - s.trip) / 4
+			s.met()
 			s.over(sess)
 		case errors.Is(err, store.ErrLost):
 			s.died(sess) //mutant:session-outlives-its-end

@@ -288,6 +288,41 @@ func TestACallOfAnOwnSessionIsKnownOnceItIsAnswered(t *testing.T) {
 	})
 }
 
+// What the server that follows has forgotten, or brings back, nobody knows: so nothing more goes into a session of the one before, and it
+// ends once all that is known to be in it has left.
+func TestASessionIsSuspectOnceItsServerWasReplaced(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const ttl = 10 * time.Second
+		m := recordtest.NewMemory(recordtest.Options{})
+		s, _ := open(t, m)
+		sess, other := present(t, s, ttl), present(t, s, time.Hour)
+		sess.Enter()
+		time.Sleep(ttl)
+		if st := sess.State(); st.Suspect || present(t, s, ttl) != sess {
+			t.Fatalf("%+v, on a server that stays", st)
+		}
+		m.Fork()()
+		if st := sess.Wait(t.Context(), sess.Renew()); !st.Suspect || st.Over || !other.State().Suspect {
+			t.Fatalf("%+v and %+v, want both suspect, and not over", st, other.State())
+		}
+		next := present(t, s, ttl)
+		if next == sess || next.State().Suspect || s.Begun(ttl) != next {
+			t.Fatal("something new goes into a session that is suspect")
+		}
+		next.Enter()
+		time.Sleep(6 * ttl)
+		if sess.Over() || next.Over() {
+			t.Fatal("a session that keeps something has ended")
+		}
+		sess.Leave()
+		time.Sleep(3 * ttl)
+		if left, known := s.Known(sess.ID); known && left > 0 || next.Over() {
+			t.Fatalf("it has %v left, though it keeps nothing", left)
+		}
+	})
+}
+
 // A clockless server is read and written by conditional writes alone.
 type clockless struct {
 	ttl    time.Duration

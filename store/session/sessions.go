@@ -32,6 +32,7 @@ type Set struct {
 	present map[time.Duration]*Session // by TTL: what new claims go into
 	own     map[ID]*Session            // all of ours that the server may think alive
 	trip    time.Duration              // how long a renewal takes, of late
+	server  int64                      // which has answered last, as Replaceable tells; 0: not known
 	others  others
 	trusts  time.Duration // for how long it is believed that another's session lives
 	watches map[ID]*watch
@@ -63,6 +64,7 @@ type Session struct {
 	used    store.Instant // when claims last was above 0
 	dead    bool
 	ending  bool          // End is under way, or was answered
+	suspect bool          // its server was replaced
 	flight  *Flight       // the renewal under way
 	again   store.Instant // after one that failed: not before
 	failed  int           // renewals since the last that was answered
@@ -151,6 +153,7 @@ func (s *Set) begin(sess *Session) {
 	} else {
 		sess.lasts, sess.renewed, sess.used = lasts, sent, sent
 		s.own[sess.ID] = sess
+		s.met()
 		if !s.tends {
 			s.tends = true
 			s.tasks.Go(func() { Tend(s.ctx, s.wake, 5*time.Millisecond, s.due) })
@@ -194,12 +197,34 @@ func (s *Set) died(sess *Session) {
 	s.poke()
 }
 
+// met notes which server has answered. If that is another than before, what it knows of what our sessions keep may be old: what was
+// given back may be there again, and what was granted may be gone. Nobody can tell which from here. So each session is suspect from
+// then on: nothing new goes into it, what this process knows to be in it is written anew into the present one, or found to be lost, and
+// then it ends, with all that nobody knows of (law 15). Set.mu is held.
+func (s *Set) met() {
+	r, ok := s.b.(Replaceable)
+	if !ok {
+		return
+	}
+	was := s.server
+	if s.server = r.Server(); was == 0 || was == s.server {
+		return
+	}
+	for _, sess := range s.own {
+		sess.suspect = true //mutant:session-of-a-replaced-server
+		if s.present[sess.TTL] == sess {
+			delete(s.present, sess.TTL) //mutant:session-suspect-takes-more
+		}
+	}
+}
+
 // A State is how a session of this process stands.
 type State struct {
 	Renewed store.Instant // when its last answered renewal was sent: what it keeps lasts from then
 	Lasts   time.Duration // for how long
 	Calls   int64         // as that told
 	Failing bool          // a renewal since was not answered
+	Suspect bool          // its server was replaced: what it keeps has to go into the present session
 	Over    bool
 }
 
@@ -209,7 +234,7 @@ func (sess *Session) State() State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	over := s.over(sess)
-	return State{sess.renewed, sess.lasts, sess.calls, sess.failed > 0, over}
+	return State{sess.renewed, sess.lasts, sess.calls, sess.failed > 0, sess.suspect, over}
 }
 
 // Over reports whether the session has ended, as far as this process knows.

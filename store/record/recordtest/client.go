@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -67,12 +68,17 @@ type Client struct {
 	close context.CancelFunc
 	link  link
 
+	server atomic.Int64 // which has answered last; 0: none has
+
 	mu   sync.Mutex
 	fate func(Request) Fate
 	cut  bool
 }
 
-var _ record.Backend = (*Client)(nil)
+var _ interface {
+	record.Backend
+	session.Replaceable
+} = (*Client)(nil)
 
 // Client returns a new connection.
 func (m *Memory) Client() *Client {
@@ -285,20 +291,37 @@ func (c *Client) List(ctx context.Context, unwritten time.Duration) iter.Seq2[re
 
 // Begin implements [session.Backend].
 func (c *Client) Begin(ctx context.Context, id session.ID, ttl time.Duration) (time.Duration, error) {
-	answer, err := send(ctx, c, Request{Op: OpBegin, Session: id}, func() error { return c.m.begin(id, ttl) })
-	return ttl, failed(err, answer) //mutant:recordtest-lasts
+	a, err := send(ctx, c, Request{Op: OpBegin, Session: id}, func() (a answer) {
+		a.server, a.err = c.m.begin(id, ttl)
+		return a
+	})
+	c.hears(a)
+	return ttl, failed(err, a.err) //mutant:recordtest-lasts
 }
+
+// An answer is of a session, by a server.
+type answer struct {
+	calls, server int64
+	err           error
+}
+
+// hears notes which server has answered, if one has.
+func (c *Client) hears(a answer) {
+	if a.server != 0 {
+		c.server.Store(a.server) //mutant:recordtest-server
+	}
+}
+
+// Server implements [session.Replaceable].
+func (c *Client) Server() int64 { return c.server.Load() }
 
 // Renew implements [session.Backend].
 func (c *Client) Renew(ctx context.Context, id session.ID) (int64, error) {
-	type answer struct {
-		calls int64
-		err   error
-	}
 	a, err := send(ctx, c, Request{Op: OpRenew, Session: id}, func() (a answer) {
-		a.calls, a.err = c.m.renew(id)
+		a.calls, a.server, a.err = c.m.renew(id)
 		return a
 	})
+	c.hears(a)
 	return a.calls, failed(err, a.err)
 }
 

@@ -39,6 +39,7 @@ type Memory struct {
 	epoch   int64 // the clock at started, in microseconds since 1970
 
 	mu        sync.Mutex
+	server    int64         // which one it is: Fork makes another
 	ahead     time.Duration // by Advance
 	version   uint64        // the newest of any name and any note: none is used twice
 	names     map[string]*name
@@ -103,7 +104,7 @@ func NewMemory(o Options) *Memory {
 		o.Retention = store.TokenRetention
 	}
 	return &Memory{
-		o: o, started: store.Now(), epoch: time.Now().UnixMicro(),
+		o: o, server: 1, started: store.Now(), epoch: time.Now().UnixMicro(),
 		names: map[string]*name{}, sessions: map[session.ID]*life{}, listening: map[*listener]bool{},
 	}
 }
@@ -223,29 +224,29 @@ func (m *Memory) end(id session.ID, l *life) {
 }
 
 // begin is Begin at the server.
-func (m *Memory) begin(id session.ID, ttl time.Duration) error {
+func (m *Memory) begin(id session.ID, ttl time.Duration) (server int64, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if ttl < m.o.MinTTL || ttl > m.o.MaxTTL || ttl%m.o.Tick != 0 { //mutant:recordtest-ttl-range
-		return fmt.Errorf("%w: a TTL of %v", store.ErrInvalid, ttl)
+		return m.server, fmt.Errorf("%w: a TTL of %v", store.ErrInvalid, ttl)
 	}
 	if m.sessions[id] != nil {
-		return fmt.Errorf("%w: session %v was begun before", store.ErrInvalid, id)
+		return m.server, fmt.Errorf("%w: session %v was begun before", store.ErrInvalid, id)
 	}
 	m.sessions[id] = &life{ttl: ttl, expires: store.Now().Add(ttl), ended: make(chan struct{})}
-	return nil
+	return m.server, nil
 }
 
 // renew is Renew at the server.
-func (m *Memory) renew(id session.ID) (calls int64, err error) {
+func (m *Memory) renew(id session.ID) (calls, server int64, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	l := m.lives(id) //mutant:recordtest-renew-of-living
 	if l == nil {    //mutant:recordtest-renew-of-nothing
-		return 0, store.ErrLost
+		return 0, m.server, store.ErrLost
 	}
 	l.expires = store.Now().Add(l.ttl) //mutant:recordtest-renew
-	return l.calls, nil                //mutant:recordtest-renew-tells-calls
+	return l.calls, m.server, nil      //mutant:recordtest-renew-tells-calls
 }
 
 // call is Call at the server.

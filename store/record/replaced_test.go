@@ -1,0 +1,200 @@
+package record_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record/recordtest"
+)
+
+// replaceables are the servers of which another may take the place.
+var replaceables = []struct {
+	name string
+	o    recordtest.Options
+}{
+	{"polling", polling},
+	{"notifying", recordtest.Options{}},
+	{"no_clock", recordtest.Options{Blind: true, Silent: true}},
+}
+
+// eachReplaceable runs a test in a bubble, where time passes only while nothing else is to be done.
+func eachReplaceable(t *testing.T, f func(t *testing.T, m *recordtest.Memory, p, q *process)) {
+	for _, kind := range replaceables {
+		t.Run(kind.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				m := recordtest.NewMemory(kind.o)
+				f(t, m, start(t, m, false), start(t, m, false))
+			})
+		})
+	}
+}
+
+func named(at string) func(*store.Claim) { return func(c *store.Claim) { c.Name = at } }
+
+// lives renews holds as their owner does, and polls for what waits, for so long.
+func (p *process) lives(d time.Duration, waiting []store.Claim, holds ...store.Hold) {
+	p.t.Helper()
+	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(2 * time.Second) {
+		for i, r := range p.Renew(p.t.Context(), holds) {
+			if r.Err != nil {
+				p.t.Fatalf("%q: %v", holds[i].Name, r.Err)
+			}
+		}
+		for _, c := range waiting {
+			a, err := p.Poll(p.t.Context(), c)
+			if err == nil && a.From == 0 {
+				a, err = p.Ask(p.t.Context(), c)
+			}
+			if err != nil || a.Granted {
+				p.t.Fatalf("%q: %+v, %v, want that it waits", c.Name, a, err)
+			}
+		}
+	}
+}
+
+// A replica that had not received a release takes the place of the server. What its process holds beside it stays.
+func TestAHoldThatAnotherServerBringsBackComesFree(t *testing.T) {
+	t.Parallel()
+	eachReplaceable(t, func(t *testing.T, m *recordtest.Memory, p, q *process) {
+		h, stays := p.takes(p.claim()), p.takes(p.claim(named("stays")))
+		promote := m.Fork()
+		p.releases(h)
+		promote()
+		q.lists(h.ID)
+		p.lives(3*time.Minute+10*time.Second, nil, stays)
+		q.takes(q.claim(try))
+		q.waits(q.claim(named("stays"), try))
+		p.lives(5*time.Minute, nil, stays)
+		q.waits(q.claim(named("stays"), try))
+		p.releases(stays)
+		q.takes(q.claim(named("stays"), try))
+	})
+}
+
+// The same with a position, beside another of its process, which is kept.
+func TestAPositionThatAnotherServerBringsBackComesFree(t *testing.T) {
+	t.Parallel()
+	eachReplaceable(t, func(t *testing.T, m *recordtest.Memory, p, q *process) {
+		h, other := q.takes(q.claim()), q.takes(q.claim(named("other")))
+		gone, waits := p.claim(), p.claim(named("other"))
+		p.waits(gone)
+		p.waits(waits)
+		promote := m.Fork()
+		p.givesUp(gone)
+		promote()
+		q.lists(h.ID, gone.ID)
+		for range 10 {
+			p.lives(4*time.Second, []store.Claim{waits})
+			q.lives(time.Second, nil, h, other)
+		}
+		q.lists(h.ID)
+		q.releases(other)
+		if a := p.ask(waits); !a.Granted {
+			t.Errorf("%+v, want that it has kept its position", a)
+		}
+	})
+}
+
+// A replica that had not received a grant takes the place of the server: somebody else may be granted the name.
+func TestAHoldThatAnotherServerHasForgottenIsLostWithTheNextRenewal(t *testing.T) {
+	t.Parallel()
+	eachReplaceable(t, func(t *testing.T, m *recordtest.Memory, p, q *process) {
+		stays := p.takes(p.claim(named("stays")))
+		promote := m.Fork()
+		h := p.takes(p.claim())
+		promote()
+		q.takes(q.claim())
+		all := p.Renew(t.Context(), []store.Hold{h, stays})
+		if !errors.Is(all[0].Err, store.ErrLost) || all[1].Err != nil {
+			t.Errorf("%v, want that the first is lost", all)
+		}
+	})
+}
+
+// Whatever becomes of the writes that have a hold go into another session: its lease is what its owner is told.
+func TestAHoldIsKeptThoughItsServerIsReplacedAndNothingIsAnswered(t *testing.T) {
+	t.Parallel()
+	for _, fate := range []recordtest.Fate{recordtest.Lost, recordtest.Unanswered, recordtest.Late, recordtest.Hangs} {
+		eachReplaceable(t, func(t *testing.T, m *recordtest.Memory, p, q *process) {
+			h := p.takes(p.claim())
+			m.Fork()()
+			p.all(fate, recordtest.OpSwap)
+			ends := time.Now().Add(h.TTL)
+			for range 10 { // it is renewed in both sessions
+				if r := p.renews(h); r.Err == nil {
+					ends = time.Now().Add(r.TTL)
+				}
+				time.Sleep(10 * time.Second)
+				if a := q.ask(q.claim(try)); a.Granted && time.Now().Before(ends) {
+					t.Fatalf("fate %d: another is granted it %v before its lease ends", fate, time.Until(ends))
+				}
+			}
+			p.client.Fates(nil)
+			m.Deliver()
+			if r := p.renews(h); r.Err != nil {
+				t.Errorf("fate %d: %v", fate, r.Err)
+			}
+			p.lives(5*time.Minute, nil, h)
+			q.waits(q.claim(try))
+		})
+	}
+}
+
+// A hold that has no other session to go into stays where it is, and is kept there.
+func TestAHoldIsKeptThoughNoSessionCanBeBegunOnTheServerThatFollows(t *testing.T) {
+	t.Parallel()
+	eachReplaceable(t, func(t *testing.T, m *recordtest.Memory, p, q *process) {
+		stays := p.takes(p.claim(named("stays")))
+		promote := m.Fork()
+		h := p.takes(p.claim())
+		promote()
+		p.all(recordtest.Lost, recordtest.OpBegin)
+		if r := p.renews(h); !errors.Is(r.Err, store.ErrLost) {
+			t.Errorf("what was forgotten: %v", r.Err)
+		}
+		p.lives(5*time.Minute, nil, stays)
+		q.waits(q.claim(named("stays"), try))
+	})
+}
+
+// Each of two servers that take turns is another one: what is held is kept, and what was given back comes free.
+func TestAHoldIsKeptThoughItsServerIsReplacedAgainAndAgain(t *testing.T) {
+	t.Parallel()
+	eachReplaceable(t, func(t *testing.T, m *recordtest.Memory, p, q *process) {
+		h, stays := p.takes(p.claim()), p.takes(p.claim(named("stays")))
+		promote := m.Fork()
+		p.releases(h)
+		promote()
+		for range 20 {
+			p.lives(20*time.Second, nil, stays)
+			m.Fork()()
+		}
+		q.waits(q.claim(named("stays"), try))
+		q.takes(q.claim(try))
+		if n := len(p.Sessions()); n > 12 {
+			t.Errorf("%d sessions are left", n)
+		}
+	})
+}
+
+// A server that stays costs nothing: a renewal is one request for all that a session keeps.
+func TestARenewalOnAServerThatStaysIsOneRequest(t *testing.T) {
+	t.Parallel()
+	eachReplaceable(t, func(t *testing.T, _ *recordtest.Memory, p, _ *process) {
+		holds := []store.Hold{p.takes(p.claim()), p.takes(p.claim(named("another")))}
+		p.lives(time.Second, nil, holds...)
+		met := map[recordtest.Op]int{}
+		p.client.Fates(func(r recordtest.Request) recordtest.Fate {
+			met[r.Op]++
+			return recordtest.Answered
+		})
+		p.lives(2*time.Second, nil, holds...)
+		if len(met) != 1 || met[recordtest.OpRenew] != 1 {
+			t.Errorf("%v, want one renewal", met)
+		}
+	})
+}
