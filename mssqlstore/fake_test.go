@@ -109,7 +109,7 @@ func TestASessionThatIsNotInTheAnswerHasNotEnded(t *testing.T) {
 // A row can come before its statement fails.
 func TestARowIsNotBelievedWhoseStatementFails(t *testing.T) {
 	t.Parallel()
-	b := answered(t, sqlError(50001), []driver.Value{int64(3)})
+	b := answered(t, sqlError(50001), []driver.Value{int64(3), int64(1)})
 	if calls, err := b.Renew(t.Context(), session.ID{1}); !is(err, 50001) {
 		t.Errorf("a renewal whose statement fails: %d, %v", calls, err)
 	}
@@ -143,7 +143,7 @@ func TestAnOwnerCountsOnAStepOfTheClockLess(t *testing.T) {
 	t.Parallel()
 	const step = time.Second / 64 // of Windows
 	for _, ttl := range []time.Duration{100 * time.Millisecond, time.Second, 365 * 24 * time.Hour} {
-		if lasts, err := answered(t, nil).Begin(t.Context(), session.ID{1}, ttl); err != nil || lasts > ttl-step || lasts < ttl-2*step {
+		if lasts, err := answered(t, nil, []driver.Value{int64(1)}).Begin(t.Context(), session.ID{1}, ttl); err != nil || lasts > ttl-step || lasts < ttl-2*step {
 			t.Errorf("%v lasts %v, %v", ttl, lasts, err)
 		}
 	}
@@ -152,7 +152,7 @@ func TestAnOwnerCountsOnAStepOfTheClockLess(t *testing.T) {
 func TestARenewalOfASessionThatHasEndedIsLost(t *testing.T) {
 	t.Parallel()
 	for calls, want := range map[int64]error{-1: store.ErrLost, 0: nil, 7: nil} {
-		n, err := answered(t, nil, []driver.Value{calls}).Renew(t.Context(), session.ID{1})
+		n, err := answered(t, nil, []driver.Value{calls, int64(1)}).Renew(t.Context(), session.ID{1})
 		if !errors.Is(err, want) || want == nil && n != calls {
 			t.Errorf("%d: %d, %v, want %v", calls, n, err, want)
 		}
@@ -267,5 +267,27 @@ func TestARowIsReadAsItWasWritten(t *testing.T) {
 				t.Errorf("%s: listed as %+v, %v", what, n, err)
 			}
 		}
+	}
+}
+
+// Another one may have forgotten what the one before had answered.
+func TestEachBeginAndRenewalTellsWhichServerHasAnswered(t *testing.T) {
+	t.Parallel()
+	server := int64(7)
+	b := answeredBy(t, func(statement string) ([][]driver.Value, error) {
+		if strings.Contains(statement, "@calls") {
+			return [][]driver.Value{{int64(3), server}}, nil
+		}
+		return [][]driver.Value{{server}}, nil
+	})
+	if b.Server() != 0 {
+		t.Errorf("%d, before any has answered", b.Server())
+	}
+	if _, err := b.Begin(t.Context(), session.ID{1}, time.Minute); err != nil || b.Server() != 7 {
+		t.Errorf("a begin: %v, and server %d, want 7", err, b.Server())
+	}
+	server = 8
+	if calls, err := b.Renew(t.Context(), session.ID{1}); err != nil || calls != 3 || b.Server() != 8 {
+		t.Errorf("a renewal: %d, %v, and server %d, want 3 and 8", calls, err, b.Server())
 	}
 }

@@ -44,6 +44,8 @@ func TestTheTestsCatchEachMutantWithoutAServer(t *testing.T) {
 		{"an answer without a row is believed", "TestAnAnswerWithoutItsRowIsNotBelieved", "mssql-one-row", mutant.Line("case len(all) > 1:")},
 		{"a session that is not in the answer has ended", "TestASessionThatIsNotInTheAnswerHasNotEnded", "mssql-each-session-is-answered", mutant.Cond("WAS && len(all) == 0")},
 		{"a row is believed whose statement failed", "TestARowIsNotBelievedWhoseStatementFails", "mssql-answer-is-read-to-its-end", mutant.Stmt("_ = rows.Err()")},
+		{"a begin does not tell its server", "TestEachBeginAndRenewalTellsWhichServerHasAnswered", "mssql-server-of-a-begin", mutant.Stmt("_ = server")},
+		{"a renewal does not tell its server", "TestEachBeginAndRenewalTellsWhichServerHasAnswered", "mssql-server-of-a-renewal", mutant.Delete()},
 		{"a lock timeout is an error", "TestWhatTheServerHasNotAppliedIsRefused", "mssql-not-applied", mutant.Line("case is(err, deadlock):")},
 		{"a table is left to another process", "TestTablesAreMadeThoughAnotherProcessMakesThem", "mssql-made-by-another", mutant.Cond("!is(err, alreadyThere) || made == 0")},
 		{"no pool is warned of", "TestTheCheckWarnsOfAPoolThatOthersCanEmpty", "mssql-pool-warned", mutant.Return("all")},

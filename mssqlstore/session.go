@@ -25,7 +25,10 @@ const clockStep = 16 * time.Millisecond
 // this or a renewal: so the owner counts on a step less.
 func (b *backend) Begin(ctx context.Context, id session.ID, ttl time.Duration) (time.Duration, error) {
 	b.SweepInTime(b.sweep)
-	err := b.write(ctx, "begin", idOf(id), number("ttl", ttl.Microseconds()))
+	server, err := one(ask(ctx, b, "begin", numbers(1), idOf(id), number("ttl", ttl.Microseconds())))
+	if err == nil {
+		b.Met(server[0]) //mutant:mssql-server-of-a-begin
+	}
 	if is(err, duplicateKey, duplicateRow) {
 		err = fmt.Errorf("%w: session %v was begun before", store.ErrInvalid, id)
 	}
@@ -35,14 +38,15 @@ func (b *backend) Begin(ctx context.Context, id session.ID, ttl time.Duration) (
 // Renew implements [session.Backend]. Of two renewals the older may be done last, so an expiry is never moved back.
 func (b *backend) Renew(ctx context.Context, id session.ID) (int64, error) {
 	b.SweepInTime(b.sweep)
-	calls, err := one(ask(ctx, b, "renew", numbers(1), idOf(id)))
-	switch {
-	case err != nil:
+	told, err := one(ask(ctx, b, "renew", numbers(2), idOf(id)))
+	if err != nil {
 		return 0, err
-	case calls[0] < 0:
+	}
+	b.Met(told[1]) //mutant:mssql-server-of-a-renewal
+	if told[0] < 0 {
 		return 0, store.ErrLost
 	}
-	return calls[0], nil
+	return told[0], nil
 }
 
 // surely is for how long a session goes on, in microseconds, of which the server shows that so much is left: its clock may be

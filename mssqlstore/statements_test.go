@@ -44,7 +44,7 @@ var arguments = map[string]string{
 	"begin": "id ttl", "renew": "id", "call": "id", "end": "id", "expire": "id", "left": "", "columns": "locks sessions", "facts": "", "rights": "locks sessions schema",
 }
 
-var parts = []string{"head", "name", "join", "rows", "schema"}
+var parts = []string{"head", "name", "join", "rows", "schema", "server"}
 
 var (
 	variable = regexp.MustCompile(`(^|[^@\w])@([a-z]\w*)`)

@@ -23,14 +23,32 @@ func (b *backend) Begin(ctx context.Context, id session.ID, ttl time.Duration) (
 	}
 	b.SweepInTime(b.sweep)
 	us := number(ttl.Microseconds())
-	_, n, err := b.tell(ctx, "INSERT INTO "+b.sessions+" (id,expires,ttl,calls) SELECT "+text(id[:])+","+b.now()+"+"+us+","+us+",0 FROM DUAL WHERE 1=1"+commits)
-	switch {
+	told, n, err := b.tell(ctx, "INSERT INTO "+b.sessions+" (id,expires,ttl,calls) SELECT "+text(id[:])+","+b.now()+"+"+us+","+us+
+		",0*"+answers("0")+" FROM DUAL WHERE 1=1"+commits)
+	switch b.met(told); {
 	case is(err, duplicate):
 		return 0, fmt.Errorf("%w: session %v was begun before", store.ErrInvalid, id)
 	case err == nil && n == 0:
 		err = b.unfit(0)
 	}
 	return ttl, err
+}
+
+// callsBits is how many bits of what a Renew is told are how often the session was called. The rest is which server it was.
+const callsBits = 40
+
+// answers has a statement tell how often a session was called, and which server has done it: a number of 22 bits, and one bit
+// more, so that it is not 0. All that replicates from one another has different numbers (server_id).
+func answers(calls string) string {
+	const server = "COALESCE(CRC32(@@hostname),0)+@@port*69621+@@server_id*48271/*!80001 +COALESCE(CRC32(@@server_uuid),0)*/"
+	return "LAST_INSERT_ID(((" + server + ")%4194304+4194304)*" + number(1<<callsBits) + "+" + calls + ")" //mutant:mysql-which-server
+}
+
+// met notes which server has told something.
+func (b *backend) met(told int64) {
+	if told > 0 {
+		b.Met(told >> callsBits)
+	}
 }
 
 // Renew implements [session.Backend]. Of two renewals the older may be done last, so an expiry is never moved back.
@@ -42,11 +60,11 @@ func (b *backend) Renew(ctx context.Context, id session.ID) (calls int64, err er
 	now, of := b.now(), " WHERE id="+text(id[:]) //mutant:mysql-session-by-its-key
 	told, _, err := b.tell(ctx, "UPDATE "+b.sessions+" SET expires="+
 		"GREATEST(expires,"+now+"+ttl)"+ //mutant:mysql-renewed-back
-		",calls=LAST_INSERT_ID(calls+1)-1"+of+" AND "+
+		",calls=calls+0*"+answers("calls")+of+" AND "+
 		"expires>"+now+ //mutant:mysql-renewed-when-over
 		commits)
-	if err != nil || told > 0 {
-		return told - 1, err
+	if b.met(told); err != nil || told > 0 {
+		return told & (1<<callsBits - 1), err //mutant:mysql-calls-of-a-renewal
 	}
 	var fits, there int64
 	err = b.db.QueryRowContext(ctx, "SELECT "+fit+",(SELECT COUNT(*) FROM "+b.sessions+of+" AND expires>"+now+")").Scan(&fits, &there)

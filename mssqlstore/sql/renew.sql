@@ -7,4 +7,5 @@ OUTPUT inserted.calls INTO @done
 WHERE id=@id
 AND expires>@now; --mutant:mssql-renewed-when-over
 SELECT @calls=calls FROM @done;
-SELECT @calls;
+--@ server.sql
+SELECT @calls,@server;

@@ -163,6 +163,7 @@ func (s *Store) lost(m *localClaim, why error, there bool) {
 		m.drop = true
 	} else {
 		m.ends = store.Now().Add(remembered)
+		m.into(nil) //mutant:record-lost-keeps-a-session
 	}
 }
 

@@ -39,6 +39,7 @@ func TestTheTestsCatchEachMutantOfTheLaws(t *testing.T) {
 		{"lost races are an outage", "TestAnAskThatLosesAllRacesSaysThatTheServerAnswers", "record-lost-races-are-no-outage", mutant.Return("ctx.Err()")},
 		{"a hold stays in the session of a server that was replaced", "TestAHoldThatAnotherServerBringsBackComesFree", "record-suspect-is-not-heeded", mutant.Cond("false")},
 		{"a hold is renewed that its server has forgotten", "TestAHoldThatAnotherServerHasForgottenIsLostWithTheNextRenewal", "record-suspect-is-not-heeded", mutant.Cond("false")},
+		{"what is lost keeps a session", "TestAHoldThatAnotherServerHasForgottenIsLostWithTheNextRenewal", "record-lost-keeps-a-session", mutant.Delete()},
 		{"a position stays in the session of a server that was replaced", "TestAPositionThatAnotherServerBringsBackComesFree", "record-position-in-a-suspect-session", mutant.Value("short, false")},
 		{"a poll keeps a position in the session of a server that was replaced", "TestAPositionThatAnotherServerBringsBackComesFree", "record-poll-in-a-suspect-session", mutant.Line("case false:")},
 		{"a hold is not renewed as it has no session to go into", "TestAHoldIsKeptThoughNoSessionCanBeBegunOnTheServerThatFollows", "record-no-session-to-move-to", mutant.Return("nil, err")},

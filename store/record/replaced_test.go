@@ -112,6 +112,11 @@ func TestAHoldThatAnotherServerHasForgottenIsLostWithTheNextRenewal(t *testing.T
 		if !errors.Is(all[0].Err, store.ErrLost) || all[1].Err != nil {
 			t.Errorf("%v, want that the first is lost", all)
 		}
+		before := len(p.Sessions())
+		p.lives(2*time.Minute+30*time.Second, nil, stays)
+		if n := len(p.Sessions()); n >= before {
+			t.Errorf("%d sessions, as before: one keeps nothing but what is lost", n)
+		}
 	})
 }
 

@@ -29,6 +29,7 @@ var sessionPromises = []promise{
 	{name: "a call of an ended session is no error", run: callEnded},
 	{name: "a call of no session begins none", run: callNothing},
 	{name: "a session whose begin was not answered ends", run: beginMuted, linked: true},
+	{name: "a begin and a renewal tell which server it is", run: tellsServer, server: true},
 }
 
 // end ends a session.
@@ -378,4 +379,26 @@ func beginMuted(t *trial) {
 	link.Deliver()
 	t.lapsed(b, id, ttl)
 	t.never("a session is there again", func() bool { return t.left(b, id) > 0 })
+}
+
+func tellsServer(t *trial) {
+	a, b := t.open(), t.open()
+	server := func(of record.Backend) int64 { return of.(session.Replaceable).Server() }
+	if n := server(a); n != 0 {
+		t.Errorf("Server: %d, before a session was begun", n)
+	}
+	id := t.session(a)
+	first := server(a)
+	if first == 0 {
+		t.Fatal("Server: 0, once a session was begun")
+	}
+	for range 3 {
+		t.called(b, id)
+		if t.renew(a, id); server(a) != first {
+			t.Fatalf("Server: %d once a session was renewed, %d before", server(a), first)
+		}
+	}
+	if t.session(b); server(b) != first {
+		t.Errorf("Server: %d of another process, want %d: it is the same server", server(b), first)
+	}
 }

@@ -51,6 +51,7 @@ func Run(t *testing.T, s Subject) {
 	first := s.Open(t)
 	traits, sessions := first.Traits(), first.SessionTraits()
 	_, peeks := first.(record.Peeker)
+	_, replaceable := first.(session.Replaceable)
 	if err := first.Close(); err != nil {
 		t.Fatalf("Close of a backend just opened: %v", err)
 	}
@@ -79,6 +80,9 @@ func Run(t *testing.T, s Subject) {
 					if p.peeks && !peeks {
 						t.Skip("the backend is no Peeker")
 					}
+					if p.server && !replaceable {
+						t.Skip("the backend does not tell its server: none follows that has forgotten what this has answered")
+					}
 					p.run(&trial{T: t, s: s, traits: traits, sessions: sessions, ctx: t.Context()})
 				})
 			}
@@ -98,6 +102,7 @@ type promise struct {
 	brief  bool        // needs Subject.Brief
 	await  bool        // needs ReportsEnd
 	peeks  bool        // needs a record.Peeker
+	server bool        // needs a session.Replaceable
 }
 
 // skips says why the promise is not to be tested, or "".

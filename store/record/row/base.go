@@ -6,6 +6,7 @@ import (
 	"io"
 	"regexp"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -27,6 +28,8 @@ type Base struct {
 	Checked   *Once         // the tables are there and are ours
 	Sweeps    Sweeps
 	Own       io.Closer // the connections of Open, which Close closes; nil: they are the caller's
+
+	server atomic.Int64 // which has answered last
 
 	ctx   context.Context // of the sweeping, ended by Close
 	end   context.CancelFunc
@@ -68,6 +71,12 @@ func (b *Base) Listen(context.Context, store.Process, func(record.Notification))
 
 // Await implements [session.Backend].
 func (b *Base) Await(context.Context, session.ID) error { return store.ErrUnsupported }
+
+// Met notes which server has answered a Begin or a Renew: a number that is not 0, and that two servers hardly share.
+func (b *Base) Met(server int64) { b.server.Store(server) }
+
+// Server implements [session.Replaceable].
+func (b *Base) Server() int64 { return b.server.Load() }
 
 // Prepare makes sure, once, that the tables are there and are ours. check looks at them and reports whether all are
 // there; create makes those that are not.

@@ -1,0 +1,164 @@
+package mysqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/session"
+)
+
+// A couple is a primary and a replica that receives what it does, asynchronously.
+type couple struct {
+	primary, replica *testserver.Server
+	promoted         atomic.Bool
+}
+
+func newCouple(t *testing.T) *couple {
+	t.Helper()
+	c := &couple{}
+	for i, to := range []**testserver.Server{&c.primary, &c.replica} {
+		*to = testserver.MariaDB(t, "--log-bin", "--server-id="+number(int64(i+1)))
+	}
+	host, port, err := net.SplitHostPort(c.primary.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustExec(t, c.dbOn(t, c.replica), "CHANGE MASTER TO MASTER_HOST='"+host+"', MASTER_PORT="+port+", MASTER_USER='root', MASTER_USE_GTID=slave_pos")
+	mustExec(t, c.dbOn(t, c.replica), "START SLAVE")
+	return c
+}
+
+func (c *couple) dbOn(t *testing.T, server *testserver.Server) *sql.DB {
+	t.Helper()
+	return dbOn(t, testserver.MariaDBDSN(server.Addr))
+}
+
+// db is on whichever is the primary.
+func (c *couple) db(t *testing.T) *sql.DB {
+	t.Helper()
+	config, err := mysql.ParseDSN(testserver.MariaDBDSN(c.primary.Addr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Logger = &mysql.NopLogger{}
+	config.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if c.promoted.Load() {
+			addr = c.replica.Addr
+		}
+		return (&net.Dialer{}).DialContext(ctx, network, addr)
+	}
+	connector, err := mysql.NewConnector(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := sql.OpenDB(connector)
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+// isCut waits until the replica has as many rows of names and sessions as were written, and has it receive nothing more.
+func (c *couple) isCut(t *testing.T, s *Store, names, sessions int) {
+	t.Helper()
+	db := c.dbOn(t, c.replica)
+	until(t, "the replica has it all", func() bool {
+		var n, m int
+		err := db.QueryRowContext(t.Context(), "SELECT (SELECT COUNT(*) FROM "+s.b.records+" WHERE idle=0),(SELECT COUNT(*) FROM "+s.b.sessions+")").Scan(&n, &m)
+		return err == nil && n == names && m == sessions
+	})
+	mustExec(t, db, "STOP SLAVE")
+}
+
+// failOver has the replica take the place of the primary.
+func (c *couple) failOver() {
+	c.promoted.Store(true)
+	c.primary.Kill()
+}
+
+// The replica had received neither a release nor a grant. What was given back comes free though its process goes on, what was granted is lost
+// for who had it, and what both servers know is kept.
+func TestAfterAFailOverAProcessHasWhatTheReplicaHasAndNothingElse(t *testing.T) {
+	t.Parallel()
+	c := newCouple(t)
+	s := storeOn(t, c.db(t), nil)
+	defer s.Close()
+	claim := func(name string) store.Claim {
+		m := mutex(name)
+		m.TTL = 5 * time.Second
+		return m
+	}
+	given, stays := mustHold(t, s, claim("given back")), mustHold(t, s, claim("stays"))
+	c.isCut(t, s, 2, 1)
+	if err := s.Release(t.Context(), given); err != nil {
+		t.Fatal(err)
+	}
+	granted := mustHold(t, s, claim("granted"))
+	c.failOver()
+	other := storeOn(t, c.dbOn(t, c.replica), nil)
+	defer other.Close()
+	if e := state(t, other, "given back").Entries; len(e) != 1 || e[0].ID != given.ID {
+		t.Fatalf("the replica has %+v", e)
+	}
+	var all []store.Renewal
+	until(t, "what the replica has is renewed", func() bool {
+		all = s.Renew(t.Context(), []store.Hold{stays, granted})
+		return all[0].Err == nil
+	})
+	if err := all[1].Err; !errors.Is(err, store.ErrLost) {
+		t.Errorf("what the replica has not: %v, want that it is lost", err)
+	}
+	until(t, "what was given back is free", func() bool {
+		if r := s.Renew(t.Context(), []store.Hold{stays})[0]; r.Err != nil {
+			t.Fatalf("what stays: %v", r.Err)
+		}
+		return len(state(t, other, "given back").Entries) == 0
+	})
+	if a := mustAsk(t, other, mutex("stays")); a.Granted {
+		t.Errorf("%+v: what is held was granted", a)
+	}
+	mustHold(t, other, mutex("given back"))
+}
+
+// Which server has answered is the same on each connection, and another one for another server.
+func TestEachServerIsToldFromTheOthers(t *testing.T) {
+	t.Parallel()
+	of := map[int64]string{}
+	onBoth(t, func(t *testing.T, dsn string) {
+		first := int64(0)
+		for _, settings := range []string{"", "utf8mb4", "latin1"} {
+			at := dsn
+			if settings != "" {
+				at = with(dsn, "charset="+settings)
+			}
+			b := backendOn(t, at, apart())
+			defer b.Close()
+			id := session.NewID()
+			if _, err := b.Begin(t.Context(), id, store.MaxPositionTTL); err != nil || b.Server() == 0 || first != 0 && b.Server() != first {
+				t.Fatalf("Begin: %v, and server %d, want %d", err, b.Server(), first)
+			}
+			first = b.Server()
+			for calls := range int64(3) {
+				b.Met(0)
+				if n, err := b.Renew(t.Context(), id); err != nil || n != calls || b.Server() != first {
+					t.Fatalf("Renew: %d calls, want %d, %v, and server %d, want %d", n, calls, err, b.Server(), first)
+				}
+				if err := b.Call(t.Context(), id); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if before, is := of[first]; is {
+			t.Errorf("it is %d, as %s", first, before)
+		}
+		of[first], _, _ = strings.Cut(dsn, "/")
+	})
+}
