@@ -31,9 +31,9 @@
 // answered is indeterminate. Waiters poll: the next in growing pauses up to 800 ms, those far behind less often.
 //
 // A fail-over to a replica with asynchronous commit, and a crash under DELAYED_DURABILITY, can lose a grant. Then two may hold
-// the name until one of them gives it back: the first is not told, as its renewal is that of its session. A release that is lost
-// is undone: the name stays taken while the process that released it keeps its session. Check the token where that matters
-// (package guard).
+// the name until the TTL of the first is over. Its process notices with the next renewal that another server has answered, or another process
+// of it: then it writes each of its holds anew, or finds it lost. What had been given back and is there again is gone some TTLs later. Check the
+// token where that matters (package guard).
 //
 // # Requirements
 //

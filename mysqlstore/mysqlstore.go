@@ -52,11 +52,11 @@
 // writes only that a session has ended whose time was over.
 //
 // What a fail-over to an asynchronous replica loses is not kept: a grant that
-// the replica has not received can be given twice. The first holder is not told, as
-// its renewal is that of its session: two may hold the name until one of them
-// gives it back. A release that the replica has not received is undone: the name stays taken while the process
-// that released it keeps its session. The same goes for a server whose innodb_flush_log_at_trx_commit is not
-// 1, after a crash. Check the token where that matters.
+// the replica has not heard of can be given twice until the TTL of the first is
+// over. Its process notices with the next renewal that another server has answered,
+// by server_id, server_uuid, host name and port: then it writes each of its holds anew, or finds it lost. What
+// had been given back and is there again is gone some TTLs later. A crash of a server whose
+// innodb_flush_log_at_trx_commit is not 1 loses the same, and nobody notices. Check the token where that matters.
 //
 // The row of a lock cannot be checked in a transaction of the caller's, as that of
 // pgstore can: use package guard, also for data in the same database.
