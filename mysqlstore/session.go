@@ -41,7 +41,7 @@ const callsBits = 40
 // more, so that it is not 0. All that replicates from one another has different numbers (server_id).
 func answers(calls string) string {
 	const server = "COALESCE(CRC32(@@hostname),0)+@@port*69621+@@server_id*48271/*!80001 +COALESCE(CRC32(@@server_uuid),0)*/"
-	return "LAST_INSERT_ID(((" + server + ")%4194304+4194304)*" + number(1<<callsBits) + "+" + calls + ")" //mutant:mysql-which-server
+	return "LAST_INSERT_ID((MOD(" + server + ",4194304)+4194304)*" + number(1<<callsBits) + "+" + calls + ")" //mutant:mysql-which-server
 }
 
 // met notes which server has told something.

@@ -37,23 +37,25 @@ func (p *process) changes(h store.Hold, i int) {
 // lives writes none of its names for weeks.
 func TestWhatACrashedHolderLeftIsTakenOutThoughNobodyComes(t *testing.T) {
 	t.Parallel()
-	m := recordtest.NewMemory(recordtest.Options{})
-	p, alive, q := start(t, m, false), start(t, m, false), start(t, m, false)
-	p.takes(p.claim())
-	other := alive.takes(alive.claim(func(c *store.Claim) { c.Name = "other" }))
-	m.Lapse(p.Sessions()...)
-	p.client.Cut()
-	before := q.stored()
-	q.sweeps()
-	if r := q.stored(); r.Version != before.Version {
-		t.Fatal("a record that was just written is settled")
-	}
-	m.Advance(25 * time.Hour)
-	q.SweepForTest()
-	until(t, "what it left is gone", func() bool { return record.EntriesForTest(q.stored().Data) == 0 })
-	if r := alive.renews(other); r.Err != nil {
-		t.Fatalf("the hold of one that lives: %v", r.Err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{})
+		p, alive, q := start(t, m, false), start(t, m, false), start(t, m, false)
+		p.takes(p.claim())
+		other := alive.takes(alive.claim(func(c *store.Claim) { c.Name = "other" }))
+		m.Lapse(p.Sessions()...)
+		p.client.Cut()
+		before := q.stored()
+		q.sweeps()
+		if r := q.stored(); r.Version != before.Version {
+			t.Fatal("a record that was just written is settled")
+		}
+		m.Advance(25 * time.Hour)
+		q.SweepForTest()
+		until(t, "what it left is gone", func() bool { return record.EntriesForTest(q.stored().Data) == 0 })
+		if r := alive.renews(other); r.Err != nil {
+			t.Fatalf("the hold of one that lives: %v", r.Err)
+		}
+	})
 }
 
 // sweeps returns when a sweep that was begun now has listed the names.
@@ -81,74 +83,78 @@ func (p *process) sweeps() {
 // A record has a size that no server takes more of. Who does not fit in is told, and all others go on.
 func TestAnAskThatItsRecordHasNoRoomForSaysSo(t *testing.T) {
 	t.Parallel()
-	const most = 800
-	m := recordtest.NewMemory(recordtest.Options{MaxRecord: most})
-	p, q, late := start(t, m, false), start(t, m, false), start(t, m, false)
-	wide := func(c *store.Claim) { c.Owner = strings.Repeat("x", 100) }
-	h := p.takes(p.claim(wide))
-	var waits []store.Claim
-	for {
-		c := q.claim(wide)
-		a, err := q.Ask(t.Context(), c)
-		if err != nil {
-			if !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "too many wait") {
-				t.Fatalf("ask: %v", err)
+	synctest.Test(t, func(t *testing.T) {
+		const most = 800
+		m := recordtest.NewMemory(recordtest.Options{MaxRecord: most})
+		p, q, late := start(t, m, false), start(t, m, false), start(t, m, false)
+		wide := func(c *store.Claim) { c.Owner = strings.Repeat("x", 100) }
+		h := p.takes(p.claim(wide))
+		var waits []store.Claim
+		for {
+			c := q.claim(wide)
+			a, err := q.Ask(t.Context(), c)
+			if err != nil {
+				if !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "too many wait") {
+					t.Fatalf("ask: %v", err)
+				}
+				q.givesUp(c)
+				break
 			}
-			q.givesUp(c)
-			break
+			if waits = append(waits, c); a.Granted || len(waits) > most/100 {
+				t.Fatalf("%d wait, and the last is told %+v", len(waits), a)
+			}
 		}
-		if waits = append(waits, c); a.Granted || len(waits) > most/100 {
-			t.Fatalf("%d wait, and the last is told %+v", len(waits), a)
+		if len(waits) < 3 {
+			t.Fatalf("%d fit in", len(waits))
 		}
-	}
-	if len(waits) < 3 {
-		t.Fatalf("%d fit in", len(waits))
-	}
-	c := late.claim(wide)
-	if _, err := late.Ask(t.Context(), c); !errors.Is(err, store.ErrUnavailable) {
-		t.Fatalf("another's ask: %v", err)
-	}
-	late.givesUp(c)
-	q.waits(waits[0])            // who is in keeps its place
-	p.releases(h)                // and makes room
-	late.waits(late.claim(wide)) // though it remembers the record as it was
-	if a := q.ask(waits[0]); !a.Granted {
-		t.Fatalf("the first who waits: %+v", a)
-	}
-	if n := len(q.stored().Data); n > most {
-		t.Fatalf("the record has %d bytes", n)
-	}
+		c := late.claim(wide)
+		if _, err := late.Ask(t.Context(), c); !errors.Is(err, store.ErrUnavailable) {
+			t.Fatalf("another's ask: %v", err)
+		}
+		late.givesUp(c)
+		q.waits(waits[0])            // who is in keeps its place
+		p.releases(h)                // and makes room
+		late.waits(late.claim(wide)) // though it remembers the record as it was
+		if a := q.ask(waits[0]); !a.Granted {
+			t.Fatalf("the first who waits: %+v", a)
+		}
+		if n := len(q.stored().Data); n > most {
+			t.Fatalf("the record has %d bytes", n)
+		}
+	})
 }
 
 // Who joins conflicts with nobody, so a crowd may leave more notes than fit in. That keeps nobody from giving back.
 func TestNotesThatTheRecordHasNoRoomForStayInTheInbox(t *testing.T) {
 	t.Parallel()
-	const most, many = 300, 12
-	m := recordtest.NewMemory(recordtest.Options{MaxRecord: most})
-	p, q := start(t, m, false), start(t, m, false)
-	h := p.takes(p.claim())
-	var crowd []*process
-	for range many {
-		crowd = append(crowd, start(t, m, false))
-		crowd[len(crowd)-1].givesUpWaiting()
-	}
-	p.changes(h, 1) // what they remember is not the newest any more
-	for _, one := range crowd {
-		one.joinsAndHangs(false)
-	}
-	if n := len(q.stored().Inbox); n != many {
-		t.Fatalf("%d notes", n)
-	}
-	p.releases(h)
-	r, in := q.stored(), 0
-	until(t, "some are taken in", func() bool { // by who gave back, once it was answered
-		r = q.stored()
-		in = record.EntriesForTest(r.Data)
-		return in > 0
+	synctest.Test(t, func(t *testing.T) {
+		const most, many = 300, 12
+		m := recordtest.NewMemory(recordtest.Options{MaxRecord: most})
+		p, q := start(t, m, false), start(t, m, false)
+		h := p.takes(p.claim())
+		var crowd []*process
+		for range many {
+			crowd = append(crowd, start(t, m, false))
+			crowd[len(crowd)-1].givesUpWaiting()
+		}
+		p.changes(h, 1) // what they remember is not the newest any more
+		for _, one := range crowd {
+			one.joinsAndHangs(false)
+		}
+		if n := len(q.stored().Inbox); n != many {
+			t.Fatalf("%d notes", n)
+		}
+		p.releases(h)
+		r, in := q.stored(), 0
+		until(t, "some are taken in", func() bool { // by who gave back, once it was answered
+			r = q.stored()
+			in = record.EntriesForTest(r.Data)
+			return in > 0
+		})
+		if len(r.Inbox) == 0 || in+len(r.Inbox) != many || len(r.Data) > most {
+			t.Fatalf("%d are in, %d notes, %d bytes", in, len(r.Inbox), len(r.Data))
+		}
 	})
-	if len(r.Inbox) == 0 || in+len(r.Inbox) != many || len(r.Data) > most {
-		t.Fatalf("%d are in, %d notes, %d bytes", in, len(r.Inbox), len(r.Data))
-	}
 }
 
 // Each session whose notes were taken in leaves a mark, for as long as it lives. Who writes
@@ -186,39 +192,41 @@ func TestTheMarksOfSessionsThatHaveEndedAreFew(t *testing.T) {
 // any time later it would be behind those who came after it.
 func TestANoteThatNobodyWaitsForIsTakenInAllTheSame(t *testing.T) {
 	t.Parallel()
-	m := recordtest.NewMemory(recordtest.Options{})
-	p := start(t, m, false)
-	h := p.takes(p.claim())
-	var others []*process
-	for range 3 {
-		one := start(t, m, false)
-		one.givesUpWaiting()
-		others = append(others, one)
-	}
-	p.changes(h, 1)
-	others[0].joinsAndHangs(false)
-	others[1].joinsAndHangs(false)
-	last := others[2]
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	joined, gone := false, false
-	last.client.Fates(func(r recordtest.Request) recordtest.Fate {
-		switch {
-		case r.Op != recordtest.OpLoad && r.Op != recordtest.OpSwap || gone:
-		case joined: // it insists
-			gone = true
-			cancel()
-			return recordtest.Lost
-		default:
-			joined = r.Op == recordtest.OpSwap && r.Swap.Join != nil
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{})
+		p := start(t, m, false)
+		h := p.takes(p.claim())
+		var others []*process
+		for range 3 {
+			one := start(t, m, false)
+			one.givesUpWaiting()
+			others = append(others, one)
 		}
-		return recordtest.Answered
-	})
-	if _, err := last.Ask(ctx, last.claim()); err == nil {
-		t.Fatal("it was answered")
-	}
-	until(t, "all notes are taken in", func() bool {
-		r := p.stored()
-		return len(r.Inbox) == 0 && record.EntriesForTest(r.Data) == 4
+		p.changes(h, 1)
+		others[0].joinsAndHangs(false)
+		others[1].joinsAndHangs(false)
+		last := others[2]
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		joined, gone := false, false
+		last.client.Fates(func(r recordtest.Request) recordtest.Fate {
+			switch {
+			case r.Op != recordtest.OpLoad && r.Op != recordtest.OpSwap || gone:
+			case joined: // it insists
+				gone = true
+				cancel()
+				return recordtest.Lost
+			default:
+				joined = r.Op == recordtest.OpSwap && r.Swap.Join != nil
+			}
+			return recordtest.Answered
+		})
+		if _, err := last.Ask(ctx, last.claim()); err == nil {
+			t.Fatal("it was answered")
+		}
+		until(t, "all notes are taken in", func() bool {
+			r := p.stored()
+			return len(r.Inbox) == 0 && record.EntriesForTest(r.Data) == 4
+		})
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/record"
@@ -45,40 +46,46 @@ func startDenied(t *testing.T, m *recordtest.Memory) (*process, *atomic.Bool) {
 
 func TestAReleaseThatIsDeniedIsDoneLater(t *testing.T) {
 	t.Parallel()
-	m := recordtest.NewMemory(recordtest.Options{})
-	p, denies := startDenied(t, m)
-	q := start(t, m, false)
-	h := p.takes(p.claim())
-	denies.Store(true)
-	if err := p.Release(t.Context(), h); !errors.Is(err, store.ErrDenied) {
-		t.Fatalf("release: %v, want denied", err)
-	}
-	denies.Store(false)
-	until(t, "the next is granted", func() bool { return q.ask(q.claim(try)).Granted })
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{})
+		p, denies := startDenied(t, m)
+		q := start(t, m, false)
+		h := p.takes(p.claim())
+		denies.Store(true)
+		if err := p.Release(t.Context(), h); !errors.Is(err, store.ErrDenied) {
+			t.Fatalf("release: %v, want denied", err)
+		}
+		denies.Store(false)
+		until(t, "the next is granted", func() bool { return q.ask(q.claim(try)).Granted })
+	})
 }
 
 func TestAClaimThatWaitsAndIsDeniedGoes(t *testing.T) {
 	t.Parallel()
-	m := recordtest.NewMemory(recordtest.Options{})
-	p, denies := startDenied(t, m)
-	q := start(t, m, false)
-	h := q.takes(q.claim())
-	c := p.claim(lasting(store.MaxPositionTTL))
-	p.waits(c)
-	p.isDenied(c, denies)
-	until(t, "it is gone", func() bool { return slices.Equal(q.entries(), []store.ID{h.ID}) })
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{})
+		p, denies := startDenied(t, m)
+		q := start(t, m, false)
+		h := q.takes(q.claim())
+		c := p.claim(lasting(store.MaxPositionTTL))
+		p.waits(c)
+		p.isDenied(c, denies)
+		until(t, "it is gone", func() bool { return slices.Equal(q.entries(), []store.ID{h.ID}) })
+	})
 }
 
 func TestAClaimThatWasNotAnsweredAndIsDeniedGoes(t *testing.T) {
 	t.Parallel()
-	m := recordtest.NewMemory(recordtest.Options{})
-	p, denies := startDenied(t, m)
-	q := start(t, m, false)
-	c := p.claim()
-	p.once(recordtest.OpSwap, 1, recordtest.Unanswered)
-	p.unanswered(c)
-	p.isDenied(c, denies)
-	until(t, "the next is granted", func() bool { return q.ask(q.claim(try)).Granted })
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{})
+		p, denies := startDenied(t, m)
+		q := start(t, m, false)
+		c := p.claim()
+		p.once(recordtest.OpSwap, 1, recordtest.Unanswered)
+		p.unanswered(c)
+		p.isDenied(c, denies)
+		until(t, "the next is granted", func() bool { return q.ask(q.claim(try)).Granted })
+	})
 }
 
 // isDenied asks once while the process is denied.
@@ -94,46 +101,50 @@ func (p *process) isDenied(c store.Claim, denies *atomic.Bool) {
 // A hold stays what it is.
 func TestAHoldThatIsAskedForAndDeniedStays(t *testing.T) {
 	t.Parallel()
-	m := recordtest.NewMemory(recordtest.Options{})
-	p, denies := startDenied(t, m)
-	c := p.claim()
-	h := p.takes(c)
-	p.isDenied(c, denies)
-	if r := p.renews(h); r.Err != nil {
-		t.Fatalf("renewed: %v", r.Err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{})
+		p, denies := startDenied(t, m)
+		c := p.claim()
+		h := p.takes(c)
+		p.isDenied(c, denies)
+		if r := p.renews(h); r.Err != nil {
+			t.Fatalf("renewed: %v", r.Err)
+		}
+	})
 }
 
 // A process that knows nothing of a name leaves a note with its first ask, and is told that the name is of another kind.
 func TestAFirstAskThatMismatchesLeavesNoNote(t *testing.T) {
 	t.Parallel()
-	m := recordtest.NewMemory(recordtest.Options{})
-	q, last := start(t, m, false), start(t, m, false)
-	h := q.takes(q.claim())
-	var crowd []*process
-	for range 2*record.MaxNotes + 8 { // so that two readings do not show all
-		p := start(t, m, false)
-		p.givesUp(p.claim()) // so that it knows the name
-		p.givesUpWaiting()
-		crowd = append(crowd, p)
-	}
-	q.writes(h) // what all of them remember is old now
-	for _, p := range crowd {
-		p.joinsAndHangs(false)
-	}
-	last.waitsElsewhere()
-	c := last.claim(func(c *store.Claim) { c.Limit, c.Weight = 3, 1 })
-	if a, err := last.Ask(t.Context(), c); !errors.Is(err, store.ErrMismatch) {
-		t.Fatalf("%+v, %v, want a mismatch", a, err)
-	}
-	for _, p := range append(crowd, q) { // they are gone, and so is what they left
-		p.client.Cut()
-		m.Lapse(p.Sessions()...)
-	}
-	next := start(t, m, false)
-	until(t, "the next is granted", func() bool {
-		a, err := next.Ask(t.Context(), next.claim(try))
-		return err == nil && a.Granted
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{})
+		q, last := start(t, m, false), start(t, m, false)
+		h := q.takes(q.claim())
+		var crowd []*process
+		for range 2*record.MaxNotes + 8 { // so that two readings do not show all
+			p := start(t, m, false)
+			p.givesUp(p.claim()) // so that it knows the name
+			p.givesUpWaiting()
+			crowd = append(crowd, p)
+		}
+		q.writes(h) // what all of them remember is old now
+		for _, p := range crowd {
+			p.joinsAndHangs(false)
+		}
+		last.waitsElsewhere()
+		c := last.claim(func(c *store.Claim) { c.Limit, c.Weight = 3, 1 })
+		if a, err := last.Ask(t.Context(), c); !errors.Is(err, store.ErrMismatch) {
+			t.Fatalf("%+v, %v, want a mismatch", a, err)
+		}
+		for _, p := range append(crowd, q) { // they are gone, and so is what they left
+			p.client.Cut()
+			m.Lapse(p.Sessions()...)
+		}
+		next := start(t, m, false)
+		until(t, "the next is granted", func() bool {
+			a, err := next.Ask(t.Context(), next.claim(try))
+			return err == nil && a.Granted
+		})
 	})
 }
 

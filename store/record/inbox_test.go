@@ -19,25 +19,27 @@ func TestNobodyIsPassedByTwoHoldsThatCameLater(t *testing.T) {
 	for _, peeks := range []bool{true, false} {
 		t.Run(fmt.Sprintf("peeks_%v", peeks), func(t *testing.T) {
 			t.Parallel()
-			m := recordtest.NewMemory(terse)
-			c := m.Client()
-			backend := record.Backend(c)
-			if peeks {
-				backend = c.Peeking()
-			}
-			p, first := startOn(t, c, backend, false), start(t, m, false)
-			h := p.takes(p.claim(try))
-			first.givesUpWaiting()
-			p.releases(h)
-			h = p.takes(p.claim(try)) // so that what the other remembers is old
-			first.joinsAndHangs(true)
-			if n := len(p.stored().Inbox); n != 1 {
-				t.Fatalf("%d notes, want one", n)
-			}
-			p.releases(h)
-			if a := p.ask(p.claim(try)); a.Granted {
-				t.Error("one that came later is granted again, before one whose note was there")
-			}
+			synctest.Test(t, func(t *testing.T) {
+				m := recordtest.NewMemory(terse)
+				c := m.Client()
+				backend := record.Backend(c)
+				if peeks {
+					backend = c.Peeking()
+				}
+				p, first := startOn(t, c, backend, false), start(t, m, false)
+				h := p.takes(p.claim(try))
+				first.givesUpWaiting()
+				p.releases(h)
+				h = p.takes(p.claim(try)) // so that what the other remembers is old
+				first.joinsAndHangs(true)
+				if n := len(p.stored().Inbox); n != 1 {
+					t.Fatalf("%d notes, want one", n)
+				}
+				p.releases(h)
+				if a := p.ask(p.claim(try)); a.Granted {
+					t.Error("one that came later is granted again, before one whose note was there")
+				}
+			})
 		})
 	}
 }

@@ -19,87 +19,95 @@ import (
 // Law 1.
 func TestAGrantCountsFromTheSessionOfItsEntry(t *testing.T) {
 	t.Parallel()
-	m := recordtest.NewMemory(recordtest.Options{})
-	p := start(t, m, false)
-	c := p.claim(lasting(3 * time.Minute))
-	p.once(recordtest.OpSwap, 1, recordtest.Unanswered)
-	p.unanswered(c)
-	p.all(recordtest.Lost, recordtest.OpRenew) // so that it is seen from when it counts
-	before := store.Now()
-	c.TTL = time.Minute // another session, which is begun now
-	a := p.ask(c)
-	if !a.Granted || a.From > before {
-		t.Fatalf("%+v: it counts from %v after the session of its entry was begun", a, a.From.Sub(before))
-	}
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{})
+		p := start(t, m, false)
+		c := p.claim(lasting(3 * time.Minute))
+		p.once(recordtest.OpSwap, 1, recordtest.Unanswered)
+		p.unanswered(c)
+		p.all(recordtest.Lost, recordtest.OpRenew) // so that it is seen from when it counts
+		before := store.Now()
+		c.TTL = time.Minute // another session, which is begun now
+		a := p.ask(c)
+		if !a.Granted || a.From > before {
+			t.Fatalf("%+v: it counts from %v after the session of its entry was begun", a, a.From.Sub(before))
+		}
+	})
 }
 
 // Law 1.
 func TestAGrantLastsNoLongerThanItsSession(t *testing.T) {
 	t.Parallel()
-	m := recordtest.NewMemory(recordtest.Options{})
-	p, q := start(t, m, false), start(t, m, false)
-	h := p.takes(p.claim())
-	c := q.claim()
-	if w := q.waits(c); w.From == 0 {
-		t.Fatal("it waits, and is not told from when its place counts")
-	}
-	p.releases(h)
-	if a := q.ask(c); !a.Granted || a.TTL > store.MaxPositionTTL || a.From == 0 {
-		t.Fatalf("granted in the session of those who wait: %+v, want at most %v", a, store.MaxPositionTTL)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{})
+		p, q := start(t, m, false), start(t, m, false)
+		h := p.takes(p.claim())
+		c := q.claim()
+		if w := q.waits(c); w.From == 0 {
+			t.Fatal("it waits, and is not told from when its place counts")
+		}
+		p.releases(h)
+		if a := q.ask(c); !a.Granted || a.TTL > store.MaxPositionTTL || a.From == 0 {
+			t.Fatalf("granted in the session of those who wait: %+v, want at most %v", a, store.MaxPositionTTL)
+		}
+	})
 }
 
 // Law 2.
 func TestASessionThatRanOutIsOverForAllItsClaims(t *testing.T) {
 	t.Parallel()
-	m := recordtest.NewMemory(recordtest.Options{})
-	p, q := start(t, m, false), start(t, m, false)
-	takes := func(what string, ttl time.Duration) (h store.Hold, ok bool) {
-		t.Helper()
-		c := p.claim(lasting(ttl), func(c *store.Claim) { c.Name = what + " of " + ttl.String() })
-		a, err := p.Ask(t.Context(), c)
-		if err != nil && !errors.Is(err, store.ErrLost) {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{})
+		p, q := start(t, m, false), start(t, m, false)
+		takes := func(what string, ttl time.Duration) (h store.Hold, ok bool) {
+			t.Helper()
+			c := p.claim(lasting(ttl), func(c *store.Claim) { c.Name = what + " of " + ttl.String() })
+			a, err := p.Ask(t.Context(), c)
+			if err != nil && !errors.Is(err, store.ErrLost) {
+				t.Fatal(err)
+			}
+			return store.Hold{Name: c.Name, ID: c.ID, Token: a.Token, TTL: ttl}, a.Granted
 		}
-		return store.Hold{Name: c.Name, ID: c.ID, Token: a.Token, TTL: ttl}, a.Granted
-	}
-	var h, k store.Hold
-	together := false
-	for ttl := 200 * time.Millisecond; !together; ttl *= 2 { // more if the machine stalls until both are granted, or between the two
-		var one, other bool
-		h, one = takes("one", ttl)
-		k, other = takes("other", ttl)
-		together = one && other && p.TogetherForTest(h.ID, k.ID)
-	}
-	p.all(recordtest.Lost, recordtest.OpRenew, recordtest.OpEnd)
-	c := q.claim(func(c *store.Claim) { c.Name = h.Name })
-	until(t, "another is granted", func() bool { return q.ask(c).Granted })
-	until(t, "the session has run out", func() bool { // it was renewed after the grant if the machine stalled, and the hold was not
-		lives := m.Sessions()
-		return !slices.ContainsFunc(p.Sessions(), func(id session.ID) bool { return slices.Contains(lives, id) })
+		var h, k store.Hold
+		together := false
+		for ttl := 200 * time.Millisecond; !together; ttl *= 2 { // more if the machine stalls until both are granted, or between the two
+			var one, other bool
+			h, one = takes("one", ttl)
+			k, other = takes("other", ttl)
+			together = one && other && p.TogetherForTest(h.ID, k.ID)
+		}
+		p.all(recordtest.Lost, recordtest.OpRenew, recordtest.OpEnd)
+		c := q.claim(func(c *store.Claim) { c.Name = h.Name })
+		until(t, "another is granted", func() bool { return q.ask(c).Granted })
+		until(t, "the session has run out", func() bool { // it was renewed after the grant if the machine stalled, and the hold was not
+			lives := m.Sessions()
+			return !slices.ContainsFunc(p.Sessions(), func(id session.ID) bool { return slices.Contains(lives, id) })
+		})
+		for _, hold := range []store.Hold{h, k} {
+			if r := p.renews(hold); !errors.Is(r.Err, store.ErrLost) {
+				t.Fatalf("renewed: %+v, want lost: its session has run out", r)
+			}
+		}
 	})
-	for _, hold := range []store.Hold{h, k} {
-		if r := p.renews(hold); !errors.Is(r.Err, store.ErrLost) {
-			t.Fatalf("renewed: %+v, want lost: its session has run out", r)
-		}
-	}
 }
 
 // Law 2.
 func TestNobodyIsPassedOverWhoseSessionWasNotMadeOver(t *testing.T) {
 	t.Parallel()
-	m := recordtest.NewMemory(recordtest.Options{})
-	p, q := start(t, m, false), start(t, m, false)
-	h := p.takes(p.claim())
-	p.client.Cut() // for all that others can see it is dead
-	q.waits(q.claim())
-	if a := q.ask(q.claim(try)); a.Granted {
-		t.Fatal("granted beside one whose session lives")
-	}
-	p.client.Mend()
-	if r := p.renews(h); r.Err != nil {
-		t.Fatal(r.Err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{})
+		p, q := start(t, m, false), start(t, m, false)
+		h := p.takes(p.claim())
+		p.client.Cut() // for all that others can see it is dead
+		q.waits(q.claim())
+		if a := q.ask(q.claim(try)); a.Granted {
+			t.Fatal("granted beside one whose session lives")
+		}
+		p.client.Mend()
+		if r := p.renews(h); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	})
 }
 
 // The comparison with the rule ends all sessions of a process at one moment. Who trusts for a second
@@ -107,34 +115,38 @@ func TestNobodyIsPassedOverWhoseSessionWasNotMadeOver(t *testing.T) {
 // lock delay of that blocks the name, as it does after any hold whose owner has died.
 func TestWhoTrustsNoLifePassesOverAllThatEndedAtOneMoment(t *testing.T) {
 	t.Parallel()
-	m := recordtest.NewMemory(recordtest.Options{Silent: true})
-	p, q := start(t, m, false), start(t, m, false)
-	q.DoubtForTest()
-	h := p.takes(p.claim())
-	dead := p.claim(func(c *store.Claim) { c.LockDelay = time.Minute })
-	p.waits(dead)
-	c := q.claim()
-	q.waits(c)
-	q.lists(h.ID, dead.ID, c.ID) // so that it has heard of the life of each
-	m.Lapse(p.Sessions()...)
-	if a := q.ask(c); !a.Granted {
-		t.Fatalf("refused: %+v", a)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{Silent: true})
+		p, q := start(t, m, false), start(t, m, false)
+		q.DoubtForTest()
+		h := p.takes(p.claim())
+		dead := p.claim(func(c *store.Claim) { c.LockDelay = time.Minute })
+		p.waits(dead)
+		c := q.claim()
+		q.waits(c)
+		q.lists(h.ID, dead.ID, c.ID) // so that it has heard of the life of each
+		m.Lapse(p.Sessions()...)
+		if a := q.ask(c); !a.Granted {
+			t.Fatalf("refused: %+v", a)
+		}
+	})
 }
 
 // Law 4.
 func TestAnAnswerIsNeverWhatIsRemembered(t *testing.T) {
 	t.Parallel()
-	m := recordtest.NewMemory(recordtest.Options{})
-	p, q := start(t, m, false), start(t, m, false)
-	h := q.takes(q.claim())
-	c := p.claim()
-	p.waits(c)
-	p.waits(c) // it remembers that it waits
-	q.releases(h)
-	if a := p.ask(c); !a.Granted {
-		t.Fatalf("%+v: that was so before", a)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{})
+		p, q := start(t, m, false), start(t, m, false)
+		h := q.takes(q.claim())
+		c := p.claim()
+		p.waits(c)
+		p.waits(c) // it remembers that it waits
+		q.releases(h)
+		if a := p.ask(c); !a.Granted {
+			t.Fatalf("%+v: that was so before", a)
+		}
+	})
 }
 
 // Law 2. A session of which it is known that it lives is not passed over, even if it has less left than the record's clock can tell.
@@ -150,21 +162,23 @@ func TestASessionWithAMomentLeftIsNotPassedOver(t *testing.T) {
 // Law 7.
 func TestALostRaceIsNoOutage(t *testing.T) {
 	t.Parallel()
-	m := recordtest.NewMemory(recordtest.Options{})
-	p, q := start(t, m, false), start(t, m, false)
-	var races atomic.Int32
-	race := func(req recordtest.Request) recordtest.Fate {
-		if req.Op == recordtest.OpSwap && races.Add(1) <= 60 {
-			q.readsOnce()
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{})
+		p, q := start(t, m, false), start(t, m, false)
+		var races atomic.Int32
+		race := func(req recordtest.Request) recordtest.Fate {
+			if req.Op == recordtest.OpSwap && races.Add(1) <= 60 {
+				q.readsOnce()
+			}
+			return recordtest.Answered
 		}
-		return recordtest.Answered
-	}
-	h := p.takes(p.claim(func(c *store.Claim) { c.Weight = 1 }))
-	p.client.Fates(race)
-	p.releases(h)
-	if races.Load() < 60 {
-		t.Fatalf("it lost %d races", races.Load())
-	}
+		h := p.takes(p.claim(func(c *store.Claim) { c.Weight = 1 }))
+		p.client.Fates(race)
+		p.releases(h)
+		if races.Load() < 60 {
+			t.Fatalf("it lost %d races", races.Load())
+		}
+	})
 }
 
 // Law 7. Whoever waits is to go on, so it has to know an outage from a crowd.
@@ -173,32 +187,34 @@ func TestAnAskThatLosesAllRacesSaysThatTheServerAnswers(t *testing.T) {
 	for _, answers := range []bool{true, false} {
 		t.Run(fmt.Sprintf("answers=%t", answers), func(t *testing.T) {
 			t.Parallel()
-			m := recordtest.NewMemory(recordtest.Options{})
-			p, q := start(t, m, false), start(t, m, false)
-			ctx, cancel := context.WithCancel(t.Context())
-			var swaps atomic.Int32
-			h := p.takes(p.claim(func(c *store.Claim) { c.Weight = 1 })) // so that the next begins in a session
-			p.client.Fates(func(req recordtest.Request) recordtest.Fate {
-				if req.Op != recordtest.OpSwap {
+			synctest.Test(t, func(t *testing.T) {
+				m := recordtest.NewMemory(recordtest.Options{})
+				p, q := start(t, m, false), start(t, m, false)
+				ctx, cancel := context.WithCancel(t.Context())
+				var swaps atomic.Int32
+				h := p.takes(p.claim(func(c *store.Claim) { c.Weight = 1 })) // so that the next begins in a session
+				p.client.Fates(func(req recordtest.Request) recordtest.Fate {
+					if req.Op != recordtest.OpSwap {
+						return recordtest.Answered
+					}
+					if n := swaps.Add(1); n == 10 || !answers {
+						cancel()
+					}
+					if !answers {
+						return recordtest.Lost
+					}
+					q.readsOnce()
 					return recordtest.Answered
+				})
+				c := p.claim(try, func(c *store.Claim) { c.Weight = 1 })
+				_, err := p.Ask(ctx, c)
+				if errors.Is(err, store.ErrContended) != answers || errors.Is(err, store.ErrUnavailable) == answers || store.Definite(err) {
+					t.Fatalf("%v", err)
 				}
-				if n := swaps.Add(1); n == 10 || !answers {
-					cancel()
-				}
-				if !answers {
-					return recordtest.Lost
-				}
-				q.readsOnce()
-				return recordtest.Answered
+				p.client.Fates(nil)
+				p.takes(c) // what it may have left is its own
+				p.releases(h)
 			})
-			c := p.claim(try, func(c *store.Claim) { c.Weight = 1 })
-			_, err := p.Ask(ctx, c)
-			if errors.Is(err, store.ErrContended) != answers || errors.Is(err, store.ErrUnavailable) == answers || store.Definite(err) {
-				t.Fatalf("%v", err)
-			}
-			p.client.Fates(nil)
-			p.takes(c) // what it may have left is its own
-			p.releases(h)
 		})
 	}
 }
@@ -206,106 +222,116 @@ func TestAnAskThatLosesAllRacesSaysThatTheServerAnswers(t *testing.T) {
 // Law 10.
 func TestAHoldLeavesTheShortSessionWithItsFirstRenewal(t *testing.T) {
 	t.Parallel()
-	m := recordtest.NewMemory(recordtest.Options{})
-	p, q := start(t, m, false), start(t, m, false)
-	k := q.takesAfter(p)
-	r := q.renews(k)
-	if r.Err != nil || r.TTL != time.Minute {
-		t.Fatalf("%+v, want renewed for a minute", r)
-	}
-	q.LapseShortForTest(m, store.MaxPositionTTL)
-	if r := q.renews(k); r.Err != nil {
-		t.Fatalf("renewed: %v: it should not depend on the short session any more", r.Err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{})
+		p, q := start(t, m, false), start(t, m, false)
+		k := q.takesAfter(p)
+		r := q.renews(k)
+		if r.Err != nil || r.TTL != time.Minute {
+			t.Fatalf("%+v, want renewed for a minute", r)
+		}
+		q.LapseShortForTest(m, store.MaxPositionTTL)
+		if r := q.renews(k); r.Err != nil {
+			t.Fatalf("renewed: %v: it should not depend on the short session any more", r.Err)
+		}
+	})
 }
 
 // While the server does not answer for the name, but for the sessions, a hold that is on its way from
 // one to the other is renewed in both, and no longer than either lasts.
 func TestAHoldWhoseMoveIsNotAnsweredIsRenewedInBothSessions(t *testing.T) {
 	t.Parallel()
-	for fate, broken := range map[recordtest.Fate]bool{recordtest.Lost: false, recordtest.Unanswered: true} {
-		m := recordtest.NewMemory(recordtest.Options{})
-		p, q := start(t, m, false), start(t, m, false)
-		k := q.takesAfter(p)
-		q.once(recordtest.OpSwap, 1, fate)
-		if r := q.renews(k); r.Err == nil {
-			t.Fatalf("%+v: the longer session was not renewed since", r)
-		}
-		q.all(recordtest.Lost, recordtest.OpLoad, recordtest.OpSwap)
-		for range 3 {
-			sent := store.Now()
-			if r := q.renews(k); r.Err != nil || r.TTL > store.MaxPositionTTL || r.Weight != store.Full {
-				t.Fatalf("%+v, want renewed for as long as the short session", r)
+	synctest.Test(t, func(t *testing.T) {
+		for fate, broken := range map[recordtest.Fate]bool{recordtest.Lost: false, recordtest.Unanswered: true} {
+			m := recordtest.NewMemory(recordtest.Options{})
+			p, q := start(t, m, false), start(t, m, false)
+			k := q.takesAfter(p)
+			q.once(recordtest.OpSwap, 1, fate)
+			if r := q.renews(k); r.Err == nil {
+				t.Fatalf("%+v: the longer session was not renewed since", r)
 			}
-			if ends := q.EndsForTest(k.ID); ends < sent.Add(k.TTL) {
-				t.Fatalf("it is taken out %v after it was renewed for %v", ends.Sub(sent), k.TTL)
-			}
-		}
-		if !broken {
-			longer := k // a third session: which of them keeps it nobody knows
-			longer.TTL *= 2
-			for range 2 {
-				if r := q.renews(longer); r.Err == nil {
-					t.Fatalf("%+v, by a move to a third session that was not answered", r)
+			q.all(recordtest.Lost, recordtest.OpLoad, recordtest.OpSwap)
+			for range 3 {
+				sent := store.Now()
+				if r := q.renews(k); r.Err != nil || r.TTL > store.MaxPositionTTL || r.Weight != store.Full {
+					t.Fatalf("%+v, want renewed for as long as the short session", r)
+				}
+				if ends := q.EndsForTest(k.ID); ends < sent.Add(k.TTL) {
+					t.Fatalf("it is taken out %v after it was renewed for %v", ends.Sub(sent), k.TTL)
 				}
 			}
-			continue
+			if !broken {
+				longer := k // a third session: which of them keeps it nobody knows
+				longer.TTL *= 2
+				for range 2 {
+					if r := q.renews(longer); r.Err == nil {
+						t.Fatalf("%+v, by a move to a third session that was not answered", r)
+					}
+				}
+				continue
+			}
+			if err := p.BreakHold(t.Context(), store.Break{Name: at, ID: k.ID, Token: k.Token, Reason: "test"}); err != nil {
+				t.Fatal(err)
+			}
+			if r := q.renews(k); r.Err == nil {
+				t.Fatalf("%+v, after a break", r)
+			}
 		}
-		if err := p.BreakHold(t.Context(), store.Break{Name: at, ID: k.ID, Token: k.Token, Reason: "test"}); err != nil {
-			t.Fatal(err)
-		}
-		if r := q.renews(k); r.Err == nil {
-			t.Fatalf("%+v, after a break", r)
-		}
-	}
+	})
 }
 
 // Law 10.
 func TestAHoldWhoseMoveWasNotAnsweredEndsWithTheShortSession(t *testing.T) {
 	t.Parallel()
-	m := recordtest.NewMemory(recordtest.Options{})
-	p, q := start(t, m, false), start(t, m, false)
-	k := q.takesAfter(p)
-	q.once(recordtest.OpSwap, 1, recordtest.Late)
-	if r := q.renews(k); r.Err == nil {
-		t.Fatal("renewed, want no answer")
-	}
-	q.LapseShortForTest(m, store.MaxPositionTTL)
-	if r := q.renews(k); !errors.Is(r.Err, store.ErrLost) {
-		t.Fatalf("renewed: %+v, want lost", r)
-	}
-	m.Deliver() // it may be in the long session now
-	next := p.claim()
-	until(t, "the next is granted", func() bool { return p.ask(next).Granted })
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{})
+		p, q := start(t, m, false), start(t, m, false)
+		k := q.takesAfter(p)
+		q.once(recordtest.OpSwap, 1, recordtest.Late)
+		if r := q.renews(k); r.Err == nil {
+			t.Fatal("renewed, want no answer")
+		}
+		q.LapseShortForTest(m, store.MaxPositionTTL)
+		if r := q.renews(k); !errors.Is(r.Err, store.ErrLost) {
+			t.Fatalf("renewed: %+v, want lost", r)
+		}
+		m.Deliver() // it may be in the long session now
+		next := p.claim()
+		until(t, "the next is granted", func() bool { return p.ask(next).Granted })
+	})
 }
 
 // Law 10.
 func TestAHoldWhoseMoveWasNotAnsweredEndsWithTheLongSession(t *testing.T) {
 	t.Parallel()
-	m := recordtest.NewMemory(recordtest.Options{})
-	p, q := start(t, m, false), start(t, m, false)
-	k := q.takesAfter(p)
-	q.once(recordtest.OpSwap, 1, recordtest.Unanswered)
-	if r := q.renews(k); r.Err == nil {
-		t.Fatal("renewed, want no answer")
-	}
-	q.LapseShortForTest(m, time.Minute)
-	if r := q.renews(k); !errors.Is(r.Err, store.ErrLost) {
-		t.Fatalf("renewed: %+v, want lost", r)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{})
+		p, q := start(t, m, false), start(t, m, false)
+		k := q.takesAfter(p)
+		q.once(recordtest.OpSwap, 1, recordtest.Unanswered)
+		if r := q.renews(k); r.Err == nil {
+			t.Fatal("renewed, want no answer")
+		}
+		q.LapseShortForTest(m, time.Minute)
+		if r := q.renews(k); !errors.Is(r.Err, store.ErrLost) {
+			t.Fatalf("renewed: %+v, want lost", r)
+		}
+	})
 }
 
 // Without a clock a minimum hold is a session of its own.
 func TestAMinimumHoldNeedsNoClockOfTheServer(t *testing.T) {
 	t.Parallel()
-	m := recordtest.NewMemory(recordtest.Options{Blind: true})
-	p, q := start(t, m, false), start(t, m, false)
-	h := p.takes(p.claim(func(c *store.Claim) { c.MinHold = time.Minute }))
-	h.Used = h.Token
-	p.releases(h)
-	if a := q.ask(q.claim(try)); a.Granted {
-		t.Fatal("granted in the minimum hold of another")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{Blind: true})
+		p, q := start(t, m, false), start(t, m, false)
+		h := p.takes(p.claim(func(c *store.Claim) { c.MinHold = time.Minute }))
+		h.Used = h.Token
+		p.releases(h)
+		if a := q.ask(q.claim(try)); a.Granted {
+			t.Fatal("granted in the minimum hold of another")
+		}
+	})
 }
 
 // Law 5: who begins with a write on a name that it knows nothing of has heard of the server's clock of late.

@@ -37,6 +37,8 @@ func TestTheTestsCatchEachMutantOfTheLaws(t *testing.T) {
 		{"a take-out may hang", "TestATakeOutThatHangsKeepsNobodyOutForLong", "record-take-out-hangs", mutant.Return("max(time.Hour, trip)")},
 		{"whether others live may be asked without end", "TestAQuestionForLivesThatHangsEnds", "record-asks-for-lives-without-end", mutant.Value("context.WithCancel(ctx)")},
 		{"lost races are an outage", "TestAnAskThatLosesAllRacesSaysThatTheServerAnswers", "record-lost-races-are-no-outage", mutant.Return("ctx.Err()")},
+		{"a release that is repeated is one of nobody's hold", "TestFaults/one_request/fault/a_release_that_is_repeated_keeps_the_minimum_hold", "record-release-repeated-is-another", mutant.Value("false")},
+		{"what could not be given back is taken out as expired", "TestAReleaseThatWasNotAnsweredKeepsTheMinimumHoldThoughNobodyRepeatsIt", "record-given-back-is-taken-out", mutant.Cond("false")},
 		{"a hold stays in the session of a server that was replaced", "TestAHoldThatAnotherServerBringsBackComesFree", "record-suspect-is-not-heeded", mutant.Cond("false")},
 		{"a hold is renewed that its server has forgotten", "TestAHoldThatAnotherServerHasForgottenIsLostWithTheNextRenewal", "record-suspect-is-not-heeded", mutant.Cond("false")},
 		{"what is lost keeps a session", "TestAHoldThatAnotherServerHasForgottenIsLostWithTheNextRenewal", "record-lost-keeps-a-session", mutant.Delete()},

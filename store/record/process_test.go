@@ -108,8 +108,12 @@ func lasting(d time.Duration) func(*store.Claim) {
 	return func(c *store.Claim) { c.TTL, c.PositionTTL = d, min(d, store.MaxPositionTTL) }
 }
 
+// moment is how long passes before each step: in a bubble nothing would, and what was done before would be as new as what comes.
+const moment = time.Microsecond
+
 func (p *process) ask(c store.Claim) store.Answer {
 	p.t.Helper()
+	time.Sleep(moment)
 	a, err := p.Ask(p.t.Context(), c)
 	if err != nil {
 		p.t.Fatalf("ask: %v", err)
@@ -157,6 +161,7 @@ func (p *process) givesUp(c store.Claim) {
 
 func (p *process) renews(h store.Hold) store.Renewal {
 	p.t.Helper()
+	time.Sleep(moment)
 	return p.Renew(p.t.Context(), []store.Hold{h})[0]
 }
 

@@ -2,7 +2,9 @@ package record_test
 
 import (
 	"flag"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -62,13 +64,33 @@ func watching(s *record.Store, o recordtest.Options) store.Store {
 	return record.WatchStore{Store: s}
 }
 
+// memories has a server for each subtest, which is in the bubble of that: what waits for anything in it is made in it. There nothing is late,
+// and no session ends before its time, however busy the machine is.
+func memories(o recordtest.Options) func(t *testing.T) *recordtest.Memory {
+	var mu sync.Mutex
+	of := map[*testing.T]*recordtest.Memory{}
+	return func(t *testing.T) *recordtest.Memory {
+		mu.Lock()
+		defer mu.Unlock()
+		if of[t] == nil {
+			of[t] = recordtest.NewMemory(slow(o))
+			t.Cleanup(func() {
+				mu.Lock()
+				defer mu.Unlock()
+				delete(of, t)
+			})
+		}
+		return of[t]
+	}
+}
+
 func TestTheStoreKeepsThePromisesOfAllStores(t *testing.T) {
 	t.Parallel()
 	for _, kind := range servers {
 		t.Run(kind.name, func(t *testing.T) {
 			t.Parallel()
-			m := recordtest.NewMemory(slow(kind.o))
-			storetest.Run(t, func(t *testing.T) store.Store { return storeOn(m, kind.o) })
+			server := memories(kind.o)
+			storetest.Run(t, func(t *testing.T) store.Store { return storeOn(server(t), kind.o) }, synctest.Test)
 		})
 	}
 }
@@ -78,25 +100,27 @@ func TestTheStoreDoesWhatTheRuleSays(t *testing.T) {
 	for _, kind := range servers {
 		t.Run(kind.name, func(t *testing.T) {
 			t.Parallel()
-			backings := map[store.Store]*recordtest.Memory{}
-			storetest.DifferentialBySession(t, storetest.Sessioned{
-				Open: func(t *testing.T) func() store.Store {
-					m := recordtest.NewMemory(slow(kind.o))
-					return func() store.Store {
-						of := record.New(backendOf(m.Client(), kind.o))
-						of.DoubtForTest() // else a waiter whose session has ended is granted, and its lock delay blocks
-						s := watching(of, kind.o)
-						backings[s] = m
-						return s
-					}
-				},
-				End: func(t *testing.T, s store.Store) {
-					of := s
-					if w, ok := s.(record.WatchStore); ok {
-						of = w.Store
-					}
-					of.(*record.Store).LapseForTest(t, backings[s])
-				},
+			synctest.Test(t, func(t *testing.T) {
+				backings := map[store.Store]*recordtest.Memory{}
+				storetest.DifferentialBySession(t, storetest.Sessioned{
+					Open: func(t *testing.T) func() store.Store {
+						m := recordtest.NewMemory(slow(kind.o))
+						return func() store.Store {
+							of := record.New(backendOf(m.Client(), kind.o))
+							of.DoubtForTest() // else a waiter whose session has ended is granted, and its lock delay blocks
+							s := watching(of, kind.o)
+							backings[s] = m
+							return s
+						}
+					},
+					End: func(t *testing.T, s store.Store) {
+						of := s
+						if w, ok := s.(record.WatchStore); ok {
+							of = w.Store
+						}
+						of.(*record.Store).LapseForTest(t, backings[s])
+					},
+				})
 			})
 		})
 	}
@@ -108,9 +132,9 @@ func TestFaults(t *testing.T) {
 	for _, kind := range servers {
 		t.Run(kind.name, func(t *testing.T) {
 			t.Parallel()
-			m := recordtest.NewMemory(slow(kind.o))
-			storetest.Faults(t, storetest.Linked{Open: func(t *testing.T) (store.Store, storetest.Link) {
-				c := m.Client()
+			server := memories(kind.o)
+			storetest.Faults(t, storetest.Linked{Within: synctest.Test, Open: func(t *testing.T) (store.Store, storetest.Link) {
+				c := server(t).Client()
 				return watching(record.New(backendOf(c, kind.o)), kind.o), c.Link()
 			}})
 		})

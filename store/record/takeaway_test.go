@@ -35,48 +35,52 @@ func TestABreakNowThatIsRepeatedIsHeardByTheOwner(t *testing.T) {
 	for _, f := range faults() {
 		t.Run(fmt.Sprintf("%s_%d_fate_%d", f.op, f.n, f.fate), func(t *testing.T) {
 			t.Parallel()
-			m := recordtest.NewMemory(recordtest.Options{})
-			p, q, operator := start(t, m, false), start(t, m, false), start(t, m, false)
-			h := p.takes(p.claim())
-			if r := p.renews(h); r.Err != nil {
-				t.Fatal(r.Err)
-			}
-			next := q.claim()
-			q.waits(next)
-			operator.once(f.op, f.n, f.fate)
-			for range 3 { // an operator that tries again may be told that it is gone
-				err := operator.BreakHold(t.Context(), store.Break{Name: at, ID: h.ID, Token: h.Token, Now: true})
-				if q.ask(next).Granted {
-					if r := p.renews(h); !errors.Is(r.Err, store.ErrLost) {
-						t.Fatalf("%+v, and another is granted the name; the break says %v", r, err)
+			synctest.Test(t, func(t *testing.T) {
+				m := recordtest.NewMemory(recordtest.Options{})
+				p, q, operator := start(t, m, false), start(t, m, false), start(t, m, false)
+				h := p.takes(p.claim())
+				if r := p.renews(h); r.Err != nil {
+					t.Fatal(r.Err)
+				}
+				next := q.claim()
+				q.waits(next)
+				operator.once(f.op, f.n, f.fate)
+				for range 3 { // an operator that tries again may be told that it is gone
+					err := operator.BreakHold(t.Context(), store.Break{Name: at, ID: h.ID, Token: h.Token, Now: true})
+					if q.ask(next).Granted {
+						if r := p.renews(h); !errors.Is(r.Err, store.ErrLost) {
+							t.Fatalf("%+v, and another is granted the name; the break says %v", r, err)
+						}
+					}
+					if err == nil {
+						break
 					}
 				}
-				if err == nil {
-					break
+				m.Deliver()
+				if !q.ask(next).Granted {
+					t.Fatal("the next is not granted")
 				}
-			}
-			m.Deliver()
-			if !q.ask(next).Granted {
-				t.Fatal("the next is not granted")
-			}
+			})
 		})
 	}
 }
 
 func TestABreakNowOfAHoldThatGoesMeanwhileIsDone(t *testing.T) {
 	t.Parallel()
-	m := recordtest.NewMemory(recordtest.Options{})
-	p, operator := start(t, m, false), start(t, m, false)
-	h := p.takes(p.claim())
-	operator.client.Fates(func(r recordtest.Request) recordtest.Fate {
-		if r.Op == recordtest.OpCall {
-			p.releases(h)
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{})
+		p, operator := start(t, m, false), start(t, m, false)
+		h := p.takes(p.claim())
+		operator.client.Fates(func(r recordtest.Request) recordtest.Fate {
+			if r.Op == recordtest.OpCall {
+				p.releases(h)
+			}
+			return recordtest.Answered
+		})
+		if err := operator.BreakHold(t.Context(), store.Break{Name: at, ID: h.ID, Token: h.Token, Now: true}); err != nil {
+			t.Fatal(err)
 		}
-		return recordtest.Answered
 	})
-	if err := operator.BreakHold(t.Context(), store.Break{Name: at, ID: h.ID, Token: h.Token, Now: true}); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // as is the hold for an adoption, under an id of the process.
@@ -136,41 +140,43 @@ func TestAnAdoptionOfAHoldInUseIsHeardByTheOwner(t *testing.T) {
 		for _, how := range []string{"repeated", "given_up", "detached"} {
 			t.Run(fmt.Sprintf("%s_%d_fate_%d_%s", f.op, f.n, f.fate, how), func(t *testing.T) {
 				t.Parallel()
-				m := recordtest.NewMemory(recordtest.Options{})
-				p, q, other := start(t, m, false), start(t, m, false), start(t, m, false)
-				h := p.takes(p.claim())
-				if r := p.renews(h); r.Err != nil {
-					t.Fatal(r.Err)
-				}
-				next := other.claim()
-				other.waits(next)
-				adopted := q.as(h)
-				if how == "detached" {
-					adopted.NewID = store.Process{}.NewID()
-				}
-				q.once(f.op, f.n, f.fate)
-				err := q.renews(adopted).Err
-				switch {
-				case how == "given_up" && err != nil:
-					for q.Release(t.Context(), store.Hold{Name: at, ID: adopted.NewID}) != nil {
+				synctest.Test(t, func(t *testing.T) {
+					m := recordtest.NewMemory(recordtest.Options{})
+					p, q, other := start(t, m, false), start(t, m, false), start(t, m, false)
+					h := p.takes(p.claim())
+					if r := p.renews(h); r.Err != nil {
+						t.Fatal(r.Err)
 					}
-					m.Deliver()
-					until(t, "the owner is told, or has it", func() bool {
-						return errors.Is(p.renews(h).Err, store.ErrLost) || slices.Contains(other.entries(), h.ID)
-					})
-				default:
-					for err != nil {
-						if err = q.renews(adopted).Err; errors.Is(err, store.ErrLost) {
-							t.Fatal(err)
+					next := other.claim()
+					other.waits(next)
+					adopted := q.as(h)
+					if how == "detached" {
+						adopted.NewID = store.Process{}.NewID()
+					}
+					q.once(f.op, f.n, f.fate)
+					err := q.renews(adopted).Err
+					switch {
+					case how == "given_up" && err != nil:
+						for q.Release(t.Context(), store.Hold{Name: at, ID: adopted.NewID}) != nil {
+						}
+						m.Deliver()
+						until(t, "the owner is told, or has it", func() bool {
+							return errors.Is(p.renews(h).Err, store.ErrLost) || slices.Contains(other.entries(), h.ID)
+						})
+					default:
+						for err != nil {
+							if err = q.renews(adopted).Err; errors.Is(err, store.ErrLost) {
+								t.Fatal(err)
+							}
+						}
+						if r := p.renews(h); !errors.Is(r.Err, store.ErrLost) {
+							t.Fatalf("%+v, and another has adopted it", r)
 						}
 					}
-					if r := p.renews(h); !errors.Is(r.Err, store.ErrLost) {
-						t.Fatalf("%+v, and another has adopted it", r)
+					if r := p.renews(h); r.Err == nil && other.ask(next).Granted {
+						t.Fatal("two hold it")
 					}
-				}
-				if r := p.renews(h); r.Err == nil && other.ask(next).Granted {
-					t.Fatal("two hold it")
-				}
+				})
 			})
 		}
 	}
@@ -179,68 +185,75 @@ func TestAnAdoptionOfAHoldInUseIsHeardByTheOwner(t *testing.T) {
 // It is handed on by its own process, to nobody or within it.
 func TestAHoldThatMayHaveAnotherIDIsReadAgain(t *testing.T) {
 	t.Parallel()
-	m := recordtest.NewMemory(recordtest.Options{})
-	p := start(t, m, false)
-	for _, to := range []store.Process{p.id, {}} {
-		h := p.takes(p.claim(func(c *store.Claim) { c.Name = "for " + to.String() }))
-		if r := p.renews(h); r.Err != nil {
-			t.Fatal(r.Err)
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{})
+		p := start(t, m, false)
+		for _, to := range []store.Process{p.id, {}} {
+			h := p.takes(p.claim(func(c *store.Claim) { c.Name = "for " + to.String() }))
+			if r := p.renews(h); r.Err != nil {
+				t.Fatal(r.Err)
+			}
+			goes := h
+			goes.NewID = to.NewID()
+			p.once(recordtest.OpSwap, 1, recordtest.Unanswered)
+			if r := p.renews(goes); r.Err == nil {
+				t.Fatalf("%+v, want no answer", r)
+			}
+			if r := p.renews(h); !errors.Is(r.Err, store.ErrLost) {
+				t.Fatalf("%+v, want lost: it has another id", r)
+			}
 		}
-		goes := h
-		goes.NewID = to.NewID()
-		p.once(recordtest.OpSwap, 1, recordtest.Unanswered)
-		if r := p.renews(goes); r.Err == nil {
-			t.Fatalf("%+v, want no answer", r)
-		}
-		if r := p.renews(h); !errors.Is(r.Err, store.ErrLost) {
-			t.Fatalf("%+v, want lost: it has another id", r)
-		}
-	}
+	})
 }
 
 // The server refuses an adoption whose copy before was done and not answered.
 func TestAnAdoptionThatIsRefusedLaterLeavesNothing(t *testing.T) {
 	t.Parallel()
-	m := recordtest.NewMemory(recordtest.Options{})
-	p, q, next, operator := start(t, m, false), start(t, m, false), start(t, m, false), start(t, m, false)
-	h := q.as(p.detaches(p.takes(p.claim())))
-	q.takes(q.claim(func(c *store.Claim) { c.Name = "another" }))
-	q.once(recordtest.OpSwap, 1, recordtest.Unanswered)
-	if r := q.renews(h); r.Err == nil {
-		t.Fatalf("%+v, want no answer", r)
-	}
-	if err := operator.BreakHold(t.Context(), store.Break{Name: at, ID: h.NewID, Token: h.Token}); err != nil {
-		t.Fatal(err)
-	}
-	if r := q.renews(h); !errors.Is(r.Err, store.ErrLost) {
-		t.Fatalf("%+v, want lost: it was broken", r)
-	}
-	until(t, "the next is granted", func() bool { return next.ask(next.claim(try)).Granted })
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{})
+		p, q, next, operator := start(t, m, false), start(t, m, false), start(t, m, false), start(t, m, false)
+		h := q.as(p.detaches(p.takes(p.claim())))
+		q.takes(q.claim(func(c *store.Claim) { c.Name = "another" }))
+		q.once(recordtest.OpSwap, 1, recordtest.Unanswered)
+		if r := q.renews(h); r.Err == nil {
+			t.Fatalf("%+v, want no answer", r)
+		}
+		if err := operator.BreakHold(t.Context(), store.Break{Name: at, ID: h.NewID, Token: h.Token}); err != nil {
+			t.Fatal(err)
+		}
+		if r := q.renews(h); !errors.Is(r.Err, store.ErrLost) {
+			t.Fatalf("%+v, want lost: it was broken", r)
+		}
+		until(t, "the next is granted", func() bool { return next.ask(next.claim(try)).Granted })
+	})
 }
 
 // The server does not answer for the session by the time that the caller has.
 func TestARenewalThatIsNotAnsweredInTimeIsNone(t *testing.T) {
 	t.Parallel()
-	m := recordtest.NewMemory(recordtest.Options{})
-	p, operator := start(t, m, false), start(t, m, false)
-	h := p.takes(p.claim())
-	if r := p.renews(h); r.Err != nil {
-		t.Fatal(r.Err)
-	}
-	if err := operator.BreakHold(t.Context(), store.Break{Name: at, ID: h.ID, Token: h.Token, Now: true}); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	p.client.Fates(func(r recordtest.Request) recordtest.Fate {
-		if r.Op == recordtest.OpRenew {
-			cancel()
-			return recordtest.Hangs
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{})
+		p, operator := start(t, m, false), start(t, m, false)
+		h := p.takes(p.claim())
+		if r := p.renews(h); r.Err != nil {
+			t.Fatal(r.Err)
 		}
-		return recordtest.Answered
+		if err := operator.BreakHold(t.Context(), store.Break{Name: at, ID: h.ID, Token: h.Token, Now: true}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(moment)
+		ctx, cancel := context.WithCancel(t.Context())
+		p.client.Fates(func(r recordtest.Request) recordtest.Fate {
+			if r.Op == recordtest.OpRenew {
+				cancel()
+				return recordtest.Hangs
+			}
+			return recordtest.Answered
+		})
+		if r := p.Renew(ctx, []store.Hold{h})[0]; r.Err == nil {
+			t.Fatalf("%+v, and nobody has answered: it was broken", r)
+		}
 	})
-	if r := p.Renew(ctx, []store.Hold{h})[0]; r.Err == nil {
-		t.Fatalf("%+v, and nobody has answered: it was broken", r)
-	}
 }
 
 // One request that is never answered holds up the name here no longer than any other: who settles it waits without end.

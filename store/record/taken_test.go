@@ -171,38 +171,40 @@ func TestADeadHolderAmongManyIsFound(t *testing.T) {
 // is in the record would wait for a notification, and a late one would tell of a grant that was broken meanwhile.
 func TestAClaimOfAForgottenNameIsReadBeforeItIsGranted(t *testing.T) {
 	t.Parallel()
-	m := recordtest.NewMemory(terse)
-	c := m.Client()
-	p, q := startOn(t, c, c.Peeking(), false), start(t, m, false)
-	away := start(t, m, false)
-	h := q.takes(q.claim())
-	away.givesUpWaiting()
-	waits := p.claim()
-	p.waits(waits)
-	p.ForgetForTest()
-	q.releases(h)
-	granted := record.Notification{Name: at, ID: waits.ID, N: 1, Session: p.SessionForTest(store.MaxPositionTTL)}
-	for st, err := range q.List(t.Context(), at) {
-		if err != nil {
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(terse)
+		c := m.Client()
+		p, q := startOn(t, c, c.Peeking(), false), start(t, m, false)
+		away := start(t, m, false)
+		h := q.takes(q.claim())
+		away.givesUpWaiting()
+		waits := p.claim()
+		p.waits(waits)
+		p.ForgetForTest()
+		q.releases(h)
+		granted := record.Notification{Name: at, ID: waits.ID, N: 1, Session: p.SessionForTest(store.MaxPositionTTL)}
+		for st, err := range q.List(t.Context(), at) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			granted.Token = st.Entries[0].Token
+		}
+		if err := q.BreakHold(t.Context(), store.Break{Name: at, ID: waits.ID, Token: granted.Token, Reason: "because"}); err != nil {
 			t.Fatal(err)
 		}
-		granted.Token = st.Entries[0].Token
-	}
-	if err := q.BreakHold(t.Context(), store.Break{Name: at, ID: waits.ID, Token: granted.Token, Reason: "because"}); err != nil {
-		t.Fatal(err)
-	}
-	if st := p.HearForTest(store.MaxPositionTTL); st.Calls == 0 {
-		t.Fatalf("%+v, want a call", st)
-	}
-	away.joinsAndHangs(true) // so that a note of ours would be left to others to take in
-	p.client.Fates(func(r recordtest.Request) recordtest.Fate {
-		if r.Op == recordtest.OpJoin {
-			p.NotifyForTest(granted)
+		if st := p.HearForTest(store.MaxPositionTTL); st.Calls == 0 {
+			t.Fatalf("%+v, want a call", st)
 		}
-		return recordtest.Answered
+		away.joinsAndHangs(true) // so that a note of ours would be left to others to take in
+		p.client.Fates(func(r recordtest.Request) recordtest.Fate {
+			if r.Op == recordtest.OpJoin {
+				p.NotifyForTest(granted)
+			}
+			return recordtest.Answered
+		})
+		broken := (*store.LostError)(nil)
+		if a, err := p.Ask(t.Context(), waits); !errors.As(err, &broken) || broken.Reason != "because" {
+			t.Fatalf("%+v, %v, want lost: because", a, err)
+		}
 	})
-	broken := (*store.LostError)(nil)
-	if a, err := p.Ask(t.Context(), waits); !errors.As(err, &broken) || broken.Reason != "because" {
-		t.Fatalf("%+v, %v, want lost: because", a, err)
-	}
 }

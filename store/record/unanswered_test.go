@@ -21,20 +21,22 @@ func TestASwapThatWasNotAnsweredIsNotDoneOnceItsClaimIsGivenUp(t *testing.T) {
 	for _, used := range []bool{false, true} {
 		t.Run(fmt.Sprintf("used_before_%v", used), func(t *testing.T) {
 			t.Parallel()
-			m := recordtest.NewMemory(recordtest.Options{})
-			p, q := start(t, m, false), start(t, m, false)
-			if used {
-				q.releases(q.takes(q.claim()))
-			}
-			c := p.claim()
-			p.once(recordtest.OpSwap, 1, recordtest.Late)
-			p.unanswered(c)
-			p.givesUp(c)
-			if m.Deliver() != 1 {
-				t.Fatal("nothing was late")
-			}
-			q.lists()
-			q.takes(q.claim(try))
+			synctest.Test(t, func(t *testing.T) {
+				m := recordtest.NewMemory(recordtest.Options{})
+				p, q := start(t, m, false), start(t, m, false)
+				if used {
+					q.releases(q.takes(q.claim()))
+				}
+				c := p.claim()
+				p.once(recordtest.OpSwap, 1, recordtest.Late)
+				p.unanswered(c)
+				p.givesUp(c)
+				if m.Deliver() != 1 {
+					t.Fatal("nothing was late")
+				}
+				q.lists()
+				q.takes(q.claim(try))
+			})
 		})
 	}
 }
@@ -42,17 +44,19 @@ func TestASwapThatWasNotAnsweredIsNotDoneOnceItsClaimIsGivenUp(t *testing.T) {
 // Law 3: a claim may be asked for anew in a shorter session.
 func TestASwapThatWasNotAnsweredIsNotDoneOnceItsClaimIsAskedAnew(t *testing.T) {
 	t.Parallel()
-	m := recordtest.NewMemory(recordtest.Options{})
-	p, q := start(t, m, false), start(t, m, false)
-	c := p.claim(lasting(3 * time.Minute))
-	p.once(recordtest.OpSwap, 1, recordtest.Late)
-	p.unanswered(c)
-	h := q.takes(q.claim()) // what is late can be done no more, or can be if the name is as it was
-	c.TTL = time.Minute
-	p.waits(c)
-	m.Deliver()
-	p.givesUp(c)
-	q.lists(h.ID)
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{})
+		p, q := start(t, m, false), start(t, m, false)
+		c := p.claim(lasting(3 * time.Minute))
+		p.once(recordtest.OpSwap, 1, recordtest.Late)
+		p.unanswered(c)
+		h := q.takes(q.claim()) // what is late can be done no more, or can be if the name is as it was
+		c.TTL = time.Minute
+		p.waits(c)
+		m.Deliver()
+		p.givesUp(c)
+		q.lists(h.ID)
+	})
 }
 
 // Law 3.
@@ -61,25 +65,27 @@ func TestAJoinThatWasNotAnsweredIsNotDoneOnceItsClaimIsGivenUp(t *testing.T) {
 	for _, void := range voids {
 		t.Run(void.name, func(t *testing.T) {
 			t.Parallel()
-			m := recordtest.NewMemory(void.o)
-			p, q := start(t, m, false), start(t, m, false)
-			h := q.takes(q.claim())
-			p.waits(p.claim()) // so that it has a session to wait in
-			q.waits(q.claim()) // so that what p remembers is old
-			c := p.claim()
-			p.once(void.join, 1, recordtest.Late)
-			p.unanswered(c)
-			p.givesUp(c)
-			if m.Deliver() != 1 {
-				t.Fatal("nothing was late")
-			}
-			q.releases(h) // takes in what is in the inbox
-			q.waits(q.claim())
-			for _, id := range q.entries() {
-				if id == c.ID {
-					t.Fatal("a claim that was given up has come back by its note")
+			synctest.Test(t, func(t *testing.T) {
+				m := recordtest.NewMemory(void.o)
+				p, q := start(t, m, false), start(t, m, false)
+				h := q.takes(q.claim())
+				p.waits(p.claim()) // so that it has a session to wait in
+				q.waits(q.claim()) // so that what p remembers is old
+				c := p.claim()
+				p.once(void.join, 1, recordtest.Late)
+				p.unanswered(c)
+				p.givesUp(c)
+				if m.Deliver() != 1 {
+					t.Fatal("nothing was late")
 				}
-			}
+				q.releases(h) // takes in what is in the inbox
+				q.waits(q.claim())
+				for _, id := range q.entries() {
+					if id == c.ID {
+						t.Fatal("a claim that was given up has come back by its note")
+					}
+				}
+			})
 		})
 	}
 }
@@ -87,91 +93,97 @@ func TestAJoinThatWasNotAnsweredIsNotDoneOnceItsClaimIsGivenUp(t *testing.T) {
 // Law 3.
 func TestAJoinThatIsDoneTwiceIsTakenInOnce(t *testing.T) {
 	t.Parallel()
-	m := recordtest.NewMemory(voids[2].o)
-	p, q := start(t, m, false), start(t, m, false)
-	h := q.takes(q.claim())
-	p.waits(p.claim())
-	q.waits(q.claim())
-	c := p.claim()
-	p.once(recordtest.OpJoin, 1, recordtest.Twice)
-	p.waits(c)
-	p.givesUp(c)
-	if m.Deliver() != 1 {
-		t.Fatal("nothing was done twice")
-	}
-	q.releases(h)
-	q.waits(q.claim())
-	for _, id := range q.entries() {
-		if id == c.ID {
-			t.Fatal("a claim that was given up has come back by a copy of its note")
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(voids[2].o)
+		p, q := start(t, m, false), start(t, m, false)
+		h := q.takes(q.claim())
+		p.waits(p.claim())
+		q.waits(q.claim())
+		c := p.claim()
+		p.once(recordtest.OpJoin, 1, recordtest.Twice)
+		p.waits(c)
+		p.givesUp(c)
+		if m.Deliver() != 1 {
+			t.Fatal("nothing was done twice")
 		}
-	}
+		q.releases(h)
+		q.waits(q.claim())
+		for _, id := range q.entries() {
+			if id == c.ID {
+				t.Fatal("a claim that was given up has come back by a copy of its note")
+			}
+		}
+	})
 }
 
 // The reply to a release may be lost.
 func TestAReleaseThatWasNotAnsweredIsDoneAllTheSame(t *testing.T) {
 	t.Parallel()
-	m := recordtest.NewMemory(recordtest.Options{})
-	p, q := start(t, m, false), start(t, m, true)
-	h := p.takes(p.claim())
-	c := q.claim()
-	q.waits(c)
-	p.once(recordtest.OpSwap, 1, recordtest.Lost)
-	if err := p.Release(t.Context(), h); err == nil {
-		t.Fatal("released, want no answer")
-	}
-	until(t, "who waits is told", func() bool { return q.heard(c.ID) })
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{})
+		p, q := start(t, m, false), start(t, m, true)
+		h := p.takes(p.claim())
+		c := q.claim()
+		q.waits(c)
+		p.once(recordtest.OpSwap, 1, recordtest.Lost)
+		if err := p.Release(t.Context(), h); err == nil {
+			t.Fatal("released, want no answer")
+		}
+		until(t, "who waits is told", func() bool { return q.heard(c.ID) })
+	})
 }
 
 // What nobody waits for any more must not be done behind the release that gives it up.
 func TestAnAskThatWasAbandonedIsNotDoneBehindItsRelease(t *testing.T) {
 	t.Parallel()
-	m := recordtest.NewMemory(recordtest.Options{})
-	p, q := start(t, m, false), start(t, m, false)
-	h := q.takes(q.claim())
-	p.waits(p.claim()) // so that it has sessions, and knows the name
-	first, second := make(chan struct{}), make(chan struct{})
-	met := make(chan int, 8)
-	var requests atomic.Int32
-	p.client.Fates(func(r recordtest.Request) recordtest.Fate {
-		if r.Op != recordtest.OpLoad && r.Op != recordtest.OpSwap {
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{})
+		p, q := start(t, m, false), start(t, m, false)
+		h := q.takes(q.claim())
+		p.waits(p.claim()) // so that it has sessions, and knows the name
+		first, second := make(chan struct{}), make(chan struct{})
+		met := make(chan int, 8)
+		var requests atomic.Int32
+		p.client.Fates(func(r recordtest.Request) recordtest.Fate {
+			if r.Op != recordtest.OpLoad && r.Op != recordtest.OpSwap {
+				return recordtest.Answered
+			}
+			switch n := requests.Add(1); n {
+			case 1: // of the first ask: two more come to wait behind it
+				met <- 1
+				<-first
+			case 2: // of these two
+				met <- 2
+				<-second
+				q.writes(h) // it is refused, and tried again
+			}
 			return recordtest.Answered
+		})
+		other := p.claim(try)
+		var all sync.WaitGroup
+		all.Go(func() { _, _ = p.Ask(t.Context(), other) })
+		<-met
+		stays, goes := p.claim(), p.claim()
+		ctx, cancel := context.WithCancel(t.Context())
+		left := make(chan struct{})
+		all.Go(func() { _, _ = p.Ask(t.Context(), stays) })
+		go func() {
+			defer close(left)
+			_, _ = p.Ask(ctx, goes)
+		}()
+		until(t, "both wait", func() bool { return p.WaitingForTest(at) == 2 })
+		close(first)
+		<-met
+		cancel()
+		<-left
+		all.Go(func() { p.givesUp(goes) })
+		until(t, "what gives it up waits", func() bool { return p.WaitingForTest(at) == 1 })
+		close(second)
+		all.Wait()
+		if ids := q.entries(); slices.Contains(ids, goes.ID) || ids[0] != h.ID {
+			t.Fatalf("%v is listed: it was given up", goes.ID)
 		}
-		switch n := requests.Add(1); n {
-		case 1: // of the first ask: two more come to wait behind it
-			met <- 1
-			<-first
-		case 2: // of these two
-			met <- 2
-			<-second
-			q.writes(h) // it is refused, and tried again
-		}
-		return recordtest.Answered
 	})
-	other := p.claim(try)
-	var all sync.WaitGroup
-	all.Go(func() { _, _ = p.Ask(t.Context(), other) })
-	<-met
-	stays, goes := p.claim(), p.claim()
-	ctx, cancel := context.WithCancel(t.Context())
-	left := make(chan struct{})
-	all.Go(func() { _, _ = p.Ask(t.Context(), stays) })
-	go func() {
-		defer close(left)
-		_, _ = p.Ask(ctx, goes)
-	}()
-	until(t, "both wait", func() bool { return p.WaitingForTest(at) == 2 })
-	close(first)
-	<-met
-	cancel()
-	<-left
-	all.Go(func() { p.givesUp(goes) })
-	until(t, "what gives it up waits", func() bool { return p.WaitingForTest(at) == 1 })
-	close(second)
-	all.Wait()
-	if ids := q.entries(); slices.Contains(ids, goes.ID) || ids[0] != h.ID {
-		t.Fatalf("%v is listed: it was given up", goes.ID)
-	}
 }
 
 // Law 3: an inbox that was not read to its end is none without the note.
@@ -180,33 +192,35 @@ func TestAClaimThatGivesUpLeavesNoNoteInALongInbox(t *testing.T) {
 	for _, void := range voids {
 		t.Run(void.name, func(t *testing.T) {
 			t.Parallel()
-			m := recordtest.NewMemory(void.o)
-			q := start(t, m, false)
-			h := q.takes(q.claim())
-			var crowd []*process
-			for range 2*record.MaxNotes + 8 { // so that two readings do not show all
-				crowd = append(crowd, start(t, m, false))
-			}
-			for _, p := range crowd {
-				p.givesUp(p.claim()) // so that it knows the name
-				p.givesUpWaiting()
-			}
-			last := start(t, m, false)
-			last.givesUpWaiting()
-			q.writes(h) // what all of them remember is old now
-			for _, p := range crowd {
-				p.joinsAndHangs(void.o.Apart)
-			}
-			c := last.claim()
-			last.waits(c)
-			last.givesUp(c)
-			q.releases(h)
-			for range 4 {
-				_, _ = q.Ask(t.Context(), q.claim())
-			}
-			if ids := q.entries(); slices.Contains(ids, c.ID) {
-				t.Fatal("a claim that was given up has come back by its note")
-			}
+			synctest.Test(t, func(t *testing.T) {
+				m := recordtest.NewMemory(void.o)
+				q := start(t, m, false)
+				h := q.takes(q.claim())
+				var crowd []*process
+				for range 2*record.MaxNotes + 8 { // so that two readings do not show all
+					crowd = append(crowd, start(t, m, false))
+				}
+				for _, p := range crowd {
+					p.givesUp(p.claim()) // so that it knows the name
+					p.givesUpWaiting()
+				}
+				last := start(t, m, false)
+				last.givesUpWaiting()
+				q.writes(h) // what all of them remember is old now
+				for _, p := range crowd {
+					p.joinsAndHangs(void.o.Apart)
+				}
+				c := last.claim()
+				last.waits(c)
+				last.givesUp(c)
+				q.releases(h)
+				for range 4 {
+					_, _ = q.Ask(t.Context(), q.claim())
+				}
+				if ids := q.entries(); slices.Contains(ids, c.ID) {
+					t.Fatal("a claim that was given up has come back by its note")
+				}
+			})
 		})
 	}
 }

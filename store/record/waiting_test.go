@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -16,46 +17,50 @@ import (
 // Law 6.
 func TestANotificationIsTheGrantWithoutARead(t *testing.T) {
 	t.Parallel()
-	m := recordtest.NewMemory(recordtest.Options{})
-	p, q := start(t, m, true), start(t, m, true)
-	h := q.takes(q.claim())
-	c := p.claim()
-	p.waits(c)
-	q.releases(h)
-	until(t, "the notification has come", func() bool { return p.heard(c.ID) })
-	p.all(recordtest.Lost, recordtest.OpLoad, recordtest.OpSwap, recordtest.OpRenew)
-	before := store.Now()
-	a := p.ask(c)
-	if !a.Granted || a.TTL > store.MaxPositionTTL || a.From == 0 || a.From > before {
-		t.Fatalf("%+v, want granted, from the last renewal of its session, which was before %v", a, before)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{})
+		p, q := start(t, m, true), start(t, m, true)
+		h := q.takes(q.claim())
+		c := p.claim()
+		p.waits(c)
+		q.releases(h)
+		until(t, "the notification has come", func() bool { return p.heard(c.ID) })
+		p.all(recordtest.Lost, recordtest.OpLoad, recordtest.OpSwap, recordtest.OpRenew)
+		before := store.Now()
+		a := p.ask(c)
+		if !a.Granted || a.TTL > store.MaxPositionTTL || a.From == 0 || a.From > before {
+			t.Fatalf("%+v, want granted, from the last renewal of its session, which was before %v", a, before)
+		}
+	})
 }
 
 // Law 6.
 func TestABreakIsHeardByWhoWasGrantedByANotification(t *testing.T) {
 	t.Parallel()
-	m := recordtest.NewMemory(recordtest.Options{})
-	p, q := start(t, m, true), start(t, m, true)
-	h := q.takes(q.claim())
-	c := p.claim(lasting(store.MaxPositionTTL)) // so that its session stays the same
-	p.waits(c)
-	q.releases(h)
-	until(t, "the notification has come", func() bool { return p.heard(c.ID) })
-	var token int64
-	for st, err := range q.List(t.Context(), at) {
-		if err != nil {
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{})
+		p, q := start(t, m, true), start(t, m, true)
+		h := q.takes(q.claim())
+		c := p.claim(lasting(store.MaxPositionTTL)) // so that its session stays the same
+		p.waits(c)
+		q.releases(h)
+		until(t, "the notification has come", func() bool { return p.heard(c.ID) })
+		var token int64
+		for st, err := range q.List(t.Context(), at) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			token = st.Entries[0].Token
+		}
+		if err := q.BreakHold(t.Context(), store.Break{Name: at, ID: c.ID, Token: token, Reason: "because"}); err != nil {
 			t.Fatal(err)
 		}
-		token = st.Entries[0].Token
-	}
-	if err := q.BreakHold(t.Context(), store.Break{Name: at, ID: c.ID, Token: token, Reason: "because"}); err != nil {
-		t.Fatal(err)
-	}
-	k := p.takes(c) // it was told before, and has not read since
-	broken := (*store.LostError)(nil)
-	if r := p.renews(k); !errors.As(r.Err, &broken) || broken.Reason != "because" {
-		t.Fatalf("renewed: %+v, want lost: because", r)
-	}
+		k := p.takes(c) // it was told before, and has not read since
+		broken := (*store.LostError)(nil)
+		if r := p.renews(k); !errors.As(r.Err, &broken) || broken.Reason != "because" {
+			t.Fatalf("renewed: %+v, want lost: because", r)
+		}
+	})
 }
 
 // Law 9.
@@ -64,17 +69,19 @@ func TestAnAskThatJoinsIsAnsweredOnceItIsInTheRecord(t *testing.T) {
 	for _, void := range voids {
 		t.Run(void.name, func(t *testing.T) {
 			t.Parallel()
-			m := recordtest.NewMemory(void.o)
-			p, q := start(t, m, false), start(t, m, false)
-			h := q.takes(q.claim())
-			first, second, third := p.claim(), q.claim(), p.claim()
-			p.waits(first)
-			q.waits(second)
-			p.waits(third)
-			// What another process, which has read no inbox, writes now is behind it.
-			fourth := q.claim()
-			q.waits(fourth)
-			q.lists(h.ID, first.ID, second.ID, third.ID, fourth.ID)
+			synctest.Test(t, func(t *testing.T) {
+				m := recordtest.NewMemory(void.o)
+				p, q := start(t, m, false), start(t, m, false)
+				h := q.takes(q.claim())
+				first, second, third := p.claim(), q.claim(), p.claim()
+				p.waits(first)
+				q.waits(second)
+				p.waits(third)
+				// What another process, which has read no inbox, writes now is behind it.
+				fourth := q.claim()
+				q.waits(fourth)
+				q.lists(h.ID, first.ID, second.ID, third.ID, fourth.ID)
+			})
 		})
 	}
 }
@@ -82,128 +89,140 @@ func TestAnAskThatJoinsIsAnsweredOnceItIsInTheRecord(t *testing.T) {
 // Law 9.
 func TestTheEndOfAHoldersSessionIsNoticedAtOnce(t *testing.T) {
 	t.Parallel()
-	m := recordtest.NewMemory(recordtest.Options{})
-	p, q := start(t, m, false), start(t, m, true)
-	p.takes(p.claim())
-	held := m.Sessions()
-	p.client.Cut()
-	c := q.claim()
-	q.waits(c)
-	m.Lapse(held...)
-	until(t, "who waits is told", func() bool { return q.heard(c.ID) })
-	q.takes(c)
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{})
+		p, q := start(t, m, false), start(t, m, true)
+		p.takes(p.claim())
+		held := m.Sessions()
+		p.client.Cut()
+		c := q.claim()
+		q.waits(c)
+		m.Lapse(held...)
+		until(t, "who waits is told", func() bool { return q.heard(c.ID) })
+		q.takes(c)
+	})
 }
 
 // Law 9.
 func TestTheEndOfAWaitersSessionIsNoticedAtOnce(t *testing.T) {
 	t.Parallel()
-	m := recordtest.NewMemory(recordtest.Options{})
-	p, dead, q := start(t, m, true), start(t, m, true), start(t, m, true)
-	h := p.takes(p.claim())
-	before := map[string]bool{}
-	for _, id := range m.Sessions() {
-		before[id.String()] = true
-	}
-	gone, c := dead.claim(), q.claim()
-	dead.waits(gone)
-	all := m.Sessions()
-	q.waits(c)
-	dead.client.Cut()
-	for _, id := range all {
-		if !before[id.String()] {
-			m.Lapse(id)
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{})
+		p, dead, q := start(t, m, true), start(t, m, true), start(t, m, true)
+		h := p.takes(p.claim())
+		before := map[string]bool{}
+		for _, id := range m.Sessions() {
+			before[id.String()] = true
 		}
-	}
-	until(t, "the dead waiter is out of the queue", func() bool { return len(p.entries()) == 2 })
-	p.releases(h)
-	until(t, "the next is told", func() bool { return q.heard(c.ID) })
+		gone, c := dead.claim(), q.claim()
+		dead.waits(gone)
+		all := m.Sessions()
+		q.waits(c)
+		dead.client.Cut()
+		for _, id := range all {
+			if !before[id.String()] {
+				m.Lapse(id)
+			}
+		}
+		until(t, "the dead waiter is out of the queue", func() bool { return len(p.entries()) == 2 })
+		p.releases(h)
+		until(t, "the next is told", func() bool { return q.heard(c.ID) })
+	})
 }
 
 // Law 6.
 func TestANotificationOfAnotherSessionIsNoGrant(t *testing.T) {
 	t.Parallel()
-	m := recordtest.NewMemory(recordtest.Options{})
-	p, q := start(t, m, true), start(t, m, true)
-	q.takes(q.claim())
-	c := p.claim()
-	p.waits(c)
-	p.NotifyForTest(record.Notification{Name: at, ID: c.ID, Token: 4711, N: 1, Session: session.NewID()})
-	p.isTold(c.ID, 0) // its owner would not ask
-	if a := p.ask(c); a.Granted {
-		t.Fatalf("%+v: that was in another session", a)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{})
+		p, q := start(t, m, true), start(t, m, true)
+		q.takes(q.claim())
+		c := p.claim()
+		p.waits(c)
+		p.NotifyForTest(record.Notification{Name: at, ID: c.ID, Token: 4711, N: 1, Session: session.NewID()})
+		p.isTold(c.ID, 0) // its owner would not ask
+		if a := p.ask(c); a.Granted {
+			t.Fatalf("%+v: that was in another session", a)
+		}
+	})
 }
 
 // Who waits may be granted by a notification, and then counts on its PositionTTL.
 func TestAPositionLastsNoLongerThanItsSession(t *testing.T) {
 	t.Parallel()
-	m := recordtest.NewMemory(recordtest.Options{})
-	p, q := startShort(t, m), start(t, m, true)
-	h := q.takes(q.claim())
-	c := p.claim()
-	asked := p.waits(c)
-	looked, err := p.Poll(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Its session was renewed before now.
-	latest := store.Now().Add(shorter(c.PositionTTL))
-	for _, a := range []store.Answer{asked, looked} {
-		if end := a.From.Add(c.PositionTTL); a.From == 0 || end > latest {
-			t.Errorf("a position lasts from %v until %v, its session until %v at the latest", a.From, end, latest)
-		}
-	}
-	q.releases(h)
-	until(t, "the grant is told", func() bool { return p.heard(c.ID) })
-	for st, err := range q.List(t.Context(), at) {
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{})
+		p, q := startShort(t, m), start(t, m, true)
+		h := q.takes(q.claim())
+		c := p.claim()
+		asked := p.waits(c)
+		looked, err := p.Poll(t.Context(), c)
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.isTold(c.ID, st.Entries[0].Token)
-	}
+		// Its session was renewed before now.
+		latest := store.Now().Add(shorter(c.PositionTTL))
+		for _, a := range []store.Answer{asked, looked} {
+			if end := a.From.Add(c.PositionTTL); a.From == 0 || end > latest {
+				t.Errorf("a position lasts from %v until %v, its session until %v at the latest", a.From, end, latest)
+			}
+		}
+		q.releases(h)
+		until(t, "the grant is told", func() bool { return p.heard(c.ID) })
+		for st, err := range q.List(t.Context(), at) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.isTold(c.ID, st.Entries[0].Token)
+		}
+	})
 }
 
 // Law 6: what is on its way may put its entry into another session.
 func TestANotificationFromBeforeAMoveIsNoGrant(t *testing.T) {
 	t.Parallel()
-	m := recordtest.NewMemory(recordtest.Options{})
-	p, q := start(t, m, true), start(t, m, true)
-	q.takes(q.claim())
-	p.givesUpWaiting() // so that there is a session to move to
-	c := p.claim(func(c *store.Claim) { c.PositionTTL = 2 * time.Second })
-	p.waits(c)
-	before := p.SessionForTest(c.PositionTTL)
-	p.once(recordtest.OpSwap, 1, recordtest.Unanswered)
-	c.PositionTTL = store.MaxPositionTTL
-	p.unanswered(c)
-	p.NotifyForTest(record.Notification{Name: at, ID: c.ID, Token: 4711, N: 1, Session: before})
-	p.isTold(c.ID, 0)
-	if a := p.ask(c); a.Granted {
-		t.Fatalf("%+v: that was before it has moved", a)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{})
+		p, q := start(t, m, true), start(t, m, true)
+		q.takes(q.claim())
+		p.givesUpWaiting() // so that there is a session to move to
+		c := p.claim(func(c *store.Claim) { c.PositionTTL = 2 * time.Second })
+		p.waits(c)
+		before := p.SessionForTest(c.PositionTTL)
+		p.once(recordtest.OpSwap, 1, recordtest.Unanswered)
+		c.PositionTTL = store.MaxPositionTTL
+		p.unanswered(c)
+		p.NotifyForTest(record.Notification{Name: at, ID: c.ID, Token: 4711, N: 1, Session: before})
+		p.isTold(c.ID, 0)
+		if a := p.ask(c); a.Granted {
+			t.Fatalf("%+v: that was before it has moved", a)
+		}
+	})
 }
 
 // Law 9.
 func TestWhoIsToldOfAnotherAheadMeanwhileWatchesThatToo(t *testing.T) {
 	t.Parallel()
-	m := recordtest.NewMemory(recordtest.Options{})
-	a, b, c := start(t, m, true), start(t, m, true), start(t, m, true)
-	a.takes(a.claim())
-	held := m.Sessions()
-	first, second := b.claim(), c.claim()
-	b.waits(first)
-	c.waits(second)
-	sent := store.Now()
-	old, err := c.client.Load(t.Context(), at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.givesUp(first)
-	until(t, "it is told", func() bool { return c.ToldForTest(second.ID) })
-	c.ReadsForTest(t.Context(), at, &old, sent) // the reply of what it had sent before
-	a.client.Cut()
-	m.Lapse(held...)
-	until(t, "who waits is told of the end", func() bool { return c.heard(second.ID) })
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{})
+		a, b, c := start(t, m, true), start(t, m, true), start(t, m, true)
+		a.takes(a.claim())
+		held := m.Sessions()
+		first, second := b.claim(), c.claim()
+		b.waits(first)
+		c.waits(second)
+		sent := store.Now()
+		old, err := c.client.Load(t.Context(), at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.givesUp(first)
+		until(t, "it is told", func() bool { return c.ToldForTest(second.ID) })
+		c.ReadsForTest(t.Context(), at, &old, sent) // the reply of what it had sent before
+		a.client.Cut()
+		m.Lapse(held...)
+		until(t, "who waits is told of the end", func() bool { return c.heard(second.ID) })
+	})
 }
 
 // Many that come at once.
@@ -212,54 +231,56 @@ func TestManyThatComeAtOnceAllGetIn(t *testing.T) {
 	for _, kind := range servers {
 		t.Run(kind.name, func(t *testing.T) {
 			t.Parallel()
-			m := recordtest.NewMemory(slow(kind.o))
-			const many = 60
-			var inside, requests, served atomic.Int32
-			var all sync.WaitGroup
-			for range many {
-				c := m.Client()
-				p := startOn(t, c, backendOf(c, kind.o), !kind.o.Quiet)
-				p.client.Fates(func(q recordtest.Request) recordtest.Fate {
-					if q.Op != recordtest.OpNotify && q.Op != recordtest.OpAwait {
-						requests.Add(1)
-					}
-					return recordtest.Answered
-				})
-				all.Go(func() {
-					c := p.claim()
-					for {
-						a, err := p.Ask(t.Context(), c)
-						if err != nil {
-							t.Errorf("ask: %v", err)
-							return
+			synctest.Test(t, func(t *testing.T) {
+				m := recordtest.NewMemory(slow(kind.o))
+				const many = 60
+				var inside, requests, served atomic.Int32
+				var all sync.WaitGroup
+				for range many {
+					c := m.Client()
+					p := startOn(t, c, backendOf(c, kind.o), !kind.o.Quiet)
+					p.client.Fates(func(q recordtest.Request) recordtest.Fate {
+						if q.Op != recordtest.OpNotify && q.Op != recordtest.OpAwait {
+							requests.Add(1)
 						}
-						if a.Granted {
-							if inside.Add(1) != 1 {
-								t.Error("two are inside")
+						return recordtest.Answered
+					})
+					all.Go(func() {
+						c := p.claim()
+						for {
+							a, err := p.Ask(t.Context(), c)
+							if err != nil {
+								t.Errorf("ask: %v", err)
+								return
 							}
-							inside.Add(-1)
-							served.Add(1)
-							if err := p.Release(t.Context(), store.Hold{Name: at, ID: c.ID, Token: a.Token}); err != nil {
-								t.Errorf("release: %v", err)
+							if a.Granted {
+								if inside.Add(1) != 1 {
+									t.Error("two are inside")
+								}
+								inside.Add(-1)
+								served.Add(1)
+								if err := p.Release(t.Context(), store.Hold{Name: at, ID: c.ID, Token: a.Token}); err != nil {
+									t.Errorf("release: %v", err)
+								}
+								return
 							}
-							return
+							if kind.o.Quiet {
+								time.Sleep(10 * time.Millisecond)
+								continue
+							}
+							for told := false; !told; { // the last as many times as long as one
+								before := served.Load()
+								until(t, "it is told, or another is served", func() bool {
+									told = p.heard(c.ID)
+									return told || served.Load() > before
+								})
+							}
 						}
-						if kind.o.Quiet {
-							time.Sleep(10 * time.Millisecond)
-							continue
-						}
-						for told := false; !told; { // the last as many times as long as one
-							before := served.Load()
-							until(t, "it is told, or another is served", func() bool {
-								told = p.heard(c.ID)
-								return told || served.Load() > before
-							})
-						}
-					}
-				})
-			}
-			all.Wait()
-			t.Logf("%.1f requests a lock", float64(requests.Load())/many)
+					})
+				}
+				all.Wait()
+				t.Logf("%.1f requests a lock", float64(requests.Load())/many)
+			})
 		})
 	}
 }

@@ -18,6 +18,8 @@ type Linked struct {
 	Open func(t *testing.T) (store.Store, Link)
 	// Waits says why a call may return later than its context ends. It is not tried then.
 	Waits string
+	// Within runs each subtest, as that of [Run] does; nil: nothing does.
+	Within Within
 }
 
 // A Link is the way of one store object to its server, or to all of its servers.
@@ -64,6 +66,7 @@ func Faults(t *testing.T, c Linked) {
 			"an ask that arrives late goes beside another claim of its process":     lateAsk,
 			"an ask that is repeated leaves nothing beside another claim":           repeatedBeside,
 			"a break now that is repeated is heard by the owner":                    repeatedBreak,
+			"a release that is repeated keeps the minimum hold":                     repeatedRelease,
 			"an adoption that was not answered ends with its TTL":                   unansweredAdoption,
 		}
 		if c.Waits == "" {
@@ -76,7 +79,11 @@ func Faults(t *testing.T, c Linked) {
 				for after := range exchanges {
 					t.Run(fmt.Sprintf("after %d", after), func(t *testing.T) {
 						t.Parallel()
-						run(newTrial(t, nil, d), c, after)
+						var within []Within
+						if c.Within != nil {
+							within = append(within, c.Within)
+						}
+						runWithin(t, within, func(t *testing.T) { run(newTrial(t, nil, d), c, after) })
 					})
 				}
 			})

@@ -113,7 +113,7 @@ func (t *lateAsks) landed(late []store.Claim) int {
 		return 0
 	}
 	seen := map[store.ID]bool{}
-	for deadline := time.Now().Add(silent); time.Now().Before(deadline) && len(seen) < len(late); {
+	for deadline := time.Now().Add(silent); time.Now().Before(deadline) && len(seen) < len(late); time.Sleep(time.Millisecond) {
 		for _, one := range late {
 			if slices.ContainsFunc(MustList(t.T, in, one.Name).Entries, func(e store.Entry) bool { return e.ID == one.ID }) {
 				seen[one.ID] = true

@@ -77,6 +77,22 @@ var minHoldPromises = []promise{
 		t.entries(name, h.ID)
 		b.refused(b.lock(name, try))
 	}},
+	// Whoever is not told that a hold was given back gives it back again. It had a minimum hold and no lock delay: that is so still.
+	{name: "a_release_that_is_repeated_keeps_the_minimum_hold", needs: minHold, run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		with := []func(*store.Claim){withMinHold(t.long)}
+		if !t.lacks(store.PromiseLockDelay) {
+			with = append(with, withLockDelay(t.long))
+		}
+		h := a.take(a.lock(name, with...))
+		h.renewed()
+		t.pass()
+		h.release()
+		for range 2 {
+			t.isLost(a.Release(t.ctx, h.Hold), "the release, repeated")
+			t.keptBy(b.refused(b.lock(name, try)), h.ID)
+		}
+	}},
 	{name: "a_minimum_hold_ends", needs: minHold, run: func(t *trial) {
 		a, b := t.client(), t.client()
 		d := t.ticks(2 * t.short)
@@ -210,6 +226,15 @@ var minHoldPromises = []promise{
 		b.refused(b.slots(name, 3, 3, try))
 		b.take(b.slots(name, 3, 2, try))
 	}},
+}
+
+// keptBy checks that a name is kept by the minimum hold, of t.long, of a hold that was given back t.short after its grant at the
+// earliest: for what is left of that, and no longer.
+func (t *trial) keptBy(r store.Answer, id store.ID) {
+	t.Helper()
+	if e := r.Holders[0]; e.ID != id || e.Expires > 0 || e.Ends <= 0 || e.Ends > t.long-t.short+t.d.Tick {
+		t.Fatalf("in the way is %+v, want the released hold, for %v at most", e, t.long-t.short)
+	}
 }
 
 // least checks that the next one came no sooner than d after the grant: since

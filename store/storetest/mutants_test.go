@@ -64,6 +64,8 @@ var mutants = []broken{
 	{"minimum_hold_kept_for_one_that_withdrew_once_shown", []mutant.Edit{mutant.At("minimum-hold-kept-withdrew", mutant.Expr("q.leave(now, i)"))}},
 	{"minimum_hold_ignored_by_release", []mutant.Edit{mutant.At("minimum-hold-ignored-release", mutant.Cond("e.Granted && !e.Granted"))}},
 	{"minimum_hold_ignored_by_expiry", []mutant.Edit{mutant.At("minimum-hold-kept-expired", mutant.Cond("e.Shown && e.N == 0")), mutant.At("minimum-hold-ignored-expiry", mutant.Stmt("e.Expires, e.LockDelay, e.N = now.Clock, 0, 0"))}},
+	{"a_repeated_release_begins_the_minimum_hold_anew", []mutant.Edit{mutant.At("compare-release", mutant.After("if j := q.find(h.ID); err != nil && j >= 0 && q.Entries[j].Token == h.Token && q.Entries[j].Shown {\nq.Entries[j].Since = now.Clock\n}"))}},
+	{"a_repeated_release_ends_the_minimum_hold", []mutant.Edit{mutant.At("compare-release", mutant.After("if j := q.find(h.ID); err != nil && j >= 0 && q.Entries[j].Token == h.Token && q.Entries[j].Shown {\nq.Entries[j].MinHold = 0\n}"))}},
 	{"minimum_hold_counted_from_the_release", []mutant.Edit{mutant.At("minimum-hold-ignored-expiry", mutant.Stmt("e.Expires, e.LockDelay, e.Since = now.Clock, 0, now.Clock"))}},
 	{"a_released_hold_in_the_way_is_still_its_owners", []mutant.Edit{mutant.At("minimum-hold-ignored-expiry", mutant.Stmt("e.LockDelay = 0"))}},
 	{"lock_delay_ignored", []mutant.Edit{mutant.At("lock-delay-ignored", mutant.Value("e.Expires"))}},

@@ -39,7 +39,11 @@ import (
 // return the same object if the store keeps its state in it. Run closes what
 // it opened. Names are random, so that the backing need not be empty. Each
 // store object is used with one [store.Process] alone, as an engine does.
-func Run(t *testing.T, open func(t *testing.T) store.Store) {
+//
+// within runs each subtest, if it is given: synctest.Test, for a store that is all in this process. Then time passes only while
+// nobody has anything to do, so nothing is late there, however busy the machine is. open has to return stores that were made in the bubble
+// of its t.
+func Run(t *testing.T, open func(t *testing.T) store.Store, within ...Within) {
 	t.Helper()
 	first := open(t)
 	d := first.Describe()
@@ -64,33 +68,33 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 						t.Skipf("the store lacks %q: %s", need, why)
 					}
 				}
-				tr := newTrial(t, open, d)
-				if p.watch {
-					if _, ok := tr.client().Store.(store.Watcher); !ok {
-						t.Skip("the store is no Watcher: waiters poll it")
-					}
+				if why := p.skips(first); why != "" {
+					t.Skip(why)
 				}
-				if p.poll {
-					if _, ok := tr.client().Store.(store.Poller); !ok {
-						t.Skip("the store is no Poller: waiters ask it")
+				runWithin(t, within, func(t *testing.T) {
+					for again, began := 0, time.Now(); again < 10 || time.Since(began) < patience; again++ {
+						tr := newTrial(t, open, d)
+						tr.short = min(tr.short<<min(again, 10), max(tr.short, tr.long/4)) // a slow machine gets more time
+						if p.inTime(tr) {
+							return
+						}
 					}
-				}
-				if p.check {
-					if _, ok := tr.client().Store.(store.Checker); !ok {
-						t.Skip("the store is no Checker: nobody can look at its server")
-					}
-				}
-				for again, began := 0, time.Now(); again < 10 || time.Since(began) < patience; again++ {
-					tr := newTrial(t, open, d)
-					tr.short = min(tr.short<<min(again, 10), max(tr.short, tr.long/4)) // a slow machine gets more time
-					if p.inTime(tr) {
-						return
-					}
-				}
-				t.Fatal("this machine is too busy: each time an ask took longer than what it asked for lasts")
+					t.Fatal("this machine is too busy: each time an ask took longer than what it asked for lasts")
+				})
 			})
 		}
 	})
+}
+
+// A Within runs a test in a surrounding of its own, as synctest.Test does.
+type Within = func(t *testing.T, f func(t *testing.T))
+
+func runWithin(t *testing.T, within []Within, f func(t *testing.T)) {
+	for _, in := range within {
+		in(t, f)
+		return
+	}
+	f(t)
 }
 
 // A promise is one subtest.
@@ -101,6 +105,20 @@ type promise struct {
 	watch bool // needs a Watcher
 	poll  bool // needs a Poller
 	check bool // needs a Checker
+}
+
+// skips says why the promise is not one of a store of this kind, or "".
+func (p *promise) skips(s store.Store) string {
+	if _, ok := s.(store.Watcher); p.watch && !ok {
+		return "the store is no Watcher: waiters poll it"
+	}
+	if _, ok := s.(store.Poller); p.poll && !ok {
+		return "the store is no Poller: waiters ask it"
+	}
+	if _, ok := s.(store.Checker); p.check && !ok {
+		return "the store is no Checker: nobody can look at its server"
+	}
+	return ""
 }
 
 // tooSlow ends a trial that tells nothing, as an ask has taken so long that what it
