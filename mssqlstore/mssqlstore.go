@@ -143,5 +143,6 @@ func newBackend(db *sql.DB, o *Options) (*backend, error) {
 
 // Describe implements [record.Backend].
 func (b *backend) Describe() store.Description {
-	return b.Description("a fail-over to a replica that commits asynchronously can lose the newest grants, and so can a crash of a server with DELAYED_DURABILITY")
+	return b.Description("a fail-over to a replica that commits asynchronously can lose the newest grants, and so can a crash of a server with DELAYED_DURABILITY; " +
+		"then two may hold a name until the TTL of the first is over")
 }

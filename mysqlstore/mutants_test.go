@@ -28,6 +28,7 @@ func TestTheTestsCatchEachMutantOfMySQL(t *testing.T) {
 		{"an inbox is told to be empty that is not", promise + "a_done_swap_tells_the_inbox_as_it_is", "mysql-inbox-is-empty", mutant.Value(`record.Outcome{Done: true, Told: true, Inbox: true}`)},
 		{"a note that was taken in counts", promise + "a_swap_takes_in_the_notes_of_its_inbox_and_no_other", "mysql-taken-in-counts-for-nothing", mutant.Cond("false")},
 		{"a swap waits for a locked row", "TestASwapWaitsForNoLockedRowAndJoins" + levels, "mysql-waits-for-no-row", mutant.Value(`""`)},
+		{"an ask leaves a statement that waits for a locked row", "TestAnAskForALockedRowLeavesNothingWaitingInTheServer", "mysql-waits-for-no-row", mutant.Value(`""`)},
 		{"a swap waits for a locked row of MySQL", "TestASwapWaitsForNoLockedRowAndJoins/MySQL_9.7", "mysql-locks-what-is-free", mutant.Value(`"r.name="`)},
 		{"a count hides notes from another", "TestACountHidesNoNoteFromAnother" + levels, "mysql-counts-shared", mutant.Value(`"FOR UPDATE SKIP LOCKED"`)},
 		{"a lost swap is tried again", "TestALostSwapOnlyJoins", "mysql-lost-is-tried", mutant.Cond("err == nil")},

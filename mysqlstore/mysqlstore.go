@@ -154,6 +154,6 @@ func newBackend(db *sql.DB, o *Options) (*backend, error) {
 
 // Describe implements [record.Backend].
 func (b *backend) Describe() store.Description {
-	return b.Description("a fail-over to a replica that is not synchronous can lose the newest grants, and so can a crash of a server whose " +
-		"innodb_flush_log_at_trx_commit is not 1")
+	return b.Description("a fail-over to a replica that is not synchronous can lose the newest grants; then two may hold a name until the TTL of the first is over. " +
+		"So can a crash of a server whose innodb_flush_log_at_trx_commit is not 1; then two may hold a name until one of them gives it back, as the first is not told")
 }

@@ -43,12 +43,12 @@ func NewBase(address string) *Base {
 	return b
 }
 
-// Description is what Describe of a backend returns. loses is how the server loses grants that were answered.
+// Description is what Describe of a backend returns. loses is how the server loses grants that were answered, and for how long two may hold a name then.
 func (b *Base) Description(loses string) store.Description {
 	return store.Description{
 		Store:   b.Address,
 		Tokens:  "when the name's row is lost and the clock of the server that answers is behind the newest token",
-		Loses:   loses + "; then two may hold a name until one of them gives it back, as the first is not told",
+		Loses:   loses,
 		Forgets: []store.Accident{store.AccidentWipe, store.AccidentFailOver, store.AccidentClockStep},
 		Crash:   store.CrashTTL,
 	}

@@ -35,7 +35,7 @@ func (b *Base) CheckRole(readOnly string) store.Finding {
 func (b *Base) CheckDisk(setting, run string) store.Finding {
 	if setting != "" {
 		return store.Finding{About: "disk", Warning: true, Run: run,
-			Found: fmt.Sprintf("%s: when %s or its machine fails it may forget who holds what, and two may hold a name until one of them gives it back", setting, b.Address)}
+			Found: fmt.Sprintf("%s: when %s or its machine fails it may forget who holds what, and two may hold a name", setting, b.Address)}
 	}
 	return store.Finding{About: "disk", Found: "waits for it"}
 }
