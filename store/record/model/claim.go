@@ -41,6 +41,12 @@ func (s *state) claimSteps(r *rules, i int, yield func(what string, who int, fau
 func (s *state) forget() {
 	for k := range s.c {
 		c := &s.c[k]
+		if c.at != holds {
+			c.heard, c.asked = false, false
+		}
+		if c.at != wants && c.at != waits {
+			c.uncalled = 0
+		}
 		if c.at == waits {
 			c.step, c.plan = begins, undecided
 		}
@@ -136,7 +142,7 @@ func (c *claim) lapse(r *rules, local int8, lapsed uint8) {
 				c.at = done // nothing of it is left, if its session is over
 			}
 		} else if c.goal == moving && local == 1 {
-			c.goal = none
+			c.goal, c.reads = none, c.reads || r.giveUp // what it had read was not told
 			c.again(holds)
 		}
 	case local != c.sess || c.at == leaves:
@@ -150,7 +156,7 @@ func (c *claim) lapse(r *rules, local int8, lapsed uint8) {
 			c.leave()
 		}
 	default: // it goes on in the other
-		if c.sess = 1 - local; c.at != idle {
+		if c.sess, c.uncalled = 1-local, 0; c.at != idle {
 			c.again(wants)
 		}
 	}
@@ -201,8 +207,9 @@ func (o *one) waiting() {
 		o.step("gives up", false, func(_ *state, c *claim) { c.leave() })
 	}
 	if !o.notifications && !o.keeps && at >= 0 && s.rec.e[at].is(granted) && s.rec.e[at].session == o.session(o.i, c.sess) && s.lives(o.rules, o.i) {
-		o.step("is notified of its grant", false, func(_ *state, c *claim) { c.hold(c.sess) })
+		o.step("is notified of its grant", false, o.holdTold)
 	}
+	o.asksHolders()
 	o.notified()
 	o.keptGrant()
 	o.takenIn()
@@ -232,7 +239,7 @@ func (o *one) notified() {
 		}
 		own := local == o.c.sess && o.s.lives(o.rules, o.i)
 		if o.c.at == waits && (own || !o.has(hintSession) && o.s.lives(o.rules, o.i)) || !o.has(hintWaits) && o.c.at == leaves && own {
-			o.step("is notified of a grant", false, func(_ *state, c *claim) { c.hold(c.sess) })
+			o.step("is notified of a grant", false, o.holdTold)
 		}
 	}
 }
@@ -286,6 +293,9 @@ func (o *one) begin() {
 	if s.p[o.of(o.i)].behind != 0 {
 		o.renews()
 	}
+	if !o.has(markFirst) {
+		o.asksHolders()
+	}
 	if o.mustVoid() && o.has(voidFirst) {
 		o.call()
 		return
@@ -316,12 +326,9 @@ func (o *one) begin() {
 // renews learns the counters of the sessions; what was called reads what it holds.
 func (o *one) renews() {
 	o.step("renews, and is told of a call", false, func(to *state, _ *claim) {
+		called := to.p[o.of(o.i)].behind
 		to.p[o.of(o.i)].behind = 0
-		o.mates(to, func(_ int, c *claim) {
-			if c.at == holds {
-				c.reads = true
-			}
-		})
+		o.mates(to, func(_ int, c *claim) { c.reads = c.reads || o.heeds(c, called) })
 	})
 }
 
@@ -335,7 +342,7 @@ func (o *one) call() {
 			to.call(o.rules, o.of(o.i), local)
 			c.late &^= bit(local)
 		})
-		o.unanswered("calls its "+sessionNames[local]+" session", request{kind: call, local: local}, func(to *state, c *claim) {
+		o.unanswered("calls its "+sessionNames[local]+" session", request{kind: call, who: int8(o.i), local: local}, func(to *state, c *claim) {
 			if !o.has(callAgain) {
 				c.late &^= bit(local)
 			}
@@ -349,7 +356,6 @@ func (o *one) unanswered(what string, q request, change func(to *state, c *claim
 	if o.s.left.silent == 0 || o.s.free() < 0 {
 		return
 	}
-	q.who = int8(o.i)
 	o.step(what+", and hears nothing", true, func(to *state, c *claim) {
 		to.left.silent--
 		to.late[to.free()] = q

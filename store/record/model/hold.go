@@ -3,7 +3,7 @@ package main
 // holding is what may be done by one who is inside.
 func (o *one) holding() {
 	s, c := o.s, o.c
-	if !o.hogs || o.i != 0 || c.has {
+	if o.mayRelease() {
 		o.step("releases", false, func(_ *state, c *claim) { c.leave() })
 	}
 	if s.p[o.of(o.i)].behind != 0 {
@@ -24,6 +24,8 @@ func (o *one) holding() {
 		o.step("reads, as it was called", false, func(_ *state, c *claim) { c.goal = looking })
 	case o.moves && c.sess == 0 && s.p[o.of(o.i)].lapsed&2 == 0:
 		o.step("moves to the long session", false, func(_ *state, c *claim) { c.goal = moving })
+	case c.asked:
+		o.step("reads, as it was asked", false, func(_ *state, c *claim) { c.goal = looking })
 	case o.upgrades && o.i == 0 && !c.has:
 		o.step("asks for an upgrade", false, func(_ *state, c *claim) { c.goal = upgrading })
 	case o.upgrades && o.i == 0:

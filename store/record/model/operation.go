@@ -153,7 +153,7 @@ func (s *state) decideAsk(r *rules, i int, e entry, there, must bool) plan {
 		return toLose
 	case there && e.is(granted) && c.open == vNone && (e.session == own || !r.has(rebind)):
 		return toHold
-	case must || !there && !s.noted(r, i) || there && e.session != own:
+	case must || !there && (!s.noted(r, i) || r.asks(i)) || there && e.session != own:
 		return toSwap
 	}
 	return toWait
@@ -222,8 +222,13 @@ func (o *one) found(c *claim) {
 	case looking, upgrading, cancelling:
 		c.has = e.is(full)
 		c.goal, c.step, c.plan = none, begins, undecided
+		c.tells(o.rules, o.asked(&c.base, c.over))
+		if !o.has(callHeard) {
+			c.reads = false
+		}
 	case moving:
 		c.hold(1)
+		c.tells(o.rules, o.has(moveTells) && o.asked(&c.base, c.over))
 	default:
 		if o.has(rebind) && e.session/2 == int8(o.of(o.i)) {
 			c.sess = e.session % 2
@@ -232,6 +237,7 @@ func (o *one) found(c *claim) {
 			c.leave() // it has run out since the record was read
 		} else {
 			c.hold(c.sess)
+			c.asked = o.has(grantTells) && o.asked(&c.base, c.over)
 		}
 	}
 }
@@ -318,6 +324,7 @@ func (o *one) swapped(to *state, c *claim, ed edit) {
 		c.at = done
 	case move:
 		c.hold(1)
+		c.tells(o.rules, o.has(moveTells) && o.asked(&c.base, 0))
 	case upgrade, cancel:
 		if c.in = true; ed.act == cancel || at >= 0 && c.base.e[at].is(full) {
 			c.has, c.goal, c.in = ed.act == upgrade, none, false
@@ -338,6 +345,7 @@ func (o *one) swapped(to *state, c *claim, ed edit) {
 		}
 		if c.base.e[at].is(granted) && to.lives(o.rules, o.i) {
 			c.hold(ed.local)
+			c.asked = o.has(grantTells) && o.asked(&c.base, 0)
 		}
 	}
 }

@@ -25,6 +25,9 @@ func with(base rules, scheme scheme, n int, bounds faults) run {
 	if base.limit == 0 {
 		base.weight, base.limit = [maxClaims]int8{1, 1, 1}, 1
 	}
+	if base.totals == [maxClaims]int8{} {
+		base.totals = [maxClaims]int8{base.limit, base.limit, base.limit}
+	}
 	base.keep = all
 	return locks{&base}
 }
@@ -36,6 +39,10 @@ func parts() []part {
 	usual := faults{silent: 1, lapses: 1, deaths: 1}
 	twice := faults{silent: 2, lapses: 1}
 	many := faults{silent: 2, lapses: 2, deaths: 1}
+	totals := rules{weight: [maxClaims]int8{1, 1, 1}, totals: [maxClaims]int8{2, 2, 1}, limit: 2}
+	both := rules{weight: [maxClaims]int8{2, 1, 1}, totals: [maxClaims]int8{2, 2, 1}, limit: 2, patient: true} // A wants both
+	asks := rules{giveUp: true, patient: true}
+	asksMoves := rules{giveUp: true, patient: true, moves: true}
 	return []part{
 		{
 			about: "One session: A renews it, B asks whether it lives",
@@ -169,6 +176,13 @@ func parts() []part {
 			laws:  final,
 		},
 		{
+			about: "A semaphore that C has in use with 1 slot, and A and B with 2",
+			runs:  []run{with(totals, noJoin, 3, faults{lapses: 1}), with(both, noJoin, 3, faults{deaths: 1})},
+			more:  []run{with(totals, noJoin, 3, usual), with(totals, byCall, 3, faults{deaths: 1}), with(totals, byMark, 3, faults{deaths: 1}), with(both, byMark, 3, faults{deaths: 1})},
+			wide:  []run{with(totals, byCall, 3, one), with(totals, byMark, 3, one)},
+			laws:  heldTotals | ownTotal | waitTotals | holdsStay,
+		},
+		{
 			about: "A upgrades its read lock, and goes back",
 			runs:  []run{with(rules{weight: [maxClaims]int8{1, 1, 2}, limit: 2, upgrades: true}, noJoin, 2, usual), with(rules{weight: [maxClaims]int8{1, 1, 2}, limit: 2, upgrades: true, patient: true, hogs: true}, noJoin, 3, faults{deaths: 1, drops: 1})},
 			more:  []run{with(rules{weight: [maxClaims]int8{1, 1, 2}, limit: 2, upgrades: true}, noJoin, 3, small), with(rules{weight: [maxClaims]int8{1, 1, 2}, limit: 2, upgrades: true}, byCall, 2, small)},
@@ -188,6 +202,20 @@ func parts() []part {
 			more:  []run{with(rules{patient: true, hogs: true, apart: true}, byCall, 2, faults{silent: 1, breaks: 1}), with(rules{patient: true, hogs: true}, byMark, 2, faults{silent: 1, breaks: 1})},
 			wide:  []run{with(rules{patient: true, hogs: true}, byCall, 3, faults{silent: 1, breaks: 1})},
 			laws:  callAfter | onceJoined,
+		},
+		{
+			about: "Who waits asks the holders to give up, which keep what they have until they are told",
+			runs:  []run{with(asks, noJoin, 2, usual), with(asks, byMark, 2, one), with(asks, noJoin, 3, faults{deaths: 1}), with(asksMoves, noJoin, 2, one)},
+			more:  []run{with(asks, byCall, 2, usual), with(asks, byMark, 2, usual), with(asks, noJoin, 3, one), with(asks, byCall, 3, faults{deaths: 1}), with(asksMoves, noJoin, 3, faults{}), with(asksMoves, noJoin, 2, many)},
+			wide:  []run{with(asks, byCall, 3, one), with(asks, byMark, 3, faults{deaths: 1}), with(asks, noJoin, 3, usual), with(asksMoves, noJoin, 3, one)},
+			laws:  markFirst | callAgain | callHeard | grantTells | noticeTells | moveTells,
+		},
+		{
+			about: "… and A keeps it for good, but is told what is",
+			runs:  []run{with(rules{giveUp: true, hogs: true}, noJoin, 2, usual), with(rules{giveUp: true, hogs: true}, byMark, 2, faults{deaths: 1})},
+			more:  []run{with(rules{giveUp: true, hogs: true}, byCall, 2, usual), with(rules{giveUp: true, hogs: true}, byMark, 2, usual), with(rules{giveUp: true, hogs: true}, noJoin, 3, faults{deaths: 1})},
+			wide:  []run{with(rules{giveUp: true, hogs: true}, noJoin, 3, usual)},
+			laws:  readsOn | livingAsk,
 		},
 		{
 			about: "Order",

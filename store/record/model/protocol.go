@@ -44,6 +44,17 @@ const (
 	onceJoined  // law 4
 	toldSession // law 9
 	takeFirst
+	heldTotals
+	ownTotal
+	waitTotals
+	holdsStay
+	markFirst   // law 15
+	callHeard   // law 15
+	grantTells  // law 15
+	noticeTells // law 15
+	moveTells   // law 15
+	readsOn     // law 15
+	livingAsk   // law 15
 	fromSending // laws 1 and 2, of a session
 	finalEnd
 	renewRefused
@@ -93,6 +104,17 @@ var says = map[law]string{
 	onceJoined:   "who may be in the record leaves no note",
 	toldSession:  "who has joined is told that its note was taken in only under its present session",
 	takeFirst:    "who gives back takes in first who has come by then",
+	heldTotals:   "a claim is granted only if it fits under the totals of all that hold",
+	ownTotal:     "… and under its own",
+	waitTotals:   "the totals of those that wait count for nobody else",
+	holdsStay:    "a hold stays, whatever total another comes with",
+	markFirst:    "who asks the holders to give up has that in the record before it reads who they are",
+	callHeard:    "a call that is heard during a reading has another follow",
+	grantTells:   "who is granted is told if somebody asks to give it up by then, and reads",
+	noticeTells:  "… by the notification of its grant, too",
+	moveTells:    "a renewal that moves a hold tells who asks to give it up",
+	readsOn:      "who was asked to give up reads with each renewal until nobody asks any more",
+	livingAsk:    "a waiter whose session has ended asks nobody to give up",
 	fromSending:  "a renewal counts from its sending",
 	finalEnd:     "the end of a session is made final before anybody relies on it",
 	renewRefused: "a renewal of a session that was ended is refused, however long it has waited",
@@ -120,6 +142,7 @@ type rules struct {
 
 	weight [maxClaims]int8
 	limit  int8
+	totals [maxClaims]int8 // the limit that each claim is asked for with
 
 	patient       bool // nobody gives up, and who waits reads only when a law says so
 	next          bool // … and watches only the session directly ahead; B may give up
@@ -139,6 +162,7 @@ type rules struct {
 	peeks         bool // who asks may read the record alone, and no answer to a swap tells the notes; counted is who is granted at once
 	upgrades      bool // A changes its weight to the limit, and back
 	detaches      bool // A hands its hold to B
+	giveUp        bool // the last claim asks the holders to give up; the others keep what they have until they are told. With hogs, A keeps it for good
 }
 
 func (r *rules) has(l law) bool { return r.keep&l != 0 }
@@ -183,15 +207,16 @@ func (m locks) next(s state, yield func(what string, who int, fault bool, to sta
 
 // wrong is what must never be.
 func (r *rules) wrong(s state) string {
-	inside := int8(0)
+	inside, least := int8(0), r.limit
 	for i := range r.n {
 		if c := &s.c[i]; c.at == holds {
+			least = min(least, r.totals[i])
 			if inside += r.weight[i]; c.has {
 				inside += r.limit - r.weight[i]
 			}
 		}
 	}
-	if inside > r.limit {
+	if inside > least {
 		return "MORE INSIDE THAN FIT"
 	}
 	for _, n := range s.behind {
@@ -211,17 +236,17 @@ func (r *rules) rests(s state) bool {
 	lapsed := s.lapsedAll(r)
 	for i := range r.n {
 		c := &s.c[i]
-		if c.at < done {
+		if c.at < done && !r.keepsOn(&s, i) {
 			return false
 		}
 	}
 	for _, e := range s.rec.e[:s.rec.n] {
-		if lapsed&bit(e.session) == 0 {
+		if lapsed&bit(e.session) == 0 && !r.keepsOn(&s, int(e.claim)) {
 			return false
 		}
 	}
 	for _, k := range s.inbox.k[:s.inbox.n] {
-		if lapsed&bit(r.sessionOf(k)) == 0 && !s.rec.void(r, k) {
+		if lapsed&bit(r.sessionOf(k)) == 0 && !s.rec.void(r, k) && !r.keepsOn(&s, k.claim()) {
 			return false
 		}
 	}
@@ -234,7 +259,10 @@ func (r *rules) rests(s state) bool {
 }
 
 func (r *rules) stuck() string {
-	if r.patient {
+	switch {
+	case r.giveUp && r.hogs:
+		return "A HOLDER IS ASKED BY NOBODY"
+	case r.patient:
 		return "SOMEBODY WAITS FOREVER"
 	}
 	return "THE NAME STAYS TAKEN"
@@ -250,7 +278,7 @@ func (r *rules) text(s state) (out string) {
 		if e.claim != nobody {
 			out += fmt.Sprint(e.session%2 + 1)
 		}
-		for i, mark := range []string{"!", "^", "!", "x"} {
+		for i, mark := range []string{"!", "^", "!", "x", "?"} {
 			if e.flags&(1<<i) != 0 {
 				out += mark
 			}

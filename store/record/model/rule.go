@@ -48,7 +48,7 @@ func (r *rules) apply(q record, ed edit) record {
 			q.marks[session] = k.number()
 		}
 		if q.find(k.claim()) < 0 {
-			q.e[q.n] = entry{claim: int8(k.claim()), session: session}
+			q.e[q.n] = r.entryOf(k.claim(), session)
 			q.n++
 		}
 	}
@@ -67,7 +67,8 @@ func (r *rules) act(q *record, ed edit) {
 	mine, session := q.find(ed.who), r.session(ed.who, ed.local)
 	switch {
 	case ed.act == ask && mine < 0:
-		q.e[q.n] = entry{claim: int8(ed.who), session: session}
+		r.pushOut(q, ed.who)
+		q.e[q.n] = r.entryOf(ed.who, session)
 		if q.n++; !r.has(behind) {
 			q.e[0], q.e[q.n-1] = q.e[q.n-1], q.e[0]
 		}
@@ -98,10 +99,13 @@ func (r *rules) act(q *record, ed edit) {
 // settle gives room in order: to a pending upgrade before all that wait; the
 // first that does not fit stops the rest.
 func (r *rules) settle(q *record) {
-	held := int8(0)
+	held, least := int8(0), r.limit
 	for _, e := range q.e[:q.n] {
 		if e.is(granted) {
 			held += r.weighs(e)
+		}
+		if e.is(granted) && r.has(heldTotals) || !e.is(granted) && !r.has(waitTotals) {
+			least = min(least, r.total(e))
 		}
 	}
 	for i := range q.e[:q.n] {
@@ -118,11 +122,14 @@ func (r *rules) settle(q *record) {
 		if e.is(granted) {
 			continue
 		}
-		if held+r.weighs(*e) > r.limit {
+		total := r.total(*e)
+		if r.has(ownTotal) && held+r.weighs(*e) > total || held+r.weighs(*e) > least {
 			return
 		}
-		e.flags |= granted
-		held += r.weighs(*e)
+		if held += r.weighs(*e); r.has(heldTotals) {
+			least = min(least, total)
+		}
+		r.grant(q, i)
 	}
 }
 
@@ -134,6 +141,27 @@ func (r *rules) weighs(e entry) int8 {
 		return r.weight[0] // who hands a hold on is A
 	}
 	return r.weight[e.claim]
+}
+
+// total is the limit that a claim was asked for with.
+func (r *rules) total(e entry) int8 {
+	if e.claim == nobody {
+		e.claim = 0
+	}
+	return r.totals[e.claim]
+}
+
+// pushOut takes holds out that do not fit under the total of a claim that comes: which the protocol never does.
+func (r *rules) pushOut(q *record, claim int) {
+	held := int8(0)
+	for i := 0; i < int(q.n) && !r.has(holdsStay); i++ {
+		if e := q.e[i]; e.is(granted) && held+r.weighs(e) > r.totals[claim] {
+			q.drop(i)
+			i--
+		} else if e.is(granted) {
+			held += r.weighs(e)
+		}
+	}
 }
 
 // helps reports whether a record gives anybody room who had none in the one before.

@@ -14,10 +14,12 @@ const (
 
 // Flags of an entry.
 const (
-	granted uint8 = 1 << iota
-	wanting       // an upgrade of it is pending
-	full          // it was upgraded: it weighs as much as the limit
-	broken        // by an operator
+	granted    uint8 = 1 << iota
+	wanting          // an upgrade of it is pending
+	full             // it was upgraded: it weighs as much as the limit
+	broken           // by an operator
+	giveItUp         // it waits, and asks the holders to give up
+	whileAsked       // it was granted while another asked that, which its notification tells
 )
 
 // An entry is in the record. Its session is one of all: 2*process or
@@ -184,6 +186,10 @@ type claim struct {
 	has    bool    // it was told that its upgrade was granted
 	kept   uint8   // a grant that its process has seen, under this session and one more
 	ahead  int8    // the session directly ahead of it, which it watches, and one more; 0: none
+
+	heard    bool  // its owner was told that somebody asks it to give up
+	asked    bool  // … and so it reads with each renewal
+	uncalled uint8 // one who asks: the sessions of those that hold, which are still to be called, and holdersRead
 }
 
 // A process has two sessions: the second is begun after the first, or with
