@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// askHolders calls the sessions of those that hold the name as a waiting claim begins to ask them to give up, each once (law 15): so
+// askHolders calls the sessions of those that hold the name as a waiting claim begins to ask them to give up, each once (law 16): so
 // their next renewals read why. What fails is for the next ask. Who is granted from then on is told with the grant.
 func (s *Store) askHolders(ctx context.Context, m *localClaim, c *store.Claim) {
 	s.mu.Lock()

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/record"
 	"github.com/holdfast-go/holdfast/store/record/recordtest"
+	"github.com/holdfast-go/holdfast/store/session"
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
@@ -31,6 +32,7 @@ var servers = []struct {
 	{"void_by_mark", recordtest.Options{Void: record.VoidByMark, Apart: true}},
 	{"quiet", recordtest.Options{Quiet: true, Silent: true}},
 	{"no_clock", recordtest.Options{Blind: true, Silent: true}},
+	{"own_clock", recordtest.Options{Life: session.ByOwnClock, Blind: true}},
 	{"terse", terse},
 	{"polling", polling},
 }

@@ -34,7 +34,8 @@ const (
 	// ByOwnClock: there is no clock but one's own. Left reports a session as ended
 	// after it saw the session's record unchanged for its TTL on the monotonic
 	// clock of this process, and has then closed it by a conditional write. See
-	// [Unchanged], which does that.
+	// [Unchanged], which does that. What a dead process held is free only for a process that has been there for
+	// that long: one that asks once and ends finds it taken each time.
 	ByOwnClock
 )
 

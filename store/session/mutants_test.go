@@ -26,6 +26,11 @@ func TestTheTestsCatchEachMutantOfTheSessions(t *testing.T) {
 		{"a closed set watches", "TestASetThatIsClosedWatchesNothing", "session-closed-set-watches", mutant.Cond("false")},
 		{"a session outlives its server", "TestASessionIsSuspectOnceItsServerWasReplaced", "session-of-a-replaced-server", mutant.Delete()},
 		{"a session of a server that was replaced takes more", "TestASessionIsSuspectOnceItsServerWasReplaced", "session-suspect-takes-more", mutant.Delete()},
+		{"a session was seen since it was asked for", "TestASessionIsSeenUnchangedFromTheAnswerOn", "session-seen-since-the-question", mutant.Stmt("asked := store.Now()\nttl, stamp, err := r.ReadSession(ctx, id)\nif u.seen == nil {\nu.seen = map[ID]sighting{}\n}\nif u.seen[id].stamp != stamp {\nu.seen[id] = sighting{stamp, asked, asked}\n}")},
+		{"a session that has ended is not closed", "TestASessionWithoutAClockEndsWhenItWasSeenUnchangedForItsTTL", "session-passed-over-unclosed", mutant.Stmt("closed, err := true, error(nil)")},
+		{"a session that was renewed is closed", "TestASessionThatIsRenewedBeforeItIsClosedGoesOn", "session-renewed-is-closed", mutant.Cond("closed && !closed")},
+		{"a close that was not answered is none", "TestAReaderThatIsNotAnsweredEndsNoSession", "session-unanswered-close-is-none", mutant.Cond("false")},
+		{"a session is judged by when it was seen first", "TestASessionWithoutAClockEndsWhenItWasSeenUnchangedForItsTTL", "session-stamp-not-compared", mutant.Cond("!known")},
 		{"a session is trusted for its TTL", "TestASessionOfAnotherIsAskedForAgainSoon", "session-trusted-for-its-ttl", mutant.Cond("left > 0")},
 	} {
 		all = append(all, mutant.Broken{Name: m.name, Pkg: "store/session", Test: m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})

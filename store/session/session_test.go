@@ -323,56 +323,114 @@ func TestASessionIsSuspectOnceItsServerWasReplaced(t *testing.T) {
 	})
 }
 
-// A clockless server is read and written by conditional writes alone.
-type clockless struct {
-	ttl    time.Duration
-	stamp  string
-	closes int
-	before func() // a close
+// clockless is two processes on a server without a clock, and a session of the first.
+func clockless(t *testing.T) (owner, other *recordtest.Client, id session.ID) {
+	t.Helper()
+	m := recordtest.NewMemory(recordtest.Options{Life: session.ByOwnClock, Blind: true})
+	owner, other, id = m.Client(), m.Client(), session.NewID()
+	if _, err := owner.Begin(t.Context(), id, clocklessTTL); err != nil {
+		t.Fatal(err)
+	}
+	return owner, other, id
 }
 
-func (c *clockless) ReadSession(context.Context, session.ID) (time.Duration, string, error) {
-	return c.ttl, c.stamp, nil
-}
+const clocklessTTL = time.Minute
 
-func (c *clockless) CloseSession(_ context.Context, _ session.ID, stamp string) (bool, error) {
-	if c.before != nil {
-		c.before()
+func leftIs(t *testing.T, c *recordtest.Client, id session.ID, want time.Duration) {
+	t.Helper()
+	left, err := c.Left(t.Context(), []session.ID{id})
+	if err != nil || left[0] != want {
+		t.Fatalf("Left: %v, %v, want %v", left, err, want)
 	}
-	if c.stamp != stamp {
-		return false, nil
-	}
-	c.stamp = ""
-	c.closes++
-	return true, nil
 }
 
 func TestASessionWithoutAClockEndsWhenItWasSeenUnchangedForItsTTL(t *testing.T) {
 	t.Parallel()
-	c := &clockless{ttl: 50 * time.Millisecond, stamp: "1"}
-	var u session.Unchanged
-	id := session.NewID()
-	left := func() time.Duration {
-		t.Helper()
-		all, err := u.Left(t.Context(), c, []session.ID{id})
-		if err != nil {
+	synctest.Test(t, func(t *testing.T) {
+		owner, other, id := clockless(t)
+		time.Sleep(time.Hour)
+		leftIs(t, other, id, clocklessTTL) // it is seen for the first time
+		time.Sleep(clocklessTTL - time.Second)
+		leftIs(t, other, id, time.Second)
+		if _, err := owner.Renew(t.Context(), id); err != nil {
 			t.Fatal(err)
 		}
-		return all[0]
-	}
-	if left() <= 0 {
-		t.Fatal("it ended when it was first seen")
-	}
-	c.before = func() { c.stamp = "2" } // renewed just before it would have been closed
-	until(t, "it was to be closed", func() bool { left(); return c.stamp == "2" })
-	if c.closes != 0 || left() <= 0 {
-		t.Fatal("a session that was renewed has ended")
-	}
-	c.before = nil
-	until(t, "it has ended", func() bool { return left() <= 0 })
-	if c.closes != 1 {
-		t.Fatalf("it was closed %d times, want once", c.closes)
-	}
+		time.Sleep(time.Second)
+		leftIs(t, other, id, clocklessTTL)
+		time.Sleep(clocklessTTL)
+		leftIs(t, other, id, 0)
+		if _, err := owner.Renew(t.Context(), id); !errors.Is(err, store.ErrLost) {
+			t.Fatalf("%v, want lost: for another it has ended", err)
+		}
+	})
+}
+
+func TestASessionThatIsRenewedBeforeItIsClosedGoesOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		owner, other, id := clockless(t)
+		leftIs(t, other, id, clocklessTTL)
+		time.Sleep(clocklessTTL)
+		renewed := false
+		other.Fates(func(q recordtest.Request) recordtest.Fate {
+			if q.Op == recordtest.OpCloseSession {
+				_, err := owner.Renew(t.Context(), id)
+				renewed = err == nil
+			}
+			return recordtest.Answered
+		})
+		leftIs(t, other, id, clocklessTTL)
+		if !renewed {
+			t.Fatal("it was not renewed just before it was to be closed")
+		}
+		if _, err := owner.Renew(t.Context(), id); err != nil {
+			t.Fatalf("%v: it was renewed in time", err)
+		}
+	})
+}
+
+// The question takes long, and the session is renewed meanwhile.
+func TestASessionIsSeenUnchangedFromTheAnswerOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		owner, other, id := clockless(t)
+		other.Fates(func(q recordtest.Request) recordtest.Fate {
+			if q.Op == recordtest.OpReadSession {
+				time.Sleep(clocklessTTL / 2)
+				if _, err := owner.Renew(t.Context(), id); err != nil {
+					t.Error(err)
+				}
+			}
+			return recordtest.Answered
+		})
+		leftIs(t, other, id, clocklessTTL)
+		other.Fates(nil)
+		time.Sleep(clocklessTTL - time.Second)
+		leftIs(t, other, id, time.Second)
+	})
+}
+
+func TestAReaderThatIsNotAnsweredEndsNoSession(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		owner, other, id := clockless(t)
+		leftIs(t, other, id, clocklessTTL)
+		time.Sleep(clocklessTTL)
+		for _, op := range []recordtest.Op{recordtest.OpReadSession, recordtest.OpCloseSession} {
+			other.Fates(func(q recordtest.Request) recordtest.Fate {
+				if q.Op == op {
+					return recordtest.Lost
+				}
+				return recordtest.Answered
+			})
+			if left, err := other.Left(t.Context(), []session.ID{id}); !errors.Is(err, recordtest.ErrNoAnswer) {
+				t.Errorf("%v, %v, want no answer to the %s", left, err, op)
+			}
+		}
+		if _, err := owner.Renew(t.Context(), id); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // A session may be ended early, by its owner or by an operator.

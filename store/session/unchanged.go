@@ -41,26 +41,36 @@ const forgotten = time.Hour
 func (u *Unchanged) Left(ctx context.Context, r Reader, ids []ID) ([]time.Duration, error) {
 	left := make([]time.Duration, len(ids))
 	for i, id := range ids {
-		ttl, stamp, err := r.ReadSession(ctx, id)
+		ttl, stamp, err := r.ReadSession(ctx, id) //mutant:session-seen-since-the-question
 		if err != nil {
 			return nil, err
 		}
 		if stamp == "" {
+			u.forget(id)
 			continue
 		}
 		// The stamp was written before it was read: its TTL has begun by now.
 		if left[i] = ttl - u.age(id, stamp); left[i] > 0 {
 			continue
 		}
-		closed, err := r.CloseSession(ctx, id, stamp)
-		if err != nil {
+		closed, err := r.CloseSession(ctx, id, stamp) //mutant:session-passed-over-unclosed
+		if err != nil {                               //mutant:session-unanswered-close-is-none
 			return nil, err
 		}
-		if !closed { // it was renewed meanwhile
+		if !closed { // it was renewed meanwhile //mutant:session-renewed-is-closed
 			left[i] = ttl
+			continue
 		}
+		u.forget(id)
 	}
 	return left, nil
+}
+
+// forget drops what was seen of a session that has ended.
+func (u *Unchanged) forget(id ID) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.seen, id)
 }
 
 // age is for how long the stamp was seen unchanged.
@@ -69,7 +79,7 @@ func (u *Unchanged) age(id ID, stamp string) time.Duration {
 	defer u.mu.Unlock()
 	now := store.Now()
 	s, known := u.seen[id]
-	if !known || s.stamp != stamp {
+	if !known || s.stamp != stamp { //mutant:session-stamp-not-compared
 		s = sighting{stamp: stamp, since: now}
 	}
 	s.last = now

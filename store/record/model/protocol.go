@@ -48,13 +48,13 @@ const (
 	ownTotal
 	waitTotals
 	holdsStay
-	markFirst   // law 15
-	callHeard   // law 15
-	grantTells  // law 15
-	noticeTells // law 15
-	moveTells   // law 15
-	readsOn     // law 15
-	livingAsk   // law 15
+	markFirst   // law 16
+	callHeard   // law 16
+	grantTells  // law 16
+	noticeTells // law 16
+	moveTells   // law 16
+	readsOn     // law 16
+	livingAsk   // law 16
 	fromSending // laws 1 and 2, of a session
 	finalEnd
 	renewRefused

@@ -34,28 +34,31 @@ var ErrNoAnswer = errors.New("the server has not answered")
 type Op string
 
 // The requests of a Client. A Join is one only where Options say that it is apart, and so is an
-// Inbox where the two halves of a Load are; a Notify is the delivery of one notification.
+// Inbox where the two halves of a Load are; a Notify is the delivery of one notification. Where sessions are judged by one's own clock a
+// Left is a ReadSession for each, and a CloseSession of what has ended.
 const (
-	OpLoad   Op = "load"
-	OpInbox  Op = "inbox"
-	OpSwap   Op = "swap"
-	OpJoin   Op = "join"
-	OpList   Op = "list"
-	OpListen Op = "listen"
-	OpNotify Op = "notify"
-	OpBegin  Op = "begin"
-	OpRenew  Op = "renew"
-	OpCall   Op = "call"
-	OpLeft   Op = "left"
-	OpEnd    Op = "end"
-	OpAwait  Op = "await"
+	OpLoad         Op = "load"
+	OpInbox        Op = "inbox"
+	OpSwap         Op = "swap"
+	OpJoin         Op = "join"
+	OpList         Op = "list"
+	OpListen       Op = "listen"
+	OpNotify       Op = "notify"
+	OpBegin        Op = "begin"
+	OpRenew        Op = "renew"
+	OpCall         Op = "call"
+	OpLeft         Op = "left"
+	OpReadSession  Op = "read session"
+	OpCloseSession Op = "close session"
+	OpEnd          Op = "end"
+	OpAwait        Op = "await"
 )
 
 // A Request is on its way to the server, or is a notification on its way back.
 type Request struct {
 	Op           Op
 	Name         string               // of a load, inbox, swap, join
-	Session      session.ID           // of a begin, renew, call, end, await
+	Session      session.ID           // of a begin, renew, call, end, await, read or close of a session
 	Swap         *record.Swap         // of a swap and a join; not to be changed
 	Notification *record.Notification // of a notify; not to be changed
 }
@@ -68,7 +71,8 @@ type Client struct {
 	close context.CancelFunc
 	link  link
 
-	server atomic.Int64 // which has answered last; 0: none has
+	server    atomic.Int64 // which has answered last; 0: none has
+	unchanged session.Unchanged
 
 	mu   sync.Mutex
 	fate func(Request) Fate
@@ -289,85 +293,6 @@ func (c *Client) List(ctx context.Context, unwritten time.Duration) iter.Seq2[re
 	}
 }
 
-// Begin implements [session.Backend].
-func (c *Client) Begin(ctx context.Context, id session.ID, ttl time.Duration) (time.Duration, error) {
-	a, err := send(ctx, c, Request{Op: OpBegin, Session: id}, func() (a answer) {
-		a.server, a.err = c.m.begin(id, ttl)
-		return a
-	})
-	c.hears(a)
-	return ttl, failed(err, a.err) //mutant:recordtest-lasts
-}
-
-// An answer is of a session, by a server.
-type answer struct {
-	calls, server int64
-	err           error
-}
-
-// hears notes which server has answered, if one has.
-func (c *Client) hears(a answer) {
-	if a.server != 0 {
-		c.server.Store(a.server) //mutant:recordtest-server
-	}
-}
-
-// Server implements [session.Replaceable].
-func (c *Client) Server() int64 { return c.server.Load() }
-
-// Renew implements [session.Backend].
-func (c *Client) Renew(ctx context.Context, id session.ID) (int64, error) {
-	a, err := send(ctx, c, Request{Op: OpRenew, Session: id}, func() (a answer) {
-		a.calls, a.server, a.err = c.m.renew(id)
-		return a
-	})
-	c.hears(a)
-	return a.calls, failed(err, a.err)
-}
-
-// Call implements [session.Backend].
-func (c *Client) Call(ctx context.Context, id session.ID) error {
-	_, err := send(ctx, c, Request{Op: OpCall, Session: id}, func() bool { c.m.call(id); return true })
-	return err
-}
-
-// Left implements [session.Backend].
-func (c *Client) Left(ctx context.Context, ids []session.ID) ([]time.Duration, error) {
-	return send(ctx, c, Request{Op: OpLeft}, func() []time.Duration { return c.m.left(ids) })
-}
-
-// End implements [session.Backend].
-func (c *Client) End(ctx context.Context, id session.ID) error {
-	_, err := send(ctx, c, Request{Op: OpEnd, Session: id}, func() bool { c.m.stop(id); return true })
-	return err
-}
-
-// Await implements [session.Backend].
-func (c *Client) Await(ctx context.Context, id session.ID) error {
-	if c.m.o.Silent {
-		return store.ErrUnsupported //mutant:recordtest-silent
-	}
-	if _, err := send(ctx, c, Request{Op: OpAwait, Session: id}, func() bool { return true }); err != nil {
-		return err
-	}
-	for {
-		ended, until := c.m.ending(id)
-		timer := time.NewTimer(until.Sub(store.Now())) //mutant:recordtest-await-lapse
-		select {
-		case <-ended:
-			timer.Stop()
-			return nil
-		case <-timer.C:
-		case <-ctx.Done(): //mutant:recordtest-await-context
-			timer.Stop()
-			return ctx.Err()
-		case <-c.ctx.Done(): //mutant:recordtest-close-ends-await
-			timer.Stop()
-			return fmt.Errorf("%w: this connection", store.ErrClosed)
-		}
-	}
-}
-
 // Describe implements [record.Backend].
 func (c *Client) Describe() store.Description {
 	return store.Description{
@@ -403,24 +328,5 @@ func (c *Client) Traits() record.Traits {
 // SessionTraits implements [session.Backend].
 func (c *Client) SessionTraits() session.Traits {
 	o := &c.m.o
-	return session.Traits{Life: session.ByServer, MinTTL: o.MinTTL, MaxTTL: o.MaxTTL, Tick: o.Tick, ReportsEnd: !o.Silent}
-}
-
-// Peeking is the client of a server of Halves as a [record.Peeker], too.
-func (c *Client) Peeking() record.Backend { return peeking{c} }
-
-type peeking struct{ *Client }
-
-// Peek implements [record.Peeker].
-func (c peeking) Peek(ctx context.Context, name string) (record.Record, error) {
-	return send(ctx, c.Client, Request{Op: OpLoad, Name: name}, func() record.Record { return c.m.load(name, true, false) }) //mutant:recordtest-peeks
-}
-
-// Oldest implements [record.Peeker].
-func (c peeking) Oldest(ctx context.Context, name string) (record.Note, error) {
-	r, err := send(ctx, c.Client, Request{Op: OpInbox, Name: name}, func() record.Record { return c.m.load(name, false, true) })
-	if err != nil || len(r.Inbox) == 0 {
-		return record.Note{}, err
-	}
-	return r.Inbox[0], nil //mutant:recordtest-oldest
+	return session.Traits{Life: o.Life, MinTTL: o.MinTTL, MaxTTL: o.MaxTTL, Tick: o.Tick, ReportsEnd: !o.Silent}
 }

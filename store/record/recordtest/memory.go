@@ -2,7 +2,6 @@ package recordtest
 
 import (
 	"bytes"
-	"fmt"
 	"slices"
 	"strconv"
 	"sync"
@@ -24,6 +23,10 @@ type Options struct {
 	Blind  bool        // no clock: Record.Now is 0
 	Silent bool        // the end of a session is not reported
 	Terse  bool        // the answer to a swap tells the version that it has made, and no more
+
+	// Life is session.ByServer if zero. With session.ByOwnClock the server ends no session: each client closes those that
+	// it has seen unchanged for their TTL. So their end is not reported (Silent).
+	Life session.Life
 
 	MinTTL, MaxTTL, Tick time.Duration // 10 ms, an hour and a millisecond if zero
 	MaxRecord            int           // 1 MiB if zero
@@ -63,15 +66,6 @@ type left struct {
 	by session.ID
 }
 
-// A life is a session. One that has ended stays, so that it is not begun again.
-type life struct {
-	ttl     time.Duration
-	expires store.Instant
-	calls   int64
-	over    bool
-	ended   chan struct{} // closed with over
-}
-
 // A listener is what one Listen began.
 type listener struct {
 	client  *Client
@@ -88,6 +82,10 @@ func NewMemory(o Options) *Memory {
 	if o.Void == 0 {
 		o.Void = record.VoidByCall
 	}
+	if o.Life == 0 {
+		o.Life = session.ByServer
+	}
+	o.Silent = o.Silent || o.Life == session.ByOwnClock
 	if o.MinTTL == 0 {
 		o.MinTTL = 10 * time.Millisecond
 	}
@@ -192,110 +190,6 @@ func (m *Memory) made(what string) *name {
 	n := m.at(what)
 	m.names[what] = n
 	return n
-}
-
-// lives is a session that has not ended, or nil.
-func (m *Memory) lives(id session.ID) *life {
-	l := m.sessions[id]
-	if l == nil || l.over {
-		return nil
-	}
-	if store.Now() >= l.expires { //mutant:recordtest-session-expires
-		m.end(id, l)
-		return nil
-	}
-	return l
-}
-
-// end ends a session, for good, and takes what it has left in inboxes where a late join of it
-// is impossible.
-func (m *Memory) end(id session.ID, l *life) {
-	if l.over {
-		return
-	}
-	l.over = true  //mutant:recordtest-end-is-final
-	close(l.ended) //mutant:recordtest-end-told
-	if m.o.Void == record.VoidByMark {
-		return
-	}
-	for _, n := range m.names {
-		n.inbox = slices.DeleteFunc(n.inbox, func(x left) bool { return x.by == id }) //mutant:recordtest-end-removes-own-notes
-	}
-}
-
-// begin is Begin at the server.
-func (m *Memory) begin(id session.ID, ttl time.Duration) (server int64, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if ttl < m.o.MinTTL || ttl > m.o.MaxTTL || ttl%m.o.Tick != 0 { //mutant:recordtest-ttl-range
-		return m.server, fmt.Errorf("%w: a TTL of %v", store.ErrInvalid, ttl)
-	}
-	if m.sessions[id] != nil {
-		return m.server, fmt.Errorf("%w: session %v was begun before", store.ErrInvalid, id)
-	}
-	m.sessions[id] = &life{ttl: ttl, expires: store.Now().Add(ttl), ended: make(chan struct{})}
-	return m.server, nil
-}
-
-// renew is Renew at the server.
-func (m *Memory) renew(id session.ID) (calls, server int64, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	l := m.lives(id) //mutant:recordtest-renew-of-living
-	if l == nil {    //mutant:recordtest-renew-of-nothing
-		return 0, m.server, store.ErrLost
-	}
-	l.expires = store.Now().Add(l.ttl) //mutant:recordtest-renew
-	return l.calls, m.server, nil      //mutant:recordtest-renew-tells-calls
-}
-
-// call is Call at the server.
-func (m *Memory) call(id session.ID) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if l := m.lives(id); l != nil { //mutant:recordtest-call-of-nothing
-		l.calls++ //mutant:recordtest-call
-	}
-}
-
-// left is Left at the server. A session that was never begun is not begun any more after it.
-func (m *Memory) left(ids []session.ID) []time.Duration {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	out := make([]time.Duration, len(ids))
-	for i, id := range ids { //mutant:recordtest-left-in-order
-		if l := m.lives(id); l != nil { //mutant:recordtest-left-of-living
-			out[i] = max(l.expires.Sub(store.Now()), 1) //mutant:recordtest-left
-		} else if m.sessions[id] == nil { //mutant:recordtest-left-of-nothing
-			m.sessions[id] = &life{over: true, ended: closed}
-		}
-	}
-	return out
-}
-
-var closed = func() chan struct{} {
-	c := make(chan struct{})
-	close(c)
-	return c
-}()
-
-// stop is End at the server.
-func (m *Memory) stop(id session.ID) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if l := m.sessions[id]; l != nil {
-		m.end(id, l) //mutant:recordtest-end
-	}
-}
-
-// ending is closed when the session has ended; until is when it does so by itself.
-func (m *Memory) ending(id session.ID) (ended <-chan struct{}, until store.Instant) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if l := m.lives(id); l != nil {
-		return l.ended, l.expires
-	}
-	return closed, 0 //mutant:recordtest-await-ended
 }
 
 // load is Load at the server; of its two halves one, if it is of halves.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/store/record"
 	"github.com/holdfast-go/holdfast/store/record/recordtest"
+	"github.com/holdfast-go/holdfast/store/session"
 	"github.com/holdfast-go/holdfast/store/storetest"
 	"go.uber.org/goleak"
 )
@@ -53,6 +54,11 @@ func TestMemoryThatCanDoLittle(t *testing.T) {
 	recordtest.Run(t, subject(recordtest.Options{
 		Void: record.VoidByMark, Apart: true, Halves: true, Quiet: true, Blind: true, Silent: true, Terse: true, MaxRecord: 70_000,
 	}))
+}
+
+// One of which nobody can tell how late it is there.
+func TestMemoryWithoutAClock(t *testing.T) {
+	recordtest.Run(t, subject(recordtest.Options{Life: session.ByOwnClock, Blind: true}))
 }
 
 func TestMemoryWithRequestsApart(t *testing.T) {

@@ -11,11 +11,12 @@ import (
 func TestTheTestsCatchEachMutantOfAMemory(t *testing.T) {
 	t.Parallel()
 	const (
-		full   = "TestMemory"
-		little = "TestMemoryThatCanDoLittle"
-		apart  = "TestMemoryWithRequestsApart"
-		begun  = "m.sessions[id] = &life{ttl: time.Hour, expires: store.Now().Add(time.Hour), ended: make(chan struct{})}"
-		others = "m.mu.Unlock()\ntime.Sleep(2 * time.Millisecond)\nm.mu.Lock()" // come between
+		full      = "TestMemory"
+		little    = "TestMemoryThatCanDoLittle"
+		apart     = "TestMemoryWithRequestsApart"
+		clockless = "TestMemoryWithoutAClock"
+		begun     = "m.sessions[id] = &life{ttl: time.Hour, expires: store.Now().Add(time.Hour), ended: make(chan struct{})}"
+		others    = "m.mu.Unlock()\ntime.Sleep(2 * time.Millisecond)\nm.mu.Lock()" // come between
 	)
 	var all []mutant.Broken
 	for _, m := range []struct {
@@ -170,6 +171,11 @@ func TestTheTestsCatchEachMutantOfAMemory(t *testing.T) {
 		{"Left does not end what it calls ended", "no renewal is answered once Left said it has ended", "recordtest-left-of-living", mutant.Cond("l != nil && l.expires.Sub(store.Now()) > l.ttl/2"), ""},
 		{"a held renewal revives", "a renewal held until Left said it has ended is lost", "recordtest-renew-of-living", mutant.Stmt("l := m.sessions[id]\nif l != nil && l.over {\nl.over, l.ended = false, make(chan struct{})\n}"), ""},
 		{"a renewed session has ended for Left", "a session that was renewed has not ended for Left", "recordtest-renew", mutant.Value("store.Now()"), ""},
+
+		// … by the clock of who asks
+		{"a stamp stays what it was", "a session that is renewed goes on", "recordtest-renew-stamps", mutant.Delete(), clockless},
+		{"a stamp is that of any moment", "a session that is not renewed ends", "recordtest-stamp", mutant.Return("stamped{l.ttl, m.next()}"), clockless},
+		{"nothing is closed", "a session that is not renewed ends", "recordtest-closes-unchanged", mutant.Cond("false"), clockless},
 
 		// Ending
 		{"a context that has ended is not heeded", "a call returns when its context ends", "recordtest-context-first", mutant.Cond("false"), ""},
