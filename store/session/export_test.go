@@ -17,3 +17,6 @@ func PatienceForTest(lasts, trip time.Duration) time.Duration { return patience(
 
 // PauseForTest is the longest time after the first renewal that failed until the next.
 func PauseForTest(lasts time.Duration) time.Duration { return min(lasts/24, 20*time.Millisecond) }
+
+// SeenForTest is of how many sessions something that was seen is kept.
+func (u *Unchanged) SeenForTest() int { return len(u.seen) }

@@ -30,6 +30,7 @@ func TestTheTestsCatchEachMutantOfTheSessions(t *testing.T) {
 		{"a session that has ended is not closed", "TestASessionWithoutAClockEndsWhenItWasSeenUnchangedForItsTTL", "session-passed-over-unclosed", mutant.Stmt("closed, err := true, error(nil)")},
 		{"a session that was renewed is closed", "TestASessionThatIsRenewedBeforeItIsClosedGoesOn", "session-renewed-is-closed", mutant.Cond("closed && !closed")},
 		{"a close that was not answered is none", "TestAReaderThatIsNotAnsweredEndsNoSession", "session-unanswered-close-is-none", mutant.Cond("false")},
+		{"what was seen of an ended session is kept", "TestNothingIsKeptOfASessionThatHasEnded", "session-ended-is-kept", mutant.Delete()},
 		{"a session is judged by when it was seen first", "TestASessionWithoutAClockEndsWhenItWasSeenUnchangedForItsTTL", "session-stamp-not-compared", mutant.Cond("!known")},
 		{"a session is trusted for its TTL", "TestASessionOfAnotherIsAskedForAgainSoon", "session-trusted-for-its-ttl", mutant.Cond("left > 0")},
 	} {

@@ -389,6 +389,25 @@ func TestASessionThatIsRenewedBeforeItIsClosedGoesOn(t *testing.T) {
 	})
 }
 
+func TestNothingIsKeptOfASessionThatHasEnded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, other, id := clockless(t)
+		var first, second session.Unchanged
+		left := func(u *session.Unchanged, kept int) {
+			t.Helper()
+			if _, err := u.Left(t.Context(), other, []session.ID{id}); err != nil || u.SeenForTest() != kept {
+				t.Errorf("%v; something is kept of %d sessions, want %d", err, u.SeenForTest(), kept)
+			}
+		}
+		left(&first, 1)
+		left(&second, 1)
+		time.Sleep(clocklessTTL)
+		left(&first, 0)  // it closes it
+		left(&second, 0) // it finds it closed
+	})
+}
+
 // The question takes long, and the session is renewed meanwhile.
 func TestASessionIsSeenUnchangedFromTheAnswerOn(t *testing.T) {
 	t.Parallel()

@@ -70,7 +70,7 @@ func (u *Unchanged) Left(ctx context.Context, r Reader, ids []ID) ([]time.Durati
 func (u *Unchanged) forget(id ID) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	delete(u.seen, id)
+	delete(u.seen, id) //mutant:session-ended-is-kept
 }
 
 // age is for how long the stamp was seen unchanged.
