@@ -3,10 +3,7 @@ package etcdstore
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
-	"os"
-	"os/exec"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -260,67 +257,6 @@ func TestAnAskThatSlipsInLateIsGoneAgain(t *testing.T) {
 	if st := entriesOf(t, b, "warm"); len(st.Entries) != 1 {
 		t.Errorf("the hold beside it is lost: %+v", st)
 	}
-}
-
-// The process of a holder is killed: the name is free within its TTL and a
-// second, and what the test machine takes.
-func TestACrashedHolderIsGoneWithinTheTTLAndASecond(t *testing.T) {
-	t.Parallel()
-	s := testserver.Etcd(t)
-	const ttl = 6 * time.Second
-	cmd := exec.Command(os.Args[0], "-test.run=TestHelperHolds$")
-	cmd.Env = append(os.Environ(), "HOLDFAST_TEST_HOLD="+s.Addr, "HOLDFAST_TEST_HOLD_TTL="+ttl.String())
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer cmd.Wait()
-	defer cmd.Process.Kill()
-	if _, err := io.ReadFull(out, make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
-	near := lockerOn(t, ttl, s.Addr)
-	until(t, "it is heard that the name is held", func() bool {
-		_, err := near.Mutex("a").TryLock(t.Context())
-		if err == nil {
-			t.Fatal("the name is not held")
-		}
-		return errors.Is(err, holdfast.ErrHeld)
-	})
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	killed := time.Now()
-	lease, err := locked(t.Context(), near, "a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	took := time.Since(killed)
-	t.Logf("in after %v", took.Round(time.Millisecond))
-	if took > ttl+patience { // of time nothing shorter is asserted: machines stall
-		t.Errorf("the next was in after %v, the TTL is %v", took, ttl)
-	}
-	lease.Release()
-}
-
-// TestHelperHolds is the holder that is killed.
-func TestHelperHolds(t *testing.T) {
-	addr := os.Getenv("HOLDFAST_TEST_HOLD")
-	if addr == "" {
-		return
-	}
-	ttl, err := time.ParseDuration(os.Getenv("HOLDFAST_TEST_HOLD_TTL"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := locked(t.Context(), lockerOn(t, ttl, addr), "a"); err != nil {
-		t.Fatal(err)
-	}
-	os.Stdout.Write([]byte("x"))
-	select {}
 }
 
 // All of etcd's data is deleted: holders are told, and tokens go on upwards.

@@ -3,6 +3,7 @@ package mongostore
 import (
 	"context"
 	"net"
+	"strings"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
@@ -27,4 +28,21 @@ func TestFaults(t *testing.T) {
 		tried(t, s.b)
 		return s, link
 	}})
+}
+
+// The process of a holder is killed: the name is free within its TTL and a second.
+func TestACrashedHolderIsGoneWithinTheTTLAndASecond(t *testing.T) {
+	t.Parallel()
+	storetest.Killed(t, storetest.Killable{
+		At: func(t *testing.T) string {
+			uri, o := serverURI(t), apart()
+			locks := clientOf(t, uri).Database(database).Collection(o.Collection)
+			t.Cleanup(func() { locks.Drop(context.Background()) })
+			return o.Collection + " " + uri
+		},
+		Open: func(t *testing.T, at string) store.Store {
+			collection, uri, _ := strings.Cut(at, " ")
+			return storeOn(t, clientOf(t, uri).Database(database), &Options{Collection: collection})
+		},
+	})
 }

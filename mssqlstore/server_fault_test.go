@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/record"
 	"github.com/holdfast-go/holdfast/store/record/row"
 	"github.com/holdfast-go/holdfast/store/session"
+	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
 // A lossy drops a connection when its server has answered: what was asked is done, and nobody is told.
@@ -357,4 +358,20 @@ func TestARowIsNotBelievedWhoseStatementFailed(t *testing.T) {
 	if err == nil {
 		t.Errorf("%v is believed", rows)
 	}
+}
+
+// The process of a holder is killed: the name is free within its TTL and a second.
+func TestACrashedHolderIsGoneWithinTheTTLAndASecond(t *testing.T) {
+	t.Parallel()
+	storetest.Killed(t, storetest.Killable{
+		At: func(t *testing.T) string { return apart(t).Table + " " + testserver.SQLServer(t) },
+		Open: func(t *testing.T, at string) store.Store {
+			table, url, _ := strings.Cut(at, " ")
+			s, err := Open(url, &Options{Table: table})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		},
+	})
 }

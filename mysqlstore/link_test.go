@@ -1,6 +1,7 @@
 package mysqlstore
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
@@ -30,4 +31,16 @@ func TestFaults(t *testing.T) {
 		linked, link := linkTo(t, dsn)
 		return storeOn(t, dbOn(t, linked), o), link
 	}})
+}
+
+// The process of a holder is killed: the name is free within its TTL and a second.
+func TestACrashedHolderIsGoneWithinTheTTLAndASecond(t *testing.T) {
+	t.Parallel()
+	storetest.Killed(t, storetest.Killable{
+		At: func(t *testing.T) string { return apart().Table + " " + sharedDSN(t) },
+		Open: func(t *testing.T, at string) store.Store {
+			table, dsn, _ := strings.Cut(at, " ")
+			return storeOn(t, dbOn(t, dsn), &Options{Table: table})
+		},
+	})
 }

@@ -5,10 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"os"
-	"os/exec"
 	"runtime"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -211,61 +208,6 @@ func TestAnAskThatSlipsInLateIsGoneAgain(t *testing.T) {
 	if r := a.Renew(t.Context(), []store.Hold{warm})[0]; r.Err != nil {
 		t.Errorf("the hold beside it: %v", r.Err)
 	}
-}
-
-// The process of a holder is killed: the name is free within its TTL and a
-// second, and what the test machine takes.
-func TestACrashedHolderIsGoneWithinTheTTLAndASecond(t *testing.T) {
-	t.Parallel()
-	addr, o := testserver.SharedNATS(t), apart()
-	const ttl = 3 * time.Second
-	cmd := exec.Command(os.Args[0], "-test.run=TestHelperHolds$")
-	cmd.Env = append(os.Environ(), "HOLDFAST_TEST_HOLD="+addr+" "+o.Bucket)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer cmd.Wait()
-	if _, err := io.ReadFull(out, make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
-	near := lockerOn(t, ttl, o, addr)
-	until(t, "the name is held, or was lost as the machine stalled", func() bool {
-		lease, err := near.Mutex("a").TryLock(t.Context())
-		if err == nil {
-			released(t, lease)
-		}
-		return err == nil || errors.Is(err, holdfast.ErrHeld)
-	})
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	killed := time.Now()
-	lease := lockWhenItCan(t, t.Context(), near, "a")
-	took := time.Since(killed)
-	t.Logf("in after %v", took.Round(time.Millisecond))
-	if took > patience/2 { // of time nothing shorter is asserted: machines stall
-		t.Errorf("the next was in after %v, the TTL is %v", took, ttl)
-	}
-	released(t, lease)
-}
-
-// TestHelperHolds is the holder that is killed.
-func TestHelperHolds(t *testing.T) {
-	addr, bucket, _ := strings.Cut(os.Getenv("HOLDFAST_TEST_HOLD"), " ")
-	if addr == "" {
-		return
-	}
-	l, err := holdfast.New(storeOn(t, connect(t, addr), &Options{Bucket: bucket}), &holdfast.Options{TTL: 3 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	lockWhenItCan(t, t.Context(), l, "a")
-	os.Stdout.Write([]byte("x"))
-	select {}
 }
 
 // The bucket is deleted, or deleted and made again: holders are told, the next is

@@ -1,6 +1,7 @@
 package natsstore
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
@@ -16,4 +17,16 @@ func TestFaults(t *testing.T) {
 		link := testserver.NewLink(t, addr)
 		return patient{storeOn(t, connect(t, link.Addr()), o)}, link
 	}})
+}
+
+// The process of a holder is killed: the name is free within its TTL and a second.
+func TestACrashedHolderIsGoneWithinTheTTLAndASecond(t *testing.T) {
+	t.Parallel()
+	storetest.Killed(t, storetest.Killable{
+		At: func(t *testing.T) string { return testserver.SharedNATS(t) + " " + apart().Bucket },
+		Open: func(t *testing.T, at string) store.Store {
+			addr, bucket, _ := strings.Cut(at, " ")
+			return storeOn(t, connect(t, addr), &Options{Bucket: bucket})
+		},
+	})
 }

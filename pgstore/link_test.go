@@ -1,6 +1,7 @@
 package pgstore
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
@@ -17,4 +18,16 @@ func TestFaults(t *testing.T) {
 		link := testserver.NewLink(t, addr)
 		return tableOn(t, poolOn(t, link.Addr()), &Options{Schema: schema}), link
 	}})
+}
+
+// The process of a holder is killed: the name is free within its TTL and a second.
+func TestACrashedHolderIsGoneWithinTheTTLAndASecond(t *testing.T) {
+	t.Parallel()
+	storetest.Killed(t, storetest.Killable{
+		At: func(t *testing.T) string { return sharedAddr(t) + " " + apart(t, sharedAddr(t)) },
+		Open: func(t *testing.T, at string) store.Store {
+			addr, schema, _ := strings.Cut(at, " ")
+			return tableOn(t, poolOn(t, addr), &Options{Schema: schema})
+		},
+	})
 }

@@ -20,3 +20,12 @@ func TestFaults(t *testing.T) {
 		return storeOn(t, clientOf(t, link.Addr()), nil), link
 	}})
 }
+
+// The process of a holder is killed: the name is free within its TTL and a second.
+func TestACrashedHolderIsGoneWithinTheTTLAndASecond(t *testing.T) {
+	t.Parallel()
+	storetest.Killed(t, storetest.Killable{
+		At:   func(t *testing.T) string { return testserver.SharedRedis(t) },
+		Open: func(t *testing.T, addr string) store.Store { return storeOn(t, clientOf(t, addr), nil) },
+	})
+}

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
-	"os/exec"
 	"runtime"
 	"slices"
 	"sync"
@@ -314,85 +312,6 @@ func mutexTry(name string) store.Claim {
 	c := mutex(name)
 	c.Try = true
 	return c
-}
-
-const crashTTL = 5 * time.Second
-
-// The process of a holder is killed: the name is free within its TTL and a
-// second, though the server ends sessions every two seconds, as it does by default. A
-// machine may stall while that is timed: one time of three will do.
-func TestACrashedHolderIsGoneWithinTheTTLAndASecond(t *testing.T) {
-	t.Parallel()
-	addr := testserver.ZooKeeper(t, "tickTime=2000", "minSessionTimeout=4000").Addr
-	// The least that the server grants is enough, though it is more than is asked for.
-	b := opened(t, nil, addr)
-	until(t, "the least is granted", func() bool {
-		_, err := b.Begin(t.Context(), session.NewID(), 4*time.Second)
-		if err != nil && store.Definite(err) {
-			t.Fatal(err)
-		}
-		return err == nil
-	})
-	near := lockerOf(t, crashTTL, storeOn(t, nil, addr))
-	for range 3 {
-		took := crash(t, "zk://"+addr, near)
-		t.Logf("in after %v", took.Round(time.Millisecond))
-		if took <= crashTTL+time.Second {
-			return
-		}
-	}
-	t.Errorf("the next was in later than that three times, the TTL is %v", crashTTL)
-}
-
-// crash returns how long after the end of its holder the name was taken.
-func crash(t *testing.T, url string, near *holdfast.Locker) time.Duration {
-	cmd := exec.Command(os.Args[0], "-test.run=TestHelperHolds$")
-	cmd.Env = append(os.Environ(), "HOLDFAST_TEST_HOLD="+url)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer cmd.Wait()
-	if _, err := io.ReadFull(out, make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
-	until(t, "the name is held, or was lost as the machine stalled", func() bool {
-		lease, err := near.Mutex("a").TryLock(t.Context())
-		if err == nil {
-			released(t, lease)
-		}
-		return err == nil || errors.Is(err, holdfast.ErrHeld)
-	})
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	killed := time.Now()
-	lease := lockWhenItCan(t, t.Context(), near, "a")
-	took := time.Since(killed)
-	released(t, lease)
-	return took
-}
-
-// TestHelperHolds is the holder that is killed.
-func TestHelperHolds(t *testing.T) {
-	url := os.Getenv("HOLDFAST_TEST_HOLD")
-	if url == "" {
-		return
-	}
-	s, err := Open(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := holdfast.New(s, &holdfast.Options{TTL: crashTTL})
-	if err != nil {
-		t.Fatal(err)
-	}
-	lockWhenItCan(t, t.Context(), l, "a")
-	os.Stdout.Write([]byte("x"))
-	select {}
 }
 
 // A member that takes connections and says nothing is not waited for as long as the

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
@@ -24,4 +25,17 @@ func TestFaults(t *testing.T) {
 		}
 		return slowly(t, trusting(t, clientsOf(t, through...), nil)), links
 	}})
+}
+
+// The process of a holder is killed: the name is free within its TTL and a second.
+func TestACrashedHolderIsGoneWithinTheTTLAndASecond(t *testing.T) {
+	t.Parallel()
+	storetest.Killed(t, storetest.Killable{
+		At: func(t *testing.T) string {
+			return testserver.Redis(t).Addr + " " + testserver.Redis(t).Addr + " " + testserver.Redis(t).Addr
+		},
+		Open: func(t *testing.T, at string) store.Store {
+			return trusting(t, clientsOf(t, strings.Fields(at)...), nil)
+		},
+	})
 }

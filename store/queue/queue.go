@@ -333,7 +333,7 @@ func (q *Queue) Break(now Time, b *store.Break) (Change, error) {
 func (q *Queue) Expire(now Time, name string, dead func(store.Process) bool) Change {
 	wrote := false
 	for i := range q.Entries {
-		if e := &q.Entries[i]; e.live(now) && dead(e.ID.Process()) {
+		if e := &q.Entries[i]; e.live(now) && dead(e.ID.Process()) { //mutant:dead-is-expired
 			e.Expires = now.Clock
 			wrote = true
 		}

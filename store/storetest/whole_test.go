@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/mutant"
 )
 
-// Every package of all modules that is a store runs the whole suite and the
-// comparison, at the top of a test of its own, where no condition can leave
+// Every package of all modules that is a store runs the whole suite, the
+// comparison, the faults and the killed processes, at the top of a test of its own, where no condition can leave
 // them out.
 func TestEveryStoreRunsTheWholeSuite(t *testing.T) {
 	stores, problems := inspect(t, mutant.Root(t))
@@ -31,7 +31,8 @@ func TestEveryStoreRunsTheWholeSuite(t *testing.T) {
 
 func TestAStoreThatLeavesThemOutIsFound(t *testing.T) {
 	const implements = "package s\nfunc (s *S) Describe() store.Description { return d }\n"
-	const run, compare = "storetest.Run(t, open)", "storetest.Differential(t, clocked)\nstoretest.Faults(t, linked)\nmutant.Catch(t, all)"
+	const rest = "\nstoretest.Faults(t, linked)\nstoretest.Killed(t, killable)\nmutant.Catch(t, all)"
+	const run, compare = "storetest.Run(t, open)", "storetest.Differential(t, clocked)" + rest
 	test := func(body string) string { return "package s\nfunc TestStore(t *testing.T) {\n" + body + "\n}\n" }
 	for name, c := range map[string]struct {
 		test     string
@@ -39,12 +40,12 @@ func TestAStoreThatLeavesThemOutIsFound(t *testing.T) {
 	}{
 		"both":          {test(run + "\n" + compare), 0},
 		"in_subtests":   {test("for _, m := range modes {\nt.Run(m, func(t *testing.T) {\n" + run + "\n" + compare + "\n})\n}"), 0},
-		"by_session":    {test(run + "\nstoretest.DifferentialBySession(t, sessioned)\nstoretest.Faults(t, linked)\nmutant.Catch(t, all)"), 0},
-		"none":          {test(""), 4},
-		"one":           {test(run), 3},
+		"by_session":    {test(run + "\nstoretest.DifferentialBySession(t, sessioned)" + rest), 0},
+		"none":          {test(""), 5},
+		"one":           {test(run), 4},
 		"conditional":   {test("if wanted {\n" + run + "\n}\n" + compare), 1},
 		"after_a_skip":  {test("if testing.Short() {\nt.Skip()\n}\n" + run + "\n" + compare), 0}, // a skip is told in the report
-		"not_in_a_test": {"package s\nfunc helper(t *testing.T) {\n" + run + "\n" + compare + "\n}\n", 3},
+		"not_in_a_test": {"package s\nfunc helper(t *testing.T) {\n" + run + "\n" + compare + "\n}\n", 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
@@ -80,6 +81,10 @@ var unlinked = []string{"memstore", "filestore", "pgstore/pgadvisory"}
 
 // mutated is the store on which the suites' own mutants are tried, in this package.
 const mutated = "memstore"
+
+// unkilled are the stores whose memory ends with the process, and those that see at once that a process has ended, which
+// they have tests of their own for.
+var unkilled = []string{"memstore", "store/record", "filestore", "pgstore/pgadvisory"}
 
 // inspect finds the packages that have a method Describe of a store, and says
 // what their tests leave out. Below internal, in prove and in recordtest are none:
@@ -145,10 +150,13 @@ func inspect(t *testing.T, root string) (stores, problems []string) {
 		if slices.Contains(unlinked, name) {
 			called["Faults"] = true
 		}
+		if slices.Contains(unkilled, name) {
+			called["Killed"] = true
+		}
 		if !called["Catch"] && name != mutated {
 			problems = append(problems, fmt.Sprintf("%s is a store, and its tests do not call mutant.Catch unconditionally", name))
 		}
-		for _, what := range []string{"Run", "Differential", "Faults"} {
+		for _, what := range []string{"Run", "Differential", "Faults", "Killed"} {
 			if !called[what] && !called[what+"BySession"] {
 				problems = append(problems, fmt.Sprintf("%s is a store, and none of its tests calls storetest.%s unconditionally", name, what))
 			}

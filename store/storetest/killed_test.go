@@ -1,0 +1,38 @@
+package storetest_test
+
+import (
+	"testing"
+
+	"github.com/holdfast-go/holdfast/filestore"
+	"github.com/holdfast-go/holdfast/internal/mutant"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/storetest"
+)
+
+// Files are what several processes share without a server. That a process has ended is seen at once there.
+func TestTheNextIsInOnceAHolderIsKilled(t *testing.T) {
+	t.Parallel()
+	storetest.Killed(t, storetest.Killable{
+		At: func(t *testing.T) string { return t.TempDir() },
+		Open: func(t *testing.T, dir string) store.Store {
+			s, err := filestore.Open(dir, &filestore.Options{TrustFS: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		},
+	})
+}
+
+func TestAStoreThatKeepsTheDeadIsFound(t *testing.T) {
+	t.Parallel()
+	unseen := mutant.At("dead-is-expired", mutant.Cond("e == nil"))
+	var all []mutant.Broken
+	for name, edits := range map[string][]mutant.Edit{
+		"the dead hold for seconds more": {unseen, mutant.At("repeated-grant-draws-new", mutant.Value("max(e.Expires, now.Clock+micros(c.TTL)+3_000_000)"))},
+		"the dead hold for ever":         {unseen, mutant.At("repeated-grant-draws-new", mutant.Value("now.Clock + 1<<50"))},
+	} {
+		all = append(all, mutant.Broken{Name: name, Pkg: "store/storetest", Test: "TestTheNextIsInOnceAHolderIsKilled", Edits: edits})
+	}
+	mutant.Catch(t, all, "HOLDFAST_TEST_PATIENCE=3s")
+}
