@@ -21,7 +21,7 @@ REPORT    ?=
 PART      ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help servers prove-all nightly test check platforms lint format modules generated bench
+.PHONY: help servers prove-all nightly test check platforms lint format modules generated lines bench
 
 help: ## say what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -68,6 +68,9 @@ generated: ## fail if go generate would change a file
 	@before=$$(git status --porcelain; git diff | cksum); $(GO) generate $(WORK) && \
 	after=$$(git status --porcelain; git diff | cksum); \
 	if [ "$$before" != "$$after" ]; then echo "go generate changed files: commit what it wrote"; git status --short; exit 1; fi
+
+lines: ## count the lines of the stores
+	@scripts/lines
 
 prove-all: servers ## prove every store on many seeds, and that each broken lock is found; takes hours, and goes on where it stopped
 	HOLDFAST_PROVE_GRANTS=$(GRANTS) $(GO) test -tags proveall -run '$(PROVE)' -parallel 4 -timeout 0 -v ./prove
