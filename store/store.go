@@ -17,10 +17,11 @@
 //
 // A store asks once. It never waits for another claim, retries, sleeps, logs,
 // or starts a goroutine per lock; the engine does the waiting, the retrying
-// and the logging. An attempt that the server says was not applied (a
-// deadlock) may be repeated inside the store without sleeping, three times at
-// most. A lost compare-and-swap may be repeated for as long as the context
-// lasts, with a back-off: see store/record.
+// and the logging. There are two exceptions. Where the server runs the rule, what it
+// says it did not apply (a deadlock, a script that it has forgotten) may be sent
+// three times in all, without a pause. Where the client writes the record of a name, a
+// write that the server refused is made again on what is there now, with a back-off, for
+// as long as the context lasts: store/record does that.
 //
 // A call returns when its context ends, even if the server is frozen: it accepts
 // connections and answers nothing. A store may not be able to promise that because its
