@@ -5,11 +5,11 @@ import "context"
 // A Checker is a store that can find out more about its server than Describe
 // may, which does no I/O: whether it will do, and what an operator should know.
 type Checker interface {
-	// Check looks at each server once and tells what it found, in the order in
+	// Check looks at each server once and returns what it found, in the order in
 	// which a person would want to read it. It writes no more than a first claim
 	// would (a key or a document of the store's own), takes few round trips, and
 	// has looked at all that it can reach when something else is away. What this
-	// user may not ask for is told as that, and is no failure if locks work
+	// user may not read is reported as such, and is no failure if locks work
 	// without it.
 	//
 	// The engine calls it once for a Store, at the first claim and beside it,
@@ -31,13 +31,13 @@ type Finding struct {
 	// Err is why locks do not work, and what to do. It matches ErrUnsupported,
 	// ErrDenied, ErrUnavailable, ErrCorrupt or ErrInvalid.
 	Err error
-	// Run is what an operator can run as it is to mend it, or to prepare what
+	// Run is what an operator can run as it is to fix it, or to prepare what
 	// is found missing: SQL, or commands of the server or a shell. It may have
 	// several lines.
 	Run string
 }
 
-// Level tells how bad what was found is.
+// Level says how bad a finding is.
 type Level string
 
 // The levels of a Finding.

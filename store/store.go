@@ -6,9 +6,9 @@
 //
 // # The rule
 //
-// A name is a queue of entries. Granted stays granted until released or
-// expired; room is given in order: each waiting entry that fits under the
-// limit is granted, and the first that does not fit stops the rest. Package
+// A name is a queue of entries. An entry that is granted stays granted until it is
+// released or expires. Waiters are granted in order: each that fits under the
+// limit, up to the first that does not fit, which blocks those behind it. Package
 // store/queue is that rule as a pure state machine; a store either runs it
 // (memory, file) or says the same in its server's own language, and
 // store/storetest holds every store to it.
@@ -112,36 +112,35 @@ type Store interface {
 	// downgrade: the same act). It matches the hold as Renew does and moves no
 	// expiry.
 	//
-	// An upgrade is granted once nobody else is in the way. Until then it is
-	// pending: the entry's Want is above its Weight, and none that waits is
-	// granted, nor any claim that comes; readers that are in stay in. A pending
+	// An upgrade is granted once no other hold blocks it. Until then it is
+	// pending: the entry's Want is above its Weight, and neither a waiter nor a
+	// new claim is granted; other readers keep their holds. A pending
 	// upgrade ends with a grant, a cancel, the expiry of the hold, its release
-	// or a break. When it is granted, by whatever operation gave the room, a
+	// or a break. When it is granted, by whatever operation, a new
 	// token is drawn, the upgrade token; the token of the grant stays the identity of
-	// the hold. The owner gets a Notification without a token then, and is told by the
-	// answer to its next Renew or Change. A way back gives room at once, in one
-	// write with letting others in; the upgrade token stays.
+	// the hold. The owner gets a Notification without a token then, and reads the result in the
+	// answer to its next Renew or Change. A downgrade and the grants that it
+	// allows are one write; the upgrade token stays.
 	//
 	// The owner counts its changes from 1 on in turn. One whose turn is not
 	// above the newest applied is answered, and not applied: so each may be
 	// repeated, and a late copy undoes nothing.
 	//
 	// In the Answer Granted says that the hold has this weight; Token, N,
-	// Weight, Want, Fence and Last tell how it stands, TTL is 0, and of an
-	// upgrade not granted the fields of a refusal tell who else is in the way.
+	// Weight, Want, UpgradeToken and Last are those of the hold, TTL is 0, and if an
+	// upgrade is not granted the fields of a refusal say which other holds block it.
 	// Errors: ErrLost as of a renewal; ErrInvalid if the hold was not granted
 	// as Upgradeable, or by CheckChange; ErrDenied, ErrCorrupt and
 	// ErrUnsupported, with nothing applied; any other is indeterminate.
 	Change(ctx context.Context, h Hold, turn int32, weight int64) (Answer, error)
 
-	// Release gives a hold back and wakes those that are granted by it. It
+	// Release gives a hold back and notifies those that are granted by it. It
 	// deletes only an entry that matches id and token and has not expired;
 	// else the answer is ErrLost. The tokens of its block above Hold.Used are
 	// given back, if none was drawn since. Token 0 means whatever this id has,
-	// waiting or granted, and nothing there is nil: it is for an owner that was
-	// never told a token, or whose caller had gone by then, as its last
-	// operation. Nobody ran, so it keeps no minimum hold, even if the token was
-	// shown.
+	// waiting or granted, and nothing there is nil: it is the last operation for an owner that
+	// never received a token, or whose caller had gone by then. Nothing ran under the
+	// hold, so it keeps no minimum hold, even if the token was shown.
 	Release(ctx context.Context, h Hold) error
 
 	// ReleaseAll is Release for many holds at once, in as few round trips as
@@ -186,11 +185,11 @@ type Unwatcher interface {
 // cheaper with it.
 type Poller interface {
 	// Poll answers what Ask would answer, and writes nothing. Granted in the
-	// answer means only that there is room, and an Ask has to follow, unless From
-	// is set: then the claim that waited holds the name, as if an Ask had told that.
-	// No token is told that has not been drawn: it is 0 then, and Last is the newest
-	// drawn. Of a refusal From says that the position is there, and is kept as if an
-	// Ask had told that.
+	// answer means only that the claim fits, and an Ask has to follow, unless From
+	// is set: then the claim that waited holds the name, as if an Ask had answered
+	// that. A token that has not been drawn is 0, and Last is the newest drawn. Of a
+	// refusal From says that the position is there, and is kept as if an Ask had
+	// answered that.
 	Poll(ctx context.Context, c Claim) (Answer, error)
 }
 
@@ -204,9 +203,9 @@ type Inspector interface {
 	List(ctx context.Context, name string) iter.Seq2[State, error]
 
 	// BreakHold marks a hold as broken: its owner's next ask, renewal or change is
-	// lost, with the reason; its minimum hold is void; the next gets in when
-	// it has expired and its lock delay is over. With now set all that is
-	// dropped and the next gets in at once: only the token protects then.
+	// lost, with the reason; its minimum hold is void; the next waiter is granted when
+	// it has expired and its lock delay has passed. With Now set the entry is
+	// dropped and the next waiter is granted at once: only the token protects then.
 	// token may be any of the hold's block or its newest upgrade token. If there is no
 	// such hold: ErrLost. Once this has been answered, be it after an indeterminate outcome and
 	// with ErrLost, the owner's next renewal is lost.
@@ -216,15 +215,15 @@ type Inspector interface {
 // A LossTeller is a store whose holds have no deadline (it lacks
 // PromiseDeadline): a hold lasts until it is released, or the store finds that
 // what it depends on is gone. Such a store has no TTLs: Claim.TTL, Hold.TTL and
-// what answers tell of them are 0. The engine ends no such lease by the clock,
+// what answers have for them are 0. The engine ends no such lease by the clock,
 // so all depends on the store: it notices a loss by itself, as soon as that can
-// be noticed, and tells it. Renew asks it now and then whether the holds are
+// be noticed, and reports it. Renew asks it now and then whether the holds are
 // there still.
 type LossTeller interface {
-	// TellLosses has told called for each hold that is lost, with why: an error
-	// that matches ErrLost. It is called once, before the first Ask, and does no
-	// I/O. told does not block, is safe for concurrent use, and is not called
-	// with a lock of the store's held. What was told is lost also for Renew and
+	// TellLosses registers a callback, which is called once for each lost hold, with the
+	// reason: an error that matches ErrLost. TellLosses is called once, before the first Ask, and does no
+	// I/O. The callback does not block, is safe for concurrent use, and is not called
+	// while the store holds a mutex. A hold that was reported is lost also for Renew and
 	// Release.
 	TellLosses(told func(id ID, why error))
 }
@@ -249,10 +248,10 @@ type Claim struct {
 
 	// GiveUp asks those that hold the name to give it up, and says why, in at
 	// most MaxReason bytes; empty: it does not ask. It counts while the claim
-	// waits, as the newest ask says; of a claim that is granted, or of a try that
-	// is refused, nothing is asked. Every hold that is in the way is asked: its
-	// owner gets a Notification without a token, and each renewal says why.
-	// Nothing else comes of it: to give up, or not, is up to the owner. A store
+	// waits, as the newest ask says; a claim that is granted, or a try that
+	// is refused, asks nobody. Each hold that has not ended is asked: its
+	// owner gets a Notification without a token, and each renewal returns the reason.
+	// Nothing else follows: whether to give up is up to the owner. A store
 	// that lacks PromiseGiveUp ignores it.
 	GiveUp string
 
@@ -276,7 +275,7 @@ type Hold struct {
 	TTL   time.Duration // Renew: what to push the expiry to, from now
 
 	// Used is the newest token of the block that was handed out, or 0. Renew
-	// keeps it for List, the largest that was told; Release gives those above
+	// keeps the largest that it was given, for List; Release gives those above
 	// it back, and with 0 none.
 	Used int64
 
@@ -284,7 +283,7 @@ type Hold struct {
 	NewID ID     // Renew: the id of the hold from now on, one never used; zero: the same
 }
 
-// An Answer tells how an Ask or a Change came out.
+// An Answer is the outcome of an Ask or a Change.
 type Answer struct {
 	Granted bool
 
@@ -303,16 +302,16 @@ type Answer struct {
 	Last int64
 
 	// Of a refusal.
-	Holders []Entry       // those in the way, at most MaxHolders of them
-	Holding int           // how many are in the way
+	Holders []Entry       // the holds that block, at most MaxHolders of them
+	Holding int           // how many block
 	Waiting int           // how many wait ahead
-	Until   time.Duration // until the earliest end of an obstacle ahead: an expiry, a minimum hold, a delay; 0: not known
+	Until   time.Duration // until the earliest end of what blocks: an expiry, a minimum hold, a lock delay; 0: not known
 }
 
 // MaxHolders is how many holders an Answer names at most.
 const MaxHolders = 8
 
-// A Renewal tells how the renewal of one hold came out: nil, ErrLost (as
+// A Renewal is the outcome of the renewal of one hold. Err is nil, ErrLost (as
 // *LostError if a reason is known), or indeterminate.
 type Renewal struct {
 	Err  error
@@ -331,7 +330,7 @@ type Renewal struct {
 type Notification struct {
 	Name  string
 	ID    ID
-	Token int64 // 0: only poll; or renew a hold, and the answer tells what is new
+	Token int64 // 0: only poll; or renew a hold, and the answer has the news
 	N     int   // of the block, as in Answer; 0 without a Token
 }
 
@@ -340,7 +339,7 @@ type Break struct {
 	Name   string
 	ID     ID
 	Token  int64
-	Reason string // told to the owner; at most MaxReason bytes
+	Reason string // the owner receives it; at most MaxReason bytes
 	Now    bool
 }
 
@@ -352,7 +351,7 @@ type State struct {
 	Name    string
 	Limit   int64   // of the entries; the smallest, if a semaphore is in use with several
 	Last    int64   // the newest token drawn
-	Entries []Entry // in order: those granted or in the way, and those waiting
+	Entries []Entry // in order: holds, also those that have ended and block still, and waiters
 }
 
 // An Entry is one claim in a queue, as others see it. The durations are
@@ -365,11 +364,11 @@ type Entry struct {
 	Granted      bool
 	Token        int64         // 0 while waiting
 	N            int           // of the block; 0 while waiting
-	Used         int64         // the newest token of the block that was told to be handed out; 0 while waiting
+	Used         int64         // the newest token of the block that its owner has reported as handed out; 0 while waiting
 	UpgradeToken int64         // as in Answer
 	Age          time.Duration // since the grant; 0 while waiting
-	Expires      time.Duration // until it expires unless renewed; not above 0: expired, and only in the way
-	Ends         time.Duration // until it is out of the way unless renewed: its expiry, minimum hold or delay, whichever is latest
+	Expires      time.Duration // until it expires unless renewed; not above 0: it has expired, and blocks still
+	Ends         time.Duration // until it blocks no more unless renewed: its expiry, minimum hold or lock delay, whichever is latest
 	Broken       string        // the reason of a BreakHold, or empty
 	GiveUp       string        // why this waiter asks the holders to give up, or empty
 	Owner        Owner
@@ -449,7 +448,7 @@ const (
 	PromiseOrder             Promise = "claims are granted in the order of positions"  // without it an ask is a try, and nobody has a position
 	PromiseDeadline          Promise = "a loss is foreseen"                            // without it a hold ends with the session that has it, and its owner notices that after the fact: the store is a LossTeller
 	PromiseTokens            Promise = "fencing tokens"                                // without it the token of a grant only tells one hold from another
-	PromiseHolders           Promise = "a refusal tells all of the holders"            // without it a refusal may name nobody, and what it tells of times is 0
+	PromiseHolders           Promise = "a refusal tells all of the holders"            // without it a refusal may name nobody, and its times are 0
 	PromiseExpiry            Promise = "a hold has an expiry of its own"               // without it claims last as long as a session of their process, which is renewed for all of them at once
 	PromiseNotificationToken Promise = "a notification carries the token"              // without it a notification only causes a poll
 	PromiseTotals            Promise = "a semaphore with several totals"               // without it another limit is ErrMismatch
@@ -463,5 +462,5 @@ type Instant = clock.Instant
 
 // Now is the present Instant. A store whose holds count from something other
 // than the call (a session's last answered renewal) notes it before sending
-// that, and tells it in Answer.From and Renewal.From.
+// that, and returns it in Answer.From and Renewal.From.
 func Now() Instant { return clock.Now() }
