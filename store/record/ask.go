@@ -283,7 +283,7 @@ func (s *Store) answer(
 	if m.check(); m.gone != nil {
 		return store.Answer{}, store.ErrLost
 	}
-	m.calls = calls[sess.ID] // not known: its next renewal reads
+	m.calls = calls[sess.ID] // not known: its next renewal reads //mutant:record-called-while-it-asks
 	a := got.a
 	a.From = placedFrom(st, c.PositionTTL)
 	unasked(&a)

@@ -235,6 +235,36 @@ func TestWhoIsNotifiedDuringARenewalReadsWithTheNext(t *testing.T) {
 	}
 }
 
+// Law 15. Another calls after a renewal, or an ask, has written, and before that is told. The session hears of the call meanwhile.
+func TestWhoIsCalledMeanwhileReadsWithTheNextRenewal(t *testing.T) {
+	t.Parallel()
+	for _, asks := range []bool{false, true} {
+		m := recordtest.NewMemory(recordtest.Options{Quiet: true})
+		b := &pausing{Client: m.Client()}
+		p, q := startOn(t, b.Client, b, false), start(t, m, false)
+		c := p.claim()
+		h := store.Hold{Name: c.Name, ID: c.ID, TTL: c.TTL}
+		if asks {
+			p.releases(p.takes(p.claim())) // so it writes with the first request
+		} else {
+			h.Token, h.Owner = p.takes(c).Token, "another" // which is written
+		}
+		b.during(recordtest.OpSwap, func() {
+			if !asks {
+				p.Renew(t.Context(), []store.Hold{h})
+			} else if a, err := p.Ask(t.Context(), c); err == nil {
+				h.Token = a.Token
+			}
+		}, func() {
+			q.waits(q.claim(asking))
+			if st := p.HearForTest(c.TTL); st.Calls == 0 {
+				t.Error("it was not called")
+			}
+		})
+		p.renewedAsked(h, "please")
+	}
+}
+
 // Another begins to ask after a claim was granted, and before its owner is told that.
 func TestWhoIsNotifiedBeforeItIsToldOfItsGrantReadsWhyItIsAskedToGiveUp(t *testing.T) {
 	t.Parallel()

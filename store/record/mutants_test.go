@@ -76,6 +76,8 @@ func TestTheTestsCatchEachMutantOfTheLaws(t *testing.T) {
 		{"who is notified reads nothing", "TestWhoIsNotifiedReadsWhyItIsAskedToGiveUp", "record-asked-by-a-notification", mutant.Delete()},
 		{"who is notified during a renewal reads nothing", "TestWhoIsNotifiedDuringARenewalReadsWithTheNext", "record-asked-reads-on", mutant.Stmt(`m.asked = out.GiveUp != ""`)},
 		{"who is notified while it reads why reads nothing more", "TestWhoIsNotifiedDuringARenewalReadsWithTheNext", "record-asked-while-it-reads-why", mutant.Stmt(`m.told.GiveUp, m.asked = r.GiveUp, r.GiveUp != ""`)},
+		{"who is called while it renews reads nothing", "TestWhoIsCalledMeanwhileReadsWithTheNextRenewal", "record-called-while-it-renews", mutant.Value("false, sess.State().Calls + 0*calls, got.reads, max(m.ends, store.Now().Add(h.TTL))")},
+		{"who is called while it asks reads nothing", "TestWhoIsCalledMeanwhileReadsWithTheNextRenewal", "record-called-while-it-asks", mutant.Value("sess.State().Calls + 0*calls[sess.ID]")},
 		{"who is notified before it is told of its grant reads nothing", "TestWhoIsNotifiedBeforeItIsToldOfItsGrantReadsWhyItIsAskedToGiveUp", "record-granted-while-asked", mutant.Stmt("m.asked = asked")},
 		{"the dead ask to give up", "TestTheDeadAskNobodyToGiveUp", "record-asked-by-the-dead", mutant.Cond("false")},
 		{"a notification does not tell that a waiter asks to give up", "TestWhoIsGrantedByANotificationHearsOfWhoAsksToGiveUp", "record-granted-while-asked-is-told", mutant.Stmt("n.Session = a.in[h.ID]")},

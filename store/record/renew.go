@@ -219,8 +219,8 @@ func (s *Store) renewOne(ctx context.Context, h *store.Hold, began store.Instant
 	}
 	out := got.r
 	out.TTL, out.From = min(h.TTL, st.Lasts), st.Renewed
-	m.waits, m.calls, m.reads, m.ends = false, calls, got.reads, max(m.ends, store.Now().Add(h.TTL))
-	m.asked = out.GiveUp != "" || m.askedAt >= began // so it is told when nobody asks any more //mutant:record-asked-reads-on
+	m.waits, m.calls, m.reads, m.ends = false, calls, got.reads, max(m.ends, store.Now().Add(h.TTL)) //mutant:record-called-while-it-renews
+	m.asked = out.GiveUp != "" || m.askedAt >= began                                                 // so it is told when nobody asks any more //mutant:record-asked-reads-on
 	m.owner, m.used, m.token, m.told = cmp.Or(h.Owner, m.owner), max(m.used, h.Used, h.Token), h.Token, out
 	s.poke()
 	return out
