@@ -9,7 +9,7 @@
 //	go run ./store/record/model -wide      # tens of millions of states: much time and memory
 //	go run ./store/record/model -part 5    # one part
 //
-// The test visits 4.7 million states with all laws, in some 30 seconds of CPU
+// The test visits 4.6 million states with all laws, in some 30 seconds of CPU
 // together with the laws that it drops; the command, without flags, tens of millions.
 //
 // It exits with 1 if a run with all laws goes wrong, or one without a law does not.

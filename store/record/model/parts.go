@@ -177,7 +177,7 @@ func parts() []part {
 		},
 		{
 			about: "A semaphore that C has in use with 1 slot, and A and B with 2",
-			runs:  []run{with(totals, noJoin, 3, faults{lapses: 1}), with(both, noJoin, 3, faults{deaths: 1})},
+			runs:  []run{with(both, noJoin, 3, faults{deaths: 1}), with(totals, noJoin, 3, faults{deaths: 1})},
 			more:  []run{with(totals, noJoin, 3, usual), with(totals, byCall, 3, faults{deaths: 1}), with(totals, byMark, 3, faults{deaths: 1}), with(both, byMark, 3, faults{deaths: 1})},
 			wide:  []run{with(totals, byCall, 3, one), with(totals, byMark, 3, one)},
 			laws:  heldTotals | ownTotal | waitTotals | holdsStay,
@@ -205,15 +205,15 @@ func parts() []part {
 		},
 		{
 			about: "Who waits asks the holders to give up, which keep what they have until they are told",
-			runs:  []run{with(asks, noJoin, 2, usual), with(asks, byMark, 2, one), with(asks, noJoin, 3, faults{deaths: 1}), with(asksMoves, noJoin, 2, one)},
-			more:  []run{with(asks, byCall, 2, usual), with(asks, byMark, 2, usual), with(asks, noJoin, 3, one), with(asks, byCall, 3, faults{deaths: 1}), with(asksMoves, noJoin, 3, faults{}), with(asksMoves, noJoin, 2, many)},
+			runs:  []run{with(asks, noJoin, 2, small), with(asks, byMark, 2, one), with(asks, noJoin, 3, faults{deaths: 1}), with(asksMoves, noJoin, 2, one)},
+			more:  []run{with(asks, noJoin, 2, usual), with(asks, byCall, 2, usual), with(asks, byMark, 2, usual), with(asks, noJoin, 3, one), with(asks, byCall, 3, faults{deaths: 1}), with(asksMoves, noJoin, 3, faults{}), with(asksMoves, noJoin, 2, many)},
 			wide:  []run{with(asks, byCall, 3, one), with(asks, byMark, 3, faults{deaths: 1}), with(asks, noJoin, 3, usual), with(asksMoves, noJoin, 3, one)},
 			laws:  markFirst | callAgain | callHeard | grantTells | noticeTells | moveTells,
 		},
 		{
 			about: "… and A keeps it for good, but is told what is",
-			runs:  []run{with(rules{giveUp: true, hogs: true}, noJoin, 2, usual), with(rules{giveUp: true, hogs: true}, byMark, 2, faults{deaths: 1})},
-			more:  []run{with(rules{giveUp: true, hogs: true}, byCall, 2, usual), with(rules{giveUp: true, hogs: true}, byMark, 2, usual), with(rules{giveUp: true, hogs: true}, noJoin, 3, faults{deaths: 1})},
+			runs:  []run{with(rules{giveUp: true, hogs: true}, noJoin, 2, faults{deaths: 1}), with(rules{giveUp: true, hogs: true}, byMark, 2, faults{deaths: 1})},
+			more:  []run{with(rules{giveUp: true, hogs: true}, noJoin, 2, usual), with(rules{giveUp: true, hogs: true}, byCall, 2, usual), with(rules{giveUp: true, hogs: true}, byMark, 2, usual), with(rules{giveUp: true, hogs: true}, noJoin, 3, faults{deaths: 1})},
 			wide:  []run{with(rules{giveUp: true, hogs: true}, noJoin, 3, usual)},
 			laws:  readsOn | livingAsk,
 		},
