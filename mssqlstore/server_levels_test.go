@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/record"
 	"github.com/holdfast-go/holdfast/store/session"
+	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
 // databases has one with READ_COMMITTED_SNAPSHOT and one without, for all tests of the binary.
@@ -398,7 +399,7 @@ func TestItWorksHoweverTheConnectionsAreSet(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer s.Close()
-			exercise(t, s)
+			storetest.Everything(t, s)
 		})
 	}
 	t.Run("a pool of one connection", func(t *testing.T) {
@@ -409,6 +410,6 @@ func TestItWorksHoweverTheConnectionsAreSet(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		exercise(t, s)
+		storetest.Everything(t, s)
 	})
 }

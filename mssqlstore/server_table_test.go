@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
 // rights are those that the package comment lists.
@@ -77,7 +78,7 @@ func TestRights(t *testing.T) {
 	}
 	t.Run("those that are listed suffice", func(t *testing.T) {
 		s := on(t, true, all...)
-		exercise(t, s)
+		storetest.Everything(t, s)
 		if err := s.b.sweep(t.Context()); err != nil {
 			t.Errorf("sweeping: %v", err)
 		}
@@ -89,7 +90,7 @@ func TestRights(t *testing.T) {
 	})
 	t.Run("DELETE is needed only to clean up", func(t *testing.T) {
 		s := on(t, true, all[:3]...)
-		exercise(t, s)
+		storetest.Everything(t, s)
 		mustExec(t, plainOn(t, testserver.SQLServer(t)), "UPDATE "+s.b.o.sessions()+" SET expires=0")
 		if err := s.b.sweep(t.Context()); !errors.Is(err, store.ErrDenied) {
 			t.Errorf("sweeping: %v", err)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
 // A link drops connections when their server has answered: what was asked is
@@ -356,7 +357,7 @@ func TestAStatementBinlogWorksOrIsToldAsThat(t *testing.T) {
 	server := testserver.MariaDB(t, "--log-bin", "--binlog-format=STATEMENT")
 	s := storeOn(t, dbOn(t, testserver.MariaDBDSN(server.Addr)), nil)
 	defer s.Close()
-	exercise(t, s)
+	storetest.Everything(t, s)
 	rc := storeOn(t, dbOn(t, with(testserver.MariaDBDSN(server.Addr), "tx_isolation='READ-COMMITTED'")), nil)
 	defer rc.Close()
 	if _, err := rc.Ask(t.Context(), mutex("other")); !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "binlog_format") {

@@ -96,7 +96,7 @@ func TestRights(t *testing.T) {
 		makeTable(t, server, o)
 		s := storeOn(t, user(t, server, "less", o, all[:3]...), o)
 		defer s.Close()
-		exercise(t, s)
+		storetest.Everything(t, s)
 		mustExec(t, dbOn(t, testserver.MariaDBDSN(server.Addr)), "UPDATE made SET written=1")
 		if err := s.b.sweep(t.Context()); !is(err, tableDenied) {
 			t.Errorf("sweeping: %v", err)
