@@ -20,7 +20,7 @@ func repeatedRelease(t *trial, c Linked, after int) {
 	for i := range exchanges {
 		claim := t.lasting(proc, t.name(), t.long)
 		if claim.MinHold = t.long; !t.lacks(store.PromiseLockDelay) {
-			claim.LockDelay = t.long
+			claim.LockDelay = 2 * t.long
 		}
 		before := store.Now()
 		h := store.Hold{Name: claim.Name, ID: claim.ID, Token: t.granted(here, claim).Token, TTL: claim.TTL}
