@@ -55,7 +55,7 @@ func TestAnEndThatWaitsForARenewalDoesNotHappen(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		until(t, "it waits for the row", func() bool { return waiting(t, dsn, "UPDATE "+b.sessions+" SET expires=0") == 1 })
+		until(t, "it waits for the row", func() bool { return waiting(t, b.db, "UPDATE "+b.sessions+" SET expires=0") == 1 })
 		if err := tx.Commit(); err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +86,7 @@ func TestARenewalThatWaitsForTheEndIsLost(t *testing.T) {
 		var renewing sync.WaitGroup
 		var renewed error
 		renewing.Go(func() { _, renewed = b.Renew(t.Context(), id) })
-		until(t, "it waits for the row", func() bool { return waiting(t, dsn, "UPDATE "+b.sessions+" SET expires=GREATEST") == 1 })
+		until(t, "it waits for the row", func() bool { return waiting(t, b.db, "UPDATE "+b.sessions+" SET expires=GREATEST") == 1 })
 		if err := tx.Commit(); err != nil {
 			t.Fatal(err)
 		}

@@ -192,7 +192,7 @@ func TestANameThatIsUsedMeanwhileIsNotForgotten(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	until(t, "it waits for the row", func() bool { return waiting(t, sharedDSN(t), "DELETE r,n FROM "+b.records) == 1 })
+	until(t, "it waits for the row", func() bool { return waiting(t, b.db, "DELETE r,n FROM "+b.records) == 1 })
 	if err := tx.Commit(); err != nil {
 		t.Fatal(err)
 	}

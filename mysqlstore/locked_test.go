@@ -2,6 +2,7 @@ package mysqlstore
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"sync"
@@ -33,9 +34,9 @@ func lockRow(t *testing.T, dsn, where string) (end func()) {
 }
 
 // waiting is how many statements that begin so wait for a lock, or are under way.
-func waiting(t *testing.T, dsn, begins string) (n int) {
+func waiting(t *testing.T, db *sql.DB, begins string) (n int) {
 	t.Helper()
-	if err := dbOn(t, dsn).QueryRowContext(t.Context(), "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID<>CONNECTION_ID() AND INFO LIKE ?", begins+"%").Scan(&n); err != nil {
+	if err := db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID<>CONNECTION_ID() AND INFO LIKE ?", begins+"%").Scan(&n); err != nil {
 		t.Fatal(err)
 	}
 	return n
@@ -61,7 +62,7 @@ func TestAnAskForALockedRowLeavesNothingWaitingInTheServer(t *testing.T) {
 		t.Errorf("listed: %+v", st)
 	}
 	// What waits there does so for 50 s, whoever sent it has left or not. What is just under way does not stay.
-	until(t, "no statement waits in the server for the row", func() bool { return waiting(t, sharedDSN(t), "%"+s.b.records) == 0 })
+	until(t, "no statement waits in the server for the row", func() bool { return waiting(t, s.b.db, "%"+s.b.records) == 0 })
 	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; err != nil {
 		t.Errorf("renewal of a hold whose row is locked: %v", err)
 	}

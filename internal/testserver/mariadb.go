@@ -33,7 +33,7 @@ func MariaDB(t testing.TB, args ...string) *Server {
 func SharedMariaDB(t testing.TB) string {
 	t.Helper()
 	return share(t, "mariadb", func(tb fataler, dir string) (*Server, error) {
-		return startMariaDB(tb, dir, []string{"--max-connections=500"})
+		return startMariaDB(tb, dir, []string{"--max-connections=2000"})
 	})
 }
 

@@ -26,6 +26,8 @@
 //   - Whoever asks the holders to give up is heard by each: they keep what they have until
 //     then, so else "SOMEBODY WAITS FOREVER". Nobody is told for good that somebody asks who has left, or has
 //     died: "A HOLDER IS ASKED BY NOBODY".
+//   - Where a replica takes the place of the server, in part 3: no hold is renewed that the new server does not
+//     have ("A HOLD IS RENEWED THAT IS NOT THERE"), and the name becomes free again.
 //   - Of one session, in parts 1 and 2: nobody passes over it while its owner counts
 //     on it, an owner that died is passed over, and one reply that is lost costs
 //     no session.
@@ -57,7 +59,8 @@
 // (hold.go): the move from the short session to the long one, upgrades and the way back,
 // handing on and adopting, breaks. Asking the holders to give up (giveup.go): the mark in the
 // record, the call of each, and what a holder is told. One session with its time (lives.go): renewals,
-// and the three kinds of life. The parts and their bounds: parts.go. The search:
+// and the three kinds of life. A server that is replaced by one that has not received all
+// (replaced.go). The parts and their bounds: parts.go. The search:
 // explore.go, by breadth; then back from all states at rest.
 //
 // Time is only in lives.go. Elsewhere a session runs out by its owner's clock at any
@@ -66,7 +69,8 @@
 //
 // # What is not in it
 //
-// Minimum holds, lock delays and tokens. A server that loses data. More than three claims, or than three
+// Minimum holds, lock delays and tokens. A server that loses data, together with anything but renewals that are answered late; one that
+// loses them and cannot be told from before. More than three claims, or than three
 // requests under way. Two names, and so batches of several operations in one write: here each
 // is a write of its own, with all that comes between. An inbox that is read in part
 // (Record.More). That a record is too large. Back-off, and starvation by an unending

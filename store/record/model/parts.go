@@ -57,6 +57,12 @@ func parts() []part {
 			laws:  renewsAgain,
 		},
 		{
+			about: "A replica takes the place of the server, and has not received all (law 15)",
+			runs:  []run{replaced{keep: all, left: 1}},
+			more:  []run{replaced{keep: all, left: 2}},
+			laws:  beginTells | suspectMoves | suspectTakesNoMore | suspectEnds,
+		},
+		{
 			about: "One name",
 			runs:  []run{with(rules{}, byCall, 2, small), with(rules{}, byMark, 2, small), with(rules{}, noJoin, 2, usual)},
 			more:  []run{with(rules{}, byCall, 2, usual), with(rules{}, byMark, 2, usual), with(rules{}, byCall, 2, twice), with(rules{}, byMark, 2, twice), with(rules{}, byCall, 3, one), with(rules{}, byMark, 3, one)},

@@ -48,14 +48,18 @@ const (
 	ownTotal
 	waitTotals
 	holdsStay
-	markFirst   // law 16
-	callHeard   // law 16
-	grantTells  // law 16
-	noticeTells // law 16
-	moveTells   // law 16
-	readsOn     // law 16
-	livingAsk   // law 16
-	fromSending // laws 1 and 2, of a session
+	beginTells         // law 15
+	suspectMoves       // law 15
+	suspectTakesNoMore // law 15
+	suspectEnds        // law 15
+	markFirst          // law 16
+	callHeard          // law 16
+	grantTells         // law 16
+	noticeTells        // law 16
+	moveTells          // law 16
+	readsOn            // law 16
+	livingAsk          // law 16
+	fromSending        // laws 1 and 2, of a session
 	finalEnd
 	renewRefused
 	closeSame
@@ -67,61 +71,65 @@ const (
 
 // What each law says.
 var says = map[law]string{
-	rebind:       "a grant counts from the session that its entry was written under",
-	keptFrom:     "a grant that was kept for a later ask counts from its session, not from that ask",
-	final:        "only a session whose end is final is passed over",
-	together:     "a session that runs out is over for all claims of its process at once",
-	endLast:      "a session is ended only when nobody counts on it any more",
-	force:        "a swap that was not answered is overwritten",
-	void:         "a join that was not answered is made void",
-	voidFirst:    "it is made void before the record is read",
-	callAgain:    "a call that was not answered is made again",
-	keepMark:     "a mark stays as long as its session lives",
-	markTaken:    "a note that is taken in leaves its number, as it can come twice",
-	unsure:       "an ask that may be under another session too is taken out, though its own is over",
-	ownRead:      "whose note may be in the inbox writes only on what it has read itself",
-	hintSession:  "a notification is the grant only under the claim's present session",
-	hintWaits:    "who has begun to give up is granted nothing",
-	takeInOnly:   "a swap takes in only notes that are still there",
-	purgeFirst:   "a record is deleted only when no note of its is left, not even one that was taken in or is void",
-	lookOn:       "who has joined reads until it has seen itself in the record",
-	watchAhead:   "then it reads when a session ahead of it ends",
-	tellBehind:   "each write tells those who have another directly ahead of them now",
-	heedBusy:     "a notification that comes during an operation has another read follow it",
-	countShort:   "until its move is answered a hold ends with the short session",
-	countLong:    "from the sending of its move on it ends with the long one too",
-	takeOut:      "a hold that may have been moved is taken out, though its short session is over",
-	inboxFirst:   "of two readings the inbox is the first",
-	behind:       "who comes is put behind those in the record",
-	tells:        "the answer to a swap tells the notes that are there",
-	newVersion:   "a version is never used again, even if the record was deleted and made again",
-	retain:       "a record is deleted only when no request of its name can be under way",
-	adoptSession: "an adoption writes the session of the one who adopts",
-	handFirst:    "a hold is over for its owner before it is handed on",
-	downFirst:    "an upgrade is over for its owner before the way back is sent",
-	wantReads:    "who has an upgrade pending reads with each renewal",
-	callAfter:    "who breaks a hold calls its session after the write",
-	onceJoined:   "who may be in the record leaves no note",
-	toldSession:  "who has joined is told that its note was taken in only under its present session",
-	takeFirst:    "who gives back takes in first who has come by then",
-	heldTotals:   "a claim is granted only if it fits under the totals of all that hold",
-	ownTotal:     "… and under its own",
-	waitTotals:   "the totals of those that wait count for nobody else",
-	holdsStay:    "a hold stays, whatever total another comes with",
-	markFirst:    "who asks the holders to give up has that in the record before it reads who they are",
-	callHeard:    "a call that is heard during a reading has another follow",
-	grantTells:   "who is granted is told if somebody asks to give it up by then, and reads",
-	noticeTells:  "… by the notification of its grant, too",
-	moveTells:    "a renewal that moves a hold tells who asks to give it up",
-	readsOn:      "who was asked to give up reads with each renewal until nobody asks any more",
-	livingAsk:    "a waiter whose session has ended asks nobody to give up",
-	fromSending:  "a renewal counts from its sending",
-	finalEnd:     "the end of a session is made final before anybody relies on it",
-	renewRefused: "a renewal of a session that was ended is refused, however long it has waited",
-	closeSame:    "a session is closed only if nobody has renewed it since it was seen",
-	sinceAnswer:  "a session was seen unchanged since the answer came, not since the question was sent",
-	renewsAgain:  "a renewal that is not answered is sent again after a sixth of the TTL",
-	polls:        "who waits reads now and then, as a notification may be lost",
+	rebind:             "a grant counts from the session that its entry was written under",
+	keptFrom:           "a grant that was kept for a later ask counts from its session, not from that ask",
+	final:              "only a session whose end is final is passed over",
+	together:           "a session that runs out is over for all claims of its process at once",
+	endLast:            "a session is ended only when nobody counts on it any more",
+	force:              "a swap that was not answered is overwritten",
+	void:               "a join that was not answered is made void",
+	voidFirst:          "it is made void before the record is read",
+	callAgain:          "a call that was not answered is made again",
+	keepMark:           "a mark stays as long as its session lives",
+	markTaken:          "a note that is taken in leaves its number, as it can come twice",
+	unsure:             "an ask that may be under another session too is taken out, though its own is over",
+	ownRead:            "whose note may be in the inbox writes only on what it has read itself",
+	hintSession:        "a notification is the grant only under the claim's present session",
+	hintWaits:          "who has begun to give up is granted nothing",
+	takeInOnly:         "a swap takes in only notes that are still there",
+	purgeFirst:         "a record is deleted only when no note of its is left, not even one that was taken in or is void",
+	lookOn:             "who has joined reads until it has seen itself in the record",
+	watchAhead:         "then it reads when a session ahead of it ends",
+	tellBehind:         "each write tells those who have another directly ahead of them now",
+	heedBusy:           "a notification that comes during an operation has another read follow it",
+	countShort:         "until its move is answered a hold ends with the short session",
+	countLong:          "from the sending of its move on it ends with the long one too",
+	takeOut:            "a hold that may have been moved is taken out, though its short session is over",
+	inboxFirst:         "of two readings the inbox is the first",
+	behind:             "who comes is put behind those in the record",
+	tells:              "the answer to a swap tells the notes that are there",
+	newVersion:         "a version is never used again, even if the record was deleted and made again",
+	retain:             "a record is deleted only when no request of its name can be under way",
+	adoptSession:       "an adoption writes the session of the one who adopts",
+	handFirst:          "a hold is over for its owner before it is handed on",
+	downFirst:          "an upgrade is over for its owner before the way back is sent",
+	wantReads:          "who has an upgrade pending reads with each renewal",
+	callAfter:          "who breaks a hold calls its session after the write",
+	onceJoined:         "who may be in the record leaves no note",
+	toldSession:        "who has joined is told that its note was taken in only under its present session",
+	takeFirst:          "who gives back takes in first who has come by then",
+	heldTotals:         "a claim is granted only if it fits under the totals of all that hold",
+	ownTotal:           "… and under its own",
+	waitTotals:         "the totals of those that wait count for nobody else",
+	holdsStay:          "a hold stays, whatever total another comes with",
+	beginTells:         "the beginning of a session tells which server it was, too",
+	suspectMoves:       "what is known to be in a session of another server is written anew, or lost",
+	suspectTakesNoMore: "… nothing new goes into it",
+	suspectEnds:        "… and it is ended, with what nobody knows of",
+	markFirst:          "who asks the holders to give up has that in the record before it reads who they are",
+	callHeard:          "a call that is heard during a reading has another follow",
+	grantTells:         "who is granted is told if somebody asks to give it up by then, and reads",
+	noticeTells:        "… by the notification of its grant, too",
+	moveTells:          "a renewal that moves a hold tells who asks to give it up",
+	readsOn:            "who was asked to give up reads with each renewal until nobody asks any more",
+	livingAsk:          "a waiter whose session has ended asks nobody to give up",
+	fromSending:        "a renewal counts from its sending",
+	finalEnd:           "the end of a session is made final before anybody relies on it",
+	renewRefused:       "a renewal of a session that was ended is refused, however long it has waited",
+	closeSame:          "a session is closed only if nobody has renewed it since it was seen",
+	sinceAnswer:        "a session was seen unchanged since the answer came, not since the question was sent",
+	renewsAgain:        "a renewal that is not answered is sent again after a sixth of the TTL",
+	polls:              "who waits reads now and then, as a notification may be lost",
 }
 
 // A scheme is how a join is made void.
