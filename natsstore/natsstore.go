@@ -25,7 +25,10 @@
 // NATS is best effort. Its servers acknowledge what they have not synced to disk
 // (every two minutes, unless sync_interval says otherwise), and losses of
 // acknowledged writes are reported of clusters whose servers crash or hang: a
-// name can then be granted twice. Have what the lock protects check the token.
+// name can then be granted twice. A process that finds its session gone, or an older renewal of it than one that was
+// answered, has lost all that it held there. One that is connected to another server than before, or to one that was started again,
+// writes each of its holds anew with the next renewal, or finds it lost. So two hold the name until the TTL of the first is over, at the
+// most, where it is the server that a process is connected to which has forgotten. Have what the lock protects check the token.
 //
 // Order, slots, upgrades, minimum hold, lock delay, blocks of tokens, hand-over to another
 // process, and match by token, as the rule says. A process has one session for
@@ -129,6 +132,7 @@ type backend struct {
 	tasks sync.WaitGroup
 
 	preparing chan struct{} // has room for one
+	server    atomic.Int64  // we were connected to when a renewal was answered last
 
 	mu      sync.Mutex
 	bucket  *bucket // nil: not read since the connection was made
@@ -137,7 +141,10 @@ type backend struct {
 	inboxes map[string]inbox
 }
 
-var _ record.Backend = (*backend)(nil)
+var _ interface {
+	record.Backend
+	session.Replaceable
+} = (*backend)(nil)
 
 // New returns a Store on the connection, which stays the caller's: it is never
 // closed here, and must be open for as long as the Store is used. New does no

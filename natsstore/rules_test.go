@@ -3,6 +3,7 @@ package natsstore
 import (
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -234,12 +235,38 @@ func TestARenewalThatComesLateEndsNoSession(t *testing.T) {
 	b, _ := backends(t)
 	id := begun(t, b)
 	o := b.ofOwn(id)
-	o.seq, o.indeterminate = o.seq+1, true // as if it had been read, and written since
 	k := mustPrepare(t, b)
-	if err := b.renewKey(t.Context(), k, id, o); err != nil {
-		t.Errorf("the next renewal: %v", err)
+	var late sync.WaitGroup
+	ended := make(chan struct{})
+	late.Go(func() {
+		for count := int64(1); ; count++ {
+			select {
+			case <-ended:
+				return
+			default:
+			}
+			_, m, err := b.stored(t.Context(), k, sessionKey(id))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			value := stored{TTL: 60, Count: count}
+			if _, _, err := b.put(t.Context(), message{key: sessionKey(id), data: value.bytes()}, m.seq, time.Minute); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	for range 50 {
+		o.indeterminate = true
+		if err := b.renewKey(t.Context(), k, id, o); errors.Is(err, store.ErrLost) {
+			t.Errorf("the next renewal: %v", err)
+			break
+		}
 	}
-	o.seq--
+	close(ended)
+	late.Wait()
+	o.seq, o.indeterminate = o.seq-1, false
 	if err := b.renewKey(t.Context(), k, id, o); !errors.Is(err, store.ErrLost) {
 		t.Errorf("a renewal of what somebody else has written: %v, want it lost", err)
 	}

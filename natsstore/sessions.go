@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
+	"io"
 	"maps"
 	"sync"
 	"time"
@@ -74,8 +76,21 @@ func (b *backend) Begin(ctx context.Context, id session.ID, ttl time.Duration) (
 	now := store.Now()
 	maps.DeleteFunc(b.own, func(_ session.ID, o *own) bool { return now > o.used.Add(2*o.ttl+forgotten) }) //mutant:nats-ended-session-is-kept
 	b.own[id] = &own{ttl: ttl, seq: seq, used: now}
+	b.met() //mutant:nats-server-of-a-begin
 	return ttl, nil
 }
+
+// met notes that a server has answered.
+func (b *backend) met() {
+	h := fnv.New64a()
+	io.WriteString(h, b.nc.ConnectedServerId())
+	b.server.Store(int64(h.Sum64()>>1) | 1)
+}
+
+// Server implements [session.Replaceable]. A server has another id each time that it is started. It is the one that we are connected to: so a
+// leader elsewhere is not noticed that was started again, but that has what most others have; and another member of a cluster is taken for another server, which
+// costs a write for each hold.
+func (b *backend) Server() int64 { return b.server.Load() }
 
 // forgotten is after how long, besides twice its TTL, a session is forgotten that nobody renews: that of a hold that was detached.
 const forgotten = time.Minute
@@ -126,6 +141,7 @@ func (b *backend) Renew(ctx context.Context, id session.ID) (calls int64, err er
 	if err != nil {
 		return 0, b.failed(err)
 	}
+	b.met()                       //mutant:nats-server-of-a-renewal
 	o.calls = max(o.calls, calls) //mutant:nats-calls-forgotten
 	return o.calls, nil
 }
@@ -139,7 +155,7 @@ func (b *backend) renewKey(ctx context.Context, k *bucket, id session.ID, o *own
 			if err != nil {
 				return err
 			}
-			if m.data == nil || v.Closed {
+			if m.data == nil || v.Closed || m.seq < o.seq { // else what was answered was forgotten //mutant:nats-older-renewal-goes-on
 				return store.ErrLost
 			}
 			o.seq = m.seq
