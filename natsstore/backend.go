@@ -46,11 +46,11 @@ func parseMark(text string) (m mark) {
 	return m
 }
 
-// A version is that of a record: its sequence and its mark, in a bucket that was made then. One
-// that was deleted and made again may count to the same numbers.
+// A version is that of a record: its sequence and its mark, in that bucket. One that was deleted and made again, and a server that has forgotten
+// what it had not synced, may count to the same numbers: so a version is good for one bucket, and on one server.
 type version struct {
-	made int64
-	seq  uint64
+	which int64
+	seq   uint64
 	mark
 }
 
@@ -58,11 +58,11 @@ func (v version) String() string {
 	if v.seq == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d.%d.%v", v.made, v.seq, v.mark)
+	return fmt.Sprintf("%d.%d.%v", v.which, v.seq, v.mark)
 }
 
 func parseVersion(text string) (v version) {
-	_, _ = fmt.Sscanf(text, "%d.%d.%d.%d", &v.made, &v.seq, &v.mark.seq, &v.mark.n)
+	_, _ = fmt.Sscanf(text, "%d.%d.%d.%d", &v.which, &v.seq, &v.mark.seq, &v.mark.n)
 	return v
 }
 
@@ -143,7 +143,7 @@ func (b *backend) Oldest(ctx context.Context, name string) (record.Note, error) 
 }
 
 func recordOf(k *bucket, m message) record.Record {
-	return record.Record{Data: m.data, Version: version{k.made, m.seq, parseMark(m.header.Get(taken))}.String(), Now: k.now()}
+	return record.Record{Data: m.data, Version: version{k.which, m.seq, parseMark(m.header.Get(taken))}.String(), Now: k.now()}
 }
 
 // An inbox is what is known of the notes of a name. Notes do not change: what was read is there
@@ -273,7 +273,7 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 		return out, b.failed(err)
 	}
 	old := parseVersion(s.Old.Version)
-	if old.seq > 0 && old.made != k.made { //mutant:nats-version-of-another-bucket
+	if old.seq > 0 && old.which != k.which { //mutant:nats-version-of-another-bucket
 		return out, nil // refused
 	}
 	next := old.mark
@@ -306,7 +306,7 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 	if next != old.mark {
 		b.took(s.Name, next)
 	}
-	return record.Outcome{Done: true, Told: true, Now: record.Record{Version: version{k.made, seq, next}.String()}}, nil
+	return record.Outcome{Done: true, Told: true, Now: record.Record{Version: version{k.which, seq, next}.String()}}, nil
 }
 
 // join leaves notes. One that is there already was left by the same join.

@@ -23,7 +23,7 @@ const markers = time.Minute
 // A bucket is what was found when it was last read.
 type bucket struct {
 	stream jetstream.Stream
-	made   int64         // when, in nanoseconds since 1970
+	which  int64         // changes when it is made anew, and with the server that we are connected to
 	server int64         // the server's clock, in microseconds since 1970
 	sent   store.Instant // when we asked for that
 	heard  store.Instant // when we heard it
@@ -92,7 +92,8 @@ func (b *backend) prepared(ctx context.Context, makes bool) (*bucket, error) {
 	if err := b.suits(&info.Config); err != nil {
 		return nil, err
 	}
-	k := &bucket{stream, info.Created.UnixNano(), info.TimeStamp.UnixMicro(), sent, heard}
+	which := info.Created.UnixNano() ^ b.connectedTo() //mutant:nats-version-of-another-server
+	k := &bucket{stream, which, info.TimeStamp.UnixMicro(), sent, heard}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.bucket, b.links = k, links

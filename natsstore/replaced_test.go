@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record"
 	"github.com/holdfast-go/holdfast/store/session"
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
@@ -104,5 +105,70 @@ func TestASessionWhoseRenewalWasForgottenIsOver(t *testing.T) {
 	})
 	if !errors.Is(err, store.ErrLost) {
 		t.Errorf("its renewal: %v, want lost", err)
+	}
+}
+
+// What was written and forgotten had a number that is used again: what is known of it is no version of what was written since.
+func TestAVersionFromBeforeAPowerCutIsNone(t *testing.T) {
+	t.Parallel()
+	server := newForgetful(t)
+	a := backendOn(t, server.Addr, nil)
+	t.Cleanup(func() { a.Close() })
+	swap := func(b *backend, old string, data string) (out record.Outcome) {
+		t.Helper()
+		until(t, "the server answers", func() bool {
+			var err error
+			out, err = b.Swap(t.Context(), &record.Swap{Name: "n", Old: record.Record{Version: old}, Data: []byte(data)})
+			return err == nil
+		})
+		return out
+	}
+	load := func(b *backend, want string) (r record.Record) {
+		t.Helper()
+		until(t, "the server answers", func() bool {
+			var err error
+			r, err = b.Load(t.Context(), "n")
+			return err == nil
+		})
+		if string(r.Data) != want {
+			t.Fatalf("it has %q, want %q", r.Data, want)
+		}
+		return r
+	}
+	swap(a, "", "first")
+	server.keeps(t)
+	forgotten := swap(a, load(a, "first").Version, "forgotten")
+	server.forgets(t)
+	b := backendOn(t, server.Addr, nil)
+	t.Cleanup(func() { b.Close() })
+	since := swap(b, load(b, "first").Version, "since")
+	if was, is := parseVersion(forgotten.Now.Version), parseVersion(since.Now.Version); !forgotten.Done || !since.Done || was.seq != is.seq {
+		t.Fatalf("%v and %v: nothing is shown, as the numbers are not the same", was, is)
+	}
+	if out := swap(a, forgotten.Now.Version, "wrong"); out.Done {
+		t.Errorf("%+v: it is written over what it has not read", out)
+	}
+}
+
+// Which server has answered is the same while it runs, and another one once it was started again.
+func TestAServerThatWasStartedAgainIsAnother(t *testing.T) {
+	t.Parallel()
+	server := testserver.NATS(t, "")
+	b := backendOn(t, server.Addr, nil)
+	t.Cleanup(func() { b.Close() })
+	id := begun(t, b)
+	first := b.Server()
+	renewed := func() bool {
+		_, err := b.Renew(t.Context(), id)
+		return err == nil
+	}
+	if !renewed() || first == 0 || b.Server() != first {
+		t.Fatalf("Server: %d once a session was renewed, %d before", b.Server(), first)
+	}
+	server.Stop()
+	server.Restart()
+	until(t, "it is renewed", renewed)
+	if b.Server() == first {
+		t.Error("it is taken for the same server")
 	}
 }

@@ -81,10 +81,13 @@ func (b *backend) Begin(ctx context.Context, id session.ID, ttl time.Duration) (
 }
 
 // met notes that a server has answered.
-func (b *backend) met() {
+func (b *backend) met() { b.server.Store(b.connectedTo()) }
+
+// connectedTo is a number of the server that we are connected to, which is never 0.
+func (b *backend) connectedTo() int64 {
 	h := fnv.New64a()
 	io.WriteString(h, b.nc.ConnectedServerId())
-	b.server.Store(int64(h.Sum64()>>1) | 1)
+	return int64(h.Sum64()>>1) | 1
 }
 
 // Server implements [session.Replaceable]. A server has another id each time that it is started. It is the one that we are connected to: so a

@@ -130,7 +130,8 @@ type Backend interface {
 }
 
 // A Replaceable is a Backend whose server can be followed by one that has forgotten some of what it had answered: a replica that
-// was promoted, or the server itself after a crash.
+// was promoted, or the server itself after a crash. The versions of its records must not be used again by that one: a process may
+// write on what it knew before it is told.
 type Replaceable interface {
 	// Server tells one server from another by a number: that of the server that has answered last, of all that have answered a
 	// Begin or a Renew. It is never 0 but before the first of these answers, and it stays the same as long as nothing can
