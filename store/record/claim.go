@@ -42,6 +42,7 @@ type localClaim struct {
 	takenIn session.ID    // its entry was in the record under this one, as a notification said
 	rest    chan struct{} // closed when its ask need not wait for that any more; nil: no ask does
 	back    *store.Hold   // as its owner gave it back, and was not answered; nil: it did not
+	read    store.Instant // when it was last read that its hold is there, for a renewal
 	unsure  bool          // an ask or an adoption was not answered: its entry may be in any session
 	failed  int           // times that it could not be taken out
 

@@ -72,6 +72,7 @@ type op struct {
 	done  chan struct{}
 	begun bool  // the worker has it
 	left  bool  // its caller does not wait any more
+	fresh bool  // what apply was given was read for it
 	told  error // of apply
 	err   error // why it may not have been done
 	rests bool  // its claim is in the inbox only

@@ -121,7 +121,7 @@ func (m *localClaim) renewedBy(h *store.Hold, lasts time.Duration, from store.In
 
 // stillMoving is the renewal of a hold whose move to a longer session was not answered, and is not now: whichever
 // of the two keeps it, it lasts as long as both do, if both were renewed since this renewal began, and nobody has
-// called either.
+// called either. If another server may have forgotten it, it was read since as well (law 15).
 func (s *Store) stillMoving(m *localClaim, h *store.Hold, began store.Instant, why error) (r store.Renewal, ok bool) {
 	if m == nil || errors.Is(why, store.ErrLost) || store.Definite(why) {
 		return r, false
@@ -136,6 +136,9 @@ func (s *Store) stillMoving(m *localClaim, h *store.Hold, began store.Instant, w
 	}
 	from, to := m.sess.State(), m.moving.State()
 	if from.Renewed < began || to.Renewed < began { //mutant:record-move-is-not-fresh
+		return r, false
+	}
+	if (from.Suspect || to.Suspect) && m.read < began { //mutant:record-moves-unread-from-a-replaced-server
 		return r, false
 	}
 	if from.Calls != m.calls || to.Calls != m.toCalls { //mutant:record-call-is-not-heeded-in-a-move
@@ -249,7 +252,8 @@ func (s *Store) show(ctx context.Context, m *localClaim, h *store.Hold, in, kept
 
 // renewal writes what the owner of a hold tells, and the session that keeps it from now on.
 func (s *Store) renewal(h *store.Hold, in, kept, called session.ID, adopted bool, got *renewing) *op {
-	return &op{apply: func(v *view) (change queue.Change, err error) {
+	o := &op{}
+	o.apply = func(v *view) (change queue.Change, err error) {
 		*got = renewing{wish: v.wish[h.ID]}
 		if e := v.find(h.ID); adopted && got.wish > 0 && kept == (session.ID{}) && e.Token == h.Token && e.Broken == nil {
 			return change, errNeedsKeep
@@ -278,10 +282,23 @@ func (s *Store) renewal(h *store.Hold, in, kept, called session.ID, adopted bool
 			v.keep(id, kept)
 			got.reads = e.Want > e.Weight
 			v.asks = true
+			if o.fresh {
+				s.isThere(h.ID)
+			}
 		}
 		got.there = v.find(h.ID) != nil
 		return change, got.r.Err
-	}}
+	}
+	return o
+}
+
+// isThere notes that a hold was read.
+func (s *Store) isThere(id store.ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m := s.claims[id]; m != nil {
+		m.read = store.Now()
+	}
 }
 
 // notRenewed notes why a renewal failed.

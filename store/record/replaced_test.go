@@ -149,6 +149,32 @@ func TestAHoldIsKeptThoughItsServerIsReplacedAndNothingIsAnswered(t *testing.T) 
 	}
 }
 
+// As long as nobody can read whether a hold is there, its renewals are none, whatever becomes of the sessions.
+func TestAHoldThatCannotBeReadOnTheServerThatFollowsIsNotRenewed(t *testing.T) {
+	t.Parallel()
+	eachReplaceable(t, func(t *testing.T, m *recordtest.Memory, p, q *process) {
+		stays := p.takes(p.claim(named("stays")))
+		promote := m.Fork()
+		h := p.takes(p.claim())
+		promote()
+		q.takes(q.claim())
+		p.all(recordtest.Lost, recordtest.OpLoad, recordtest.OpInbox, recordtest.OpSwap)
+		for range 5 {
+			if r := p.renews(h); r.Err == nil {
+				t.Fatalf("%+v, of what was forgotten", r)
+			}
+			time.Sleep(5 * time.Second)
+		}
+		p.client.Fates(nil)
+		if r := p.renews(h); !errors.Is(r.Err, store.ErrLost) {
+			t.Errorf("what was forgotten: %v", r.Err)
+		}
+		if r := p.renews(stays); r.Err != nil {
+			t.Errorf("what is there: %v", r.Err)
+		}
+	})
+}
+
 // A hold that has no other session to go into stays where it is, and is kept there.
 func TestAHoldIsKeptThoughNoSessionCanBeBegunOnTheServerThatFollows(t *testing.T) {
 	t.Parallel()

@@ -41,6 +41,9 @@ func (s *Store) change(ctx context.Context, n *name) error {
 		if err := s.takesInFirst(ctx, n, &b, batch); err != nil {
 			return err
 		}
+		for _, o := range batch {
+			o.fresh = b.fresh
+		}
 		a, err := s.apply(ctx, n.at, &b.Record, batch)
 		if err != nil {
 			return err
