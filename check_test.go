@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -53,6 +54,32 @@ func TestCheck_WhatAnOperatorShouldHearIsLoggedOnce(t *testing.T) {
 	})
 }
 
+// asked is a store that takes long to answer an ask.
+type asked struct {
+	*checked
+	early int32 // checks before the first answer
+}
+
+func (a *asked) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
+	time.Sleep(time.Second)
+	a.early = a.times.Load()
+	return a.checked.Ask(ctx, c)
+}
+
+// A check beside the first ask would need a connection of its own, in each of all that come at once.
+func TestCheck_ComesAfterTheFirstAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &asked{checked: &checked{link: newLink(t), found: func(context.Context) []store.Finding { return nil }}}
+		lease := lock(t, locker(t, s, nil), "a")
+		synctest.Wait()
+		same(t, "checks before the first answer", s.early, 0)
+		same(t, "checks", s.times.Load(), 1)
+		if err := lease.Release(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 // A check that Close cuts off is no news, and Close waits for it.
 func TestCheck_CutOffByCloseIsNotTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -65,6 +92,7 @@ func TestCheck_CutOffByCloseIsNotTold(t *testing.T) {
 		var log strings.Builder
 		locks := locker(t, s, &Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		lock(t, locks, "a")
+		synctest.Wait() // until the check is under way
 		if err := locks.Close(); err != nil || !ended {
 			t.Fatalf("Close: %v, and the check has ended: %v", err, ended)
 		}

@@ -420,6 +420,7 @@ var engineMutants = []mutant.Broken{
 	// What a store finds at its server.
 	one("what is well is logged", "TestCheck_WhatAnOperatorShouldHearIsLoggedOnce", "well-logged", mutant.Cond("!e.isClosing()")),
 	one("a failure is not logged", "TestCheck_WhatAnOperatorShouldHearIsLoggedOnce", "well-logged", mutant.Cond("f.Level() == store.LevelWarning && !e.isClosing()")),
+	one("the server is looked at beside the first ask", "TestCheck_ComesAfterTheFirstAnswer", "check-beside-first-ask", mutant.Cond("false")),
 	one("the server is looked at for each claim", "TestCheck_WhatAnOperatorShouldHearIsLoggedOnce", "server-looked-each-claim", mutant.Expr("func(f func()) { f() }")),
 	one("what Close cuts off is told", "TestCheck_CutOffByCloseIsNotTold", "well-logged", mutant.Cond("f.Level() != store.LevelOK")),
 }

@@ -1,4 +1,4 @@
-// Package pgstore keeps locks in a table of PostgreSQL: leases with everything
+// Package pgstore keeps locks in two tables of PostgreSQL: leases with everything
 // that holdfast has, a queue, tokens, slots, and locks that outlive a broken
 // connection, through any pooler. Use it unless you know why not.
 //
@@ -12,7 +12,7 @@
 // [Schema] returns. Its columns are
 //
 //	name      bytea, as it is
-//	form      the version of the form: 1
+//	form      the version of the form: 2
 //	kept      until when the row is kept at least
 //	last      the newest token
 //	lim       the limit of the entries
@@ -22,8 +22,13 @@
 // turn (counted by the owner: changes of weight, or tokens used of a block), n
 // (the size of the block of tokens; while waiting, how many are wanted), shown,
 // token (0 while waiting), upgrade token, since, expires, keep, delay, broken (why;
-// empty if it is not) and owner. Instants are microseconds of the server's clock
+// empty if it is not), owner and session. Instants are microseconds of the server's clock
 // since 1970, durations microseconds.
+//
+// An entry with a session lasts as long as that, and its expires is 2⁶². The sessions are
+// rows of a second table, with "_sessions" behind its name: id, when it expires, or 0
+// once that is final, its TTL, and how often its owner was called. They are deleted
+// when they have ended.
 //
 // A row that nobody has used for a day is deleted by whoever uses the table
 // later, some at a time and beside other work, as fast as such rows are found. Notifications are notifications on the
@@ -39,10 +44,23 @@
 // second. Time is the server's (clock_timestamp). A claim that is refused at
 // once writes nothing.
 //
+// A name that is free is granted with an expiry of its own. What waits, and a hold from its
+// first renewal on, is kept by a session of its process: one for each TTL, and one of
+// ten seconds at most for what waits, each renewed by one small statement for all that
+// it keeps. So ten thousand leases cost a few statements a second, and who waits writes nothing.
+// What is told of a hold counts from the session's last answered renewal. A claim that
+// is not renewed is taken out by its own process; what a dead process had goes
+// with its session. Nobody passes over a session before its end was made final by a
+// statement on its row.
+//
+// Hundreds may wait for one name: each comes by a short statement that appends it, and is
+// let in by a notification, which the server delivers to every process that
+// waits for anything in the database.
+//
 // What was granted or renewed survives a crash of the server: such statements
-// wait for the disk, also where synchronous_commit is off. A release beside
-// which nobody waits does not: after a crash of the server the name may still be
-// taken, until its TTL.
+// wait for the disk, also where synchronous_commit is off. A release of a hold that was
+// never renewed, beside which nobody waits, does not: after a crash of the server the
+// name may still be taken, until its TTL.
 //
 // A replica that is promoted has lost what it had not received. Unless it is a
 // synchronous one, two can then hold a name until the TTL of the first is over,
@@ -69,12 +87,12 @@
 //
 // # Rights
 //
-// A role that may do just this can do all of it, here for the default table:
+// A role that may do just this can do all of it, here for the default tables:
 //
 //	GRANT USAGE ON SCHEMA public TO locks
-//	GRANT SELECT, INSERT, UPDATE ON public.holdfast_locks TO locks
-//	GRANT DELETE ON public.holdfast_locks TO locks
+//	GRANT SELECT, INSERT, UPDATE ON public.holdfast_locks, public.holdfast_locks_sessions TO locks
+//	GRANT DELETE ON public.holdfast_locks, public.holdfast_locks_sessions TO locks
 //
-// DELETE is for old rows; without it they stay. To make the table the role needs
+// DELETE is for old rows; without it they stay. To make the tables the role needs
 // CREATE on the schema.
 package pgstore

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/pgstore/internal/connect"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/scheme"
+	"github.com/holdfast-go/holdfast/store/session"
 )
 
 // The schema and the table unless Options say otherwise.
@@ -32,8 +33,9 @@ const (
 // Options of a Store. Nil, and zero fields, mean the defaults.
 type Options struct {
 	// Schema and Table name where the locks are kept: letters, digits and
-	// underscores, not first a digit, at most 63. Capitals count. Stores with
-	// different tables have nothing to do with each other.
+	// underscores, not first a digit, at most 63 and 54. Capitals count. Stores with
+	// different tables have nothing to do with each other. The sessions are in a
+	// table with "_sessions" behind its name.
 	Schema, Table string
 
 	// NoListen keeps the Store from having a connection of its own on which it
@@ -66,9 +68,13 @@ type Store struct {
 	ctx   context.Context // of what goes on in the background, ended by Close
 	end   context.CancelFunc
 	tasks sync.WaitGroup
-	seen  names[bool] // have a row
-	ways  names[way]  // how they are given back
+	seen  names[use] // how they were found
+	ways  names[way] // how they are given back
 	sweeper
+
+	sessions *session.Set
+	claims   claims
+	opening  opening
 }
 
 var _ interface {
@@ -146,23 +152,26 @@ func newStore(db db, o *Options, clock func() int64) (*Store, error) {
 	if _, _, err := s.listenHost(); err != nil {
 		return nil, err
 	}
-	if err := cmp.Or(connect.CheckIdentifier("the schema", s.schema), connect.CheckIdentifier("the table", s.table)); err != nil {
+	if err := cmp.Or(connect.CheckIdentifier("the schema", s.schema), connect.CheckIdentifier("the table", s.table), connect.CheckIdentifier("the table of the sessions", s.table+sessionsSuffix)); err != nil {
 		return nil, err
 	}
 	s.do = load(s.schema, s.table, clock != nil)
 	s.sweeper = sweeper{least: leastSweep, most: mostSweep}
 	s.ctx, s.end = context.WithCancel(context.Background())
+	s.claims.of, s.claims.wake, s.claims.late = map[store.ID]*localClaim{}, make(chan struct{}, 1), mostLate
+	s.claims.patience, s.opening.of = leftPatience, map[store.Process]*mailbox{}
+	s.sessions = session.NewSet(sessionTable{s}, s.poke)
 	return s, nil
 }
 
-// Schema is the SQL that makes the table of a Store, for those who let no
+// Schema is the SQL that makes the tables of a Store, for those who let no
 // program make tables. The error matches store.ErrInvalid.
 func Schema(o *Options) (string, error) {
 	s, err := newStore(&pgxDB{at: "PostgreSQL"}, o, nil)
 	if err != nil {
 		return "", err
 	}
-	return s.do.create + ";\n", nil
+	return s.do.schema(), nil
 }
 
 // Describe implements [store.Store].
@@ -178,15 +187,26 @@ func (s *Store) Describe() store.Description {
 		Lacks: map[store.Promise]string{
 			store.PromiseTotals: "it keeps one number of slots a name",
 			store.PromiseGiveUp: "it does not keep what a waiter asks the holders for",
+
+			store.PromisePositionTTL: "a position is kept until the session of its process ends, which is after at most ten seconds",
+			store.PromiseExpiry:      "once a claim waits or was renewed it lasts as long as a session of its process, which is renewed for all of them",
 		},
 	}
 }
 
+// closePatience bounds how long Close waits for the sessions to be ended.
+const closePatience = 2 * time.Second
+
 // Close implements [store.Store]: it ends what goes on in the background and
-// waits for it. The pool of New stays open.
+// waits for it, and ends the sessions, and with them what they keep. The pool of
+// New stays open.
 func (s *Store) Close() error {
 	s.end()
 	s.tasks.Wait()
+	s.claims.tasks.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
+	defer cancel()
+	s.sessions.Close(ctx)
 	s.db.closeReserve()
 	if s.own != nil {
 		s.own.Close()

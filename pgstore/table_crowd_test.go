@@ -147,7 +147,9 @@ func crowdFor(t *testing.T) time.Duration {
 func TestNeverTwoOfACrowdOfProcessesHoldANameAndTokensGrow(t *testing.T) {
 	t.Parallel()
 	server := testserver.Postgres(t, "-c", "max_connections=200")
-	mustHold(t, tableOn(t, poolOn(t, server.Addr), nil), mutex("the table is made"))
+	s := tableOn(t, poolOn(t, server.Addr), nil)
+	defer s.Close()
+	mustHold(t, s, mutex("the table is made"))
 	var mu sync.Mutex
 	var all []stay
 	var readers sync.WaitGroup

@@ -173,6 +173,14 @@ func TestWhatWasGrantedAndRenewedOutlivesACrashOfTheServer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	h, _ = kept(t, s, "given back") // by a session, which lives on
+	if err := s.Release(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	crash()
+	if st := state(t, s, "given back"); len(st.Entries) != 0 {
+		t.Errorf("given back just before the crash, and kept by a session: %+v", st)
+	}
 	h = mustHold(t, s, mutex("passed on"))
 	waits := mutex("passed on")
 	mustAsk(t, s, waits)

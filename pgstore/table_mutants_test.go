@@ -12,6 +12,7 @@ const (
 	promise  = "TestTable/promise/"
 	same     = "TestTableDifferential"
 	oneOrTwo = "TestAnOperationIsOneStatementAndTwoBesideOthers"
+	behind   = "TestWhoComesBehindOthersWaitsOnlyIfItHasTo"
 	crash    = "TestWhatWasGrantedAndRenewedOutlivesACrashOfTheServer"
 )
 
@@ -40,9 +41,9 @@ var tableMutants = []struct {
 	{"a broken hold is renewed beside others", promise + "Adopt_of_a_broken_hold_is_lost_and_the_reason_is_told", []mutant.Edit{mutant.At("pg-renew-broken", mutant.Delete()), mutant.At("pg-renew-broken-changed", mutant.Delete()), mutant.At("pg-change-broken", mutant.Delete())}},
 	{"an expired hold is renewed", promise + "the_renewal_of_an_expired_hold_is_lost_and_does_not_bring_it_back", []mutant.Edit{mutant.At("pg-renew-expired", mutant.Delete())}},
 	{"a renewal waits for a row that is locked", "TestARowThatSomebodyKeepsLockedHoldsUpItsOwnNameAlone", []mutant.Edit{mutant.At("pg-renew-fast-skips", mutant.Line("FOR UPDATE"))}},
-	{"a renewal moves the expiry back", promise + "a_shorter_renewal_moves_no_expiry_back", []mutant.Edit{mutant.At("pg-renew-fast-expiry", mutant.Line("expires[p(t.id, h.id)] = greatest(0, {now} + h.ttl),"))}},
+	{"a renewal moves the expiry back", promise + "a_shorter_renewal_moves_no_expiry_back", []mutant.Edit{mutant.At("pg-renew-fast-expiry", mutant.Line("greatest(0, {now} + h.ttl)"))}},
 	{"a writer is let in as a reader", promise + "Upgrade_passes_all_that_wait", []mutant.Edit{mutant.At("pg-weight", mutant.Line("sum(CASE WHEN d.token = 0 THEN 1 ELSE 0 END)"))}},
-	{"who holds takes no room", promise + "tokens_grow_along_the_queue", []mutant.Edit{mutant.At("pg-held", mutant.Line("coalesce(sum(weight) FILTER (WHERE token < 0), 0) AS held,"))}},
+	{"who holds takes no room", promise + "a_crowd_on_a_semaphore_fills_it_and_no_more", []mutant.Edit{mutant.At("pg-held", mutant.Line("coalesce(sum(weight) FILTER (WHERE token < 0), 0) AS held,"))}},
 	{"a minimum hold is given back", promise + "an_early_release_keeps_the_name_taken", []mutant.Edit{mutant.At("pg-release-fast-keep", mutant.Line("AND since[1] + 0 <= {now}")), mutant.At("pg-release-next-keep", mutant.Line("AND since[1] + 0 <= {now}"))}},
 	{"a minimum hold ends with the lease", promise + "a_hold_that_expired_once_shown_is_in_the_way_for_its_minimum", []mutant.Edit{mutant.At("pg-keep", mutant.Line("CASE WHEN c.shown THEN c.since END"))}},
 	{"nothing is kept back after an expiry", promise + "an_expired_hold_closes_the_name_for_its_lock_delay", []mutant.Edit{mutant.At("pg-delay", mutant.Line("c.expires,"))}},
@@ -53,6 +54,21 @@ var tableMutants = []struct {
 	{"a refused try comes to the row's lock", "TestARefusedTryWritesNothing", []mutant.Edit{mutant.At("pg-refused-try", mutant.Line("AND (id = '{}' AND form <> 1)"))}},
 	{"a row is decided on as it was before the wait", "TestWhoWaitedForTheRowDecidesOnWhatIsThereThen", []mutant.Edit{mutant.At("pg-row-lock", mutant.Delete())}},
 	{"who is not granted is woken too", "TestOnlyWhoIsGrantedIsWoken", []mutant.Edit{mutant.At("pg-woken", mutant.Line("true"))}},
+	{"the release of what a session keeps does not wait for the disk", crash, []mutant.Edit{mutant.At("pg-release-kept-is-durable", mutant.Line("RETURNING false, CASE WHEN $5::boolean THEN set_config('synchronous_commit', 'off', true) ELSE set_config('synchronous_commit', 'off', true) END"))}},
+	{"what a session of another keeps is renewed", "TestAHoldThatASessionOfAnotherKeepsIsNotRenewed", []mutant.Edit{mutant.At("pg-renew-kept-by-another", mutant.Delete()), mutant.At("pg-renew-fast-kept-by-another", mutant.Delete())}},
+	{"what has ended is not written", "TestWhatIsNotRenewedIsTakenOutOfALivingSession", []mutant.Edit{mutant.At("pg-ended-is-written", mutant.Delete())}},
+	{"a row that a session keeps is swept", "TestAHoldThatIsOnlyRenewedByItsSessionIsNotSwept", []mutant.Edit{mutant.At("pg-sweep-kept", mutant.Delete()), mutant.At("pg-sweep-kept-still", mutant.Delete())}},
+	{"a session that lapsed is renewed", "TestSessions/promise/a_renewal_of_a_session_that_has_lapsed_is_lost", []mutant.Edit{mutant.At("pg-session-renewed-when-over", mutant.Delete())}},
+	{"a session that was renewed meanwhile is ended", "TestASessionIsPassedOverOnlyOnceItsEndIsFinal", []mutant.Edit{mutant.At("pg-session-end-is-asked", mutant.Line("($2::boolean OR true)"))}},
+	{"a session that lives is deleted", "TestSessionsThatHaveEndedAreDeletedAndOthersAreNot", []mutant.Edit{mutant.At("pg-session-sweep", mutant.Line("expires IS NOT NULL"))}},
+	{"an ask waits for its row and then for nothing", "TestAnAskThatWaitedForTheRowTooLongTakesNoPlace", []mutant.Edit{mutant.At("pg-ask-behind-lock", mutant.Delete())}},
+	{"a lock is waited for as slots", behind, []mutant.Edit{mutant.At("pg-ask-behind-limit", mutant.Line("AND $3::int > 0"))}},
+	{"a name that is free is waited for", behind, []mutant.Edit{mutant.At("pg-ask-behind-nobody", mutant.Delete())}},
+	{"a claim waits twice", behind, []mutant.Edit{mutant.At("pg-ask-behind-itself", mutant.Delete())}},
+	{"what has expired is waited for", behind, []mutant.Edit{mutant.At("pg-ask-behind-expired", mutant.Delete())}},
+	{"an ask waits behind others however late", "TestAnAskThatComesTooLateTakesNoPlace", []mutant.Edit{mutant.At("pg-ask-behind-late", mutant.Line("AND $9::bigint > 0"))}},
+	{"who asks again behind others writes", "TestWhoAsksAgainBehindOthersWritesNothing", []mutant.Edit{mutant.At("pg-asked-again-is-written", mutant.Delete())}},
+	{"an ask takes a place however late", "TestAnAskThatComesTooLateTakesNoPlace", []mutant.Edit{mutant.At("pg-late-ask-is-void", mutant.Line("AND ($13::bigint > 0 OR true)"))}},
 	{"a grant does not wait for the disk", crash, []mutant.Edit{mutant.At("pg-durable", mutant.Line(`"'off'"+`))}},
 }
 

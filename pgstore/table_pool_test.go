@@ -240,7 +240,7 @@ func TestOldRowsGoAsFastAsTheyCame(t *testing.T) {
 	s := newShared(t)
 	mustHold(t, s, mutex("made")) // the table is
 	s.tasks.Wait()
-	run(t, poolOf(s), "INSERT INTO "+tableOf(s)+` SELECT ('old/' || i)::bytea, 1, 1, i, 1, '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}'
+	run(t, poolOf(s), "INSERT INTO "+tableOf(s)+` SELECT ('old/' || i)::bytea, 2, 1, i, 1, '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}'
 		FROM generate_series(1, 20000) i`)
 	blocks := pgtest.One[int64](t, poolOf(s), "SELECT pg_relation_size('"+tableOf(s)+"') / current_setting('block_size')::bigint")
 	if blocks < 3*sweepBlocks {
@@ -250,7 +250,7 @@ func TestOldRowsGoAsFastAsTheyCame(t *testing.T) {
 	for ; pgtest.One[int](t, poolOf(s), "SELECT count(*)::int FROM "+tableOf(s)) > 1; looks++ {
 		var gone int64
 		var err error
-		if gone, at, err = s.sweepPart(t.Context(), at); err != nil {
+		if gone, at, _, err = s.sweepPart(t.Context(), at); err != nil {
 			t.Fatal(err)
 		}
 		most = max(most, gone)
@@ -284,7 +284,7 @@ func TestAStoreThatIsUsedGoesOnSweeping(t *testing.T) {
 	s := newShared(t)
 	s.least, s.most = 1, 1
 	h := mustHold(t, s, mutex("made"))
-	run(t, poolOf(s), "INSERT INTO "+tableOf(s)+` SELECT ('old/' || i)::bytea, 1, 1, i, 1, '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}'
+	run(t, poolOf(s), "INSERT INTO "+tableOf(s)+` SELECT ('old/' || i)::bytea, 2, 1, i, 1, '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}'
 		FROM generate_series(1, 20000) i`)
 	until(t, "all old rows are gone", func() bool {
 		if err := s.Release(t.Context(), h); err != nil {

@@ -24,6 +24,7 @@ func newShared(t testing.TB) *Store {
 	t.Helper()
 	addr := sharedAddr(t)
 	s := tableOn(t, poolOn(t, addr), &Options{Schema: apart(t, addr)})
+	s.db = &meddled{db: s.db}
 	t.Cleanup(func() { s.Close() })
 	return s
 }
@@ -67,4 +68,52 @@ func TestTableDifferential(t *testing.T) {
 			return f.q
 		},
 	})
+}
+
+// In a database of its own: with HOLDFAST_TEST_SEED both comparisons have the same processes, and
+// notifications go to a whole database.
+func TestTableSessionsDifferential(t *testing.T) {
+	t.Parallel()
+	storetest.DifferentialBySession(t, storetest.Sessioned{
+		Open: func(t *testing.T) func() store.Store {
+			addr := sharedAddr(t)
+			database := "test_" + store.NewProcess().String()
+			run(t, poolOn(t, addr), "CREATE DATABASE "+database)
+			in := func(c *pgxpool.Config) { c.ConnConfig.Database = database }
+			return func() store.Store { return tableOn(t, poolOn(t, addr, in), nil) }
+		},
+		End: func(t *testing.T, s store.Store) { endAll(t, s.(*Store)) },
+	})
+}
+
+// endAll ends the sessions of a store on the server, and what has an expiry of its own with
+// them, and has the store hear of it.
+func endAll(t *testing.T, s *Store) {
+	t.Helper()
+	for _, id := range s.sessions.IDs() {
+		if err := (sessionTable{s}).End(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		if sess := s.sessions.Own(id); sess != nil {
+			sess.Wait(t.Context(), sess.Renew())
+		}
+	}
+	of := map[string][]store.ID{}
+	s.claims.mu.Lock()
+	for id, m := range s.claims.of {
+		of[m.name] = append(of[m.name], id)
+	}
+	s.claims.mu.Unlock()
+	for name, ids := range of {
+		f, err := s.lookJudged(t.Context(), name, everybodys)
+		if err == nil {
+			for _, id := range ids {
+				f.ended.add(id[:])
+			}
+			err = s.drop(t.Context(), name, f.ended)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 }

@@ -149,7 +149,7 @@ func rights(t *testing.T) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, doc, _ = bytes.Cut(doc, []byte("here for the default table:"))
+	_, doc, _ = bytes.Cut(doc, []byte("here for the default tables:"))
 	doc, _, _ = bytes.Cut(doc, []byte("//\n// DELETE is for old rows"))
 	var list []string
 	for _, m := range regexp.MustCompile(`(?m)^//\t(GRANT .*)$`).FindAllStringSubmatch(string(doc), -1) {
@@ -208,7 +208,7 @@ func TestOnDatabaseSQLTheRightsThatAreListedSuffice(t *testing.T) {
 			t.Errorf("Check: %+v", f)
 		}
 	}
-	if _, _, err := s.sweepPart(t.Context(), -1); err != nil {
+	if _, _, _, err := s.sweepPart(t.Context(), -1); err != nil {
 		t.Errorf("sweeping: %v", err)
 	}
 }
@@ -248,7 +248,7 @@ func TestEachListedRightIsNeeded(t *testing.T) {
 		"INSERT": {less("INSERT", "INSERT, "), lock},
 		"UPDATE": {less("UPDATE", ", UPDATE"), lock},
 		"DELETE": {less("DELETE", "DELETE"), func(s *Store) error {
-			_, _, err := s.sweepPart(t.Context(), -1)
+			_, _, _, err := s.sweepPart(t.Context(), -1)
 			return s.failed("sweep", err)
 		}},
 	} {

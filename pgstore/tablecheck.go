@@ -22,16 +22,17 @@ type facts struct {
 	standby, schema       bool
 	mayUse, mayCreate     bool
 	table                 bool
-	lacks                 string // rights on the table
+	lacks                 string // rights on the tables
 	clockAhead, clockHalf time.Duration
 }
 
 const factsSQL = `SELECT current_setting('server_version'), current_setting('server_version_num')::bigint, ` + serverNow + `,
 	current_setting('fsync'), current_setting('transaction_read_only'), current_setting('default_transaction_isolation'), current_user::text,
 	pg_is_in_recovery(), n.oid IS NOT NULL,
-	coalesce(has_schema_privilege(n.oid, 'USAGE'), false), coalesce(has_schema_privilege(n.oid, 'CREATE'), false), c.oid IS NOT NULL,
-	coalesce((SELECT string_agg(r, ', ') FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) r WHERE NOT has_table_privilege(c.oid, r)), '')
-FROM (SELECT) x LEFT JOIN pg_namespace n ON n.nspname = $1::text LEFT JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = $2::text`
+	coalesce(has_schema_privilege(n.oid, 'USAGE'), false), coalesce(has_schema_privilege(n.oid, 'CREATE'), false), c.oid IS NOT NULL AND d.oid IS NOT NULL,
+	coalesce((SELECT string_agg(r, ', ') FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) r WHERE NOT (has_table_privilege(c.oid, r) AND has_table_privilege(d.oid, r))), '')
+FROM (SELECT) x LEFT JOIN pg_namespace n ON n.nspname = $1::text LEFT JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = $2::text
+	LEFT JOIN pg_class d ON d.relnamespace = n.oid AND d.relname = $2::text || '` + sessionsSuffix + `'`
 
 // Check implements [store.Checker].
 func (s *Store) Check(ctx context.Context) []store.Finding {
@@ -120,7 +121,7 @@ func (s *Store) checkTable(f facts) store.Finding {
 	who := quoteAny(f.user)
 	use := "GRANT USAGE ON SCHEMA " + connect.Quote(s.schema) + " TO " + who + ";\n"
 	grant := func(rights string) string {
-		return "GRANT " + rights + " ON " + connect.Quote(s.schema) + "." + connect.Quote(s.table) + " TO " + who + ";\n"
+		return "GRANT " + rights + " ON " + connect.Quote(s.schema) + "." + connect.Quote(s.table) + ", " + connect.Quote(s.schema) + "." + connect.Quote(s.table+sessionsSuffix) + " TO " + who + ";\n"
 	}
 	if f.mayUse {
 		use = ""
@@ -129,12 +130,12 @@ func (s *Store) checkTable(f facts) store.Finding {
 	switch {
 	case !f.schema:
 		return store.Finding{About: about, Err: fmt.Errorf("%w: there is no schema %s on %s: make it, or name another", store.ErrInvalid, s.schema, s.address),
-			Run: "CREATE SCHEMA " + connect.Quote(s.schema) + ";\n" + use + s.do.create + ";\n" + grant(all)}
+			Run: "CREATE SCHEMA " + connect.Quote(s.schema) + ";\n" + use + s.do.schema() + grant(all)}
 	case !f.table && f.mayCreate && f.mayUse:
-		return store.Finding{About: about, Found: s.where() + " is made at the first use, as this user may", Run: s.do.create + ";\n"}
+		return store.Finding{About: about, Found: s.where() + " is made at the first use, as this user may", Run: s.do.schema()}
 	case !f.table:
 		return store.Finding{About: about, Err: fmt.Errorf("%w: there is no table %s on %s, and this user may not make it: have somebody make it who may", store.ErrDenied, s.where(), s.address),
-			Run: use + s.do.create + ";\n" + grant(all)}
+			Run: use + s.do.schema() + grant(all)}
 	case f.lacks == "DELETE" && f.mayUse:
 		return store.Finding{About: about, Found: s.where() + ": this user may not DELETE from it, so rows of names that are used no more stay", Run: grant("DELETE")}
 	case f.lacks != "" || !f.mayUse:

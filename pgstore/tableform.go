@@ -10,10 +10,11 @@ import (
 
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/queue"
+	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// form is the version of the stored form.
-const form = 1
+// form is the version of the stored form. The first had no sessions.
+const form = 2
 
 // A found is what a statement answers: what is stored of a name, and how the
 // operation came out.
@@ -26,6 +27,10 @@ type found struct {
 	form    int64
 	sane    bool // the arrays are of one length
 	q       queue.Queue
+	in      map[store.ID]session.ID // that keep entries
+	was     session.ID              // that kept the entry of the operation before it
+	ended   over                    // of those
+	skipped int                     // how many wait behind the first that waits, and ahead of a claim, and are not in q
 	name    []byte
 	bad     error // in an entry
 }
@@ -34,7 +39,7 @@ type found struct {
 type row struct {
 	now, form, last, lim                             int64
 	sane                                             bool
-	id, broken, owner                                []byte
+	id, broken, owner, session                       []byte
 	weight, want, turn, n                            int64
 	shown                                            bool
 	token, upgradeToken, since, expires, keep, delay int64
@@ -43,7 +48,7 @@ type row struct {
 // dests is where to scan a row to.
 func (r *row) dests() []any {
 	return []any{&r.now, &r.form, &r.sane, &r.last, &r.lim,
-		&r.id, &r.weight, &r.want, &r.turn, &r.n, &r.shown, &r.token, &r.upgradeToken, &r.since, &r.expires, &r.keep, &r.delay, &r.broken, &r.owner}
+		&r.id, &r.weight, &r.want, &r.turn, &r.n, &r.shown, &r.token, &r.upgradeToken, &r.since, &r.expires, &r.keep, &r.delay, &r.broken, &r.owner, &r.session}
 }
 
 // add takes a row in.
@@ -66,7 +71,44 @@ func (f *found) add(r *row) {
 	if reason := string(r.broken); reason != "" {
 		e.Broken = &reason
 	}
+	if len(r.session) == len(session.ID{}) {
+		if f.in == nil {
+			f.in = map[store.ID]session.ID{}
+		}
+		f.in[id] = session.ID(r.session)
+	} else if len(r.session) != 0 {
+		f.bad = fmt.Errorf("the session %x", r.session)
+	}
 	f.q.Entries = append(f.q.Entries, e)
+}
+
+// entry is the entry of an id, or nil.
+func (f *found) entry(id store.ID) *queue.Entry {
+	for i := range f.q.Entries {
+		if e := &f.q.Entries[i]; e.ID == id {
+			return e
+		}
+	}
+	return nil
+}
+
+// isBehind reports whether an entry waits behind another that waits.
+func (f *found) isBehind(id store.ID) bool {
+	for i := range f.q.Entries {
+		if e := &f.q.Entries[i]; !e.Granted {
+			return e.ID != id && f.entry(id) != nil
+		}
+	}
+	return false
+}
+
+// poll is what a claim is told, from what is found.
+func (f *found) poll(c *store.Claim) (store.Answer, error) {
+	a, err := f.q.Poll(f.time(), c.Name, c)
+	if err == nil && !a.Granted {
+		a.Waiting += f.skipped
+	}
+	return a, err
 }
 
 func (f *found) time() queue.Time { return queue.Time{Clock: f.now, Wall: f.now} }
@@ -99,16 +141,20 @@ func (f *found) lost() error {
 	return store.ErrLost
 }
 
-// act runs one of the full statements. A row that is not there is no error, nor
-// is a table that is not.
-func (s *Store) act(ctx context.Context, what, name, statement string, args ...any) (*found, error) {
+// act runs one of the full statements. What is over has the sessions that have
+// ended for good, and claims of this process whose time is over. A row that is not
+// there is no error, nor is a table that is not.
+func (s *Store) act(ctx context.Context, what, name string, over over, statement string, args ...any) (*found, error) {
 	var f *found
+	args = append(args, over.text())
 	err := s.run(ctx, statement, args, func() { f = &found{} }, func(scan func(...any) error) error {
 		var r row
 		var durable int64
-		if err := scan(append([]any{&f.verdict, &f.reason, &f.woken, &durable}, r.dests()...)...); err != nil {
+		var was []byte
+		if err := scan(append([]any{&f.verdict, &f.reason, &was, &f.woken, &durable}, r.dests()...)...); err != nil {
 			return err
 		}
+		copy(f.was[:], was)
 		f.add(&r)
 		return nil
 	})
@@ -122,21 +168,41 @@ func (s *Store) finish(f *found, err error, what, name string) (*found, error) {
 	if err != nil {
 		return nil, s.failed(fmt.Sprintf("%s %q", what, name), err)
 	}
+	s.claims.hear(f.now)
 	return f, s.check(f, name)
 }
 
-// look reads what is stored of a name.
+// look reads what is stored of a name, and for how long the sessions of those that hold go on.
 func (s *Store) look(ctx context.Context, name string) (*found, error) {
+	return s.read(ctx, "look at", name, s.do.ahead, []byte(name), []byte{})
+}
+
+// lookAhead reads what a claim has to know of those ahead of it, and knows of those that hold whether they live.
+func (s *Store) lookAhead(ctx context.Context, name string, id store.ID) (*found, error) {
+	f, err := s.read(ctx, "look at", name, s.do.ahead, []byte(name), id[:])
+	if err == nil {
+		err = s.judge(ctx, f, holders)
+	}
+	return f, err
+}
+
+// read runs a statement that tells entries of a name, and how many others wait ahead.
+func (s *Store) read(ctx context.Context, what, name, statement string, args ...any) (*found, error) {
 	var f *found
-	err := s.run(ctx, s.do.view, []any{[]byte(name)}, func() { f = &found{} }, func(scan func(...any) error) error {
+	err := s.run(ctx, statement, args, func() { f = &found{} }, func(scan func(...any) error) error {
 		var r row
-		if err := scan(r.dests()...); err != nil {
+		var left *int64
+		var durable *string
+		if err := scan(append(r.dests(), &left, &f.skipped, &durable)...); err != nil {
 			return err
 		}
 		f.add(&r)
+		if left != nil && len(r.session) == len(session.ID{}) {
+			s.sessions.Saw(session.ID(r.session), time.Duration(*left)*time.Microsecond)
+		}
 		return nil
 	})
-	return s.finish(f, err, "look at", name)
+	return s.finish(f, err, what, name)
 }
 
 // An array is an array of the server's as text, which every driver can send.
@@ -160,7 +226,21 @@ func (a *array) bytes(b string) {
 	a.WriteString(`"\\x` + hex.EncodeToString([]byte(b)) + `"`)
 }
 
-func (a *array) text() string { return a.String() + "}" }
+// session adds the id of a session, or ” for none.
+func (a *array) session(id session.ID) {
+	if id == (session.ID{}) {
+		a.bytes("")
+		return
+	}
+	a.bytes(string(id[:]))
+}
+
+func (a *array) text() string {
+	if a.Len() == 0 {
+		return "{}"
+	}
+	return a.String() + "}"
+}
 
 // micros rounds up, so that no hold is shorter than was asked for.
 func micros(d time.Duration) int64 { return int64((d + time.Microsecond - 1) / time.Microsecond) }

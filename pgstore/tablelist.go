@@ -16,7 +16,7 @@ func (s *Store) List(ctx context.Context, name string) iter.Seq2[store.State, er
 		if name != "" {
 			f, err := &found{}, store.CheckName(name)
 			if err == nil {
-				f, err = s.look(ctx, name)
+				f, err = s.lookJudged(ctx, name, everybodys)
 			}
 			if err != nil {
 				yield(store.State{Name: name}, err)
@@ -33,7 +33,11 @@ func (s *Store) List(ctx context.Context, name string) iter.Seq2[store.State, er
 			}
 			for _, f := range page {
 				name := string(f.name)
-				if err := s.check(f, name); err != nil {
+				err := s.check(f, name)
+				if err == nil {
+					err = s.judge(ctx, f, everybodys)
+				}
+				if err != nil {
 					if !yield(store.State{Name: name}, err) {
 						return
 					}

@@ -14,6 +14,8 @@ func (s *Store) ReleaseAll(ctx context.Context, holds []store.Hold) []error {
 	var names, ids, tokens, used array
 	var batch []int // the holds in the arrays
 	done := make([]bool, len(holds))
+	lone := true
+	claims := make([]*localClaim, len(holds))
 	for i, h := range holds {
 		if out[i] = store.CheckName(h.Name); out[i] != nil {
 			done[i] = true
@@ -22,6 +24,13 @@ func (s *Store) ReleaseAll(ctx context.Context, holds []store.Hold) []error {
 		if h.Token == 0 {
 			continue
 		}
+		m := s.enter(h.Name, h.ID, false)
+		defer s.exit(m)
+		if m == nil || s.gone(ctx, m) != nil {
+			continue
+		}
+		lone = lone && s.lone(m)
+		claims[i] = m
 		batch = append(batch, i)
 		names.bytes(h.Name)
 		ids.bytes(string(h.ID[:]))
@@ -30,7 +39,7 @@ func (s *Store) ReleaseAll(ctx context.Context, holds []store.Hold) []error {
 	}
 	if len(batch) > 1 {
 		dropped := map[int]bool{}
-		args := []any{names.text(), ids.text(), tokens.text(), used.text()}
+		args := []any{names.text(), ids.text(), tokens.text(), used.text(), !lone}
 		err := s.run(ctx, s.do.releaseAll, args, func() { clear(dropped) }, func(scan func(...any) error) error {
 			var i int64
 			var durable *string
@@ -51,6 +60,9 @@ func (s *Store) ReleaseAll(ctx context.Context, holds []store.Hold) []error {
 				out[i], done[i] = s.failed(fmt.Sprintf("release %q", holds[i].Name), err), true
 			case dropped[i]:
 				done[i] = true
+			}
+			if done[i] {
+				s.leave(claims[i], out[i] == nil || store.Definite(out[i]))
 			}
 		}
 	}

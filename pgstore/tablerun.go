@@ -20,7 +20,7 @@ const (
 // run runs a statement, again if the server says that it was not applied.
 // begin is called before each attempt.
 func (s *Store) run(ctx context.Context, statement string, args []any, begin func(), row func(scan func(...any) error) error) error {
-	if s.clock != nil && statement != s.do.create {
+	if s.clock != nil {
 		args = append(args[:len(args):len(args)], s.clock())
 	}
 	return s.send(ctx, statement, args, begin, row)
@@ -64,17 +64,19 @@ func isNoTable(err error) bool { return code(err) == "42P01" }
 
 func (s *Store) where() string { return s.schema + "." + s.table }
 
-// create makes the table. Somebody else may be making it too.
+// create makes the tables. Somebody else may be making them too.
 func (s *Store) create(ctx context.Context) error {
-	var err error
-	for range repeats {
-		err = s.run(ctx, s.do.create, nil, func() {}, nil)
-		if c := code(err); c != "23505" && c != "42P07" && c != "42710" {
-			break
+	for _, table := range []string{s.do.createSessions, s.do.create} { // where there is a name there is a place for its sessions
+		var err error
+		for range repeats {
+			err = s.send(ctx, table, nil, func() {}, nil)
+			if c := code(err); c != "23505" && c != "42P07" && c != "42710" {
+				break
+			}
 		}
-	}
-	if err != nil {
-		return s.failed("make the table "+s.where(), err)
+		if err != nil {
+			return s.failed("make the table "+s.where()+" or that of its sessions", err)
+		}
 	}
 	return nil
 }

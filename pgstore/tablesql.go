@@ -17,19 +17,27 @@ var sqlFiles embed.FS
 var sqlDir = embedded.Dir(sqlFiles, "sql")
 
 // entryColumns are the arrays of a row, each with one element an entry.
-var entryColumns = []string{"id", "weight", "want", "turn", "n", "shown", "token", "fence", "since", "expires", "keep", "delay", "broken", "owner"}
+var entryColumns = []string{"id", "weight", "want", "turn", "n", "shown", "token", "fence", "since", "expires", "keep", "delay", "broken", "owner", "session"}
 
-var entryTypes = map[string]string{"id": "bytea", "broken": "bytea", "owner": "bytea", "shown": "boolean", "weight": "int", "want": "int", "turn": "int", "n": "int"}
+var entryTypes = map[string]string{"id": "bytea", "broken": "bytea", "owner": "bytea", "session": "bytea", "shown": "boolean", "weight": "int", "want": "int", "turn": "int", "n": "int"}
+
+// unending is when what a session keeps expires, as far as its row tells. The lock
+// delay can be added to it.
+const unending = 1 << 62
 
 // statements are the operations as the server runs them.
 type statements struct {
-	create                              string
-	askFast, askIdle                    string
+	create, createSessions              string
+	askFast, askIdle, askBehind         string
 	releaseFast, releaseNext, renewFast string
 	releaseAll                          string
 	ask, renew, change, release, breaks string
-	view, held, list, sweep             string
+	ahead, held, list, sweep            string
+	session                             sessions
 }
+
+// sessions are the statements about sessions.
+type sessions struct{ begin, renew, call, end, left, sweep string }
 
 // serverNow is the time in µs. It is clock_timestamp, which goes on while a
 // statement waits for a row, and not now, which does not.
@@ -37,15 +45,19 @@ const serverNow = `(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
 
 // all are the texts, for work on each of them.
 func (s *statements) all() []*string {
-	return []*string{&s.create, &s.askFast, &s.askIdle, &s.releaseFast, &s.releaseNext, &s.renewFast, &s.releaseAll,
-		&s.ask, &s.renew, &s.change, &s.release, &s.breaks, &s.view, &s.held, &s.list, &s.sweep}
+	return []*string{&s.create, &s.createSessions, &s.askFast, &s.askIdle, &s.askBehind, &s.releaseFast, &s.releaseNext, &s.renewFast, &s.releaseAll,
+		&s.ask, &s.renew, &s.change, &s.release, &s.breaks, &s.ahead, &s.held, &s.list, &s.sweep,
+		&s.session.begin, &s.session.renew, &s.session.call, &s.session.end, &s.session.left, &s.session.sweep}
 }
+
+// schema is the SQL that makes the tables.
+func (s *statements) schema() string { return s.create + ";\n" + s.createSessions + ";\n" }
 
 // urgent reports whether a lease, or a name, is lost for a while if the statement
 // waits for long: it renews or gives back.
 func (s *statements) urgent(statement string) bool {
 	switch statement {
-	case s.renewFast, s.renew, s.releaseFast, s.releaseNext, s.release, s.releaseAll, s.change: //mutant:pg-urgent-statements
+	case s.renewFast, s.renew, s.releaseFast, s.releaseNext, s.release, s.releaseAll, s.change, s.session.begin, s.session.renew: //mutant:pg-urgent-statements
 		return true
 	}
 	return false
@@ -61,7 +73,7 @@ func load(schema, table string, clocked bool) *statements {
 	}
 	s := *of()
 	name := connect.Quote(schema) + "." + connect.Quote(table)
-	in := strings.NewReplacer("{table}", name, "{regclass}", "'"+name+"'::regclass")
+	in := strings.NewReplacer("{table}", name, "{sessions}", connect.Quote(schema)+"."+connect.Quote(table+sessionsSuffix), "{regclass}", "'"+name+"'::regclass")
 	for _, text := range s.all() {
 		*text = in.Replace(*text)
 	}
@@ -118,6 +130,8 @@ func assemble(clocked bool) *statements {
 		}
 		return strings.NewReplacer(
 			"{now}", now,
+			"{unending}", fmt.Sprintf("%d::bigint", int64(unending)),
+			"{ended}", fmt.Sprintf("$%d::text::bytea[]", args),
 			"{day}", fmt.Sprintf("%d::bigint", store.TokenRetention.Microseconds()),
 			"{durable}", "CASE WHEN current_setting('synchronous_commit') = 'off' THEN"+
 				" set_config('synchronous_commit', "+
@@ -126,6 +140,8 @@ func assemble(clocked bool) *statements {
 			"{sane}", sane("found"), "{sane t}", sane("t"),
 			"{entry u}", entry("u"), "{entry x}", entry("x"),
 			"{unnest t}", unnest("t"),
+			// Of a crowd that waits nobody has to know but who is first, and how many the others ahead are.
+			"{ahead}", "($2::bytea = '' OR u.token <> 0 OR u.session = '' OR u.id = $2::bytea OR u.o = w.first)",
 			"{columns}", strings.Join(entryColumns, ", "), "{w columns}", columns("w"),
 			"{tails}", strings.Join(tails, ", "),
 			"{arrays}", each(",\n", func(c string) string {
@@ -135,9 +151,13 @@ func assemble(clocked bool) *statements {
 		).Replace(text)
 	}
 	return &statements{
-		create:  one("table", 0),
-		askFast: one("ask_fast", 10), askIdle: one("ask_idle", 10), releaseFast: one("release_fast", 4), releaseNext: one("release_next", 4), renewFast: one("renew_fast", 6), releaseAll: one("release_all", 4),
-		ask: one("ask", 11), renew: one("renew", 7), change: one("change", 5), release: one("release", 4), breaks: one("break", 5),
-		view: one("view", 1), held: one("held", 1), list: one("list", 2), sweep: one("sweep", 2),
+		create: one("table", 0), createSessions: one("session_table", 0),
+		askFast: one("ask_fast", 10), askIdle: one("ask_idle", 10), askBehind: one("ask_behind", 9), releaseFast: one("release_fast", 5), releaseNext: one("release_next", 5), renewFast: one("renew_fast", 8), releaseAll: one("release_all", 5),
+		ask: one("ask", 14), renew: one("renew", 10), change: one("change", 6), release: one("release", 5), breaks: one("break", 6),
+		ahead: one("ahead", 2), held: one("held", 1), list: one("list", 2), sweep: one("sweep", 2),
+		session: sessions{
+			begin: one("session_begin", 2), renew: one("session_renew", 1), call: one("session_call", 1), end: one("session_end", 2),
+			left: one("session_left", 1), sweep: one("session_sweep", 0),
+		},
 	}
 }

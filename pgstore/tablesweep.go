@@ -2,6 +2,9 @@ package pgstore
 
 import (
 	"context"
+	"encoding/hex"
+	"math/rand/v2"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -16,6 +19,9 @@ const (
 	// they came, even when each name is used once.
 	leastSweep = 100 * time.Millisecond
 	mostSweep  = 5 * time.Minute
+	// Of processes that have just come one in so many looks at once, as it may not live for
+	// that pause. If all did, a crowd that comes would begin with that.
+	sweepOdds = 8
 )
 
 // A sweeper deletes the rows that nobody has used for a day, a part of the table
@@ -41,16 +47,23 @@ func (s *Store) sweep() {
 	}
 	s.next.Store(int64(store.Now().Add(s.most)))
 	if next == 0 {
-		s.pause, s.at = s.most, -1
+		if s.pause, s.at = s.most, -1; rand.N(sweepOdds) > 0 {
+			s.looking.Store(false)
+			return
+		}
 	}
 	s.tasks.Go(func() {
 		defer s.looking.Store(false)
 		ctx, cancel := context.WithTimeout(s.ctx, 10*time.Second)
 		defer cancel()
-		gone, behind, err := s.sweepPart(ctx, s.at)
+		gone, behind, kept, err := s.sweepPart(ctx, s.at)
 		if err != nil {
 			return // the next look is as late as can be
 		}
+		for _, name := range kept {
+			_ = s.settle(ctx, name) // what fails is tried again
+		}
+		_ = s.run(ctx, s.do.session.sweep, nil, func() {}, nil)
 		s.at = behind
 		s.pause = s.nextPause(gone)
 		s.next.Store(int64(store.Now().Add(s.pause)))
@@ -66,10 +79,22 @@ func (w *sweeper) nextPause(gone int64) time.Duration {
 }
 
 // sweepPart looks at one part of the table. It returns how many rows it has
-// deleted, and where the next part begins.
-func (s *Store) sweepPart(ctx context.Context, at int64) (gone, behind int64, err error) {
-	err = s.run(ctx, s.do.sweep, []any{int64(sweepBlocks), at}, func() {}, func(scan func(...any) error) error {
-		return scan(&gone, &behind)
+// deleted, where the next part begins, and the names there in which nobody has written
+// for long, but that sessions keep: if these have ended their holders have crashed.
+func (s *Store) sweepPart(ctx context.Context, at int64) (gone, behind int64, kept []string, err error) {
+	err = s.run(ctx, s.do.sweep, []any{int64(sweepBlocks), at}, func() { kept = nil }, func(scan func(...any) error) error {
+		var names string
+		if err := scan(&gone, &behind, &names); err != nil {
+			return err
+		}
+		for _, one := range strings.Fields(names) {
+			name, err := hex.DecodeString(one)
+			if err != nil {
+				return err
+			}
+			kept = append(kept, string(name))
+		}
+		return nil
 	})
-	return gone, behind, err
+	return gone, behind, kept, err
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -34,34 +35,44 @@ const (
 // Watch implements [store.Watcher]: one LISTEN, on a connection of its own,
 // until Close. An error matches store.ErrUnsupported where there cannot be one:
 // Options.NoListen, a driver that cannot, a pooler in between that hands the
-// connection to others.
+// connection to others. A connection that is not open when ctx ends is opened all
+// the same, for the next call.
 func (s *Store) Watch(ctx context.Context, p store.Process, sink func(store.Notification)) error {
 	if s.noListen {
 		return fmt.Errorf("%w: listen on %s: Options.NoListen is set", store.ErrUnsupported, s.address)
 	}
-	open := make(chan error, 1)
-	m := &mailbox{s: s, channel: "holdfast_" + p.String(), sink: sink}
-	watching, stop := context.WithCancel(s.ctx)
-	s.tasks.Go(func() {
-		defer stop()
-		m.run(watching, open)
-	})
+	s.opening.Lock()
+	m := s.opening.of[p]
+	if m == nil { //mutant:pg-listen-begins-anew
+		m = &mailbox{s: s, channel: "holdfast_" + p.String(), sink: sink, open: make(chan struct{})}
+		s.opening.of[p] = m
+		s.tasks.Go(m.run)
+	}
+	s.opening.Unlock()
 	var err error
 	select {
-	case err = <-open:
+	case <-m.open:
+		s.opening.Lock()
+		if s.opening.of[p] == m {
+			delete(s.opening.of, p)
+		}
+		s.opening.Unlock()
+		err = m.err
 	case <-ctx.Done():
 		err = ctx.Err()
 	case <-s.ctx.Done():
 		err = s.ctx.Err()
 	}
-	if err == nil {
-		return nil
-	}
-	stop()
-	if errors.Is(err, store.ErrUnsupported) {
+	if err == nil || errors.Is(err, store.ErrUnsupported) {
 		return err
 	}
 	return s.failed("listen", err)
+}
+
+// opening is the mailboxes of which no Watch has the outcome yet.
+type opening struct {
+	sync.Mutex
+	of map[store.Process]*mailbox
 }
 
 // A mailbox is where the notifications for one process arrive.
@@ -69,14 +80,14 @@ type mailbox struct {
 	s       *Store
 	channel string
 	sink    func(store.Notification)
+	open    chan struct{} // closed when the first attempt has ended
+	err     error         // of that
 }
 
-// run keeps the mailbox open until ctx ends; of the first attempt it tells the
-// outcome, and an error of that ends it.
-func (m *mailbox) run(ctx context.Context, open chan<- error) {
-	opened := false
-	pause := leastPause
-	for {
+// run keeps the mailbox open until the store is closed, unless the first attempt fails.
+func (m *mailbox) run() {
+	ctx, opened := m.s.ctx, false
+	for pause := leastPause; ; pause = min(2*pause, mostPause) {
 		err := m.read(ctx, func() {
 			pause = leastPause
 			if opened {
@@ -84,10 +95,11 @@ func (m *mailbox) run(ctx context.Context, open chan<- error) {
 				return
 			}
 			opened = true
-			open <- nil
+			close(m.open)
 		})
 		if !opened {
-			open <- err
+			m.err = err
+			close(m.open)
 			return
 		}
 		select {
@@ -95,18 +107,19 @@ func (m *mailbox) run(ctx context.Context, open chan<- error) {
 			return
 		case <-time.After(pause/2 + rand.N(pause)):
 		}
-		pause = min(2*pause, mostPause)
 	}
 }
 
 // read delivers what arrives on one connection, until it breaks or ctx ends.
 // It calls listening once notifications come.
 func (m *mailbox) read(ctx context.Context, listening func()) error {
-	config, err := m.s.listenConfig(ctx)
+	soon, cancel := context.WithTimeout(ctx, directEcho)
+	defer cancel()
+	config, err := m.s.listenConfig(soon)
 	if err != nil {
 		return err
 	}
-	conn, err := pgx.ConnectConfig(ctx, config)
+	conn, err := pgx.ConnectConfig(soon, config)
 	if err != nil {
 		return err
 	}
@@ -117,20 +130,22 @@ func (m *mailbox) read(ctx context.Context, listening func()) error {
 	}()
 	// The simple protocol has no prepared statement for a pooler to lose. Where
 	// idle connections are closed, this one is not: its silence is its work.
-	var backend int64
-	const begin = "SELECT pg_backend_pid()::bigint, (SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'idle_session_timeout')"
-	if err := conn.QueryRow(ctx, begin, pgx.QueryExecModeSimpleProtocol).Scan(&backend, nil); err != nil {
+	begin := "SELECT pg_backend_pid(), set_config('idle_session_timeout', '0', false); LISTEN " + connect.Quote(m.channel)
+	answers, err := conn.PgConn().Exec(soon, begin).ReadAll()
+	if err != nil {
 		return err
 	}
-	if _, err := conn.Exec(ctx, "LISTEN "+connect.Quote(m.channel), pgx.QueryExecModeSimpleProtocol); err != nil {
-		return err
-	}
-	within := pooledEcho
-	if backend == int64(conn.PgConn().PID()) { // a pooler has numbers of its own
-		within = directEcho
-	}
-	if err := m.echo(ctx, conn, within); err != nil {
-		return err
+	// A pooler has numbers of its own. On a connection to the server that has the tables nothing
+	// needs to be tried: each notification wakes all who listen, and when many come they would all be.
+	direct := string(answers[0].Rows[0][0]) == strconv.FormatUint(uint64(conn.PgConn().PID()), 10)
+	if !direct || m.s.listenAt != "" { //mutant:pg-listen-is-tried
+		within := pooledEcho
+		if direct {
+			within = directEcho
+		}
+		if err := m.echo(ctx, conn, within); err != nil {
+			return err
+		}
 	}
 	listening()
 	for {
@@ -145,6 +160,7 @@ func (m *mailbox) read(ctx context.Context, listening func()) error {
 			continue
 		}
 		if h, ok := notification(n); ok {
+			m.s.heard(&h)
 			m.sink(h)
 		}
 	}
@@ -239,4 +255,15 @@ func notification(payload string) (h store.Notification, ok bool) {
 		return h, false
 	}
 	return store.Notification{Name: string(name), ID: id, Token: token, N: n}, true
+}
+
+// heard notes that a claim was granted: its owner may take the notification for the answer, so this
+// store may be asked for nothing but what becomes of the hold.
+func (s *Store) heard(n *store.Notification) {
+	s.claims.mu.Lock()
+	defer s.claims.mu.Unlock()
+	if m := s.claims.of[n.ID]; m != nil && m.name == n.Name && n.Token != 0 {
+		m.heard = n.Token //mutant:pg-granted-by-a-notification
+		s.waited(n.Name)
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/session"
 )
 
 // A TableLease is what CheckTx has to know of a lease; a holdfast.Lease is one.
@@ -51,24 +52,50 @@ func (s *Store) CheckTx(ctx context.Context, tx any, l TableLease) error {
 	if s.clock != nil {
 		args = append(args, s.clock())
 	}
-	var err error
+	var query func(statement string, row func(scan func(...any) error) error) error
 	switch tx := tx.(type) {
 	case pgx.Tx:
-		err = each(ctx, tx.Query, s.do.held, args, add)
+		query = func(statement string, row func(scan func(...any) error) error) error {
+			return each(ctx, tx.Query, statement, args, row)
+		}
 	case *sql.Tx:
 		if tx == nil { //mutant:pg-held-tx-nil
 			return doing(noTx(tx))
 		}
-		err = eachSQL(ctx, tx.QueryContext, s.do.held, args, add)
+		query = func(statement string, row func(scan func(...any) error) error) error {
+			return eachSQL(ctx, tx.QueryContext, statement, args, row)
+		}
 	default:
 		return doing(noTx(tx))
 	}
-	if f, err = s.finish(f, err, "check", name); err != nil {
+	f, err := s.finish(f, query(s.do.held, add), "check", name)
+	if err != nil {
 		return doing(err)
+	}
+	for i := range f.q.Entries { // an end that is not known yet is no time that can be told
+		if e := &f.q.Entries[i]; f.in[e.ID] != (session.ID{}) {
+			e.Expires = min(e.Expires, f.now+micros(store.MaxPositionTTL))
+		}
 	}
 	for _, e := range f.q.State(f.time(), name).Entries {
 		if e.Has(token) && e.Expires > 0 && e.Broken == "" { //mutant:pg-held-lasts
-			return nil
+			in, kept := f.in[e.ID]
+			if !kept {
+				return nil
+			}
+			// A statement of its own, which sees the session as it is now. Whoever ends it from
+			// now on grants nothing before the transaction has ended.
+			var id []byte
+			var left, expires int64
+			var ids array
+			ids.session(in)
+			args[0] = ids.text()
+			if err := query(s.do.session.left, func(scan func(...any) error) error { return scan(&id, &left, &expires) }); err != nil {
+				return doing(s.failed("look at a session", err))
+			}
+			if left > 0 { //mutant:pg-held-session-lives
+				return nil
+			}
 		}
 	}
 	return doing(fmt.Errorf("%w: the hold with token %d has ended; roll back", store.ErrLost, token))

@@ -86,6 +86,29 @@ func TestHeldTx_OnlyAHoldThatLastsPasses(t *testing.T) {
 	})
 }
 
+func TestHeldTx_AHoldOfAnEndedSessionDoesNotPass(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	h, in := kept(t, s, "n")
+	check := func() error {
+		tx, err := poolOf(s).Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tx.Rollback(t.Context())
+		return s.CheckTx(t.Context(), tx, heldLease{"n", h.Token})
+	}
+	if err := check(); err != nil {
+		t.Errorf("while its session lives: %v", err)
+	}
+	if err := (sessionTable{s}).End(t.Context(), in); err != nil {
+		t.Fatal(err)
+	}
+	if err := check(); !errors.Is(err, store.ErrLost) {
+		t.Errorf("once it has ended: %v, want lost", err)
+	}
+}
+
 // Between the check and the commit the name is granted to nobody, though the hold
 // expires.
 func TestHeldTx_NobodyIsGrantedTheNameBeforeTheCommit(t *testing.T) {

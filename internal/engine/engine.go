@@ -35,7 +35,9 @@ type engine struct {
 	sched         scheduler
 	bounds        bounds
 
-	first  sync.Once      // starts what is done once, at the first claim
+	first  sync.Once     // starts what is done once, at the first claim
+	met    chan struct{} // closed when the first operation on the store has ended
+	hasMet atomic.Bool
 	work   sync.WaitGroup // every goroutine of the engine, and every call
 	mu     sync.Mutex     // guards closed against work.Add
 	closed bool
@@ -56,7 +58,7 @@ type engine struct {
 func newEngine(s store.Store, refused func(Refusal) HeldError) (*engine, error) {
 	e := &engine{
 		store: s, desc: s.Describe(), process: store.NewProcess(), refused: refused,
-		now: clock.Now, ended: make(chan struct{}), closing: make(chan struct{}), idle: make(chan struct{}), //mutant:time-suspended-count
+		now: clock.Now, ended: make(chan struct{}), met: make(chan struct{}), closing: make(chan struct{}), idle: make(chan struct{}), //mutant:time-suspended-count
 	}
 	tells, ok := s.(store.LossTeller)
 	if e.endless = endless(&e.desc); e.endless && !ok {
@@ -94,7 +96,7 @@ func (e *engine) enter() bool {
 func (e *engine) claims() bool { return !e.isClosing() && e.enter() } //mutant:shutdown-takes-claims
 
 // begin does what the engine does once, at the first claim: it asks the server
-// what an operator should hear.
+// what an operator should hear, when the first operation on it has ended.
 func (e *engine) begin(s *settings) {
 	e.first.Do(func() { //mutant:server-looked-each-claim
 		c, ok := e.store.(store.Checker)
@@ -102,6 +104,9 @@ func (e *engine) begin(s *settings) {
 			return
 		}
 		e.work.Go(func() {
+			if !e.waitMet() { //mutant:check-beside-first-ask
+				return
+			}
 			ctx, cancel := context.WithTimeout(e.life, longestCall)
 			defer cancel()
 			for _, f := range c.Check(ctx) {
@@ -111,6 +116,17 @@ func (e *engine) begin(s *settings) {
 			}
 		})
 	})
+}
+
+// waitMet waits until the first operation on the store has ended, and reports whether one has before the engine closes. Before,
+// a check would need a connection more, and many may have come at once.
+func (e *engine) waitMet() bool {
+	select {
+	case <-e.met:
+		return true
+	case <-e.life.Done():
+		return false
+	}
 }
 
 // together is at, or up to a grain later: at an instant at which others do what
@@ -186,6 +202,9 @@ func (e *engine) repeatWhile(worthIt func(error, time.Duration) bool, d time.Dur
 	for left, pause := d, 10*time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
 		var err error
 		e.bounded(left, func(ctx context.Context) { err = f(ctx) })
+		if !e.hasMet.Load() && e.hasMet.CompareAndSwap(false, true) {
+			close(e.met)
+		}
 		if err == nil {
 			return nil
 		}

@@ -3,11 +3,11 @@
 UPDATE {table} AS t SET (kept, last, lim, {columns}) = (
 	SELECT now + $10::bigint, first + $5::bigint - 1, $3::int,
 		ARRAY[$2::bytea], ARRAY[$4::int], ARRAY[$4::int], '{0}'::int[], ARRAY[$5::int], '{false}'::boolean[],
-		ARRAY[first], '{0}'::bigint[], ARRAY[now], ARRAY[now + $6::bigint], ARRAY[$7::bigint], ARRAY[$8::bigint], ARRAY[''::bytea], ARRAY[$9::bytea]
+		ARRAY[first], '{0}'::bigint[], ARRAY[now], ARRAY[now + $6::bigint], ARRAY[$7::bigint], ARRAY[$8::bigint], ARRAY[''::bytea], ARRAY[$9::bytea], ARRAY[''::bytea]
 	FROM (SELECT now,
 		greatest(t.last + 1, now) AS first --mutant:pg-ask-idle-token
 		FROM (SELECT {now} AS now OFFSET 0) c OFFSET 0) d)
 WHERE name = $1::bytea
 	AND id = '{}' --mutant:pg-ask-idle
-	AND form = 1
+	AND form = 2
 RETURNING token[1], {durable}

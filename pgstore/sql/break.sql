@@ -12,7 +12,7 @@
 ), c AS MATERIALIZED (
 	SELECT e.o, e.id, e.weight, CASE WHEN m.m THEN e.weight ELSE e.want END AS want, e.turn, e.n, e.shown, e.token, e.fence,
 		e.since, e.expires, CASE WHEN m.m THEN 0 ELSE e.keep END AS keep, e.delay,
-		CASE WHEN m.m THEN $4::bytea ELSE e.broken END AS broken, e.owner, m.m AND $5::boolean AS gone, false AS fresh
+		CASE WHEN m.m THEN $4::bytea ELSE e.broken END AS broken, e.owner, e.session, m.m AND $5::boolean AS gone, false AS fresh
 	FROM v, e, LATERAL (SELECT v.changed AND e.o = v.own AS m) m
 )
 --@ settle.sql

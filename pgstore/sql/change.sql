@@ -15,7 +15,7 @@
 	SELECT e.o, e.id, CASE WHEN m.m THEN least(e.weight, $5::int) ELSE e.weight END AS weight,
 		CASE WHEN m.m THEN $5::int ELSE e.want END AS want, --mutant:pg-want
 		CASE WHEN m.m THEN $4::int ELSE e.turn END AS turn,
-		e.n, e.shown, e.token, e.fence, e.since, e.expires, e.keep, e.delay, e.broken, e.owner, false AS gone, false AS fresh
+		e.n, e.shown, e.token, e.fence, e.since, e.expires, e.keep, e.delay, e.broken, e.owner, e.session, false AS gone, false AS fresh
 	FROM v, e, LATERAL (SELECT v.changed AND e.o = v.own AS m) m
 )
 --@ settle.sql

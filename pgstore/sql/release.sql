@@ -20,7 +20,7 @@
 		CASE WHEN m.m THEN $3::bigint <> 0 ELSE e.shown END AS shown, e.token, e.fence, e.since,
 		CASE WHEN m.m THEN v.now ELSE e.expires END AS expires, e.keep,
 		CASE WHEN m.m THEN 0 ELSE e.delay END AS delay, --mutant:pg-release-delay
-		e.broken, e.owner, false AS gone, false AS fresh
+		e.broken, e.owner, CASE WHEN m.m THEN ''::bytea ELSE e.session END AS session, false AS gone, false AS fresh
 	FROM v, e, LATERAL (SELECT v.changed AND e.o = v.own AS m) m
 )
 --@ settle.sql

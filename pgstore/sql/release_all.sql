@@ -1,7 +1,8 @@
 -- Gives back the holds beside which nobody is, and of which nothing stays in the
 -- way: release_fast for many. A row that somebody works on is left for the full
 -- statement: no hold waits for another's name, and no two of these for each
--- other. $1 names, $2 ids, $3 tokens, $4 newest tokens used: arrays as text.
+-- other. $1 names, $2 ids, $3 tokens, $4 newest tokens used: arrays as text;
+-- $5 whether a session keeps any.
 WITH h AS MATERIALIZED (
 	SELECT * FROM unnest($1::text::bytea[], $2::text::bytea[], $3::text::bigint[], $4::text::bigint[])
 		WITH ORDINALITY AS h(name, id, token, used, i)
@@ -11,9 +12,9 @@ WITH h AS MATERIALIZED (
 UPDATE {table} AS t SET
 	last = CASE WHEN h.used >= t.token[1] AND h.used < t.last AND t.last = t.token[1] + t.n[1] - 1 THEN h.used ELSE t.last END,
 	id = '{}', weight = '{}', want = '{}', turn = '{}', n = '{}', shown = '{}', token = '{}', fence = '{}',
-	since = '{}', expires = '{}', keep = '{}', delay = '{}', broken = '{}', owner = '{}'
+	since = '{}', expires = '{}', keep = '{}', delay = '{}', broken = '{}', owner = '{}', session = '{}'
 FROM h
-WHERE h.name = t.name AND h.name IN (SELECT name FROM free) AND t.form = 1
+WHERE h.name = t.name AND h.name IN (SELECT name FROM free) AND t.form = 2
 	AND t.id = ARRAY[h.id] AND t.token = ARRAY[h.token] AND h.token <> 0
 	AND t.expires[1] > {now} AND t.since[1] + t.keep[1] <= {now}
-RETURNING h.i, set_config('synchronous_commit', 'off', true)
+RETURNING h.i, CASE WHEN $5::boolean THEN {durable} ELSE set_config('synchronous_commit', 'off', true) END

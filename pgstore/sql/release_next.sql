@@ -1,7 +1,7 @@
 -- Gives back a hold of which nothing stays in the way and beside which nobody
 -- holds, and lets in the next, if that is all there is to do: none has expired,
 -- and there is no room for the one behind. $1 name, $2 id, $3 token, $4 the
--- newest token used of its block, or 0.
+-- newest token used of its block, or 0, $5 whether a session keeps it.
 UPDATE {table} AS t SET
 	(last, token, since, kept) = (
 		SELECT CASE WHEN cardinality(t.id) = 1 THEN last ELSE
@@ -18,7 +18,7 @@ UPDATE {table} AS t SET
 				ELSE t.last END AS last
 			OFFSET 0) b OFFSET 0) c),
 	{tails}
-WHERE name = $1::bytea AND form = 1
+WHERE name = $1::bytea AND form = 2
 	AND id[1] = $2::bytea --mutant:pg-release-next-id
 	AND token[1] = $3::bigint --mutant:pg-release-next-held-token
 	AND 0 = ALL (token[2:]) --mutant:pg-release-next-alone
@@ -29,6 +29,7 @@ WHERE name = $1::bytea AND form = 1
 	)
 RETURNING id <> '{}', CASE WHEN
 	id = '{}' --mutant:pg-release-next-durable
-	THEN set_config('synchronous_commit', 'off', true)
+	AND NOT $5::boolean THEN set_config('synchronous_commit', 'off', true)
+	WHEN id = '{}' THEN {durable}
 	ELSE concat({durable}, pg_notify('holdfast_' || encode(substr(id[1], 1, 8), 'hex'),
 		token[1] || ' ' || n[1] || ' ' || encode(id[1], 'hex') || ' ' || encode(name, 'hex'))) END

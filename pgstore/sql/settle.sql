@@ -40,18 +40,21 @@
 		CASE WHEN g.upgraded THEN r.first ELSE g.fence END AS fence,
 		CASE WHEN g.granted THEN v.now ELSE g.since END AS since,
 		-- Only the owner's own act pushes the expiry of what was granted.
-		CASE WHEN g.o = v.own AND v.verdict = '' AND (g.granted OR g.token <> 0) THEN greatest(g.expires, v.now + v.ttl) ELSE g.expires END AS expires,
-		g.keep, g.delay, g.broken, g.owner
+		-- What is granted at once has an expiry of its own, though it came with a session to wait in.
+		CASE WHEN g.fresh AND g.granted THEN v.now + v.ttl
+			WHEN g.o = v.own AND v.verdict = '' AND (g.granted OR g.token <> 0) THEN greatest(g.expires, v.now + v.ttl) ELSE g.expires END AS expires,
+		g.keep, g.delay, g.broken, g.owner, CASE WHEN g.fresh AND g.granted THEN ''::bytea ELSE g.session END AS session
 	FROM g, r, v
 	WHERE NOT (g.fresh AND (r.mismatch
 		OR v.try AND NOT g.granted --mutant:pg-try
 	))
 ), w AS MATERIALIZED (
 	SELECT v.sane AND (v.changed OR r.others < (SELECT count(*) FROM e)
+			OR (SELECT bool_or(e.ended) FROM e) --mutant:pg-ended-is-written
 			OR coalesce(bool_or(x.granted OR x.upgraded OR x.o > v.count), false)) AS wrote,
 		greatest(v.last, max(x.token + x.n - 1) FILTER (WHERE x.granted), max(x.fence) FILTER (WHERE x.upgraded))::bigint AS last,
 		r.lim,
-		greatest(v.now, max(x.expires + x.delay), max(x.since + x.keep)) + {day} AS kept,
+		greatest(v.now, max(CASE WHEN x.session = '' THEN x.expires ELSE v.now END + x.delay), max(x.since + x.keep)) + {day} AS kept,
 		{arrays}
 	FROM v CROSS JOIN r LEFT JOIN x ON true
 	GROUP BY v.sane, v.changed, v.count, v.last, v.now, r.others, r.lim
@@ -67,7 +70,7 @@
 		(granted OR upgraded) --mutant:pg-woken
 		AND own IS NOT TRUE
 )
-SELECT v.verdict, v.reason, (SELECT count(sent) FROM woken), (SELECT count(durable) FROM written),
+SELECT v.verdict, v.reason, coalesce((SELECT e.session FROM e WHERE e.o = v.own), ''::bytea), (SELECT count(sent) FROM woken), (SELECT count(durable) FROM written),
 	v.now, v.form, v.sane, w.last, w.lim, {entry x}
 FROM v CROSS JOIN w LEFT JOIN x ON v.tell AND v.verdict = ''
 ORDER BY x.o

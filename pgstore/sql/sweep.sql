@@ -1,6 +1,7 @@
 -- Drops rows that nobody has used for so long that their tokens need not be
 -- remembered, in $1 blocks of the table from block $2 on, or from one that chance
--- picks if $2 is -1. It returns how many, and the block behind them; 0 at the end.
+-- picks if $2 is -1. It returns how many, the block behind them, 0 at the end, and
+-- the names there in which nobody has written for so long, but that sessions keep.
 WITH part AS MATERIALIZED (
 	SELECT begin, begin + $1::bigint AS behind, blocks FROM (
 		SELECT CASE WHEN
@@ -11,9 +12,15 @@ WITH part AS MATERIALIZED (
 ), idle AS MATERIALIZED (
 	SELECT name FROM {table}
 	WHERE ctid >= (SELECT format('(%s,0)', begin) FROM part)::tid AND ctid < (SELECT format('(%s,0)', behind) FROM part)::tid
-		AND kept < {now} AND form = 1
+		AND kept < {now} AND form = 2
+		AND '' = ALL (session) --mutant:pg-sweep-kept
 	FOR UPDATE SKIP LOCKED
 ), gone AS (
-	DELETE FROM {table} t USING idle WHERE t.name = idle.name AND t.kept < {now} RETURNING 1
+	DELETE FROM {table} t USING idle WHERE t.name = idle.name AND t.kept < {now}
+		AND '' = ALL (session) --mutant:pg-sweep-kept-still
+	RETURNING 1
 )
-SELECT (SELECT count(*) FROM gone), CASE WHEN behind >= blocks THEN 0 ELSE behind END FROM part
+SELECT (SELECT count(*) FROM gone), CASE WHEN behind >= blocks THEN 0 ELSE behind END, (SELECT coalesce(string_agg(encode(name, 'hex'), ' '), '') FROM {table}
+	WHERE ctid >= (SELECT format('(%s,0)', begin) FROM part)::tid AND ctid < (SELECT format('(%s,0)', behind) FROM part)::tid
+		AND kept < {now} AND form = 2 AND '' <> ANY (session))
+FROM part

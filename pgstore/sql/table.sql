@@ -17,5 +17,6 @@ CREATE TABLE IF NOT EXISTS {table} (
 	keep bigint[] NOT NULL,
 	delay bigint[] NOT NULL,
 	broken bytea[] NOT NULL,
-	owner bytea[] NOT NULL
+	owner bytea[] NOT NULL,
+	session bytea[] NOT NULL
 ) WITH (fillfactor = 50, toast_tuple_target = 8160)

@@ -124,6 +124,16 @@ func (s *Set) Ask(ctx context.Context, ids []ID) error {
 	return nil
 }
 
+// Saw notes that the server told, beside what it was asked for, for how long a session goes on. What has
+// expired is not over by that: Ask makes it so.
+func (s *Set) Saw(id ID, left time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now := store.Now(); left > 0 && s.own[id] == nil {
+		s.others.live(id, now.Add(left), now)
+	}
+}
+
 // A watch waits for the end of a session of another process.
 type watch struct {
 	told   map[any]func() // by who wants to know

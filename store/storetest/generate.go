@@ -86,7 +86,7 @@ func (d *duel) turn() {
 		d.advance(-time.Duration(1+d.rng.IntN(int(d.unit/d.d.Tick))) * d.d.Tick)
 		d.counts["clock set back"]++
 	}
-	if d.steps > 0 && d.chance(7) && !d.over(d.sent) {
+	if d.sent.kind != "" && d.chance(7) && !d.over(d.sent) {
 		d.counts["repeats"]++
 		d.do(d.sent) // its answer was lost
 		return

@@ -61,12 +61,42 @@ func Run(t *testing.T, s Subject) {
 	if traits.MaxRecord <= 0 || traits.Retention <= 0 {
 		t.Fatalf("Traits: MaxRecord %d, Retention %v", traits.MaxRecord, traits.Retention)
 	}
+	run(t, s, traits, sessions, peeks, replaceable, readPromises, swapPromises, retentionPromises, joinPromises, voidPromises, lateJoinPromises, notifyPromises, listPromises,
+		sessionPromises, endPromises, leftPromises, closePromises)
+}
+
+// RunSessions tests what session.Backend promises, of backends that OnlySessions returned.
+func RunSessions(t *testing.T, s Subject) {
+	t.Helper()
+	first := s.Open(t)
+	sessions := first.SessionTraits()
+	_, replaceable := first.(session.Replaceable)
+	if err := first.Close(); err != nil {
+		t.Fatalf("Close of a backend just opened: %v", err)
+	}
+	run(t, s, record.Traits{}, sessions, false, replaceable, sessionPromises, endPromises, leftPromises)
+}
+
+// OnlySessions is a backend that has sessions and no records.
+func OnlySessions(b session.Backend, end func() error) record.Backend {
+	return sessionsOnly{b, noRecords{}, end}
+}
+
+type sessionsOnly struct {
+	session.Backend
+	noRecords
+	end func() error
+}
+
+type noRecords struct{ record.Backend } // nil: none is called
+
+func (s sessionsOnly) Close() error { return s.end() }
+
+func run(t *testing.T, s Subject, traits record.Traits, sessions session.Traits, peeks, replaceable bool, all ...[]promise) {
+	t.Helper()
 	t.Run("promise", func(t *testing.T) {
 		seen := map[string]bool{}
-		for _, some := range [][]promise{
-			readPromises, swapPromises, retentionPromises, joinPromises, voidPromises, lateJoinPromises, notifyPromises, listPromises,
-			sessionPromises, endPromises, leftPromises, closePromises,
-		} {
+		for _, some := range all {
 			for _, p := range some {
 				if seen[p.name] {
 					t.Fatalf("two promises are called %q", p.name)

@@ -1,0 +1,5 @@
+-- Ends a session for good: at once, or, with $2, if it has expired. $1 id. It is a
+-- write, so it sees the row as it is once a renewal that was under way is done.
+UPDATE {sessions} SET expires = 0 WHERE id = $1::bytea AND
+	(NOT $2::boolean OR expires <= {now}) --mutant:pg-session-end-is-asked
+RETURNING {durable}

@@ -1,0 +1,374 @@
+package pgstore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/session"
+)
+
+// Ask implements [store.Store]. A grant of a free name has an expiry of its own, and is
+// kept by a session from its first renewal on. What waits is kept by the short session
+// of this process: to ask for it again is to read.
+func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
+	if err := bounds.CheckClaim(&c); err != nil {
+		return store.Answer{}, err
+	}
+	defer s.sweep()
+	m := s.enter(c.Name, c.ID, true)
+	defer s.exit(m)
+	if err := s.gone(ctx, m); err != nil {
+		return store.Answer{}, err
+	}
+	if h, moves := s.moves(m, &c); moves { //mutant:pg-asked-for-beside-a-move
+		if err := s.Renew(ctx, []store.Hold{h})[0].Err; err != nil {
+			return store.Answer{}, err
+		}
+	}
+	defer s.asks(m, &c)
+	for range repeats {
+		if a, done, err := s.askOnce(ctx, m, &c); done || err != nil {
+			if err != nil && store.Definite(err) || err == nil && !a.Granted && c.Try {
+				s.nothing(m)
+			}
+			return a, err
+		}
+		// Its row was dropped, as nobody had used it for a day.
+		s.seen.set(c.Name, unknown)
+	}
+	return store.Answer{}, fmt.Errorf("%w: ask for %q on %s: its row came and went %d times", store.ErrUnavailable, c.Name, s.address, repeats)
+}
+
+// nothing notes that nothing is stored of a claim that was asked for, unless it was
+// asked for before.
+func (s *Store) nothing(m *localClaim) {
+	s.claims.mu.Lock()
+	defer s.claims.mu.Unlock()
+	if m.sess == nil && m.late == 0 && m.token == 0 {
+		s.forget(m)
+	}
+}
+
+// An asking is one ask on its way.
+type asking struct {
+	*Store
+	m     *localClaim
+	c     *store.Claim
+	args  []any            // what the statements that ask begin with
+	again bool             // a session keeps the claim already
+	kept  *session.Session // that keeps it, or is to keep it while it waits
+	joins bool             // it takes a place in kept, if it has to wait
+	late  int64            // when it is too late to take a place
+	over  over
+}
+
+func (s *Store) askOnce(ctx context.Context, m *localClaim, c *store.Claim) (a store.Answer, done bool, err error) {
+	k := asking{Store: s, m: m, c: c, args: []any{
+		[]byte(c.Name), c.ID[:], c.Limit, c.Weight, int64(c.Tokens()), micros(c.TTL), micros(c.MinHold), micros(c.LockDelay), []byte(c.Owner),
+	}}
+	k.args = k.args[:len(k.args):len(k.args)]
+	k.kept = s.keeper(m)
+	k.again = k.kept != nil
+	if !k.again && s.seen.get(c.Name) != inUse { // what was in use is so still, most likely
+		if a, done, err := k.free(ctx); done || err != nil {
+			return a, done, err
+		}
+	}
+	switch {
+	case c.Try || k.again:
+		if a, writes, err := k.look(ctx); err != nil || !writes {
+			return a, err == nil, err
+		}
+	case s.keeps() && c.PositionTTL >= minTTL:
+		if k.kept, err = s.sessions.Present(ctx, min(c.PositionTTL, c.TTL)); err != nil {
+			return a, false, s.failed(fmt.Sprintf("ask for %q", c.Name), err)
+		}
+		k.joins, k.late = true, s.tooLate()
+	}
+	return k.write(ctx)
+}
+
+// free asks for a name that nobody uses.
+func (k *asking) free(ctx context.Context) (a store.Answer, done bool, err error) {
+	c, sent := k.c, store.Now()
+	token, err := k.askFree(ctx, c.Name, append(k.args, micros(store.TokenRetention+max(c.TTL+c.LockDelay, c.MinHold))))
+	if err != nil && !store.Definite(err) { // what comes when it was given up would last for its TTL
+		k.mayComeLate(k.m, k.tooLate()) //mutant:pg-late-grant-is-taken-out
+	}
+	if err != nil || token == 0 {
+		return a, false, err
+	}
+	n := c.Tokens()
+	a = store.Answer{Granted: true, Token: token, N: n, TTL: c.TTL, Weight: c.Weight, Want: c.Weight, Last: token + int64(n) - 1}
+	k.answered(k.m, c, &a, c.Owner, nil, 0, sent)
+	return a, true, nil
+}
+
+// look answers what needs no write, and so no lock: who is ahead now was there while we asked.
+func (k *asking) look(ctx context.Context) (a store.Answer, writes bool, err error) {
+	c, sent, calls := k.c, store.Now(), callsOf(k.kept)
+	f, err := k.lookAhead(ctx, c.Name, c.ID)
+	if err != nil {
+		return a, false, err
+	}
+	k.over = f.ended
+	switch e := f.entry(c.ID); {
+	case k.again && e == nil:
+		return a, false, k.overTaken(k.m)
+	case k.again:
+		// What was granted has its token; what waits still needs a write only to let it in.
+		if a, err = f.poll(c); err == nil && !e.Granted && (a.Granted || len(f.ended) > 0) {
+			return a, true, nil
+		}
+		a, _, err = k.asked(k.m, c, f, a, err, k.kept, calls, sent)
+		return a, false, err
+	default:
+		a, change, err := f.q.Ask(f.time(), c.Name, c)
+		if change.Wrote {
+			return a, true, nil
+		}
+		a.Waiting += f.skipped
+		return a, false, err
+	}
+}
+
+// write asks by a statement that may write. What has ended and was in the way is made known to
+// the next.
+func (k *asking) write(ctx context.Context) (a store.Answer, done bool, err error) {
+	m, c := k.m, k.c
+	in, placed := []byte{}, false // placed: an entry may be in the session, and nobody knows of it
+	defer func() {
+		if k.joins && err != nil && (placed || !store.Definite(err)) { //mutant:pg-place-of-a-failed-ask-is-noted
+			k.mayComeLate(m, k.late)
+		}
+	}()
+	if k.joins { // the session goes on for as long as this takes
+		k.kept.Enter()
+		defer k.kept.Leave()
+		in = k.kept.ID[:]
+	}
+	for short := k.joins && c.Weight == c.Limit; ; short = false {
+		sent, calls := store.Now(), callsOf(k.kept)
+		var f *found
+		if short {
+			f, err = k.read(ctx, "ask for", c.Name, k.do.askBehind, []byte(c.Name), c.ID[:], c.Limit, int64(c.Tokens()), micros(c.MinHold), micros(c.LockDelay), []byte(c.Owner), in, k.late)
+		} else {
+			f, err = k.act(ctx, "ask for", c.Name, k.over, k.do.ask, append(k.args, micros(c.PositionTTL), c.Try, in, k.late)...)
+		}
+		switch {
+		case err != nil:
+			return a, false, err
+		case !f.there && short:
+			continue
+		case !f.there:
+			return a, false, nil
+		}
+		if err := f.lost(); err != nil {
+			return a, true, err
+		}
+		placed = placed || f.in[c.ID] != (session.ID{})
+		whose := holders                 //mutant:pg-next-asks-about-holders
+		if k.joins && f.isBehind(c.ID) { // whoever is next asks, and this one when it asks again //mutant:pg-who-asks-again-asks-about-holders
+			whose = nobodys
+		}
+		if err := k.judge(ctx, f, whose); err != nil {
+			return a, false, err
+		}
+		e := f.entry(c.ID)
+		if len(f.ended) > 0 && (e == nil || !e.Granted) { // they were in the way
+			k.over = f.ended
+			continue
+		}
+		if e != nil && e.Granted && len(f.q.Entries) == 1 {
+			k.seen.set(c.Name, idle) // when it is given back
+		}
+		a, err = f.poll(c)
+		if err == nil && a.Granted && (e == nil || !e.Granted) { //mutant:pg-would-be-granted
+			if short { // what is ahead has expired since
+				continue
+			}
+			return store.Answer{}, false, fmt.Errorf("%w: ask for %q on %s: it was not let in, though there is room", store.ErrUnavailable, c.Name, k.address)
+		}
+		if e == nil && k.again {
+			return a, true, k.overTaken(m)
+		}
+		if e == nil && err == nil && k.joins { //mutant:pg-too-late-is-told
+			return a, false, fmt.Errorf("%w: ask for %q on %s: it came too late", store.ErrUnavailable, c.Name, k.address)
+		}
+		return k.asked(m, c, f, a, err, k.kept, calls, sent)
+	}
+}
+
+// keeps reports whether sessions keep what waits and what is renewed. In tests that set
+// the clock all have an expiry of their own.
+func (s *Store) keeps() bool { return s.clock == nil }
+
+// keeper is the session that keeps a claim, or nil.
+func (s *Store) keeper(m *localClaim) *session.Session {
+	s.claims.mu.Lock()
+	defer s.claims.mu.Unlock()
+	return m.sess
+}
+
+// moves reports whether a hold that is asked for again has to move first: it is for longer than the session
+// lasts that keeps it; or a statement that moves it was not answered, and may be done after this ask.
+func (s *Store) moves(m *localClaim, c *store.Claim) (h store.Hold, moves bool) {
+	s.claims.mu.Lock()
+	defer s.claims.mu.Unlock()
+	h = store.Hold{Name: c.Name, ID: c.ID, Token: cmp.Or(m.token, m.heard), TTL: c.TTL}
+	return h, m.to != nil || m.token != 0 && m.sess != nil && m.sess.TTL < c.TTL
+}
+
+func callsOf(sess *session.Session) int64 {
+	if sess == nil {
+		return 0
+	}
+	return sess.State().Calls
+}
+
+// tooLate is when an ask that is sent now takes no place in a session any more, on the
+// server's clock.
+func (s *Store) tooLate() int64 {
+	s.claims.mu.Lock()
+	defer s.claims.mu.Unlock()
+	return s.claims.serverNow() + s.claims.late.Microseconds()
+}
+
+// mayComeLate notes that an ask was not answered, and may have been done or be done until it is too late: what
+// it brings then is nobody's, and no session's end would take it out. (Of a free name it may be done later still, and goes
+// with its TTL.)
+func (s *Store) mayComeLate(m *localClaim, late int64) {
+	s.claims.mu.Lock()
+	defer s.claims.mu.Unlock()
+	m.late = max(m.late, late)
+}
+
+// overTaken is of a claim that a session of ours kept and that is there no more: somebody has broken it, or
+// knew better than we that the session has ended.
+func (s *Store) overTaken(m *localClaim) error {
+	s.claims.mu.Lock()
+	defer s.claims.mu.Unlock()
+	m.over, m.ends = true, store.Now().Add(remembered)
+	return store.ErrLost
+}
+
+// asked is the answer to an ask of which the entry is in f. It counts from the last answered renewal of the
+// session that keeps the entry, or from the ask.
+func (s *Store) asked(
+	m *localClaim, c *store.Claim, f *found, a store.Answer, why error, kept *session.Session, calls int64, sent store.Instant,
+) (store.Answer, bool, error) {
+	e := f.entry(c.ID)
+	if why != nil || e == nil {
+		return a, true, why
+	}
+	in, is := f.in[c.ID]
+	if !is {
+		s.answered(m, c, &a, e.Owner, nil, 0, sent)
+		return a, true, nil
+	}
+	sess := s.sessions.Own(in)
+	if sess == nil {
+		return store.Answer{}, true, s.overTaken(m)
+	}
+	if sess != kept {
+		calls = -1 // its next renewal reads
+	}
+	st := sess.State()
+	if st.Over {
+		return store.Answer{}, true, s.overTaken(m)
+	}
+	if a.From = placedFrom(&st, c); a.Granted {
+		a.From, a.TTL = st.Renewed, min(c.TTL, st.Lasts) //mutant:pg-grant-outlasts-its-session
+		s.waited(c.Name)
+	}
+	s.answered(m, c, &a, e.Owner, sess, calls, st.Renewed)
+	return a, true, nil
+}
+
+// answered notes what the owner of a claim is told, which counts from an instant.
+func (s *Store) answered(m *localClaim, c *store.Claim, a *store.Answer, owner string, sess *session.Session, calls int64, from store.Instant) {
+	s.claims.mu.Lock()
+	defer s.claims.mu.Unlock()
+	m.into(sess)
+	m.calls = calls
+	lasts := c.PositionTTL
+	if a.Granted {
+		m.token, m.used, m.owner, lasts = a.Token, a.Token, owner, a.TTL
+		m.reads = c.MinHold > 0 || a.Want > a.Weight // its minimum hold begins with its first renewal
+		m.told = store.Renewal{Weight: a.Weight, Want: a.Want, UpgradeToken: a.UpgradeToken}
+	}
+	m.until = max(m.until, from.Add(lasts))
+	m.ends = max(m.until, store.Now().Add(lasts))
+}
+
+// A use is how a name was found when it was last asked for.
+type use int
+
+const (
+	unknown use = iota // it may have no row
+	idle               // it has a row, and nobody in it
+	inUse              // somebody holds it
+)
+
+// askFree runs the statement for a name that nobody uses, and makes the table
+// if it is missing. It returns 0 if somebody does.
+func (s *Store) askFree(ctx context.Context, name string, args []any) (token int64, err error) {
+	statement := s.do.askFast
+	if s.seen.get(name) == idle {
+		statement = s.do.askIdle
+	}
+	ask := func() error {
+		return s.run(ctx, statement, args, func() { token = 0 }, func(scan func(...any) error) error {
+			var durable *string
+			return scan(&token, &durable)
+		})
+	}
+	err = ask()
+	if isNoTable(err) {
+		if err := s.create(ctx); err != nil {
+			return 0, err
+		}
+		statement = s.do.askFast
+		err = ask()
+	}
+	if err != nil {
+		return 0, s.failed(fmt.Sprintf("ask for %q", name), err)
+	}
+	if token == 0 {
+		s.seen.set(name, inUse)
+	} else {
+		s.seen.set(name, idle)
+	}
+	return token, nil
+}
+
+// Poll implements [store.Poller].
+func (s *Store) Poll(ctx context.Context, c store.Claim) (store.Answer, error) {
+	if err := bounds.CheckClaim(&c); err != nil {
+		return store.Answer{}, err
+	}
+	m := s.enter(c.Name, c.ID, false)
+	defer s.exit(m)
+	if err := s.gone(ctx, m); err != nil {
+		return store.Answer{}, err
+	}
+	f, err := s.lookAhead(ctx, c.Name, c.ID)
+	if err != nil {
+		return store.Answer{}, err
+	}
+	a, err := f.poll(&c)
+	if in, is := f.in[c.ID]; is && err == nil {
+		if sess := s.sessions.Own(in); sess != nil {
+			st := sess.State()
+			a.From = placedFrom(&st, &c)
+		}
+	}
+	return a, err
+}
+
+// placedFrom is since when a position lasts for its PositionTTL: no longer than its session.
+func placedFrom(st *session.State, c *store.Claim) store.Instant {
+	return st.Renewed.Add(min(0, st.Lasts-c.PositionTTL)) //mutant:pg-position-outlasts-its-session
+}

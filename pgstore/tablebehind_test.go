@@ -1,0 +1,261 @@
+package pgstore
+
+import (
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/pgstore/internal/pgtest"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/session"
+)
+
+// Who waits is told of the holders and of how many wait ahead, though it reads no more of a crowd than that.
+func TestAWaiterIsToldHowManyAreAhead(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	h := mustHold(t, s, mutex("n"))
+	is := func(what string, a store.Answer, ahead int) {
+		t.Helper()
+		if a.Granted || a.Holding != 1 || a.Waiting != ahead || len(a.Holders) != 1 || a.Holders[0].Token != h.Token {
+			t.Errorf("%s, behind %d that wait: %+v", what, ahead, a)
+		}
+	}
+	var all []store.Claim
+	for i := range 5 {
+		c := mutex("n")
+		is("it comes", mustAsk(t, s, c), i)
+		all = append(all, c)
+	}
+	for i, c := range all {
+		is("it asks again", mustAsk(t, s, c), i)
+		a, err := s.Poll(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		is("it reads", a, i)
+	}
+	try := mutex("n")
+	try.Try = true
+	is("it tries", mustAsk(t, s, try), len(all))
+}
+
+// What the short statement for those who come behind others leaves to the full one.
+func TestWhoComesBehindOthersWaitsOnlyIfItHasTo(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	other := second(t, s)
+	come := func(name string) (store.Answer, error) { // as to a name that was in use a moment ago
+		c := mutex(name)
+		s.seen.set(name, inUse)
+		return s.Ask(t.Context(), c)
+	}
+	free := mustHold(t, other, mutex("free"))
+	if err := other.Release(t.Context(), free); err != nil {
+		t.Fatal(err)
+	}
+	atOnce := func(name string) bool { // then no session keeps it
+		f, err := s.look(t.Context(), name)
+		return err == nil && len(f.q.Entries) == 1 && len(f.in) == 0
+	}
+	if a, err := come("free"); err != nil || !a.Granted || !atOnce("free") {
+		t.Errorf("a name that is free by now: %+v, %v", a, err)
+	}
+	c := mutex("expired")
+	c.TTL = minTTL
+	mustHold(t, other, c)
+	until(t, "the hold has expired", func() bool {
+		f, err := s.look(t.Context(), "expired")
+		return err == nil && f.q.Entries[0].Expires <= f.now
+	})
+	if a, err := come("expired"); err != nil || !a.Granted || !atOnce("expired") {
+		t.Errorf("behind a hold that has expired: %+v, %v", a, err)
+	}
+	slots := mutex("slots")
+	slots.Limit, slots.Weight = 5, 1
+	mustHold(t, other, slots)
+	if a, err := come("slots"); !errors.Is(err, store.ErrMismatch) {
+		t.Errorf("a lock of what is slots: %+v, %v", a, err)
+	}
+	mustHold(t, other, mutex("twice"))
+	waits := mutex("twice")
+	mustAsk(t, other, waits)
+	s.seen.set("twice", inUse)
+	if a, err := s.Ask(t.Context(), waits); !errors.Is(err, store.ErrLost) {
+		t.Errorf("a claim that a session of another keeps: %+v, %v", a, err)
+	}
+	if st := state(t, s, "twice"); len(st.Entries) != 2 {
+		t.Errorf("there are %d entries, want the hold and one position", len(st.Entries))
+	}
+}
+
+// A hold expires while the statement runs that appends a claim behind it. Nothing is granted but by a statement
+// that writes it: else two would have it, one of them without a token.
+func TestWhatExpiresWhileSomebodyComesBehindItIsNotGrantedWithoutAToken(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	c := mutex("n")
+	c.TTL = minTTL
+	h := mustHold(t, second(t, s), c)
+	until(t, "the hold has expired", func() bool {
+		f, err := s.look(t.Context(), "n")
+		return err == nil && f.q.Entries[0].Expires <= f.now
+	})
+	statement := strings.Replace(s.do.askBehind, "< ALL (expires)", "< ALL (expires) OR true", 1) // as it was when that looked
+	if statement == s.do.askBehind {
+		t.Fatal("the statement has other words")
+	}
+	s.do.askBehind = statement
+	s.seen.set("n", inUse)
+	waits := mutex("n")
+	a := mustAsk(t, s, waits)
+	if e := state(t, s, "n").Entries[0]; !a.Granted || a.Token <= h.Token || e.ID != waits.ID || e.Token != a.Token {
+		t.Errorf("%+v, and the store has %+v", a, e)
+	}
+}
+
+// An ask waits for the row for so long that it was given up, and whoever kept the row has changed nothing in it. It
+// takes no place then, though it came in time.
+func TestAnAskThatWaitedForTheRowTooLongTakesNoPlace(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	mustHold(t, second(t, s), mutex("n"))
+	mustAsk(t, s, mutex("n")) // it knows the time
+	s.claims.mu.Lock()
+	s.claims.late = 2 * time.Second
+	s.claims.mu.Unlock()
+	_, done := lock(t, s, tableOf(s)+" WHERE name = 'n'")
+	claim := mutex("n")
+	answered := make(chan error, 1)
+	go func() {
+		a, err := s.Ask(t.Context(), claim)
+		if err == nil {
+			t.Errorf("%+v", a)
+		}
+		answered <- err
+	}()
+	until(t, "the ask waits for the row", func() bool { return waitingForRows(t, s) >= 1 })
+	now := pgtest.One[int64](t, poolOf(s), "SELECT "+serverNow)
+	until(t, "it is too late", func() bool {
+		return pgtest.One[int64](t, poolOf(s), "SELECT "+serverNow) > now+2*time.Second.Microseconds()
+	})
+	done()
+	if err := <-answered; !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("%v, want that it came too late", err)
+	}
+	if st := state(t, s, "n"); len(st.Entries) != 2 {
+		t.Errorf("there are %+v", st.Entries)
+	}
+}
+
+// Processes have died that were ahead of it. Who asks again passes over all of them at once.
+func TestWhoAsksAgainPassesOverAllThatHaveDied(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	var dead []session.ID
+	for i := range 4 {
+		of := second(t, s)
+		if i == 0 {
+			_, in := kept(t, of, "n")
+			dead = append(dead, in)
+			continue
+		}
+		c := mutex("n")
+		mustAsk(t, of, c)
+		dead = append(dead, sessionOf(t, s, "n", c.ID))
+	}
+	waits := mutex("n")
+	mustAsk(t, s, waits)
+	for _, in := range dead {
+		if err := (sessionTable{s}).End(t.Context(), in); err != nil {
+			t.Fatal(err)
+		}
+	}
+	until(t, "it asks whether the holder lives", func() bool { _, known := s.sessions.Known(dead[0]); return !known })
+	if a := mustAsk(t, s, waits); !a.Granted {
+		t.Errorf("%+v", a)
+	}
+}
+
+// A claim that was let in while it waited for the row finds nothing to do, and neither does the next behind it.
+func TestWhoAsksAgainBehindOthersWritesNothing(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	holder, other := second(t, s), second(t, s)
+	_, in := kept(t, holder, "n")
+	first, next := mutex("n"), mutex("n")
+	mustAsk(t, other, first)
+	mustAsk(t, s, next)
+	if err := (sessionTable{holder}).End(t.Context(), in); err != nil {
+		t.Fatal(err)
+	}
+	for _, of := range []*Store{s, other} { // what it heard of that session a moment ago
+		until(t, "it asks whether the holder lives", func() bool { _, known := of.sessions.Known(in); return !known })
+	}
+	var before string
+	var met atomic.Bool
+	meddle(s, func(statement string, _ []any) error {
+		if statement == s.do.ask && met.CompareAndSwap(false, true) {
+			if a := mustAsk(t, other, first); !a.Granted {
+				t.Errorf("the first is not let in: %+v", a)
+			}
+			before = version(t, s, "n")
+		}
+		return nil
+	})
+	if a := mustAsk(t, s, next); a.Granted || a.Holding != 1 {
+		t.Errorf("%+v", a)
+	}
+	if after := version(t, s, "n"); !met.Load() || after != before {
+		t.Errorf("the row was written: %s, now %s", before, after)
+	}
+}
+
+// Who was granted by a notification asks for nothing: it gives back by the statement that lets in the next, and is
+// forgotten then, also if what it gives back was lost.
+func TestWhoIsGrantedByANotificationIsKnownWhenItGivesBack(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	other := second(t, s)
+	told := make(chan store.Notification, 1000)
+	if err := s.Watch(t.Context(), me, func(n store.Notification) { told <- n }); err != nil {
+		t.Fatal(err)
+	}
+	for _, broken := range []bool{false, true} {
+		h, waits := mustHold(t, other, mutex("n")), mutex("n")
+		mustAsk(t, s, waits)
+		if err := other.Release(t.Context(), h); err != nil {
+			t.Fatal(err)
+		}
+		var n store.Notification
+		for n.ID != waits.ID { // those of other tests come, too
+			select {
+			case n = <-told:
+			case <-time.After(patience):
+				t.Fatal("no notification")
+			}
+		}
+		if n.Name != "n" || n.Token <= h.Token {
+			t.Fatalf("%+v", n)
+		}
+		hold := store.Hold{Name: "n", ID: waits.ID, Token: n.Token, TTL: waits.TTL}
+		if !broken && s.ways.get("n") != next {
+			t.Error("it does not give back by the statement that lets in the next")
+		}
+		if broken {
+			if err := other.BreakHold(t.Context(), store.Break{Name: "n", ID: waits.ID, Token: n.Token, Now: true}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Release(t.Context(), hold); broken != errors.Is(err, store.ErrLost) {
+			t.Errorf("broken %v: %v", broken, err)
+		}
+		s.claims.mu.Lock()
+		if m := s.claims.of[waits.ID]; m != nil {
+			t.Errorf("broken %v: it is remembered: %+v", broken, m)
+		}
+		s.claims.mu.Unlock()
+	}
+}

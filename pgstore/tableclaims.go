@@ -1,0 +1,263 @@
+package pgstore
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/session"
+)
+
+// A localClaim is what this process knows of a claim of its own. It is guarded by claims.mu;
+// what the contract says is asked for one after the other is changed by that
+// operation alone.
+type localClaim struct {
+	name string
+	id   store.ID
+
+	sess  *session.Session // that keeps its entry; nil: it has an expiry of its own
+	to    *session.Session // a statement that moves it into this one was not answered
+	late  int64            // an ask was not answered that does nothing once it is this late on the server's clock; 0: none was
+	until store.Instant    // it lasts until then at least, as its owner was told
+	ends  store.Instant    // it is taken out then, unless it is renewed
+	over  bool             // its session has ended, or it was taken out
+	out   bool             // it is being taken out, as its time is over: it is lost from then on
+	left  bool             // its owner has given it up
+	busy  int              // operations under way
+	tries int              // to take it out
+
+	calls int64 // of its session, before the row was read or written last
+	reads bool  // its renewals have something to read
+	token int64 // of its grant, once its owner was told; 0 before
+	used  int64
+	owner string
+	told  store.Renewal // how it stands, as its owner was told
+	heard int64         // the token of its grant, as a notification told
+}
+
+// claims are those of this process.
+type claims struct {
+	mu    sync.Mutex
+	of    map[store.ID]*localClaim
+	tends bool
+	tasks sync.WaitGroup
+	wake  chan struct{} // something may be due
+
+	late     time.Duration // how late an ask may come to the server that takes a place
+	patience time.Duration // with an owner who gave up a claim, and was not answered
+
+	now   int64 // what the server's clock showed in an answer, in µs
+	heard store.Instant
+}
+
+const (
+	// remembered is for how long who asks for a claim that is lost is told so.
+	remembered = time.Minute
+	// mostLate is claims.late: longer than any ask is waited for.
+	mostLate = 10 * time.Second
+	// leftPatience is claims.patience.
+	leftPatience = time.Second
+)
+
+// clockBest is for how long the answer counts that told most. Our clock drifts, and the server's may be set.
+const clockBest = time.Second
+
+// hear notes what the server's clock showed in an answer.
+func (c *claims) hear(now int64) {
+	heard := store.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	age := heard.Sub(c.heard)
+	if now != 0 && (c.heard == 0 || age > clockBest || now >= c.now+age.Microseconds()) { //mutant:pg-clock-is-never-set-back
+		c.now, c.heard = now, heard
+	}
+}
+
+// serverNow is the server's clock, never ahead of it. claims.mu is held.
+func (c *claims) serverNow() int64 { return c.now + store.Now().Sub(c.heard).Microseconds() }
+
+// enter begins an operation on a claim, or returns nil if it is not known; with makes
+// it becomes that.
+func (s *Store) enter(name string, id store.ID, makes bool) *localClaim {
+	s.claims.mu.Lock()
+	defer s.claims.mu.Unlock()
+	m := s.claims.of[id]
+	if m == nil && makes {
+		m = &localClaim{name: name, id: id, ends: store.Now()}
+		s.claims.of[id] = m
+		if !s.claims.tends {
+			s.claims.tends = true
+			s.claims.tasks.Go(func() { session.Tend(s.ctx, s.claims.wake, 10*time.Millisecond, s.due) })
+		}
+	}
+	if m != nil {
+		m.busy++
+	}
+	return m
+}
+
+func (s *Store) exit(m *localClaim) {
+	if m == nil {
+		return
+	}
+	s.claims.mu.Lock()
+	defer s.claims.mu.Unlock()
+	m.busy--
+}
+
+// into notes what keeps the claim. claims.mu is held.
+func (m *localClaim) into(sess *session.Session) {
+	m.to = nil
+	if m.sess == sess {
+		return
+	}
+	if m.sess != nil {
+		m.sess.Leave()
+	}
+	if m.sess = sess; sess != nil {
+		sess.Enter()
+	}
+}
+
+// isOver reports whether the claim is lost: its session has ended, or the one that it may have moved to, or its time was over. claims.mu
+// is held.
+func (m *localClaim) isOver() bool {
+	if !m.over && (m.sess != nil && m.sess.Over() || m.to != nil && m.to.Over()) { //mutant:pg-session-over-is-lost
+		m.over, m.ends = true, store.Now()
+		if m.to == nil { //mutant:pg-moved-out-of-an-ended-session
+			m.ends = m.ends.Add(remembered)
+		}
+	}
+	return m.over || m.out //mutant:pg-being-taken-out-is-lost
+}
+
+// goes reports whether what is stored of the claim has an expiry of its own, and goes by itself. claims.mu is held.
+func (m *localClaim) goes() bool {
+	return m.sess == nil && m.to == nil && m.late == 0 //mutant:pg-unanswered-ask-may-have-been-done
+}
+
+// gone is why a claim is lost, or nil. If it was broken and is there still, that is the reason.
+func (s *Store) gone(ctx context.Context, m *localClaim) error {
+	if m == nil {
+		return nil
+	}
+	s.claims.mu.Lock()
+	over := m.isOver()
+	s.claims.mu.Unlock()
+	if !over {
+		return nil
+	}
+	if f, err := s.look(ctx, m.name); err == nil {
+		for i := range f.q.Entries {
+			if e := &f.q.Entries[i]; e.ID == m.id && e.Broken != nil {
+				return &store.LostError{Reason: *e.Broken}
+			}
+		}
+	}
+	return store.ErrLost
+}
+
+// leave notes that the owner has given the claim up. done: nothing of it is stored, unless
+// an ask comes late.
+func (s *Store) leave(m *localClaim, done bool) {
+	if m == nil {
+		return
+	}
+	s.claims.mu.Lock()
+	defer s.claims.mu.Unlock()
+	m.left = true
+	late := m.late > s.claims.serverNow()                    //mutant:pg-late-ask-is-taken-out
+	if done && !late || m.goes() && store.Now() >= m.until { //mutant:pg-unanswered-release-is-repeated
+		s.forget(m)
+		return
+	}
+	m.ends = store.Now()
+	if !done { // whoever repeats it comes before
+		m.ends = m.ends.Add(s.claims.patience)
+	}
+	s.poke()
+}
+
+// asks notes that a claim is asked for: its owner will ask again, or give it up.
+func (s *Store) asks(m *localClaim, c *store.Claim) {
+	s.claims.mu.Lock()
+	defer s.claims.mu.Unlock()
+	if !m.left && !m.isOver() {
+		m.ends = max(m.ends, store.Now().Add(c.PositionTTL)) //mutant:pg-unanswered-ask-is-taken-out-at-once
+	}
+}
+
+// forget is of a claim of which nothing is stored, or that goes by itself. claims.mu is held.
+func (s *Store) forget(m *localClaim) {
+	m.into(nil)
+	if s.claims.of[m.id] == m {
+		delete(s.claims.of, m.id)
+	}
+}
+
+// poke has what is due looked at anew.
+func (s *Store) poke() {
+	select {
+	case s.claims.wake <- struct{}{}:
+	default:
+	}
+}
+
+// due begins what is due, and returns when to look again at the latest. A timer stands
+// still while the machine is suspended, so that is soon.
+func (s *Store) due(now store.Instant) (next store.Instant) {
+	s.claims.mu.Lock()
+	defer s.claims.mu.Unlock()
+	next = now.Add(time.Second)
+	begun := 0
+	for _, m := range s.claims.of {
+		m.isOver()
+		switch {
+		case m.busy > 0:
+		case m.ends > now:
+			next = min(next, m.ends)
+		case m.late == 0 && m.over && m.to == nil:
+			s.forget(m)
+		case m.goes() && (!m.left || now >= m.until):
+			if now > m.ends.Add(remembered) {
+				s.forget(m)
+			}
+		case begun == renewers: // the next time
+			next = now
+		default:
+			begun++
+			m.busy++
+			m.out = !m.left
+			s.claims.tasks.Go(func() { s.takeOut(m) })
+		}
+	}
+	return next
+}
+
+// takeOut ends a claim whose time is over, though its session goes on.
+func (s *Store) takeOut(m *localClaim) {
+	ctx, cancel := context.WithTimeout(s.ctx, 4*time.Second)
+	defer cancel()
+	s.claims.mu.Lock()
+	last := m.late == 0 || s.claims.serverNow() > m.late //mutant:pg-late-ask-is-awaited
+	s.claims.mu.Unlock()
+	err := s.drop(ctx, m.name, over{string(m.id[:]): true})
+	s.claims.mu.Lock()
+	defer s.claims.mu.Unlock()
+	m.busy--
+	if err == nil && last {
+		m.into(nil)
+		m.over, m.late, m.ends = true, 0, store.Now().Add(remembered)
+		if m.left {
+			s.forget(m)
+		}
+		return
+	}
+	if err == nil { // what comes late by then is taken out then
+		m.ends = store.Now().Add(time.Duration(max(m.late-s.claims.serverNow(), 0))*time.Microsecond + 10*time.Millisecond)
+		return
+	}
+	m.tries++
+	m.ends = store.Now().Add(min((100*time.Millisecond)<<min(m.tries, 6), 5*time.Second))
+}

@@ -1,0 +1,366 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/pgstore/internal/pgtest"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/session"
+)
+
+// meddled meets each statement before it is sent.
+type meddled struct {
+	db
+	meet atomic.Pointer[func(statement string, args []any) error]
+}
+
+func (m *meddled) query(ctx context.Context, statement string, args []any, how how, row func(scan func(...any) error) error) error {
+	if meet := m.meet.Load(); meet != nil {
+		if err := (*meet)(statement, args); err != nil {
+			return err
+		}
+	}
+	return m.db.query(ctx, statement, args, how, row)
+}
+
+// meddle has f meet each statement of a store of newShared from now on; it may keep it back, or fail it.
+func meddle(s *Store, f func(statement string, args []any) error) { s.db.(*meddled).meet.Store(&f) }
+
+var errCut = errors.New("the link is cut")
+
+// dead has nothing more come from the store to the server: its process was killed.
+func dead(s *Store) { meddle(s, func(string, []any) error { return errCut }) }
+
+// second is a store on the same table, as another process has it.
+func second(t *testing.T, s *Store) *Store {
+	t.Helper()
+	other, err := newStore(onPgx(poolOf(s)), &Options{Schema: s.schema}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { other.Close() })
+	return other
+}
+
+// version changes with each write of a name's row.
+func version(t *testing.T, s *Store, name string) string {
+	t.Helper()
+	return pgtest.One[string](t, poolOf(s), "SELECT ctid::text || xmin FROM "+tableOf(s)+" WHERE name = $1", []byte(name))
+}
+
+func TestWhatWaitsAndWhatIsRenewedIsNotWrittenAgain(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	other := second(t, s)
+	h, _ := kept(t, s, "n")
+	waits := mutex("n")
+	mustAsk(t, other, waits)
+	before := version(t, s, "n")
+	for range 5 {
+		mustRenew(t, s, h)
+		if a := mustAsk(t, other, waits); a.Granted || a.Holding != 1 || a.Waiting != 0 || a.From == 0 {
+			t.Fatalf("%+v", a)
+		}
+	}
+	if after := version(t, s, "n"); after != before {
+		t.Errorf("the row was written: %s, now %s", before, after)
+	}
+	if err := s.Release(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	if a := mustAsk(t, other, waits); !a.Granted {
+		t.Errorf("%+v", a)
+	}
+}
+
+// What was granted in the queue is kept by the short session until it is renewed.
+func TestAGrantInTheQueueMovesToTheLongSession(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	h, waits := mustHold(t, s, mutex("n")), mutex("n")
+	mustAsk(t, s, waits)
+	short := sessionOf(t, s, "n", waits.ID)
+	if err := s.Release(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	a := mustAsk(t, s, waits)
+	if !a.Granted || a.TTL > store.MaxPositionTTL || a.From == 0 {
+		t.Fatalf("%+v: want it for no longer than the session that keeps it lasts", a)
+	}
+	h = store.Hold{Name: "n", ID: waits.ID, Token: a.Token, TTL: waits.TTL}
+	mustRenew(t, s, h)
+	if long := sessionOf(t, s, "n", h.ID); long == short || long == (session.ID{}) {
+		t.Errorf("it is kept by %v, was by %v", long, short)
+	}
+	if e := state(t, s, "n").Entries[0]; e.Expires <= store.MaxPositionTTL {
+		t.Errorf("renewed, it is %+v", e)
+	}
+}
+
+func TestTheHoldOfADeadProcessComesFreeWithItsSession(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	other := second(t, s)
+	c := mutex("n")
+	c.TTL, c.PositionTTL, c.LockDelay = 3*time.Second, 3*time.Second, 100*time.Millisecond
+	h := mustHold(t, s, c)
+	h.TTL = c.TTL
+	mustRenew(t, s, h)
+	deadWaiter := mutex("n")
+	deadWaiter.PositionTTL = c.TTL
+	mustAsk(t, s, deadWaiter)
+	dead(s)
+	locks, err := holdfast.New(other, &holdfast.Options{Logger: quiet(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer locks.Close()
+	begun := time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	lease, err := locks.Mutex("n").Lock(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("free %v after its process died, with a TTL of %v and a lock delay of %v", time.Since(begun), c.TTL, c.LockDelay)
+	if lease.Token() <= h.Token {
+		t.Errorf("token %d after %d", lease.Token(), h.Token)
+	}
+	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; err == nil {
+		t.Error("the dead one's hold is renewed")
+	}
+}
+
+// A claim that nobody renews goes, though the session goes on for others.
+func TestWhatIsNotRenewedIsTakenOutOfALivingSession(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	const ttl = 20 * time.Second
+	var holds []store.Hold
+	for _, name := range []string{"renewed", "left"} {
+		c := mutex(name)
+		c.TTL, c.PositionTTL, c.LockDelay = ttl, store.MaxPositionTTL, 10*time.Millisecond
+		h := mustHold(t, s, c)
+		h.TTL = ttl
+		mustRenew(t, s, h)
+		holds = append(holds, h)
+	}
+	waits := mutex("left")
+	mustAsk(t, second(t, s), waits)
+	s.claims.mu.Lock()
+	s.claims.of[holds[1].ID].ends, s.claims.of[holds[0].ID].ends = store.Now(), store.Now() // they would be over now
+	s.renewed(s.claims.of[holds[0].ID], ttl, store.Now())                                   // but for this
+	s.claims.mu.Unlock()
+	s.poke()
+	until(t, "the one that is not renewed has gone", func() bool {
+		if err := s.Renew(t.Context(), holds[:1])[0].Err; errors.Is(err, store.ErrLost) {
+			t.Fatalf("the one that is renewed: %v", err)
+		}
+		return state(t, s, "left").Entries[0].ID == waits.ID
+	})
+	if st := state(t, s, "renewed"); len(st.Entries) != 1 {
+		t.Errorf("the one that is renewed: %+v", st)
+	}
+	if err := s.Renew(t.Context(), holds[1:])[0].Err; !errors.Is(err, store.ErrLost) {
+		t.Errorf("the one that was taken out is renewed: %v", err)
+	}
+}
+
+func TestABrokenHoldIsLostThoughItsSessionGoesOn(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	c := mutex("n")
+	c.TTL = time.Minute // it goes on, however busy this machine is
+	h := mustHold(t, s, c)
+	h.TTL = c.TTL
+	for range 3 {
+		mustRenew(t, s, h)
+	}
+	if err := second(t, s).BreakHold(t.Context(), store.Break{Name: "n", ID: h.ID, Token: h.Token, Reason: "it hangs"}); err != nil {
+		t.Fatal(err)
+	}
+	var lost *store.LostError
+	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; !errors.As(err, &lost) || lost.Reason != "it hangs" {
+		t.Fatalf("a broken hold is renewed: %v", err)
+	}
+	s.claims.mu.Lock()
+	s.claims.of[h.ID].ends = store.Now() // a minute later
+	s.claims.mu.Unlock()
+	s.poke()
+	until(t, "it is out of the way", func() bool { return len(state(t, s, "n").Entries) == 0 })
+}
+
+// Whose session has ended has lost all that it keeps, whatever is asked.
+func TestWhatAnEndedSessionKeptIsLost(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	h, in := kept(t, s, "held")
+	waits := mutex("waited for")
+	mustHold(t, second(t, s), mutex("waited for"))
+	mustAsk(t, s, waits)
+	for _, id := range s.sessions.IDs() {
+		sess := s.sessions.Own(id)
+		if err := (sessionTable{s}).End(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		sess.Wait(t.Context(), sess.Renew())
+	}
+	if in == (session.ID{}) || len(s.sessions.IDs()) == 0 {
+		t.Log("the sessions are forgotten already")
+	}
+	again := mutex("held")
+	again.ID = h.ID
+	_, asked := s.Ask(t.Context(), waits)
+	_, askedAgain := s.Ask(t.Context(), again)
+	_, changed := s.Change(t.Context(), h, 1, store.Full)
+	for what, err := range map[string]error{
+		"renewed": s.Renew(t.Context(), []store.Hold{h})[0].Err, "asked for": asked, "asked for again": askedAgain, "changed": changed,
+		"given back": s.Release(t.Context(), h),
+	} {
+		if !errors.Is(err, store.ErrLost) {
+			t.Errorf("%s: %v, want lost", what, err)
+		}
+	}
+	if st := state(t, s, "held"); len(st.Entries) != 0 {
+		t.Errorf("it is listed: %+v", st)
+	}
+}
+
+// Its row does not know yet that its session has ended.
+func TestAnExpiredHoldThatIsGivenBackKeepsItsMinimum(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	c := mutex("n")
+	c.MinHold = time.Hour
+	h := mustHold(t, s, c)
+	mustRenew(t, s, h)
+	sess := s.sessions.Own(sessionOf(t, s, "n", h.ID))
+	if err := (sessionTable{s}).End(t.Context(), sess.ID); err != nil {
+		t.Fatal(err)
+	}
+	sess.Wait(t.Context(), sess.Renew())
+	if err := s.Release(t.Context(), h); !errors.Is(err, store.ErrLost) {
+		t.Errorf("%v, want lost", err)
+	}
+	try := mutex("n")
+	try.Try = true
+	if a := mustAsk(t, second(t, s), try); a.Granted {
+		t.Errorf("within the minimum hold: %+v", a)
+	}
+}
+
+// What another keeps is not renewed by whoever knows its id and token.
+func TestAHoldThatASessionOfAnotherKeepsIsNotRenewed(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	other := second(t, s)
+	h, in := kept(t, s, "n")
+	mustHold(t, other, mutex("some")) // so that the two go the same ways
+	for _, many := range [][]store.Hold{{h}, {h, h}} {
+		for _, r := range other.Renew(t.Context(), many) {
+			if !errors.Is(r.Err, store.ErrLost) {
+				t.Errorf("%v, want lost", r.Err)
+			}
+		}
+	}
+	if now := sessionOf(t, s, "n", h.ID); now != in {
+		t.Errorf("it is kept by %v, was by %v", now, in)
+	}
+	mustRenew(t, s, h)
+}
+
+// Until a hold has moved into a session it lasts as its owner was told. The session must
+// not end before.
+func TestAHoldDoesNotMoveIntoASessionThatEndsBeforeIt(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	long, err := s.sessions.Present(t.Context(), time.Minute) // of a time before
+	if err != nil && !errors.Is(err, store.ErrUnavailable) {
+		t.Fatal(err)
+	}
+	meddle(s, func(statement string, _ []any) error {
+		if statement == s.do.session.renew {
+			return errCut
+		}
+		return nil
+	})
+	h := mustHold(t, s, mutex("n"))
+	mustRenew(t, s, h)
+	if in := sessionOf(t, s, "n", h.ID); in != (session.ID{}) {
+		t.Errorf("it moved into %v, which ends before it (%v)", in, long.ID)
+	}
+	meddle(s, func(string, []any) error { return nil })
+	mustRenew(t, s, h)
+	if in := sessionOf(t, s, "n", h.ID); in == (session.ID{}) {
+		t.Error("it does not move into a session that was renewed")
+	}
+}
+
+// An ask that nobody waits for any more takes no place: no session's end would take it out.
+func TestAnAskThatComesTooLateTakesNoPlace(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	other := second(t, s)
+	h := mustHold(t, other, mutex("n"))
+	mustAsk(t, s, mutex("n"))
+	s.claims.late = -time.Minute
+	if a, err := s.Ask(t.Context(), mutex("n")); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("%+v, %v, want no answer to be relied on", a, err)
+	}
+	if st := state(t, s, "n"); len(st.Entries) != 2 || st.Entries[0].ID != h.ID {
+		t.Errorf("there are %+v", st.Entries)
+	}
+}
+
+// An ask that was not answered, and was given up, comes to the server when its claim was
+// taken out already.
+func TestAnAskThatComesLateIsTakenOut(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	other := second(t, s)
+	h := mustHold(t, other, mutex("n"))
+	mustAsk(t, s, mutex("other"))
+	claim := mutex("n")
+	s.seen.set("n", inUse)
+	s.claims.late = 2 * time.Second
+	var late []any
+	var mu sync.Mutex
+	var asks, taken atomic.Int64
+	meddle(s, func(statement string, args []any) error {
+		switch statement {
+		case s.do.askBehind:
+			if asks.Add(1) == 1 {
+				mu.Lock()
+				defer mu.Unlock()
+				late = args
+				return errCut
+			}
+		case s.do.release:
+			taken.Add(1)
+		}
+		return nil
+	})
+	if _, err := s.Ask(t.Context(), claim); err == nil || store.Definite(err) {
+		t.Fatalf("an ask that was not answered: %v", err)
+	}
+	if err := s.Release(t.Context(), store.Hold{Name: "n", ID: claim.ID}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it is taken out", func() bool { return taken.Load() > 1 })
+	if err := s.run(t.Context(), s.do.askBehind, late, func() {}, func(func(...any) error) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if st := state(t, s, "n"); len(st.Entries) == 1 {
+		t.Fatal("this machine was too slow: the ask came too late to take a place")
+	}
+	until(t, "what came late is taken out", func() bool {
+		st := state(t, other, "n")
+		return len(st.Entries) == 1 && st.Entries[0].ID == h.ID
+	})
+}

@@ -1,0 +1,399 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/session"
+)
+
+// cut has one kind of statement fail before it is sent, as if it was not answered, until it is taken back; and notes
+// the arguments of the newest.
+func cut(s *Store, statement *string) (args func() []any, back func()) {
+	var kept atomic.Pointer[[]any]
+	meddle(s, func(sent string, args []any) error {
+		if sent != *statement {
+			return nil
+		}
+		kept.Store(&args)
+		return errCut
+	})
+	return func() []any { return *kept.Load() }, func() { meddle(s, func(string, []any) error { return nil }) }
+}
+
+// late has the server do what was cut off.
+func late(t *testing.T, s *Store, statement string, args []any) {
+	t.Helper()
+	if err := s.run(t.Context(), statement, args, func() {}, func(func(...any) error) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// knows is what the store knows of a claim.
+func knows(s *Store, id store.ID) (m localClaim, known bool) {
+	s.claims.mu.Lock()
+	defer s.claims.mu.Unlock()
+	if m := s.claims.of[id]; m != nil {
+		return *m, true
+	}
+	return localClaim{}, false
+}
+
+// A claim whose time was over is being taken out, by a statement that may be done at any moment. Who comes for it now is
+// told that it is lost, whatever its row and its session say.
+func TestWhatIsBeingTakenOutIsLost(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	kept(t, s, "other") // the session goes on
+	c := mutex("held")
+	c.TTL = time.Minute
+	h := mustHold(t, s, c)
+	h.TTL = c.TTL
+	mustRenew(t, s, h)
+	mustHold(t, second(t, s), mutex("waited for"))
+	waits := mutex("waited for")
+	mustAsk(t, s, waits)
+	release := make(chan struct{})
+	var held atomic.Int64
+	meddle(s, func(statement string, _ []any) error {
+		if statement == s.do.release {
+			held.Add(1)
+			<-release
+		}
+		return nil
+	})
+	s.claims.mu.Lock()
+	s.claims.of[h.ID].ends, s.claims.of[waits.ID].ends = store.Now(), store.Now()
+	s.claims.mu.Unlock()
+	s.poke()
+	until(t, "both are being taken out", func() bool { return held.Load() == 2 })
+	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; !errors.Is(err, store.ErrLost) {
+		t.Errorf("renewed: %v", err)
+	}
+	if a, err := s.Ask(t.Context(), waits); !errors.Is(err, store.ErrLost) {
+		t.Errorf("asked for: %+v, %v", a, err)
+	}
+	close(release)
+	until(t, "the hold is out of the way", func() bool { return len(state(t, s, "held").Entries) == 0 })
+}
+
+// The owner of an ask that was not answered asks again.
+func TestAnAskThatWasNotAnsweredIsNotTakenOutAtOnce(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	other := second(t, s)
+	h := mustHold(t, other, mutex("n"))
+	mustAsk(t, s, mutex("other")) // it knows the time
+	s.seen.set("n", inUse)
+	_, back := cut(s, &s.do.askBehind)
+	claim := mutex("n")
+	if _, err := s.Ask(t.Context(), claim); err == nil || store.Definite(err) {
+		t.Fatalf("an ask that was not answered: %v", err)
+	}
+	back()
+	s.due(store.Now())
+	if m, known := knows(s, claim.ID); !known || m.out {
+		t.Errorf("it is being taken out: %+v", m)
+	}
+	if a := mustAsk(t, s, claim); a.Granted || a.Holding != 1 {
+		t.Errorf("%+v", a)
+	}
+	if err := other.Release(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	if a := mustAsk(t, s, claim); !a.Granted {
+		t.Errorf("%+v", a)
+	}
+}
+
+// Of a name that is free it would keep that for its TTL.
+func TestAGrantThatComesLateIsTakenOut(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	mustHold(t, s, mutex("other"))
+	mustAsk(t, s, mutex("other")) // it knows the time
+	s.claims.mu.Lock()
+	s.claims.late = 2 * time.Second
+	s.claims.mu.Unlock()
+	args, back := cut(s, &s.do.askFast)
+	claim := mutex("n")
+	claim.TTL = time.Hour
+	if _, err := s.Ask(t.Context(), claim); err == nil || store.Definite(err) {
+		t.Fatalf("an ask that was not answered: %v", err)
+	}
+	back()
+	if err := s.Release(t.Context(), store.Hold{Name: "n", ID: claim.ID}); err != nil {
+		t.Fatal(err)
+	}
+	late(t, s, s.do.askFast, args())
+	until(t, "what came late is taken out", func() bool { return len(state(t, s, "n").Entries) == 0 })
+}
+
+// An ask took a place and failed behind that; what gives it up is not answered either. The session goes on, so
+// it would stay for good.
+func TestThePlaceOfAnAskThatFailedIsTakenOut(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	other := second(t, s)
+	h, _ := kept(t, other, "n")
+	mustHold(t, other, mutex("other"))
+	waits := mutex("other")
+	mustAsk(t, s, waits) // it keeps the short session alive
+	s.claims.late = 100 * time.Millisecond
+	s.seen.set("n", inUse)
+	_, back := cut(s, &s.do.session.left)
+	claim := mutex("n")
+	if a, err := s.Ask(t.Context(), claim); err == nil {
+		t.Fatalf("an ask that could not ask whether the holder lives: %+v", a)
+	}
+	if st := state(t, other, "n"); len(st.Entries) != 2 {
+		t.Fatalf("it took no place: %+v", st.Entries)
+	}
+	back()
+	until(t, "it is too late for an ask", func() bool {
+		m, _ := knows(s, claim.ID)
+		s.claims.mu.Lock()
+		defer s.claims.mu.Unlock()
+		return m.late < s.claims.serverNow()
+	})
+	_, back = cut(s, &s.do.release)
+	if err := s.Release(t.Context(), store.Hold{Name: "n", ID: claim.ID}); err == nil || store.Definite(err) {
+		t.Fatalf("a release that was not answered: %v", err)
+	}
+	back()
+	until(t, "it is taken out", func() bool {
+		st := state(t, other, "n")
+		return len(st.Entries) == 1 && st.Entries[0].ID == h.ID
+	})
+}
+
+// A statement that moves a hold is not answered, the hold is asked for again, and then that is done. The hold is where its
+// owner keeps it alive.
+func TestAHoldThatMovesLateIsFollowed(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	c := mutex("n")
+	h := mustHold(t, s, c)
+	h.TTL = c.TTL
+	args, back := cut(s, &s.do.renewFast)
+	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; err == nil {
+		t.Fatal("a renewal that was not answered is")
+	}
+	move := args()
+	if _, err := s.Ask(t.Context(), c); err == nil {
+		t.Error("it is asked for beside a move that may yet be done")
+	}
+	back()
+	mustAsk(t, s, c)
+	late(t, s, s.do.renewFast, move)
+	in := sessionOf(t, s, "n", h.ID)
+	if m, _ := knows(s, h.ID); m.sess == nil || m.sess.ID != in || m.to != nil {
+		t.Errorf("it is in %v, and its owner keeps %+v alive", in, m)
+	}
+}
+
+// A hold moves out of a session that ends while that is not answered. It is lost, and is not to stay
+// where it moved to.
+func TestAHoldThatMovedOutOfAnEndedSessionIsTakenOut(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	kept(t, s, "other") // the long session goes on
+	first, c := mustHold(t, s, mutex("n")), mutex("n")
+	mustAsk(t, s, c)
+	if err := s.Release(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	h := store.Hold{Name: "n", ID: c.ID, Token: mustAsk(t, s, c).Token, TTL: c.TTL}
+	short := sessionOf(t, s, "n", c.ID)
+	args, back := cut(s, &s.do.renewFast)
+	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; err == nil {
+		t.Fatal("a renewal that was not answered is")
+	}
+	back()
+	late(t, s, s.do.renewFast, args())
+	if in := sessionOf(t, s, "n", h.ID); in == short || in == (session.ID{}) {
+		t.Fatalf("it has not moved: it is in %v", in)
+	}
+	if err := (sessionTable{s}).End(t.Context(), short); err != nil {
+		t.Fatal(err)
+	}
+	sess := s.sessions.Own(short)
+	sess.Wait(t.Context(), sess.Renew())
+	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; !errors.Is(err, store.ErrLost) {
+		t.Fatalf("%v, want lost", err)
+	}
+	until(t, "it is taken out", func() bool { return len(state(t, s, "n").Entries) == 0 })
+}
+
+// Whoever was not called would take a broken hold for his for as long as his session goes on. So it is not dropped before.
+func TestABreakThatCallsNobodyDropsNothing(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	h, _ := kept(t, s, "n")
+	other := second(t, s)
+	other.db = &meddled{db: other.db}
+	_, back := cut(other, &other.do.session.call)
+	b := store.Break{Name: "n", ID: h.ID, Token: h.Token, Reason: "it hangs", Now: true}
+	if err := other.BreakHold(t.Context(), b); err == nil || store.Definite(err) {
+		t.Fatalf("a break whose call was not answered: %v", err)
+	}
+	if st := state(t, s, "n"); len(st.Entries) != 1 {
+		t.Fatalf("its owner does not know of it, and there is %+v", st.Entries)
+	}
+	back()
+	if err := other.BreakHold(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	if st := state(t, s, "n"); len(st.Entries) != 0 {
+		t.Errorf("there is %+v", st.Entries)
+	}
+	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; !errors.Is(err, store.ErrLost) {
+		t.Errorf("%v, want lost", err)
+	}
+}
+
+// Whoever waits behind it has not to wait for its TTL.
+func TestAReleaseThatWasNotAnsweredIsMadeUpFor(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	h := mustHold(t, s, mutex("n"))
+	_, back := cut(s, &s.do.releaseFast)
+	if err := s.Release(t.Context(), h); err == nil || store.Definite(err) {
+		t.Fatalf("a release that was not answered: %v", err)
+	}
+	back()
+	until(t, "it is taken out", func() bool { return len(state(t, s, "n").Entries) == 0 })
+	until(t, "it is forgotten", func() bool { _, known := knows(s, h.ID); return !known })
+}
+
+// A session waits for the answer to a renewal for a part of its TTL only, so that another fits.
+func TestARenewalOfASessionThatIsNotAnsweredIsSentAgain(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	h, _ := kept(t, s, "n")
+	var sent atomic.Int64
+	meddle(s, func(statement string, _ []any) error {
+		if statement == s.do.session.renew && sent.Add(1) == 1 {
+			return errCut
+		}
+		return nil
+	})
+	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; err != nil || sent.Load() < 2 {
+		t.Errorf("%v, after %d renewals of its session", err, sent.Load())
+	}
+}
+
+// A hold that its process uses is adopted by another: that has it once the owner was called, or nobody.
+func TestAnAdoptionOfAHoldInUseIsHeardByTheOwner(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"repeated", "given up"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			s := newShared(t)
+			h, in := kept(t, s, "n")
+			other := second(t, s)
+			other.db = &meddled{db: other.db}
+			_, back := cut(other, &other.do.session.call)
+			adopted := h
+			adopted.NewID = me.NewID()
+			goes := store.Hold{Name: h.Name, ID: adopted.NewID, Token: h.Token}
+			if r := other.Renew(t.Context(), []store.Hold{adopted})[0]; r.Err == nil || store.Definite(r.Err) {
+				t.Fatalf("an adoption whose call was not answered: %+v", r)
+			}
+			if err := other.Release(t.Context(), goes); err == nil || store.Definite(err) {
+				t.Fatalf("it is given back, and its owner does not know of it: %v", err)
+			}
+			if now := sessionOf(t, s, "n", adopted.NewID); now != in {
+				t.Fatalf("it is kept by %v, was by %v", now, in)
+			}
+			back()
+			if how == "repeated" {
+				mustRenew(t, other, adopted)
+			} else if err := other.Release(t.Context(), goes); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; !errors.Is(err, store.ErrLost) {
+				t.Errorf("%v, want lost", err)
+			}
+		})
+	}
+}
+
+// Its own process hands it on, and that is not answered.
+func TestAHoldThatMayHaveAnotherIDIsReadAgain(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	h, _ := kept(t, s, "n")
+	goes := h
+	goes.NewID = store.Process{}.NewID()
+	args, back := cut(s, &s.do.renew)
+	if r := s.Renew(t.Context(), []store.Hold{goes})[0]; r.Err == nil {
+		t.Fatalf("%+v, want no answer", r)
+	}
+	back()
+	late(t, s, s.do.renew, args())
+	if r := s.Renew(t.Context(), []store.Hold{h})[0]; !errors.Is(r.Err, store.ErrLost) {
+		t.Errorf("%+v, want lost: it has another id", r)
+	}
+}
+
+// The server does not answer for the session by the time that the caller has.
+func TestARenewalThatIsNotAnsweredInTimeIsNone(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	h, _ := kept(t, s, "n")
+	if err := second(t, s).BreakHold(t.Context(), store.Break{Name: "n", ID: h.ID, Token: h.Token, Now: true}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	silent := make(chan struct{})
+	defer close(silent)
+	meddle(s, func(statement string, _ []any) error {
+		if statement == s.do.session.renew {
+			cancel()
+			<-silent
+		}
+		return nil
+	})
+	if r := s.Renew(ctx, []store.Hold{h})[0]; r.Err == nil {
+		t.Errorf("%+v, and nobody has answered: it was broken", r)
+	}
+}
+
+// Whoever is granted by a notification alone has it for the time of its position.
+func TestAPositionLastsNoLongerThanItsSession(t *testing.T) {
+	t.Parallel()
+	now := store.Now()
+	for lasts, less := range map[time.Duration]time.Duration{4 * time.Second: 6 * time.Second, 10 * time.Second: 0, time.Minute: 0} {
+		from := placedFrom(&session.State{Renewed: now, Lasts: lasts}, &store.Claim{PositionTTL: 10 * time.Second})
+		if now.Sub(from) != less {
+			t.Errorf("of ten seconds in a session of %v it counts from %v before, want %v", lasts, now.Sub(from), less)
+		}
+	}
+}
+
+// Our clock drifts, and the server's may be set.
+func TestTheClockFollowsTheServerBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := &claims{}
+		server := int64(1_700_000_000_000_000)
+		c.hear(server)
+		for _, step := range []struct{ passed, server time.Duration }{
+			{30 * 24 * time.Hour, 30*24*time.Hour - 52*time.Second}, // 20 ppm
+			{2 * time.Second, -time.Hour},
+		} {
+			time.Sleep(step.passed)
+			server += step.server.Microseconds()
+			c.hear(server)
+			if ahead := c.serverNow() - server; ahead != 0 {
+				t.Errorf("it is %d µs ahead of the server's", ahead)
+			}
+		}
+	})
+}

@@ -1,0 +1,35 @@
+package pgstore
+
+import "sync"
+
+// names are remembered for how they were when they were last used, so that the
+// statement for names of another kind is not sent in vain.
+type names[V comparable] struct {
+	mu  sync.Mutex
+	are map[string]V
+}
+
+// mostNames bounds what is remembered.
+const mostNames = 1000
+
+// get returns what was set, or the zero V.
+func (n *names[V]) get(name string) V {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.are[name]
+}
+
+func (n *names[V]) set(name string, v V) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var zero V
+	_, known := n.are[name]
+	switch {
+	case v == zero:
+		delete(n.are, name)
+	case n.are == nil || len(n.are) >= mostNames && !known:
+		n.are = map[string]V{name: v}
+	default:
+		n.are[name] = v
+	}
+}

@@ -1,0 +1,373 @@
+package pgstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/session"
+)
+
+// Renew implements [store.Store]: one renewal of each session that keeps any of the holds. A row
+// is written only to put a hold into the session, or where its owner has something to tell,
+// and read only if something may have become of it, which the calls of its session tell.
+// All rows that need nothing else are written by one statement; the others by one each.
+func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
+	out := make([]store.Renewal, len(holds))
+	began := store.Now()
+	s.renewSessions(ctx, holds)
+	var batch, left []*renewal // left: those that have a statement of their own
+	named := map[string]bool{}
+	keepers := map[time.Duration]*keeper{}
+	for i := range holds {
+		h := &holds[i]
+		out[i].TTL = h.TTL
+		if out[i].Err = bounds.CheckRenewal(h); out[i].Err != nil {
+			continue
+		}
+		// One statement changes a row once, and which of two it takes is open: the
+		// first of a name is in the batch, so that they are done in their order.
+		again := named[h.Name]
+		if !again {
+			if r, done := s.unchanged(h, began); done {
+				out[i] = r
+				continue
+			}
+		}
+		named[h.Name] = true
+		r := &renewal{i: i, h: h, m: s.enter(h.Name, h.ID, false)}
+		defer func() { s.exit(r.m) }()
+		if err := s.gone(ctx, r.m); err != nil {
+			out[i].Err = err
+		} else if err := s.prepare(ctx, r, keepers); err != nil {
+			if out[i].Err = err; !store.Definite(err) {
+				out[i].Err = s.failed(fmt.Sprintf("renew %q", h.Name), err)
+			}
+		} else if again || h.NewID != (store.ID{}) {
+			left = append(left, r)
+		} else {
+			batch = append(batch, r)
+		}
+	}
+	left = append(left, s.renewBatch(ctx, batch, out)...)
+	// A row that somebody keeps locked holds up its own name alone.
+	slices.SortFunc(left, func(a, b *renewal) int { return cmp.Compare(a.i, b.i) })
+	of := map[string][]*renewal{}
+	for _, r := range left {
+		of[r.h.Name] = append(of[r.h.Name], r)
+	}
+	var wait sync.WaitGroup
+	slots := make(chan struct{}, renewers)
+	for _, some := range of {
+		slots <- struct{}{}
+		wait.Go(func() {
+			for _, r := range some {
+				out[r.i] = s.renewOne(ctx, r)
+			}
+			<-slots
+		})
+	}
+	wait.Wait()
+	return out
+}
+
+// A renewal is that of one hold by a write of its row.
+type renewal struct {
+	i     int
+	h     *store.Hold
+	m     *localClaim
+	in    []session.ID // that it may be in: the first unless an unanswered statement has moved it
+	by    *keeper      // nil: it has an expiry of its own from now on, as when it is adopted
+	ended over         // what is known of those that may have kept it
+	moves bool         // no other that moves it is without an answer
+	sent  store.Instant
+	calls int64
+}
+
+// A keeper is the session that keeps the holds of one TTL from now on.
+type keeper struct {
+	*session.Session
+	flight *session.Flight
+}
+
+// renewSessions renews the sessions that keep the holds: again if that is not answered, as a session waits for no answer
+// for long.
+func (s *Store) renewSessions(ctx context.Context, holds []store.Hold) {
+	all := map[*session.Session]bool{}
+	s.claims.mu.Lock()
+	for i := range holds {
+		if m := s.claims.of[holds[i].ID]; m != nil && m.sess != nil && !m.over {
+			all[m.sess] = true
+		}
+	}
+	s.claims.mu.Unlock()
+	for try := 1; ; try++ {
+		session.RenewAll(ctx, all)
+		maps.DeleteFunc(all, func(sess *session.Session, _ bool) bool {
+			st := sess.State()
+			return st.Over || !st.Failing
+		})
+		if len(all) == 0 || try == repeats { //mutant:pg-session-renewed-once
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After((5 * time.Millisecond) << try):
+		}
+	}
+}
+
+// unchanged is the renewal of a hold with whose row there is nothing to be done: its session was renewed since this
+// renewal began, so whoever has called before was heard, and nobody has.
+func (s *Store) unchanged(h *store.Hold, began store.Instant) (r store.Renewal, done bool) {
+	s.claims.mu.Lock()
+	defer s.claims.mu.Unlock()
+	m := s.claims.of[h.ID]
+	if m == nil || m.sess == nil || m.to != nil || m.sess.TTL < h.TTL || //mutant:pg-hold-stays-in-the-short-session
+		m.reads || m.token == 0 || m.token != h.Token || m.name != h.Name || h.NewID != (store.ID{}) || h.Used > m.used || h.Owner != "" && h.Owner != m.owner {
+		return r, false
+	}
+	st := m.sess.State()
+	if m.isOver() || st.Calls != m.calls { //mutant:pg-call-is-not-heeded
+		return r, false
+	}
+	if st.Failing || st.Renewed < began { //mutant:pg-renewal-is-not-fresh
+		return store.Renewal{TTL: h.TTL, Err: s.failed(fmt.Sprintf("renew %q", h.Name), errNotRenewed)}, true
+	}
+	r = m.told
+	r.TTL, r.From = min(h.TTL, st.Lasts), st.Renewed
+	s.renewed(m, r.TTL, r.From)
+	return r, true
+}
+
+var errNotRenewed = errors.New("the session of this process could not be renewed")
+
+// renewed notes for how long a hold lasts. claims.mu is held.
+func (s *Store) renewed(m *localClaim, ttl time.Duration, from store.Instant) {
+	m.until = max(m.until, from.Add(ttl))
+	m.ends = max(m.ends, store.Now().Add(ttl)) //mutant:pg-renewed-hold-is-taken-out
+}
+
+// prepare finds the session that is to keep a hold: the one that does, if it is long enough; else the present one for
+// the TTL. Until it is answered that the hold has moved there, it ends with the earlier of the two; so that this is no
+// earlier than its owner was told, the new one is renewed first (law 10 of the records).
+func (s *Store) prepare(ctx context.Context, r *renewal, keepers map[time.Duration]*keeper) error {
+	h, m := r.h, r.m
+	var was, to *session.Session
+	var until store.Instant
+	adopts := h.NewID != (store.ID{})
+	if m != nil {
+		s.claims.mu.Lock()
+		if was, to, until = m.sess, m.to, m.until; adopts {
+			m.reads = true // only its row tells whether it has another id //mutant:pg-handed-on-is-read
+		}
+		s.claims.mu.Unlock()
+	}
+	for _, sess := range []*session.Session{was, to} {
+		if sess != nil {
+			r.in = append(r.in, sess.ID)
+		}
+	}
+	if adopts && m == nil && h.ID.Process() != (store.Process{}) { // the session of the other may have ended
+		f, err := s.lookJudged(ctx, h.Name, holders)
+		if err != nil {
+			return err
+		}
+		r.ended = f.ended
+	}
+	switch {
+	case !s.keeps() || adopts: // on its way to another process it outlives this one, and what comes late goes by itself
+		return nil
+	case m == nil: // whoever asked for it, it was not this Store
+		return nil
+	case to != nil: // a copy of that statement that comes late changes nothing
+		r.by = &keeper{to, to.Fresh()}
+	case was != nil && was.TTL >= h.TTL:
+		r.by = &keeper{was, was.Fresh()}
+	default:
+		if r.by = keepers[h.TTL]; r.by == nil || r.by.Over() {
+			sess, err := s.sessions.Present(ctx, h.TTL)
+			if err != nil {
+				return err
+			}
+			r.by = &keeper{sess, sess.Fresh()}
+			keepers[h.TTL] = r.by
+		}
+	}
+	if r.by.Session != was {
+		ends := func(st session.State) store.Instant { return st.Renewed.Add(st.Lasts) }
+		if st := r.by.Wait(ctx, r.by.flight); st.Over || ends(st) < until { //mutant:pg-move-ends-a-hold-early
+			if st = r.by.Wait(ctx, r.by.Renew()); st.Over || ends(st) < until {
+				if was == nil && to == nil { // it needs no session
+					r.by = nil
+					return nil
+				}
+				return errNotRenewed
+			}
+		}
+		s.claims.mu.Lock()
+		m.to, r.moves = r.by.Session, to == nil
+		s.claims.mu.Unlock()
+	}
+	r.calls = r.by.State().Calls
+	return nil
+}
+
+// to is the session that keeps the hold from now on, or zero.
+func (r *renewal) to() session.ID {
+	if r.by == nil {
+		return session.ID{}
+	}
+	return r.by.ID
+}
+
+// renewBatch renews what needs nothing but a later expiry, or a session, by one statement,
+// and returns what needs more.
+func (s *Store) renewBatch(ctx context.Context, batch []*renewal, out []store.Renewal) (left []*renewal) {
+	if len(batch) == 0 {
+		return nil
+	}
+	var names, ids, tokens, ttls, used, owners, in, kept array
+	for _, r := range batch {
+		names.bytes(r.h.Name)
+		ids.bytes(string(r.h.ID[:]))
+		tokens.number(r.h.Token)
+		ttls.number(micros(r.h.TTL))
+		used.number(r.h.Used)
+		owners.bytes(r.h.Owner)
+		in.session(r.to())
+		now := session.ID{}
+		if len(r.in) > 0 {
+			now = r.in[0]
+		}
+		kept.session(now)
+		r.sent = store.Now()
+	}
+	done := map[int]bool{}
+	args := []any{names.text(), ids.text(), tokens.text(), ttls.text(), used.text(), owners.text(), in.text(), kept.text()}
+	err := s.run(ctx, s.do.renewFast, args, func() { clear(done) }, func(scan func(...any) error) error {
+		var i, weight, want, upgradeToken int64
+		var durable *string
+		if err := scan(&i, &weight, &want, &upgradeToken, &durable); err != nil {
+			return err
+		}
+		if i < 1 || int(i) > len(batch) {
+			return fmt.Errorf("hold %d of %d was renewed", i, len(batch))
+		}
+		out[batch[i-1].i] = store.Renewal{TTL: batch[i-1].h.TTL, Weight: weight, Want: want, UpgradeToken: upgradeToken}
+		done[int(i-1)] = true
+		return nil
+	})
+	for i, r := range batch {
+		switch {
+		case isNoTable(err):
+			out[r.i].Err = store.ErrLost
+		case err != nil:
+			out[r.i] = store.Renewal{TTL: r.h.TTL, Err: s.failed(fmt.Sprintf("renew %q", r.h.Name), err)}
+		case !done[i]:
+			left = append(left, r)
+		default:
+			out[r.i] = s.keptBy(ctx, r, out[r.i])
+		}
+	}
+	return left
+}
+
+// renewOne renews a hold by the full statement. What comes from a process that may have it still gets its new id first, and
+// leaves the session of that once this was called (law 14 of the records).
+func (s *Store) renewOne(ctx context.Context, r *renewal) store.Renewal {
+	h := r.h
+	newID := []byte{}
+	if h.NewID != (store.ID{}) {
+		newID = h.NewID[:]
+	}
+	by := r.to()
+	to := by[:]
+	if r.by == nil {
+		to = []byte{}
+	}
+	var f *found
+	for in := append(r.in, session.ID{}); ; {
+		var may array
+		for _, id := range in {
+			may.session(id)
+		}
+		var err error
+		r.sent = store.Now()
+		f, err = s.act(ctx, "renew", h.Name, r.ended, s.do.renew,
+			[]byte(h.Name), h.ID[:], h.Token, micros(h.TTL), h.Used, []byte(h.Owner), newID, to, may.text())
+		if err = cmp.Or(err, lostOr(f)); err != nil {
+			s.notRenewed(r, err)
+			return store.Renewal{TTL: h.TTL, Err: err}
+		}
+		other, kept := f.in[h.NewID]
+		if !kept {
+			break
+		}
+		err = s.call(ctx, other) //mutant:pg-adopts-uncalled
+		if err != nil {
+			return store.Renewal{TTL: h.TTL, Err: err}
+		}
+		in = append(in, other)
+	}
+	out, _ := f.q.Renew(f.time(), h)
+	if out.Err != nil {
+		return out
+	}
+	if h.NewID != (store.ID{}) {
+		s.leave(r.m, true)
+		s.exit(r.m)
+		r.m = nil
+		if h.NewID.Process() == (store.Process{}) {
+			return out
+		}
+	}
+	return s.keptBy(ctx, r, out)
+}
+
+// notRenewed notes that a renewal by the full statement failed.
+func (s *Store) notRenewed(r *renewal, err error) {
+	if !store.Definite(err) || r.m == nil {
+		return
+	}
+	s.claims.mu.Lock()
+	defer s.claims.mu.Unlock()
+	r.m.reads = true // if it was broken, it is taken out when it would have expired
+	if r.moves {
+		r.m.to = nil
+	}
+}
+
+// keptBy is the answer to a renewal whose row was written: it counts from the last answered renewal
+// of the session that keeps the hold.
+func (s *Store) keptBy(ctx context.Context, r *renewal, out store.Renewal) store.Renewal {
+	h := r.h
+	if r.m == nil {
+		r.m = s.enter(h.Name, cmp.Or(h.NewID, h.ID), true)
+	}
+	m := r.m
+	from, sess := r.sent, (*session.Session)(nil)
+	if r.by != nil {
+		sess = r.by.Session
+		st := sess.Wait(ctx, r.by.flight)
+		out.TTL, out.From, from = min(h.TTL, st.Lasts), st.Renewed, st.Renewed
+	}
+	s.claims.mu.Lock()
+	defer s.claims.mu.Unlock()
+	m.into(sess)
+	if m.isOver() {
+		return store.Renewal{TTL: h.TTL, Err: store.ErrLost}
+	}
+	m.calls, m.reads = r.calls, out.Want > out.Weight
+	m.owner, m.used, m.token = cmp.Or(h.Owner, m.owner), max(m.used, h.Used, h.Token), h.Token
+	m.told = store.Renewal{Weight: out.Weight, Want: out.Want, UpgradeToken: out.UpgradeToken}
+	s.renewed(m, out.TTL, from)
+	return out
+}

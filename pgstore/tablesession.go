@@ -1,0 +1,237 @@
+package pgstore
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/queue"
+	"github.com/holdfast-go/holdfast/store/session"
+)
+
+// sessionsSuffix is what the table of the sessions has behind the name of that of the locks.
+const sessionsSuffix = "_sessions"
+
+// A sessionTable is a session.Backend: a row a session, which has when it expires on the
+// server's clock, or 0 once that is final. Every statement that decides on a session
+// writes its row, so it decides on the row as it is once it has it locked.
+type sessionTable struct{ *Store }
+
+var _ session.Backend = sessionTable{}
+
+// SessionTraits implements [session.Backend].
+func (sessionTable) SessionTraits() session.Traits {
+	return session.Traits{Life: session.ByServerClock, MinTTL: minTTL, MaxTTL: maxTTL, Tick: time.Microsecond}
+}
+
+// write runs a statement on the row of one session, and reports whether it wrote any.
+func (s sessionTable) write(ctx context.Context, statement string, args []any, also ...any) (wrote bool, err error) {
+	err = s.run(ctx, statement, args, func() { wrote = false }, func(scan func(...any) error) error {
+		wrote = true
+		var durable *string
+		return scan(append(also, &durable)...)
+	})
+	return wrote, err
+}
+
+// Begin implements [session.Backend].
+func (s sessionTable) Begin(ctx context.Context, id session.ID, ttl time.Duration) (time.Duration, error) {
+	begin := func() error {
+		var now int64
+		_, err := s.write(ctx, s.do.session.begin, []any{id[:], micros(ttl)}, &now)
+		s.claims.hear(now)
+		return err
+	}
+	err := begin()
+	if isNoTable(err) {
+		if err = s.create(ctx); err != nil {
+			return 0, err
+		}
+		err = begin()
+	}
+	if code(err) == "23505" {
+		return 0, fmt.Errorf("%w: session %v was begun before", store.ErrInvalid, id)
+	}
+	if err != nil { // also that there is no table yet: a session without a row has ended, for others
+		return 0, s.failed("begin a session in "+s.where()+sessionsSuffix, err)
+	}
+	return ttl, nil
+}
+
+// Renew implements [session.Backend].
+func (s sessionTable) Renew(ctx context.Context, id session.ID) (calls int64, err error) {
+	var now int64
+	there, err := s.write(ctx, s.do.session.renew, []any{id[:]}, &calls, &now)
+	if err == nil && !there || isNoTable(err) {
+		return 0, store.ErrLost
+	}
+	s.claims.hear(now)
+	return calls, s.sessionFailed("renew", err)
+}
+
+// Call implements [session.Backend].
+func (s sessionTable) Call(ctx context.Context, id session.ID) error {
+	_, err := s.write(ctx, s.do.session.call, []any{id[:]})
+	return s.sessionFailed("call", err)
+}
+
+// End implements [session.Backend].
+func (s sessionTable) End(ctx context.Context, id session.ID) error {
+	_, err := s.write(ctx, s.do.session.end, []any{id[:], false})
+	return s.sessionFailed("end", err)
+}
+
+// Left implements [session.Backend]. That a session has expired is made final by a statement
+// that writes its row, as a renewal may be under way.
+func (s sessionTable) Left(ctx context.Context, ids []session.ID) ([]time.Duration, error) {
+	var in array
+	for i := range ids {
+		in.bytes(string(ids[i][:]))
+	}
+	for {
+		goesOn := map[session.ID]time.Duration{}
+		err := s.run(ctx, s.do.session.left, []any{in.text()}, func() { clear(goesOn) }, func(scan func(...any) error) error {
+			var id []byte
+			var us, expires int64
+			if err := scan(&id, &us, &expires); err != nil {
+				return err
+			}
+			if len(id) == len(session.ID{}) && expires > 0 {
+				goesOn[session.ID(id)] = time.Duration(us) * time.Microsecond
+			}
+			return nil
+		})
+		if err != nil && !isNoTable(err) {
+			return nil, s.sessionFailed("look at", err)
+		}
+		again := false
+		for id, left := range goesOn {
+			if left > 0 {
+				continue
+			}
+			ended, err := s.write(ctx, s.do.session.end, []any{id[:], true}) //mutant:pg-session-end-is-final
+			if err != nil {
+				return nil, s.sessionFailed("end", err)
+			}
+			again = again || !ended // it was renewed meanwhile, or deleted
+		}
+		if again {
+			continue
+		}
+		left := make([]time.Duration, len(ids))
+		for i, id := range ids {
+			left[i] = max(0, goesOn[id])
+		}
+		return left, nil
+	}
+}
+
+// Await implements [session.Backend]: nothing reports the end.
+func (sessionTable) Await(context.Context, session.ID) error { return store.ErrUnsupported }
+
+func (s sessionTable) sessionFailed(what string, err error) error {
+	if err == nil || isNoTable(err) {
+		return nil
+	}
+	return s.failed(what+" a session in "+s.where()+sessionsSuffix, err)
+}
+
+// An over is the ids of what has come to its end: sessions, for good, and claims of this process
+// that sessions keep and whose time is over.
+type over map[string]bool
+
+func (o *over) add(id []byte) {
+	if *o == nil {
+		*o = over{}
+	}
+	(*o)[string(id)] = true
+}
+
+// text is the argument of a full statement.
+func (o over) text() string {
+	var a array
+	for id := range o {
+		a.bytes(id)
+	}
+	return a.text()
+}
+
+// whose sessions the server is asked about.
+type whose int
+
+const (
+	nobodys    whose = iota
+	holders          // of those that hold
+	everybodys       // and of those that wait
+)
+
+// judge gives each entry that a session keeps the time that this has left. Whether sessions
+// live is asked where this process does not know. What has ended is noted in f.ended: that was
+// made final by a statement before the one that decides on it.
+func (s *Store) judge(ctx context.Context, f *found, of whose) error {
+	var ask []session.ID
+	asked := map[session.ID]bool{}
+	for i := range f.q.Entries {
+		e := &f.q.Entries[i]
+		if in, kept := f.in[e.ID]; kept && !asked[in] && (of == everybodys || of == holders && e.Granted) { //mutant:pg-holders-are-asked-about
+			if _, known := s.sessions.Known(in); !known {
+				ask, asked[in] = append(ask, in), true
+			}
+		}
+	}
+	if len(ask) > 0 {
+		if err := s.sessions.Ask(ctx, ask); err != nil {
+			return err
+		}
+	}
+	f.ended = nil
+	for i := range f.q.Entries {
+		e := &f.q.Entries[i]
+		in, kept := f.in[e.ID]
+		if !kept {
+			continue
+		}
+		left, known := s.sessions.Known(in)
+		switch {
+		case !known: // nobody has asked: one that waits is kept for no longer than this
+			left = store.MaxPositionTTL
+		case left <= 0:
+			f.ended.add(in[:])
+			left = 0
+		}
+		e.Expires = min(e.Expires, f.now+micros(left))
+	}
+	return nil
+}
+
+// lookJudged reads what is stored of a name, and knows of all its entries whether they live.
+func (s *Store) lookJudged(ctx context.Context, name string, of whose) (*found, error) {
+	f, err := s.look(ctx, name)
+	if err == nil {
+		err = s.judge(ctx, f, of)
+	}
+	return f, err
+}
+
+// settle drops what is over of a name, and grants what fits then.
+func (s *Store) settle(ctx context.Context, name string) error {
+	f, err := s.lookJudged(ctx, name, everybodys)
+	if err != nil {
+		return err
+	}
+	if len(f.ended) == 0 {
+		now := f.time()
+		q := queue.Queue{Last: f.q.Last, Entries: f.q.Entries, OneLimit: true}
+		if c, _ := q.Release(now, &store.Hold{Name: name}); !c.Wrote { // nothing is over
+			return nil
+		}
+	}
+	return s.drop(ctx, name, f.ended)
+}
+
+// drop drops what has come to its end, with all else that is over in its row, and grants what fits then.
+func (s *Store) drop(ctx context.Context, name string, over over) error {
+	_, err := s.act(ctx, "settle", name, over, s.do.release, []byte(name), make([]byte, len(store.ID{})), int64(0), int64(0))
+	return err
+}

@@ -1,0 +1,259 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/pgstore/internal/pgtest"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record"
+	"github.com/holdfast-go/holdfast/store/record/recordtest"
+	"github.com/holdfast-go/holdfast/store/session"
+	"github.com/holdfast-go/holdfast/store/storetest"
+)
+
+func TestSessions(t *testing.T) {
+	t.Parallel()
+	addr := sharedAddr(t)
+	o := &Options{Schema: apart(t, addr)}
+	open := func(t *testing.T, addr string) record.Backend {
+		s := tableOn(t, poolOn(t, addr), o)
+		return recordtest.OnlySessions(sessionTable{s}, s.Close)
+	}
+	recordtest.RunSessions(t, recordtest.Subject{
+		Open: func(t *testing.T) record.Backend { return open(t, addr) },
+		Linked: func(t *testing.T) (record.Backend, storetest.Link) {
+			link := testserver.NewLink(t, addr)
+			return open(t, link.Addr()), link
+		},
+	})
+}
+
+func sessionsOf(s *Store) string { return tableOf(s)[:len(tableOf(s))-1] + sessionsSuffix + `"` }
+
+// kept is a hold that a session of the store keeps.
+func kept(t *testing.T, s *Store, name string) (h store.Hold, in session.ID) {
+	t.Helper()
+	h = mustHold(t, s, mutex(name))
+	mustRenew(t, s, h)
+	return h, sessionOf(t, s, name, h.ID)
+}
+
+func mustRenew(t *testing.T, s *Store, h store.Hold) store.Renewal {
+	t.Helper()
+	r := s.Renew(t.Context(), []store.Hold{h})[0]
+	if r.Err != nil {
+		t.Fatalf("renew %q: %v", h.Name, r.Err)
+	}
+	return r
+}
+
+// sessionOf is the session in the row of a name that keeps an entry, or zero.
+func sessionOf(t *testing.T, s *Store, name string, id store.ID) session.ID {
+	t.Helper()
+	f, err := s.look(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f.in[id]
+}
+
+// lock locks the row that a condition tells, until done, and has statements run in the
+// same transaction.
+func lock(t *testing.T, s *Store, rows string, args ...any) (tx pgx.Tx, done func()) {
+	t.Helper()
+	tx, err := poolOf(s).Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { tx.Rollback(context.Background()) })
+	if _, err := tx.Exec(t.Context(), "SELECT FROM "+rows+" FOR UPDATE", args...); err != nil {
+		t.Fatal(err)
+	}
+	return tx, func() {
+		t.Helper()
+		if err := tx.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Why the end of a session is made final by a statement before, and why a claim that waits does not depend
+// on the calls of its session: whoever has waited for a name's row reads the rows of
+// sessions as they were when the statement began.
+func TestAReadOfASessionBehindAWaitForANameIsStale(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	_, in := kept(t, s, "n")
+	_, done := lock(t, s, tableOf(s)+" WHERE name = 'n'")
+	type sight struct {
+		lives bool
+		calls int64
+	}
+	seen := make(chan sight, 1)
+	go func() {
+		var one sight
+		err := poolOf(s).QueryRow(t.Context(), "WITH l AS MATERIALIZED (SELECT name FROM "+tableOf(s)+" WHERE name = 'n' FOR UPDATE) SELECT x.expires > 0, x.calls FROM l, "+
+			sessionsOf(s)+" x WHERE x.id = $1", in[:]).Scan(&one.lives, &one.calls)
+		if err != nil {
+			t.Error(err)
+		}
+		seen <- one
+	}()
+	until(t, "the statement waits for the row", func() bool { return waitingForRows(t, s) == 1 })
+	if err := (sessionTable{s}).Call(t.Context(), in); err != nil {
+		t.Fatal(err)
+	}
+	if err := (sessionTable{s}).End(t.Context(), in); err != nil {
+		t.Fatal(err)
+	}
+	done()
+	if one := <-seen; !one.lives || one.calls != 0 {
+		t.Errorf("it saw %+v: then such a read could be decided on after all", one)
+	}
+}
+
+// The session of a holder ends, for good, while somebody's ask waits for the row. What
+// that found before it waited is no reason to pass over the holder, nor to wait for good.
+func TestWhoWaitedForTheRowPassesOverAHolderWhoseSessionHasEnded(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	other := tableOn(t, poolOf(s), &Options{Schema: s.schema})
+	defer other.Close()
+	h, in := kept(t, s, "n")
+	_, done := lock(t, s, tableOf(s)+" WHERE name = 'n'")
+	claim := mutex("n")
+	answered := make(chan store.Answer, 1)
+	go func() {
+		a, err := other.Ask(t.Context(), claim)
+		if err != nil {
+			t.Error(err)
+		}
+		answered <- a
+	}()
+	until(t, "the ask waits for the row", func() bool { return waitingForRows(t, s) >= 1 })
+	if err := (sessionTable{s}).End(t.Context(), in); err != nil {
+		t.Fatal(err)
+	}
+	done()
+	if a := <-answered; !a.Granted || a.Token <= h.Token {
+		t.Errorf("%+v, want granted", a)
+	}
+	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; err != store.ErrLost {
+		t.Errorf("and the hold before it: %v", err)
+	}
+}
+
+// A renewal is under way while somebody finds that the session has expired: one of the two
+// is done first, and the other sees it.
+func TestASessionIsPassedOverOnlyOnceItsEndIsFinal(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	other := tableOn(t, poolOf(s), &Options{Schema: s.schema})
+	defer other.Close()
+	_, in := kept(t, s, "n")
+	s.tasks.Wait() // the sweep at the beginning
+	run(t, poolOf(s), "UPDATE "+sessionsOf(s)+" SET expires = 1 WHERE id = $1", in[:])
+	tx, done := lock(t, s, sessionsOf(s)+" WHERE id = $1", in[:])
+	claim := mutex("n")
+	answered := make(chan store.Answer, 1)
+	go func() {
+		a, err := other.Ask(t.Context(), claim)
+		if err != nil {
+			t.Error(err)
+		}
+		answered <- a
+	}()
+	until(t, "who found it expired waits for its row", func() bool {
+		select {
+		case a := <-answered:
+			t.Fatalf("answered before the end is final: %+v", a)
+		default:
+		}
+		return waitingForRows(t, s) >= 1
+	})
+	if _, err := tx.Exec(t.Context(), "UPDATE "+sessionsOf(s)+" SET expires = $2 WHERE id = $1", in[:], time.Now().Add(time.Hour).UnixMicro()); err != nil {
+		t.Fatal(err)
+	}
+	done()
+	if a := <-answered; a.Granted || a.Holding != 1 {
+		t.Errorf("beside one whose session was renewed: %+v", a)
+	}
+}
+
+func TestSessionsThatHaveEndedAreDeletedAndOthersAreNot(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	_, in := kept(t, s, "n")
+	dead := session.NewID()
+	if _, err := (sessionTable{s}).Begin(t.Context(), dead, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if err := (sessionTable{s}).End(t.Context(), dead); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.run(t.Context(), s.do.session.sweep, nil, func() {}, nil); err != nil {
+		t.Fatal(err)
+	}
+	there := func(id session.ID) bool {
+		return pgtest.One[bool](t, poolOf(s), "SELECT EXISTS (SELECT FROM "+sessionsOf(s)+" WHERE id = $1)", id[:])
+	}
+	if there(dead) || !there(in) {
+		t.Errorf("the one that has ended is there: %v; the one that lives: %v", there(dead), there(in))
+	}
+}
+
+// A name that nobody has written for a day is kept if a session keeps what is there, and settled if that has ended.
+func TestAHoldThatIsOnlyRenewedByItsSessionIsNotSwept(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	h, in := kept(t, s, "n")
+	run(t, poolOf(s), "UPDATE "+tableOf(s)+" SET kept = 1")
+	sweep := func() []string {
+		t.Helper()
+		_, _, names, err := s.sweepPart(t.Context(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return names
+	}
+	names := sweep()
+	if !slices.Equal(names, []string{"n"}) {
+		t.Errorf("%q, want the name", names)
+	}
+	if err := s.settle(t.Context(), "n"); err != nil {
+		t.Fatal(err)
+	}
+	mustRenew(t, s, h)
+	if st := state(t, s, "n"); len(st.Entries) != 1 || st.Entries[0].ID != h.ID {
+		t.Fatalf("of the hold there is %+v", st)
+	}
+	if err := (sessionTable{s}).End(t.Context(), in); err != nil {
+		t.Fatal(err)
+	}
+	other := second(t, s)
+	if err := other.settle(t.Context(), "n"); err != nil {
+		t.Fatal(err)
+	}
+	if ids := pgtest.One[int](t, poolOf(s), "SELECT cardinality(id) FROM "+tableOf(s)+" WHERE name = 'n'"); ids != 0 {
+		t.Errorf("%d entries are left of a process that has died", ids)
+	}
+}
+
+// Both tables are told to whoever makes them by hand.
+func TestTheSchemaHasBothTables(t *testing.T) {
+	sql, err := Schema(&Options{Table: "mine"})
+	if err != nil || !strings.Contains(sql, `"mine" (`) || !strings.Contains(sql, `"mine_sessions" (`) {
+		t.Errorf("%q, %v", sql, err)
+	}
+	if _, err := Schema(&Options{Table: strings.Repeat("x", 55)}); !errors.Is(err, store.ErrInvalid) {
+		t.Errorf("a name that has no room for that of the sessions: %v", err)
+	}
+}

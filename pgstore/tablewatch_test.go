@@ -1,0 +1,61 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Each notification wakes all who listen.
+func TestWhoListensAtTheServerItselfIsNotTried(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	meddle(s, func(statement string, _ []any) error {
+		if strings.Contains(statement, "pg_notify($1") {
+			return errCut
+		}
+		return nil
+	})
+	if err := s.Watch(t.Context(), me, func(store.Notification) {}); err != nil {
+		t.Error(err)
+	}
+}
+
+// slowly is a db that connects to nothing until it may.
+type slowly struct {
+	db
+	may     chan struct{}
+	configs atomic.Int64
+}
+
+func (s *slowly) config(ctx context.Context) (*pgx.ConnConfig, error) {
+	s.configs.Add(1)
+	<-s.may
+	return s.db.config(ctx)
+}
+
+// When many come at once a connection takes long. To give it up and begin anew would make that longer.
+func TestAListenThatTakesLongIsWaitedForByTheNext(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	slow := &slowly{db: s.db, may: make(chan struct{})}
+	s.db = slow
+	may := sync.OnceFunc(func() { close(slow.may) })
+	defer may()
+	soon, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Watch(soon, me, func(store.Notification) {}); !errors.Is(err, store.ErrUnavailable) {
+		t.Fatal(err)
+	}
+	may()
+	if err := s.Watch(t.Context(), me, func(store.Notification) {}); err != nil || slow.configs.Load() != 1 {
+		t.Errorf("%v, with %d connections", err, slow.configs.Load())
+	}
+}
