@@ -169,11 +169,11 @@ func (k *asking) write(ctx context.Context) (a store.Answer, done bool, err erro
 			return a, true, err
 		}
 		placed = placed || f.in[c.ID] != (session.ID{})
-		whose := holders                 //mutant:pg-next-asks-about-holders
+		of := ahead(c.ID)                //mutant:pg-next-asks-about-holders
 		if k.joins && f.isBehind(c.ID) { // whoever is next asks, and this one when it asks again //mutant:pg-who-asks-again-asks-about-holders
-			whose = nobodys
+			of = nobodys
 		}
-		if err := k.judge(ctx, f, whose); err != nil {
+		if err := k.judge(ctx, f, of); err != nil {
 			return a, false, err
 		}
 		e := f.entry(c.ID)

@@ -179,6 +179,31 @@ func TestWhoAsksAgainPassesOverAllThatHaveDied(t *testing.T) {
 	}
 }
 
+// A writer waits behind a reader, and its process dies. Other readers have room once its session has ended, though
+// nobody gives anything back.
+func TestADeadWaiterKeepsNobodyOut(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	for _, how := range []string{"tries", "waits"} {
+		reads := func() store.Claim {
+			c := mutex(how)
+			c.Weight, c.Try = 1, how == "tries"
+			return c
+		}
+		mustRenew(t, s, mustHold(t, s, reads()))
+		writes, one := mutex(how), reads()
+		mustAsk(t, second(t, s), writes)
+		if a := mustAsk(t, s, one); a.Granted || a.Waiting != 1 {
+			t.Fatalf("%s behind a writer: %+v", how, a)
+		}
+		if err := (sessionTable{s}).End(t.Context(), sessionOf(t, s, how, writes.ID)); err != nil {
+			t.Fatal(err)
+		}
+		// It heard a moment ago that the writer's session goes on.
+		until(t, how+": it is granted", func() bool { return mustAsk(t, s, one).Granted })
+	}
+}
+
 // A claim that was let in while it waited for the row finds nothing to do, and neither does the next behind it.
 func TestWhoAsksAgainBehindOthersWritesNothing(t *testing.T) {
 	t.Parallel()

@@ -177,11 +177,12 @@ func (s *Store) look(ctx context.Context, name string) (*found, error) {
 	return s.read(ctx, "look at", name, s.do.ahead, []byte(name), []byte{})
 }
 
-// lookAhead reads what a claim has to know of those ahead of it, and knows of those that hold whether they live.
+// lookAhead reads what a claim has to know of those ahead of it, and knows of those that hold, and of the first that waits, whether
+// they live.
 func (s *Store) lookAhead(ctx context.Context, name string, id store.ID) (*found, error) {
 	f, err := s.read(ctx, "look at", name, s.do.ahead, []byte(name), id[:])
 	if err == nil {
-		err = s.judge(ctx, f, holders)
+		err = s.judge(ctx, f, ahead(id)) //mutant:pg-dead-waiter-is-in-the-way
 	}
 	return f, err
 }

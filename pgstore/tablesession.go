@@ -157,14 +157,22 @@ func (o over) text() string {
 	return a.text()
 }
 
-// whose sessions the server is asked about.
-type whose int
+// whose says of an entry whether the server is asked about its session.
+type whose func(e *queue.Entry) bool
 
-const (
-	nobodys    whose = iota
-	holders          // of those that hold
-	everybodys       // and of those that wait
-)
+func nobodys(*queue.Entry) bool    { return false }
+func holders(e *queue.Entry) bool  { return e.Granted }
+func everybodys(*queue.Entry) bool { return true }
+
+// ahead is of all that are ahead of a claim, or of all if it has no entry. A waiter that has died
+// is in the way as a holder is: beside readers a dead writer keeps readers out.
+func ahead(id store.ID) whose {
+	behind := false
+	return func(e *queue.Entry) bool {
+		behind = behind || e.ID == id
+		return !behind
+	}
+}
 
 // judge gives each entry that a session keeps the time that this has left. Whether sessions
 // live is asked where this process does not know. What has ended is noted in f.ended: that was
@@ -174,7 +182,7 @@ func (s *Store) judge(ctx context.Context, f *found, of whose) error {
 	asked := map[session.ID]bool{}
 	for i := range f.q.Entries {
 		e := &f.q.Entries[i]
-		if in, kept := f.in[e.ID]; kept && !asked[in] && (of == everybodys || of == holders && e.Granted) { //mutant:pg-holders-are-asked-about
+		if in, kept := f.in[e.ID]; of(e) && kept && !asked[in] { //mutant:pg-holders-are-asked-about
 			if _, known := s.sessions.Known(in); !known {
 				ask, asked[in] = append(ask, in), true
 			}
