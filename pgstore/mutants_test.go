@@ -34,6 +34,7 @@ func TestTheTestsCatchEachMutantOfTheTable(t *testing.T) {
 		{"a release that was not answered is not repeated", "AReleaseThatWasNotAnsweredIsMadeUpFor", "pg-unanswered-release-is-repeated", mutant.Cond("done && !late || m.goes()")},
 		{"a session is renewed once for a renewal", "ARenewalOfASessionThatIsNotAnsweredIsSentAgain", "pg-session-renewed-once", mutant.Cond("try > 0")},
 		{"a hold is asked for beside its move", "AHoldThatMovesLateIsFollowed", "pg-asked-for-beside-a-move", mutant.Cond("moves && false")},
+		{"a hold that is asked for again moves", "ToAskForAHoldAgainShowsNoToken", "pg-asked-for-is-shown", mutant.Return("h, m.to != nil || m.token != 0 && m.sess != nil && m.sess.TTL < c.TTL")},
 		{"what moved out of an ended session stays", "AHoldThatMovedOutOfAnEndedSessionIsTakenOut", "pg-moved-out-of-an-ended-session", mutant.Cond("true")},
 		{"a broken hold is dropped before its owner is called", "ABreakThatCallsNobodyDropsNothing", "pg-dropped-before-the-call", mutant.Stmt("drop := b.Now")},
 		{"who is next does not ask whether the holder lives", "WhoWaitedForTheRowPassesOverAHolderWhoseSessionHasEnded", "pg-next-asks-about-holders", mutant.Stmt("of := whose(nobodys)")},

@@ -103,6 +103,31 @@ func TestAGrantInTheQueueMovesToTheLongSession(t *testing.T) {
 	}
 }
 
+// A hold whose owner has not used the token is kept by asking for it again, as one of several names that are taken
+// together is. Nobody has run, so its minimum hold does not count if its process dies.
+func TestToAskForAHoldAgainShowsNoToken(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	other, waits := second(t, s), mutex("n")
+	h := mustHold(t, other, mutex("n"))
+	waits.TTL, waits.MinHold = time.Minute, time.Hour
+	mustAsk(t, s, waits)
+	if err := other.Release(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if a := mustAsk(t, s, waits); !a.Granted || a.From == 0 {
+			t.Fatalf("%+v", a)
+		}
+	}
+	next := mutex("n")
+	dead(s)
+	if err := (sessionTable{other}).End(t.Context(), sessionOf(t, other, "n", waits.ID)); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it heard that the session has ended", func() bool { return mustAsk(t, other, next).Granted })
+}
+
 func TestTheHoldOfADeadProcessComesFreeWithItsSession(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
