@@ -27,13 +27,15 @@ type localClaim struct {
 	busy  int              // operations under way
 	tries int              // to take it out
 
-	calls int64 // of its session, before the row was read or written last
-	reads bool  // its renewals have something to read
-	token int64 // of its grant, once its owner was told; 0 before
-	used  int64
-	owner string
-	told  store.Renewal // how it stands, as its owner was told
-	heard int64         // the token of its grant, as a notification told
+	calls  int64         // of its session, before the row was read or written last
+	seen   store.Instant // the row was read or written then, or later
+	reads  bool          // its renewals have something to read
+	handed bool          // it may get another id, however late: a renewal that gives it one was sent
+	token  int64         // of its grant, once its owner was told; 0 before
+	used   int64
+	owner  string
+	told   store.Renewal // how it stands, as its owner was told
+	heard  int64         // the token of its grant, as a notification told
 }
 
 // claims are those of this process.

@@ -335,6 +335,9 @@ func TestAHoldThatMayHaveAnotherIDIsReadAgain(t *testing.T) {
 	if r := s.Renew(t.Context(), []store.Hold{goes})[0]; r.Err == nil {
 		t.Fatalf("%+v, want no answer", r)
 	}
+	for range 2 {
+		mustRenew(t, s, h) // it has not happened yet
+	}
 	back()
 	late(t, s, s.do.renew, args())
 	if r := s.Renew(t.Context(), []store.Hold{h})[0]; !errors.Is(r.Err, store.ErrLost) {

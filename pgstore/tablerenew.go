@@ -131,7 +131,7 @@ func (s *Store) unchanged(h *store.Hold, began store.Instant) (r store.Renewal, 
 	defer s.claims.mu.Unlock()
 	m := s.claims.of[h.ID]
 	if m == nil || m.sess == nil || m.to != nil || m.sess.TTL < h.TTL || //mutant:pg-hold-stays-in-the-short-session
-		m.reads || m.token == 0 || m.token != h.Token || m.name != h.Name || h.NewID != (store.ID{}) || h.Used > m.used || h.Owner != "" && h.Owner != m.owner {
+		m.reads || m.handed || m.token == 0 || m.token != h.Token || m.name != h.Name || h.NewID != (store.ID{}) || h.Used > m.used || h.Owner != "" && h.Owner != m.owner {
 		return r, false
 	}
 	st := m.sess.State()
@@ -166,7 +166,7 @@ func (s *Store) prepare(ctx context.Context, r *renewal, keepers map[time.Durati
 	if m != nil {
 		s.claims.mu.Lock()
 		if was, to, until = m.sess, m.to, m.until; adopts {
-			m.reads = true // only its row tells whether it has another id //mutant:pg-handed-on-is-read
+			m.handed = true // only its row tells whether it has another id //mutant:pg-handed-on-is-read
 		}
 		s.claims.mu.Unlock()
 	}
