@@ -46,7 +46,7 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 func (s *Store) nothing(m *localClaim) {
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
-	if m.sess == nil && m.late == 0 && m.token == 0 {
+	if m.sess == nil && m.comes == 0 && m.token == 0 {
 		s.forget(m)
 	}
 }
@@ -94,8 +94,8 @@ func (s *Store) askOnce(ctx context.Context, m *localClaim, c *store.Claim) (a s
 func (k *asking) free(ctx context.Context) (a store.Answer, done bool, err error) {
 	c, sent := k.c, store.Now()
 	token, err := k.askFree(ctx, c.Name, append(k.args, micros(store.TokenRetention+max(c.TTL+c.LockDelay, c.MinHold))))
-	if err != nil && !store.Definite(err) { // what comes when it was given up would last for its TTL
-		k.mayComeLate(k.m, k.tooLate()) //mutant:pg-late-grant-is-taken-out
+	if err != nil && !k.undone(err) { // what comes when it was given up would last for its TTL
+		k.mayComeLate(k.m, 0) //mutant:pg-late-grant-is-taken-out
 	}
 	if err != nil || token == 0 {
 		return a, false, err
@@ -140,7 +140,7 @@ func (k *asking) write(ctx context.Context) (a store.Answer, done bool, err erro
 	m, c := k.m, k.c
 	in, placed := []byte{}, false // placed: an entry may be in the session, and nobody knows of it
 	defer func() {
-		if k.joins && err != nil && (placed || !store.Definite(err)) { //mutant:pg-place-of-a-failed-ask-is-noted
+		if k.joins && err != nil && (placed || !k.undone(err)) { //mutant:pg-place-of-a-failed-ask-is-noted
 			k.mayComeLate(m, k.late)
 		}
 	}()
@@ -236,13 +236,13 @@ func (s *Store) tooLate() int64 {
 	return s.claims.serverNow() + s.claims.late.Microseconds()
 }
 
-// mayComeLate notes that an ask was not answered, and may have been done or be done until it is too late: what
-// it brings then is nobody's, and no session's end would take it out. (Of a free name it may be done later still, and goes
-// with its TTL.)
+// mayComeLate notes that an ask was not answered, and may have been done or be done yet: what
+// it brings then is nobody's, and no session's end would take it out. In a session it takes no place once it is late on the
+// server's clock. (Of a free name, for which late is 0, it may be done later still, and goes with its TTL.)
 func (s *Store) mayComeLate(m *localClaim, late int64) {
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
-	m.late = max(m.late, late)
+	m.late, m.comes = max(m.late, late), max(m.comes, store.Now().Add(s.claims.late))
 }
 
 // overTaken is of a claim that a session of ours kept and that is there no more: somebody has broken it, or

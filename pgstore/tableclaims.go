@@ -18,7 +18,8 @@ type localClaim struct {
 
 	sess  *session.Session // that keeps its entry; nil: it has an expiry of its own
 	to    *session.Session // a statement that moves it into this one was not answered
-	late  int64            // an ask was not answered that does nothing once it is this late on the server's clock; 0: none was
+	late  int64            // an ask was not answered that takes no place once it is this late on the server's clock
+	comes store.Instant    // what an ask that was not answered brings is expected until then; 0: all were
 	until store.Instant    // it lasts until then at least, as its owner was told
 	ends  store.Instant    // it is taken out then, unless it is renewed
 	over  bool             // its session has ended, or it was taken out
@@ -79,6 +80,15 @@ func (c *claims) hear(now int64) {
 // serverNow is the server's clock, never ahead of it. claims.mu is held.
 func (c *claims) serverNow() int64 { return c.now + store.Now().Sub(c.heard).Microseconds() }
 
+// expects is for how long an ask of a claim may come yet that was not answered. claims.mu is held.
+func (c *claims) expects(m *localClaim) time.Duration {
+	here := m.comes.Sub(store.Now())
+	if m.late == 0 { // it asked for a free name, or the server's clock is not known
+		return here
+	}
+	return max(here, time.Duration(m.late-c.serverNow())*time.Microsecond) //mutant:pg-late-by-the-servers-clock
+}
+
 // enter begins an operation on a claim, or returns nil if it is not known; with makes
 // it becomes that.
 func (s *Store) enter(name string, id store.ID, makes bool) *localClaim {
@@ -136,7 +146,7 @@ func (m *localClaim) isOver() bool {
 
 // goes reports whether what is stored of the claim has an expiry of its own, and goes by itself. claims.mu is held.
 func (m *localClaim) goes() bool {
-	return m.sess == nil && m.to == nil && m.late == 0 //mutant:pg-unanswered-ask-may-have-been-done
+	return m.sess == nil && m.to == nil && m.comes == 0 //mutant:pg-unanswered-ask-may-have-been-done
 }
 
 // gone is why a claim is lost, or nil. If it was broken and is there still, that is the reason.
@@ -169,7 +179,7 @@ func (s *Store) leave(m *localClaim, done bool) {
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
 	m.left = true
-	late := m.late > s.claims.serverNow()                    //mutant:pg-late-ask-is-taken-out
+	late := s.claims.expects(m) > 0                          //mutant:pg-late-ask-is-taken-out
 	if done && !late || m.goes() && store.Now() >= m.until { //mutant:pg-unanswered-release-is-repeated
 		s.forget(m)
 		return
@@ -219,7 +229,7 @@ func (s *Store) due(now store.Instant) (next store.Instant) {
 		case m.busy > 0:
 		case m.ends > now:
 			next = min(next, m.ends)
-		case m.late == 0 && m.over && m.to == nil:
+		case m.comes == 0 && m.over && m.to == nil:
 			s.forget(m)
 		case m.goes() && (!m.left || now >= m.until):
 			if now > m.ends.Add(remembered) {
@@ -242,7 +252,7 @@ func (s *Store) takeOut(m *localClaim) {
 	ctx, cancel := context.WithTimeout(s.ctx, 4*time.Second)
 	defer cancel()
 	s.claims.mu.Lock()
-	last := m.late == 0 || s.claims.serverNow() > m.late //mutant:pg-late-ask-is-awaited
+	last := m.comes == 0 || s.claims.expects(m) < 0 //mutant:pg-late-ask-is-awaited
 	s.claims.mu.Unlock()
 	err := s.drop(ctx, m.name, over{string(m.id[:]): true})
 	s.claims.mu.Lock()
@@ -250,14 +260,14 @@ func (s *Store) takeOut(m *localClaim) {
 	m.busy--
 	if err == nil && last {
 		m.into(nil)
-		m.over, m.late, m.ends = true, 0, store.Now().Add(remembered)
+		m.over, m.late, m.comes, m.ends = true, 0, 0, store.Now().Add(remembered)
 		if m.left {
 			s.forget(m)
 		}
 		return
 	}
 	if err == nil { // what comes late by then is taken out then
-		m.ends = store.Now().Add(time.Duration(max(m.late-s.claims.serverNow(), 0))*time.Microsecond + 10*time.Millisecond)
+		m.ends = store.Now().Add(max(s.claims.expects(m), 0) + 10*time.Millisecond)
 		return
 	}
 	m.tries++

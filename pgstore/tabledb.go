@@ -63,7 +63,7 @@ func (d *pgxDB) config(ctx context.Context) (*pgx.ConnConfig, error) {
 func (d *pgxDB) query(ctx context.Context, statement string, args []any, how how, row func(func(...any) error) error) error {
 	conn, err := d.acquire(ctx, how.urgent)
 	if err != nil {
-		return err
+		return notSent{err}
 	}
 	defer conn.Release()
 	mode := d.mode
@@ -129,3 +129,8 @@ func each(ctx context.Context, query func(context.Context, string, ...any) (pgx.
 type notRun struct{ error }
 
 func (e notRun) Unwrap() error { return e.error }
+
+// notSent is an error of a statement for which there was no connection.
+type notSent struct{ error }
+
+func (e notSent) Unwrap() error { return e.error }

@@ -115,8 +115,7 @@ func TestAnAskThatWasNotAnsweredIsNotTakenOutAtOnce(t *testing.T) {
 func TestAGrantThatComesLateIsTakenOut(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
-	mustHold(t, s, mutex("other"))
-	mustAsk(t, s, mutex("other")) // it knows the time
+	mustHold(t, second(t, s), mutex("other")) // so that there is a table; this one has not heard the server's time
 	s.claims.mu.Lock()
 	s.claims.late = 2 * time.Second
 	s.claims.mu.Unlock()
@@ -335,10 +334,10 @@ func TestAHoldThatMayHaveAnotherIDIsReadAgain(t *testing.T) {
 	if r := s.Renew(t.Context(), []store.Hold{goes})[0]; r.Err == nil {
 		t.Fatalf("%+v, want no answer", r)
 	}
+	back()
 	for range 2 {
 		mustRenew(t, s, h) // it has not happened yet
 	}
-	back()
 	late(t, s, s.do.renew, args())
 	if r := s.Renew(t.Context(), []store.Hold{h})[0]; !errors.Is(r.Err, store.ErrLost) {
 		t.Errorf("%+v, want lost: it has another id", r)
@@ -399,4 +398,44 @@ func TestTheClockFollowsTheServerBack(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What an ask brings that was not answered is taken out for as long as it may come, by our clock and by the server's.
+func TestALateAskIsExpectedByBothClocks(t *testing.T) {
+	t.Parallel()
+	now := store.Now()
+	c := &claims{now: 1_700_000_000_000_000, heard: now}
+	for _, one := range []struct {
+		what  string
+		m     localClaim
+		least time.Duration
+	}{
+		{"the server's clock was set back", localClaim{comes: now.Add(time.Second), late: c.now + 5_000_000}, 4 * time.Second},
+		{"the server's clock was set forward", localClaim{comes: now.Add(5 * time.Second), late: c.now + 1}, 4 * time.Second},
+		{"a free name was asked for", localClaim{comes: now.Add(5 * time.Second)}, 4 * time.Second},
+	} {
+		if left := c.expects(&one.m); left < one.least {
+			t.Errorf("%s: it is expected for %v, want %v", one.what, left, one.least)
+		}
+	}
+	if left := c.expects(&localClaim{}); left > 0 {
+		t.Errorf("all were answered, and one is expected for %v", left)
+	}
+}
+
+// Nobody listens. An ask that was not sent brings nothing, and is not remembered for as long as the outage lasts.
+func TestAnAskThatWasNotSentIsForgotten(t *testing.T) {
+	t.Parallel()
+	s := tableOn(t, poolOn(t, "127.0.0.1:1"), nil)
+	defer s.Close()
+	claim := mutex("n")
+	if a, err := s.Ask(t.Context(), claim); !errors.Is(err, store.ErrUnavailable) {
+		t.Fatalf("%+v, %v", a, err)
+	}
+	if err := s.Release(t.Context(), store.Hold{Name: "n", ID: claim.ID}); !errors.Is(err, store.ErrUnavailable) {
+		t.Fatal(err)
+	}
+	if m, known := knows(s, claim.ID); known {
+		t.Errorf("it is remembered: %+v", m)
+	}
 }

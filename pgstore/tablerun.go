@@ -57,6 +57,12 @@ func (s *Store) notApplied(err error) bool {
 	return false
 }
 
+// undone reports whether a statement that failed surely did nothing, and will not.
+func (s *Store) undone(err error) bool {
+	var none notSent
+	return store.Definite(err) || s.notApplied(err) || errors.As(err, &none) //mutant:pg-unsent-ask-is-awaited
+}
+
 // code is the server's code of an error, or "" if it is not of the server.
 func code(err error) string { return store.SQLState(err) }
 

@@ -46,7 +46,7 @@ func (d *sqlDB) query(ctx context.Context, statement string, args []any, how how
 	if how.urgent {
 		own, theirs, err := d.acquire(ctx)
 		if err != nil {
-			return err
+			return notSent{err}
 		}
 		if own != nil {
 			defer own.Release()
