@@ -2,10 +2,13 @@
 -- and nothing else is to be done. It does what ask.sql does then, for a fraction: in a crowd all come so.
 -- $1 name, $2 id, $3 limit, $4 how many tokens, $5 minimum hold, $6 lock delay, $7 owner, $8 the
 -- session that keeps the place, $9 when it is too late to take one. The row is locked
--- first: a statement that has waited for one that nobody changed tests nothing again.
-WITH l AS MATERIALIZED (
+-- first, and the time is that of when it was had: a statement that has waited for one that nobody changed tests
+-- nothing again, and what does not depend on the lock may be tested before it.
+WITH f AS MATERIALIZED (
 	SELECT name FROM {table} WHERE name = $1::bytea
 	FOR UPDATE --mutant:pg-ask-behind-lock
+), l AS MATERIALIZED (
+	SELECT name, {now} AS now FROM f
 ), j AS (
 	UPDATE {table} AS t SET
 		kept = greatest(t.kept, {now} + $6::bigint + {day}),
@@ -18,8 +21,8 @@ WITH l AS MATERIALIZED (
 		AND lim = $3::int --mutant:pg-ask-behind-limit
 		AND id <> '{}' --mutant:pg-ask-behind-nobody
 		AND $2::bytea <> ALL (id) --mutant:pg-ask-behind-itself
-		AND {now} < ALL (expires) --mutant:pg-ask-behind-expired
-		AND {now} < $9::bigint --mutant:pg-ask-behind-late
+		AND l.now < ALL (expires) --mutant:pg-ask-behind-expired
+		AND l.now < $9::bigint --mutant:pg-ask-behind-late
 	RETURNING t.*, {now} AS now, {durable} AS durable
 )
 SELECT t.now, t.form, true, t.last, t.lim, {entry u}, NULL::bigint, w.skipped, t.durable
