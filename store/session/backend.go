@@ -87,7 +87,8 @@ type Traits struct {
 //     as long as a Renew can still be answered with nil.
 //  14. Left at or below 0 is final, and was made final before Left returned: no Renew
 //     of the session is answered with nil after that, even one that was sent
-//     before and was delayed.
+//     before and was delayed. How far it is below 0 is for how long the session has
+//     ended at least, where the server tells that.
 //  15. Once Left has been at or below 0 for a session it is so for every process, always.
 //  16. Left of an ID that was never begun, or ended long ago, is at or below 0.
 //  17. When a session has come to its end by 2, Left says so soon (ByOwnClock: after

@@ -32,6 +32,7 @@ func TestTheTestsCatchEachMutantOfTheSessions(t *testing.T) {
 		{"a close that was not answered is none", "TestAReaderThatIsNotAnsweredEndsNoSession", "session-unanswered-close-is-none", mutant.Cond("false")},
 		{"what was seen of an ended session is kept", "TestNothingIsKeptOfASessionThatHasEnded", "session-ended-is-kept", mutant.Delete()},
 		{"a session is judged by when it was seen first", "TestASessionWithoutAClockEndsWhenItWasSeenUnchangedForItsTTL", "session-stamp-not-compared", mutant.Cond("!known")},
+		{"a session has ended just now", "TestItIsKnownForHowLongASessionHasEnded", "session-ended-just-now", mutant.Return("end.heard.Sub(now), true")},
 		{"a session is trusted for its TTL", "TestASessionOfAnotherIsAskedForAgainSoon", "session-trusted-for-its-ttl", mutant.Cond("left > 0")},
 	} {
 		all = append(all, mutant.Broken{Name: m.name, Pkg: "store/session", Test: m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})

@@ -12,7 +12,13 @@ import (
 // others is what this process knows of sessions of other processes.
 type others struct {
 	alive map[ID]sight
-	over  map[ID]store.Instant // they have ended for good; when we heard
+	over  map[ID]ending
+}
+
+// An ending is of a session that has ended for good.
+type ending struct {
+	at    store.Instant // when it did, at the latest
+	heard store.Instant
 }
 
 // A sight is what the server told of a session that lived.
@@ -47,11 +53,11 @@ const kept = 10 * time.Minute
 // soon is how long a session goes on at least of which we know no more.
 const soon = 50 * time.Millisecond
 
-func (o *others) end(id ID, now store.Instant) {
+func (o *others) end(id ID, at, now store.Instant) {
 	if o.over == nil {
-		o.over = map[ID]store.Instant{}
+		o.over = map[ID]ending{}
 	}
-	o.over[id] = now
+	o.over[id] = ending{min(at, now), now}
 	delete(o.alive, id)
 }
 
@@ -74,15 +80,15 @@ func (o *others) forget(now store.Instant) {
 			delete(o.alive, id)
 		}
 	}
-	for id, since := range o.over {
-		if now > since.Add(kept) {
+	for id, end := range o.over {
+		if now > end.heard.Add(kept) {
 			delete(o.over, id)
 		}
 	}
 }
 
 // Known is for how long any session goes on at least, as far as this process knows
-// without asking. Not above 0: it has ended for good (law 2), or is one of ours
+// without asking. Not above 0: it has ended for good (law 2), so long ago at least, or is one of ours
 // that is over for all that it keeps.
 func (s *Set) Known(id ID) (left time.Duration, known bool) {
 	s.mu.Lock()
@@ -94,8 +100,8 @@ func (s *Set) Known(id ID) (left time.Duration, known bool) {
 		}
 		return sess.end().Sub(now), true
 	}
-	if _, over := s.others.over[id]; over {
-		return 0, true
+	if end, over := s.others.over[id]; over {
+		return end.at.Sub(now), true //mutant:session-ended-just-now
 	}
 	seen := s.others.alive[id]
 	if left = seen.until.Sub(now); left > 0 && now < seen.heard.Add(s.trusts) { //mutant:session-trusted-for-its-ttl
@@ -118,7 +124,7 @@ func (s *Set) Ask(ctx context.Context, ids []ID) error {
 		if left[i] > 0 { //mutant:session-end-is-final
 			s.others.live(id, now.Add(max(left[i], soon)), now)
 		} else {
-			s.others.end(id, now)
+			s.others.end(id, now.Add(left[i]), now)
 		}
 	}
 	return nil

@@ -191,7 +191,7 @@ func (s *Set) finish(sess *Session) {
 		defer s.mu.Unlock()
 		if now := store.Now(); err == nil || now > sess.end().Add(2*sess.TTL) {
 			delete(s.own, sess.ID)
-			s.others.end(sess.ID, now)
+			s.others.end(sess.ID, now, now)
 		} else {
 			sess.ending, sess.again = false, now.Add(time.Second)
 		}

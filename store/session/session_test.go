@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -519,5 +520,29 @@ func TestWhatIsSeenOfASessionDoesNotEndIt(t *testing.T) {
 	}
 	if left, known := s.Known(expired); known {
 		t.Errorf("of one that had expired: %v, though nobody has made that final", left)
+	}
+}
+
+// An endedBefore is a server that says of each session for how long it has ended.
+type endedBefore struct {
+	session.Backend
+	by time.Duration
+}
+
+func (e endedBefore) Left(_ context.Context, ids []session.ID) ([]time.Duration, error) {
+	return slices.Repeat([]time.Duration{-e.by}, len(ids)), nil
+}
+
+// A lock delay counts from the end of a session, and not from when somebody finds that.
+func TestItIsKnownForHowLongASessionHasEnded(t *testing.T) {
+	t.Parallel()
+	s := session.NewSet(endedBefore{recordtest.NewMemory(recordtest.Options{}).Client(), time.Hour}, func() {})
+	defer s.Close(t.Context())
+	id := session.NewID()
+	if err := s.Ask(t.Context(), []session.ID{id}); err != nil {
+		t.Fatal(err)
+	}
+	if left, known := s.Known(id); !known || left > -time.Hour || left < -2*time.Hour {
+		t.Errorf("of a session that ended an hour ago: %v, %v", left, known)
 	}
 }
