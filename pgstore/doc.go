@@ -27,8 +27,9 @@
 //
 // An entry with a session lasts as long as that, and its expires is 2⁶². The sessions are
 // rows of a second table, with "_sessions" behind its name: id, when it expires, or 0
-// once that is final, its TTL, and how often its owner was called. They are deleted
-// when they have ended.
+// once its owner has ended it, its TTL, and how often its owner was called. When somebody
+// else has made its end final, expires is below 0: that long after 1970 it expired. Those
+// that have ended are deleted, some at a time, and the latter after a day.
 //
 // A row that nobody has used for a day is deleted by whoever uses the table
 // later, some at a time and beside other work, as fast as such rows are found. Notifications are notifications on the
@@ -50,7 +51,7 @@
 // it keeps. So ten thousand leases cost a few statements a second, and who waits writes nothing.
 // What is told of a hold counts from the session's last answered renewal. A claim that
 // is not renewed is taken out by its own process; what a dead process had goes
-// with its session. Nobody passes over a session before its end was made final by a
+// with its session. Each half of a TTL the rows of what is renewed are read. Nobody passes over a session before its end was made final by a
 // statement on its row.
 //
 // Hundreds may wait for one name: each comes by a short statement that appends it, and is

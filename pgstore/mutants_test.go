@@ -38,6 +38,7 @@ func TestTheTestsCatchEachMutantOfTheTable(t *testing.T) {
 		{"what moved out of an ended session stays", "AHoldThatMovedOutOfAnEndedSessionIsTakenOut", "pg-moved-out-of-an-ended-session", mutant.Cond("true")},
 		{"a broken hold is dropped before its owner is called", "ABreakThatCallsNobodyDropsNothing", "pg-dropped-before-the-call", mutant.Stmt("drop := b.Now")},
 		{"who is next does not ask whether the holder lives", "WhoWaitedForTheRowPassesOverAHolderWhoseSessionHasEnded", "pg-next-asks-about-holders", mutant.Stmt("of := whose(nobodys)")},
+		{"a session has ended when that is found", "ALockDelayCountsFromTheEndOfTheSession", "pg-ended-just-now", mutant.Stmt("f.ended.add(in[:], 0)")},
 		{"nobody asks whether a waiter lives", "ADeadWaiterKeepsNobodyOut", "pg-dead-waiter-is-in-the-way", mutant.Stmt("err = s.judge(ctx, f, holders)")},
 		{"who asks again does not ask whether the holder lives", "WhoAsksAgainPassesOverAllThatHaveDied", "pg-who-asks-again-asks-about-holders", mutant.Cond("f.isBehind(c.ID)")},
 		{"a direct connection is tried", "WhoListensAtTheServerItselfIsNotTried", "pg-listen-is-tried", mutant.Cond("true")},

@@ -108,7 +108,7 @@ func endAll(t *testing.T, s *Store) {
 		f, err := s.lookJudged(t.Context(), name, everybodys)
 		if err == nil {
 			for _, id := range ids {
-				f.ended.add(id[:])
+				f.ended.add(id[:], 0)
 			}
 			err = s.drop(t.Context(), name, f.ended)
 		}

@@ -254,7 +254,7 @@ func (s *Store) takeOut(m *localClaim) {
 	s.claims.mu.Lock()
 	last := m.comes == 0 || s.claims.expects(m) < 0 //mutant:pg-late-ask-is-awaited
 	s.claims.mu.Unlock()
-	err := s.drop(ctx, m.name, over{string(m.id[:]): true})
+	err := s.drop(ctx, m.name, over{string(m.id[:]): 0})
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
 	m.busy--

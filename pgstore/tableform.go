@@ -146,7 +146,8 @@ func (f *found) lost() error {
 // there is no error, nor is a table that is not.
 func (s *Store) act(ctx context.Context, what, name string, over over, statement string, args ...any) (*found, error) {
 	var f *found
-	args = append(args, over.text())
+	ended, ago := over.text()
+	args = append(args, ended, ago)
 	err := s.run(ctx, statement, args, func() { f = &found{} }, func(scan func(...any) error) error {
 		var r row
 		var durable int64

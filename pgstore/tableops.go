@@ -78,7 +78,7 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 	defer s.exit(m)
 	why := s.gone(ctx, m)
 	if broken := (*store.LostError)(nil); why != nil && !errors.As(why, &broken) {
-		err := s.drop(ctx, h.Name, over{string(h.ID[:]): true}) // what is left of it has expired //mutant:pg-expired-is-not-given-back
+		err := s.drop(ctx, h.Name, over{string(h.ID[:]): 0}) // what is left of it has expired //mutant:pg-expired-is-not-given-back
 		if s.leave(m, err == nil); err == nil && h.Token != 0 {
 			err = why
 		}

@@ -78,7 +78,8 @@ func (s sessionTable) Call(ctx context.Context, id session.ID) error {
 
 // End implements [session.Backend].
 func (s sessionTable) End(ctx context.Context, id session.ID) error {
-	_, err := s.write(ctx, s.do.session.end, []any{id[:], false})
+	var over int64
+	_, err := s.write(ctx, s.do.session.end, []any{id[:], false}, &over)
 	return s.sessionFailed("end", err)
 }
 
@@ -90,15 +91,17 @@ func (s sessionTable) Left(ctx context.Context, ids []session.ID) ([]time.Durati
 		in.bytes(string(ids[i][:]))
 	}
 	for {
-		goesOn := map[session.ID]time.Duration{}
-		err := s.run(ctx, s.do.session.left, []any{in.text()}, func() { clear(goesOn) }, func(scan func(...any) error) error {
+		left := map[session.ID]int64{}
+		var expired []session.ID
+		err := s.run(ctx, s.do.session.left, []any{in.text()}, func() { clear(left); expired = nil }, func(scan func(...any) error) error {
 			var id []byte
-			var us, expires int64
-			if err := scan(&id, &us, &expires); err != nil {
+			var us int64
+			var final bool
+			if err := scan(&id, &us, &final); err != nil || len(id) != len(session.ID{}) {
 				return err
 			}
-			if len(id) == len(session.ID{}) && expires > 0 {
-				goesOn[session.ID(id)] = time.Duration(us) * time.Microsecond
+			if left[session.ID(id)] = us; us <= 0 && !final {
+				expired = append(expired, session.ID(id))
 			}
 			return nil
 		})
@@ -106,24 +109,23 @@ func (s sessionTable) Left(ctx context.Context, ids []session.ID) ([]time.Durati
 			return nil, s.sessionFailed("look at", err)
 		}
 		again := false
-		for id, left := range goesOn {
-			if left > 0 {
-				continue
-			}
-			ended, err := s.write(ctx, s.do.session.end, []any{id[:], true}) //mutant:pg-session-end-is-final
+		for _, id := range expired {
+			var over int64
+			ended, err := s.write(ctx, s.do.session.end, []any{id[:], true}, &over) //mutant:pg-session-end-is-final
 			if err != nil {
 				return nil, s.sessionFailed("end", err)
 			}
+			left[id] = -over
 			again = again || !ended // it was renewed meanwhile, or deleted
 		}
 		if again {
 			continue
 		}
-		left := make([]time.Duration, len(ids))
+		out := make([]time.Duration, len(ids))
 		for i, id := range ids {
-			left[i] = max(0, goesOn[id])
+			out[i] = time.Duration(left[id]) * time.Microsecond
 		}
-		return left, nil
+		return out, nil
 	}
 }
 
@@ -138,23 +140,24 @@ func (s sessionTable) sessionFailed(what string, err error) error {
 }
 
 // An over is the ids of what has come to its end: sessions, for good, and claims of this process
-// that sessions keep and whose time is over.
-type over map[string]bool
+// that sessions keep and whose time is over. It tells for how long they have been over.
+type over map[string]time.Duration
 
-func (o *over) add(id []byte) {
+func (o *over) add(id []byte, ago time.Duration) {
 	if *o == nil {
 		*o = over{}
 	}
-	(*o)[string(id)] = true
+	(*o)[string(id)] = ago
 }
 
-// text is the argument of a full statement.
-func (o over) text() string {
-	var a array
-	for id := range o {
+// text is the arguments of a full statement.
+func (o over) text() (ids, ago string) {
+	var a, b array
+	for id, d := range o {
 		a.bytes(id)
+		b.number(d.Microseconds())
 	}
-	return a.text()
+	return a.text(), b.text()
 }
 
 // whose says of an entry whether the server is asked about its session.
@@ -205,8 +208,7 @@ func (s *Store) judge(ctx context.Context, f *found, of whose) error {
 		case !known: // nobody has asked: one that waits is kept for no longer than this
 			left = store.MaxPositionTTL
 		case left <= 0:
-			f.ended.add(in[:])
-			left = 0
+			f.ended.add(in[:], -left) //mutant:pg-ended-just-now
 		}
 		e.Expires = min(e.Expires, f.now+micros(left))
 	}

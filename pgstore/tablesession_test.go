@@ -188,16 +188,66 @@ func TestASessionIsPassedOverOnlyOnceItsEndIsFinal(t *testing.T) {
 	}
 }
 
+// A process died, and nobody came for what it held. Its lock delay counts from the end of its session, and not from when
+// somebody finds that.
+func TestALockDelayCountsFromTheEndOfTheSession(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	other := second(t, s)
+	c := mutex("n")
+	c.LockDelay = time.Hour
+	h := mustHold(t, s, c)
+	mustRenew(t, s, h)
+	in := sessionOf(t, s, "n", h.ID)
+	dead(s)
+	for _, step := range []struct {
+		ago     time.Duration
+		granted bool
+	}{{30 * time.Minute, false}, {2 * time.Hour, true}} {
+		run(t, poolOf(s), "UPDATE "+sessionsOf(s)+" SET expires = $2 WHERE id = $1", in[:], time.Now().Add(-step.ago).UnixMicro())
+		comes := mutex("n")
+		comes.Try = true
+		a := mustAsk(t, other, comes)
+		if a.Granted != step.granted {
+			t.Errorf("%v after its session had ended: %+v", step.ago, a)
+		}
+		if left := c.LockDelay - step.ago; !a.Granted && (a.Until > left || a.Until < left-time.Minute) {
+			t.Errorf("it is told to wait for %v, want %v", a.Until, left)
+		}
+		other = second(t, s)
+	}
+}
+
 func TestSessionsThatHaveEndedAreDeletedAndOthersAreNot(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	_, in := kept(t, s, "n")
-	dead := session.NewID()
-	if _, err := (sessionTable{s}).Begin(t.Context(), dead, time.Minute); err != nil {
-		t.Fatal(err)
+	begun := func(ended time.Duration) session.ID { // so long ago, by nobody
+		id := session.NewID()
+		if _, err := (sessionTable{s}).Begin(t.Context(), id, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		if ended != 0 {
+			run(t, poolOf(s), "UPDATE "+sessionsOf(s)+" SET expires = $2 WHERE id = $1", id[:], time.Now().Add(-ended).UnixMicro())
+		}
+		return id
 	}
+	dead, lately, long := begun(0), begun(time.Hour), begun(25*time.Hour)
 	if err := (sessionTable{s}).End(t.Context(), dead); err != nil {
 		t.Fatal(err)
+	}
+	left := func(id session.ID) time.Duration {
+		all, err := (sessionTable{s}).Left(t.Context(), []session.ID{id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all[0]
+	}
+	if l := left(lately); l > -time.Hour || l < -2*time.Hour {
+		t.Errorf("one that ended an hour ago has %v left", l)
+	}
+	if l := left(long); l > -25*time.Hour {
+		t.Errorf("one that ended 25 hours ago has %v left", l)
 	}
 	if err := s.run(t.Context(), s.do.session.sweep, nil, func() {}, nil); err != nil {
 		t.Fatal(err)
@@ -205,8 +255,11 @@ func TestSessionsThatHaveEndedAreDeletedAndOthersAreNot(t *testing.T) {
 	there := func(id session.ID) bool {
 		return pgtest.One[bool](t, poolOf(s), "SELECT EXISTS (SELECT FROM "+sessionsOf(s)+" WHERE id = $1)", id[:])
 	}
-	if there(dead) || !there(in) {
-		t.Errorf("the one that has ended is there: %v; the one that lives: %v", there(dead), there(in))
+	if there(dead) || there(long) || !there(lately) || !there(in) {
+		t.Errorf("the one that was ended is there: %v; the one that ended long ago: %v; lately: %v; the one that lives: %v", there(dead), there(long), there(lately), there(in))
+	}
+	if l := left(lately); l > -time.Hour {
+		t.Errorf("one that ended an hour ago has %v left, as is final", l)
 	}
 }
 

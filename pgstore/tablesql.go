@@ -131,7 +131,9 @@ func assemble(clocked bool) *statements {
 		return strings.NewReplacer(
 			"{now}", now,
 			"{unending}", fmt.Sprintf("%d::bigint", int64(unending)),
-			"{ended}", fmt.Sprintf("$%d::text::bytea[]", args),
+			"{ended}", fmt.Sprintf("$%d::text::bytea[]", args-1),
+			"{ago}", fmt.Sprintf("$%d::text::bigint[]", args),
+			"{over}", "CASE WHEN expires < 0 THEN greatest("+now+" + expires, 0) ELSE 0 END", // of a session that has ended
 			"{day}", fmt.Sprintf("%d::bigint", store.TokenRetention.Microseconds()),
 			"{durable}", "CASE WHEN current_setting('synchronous_commit') = 'off' THEN"+
 				" set_config('synchronous_commit', "+
@@ -153,7 +155,7 @@ func assemble(clocked bool) *statements {
 	return &statements{
 		create: one("table", 0), createSessions: one("session_table", 0),
 		askFast: one("ask_fast", 10), askIdle: one("ask_idle", 10), askBehind: one("ask_behind", 9), releaseFast: one("release_fast", 5), releaseNext: one("release_next", 5), renewFast: one("renew_fast", 8), releaseAll: one("release_all", 5),
-		ask: one("ask", 14), renew: one("renew", 10), change: one("change", 6), release: one("release", 5), breaks: one("break", 6),
+		ask: one("ask", 15), renew: one("renew", 11), change: one("change", 7), release: one("release", 6), breaks: one("break", 7),
 		ahead: one("ahead", 2), held: one("held", 1), list: one("list", 2), sweep: one("sweep", 2),
 		session: sessions{
 			begin: one("session_begin", 2), renew: one("session_renew", 1), call: one("session_call", 1), end: one("session_end", 2),

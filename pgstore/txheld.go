@@ -86,11 +86,12 @@ func (s *Store) CheckTx(ctx context.Context, tx any, l TableLease) error {
 			// A statement of its own, which sees the session as it is now. Whoever ends it from
 			// now on grants nothing before the transaction has ended.
 			var id []byte
-			var left, expires int64
+			var left int64
+			var final bool
 			var ids array
 			ids.session(in)
 			args[0] = ids.text()
-			if err := query(s.do.session.left, func(scan func(...any) error) error { return scan(&id, &left, &expires) }); err != nil {
+			if err := query(s.do.session.left, func(scan func(...any) error) error { return scan(&id, &left, &final) }); err != nil {
 				return doing(s.failed("look at a session", err))
 			}
 			if left > 0 { //mutant:pg-held-session-lives

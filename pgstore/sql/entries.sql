@@ -2,8 +2,8 @@
 -- what follows sees it as it is once nobody else works on it, and the time as
 -- it is then. All that is decided on is in this one row: another would be read
 -- as it was before the wait. So {ended} has the sessions that have ended, which
--- was made final by a statement before. What they kept expires now, and so does
--- an entry whose own id is in it.
+-- was made final by a statement before, and {ago} for how long. What they kept expired then, and an entry whose own id is
+-- in it does.
 WITH found AS (
 	SELECT * FROM {table} WHERE name = $1::bytea
 	FOR UPDATE --mutant:pg-row-lock
@@ -11,8 +11,8 @@ WITH found AS (
 	SELECT *, {now} AS now, {sane} AS sane FROM found
 ), e AS MATERIALIZED (
 	SELECT u.o, u.id, u.weight, u.want, u.turn, u.n, u.shown, u.token, u.fence, u.since,
-		CASE WHEN k.ended THEN least(u.expires, t.now) ELSE u.expires END AS expires, u.keep, u.delay, u.broken, u.owner,
-		CASE WHEN k.ended THEN ''::bytea ELSE u.session END AS session, k.ended
-	FROM t, LATERAL {unnest t}, LATERAL (SELECT u.session <> '' AND u.session = ANY ({ended}) OR u.id = ANY ({ended}) AS ended) k
+		least(u.expires, t.now - ({ago})[k.ended]) AS expires, u.keep, u.delay, u.broken, u.owner,
+		CASE WHEN k.ended > 0 THEN ''::bytea ELSE u.session END AS session, k.ended IS NOT NULL AS ended
+	FROM t, LATERAL {unnest t}, LATERAL (SELECT coalesce(array_position({ended}, u.id), array_position({ended}, nullif(u.session, ''))) AS ended) k
 	WHERE t.sane
 )
