@@ -23,7 +23,8 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 		return store.Answer{}, err
 	}
 	if h, moves := s.moves(m, &c); moves { //mutant:pg-asked-for-beside-a-move
-		if err := s.Renew(ctx, []store.Hold{h})[0].Err; err != nil {
+		const shows = false // to ask is not to use the token //mutant:pg-asked-for-is-shown
+		if err := s.renew(ctx, []store.Hold{h}, shows)[0].Err; err != nil {
 			return store.Answer{}, err
 		}
 	}
@@ -212,13 +213,13 @@ func (s *Store) keeper(m *localClaim) *session.Session {
 	return m.sess
 }
 
-// moves reports whether a hold that is asked for again has to move first: a renewal that moves it was not
-// answered, and may be done after this ask. Else it stays where it is, as to move it shows its token.
+// moves reports whether a hold that is asked for again has to move first: it is for longer than the session
+// lasts that keeps it; or a statement that moves it was not answered, and may be done after this ask.
 func (s *Store) moves(m *localClaim, c *store.Claim) (h store.Hold, moves bool) {
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
 	h = store.Hold{Name: c.Name, ID: c.ID, Token: cmp.Or(m.token, m.heard), TTL: c.TTL}
-	return h, m.to != nil //mutant:pg-asked-for-is-shown
+	return h, m.to != nil || m.token != 0 && m.sess != nil && m.sess.TTL < c.TTL
 }
 
 func callsOf(sess *session.Session) int64 {
@@ -292,7 +293,7 @@ func (s *Store) answered(m *localClaim, c *store.Claim, a *store.Answer, owner s
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
 	m.into(sess)
-	m.calls = calls
+	m.calls, m.seen = calls, max(m.seen, from)
 	lasts := c.PositionTTL
 	if a.Granted {
 		m.token, m.used, m.owner, lasts = a.Token, a.Token, owner, a.TTL

@@ -31,7 +31,7 @@ func (c *tallied) query(ctx context.Context, statement string, args []any, how h
 func kindOf(do *statements, statement string) string {
 	for kind, text := range map[string]string{
 		"ask free": do.askFast, "ask idle": do.askIdle, "ask": do.ask, "ask behind": do.askBehind, "look": do.ahead, "renew": do.renewFast, "renew one": do.renew,
-		"release": do.releaseFast, "release next": do.releaseNext, "release full": do.release, "sweep": do.sweep, "begin": do.session.begin,
+		"release": do.releaseFast, "release next": do.releaseNext, "release full": do.release, "sweep": do.sweep, "stands": do.stands, "begin": do.session.begin,
 		"renew session": do.session.renew, "left": do.session.left, "end": do.session.end, "sweep sessions": do.session.sweep,
 	} {
 		if statement == text {

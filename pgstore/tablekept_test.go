@@ -3,7 +3,6 @@ package pgstore
 import (
 	"context"
 	"errors"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -79,6 +78,31 @@ func TestWhatWaitsAndWhatIsRenewedIsNotWrittenAgain(t *testing.T) {
 	}
 }
 
+// Nobody calls the owner of a hold whose row was deleted, or was lost as a replica took over. Half a TTL later it is read.
+func TestAHoldWhoseRowIsLostIsLost(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	there, _ := kept(t, s, "there")
+	gone, _ := kept(t, s, "gone")
+	taken, _ := kept(t, s, "taken")
+	run(t, poolOf(s), "DELETE FROM "+tableOf(s)+" WHERE name <> 'there'")
+	mustHold(t, second(t, s), mutex("taken"))
+	before := version(t, s, "there")
+	s.claims.mu.Lock()
+	for _, m := range s.claims.of {
+		m.seen = m.seen.Add(-m.sess.TTL / 2)
+	}
+	s.claims.mu.Unlock()
+	for i, r := range s.Renew(t.Context(), []store.Hold{there, gone, taken}) {
+		if i == 0 && r.Err != nil || i > 0 && !errors.Is(r.Err, store.ErrLost) {
+			t.Errorf("renewal %d: %v", i, r.Err)
+		}
+	}
+	if after := version(t, s, "there"); after != before {
+		t.Errorf("the row was written: %s, now %s", before, after)
+	}
+}
+
 // What was granted in the queue is kept by the short session until it is renewed.
 func TestAGrantInTheQueueMovesToTheLongSession(t *testing.T) {
 	t.Parallel()
@@ -115,9 +139,9 @@ func TestToAskForAHoldAgainShowsNoToken(t *testing.T) {
 	if err := other.Release(t.Context(), h); err != nil {
 		t.Fatal(err)
 	}
-	for range 3 {
-		if a := mustAsk(t, s, waits); !a.Granted || a.From == 0 {
-			t.Fatalf("%+v", a)
+	for _, ttl := range []time.Duration{waits.PositionTTL, waits.TTL, waits.TTL} {
+		if a := mustAsk(t, s, waits); !a.Granted || a.TTL != ttl || a.From == 0 {
+			t.Fatalf("%+v, want %v", a, ttl)
 		}
 	}
 	next := mutex("n")
@@ -325,67 +349,4 @@ func TestAHoldDoesNotMoveIntoASessionThatEndsBeforeIt(t *testing.T) {
 	if in := sessionOf(t, s, "n", h.ID); in == (session.ID{}) {
 		t.Error("it does not move into a session that was renewed")
 	}
-}
-
-// An ask that nobody waits for any more takes no place: no session's end would take it out.
-func TestAnAskThatComesTooLateTakesNoPlace(t *testing.T) {
-	t.Parallel()
-	s := newShared(t)
-	other := second(t, s)
-	h := mustHold(t, other, mutex("n"))
-	mustAsk(t, s, mutex("n"))
-	s.claims.late = -time.Minute
-	if a, err := s.Ask(t.Context(), mutex("n")); !errors.Is(err, store.ErrUnavailable) {
-		t.Errorf("%+v, %v, want no answer to be relied on", a, err)
-	}
-	if st := state(t, s, "n"); len(st.Entries) != 2 || st.Entries[0].ID != h.ID {
-		t.Errorf("there are %+v", st.Entries)
-	}
-}
-
-// An ask that was not answered, and was given up, comes to the server when its claim was
-// taken out already.
-func TestAnAskThatComesLateIsTakenOut(t *testing.T) {
-	t.Parallel()
-	s := newShared(t)
-	other := second(t, s)
-	h := mustHold(t, other, mutex("n"))
-	mustAsk(t, s, mutex("other"))
-	claim := mutex("n")
-	s.seen.set("n", inUse)
-	s.claims.late = 2 * time.Second
-	var late []any
-	var mu sync.Mutex
-	var asks, taken atomic.Int64
-	meddle(s, func(statement string, args []any) error {
-		switch statement {
-		case s.do.askBehind:
-			if asks.Add(1) == 1 {
-				mu.Lock()
-				defer mu.Unlock()
-				late = args
-				return errCut
-			}
-		case s.do.release:
-			taken.Add(1)
-		}
-		return nil
-	})
-	if _, err := s.Ask(t.Context(), claim); err == nil || store.Definite(err) {
-		t.Fatalf("an ask that was not answered: %v", err)
-	}
-	if err := s.Release(t.Context(), store.Hold{Name: "n", ID: claim.ID}); err != nil {
-		t.Fatal(err)
-	}
-	until(t, "it is taken out", func() bool { return taken.Load() > 1 })
-	if err := s.run(t.Context(), s.do.askBehind, late, func() {}, func(func(...any) error) error { return nil }); err != nil {
-		t.Fatal(err)
-	}
-	if st := state(t, s, "n"); len(st.Entries) == 1 {
-		t.Fatal("this machine was too slow: the ask came too late to take a place")
-	}
-	until(t, "what came late is taken out", func() bool {
-		st := state(t, other, "n")
-		return len(st.Entries) == 1 && st.Entries[0].ID == h.ID
-	})
 }

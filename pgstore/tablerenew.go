@@ -3,9 +3,7 @@ package pgstore
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -16,12 +14,18 @@ import (
 
 // Renew implements [store.Store]: one renewal of each session that keeps any of the holds. A row
 // is written only to put a hold into the session, or where its owner has something to tell,
-// and read only if something may have become of it, which the calls of its session tell.
+// or something may have become of it, which the calls of its session tell; and read now and then.
 // All rows that need nothing else are written by one statement; the others by one each.
 func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
+	return s.renew(ctx, holds, true)
+}
+
+// renew is Renew. shows: their owners have used the tokens, so that minimum holds count.
+func (s *Store) renew(ctx context.Context, holds []store.Hold, shows bool) []store.Renewal {
 	out := make([]store.Renewal, len(holds))
 	began := store.Now()
 	s.renewSessions(ctx, holds)
+	s.seeRows(ctx, holds)
 	var batch, left []*renewal // left: those that have a statement of their own
 	named := map[string]bool{}
 	keepers := map[time.Duration]*keeper{}
@@ -41,7 +45,7 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 			}
 		}
 		named[h.Name] = true
-		r := &renewal{i: i, h: h, m: s.enter(h.Name, h.ID, false)}
+		r := &renewal{i: i, h: h, shows: shows, m: s.enter(h.Name, h.ID, false)}
 		defer func() { s.exit(r.m) }()
 		if err := s.gone(ctx, r.m); err != nil {
 			out[i].Err = err
@@ -49,7 +53,7 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 			if out[i].Err = err; !store.Definite(err) {
 				out[i].Err = s.failed(fmt.Sprintf("renew %q", h.Name), err)
 			}
-		} else if again || h.NewID != (store.ID{}) {
+		} else if again || h.NewID != (store.ID{}) || !shows {
 			left = append(left, r)
 		} else {
 			batch = append(batch, r)
@@ -86,6 +90,7 @@ type renewal struct {
 	by    *keeper      // nil: it has an expiry of its own from now on, as when it is adopted
 	ended over         // what is known of those that may have kept it
 	moves bool         // no other that moves it is without an answer
+	shows bool         // its owner has used the token
 	sent  store.Instant
 	calls int64
 }
@@ -94,65 +99,6 @@ type renewal struct {
 type keeper struct {
 	*session.Session
 	flight *session.Flight
-}
-
-// renewSessions renews the sessions that keep the holds: again if that is not answered, as a session waits for no answer
-// for long.
-func (s *Store) renewSessions(ctx context.Context, holds []store.Hold) {
-	all := map[*session.Session]bool{}
-	s.claims.mu.Lock()
-	for i := range holds {
-		if m := s.claims.of[holds[i].ID]; m != nil && m.sess != nil && !m.over {
-			all[m.sess] = true
-		}
-	}
-	s.claims.mu.Unlock()
-	for try := 1; ; try++ {
-		session.RenewAll(ctx, all)
-		maps.DeleteFunc(all, func(sess *session.Session, _ bool) bool {
-			st := sess.State()
-			return st.Over || !st.Failing
-		})
-		if len(all) == 0 || try == repeats { //mutant:pg-session-renewed-once
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After((5 * time.Millisecond) << try):
-		}
-	}
-}
-
-// unchanged is the renewal of a hold with whose row there is nothing to be done: its session was renewed since this
-// renewal began, so whoever has called before was heard, and nobody has.
-func (s *Store) unchanged(h *store.Hold, began store.Instant) (r store.Renewal, done bool) {
-	s.claims.mu.Lock()
-	defer s.claims.mu.Unlock()
-	m := s.claims.of[h.ID]
-	if m == nil || m.sess == nil || m.to != nil || m.sess.TTL < h.TTL || //mutant:pg-hold-stays-in-the-short-session
-		m.reads || m.handed || m.token == 0 || m.token != h.Token || m.name != h.Name || h.NewID != (store.ID{}) || h.Used > m.used || h.Owner != "" && h.Owner != m.owner {
-		return r, false
-	}
-	st := m.sess.State()
-	if m.isOver() || st.Calls != m.calls { //mutant:pg-call-is-not-heeded
-		return r, false
-	}
-	if st.Failing || st.Renewed < began { //mutant:pg-renewal-is-not-fresh
-		return store.Renewal{TTL: h.TTL, Err: s.failed(fmt.Sprintf("renew %q", h.Name), errNotRenewed)}, true
-	}
-	r = m.told
-	r.TTL, r.From = min(h.TTL, st.Lasts), st.Renewed
-	s.renewed(m, r.TTL, r.From)
-	return r, true
-}
-
-var errNotRenewed = errors.New("the session of this process could not be renewed")
-
-// renewed notes for how long a hold lasts. claims.mu is held.
-func (s *Store) renewed(m *localClaim, ttl time.Duration, from store.Instant) {
-	m.until = max(m.until, from.Add(ttl))
-	m.ends = max(m.ends, store.Now().Add(ttl)) //mutant:pg-renewed-hold-is-taken-out
 }
 
 // prepare finds the session that is to keep a hold: the one that does, if it is long enough; else the present one for
@@ -302,7 +248,7 @@ func (s *Store) renewOne(ctx context.Context, r *renewal) store.Renewal {
 		var err error
 		r.sent = store.Now()
 		f, err = s.act(ctx, "renew", h.Name, r.ended, s.do.renew,
-			[]byte(h.Name), h.ID[:], h.Token, micros(h.TTL), h.Used, []byte(h.Owner), newID, to, may.text())
+			[]byte(h.Name), h.ID[:], h.Token, micros(h.TTL), h.Used, []byte(h.Owner), newID, to, may.text(), r.shows)
 		if err = cmp.Or(err, lostOr(f)); err != nil {
 			s.notRenewed(r, err)
 			return store.Renewal{TTL: h.TTL, Err: err}
@@ -365,7 +311,7 @@ func (s *Store) keptBy(ctx context.Context, r *renewal, out store.Renewal) store
 	if m.isOver() {
 		return store.Renewal{TTL: h.TTL, Err: store.ErrLost}
 	}
-	m.calls, m.reads = r.calls, out.Want > out.Weight
+	m.seen, m.calls, m.reads = r.sent, r.calls, out.Want > out.Weight || !r.shows
 	m.owner, m.used, m.token = cmp.Or(h.Owner, m.owner), max(m.used, h.Used, h.Token), h.Token
 	m.told = store.Renewal{Weight: out.Weight, Want: out.Want, UpgradeToken: out.UpgradeToken}
 	s.renewed(m, out.TTL, from)

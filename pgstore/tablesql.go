@@ -32,7 +32,7 @@ type statements struct {
 	releaseFast, releaseNext, renewFast string
 	releaseAll                          string
 	ask, renew, change, release, breaks string
-	ahead, held, list, sweep            string
+	ahead, held, list, sweep, stands    string
 	session                             sessions
 }
 
@@ -46,7 +46,7 @@ const serverNow = `(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
 // all are the texts, for work on each of them.
 func (s *statements) all() []*string {
 	return []*string{&s.create, &s.createSessions, &s.askFast, &s.askIdle, &s.askBehind, &s.releaseFast, &s.releaseNext, &s.renewFast, &s.releaseAll,
-		&s.ask, &s.renew, &s.change, &s.release, &s.breaks, &s.ahead, &s.held, &s.list, &s.sweep,
+		&s.ask, &s.renew, &s.change, &s.release, &s.breaks, &s.ahead, &s.held, &s.list, &s.sweep, &s.stands,
 		&s.session.begin, &s.session.renew, &s.session.call, &s.session.end, &s.session.left, &s.session.sweep}
 }
 
@@ -57,7 +57,7 @@ func (s *statements) schema() string { return s.create + ";\n" + s.createSession
 // waits for long: it renews or gives back.
 func (s *statements) urgent(statement string) bool {
 	switch statement {
-	case s.renewFast, s.renew, s.releaseFast, s.releaseNext, s.release, s.releaseAll, s.change, s.session.begin, s.session.renew: //mutant:pg-urgent-statements
+	case s.renewFast, s.renew, s.releaseFast, s.releaseNext, s.release, s.releaseAll, s.change, s.stands, s.session.begin, s.session.renew: //mutant:pg-urgent-statements
 		return true
 	}
 	return false
@@ -155,8 +155,8 @@ func assemble(clocked bool) *statements {
 	return &statements{
 		create: one("table", 0), createSessions: one("session_table", 0),
 		askFast: one("ask_fast", 10), askIdle: one("ask_idle", 10), askBehind: one("ask_behind", 9), releaseFast: one("release_fast", 5), releaseNext: one("release_next", 5), renewFast: one("renew_fast", 8), releaseAll: one("release_all", 5),
-		ask: one("ask", 15), renew: one("renew", 11), change: one("change", 7), release: one("release", 6), breaks: one("break", 7),
-		ahead: one("ahead", 2), held: one("held", 1), list: one("list", 2), sweep: one("sweep", 2),
+		ask: one("ask", 15), renew: one("renew", 12), change: one("change", 7), release: one("release", 6), breaks: one("break", 7),
+		ahead: one("ahead", 2), held: one("held", 1), list: one("list", 2), sweep: one("sweep", 2), stands: one("stands", 4),
 		session: sessions{
 			begin: one("session_begin", 2), renew: one("session_renew", 1), call: one("session_call", 1), end: one("session_end", 2),
 			left: one("session_left", 1), sweep: one("session_sweep", 0),

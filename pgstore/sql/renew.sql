@@ -2,7 +2,7 @@
 -- $1 name, $2 id, $3 token, $4 TTL, $5 the newest token used of its block, or
 -- 0, $6 another owner, $7 another id; '' if there is none. $8 the session that
 -- keeps it from now on, or '' for an expiry of its own; $9 those that it may be
--- in, '' for none. What gets another id and is in none of these stays in its session,
+-- in, '' for none; $10 whether its owner has used the token. What gets another id and is in none of these stays in its session,
 -- whose owner is to be called yet.
 --@ entries.sql
 , v AS MATERIALIZED (
@@ -23,7 +23,7 @@
 ), c AS MATERIALIZED (
 	SELECT e.o, CASE WHEN m.m AND $7::bytea <> '' THEN $7::bytea ELSE e.id END AS id, e.weight, e.want,
 		CASE WHEN m.m AND e.token < $5::bigint AND $5::bigint < e.token + e.n THEN greatest(e.turn, ($5::bigint - e.token)::int) ELSE e.turn END AS turn,
-		e.n, e.shown OR m.m AS shown, e.token, e.fence, e.since, 
+		e.n, e.shown OR m.m AND $10::boolean AS shown, e.token, e.fence, e.since, 
 		CASE WHEN NOT m.m OR NOT v.ours THEN e.expires WHEN $8::bytea <> '' THEN {unending}
 			ELSE greatest(CASE WHEN e.session = '' THEN e.expires END, v.now + v.ttl) END AS expires,
 		e.keep, e.delay, e.broken, CASE WHEN m.m AND $6::bytea <> '' THEN $6::bytea ELSE e.owner END AS owner,

@@ -1,0 +1,225 @@
+package pgstore
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// The owner of an ask that was not answered asks again.
+func TestAnAskThatWasNotAnsweredIsNotTakenOutAtOnce(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	other := second(t, s)
+	h := mustHold(t, other, mutex("n"))
+	mustAsk(t, s, mutex("other")) // it knows the time
+	s.seen.set("n", inUse)
+	_, back := cut(s, &s.do.askBehind)
+	claim := mutex("n")
+	if _, err := s.Ask(t.Context(), claim); err == nil || store.Definite(err) {
+		t.Fatalf("an ask that was not answered: %v", err)
+	}
+	back()
+	s.due(store.Now())
+	if m, known := knows(s, claim.ID); !known || m.out {
+		t.Errorf("it is being taken out: %+v", m)
+	}
+	if a := mustAsk(t, s, claim); a.Granted || a.Holding != 1 {
+		t.Errorf("%+v", a)
+	}
+	if err := other.Release(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	if a := mustAsk(t, s, claim); !a.Granted {
+		t.Errorf("%+v", a)
+	}
+}
+
+// Of a name that is free it would keep that for its TTL.
+func TestAGrantThatComesLateIsTakenOut(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	mustHold(t, second(t, s), mutex("other")) // so that there is a table; this one has not heard the server's time
+	s.claims.mu.Lock()
+	s.claims.late = 2 * time.Second
+	s.claims.mu.Unlock()
+	args, back := cut(s, &s.do.askFast)
+	claim := mutex("n")
+	claim.TTL = time.Hour
+	if _, err := s.Ask(t.Context(), claim); err == nil || store.Definite(err) {
+		t.Fatalf("an ask that was not answered: %v", err)
+	}
+	back()
+	if err := s.Release(t.Context(), store.Hold{Name: "n", ID: claim.ID}); err != nil {
+		t.Fatal(err)
+	}
+	late(t, s, s.do.askFast, args())
+	until(t, "what came late is taken out", func() bool { return len(state(t, s, "n").Entries) == 0 })
+}
+
+// An ask took a place and failed behind that; what gives it up is not answered either. The session goes on, so
+// it would stay for good.
+func TestThePlaceOfAnAskThatFailedIsTakenOut(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	other := second(t, s)
+	h, _ := kept(t, other, "n")
+	mustHold(t, other, mutex("other"))
+	waits := mutex("other")
+	mustAsk(t, s, waits) // it keeps the short session alive
+	s.claims.late = 100 * time.Millisecond
+	s.seen.set("n", inUse)
+	_, back := cut(s, &s.do.session.left)
+	claim := mutex("n")
+	if a, err := s.Ask(t.Context(), claim); err == nil {
+		t.Fatalf("an ask that could not ask whether the holder lives: %+v", a)
+	}
+	if st := state(t, other, "n"); len(st.Entries) != 2 {
+		t.Fatalf("it took no place: %+v", st.Entries)
+	}
+	back()
+	until(t, "it is too late for an ask", func() bool {
+		m, _ := knows(s, claim.ID)
+		s.claims.mu.Lock()
+		defer s.claims.mu.Unlock()
+		return m.late < s.claims.serverNow()
+	})
+	_, back = cut(s, &s.do.release)
+	if err := s.Release(t.Context(), store.Hold{Name: "n", ID: claim.ID}); err == nil || store.Definite(err) {
+		t.Fatalf("a release that was not answered: %v", err)
+	}
+	back()
+	until(t, "it is taken out", func() bool {
+		st := state(t, other, "n")
+		return len(st.Entries) == 1 && st.Entries[0].ID == h.ID
+	})
+}
+
+// Our clock drifts, and the server's may be set.
+func TestTheClockFollowsTheServerBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := &claims{}
+		server := int64(1_700_000_000_000_000)
+		c.hear(server)
+		for _, step := range []struct{ passed, server time.Duration }{
+			{30 * 24 * time.Hour, 30*24*time.Hour - 52*time.Second}, // 20 ppm
+			{2 * time.Second, -time.Hour},
+		} {
+			time.Sleep(step.passed)
+			server += step.server.Microseconds()
+			c.hear(server)
+			if ahead := c.serverNow() - server; ahead != 0 {
+				t.Errorf("it is %d µs ahead of the server's", ahead)
+			}
+		}
+	})
+}
+
+// What an ask brings that was not answered is taken out for as long as it may come, by our clock and by the server's.
+func TestALateAskIsExpectedByBothClocks(t *testing.T) {
+	t.Parallel()
+	now := store.Now()
+	c := &claims{now: 1_700_000_000_000_000, heard: now}
+	for _, one := range []struct {
+		what  string
+		m     localClaim
+		least time.Duration
+	}{
+		{"the server's clock was set back", localClaim{comes: now.Add(time.Second), late: c.now + 5_000_000}, 4 * time.Second},
+		{"the server's clock was set forward", localClaim{comes: now.Add(5 * time.Second), late: c.now + 1}, 4 * time.Second},
+		{"a free name was asked for", localClaim{comes: now.Add(5 * time.Second)}, 4 * time.Second},
+	} {
+		if left := c.expects(&one.m); left < one.least {
+			t.Errorf("%s: it is expected for %v, want %v", one.what, left, one.least)
+		}
+	}
+	if left := c.expects(&localClaim{}); left > 0 {
+		t.Errorf("all were answered, and one is expected for %v", left)
+	}
+}
+
+// Nobody listens. An ask that was not sent brings nothing, and is not remembered for as long as the outage lasts.
+func TestAnAskThatWasNotSentIsForgotten(t *testing.T) {
+	t.Parallel()
+	s := tableOn(t, poolOn(t, "127.0.0.1:1"), nil)
+	defer s.Close()
+	claim := mutex("n")
+	if a, err := s.Ask(t.Context(), claim); !errors.Is(err, store.ErrUnavailable) {
+		t.Fatalf("%+v, %v", a, err)
+	}
+	if err := s.Release(t.Context(), store.Hold{Name: "n", ID: claim.ID}); !errors.Is(err, store.ErrUnavailable) {
+		t.Fatal(err)
+	}
+	if m, known := knows(s, claim.ID); known {
+		t.Errorf("it is remembered: %+v", m)
+	}
+}
+
+// An ask that nobody waits for any more takes no place: no session's end would take it out.
+func TestAnAskThatComesTooLateTakesNoPlace(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	other := second(t, s)
+	h := mustHold(t, other, mutex("n"))
+	mustAsk(t, s, mutex("n"))
+	s.claims.late = -time.Minute
+	if a, err := s.Ask(t.Context(), mutex("n")); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("%+v, %v, want no answer to be relied on", a, err)
+	}
+	if st := state(t, s, "n"); len(st.Entries) != 2 || st.Entries[0].ID != h.ID {
+		t.Errorf("there are %+v", st.Entries)
+	}
+}
+
+// An ask that was not answered, and was given up, comes to the server when its claim was
+// taken out already.
+func TestAnAskThatComesLateIsTakenOut(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	other := second(t, s)
+	h := mustHold(t, other, mutex("n"))
+	mustAsk(t, s, mutex("other"))
+	claim := mutex("n")
+	s.seen.set("n", inUse)
+	s.claims.late = 2 * time.Second
+	var late []any
+	var mu sync.Mutex
+	var asks, taken atomic.Int64
+	meddle(s, func(statement string, args []any) error {
+		switch statement {
+		case s.do.askBehind:
+			if asks.Add(1) == 1 {
+				mu.Lock()
+				defer mu.Unlock()
+				late = args
+				return errCut
+			}
+		case s.do.release:
+			taken.Add(1)
+		}
+		return nil
+	})
+	if _, err := s.Ask(t.Context(), claim); err == nil || store.Definite(err) {
+		t.Fatalf("an ask that was not answered: %v", err)
+	}
+	if err := s.Release(t.Context(), store.Hold{Name: "n", ID: claim.ID}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it is taken out", func() bool { return taken.Load() > 1 })
+	if err := s.run(t.Context(), s.do.askBehind, late, func() {}, func(func(...any) error) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if st := state(t, s, "n"); len(st.Entries) == 1 {
+		t.Fatal("this machine was too slow: the ask came too late to take a place")
+	}
+	until(t, "what came late is taken out", func() bool {
+		st := state(t, other, "n")
+		return len(st.Entries) == 1 && st.Entries[0].ID == h.ID
+	})
+}

@@ -1,0 +1,115 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/session"
+)
+
+// renewSessions renews the sessions that keep the holds: again if that is not answered, as a session waits for no answer
+// for long.
+func (s *Store) renewSessions(ctx context.Context, holds []store.Hold) {
+	all := map[*session.Session]bool{}
+	s.claims.mu.Lock()
+	for i := range holds {
+		if m := s.claims.of[holds[i].ID]; m != nil && m.sess != nil && !m.over {
+			all[m.sess] = true
+		}
+	}
+	s.claims.mu.Unlock()
+	for try := 1; ; try++ {
+		session.RenewAll(ctx, all)
+		maps.DeleteFunc(all, func(sess *session.Session, _ bool) bool {
+			st := sess.State()
+			return st.Over || !st.Failing
+		})
+		if len(all) == 0 || try == repeats { //mutant:pg-session-renewed-once
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After((5 * time.Millisecond) << try):
+		}
+	}
+}
+
+// unseen reports whether the row of a hold was not read for half a TTL. Nobody calls whose row was lost: with a replica that was
+// promoted and had not received it, or by hand. claims.mu is held.
+func (m *localClaim) unseen() bool { return store.Now() >= m.seen.Add(m.sess.TTL/2) } //mutant:pg-rows-are-seen
+
+// seeRows reads the rows of the holds that were not read for long, all by one statement. What does not stand there as
+// is known here, or is not answered, has a renewal of its own.
+func (s *Store) seeRows(ctx context.Context, holds []store.Hold) {
+	var names, ids, tokens, in array
+	var all []*localClaim
+	s.claims.mu.Lock()
+	for i := range holds {
+		h := &holds[i]
+		if m := s.claims.of[h.ID]; m != nil && m.sess != nil && !m.isOver() && m.unseen() && m.token == h.Token {
+			names.bytes(m.name)
+			ids.bytes(string(h.ID[:]))
+			tokens.number(h.Token)
+			in.session(m.sess.ID)
+			all = append(all, m)
+		}
+	}
+	s.claims.mu.Unlock()
+	if len(all) == 0 {
+		return
+	}
+	sent := store.Now()
+	var stand []int64
+	err := s.run(ctx, s.do.stands, []any{names.text(), ids.text(), tokens.text(), in.text()}, func() { stand = nil }, func(scan func(...any) error) error {
+		var i int64
+		err := scan(&i)
+		stand = append(stand, i)
+		return err
+	})
+	if err != nil {
+		return
+	}
+	s.claims.mu.Lock()
+	defer s.claims.mu.Unlock()
+	for _, i := range stand {
+		if 1 <= i && int(i) <= len(all) {
+			all[i-1].seen = sent
+		}
+	}
+}
+
+// unchanged is the renewal of a hold with whose row there is nothing to be done: its session was renewed since this
+// renewal began, so whoever has called before was heard, and nobody has.
+func (s *Store) unchanged(h *store.Hold, began store.Instant) (r store.Renewal, done bool) {
+	s.claims.mu.Lock()
+	defer s.claims.mu.Unlock()
+	m := s.claims.of[h.ID]
+	if m == nil || m.sess == nil || m.to != nil || m.sess.TTL < h.TTL || //mutant:pg-hold-stays-in-the-short-session
+		m.reads || m.handed || m.token == 0 || m.token != h.Token || m.name != h.Name || h.NewID != (store.ID{}) || h.Used > m.used || h.Owner != "" && h.Owner != m.owner {
+		return r, false
+	}
+	st := m.sess.State()
+	if m.isOver() || m.unseen() || st.Calls != m.calls { //mutant:pg-call-is-not-heeded
+		return r, false
+	}
+	if st.Failing || st.Renewed < began { //mutant:pg-renewal-is-not-fresh
+		return store.Renewal{TTL: h.TTL, Err: s.failed(fmt.Sprintf("renew %q", h.Name), errNotRenewed)}, true
+	}
+	r = m.told
+	r.TTL, r.From = min(h.TTL, st.Lasts), st.Renewed
+	s.renewed(m, r.TTL, r.From)
+	return r, true
+}
+
+var errNotRenewed = errors.New("the session of this process could not be renewed")
+
+// renewed notes for how long a hold lasts. claims.mu is held.
+func (s *Store) renewed(m *localClaim, ttl time.Duration, from store.Instant) {
+	m.until = max(m.until, from.Add(ttl))
+	m.ends = max(m.ends, store.Now().Add(ttl)) //mutant:pg-renewed-hold-is-taken-out
+}
