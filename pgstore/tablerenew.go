@@ -25,7 +25,7 @@ func (s *Store) renew(ctx context.Context, holds []store.Hold, shows bool) []sto
 	out := make([]store.Renewal, len(holds))
 	began := store.Now()
 	s.renewSessions(ctx, holds)
-	s.seeRows(ctx, holds)
+	s.seeRows(ctx, holds, began)
 	var batch, left []*renewal // left: those that have a statement of their own
 	named := map[string]bool{}
 	keepers := map[time.Duration]*keeper{}

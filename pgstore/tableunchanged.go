@@ -43,15 +43,15 @@ func (s *Store) renewSessions(ctx context.Context, holds []store.Hold) {
 // promoted and had not received it, or by hand. claims.mu is held.
 func (m *localClaim) unseen() bool { return store.Now() >= m.seen.Add(m.sess.TTL/2) } //mutant:pg-rows-are-seen
 
-// seeRows reads the rows of the holds that were not read for long, all by one statement. What does not stand there as
-// is known here, or is not answered, has a renewal of its own.
-func (s *Store) seeRows(ctx context.Context, holds []store.Hold) {
+// seeRows reads the rows of the holds that were not read for long, all by one statement, if their sessions were renewed. What does not
+// stand there as is known here, or is not answered, has a renewal of its own.
+func (s *Store) seeRows(ctx context.Context, holds []store.Hold, began store.Instant) {
 	var names, ids, tokens, in array
 	var all []*localClaim
 	s.claims.mu.Lock()
 	for i := range holds {
 		h := &holds[i]
-		if m := s.claims.of[h.ID]; m != nil && m.sess != nil && !m.isOver() && m.unseen() && m.token == h.Token {
+		if m := s.claims.of[h.ID]; m != nil && m.sess != nil && m.token == h.Token && m.unseen() && !m.isOver() && isFresh(m.sess.State(), began) {
 			names.bytes(m.name)
 			ids.bytes(string(h.ID[:]))
 			tokens.number(h.Token)
@@ -94,16 +94,24 @@ func (s *Store) unchanged(h *store.Hold, began store.Instant) (r store.Renewal, 
 		return r, false
 	}
 	st := m.sess.State()
-	if m.isOver() || m.unseen() || st.Calls != m.calls { //mutant:pg-call-is-not-heeded
+	if m.isOver() || st.Calls != m.calls { //mutant:pg-call-is-not-heeded
 		return r, false
 	}
-	if st.Failing || st.Renewed < began { //mutant:pg-renewal-is-not-fresh
+	if !isFresh(st, began) {
 		return store.Renewal{TTL: h.TTL, Err: s.failed(fmt.Sprintf("renew %q", h.Name), errNotRenewed)}, true
+	}
+	if m.unseen() {
+		return r, false
 	}
 	r = m.told
 	r.TTL, r.From = min(h.TTL, st.Lasts), st.Renewed
 	s.renewed(m, r.TTL, r.From)
 	return r, true
+}
+
+// isFresh reports whether a session was renewed since a renewal began.
+func isFresh(st session.State, began store.Instant) bool {
+	return !st.Failing && st.Renewed >= began //mutant:pg-renewal-is-not-fresh
 }
 
 var errNotRenewed = errors.New("the session of this process could not be renewed")
