@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/session"
 )
@@ -89,11 +91,12 @@ func TestAHoldThatMovesLateIsFollowed(t *testing.T) {
 	c := mutex("n")
 	h := mustHold(t, s, c)
 	h.TTL = c.TTL
-	args, back := cut(s, &s.do.renewFast)
+	args, _ := cut(s, &s.do.renewFast)
 	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; err == nil {
 		t.Fatal("a renewal that was not answered is")
 	}
 	move := args()
+	_, back := cut(s, &s.do.renew) // by which it is moved when it is asked for
 	if _, err := s.Ask(t.Context(), c); err == nil {
 		t.Error("it is asked for beside a move that may yet be done")
 	}
@@ -178,6 +181,31 @@ func TestAReleaseThatWasNotAnsweredIsMadeUpFor(t *testing.T) {
 	back()
 	until(t, "it is taken out", func() bool { return len(state(t, s, "n").Entries) == 0 })
 	until(t, "it is forgotten", func() bool { _, known := knows(s, h.ID); return !known })
+}
+
+// Its session goes on, so it would keep the name for as long as the process lives.
+func TestAReleaseThatWasDeniedIsMadeUpFor(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	one, _ := kept(t, s, "one")
+	two, _ := kept(t, s, "two")
+	three, _ := kept(t, s, "three")
+	meddle(s, func(statement string, _ []any) error {
+		switch statement {
+		case s.do.release, s.do.releaseFast, s.do.releaseAll:
+			return &pgconn.PgError{Code: "42501"}
+		}
+		return nil
+	})
+	for _, err := range append(s.ReleaseAll(t.Context(), []store.Hold{one, two}), s.Release(t.Context(), three)) {
+		if !errors.Is(err, store.ErrDenied) {
+			t.Fatalf("%v, want denied", err)
+		}
+	}
+	meddle(s, func(string, []any) error { return nil })
+	for _, name := range []string{"one", "two", "three"} {
+		until(t, name+" is taken out", func() bool { return len(state(t, s, name).Entries) == 0 })
+	}
 }
 
 // A session waits for the answer to a renewal for a part of its TTL only, so that another fits.

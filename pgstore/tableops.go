@@ -92,10 +92,14 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 		err = s.release(ctx, &h, s.lone(m))
 	}
 	if err == nil || !store.Definite(err) || s.isToken(m, h.Token) { // else it was another's, so to say
-		s.leave(m, err == nil || store.Definite(err))
+		s.leave(m, isGone(err))
 	}
 	return err
 }
+
+// isGone reports whether nothing of a claim is left, by the answer to its release. What was denied is there still, and
+// its session goes on.
+func isGone(err error) bool { return err == nil || errors.Is(err, store.ErrLost) } //mutant:pg-denied-release-is-repeated
 
 // disown calls the session of another that keeps what this process was about to adopt, before that is given back: its
 // owner may take it for its own still (law 14 of the records).

@@ -43,7 +43,7 @@ func (s *Store) Watch(ctx context.Context, p store.Process, sink func(store.Noti
 	}
 	s.opening.Lock()
 	m := s.opening.of[p]
-	if m == nil { //mutant:pg-listen-begins-anew
+	if m == nil || m.failed() { //mutant:pg-listen-begins-anew
 		m = &mailbox{s: s, channel: "holdfast_" + p.String(), sink: sink, open: make(chan struct{})}
 		s.opening.of[p] = m
 		s.tasks.Go(m.run)
@@ -67,6 +67,16 @@ func (s *Store) Watch(ctx context.Context, p store.Process, sink func(store.Noti
 		return err
 	}
 	return s.failed("listen", err)
+}
+
+// failed reports whether the first attempt has ended, and in vain.
+func (m *mailbox) failed() bool {
+	select {
+	case <-m.open:
+		return m.err != nil
+	default:
+		return false
+	}
 }
 
 // opening is the mailboxes of which no Watch has the outcome yet.

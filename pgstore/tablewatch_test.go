@@ -33,29 +33,41 @@ type slowly struct {
 	db
 	may     chan struct{}
 	configs atomic.Int64
+	fails   int64 // the first so many
 }
 
 func (s *slowly) config(ctx context.Context) (*pgx.ConnConfig, error) {
-	s.configs.Add(1)
+	n := s.configs.Add(1)
 	<-s.may
+	if n <= s.fails {
+		return nil, errCut
+	}
 	return s.db.config(ctx)
 }
 
 // When many come at once a connection takes long. To give it up and begin anew would make that longer.
 func TestAListenThatTakesLongIsWaitedForByTheNext(t *testing.T) {
 	t.Parallel()
-	s := newShared(t)
-	slow := &slowly{db: s.db, may: make(chan struct{})}
-	s.db = slow
-	may := sync.OnceFunc(func() { close(slow.may) })
-	defer may()
-	soon, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := s.Watch(soon, me, func(store.Notification) {}); !errors.Is(err, store.ErrUnavailable) {
-		t.Fatal(err)
-	}
-	may()
-	if err := s.Watch(t.Context(), me, func(store.Notification) {}); err != nil || slow.configs.Load() != 1 {
-		t.Errorf("%v, with %d connections", err, slow.configs.Load())
+	for _, fails := range []int64{0, 1} {
+		s := newShared(t)
+		slow := &slowly{db: s.db, may: make(chan struct{}), fails: fails}
+		s.db = slow
+		may := sync.OnceFunc(func() { close(slow.may) })
+		defer may()
+		soon, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := s.Watch(soon, me, func(store.Notification) {}); !errors.Is(err, store.ErrUnavailable) {
+			t.Fatal(err)
+		}
+		may()
+		if fails > 0 { // before anybody asks again: that it failed then says nothing of now
+			s.opening.Lock()
+			m := s.opening.of[me]
+			s.opening.Unlock()
+			<-m.open
+		}
+		if err := s.Watch(t.Context(), me, func(store.Notification) {}); err != nil || slow.configs.Load() != 1+fails {
+			t.Errorf("%v, with %d connections", err, slow.configs.Load())
+		}
 	}
 }
