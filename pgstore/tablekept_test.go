@@ -162,7 +162,7 @@ func TestTheHoldOfADeadProcessComesFreeWithItsSession(t *testing.T) {
 	h.TTL = c.TTL
 	mustRenew(t, s, h)
 	deadWaiter := mutex("n")
-	deadWaiter.PositionTTL = c.TTL
+	deadWaiter.PositionTTL = 2 * time.Second // in another session
 	mustAsk(t, s, deadWaiter)
 	dead(s)
 	locks, err := holdfast.New(other, &holdfast.Options{Logger: quiet(t)})

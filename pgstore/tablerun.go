@@ -60,7 +60,8 @@ func (s *Store) notApplied(err error) bool {
 // undone reports whether a statement that failed surely did nothing, and will not.
 func (s *Store) undone(err error) bool {
 	var none notSent
-	return store.Definite(err) || s.notApplied(err) || errors.As(err, &none) //mutant:pg-unsent-ask-is-awaited
+	var closed *pgconn.ConnectError
+	return store.Definite(err) || s.notApplied(err) || errors.As(err, &none) || errors.As(err, &closed) //mutant:pg-unsent-ask-is-awaited
 }
 
 // code is the server's code of an error, or "" if it is not of the server.
