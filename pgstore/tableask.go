@@ -345,7 +345,7 @@ func (s *Store) askFree(ctx context.Context, name string, args []any) (token int
 	return token, nil
 }
 
-// Poll implements [store.Poller].
+// Poll implements [store.Poller]. Of a claim that waits in a session it answers what an ask would that has nothing to write.
 func (s *Store) Poll(ctx context.Context, c store.Claim) (store.Answer, error) {
 	if err := bounds.CheckClaim(&c); err != nil {
 		return store.Answer{}, err
@@ -355,18 +355,28 @@ func (s *Store) Poll(ctx context.Context, c store.Claim) (store.Answer, error) {
 	if err := s.gone(ctx, m); err != nil {
 		return store.Answer{}, err
 	}
+	if sess := s.waitsIn(m); sess != nil {
+		a, _, err := (&asking{Store: s, m: m, c: &c, kept: sess, again: true}).look(ctx)
+		return a, err // which has no From if there is something to write: only an ask does that
+	}
 	f, err := s.lookAhead(ctx, c.Name, c.ID)
 	if err != nil {
 		return store.Answer{}, err
 	}
-	a, err := f.poll(&c)
-	if in, is := f.in[c.ID]; is && err == nil {
-		if sess := s.sessions.Own(in); sess != nil {
-			st := sess.State()
-			a.From = placedFrom(&st, &c)
-		}
+	return f.poll(&c)
+}
+
+// waitsIn is the session that keeps a claim which waits, as its owner was told last, or nil.
+func (s *Store) waitsIn(m *localClaim) *session.Session {
+	if m == nil {
+		return nil
 	}
-	return a, err
+	s.claims.mu.Lock()
+	defer s.claims.mu.Unlock()
+	if m.token != 0 || m.to != nil { //mutant:pg-poll-of-a-hold-is-a-grant
+		return nil
+	}
+	return m.sess
 }
 
 // placedFrom is since when a position lasts for its PositionTTL: no longer than its session.

@@ -204,6 +204,45 @@ func TestADeadWaiterKeepsNobodyOut(t *testing.T) {
 	}
 }
 
+// The grant that a poll finds is the answer, for as long as the session lasts that kept the position. Of a hold it is none: that
+// may be moving into another session.
+func TestAPollOfAWaiterTellsTheGrantForTheTimeOfItsSession(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	other := second(t, s)
+	h, waits := mustHold(t, other, mutex("n")), mutex("n")
+	waits.TTL = time.Hour
+	mustAsk(t, s, waits)
+	poll := func() store.Answer {
+		t.Helper()
+		a, err := s.Poll(t.Context(), waits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	if a := poll(); a.Granted || a.From == 0 || a.Holding != 1 {
+		t.Fatalf("it waits: %+v", a)
+	}
+	if err := other.Release(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	a := poll()
+	if !a.Granted || a.Token <= h.Token || a.From == 0 || a.TTL > store.MaxPositionTTL {
+		t.Fatalf("it was let in: %+v", a)
+	}
+	h = store.Hold{Name: "n", ID: waits.ID, Token: a.Token, TTL: waits.TTL}
+	for _, when := range []string{"granted", "renewed"} {
+		if a := poll(); !a.Granted || a.Token != h.Token || a.From != 0 {
+			t.Errorf("%s: %+v", when, a)
+		}
+		mustRenew(t, s, h)
+	}
+	if err := s.Release(t.Context(), h); err != nil {
+		t.Error(err)
+	}
+}
+
 // A claim that was let in while it waited for the row finds nothing to do, and neither does the next behind it.
 func TestWhoAsksAgainBehindOthersWritesNothing(t *testing.T) {
 	t.Parallel()
