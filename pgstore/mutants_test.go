@@ -27,6 +27,7 @@ func TestTheTestsCatchEachMutantOfTheTable(t *testing.T) {
 		{"a grant outlasts the session that keeps it", "AGrantInTheQueueMovesToTheLongSession", "pg-grant-outlasts-its-session", mutant.Delete()},
 		{"a grant that a poll finds outlasts its session", "APollOfAWaiterTellsTheGrantForTheTimeOfItsSession", "pg-grant-outlasts-its-session", mutant.Delete()},
 		{"a poll of a hold is a grant", "APollOfAWaiterTellsTheGrantForTheTimeOfItsSession", "pg-poll-of-a-hold-is-a-grant", mutant.Cond("false")},
+		{"a connection that was closed for being idle counts", "APoolOfClosedConnectionsFailsNoStatement", "pg-closed-as-idle-counts", mutant.Cond("false")},
 		{"a grant by a notification is not noted", "WhoIsGrantedByANotificationIsKnownWhenItGivesBack", "pg-granted-by-a-notification", mutant.Delete()},
 		{"what is being taken out is renewed", "WhatIsBeingTakenOutIsLost", "pg-being-taken-out-is-lost", mutant.Return("m.over")},
 		{"an ask that was not answered is taken out at once", "AnAskThatWasNotAnsweredIsNotTakenOutAtOnce", "pg-unanswered-ask-is-taken-out-at-once", mutant.Delete()},

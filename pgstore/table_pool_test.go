@@ -18,6 +18,41 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
+// Where the server closes idle connections, all in the pool may be closed: each is found to be, and replaced.
+func TestAPoolOfClosedConnectionsFailsNoStatement(t *testing.T) {
+	t.Parallel()
+	addr := sharedAddr(t)
+	const app = "closed for being idle"
+	pool := poolOn(t, addr, func(c *pgxpool.Config) {
+		c.ConnConfig.RuntimeParams["application_name"] = app
+		c.ConnConfig.RuntimeParams["idle_session_timeout"] = "100ms"
+		c.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
+	})
+	s := tableOn(t, pool, &Options{Schema: apart(t, addr)})
+	defer s.Close()
+	var all []*pgxpool.Conn
+	for range 2 * repeats {
+		conn, err := pool.Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, conn)
+	}
+	for _, conn := range all {
+		conn.Release()
+	}
+	direct := poolOn(t, addr)
+	until(t, "the server has closed them", func() bool {
+		return pgtest.One[int](t, direct, "SELECT count(*)::int FROM pg_stat_activity WHERE application_name = $1", app) == 0
+	})
+	if n := pool.Stat().IdleConns(); n != 2*repeats {
+		t.Fatalf("%d connections in the pool, want %d that are closed", n, 2*repeats)
+	}
+	if _, err := s.Poll(t.Context(), mutex("n")); err != nil {
+		t.Error(err)
+	}
+}
+
 // Request handlers that each hold a connection while they wait for a lock must not
 // keep its holder from renewing and releasing.
 func TestAPoolThatOthersHaveEmptiedKeepsNoHoldFromBeingRenewed(t *testing.T) {

@@ -13,6 +13,9 @@ import (
 const (
 	// repeats is how often a statement that surely was not applied is sent.
 	repeats = 3
+	// idleClosed is how often one is sent that came to a connection which the server had closed for being idle. Each of
+	// them is one less in the pool, and all that are idle may be closed.
+	idleClosed = 100
 	// renewers is how many statements of one call are under way at a time.
 	renewers = 4
 )
@@ -29,9 +32,13 @@ func (s *Store) run(ctx context.Context, statement string, args []any, begin fun
 // send is run for a statement that takes no time.
 func (s *Store) send(ctx context.Context, statement string, args []any, begin func(), row func(scan func(...any) error) error) error {
 	urgent := s.do.urgent(statement)
-	for try := 1; ; try++ {
+	for try, idle := 1, 0; ; try++ {
 		begin()
 		err := s.db.query(ctx, statement, args, how{pinned: s.pinned.Load(), urgent: urgent}, row)
+		if wasIdle(err) && idle < idleClosed { //mutant:pg-closed-as-idle-counts
+			idle++
+			try--
+		}
 		if err == nil || try == repeats || ctx.Err() != nil || !s.notApplied(err) {
 			return err
 		}
@@ -51,11 +58,14 @@ func (s *Store) notApplied(err error) bool {
 		// default of this user or database.
 		s.pinned.Store(true)
 		return true
-	case "40P01", "57P05": // a deadlock; a connection closed for being idle
+	case "40P01": // a deadlock
 		return true
 	}
-	return false
+	return wasIdle(err)
 }
+
+// wasIdle reports whether a statement came to a connection that the server had closed as nothing was done on it.
+func wasIdle(err error) bool { return code(err) == "57P05" }
 
 // undone reports whether a statement that failed surely did nothing, and will not.
 func (s *Store) undone(err error) bool {
