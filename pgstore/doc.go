@@ -15,14 +15,14 @@
 //	form      the version of the form: 2
 //	kept      until when the row is kept at least
 //	last      the newest token
-//	lim       the limit of the entries
 //
 // and arrays with one element for each entry, in their order, all empty when
-// the name is idle: id, weight, want (above weight while an upgrade is pending),
+// the name is idle: id, lim (the limit), weight, want (above weight while an upgrade is pending),
 // turn (counted by the owner: changes of weight, or tokens used of a block), n
 // (the size of the block of tokens; while waiting, how many are wanted), shown,
 // token (0 while waiting), upgrade token, since, expires, keep, delay, broken (why;
-// empty if it is not), owner and session. Instants are microseconds of the server's clock
+// empty if it is not), owner, session and asks (why it asks the holders to give
+// up; it counts while it waits). Instants are microseconds of the server's clock
 // since 1970, durations microseconds.
 //
 // An entry with a session lasts as long as that, and its expires is 2⁶². The sessions are
@@ -34,7 +34,7 @@
 // A row that nobody has used for a day is deleted by whoever uses the table
 // later, some at a time and beside other work, as fast as such rows are found. Notifications are notifications on the
 // channel "holdfast_" and the first half of the waiter's id: the token and the
-// size of its block (0 and 0 of an upgrade), the id, and the name in
+// size of its block (0 and 0 of an upgrade, 0 and 1 to a holder that is asked to give up), the id, and the name in
 // hexadecimal.
 //
 // # Guarantees

@@ -49,7 +49,7 @@ func TestTheTestsCatchEachMutantOfTheTable(t *testing.T) {
 		{"a listen that takes long is begun anew", "AListenThatTakesLongIsWaitedForByTheNext", "pg-listen-begins-anew", mutant.Cond("true")},
 		{"a listen that failed when nobody asked is told to the next", "AListenThatTakesLongIsWaitedForByTheNext", "pg-listen-begins-anew", mutant.Cond("m == nil")},
 		{"those ahead are not counted", "AWaiterIsToldHowManyAreAhead", "pg-those-ahead-are-counted", mutant.Line("0")},
-		{"a hold stays in the short session", "AGrantInTheQueueMovesToTheLongSession", "pg-hold-stays-in-the-short-session", mutant.Line("if m == nil || m.sess == nil || m.to != nil ||")},
+		{"a hold stays in the short session", "AGrantInTheQueueMovesToTheLongSession", "pg-hold-stays-in-the-short-session", mutant.Line("return m.sess != nil && m.to == nil &&")},
 		{"a hold is adopted and its owner not called", "AnAdoptionOfAHoldInUseIsHeardByTheOwner", "pg-adopts-uncalled", mutant.Stmt("err = nil")},
 		{"what was to be adopted is given back and its owner not called", "AnAdoptionOfAHoldInUseIsHeardByTheOwner", "pg-gives-back-uncalled", mutant.Stmt("err = nil")},
 		{"a hold that may have another id is not read", "AHoldThatMayHaveAnotherIDIsReadAgain", "pg-handed-on-is-read", mutant.Delete()},

@@ -185,9 +185,6 @@ func (s *Store) Describe() store.Description {
 		Forgets: []store.Accident{store.AccidentWipe, store.AccidentFailOver, store.AccidentClockStep},
 		Crash:   store.CrashTTL,
 		Lacks: map[store.Promise]string{
-			store.PromiseTotals: "it keeps one number of slots a name",
-			store.PromiseGiveUp: "it does not keep what a waiter asks the holders for",
-
 			store.PromisePositionTTL: "a position is kept until the session of its process ends, which is after at most ten seconds",
 			store.PromiseExpiry:      "once a claim waits or was renewed it lasts as long as a session of its process, which is renewed for all of them",
 		},

@@ -123,7 +123,7 @@ func TestATableOfSomebodyElseIsReportedAndLeftAlone(t *testing.T) {
 	pool, schema := poolOn(t, addr), apart(t, addr)
 	for what, columns := range map[string]string{
 		"other columns":           "(id int PRIMARY KEY, v text)",
-		"columns of another type": "(name bytea PRIMARY KEY, form int, kept bigint, last bigint, lim int, id text, weight text, want text, turn text, n text, shown text, token text, fence text, since text, expires text, keep text, delay text, broken text, owner text, session text)",
+		"columns of another type": "(name bytea PRIMARY KEY, form int, kept bigint, last bigint, id text, lim text, weight text, want text, turn text, n text, shown text, token text, fence text, since text, expires text, keep text, delay text, broken text, owner text, session text, asks text)",
 		"one column less":         "(LIKE " + connect.Quote(schema) + ".good)",
 		"no key":                  "(LIKE " + connect.Quote(schema) + ".good)",
 		"a key of something else": "(LIKE " + connect.Quote(schema) + ".good, x int, PRIMARY KEY (name, last))",

@@ -3,6 +3,7 @@ package pgstore
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -59,6 +60,7 @@ type asking struct {
 	c     *store.Claim
 	args  []any            // what the statements that ask begin with
 	again bool             // a session keeps the claim already
+	polls bool             // nothing is written, and nobody called
 	kept  *session.Session // that keeps it, or is to keep it while it waits
 	joins bool             // it takes a place in kept, if it has to wait
 	late  int64            // when it is too late to take a place
@@ -120,10 +122,16 @@ func (k *asking) look(ctx context.Context) (a store.Answer, writes bool, err err
 		return a, false, k.overTaken(k.m)
 	case k.again:
 		// What was granted has its token; what waits still needs a write only to let it in.
-		if a, err = f.poll(c); err == nil && !e.Granted && (a.Granted || len(f.ended) > 0) {
+		if a, err = f.poll(c); err == nil && !e.Granted && (a.Granted || len(f.ended) > 0 || e.Asks() != c.GiveUp) { //mutant:pg-asks-later
 			return a, true, nil
 		}
+		if k.polls && k.callsYet() {
+			return a, false, err
+		}
 		a, _, err = k.asked(k.m, c, f, a, err, k.kept, calls, sent)
+		if err == nil && !k.polls && !a.Granted {
+			k.callHolders(ctx, k.m, c, f)
+		}
 		return a, false, err
 	default:
 		a, change, err := f.q.Ask(f.time(), c.Name, c)
@@ -131,7 +139,7 @@ func (k *asking) look(ctx context.Context) (a store.Answer, writes bool, err err
 			return a, true, nil
 		}
 		a.Waiting += f.skipped
-		return a, false, err
+		return a, false, k.mismatch(ctx, c, f, err)
 	}
 }
 
@@ -150,13 +158,13 @@ func (k *asking) write(ctx context.Context) (a store.Answer, done bool, err erro
 		defer k.kept.Leave()
 		in = k.kept.ID[:]
 	}
-	for short := k.joins && c.Weight == c.Limit; ; short = false {
+	for short := k.joins && c.Weight == c.Limit && c.GiveUp == ""; ; short = false {
 		sent, calls := store.Now(), callsOf(k.kept)
 		var f *found
 		if short {
 			f, err = k.read(ctx, "ask for", c.Name, k.do.askBehind, []byte(c.Name), c.ID[:], c.Limit, int64(c.Tokens()), micros(c.MinHold), micros(c.LockDelay), []byte(c.Owner), in, k.late)
 		} else {
-			f, err = k.act(ctx, "ask for", c.Name, k.over, k.do.ask, append(k.args, micros(c.PositionTTL), c.Try, in, k.late)...)
+			f, err = k.act(ctx, "ask for", c.Name, k.over, k.do.ask, append(k.args, micros(c.PositionTTL), c.Try, in, k.late, []byte(c.GiveUp))...)
 		}
 		switch {
 		case err != nil:
@@ -198,7 +206,11 @@ func (k *asking) write(ctx context.Context) (a store.Answer, done bool, err erro
 		if e == nil && err == nil && k.joins { //mutant:pg-too-late-is-told
 			return a, false, fmt.Errorf("%w: ask for %q on %s: it came too late", store.ErrUnavailable, c.Name, k.address)
 		}
-		return k.asked(m, c, f, a, err, k.kept, calls, sent)
+		a, done, err = k.asked(m, c, f, a, err, k.kept, calls, sent)
+		if err == nil && !c.Try && !a.Granted {
+			k.callHolders(ctx, m, c, f)
+		}
+		return a, done, err
 	}
 }
 
@@ -298,6 +310,7 @@ func (s *Store) answered(m *localClaim, c *store.Claim, a *store.Answer, owner s
 	if a.Granted {
 		m.token, m.used, m.owner, lasts = a.Token, a.Token, owner, a.TTL
 		m.reads = c.MinHold > 0 || a.Want > a.Weight // its minimum hold begins with its first renewal
+		m.asked = true                               // by another that waits, perhaps: its first renewal reads that //mutant:pg-granted-while-asked
 		m.told = store.Renewal{Weight: a.Weight, Want: a.Want, UpgradeToken: a.UpgradeToken}
 	}
 	m.until = max(m.until, from.Add(lasts))
@@ -356,14 +369,29 @@ func (s *Store) Poll(ctx context.Context, c store.Claim) (store.Answer, error) {
 		return store.Answer{}, err
 	}
 	if sess := s.waitsIn(m); sess != nil {
-		a, _, err := (&asking{Store: s, m: m, c: &c, kept: sess, again: true}).look(ctx)
+		a, _, err := (&asking{Store: s, m: m, c: &c, kept: sess, again: true, polls: true}).look(ctx)
 		return a, err // which has no From if there is something to write: only an ask does that
 	}
 	f, err := s.lookAhead(ctx, c.Name, c.ID)
 	if err != nil {
 		return store.Answer{}, err
 	}
-	return f.poll(&c)
+	a, err := f.poll(&c)
+	return a, s.mismatch(ctx, &c, f, err)
+}
+
+// mismatch has a mismatch tell the smallest limit of all, also of those that were not read.
+func (s *Store) mismatch(ctx context.Context, c *store.Claim, f *found, err error) error {
+	var m *store.MismatchError
+	if f.skipped == 0 || !errors.As(err, &m) {
+		return err
+	}
+	if f, failed := s.lookJudged(ctx, c.Name, everybodys); failed == nil {
+		if least := f.q.Limit(); least != 0 {
+			m.Have = int64(least)
+		}
+	}
+	return err
 }
 
 // waitsIn is the session that keeps a claim which waits, as its owner was told last, or nil.

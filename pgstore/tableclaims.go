@@ -37,6 +37,11 @@ type localClaim struct {
 	owner  string
 	told   store.Renewal // how it stands, as its owner was told
 	heard  int64         // the token of its grant, as a notification told
+
+	asked    bool          // it may be asked to be given up: its renewals read why
+	askedAt  store.Instant // a notification told so
+	asks     string        // why it asks the holders to give up, while it waits
+	uncalled []session.ID  // sessions of holders that are to be called for that
 }
 
 // claims are those of this process.

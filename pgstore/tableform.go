@@ -37,25 +37,25 @@ type found struct {
 
 // A row is one entry of a found, with what is told of all of them.
 type row struct {
-	now, form, last, lim                             int64
+	now, form, last                                  int64
 	sane                                             bool
-	id, broken, owner, session                       []byte
-	weight, want, turn, n                            int64
+	id, broken, owner, session, asks                 []byte
+	lim, weight, want, turn, n                       int64
 	shown                                            bool
 	token, upgradeToken, since, expires, keep, delay int64
 }
 
 // dests is where to scan a row to.
 func (r *row) dests() []any {
-	return []any{&r.now, &r.form, &r.sane, &r.last, &r.lim,
-		&r.id, &r.weight, &r.want, &r.turn, &r.n, &r.shown, &r.token, &r.upgradeToken, &r.since, &r.expires, &r.keep, &r.delay, &r.broken, &r.owner, &r.session}
+	return []any{&r.now, &r.form, &r.sane, &r.last,
+		&r.id, &r.lim, &r.weight, &r.want, &r.turn, &r.n, &r.shown, &r.token, &r.upgradeToken, &r.since, &r.expires, &r.keep, &r.delay, &r.broken, &r.owner, &r.session, &r.asks}
 }
 
 // add takes a row in.
 func (f *found) add(r *row) {
 	f.there = true
 	f.now, f.form, f.sane = r.now, r.form, r.sane
-	f.q.Last, f.q.OneLimit = r.last, true
+	f.q.Last = r.last
 	if r.id == nil {
 		return // there is none
 	}
@@ -70,6 +70,9 @@ func (f *found) add(r *row) {
 	}
 	if reason := string(r.broken); reason != "" {
 		e.Broken = &reason
+	}
+	if asks := string(r.asks); asks != "" && r.token == 0 { // of a hold it is left from before the grant
+		e.GiveUp = &asks
 	}
 	if len(r.session) == len(session.ID{}) {
 		if f.in == nil {

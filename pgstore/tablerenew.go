@@ -60,6 +60,7 @@ func (s *Store) renew(ctx context.Context, holds []store.Hold, shows bool) []sto
 		}
 	}
 	left = append(left, s.renewBatch(ctx, batch, out)...)
+	s.whyAsked(ctx, batch, out) // before what follows of the same holds
 	// A row that somebody keeps locked holds up its own name alone.
 	slices.SortFunc(left, func(a, b *renewal) int { return cmp.Compare(a.i, b.i) })
 	of := map[string][]*renewal{}
@@ -71,8 +72,9 @@ func (s *Store) renew(ctx context.Context, holds []store.Hold, shows bool) []sto
 	for _, some := range of {
 		slots <- struct{}{}
 		wait.Go(func() {
-			for _, r := range some {
+			for i, r := range some {
 				out[r.i] = s.renewOne(ctx, r)
+				s.whyAsked(ctx, some[i:i+1], out)
 			}
 			<-slots
 		})
@@ -93,6 +95,7 @@ type renewal struct {
 	shows bool         // its owner has used the token
 	sent  store.Instant
 	calls int64
+	asked *standing // its row was written, and somebody may ask to give it up there
 }
 
 // A keeper is the session that keeps the holds of one TTL from now on.
@@ -200,14 +203,19 @@ func (s *Store) renewBatch(ctx context.Context, batch []*renewal, out []store.Re
 	args := []any{names.text(), ids.text(), tokens.text(), ttls.text(), used.text(), owners.text(), in.text(), kept.text()}
 	err := s.run(ctx, s.do.renewFast, args, func() { clear(done) }, func(scan func(...any) error) error {
 		var i, weight, want, upgradeToken int64
+		var asked bool
 		var durable *string
-		if err := scan(&i, &weight, &want, &upgradeToken, &durable); err != nil {
+		if err := scan(&i, &weight, &want, &upgradeToken, &asked, &durable); err != nil {
 			return err
 		}
 		if i < 1 || int(i) > len(batch) {
 			return fmt.Errorf("hold %d of %d was renewed", i, len(batch))
 		}
-		out[batch[i-1].i] = store.Renewal{TTL: batch[i-1].h.TTL, Weight: weight, Want: want, UpgradeToken: upgradeToken}
+		r := batch[i-1]
+		out[r.i] = store.Renewal{TTL: r.h.TTL, Weight: weight, Want: want, UpgradeToken: upgradeToken}
+		if r.asked = nil; asked {
+			r.asked = &standing{name: r.h.Name, id: r.h.ID, token: r.h.Token, in: r.to()}
+		}
 		done[int(i-1)] = true
 		return nil
 	})
@@ -267,6 +275,10 @@ func (s *Store) renewOne(ctx context.Context, r *renewal) store.Renewal {
 	if out.Err != nil {
 		return out
 	}
+	if out.GiveUp != "" {
+		id := cmp.Or(h.NewID, h.ID)
+		out.GiveUp, r.asked = "", &standing{name: h.Name, id: id, token: h.Token, in: f.in[id]}
+	}
 	if h.NewID != (store.ID{}) {
 		s.leave(r.m, true)
 		s.exit(r.m)
@@ -314,6 +326,7 @@ func (s *Store) keptBy(ctx context.Context, r *renewal, out store.Renewal) store
 	m.seen, m.calls, m.reads = r.sent, r.calls, out.Want > out.Weight || !r.shows
 	m.owner, m.used, m.token = cmp.Or(h.Owner, m.owner), max(m.used, h.Used, h.Token), h.Token
 	m.told = store.Renewal{Weight: out.Weight, Want: out.Want, UpgradeToken: out.UpgradeToken}
+	m.asked = r.asked != nil || m.askedAt >= r.sent
 	s.renewed(m, out.TTL, from)
 	return out
 }

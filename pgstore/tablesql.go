@@ -3,6 +3,7 @@ package pgstore
 import (
 	"embed"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -17,9 +18,9 @@ var sqlFiles embed.FS
 var sqlDir = embedded.Dir(sqlFiles, "sql")
 
 // entryColumns are the arrays of a row, each with one element an entry.
-var entryColumns = []string{"id", "weight", "want", "turn", "n", "shown", "token", "fence", "since", "expires", "keep", "delay", "broken", "owner", "session"}
+var entryColumns = []string{"id", "lim", "weight", "want", "turn", "n", "shown", "token", "fence", "since", "expires", "keep", "delay", "broken", "owner", "session", "asks"}
 
-var entryTypes = map[string]string{"id": "bytea", "broken": "bytea", "owner": "bytea", "session": "bytea", "shown": "boolean", "weight": "int", "want": "int", "turn": "int", "n": "int"}
+var entryTypes = map[string]string{"id": "bytea", "broken": "bytea", "owner": "bytea", "session": "bytea", "asks": "bytea", "shown": "boolean", "lim": "int", "weight": "int", "want": "int", "turn": "int", "n": "int"}
 
 // unending is when what a session keeps expires, as far as its row tells. The lock
 // delay can be added to it.
@@ -130,6 +131,7 @@ func assemble(clocked bool) *statements {
 		}
 		return strings.NewReplacer(
 			"{now}", now,
+			"{full}", strconv.Itoa(store.Full),
 			"{unending}", fmt.Sprintf("%d::bigint", int64(unending)),
 			"{ended}", fmt.Sprintf("$%d::text::bytea[]", args-1),
 			"{ago}", fmt.Sprintf("$%d::text::bigint[]", args),
@@ -155,7 +157,7 @@ func assemble(clocked bool) *statements {
 	return &statements{
 		create: one("table", 0), createSessions: one("session_table", 0),
 		askFast: one("ask_fast", 10), askIdle: one("ask_idle", 10), askBehind: one("ask_behind", 9), releaseFast: one("release_fast", 5), releaseNext: one("release_next", 5), renewFast: one("renew_fast", 8), releaseAll: one("release_all", 5),
-		ask: one("ask", 15), renew: one("renew", 12), change: one("change", 7), release: one("release", 6), breaks: one("break", 7),
+		ask: one("ask", 16), renew: one("renew", 12), change: one("change", 7), release: one("release", 6), breaks: one("break", 7),
 		ahead: one("ahead", 2), held: one("held", 1), list: one("list", 2), sweep: one("sweep", 2), stands: one("stands", 4),
 		session: sessions{
 			begin: one("session_begin", 2), renew: one("session_renew", 1), call: one("session_call", 1), end: one("session_end", 2),

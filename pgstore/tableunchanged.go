@@ -43,44 +43,10 @@ func (s *Store) renewSessions(ctx context.Context, holds []store.Hold) {
 // promoted and had not received it, or by hand. claims.mu is held.
 func (m *localClaim) unseen() bool { return store.Now() >= m.seen.Add(m.sess.TTL/2) } //mutant:pg-rows-are-seen
 
-// seeRows reads the rows of the holds that were not read for long, all by one statement, if their sessions were renewed. What does not
-// stand there as is known here, or is not answered, has a renewal of its own.
-func (s *Store) seeRows(ctx context.Context, holds []store.Hold, began store.Instant) {
-	var names, ids, tokens, in array
-	var all []*localClaim
-	s.claims.mu.Lock()
-	for i := range holds {
-		h := &holds[i]
-		if m := s.claims.of[h.ID]; m != nil && m.sess != nil && m.token == h.Token && m.unseen() && !m.isOver() && isFresh(m.sess.State(), began) {
-			names.bytes(m.name)
-			ids.bytes(string(h.ID[:]))
-			tokens.number(h.Token)
-			in.session(m.sess.ID)
-			all = append(all, m)
-		}
-	}
-	s.claims.mu.Unlock()
-	if len(all) == 0 {
-		return
-	}
-	sent := store.Now()
-	var stand []int64
-	err := s.run(ctx, s.do.stands, []any{names.text(), ids.text(), tokens.text(), in.text()}, func() { stand = nil }, func(scan func(...any) error) error {
-		var i int64
-		err := scan(&i)
-		stand = append(stand, i)
-		return err
-	})
-	if err != nil {
-		return
-	}
-	s.claims.mu.Lock()
-	defer s.claims.mu.Unlock()
-	for _, i := range stand {
-		if 1 <= i && int(i) <= len(all) {
-			all[i-1].seen = sent
-		}
-	}
+// rests reports whether there is nothing to be done with the row of a hold that stands there as is known here. claims.mu is held.
+func (m *localClaim) rests(h *store.Hold) bool {
+	return m.sess != nil && m.to == nil && m.sess.TTL >= h.TTL && //mutant:pg-hold-stays-in-the-short-session
+		!m.reads && !m.handed && m.token != 0 && m.token == h.Token && m.name == h.Name && h.NewID == (store.ID{}) && h.Used <= m.used && (h.Owner == "" || h.Owner == m.owner)
 }
 
 // unchanged is the renewal of a hold with whose row there is nothing to be done: its session was renewed since this
@@ -89,8 +55,7 @@ func (s *Store) unchanged(h *store.Hold, began store.Instant) (r store.Renewal, 
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
 	m := s.claims.of[h.ID]
-	if m == nil || m.sess == nil || m.to != nil || m.sess.TTL < h.TTL || //mutant:pg-hold-stays-in-the-short-session
-		m.reads || m.handed || m.token == 0 || m.token != h.Token || m.name != h.Name || h.NewID != (store.ID{}) || h.Used > m.used || h.Owner != "" && h.Owner != m.owner {
+	if m == nil || !m.rests(h) {
 		return r, false
 	}
 	st := m.sess.State()

@@ -250,7 +250,7 @@ func (m *mailbox) echo(ctx context.Context, conn *pgx.Conn, within time.Duration
 	return nil
 }
 
-// notification reads a notification: token and how many, both 0 of an upgrade, the id,
+// notification reads a notification: token and how many, 0 and 0 of an upgrade, 0 and 1 of who asks to give up, the id,
 // and the name in hexadecimal.
 func notification(payload string) (h store.Notification, ok bool) {
 	part := strings.Split(payload, " ")
@@ -264,6 +264,9 @@ func notification(payload string) (h store.Notification, ok bool) {
 	if errors.Join(err1, err2, err3, err4) != nil {
 		return h, false
 	}
+	if token == 0 { // then it says why the owner is to look, which its renewal tells
+		n = 0
+	}
 	return store.Notification{Name: string(name), ID: id, Token: token, N: n}, true
 }
 
@@ -272,8 +275,12 @@ func notification(payload string) (h store.Notification, ok bool) {
 func (s *Store) heard(n *store.Notification) {
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
-	if m := s.claims.of[n.ID]; m != nil && m.name == n.Name && n.Token != 0 {
+	switch m := s.claims.of[n.ID]; {
+	case m == nil || m.name != n.Name:
+	case n.Token != 0:
 		m.heard = n.Token //mutant:pg-granted-by-a-notification
 		s.waited(n.Name)
+	default: // somebody asks for it, or its upgrade was granted
+		m.asked, m.askedAt = true, store.Now() //mutant:pg-asked-by-a-notification
 	}
 }

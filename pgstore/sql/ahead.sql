@@ -2,7 +2,7 @@
 -- claim has to know: its own entry, those that hold or have an expiry of their own, and the first that waits; of the others that wait ahead it
 -- tells how many. $1 name, $2 id or ''. Writes nothing, and waits for nothing: so it sees all
 -- as it is at one moment.
-SELECT {now}, t.form, {sane t}, t.last, t.lim, {entry u},
+SELECT {now}, t.form, {sane t}, t.last, {entry u},
 	CASE WHEN u.token <> 0 OR u.o = w.first THEN (SELECT x.expires - {now} FROM {sessions} x WHERE x.id = u.session) END, w.skipped, ''
 FROM {table} t,
 --@ waiting.sql

@@ -1,9 +1,9 @@
 -- Grants a claim on a name that nobody uses and that has a row, for less than
 -- ask_fast.sql, which does it too. Parameters as there.
-UPDATE {table} AS t SET (kept, last, lim, {columns}) = (
-	SELECT now + $10::bigint, first + $5::bigint - 1, $3::int,
-		ARRAY[$2::bytea], ARRAY[$4::int], ARRAY[$4::int], '{0}'::int[], ARRAY[$5::int], '{false}'::boolean[],
-		ARRAY[first], '{0}'::bigint[], ARRAY[now], ARRAY[now + $6::bigint], ARRAY[$7::bigint], ARRAY[$8::bigint], ARRAY[''::bytea], ARRAY[$9::bytea], ARRAY[''::bytea]
+UPDATE {table} AS t SET (kept, last, {columns}) = (
+	SELECT now + $10::bigint, first + $5::bigint - 1,
+		ARRAY[$2::bytea], ARRAY[$3::int], ARRAY[$4::int], ARRAY[$4::int], '{0}'::int[], ARRAY[$5::int], '{false}'::boolean[],
+		ARRAY[first], '{0}'::bigint[], ARRAY[now], ARRAY[now + $6::bigint], ARRAY[$7::bigint], ARRAY[$8::bigint], ARRAY[''::bytea], ARRAY[$9::bytea], ARRAY[''::bytea], ARRAY[''::bytea]
 	FROM (SELECT now,
 		greatest(t.last + 1, now) AS first --mutant:pg-ask-idle-token
 		FROM (SELECT {now} AS now OFFSET 0) c OFFSET 0) d)

@@ -2,17 +2,17 @@
 -- hold's block, or its fence, $4 the reason, $5 whether to drop it.
 --@ entries.sql
 , v AS MATERIALIZED (
-	SELECT t.now, t.form, t.sane, t.last, t.lim, cardinality(t.id) AS count, t.lim AS newlim,
-		NULL::bigint AS ttl, false AS try, false AS tell, a.o AS own, ''::bytea AS reason,
+	SELECT t.now, t.form, t.sane, t.last, cardinality(t.id) AS count,
+		NULL::bigint AS ttl, false AS try, false AS tell, false AS asks, a.o AS own, ''::bytea AS reason,
 		CASE WHEN k.its THEN '' ELSE 'L' END AS verdict, k.its AS changed
 	FROM t LEFT JOIN e a ON a.id = $2::bytea,
 	LATERAL (SELECT coalesce(a.token <> 0 AND $3::bigint > 0
 		AND ($3::bigint = a.fence OR a.token <= $3::bigint AND $3::bigint < a.token + a.n)
 		AND greatest(a.expires + a.delay, CASE WHEN a.shown THEN a.since + a.keep END) > t.now, false) AS its) k
 ), c AS MATERIALIZED (
-	SELECT e.o, e.id, e.weight, CASE WHEN m.m THEN e.weight ELSE e.want END AS want, e.turn, e.n, e.shown, e.token, e.fence,
+	SELECT e.o, e.id, e.lim, e.weight, CASE WHEN m.m THEN e.weight ELSE e.want END AS want, e.turn, e.n, e.shown, e.token, e.fence,
 		e.since, e.expires, CASE WHEN m.m THEN 0 ELSE e.keep END AS keep, e.delay,
-		CASE WHEN m.m THEN $4::bytea ELSE e.broken END AS broken, e.owner, e.session, m.m AND $5::boolean AS gone, false AS fresh
+		CASE WHEN m.m THEN $4::bytea ELSE e.broken END AS broken, e.owner, e.session, e.asks, m.m AND $5::boolean AS gone, false AS fresh
 	FROM v, e, LATERAL (SELECT v.changed AND e.o = v.own AS m) m
 )
 --@ settle.sql

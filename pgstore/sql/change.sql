@@ -2,20 +2,20 @@
 -- $5 weight.
 --@ entries.sql
 , v AS MATERIALIZED (
-	SELECT t.now, t.form, t.sane, t.last, t.lim, cardinality(t.id) AS count, t.lim AS newlim,
-		NULL::bigint AS ttl, false AS try, true AS tell, a.o AS own, a.broken AS reason, k.verdict,
+	SELECT t.now, t.form, t.sane, t.last, cardinality(t.id) AS count,
+		NULL::bigint AS ttl, false AS try, true AS tell, false AS asks, a.o AS own, a.broken AS reason, k.verdict,
 		k.verdict = '' AND $4::int > a.turn AS changed -- else a copy of one that was answered before
 	FROM t LEFT JOIN e a ON a.id = $2::bytea, LATERAL (SELECT CASE
 		WHEN (a.token = $3::bigint AND a.token <> 0 AND a.expires > t.now
 			AND a.broken = '' --mutant:pg-change-broken
 			) IS NOT TRUE THEN 'L'
-		WHEN t.lim <> 1073741824 OR a.weight <> 536870913 AND a.fence = 0 THEN 'I' -- not granted as upgradeable
+		WHEN a.lim <> {full} OR a.weight <> 536870913 AND a.fence = 0 THEN 'I' -- not granted as upgradeable
 		ELSE '' END AS verdict) k
 ), c AS MATERIALIZED (
-	SELECT e.o, e.id, CASE WHEN m.m THEN least(e.weight, $5::int) ELSE e.weight END AS weight,
+	SELECT e.o, e.id, e.lim, CASE WHEN m.m THEN least(e.weight, $5::int) ELSE e.weight END AS weight,
 		CASE WHEN m.m THEN $5::int ELSE e.want END AS want, --mutant:pg-want
 		CASE WHEN m.m THEN $4::int ELSE e.turn END AS turn,
-		e.n, e.shown, e.token, e.fence, e.since, e.expires, e.keep, e.delay, e.broken, e.owner, e.session, false AS gone, false AS fresh
+		e.n, e.shown, e.token, e.fence, e.since, e.expires, e.keep, e.delay, e.broken, e.owner, e.session, e.asks, false AS gone, false AS fresh
 	FROM v, e, LATERAL (SELECT v.changed AND e.o = v.own AS m) m
 )
 --@ settle.sql

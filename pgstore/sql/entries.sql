@@ -10,9 +10,9 @@ WITH found AS (
 ), t AS MATERIALIZED (
 	SELECT *, {now} AS now, {sane} AS sane FROM found
 ), e AS MATERIALIZED (
-	SELECT u.o, u.id, u.weight, u.want, u.turn, u.n, u.shown, u.token, u.fence, u.since,
+	SELECT u.o, u.id, u.lim, u.weight, u.want, u.turn, u.n, u.shown, u.token, u.fence, u.since,
 		least(u.expires, t.now - ({ago})[k.ended]) AS expires, u.keep, u.delay, u.broken, u.owner,
-		CASE WHEN k.ended > 0 THEN ''::bytea ELSE u.session END AS session, k.ended IS NOT NULL AS ended
+		CASE WHEN k.ended > 0 THEN ''::bytea ELSE u.session END AS session, u.asks, k.ended IS NOT NULL AS ended
 	FROM t, LATERAL {unnest t}, LATERAL (SELECT coalesce(array_position({ended}, u.id), array_position({ended}, nullif(u.session, ''))) AS ended) k
 	WHERE t.sane
 )

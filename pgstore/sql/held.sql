@@ -6,6 +6,6 @@ WITH found AS MATERIALIZED (
 ), t AS MATERIALIZED (
 	SELECT *, {now} AS now FROM found
 )
-SELECT t.now, t.form, {sane t}, t.last, t.lim, {entry u}
+SELECT t.now, t.form, {sane t}, t.last, {entry u}
 FROM t LEFT JOIN LATERAL {unnest t} ON true
 ORDER BY u.o

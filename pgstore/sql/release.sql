@@ -5,8 +5,8 @@
 	SELECT t.now, t.form, t.sane, CASE WHEN k.back THEN
 			$4::bigint --mutant:pg-release-unused
 			ELSE t.last END AS last,
-		t.lim, cardinality(t.id) AS count, t.lim AS newlim,
-		NULL::bigint AS ttl, false AS try, false AS tell, a.o AS own, a.broken AS reason,
+		cardinality(t.id) AS count,
+		NULL::bigint AS ttl, false AS try, false AS tell, false AS asks, a.o AS own, a.broken AS reason,
 		CASE WHEN k.its OR $3::bigint = 0 THEN '' ELSE 'L' END AS verdict, k.its AS changed, k.back
 	FROM t LEFT JOIN e a ON a.id = $2::bytea,
 	LATERAL (SELECT coalesce(a.expires > t.now AND ($3::bigint = 0
@@ -16,11 +16,11 @@
 ), c AS MATERIALIZED (
 	-- What is over is dropped below, unless a minimum hold keeps it in the way:
 	-- with token 0 nobody ran, and none does.
-	SELECT e.o, e.id, e.weight, e.want, e.turn, CASE WHEN m.m AND v.back THEN (v.last - e.token + 1)::int ELSE e.n END AS n,
+	SELECT e.o, e.id, e.lim, e.weight, e.want, e.turn, CASE WHEN m.m AND v.back THEN (v.last - e.token + 1)::int ELSE e.n END AS n,
 		CASE WHEN m.m THEN $3::bigint <> 0 ELSE e.shown END AS shown, e.token, e.fence, e.since,
 		CASE WHEN m.m THEN v.now ELSE e.expires END AS expires, e.keep,
 		CASE WHEN m.m THEN 0 ELSE e.delay END AS delay, --mutant:pg-release-delay
-		e.broken, e.owner, CASE WHEN m.m THEN ''::bytea ELSE e.session END AS session, false AS gone, false AS fresh
+		e.broken, e.owner, CASE WHEN m.m THEN ''::bytea ELSE e.session END AS session, e.asks, false AS gone, false AS fresh
 	FROM v, e, LATERAL (SELECT v.changed AND e.o = v.own AS m) m
 )
 --@ settle.sql

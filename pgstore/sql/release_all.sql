@@ -11,8 +11,8 @@ WITH h AS MATERIALIZED (
 )
 UPDATE {table} AS t SET
 	last = CASE WHEN h.used >= t.token[1] AND h.used < t.last AND t.last = t.token[1] + t.n[1] - 1 THEN h.used ELSE t.last END,
-	id = '{}', weight = '{}', want = '{}', turn = '{}', n = '{}', shown = '{}', token = '{}', fence = '{}',
-	since = '{}', expires = '{}', keep = '{}', delay = '{}', broken = '{}', owner = '{}', session = '{}'
+	id = '{}', lim = '{}', weight = '{}', want = '{}', turn = '{}', n = '{}', shown = '{}', token = '{}', fence = '{}',
+	since = '{}', expires = '{}', keep = '{}', delay = '{}', broken = '{}', owner = '{}', session = '{}', asks = '{}'
 FROM h
 WHERE h.name = t.name AND h.name IN (SELECT name FROM free) AND t.form = 2
 	AND t.id = ARRAY[h.id] AND t.token = ARRAY[h.token] AND h.token <> 0

@@ -7,8 +7,8 @@
 -- if the release were lost, so that does wait.
 UPDATE {table} SET
 	last = CASE WHEN $4::bigint >= token[1] AND $4::bigint < last AND last = token[1] + n[1] - 1 THEN $4::bigint ELSE last END,
-	id = '{}', weight = '{}', want = '{}', turn = '{}', n = '{}', shown = '{}', token = '{}', fence = '{}',
-	since = '{}', expires = '{}', keep = '{}', delay = '{}', broken = '{}', owner = '{}', session = '{}'
+	id = '{}', lim = '{}', weight = '{}', want = '{}', turn = '{}', n = '{}', shown = '{}', token = '{}', fence = '{}',
+	since = '{}', expires = '{}', keep = '{}', delay = '{}', broken = '{}', owner = '{}', session = '{}', asks = '{}'
 WHERE name = $1::bytea AND form = 2 AND id = ARRAY[$2::bytea]
 	AND token = ARRAY[$3::bigint] --mutant:pg-release-fast-token
 	AND expires[1] > {now}

@@ -25,7 +25,7 @@ WHERE name = $1::bytea AND form = 2
 	AND {now} < ALL (expires) --mutant:pg-release-next-expired
 	AND since[1] + keep[1] <= {now} --mutant:pg-release-next-keep
 	AND (cardinality(id) = 1 OR {sane t}
-		AND (cardinality(id) = 2 OR weight[2] > lim - weight[3]) --mutant:pg-release-next-one
+		AND (cardinality(id) = 2 OR weight[2] > least(lim[2], lim[3]) - weight[3]) --mutant:pg-release-next-one
 	)
 RETURNING id <> '{}', CASE WHEN
 	id = '{}' --mutant:pg-release-next-durable

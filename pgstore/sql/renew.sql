@@ -6,8 +6,8 @@
 -- whose owner is to be called yet.
 --@ entries.sql
 , v AS MATERIALIZED (
-	SELECT t.now, t.form, t.sane, t.last, t.lim, cardinality(t.id) AS count, t.lim AS newlim,
-		$4::bigint AS ttl, false AS try, true AS tell, a.o AS own, a.broken AS reason,
+	SELECT t.now, t.form, t.sane, t.last, cardinality(t.id) AS count,
+		$4::bigint AS ttl, false AS try, true AS tell, false AS asks, a.o AS own, a.broken AS reason,
 		CASE WHEN a.token = $3::bigint AND a.token <> 0
 			AND a.expires > t.now --mutant:pg-renew-expired
 			AND a.broken = '' --mutant:pg-renew-broken
@@ -21,13 +21,13 @@
 	FROM t LEFT JOIN e a ON a.id = CASE WHEN $7::bytea = ANY (t.id) THEN $7::bytea ELSE $2::bytea END,
 	LATERAL (SELECT a.session = ANY ($9::text::bytea[]) AS ours) k
 ), c AS MATERIALIZED (
-	SELECT e.o, CASE WHEN m.m AND $7::bytea <> '' THEN $7::bytea ELSE e.id END AS id, e.weight, e.want,
+	SELECT e.o, CASE WHEN m.m AND $7::bytea <> '' THEN $7::bytea ELSE e.id END AS id, e.lim, e.weight, e.want,
 		CASE WHEN m.m AND e.token < $5::bigint AND $5::bigint < e.token + e.n THEN greatest(e.turn, ($5::bigint - e.token)::int) ELSE e.turn END AS turn,
 		e.n, e.shown OR m.m AND $10::boolean AS shown, e.token, e.fence, e.since, 
 		CASE WHEN NOT m.m OR NOT v.ours THEN e.expires WHEN $8::bytea <> '' THEN {unending}
 			ELSE greatest(CASE WHEN e.session = '' THEN e.expires END, v.now + v.ttl) END AS expires,
 		e.keep, e.delay, e.broken, CASE WHEN m.m AND $6::bytea <> '' THEN $6::bytea ELSE e.owner END AS owner,
-		CASE WHEN m.m AND v.ours THEN $8::bytea ELSE e.session END AS session, false AS gone, false AS fresh
+		CASE WHEN m.m AND v.ours THEN $8::bytea ELSE e.session END AS session, e.asks, false AS gone, false AS fresh
 	FROM v, e, LATERAL (SELECT v.verdict = '' AND e.o = v.own AS m) m
 )
 --@ settle.sql

@@ -3,7 +3,7 @@
 -- statement: no hold waits for another's name, and no two renewals for each
 -- other. $1 names, $2 ids, $3 tokens, $4 TTLs, $5 newest tokens used, $6 owners
 -- or '', $7 sessions that keep them from now on, or '' for an expiry of their own:
--- $8 those that keep them now: arrays as text.
+-- $8 those that keep them now: arrays as text. It tells whether somebody may ask a holder to give up.
 WITH h AS MATERIALIZED (
 	SELECT * FROM unnest($1::text::bytea[], $2::text::bytea[], $3::text::bigint[], $4::text::bigint[], $5::text::bigint[], $6::text::bytea[], $7::text::bytea[], $8::text::bytea[])
 		WITH ORDINALITY AS h(name, id, token, ttl, used, owner, session, kept, i)
@@ -27,4 +27,4 @@ WHERE h.name = t.name AND h.name IN (SELECT name FROM free) AND t.form = 2
 	AND t.broken[p(t.id, h.id)] = '' --mutant:pg-renew-fast-broken
 	AND t.session[p(t.id, h.id)] IN (h.kept, h.session, '') --mutant:pg-renew-fast-kept-by-another
 	AND {now} < ALL (t.expires)
-RETURNING h.i, t.weight[p(t.id, h.id)], t.want[p(t.id, h.id)], t.fence[p(t.id, h.id)], {durable}
+RETURNING h.i, t.weight[p(t.id, h.id)], t.want[p(t.id, h.id)], t.fence[p(t.id, h.id)], '' <> ANY (t.asks), {durable}

@@ -12,29 +12,33 @@
 			CASE WHEN c.shown THEN c.since + c.keep END --mutant:pg-keep
 		) END
 ), r AS MATERIALIZED (
-	SELECT s.*, CASE WHEN s.others = 0 THEN v.newlim ELSE v.lim END AS lim,
-		s.others > 0 AND v.lim <> v.newlim AS mismatch,
+	-- One is a lock, and the other slots. Of slots the totals may differ: what is held exceeds none of those that hold.
+	SELECT s.*, coalesce(s.had <> s.asked AND {full} IN (s.had, s.asked), false) AS mismatch,
 		greatest(v.last + 1, v.now) AS first --mutant:pg-settle-token
 	FROM v, (
 		SELECT count(*) FILTER (WHERE NOT fresh) AS others,
 			coalesce(sum(weight) FILTER (WHERE token <> 0), 0) AS held, --mutant:pg-held
+			coalesce(min(lim) FILTER (WHERE token <> 0), {full}) AS least, --mutant:pg-least
+			min(lim) FILTER (WHERE NOT fresh) AS had, min(lim) FILTER (WHERE fresh) AS asked,
 			max(o) FILTER (WHERE wants) AS upgrading, -- there is one at most
 			coalesce(sum(want - weight) FILTER (WHERE wants), 0) AS more
 		FROM d) s
 ), g AS MATERIALIZED (
 	-- An upgrade is judged before all that wait, and none of them while it is
 	-- pending; of them the first that does not fit stops the rest.
-	SELECT d.*, coalesce(d.o = r.upgrading AND r.held + r.more <= r.lim, false) AS upgraded,
+	SELECT d.*, coalesce(d.o = r.upgrading AND r.held + r.more <= {full}, false) AS upgraded,
 		d.token = 0
 			AND r.upgrading IS NULL --mutant:pg-upgrading
 			AND NOT (d.fresh AND r.mismatch)
 			AND r.held +
 			sum(CASE WHEN d.token = 0 THEN d.weight ELSE 0 END) --mutant:pg-weight
-			OVER (ORDER BY d.o) <= r.lim AS granted,
+			OVER (ORDER BY d.o) <= least(r.least,
+			min(CASE WHEN d.token = 0 THEN d.lim END) --mutant:pg-least-of-those-granted
+			OVER (ORDER BY d.o)) AS granted,
 		sum(CASE WHEN d.token = 0 THEN d.n ELSE 0 END) OVER (ORDER BY d.o) - d.n AS before -- how many tokens are drawn before its own
 	FROM d, r
 ), x AS MATERIALIZED (
-	SELECT g.o, g.o = v.own AS own, g.granted, g.upgraded, g.id,
+	SELECT g.o, g.o = v.own AS own, g.granted, g.upgraded, g.id, g.lim,
 		CASE WHEN g.upgraded THEN g.want ELSE g.weight END AS weight, g.want, g.turn, g.n, g.shown,
 		CASE WHEN g.granted THEN r.first + g.before ELSE g.token END AS token,
 		CASE WHEN g.upgraded THEN r.first ELSE g.fence END AS fence,
@@ -43,7 +47,7 @@
 		-- What is granted at once has an expiry of its own, though it came with a session to wait in.
 		CASE WHEN g.fresh AND g.granted THEN v.now + v.ttl
 			WHEN g.o = v.own AND v.verdict = '' AND (g.granted OR g.token <> 0) THEN greatest(g.expires, v.now + v.ttl) ELSE g.expires END AS expires,
-		g.keep, g.delay, g.broken, g.owner, CASE WHEN g.fresh AND g.granted THEN ''::bytea ELSE g.session END AS session
+		g.keep, g.delay, g.broken, g.owner, CASE WHEN g.fresh AND g.granted THEN ''::bytea ELSE g.session END AS session, g.asks
 	FROM g, r, v
 	WHERE NOT (g.fresh AND (r.mismatch
 		OR v.try AND NOT g.granted --mutant:pg-try
@@ -53,14 +57,13 @@
 			OR (SELECT bool_or(e.ended) FROM e) --mutant:pg-ended-is-written
 			OR coalesce(bool_or(x.granted OR x.upgraded OR x.o > v.count), false)) AS wrote,
 		greatest(v.last, max(x.token + x.n - 1) FILTER (WHERE x.granted), max(x.fence) FILTER (WHERE x.upgraded))::bigint AS last,
-		r.lim,
 		greatest(v.now, max(CASE WHEN x.session = '' THEN x.expires ELSE v.now END + x.delay), max(x.since + x.keep)) + {day} AS kept,
 		{arrays}
 	FROM v CROSS JOIN r LEFT JOIN x ON true
-	GROUP BY v.sane, v.changed, v.count, v.last, v.now, r.others, r.lim
+	GROUP BY v.sane, v.changed, v.count, v.last, v.now, r.others
 ), written AS (
-	UPDATE {table} AS t SET (kept, last, lim, {columns}) =
-		ROW(w.kept, w.last, w.lim, {w columns})
+	UPDATE {table} AS t SET (kept, last, {columns}) =
+		ROW(w.kept, w.last, {w columns})
 	FROM w WHERE t.name = $1::bytea AND w.wrote
 	RETURNING {durable} AS durable
 ), woken AS MATERIALIZED (
@@ -69,8 +72,14 @@
 	FROM x WHERE
 		(granted OR upgraded) --mutant:pg-woken
 		AND own IS NOT TRUE
+	UNION ALL
+	-- Somebody begins to ask those that hold to give up: their renewals tell why. No two notifications of a statement are alike,
+	-- as the server would send one.
+	SELECT pg_notify('holdfast_' || encode(substr(x.id, 1, 8), 'hex'), '0 1 ' || encode(x.id, 'hex') || ' ' || encode($1::bytea, 'hex'))::text
+	FROM v, x WHERE v.asks AND x.token <> 0 AND x.broken = '' AND x.expires > v.now
+		AND EXISTS (SELECT FROM x AS o WHERE o.own AND o.token = 0)
 )
 SELECT v.verdict, v.reason, coalesce((SELECT e.session FROM e WHERE e.o = v.own), ''::bytea), (SELECT count(sent) FROM woken), (SELECT count(durable) FROM written),
-	v.now, v.form, v.sane, w.last, w.lim, {entry x}
+	v.now, v.form, v.sane, w.last, {entry x}
 FROM v CROSS JOIN w LEFT JOIN x ON v.tell AND v.verdict = ''
 ORDER BY x.o

@@ -3,8 +3,8 @@ CREATE TABLE IF NOT EXISTS {table} (
 	form int NOT NULL,
 	kept bigint NOT NULL,
 	last bigint NOT NULL,
-	lim int NOT NULL,
 	id bytea[] NOT NULL,
+	lim int[] NOT NULL,
 	weight int[] NOT NULL,
 	want int[] NOT NULL,
 	turn int[] NOT NULL,
@@ -18,5 +18,6 @@ CREATE TABLE IF NOT EXISTS {table} (
 	delay bigint[] NOT NULL,
 	broken bytea[] NOT NULL,
 	owner bytea[] NOT NULL,
-	session bytea[] NOT NULL
+	session bytea[] NOT NULL,
+	asks bytea[] NOT NULL
 ) WITH (fillfactor = 50, toast_tuple_target = 8160)

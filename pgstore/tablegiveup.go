@@ -1,0 +1,191 @@
+package pgstore
+
+import (
+	"context"
+	"slices"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/session"
+)
+
+// callHolders calls the sessions of those that hold a name when a claim that waits for it begins to ask them to give it up, each
+// once: so their next renewals read why. What fails is for the next ask. Whoever is granted later reads with its first renewal.
+func (s *Store) callHolders(ctx context.Context, m *localClaim, c *store.Claim, f *found) {
+	s.claims.mu.Lock()
+	if m.asks != c.GiveUp {
+		m.asks, m.uncalled = c.GiveUp, nil
+		for i := range f.q.Entries {
+			e := &f.q.Entries[i]
+			if in, kept := f.in[e.ID]; c.GiveUp != "" && e.Granted && kept && !slices.Contains(m.uncalled, in) {
+				m.uncalled = append(m.uncalled, in)
+			}
+		}
+	}
+	uncalled := m.uncalled
+	s.claims.mu.Unlock()
+	if len(uncalled) == 0 {
+		return
+	}
+	var failed []session.ID
+	for _, in := range uncalled {
+		if s.sessions.Call(ctx, in) != nil { //mutant:pg-asks-uncalled
+			failed = append(failed, in) //mutant:pg-call-that-failed-is-repeated
+		}
+	}
+	s.claims.mu.Lock()
+	defer s.claims.mu.Unlock()
+	m.uncalled = failed
+	m.ends = max(m.ends, store.Now().Add(c.PositionTTL)) // its owner hears only now that it waits
+}
+
+// A standing is a hold as its owner knows it.
+type standing struct {
+	m     *localClaim // or nil
+	name  string
+	id    store.ID
+	token int64
+	in    session.ID // that keeps it, or zero
+	calls int64      // of that, before its row is read
+}
+
+// stand reads which of the holds stand in their rows, all by one statement that writes nothing, and why each is asked to be given up.
+// What has died asks for nothing: it is taken out, and the rows are read again.
+func (s *Store) stand(ctx context.Context, all []standing) (why map[int]string, err error) {
+	for range repeats {
+		var names, ids, tokens, in array
+		for i := range all {
+			names.bytes(all[i].name)
+			ids.bytes(string(all[i].id[:]))
+			tokens.number(all[i].token)
+			in.session(all[i].in)
+		}
+		asking := map[session.ID]string{} // sessions, and one of the names in which they ask
+		begin := func() { why = map[int]string{}; clear(asking) }
+		err = s.run(ctx, s.do.stands, []any{names.text(), ids.text(), tokens.text(), in.text()}, begin, func(scan func(...any) error) error {
+			var i int64
+			var asks, in []byte
+			if err := scan(&i, &asks, &in); err != nil || i < 1 || int(i) > len(all) {
+				return err
+			}
+			if why[int(i-1)] = string(asks); len(in) == len(session.ID{}) {
+				asking[session.ID(in)] = all[i-1].name
+			}
+			return nil
+		})
+		if err != nil || len(asking) == 0 {
+			return why, err
+		}
+		if died, err := s.died(ctx, asking); err != nil || !died {
+			return why, err
+		}
+	}
+	return why, nil
+}
+
+// died takes out what those keep of the sessions that have ended, each in the name that is given, and reports whether any has.
+func (s *Store) died(ctx context.Context, all map[session.ID]string) (any bool, err error) {
+	var ask []session.ID
+	for in := range all {
+		if _, known := s.sessions.Known(in); !known {
+			ask = append(ask, in)
+		}
+	}
+	if len(ask) > 0 {
+		if err := s.sessions.Ask(ctx, ask); err != nil {
+			return false, err
+		}
+	}
+	for in, name := range all {
+		if left, known := s.sessions.Known(in); known && left <= 0 { //mutant:pg-the-dead-ask
+			var ended over
+			ended.add(in[:], -left)
+			if err := s.drop(ctx, name, ended); err != nil {
+				return false, err
+			}
+			any = true
+		}
+	}
+	return any, nil
+}
+
+// seeRows reads the rows of the holds with which nothing is to be done if they stand there: those that were not read for long, whose
+// sessions were called, or that are asked to be given up; if their sessions were renewed since the renewal began. What does not stand
+// there as is known here, or is not answered, has a renewal of its own.
+func (s *Store) seeRows(ctx context.Context, holds []store.Hold, began store.Instant) {
+	var all []standing
+	s.claims.mu.Lock()
+	for i := range holds {
+		h := &holds[i]
+		m := s.claims.of[h.ID]
+		if m == nil || !m.rests(h) || m.isOver() {
+			continue
+		}
+		if st := m.sess.State(); isFresh(st, began) && (m.unseen() || m.asked || st.Calls != m.calls) { //mutant:pg-asked-is-read
+			all = append(all, standing{m, h.Name, h.ID, h.Token, m.sess.ID, st.Calls})
+		}
+	}
+	s.claims.mu.Unlock()
+	if len(all) == 0 {
+		return
+	}
+	sent := store.Now()
+	why, err := s.stand(ctx, all)
+	if err != nil {
+		return
+	}
+	s.claims.mu.Lock()
+	defer s.claims.mu.Unlock()
+	for i := range all {
+		m := all[i].m
+		reason, stands := why[i]
+		if !stands {
+			m.reads = true
+			continue
+		}
+		m.seen, m.calls = sent, all[i].calls
+		m.isAsked(reason, sent)
+	}
+}
+
+// isAsked notes why a hold is asked to be given up, as was read since an instant. claims.mu is held.
+func (m *localClaim) isAsked(reason string, read store.Instant) {
+	m.told.GiveUp = reason
+	m.asked = reason != "" || m.askedAt >= read //mutant:pg-asked-while-it-is-read
+}
+
+// whyAsked has the renewals of holds whose rows were written tell why these are asked to be given up. It writes nothing, and what fails is
+// for the next renewal: so no hold is lost by being asked.
+func (s *Store) whyAsked(ctx context.Context, written []*renewal, out []store.Renewal) {
+	var all []standing
+	var of []*renewal
+	for _, r := range written {
+		if r.asked != nil && out[r.i].Err == nil {
+			all, of = append(all, *r.asked), append(of, r)
+		}
+	}
+	if len(all) == 0 {
+		return
+	}
+	sent := store.Now()
+	why, err := s.stand(ctx, all)
+	if err != nil {
+		return //mutant:pg-asked-needs-an-answer
+	}
+	s.claims.mu.Lock()
+	defer s.claims.mu.Unlock()
+	for i, r := range of {
+		if reason, stands := why[i]; stands {
+			out[r.i].GiveUp = reason
+			if r.m != nil {
+				r.m.isAsked(reason, sent)
+			}
+		}
+	}
+}
+
+// callsYet reports whether an ask has to call holders yet.
+func (k *asking) callsYet() bool {
+	k.claims.mu.Lock()
+	defer k.claims.mu.Unlock()
+	return k.m.asks != k.c.GiveUp || len(k.m.uncalled) > 0
+}
