@@ -44,6 +44,8 @@ var tableMutants = []struct {
 	{"a renewal moves the expiry back", promise + "a_shorter_renewal_moves_no_expiry_back", []mutant.Edit{mutant.At("pg-renew-fast-expiry", mutant.Line("greatest(0, {now} + h.ttl)"))}},
 	{"a writer is let in as a reader", promise + "Upgrade_passes_all_that_wait", []mutant.Edit{mutant.At("pg-weight", mutant.Line("sum(CASE WHEN d.token = 0 THEN 1 ELSE 0 END)"))}},
 	{"who holds takes no room", promise + "a_crowd_on_a_semaphore_fills_it_and_no_more", []mutant.Edit{mutant.At("pg-held", mutant.Line("coalesce(sum(weight) FILTER (WHERE token < 0), 0) AS held,"))}},
+	{"a smaller total is forgotten", promise + "a_waiter_is_granted_only_under_the_totals_of_all_holders", []mutant.Edit{mutant.At("pg-least", mutant.Line("{full} AS least,"))}},
+	{"the smaller total of who is granted with it is forgotten", promise + "waiters_granted_together_fit_the_smallest_of_their_totals", []mutant.Edit{mutant.At("pg-least-of-those-granted", mutant.Line("max(CASE WHEN d.token = 0 THEN d.lim END)"))}},
 	{"a minimum hold is given back", promise + "an_early_release_keeps_the_name_taken", []mutant.Edit{mutant.At("pg-release-fast-keep", mutant.Line("AND since[1] + 0 <= {now}")), mutant.At("pg-release-next-keep", mutant.Line("AND since[1] + 0 <= {now}"))}},
 	{"a minimum hold ends with the lease", promise + "a_hold_that_expired_once_shown_is_in_the_way_for_its_minimum", []mutant.Edit{mutant.At("pg-keep", mutant.Line("CASE WHEN c.shown THEN c.since END"))}},
 	{"nothing is kept back after an expiry", promise + "an_expired_hold_closes_the_name_for_its_lock_delay", []mutant.Edit{mutant.At("pg-delay", mutant.Line("c.expires,"))}},

@@ -383,7 +383,7 @@ func (s *Store) Poll(ctx context.Context, c store.Claim) (store.Answer, error) {
 // mismatch has a mismatch tell the smallest limit of all, also of those that were not read.
 func (s *Store) mismatch(ctx context.Context, c *store.Claim, f *found, err error) error {
 	var m *store.MismatchError
-	if f.skipped == 0 || !errors.As(err, &m) {
+	if f.skipped == 0 || !errors.As(err, &m) { //mutant:pg-mismatch-names-all
 		return err
 	}
 	if f, failed := s.lookJudged(ctx, c.Name, everybodys); failed == nil {

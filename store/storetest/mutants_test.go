@@ -97,6 +97,7 @@ var mutants = []broken{
 	{"the_own_total_is_forgotten_at_the_ask", []mutant.Edit{mutant.At("reader-passes-waiting-writer", mutant.Value("waiting == 0 && !upgrading && held+c.Weight <= least"))}},
 	{"a_smaller_total_is_forgotten_at_the_release", []mutant.Edit{mutant.At("limit-more-release", mutant.Cond("held+int64(e.Weight) > int64(e.Limit)"))}},
 	{"the_own_total_is_forgotten_at_the_release", []mutant.Edit{mutant.At("release-heeds-own-limit", mutant.Delete())}},
+	{"the_total_of_who_is_granted_with_it_is_forgotten", []mutant.Edit{mutant.At("release-heeds-own-limit", mutant.Stmt("least := min(least, int64(e.Limit))"))}},
 	{"only_the_total_of_the_newest_holder_is_heeded", []mutant.Edit{mutant.At("smaller-total-heeded", mutant.Value("int64(e.Limit)"))}},
 	{"a_different_limit_remembered_for_ever", []mutant.Edit{mutant.At("different-limit-accepted", mutant.Cond("WAS || have == 0 && q.Last > 0 && c.Limit < store.Full"))}},
 

@@ -47,6 +47,25 @@ var totalPromises = []promise{
 		small.release()
 		b.take(w)
 	}},
+	{name: "waiters_granted_together_fit_the_smallest_of_their_totals", needs: totals, run: func(t *trial) {
+		a, b, c := t.client(), t.client(), t.client()
+		for _, smallFirst := range []bool{true, false} {
+			name := t.name()
+			all, small, large := a.take(a.slots(name, 5, 5)), b.slots(name, 3, 1), c.slots(name, 5, 3)
+			first, next := small, large
+			if !smallFirst {
+				first, next = large, small
+			}
+			b.refused(first)
+			c.refused(next)
+			all.release()
+			h := b.take(first)
+			c.refused(next) // four would be held, and one counts on three
+			h.release()
+			c.take(next).release()
+			t.empty(name)
+		}
+	}},
 	{name: "a_claim_of_more_than_the_smaller_total_is_granted_after_it", needs: totals, run: func(t *trial) {
 		a, b, c, name := t.client(), t.client(), t.client(), t.name()
 		small := a.take(a.slots(name, 3, 1))
