@@ -77,6 +77,7 @@ func TestTheTestsCatchEachMutantOfTheTable(t *testing.T) {
 		{"an ask that was not sent is awaited", "AnAskThatWasNotSentIsForgotten", "pg-unsent-ask-is-awaited", mutant.Return("store.Definite(err) || none.error != nil || closed != nil")},
 		{"a late ask is expected by our clock alone", "ALateAskIsExpectedByBothClocks", "pg-late-by-the-servers-clock", mutant.Return("here")},
 		{"an expired hold is given back", "AnExpiredHoldThatIsGivenBackKeepsItsMinimum", "pg-expired-is-not-given-back", mutant.Stmt("err := s.release(ctx, &store.Hold{Name: h.Name, ID: h.ID}, false)")},
+		{"a check believes in a session as it was", "HeldTx_ASessionThatWasRenewedSinceTheTransactionBeganIsNotLost", "pg-held-session-as-it-is", mutant.Delete()},
 		{"a check locks nothing", "HeldTx_NobodyIsGrantedTheNameBeforeTheCommit", "pg-held-share", mutant.Delete()},
 		{"a look for old rows begins anywhere", "OldRowsGoAsFastAsTheyCame", "pg-sweep-begin", mutant.Line("$2::bigint < 1000000")},
 		{"a renewal waits for the pool", "APoolThatOthersHaveEmptiedKeepsNoHoldFromBeingRenewed", "pg-urgent-statements", mutant.Cond("s.releaseFast, s.releaseNext, s.release, s.releaseAll, s.change")},

@@ -38,7 +38,7 @@ type statements struct {
 }
 
 // sessions are the statements about sessions.
-type sessions struct{ begin, renew, call, end, left, sweep string }
+type sessions struct{ begin, renew, call, end, left, held, sweep string }
 
 // serverNow is the time in µs. It is clock_timestamp, which goes on while a
 // statement waits for a row, and not now, which does not.
@@ -48,7 +48,7 @@ const serverNow = `(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
 func (s *statements) all() []*string {
 	return []*string{&s.create, &s.createSessions, &s.askFast, &s.askIdle, &s.askBehind, &s.releaseFast, &s.releaseNext, &s.renewFast, &s.releaseAll,
 		&s.ask, &s.renew, &s.change, &s.release, &s.breaks, &s.ahead, &s.held, &s.list, &s.sweep, &s.stands,
-		&s.session.begin, &s.session.renew, &s.session.call, &s.session.end, &s.session.left, &s.session.sweep}
+		&s.session.begin, &s.session.renew, &s.session.call, &s.session.end, &s.session.left, &s.session.held, &s.session.sweep}
 }
 
 // schema is the SQL that makes the tables.
@@ -161,7 +161,7 @@ func assemble(clocked bool) *statements {
 		ahead: one("ahead", 2), held: one("held", 1), list: one("list", 2), sweep: one("sweep", 2), stands: one("stands", 4),
 		session: sessions{
 			begin: one("session_begin", 2), renew: one("session_renew", 1), call: one("session_call", 1), end: one("session_end", 2),
-			left: one("session_left", 1), sweep: one("session_sweep", 0),
+			left: one("session_left", 1), held: one("session_held", 1), sweep: one("session_sweep", 0),
 		},
 	}
 }

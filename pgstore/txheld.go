@@ -94,6 +94,12 @@ func (s *Store) CheckTx(ctx context.Context, tx any, l TableLease) error {
 			if err := query(s.do.session.left, func(scan func(...any) error) error { return scan(&id, &left, &final) }); err != nil {
 				return doing(s.failed("look at a session", err))
 			}
+			if left <= 0 { // perhaps only as it was when a transaction above READ COMMITTED began
+				args[0] = in[:]
+				if err := query(s.do.session.held, func(scan func(...any) error) error { return scan(&left) }); err != nil {
+					return doing(s.failed("look at a session", err))
+				}
+			}
 			if left > 0 { //mutant:pg-held-session-lives
 				return nil
 			}

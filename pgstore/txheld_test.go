@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/holdfast-go/holdfast/pgstore/internal/pgtest"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -107,6 +109,35 @@ func TestHeldTx_AHoldOfAnEndedSessionDoesNotPass(t *testing.T) {
 	if err := check(); !errors.Is(err, store.ErrLost) {
 		t.Errorf("once it has ended: %v, want lost", err)
 	}
+}
+
+// A transaction above READ COMMITTED sees a session as it was when it began, which may have lasted for less than a transaction takes.
+// What was renewed since is not lost: it begins anew.
+func TestHeldTx_ASessionThatWasRenewedSinceTheTransactionBeganIsNotLost(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	h, in := kept(t, s, "n")
+	s.tasks.Wait() // the sweep at the beginning
+	expires := "UPDATE " + sessionsOf(s) + " SET expires = $2 WHERE id = $1"
+	check := func(what string, between func(), want error) {
+		t.Helper()
+		tx, err := poolOf(s).BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tx.Rollback(t.Context())
+		if _, err := tx.Exec(t.Context(), "SELECT FROM "+tableOf(s)); err != nil { // from now on it sees nothing new
+			t.Fatal(err)
+		}
+		between()
+		if err := s.CheckTx(t.Context(), tx, heldLease{"n", h.Token}); !errors.Is(err, want) || want == store.ErrUnavailable && code(err) != "40001" {
+			t.Errorf("%s: %v, want %v", what, err, want)
+		}
+	}
+	run(t, poolOf(s), expires, in[:], time.Now().UnixMicro()) // which is over when it is read
+	check("it has ended", func() {}, store.ErrLost)
+	check("it was renewed since", func() { run(t, poolOf(s), expires, in[:], time.Now().Add(time.Hour).UnixMicro()) }, store.ErrUnavailable)
+	check("it is held", func() {}, nil)
 }
 
 // Between the check and the commit the name is granted to nobody, though the hold
