@@ -78,6 +78,8 @@ func TestTheTestsCatchEachMutantOfTheTable(t *testing.T) {
 		{"a late ask is expected by our clock alone", "ALateAskIsExpectedByBothClocks", "pg-late-by-the-servers-clock", mutant.Return("here")},
 		{"an expired hold is given back", "AnExpiredHoldThatIsGivenBackKeepsItsMinimum", "pg-expired-is-not-given-back", mutant.Stmt("err := s.release(ctx, &store.Hold{Name: h.Name, ID: h.ID}, false)")},
 		{"a check believes in a session as it was", "HeldTx_ASessionThatWasRenewedSinceTheTransactionBeganIsNotLost", "pg-held-session-as-it-is", mutant.Delete()},
+		{"what another server brings back stays", "WhatComesBackWithAnotherServerIsTakenOut", "pg-strays-are-looked-for", mutant.Delete()},
+		{"what is known goes with what came back", "WhatComesBackWithAnotherServerIsTakenOut", "pg-what-is-known-is-no-stray", mutant.Cond("false")},
 		{"a check locks nothing", "HeldTx_NobodyIsGrantedTheNameBeforeTheCommit", "pg-held-share", mutant.Delete()},
 		{"a look for old rows begins anywhere", "OldRowsGoAsFastAsTheyCame", "pg-sweep-begin", mutant.Line("$2::bigint < 1000000")},
 		{"a renewal waits for the pool", "APoolThatOthersHaveEmptiedKeepsNoHoldFromBeingRenewed", "pg-urgent-statements", mutant.Cond("s.releaseFast, s.releaseNext, s.release, s.releaseAll, s.change")},

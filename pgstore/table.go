@@ -72,6 +72,7 @@ type Store struct {
 	ways  names[way] // how they are given back
 	sweeper
 
+	server   atomic.Int64 // since when the server has run that answered last, in µs; 0: none has
 	sessions *session.Set
 	claims   claims
 	opening  opening

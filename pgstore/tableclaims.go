@@ -55,6 +55,10 @@ type claims struct {
 	late     time.Duration // how late an ask may come to the server that takes a place
 	patience time.Duration // with an owner who gave up a claim, and was not answered
 
+	strays  store.Instant // when to look for strays; 0: never
+	looking bool
+	looks   int // in vain
+
 	now   int64 // what the server's clock showed in an answer, in µs
 	heard store.Instant
 }
@@ -227,6 +231,7 @@ func (s *Store) due(now store.Instant) (next store.Instant) {
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
 	next = now.Add(time.Second)
+	s.dueStrays(now)
 	begun := 0
 	for _, m := range s.claims.of {
 		m.isOver()

@@ -38,9 +38,12 @@ func (s sessionTable) write(ctx context.Context, statement string, args []any, a
 // Begin implements [session.Backend].
 func (s sessionTable) Begin(ctx context.Context, id session.ID, ttl time.Duration) (time.Duration, error) {
 	begin := func() error {
-		var now int64
-		_, err := s.write(ctx, s.do.session.begin, []any{id[:], micros(ttl)}, &now)
-		s.claims.hear(now)
+		var now, started int64
+		_, err := s.write(ctx, s.do.session.begin, []any{id[:], micros(ttl)}, &now, &started)
+		if err == nil {
+			s.claims.hear(now)
+			s.met(started)
+		}
 		return err
 	}
 	err := begin()
@@ -61,12 +64,15 @@ func (s sessionTable) Begin(ctx context.Context, id session.ID, ttl time.Duratio
 
 // Renew implements [session.Backend].
 func (s sessionTable) Renew(ctx context.Context, id session.ID) (calls int64, err error) {
-	var now int64
-	there, err := s.write(ctx, s.do.session.renew, []any{id[:]}, &calls, &now)
+	var now, started int64
+	there, err := s.write(ctx, s.do.session.renew, []any{id[:]}, &calls, &now, &started)
 	if err == nil && !there || isNoTable(err) {
 		return 0, store.ErrLost
 	}
-	s.claims.hear(now)
+	if err == nil {
+		s.claims.hear(now)
+		s.met(started)
+	}
 	return calls, s.sessionFailed("renew", err)
 }
 

@@ -33,7 +33,8 @@ type statements struct {
 	releaseFast, releaseNext, renewFast string
 	releaseAll                          string
 	ask, renew, change, release, breaks string
-	ahead, held, list, sweep, stands    string
+	ahead, held, list, sweep            string
+	stands, strays                      string
 	session                             sessions
 }
 
@@ -47,7 +48,7 @@ const serverNow = `(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
 // all are the texts, for work on each of them.
 func (s *statements) all() []*string {
 	return []*string{&s.create, &s.createSessions, &s.askFast, &s.askIdle, &s.askBehind, &s.releaseFast, &s.releaseNext, &s.renewFast, &s.releaseAll,
-		&s.ask, &s.renew, &s.change, &s.release, &s.breaks, &s.ahead, &s.held, &s.list, &s.sweep, &s.stands,
+		&s.ask, &s.renew, &s.change, &s.release, &s.breaks, &s.ahead, &s.held, &s.list, &s.sweep, &s.stands, &s.strays,
 		&s.session.begin, &s.session.renew, &s.session.call, &s.session.end, &s.session.left, &s.session.held, &s.session.sweep}
 }
 
@@ -133,6 +134,7 @@ func assemble(clocked bool) *statements {
 			"{now}", now,
 			"{full}", strconv.Itoa(store.Full),
 			"{unending}", fmt.Sprintf("%d::bigint", int64(unending)),
+			"{started}", "(extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint",
 			"{ended}", fmt.Sprintf("$%d::text::bytea[]", args-1),
 			"{ago}", fmt.Sprintf("$%d::text::bigint[]", args),
 			"{over}", "CASE WHEN expires < 0 THEN greatest("+now+" + expires, 0) ELSE 0 END", // of a session that has ended
@@ -158,7 +160,7 @@ func assemble(clocked bool) *statements {
 		create: one("table", 0), createSessions: one("session_table", 0),
 		askFast: one("ask_fast", 10), askIdle: one("ask_idle", 10), askBehind: one("ask_behind", 9), releaseFast: one("release_fast", 5), releaseNext: one("release_next", 5), renewFast: one("renew_fast", 8), releaseAll: one("release_all", 5),
 		ask: one("ask", 16), renew: one("renew", 12), change: one("change", 7), release: one("release", 6), breaks: one("break", 7),
-		ahead: one("ahead", 2), held: one("held", 1), list: one("list", 2), sweep: one("sweep", 2), stands: one("stands", 4),
+		ahead: one("ahead", 2), held: one("held", 1), list: one("list", 2), sweep: one("sweep", 2), stands: one("stands", 4), strays: one("strays", 1),
 		session: sessions{
 			begin: one("session_begin", 2), renew: one("session_renew", 1), call: one("session_call", 1), end: one("session_end", 2),
 			left: one("session_left", 1), held: one("session_held", 1), sweep: one("session_sweep", 0),
