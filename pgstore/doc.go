@@ -51,7 +51,8 @@
 // it keeps. So ten thousand leases cost a few statements a second, and who waits writes nothing.
 // What is told of a hold counts from the session's last answered renewal. A claim that
 // is not renewed is taken out by its own process; what a dead process had goes
-// with its session. Each half of a TTL the rows of what is renewed are read. Nobody passes over a session before its end was made final by a
+// with its session. Each half of a TTL the rows of what is renewed are read. What a server brings back
+// that has taken another's place, or was restored, is taken out by the process in whose session it is. Nobody passes over a session before its end was made final by a
 // statement on its row.
 //
 // Hundreds may wait for one name: each comes by a short statement that appends it, and is
