@@ -358,28 +358,6 @@ func (s *Store) askFree(ctx context.Context, name string, args []any) (token int
 	return token, nil
 }
 
-// Poll implements [store.Poller]. Of a claim that waits in a session it answers what an ask would that has nothing to write.
-func (s *Store) Poll(ctx context.Context, c store.Claim) (store.Answer, error) {
-	if err := bounds.CheckClaim(&c); err != nil {
-		return store.Answer{}, err
-	}
-	m := s.enter(c.Name, c.ID, false)
-	defer s.exit(m)
-	if err := s.gone(ctx, m); err != nil {
-		return store.Answer{}, err
-	}
-	if sess := s.waitsIn(m); sess != nil {
-		a, _, err := (&asking{Store: s, m: m, c: &c, kept: sess, again: true, polls: true}).look(ctx)
-		return a, err // which has no From if there is something to write: only an ask does that
-	}
-	f, err := s.lookAhead(ctx, c.Name, c.ID)
-	if err != nil {
-		return store.Answer{}, err
-	}
-	a, err := f.poll(&c)
-	return a, s.mismatch(ctx, &c, f, err)
-}
-
 // mismatch has a mismatch tell the smallest limit of all, also of those that were not read.
 func (s *Store) mismatch(ctx context.Context, c *store.Claim, f *found, err error) error {
 	var m *store.MismatchError
@@ -392,19 +370,6 @@ func (s *Store) mismatch(ctx context.Context, c *store.Claim, f *found, err erro
 		}
 	}
 	return err
-}
-
-// waitsIn is the session that keeps a claim which waits, as its owner was told last, or nil.
-func (s *Store) waitsIn(m *localClaim) *session.Session {
-	if m == nil {
-		return nil
-	}
-	s.claims.mu.Lock()
-	defer s.claims.mu.Unlock()
-	if m.token != 0 || m.to != nil { //mutant:pg-poll-of-a-hold-is-a-grant
-		return nil
-	}
-	return m.sess
 }
 
 // placedFrom is since when a position lasts for its PositionTTL: no longer than its session.
