@@ -3,6 +3,10 @@ package pgstore
 import (
 	"testing"
 
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/pgstore/internal/pgtest"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -38,4 +42,43 @@ func TestWhatComesBackWithAnotherServerIsTakenOut(t *testing.T) {
 	mustRenew(t, s, stays)
 	mustRenew(t, other, theirs)
 	mustHold(t, other, mutex("held"))
+}
+
+// The same by a fail-over: the replica had not received the release, and has the session.
+func TestAHoldGivenBackBeforeAFailOverComesFree(t *testing.T) {
+	t.Parallel()
+	primary := testserver.Postgres(t)
+	replica := testserver.PostgresReplica(t, primary)
+	pool := poolOn(t, primary.Addr+","+replica.Addr, func(c *pgxpool.Config) {
+		c.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	})
+	s := tableOn(t, pool, nil)
+	defer s.Close()
+	h, _ := kept(t, s, "given back")
+	stays, _ := kept(t, s, "stays")
+	theirs, direct := poolOn(t, replica.Addr), poolOn(t, primary.Addr)
+	until(t, "the replica has both", func() bool {
+		var n int
+		err := theirs.QueryRow(t.Context(), "SELECT count(*)::int FROM "+tableOf(s)+" WHERE '' <> ANY (session)").Scan(&n)
+		return err == nil && n == 2
+	})
+	run(t, theirs, "ALTER SYSTEM SET primary_conninfo = ''")
+	run(t, theirs, "SELECT pg_reload_conf()")
+	until(t, "the replica receives no more", func() bool {
+		return pgtest.One[int](t, direct, "SELECT count(*)::int FROM pg_stat_replication") == 0
+	})
+	if err := s.Release(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	primary.Kill()
+	replica.Promote()
+	other := tableOn(t, theirs, nil)
+	defer other.Close()
+	if e := state(t, other, "given back").Entries; len(e) != 1 || e[0].ID != h.ID {
+		t.Fatalf("the replica has %+v", e)
+	}
+	until(t, "the hold that was not given back is renewed", func() bool { return s.Renew(t.Context(), []store.Hold{stays})[0].Err == nil })
+	until(t, "the name is free", func() bool { return len(state(t, other, "given back").Entries) == 0 })
+	mustRenew(t, s, stays)
+	mustHold(t, other, mutex("given back"))
 }
