@@ -25,6 +25,7 @@ type localClaim struct {
 	over  bool             // its session has ended, or it was taken out
 	out   bool             // it is being taken out, as its time is over: it is lost from then on
 	left  bool             // its owner has given it up
+	back  *store.Hold      // as its owner gave it back; nil: it did not, or what is left of it has expired
 	busy  int              // operations under way
 	tries int              // to take it out
 
@@ -179,15 +180,15 @@ func (s *Store) gone(ctx context.Context, m *localClaim) error {
 	return store.ErrLost
 }
 
-// leave notes that the owner has given the claim up. done: nothing of it is stored, unless
+// leave notes that the owner has given the claim up, and as what, if it has not expired. done: nothing of it is stored, unless
 // an ask comes late.
-func (s *Store) leave(m *localClaim, done bool) {
+func (s *Store) leave(m *localClaim, back *store.Hold, done bool) {
 	if m == nil {
 		return
 	}
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
-	m.left = true
+	m.left, m.back = true, back
 	late := s.claims.expects(m) > 0                          //mutant:pg-late-ask-is-taken-out
 	if done && !late || m.goes() && store.Now() >= m.until { //mutant:pg-unanswered-release-is-repeated
 		s.forget(m)
@@ -257,14 +258,21 @@ func (s *Store) due(now store.Instant) (next store.Instant) {
 	return next
 }
 
-// takeOut ends a claim whose time is over, though its session goes on.
+// takeOut ends a claim whose time is over, though its session goes on. What could not be given back is given back as its owner said, so
+// that it blocks for as long as if that had been answered.
 func (s *Store) takeOut(m *localClaim) {
 	ctx, cancel := context.WithTimeout(s.ctx, 4*time.Second)
 	defer cancel()
 	s.claims.mu.Lock()
 	last := m.comes == 0 || s.claims.expects(m) < 0 //mutant:pg-late-ask-is-awaited
+	back := m.back
 	s.claims.mu.Unlock()
-	err := s.drop(ctx, m.name, over{string(m.id[:]): 0})
+	var err error
+	if back != nil { //mutant:pg-given-back-is-taken-out
+		_, err = s.giveBack(ctx, back)
+	} else {
+		err = s.drop(ctx, m.name, over{string(m.id[:]): 0})
+	}
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
 	m.busy--

@@ -183,6 +183,50 @@ func TestAReleaseThatWasNotAnsweredIsMadeUpFor(t *testing.T) {
 	until(t, "it is forgotten", func() bool { _, known := knows(s, h.ID); return !known })
 }
 
+// It blocks for as long as if it had been answered: for its minimum, and for no lock delay. What was never had has none.
+func TestWhatCouldNotBeGivenBackIsGivenBackLaterAsItWas(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	waits := mutex("waits")
+	waits.LockDelay = time.Hour
+	other := second(t, s)
+	ahead := mustHold(t, other, mutex("waits"))
+	mustAsk(t, s, waits)
+	if err := other.Release(t.Context(), ahead); err != nil { // it is granted, and nobody knows of it
+		t.Fatal(err)
+	}
+	c := mutex("delays")
+	c.LockDelay = time.Hour
+	delays := mustHold(t, s, c)
+	c = mutex("lasts")
+	c.MinHold = time.Hour
+	lasts := mustHold(t, s, c)
+	for _, h := range []store.Hold{delays, lasts} {
+		mustRenew(t, s, h)
+	}
+	meddle(s, func(statement string, _ []any) error {
+		switch statement {
+		case s.do.release, s.do.releaseFast, s.do.releaseNext, s.do.releaseAll:
+			return errCut
+		}
+		return nil
+	})
+	for _, err := range append(s.ReleaseAll(t.Context(), []store.Hold{delays, lasts}), s.Release(t.Context(), store.Hold{Name: "waits", ID: waits.ID})) {
+		if err == nil || store.Definite(err) {
+			t.Fatalf("a release that was not answered: %v", err)
+		}
+	}
+	meddle(s, func(string, []any) error { return nil })
+	for _, h := range []store.Hold{delays, lasts, {ID: waits.ID}} {
+		until(t, "it is forgotten", func() bool { _, known := knows(s, h.ID); return !known })
+	}
+	mustHold(t, other, mutex("delays"))
+	mustHold(t, other, mutex("waits"))
+	if a := mustAsk(t, other, mutex("lasts")); a.Granted || a.Until < 30*time.Minute {
+		t.Errorf("within the minimum hold: %+v", a)
+	}
+}
+
 // Its session goes on, so it would keep the name for as long as the process lives.
 func TestAReleaseThatWasDeniedIsMadeUpFor(t *testing.T) {
 	t.Parallel()

@@ -79,7 +79,7 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 	why := s.gone(ctx, m)
 	if broken := (*store.LostError)(nil); why != nil && !errors.As(why, &broken) {
 		err := s.drop(ctx, h.Name, over{string(h.ID[:]): 0}) // what is left of it has expired //mutant:pg-expired-is-not-given-back
-		if s.leave(m, err == nil); err == nil && h.Token != 0 {
+		if s.leave(m, nil, err == nil); err == nil && h.Token != 0 {
 			err = why
 		}
 		return err
@@ -92,7 +92,7 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 		err = s.release(ctx, &h, s.lone(m))
 	}
 	if err == nil || !store.Definite(err) || s.isToken(m, h.Token) { // else it was another's, so to say
-		s.leave(m, isGone(err))
+		s.leave(m, &h, isGone(err))
 	}
 	return err
 }
@@ -134,9 +134,15 @@ func (s *Store) lone(m *localClaim) bool {
 	return m.goes()
 }
 
+func givenBack(h *store.Hold) []any { return []any{[]byte(h.Name), h.ID[:], h.Token, h.Used} }
+
+// giveBack gives a hold back by the full statement.
+func (s *Store) giveBack(ctx context.Context, h *store.Hold) (*found, error) {
+	return s.act(ctx, "release", h.Name, nil, s.do.release, givenBack(h)...)
+}
+
 func (s *Store) release(ctx context.Context, h *store.Hold, lone bool) error {
-	const what = "release"
-	args := []any{[]byte(h.Name), h.ID[:], h.Token, h.Used}
+	args := givenBack(h)
 	by := s.ways.get(h.Name) // as the last time, most likely
 	if h.Token != 0 && by != beside {
 		done, woke := false, false
@@ -150,7 +156,7 @@ func (s *Store) release(ctx context.Context, h *store.Hold, lone bool) error {
 			return scan(&woke, &durable)
 		})
 		if err != nil && !isNoTable(err) {
-			return s.failed(fmt.Sprintf("%s %q", what, h.Name), err)
+			return s.failed(fmt.Sprintf("release %q", h.Name), err)
 		}
 		if done {
 			if s.seen.set(h.Name, inUse); !woke {
@@ -160,7 +166,7 @@ func (s *Store) release(ctx context.Context, h *store.Hold, lone bool) error {
 			return nil
 		}
 	}
-	f, err := s.act(ctx, what, h.Name, nil, s.do.release, args...)
+	f, err := s.giveBack(ctx, h)
 	if err == nil && h.Token != 0 {
 		switch {
 		case f.woken == 0:

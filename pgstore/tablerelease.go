@@ -62,7 +62,7 @@ func (s *Store) ReleaseAll(ctx context.Context, holds []store.Hold) []error {
 				done[i] = true
 			}
 			if done[i] {
-				s.leave(claims[i], isGone(out[i]))
+				s.leave(claims[i], &holds[i], isGone(out[i]))
 			}
 		}
 	}

@@ -280,7 +280,7 @@ func (s *Store) renewOne(ctx context.Context, r *renewal) store.Renewal {
 		out.GiveUp, r.asked = "", &standing{name: h.Name, id: id, token: h.Token, in: f.in[id]}
 	}
 	if h.NewID != (store.ID{}) {
-		s.leave(r.m, true)
+		s.leave(r.m, nil, true)
 		s.exit(r.m)
 		r.m = nil
 		if h.NewID.Process() == (store.Process{}) {
