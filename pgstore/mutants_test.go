@@ -80,6 +80,7 @@ func TestTheTestsCatchEachMutantOfTheTable(t *testing.T) {
 		{"a check believes in a session as it was", "HeldTx_ASessionThatWasRenewedSinceTheTransactionBeganIsNotLost", "pg-held-session-as-it-is", mutant.Delete()},
 		{"what another server brings back stays", "WhatComesBackWithAnotherServerIsTakenOut", "pg-strays-are-looked-for", mutant.Delete()},
 		{"what is known goes with what came back", "WhatComesBackWithAnotherServerIsTakenOut", "pg-what-is-known-is-no-stray", mutant.Cond("false")},
+		{"what comes late behind a release stays", "AnAskThatComesLateBehindItsReleaseIsTakenOut", "pg-late-behind-a-release", mutant.Stmt("f = nil")},
 		{"what could not be given back expires", "WhatCouldNotBeGivenBackIsGivenBackLaterAsItWas", "pg-given-back-is-taken-out", mutant.Cond("false")},
 		{"a check locks nothing", "HeldTx_NobodyIsGrantedTheNameBeforeTheCommit", "pg-held-share", mutant.Delete()},
 		{"a look for old rows begins anywhere", "OldRowsGoAsFastAsTheyCame", "pg-sweep-begin", mutant.Line("$2::bigint < 1000000")},

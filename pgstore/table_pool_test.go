@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -268,6 +270,13 @@ func TestSettingsOfAURLReachTheServerAsTheyAreWritten(t *testing.T) {
 	pgtest.HasSettings(t, c.ConnConfig)
 }
 
+// addOldRows adds rows that nobody has used for long.
+func addOldRows(t *testing.T, s *Store) {
+	t.Helper()
+	run(t, poolOf(s), "INSERT INTO "+tableOf(s)+" SELECT ('old/' || i)::bytea, "+strconv.Itoa(form)+", 1, i"+
+		strings.Repeat(", '{}'", len(entryColumns))+" FROM generate_series(1, 20000) i")
+}
+
 // Rows of names that are used once go as fast as they came: each look goes on where
 // the last one ended, and soon if that one found much.
 func TestOldRowsGoAsFastAsTheyCame(t *testing.T) {
@@ -275,8 +284,7 @@ func TestOldRowsGoAsFastAsTheyCame(t *testing.T) {
 	s := newShared(t)
 	mustHold(t, s, mutex("made")) // the table is
 	s.tasks.Wait()
-	run(t, poolOf(s), "INSERT INTO "+tableOf(s)+` SELECT ('old/' || i)::bytea, 2, 1, i, 1, '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}'
-		FROM generate_series(1, 20000) i`)
+	addOldRows(t, s)
 	blocks := pgtest.One[int64](t, poolOf(s), "SELECT pg_relation_size('"+tableOf(s)+"') / current_setting('block_size')::bigint")
 	if blocks < 3*sweepBlocks {
 		t.Fatalf("only %d blocks: then nothing is tested", blocks)
@@ -319,8 +327,7 @@ func TestAStoreThatIsUsedGoesOnSweeping(t *testing.T) {
 	s := newShared(t)
 	s.least, s.most = 1, 1
 	h := mustHold(t, s, mutex("made"))
-	run(t, poolOf(s), "INSERT INTO "+tableOf(s)+` SELECT ('old/' || i)::bytea, 2, 1, i, 1, '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}'
-		FROM generate_series(1, 20000) i`)
+	addOldRows(t, s)
 	until(t, "all old rows are gone", func() bool {
 		if err := s.Release(t.Context(), h); err != nil {
 			t.Fatal(err)

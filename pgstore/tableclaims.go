@@ -269,7 +269,10 @@ func (s *Store) takeOut(m *localClaim) {
 	s.claims.mu.Unlock()
 	var err error
 	if back != nil { //mutant:pg-given-back-is-taken-out
-		_, err = s.giveBack(ctx, back)
+		var f *found
+		if f, err = s.giveBack(ctx, back); err == nil && f.lost() != nil { // an ask that came late may have brought another
+			_, err = s.giveBack(ctx, &store.Hold{Name: m.name, ID: m.id}) //mutant:pg-late-behind-a-release
+		}
 	} else {
 		err = s.drop(ctx, m.name, over{string(m.id[:]): 0})
 	}

@@ -223,3 +223,37 @@ func TestAnAskThatComesLateIsTakenOut(t *testing.T) {
 		return len(st.Entries) == 1 && st.Entries[0].ID == h.ID
 	})
 }
+
+// An ask that was not answered is asked again, granted and given back. Only then the first comes to the server, while somebody else
+// holds the name: its place would be nobody's, in a session that goes on.
+func TestAnAskThatComesLateBehindItsReleaseIsTakenOut(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	other := second(t, s)
+	ahead := mustHold(t, other, mutex("n"))
+	mustHold(t, other, mutex("other"))
+	mustAsk(t, s, mutex("other")) // the short session goes on
+	s.claims.late = 2 * time.Second
+	s.seen.set("n", inUse)
+	args, back := cut(s, &s.do.askBehind)
+	claim := mutex("n")
+	if _, err := s.Ask(t.Context(), claim); err == nil || store.Definite(err) {
+		t.Fatalf("an ask that was not answered: %v", err)
+	}
+	back()
+	if err := other.Release(t.Context(), ahead); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Release(t.Context(), mustHold(t, s, claim)); err != nil {
+		t.Fatal(err)
+	}
+	h := mustHold(t, other, mutex("n"))
+	late(t, s, s.do.askBehind, args())
+	if st := state(t, other, "n"); len(st.Entries) == 1 {
+		t.Fatal("this machine was too slow: the ask came too late to take a place")
+	}
+	until(t, "what came late is taken out", func() bool {
+		st := state(t, other, "n")
+		return len(st.Entries) == 1 && st.Entries[0].ID == h.ID
+	})
+}
