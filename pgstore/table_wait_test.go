@@ -29,7 +29,7 @@ func TestWhoWaitedForTheRowDecidesOnWhatIsThereThen(t *testing.T) {
 	const waiters = 3
 	for what, c := range map[string]struct{ row, done string }{
 		"a name that was free is taken meanwhile": {"", ""},
-		"a name that was taken is free meanwhile": {"taken", "id = '{}', weight = '{}', want = '{}', turn = '{}', n = '{}', shown = '{}', token = '{}', fence = '{}', since = '{}', expires = '{}', keep = '{}', delay = '{}', broken = '{}', owner = '{}', session = '{}', last = last + 3600000000"},
+		"a name that was taken is free meanwhile": {"taken", strings.Join(entryColumns, " = '{}', ") + " = '{}', last = last + 3600000000"},
 	} {
 		for kind, mutex := range map[string]func(string) store.Claim{
 			"": mutex,
