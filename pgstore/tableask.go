@@ -225,13 +225,13 @@ func (s *Store) keeper(m *localClaim) *session.Session {
 	return m.sess
 }
 
-// moves reports whether a hold that is asked for again has to move first: it is for longer than the session
-// lasts that keeps it; or a statement that moves it was not answered, and may be done after this ask.
+// moves reports whether a hold that is asked for again has to move first: it is for longer than the session lasts in which it
+// waited; or a statement that moves it into another, or out of it, was not answered, and may be done after this ask.
 func (s *Store) moves(m *localClaim, c *store.Claim) (h store.Hold, moves bool) {
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
 	h = store.Hold{Name: c.Name, ID: c.ID, Token: cmp.Or(m.token, m.heard), TTL: c.TTL}
-	return h, m.to != nil || m.token != 0 && m.sess != nil && m.sess.TTL < c.TTL
+	return h, m.to != nil || m.token != 0 && m.sess != nil && (m.alone || m.sess.TTL < c.TTL) //mutant:pg-alone-leaves-before-an-ask
 }
 
 func callsOf(sess *session.Session) int64 {

@@ -33,6 +33,8 @@ type localClaim struct {
 	seen   store.Instant // the row was read or written then, or later
 	reads  bool          // its renewals have something to read
 	handed bool          // it may get another id, however late: a renewal that gives it one was sent
+	moved  bool          // a statement was sent that moves it into a session
+	alone  bool          // it has an expiry of its own for good, though it may be in the session yet in which it waited
 	token  int64         // of its grant, once its owner was told; 0 before
 	used   int64
 	owner  string

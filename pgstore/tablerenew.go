@@ -45,7 +45,7 @@ func (s *Store) renew(ctx context.Context, holds []store.Hold, shows bool) []sto
 			}
 		}
 		named[h.Name] = true
-		r := &renewal{i: i, h: h, shows: shows, m: s.enter(h.Name, h.ID, false)}
+		r := &renewal{i: i, h: h, ttl: h.TTL, shows: shows, m: s.enter(h.Name, h.ID, false)}
 		defer func() { s.exit(r.m) }()
 		if err := s.gone(ctx, r.m); err != nil {
 			out[i].Err = err
@@ -90,9 +90,10 @@ type renewal struct {
 	m     *localClaim
 	in    []session.ID // that it may be in: the first unless an unanswered statement has moved it
 	by    *keeper      // nil: it has an expiry of its own from now on, as when it is adopted
-	ended over         // what is known of those that may have kept it
-	moves bool         // no other that moves it is without an answer
-	shows bool         // its owner has used the token
+	ttl   time.Duration
+	ended over // what is known of those that may have kept it
+	moves bool // no other that moves it is without an answer
+	shows bool // its owner has used the token
 	sent  store.Instant
 	calls int64
 	asked *standing // its row was written, and somebody may ask to give it up there
@@ -111,12 +112,13 @@ func (s *Store) prepare(ctx context.Context, r *renewal, keepers map[time.Durati
 	h, m := r.h, r.m
 	var was, to *session.Session
 	var until store.Instant
-	adopts := h.NewID != (store.ID{})
+	adopts, alone := h.NewID != (store.ID{}), false
 	if m != nil {
 		s.claims.mu.Lock()
 		if was, to, until = m.sess, m.to, m.until; adopts {
 			m.handed = true // only its row tells whether it has another id //mutant:pg-handed-on-is-read
 		}
+		alone = s.keeps() && !adopts && m.staysAlone(r)
 		s.claims.mu.Unlock()
 	}
 	for _, sess := range []*session.Session{was, to} {
@@ -134,7 +136,7 @@ func (s *Store) prepare(ctx context.Context, r *renewal, keepers map[time.Durati
 	switch {
 	case !s.keeps() || adopts: // on its way to another process it outlives this one, and what comes late goes by itself
 		return nil
-	case m == nil: // whoever asked for it, it was not this Store
+	case alone, m == nil: // whoever asked for it, it was not this Store
 		return nil
 	case to != nil: // a copy of that statement that comes late changes nothing
 		r.by = &keeper{to, to.Fresh()}
@@ -162,11 +164,25 @@ func (s *Store) prepare(ctx context.Context, r *renewal, keepers map[time.Durati
 			}
 		}
 		s.claims.mu.Lock()
-		m.to, r.moves = r.by.Session, to == nil
+		m.to, m.moved, r.moves = r.by.Session, true, to == nil
 		s.claims.mu.Unlock()
 	}
 	r.calls = r.by.State().Calls
 	return nil
+}
+
+// staysAlone reports whether a hold has an expiry of its own from a renewal on, for good: its owner renews it by hand, or
+// asks for it again. That is no earlier than its owner was told. What was sent into a session stays there: a copy of that
+// statement could put it there again at any time. claims.mu is held.
+func (m *localClaim) staysAlone(r *renewal) bool {
+	if m.moved { //mutant:pg-sent-into-a-session-stays
+		return false
+	}
+	m.alone = m.alone || r.h.ByHand || !r.shows //mutant:pg-by-hand-is-alone
+	if m.alone {
+		r.ttl = max(r.ttl, m.until.Sub(store.Now())) //mutant:pg-own-expiry-is-no-earlier
+	}
+	return m.alone
 }
 
 // to is the session that keeps the hold from now on, or zero.
@@ -188,7 +204,7 @@ func (s *Store) renewBatch(ctx context.Context, batch []*renewal, out []store.Re
 		names.bytes(r.h.Name)
 		ids.bytes(string(r.h.ID[:]))
 		tokens.number(r.h.Token)
-		ttls.number(micros(r.h.TTL))
+		ttls.number(micros(r.ttl))
 		used.number(r.h.Used)
 		owners.bytes(r.h.Owner)
 		in.session(r.to())
@@ -256,7 +272,7 @@ func (s *Store) renewOne(ctx context.Context, r *renewal) store.Renewal {
 		var err error
 		r.sent = store.Now()
 		f, err = s.act(ctx, "renew", h.Name, r.ended, s.do.renew,
-			[]byte(h.Name), h.ID[:], h.Token, micros(h.TTL), h.Used, []byte(h.Owner), newID, to, may.text(), r.shows)
+			[]byte(h.Name), h.ID[:], h.Token, micros(r.ttl), h.Used, []byte(h.Owner), newID, to, may.text(), r.shows)
 		if err = cmp.Or(err, lostOr(f)); err != nil {
 			s.notRenewed(r, err)
 			return store.Renewal{TTL: h.TTL, Err: err}

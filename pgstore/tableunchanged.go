@@ -46,7 +46,8 @@ func (m *localClaim) unseen() bool { return store.Now() >= m.seen.Add(m.sess.TTL
 // rests reports whether there is nothing to be done with the row of a hold that stands there as is known here. claims.mu is held.
 func (m *localClaim) rests(h *store.Hold) bool {
 	return m.sess != nil && m.to == nil && m.sess.TTL >= h.TTL && //mutant:pg-hold-stays-in-the-short-session
-		!m.reads && !m.handed && m.token != 0 && m.token == h.Token && m.name == h.Name && h.NewID == (store.ID{}) && h.Used <= m.used && (h.Owner == "" || h.Owner == m.owner)
+		!m.alone && //mutant:pg-alone-is-written
+		(m.moved || !h.ByHand) && !m.reads && !m.handed && m.token != 0 && m.token == h.Token && m.name == h.Name && h.NewID == (store.ID{}) && h.Used <= m.used && (h.Owner == "" || h.Owner == m.owner)
 }
 
 // unchanged is the renewal of a hold with whose row there is nothing to be done: its session was renewed since this

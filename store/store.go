@@ -281,6 +281,12 @@ type Hold struct {
 
 	Owner string // Renew: what to keep as the owner from now on; empty: what is kept
 	NewID ID     // Renew: the id of the hold from now on, one never used; zero: the same
+
+	// ByHand says of a renewal that its owner decides on each, and of all those of
+	// one hold alike. A store whose sessions keep holds may give such a hold an expiry
+	// of its own, so that it ends when its owner was told, even if its process
+	// dies long after. A store may ignore it.
+	ByHand bool
 }
 
 // An Answer is the outcome of an Ask or a Change.

@@ -70,7 +70,7 @@ func (o op) do(stop <-chan struct{}) (out outcome) {
 	if out.err != nil || !out.answer.Granted || !o.shows(&out.answer) || o.part || ended(stop) { //mutant:minimum-hold-shown-once
 		return out
 	}
-	hold := store.Hold{Name: o.claim.Name, ID: o.claim.ID, Token: out.answer.Token, TTL: o.claim.TTL}
+	hold := store.Hold{Name: o.claim.Name, ID: o.claim.ID, Token: out.answer.Token, TTL: o.claim.TTL, ByHand: o.once} //mutant:shown-as-by-hand
 	var r store.Renewal
 	r, out.sent = o.e.renewOne(o.worthIt(), o.bound, stop, hold, o.away)
 	out.answer.TTL, out.answer.From, out.err = r.TTL, r.From, r.Err

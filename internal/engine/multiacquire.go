@@ -220,6 +220,7 @@ func (t *multiAcquire) renew(own []*Lease, stop <-chan struct{}) error {
 	for i, l := range own {
 		holds[i] = l.hold.Hold
 		holds[i].TTL = t.s.TTL
+		holds[i].ByHand = t.s.NoRenew //mutant:several-renewed-as-by-hand
 	}
 	var sent clock.Instant
 	var answers []store.Renewal

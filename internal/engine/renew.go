@@ -77,6 +77,7 @@ func (s *scheduler) renew(b batch) {
 	for i, h := range b.holds {
 		asked[i] = h.Hold
 		asked[i].TTL = h.renewFor()
+		asked[i].ByHand = h.s.NoRenew //mutant:renewed-as-by-hand
 	}
 	s.mu.Unlock()
 	if len(b.holds) == 0 {

@@ -25,7 +25,9 @@
 		CASE WHEN m.m AND e.token < $5::bigint AND $5::bigint < e.token + e.n THEN greatest(e.turn, ($5::bigint - e.token)::int) ELSE e.turn END AS turn,
 		e.n, e.shown OR m.m AND $10::boolean AS shown, e.token, e.fence, e.since, 
 		CASE WHEN NOT m.m OR NOT v.ours THEN e.expires WHEN $8::bytea <> '' THEN {unending}
-			ELSE greatest(CASE WHEN e.session = '' THEN e.expires END, v.now + v.ttl) END AS expires,
+			ELSE greatest(CASE WHEN
+				e.session = '' --mutant:pg-renew-out-of-a-session
+				THEN e.expires END, v.now + v.ttl) END AS expires,
 		e.keep, e.delay, e.broken, CASE WHEN m.m AND $6::bytea <> '' THEN $6::bytea ELSE e.owner END AS owner,
 		CASE WHEN m.m AND v.ours THEN $8::bytea ELSE e.session END AS session, e.asks, false AS gone, false AS fresh
 	FROM v, e, LATERAL (SELECT v.verdict = '' AND e.o = v.own AS m) m

@@ -14,7 +14,9 @@ WITH h AS MATERIALIZED (
 UPDATE {table} AS t SET
 	kept = greatest(t.kept, {now} + h.ttl + t.delay[p(t.id, h.id)] + {day}),
 	expires[p(t.id, h.id)] = CASE WHEN h.session <> '' THEN {unending} ELSE
-		greatest(t.expires[p(t.id, h.id)], {now} + h.ttl) --mutant:pg-renew-fast-expiry
+		greatest(CASE WHEN
+			t.session[p(t.id, h.id)] = '' --mutant:pg-renew-fast-out-of-a-session
+			THEN t.expires[p(t.id, h.id)] END, {now} + h.ttl) --mutant:pg-renew-fast-expiry
 		END,
 	session[p(t.id, h.id)] = h.session,
 	shown[p(t.id, h.id)] = true,

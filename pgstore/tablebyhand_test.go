@@ -1,0 +1,136 @@
+package pgstore
+
+import (
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/session"
+)
+
+// waited is a hold that was granted in the queue: the session keeps it in which it waited.
+func waited(t *testing.T, s *Store, c store.Claim) store.Hold {
+	t.Helper()
+	ahead := mustHold(t, s, mutex(c.Name))
+	mustAsk(t, s, c)
+	if err := s.Release(t.Context(), ahead); err != nil {
+		t.Fatal(err)
+	}
+	h := mustHold(t, s, c)
+	if sessionOf(t, s, c.Name, h.ID) == (session.ID{}) {
+		t.Fatal("no session keeps it: then nothing is tested")
+	}
+	return h
+}
+
+// lastsAlone fails the test unless a hold has an expiry of its own, which is that far off.
+func lastsAlone(t *testing.T, s *Store, h store.Hold, d time.Duration) {
+	t.Helper()
+	if in := sessionOf(t, s, h.Name, h.ID); in != (session.ID{}) {
+		t.Errorf("%s: session %v keeps it", h.Name, in)
+	}
+	if e := state(t, s, h.Name).Entries[0]; e.Expires > d || e.Expires < d-time.Minute/2 {
+		t.Errorf("%s: it lasts for %v, want %v", h.Name, e.Expires, d)
+	}
+}
+
+// The process of a lease that is renewed by hand dies in the last minute of an hour. The name is free in a minute, though all that
+// its process renews by itself is kept for an hour.
+func TestAHoldRenewedByHandHasAnExpiryOfItsOwn(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	mustHold(t, second(t, s), mutex("there")) // a table
+	mustAsk(t, s, mutex("there"))             // the short session goes on
+	for name, take := range map[string]func(store.Claim) store.Hold{
+		"free": func(c store.Claim) store.Hold { return mustHold(t, s, c) }, "waited for": func(c store.Claim) store.Hold { return waited(t, s, c) },
+		"asked for again": func(c store.Claim) store.Hold {
+			waited(t, s, c)
+			return mustHold(t, s, c) // as who has seen by a poll that it was granted
+		},
+	} {
+		c := mutex(name)
+		c.TTL = time.Hour
+		h := take(c)
+		h.TTL, h.ByHand = c.TTL, true
+		for range 2 {
+			if r := mustRenew(t, s, h); r.TTL != time.Hour {
+				t.Errorf("%s: %+v", name, r)
+			}
+			lastsAlone(t, s, h, time.Hour)
+		}
+		h.ByHand = false // it stays so, whoever renews it
+		mustRenew(t, s, h)
+		lastsAlone(t, s, h, time.Hour)
+	}
+	dead(s)
+	expire(t, s, "waited for")
+	mustHold(t, second(t, s), mutex("waited for"))
+}
+
+// One whose renewals are no more than some of them by hand goes on in its session: what is on its way could put it there at any time.
+func TestAHoldThatWasSentIntoASessionStaysThere(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	h, in := kept(t, s, "n")
+	h.ByHand = true
+	mustRenew(t, s, h)
+	if now := sessionOf(t, s, "n", h.ID); now != in {
+		t.Errorf("it is kept by %v, was by %v", now, in)
+	}
+}
+
+// It may be asked for less than it has in the session in which it waited.
+func TestAHoldRenewedByHandExpiresNoEarlierThanItsOwnerWasTold(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	for _, name := range []string{"alone", "with others"} {
+		c := mutex(name)
+		c.TTL, c.PositionTTL = time.Minute, 10*time.Second
+		h := waited(t, s, c)
+		if name != "alone" { // the full statement, as one there has expired
+			other := mutex(name)
+			other.PositionTTL = minTTL / 2
+			mustAsk(t, s, other)
+			expire(t, s, name)
+		}
+		m, _ := knows(s, h.ID)
+		h.TTL, h.ByHand = minTTL, true
+		mustRenew(t, s, h)
+		left := state(t, s, name).Entries[0].Expires
+		if told := m.until.Sub(store.Now()); told < time.Second || left < told || left > c.TTL {
+			t.Errorf("%s: it expires in %v, and its owner relies on it for %v", name, left, told)
+		}
+	}
+}
+
+// A renewal by hand that was not answered takes a hold out of the session in which it waited. It is not renewed by that then.
+func TestAHoldThatLeavesItsSessionLateHasLeftIt(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	mustHold(t, second(t, s), mutex("there"))
+	mustAsk(t, s, mutex("there")) // the session goes on
+	for _, what := range []string{"renewed", "asked for"} {
+		c := mutex(what)
+		c.TTL = 5 * time.Second // so that it is renewed where it waited
+		c.PositionTTL = c.TTL
+		h := waited(t, s, c)
+		h.TTL, h.ByHand = c.TTL, true
+		args, back := cut(s, &s.do.renewFast)
+		if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; err == nil {
+			t.Fatal("a renewal that was not answered is")
+		}
+		back()
+		if h.ByHand = false; what == "renewed" {
+			mustRenew(t, s, h)
+		} else {
+			mustAsk(t, s, c)
+		}
+		if in := sessionOf(t, s, what, h.ID); in != (session.ID{}) {
+			t.Errorf("%s: session %v keeps it, and it leaves that when the renewal comes to the server", what, in)
+		}
+		late(t, s, s.do.renewFast, args())
+		if m, _ := knows(s, h.ID); m.sess != nil {
+			t.Errorf("%s: its owner keeps it by %v", what, m.sess.ID)
+		}
+	}
+}
