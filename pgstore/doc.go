@@ -31,11 +31,11 @@
 // else has made its end final, expires is below 0: that long after 1970 it expired. Those
 // that have ended are deleted, some at a time, and the latter after a day.
 //
-// A row that nobody has used for a day is deleted by whoever uses the table
-// later, some at a time and beside other work, as fast as such rows are found. Notifications are notifications on the
-// channel "holdfast_" and the first half of the waiter's id: the token and the
-// size of its block (0 and 0 of an upgrade, 0 and 1 to a holder that is asked to give up), the id, and the name in
-// hexadecimal.
+// A row that nobody has used for a day is deleted by whoever uses the table later, some at
+// a time and beside other work, as fast as such rows are found. Notifications are sent
+// on the channel "holdfast_" and the first half of the waiter's id, and have the
+// token and the size of its block (0 and 0 of an upgrade, 0 and 1 to a holder that is
+// asked to give up), the id, and the name in hexadecimal.
 //
 // # Guarantees
 //
@@ -45,15 +45,17 @@
 // second. Time is the server's (clock_timestamp). A claim that is refused at
 // once writes nothing.
 //
-// A name that is free is granted with an expiry of its own. What waits, and a hold from its
-// first renewal on, is kept by a session of its process: one for each TTL, and one of
-// ten seconds at most for what waits, each renewed by one small statement for all that
-// it keeps. So ten thousand leases cost a few statements a second, and who waits writes nothing.
-// What is told of a hold counts from the session's last answered renewal. A claim that
-// is not renewed is taken out by its own process; what a dead process had goes
-// with its session. Each half of a TTL the rows of what is renewed are read. What a server brings back
-// that has taken another's place, or was restored, is taken out by the process in whose session it is. Nobody passes over a session before its end was made final by a
-// statement on its row.
+// A name that is free is granted with an expiry of its own. What waits, and a hold from
+// its first renewal on, is kept by a session of its process: one for each TTL, and one of
+// ten seconds at most for what waits, each renewed by one small statement for all that it
+// keeps. A hold that its owner renews by hand (NoRenew) keeps an expiry of its own. So ten
+// thousand leases cost a few statements a second, and who waits writes nothing. What is
+// told of a hold counts from the session's last answered renewal. A claim that is not
+// renewed is taken out by its own process; what a dead process had goes with its session.
+// Each half of a TTL the rows of what is renewed are read. What a server brings back that
+// has taken another's place, or was restored, is taken out by the process in whose session
+// it is. Nobody passes over a session before its end was made final by a statement on its
+// row.
 //
 // Hundreds may wait for one name: each comes by a short statement that appends it, and is
 // let in by a notification, which the server delivers to every process that

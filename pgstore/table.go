@@ -187,7 +187,7 @@ func (s *Store) Describe() store.Description {
 		Crash:   store.CrashTTL,
 		Lacks: map[store.Promise]string{
 			store.PromisePositionTTL: "a position is kept until the session of its process ends, which is after at most ten seconds",
-			store.PromiseExpiry:      "once a claim waits or was renewed it lasts as long as a session of its process, which is renewed for all of them",
+			store.PromiseExpiry:      "once a claim waits or renews itself it lasts as long as a session of its process, which is renewed for all of them",
 		},
 	}
 }

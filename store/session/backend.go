@@ -5,7 +5,7 @@
 // that session. So ten thousand holds cost one small write each third of a TTL.
 //
 // A store gives a [Backend]: five requests and, where its server reports the end
-// of a session, a sixth. Package store/record builds locks on it.
+// of a session, a sixth. Package store/record builds locks on it, and so does pgstore.
 package session
 
 import (
