@@ -72,7 +72,7 @@ func TestAHoldThatWasSentIntoASessionStaysThere(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	h, in := kept(t, s, "n")
-	h.ByHand = true
+	h.ByHand, h.Owner = true, "says something new" // so that its row is written
 	mustRenew(t, s, h)
 	if now := sessionOf(t, s, "n", h.ID); now != in {
 		t.Errorf("it is kept by %v, was by %v", now, in)

@@ -249,6 +249,20 @@ func TestABrokenHoldIsLostThoughItsSessionGoesOn(t *testing.T) {
 	until(t, "it is out of the way", func() bool { return len(state(t, s, "n").Entries) == 0 })
 }
 
+// Its session was called, and its row cannot be read: then it is renewed by a write, or not at all.
+func TestAHoldWhoseSessionWasCalledIsNotRenewedUnread(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	h, _ := kept(t, s, "n")
+	if err := second(t, s).BreakHold(t.Context(), store.Break{Name: "n", ID: h.ID, Token: h.Token}); err != nil {
+		t.Fatal(err)
+	}
+	cut(s, &s.do.stands)
+	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; !errors.Is(err, store.ErrLost) {
+		t.Errorf("a broken hold is renewed: %v", err)
+	}
+}
+
 // Whose session has ended has lost all that it keeps, whatever is asked.
 func TestWhatAnEndedSessionKeptIsLost(t *testing.T) {
 	t.Parallel()

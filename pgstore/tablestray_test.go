@@ -39,6 +39,14 @@ func TestWhatComesBackWithAnotherServerIsTakenOut(t *testing.T) {
 	until(t, "what came back is gone", func() bool {
 		return len(state(t, other, "held").Entries) == 0 && len(state(t, other, "waits").Entries) == 1
 	})
+	until(t, "it has looked", func() bool {
+		s.claims.mu.Lock()
+		defer s.claims.mu.Unlock()
+		return s.claims.strays == 0 && !s.claims.looking
+	})
+	if e := state(t, other, "stays").Entries; len(e) != 1 || e[0].ID != stays.ID {
+		t.Errorf("of what it knows there is %+v", e)
+	}
 	mustRenew(t, s, stays)
 	mustRenew(t, other, theirs)
 	mustHold(t, other, mutex("held"))
