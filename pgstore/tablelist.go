@@ -3,8 +3,11 @@ package pgstore
 import (
 	"context"
 	"iter"
+	"maps"
+	"slices"
 
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/session"
 )
 
 // listPage is how many names one page of a list has.
@@ -16,7 +19,9 @@ func (s *Store) List(ctx context.Context, name string) iter.Seq2[store.State, er
 		if name != "" {
 			f, err := &found{}, store.CheckName(name)
 			if err == nil {
-				f, err = s.lookJudged(ctx, name, everybodys)
+				if f, err = s.look(ctx, name); err == nil {
+					err = s.seeLeft(ctx, f)
+				}
 			}
 			if err != nil {
 				yield(store.State{Name: name}, err)
@@ -34,9 +39,6 @@ func (s *Store) List(ctx context.Context, name string) iter.Seq2[store.State, er
 			for _, f := range page {
 				name := string(f.name)
 				err := s.check(f, name)
-				if err == nil {
-					err = s.judge(ctx, f, everybodys)
-				}
 				if err != nil {
 					if !yield(store.State{Name: name}, err) {
 						return
@@ -74,5 +76,32 @@ func (s *Store) page(ctx context.Context, behind []byte) ([]*found, error) {
 	if err != nil {
 		return nil, s.failed("list the names", err)
 	}
-	return page, nil
+	return page, s.seeLeft(ctx, page...)
+}
+
+// seeLeft gives each entry that a session keeps the time that this has left, by one reading. It ends none that has expired, as whoever decides on
+// that does: to list needs no right to write, and a standby will do.
+func (s *Store) seeLeft(ctx context.Context, page ...*found) error {
+	in := map[session.ID]bool{}
+	for _, f := range page {
+		for _, id := range f.in {
+			in[id] = true
+		}
+	}
+	if len(in) == 0 {
+		return nil
+	}
+	left, _, err := s.readLeft(ctx, slices.Collect(maps.Keys(in))) //mutant:pg-list-ends-no-session
+	if err != nil {
+		return err
+	}
+	for _, f := range page {
+		for i := range f.q.Entries {
+			e := &f.q.Entries[i]
+			if in, kept := f.in[e.ID]; kept {
+				e.Expires = min(e.Expires, f.now+left[in]) //mutant:pg-listed-with-its-session
+			}
+		}
+	}
+	return nil
 }

@@ -92,27 +92,10 @@ func (s sessionTable) End(ctx context.Context, id session.ID) error {
 // Left implements [session.Backend]. That a session has expired is made final by a statement
 // that writes its row, as a renewal may be under way.
 func (s sessionTable) Left(ctx context.Context, ids []session.ID) ([]time.Duration, error) {
-	var in array
-	for i := range ids {
-		in.bytes(string(ids[i][:]))
-	}
 	for {
-		left := map[session.ID]int64{}
-		var expired []session.ID
-		err := s.run(ctx, s.do.session.left, []any{in.text()}, func() { clear(left); expired = nil }, func(scan func(...any) error) error {
-			var id []byte
-			var us int64
-			var final bool
-			if err := scan(&id, &us, &final); err != nil || len(id) != len(session.ID{}) {
-				return err
-			}
-			if left[session.ID(id)] = us; us <= 0 && !final {
-				expired = append(expired, session.ID(id))
-			}
-			return nil
-		})
-		if err != nil && !isNoTable(err) {
-			return nil, s.sessionFailed("look at", err)
+		left, expired, err := s.readLeft(ctx, ids)
+		if err != nil {
+			return nil, err
 		}
 		again := false
 		for _, id := range expired {
@@ -135,10 +118,33 @@ func (s sessionTable) Left(ctx context.Context, ids []session.ID) ([]time.Durati
 	}
 }
 
+// readLeft reads for how many µs sessions go on, and which of them have expired though nobody has made that final. Of one that is not
+// there it is 0.
+func (s *Store) readLeft(ctx context.Context, ids []session.ID) (left map[session.ID]int64, expired []session.ID, err error) {
+	var in array
+	for i := range ids {
+		in.session(ids[i])
+	}
+	begin := func() { left, expired = map[session.ID]int64{}, nil }
+	err = s.run(ctx, s.do.session.left, []any{in.text()}, begin, func(scan func(...any) error) error {
+		var id []byte
+		var us int64
+		var final bool
+		if err := scan(&id, &us, &final); err != nil || len(id) != len(session.ID{}) {
+			return err
+		}
+		if left[session.ID(id)] = us; us <= 0 && !final {
+			expired = append(expired, session.ID(id))
+		}
+		return nil
+	})
+	return left, expired, s.sessionFailed("look at", err)
+}
+
 // Await implements [session.Backend]: nothing reports the end.
 func (sessionTable) Await(context.Context, session.ID) error { return store.ErrUnsupported }
 
-func (s sessionTable) sessionFailed(what string, err error) error {
+func (s *Store) sessionFailed(what string, err error) error {
 	if err == nil || isNoTable(err) {
 		return nil
 	}
