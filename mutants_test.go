@@ -244,7 +244,7 @@ var engineMutants = []mutant.Broken{
 	one("the store is not told of a renewal by hand", "TestRenewByHand_TheStoreIsToldSo/by_hand", "renewed-as-by-hand", mutant.Delete()),
 	one("the store is told that each renewal is by hand", "TestRenewByHand_TheStoreIsToldSo/by_itself", "renewed-as-by-hand", mutant.Stmt("asked[i].ByHand = true")),
 	one("the store is not told that what is shown is renewed by hand", "TestRenewByHand_TheStoreIsToldSo/a_minimum_hold", "shown-as-by-hand", mutant.Stmt("hold := store.Hold{Name: o.claim.Name, ID: o.claim.ID, Token: out.answer.Token, TTL: o.claim.TTL}")),
-	one("the store is not told that several are renewed by hand", "TestRenewByHand_TheStoreIsToldSo/", "several-renewed-as-by-hand", mutant.Delete()),
+	one("the store is not told that several are renewed by hand", "TestRenewByHand_TheStoreIsToldSo/by_hand", "several-renewed-as-by-hand", mutant.Delete()),
 	one("NoRenew renews", "TestRenewByHand_WithoutItTheLeaseIsLostAtItsTTL", "norenew-renews", mutant.Cond("false")),
 	one("renewed by hand for what the options say", "TestRenewByHand_LastsFromItsSendingOn", "renewed-hand-options-say", mutant.Value("max(h.s.TTL, 0*c.ttl)")),
 	one("a shorter renewal counts when it is answered", "TestRenewByHand_AShorterOneCutsTheDeadlineAtOnce", "shorter-renewal-counts-answered", mutant.Delete()),
