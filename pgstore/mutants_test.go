@@ -78,6 +78,7 @@ func TestTheTestsCatchEachMutantOfTheTable(t *testing.T) {
 		{"a late ask is expected by our clock alone", "ALateAskIsExpectedByBothClocks", "pg-late-by-the-servers-clock", mutant.Return("here")},
 		{"an expired hold is given back", "AnExpiredHoldThatIsGivenBackKeepsItsMinimum", "pg-expired-is-not-given-back", mutant.Stmt("err := s.release(ctx, &store.Hold{Name: h.Name, ID: h.ID}, false)")},
 		{"a check believes in a session as it was", "HeldTx_ASessionThatWasRenewedSinceTheTransactionBeganIsNotLost", "pg-held-session-as-it-is", mutant.Delete()},
+		{"what was adopted half way stays", "AHoldWhoseAdopterHasDiedHalfWayComesFree", "pg-adopted-and-left-is-looked-for", mutant.Delete()},
 		{"what another server brings back stays", "WhatComesBackWithAnotherServerIsTakenOut", "pg-strays-are-looked-for", mutant.Delete()},
 		{"what is known goes with what came back", "WhatComesBackWithAnotherServerIsTakenOut", "pg-what-is-known-is-no-stray", mutant.Cond("false")},
 		{"what comes late behind a release stays", "AnAskThatComesLateBehindItsReleaseIsTakenOut", "pg-late-behind-a-release", mutant.Stmt("f = nil")},

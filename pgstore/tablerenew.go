@@ -3,6 +3,7 @@ package pgstore
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -314,6 +315,10 @@ func (s *Store) notRenewed(r *renewal, err error) {
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
 	r.m.reads = true // if it was broken, it is taken out when it would have expired
+	var broken *store.LostError
+	if errors.Is(err, store.ErrLost) && !errors.As(err, &broken) { // whoever has adopted it has moved it by then, or has died
+		s.claims.looksBy(store.Now().Add(s.claims.late)) //mutant:pg-adopted-and-left-is-looked-for
+	}
 	if r.moves {
 		r.m.to = nil
 	}

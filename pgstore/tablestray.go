@@ -9,7 +9,8 @@ import (
 )
 
 // A stray is an entry in a session of this process of which it knows nothing more. A replica that is promoted may not have received that it
-// was given back, though it has the session, and so may a backup. No session's end would take it out, for as long as this process holds anything.
+// was given back, though it has the session, and so may a backup. Or another process has begun to adopt a hold of this one, so that it has
+// another id, and has died before it had moved it. No session's end would take it out, for as long as this process holds anything.
 
 // strayPause is for how long at most a process waits before it looks for strays: as a rule many have lost the server at one time.
 const strayPause = 2 * time.Second
@@ -22,8 +23,15 @@ func (s *Store) met(started int64) {
 	}
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
-	s.claims.strays = store.Now().Add(rand.N(strayPause)) //mutant:pg-strays-are-looked-for
+	s.claims.looksBy(store.Now().Add(rand.N(strayPause))) //mutant:pg-strays-are-looked-for
 	s.poke()
+}
+
+// looksBy has strays looked for at an instant, or before.
+func (c *claims) looksBy(at store.Instant) {
+	if c.strays == 0 || at < c.strays {
+		c.strays = at
+	}
 }
 
 // dueStrays begins to look for strays if it is time to. claims.mu is held.

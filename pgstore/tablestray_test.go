@@ -1,7 +1,9 @@
 package pgstore
 
 import (
+	"errors"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -50,6 +52,35 @@ func TestWhatComesBackWithAnotherServerIsTakenOut(t *testing.T) {
 	mustRenew(t, s, stays)
 	mustRenew(t, other, theirs)
 	mustHold(t, other, mutex("held"))
+}
+
+// Another process has given a hold of this one a new id, and dies before it has called its owner and moved it. It is nobody's then, in a session
+// that goes on.
+func TestAHoldWhoseAdopterHasDiedHalfWayComesFree(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	s.claims.late = 100 * time.Millisecond
+	h, _ := kept(t, s, "n")
+	kept(t, s, "stays")
+	other := second(t, s)
+	other.db = &meddled{db: other.db}
+	cut(other, &other.do.session.call)
+	adopted := h
+	adopted.NewID = me.NewID()
+	if r := other.Renew(t.Context(), []store.Hold{adopted})[0]; r.Err == nil || store.Definite(r.Err) {
+		t.Fatalf("an adoption whose call was not answered: %+v", r)
+	}
+	dead(other)
+	s.claims.mu.Lock()
+	s.claims.of[h.ID].seen = 0 // half a TTL later
+	s.claims.mu.Unlock()
+	if r := s.Renew(t.Context(), []store.Hold{h})[0]; !errors.Is(r.Err, store.ErrLost) {
+		t.Fatalf("%+v, want lost", r)
+	}
+	until(t, "the name is free", func() bool { return len(state(t, s, "n").Entries) == 0 })
+	if len(state(t, s, "stays").Entries) != 1 {
+		t.Error("what its process knows is gone too")
+	}
 }
 
 // The same by a fail-over: the replica had not received the release, and has the session.
