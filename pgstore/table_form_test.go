@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/holdfast-go/holdfast/pgstore/internal/connect"
@@ -14,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// one is the first column of the first row of a query.
+// run runs a statement that answers nothing.
 func run(t testing.TB, pool *pgxpool.Pool, statement string, args ...any) {
 	t.Helper()
 	if _, err := pool.Exec(t.Context(), statement, args...); err != nil {
@@ -347,79 +346,5 @@ func TestTheShortestStatementsKeepToTheRule(t *testing.T) {
 	var lost *store.LostError
 	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; !errors.As(err, &lost) || lost.Reason != "it hangs" {
 		t.Errorf("a broken hold is renewed: %v", err)
-	}
-}
-
-// A name is remembered for a day after its last entry, and then no longer.
-func TestRowsThatNobodyNeedsAreDroppedAndOthersAreNot(t *testing.T) {
-	addr := sharedAddr(t)
-	now := time.Now().UnixMicro()
-	s, err := newStore(onPgx(poolOn(t, addr)), &Options{Schema: apart(t, addr)}, func() int64 { return now })
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	const day = store.TokenRetention
-	idle, held, long := mutex("idle"), mutex("held"), mutex("long")
-	h := mustHold(t, s, idle)
-	if err := s.Release(t.Context(), h); err != nil {
-		t.Fatal(err)
-	}
-	held.TTL, held.LockDelay = time.Hour, time.Hour
-	mustHold(t, s, held)
-	long.MinHold = 100 * time.Hour
-	h = mustHold(t, s, long)
-	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; err != nil {
-		t.Fatal(err)
-	}
-	left := func() (names []string) {
-		t.Helper()
-		if _, _, _, err := s.sweepPart(t.Context(), -1); err != nil {
-			t.Fatal(err)
-		}
-		rows, err := poolOf(s).Query(t.Context(), "SELECT convert_from(name, 'UTF8') FROM "+tableOf(s)+" ORDER BY name")
-		if err != nil {
-			t.Fatal(err)
-		}
-		names, err = pgx.CollectRows(rows, pgx.RowTo[string])
-		if err != nil {
-			t.Fatal(err)
-		}
-		return names
-	}
-	for _, step := range []struct {
-		pass time.Duration
-		want string
-	}{
-		{day - time.Second, "held idle long"},
-		{time.Minute + 2*time.Second, "held long"}, // it had a TTL of a minute
-		{2*time.Hour - 2*time.Minute, "held long"},
-		{3 * time.Minute, "long"},
-		{98*time.Hour - 4*time.Minute, "long"},
-		{5 * time.Minute, ""},
-	} {
-		now += step.pass.Microseconds()
-		if got := strings.Join(left(), " "); got != step.want {
-			t.Errorf("after %v more there are %q, want %q", step.pass, got, step.want)
-		}
-	}
-}
-
-func TestANotificationIsReadAsItIsSent(t *testing.T) {
-	id := me.NewID()
-	for payload, want := range map[string]store.Notification{
-		"17 1 " + id.String() + " 612062":   {Name: "a b", ID: id, Token: 17, N: 1},
-		"17 64 " + id.String() + " 61":      {Name: "a", ID: id, Token: 17, N: 64},
-		"0 0 " + id.String() + " 61":        {Name: "a", ID: id},
-		"echo":                              {},
-		"17 " + id.String() + " 61":         {},
-		"x 1 " + id.String() + " 61":        {},
-		"17 1 " + id.String()[1:] + " 61":   {},
-		"17 1 " + id.String() + " 6":        {},
-		"17 1 " + id.String() + " 61 again": {},
-	} {
-		if h, ok := notification(payload); h != want && ok || ok != (want != store.Notification{}) {
-			t.Errorf("%q is read as %+v, %v, want %+v", payload, h, ok, want)
-		}
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strconv"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -268,71 +266,4 @@ func TestSettingsOfAURLReachTheServerAsTheyAreWritten(t *testing.T) {
 		t.Fatalf("%+v, %v", o, err)
 	}
 	pgtest.HasSettings(t, c.ConnConfig)
-}
-
-// addOldRows adds rows that nobody has used for long.
-func addOldRows(t *testing.T, s *Store) {
-	t.Helper()
-	run(t, poolOf(s), "INSERT INTO "+tableOf(s)+" SELECT ('old/' || i)::bytea, "+strconv.Itoa(form)+", 1, i"+
-		strings.Repeat(", '{}'", len(entryColumns))+" FROM generate_series(1, 20000) i")
-}
-
-// Rows of names that are used once go as fast as they came: each look goes on where
-// the last one ended, and soon if that one found much.
-func TestOldRowsGoAsFastAsTheyCame(t *testing.T) {
-	t.Parallel()
-	s := newShared(t)
-	mustHold(t, s, mutex("made")) // the table is
-	s.tasks.Wait()
-	addOldRows(t, s)
-	blocks := pgtest.One[int64](t, poolOf(s), "SELECT pg_relation_size('"+tableOf(s)+"') / current_setting('block_size')::bigint")
-	if blocks < 3*sweepBlocks {
-		t.Fatalf("only %d blocks: then nothing is tested", blocks)
-	}
-	looks, most, at := 0, int64(0), int64(-1)
-	for ; pgtest.One[int](t, poolOf(s), "SELECT count(*)::int FROM "+tableOf(s)) > 1; looks++ {
-		var gone int64
-		var err error
-		if gone, at, _, err = s.sweepPart(t.Context(), at); err != nil {
-			t.Fatal(err)
-		}
-		most = max(most, gone)
-		if looks > int(blocks/sweepBlocks)+2 {
-			t.Fatalf("after %d looks at %d blocks each there are still old rows on %d blocks", looks, sweepBlocks, blocks)
-		}
-	}
-	// The pauses are bounds of time, so they are judged without a clock. The look
-	// that ends with the table may find few, wherever the first one began.
-	w := sweeper{least: leastSweep, most: mostSweep, pause: mostSweep}
-	for range 6 {
-		w.pause = w.nextPause(most)
-	}
-	if w.pause != leastSweep {
-		t.Errorf("after six looks that found %d rows the pause is %v", most, w.pause)
-	}
-	for range 30 {
-		w.pause = w.nextPause(0)
-	}
-	if w.pause != mostSweep {
-		t.Errorf("where nothing is found the pause is %v", w.pause)
-	}
-	if pgtest.One[int](t, poolOf(s), "SELECT count(*)::int FROM "+tableOf(s)+" WHERE name = 'made'") != 1 {
-		t.Error("a row in use is gone")
-	}
-}
-
-// The looks of a Store that is used follow each other as the pause says.
-func TestAStoreThatIsUsedGoesOnSweeping(t *testing.T) {
-	t.Parallel()
-	s := newShared(t)
-	s.least, s.most = 1, 1
-	h := mustHold(t, s, mutex("made"))
-	addOldRows(t, s)
-	until(t, "all old rows are gone", func() bool {
-		if err := s.Release(t.Context(), h); err != nil {
-			t.Fatal(err)
-		}
-		h = mustHold(t, s, mutex("made"))
-		return pgtest.One[int](t, poolOf(s), "SELECT count(*)::int FROM "+tableOf(s)) == 1
-	})
 }

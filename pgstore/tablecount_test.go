@@ -2,8 +2,10 @@ package pgstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -39,6 +41,140 @@ func kindOf(do *statements, statement string) string {
 		}
 	}
 	return "other"
+}
+
+// counted counts the statements that a store sends, but for renewals of its sessions.
+type counted struct {
+	db
+	n     atomic.Int64
+	renew string
+}
+
+func (c *counted) query(ctx context.Context, statement string, args []any, how how, row func(scan func(...any) error) error) error {
+	if statement != c.renew {
+		c.n.Add(1)
+	}
+	return c.db.query(ctx, statement, args, how, row)
+}
+
+// Each statement is a round trip. Where nobody is in the way, or one waits for
+// what one gives back, there is one; and what was sent in vain is not sent in
+// vain again, until it would do.
+func TestAnOperationIsOneStatementAndTwoBesideOthers(t *testing.T) {
+	s := newShared(t)
+	c := &counted{db: s.db, renew: s.do.session.renew}
+	s.db = c
+	is := func(want int64, what string, do func()) {
+		t.Helper()
+		c.n.Store(0)
+		if do(); c.n.Load() != want {
+			t.Errorf("%s: %d statements, want %d", what, c.n.Load(), want)
+		}
+	}
+	claim := func(weight int64) store.Claim {
+		c := mutex("n")
+		c.Weight = weight
+		return c
+	}
+	granted := func(c store.Claim) (h store.Hold) {
+		t.Helper()
+		a := mustAsk(t, s, c)
+		if !a.Granted || a.N != c.Tokens() || a.Last < a.Token+int64(a.N)-1 {
+			t.Fatalf("%+v", a)
+		}
+		return store.Hold{Name: c.Name, ID: c.ID, Token: a.Token}
+	}
+	release := func(h store.Hold) func() {
+		return func() {
+			t.Helper()
+			if err := s.Release(t.Context(), h); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	made := mustHold(t, s, mutex("made")) // the table is
+	mustAsk(t, s, mutex("made"))          // and the session to wait in
+	release(made)()
+	s.tasks.Wait() // the sweep at the beginning
+	var h store.Hold
+	writer := claim(store.Full)
+	for _, what := range []string{"a new name", "a known name"} {
+		is(1, "ask for "+what, func() { h = granted(writer) })
+		is(1, "give back "+what, release(h))
+		writer = claim(store.Full)
+	}
+	h = granted(writer)
+	var waiting []store.Claim
+	for i, weight := range []int64{store.Full, store.Full, store.Upgradeable, store.Full, 1, store.Full} {
+		c := claim(weight)
+		c.Block = 5
+		is(max(2-int64(i), 1), "wait", func() { mustAsk(t, s, c) }) // at first it may be free
+		waiting = append(waiting, c)
+	}
+	for i, c := range waiting { // at first nobody is expected
+		is(max(2-int64(i), 1), "give to one who waits", release(h))
+		h = granted(c)
+	}
+	is(1, "ask for a known name that is held", func() { mustAsk(t, s, claim(store.Full)) })
+	if st := state(t, s, "n"); len(st.Entries) != 2 || st.Entries[0].ID != h.ID || st.Entries[1].Granted {
+		t.Fatalf("behind a hold there are %+v", st)
+	}
+	for _, not := range []store.Hold{{Name: "n", ID: h.ID, Token: h.Token + 1}, {Name: "n", ID: me.NewID(), Token: h.Token}} {
+		s.ways.set("n", next)
+		if err := s.Release(t.Context(), not); !errors.Is(err, store.ErrLost) {
+			t.Fatalf("what is not held is given back: %v", err)
+		}
+	}
+	if err := s.Release(t.Context(), store.Hold{Name: "n", ID: state(t, s, "n").Entries[1].ID}); err != nil {
+		t.Fatal(err)
+	}
+	left := claim(store.Full)
+	left.PositionTTL = time.Microsecond // over before anything else comes
+	mustAsk(t, s, left)
+	s.ways.set("n", next)
+	is(2, "give back before one who has left", release(h))
+	if st := state(t, s, "n"); len(st.Entries) != 0 {
+		t.Errorf("one who has left is there: %+v", st)
+	}
+	for _, want := range []int64{2, 2, 1} { // nobody is expected; one is; two are
+		h = granted(claim(store.Full))
+		one, two, last := claim(1), claim(1), claim(store.Full)
+		mustAsk(t, s, one)
+		mustAsk(t, s, two)
+		by := s.ways.get("n")
+		is(want, "give to two who wait", release(h))
+		h = granted(one)
+		other := granted(two)
+		mustAsk(t, s, last)
+		s.ways.set("n", next)
+		is(2, "give back beside another", release(h))
+		s.ways.set("n", next)
+		is(1, "give back beside nobody", release(other))
+		s.ways.set("n", by+1)
+		is(1, "give back alone, though others were expected", release(granted(last)))
+		if s.ways.get("n") != alone {
+			t.Error("nobody is let in any more, and somebody still is expected")
+		}
+		s.ways.set("n", by+1)
+	}
+	block := claim(store.Full)
+	block.Block = 5
+	for _, w := range []way{alone, next} {
+		h = granted(block)
+		s.ways.set("n", w)
+		h.Used = h.Token + 2
+		release(h)()
+		if st, err := s.look(t.Context(), "n"); err != nil || st.q.Last != h.Used {
+			t.Errorf("of a block up to %d the newest used is %d: the newest drawn is %d, %v", h.Token+4, h.Used, st.q.Last, err)
+		}
+		block.ID = me.NewID()
+	}
+	for i := range 2 * mostNames {
+		s.ways.set(string(rune('a'+i)), next)
+	}
+	if n := len(s.ways.are); n > mostNames {
+		t.Errorf("%d names are remembered", n)
+	}
 }
 
 // With HOLDFAST_TEST_CROWD=300 it tells more.

@@ -71,3 +71,22 @@ func TestAListenThatTakesLongIsWaitedForByTheNext(t *testing.T) {
 		}
 	}
 }
+
+func TestANotificationIsReadAsItIsSent(t *testing.T) {
+	id := me.NewID()
+	for payload, want := range map[string]store.Notification{
+		"17 1 " + id.String() + " 612062":   {Name: "a b", ID: id, Token: 17, N: 1},
+		"17 64 " + id.String() + " 61":      {Name: "a", ID: id, Token: 17, N: 64},
+		"0 0 " + id.String() + " 61":        {Name: "a", ID: id},
+		"echo":                              {},
+		"17 " + id.String() + " 61":         {},
+		"x 1 " + id.String() + " 61":        {},
+		"17 1 " + id.String()[1:] + " 61":   {},
+		"17 1 " + id.String() + " 6":        {},
+		"17 1 " + id.String() + " 61 again": {},
+	} {
+		if h, ok := notification(payload); h != want && ok || ok != (want != store.Notification{}) {
+			t.Errorf("%q is read as %+v, %v, want %+v", payload, h, ok, want)
+		}
+	}
+}

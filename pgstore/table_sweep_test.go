@@ -1,0 +1,135 @@
+package pgstore
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-go/holdfast/pgstore/internal/pgtest"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A name is remembered for a day after its last entry, and then no longer.
+func TestRowsThatNobodyNeedsAreDroppedAndOthersAreNot(t *testing.T) {
+	addr := sharedAddr(t)
+	now := time.Now().UnixMicro()
+	s, err := newStore(onPgx(poolOn(t, addr)), &Options{Schema: apart(t, addr)}, func() int64 { return now })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	const day = store.TokenRetention
+	idle, held, long := mutex("idle"), mutex("held"), mutex("long")
+	h := mustHold(t, s, idle)
+	if err := s.Release(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	held.TTL, held.LockDelay = time.Hour, time.Hour
+	mustHold(t, s, held)
+	long.MinHold = 100 * time.Hour
+	h = mustHold(t, s, long)
+	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; err != nil {
+		t.Fatal(err)
+	}
+	left := func() (names []string) {
+		t.Helper()
+		if _, _, _, err := s.sweepPart(t.Context(), -1); err != nil {
+			t.Fatal(err)
+		}
+		rows, err := poolOf(s).Query(t.Context(), "SELECT convert_from(name, 'UTF8') FROM "+tableOf(s)+" ORDER BY name")
+		if err != nil {
+			t.Fatal(err)
+		}
+		names, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return names
+	}
+	for _, step := range []struct {
+		pass time.Duration
+		want string
+	}{
+		{day - time.Second, "held idle long"},
+		{time.Minute + 2*time.Second, "held long"}, // it had a TTL of a minute
+		{2*time.Hour - 2*time.Minute, "held long"},
+		{3 * time.Minute, "long"},
+		{98*time.Hour - 4*time.Minute, "long"},
+		{5 * time.Minute, ""},
+	} {
+		now += step.pass.Microseconds()
+		if got := strings.Join(left(), " "); got != step.want {
+			t.Errorf("after %v more there are %q, want %q", step.pass, got, step.want)
+		}
+	}
+}
+
+// addOldRows adds rows that nobody has used for long.
+func addOldRows(t *testing.T, s *Store) {
+	t.Helper()
+	run(t, poolOf(s), "INSERT INTO "+tableOf(s)+" SELECT ('old/' || i)::bytea, "+strconv.Itoa(form)+", 1, i"+
+		strings.Repeat(", '{}'", len(entryColumns))+" FROM generate_series(1, 20000) i")
+}
+
+// Rows of names that are used once go as fast as they came: each look goes on where
+// the last one ended, and soon if that one found much.
+func TestOldRowsGoAsFastAsTheyCame(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	mustHold(t, s, mutex("made")) // the table is
+	s.tasks.Wait()
+	addOldRows(t, s)
+	blocks := pgtest.One[int64](t, poolOf(s), "SELECT pg_relation_size('"+tableOf(s)+"') / current_setting('block_size')::bigint")
+	if blocks < 3*sweepBlocks {
+		t.Fatalf("only %d blocks: then nothing is tested", blocks)
+	}
+	looks, most, at := 0, int64(0), int64(-1)
+	for ; pgtest.One[int](t, poolOf(s), "SELECT count(*)::int FROM "+tableOf(s)) > 1; looks++ {
+		var gone int64
+		var err error
+		if gone, at, _, err = s.sweepPart(t.Context(), at); err != nil {
+			t.Fatal(err)
+		}
+		most = max(most, gone)
+		if looks > int(blocks/sweepBlocks)+2 {
+			t.Fatalf("after %d looks at %d blocks each there are still old rows on %d blocks", looks, sweepBlocks, blocks)
+		}
+	}
+	// The pauses are bounds of time, so they are judged without a clock. The look
+	// that ends with the table may find few, wherever the first one began.
+	w := sweeper{least: leastSweep, most: mostSweep, pause: mostSweep}
+	for range 6 {
+		w.pause = w.nextPause(most)
+	}
+	if w.pause != leastSweep {
+		t.Errorf("after six looks that found %d rows the pause is %v", most, w.pause)
+	}
+	for range 30 {
+		w.pause = w.nextPause(0)
+	}
+	if w.pause != mostSweep {
+		t.Errorf("where nothing is found the pause is %v", w.pause)
+	}
+	if pgtest.One[int](t, poolOf(s), "SELECT count(*)::int FROM "+tableOf(s)+" WHERE name = 'made'") != 1 {
+		t.Error("a row in use is gone")
+	}
+}
+
+// The looks of a Store that is used follow each other as the pause says.
+func TestAStoreThatIsUsedGoesOnSweeping(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	s.least, s.most = 1, 1
+	h := mustHold(t, s, mutex("made"))
+	addOldRows(t, s)
+	until(t, "all old rows are gone", func() bool {
+		if err := s.Release(t.Context(), h); err != nil {
+			t.Fatal(err)
+		}
+		h = mustHold(t, s, mutex("made"))
+		return pgtest.One[int](t, poolOf(s), "SELECT count(*)::int FROM "+tableOf(s)) == 1
+	})
+}
