@@ -52,10 +52,8 @@
 // thousand leases cost a few statements a second, and who waits writes nothing. What is
 // told of a hold counts from the session's last answered renewal. A claim that is not
 // renewed is taken out by its own process; what a dead process had goes with its session.
-// Each half of a TTL the rows of what is renewed are read. What a server brings back that
-// has taken another's place, or was restored, is taken out by the process in whose session
-// it is. Nobody passes over a session before its end was made final by a statement on its
-// row.
+// Each half of a TTL the rows of what is renewed are read. Nobody passes over a session
+// before its end was made final by a statement on its row.
 //
 // Hundreds may wait for one name: each comes by a short statement that appends it, and is
 // let in by a notification, which the server delivers to every process that
@@ -69,7 +67,11 @@
 // A replica that is promoted has lost what it had not received. Unless it is a
 // synchronous one, two can then hold a name until the TTL of the first is over,
 // and if its clock is behind, tokens can be smaller than those that were lost.
-// Check the token where that matters.
+// Check the token where that matters. With the first renewal that it answers each
+// process notices that this is another server: what it holds is written into a
+// session that was begun there, or is reported lost. What had been given back, and is
+// there again, goes with the session that it was in, some TTLs later. A server that was
+// started again counts as another one.
 //
 // A transaction of somebody else that stays open in the same database, or on a
 // replica with hot_standby_feedback, keeps the server from clearing away the old

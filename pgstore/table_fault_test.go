@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -193,64 +192,6 @@ func TestWhatWasGrantedAndRenewedOutlivesACrashOfTheServer(t *testing.T) {
 	// It is for the time of a position, which may be over by now.
 	if now := pgtest.One[int64](t, poolOf(s), "SELECT token[1] FROM "+tableOf(s)+" WHERE name = 'passed on' AND id[1] = $1", waits.ID[:]); now != token || token == 0 {
 		t.Errorf("granted by a release just before the crash: token %d, was %d", now, token)
-	}
-}
-
-// What Describe says of a replica that is promoted: it may grant what is held,
-// and with a clock that is behind it draws tokens that are not larger.
-func TestAPromotedReplicaHasLostWhatItHadNotReceived(t *testing.T) {
-	t.Parallel()
-	primary := testserver.Postgres(t)
-	replica := testserver.PostgresReplica(t, primary)
-	now := time.Now().UnixMicro()
-	ours, err := newStore(onPgx(poolOn(t, primary.Addr)), nil, func() int64 { return now })
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ours.Close()
-	c := mutex("known")
-	c.TTL = time.Hour
-	known := mustHold(t, ours, c)
-	theirs, direct := poolOn(t, replica.Addr), poolOn(t, primary.Addr)
-	until(t, "the replica has it", func() bool {
-		var n int
-		err := theirs.QueryRow(t.Context(), "SELECT count(*)::int FROM holdfast_locks WHERE id <> '{}'").Scan(&n)
-		return err == nil && n == 1
-	})
-	standby := tableOn(t, theirs, nil)
-	defer standby.Close()
-	if _, err := standby.Ask(t.Context(), mutex("anything")); !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "read-only") {
-		t.Errorf("a claim on a standby: %v, want one that says that it is read-only", err)
-	}
-	run(t, theirs, "ALTER SYSTEM SET primary_conninfo = ''")
-	run(t, theirs, "SELECT pg_reload_conf()")
-	until(t, "the replica receives no more", func() bool {
-		return pgtest.One[int](t, direct, "SELECT count(*)::int FROM pg_stat_replication") == 0
-	})
-	c = mutex("news")
-	c.TTL = time.Hour
-	news := mustHold(t, ours, c)
-	primary.Kill()
-	replica.Promote()
-
-	after, err := newStore(onPgx(theirs), nil, func() int64 { return now - time.Second.Microseconds() })
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer after.Close()
-	if err := after.Renew(t.Context(), []store.Hold{known})[0].Err; err != nil {
-		t.Errorf("what the replica had: %v", err)
-	}
-	if err := after.Renew(t.Context(), []store.Hold{news})[0].Err; !errors.Is(err, store.ErrLost) {
-		t.Errorf("what the replica had not: %v, want lost", err)
-	}
-	a := mustAsk(t, after, mutex("news"))
-	if !a.Granted || a.Token >= news.Token {
-		t.Errorf("of what it had not heard it grants %+v, want a second hold with a smaller token than %d", a, news.Token)
-	}
-	d := after.Describe()
-	if !slices.Contains(d.Forgets, store.AccidentFailOver) || !strings.Contains(d.Loses, "replica") || !strings.Contains(d.Tokens, "replica") {
-		t.Errorf("Describe does not say so: %+v", d)
 	}
 }
 

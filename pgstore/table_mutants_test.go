@@ -73,6 +73,7 @@ var tableMutants = []struct {
 	{"an ask waits behind others however late", "TestAnAskThatComesTooLateTakesNoPlace", []mutant.Edit{mutant.At("pg-ask-behind-late", mutant.Line("AND $9::bigint > 0"))}},
 	{"who asks again behind others writes", "TestWhoAsksAgainBehindOthersWritesNothing", []mutant.Edit{mutant.At("pg-asked-again-is-written", mutant.Line("OR true"))}},
 	{"an ask takes a place however late", "TestAnAskThatComesTooLateTakesNoPlace", []mutant.Edit{mutant.At("pg-late-ask-is-void", mutant.Line("AND ($13::bigint > 0 OR true)"))}},
+	{"a position moves out of any session", "TestAPositionIsKeptThoughItsServerIsReplacedWhileItMoves", []mutant.Edit{mutant.At("pg-position-moves-out-of-where-it-is", mutant.Line("AND $3::text <> ''"))}},
 	{"a grant does not wait for the disk", crash, []mutant.Edit{mutant.At("pg-durable", mutant.Line(`"'off'"+`))}},
 }
 

@@ -30,6 +30,9 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 		}
 	}
 	defer s.asks(m, &c)
+	if err := s.leavesSuspect(ctx, m, &c); err != nil {
+		return store.Answer{}, err
+	}
 	for range repeats {
 		if a, done, err := s.askOnce(ctx, m, &c); done || err != nil {
 			if err != nil && store.Definite(err) || err == nil && !a.Granted && c.Try {
@@ -48,7 +51,7 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 func (s *Store) nothing(m *localClaim) {
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
-	if m.sess == nil && m.comes == 0 && m.token == 0 {
+	if m.sess == nil && m.comes == 0 && m.token == 0 && !m.over { //mutant:pg-over-taken-is-remembered
 		s.forget(m)
 	}
 }
@@ -231,7 +234,7 @@ func (s *Store) moves(m *localClaim, c *store.Claim) (h store.Hold, moves bool) 
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
 	h = store.Hold{Name: c.Name, ID: c.ID, Token: cmp.Or(m.token, m.heard), TTL: c.TTL}
-	return h, m.to != nil || m.token != 0 && m.sess != nil && (m.alone || m.sess.TTL < c.TTL) //mutant:pg-alone-leaves-before-an-ask
+	return h, h.Token != 0 && m.to != nil || m.token != 0 && m.sess != nil && (m.alone || m.sess.TTL < c.TTL) //mutant:pg-alone-leaves-before-an-ask
 }
 
 func callsOf(sess *session.Session) int64 {
@@ -264,6 +267,9 @@ func (s *Store) overTaken(m *localClaim) error {
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
 	m.over, m.ends = true, store.Now().Add(remembered)
+	if m.to == nil { // it is remembered, and keeps no session from its end
+		m.into(nil) //mutant:pg-over-taken-keeps-a-session
+	}
 	return store.ErrLost
 }
 

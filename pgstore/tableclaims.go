@@ -58,9 +58,8 @@ type claims struct {
 	late     time.Duration // how late an ask may come to the server that takes a place
 	patience time.Duration // with an owner who gave up a claim, and was not answered
 
-	strays  store.Instant // when to look for strays; 0: never
-	looking bool
-	looks   int // in vain
+	strays  map[string]store.Instant // names, and when to look for strays there
+	looking int                      // how many looks are under way
 
 	now   int64 // what the server's clock showed in an answer, in µs
 	heard store.Instant

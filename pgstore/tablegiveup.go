@@ -120,7 +120,7 @@ func (s *Store) seeRows(ctx context.Context, holds []store.Hold, began store.Ins
 		if m == nil || !m.rests(h) || m.isOver() {
 			continue
 		}
-		if st := m.sess.State(); isFresh(st, began) && (m.unseen() || m.asked || st.Calls != m.calls) { //mutant:pg-asked-is-read
+		if st := m.sess.State(); isFresh(st, began) && !st.Suspect && (m.unseen() || m.asked || st.Calls != m.calls) { //mutant:pg-asked-is-read
 			all = append(all, standing{m, h.Name, h.ID, h.Token, m.sess.ID, st.Calls})
 		}
 	}

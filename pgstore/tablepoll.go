@@ -39,5 +39,8 @@ func (s *Store) waitsIn(m *localClaim) *session.Session {
 	if m.token != 0 || m.to != nil { //mutant:pg-poll-of-a-hold-is-a-grant
 		return nil
 	}
+	if anySuspect(m.sess) { // an ask has to put it into another //mutant:pg-poll-in-a-suspect-session
+		return nil
+	}
 	return m.sess
 }

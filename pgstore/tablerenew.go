@@ -139,30 +139,36 @@ func (s *Store) prepare(ctx context.Context, r *renewal, keepers map[time.Durati
 		return nil
 	case alone, m == nil: // whoever asked for it, it was not this Store
 		return nil
-	case to != nil: // a copy of that statement that comes late changes nothing
+	case to != nil && !to.State().Suspect: // a copy of that statement that comes late changes nothing
 		r.by = &keeper{to, to.Fresh()}
-	case was != nil && was.TTL >= h.TTL:
+	case was != nil && was.TTL >= h.TTL && !was.State().Suspect:
 		r.by = &keeper{was, was.Fresh()}
 	default:
-		if r.by = keepers[h.TTL]; r.by == nil || r.by.Over() {
-			sess, err := s.sessions.Present(ctx, h.TTL)
-			if err != nil {
-				return err
-			}
+		ttl := h.TTL
+		if was != nil {
+			ttl = max(ttl, was.TTL) // else it could end before its owner was told //mutant:pg-suspect-of-a-longer-renewal
+		}
+		if r.by = keepers[ttl]; r.by != nil && !r.by.Over() {
+			break
+		}
+		sess, err := s.sessions.Present(ctx, ttl)
+		switch {
+		case err == nil:
 			r.by = &keeper{sess, sess.Fresh()}
-			keepers[h.TTL] = r.by
+			keepers[ttl] = r.by
+		case was != nil && was.TTL >= h.TTL && to == nil: // it is as good as before //mutant:pg-no-session-to-move-to
+			r.by = &keeper{was, was.Fresh()}
+		default:
+			return err
 		}
 	}
 	if r.by.Session != was {
-		ends := func(st session.State) store.Instant { return st.Renewed.Add(st.Lasts) }
-		if st := r.by.Wait(ctx, r.by.flight); st.Over || ends(st) < until { //mutant:pg-move-ends-a-hold-early
-			if st = r.by.Wait(ctx, r.by.Renew()); st.Over || ends(st) < until {
-				if was == nil && to == nil { // it needs no session
-					r.by = nil
-					return nil
-				}
-				return errNotRenewed
+		if !r.by.outlasts(ctx, until) {
+			if was == nil && to == nil { // it needs no session
+				r.by = nil
+				return nil
 			}
+			return errNotRenewed
 		}
 		s.claims.mu.Lock()
 		m.to, m.moved, r.moves = r.by.Session, true, to == nil
@@ -170,6 +176,12 @@ func (s *Store) prepare(ctx context.Context, r *renewal, keepers map[time.Durati
 	}
 	r.calls = r.by.State().Calls
 	return nil
+}
+
+// outlasts reports whether the session goes on until an instant at least, and renews it if need be.
+func (k *keeper) outlasts(ctx context.Context, until store.Instant) bool {
+	goes := func(st session.State) bool { return !st.Over && st.Renewed.Add(st.Lasts) >= until } //mutant:pg-move-ends-a-hold-early
+	return goes(k.Wait(ctx, k.flight)) || goes(k.Wait(ctx, k.Renew()))
 }
 
 // staysAlone reports whether a hold has an expiry of its own from a renewal on, for good: its owner renews it by hand, or
@@ -317,7 +329,7 @@ func (s *Store) notRenewed(r *renewal, err error) {
 	r.m.reads = true // if it was broken, it is taken out when it would have expired
 	var broken *store.LostError
 	if errors.Is(err, store.ErrLost) && !errors.As(err, &broken) { // whoever has adopted it has moved it by then, or has died
-		s.claims.looksBy(store.Now().Add(s.claims.late)) //mutant:pg-adopted-and-left-is-looked-for
+		s.claims.looksFor(r.h.Name, store.Now().Add(s.claims.late)) //mutant:pg-adopted-and-left-is-looked-for
 	}
 	if r.moves {
 		r.m.to = nil

@@ -18,7 +18,10 @@ const sessionsSuffix = "_sessions"
 // writes its row, so it decides on the row as it is once it has it locked.
 type sessionTable struct{ *Store }
 
-var _ session.Backend = sessionTable{}
+var _ interface {
+	session.Backend
+	session.Replaceable
+} = sessionTable{}
 
 // SessionTraits implements [session.Backend].
 func (sessionTable) SessionTraits() session.Traits {
@@ -42,7 +45,7 @@ func (s sessionTable) Begin(ctx context.Context, id session.ID, ttl time.Duratio
 		_, err := s.write(ctx, s.do.session.begin, []any{id[:], micros(ttl)}, &now, &started)
 		if err == nil {
 			s.claims.hear(now)
-			s.met(started)
+			s.server.Store(started) //mutant:pg-server-of-a-begin
 		}
 		return err
 	}
@@ -71,10 +74,14 @@ func (s sessionTable) Renew(ctx context.Context, id session.ID) (calls int64, er
 	}
 	if err == nil {
 		s.claims.hear(now)
-		s.met(started)
+		s.server.Store(started) //mutant:pg-server-of-a-renewal
 	}
 	return calls, s.sessionFailed("renew", err)
 }
+
+// Server implements [session.Replaceable]: since when the server runs that has answered last, in microseconds. A replica has a start of its own, and
+// renews nothing before it is promoted. One that was started again counts as another: it may have lost what its disk did not keep.
+func (s sessionTable) Server() int64 { return s.server.Load() }
 
 // Call implements [session.Backend].
 func (s sessionTable) Call(ctx context.Context, id session.ID) error {

@@ -30,11 +30,12 @@ const unending = 1 << 62
 type statements struct {
 	create, createSessions              string
 	askFast, askIdle, askBehind         string
+	askMove                             string
 	releaseFast, releaseNext, renewFast string
 	releaseAll                          string
 	ask, renew, change, release, breaks string
 	ahead, held, list, sweep            string
-	stands, strays                      string
+	stands                              string
 	session                             sessions
 }
 
@@ -47,8 +48,8 @@ const serverNow = `(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
 
 // all are the texts, for work on each of them.
 func (s *statements) all() []*string {
-	return []*string{&s.create, &s.createSessions, &s.askFast, &s.askIdle, &s.askBehind, &s.releaseFast, &s.releaseNext, &s.renewFast, &s.releaseAll,
-		&s.ask, &s.renew, &s.change, &s.release, &s.breaks, &s.ahead, &s.held, &s.list, &s.sweep, &s.stands, &s.strays,
+	return []*string{&s.create, &s.createSessions, &s.askFast, &s.askIdle, &s.askBehind, &s.askMove, &s.releaseFast, &s.releaseNext, &s.renewFast, &s.releaseAll,
+		&s.ask, &s.renew, &s.change, &s.release, &s.breaks, &s.ahead, &s.held, &s.list, &s.sweep, &s.stands,
 		&s.session.begin, &s.session.renew, &s.session.call, &s.session.end, &s.session.left, &s.session.held, &s.session.sweep}
 }
 
@@ -153,14 +154,14 @@ func assemble(clocked bool) *statements {
 			"{arrays}", each(",\n", func(c string) string {
 				return fmt.Sprintf("coalesce(array_agg(x.%s ORDER BY x.o) FILTER (WHERE x.o IS NOT NULL), '{}') AS %s", c, c)
 			}),
-			"p(t.id, h.id)", "array_position(t.id, h.id)",
+			"p(t.id, h.id)", "array_position(t.id, h.id)", "p(t.id, $2)", "array_position(t.id, $2::bytea)",
 		).Replace(text)
 	}
 	return &statements{
 		create: one("table", 0), createSessions: one("session_table", 0),
-		askFast: one("ask_fast", 10), askIdle: one("ask_idle", 10), askBehind: one("ask_behind", 9), releaseFast: one("release_fast", 5), releaseNext: one("release_next", 5), renewFast: one("renew_fast", 8), releaseAll: one("release_all", 5),
+		askFast: one("ask_fast", 10), askIdle: one("ask_idle", 10), askBehind: one("ask_behind", 9), askMove: one("ask_move", 4), releaseFast: one("release_fast", 5), releaseNext: one("release_next", 5), renewFast: one("renew_fast", 8), releaseAll: one("release_all", 5),
 		ask: one("ask", 16), renew: one("renew", 12), change: one("change", 7), release: one("release", 6), breaks: one("break", 7),
-		ahead: one("ahead", 2), held: one("held", 1), list: one("list", 2), sweep: one("sweep", 2), stands: one("stands", 4), strays: one("strays", 1),
+		ahead: one("ahead", 2), held: one("held", 1), list: one("list", 2), sweep: one("sweep", 2), stands: one("stands", 4),
 		session: sessions{
 			begin: one("session_begin", 2), renew: one("session_renew", 1), call: one("session_call", 1), end: one("session_end", 2),
 			left: one("session_left", 1), held: one("session_held", 1), sweep: one("session_sweep", 0),

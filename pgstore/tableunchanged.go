@@ -39,8 +39,7 @@ func (s *Store) renewSessions(ctx context.Context, holds []store.Hold) {
 	}
 }
 
-// unseen reports whether the row of a hold was not read for half a TTL. Nobody calls whose row was lost: with a replica that was
-// promoted and had not received it, or by hand. claims.mu is held.
+// unseen reports whether the row of a hold was not read for half a TTL. Nobody calls whose row was deleted by hand. claims.mu is held.
 func (m *localClaim) unseen() bool { return store.Now() >= m.seen.Add(m.sess.TTL/2) } //mutant:pg-rows-are-seen
 
 // rests reports whether there is nothing to be done with the row of a hold that stands there as is known here. claims.mu is held.
@@ -67,6 +66,9 @@ func (s *Store) unchanged(h *store.Hold, began store.Instant) (r store.Renewal, 
 		return store.Renewal{TTL: h.TTL, Err: s.failed(fmt.Sprintf("renew %q", h.Name), errNotRenewed)}, true
 	}
 	if m.unseen() {
+		return r, false
+	}
+	if st.Suspect { // what the server has that answered may be old //mutant:pg-suspect-is-not-heeded
 		return r, false
 	}
 	r = m.told

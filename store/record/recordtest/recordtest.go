@@ -79,7 +79,16 @@ func RunSessions(t *testing.T, s Subject) {
 
 // OnlySessions is a backend that has sessions and no records.
 func OnlySessions(b session.Backend, end func() error) record.Backend {
-	return sessionsOnly{b, noRecords{}, end}
+	only := sessionsOnly{b, noRecords{}, end}
+	if r, is := b.(session.Replaceable); is {
+		return replaceableOnly{only, r}
+	}
+	return only
+}
+
+type replaceableOnly struct {
+	sessionsOnly
+	session.Replaceable
 }
 
 type sessionsOnly struct {

@@ -1,0 +1,245 @@
+package pgstore
+
+import (
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/session"
+)
+
+// replaced has another server take the place of that of a store of newShared, by what it tells, and the store hear of it.
+func replaced(t *testing.T, s *Store) {
+	t.Helper()
+	s.db.(*meddled).server.Add(1)
+	heard(t, s)
+}
+
+// heard has a store renew its sessions.
+func heard(t *testing.T, s *Store) {
+	t.Helper()
+	for _, id := range s.sessions.IDs() {
+		if sess := s.sessions.Own(id); sess != nil {
+			sess.Wait(t.Context(), sess.Renew())
+		}
+	}
+}
+
+// Each is written once, all by one statement, and from then on it is as before.
+func TestEachHoldIsWrittenOnceWhenItsServerWasReplaced(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	a, in := kept(t, s, "a")
+	b, _ := kept(t, s, "b")
+	replaced(t, s)
+	var wrote atomic.Int64
+	meddle(s, func(statement string, _ []any) error {
+		if statement == s.do.renewFast || statement == s.do.renew {
+			wrote.Add(1)
+		}
+		return nil
+	})
+	for range 3 {
+		for _, r := range s.Renew(t.Context(), []store.Hold{a, b}) {
+			if r.Err != nil {
+				t.Fatal(r.Err)
+			}
+		}
+	}
+	if n := wrote.Load(); n != 1 {
+		t.Errorf("%d statements renewed them, want one", n)
+	}
+	if now := sessionOf(t, s, "a", a.ID); now == in || now == (session.ID{}) || now != sessionOf(t, s, "b", b.ID) {
+		t.Errorf("it is in %v, was in %v", now, in)
+	}
+}
+
+// It was renewed by hand once for longer than it is now: its lease ends no earlier for that.
+func TestAHoldThatWasRenewedForLongerIsKeptWhenItsServerWasReplaced(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	h, _ := kept(t, s, "n")
+	long := h
+	long.TTL = time.Hour
+	mustRenew(t, s, long)
+	replaced(t, s)
+	mustRenew(t, s, h)
+	heard(t, s)
+	mustRenew(t, s, h)
+}
+
+// A hold that has no other session to go into stays where it is, if it is there.
+func TestAHoldIsKeptThoughNoSessionCanBeBegunOnTheServerThatFollows(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	h, in := kept(t, s, "n")
+	gone, _ := kept(t, s, "gone")
+	run(t, poolOf(s), "DELETE FROM "+tableOf(s)+" WHERE name = 'gone'")
+	_, back := cut(s, &s.do.session.begin)
+	replaced(t, s)
+	all := s.Renew(t.Context(), []store.Hold{h, gone})
+	if all[0].Err != nil || !errors.Is(all[1].Err, store.ErrLost) {
+		t.Errorf("%+v, want that what is not there is lost", all)
+	}
+	if now := sessionOf(t, s, "n", h.ID); now != in {
+		t.Errorf("it is in %v, was in %v", now, in)
+	}
+	back()
+	mustRenew(t, s, h)
+	if now := sessionOf(t, s, "n", h.ID); now == in {
+		t.Error("it stays in a session that is suspect")
+	}
+}
+
+// A statement that has a hold leave a session was not answered when the server is replaced once more. Wherever the hold is, it is kept.
+func TestAHoldIsKeptThoughItsServerIsReplacedWhileItMoves(t *testing.T) {
+	t.Parallel()
+	for _, done := range []bool{false, true} {
+		s := newShared(t)
+		h, _ := kept(t, s, "n")
+		replaced(t, s)
+		args, back := cut(s, &s.do.renewFast)
+		if r := s.Renew(t.Context(), []store.Hold{h})[0]; r.Err == nil || store.Definite(r.Err) {
+			t.Fatalf("%+v, want that nobody knows", r)
+		}
+		between := args()
+		back()
+		if done {
+			late(t, s, s.do.renewFast, between)
+		}
+		replaced(t, s)
+		mustRenew(t, s, h)
+		in := sessionOf(t, s, "n", h.ID)
+		late(t, s, s.do.renewFast, between)
+		if now := sessionOf(t, s, "n", h.ID); now != in || anySuspect(s.sessions.Own(in)) {
+			t.Errorf("it is in %v, and was put into %v", now, in)
+		}
+		mustRenew(t, s, h)
+	}
+}
+
+// suspectWaiter is a claim that waits behind a hold of another process, in a session whose server was replaced.
+func suspectWaiter(t *testing.T) (s, other *Store, h store.Hold, w store.Claim, in session.ID) {
+	t.Helper()
+	s = newShared(t)
+	other = second(t, s)
+	h, _ = kept(t, other, "n")
+	w = mutex("n")
+	mustAsk(t, s, w)
+	in = sessionOf(t, s, "n", w.ID)
+	replaced(t, s)
+	return s, other, h, w, in
+}
+
+// An ask has it leave the session, so the poll must not spare the ask.
+func TestAPollOfAPositionInASuspectSessionIsNotAsGoodAsAnAsk(t *testing.T) {
+	t.Parallel()
+	s, _, _, w, in := suspectWaiter(t)
+	if a, err := s.Poll(t.Context(), w); err != nil || a.Granted || a.From != 0 {
+		t.Fatalf("%+v, %v", a, err)
+	}
+	if a := mustAsk(t, s, w); a.Granted || a.From == 0 {
+		t.Fatalf("%+v", a)
+	}
+	if now := sessionOf(t, s, "n", w.ID); now == in || now == (session.ID{}) {
+		t.Errorf("it is in %v, was in %v", now, in)
+	}
+	if a, err := s.Poll(t.Context(), w); err != nil || a.Granted || a.From == 0 {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
+
+// Whatever becomes of the statement, and whenever it is done: the claim is granted next, and what it is granted can be renewed.
+func TestAPositionThatLeavesASuspectSessionLateIsFollowed(t *testing.T) {
+	t.Parallel()
+	s, other, h, w, _ := suspectWaiter(t)
+	args, back := cut(s, &s.do.askMove)
+	if a, err := s.Ask(t.Context(), w); err == nil || store.Definite(err) {
+		t.Fatalf("%+v, %v, want that nobody knows", a, err)
+	}
+	back()
+	late(t, s, s.do.askMove, args())
+	if err := other.Release(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	e := state(t, other, "n").Entries[0]
+	s.heard(&store.Notification{Name: "n", ID: w.ID, Token: e.Token, N: 1})
+	granted := store.Hold{Name: "n", ID: w.ID, Token: e.Token, TTL: w.TTL}
+	mustRenew(t, s, granted)
+	mustRenew(t, s, granted)
+	in := sessionOf(t, s, "n", w.ID)
+	late(t, s, s.do.askMove, args())
+	if now := sessionOf(t, s, "n", w.ID); now != in {
+		t.Errorf("it is in %v, and was put into %v", now, in)
+	}
+}
+
+// The same if it is asked for again, beside a server that is replaced once more.
+func TestAPositionIsKeptThoughItsServerIsReplacedWhileItMoves(t *testing.T) {
+	t.Parallel()
+	for _, done := range []bool{false, true} {
+		s, other, h, w, _ := suspectWaiter(t)
+		args, back := cut(s, &s.do.askMove)
+		if a, err := s.Ask(t.Context(), w); err == nil || store.Definite(err) {
+			t.Fatalf("%+v, %v, want that nobody knows", a, err)
+		}
+		between := args()
+		back()
+		if done {
+			late(t, s, s.do.askMove, between)
+		}
+		replaced(t, s)
+		if a := mustAsk(t, s, w); a.Granted || a.From == 0 {
+			t.Fatalf("%+v", a)
+		}
+		in := sessionOf(t, s, "n", w.ID)
+		late(t, s, s.do.askMove, between)
+		if now := sessionOf(t, s, "n", w.ID); now != in || anySuspect(s.sessions.Own(in)) {
+			t.Errorf("it is in %v, and was put into %v", now, in)
+		}
+		if err := other.Release(t.Context(), h); err != nil {
+			t.Fatal(err)
+		}
+		if a := mustAsk(t, s, w); !a.Granted {
+			t.Errorf("%+v", a)
+		}
+	}
+}
+
+// Until it is answered the position ends with the earlier of the two, which is no earlier than its owner was told.
+func TestAPositionDoesNotMoveIntoASessionThatEndsBeforeIt(t *testing.T) {
+	t.Parallel()
+	s, _, _, w, in := suspectWaiter(t)
+	if _, err := s.sessions.Present(t.Context(), w.PositionTTL); err != nil {
+		t.Fatal(err)
+	}
+	s.claims.mu.Lock()
+	s.claims.of[w.ID].until = store.Now().Add(w.PositionTTL + time.Second) // as if it had been renewed since
+	s.claims.mu.Unlock()
+	_, back := cut(s, &s.do.session.renew)
+	if a, err := s.Ask(t.Context(), w); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("%+v, %v", a, err)
+	}
+	if now := sessionOf(t, s, "n", w.ID); now != in {
+		t.Errorf("it moved into %v, which ends before it", now)
+	}
+	back()
+}
+
+// A session that keeps nothing but what is gone is to end, and what is in it of which nobody knows with it.
+func TestAPositionThatIsGoneKeepsNoSession(t *testing.T) {
+	t.Parallel()
+	s, _, _, w, _ := suspectWaiter(t)
+	run(t, poolOf(s), "DELETE FROM "+tableOf(s))
+	if a, err := s.Ask(t.Context(), w); !errors.Is(err, store.ErrLost) {
+		t.Fatalf("%+v, %v", a, err)
+	}
+	if m, known := knows(s, w.ID); !known || m.sess != nil {
+		t.Errorf("known: %v, and in a session: %v", known, m.sess)
+	}
+	if a, err := s.Ask(t.Context(), w); !errors.Is(err, store.ErrLost) {
+		t.Errorf("asked for again: %+v, %v, want that it is lost for good", a, err)
+	}
+}
