@@ -67,7 +67,7 @@ func (c *couple) failOver(t *testing.T) *Store {
 // brief is a claim that ends soon.
 func brief(name string, weight int64) store.Claim {
 	c := mutex(name)
-	c.Weight, c.TTL, c.PositionTTL = weight, 6*time.Second, 4*time.Second
+	c.Weight, c.TTL, c.PositionTTL = weight, 7*time.Second, 7*time.Second
 	return c
 }
 

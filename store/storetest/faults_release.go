@@ -15,12 +15,13 @@ func repeatedRelease(t *trial, c Linked, after int) {
 	}
 	here, link, proc := t.linked(c)
 	there, _, other := t.linked(c)
+	keep := t.long / 2 // so that it is told from a lock delay
 	t.warm(here, proc)
 	t.warm(there, other)
 	for i := range exchanges {
 		claim := t.lasting(proc, t.name(), t.long)
-		if claim.MinHold = t.long; !t.lacks(store.PromiseLockDelay) {
-			claim.LockDelay = 2 * t.long
+		if claim.MinHold = keep; !t.lacks(store.PromiseLockDelay) {
+			claim.LockDelay = t.long
 		}
 		before := store.Now()
 		h := store.Hold{Name: claim.Name, ID: claim.ID, Token: t.granted(here, claim).Token, TTL: claim.TTL}
@@ -51,7 +52,7 @@ func repeatedRelease(t *trial, c Linked, after int) {
 			if err != nil {
 				t.Fatalf("ask: %v", err)
 			}
-			left := t.long - store.Now().Sub(before)
+			left := keep - store.Now().Sub(before)
 			if a.Granted && left > 0 {
 				t.Fatalf("another was granted it %v before its minimum hold ends", left)
 			}
@@ -59,8 +60,8 @@ func repeatedRelease(t *trial, c Linked, after int) {
 				t.given(there, store.Hold{Name: try.Name, ID: try.ID, Token: a.Token})
 				break
 			}
-			if e := a.Holders[0]; e.ID != h.ID || e.Expires > 0 || e.Ends > t.long+t.d.Tick {
-				t.Fatalf("in the way is %+v, want the released hold, for %v at most", e, t.long)
+			if e := a.Holders[0]; e.ID != h.ID || e.Expires > 0 || e.Ends > keep+t.d.Tick {
+				t.Fatalf("in the way is %+v, want the released hold, for %v at most", e, keep)
 			}
 		}
 	}

@@ -80,14 +80,14 @@ var minHoldPromises = []promise{
 	// Whoever is not told that a hold was given back gives it back again. It had a minimum hold and no lock delay: that is so still.
 	{name: "a_release_that_is_repeated_keeps_the_minimum_hold", needs: minHold, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
-		with := []func(*store.Claim){withMinHold(t.long)}
+		with := []func(*store.Claim){withMinHold(t.long / 2)}
 		if !t.lacks(store.PromiseLockDelay) {
-			with = append(with, withLockDelay(2*t.long))
+			with = append(with, withLockDelay(t.long))
 		}
 		h := a.take(a.lock(name, with...))
 		h.renewed()
 		h.release()
-		left := t.keptBy(b.refused(b.lock(name, try)), h.ID, t.long)
+		left := t.keptBy(b.refused(b.lock(name, try)), h.ID, t.long/2)
 		for range 2 {
 			t.pass()
 			t.isLost(a.Release(t.ctx, h.Hold), "the release, repeated")
