@@ -35,9 +35,9 @@ type engine struct {
 	sched         scheduler
 	bounds        bounds
 
-	first  sync.Once     // starts what is done once, at the first claim
-	met    chan struct{} // closed when the first operation on the store has ended
-	hasMet atomic.Bool
+	first  sync.Once      // starts what is done once, at the first claim
+	met    chan struct{}  // closed when the first operation on the store has ended
+	meets  sync.Once      // closes it
 	work   sync.WaitGroup // every goroutine of the engine, and every call
 	mu     sync.Mutex     // guards closed against work.Add
 	closed bool
@@ -202,9 +202,7 @@ func (e *engine) repeatWhile(worthIt func(error, time.Duration) bool, d time.Dur
 	for left, pause := d, 10*time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
 		var err error
 		e.bounded(left, func(ctx context.Context) { err = f(ctx) })
-		if !e.hasMet.Load() && e.hasMet.CompareAndSwap(false, true) {
-			close(e.met)
-		}
+		e.meets.Do(func() { close(e.met) })
 		if err == nil {
 			return nil
 		}
