@@ -55,13 +55,18 @@ func (sess *Session) Wait(ctx context.Context, f *Flight) State {
 }
 
 // RenewAll renews the sessions by requests that are sent from now on: what was done to
-// any of them before is told.
+// any of them before is told. It waits for none that cannot be renewed while others can: what that keeps has to leave it,
+// and the time is needed for that.
 func RenewAll(ctx context.Context, all map[*Session]bool) {
+	var sessions []*Session
 	for sess := range all {
 		sess.set.mu.Lock()
-		joined := sess.flight
+		joined, waits := sess.flight, !sess.suspect || sess.failed == 0 //mutant:session-waits-for-what-cannot-be-renewed
 		sess.set.mu.Unlock()
-		if joined == nil {
+		if waits {
+			sessions = append(sessions, sess)
+		}
+		if joined == nil || !waits {
 			continue
 		}
 		select { // it was sent before
@@ -70,8 +75,8 @@ func RenewAll(ctx context.Context, all map[*Session]bool) {
 			return
 		}
 	}
-	flights := make([]*Flight, 0, len(all))
-	for sess := range all {
+	flights := make([]*Flight, 0, len(sessions))
+	for _, sess := range sessions {
 		flights = append(flights, sess.Renew())
 	}
 	for _, f := range flights {
@@ -109,13 +114,17 @@ func (s *Set) renew(sess *Session) *Flight {
 		case err == nil: //mutant:session-renewed-if-answered
 			// It counts from the sending: the server began its TTL no earlier (law 1).
 			sess.renewed, sess.calls, sess.failed = max(sess.renewed, sent), max(sess.calls, calls), 0 //mutant:session-counts-from-answer
+			sess.heard = heard
 			s.trip += (heard.Sub(sent) - s.trip) / 4
 			s.met()
 			s.over(sess)
 		case errors.Is(err, store.ErrLost):
 			s.died(sess) //mutant:session-outlives-its-end
 		default:
-			sess.failed++
+			if sess.failed++; sess.failed == 1 {
+				sess.silent = sent
+			}
+			s.doubt(sess, sent)
 			pause := min(sess.lasts/24, (10*time.Millisecond)<<min(sess.failed, 6))
 			sess.again = heard.Add(pause/2 + rand.N(pause/2+1))
 		}
@@ -123,6 +132,25 @@ func (s *Set) renew(sess *Session) *Flight {
 		s.poke()
 	})
 	return f
+}
+
+// doubt decides what a renewal tells that was sent then and not answered. Either the server is away, or this session alone cannot be
+// written: somebody has its row locked, or its own connection is dead. A spare session tells which. If that was answered
+// after this one fell silent, and a renewal that was sent later is not, this one is suspect, as by then two sixths of its TTL have
+// passed in vain. So its holds go into the spare while they last (law 15). Set.mu is held.
+func (s *Set) doubt(sess *Session, sent store.Instant) {
+	switch spare := sess.spare; {
+	case sess.suspect || sess.ending || sess.claims == 0 || s.over(sess):
+	case spare == nil || spare.err != nil || spare.heard > 0 && (spare.suspect || spare.ending || s.over(spare)):
+		sess.spare = s.another(sess.TTL)
+	case spare.heard == 0: // it begins
+	case spare.heard < sess.silent: //mutant:session-spare-heard-before
+		s.renew(spare)
+	case spare.heard < sent: //mutant:session-doubted-at-once
+		s.suspects(sess) //mutant:session-that-cannot-be-renewed
+		spare.used = store.Now()
+		s.present[sess.TTL] = spare
+	}
 }
 
 // Tend does what is due, which tells when to look again at the latest, until ctx ends: at once, then, and when wake says

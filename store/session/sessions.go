@@ -64,10 +64,13 @@ type Session struct {
 	used    store.Instant // when claims last was above 0
 	dead    bool
 	ending  bool          // End is under way, or was answered
-	suspect bool          // its server was replaced
+	suspect bool          // its server was replaced, or it cannot be renewed while others can
+	heard   store.Instant // when it was last answered that it goes on
 	flight  *Flight       // the renewal under way
 	again   store.Instant // after one that failed: not before
 	failed  int           // renewals since the last that was answered
+	silent  store.Instant // when the first of those was sent
+	spare   *Session      // what takes its place if it alone cannot be renewed
 	joins   uint64        // notes that were numbered
 	ready   chan struct{} // closed when it has begun, or never will
 	err     error         // why it never will
@@ -129,11 +132,17 @@ func (s *Set) warm(ttl time.Duration) *Session {
 		sess = nil
 	}
 	if sess == nil {
-		sess = &Session{ID: NewID(), TTL: ttl, set: s, ready: make(chan struct{})}
+		sess = s.another(ttl)
 		s.present[ttl] = sess
-		s.tasks.Go(func() { s.begin(sess) })
 	}
 	sess.used = store.Now() // so that it does not end before the claim has entered
+	return sess
+}
+
+// another is a session that begins. Set.mu is held.
+func (s *Set) another(ttl time.Duration) *Session {
+	sess := &Session{ID: NewID(), TTL: ttl, set: s, ready: make(chan struct{})}
+	s.tasks.Go(func() { s.begin(sess) })
 	return sess
 }
 
@@ -151,7 +160,7 @@ func (s *Set) begin(sess *Session) {
 			delete(s.present, sess.TTL)
 		}
 	} else {
-		sess.lasts, sess.renewed, sess.used = lasts, sent, sent
+		sess.lasts, sess.renewed, sess.used, sess.heard = lasts, sent, sent, store.Now()
 		s.own[sess.ID] = sess
 		s.met()
 		if !s.tends {
@@ -211,10 +220,14 @@ func (s *Set) met() {
 		return
 	}
 	for _, sess := range s.own {
-		sess.suspect = true //mutant:session-of-a-replaced-server
-		if s.present[sess.TTL] == sess {
-			delete(s.present, sess.TTL) //mutant:session-suspect-takes-more
-		}
+		s.suspects(sess) //mutant:session-of-a-replaced-server
+	}
+}
+
+func (s *Set) suspects(sess *Session) {
+	sess.suspect = true
+	if s.present[sess.TTL] == sess {
+		delete(s.present, sess.TTL) //mutant:session-suspect-takes-more
 	}
 }
 
@@ -224,7 +237,7 @@ type State struct {
 	Lasts   time.Duration // for how long
 	Calls   int64         // as that told
 	Failing bool          // a renewal since was not answered
-	Suspect bool          // its server was replaced: what it keeps has to go into the present session
+	Suspect bool          // its server was replaced, or others can be renewed and it cannot: what it keeps has to go into the present session
 	Over    bool
 }
 

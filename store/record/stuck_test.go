@@ -1,0 +1,131 @@
+package record_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record/recordtest"
+	"github.com/holdfast-go/holdfast/store/session"
+)
+
+// locks has no renewal of some sessions answered, as if somebody had locked their rows, nor their ends. What is returned locks
+// those instead that the process has by then.
+func (p *process) locks() (again func()) {
+	var mu sync.Mutex
+	var locked []session.ID
+	again = func() {
+		mu.Lock()
+		defer mu.Unlock()
+		locked = p.Sessions()
+	}
+	again()
+	p.client.Fates(func(q recordtest.Request) recordtest.Fate {
+		mu.Lock()
+		defer mu.Unlock()
+		if (q.Op == recordtest.OpRenew || q.Op == recordtest.OpEnd) && slices.Contains(locked, q.Session) {
+			return recordtest.Hangs
+		}
+		return recordtest.Answered
+	})
+	return again
+}
+
+// keeps renews holds as an engine does, for so long: a third of what is left after each answer, with a third of the TTL for a
+// call, and soon again after one that failed. A lease that runs out fails the test.
+func (p *process) keeps(d time.Duration, holds ...store.Hold) {
+	p.t.Helper()
+	until := make([]store.Instant, len(holds))
+	for i := range until {
+		until[i] = store.Now().Add(holds[i].TTL)
+	}
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		ctx, cancel := context.WithTimeout(p.t.Context(), holds[0].TTL/3)
+		all := p.Renew(ctx, holds)
+		cancel()
+		pause := holds[0].TTL / 3
+		for i, r := range all {
+			if store.Now() >= until[i] {
+				p.t.Fatalf("%q has run out: %+v", holds[i].Name, r)
+			}
+			if r.Err != nil {
+				pause = 50 * time.Millisecond
+				continue
+			}
+			until[i] = max(until[i], r.From.Add(r.TTL))
+			pause = min(pause, max(until[i].Sub(store.Now())/3, 50*time.Millisecond))
+		}
+		time.Sleep(min(pause, max(time.Until(end), moment)))
+	}
+}
+
+// Whoever has one session of a process locked, and then the next, and so on: what it holds is kept.
+func TestAHoldIsKeptThoughItsSessionCannotBeRenewed(t *testing.T) {
+	t.Parallel()
+	eachReplaceable(t, func(t *testing.T, _ *recordtest.Memory, p, q *process) {
+		h, other := p.takes(p.claim()), p.takes(p.claim(named("other")))
+		again := p.locks()
+		for range 10 {
+			p.keeps(2*h.TTL, h, other)
+			q.waits(q.claim(try))
+			again()
+		}
+		p.client.Fates(nil)
+		p.releases(h)
+		q.takes(q.claim(try))
+		p.keeps(5*h.TTL, other)
+		q.waits(q.claim(named("other"), try))
+		if n := len(p.Sessions()); n > 3 {
+			t.Errorf("%d sessions are left", n)
+		}
+	})
+}
+
+// The same with what waits, which asks now and then.
+func TestAPositionIsKeptThoughItsSessionCannotBeRenewed(t *testing.T) {
+	t.Parallel()
+	eachReplaceable(t, func(t *testing.T, _ *recordtest.Memory, p, q *process) {
+		h := q.takes(q.claim())
+		waits := p.claim()
+		p.waits(waits)
+		p.locks()
+		behind := q.claim()
+		q.waits(behind)
+		for range 100 {
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			a, err := p.Poll(ctx, waits)
+			if err == nil && a.From == 0 {
+				a, err = p.Ask(ctx, waits)
+			}
+			if cancel(); err == nil && a.Granted {
+				t.Fatalf("%+v beside who holds it", a)
+			}
+			q.keeps(time.Second, h)
+			q.waits(behind)
+		}
+		q.lists(h.ID, waits.ID, behind.ID)
+		q.releases(h)
+		if a := p.ask(waits); !a.Granted {
+			t.Errorf("%+v, want that it has kept its position", a)
+		}
+	})
+}
+
+// What was given back while its session was locked is free, and stays so when that can be written again.
+func TestWhatIsGivenBackOutOfALockedSessionIsFree(t *testing.T) {
+	t.Parallel()
+	eachReplaceable(t, func(t *testing.T, _ *recordtest.Memory, p, q *process) {
+		h, stays := p.takes(p.claim()), p.takes(p.claim(named("stays")))
+		p.locks()
+		p.keeps(h.TTL, h, stays)
+		p.releases(h)
+		got := q.takes(q.claim(try))
+		p.client.Fates(nil)
+		p.keeps(h.TTL/2, stays)
+		q.lists(got.ID)
+		q.waits(q.claim(named("stays"), try))
+	})
+}
