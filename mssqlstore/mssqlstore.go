@@ -24,8 +24,8 @@
 // hint and no application lock takes part. Each request sets what it depends on: READ COMMITTED, XACT_ABORT, no implicit
 // transactions, no ROWCOUNT, a LOCK_TIMEOUT of three seconds. It goes by sp_executesql, so a connection of yours keeps its own
 // settings. A connection with an open transaction is refused (store.ErrUnsupported). READ_COMMITTED_SNAPSHOT may be on or
-// off; if it is off, a read waits for whoever has the row locked. A row that somebody else has locked delays only that name, or
-// the renewals of that session: of all that a process holds with one TTL. Those are lost at their deadline if it stays locked.
+// off; if it is off, a read waits for whoever has the row locked. A row that somebody else has locked delays only that name. If
+// it is the row of a session that stays locked, all that the session keeps goes into another before it ends.
 //
 // Errors 1205, 1222, 2627 and 3960 of a write are lost races. A call returns when its context ends; what was not
 // answered is indeterminate. Waiters poll: the next in growing pauses up to 800 ms, those far behind less often.

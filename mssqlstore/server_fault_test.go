@@ -225,6 +225,33 @@ func TestALockedSessionKeepsNoOtherFromAnything(t *testing.T) {
 	})
 }
 
+// All that a locked session keeps goes into another.
+func TestAHoldIsKeptThoughItsSessionIsLocked(t *testing.T) {
+	eachWay(t, func(t *testing.T, url string) {
+		o := apartOn(t, url)
+		all, err := o.filled()
+		if err != nil {
+			t.Fatal(err)
+		}
+		storetest.LockedSession(t, storetest.Lockable{
+			Open: func(t *testing.T) store.Store {
+				s, err := Open(url, o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return s
+			},
+			Sessions: func(s store.Store) []session.ID { return s.(*Store).Sessions() },
+			Lock: func(t *testing.T, id session.ID) {
+				tx, _ := begun(t, url)
+				if _, err := tx.ExecContext(t.Context(), fmt.Sprintf("UPDATE %s SET calls=calls WHERE id=0x%x", all.sessions(), id[:])); err != nil {
+					t.Fatal(err)
+				}
+			},
+		})
+	})
+}
+
 // No connection is a part of a hold or a position.
 func TestKilledConnectionsLoseNothing(t *testing.T) {
 	t.Parallel()

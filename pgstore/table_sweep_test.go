@@ -80,7 +80,6 @@ func TestOldRowsGoAsFastAsTheyCame(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	mustHold(t, s, mutex("made")) // the table is
-	s.tasks.Wait()
 	addOldRows(t, s)
 	blocks := pgtest.One[int64](t, poolOf(s), "SELECT pg_relation_size('"+tableOf(s)+"') / current_setting('block_size')::bigint")
 	if blocks < 3*sweepBlocks {
@@ -123,6 +122,7 @@ func TestAStoreThatIsUsedGoesOnSweeping(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	s.least, s.most = 1, 1
+	s.next.Store(1)
 	h := mustHold(t, s, mutex("made"))
 	addOldRows(t, s)
 	until(t, "all old rows are gone", func() bool {

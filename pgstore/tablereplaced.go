@@ -8,10 +8,10 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// What a session keeps whose server was replaced goes into another one, or is found to be lost (law 15 of the records). A hold does with its next renewal,
+// What a session keeps whose server was replaced, or that alone cannot be renewed, goes into another one, or is found to be lost (law 15 of the records). A hold does with its next renewal,
 // as one does that leaves the short session; a position does here, with its next ask.
 
-// anySuspect reports whether the server of any of the sessions was replaced.
+// anySuspect reports whether any of the sessions is to be left.
 func anySuspect(all ...*session.Session) (is bool) {
 	for _, sess := range all {
 		is = is || sess != nil && sess.State().Suspect

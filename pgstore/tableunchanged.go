@@ -62,13 +62,13 @@ func (s *Store) unchanged(h *store.Hold, began store.Instant) (r store.Renewal, 
 	if m.isOver() || st.Calls != m.calls { //mutant:pg-call-is-not-heeded
 		return r, false
 	}
+	if st.Suspect { // what the server has that answered may be old, or it cannot be renewed: either way it leaves //mutant:pg-suspect-is-not-heeded
+		return r, false
+	}
 	if !isFresh(st, began) {
 		return store.Renewal{TTL: h.TTL, Err: s.failed(fmt.Sprintf("renew %q", h.Name), errNotRenewed)}, true
 	}
 	if m.unseen() {
-		return r, false
-	}
-	if st.Suspect { // what the server has that answered may be old //mutant:pg-suspect-is-not-heeded
 		return r, false
 	}
 	r = m.told

@@ -5,11 +5,14 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record"
 	"github.com/holdfast-go/holdfast/store/record/recordtest"
 	"github.com/holdfast-go/holdfast/store/session"
+	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
 // locks has no renewal of some sessions answered, as if somebody had locked their rows, nor their ends. What is returned locks
@@ -128,4 +131,36 @@ func TestWhatIsGivenBackOutOfALockedSessionIsFree(t *testing.T) {
 		q.lists(got.ID)
 		q.waits(q.claim(named("stays"), try))
 	})
+}
+
+// The same with leases of an engine, on each kind of server.
+func TestLeasesAreKeptThoughTheirSessionsAreLocked(t *testing.T) {
+	t.Parallel()
+	for _, kind := range servers {
+		t.Run(kind.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				m := recordtest.NewMemory(slow(kind.o))
+				locked := sync.Map{}
+				of := map[store.Store]*record.Store{}
+				storetest.LockedSession(t, storetest.Lockable{
+					Open: func(*testing.T) store.Store {
+						c := m.Client()
+						c.Fates(func(q recordtest.Request) recordtest.Fate {
+							if _, is := locked.Load(q.Session); is && (q.Op == recordtest.OpRenew || q.Op == recordtest.OpEnd || q.Op == recordtest.OpCall) {
+								return recordtest.Hangs
+							}
+							return recordtest.Answered
+						})
+						r := record.New(backendOf(c, kind.o))
+						s := watching(r, kind.o)
+						of[s] = r
+						return s
+					},
+					Sessions: func(s store.Store) []session.ID { return of[s].Sessions() },
+					Lock:     func(_ *testing.T, id session.ID) { locked.Store(id, true) },
+				})
+			})
+		})
+	}
 }

@@ -59,8 +59,8 @@
 // (hold.go): the move from the short session to the long one, upgrades and the way back,
 // handing on and adopting, breaks. Asking the holders to give up (giveup.go): the mark in the
 // record, the call of each, and what a holder is told. One session with its time (lives.go): renewals,
-// and the three kinds of life. A server that is replaced by one that has not received all
-// (replaced.go). The parts and their bounds: parts.go. The search:
+// and the three kinds of life. A server that is replaced by one that has not received all, and a
+// session that alone cannot be renewed (replaced.go). The parts and their bounds: parts.go. The search:
 // explore.go, by breadth; then back from all states at rest.
 //
 // Time is only in lives.go. Elsewhere a session runs out by its owner's clock at any

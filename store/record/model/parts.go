@@ -57,9 +57,9 @@ func parts() []part {
 			laws:  renewsAgain,
 		},
 		{
-			about: "A replica takes the place of the server, and has not received all (law 15)",
-			runs:  []run{replaced{keep: all, left: 1}},
-			more:  []run{replaced{keep: all, left: 2}},
+			about: "A replica takes the place of the server, and has not received all, or a session cannot be renewed (law 15)",
+			runs:  []run{replaced{keep: all, left: 1}, replaced{keep: all, locked: 2}},
+			more:  []run{replaced{keep: all, left: 1, locked: 2}, replaced{keep: all, left: 2}},
 			laws:  beginTells | suspectMoves | suspectTakesNoMore | suspectEnds,
 		},
 		{

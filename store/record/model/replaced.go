@@ -3,11 +3,12 @@ package main
 import "fmt"
 
 // Replaced is the machine of a server that is followed by its replica, which receives now and then. A and B
-// each want one name, and keep something else besides: so a process ends no session but one that it has left. Time is
-// not in it. A hold is renewed by the renewal of its session.
+// each want one name, and keep something else besides: so a process ends no session but one that it has left. It leaves one too
+// that it cannot renew while it can renew another. Time is not in it. A hold is renewed by the renewal of its session.
 type replaced struct {
-	keep law
-	left int8 // how often another takes its place
+	keep   law
+	left   int8 // how often another takes its place
+	locked int8 // how often a session cannot be renewed
 }
 
 const (
@@ -29,7 +30,7 @@ func (d *data) has(i int, session int8) bool { return d.holder == int8(i)+1 && d
 
 type succession struct {
 	server        int8 // which has the place, from 1 on
-	left          int8
+	left, locked  int8
 	data, replica data
 	p             [2]member
 }
@@ -53,7 +54,7 @@ type member struct {
 func (m replaced) has(l law) bool { return m.keep&l != 0 }
 
 func (m replaced) start() (s succession) {
-	s.server, s.left = 1, m.left
+	s.server, s.left, s.locked = 1, m.left, m.locked
 	for i := range s.p {
 		s.p[i] = member{at: wants, sess: noSession, present: noSession, renews: noSession}
 	}
@@ -145,6 +146,15 @@ func (m replaced) member(s *succession, i int, step successionStep) {
 			to.data.session, to.p[i].sess, to.p[i].proved = p.present, p.present, false
 		})
 	}
+	if s.locked > 0 && p.present != noSession {
+		step("cannot renew its session, though another", i, true, func(to *succession) {
+			q := &to.p[i]
+			to.locked, q.suspect = s.locked-1, p.suspect|bit(p.present)
+			if m.has(suspectTakesNoMore) {
+				q.present = noSession
+			}
+		})
+	}
 	if left := s.data.lives[i] & p.over; left != 0 {
 		step("what it renews no more runs out", i, false, func(to *succession) { to.data.lives[i] &^= left })
 	}
@@ -220,5 +230,5 @@ func (m replaced) without(l law) run {
 
 func (m replaced) explore() result { return explore(m, bound) }
 func (m replaced) String() string {
-	return fmt.Sprintf("another server takes the place %d times", m.left)
+	return fmt.Sprintf("another server takes the place %d times, and a session is locked %d times", m.left, m.locked)
 }

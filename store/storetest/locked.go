@@ -1,0 +1,110 @@
+package storetest
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/session"
+)
+
+// Lockable is a store whose sessions are rows that somebody can lock.
+type Lockable struct {
+	// Open opens a store object on the same backing each time.
+	Open func(t *testing.T) store.Store
+
+	// Sessions is which sessions a store object has.
+	Sessions func(store.Store) []session.ID
+
+	// Lock locks the row of one of them, as a transaction does that stays open, until the test ends.
+	Lock func(t *testing.T, id session.ID)
+}
+
+// LockedSession locks the sessions of a process, and then those that it has begun since: what it holds is renewed, what it waits for
+// stays its own, and another process notices nothing. The TTL is 30 s: whoever renews has ten of them left when it turns out that a
+// session cannot be.
+func LockedSession(t *testing.T, c Lockable) {
+	t.Helper()
+	const ttl = 30 * time.Second
+	locker := func(s store.Store) *holdfast.Locker {
+		l, err := holdfast.New(s, &holdfast.Options{TTL: ttl, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Close() }) // what is locked cannot be ended
+		return l
+	}
+	lock := func(l *holdfast.Locker, name string) *holdfast.Lease {
+		lease, err := l.Mutex(name).Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return lease
+	}
+	s := c.Open(t)
+	near, far := locker(s), locker(c.Open(t))
+	var leases []*holdfast.Lease
+	for i := range 20 {
+		leases = append(leases, lock(near, fmt.Sprint(i)))
+	}
+	theirs := lock(far, "theirs")
+	got := make(chan *holdfast.Lease, 1)
+	go func() {
+		lease, _ := near.Mutex("theirs").Lock(t.Context())
+		got <- lease
+	}()
+	for deadline := time.Now().Add(patience); len(MustList(t, s.(store.Inspector), "theirs").Entries) < 2; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("nobody waits")
+		}
+	}
+	locked := map[session.ID]bool{}
+	for times := 0; times < 2; {
+		before := len(locked)
+		for _, id := range c.Sessions(s) {
+			if !locked[id] {
+				locked[id] = true
+				c.Lock(t, id)
+			}
+		}
+		if len(locked) > before { // some stores have a session for what was renewed only
+			times++
+		}
+		at := time.Now()
+		for i := 0; i < len(leases); {
+			if lease := leases[i]; !lease.Valid() {
+				t.Fatalf("%q is lost %v after its session was locked", lease.Name(), time.Since(at))
+			} else if lease.Deadline().After(at.Add(ttl)) {
+				i++ // what was answered since has renewed it
+				continue
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		if !theirs.Valid() {
+			t.Fatal("a lease of another process is lost")
+		}
+	}
+	if all := c.Sessions(s); !slices.ContainsFunc(all, func(id session.ID) bool { return !locked[id] }) {
+		t.Errorf("the sessions %v are all locked: then nothing could be renewed", all)
+	}
+	if err := theirs.Release(); err != nil {
+		t.Error(err)
+	}
+	select {
+	case lease := <-got:
+		if lease == nil || !lease.Valid() {
+			t.Error("who waited is not granted what is free")
+		}
+	case <-time.After(patience):
+		t.Fatal("who waited is not granted what is free")
+	}
+	for _, lease := range leases {
+		if err := lease.Release(); err != nil {
+			t.Error(err)
+		}
+	}
+}
