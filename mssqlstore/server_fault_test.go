@@ -233,7 +233,7 @@ func TestAHoldIsKeptThoughItsSessionIsLocked(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		storetest.LockedSession(t, storetest.Lockable{
+		storetest.LockedSession(t, storetest.Lockable[session.ID]{
 			Open: func(t *testing.T) store.Store {
 				s, err := Open(url, o)
 				if err != nil {

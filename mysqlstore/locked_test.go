@@ -194,7 +194,7 @@ func TestAHoldIsKeptThoughItsSessionIsLocked(t *testing.T) {
 	onBoth(t, func(t *testing.T, dsn string) {
 		t.Parallel()
 		o, table := apart(), ""
-		storetest.LockedSession(t, storetest.Lockable{
+		storetest.LockedSession(t, storetest.Lockable[session.ID]{
 			Open: func(t *testing.T) store.Store {
 				s := storeOn(t, dbOn(t, dsn), o)
 				table = s.b.sessions

@@ -14,7 +14,7 @@ func TestAHoldIsKeptThoughItsSessionIsLocked(t *testing.T) {
 	addr := sharedAddr(t)
 	pool, schema := poolOn(t, addr), apart(t, addr)
 	var of *Store
-	storetest.LockedSession(t, storetest.Lockable{
+	storetest.LockedSession(t, storetest.Lockable[session.ID]{
 		Open: func(t *testing.T) store.Store {
 			of = tableOn(t, pool, &Options{Schema: schema})
 			return of

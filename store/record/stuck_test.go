@@ -143,7 +143,7 @@ func TestLeasesAreKeptThoughTheirSessionsAreLocked(t *testing.T) {
 				m := recordtest.NewMemory(slow(kind.o))
 				locked := sync.Map{}
 				of := map[store.Store]*record.Store{}
-				storetest.LockedSession(t, storetest.Lockable{
+				storetest.LockedSession(t, storetest.Lockable[session.ID]{
 					Open: func(*testing.T) store.Store {
 						c := m.Client()
 						c.Fates(func(q recordtest.Request) recordtest.Fate {

@@ -9,25 +9,24 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/store"
-	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// Lockable is a store whose sessions are rows that somebody can lock.
-type Lockable struct {
+// Lockable is a store whose sessions are rows that somebody can lock, with an ID each.
+type Lockable[ID comparable] struct {
 	// Open opens a store object on the same backing each time.
 	Open func(t *testing.T) store.Store
 
 	// Sessions is which sessions a store object has.
-	Sessions func(store.Store) []session.ID
+	Sessions func(store.Store) []ID
 
 	// Lock locks the row of one of them, as a transaction does that stays open, until the test ends.
-	Lock func(t *testing.T, id session.ID)
+	Lock func(t *testing.T, id ID)
 }
 
 // LockedSession locks the sessions of a process, and then those that it has begun since: what it holds is renewed, what it waits for
 // stays its own, and another process notices nothing. The TTL is 30 s: whoever renews has ten of them left when it turns out that a
 // session cannot be.
-func LockedSession(t *testing.T, c Lockable) {
+func LockedSession[ID comparable](t *testing.T, c Lockable[ID]) {
 	t.Helper()
 	const ttl = 30 * time.Second
 	locker := func(s store.Store) *holdfast.Locker {
@@ -62,7 +61,7 @@ func LockedSession(t *testing.T, c Lockable) {
 			t.Fatal("nobody waits")
 		}
 	}
-	locked := map[session.ID]bool{}
+	locked := map[ID]bool{}
 	for times := 0; times < 2; {
 		before := len(locked)
 		for _, id := range c.Sessions(s) {
@@ -88,7 +87,7 @@ func LockedSession(t *testing.T, c Lockable) {
 			t.Fatal("a lease of another process is lost")
 		}
 	}
-	if all := c.Sessions(s); !slices.ContainsFunc(all, func(id session.ID) bool { return !locked[id] }) {
+	if all := c.Sessions(s); !slices.ContainsFunc(all, func(id ID) bool { return !locked[id] }) {
 		t.Errorf("the sessions %v are all locked: then nothing could be renewed", all)
 	}
 	if err := theirs.Release(); err != nil {
