@@ -43,7 +43,7 @@ func TestTheTestsCatchEachMutantOfMySQL(t *testing.T) {
 		{"a renewal goes to the row of a name", "TestALockedRowKeepsNoOtherHoldFromBeingRenewed/shared", "mysql-session-by-its-key", mutant.After(`b.db.ExecContext(ctx, "SELECT 1 FROM "+b.records+" FOR UPDATE")`)},
 		{"a session is looked for in all rows", "TestALockedSessionKeepsNoOtherFromAnything/shared", "mysql-session-by-its-key", mutant.Value(`b.now(), " WHERE CONCAT(id)="+text(id[:])`)},
 		{"old rows are deleted together", "TestALockedRowKeepsNobodyFromNamesThatAreDeleted/shared", "mysql-swept-one-by-one", mutant.Before(`b.db.ExecContext(ctx, "DELETE FROM "+b.records+" WHERE idle=1 AND written<"+old)`)},
-		{"a renewal that was not answered counts", "TestAHoldWhoseSessionIsLockedIsLostByItsDeadline/shared", "session-renewed-if-answered", mutant.Line("case !errors.Is(err, store.ErrLost):")},
+		{"a renewal that was not answered counts", "TestAHoldWhoseSessionsAreAllLockedIsLostByItsDeadline/shared", "session-renewed-if-answered", mutant.Line("case !errors.Is(err, store.ErrLost):")},
 		{"an end is not final", "TestAnEndThatWaitsForARenewalDoesNotHappen" + levels, "mysql-end-is-final", mutant.Value("int64(0), int64(id[0]&0)+1, error(nil)")},
 		{"an end is final though it was renewed meanwhile", "TestAnEndThatWaitsForARenewalDoesNotHappen" + levels, "mysql-end-is-final", mutant.Value(`b.tell(ctx, "UPDATE "+b.sessions+" SET expires=0 WHERE id="+text(id[:])+commits)`)},
 		{"all servers are told as one", "TestAfterAFailOverAProcessHasWhatTheReplicaHasAndNothingElse", "mysql-which-server", mutant.Return(`"LAST_INSERT_ID(4194304*" + number(1<<callsBits) + "+" + calls + ")"`)},
