@@ -90,7 +90,7 @@ func TestTheTestsCatchEachMutantOfTheTable(t *testing.T) {
 		{"where a position has gone is forgotten", "APositionThatLeavesASuspectSessionLateIsFollowed", "pg-position-is-in-either", mutant.Delete()},
 		{"a position that is gone keeps a session", "APositionThatIsGoneKeepsNoSession", "pg-over-taken-keeps-a-session", mutant.Delete()},
 		{"a position that is gone is forgotten at once", "APositionThatIsGoneKeepsNoSession", "pg-over-taken-is-remembered", mutant.Cond("m.sess == nil && m.comes == 0 && m.token == 0")},
-		{"a renewal does not tell its server", "AfterAFailOverAProcessHasWhatTheReplicaHasAndNothingElse", "pg-server-of-a-renewal", mutant.Delete()},
+		{"a renewal does not tell its server", "ARenewalTellsWhichServerHasAnswered", "pg-server-of-a-renewal", mutant.Delete()},
 		{"what comes late behind a release stays", "AnAskThatComesLateBehindItsReleaseIsTakenOut", "pg-late-behind-a-release", mutant.Stmt("f = nil")},
 		{"who renews by hand is in a session", "AHoldRenewedByHandHasAnExpiryOfItsOwn", "pg-by-hand-is-alone", mutant.Stmt("m.alone = m.alone || !r.shows")},
 		{"who was renewed by hand goes into a session", "AHoldRenewedByHandHasAnExpiryOfItsOwn", "pg-by-hand-is-alone", mutant.Stmt("m.alone = r.h.ByHand || !r.shows")},

@@ -259,7 +259,7 @@ func TestARefusedTryWritesNothing(t *testing.T) {
 	mustAsk(t, s, mutex("n")) // who waits, too
 	s.tasks.Wait()            // the sweep at the beginning
 	meddle(s, func(statement string, _ []any) error {
-		if statement == s.do.session.renew {
+		if statement == s.do.session.renew || statement == s.do.session.begin {
 			return errCut // those write
 		}
 		return nil

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/pgstore/internal/pgtest"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/session"
 )
 
 // A couple is a primary and a replica that receives what it does, asynchronously.
@@ -225,5 +226,23 @@ func TestAPromotedReplicaHasLostWhatItHadNotReceived(t *testing.T) {
 	d := after.Describe()
 	if !slices.Contains(d.Forgets, store.AccidentFailOver) || !strings.Contains(d.Loses, "replica") || !strings.Contains(d.Tokens, "replica") {
 		t.Errorf("Describe does not say so: %+v", d)
+	}
+}
+
+// Not only a begin tells it: a server can be replaced, and nothing begun on the one that follows.
+func TestARenewalTellsWhichServerHasAnswered(t *testing.T) {
+	t.Parallel()
+	b := sessionTable{newShared(t)}
+	id := session.NewID()
+	if _, err := b.Begin(t.Context(), id, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	of := b.Server()
+	b.server.Store(of + 1)
+	if _, err := b.Renew(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	if now := b.Server(); now != of || of == 0 {
+		t.Errorf("server %d, want %d as when it was begun", now, of)
 	}
 }
