@@ -318,49 +318,52 @@ func mutexTry(name string) store.Claim {
 // driver would: several times the TTL.
 func TestAMemberThatHangsIsPassedOver(t *testing.T) {
 	t.Parallel()
-	s, hold, used, other := onTwoLinks(t)
+	s, in, used, other := onTwoLinks(t)
 	other.Hush()
 	used.Cut() // to the other, which hangs, and back
 	used.Mend()
-	renewedAgain(t, s, hold)
+	renewedAgain(t, s, in)
 	other.Mend()
 }
 
-// onTwoLinks is a store that comes to its server by two links, and a hold of it that lasts
+// onTwoLinks is a store that comes to its server by two links, and a session of it that lasts
 // for sixteen seconds.
-func onTwoLinks(t *testing.T) (s *Store, hold store.Hold, used, other *testserver.Link) {
+func onTwoLinks(t *testing.T) (s *Store, in session.ID, used, other *testserver.Link) {
 	addr := testserver.SharedZooKeeper(t)
 	used, other = testserver.NewLink(t, addr), testserver.NewLink(t, addr)
 	s = closing(t, storeOn(t, apart(), used.Addr(), other.Addr()))
 	c := mutex("a")
 	c.TTL = 24 * time.Second
-	hold = mustHold(t, s, c)
+	mustHold(t, s, c)
 	if connectedTo(s) == other.Addr() {
 		used, other = other, used
 	}
-	return s, hold, used, other
+	return s, s.Sessions()[0], used, other
 }
 
-// renewedAgain returns when a write that was sent from now on was answered: the hold is renewed by another
-// member, or it is lost in the end, however patient the test is.
-func renewedAgain(t *testing.T, s *Store, hold store.Hold) {
+// renewedAgain returns when a renewal that was sent from now on was answered: the session is renewed by another
+// member, or it ends, however patient the test is. What it keeps would be kept in another session.
+func renewedAgain(t *testing.T, s *Store, in session.ID) {
 	t.Helper()
 	for now := store.Now(); ; time.Sleep(5 * time.Millisecond) {
-		switch r := s.Renew(t.Context(), []store.Hold{hold})[0]; {
-		case errors.Is(r.Err, store.ErrLost):
-			t.Fatalf("lost after %v", store.Now().Sub(now))
-		case r.Err == nil && r.From > now:
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		_, err := s.backend.Renew(ctx, in)
+		cancel()
+		switch {
+		case errors.Is(err, store.ErrLost):
+			t.Fatalf("it has ended %v later", store.Now().Sub(now))
+		case err == nil:
 			return
 		}
 	}
 }
 
 // A member that is silent from one moment to the next is left for another in time.
-func TestASilentMemberIsLeftBeforeTheHoldIsOver(t *testing.T) {
+func TestASilentMemberIsLeftBeforeTheSessionIsOver(t *testing.T) {
 	t.Parallel()
-	s, hold, used, _ := onTwoLinks(t)
+	s, in, used, _ := onTwoLinks(t)
 	used.Hush()
-	renewedAgain(t, s, hold)
+	renewedAgain(t, s, in)
 	used.Mend()
 }
 

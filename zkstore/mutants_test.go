@@ -61,7 +61,7 @@ func TestTheTestsCatchEachMutantOfZooKeeper(t *testing.T) {
 		{"nobody looks once a mailbox is made anew", "TestWhoListensLooksOnceItsSessionHasEnded", "zk-nobody-looks-once-watch", mutant.Delete()},
 		{"letters of those who listen are thrown away", "TestLettersOfTheDeadAreThrownAway", "zk-letters-of-the-living", mutant.Cond("err != nil")},
 		{"the clock is taken to have gone on since we asked", "TestTheServersClockIsNotTakenToBeAhead", "zk-clock-ahead", mutant.Stmt("b.clock = clock{written.Mtime * 1000, sent, sent}")},
-		{"a member that falls silent is waited for", "TestASilentMemberIsLeftBeforeTheHoldIsOver", "zk-silent-member-dropped", mutant.Stmt("_ = sent")},
+		{"a member that falls silent is waited for", "TestASilentMemberIsLeftBeforeTheSessionIsOver", "zk-silent-member-dropped", mutant.Stmt("_ = sent")},
 		{"the end of a connection wakes nobody", "TestTheEndOfAConnectionWakesWhoExpectsAnything", "zk-end-wakes", mutant.Stmt("_ = what")},
 		{"who expects something after the end waits for ever", "TestTheEndOfAConnectionWakesWhoExpectsAnything", "zk-expects-after-the-end", mutant.Delete()},
 		{"a new connection wakes nobody", "TestAnEventWakesWhoExpectsIt", "zk-new-connection-wakes", mutant.Cond("false")},

@@ -246,11 +246,7 @@ func (s *Store) state(name string, a *seen) store.State {
 		slices.SortFunc(shown, func(a, b copied) int { return cmp.Compare(a.left(), b.left()) })
 		c := shown[max(need-(len(s.nodes)-len(shown))-1, 0)]
 		c.broken = g.broken
-		for _, other := range shown { // the newest renewal may not be everywhere yet
-			if other.p == c.p && other.used > c.used { //mutant:redlock-newest-renewal-listed
-				c.used, c.owner = other.used, other.owner
-			}
-		}
+		c.used, c.owner = told(shown, c)
 		st.Limit = c.limit
 		p := placed{c.show(c.now, held), c.order, id.String()}
 		if held {
@@ -266,6 +262,27 @@ func (s *Store) state(name string, a *seen) store.State {
 		}
 	}
 	return st
+}
+
+// told is the newest token used, and the owner, that renewals of an entry have told: the newest renewal may not be everywhere yet, but it is on
+// most nodes if it was answered.
+func told(shown []copied, c copied) (used int64, owner string) {
+	used = c.used
+	for _, other := range shown {
+		if other.p == c.p {
+			used = max(used, other.used) //mutant:redlock-newest-renewal-listed
+		}
+	}
+	most, have := 0, map[string]int{}
+	for _, other := range shown { // whose lasts longest is the last: of two, one each, it is the newer
+		if other.p != c.p || other.used != used {
+			continue
+		}
+		if have[other.owner]++; have[other.owner] >= most { //mutant:redlock-owner-of-most-listed
+			most, owner = have[other.owner], other.owner
+		}
+	}
+	return used, owner
 }
 
 // BreakHold implements [store.Inspector]. It has been done when a majority of

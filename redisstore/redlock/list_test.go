@@ -13,25 +13,29 @@ import (
 func TestWhatARenewalToldAMajorityIsListed(t *testing.T) {
 	t.Parallel()
 	_, s := nodes(t, 3, Options{})
-	c := mutex("x")
-	c.TTL, c.Block = 30*time.Second, 10
-	h := mustHold(t, s, c)
-	idle(t, s)
 	next := store.Owner{Host: "next"}.String()
-	// The third has not been told, and its vote is over between the others'.
-	for i, told := range []struct {
-		ttl   time.Duration
-		used  int64
-		owner string
-	}{{40 * time.Second, h.Token + 5, next}, {60 * time.Second, h.Token + 5, next}, {50 * time.Second, 0, ""}} {
-		args := s.scripts.renew.call(1, s.key(h.Name), h.ID.String(), strconv.FormatInt(h.Token, 10), strconv.FormatInt(micros(told.ttl), 10),
-			strconv.FormatInt(told.used, 10), "", told.owner, "shown", "")
-		if err := s.nodes[i].client.Do(t.Context(), args...).Err(); err != nil {
-			t.Fatal(err)
+	for name, used := range map[string]int64{"another token of its block": 5, "only another owner": 0} {
+		// One has not been told, and its vote is over before the others', between them, or after them.
+		for last := range 3 {
+			c := mutex(name + strconv.Itoa(last))
+			c.TTL, c.Block = 30*time.Second, 10
+			h := mustHold(t, s, c)
+			idle(t, s)
+			for i := range s.nodes {
+				ttl, told, owner := time.Duration(40+20*i)*time.Second, h.Token+used, next
+				if i == last {
+					told, owner = 0, store.Owner{Host: "before"}.String()
+				}
+				args := s.scripts.renew.call(1, s.key(h.Name), h.ID.String(), strconv.FormatInt(h.Token, 10), strconv.FormatInt(micros(ttl), 10),
+					strconv.FormatInt(told, 10), "", owner, "shown", "")
+				if err := s.nodes[i].client.Do(t.Context(), args...).Err(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			entries := listed(t, s, h.Name).Entries
+			if len(entries) != 1 || entries[0].Used != h.Token+used || entries[0].Owner.Host != "next" {
+				t.Errorf("%s, not told to %d: listed %+v, want one that has used %d, of the owner %q", name, last, entries, h.Token+used, next)
+			}
 		}
-	}
-	entries := listed(t, s, h.Name).Entries
-	if len(entries) != 1 || entries[0].Used != h.Token+5 || entries[0].Owner.Host != "next" {
-		t.Errorf("listed: %+v, want one that has used %d, of the owner %q", entries, h.Token+5, next)
 	}
 }
