@@ -42,6 +42,7 @@ func TestTheTestsCatchEachMutantOfTheLaws(t *testing.T) {
 		{"a hold stays in the session of a server that was replaced", "TestAHoldThatAnotherServerBringsBackComesFree", "record-suspect-is-not-heeded", mutant.Cond("false")},
 		{"a hold is renewed that its server has forgotten", "TestAHoldThatAnotherServerHasForgottenIsLostWithTheNextRenewal", "record-suspect-is-not-heeded", mutant.Cond("false")},
 		{"a hold on its way from a server that was replaced is renewed unread", "TestAHoldThatCannotBeReadOnTheServerThatFollowsIsNotRenewed", "record-moves-unread-from-a-replaced-server", mutant.Cond("false")},
+		{"a session that keeps nothing yet is kept to its end", "TestAHoldGoesOnFromTheShortSessionThoughTheLongOneCannotBeRenewed", "session-doubted-while-it-keeps-something", mutant.Line("case sess.claims == 0:")},
 		{"a renewal waits for a session that cannot be renewed", "TestLeasesAreKeptThoughTheirSessionsAreLocked", "session-waits-for-what-cannot-be-renewed", mutant.Value("sess.flight, true")},
 		{"what is lost keeps a session", "TestAHoldThatAnotherServerHasForgottenIsLostWithTheNextRenewal", "record-lost-keeps-a-session", mutant.Delete()},
 		{"a position stays in the session of a server that was replaced", "TestAPositionThatAnotherServerBringsBackComesFree", "record-position-in-a-suspect-session", mutant.Value("short, false")},

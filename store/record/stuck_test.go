@@ -117,6 +117,25 @@ func TestAPositionIsKeptThoughItsSessionCannotBeRenewed(t *testing.T) {
 	})
 }
 
+// What is granted after it has waited leaves the short session for the long one, though that keeps nothing yet, and is locked as well.
+func TestAHoldGoesOnFromTheShortSessionThoughTheLongOneCannotBeRenewed(t *testing.T) {
+	t.Parallel()
+	eachReplaceable(t, func(t *testing.T, _ *recordtest.Memory, p, q *process) {
+		h := q.takes(q.claim())
+		waits := p.claim(lasting(12 * time.Second)) // hardly more than the short one
+		p.waits(waits)
+		time.Sleep(waits.PositionTTL * 7 / 20) // the short one was renewed since, and ends after the long one
+		p.locks()
+		q.releases(h)
+		got := p.takes(waits)
+		p.keeps(3*got.TTL, got)
+		q.waits(q.claim(try))
+		p.client.Fates(nil)
+		p.releases(got)
+		q.takes(q.claim(try))
+	})
+}
+
 // What was given back while its session was locked is free, and stays so when that can be written again.
 func TestWhatIsGivenBackOutOfALockedSessionIsFree(t *testing.T) {
 	t.Parallel()

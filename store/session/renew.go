@@ -100,11 +100,21 @@ func (s *Set) renew(sess *Session) *Flight {
 		return f
 	}
 	sess.flight = f
-	wait := patience(sess.lasts, s.trip)
+	wait, first := patience(sess.lasts, s.trip), sess.awaits()
 	s.tasks.Go(func() {
+		if first != nil {
+			select {
+			case <-first:
+			case <-time.After(min(wait/2, sess.lasts/12)):
+			case <-s.ctx.Done():
+			}
+		}
 		ctx, cancel := context.WithTimeout(s.ctx, wait)
 		defer cancel()
+		s.mu.Lock()
+		told := sess.spare != nil && sess.failed > 0 && sess.spare.heard >= sess.silent //mutant:session-spare-heard-before
 		sent := store.Now()
+		s.mu.Unlock()
 		calls, err := s.b.Renew(ctx, sess.ID)
 		heard := store.Now()
 		s.mu.Lock()
@@ -124,7 +134,7 @@ func (s *Set) renew(sess *Session) *Flight {
 			if sess.failed++; sess.failed == 1 {
 				sess.silent = sent
 			}
-			s.doubt(sess, sent)
+			s.doubt(sess, told, heard.Sub(sess.silent) > wait*3/2) //mutant:session-doubted-in-a-moment
 			pause := min(sess.lasts/24, (10*time.Millisecond)<<min(sess.failed, 6))
 			sess.again = heard.Add(pause/2 + rand.N(pause/2+1))
 		}
@@ -134,23 +144,40 @@ func (s *Set) renew(sess *Session) *Flight {
 	return f
 }
 
-// doubt decides what a renewal tells that was sent then and not answered. Either the server is away, or this session alone cannot be
-// written: somebody has its row locked, or its own connection is dead. A spare session tells which. If that was answered
-// after this one fell silent, and a renewal that was sent later is not, this one is suspect, as by then two sixths of its TTL have
-// passed in vain. So its holds go into the spare while they last (law 15). Set.mu is held.
-func (s *Set) doubt(sess *Session, sent store.Instant) {
+// doubt decides what a renewal tells that was not answered. Either the server is away, or this session alone cannot be
+// written: somebody has its row locked, or its own connection is dead. A spare session tells which. If that was answered after this one
+// fell silent, as was told before the renewal was sent, this one is suspect. So its holds go into the spare while they last (law 15). It is
+// not while less has passed than two renewals wait, however many have failed: a connection that was cut is made anew by then. Set.mu is held.
+func (s *Set) doubt(sess *Session, told, long bool) {
 	switch spare := sess.spare; {
-	case sess.suspect || sess.ending || sess.claims == 0 || s.over(sess):
+	case sess.suspect || sess.ending || s.over(sess):
+	case sess.claims == 0 && s.present[sess.TTL] != sess: // nobody needs it. What is on its way into the present one does //mutant:session-doubted-while-it-keeps-something
 	case spare == nil || spare.err != nil || spare.heard > 0 && (spare.suspect || spare.ending || s.over(spare)):
 		sess.spare = s.another(sess.TTL)
 	case spare.heard == 0: // it begins
-	case spare.heard < sess.silent: //mutant:session-spare-heard-before
+	case spare.heard < sess.silent: //mutant:session-spare-is-asked-again
 		s.renew(spare)
-	case spare.heard < sent: //mutant:session-doubted-at-once
+	case told && long: //mutant:session-doubted-at-once
 		s.suspects(sess) //mutant:session-that-cannot-be-renewed
-		spare.used = store.Now()
 		s.present[sess.TTL] = spare
+		if spare.used = store.Now(); sess.claims == 0 { //mutant:session-unused-for-good
+			spare.used = sess.used
+		}
 	}
+}
+
+// awaits is what the second renewal after one that failed waits for, but not for long: the answer of the spare session, as only what is
+// sent after that tells anything. It is nil if there is nothing to wait for. Set.mu is held.
+func (sess *Session) awaits() <-chan struct{} {
+	spare := sess.spare
+	switch {
+	case sess.failed != 1 || sess.suspect || spare == nil: //mutant:session-renewed-before-the-spare
+	case spare.flight != nil:
+		return spare.flight.done
+	case spare.heard == 0:
+		return spare.ready
+	}
+	return nil
 }
 
 // Tend does what is due, which tells when to look again at the latest, until ctx ends: at once, then, and when wake says

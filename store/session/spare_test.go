@@ -1,0 +1,196 @@
+package session_test
+
+import (
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record/recordtest"
+)
+
+// Where an answer takes a while, what has to leave a session has as much time as elsewhere: as the spare one is asked first.
+func TestASessionIsSuspectInTimeOnASlowLink(t *testing.T) {
+	t.Parallel()
+	for _, ttl := range []time.Duration{time.Second, 3 * time.Second, 30 * time.Second, time.Hour} {
+		for _, trip := range []time.Duration{time.Millisecond, ttl / 100, ttl / 30, ttl / 20} {
+			synctest.Test(t, func(t *testing.T) {
+				m := recordtest.NewMemory(recordtest.Options{})
+				s, c := open(t, m)
+				var locked atomic.Bool
+				sess := present(t, s, ttl)
+				sess.Enter()
+				c.Fates(func(q recordtest.Request) recordtest.Fate {
+					if locked.Load() && q.Op == recordtest.OpRenew && q.Session == sess.ID {
+						return recordtest.Hangs
+					}
+					time.Sleep(min(trip, time.Second))
+					return recordtest.Answered
+				})
+				time.Sleep(5 * ttl) // so that it is known how long an answer takes
+				locked.Store(true)
+				for !sess.State().Suspect {
+					if sess.Over() {
+						t.Fatalf("%v, an answer takes %v: it has ended, and nothing was told of it before", ttl, trip)
+					}
+					if time.Sleep(ttl / 10_000); sess.State().Failing {
+						sess.Wait(t.Context(), sess.Renew()) // as what it keeps is
+					}
+				}
+				st := sess.State()
+				if left := st.Renewed.Add(st.Lasts).Sub(store.Now()); left < ttl/5 {
+					t.Errorf("%v, an answer takes %v: only %v are left for what has to leave it", ttl, trip, left)
+				}
+			})
+		}
+	}
+}
+
+// A connection that was cut is made anew within a moment: what fails at once until then tells nothing, however often.
+func TestNoSessionIsSuspectAfterManyRenewalsInAMoment(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const ttl = 30 * time.Second
+		m := recordtest.NewMemory(recordtest.Options{})
+		s, c := open(t, m)
+		sess := present(t, s, ttl)
+		sess.Enter()
+		var cut atomic.Bool
+		var tries atomic.Int32
+		c.Fates(func(q recordtest.Request) recordtest.Fate {
+			if cut.Load() && q.Op == recordtest.OpRenew && q.Session == sess.ID {
+				tries.Add(1)
+				return recordtest.Lost
+			}
+			return recordtest.Answered
+		})
+		for range 10 {
+			cut.Store(true)
+			tries.Store(0)
+			for tries.Load() == 0 {
+				time.Sleep(time.Millisecond)
+			}
+			time.Sleep(ttl / 10)
+			cut.Store(false)
+			if tries.Load() < 3 {
+				t.Errorf("%d tries, want more", tries.Load())
+			}
+			time.Sleep(ttl)
+			if st := sess.State(); st.Suspect || st.Over || st.Failing {
+				t.Fatalf("%+v after a moment in which its renewals failed", st)
+			}
+		}
+	})
+}
+
+// What was sent in an outage and is not answered tells nothing, though the spare session was answered meanwhile, be it there from before or not.
+func TestNoSessionIsSuspectForWhatWasSentInAnOutage(t *testing.T) {
+	t.Parallel()
+	for _, before := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			const ttl = 6 * time.Second
+			m := recordtest.NewMemory(recordtest.Options{})
+			s, c := open(t, m)
+			sess := present(t, s, ttl)
+			sess.Enter()
+			if before {
+				stuck(c, sess)
+				for !sess.State().Failing {
+					time.Sleep(time.Millisecond)
+				}
+				c.Fates(nil)
+				sess.Wait(t.Context(), sess.Renew())
+			}
+			over := make(chan struct{})
+			var renewals atomic.Int32
+			c.Fates(func(q recordtest.Request) recordtest.Fate {
+				switch {
+				case q.Op == recordtest.OpRenew && q.Session == sess.ID:
+					if renewals.Add(1) <= 2 {
+						return recordtest.Hangs
+					}
+				case q.Op == recordtest.OpRenew || q.Op == recordtest.OpBegin:
+					<-over
+				}
+				return recordtest.Answered
+			})
+			for renewals.Load() < 2 {
+				time.Sleep(time.Millisecond)
+			}
+			close(over)
+			time.Sleep(ttl)
+			if st := sess.State(); st.Suspect || st.Over || st.Failing || renewals.Load() < 3 {
+				t.Errorf("%+v after %d renewals, of which two were sent in an outage", st, renewals.Load())
+			}
+		})
+	}
+}
+
+// A spare session that is there from before is asked as soon as a renewal fails, not when it is due.
+func TestASessionIsSuspectInTimeThoughItHadASpareOne(t *testing.T) {
+	t.Parallel()
+	const ttl = 30 * time.Second
+	for pause := time.Duration(0); pause < ttl; pause += ttl / 20 {
+		synctest.Test(t, func(t *testing.T) {
+			m := recordtest.NewMemory(recordtest.Options{})
+			s, c := open(t, m)
+			sess := present(t, s, ttl)
+			sess.Enter()
+			stuck(c, sess)
+			for !sess.State().Failing {
+				time.Sleep(time.Millisecond)
+			}
+			c.Fates(nil)
+			time.Sleep(pause)
+			stuck(c, sess)
+			for !sess.State().Suspect {
+				if sess.Over() {
+					t.Fatalf("%v after it was renewed: it has ended, and nothing was told of it before", pause)
+				}
+				time.Sleep(ttl / 1000)
+			}
+			st := sess.State()
+			if left := st.Renewed.Add(st.Lasts).Sub(store.Now()); left < ttl/3 {
+				t.Errorf("%v after it was renewed: only %v are left for what has to leave it", pause, left)
+			}
+		})
+	}
+}
+
+// What waits keeps nothing in the session that its hold is to go into: that has to be one that can be renewed.
+func TestASessionIsSuspectThatIsToKeepSomething(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const ttl = 30 * time.Second
+		m := recordtest.NewMemory(recordtest.Options{})
+		s, c := open(t, m)
+		sess := present(t, s, ttl)
+		stuck(c, sess)
+		time.Sleep(ttl * 3 / 4)
+		if st, next := sess.State(), present(t, s, ttl); !st.Suspect || next == sess || next.State().Failing {
+			t.Errorf("%+v, and the present one is %+v", st, next.State())
+		}
+	})
+}
+
+// If no session can be renewed, though some begin, that ends with the last that was used.
+func TestNobodyGoesOnWithASessionThatNobodyNeeds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const ttl = 30 * time.Second
+		m := recordtest.NewMemory(recordtest.Options{})
+		s, c := open(t, m)
+		present(t, s, ttl)
+		c.Fates(func(q recordtest.Request) recordtest.Fate {
+			if q.Op == recordtest.OpRenew {
+				return recordtest.Hangs
+			}
+			return recordtest.Answered
+		})
+		time.Sleep(5 * ttl)
+		if n := len(m.Sessions()); n > 0 {
+			t.Errorf("%d sessions", n)
+		}
+	})
+}
