@@ -93,17 +93,20 @@ func (w *stuckWorld) acts(l *holdfast.Locker, end time.Time) {
 			continue
 		}
 		w.took(lease)
-		if w.n(8) == 0 { // handed on within the process
-			if ref, err := lease.Detach(); err == nil {
-				ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-				if l2, err := l.Adopt(ctx, ref); err == nil {
-					lease = l2
-					w.mu.Lock()
-					w.held[name] = lease
-					w.mu.Unlock()
-				}
-				cancel()
+		if w.n(8) == 0 { // handed on; a locked session cannot be called for that, so it may be given up then
+			ref, err := lease.Detach()
+			if err != nil {
+				_ = lease.Release()
+				continue
 			}
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			lease, err = l.Adopt(ctx, ref)
+			if cancel(); err != nil {
+				continue
+			}
+			w.mu.Lock()
+			w.held[name] = lease
+			w.mu.Unlock()
 		}
 		select {
 		case <-time.After(w.span(60 * time.Second)):
@@ -142,10 +145,11 @@ func runStuck(t *testing.T, o recordtest.Options, seed uint64, wild bool) {
 			lockers, stores = append(lockers, l), append(stores, r)
 			other := l.With(&holdfast.Options{TTL: 12 * time.Second, Logger: slog.New(slog.DiscardHandler)})
 			for j := range 3 {
+				by := l
 				if j == 2 {
-					l = other
+					by = other
 				}
-				all.Go(func() { w.acts(l, end) })
+				all.Go(func() { w.acts(by, end) })
 			}
 		}
 		all.Go(func() {
