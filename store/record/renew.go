@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -25,11 +26,30 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 		return out
 	}
 	began := store.Now()
-	s.renewSessions(ctx, holds)
-	of := map[string][]int{} // what is of one name is done in its order
+	for i := range holds {
+		out[i].Err = s.checkRenewal(&holds[i])
+	}
+	room := make(chan struct{}, maxAbreast)
+	var all sync.WaitGroup
+	each := func(of map[string][]int) { // what is of one name is done in its order
+		for _, some := range of {
+			room <- struct{}{}
+			all.Go(func() {
+				defer func() { <-room }()
+				for _, i := range some {
+					out[i] = s.renewOne(ctx, &holds[i], began)
+					out[i].Err = s.failed("renew", holds[i].Name, out[i].Err)
+				}
+			})
+		}
+	}
+	leave := s.leaving(holds, out)
+	all.Go(func() { each(leave) })
+	s.renewSessions(ctx, holds, leave)
+	of := map[string][]int{}
 	for i := range holds {
 		h := &holds[i]
-		if out[i].Err = s.checkRenewal(h); out[i].Err != nil {
+		if _, is := leave[h.Name]; is || out[i].Err != nil {
 			continue
 		}
 		if r, asked, done := s.unchanged(h, began); done && !asked && len(of[h.Name]) == 0 {
@@ -38,20 +58,30 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 		}
 		of[h.Name] = append(of[h.Name], i)
 	}
-	room := make(chan struct{}, maxAbreast)
-	var all sync.WaitGroup
-	for _, some := range of {
-		room <- struct{}{}
-		all.Go(func() {
-			defer func() { <-room }()
-			for _, i := range some {
-				out[i] = s.renewOne(ctx, &holds[i], began)
-				out[i].Err = s.failed("renew", holds[i].Name, out[i].Err)
-			}
-		})
-	}
+	each(of)
 	all.Wait()
 	return out
+}
+
+// leaving are the names of which each hold is to leave its session now. They need no answer of any session, and may have no time for
+// those that others need.
+func (s *Store) leaving(holds []store.Hold, out []store.Renewal) map[string][]int {
+	leave, stay := map[string][]int{}, map[string]bool{}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range holds {
+		h := &holds[i]
+		m := s.claims[h.ID]
+		switch {
+		case out[i].Err != nil:
+		case m != nil && m.sess != nil && m.gone == nil && m.moving == nil && m.leaves(h): //mutant:record-waits-for-what-it-leaves
+			leave[h.Name] = append(leave[h.Name], i)
+		default:
+			stay[h.Name] = true
+		}
+	}
+	maps.DeleteFunc(leave, func(name string, _ []int) bool { return stay[name] })
+	return leave
 }
 
 func (s *Store) checkRenewal(h *store.Hold) error {
@@ -64,12 +94,12 @@ func (s *Store) checkRenewal(h *store.Hold) error {
 	return nil
 }
 
-// renewSessions renews the sessions that keep the holds.
-func (s *Store) renewSessions(ctx context.Context, holds []store.Hold) {
+// renewSessions renews the sessions that keep the holds, but of the names that leave theirs.
+func (s *Store) renewSessions(ctx context.Context, holds []store.Hold, leave map[string][]int) {
 	all := map[*session.Session]bool{}
 	s.mu.Lock()
 	for i := range holds {
-		if m := s.claims[holds[i].ID]; m != nil && m.sess != nil && m.gone == nil {
+		if m := s.claims[holds[i].ID]; m != nil && m.sess != nil && m.gone == nil && leave[holds[i].Name] == nil {
 			all[m.sess] = true
 			if m.moving != nil {
 				all[m.moving] = true
@@ -86,7 +116,7 @@ func (s *Store) unchanged(h *store.Hold, began store.Instant) (r store.Renewal, 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := s.claims[h.ID]
-	if m == nil || m.sess == nil || m.moving != nil || m.tellsAnew(h) || m.sess.TTL < h.TTL { //mutant:record-hold-stays-in-the-short-session
+	if m == nil || m.sess == nil || m.moving != nil || m.tellsAnew(h) || m.leaves(h) {
 		return r, false, false
 	}
 	if m.check(); m.gone != nil {
@@ -99,10 +129,15 @@ func (s *Store) unchanged(h *store.Hold, began store.Instant) (r store.Renewal, 
 	if st.Calls != m.calls { //mutant:record-call-is-not-heeded
 		return r, false, false
 	}
-	if st.Suspect { //mutant:record-suspect-is-not-heeded
-		return r, false, false
-	}
 	return m.renewedBy(h, st.Lasts, st.Renewed), m.asked, true
+}
+
+// leaves reports whether a renewal is to put the hold into another session: a longer one (law 10), or one that is not suspect (law 15).
+func (m *localClaim) leaves(h *store.Hold) bool {
+	if m.sess.TTL < h.TTL { //mutant:record-hold-stays-in-the-short-session
+		return true
+	}
+	return m.sess.State().Suspect //mutant:record-suspect-is-not-heeded
 }
 
 // tellsAnew reports whether a renewal has something to write, or to read, whatever keeps the hold.
@@ -117,6 +152,24 @@ func (m *localClaim) renewedBy(h *store.Hold, lasts time.Duration, from store.In
 	r := m.told
 	r.TTL, r.From = min(h.TTL, lasts), from
 	return r
+}
+
+// waitInTime waits for the renewal of the session that a hold has just gone into, but for no more than half of what is left of the one
+// before: its owner has to hear in time that it lasts for longer.
+func (s *Store) waitInTime(ctx context.Context, m *localClaim, sess *session.Session, f *session.Flight) session.State {
+	s.mu.Lock()
+	was := (*session.Session)(nil)
+	if m != nil {
+		was = m.sess
+	}
+	s.mu.Unlock()
+	if was != nil && was != sess { //mutant:record-waits-beyond-what-it-leaves
+		st := was.State()
+		in, cancel := context.WithTimeout(ctx, st.Renewed.Add(st.Lasts).Sub(store.Now())/2)
+		defer cancel()
+		ctx = in
+	}
+	return sess.Wait(ctx, f)
 }
 
 // stillMoving is the renewal of a hold whose move to a longer session was not answered, and is not now: whichever
@@ -208,7 +261,7 @@ func (s *Store) renewOne(ctx context.Context, h *store.Hold, began store.Instant
 		}
 		return store.Renewal{Err: s.notRenewed(m, got, err)}
 	}
-	st := sess.Wait(ctx, flight)
+	st := s.waitInTime(ctx, m, sess, flight)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if adopts {

@@ -183,3 +183,44 @@ func TestLeasesAreKeptThoughTheirSessionsAreLocked(t *testing.T) {
 		})
 	}
 }
+
+// A hold that is to leave its session is not kept waiting by others that are renewed in the same call.
+func TestNoHoldThatLeavesItsSessionWaitsForAnother(t *testing.T) {
+	t.Parallel()
+	eachReplaceable(t, func(t *testing.T, _ *recordtest.Memory, p, q *process) {
+		other := p.takes(p.claim(named("other")))
+		got := p.takesAfter(q) // in the short session
+		p.all(recordtest.Hangs, recordtest.OpRenew)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		began := time.Now()
+		if r := p.Renew(ctx, []store.Hold{other, got})[1]; r.Err != nil {
+			t.Errorf("%+v after %v", r, time.Since(began))
+		}
+		p.client.Fates(nil)
+		p.keeps(got.TTL, other, got)
+	})
+}
+
+// The owner of a hold hears that it is in another session before the one that it has left would have ended, though
+// that other cannot be renewed at the moment.
+func TestAHoldThatHasLeftItsSessionIsToldInTime(t *testing.T) {
+	t.Parallel()
+	eachReplaceable(t, func(t *testing.T, _ *recordtest.Memory, p, q *process) {
+		h := q.takes(q.claim())
+		waits := p.claim(lasting(40*time.Second)) // its session waits for four seconds for an answer
+		p.waits(waits)
+		p.locks()
+		time.Sleep(waits.PositionTTL * 62 / 100) // it is not suspect yet
+		q.releases(h)
+		a, err := p.Ask(t.Context(), waits)
+		if err != nil || !a.Granted {
+			t.Fatalf("%+v, %v", a, err)
+		}
+		got := store.Hold{Name: waits.Name, ID: waits.ID, Token: a.Token, TTL: waits.TTL}
+		ends := a.From.Add(a.TTL)
+		if r := p.renews(got); r.Err != nil || store.Now() >= ends {
+			t.Errorf("%+v, %v before its lease ended", r, ends.Sub(store.Now()))
+		}
+	})
+}

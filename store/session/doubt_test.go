@@ -117,3 +117,29 @@ func TestNoSessionIsSuspectAfterOneRenewal(t *testing.T) {
 		}
 	})
 }
+
+// Whoever needs the time for something else does not wait for a renewal that is not going to be answered.
+func TestNobodyWaitsForASessionThatCannotBeRenewed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{})
+		s, c := open(t, m)
+		sess := present(t, s, 30*time.Second)
+		sess.Enter()
+		stuck(c, sess)
+		for !sess.State().Failing {
+			time.Sleep(time.Millisecond)
+		}
+		if sess.Fresh() != nil {
+			t.Error("whoever goes into it is to wait for the next renewal, though the last one failed")
+		}
+		for !sess.State().Suspect {
+			time.Sleep(time.Millisecond)
+		}
+		began := store.Now()
+		session.RenewAll(t.Context(), map[*session.Session]bool{sess: true})
+		if waited := store.Now().Sub(began); waited > 0 {
+			t.Errorf("it is waited for it for %v", waited)
+		}
+	})
+}

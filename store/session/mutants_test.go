@@ -31,6 +31,8 @@ func TestTheTestsCatchEachMutantOfTheSessions(t *testing.T) {
 		{"a session that keeps nothing yet is kept to its end", "TestASessionIsSuspectThatIsToKeepSomething", "session-doubted-while-it-keeps-something", mutant.Line("case sess.claims == 0:")},
 		{"a session that nobody needs is followed by others", "TestNobodyGoesOnWithASessionThatNobodyNeeds", "session-unused-for-good", mutant.Cond("WAS && false")},
 		{"a session is left within a moment", "TestNoSessionIsSuspectAfterManyRenewalsInAMoment", "session-doubted-in-a-moment", mutant.Stmt("s.doubt(sess, told, true)")},
+		{"a renewal waits for a session that cannot be renewed", "TestNobodyWaitsForASessionThatCannotBeRenewed", "session-waits-for-what-cannot-be-renewed", mutant.Value("sess.flight, true")},
+		{"what is new in a session waits for what fails", "TestNobodyWaitsForASessionThatCannotBeRenewed", "session-waits-for-what-fails", mutant.Cond("sess.flight == nil && store.Now() < sess.renewed.Add(sess.lasts/10)")},
 		{"a renewal does not wait for the spare session", "TestASessionIsSuspectInTimeOnASlowLink", "session-renewed-before-the-spare", mutant.Line("case true:")},
 		{"what was answered before an outage tells something after it", "TestNoSessionIsSuspectForWhatWasSentInAnOutage", "session-spare-heard-before", mutant.Value("sess.failed > 0 && sess.spare != nil && sess.spare.heard > 0")},
 		{"a spare session is asked only when it is due", "TestASessionIsSuspectInTimeThoughItHadASpareOne", "session-spare-is-asked-again", mutant.Line("case false:")},

@@ -31,12 +31,13 @@ func (sess *Session) Renew() *Flight {
 	return s.renew(sess)
 }
 
-// Fresh returns a renewal to wait for, or nil if the session was renewed a moment ago.
+// Fresh returns a renewal to wait for, or nil if the session was renewed a moment ago, or if its last renewal failed: then the next
+// may, too, and whoever waited for that could be told too late that what the session keeps lasts still.
 func (sess *Session) Fresh() *Flight {
 	s := sess.set
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if sess.flight == nil && store.Now() < sess.renewed.Add(sess.lasts/10) {
+	if sess.failed > 0 || sess.flight == nil && store.Now() < sess.renewed.Add(sess.lasts/10) { //mutant:session-waits-for-what-fails
 		return nil
 	}
 	return s.renew(sess)
