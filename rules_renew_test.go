@@ -2,11 +2,13 @@ package holdfast
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -247,6 +249,43 @@ func TestRule4_WhatIsNearlyDueGoesWithTheRest(t *testing.T) {
 		time.Sleep(11 * time.Second)
 		same(t, "calls", len(s.made("renew")), 1)
 		same(t, "holds renewed", len(s.made("renew")[0].holds), 500)
+	})
+}
+
+// What was renewed in one call is so each time, also where some calls wait for others: a store may
+// keep that by one write.
+func TestRule4_WhatWasRenewedTogetherIsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 5500 // in six calls, more than are under way at a time
+		s := newLink(t)
+		locks := locker(t, s, nil)
+		for i := range n {
+			lock(t, locks, fmt.Sprint(i))
+		}
+		s.on(func(c *call) fate {
+			return fate{there: time.Duration(1+c.n%3) * 20 * time.Millisecond, back: time.Duration(c.n%7) * time.Millisecond}
+		})
+		rounds := map[string]bool{}
+		time.Sleep(5 * time.Second) // no call is under way when we look
+		for range 20 {
+			before := len(s.made("renew"))
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+			var sets []string
+			for _, c := range s.made("renew")[before:] {
+				var ids []string
+				for _, h := range c.holds {
+					ids = append(ids, h.ID.String())
+				}
+				slices.Sort(ids)
+				sets = append(sets, fmt.Sprintf("%d %x", len(ids), sha256.Sum256([]byte(strings.Join(ids, "")))))
+			}
+			slices.Sort(sets)
+			rounds[strings.Join(sets, "\n")] = true
+		}
+		if len(rounds) != 1 {
+			t.Errorf("in twenty rounds the leases were renewed in %d different sets of calls", len(rounds))
+		}
 	})
 }
 

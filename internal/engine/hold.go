@@ -44,6 +44,7 @@ type hold struct {
 	handOver handOver
 	renewAt  clock.Instant
 	due      clock.Instant // when the renewal under way was first due
+	turn     uint64        // of that renewal, among all; 0: none was yet
 	retries  int           // indeterminate renewals in a row
 	index    int           // in the heap; -1: not in it
 	reported error         // the store's word that it is lost

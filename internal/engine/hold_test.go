@@ -19,7 +19,7 @@ func TestRule2_WhatWasSeenToBeOverIsNotRevived(t *testing.T) {
 	answer := store.Renewal{TTL: 3 * time.Second}
 
 	now = clock.Instant(2 * time.Second)
-	if why := h.renewed(answer, now, now); why != nil || h.left() < 2*time.Second {
+	if why := h.renewed(answer, now, now, now); why != nil || h.left() < 2*time.Second {
 		t.Fatalf("a renewal in time: %v, %v are left", why, h.left())
 	}
 	answered := now.Add(time.Second)
@@ -27,10 +27,34 @@ func TestRule2_WhatWasSeenToBeOverIsNotRevived(t *testing.T) {
 	if left := h.left(); left > 0 {
 		t.Fatalf("%v are left", left)
 	}
-	if why := h.renewed(answer, answered, answered); !errors.Is(why, store.ErrLost) {
+	if why := h.renewed(answer, answered, answered, answered); !errors.Is(why, store.ErrLost) {
 		t.Errorf("a renewal that is read late: %v", why)
 	}
 	if left := h.left(); left > 0 {
 		t.Errorf("revived: %v are left", left)
+	}
+}
+
+// What was due together is due together again, though one call was sent later than another. The deadline
+// counts from the sending.
+func TestRule4_TheNextRenewalCountsFromWhenThisOneWasDue(t *testing.T) {
+	var now clock.Instant
+	e := &engine{now: func() clock.Instant { return now }}
+	s := &settings{Options: Options{TTL: 3 * time.Second, RenewEvery: time.Second}}
+	cut := clock.Instant(2 * time.Second)
+	for _, late := range []time.Duration{0, 100 * time.Millisecond, 700 * time.Millisecond} {
+		h := &hold{e: e, s: s}
+		h.ends(clock.Instant(3 * time.Second))
+		sent := cut.Add(late)
+		now = sent
+		if why := h.renewed(store.Renewal{TTL: 3 * time.Second}, cut, sent, now); why != nil {
+			t.Fatal(why)
+		}
+		if next := h.renewAt.Sub(cut); next != time.Second {
+			t.Errorf("sent %v late: renewed %v after it was due", late, next)
+		}
+		if want := e.deadlineOf(sent, 3*time.Second); h.deadline != want {
+			t.Errorf("sent %v late: the deadline is %v, want %v", late, h.deadline, want)
+		}
 	}
 }

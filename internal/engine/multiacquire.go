@@ -243,7 +243,7 @@ func (t *multiAcquire) renew(own []*Lease, stop <-chan struct{}) error {
 	t.e.sched.mu.Lock()
 	defer t.e.sched.mu.Unlock()
 	for i, l := range own {
-		if why := l.hold.renewed(answers[i], sent, t.e.now()); why != nil {
+		if why := l.hold.renewed(answers[i], sent, sent, t.e.now()); why != nil {
 			return l.errorf(why)
 		}
 	}

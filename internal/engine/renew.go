@@ -17,6 +17,7 @@ import (
 // A batch is holds that are renewed in one call.
 type batch struct {
 	lane  lane
+	cut   clock.Instant // when the holds were found to be due
 	holds []*hold
 	done  chan struct{} // closed when the answers were read
 }
@@ -115,7 +116,7 @@ func (s *scheduler) renew(b batch) {
 		if h.index < 0 {
 			continue // over meanwhile: the answer revives nothing
 		}
-		if why := h.renewed(answers[i], sent, now); why != nil {
+		if why := h.renewed(answers[i], b.cut, sent, now); why != nil {
 			s.out(h)
 			tell = append(tell, func() { h.lose(why) })
 			continue
@@ -167,22 +168,23 @@ func (e *engine) askAgain(ctx context.Context, c store.Claim, token int64) store
 	return store.Renewal{Err: err, TTL: a.TTL, From: a.From}
 }
 
-// renewed reads the answer to a renewal that was sent and came at these
+// renewed reads the answer to a renewal that was due, was sent and came at these
 // instants, and returns an error if the hold is lost. By the clock first: an
-// answer that comes after the deadline revives nothing.
-func (h *hold) renewed(r store.Renewal, sent, now clock.Instant) error {
+// answer that comes after the deadline revives nothing. The next renewal counts from when this one was
+// due, so that holds which were renewed together are again.
+func (h *hold) renewed(r store.Renewal, cut, sent, now clock.Instant) error {
 	switch {
 	case h.deadline <= now: //mutant:answer-after-deadline-revives
 		return errTimeOver
 	case r.Err == nil:
 		if r.From != 0 {
-			sent = r.From
+			cut, sent = r.From, r.From
 		}
 		h.retries = 0
 		if !h.ends(max(h.deadline, min(h.e.deadlineOf(sent, r.TTL), h.cut()))) { //mutant:ttl-answer-used
 			return errTimeOver
 		}
-		h.renewAt = h.s.renewAt(sent, h.s.renewAfter(r.TTL))
+		h.renewAt = h.s.renewAt(cut, h.s.renewAfter(r.TTL)) //mutant:renewed-together-again
 		h.answered(nil, now)
 		h.granted = r.TTL
 		return nil

@@ -23,6 +23,7 @@ type scheduler struct {
 	timer *time.Timer
 	armed clock.Instant         // when the timer fires; 0: it does not
 	away  map[*slog.Logger]bool // who was warned since the store answered last
+	turns uint64                // how many renewals were begun
 
 	// Where holds have no deadline: see losses.go.
 	byID    map[store.ID]*hold // those that are looked after
@@ -256,7 +257,7 @@ func (s *scheduler) due(now clock.Instant) (over []*hold) {
 			break // its end is near, but has not come
 		}
 		if h.unshown != nil { // asked for by itself
-			one := batch{lane: h.lane()}
+			one := batch{lane: h.lane(), cut: now}
 			s.take(&one, h) //mutant:kept-other-names-never
 			s.start(one)
 			continue
@@ -266,7 +267,7 @@ func (s *scheduler) due(now clock.Instant) (over []*hold) {
 			if b != nil {
 				s.start(*b)
 			}
-			b = &batch{lane: h.lane()}
+			b = &batch{lane: h.lane(), cut: now}
 			batches[b.lane] = b
 		}
 		s.take(b, h)
@@ -283,6 +284,8 @@ func (s *scheduler) take(b *batch, h *hold) {
 		b.done = make(chan struct{})
 	}
 	b.holds = append(b.holds, h)
+	s.turns++
+	h.turn = s.turns //mutant:renewed-in-the-same-batch
 	h.flight = b.done
 	if h.retries == 0 { //mutant:retry-moves-time-renewal
 		h.due = h.renewAt
@@ -321,11 +324,17 @@ func (s *scheduler) stop() {
 	}
 }
 
-// holdHeap is a heap.Interface by hold.at.
+// holdHeap is a heap.Interface by hold.at. Of many at one instant the order is that of the last time, so that
+// the same are renewed together: a store may keep them by one write.
 type holdHeap []*hold
 
-func (h holdHeap) Len() int           { return len(h) }
-func (h holdHeap) Less(i, j int) bool { return h[i].at < h[j].at }
+func (h holdHeap) Len() int { return len(h) }
+func (h holdHeap) Less(i, j int) bool {
+	if h[i].at != h[j].at {
+		return h[i].at < h[j].at
+	}
+	return h[i].turn < h[j].turn
+}
 func (h holdHeap) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
 	h[i].index, h[j].index = i, j
