@@ -17,7 +17,7 @@ import (
 // it would be: view.lua answers so.
 const (
 	magic    = "hf"
-	version  = 2
+	version  = 3
 	headSize = len(magic) + 1 + 8
 )
 

@@ -72,17 +72,17 @@ func TestWhatIsNotOursIsReportedAndLeftAlone(t *testing.T) {
 		"a value cut off":           {good[:len(good)-1], store.ErrCorrupt},
 		"a head cut off":            {good[:10], store.ErrCorrupt},
 		"a value with a tail":       {good + "x", store.ErrCorrupt},
-		"a newer form":              {"hf3" + good[3:], store.ErrUnsupported},
-		"a newer form, idle":        {"hf3" + good[3:11], store.ErrUnsupported},
-		"the form before":           {"hf1" + good[3:], store.ErrUnsupported},
-		"the form before, idle":     {"hf1" + good[3:11], store.ErrUnsupported},
+		"a newer form":              {"hf4" + good[3:], store.ErrUnsupported},
+		"a newer form, idle":        {"hf4" + good[3:11], store.ErrUnsupported},
+		"the form before":           {"hf2" + good[3:], store.ErrUnsupported},
+		"the form before, idle":     {"hf2" + good[3:11], store.ErrUnsupported},
 		"a form of other versions":  {"hf:" + good[3:], store.ErrUnsupported},
 		"a list":                    {"list", store.ErrCorrupt},
 		"a hash":                    {"hash", store.ErrCorrupt},
 		"a head of somebody else":   {"h:hello", store.ErrCorrupt},
 		"an empty head":             {"h:", store.ErrCorrupt},
-		"a head that is cut off":    {"h:hf2" + good[3:11], store.ErrCorrupt},
-		"a head of a newer form":    {"h:hf3" + good[3:11], store.ErrUnsupported},
+		"a head that is cut off":    {"h:hf3" + good[3:11], store.ErrCorrupt},
+		"a head of a newer form":    {"h:hf4" + good[3:11], store.ErrUnsupported},
 	} {
 		t.Run(what, func(t *testing.T) {
 			name := "not ours: " + what

@@ -15,7 +15,7 @@ func TestTheTestsCatchEachMutantOfTheFleet(t *testing.T) {
 		written = "TestEachAnswerThatGivesSomethingIsWrittenForIt"
 		full    = "TestOnAFullServerLeasesAreRenewedAndGivenBack/Redis"
 		trees   = "TestDifferential/{2_1}"
-		lines   = "TestDifferential/{16_12}"
+		lines   = "TestDifferential/{16_12}_16"
 		room    = "TestRoomThatComesWithoutAnEndIsGiven"
 		kept    = "TestANameIsRememberedForAsLongAsSaidAfterItsLastEntry"
 		steps   = "TestNoOperationCostsMoreBecauseMoreAreWaiting"
@@ -59,6 +59,49 @@ func TestTheTestsCatchEachMutantOfTheFleet(t *testing.T) {
 		{"a poll tells the token of a grant to come", room, "redis-poll-token", mutant.Delete()},
 		{"a poll tells the newest token as it will be", lines, "redis-poll-newest", mutant.Delete()},
 		{"a full server loses what is held", full, "redis-full-renews", mutant.Delete()},
+	} {
+		all = append(all, mutant.Broken{Name: m.name, Pkg: "redisstore", Test: m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})
+	}
+	mutant.Catch(t, all, "HOLDFAST_TEST_PATIENCE=8s")
+}
+
+// The sessions with one thing wrong fail a test.
+func TestTheTestsCatchEachMutantOfTheSessions(t *testing.T) {
+	t.Parallel()
+	const (
+		abandoned = "TestAHoldThatIsNotRenewedExpiresThoughOthersOfItsSessionGoOn"
+		ended     = "TestASessionThatHasEndedIsNotRenewed"
+		itself    = "TestWhatASessionCannotKeepIsRenewedByItself"
+		told      = "TestWhatBecameOfAHoldInASessionIsToldWithItsNextRenewal"
+		outlives  = "TestTheKeyOfANameOutlivesTheSessionOfItsHold"
+		replaced  = "TestASessionIsReplacedInTime"
+		refused   = "TestWhereSessionsAreRefusedHoldsAreRenewedByThemselves"
+	)
+	var all []mutant.Broken
+	for _, m := range []struct {
+		name, test, mark string
+		do               mutant.Op
+	}{
+		{"a session needs no replica", "TestASessionIsRenewedOnlyIfReplicasHaveIt", "redis-sessions-confirmed", mutant.Value(`one("together", "")`)},
+		{"a session goes on without one of its holds", abandoned, "redis-session-whole", mutant.Cond("len(some) > 0")},
+		{"a release that was not answered is taken for one", abandoned, "redis-session-left-for-sure", mutant.Cond("true")},
+		{"what is lost is in no session", "TestASessionThatMayKeepWhatIsLostIsNotRenewed", "redis-session-left-for-sure", mutant.Cond("true")},
+		{"a session that has ended is renewed", ended, "redis-session-ended", mutant.Line("if not old or x > latest then return 'L' end")},
+		{"a session goes on for ever", replaced, "redis-session-ended", mutant.Line("if not old or old <= now then return 'L' end")},
+		{"a session is never replaced", replaced, "redis-session-replaced", mutant.Cond("p.in != nil && p.in.ttl == h.TTL")},
+		{"an expiry in a session moves back", "TestNoExpiryInASessionMovesBack", "redis-session-shrinks", mutant.Delete()},
+		{"a renewal counts in any session", "TestARenewalCountsOnlyInTheSessionThatTheEntryNames", "redis-session-of-its-own", mutant.Line("if flags ~= 7 then return end")},
+		{"what has expired goes into a session", ended, "redis-gathers-what-lives", mutant.Line("if expires > x or delay > LIFE * 1000 then return end")},
+		{"an expiry moves back into a session", itself, "redis-gathers-what-lives", mutant.Line("if flags % 2 == 0 or expires <= now or delay > LIFE * 1000 then return end")},
+		{"a delay outlives what is kept of its session", itself, "redis-gathers-what-lives", mutant.Line("if flags % 2 == 0 or expires <= now or expires > x then return end")},
+		{"a session keeps what is handed to another process", "TestAHoldGoesToAnotherProcessOutOfASession", "redis-session-of-others", mutant.Cond("false")},
+		{"a hash has sessions", told, "redis-hash-without-sessions", mutant.Delete()},
+		{"a name does not outlive its session", outlives, "redis-name-kept-for-session", mutant.Line("local ms = RETENTION + math.ceil((math.max(x + delay, since + keep) - now) / 1000)")},
+		{"a name that is written does not outlive its session", outlives, "redis-name-outlives-session", mutant.Delete()},
+		{"scripts name sessions that others may not read", refused + "/scripts", "redis-session-readable", mutant.Delete()},
+		{"a session that was refused is tried each time", refused + "/names", "redis-session-refused", mutant.Delete()},
+		{"what a session cannot keep is tried each time", itself, "redis-session-tried-again", mutant.Cond("false")},
+		{"a cluster has sessions", "TestOnAClusterNoSessionIsTried", "redis-session-on-cluster", mutant.Line("s.hasSessions = true")},
 	} {
 		all = append(all, mutant.Broken{Name: m.name, Pkg: "redisstore", Test: m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})
 	}

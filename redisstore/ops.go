@@ -100,30 +100,52 @@ func stands(a *store.Answer, s string) (rest string, ok bool) {
 	return s[n:], true
 }
 
-// Renew implements [store.Store].
+// Renew implements [store.Store]: one pipeline, and a second one for what no session
+// could keep.
 func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 	out := make([]store.Renewal, len(holds))
-	commands := make([]*command, 0, len(holds))
-	for i, h := range holds {
-		out[i].TTL = h.TTL
-		if out[i].Err = bounds.CheckRenewal(&h); out[i].Err == nil {
-			newID := ""
-			if h.NewID != (store.ID{}) {
-				newID = h.NewID.String()
-			}
-			commands = append(commands, s.command(&s.scripts.renew, s.key(h.Name),
-				h.ID.String(), strconv.FormatInt(h.Token, 10), strconv.FormatInt(micros(h.TTL), 10),
-				strconv.FormatInt(h.Used, 10), newID, h.Owner))
+	valid := make([]int, 0, len(holds))
+	for i := range holds {
+		out[i].TTL = holds[i].TTL
+		if out[i].Err = bounds.CheckRenewal(&holds[i]); out[i].Err == nil {
+			valid = append(valid, i)
 		}
 	}
-	s.start(ctx, commands...)
-	for i, h := range holds {
-		if out[i].Err == nil {
-			out[i] = s.renewed(ctx, commands[0], &h)
-			commands = commands[1:]
-		}
+	runs, each := s.together(holds, valid)
+	commands := make([]*command, 0, len(runs)+len(each))
+	for _, r := range runs {
+		commands = append(commands, r.command)
+	}
+	s.renewEach(ctx, holds, each, commands, out)
+	var rest []int
+	for _, r := range runs {
+		rest = append(rest, s.renewedTogether(ctx, r, holds, out)...)
+	}
+	if len(rest) > 0 {
+		s.renewEach(ctx, holds, rest, nil, out)
 	}
 	return out
+}
+
+// renewEach sends the commands and, behind them, the renewals of some holds, each a script of its own. It reads
+// the answers to the latter.
+func (s *Store) renewEach(ctx context.Context, holds []store.Hold, some []int, commands []*command, out []store.Renewal) {
+	ahead := len(commands)
+	for _, i := range some {
+		h := &holds[i]
+		newID := ""
+		if h.NewID != (store.ID{}) {
+			newID = h.NewID.String()
+		}
+		commands = append(commands, s.command(&s.scripts.renew, s.key(h.Name),
+			h.ID.String(), strconv.FormatInt(h.Token, 10), strconv.FormatInt(micros(h.TTL), 10),
+			strconv.FormatInt(h.Used, 10), newID, h.Owner))
+	}
+	s.start(ctx, commands...)
+	for k, i := range some {
+		out[i] = s.renewed(ctx, commands[ahead+k], &holds[i])
+		s.sessions.renewed(holds[i].ID, out[i].Err)
+	}
 }
 
 // renewed reads what the renew script answers.
@@ -178,7 +200,9 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 	}
 	cmd := s.releaseOf(&h)
 	s.start(ctx, cmd)
-	return s.done(ctx, cmd, "release", h.Name)
+	err := s.done(ctx, cmd, "release", h.Name)
+	s.sessions.released(&h, err)
+	return err
 }
 
 // ReleaseAll implements [store.Store]: one pipeline for each server.
@@ -194,6 +218,7 @@ func (s *Store) ReleaseAll(ctx context.Context, holds []store.Hold) []error {
 	for i := range holds {
 		if out[i] == nil {
 			out[i] = s.done(ctx, commands[0], "release", holds[i].Name)
+			s.sessions.released(&holds[i], out[i])
 			commands = commands[1:]
 		}
 	}

@@ -28,10 +28,11 @@ const (
 type command struct {
 	*redis.StringCmd
 	script *script
-	args   []any // evalsha, the hash, "1", the key, and what the script takes
+	args   []any // evalsha, the hash, how many keys, the keys, and what the script takes
 	call   *call // once started
 }
 
+// key is the first one.
 func (c *command) key() string { return c.args[3].(string) }
 
 // NoRetry keeps the client from sending it again: a release that was done and
@@ -39,8 +40,16 @@ func (c *command) key() string { return c.args[3].(string) }
 func (*command) NoRetry() bool { return true }
 
 func (s *Store) command(sc *script, key string, argv ...string) *command {
-	args := make([]any, 4, 5+len(argv))
-	args[0], args[1], args[2], args[3] = "evalsha", sc.sha, "1", key
+	return s.commandOn(sc, []string{key}, argv...)
+}
+
+// commandOn is command on several keys, which are on one server.
+func (s *Store) commandOn(sc *script, keys []string, argv ...string) *command {
+	args := make([]any, 3, 4+len(keys)+len(argv))
+	args[0], args[1], args[2] = "evalsha", sc.sha, strconv.Itoa(len(keys))
+	for _, k := range keys {
+		args = append(args, k)
+	}
 	for _, a := range argv {
 		args = append(args, a)
 	}

@@ -11,7 +11,7 @@
 // The key is a string as long as the name has few entries, twelve at most, and a
 // hash from then on until nobody has the name or waits for it.
 //
-// The string begins with "hf" and the version of the form, "2". The newest
+// The string begins with "hf" and the version of the form, "3". The newest
 // token follows, then the entries in their order; none, when the name is idle.
 // Numbers are little-endian; instants are microseconds of the server's clock.
 // An entry is
@@ -27,7 +27,7 @@
 //	                        changes of weight, or tokens used of a block
 //	n                       uint16, the size of the block of tokens; while
 //	                        waiting, how many are wanted
-//	flags                   uint8: 1 granted, 2 shown
+//	flags                   uint8: 1 granted, 2 shown, 4 kept by a session
 //	owner, broken
 //
 // The hash has the field "h": what the string begins with, then the limit
@@ -43,8 +43,14 @@
 // reads and writes its own entry, the nodes above it, and those whom it lets in,
 // however many wait.
 //
+// A session keeps holds that were alone on their names when they went into it: in such an entry its id, 8 bytes, is
+// in the place of expires. It is a key of its own, the prefix, "session:" and the id in hexadecimal
+// digits ("holdfast:session:00c0ffee00c0ffee"): a string of "hs1", when the session ends, and
+// when it ends at the latest (float64 each).
+//
 // A key lives until a day after the last of its entries is over, or for as long
-// as [Options].TokenRetention says, by its expiry in Redis; a hash up to a minute longer. Notifications are published to the channel of the prefix, "hint:"
+// as [Options].TokenRetention says, by its expiry in Redis; a hash up to a minute longer, and one whose
+// hold was in a session up to two hours. The key of a session lives for four. Notifications are published to the channel of the prefix, "hint:"
 // and the first half of the waiter's id, as "token id key"; behind the token of
 // a block are "+" and its size, and of an upgrade the token is 0.
 //
@@ -94,6 +100,12 @@
 // FailoverClient that is given to New.
 //
 // # Operations
+//
+// On one server and behind Sentinel, holds that one call renews, sixteen of one TTL at least, are
+// put into sessions of up to 500. From then on one script renews all of a session by writing that, and only reads the names.
+// A session is renewed only together with everything that it keeps, so each hold expires when it would by
+// itself. What somebody else waits for or shares, has changed, or has a TTL above 15 minutes is renewed
+// by a script and a write of its own, as is all on a Cluster, where the names of a process are on several servers.
 //
 // A lone operation goes out at once, on its caller's goroutine and context;
 // go-redis notices the end of that only before it sends, so a server that hangs
@@ -211,6 +223,9 @@ type Store struct {
 	end   context.CancelFunc
 	tasks sync.WaitGroup
 
+	hasSessions bool // all names are on one server
+	sessions    sessions
+
 	one       lane // to the server; on a cluster there is one for each:
 	mu        sync.Mutex
 	lanes     map[string]*lane // by address
@@ -291,6 +306,8 @@ func newStore(client redis.UniversalClient, o *Options, clock func() int64, sh s
 		retention: cmp.Or(o.TokenRetention, store.TokenRetention), replicas: o.Replicas, confirmTime: confirmTime, pingEvery: pingEvery, lanes: map[string]*lane{},
 	}
 	s.one.s = s
+	_, s.hasSessions = client.(*redis.Client) //mutant:redis-session-on-cluster
+	s.sessions.fewest, s.sessions.of = fewestTogether, map[store.ID]place{}
 	switch {
 	case strings.ContainsAny(s.prefix, "{}"):
 		return nil, fmt.Errorf("%w: prefix %q of a Redis store: it may not contain a brace", store.ErrInvalid, s.prefix)

@@ -115,31 +115,42 @@ func TestStore(t *testing.T) {
 func TestDifferential(t *testing.T) {
 	t.Parallel()
 	// Trees that are high with few entries; those of users, with few entries too; and
-	// what users have, which are strings here.
-	for _, sh := range []shape{{2, 1}, {usual.fanout, 2}, usual} {
-		t.Run(fmt.Sprint(sh), func(t *testing.T) {
+	// what users have, which are strings here, without sessions and with them.
+	for _, c := range []struct {
+		shape
+		fewest int
+	}{{shape{2, 1}, fewestTogether}, {shape{usual.fanout, 2}, fewestTogether}, {usual, fewestTogether}, {usual, 1}} {
+		t.Run(fmt.Sprint(c.shape, " ", c.fewest), func(t *testing.T) {
 			t.Parallel()
 			forms := map[string]int{}
 			storetest.Differential(t, storetest.Clocked{
 				Open: func(t *testing.T, clock func() queue.Time) func() store.Store {
 					client := clientOf(t, testserver.Redis(t).Addr)
 					return func() store.Store {
-						s, err := newStore(client, nil, func() int64 { return clock().Clock }, sh)
+						s, err := newStore(client, nil, func() int64 { return clock().Clock }, c.shape)
 						if err != nil {
 							t.Fatal(err)
 						}
+						s.sessions.fewest = c.fewest
 						return s
 					}
 				},
 				Stored: func(t *testing.T, s store.Store, name string) queue.Queue {
-					q, form := stored(t, s.(*Store), name, sh)
+					q, form := stored(t, s.(*Store), name, c.shape)
 					forms[form]++
 					return q
 				},
 			})
 			t.Log(forms)
-			for _, form := range []string{"string", "hash"} {
-				if forms[form] < 100 && (form == "string" || sh != usual) {
+			wanted := []string{"string"}
+			if c.shape != usual {
+				wanted = append(wanted, "hash")
+			}
+			if c.fewest == 1 {
+				wanted = append(wanted, "string in a session")
+			}
+			for _, form := range wanted {
+				if forms[form] < 100 {
 					t.Errorf("%d times a %s was compared: too few to say anything", forms[form], form)
 				}
 			}

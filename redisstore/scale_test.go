@@ -138,6 +138,51 @@ func TestScale_TenThousandLeasesWhileTheServerStandsStill(t *testing.T) {
 	}
 }
 
+// Ten thousand leases, once each has been renewed, are renewed by a few writes. The engine has the
+// same of them renewed together each time.
+func TestScale_TenThousandLeasesAreRenewedByAFewWrites(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it holds ten thousand leases for half a minute")
+	}
+	t.Parallel()
+	const n, ttl, every = 10_000, time.Minute, 8 * time.Second
+	server := testserver.Redis(t)
+	leases := take(t, lockerOn(t, server.Addr, holdfast.Options{TTL: ttl, RenewEvery: every}), n)
+	renewed := func(what string) {
+		t.Helper()
+		before := make([]time.Time, n)
+		for i, l := range leases {
+			before[i] = l.Deadline()
+		}
+		until(t, what, func() bool {
+			for i, l := range leases {
+				if !l.Valid() {
+					t.Fatalf("%s is lost", l.Name())
+				}
+				if !l.Deadline().After(before[i]) {
+					return false
+				}
+			}
+			return true
+		})
+	}
+	renewed("each is renewed")
+	see := redis.NewClient(&redis.Options{Addr: server.Addr})
+	defer see.Close()
+	before, start := commands(t, see), time.Now()
+	renewed("each is renewed again")
+	renewed("each is renewed once more")
+	after := commands(t, see)
+	took := time.Since(start).Seconds()
+	for _, name := range []string{"evalsha", "set", "mget"} {
+		calls := after[name] - before[name]
+		t.Logf("%s: %d, %.1f a second", name, calls, float64(calls)/took)
+		if calls > n/4 { // a slow machine may lose some answers; a script for each lease would be 20,000
+			t.Errorf("%d times %s to renew %d leases twice", calls, name, n)
+		}
+	}
+}
+
 // raise makes v at least n.
 func raise(v *atomic.Int64, n int64) {
 	for have := v.Load(); n > have && !v.CompareAndSwap(have, n); have = v.Load() {

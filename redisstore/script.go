@@ -27,7 +27,7 @@ type script struct {
 	gives string // first bytes of the answers that give something to their owner
 }
 
-type scripts struct{ ask, poll, release, renew, change, brk, view script }
+type scripts struct{ ask, poll, release, renew, together, change, brk, view script }
 
 // A shape is what the stored form of a name depends on: how many children a node
 // has, and up to how many entries are kept in a string.
@@ -47,7 +47,7 @@ var live = sync.OnceValue(func() *scripts { return load(store.TokenRetention, fa
 // with package queue.
 func load(retention time.Duration, clocked bool, sh shape) *scripts {
 	ms := (retention + time.Millisecond - 1) / time.Millisecond
-	edits := []string{"RETENTION", strconv.FormatInt(int64(ms), 10), "FANOUT", strconv.Itoa(sh.fanout), "FEWEST", strconv.Itoa(sh.fewest)}
+	edits := []string{"RETENTION", strconv.FormatInt(int64(ms), 10), "FANOUT", strconv.Itoa(sh.fanout), "FEWEST", strconv.Itoa(sh.fewest), "LIFE", strconv.FormatInt(sessionLife.Milliseconds(), 10)}
 	if clocked {
 		edits = append(edits, "redis.call('TIME')", "{ 0, ARGV[#ARGV] }")
 	}
@@ -58,9 +58,10 @@ func load(retention time.Duration, clocked bool, sh shape) *scripts {
 		return script{name: name, text: text, sha: hex.EncodeToString(sum[:]), gives: gives}
 	}
 	return &scripts{
-		ask:    one("ask", "G0123456789"), //mutant:redis-grants-confirmed
-		renew:  one("renew", "H"),         //mutant:redis-renewals-confirmed
-		change: one("change", "G"),        //mutant:redis-upgrades-confirmed
-		poll:   one("poll", ""), release: one("release", ""), brk: one("break", ""), view: one("view", ""),
+		ask:      one("ask", "G0123456789"), //mutant:redis-grants-confirmed
+		renew:    one("renew", "H"),         //mutant:redis-renewals-confirmed
+		together: one("together", "H"),      //mutant:redis-sessions-confirmed
+		change:   one("change", "G"),        //mutant:redis-upgrades-confirmed
+		poll:     one("poll", ""), release: one("release", ""), brk: one("break", ""), view: one("view", ""),
 	}
 }

@@ -35,7 +35,12 @@ func stored(t testing.TB, s *Store, name string, sh shape) (q queue.Queue, form 
 	case "none":
 		return queue.Queue{OneLimit: true}, form
 	case "string":
-		q, err = s.parse(key, s.client.Get(t.Context(), key).Val())
+		cmd := s.command(&s.scripts.view, key) // what a session keeps has its end
+		s.start(t.Context(), cmd)
+		_, q, err = s.view(t.Context(), cmd, "look at", name)
+		if v := s.client.Get(t.Context(), key).Val(); len(v) >= headSize+entrySize && v[headSize+entrySize-1] == 7 {
+			form = "string in a session"
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

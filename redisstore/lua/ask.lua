@@ -5,7 +5,7 @@
 local s = redis.call('MGET', KEYS[1])[1] -- false also for what is no string
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
-if s and #s == 11 and string.sub(s, 1, 3) == 'hf2' or not s and redis.call('EXISTS', KEYS[1]) == 0 then
+if s and #s == 11 and string.sub(s, 1, 3) == 'hf3' or not s and redis.call('EXISTS', KEYS[1]) == 0 then
 	-- Nobody is there. What follows the helpers says the same, more slowly.
 	local token = now
 	if s then
@@ -13,7 +13,7 @@ if s and #s == 11 and string.sub(s, 1, 3) == 'hf2' or not s and redis.call('EXIS
 		if newest >= now then token = newest + 1 end
 	end
 	local n = struct.unpack('<H', ARGV[1], 76)
-	redis.call('SET', KEYS[1], struct.pack('<c3dddd', 'hf2', token + n - 1, token, now, now + ARGV[2]) .. ARGV[1], 'PX', ARGV[3])
+	redis.call('SET', KEYS[1], struct.pack('<c3dddd', 'hf3', token + n - 1, token, now, now + ARGV[2]) .. ARGV[1], 'PX', ARGV[3])
 	return token
 end
 --@ queue.lua

@@ -48,19 +48,27 @@ local holders = function(own)
 	local out = {}
 	for i = 1, #line do
 		local e = line[i]
-		if e.granted and e ~= own and e.over < NEVER and #out < 8 then out[#out + 1] = raw(e) end
+		if e.granted and e ~= own and e.over < NEVER and #out < 8 then out[#out + 1] = seen(e) end
 	end
 	return table.concat(out)
 end
 
 local function load()
 	last = struct.unpack('<d', s, 4)
-	local p, e = 12, nil
-	while p <= #s do
-		e, p = parse(s, p)
+	local p = 12
+	while p <= #s do line[#line + 1], p = parse(s, p) end
+end
+
+local function enlist()
+	for i = 1, #line do
+		local e = line[i]
+		if e.session then
+			local x, latest = session(e.session)
+			e.expires = x or e.since -- a session that was lost keeps nothing
+			e.covered = math.max((latest or 0) + e.delay, e.since + e.keep)
+		end
 		e.over = ends(e)
 		entries[e.id], limit, n = e, e.limit, n + 1
-		line[n] = e
 		granted, held = granted + e.ones, held + e.heavy
 		if e.over < first then first = e.over end
 		if e.granted and e.want > e.weight then upgrader = e.id end
@@ -68,12 +76,14 @@ local function load()
 end
 
 local function write()
-	local out, left = { struct.pack('<c3d', 'hf2', last) }, 0
+	local out, left = { struct.pack('<c3d', 'hf3', last) }, 0
 	for i = 1, #line do
 		local e = line[i]
 		if e.over < NEVER then
 			out[#out + 1] = raw(e)
-			if e.over - now > left then left = e.over - now end
+			local x = e.over
+			if e.session then x = e.covered end --mutant:redis-name-outlives-session
+			if x - now > left then left = x - now end
 		end
 	end
 	local ms = RETENTION + math.ceil(left / 1000) --mutant:redis-retention

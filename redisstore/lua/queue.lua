@@ -7,6 +7,7 @@
 local FEW, NEVER = FEWEST, math.huge
 local FIXED = '<dddc32dHBddI4I4I4I4HB'
 
+--@ session.lua
 local last, limit, held, granted, n = 0, 0, 0, 0, 0 -- newest token; weight and number of holds; number of entries
 local first = NEVER -- the earliest end of an entry
 local upgrader = '' -- the id of the hold that wants more
@@ -21,12 +22,14 @@ local function parse(s, p)
 	local token, since, expires, id, keep, owner, broken, delay, fence, limit, weight, want, turn, n, flags, tail = struct.unpack(FIXED, s, p)
 	local reason = tail + owner
 	local after = reason + broken
-	if after > #s + 1 or flags > 3 then damaged() end
+	if after > #s + 1 or flags > 3 and flags ~= 7 then damaged() end
 	local e = {
 		token = token, since = since, expires = expires, id = id, keep = keep, delay = delay, fence = fence, limit = limit, weight = weight,
-		want = want, turn = turn, n = n, granted = flags % 2 == 1, shown = flags >= 2, owner = string.sub(s, tail, reason - 1),
+		want = want, turn = turn, n = n, granted = flags % 2 == 1, shown = flags % 4 >= 2, owner = string.sub(s, tail, reason - 1),
 		broken = broken > 0 and string.sub(s, reason, after - 1) or '',
 		raw = string.sub(s, p, after - 1), -- until it is changed
+		session = flags == 7 and string.sub(s, p + 16, p + 23), -- which keeps it until it is changed
+		covered = 0, -- with one: it may last until then, unless it is changed
 		ones = 0, heavy = 0, -- what of it is in granted and in held
 		place = 0, over = NEVER, changed = false,
 	}
@@ -45,6 +48,12 @@ local function raw(e)
 	return e.raw
 end
 
+-- The same for others: as it expires now if nobody renews its session.
+local function seen(e)
+	if not e.session then return raw(e) end
+	return string.sub(e.raw, 1, 16) .. struct.pack('<d', e.expires) .. string.sub(e.raw, 25, 101) .. '\3' .. string.sub(e.raw, 103)
+end
+
 -- The instant at which e is out of the way, unless it is renewed.
 local function ends(e)
 	if not e.granted then return e.expires end
@@ -58,8 +67,9 @@ end
 --@ tree.lua
 if s then
 	if string.sub(s, 1, 2) ~= 'hf' or #s < 11 then return 'C' end
-	if string.sub(s, 3, 3) ~= '2' then return 'V' .. string.sub(s, 3, 3) end
+	if string.sub(s, 3, 3) ~= '3' then return 'V' .. string.sub(s, 3, 3) end
 	if not pcall(load) then return 'C' end
+	enlist()
 else
 	local v = redis.pcall('HMGET', KEYS[1], 'h', string.sub(ARGV[1], 1, 32))
 	if v.err then
@@ -68,7 +78,7 @@ else
 	end
 	if v[1] then
 		if string.sub(v[1], 1, 2) ~= 'hf' or #v[1] < 3 then return 'C' end
-		if string.sub(v[1], 3, 3) ~= '2' then return 'V' .. string.sub(v[1], 3, 3) end
+		if string.sub(v[1], 3, 3) ~= '3' then return 'V' .. string.sub(v[1], 3, 3) end
 		big = true
 		tree(v[1])
 		if v[2] then unpacked(v[2]) end
@@ -77,13 +87,14 @@ else
 	end
 end
 
--- Has all that is kept of the whole follow from e, which was changed.
+-- Has all that is kept of the whole follow from e, which was changed. It is in no
+-- session any more: its end is its own, and its owner hears of it.
 local function keep(e)
 	local ones, heavy = 0, 0
 	if e.granted then ones, heavy = 1, e.weight end
 	granted, held = granted + ones - e.ones, held + heavy - e.heavy
 	if heavy < e.heavy then freed = true end --mutant:redis-room-freed
-	e.ones, e.heavy, e.raw = ones, heavy, false
+	e.ones, e.heavy, e.raw, e.session = ones, heavy, false, false
 	if e.granted and e.want > e.weight then
 		upgrader = e.id
 	elseif upgrader == e.id then

@@ -3,8 +3,8 @@
 local s = redis.call('MGET', KEYS[1])[1]
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
-if s and #s >= 113 and string.sub(s, 1, 3) == 'hf2' then
-	-- Nobody else is there, and nothing stays in the way. What follows the
+if s and #s >= 113 and string.sub(s, 1, 3) == 'hf3' and string.byte(s, 113) < 4 then
+	-- Nobody else is there, no session keeps it, and nothing stays in the way. What follows the
 	-- helpers says the same, more slowly.
 	local token, since, expires, id, keep, owner, broken = struct.unpack('<dddc32dHB', s, 12)
 	if #s == 113 + owner + broken and id == ARGV[1] and token == tonumber(ARGV[2]) and expires > now and since + keep <= now then
@@ -12,7 +12,7 @@ if s and #s >= 113 and string.sub(s, 1, 3) == 'hf2' then
 		if ARGV[3] ~= '0' then
 			local used, after = tonumber(ARGV[3]), token + struct.unpack('<H', s, 111)
 			if used >= token and used < after and struct.unpack('<d', s, 4) == after - 1 then
-				head = struct.pack('<c3d', 'hf2', used)
+				head = struct.pack('<c3d', 'hf3', used)
 			end
 		end
 		local answer = redis.pcall('SET', KEYS[1], head, 'KEEPTTL') --mutant:redis-release-alone

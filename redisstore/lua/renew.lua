@@ -5,8 +5,8 @@
 local s = redis.call('MGET', KEYS[1])[1]
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
-if s and #s >= 113 and string.sub(s, 1, 3) == 'hf2' and ARGV[5] == '' and ARGV[6] == '' then
-	-- Nobody else is there, and nothing else is told. What follows the helpers says
+if s and #s >= 113 and string.sub(s, 1, 3) == 'hf3' and string.byte(s, 113) < 4 and ARGV[5] == '' and ARGV[6] == '' then
+	-- Nobody else is there, no session keeps it, and nothing else is told. What follows the helpers says
 	-- the same, more slowly.
 	local last, token, since, expires, id, keep, owner, broken, delay, fence, limit, weight, want, turn, n = struct.unpack('<ddddc32dHBddI4I4I4I4H', s, 4)
 	if #s == 113 + owner and broken == 0 and id == ARGV[1] and token == tonumber(ARGV[2]) and expires > now and want == weight and tonumber(ARGV[4]) <= token then

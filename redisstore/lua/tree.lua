@@ -15,7 +15,7 @@ local function tree(head)
 	unpacked = function(v)
 		if #v < 110 then damaged() end
 		local e, after = parse(v, 9)
-		if after ~= #v + 1 then damaged() end
+		if after ~= #v + 1 or e.session then damaged() end
 		e.place = struct.unpack('<d', v)
 		e.over = ends(e)
 		entries[e.id], ids[e.place] = e, e.id
@@ -204,7 +204,7 @@ local function tree(head)
 	-- Writes what was changed.
 	scatter = function()
 		local ms = string.format('%.0f', RETENTION + math.ceil((covered - now) / 1000))
-		local out = { 'h', struct.pack(HEAD, 'hf2', last, limit, held, granted, n, tail, first, covered, levels, #upgrader) .. upgrader }
+		local out = { 'h', struct.pack(HEAD, 'hf3', last, limit, held, granted, n, tail, first, covered, levels, #upgrader) .. upgrader }
 		local function put(field, value)
 			out[#out + 1], out[#out + 2] = field, value
 			if #out > 500 then
@@ -250,6 +250,7 @@ local function tree(head)
 	for _, e in ipairs(line) do
 		if e.over < NEVER then
 			local x = e.over
+			if e.session then e.raw, e.session = false, false end --mutant:redis-hash-without-sessions
 			changed[#changed + 1], e.over = e, NEVER
 			append(e)
 			set(e, x)

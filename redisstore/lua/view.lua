@@ -1,8 +1,21 @@
 -- Answers the server's time in µs, and what is stored: of a hash what a string
--- of it would be. Writes nothing.
+-- of it would be, and of an entry that a session keeps, what it would be by itself.
+-- Writes nothing.
 local s = redis.call('MGET', KEYS[1])[1]
 local t = redis.call('TIME')
+--@ session.lua
 if s == '' then s = '?' end -- something is there, and it is not ours
+if s and string.sub(s, 1, 3) == 'hf3' then
+	local p = 12
+	while p + 101 <= #s do
+		local owner, broken = struct.unpack('<HB', s, p + 64)
+		if string.byte(s, p + 101) == 7 then
+			local x = session(string.sub(s, p + 16, p + 23)) or struct.unpack('<d', s, p + 8)
+			s = string.sub(s, 1, p + 15) .. struct.pack('<d', x) .. string.sub(s, p + 24, p + 100) .. '\3' .. string.sub(s, p + 102)
+		end
+		p = p + 102 + owner + broken
+	end
+end
 if not s then
 	local v = redis.pcall('HGETALL', KEYS[1])
 	if v.err then
@@ -17,7 +30,7 @@ if not s then
 			ok = ok and #v[i + 1] >= 110
 		end
 	end
-	if string.sub(head, 1, 3) ~= 'hf2' then all = {} elseif #head < 57 or not ok then head, all = '?', {} end
+	if string.sub(head, 1, 3) ~= 'hf3' then all = {} elseif #head < 57 or not ok then head, all = '?', {} end
 	table.sort(all, function(a, b) return struct.unpack('<d', a) < struct.unpack('<d', b) end)
 	for i, e in ipairs(all) do all[i] = string.sub(e, 9) end
 	s = #v > 0 and string.sub(head .. '?', 1, 11) .. table.concat(all)

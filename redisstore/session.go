@@ -1,0 +1,246 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Holds that are renewed by one call can be kept by a session: a key that is written
+// once for all of them, while their names are only read. A session is renewed only by a
+// call that renews every hold which it keeps, so the expiry of each is what it
+// would be by itself. See docs/decisions/0053-sessions-of-redis.md.
+const (
+	// fewestTogether is how many holds a call renews at least, of one TTL, for a
+	// session to be worth it.
+	fewestTogether = 16
+	// mostTogether is how many a session keeps at most: a script runs undisturbed.
+	mostTogether = 500
+	// sessionLife is when a session ends at the latest, however often it is renewed:
+	// the keys of the names that it keeps live for that much longer, as renewals do
+	// not write them. It is replaced when a quarter of that is left.
+	sessionLife = 2 * time.Hour
+	// longestTogether is the longest TTL of a hold in a session.
+	longestTogether = sessionLife / 8
+	// apartFor is for how long no session is begun on a server that refused one.
+	apartFor = 10 * time.Minute
+)
+
+// A session, as this process knows it. Every entry that names it on the server is
+// of a hold that is counted here: those of which the one answer that began it said so, until
+// an answer says that their entry is elsewhere or gone. Or the session is over.
+type session struct {
+	id    [8]byte
+	ttl   time.Duration
+	begun store.Instant // just before it was sent
+	holds int
+	over  bool // it is not renewed any more
+}
+
+// sessions are those of this process.
+type sessions struct {
+	fewest int // fewestTogether; tests have others
+
+	mu    sync.Mutex
+	of    map[store.ID]place
+	apart store.Instant // none is begun before
+	swept store.Instant
+}
+
+// A place is what is known of a hold that was renewed together with others.
+type place struct {
+	in    *session
+	again store.Instant // if in none: it could not be put into one, and is not tried before
+}
+
+// A run is the renewal of some holds by one script.
+type run struct {
+	*command
+	session *session
+	begins  bool
+	holds   []int // by their number in the call
+}
+
+// together finds those of the holds that can be renewed by the write of a session, and
+// prepares that. rest are the others.
+func (s *Store) together(holds []store.Hold, valid []int) (runs []*run, rest []int) {
+	if !s.hasSessions || len(valid) < s.sessions.fewest {
+		return nil, valid
+	}
+	names := make(map[string]int, len(valid))
+	for _, i := range valid {
+		names[holds[i].Name]++
+	}
+	now := store.Now()
+	ss := &s.sessions
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	there := map[*session][]int{}
+	var free []int
+	for _, i := range valid {
+		h := &holds[i]
+		p := ss.of[h.ID]
+		switch {
+		case names[h.Name] > 1 || h.NewID != (store.ID{}): //mutant:redis-session-of-others
+			rest = append(rest, i)
+		case p.in != nil && p.in.ttl == h.TTL && now < p.in.begun.Add(sessionLife*3/4): //mutant:redis-session-replaced
+			there[p.in] = append(there[p.in], i)
+		case p.in == nil && now < p.again || h.TTL > longestTogether || now < ss.apart:
+			rest = append(rest, i)
+		default:
+			free = append(free, i)
+		}
+	}
+	for sess, some := range there {
+		if !sess.over && len(some) == sess.holds && len(some) >= (ss.fewest+1)/2 { //mutant:redis-session-whole
+			runs = append(runs, s.renewalOf(sess, holds, some, 0))
+		} else {
+			free = append(free, some...)
+		}
+	}
+	byTTL := map[time.Duration][]int{}
+	for _, i := range free {
+		byTTL[holds[i].TTL] = append(byTTL[holds[i].TTL], i)
+	}
+	for ttl, some := range byTTL {
+		if len(some) < ss.fewest || now < ss.apart {
+			rest = append(rest, some...)
+			continue
+		}
+		parts := (len(some) + mostTogether - 1) / mostTogether
+		for k := range parts {
+			part := some[k*len(some)/parts : (k+1)*len(some)/parts]
+			sess := &session{ttl: ttl, begun: now}
+			rand.Read(sess.id[:])
+			r := s.renewalOf(sess, holds, part, min(ss.fewest, len(part)))
+			r.begins = true
+			runs = append(runs, r)
+		}
+	}
+	return runs, rest
+}
+
+// renewalOf is the script that renews a session of these holds or, with least above 0, begins
+// one if it can keep so many of them.
+func (s *Store) renewalOf(sess *session, holds []store.Hold, some []int, least int) *run {
+	keys := make([]string, 1, len(some)+1)
+	keys[0] = s.prefix + "session:" + hex.EncodeToString(sess.id[:])
+	args := make([]string, 3, len(some)+4)
+	args[0], args[1], args[2] = string(sess.id[:]), strconv.FormatInt(micros(sess.ttl), 10), strconv.Itoa(least)
+	for _, i := range some {
+		h := &holds[i]
+		keys = append(keys, s.key(h.Name))
+		b := make([]byte, 0, 48+len(h.Owner))
+		b = hex.AppendEncode(b, h.ID[:])
+		b = appendFloat(b, h.Token)
+		b = appendFloat(b, h.Used)
+		args = append(args, string(append(b, h.Owner...)))
+	}
+	return &run{command: s.commandOn(&s.scripts.together, keys, args...), session: sess, holds: some}
+}
+
+// renewedTogether reads what the server answered, and returns the holds that are to be
+// renewed each by itself.
+func (s *Store) renewedTogether(ctx context.Context, r *run, holds []store.Hold, out []store.Renewal) (rest []int) {
+	answer, err := r.wait(ctx)
+	ss := &s.sessions
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	now := store.Now()
+	var refused redis.Error
+	switch {
+	case errors.As(err, &refused): // it did not run, or broke off
+		if r.begins {
+			ss.apart = now.Add(apartFor) //mutant:redis-session-refused
+		}
+		return r.holds
+	case err != nil:
+		for _, i := range r.holds {
+			out[i].Err = s.failed(fmt.Sprintf("renew %q", holds[i].Name), err)
+		}
+		return nil
+	case answer == "L":
+		return r.holds
+	}
+	told := answer[1:]
+	for _, i := range r.holds {
+		h := &holds[i]
+		var a store.Answer
+		left, ok := told, false
+		if told != "" && told[0] == 'H' {
+			left, ok = stands(&a, told[1:])
+		}
+		switch {
+		case answer[0] == 'H' && ok:
+			told = left
+			if r.begins {
+				ss.leave(h.ID, true)
+				ss.of[h.ID] = place{in: r.session}
+				r.session.holds++
+			}
+			out[i] = store.Renewal{TTL: h.TTL, Weight: a.Weight, Want: a.Want, UpgradeToken: a.UpgradeToken}
+		case answer[0] == 'H' && told != "" && told[0] == 'x':
+			told = told[1:]
+			rest = append(rest, i)
+			if r.begins && ss.of[h.ID].in == nil { //mutant:redis-session-tried-again
+				ss.of[h.ID] = place{again: now.Add(8 * h.TTL)}
+			}
+		default:
+			out[i].Err = s.strange("renew", h.Name, answer)
+		}
+	}
+	ss.sweep(now)
+	return rest
+}
+
+// renewed notes how the renewal of a hold by itself came out: with an expiry of its own.
+func (ss *sessions) renewed(id store.ID, err error) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if err != nil || ss.of[id].in != nil {
+		ss.leave(id, err == nil)
+	}
+}
+
+// released notes how the release of a hold came out. Only if a hold was found it is sure that no session
+// keeps an entry of the id.
+func (ss *sessions) released(h *store.Hold, err error) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	ss.leave(h.ID, err == nil && h.Token != 0)
+}
+
+// leave takes a hold out of its session. If it is not sure that the server has done so the session is not
+// renewed any more, as that would keep what nobody has. ss.mu is held.
+func (ss *sessions) leave(id store.ID, sure bool) {
+	switch in := ss.of[id].in; {
+	case in == nil:
+	case sure: //mutant:redis-session-left-for-sure
+		in.holds--
+	default:
+		in.over = true
+	}
+	delete(ss.of, id)
+}
+
+// sweep drops what is known of holds that nobody renews any more. ss.mu is held.
+func (ss *sessions) sweep(now store.Instant) {
+	if now < ss.swept.Add(sessionLife) {
+		return
+	}
+	ss.swept = now
+	for id, p := range ss.of {
+		if p.in == nil && p.again < now || p.in != nil && p.in.begun.Add(sessionLife) < now {
+			delete(ss.of, id) // nobody renews such a session
+		}
+	}
+}

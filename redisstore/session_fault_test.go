@@ -1,0 +1,206 @@
+package redisstore
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// On a server that will not have sessions, each hold is renewed by itself, and it is not
+// asked again soon.
+func TestWhereSessionsAreRefusedHoldsAreRenewedByThemselves(t *testing.T) {
+	t.Parallel()
+	limited := func(keys ...string) func(*testing.T) *redis.Client {
+		return func(t *testing.T) *redis.Client {
+			server := testserver.Redis(t)
+			all := slices.DeleteFunc(rights(t), func(r string) bool { return strings.HasPrefix(r, "~") })
+			return user(t, server, "locks", append(all, keys...)...)
+		}
+	}
+	for what, open := range map[string]func(*testing.T) *redis.Client{
+		"names alone may be read":               limited("~holdfast:{*"),
+		"scripts may read no session of others": limited("~holdfast:{*", "~holdfast:session:*[1-9a-f]*"),
+		"a server of a cluster": func(t *testing.T) *redis.Client {
+			return clientOf(t, testserver.RedisCluster(t, 3)[0].Addr)
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			client := open(t)
+			s := storeOn(t, client, nil)
+			defer s.Close()
+			var holds []store.Hold
+			for i := 0; len(holds) < 20; i++ {
+				c := mutex(fmt.Sprint("held ", i))
+				a, err := s.Ask(t.Context(), c)
+				if err != nil && strings.Contains(err.Error(), "MOVED") {
+					continue
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				holds = append(holds, store.Hold{Name: c.Name, ID: c.ID, Token: a.Token, TTL: c.TTL})
+			}
+			mustRenew(t, s, holds)
+			refused := s.sessions.apart
+			if refused == 0 {
+				t.Error("no session was refused")
+			}
+			mustRenew(t, s, holds)
+			if s.sessions.apart != refused {
+				t.Error("a session was tried again")
+			}
+			for _, h := range holds {
+				if kept(t, s, h.Name) {
+					t.Errorf("a session keeps %q", h.Name)
+				}
+				if err := s.Release(t.Context(), h); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+func TestOnAClusterNoSessionIsTried(t *testing.T) {
+	t.Parallel()
+	s := togetherOn(t, clusterClient(t, testserver.RedisCluster(t, 3)), nil)
+	defer s.Close()
+	var holds []store.Hold
+	for i := range 30 {
+		holds = append(holds, mustHold(t, s, mutex(fmt.Sprint("held ", i))))
+	}
+	mustRenew(t, s, holds)
+	if s.sessions.apart != 0 || len(s.sessions.of) != 0 {
+		t.Errorf("refused until %v, and %d holds are in sessions", s.sessions.apart, len(s.sessions.of))
+	}
+}
+
+// Whoever cannot say that a session began leaves it, and whoever cannot say that it was renewed
+// renews it again.
+func TestWhenTheAnswerOfASessionIsLostItsHoldsGoOn(t *testing.T) {
+	t.Parallel()
+	server := testserver.Redis(t)
+	p := newProxy(t, server.Addr)
+	s := storeOn(t, clientOf(t, p.addr, hasty), nil)
+	defer s.Close()
+	const ttl = time.Minute
+	var holds []store.Hold
+	for i := range 2 * fewestTogether {
+		c := mutex(fmt.Sprint("held ", i))
+		c.TTL = ttl
+		holds = append(holds, mustHold(t, s, c))
+	}
+	lose := func(what string) {
+		t.Helper()
+		p.dropAnswers(1)
+		for i, r := range s.Renew(t.Context(), holds) {
+			if !errors.Is(r.Err, store.ErrUnavailable) || store.Definite(r.Err) {
+				t.Errorf("%s, renewal %d: %v, want indeterminate", what, i, r.Err)
+			}
+		}
+	}
+	inSessions(t, storeOn(t, clientOf(t, server.Addr), nil), "before", fewestTogether, ttl) // the server knows the script
+	first := len(sessionKeys(t, s))
+	lose("the first")
+	mustRenew(t, s, holds)
+	before := len(sessionKeys(t, s))
+	if before != first+2 { // the one that was not answered, and its successor
+		t.Errorf("%d sessions, and %d before", before, first)
+	}
+	lose("a later one")
+	mustRenew(t, s, holds)
+	if n := len(sessionKeys(t, s)); n != before {
+		t.Errorf("%d sessions, and %d before", n, before)
+	}
+	for _, h := range holds {
+		if left := expires(t, s, h.Name); !kept(t, s, h.Name) || left < ttl-patience {
+			t.Errorf("%q expires in %v", h.Name, left)
+		}
+		if err := s.Release(t.Context(), h); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A full server begins no session, and goes on with those that are there.
+func TestOnAFullServerSessionsAreRenewed(t *testing.T) {
+	t.Parallel()
+	for name, start := range versions {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := start(t)
+			direct := clientOf(t, server.Addr)
+			s, whole := storeOn(t, user(t, server, "locks", rights(t)...), nil), storeOn(t, direct, nil)
+			defer s.Close()
+			holds := inSessions(t, s, "held", fewestTogether, time.Minute)
+			var others []store.Hold
+			for i := range fewestTogether {
+				others = append(others, mustHold(t, s, mutex(fmt.Sprint("other ", i))))
+			}
+			fill(t, direct, true)
+			for range 3 {
+				mustRenew(t, s, holds)
+				mustRenew(t, s, others)
+			}
+			if n := len(sessionKeys(t, whole)); n != 1 {
+				t.Errorf("%d sessions", n)
+			}
+			for _, h := range holds {
+				if !kept(t, s, h.Name) {
+					t.Errorf("no session keeps %q", h.Name)
+				}
+			}
+			for _, err := range s.ReleaseAll(t.Context(), append(holds, others...)) {
+				if err != nil {
+					t.Errorf("a release: %v", err)
+				}
+			}
+		})
+	}
+}
+
+// What the replica has not is no renewal, of as many as are renewed together.
+func TestASessionIsRenewedOnlyIfReplicasHaveIt(t *testing.T) {
+	t.Parallel()
+	c := newCouple(t)
+	s := confirmed(t, clientOf(t, c.primary.Addr), 1)
+	s.sessions.fewest = 1
+	var holds []store.Hold
+	for i := range 5 {
+		holds = append(holds, soonHold(t, s, mutex(fmt.Sprint("held ", i))))
+	}
+	s.confirmTime = 100 * time.Millisecond
+	renewed := func() (err error) {
+		for _, r := range s.Renew(t.Context(), holds) {
+			err = errors.Join(err, r.Err)
+		}
+		return err
+	}
+	for _, what := range []string{"a session that begins", "a session"} {
+		c.replica.Freeze()
+		for range 2 {
+			for _, r := range s.Renew(t.Context(), holds) {
+				indeterminate(t, what, r.Err)
+			}
+		}
+		c.replica.Thaw()
+		until(t, what+" is confirmed", func() bool { return renewed() == nil })
+		if !kept(t, s, holds[0].Name) {
+			t.Errorf("%s: it keeps nothing", what)
+		}
+	}
+	for i, h := range holds {
+		if err := s.Release(t.Context(), h); err != nil {
+			t.Errorf("release %d: %v", i, err)
+		}
+	}
+}

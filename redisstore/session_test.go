@@ -1,0 +1,409 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/redisstore/internal/redisinfo"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/storetest"
+)
+
+// togetherOn is storeOn, of a Store that has a session also for one hold.
+func togetherOn(t testing.TB, client redis.UniversalClient, o *Options) *Store {
+	t.Helper()
+	s := storeOn(t, client, o)
+	s.sessions.fewest = 1
+	return s
+}
+
+// clocked returns what opens Stores on one prefix, whose clock only advance moves.
+func clocked(t testing.TB) (open func() *Store, advance func(time.Duration)) {
+	t.Helper()
+	client, o := clientOf(t, testserver.SharedRedis(t)), apart()
+	var now atomic.Int64
+	now.Store(time.Now().UnixMicro())
+	return func() *Store {
+		s, err := newStore(client, o, now.Load, usual)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		return s
+	}, func(d time.Duration) { now.Add(d.Microseconds()) }
+}
+
+// mustRenew renews the holds in one call.
+func mustRenew(t testing.TB, s *Store, holds []store.Hold) {
+	t.Helper()
+	for i, r := range s.Renew(t.Context(), holds) {
+		if r.Err != nil {
+			t.Fatalf("renewal of %q: %v", holds[i].Name, r.Err)
+		}
+		if r.TTL != holds[i].TTL || r.From != 0 || r.Weight == 0 {
+			t.Fatalf("renewal of %q: %+v", holds[i].Name, r)
+		}
+	}
+}
+
+// inSessions returns n holds that sessions keep.
+func inSessions(t testing.TB, s *Store, what string, n int, ttl time.Duration) (holds []store.Hold) {
+	t.Helper()
+	for i := range n {
+		c := mutex(fmt.Sprint(what, " ", i))
+		c.TTL = ttl
+		holds = append(holds, mustHold(t, s, c))
+	}
+	mustRenew(t, s, holds)
+	for _, h := range holds {
+		if !kept(t, s, h.Name) {
+			t.Fatalf("no session keeps %q", h.Name)
+		}
+	}
+	return holds
+}
+
+// kept reports whether a session keeps the first entry of a name.
+func kept(t testing.TB, s *Store, name string) bool {
+	t.Helper()
+	all, err := s.client.MGet(t.Context(), s.key(name)).Result() // all that its user may
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, _ := all[0].(string)
+	return len(v) >= headSize+entrySize && v[headSize+entrySize-1] == 7
+}
+
+// sessionKeys are the keys of sessions.
+func sessionKeys(t testing.TB, s *Store) []string {
+	t.Helper()
+	keys, err := s.client.Keys(t.Context(), glob.Replace(s.prefix)+"session:*").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keys
+}
+
+// expires is when the first entry of a name does.
+func expires(t testing.TB, s *Store, name string) time.Duration {
+	t.Helper()
+	st := state(t, s, name)
+	if len(st.Entries) == 0 {
+		t.Fatalf("%q has no entries", name)
+	}
+	return st.Entries[0].Expires
+}
+
+// free reports whether another gets the name.
+func free(t testing.TB, s *Store, name string) bool {
+	t.Helper()
+	c := storetest.Mutex(store.NewProcess(), name)
+	c.Try = true
+	a := mustAsk(t, s, c)
+	if a.Granted {
+		if err := s.Release(t.Context(), store.Hold{Name: name, ID: c.ID, Token: a.Token}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return a.Granted
+}
+
+// The whole contract, where each renewal is by a session.
+func TestStoreBySessions(t *testing.T) {
+	t.Parallel()
+	server := testserver.Redis(t)
+	client := user(t, server, "locks", rights(t)...)
+	storetest.Run(t, func(t *testing.T) store.Store { return togetherOn(t, client, nil) })
+	for _, d := range denials(t, server) {
+		if !strings.HasPrefix(d, "command client|") {
+			t.Errorf("the server refused: %s", d)
+		}
+	}
+}
+
+func TestManyHoldsAreRenewedByOneWriteForAll(t *testing.T) {
+	t.Parallel()
+	for name, start := range versions {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := start(t)
+			direct := clientOf(t, server.Addr)
+			s, whole := storeOn(t, user(t, server, "locks", rights(t)...), nil), storeOn(t, direct, nil)
+			defer s.Close()
+			did := func(f func()) (scripts, writes int) {
+				count := func(command string) (n int) {
+					info, err := direct.Info(t.Context(), "commandstats").Result()
+					if err != nil {
+						t.Fatal(err)
+					}
+					fmt.Sscanf(redisinfo.Field(info, "cmdstat_"+command), "calls=%d,", &n)
+					return n
+				}
+				scripts, writes = -count("evalsha"), -count("set")
+				f()
+				return scripts + count("evalsha"), writes + count("set")
+			}
+			expect := func(what string, scripts, writes, wantScripts, wantWrites int) {
+				t.Helper()
+				if scripts != wantScripts || writes != wantWrites {
+					t.Errorf("%s: %d scripts and %d writes, want %d and %d", what, scripts, writes, wantScripts, wantWrites)
+				}
+			}
+			const n = 2*mostTogether + 100 // so that there are three sessions
+			holds := inSessions(t, s, "many", n, time.Minute)
+			if keys := sessionKeys(t, whole); len(keys) != 3 {
+				t.Errorf("%d sessions of %d holds", len(keys), n)
+			}
+			scripts, writes := did(func() { mustRenew(t, s, holds) })
+			expect("all", scripts, writes, 3, 3)
+			if err := s.Release(t.Context(), holds[0]); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.ReleaseAll(t.Context(), holds[1:2])[0]; err != nil {
+				t.Fatal(err)
+			}
+			holds = holds[2:]
+			scripts, writes = did(func() { mustRenew(t, s, holds) })
+			expect("without what was released", scripts, writes, 3, 3)
+			owner := holds[0].Owner
+			holds[0].Owner = "{}"
+			scripts, writes = did(func() { mustRenew(t, s, holds) })
+			expect("with another owner", scripts, writes, 4, 4)
+			holds[0].Owner = owner
+			scripts, writes = did(func() { mustRenew(t, s, holds) })
+			expect("with one by itself", scripts, writes, 4, 4)
+			few := holds[1:fewestTogether]
+			scripts, writes = did(func() { mustRenew(t, s, few) })
+			expect("a few", scripts, writes, len(few), len(few))
+		})
+	}
+}
+
+// What a session keeps expires when it would by itself, though the others go on.
+func TestAHoldThatIsNotRenewedExpiresThoughOthersOfItsSessionGoOn(t *testing.T) {
+	t.Parallel()
+	const ttl = 10 * time.Second
+	for what, abandon := range map[string]func(*testing.T, *Store, store.Hold){
+		"not renewed": func(*testing.T, *Store, store.Hold) {},
+		"its release was not answered": func(t *testing.T, s *Store, h store.Hold) {
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if err := s.Release(ctx, h); !errors.Is(err, context.Canceled) {
+				t.Fatal(err)
+			}
+		},
+		"broken": func(t *testing.T, s *Store, h store.Hold) {
+			if err := s.BreakHold(t.Context(), store.Break{Name: h.Name, ID: h.ID, Token: h.Token, Reason: "x"}); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			open, advance := clocked(t)
+			s, other := open(), open()
+			holds := inSessions(t, s, "held", 3*fewestTogether, ttl)
+			one, rest := holds[0], holds[1:]
+			abandon(t, s, one)
+			for range 4 { // 9.6 s
+				advance(ttl * 24 / 100)
+				mustRenew(t, s, rest)
+			}
+			advance(ttl*4/100 - time.Millisecond)
+			if free(t, other, one.Name) {
+				t.Error("it was free before its time")
+			}
+			advance(time.Millisecond)
+			if !free(t, other, one.Name) {
+				t.Errorf("it is not free after its TTL: %+v", state(t, other, one.Name))
+			}
+			for _, h := range rest {
+				if left := expires(t, other, h.Name); left != ttl-ttl*4/100 {
+					t.Fatalf("%q expires in %v", h.Name, left)
+				}
+			}
+			if err := s.Renew(t.Context(), holds)[0].Err; !errors.Is(err, store.ErrLost) {
+				t.Errorf("its renewal: %v", err)
+			}
+		})
+	}
+}
+
+func TestASessionThatHasEndedIsNotRenewed(t *testing.T) {
+	t.Parallel()
+	open, advance := clocked(t)
+	s := open()
+	holds := inSessions(t, s, "held", fewestTogether, 10*time.Second)
+	advance(10*time.Second - time.Microsecond)
+	mustRenew(t, s, holds)
+	advance(10 * time.Second)
+	for i, r := range s.Renew(t.Context(), holds) {
+		if !errors.Is(r.Err, store.ErrLost) {
+			t.Errorf("renewal %d: %v, want lost", i, r.Err)
+		}
+	}
+	if !free(t, open(), holds[0].Name) {
+		t.Error("the name is not free")
+	}
+	var late []store.Hold // the first renewal of which comes too late
+	for i := range fewestTogether {
+		late = append(late, mustHold(t, s, mutex(fmt.Sprint("late ", i))))
+	}
+	advance(late[0].TTL)
+	for i, r := range s.Renew(t.Context(), late) {
+		if !errors.Is(r.Err, store.ErrLost) {
+			t.Errorf("first renewal %d: %v, want lost", i, r.Err)
+		}
+	}
+}
+
+// A hold that was lost, or withdrawn, though its entry is there still, as the server's clock was set forward and back.
+func TestASessionThatMayKeepWhatIsLostIsNotRenewed(t *testing.T) {
+	t.Parallel()
+	const ttl = 10 * time.Second
+	for what, lose := range map[string]func(*testing.T, *Store, store.Hold){
+		"released": func(t *testing.T, s *Store, h store.Hold) {
+			if err := s.Release(t.Context(), h); !errors.Is(err, store.ErrLost) {
+				t.Errorf("release: %v, want lost", err)
+			}
+		},
+		"withdrawn": func(t *testing.T, s *Store, h store.Hold) {
+			if h.Token = 0; s.Release(t.Context(), h) != nil {
+				t.Error("a release of nothing failed")
+			}
+		},
+		"renewed": func(t *testing.T, s *Store, h store.Hold) {
+			if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; !errors.Is(err, store.ErrLost) {
+				t.Errorf("renewal: %v, want lost", err)
+			}
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			open, advance := clocked(t)
+			s := open()
+			c := mutex("delayed")
+			c.LockDelay, c.TTL = time.Hour, ttl
+			one := mustHold(t, s, c)
+			var rest []store.Hold
+			for i := range 2 * fewestTogether {
+				c := mutex(fmt.Sprint("held ", i))
+				c.TTL = ttl
+				rest = append(rest, mustHold(t, s, c))
+			}
+			mustRenew(t, s, append([]store.Hold{one}, rest...))
+			if !kept(t, s, one.Name) {
+				t.Fatal("no session keeps it")
+			}
+			advance(ttl + time.Second)
+			lose(t, s, one)
+			advance(-2 * time.Second)
+			mustRenew(t, s, rest)
+			if left := expires(t, s, one.Name); left != time.Second {
+				t.Errorf("nobody has it, and it expires in %v", left)
+			}
+		})
+	}
+}
+
+func TestNoExpiryInASessionMovesBack(t *testing.T) {
+	t.Parallel()
+	open, advance := clocked(t)
+	s := open()
+	holds := inSessions(t, s, "held", fewestTogether, 10*time.Second)
+	advance(-4 * time.Second)
+	mustRenew(t, s, holds)
+	if left := expires(t, s, holds[0].Name); left != 14*time.Second {
+		t.Errorf("it expires in %v, and was to in 14 s", left)
+	}
+	for i := range holds {
+		holds[i].TTL = time.Second
+	}
+	mustRenew(t, s, holds)
+	if left := expires(t, s, holds[0].Name); left != 14*time.Second {
+		t.Errorf("renewed for less: it expires in %v, and was to in 14 s", left)
+	}
+}
+
+// What cannot go into a session, or would change by that, is renewed by itself.
+func TestWhatASessionCannotKeepIsRenewedByItself(t *testing.T) {
+	t.Parallel()
+	const ttl = time.Minute
+	open, advance := clocked(t)
+	s := open()
+	var holds []store.Hold
+	add := func(name string, edit func(*store.Claim)) {
+		c := mutex(name)
+		c.TTL = ttl
+		edit(&c)
+		h := mustHold(t, s, c)
+		h.TTL = ttl
+		holds = append(holds, h)
+	}
+	for i := range fewestTogether {
+		add(fmt.Sprint("ordinary ", i), func(*store.Claim) {})
+	}
+	add("long delay", func(c *store.Claim) { c.LockDelay = 3 * time.Hour })
+	add("longer already", func(c *store.Claim) { c.TTL = time.Hour })
+	add("somebody waits", func(*store.Claim) {})
+	add("shared", func(c *store.Claim) { c.Weight = 1 })
+	add("shared", func(c *store.Claim) { c.Weight = 1 })
+	mustAsk(t, s, mutex("somebody waits"))
+	advance(time.Second)
+	for range 2 {
+		mustRenew(t, s, holds)
+		for _, h := range holds {
+			want := ttl
+			if h.Name == "longer already" {
+				want = time.Hour - time.Second
+			}
+			if left := expires(t, s, h.Name); left != want {
+				t.Errorf("%q expires in %v", h.Name, left)
+			}
+			if is := kept(t, s, h.Name); is != strings.HasPrefix(h.Name, "ordinary") {
+				t.Errorf("a session keeps %q: %v", h.Name, is)
+			}
+		}
+	}
+	all := make([]int, len(holds))
+	for i := range all {
+		all[i] = i
+	}
+	s.sessions.fewest = 1
+	if runs, rest := s.together(holds, all); len(runs) != 1 || runs[0].begins || len(rest) != len(holds)-fewestTogether {
+		t.Errorf("it is tried again soon: %d runs, %d by themselves", len(runs), len(rest))
+	}
+	for i := range holds {
+		holds[i].TTL = longestTogether + time.Second
+	}
+	mustRenew(t, s, holds)
+	if kept(t, s, holds[0].Name) {
+		t.Error("a session keeps what is renewed for long")
+	}
+}
+
+// Two Stores of one process, each of which has put the same hold into a session.
+func TestARenewalCountsOnlyInTheSessionThatTheEntryNames(t *testing.T) {
+	t.Parallel()
+	const ttl = 10 * time.Second
+	open, advance := clocked(t)
+	s, other := open(), open()
+	holds := inSessions(t, s, "held", fewestTogether, ttl)
+	advance(time.Second)
+	mustRenew(t, other, holds)
+	advance(3 * time.Second)
+	mustRenew(t, s, holds)
+	for _, h := range holds {
+		if left := expires(t, s, h.Name); left != ttl {
+			t.Errorf("%q was renewed and expires in %v", h.Name, left)
+		}
+	}
+}

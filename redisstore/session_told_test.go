@@ -1,0 +1,184 @@
+package redisstore
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+func TestAHoldGoesToAnotherProcessOutOfASession(t *testing.T) {
+	t.Parallel()
+	open, advance := clocked(t)
+	s, other := open(), open()
+	holds := inSessions(t, s, "held", fewestTogether, 10*time.Second)
+	holds[3].NewID = store.Process{}.NewID()
+	mustRenew(t, s, holds)
+	if kept(t, s, holds[3].Name) {
+		t.Error("the session of its former process keeps it")
+	}
+	adopted := store.Hold{Name: holds[3].Name, ID: holds[3].NewID, Token: holds[3].Token, TTL: 10 * time.Second, NewID: store.NewProcess().NewID()}
+	mustRenew(t, other, []store.Hold{adopted})
+	advance(time.Second)
+	holds[3].NewID = store.ID{}
+	for i, r := range s.Renew(t.Context(), holds) {
+		if lost := errors.Is(r.Err, store.ErrLost); lost != (i == 3) || !lost && r.Err != nil {
+			t.Errorf("renewal %d: %v", i, r.Err)
+		}
+	}
+}
+
+// What was done to a hold its owner hears with the next renewal, as without a session.
+func TestWhatBecameOfAHoldInASessionIsToldWithItsNextRenewal(t *testing.T) {
+	t.Parallel()
+	open, advance := clocked(t)
+	s := open()
+	s.sessions.fewest = 1
+	ctx := t.Context()
+	const ttl = 10 * time.Second
+	for what, c := range map[string]struct {
+		do   func(h store.Hold) error
+		want string // of the error
+	}{
+		"nothing": {func(store.Hold) error { return nil }, ""},
+		"broken": {func(h store.Hold) error {
+			return s.BreakHold(ctx, store.Break{Name: h.Name, ID: h.ID, Token: h.Token, Reason: "because"})
+		}, "because"},
+		"broken now": {func(h store.Hold) error {
+			return s.BreakHold(ctx, store.Break{Name: h.Name, ID: h.ID, Token: h.Token, Now: true})
+		}, "lost"},
+		"given back":            {func(h store.Hold) error { return open().Release(ctx, h) }, "lost"},
+		"the name forgotten":    {func(h store.Hold) error { return s.client.Del(ctx, s.key(h.Name)).Err() }, "lost"},
+		"the session forgotten": {func(store.Hold) error { return s.client.Del(ctx, sessionKeys(t, s)...).Err() }, "lost"},
+		"one waits":             {func(h store.Hold) error { _, err := s.Ask(ctx, mutex(h.Name)); return err }, ""},
+		"many wait": {func(h store.Hold) (err error) {
+			for range usual.fewest + 3 {
+				if _, err = s.Ask(ctx, mutex(h.Name)); err != nil {
+					break
+				}
+			}
+			return err
+		}, ""},
+	} {
+		t.Run(what, func(t *testing.T) {
+			holds := inSessions(t, s, what, 2, ttl)
+			mustRenew(t, s, holds)
+			if err := c.do(holds[0]); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				advance(time.Second)
+				got := s.Renew(ctx, holds)
+				if err := got[0].Err; (err == nil) != (c.want == "") || err != nil && !(errors.Is(err, store.ErrLost) && strings.Contains(err.Error(), c.want)) {
+					t.Fatalf("the renewal: %v, want %q", err, c.want)
+				}
+				if err := got[1].Err; (err != nil) != (what == "the session forgotten") {
+					t.Fatalf("the renewal of the other: %v", err)
+				}
+				if c.want == "" && expires(t, s, holds[0].Name) != ttl {
+					t.Errorf("it was renewed and expires in %v", expires(t, s, holds[0].Name))
+				}
+			}
+		})
+	}
+}
+
+// The weight and the upgrade token are told, and an upgrade is granted beside a session.
+func TestAHoldInASessionIsUpgraded(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	s.sessions.fewest = 1
+	c, reader := mutex("upgraded"), mutex("upgraded")
+	c.Weight, reader.Weight = store.Upgradeable, 1
+	h := []store.Hold{mustHold(t, s, c)}
+	mustRenew(t, s, h)
+	r := mustHold(t, s, reader)
+	if a, err := s.Change(t.Context(), h[0], 1, store.Full); err != nil || a.Granted {
+		t.Fatalf("beside a reader: %+v, %v", a, err)
+	}
+	if got := s.Renew(t.Context(), h)[0]; got.Err != nil || got.Want != store.Full || got.Weight != store.Upgradeable {
+		t.Errorf("while it is pending: %+v", got)
+	}
+	if err := s.Release(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	var token int64
+	for i := range 3 {
+		got := s.Renew(t.Context(), h)[0]
+		if got.Err != nil || got.Weight != store.Full || got.UpgradeToken <= r.Token || token != 0 && got.UpgradeToken != token {
+			t.Errorf("renewal %d: %+v", i, got)
+		}
+		token = got.UpgradeToken
+	}
+	if a, err := s.Change(t.Context(), h[0], 2, store.Upgradeable); err != nil || !a.Granted {
+		t.Errorf("the downgrade: %+v, %v", a, err)
+	}
+}
+
+// A renewal of a session does not write the names, so their keys live longer than it can.
+func TestTheKeyOfANameOutlivesTheSessionOfItsHold(t *testing.T) {
+	t.Parallel()
+	o := apart()
+	o.TokenRetention = time.Minute
+	s := togetherOn(t, clientOf(t, testserver.SharedRedis(t)), o)
+	defer s.Close()
+	c := mutex("delayed")
+	c.LockDelay, c.MinHold = 20*time.Minute, time.Second
+	holds := append(inSessions(t, s, "held", 2, time.Minute), mustHold(t, s, c))
+	mustRenew(t, s, holds)
+	check := func(what string) {
+		t.Helper()
+		for _, h := range holds {
+			want := sessionLife + time.Minute
+			if h.Name == c.Name {
+				want += c.LockDelay
+			}
+			if d := s.client.PTTL(t.Context(), s.key(h.Name)).Val(); d < want-patience || d > want+time.Second {
+				t.Errorf("%s: the key of %q lives for %v, want %v", what, h.Name, d, want)
+			}
+		}
+		for _, key := range sessionKeys(t, s) {
+			if d := s.client.PTTL(t.Context(), key).Val(); d < 2*sessionLife-patience || d > 2*sessionLife+time.Second {
+				t.Errorf("%s: a session is kept for %v, want %v", what, d, 2*sessionLife)
+			}
+		}
+	}
+	check("kept by a session")
+	for _, h := range holds {
+		mustAsk(t, s, mutex(h.Name))
+	}
+	check("somebody waits")
+}
+
+// A session is replaced before it is as old as it can be, and nobody notices.
+func TestASessionIsReplacedInTime(t *testing.T) {
+	t.Parallel()
+	open, advance := clocked(t)
+	s, other := open(), open()
+	holds := inSessions(t, s, "held", fewestTogether, longestTogether)
+	before := sessionKeys(t, s)
+	s.sessions.mu.Lock()
+	for _, p := range s.sessions.of {
+		p.in.begun = p.in.begun.Add(-sessionLife) // by our clock
+	}
+	s.sessions.mu.Unlock()
+	mustRenew(t, s, holds)
+	if after := sessionKeys(t, s); len(after) != len(before)+1 || !kept(t, s, holds[0].Name) {
+		t.Errorf("%d sessions, then %d", len(before), len(after))
+	}
+	for range 20 { // by the server's clock
+		advance(longestTogether * 3 / 4)
+		mustRenew(t, s, holds)
+		for _, h := range holds {
+			if left := expires(t, other, h.Name); left != longestTogether {
+				t.Fatalf("%q was renewed and expires in %v", h.Name, left)
+			}
+		}
+	}
+	if after := sessionKeys(t, s); len(after) < len(before)+2 {
+		t.Errorf("a session went on for longer than it can: %d sessions", len(after))
+	}
+}
