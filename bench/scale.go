@@ -20,12 +20,13 @@ import (
 	"github.com/holdfast-go/holdfast/memstore"
 )
 
-// scale holds many leases at once in this process for a whole TTL, in which
-// each is renewed, and tells what they cost, on each store; then what becomes of
+// scale holds many leases at once in this process, until each has been renewed and then
+// for a whole TTL, and tells what they cost, on each store: what the first renewal writes, which may move
+// a lease into a session, by itself; then what becomes of
 // them while a server is frozen; then what as many waiters cost.
 func scale(ctx context.Context, s setup) error {
 	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "\theap a lease\tgoroutines more\tlost\trequests/s\twrites/s\tround trips/s\t÷ one a renewal\tprocessor\tlatest renewal\ttake all\tgive all back\t")
+	fmt.Fprintln(w, "\theap a lease\tgoroutines more\tlost\trequests/s\twrites/s\tfirst renewal, writes a lease\tround trips/s\t÷ one a renewal\tprocessor\tlatest renewal\ttake all\tgive all back\t")
 	inMemory := onStore(func(_ string, o *holdfast.Options) (ours, error) { return oursOn(memstore.New(), nil, o, nil) })
 	err := holdMany(ctx, s, "memory", inMemory, "", nil, w)
 	if err == nil {
@@ -39,7 +40,7 @@ func scale(ctx context.Context, s setup) error {
 			})
 		})
 	}
-	fmt.Fprintf(s.out, "\n%d leases held at once, TTL %v, after a whole TTL\n", s.held, s.ttl)
+	fmt.Fprintf(s.out, "\n%d leases held at once, TTL %v, for a whole TTL after each was renewed\n", s.held, s.ttl)
 	if err := errors.Join(err, w.Flush()); err != nil || !s.wants("redis") {
 		return err
 	}
@@ -116,6 +117,10 @@ func holdMany(ctx context.Context, s setup, title string, c contender, target st
 	if err != nil {
 		return err
 	}
+	begun, err := count.during(ctx, c, func() error { return sleep(ctx, s.ttl/2) })
+	if err != nil {
+		return err
+	}
 	busy := processor()
 	start := time.Now()
 	costs, err := count.during(ctx, c, func() error { return sleep(ctx, s.ttl) })
@@ -143,8 +148,12 @@ func holdMany(ctx context.Context, s setup, title string, c contender, target st
 	if n := cmp.Or(costs[trips], costs[requests]); n > 0 {
 		fewer = fmt.Sprintf("%.2g", n/seconds/(float64(s.held)/(s.ttl/3).Seconds()))
 	}
-	fmt.Fprintf(w, "holdfast, %s\t%d B\t%d\t%d\t%s\t%s\t%s\t%s\t%.1f %%\t%s\t%s\t%s\t\n", title, moreBytes/int64(s.held), moreGoroutines, lost,
-		rate(requests), rate(writes), rate(trips), fewer, 100*share, time.Duration(latest.Load()).Round(time.Millisecond),
+	atFirst := "-"
+	if n, ok := begun[writes]; ok {
+		atFirst = fmt.Sprintf("%.2f", n/float64(s.held))
+	}
+	fmt.Fprintf(w, "holdfast, %s\t%d B\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%.1f %%\t%s\t%s\t%s\t\n", title, moreBytes/int64(s.held), moreGoroutines, lost,
+		rate(requests), rate(writes), atFirst, rate(trips), fewer, 100*share, time.Duration(latest.Load()).Round(time.Millisecond),
 		took.Round(time.Millisecond), gave.Round(time.Millisecond))
 	return nil
 }
