@@ -31,6 +31,10 @@ const (
 	sessionLife = 2 * time.Hour
 	// longestTogether is the longest TTL of a hold in a session.
 	longestTogether = sessionLife / 8
+	// leftFor is for how many TTLs a session is renewed once a hold has left it, until it is replaced. A
+	// fail-over, or a crash, can lose the write by which the entry left, though that was answered: then the
+	// session would keep what nobody has.
+	leftFor = 2
 	// apartFor is for how long no session is begun on a server that refused one.
 	apartFor = 10 * time.Minute
 )
@@ -41,7 +45,7 @@ const (
 type session struct {
 	id    [8]byte
 	ttl   time.Duration
-	begun store.Instant // just before it was sent
+	until store.Instant // it is replaced then
 	holds int
 	over  bool // it is not renewed any more
 }
@@ -92,7 +96,7 @@ func (s *Store) together(holds []store.Hold, valid []int) (runs []*run, rest []i
 		switch {
 		case names[h.Name] > 1 || h.NewID != (store.ID{}): //mutant:redis-session-of-others
 			rest = append(rest, i)
-		case p.in != nil && p.in.ttl == h.TTL && now < p.in.begun.Add(sessionLife*3/4): //mutant:redis-session-replaced
+		case p.in != nil && p.in.ttl == h.TTL && now < p.in.until: //mutant:redis-session-replaced
 			there[p.in] = append(there[p.in], i)
 		case p.in == nil && now < p.again || h.TTL > longestTogether || now < ss.apart:
 			rest = append(rest, i)
@@ -119,7 +123,7 @@ func (s *Store) together(holds []store.Hold, valid []int) (runs []*run, rest []i
 		parts := (len(some) + mostTogether - 1) / mostTogether
 		for k := range parts {
 			part := some[k*len(some)/parts : (k+1)*len(some)/parts]
-			sess := &session{ttl: ttl, begun: now}
+			sess := &session{ttl: ttl, until: now.Add(sessionLife * 3 / 4)}
 			rand.Read(sess.id[:])
 			r := s.renewalOf(sess, holds, part, min(ss.fewest, len(part)))
 			r.begins = true
@@ -226,6 +230,7 @@ func (ss *sessions) leave(id store.ID, sure bool) {
 	case in == nil:
 	case sure: //mutant:redis-session-left-for-sure
 		in.holds--
+		in.until = min(in.until, store.Now().Add(leftFor*in.ttl)) //mutant:redis-session-left-goes-on
 	default:
 		in.over = true
 	}
@@ -239,7 +244,7 @@ func (ss *sessions) sweep(now store.Instant) {
 	}
 	ss.swept = now
 	for id, p := range ss.of {
-		if p.in == nil && p.again < now || p.in != nil && p.in.begun.Add(sessionLife) < now {
+		if p.in == nil && p.again < now || p.in != nil && p.in.until.Add(sessionLife) < now {
 			delete(ss.of, id) // nobody renews such a session
 		}
 	}

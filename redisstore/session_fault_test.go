@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -128,6 +129,70 @@ func TestWhenTheAnswerOfASessionIsLostItsHoldsGoOn(t *testing.T) {
 		if err := s.Release(t.Context(), h); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// A fail-over can lose the write by which a hold left its session, though it was answered. So that the session does not keep the name of one
+// that was given back for as long as the others are held, it is replaced soon. No server is asked here.
+func TestASessionIsReplacedSoonAfterAHoldHasLeftIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+		defer client.Close()
+		s := storeOn(t, client, nil)
+		defer s.Close()
+		const ttl = time.Minute
+		old := &session{ttl: ttl, until: store.Now().Add(sessionLife), holds: 2 * fewestTogether}
+		var holds []store.Hold
+		var all []int
+		for i := range old.holds {
+			c := mutex(fmt.Sprint(i))
+			holds, all = append(holds, store.Hold{Name: c.Name, ID: c.ID, Token: 1, TTL: ttl}), append(all, i)
+			s.sessions.of[c.ID] = place{in: old}
+		}
+		renewsOld := func(what string, want bool) {
+			t.Helper()
+			runs, rest := s.together(holds, all)
+			if len(runs) != 1 || len(rest) > 0 || runs[0].begins == want || (runs[0].session == old) != want {
+				t.Errorf("%s: %d runs, %d holds by themselves; want the session renewed: %v", what, len(runs), len(rest), want)
+			}
+		}
+		time.Sleep(sessionLife / 2)
+		renewsOld("all are there", true)
+		s.sessions.released(&holds[0], nil)
+		all = all[1:]
+		renewsOld("one was given back", true)
+		time.Sleep(ttl)
+		s.sessions.renewed(holds[1].ID, nil) // by itself: later is no later end
+		all = all[1:]
+		renewsOld("another has left", true)
+		time.Sleep((leftFor - 1) * ttl)
+		renewsOld("it was so a while ago", false)
+	})
+}
+
+// The same on a server that has forgotten a release: the name is free a few TTLs later, though the others of its session go on.
+func TestANameWhoseReleaseWasForgottenComesFree(t *testing.T) {
+	t.Parallel()
+	s := storeOn(t, clientOf(t, testserver.SharedRedis(t)), apart())
+	defer s.Close()
+	const ttl = 2 * time.Second
+	holds := inSessions(t, s, "held", 2*fewestTogether, ttl)
+	one, rest := holds[0], holds[1:]
+	before := s.client.Get(t.Context(), s.key(one.Name)).Val()
+	if err := s.Release(t.Context(), one); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.client.Set(t.Context(), s.key(one.Name), before, time.Hour).Err(); err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Now()
+	until(t, "the name is free", func() bool {
+		mustRenew(t, s, rest)
+		return free(t, s, one.Name)
+	})
+	if took := time.Since(begin); took < ttl/2 {
+		t.Errorf("it was free after %v: nothing was forgotten", took)
 	}
 }
 

@@ -162,7 +162,7 @@ func TestASessionIsReplacedInTime(t *testing.T) {
 	before := sessionKeys(t, s)
 	s.sessions.mu.Lock()
 	for _, p := range s.sessions.of {
-		p.in.begun = p.in.begun.Add(-sessionLife) // by our clock
+		p.in.until = p.in.until.Add(-sessionLife) // by our clock
 	}
 	s.sessions.mu.Unlock()
 	mustRenew(t, s, holds)
