@@ -87,6 +87,7 @@ func TestTheTestsCatchEachMutantOfTheSessions(t *testing.T) {
 		{"a release that was not answered is taken for one", abandoned, "redis-session-left-for-sure", mutant.Cond("true")},
 		{"a session that a hold has left goes on", "TestASessionIsReplacedSoonAfterAHoldHasLeftIt", "redis-session-left-goes-on", mutant.Delete()},
 		{"a session goes on while holds leave it", "TestASessionIsReplacedSoonAfterAHoldHasLeftIt", "redis-session-left-goes-on", mutant.Value("store.Now().Add(leftFor * in.ttl)")},
+		{"a session that may keep more is renewed", "TestASessionWithAStrangeAnswerIsNotRenewed", "redis-session-of-a-strange-answer", mutant.Delete()},
 		{"what is lost is in no session", "TestASessionThatMayKeepWhatIsLostIsNotRenewed", "redis-session-left-for-sure", mutant.Cond("true")},
 		{"a session that has ended is renewed", ended, "redis-session-ended", mutant.Line("if not old or x > latest then return 'L' end")},
 		{"a session goes on for ever", replaced, "redis-session-ended", mutant.Line("if not old or old <= now then return 'L' end")},

@@ -200,6 +200,7 @@ func (s *Store) renewedTogether(ctx context.Context, r *run, holds []store.Hold,
 			}
 		default:
 			out[i].Err = s.strange("renew", h.Name, answer)
+			r.session.over = true // it may keep more than we know of //mutant:redis-session-of-a-strange-answer
 		}
 	}
 	ss.sweep(now)

@@ -171,6 +171,38 @@ func TestASessionIsReplacedSoonAfterAHoldHasLeftIt(t *testing.T) {
 	})
 }
 
+// Of an answer that breaks off it is not known which of the holds went into the session: it is not renewed.
+func TestASessionWithAStrangeAnswerIsNotRenewed(t *testing.T) {
+	t.Parallel()
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	defer client.Close()
+	s := storeOn(t, client, nil)
+	defer s.Close()
+	var holds []store.Hold
+	var all []int
+	for i := range 3 * fewestTogether {
+		c := mutex(fmt.Sprint(i))
+		holds, all = append(holds, store.Hold{Name: c.Name, ID: c.ID, Token: 1, TTL: c.TTL}), append(all, i)
+	}
+	stands := "H" + strings.Repeat("\x00", 34)
+	for what, known := range map[string]int{"whole": len(holds), "broken off": len(holds) - 1} {
+		s.sessions.of = map[store.ID]place{}
+		runs, _ := s.together(holds, all)
+		runs[0].call = done
+		runs[0].SetVal("H" + strings.Repeat(stands, known))
+		out := make([]store.Renewal, len(holds))
+		if rest := s.renewedTogether(t.Context(), runs[0], holds, out); len(rest) > 0 {
+			t.Errorf("%s: %d are renewed by themselves", what, len(rest))
+		}
+		if err := out[len(holds)-1].Err; (err != nil) != (known < len(holds)) {
+			t.Errorf("%s: the last renewal: %v", what, err)
+		}
+		if runs, _ := s.together(holds[:known], all[:known]); len(runs) != 1 || runs[0].begins != (known < len(holds)) {
+			t.Errorf("%s: the next time it begins a session: %v", what, runs[0].begins)
+		}
+	}
+}
+
 // The same on a server that has forgotten a release: the name is free a few TTLs later, though the others of its session go on.
 func TestANameWhoseReleaseWasForgottenComesFree(t *testing.T) {
 	t.Parallel()
