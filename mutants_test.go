@@ -63,7 +63,7 @@ var engineMutants = []mutant.Broken{
 
 	// Rule 4.
 	one("a call for each lease", "TestRule4_LeasesAreRenewedInBatches", "call-each-lease", mutant.Value("1")),
-	inside("what was renewed together is torn apart", "TestRule4_TheNextRenewalCountsFromWhenThisOneWasDue", "renewed-together-again", mutant.Value("sent, h.s.renewAfter(r.TTL)")),
+	inside("what was renewed together is torn apart", "TestRule4_TheNextRenewalCountsFromWhenThisOneWasDue", "renewed-together-again", mutant.Value("h.s.renewAt(sent, h.s.renewAfter(r.TTL))")),
 	one("who is renewed with whom is chance", "TestRule4_WhatWasRenewedTogetherIsAgain", "renewed-in-the-same-batch", mutant.Delete()),
 	one("what is nearly due waits", "TestRule4_WhatIsNearlyDueGoesWithTheRest", "nearly-due-waits", mutant.Value("now")),
 	one("one name's failure fails the batch", "TestRule4_OneNamesFailureDoesNotTouchAnothers", "name-failure-fails-batch", mutant.Before("for _, a := range answers {\n\tif a.Err != nil {\n\t\tanswers[i] = a\n\t}\n}")),
