@@ -14,7 +14,7 @@ func TestTheTestsCatchEachMutantOfTheFleet(t *testing.T) {
 		tooFew  = "TestNothingIsToldAsOursThatTooFewReplicasConfirm"
 		written = "TestEachAnswerThatGivesSomethingIsWrittenForIt"
 		full    = "TestOnAFullServerLeasesAreRenewedAndGivenBack/Redis"
-		trees   = "TestDifferential/{2_1}"
+		trees   = "TestDifferential/{2_1}_16"
 		lines   = "TestDifferential/{16_12}_16"
 		room    = "TestRoomThatComesWithoutAnEndIsGiven"
 		kept    = "TestANameIsRememberedForAsLongAsSaidAfterItsLastEntry"
@@ -101,8 +101,8 @@ func TestTheTestsCatchEachMutantOfTheSessions(t *testing.T) {
 		{"a hash has sessions", told, "redis-hash-without-sessions", mutant.Delete()},
 		{"a name does not outlive its session", outlives, "redis-name-kept-for-session", mutant.Line("local ms = RETENTION + math.ceil((math.max(x + delay, since + keep) - now) / 1000)")},
 		{"a name that is written does not outlive its session", outlives, "redis-name-outlives-session", mutant.Delete()},
-		{"scripts name sessions that others may not read", refused + "/scripts", "redis-session-readable", mutant.Delete()},
-		{"a session that was refused is tried each time", refused + "/names", "redis-session-refused", mutant.Delete()},
+		{"scripts name sessions that others may not read", refused + "/scripts_may_read_no_session_of_others", "redis-session-readable", mutant.Delete()},
+		{"a session that was refused is tried each time", refused + "/names_alone_may_be_read", "redis-session-refused", mutant.Delete()},
 		{"what a session cannot keep is tried each time", itself, "redis-session-tried-again", mutant.Cond("false")},
 		{"a cluster has sessions", "TestOnAClusterNoSessionIsTried", "redis-session-on-cluster", mutant.Line("s.hasSessions = true")},
 	} {
