@@ -102,6 +102,7 @@ func TestWhenTheAnswersOfAPipelineAreLostEveryRepeatIsRight(t *testing.T) {
 	p := newProxy(t, server.Addr)
 	s := storeOn(t, clientOf(t, p.addr), nil)
 	defer s.Close()
+	s.hasSessions = false // each renewal is a script of its own
 	var holds []store.Hold
 	for i := range 50 {
 		holds = append(holds, mustHold(t, s, mutex(fmt.Sprint(i))))
