@@ -3,6 +3,7 @@ package redisstore
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -14,33 +15,35 @@ import (
 // tried names the name or key.
 func (s *Store) failed(what string, err error) error {
 	text := err.Error()
-	has := func(parts ...string) bool {
-		for _, p := range parts {
-			if strings.Contains(text, p) {
-				return true
-			}
-		}
-		return false
-	}
 	var server redis.Error
 	if !errors.As(err, &server) {
 		return fmt.Errorf("%w: %s on %s: %w", store.ErrUnavailable, what, s.address, err)
 	}
 	switch {
-	case has("NOPERM", "NOAUTH", "WRONGPASS", "ERR invalid password", "ERR AUTH ", "No permissions", "The user executing the script", "ACL failure in script"): //mutant:redis-denied-texts
+	case forbids(text), has(text, "NOAUTH", "WRONGPASS", "ERR invalid password", "ERR AUTH "):
 		return fmt.Errorf("%w: %s on %s: %w (the package comment of redisstore lists the rights that suffice)", store.ErrDenied, what, s.address, err)
-	case has("WRONGTYPE"):
+	case has(text, "WRONGTYPE"):
 		return fmt.Errorf("%w: %s on %s: the key holds another type of value: it is not of holdfast and was left alone", store.ErrCorrupt, what, s.address)
-	case has("CROSSSLOT", "unknown command", "Unknown Redis command", "syntax error"):
+	case has(text, "CROSSSLOT", "unknown command", "Unknown Redis command", "syntax error"):
 		return fmt.Errorf("%w: %s on %s: the server cannot run the script (Redis %d.%d or newer is needed): %w", store.ErrUnsupported, what, s.address, needMajor, needMinor, err)
 	}
-	if has("holdfast: damaged") {
+	if has(text, "holdfast: damaged") {
 		return fmt.Errorf("%w: %s on %s: the key holds a value that is damaged: it was left alone; delete it if nobody needs it", store.ErrCorrupt, what, s.address)
 	}
-	if has("OOM command not allowed") {
+	if has(text, "OOM command not allowed") {
 		err = fmt.Errorf("%w (the server's memory is full, so nothing new can be locked until it has some again or its maxmemory is raised; what is held can be renewed and released, by a user who may use PEXPIRE)", err)
 	}
 	return fmt.Errorf("%w: %s on %s: %w", store.ErrUnavailable, what, s.address, err)
+}
+
+// forbids reports whether a server says that this user may not do that.
+func forbids(text string) bool {
+	return has(text, "NOPERM", "No permissions", "The user executing the script", "ACL failure in script") //mutant:redis-denied-texts
+}
+
+// has reports whether one of the parts is in the text.
+func has(text string, parts ...string) bool {
+	return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(text, p) })
 }
 
 func (s *Store) corrupt(key string) error {

@@ -35,7 +35,7 @@ const (
 	// fail-over, or a crash, can lose the write by which the entry left, though that was answered: then the
 	// session would keep what nobody has.
 	leftFor = 2
-	// apartFor is for how long no session is begun on a server that refused one.
+	// apartFor is for how long no session is begun on a server that says that it cannot have one.
 	apartFor = 10 * time.Minute
 )
 
@@ -162,8 +162,8 @@ func (s *Store) renewedTogether(ctx context.Context, r *run, holds []store.Hold,
 	now := store.Now()
 	var refused redis.Error
 	switch {
-	case errors.As(err, &refused): // it did not run, or broke off
-		if r.begins {
+	case errors.As(err, &refused) && !passes(err.Error()): // it did not run, or broke off
+		if r.begins && forGood(err.Error()) { //mutant:redis-session-refused-for-good
 			ss.apart = now.Add(apartFor) //mutant:redis-session-refused
 		}
 		return r.holds
@@ -205,6 +205,18 @@ func (s *Store) renewedTogether(ctx context.Context, r *run, holds []store.Hold,
 	}
 	ss.sweep(now)
 	return rest
+}
+
+// forGood reports whether a server says that sessions cannot work: by the rights of this user, or because its keys
+// are on several servers.
+func forGood(text string) bool {
+	return forbids(text) || has(text, "CROSSSLOT", "hash to the same slot", "non local key", "undeclared key")
+}
+
+// passes reports whether a server says that it runs nothing, or writes nothing, for now. A renewal of each hold by itself
+// would be answered the same, and a session is as it was.
+func passes(text string) bool {
+	return has(text, "LOADING", "BUSY ", "READONLY", "NOREPLICAS", "MASTERDOWN", "MISCONF", "CLUSTERDOWN", "TRYAGAIN", "max number of clients") //mutant:redis-refusals-that-pass
 }
 
 // renewed notes how the renewal of a hold by itself came out: with an expiry of its own.
