@@ -102,6 +102,7 @@ func TestTheTestsCatchEachMutantOfTheSessions(t *testing.T) {
 		{"a hash has sessions", told, "redis-hash-without-sessions", mutant.Delete()},
 		{"a name does not outlive its session", outlives, "redis-name-kept-for-session", mutant.Line("local ms = RETENTION + math.ceil((math.max(x + delay, since + keep) - now) / 1000)")},
 		{"a name that is written does not outlive its session", outlives, "redis-name-outlives-session", mutant.Delete()},
+		{"a lock delay is forgotten with its session", "TestALockDelayOutlivesTheLossOfItsSession", "redis-lost-session-covered", mutant.Line("e.covered = math.max((latest or 0) + e.delay, e.since + e.keep)")},
 		{"scripts name sessions that others may not read", refused + "/scripts_may_read_no_session_of_others", "redis-session-readable", mutant.Delete()},
 		{"a session that was refused is tried each time", refused + "/names_alone_may_be_read", "redis-session-refused", mutant.Delete()},
 		{"a refusal for now turns sessions off", passing + "it_is_full", "redis-session-refused-for-good", mutant.Cond("r.begins")},

@@ -153,6 +153,29 @@ func TestTheKeyOfANameOutlivesTheSessionOfItsHold(t *testing.T) {
 	check("somebody waits")
 }
 
+// Of a session that was evicted or deleted it is not known when it ended. The lock delay counts from the grant then, and the key of
+// the name lives for as long as that.
+func TestALockDelayOutlivesTheLossOfItsSession(t *testing.T) {
+	t.Parallel()
+	o := apart()
+	o.TokenRetention = time.Minute
+	s := togetherOn(t, clientOf(t, testserver.SharedRedis(t)), o)
+	defer s.Close()
+	c := mutex("delayed")
+	c.LockDelay = 20 * time.Minute
+	mustRenew(t, s, []store.Hold{mustHold(t, s, c)})
+	if keys := sessionKeys(t, s); len(keys) != 1 || s.client.Del(t.Context(), keys...).Err() != nil {
+		t.Fatalf("the sessions are %q", keys)
+	}
+	if a := mustAsk(t, s, mutex(c.Name)); a.Granted || a.Until < c.LockDelay-patience || a.Until > c.LockDelay {
+		t.Errorf("another: %+v, want it to wait for the delay", a)
+	}
+	want := c.LockDelay + o.TokenRetention
+	if d := s.client.PTTL(t.Context(), s.key(c.Name)).Val(); d < want-patience || d > want+time.Second {
+		t.Errorf("the key lives for %v, want %v", d, want)
+	}
+}
+
 // A session is replaced before it is as old as it can be, and nobody notices.
 func TestASessionIsReplacedInTime(t *testing.T) {
 	t.Parallel()

@@ -65,7 +65,7 @@ local function enlist()
 		if e.session then
 			local x, latest = session(e.session)
 			e.expires = x or e.since -- a session that was lost keeps nothing
-			e.covered = math.max((latest or 0) + e.delay, e.since + e.keep)
+			e.covered = math.max((latest or e.since) + e.delay, e.since + e.keep) --mutant:redis-lost-session-covered
 		end
 		e.over = ends(e)
 		entries[e.id], limit, n = e, e.limit, n + 1
