@@ -2,10 +2,14 @@ package redisstore
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/redisstore/internal/redisinfo"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -61,5 +65,54 @@ func beside(b *testing.B, one, other *Store) {
 			}
 			b.ReportMetric(float64(took[other])/float64(took[one]), "ratio")
 		})
+	}
+}
+
+// What a hold that a session keeps costs the server, beside one that is renewed by itself: of its processor, which other
+// work on the machine does not change.
+func BenchmarkSessionsBesideNone(b *testing.B) {
+	client := clientOf(b, testserver.Redis(b).Addr, func(o *redis.Options) { o.ReadTimeout = time.Minute })
+	none, with := storeOn(b, client, apart()), storeOn(b, client, apart())
+	b.Cleanup(func() { none.Close(); with.Close() })
+	none.hasSessions = false
+	const n = 2000
+	used := func() (seconds float64) {
+		info, err := client.Info(b.Context(), "cpu").Result()
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, field := range []string{"used_cpu_user", "used_cpu_sys"} {
+			s, err := strconv.ParseFloat(redisinfo.Field(info, field), 64)
+			if err != nil {
+				b.Fatal(err)
+			}
+			seconds += s
+		}
+		return seconds
+	}
+	took := map[string]map[*Store]float64{"first": {}, "later": {}, "release": {}}
+	for b.Loop() {
+		for _, s := range []*Store{none, with} {
+			var holds []store.Hold
+			for k := range n {
+				holds = append(holds, mustHold(b, s, mutex(fmt.Sprint("name ", k))))
+			}
+			for _, what := range []string{"first", "later"} {
+				before := used()
+				mustRenew(b, s, holds)
+				took[what][s] += used() - before
+			}
+			before := used()
+			for _, err := range s.ReleaseAll(b.Context(), holds) {
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+			took["release"][s] += used() - before
+		}
+	}
+	for what, of := range took {
+		b.ReportMetric(of[with]/of[none], what+"-ratio")
+		b.ReportMetric(1e6*of[none]/float64(b.N)/n, what+"-us-alone")
 	}
 }

@@ -42,7 +42,7 @@ func TestTheTestsCatchEachMutantOfTheFleet(t *testing.T) {
 		// Of the scripts.
 		{"what is there already is given unwritten", written, "redis-give-writes", mutant.Delete()},
 		{"an upgrade that is there is given unwritten", written, "redis-change-gives", mutant.Line("return done('G' .. told(e))")},
-		{"a lone hold is not given back to a full server", full, "redis-release-alone", mutant.Line("local answer = redis.call('SET', KEYS[1], head, 'KEEPTTL')")},
+		{"a lone hold is not given back to a full server", full, "redis-release-alone", mutant.Line("local answer = redis.call('SET', KEYS[1], head, 'PX', RETENTION)")},
 		{"a full server lets others wait", full, "redis-ask-adds", mutant.Line("added = false")},
 		{"all tokens are kept for a day", kept, "redis-retention", mutant.Line("local ms = 86400000 + math.ceil(left / 1000)")},
 		{"a name is kept as one string", steps, "redis-few", mutant.Line("var usual = shape{fanout: 16, fewest: 1 << 30}")},
@@ -103,6 +103,8 @@ func TestTheTestsCatchEachMutantOfTheSessions(t *testing.T) {
 		{"a name does not outlive its session", outlives, "redis-name-kept-for-session", mutant.Line("local ms = RETENTION + math.ceil((math.max(x + delay, since + keep) - now) / 1000)")},
 		{"a name that is written does not outlive its session", outlives, "redis-name-outlives-session", mutant.Delete()},
 		{"a lock delay is forgotten with its session", "TestALockDelayOutlivesTheLossOfItsSession", "redis-lost-session-covered", mutant.Line("e.covered = math.max((latest or 0) + e.delay, e.since + e.keep)")},
+		{"a hold whose session has ended is given back as if it lived", "TestASessionThatMayKeepWhatIsLostIsNotRenewed/released", "redis-release-of-a-session", mutant.Line("expires = now + 1")},
+		{"a name is kept for its session though it was given back", "TestANameGivenBackOutOfASessionIsKeptNoLonger", "redis-release-alone", mutant.Line("local answer = redis.pcall('SET', KEYS[1], head, 'KEEPTTL')")},
 		{"scripts name sessions that others may not read", refused + "/scripts_may_read_no_session_of_others", "redis-session-readable", mutant.Delete()},
 		{"a session that was refused is tried each time", refused + "/names_alone_may_be_read", "redis-session-refused", mutant.Delete()},
 		{"a refusal for now turns sessions off", passing + "it_is_full", "redis-session-refused-for-good", mutant.Cond("r.begins")},

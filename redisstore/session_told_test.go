@@ -176,6 +176,29 @@ func TestALockDelayOutlivesTheLossOfItsSession(t *testing.T) {
 	}
 }
 
+// The key of a name is kept for longer only while a session keeps its hold.
+func TestANameGivenBackOutOfASessionIsKeptNoLonger(t *testing.T) {
+	t.Parallel()
+	o := apart()
+	o.TokenRetention = time.Minute
+	s := togetherOn(t, clientOf(t, testserver.SharedRedis(t)), o)
+	defer s.Close()
+	alone, waited := inSessions(t, s, "alone", 1, time.Minute)[0], inSessions(t, s, "waited for", 1, time.Minute)[0]
+	w := mutex(waited.Name)
+	mustAsk(t, s, w)
+	if err := s.Release(t.Context(), store.Hold{Name: w.Name, ID: w.ID}); err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range []store.Hold{alone, waited} {
+		if err := s.Release(t.Context(), h); err != nil {
+			t.Fatal(err)
+		}
+		if d := s.client.PTTL(t.Context(), s.key(h.Name)).Val(); d < o.TokenRetention-patience || d > o.TokenRetention {
+			t.Errorf("the key of %q lives for %v, want %v", h.Name, d, o.TokenRetention)
+		}
+	}
+}
+
 // A session is replaced before it is as old as it can be, and nobody notices.
 func TestASessionIsReplacedInTime(t *testing.T) {
 	t.Parallel()

@@ -3,11 +3,15 @@
 local s = redis.call('MGET', KEYS[1])[1]
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
-if s and #s >= 113 and string.sub(s, 1, 3) == 'hf3' and string.byte(s, 113) < 4 then
-	-- Nobody else is there, no session keeps it, and nothing stays in the way. What follows the
-	-- helpers says the same, more slowly.
+if s and #s >= 113 and string.sub(s, 1, 3) == 'hf3' then
+	-- Nobody else is there, and nothing stays in the way. What follows the helpers says the same, more slowly.
 	local token, since, expires, id, keep, owner, broken = struct.unpack('<dddc32dHB', s, 12)
-	if #s == 113 + owner + broken and id == ARGV[1] and token == tonumber(ARGV[2]) and expires > now and since + keep <= now then
+	local flags = string.byte(s, 113)
+	if #s == 113 + owner + broken and id == ARGV[1] and token == tonumber(ARGV[2]) and since + keep <= now and (flags < 4 or flags == 7) then
+		if flags == 7 then
+--@ session.lua
+			expires = session(string.sub(s, 28, 35)) or since --mutant:redis-release-of-a-session
+		end
 		local head = string.sub(s, 1, 11)
 		if ARGV[3] ~= '0' then
 			local used, after = tonumber(ARGV[3]), token + struct.unpack('<H', s, 111)
@@ -15,8 +19,10 @@ if s and #s >= 113 and string.sub(s, 1, 3) == 'hf3' and string.byte(s, 113) < 4 
 				head = struct.pack('<c3d', 'hf3', used)
 			end
 		end
-		local answer = redis.pcall('SET', KEYS[1], head, 'KEEPTTL') --mutant:redis-release-alone
-		if not answer.err then return 1 end -- else save finds out why
+		if expires > now then
+			local answer = redis.pcall('SET', KEYS[1], head, 'PX', RETENTION) --mutant:redis-release-alone
+			if not answer.err then return 1 end -- else save finds out why
+		end
 	end
 end
 --@ queue.lua
