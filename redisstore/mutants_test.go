@@ -75,6 +75,7 @@ func TestTheTestsCatchEachMutantOfTheSessions(t *testing.T) {
 		told      = "TestWhatBecameOfAHoldInASessionIsToldWithItsNextRenewal"
 		outlives  = "TestTheKeyOfANameOutlivesTheSessionOfItsHold"
 		replaced  = "TestASessionIsReplacedInTime"
+		same      = "TestASessionCannotBeToldFromRenewalsOfEachHold"
 		passing   = "TestSessionsGoOnOnceTheServerTakesWritesAgain/Redis,_"
 		refused   = "TestWhereSessionsAreRefusedHoldsAreRenewedByThemselves"
 	)
@@ -105,6 +106,13 @@ func TestTheTestsCatchEachMutantOfTheSessions(t *testing.T) {
 		{"a lock delay is forgotten with its session", "TestALockDelayOutlivesTheLossOfItsSession", "redis-lost-session-covered", mutant.Line("e.covered = math.max((latest or 0) + e.delay, e.since + e.keep)")},
 		{"a hold whose session has ended is given back as if it lived", "TestASessionThatMayKeepWhatIsLostIsNotRenewed/released", "redis-release-of-a-session", mutant.Line("expires = now + 1")},
 		{"a name is kept for its session though it was given back", "TestANameGivenBackOutOfASessionIsKeptNoLonger", "redis-release-alone", mutant.Line("local answer = redis.pcall('SET', KEYS[1], head, 'KEEPTTL')")},
+		{"a session takes in what another has", "TestASessionTakesInNothingThatAnotherHas", "redis-session-of-whom", mutant.Line("if #s ~= 113 + owner then return end")},
+		{"a session takes in what others wait for", itself, "redis-session-of-whom", mutant.Line("if id ~= its or token ~= first then return end")},
+		{"a session goes on without a hold, in a long run", "TestWhatIsLostOrComesLateBreaksNoPromiseOfASession", "redis-session-whole", mutant.Cond("len(some) > 0")},
+		{"an expiry moves back into a session, in a long run", same, "redis-gathers-what-lives", mutant.Line("if flags % 2 == 0 or expires <= now or delay > LIFE * 1000 then return end")},
+		{"what has expired goes into a session, in a long run", same, "redis-gathers-what-lives", mutant.Line("if expires > x or delay > LIFE * 1000 then return end")},
+		{"a session takes in what another has, in a long run", "TestAServerThatForgotKeepsWhatItPromisesFromThenOn", "redis-session-of-whom", mutant.Line("if #s ~= 113 + owner then return end")},
+		{"a session that has ended is renewed, in a long run", same, "redis-session-ended", mutant.Line("if not old or x > latest then return 'L' end")},
 		{"scripts name sessions that others may not read", refused + "/scripts_may_read_no_session_of_others", "redis-session-readable", mutant.Delete()},
 		{"a session that was refused is tried each time", refused + "/names_alone_may_be_read", "redis-session-refused", mutant.Delete()},
 		{"a refusal for now turns sessions off", passing + "it_is_full", "redis-session-refused-for-good", mutant.Cond("r.begins")},

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -151,6 +152,36 @@ func TestTheKeyOfANameOutlivesTheSessionOfItsHold(t *testing.T) {
 		mustAsk(t, s, mutex(h.Name))
 	}
 	check("somebody waits")
+}
+
+// A server that forgot a name has given it to another: whoever had it is told so, and puts nothing of the other into a session, be it
+// the first renewal or a later one.
+func TestASessionTakesInNothingThatAnotherHas(t *testing.T) {
+	t.Parallel()
+	open, _ := clocked(t)
+	s, other := open(), open()
+	for _, what := range []string{"first", "later"} {
+		var holds []store.Hold
+		for i := range fewestTogether + 1 {
+			holds = append(holds, mustHold(t, s, mutex(fmt.Sprint(what, " ", i))))
+		}
+		if what == "later" {
+			mustRenew(t, s, holds)
+		}
+		if err := s.client.Del(t.Context(), s.key(holds[0].Name)).Err(); err != nil {
+			t.Fatal(err)
+		}
+		second := mustHold(t, other, mutex(holds[0].Name))
+		for i, r := range s.Renew(t.Context(), holds) {
+			if lost := errors.Is(r.Err, store.ErrLost); lost != (i == 0) || !lost && r.Err != nil {
+				t.Errorf("%s renewal, hold %d: %v", what, i, r.Err)
+			}
+			if kept(t, s, holds[i].Name) == (i == 0) {
+				t.Errorf("%s renewal: a session keeps %q: %v", what, holds[i].Name, i == 0)
+			}
+		}
+		mustRenew(t, other, []store.Hold{second})
+	}
 }
 
 // Of a session that was evicted or deleted it is not known when it ended. The lock delay counts from the grant then, and the key of

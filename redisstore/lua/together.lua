@@ -30,7 +30,8 @@ local function kept(key, s, a)
 	if not s or #s < 113 or string.sub(s, 1, 3) ~= 'hf3' then return end
 	local last, token, since, expires, id, keep, owner, broken, delay, fence, limit, weight, want, turn, n, flags = struct.unpack('<ddddc32dHBddI4I4I4I4HB', s, 4)
 	local its, first, used, from = struct.unpack('<c32dd', a)
-	if #s ~= 113 + owner or id ~= its or token ~= first then return end -- somebody else is there, or it is gone
+	-- Somebody else is there, or it is gone.
+	if #s ~= 113 + owner or id ~= its or token ~= first then return end --mutant:redis-session-of-whom
 	if broken > 0 or want ~= weight or used - token > turn then return end
 	if from <= #a and string.sub(a, from) ~= string.sub(s, 114) then return end
 	local stands = 'H' .. struct.pack('<dddI4I4H', last, token, fence, weight, want, n)

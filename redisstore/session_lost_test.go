@@ -1,0 +1,333 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A fault is what becomes of the exchanges of a client.
+type fault int
+
+const (
+	none   fault = iota
+	unread       // the server runs it, and the answer is lost
+	late         // the server runs it some time later, and the client has left
+)
+
+// faults is a hook that brings faults about.
+type faults struct {
+	now  fault
+	of   []*promise // what they are about
+	left []leftover
+}
+
+// A leftover is a command that will come late.
+type leftover struct {
+	args []any
+	of   []*promise
+}
+
+func (f *faults) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (f *faults) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		return f.exchange([]redis.Cmder{cmd}, func() error { return next(ctx, cmd) })
+	}
+}
+
+func (f *faults) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		return f.exchange(cmds, func() error { return next(ctx, cmds) })
+	}
+}
+
+func (f *faults) exchange(cmds []redis.Cmder, run func() error) error {
+	switch f.now {
+	case none:
+		return run()
+	case late:
+		for _, cmd := range cmds {
+			f.left = append(f.left, leftover{slices.Clone(cmd.Args()), f.of})
+		}
+	case unread:
+		run()
+	}
+	for _, cmd := range cmds {
+		cmd.SetErr(io.ErrUnexpectedEOF)
+	}
+	return io.ErrUnexpectedEOF
+}
+
+const positionTTL = 3 * time.Second
+
+// A promise is what a hold was told, and what the server may have heard of it. Instants are of the server's clock.
+type promise struct {
+	store.Hold
+	until int64 // nobody else has the name before
+	most  int64 // what was run for it does not keep it for longer
+}
+
+// A court holds what Stores say and keep to what they have promised.
+type court struct {
+	t        *testing.T
+	rng      *rand.Rand
+	now      atomic.Int64
+	client   *redis.Client // without faults
+	eyes     *Store
+	sides    []*Store
+	faults   []*faults
+	holds    [][]*promise           // of each side, that it knows of
+	all      map[store.ID]*promise  // and all that there ever were
+	snapshot map[string]remembrance // what a server that was away can come back with
+	forgot   bool                   // it has
+	kept     int
+}
+
+type remembrance struct {
+	value string
+	ttl   time.Duration
+}
+
+func newCourt(t *testing.T) *court {
+	c := &court{t: t, rng: seeded(t), all: map[store.ID]*promise{}}
+	c.now.Store(time.Now().UnixMicro())
+	addr := testserver.Redis(t).Addr
+	open := func(f *faults) *Store {
+		client := clientOf(t, addr)
+		if f != nil {
+			client.AddHook(f)
+		}
+		s, err := newStore(client, nil, c.now.Load, usual)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		s.sessions.fewest = 3
+		return s
+	}
+	c.client, c.eyes = clientOf(t, addr), open(nil)
+	for range 2 {
+		f := &faults{}
+		c.faults, c.holds, c.sides = append(c.faults, f), append(c.holds, nil), append(c.sides, open(f))
+	}
+	return c
+}
+
+func (c *court) drop(side int, p *promise) {
+	p.until = 0
+	c.holds[side] = slices.DeleteFunc(c.holds[side], func(o *promise) bool { return o == p })
+}
+
+func (c *court) ask(side int, name string) {
+	claim := mutex(name)
+	claim.TTL, claim.PositionTTL, claim.Try = 5*time.Second, positionTTL, c.rng.IntN(10) > 0
+	p := &promise{Hold: store.Hold{Name: name, ID: claim.ID, TTL: claim.TTL}}
+	if own := c.holds[side]; len(own) > 0 && c.rng.IntN(4) == 0 { // again
+		p = own[c.rng.IntN(len(own))]
+		claim.Name, claim.ID = p.Name, p.ID
+	}
+	c.all[p.ID] = p
+	p.most = max(p.most, c.now.Load()+max(claim.TTL, positionTTL).Microseconds())
+	c.faults[side].of = []*promise{p}
+	a, err := c.sides[side].Ask(c.t.Context(), claim)
+	switch {
+	case err == nil && a.Granted:
+		if p.Token == 0 {
+			c.holds[side] = append(c.holds[side], p)
+		}
+		p.Token, p.until = a.Token, max(p.until, c.now.Load()+claim.TTL.Microseconds())
+	case errors.Is(err, store.ErrLost):
+		c.lost(side, p)
+	}
+}
+
+func (c *court) lost(side int, p *promise) {
+	if p.until > c.now.Load() {
+		c.t.Errorf("%q is lost %v before it expires", p.Name, duration(p.until-c.now.Load()))
+	}
+	c.drop(side, p)
+}
+
+func (c *court) renew(side int) {
+	var some []*promise
+	var holds []store.Hold
+	all := c.rng.IntN(4) > 0
+	for _, p := range c.holds[side] {
+		if all || c.rng.IntN(3) > 0 {
+			some, holds = append(some, p), append(holds, p.Hold)
+			p.most = max(p.most, c.now.Load()+p.TTL.Microseconds())
+		}
+	}
+	c.faults[side].of = some
+	for i, r := range c.sides[side].Renew(c.t.Context(), holds) {
+		switch p := some[i]; {
+		case r.Err == nil:
+			p.until = max(p.until, c.now.Load()+p.TTL.Microseconds())
+		case errors.Is(r.Err, store.ErrLost):
+			c.lost(side, p)
+		}
+	}
+}
+
+func (c *court) release(side int) {
+	some := slices.Clone(c.holds[side])
+	c.rng.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
+	some = some[:min(len(some), 1+c.rng.IntN(3))]
+	var holds []store.Hold
+	for _, p := range some {
+		c.drop(side, p)
+		holds = append(holds, p.Hold)
+	}
+	c.faults[side].of = nil
+	if len(holds) == 1 {
+		c.sides[side].Release(c.t.Context(), holds[0])
+	} else {
+		c.sides[side].ReleaseAll(c.t.Context(), holds)
+	}
+}
+
+// arrives runs what was sent a while ago. It may keep what it was sent for as long as if it were sent now.
+func (c *court) arrives(f *faults) {
+	for _, l := range f.left {
+		args := l.args
+		args[len(args)-1] = strconv.FormatInt(c.now.Load(), 10)
+		if err := c.client.Do(c.t.Context(), args...).Err(); err != nil && !strings.HasPrefix(err.Error(), "NOSCRIPT") { // it ran nothing
+			c.t.Fatalf("%.100q: %v", args, err)
+		}
+		for _, p := range l.of {
+			p.most = max(p.most, c.now.Load()+max(p.TTL, positionTTL).Microseconds())
+		}
+	}
+	f.left = nil
+}
+
+// remember and forget are a server that goes on with what it had a while ago: a fail-over, or a restart.
+func (c *court) remember() {
+	keys, err := c.client.Keys(c.t.Context(), "*").Result()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.snapshot = map[string]remembrance{}
+	for _, key := range keys {
+		c.snapshot[key] = remembrance{c.client.Get(c.t.Context(), key).Val(), c.client.PTTL(c.t.Context(), key).Val()}
+	}
+}
+
+func (c *court) forget() {
+	if err := c.client.FlushDB(c.t.Context()).Err(); err != nil {
+		c.t.Fatal(err)
+	}
+	for key, was := range c.snapshot {
+		if err := c.client.Set(c.t.Context(), key, was.value, was.ttl).Err(); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	c.forgot = true
+	for _, p := range c.all {
+		p.until = 0
+	}
+	for range 8 { // others are quick
+		c.ask(c.rng.IntN(len(c.sides)), strconv.Itoa(c.rng.IntN(randomNames)))
+	}
+}
+
+// judge holds what is stored to what was promised.
+func (c *court) judge() {
+	c.t.Helper()
+	now := c.now.Load()
+	found := map[store.ID]int64{}
+	for st, err := range c.eyes.List(c.t.Context(), "") {
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		for _, e := range st.Entries {
+			found[e.ID] = now + e.Expires.Microseconds()
+			if p := c.all[e.ID]; !c.forgot && found[e.ID] > p.most {
+				c.t.Errorf("%q is kept for %v more than anybody has asked for", st.Name, duration(found[e.ID]-p.most))
+			}
+		}
+	}
+	for id, p := range c.all {
+		if p.until > now && found[id] < p.until {
+			c.t.Errorf("%q is to be held for %v more, and another can get in after %v", p.Name, duration(p.until-now), duration(found[id]-now))
+		}
+	}
+	if c.t.Failed() {
+		c.t.FailNow()
+	}
+}
+
+func (c *court) step(forgets bool) {
+	side := c.rng.IntN(len(c.sides))
+	f := c.faults[side]
+	f.now = []fault{none, none, none, none, none, unread, late}[c.rng.IntN(7)]
+	name := strconv.Itoa(c.rng.IntN(randomNames))
+	switch n := c.rng.IntN(100); {
+	case n < 35:
+		c.ask(side, name)
+	case n < 65:
+		c.renew(side)
+	case n < 75:
+		c.release(side)
+	case n < 80:
+		c.arrives(f)
+	case n < 82:
+		c.now.Add(5_000_000)
+	case n < 84 && forgets:
+		c.remember()
+	case n < 86 && forgets && c.snapshot != nil:
+		c.forget()
+	default:
+		c.now.Add(c.rng.Int64N(1_500_000))
+	}
+	f.now = none
+}
+
+// Whatever answer is lost, and whatever comes late: what was answered is held for as long as it said, and nothing for longer than
+// somebody asked for.
+func TestWhatIsLostOrComesLateBreaksNoPromiseOfASession(t *testing.T) {
+	t.Parallel()
+	c := newCourt(t)
+	c.run(false)
+}
+
+// A server that goes on with what it had a while ago has forgotten what was promised since. What it promises then is held again, and no two
+// hold one name.
+func TestAServerThatForgotKeepsWhatItPromisesFromThenOn(t *testing.T) {
+	t.Parallel()
+	c := newCourt(t)
+	c.run(true)
+}
+
+func (c *court) run(forgets bool) {
+	c.t.Helper()
+	steps := stepsOr(4000)
+	for n := range steps {
+		c.step(forgets)
+		c.judge()
+		if n%10 == 0 {
+			for i := range randomNames {
+				if kept(c.t, c.eyes, strconv.Itoa(i)) {
+					c.kept++
+				}
+			}
+		}
+	}
+	c.t.Log(c.kept, "holds were found in sessions")
+	if c.kept < steps/20 {
+		c.t.Error("too few to say anything")
+	}
+}
