@@ -106,6 +106,8 @@ func TestTheTestsCatchEachMutantOfTheSessions(t *testing.T) {
 		{"a lock delay is forgotten with its session", "TestALockDelayOutlivesTheLossOfItsSession", "redis-lost-session-covered", mutant.Line("e.covered = math.max((latest or 0) + e.delay, e.since + e.keep)")},
 		{"a hold whose session has ended is given back as if it lived", "TestASessionThatMayKeepWhatIsLostIsNotRenewed/released", "redis-release-of-a-session", mutant.Line("expires = now + 1")},
 		{"a name is kept for its session though it was given back", "TestANameGivenBackOutOfASessionIsKeptNoLonger", "redis-release-alone", mutant.Line("local answer = redis.pcall('SET', KEYS[1], head, 'KEEPTTL')")},
+		{"a session that is gone is taken for renewed", "TestAfterAFailOverThatLostASessionItsHoldsGoOn", "redis-session-gone", mutant.Return("nil")},
+		{"an answer that does not come takes all out of their sessions", "TestAConfirmedSessionGoesOnAfterASentinelFailOver", "redis-session-unanswered", mutant.Cond("err != nil && (errors.As(err, &refused) || true)")},
 		{"a session takes in what another has", "TestASessionTakesInNothingThatAnotherHas", "redis-session-of-whom", mutant.Line("if #s ~= 113 + owner then return end")},
 		{"a session takes in what others wait for", itself, "redis-session-of-whom", mutant.Line("if id ~= its or token ~= first then return end")},
 		{"a session goes on without a hold, in a long run", "TestWhatIsLostOrComesLateBreaksNoPromiseOfASession", "redis-session-whole", mutant.Cond("len(some) > 0")},

@@ -65,7 +65,8 @@
 //
 // What Redis forgets is not kept: a restart without an append-only file that is
 // synced on every write, an eviction or a FLUSHALL can let two hold a name at
-// once until the TTL of the first is over. Check the token where that matters.
+// once until the TTL of the first is over. The key of a session counts for all that
+// it keeps, up to 500 holds. Check the token where that matters.
 //
 // # Replicas and fail-overs
 //

@@ -162,7 +162,7 @@ func (s *Store) renewedTogether(ctx context.Context, r *run, holds []store.Hold,
 	now := store.Now()
 	var refused redis.Error
 	switch {
-	case errors.As(err, &refused) && !passes(err.Error()): // it did not run, or broke off
+	case errors.As(err, &refused) && !passes(err.Error()): // it did not run, or broke off //mutant:redis-session-unanswered
 		if r.begins && forGood(err.Error()) { //mutant:redis-session-refused-for-good
 			ss.apart = now.Add(apartFor) //mutant:redis-session-refused
 		}
@@ -173,7 +173,7 @@ func (s *Store) renewedTogether(ctx context.Context, r *run, holds []store.Hold,
 		}
 		return nil
 	case answer == "L":
-		return r.holds
+		return r.holds //mutant:redis-session-gone
 	}
 	told := answer[1:]
 	for _, i := range r.holds {

@@ -80,8 +80,8 @@ type promise struct {
 	most  int64 // what was run for it does not keep it for longer
 }
 
-// A court holds what Stores say and keep to what they have promised.
-type court struct {
+// promises are those of two Stores, and what the server is held to by them.
+type promises struct {
 	t        *testing.T
 	rng      *rand.Rand
 	now      atomic.Int64
@@ -101,8 +101,8 @@ type remembrance struct {
 	ttl   time.Duration
 }
 
-func newCourt(t *testing.T) *court {
-	c := &court{t: t, rng: seeded(t), all: map[store.ID]*promise{}}
+func newPromises(t *testing.T) *promises {
+	c := &promises{t: t, rng: seeded(t), all: map[store.ID]*promise{}}
 	c.now.Store(time.Now().UnixMicro())
 	addr := testserver.Redis(t).Addr
 	open := func(f *faults) *Store {
@@ -126,12 +126,12 @@ func newCourt(t *testing.T) *court {
 	return c
 }
 
-func (c *court) drop(side int, p *promise) {
+func (c *promises) drop(side int, p *promise) {
 	p.until = 0
 	c.holds[side] = slices.DeleteFunc(c.holds[side], func(o *promise) bool { return o == p })
 }
 
-func (c *court) ask(side int, name string) {
+func (c *promises) ask(side int, name string) {
 	claim := mutex(name)
 	claim.TTL, claim.PositionTTL, claim.Try = 5*time.Second, positionTTL, c.rng.IntN(10) > 0
 	p := &promise{Hold: store.Hold{Name: name, ID: claim.ID, TTL: claim.TTL}}
@@ -154,14 +154,14 @@ func (c *court) ask(side int, name string) {
 	}
 }
 
-func (c *court) lost(side int, p *promise) {
+func (c *promises) lost(side int, p *promise) {
 	if p.until > c.now.Load() {
 		c.t.Errorf("%q is lost %v before it expires", p.Name, duration(p.until-c.now.Load()))
 	}
 	c.drop(side, p)
 }
 
-func (c *court) renew(side int) {
+func (c *promises) renew(side int) {
 	var some []*promise
 	var holds []store.Hold
 	all := c.rng.IntN(4) > 0
@@ -182,7 +182,7 @@ func (c *court) renew(side int) {
 	}
 }
 
-func (c *court) release(side int) {
+func (c *promises) release(side int) {
 	some := slices.Clone(c.holds[side])
 	c.rng.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
 	some = some[:min(len(some), 1+c.rng.IntN(3))]
@@ -200,7 +200,7 @@ func (c *court) release(side int) {
 }
 
 // arrives runs what was sent a while ago. It may keep what it was sent for as long as if it were sent now.
-func (c *court) arrives(f *faults) {
+func (c *promises) arrives(f *faults) {
 	for _, l := range f.left {
 		args := l.args
 		args[len(args)-1] = strconv.FormatInt(c.now.Load(), 10)
@@ -215,7 +215,7 @@ func (c *court) arrives(f *faults) {
 }
 
 // remember and forget are a server that goes on with what it had a while ago: a fail-over, or a restart.
-func (c *court) remember() {
+func (c *promises) remember() {
 	keys, err := c.client.Keys(c.t.Context(), "*").Result()
 	if err != nil {
 		c.t.Fatal(err)
@@ -226,7 +226,7 @@ func (c *court) remember() {
 	}
 }
 
-func (c *court) forget() {
+func (c *promises) forget() {
 	if err := c.client.FlushDB(c.t.Context()).Err(); err != nil {
 		c.t.Fatal(err)
 	}
@@ -244,8 +244,8 @@ func (c *court) forget() {
 	}
 }
 
-// judge holds what is stored to what was promised.
-func (c *court) judge() {
+// check holds what is stored to what was promised.
+func (c *promises) check() {
 	c.t.Helper()
 	now := c.now.Load()
 	found := map[store.ID]int64{}
@@ -270,7 +270,7 @@ func (c *court) judge() {
 	}
 }
 
-func (c *court) step(forgets bool) {
+func (c *promises) step(forgets bool) {
 	side := c.rng.IntN(len(c.sides))
 	f := c.faults[side]
 	f.now = []fault{none, none, none, none, none, unread, late}[c.rng.IntN(7)]
@@ -300,7 +300,7 @@ func (c *court) step(forgets bool) {
 // somebody asked for.
 func TestWhatIsLostOrComesLateBreaksNoPromiseOfASession(t *testing.T) {
 	t.Parallel()
-	c := newCourt(t)
+	c := newPromises(t)
 	c.run(false)
 }
 
@@ -308,16 +308,16 @@ func TestWhatIsLostOrComesLateBreaksNoPromiseOfASession(t *testing.T) {
 // hold one name.
 func TestAServerThatForgotKeepsWhatItPromisesFromThenOn(t *testing.T) {
 	t.Parallel()
-	c := newCourt(t)
+	c := newPromises(t)
 	c.run(true)
 }
 
-func (c *court) run(forgets bool) {
+func (c *promises) run(forgets bool) {
 	c.t.Helper()
 	steps := stepsOr(4000)
 	for n := range steps {
 		c.step(forgets)
-		c.judge()
+		c.check()
 		if n%10 == 0 {
 			for i := range randomNames {
 				if kept(c.t, c.eyes, strconv.Itoa(i)) {
