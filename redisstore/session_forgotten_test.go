@@ -3,7 +3,6 @@ package redisstore
 import (
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -58,16 +57,9 @@ var falls = map[string]func(*testing.T) *fall{
 }
 
 func falling(t *testing.T, client *redis.Client) *fall {
-	var now atomic.Int64
-	now.Store(time.Now().UnixMicro())
-	return &fall{t: t, advance: func(d time.Duration) { now.Add(d.Microseconds()) }, open: func() *Store {
-		s, err := newStore(client, nil, now.Load, usual)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { s.Close() })
-		return s
-	}}
+	f := &fall{t: t}
+	f.open, f.advance = clockedOn(t, client, nil)
+	return f
 }
 
 // renew renews the holds in one call as soon as the server answers all, and returns which are lost.

@@ -12,7 +12,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
-	"github.com/holdfast-go/holdfast/redisstore/internal/redisinfo"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
@@ -28,7 +27,12 @@ func togetherOn(t testing.TB, client redis.UniversalClient, o *Options) *Store {
 // clocked returns what opens Stores on one prefix, whose clock only advance moves.
 func clocked(t testing.TB) (open func() *Store, advance func(time.Duration)) {
 	t.Helper()
-	client, o := clientOf(t, testserver.SharedRedis(t)), apart()
+	return clockedOn(t, clientOf(t, testserver.SharedRedis(t)), apart())
+}
+
+// clockedOn is clocked, of a client.
+func clockedOn(t testing.TB, client redis.UniversalClient, o *Options) (open func() *Store, advance func(time.Duration)) {
+	t.Helper()
 	var now atomic.Int64
 	now.Store(time.Now().UnixMicro())
 	return func() *Store {
@@ -126,64 +130,6 @@ func TestStoreBySessions(t *testing.T) {
 		if !strings.HasPrefix(d, "command client|") {
 			t.Errorf("the server refused: %s", d)
 		}
-	}
-}
-
-func TestManyHoldsAreRenewedByOneWriteForAll(t *testing.T) {
-	t.Parallel()
-	for name, start := range versions {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			server := start(t)
-			direct := clientOf(t, server.Addr)
-			s, whole := storeOn(t, user(t, server, "locks", rights(t)...), nil), storeOn(t, direct, nil)
-			defer s.Close()
-			did := func(f func()) (scripts, writes int) {
-				count := func(command string) (n int) {
-					info, err := direct.Info(t.Context(), "commandstats").Result()
-					if err != nil {
-						t.Fatal(err)
-					}
-					fmt.Sscanf(redisinfo.Field(info, "cmdstat_"+command), "calls=%d,", &n)
-					return n
-				}
-				scripts, writes = -count("evalsha"), -count("set")
-				f()
-				return scripts + count("evalsha"), writes + count("set")
-			}
-			expect := func(what string, scripts, writes, wantScripts, wantWrites int) {
-				t.Helper()
-				if scripts != wantScripts || writes != wantWrites {
-					t.Errorf("%s: %d scripts and %d writes, want %d and %d", what, scripts, writes, wantScripts, wantWrites)
-				}
-			}
-			const n = 2*mostTogether + 100 // so that there are three sessions
-			holds := inSessions(t, s, "many", n, time.Minute)
-			if keys := sessionKeys(t, whole); len(keys) != 3 {
-				t.Errorf("%d sessions of %d holds", len(keys), n)
-			}
-			scripts, writes := did(func() { mustRenew(t, s, holds) })
-			expect("all", scripts, writes, 3, 3)
-			if err := s.Release(t.Context(), holds[0]); err != nil {
-				t.Fatal(err)
-			}
-			if err := s.ReleaseAll(t.Context(), holds[1:2])[0]; err != nil {
-				t.Fatal(err)
-			}
-			holds = holds[2:]
-			scripts, writes = did(func() { mustRenew(t, s, holds) })
-			expect("without what was released", scripts, writes, 3, 3)
-			owner := holds[0].Owner
-			holds[0].Owner = "{}"
-			scripts, writes = did(func() { mustRenew(t, s, holds) })
-			expect("with another owner", scripts, writes, 4, 4)
-			holds[0].Owner = owner
-			scripts, writes = did(func() { mustRenew(t, s, holds) })
-			expect("with one by itself", scripts, writes, 4, 4)
-			few := holds[1:fewestTogether]
-			scripts, writes = did(func() { mustRenew(t, s, few) })
-			expect("a few", scripts, writes, len(few), len(few))
-		})
 	}
 }
 

@@ -30,6 +30,7 @@ func TestNoOperationCostsMoreBecauseMoreAreWaiting(t *testing.T) {
 	for _, n := range []int{few, many} {
 		c := gather(t, s, fmt.Sprint("waiting ", n), n, store.Full)
 		readers := gather(t, s, fmt.Sprint("reading ", n), n, 1)
+		beside := inSessions(t, s, fmt.Sprint("beside ", n), fewestTogether, time.Minute)
 		middle := n / 2
 		for what, f := range map[string]func(){
 			"a poll":                   func() { mustAsk(t, s, c.all[middle]) },
@@ -42,6 +43,11 @@ func TestNoOperationCostsMoreBecauseMoreAreWaiting(t *testing.T) {
 				if err := s.Release(t.Context(), store.Hold{Name: c.name, ID: c.all[middle+1].ID}); err != nil {
 					t.Error(err)
 				}
+			},
+			"a renewal of the holder": func() { c.hold.TTL = time.Minute; mustRenew(t, s, []store.Hold{c.hold}) },
+			"a renewal of the holder beside a session": func() {
+				c.hold.TTL = time.Minute
+				mustRenew(t, s, append([]store.Hold{c.hold}, beside...))
 			},
 			"a renewal of a reader": func() { readers.i = middle; readers.renews(t) },
 			"a reader more":         func() { one := mutex(readers.name); one.Weight = 1; mustHold(t, s, one) },
