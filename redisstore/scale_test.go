@@ -139,22 +139,23 @@ func TestScale_TenThousandLeasesWhileTheServerStandsStill(t *testing.T) {
 }
 
 // Ten thousand leases, once each has been renewed, are renewed by a few writes. The engine has the
-// same of them renewed together each time.
+// same of them renewed together each time. Where a busy machine has lost an answer it has some of them written anew,
+// and then it is so again.
 func TestScale_TenThousandLeasesAreRenewedByAFewWrites(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it holds ten thousand leases for half a minute")
 	}
 	t.Parallel()
-	const n, ttl, every = 10_000, time.Minute, 8 * time.Second
+	const n, ttl, every, rounds = 10_000, 10 * time.Minute, 8 * time.Second, 12
 	server := testserver.Redis(t)
 	leases := take(t, lockerOn(t, server.Addr, holdfast.Options{TTL: ttl, RenewEvery: every}), n)
-	renewed := func(what string) {
+	renewed := func() {
 		t.Helper()
 		before := make([]time.Time, n)
 		for i, l := range leases {
 			before[i] = l.Deadline()
 		}
-		until(t, what, func() bool {
+		until(t, "each is renewed", func() bool {
 			for i, l := range leases {
 				if !l.Valid() {
 					t.Fatalf("%s is lost", l.Name())
@@ -166,19 +167,24 @@ func TestScale_TenThousandLeasesAreRenewedByAFewWrites(t *testing.T) {
 			return true
 		})
 	}
-	renewed("each is renewed")
+	renewed()
 	see := redis.NewClient(&redis.Options{Addr: server.Addr})
 	defer see.Close()
-	before, start := commands(t, see), time.Now()
-	renewed("each is renewed again")
-	renewed("each is renewed once more")
-	after := commands(t, see)
-	took := time.Since(start).Seconds()
-	for _, name := range []string{"evalsha", "set", "mget"} {
-		calls := after[name] - before[name]
-		t.Logf("%s: %d, %.1f a second", name, calls, float64(calls)/took)
-		if calls > n/4 { // a slow machine may lose some answers; a script for each lease would be 20,000
-			t.Errorf("%d times %s to renew %d leases twice", calls, name, n)
+	for round := 1; ; round++ {
+		before := commands(t, see)
+		renewed()
+		after := commands(t, see)
+		few := true
+		for _, name := range []string{"evalsha", "set", "mget"} {
+			calls := after[name] - before[name]
+			t.Logf("round %d, %s: %d", round, name, calls)
+			few = few && calls <= n/100 // twenty, and as many again if one call was in two rounds
+		}
+		if few {
+			break
+		}
+		if round == rounds {
+			t.Fatalf("%d leases are renewed by so many, and not by a few", n)
 		}
 	}
 	// By themselves, as Close gives up after a few seconds.

@@ -91,7 +91,7 @@ func TestWhenTheAnswerOfASessionIsLostItsHoldsGoOn(t *testing.T) {
 	t.Parallel()
 	server := testserver.Redis(t)
 	p := newProxy(t, server.Addr)
-	s := storeOn(t, clientOf(t, p.addr, hasty), nil)
+	s := storeOn(t, clientOf(t, p.addr), nil)
 	defer s.Close()
 	const ttl = time.Minute
 	var holds []store.Hold
@@ -200,31 +200,6 @@ func TestASessionWithAStrangeAnswerIsNotRenewed(t *testing.T) {
 		if runs, _ := s.together(holds[:known], all[:known]); len(runs) != 1 || runs[0].begins != (known < len(holds)) {
 			t.Errorf("%s: the next time it begins a session: %v", what, runs[0].begins)
 		}
-	}
-}
-
-// The same on a server that has forgotten a release: the name is free a few TTLs later, though the others of its session go on.
-func TestANameWhoseReleaseWasForgottenComesFree(t *testing.T) {
-	t.Parallel()
-	s := storeOn(t, clientOf(t, testserver.SharedRedis(t)), apart())
-	defer s.Close()
-	const ttl = 2 * time.Second
-	holds := inSessions(t, s, "held", 2*fewestTogether, ttl)
-	one, rest := holds[0], holds[1:]
-	before := s.client.Get(t.Context(), s.key(one.Name)).Val()
-	if err := s.Release(t.Context(), one); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.client.Set(t.Context(), s.key(one.Name), before, time.Hour).Err(); err != nil {
-		t.Fatal(err)
-	}
-	begin := time.Now()
-	until(t, "the name is free", func() bool {
-		mustRenew(t, s, rest)
-		return free(t, s, one.Name)
-	})
-	if took := time.Since(begin); took < ttl/2 {
-		t.Errorf("it was free after %v: nothing was forgotten", took)
 	}
 }
 
