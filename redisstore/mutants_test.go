@@ -77,6 +77,9 @@ func TestTheTestsCatchEachMutantOfTheSessions(t *testing.T) {
 		replaced  = "TestASessionIsReplacedInTime"
 		same      = "TestASessionCannotBeToldFromRenewalsOfEachHold"
 		passing   = "TestSessionsGoOnOnceTheServerTakesWritesAgain/Redis,_"
+		forgot    = "/the_server_came_back_with_an_old_file"
+		grants    = "TestAGrantThatTheServerForgotIsToldAsLostThoughASessionKeptIt" + forgot + ",_in_a_session_of_its_own:_"
+		releases  = "TestAReleaseThatTheServerForgotKeepsNoNameThoughItsSessionGoesOn" + forgot
 		refused   = "TestWhereSessionsAreRefusedHoldsAreRenewedByThemselves"
 	)
 	var all []mutant.Broken
@@ -89,6 +92,10 @@ func TestTheTestsCatchEachMutantOfTheSessions(t *testing.T) {
 		{"a release that was not answered is taken for one", abandoned, "redis-session-left-for-sure", mutant.Cond("true")},
 		{"a session that a hold has left goes on", "TestASessionIsReplacedSoonAfterAHoldHasLeftIt", "redis-session-left-goes-on", mutant.Delete()},
 		{"a session goes on while holds leave it", "TestASessionIsReplacedSoonAfterAHoldHasLeftIt", "redis-session-left-goes-on", mutant.Value("store.Now().Add(leftFor * in.ttl)")},
+		{"what was given back and is there again stays in its session", releases, "redis-session-left-goes-on", mutant.Delete()},
+		{"what was forgotten with its session is taken for renewed", grants + "true", "redis-session-gone", mutant.Return("nil")},
+		{"what was forgotten with its session is taken for renewed, beside what was not", grants + "false", "redis-session-gone", mutant.Return("nil")},
+		{"a renewal of a session does not look for its names", told + "/the_name_forgotten", "redis-session-names-read", mutant.Line("if not s then return 'H' .. struct.pack('<dddI4I4H', 1, 1, 0, 1, 1, 1) end")},
 		{"a session that may keep more is renewed", "TestASessionWithAStrangeAnswerIsNotRenewed", "redis-session-of-a-strange-answer", mutant.Delete()},
 		{"what is lost is in no session", "TestASessionThatMayKeepWhatIsLostIsNotRenewed", "redis-session-left-for-sure", mutant.Cond("true")},
 		{"a session that has ended is renewed", ended, "redis-session-ended", mutant.Line("if not old or x > latest then return 'L' end")},

@@ -27,7 +27,8 @@ end
 -- How the hold of a name stands, if the session can keep it or does, and what is
 -- to be stored for that.
 local function kept(key, s, a)
-	if not s or #s < 113 or string.sub(s, 1, 3) ~= 'hf3' then return end
+	if not s then return end -- it was forgotten, or is a hash --mutant:redis-session-names-read
+	if #s < 113 or string.sub(s, 1, 3) ~= 'hf3' then return end
 	local last, token, since, expires, id, keep, owner, broken, delay, fence, limit, weight, want, turn, n, flags = struct.unpack('<ddddc32dHBddI4I4I4I4HB', s, 4)
 	local its, first, used, from = struct.unpack('<c32dd', a)
 	-- Somebody else is there, or it is gone.
