@@ -309,7 +309,7 @@ func newStore(client redis.UniversalClient, o *Options, clock func() int64, sh s
 	}
 	s.one.s = s
 	_, s.hasSessions = client.(*redis.Client) //mutant:redis-session-on-cluster
-	s.sessions.fewest, s.sessions.of = fewestTogether, map[store.ID]place{}
+	s.sessions.fewest, s.sessions.now, s.sessions.of = fewestTogether, store.Now, map[store.ID]place{}
 	switch {
 	case strings.ContainsAny(s.prefix, "{}"):
 		return nil, fmt.Errorf("%w: prefix %q of a Redis store: it may not contain a brace", store.ErrInvalid, s.prefix)

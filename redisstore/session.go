@@ -52,7 +52,8 @@ type session struct {
 
 // sessions are those of this process.
 type sessions struct {
-	fewest int // fewestTogether; tests have others
+	fewest int                  // fewestTogether; tests have others
+	now    func() store.Instant // store.Now; tests have others
 
 	mu    sync.Mutex
 	of    map[store.ID]place
@@ -84,8 +85,8 @@ func (s *Store) together(holds []store.Hold, valid []int) (runs []*run, rest []i
 	for _, i := range valid {
 		names[holds[i].Name]++
 	}
-	now := store.Now()
 	ss := &s.sessions
+	now := ss.now()
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	there := map[*session][]int{}
@@ -159,7 +160,7 @@ func (s *Store) renewedTogether(ctx context.Context, r *run, holds []store.Hold,
 	ss := &s.sessions
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
-	now := store.Now()
+	now := ss.now()
 	var refused redis.Error
 	switch {
 	case errors.As(err, &refused) && !passes(err.Error()): // it did not run, or broke off //mutant:redis-session-unanswered
@@ -243,7 +244,7 @@ func (ss *sessions) leave(id store.ID, sure bool) {
 	case in == nil:
 	case sure: //mutant:redis-session-left-for-sure
 		in.holds--
-		in.until = min(in.until, store.Now().Add(leftFor*in.ttl)) //mutant:redis-session-left-goes-on
+		in.until = min(in.until, ss.now().Add(leftFor*in.ttl)) //mutant:redis-session-left-goes-on
 	default:
 		in.over = true
 	}
