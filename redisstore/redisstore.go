@@ -77,7 +77,8 @@
 // token, also if the record of the name was lost, unless it was lost and the
 // clock of the new server is behind the newest token as well. A primary that was
 // cut off from its replicas, or has come back and was not told yet that it is
-// none any more, goes on granting names that the new one grants too. A release that was lost keeps its
+// none any more, goes on granting names that the new one grants too. Whose grant was lost is
+// told so with the next renewal, by a session or not. A release that was lost keeps its
 // name taken for a TTL, or for three if a session kept the hold. And the
 // instants that are stored are of the clock of the server that wrote them: on a
 // server whose clock is ahead of that, after a fail-over or with a slot that was
