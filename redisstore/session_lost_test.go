@@ -162,10 +162,9 @@ func (c *promises) lost(side int, p *promise) {
 	c.drop(side, p)
 }
 
-func (c *promises) renew(side int) {
+func (c *promises) renew(side int, all bool) {
 	var some []*promise
 	var holds []store.Hold
-	all := c.rng.IntN(4) > 0
 	for _, p := range c.holds[side] {
 		if all || c.rng.IntN(3) > 0 {
 			some, holds = append(some, p), append(holds, p.Hold)
@@ -256,6 +255,25 @@ func (c *promises) forget() {
 	}
 }
 
+// releasedInVain is a server that forgets some releases, and then sessions that go on in quiet.
+func (c *promises) releasedInVain() {
+	for side := range c.sides {
+		c.renew(side, true)
+	}
+	c.remember()
+	for side := range c.sides {
+		c.release(side)
+	}
+	c.forget()
+	for range 10 {
+		c.now.Add(2_000_000)
+		for side := range c.sides {
+			c.renew(side, true)
+		}
+		c.check()
+	}
+}
+
 // check holds what is stored to what was promised.
 func (c *promises) check() {
 	c.t.Helper()
@@ -291,7 +309,7 @@ func (c *promises) step(forgets bool) {
 	case n < 35:
 		c.ask(side, name)
 	case n < 65:
-		c.renew(side)
+		c.renew(side, c.rng.IntN(4) > 0)
 	case n < 75:
 		c.release(side)
 	case n < 80:
@@ -302,6 +320,9 @@ func (c *promises) step(forgets bool) {
 		c.remember()
 	case n < 86 && forgets && c.snapshot != nil:
 		c.forget()
+	case n < 87 && forgets:
+		f.now = none
+		c.releasedInVain()
 	default:
 		c.now.Add(c.rng.Int64N(1_500_000))
 	}
