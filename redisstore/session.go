@@ -64,6 +64,8 @@ type sessions struct {
 // A place is what is known of a hold that was renewed together with others.
 type place struct {
 	in    *session
+	name  string        // of the hold that is in it
+	token int64         // and its token
 	again store.Instant // if in none: it could not be put into one, and is not tried before
 }
 
@@ -96,6 +98,8 @@ func (s *Store) together(holds []store.Hold, valid []int) (runs []*run, rest []i
 		p := ss.of[h.ID]
 		switch {
 		case names[h.Name] > 1 || h.NewID != (store.ID{}): //mutant:redis-session-of-others
+			rest = append(rest, i)
+		case p.in != nil && (p.name != h.Name || p.token != h.Token): // there is no such hold: it is not to keep what the session has //mutant:redis-session-of-no-hold
 			rest = append(rest, i)
 		case p.in != nil && p.in.ttl == h.TTL && now < p.in.until: //mutant:redis-session-replaced
 			there[p.in] = append(there[p.in], i)
@@ -189,7 +193,7 @@ func (s *Store) renewedTogether(ctx context.Context, r *run, holds []store.Hold,
 			told = left
 			if r.begins {
 				ss.leave(h.ID, true)
-				ss.of[h.ID] = place{in: r.session}
+				ss.of[h.ID] = place{in: r.session, name: h.Name, token: h.Token}
 				r.session.holds++
 			}
 			out[i] = store.Renewal{TTL: h.TTL, Weight: a.Weight, Want: a.Want, UpgradeToken: a.UpgradeToken}

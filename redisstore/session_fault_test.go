@@ -148,7 +148,7 @@ func TestASessionIsReplacedSoonAfterAHoldHasLeftIt(t *testing.T) {
 		for i := range old.holds {
 			c := mutex(fmt.Sprint(i))
 			holds, all = append(holds, store.Hold{Name: c.Name, ID: c.ID, Token: 1, TTL: ttl}), append(all, i)
-			s.sessions.of[c.ID] = place{in: old}
+			s.sessions.of[c.ID] = place{in: old, name: c.Name, token: 1}
 		}
 		renewsOld := func(what string, want bool) {
 			t.Helper()

@@ -117,7 +117,7 @@ func holdsOf(n int) (holds []store.Hold, all []int) {
 func inOneSession(s *Store, holds []store.Hold) *session {
 	in := &session{ttl: holds[0].TTL, until: store.Now().Add(sessionLife), holds: len(holds)}
 	for _, h := range holds {
-		s.sessions.of[h.ID] = place{in: in}
+		s.sessions.of[h.ID] = place{in: in, name: h.Name, token: h.Token}
 	}
 	return in
 }

@@ -184,6 +184,39 @@ func TestASessionTakesInNothingThatAnotherHas(t *testing.T) {
 	}
 }
 
+// A renewal with the id of a hold and another token, or another name, is lost, and keeps nothing: the session is not renewed by it.
+func TestARenewalOfNoHoldKeepsNothingInASession(t *testing.T) {
+	t.Parallel()
+	const ttl = 10 * time.Second
+	for what, edit := range map[string]func(*store.Hold){
+		"another token": func(h *store.Hold) { h.Token++ },
+		"another name":  func(h *store.Hold) { h.Name += " of another" },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			open, advance := clocked(t)
+			s := open()
+			holds := inSessions(t, s, "held", fewestTogether, ttl)
+			advance(time.Second)
+			others := append([]store.Hold{}, holds...)
+			for i := range others {
+				edit(&others[i])
+			}
+			for i, r := range s.Renew(t.Context(), others) {
+				if !errors.Is(r.Err, store.ErrLost) {
+					t.Errorf("renewal %d: %v, want lost", i, r.Err)
+				}
+			}
+			for _, h := range holds {
+				if left := expires(t, s, h.Name); left != ttl-time.Second {
+					t.Errorf("%q expires in %v", h.Name, left)
+				}
+			}
+			mustRenew(t, s, holds)
+		})
+	}
+}
+
 // Of a session that was evicted or deleted it is not known when it ended. The lock delay counts from the grant then, and the key of
 // the name lives for as long as that.
 func TestALockDelayOutlivesTheLossOfItsSession(t *testing.T) {
