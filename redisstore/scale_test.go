@@ -187,8 +187,13 @@ func TestScale_TenThousandLeasesAreRenewedByAFewWrites(t *testing.T) {
 			t.Fatalf("%d leases are renewed by so many, and not by a few", n)
 		}
 	}
-	// By themselves, as Close gives up after a few seconds.
-	each(t, n, func(i int) error { return leases[i].Release() })
+	// By themselves, as Close gives up after a few seconds. A busy machine may not hear of some.
+	each(t, n, func(i int) error {
+		if err := leases[i].Release(); !errors.Is(err, holdfast.ErrUnavailable) {
+			return err
+		}
+		return nil
+	})
 }
 
 // raise makes v at least n.
