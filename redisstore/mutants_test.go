@@ -109,7 +109,6 @@ func TestTheTestsCatchEachMutantOfTheSessions(t *testing.T) {
 		{"a delay outlives what is kept of its session", itself, "redis-gathers-what-lives", mutant.Line("if flags % 2 == 0 or expires <= now or expires > x then return end")},
 		{"a renewal with another token keeps what a session has", noHold + "another_token", "redis-session-of-no-hold", mutant.Cond("p.in != nil && p.name != h.Name")},
 		{"a renewal of another name keeps what a session has", noHold + "another_name", "redis-session-of-no-hold", mutant.Cond("p.in != nil && p.token != h.Token")},
-		{"a renewal of no hold keeps what a session has, in a long run", same, "redis-session-of-no-hold", mutant.Cond("false")},
 		{"a session keeps what is handed to another process", "TestAHoldGoesToAnotherProcessOutOfASession", "redis-session-of-others", mutant.Cond("false")},
 		{"a hash has sessions", told, "redis-hash-without-sessions", mutant.Delete()},
 		{"a name does not outlive its session", outlives, "redis-name-kept-for-session", mutant.Line("local ms = RETENTION + math.ceil((math.max(x + delay, since + keep) - now) / 1000)")},

@@ -198,8 +198,25 @@ func (w *twin) step() {
 		w.ask(c)
 	case n < 35 && len(w.claims) > 0:
 		w.ask(w.claims[rng.IntN(len(w.claims))])
-	case n < 60:
+	case n < 56:
 		w.renew(w.with, w.some())
+	case n < 60: // of a hold with the same id there is none
+		some := w.some()
+		if len(some) == 0 {
+			break
+		}
+		if one := &some[rng.IntN(len(some))]; rng.IntN(2) == 0 {
+			one.Token++
+		} else {
+			one.Name += " of another"
+		}
+		got := func(s *Store) (all []any) {
+			for _, r := range s.Renew(ctx, some) {
+				all = append(all, r.TTL, text(r.Err))
+			}
+			return all
+		}
+		w.differ("renew what is no hold", got(w.with), got(w.without))
 	case n < 63: // by another process that knows of them
 		w.renew(w.other, w.some())
 	case h == nil:
@@ -250,23 +267,6 @@ func (w *twin) step() {
 			a, err := s.Change(ctx, one, turn, weight)
 			return []any{a, text(err)}
 		})
-	case n < 86: // of a hold with the same id there is none
-		some := w.some()
-		for i := range some {
-			switch rng.IntN(4) {
-			case 0:
-				some[i].Token++
-			case 1:
-				some[i].Name = strconv.Itoa(rng.IntN(randomNames))
-			}
-		}
-		got := func(s *Store) (all []any) {
-			for _, r := range s.Renew(ctx, some) {
-				all = append(all, r.TTL, text(r.Err))
-			}
-			return all
-		}
-		w.differ("renew what is no hold", got(w.with), got(w.without))
 	case n < 87: // its owner gives up what it has, and cannot say so
 		gone, leave := context.WithCancel(ctx)
 		leave()
