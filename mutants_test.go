@@ -302,7 +302,7 @@ var engineMutants = []mutant.Broken{
 	one("a cancelled wait in the process is not told", "TestObserver_IsToldOfTheWaitAndOfARefusal", "cancelled-wait-process-told", mutant.Return("nil, err")),
 	one("a failed claim is a refusal", "TestObserver_IsToldWhenItIsIndeterminate", "failed-claim-refusal", mutant.Value("EventRefused")),
 	one("a retry moves the time that a renewal was due", "TestObserver_IsToldHowLateARenewalWas", "retry-moves-time-renewal", mutant.Cond("true")),
-	one("what is kept for other names was never due", "TestObserver_IsToldHowLateAHoldOfSeveralIsKept", "kept-other-names-never", mutant.Stmt("one = batch{h.lane(), []*hold{h}, make(chan struct{})}\n\th.flight = one.done\n\ts.moved(h)")),
+	one("what is kept for other names was never due", "TestObserver_IsToldHowLateAHoldOfSeveralIsKept", "kept-other-names-never", mutant.Stmt("one = batch{h.lane(), s.e.now(), []*hold{h}, make(chan struct{})}\n\th.flight = one.done\n\ts.moved(h)")),
 	one("a renewal that was answered is never late", "TestObserver_IsToldHowLateARenewalWas", "renewal-answered-never-late", mutant.Value("append(seen, h.renewalReport(0, err))")),
 	one("what is lost on its way is told as over", "TestObserver_WhatIsLostOnItsWayAddsUp", "lost-way-told-over", mutant.Stmt("h.done = true")),
 	one("what was over before it was seen is not told", "TestObserver_WhatIsLostOnItsWayAddsUp", "over-before-seen-told", mutant.Stmt("if over = true; over {\nreturn\n\t}")),
