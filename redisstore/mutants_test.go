@@ -125,6 +125,8 @@ func TestTheTestsCatchEachMutantOfTheSessions(t *testing.T) {
 		{"what has expired goes into a session, in a long run", same, "redis-gathers-what-lives", mutant.Line("if expires > x or delay > LIFE * 1000 then return end")},
 		{"a session takes in what another has, in a long run", "TestAServerThatForgotKeepsWhatItPromisesFromThenOn", "redis-session-of-whom", mutant.Line("if #s ~= 113 + owner then return end")},
 		{"what was given back and is there again stays in its session, in a long run", "TestAServerThatForgotKeepsWhatItPromisesFromThenOn", "redis-session-left-goes-on", mutant.Delete()},
+		{"a session that is gone is taken for renewed, in a long run", "TestAServerThatForgotKeepsWhatItPromisesFromThenOn", "redis-session-gone", mutant.Return("nil")},
+		{"a renewal of a session does not look for its names, in a long run", "TestAServerThatForgotKeepsWhatItPromisesFromThenOn", "redis-session-names-read", mutant.Line("if not s then return 'H' .. struct.pack('<dddI4I4H', 1, 1, 0, 1, 1, 1) end")},
 		{"a session that has ended is renewed, in a long run", same, "redis-session-ended", mutant.Line("if not old or x > latest then return 'L' end")},
 		{"scripts name sessions that others may not read", refused + "/scripts_may_read_no_session_of_others", "redis-session-readable", mutant.Delete()},
 		{"a session that was refused is tried each time", refused + "/names_alone_may_be_read", "redis-session-refused", mutant.Delete()},

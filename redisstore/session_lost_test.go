@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -245,6 +246,29 @@ func (c *promises) forget() {
 			c.t.Fatal(err)
 		}
 	}
+	c.fell()
+}
+
+// forgetSome is a server that has lost some keys, and of others what was written last: each by itself, so that
+// a session is there without a name that it keeps, or a name without its session.
+func (c *promises) forgetSome() {
+	old := c.snapshot
+	c.remember()
+	present := c.snapshot
+	c.snapshot = map[string]remembrance{}
+	for _, all := range []map[string]remembrance{old, present} {
+		for _, key := range slices.Sorted(maps.Keys(all)) {
+			if c.rng.IntN(3) > 0 { // else it is as it was in the other, or is not there
+				c.snapshot[key] = all[key]
+			}
+		}
+	}
+	c.forget()
+	c.snapshot = nil
+}
+
+// fell takes back what was promised before the server forgot.
+func (c *promises) fell() {
 	c.forgot = true
 	c.mayLast(leftFor + 1) // what was given back, and is there again
 	for _, p := range c.all {
@@ -323,6 +347,8 @@ func (c *promises) step(forgets bool) {
 	case n < 87 && forgets:
 		f.now = none
 		c.releasedInVain()
+	case n < 88 && forgets && c.snapshot != nil:
+		c.forgetSome()
 	default:
 		c.now.Add(c.rng.Int64N(1_500_000))
 	}
