@@ -129,6 +129,8 @@ func TestTheTestsCatchEachMutantOfTheSessions(t *testing.T) {
 		{"a renewal of a session does not look for its names, in a long run", "TestAServerThatForgotKeepsWhatItPromisesFromThenOn", "redis-session-names-read", mutant.Line("if not s then return 'H' .. struct.pack('<dddI4I4H', 1, 1, 0, 1, 1, 1) end")},
 		{"a session that has ended is renewed, in a long run", same, "redis-session-ended", mutant.Line("if not old or x > latest then return 'L' end")},
 		{"scripts name sessions that others may not read", refused + "/scripts_may_read_no_session_of_others", "redis-session-readable", mutant.Delete()},
+		{"a session that may not be read has ended", "TestWhoMayUseSomeNamesOnlyNeedsToReadTheSessionsOfOthers", "redis-session-unreadable",
+			mutant.Line("return lasts(redis.pcall('MGET', string.match(KEYS[#KEYS], '^[^{]*') .. string.format('session:%08x%08x', a, b))[1])")},
 		{"a session that was refused is tried each time", refused + "/names_alone_may_be_read", "redis-session-refused", mutant.Delete()},
 		{"a refusal for now turns sessions off", passing + "it_is_full", "redis-session-refused-for-good", mutant.Cond("r.begins")},
 		{"a refusal for now takes all out of their sessions", passing + "too_few_replicas", "redis-refusals-that-pass", mutant.Return("false")},

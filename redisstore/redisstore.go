@@ -142,6 +142,9 @@
 // replicas must confirm, and on a cluster +cluster|slots, +command and, while
 // slots are moved, +asking. To log in needs no right. Sentinels must allow
 // +sentinel|get-master-addr-by-name, +sentinel|sentinels, +subscribe and +ping.
+//
+// A user may be limited to some names, as with ~holdfast:{jobs*, and needs ~holdfast:session:* besides (not on
+// a cluster): without it an operation on a name is [store.ErrDenied] while the session of another user keeps a hold on it.
 package redisstore
 
 import (

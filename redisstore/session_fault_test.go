@@ -71,6 +71,33 @@ func TestWhereSessionsAreRefusedHoldsAreRenewedByThemselves(t *testing.T) {
 	}
 }
 
+// A user who may use some names only is not refused one for good, or granted it, as somebody else's session keeps it: with the
+// right that the package comment names it is told how the name stands, and without it, that the right is missing.
+func TestWhoMayUseSomeNamesOnlyNeedsToReadTheSessionsOfOthers(t *testing.T) {
+	t.Parallel()
+	server := testserver.Redis(t)
+	holder := storeOn(t, clientOf(t, server.Addr), nil)
+	defer holder.Close()
+	held := inSessions(t, holder, "jobs", fewestTogether, time.Minute)[0]
+	some := append(slices.DeleteFunc(rights(t), func(r string) bool { return strings.HasPrefix(r, "~") }), "~holdfast:{jobs*")
+	for _, readable := range []bool{true, false} {
+		if readable {
+			some = append(some, "~holdfast:session:*")
+		} else {
+			some = some[:len(some)-1]
+		}
+		s := storeOn(t, user(t, server, fmt.Sprint("some-", readable), some...), nil)
+		defer s.Close()
+		c := mutex(held.Name)
+		c.Try = true
+		a, err := s.Ask(t.Context(), c)
+		if a.Granted || errors.Is(err, store.ErrDenied) == readable || readable && err != nil {
+			t.Errorf("sessions readable %v: granted %v, %v", readable, a.Granted, err)
+		}
+	}
+	mustRenew(t, holder, []store.Hold{held})
+}
+
 func TestOnAClusterNoSessionIsTried(t *testing.T) {
 	t.Parallel()
 	s := togetherOn(t, clusterClient(t, testserver.RedisCluster(t, 3)), nil)

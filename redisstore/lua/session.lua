@@ -11,5 +11,5 @@ end
 -- The last key is a name, in each script.
 local function session(id)
 	local a, b = struct.unpack('>I4I4', id)
-	return lasts(redis.call('MGET', string.match(KEYS[#KEYS], '^[^{]*') .. string.format('session:%08x%08x', a, b))[1])
+	return lasts(redis.call('MGET', string.match(KEYS[#KEYS], '^[^{]*') .. string.format('session:%08x%08x', a, b))[1]) --mutant:redis-session-unreadable
 end
