@@ -208,7 +208,7 @@ func TestAHoldThatHasLeftItsSessionIsToldInTime(t *testing.T) {
 	t.Parallel()
 	eachReplaceable(t, func(t *testing.T, _ *recordtest.Memory, p, q *process) {
 		h := q.takes(q.claim())
-		waits := p.claim(lasting(40*time.Second)) // its session waits for four seconds for an answer
+		waits := p.claim(lasting(40 * time.Second)) // its session waits for four seconds for an answer
 		p.waits(waits)
 		p.locks()
 		time.Sleep(waits.PositionTTL * 62 / 100) // it is not suspect yet
