@@ -86,6 +86,8 @@ func TestTheTestsCatchEachMutantOfTheTable(t *testing.T) {
 		{"a hold is not renewed as it has no session to go into", "AHoldIsKeptThoughNoSessionCanBeBegunOnTheServerThatFollows", "pg-no-session-to-move-to", mutant.Line("case false:")},
 		{"a position stays in the session of a server that was replaced", "APollOfAPositionInASuspectSessionIsNotAsGoodAsAnAsk", "pg-position-in-a-suspect-session", mutant.Cond("!waits || was == nil || to == nil")},
 		{"a poll keeps a position in the session of a server that was replaced", "APollOfAPositionInASuspectSessionIsNotAsGoodAsAnAsk", "pg-poll-in-a-suspect-session", mutant.Cond("false")},
+		{"of two moves that were not answered the first is forgotten", "AHoldIsFoundThoughTwoMovesOfItWereNotAnswered", "pg-third-session-is-forgotten", mutant.Delete()},
+		{"of two moves of a position that were not answered the first is forgotten", "APositionIsFoundThoughTwoMovesOfItWereNotAnswered", "pg-third-session-is-forgotten", mutant.Delete()},
 		{"a position moves into a session that ends before it", "APositionDoesNotMoveIntoASessionThatEndsBeforeIt", "pg-position-moves-into-a-session-that-ends-before-it", mutant.Cond("!k.outlasts(ctx, 0*until)")},
 		{"where a position has gone is forgotten", "APositionThatLeavesASuspectSessionLateIsFollowed", "pg-position-is-in-either", mutant.Delete()},
 		{"a position that is gone keeps a session", "APositionThatIsGoneKeepsNoSession", "pg-over-taken-keeps-a-session", mutant.Delete()},

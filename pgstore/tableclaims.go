@@ -18,6 +18,7 @@ type localClaim struct {
 
 	sess  *session.Session // that keeps its entry; nil: it has an expiry of its own
 	to    *session.Session // a statement that moves it into this one was not answered
+	also  []session.ID     // nor were others before that, which moved it into these
 	late  int64            // an ask was not answered that takes no place once it is this late on the server's clock
 	comes store.Instant    // what an ask that was not answered brings is expected until then; 0: all were
 	until store.Instant    // it lasts until then at least, as its owner was told
@@ -131,7 +132,7 @@ func (s *Store) exit(m *localClaim) {
 
 // into notes what keeps the claim. claims.mu is held.
 func (m *localClaim) into(sess *session.Session) {
-	m.to = nil
+	m.to, m.also = nil, nil
 	if m.sess == sess {
 		return
 	}
@@ -141,6 +142,14 @@ func (m *localClaim) into(sess *session.Session) {
 	if m.sess = sess; sess != nil {
 		sess.Enter()
 	}
+}
+
+// moves notes that a statement is sent which moves the claim into a session. claims.mu is held.
+func (m *localClaim) moves(to *session.Session) {
+	if m.to != nil && m.to != to {
+		m.also = append(m.also, m.to.ID) //mutant:pg-third-session-is-forgotten
+	}
+	m.to = to
 }
 
 // isOver reports whether the claim is lost: its session has ended, or the one that it may have moved to, or its time was over. claims.mu

@@ -114,9 +114,10 @@ func (s *Store) prepare(ctx context.Context, r *renewal, keepers map[time.Durati
 	var was, to *session.Session
 	var until store.Instant
 	adopts, alone := h.NewID != (store.ID{}), false
+	var also []session.ID
 	if m != nil {
 		s.claims.mu.Lock()
-		if was, to, until = m.sess, m.to, m.until; adopts {
+		if was, to, also, until = m.sess, m.to, m.also, m.until; adopts {
 			m.handed = true // only its row tells whether it has another id //mutant:pg-handed-on-is-read
 		}
 		alone = s.keeps() && !adopts && m.staysAlone(r)
@@ -127,6 +128,7 @@ func (s *Store) prepare(ctx context.Context, r *renewal, keepers map[time.Durati
 			r.in = append(r.in, sess.ID)
 		}
 	}
+	r.in = append(r.in, also...)
 	if adopts && m == nil && h.ID.Process() != (store.Process{}) { // the session of the other may have ended
 		f, err := s.lookJudged(ctx, h.Name, holders)
 		if err != nil {
@@ -171,7 +173,8 @@ func (s *Store) prepare(ctx context.Context, r *renewal, keepers map[time.Durati
 			return errNotRenewed
 		}
 		s.claims.mu.Lock()
-		m.to, m.moved, r.moves = r.by.Session, true, to == nil
+		m.moves(r.by.Session)
+		m.moved, r.moves = true, to == nil
 		s.claims.mu.Unlock()
 	}
 	r.calls = r.by.State().Calls

@@ -23,7 +23,7 @@ func anySuspect(all ...*session.Session) (is bool) {
 // answered, it is sent again. What is not there is for the ask to find.
 func (s *Store) leavesSuspect(ctx context.Context, m *localClaim, c *store.Claim) error {
 	s.claims.mu.Lock()
-	was, to, until, waits := m.sess, m.to, m.until, m.token == 0
+	was, to, also, until, waits := m.sess, m.to, m.also, m.until, m.token == 0
 	s.claims.mu.Unlock()
 	if !waits || was == nil || to == nil && !anySuspect(was) { //mutant:pg-position-in-a-suspect-session
 		return nil
@@ -44,8 +44,11 @@ func (s *Store) leavesSuspect(ctx context.Context, m *localClaim, c *store.Claim
 			from.session(sess.ID)
 		}
 	}
+	for _, in := range also {
+		from.session(in)
+	}
 	s.claims.mu.Lock()
-	m.to = into //mutant:pg-position-is-in-either
+	m.moves(into) //mutant:pg-position-is-in-either
 	s.claims.mu.Unlock()
 	moved := false
 	err := s.run(ctx, s.do.askMove, []any{[]byte(c.Name), c.ID[:], from.text(), into.ID[:]}, func() { moved = false }, func(scan func(...any) error) error {
@@ -58,7 +61,7 @@ func (s *Store) leavesSuspect(ctx context.Context, m *localClaim, c *store.Claim
 	}
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
-	if m.to = nil; moved {
+	if m.to, m.also = nil, nil; moved {
 		m.into(into)
 	}
 	return nil

@@ -243,3 +243,68 @@ func TestAPositionThatIsGoneKeepsNoSession(t *testing.T) {
 		t.Errorf("asked for again: %+v, %v, want that it is lost for good", a, err)
 	}
 }
+
+// Nobody knows of two moves whether they were done: the first was. The next renewal finds the hold where that has put it.
+func TestAHoldIsFoundThoughTwoMovesOfItWereNotAnswered(t *testing.T) {
+	t.Parallel()
+	for _, second := range []bool{false, true} {
+		s := newShared(t)
+		h, _ := kept(t, s, "n")
+		var sent, args = "", []any(nil)
+		meddle(s, func(statement string, with []any) error {
+			if statement == s.do.renewFast || statement == s.do.renew {
+				sent, args = statement, with
+				return errCut
+			}
+			return nil
+		})
+		for _, done := range []bool{true, second} {
+			replaced(t, s)
+			if r := s.Renew(t.Context(), []store.Hold{h})[0]; r.Err == nil || store.Definite(r.Err) {
+				t.Fatalf("%+v, want that nobody knows", r)
+			}
+			if done {
+				of := tableOn(t, poolOf(s), &Options{Schema: s.schema})
+				late(t, of, sent, args)
+				of.Close()
+			}
+		}
+		meddle(s, func(string, []any) error { return nil })
+		replaced(t, s)
+		mustRenew(t, s, h)
+		if in := sessionOf(t, s, "n", h.ID); anySuspect(s.sessions.Own(in)) {
+			t.Errorf("it is in %v still", in)
+		}
+		mustRenew(t, s, h)
+	}
+}
+
+// The same with a position.
+func TestAPositionIsFoundThoughTwoMovesOfItWereNotAnswered(t *testing.T) {
+	t.Parallel()
+	s, other, h, w, _ := suspectWaiter(t)
+	for _, done := range []bool{true, false} {
+		args, back := cut(s, &s.do.askMove)
+		if a, err := s.Ask(t.Context(), w); err == nil || store.Definite(err) {
+			t.Fatalf("%+v, %v, want that nobody knows", a, err)
+		}
+		between := args()
+		back()
+		if done {
+			late(t, s, s.do.askMove, between)
+		}
+		replaced(t, s)
+	}
+	if a := mustAsk(t, s, w); a.Granted || a.From == 0 {
+		t.Fatalf("%+v", a)
+	}
+	if in := sessionOf(t, s, "n", w.ID); anySuspect(s.sessions.Own(in)) {
+		t.Errorf("it is in %v still", in)
+	}
+	if err := other.Release(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	if a := mustAsk(t, s, w); !a.Granted {
+		t.Errorf("%+v", a)
+	}
+}
