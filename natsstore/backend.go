@@ -293,12 +293,12 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 		ttl = b.retention
 		m.header.Set(idle, "1")
 	}
-	seq, ok, err := b.put(ctx, m, old.seq, ttl)
+	seq, ok, err := b.put(ctx, k, m, old.seq, ttl)
 	switch {
 	case err != nil:
 		return out, b.failed(err)
 	case !ok && s.Join != nil:
-		return b.join(ctx, s.Name, s.Join.Notes)
+		return b.join(ctx, k, s.Name, s.Join.Notes)
 	case !ok:
 		return out, nil
 	}
@@ -310,8 +310,8 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 }
 
 // join leaves notes. One that is there already was left by the same join.
-func (b *backend) join(ctx context.Context, name string, notes []record.Note) (out record.Outcome, err error) {
-	_, _, err = b.put(ctx, message{key: noteKey(name, notes[0].Key), data: pack(notes)}, 0, noteTTL)
+func (b *backend) join(ctx context.Context, k *bucket, name string, notes []record.Note) (out record.Outcome, err error) {
+	_, _, err = b.put(ctx, k, message{key: noteKey(name, notes[0].Key), data: pack(notes)}, 0, noteTTL)
 	out.Joined = err == nil
 	return out, b.failed(err)
 }

@@ -24,6 +24,7 @@ const markers = time.Minute
 type bucket struct {
 	stream jetstream.Stream
 	which  int64         // changes when it is made anew, and with the server that we are connected to
+	links  uint64        // how often the connection had been made anew when it was read
 	server int64         // the server's clock, in microseconds since 1970
 	sent   store.Instant // when we asked for that
 	heard  store.Instant // when we heard it
@@ -57,7 +58,7 @@ func (b *backend) prepare(ctx context.Context) (*bucket, error) { return b.prepa
 func (b *backend) present(links uint64) *bucket {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if k := b.bucket; k != nil && b.links == links && store.Now() < k.heard.Add(clockAge) {
+	if k := b.bucket; k != nil && k.links == links && store.Now() < k.heard.Add(clockAge) {
 		return k
 	}
 	return nil
@@ -93,10 +94,10 @@ func (b *backend) prepared(ctx context.Context, makes bool) (*bucket, error) {
 		return nil, err
 	}
 	which := info.Created.UnixNano() ^ b.connectedTo() //mutant:nats-version-of-another-server
-	k := &bucket{stream, which, info.TimeStamp.UnixMicro(), sent, heard}
+	k := &bucket{stream, which, links, info.TimeStamp.UnixMicro(), sent, heard}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.bucket, b.links = k, links
+	b.bucket = k
 	clear(b.inboxes) // it may be another bucket
 	return k, nil
 }
@@ -183,11 +184,21 @@ func (b *backend) read(m *jetstream.RawStreamMsg, err error) (message, error) {
 	return out, nil
 }
 
+// linked reports whether the connection is the one on which the bucket was read. A server that comes after it may have forgotten some, and
+// uses the numbers again: what depends on one is not sent there. It may be while this is asked, but not before: the driver pauses
+// before it connects again.
+func (b *backend) linked(k *bucket) bool {
+	is := b.nc.IsConnected() // first: the count tells that it was this connection
+	return is && b.nc.Stats().Reconnects == k.links
+}
+
+var errNotLinked = errors.New("the connection to the server was lost")
+
 // put writes a key if its newest message is still the expected one; ok says
-// whether it was. It is sent once. A ttl of 0 means for ever.
-func (b *backend) put(ctx context.Context, m message, expected uint64, ttl time.Duration) (seq uint64, ok bool, err error) {
-	if _, err := b.prepare(ctx); err != nil {
-		return 0, false, err
+// whether it was. It is sent once, to the server of which the bucket was read. A ttl of 0 means for ever.
+func (b *backend) put(ctx context.Context, k *bucket, m message, expected uint64, ttl time.Duration) (seq uint64, ok bool, err error) {
+	if !b.linked(k) { //mutant:nats-write-on-another-connection
+		return 0, false, errNotLinked
 	}
 	opts := append(make([]jetstream.PublishOpt, 0, 3), jetstream.WithExpectLastSequencePerSubject(expected), jetstream.WithRetryAttempts(0)) //mutant:nats-write-depend-read
 	if ttl > 0 {

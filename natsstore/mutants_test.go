@@ -32,6 +32,8 @@ func TestTheTestsCatchEachMutantOfTheRecipe(t *testing.T) {
 		{"which server began a session is not known", "TestAServerThatWasStartedAgainIsAnother", "nats-server-of-a-begin", mutant.Delete()},
 		{"which server renewed a session is not known", "TestAServerThatWasStartedAgainIsAnother", "nats-server-of-a-renewal", mutant.Delete()},
 		{"a version is good on any server", "TestAVersionFromBeforeAPowerCutIsNone", "nats-version-of-another-server", mutant.Value("info.Created.UnixNano()")},
+		{"a write is sent on the next connection", "TestNothingIsSentOnAnotherConnectionThanItDependsOn", "nats-write-on-another-connection", mutant.Cond("false")},
+		{"a renewal depends on a number of another server", "TestARenewalDependsOnNoNumberOfAnotherServer", "nats-renewal-depends-on-another-server", mutant.Stmt("o.which = k.which")},
 		{"a session goes on whose renewal was forgotten", "TestASessionWhoseRenewalWasForgottenIsOver", "nats-older-renewal-goes-on", mutant.Cond("m.data == nil || v.Closed")},
 		{"a session that nobody renews is kept", "TestASessionThatNobodyRenewsIsForgotten", "nats-ended-session-is-kept", mutant.Delete()},
 		{"calls are forgotten with their key", "TestCallsAreCountedThoughTheirKeyIsGone", "nats-calls-forgotten", mutant.Value("calls")},

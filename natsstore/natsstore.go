@@ -136,7 +136,6 @@ type backend struct {
 
 	mu      sync.Mutex
 	bucket  *bucket // nil: not read since the connection was made
-	links   uint64  // how often the connection had been made anew then
 	own     map[session.ID]*own
 	inboxes map[string]inbox
 }

@@ -130,7 +130,7 @@ func endSessions(t testing.TB, s *Store) {
 				m, err = s.b.get(ctx, k, sessionKey(id))
 			}
 			if err == nil {
-				done, err = s.b.closeKey(ctx, id, m.seq)
+				done, err = s.b.closeKey(ctx, k, id, m.seq)
 			}
 			if err != nil {
 				t.Fatal(err)

@@ -172,3 +172,57 @@ func TestAServerThatWasStartedAgainIsAnother(t *testing.T) {
 		t.Error("it is taken for the same server")
 	}
 }
+
+// A version is compared on one connection. If that was made anew meanwhile, or is being made, nothing is sent on the next: there the number may
+// be of something that was written since.
+func TestNothingIsSentOnAnotherConnectionThanItDependsOn(t *testing.T) {
+	t.Parallel()
+	server := testserver.NATS(t, "")
+	b := backendOn(t, server.Addr, nil)
+	t.Cleanup(func() { b.Close() })
+	k, m := mustPrepare(t, b), message{key: keyOf("n"), data: []byte("first")}
+	seq, ok, err := b.put(t.Context(), k, m, 0, 0)
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	sends := func(k *bucket, done bool) {
+		t.Helper()
+		m.data = []byte("next")
+		if _, ok, err := b.put(t.Context(), k, m, seq, 0); ok != done || (err == nil) != done {
+			t.Errorf("done: %v, %v, want %v", ok, err, done)
+		}
+	}
+	server.Stop()
+	until(t, "it is not connected", func() bool { return !b.nc.IsConnected() })
+	sends(k, false)
+	server.Restart()
+	until(t, "it is connected again", func() bool { return b.nc.IsConnected() })
+	sends(k, false)
+	sends(mustPrepare(t, b), true) // the number is still the newest
+}
+
+// So it is with the number of a renewal: it is looked up on the server that follows.
+func TestARenewalDependsOnNoNumberOfAnotherServer(t *testing.T) {
+	t.Parallel()
+	server := testserver.NATS(t, "")
+	a, b := backendOn(t, server.Addr, nil), backendOn(t, server.Addr, nil)
+	t.Cleanup(func() { a.Close(); b.Close() })
+	id := begun(t, a)
+	seq := a.ofOwn(id).seq
+	if ok, err := b.closeKey(t.Context(), mustPrepare(t, b), id, seq); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	// As if the server had forgotten the begin, and the end had its number.
+	a.ofOwn(id).seq = seq + 1
+	_, m, err := b.stored(t.Context(), mustPrepare(t, b), sessionKey(id))
+	if err != nil || m.seq != seq+1 {
+		t.Fatalf("the end has the number %d, want %d: %v", m.seq, seq+1, err)
+	}
+	server.Stop()
+	until(t, "it is not connected", func() bool { return !a.nc.IsConnected() })
+	server.Restart()
+	until(t, "it is connected again", func() bool { return a.nc.IsConnected() })
+	if _, err = a.Renew(t.Context(), id); !errors.Is(err, store.ErrLost) {
+		t.Errorf("renewed: %v, want that it has ended", err)
+	}
+}

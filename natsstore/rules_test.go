@@ -119,7 +119,7 @@ func TestAHoldIsLostWithItsSession(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if ok, err := b.b.closeKey(t.Context(), id, m.seq); !ok || err != nil {
+		if ok, err := b.b.closeKey(t.Context(), mustPrepare(t, b.b), id, m.seq); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
 	}
@@ -220,7 +220,7 @@ func TestARenewalOfASessionThatWasNotAnsweredIsFoundAgain(t *testing.T) {
 	id := begun(t, b)
 	o := b.ofOwn(id)
 	value := stored{TTL: 60, Count: 1}
-	if _, ok, err := b.put(t.Context(), message{key: sessionKey(id), data: value.bytes()}, o.seq, time.Minute); !ok || err != nil {
+	if _, ok, err := b.put(t.Context(), mustPrepare(t, b), message{key: sessionKey(id), data: value.bytes()}, o.seq, time.Minute); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	o.indeterminate = true // the answer is lost
@@ -251,7 +251,7 @@ func TestARenewalThatComesLateEndsNoSession(t *testing.T) {
 				return
 			}
 			value := stored{TTL: 60, Count: count}
-			if _, _, err := b.put(t.Context(), message{key: sessionKey(id), data: value.bytes()}, m.seq, time.Minute); err != nil {
+			if _, _, err := b.put(t.Context(), k, message{key: sessionKey(id), data: value.bytes()}, m.seq, time.Minute); err != nil {
 				t.Error(err)
 				return
 			}
@@ -333,7 +333,7 @@ func TestWhatIsTakenInIsLeftOutBeforeItIsDeleted(t *testing.T) {
 	// The first two, by a process that cannot delete them.
 	second := parseMark(r.Inbox[1].Version)
 	m := message{key: keyOf("a"), data: []byte("y"), header: nats.Header{taken: {mark{second.seq, second.n + 1}.String()}}}
-	if _, ok, err := a.put(t.Context(), m, parseVersion(r.Version).seq, 0); !ok || err != nil {
+	if _, ok, err := a.put(t.Context(), mustPrepare(t, a), m, parseVersion(r.Version).seq, 0); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	for _, from := range []*backend{a, b} {

@@ -46,6 +46,7 @@ type own struct {
 	mu            sync.Mutex
 	ttl           time.Duration
 	seq           uint64 // of the key's newest message, as far as we know
+	which         int64  // on which server
 	count         int64
 	calls         int64
 	indeterminate bool // a renewal was not answered
@@ -63,8 +64,12 @@ func (b *backend) Begin(ctx context.Context, id session.ID, ttl time.Duration) (
 	if ttl < minTTL || ttl > maxTTL || ttl%time.Second != 0 {
 		return 0, fmt.Errorf("%w: a session of %v on NATS", store.ErrInvalid, ttl)
 	}
+	k, err := b.prepare(ctx)
+	if err != nil {
+		return 0, b.failed(err)
+	}
 	value := stored{TTL: int64(ttl / time.Second)}
-	seq, ok, err := b.put(ctx, message{key: sessionKey(id), data: value.bytes()}, 0, ttl)
+	seq, ok, err := b.put(ctx, k, message{key: sessionKey(id), data: value.bytes()}, 0, ttl)
 	if err == nil && !ok {
 		err = fmt.Errorf("the key of session %v is in use", id)
 	}
@@ -75,7 +80,7 @@ func (b *backend) Begin(ctx context.Context, id session.ID, ttl time.Duration) (
 	defer b.mu.Unlock()
 	now := store.Now()
 	maps.DeleteFunc(b.own, func(_ session.ID, o *own) bool { return now > o.used.Add(2*o.ttl+forgotten) }) //mutant:nats-ended-session-is-kept
-	b.own[id] = &own{ttl: ttl, seq: seq, used: now}
+	b.own[id] = &own{ttl: ttl, seq: seq, which: k.which, used: now}
 	b.met() //mutant:nats-server-of-a-begin
 	return ttl, nil
 }
@@ -152,6 +157,9 @@ func (b *backend) Renew(ctx context.Context, id session.ID) (calls int64, err er
 // renewKey writes the key once more. After a write that was not answered the key is read first: it may have been done; and
 // if it is done only then, between the reading and the writing, both are done again.
 func (b *backend) renewKey(ctx context.Context, k *bucket, id session.ID, o *own) error {
+	if o.which != k.which { // there the number may be of something else
+		o.which, o.indeterminate = k.which, true //mutant:nats-renewal-depends-on-another-server
+	}
 	for range maxRaces {
 		if o.indeterminate { //mutant:nats-renewal-answered-lost
 			v, m, err := b.stored(ctx, k, sessionKey(id))
@@ -165,7 +173,7 @@ func (b *backend) renewKey(ctx context.Context, k *bucket, id session.ID, o *own
 		}
 		o.count++
 		value := stored{TTL: int64(o.ttl / time.Second), Count: o.count, Calls: o.calls}
-		seq, ok, err := b.put(ctx, message{key: sessionKey(id), data: value.bytes()}, o.seq, o.ttl)
+		seq, ok, err := b.put(ctx, k, message{key: sessionKey(id), data: value.bytes()}, o.seq, o.ttl)
 		switch {
 		case err != nil:
 			o.indeterminate = true
@@ -218,7 +226,7 @@ func (b *backend) Call(ctx context.Context, id session.ID) error {
 		next := stored{TTL: v.TTL, Calls: max(c.Calls, v.Calls) + 1} //mutant:nats-calls-counted
 		// By then its owner has read it, and says so in its own key.
 		ttl := 4 * time.Duration(v.TTL) * time.Second
-		if _, ok, err := b.put(ctx, message{key: callKey(id), data: next.bytes()}, m.seq, ttl); ok || err != nil {
+		if _, ok, err := b.put(ctx, k, message{key: callKey(id), data: next.bytes()}, m.seq, ttl); ok || err != nil {
 			return b.failed(err)
 		}
 	}
@@ -290,7 +298,7 @@ func (b *backend) lasts(ctx context.Context, k *bucket, id session.ID) (time.Dur
 		age := time.Duration(k.latest()-m.at.UnixMicro()) * time.Microsecond
 		return max(time.Duration(v.TTL)*time.Second-max(age, 0), soon), nil
 	}
-	ok, err := b.closeKey(ctx, id, m.seq) //mutant:nats-session-closed-before-entries
+	ok, err := b.closeKey(ctx, k, id, m.seq) //mutant:nats-session-closed-before-entries
 	if err == nil && !ok {
 		return soon, nil // it was not gone, or somebody else has closed it
 	}
@@ -299,8 +307,8 @@ func (b *backend) lasts(ctx context.Context, k *bucket, id session.ID) (time.Dur
 
 // closeKey writes that a session has ended, if the newest message of its key is still the
 // expected one. No renewal can be written after it.
-func (b *backend) closeKey(ctx context.Context, id session.ID, expected uint64) (ok bool, err error) {
-	_, ok, err = b.put(ctx, message{key: sessionKey(id), data: stored{Closed: true}.bytes()}, expected, markers)
+func (b *backend) closeKey(ctx context.Context, k *bucket, id session.ID, expected uint64) (ok bool, err error) {
+	_, ok, err = b.put(ctx, k, message{key: sessionKey(id), data: stored{Closed: true}.bytes()}, expected, markers)
 	return ok, err
 }
 
@@ -316,7 +324,7 @@ func (b *backend) End(ctx context.Context, id session.ID) error {
 		if err != nil || v.Closed {
 			return b.failed(err)
 		}
-		if ok, err := b.closeKey(ctx, id, m.seq); ok || err != nil {
+		if ok, err := b.closeKey(ctx, k, id, m.seq); ok || err != nil {
 			return b.failed(err)
 		}
 	}

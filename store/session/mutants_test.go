@@ -33,6 +33,7 @@ func TestTheTestsCatchEachMutantOfTheSessions(t *testing.T) {
 		{"a session is left within a moment", "TestNoSessionIsSuspectAfterManyRenewalsInAMoment", "session-doubted-in-a-moment", mutant.Stmt("s.doubt(sess, told, true)")},
 		{"a renewal waits for a session that cannot be renewed", "TestNobodyWaitsForASessionThatCannotBeRenewed", "session-waits-for-what-cannot-be-renewed", mutant.Value("sess.flight, true")},
 		{"what is new in a session waits for what fails", "TestNobodyWaitsForASessionThatCannotBeRenewed", "session-waits-for-what-fails", mutant.Cond("sess.flight == nil && store.Now() < sess.renewed.Add(sess.lasts/10)")},
+		{"a session that is short is doubted", "TestNoSessionIsSuspectThatLastsForLessThanASecond", "session-doubted-though-short", mutant.Line("case sess.suspect || sess.ending || s.over(sess):")},
 		{"a renewal does not wait for the spare session", "TestASessionIsSuspectInTimeOnASlowLink", "session-renewed-before-the-spare", mutant.Line("case true:")},
 		{"what was answered before an outage tells something after it", "TestNoSessionIsSuspectForWhatWasSentInAnOutage", "session-spare-heard-before", mutant.Value("sess.failed > 0 && sess.spare != nil && sess.spare.heard > 0")},
 		{"a spare session is asked only when it is due", "TestASessionIsSuspectInTimeThoughItHadASpareOne", "session-spare-is-asked-again", mutant.Line("case false:")},

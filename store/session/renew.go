@@ -145,13 +145,17 @@ func (s *Set) renew(sess *Session) *Flight {
 	return f
 }
 
+// leastDoubted is how long a session lasts at least that is doubted. A busy machine keeps a shorter one waiting for a sixth of that often
+// enough, and to begin others would make it busier.
+const leastDoubted = time.Second
+
 // doubt decides what a renewal tells that was not answered. Either the server is away, or this session alone cannot be
 // written: somebody has its row locked, or its own connection is dead. A spare session tells which. If that was answered after this one
 // fell silent, as was told before the renewal was sent, this one is suspect. So its holds go into the spare while they last (law 15). It is
 // not while less has passed than two renewals wait, however many have failed: a connection that was cut is made anew by then. Set.mu is held.
 func (s *Set) doubt(sess *Session, told, long bool) {
 	switch spare := sess.spare; {
-	case sess.suspect || sess.ending || s.over(sess):
+	case sess.suspect || sess.ending || sess.lasts < leastDoubted || s.over(sess): //mutant:session-doubted-though-short
 	case sess.claims == 0 && s.present[sess.TTL] != sess: // nobody needs it. What is on its way into the present one does //mutant:session-doubted-while-it-keeps-something
 	case spare == nil || spare.err != nil || spare.heard > 0 && (spare.suspect || spare.ending || s.over(spare)):
 		sess.spare = s.another(sess.TTL)
