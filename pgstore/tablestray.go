@@ -58,7 +58,7 @@ func (s *Store) takeStrays(ctx context.Context, name string) error {
 	for id, in := range f.in {
 		if s.sessions.Own(in) != nil &&
 			s.claims.of[id] == nil { //mutant:pg-what-is-known-is-no-stray
-			all.add(id[:], 0)
+			all.add(append(id[:], in[:]...), 0) // as long as it is there: who has adopted it may move it now //mutant:pg-stray-that-was-moved
 		}
 	}
 	s.claims.mu.Unlock()

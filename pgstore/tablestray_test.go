@@ -34,3 +34,48 @@ func TestAHoldWhoseAdopterHasDiedHalfWayComesFree(t *testing.T) {
 	}
 	until(t, "the next has the name", func() bool { return mustAsk(t, s, w).Granted })
 }
+
+// Who has adopted a hold moves it just as the process that had it takes out what it finds there.
+func TestAHoldThatIsAdoptedWhileStraysAreTakenOutStays(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	h, _ := kept(t, s, "n")
+	w := mutex("n") // of the same process: so the row stays
+	mustAsk(t, s, w)
+	other := second(t, s)
+	other.db = &meddled{db: other.db}
+	_, back := cut(other, &other.do.session.call)
+	adopted := h
+	adopted.NewID = store.NewProcess().NewID()
+	if r := other.Renew(t.Context(), []store.Hold{adopted})[0]; r.Err == nil || store.Definite(r.Err) {
+		t.Fatalf("an adoption whose call was not answered: %+v", r)
+	}
+	back()
+	moved := false
+	meddle(s, func(statement string, _ []any) error {
+		if statement == s.do.release && !moved {
+			moved = true
+			if r := other.Renew(t.Context(), []store.Hold{adopted})[0]; r.Err != nil {
+				t.Errorf("the adoption: %v", r.Err)
+			}
+		}
+		return nil
+	})
+	s.claims.mu.Lock()
+	delete(s.claims.of, h.ID) // it knows nothing of the hold any more
+	s.claims.mu.Unlock()
+	if err := s.takeStrays(t.Context(), "n"); err != nil {
+		t.Fatal(err)
+	}
+	if !moved {
+		t.Fatal("it takes nothing out: then nothing is shown")
+	}
+	now := adopted
+	now.ID, now.NewID = adopted.NewID, store.ID{}
+	if r := other.Renew(t.Context(), []store.Hold{now})[0]; r.Err != nil {
+		t.Errorf("what was adopted: %v", r.Err)
+	}
+	if a := mustAsk(t, s, w); a.Granted {
+		t.Errorf("%+v beside who has adopted the hold", a)
+	}
+}
