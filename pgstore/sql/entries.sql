@@ -3,7 +3,7 @@
 -- it is then. All that is decided on is in this one row: another would be read
 -- as it was before the wait. So {ended} has the sessions that have ended, which
 -- was made final by a statement before, and {ago} for how long. What they kept expired then, and so did an entry whose own id
--- is in it with its session behind.
+-- is in it, or that with its session behind: as long as it is there.
 WITH found AS (
 	SELECT * FROM {table} WHERE name = $1::bytea
 	FOR UPDATE --mutant:pg-row-lock
@@ -13,8 +13,6 @@ WITH found AS (
 	SELECT u.o, u.id, u.lim, u.weight, u.want, u.turn, u.n, u.shown, u.token, u.fence, u.since,
 		least(u.expires, t.now - ({ago})[k.ended]) AS expires, u.keep, u.delay, u.broken, u.owner,
 		CASE WHEN k.ended > 0 THEN ''::bytea ELSE u.session END AS session, u.asks, k.ended IS NOT NULL AS ended
-	FROM t, LATERAL {unnest t}, LATERAL (SELECT coalesce(array_position({ended},
-		u.id || u.session --mutant:pg-stray-in-its-session
-		), array_position({ended}, nullif(u.session, ''))) AS ended) k
+	FROM t, LATERAL {unnest t}, LATERAL (SELECT coalesce(array_position({ended}, u.id), array_position({ended}, u.id || u.session), array_position({ended}, nullif(u.session, ''))) AS ended) k
 	WHERE t.sane
 )
