@@ -27,7 +27,8 @@
 //
 // Every statement is a transaction of its own, and writes at most one row of a name or a session: a process that
 // stops at any point holds up nobody, and a row that somebody has locked delays only that
-// name. If it is the row of a session that stays locked, all that the session keeps goes into another before it ends. All that a statement decides on is in the row that it writes, so it
+// name. If it is the row of a session that stays locked, all that the session keeps goes into another before it
+// ends. All that a statement decides on is in the row that it writes, so it
 // is right under every isolation level that reads what was committed. A lock and an
 // unlock are two statements where nobody else wants the name. A process has one session for each
 // TTL of its claims, and one of ten seconds at most for what waits, and renews each by one statement,

@@ -11,6 +11,16 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
+// entered is a session that keeps something, of a process on a server of its own.
+func entered(t *testing.T, ttl time.Duration) (*recordtest.Memory, *session.Set, *recordtest.Client, *session.Session) {
+	t.Helper()
+	m := recordtest.NewMemory(recordtest.Options{})
+	s, c := open(t, m)
+	sess := present(t, s, ttl)
+	sess.Enter()
+	return m, s, c, sess
+}
+
 // stuck has every renewal of a session go without an answer for as long as others are answered.
 func stuck(c *recordtest.Client, sess *session.Session) {
 	c.Fates(func(q recordtest.Request) recordtest.Fate {
@@ -26,10 +36,7 @@ func TestASessionIsSuspectWhileItLastsIfItAloneCannotBeRenewed(t *testing.T) {
 	t.Parallel()
 	for _, ttl := range []time.Duration{time.Second, 3 * time.Second, 30 * time.Second, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
-			m := recordtest.NewMemory(recordtest.Options{})
-			s, c := open(t, m)
-			sess := present(t, s, ttl)
-			sess.Enter()
+			m, s, c, sess := entered(t, ttl)
 			stuck(c, sess)
 			for !sess.State().Suspect {
 				if sess.Over() {
@@ -63,10 +70,7 @@ func TestNoSessionIsSuspectBecauseTheServerIsAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const ttl = 30 * time.Second
-		m := recordtest.NewMemory(recordtest.Options{})
-		s, c := open(t, m)
-		sess := present(t, s, ttl)
-		sess.Enter()
+		m, s, c, sess := entered(t, ttl)
 		for round := range 20 {
 			for _, fate := range []recordtest.Fate{recordtest.Hangs, recordtest.Lost, recordtest.Unanswered} {
 				c.Fates(func(recordtest.Request) recordtest.Fate { return fate })
@@ -91,10 +95,7 @@ func TestNoSessionIsSuspectAfterOneRenewal(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const ttl = 30 * time.Second
-		m := recordtest.NewMemory(recordtest.Options{})
-		s, c := open(t, m)
-		sess := present(t, s, ttl)
-		sess.Enter()
+		m, _, c, sess := entered(t, ttl)
 		tries, failed := 0, false
 		c.Fates(func(q recordtest.Request) recordtest.Fate {
 			if q.Op == recordtest.OpRenew && q.Session == sess.ID {
@@ -122,10 +123,7 @@ func TestNoSessionIsSuspectAfterOneRenewal(t *testing.T) {
 func TestNobodyWaitsForASessionThatCannotBeRenewed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := recordtest.NewMemory(recordtest.Options{})
-		s, c := open(t, m)
-		sess := present(t, s, 30*time.Second)
-		sess.Enter()
+		_, _, c, sess := entered(t, 30*time.Second)
 		stuck(c, sess)
 		for !sess.State().Failing {
 			time.Sleep(time.Millisecond)
@@ -148,10 +146,7 @@ func TestNobodyWaitsForASessionThatCannotBeRenewed(t *testing.T) {
 func TestNoSessionIsSuspectThatLastsForLessThanASecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := recordtest.NewMemory(recordtest.Options{})
-		s, c := open(t, m)
-		sess := present(t, s, 999*time.Millisecond)
-		sess.Enter()
+		m, _, c, sess := entered(t, 999*time.Millisecond)
 		stuck(c, sess)
 		for !sess.Over() {
 			if sess.State().Suspect || len(m.Sessions()) > 1 {

@@ -52,10 +52,7 @@ func TestNoSessionIsSuspectAfterManyRenewalsInAMoment(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const ttl = 30 * time.Second
-		m := recordtest.NewMemory(recordtest.Options{})
-		s, c := open(t, m)
-		sess := present(t, s, ttl)
-		sess.Enter()
+		_, _, c, sess := entered(t, ttl)
 		var cut atomic.Bool
 		var tries atomic.Int32
 		c.Fates(func(q recordtest.Request) recordtest.Fate {
@@ -90,10 +87,7 @@ func TestNoSessionIsSuspectForWhatWasSentInAnOutage(t *testing.T) {
 	for _, before := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			const ttl = 6 * time.Second
-			m := recordtest.NewMemory(recordtest.Options{})
-			s, c := open(t, m)
-			sess := present(t, s, ttl)
-			sess.Enter()
+			_, _, c, sess := entered(t, ttl)
 			if before {
 				stuck(c, sess)
 				for !sess.State().Failing {
@@ -133,10 +127,7 @@ func TestASessionIsSuspectInTimeThoughItHadASpareOne(t *testing.T) {
 	const ttl = 30 * time.Second
 	for pause := time.Duration(0); pause < ttl; pause += ttl / 20 {
 		synctest.Test(t, func(t *testing.T) {
-			m := recordtest.NewMemory(recordtest.Options{})
-			s, c := open(t, m)
-			sess := present(t, s, ttl)
-			sess.Enter()
+			_, _, c, sess := entered(t, ttl)
 			stuck(c, sess)
 			for !sess.State().Failing {
 				time.Sleep(time.Millisecond)
