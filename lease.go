@@ -59,6 +59,22 @@ func (l *Lease) Deadline() time.Time { return l.engine().Deadline() }
 // closes it.
 func (l *Lease) Lost() <-chan struct{} { return l.engine().Lost() }
 
+// AskedToGiveUp returns a channel that is closed once somebody who waits for the
+// name asks for it ([Options.AskToGiveUp]). To give the name up is to release the
+// lease; to go on is fine too, and nothing comes of it. When nobody asks any more,
+// the next call returns a channel that is open.
+//
+// Where the store can notify, the first call on a lease has it notified. A request
+// is told with the next renewal at the latest: after a third of the TTL, unless
+// Options.RenewEvery says otherwise. A lease under Options.NoRenew is told by
+// [Lease.Renew]. On a store that cannot pass requests on, the channel stays open.
+func (l *Lease) AskedToGiveUp() <-chan struct{} { return l.engine().AskedToGiveUp() }
+
+// GiveUpReason is why somebody asks for the name: what the first waiter that asks
+// said in [Options.AskToGiveUp], as the newest renewal returned it. Empty if nobody
+// asks.
+func (l *Lease) GiveUpReason() string { return l.engine().GiveUpReason() }
+
 // LeaseFrom returns the innermost lease that ctx comes from, by
 // [Lease.Context] or by the function of a Do; nil if there is none.
 func LeaseFrom(ctx context.Context) *Lease { return (*Lease)(engine.LeaseFrom(ctx)) }

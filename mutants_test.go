@@ -355,6 +355,19 @@ var engineMutants = []mutant.Broken{
 	one("a hold stays upgraded for nobody", "TestUpgrade_Reentry", "hold-stays-upgraded-nobody", mutant.Return("nil")),
 	one("an upgrade that the store forgot is still ours", "TestUpgrade_OneThatTheStoreForgotIsALoss", "upgrade-forgotten", mutant.Cond("true")),
 
+	// Asking to give up.
+	one("asked in vain", "TestGiveUp_AStoreThatCannotPassItOnSaysSo", "asked-in-vain", mutant.Cond("lacks && asked && p != store.PromiseGiveUp")),
+	one("asked each time", "TestGiveUp_AnEventForEachReason", "asked-told-each-time", mutant.Cond("false")),
+	one("asked for ever", "TestGiveUp_WhenNobodyAsksAnyMoreThereIsANewChannel", "asked-for-ever", mutant.Delete()),
+	one("asked with the next renewal", "TestGiveUp_AHolderIsAskedAtOnceWhereTheStoreNotifies", "asked-with-next-renewal", mutant.Stmt("_ = of")),
+	one("asked in a break of the notifications, and not told", "TestGiveUp_AfterABreakInTheNotificationsAHolderLooks", "asked-during-break", mutant.Stmt("_ = of")),
+	one("asked during a renewal, and not told", "TestGiveUp_AskedDuringARenewalRenewsOnceMore", "notified-during-renewal", mutant.Cond("h.toRenew && (h.flight == nil || func() bool { h.toRenew = false; return false }())")),
+	one("what has ended still listens", "TestGiveUp_NothingIsSentWhileNobodyAsks", "ended-still-listens", mutant.Delete()),
+	one("one in line asks nobody", "TestGiveUp_OneInLineAsksToo", "in-line-asks-nobody", mutant.Return(`""`)),
+	one("one in line asks late", "TestGiveUp_OneInLineAsksToo", "in-line-asks-late", mutant.Stmt("_ = p")),
+	one("one that comes in line during an ask asks late", "TestGiveUp_OneInLineAsksToo", "came-while-asked", mutant.Stmt("_ = wake")),
+	one("all inside ask for the line", "TestGiveUp_OneInsideAsksForTheLine", "all-inside-ask", mutant.Cond("false")),
+
 	// Detach and Adopt.
 	one("detached and still valid", "TestAdopt_DetachEndsTheLeaseHere", "detached-still-valid", mutant.Delete()),
 	one("detached and still renewed", "TestAdopt_DetachEndsTheLeaseHere", "detached-still-renewed", mutant.Stmt("flight := (chan struct{})(nil)")),

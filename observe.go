@@ -26,6 +26,8 @@ type Event struct {
 	// Err is why. It is what the caller of the claim or the release gets, or
 	// what the store said to a renewal; of a grant and a renewal it is nil.
 	Err error
+	// Reason is why a waiter asks for the hold, of EventAskedToGiveUp.
+	Reason string
 }
 
 // An EventKind says what happened.
@@ -61,6 +63,9 @@ const (
 	// EventLost: a hold was lost, or its release found that it had been. Err
 	// matches ErrLost and says why. After is how long it was held.
 	EventLost
+	// EventAskedToGiveUp: a waiter asks for the hold, and says why (Reason). It
+	// comes once for each reason. After is how long it has been held.
+	EventAskedToGiveUp
 )
 
 // String is a word or two, as "lost".
@@ -72,6 +77,6 @@ func observing(f func(Event)) func(engine.Event) {
 		return nil
 	}
 	return func(e engine.Event) {
-		f(Event{EventKind(e.Kind), e.Name, e.Store, e.Token, e.After, e.Err})
+		f(Event{EventKind(e.Kind), e.Name, e.Store, e.Token, e.After, e.Err, e.Reason})
 	}
 }

@@ -70,7 +70,11 @@ func addUp(t *testing.T, round int, log io.Writer) map[EventKind]int {
 		all.Go(func() {
 			for {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+rand.IntN(400))*time.Millisecond)
-				l, err := locks.Mutex(fmt.Sprint(rand.IntN(2))).Lock(ctx)
+				by := locks
+				if rand.IntN(4) == 0 {
+					by = locks.With(&Options{AskToGiveUp: "please"})
+				}
+				l, err := by.Mutex(fmt.Sprint(rand.IntN(2))).Lock(ctx)
 				cancel()
 				if errors.Is(err, ErrClosed) {
 					return

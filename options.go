@@ -52,6 +52,12 @@ type Options struct {
 	// see [Lease.Release] for when it is given back. With cannot turn it off
 	// again.
 	Reentrant bool
+	// AskToGiveUp asks those who hold the name to give it up while a claim waits
+	// for it, and says why, in at most 200 bytes. Each lease of the name has the
+	// reason then: see [Lease.AskedToGiveUp]. Nothing else comes of it; whether to
+	// give up is up to the holder. A try asks nobody. ErrUnsupported where the store
+	// cannot pass it on. Default: it does not ask.
+	AskToGiveUp string
 	// Owner is who holds, for people to read. Default: this host, pid and
 	// program.
 	Owner Owner
@@ -98,6 +104,7 @@ func (o *Options) over(p *Options) *Options {
 	m.LockDelay = cmp.Or(o.LockDelay, p.LockDelay)
 	m.NoRenew = o.NoRenew || p.NoRenew
 	m.Reentrant = o.Reentrant || p.Reentrant
+	m.AskToGiveUp = cmp.Or(o.AskToGiveUp, p.AskToGiveUp)
 	m.Owner = cmp.Or(o.Owner, p.Owner)
 	m.Note = cmp.Or(o.Note, p.Note)
 	m.Logger = cmp.Or(o.Logger, p.Logger)
@@ -114,7 +121,7 @@ func (o *Options) over(p *Options) *Options {
 func (o *Options) engine() engine.Options {
 	return engine.Options{
 		TTL: o.TTL, RenewEvery: o.RenewEvery, NoRenew: o.NoRenew, Wait: o.Wait, MinHold: o.MinHold, MaxHold: o.MaxHold,
-		LockDelay: o.LockDelay, Reentrant: o.Reentrant, Owner: o.Owner, Note: o.Note, Logger: o.Logger,
+		LockDelay: o.LockDelay, Reentrant: o.Reentrant, AskToGiveUp: o.AskToGiveUp, Owner: o.Owner, Note: o.Note, Logger: o.Logger,
 		Observer: observing(o.Observer), PollMin: o.PollMin, PollMax: o.PollMax, HandOver: (*engine.HandOver)(o.HandOver),
 	}
 }

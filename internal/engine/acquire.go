@@ -58,7 +58,7 @@ func (r *request) wait(ctx context.Context) (*Lease, error) {
 		if l != nil || err != nil {
 			return l, err
 		}
-		r.e.queues.answered(r.p, r.refused, r.queued, r.notified)
+		r.e.queues.answered(r.p, r.refused, r.queued, r.notified, r.claim.GiveUp)
 		if r.claim.Try {
 			r.queue(ctx)
 			continue
@@ -181,6 +181,7 @@ func (r *request) ask(ctx context.Context) (*Lease, error) {
 		if r.queued && r.e.now() >= r.sent.Add(r.s.positionTTL) { //mutant:place-lapsed-asked-old
 			r.newID() // the position has lapsed
 		}
+		r.claim.GiveUp = r.e.queues.asks(r.p, r.w)
 		r.isLast()
 		if r.e.endless {
 			r.orphans = r.e.sched.orphaned()

@@ -49,16 +49,20 @@ type hold struct {
 	index    int           // in the heap; -1: not in it
 	reported error         // the store's word that it is lost
 	flight   chan struct{} // closed when the renewal under way has ended; nil: none is
+	toRenew  bool          // now, once no operation on it is under way
+	listens  bool          // its notifications are listened to
 	calls    []*byHand     // calls of Renew that the next renewal is for
 	sending  []*byHand     // those that the renewal under way is for
 
 	mu     sync.Mutex
-	done   bool   // it is lost, or all its leases were released
-	leases *Lease // those that are not over, linked by next
-	users  int    // how many leases have not been released, be they lost or not
-	first  Lease  // most holds have one lease: here, it costs no allocation of its own
-	unseen bool   // it was handed on to one who has not been told yet
-	silent bool   // it ended unseen: that is told by him, or by nobody if he has left
+	done   bool          // it is lost, or all its leases were released
+	leases *Lease        // those that are not over, linked by next
+	users  int           // how many leases have not been released, be they lost or not
+	first  Lease         // most holds have one lease: here, it costs no allocation of its own
+	unseen bool          // it was handed on to one who has not been told yet
+	silent bool          // it ended unseen: that is told by him, or by nobody if he has left
+	giveUp string        // why a waiter asks for it; empty: none does
+	asked  chan struct{} // closed while one does; nil: nobody wants to know
 }
 
 // margin is how much sooner than the store, besides one percent, we take a

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/clock"
@@ -46,6 +47,7 @@ type localQueue struct {
 	armed       clock.Instant // when the timer fires; 0: it does not
 	leaving     bool          // the hold is being given back: nobody is admitted
 	queued      bool          // the last that was answered had to wait
+	asking      atomic.Int32  // how many in line ask the holders to give up
 	own         waiter        // the first that came: most local queues have no other
 	alone       [1]*waiter    // what inside begins as
 }
@@ -105,7 +107,13 @@ func (g *localQueues) enter(ctx context.Context, w *Target) (p *waiter, l *Lease
 		at.last.next = p
 	}
 	at.last = p
+	if w.l.s.AskToGiveUp != "" {
+		at.asking.Add(1)
+	}
 	g.admitNext(at)
+	if at.last == p && w.l.s.AskToGiveUp != "" {
+		at.askAgain()
+	}
 	g.mu.Unlock()
 
 	select {
@@ -214,8 +222,9 @@ func (at *localQueue) admit(p *waiter) {
 }
 
 // answered notes that the store has refused the claim, which has a position there
-// if placed. wake is what wakes its request.
-func (g *localQueues) answered(p *waiter, r *refused, queued bool, wake chan store.Notification) {
+// if placed. wake is what wakes its request, and asked what its ask said to the
+// holders.
+func (g *localQueues) answered(p *waiter, r *refused, queued bool, wake chan store.Notification, asked string) {
 	if p == nil {
 		return
 	}
@@ -231,6 +240,9 @@ func (g *localQueues) answered(p *waiter, r *refused, queued bool, wake chan sto
 		p.queue.sent--
 		p.queue.queued = true
 		g.admitNext(p.queue)
+	}
+	if wake != nil && asked == "" && p.queue.asking.Load() > 0 && p.queue.asksFor(p) != "" {
+		put(wake, store.Notification{}) // one has come in line meanwhile //mutant:came-while-asked
 	}
 }
 
@@ -347,6 +359,9 @@ func (at *localQueue) goOut(p *waiter) {
 }
 
 func (at *localQueue) remove(p *waiter) {
+	if p.w.l.s.AskToGiveUp != "" {
+		at.asking.Add(-1)
+	}
 	if p.prev == nil {
 		at.first = p.next
 	} else {

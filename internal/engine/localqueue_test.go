@@ -42,7 +42,7 @@ func TestOutage_EndsNoWaitThatTheStoreHasAnsweredSince(t *testing.T) {
 	if !ended(p.outage) {
 		t.Fatal("who is not answered either is not told")
 	}
-	g.answered(p, &refused{when: time.Now()}, true, make(chan store.Notification, 1))
+	g.answered(p, &refused{when: time.Now()}, true, make(chan store.Notification, 1), "")
 	if ended(p.outage) {
 		t.Error("its next ask ends with the outage before its answer")
 	}

@@ -18,6 +18,7 @@ type notifications struct {
 
 	mu         sync.Mutex
 	waiting    map[store.ID]chan store.Notification
+	holds      map[store.ID]*hold // of which somebody wants to know whether they are asked for
 	subscribed bool
 	under      chan struct{} // closed when the subscribing under way ends; nil: none is
 	again      clock.Instant // after a failure: not before
@@ -38,6 +39,7 @@ func (h *notifications) init(e *engine) {
 	h.e = e
 	h.watcher, _ = e.store.(store.Watcher)
 	h.waiting = map[store.ID]chan store.Notification{}
+	h.holds = map[store.ID]*hold{}
 }
 
 // ready reports whether notifications come.
@@ -131,18 +133,45 @@ func (h *notifications) remove(id store.ID) {
 	delete(h.waiting, id)
 }
 
+// addHold registers a hold whose notifications renew it.
+func (h *notifications) addHold(of *hold) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.holds[of.ID] = of
+}
+
+func (h *notifications) removeHold(of *hold) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.holds, of.ID)
+}
+
 // deliver is what the store calls. It never blocks.
 func (h *notifications) deliver(notification store.Notification) {
+	for _, of := range h.wake(notification) {
+		h.e.sched.notified(of)
+	}
+}
+
+// wake wakes the waiters that the notification is for, and returns the holds.
+func (h *notifications) wake(notification store.Notification) (holds []*hold) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if notification.ID == (store.ID{}) {
 		for _, ch := range h.waiting {
 			put(ch, notification)
 		}
+		for _, of := range h.holds {
+			holds = append(holds, of) //mutant:asked-during-break
+		}
 	}
 	if ch := h.waiting[notification.ID]; ch != nil { //mutant:wake-ups-lost-nobody
 		put(ch, notification)
 	}
+	if of := h.holds[notification.ID]; of != nil {
+		holds = append(holds, of) //mutant:asked-with-next-renewal
+	}
+	return holds
 }
 
 // put replaces what is in ch, except that a notification without a token does not

@@ -19,6 +19,8 @@ type Event struct {
 	Token int64
 	After time.Duration
 	Err   error
+
+	Reason string // why a waiter asks
 }
 
 // An EventKind says what happened.
@@ -33,11 +35,12 @@ const (
 	EventRenewalFailed
 	EventReleased
 	EventLost
+	EventAskedToGiveUp
 )
 
 var eventKinds = map[EventKind]string{
 	EventGranted: "granted", EventHandedOver: "handed over", EventRefused: "refused", EventFailed: "failed", EventRenewed: "renewed",
-	EventRenewalFailed: "renewal failed", EventReleased: "released", EventLost: "lost",
+	EventRenewalFailed: "renewal failed", EventReleased: "released", EventLost: "lost", EventAskedToGiveUp: "asked to give up",
 }
 
 // String is a word or two, as "lost".
@@ -64,7 +67,7 @@ func (h *hold) observe(kind EventKind, after time.Duration, err error) {
 }
 
 func (h *hold) event(kind EventKind, after time.Duration, err error) Event {
-	return Event{kind, h.Name, h.e.desc.Store, h.Used, max(after, 0), err}
+	return Event{Kind: kind, Name: h.Name, Store: h.e.desc.Store, Token: h.Used, After: max(after, 0), Err: err}
 }
 
 // age is how long the hold has been held, if there is an observer.

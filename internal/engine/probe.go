@@ -22,7 +22,7 @@ const (
 	NoNotifyFor      = noNotifyFor
 	ResubscribeAfter = resubscribeAfter
 	SilentFor        = silentFor
-	EventKinds       = int(EventLost)
+	EventKinds       = int(EventAskedToGiveUp)
 )
 
 // Why a lease that ended by itself is over.
@@ -102,7 +102,7 @@ func (l *Locker) Waiters() int {
 	defer l.e.queues.mu.Unlock()
 	l.e.notifications.mu.Lock()
 	defer l.e.notifications.mu.Unlock()
-	return len(l.e.queues.m) + len(l.e.notifications.waiting)
+	return len(l.e.queues.m) + len(l.e.notifications.waiting) + len(l.e.notifications.holds)
 }
 
 // Holds is how many holds are renewed.

@@ -124,6 +124,14 @@ func (s *scheduler) renew(b batch) {
 		if h.s.Observer != nil {
 			seen = append(seen, h.renewalReport(now.Sub(h.due), err)) //mutant:renewal-answered-never-late
 		}
+		if reason := answers[i].GiveUp; err == nil && h.hearsAsk(reason) {
+			if h.s.Observer != nil {
+				asked := h.event(EventAskedToGiveUp, h.age(), nil)
+				asked.Reason = reason
+				seen = append(seen, renewalReport{h.s, asked})
+			}
+			tell = append(tell, func() { h.debug("holdfast: a waiter asks to give the lock up", "reason", reason) })
+		}
 		if log := h.s.Logger; err == nil {
 			clear(s.away) //mutant:warning-ever
 		} else if h.retries == 1 { // once a hold, not once a try

@@ -163,6 +163,9 @@ func (s *scheduler) out(h *hold) {
 	if h.index >= 0 {
 		heap.Remove(&s.holds, h.index)
 		delete(s.byID, h.ID)
+		if h.listens {
+			s.e.notifications.removeHold(h) //mutant:ended-still-listens
+		}
 		if len(s.holds) == 0 {
 			s.e.checkIdle()
 		}
@@ -184,6 +187,9 @@ func (h *hold) next() clock.Instant {
 // moved puts a hold in its place when what the scheduler has to do for it, or
 // when, has changed. s.mu is held.
 func (s *scheduler) moved(h *hold) {
+	if h.toRenew && h.flight == nil { //mutant:notified-during-renewal
+		h.toRenew, h.renewAt = false, min(h.renewAt, s.e.now())
+	}
 	h.at = h.next()
 	heap.Fix(&s.holds, h.index)
 }

@@ -16,6 +16,7 @@ type Options struct {
 	NoRenew                           bool
 	Wait, MinHold, MaxHold, LockDelay time.Duration
 	Reentrant                         bool
+	AskToGiveUp                       string
 	Owner                             store.Owner
 	Note                              string
 	Logger                            *slog.Logger
@@ -125,10 +126,10 @@ func (s *settings) check(d *store.Description) error {
 		}
 	}
 	for p, asked := range map[store.Promise]bool{
-		store.PromiseMinHold: s.MinHold > 0, store.PromiseLockDelay: s.LockDelay > 0,
+		store.PromiseMinHold: s.MinHold > 0, store.PromiseLockDelay: s.LockDelay > 0, store.PromiseGiveUp: s.AskToGiveUp != "",
 	} {
-		if why, lacks := d.Lacks[p]; lacks && asked {
-			return fmt.Errorf("%w: %s cannot keep a %s: %s", store.ErrUnsupported, d.Store, p, why)
+		if why, lacks := d.Lacks[p]; lacks && asked { //mutant:asked-in-vain
+			return fmt.Errorf("%w: %s lacks %q: %s", store.ErrUnsupported, d.Store, p, why)
 		}
 	}
 	switch {
@@ -158,6 +159,8 @@ func (s *settings) check(d *store.Description) error {
 		return bad("HandOver needs both bounds, or neither to turn it off; it has Times %d and For %v", s.HandOver.Times, s.HandOver.For)
 	case len(s.Note) > store.MaxNote:
 		return bad("the note has %d bytes, at most %d are kept", len(s.Note), store.MaxNote)
+	case len(s.AskToGiveUp) > store.MaxReason:
+		return bad("AskToGiveUp has %d bytes, at most %d are kept", len(s.AskToGiveUp), store.MaxReason)
 	}
 	return nil
 }

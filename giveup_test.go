@@ -1,0 +1,269 @@
+package holdfast
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// asksFor is a waiter of another process that asks the holders to give up.
+func asksFor(t testing.TB, mem *memstore.Store, reason string) *waiter {
+	return waits(t, locker(t, withNotifications{linkTo(t, mem)}, &Options{AskToGiveUp: reason}).Mutex("a").Lock)
+}
+
+// listens is the lease's AskedToGiveUp once that is subscribed.
+func listens(l *Lease) <-chan struct{} {
+	defer synctest.Wait()
+	return l.AskedToGiveUp()
+}
+
+// B165.
+func TestGiveUp_AHolderIsAskedAtOnceWhereTheStoreNotifies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		l := lock(t, locker(t, withNotifications{s}, nil), "a")
+		asked := listens(l)
+		time.Sleep(time.Second)
+		same(t, "asked before", over(asked), false)
+		w := asksFor(t, s.mem, "version 2 waits")
+		same(t, "asked", over(asked), true)
+		same(t, "reason", l.GiveUpReason(), "version 2 waits")
+		same(t, "the lease is held", l.Valid(), true)
+		release(t, l)
+		same(t, "the next one is asked", over(w.got().AskedToGiveUp()), false)
+	})
+}
+
+func TestGiveUp_AHolderIsAskedWithItsNextRenewalElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		l := lock(t, locker(t, s, nil), "a")
+		asked := listens(l)
+		asksFor(t, s.mem, "please")
+		time.Sleep(10*time.Second - 1)
+		same(t, "asked before its renewal", over(asked), false)
+		time.Sleep(1)
+		same(t, "asked", over(asked), true)
+		same(t, "renewals", len(s.made("renew")), 1)
+	})
+}
+
+func TestGiveUp_WhoAskedBeforeTheGrantIsHeardWithTheFirstRenewal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		first := lock(t, locker(t, withNotifications{s}, nil), "a")
+		second := waits(t, locker(t, withNotifications{linkTo(t, s.mem)}, nil).Mutex("a").Lock)
+		asksFor(t, s.mem, "please")
+		release(t, first)
+		asked := second.got().AskedToGiveUp()
+		time.Sleep(10 * time.Second)
+		same(t, "asked", over(asked), true)
+	})
+}
+
+// What nobody wants to know costs no call more, and who listens subscribes once.
+func TestGiveUp_NothingIsSentWhileNobodyAsks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		locks := locker(t, withNotifications{s}, nil)
+		a, b := lock(t, locks, "a"), lock(t, locks, "b")
+		time.Sleep(35 * time.Second)
+		same(t, "calls", s.ops(), "try try renew renew renew")
+		for range 3 {
+			a.AskedToGiveUp()
+			b.AskedToGiveUp()
+		}
+		time.Sleep(30 * time.Second)
+		same(t, "calls of those who listen", s.ops(), "try try renew renew renew watch renew renew renew")
+		release(t, a)
+		release(t, b)
+		same(t, "kept", locks.kept(), 0)
+	})
+}
+
+func TestGiveUp_WhenNobodyAsksAnyMoreThereIsANewChannel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		l := lock(t, locker(t, withNotifications{s}, nil), "a")
+		asked := listens(l)
+		w := asksFor(t, s.mem, "please")
+		same(t, "asked", over(asked), true)
+		w.cancel()
+		time.Sleep(10 * time.Second)
+		same(t, "the old channel is closed", over(asked), true)
+		same(t, "asked still", over(l.AskedToGiveUp()), false)
+		same(t, "reason", l.GiveUpReason(), "")
+		asksFor(t, s.mem, "once more")
+		same(t, "asked again", over(l.AskedToGiveUp()), true)
+		same(t, "reason", l.GiveUpReason(), "once more")
+	})
+}
+
+func TestGiveUp_AnEventForEachReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, locks, o := observed(t, nil)
+		l := lock(t, locks, "a")
+		w := asksFor(t, s.mem, "please")
+		time.Sleep(time.Minute)
+		w.cancel()
+		asksFor(t, s.mem, "now")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		var told []string
+		for _, e := range o.all {
+			if e.Kind == EventAskedToGiveUp {
+				told = append(told, e.Reason)
+				same(t, "event", plain(e), eventOf(EventAskedToGiveUp, l.Token(), e.After, nil))
+			}
+		}
+		same(t, "asked", strings.Join(told, ", "), "please, now")
+	})
+}
+
+// One that waits in its process's own queue has no ask of its own in the store:
+// the first of its process asks for it.
+func TestGiveUp_OneInLineAsksToo(t *testing.T) {
+	for _, late := range []time.Duration{0, 200 * time.Millisecond} { // of the answers to those ahead
+		synctest.Test(t, func(t *testing.T) {
+			s, far := newLink(t), (*link)(nil)
+			l := lock(t, locker(t, withNotifications{s}, nil), "a")
+			asked := listens(l)
+			far = linkTo(t, s.mem)
+			far.on(func(*call) fate { return fate{back: late} })
+			others := locker(t, withNotifications{far}, nil)
+			others.engine.Subscribe(t.Context()) // so that the first ask is one for a position
+			waits(t, others.Mutex("a").Lock)
+			waits(t, others.Mutex("a").Lock)
+			asks := waits(t, others.With(&Options{AskToGiveUp: "please"}).Mutex("a").Lock)
+			time.Sleep(3 * late)
+			same(t, "asked", over(asked), true)
+			if n := len(far.made("ask")); n > 2 {
+				t.Fatalf("%d asks for one who came in line", n)
+			}
+			asks.cancel()
+			asks.failed(context.Canceled)
+			time.Sleep(20 * time.Second)
+			same(t, "asked when it has left", over(l.AskedToGiveUp()), false)
+		})
+	}
+}
+
+func TestGiveUp_AWaiterOfTheSameProcessAsks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locks := locker(t, withNotifications{newLink(t)}, nil)
+		l := lock(t, locks, "a")
+		asked := listens(l)
+		w := waits(t, locks.With(&Options{AskToGiveUp: "please"}).Mutex("a").Lock)
+		time.Sleep(time.Second) // until then it may be handed the name
+		same(t, "asked", over(asked), true)
+		release(t, l)
+		w.got()
+	})
+}
+
+// It is asked while its renewal is on its way, which has not read the reason.
+func TestGiveUp_AskedDuringARenewalRenewsOnceMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		l := lock(t, locker(t, withNotifications{s}, nil), "a")
+		asked := listens(l)
+		s.on(func(*call) fate { return fate{back: 2 * time.Second} })
+		time.Sleep(11 * time.Second)
+		asksFor(t, s.mem, "please")
+		same(t, "asked already", over(asked), false)
+		time.Sleep(3 * time.Second)
+		same(t, "asked", over(asked), true)
+		same(t, "renewals", len(s.made("renew")), 2)
+	})
+}
+
+func TestGiveUp_AfterABreakInTheNotificationsAHolderLooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		l := lock(t, locker(t, withNotifications{s}, nil), "a")
+		asked := listens(l)
+		s.onNotification(drop)
+		asksFor(t, s.mem, "please")
+		same(t, "asked though the notification was lost", over(asked), false)
+		s.tell(store.Notification{})
+		same(t, "asked", over(asked), true)
+	})
+}
+
+// A lease that its owner renews by hand lasts no longer because somebody asks.
+func TestGiveUp_RenewedByHandIsAskedByThat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		l := byHandLease(t, withNotifications{s})
+		asked := listens(l)
+		asksFor(t, s.mem, "please")
+		same(t, "renewals", len(s.made("renew")), 0)
+		renew(t, l, 6*time.Second)
+		same(t, "asked", over(asked), true)
+	})
+}
+
+func TestGiveUp_WhoIsHandedTheNameIsAskedToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		locks := locker(t, withNotifications{s}, nil)
+		l := lock(t, locks, "a")
+		asked := listens(l)
+		asksFor(t, s.mem, "please")
+		same(t, "asked", over(asked), true)
+		w := waits(t, locks.Mutex("a").Lock)
+		release(t, l)
+		next := w.handed()
+		same(t, "asked", over(next.AskedToGiveUp()), true)
+		same(t, "reason", next.GiveUpReason(), "please")
+	})
+}
+
+func TestGiveUp_ALeaseThatIsOverIsAskedNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locks := locker(t, withNotifications{newLink(t)}, nil)
+		l := lock(t, locks, "a")
+		release(t, l)
+		same(t, "asked", over(l.AskedToGiveUp()), false)
+		same(t, "kept", locks.kept(), 0)
+	})
+}
+
+func TestGiveUp_AStoreThatCannotPassItOnSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		s.desc.Lacks = map[store.Promise]string{store.PromiseGiveUp: "it keeps no reasons"}
+		locks := locker(t, withNotifications{s}, nil)
+		_, err := locks.With(&Options{AskToGiveUp: "please"}).Mutex("a").Lock(t.Context())
+		is(t, err, ErrUnsupported)
+		same(t, "asked", over(lock(t, locks, "a").AskedToGiveUp()), false)
+		same(t, "calls", s.ops(), "try")
+		_, err = locker(t, newLink(t), nil).With(&Options{AskToGiveUp: strings.Repeat("x", store.MaxReason+1)}).Mutex("a").Lock(t.Context())
+		is(t, err, ErrInvalid)
+	})
+}
+
+// Of those that have positions, one alone asks for who is behind them.
+func TestGiveUp_OneInsideAsksForTheLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		other(t, s.mem, "a", time.Hour)
+		locks := locker(t, withNotifications{s}, nil)
+		waits(t, locks.RWMutex("a").RLock)
+		waits(t, locks.RWMutex("a").RLock)
+		waits(t, locks.With(&Options{AskToGiveUp: "please"}).Mutex("a").Lock)
+		time.Sleep(10 * time.Second)
+		asking := map[store.ID]bool{}
+		for _, c := range s.made("ask") {
+			if c.claim.GiveUp != "" {
+				asking[c.id] = true
+			}
+		}
+		same(t, "positions that ask", len(asking), 1)
+	})
+}
