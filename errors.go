@@ -75,6 +75,9 @@ type Holder struct {
 	Since   time.Time
 	Expires time.Time // unless renewed
 	Ends    time.Time // when the name is free again at the latest, unless renewed
+	Mode    Mode      // beside whom it holds; of an upgradeable read lock ModeRead until it is upgraded
+	Slots   int       // of a semaphore; of a lock 0
+	Broken  string    // who broke the hold and why ([Locker.Break]); empty: nobody
 }
 
 func (e *HeldError) Error() string {
@@ -143,18 +146,26 @@ func refused(r engine.Refusal) engine.HeldError {
 		Name: r.Name, Store: r.Store, Holding: r.Answer.Holding, Waiting: r.Answer.Waiting,
 		doing: r.Doing, ended: r.Ended,
 	}
-	for _, h := range r.Answer.Holders {
-		holder := Holder{Owner: h.Owner}
+	for i := range r.Answer.Holders {
+		holder := Holder{Owner: r.Answer.Holders[i].Owner}
 		if !r.OwnersOnly { //mutant:times-told-nobody-knows
-			holder = Holder{
-				Owner: h.Owner, ID: h.ID.String(), Token: h.Token,
-				Since: r.When.Add(-h.Age),
-			}
-			if h.Ends > 0 { //mutant:end-told-nobody-knows
-				holder.Expires, holder.Ends = r.When.Add(h.Expires), r.When.Add(h.Ends)
-			}
+			holder = holderOf(&r.Answer.Holders[i], r.Limit, r.When)
 		}
 		e.Holders = append(e.Holders, holder)
 	}
 	return e
+}
+
+// holderOf is what the store said at the time of one that holds or is in the way,
+// of a name with the limit.
+func holderOf(e *store.Entry, limit int64, when time.Time) Holder {
+	h := Holder{
+		Owner: e.Owner, ID: e.ID.String(), Token: e.Token,
+		Since: when.Add(-e.Age), Broken: e.Broken,
+	}
+	if e.Ends > 0 { //mutant:end-told-nobody-knows
+		h.Expires, h.Ends = when.Add(e.Expires), when.Add(e.Ends)
+	}
+	h.Mode, h.Slots = modeOf(e.Weight, limit)
+	return h
 }

@@ -44,6 +44,13 @@ func (all *Leases) Context(parent context.Context) context.Context {
 	return all.engine().Context(parent)
 }
 
+// Renew renews all leases now, in one call where the store can, and returns when
+// all were answered: the errors of those that were not renewed, joined. See
+// [Lease.Renew].
+func (all *Leases) Renew(ctx context.Context, ttl time.Duration) error {
+	return all.engine().Renew(ctx, ttl)
+}
+
 // Release gives all names back, in reverse order: each of them, also if another
 // one fails, and it returns all that failed, joined. From its first moment Valid
 // is false and the contexts have ended. It takes as long as the releases of the

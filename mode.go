@@ -1,6 +1,10 @@
 package holdfast
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/holdfast-go/holdfast/store"
+)
 
 // A Mode says who else may hold a name beside a lease. Package guard asks for
 // it: only a lease that is alone may close a resource to older tokens.
@@ -40,4 +44,15 @@ func (l *Lease) Mode() Mode {
 		return ModeWrite
 	}
 	return ModeRead
+}
+
+// modeOf is the mode of a claim with the weight under the limit, and its slots.
+func modeOf(weight, limit int64) (Mode, int) {
+	switch {
+	case limit != store.Full:
+		return ModeSlots, int(weight)
+	case weight == store.Full:
+		return ModeWrite, 0
+	}
+	return ModeRead, 0
 }

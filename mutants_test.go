@@ -368,6 +368,11 @@ var engineMutants = []mutant.Broken{
 	one("one that comes in line during an ask asks late", "TestGiveUp_OneInLineAsksToo", "came-while-asked", mutant.Stmt("_ = wake")),
 	one("all inside ask for the line", "TestGiveUp_OneInsideAsksForTheLine", "all-inside-ask", mutant.Cond("false")),
 
+	// Who holds.
+	one("a list has all names", "TestList_IsByPrefixAndInOrder", "list-all", mutant.Cond("true")),
+	one("a list is in any order", "TestList_IsByPrefixAndInOrder", "list-unordered", mutant.Delete()),
+	one("what is over is held", "TestHeld_IsWhatThisProcessHolds", "held-though-over", mutant.Return("all")),
+
 	// Detach and Adopt.
 	one("detached and still valid", "TestAdopt_DetachEndsTheLeaseHere", "detached-still-valid", mutant.Delete()),
 	one("detached and still renewed", "TestAdopt_DetachEndsTheLeaseHere", "detached-still-renewed", mutant.Stmt("flight := (chan struct{})(nil)")),

@@ -110,3 +110,15 @@ func (l *Locker) Adopt(ctx context.Context, ref Ref) (*Lease, error) {
 	})
 	return (*Lease)(lease), err
 }
+
+// Release gives back a hold that another process, or this one, has detached, so
+// that it need not be adopted by who has nothing more to do under it. The name is
+// free then; a minimum hold counts as for [Lease.Release]. The errors are those of
+// [Locker.Adopt] and of Lease.Release.
+func (l *Locker) Release(ctx context.Context, ref Ref) error {
+	lease, err := l.Adopt(ctx, ref)
+	if err != nil {
+		return err
+	}
+	return lease.Release()
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"time"
 
@@ -14,12 +15,11 @@ import (
 )
 
 func (p *program) breakCommand() *cobra.Command {
-	var id string
-	var b store.Break
+	var b holdfast.Break
 	cmd := &cobra.Command{
 		Use:   "break NAME --id ID --token TOKEN --reason TEXT",
 		Short: "Take a hold away from its holder",
-		Long: `Break refuses all further renewals of one hold, and tells its holder the reason:
+		Long: `Break refuses all further renewals of one hold, and tells its holder who did it, and why:
 run then ends its command and exits with 76. The next gets in when the hold has
 expired, so a holder that obeys its deadline has stopped by then.
 
@@ -32,9 +32,9 @@ never hit.`,
 		Example: `  holdfast show nightly
   holdfast break nightly --id 5f0c… --token 1790000000000000 --reason 'host web-3 is being replaced'`,
 		Args: oneName,
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			b.Name = args[0]
-			if b.ID, err = store.ParseID(id); err != nil {
+			if _, err := store.ParseID(b.ID); err != nil {
 				return fmt.Errorf("--id: %w", err)
 			}
 			switch {
@@ -42,16 +42,15 @@ never hit.`,
 				return fmt.Errorf("--token %d: a token is positive", b.Token)
 			case b.Reason == "":
 				return errors.New("--reason is empty: say to its holder why")
-			case len(b.Reason) > store.MaxReason:
-				return fmt.Errorf("--reason has %d bytes, at most %d are kept", len(b.Reason), store.MaxReason)
 			}
 			return exit(p.breakHold(cmd.Context(), b))
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&id, "id", "", "the `ID` of the hold, from show")
+	f.StringVar(&b.ID, "id", "", "the `ID` of the hold, from show")
 	f.Int64Var(&b.Token, "token", 0, "the `TOKEN` of the hold, from show")
 	f.StringVar(&b.Reason, "reason", "", "why, in a few words (`TEXT`), for the holder and its log")
+	f.StringVar(&b.By, "by", "", "`WHO` does it, for the holder and its log; default the user and the host")
 	f.BoolVar(&b.Now, "now", false, "let the next in at once")
 	for _, required := range []string{"id", "token", "reason"} {
 		cmd.MarkFlagRequired(required)
@@ -59,29 +58,33 @@ never hit.`,
 	return cmd
 }
 
-func (p *program) breakHold(ctx context.Context, b store.Break) error {
-	s, in, err := p.inspector(choose(p.store))
+func (p *program) breakHold(ctx context.Context, b holdfast.Break) error {
+	s, _, err := p.inspector(choose(p.store))
 	if err != nil {
 		return err
 	}
-	defer s.Close()
-	where := s.Describe().Store
-	switch err := in.BreakHold(ctx, b); {
+	locks, err := holdfast.New(s, &holdfast.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		s.Close()
+		return err
+	}
+	defer locks.Close()
+	switch err := locks.Break(ctx, b); {
 	case errors.Is(err, holdfast.ErrLost):
-		return fmt.Errorf("break %q on %s: %w: there is no such hold, see 'holdfast show'", b.Name, where, err)
+		return fmt.Errorf("%w: there is no such hold, see 'holdfast show'", err)
 	case err != nil:
-		return fmt.Errorf("break %q on %s: %w", b.Name, where, err)
+		return err
 	case b.Now:
 		tell("warning: %q is free. Its holder may work on until its next renewal: only the token protects now", b.Name)
 		return nil
 	}
-	state, err := look(ctx, in, b.Name)
+	state, err := locks.Look(ctx, b.Name)
 	if err != nil {
 		return nil // it was broken; when the next gets in is a courtesy
 	}
-	for _, e := range state.Entries {
-		if e.ID == b.ID {
-			fmt.Fprintf(os.Stdout, "broken; the next gets in when it has expired, in %v\n", e.Ends.Round(100*time.Millisecond))
+	for _, h := range state.Holders {
+		if h.ID == b.ID {
+			fmt.Fprintf(os.Stdout, "broken; the next gets in when it has expired, in %v\n", time.Until(h.Ends).Round(100*time.Millisecond))
 			return nil
 		}
 	}

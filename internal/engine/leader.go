@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"time"
 
@@ -57,29 +56,15 @@ func (o *observation) read(ctx context.Context) (Leader, error) {
 	if err := o.w.check(); err != nil {
 		return Leader{}, err
 	}
-	e := o.w.l.e
-	inspector, ok := e.store.(store.Inspector)
-	if why, lacks := e.desc.Lacks[store.PromiseInspect]; lacks || !ok {
-		return Leader{}, o.w.errorf(fmt.Errorf("%w: it cannot list who holds: %s", store.ErrUnsupported, why))
+	var leader Leader
+	err := o.w.l.e.inspect(ctx, o.w.l.s, o.w.name, func(st *store.State) (err error) {
+		leader, err = o.leads(st)
+		return err
+	})
+	if err != nil {
+		return Leader{}, o.w.errorf(err)
 	}
-	if !e.enter() {
-		return Leader{}, o.w.errorf(store.ErrClosed)
-	}
-	defer e.work.Done()
-	e.begin(o.w.l.s)
-	ctx, cancel := context.WithTimeout(ctx, longestCall)
-	defer cancel()
-	defer context.AfterFunc(e.life, cancel)() //mutant:close-end-look
-	for st, err := range inspector.List(ctx, o.w.name) {
-		if e.isClosing() {
-			return Leader{}, o.w.errorf(store.ErrClosed)
-		}
-		if err != nil {
-			return Leader{}, o.w.errorf(indeterminate(err))
-		}
-		return o.leads(&st)
-	}
-	return Leader{}, nil
+	return leader, nil
 }
 
 // leads is who leads by what the store keeps of the name.
@@ -87,7 +72,7 @@ func (o *observation) leads(st *store.State) (Leader, error) {
 	now := time.Now()
 	for _, e := range st.Entries {
 		if st.Limit != o.w.limit {
-			return Leader{}, o.w.errorf(&store.MismatchError{Have: st.Limit, Want: o.w.limit})
+			return Leader{}, &store.MismatchError{Have: st.Limit, Want: o.w.limit}
 		}
 		if e.Granted && e.Weight == store.Full && e.Expires > 0 { //mutant:expired-leader-leads
 			return Leader{

@@ -151,13 +151,14 @@ func (w *Target) gaveUp(err error, last *refused, away error) error {
 func (w *Target) refusal(a *store.Answer, when time.Time, ended error) HeldError {
 	_, ownersOnly := w.l.e.desc.Lacks[store.PromiseHolders]
 	return w.l.e.refused(Refusal{
-		Doing: w.doing(), Name: w.name, Store: w.l.e.desc.Store, Answer: a, When: when, OwnersOnly: ownersOnly, Ended: ended,
+		Doing: w.doing(), Name: w.name, Store: w.l.e.desc.Store, Limit: w.limit, Answer: a, When: when, OwnersOnly: ownersOnly, Ended: ended,
 	})
 }
 
 // A Refusal is what is to be told to one who got no hold as others are ahead.
 type Refusal struct {
 	Doing, Name, Store string
+	Limit              int64
 	Answer             *store.Answer
 	When               time.Time // when the answer came
 	OwnersOnly         bool      // the store knows no more of a holder than the owner

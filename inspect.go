@@ -1,0 +1,142 @@
+package holdfast
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/user"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A Status is who holds a name and who waits for it, as the store said when it was
+// asked. It may have changed by the time it is read: what protects a resource is a
+// lease and its token.
+type Status struct {
+	Name    string
+	Slots   int      // of a semaphore, the smallest if several are in use; of a lock 0
+	Holders []Holder // those who hold the name, or keep it taken
+	Waiters []Waiter // in the order in which they will be served
+}
+
+// A Waiter is one that has a position in the queue of a name. Of claims that
+// exclude each other a process has one there; the others wait in the process.
+type Waiter struct {
+	Owner
+	ID     string
+	Mode   Mode
+	Slots  int    // of a semaphore; of a lock 0
+	GiveUp string // why it asks the holders to give up ([Options.AskToGiveUp]); empty: it does not
+}
+
+// Look returns who holds the name and who waits for it. Of a free name the Status
+// has neither. It writes nothing.
+//
+// Errors: one that matches the error of ctx, ErrInvalid of a bad name,
+// ErrUnsupported where the store cannot list who holds, ErrUnavailable, ErrDenied,
+// ErrCorrupt and ErrClosed.
+func (l *Locker) Look(ctx context.Context, name string) (Status, error) {
+	states, at, err := l.engine.Look(ctx, name)
+	if err != nil || len(states) == 0 {
+		return Status{Name: name}, err
+	}
+	return statusOf(&states[0], at), nil
+}
+
+// List returns the Status of each name that begins with the prefix and that
+// somebody holds or waits for, sorted by name. The empty prefix is all names. It
+// reads all names of the store, so it takes long on one with many.
+//
+// If some names could not be read, it returns the others and the errors, joined.
+// The errors are those of [Locker.Look].
+func (l *Locker) List(ctx context.Context, prefix string) ([]Status, error) {
+	states, at, err := l.engine.List(ctx, prefix)
+	all := make([]Status, len(states))
+	for i := range states {
+		all[i] = statusOf(&states[i], at)
+	}
+	return all, err
+}
+
+func statusOf(st *store.State, at time.Time) Status {
+	s := Status{Name: st.Name}
+	_, s.Slots = modeOf(st.Limit, st.Limit)
+	for i := range st.Entries {
+		e := &st.Entries[i]
+		if e.Granted {
+			s.Holders = append(s.Holders, holderOf(e, st.Limit, at))
+			continue
+		}
+		w := Waiter{Owner: e.Owner, ID: e.ID.String(), GiveUp: e.GiveUp}
+		w.Mode, w.Slots = modeOf(e.Weight, st.Limit)
+		s.Waiters = append(s.Waiters, w)
+	}
+	return s
+}
+
+// A Break says which hold is taken away, and why. ID and Token are those of a
+// [Holder]: a hold that came meanwhile is never hit.
+type Break struct {
+	Name  string
+	ID    string
+	Token int64
+	// Reason is what the holder is told, and what a [Holder] has as Broken.
+	Reason string
+	// By is who does it, which is put before the reason. Default: the user and
+	// the host of this process, as alice@web-3.
+	By string
+	// Now lets the next in at once. The old holder does not know before its next
+	// renewal, and works on until then: only the token protects the resource.
+	Now bool
+}
+
+// Break takes a hold away from its holder. Its lease is lost with its next
+// renewal, and the error says who broke it and why. The next gets in when the hold
+// has expired, so a holder that heeds its lease has stopped by then.
+//
+// By and Reason have 200 bytes together, with the two between them. Errors:
+// ErrInvalid of a bad argument, ErrLost if there is no such hold, and those of
+// [Locker.Look]. After ErrUnavailable it may be called again.
+func (l *Locker) Break(ctx context.Context, b Break) error {
+	bad := func(what string, args ...any) error {
+		return fmt.Errorf("break %.100q: %w: %s", b.Name, ErrInvalid, fmt.Sprintf(what, args...))
+	}
+	id, err := store.ParseID(b.ID)
+	if b.By == "" {
+		b.By = thisUser()
+	}
+	text := b.By + ": " + b.Reason
+	switch {
+	case err != nil:
+		return bad("the ID %.100q is none", b.ID)
+	case b.Token < 1:
+		return bad("the token %d is none", b.Token)
+	case b.Reason == "":
+		return bad("there is no reason for its holder")
+	case len(text) > store.MaxReason:
+		return bad("%q has %d bytes, at most %d are kept", text, len(text), store.MaxReason)
+	}
+	return l.engine.Break(ctx, store.Break{Name: b.Name, ID: id, Token: b.Token, Reason: text, Now: b.Now})
+}
+
+// thisUser is the user of this process, and its host.
+var thisUser = sync.OnceValue(func() string {
+	name := fmt.Sprint("uid ", os.Getuid())
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	return name + "@" + ThisProcess().Host
+})
+
+// Held returns the leases that this process holds by this Locker, and by all that
+// With returned, sorted by name.
+func (l *Locker) Held() []*Lease {
+	held := l.engine.Held()
+	all := make([]*Lease, len(held))
+	for i, lease := range held {
+		all[i] = (*Lease)(lease)
+	}
+	return all
+}
