@@ -63,6 +63,7 @@ type HeldError struct {
 
 	doing string
 	ended error // the context's error, if that ended a wait
+	most  int   // Options.MaxWaiting, if so many wait already
 }
 
 // A Holder is one of those in the way. Its times are this machine's, computed
@@ -85,6 +86,9 @@ func (e *HeldError) Error() string {
 	fmt.Fprintf(&b, "%s %q on %s: ", e.doing, e.Name, e.Store)
 	if e.ended != nil {
 		fmt.Fprintf(&b, "gave up waiting (%v): ", e.ended)
+	}
+	if e.most > 0 {
+		fmt.Fprintf(&b, "as many of this process wait as MaxWaiting allows, %d: ", e.most)
 	}
 	b.WriteString(e.Who())
 	return b.String()
@@ -144,7 +148,7 @@ func (e *HeldError) Unwrap() []error {
 func refused(r engine.Refusal) engine.HeldError {
 	e := &HeldError{
 		Name: r.Name, Store: r.Store, Holding: r.Answer.Holding, Waiting: r.Answer.Waiting,
-		doing: r.Doing, ended: r.Ended,
+		doing: r.Doing, ended: r.Ended, most: r.Most,
 	}
 	for i := range r.Answer.Holders {
 		holder := Holder{Owner: r.Answer.Holders[i].Owner}

@@ -120,7 +120,7 @@ var engineMutants = []mutant.Broken{
 	one("a cancelled wait leaves its place", "TestOperationsOnOneClaimNeverOverlap_ACancelledWaitLeavesNothing", "cancelled-wait-leaves-place", mutant.Delete()),
 
 	// Rule 6.
-	one("all waiters of a process ask", "TestRule6_OneWaiterAProcessAndNameAsksTheStore", "all-waiters-process-ask", mutant.Value("e.queues.enter(ctx, &Target{l: w.l, name: w.name + e.process.NewID().String(), limit: w.limit, weight: w.weight})")),
+	one("all waiters of a process ask", "TestRule6_OneWaiterAProcessAndNameAsksTheStore", "all-waiters-process-ask", mutant.Value("e.queues.enter(ctx, &Target{l: w.l, name: w.name + e.process.NewID().String(), limit: w.limit, weight: w.weight}, began)")),
 	one("claims that fit go one after another", "TestRule6_ClaimsThatFitTogetherAreSentTogether", "claims-that-fit", mutant.Cond("true")),
 	one("any number is sent at a time", "TestRule6_ClaimsThatFitTogetherAreSentTogether", "claims-that-fit", mutant.Cond("at.weight+w.weight > at.limit || len(at.inside) >= mostInside")),
 	one("any number has a place", "TestRule6_PositionsOfOneProcessAreBounded", "claims-that-fit", mutant.Cond("at.weight+w.weight > at.limit || at.sent >= mostSent")),
@@ -367,6 +367,11 @@ var engineMutants = []mutant.Broken{
 	one("one in line asks late", "TestGiveUp_OneInLineAsksToo", "in-line-asks-late", mutant.Stmt("_ = p")),
 	one("one that comes in line during an ask asks late", "TestGiveUp_OneInLineAsksToo", "came-while-asked", mutant.Stmt("_ = wake")),
 	one("all inside ask for the line", "TestGiveUp_OneInsideAsksForTheLine", "all-inside-ask", mutant.Cond("false")),
+
+	// Who waits.
+	one("each answer tells that a claim waits", "TestObserver_IsToldThatAClaimBeginsToWait", "waiting-each-answer", mutant.Cond("true")),
+	one("those in line are not ahead", "TestObserver_IsToldOfWaitsInTheProcess", "line-ahead", mutant.Stmt("r.answer.Waiting += len(at.inside)")),
+	one("any number waits", "TestMaxWaiting_BeyondItLockFailsAtOnce", "any-number-waits", mutant.Cond("most > 0 && at.waits() < 0")),
 
 	// Who holds.
 	one("a list has all names", "TestList_IsByPrefixAndInOrder", "list-all", mutant.Cond("true")),

@@ -24,7 +24,8 @@ type Event struct {
 	// After is how long it took, which each kind defines. Never negative.
 	After time.Duration
 	// Err is why. It is what the caller of the claim or the release gets, or
-	// what the store said to a renewal; of a grant and a renewal it is nil.
+	// what the store said to a renewal, or who is ahead of one that waits; of a grant
+	// and a renewal it is nil.
 	Err error
 	// Reason is why a waiter asks for the hold, of EventAskedToGiveUp.
 	Reason string
@@ -66,6 +67,11 @@ const (
 	// EventAskedToGiveUp: a waiter asks for the hold, and says why (Reason). It
 	// comes once for each reason. After is how long it has been held.
 	EventAskedToGiveUp
+	// EventWaiting: a claim has begun to wait, or who is ahead of it has changed, as
+	// the store last answered; or, of one that waits behind others of this process, as
+	// it was when it came. Err is a *HeldError: who holds, since when, and how many
+	// wait ahead. After counts from the call.
+	EventWaiting
 )
 
 // String is a word or two, as "lost".

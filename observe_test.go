@@ -19,13 +19,18 @@ import (
 
 // An observer keeps the events that it was told of.
 type observer struct {
-	mu  sync.Mutex
-	all []Event
+	mu    sync.Mutex
+	all   []Event
+	waits []Event // EventWaiting, of which there are some for each wait
 }
 
 func (o *observer) tell(e Event) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if e.Kind == EventWaiting {
+		o.waits = append(o.waits, e)
+		return
+	}
 	o.all = append(o.all, e)
 }
 
@@ -290,6 +295,9 @@ func TestObserver_IsCalledWithoutALock(t *testing.T) {
 		if _, err := locks.Mutex("a").TryLock(t.Context()); !errors.Is(err, ErrHeld) {
 			t.Fatal(err)
 		}
+		w := waits(t, locks.Mutex("a").Lock)
+		w.cancel()
+		w.failed(context.Canceled)
 		s.renewalsFail(time.Now().Add(10*time.Second + 1))
 		time.Sleep(25 * time.Second)
 		release(t, l)

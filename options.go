@@ -29,6 +29,10 @@ type Options struct {
 	// Wait bounds the waiting where the context is to bound the work as well,
 	// as in Do. Default: no bound.
 	Wait time.Duration
+	// MaxWaiting bounds how many claims of this process wait for a name: where so many
+	// wait already, Lock fails at once, with a *HeldError that says so. Claims whose
+	// first answer is on its way do not count yet. A try is not affected. Default: no bound.
+	MaxWaiting int
 	// MinHold is how long the name stays taken from the grant on, even if it
 	// is released sooner, or its holder dies. [Leases.ReleaseUnused] ends it.
 	// Default 0.
@@ -104,6 +108,7 @@ func (o *Options) over(p *Options) *Options {
 	m.LockDelay = cmp.Or(o.LockDelay, p.LockDelay)
 	m.NoRenew = o.NoRenew || p.NoRenew
 	m.Reentrant = o.Reentrant || p.Reentrant
+	m.MaxWaiting = cmp.Or(o.MaxWaiting, p.MaxWaiting)
 	m.AskToGiveUp = cmp.Or(o.AskToGiveUp, p.AskToGiveUp)
 	m.Owner = cmp.Or(o.Owner, p.Owner)
 	m.Note = cmp.Or(o.Note, p.Note)
@@ -121,7 +126,7 @@ func (o *Options) over(p *Options) *Options {
 func (o *Options) engine() engine.Options {
 	return engine.Options{
 		TTL: o.TTL, RenewEvery: o.RenewEvery, NoRenew: o.NoRenew, Wait: o.Wait, MinHold: o.MinHold, MaxHold: o.MaxHold,
-		LockDelay: o.LockDelay, Reentrant: o.Reentrant, AskToGiveUp: o.AskToGiveUp, Owner: o.Owner, Note: o.Note, Logger: o.Logger,
+		LockDelay: o.LockDelay, Reentrant: o.Reentrant, AskToGiveUp: o.AskToGiveUp, MaxWaiting: o.MaxWaiting, Owner: o.Owner, Note: o.Note, Logger: o.Logger,
 		Observer: observing(o.Observer), PollMin: o.PollMin, PollMax: o.PollMax, HandOver: (*engine.HandOver)(o.HandOver),
 	}
 }

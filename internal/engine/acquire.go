@@ -23,6 +23,7 @@ type request struct {
 	p       *waiter       // in the local queue; nil: past it
 	away    *trouble      // what the operation under way meets
 	outage  error         // the store's, if that has ended the wait
+	pos     ahead         // what the observer was told last
 	orphans uint64        // of the scheduler, before the newest ask
 }
 
@@ -59,6 +60,7 @@ func (r *request) wait(ctx context.Context) (*Lease, error) {
 			return l, err
 		}
 		r.e.queues.answered(r.p, r.refused, r.queued, r.notified, r.claim.GiveUp)
+		r.tellWaiting(&r.refused.answer)
 		if r.claim.Try {
 			r.queue(ctx)
 			continue
@@ -146,9 +148,11 @@ func (r *request) pollStore(ctx context.Context) (l *Lease, room bool, err error
 		return l, false, err
 	case a.From != 0: // a session keeps the position, which is there: no ask need say so //mutant:poll-tells-of-the-position
 		r.refuse(a, out.sent)
-		r.e.queues.answered(r.p, r.refused, r.queued, r.notified) //mutant:poll-tells-those-in-line
+		r.e.queues.answered(r.p, r.refused, r.queued, r.notified, r.claim.GiveUp) //mutant:poll-tells-those-in-line
+		r.tellWaiting(a)
 	default:
 		r.moved(a)
+		r.tellWaiting(a)
 	}
 	return nil, false, nil
 }

@@ -48,6 +48,7 @@ type localQueue struct {
 	leaving     bool          // the hold is being given back: nobody is admitted
 	queued      bool          // the last that was answered had to wait
 	asking      atomic.Int32  // how many in line ask the holders to give up
+	line        int           // how many are in line
 	own         waiter        // the first that came: most local queues have no other
 	alone       [1]*waiter    // what inside begins as
 }
@@ -81,7 +82,7 @@ func (g *localQueues) init(e *engine) { g.e, g.m = e, map[string]*localQueue{} }
 // enter waits until the claim may ask the store, or is handed the name: then it
 // returns the lease, and is not inside. It is not inside either if there is an
 // error, or if both are nil: then it asks past the local queue.
-func (g *localQueues) enter(ctx context.Context, w *Target) (p *waiter, l *Lease, err error) {
+func (g *localQueues) enter(ctx context.Context, w *Target, began clock.Instant) (p *waiter, l *Lease, err error) {
 	g.mu.Lock()
 	at := g.m[w.name]
 	switch {
@@ -100,6 +101,15 @@ func (g *localQueues) enter(ctx context.Context, w *Target) (p *waiter, l *Lease
 		g.mu.Unlock()
 		return nil, nil, nil
 	}
+	if most := w.l.s.MaxWaiting; most > 0 && at.waits() >= most { //mutant:any-number-waits
+		ahead := at.ahead()
+		g.mu.Unlock()
+		return nil, nil, w.tooMany(&ahead)
+	}
+	var ahead refused
+	if w.l.s.Observer != nil {
+		ahead = at.ahead()
+	}
 	p = &waiter{w: w, queue: at, admitted: make(chan struct{}), outage: make(chan struct{}), prev: at.last}
 	if at.last == nil {
 		at.first = p
@@ -107,14 +117,19 @@ func (g *localQueues) enter(ctx context.Context, w *Target) (p *waiter, l *Lease
 		at.last.next = p
 	}
 	at.last = p
+	at.line++
 	if w.l.s.AskToGiveUp != "" {
 		at.asking.Add(1)
 	}
 	g.admitNext(at)
-	if at.last == p && w.l.s.AskToGiveUp != "" {
+	inLine := at.last == p
+	if inLine && w.l.s.AskToGiveUp != "" {
 		at.askAgain()
 	}
 	g.mu.Unlock()
+	if inLine {
+		w.waiting(began, &ahead.answer, ahead.when)
+	}
 
 	select {
 	case <-p.admitted:
@@ -359,6 +374,7 @@ func (at *localQueue) goOut(p *waiter) {
 }
 
 func (at *localQueue) remove(p *waiter) {
+	at.line--
 	if p.w.l.s.AskToGiveUp != "" {
 		at.asking.Add(-1)
 	}

@@ -33,7 +33,7 @@ func TestOutage_EndsNoWaitThatTheStoreHasAnsweredSince(t *testing.T) {
 	w := l.With(Options{}).Read("a")
 	var inside [2]*waiter
 	for i := range inside {
-		if inside[i], _, err = g.enter(ctx, &w); err != nil || inside[i] == nil {
+		if inside[i], _, err = g.enter(ctx, &w, 0); err != nil || inside[i] == nil {
 			t.Fatal(err)
 		}
 	}

@@ -36,11 +36,13 @@ const (
 	EventReleased
 	EventLost
 	EventAskedToGiveUp
+	EventWaiting
 )
 
 var eventKinds = map[EventKind]string{
 	EventGranted: "granted", EventHandedOver: "handed over", EventRefused: "refused", EventFailed: "failed", EventRenewed: "renewed",
 	EventRenewalFailed: "renewal failed", EventReleased: "released", EventLost: "lost", EventAskedToGiveUp: "asked to give up",
+	EventWaiting: "waiting",
 }
 
 // String is a word or two, as "lost".

@@ -22,7 +22,7 @@ const (
 	NoNotifyFor      = noNotifyFor
 	ResubscribeAfter = resubscribeAfter
 	SilentFor        = silentFor
-	EventKinds       = int(EventAskedToGiveUp)
+	EventKinds       = int(EventWaiting)
 )
 
 // Why a lease that ended by itself is over.

@@ -17,6 +17,7 @@ type Options struct {
 	Wait, MinHold, MaxHold, LockDelay time.Duration
 	Reentrant                         bool
 	AskToGiveUp                       string
+	MaxWaiting                        int
 	Owner                             store.Owner
 	Note                              string
 	Logger                            *slog.Logger
@@ -143,6 +144,8 @@ func (s *settings) check(d *store.Description) error {
 		return bad("RenewEvery %v is more than half of the TTL, %v: a single slow renewal would lose the lease", s.RenewEvery, s.TTL)
 	case s.RenewEvery < s.leastRenewEvery(): //mutant:least-renew-every
 		return bad("RenewEvery %v is under the least, %v: a hundredth of the TTL, and a millisecond", s.RenewEvery, s.leastRenewEvery())
+	case s.MaxWaiting < 0:
+		return bad("MaxWaiting %d is negative: 0 is no bound", s.MaxWaiting)
 	case s.MaxHold > 0 && s.MinHold > s.MaxHold:
 		return bad("MinHold %v is more than MaxHold %v", s.MinHold, s.MaxHold)
 	case s.MinHold > d.MaxTTL:

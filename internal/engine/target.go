@@ -70,7 +70,7 @@ func (w *Target) Lock(ctx context.Context) (*Lease, error) {
 		ctx, cancel = context.WithTimeout(ctx, d)
 		defer cancel()
 	}
-	p, l, err := e.queues.enter(ctx, w) //mutant:all-waiters-process-ask
+	p, l, err := e.queues.enter(ctx, w, began) //mutant:all-waiters-process-ask
 	if err != nil {
 		return nil, w.failed(began, err) //mutant:cancelled-wait-process-told
 	}
@@ -149,10 +149,21 @@ func (w *Target) gaveUp(err error, last *refused, away error) error {
 // which came at the time when. ended is the context's error if that ended the
 // wait.
 func (w *Target) refusal(a *store.Answer, when time.Time, ended error) HeldError {
+	return w.l.e.refused(w.refusalOf(a, when, ended))
+}
+
+func (w *Target) refusalOf(a *store.Answer, when time.Time, ended error) Refusal {
 	_, ownersOnly := w.l.e.desc.Lacks[store.PromiseHolders]
-	return w.l.e.refused(Refusal{
+	return Refusal{
 		Doing: w.doing(), Name: w.name, Store: w.l.e.desc.Store, Limit: w.limit, Answer: a, When: when, OwnersOnly: ownersOnly, Ended: ended,
-	})
+	}
+}
+
+// tooMany is the error of a target for which as many wait as MaxWaiting allows.
+func (w *Target) tooMany(ahead *refused) HeldError {
+	r := w.refusalOf(&ahead.answer, ahead.when, nil)
+	r.Most = w.l.s.MaxWaiting
+	return w.l.e.refused(r)
 }
 
 // A Refusal is what is to be told to one who got no hold as others are ahead.
@@ -163,6 +174,7 @@ type Refusal struct {
 	When               time.Time // when the answer came
 	OwnersOnly         bool      // the store knows no more of a holder than the owner
 	Ended              error     // the context's error, if that ended a wait
+	Most               int       // MaxWaiting, if so many wait already
 }
 
 // A HeldError is an error that was made of a Refusal. It matches ErrHeld.
