@@ -1,0 +1,122 @@
+package all_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// lacks reports whether the store lacks the promise.
+func (p *pair) lacks(promise store.Promise) bool {
+	_, lacks := p.inspect.(store.Store).Describe().Lacks[promise]
+	return lacks
+}
+
+// B165 between processes.
+func TestGiveUp_OnEachStore(t *testing.T) {
+	eachStore(t, &holdfast.Options{RenewEvery: 2 * time.Second}, func(t *testing.T, p *pair) {
+		ctx := within(t)
+		l := must[*holdfast.Lease](t)(p.here.Mutex("a").TryLock(ctx))
+		asked := l.AskedToGiveUp()
+		asks := p.there.With(&holdfast.Options{AskToGiveUp: "version 2 waits"}).Mutex("a")
+		if p.lacks(store.PromiseGiveUp) {
+			if _, err := asks.Lock(ctx); !errors.Is(err, holdfast.ErrUnsupported) {
+				t.Fatalf("%v, want an ErrUnsupported", err)
+			}
+			release(t, l)
+			return
+		}
+		next := make(chan *holdfast.Lease, 1)
+		go func() {
+			lease, err := asks.Lock(ctx)
+			if err != nil {
+				t.Error(err)
+			}
+			next <- lease
+		}()
+		select {
+		case <-asked:
+		case <-ctx.Done():
+			t.Fatal("nobody asks")
+		}
+		if why := l.GiveUpReason(); why != "version 2 waits" {
+			t.Fatalf("asked because of %q", why)
+		}
+		release(t, l)
+		if second := <-next; second != nil {
+			release(t, second)
+		}
+	})
+}
+
+// B32 between processes.
+func TestSemaphore_TwoTotalsOnEachStore(t *testing.T) {
+	eachStore(t, nil, func(t *testing.T, p *pair) {
+		ctx := within(t)
+		first := must[*holdfast.Lease](t)(p.here.Semaphore("s", 5).TryAcquire(ctx, 2))
+		_, err := p.there.Semaphore("s", 3).TryAcquire(ctx, 2)
+		if p.lacks(store.PromiseTotals) {
+			if !errors.Is(err, holdfast.ErrMismatch) {
+				t.Fatalf("%v, want an ErrMismatch", err)
+			}
+			release(t, first)
+			return
+		}
+		if !errors.Is(err, holdfast.ErrHeld) {
+			t.Fatalf("two more of three: %v, want an ErrHeld", err)
+		}
+		second := must[*holdfast.Lease](t)(p.there.Semaphore("s", 3).TryAcquire(ctx, 1))
+		if _, err := p.here.Semaphore("s", 5).TryAcquire(ctx, 1); !errors.Is(err, holdfast.ErrHeld) {
+			t.Fatalf("a fourth beside one who counts on three: %v, want an ErrHeld", err)
+		}
+		release(t, second)
+		third := must[*holdfast.Lease](t)(p.here.Semaphore("s", 5).TryAcquire(ctx, 3))
+		release(t, third)
+		release(t, first)
+	})
+}
+
+// B164, B65: who holds, and a break, between processes.
+func TestLookAndBreak_OnEachStore(t *testing.T) {
+	eachStore(t, &holdfast.Options{RenewEvery: time.Second}, func(t *testing.T, p *pair) {
+		ctx := within(t)
+		l := must[*holdfast.Lease](t)(p.here.With(&holdfast.Options{Note: "the first"}).Mutex("tenant/a").TryLock(ctx))
+		release(t, must[*holdfast.Lease](t)(p.here.Mutex("b").TryLock(ctx)))
+		waiting, cancel := context.WithCancel(ctx)
+		left := make(chan error, 1)
+		go func() {
+			_, err := p.there.With(&holdfast.Options{Note: "the second"}).RWMutex("tenant/a").RLock(waiting)
+			left <- err
+		}()
+		var all []holdfast.Status
+		until(t, "one holds and one waits", func() bool {
+			all = must[[]holdfast.Status](t)(p.there.List(ctx, "tenant/"))
+			return len(all) == 1 && len(all[0].Holders) == 1 && len(all[0].Waiters) == 1
+		})
+		h, w := all[0].Holders[0], all[0].Waiters[0]
+		if h.Note != "the first" || h.ID != l.ID() || h.Token != l.Token() || h.Mode != holdfast.ModeWrite || w.Note != "the second" || w.Mode != holdfast.ModeRead {
+			t.Fatalf("%+v", all)
+		}
+		cancel()
+		if err := <-left; !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		err := p.there.Break(ctx, holdfast.Break{Name: "tenant/a", ID: h.ID, Token: h.Token, Reason: "why", By: "alice"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-l.Lost():
+		case <-ctx.Done():
+			t.Fatal("it is not lost")
+		}
+		if err := l.Release(); !errors.Is(err, holdfast.ErrLost) || !strings.Contains(err.Error(), "alice: why") {
+			t.Fatal(err)
+		}
+	})
+}
