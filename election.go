@@ -63,6 +63,19 @@ func (e *Election) Lead(ctx context.Context, fn func(context.Context) error) err
 	}
 }
 
+// IsLeader reports whether this process leads: whether it holds the lease of a
+// campaign by this Locker, or by one that With returned or that it was returned
+// from. It asks no store and reads the clocks itself, as [Lease.Valid].
+func (e *Election) IsLeader() bool { return e.claimed.Leads() }
+
+// Leader returns who leads, as the store answers now; the zero Leader if nobody
+// does. Its errors are those of [Election.Observe], and one that matches the error
+// of ctx.
+func (e *Election) Leader(ctx context.Context) (Leader, error) {
+	leader, err := e.claimed.WhoLeads(ctx)
+	return Leader(leader), err
+}
+
 // A Leader is who leads an election, as the store knew it at a read. The zero
 // Leader is nobody. Its times are this machine's, computed from what the store
 // said.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -55,8 +57,25 @@ func TestLook_OfAFreeNameFindsNobody(t *testing.T) {
 	is(t, err, ErrInvalid)
 }
 
+// A backwards store lists its names from the last to the first.
+type backwards struct{ withList }
+
+func (s backwards) List(ctx context.Context, name string) iter.Seq2[store.State, error] {
+	return func(yield func(store.State, error) bool) {
+		var all []store.State
+		for st := range s.mem.List(ctx, name) {
+			all = append(all, st)
+		}
+		for _, st := range slices.Backward(all) {
+			if !yield(st, nil) {
+				return
+			}
+		}
+	}
+}
+
 func TestList_IsByPrefixAndInOrder(t *testing.T) {
-	locks := locker(t, memstore.New(), nil)
+	locks := locker(t, backwards{listed(t, memstore.New())}, nil)
 	for i := range 20 {
 		lock(t, locks, fmt.Sprint("tenant/", i))
 		lock(t, locks, fmt.Sprint("other/", i))

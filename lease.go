@@ -75,6 +75,15 @@ func (l *Lease) AskedToGiveUp() <-chan struct{} { return l.engine().AskedToGiveU
 // asks.
 func (l *Lease) GiveUpReason() string { return l.engine().GiveUpReason() }
 
+// SetNote replaces the note of the owner ([Options.Note]) for as long as this lease
+// lasts: what a leader is doing, for those who look. It does not wait: the store has
+// it with a renewal that is sent at once, or, under Options.NoRenew, with the next
+// [Lease.Renew].
+//
+// Errors: ErrInvalid of a note over 100 bytes, ErrLost or ErrReleased if the lease
+// is over, and ErrUnsupported on a store without deadlines.
+func (l *Lease) SetNote(note string) error { return l.engine().SetNote(note) }
+
 // LeaseFrom returns the innermost lease that ctx comes from, by
 // [Lease.Context] or by the function of a Do; nil if there is none.
 func LeaseFrom(ctx context.Context) *Lease { return (*Lease)(engine.LeaseFrom(ctx)) }

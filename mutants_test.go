@@ -368,6 +368,12 @@ var engineMutants = []mutant.Broken{
 	one("one that comes in line during an ask asks late", "TestGiveUp_OneInLineAsksToo", "came-while-asked", mutant.Stmt("_ = wake")),
 	one("all inside ask for the line", "TestGiveUp_OneInsideAsksForTheLine", "all-inside-ask", mutant.Cond("false")),
 
+	// Who leads.
+	one("who has led leads for ever", "TestIsLeader_OnlyWhileItsTermLasts", "leads-for-ever", mutant.Delete()),
+	one("who leads by another clock", "TestIsLeader_OnlyWhileItsTermLasts", "leads-by-another-clock", mutant.Return("l != nil")),
+	one("a note comes with the next renewal", "TestSetNote_IsSeenAtOnce", "note-with-next-renewal", mutant.Stmt("h.toRenew = false")),
+	one("the note of the one before", "TestSetNote_EndsWithItsLease", "note-of-the-one-before", mutant.Cond("h.s != w.l.s")),
+
 	// Who waits.
 	one("each answer tells that a claim waits", "TestObserver_IsToldThatAClaimBeginsToWait", "waiting-each-answer", mutant.Cond("true")),
 	one("those in line are not ahead", "TestObserver_IsToldOfWaitsInTheProcess", "line-ahead", mutant.Stmt("r.answer.Waiting += len(at.inside)")),

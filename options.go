@@ -65,7 +65,7 @@ type Options struct {
 	// Owner is who holds, for people to read. Default: this host, pid and
 	// program.
 	Owner Owner
-	// Note is a remark for people, at most 100 bytes.
+	// Note is a remark for people, at most 100 bytes. [Lease.SetNote] changes it.
 	Note string
 	// Logger takes what an operator should hear. Default slog.Default().
 	Logger *slog.Logger

@@ -273,6 +273,9 @@ func (r *request) leaseOf(granted store.Hold, n int, from clock.Instant, ttl, re
 		h.changer = newChanger(h, r.w)
 	}
 	l := h.lease(r.w, granted.Used)
+	if r.w.leads {
+		r.e.leading.begin(l)
+	}
 	h.since = r.e.stamp(r.s)
 	h.observe(EventGranted, h.since.Sub(r.began), nil) // before the scheduler can tell of its loss
 	if !r.e.sched.add(h, r.e.deadlineOf(from, ttl), r.s.renewAt(from, renew)) {

@@ -34,6 +34,7 @@ type engine struct {
 	polls         polls
 	sched         scheduler
 	bounds        bounds
+	leading       leading
 
 	first  sync.Once      // starts what is done once, at the first claim
 	met    chan struct{}  // closed when the first operation on the store has ended

@@ -72,8 +72,8 @@ func (s *scheduler) handOn(h *hold, w *Target) *Lease {
 	}
 	h.mu.Lock()
 	h.handOver.left--
-	h.Used++ //mutant:handed-over-same-token
-	if h.s != w.l.s {
+	h.Used++                           //mutant:handed-over-same-token
+	if h.s != w.l.s || h.Owner != "" { //mutant:note-of-the-one-before
 		h.s, h.Owner = w.l.s, w.l.s.owner //mutant:store-told-now
 	}
 	h.since = s.e.stamp(h.s)
@@ -155,11 +155,15 @@ func (h *hold) refusal() *refused {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	left := h.left()
+	owner := h.s.Owner
+	if h.Owner != "" {
+		owner = store.ParseOwner(h.Owner)
+	}
 	return &refused{when: time.Now(), answer: store.Answer{
 		Holding: 1,
 		Holders: []store.Entry{{
 			ID: h.ID, Weight: h.limit, Granted: true, Token: h.Used,
-			Age: h.e.now().Sub(h.handOver.since), Expires: left, Ends: left, Owner: h.s.Owner,
+			Age: h.e.now().Sub(h.handOver.since), Expires: left, Ends: left, Owner: owner,
 		}},
 	}}
 }

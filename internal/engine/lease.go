@@ -25,6 +25,7 @@ type Lease struct {
 	state   state
 	why     error                      // it is over; store.ErrLost or store.ErrReleased with the reason
 	left    bool                       // Release was called
+	leads   bool                       // it is in engine.leading
 	lost    chan struct{}              // made by the first Lost
 	onLost  []func()                   // called when it is lost
 	joined  map[<-chan struct{}]joined // by the Done of the parents; nil: of those that never end
@@ -103,6 +104,9 @@ func (l *Lease) whenLost(f func()) {
 func (l *Lease) finish(to state, why error) {
 	l.over.Store(true) //mutant:valid-until-release-answered
 	l.state, l.why = to, why
+	if l.leads {
+		l.hold.e.leading.end(l) //mutant:leads-for-ever
+	}
 	for _, c := range l.joined {
 		c.forget()
 		c.cancel(l.errorf(why)) //mutant:contexts-end-some-time

@@ -68,7 +68,7 @@ func (l *Locker) Slots(name string, n int) Target {
 
 // Leader is a claim of the whole of a name, to lead.
 func (l *Locker) Leader(name string) Target {
-	return Target{l: l, name: name, limit: store.Full, weight: store.Full, verb: "lead"}
+	return Target{l: l, name: name, limit: store.Full, weight: store.Full, verb: "lead", leads: true}
 }
 
 // Of is the claim of k slots.

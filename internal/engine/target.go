@@ -19,6 +19,7 @@ type Target struct {
 	limit, weight int64
 	verb          string
 	part          bool // of several names: see multiAcquire
+	leads         bool // of an election
 }
 
 // doing is what the target tries to do, for errors.

@@ -1,0 +1,79 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// leading has the leases by which this process leads elections, by name.
+type leading struct {
+	mu sync.Mutex
+	m  map[string]*Lease
+}
+
+// begin notes a lease that nobody has yet.
+func (g *leading) begin(l *Lease) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.m == nil {
+		g.m = map[string]*Lease{}
+	}
+	l.leads = true
+	g.m[l.Name()] = l
+}
+
+// end forgets a lease that is over.
+func (g *leading) end(l *Lease) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.m[l.Name()] == l {
+		delete(g.m, l.Name())
+	}
+}
+
+// Leads reports whether this process leads.
+func (w *Target) Leads() bool {
+	g := &w.l.e.leading
+	g.mu.Lock()
+	l := g.m[w.name]
+	g.mu.Unlock()
+	return l != nil && l.Valid() //mutant:leads-by-another-clock
+}
+
+// WhoLeads is who leads, as the store answers now.
+func (w *Target) WhoLeads(ctx context.Context) (Leader, error) {
+	return (&observation{w: w}).read(ctx)
+}
+
+// SetNote has the store keep another note of the owner. It is sent with a renewal,
+// at once unless the lease is renewed by hand.
+func (l *Lease) SetNote(note string) error {
+	h := l.hold
+	switch {
+	case len(note) > store.MaxNote:
+		return l.errorf(fmt.Errorf("%w: the note has %d bytes, at most %d are kept", store.ErrInvalid, len(note), store.MaxNote))
+	case h.e.endless:
+		return l.errorf(fmt.Errorf("%w: set a note: %s", store.ErrUnsupported, h.e.desc.Lacks[store.PromiseDeadline]))
+	}
+	h.checkClock()
+	s := &h.e.sched
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if l.why != nil {
+		return l.errorf(l.why)
+	}
+	owner := h.s.Owner
+	owner.Note = note
+	h.Owner = owner.String()
+	if h.index >= 0 && !h.s.NoRenew && h.unshown == nil {
+		h.toRenew = true //mutant:note-with-next-renewal
+		s.moved(h)
+		s.arm()
+	}
+	return nil
+}

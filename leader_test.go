@@ -1,0 +1,125 @@
+package holdfast
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/memstore"
+)
+
+func TestIsLeader_OnlyWhileItsTermLasts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := memstore.New()
+		one, two := candidate(t, mem, "one").Election("leader"), candidate(t, mem, "two").Election("leader")
+		leads := func(what string, first, second bool) {
+			t.Helper()
+			same(t, what+": the first leads", one.IsLeader(), first)
+			same(t, what+": the second leads", two.IsLeader(), second)
+		}
+		leads("at first", false, false)
+		term := waits(t, one.Campaign).got()
+		next := waits(t, two.Campaign)
+		leads("elected", true, false)
+		release(t, term)
+		next.got()
+		leads("resigned", false, true)
+		mem.Break("leader")
+		<-next.got().Lost()
+		leads("broken", false, false)
+
+		waits(t, one.Campaign).got()
+		leads("elected again", true, false)
+		suspend(time.Minute)
+		defer suspend(-time.Minute)
+		leads("its time is over by the clock", false, false)
+	})
+}
+
+func TestIsLeader_AMutexOfTheNameIsNoTerm(t *testing.T) {
+	locks := locker(t, memstore.New(), nil)
+	lock(t, locks, "leader")
+	same(t, "leads", locks.Election("leader").IsLeader(), false)
+}
+
+func TestLeader_IsReadOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := memstore.New()
+		s := listed(t, mem)
+		e := locker(t, s, nil).Election("leader")
+		leader, err := e.Leader(t.Context())
+		same(t, "nobody", seen(leader, err), seen(Leader{}, nil))
+		term := waits(t, candidate(t, mem, "one").Election("leader").Campaign).got()
+		leader, err = e.Leader(t.Context())
+		if err != nil || leader.Note != "one" || leader.Token != term.Token() {
+			t.Fatalf("%+v, %v", leader, err)
+		}
+		same(t, "calls", s.ops(), "list list")
+		s.on(func(*call) fate { return fate{there: time.Hour} })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = e.Leader(ctx)
+		is(t, err, ErrUnavailable, context.DeadlineExceeded)
+	})
+}
+
+func TestSetNote_IsSeenAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := memstore.New()
+		e := candidate(t, mem, "one").Election("leader")
+		term := waits(t, e.Campaign).got()
+		for _, note := range []string{"at step 1", "at step 2", ""} {
+			if err := term.SetNote(note); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			leader, err := candidate(t, mem, "two").Election("leader").Leader(t.Context())
+			if err != nil || leader.Note != note || leader.Token != term.Token() {
+				t.Fatalf("%+v, %v, want the note %q", leader, err, note)
+			}
+		}
+		is(t, term.SetNote(strings.Repeat("x", 101)), ErrInvalid)
+		release(t, term)
+		is(t, term.SetNote("late"), ErrReleased)
+	})
+}
+
+// While a renewal is on its way the note goes with the next, which follows at once.
+func TestSetNote_DuringARenewal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		l := lock(t, locker(t, s, nil), "a")
+		s.on(func(*call) fate { return fate{back: time.Second} })
+		time.Sleep(10*time.Second + time.Millisecond)
+		if err := l.SetNote("new"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(1500 * time.Millisecond)
+		same(t, "renewals", len(s.made("renew")), 2)
+		same(t, "note", stored(s.mem, "a").Entries[0].Owner.Note, "new")
+	})
+}
+
+func TestSetNote_EndsWithItsLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		locks := locker(t, s, &Options{Note: "usual"})
+		l := lock(t, locks, "a")
+		if err := l.SetNote("mine"); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		next := waits(t, locks.Mutex("a").Lock)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancelled := waits(t, func(context.Context) (*Lease, error) { return locks.Mutex("a").Lock(ctx) })
+		cancel()
+		cancelled.failed(ErrHeld)
+		same(t, "who is in the way", heldBy(t, cancelled.err).Note, "mine")
+		release(t, l)
+		next.handed()
+		time.Sleep(11 * time.Second)
+		same(t, "note", stored(s.mem, "a").Entries[0].Owner.Note, "usual")
+	})
+}
