@@ -303,7 +303,7 @@ func TestAdopt_DetachOfWhatIsOverSaysSo(t *testing.T) {
 func TestAdopt_WhatCannotBeDetachedGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		locks := locker(t, s, &Options{Reentrant: true})
+		locks := locker(t, s, &Options{Reentrant: On})
 		l := lock(t, locks, "a")
 		again, err := locks.Mutex("a").Lock(l.Context(t.Context()))
 		is(t, err, nil)

@@ -160,7 +160,7 @@ func ExampleRWMutex() {
 func ExampleOptions_reentrant() {
 	locks := newLocker()
 	defer locks.Close()
-	invoice := locks.With(&holdfast.Options{Reentrant: true}).RWMutex("invoice/42")
+	invoice := locks.With(&holdfast.Options{Reentrant: holdfast.On}).RWMutex("invoice/42")
 	total := func(ctx context.Context) (int, error) {
 		lease, err := invoice.RLock(ctx)
 		if err != nil {
@@ -188,7 +188,7 @@ func ExampleOptions_reentrant() {
 func ExampleOptions_reentrantFanOut() {
 	locks := newLocker()
 	defer locks.Close()
-	for _, reentrant := range []bool{false, true} {
+	for _, reentrant := range []holdfast.Switch{holdfast.Off, holdfast.On} {
 		report := locks.With(&holdfast.Options{Reentrant: reentrant}).Mutex("report")
 		err := report.Do(context.Background(), func(ctx context.Context) error {
 			var workers sync.WaitGroup
@@ -205,7 +205,7 @@ func ExampleOptions_reentrantFanOut() {
 				})
 			}
 			workers.Wait()
-			fmt.Println("reentrant:", reentrant, "in:", in.Load(), "refused:", refused.Load())
+			fmt.Println("reentrant:", reentrant == holdfast.On, "in:", in.Load(), "refused:", refused.Load())
 			return nil
 		})
 		if err != nil {
@@ -427,7 +427,7 @@ func ExampleLease_Renew() {
 	locks := newLocker()
 	defer locks.Close()
 	ctx := context.Background()
-	byHand := locks.With(&holdfast.Options{NoRenew: true, TTL: time.Minute})
+	byHand := locks.With(&holdfast.Options{NoRenew: holdfast.On, TTL: time.Minute})
 	lease, err := byHand.Mutex("import").Lock(ctx)
 	if err != nil {
 		fmt.Println(err)

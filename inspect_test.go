@@ -208,7 +208,7 @@ func TestHeld_IsWhatThisProcessHolds(t *testing.T) {
 		same(t, "held", names(), "")
 
 		// Over by the clock, before anybody has looked.
-		lock(t, locks.With(&Options{TTL: time.Second, NoRenew: true}), "d")
+		lock(t, locks.With(&Options{TTL: time.Second, NoRenew: On}), "d")
 		same(t, "held", names(), "d")
 		suspend(time.Minute)
 		defer suspend(-time.Minute)
@@ -219,7 +219,7 @@ func TestHeld_IsWhatThisProcessHolds(t *testing.T) {
 func TestSeveral_RenewedByHandTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		leases := all(t, locker(t, s, &Options{TTL: 6 * time.Second, NoRenew: true}), "a", "b", "c")
+		leases := all(t, locker(t, s, &Options{TTL: 6 * time.Second, NoRenew: On}), "a", "b", "c")
 		time.Sleep(4 * time.Second)
 		before := len(s.made("renew"))
 		start := time.Now()

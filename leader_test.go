@@ -13,7 +13,8 @@ import (
 func TestIsLeader_OnlyWhileItsTermLasts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New()
-		one, two := candidate(t, mem, "one").Election("leader"), candidate(t, mem, "two").Election("leader")
+		first, second := candidate(t, mem, "one"), candidate(t, mem, "two")
+		one, two := first.Election("leader"), second.Election("leader")
 		leads := func(what string, first, second bool) {
 			t.Helper()
 			same(t, what+": the first leads", one.IsLeader(), first)
@@ -29,6 +30,7 @@ func TestIsLeader_OnlyWhileItsTermLasts(t *testing.T) {
 		mem.Break("leader")
 		<-next.got().Lost()
 		leads("broken", false, false)
+		same(t, "kept of terms that are over", first.kept()+second.kept(), 0)
 
 		waits(t, one.Campaign).got()
 		leads("elected again", true, false)

@@ -7,7 +7,7 @@ import (
 )
 
 func TestMode_SaysWhoElseMayHoldTheName(t *testing.T) {
-	locks, err := New(memstore.New(), &Options{Reentrant: true})
+	locks, err := New(memstore.New(), &Options{Reentrant: On})
 	if err != nil {
 		t.Fatal(err)
 	}

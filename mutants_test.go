@@ -368,6 +368,11 @@ var engineMutants = []mutant.Broken{
 	one("one that comes in line during an ask asks late", "TestGiveUp_OneInLineAsksToo", "came-while-asked", mutant.Stmt("_ = wake")),
 	one("all inside ask for the line", "TestGiveUp_OneInsideAsksForTheLine", "all-inside-ask", mutant.Cond("false")),
 
+	// Values of contexts.
+	one("a driver has no values", "TestValues_ReachTheDriverOfOneClaim", "values-of-claim", mutant.Return("nil")),
+	one("a batch has the values of one claim", "TestValues_ReachTheDriverOfOneClaim", "values-of-batch", mutant.Return("b.holds[0].values")),
+	one("who is handed the name has the values of the one before", "TestValues_AreThoseOfWhoHasTheNameNow", "values-handed-over", mutant.Delete()),
+
 	// Who leads.
 	one("who has led leads for ever", "TestIsLeader_OnlyWhileItsTermLasts", "leads-for-ever", mutant.Delete()),
 	one("who leads by another clock", "TestIsLeader_OnlyWhileItsTermLasts", "leads-by-another-clock", mutant.Return("l != nil")),

@@ -1,9 +1,11 @@
 package holdfast
 
 import (
+	"context"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // An Event is something that became of a claim or of a hold, for
@@ -29,6 +31,14 @@ type Event struct {
 	Err error
 	// Reason is why a waiter asks for the hold, of EventAskedToGiveUp.
 	Reason string
+	// ID is that of the claim, as [Lease.ID]: its String. Zero of a claim that has not
+	// asked the store.
+	ID store.ID
+	// Owner is that of the claim, with the Note of its options.
+	Owner Owner
+	// Context has the values of the context of the claim that failed, waits, or has
+	// the hold, such as a trace. It never ends and has no deadline.
+	Context context.Context
 }
 
 // An EventKind says what happened.
@@ -83,6 +93,6 @@ func observing(f func(Event)) func(engine.Event) {
 		return nil
 	}
 	return func(e engine.Event) {
-		f(Event{EventKind(e.Kind), e.Name, e.Store, e.Token, e.After, e.Err, e.Reason})
+		f(Event{EventKind(e.Kind), e.Name, e.Store, e.Token, e.After, e.Err, e.Reason, e.ID, e.Owner, e.Context})
 	}
 }

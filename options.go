@@ -24,8 +24,8 @@ type Options struct {
 	// told besides that.
 	RenewEvery time.Duration
 	// NoRenew ends a lease when its TTL is over, unless [Lease.Renew] is called
-	// before: whoever does not come by loses it. With cannot turn it off again.
-	NoRenew bool
+	// before.
+	NoRenew Switch
 	// Wait bounds the waiting where the context is to bound the work as well,
 	// as in Do. Default: no bound.
 	Wait time.Duration
@@ -53,9 +53,8 @@ type Options struct {
 	// Whoever has the lease's context is the holder: goroutines that share it do
 	// not exclude each other. What is entered again is the same hold, with the
 	// same token, TTL, MinHold and MaxHold, whatever the claim's own options say;
-	// see [Lease.Release] for when it is given back. With cannot turn it off
-	// again.
-	Reentrant bool
+	// see [Lease.Release] for when it is given back.
+	Reentrant Switch
 	// AskToGiveUp asks those who hold the name to give it up while a claim waits
 	// for it, and says why, in at most 200 bytes. Each lease of the name has the
 	// reason then: see [Lease.AskedToGiveUp]. Nothing else comes of it; whether to
@@ -90,6 +89,16 @@ type Options struct {
 	HandOver *HandOver
 }
 
+// A Switch is an option that is on or off. The zero Switch keeps the parent's, as
+// each option does; the default of New is Off.
+type Switch int8
+
+// The values of a Switch.
+const (
+	On  Switch = 1
+	Off Switch = -1
+)
+
 // MaxDuration, ten years, is the greatest of any duration in Options. The greatest
 // TTL, MinHold and LockDelay are the store's, and less than that.
 const MaxDuration = engine.MaxDuration
@@ -106,8 +115,8 @@ func (o *Options) over(p *Options) *Options {
 	m.MinHold = cmp.Or(o.MinHold, p.MinHold)
 	m.MaxHold = cmp.Or(o.MaxHold, p.MaxHold)
 	m.LockDelay = cmp.Or(o.LockDelay, p.LockDelay)
-	m.NoRenew = o.NoRenew || p.NoRenew
-	m.Reentrant = o.Reentrant || p.Reentrant
+	m.NoRenew = cmp.Or(o.NoRenew, p.NoRenew)
+	m.Reentrant = cmp.Or(o.Reentrant, p.Reentrant)
 	m.MaxWaiting = cmp.Or(o.MaxWaiting, p.MaxWaiting)
 	m.AskToGiveUp = cmp.Or(o.AskToGiveUp, p.AskToGiveUp)
 	m.Owner = cmp.Or(o.Owner, p.Owner)
@@ -125,8 +134,8 @@ func (o *Options) over(p *Options) *Options {
 // engine is o as the engine has it.
 func (o *Options) engine() engine.Options {
 	return engine.Options{
-		TTL: o.TTL, RenewEvery: o.RenewEvery, NoRenew: o.NoRenew, Wait: o.Wait, MinHold: o.MinHold, MaxHold: o.MaxHold,
-		LockDelay: o.LockDelay, Reentrant: o.Reentrant, AskToGiveUp: o.AskToGiveUp, MaxWaiting: o.MaxWaiting, Owner: o.Owner, Note: o.Note, Logger: o.Logger,
+		TTL: o.TTL, RenewEvery: o.RenewEvery, NoRenew: o.NoRenew == On, Wait: o.Wait, MinHold: o.MinHold, MaxHold: o.MaxHold,
+		LockDelay: o.LockDelay, Reentrant: o.Reentrant == On, AskToGiveUp: o.AskToGiveUp, MaxWaiting: o.MaxWaiting, Owner: o.Owner, Note: o.Note, Logger: o.Logger,
 		Observer: observing(o.Observer), PollMin: o.PollMin, PollMax: o.PollMax, HandOver: (*engine.HandOver)(o.HandOver),
 	}
 }

@@ -105,12 +105,15 @@ func TestB91_B92_B98_NonsenseIsRefused(t *testing.T) {
 }
 
 func TestOptions_WithKeepsWhatItIsNotTold(t *testing.T) {
-	l := locker(t, memstore.New(), &Options{TTL: time.Minute, Note: "mine", MinHold: time.Second, Reentrant: true, NoRenew: true, HandOver: &HandOver{}})
+	l := locker(t, memstore.New(), &Options{TTL: time.Minute, Note: "mine", MinHold: time.Second, Reentrant: On, NoRenew: On, HandOver: &HandOver{}})
 	m := l.With(&Options{MinHold: 2 * time.Second}).With(nil)
 	same(t, "TTL", m.engine.Options().TTL, time.Minute)
 	same(t, "RenewEvery", m.engine.Options().RenewEvery, 20*time.Second)
 	same(t, "note", m.engine.Options().Owner.Note, "mine")
 	same(t, "Reentrant, NoRenew", m.engine.Options().Reentrant && m.engine.Options().NoRenew, true)
+	off := m.With(&Options{Reentrant: Off, NoRenew: Off})
+	same(t, "Reentrant, NoRenew, switched off", off.engine.Options().Reentrant || off.engine.Options().NoRenew, false)
+	same(t, "by default", locker(t, memstore.New(), nil).engine.Options().Reentrant, false)
 	same(t, "HandOver", HandOver(*m.engine.Options().HandOver), HandOver{})
 	same(t, "MinHold", m.engine.Options().MinHold, 2*time.Second)
 	same(t, "the parent's MinHold", l.engine.Options().MinHold, time.Second)

@@ -14,7 +14,7 @@ import (
 // byHandLease is a lease for six seconds that does not renew itself.
 func byHandLease(t testing.TB, s store.Store) *Lease {
 	t.Helper()
-	return lock(t, locker(t, s, &Options{TTL: 6 * time.Second, NoRenew: true}), "a")
+	return lock(t, locker(t, s, &Options{TTL: 6 * time.Second, NoRenew: On}), "a")
 }
 
 func renew(t testing.TB, l *Lease, ttl time.Duration) {
@@ -121,7 +121,7 @@ func TestRenewByHand_WhatIsOverDoesNotComeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.desc.MinTTL, s.desc.MaxTTL = time.Second, time.Hour
-		locks := locker(t, s, &Options{TTL: 6 * time.Second, NoRenew: true})
+		locks := locker(t, s, &Options{TTL: 6 * time.Second, NoRenew: On})
 		l := lock(t, locks, "a")
 		calls := len(s.made())
 		for _, ttl := range []time.Duration{-1, 0, time.Second - 1, time.Hour + 1} {
@@ -244,7 +244,7 @@ func TestRenewByHand_WhoLeavesDoesNotWaitForTheStore(t *testing.T) {
 func TestRenewByHand_ANotificationGrantsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		locks := locker(t, withNotifications{s}, &Options{NoRenew: true})
+		locks := locker(t, withNotifications{s}, &Options{NoRenew: On})
 		o := other(t, s.mem, "a", time.Hour)
 		w := waits(t, locks.Mutex("a").Lock)
 		time.Sleep(3 * time.Second)
@@ -266,7 +266,7 @@ func TestRenewByHand_ANotificationGrantsNothing(t *testing.T) {
 func TestRenewByHand_AMinHoldIsShownAllTheSame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		locks := locker(t, s, &Options{NoRenew: true, MinHold: time.Minute})
+		locks := locker(t, s, &Options{NoRenew: On, MinHold: time.Minute})
 		l := lock(t, locks, "a")
 		same(t, "calls", s.ops(), "try renew")
 		time.Sleep(29 * time.Second)
@@ -306,7 +306,7 @@ func TestRenewByHand_OfALeaseThatRenewsItself(t *testing.T) {
 func TestRenewByHand_CloseEndsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		locks := locker(t, s, &Options{NoRenew: true})
+		locks := locker(t, s, &Options{NoRenew: On})
 		l := lock(t, locks, "a")
 		s.renewalsFail(time.Now().Add(time.Hour))
 		var err error
@@ -326,7 +326,7 @@ func TestRenewByHand_CloseEndsIt(t *testing.T) {
 func TestRenewByHand_Reentry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		locks := locker(t, s, &Options{NoRenew: true, Reentrant: true})
+		locks := locker(t, s, &Options{NoRenew: On, Reentrant: On})
 		outer := lock(t, locks, "a")
 		inner := take(t, outer.Context(t.Context()), locks.Mutex("a").Lock)
 		time.Sleep(10 * time.Second)
@@ -344,7 +344,7 @@ func TestRenewByHand_Reentry(t *testing.T) {
 func TestRenewByHand_InAStorm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		for _, none := range []bool{false, true} {
+		for _, none := range []Switch{Off, On} {
 			l := lock(t, locker(t, s, &Options{TTL: 2 * time.Second, NoRenew: none}), "a")
 			s.on(func(c *call) fate {
 				f := fate{there: 50 * time.Millisecond, back: 50 * time.Millisecond}

@@ -105,7 +105,7 @@ func TestClose_SendsNoReleaseAfterTheDeadlineOfItsHold(t *testing.T) {
 		l := opened(t, s, nil)
 		for i, ttl := range []time.Duration{time.Second, 1500 * time.Millisecond, 3 * time.Second, 30 * time.Second} {
 			for j := range 20 {
-				lease := lock(t, l.With(&Options{TTL: ttl, NoRenew: true}), fmt.Sprint(i, "/", j))
+				lease := lock(t, l.With(&Options{TTL: ttl, NoRenew: On}), fmt.Sprint(i, "/", j))
 				deadlines[lease.engine().Probe().Hold().ID] = lease.Deadline()
 			}
 		}

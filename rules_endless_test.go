@@ -254,7 +254,7 @@ func TestEndless_WhatNeedsADeadlineIsUnsupported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSession(t)
 		for what, o := range map[string]Options{
-			"a TTL": {TTL: time.Minute}, "NoRenew": {NoRenew: true}, "MinHold": {MinHold: time.Second}, "LockDelay": {LockDelay: time.Second},
+			"a TTL": {TTL: time.Minute}, "NoRenew": {NoRenew: On}, "MinHold": {MinHold: time.Second}, "LockDelay": {LockDelay: time.Second},
 		} {
 			if _, err := New(s, &o); !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "held by a session") {
 				t.Errorf("%s: %v, want ErrUnsupported that says why", what, err)

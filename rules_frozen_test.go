@@ -153,7 +153,10 @@ func FuzzOptions(f *testing.F) {
 		o := &Options{
 			TTL: time.Duration(ttl), RenewEvery: time.Duration(every), Wait: time.Duration(wait), MinHold: time.Duration(minHold),
 			MaxHold: time.Duration(maxHold), LockDelay: time.Duration(delay), PollMin: time.Duration(pollMin), PollMax: time.Duration(pollMax),
-			NoRenew: byHand, Logger: discarded,
+			Logger: discarded,
+		}
+		if byHand {
+			o.NoRenew = On
 		}
 		if times != 0 || handFor != 0 {
 			o.HandOver = &HandOver{int(times), time.Duration(handFor)}

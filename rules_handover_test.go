@@ -370,7 +370,7 @@ func TestHandOver_WhoAsksForSomethingElseAsksTheStore(t *testing.T) {
 		"another TTL":  {TTL: 7 * time.Second},
 		"a lock delay": {LockDelay: time.Second},
 		"a min hold":   {MinHold: time.Second},
-		"no renewal":   {NoRenew: true},
+		"no renewal":   {NoRenew: On},
 		"none wanted":  {HandOver: &HandOver{}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -762,7 +762,7 @@ func TestHandOver_NotOfSeveralNamesWithoutRenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, withNotifications{s}, nil)
-		all, err := locks.With(&Options{NoRenew: true}).All(locks.Mutex("a"), locks.Mutex("b")).Lock(t.Context())
+		all, err := locks.With(&Options{NoRenew: On}).All(locks.Mutex("a"), locks.Mutex("b")).Lock(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

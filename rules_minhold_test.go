@@ -128,7 +128,7 @@ func TestMinHold_IsKeptForWhoUsedAnotherLease(t *testing.T) {
 	for _, how := range []string{"inner first", "inner last"} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newLink(t)
-			locks := locker(t, s, &Options{MinHold: time.Hour, Reentrant: true})
+			locks := locker(t, s, &Options{MinHold: time.Hour, Reentrant: On})
 			outer := lock(t, locks, "a")
 			inner, err := locks.All(locks.Mutex("a")).TryLock(outer.Context(t.Context()))
 			if err != nil {

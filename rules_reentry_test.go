@@ -14,7 +14,7 @@ import (
 )
 
 // reentrant is a locker on the link with re-entry.
-func reentrant(t testing.TB, s store.Store) *Locker { return locker(t, s, &Options{Reentrant: true}) }
+func reentrant(t testing.TB, s store.Store) *Locker { return locker(t, s, &Options{Reentrant: On}) }
 
 // take is a claim that must be granted.
 func take(t testing.TB, ctx context.Context, lock func(context.Context) (*Lease, error)) *Lease {
@@ -133,7 +133,7 @@ func TestReentry_NotAskedForIsADeadlockThatSaysHow(t *testing.T) {
 			t.Fatalf("%v does not say how", err)
 		}
 		// It is the claim that asks for it, not the hold that it enters.
-		again := take(t, ctx, plain.With(&Options{Reentrant: true}).Mutex("a").TryLock)
+		again := take(t, ctx, plain.With(&Options{Reentrant: On}).Mutex("a").TryLock)
 		same(t, "token", again.Token(), l.Token())
 		release(t, l)
 		release(t, again)
@@ -283,7 +283,7 @@ func TestReentry_FanOut(t *testing.T) {
 		s := newLink(t)
 		plain := locker(t, withNotifications{s}, nil)
 		for _, again := range []bool{false, true} {
-			m := plain.With(&Options{Reentrant: again}).Mutex("a")
+			m := plain.With(&Options{Reentrant: map[bool]Switch{true: On, false: Off}[again]}).Mutex("a")
 			var inside, refused atomic.Int64
 			together := false
 			err := m.Do(t.Context(), func(ctx context.Context) error {

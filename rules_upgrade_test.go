@@ -225,7 +225,7 @@ func TestUpgrade_WithoutANotificationItPollsAtAThirdOfThePosition(t *testing.T) 
 func TestUpgrade_AnAnswerAfterTheDeadlineRevivesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		u := upgradeableLease(t, locker(t, s, &Options{NoRenew: true}).RWMutex("a"))
+		u := upgradeableLease(t, locker(t, s, &Options{NoRenew: On}).RWMutex("a"))
 		s.on(func(c *call) fate {
 			if c.op == "change" {
 				suspend(time.Minute) // while the answer is on its way; no timer runs

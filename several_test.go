@@ -537,7 +537,7 @@ func TestSeveral_NoRenew_CountsFromWhenAllAreThere(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, withNotifications{s}, nil)
 		o := other(t, s.mem, "b", time.Hour)
-		_, leases := waitsAll(t, locks.With(&Options{NoRenew: true}).All(mutexes(locks, "a", "b", "c")...))
+		_, leases := waitsAll(t, locks.With(&Options{NoRenew: On}).All(mutexes(locks, "a", "b", "c")...))
 		time.Sleep(10 * time.Minute)
 		o.release()
 		got := leases()
@@ -690,7 +690,7 @@ func TestSeveral_CloseBetweenTwoNamesIsErrClosed(t *testing.T) {
 
 // Whenever that is: also while what is had is made the caller's.
 func TestSeveral_CloseAtAnyMomentLeavesNothing(t *testing.T) {
-	for _, o := range []*Options{nil, {MinHold: time.Second}, {MaxHold: time.Hour}, {NoRenew: true}} {
+	for _, o := range []*Options{nil, {MinHold: time.Second}, {MaxHold: time.Hour}, {NoRenew: On}} {
 		synctest.Test(t, func(t *testing.T) {
 			mem := memstore.New()
 			var got, not int
@@ -769,7 +769,7 @@ func TestSeveral_OneReleasedOnItsOwnEndsTheWhole(t *testing.T) {
 }
 
 func TestSeveral_WhatTheCallerHasAlreadyIsEnteredAgain(t *testing.T) {
-	for _, o := range []*Options{{Reentrant: true}, {Reentrant: true, MinHold: time.Second, MaxHold: time.Hour}} {
+	for _, o := range []*Options{{Reentrant: On}, {Reentrant: On, MinHold: time.Second, MaxHold: time.Hour}} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newLink(t)
 			locks := locker(t, withNotifications{s}, nil)

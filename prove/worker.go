@@ -95,7 +95,7 @@ func (w *worker) work() {
 		raced := w.rng.IntN(w.seldom(60)) == 0 && !w.Run.lacks(store.PromiseDeadline) && w.peer == nil
 		l := w.locks // nil for a peer
 		if raced {
-			l = l.With(&holdfast.Options{NoRenew: true})
+			l = l.With(&holdfast.Options{NoRenew: holdfast.On})
 		}
 		claim := func(w *worker) {
 			if h := w.take(d.verb, name, weight, bound, raced, w.taking(d, l, name, weight)); h != nil {
@@ -387,7 +387,7 @@ func (w *worker) reenter(h *holding) {
 		w.useFor(h, w.upTo(w.moment(3*time.Millisecond)))
 		return
 	}
-	l := w.locks.With(&holdfast.Options{Reentrant: true})
+	l := w.locks.With(&holdfast.Options{Reentrant: holdfast.On})
 	ctx, cancel := context.WithTimeout(lease.Context(context.Background()), w.Run.TTL)
 	defer cancel()
 	again := l.RWMutex(h.name.Name).RLock

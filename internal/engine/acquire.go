@@ -24,12 +24,13 @@ type request struct {
 	away    *trouble      // what the operation under way meets
 	outage  error         // the store's, if that has ended the wait
 	pos     ahead         // what the observer was told last
+	values  values        // of the caller's context
 	orphans uint64        // of the scheduler, before the newest ask
 }
 
 // newRequest is for a claim that is inside its local queue, or has no waiter there.
-func newRequest(w *Target, began clock.Instant, p *waiter) *request {
-	r := &request{w: w, began: began, pace: newPace(w), p: p}
+func newRequest(ctx context.Context, w *Target, began clock.Instant, p *waiter) *request {
+	r := &request{w: w, values: values{ctx}, began: began, pace: newPace(w), p: p}
 	if p != nil {
 		r.away, r.refused = &p.away, p.refused
 	} else {
@@ -114,7 +115,7 @@ func (r *request) pollStore(ctx context.Context) (l *Lease, room bool, err error
 	if !ok {
 		return nil, true, nil
 	}
-	claim := r.claim
+	claim, of := r.claim, &r.values
 	type poll struct {
 		a    store.Answer
 		sent clock.Instant
@@ -126,7 +127,7 @@ func (r *request) pollStore(ctx context.Context) (l *Lease, room bool, err error
 			return out // which nobody reads
 		}
 		out.sent = r.e.now()
-		r.e.bounded(longestCall, func(ctx context.Context) { out.a, out.err = poller.Poll(ctx, claim) })
+		r.e.bounded(of, longestCall, func(ctx context.Context) { out.a, out.err = poller.Poll(ctx, claim) })
 		return out
 	})
 	a := &out.a
@@ -272,7 +273,8 @@ func (r *request) leaseOf(granted store.Hold, n int, from clock.Instant, ttl, re
 	if r.claim.Limit == store.Full && r.claim.Weight == store.Upgradeable {
 		h.changer = newChanger(h, r.w)
 	}
-	l := h.lease(r.w, granted.Used)
+	l := h.lease(r.w, granted.Used, r.values)
+	h.values = &l.values
 	if r.w.leads {
 		r.e.leading.begin(l)
 	}

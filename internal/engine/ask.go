@@ -18,6 +18,7 @@ type op struct {
 	poll  bool // it has a position, which this keeps
 	once  bool // nobody renews what it is granted
 	bound time.Duration
+	of    *values
 	away  *trouble
 	p     *waiter // in the local queue; nil: past it
 }
@@ -33,7 +34,7 @@ type outcome struct {
 // seconds or a TTL, and less where nobody listens, or where those before it were
 // not answered either; a kept position until it would lapse, if that is longer.
 func (r *request) op() op {
-	o := op{e: r.e, claim: r.claim, part: r.w.part, poll: r.queued, once: r.s.NoRenew, bound: r.s.askFor(), away: r.away, p: r.p}
+	o := op{e: r.e, claim: r.claim, part: r.w.part, poll: r.queued, once: r.s.NoRenew, bound: r.s.askFor(), of: &r.values, away: r.away, p: r.p}
 	if r.e.desc.InProcess {
 		return o
 	}
@@ -61,7 +62,7 @@ func (o op) do(stop <-chan struct{}) (out outcome) {
 			return out
 		}
 	}
-	out.err = o.e.repeatWhile(o.worthIt(), o.bound, stop, func(ctx context.Context) (err error) {
+	out.err = o.e.repeatWhile(o.of, o.worthIt(), o.bound, stop, func(ctx context.Context) (err error) {
 		out.sent = o.e.now()                          //mutant:deadline-grant-counts-reply
 		out.answer, err = o.e.store.Ask(ctx, o.claim) //mutant:deadline-counts-reply-too
 		o.away.met(o.e, err)
@@ -72,7 +73,7 @@ func (o op) do(stop <-chan struct{}) (out outcome) {
 	}
 	hold := store.Hold{Name: o.claim.Name, ID: o.claim.ID, Token: out.answer.Token, TTL: o.claim.TTL, ByHand: o.once} //mutant:shown-as-by-hand
 	var r store.Renewal
-	r, out.sent = o.e.renewOne(o.worthIt(), o.bound, stop, hold, o.away)
+	r, out.sent = o.e.renewOne(o.of, o.worthIt(), o.bound, stop, hold, o.away)
 	out.answer.TTL, out.answer.From, out.err = r.TTL, r.From, r.Err
 	return out
 }
@@ -131,8 +132,8 @@ func ended(stop <-chan struct{}) bool {
 // renewOne renews a hold that the scheduler does not look after, until it is
 // clear what became of that, for at most d in all, while worthIt says so, or until
 // stop. What it was granted counts from the instant.
-func (e *engine) renewOne(worthIt func(error, time.Duration) bool, d time.Duration, stop <-chan struct{}, h store.Hold, away *trouble) (r store.Renewal, from clock.Instant) {
-	r.Err = e.repeatWhile(worthIt, d, stop, func(ctx context.Context) error {
+func (e *engine) renewOne(of *values, worthIt func(error, time.Duration) bool, d time.Duration, stop <-chan struct{}, h store.Hold, away *trouble) (r store.Renewal, from clock.Instant) {
+	r.Err = e.repeatWhile(of, worthIt, d, stop, func(ctx context.Context) error {
 		from = e.now() //mutant:adopted-answer
 		r = e.store.Renew(ctx, []store.Hold{h})[0]
 		away.met(e, r.Err)
@@ -173,13 +174,13 @@ func run[T any](r *request, ctx context.Context, op func(stop <-chan struct{}) T
 		return out, nil
 	}
 	done, stop := make(chan T), make(chan struct{})
-	claim, bound := r.claim, r.s.askFor()
+	of, claim, bound := &r.values, r.claim, r.s.askFor()
 	r.e.work.Go(func() {
 		out := op(stop)
 		select {
 		case done <- out:
 		case <-stop:
-			r.e.withdraw(claim, bound) //mutant:cancelled-ask-withdrawn
+			r.e.withdraw(of, claim, bound) //mutant:cancelled-ask-withdrawn
 		}
 	})
 	select {
@@ -210,14 +211,14 @@ func (r *request) withdraw() {
 			return
 		}
 	}
-	claim, bound := r.claim, r.s.askFor()
-	r.e.work.Go(func() { r.e.withdraw(claim, bound) })
+	of, claim, bound := &r.values, r.claim, r.s.askFor()
+	r.e.work.Go(func() { r.e.withdraw(of, claim, bound) })
 }
 
 // withdraw is the last operation of a claim that was not told a token, or whose
 // caller has gone. What it cannot reach is gone after the TTL.
-func (e *engine) withdraw(c store.Claim, bound time.Duration) { //mutant:cancelled-wait-leaves-place-behind
-	_ = e.repeat(bound, nil, func(ctx context.Context) error {
+func (e *engine) withdraw(of *values, c store.Claim, bound time.Duration) { //mutant:cancelled-wait-leaves-place-behind
+	_ = e.repeat(of, bound, nil, func(ctx context.Context) error {
 		return e.store.Release(ctx, store.Hold{Name: c.Name, ID: c.ID})
 	})
 }

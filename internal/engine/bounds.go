@@ -22,7 +22,8 @@ type bounds struct {
 // A bound is the context of one operation.
 type bound struct {
 	b     *bounds
-	index int // in b.open
+	of    *values // of the claim that it serves
+	index int     // in b.open
 
 	// Guarded by b.mu.
 	at   time.Time
@@ -32,8 +33,8 @@ type bound struct {
 }
 
 // begin bounds an operation that begins now. The caller calls end after it.
-func (b *bounds) begin(d time.Duration, less bool) *bound {
-	c := &bound{b: b, at: time.Now().Add(d), less: less}
+func (b *bounds) begin(of *values, d time.Duration, less bool) *bound {
+	c := &bound{b: b, of: of, at: time.Now().Add(d), less: less}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.cut(c)
@@ -151,4 +152,4 @@ func (c *bound) Err() error {
 	return c.err
 }
 
-func (c *bound) Value(any) any { return nil }
+func (c *bound) Value(key any) any { return c.of.Value(key) } //mutant:values-of-claim

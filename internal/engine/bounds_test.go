@@ -15,10 +15,10 @@ func TestBoundsEndEachOperationAtItsOwnTime(t *testing.T) {
 		var b bounds
 		defer b.stop()
 		start := time.Now()
-		quick := b.begin(time.Second, false) // arms the timer, and is over before it fires
+		quick := b.begin(nil, time.Second, false) // arms the timer, and is over before it fires
 		ends := map[time.Duration]*bound{}
 		for _, d := range []time.Duration{5 * time.Second, 3 * time.Second, 9 * time.Second, 500 * time.Millisecond} {
-			ends[d] = b.begin(d, false)
+			ends[d] = b.begin(nil, d, false)
 		}
 		quick.end()
 		if !errors.Is(quick.Err(), context.Canceled) {

@@ -304,7 +304,7 @@ func (c *closer) send(batch []*returning, bound time.Duration) {
 		holds[i] = r.h.back()
 	}
 	var out []error
-	c.e.bounded(bound, func(ctx context.Context) { out = c.e.store.ReleaseAll(ctx, holds) })
+	c.e.bounded(nil, bound, func(ctx context.Context) { out = c.e.store.ReleaseAll(ctx, holds) })
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, r := range batch {

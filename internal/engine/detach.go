@@ -80,7 +80,7 @@ func (h *hold) detach() (Ref, error) {
 	}
 	asked := h.Hold
 	asked.TTL, asked.NewID = h.s.TTL, store.Process{}.NewID() //mutant:detached-nobody
-	answer, from := h.e.renewOne(nil, h.s.releaseFor(), nil, asked, new(trouble))
+	answer, from := h.e.renewOne(h.values, nil, h.s.releaseFor(), nil, asked, new(trouble))
 	if err := answer.Err; err != nil {
 		if store.Definite(err) && !errors.Is(err, store.ErrLost) {
 			_ = h.sendRelease() // it is there as it was //mutant:refused-detach-keeps-name
@@ -114,12 +114,12 @@ func (l *Locker) Adopt(ctx context.Context, ref Ref) (*Lease, error) {
 	}
 	defer l.e.work.Done()
 	l.e.begin(l.s)
-	r := newRequest(w, l.e.stamp(l.s), nil)
+	r := newRequest(ctx, w, l.e.stamp(l.s), nil)
 	hold := store.Hold{ //mutant:adopted-time-had
 		Name: ref.Name, ID: id, Token: ref.Grant, TTL: l.s.TTL, Used: ref.Token, Owner: l.s.owner, NewID: r.claim.ID,
 	}
 	lease, err := r.adopt(ctx, hold)
-	return lease, w.failed(r.began, err)
+	return lease, r.failed(err)
 }
 
 // adopt renews the hold, which gets the id of the request by that.
@@ -127,7 +127,7 @@ func (r *request) adopt(ctx context.Context, hold store.Hold) (*Lease, error) {
 	o := r.op()
 	var from clock.Instant
 	answer, err := run(r, ctx, func(stop <-chan struct{}) (answer store.Renewal) {
-		answer, from = o.e.renewOne( /*mutant:adopt-closed-port*/ o.worthIt(), o.bound, stop, hold, r.away)
+		answer, from = o.e.renewOne(o.of /*mutant:adopt-closed-port*/, o.worthIt(), o.bound, stop, hold, r.away)
 		return answer
 	})
 	if err != nil {

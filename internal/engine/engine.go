@@ -144,19 +144,20 @@ func (e *engine) together(at clock.Instant, grain time.Duration) clock.Instant {
 const longestCall = 5 * time.Second
 
 // bounded runs an operation on the store, on a context that ends after d at the
-// latest. It is never a caller's, so that no operation is cut off half-way.
-func (e *engine) bounded(d time.Duration, op func(context.Context)) {
-	e.within(d, false, op)
+// latest. It is never a caller's, so that no operation is cut off half-way; of has
+// the values for an operation that serves one claim.
+func (e *engine) bounded(of *values, d time.Duration, op func(context.Context)) {
+	e.within(of, d, false, op)
 }
 
 // within is bounded. less says that the operation is of no use once the engine
 // closes, as a renewal is.
-func (e *engine) within(d time.Duration, less bool, op func(context.Context)) {
+func (e *engine) within(of *values, d time.Duration, less bool, op func(context.Context)) {
 	if e.desc.InProcess {
 		op(context.Background())
 		return
 	}
-	c := e.bounds.begin(d, less)
+	c := e.bounds.begin(of, d, less)
 	defer c.end()
 	op(c)
 }
@@ -187,14 +188,14 @@ func (e *engine) sleep(d time.Duration) {
 
 // repeat calls f until its outcome is clear, for at most d in all, or until
 // stop.
-func (e *engine) repeat(d time.Duration, stop <-chan struct{}, f func(context.Context) error) error {
-	return e.repeatWhile(nil, d, stop, f)
+func (e *engine) repeat(of *values, d time.Duration, stop <-chan struct{}, f func(context.Context) error) error {
+	return e.repeatWhile(of, nil, d, stop, f)
 }
 
 // repeatWhile is repeat while worthIt says of a failure, and of the pause after
 // it, that to go on is worth it; nil says so always. Its error is the newest
 // that is not the end of our own context, if there was one.
-func (e *engine) repeatWhile(worthIt func(error, time.Duration) bool, d time.Duration, stop <-chan struct{}, f func(context.Context) error) error {
+func (e *engine) repeatWhile(of *values, worthIt func(error, time.Duration) bool, d time.Duration, stop <-chan struct{}, f func(context.Context) error) error {
 	var newest error
 	var end clock.Instant
 	if !e.desc.InProcess { // there a call takes no time, and reading the clock is most of it
@@ -202,7 +203,7 @@ func (e *engine) repeatWhile(worthIt func(error, time.Duration) bool, d time.Dur
 	}
 	for left, pause := d, 10*time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
 		var err error
-		e.bounded(left, func(ctx context.Context) { err = f(ctx) })
+		e.bounded(of, left, func(ctx context.Context) { err = f(ctx) })
 		e.meets.Do(func() { close(e.met) })
 		if err == nil {
 			return nil

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"container/heap"
+	"context"
 	"errors"
 	"time"
 
@@ -63,7 +64,7 @@ func (h *hold) suits(w *Target) bool {
 // the time is over, or half of what the store granted last is gone, as the
 // next should not begin with the dregs; if the hold is lost; or if the engine
 // is closing.
-func (s *scheduler) handOn(h *hold, w *Target) *Lease {
+func (s *scheduler) handOn(ctx context.Context, h *hold, w *Target) *Lease {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.e.now()
@@ -78,7 +79,8 @@ func (s *scheduler) handOn(h *hold, w *Target) *Lease {
 	}
 	h.since = s.e.stamp(h.s)
 	h.done, h.unseen, h.silent = false, true, false
-	l := h.lease(w, h.Used)
+	l := h.lease(w, h.Used, values{ctx})
+	h.values = &l.values //mutant:values-handed-over
 	h.mu.Unlock()
 	h.endAt = 0 //mutant:handed-over-new-deadline
 	if h.s.MaxHold > 0 {

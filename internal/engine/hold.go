@@ -34,6 +34,8 @@ type hold struct {
 
 	changer *changer // of an upgradeable hold; else nil
 
+	values *values // of the claim that has it now
+
 	until atomic.Int64 // the deadline, an Instant, for those without the scheduler's lock
 
 	// Guarded by the scheduler's lock.
@@ -113,12 +115,12 @@ func (h *hold) checkClock() {
 
 // lease adds a lease to the hold, which is not over. Nobody else has it yet, or
 // h.mu is held.
-func (h *hold) lease(w *Target, token int64) *Lease {
+func (h *hold) lease(w *Target, token int64, of values) *Lease {
 	l := &h.first
 	if l.hold != nil {
 		l = new(Lease)
 	}
-	l.hold, l.doing, l.token = h, w.doing(), token
+	l.hold, l.doing, l.token, l.values = h, w.doing(), token, of
 	l.weight.Store(w.weight)
 	l.next, h.leases = h.leases, l
 	h.users++
@@ -201,7 +203,7 @@ func (h *hold) back() store.Hold {
 // sendRelease sends the release until it is clear what became of it.
 func (h *hold) sendRelease() error {
 	back := h.back()
-	return h.e.repeat(h.s.releaseFor(), nil, func(ctx context.Context) error { //mutant:release-takes-long-takes
+	return h.e.repeat(h.values, h.s.releaseFor(), nil, func(ctx context.Context) error { //mutant:release-takes-long-takes
 		return h.e.store.Release(ctx, back)
 	})
 }

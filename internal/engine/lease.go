@@ -16,6 +16,7 @@ type Lease struct {
 	hold   *hold
 	doing  string
 	token  int64
+	values values       // of the context of its claim
 	weight atomic.Int64 // what was asked for, or an upgrade; the hold of a lease that re-entered may weigh more
 
 	over atomic.Bool // it is released or lost

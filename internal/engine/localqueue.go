@@ -56,6 +56,7 @@ type localQueue struct {
 // A waiter is a claim at a localQueue, in line and then inside.
 type waiter struct {
 	w          *Target
+	ctx        context.Context // of the caller
 	queue      *localQueue
 	admitted   chan struct{} // closed when it is admitted, or need not be
 	lease      *Lease        // it was handed the name, and does not ask
@@ -110,7 +111,7 @@ func (g *localQueues) enter(ctx context.Context, w *Target, began clock.Instant)
 	if w.l.s.Observer != nil {
 		ahead = at.ahead()
 	}
-	p = &waiter{w: w, queue: at, admitted: make(chan struct{}), outage: make(chan struct{}), prev: at.last}
+	p = &waiter{w: w, ctx: ctx, queue: at, admitted: make(chan struct{}), outage: make(chan struct{}), prev: at.last}
 	if at.last == nil {
 		at.first = p
 	} else {
@@ -128,7 +129,7 @@ func (g *localQueues) enter(ctx context.Context, w *Target, began clock.Instant)
 	}
 	g.mu.Unlock()
 	if inLine {
-		w.waiting(began, &ahead.answer, ahead.when)
+		w.waiting(&values{ctx}, store.ID{}, began, &ahead.answer, ahead.when)
 	}
 
 	select {

@@ -45,7 +45,7 @@ func (g *localQueues) handOn(h *hold) (done, leaving bool) {
 		return false, false
 	}
 	if p := at.first; p != nil {
-		if p.lease = g.e.sched.handOn(h, p.w); p.lease != nil {
+		if p.lease = g.e.sched.handOn(p.ctx, h, p.w); p.lease != nil {
 			at.remove(p)
 			close(p.admitted)
 			g.admitNext(at)

@@ -226,7 +226,7 @@ func (t *multiAcquire) renew(own []*Lease, stop <-chan struct{}) error {
 	var answers []store.Renewal
 	t.away.began(t.e)
 	defer t.away.ended()
-	err := t.e.repeat(t.s.releaseFor(), stop, func(ctx context.Context) (err error) {
+	err := t.e.repeat(nil, t.s.releaseFor(), stop, func(ctx context.Context) (err error) {
 		sent = t.e.now()
 		answers = t.e.store.Renew(ctx, holds)
 		for i := range answers {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -20,7 +21,10 @@ type Event struct {
 	After time.Duration
 	Err   error
 
-	Reason string // why a waiter asks
+	Reason  string // why a waiter asks
+	ID      store.ID
+	Owner   store.Owner
+	Context context.Context
 }
 
 // An EventKind says what happened.
@@ -69,7 +73,10 @@ func (h *hold) observe(kind EventKind, after time.Duration, err error) {
 }
 
 func (h *hold) event(kind EventKind, after time.Duration, err error) Event {
-	return Event{Kind: kind, Name: h.Name, Store: h.e.desc.Store, Token: h.Used, After: max(after, 0), Err: err}
+	return Event{
+		Kind: kind, Name: h.Name, Store: h.e.desc.Store, Token: h.Used, After: max(after, 0), Err: err,
+		ID: h.ID, Owner: h.s.Owner, Context: h.values,
+	}
 }
 
 // age is how long the hold has been held, if there is an observer.
@@ -112,7 +119,7 @@ func endOf(err error) EventKind {
 
 // failed tells the observer that a claim which began at that instant got no
 // hold, if err is not nil, and returns err. What Close has ended is no news.
-func (w *Target) failed(began clock.Instant, err error) error {
+func (w *Target) failed(of *values, id store.ID, began clock.Instant, err error) error {
 	s := w.l.s
 	if err == nil || s.Observer == nil || errors.Is(err, store.ErrClosed) {
 		return err
@@ -121,8 +128,19 @@ func (w *Target) failed(began clock.Instant, err error) error {
 	if errors.Is(err, store.ErrHeld) {
 		kind = EventRefused
 	}
-	s.notify(Event{Kind: kind, Name: w.name, Store: w.l.e.desc.Store, After: w.l.e.now().Sub(began), Err: err})
+	s.notify(w.event(kind, of, id, began, err))
 	return err
+}
+
+// failed is that of a claim that has asked the store.
+func (r *request) failed(err error) error { return r.w.failed(&r.values, r.claim.ID, r.began, err) }
+
+// event is one of a claim that began at the instant and has no hold.
+func (w *Target) event(kind EventKind, of *values, id store.ID, began clock.Instant, err error) Event {
+	return Event{
+		Kind: kind, Name: w.name, Store: w.l.e.desc.Store, After: w.l.e.now().Sub(began), Err: err,
+		ID: id, Owner: w.l.s.Owner, Context: of,
+	}
 }
 
 // A renewalReport is what is told of a renewal once no lock is held.

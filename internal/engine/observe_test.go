@@ -15,7 +15,7 @@ func TestObserver_WithoutOneNothingIsAllocated(t *testing.T) {
 		h.e.stamp(h.s)
 		h.observe(EventGranted, 1, nil)
 		h.observeEnd(store.ErrLost)
-		_ = w.failed(0, store.ErrHeld)
+		_ = w.failed(nil, store.ID{}, 0, store.ErrHeld)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

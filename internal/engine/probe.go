@@ -72,7 +72,7 @@ func (p Probe) HandOn(meanwhile func()) bool {
 	meanwhile()
 	at := g.m[h.Name]
 	next := at.first
-	if next.lease = h.e.sched.handOn(h, next.w); next.lease == nil {
+	if next.lease = h.e.sched.handOn(next.ctx, h, next.w); next.lease == nil {
 		return false
 	}
 	at.remove(next)
@@ -88,7 +88,9 @@ func (p Probe) Lose() {
 
 // HandOnTo hands the hold, which its lease has left, to one who asks for the
 // target, and says whether it was allowed to.
-func (p Probe) HandOnTo(w *Target) bool { return p.l.hold.e.sched.handOn(p.l.hold, w) != nil }
+func (p Probe) HandOnTo(w *Target) bool {
+	return p.l.hold.e.sched.handOn(context.Background(), p.l.hold, w) != nil
+}
 
 // Options are the Locker's, with the defaults.
 func (l *Locker) Options() Options { return l.s.Options }
@@ -96,13 +98,15 @@ func (l *Locker) Options() Options { return l.s.Options }
 // PositionTTL is for how long a position in the queue is asked for at a time.
 func (l *Locker) PositionTTL() time.Duration { return l.s.positionTTL }
 
-// Waiters is how much is kept for those who wait.
+// Waiters is how much is kept for those who wait, or lead.
 func (l *Locker) Waiters() int {
 	l.e.queues.mu.Lock()
 	defer l.e.queues.mu.Unlock()
 	l.e.notifications.mu.Lock()
 	defer l.e.notifications.mu.Unlock()
-	return len(l.e.queues.m) + len(l.e.notifications.waiting) + len(l.e.notifications.holds)
+	l.e.leading.mu.Lock()
+	defer l.e.leading.mu.Unlock()
+	return len(l.e.queues.m) + len(l.e.notifications.waiting) + len(l.e.notifications.holds) + len(l.e.leading.m)
 }
 
 // Holds is how many holds are renewed.

@@ -72,7 +72,7 @@ func (l *Lease) again(w *Target) *Lease {
 	if l.state != held || !l.covers(w) { //mutant:released-enters-again-too
 		return nil
 	}
-	return h.lease(w, l.token)
+	return h.lease(w, l.token, l.values)
 }
 
 // what names the lease in an error.

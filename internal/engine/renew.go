@@ -35,6 +35,15 @@ func (h *hold) lane() lane {
 	return lane{h.s.callTime(), h.retries > 0} //mutant:unanswered-goes-with-rest
 }
 
+// values are those of the one hold that is asked for again, which waits for other
+// names; what is renewed together has none.
+func (b *batch) values() *values {
+	if h := b.holds[0]; h.unshown != nil {
+		return h.values
+	}
+	return nil //mutant:values-of-batch
+}
+
 // callTime bounds the renewals of a hold, and the changes that keep them waiting:
 // so that there is time for another renewal before the hold is lost. It is
 // rounded down to one of a few values, as holds with different ones are not
@@ -87,7 +96,7 @@ func (s *scheduler) renew(b batch) {
 	}
 	var sent clock.Instant
 	var answers []store.Renewal
-	s.e.within(b.lane.bound, true, func(ctx context.Context) { //mutant:close-renewal-hangs-takes
+	s.e.within(b.values(), b.lane.bound, true, func(ctx context.Context) { //mutant:close-renewal-hangs-takes
 		sent = s.e.now()
 		if again := b.holds[0].unshown; again != nil { //mutant:hold-waits-renewed
 			answers = []store.Renewal{s.e.askAgain(ctx, *again, asked[0].Token)}

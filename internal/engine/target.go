@@ -73,16 +73,16 @@ func (w *Target) Lock(ctx context.Context) (*Lease, error) {
 	}
 	p, l, err := e.queues.enter(ctx, w, began) //mutant:all-waiters-process-ask
 	if err != nil {
-		return nil, w.failed(began, err) //mutant:cancelled-wait-process-told
+		return nil, w.failed(&values{ctx}, store.ID{}, began, err) //mutant:cancelled-wait-process-told
 	}
 	if l != nil {
 		l.handedOver(began)
 		return l, nil
 	}
-	r := newRequest(w, began, p) //mutant:wait-count
+	r := newRequest(ctx, w, began, p) //mutant:wait-count
 	defer func() { e.queues.settle(p, w, l, r.outage) }()
 	l, err = r.wait(ctx)
-	return l, w.failed(began, err) //mutant:wait-given-up-told
+	return l, r.failed(err) //mutant:wait-given-up-told
 }
 
 // Try takes the target if it is granted at once.
@@ -91,7 +91,7 @@ func (w *Target) Try(ctx context.Context) (*Lease, error) {
 		return again, err
 	}
 	defer w.l.e.work.Done()
-	r := newRequest(w, w.l.e.stamp(w.l.s), nil)
+	r := newRequest(ctx, w, w.l.e.stamp(w.l.s), nil)
 	r.claim.Try = true
 	l, err := r.ask(ctx)
 	switch {
@@ -100,7 +100,7 @@ func (w *Target) Try(ctx context.Context) (*Lease, error) {
 	case err == nil:
 		err = w.refusal(&r.refused.answer, r.refused.when, nil)
 	}
-	return l, w.failed(r.began, err)
+	return l, r.failed(err)
 }
 
 // ready does everything that can be done without the store: it checks the target,

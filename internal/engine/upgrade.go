@@ -271,12 +271,12 @@ func (c *changer) send(worthIt func(error, time.Duration) bool, weight int64, d 
 	h := c.h
 	away.began(h.e)
 	defer away.ended()
-	err = h.e.repeatWhile(worthIt, d, stop, func(context.Context) (err error) {
+	err = h.e.repeatWhile(nil, worthIt, d, stop, func(context.Context) (err error) {
 		lent := h.e.sched.lend(h)
 		if lent == nil {
 			return fmt.Errorf("%w: it is over", store.ErrLost)
 		}
-		h.e.bounded(h.s.callTime(), func(ctx context.Context) { //mutant:change-leaves-time-for-renewal
+		h.e.bounded(h.values, h.s.callTime(), func(ctx context.Context) { //mutant:change-leaves-time-for-renewal
 			sent = h.e.now() //mutant:each-repetition-act
 			a, err = h.e.store.Change(ctx, h.Hold, c.turn, weight)
 		})

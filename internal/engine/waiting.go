@@ -29,16 +29,14 @@ func (r *request) tellWaiting(a *store.Answer) {
 	}
 	if now != r.pos { //mutant:waiting-each-answer
 		r.pos = now
-		r.w.waiting(r.began, a, time.Now())
+		r.w.waiting(&r.values, r.claim.ID, r.began, a, time.Now())
 	}
 }
 
 // waiting tells the observer who is ahead of a claim that began at the instant.
-func (w *Target) waiting(began clock.Instant, a *store.Answer, when time.Time) {
+func (w *Target) waiting(of *values, id store.ID, began clock.Instant, a *store.Answer, when time.Time) {
 	if s := w.l.s; s.Observer != nil {
-		s.notify(Event{
-			Kind: EventWaiting, Name: w.name, Store: w.l.e.desc.Store, After: w.l.e.now().Sub(began), Err: w.refusal(a, when, nil),
-		})
+		s.notify(w.event(EventWaiting, of, id, began, w.refusal(a, when, nil)))
 	}
 }
 

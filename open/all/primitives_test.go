@@ -293,7 +293,7 @@ func TestUpgrade_OfABrokenHoldIsLostOnEachStore(t *testing.T) {
 
 // B71: longer, and shorter for us alone.
 func TestRenewByHand_OnEachStore(t *testing.T) {
-	eachStore(t, &holdfast.Options{NoRenew: true, TTL: 10 * time.Minute}, func(t *testing.T, p *pair) {
+	eachStore(t, &holdfast.Options{NoRenew: holdfast.On, TTL: 10 * time.Minute}, func(t *testing.T, p *pair) {
 		ctx := within(t)
 		longer := 20 * time.Minute
 		if strings.HasSuffix(t.Name(), "/zk") { // no node of ZooKeeper's moves to a longer session, of which three quarters count
@@ -324,7 +324,7 @@ func TestRenewByHand_OnEachStore(t *testing.T) {
 
 // Also while a writer waits, which a reader that comes anew would stand behind.
 func TestReentry_OnEachStore(t *testing.T) {
-	eachStore(t, &holdfast.Options{Reentrant: true}, func(t *testing.T, p *pair) {
+	eachStore(t, &holdfast.Options{Reentrant: holdfast.On}, func(t *testing.T, p *pair) {
 		ctx := within(t)
 		lease := must[*holdfast.Lease](t)
 		rw := p.here.RWMutex("a")

@@ -1,0 +1,132 @@
+package holdfast
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+type traceKey struct{}
+
+// traced is a context with a trace, that ends when the test does.
+func traced(t *testing.T, trace string) context.Context {
+	return context.WithValue(t.Context(), traceKey{}, trace)
+}
+
+// A tracing store notes of each call the trace in its context, and whether the
+// context has the deadline of the caller's.
+type tracing struct {
+	withNotifications
+	mu       sync.Mutex
+	traces   map[string]string // by what was called, the newest
+	deadline time.Time         // none of theirs may be this one
+}
+
+func (s *tracing) note(ctx context.Context, op string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.traces[op] = fmt.Sprint(ctx.Value(traceKey{}))
+	if d, _ := ctx.Deadline(); d.Equal(s.deadline) {
+		s.t.Errorf("%s has the deadline of its caller", op)
+	}
+}
+
+func (s *tracing) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
+	s.note(ctx, "ask")
+	return s.withNotifications.Ask(ctx, c)
+}
+
+func (s *tracing) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
+	s.note(ctx, "renew")
+	return s.withNotifications.Renew(ctx, holds)
+}
+
+func (s *tracing) Release(ctx context.Context, h store.Hold) error {
+	s.note(ctx, "release")
+	return s.withNotifications.Release(ctx, h)
+}
+
+func (s *tracing) Change(ctx context.Context, h store.Hold, turn int32, weight int64) (store.Answer, error) {
+	s.note(ctx, "change")
+	return s.withNotifications.Change(ctx, h, turn, weight)
+}
+
+// What serves one claim has the values of the claim's context, and what serves many
+// has none.
+func TestValues_ReachTheDriverOfOneClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &tracing{withNotifications: withNotifications{newLink(t)}, traces: map[string]string{}}
+		locks := locker(t, s, nil)
+		ctx, cancel := context.WithTimeout(traced(t, "trace 1"), time.Second)
+		s.deadline, _ = ctx.Deadline()
+		l, err := locks.RWMutex("a").UpgradeableRLock(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		if err := l.Upgrade(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(11 * time.Second)
+		release(t, l.Lease)
+		same(t, "traces", fmt.Sprint(s.traces), "map[ask:trace 1 change:trace 1 release:trace 1 renew:<nil>]")
+	})
+}
+
+// Whoever is handed the name has values of its own.
+func TestValues_AreThoseOfWhoHasTheNameNow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &tracing{withNotifications: withNotifications{newLink(t)}, traces: map[string]string{}}
+		locks := locker(t, s, nil)
+		l, err := locks.Mutex("a").TryLock(traced(t, "trace 1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := waits(t, func(context.Context) (*Lease, error) { return locks.Mutex("a").Lock(traced(t, "trace 2")) })
+		release(t, l)
+		release(t, next.handed())
+		same(t, "traces", fmt.Sprint(s.traces), "map[ask:trace 1 release:trace 2]")
+	})
+}
+
+func TestObserver_EventsSayWhose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, locks, o := observed(t, &Options{Note: "nightly"})
+		ctx, cancel := context.WithTimeout(traced(t, "trace 1"), time.Second)
+		l, err := locks.Mutex("a").Lock(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		time.Sleep(11 * time.Second)
+		release(t, l)
+		same(t, "events", o.told(), "granted 0s, renewed 0s, released 11s")
+		for _, e := range o.all {
+			if e.ID.String() != l.ID() || e.Owner.Note != "nightly" || e.Context.Value(traceKey{}) != "trace 1" || e.Context.Err() != nil {
+				t.Errorf("%v: %v %v %v", e.Kind, e.ID, e.Owner, e.Context.Value(traceKey{}))
+			}
+			if _, bound := e.Context.Deadline(); bound {
+				t.Errorf("%v has a deadline", e.Kind)
+			}
+		}
+
+		o.all = nil
+		other(t, s.mem, "a", time.Hour)
+		_, err = locks.Mutex("a").TryLock(traced(t, "trace 2"))
+		is(t, err, ErrHeld)
+		first := waits(t, func(context.Context) (*Lease, error) { return locks.Mutex("a").Lock(traced(t, "trace 3")) })
+		waits(t, func(context.Context) (*Lease, error) { return locks.Mutex("a").Lock(traced(t, "trace 4")) })
+		var traces []any
+		for _, e := range append(o.all, o.waits...) {
+			traces = append(traces, fmt.Sprint(e.Kind), e.Context.Value(traceKey{}), e.Owner.Note, e.ID == store.ID{})
+		}
+		same(t, "of those that wait", strings.TrimSpace(fmt.Sprintln(traces...)), "refused trace 2 nightly false waiting trace 3 nightly false waiting trace 4 nightly true")
+		first.cancel()
+	})
+}
