@@ -37,7 +37,7 @@ func adopt(t testing.TB, l *Locker, ref Ref) *Lease {
 func TestAdopt_TheTokenStaysAndTheNameStaysTaken(t *testing.T) {
 	for what, claim := range map[string]func(context.Context, *Locker) (*Lease, error){
 		"mutex": func(ctx context.Context, l *Locker) (*Lease, error) { return l.Mutex("a").TryLock(ctx) },
-		"read":  func(ctx context.Context, l *Locker) (*Lease, error) { return l.RWMutex("a").TryRLock(ctx) },
+		"read":  func(ctx context.Context, l *Locker) (*Lease, error) { return l.RWMutex("a").Read().TryLock(ctx) },
 		"slots": func(ctx context.Context, l *Locker) (*Lease, error) { return l.Semaphore("a", 3).TryAcquire(ctx, 2) },
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -307,7 +307,7 @@ func TestAdopt_WhatCannotBeDetachedGoesOn(t *testing.T) {
 		l := lock(t, locks, "a")
 		again, err := locks.Mutex("a").Lock(l.Context(t.Context()))
 		is(t, err, nil)
-		up, err := locks.RWMutex("b").UpgradeableRLock(t.Context())
+		up, err := locks.RWMutex("b").Upgradeable().Lock(t.Context())
 		is(t, err, nil)
 		blind := newLink(t)
 		blind.desc.Lacks = map[store.Promise]string{store.PromiseDetach: "it is bound to a session"}

@@ -119,7 +119,7 @@ func run(ctx context.Context, l *Lease, fn func(context.Context) error) error {
 }
 
 // runAll is run under several leases.
-func runAll(ctx context.Context, all *Leases, fn func(context.Context) error) error {
+func runAll(ctx context.Context, all *LeaseSet, fn func(context.Context) error) error {
 	release := func() error { return all.engine().ReleaseBut(ErrReleased) } // or fn released one itself
 	all.engine().Does()
 	defer all.engine().Did()

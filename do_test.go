@@ -187,18 +187,26 @@ func allDos(locks *Locker) map[string]func(context.Context, func() error) error 
 			_, err := locks.Mutex("a").TryDo(ctx, plain(fn))
 			return err
 		},
-		"RWMutex.Do":     func(ctx context.Context, fn func() error) error { return rw.Do(ctx, plain(fn)) },
-		"RWMutex.TryDo":  func(ctx context.Context, fn func() error) error { _, err := rw.TryDo(ctx, plain(fn)); return err },
-		"RWMutex.RDo":    func(ctx context.Context, fn func() error) error { return rw.RDo(ctx, plain(fn)) },
-		"RWMutex.TryRDo": func(ctx context.Context, fn func() error) error { _, err := rw.TryRDo(ctx, plain(fn)); return err },
-		"UpgradeableRDo": func(ctx context.Context, fn func() error) error { return rw.UpgradeableRDo(ctx, up(fn)) },
-		"TryUpgradeableRDo": func(ctx context.Context, fn func() error) error {
-			_, err := rw.TryUpgradeableRDo(ctx, up(fn))
+		"Write.Do": func(ctx context.Context, fn func() error) error { return rw.Write().Do(ctx, plain(fn)) },
+		"Write.TryDo": func(ctx context.Context, fn func() error) error {
+			_, err := rw.Write().TryDo(ctx, plain(fn))
 			return err
 		},
-		"Semaphore.Do": func(ctx context.Context, fn func() error) error { return locks.Semaphore("s", 3).Do(ctx, 2, plain(fn)) },
+		"Read.Do": func(ctx context.Context, fn func() error) error { return rw.Read().Do(ctx, plain(fn)) },
+		"Read.TryDo": func(ctx context.Context, fn func() error) error {
+			_, err := rw.Read().TryDo(ctx, plain(fn))
+			return err
+		},
+		"Upgradeable.Do": func(ctx context.Context, fn func() error) error { return rw.Upgradeable().Do(ctx, up(fn)) },
+		"Upgradeable.TryDo": func(ctx context.Context, fn func() error) error {
+			_, err := rw.Upgradeable().TryDo(ctx, up(fn))
+			return err
+		},
+		"Semaphore.Do": func(ctx context.Context, fn func() error) error {
+			return locks.Semaphore("s", 3).Slots(2).Do(ctx, plain(fn))
+		},
 		"Semaphore.TryDo": func(ctx context.Context, fn func() error) error {
-			_, err := locks.Semaphore("s", 3).TryDo(ctx, 2, plain(fn))
+			_, err := locks.Semaphore("s", 3).Slots(2).TryDo(ctx, plain(fn))
 			return err
 		},
 		"Several.Do": func(ctx context.Context, fn func() error) error {

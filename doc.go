@@ -13,9 +13,10 @@
 //
 // # Primitives
 //
-// [Mutex], [RWMutex] and [Semaphore] are claims on a name; each has a form that
-// waits, one that tries, and Do and TryDo, which run a function and release.
-// What they give is a [Lease]. Mutex and RWMutex of one name are one lock. An
+// A [Lock] is a name and a way to hold it: alone ([Locker.Mutex]), beside other
+// readers ([RWMutex]), or as some of its slots ([Semaphore]). It can be waited for
+// (Lock), tried (TryLock), and both with a function that runs under it (Do, TryDo).
+// What it gives is a [Lease]. Mutex and RWMutex of one name are one lock. An
 // [UpgradeableLease] reads, and can become the writer with no other in between.
 // Claims are served in order, so that nothing starves; see Order below.
 // [Locker.All] takes several names, all or

@@ -10,10 +10,10 @@ import (
 )
 
 // An Election is one name that at most one candidate leads at a time, wherever
-// the candidates are. It is the [Mutex] of the name: who holds it leads.
+// the candidates are. It is the [Locker.Mutex] of the name: who holds it leads.
 // Candidates of one process are served in the order of arrival; processes take
 // turns, in the order in which the first candidate of each came (see
-// [Mutex.Lock]). A candidate is known to others by Options.Owner and Options.Note. It keeps no state of its own and
+// [Lock.Lock]). A candidate is known to others by Options.Owner and Options.Note. It keeps no state of its own and
 // is safe for concurrent use.
 type Election struct{ claimed engine.Target }
 
@@ -26,7 +26,7 @@ func (l *Locker) Election(name string) *Election {
 }
 
 // Campaign waits until we lead, and returns the lease of that term. To release
-// it is to resign. See [Mutex.Lock].
+// it is to resign. See [Lock.Lock].
 func (e *Election) Campaign(ctx context.Context) (*Lease, error) { return lockFor(ctx, &e.claimed) }
 
 // Lead campaigns and runs fn while we lead. The context of fn ends with ctx or
@@ -39,8 +39,8 @@ func (e *Election) Campaign(ctx context.Context) (*Lease, error) { return lockFo
 //
 // While the store does not answer, Lead goes on campaigning until ctx ends, and
 // says so in the log: an outage must not leave a name without candidates. Any
-// other error of a campaign is returned; see [Mutex.Lock]. It matches ErrNotRun
-// if fn was never called, in no term; see [Mutex.Do] for what Lead returns else.
+// other error of a campaign is returned; see [Lock.Lock]. It matches ErrNotRun
+// if fn was never called, in no term; see [Lock.Do] for what Lead returns else.
 // Options.Wait bounds each campaign by itself.
 func (e *Election) Lead(ctx context.Context, fn func(context.Context) error) error {
 	for ran := false; ; ran = true {

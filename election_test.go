@@ -262,7 +262,7 @@ func TestElection_ObserveYieldsEachChangeAndNoRenewal(t *testing.T) {
 		time.Sleep(time.Second)
 		release(t, lead("anna"))
 		time.Sleep(time.Second)
-		reader, err := candidate(t, mem, "a reader").RWMutex("leader").RLock(t.Context())
+		reader, err := candidate(t, mem, "a reader").RWMutex("leader").Read().Lock(t.Context())
 		is(t, err, nil)
 		time.Sleep(time.Second)
 		release(t, reader)

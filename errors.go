@@ -45,7 +45,7 @@ var (
 )
 
 // ErrNotRun: the function that was passed to a Do, or to any function like it
-// (TryDo, RDo, Lead and the others), was not called. Each of their errors
+// (TryDo, Lead and the others), was not called. Each of their errors
 // matches it if that is so, and none does if the function was called, whatever
 // it returned itself. Beside it the error matches one of the Err values, or a
 // context's error, which says why. See also [ReleaseError].

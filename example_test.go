@@ -21,7 +21,7 @@ func newLocker() *holdfast.Locker {
 	return locks
 }
 
-func ExampleMutex() {
+func ExampleLocker_Mutex() {
 	locks := newLocker()
 	defer locks.Close()
 	ctx := context.Background()
@@ -52,7 +52,7 @@ func ExampleMutex() {
 
 // The wait is bounded by its context, and the error says both that and who was
 // in the way.
-func ExampleMutex_Lock() {
+func ExampleLock_Lock() {
 	locks := newLocker()
 	defer locks.Close()
 	lease, err := locks.Mutex("invoice/42").Lock(context.Background())
@@ -72,7 +72,7 @@ func ExampleMutex_Lock() {
 // Each of twenty replicas starts the nightly job; one runs it. MinHold keeps
 // the name taken although the job is short, so that a replica whose clock is
 // minutes behind does not run it once more.
-func ExampleMutex_TryDo() {
+func ExampleLock_TryDo() {
 	locks := newLocker()
 	defer locks.Close()
 	nightly := locks.With(&holdfast.Options{MinHold: 10 * time.Minute}).Mutex("nightly")
@@ -100,7 +100,7 @@ func ExampleMutex_TryDo() {
 }
 
 // Everybody runs, one after another.
-func ExampleMutex_Do() {
+func ExampleLock_Do() {
 	locks := newLocker()
 	defer locks.Close()
 	counter := 0 // plain: the lock guards it
@@ -127,24 +127,24 @@ func ExampleRWMutex() {
 	ctx := context.Background()
 	config := locks.RWMutex("config")
 
-	one, err := config.RLock(ctx)
+	one, err := config.Read().Lock(ctx)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	two, err := config.RLock(ctx)
+	two, err := config.Read().Lock(ctx)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	fmt.Println("two readers:", one.Valid() && two.Valid())
-	_, err = config.TryLock(ctx)
+	_, err = config.Write().TryLock(ctx)
 	fmt.Println("no writer beside them:", errors.Is(err, holdfast.ErrHeld))
 
 	one.Release()
 	two.Release()
-	err = config.Do(ctx, func(context.Context) error {
-		_, err := config.TryRLock(ctx)
+	err = config.Write().Do(ctx, func(context.Context) error {
+		_, err := config.Read().TryLock(ctx)
 		fmt.Println("no reader beside a writer:", errors.Is(err, holdfast.ErrHeld))
 		return nil
 	})
@@ -162,7 +162,7 @@ func ExampleOptions_reentrant() {
 	defer locks.Close()
 	invoice := locks.With(&holdfast.Options{Reentrant: holdfast.On}).RWMutex("invoice/42")
 	total := func(ctx context.Context) (int, error) {
-		lease, err := invoice.RLock(ctx)
+		lease, err := invoice.Read().Lock(ctx)
 		if err != nil {
 			return 0, err
 		}
@@ -170,7 +170,7 @@ func ExampleOptions_reentrant() {
 		return 7, nil
 	}
 
-	err := invoice.Do(context.Background(), func(ctx context.Context) error {
+	err := invoice.Write().Do(context.Background(), func(ctx context.Context) error {
 		sum, err := total(ctx) // ctx is the lease's: it enters again, with the same token
 		fmt.Println(sum, err)
 		return err
@@ -223,7 +223,7 @@ func ExampleLocker_All() {
 	locks := newLocker()
 	defer locks.Close()
 	ctx := context.Background()
-	both := locks.All(locks.Mutex("account/7"), locks.Mutex("account/3"), locks.RWMutex("rates").R())
+	both := locks.All(locks.Mutex("account/7"), locks.Mutex("account/3"), locks.RWMutex("rates").Read())
 
 	leases, err := both.Lock(ctx)
 	if err != nil {
@@ -365,18 +365,18 @@ func ExampleUpgradeableLease() {
 	ctx := context.Background()
 	config := locks.RWMutex("config")
 
-	lease, err := config.UpgradeableRLock(ctx)
+	lease, err := config.Upgradeable().Lock(ctx)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	defer lease.Release()
-	reader, err := config.RLock(ctx)
+	reader, err := config.Read().Lock(ctx)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	_, err = config.TryUpgradeableRLock(ctx)
+	_, err = config.Upgradeable().TryLock(ctx)
 	fmt.Println("one at a time:", errors.Is(err, holdfast.ErrHeld))
 	fmt.Println("not beside a reader:", errors.Is(lease.TryUpgrade(ctx), holdfast.ErrHeld))
 
@@ -384,11 +384,11 @@ func ExampleUpgradeableLease() {
 	read := lease.Token()
 	fmt.Println("upgraded:", lease.Upgrade(ctx)) // waits until the readers have left
 	fmt.Println("with a larger token:", lease.Token() > read)
-	_, err = config.TryRLock(ctx)
+	_, err = config.Read().TryLock(ctx)
 	fmt.Println("alone:", errors.Is(err, holdfast.ErrHeld))
 
 	fmt.Println("downgraded:", lease.Downgrade()) // and with no gap others read again
-	reader, err = config.TryRLock(ctx)
+	reader, err = config.Read().TryLock(ctx)
 	fmt.Println("beside a reader:", err == nil && lease.Valid())
 	reader.Release()
 	// Output:
@@ -529,4 +529,21 @@ func ExampleLease_Token() {
 	// next writes: true
 	// slow writes: false
 	// new
+}
+
+// A program of others that locks by name, as certmagic does, is given a ByName.
+func ExampleByName() {
+	locks := newLocker()
+	defer locks.Close()
+	var theirs interface {
+		Lock(ctx context.Context, name string) error
+		Unlock(ctx context.Context, name string) error
+	} = locks.ByName()
+
+	ctx := context.Background()
+	fmt.Println(theirs.Lock(ctx, "issue_cert_example.com"))
+	fmt.Println(theirs.Unlock(ctx, "issue_cert_example.com"))
+	// Output:
+	// <nil>
+	// <nil>
 }

@@ -254,8 +254,8 @@ func TestGiveUp_OneInsideAsksForTheLine(t *testing.T) {
 		s := newLink(t)
 		other(t, s.mem, "a", time.Hour)
 		locks := locker(t, withNotifications{s}, nil)
-		waits(t, locks.RWMutex("a").RLock)
-		waits(t, locks.RWMutex("a").RLock)
+		waits(t, locks.RWMutex("a").Read().Lock)
+		waits(t, locks.RWMutex("a").Read().Lock)
 		waits(t, locks.With(&Options{AskToGiveUp: "please"}).Mutex("a").Lock)
 		time.Sleep(10 * time.Second)
 		asking := map[store.ID]bool{}

@@ -20,7 +20,7 @@ func TestLook_SaysWhoHoldsAndWhoWaits(t *testing.T) {
 		mem := memstore.New()
 		one, two := candidate(t, mem, "one"), candidate(t, mem, "two")
 		l := lock(t, one, "a")
-		waits(t, two.With(&Options{AskToGiveUp: "please"}).RWMutex("a").RLock)
+		waits(t, two.With(&Options{AskToGiveUp: "please"}).RWMutex("a").Read().Lock)
 		time.Sleep(3 * time.Second)
 		got, err := two.Look(t.Context(), "a")
 		if err != nil || len(got.Holders) != 1 || len(got.Waiters) != 1 {

@@ -13,11 +13,11 @@ func TestMode_SaysWhoElseMayHoldTheName(t *testing.T) {
 	}
 	defer locks.Close()
 	rw, ctx := locks.RWMutex("a"), t.Context()
-	w, err := rw.Lock(ctx)
+	w, err := rw.Write().Lock(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	inner, err := rw.RLock(w.Context(ctx))
+	inner, err := rw.Read().Lock(w.Context(ctx))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,18 +27,18 @@ func TestMode_SaysWhoElseMayHoldTheName(t *testing.T) {
 	release(t, w)
 	same(t, "a write lease that is over", w.Mode(), ModeWrite)
 
-	r, err := rw.RLock(ctx)
+	r, err := rw.Read().Lock(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
 	same(t, "a read lease", r.Mode(), ModeRead)
 	release(t, r)
 
-	u, err := rw.UpgradeableRLock(ctx)
+	u, err := rw.Upgradeable().Lock(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	inner, err = rw.RLock(u.Context(ctx))
+	inner, err = rw.Read().Lock(u.Context(ctx))
 	if err != nil {
 		t.Fatal(err)
 	}

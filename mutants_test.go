@@ -114,7 +114,7 @@ var engineMutants = []mutant.Broken{
 	}},
 
 	// Operations on one claim never overlap.
-	one("a cancelled ask is not withdrawn", "TestOperationsOnOneClaimNeverOverlap_ACancelledAskIsWithdrawnWhenItWasAnswered", "cancelled-ask-withdrawn", mutant.Stmt("_ = bound\n\t_ = claim")),
+	one("a cancelled ask is not withdrawn", "TestOperationsOnOneClaimNeverOverlap_ACancelledAskIsWithdrawnWhenItWasAnswered", "cancelled-ask-withdrawn", mutant.Stmt("_, _, _ = of, bound, claim")),
 	one("a cancelled ask is withdrawn while it is in flight", "TestOperationsOnOneClaimNeverOverlap_ACancelledAskIsWithdrawnWhenItWasAnswered", "cancelled-ask-withdrawn-while", mutant.After("r.withdraw()")),
 	one("a cancelled look is withdrawn while it is in flight", "TestOperationsOnOneClaimNeverOverlap_ACancelledPoll", "cancelled-look-withdrawn-while", mutant.Stmt("if l, room, err := r.pollStore(ctx); err != nil {\n\tcontinue\n} else if l != nil || room {\n\treturn l, nil\n}")),
 	one("a cancelled wait leaves its place", "TestOperationsOnOneClaimNeverOverlap_ACancelledWaitLeavesNothing", "cancelled-wait-leaves-place", mutant.Delete()),
@@ -148,7 +148,7 @@ var engineMutants = []mutant.Broken{
 	one("a successor begins anew", "TestOutage_ASuccessorHasOnlyTheRest", "successor-begins-anew", mutant.Delete()),
 	one("the line behind a position is not told of a closed port", "TestOutage_AClosedPortIsToldToTheLineBehindAPosition", "line-behind-a-position", mutant.Stmt("_ = e")),
 	one("an upgrade tries a closed port as long as any", "TestOutage_AClosedPortIsToldToAdoptAndUpgrade", "upgrade-closed-port", mutant.Delete()),
-	one("an adoption tries a closed port as long as any", "TestOutage_AClosedPortIsToldToAdoptAndUpgrade", "adopt-closed-port", mutant.Expr("nil")),
+	one("an adoption tries a closed port as long as any", "TestOutage_AClosedPortIsToldToAdoptAndUpgrade", "adopt-closed-port", mutant.Value("(func(error, time.Duration) bool)(nil)")),
 	one("an upgrade that waits is given up at a closed port", "TestOutage_AnUpgradeThatWaitsSurvivesAClosedPort", "upgrade-waits-closed-port", mutant.Cond("true")),
 	one("a loss told to a renewal matches a context", "TestOutage_ALossMatchesNoContextOfTheEngine", "context-loss-renewal", mutant.Delete()),
 	one("a loss told to an upgrade matches a context", "TestOutage_ALossMatchesNoContextOfTheEngine", "context-loss-change", mutant.Delete()),
@@ -226,7 +226,7 @@ var engineMutants = []mutant.Broken{
 	one("a loss told to the last renewal is not told", "TestRule7_ALossToldToTheRenewalInFlightIsTold", "loss-told-last-renewal", mutant.Cond("false")),
 	one("a repeated release is a loss", "TestRule7_NothingThereBeforeTheDeadlineIsARepeatedRelease", "repeated-release-loss", mutant.Return("false")),
 	one("a late release is none the less nil", "TestRule7_NothingThereAfterTheDeadlineIsALoss", "repeated-release-loss", mutant.Return("errors.Is(err, store.ErrLost) && !h.e.endless")),
-	one("a release takes as long as it takes", "TestRule7_ReleaseIsBoundedOnItsOwnContext", "release-takes-long-takes", mutant.Line("return h.e.repeat(time.Minute, nil, func(ctx context.Context) error {")),
+	one("a release takes as long as it takes", "TestRule7_ReleaseIsBoundedOnItsOwnContext", "release-takes-long-takes", mutant.Line("return h.e.repeat(h.values, time.Minute, nil, func(ctx context.Context) error {")),
 
 	// Re-entry.
 	one("entered again though nobody asked for it", "TestReentry_NotAskedForIsADeadlockThatSaysHow", "entered-again-though-nobody", mutant.Cond("l.covers(w)")),
@@ -297,7 +297,7 @@ var engineMutants = []mutant.Broken{
 
 	// The observer and the log.
 	one("a hand-over is told as a grant of the store", "TestObserver_EventsAddUp", "hand-over-told-grant", mutant.Expr("h.observe(EventGranted, h.since.Sub(began), nil)")),
-	one("the wait does not count", "TestObserver_IsToldOfTheWaitAndOfARefusal", "wait-count", mutant.Value("newRequest(w, e.stamp(w.l.s), p)")),
+	one("the wait does not count", "TestObserver_IsToldOfTheWaitAndOfARefusal", "wait-count", mutant.Value("newRequest(ctx, w, e.stamp(w.l.s), p)")),
 	one("a wait that was given up is not told", "TestObserver_IsToldOfTheWaitAndOfARefusal", "wait-given-up-told", mutant.Expr("err")),
 	one("a cancelled wait in the process is not told", "TestObserver_IsToldOfTheWaitAndOfARefusal", "cancelled-wait-process-told", mutant.Return("nil, err")),
 	one("a failed claim is a refusal", "TestObserver_IsToldWhenItIsIndeterminate", "failed-claim-refusal", mutant.Value("EventRefused")),
@@ -351,7 +351,7 @@ var engineMutants = []mutant.Broken{
 		mutant.At("downgrade-counts-answered-too", mutant.Cond("false")),
 	}},
 	one("a downgrade takes the lock from another lease of the hold", "TestUpgrade_Reentry", "downgrade-counts-answered-too", mutant.Cond("false")),
-	one("a change that hangs leaves no time for a renewal", "TestUpgrade_AChangeThatHangsLeavesTimeForARenewal", "change-leaves-time-for-renewal", mutant.Line("h.e.bounded(min(longestCall, h.s.RenewEvery), func(ctx context.Context) {")),
+	one("a change that hangs leaves no time for a renewal", "TestUpgrade_AChangeThatHangsLeavesTimeForARenewal", "change-leaves-time-for-renewal", mutant.Line("h.e.bounded(h.values, min(longestCall, h.s.RenewEvery), func(ctx context.Context) {")),
 	one("a hold stays upgraded for nobody", "TestUpgrade_Reentry", "hold-stays-upgraded-nobody", mutant.Return("nil")),
 	one("an upgrade that the store forgot is still ours", "TestUpgrade_OneThatTheStoreForgotIsALoss", "upgrade-forgotten", mutant.Cond("true")),
 
@@ -367,6 +367,9 @@ var engineMutants = []mutant.Broken{
 	one("one in line asks late", "TestGiveUp_OneInLineAsksToo", "in-line-asks-late", mutant.Stmt("_ = p")),
 	one("one that comes in line during an ask asks late", "TestGiveUp_OneInLineAsksToo", "came-while-asked", mutant.Stmt("_ = wake")),
 	one("all inside ask for the line", "TestGiveUp_OneInsideAsksForTheLine", "all-inside-ask", mutant.Cond("false")),
+
+	// By name.
+	one("an Unlock gives back the newest lease", "TestByName_ALateUnlockHitsNobodyElse", "by-name-oldest", mutant.Value("held[len(held)-1]")),
 
 	// Values of contexts.
 	one("a driver has no values", "TestValues_ReachTheDriverOfOneClaim", "values-of-claim", mutant.Return("nil")),
@@ -437,7 +440,7 @@ var engineMutants = []mutant.Broken{
 	one("at Close a deadline bounds no call", "TestClose_SendsNoReleaseAfterTheDeadlineOfItsHold", "close-deadline-bounds-call", mutant.Value("share")),
 	one("at Close one deadline bounds all calls", "TestClose_SendsNoReleaseAfterTheDeadlineOfItsHold", "close-deadline-bounds-all", mutant.Cond("false")),
 	one("at Close a call that hangs takes all the time", "TestClose_NamesThatHangKeepNoOthers", "close-call-hangs-takes", mutant.Value("min(max(c.end.Sub(now)/max(1, time.Duration(waves-waves)), leastCall), c.end.Sub(now))")),
-	one("at Close a renewal that hangs takes all the time", "TestRule8_NoGoroutineIsLeftAfterClose", "close-renewal-hangs-takes", mutant.Line("s.e.within(b.lane.bound, false, func(ctx context.Context) {")),
+	one("at Close a renewal that hangs takes all the time", "TestRule8_NoGoroutineIsLeftAfterClose", "close-renewal-hangs-takes", mutant.Line("s.e.within(b.values(), b.lane.bound, false, func(ctx context.Context) {")),
 	one("Shutdown takes claims", "TestShutdown_WaitsForLeasesAndRenewsThem", "shutdown-takes-claims", mutant.Return("e.enter()")),
 	one("Shutdown renews nothing", "TestShutdown_WaitsForLeasesAndRenewsThem", "shutdown-renews-nothing", mutant.Cond("len(s.holds) == 0 || s.e.isClosing()")),
 	one("Shutdown waits for no Do", "TestShutdown_WaitsForADoWhoseLeaseIsOver", "shutdown-waits", mutant.Cond("e.isClosing() && len(e.sched.holds) == 0")),

@@ -34,7 +34,7 @@ type Options struct {
 	// first answer is on its way do not count yet. A try is not affected. Default: no bound.
 	MaxWaiting int
 	// MinHold is how long the name stays taken from the grant on, even if it
-	// is released sooner, or its holder dies. [Leases.ReleaseUnused] ends it.
+	// is released sooner, or its holder dies. [LeaseSet.ReleaseUnused] ends it.
 	// Default 0.
 	MinHold time.Duration
 	// MaxHold is how long a lease may last: at its end it is lost, and given

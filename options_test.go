@@ -82,7 +82,7 @@ func TestB91_B92_B98_NonsenseIsRefused(t *testing.T) {
 			t.Fatal(ok)
 		}
 		later := l.With(&c.o)
-		_, first := later.RWMutex("a").TryRLock(t.Context())
+		_, first := later.RWMutex("a").Read().TryLock(t.Context())
 		if c.says == "" {
 			if err != nil || first != nil {
 				t.Errorf("%+v: %v, %v", c.o, err, first)
@@ -141,7 +141,7 @@ func TestArguments_AreCheckedBeforeAnythingIsSent(t *testing.T) {
 	locks := locker(t, s, nil)
 	for says, err := range map[string]error{
 		"the name is empty": second(locks.Mutex("").TryLock(t.Context())),
-		"has 513 bytes":     second(locks.RWMutex(strings.Repeat("x", 513)).TryRLock(t.Context())),
+		"has 513 bytes":     second(locks.RWMutex(strings.Repeat("x", 513)).Read().TryLock(t.Context())),
 		"not UTF-8":         second(locks.Mutex("\xff").Lock(t.Context())),
 		"not 0":             second(locks.Semaphore("a", 0).TryAcquire(t.Context(), 1)),
 		"not -1":            second(locks.Semaphore("a", -1).TryAcquire(t.Context(), 1)),
@@ -156,7 +156,7 @@ func TestArguments_AreCheckedBeforeAnythingIsSent(t *testing.T) {
 	}
 	same(t, "calls", len(s.made()), 0)
 	release(t, lock(t, locks, strings.Repeat("x", 512)))
-	same(t, "slots", locks.Semaphore("s", 3).Slots(), 3)
+	same(t, "slots", locks.Semaphore("s", 3).Total(), 3)
 	_, err := New(nil, nil)
 	is(t, err, ErrInvalid)
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A grant is what a kind of claim gives: a *Lease or *Leases.
+// A grant is what a kind of claim gives: a *Lease or *LeaseSet.
 type grant interface {
 	Release() error
 	Valid() bool
@@ -40,7 +40,7 @@ var alone = []kind{
 	}},
 	{"RWMutex, writing", func(l *Locker, name string) (lock, try taker) {
 		m := l.RWMutex(name)
-		return asTaker(m.Lock), asTaker(m.TryLock)
+		return asTaker(m.Write().Lock), asTaker(m.Write().TryLock)
 	}},
 	{"Semaphore of 1", func(l *Locker, name string) (lock, try taker) {
 		return slots(l.Semaphore(name, 1), 1)
@@ -53,7 +53,7 @@ var alone = []kind{
 		return asTaker(all.Lock), asTaker(all.TryLock)
 	}},
 	{"several: a read, slots and a write", func(l *Locker, name string) (lock, try taker) {
-		all := l.All(l.RWMutex(name).W(), l.RWMutex(name+" read").R(), l.Semaphore("0 "+name, 3).N(1))
+		all := l.All(l.RWMutex(name).Write(), l.RWMutex(name+" read").Read(), l.Semaphore("0 "+name, 3).Slots(1))
 		return asTaker(all.Lock), asTaker(all.TryLock)
 	}},
 }
@@ -249,24 +249,24 @@ func TestB12_B13_B14_B15_ReadersAndWriters(t *testing.T) {
 			}
 			return l
 		}
-		r1, r2 := try("a reader", mine.TryRLock, nil), try("a second reader", theirs.TryRLock, nil)
-		try("a writer beside readers", theirs.TryLock, ErrHeld)
-		w := waits(t, mine.Lock)
-		try("a reader behind a waiting writer", theirs.TryRLock, ErrHeld) // B14
+		r1, r2 := try("a reader", mine.Read().TryLock, nil), try("a second reader", theirs.Read().TryLock, nil)
+		try("a writer beside readers", theirs.Write().TryLock, ErrHeld)
+		w := waits(t, mine.Write().Lock)
+		try("a reader behind a waiting writer", theirs.Read().TryLock, ErrHeld) // B14
 		release(t, r1)
 		w.waiting()
 		release(t, r2)
 		l := w.got()
-		try("a reader beside a writer", theirs.TryRLock, ErrHeld)
-		try("a writer beside a writer", theirs.TryLock, ErrHeld)
+		try("a reader beside a writer", theirs.Read().TryLock, ErrHeld)
+		try("a writer beside a writer", theirs.Write().TryLock, ErrHeld)
 		release(t, l)
-		r3 := try("a reader after the writer", theirs.TryRLock, nil)
-		w = waits(t, mine.Lock)
-		try("a reader behind a waiting writer", theirs.TryRLock, ErrHeld)
+		r3 := try("a reader after the writer", theirs.Read().TryLock, nil)
+		w = waits(t, mine.Write().Lock)
+		try("a reader behind a waiting writer", theirs.Read().TryLock, ErrHeld)
 		w.cancel() // B15
 		w.failed(context.Canceled, ErrHeld)
 		synctest.Wait()
-		release(t, try("a reader after the writer gave up", theirs.TryRLock, nil))
+		release(t, try("a reader after the writer gave up", theirs.Read().TryLock, nil))
 		release(t, r3)
 	})
 }
@@ -282,7 +282,7 @@ func TestB16_WritersAreAloneAndReadersOverlap(t *testing.T) {
 				for range 100 {
 					var err error
 					if rand.IntN(10) == 0 {
-						err = rw.Do(t.Context(), func(context.Context) error {
+						err = rw.Write().Do(t.Context(), func(context.Context) error {
 							if writers.Add(1) != 1 || readers.Load() != 0 {
 								t.Error("a writer is not alone")
 							}
@@ -292,7 +292,7 @@ func TestB16_WritersAreAloneAndReadersOverlap(t *testing.T) {
 							return nil
 						})
 					} else {
-						err = rw.RDo(t.Context(), func(context.Context) error {
+						err = rw.Read().Do(t.Context(), func(context.Context) error {
 							n := readers.Add(1)
 							most.Store(max(most.Load(), n))
 							if writers.Load() != 0 {
@@ -322,13 +322,13 @@ func TestB17_B33_WhoWouldWaitForItselfIsTold(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, withNotifications{s}, nil)
 		rw, m, sem := locks.RWMutex("a"), locks.Mutex("a"), locks.Semaphore("s", 3)
-		r, err := rw.RLock(t.Context())
+		r, err := rw.Read().Lock(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		calls := len(s.made())
 		for what, lock := range map[string]func(context.Context) (*Lease, error){
-			"write": rw.Lock, "try write": rw.TryLock, "read": rw.RLock, "mutex": m.Lock, "try mutex": m.TryLock,
+			"write": rw.Write().Lock, "try write": rw.Write().TryLock, "read": rw.Read().Lock, "mutex": m.Lock, "try mutex": m.TryLock,
 		} {
 			if _, err := lock(r.Context(t.Context())); !errors.Is(err, ErrDeadlock) {
 				t.Fatalf("%s under a read: %v", what, err)
@@ -340,7 +340,7 @@ func TestB17_B33_WhoWouldWaitForItselfIsTold(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // not under the lease
 		defer cancel()
-		_, err = rw.Lock(ctx)
+		_, err = rw.Write().Lock(ctx)
 		is(t, err, context.DeadlineExceeded, ErrHeld)
 		synctest.Wait() // the position is given back behind our back
 		release(t, r)
@@ -389,7 +389,7 @@ func TestB30_NeverMoreInsideThanSlots(t *testing.T) {
 			for i := range c.contenders {
 				all.Go(func() {
 					time.Sleep(time.Duration(i) * time.Millisecond)
-					err := lockers[i%2].Semaphore("a", c.slots).Do(t.Context(), 1, func(context.Context) error {
+					err := lockers[i%2].Semaphore("a", c.slots).Slots(1).Do(t.Context(), func(context.Context) error {
 						mu.Lock()
 						inside++
 						seen[inside] = true
@@ -533,11 +533,11 @@ func TestB67_TokensGrow(t *testing.T) {
 func TestB20_AReadHoldOutlivesItsTTLAndKeepsAWriterOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locks := locker(t, withNotifications{newLink(t)}, nil)
-		r, err := locks.RWMutex("a").RLock(t.Context())
+		r, err := locks.RWMutex("a").Read().Lock(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := waits(t, locks.RWMutex("a").Lock)
+		w := waits(t, locks.RWMutex("a").Write().Lock)
 		time.Sleep(10 * time.Minute)
 		w.waiting()
 		release(t, r)
@@ -559,18 +559,18 @@ func TestB110_AContextThatHasEndedIsRefused(t *testing.T) {
 		_, errs["TryLock"] = m.TryLock(ctx)
 		errs["Do"] = m.Do(ctx, never)
 		_, errs["TryDo"] = m.TryDo(ctx, never)
-		_, errs["RWMutex.Lock"] = rw.Lock(ctx)
-		_, errs["RWMutex.TryLock"] = rw.TryLock(ctx)
-		_, errs["RLock"] = rw.RLock(ctx)
-		_, errs["TryRLock"] = rw.TryRLock(ctx)
-		errs["RWMutex.Do"] = rw.Do(ctx, never)
-		errs["RDo"] = rw.RDo(ctx, never)
-		_, errs["RWMutex.TryDo"] = rw.TryDo(ctx, never)
-		_, errs["TryRDo"] = rw.TryRDo(ctx, never)
+		_, errs["RWMutex.Lock"] = rw.Write().Lock(ctx)
+		_, errs["RWMutex.TryLock"] = rw.Write().TryLock(ctx)
+		_, errs["RLock"] = rw.Read().Lock(ctx)
+		_, errs["TryRLock"] = rw.Read().TryLock(ctx)
+		errs["RWMutex.Do"] = rw.Write().Do(ctx, never)
+		errs["RDo"] = rw.Read().Do(ctx, never)
+		_, errs["RWMutex.TryDo"] = rw.Write().TryDo(ctx, never)
+		_, errs["TryRDo"] = rw.Read().TryDo(ctx, never)
 		_, errs["Acquire"] = sem.Acquire(ctx, 1)
 		_, errs["TryAcquire"] = sem.TryAcquire(ctx, 1)
-		errs["Semaphore.Do"] = sem.Do(ctx, 1, never)
-		_, errs["Semaphore.TryDo"] = sem.TryDo(ctx, 1, never)
+		errs["Semaphore.Do"] = sem.Slots(1).Do(ctx, never)
+		_, errs["Semaphore.TryDo"] = sem.Slots(1).TryDo(ctx, never)
 		for form, err := range errs {
 			if !errors.Is(err, context.Canceled) || errors.Is(err, ErrHeld) {
 				t.Errorf("%s: %v", form, err)

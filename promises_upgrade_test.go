@@ -16,7 +16,7 @@ import (
 // upgradeableLease takes an upgradeable read lock that must be free.
 func upgradeableLease(t testing.TB, rw *RWMutex) *UpgradeableLease {
 	t.Helper()
-	l, err := rw.TryUpgradeableRLock(t.Context())
+	l, err := rw.Upgradeable().TryLock(t.Context())
 	if err != nil {
 		t.Fatal("TryUpgradeableRLock:", err)
 	}
@@ -99,15 +99,15 @@ func eachUpgradeable(t *testing.T, f func(*testing.T, *Locker)) {
 func TestUpgrade_B22_OneBesideReadersAndNoWriterNorSecond(t *testing.T) {
 	eachUpgradeable(t, func(t *testing.T, locks *Locker) {
 		rw := locks.RWMutex("a")
-		before := take(t, t.Context(), rw.RLock)
+		before := take(t, t.Context(), rw.Read().Lock)
 		u := upgradeableLease(t, rw)
-		after := take(t, t.Context(), rw.TryRLock)
-		_, err := rw.TryUpgradeableRLock(t.Context())
+		after := take(t, t.Context(), rw.Read().TryLock)
+		_, err := rw.Upgradeable().TryLock(t.Context())
 		is(t, err, ErrHeld)
-		_, err = rw.TryLock(t.Context())
+		_, err = rw.Write().TryLock(t.Context())
 		is(t, err, ErrHeld)
 		second := waits(t, func(ctx context.Context) (*Lease, error) {
-			l, err := locks.RWMutex("a").UpgradeableRLock(ctx)
+			l, err := locks.RWMutex("a").Upgradeable().Lock(ctx)
 			if err != nil {
 				return nil, err
 			}
@@ -127,7 +127,7 @@ func TestUpgrade_B23_ATryBesideAReaderSaysNoAndChangesNothing(t *testing.T) {
 		rw := locks.RWMutex("a")
 		u := upgradeableLease(t, rw)
 		token, deadline := u.Token(), u.Deadline()
-		reader := take(t, t.Context(), rw.RLock)
+		reader := take(t, t.Context(), rw.Read().Lock)
 		err := u.TryUpgrade(t.Context())
 		is(t, err, ErrHeld)
 		same(t, "in the way", heldBy(t, err).ID, reader.ID())
@@ -137,7 +137,7 @@ func TestUpgrade_B23_ATryBesideAReaderSaysNoAndChangesNothing(t *testing.T) {
 		if !u.Valid() || u.Token() != token || u.Deadline() != deadline {
 			t.Fatal("the lease is not what it was")
 		}
-		another := take(t, t.Context(), rw.TryRLock) // nothing is pending
+		another := take(t, t.Context(), rw.Read().TryLock) // nothing is pending
 		release(t, another)
 		release(t, reader)
 		upgradeNow(t, u)
@@ -145,22 +145,22 @@ func TestUpgrade_B23_ATryBesideAReaderSaysNoAndChangesNothing(t *testing.T) {
 			t.Fatalf("upgraded, token %d; the reader before had %d", u.Token(), reader.Token())
 		}
 		release(t, u.Lease)
-		release(t, take(t, t.Context(), rw.TryLock))
+		release(t, take(t, t.Context(), rw.Write().TryLock))
 	})
 }
 
 func TestUpgrade_B24_WaitsForTheReadersAndOneReleaseFreesAll(t *testing.T) {
 	eachUpgradeable(t, func(t *testing.T, locks *Locker) {
 		rw := locks.RWMutex("a")
-		one, two := take(t, t.Context(), rw.RLock), take(t, t.Context(), rw.RLock)
+		one, two := take(t, t.Context(), rw.Read().Lock), take(t, t.Context(), rw.Read().Lock)
 		u := upgradeableLease(t, rw)
 		id := u.ID()
-		writer := waits(t, rw.Lock)
+		writer := waits(t, rw.Write().Lock)
 		up := upgrading(t, u)
 		release(t, one)
 		time.Sleep(time.Minute)
 		up.waiting()
-		_, err := rw.TryRLock(t.Context())
+		_, err := rw.Read().TryLock(t.Context())
 		is(t, err, ErrHeld)
 		left := time.Now()
 		release(t, two)
@@ -172,7 +172,7 @@ func TestUpgrade_B24_WaitsForTheReadersAndOneReleaseFreesAll(t *testing.T) {
 		if u.Token() <= two.Token() || !u.Valid() {
 			t.Fatalf("token %d, a reader before had %d; valid %v", u.Token(), two.Token(), u.Valid())
 		}
-		reader := waits(t, rw.RLock)
+		reader := waits(t, rw.Read().Lock)
 		time.Sleep(time.Minute)
 		writer.waiting()
 		reader.waiting()
@@ -242,8 +242,8 @@ func TestDowngrade_LetsReadersInAndNoWriterBetween(t *testing.T) {
 		u := upgradeableLease(t, rw)
 		upgradeNow(t, u)
 		token := u.Token()
-		reader := waits(t, rw.RLock)
-		writer := waits(t, rw.Lock)
+		reader := waits(t, rw.Read().Lock)
+		writer := waits(t, rw.Write().Lock)
 		reader.waiting()
 		downgrade(t, u)
 		r := reader.got()

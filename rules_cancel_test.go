@@ -15,8 +15,8 @@ import (
 
 // B112: the ask runs on, and what it brings is given back when it is answered.
 func TestOperationsOnOneClaimNeverOverlap_ACancelledAskIsWithdrawnWhenItWasAnswered(t *testing.T) {
-	for name, how := range map[string]func(*Mutex, context.Context) (*Lease, error){
-		"Lock": (*Mutex).Lock, "TryLock": (*Mutex).TryLock,
+	for name, how := range map[string]func(*Lock, context.Context) (*Lease, error){
+		"Lock": (*Lock).Lock, "TryLock": (*Lock).TryLock,
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -148,7 +148,7 @@ func TestOperationsOnOneClaimNeverOverlap_InAStorm(t *testing.T) {
 							name := string(rune('a' + rand.IntN(3)))
 							ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(3000))*time.Millisecond)
 							rw := locks.RWMutex(name)
-							how := []func(context.Context) (*Lease, error){rw.Lock, rw.RLock, rw.RLock, rw.TryLock, rw.TryRLock}[rand.IntN(5)]
+							how := []func(context.Context) (*Lease, error){rw.Write().Lock, rw.Read().Lock, rw.Read().Lock, rw.Write().TryLock, rw.Read().TryLock}[rand.IntN(5)]
 							l, err := how(ctx)
 							if err != nil {
 								refused.Add(1)

@@ -93,7 +93,7 @@ func TestOutage_AClosedPortIsToldToAdoptAndUpgrade(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		up, err := locks.RWMutex("a").UpgradeableRLock(t.Context())
+		up, err := locks.RWMutex("a").Upgradeable().Lock(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,11 +124,11 @@ func TestOutage_AClosedPortIsToldToAdoptAndUpgrade(t *testing.T) {
 func TestOutage_AnUpgradeThatWaitsSurvivesAClosedPort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
-		up, err := locker(t, withNotifications{s}, nil).RWMutex("a").UpgradeableRLock(t.Context())
+		up, err := locker(t, withNotifications{s}, nil).RWMutex("a").Upgradeable().Lock(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		reader, err := locker(t, linkTo(t, s.mem), nil).RWMutex("a").RLock(t.Context())
+		reader, err := locker(t, linkTo(t, s.mem), nil).RWMutex("a").Read().Lock(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -66,10 +66,10 @@ func readersBesideWriters(t *testing.T, lockers int) (reads, writes, calls int) 
 			})
 		}
 		for i := range 50 {
-			work(i, locks[i%lockers].RWMutex("a").RLock, 100*time.Millisecond, time.Duration(i)*time.Millisecond, &read)
+			work(i, locks[i%lockers].RWMutex("a").Read().Lock, 100*time.Millisecond, time.Duration(i)*time.Millisecond, &read)
 		}
 		for i := range 2 {
-			work(i, locks[i%lockers].RWMutex("a").Lock, 10*time.Millisecond, 50*time.Millisecond, &written)
+			work(i, locks[i%lockers].RWMutex("a").Write().Lock, 10*time.Millisecond, 50*time.Millisecond, &written)
 		}
 		all.Wait()
 		reads, writes = int(read.Load()), int(written.Load())
@@ -130,7 +130,7 @@ func TestRule6_PositionsOfOneProcessAreBounded(t *testing.T) {
 		locks := locker(t, withNotifications{s}, nil)
 		var all []*waiter
 		for range 200 {
-			all = append(all, waits(t, locks.RWMutex("a").RLock))
+			all = append(all, waits(t, locks.RWMutex("a").Read().Lock))
 		}
 		same(t, "entries", len(stored(s.mem, "a").Entries), 1+engine.MostInside)
 		o.release()
@@ -193,10 +193,10 @@ func TestRule6_ReadersDoNotPassAWriterOfTheirProcess(t *testing.T) {
 		rw := locks.RWMutex("a")
 		var readers []*waiter
 		for range 3 {
-			readers = append(readers, waits(t, rw.RLock))
+			readers = append(readers, waits(t, rw.Read().Lock))
 		}
-		writer := waits(t, rw.Lock)
-		late := waits(t, rw.RLock)
+		writer := waits(t, rw.Write().Lock)
+		late := waits(t, rw.Read().Lock)
 		for _, r := range readers {
 			writer.waiting()
 			late.waiting()
@@ -220,7 +220,7 @@ func TestRule6_OnePollsForAllThatFitTogether(t *testing.T) {
 			locks := locker(t, withPolls{s}, nil)
 			var all []*waiter
 			for range readers {
-				all = append(all, waits(t, locks.RWMutex("a").RLock))
+				all = append(all, waits(t, locks.RWMutex("a").Read().Lock))
 			}
 			time.Sleep(time.Minute)
 			n = len(s.made("poll"))
@@ -250,7 +250,7 @@ func TestRule6_AnotherPollsWhenTheOneThatDidHasLeft(t *testing.T) {
 		s := newLink(t)
 		o := other(t, s.mem, "a", time.Hour)
 		locks := locker(t, withPolls{s}, nil)
-		all := []*waiter{waits(t, locks.RWMutex("a").RLock), waits(t, locks.RWMutex("a").RLock), waits(t, locks.RWMutex("a").RLock)}
+		all := []*waiter{waits(t, locks.RWMutex("a").Read().Lock), waits(t, locks.RWMutex("a").Read().Lock), waits(t, locks.RWMutex("a").Read().Lock)}
 		all[0].cancel()
 		all[0].failed(context.Canceled, ErrHeld)
 		o.release()

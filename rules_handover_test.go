@@ -73,7 +73,7 @@ func TestHandOver_TokensIncreaseAcrossProcessesHandOversAndUpgrades(t *testing.T
 			larger(l.Token())
 			writer := waits(t, elsewhere.Mutex("a").Lock)
 			for range 10 {
-				next := waits(t, locks.RWMutex("a").Lock)
+				next := waits(t, locks.RWMutex("a").Write().Lock)
 				release(t, l)
 				l = next.handed()
 				larger(l.Token())
@@ -84,7 +84,7 @@ func TestHandOver_TokensIncreaseAcrossProcessesHandOversAndUpgrades(t *testing.T
 			larger(theirs.Token())
 			release(t, theirs)
 
-			up, err := locks.RWMutex("a").UpgradeableRLock(t.Context())
+			up, err := locks.RWMutex("a").Upgradeable().Lock(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -385,7 +385,7 @@ func TestHandOver_WhoAsksForSomethingElseAsksTheStore(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newLink(t)
 			locks := locker(t, withNotifications{s}, nil)
-			asksItself(t, s, locks, locks.RWMutex("a").RLock)
+			asksItself(t, s, locks, locks.RWMutex("a").Read().Lock)
 		})
 	})
 }

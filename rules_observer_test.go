@@ -94,9 +94,9 @@ func TestObserver_APanicAnywhereCostsNoLease(t *testing.T) {
 
 // Who asks late, after the loss and after the release of all, is told as well.
 func TestSeveral_LostAskedForLate(t *testing.T) {
-	for what, when := range map[string]func(*Leases){
-		"before the release": func(*Leases) {},
-		"after the release":  func(all *Leases) { _ = all.Release() },
+	for what, when := range map[string]func(*LeaseSet){
+		"before the release": func(*LeaseSet) {},
+		"after the release":  func(all *LeaseSet) { _ = all.Release() },
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -119,9 +119,9 @@ func TestRule6_WhoCanBePassedByHowManyReaders(t *testing.T) {
 	writes := func(i int) bool { return i%(readers+1) == readers }
 	lock := func(ctx context.Context, l *Locker, i int) (*Lease, error) {
 		if writes(i) {
-			return l.RWMutex("a").Lock(ctx)
+			return l.RWMutex("a").Write().Lock(ctx)
 		}
-		return l.RWMutex("a").RLock(ctx)
+		return l.RWMutex("a").Read().Lock(ctx)
 	}
 	for name, o := range map[string]*Options{"hand-over off": {HandOver: &HandOver{}}, "hand-over": nil} {
 		t.Run(name, func(t *testing.T) {

@@ -261,7 +261,7 @@ func TestOutage_ALossMatchesNoContextOfTheEngine(t *testing.T) {
 		t.Run(op, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, locks, o := observed(t, nil)
-				l, err := locks.RWMutex("a").UpgradeableRLock(t.Context())
+				l, err := locks.RWMutex("a").Upgradeable().Lock(t.Context())
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -322,7 +322,7 @@ func TestOutage_TheNewestCauseIsTold(t *testing.T) {
 func TestOutage_AllInsideAreToldAtOnce(t *testing.T) {
 	type claimer = func(context.Context) (*Lease, error)
 	for name, claim := range map[string]func(*Locker) claimer{
-		"RLock": func(l *Locker) claimer { return l.RWMutex("a").RLock },
+		"RLock": func(l *Locker) claimer { return l.RWMutex("a").Read().Lock },
 		"Acquire": func(l *Locker) claimer {
 			return func(ctx context.Context) (*Lease, error) { return l.Semaphore("a", 1000).Acquire(ctx, 1) }
 		},
@@ -380,10 +380,10 @@ func TestOutage_WhoGetsInAsItIsToldLeavesNothing(t *testing.T) {
 				return fate{there: time.Hour}
 			})
 			locks := locker(t, s, nil)
-			patient := func(ctx context.Context) (*Lease, error) { return locks.RWMutex("a").RLock(ctx) }
+			patient := func(ctx context.Context) (*Lease, error) { return locks.RWMutex("a").Read().Lock(ctx) }
 			all := []*waiter{waits(t, patient)}
 			for range engine.MostSent - 1 {
-				all = append(all, waits(t, locks.With(&Options{Wait: 5 * time.Second}).RWMutex("a").RLock))
+				all = append(all, waits(t, locks.With(&Options{Wait: 5 * time.Second}).RWMutex("a").Read().Lock))
 			}
 			for range engine.MostInside {
 				all = append(all, waits(t, patient))
@@ -440,7 +440,7 @@ func TestOutage_OfAnUpgradeIsToldWithTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, withNotifications{s}, nil)
-		up, err := locks.RWMutex("a").UpgradeableRLock(t.Context())
+		up, err := locks.RWMutex("a").Upgradeable().Lock(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

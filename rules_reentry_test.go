@@ -34,19 +34,19 @@ func TestReentry_WhatALeaseCoversIsEnteredAgainAtNoRoundTrip(t *testing.T) {
 		for what, c := range map[string]struct {
 			outer, inner func(context.Context) (*Lease, error)
 		}{
-			"write in write":     {rw.Lock, rw.Lock},
-			"try in write":       {rw.Lock, rw.TryLock},
-			"mutex in write":     {rw.Lock, m.Lock},
-			"read in mutex":      {m.Lock, rw.RLock},
-			"read in write":      {rw.Lock, rw.RLock},
-			"try read in write":  {rw.Lock, rw.TryRLock},
-			"read in read":       {rw.RLock, rw.RLock},
-			"try read in a read": {rw.RLock, rw.TryRLock},
+			"write in write":     {rw.Write().Lock, rw.Write().Lock},
+			"try in write":       {rw.Write().Lock, rw.Write().TryLock},
+			"mutex in write":     {rw.Write().Lock, m.Lock},
+			"read in mutex":      {m.Lock, rw.Read().Lock},
+			"read in write":      {rw.Write().Lock, rw.Read().Lock},
+			"try read in write":  {rw.Write().Lock, rw.Read().TryLock},
+			"read in read":       {rw.Read().Lock, rw.Read().Lock},
+			"try read in a read": {rw.Read().Lock, rw.Read().TryLock},
 		} {
 			outer := take(t, t.Context(), c.outer)
 			calls := len(s.made())
 			inner := take(t, outer.Context(t.Context()), c.inner)
-			innermost := take(t, inner.Context(outer.Context(t.Context())), rw.RLock)
+			innermost := take(t, inner.Context(outer.Context(t.Context())), rw.Read().Lock)
 			for _, l := range []*Lease{inner, innermost} {
 				same(t, what+": token", l.Token(), outer.Token())
 				same(t, what+": id", l.ID(), outer.ID())
@@ -74,7 +74,7 @@ func TestReentry_WhatALeaseDoesNotCoverIsADeadlockAtOnce(t *testing.T) {
 		s := newLink(t)
 		locks := reentrant(t, withNotifications{s})
 		rw, sem := locks.RWMutex("a"), locks.Semaphore("s", 3)
-		r := take(t, t.Context(), rw.RLock)
+		r := take(t, t.Context(), rw.Read().Lock)
 		slots := take(t, t.Context(), func(ctx context.Context) (*Lease, error) { return sem.Acquire(ctx, 2) })
 		w := take(t, t.Context(), locks.Mutex("b").Lock)
 		calls := len(s.made())
@@ -83,11 +83,11 @@ func TestReentry_WhatALeaseDoesNotCoverIsADeadlockAtOnce(t *testing.T) {
 			lock  func(context.Context) (*Lease, error)
 			says  string
 		}{
-			"write under a read":     {r, rw.Lock, "a read lock of the same name"},
-			"try write under a read": {r, rw.TryLock, "release that first"},
+			"write under a read":     {r, rw.Write().Lock, "a read lock of the same name"},
+			"try write under a read": {r, rw.Write().TryLock, "release that first"},
 			"two slots more of one":  {slots, func(ctx context.Context) (*Lease, error) { return sem.Acquire(ctx, 2) }, "2 slots of the same name"},
 			"slots under a lock":     {w, func(ctx context.Context) (*Lease, error) { return locks.Semaphore("b", 2).Acquire(ctx, 1) }, "a lock of the same name"},
-			"a lock under slots":     {slots, locks.RWMutex("s").RLock, "2 slots"},
+			"a lock under slots":     {slots, locks.RWMutex("s").Read().Lock, "2 slots"},
 		} {
 			_, err := c.lock(c.under.Context(t.Context()))
 			is(t, err, ErrDeadlock)
@@ -95,7 +95,7 @@ func TestReentry_WhatALeaseDoesNotCoverIsADeadlockAtOnce(t *testing.T) {
 				t.Errorf("%s: %v, want it to say %q", what, err, c.says)
 			}
 		}
-		_, err := locks.With(nil).RWMutex("a").RLock(t.Context()) // not under it: one more reader
+		_, err := locks.With(nil).RWMutex("a").Read().Lock(t.Context()) // not under it: one more reader
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,11 +147,11 @@ func TestReentry_AReaderEntersAgainWhileAWriterWaits(t *testing.T) {
 		s := newLink(t)
 		locks := reentrant(t, withNotifications{s})
 		rw := locks.RWMutex("a")
-		r := take(t, t.Context(), rw.RLock)
-		writer := waits(t, rw.Lock)
-		_, err := rw.TryRLock(t.Context())
+		r := take(t, t.Context(), rw.Read().Lock)
+		writer := waits(t, rw.Write().Lock)
+		_, err := rw.Read().TryLock(t.Context())
 		is(t, err, ErrHeld)
-		again := take(t, r.Context(t.Context()), rw.RLock)
+		again := take(t, r.Context(t.Context()), rw.Read().Lock)
 		release(t, r)
 		writer.waiting()
 		release(t, again)

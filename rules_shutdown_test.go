@@ -232,7 +232,7 @@ func TestShutdown_ADowngradeGoesOn(t *testing.T) {
 	bounded(t, func(t *testing.T) {
 		s := newLink(t)
 		l := opened(t, s, nil)
-		lease, err := l.RWMutex("a").UpgradeableRLock(t.Context())
+		lease, err := l.RWMutex("a").Upgradeable().Lock(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

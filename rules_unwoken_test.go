@@ -53,12 +53,12 @@ func mixed(t *testing.T, lockers int, each mixture, looks bool, bound time.Durat
 				}
 			}
 			work(each.upgrades, func() error {
-				return rw.UpgradeableRDo(ctx, func(ctx context.Context, u *UpgradeableLease) error {
+				return rw.Upgradeable().Do(ctx, func(ctx context.Context, u *UpgradeableLease) error {
 					return u.Upgrade(ctx)
 				})
 			})
-			work(each.reads, func() error { return rw.RDo(ctx, func(context.Context) error { return nil }) })
-			work(each.writes, func() error { return rw.Do(ctx, func(context.Context) error { return nil }) })
+			work(each.reads, func() error { return rw.Read().Do(ctx, func(context.Context) error { return nil }) })
+			work(each.writes, func() error { return rw.Write().Do(ctx, func(context.Context) error { return nil }) })
 		}
 		all.Wait()
 		took = time.Since(begin)

@@ -23,7 +23,7 @@ func TestUpgrade_B27_TheHoldIsRenewedMeanwhileAndAfterwards(t *testing.T) {
 		s.on(func(*call) fate { return fate{there: 50 * time.Millisecond, back: 50 * time.Millisecond} })
 		locks := locker(t, withNotifications{s}, &Options{TTL: 3 * time.Second})
 		u := upgradeableLease(t, locks.RWMutex("a"))
-		reader := take(t, t.Context(), locks.RWMutex("a").RLock)
+		reader := take(t, t.Context(), locks.RWMutex("a").Read().Lock)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		is(t, u.Upgrade(ctx), context.DeadlineExceeded, ErrHeld)
@@ -88,11 +88,11 @@ func TestUpgrade_ACancelledOneIsChangedBackUntilThatIsAnswered(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, withNotifications{s}, nil)
 		rw := locks.RWMutex("a")
-		reader := take(t, t.Context(), rw.RLock)
+		reader := take(t, t.Context(), rw.Read().Lock)
 		u := upgradeableLease(t, rw)
 		token := u.Token()
 		up := upgrading(t, u)
-		next := waits(t, rw.RLock)
+		next := waits(t, rw.Read().Lock)
 		next.waiting()
 		start := time.Now()
 		down := start.Add(7 * time.Second) // longer than a call is tried
@@ -153,7 +153,7 @@ func TestUpgrade_AGrantThatNobodyWaitsForIsChangedBack(t *testing.T) {
 		same(t, "changes", s.turns(), "1up 2down")
 		s.has(t, store.Upgradeable)
 		same(t, "token", u.Token(), token)
-		release(t, take(t, t.Context(), rw.TryRLock))
+		release(t, take(t, t.Context(), rw.Read().TryLock))
 		release(t, u.Lease)
 	})
 }
@@ -163,7 +163,7 @@ func TestUpgrade_ANotificationGrantsNothingAndCausesAPoll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		rw := locker(t, withNotifications{s}, nil).RWMutex("a")
-		reader := take(t, t.Context(), rw.RLock)
+		reader := take(t, t.Context(), rw.Read().Lock)
 		u := upgradeableLease(t, rw)
 		up := upgrading(t, u)
 		changes := s.turns()
@@ -192,7 +192,7 @@ func TestUpgrade_PollsOnceItIsSubscribed(t *testing.T) {
 			return fate{}
 		})
 		rw := locker(t, withNotifications{s}, nil).RWMutex("a")
-		reader := take(t, t.Context(), rw.TryRLock)
+		reader := take(t, t.Context(), rw.Read().TryLock)
 		u := upgradeableLease(t, rw)
 		up := upgrading(t, u)
 		start := time.Now()
@@ -209,7 +209,7 @@ func TestUpgrade_WithoutANotificationItPollsAtAThirdOfThePosition(t *testing.T) 
 		s := newLink(t)
 		s.onNotification(drop)
 		rw := locker(t, withNotifications{s}, nil).RWMutex("a")
-		reader := take(t, t.Context(), rw.RLock)
+		reader := take(t, t.Context(), rw.Read().Lock)
 		u := upgradeableLease(t, rw)
 		up := upgrading(t, u)
 		start := time.Now()
@@ -245,7 +245,7 @@ func TestUpgrade_LostWhileItWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		rw := locker(t, withNotifications{s}, nil).RWMutex("a")
-		reader := take(t, t.Context(), rw.RLock)
+		reader := take(t, t.Context(), rw.Read().Lock)
 		u := upgradeableLease(t, rw)
 		up := upgrading(t, u)
 		e := stored(s.mem, "a").Entries[1]
@@ -315,7 +315,7 @@ func TestUpgrade_OfAStoreThatIsAwayIsTold(t *testing.T) {
 		if d := time.Since(start); d > 5*time.Second {
 			t.Fatalf("told after %v", d)
 		}
-		reader := take(t, t.Context(), locker(t, linkTo(t, s.mem), nil).RWMutex("a").RLock)
+		reader := take(t, t.Context(), locker(t, linkTo(t, s.mem), nil).RWMutex("a").Read().Lock)
 		release(t, reader)
 		time.Sleep(30 * time.Second)
 		s.has(t, store.Upgradeable)
@@ -327,7 +327,7 @@ func TestUpgrade_OfAStoreThatIsAwayIsTold(t *testing.T) {
 
 		// A try that is refused waits for its way back no longer than a release.
 		downgrade(t, u)
-		reader = take(t, t.Context(), locker(t, linkTo(t, s.mem), nil).RWMutex("a").RLock)
+		reader = take(t, t.Context(), locker(t, linkTo(t, s.mem), nil).RWMutex("a").Read().Lock)
 		s.on(func(c *call) fate {
 			if c.op == "change" && c.weight == store.Upgradeable {
 				return fate{fail: errLink}
@@ -345,7 +345,7 @@ func TestUpgrade_OfAStoreThatIsAwayIsTold(t *testing.T) {
 
 // B17: refused at compile time.
 func TestUpgrade_APlainLeaseHasNone(t *testing.T) {
-	for _, l := range []any{&Lease{}, &Leases{}} {
+	for _, l := range []any{&Lease{}, &LeaseSet{}} {
 		if _, can := l.(interface{ Upgrade(context.Context) error }); can {
 			t.Errorf("a %T can be upgraded", l)
 		}
@@ -405,10 +405,10 @@ func TestUpgrade_WhoWouldWaitForItselfIsTold(t *testing.T) {
 		s := newLink(t)
 		locks := reentrant(t, withNotifications{s})
 		rw := locks.RWMutex("a")
-		r := take(t, t.Context(), rw.RLock)
-		_, err := rw.UpgradeableRLock(r.Context(t.Context()))
+		r := take(t, t.Context(), rw.Read().Lock)
+		_, err := rw.Upgradeable().Lock(r.Context(t.Context()))
 		is(t, err, ErrDeadlock)
-		_, err = rw.TryUpgradeableRLock(r.Context(t.Context()))
+		_, err = rw.Upgradeable().TryLock(r.Context(t.Context()))
 		is(t, err, ErrDeadlock)
 		u := upgradeableLease(t, rw)
 		calls := len(s.made())
@@ -419,18 +419,18 @@ func TestUpgrade_WhoWouldWaitForItselfIsTold(t *testing.T) {
 		if !strings.Contains(err.Error(), "a read lock of the same name") {
 			t.Fatalf("%v does not say what is in the way", err)
 		}
-		_, err = rw.Lock(u.Context(t.Context()))
+		_, err = rw.Write().Lock(u.Context(t.Context()))
 		is(t, err, ErrDeadlock)
 		if !strings.Contains(err.Error(), "upgrade that") {
 			t.Fatalf("%v does not say what to do", err)
 		}
 		same(t, "calls", len(s.made()), calls)
 		release(t, r)
-		w := take(t, u.Context(t.Context()), rw.RLock)
+		w := take(t, u.Context(t.Context()), rw.Read().Lock)
 		release(t, u.Lease)
 		release(t, w)
-		m := take(t, t.Context(), rw.Lock)
-		_, err = rw.UpgradeableRLock(m.Context(t.Context())) // a write lock cannot be downgraded
+		m := take(t, t.Context(), rw.Write().Lock)
+		_, err = rw.Upgradeable().Lock(m.Context(t.Context())) // a write lock cannot be downgraded
 		is(t, err, ErrDeadlock)
 		release(t, m)
 	})
@@ -439,7 +439,7 @@ func TestUpgrade_WhoWouldWaitForItselfIsTold(t *testing.T) {
 func TestUpgrade_WhereTheStoreCannotItIsUnsupportedAtOnce(t *testing.T) {
 	s := newLink(t)
 	s.desc.Lacks = map[store.Promise]string{store.PromiseUpgrade: "no way back"}
-	_, err := locker(t, s, nil).RWMutex("a").UpgradeableRLock(t.Context())
+	_, err := locker(t, s, nil).RWMutex("a").Upgradeable().Lock(t.Context())
 	is(t, err, ErrUnsupported)
 	if !strings.Contains(err.Error(), "no way back") || len(s.made()) > 0 {
 		t.Fatalf("%v after %s", err, s.ops())
@@ -455,11 +455,11 @@ func TestDowngrade_CountsBeforeItIsSent(t *testing.T) {
 		u := upgradeableLease(t, locks.RWMutex("a"))
 		upgradeNow(t, u)
 		ctx := u.Context(t.Context())
-		release(t, take(t, ctx, locks.RWMutex("a").Lock))
+		release(t, take(t, ctx, locks.RWMutex("a").Write().Lock))
 		var during error
 		s.on(func(c *call) fate {
 			if c.op == "change" {
-				_, during = locks.RWMutex("a").Lock(ctx)
+				_, during = locks.RWMutex("a").Write().Lock(ctx)
 			}
 			return fate{}
 		})
@@ -475,7 +475,7 @@ func TestDowngrade_IsRepeatedUntilItIsAnswered(t *testing.T) {
 		locks := locker(t, withNotifications{s}, nil)
 		u := upgradeableLease(t, locks.RWMutex("a"))
 		upgradeNow(t, u)
-		reader := waits(t, locks.RWMutex("a").RLock)
+		reader := waits(t, locks.RWMutex("a").Read().Lock)
 		start := time.Now()
 		s.on(func(c *call) fate {
 			switch since := time.Since(start); {
@@ -537,20 +537,20 @@ func TestUpgrade_Reentry(t *testing.T) {
 		rw := locks.RWMutex("a")
 		outer := upgradeableLease(t, rw)
 		ctx := outer.Context(t.Context())
-		inner, err := rw.UpgradeableRLock(ctx)
+		inner, err := rw.Upgradeable().Lock(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
-		reader := take(t, ctx, rw.RLock) // of the same hold: in nobody's way
+		reader := take(t, ctx, rw.Read().Lock) // of the same hold: in nobody's way
 		upgradeNow(t, inner)
 		same(t, "token", outer.Token(), inner.Token())
-		_, err = rw.Lock(ctx) // outer is not upgraded
+		_, err = rw.Write().Lock(ctx) // outer is not upgraded
 		is(t, err, ErrDeadlock)
 		upgradeNow(t, outer)
 		same(t, "changes", s.turns(), "1up")
-		writer := take(t, ctx, rw.Lock)
+		writer := take(t, ctx, rw.Write().Lock)
 		release(t, writer)
-		writer = take(t, ctx, rw.Lock)
+		writer = take(t, ctx, rw.Write().Lock)
 		downgrade(t, inner)
 		downgrade(t, outer)
 		same(t, "changes", s.turns(), "1up")
@@ -573,14 +573,14 @@ func TestUpgrade_APendingOneDiesWithItsHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, withNotifications{s}, nil)
-		reader := take(t, t.Context(), locks.RWMutex("a").RLock)
+		reader := take(t, t.Context(), locks.RWMutex("a").Read().Lock)
 		u := upgradeableLease(t, locker(t, linkTo(t, s.mem), nil).RWMutex("a"))
 		died := time.Now()
 		u.engine().Probe().Forget()
 		if _, err := s.mem.Change(t.Context(), u.engine().Probe().Hold(), 1, store.Full); err != nil {
 			t.Fatal(err)
 		}
-		next := waits(t, locks.RWMutex("a").RLock)
+		next := waits(t, locks.RWMutex("a").Read().Lock)
 		next.got()
 		if d := next.at.Sub(died); d > 31*time.Second || d < 29*time.Second {
 			t.Fatalf("in after %v, want the TTL", d)
@@ -616,7 +616,7 @@ func TestUpgrade_InAStorm(t *testing.T) {
 			all.Go(func() {
 				for range 60 {
 					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.N(200))*time.Millisecond)
-					if l, err := rw.RLock(ctx); err == nil {
+					if l, err := rw.Read().Lock(ctx); err == nil {
 						time.Sleep(time.Duration(rand.N(30)) * time.Millisecond)
 						if err := l.Release(); err != nil {
 							t.Error(err)
@@ -628,7 +628,7 @@ func TestUpgrade_InAStorm(t *testing.T) {
 		}
 		all.Go(func() {
 			for range 30 {
-				u, err := rw.UpgradeableRLock(t.Context())
+				u, err := rw.Upgradeable().Lock(t.Context())
 				if err != nil {
 					t.Error(err)
 					return
@@ -661,7 +661,7 @@ func TestUpgrade_InAStorm(t *testing.T) {
 		all.Wait()
 		s.on(nil)
 		time.Sleep(time.Minute) // what was left by a fault has died
-		release(t, take(t, t.Context(), rw.TryLock))
+		release(t, take(t, t.Context(), rw.Write().TryLock))
 	})
 }
 
@@ -682,7 +682,7 @@ func TestDowngrade_InMemoryIsBoundedToo(t *testing.T) {
 		is(t, u.Downgrade(), ErrUnavailable)
 		same(t, "told", time.Since(start), 5*time.Second)
 		mem.Fail(nil)
-		reader := take(t, t.Context(), locks.RWMutex("a").RLock)
+		reader := take(t, t.Context(), locks.RWMutex("a").Read().Lock)
 		release(t, reader)
 		release(t, u.Lease)
 		empty(t, mem)

@@ -27,26 +27,20 @@ func (l *Locker) Semaphore(name string, n int) *Semaphore {
 	return &Semaphore{l.engine.Slots(name, n)}
 }
 
-// Slots is the number of slots that the semaphore was made with.
-func (s *Semaphore) Slots() int { return s.slots.Limit() }
+// Total is the number of slots that the semaphore was made with.
+func (s *Semaphore) Total() int { return s.slots.Limit() }
 
-// Acquire waits until k slots are ours. All k are one lease. See [Mutex.Lock]; k under 1 or over the number of slots is ErrInvalid.
+// Slots is k slots of it as one [Lock]: all k are one lease. Under 1, or over the
+// Total, is an ErrInvalid of the first call.
+func (s *Semaphore) Slots(k int) *Lock { return &Lock{*s.slots.Of(k)} }
+
+// Acquire waits until k slots are ours. It is the [Lock.Lock] of Slots.
 func (s *Semaphore) Acquire(ctx context.Context, k int) (*Lease, error) {
 	return lockFor(ctx, s.slots.Of(k))
 }
 
-// TryAcquire takes k slots if they are free and nobody waits. See
-// [Mutex.TryLock].
+// TryAcquire takes k slots if they are free and nobody waits. It is the
+// [Lock.TryLock] of Slots.
 func (s *Semaphore) TryAcquire(ctx context.Context, k int) (*Lease, error) {
 	return tryFor(ctx, s.slots.Of(k))
-}
-
-// Do runs fn while k slots are ours. See [Mutex.Do].
-func (s *Semaphore) Do(ctx context.Context, k int, fn func(context.Context) error) error {
-	return do(ctx, s.slots.Of(k), fn)
-}
-
-// TryDo runs fn if k slots are free. See [Mutex.TryDo].
-func (s *Semaphore) TryDo(ctx context.Context, k int, fn func(context.Context) error) (ran bool, err error) {
-	return tryDo(ctx, s.slots.Of(k), fn)
 }

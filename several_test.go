@@ -27,7 +27,7 @@ func namesOf(calls []*call) (names []string) {
 }
 
 // mutexes are the mutexes of the names, as claims.
-func mutexes(l *Locker, names ...string) (claims []Claimer) {
+func mutexes(l *Locker, names ...string) (claims []*Lock) {
 	for _, n := range names {
 		claims = append(claims, l.Mutex(n))
 	}
@@ -35,7 +35,7 @@ func mutexes(l *Locker, names ...string) (claims []Claimer) {
 }
 
 // all takes the names, which must be free.
-func all(t testing.TB, l *Locker, names ...string) *Leases {
+func all(t testing.TB, l *Locker, names ...string) *LeaseSet {
 	t.Helper()
 	leases, err := l.All(mutexes(l, names...)...).TryLock(t.Context())
 	if err != nil {
@@ -45,8 +45,8 @@ func all(t testing.TB, l *Locker, names ...string) *Leases {
 }
 
 // A waiting Lock of several names; the waiter's lease is the one of the first.
-func waitsAll(t testing.TB, s *Several) (w *waiter, leases func() *Leases) {
-	var got *Leases
+func waitsAll(t testing.TB, s *LockSet) (w *waiter, leases func() *LeaseSet) {
+	var got *LeaseSet
 	w = waits(t, func(ctx context.Context) (*Lease, error) {
 		all, err := s.Lock(ctx)
 		if err != nil {
@@ -55,22 +55,22 @@ func waitsAll(t testing.TB, s *Several) (w *waiter, leases func() *Leases) {
 		got = all
 		return all.Lease(all.Names()[0]), nil
 	})
-	return w, func() *Leases { w.got(); return got }
+	return w, func() *LeaseSet { w.got(); return got }
 }
 
 func TestSeveral_B45_NoClaimsOrAMissingOneAreRefused(t *testing.T) {
 	s := newLink(t)
 	locks := locker(t, s, nil)
 	elsewhere := locker(t, newLink(t), nil)
-	var none *Mutex
-	for what, claims := range map[string][]Claimer{
+	var none *Lock
+	for what, claims := range map[string][]*Lock{
 		"empty":         {},
 		"nil":           {locks.Mutex("a"), nil},
 		"a nil mutex":   {none, locks.Mutex("a")},
 		"another store": {locks.Mutex("a"), elsewhere.Mutex("b")},
 		"no name":       {locks.Mutex("a"), locks.Mutex("")},
-		"no slots":      {locks.Mutex("a"), locks.Semaphore("s", 3).N(0)},
-		"many slots":    {locks.Semaphore("s", 3).N(2), locks.Semaphore("s", 3).N(2)},
+		"no slots":      {locks.Mutex("a"), locks.Semaphore("s", 3).Slots(0)},
+		"many slots":    {locks.Semaphore("s", 3).Slots(2), locks.Semaphore("s", 3).Slots(2)},
 	} {
 		for range 2 {
 			_, err := locks.All(claims...).Lock(t.Context())
@@ -85,9 +85,9 @@ func TestSeveral_B45_NoClaimsOrAMissingOneAreRefused(t *testing.T) {
 	}
 	_, err := locks.With(&Options{TTL: -1}).All(locks.Mutex("a")).Lock(t.Context())
 	is(t, err, ErrInvalid)
-	for what, claims := range map[string][]Claimer{
-		"a lock and slots": {locks.RWMutex("a").R(), locks.Semaphore("a", 3).N(1)},
-		"two sizes":        {locks.Semaphore("a", 2).N(1), locks.Semaphore("a", 3).N(1)},
+	for what, claims := range map[string][]*Lock{
+		"a lock and slots": {locks.RWMutex("a").Read(), locks.Semaphore("a", 3).Slots(1)},
+		"two sizes":        {locks.Semaphore("a", 2).Slots(1), locks.Semaphore("a", 3).Slots(1)},
 	} {
 		_, err := locks.All(claims...).Lock(t.Context())
 		is(t, err, ErrMismatch)
@@ -103,7 +103,7 @@ func TestSeveral_OfANameThatIsThereTwiceWriteWinsAndSlotsAdd(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, s, nil)
 		rw, read, sem := locks.RWMutex("rw"), locks.RWMutex("read"), locks.Semaphore("s", 5)
-		leases, err := locks.All(rw.R(), sem.N(1), read.R(), rw.W(), rw.R(), sem.N(3), read.R()).Lock(t.Context())
+		leases, err := locks.All(rw.Read(), sem.Slots(1), read.Read(), rw.Write(), rw.Read(), sem.Slots(3), read.Read()).Lock(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -144,7 +144,7 @@ func TestSeveral_B41_WhatWasHadIsGivenBackOnceIfTheNextOneFails(t *testing.T) {
 			return fate{}
 		})
 		three := locks.All(mutexes(locks, "a", "b", "c")...)
-		for i, take := range []func(context.Context) (*Leases, error){three.Lock, three.TryLock} {
+		for i, take := range []func(context.Context) (*LeaseSet, error){three.Lock, three.TryLock} {
 			_, err := take(t.Context())
 			is(t, err, ErrDenied)
 			same(t, "released", fmt.Sprint(namesOf(s.made("release"))[2*i:]), "[b a]")
@@ -569,7 +569,7 @@ func TestSeveral_OppositeOrdersNeverWaitForEachOther(t *testing.T) {
 				wg.Go(func() {
 					for range 20 {
 						mine := rand.Perm(len(names))[:1+rand.IntN(4)]
-						var claims []Claimer
+						var claims []*Lock
 						for _, i := range mine {
 							claims = append(claims, locks.Mutex(names[i]))
 						}

@@ -1,36 +1,41 @@
 package holdfast
 
-import "context"
+import (
+	"context"
+
+	"github.com/holdfast-go/holdfast/internal/engine"
+)
 
 // An UpgradeableLease is the lease of an upgradeable read lock: it reads beside
 // other readers, and can become the only holder without letting any other
 // writer in between. There is one at a time, and no writer beside it.
 type UpgradeableLease struct{ *Lease }
 
-// UpgradeableRLock waits until the name is ours to read, beside readers that
-// may come and go, but as the only one that can write next, by
-// [UpgradeableLease.Upgrade]. Others that want to upgrade or to write wait. See
-// [Mutex.Lock].
-func (m *RWMutex) UpgradeableRLock(ctx context.Context) (*UpgradeableLease, error) {
-	return upgradeable(lockFor(ctx, &m.upgradeable))
+// An UpgradeableLock is one name for a reader that can become its writer. It is
+// waited for or tried as a [Lock] is, and gives an [UpgradeableLease].
+type UpgradeableLock struct{ claimed engine.Target }
+
+// Lock waits until the name is ours to read, beside readers that may come and go,
+// but as the only one that can write next, by [UpgradeableLease.Upgrade]. Others that
+// want to upgrade or to write wait. See [Lock.Lock].
+func (m *UpgradeableLock) Lock(ctx context.Context) (*UpgradeableLease, error) {
+	return upgradeable(lockFor(ctx, &m.claimed))
 }
 
-// TryUpgradeableRLock takes the name to read and to upgrade if nobody else has
-// it for that or to write, and nobody waits. See [Mutex.TryLock].
-func (m *RWMutex) TryUpgradeableRLock(ctx context.Context) (*UpgradeableLease, error) {
-	return upgradeable(tryFor(ctx, &m.upgradeable))
+// TryLock takes the name to read and to upgrade if nobody else has it for that or
+// to write, and nobody waits. See [Lock.TryLock].
+func (m *UpgradeableLock) TryLock(ctx context.Context) (*UpgradeableLease, error) {
+	return upgradeable(tryFor(ctx, &m.claimed))
 }
 
-// UpgradeableRDo runs fn while the name is ours to read and to upgrade. See
-// [Mutex.Do].
-func (m *RWMutex) UpgradeableRDo(ctx context.Context, fn func(context.Context, *UpgradeableLease) error) error {
-	return do(ctx, &m.upgradeable, withUpgradeable(fn))
+// Do runs fn while the name is ours to read and to upgrade. See [Lock.Do].
+func (m *UpgradeableLock) Do(ctx context.Context, fn func(context.Context, *UpgradeableLease) error) error {
+	return do(ctx, &m.claimed, withUpgradeable(fn))
 }
 
-// TryUpgradeableRDo is UpgradeableRDo if the name is free for that; else it
-// returns false and no error.
-func (m *RWMutex) TryUpgradeableRDo(ctx context.Context, fn func(context.Context, *UpgradeableLease) error) (ran bool, err error) {
-	return tryDo(ctx, &m.upgradeable, withUpgradeable(fn))
+// TryDo is Do if the name is free for that; else it returns false and no error.
+func (m *UpgradeableLock) TryDo(ctx context.Context, fn func(context.Context, *UpgradeableLease) error) (ran bool, err error) {
+	return tryDo(ctx, &m.claimed, withUpgradeable(fn))
 }
 
 // withUpgradeable is fn for a context that comes from the lease.

@@ -65,7 +65,7 @@ func TestValues_ReachTheDriverOfOneClaim(t *testing.T) {
 		locks := locker(t, s, nil)
 		ctx, cancel := context.WithTimeout(traced(t, "trace 1"), time.Second)
 		s.deadline, _ = ctx.Deadline()
-		l, err := locks.RWMutex("a").UpgradeableRLock(ctx)
+		l, err := locks.RWMutex("a").Upgradeable().Lock(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}

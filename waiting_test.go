@@ -121,7 +121,7 @@ func TestMaxWaiting_ClaimsThatAreGrantedDoNotCount(t *testing.T) {
 		locks := locker(t, withNotifications{s}, &Options{MaxWaiting: 1})
 		slow(s, 100*time.Millisecond)
 		for range 5 {
-			waits(t, locks.RWMutex("a").RLock)
+			waits(t, locks.RWMutex("a").Read().Lock)
 		}
 		time.Sleep(time.Second)
 		same(t, "held", len(locks.Held()), 5)

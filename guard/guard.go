@@ -46,7 +46,7 @@ import (
 )
 
 // A Lease is what a guard has to know of one. A [*holdfast.Lease] is one; of
-// several names taken together it is [holdfast.Leases.Lease] of the name. A
+// several names taken together it is [holdfast.LeaseSet.Lease] of the name. A
 // program that was handed a token, as those that `holdfast run` starts, can
 // make its own.
 type Lease interface {

@@ -205,7 +205,7 @@ func (r *run) reach(ctx context.Context, d *store.Description, free bool) (err e
 	}
 }
 
-func takeOnce(ctx context.Context, m *holdfast.Mutex) error {
+func takeOnce(ctx context.Context, m *holdfast.Lock) error {
 	l, err := m.Lock(ctx)
 	if err != nil {
 		return err
@@ -219,7 +219,7 @@ func (r *run) lasts(ttl time.Duration) {
 }
 
 // ownName is one that no process wants.
-func (r *run) ownName() *holdfast.Mutex { return r.own.Mutex(r.run.Names[0].Name + "/first") }
+func (r *run) ownName() *holdfast.Lock { return r.own.Mutex(r.run.Names[0].Name + "/first") }
 
 // shared is a store that is not closed with a locker.
 type shared struct{ store.Store }

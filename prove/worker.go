@@ -43,10 +43,10 @@ var deeds = []deed{
 		return ours(l.Mutex(name).TryLock)
 	}, store.Full},
 	{"read", "rw upgrade", 8, func(_ *worker, l *holdfast.Locker, name string, _, _ int64) taking {
-		return ours(l.RWMutex(name).RLock)
+		return ours(l.RWMutex(name).Read().Lock)
 	}, 1},
 	{"tryread", "rw upgrade", 3, func(_ *worker, l *holdfast.Locker, name string, _, _ int64) taking {
-		return ours(l.RWMutex(name).TryRLock)
+		return ours(l.RWMutex(name).Read().TryLock)
 	}, 1},
 	{"upgradeable", "rw", 3, upgradeable, store.Upgradeable},
 	{"upgradeable", "upgrade", 20, upgradeable, store.Upgradeable},
@@ -64,7 +64,7 @@ var deeds = []deed{
 
 func upgradeable(w *worker, l *holdfast.Locker, name string, _, _ int64) taking {
 	return func(ctx context.Context) (Lease, error) {
-		up, err := l.RWMutex(name).UpgradeableRLock(ctx)
+		up, err := l.RWMutex(name).Upgradeable().Lock(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -390,7 +390,7 @@ func (w *worker) reenter(h *holding) {
 	l := w.locks.With(&holdfast.Options{Reentrant: holdfast.On})
 	ctx, cancel := context.WithTimeout(lease.Context(context.Background()), w.Run.TTL)
 	defer cancel()
-	again := l.RWMutex(h.name.Name).RLock
+	again := l.RWMutex(h.name.Name).Read().Lock
 	if h.weight == h.name.Limit && w.rng.IntN(2) == 0 {
 		again = l.Mutex(h.name.Name).Lock
 	}

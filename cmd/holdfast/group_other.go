@@ -63,14 +63,14 @@ func (e event) code() int         { return e.status }
 func codeOfSignal(os.Signal) int  { return 130 } // Ctrl-C is the only one
 
 // There is one process: nobody kills the command when that is stopped.
-func enter()                                 {}
-func needFront()                             {}
-func frontPID() int                          { return os.Getpid() }
-func announce(store.Store, *holdfast.Leases) {}
-func armFront(_, _ time.Duration, _ bool)    {}
-func disarmFront()                           {}
-func guardBelow()                            {}
-func quit(code int)                          { os.Exit(code) }
+func enter()                                   {}
+func needFront()                               {}
+func frontPID() int                            { return os.Getpid() }
+func announce(store.Store, *holdfast.LeaseSet) {}
+func armFront(_, _ time.Duration, _ bool)      {}
+func disarmFront()                             {}
+func guardBelow()                              {}
+func quit(code int)                            { os.Exit(code) }
 
 // signals begins to deliver what ends the waiting, and what the command gets.
 func signals() <-chan os.Signal {

@@ -164,7 +164,7 @@ func signals() <-chan os.Signal { return front.Above.Signals }
 // announce tells the front that the leases are ours. What shows others that we
 // live is given to it to keep: if we are killed the name must not be had before
 // the front has killed the rest.
-func announce(s store.Store, leases *holdfast.Leases) {
+func announce(s store.Store, leases *holdfast.LeaseSet) {
 	if f, err := presence(s, leases); err == nil && f != nil {
 		defer f.Close()
 		raw, _ := f.SyscallConn()
@@ -175,7 +175,7 @@ func announce(s store.Store, leases *holdfast.Leases) {
 }
 
 // presence is what shows others that we live; nil where there is no such thing.
-func presence(s store.Store, leases *holdfast.Leases) (*os.File, error) {
+func presence(s store.Store, leases *holdfast.LeaseSet) (*os.File, error) {
 	switch s := s.(type) {
 	case *filestore.Store:
 		id, err := store.ParseID(held(leases)[0].ID) // all are of one process

@@ -15,7 +15,7 @@ import (
 )
 
 // hold runs the command under the leases and gives them back.
-func (j *job) hold(leases *holdfast.Leases, in store.Store, chosen choice, signals <-chan os.Signal) error {
+func (j *job) hold(leases *holdfast.LeaseSet, in store.Store, chosen choice, signals <-chan os.Signal) error {
 	s := &supervisor{
 		leases: leases, signals: signals, start: clock.Now(), deadline: until(leases),
 		ttl: time.Duration(j.ttl), grace: time.Duration(j.grace), atMost: time.Duration(j.atMost), killOnLost: j.onLost == "kill" || /*mutant:run-loss-without-ttl-kills*/ j.ttl == 0,
@@ -44,7 +44,7 @@ type lease struct {
 	Token int64  `json:"token,omitempty"` // 0: the store gives none
 }
 
-func held(all *holdfast.Leases) (leases []lease) {
+func held(all *holdfast.LeaseSet) (leases []lease) {
 	for _, name := range all.Names() {
 		l := all.Lease(name)
 		leases = append(leases, lease{name, l.ID(), l.Token()})

@@ -13,7 +13,7 @@ import (
 
 // acquire waits for the lock. A signal gives up the place; a second one leaves
 // without giving it back.
-func (j *job) acquire(locks *holdfast.Locker, signals <-chan os.Signal) (*holdfast.Leases, error) {
+func (j *job) acquire(locks *holdfast.Locker, signals <-chan os.Signal) (*holdfast.LeaseSet, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if j.waits && !j.try {
@@ -21,7 +21,7 @@ func (j *job) acquire(locks *holdfast.Locker, signals <-chan os.Signal) (*holdfa
 		defer cancel()
 	}
 	type result struct {
-		leases *holdfast.Leases
+		leases *holdfast.LeaseSet
 		err    error
 	}
 	done := make(chan result, 1)
@@ -57,14 +57,14 @@ func (j *job) acquire(locks *holdfast.Locker, signals <-chan os.Signal) (*holdfa
 }
 
 // ask takes all names, or tries to.
-func (j *job) ask(ctx context.Context, locks *holdfast.Locker) (*holdfast.Leases, error) {
-	claims := make([]holdfast.Claimer, len(j.names))
+func (j *job) ask(ctx context.Context, locks *holdfast.Locker) (*holdfast.LeaseSet, error) {
+	claims := make([]*holdfast.Lock, len(j.names))
 	for i, name := range j.names {
 		switch {
 		case j.slots.n > 0:
-			claims[i] = locks.Semaphore(name, j.slots.n).N(j.slots.k)
+			claims[i] = locks.Semaphore(name, j.slots.n).Slots(j.slots.k)
 		case j.shared:
-			claims[i] = locks.RWMutex(name).R()
+			claims[i] = locks.RWMutex(name).Read()
 		default:
 			claims[i] = locks.Mutex(name)
 		}

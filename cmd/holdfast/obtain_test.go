@@ -77,7 +77,7 @@ func opened(t *testing.T, mem *memstore.Store, o *holdfast.Options) *holdfast.Lo
 	return l
 }
 
-func claims(l *holdfast.Locker, names []string) (all []holdfast.Claimer) {
+func claims(l *holdfast.Locker, names []string) (all []*holdfast.Lock) {
 	for _, name := range names {
 		all = append(all, l.Mutex(name))
 	}

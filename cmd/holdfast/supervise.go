@@ -17,7 +17,7 @@ import (
 // lease runs out. All that is done to the command is done in its one goroutine:
 // so nobody exits, or reaps, while somebody else is killing.
 type supervisor struct {
-	leases  *holdfast.Leases
+	leases  *holdfast.LeaseSet
 	group   *group
 	signals <-chan os.Signal
 
@@ -118,7 +118,7 @@ const silence = 10 * time.Second
 
 // until is the deadline of the leases on our clock, which counts the time that
 // the machine was suspended. Of leases that have none it is always as far away.
-func until(l *holdfast.Leases) clock.Instant {
+func until(l *holdfast.LeaseSet) clock.Instant {
 	d := l.Deadline()
 	if !d.IsZero() {
 		return clock.Now().Add(time.Until(d))

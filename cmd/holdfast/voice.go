@@ -60,7 +60,7 @@ func (v *voice) put(r record) {
 }
 
 // holds says that the leases are ours. All further records name them.
-func (v *voice) holds(all *holdfast.Leases) {
+func (v *voice) holds(all *holdfast.LeaseSet) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.journal != nil {

@@ -127,7 +127,8 @@ func (r *request) adopt(ctx context.Context, hold store.Hold) (*Lease, error) {
 	o := r.op()
 	var from clock.Instant
 	answer, err := run(r, ctx, func(stop <-chan struct{}) (answer store.Renewal) {
-		answer, from = o.e.renewOne(o.of /*mutant:adopt-closed-port*/, o.worthIt(), o.bound, stop, hold, r.away)
+		worthIt := o.worthIt() //mutant:adopt-closed-port
+		answer, from = o.e.renewOne(o.of, worthIt, o.bound, stop, hold, r.away)
 		return answer
 	})
 	if err != nil {

@@ -227,9 +227,9 @@ func TestGuard_AnUpgradeShutsOutTheReadersBefore(t *testing.T) {
 	fine(t, err)
 	defer locks.Close()
 	rw := locks.RWMutex("a")
-	u, err := rw.UpgradeableRLock(t.Context())
+	u, err := rw.Upgradeable().Lock(t.Context())
 	fine(t, err)
-	before, err := rw.RLock(t.Context())
+	before, err := rw.Read().Lock(t.Context())
 	fine(t, err)
 	fine(t, check(t, db, u))
 	fine(t, check(t, db, before)) // beside it, with a larger token
@@ -239,7 +239,7 @@ func TestGuard_AnUpgradeShutsOutTheReadersBefore(t *testing.T) {
 	fine(t, check(t, db, u))
 	stale(t, check(t, db, before), before.Token(), u.Token())
 	fine(t, u.Downgrade())
-	after, err := rw.RLock(t.Context())
+	after, err := rw.Read().Lock(t.Context())
 	fine(t, err)
 	fine(t, check(t, db, u))
 	fine(t, check(t, db, after))
@@ -289,14 +289,14 @@ func TestGuard_LeasesSayWhatTheyAre(t *testing.T) {
 		return f
 	}
 	rw := locks.RWMutex("a")
-	r, err := rw.RLock(t.Context())
+	r, err := rw.Read().Lock(t.Context())
 	fine(t, err)
 	fine(t, check(t, db, r))
 	if f := fence(); f != 0 {
 		t.Fatalf("a read lease raised the fence to %d", f)
 	}
 	fine(t, r.Release())
-	w, err := rw.Lock(t.Context())
+	w, err := rw.Write().Lock(t.Context())
 	fine(t, err)
 	fine(t, check(t, db, w))
 	if f := fence(); f != w.Token() {

@@ -90,7 +90,7 @@ func TestLookAndBreak_OnEachStore(t *testing.T) {
 		waiting, cancel := context.WithCancel(ctx)
 		left := make(chan error, 1)
 		go func() {
-			_, err := p.there.With(&holdfast.Options{Note: "the second"}).RWMutex("tenant/a").RLock(waiting)
+			_, err := p.there.With(&holdfast.Options{Note: "the second"}).RWMutex("tenant/a").Read().Lock(waiting)
 			left <- err
 		}()
 		var all []holdfast.Status

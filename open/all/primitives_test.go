@@ -128,10 +128,10 @@ func TestUpgrade_OnEachStore(t *testing.T) {
 		ctx := within(t)
 		here, there := p.here.RWMutex("a"), p.there.RWMutex("a")
 		lease, upgradeable := must[*holdfast.Lease](t), must[*holdfast.UpgradeableLease](t)
-		before := lease(there.RLock(ctx))
-		u := upgradeable(here.UpgradeableRLock(ctx))
-		after := lease(there.TryRLock(ctx))
-		if _, err := there.TryUpgradeableRLock(ctx); !errors.Is(err, holdfast.ErrHeld) {
+		before := lease(there.Read().Lock(ctx))
+		u := upgradeable(here.Upgradeable().Lock(ctx))
+		after := lease(there.Read().TryLock(ctx))
+		if _, err := there.Upgradeable().TryLock(ctx); !errors.Is(err, holdfast.ErrHeld) {
 			t.Fatal("a second upgradeable lock:", err)
 		}
 		if err := u.TryUpgrade(ctx); !errors.Is(err, holdfast.ErrHeld) {
@@ -142,7 +142,7 @@ func TestUpgrade_OnEachStore(t *testing.T) {
 
 		// A cancelled one lets the others in again.
 		pending := func() bool {
-			l, err := there.TryRLock(ctx)
+			l, err := there.Read().TryLock(ctx)
 			if err == nil {
 				release(t, l)
 			}
@@ -157,7 +157,7 @@ func TestUpgrade_OnEachStore(t *testing.T) {
 			t.Fatal("a canceled upgrade:", err)
 		}
 		until(t, "a reader gets in after the cancel", func() bool {
-			l, err := there.TryRLock(ctx)
+			l, err := there.Read().TryLock(ctx)
 			return err == nil && l.Release() == nil
 		})
 
@@ -188,7 +188,7 @@ func TestUpgrade_OnEachStore(t *testing.T) {
 		// Down with no gap: readers come in, a writer does not.
 		var others sync.WaitGroup
 		others.Go(func() {
-			l, err := there.RLock(ctx)
+			l, err := there.Read().Lock(ctx)
 			if err != nil {
 				t.Error("the reader:", err)
 			} else if l.Token() <= u.Token() {
@@ -202,7 +202,7 @@ func TestUpgrade_OnEachStore(t *testing.T) {
 			t.Fatal("Downgrade:", err)
 		}
 		others.Wait()
-		if _, err := there.TryLock(ctx); !errors.Is(err, holdfast.ErrHeld) {
+		if _, err := there.Write().TryLock(ctx); !errors.Is(err, holdfast.ErrHeld) {
 			t.Fatal("a writer beside an upgradeable lock:", err)
 		}
 		if err := u.Upgrade(ctx); err != nil {
@@ -210,7 +210,7 @@ func TestUpgrade_OnEachStore(t *testing.T) {
 		}
 		fence := u.Token()
 		release(t, u.Lease)
-		if w := lease(there.Lock(ctx)); w.Token() <= fence {
+		if w := lease(there.Write().Lock(ctx)); w.Token() <= fence {
 			t.Fatalf("the next writer has token %d, the upgrade token was %d", w.Token(), fence)
 		}
 	})
@@ -230,7 +230,7 @@ func TestUpgrade_NoIncrementIsLostOnEachStore(t *testing.T) {
 			for range workers {
 				all.Go(func() {
 					for range rounds {
-						err := rw.UpgradeableRDo(ctx, func(ctx context.Context, u *holdfast.UpgradeableLease) error {
+						err := rw.Upgradeable().Do(ctx, func(ctx context.Context, u *holdfast.UpgradeableLease) error {
 							if n := inside.Load(); n != 0 {
 								t.Errorf("%d writers beside an upgradeable lock", n)
 							}
@@ -253,7 +253,7 @@ func TestUpgrade_NoIncrementIsLostOnEachStore(t *testing.T) {
 				})
 				all.Go(func() {
 					for range rounds {
-						err := rw.RDo(ctx, func(context.Context) error {
+						err := rw.Read().Do(ctx, func(context.Context) error {
 							if n := inside.Load(); n != 0 || one != two {
 								t.Errorf("a reader beside %d writers sees %d and %d", n, one, two)
 							}
@@ -277,7 +277,7 @@ func TestUpgrade_NoIncrementIsLostOnEachStore(t *testing.T) {
 func TestUpgrade_OfABrokenHoldIsLostOnEachStore(t *testing.T) {
 	eachStore(t, nil, func(t *testing.T, p *pair) {
 		ctx := within(t)
-		u, err := p.here.RWMutex("a").UpgradeableRLock(ctx)
+		u, err := p.here.RWMutex("a").Upgradeable().Lock(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -328,10 +328,10 @@ func TestReentry_OnEachStore(t *testing.T) {
 		ctx := within(t)
 		lease := must[*holdfast.Lease](t)
 		rw := p.here.RWMutex("a")
-		outer := lease(rw.RLock(ctx))
+		outer := lease(rw.Read().Lock(ctx))
 		var writer sync.WaitGroup
 		writer.Go(func() {
-			l, err := p.there.RWMutex("a").Lock(ctx)
+			l, err := p.there.RWMutex("a").Write().Lock(ctx)
 			if err != nil {
 				t.Error("the writer:", err)
 				return
@@ -341,7 +341,7 @@ func TestReentry_OnEachStore(t *testing.T) {
 			}
 		})
 		until(t, "the writer waits", func() bool { return len(p.entries(t, "a")) == 2 })
-		inner := lease(rw.RLock(outer.Context(ctx)))
+		inner := lease(rw.Read().Lock(outer.Context(ctx)))
 		if inner.Token() != outer.Token() {
 			t.Fatalf("token %d inside %d", inner.Token(), outer.Token())
 		}

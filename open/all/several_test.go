@@ -19,14 +19,14 @@ import (
 func TestSeveral_OnEachStore(t *testing.T) {
 	eachStore(t, nil, func(t *testing.T, p *pair) {
 		ctx := within(t)
-		set := func(l *holdfast.Locker, names ...string) *holdfast.Several {
-			var claims []holdfast.Claimer
+		set := func(l *holdfast.Locker, names ...string) *holdfast.LockSet {
+			var claims []*holdfast.Lock
 			for _, n := range names {
 				claims = append(claims, l.Mutex(n))
 			}
 			return l.All(claims...)
 		}
-		leases := must[*holdfast.Leases](t)
+		leases := must[*holdfast.LeaseSet](t)
 		one, three := leases(set(p.here, "1", "2").TryLock(ctx)), leases(set(p.here, "4", "3").TryLock(ctx))
 		refused := func() {
 			t.Helper()
@@ -50,10 +50,10 @@ func TestSeveral_OnEachStore(t *testing.T) {
 		release(t, must[*holdfast.Lease](t)(p.there.Mutex("2").TryLock(ctx)))
 
 		// One waits for the other, and is in when all is free.
-		var got *holdfast.Leases
+		var got *holdfast.LeaseSet
 		var waiter sync.WaitGroup
 		waiter.Go(func() {
-			mixed := p.there.All(p.there.RWMutex("2").R(), p.there.RWMutex("3").W(), p.there.Semaphore("5", 3).N(2))
+			mixed := p.there.All(p.there.RWMutex("2").Read(), p.there.RWMutex("3").Write(), p.there.Semaphore("5", 3).Slots(2))
 			var err error
 			if got, err = mixed.Lock(ctx); err != nil {
 				t.Error(err)

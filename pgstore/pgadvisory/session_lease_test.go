@@ -100,7 +100,7 @@ func TestSessionLease_NobodyIsInsideWithAWriterAndNoCountIsLost(t *testing.T) {
 		for range 4 {
 			wg.Go(func() {
 				for range 15 {
-					lease, err := l.RWMutex(name).Lock(t.Context())
+					lease, err := l.RWMutex(name).Write().Lock(t.Context())
 					if err != nil {
 						t.Error(err)
 						return
@@ -109,7 +109,7 @@ func TestSessionLease_NobodyIsInsideWithAWriterAndNoCountIsLost(t *testing.T) {
 					if err := lease.Release(); err != nil {
 						t.Error(err)
 					}
-					if err := l.RWMutex(name).RDo(t.Context(), nothing); err != nil {
+					if err := l.RWMutex(name).Read().Do(t.Context(), nothing); err != nil {
 						t.Error(err)
 					}
 				}

@@ -7,47 +7,47 @@ import (
 	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
-// Leases are what a successful claim of several names gives: an ordinary
-// [Lease] for each, which end together for their owner. They are lost as soon
+// A LeaseSet is what a successful claim of several names gives: an ordinary
+// [Lease] for each, which end together for their owner. It is lost as soon
 // as one of them is. All methods are safe for concurrent use.
-type Leases engine.Leases
+type LeaseSet engine.Leases
 
 // engine is the leases as the engine has them: the same, with other methods.
-func (all *Leases) engine() *engine.Leases { return (*engine.Leases)(all) }
+func (all *LeaseSet) engine() *engine.Leases { return (*engine.Leases)(all) }
 
 // Names are the names that are held, in order.
-func (all *Leases) Names() []string { return all.engine().Names() }
+func (all *LeaseSet) Names() []string { return all.engine().Names() }
 
 // Lease returns the lease of one of the names, or nil if it is none of them. To
 // release it on its own ends the whole for its owner, and leaves the rest to
 // Release.
-func (all *Leases) Lease(name string) *Lease { return (*Lease)(all.engine().Lease(name)) }
+func (all *LeaseSet) Lease(name string) *Lease { return (*Lease)(all.engine().Lease(name)) }
 
 // Token is the fencing token of one of the names, or 0 if it is none of them:
 // each name's resource has to be given that name's own. See [Lease.Token].
-func (all *Leases) Token(name string) int64 { return all.engine().Token(name) }
+func (all *LeaseSet) Token(name string) int64 { return all.engine().Token(name) }
 
 // Valid reports whether all names are held still. See [Lease.Valid].
-func (all *Leases) Valid() bool { return all.engine().Valid() }
+func (all *LeaseSet) Valid() bool { return all.engine().Valid() }
 
 // Deadline is the earliest of the leases' deadlines; zero on a store without
 // deadlines.
-func (all *Leases) Deadline() time.Time { return all.engine().Deadline() }
+func (all *LeaseSet) Deadline() time.Time { return all.engine().Deadline() }
 
 // Lost returns a channel that is closed when the first of the leases is lost.
 // Release never closes it.
-func (all *Leases) Lost() <-chan struct{} { return all.engine().Lost() }
+func (all *LeaseSet) Lost() <-chan struct{} { return all.engine().Lost() }
 
 // Context returns a context that ends with parent or with the first of the
 // leases that ends. See [Lease.Context].
-func (all *Leases) Context(parent context.Context) context.Context {
+func (all *LeaseSet) Context(parent context.Context) context.Context {
 	return all.engine().Context(parent)
 }
 
 // Renew renews all leases now, in one call where the store can, and returns when
 // all were answered: the errors of those that were not renewed, joined. See
 // [Lease.Renew].
-func (all *Leases) Renew(ctx context.Context, ttl time.Duration) error {
+func (all *LeaseSet) Renew(ctx context.Context, ttl time.Duration) error {
 	return all.engine().Renew(ctx, ttl)
 }
 
@@ -55,10 +55,10 @@ func (all *Leases) Renew(ctx context.Context, ttl time.Duration) error {
 // one fails, and it returns all that failed, joined. From its first moment Valid
 // is false and the contexts have ended. It takes as long as the releases of the
 // names one after another. See [Lease.Release].
-func (all *Leases) Release() error { return all.engine().Release() }
+func (all *LeaseSet) Release() error { return all.engine().Release() }
 
 // ReleaseUnused is Release for a caller that did nothing under the leases, as
 // one whose work could not be started: no minimum hold (Options.MinHold) is kept
 // for them. A name that the caller holds by another lease too (Options.Reentrant)
 // is kept as Release keeps it.
-func (all *Leases) ReleaseUnused() error { return all.engine().ReleaseUnused() }
+func (all *LeaseSet) ReleaseUnused() error { return all.engine().ReleaseUnused() }

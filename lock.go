@@ -6,16 +6,18 @@ import (
 	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
-// A Mutex is one name that one holder at a time may have, wherever it asks
-// from. It is the write side of the [RWMutex] of the same name. It keeps no
-// state of its own and is safe for concurrent use; two Mutexes of one name are
-// the same lock, and the grant belongs to the [Lease], not to the Mutex.
-type Mutex struct{ claimed engine.Target }
+// A Lock is one name and a way to hold it: alone ([Locker.Mutex],
+// [RWMutex.Write]), beside other readers ([RWMutex.Read]), or as some of its slots
+// ([Semaphore.Slots]). Whichever it is, it is waited for or tried in the same way,
+// and gives a [Lease]. It keeps no state of its own and is safe for concurrent use;
+// two Locks of one name are of the same lock, and the grant belongs to the Lease.
+type Lock struct{ claimed engine.Target }
 
-// Mutex returns the mutex of the name: any UTF-8 of 1 to 512 bytes. A bad name
-// is an ErrInvalid of the first call.
-func (l *Locker) Mutex(name string) *Mutex {
-	return &Mutex{l.engine.Write(name)}
+// Mutex returns the lock of the name that one holder at a time may have, wherever
+// it asks from: any UTF-8 of 1 to 512 bytes. A bad name is an ErrInvalid of the first
+// call. It is the [RWMutex.Write] of the same name.
+func (l *Locker) Mutex(name string) *Lock {
+	return &Lock{l.engine.Write(name)}
 }
 
 // Lock waits until the name is ours. Goroutines of a process are served in the
@@ -35,12 +37,12 @@ func (l *Locker) Mutex(name string) *Mutex {
 // the name in this process get that error at the same time. ErrDeadlock if ctx comes from a lease of this name (but see
 // Options.Reentrant); ErrMismatch, ErrDenied, ErrCorrupt, ErrUnsupported,
 // ErrInvalid and ErrClosed.
-func (m *Mutex) Lock(ctx context.Context) (*Lease, error) { return lockFor(ctx, &m.claimed) }
+func (m *Lock) Lock(ctx context.Context) (*Lease, error) { return lockFor(ctx, &m.claimed) }
 
 // TryLock takes the name if it is free and nobody waits for it, and never
 // waits for another. If it is refused the error is a *HeldError; the others are
 // those of Lock.
-func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) { return tryFor(ctx, &m.claimed) }
+func (m *Lock) TryLock(ctx context.Context) (*Lease, error) { return tryFor(ctx, &m.claimed) }
 
 // Do waits as Lock does, runs fn, and gives the name back. The context of fn
 // ends with ctx or with the lease, and [LeaseFrom] finds the lease in it. It
@@ -51,12 +53,12 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) { return tryFor(ctx
 // what fn returned, or a *ReleaseError with that and with what became of the
 // lease, if this was lost meanwhile (then it matches ErrLost) or it is not clear
 // whether it was given back.
-func (m *Mutex) Do(ctx context.Context, fn func(context.Context) error) error {
+func (m *Lock) Do(ctx context.Context, fn func(context.Context) error) error {
 	return do(ctx, &m.claimed, fn)
 }
 
 // TryDo is Do if the name is free; else it returns false and no error: somebody
 // else is at it. ran says whether fn was called, as does the error: see Do.
-func (m *Mutex) TryDo(ctx context.Context, fn func(context.Context) error) (ran bool, err error) {
+func (m *Lock) TryDo(ctx context.Context, fn func(context.Context) error) (ran bool, err error) {
 	return tryDo(ctx, &m.claimed, fn)
 }

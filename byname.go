@@ -1,0 +1,85 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+)
+
+// A ByName locks and unlocks by name, for programs whose own interface for locks
+// has no lease: certmagic and Caddy, ncps, and others. It keeps the lease of each
+// name between Lock and Unlock. It is safe for concurrent use.
+//
+// Where a program can keep the lease itself, a [Lock] is better: with a ByName the
+// work does not learn that its lease was lost before it calls Unlock, unless it asks
+// for Lease.
+type ByName struct {
+	locks *Locker
+
+	mu sync.Mutex
+	// By name, the oldest first: one that was lost is there until its Unlock, which
+	// must not give back the lease of who came after it.
+	held map[string][]*Lease
+}
+
+// ByName returns a ByName with the options of this Locker.
+func (l *Locker) ByName() *ByName { return &ByName{locks: l, held: map[string][]*Lease{}} }
+
+// Lock waits until the name is ours alone. See [Lock.Lock].
+func (b *ByName) Lock(ctx context.Context, name string) error {
+	l, err := b.locks.Mutex(name).Lock(ctx)
+	return b.keep(l, err)
+}
+
+// TryLock takes the name if nobody has it or waits for it, and says whether it
+// has. That it was refused is no error.
+func (b *ByName) TryLock(ctx context.Context, name string) (bool, error) {
+	l, err := b.locks.Mutex(name).TryLock(ctx)
+	if errors.Is(err, ErrHeld) {
+		return false, nil
+	}
+	return err == nil, b.keep(l, err)
+}
+
+func (b *ByName) keep(l *Lease, err error) error {
+	if err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.held[l.Name()] = append(b.held[l.Name()], l)
+	return nil
+}
+
+// Unlock gives the name back. It takes a context as the interfaces of others do,
+// and does not need it: see [Lease.Release]. The error is ErrLost if the lease was
+// lost meanwhile, ErrReleased if this ByName does not hold the name, or another of
+// Release.
+func (b *ByName) Unlock(_ context.Context, name string) error {
+	b.mu.Lock()
+	held := b.held[name]
+	if len(held) == 0 {
+		b.mu.Unlock()
+		return fmt.Errorf("unlock %q: %w: it is not held here", name, ErrReleased)
+	}
+	l := held[0] //mutant:by-name-oldest
+	if len(held) == 1 {
+		delete(b.held, name)
+	} else {
+		b.held[name] = held[1:]
+	}
+	b.mu.Unlock()
+	return l.Release()
+}
+
+// Lease returns the newest lease of the name, or nil if this ByName does not hold
+// it.
+func (b *ByName) Lease(name string) *Lease {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if held := b.held[name]; len(held) > 0 {
+		return held[len(held)-1]
+	}
+	return nil
+}

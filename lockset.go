@@ -1,0 +1,75 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+
+	"github.com/holdfast-go/holdfast/internal/engine"
+)
+
+// A LockSet is several names that are taken together or not at all. It keeps no
+// state of its own and is safe for concurrent use; the grant belongs to the
+// [LeaseSet].
+type LockSet struct{ claims engine.Several }
+
+// All returns the names of the locks, to be taken together. They are taken in
+// the order of their bytes, whatever the order in which they are given, so that
+// two who want some of the same names never wait for each other. Of a name that
+// is there twice a write lock covers a read lock, and slots add up.
+//
+// The locks are those of this Locker's store, and are taken with this Locker's
+// options, of which Wait bounds all the waiting together. No locks, a nil
+// among them, or one of another store is an ErrInvalid of the first call; a
+// name that is there both as a lock and as a semaphore, or as semaphores of two
+// sizes, is its ErrMismatch.
+func (l *Locker) All(locks ...*Lock) *LockSet {
+	targets := make([]engine.Target, len(locks))
+	for i, lock := range locks {
+		if lock != nil {
+			targets[i] = lock.claimed
+		}
+	}
+	return &LockSet{l.engine.All(targets)}
+}
+
+// Lock waits until all names are ours: for each in turn, while it holds those
+// before it. ctx bounds the waiting only. If it fails nothing is held: what it
+// had is given back, with no minimum hold, and nobody but the log hears of it.
+//
+// A name that sorts before one whose lease ctx comes from is only tried, as two
+// who do the reverse would wait for each other: refused is ErrDeadlock then. A
+// name that was lost while it waited for the others is ErrLost. The other
+// errors are those of [Lock.Lock].
+func (s *LockSet) Lock(ctx context.Context) (*LeaseSet, error) { return s.take(ctx, false) }
+
+// TryLock takes all names if all are free, and never waits for another. If one
+// is refused the error is its *HeldError, and nothing is held.
+func (s *LockSet) TryLock(ctx context.Context) (*LeaseSet, error) { return s.take(ctx, true) }
+
+// Do waits as Lock does, runs fn, and gives the names back. The context of fn
+// ends with ctx or with the first lease that ends, and [LeaseOf] finds the
+// leases in it. For its error see [Lock.Do].
+func (s *LockSet) Do(ctx context.Context, fn func(context.Context) error) error {
+	all, err := s.Lock(ctx)
+	if err != nil {
+		return notRun(err)
+	}
+	return runAll(ctx, all, fn)
+}
+
+// TryDo is Do if all names are free; else it returns false and no error.
+func (s *LockSet) TryDo(ctx context.Context, fn func(context.Context) error) (ran bool, err error) {
+	all, err := s.TryLock(ctx)
+	if errors.Is(err, ErrHeld) {
+		return false, nil
+	}
+	if err != nil {
+		return false, notRun(err)
+	}
+	return true, runAll(ctx, all, fn)
+}
+
+func (s *LockSet) take(ctx context.Context, try bool) (*LeaseSet, error) {
+	all, err := s.claims.Take(ctx, try)
+	return (*LeaseSet)(all), err
+}
