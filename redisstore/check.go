@@ -107,7 +107,7 @@ func (s *Store) checkServer(ctx context.Context, server redis.Cmdable) (all []st
 	case err != nil:
 		return []store.Finding{{About: "server", Err: err}}, nil
 	default:
-		all = append(all, s.version(info), s.role(info), persistence(info), redisinfo.Eviction(info), s.memory(info))
+		all = append(all, s.version(info), s.role(info), s.persistence(info), redisinfo.Eviction(info), s.memory(info))
 	}
 	theirs, err := clock.Result()
 	if err != nil {
@@ -139,8 +139,12 @@ func besideEachOther(clocks []reading) store.Finding {
 // version tells the version of the server, which must not be too old.
 func (s *Store) version(info string) store.Finding {
 	f := store.Finding{About: "version", Found: redisinfo.Version(info)}
-	if redisinfo.Field(info, "valkey_version") == "" && redisinfo.TooOld(redisinfo.Field(info, "redis_version"), needMajor, needMinor) {
-		f.Err = fmt.Errorf("%w: %s is too old: Redis %d.%d or newer is needed", store.ErrUnsupported, s.address, needMajor, needMinor)
+	major, minor, what := needMajor, needMinor, "is needed"
+	if s.durable {
+		major, minor, what = 7, 2, "is needed for durable=1" // WAITAOF
+	}
+	if redisinfo.Field(info, "valkey_version") == "" && redisinfo.TooOld(redisinfo.Field(info, "redis_version"), major, minor) {
+		f.Err = fmt.Errorf("%w: %s is too old: Redis %d.%d or newer %s", store.ErrUnsupported, s.address, major, minor, what)
 	}
 	return f
 }
@@ -185,10 +189,18 @@ func (s *Store) role(info string) store.Finding {
 
 // persistence tells what a restart loses. That it loses something is no
 // warning: Describe says so of every Redis.
-func persistence(info string) store.Finding {
+func (s *Store) persistence(info string) store.Finding {
 	f := store.Finding{About: "persistence", Found: "an append-only file: a restart loses what was not synced to it (appendfsync)"}
 	if redisinfo.Field(info, "aof_enabled") == "0" {
 		f.Found = "no append-only file: a restart loses what came after the last snapshot, or all"
+		if s.durable {
+			f.Err = fmt.Errorf("%w: %s: durable=1 needs one", store.ErrUnsupported, s.address)
+			f.Run = "redis-cli CONFIG SET appendonly yes\nredis-cli CONFIG SET appendfsync always\nredis-cli CONFIG REWRITE"
+		}
+		return f
+	}
+	if s.durable {
+		f.Found = "an append-only file: nothing is told as granted before it is synced to it"
 	}
 	return f
 }

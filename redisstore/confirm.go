@@ -15,14 +15,19 @@ import (
 // ten times a second.
 const confirmTime = 500 * time.Millisecond
 
+// syncTime bounds the waiting for the server's own disk, unless the client waits for
+// less than twice as long. A server that syncs once a second needs up to that.
+const syncTime = 1500 * time.Millisecond
+
 // A destination is a server that a pipeline goes to.
 type destination struct {
 	server redis.UniversalClient
 	asking bool // the name is on its way there, and the server must be told that we know
 }
 
-// sendConfirmed is send for a Store whose grants replicas are to confirm. WAIT
-// speaks of what its own connection has seen written, so it goes out behind the
+// sendConfirmed is send for a Store whose grants replicas are to confirm, or the
+// server's own disk. WAIT and WAITAOF
+// speak of what their own connection has seen written, so they go out behind the
 // commands, in the same pipeline to the same server; and where a cluster says
 // that another has the name, what was not run here is sent there with a WAIT of
 // its own.
@@ -98,12 +103,20 @@ func (s *Store) redirected(ctx context.Context, c *command) (destination, bool) 
 }
 
 // pipeline sends the commands to one server, and leaves in each its outcome: of
-// one that tells of something which is ours, only if enough replicas have it.
+// one that tells of something which is ours, only if enough replicas have it, and
+// it is on the server's disk where that is asked for.
 func (s *Store) pipeline(ctx context.Context, to destination, commands []*command) {
-	bound := s.confirmTime
+	if err := s.canSync(ctx, to.server); err != nil { //mutant:redis-durable-asked-before
+		for _, c := range commands {
+			c.SetErr(err)
+		}
+		return
+	}
+	bound, syncBound := s.confirmTime, s.syncTime
 	if client, ok := to.server.(*redis.Client); ok {
 		if t := client.Options().ReadTimeout; t > 0 {
 			bound = min(bound, t/4) //mutant:redis-wait-bounded
+			syncBound = min(syncBound, t/2)
 		}
 	}
 	pipe := to.server.Pipeline()
@@ -114,11 +127,20 @@ func (s *Store) pipeline(ctx context.Context, to destination, commands []*comman
 		pipe.Process(ctx, c)
 	}
 	wait := redis.NewIntCmd(ctx, "wait", s.replicas, bound.Milliseconds())
-	pipe.Process(ctx, wait) //mutant:redis-wait-on-its-connection
-	pipe.Exec(ctx)          // the commands have the errors
+	if s.replicas > 0 {
+		pipe.Process(ctx, wait) //mutant:redis-wait-on-its-connection
+	}
+	sync := redis.NewIntSliceCmd(ctx, "waitaof", 1, 0, syncBound.Milliseconds())
+	if s.durable {
+		pipe.Process(ctx, sync)
+	}
+	pipe.Exec(ctx) // the commands have the errors
 	got, err := wait.Result()
 	if err == nil && got < int64(s.replicas) { //mutant:redis-replicas-suffice
 		err = fmt.Errorf("%d of the %d replicas that must confirm it have, within %v", got, s.replicas, bound)
+	}
+	if err == nil && s.durable {
+		err = notSynced(sync, syncBound)
 	}
 	if err == nil {
 		return

@@ -14,6 +14,9 @@ import (
 // failed makes an error of the client or the server one for people. what was
 // tried names the name or key.
 func (s *Store) failed(what string, err error) error {
+	if no := (*notDurable)(nil); errors.As(err, &no) {
+		return fmt.Errorf("%w: %s on %s: %w", store.ErrUnsupported, what, s.address, err)
+	}
 	text := err.Error()
 	var server redis.Error
 	if !errors.As(err, &server) {

@@ -237,7 +237,7 @@ func (s *Store) exchange(ctx context.Context, commands []*command) {
 // send leaves its outcome in the commands.
 func (s *Store) send(ctx context.Context, commands []*command) {
 	switch {
-	case s.replicas > 0:
+	case s.confirms():
 		s.sendConfirmed(ctx, commands)
 	case len(commands) == 1:
 		if err := s.client.Process(ctx, commands[0]); err != nil {

@@ -64,9 +64,9 @@
 // ([Options].TokenRetention).
 //
 // What Redis forgets is not kept: a restart without an append-only file that is
-// synced on every write, an eviction or a FLUSHALL can let two hold a name at
-// once until the TTL of the first is over. The key of a session counts for all that
-// it keeps, up to 500 holds. Check the token where that matters.
+// synced on every write, or without [Options].Durable, an eviction or a FLUSHALL can
+// let two hold a name at once until the TTL of the first is over. The key of a session counts
+// for all that it keeps, up to 500 holds. Check the token where that matters.
 //
 // # Replicas and fail-overs
 //
@@ -90,7 +90,8 @@
 // a fail-over nor a primary that was cut off lets a second holder in; but while
 // fewer are there nothing is granted or renewed, so have one replica more than
 // that if one may fail. WAIT means the memory of the replicas: what a restart of
-// all loses is lost as before.
+// all loses is lost as before, unless [Options].Durable is set beside it: then a
+// grant is on the disk of the server as well before it is told.
 //
 // On a Cluster each name is one slot, and all of it moves with that. Commands
 // follow redirects, and are joined by server: one that is away holds up nothing
@@ -139,7 +140,7 @@
 //	+info                                     for what is checked at start; without, less is
 //
 // The client needs +select besides for a database other than 0, +wait if
-// replicas must confirm, and on a cluster +cluster|slots, +command and, while
+// replicas must confirm, +waitaof if the disk must, and on a cluster +cluster|slots, +command and, while
 // slots are moved, +asking. To log in needs no right. Sentinels must allow
 // +sentinel|get-master-addr-by-name, +sentinel|sentinels, +subscribe and +ping.
 //
@@ -152,6 +153,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -193,6 +195,14 @@ type Options struct {
 	// fewer, one to a replica that had not confirmed still can.
 	Replicas int
 
+	// Durable has a grant, a renewal or a change of weight told only once it is on
+	// the disk of the server (WAITAOF), so that a restart of the server, or of the
+	// machine, loses none. It needs Redis 7.2 or Valkey 7.2, and an append-only file
+	// (appendonly yes): else each operation is ErrUnsupported. With appendfsync always
+	// it costs a sync; with everysec each grant takes up to a second. What is not
+	// there in time, 1.5 s at most, is indeterminate, as with Replicas.
+	Durable bool
+
 	// TokenRetention is how long the newest token of a name is kept after the
 	// last entry of the name has ended: about 150 bytes a name. From 1 minute to
 	// 365 days; 0 means a day (store.TokenRetention). A name that nobody used for
@@ -222,7 +232,10 @@ type Store struct {
 
 	retention   time.Duration // of tokens
 	replicas    int           // that must confirm
-	confirmTime time.Duration // how long they are waited for
+	durable     bool          // the server's disk must confirm
+	syncs       sync.Map      // the servers that can tell what is on their disk
+	confirmTime time.Duration // how long replicas are waited for
+	syncTime    time.Duration // how long the disk is
 	pingEvery   time.Duration // of mailboxes
 
 	ctx   context.Context // of all exchanges and mailboxes, ended by Close
@@ -271,6 +284,7 @@ func init() {
 // have
 //
 //	replicas=n                             Options.Replicas, unless that is set
+//	durable=1                              Options.Durable
 //	token_retention=1h                     Options.TokenRetention, unless that is set
 //	sentinel_username, sentinel_password   what the Sentinels themselves ask for
 //	skip_verify=true                       of TLS: any certificate will do
@@ -290,6 +304,7 @@ func Open(url string, o *Options) (*Store, error) {
 	}
 	own.Dialer = nil
 	own.Replicas = cmp.Or(own.Replicas, t.replicas)
+	own.Durable = own.Durable || t.durable
 	own.TokenRetention = cmp.Or(own.TokenRetention, t.retention)
 	s, err := New(t.client, &own)
 	if err != nil {
@@ -309,7 +324,7 @@ func newStore(client redis.UniversalClient, o *Options, clock func() int64, sh s
 	}
 	s := &Store{
 		client: client, address: addressOf(client), prefix: cmp.Or(o.Prefix, DefaultPrefix), clock: clock,
-		retention: cmp.Or(o.TokenRetention, store.TokenRetention), replicas: o.Replicas, confirmTime: confirmTime, pingEvery: pingEvery, lanes: map[string]*lane{},
+		retention: cmp.Or(o.TokenRetention, store.TokenRetention), replicas: o.Replicas, durable: o.Durable, confirmTime: confirmTime, syncTime: syncTime, pingEvery: pingEvery, lanes: map[string]*lane{},
 	}
 	s.one.s = s
 	_, s.hasSessions = client.(*redis.Client) //mutant:redis-session-on-cluster
@@ -383,8 +398,16 @@ func (s *Store) Describe() store.Description {
 			"an eviction or a FLUSHALL everything; then two may hold a name until the TTL of the first is over", s.replicas)
 		d.Lacks[store.PromiseNotificationToken] = "replicas have not confirmed what a notification would tell"
 	}
+	if s.durable {
+		d.Loses = strings.NewReplacer(", a restart what was not synced to disk", "", "a restart what was not synced to disk, ", "").Replace(d.Loses)
+		d.Forgets = slices.DeleteFunc(d.Forgets, func(a store.Accident) bool { return a == store.AccidentRestart })
+		d.Lacks[store.PromiseNotificationToken] = "what a notification would tell may not be on the server's disk"
+	}
 	return d
 }
+
+// confirms reports whether what is granted has to be confirmed before it is told.
+func (s *Store) confirms() bool { return s.replicas > 0 || s.durable }
 
 // Close implements [store.Store]: it ends the mailboxes and waits for what is
 // under way, which the client's timeouts bound. The client of New stays open.

@@ -22,6 +22,7 @@ type target struct {
 	client    redis.UniversalClient
 	address   string // for people
 	replicas  int
+	durable   bool
 	retention time.Duration // 0: not said
 }
 
@@ -121,6 +122,14 @@ func (p *urlParts) own(t *target) error {
 		}
 		t.replicas = n
 		p.query.Del("replicas")
+	}
+	if p.query.Has("durable") {
+		on, err := strconv.ParseBool(p.query.Get("durable"))
+		if err != nil {
+			return fmt.Errorf("durable=%.20s: want 1 or 0", p.query.Get("durable"))
+		}
+		t.durable = on
+		p.query.Del("durable")
 	}
 	if p.query.Has("token_retention") {
 		d, err := time.ParseDuration(p.query.Get("token_retention"))

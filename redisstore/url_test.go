@@ -43,6 +43,14 @@ func TestURLsOfClustersAndSentinelsAreRead(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	for url, want := range map[string]bool{"redis://a?durable=1&replicas=2": true, "redis+cluster://a?durable=true": true, "redis+sentinel://a/m?durable=0": false, "redis://a": false} {
+		s, err := Open(url, nil)
+		if err != nil || s.durable != want {
+			t.Errorf("%s: %v", url, err)
+			continue
+		}
+		s.Close()
+	}
 	s, err := Open("redis://a?replicas=1&token_retention=2h", &Options{Replicas: 2, TokenRetention: time.Hour})
 	if err != nil || s.replicas != 2 || s.retention != time.Hour {
 		t.Errorf("the option is not before the URL: %v", err)
@@ -72,6 +80,8 @@ func TestWrongURLsOfClustersAndSentinelsSayWhatIsWrong(t *testing.T) {
 		"redis+cluster://a?no_such=1":            "no_such",
 		"redis+cluster://a?replicas=many":        "replicas",
 		"redis+cluster://a?replicas=-1":          "replicas",
+		"redis+cluster://a?durable=yes":          "durable",
+		"redis://a?durable=2":                    "durable",
 		"rediss+cluster://a?skip_verify=perhaps": "skip_verify",
 		"redis+cluster://a?skip_verify=true":     "skip_verify",
 		"redis+sentinel://a":                     "master",

@@ -186,7 +186,7 @@ func (s *Store) notification(payload string) (h store.Notification, ok bool) {
 		return h, false
 	}
 	name, ok := s.name(part[2])
-	if s.replicas > 0 { //mutant:redis-hint-without-grant
+	if s.confirms() { //mutant:redis-hint-without-grant
 		token, n = 0, 0
 	}
 	return store.Notification{Name: name, ID: id, Token: token, N: n}, ok
