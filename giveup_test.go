@@ -219,6 +219,7 @@ func TestGiveUp_WhoIsHandedTheNameIsAskedToo(t *testing.T) {
 		w := waits(t, locks.Mutex("a").Lock)
 		release(t, l)
 		next := w.handed()
+		same(t, "who has left is asked", over(l.AskedToGiveUp()) || l.GiveUpReason() != "", false)
 		same(t, "asked", over(next.AskedToGiveUp()), true)
 		same(t, "reason", next.GiveUpReason(), "please")
 	})

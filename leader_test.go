@@ -125,3 +125,19 @@ func TestSetNote_EndsWithItsLease(t *testing.T) {
 		same(t, "note", stored(s.mem, "a").Entries[0].Owner.Note, "usual")
 	})
 }
+
+// A grant that Close meets on its way is given back, and nobody leads by it.
+func TestIsLeader_NotAfterClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var locks *Locker
+		locks = locker(t, newLink(t), &Options{Observer: func(e Event) {
+			if e.Kind == EventGranted {
+				locks.engine.Refuse() // as Close begins
+			}
+		}})
+		e := locks.Election("leader")
+		_, err := e.Campaign(t.Context())
+		is(t, err, ErrClosed)
+		same(t, "leads", e.IsLeader(), false)
+	})
+}

@@ -67,7 +67,8 @@ func (l *Lease) Lost() <-chan struct{} { return l.engine().Lost() }
 // Where the store can notify, the first call on a lease has it notified. A request
 // is told with the next renewal at the latest: after a third of the TTL, unless
 // Options.RenewEvery says otherwise. A lease under Options.NoRenew is told by
-// [Lease.Renew]. On a store that cannot pass requests on, the channel stays open.
+// [Lease.Renew]. On a store that cannot pass requests on, and of a lease that is
+// over, the channel stays open.
 func (l *Lease) AskedToGiveUp() <-chan struct{} { return l.engine().AskedToGiveUp() }
 
 // GiveUpReason is why somebody asks for the name: what the first waiter that asks

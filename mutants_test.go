@@ -387,6 +387,9 @@ var engineMutants = []mutant.Broken{
 	one("those in line are not ahead", "TestObserver_IsToldOfWaitsInTheProcess", "line-ahead", mutant.Stmt("r.answer.Waiting += len(at.inside)")),
 	one("any number waits", "TestMaxWaiting_BeyondItLockFailsAtOnce", "any-number-waits", mutant.Cond("most > 0 && at.waits() < 0")),
 
+	one("who has left is asked", "TestGiveUp_WhoIsHandedTheNameIsAskedToo", "asked-when-over", mutant.Cond("false")),
+	one("who was elected as it closed leads", "TestIsLeader_NotAfterClose", "leads-though-closed", mutant.Delete()),
+
 	// Who holds.
 	one("a list has all names", "TestList_IsByPrefixAndInOrder", "list-all", mutant.Cond("true")),
 	one("a list is in any order", "TestList_IsByPrefixAndInOrder", "list-unordered", mutant.Delete()),

@@ -282,6 +282,7 @@ func (r *request) leaseOf(granted store.Hold, n int, from clock.Instant, ttl, re
 	h.observe(EventGranted, h.since.Sub(r.began), nil) // before the scheduler can tell of its loss
 	if !r.e.sched.add(h, r.e.deadlineOf(from, ttl), r.s.renewAt(from, renew)) {
 		r.withdraw()
+		r.e.leading.end(l) //mutant:leads-though-closed
 		h.ended(nil)
 		return nil, r.w.errorf(store.ErrClosed)
 	}

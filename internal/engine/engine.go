@@ -1,7 +1,7 @@
 // Package engine is what holdfast does in a process: it has claims wait in a
 // local queue for each name, asks the store, renews what is held, hands it over,
 // and gives it back. Package holdfast is its API, and says what is promised;
-// docs/decisions/0043-engine.md says what crosses between the two.
+// docs/decisions/0044-engine.md says what crosses between the two.
 //
 // A Target is claimed, by Lock or Try. A request asks for it, and waits by its
 // pace. What is granted is a hold, which the scheduler renews; its leases are

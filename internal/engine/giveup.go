@@ -12,9 +12,14 @@ import (
 // From the first call on notifications of the hold are listened to.
 func (l *Lease) AskedToGiveUp() <-chan struct{} {
 	h := l.hold
-	h.e.sched.listen(h)
+	if !l.over.Load() {
+		h.e.sched.listen(h)
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if l.state != held { //mutant:asked-when-over
+		return make(chan struct{})
+	}
 	if h.asked == nil {
 		h.asked = make(chan struct{})
 		if h.giveUp != "" {
@@ -24,10 +29,14 @@ func (l *Lease) AskedToGiveUp() <-chan struct{} {
 	return h.asked
 }
 
-// GiveUpReason is why a waiter asks for the name; empty: none does.
+// GiveUpReason is why a waiter asks for the name; empty: none does, or the lease is
+// over.
 func (l *Lease) GiveUpReason() string {
 	l.hold.mu.Lock()
 	defer l.hold.mu.Unlock()
+	if l.state != held {
+		return ""
+	}
 	return l.hold.giveUp
 }
 
@@ -59,7 +68,7 @@ func (s *scheduler) listen(h *hold) {
 		return
 	}
 	s.mu.Lock()
-	over, first := h.index < 0, !h.listens
+	over, first, by := h.index < 0, !h.listens, h.s
 	if !over {
 		h.listens = true
 	}
@@ -70,7 +79,7 @@ func (s *scheduler) listen(h *hold) {
 	defer s.e.work.Done()
 	n := &s.e.notifications
 	n.addHold(h)
-	n.begin(h.s)
+	n.begin(by)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if h.index < 0 { // it has ended meanwhile, and was not there to be removed
