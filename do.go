@@ -20,6 +20,7 @@ type ReleaseError struct {
 	Lease error // what became of the lease: ErrLost, or ErrUnavailable, or another of the Err values
 }
 
+// Error says that fn has run, what it returned, and what became of the lease.
 func (e *ReleaseError) Error() string {
 	if e.Err == nil {
 		return fmt.Sprintf("fn has run and returned nil, but: %v", e.Lease)

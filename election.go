@@ -81,9 +81,9 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 // said.
 type Leader struct {
 	Owner
-	ID      string
-	Token   int64 // of the term: each has a larger one
-	Since   time.Time
+	ID      string    // of the claim; empty: nobody leads
+	Token   int64     // of the term: each has a larger one
+	Since   time.Time // when the term began
 	Expires time.Time // unless renewed
 }
 

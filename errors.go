@@ -55,7 +55,7 @@ var ErrNotRun = errors.New("the function was not called")
 // answered. If a wait was ended by its context, it matches the context's error
 // as well.
 type HeldError struct {
-	Name    string
+	Name    string   // what was asked for
 	Store   string   // for people: kind and address
 	Holders []Holder // at most 8 of them
 	Holding int      // how many hold
@@ -71,9 +71,9 @@ type HeldError struct {
 // asked. Of a store that knows no more than who holds, all but the Owner is zero.
 type Holder struct {
 	Owner
-	ID      string
-	Token   int64
-	Since   time.Time
+	ID      string    // of the claim, as [Lease.ID]
+	Token   int64     // as [Lease.Token]
+	Since   time.Time // when it was granted: time.Since says for how long it has been held
 	Expires time.Time // unless renewed
 	Ends    time.Time // when the name is free again at the latest, unless renewed
 	Mode    Mode      // beside whom it holds; of an upgradeable read lock ModeRead until it is upgraded
@@ -81,6 +81,7 @@ type Holder struct {
 	Broken  string    // who broke the hold and why ([Locker.Break]); empty: nobody
 }
 
+// Error says what was tried, on which name and store, and who is in the way.
 func (e *HeldError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %q on %s: ", e.doing, e.Name, e.Store)

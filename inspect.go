@@ -15,7 +15,7 @@ import (
 // asked. It may have changed by the time it is read: what protects a resource is a
 // lease and its token.
 type Status struct {
-	Name    string
+	Name    string   // which
 	Slots   int      // of a semaphore, the smallest if several are in use; of a lock 0
 	Holders []Holder // those who hold the name, or keep it taken
 	Waiters []Waiter // in the order in which they will be served
@@ -25,8 +25,8 @@ type Status struct {
 // exclude each other a process has one there; the others wait in the process.
 type Waiter struct {
 	Owner
-	ID     string
-	Mode   Mode
+	ID     string // of the claim
+	Mode   Mode   // as what it asks for the name
 	Slots  int    // of a semaphore; of a lock 0
 	GiveUp string // why it asks the holders to give up ([Options.AskToGiveUp]); empty: it does not
 }
@@ -79,9 +79,9 @@ func statusOf(st *store.State, at time.Time) Status {
 // A Break says which hold is taken away, and why. ID and Token are those of a
 // [Holder]: a hold that came meanwhile is never hit.
 type Break struct {
-	Name  string
-	ID    string
-	Token int64
+	Name  string // what is held
+	ID    string // of the hold
+	Token int64  // of the hold
 	// Reason is what the holder is told, and what a [Holder] has as Broken.
 	Reason string
 	// By is who does it, which is put before the reason. Default: the user and

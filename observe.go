@@ -19,10 +19,10 @@ import (
 // process (HandOver), it ends for one and begins for the next. Mistakes that are
 // found before anything is sent are no events.
 type Event struct {
-	Kind  EventKind
-	Name  string // what is locked
-	Store string // for people: kind and address
-	Token int64  // of the hold; 0 where there is none
+	Kind  EventKind // what happened
+	Name  string    // what is locked
+	Store string    // for people: kind and address
+	Token int64     // of the hold; 0 where there is none
 	// After is how long it took, which each kind defines. Never negative.
 	After time.Duration
 	// Err is why. It is what the caller of the claim or the release gets, or

@@ -16,7 +16,7 @@ import (
 // that adopts it. As text it can go by any way: it has no blanks and no control
 // characters. Whoever has it, and may use the store, can adopt the hold, once.
 type Ref struct {
-	Name  string
+	Name  string // what is held
 	ID    string // as `holdfast ls` shows it meanwhile
 	Token int64  // the fencing token of the lease, which stays
 	// Expires is when it is too late to adopt it, by the clock of the machine

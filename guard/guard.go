@@ -68,6 +68,7 @@ type StaleError struct {
 	Fence int64  // the newest token there
 }
 
+// Error says which token was refused, where, and which is the newest there.
 func (e *StaleError) Error() string {
 	return fmt.Sprintf("guard %q by %s: token %d is too old: a holder with token %d has been here since; do not write, and start over with a new lease",
 		e.Name, e.Where, e.Token, e.Fence)

@@ -15,9 +15,10 @@ import (
 // the first, and errors.Is whatever is in any of them.
 type NodeError struct {
 	Node string // its address
-	Err  error
+	Err  error  // what went wrong
 }
 
+// Error is the address of the node and what went wrong.
 func (e *NodeError) Error() string { return e.Node + ": " + e.Err.Error() }
 
 // Unwrap returns Err.

@@ -1,0 +1,45 @@
+package redisstore_test
+
+import (
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/redisstore"
+)
+
+// The client is the one that you have already, and stays yours.
+func ExampleNew() {
+	client := redis.NewClient(&redis.Options{Addr: "10.0.0.1:6379"})
+	defer client.Close()
+	s, err := redisstore.New(client, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	locks, err := holdfast.New(s, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer locks.Close()
+	fmt.Println(s.Describe().Store)
+	// Output: Redis at 10.0.0.1:6379, database 0
+}
+
+// On a server with a replica and an append-only file, nothing that was granted is
+// forgotten by the loss of either.
+func ExampleOpen() {
+	s, err := redisstore.Open("redis://10.0.0.1:6379/0?replicas=1&durable=1", nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer s.Close()
+	fmt.Println(s.Describe().Store)
+	fmt.Println("it can forget when it is", s.Describe().Forgets)
+	// Output:
+	// Redis at 10.0.0.1:6379, database 0
+	// it can forget when it is [wiped fail-over clock step]
+}
