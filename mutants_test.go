@@ -376,6 +376,8 @@ var engineMutants = []mutant.Broken{
 	one("a batch has the values of one claim", "TestValues_ReachTheDriverOfOneClaim", "values-of-batch", mutant.Return("b.holds[0].values")),
 	one("who is handed the name has the values of the one before", "TestValues_AreThoseOfWhoHasTheNameNow", "values-handed-over", mutant.Delete()),
 
+	one("the end of the caller's context is the driver's", "TestValues_TheEndOfTheCallersContextIsNone", "values-tell-the-end", mutant.Cond("v == nil || v.of == nil")),
+
 	// Who leads.
 	one("who has led leads for ever", "TestIsLeader_OnlyWhileItsTermLasts", "leads-for-ever", mutant.Delete()),
 	one("who leads by another clock", "TestIsLeader_OnlyWhileItsTermLasts", "leads-by-another-clock", mutant.Return("l != nil")),

@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -26,12 +27,16 @@ type tracing struct {
 	mu       sync.Mutex
 	traces   map[string]string // by what was called, the newest
 	deadline time.Time         // none of theirs may be this one
+	cause    error             // the newest, of a context that has not ended
 }
 
 func (s *tracing) note(ctx context.Context, op string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.traces[op] = fmt.Sprint(ctx.Value(traceKey{}))
+	if s.cause = context.Cause(ctx); ctx.Err() != nil {
+		s.t.Errorf("%s begins with a context that has ended", op)
+	}
 	if d, _ := ctx.Deadline(); d.Equal(s.deadline) {
 		s.t.Errorf("%s has the deadline of its caller", op)
 	}
@@ -92,6 +97,26 @@ func TestValues_AreThoseOfWhoHasTheNameNow(t *testing.T) {
 		release(t, l)
 		release(t, next.handed())
 		same(t, "traces", fmt.Sprint(s.traces), "map[ask:trace 1 release:trace 2]")
+	})
+}
+
+// The caller's context ended long ago: to a driver that asks for the cause that is
+// as if it had not.
+func TestValues_TheEndOfTheCallersContextIsNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &tracing{withNotifications: withNotifications{newLink(t)}, traces: map[string]string{}}
+		var events []error
+		locks := locker(t, s, &Options{Observer: func(e Event) { events = append(events, context.Cause(e.Context)) }})
+		ctx, cancel := context.WithCancelCause(traced(t, "trace 1"))
+		l, err := locks.Mutex("a").TryLock(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancel(errors.New("the request is over"))
+		release(t, l)
+		same(t, "trace", s.traces["release"], "trace 1")
+		same(t, "cause", s.cause, nil)
+		same(t, "events", fmt.Sprint(events), "[<nil> <nil>]")
 	})
 }
 

@@ -15,7 +15,7 @@ func (v *values) Done() <-chan struct{}       { return nil }
 func (v *values) Err() error                  { return nil }
 
 func (v *values) Value(key any) any {
-	if v == nil || v.of == nil {
+	if v == nil || v.of == nil || ending.Value(key) != nil { // context.Cause finds the end of a context by its values //mutant:values-tell-the-end
 		return nil
 	}
 	return v.of.Value(key)
