@@ -59,6 +59,14 @@
 // conflicting hold before it: a resource that refuses tokens smaller than the
 // largest it has seen is safe even then. Package guard does that for SQL and Redis.
 //
+// # Contexts
+//
+// The context of a claim bounds its waiting, and nothing after that. Its values
+// reach the driver of the store with all calls that serve this claim alone, its
+// release too, so that a trace has them: never its end or its deadline. A call for
+// many claims at once, as a renewal, has no values. If your driver takes a
+// transaction from the context, give the store a client of its own.
+//
 // # Errors
 //
 // Every error matches one of the Err values of this package, or the context's

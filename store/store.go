@@ -23,6 +23,9 @@
 // write that the server refused is made again on what is there now, with a back-off, for
 // as long as the context lasts: store/record does that.
 //
+// The context of a call is the engine's own, with a bound. If the call serves one
+// claim it has the values of that claim's context, and else none.
+//
 // A call returns when its context ends, even if the server is frozen: it accepts
 // connections and answers nothing. A store may not be able to promise that because its
 // driver does not heed contexts; its documentation then says how long a call can take.
