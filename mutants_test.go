@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/mutant"
@@ -355,48 +356,6 @@ var engineMutants = []mutant.Broken{
 	one("a hold stays upgraded for nobody", "TestUpgrade_Reentry", "hold-stays-upgraded-nobody", mutant.Return("nil")),
 	one("an upgrade that the store forgot is still ours", "TestUpgrade_OneThatTheStoreForgotIsALoss", "upgrade-forgotten", mutant.Cond("true")),
 
-	// Asking to give up.
-	one("asked in vain", "TestGiveUp_AStoreThatCannotPassItOnSaysSo", "asked-in-vain", mutant.Cond("lacks && asked && p != store.PromiseGiveUp")),
-	one("asked each time", "TestGiveUp_AnEventForEachReason", "asked-told-each-time", mutant.Cond("false")),
-	one("asked for ever", "TestGiveUp_WhenNobodyAsksAnyMoreThereIsANewChannel", "asked-for-ever", mutant.Delete()),
-	one("asked with the next renewal", "TestGiveUp_AHolderIsAskedAtOnceWhereTheStoreNotifies", "asked-with-next-renewal", mutant.Stmt("_ = of")),
-	one("asked in a break of the notifications, and not told", "TestGiveUp_AfterABreakInTheNotificationsAHolderLooks", "asked-during-break", mutant.Stmt("_ = of")),
-	one("asked during a renewal, and not told", "TestGiveUp_AskedDuringARenewalRenewsOnceMore", "notified-during-renewal", mutant.Cond("h.toRenew && (h.flight == nil || func() bool { h.toRenew = false; return false }())")),
-	one("what has ended still listens", "TestGiveUp_NothingIsSentWhileNobodyAsks", "ended-still-listens", mutant.Delete()),
-	one("one in line asks nobody", "TestGiveUp_OneInLineAsksToo", "in-line-asks-nobody", mutant.Return(`""`)),
-	one("one in line asks late", "TestGiveUp_OneInLineAsksToo", "in-line-asks-late", mutant.Stmt("_ = p")),
-	one("one that comes in line during an ask asks late", "TestGiveUp_OneInLineAsksToo", "came-while-asked", mutant.Stmt("_ = wake")),
-	one("all inside ask for the line", "TestGiveUp_OneInsideAsksForTheLine", "all-inside-ask", mutant.Cond("false")),
-
-	// By name.
-	one("an Unlock gives back the newest lease", "TestByName_ALateUnlockHitsNobodyElse", "by-name-oldest", mutant.Value("held[len(held)-1]")),
-
-	// Values of contexts.
-	one("a driver has no values", "TestValues_ReachTheDriverOfOneClaim", "values-of-claim", mutant.Return("nil")),
-	one("a batch has the values of one claim", "TestValues_ReachTheDriverOfOneClaim", "values-of-batch", mutant.Return("b.holds[0].values")),
-	one("who is handed the name has the values of the one before", "TestValues_AreThoseOfWhoHasTheNameNow", "values-handed-over", mutant.Delete()),
-
-	one("the end of the caller's context is the driver's", "TestValues_TheEndOfTheCallersContextIsNone", "values-tell-the-end", mutant.Cond("v == nil || v.of == nil")),
-
-	// Who leads.
-	one("who has led leads for ever", "TestIsLeader_OnlyWhileItsTermLasts", "leads-for-ever", mutant.Delete()),
-	one("who leads by another clock", "TestIsLeader_OnlyWhileItsTermLasts", "leads-by-another-clock", mutant.Return("l != nil")),
-	one("a note comes with the next renewal", "TestSetNote_IsSeenAtOnce", "note-with-next-renewal", mutant.Stmt("h.toRenew = false")),
-	one("the note of the one before", "TestSetNote_EndsWithItsLease", "note-of-the-one-before", mutant.Cond("h.s != w.l.s")),
-
-	// Who waits.
-	one("each answer tells that a claim waits", "TestObserver_IsToldThatAClaimBeginsToWait", "waiting-each-answer", mutant.Cond("true")),
-	one("those in line are not ahead", "TestObserver_IsToldOfWaitsInTheProcess", "line-ahead", mutant.Stmt("r.answer.Waiting += len(at.inside)")),
-	one("any number waits", "TestMaxWaiting_BeyondItLockFailsAtOnce", "any-number-waits", mutant.Cond("most > 0 && at.waits() < 0")),
-
-	one("who has left is asked", "TestGiveUp_WhoIsHandedTheNameIsAskedToo", "asked-when-over", mutant.Cond("false")),
-	one("who was elected as it closed leads", "TestIsLeader_NotAfterClose", "leads-though-closed", mutant.Delete()),
-
-	// Who holds.
-	one("a list has all names", "TestList_IsByPrefixAndInOrder", "list-all", mutant.Cond("true")),
-	one("a list is in any order", "TestList_IsByPrefixAndInOrder", "list-unordered", mutant.Delete()),
-	one("what is over is held", "TestHeld_IsWhatThisProcessHolds", "held-though-over", mutant.Return("all")),
-
 	// Detach and Adopt.
 	one("detached and still valid", "TestAdopt_DetachEndsTheLeaseHere", "detached-still-valid", mutant.Delete()),
 	one("detached and still renewed", "TestAdopt_DetachEndsTheLeaseHere", "detached-still-renewed", mutant.Stmt("flight := (chan struct{})(nil)")),
@@ -475,5 +434,5 @@ var engineMutants = []mutant.Broken{
 
 // Each rule's test fails when the rule is broken.
 func TestTheTestsCatchEachMutantOfTheEngine(t *testing.T) {
-	mutant.Catch(t, engineMutants, bound+"=10s")
+	mutant.Catch(t, slices.Concat(engineMutants, apiMutants), bound+"=10s")
 }
