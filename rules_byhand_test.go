@@ -389,7 +389,7 @@ func TestRenewByHand_WhoHasWaitedInASessionHasTheWholeTTL(t *testing.T) {
 			if !polls {
 				on = struct{ store.Store }{in}
 			}
-			w := waits(t, locker(t, on, &Options{NoRenew: true}).Mutex("a").Lock)
+			w := waits(t, locker(t, on, &Options{NoRenew: On}).Mutex("a").Lock)
 			time.Sleep(3 * time.Second)
 			o.release()
 			l := w.got()
@@ -406,7 +406,7 @@ func TestRenewByHand_WhoHasWaitedInASessionHasTheWholeTTL(t *testing.T) {
 func TestRenewByHand_WhoHasWaitedWithinAnAskHasTheWholeTTL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		on := struct{ store.Store }{askedInSession{newLink(t)}} // it notifies nobody, so the first ask may wait
-		l := take(t, t.Context(), locker(t, on, &Options{NoRenew: true}).Mutex("a").Lock)
+		l := take(t, t.Context(), locker(t, on, &Options{NoRenew: On}).Mutex("a").Lock)
 		if left := time.Until(l.Deadline()); left < 25*time.Second {
 			t.Errorf("it lasts for %v, want about 30 s", left)
 		}
