@@ -21,7 +21,7 @@ REPORT    ?=
 PART      ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help servers prove-all nightly test check platforms lint format modules generated lines bench
+.PHONY: help servers prove-all nightly test check platforms lint format modules api generated lines bench
 
 help: ## say what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -33,7 +33,7 @@ servers: ## install the servers that the tests start; HOLDFAST_TEST_INSTALL=no o
 test: servers ## run all tests, on real servers, under the race detector
 	$(GO) run ./internal/runtests $(REPORT) -m $(TOOLS) -- -p 1 -race -vet=off -ldflags=-w -timeout 30m $(TESTFLAGS)
 
-check: platforms lint format modules generated ## all that needs no test: builds, vet, linter, format, modules
+check: platforms lint format modules api generated ## all that needs no test: builds, vet, linter, format, modules, API
 
 .PHONY: tools
 tools:
@@ -63,6 +63,9 @@ format: ## fail if gofmt would change a file
 modules: tools ## fail if a go.mod or go.sum is not what the code needs
 	$(GO) mod verify
 	$(BIN)/modules tidy -diff
+
+api: tools ## fail if docs/api-changes.txt does not have what breaks programs since the last release; API=-w writes it
+	$(BIN)/apichanges $(API)
 
 generated: ## fail if go generate would change a file
 	@before=$$(git status --porcelain; git diff | cksum); $(GO) generate $(WORK) && \
